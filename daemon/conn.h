@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One connection: read, parse, execute, answer, fairness, close. It lives on one worker all
+ * its life.
+ */
+#ifndef MAYFLY_DAEMON_CONN_H
+#define MAYFLY_DAEMON_CONN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "lib/clock.h"
+
+struct conn;
+struct worker;
+
+enum conn_transport { CONN_TCP, CONN_UNIX };
+
+/*
+ * Take over an accepted, non-blocking socket; owns the descriptor from here on, also on
+ * failure (false: no memory; it is closed). Context: worker.
+ */
+bool conn_adopt(struct worker *w, int fd, enum conn_transport transport);
+
+/* Begin to close; it is released in the close callback. Context: worker. */
+void conn_close(struct conn *c);
+
+/*
+ * Serve those that yielded, one turn each. True when some are still waiting. Context: worker.
+ */
+bool conn_serve_ready(struct worker *w);
+
+/*
+ * Once a second or so: close idle connections (settings.idle_timeout), retry stores that wait
+ * for room, drop clients that pin too much dead memory. Context: worker.
+ */
+void conn_scan(struct worker *w, msec_t now);
+
+/*
+ * Stop: what was read is executed and answered, what is queued is flushed while the socket
+ * takes it; then close. Context: worker.
+ */
+void conn_drain_all(struct worker *w);
+
+/* One line group of `stats conns`. */
+struct conn_info {
+    int fd;
+    enum conn_transport transport;
+    const char *state; /* memcached's names: conn_read, conn_nread, conn_mwrite ... */
+    msec_t last_cmd;
+    uint32_t resps_waiting;
+    char addr[128]; /* tcp:127.0.0.1:53412, tcp6:[::1]:..., unix:path */
+    char listen_addr[128];
+};
+
+/* Calls fn for every connection of this worker. Context: that worker. */
+void conn_each(struct worker *w, void (*fn)(void *arg, const struct conn_info *info),
+               void *arg);
+
+#endif

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A connection from the inside: for conn*.c only. A connection is a poll handle and what is
+ * kept between turns; while it is idle that is nothing but this struct.
+ *
+ *     conn.c         adopt, close, events, what to wait for next
+ *     conn_turn.c    one turn: parse, execute, flush
+ *     conn_input.c   reading: one read a turn, the tail that is kept
+ *     conn_body.c    large values straight into their segments
+ *     conn_stats.c   the stats command, answers that take longer than a turn
+ *     conn_watch.c   the look at all connections: idle, waiting, stalled, draining
+ */
+#ifndef MAYFLY_DAEMON_CONN_STATE_H
+#define MAYFLY_DAEMON_CONN_STATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "daemon/conn.h"
+#include "daemon/exec.h"
+#include "daemon/outq.h"
+#include "daemon/worker.h"
+#include "lib/buf.h"
+#include "proto/request.h"
+#include "proto/text.h"
+
+#define CONN_MAGIC 0x636f6e6eu
+
+/* A store waits so long for room before it fails, milliseconds. */
+#define CONN_ROOM_WAIT_MS 1000
+
+/*
+ * A connection that expects a large value reads no more at once, so that little of it is
+ * copied.
+ */
+#define CONN_READ_LITTLE_BYTES (16u * 1024)
+
+/* A large value on its way in. */
+struct upload {
+    struct request req; /* its key points to `key` */
+    struct body *body;  /* owned */
+    size_t len;         /* announced bytes, counted in body_pending_bytes */
+    msec_t moved;       /* when its last bytes came */
+    bool is_shed;       /* it has to give way to others */
+    char key[ITEM_KEY_MAX];
+};
+
+/*
+ * An answer of stats that other workers contribute to; outlives its connection when that
+ * closes.
+ */
+struct stats_ask {
+    struct conn *conn; /* [borrowed] NULL when it closed */
+    struct buf reply;
+};
+
+/* The rest of a get line that was interrupted; its keys stand at the front of conn.in. */
+struct get_rest {
+    size_t keys_bytes;
+    size_t line_bytes; /* keys and line end */
+    int64_t exptime;
+    uint8_t command;
+    bool wants_cas;
+    bool is_active;
+};
+
+struct conn {
+    /* [const] */
+    uint32_t magic;
+    int fd;
+    struct worker *worker; /* [borrowed] */
+    uint8_t transport;     /* enum conn_transport */
+
+    /* [worker] */
+    uint8_t events;    /* what the poll handle is armed for */
+    bool is_closing;   /* conn_close() was called: refuses work */
+    bool is_finishing; /* closes when its output is sent; executes nothing more */
+    bool is_kept;      /* `in` has requests that can be executed without reading */
+    bool is_ready;     /* stands in the worker's ready list */
+    bool is_waiting;   /* for room: conn_scan() tries again */
+    bool reads_little; /* large values are expected */
+    bool is_saturated; /* the last read got all that was asked for */
+    struct conn *next; /* worker's list */
+    struct conn *prev;
+    struct conn *ready_next; /* ring of those that yielded, while is_ready */
+    struct conn *ready_prev;
+    struct buf in;     /* input not consumed; no memory when there is none */
+    size_t need;       /* bytes that `in` must reach before parsing again can help; 0: any */
+    uint64_t swallow;  /* bytes of input to be dropped unread */
+    struct outq outq;  /* output that the socket did not take */
+    size_t held_bytes; /* of outq, as counted in out_pending_bytes */
+    struct get_rest rest;
+    struct upload *upload; /* owned, or NULL */
+    struct stats_ask *ask; /* [borrowed] owned by itself until answered, or NULL */
+    msec_t wait_since;     /* when is_waiting began, by conn_wait_now() */
+    msec_t last_active;    /* when the last bytes came or went */
+    uv_poll_t poll;
+};
+
+_Static_assert(sizeof(struct conn) <= 768, "an idle connection stays well below 1 KiB");
+
+/* A waiting store tries again after so long; pins and bodies are looked at, milliseconds. */
+#define CONN_RETRY_MS 1u
+#define CONN_WATCH_MS 500u
+
+struct conn *conn_from_poll(uv_poll_t *poll);
+
+/* The clock of waits for room: real time, also where a test holds the engine's clock. */
+static inline msec_t conn_wait_now(void)
+{
+    return clock_mono_us() / 1000;
+}
+
+/* ---- conn.c -------------------------------------------------------------------------- */
+
+/* After anything happened: wait for the right thing next, or close. Context: worker. */
+void conn_settle(struct conn *c);
+
+/* It yielded: its next turn comes after those of all others that did. Context: worker. */
+void conn_ready_add(struct conn *c);
+
+/* Send what waits; when all is sent go on with what is kept. Context: worker. */
+void conn_write(struct conn *c);
+
+/* ---- conn_watch.c -------------------------------------------------------------------- */
+
+/* Have the worker look at its connections in so many milliseconds. Context: worker. */
+void conn_watch(struct conn *c, unsigned ms);
+
+/* The worker stops: finish what was begun, then close. Context: worker. */
+void conn_drain(struct conn *c);
+
+/* ---- conn_turn.c --------------------------------------------------------------------- */
+
+enum input_kind {
+    INPUT_READ, /* bytes in the worker's read buffer; what is not consumed is kept */
+    INPUT_KEPT, /* bytes at the front of c->in; what is consumed leaves it */
+};
+
+/*
+ * Execute input, flush, keep what has to be kept, settle. Context: worker, outside a section.
+ */
+void conn_execute(struct conn *c, enum input_kind kind, char *p, size_t len);
+
+/* Go on with what is kept. */
+void conn_execute_kept(struct conn *c);
+
+/* Bytes that may wait for slow clients on this worker. Context: worker. */
+uint64_t conn_pending_max(const struct worker *w);
+
+/* Count what the output queue holds; false when this worker's queues hold too much. */
+bool conn_count_output(struct conn *c);
+
+/* ---- conn_input.c -------------------------------------------------------------------- */
+
+/* The socket is readable. Context: worker. */
+void conn_read(struct conn *c);
+
+/*
+ * Keep what a turn did not consume. False when there is no memory for it or slow clients keep
+ * too much; counted. Context: worker.
+ */
+bool conn_keep_input(struct conn *c, enum input_kind kind, const char *p, size_t len,
+                     size_t used);
+
+/* ---- conn_body.c --------------------------------------------------------------------- */
+
+/* Begin to receive the value that r announces. Context: worker, in a turn. */
+enum turn_stop conn_upload_begin(struct turn *t, const struct request *r);
+
+/*
+ * Go on with it: takes bytes of its value from p, then its line end, then stores. *used is what
+ * was consumed. TURN_GOES_ON when it is through. Context: worker, in a turn.
+ */
+enum turn_stop conn_upload_take(struct turn *t, const char *p, size_t len, size_t *used);
+
+/* Is it still missing bytes that can be read straight into its room? */
+bool conn_upload_wants_read(const struct conn *c);
+
+/* Read them. Context: worker, outside a section. */
+void conn_upload_read(struct conn *c);
+
+/* Give up an upload with an error to its client. Context: worker, outside a section. */
+void conn_upload_shed(struct conn *c);
+
+/* Release it without a word. Context: worker. */
+void conn_upload_drop(struct conn *c);
+
+/* Do bodies on their way hold most of what they may? Context: worker. */
+bool conn_uploads_press(const struct worker *w);
+
+/* ---- conn_stats.c -------------------------------------------------------------------- */
+
+enum turn_stop conn_stats(struct turn *t, const struct request *r);
+
+#endif

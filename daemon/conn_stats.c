@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The stats command of a connection, on its worker. Some answers are gathered from other
+ * workers; until they are complete the connection reads and executes nothing. It may close
+ * meanwhile: then the answer is released when it comes.
+ */
+#include "daemon/conn_state.h"
+
+#include "daemon/stats.h"
+#include "lib/counters.h"
+#include "lib/mem.h"
+
+static void ask_destroy(struct stats_ask **ask)
+{
+    buf_fini(&(*ask)->reply);
+    mem_free(*ask);
+    *ask = NULL;
+}
+
+/* The answer is complete. */
+static void on_answered(void *arg, struct buf *reply)
+{
+    struct stats_ask *ask = arg;
+    struct conn *c = ask->conn;
+    bool is_kept = c != NULL && outq_append(&c->outq, buf_begin(reply), buf_len(reply));
+
+    ask_destroy(&ask);
+    if (c == NULL) {
+        return;
+    }
+    c->ask = NULL;
+    c->last_active = worker_now(c->worker);
+    if (!is_kept || !conn_count_output(c)) {
+        ctr_add(&c->worker->counters, is_kept ? CTR_slow_drops : CTR_response_obj_oom, 1);
+        conn_close(c);
+        return;
+    }
+    conn_write(c);
+}
+
+enum turn_stop conn_stats(struct turn *t, const struct request *r)
+{
+    struct stats_ask *ask = mem_alloc(sizeof(*ask));
+    enum stats_result result;
+
+    if (ask == NULL) {
+        turn_reply(t, R_NO_MEMORY_STATS);
+        return TURN_GOES_ON;
+    }
+    ask->conn = t->conn;
+    buf_init(&ask->reply);
+    result = stats_command(t->w, r->args, &ask->reply, on_answered, ask);
+    if (result == STATS_LATER) {
+        t->conn->ask = ask;
+        return TURN_ASKED;
+    }
+    if (result == STATS_DONE) {
+        turn_emit(t, buf_begin(&ask->reply), buf_len(&ask->reply));
+    } else {
+        turn_reply(t, R_NO_MEMORY_STATS);
+    }
+    ask_destroy(&ask);
+    return TURN_GOES_ON;
+}

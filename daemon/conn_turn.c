@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One turn of a connection: parse what there is, execute it in order, send the replies. Runs
+ * on the connection's worker. One read-side section spans it all, so values are sent from
+ * where they are stored and the order of reads and writes is program order.
+ *
+ * A batch of requests is parsed before the first is executed, so that their cache misses
+ * overlap; that is only a hint to the hardware, each request still sees what the one before
+ * it did.
+ *
+ * Fairness. memcached cuts a connection off after -R requests. Here a turn is bounded by its
+ * one read anyway, and cutting it costs a copy of the rest. So at every -R requests with
+ * input left a yield is counted, but only at 20 times as much work (keys, and 4 KiB of output
+ * each: well under a millisecond at the default) the kernel is asked whether any other
+ * connection is ready, one call without waiting; if so the rest is kept and the connection
+ * queues up behind the others. A neighbour of a client that pipelines without end waits for
+ * one such portion, and a client alone, or one that does not exceed it, never pays.
+ */
+#include "daemon/conn_state.h"
+
+#include "daemon/settings.h"
+#include "daemon/stats.h"
+#include "lib/counters.h"
+#include "lib/rcu.h"
+
+#include <string.h>
+#include <sys/epoll.h>
+
+/* A turn is cut after so many times -R units of work, if others are ready. */
+#define TURN_UNITS 20u
+
+/* Output sent, in bytes, that makes a unit of work. */
+#define UNIT_SHIFT 12
+
+/*
+ * What reply bytes may wait in all, and as much again of requests behind them, if an eighth of
+ * -m is less; dealt evenly to the workers.
+ */
+#define PENDING_MIN_BYTES (64u << 20)
+
+/* What a batch of parsed requests leaves to do. */
+struct batch {
+    struct step {
+        struct request req;
+        const char *end; /* where it ends */
+    } step[EXEC_BATCH];
+    unsigned n;
+    /* what came behind the last, when status is not PARSE_OK */
+    enum parse_status status;
+    struct request last;
+    size_t last_used;
+    enum reply reply;
+};
+
+/* ---- output -------------------------------------------------------------------------- */
+
+uint64_t conn_pending_max(const struct worker *w)
+{
+    int64_t limit = atomic_load_explicit(&w->engine->budget.limit_bytes, memory_order_relaxed);
+    uint64_t eighth = (uint64_t)limit / 8;
+
+    return (eighth > PENDING_MIN_BYTES ? eighth : PENDING_MIN_BYTES) / w->engine->shard_count;
+}
+
+bool conn_count_output(struct conn *c)
+{
+    struct worker *w = c->worker;
+    size_t held = outq_held_bytes(&c->outq);
+    bool grew = held > c->held_bytes;
+
+    ctr_add(&w->counters, CTR_out_pending_bytes, (uint64_t)held - (uint64_t)c->held_bytes);
+    c->held_bytes = held;
+    return !grew || ctr_get(&w->counters, CTR_out_pending_bytes) <= conn_pending_max(w);
+}
+
+/* The socket did not take all: what is left goes to the queue. */
+static void keep_output(struct turn *t)
+{
+    t->is_halted = true;
+    if (!outq_keep(&t->conn->outq, &t->out)) {
+        ctr_add(&t->w->counters, CTR_response_obj_oom, 1);
+        t->is_broken = true;
+    } else if (!conn_count_output(t->conn)) {
+        ctr_add(&t->w->counters, CTR_slow_drops, 1);
+        t->is_broken = true;
+    }
+}
+
+void turn_flush(struct turn *t)
+{
+    uint64_t written = 0;
+    enum send_status status;
+
+    if (out_left(&t->out) == 0) {
+        return;
+    }
+    if (!t->is_broken) {
+        if (!outq_is_empty(&t->conn->outq)) {
+            keep_output(t);
+        } else {
+            status = out_send(&t->out, t->conn->fd, &written);
+            if (status == SEND_BLOCKED) {
+                keep_output(t);
+            } else if (status == SEND_BROKEN) {
+                t->is_halted = true;
+                t->is_broken = true;
+            }
+        }
+    }
+    out_init(&t->out, t->out.base, t->out.cap);
+    t->units += written >> UNIT_SHIFT;
+    ctr_add(&t->w->counters, CTR_bytes_written, written);
+}
+
+void turn_emit(struct turn *t, const char *bytes, size_t n)
+{
+    while (n > 0) {
+        size_t room = t->out.cap - t->out.len;
+        size_t take = n < room ? n : room;
+
+        memcpy(t->out.base + t->out.len, bytes, take);
+        t->out.len += take;
+        bytes += take;
+        n -= take;
+        if (n > 0) {
+            turn_flush(t);
+        }
+    }
+}
+
+bool turn_others_are_ready(struct turn *t)
+{
+    struct epoll_event ev[2];
+    int n;
+
+    t->unit_limit = t->units + (uint64_t)t->w->settings->reqs_per_event * TURN_UNITS;
+    if (t->w->ready_count > 0) {
+        return true;
+    }
+    /*
+     * libuv's descriptors are level-triggered and carry their number: what it has not served
+     * yet in this round of events is still reported here, and asking takes nothing away from
+     * it.
+     */
+    n = epoll_wait(uv_backend_fd(&t->w->loop), ev, 2, 0);
+    for (int i = 0; i < n; i++) {
+        if (ev[i].data.fd != t->conn->fd) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- requests ------------------------------------------------------------------------ */
+
+/* Remember where a get line was interrupted, and how much of the input is consumed. */
+static size_t remember_rest(struct turn *t, const struct request *r, const char *p,
+                            size_t line_end)
+{
+    struct get_rest *rest = &t->conn->rest;
+    size_t at = (size_t)(t->rest.ptr - p);
+
+    rest->keys_bytes = t->rest.len;
+    rest->line_bytes = line_end - at;
+    rest->exptime = r->exptime;
+    rest->command = r->command;
+    rest->wants_cas = r->wants_cas;
+    rest->is_active = true;
+    return at;
+}
+
+/* Commands that must not run inside a section, or may take long there. */
+static enum turn_stop run_admin(struct turn *t, const struct request *r)
+{
+    enum turn_stop stop;
+
+    if (t->out.value_left > 0) {
+        turn_flush(t); /* a value can only be sent in the section it was found in */
+        if (t->is_halted) {
+            return TURN_BLOCKED;
+        }
+    }
+    exec_tally(t); /* statistics and their reset see what came before them */
+    rcu_end();
+    stop = r->command == CMD_STATS ? conn_stats(t, r) : exec_admin(t, r);
+    rcu_begin();
+    t->route = router_read(&t->e->router);
+    t->counts_detail = stats_detail_is_on(t->w); /* it may just have been switched */
+    return stop;
+}
+
+/*
+ * What is consumed of a batch whose first byte is at p when a step of it stops the turn; the
+ * step begins at `begin`.
+ */
+static size_t stopped_at(struct turn *t, const struct step *s, const char *p, const char *begin,
+                         enum turn_stop stop)
+{
+    if (stop == TURN_CLOSES || stop == TURN_ASKED) {
+        return (size_t)(s->end - p);
+    }
+    if (s->req.cls == CLASS_GET) {
+        return remember_rest(t, &s->req, p, (size_t)(s->end - p));
+    }
+    return (size_t)(begin - p);
+}
+
+/*
+ * The buckets are there: fetch the items that stand in them, so that these cache misses overlap
+ * too.
+ */
+static void prefetch_items(const struct turn *t, const struct batch *b)
+{
+    const struct step *end = b->step + b->n;
+
+    for (const struct step *s = b->step; s < end; s++) {
+        engine_prefetch_item(t->route, s->req.hash);
+    }
+}
+
+static inline enum turn_stop run_request(struct turn *t, const struct request *r)
+{
+    switch ((enum command_class)r->cls) {
+    case CLASS_GET:
+        return exec_get(t, r);
+    case CLASS_STORE:
+        return exec_store(t, r, NULL);
+    case CLASS_DELETE:
+        return exec_delete(t, r);
+    case CLASS_ARITH:
+        return exec_arith(t, r);
+    case CLASS_TOUCH:
+        return exec_touch(t, r);
+    case CLASS_ADMIN:
+        return run_admin(t, r);
+    }
+    unreachable();
+}
+
+/*
+ * Execute a batch whose first byte is at p. *used is what was consumed of it. Not inlined, and
+ * parse_batch() neither: together with run() the loops run out of registers.
+ */
+static __attribute__((noinline)) enum turn_stop run_batch(struct turn *t, struct batch *b,
+                                                          const char *p, size_t *used)
+{
+    const struct step *s = b->step;
+    const struct step *end = s + b->n;
+    const char *begin = p; /* of step s */
+    enum turn_stop stop = TURN_GOES_ON;
+
+    if (b->n > 1) {
+        prefetch_items(t, b);
+    }
+    while (s < end) {
+        stop = run_request(t, &s->req);
+        if (MF_UNLIKELY(stop != TURN_GOES_ON)) {
+            t->requests += (uint32_t)(s - b->step);
+            *used = stopped_at(t, s, p, begin, stop);
+            return stop;
+        }
+        begin = s->end;
+        s++;
+        t->may_wait = true;
+        t->units++;
+        if (MF_UNLIKELY(t->is_halted)) {
+            stop = TURN_BLOCKED;
+            break;
+        }
+        if (MF_UNLIKELY(t->units >= t->unit_limit) && s < end && turn_others_are_ready(t)) {
+            stop = TURN_YIELDS;
+            break;
+        }
+    }
+    t->requests += (uint32_t)(s - b->step);
+    *used = (size_t)(begin - p);
+    return stop;
+}
+
+/*
+ * Parse and prepare requests into a batch until it is full, the input ends, or something else
+ * comes.
+ */
+static __attribute__((noinline)) void parse_batch(const struct turn *t, struct batch *b,
+                                                  const char *p, size_t len)
+{
+    struct text_limits limits = {.value_max = t->e->item_bytes_max};
+    const char *end = p + len;
+    struct step *s = b->step;
+
+    b->status = PARSE_OK;
+    while (p < end && s < b->step + EXEC_BATCH) {
+        struct request *r = &s->req;
+        enum parse_status status;
+        size_t used;
+
+        status = text_parse(p, (size_t)(end - p), &limits, r, &used, &b->reply);
+        if (MF_UNLIKELY(status != PARSE_OK)) {
+            b->status = status;
+            b->last = *r;
+            b->last_used = used;
+            break;
+        }
+        p += used;
+        s->end = p;
+        r->hash = engine_hash(t->e, r->key.ptr, r->key.len);
+        if (p < end || s > b->step) {
+            engine_prefetch_bucket(t->route, r->hash); /* alone it would come too late */
+        }
+        s++;
+    }
+    b->n = (unsigned)(s - b->step);
+}
+
+/* A storage command whose value is not all there. */
+static enum turn_stop run_body(struct turn *t, struct batch *b, size_t len, size_t *used)
+{
+    struct conn *c = t->conn;
+    size_t small_max = engine_small_max(t->e);
+    size_t arrived = len - b->last_used;
+    enum turn_stop stop;
+
+    /*
+     * A value that one read can bring waits in the connection's buffer until it is whole: it is
+     * copied once into its pieces then, where a body would copy it there too.
+     */
+    if (b->last.value_len <= small_max || b->last.value_len <= EXEC_BULK_BYTES) {
+        c->need = b->last_used + b->last.value_len + 2;
+        return TURN_DRY;
+    }
+    /*
+     * A body takes room when it is begun. That must be paid with bytes that came, or announcing
+     * alone would fill the memory.
+     */
+    if (arrived < small_max && !c->is_saturated) {
+        t->is_bulk = true; /* larger than EXEC_BULK_BYTES, or it would have waited */
+        return TURN_DRY;
+    }
+    stop = conn_upload_begin(t, &b->last);
+    if (stop == TURN_GOES_ON) {
+        *used = b->last_used;
+        t->requests++;
+    }
+    return stop;
+}
+
+/* What came behind the requests of a batch. *used: consumed of the len bytes there. */
+static enum turn_stop run_last(struct turn *t, struct batch *b, size_t len, size_t *used)
+{
+    struct conn *c = t->conn;
+
+    *used = 0;
+    switch (b->status) {
+    case PARSE_OK:
+        break;
+    case PARSE_MORE:
+        return TURN_DRY;
+    case PARSE_BODY:
+        return run_body(t, b, len, used);
+    case PARSE_REPLY:
+        if (b->last.cls == CLASS_STORE) {
+            /* Only what is too large is swallowed; with noreply the reply does not tell. */
+            exec_store_failed(t, &b->last, b->last.value_len > 0 ? R_TOO_LARGE : b->reply);
+        }
+        turn_reply(t, b->reply);
+        c->swallow = b->last.value_len;
+        *used = b->last_used;
+        t->requests++;
+        t->units++;
+        break;
+    case PARSE_CLOSE:
+        turn_reply(t, b->reply);
+        *used = len;
+        return TURN_CLOSES;
+    }
+    return TURN_GOES_ON;
+}
+
+/* Go on with the rest of a get line; its keys are at p. */
+static enum turn_stop run_rest(struct turn *t, const char *p, size_t *used)
+{
+    struct get_rest *rest = &t->conn->rest;
+    struct request r = {
+        .exptime = rest->exptime,
+        .command = rest->command,
+        .cls = CLASS_GET,
+        .wants_cas = rest->wants_cas,
+    };
+    size_t line_bytes = rest->line_bytes;
+    enum turn_stop stop = exec_get_keys(t, &r, span_of(p, rest->keys_bytes));
+
+    if (stop != TURN_GOES_ON) {
+        *used = remember_rest(t, &r, p, line_bytes);
+        return stop;
+    }
+    rest->is_active = false;
+    t->may_wait = true;
+    t->requests++;
+    *used = line_bytes;
+    return TURN_GOES_ON;
+}
+
+/* What is to be done before the next request can be parsed. */
+static enum turn_stop run_pending(struct turn *t, const char *p, size_t len, size_t *used)
+{
+    struct conn *c = t->conn;
+
+    *used = 0;
+    if (c->rest.is_active) {
+        return run_rest(t, p, used);
+    }
+    if (c->upload != NULL) {
+        return conn_upload_take(t, p, len, used);
+    }
+    *used = c->swallow < len ? (size_t)c->swallow : len;
+    c->swallow -= *used;
+    return TURN_GOES_ON;
+}
+
+static bool has_pending(const struct conn *c)
+{
+    return c->rest.is_active || c->upload != NULL || c->swallow > 0;
+}
+
+/* Execute as much of the input as possible; *used is what was consumed. */
+static enum turn_stop run(struct turn *t, const char *p, size_t len, size_t *used)
+{
+    struct conn *c = t->conn;
+    struct batch b;
+    size_t pos = 0;
+    enum turn_stop stop = TURN_GOES_ON;
+
+    for (;;) {
+        size_t n;
+
+        if (MF_UNLIKELY(has_pending(c))) {
+            stop = run_pending(t, p + pos, len - pos, &n);
+            pos += n;
+            if (stop == TURN_GOES_ON && t->is_halted) {
+                stop = TURN_BLOCKED;
+            }
+            /*
+             * What came of it may want bytes itself: those of a value that failed are no
+             * commands.
+             */
+            if (stop == TURN_GOES_ON && has_pending(c) && pos < len) {
+                continue;
+            }
+        }
+        if (stop == TURN_GOES_ON && pos < len) {
+            parse_batch(t, &b, p + pos, len - pos);
+            stop = run_batch(t, &b, p + pos, &n);
+            pos += n;
+        } else if (stop == TURN_GOES_ON) {
+            stop = TURN_DRY;
+        }
+        if (stop == TURN_GOES_ON && b.status != PARSE_OK) {
+            stop = run_last(t, &b, len - pos, &n);
+            pos += n;
+        }
+        if (stop == TURN_GOES_ON && t->is_halted) {
+            stop = TURN_BLOCKED;
+        }
+        if (stop == TURN_GOES_ON && MF_UNLIKELY(t->units >= t->unit_limit) && pos < len &&
+            turn_others_are_ready(t)) {
+            stop = TURN_YIELDS;
+        }
+        if (stop != TURN_GOES_ON) {
+            *used = pos;
+            return stop;
+        }
+    }
+}
+
+/* ---- turns --------------------------------------------------------------------------- */
+
+static void turn_begin(struct turn *t, struct conn *c)
+{
+    struct worker *w = c->worker;
+
+    t->w = w;
+    t->e = w->engine;
+    t->conn = c;
+    t->now = worker_now(w);
+    t->now_s = (uint32_t)(t->now / 1000);
+    t->may_wait = !c->is_waiting || conn_wait_now() - c->wait_since < CONN_ROOM_WAIT_MS;
+    t->is_halted = false;
+    t->is_broken = false;
+    t->counts_detail = stats_detail_is_on(w);
+    t->hides_cas = w->settings->no_cas;
+    t->is_bulk = false;
+    t->requests = 0;
+    t->units = 0;
+    t->unit_limit = (uint64_t)w->settings->reqs_per_event * TURN_UNITS;
+    t->rest = span_of(NULL, 0);
+    memset(&t->tally, 0, sizeof(t->tally));
+    out_init(&t->out, w->obuf, WORKER_OBUF_BYTES);
+    c->last_active = t->now;
+    c->need = 0;
+    rcu_begin();
+    t->route = router_read(&t->e->router);
+}
+
+/* Each time the limit of -R was met with input left counts. */
+static void count_yields(struct turn *t, bool has_more)
+{
+    uint32_t limit = t->w->settings->reqs_per_event;
+
+    if (MF_UNLIKELY(t->requests >= limit)) {
+        ctr_add(&t->w->counters, CTR_conn_yields,
+                t->requests / limit - (t->requests % limit == 0 && !has_more));
+    }
+}
+
+static void turn_end(struct turn *t, bool has_more)
+{
+    turn_flush(t);
+    rcu_end();
+    exec_tally(t);
+    count_yields(t, has_more);
+}
+
+static void note_stop(struct conn *c, enum turn_stop stop)
+{
+    bool was_waiting = c->is_waiting;
+
+    c->is_kept = stop != TURN_DRY && stop != TURN_CLOSES;
+    c->is_waiting = stop == TURN_WAITS;
+    if (c->is_waiting && !was_waiting) {
+        c->wait_since = conn_wait_now();
+        ctr_add(&c->worker->counters, CTR_room_waits, 1);
+    }
+    if (stop == TURN_CLOSES) {
+        c->is_finishing = true;
+    }
+    if (stop == TURN_YIELDS && outq_is_empty(&c->outq)) {
+        conn_ready_add(c);
+    }
+}
+
+void conn_execute(struct conn *c, enum input_kind kind, char *p, size_t len)
+{
+    struct turn t;
+    enum turn_stop stop;
+    size_t used;
+
+    debug_must(!c->is_closing && outq_is_empty(&c->outq));
+    turn_begin(&t, c);
+    stop = run(&t, p, len, &used);
+    turn_end(&t, used < len);
+    c->reads_little = t.is_bulk || c->upload != NULL;
+    if (t.requests > 0) {
+        /* If a store waits now it is another one, with a second of its own. */
+        c->wait_since = conn_wait_now();
+    }
+    if (t.is_broken || !conn_keep_input(c, kind, p, len, used)) {
+        conn_close(c);
+        return;
+    }
+    note_stop(c, stop);
+    conn_settle(c);
+}
+
+void conn_execute_kept(struct conn *c)
+{
+    conn_execute(c, INPUT_KEPT, buf_begin(&c->in), buf_len(&c->in));
+}

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Where a request meets the engine: command -> handler, outcome -> reply bytes. Handlers run
+ * in a turn of a connection: they read and write the engine and compose into the turn's
+ * output. A handler either does its request as a whole and returns TURN_GOES_ON, or tells why
+ * not.
+ */
+#ifndef MAYFLY_DAEMON_EXEC_H
+#define MAYFLY_DAEMON_EXEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/outq.h"
+#include "lib/check.h"
+#include "lib/clock.h"
+#include "lib/engine.h"
+#include "lib/span.h"
+#include "proto/request.h"
+
+/* These have an R_OK of their own, for access(), which nothing here calls. */
+#include <fcntl.h>
+#include <unistd.h>
+#undef R_OK
+
+#include "proto/response.h"
+
+struct buf;
+struct conn;
+struct server;
+struct worker;
+
+/* Requests that are looked up together, and keys of one line likewise. */
+#define EXEC_BATCH 64u
+
+/* A larger value makes the connection expect more of the kind. */
+#define EXEC_BULK_BYTES (192u * 1024)
+
+/* Why a turn of a connection ends, or does not. */
+enum turn_stop {
+    TURN_GOES_ON,
+    TURN_DRY,     /* all that can be executed is: more has to be read */
+    TURN_BLOCKED, /* the socket takes no more: go on when it does */
+    TURN_WAITS,   /* a store found no room: try again in a millisecond */
+    TURN_YIELDS,  /* others are ready and this connection had its share */
+    TURN_ASKED,   /* the answer is being gathered from other workers */
+    TURN_CLOSES,  /* the connection ends when its replies are sent */
+};
+
+/* One turn of one connection; lives on the stack of conn_turn.c. */
+struct turn {
+    struct worker *w;          /* [borrowed] */
+    struct engine *e;          /* [borrowed] */
+    struct conn *conn;         /* [borrowed] */
+    const struct route *route; /* [borrowed] of the read-side section that is open */
+    msec_t now;                /* when the turn began */
+    uint32_t now_s;            /* the same in seconds */
+    bool may_wait;             /* stores may ask for TURN_WAITS */
+    bool is_halted;            /* output waits or is broken: begin no request */
+    bool is_broken;            /* the connection is lost */
+    bool counts_detail;        /* stats detail is on */
+    bool hides_cas;            /* -C: cas values are shown as 0 */
+    bool is_bulk;              /* a large value was stored */
+    uint32_t requests;         /* executed */
+    uint64_t units;            /* a measure of the work done: keys, and 4 KiB of output each */
+    uint64_t unit_limit;       /* at so many, look whether others are ready */
+    struct out out;            /* replies composed and not yet handed over */
+    struct span rest;          /* get family: keys not answered, when it stopped amid them */
+    struct {
+        uint32_t gets, hits, misses, expired, flushed, stores;
+    } tally; /* what exec_tally() moves to the worker's counters */
+};
+
+/*
+ * A deadline from an exptime as memcached reads it: 0 never, negative at once, up to 30 days
+ * relative, else absolute.
+ */
+msec_t exec_deadline(const struct worker *w, int64_t exptime, msec_t now);
+
+/* Move what the turn tallied so far to the worker's counters. Context: worker. */
+void exec_tally(struct turn *t);
+
+/* ---- exec_get.c ---------------------------------------------------------------------- */
+
+/* get, gets, gat, gats of any number of keys. Context: worker, read side. */
+enum turn_stop exec_get(struct turn *t, const struct request *r);
+
+/*
+ * Answer the keys of a get line and its END. When it stops, t->rest has the keys not answered
+ * (maybe none, with ptr set): call again with them. r tells the command. Context: worker,
+ * read side.
+ */
+enum turn_stop exec_get_keys(struct turn *t, const struct request *r, struct span keys);
+
+/* ---- exec_store.c -------------------------------------------------------------------- */
+
+/*
+ * The storage commands. body: the full value, or NULL when r->value has it. Context: worker,
+ * read side.
+ */
+enum turn_stop exec_store(struct turn *t, const struct request *r, struct body **body);
+
+/*
+ * A store ends without its value: count it (bad data, too large, no memory: by reply), drop
+ * the old value where memcached does. Context: worker, read side.
+ */
+void exec_store_failed(struct turn *t, const struct request *r, enum reply why);
+
+/* ---- exec_arith.c -------------------------------------------------------------------- */
+
+enum turn_stop exec_arith(struct turn *t, const struct request *r);
+enum turn_stop exec_delete(struct turn *t, const struct request *r);
+enum turn_stop exec_touch(struct turn *t, const struct request *r);
+
+/* ---- exec_admin.c -------------------------------------------------------------------- */
+
+/* Commands of CLASS_ADMIN but stats. Context: worker, outside a read-side section. */
+enum turn_stop exec_admin(struct turn *t, const struct request *r);
+
+/* ---- output, conn_turn.c ------------------------------------------------------------- */
+
+/*
+ * Hand what was composed to the socket; what it does not take is kept. The output is empty
+ * afterwards, whatever happened; t->is_halted tells whether the connection can go on.
+ * Context: worker, read side.
+ */
+void turn_flush(struct turn *t);
+
+/* Is some other connection of this worker ready? A system call. Context: worker. */
+bool turn_others_are_ready(struct turn *t);
+
+/* Append bytes of any length to the output. Context: worker, read side. */
+void turn_emit(struct turn *t, const char *bytes, size_t n);
+
+/*
+ * Room for n more bytes of reply, n well below the size of the output. Always there: a reply
+ * to what was executed is never lost. The caller adds what it wrote to t->out.len.
+ * Context: worker, read side.
+ */
+static inline char *turn_room(struct turn *t, size_t n)
+{
+    if (MF_UNLIKELY(t->out.cap - t->out.len < n)) {
+        turn_flush(t);
+    }
+    debug_must(t->out.cap - t->out.len >= n);
+    return t->out.base + t->out.len;
+}
+
+/* Append a fixed reply; R_NONE is empty. */
+static inline void turn_reply(struct turn *t, enum reply r)
+{
+    if (r != R_NONE) {
+        struct span text = reply_text(r);
+
+        memcpy(turn_room(t, text.len), text.ptr, text.len);
+        t->out.len += text.len;
+    }
+}
+
+#endif

@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Commands of the operator: flush_all, version, verbosity, cache_memlimit, shutdown, quit,
+ * and those that turn screws which memcached has and this server has not (slabs, lru,
+ * lru_crawler): they are checked and acknowledged as memcached does, so that tools go on
+ * working. Runs on the worker of the connection, outside the read-side section of the turn.
+ */
+#include "daemon/exec.h"
+
+#include "daemon/server.h"
+#include "daemon/settings.h"
+#include "daemon/version.h"
+#include "daemon/worker.h"
+#include "lib/counters.h"
+#include "lib/num.h"
+#include "proto/text.h"
+
+#include <string.h>
+
+#define VERBOSITY_MAX     2u
+#define MEMLIMIT_MIN_MB   8u
+#define MEMLIMIT_MAX_MB   1000000000u
+#define CRAWLER_SLEEP_MAX 1000000u
+#define LRU_PCT_SUM_MAX   80u
+#define CLASS_ID_MAX      63
+
+/* Most words that any of these commands has behind its name. */
+#define WORDS_MAX 6u
+
+struct words {
+    struct span word[WORDS_MAX];
+    unsigned count; /* WORDS_MAX + 1: more than that */
+};
+
+static void split(struct span args, struct words *out)
+{
+    struct span word;
+
+    out->count = 0;
+    while (out->count <= WORDS_MAX && text_next_key(&args, &word)) {
+        if (out->count < WORDS_MAX) {
+            out->word[out->count] = word;
+        }
+        out->count++;
+    }
+}
+
+static enum turn_stop say(struct turn *t, const struct request *r, enum reply reply)
+{
+    if (!r->noreply) {
+        turn_reply(t, reply);
+    }
+    return TURN_GOES_ON;
+}
+
+/* Replies of one place only, which proto/replies.def has no row for. */
+static enum turn_stop say_text(struct turn *t, const struct request *r, const char *text)
+{
+    if (!r->noreply) {
+        turn_emit(t, text, strlen(text));
+    }
+    return TURN_GOES_ON;
+}
+
+/* The settings, to be changed: only their live fields are. */
+static struct settings *live_settings(struct turn *t)
+{
+    return t->w->server->settings;
+}
+
+/* ---- memcached's commands with an effect --------------------------------------------- */
+
+static enum turn_stop flush_all(struct turn *t, const struct request *r)
+{
+    msec_t at = t->now;
+
+    if (t->w->settings->no_flush_all) {
+        return say(t, r, R_FLUSH_OFF);
+    }
+    if (r->exptime > 0) {
+        at = exec_deadline(t->w, r->exptime, t->now);
+    }
+    engine_flush(t->e, at, t->now);
+    ctr_add(&t->w->counters, CTR_cmd_flush, 1);
+    return say(t, r, R_OK);
+}
+
+static enum turn_stop verbosity(struct turn *t, const struct request *r)
+{
+    uint32_t level = r->cas < VERBOSITY_MAX ? (uint32_t)r->cas : VERBOSITY_MAX;
+
+    setting_set(live_settings(t), verbosity, level);
+    return say(t, r, R_OK);
+}
+
+static enum turn_stop cache_memlimit(struct turn *t, const struct request *r)
+{
+    uint64_t bytes;
+
+    if (r->cas < MEMLIMIT_MIN_MB) {
+        return say(t, r, R_MEMLIMIT_SMALL);
+    }
+    if (r->cas > MEMLIMIT_MAX_MB) {
+        return say_text(t, r, "MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes\r\n");
+    }
+    bytes = r->cas << 20;
+    if (!engine_set_limit(t->e, bytes)) {
+        return say(t, r, R_MEMLIMIT_FAILED);
+    }
+    setting_set(live_settings(t), memory_limit_bytes, bytes);
+    return say(t, r, R_OK);
+}
+
+static enum turn_stop shutdown_server(struct turn *t, const struct request *r)
+{
+    enum server_stop how = SERVER_STOP_SOON;
+
+    if (!t->w->settings->enable_shutdown) {
+        return say(t, r, R_SHUTDOWN_OFF);
+    }
+    if (span_is(r->args, "graceful")) {
+        how = SERVER_STOP_GRACEFUL;
+    } else if (r->args.len > 0) {
+        return say_text(t, r, "CLIENT_ERROR invalid shutdown mode\r\n");
+    }
+    server_request_stop(t->w->server, how);
+    return TURN_CLOSES;
+}
+
+/* ---- screws that turn nothing -------------------------------------------------------- */
+
+/* A decimal fraction, maybe negative; false when it is not one. */
+static bool parse_fraction(struct span s, double *out)
+{
+    bool is_negative = s.len > 0 && s.ptr[0] == '-';
+    bool has_dot = false;
+    unsigned digits = 0;
+    double scale = 1;
+    double n = 0;
+
+    for (size_t i = is_negative ? 1 : 0; i < s.len; i++) {
+        char c = s.ptr[i];
+
+        if (c == '.' && !has_dot) {
+            has_dot = true;
+        } else if (c >= '0' && c <= '9') {
+            n = n * 10 + (c - '0');
+            scale *= has_dot ? 10 : 1;
+            digits++;
+        } else {
+            return false;
+        }
+    }
+    *out = (is_negative ? -n : n) / scale;
+    return digits > 0;
+}
+
+static bool is_class(int64_t id)
+{
+    return id >= 0 && id <= CLASS_ID_MAX;
+}
+
+static enum turn_stop slabs_reassign(struct turn *t, const struct request *r,
+                                     const struct words *w)
+{
+    int64_t from;
+    int64_t to;
+
+    if (num_i64(w->word[1], &from) != MF_OK || num_i64(w->word[2], &to) != MF_OK) {
+        return say(t, r, R_BAD_FORMAT);
+    }
+    if (from == to) {
+        return say_text(t, r, "SAME src and dst class are identical\r\n");
+    }
+    if (!is_class(from) || !is_class(to)) {
+        return say_text(t, r, "BADCLASS invalid src or dst class id\r\n");
+    }
+    return say(t, r, R_SLABS_NOSPARE);
+}
+
+static enum turn_stop slabs_automove(struct turn *t, const struct request *r,
+                                     const struct words *w)
+{
+    struct span what = w->word[1];
+    uint32_t level;
+    double fraction;
+
+    if (span_is(what, "ratio") || span_is(what, "freeratio") || span_is(what, "window")) {
+        return say(t, r,
+                   w->count > 2 && parse_fraction(w->word[2], &fraction) ? R_OK : R_ERROR);
+    }
+    if (num_u32(what, &level) != MF_OK) {
+        return say(t, r, R_BAD_FORMAT);
+    }
+    if (level > 2) {
+        return say(t, r, R_ERROR);
+    }
+    setting_set(live_settings(t), slab_automove, level);
+    return say(t, r, R_OK);
+}
+
+static enum turn_stop slabs(struct turn *t, const struct request *r)
+{
+    struct words w;
+
+    split(r->args, &w);
+    if (w.count == 3 && span_is(w.word[0], "reassign")) {
+        return slabs_reassign(t, r, &w);
+    }
+    if (w.count >= 2 && span_is(w.word[0], "automove")) {
+        return slabs_automove(t, r, &w);
+    }
+    return say(t, r, R_ERROR);
+}
+
+/* tune <hot %> <warm %> <hot factor> <warm factor> */
+static enum turn_stop lru_tune(struct turn *t, const struct request *r, const struct words *w)
+{
+    struct settings *s = live_settings(t);
+    uint32_t hot;
+    uint32_t warm;
+    double hot_factor;
+    double warm_factor;
+
+    if (w->count < 5 || num_u32(w->word[1], &hot) != MF_OK ||
+        num_u32(w->word[2], &warm) != MF_OK || !parse_fraction(w->word[3], &hot_factor) ||
+        !parse_fraction(w->word[4], &warm_factor)) {
+        return say(t, r, R_ERROR);
+    }
+    if ((uint64_t)hot + warm > LRU_PCT_SUM_MAX) {
+        return say_text(t, r, "ERROR hot and warm pcts must not exceed 80\r\n");
+    }
+    if (hot_factor <= 0 || warm_factor <= 0) {
+        return say_text(t, r, "ERROR hot/warm age factors must be greater than 0\r\n");
+    }
+    setting_set(s, hot_lru_pct, hot);
+    setting_set(s, warm_lru_pct, warm);
+    setting_set(s, hot_max_factor, hot_factor);
+    setting_set(s, warm_max_factor, warm_factor);
+    return say(t, r, R_OK);
+}
+
+static enum turn_stop lru_mode(struct turn *t, const struct request *r, struct span mode)
+{
+    bool is_segmented = span_is(mode, "segmented");
+
+    if (!is_segmented && !span_is(mode, "flat")) {
+        return say(t, r, R_ERROR);
+    }
+    setting_set(live_settings(t), lru_segmented, is_segmented);
+    return say(t, r, R_OK);
+}
+
+static enum turn_stop lru_temp_ttl(struct turn *t, const struct request *r, struct span word)
+{
+    struct settings *s = live_settings(t);
+    int64_t ttl;
+
+    if (num_i64(word, &ttl) != MF_OK) {
+        return say(t, r, R_ERROR);
+    }
+    setting_set(s, temp_lru, ttl >= 0);
+    if (ttl >= 0) {
+        setting_set(s, temporary_ttl, (uint32_t)(ttl < UINT32_MAX ? ttl : UINT32_MAX));
+    }
+    return say(t, r, R_OK);
+}
+
+static enum turn_stop lru(struct turn *t, const struct request *r)
+{
+    struct words w;
+
+    split(r->args, &w);
+    if (w.count < 2) {
+        return say(t, r, R_ERROR);
+    }
+    if (span_is(w.word[0], "tune")) {
+        return lru_tune(t, r, &w);
+    }
+    if (span_is(w.word[0], "mode")) {
+        return lru_mode(t, r, w.word[1]);
+    }
+    if (span_is(w.word[0], "temp_ttl")) {
+        return lru_temp_ttl(t, r, w.word[1]);
+    }
+    return say(t, r, R_ERROR);
+}
+
+/* ---- lru_crawler: the search for expired keys ---------------------------------------- */
+
+/* The reply to a comma list of class numbers. */
+static enum reply check_classes(struct span list)
+{
+    enum reply reply = R_CRAWLER_NOT_STARTED;
+
+    while (list.len > 0) {
+        const char *comma = memchr(list.ptr, ',', list.len);
+        size_t len = comma != NULL ? (size_t)(comma - list.ptr) : list.len;
+        size_t past = comma != NULL ? len + 1 : len;
+        uint32_t id;
+
+        if (len > 0) {
+            if (num_u32(span_of(list.ptr, len), &id) != MF_OK || id == 0 || id > CLASS_ID_MAX) {
+                return R_CRAWLER_BAD_CLASS;
+            }
+            reply = R_OK;
+        }
+        list = span_of(list.ptr + past, list.len - past);
+    }
+    return reply;
+}
+
+/*
+ * Run one pass now. Expired keys are known by their deadlines and leave as they fall due, so
+ * there is nothing that a pass would find: it is over when it is asked for.
+ */
+static enum turn_stop crawl(struct turn *t, const struct request *r, struct span classes)
+{
+    if (!setting_get(t->w->settings, active_expire)) {
+        return say_text(t, r, "CLIENT_ERROR lru crawler disabled\r\n");
+    }
+    return say(t, r, span_is(classes, "all") ? R_OK : check_classes(classes));
+}
+
+static enum turn_stop crawler_number(struct turn *t, const struct request *r,
+                                     const struct words *w)
+{
+    bool is_sleep = span_is(w->word[0], "sleep");
+    uint32_t n;
+
+    if (num_u32(w->word[1], &n) != MF_OK) {
+        return say(t, r, R_BAD_FORMAT);
+    }
+    if (is_sleep && n > CRAWLER_SLEEP_MAX) {
+        return say_text(t, r, "CLIENT_ERROR sleep must be one second or less\r\n");
+    }
+    if (is_sleep) {
+        setting_set(live_settings(t), lru_crawler_sleep, n);
+    } else {
+        setting_set(live_settings(t), lru_crawler_tocrawl, n);
+    }
+    return say(t, r, R_OK);
+}
+
+static enum turn_stop crawler_switch(struct turn *t, const struct request *r, bool is_on)
+{
+    struct settings *s = live_settings(t);
+
+    if (is_on && setting_get(s, active_expire)) {
+        return say_text(t, r, "ERROR failed to start lru crawler thread\r\n");
+    }
+    setting_set(s, active_expire, is_on);
+    for (uint32_t i = 0; is_on && i < t->w->server->worker_count; i++) {
+        worker_poke(t->w->server, i);
+    }
+    return say(t, r, R_OK);
+}
+
+static enum turn_stop lru_crawler(struct turn *t, const struct request *r)
+{
+    struct words w;
+
+    split(r->args, &w);
+    if (w.count == 1 && span_is(w.word[0], "enable")) {
+        return crawler_switch(t, r, true);
+    }
+    if (w.count == 1 && span_is(w.word[0], "disable")) {
+        return crawler_switch(t, r, false);
+    }
+    if (w.count == 2 && (span_is(w.word[0], "sleep") || span_is(w.word[0], "tocrawl"))) {
+        return crawler_number(t, r, &w);
+    }
+    if (w.count == 2 && span_is(w.word[0], "crawl")) {
+        return crawl(t, r, w.word[1]);
+    }
+    if (w.count == 2 && (span_is(w.word[0], "metadump") || span_is(w.word[0], "mgdump")) &&
+        t->w->settings->no_dump) {
+        return say(t, r, R_DUMP_OFF);
+    }
+    return say(t, r, R_ERROR);
+}
+
+/* -------------------------------------------------------------------------------------- */
+
+enum turn_stop exec_admin(struct turn *t, const struct request *r)
+{
+    switch (r->command) {
+    case CMD_FLUSH_ALL:
+        return flush_all(t, r);
+    case CMD_VERSION:
+        return say_text(t, r, "VERSION " MEMCACHED_LEVEL "\r\n");
+    case CMD_VERBOSITY:
+        return verbosity(t, r);
+    case CMD_CACHE_MEMLIMIT:
+        return cache_memlimit(t, r);
+    case CMD_SHUTDOWN:
+        return shutdown_server(t, r);
+    case CMD_QUIT:
+        return TURN_CLOSES;
+    case CMD_SLABS:
+        return slabs(t, r);
+    case CMD_LRU:
+        return lru(t, r);
+    case CMD_LRU_CRAWLER:
+        return lru_crawler(t, r);
+    case CMD_WATCH:
+        return say(t, r, t->w->settings->no_watch ? R_WATCH_OFF : R_ERROR);
+    default:
+        /* refresh_certs and extstore: what they are about is not built. */
+        return say(t, r, R_ERROR);
+    }
+}

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * incr, decr, delete, touch: what changes one item and answers in a word. Runs on the worker of
+ * the connection, inside the read-side section of the turn.
+ */
+#include "daemon/exec.h"
+
+#include "daemon/stats.h"
+#include "daemon/worker.h"
+#include "lib/counters.h"
+#include "proto/text.h"
+
+static enum turn_stop answer(struct turn *t, const struct request *r, enum outcome outcome,
+                             uint64_t number)
+{
+    t->out.len += text_compose(turn_room(t, TEXT_REPLY_MAX), r, outcome, number);
+    return TURN_GOES_ON;
+}
+
+enum turn_stop exec_arith(struct turn *t, const struct request *r)
+{
+    struct counters *c = &t->w->counters;
+    struct arith a = {
+        .hash = r->hash,
+        .key = r->key,
+        .delta = r->cas,
+        .is_decr = r->command == CMD_DECR,
+        .may_wait = t->may_wait,
+    };
+    enum outcome outcome = engine_arith(t->e, &a, t->now);
+
+    if (outcome == OUT_WAIT) {
+        return TURN_WAITS;
+    }
+    if (outcome == OUT_NUMBER) {
+        ctr_add(c, a.is_decr ? CTR_decr_hits : CTR_incr_hits, 1);
+    } else if (outcome == OUT_NOT_FOUND) {
+        ctr_add(c, a.is_decr ? CTR_decr_misses : CTR_incr_misses, 1);
+    } else if (outcome == OUT_NO_MEMORY) {
+        ctr_add(c, CTR_store_no_memory, 1);
+    }
+    return answer(t, r, outcome, a.number);
+}
+
+enum turn_stop exec_delete(struct turn *t, const struct request *r)
+{
+    enum outcome outcome = engine_delete(t->e, r->hash, r->key, 0, t->now);
+
+    ctr_add(&t->w->counters, outcome == OUT_DELETED ? CTR_delete_hits : CTR_delete_misses, 1);
+    if (t->counts_detail) {
+        stats_detail_count(t->w, STATS_DETAIL_DELETE, r->key.ptr, r->key.len);
+    }
+    return answer(t, r, outcome, 0);
+}
+
+enum turn_stop exec_touch(struct turn *t, const struct request *r)
+{
+    struct counters *c = &t->w->counters;
+    struct found f;
+    enum outcome outcome =
+        engine_touch(t->e, r->hash, r->key, exec_deadline(t->w, r->exptime, t->now), t->now,
+                     t->may_wait, &f);
+
+    if (outcome == OUT_WAIT) {
+        return TURN_WAITS;
+    }
+    ctr_add(c, CTR_cmd_touch, 1);
+    if (outcome == OUT_TOUCHED) {
+        item_mark_used(f.item, t->now_s);
+        ctr_add(c, CTR_touch_hits, 1);
+    } else if (outcome == OUT_NO_MEMORY) {
+        ctr_add(c, CTR_store_no_memory, 1);
+    } else {
+        ctr_add(c, CTR_touch_misses, 1);
+    }
+    return answer(t, r, outcome, 0);
+}

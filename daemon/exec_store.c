@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * set, add, replace, append, prepend, cas. Runs on the worker of the connection, inside the
+ * read-side section of the turn. The engine copies or takes the value; nothing here does.
+ */
+#include "daemon/exec.h"
+
+#include "daemon/stats.h"
+#include "daemon/worker.h"
+#include "lib/counters.h"
+#include "proto/text.h"
+
+/* Under -C no cas value ever matches: memcached has none then, and answers EXISTS. */
+#define CAS_NEVER UINT64_MAX
+
+/* What the storage commands are to the engine. */
+static const uint8_t mode_of[CMD_COUNT] = {
+    [CMD_SET] = STORE_SET,       [CMD_ADD] = STORE_ADD,         [CMD_REPLACE] = STORE_REPLACE,
+    [CMD_APPEND] = STORE_APPEND, [CMD_PREPEND] = STORE_PREPEND, [CMD_CAS] = STORE_CAS,
+};
+
+static void count_cas(struct counters *c, enum outcome outcome)
+{
+    if (outcome == OUT_STORED) {
+        ctr_add(c, CTR_cas_hits, 1);
+    } else if (outcome == OUT_EXISTS) {
+        ctr_add(c, CTR_cas_badval, 1);
+    } else if (outcome == OUT_NOT_FOUND) {
+        ctr_add(c, CTR_cas_misses, 1);
+    }
+}
+
+/*
+ * Drop the old value of a set that failed: it must not be served as if the set had never
+ * been.
+ */
+static void invalidate(struct turn *t, const struct request *r)
+{
+    if (r->command == CMD_SET) {
+        engine_delete(t->e, engine_hash(t->e, r->key.ptr, r->key.len), r->key, 0, t->now);
+    }
+}
+
+void exec_store_failed(struct turn *t, const struct request *r, enum reply why)
+{
+    struct counters *c = &t->w->counters;
+
+    if (why == R_TOO_LARGE) {
+        ctr_add(c, CTR_store_too_large, 1);
+        invalidate(t, r);
+    } else if (why == R_NO_MEMORY_STORE) {
+        ctr_add(c, CTR_store_no_memory, 1);
+        invalidate(t, r);
+    } else if (why == R_BAD_CHUNK) {
+        ctr_add(c, CTR_cmd_set, 1);
+    }
+}
+
+/* Everything that is not OUT_STORED. */
+static enum turn_stop refuse(struct turn *t, const struct request *r, enum outcome outcome)
+{
+    if (outcome == OUT_WAIT) {
+        return TURN_WAITS;
+    }
+    if (outcome == OUT_TOO_LARGE) {
+        exec_store_failed(t, r, R_TOO_LARGE);
+    } else if (outcome == OUT_NO_MEMORY) {
+        exec_store_failed(t, r, R_NO_MEMORY_STORE);
+    } else {
+        t->tally.stores++;
+    }
+    t->out.len += text_compose(turn_room(t, TEXT_REPLY_MAX), r, outcome, 0);
+    return TURN_GOES_ON;
+}
+
+enum turn_stop exec_store(struct turn *t, const struct request *r, struct body **body)
+{
+    enum turn_stop stop = TURN_GOES_ON;
+    enum outcome outcome;
+    struct store s;
+
+    /* Every field that is read: an initializer would clear the whole of it first. */
+    s.mode = (enum store_mode)mode_of[r->command];
+    s.hash = r->hash;
+    s.key = r->key;
+    s.flags = r->flags;
+    s.deadline = r->exptime == 0 ? MSEC_NEVER : exec_deadline(t->w, r->exptime, t->now);
+    s.cas_expected = t->hides_cas ? CAS_NEVER : r->cas;
+    s.value = r->value;
+    s.body = body;
+    s.may_wait = t->may_wait;
+    s.keep_cas = false;
+    outcome = engine_store(t->e, &s, t->now);
+
+    if (MF_LIKELY(outcome == OUT_STORED)) {
+        t->tally.stores++;
+        t->out.len += text_compose_stored(turn_room(t, TEXT_REPLY_MAX), r);
+    } else {
+        stop = refuse(t, r, outcome);
+        if (stop != TURN_GOES_ON) {
+            return stop;
+        }
+    }
+    if (MF_UNLIKELY(r->command == CMD_CAS)) {
+        count_cas(&t->w->counters, outcome);
+    }
+    if (MF_UNLIKELY(t->counts_detail)) {
+        stats_detail_count(t->w, STATS_DETAIL_SET, r->key.ptr, r->key.len);
+    }
+    if (MF_UNLIKELY(r->value_len > EXEC_BULK_BYTES)) {
+        t->is_bulk = true;
+    }
+    return TURN_GOES_ON;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Rules between options. Texts and statuses are memcached's where it has the rule.
+ */
+#include "daemon/options_rows.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <sysexits.h>
+
+/* More worker threads than this are seldom of use: memcached's warning. */
+#define THREADS_WARN 64
+
+/* What memcached implies: -D turns the counting on, temporary_ttl its LRU. */
+static void imply(struct settings *s)
+{
+    if (s->sources[OPTION_prefix_delimiter] != OPTION_DEFAULT &&
+        s->sources[OPTION_detail_enabled] == OPTION_DEFAULT) {
+        setting_set(s, detail_enabled, true);
+    }
+    if (s->sources[OPTION_temporary_ttl] != OPTION_DEFAULT) {
+        setting_set(s, temp_lru, true);
+    }
+}
+
+/* What others have and this build has not. */
+static int check_built(const struct settings *s)
+{
+    if (s->udp_port > 0) {
+        fprintf(stderr, "This server is not built with UDP support (-U %" PRIu32 ")\n",
+                s->udp_port);
+        return EX_USAGE;
+    }
+    if (s->protocol == PROTOCOL_BINARY) {
+        fprintf(stderr, "This server is not built with binary protocol support (-B binary)\n");
+        return EX_USAGE;
+    }
+    return 0;
+}
+
+/* memcached's rules for its LRU; here they only keep the same command lines out. */
+static int check_lru(const struct settings *s)
+{
+    if (setting_get(s, hot_lru_pct) + setting_get(s, warm_lru_pct) > 80) {
+        fprintf(stderr, "hot_lru_pct + warm_lru_pct cannot be more than 80%% combined\n");
+        return EX_USAGE;
+    }
+    if (setting_get(s, temp_lru) && !s->lru_maintainer) {
+        fprintf(stderr, "temporary_ttl requires lru_maintainer to be enabled\n");
+        return EX_USAGE;
+    }
+    return 0;
+}
+
+int options_check(struct settings *s)
+{
+    imply(s);
+    if (s->item_size_max > setting_get(s, memory_limit_bytes) / 2) {
+        fprintf(stderr, "Cannot set item size limit higher than 1/2 of memory max.\n");
+        return EX_USAGE;
+    }
+    if (s->napi_ids > s->threads) {
+        fprintf(stderr,
+                "Number of napi_ids(%" PRIu32
+                ") cannot be greater than number of threads(%" PRIu32 ")\n",
+                s->napi_ids, s->threads);
+        return EX_USAGE;
+    }
+    int status = check_lru(s);
+    if (status == 0) {
+        status = check_built(s);
+    }
+    if (status == 0 && s->threads > THREADS_WARN) {
+        fprintf(stderr, "WARNING: Setting a high number of worker threads is not recommended.\n"
+                        " Set this value to the number of cores in your machine or less.\n");
+    }
+    return status;
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The internet part of sockets.c: the addresses of -l and -p. Private to the two files.
+ */
+#ifndef MAYFLY_DAEMON_SOCKETS_INET_H
+#define MAYFLY_DAEMON_SOCKETS_INET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "daemon/sockets.h"
+#include "lib/span.h"
+
+/*
+ * Append a socket; takes the descriptor, also on failure. Returns as sockets_open(). In
+ * sockets.c.
+ */
+int socket_list_add(struct socket_list *l, int fd, enum conn_transport transport);
+
+/*
+ * Listen on every address of settings.listen, or on both loopback addresses. Returns as
+ * sockets_open().
+ */
+int inet_open(const struct settings *settings, struct socket_list *out);
+
+/* What accepted connections inherit from their listening socket: no delay, keepalive. */
+void inet_set_options(int fd);
+
+/*
+ * Write the ports of the list to the file that MEMCACHED_PORT_FILENAME names, if it does, in
+ * memcached's form ("TCP INET: 1234"), under a temporary name that is then renamed. Returns as
+ * sockets_open().
+ */
+int inet_write_ports(const struct socket_list *l);
+
+/* One element of -l. Empty host: every address. */
+struct listen_address {
+    char host[256];
+    bool has_port;
+    unsigned port;
+};
+
+/*
+ * Parse host, host:port, [v6], [v6]:port, a bare v6 address, or *; each may follow memcached's
+ * prefixes notls: and tag[x]:. Returns NULL, or what is wrong with it.
+ */
+const char *listen_address_parse(struct span text, struct listen_address *out);
+
+#endif

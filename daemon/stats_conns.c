@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The round goes over all workers; each writes the lines of its own connections.
+ */
+#include "daemon/stats_conns.h"
+
+#include "daemon/conn.h"
+#include "daemon/listener.h"
+#include "daemon/server.h"
+#include "daemon/stats_gather.h"
+#include "lib/mem.h"
+
+#include <stdio.h>
+
+struct lines {
+    struct stats_out *out;
+    msec_t now;
+};
+
+static void put_listener(void *arg, int fd, const char *name)
+{
+    struct lines *l = arg;
+    char prefix[16];
+
+    snprintf(prefix, sizeof(prefix), "%d:", fd);
+    l->out->prefix = prefix;
+    stats_put_text(l->out, "addr", name);
+    stats_put_text(l->out, "state", "conn_listening");
+    stats_put_i64(l->out, "secs_since_last_cmd", (l->now - CLOCK_FIRST_MS) / 1000);
+    l->out->prefix = "";
+}
+
+static void put_conn(void *arg, const struct conn_info *info)
+{
+    struct lines *l = arg;
+    char prefix[16];
+    msec_t idle = l->now > info->last_cmd ? l->now - info->last_cmd : 0;
+
+    snprintf(prefix, sizeof(prefix), "%d:", info->fd);
+    l->out->prefix = prefix;
+    stats_put_text(l->out, "addr", info->addr);
+    if (info->listen_addr[0] != '\0') {
+        stats_put_text(l->out, "listen_addr", info->listen_addr);
+    }
+    stats_put_text(l->out, "state", info->state);
+    if (info->resps_waiting > 0) {
+        stats_put_u64(l->out, "resps_waiting", info->resps_waiting);
+    }
+    stats_put_i64(l->out, "secs_since_last_cmd", idle / 1000);
+    l->out->prefix = "";
+}
+
+static bool visit(struct stats_gather *g, struct worker *w)
+{
+    struct lines l = {&g->out, worker_now(w)};
+
+    if (g->next == 0) {
+        listeners_each(w->server, put_listener, &l);
+    }
+    conn_each(w, put_conn, &l);
+    return true;
+}
+
+enum stats_result stats_conns(struct worker *w, struct buf *out, stats_done_fn done, void *arg)
+{
+    struct stats_gather *g = mem_zalloc(sizeof(*g));
+
+    if (g == NULL) {
+        return STATS_NO_MEMORY;
+    }
+    g->visit = visit;
+    return stats_gather_begin(g, w, GATHER_ALL_WORKERS, out, done, arg);
+}

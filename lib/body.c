@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Bodies: large values on their way in. Whole segments are taken one by one as the bytes
+ * arrive, so that a value pays for its room in many small steps; what goes into pieces waits in
+ * a buffer of the body until the value is whole.
+ */
+#include <string.h>
+
+#include "lib/check.h"
+#include "lib/store.h"
+
+struct body {
+    struct engine *engine;
+    struct shard *shard; /* whose segments are taken */
+    struct cut cut;
+    size_t len;
+    size_t filled;
+    segment_t first, last;
+    uint32_t taken;
+    char *tail; /* buffer for the pieces' bytes, made when they begin */
+};
+
+static size_t whole_bytes(const struct body *b)
+{
+    size_t n = (size_t)b->cut.segments << b->shard->arena.shift;
+
+    return n < b->len ? n : b->len;
+}
+
+struct body *body_begin(struct engine *e, uint64_t hash, size_t len)
+{
+    struct body *b = mem_zalloc(sizeof(*b));
+
+    if (b != NULL) {
+        const struct route *rt = router_read(&e->router);
+
+        b->engine = e;
+        b->shard = rt->shards[route_slot(rt, hash)->put];
+        b->len = len;
+        chunks_cut(b->shard, len, &b->cut);
+    }
+    return b;
+}
+
+static void append_segment(struct body *b, segment_t n)
+{
+    struct segment *segs = b->shard->arena.segments;
+
+    if (b->last != 0) {
+        segs[b->last].next = n;
+    } else {
+        b->first = n;
+    }
+    b->last = n;
+    b->taken++;
+}
+
+/* How often the cursor is asked for one segment before the caller is told to come again. */
+#define TAKE_TRIES 64
+
+static enum outcome take_segment(struct body *b)
+{
+    struct shard *s = b->shard;
+    msec_t now = clock_now(&b->engine->clock);
+    enum outcome out = OUT_MISS;
+    segment_t n = 0;
+
+    /* Each try is one bounded slice; the shard is free for others between them. */
+    for (int i = 0; i < TAKE_TRIES && out == OUT_MISS; i++) {
+        shard_enter(s);
+        out = room_take_whole(s, now, &n);
+        if (out == OUT_OK) {
+            append_segment(b, n);
+        }
+        shard_leave(s);
+        if (out == OUT_NO_MEMORY || out == OUT_WAIT) {
+            enum steal stolen = engine_steal(b->engine, s);
+
+            if (stolen == STEAL_DONE) {
+                out = OUT_MISS;
+            } else if (b->engine->shard_count > 1 && s->evictions) {
+                out = OUT_WAIT; /* in a moment somebody may have clearly more than we */
+            }
+        }
+    }
+    return out == OUT_MISS ? OUT_WAIT : out;
+}
+
+enum outcome body_room(struct body *b, bool may_wait, char **ptr, size_t *n)
+{
+    size_t whole = whole_bytes(b);
+    uint32_t seg = segment_bytes(&b->shard->arena);
+
+    must(b->filled < b->len);
+    if (b->filled >= whole) {
+        if (b->tail == NULL) {
+            b->tail = mem_alloc(b->len - whole);
+            if (b->tail == NULL) {
+                return OUT_NO_MEMORY;
+            }
+        }
+        *ptr = b->tail + (b->filled - whole);
+        *n = b->len - b->filled;
+        return OUT_OK;
+    }
+    if (b->filled == (size_t)b->taken * seg) {
+        enum outcome out = take_segment(b);
+
+        if (out != OUT_OK) {
+            return out == OUT_WAIT && !may_wait ? OUT_NO_MEMORY : out;
+        }
+    }
+
+    size_t offset = b->filled % seg;
+
+    *ptr = segment_ptr(&b->shard->arena, b->last) + offset;
+    *n = seg - offset < whole - b->filled ? seg - offset : whole - b->filled;
+    return OUT_OK;
+}
+
+void body_filled(struct body *b, size_t n)
+{
+    must(n <= b->len - b->filled);
+    b->filled += n;
+}
+
+size_t body_missing(const struct body *b)
+{
+    return b->len - b->filled;
+}
+
+void body_disown(struct body *b)
+{
+    b->first = 0;
+    b->last = 0;
+    b->taken = 0;
+}
+
+static void give_back(struct body *b)
+{
+    if (b->first != 0) {
+        shard_enter(b->shard);
+        arena_give_whole(&b->shard->arena, b->first, b->last, b->taken);
+        shard_leave(b->shard);
+        body_disown(b);
+    }
+}
+
+void body_abort(struct body **b)
+{
+    if (*b != NULL) {
+        give_back(*b);
+        mem_free((*b)->tail);
+        mem_free(*b);
+        *b = NULL;
+    }
+}
+
+void body_parts(const struct body *b, struct body_parts *out)
+{
+    size_t whole = whole_bytes(b);
+
+    out->shard = b->shard;
+    out->first = b->first;
+    out->last = b->last;
+    out->segments = b->taken;
+    out->tail = b->tail;
+    out->tail_len = b->len - whole;
+    out->len = b->len;
+}
+
+enum outcome body_append(struct body *b, struct span part, bool may_wait)
+{
+    while (part.len > 0) {
+        char *p;
+        size_t n;
+        enum outcome out = body_room(b, may_wait, &p, &n);
+
+        if (out != OUT_OK) {
+            return out;
+        }
+        n = n < part.len ? n : part.len;
+        memcpy(p, part.ptr, n);
+        body_filled(b, n);
+        part = span_of(part.ptr + n, part.len - n);
+    }
+    return OUT_OK;
+}
+
+enum outcome body_fill_segments(struct body *b, struct span value, bool may_wait)
+{
+    return body_append(b, span_of(value.ptr, whole_bytes(b)), may_wait);
+}
+
+enum outcome body_rehome(struct body *b, struct shard *to, bool may_wait)
+{
+    struct body moved = *b;
+    segment_t from = b->first;
+
+    moved.shard = to;
+    moved.first = 0;
+    moved.last = 0;
+    moved.taken = 0;
+    for (uint32_t i = 0; i < b->taken; i++) {
+        enum outcome out = take_segment(&moved);
+
+        if (out != OUT_OK) {
+            give_back(&moved);
+            return out == OUT_WAIT && !may_wait ? OUT_NO_MEMORY : out;
+        }
+        memcpy(segment_ptr(&to->arena, moved.last), segment_ptr(&b->shard->arena, from),
+               segment_bytes(&to->arena));
+        from = b->shard->arena.segments[from].next;
+    }
+    give_back(b);
+    *b = moved;
+    return OUT_OK;
+}

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The storage engine as a whole: clock, budget, reclaimer, shards, router, and the operations
+ * that commands call. daemon/ and the tests create one; nothing in it is process-wide.
+ *
+ * Reads run under a read-side section and take no lock. Writes run in place under the
+ * shard's lock; the functions here enter and leave it.
+ */
+#ifndef MAYFLY_LIB_ENGINE_H
+#define MAYFLY_LIB_ENGINE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/clock.h"
+#include "lib/counters.h"
+#include "lib/err.h"
+#include "lib/expire_cycle.h"
+#include "lib/hash.h"
+#include "lib/item.h"
+#include "lib/mem.h"
+#include "lib/reclaim.h"
+#include "lib/router.h"
+#include "lib/span.h"
+
+/* Set before start; the atomics may be changed while running. */
+struct engine_config {
+    /* [const] */
+    uint32_t shards;
+    uint64_t limit_bytes;   /* -m */
+    uint64_t item_size_max; /* -I */
+    uint64_t items_hint;    /* index sized for so many items at start; 0: small */
+    bool evictions;         /* false: -M */
+    uint64_t seed;          /* of the key hash */
+    /* [atomic] live */
+    _Atomic bool lazyfree_expire, lazyfree_evict, lazyfree_overwrite, lazyfree_delete,
+        lazyfree_flush;
+    _Atomic uint64_t lazyfree_threshold; /* bytes: who unlinks less releases it himself */
+    _Atomic uint64_t lazyfree_backlog;   /* bytes: above, who unlinks a large value helps */
+    _Atomic uint32_t idle_trim_ms;       /* free segments go back to the system after so long */
+};
+
+/* Fill in the defaults. Context: before start. */
+void engine_config_init(struct engine_config *cfg);
+
+struct shard;
+
+struct engine {
+    /* [const] */
+    struct engine_config config;
+    struct shard **shards;
+    uint32_t shard_count;
+    struct reclaimer *reclaimer;
+    uint64_t item_bytes_max; /* longest key + value that a store takes */
+    /* [atomic] */
+    struct clock clock;
+    struct budget budget;
+    _Atomic uint64_t cas_next; /* blocks of 65536 are drawn from here */
+    /* under flush_lock */
+    pthread_mutex_t flush_lock; /* one flush command at a time; a leaf but for shards */
+    uint64_t flush_id;          /* flush commands so far */
+    /* [rcu] */
+    struct router router;
+};
+
+/*
+ * Build everything; the reclaimer's thread runs when this returns. Context: main, before start.
+ */
+enum mf_err engine_start(struct engine *e, const struct engine_config *cfg);
+
+/* Release everything; no worker is inside. Context: main. */
+void engine_stop(struct engine *e);
+
+/* ---- reads: inside a read-side section ------------------------------------------------- */
+
+enum miss { MISS_ABSENT, MISS_EXPIRED, MISS_FLUSHED };
+
+struct found {
+    const struct item *item; /* borrowed until the section ends; NULL: a miss */
+    struct shard *shard;     /* where it was found, or would be */
+    enum miss miss;
+};
+
+/* Hash of a key. Context: any thread. */
+static inline uint64_t engine_hash(const struct engine *e, const void *key, size_t len)
+{
+    return hash_key(e->config.seed, key, len);
+}
+
+/* Hints for a batch, in this order with other work between. Context: read side. */
+void engine_prefetch_bucket(const struct route *rt, uint64_t hash);
+void engine_prefetch_item(const struct route *rt, uint64_t hash);
+
+/*
+ * Look a key up. An item past its deadline is not found, and is unlinked if its shard is not
+ * busy. Does not mark it as used: item_mark_used() does.
+ * Context: read side.
+ */
+struct found engine_find(struct engine *e, const struct route *rt, uint64_t hash,
+                         const char *key, size_t key_len, msec_t now);
+
+/* ---- values ------------------------------------------------------------------------------ */
+
+/* A walk over the bytes of a value, part by part. */
+struct value_walk {
+    const struct shard *shard;
+    const struct item *item; /* [borrowed] until the section ends */
+    size_t left;             /* bytes not yet given out */
+    uint32_t segment;        /* next whole segment */
+    uint32_t segments_left;  /* whole segments not yet given out */
+    uint32_t first_segment;  /* names the value's segments for pins */
+    uint32_t piece;          /* next piece */
+};
+
+/* Begin a walk. Context: read side. */
+void value_walk_begin(struct value_walk *w, const struct shard *shard, const struct item *item);
+
+/*
+ * The next part; false at the end. Context: read side, or pinned while parts are whole
+ * segments.
+ */
+bool value_walk_next(struct value_walk *w, struct span *part);
+
+/*
+ * Are the bytes still to come, but for the last pieces, whole segments? Then a pin keeps those
+ * for after the section; what follows them (value_walk_tail() bytes) must be copied within it.
+ * Context: read side.
+ */
+bool value_walk_has_segments(const struct value_walk *w);
+size_t value_walk_tail(const struct value_walk *w);
+
+/* Copy the last bytes of the value (those in pieces) to out. Context: read side. */
+void value_walk_copy_tail(const struct value_walk *w, char *out);
+
+/*
+ * Keep the whole segments of this value after the section; each pin is undone once. Context:
+ * read side / worker.
+ */
+struct value_pin {
+    struct shard *shard;
+    uint32_t first_segment;
+};
+struct value_pin value_pin(const struct value_walk *w);
+void value_unpin(struct value_pin *pin);
+/* Was the pinned value unlinked, and does all such memory exceed its cap? Context: worker. */
+bool value_pin_is_overdue(const struct value_pin *pin);
+
+/* Copy a whole value. Context: read side. */
+void value_copy(const struct shard *shard, const struct item *item, char *out);
+
+/* ---- bodies: large values on their way in ------------------------------------------------ */
+
+/* Values up to this many bytes are stored from one span; larger ones may come as a body. */
+size_t engine_small_max(const struct engine *e);
+
+struct body;
+
+/*
+ * Begin to receive a value of len bytes, more than engine_small_max(). Takes no room yet.
+ * NULL when there is no memory. Context: worker, read side.
+ */
+struct body *body_begin(struct engine *e, uint64_t hash, size_t len);
+
+/*
+ * Where the next bytes go: fills ptr and n (at least 1 while the body is not full). OUT_OK, or
+ * OUT_WAIT (ask again in 1 ms), or OUT_NO_MEMORY. Context: worker, outside a shard.
+ */
+enum outcome body_room(struct body *b, bool may_wait, char **ptr, size_t *n);
+
+/* n bytes were written there. Context: worker. */
+void body_filled(struct body *b, size_t n);
+
+/* Bytes still missing. */
+size_t body_missing(const struct body *b);
+
+/* Give everything back; takes the address and nulls it; accepts NULL. Context: worker. */
+void body_abort(struct body **b);
+
+/* ---- writes: inside a read-side section, no shard held ----------------------------------- */
+
+enum store_mode { STORE_SET, STORE_ADD, STORE_REPLACE, STORE_CAS, STORE_APPEND, STORE_PREPEND };
+
+struct store {
+    enum store_mode mode;
+    uint64_t hash;
+    struct span key;
+    uint32_t flags;
+    msec_t deadline;       /* MSEC_NEVER: none; at or before now: stored as expired at once */
+    uint64_t cas_expected; /* STORE_CAS */
+    struct span value;     /* the bytes, of any length, when body is NULL */
+    struct body *
+        *body; /* a full body: taken (and nulled) when stored or refused, kept on OUT_WAIT */
+    bool may_wait; /* false: OUT_NO_MEMORY instead of OUT_WAIT */
+    bool keep_cas; /* STORE_CAS: the new item has the same cas and marks (a copy elsewhere) */
+    uint64_t cas;  /* out: of the new item */
+};
+
+/* STORED NOT_STORED EXISTS NOT_FOUND TOO_LARGE NO_MEMORY WAIT. Context: worker, read side. */
+enum outcome engine_store(struct engine *e, struct store *s, msec_t now);
+
+/*
+ * DELETED NOT_FOUND; cas_expected 0: any, else EXISTS when it differs. Context: worker, read
+ * side.
+ */
+enum outcome engine_delete(struct engine *e, uint64_t hash, struct span key,
+                           uint64_t cas_expected, msec_t now);
+
+struct arith {
+    uint64_t hash;
+    struct span key;
+    uint64_t delta;
+    bool is_decr;
+    uint64_t cas_expected; /* 0: any */
+    bool may_wait;
+    uint64_t number; /* out */
+    uint64_t cas;    /* out */
+};
+
+/* NUMBER NOT_FOUND NON_NUMERIC EXISTS NO_MEMORY WAIT. Context: worker, read side. */
+enum outcome engine_arith(struct engine *e, struct arith *a, msec_t now);
+
+/*
+ * Give an item a new deadline (MSEC_NEVER: none; at or before now: it is gone at once).
+ * TOUCHED, and found is filled in as engine_find() does; or NOT_FOUND, NO_MEMORY, WAIT.
+ * Context: worker, read side.
+ */
+enum outcome engine_touch(struct engine *e, uint64_t hash, struct span key, msec_t deadline,
+                          msec_t now, bool may_wait, struct found *found);
+
+/*
+ * Flush: everything stored before `at` is gone at `at` (now or earlier: at once). Constant time
+ * but for the number of shards; memory is given back in the background. Context: worker,
+ * outside a shard.
+ */
+void engine_flush(struct engine *e, msec_t at, msec_t now);
+
+enum steal {
+    STEAL_NOTHING, /* nobody has clearly more */
+    STEAL_LATER,   /* what another could give waits for a grace period: ask again in 1 ms */
+    STEAL_DONE,    /* the budget has room again */
+};
+
+/*
+ * A shard needs room that it does not have itself: take some from the fullest other one.
+ * Context: worker, outside a shard.
+ */
+enum steal engine_steal(struct engine *e, struct shard *needy);
+
+/* Change -m. False when it cannot be reached. Context: worker, main. */
+bool engine_set_limit(struct engine *e, uint64_t limit_bytes);
+
+/*
+ * ---- background work: the home worker of a shard ------------------------------------------
+ */
+
+/*
+ * Is there work that wants shard_maintain() soon? One relaxed load. Context: any thread.
+ */
+bool shard_wants_work(const struct shard *s);
+
+/*
+ * Resize steps, cursor slices while room is short, delayed flush, about max_us long. Returns
+ * true when there is more to do at once. Context: home worker, outside a section.
+ */
+bool shard_maintain(struct shard *s, msec_t now, usec_t max_us);
+
+/*
+ * One slice of active expiry and its counters; true while the cycle wants another. Context:
+ * home worker.
+ */
+bool shard_expire_slice(struct shard *s, enum expire_kind kind,
+                        const struct expire_config *cfg);
+
+/*
+ * May a fast cycle begin (there is debt, gap and cap allow it)? Two loads when not. Context:
+ * home worker.
+ */
+bool shard_wants_fast(struct shard *s, const struct expire_config *cfg, msec_t now);
+
+/*
+ * When the next background work falls due (deadline, refinement, delayed flush); MSEC_NEVER:
+ * none. Context: home worker.
+ */
+msec_t shard_next_due(struct shard *s);
+
+/* Hold the sampler (tests, forensics): nothing is expired actively. Context: any thread. */
+void engine_hold_sampler(struct engine *e, bool held);
+
+/*
+ * ---- observation ---------------------------------------------------------------------------
+ */
+
+struct shard_info {
+    uint64_t items, item_bytes;
+    uint64_t hash_buckets, hash_bytes;
+    bool is_resizing;
+    uint64_t segment_bytes, segments_used, segments_free, segments_quarantined;
+    uint64_t dead_bytes, hole_bytes;
+    uint64_t resident_bytes; /* all of it that is counted against the limit */
+    uint64_t small_segments, main_segments, large_segments;
+    uint32_t oldest_access_s; /* of the oldest sealed segment's first live item; 0: none */
+    uint64_t volatile_keys, debt_keys, debt_bytes;
+    msec_t debt_oldest_ms;
+    uint64_t forecast_keys[4], forecast_bytes[4];
+    double stale_pct, avg_ttl_ms;
+    uint64_t lag_p50_ms, lag_p99_ms, lag_max_ms; /* of active expiry */
+};
+
+/* Context: any thread, outside a shard. */
+void shard_info(struct shard *s, msec_t now, struct shard_info *info);
+const struct counters *shard_counters(const struct shard *s);
+
+/*
+ * Walk over live items for dumps and sizes: calls fn for the items of one position and returns
+ * the next cursor, 0 at the end. Context: worker, inside a read-side section of its own.
+ */
+typedef void (*shard_walk_fn)(void *arg, const struct shard *s, const struct item *it);
+uint64_t shard_walk(const struct shard *s, uint64_t cursor, msec_t now, shard_walk_fn fn,
+                    void *arg);
+
+/*
+ * The full walk: recounts dead, holes, live and tails of every segment, and compares with
+ * index, expires and counters. Returns false and writes what differs to why. For tests and
+ * debugging: holds the lock throughout. Context: any thread, outside a shard.
+ */
+bool shard_verify(struct shard *s, char *why, size_t why_size);
+
+/*
+ * Move a range of slots from one shard to another while requests run, in slices. Context: a
+ * registered thread that is no worker (waits for grace periods).
+ */
+enum mf_err engine_move_slots(struct engine *e, uint32_t first, uint32_t count, uint16_t to);
+
+#endif

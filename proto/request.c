@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Lookups in the table of commands. Constant data, any thread.
+ */
+#include "proto/request.h"
+
+struct command_row {
+    struct span name;
+    uint8_t cls; /* enum command_class */
+};
+
+static const struct command_row commands[CMD_COUNT] = {
+    [CMD_NONE] = {{"", 0}, CLASS_ADMIN},
+#define COMMAND(id, text, cls) [CMD_##id] = {{text, sizeof(text) - 1}, cls},
+#include "proto/command.def"
+#undef COMMAND
+};
+
+enum command command_find(struct span name)
+{
+    if (name.len == 0) {
+        return CMD_NONE;
+    }
+    for (int i = CMD_NONE + 1; i < CMD_COUNT; i++) {
+        /* Length and first letter leave one or two names to compare. */
+        const struct span *row = &commands[i].name;
+        if (row->len == name.len && row->ptr[0] == name.ptr[0] && span_eq(*row, name)) {
+            return (enum command)i;
+        }
+    }
+    return CMD_NONE;
+}
+
+struct span command_name(enum command command)
+{
+    return commands[command].name;
+}
+
+enum command_class command_class_of(enum command command)
+{
+    return (enum command_class)commands[command].cls;
+}

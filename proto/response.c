@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The fixed replies as a table of spans, so that a caller never measures a string. Constant
+ * data, any thread.
+ */
+#include "proto/response.h"
+
+static const struct span replies[R_COUNT] = {
+    [R_NONE] = {"", 0},
+#define REPLY(name, text) [R_##name] = {text, sizeof(text) - 1},
+#include "proto/replies.def"
+#undef REPLY
+};
+
+struct span reply_text(enum reply r)
+{
+    return replies[r];
+}

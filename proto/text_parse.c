@@ -1,0 +1,560 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Classic text protocol, the way in: bytes to requests. No state between calls, no allocation,
+ * spans into the caller's buffer. Any thread.
+ *
+ * There are two ways through this file with one result. The forms that make nearly all of the
+ * traffic (get of one key, set, incr, decr, words apart by one space, plain digits) are
+ * recognised directly: try_get(), try_set(), try_arith(). They accept only what they are
+ * sure of. Every other line, among them every wrong one, goes the general way, which
+ * finds the line's end, cuts words and knows all of memcached's rules. What a try_ function
+ * accepts, the general way would accept alike; what it does not, it leaves half filled in.
+ *
+ * Words are apart by spaces only: tabs, other control bytes and NUL belong to the word. That is
+ * how memcached's clients get away with odd keys, and no two keys become one.
+ */
+#include "proto/text.h"
+
+#include "proto/words.h"
+
+#include <string.h>
+
+static bool parse_value_len(struct span word, size_t *out)
+{
+    uint64_t n;
+
+    if (!words_u64(word, &n) || n > TEXT_VALUE_LEN_MAX) {
+        return false;
+    }
+    *out = (size_t)n;
+    return true;
+}
+
+/* ---- beginning and endings of both ways ---- */
+
+/* No bytes. Compilers make one store of 16 bytes of this, and two of an assignment. */
+static inline void clear_span(struct span *span)
+{
+    memset(span, 0, sizeof(*span));
+}
+
+/*
+ * Clear what only other commands than set have. Field by field: for a run of them compilers
+ * emit a string instruction, which takes longer to start than the rest of a get takes to parse.
+ */
+static inline void clear_uncommon(struct request *req)
+{
+    clear_span(&req->more);
+    clear_span(&req->args);
+    req->cas = 0;
+    req->wants_cas = false;
+}
+
+/* An empty request but for its key; the hash is the executor's. */
+static inline void begin_request(struct request *req, enum command command,
+                                 enum command_class cls)
+{
+    clear_span(&req->value);
+    req->value_len = 0;
+    req->exptime = 0;
+    req->flags = 0;
+    req->command = (uint8_t)command;
+    req->cls = (uint8_t)cls;
+    req->noreply = false;
+    req->invalidate = false;
+    clear_uncommon(req);
+}
+
+/* The line cannot be executed: say so, unless the client asked for silence. */
+static enum parse_status refuse(const struct request *req, enum reply why, enum reply *reply)
+{
+    *reply = req->noreply ? R_NONE : why;
+    return PARSE_REPLY;
+}
+
+/*
+ * The line of a storage command is read, *used bytes long; look for its value behind it. A
+ * value that is too large is swallowed unread, whether it is there already or not.
+ */
+static inline enum parse_status take_value(const char *buf, size_t len,
+                                           const struct text_limits *limits,
+                                           struct request *req, size_t *used, enum reply *reply)
+{
+    size_t whole = req->value_len + 2;
+
+    if (req->key.len + req->value_len > limits->value_max) {
+        req->invalidate = req->command == CMD_SET;
+        req->value_len = whole;
+        return refuse(req, R_TOO_LARGE, reply);
+    }
+    if (len - *used < whole) {
+        return PARSE_BODY;
+    }
+    const char *value = buf + *used;
+    *used += whole;
+    if (value[whole - 2] != '\r' || value[whole - 1] != '\n') {
+        req->value_len = 0;
+        return refuse(req, R_BAD_CHUNK, reply);
+    }
+    req->value = span_of(value, req->value_len);
+    return PARSE_OK;
+}
+
+/* ---- the direct way ---- */
+
+/* Shortest input the direct way looks at: words_find_gap() wants eight readable bytes. */
+#define DIRECT_MIN 8
+
+/* A key of a good length that one space or a line end follows; NULL when it is not that. */
+static inline const char *direct_key(const char *p, const char *end, struct span *key)
+{
+    const char *gap = words_find_gap(p, end);
+    size_t len = (size_t)(gap - p);
+
+    /* One comparison for both ends: 0 - 1 wraps around. */
+    if (len - 1 >= TEXT_KEY_MAX || gap == end) {
+        return NULL;
+    }
+    *key = span_of(p, len);
+    return gap;
+}
+
+/* The most digits of a number that cannot overflow, neither unsigned nor signed. */
+#define DIRECT_DIGITS 18
+
+/*
+ * True when the input ends where direct_number() could run off it, that is in a space or a
+ * digit. Looking once at the last byte saves it a comparison per digit; one range instead of
+ * two hits a few bytes more, which go the general way for nothing.
+ */
+static inline bool ends_in_number(const char *end)
+{
+    return (unsigned char)(end[-1] - ' ') <= '9' - ' ';
+}
+
+/*
+ * Digits, any number of them: whoever calls makes sure that there were no more than
+ * DIRECT_DIGITS. NULL when there is none. Between a space and the end of the input, which is
+ * not in a number, so there is a byte at p and one behind the last digit.
+ */
+static inline const char *direct_number(const char *p, uint64_t *out)
+{
+    unsigned digit = (unsigned char)*p - (unsigned)'0';
+    uint64_t n = digit;
+
+    if (digit >= 10) {
+        return NULL;
+    }
+    while ((digit = (unsigned char)*++p - (unsigned)'0') < 10) {
+        n = n * 10 + digit;
+    }
+    *out = n;
+    return p;
+}
+
+/* Two bytes at p, which must be there. */
+static inline bool is_line_end(const char *p)
+{
+    return memcmp(p, "\r\n", 2) == 0;
+}
+
+static inline bool at_line_end(const char *p, const char *end)
+{
+    return end - p >= 2 && is_line_end(p);
+}
+
+/* "get key\r\n"; buf starts with "get ". */
+static inline bool try_get(const char *buf, size_t len, struct request *req, size_t *used)
+{
+    const char *end = buf + len;
+    struct span key;
+    const char *p = direct_key(buf + 4, end, &key);
+
+    if (p == NULL || !at_line_end(p, end)) {
+        return false;
+    }
+    begin_request(req, CMD_GET, CLASS_GET);
+    req->key = key;
+    *used = (size_t)(p + 2 - buf);
+    return true;
+}
+
+/*
+ * "set key flags exptime bytes[ noreply]\r\n" and the value; buf starts with "set ". True when
+ * all of it is there and good.
+ *
+ * The request is filled in as the line is read, which keeps few things alive at a time.
+ */
+static inline bool try_set(const char *buf, size_t len, const struct text_limits *limits,
+                           struct request *req, size_t *used)
+{
+    const char *end = buf + len;
+    uint64_t number;
+    const char *gap = direct_key(buf + 4, end, &req->key);
+    const char *p = gap;
+
+    if (p == NULL || ends_in_number(end)) {
+        return false;
+    }
+    if (*p != ' ' || (p = direct_number(p + 1, &number)) == NULL || number > UINT32_MAX) {
+        return false;
+    }
+    req->flags = (uint32_t)number;
+    if (*p != ' ' || (p = direct_number(p + 1, &number)) == NULL) {
+        return false;
+    }
+    req->exptime = (int64_t)number;
+    if (*p != ' ' || (p = direct_number(p + 1, &number)) == NULL) {
+        return false;
+    }
+    /*
+     * The three numbers have a space before each and two of them at least a digit: if so many
+     * bytes hold them all, the third has no more than DIRECT_DIGITS.
+     */
+    if (p - gap > DIRECT_DIGITS + 5) {
+        return false;
+    }
+    req->command = CMD_SET;
+    req->cls = CLASS_STORE;
+    req->noreply = false;
+    req->invalidate = false;
+    if (*p == ' ' && end - p > 8 && memcmp(p, " noreply", 8) == 0) {
+        req->noreply = true;
+        p += 8;
+    }
+    if ((size_t)(end - p) < number + 4 || !is_line_end(p) || !is_line_end(p + 2 + number) ||
+        number > TEXT_VALUE_LEN_MAX || req->key.len + number > limits->value_max) {
+        return false;
+    }
+    req->value = span_of(p + 2, number);
+    req->value_len = number;
+    clear_uncommon(req);
+    *used = (size_t)(p + 2 + number + 2 - buf);
+    return true;
+}
+
+/* "incr key delta\r\n"; buf starts with the four letters of the command. */
+__attribute__((noinline)) static bool
+try_arith(const char *buf, size_t len, enum command command, struct request *req, size_t *used)
+{
+    const char *end = buf + len;
+    uint64_t delta;
+    struct span key;
+
+    if (buf[4] != ' ') {
+        return false;
+    }
+    const char *gap = direct_key(buf + 5, end, &key);
+    const char *p = gap;
+    if (p == NULL || ends_in_number(end) || *p != ' ' ||
+        (p = direct_number(p + 1, &delta)) == NULL || !at_line_end(p, end) ||
+        p - gap > DIRECT_DIGITS + 1) {
+        return false;
+    }
+    begin_request(req, command, CLASS_ARITH);
+    req->key = key;
+    req->cas = delta;
+    *used = (size_t)(p + 2 - buf);
+    return true;
+}
+
+/* ---- the general way ---- */
+
+/* True when the line asks for values: any number of keys may follow. The name must be whole. */
+static bool is_get_line(struct line line)
+{
+    struct span name;
+
+    if (!words_next(&line, &name) || line.begin == line.end) {
+        return false;
+    }
+    return span_is(name, "get") || span_is(name, "gets") || span_is(name, "gat") ||
+           span_is(name, "gats") || span_is(name, "bget");
+}
+
+/*
+ * The bound of a line, decided by its first TEXT_LINE_MAX bytes alone, so that it does not
+ * matter how much more of it has arrived.
+ */
+static size_t line_bound(const char *buf, size_t len)
+{
+    if (len <= TEXT_LINE_MAX) {
+        return TEXT_LINE_MAX;
+    }
+    struct line head = {buf, buf + TEXT_LINE_MAX};
+    return is_get_line(head) ? TEXT_GET_LINE_MAX : TEXT_LINE_MAX;
+}
+
+static enum parse_status parse_get(struct line line, struct request *req, enum reply *reply)
+{
+    bool touches = req->command == CMD_GAT || req->command == CMD_GATS;
+    struct span word;
+
+    req->wants_cas = req->command == CMD_GETS || req->command == CMD_GATS;
+    if (touches) {
+        if (!words_next(&line, &word)) {
+            return refuse(req, R_ERROR, reply);
+        }
+        if (!words_i64(word, &req->exptime)) {
+            return refuse(req, R_BAD_EXPTIME, reply);
+        }
+    }
+    if (words_has_long(line, TEXT_KEY_MAX)) {
+        return refuse(req, R_BAD_FORMAT, reply);
+    }
+    if (!words_next(&line, &req->key)) {
+        return refuse(req, touches ? R_END : R_ERROR, reply);
+    }
+    line.begin = words_skip_spaces(line.begin, line.end);
+    req->more = span_of(line.begin, (size_t)(line.end - line.begin));
+    return PARSE_OK;
+}
+
+/* key flags exptime bytes [cas] [noreply]; a word in noreply's place is not looked at. */
+static enum parse_status parse_store(const struct args *args, struct request *req,
+                                     enum reply *reply)
+{
+    size_t fixed = req->command == CMD_CAS ? 5 : 4;
+
+    if (args->count < fixed || args->count > fixed + 1) {
+        return refuse(req, R_ERROR, reply);
+    }
+    req->noreply = words_is_noreply(args->last);
+    req->key = args->word[0];
+    if (req->key.len > TEXT_KEY_MAX || !words_u32(args->word[1], &req->flags) ||
+        !words_i64(args->word[2], &req->exptime) ||
+        !parse_value_len(args->word[3], &req->value_len) ||
+        (req->command == CMD_CAS && !words_u64(args->word[4], &req->cas))) {
+        req->value_len = 0; /* nothing is swallowed: the length cannot be trusted */
+        return refuse(req, R_BAD_FORMAT, reply);
+    }
+    return PARSE_OK;
+}
+
+/* key [0] [noreply]: the 0 is what is left of a time that old clients send. */
+static enum parse_status parse_delete(const struct args *args, struct request *req,
+                                      enum reply *reply)
+{
+    if (args->count < 1 || args->count > 3) {
+        return refuse(req, R_ERROR, reply);
+    }
+    bool has_zero = args->count > 1 && span_is(args->word[1], "0");
+    req->noreply = args->count > 1 && words_is_noreply(args->last);
+    if (args->count != 1 + (size_t)has_zero + (size_t)req->noreply) {
+        return refuse(req, R_DELETE_USAGE, reply);
+    }
+    req->key = args->word[0];
+    if (req->key.len > TEXT_KEY_MAX) {
+        return refuse(req, R_BAD_FORMAT, reply);
+    }
+    return PARSE_OK;
+}
+
+/* incr, decr: key delta [noreply]; touch: key exptime [noreply]. */
+static enum parse_status parse_key_number(const struct args *args, struct request *req,
+                                          enum reply *reply)
+{
+    if (args->count < 2 || args->count > 3) {
+        return refuse(req, R_ERROR, reply);
+    }
+    req->noreply = words_is_noreply(args->last);
+    req->key = args->word[0];
+    if (req->key.len > TEXT_KEY_MAX) {
+        return refuse(req, R_BAD_FORMAT, reply);
+    }
+    if (req->cls == CLASS_TOUCH && !words_i64(args->word[1], &req->exptime)) {
+        return refuse(req, R_BAD_EXPTIME, reply);
+    }
+    if (req->cls == CLASS_ARITH && !words_u64(args->word[1], &req->cas)) {
+        return refuse(req, R_BAD_DELTA, reply);
+    }
+    return PARSE_OK;
+}
+
+/* [delay] [noreply] */
+static enum parse_status parse_flush(const struct args *args, struct request *req,
+                                     enum reply *reply)
+{
+    if (args->count > 2) {
+        return refuse(req, R_ERROR, reply);
+    }
+    req->noreply = words_is_noreply(args->last);
+    if (args->count > (size_t)req->noreply && !words_i64(args->word[0], &req->exptime)) {
+        return refuse(req, R_BAD_EXPTIME, reply);
+    }
+    return PARSE_OK;
+}
+
+/*
+ * verbosity, cache_memlimit: number [noreply]. They have different words for a number that is
+ * none.
+ */
+static enum parse_status parse_one_number(const struct args *args, struct request *req,
+                                          enum reply *reply)
+{
+    if (args->count < 1 || args->count > 2) {
+        return refuse(req, R_ERROR, reply);
+    }
+    req->noreply = words_is_noreply(args->last);
+    if (!words_u64(args->word[0], &req->cas)) {
+        return refuse(req, req->command == CMD_VERBOSITY ? R_BAD_FORMAT : R_ERROR, reply);
+    }
+    return PARSE_OK;
+}
+
+static enum parse_status parse_admin(struct line line, const struct args *args,
+                                     struct request *req, enum reply *reply)
+{
+    if (args->count > 0) {
+        const char *begin = args->word[0].ptr;
+        req->args = span_of(begin, (size_t)(args->last.ptr + args->last.len - begin));
+    } else {
+        req->args = span_of(line.end, 0);
+    }
+    switch (req->command) {
+    case CMD_FLUSH_ALL:
+        return parse_flush(args, req, reply);
+    case CMD_VERBOSITY:
+    case CMD_CACHE_MEMLIMIT:
+        return parse_one_number(args, req, reply);
+    default:
+        return PARSE_OK;
+    }
+}
+
+/*
+ * Not a command. A browser, or somebody who makes one talk to us, is shown the door before its
+ * next line.
+ */
+static enum parse_status parse_unknown(struct span name, const struct args *args,
+                                       struct request *req, enum reply *reply)
+{
+    struct span last = args->count > 0 ? args->last : name;
+
+    if (last.len >= 5 && memcmp(last.ptr, "HTTP/", 5) == 0) {
+        return PARSE_CLOSE;
+    }
+    return refuse(req, R_ERROR, reply);
+}
+
+/* A whole line to a request, up to the value of a storage command. */
+static enum parse_status parse_line(struct line line, struct request *req, enum reply *reply)
+{
+    struct span name;
+    struct args args;
+
+    words_next(&line, &name);
+    req->command = (uint8_t)command_find(name);
+    if (req->command == CMD_NONE && span_is(name, "bget")) {
+        req->command = CMD_GET; /* memcached's second name for it */
+    }
+    req->cls = (uint8_t)command_class_of(req->command);
+    if (req->cls == CLASS_GET) {
+        return parse_get(line, req, reply);
+    }
+    words_cut(line, &args);
+    if (req->command == CMD_NONE) {
+        return parse_unknown(name, &args, req, reply);
+    }
+    switch ((enum command_class)req->cls) {
+    case CLASS_STORE:
+        return parse_store(&args, req, reply);
+    case CLASS_DELETE:
+        return parse_delete(&args, req, reply);
+    case CLASS_ARITH:
+    case CLASS_TOUCH:
+        return parse_key_number(&args, req, reply);
+    case CLASS_ADMIN:
+    case CLASS_GET:
+        break;
+    }
+    return parse_admin(line, &args, req, reply);
+}
+
+__attribute__((noinline)) static enum parse_status
+parse_general(const char *buf, size_t len, const struct text_limits *limits,
+              struct request *req, size_t *used, enum reply *reply)
+{
+    begin_request(req, CMD_NONE, CLASS_ADMIN);
+    req->key = span_of(NULL, 0);
+    *used = 0;
+    if (len == 0) {
+        return PARSE_MORE;
+    }
+    if ((unsigned char)buf[0] == 0x80) {
+        return PARSE_CLOSE; /* the binary protocol, which is not spoken here */
+    }
+    const char *newline = memchr(buf, '\n', len);
+    size_t line_len = newline != NULL ? (size_t)(newline - buf) : len;
+    if (line_len > line_bound(buf, line_len)) {
+        return PARSE_CLOSE;
+    }
+    if (newline == NULL) {
+        return PARSE_MORE;
+    }
+    struct line line = {buf, newline};
+    if (line.end > line.begin && line.end[-1] == '\r') {
+        line.end--;
+    }
+    *used = line_len + 1;
+    enum parse_status status = parse_line(line, req, reply);
+    if (status == PARSE_OK && req->cls == CLASS_STORE) {
+        return take_value(buf, len, limits, req, used, reply);
+    }
+    return status;
+}
+
+/*
+ * Lines that begin like a set, an incr or a decr. These and the general way are kept out of
+ * text_parse(), and it ends with a jump to them: a get then runs without a stack frame.
+ */
+__attribute__((noinline)) static enum parse_status parse_set(const char *buf, size_t len,
+                                                             const struct text_limits *limits,
+                                                             struct request *req, size_t *used,
+                                                             enum reply *reply)
+{
+    if (!try_set(buf, len, limits, req, used)) {
+        return parse_general(buf, len, limits, req, used, reply);
+    }
+    return PARSE_OK;
+}
+
+__attribute__((noinline)) static enum parse_status parse_arith(const char *buf, size_t len,
+                                                               const struct text_limits *limits,
+                                                               struct request *req,
+                                                               size_t *used, enum reply *reply)
+{
+    if (!try_arith(buf, len, buf[0] == 'i' ? CMD_INCR : CMD_DECR, req, used)) {
+        return parse_general(buf, len, limits, req, used, reply);
+    }
+    return PARSE_OK;
+}
+
+enum parse_status text_parse(const char *buf, size_t len, const struct text_limits *limits,
+                             struct request *req, size_t *used, enum reply *reply)
+{
+    *reply = R_NONE;
+    if (len < DIRECT_MIN) {
+        return parse_general(buf, len, limits, req, used, reply);
+    }
+    uint32_t head = words_load4(buf);
+    if (head == WORD4('g', 'e', 't', ' ')) {
+        if (try_get(buf, len, req, used)) {
+            return PARSE_OK;
+        }
+    } else if (head == WORD4('s', 'e', 't', ' ')) {
+        return parse_set(buf, len, limits, req, used, reply);
+    } else if (head == WORD4('i', 'n', 'c', 'r') || head == WORD4('d', 'e', 'c', 'r')) {
+        return parse_arith(buf, len, limits, req, used, reply);
+    }
+    return parse_general(buf, len, limits, req, used, reply);
+}
+
+bool text_next_key(struct span *more, struct span *key)
+{
+    struct line line = {more->ptr, more->ptr + more->len};
+    bool found = words_next(&line, key);
+
+    *more = span_of(line.begin, (size_t)(line.end - line.begin));
+    return found;
+}

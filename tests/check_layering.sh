@@ -1,0 +1,74 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Nothing includes upward: reads the #include lines of lib/, proto/ and daemon/ and fails on a
+# forbidden edge. Also: who may name which library.
+
+set -eu
+cd "${MAYFLY_SRCDIR:-.}"
+
+bad=0
+complain() {
+    printf '%s\n' "$*"
+    bad=1
+}
+
+# Prints "file:header" for every project include (quotes) below a folder.
+own_includes() {
+    find "$1" -name '*.[ch]' -exec grep -Hno '^ *# *include *"[^"]*"' {} + |
+        sed 's/^\([^:]*\):[0-9]*: *# *include *"\([^"]*\)"/\1:\2/'
+}
+
+# The same for system includes (angle brackets).
+system_includes() {
+    find "$1" -name '*.[ch]' -exec grep -Hno '^ *# *include *<[^>]*>' {} + |
+        sed 's/^\([^:]*\):[0-9]*: *# *include *<\([^>]*\)>/\1:\2/'
+}
+
+for folder in lib proto daemon; do
+    if [ ! -d "$folder" ]; then
+        continue
+    fi
+    for edge in $(own_includes "$folder"); do
+        file=${edge%%:*}
+        header=${edge#*:}
+        case $folder/$header in
+            lib/lib/*) ;;
+            proto/proto/*) ;;
+            proto/lib/err.h | proto/lib/span.h | proto/lib/num.h | proto/lib/buf.h) ;;
+            daemon/daemon/* | daemon/proto/* | daemon/lib/*) ;;
+            *) complain "$file: must not include \"$header\"" ;;
+        esac
+    done
+    for edge in $(system_includes "$folder"); do
+        file=${edge%%:*}
+        header=${edge#*:}
+        case $header in
+            mimalloc*) [ "$file" = lib/mem.c ] || complain "$file: only lib/mem.c names mimalloc" ;;
+            urcu*) [ "$file" = lib/rcu.h ] || complain "$file: only lib/rcu.h names liburcu" ;;
+            xxhash*) [ "$file" = lib/hash.h ] || complain "$file: only lib/hash.h names xxhash" ;;
+            uv.h | uv/*)
+                [ "$folder" = daemon ] || complain "$file: only daemon/ knows libuv"
+                ;;
+            systemd/*)
+                [ "$folder" = daemon ] || complain "$file: only daemon/ knows systemd"
+                ;;
+            lib/* | proto/* | daemon/*)
+                complain "$file: a header of the project in angle brackets: $header"
+                ;;
+        esac
+    done
+done
+
+# Of libuv's functions only uv_async_send() may be called for another thread's loop.
+for file in $(grep -lE '\<uv_async_send *\(' daemon/*.c 2>/dev/null || true); do
+    [ "$file" = daemon/mailbox.c ] || complain "$file: only daemon/mailbox.c calls uv_async_send()"
+done
+
+# Allocation is counted and replaced in one place.
+for file in $(grep -lE '(^|[^a-z_.>])(malloc|calloc|realloc|free|strdup|strndup)\(' \
+    lib/*.[ch] proto/*.[ch] daemon/*.[ch] 2>/dev/null || true); do
+    [ "$file" = lib/mem.c ] || complain "$file: allocates without lib/mem.h"
+done
+
+exit "$bad"

@@ -1,0 +1,21 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# All shell scripts of the tree pass shellcheck.
+
+set -eu
+cd "${MAYFLY_SRCDIR:-.}"
+
+if ! command -v shellcheck >/dev/null 2>&1; then
+    echo "shellcheck is not here"
+    exit 77
+fi
+
+scripts=
+for file in bootstrap .ci/run $(find tests tools -type f 2>/dev/null | sort); do
+    if head -n 1 "$file" | grep -qE '^#!.*/(env )?(ba|da)?sh( |$)'; then
+        scripts="$scripts $file"
+    fi
+done
+# shellcheck disable=SC2086
+exec shellcheck $scripts

@@ -1,0 +1,76 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# The house style, as far as a script can tell: licence line, size of files, width, white space,
+# words that do not belong, braces around every body, and clang-format 14 where it is there.
+
+set -eu
+cd "${MAYFLY_SRCDIR:-.}"
+
+bad=0
+complain() {
+    printf '%s\n' "$*"
+    bad=1
+}
+
+sources=$(find lib proto daemon tests -name '*.[ch]' -print | sort)
+tables=$(find lib proto daemon tests -name '*.def' -print | sort)
+scripts=$(find bootstrap .ci/run tests -type f \( -name bootstrap -o -name run -o -name '*.sh' \
+    -o -name '*.py' -o -name '*.awk' \) -print | sort)
+
+for file in $sources $tables; do
+    case $(head -n 1 "$file") in
+        '/* SPDX-License-Identifier: BSD-3-Clause */') ;;
+        *) complain "$file:1: the licence line is missing" ;;
+    esac
+    lines=$(wc -l <"$file")
+    if [ "$lines" -gt 800 ]; then
+        complain "$file: $lines lines; over 800 a file is split by job"
+    fi
+done
+for file in $scripts; do
+    head -n 3 "$file" | grep -q '^# SPDX-License-Identifier: BSD-3-Clause$' ||
+        complain "$file:1: the licence line is missing"
+done
+
+# Tables are as wide as their rows; everything else keeps to 96 columns.
+# shellcheck disable=SC2086
+awk 'length($0) > 96 { printf "%s:%d: %d columns, 96 is the limit\n", FILENAME, FNR, length($0); n++ }
+     END { exit n > 0 }' $sources || bad=1
+
+tab=$(printf '\t')
+# shellcheck disable=SC2086
+if grep -nE "$tab|[ $tab]+\$" $sources $tables; then
+    complain "tabs, or white space at the end of lines"
+fi
+
+# Work to be done is an issue with a number, not a note in the code.
+# shellcheck disable=SC2086
+if grep -nE '\<(TODO|FIXME|XXX)\>' $sources $tables $scripts | grep -vE 'TODO\(#[0-9]+\)|check_style\.sh:'; then
+    complain "notes without the number of an issue"
+fi
+
+# shellcheck disable=SC2086
+awk -f tests/braces.awk $sources || bad=1
+
+format=
+for name in clang-format-14 clang-format; do
+    if "$name" --version 2>/dev/null | grep -q 'version 14\.'; then
+        format=$name
+        break
+    fi
+done
+if [ -n "$format" ]; then
+    # shellcheck disable=SC2086
+    "$format" --style=file --dry-run --Werror $sources 2>&1 | grep 'error:' >/dev/null && {
+        # shellcheck disable=SC2086
+        for file in $sources; do
+            "$format" --style=file --dry-run --Werror "$file" >/dev/null 2>&1 ||
+                complain "$file: not as clang-format wants it (make format)"
+        done
+    }
+else
+    echo "clang-format 14 is not here: layout is not checked"
+fi
+
+exit "$bad"

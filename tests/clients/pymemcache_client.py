@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""pymemcache, the client most used from Python: everything it offers, against the daemon."""
+import os
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import mayfly                                                           # noqa: E402
+from mayfly import Daemon                                               # noqa: E402
+
+# Debian's packages, also when another Python stands first on the PATH.
+sys.path.append("/usr/lib/python3/dist-packages")
+try:
+    from pymemcache.client.base import Client, PooledClient
+except ImportError:
+    print("pymemcache is not installed")
+    sys.exit(77)
+
+
+def check(client):
+    assert client.set("k", b"v")
+    assert client.get("k") == b"v"
+    assert client.add("k", b"w", noreply=False) is False
+    assert client.replace("k", b"w", noreply=False) is True
+    assert client.append("k", b"x", noreply=False) and client.prepend("k", b"a", noreply=False)
+    assert client.get("k") == b"awx"
+    value, cas = client.gets("k")
+    assert client.cas("k", b"new", cas) is True
+    assert client.cas("k", b"newer", cas) is False
+    assert client.set("n", b"10", noreply=False)
+    assert client.incr("n", 5) == 15
+    assert client.decr("n", 20) == 0
+    assert client.touch("n", 100, noreply=False)
+    assert client.set_many({"m%d" % i: b"%d" % i for i in range(100)}, noreply=False) == []
+    assert client.get_many(["m%d" % i for i in range(0, 200, 2)]) == {
+        "m%d" % i: b"%d" % i for i in range(0, 100, 2)}
+    assert client.delete("k", noreply=False) is True
+    assert client.delete("k", noreply=False) is False
+    assert client.set("large", b"x" * 900000, noreply=False)
+    assert client.get("large") == b"x" * 900000
+    assert int(client.stats()[b"curr_items"]) > 100
+    assert client.version()
+    assert client.flush_all(noreply=False)
+    assert client.get("n") is None
+
+
+def test_client():
+    with Daemon(tcp=True) as d:
+        client = Client(d.address)
+        check(client)
+        client.close()
+
+
+def test_pooled_client_on_a_unix_socket():
+    with Daemon() as d:
+        client = PooledClient(d.path, max_pool_size=4)
+        check(client)
+        client.close()
+
+
+mayfly.main(globals())

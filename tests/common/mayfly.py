@@ -1,0 +1,303 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Helpers of the integration tests: a daemon in a fresh temporary directory, a client that
+speaks the text protocol, and a runner.
+
+A script defines functions whose names begin with test_ and ends with `mayfly.main(globals())`.
+Nothing waits for a fixed time to see whether something held: conditions are polled, with a
+generous limit. The daemon is ended by its process id, whatever happens.
+"""
+import os
+import resource
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+BUILD = os.environ.get("MAYFLY_BUILDDIR", ".")
+PROGRAM = os.environ.get("MAYFLYD", os.path.join(BUILD, "daemon", "mayflyd"))
+PATIENCE = 30.0     # seconds for what should take milliseconds: sanitizers, busy machines
+
+
+class Skip(Exception):
+    """Something the test needs is not there."""
+
+
+def wait_for(condition, what, patience=PATIENCE):
+    """Poll until condition() is true, and return what it returned."""
+    end = time.monotonic() + patience
+    while True:
+        got = condition()
+        if got:
+            return got
+        if time.monotonic() > end:
+            raise AssertionError("never happened: " + what)
+        time.sleep(0.01)
+
+
+def is_sanitized(program=PROGRAM):
+    """Was it built with a sanitizer? Such builds say nothing about memory or speed."""
+    with open(program, "rb") as f:
+        return any(name in f.read() for name in (b"libasan", b"__asan_init", b"__tsan_init"))
+
+
+def has_address_sanitizer(program=PROGRAM):
+    with open(program, "rb") as f:
+        return b"__asan_init" in f.read()
+
+
+class Client:
+    """One connection of the text protocol."""
+
+    def __init__(self, address, timeout=PATIENCE, rcvbuf=None):
+        family = socket.AF_UNIX if isinstance(address, (str, bytes)) else socket.AF_INET
+        self.sock = socket.socket(family, socket.SOCK_STREAM)
+        self.sock.settimeout(timeout)
+        if rcvbuf is not None:
+            self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, rcvbuf)
+        try:
+            self.sock.connect(address)
+        except OSError:
+            self.sock.close()
+            raise
+        self.buf = b""
+
+    def send(self, data):
+        self.sock.sendall(data)
+
+    def more(self):
+        got = self.sock.recv(1 << 18)
+        self.buf += got
+        return bool(got)
+
+    def line(self):
+        """The next line without its end; None at the end of the stream."""
+        while b"\r\n" not in self.buf:
+            if not self.more():
+                return None
+        line, self.buf = self.buf.split(b"\r\n", 1)
+        return line
+
+    def exactly(self, n):
+        while len(self.buf) < n:
+            if not self.more():
+                raise EOFError("%d of %d bytes" % (len(self.buf), n))
+        data, self.buf = self.buf[:n], self.buf[n:]
+        return data
+
+    def rest(self):
+        """Everything up to the end of the stream."""
+        while self.more():
+            pass
+        data, self.buf = self.buf, b""
+        return data
+
+    def ask(self, line):
+        """One line there, one line back."""
+        self.send(line + b"\r\n")
+        return self.line()
+
+    def set(self, key, value, exptime=0, flags=0):
+        self.send(b"set %s %d %d %d\r\n%s\r\n" % (key, flags, exptime, len(value), value))
+        return self.line()
+
+    def get_reply(self):
+        """Read one get's answer: a dictionary."""
+        found = {}
+        while True:
+            line = self.line()
+            if line == b"END":
+                return found
+            if line is None or not line.startswith(b"VALUE "):
+                raise AssertionError("answer of a get: %r" % line)
+            words = line.split()
+            value = self.exactly(int(words[3]) + 2)
+            assert value[-2:] == b"\r\n", value[-20:]
+            found[words[1]] = value[:-2]
+
+    def get(self, *keys):
+        self.send(b"get " + b" ".join(keys) + b"\r\n")
+        found = self.get_reply()
+        return found.get(keys[0]) if len(keys) == 1 else found
+
+    def stats(self, what=b""):
+        """`stats` or one of its sub-commands, as a dictionary of text."""
+        self.send((b"stats " + what).strip() + b"\r\n")
+        found = {}
+        while True:
+            line = self.line()
+            if line == b"END":
+                return found
+            if line is None or not line.startswith(b"STAT "):
+                raise AssertionError("answer of stats %r: %r" % (what, line))
+            words = line.decode("latin-1").split(" ", 2)
+            found[words[1]] = words[2] if len(words) > 2 else ""
+
+    def stat(self, name):
+        return int(self.stats()[name])
+
+    def shard_sum(self, name):
+        """The sum over all shards and workers of a line of `stats shards`."""
+        return sum(int(v) for k, v in self.stats(b"shards").items() if k.split(":", 1)[-1] == name)
+
+    def reset(self):
+        """Close with RST."""
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        self.sock.close()
+
+    def close(self):
+        self.sock.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+class Daemon:
+    """A running daemon; use it in a with statement."""
+
+    def __init__(self, *args, tcp=False, port=None, path=None, env=None, before=None, wait=True,
+                 user=True, program=PROGRAM):
+        self.folder = tempfile.mkdtemp(prefix="mayfly-it.")
+        self.path = path or os.path.join(self.folder, "socket")
+        self.log_path = os.path.join(self.folder, "log")
+        self.process = None
+        command = [program]
+        if os.geteuid() == 0 and user:
+            command += ["-u", "root"]
+        port_file = os.path.join(self.folder, "port")
+        if tcp:
+            command += ["-l", "127.0.0.1", "-p", str(port or -1)]
+        else:
+            command += ["-s", self.path]
+        environment = dict(os.environ, MEMCACHED_PORT_FILENAME=port_file, **(env or {}))
+        self.tcp, self.port, self.port_file, self.command = tcp, port, port_file, command + list(args)
+        log = open(self.log_path, "wb")
+        try:
+            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                            env=environment, preexec_fn=before)
+            if wait:
+                self.wait_until_it_serves()
+        except BaseException:
+            self.kill()
+            raise
+        finally:
+            log.close()
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    @property
+    def address(self):
+        return ("127.0.0.1", self.port) if self.tcp else self.path
+
+    def find_port(self):
+        if self.port is None:
+            try:
+                with open(self.port_file) as f:
+                    for line in f:
+                        if line.startswith("TCP INET: "):
+                            self.port = int(line.split()[2])
+                            break
+            except OSError:
+                pass
+        return self.port
+
+    def wait_until_it_serves(self):
+        def serves():
+            if self.process.poll() is not None:
+                raise AssertionError("the daemon ended with %d: %s" % (self.process.returncode, self.log()))
+            if self.tcp and not self.find_port():
+                return False
+            try:
+                with Client(self.address, 2) as c:
+                    return c.ask(b"version") is not None
+            except OSError:
+                return False
+        wait_for(serves, "the daemon serves")
+
+    def client(self, **kw):
+        return Client(self.address, **kw)
+
+    def log(self):
+        with open(self.log_path, errors="replace") as f:
+            return f.read()
+
+    def rss(self):
+        """Resident bytes."""
+        with open("/proc/%d/statm" % self.pid) as f:
+            return int(f.read().split()[1]) * resource.getpagesize()
+
+    def cpu(self):
+        """CPU seconds so far, of all threads."""
+        total = 0
+        for task in os.listdir("/proc/%d/task" % self.pid):
+            try:
+                with open("/proc/%d/task/%s/schedstat" % (self.pid, task)) as f:
+                    total += int(f.read().split()[0])
+            except (OSError, IndexError):
+                pass
+        return total / 1e9
+
+    def is_alive(self):
+        return self.process.poll() is None
+
+    def stop(self, how=signal.SIGTERM, patience=PATIENCE):
+        """Ask it to end; returns its exit status."""
+        self.process.send_signal(how)
+        return self.process.wait(patience)
+
+    def kill(self):
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        try:
+            if kind is not None:
+                sys.stderr.write(self.log()[-4000:])
+            elif self.is_alive():
+                status = self.stop()
+                assert status == 0, "exit status %d: %s" % (status, self.log()[-4000:])
+        finally:
+            self.kill()
+
+
+def pattern(name, n):
+    """n bytes that only belong to this name: a value that is foreign or torn does not match."""
+    unit = b"<" + name + b">"
+    return (unit * (n // len(unit) + 1))[:n]
+
+
+def main(names):
+    if not os.access(PROGRAM, os.X_OK):
+        print("%s is not built" % PROGRAM)
+        sys.exit(77)
+    only = sys.argv[1:]
+    failed = skipped = passed = 0
+    for name, test in list(names.items()):
+        if not name.startswith("test_") or (only and name not in only):
+            continue
+        began = time.monotonic()
+        try:
+            test()
+            passed += 1
+            print("ok      %-40s %.2f s" % (name, time.monotonic() - began), flush=True)
+        except Skip as reason:
+            skipped += 1
+            print("skipped %-40s %s" % (name, reason), flush=True)
+        except Exception:       # the report of a test must not end the others
+            failed += 1
+            traceback.print_exc()
+            print("FAILED  %s" % name, flush=True)
+    sys.exit(1 if failed else 77 if skipped and not passed else 0)

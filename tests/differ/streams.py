@@ -1,0 +1,547 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What differ.py sends: scripted streams and random ones.
+
+A stream is a list of pieces: bytes, or WithCas, whose text is sent with the present cas of a key
+in the place of %CAS%. None of them waits for time to pass, reads statistics or depends on which
+items are evicted.
+
+memcached loses answers when it closes a connection, or complains about a key of a get, while
+they wait to be sent (mayflyd does not: intended.py). Such lines come in a piece of their own
+here, after the answers to what was before have left.
+"""
+
+import collections
+import time
+
+WithCas = collections.namedtuple("WithCas", "key text")
+
+BYTE_BY_BYTE_MAX = 400
+EVERY_CUT_MAX = 90
+
+# A day from now, and long ago: absolute times.
+TOMORROW = b"%d" % (int(time.time()) + 86400)
+LONG_AGO = b"%d" % (31 * 86400)
+
+K250 = b"k" * 250
+K251 = b"k" * 251
+
+# Lines that have to leave the connection in step; a get of a known key follows each of them.
+ODD_LINES = """
+get
+get a b c
+gets
+gat
+gat 0
+gat x a
+gat 1.5 a
+gat 0 a
+gat 100 a b zz
+gat -1 a
+gats 0 a
+gats
+bget a
+bget
+set
+set a
+set a 0
+set a 0 0
+set a 0 0 1 noreply x
+set a x 0 1
+set a -1 0 1
+set a 0 x 1
+set a 0 1.5 1
+set a 0 0 x
+set a 0 0 -1
+set a 0 0 -1 noreply
+set a 0 0 2147483646
+set a 0 0 2147483648
+set a 0 0 18446744073709551616
+set a 0x10 0 1
+set a 0 9223372036854775808 1
+set a + 0 1
+set a 0 0 noreply
+cas a 0 0 1
+cas a 0 0 1 x
+cas a 0 0 1 -1
+cas a 0 0 1 18446744073709551616
+cas a 0 0 1 noreply
+cas a 0 0 1 1 noreply x
+cas a 0 0 2000000 x
+add
+append
+prepend a
+replace a 0
+delete
+delete a
+delete a 0
+delete a 0 noreply
+delete a noreply
+delete a 5
+delete a 00
+delete a x
+delete a 0 x
+delete a 5 noreply
+delete a 0 noreply x
+delete a noreply 0
+delete a noreply noreply
+delete noreply
+delete zz
+incr
+incr a
+incr a 1
+incr n abc
+incr n -1
+incr n 18446744073709551615
+incr n 18446744073709551616
+incr n 1 noreply
+incr n 1 foo
+incr n 1 noreply foo
+incr n abc noreply
+incr n noreply
+incr n 0x1
+incr n 1.5
+incr n +1
+incr n 01
+incr n \t1
+incr n 1\t
+incr n ++1
+incr zz 1
+incr zz 1 noreply
+incr a 1 noreply
+decr
+decr n 1
+decr n 100
+decr n abc
+decr zz 1
+touch
+touch a
+touch a 0
+touch a x
+touch a 0 noreply
+touch a 0 foo
+touch a 0 noreply x
+touch a x noreply
+touch a noreply
+touch a -1
+touch a 99999999999999999999
+touch a 1.5
+touch zz 0
+verbosity
+verbosity 0
+verbosity 0 noreply
+verbosity x
+verbosity x noreply
+verbosity 0 x
+verbosity 0 x y
+verbosity noreply
+verbosity -1
+verbosity 0 noreply x
+version
+version x
+version noreply
+flush_all
+flush_all noreply
+flush_all 0
+flush_all 0 noreply
+flush_all x
+flush_all x noreply
+flush_all 0 x
+flush_all 0 noreply x
+flush_all -1
+flush_all 99999999999999999999
+flush_all 0 0 0
+flush_all noreply 0
+flush_all 1.5
+foo
+foo bar
+foo noreply
+GET a
+Get a
+getx a
+stat
+m
+mx
+ad
+get\ta
+get a\tb
+get a\r
+get a 
+  get  a  n 
+ set  a  0  0  2
+get HTTP/1.1
+set HTTP/1.1
+version HTTP/1.1
+foo HTTP/1.1 x
+foo XHTTP/1.1
+debugtime p
+misbehave
+cache_memlimit
+cache_memlimit x
+cache_memlimit -1
+cache_memlimit 64
+cache_memlimit 64 noreply
+cache_memlimit 64 x
+cache_memlimit 64 noreply x
+cache_memlimit 1
+cache_memlimit 1 noreply
+shutdown
+shutdown graceful
+shutdown x
+slabs
+slabs foo
+slabs automove 0
+slabs automove 9
+slabs automove x
+lru
+lru foo
+lru_crawler
+lru_crawler foo
+lru_crawler tocrawl 5
+lru_crawler tocrawl x
+lru_crawler sleep 100
+lru_crawler sleep x
+extstore
+extstore a b
+stats foo
+stats reset
+stats detail
+stats detail x
+stats detail off
+stats cachedump
+stats cachedump x
+stats noreply
+\x81
+\x01\x02
+""".strip("\n")
+
+PREPARE = b"set a 7 0 2\r\nAA\r\nset n 0 0 2\r\n10\r\n"
+FINISH = b"get a n\r\n"
+
+
+def unescape(line):
+    return line.encode("latin-1").decode("unicode_escape").encode("latin-1")
+
+
+def odd_lines():
+    for line in ODD_LINES.split("\n"):
+        for end in (b"\r\n", b"\n"):
+            yield repr(line), [PREPARE + unescape(line) + end + FINISH]
+    for text in (b"\r\n", b"\n", b" \r\n", b"\r\r\n", b"\n\n\r\n"):
+        yield repr(text), [PREPARE + text + FINISH]
+
+
+def closing():
+    for line in (
+        b"quit",
+        b"quit x",
+        b"quit noreply",
+        b"GET / HTTP/1.1\r\nHost: a",
+        b"POST / HTTP/1.0",
+        b"foo HTTP/",
+        b"HTTP/1.1",
+        b"put / HTTP/1.1 ",
+        b"head / HTTP/2",
+    ):
+        yield repr(line), [PREPARE, line + b"\r\n" + FINISH]
+    # Lines that never end.
+    for head in (b"", b"set ", b"version ", b" " * 200):
+        yield "endless %r" % head, [PREPARE, head + b"x" * 70000]
+    yield "endless get", [PREPARE, b"get " + b"x " * 35000]
+
+
+KEY_FORMS = r"""
+get %s
+get a %s n
+gets %s a
+gat 0 %s
+gat 0 a %s
+gats 0 %s
+delete %s
+delete %s noreply
+delete %s x
+incr %s 1
+incr %s x
+incr %s 1 noreply
+decr %s 1
+touch %s 0
+touch %s x
+set %s 0 0 1\r\nx
+set %s 0 0 1 noreply\r\nx
+add %s 0 0 1\r\nx
+replace %s 0 0 1\r\nx
+append %s 0 0 1\r\nx
+prepend %s 0 0 1\r\nx
+cas %s 0 0 1 1\r\nx
+""".strip("\n")
+
+KEY_LIFE = b"set %s 0 0 1\r\nx\r\nget %s\r\ntouch %s 0\r\ndelete %s\r\nget %s\r\n"
+
+
+def keys():
+    for key in (K250, K251, b"k" * 2000):
+        for line in KEY_FORMS.split("\n"):
+            form = unescape(line) + b"\r\n"
+            stream = [PREPARE, form % key + FINISH, b"get %s\r\n" % key]
+            yield "%r with %d" % (form, len(key)), stream
+    for key in (b"\x01", b"a\tb", b"\xff\xfe\x80", b"a\rb", b"noreply", b"0", b"HTTP/1.1", b"\x7f"):
+        yield repr(key), [KEY_LIFE % ((key,) * 5)]
+    for count in (100, 1000, 10000):
+        many = b"".join(b" %s%05d" % (b"k" * 200, i) for i in range(count))
+        yield "%d keys" % count, [PREPARE + b"get" + many + b" a n a\r\n" + FINISH]
+    yield "one key 50 000 times", [PREPARE + b"get" + b" a" * 50000 + b"\r\n" + FINISH]
+    far = b"get" + b" a" * 3000 + b" " + K251 + b" a\r\n"
+    yield "a long key far back", [PREPARE, far + FINISH]
+    yield "hits past 24 words", [PREPARE + b"get" + b" a zz n" * 20 + b"\r\n" + FINISH]
+
+
+def bad_chunks():
+    commands = (
+        b"set a 0 0 1\r\n",
+        b"set a 0 0 1 noreply\r\n",
+        b"add b 0 0 1\r\n",
+        b"append a 0 0 1\r\n",
+        b"set a 0 0 0\r\n",
+        b"cas a 0 0 1 1\r\n",
+    )
+    for text in (b"xy\r\n", b"x\n", b"x\r\r\n", b"\r\n", b"get a\r\n", b"x" * 60 + b"\r\n", b"xyz"):
+        for command in commands:
+            yield "%r then %r" % (command, text), [PREPARE + command + text + FINISH]
+
+
+def values():
+    small = (b"", b"\r\n", b"get a\r\n", b"quit\r\n", b"\0\0", b"set a 0 0 1\r\nx", b" ", b"\x80")
+    for value in small:
+        store = b"set a 1 0 %d\r\n%s\r\n" % (len(value), value)
+        yield "value %r" % value, [store + FINISH]
+    for size in (1024, 5000, 20000, 65536, 300000, 1000000):
+        value = bytes(97 + i % 26 for i in range(size))
+        for command in (b"set", b"replace", b"append", b"prepend"):
+            for end in (b"\r\n", b"xy\r\n"):
+                store = b"%s a 1 0 %d\r\n%s%s" % (command, size, value, end)
+                name = "%s of %d bytes and %r" % (command.decode(), size, end)
+                yield name, [PREPARE + store + FINISH]
+    size = 600000
+    for command in (b"append", b"prepend"):
+        store = b"set a 0 0 %d\r\n%s\r\n" % (size, b"y" * size)
+        extend = b"%s a 0 0 %d\r\n%s\r\n" % (command, size, b"z" * size)
+        yield "%s past the limit" % command.decode(), [store + extend + b"touch a 0\r\n"]
+
+
+def too_large():
+    """Swallowed with its line end, and a set drops the old value."""
+    size = 2000000
+    body = (b"get a\r\n" * (size // 7 + 1))[:size]
+    for command in (b"set", b"add", b"replace", b"append", b"prepend", b"cas"):
+        unique = b" 1" if command == b"cas" else b""
+        for tail in (b"", b" noreply"):
+            line = b"%s a 0 0 %d%s%s\r\n" % (command, size, unique, tail)
+            stream = [PREPARE + line + body + b"\r\nversion\r\n" + FINISH]
+            yield "too large %r" % line, stream
+    line = b"set a 0 0 %d\r\n" % size
+    yield "too large without end", [PREPARE + line + body + b"xyversion\r\n" + FINISH]
+
+
+def arithmetic():
+    most = b"18446744073709551615"
+    numbers = (
+        [b"0", b"9", b"10", b"99", b"100", most, b"18446744073709551616", b"9" * 20, b"1" * 21]
+        + [b"", b" 5", b"5 ", b"05", b"+5", b"-5", b"5x", b"x", b"0x5", b"1.5", b"1 2"]
+    )
+    for number in numbers:
+        store = b"set n 3 0 %d\r\n%s\r\n" % (len(number), number)
+        for command in (b"incr", b"decr"):
+            for delta in (b"0", b"1", b"95", most):
+                line = b"%s n %s\r\n" % (command, delta)
+                stream = [store + line + b"gets n\r\n" + line + b"get n\r\n"]
+                yield "%r and %r" % (number, line), stream
+    changes = [b"decr n 1", b"decr n 990", b"incr n 1", b"incr n 123456"]
+    changes += [b"append n 0 0 1\r\n7", b"incr n 1"]
+    life = b"".join(change + b"\r\nget n\r\n" for change in changes)
+    yield "shrinking and growing", [b"set n 0 0 4\r\n1000\r\n" + life]
+
+
+def times():
+    exptimes = (
+        [b"0", b"1000", b"-1", b"-9999999999", b"2592000", b"2592001", b"-0", b"+100"]
+        + [b"1000000000", TOMORROW, LONG_AGO]
+    )
+    lines = (
+        b"set a 0 %s 1\r\nx\r\n",
+        b"add b 0 %s 1\r\nx\r\n",
+        b"cas a 0 %s 1 1\r\nx\r\n",
+        b"touch a %s\r\n",
+        b"gat %s a\r\n",
+        b"gats %s a n\r\n",
+    )
+    after = b"get a b\r\nadd a 0 0 1\r\ny\r\nget a\r\n"
+    for exptime in exptimes:
+        for line in lines:
+            yield "%r with %r" % (line, exptime), [PREPARE + line % exptime + after]
+    yield "far flush", [PREPARE + b"flush_all 100000\r\n" + FINISH + b"flush_all\r\n" + FINISH]
+    # Large values, more than a socket takes at once: each is sent although its time is over.
+    names = (b"p", b"q", b"r", b"s", b"t")
+    stores = b"".join(b"set %s 0 0 300000\r\n%s\r\n" % (k, k * 300000) for k in names)
+    several = b" ".join(names)
+    yield "gat -1 of large values", [stores + b"gat -1 %s\r\nget %s\r\n" % (several, several)]
+
+
+def cas():
+    store = b"set a 5 0 1\r\nx\r\n"
+    good = b"cas a 0 0 1 %CAS%\r\ny\r\n"
+    again = b"cas a 0 0 1 %CAS%\r\nz\r\n"
+    asked = b"gets a\r\n"
+    for name, before, text in (
+        ("good", store, good),
+        ("twice", store, good + again),
+        ("noreply", store, (good + again).replace(b"\r\n", b" noreply\r\n", 1)),
+        ("after touch", store, b"touch a 100\r\n" + good),
+        ("after delete", store, b"delete a\r\n" + good),
+        ("after incr", b"set a 0 0 1\r\n5\r\n", b"incr a 1\r\n" + good),
+        ("after append", store, b"append a 0 0 1\r\n9\r\n" + good),
+        ("with a bad chunk", store, b"cas a 0 0 1 %CAS%\r\nyz\r\n"),
+        ("to the past", store, b"cas a 0 -1 1 %CAS%\r\ny\r\n"),
+    ):
+        yield "cas " + name, [before, WithCas(b"a", text + asked)]
+
+
+def flags():
+    for command in (b"set", b"add", b"replace", b"append", b"prepend"):
+        present = b"%s a 99 100 3\r\nxyz\r\nget a\r\n" % command
+        absent = b"%s b 98 0 1\r\nq\r\nget b\r\n" % command
+        yield "%s keeps what" % command.decode(), [PREPARE + present + absent]
+    yield "widest flags", [b"set a 4294967295 0 1\r\nx\r\nincr a 1\r\nget a\r\n"]
+    for numbers in (
+        b"+1 +0 +1",
+        b"007 -0 01",
+        b"\t1 0 1\x0b",
+        b"1\tz 0 1\r",
+        b"0000000000000000000000012 0 1",
+    ):
+        yield "numbers %r" % numbers, [b"set a " + numbers + b"\r\nx\r\nget a\r\n"]
+
+
+def scripts():
+    """Name and stream of every scripted case."""
+    yield from odd_lines()
+    yield from closing()
+    yield from keys()
+    yield from bad_chunks()
+    yield from values()
+    yield from too_large()
+    yield from arithmetic()
+    yield from times()
+    yield from cas()
+    yield from flags()
+
+
+# ---- random streams ----
+
+# The answer to "version" marks the place where a cas was asked for, so nothing else may ask; and
+# a line that announces a value would take the request behind it for one.
+RANDOM_LINES = [line for line in ODD_LINES.split("\n") if not line.startswith(("version", " set"))]
+
+KEYS = [b"a", b"n", b"key", b"k:0000000000000001", b"x" * 40, K250, b"odd\xff\x01"]
+# Below 2^63: of larger ones memcached looks for a minus in whatever stands behind the value.
+NUMBERS = [b"0", b"1", b"5", b"99", b"100", b"1000000", b"999999999999999999", b"007"]
+STORES = [b"set", b"set", b"set", b"add", b"replace", b"append", b"prepend", b"cas"]
+LIKE_COMMANDS = [b"get a\r\n", b"set a 0 0 1\r\nx\r\n", b"\r\n", b"END\r\n", b"quit\r\n", b"\0"]
+EXPTIMES = [b"0", b"0", b"0", b"1000", b"100000", b"-1", TOMORROW]
+
+
+def random_value(rng):
+    """memcached's incr reads on behind a value of white space only, and no further than a NUL."""
+    value = random_bytes(rng)
+    text = value.strip(b" \t\r\n\v\f")
+    is_odd = (value and not text) or (b"\0" in text and text[:1] in b"+-0123456789\0")
+    return b"x" if is_odd else value
+
+
+def random_bytes(rng):
+    kind = rng.randrange(10)
+    if kind < 4:
+        return rng.choice(NUMBERS)
+    if kind == 4:
+        return rng.choice(LIKE_COMMANDS)
+    if kind == 5:
+        return rng.randbytes(rng.randrange(3000))
+    if kind == 6 and rng.randrange(8) == 0:
+        return bytes([rng.randrange(256)]) * rng.randrange(200000)
+    return rng.randbytes(rng.randrange(40))
+
+
+def random_store(rng, key, noreply):
+    command = rng.choice(STORES)
+    value = random_value(rng)
+    flag_word = rng.choice([b"0", b"1", b"4294967295"])
+    head = b"%s %s %s %s %d" % (command, key, flag_word, rng.choice(EXPTIMES), len(value))
+    end = b"\r\n" if rng.randrange(30) else rng.choice([b"z\r\n", b"\n\n"])
+    text = b"%s%s\r\n%s%s" % (head, b" %CAS%" if command == b"cas" else b"", value, end)
+    if noreply:
+        text = text.replace(b"\r\n", b" noreply\r\n", 1)
+    if command != b"cas":
+        return text
+    if rng.randrange(2) or b"%CAS%" in value:
+        return text.replace(b"%CAS%", b"1", 1)
+    return WithCas(key, text)
+
+
+def random_request(rng):
+    key = rng.choice(KEYS)
+    noreply = rng.randrange(6) == 0
+    tail = b" noreply\r\n" if noreply else b"\r\n"
+    kind = rng.randrange(100)
+    if kind < 25:
+        return rng.choice([b"get ", b"get ", b"gets "]) + key + b"\r\n"
+    if kind < 33:
+        command = rng.choice([b"get", b"gets", b"gat 0", b"gats 1000", b"gat -1"])
+        # Of a gat memcached takes 2 KiB, or less if it comes in pieces.
+        several = rng.randrange(1, 7 if command.startswith(b"gat") else 60)
+        return b" ".join([command] + rng.choices(KEYS, k=several)) + b"\r\n"
+    if kind < 65:
+        return random_store(rng, key, noreply)
+    if kind < 77:
+        return b"%s %s %s" % (rng.choice([b"incr", b"decr"]), key, rng.choice(NUMBERS)) + tail
+    if kind < 84:
+        return b"delete " + key + tail
+    if kind < 90:
+        return b"touch %s %s" % (key, rng.choice(EXPTIMES)) + tail
+    if kind < 91:
+        return b"flush_all" + tail
+    if kind < 92:
+        size = rng.randrange(1100000, 1500000)
+        command = rng.choice([b"set", b"add", b"append"])
+        return b"%s %s 0 0 %d\r\n%s\r\n" % (command, key, size, b"v" * size)
+    line = unescape(rng.choice(RANDOM_LINES))
+    return line + rng.choice([b"\r\n", b"\n"])
+
+
+def random_stream(rng):
+    """Requests in one stream, in pieces only where a cas has to be known."""
+    stream = [b""]
+    for _ in range(rng.randrange(20, 400)):
+        request = random_request(rng)
+        if isinstance(request, WithCas):
+            stream += [request, b""]
+        else:
+            stream[-1] += request
+    return stream
+
+
+def cut(rng, stream):
+    """The same stream in more pieces, of sizes from a byte to all of it.
+
+    It may end inside a value; a last short piece lets the answers before leave.
+    """
+    pieces = []
+    step = rng.choice([3, 30, 300, 3000, 30000, 1 << 30])
+    for piece in stream:
+        if isinstance(piece, WithCas):
+            pieces.append(piece)
+            continue
+        if len(piece) // step > 3000:
+            step = len(piece) // 3000
+        while piece:
+            size = rng.randrange(1, 2 * step)
+            pieces.append(piece[:size])
+            piece = piece[size:]
+    return pieces + [b"\r\n"]

@@ -1,0 +1,329 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# Command lines against the program itself: what is refused, with which status and message, and
+# what starts, serves and stops. Where Debian's memcached is at hand, refusals that both
+# know have to end with the same status.
+
+set -u
+mayflyd=${MAYFLY_BUILDDIR:-.}/daemon/mayflyd
+failed=0
+tried=0
+
+if [ ! -x "$mayflyd" ]; then
+    echo "$mayflyd is not built"
+    exit 77
+fi
+if ! command -v nc >/dev/null 2>&1; then
+    echo "nc is not here"
+    exit 77
+fi
+
+dir=$(mktemp -d) || exit 1
+pid=
+mkfifo "$dir/log" || exit 1
+cleanup() {
+    if [ -n "$pid" ]; then
+        kill -KILL "$pid" 2>/dev/null
+    fi
+    rm -rf "$dir"
+}
+trap cleanup EXIT
+trap 'exit 1' INT TERM
+
+# Root has to name a user; most of these lines are not about that.
+user=
+if [ "$(id -u)" = 0 ]; then
+    user='-u root'
+fi
+
+fail() {
+    printf 'FAIL: %s\n' "$*"
+    failed=$((failed + 1))
+}
+
+# refused STATUS MESSAGE ARGUMENT...
+refused() {
+    status=$1
+    message=$2
+    shift 2
+    tried=$((tried + 1))
+    # shellcheck disable=SC2086 # user is two words or none
+    timeout 20 "$mayflyd" $user "$@" >"$dir/out" 2>&1 </dev/null
+    got=$?
+    if [ "$got" != "$status" ]; then
+        fail "mayflyd $*: status $got, not $status ($(head -n 1 "$dir/out"))"
+    elif ! grep -qF -- "$message" "$dir/out"; then
+        fail "mayflyd $*: does not say \"$message\" but \"$(head -n 1 "$dir/out")\""
+    fi
+}
+
+# The same, and memcached says the same status.
+refused_by_both() {
+    refused "$@"
+    shift 2
+    if command -v memcached >/dev/null 2>&1; then
+        # shellcheck disable=SC2086
+        timeout 20 memcached $user -p 0 -s "$dir/oracle" "$@" >"$dir/out" 2>&1 </dev/null
+        got=$?
+        if [ "$got" != "$status" ]; then
+            fail "memcached $*: status $got, not $status ($(head -n 1 "$dir/out"))"
+        fi
+    fi
+}
+
+# printed TEXT ARGUMENT...: ends with 0 and says that on standard output.
+printed() {
+    message=$1
+    shift
+    tried=$((tried + 1))
+    timeout 20 "$mayflyd" "$@" >"$dir/out" 2>"$dir/err" </dev/null
+    got=$?
+    if [ "$got" != 0 ] || [ -s "$dir/err" ] || ! grep -qF -- "$message" "$dir/out"; then
+        fail "mayflyd $*: status $got, not printing \"$message\""
+    fi
+}
+
+# ask COMMAND: what the server that runs answers.
+ask() {
+    printf '%s\r\nquit\r\n' "$1" | timeout 20 nc -U "$dir/socket" | tr -d '\r'
+}
+
+# left_nothing ARGUMENT...: what a server that ended has to have removed.
+left_nothing() {
+    for left in "$dir/pid" "$dir/socket"; do
+        if [ -e "$left" ]; then
+            fail "mayflyd $*: leaves ${left##*/} behind"
+            rm -f "$left"
+        fi
+    done
+}
+
+# serves LINE ARGUMENT...: starts on a socket, shows that line in `stats settings`, and stops by
+# SIGTERM with status 0, leaving nothing. Its log says when it is ready.
+serves() {
+    line=$1
+    shift
+    tried=$((tried + 1))
+    : >"$dir/out"
+    # shellcheck disable=SC2086
+    "$mayflyd" $user -v -P "$dir/pid" -s "$dir/socket" -t 1 "$@" >/dev/null 2>"$dir/log" \
+        </dev/null &
+    pid=$!
+    exec 3<"$dir/log"
+    is_ready=no
+    while read -r said <&3; do
+        printf '%s\n' "$said" >>"$dir/out"
+        case $said in
+            *'server, serves'*)
+                is_ready=yes
+                break
+                ;;
+        esac
+    done
+    exec 3<&-
+    if [ "$is_ready" = yes ]; then
+        if [ "$(cat "$dir/pid" 2>/dev/null)" != "$pid" ]; then
+            fail "mayflyd $*: is not in its pid file"
+        fi
+        if ! ask 'stats settings' | grep -qxF -- "STAT $line"; then
+            fail "mayflyd $*: does not show \"$line\""
+        fi
+        kill -TERM "$pid"
+    else
+        fail "mayflyd $*: does not start ($(tail -n 1 "$dir/out"))"
+    fi
+    wait "$pid"
+    got=$?
+    pid=
+    if [ "$is_ready" = yes ] && [ "$got" != 0 ]; then
+        fail "mayflyd $*: stops with status $got"
+    fi
+    left_nothing "$@"
+}
+
+# ---- refused: memcached takes what it can read of these ----------------------------------------
+
+refused 64 '-5 is out of range' -m -5
+refused 64 '"12abc" is not a number' -m 12abc
+refused 64 '"abc" is not a number' -p abc
+refused 64 '99999 is out of range' -U 99999
+refused 64 '"" is not a number' --port=
+refused 64 'is not an octal number' -a 999
+refused 64 'is not one character' -D ab
+refused 1 '-1 is out of range' -n -1
+refused 1 'Illegal argument "stray"' stray
+refused 1 'Illegal argument "stray"' -m 64 stray
+refused 1 '"abc" is not a number' -o idle_timeout=abc
+
+# ---- refused by both ---------------------------------------------------------------------------
+
+refused_by_both 64 'Cannot set item size limit higher than 1/2 of memory max.' -m 1
+refused_by_both 64 'is not a number' -m abc
+refused_by_both 64 'out of range' -p 65536
+refused_by_both 1 'out of range' -c 0
+refused_by_both 1 'out of range' -t 0
+refused_by_both 1 'out of range' -R 0
+refused_by_both 1 'out of range' -n 0
+refused_by_both 1 'out of range' -f 1
+refused_by_both 64 'out of range' -I 1023
+refused_by_both 64 'out of range' -I 1025m -m 4096
+refused_by_both 64 'Cannot set item size limit higher' -I 33m
+refused_by_both 64 'is not one of' -B foo
+refused_by_both 1 'out of range' -N 0
+refused_by_both 64 'cannot be greater than number of threads' -N 5
+refused_by_both 1 'requires an argument' -p
+refused_by_both 1 'Illegal argument "?"' -q
+refused_by_both 1 "unrecognized option '--bogus'" --bogus
+refused_by_both 1 'Illegal suboption "foo"' -o foo
+refused_by_both 1 'Illegal suboption ""' -o lru_crawler,,track_sizes
+refused_by_both 1 'Illegal suboption "relaxed_privilege"' -o relaxed_privilege
+refused_by_both 1 'Missing' -o hashpower
+refused_by_both 1 'out of range' -o hashpower=11
+refused_by_both 1 'out of range' -o hashpower=33
+refused_by_both 1 'out of range' -o slab_automove=9
+refused_by_both 1 'out of range' -o slab_automove_ratio=2
+refused_by_both 1 'out of range' -o slab_automove_window=1
+refused_by_both 1 'out of range' -o tail_repair_time=5
+refused_by_both 1 'is not one of' -o hash_algorithm=foo
+refused_by_both 1 'out of range' -o lru_crawler_sleep=2000000
+refused_by_both 1 'out of range' -o hot_lru_pct=80
+refused_by_both 1 'out of range' -o hot_max_factor=0
+refused_by_both 64 'cannot be more than 80% combined' -o hot_lru_pct=60,warm_lru_pct=60
+refused_by_both 64 'temporary_ttl requires lru_maintainer' -o temporary_ttl=9,no_lru_maintainer
+refused_by_both 1 'Missing' -o read_buf_mem_limit
+refused_by_both 1 'is not a number' -o watcher_logbuf_size=abc
+refused_by_both 71 'failed to set rlimit for open files' -c 2000000000
+
+# ---- refused: not built in ----------------------------------------------------------------------
+
+refused 64 'not built with UDP' -U 11211
+refused 64 'not built with binary protocol' -B binary
+refused 64 'not built with SASL' -S
+refused 64 'not built with auth file' -Y /etc/passwd
+refused 64 'not built with TLS' -Z
+refused 64 'not built with warm restart' -e "$dir/memory"
+refused 64 'not built with TLS' -o ssl_chain_cert=x
+refused 64 'not built with external storage' -o ext_path=/x:1G
+refused 64 'not built with proxy' -o proxy_config=x
+refused 64 'not built with system call filter' -o drop_privileges
+
+# ---- addresses and sockets ----------------------------------------------------------------------
+
+refused 71 '' -l name.invalid
+refused 71 '' -s "$dir/no/such/folder"
+
+# ---- who to be ----------------------------------------------------------------------------------
+
+if [ -n "$user" ]; then
+    user=
+    refused_by_both 64 "can't run as root without the -u switch"
+    refused_by_both 67 "can't find the user no-such-user to switch to" -u no-such-user
+    user='-u root'
+fi
+
+# ---- information --------------------------------------------------------------------------------
+
+printed 'mayflyd ' -V
+printed 'memcached 1.6.45' --version
+printed '--memory-limit' -h
+printed 'Redistribution and use in source and binary forms' -i
+printed '.It Fl m , Fl \-memory-limit' --describe=options
+
+# ---- what starts --------------------------------------------------------------------------------
+
+serves "domain_socket $dir/socket"
+serves 'maxbytes 104857600' -m 100
+serves 'umask 777' -a 777
+serves 'evictions off' -M
+serves 'cas_enabled no' --disable-cas
+serves 'flush_enabled no' -F -X -W
+serves 'detail_enabled yes' -D /
+serves 'item_size_max 2097152' -I 2m
+serves 'maxconns 10' -c 10
+serves 'growth_factor 1.50' -f 1.5 -n 64 -L -N 1
+serves 'binding_protocol ascii' -B ascii -U 0 -b 5 -R 7
+serves 'lru_crawler no' -o no_lru_crawler,no_maxconns_fast,slab_reassign,modern
+serves 'hash_algorithm xxh3' -o hash_algorithm=xxh3 -o temporary_ttl=100,no_hashexpand
+serves 'lock_memory yes' -k -r
+serves 'expire_effort 3' --expire-effort=3 --hz 20 --no-dynamic-hz
+
+# Nobody listens there: the start does not depend on it.
+NOTIFY_SOCKET=/nonexistent/notify
+export NOTIFY_SOCKET
+serves 'verbosity 1'
+unset NOTIFY_SOCKET
+
+# Sockets from nobody, for nobody.
+LISTEN_FDS=nonsense LISTEN_PID=-1
+export LISTEN_FDS LISTEN_PID
+serves 'verbosity 1'
+LISTEN_FDS=99 LISTEN_PID=1
+serves 'verbosity 1'
+unset LISTEN_FDS LISTEN_PID
+
+if [ -n "$user" ]; then
+    user='-u nobody'
+    chmod 0777 "$dir"
+    serves 'num_threads 1'
+    chmod 0700 "$dir"
+    user='-u root'
+fi
+
+# ---- the background -----------------------------------------------------------------------------
+
+# The command returns when the server answers; a pid file that cannot be written is only a message.
+tried=$((tried + 1))
+# shellcheck disable=SC2086
+timeout 20 "$mayflyd" $user -d -A -P "$dir/none/pid" -s "$dir/socket" -t 1 >"$dir/out" 2>&1 \
+    </dev/null
+got=$?
+if [ "$got" != 0 ]; then
+    fail "a pid file that cannot be written ends the start (status $got)"
+else
+    grep -qF 'cannot write the pid file' "$dir/out" || fail "nothing is said about the pid file"
+    ask shutdown >/dev/null
+fi
+
+# The same with one, whose disappearance is the last thing that the server does.
+tried=$((tried + 1))
+# shellcheck disable=SC2086
+timeout 20 "$mayflyd" $user -d -A -P "$dir/pid" -s "$dir/socket2" -t 1 >"$dir/out" 2>&1 </dev/null
+got=$?
+pid=$(cat "$dir/pid" 2>/dev/null)
+if [ "$got" != 0 ] || [ -z "$pid" ] || [ -s "$dir/out" ]; then
+    fail "mayflyd -d: status $got, pid \"$pid\" ($(head -n 1 "$dir/out"))"
+else
+    kill -TERM "$pid"
+    turns=0
+    while [ -e "$dir/pid" ] && [ "$turns" -lt 1000 ]; do
+        turns=$((turns + 1))
+        sleep 0.02
+    done
+    if [ -e "$dir/pid" ]; then
+        fail "mayflyd -d: does not stop"
+    else
+        pid=
+    fi
+fi
+
+# Closed standard descriptors: no socket gets their numbers, so no message of the server reaches a
+# client, whatever happens at -vvv.
+tried=$((tried + 1))
+# shellcheck disable=SC2086
+"$mayflyd" $user -d -vvv -A -s "$dir/socket" -t 1 <&- >&- 2>&-
+got=$?
+said=$(ask version)
+if [ "$got" != 0 ] || [ "$said" != 'VERSION 1.6.45' ]; then
+    fail "closed descriptors: status $got, \"$said\""
+fi
+[ "$got" = 0 ] && ask shutdown >/dev/null
+
+# An address that cannot be had: the parent knows.
+user_saved=$user
+user="$user -d"
+refused 71 '' -s "$dir/no/such/folder"
+user=$user_saved
+
+printf '%s command lines, %s wrong\n' "$tried" "$failed"
+[ "$failed" = 0 ]

@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Limits on connections: -c serves exactly so many, refuses the rest as memcached does, and
+recovers; when descriptors run out accepting pauses without spinning and goes on."""
+import os
+import resource
+import socket
+import sys
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import mayfly                                                           # noqa: E402
+from mayfly import Daemon, wait_for                                     # noqa: E402
+
+
+def is_served(client):
+    """Does this connection get an answer, or the refusal? None: neither yet."""
+    try:
+        client.send(b"version\r\n")
+        line = client.line()
+    except OSError:
+        return False
+    return line is not None and line.startswith(b"VERSION")
+
+
+def test_exactly_so_many_are_served():
+    with Daemon("-c", "50", "-t", "2") as d:
+        # The connection that waited for the start is gone before anything is counted.
+        first = d.client()
+        wait_for(lambda: first.stat("curr_connections") == 1, "the first connection is alone")
+        clients = [first] + [d.client() for _ in range(69)]
+        served = sum(is_served(c) for c in clients)
+        assert served == 50, "%d of 70 are served" % served
+        for c in clients[:20]:
+            c.close()
+
+        def one_more():
+            with d.client() as c:
+                return is_served(c)
+        wait_for(one_more, "there is room again")
+        for c in clients:
+            c.close()
+        with d.client() as c:
+            wait_for(lambda: c.stat("curr_connections") < 5, "all are gone")
+            assert c.stat("rejected_connections") >= 20
+
+
+def test_refused_as_memcached_does():
+    with Daemon("-c", "10", "-t", "1") as d:
+        with d.client() as c:
+            wait_for(lambda: c.stat("curr_connections") == 1, "the first connection is alone")
+        held = []
+
+        def refused():
+            c = d.client()
+            c.sock.settimeout(0.2)
+            try:
+                line = c.line()
+            except socket.timeout:
+                held.append(c)
+                return None
+            c.close()
+            return line
+        assert wait_for(refused, "a refusal") == b"ERROR Too many open connections"
+        assert len(held) == 10, len(held)
+        for c in held:
+            assert is_served(c)
+            c.close()
+
+
+def test_flood_beyond_the_limit():
+    with Daemon("-c", "20", "-t", "2") as d:
+        keep = d.client()
+        assert keep.set(b"k", b"v") == b"STORED"
+        for _ in range(20):
+            flood = []
+            for _ in range(60):
+                try:
+                    flood.append(d.client())
+                except OSError:
+                    pass
+            assert keep.get(b"k") == b"v"
+            for c in flood:
+                c.close()
+        wait_for(lambda: keep.stat("curr_connections") == 1, "the flood is gone")
+        keep.close()
+
+
+def test_descriptors_run_out():
+    with Daemon("-c", "200", "-t", "2") as d:
+        keep = d.client()
+        assert keep.set(b"k", b"v") == b"STORED"
+        used = len(os.listdir("/proc/%d/fd" % d.pid))
+        limits = resource.prlimit(d.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(d.pid, resource.RLIMIT_NOFILE, (used + 5, limits[1]))
+        waiting = [d.client() for _ in range(30)]
+        for c in waiting:
+            c.send(b"get k\r\n")
+        # Those that fit are served; the others wait in the kernel's queue, nobody is cut off.
+        wait_for(lambda: len(os.listdir("/proc/%d/fd" % d.pid)) >= used + 4, "descriptors are used up")
+        began, cpu = time.monotonic(), d.cpu()
+        while time.monotonic() < began + 0.5:
+            assert keep.get(b"k") == b"v"
+            time.sleep(0.02)
+        spent = d.cpu() - cpu
+        assert spent < 0.3, "%.2f s of CPU in half a second without descriptors" % spent
+        resource.prlimit(d.pid, resource.RLIMIT_NOFILE, limits)
+        for c in waiting:
+            assert c.get_reply() == {b"k": b"v"}
+            c.close()
+        assert keep.stat("listen_disabled_num") >= 1
+        keep.close()
+
+
+def test_recovers_when_clients_leave():
+    """The same, but room comes from clients that leave."""
+    with Daemon("-c", "200", "-t", "2") as d:
+        keep = d.client()
+        first = [d.client() for _ in range(4)]
+        for c in first:
+            assert is_served(c)
+        used = len(os.listdir("/proc/%d/fd" % d.pid))
+        hard = resource.prlimit(d.pid, resource.RLIMIT_NOFILE)[1]
+        resource.prlimit(d.pid, resource.RLIMIT_NOFILE, (used, hard))
+        late = [d.client() for _ in range(3)]
+        for c in late:
+            c.send(b"version\r\n")
+        assert is_served(keep)
+        for c in first:
+            c.close()
+        for c in late:
+            assert c.line().startswith(b"VERSION")
+            c.close()
+        keep.close()
+
+
+mayfly.main(globals())

@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Memory: random sizes under -m 64 stay within the promised bound with recent items live; a flush
+gives memory back; idle connections cost little. Says nothing in sanitizer builds."""
+import os
+import random
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import mayfly                                                           # noqa: E402
+from mayfly import Daemon, Skip, wait_for                               # noqa: E402
+
+MIB = 1 << 20
+SEED = int(os.environ.get("MAYFLY_SEED", "1"), 0)
+
+
+def need_real_memory():
+    if mayfly.is_sanitized():
+        raise Skip("a sanitizer build")
+
+
+def test_sizes_that_wander():
+    need_real_memory()
+    rng = random.Random(SEED)
+    bound = 64 * MIB * 1.05 + 16 * MIB
+    blob = bytes(rng.getrandbits(8) for _ in range(4096)) * 300
+    with Daemon("-m", "64", "-t", "2") as d, d.client() as c:
+        worst, written, i = 0, 0, 0
+        for top, mib in ((200, 15), (5000, 90), (1000000, 200), (60000, 120), (500, 20), (1000000, 200)):
+            until = written + mib * MIB
+            while written < until:
+                batch = []
+                for _ in range(50 if top > 50000 else 500):
+                    size = min(int(top * rng.random()) + 10, 1000000)
+                    batch.append(b"set k%d 0 0 %d noreply\r\n%s\r\n" % (i, size, blob[:size]))
+                    if rng.random() < 0.2:
+                        batch.append(b"delete k%d noreply\r\n" % rng.randrange(max(1, i - 2000), i + 1))
+                    written += size
+                    i += 1
+                    if len(batch) > 20 and top > 50000:
+                        break
+                c.send(b"".join(batch))
+                worst = max(worst, d.rss())
+            assert c.set(b"recent", b"r" * 100) == b"STORED"
+            assert c.get(b"recent") == b"r" * 100
+        assert worst < bound, "%.1f MiB resident, bound %.1f" % (worst / MIB, bound / MIB)
+        assert c.stat("evictions") > 0
+
+
+def test_flush_gives_memory_back():
+    need_real_memory()
+    with Daemon("-m", "128", "-t", "2") as d, d.client() as c:
+        c.set(b"k", b"v")
+        before = d.rss()
+        for i in range(100):
+            c.send(b"set k%d 0 0 1000000 noreply\r\n%s\r\n" % (i, b"x" * 1000000))
+        assert c.get(b"k99") is not None
+        full = d.rss()
+        assert full - before > 60 * MIB
+        assert c.ask(b"flush_all") == b"OK"
+        wait_for(lambda: d.rss() < before + (full - before) / 3, "memory is given back after a flush")
+
+
+def test_idle_connections():
+    need_real_memory()
+    with Daemon("-c", "2000", "-t", "2") as d, d.client() as c:
+        warm = [d.client() for _ in range(100)]
+        for w in warm:
+            assert w.set(b"k", b"v" * 1000) == b"STORED"
+            assert w.get(b"k") == b"v" * 1000
+        before = d.rss()
+        idle = [d.client() for _ in range(800)]
+        for w in idle:
+            assert w.get(b"k") == b"v" * 1000
+        assert c.stat("curr_connections") >= 900
+        each = (d.rss() - before) / 800
+        assert each < 2048, "%d bytes resident for an idle connection" % each
+        for w in warm + idle:
+            w.close()
+
+
+def test_noeviction_keeps_everything():
+    with Daemon("-M", "-m", "16", "-t", "2") as d, d.client() as c:
+        stored = []
+        for i in range(400):
+            answer = c.set(b"k%d" % i, mayfly.pattern(b"k%d" % i, 100000))
+            if answer != b"STORED":
+                assert answer.startswith(b"SERVER_ERROR out of memory"), answer
+                break
+            stored.append(i)
+        assert 50 < len(stored) < 200, len(stored)
+        for i in stored:
+            assert c.get(b"k%d" % i) == mayfly.pattern(b"k%d" % i, 100000)
+        for i in stored[:20]:
+            assert c.ask(b"delete k%d" % i) == b"DELETED"
+
+        def fits():
+            return c.set(b"more", b"x" * 100000) == b"STORED"
+        wait_for(fits, "deletes make room")
+        assert c.stat("evictions") == 0
+
+
+mayfly.main(globals())

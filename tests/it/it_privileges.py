@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Root gives everything up with -u, and is refused without it."""
+import os
+import pwd
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import mayfly                                                           # noqa: E402
+from mayfly import Daemon, Skip                                         # noqa: E402
+
+
+def need_root():
+    if os.geteuid() != 0:
+        raise Skip("not root")
+
+
+def test_everything_is_dropped():
+    need_root()
+    nobody = pwd.getpwnam("nobody")
+    with Daemon("-u", "nobody", "-t", "2", tcp=True, user=False) as d, d.client() as c:
+        assert c.set(b"k", b"v") == b"STORED"
+        for task in os.listdir("/proc/%d/task" % d.pid):
+            with open("/proc/%d/task/%s/status" % (d.pid, task)) as f:
+                status = dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+            assert status["Uid"].split() == [str(nobody.pw_uid)] * 4, status["Uid"]
+            assert status["Gid"].split() == [str(nobody.pw_gid)] * 4, status["Gid"]
+            assert set(status["Groups"].split()) <= {str(nobody.pw_gid)}, status["Groups"]
+            for caps in ("CapPrm", "CapEff", "CapAmb"):
+                assert int(status[caps], 16) == 0, (caps, status[caps])
+
+
+def test_root_is_refused_without_a_user():
+    need_root()
+    done = subprocess.run([mayfly.PROGRAM, "-l", "127.0.0.1", "-p", "0", "-U", "0"], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, timeout=mayfly.PATIENCE)
+    assert done.returncode == 64, done.returncode
+    assert b"root" in done.stdout, done.stdout
+
+
+def test_unknown_user_is_refused():
+    need_root()
+    done = subprocess.run([mayfly.PROGRAM, "-u", "no-such-user-here", "-l", "127.0.0.1", "-p", "0"],
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=mayfly.PATIENCE)
+    assert done.returncode != 0
+    assert b"no-such-user-here" in done.stdout, done.stdout
+
+
+mayfly.main(globals())

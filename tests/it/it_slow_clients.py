@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Clients that take their time, or never read at all: what they cost is bounded, and others do
+not notice (faults.md, connections; CVE-2025-21605)."""
+import os
+import sys
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import mayfly                                                           # noqa: E402
+from mayfly import Daemon, wait_for                                     # noqa: E402
+
+MIB = 1 << 20
+
+
+def push(client, data, patience=3.0):
+    """Send until the socket takes no more; returns the bytes that went out."""
+    client.sock.setblocking(False)
+    sent, end = 0, time.monotonic() + patience
+    stuck = 0
+    while time.monotonic() < end and stuck < 20:
+        try:
+            sent += client.sock.send(data)
+            stuck = 0
+        except BlockingIOError:
+            stuck += 1
+            time.sleep(0.005)
+        except OSError:
+            break           # the daemon gave up on this client: that is one way to be bounded
+    return sent
+
+
+def median_ms(daemon, rounds=101):
+    times = []
+    with daemon.client() as c:
+        assert c.set(b"polite", b"x") == b"STORED"
+        for _ in range(rounds):
+            began = time.monotonic()
+            assert c.get(b"polite") == b"x"
+            times.append(time.monotonic() - began)
+    return sorted(times)[len(times) // 2] * 1000
+
+
+def test_clients_that_never_read():
+    with Daemon("-m", "64", "-t", "2") as d:
+        with d.client() as c:
+            for i in range(8):
+                assert c.set(b"big%d" % i, mayfly.pattern(b"big%d" % i, 500000)) == b"STORED"
+            c.stats()
+        before = d.rss()
+        deaf = [d.client(rcvbuf=4096) for _ in range(20)]
+        for i, c in enumerate(deaf):
+            if i % 3 == 2:
+                push(c, b"stats\r\nstats items\r\n" * 2000)
+            else:
+                push(c, b"get big0 big1 big2 big3 big4 big5 big6 big7\r\n" * 2000)
+        assert median_ms(d) < 200
+        grown = d.rss() - before
+        for c in deaf:
+            c.close()
+        if not mayfly.is_sanitized():
+            assert grown < 48 * MIB, "%d MiB for 20 clients that do not read" % (grown // MIB)
+        assert median_ms(d) < 200
+
+
+def test_small_gets_never_read():
+    with Daemon("-m", "64", "-t", "1") as d:
+        with d.client() as c:
+            assert c.set(b"k", b"v" * 1000) == b"STORED"
+        before = d.rss()
+        deaf = [d.client(rcvbuf=4096) for _ in range(10)]
+        for c in deaf:
+            push(c, b"get k\r\n" * 20000)
+        assert median_ms(d) < 200
+        grown = d.rss() - before
+        for c in deaf:
+            c.close()
+        if not mayfly.is_sanitized():
+            assert grown < 48 * MIB, "%d MiB" % (grown // MIB)
+
+
+SIZE = 900000
+
+
+def begin_slow_get(daemon, i):
+    """Ask for a large value and read only its first bytes."""
+    s = daemon.client(rcvbuf=4096)
+    s.send(b"get key%d\r\nversion\r\n" % i)
+    s.want = b"VALUE key%d 0 %d\r\n" % (i, SIZE) + mayfly.pattern(b"key%d" % i, SIZE) + b"\r\nEND\r\n"
+    assert s.exactly(100) == s.want[:100]
+    return s
+
+
+def disturb(c, i):
+    """Delete, overwrite, append to, flush, evict what is being sent."""
+    if i % 5 == 0:
+        assert c.ask(b"delete key%d" % i) in (b"DELETED", b"NOT_FOUND")
+    elif i % 5 == 1:
+        assert c.set(b"key%d" % i, b"other" * 1000) == b"STORED"
+    elif i % 5 == 2:
+        c.send(b"append key%d 0 0 5\r\nxxxxx\r\n" % i)
+        assert c.line() in (b"STORED", b"NOT_STORED")       # the latter when it was evicted
+    elif i % 5 == 3:
+        assert c.ask(b"flush_all") == b"OK"
+    for k in range(100):
+        assert c.set(b"fill%d" % k, mayfly.pattern(b"fill%d" % k, 800000)) == b"STORED"
+
+
+def test_value_that_is_sent_slowly_stays_whole():
+    with Daemon("-m", "64", "-t", "2") as d, d.client() as c:
+        for i in range(5):
+            assert c.set(b"key%d" % i, mayfly.pattern(b"key%d" % i, SIZE)) == b"STORED"
+            s = begin_slow_get(d, i)
+            disturb(c, i)
+            assert s.exactly(len(s.want) - 100) == s.want[100:], "value of key%d is torn" % i
+            assert s.line().startswith(b"VERSION")
+            s.close()
+
+
+def test_many_values_that_are_sent_slowly():
+    """Beyond the cap on what slow readers may hold some may be cut off, but none gets other bytes."""
+    with Daemon("-m", "64", "-t", "2") as d, d.client() as c:
+        for i in range(12):
+            assert c.set(b"key%d" % i, mayfly.pattern(b"key%d" % i, SIZE)) == b"STORED"
+        slow = [begin_slow_get(d, i) for i in range(12)]
+        for i in (0, 1, 2, 4):
+            disturb(c, i)
+        cut = 0
+        for i, s in enumerate(slow):
+            try:
+                got = s.exactly(len(s.want) - 100)
+            except (EOFError, ConnectionError):
+                got = s.buf
+                cut += 1
+            assert got == s.want[100:100 + len(got)], "value of key%d is torn" % i
+            s.close()
+        assert c.shard_sum("mayfly_slow_drops") == cut
+
+
+def test_announced_bodies_that_never_come():
+    with Daemon("-m", "64", "-t", "2") as d:
+        before = d.rss()
+        liars = []
+        for i in range(200):
+            c = d.client()
+            c.send(b"set lie%d 0 0 1000000\r\n" % i + b"x" * 1000)
+            liars.append(c)
+        with d.client() as c:
+            for i in range(200):
+                value = mayfly.pattern(b"k%d" % i, 1000 if i % 10 else 300000)
+                assert c.set(b"k%d" % i, value) == b"STORED"
+                assert c.get(b"k%d" % i) == value
+        if not mayfly.is_sanitized():
+            assert d.rss() - before < 80 * MIB
+        for c in liars:
+            c.close()
+        with d.client() as c:
+            wait_for(lambda: c.stat("curr_connections") < 10, "connections are closed")
+
+
+def test_bodies_that_come_in_part():
+    """Half of each body arrives: together they may take no more than their share."""
+    with Daemon("-m", "64", "-t", "2") as d:
+        liars = []
+        for i in range(150):
+            c = d.client()
+            c.sock.setblocking(False)
+            try:
+                c.sock.send(b"set lie%d 0 0 1000000\r\n" % i + b"x" * 500000)
+            except BlockingIOError:
+                pass
+            liars.append(c)
+        with d.client() as c:
+            for i in range(100):
+                assert c.set(b"k%d" % i, b"v" * 5000) == b"STORED"
+            for i in range(100):
+                assert c.get(b"k%d" % i) == b"v" * 5000
+        if not mayfly.is_sanitized():
+            assert d.rss() < 110 * MIB, "%d MiB" % (d.rss() // MIB)
+        for c in liars:
+            c.close()
+
+
+def test_slow_loris():
+    """Hundreds of connections, a byte at a time: each gets its answer, others at normal latency."""
+    line = b"set loris 0 0 5\r\nhello\r\nget loris\r\n"
+    with Daemon("-m", "64", "-t", "2", "-c", "1024") as d:
+        many = [d.client() for _ in range(300)]
+        for at in range(len(line)):
+            for c in many:
+                c.send(line[at:at + 1])
+            if at == len(line) // 2:
+                assert median_ms(d) < 100
+        for c in many:
+            assert c.line() == b"STORED"
+            assert c.get_reply() == {b"loris": b"hello"}
+            c.close()
+
+
+def test_line_without_end():
+    with Daemon("-m", "64", "-t", "1") as d:
+        before = d.rss()
+        clients = [d.client() for _ in range(20)]
+        for i, c in enumerate(clients):
+            push(c, b"get " + b"k " * 500000 if i % 2 else b"a" * 1000000)
+        assert median_ms(d) < 200
+        if not mayfly.is_sanitized():
+            assert d.rss() - before < 64 * MIB
+        for c in clients:
+            c.close()
+
+
+def test_endless_pipeliner_has_a_polite_neighbour():
+    with Daemon("-m", "64", "-t", "1") as d:
+        with d.client() as c:
+            assert c.set(b"k", b"v" * 100) == b"STORED"
+        pid = os.fork()
+        if pid == 0:
+            try:
+                c = d.client()
+                batch = b"get k\r\n" * 5000
+                end = time.monotonic() + 20
+                c.sock.setblocking(False)
+                while time.monotonic() < end:
+                    for step in (lambda: c.sock.send(batch), lambda: c.sock.recv(1 << 20)):
+                        try:
+                            step()
+                        except BlockingIOError:
+                            pass
+            finally:
+                os._exit(0)
+        try:
+            busy = d.cpu()
+            wait_for(lambda: d.cpu() > busy + 0.05, "the pipeliner works")
+            median = median_ms(d, 301)
+        finally:
+            os.kill(pid, 9)
+            os.waitpid(pid, 0)
+        limit = 300 if mayfly.is_sanitized() else 40
+        assert median < limit, "median %.1f ms beside an endless pipeliner" % median
+        with d.client() as c:
+            assert c.stat("conn_yields") > 0
+
+
+mayfly.main(globals())

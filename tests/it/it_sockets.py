@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Sockets and descriptors: the mode of a unix socket, stale ones, long paths, descriptors 0 to 2
+closed at the start, an environment left over from a service manager."""
+import os
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import mayfly                                                           # noqa: E402
+from mayfly import Daemon                                               # noqa: E402
+
+
+def mode_of(path):
+    return stat.S_IMODE(os.stat(path).st_mode)
+
+
+def test_mode_of_a_unix_socket():
+    with Daemon() as d:
+        assert mode_of(d.path) == 0o700, oct(mode_of(d.path))
+    for given, want in (("0660", 0o660), ("777", 0o777), ("600", 0o600)):
+        with Daemon("-a", given, before=lambda: os.umask(0o077)) as d:
+            assert mode_of(d.path) == want, oct(mode_of(d.path))
+
+
+def test_unix_socket_turns_tcp_off():
+    with Daemon() as d:
+        inodes = set()
+        for fd in os.listdir("/proc/%d/fd" % d.pid):
+            try:
+                target = os.readlink("/proc/%d/fd/%s" % (d.pid, fd))
+            except OSError:
+                continue
+            if target.startswith("socket:["):
+                inodes.add(target[8:-1])
+        for table in ("tcp", "tcp6", "udp", "udp6"):
+            with open("/proc/net/" + table) as f:
+                for line in f.readlines()[1:]:
+                    assert line.split()[9] not in inodes, table + " socket open: " + line
+
+
+def test_regular_file_is_left_alone():
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        path = os.path.join(folder, "precious")
+        with open(path, "w") as f:
+            f.write("data")
+        user = ["-u", "root"] if os.geteuid() == 0 else []
+        done = subprocess.run([mayfly.PROGRAM, "-s", path] + user, stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, timeout=mayfly.PATIENCE)
+        assert done.returncode != 0
+        assert done.stderr
+        with open(path) as f:
+            assert f.read() == "data"
+
+
+def test_longest_path():
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        path = os.path.join(folder, "s" * (107 - len(folder) - 1))
+        assert len(path) == 107
+        with Daemon(path=path) as d, d.client() as c:
+            assert c.set(b"k", b"v") == b"STORED"
+            assert c.stats(b"conns")
+
+
+def test_descriptors_closed_at_start():
+    """What is opened first must not become 0, 1 or 2: logs would go to clients."""
+    def close_all():
+        for fd in (0, 1, 2):
+            os.close(fd)
+    with Daemon("-vv", "-t", "2", before=close_all) as d:
+        clients = [d.client() for _ in range(5)]
+        for i, c in enumerate(clients):
+            assert c.set(b"k%d" % i, b"v") == b"STORED"
+            c.send(b"nonsense\r\nget k%d\r\n" % i)
+            assert c.line() == b"ERROR"
+            assert c.get_reply() == {b"k%d" % i: b"v"}
+        for c in clients:
+            c.send(b"quit\r\n")
+            assert c.rest() == b"", "something that is no answer came"
+            c.close()
+        for fd in ("0", "1", "2"):
+            path = "/proc/%d/fd/%s" % (d.pid, fd)
+            assert not os.path.lexists(path) or not os.readlink(path).startswith("socket:"), fd
+
+
+def test_left_over_environment():
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        for env in ({"NOTIFY_SOCKET": os.path.join(folder, "nobody-listens")},
+                    {"NOTIFY_SOCKET": "nonsense"},
+                    {"LISTEN_FDS": "nonsense", "LISTEN_PID": "1"},
+                    {"LISTEN_FDS": "99999999999", "LISTEN_PID": "-1"}):
+            with Daemon(env=env) as d, d.client() as c:
+                assert c.set(b"k", b"v") == b"STORED", env
+                assert d.is_alive()
+
+
+def test_tells_the_service_manager_when_it_serves():
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        path = os.path.join(folder, "notify")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+            s.bind(path)
+            s.settimeout(mayfly.PATIENCE)
+            with Daemon(env={"NOTIFY_SOCKET": path}, wait=False) as d:
+                said = b""
+                while b"READY=1" not in said:
+                    said += s.recv(4096) + b"\n"
+                with d.client() as c:
+                    assert c.ask(b"version").startswith(b"VERSION")
+
+
+def test_several_addresses():
+    with Daemon("-l", "127.0.0.2", tcp=True) as d, d.client() as c:
+        assert c.set(b"k", b"v") == b"STORED"
+
+
+mayfly.main(globals())

@@ -1,0 +1,171 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""`stats` as the tools read it: the rules of the Prometheus exporter and of the others, all of
+memcached's keys, numbers that are numbers, and prefixes by the ten thousand."""
+import os
+import re
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import mayfly                                                           # noqa: E402
+from mayfly import Daemon                                               # noqa: E402
+
+GENERAL = """pid uptime time version libevent pointer_size rusage_user rusage_system max_connections
+curr_connections total_connections rejected_connections connection_structures response_obj_oom
+response_obj_count response_obj_bytes read_buf_count read_buf_bytes read_buf_bytes_free read_buf_oom
+reserved_fds cmd_get cmd_set cmd_flush cmd_touch cmd_meta get_hits get_misses get_expired get_flushed
+delete_misses delete_hits incr_misses incr_hits decr_misses decr_hits cas_misses cas_hits cas_badval
+touch_hits touch_misses store_too_large store_no_memory auth_cmds auth_errors bytes_read
+bytes_written limit_maxbytes accepting_conns listen_disabled_num time_in_listen_disabled_us threads
+conn_yields hash_power_level hash_bytes hash_is_expanding slab_reassign_rescues
+slab_reassign_chunk_rescues slab_reassign_inline_reclaim slab_reassign_busy_items
+slab_reassign_busy_deletes slab_reassign_running slabs_moved lru_crawler_running lru_crawler_starts
+lru_maintainer_juggles malloc_fails log_worker_dropped log_worker_written log_watcher_skipped
+log_watcher_sent log_watchers unexpected_napi_ids round_robin_fallback bytes curr_items total_items
+slab_global_page_pool expired_unfetched evicted_unfetched evicted_active evictions reclaimed
+crawler_reclaimed crawler_items_checked lrutail_reflocked moves_to_cold moves_to_warm
+moves_within_lru direct_reclaims lru_bumps_dropped""".split()
+
+SETTINGS = """maxbytes maxconns tcpport udpport inter verbosity oldest evictions domain_socket umask
+shutdown_command growth_factor chunk_size num_threads num_threads_per_udp stat_key_prefix
+detail_enabled reqs_per_event cas_enabled tcp_backlog binding_protocol auth_enabled_sasl
+auth_enabled_ascii item_size_max maxconns_fast hashpower_init slab_reassign slab_automove
+slab_automove_ratio slab_automove_window slab_chunk_max lru_crawler lru_crawler_sleep
+lru_crawler_tocrawl tail_repair_time flush_enabled dump_enabled hash_algorithm
+lru_maintainer_thread lru_segmented hot_lru_pct warm_lru_pct hot_max_factor warm_max_factor
+temp_lru temporary_ttl idle_timeout watcher_logbuf_size worker_logbuf_size read_buf_mem_limit
+track_sizes inline_ascii_response num_napi_ids memory_file client_flags_size""".split()
+
+NOT_NUMBERS = {"version", "libevent", "mayfly_version", "slab_reassign_last_busy_status"}
+CLASS_NEEDS = ("cmd_set", "cas_hits", "cas_badval")
+
+
+def fill(c):
+    for i in range(100):
+        assert c.set(b"k%d" % i, b"v" * (i * 10), exptime=i % 3 * 1000) == b"STORED"
+    assert c.get(b"k1") is not None
+    assert c.get(b"absent") is None
+    assert c.ask(b"delete k2") == b"DELETED"
+    assert c.ask(b"incr absent 1") == b"NOT_FOUND"
+    assert c.ask(b"touch k3 0") == b"TOUCHED"
+
+
+def test_all_keys_are_there():
+    with Daemon("-t", "2") as d, d.client() as c:
+        fill(c)
+        general = c.stats()
+        missing = [k for k in GENERAL if k not in general]
+        assert not missing, "stats lacks " + " ".join(missing)
+        settings = c.stats(b"settings")
+        missing = [k for k in SETTINGS if k not in settings]
+        assert not missing, "stats settings lacks " + " ".join(missing)
+        assert general["curr_items"] == "99"
+        assert general["cmd_set"] == "100"
+        assert general["total_items"] >= "100"
+        assert (general["cmd_get"], general["get_hits"], general["get_misses"]) == ("2", "1", "1")
+        assert (general["delete_hits"], general["incr_misses"], general["touch_hits"]) == ("1", "1", "1")
+        assert general["threads"] == settings["num_threads"] == "2"
+        assert general["limit_maxbytes"] == settings["maxbytes"] == str(64 << 20)
+
+
+def test_exporter_finds_it_up():
+    """The rules of memcached_exporter and its client library (compat.md, section 3)."""
+    with Daemon("-t", "2") as d, d.client() as c:
+        for is_filled in (False, True):
+            if is_filled:
+                fill(c)
+            general = c.stats()
+            for key in ("cmd_set", "cas_misses", "cas_hits", "cas_badval"):
+                assert key in general, key
+            for key, value in general.items():
+                assert ":" not in key, "a colon in " + key
+                if key not in NOT_NUMBERS:
+                    float(value)
+            for key in ("rusage_user", "rusage_system"):
+                assert re.fullmatch(r"\d+\.\d{6}", general[key]), (key, general[key])
+            for key in ("extstore_limit_maxbytes", "proxy_backend_total"):
+                assert key not in general
+            slabs, items, settings = c.stats(b"slabs"), c.stats(b"items"), c.stats(b"settings")
+            classes = set()
+            for key in slabs:
+                if ":" in key:
+                    number, name = key.split(":")
+                    assert number.isdigit(), key
+                    classes.add(number)
+                    float(slabs[key])
+            assert classes or not is_filled, "no class: memcached-tool shows nothing"
+            for number in classes:
+                for name in CLASS_NEEDS:
+                    assert "%s:%s" % (number, name) in slabs
+            for key in items:
+                assert re.fullmatch(r"items:\d+:\w+", key), key
+                float(items[key])
+            float(settings["maxconns"])
+            if settings["lru_crawler"] == "yes":
+                for key in ("lru_crawler_sleep", "lru_crawler_tocrawl", "hot_lru_pct", "warm_lru_pct",
+                            "hot_max_factor", "warm_max_factor"):
+                    float(settings[key])
+                assert settings["lru_maintainer_thread"] in ("yes", "no")
+
+
+def test_slabs_and_items_for_memcached_tool():
+    with Daemon("-t", "1") as d, d.client() as c:
+        fill(c)
+        slabs, items = c.stats(b"slabs"), c.stats(b"items")
+        for name in ("chunk_size", "total_pages", "total_chunks", "used_chunks"):
+            assert int(slabs["1:" + name]) > 0, name
+        assert "active_slabs" in slabs and int(slabs["total_malloced"]) > 0
+        assert sum(int(v) for k, v in items.items() if k.endswith(":number")) == 99
+        for name in ("age", "evicted", "evicted_time", "outofmemory"):
+            int(items["items:1:" + name])
+
+
+def test_conns_and_sizes():
+    with Daemon("-t", "2") as d, d.client() as c, d.client() as other:
+        other.ask(b"version")
+        fill(c)
+        conns = c.stats(b"conns")
+        ids = {k.split(":")[0] for k in conns}
+        assert len(ids) >= 2, conns
+        for number in ids:
+            assert number.isdigit()
+            assert number + ":addr" in conns and number + ":state" in conns
+        for key, value in c.stats(b"sizes").items():
+            assert key.isdigit() and value.isdigit() or key == "sizes_status", (key, value)
+
+
+def test_reset():
+    with Daemon("-t", "2") as d, d.client() as c:
+        fill(c)
+        assert c.ask(b"stats reset") == b"RESET"
+        general = c.stats()
+        for key in ("cmd_get", "cmd_set", "get_hits", "get_misses", "delete_hits", "total_items"):
+            assert general[key] == "0", (key, general[key])
+        assert general["curr_items"] == "99"
+
+
+def test_forty_thousand_prefixes():
+    """`stats detail` with prefixes without end is bounded."""
+    with Daemon("-t", "2") as d, d.client() as c:
+        assert c.ask(b"stats detail on") == b"OK"
+        assert c.get(b"first:1") is None
+        before = d.rss()
+        for start in range(0, 200000, 2000):
+            c.send(b"".join(b"get prefix%d:k\r\n" % i for i in range(start, start + 2000)))
+            for _ in range(2000):
+                assert c.get_reply() == {}
+        if not mayfly.is_sanitized():
+            assert d.rss() - before < 64 << 20
+        c.send(b"stats detail dump\r\n")
+        lines = 0
+        while True:
+            line = c.line()
+            if line == b"END":
+                break
+            assert re.fullmatch(rb"PREFIX \S+ get \d+ hit \d+ set \d+ del \d+", line), line
+            lines += 1
+        assert lines > 0
+
+
+mayfly.main(globals())

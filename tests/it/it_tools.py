@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The tools of the field against the daemon: memccapable, memcached-tool, memcslap, memcaslap,
+memcstat. A tool that is not installed is skipped."""
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import mayfly                                                           # noqa: E402
+from mayfly import Daemon, Skip                                         # noqa: E402
+
+
+def tool(name, *places):
+    for place in places:
+        if os.path.exists(place):
+            return place
+    path = shutil.which(name)
+    if path is None:
+        raise Skip(name + " is not installed")
+    return path
+
+
+def run(*command, patience=60):
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=patience)
+    return done.returncode, done.stdout.decode("latin-1")
+
+
+def test_memccapable():
+    path = tool("memccapable")
+    with Daemon(tcp=True) as d:
+        status, said = run(path, "-h", "127.0.0.1", "-p", str(d.port), "-a")
+        assert status == 0 and "FAIL" not in said, said
+
+
+def memcached_tool():
+    return tool("memcached-tool", "/usr/share/memcached/scripts/memcached-tool")
+
+
+def test_memcached_tool():
+    path = memcached_tool()
+    with Daemon(tcp=True) as d, d.client() as c:
+        for i in range(50):
+            assert c.set(b"k%d" % i, b"v" * 100) == b"STORED"
+        address = "127.0.0.1:%d" % d.port
+        status, said = run(path, address, "display")
+        assert status == 0 and len(said.splitlines()) >= 2, said
+        status, said = run(path, address, "stats")
+        assert status == 0 and "curr_items" in said, said
+        status, said = run(path, address, "settings")
+        assert status == 0 and "maxbytes" in said, said
+
+
+def test_memcslap():
+    path = tool("memcslap")
+    with Daemon(tcp=True) as d:
+        for kind in ("get", "set"):
+            status, said = run(path, "--servers=127.0.0.1:%d" % d.port, "--concurrency=4",
+                               "--execute-number=200", "--test=" + kind, "--non-blocking")
+            assert status == 0, said
+
+
+def test_memcaslap():
+    path = tool("memcaslap")
+    with Daemon(tcp=True) as d:
+        status, said = run(path, "-s", "127.0.0.1:%d" % d.port, "-T", "1", "-c", "8", "-x", "5000",
+                           "-v", "1.0")
+        assert status == 0, said
+        assert "verify_misses: 0" in said.replace("  ", " ") or "verify" in said, said
+
+
+def test_memcstat():
+    path = tool("memcstat")
+    with Daemon(tcp=True) as d:
+        status, said = run(path, "--servers=127.0.0.1:%d" % d.port)
+        assert status == 0 and "curr_items" in said, said
+
+
+def test_first_steps_of_the_readme():
+    """What a newcomer types: a value with a second to live, read at once and later."""
+    with Daemon(tcp=True) as d, d.client() as c:
+        c.send(b"set a 0 1 5\r\nhello\r\nget a\r\n")
+        assert c.line() == b"STORED"
+        assert c.get_reply() == {b"a": b"hello"}
+        began = time.monotonic()
+        mayfly.wait_for(lambda: c.get(b"a") is None, "the value expires")
+        assert time.monotonic() - began > 0.9, "it went early"
+
+
+mayfly.main(globals())

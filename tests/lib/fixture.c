@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An engine for unit tests: see fixture.h.
+ */
+#include "tests/lib/fixture.h"
+
+#include <check.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdlib.h>
+
+#include "lib/check.h"
+#include "lib/rcu.h"
+
+/* Grace periods that a store waits for; the daemon gives up after a second of them. */
+#define WAITS_MAX 250
+
+/*
+ * Counted without asking for room: arrays of index and expires that are made while they grow.
+ */
+#define ARRAYS_SHARE 16
+
+#define SEED 20240229
+
+static bool is_registered;
+
+void fixture_config(struct engine_config *cfg)
+{
+    engine_config_init(cfg);
+    cfg->limit_bytes = 8 * MIB;
+    cfg->item_size_max = MIB + 1024;
+    cfg->seed = SEED;
+}
+
+void fixture_start_threaded(struct fixture *f, const struct engine_config *cfg)
+{
+    struct engine_config plain;
+
+    if (cfg == NULL) {
+        fixture_config(&plain);
+        cfg = &plain;
+    }
+    memset(f, 0, sizeof(*f));
+    ck_assert_int_eq(engine_start(&f->engine, cfg), MF_OK);
+    clock_freeze(&f->engine.clock);
+    f->shard = f->engine.shards[0];
+    f->has_thread = true;
+    /* A test that fails without a process of its own does not come to its end. */
+    if (!is_registered) {
+        is_registered = true;
+        rcu_register();
+    }
+}
+
+void fixture_start(struct fixture *f, const struct engine_config *cfg)
+{
+    fixture_start_threaded(f, cfg);
+    reclaim_stop(f->engine.reclaimer);
+    f->has_thread = false;
+}
+
+void fixture_stop(struct fixture *f)
+{
+    fixture_verify(f);
+    rcu_unregister();
+    is_registered = false;
+    engine_stop(&f->engine);
+    ck_assert_int_eq(fixture_used(f), 0);
+    mem_free(f->value);
+}
+
+uint64_t fixture_seed(void)
+{
+    const char *s = getenv("MAYFLY_SEED");
+
+    return s != NULL ? strtoull(s, NULL, 0) : SEED;
+}
+
+/*
+ * ---- time -----------------------------------------------------------------------------------
+ */
+
+msec_t fixture_now(const struct fixture *f)
+{
+    return clock_now(&f->engine.clock);
+}
+
+void fixture_grace(struct fixture *f)
+{
+    struct grace *g = reclaim_grace(f->engine.reclaimer);
+    uint32_t stamp;
+
+    if (!f->has_thread) {
+        reclaim_run_once(f->engine.reclaimer);
+        return;
+    }
+    stamp = grace_stamp(g);
+    while (!grace_is_over(g, stamp)) {
+        grace_ask(g, GRACE_HURRY);
+        (void)sched_yield();
+    }
+}
+
+/* What happens while a connection waits for room. */
+static void wait_for_room(struct fixture *f)
+{
+    fixture_grace(f);
+    for (uint32_t i = 0; i < f->engine.shard_count; i++) {
+        (void)shard_maintain(f->engine.shards[i], fixture_now(f), 0);
+    }
+}
+
+static bool is_waiting(struct fixture *f)
+{
+    for (uint32_t i = 0; i < f->engine.shard_count; i++) {
+        struct shard *s = f->engine.shards[i];
+        bool waits;
+
+        shard_enter(s);
+        waits = arena_waiting(&s->arena) != 0 || s->blocks.ring_head != s->blocks.ring_tail ||
+                s->table.phase != TABLE_STEADY;
+        shard_leave(s);
+        if (waits) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void fixture_settle(struct fixture *f)
+{
+    unsigned turns = 0;
+
+    do {
+        ck_assert_msg(turns++ < 10000, "something waits and waits");
+        wait_for_room(f);
+    } while (is_waiting(f));
+}
+
+void fixture_expire(struct fixture *f)
+{
+    const struct expire_config cfg = {.effort = 10, .hz = 10, .slice_us = 1000000};
+
+    for (uint32_t i = 0; i < f->engine.shard_count; i++) {
+        struct shard *s = f->engine.shards[i];
+        struct shard_info info;
+        unsigned turns = 0;
+
+        do {
+            ck_assert_msg(turns++ < 1000000, "what is due does not go");
+            (void)shard_expire_slice(s, EXPIRE_SLOW, &cfg);
+            shard_info(s, fixture_now(f), &info);
+        } while (info.debt_keys != 0);
+    }
+}
+
+/*
+ * ---- requests
+ * -----------------------------------------------------------------------------------
+ */
+
+static struct span key_of(const char *key)
+{
+    return span_str(key);
+}
+
+uint64_t fixture_hash(const struct fixture *f, const char *key)
+{
+    return engine_hash(&f->engine, key, strlen(key));
+}
+
+/* Receive a value in portions; OUT_OK when it is whole. */
+static enum outcome receive(struct fixture *f, const struct put *p, struct body **body)
+{
+    const char *from = p->ptr;
+    unsigned waits = 0;
+
+    rcu_begin();
+    *body = body_begin(&f->engine, fixture_hash(f, p->key), p->len);
+    rcu_end();
+    ck_assert_ptr_nonnull(*body);
+    while (body_missing(*body) > 0) {
+        char *to;
+        size_t n = 0;
+        enum outcome out = body_room(*body, true, &to, &n);
+
+        if (out == OUT_WAIT && waits++ < WAITS_MAX) {
+            wait_for_room(f);
+            continue;
+        }
+        if (out != OUT_OK) {
+            body_abort(body);
+            return OUT_NO_MEMORY;
+        }
+        ck_assert_uint_gt(n, 0);
+        n = n < p->portion ? n : p->portion;
+        memcpy(to, from, n);
+        body_filled(*body, n);
+        from += n;
+        waits = 0;
+    }
+    return OUT_OK;
+}
+
+enum outcome fixture_store(struct fixture *f, const struct put *p, uint64_t *cas)
+{
+    struct body *body = NULL;
+    struct store st = {.mode = p->mode,
+                       .hash = fixture_hash(f, p->key),
+                       .key = key_of(p->key),
+                       .flags = p->flags,
+                       .deadline = p->deadline != 0 ? p->deadline : MSEC_NEVER,
+                       .cas_expected = p->cas,
+                       .may_wait = true};
+    enum outcome out;
+    unsigned waits = 0;
+
+    if (p->portion != 0) {
+        out = receive(f, p, &body);
+        if (out != OUT_OK) {
+            return out;
+        }
+        st.body = &body;
+    } else {
+        st.value = span_of(p->ptr, p->len);
+    }
+    for (;;) {
+        rcu_begin();
+        out = engine_store(&f->engine, &st, fixture_now(f));
+        rcu_end();
+        if (out != OUT_WAIT || waits++ == WAITS_MAX) {
+            break;
+        }
+        wait_for_room(f);
+    }
+    if (out == OUT_WAIT) {
+        out = OUT_NO_MEMORY;
+    }
+    ck_assert(out == OUT_NO_MEMORY || body == NULL);
+    body_abort(&body);
+    if (cas != NULL) {
+        *cas = st.cas;
+    }
+    return out;
+}
+
+void fixture_fill(char *out, size_t len, uint64_t seed)
+{
+    struct rng rng;
+
+    rng_init(&rng, seed + 1);
+    for (size_t i = 0; i < len; i += sizeof(uint64_t)) {
+        uint64_t r = rng_next(&rng);
+
+        memcpy(out + i, &r, len - i < sizeof(r) ? len - i : sizeof(r));
+    }
+}
+
+static uint64_t seed_of(const char *key, size_t len)
+{
+    return hash_key(SEED, key, strlen(key)) ^ len;
+}
+
+enum outcome fixture_try(struct fixture *f, const char *key, size_t len, msec_t deadline)
+{
+    char *value = mem_alloc(len + 1);
+    struct put p = {.key = key, .ptr = value, .len = len, .deadline = deadline};
+    enum outcome out;
+
+    ck_assert_ptr_nonnull(value);
+    fixture_fill(value, len, seed_of(key, len));
+    /* What is so large never comes in one span. */
+    p.portion = len > MIB ? MIB : 0;
+    out = fixture_store(f, &p, NULL);
+    mem_free(value);
+    ck_assert_msg(out == OUT_STORED || out == OUT_NO_MEMORY, "set says %d", (int)out);
+    return out;
+}
+
+void fixture_set_until(struct fixture *f, const char *key, size_t len, msec_t deadline)
+{
+    ck_assert_msg(fixture_try(f, key, len, deadline) == OUT_STORED,
+                  "no room for %s of %zu bytes", key, len);
+}
+
+void fixture_set(struct fixture *f, const char *key, size_t len)
+{
+    fixture_set_until(f, key, len, MSEC_NEVER);
+}
+
+enum outcome fixture_delete(struct fixture *f, const char *key)
+{
+    enum outcome out;
+
+    rcu_begin();
+    out = engine_delete(&f->engine, fixture_hash(f, key), key_of(key), 0, fixture_now(f));
+    rcu_end();
+    return out;
+}
+
+enum outcome fixture_arith(struct fixture *f, const char *key, bool is_decr, uint64_t delta,
+                           uint64_t *number)
+{
+    struct arith a = {.hash = fixture_hash(f, key),
+                      .key = key_of(key),
+                      .delta = delta,
+                      .is_decr = is_decr,
+                      .may_wait = true};
+    enum outcome out = OUT_WAIT;
+
+    for (unsigned waits = 0; out == OUT_WAIT && waits < WAITS_MAX; waits++) {
+        if (waits > 0) {
+            wait_for_room(f);
+        }
+        rcu_begin();
+        out = engine_arith(&f->engine, &a, fixture_now(f));
+        rcu_end();
+    }
+    if (number != NULL) {
+        *number = a.number;
+    }
+    return out == OUT_WAIT ? OUT_NO_MEMORY : out;
+}
+
+enum outcome fixture_touch(struct fixture *f, const char *key, msec_t deadline)
+{
+    struct found found;
+    enum outcome out = OUT_WAIT;
+
+    for (unsigned waits = 0; out == OUT_WAIT && waits < WAITS_MAX; waits++) {
+        if (waits > 0) {
+            wait_for_room(f);
+        }
+        rcu_begin();
+        out = engine_touch(&f->engine, fixture_hash(f, key), key_of(key), deadline,
+                           fixture_now(f), true, &found);
+        rcu_end();
+        ck_assert((found.item != NULL) == (out == OUT_TOUCHED));
+    }
+    return out == OUT_WAIT ? OUT_NO_MEMORY : out;
+}
+
+struct got fixture_use(struct fixture *f, const char *key, unsigned times)
+{
+    struct got got = {0};
+    struct found found;
+
+    rcu_begin();
+    found = engine_find(&f->engine, router_read(&f->engine.router), fixture_hash(f, key), key,
+                        strlen(key), fixture_now(f));
+    got.is_hit = found.item != NULL;
+    got.miss = found.miss;
+    got.shard = found.shard;
+    got.item = found.item;
+    if (got.is_hit) {
+        const struct item *it = found.item;
+        handle_t h =
+            (handle_t)(((uintptr_t)it - (uintptr_t)found.shard->arena.base) / ITEM_UNIT);
+
+        got.len = it->value_len;
+        got.flags = it->client_flags;
+        got.cas = it->cas;
+        got.deadline = item_deadline(it);
+        got.units = item_units(it);
+        got.is_large = item_is_large(it);
+        got.chain =
+            (enum chain_id)found.shard->arena.segments[segment_of(&found.shard->arena, h)]
+                .chain;
+        if (f->value_room <= got.len) {
+            mem_free(f->value);
+            f->value_room = got.len + 1;
+            f->value = mem_alloc(f->value_room);
+            must(f->value != NULL);
+        }
+        value_copy(found.shard, it, f->value);
+        got.value = f->value;
+        for (unsigned i = 0; i < times; i++) {
+            item_mark_used(it, (uint32_t)(fixture_now(f) / 1000));
+        }
+    }
+    rcu_end();
+    return got;
+}
+
+struct got fixture_get(struct fixture *f, const char *key)
+{
+    return fixture_use(f, key, 0);
+}
+
+bool fixture_has(struct fixture *f, const char *key)
+{
+    return fixture_get(f, key).is_hit;
+}
+
+void fixture_check(struct fixture *f, const char *key, size_t len)
+{
+    struct got got = fixture_get(f, key);
+    char *want = mem_alloc(len + 1);
+
+    ck_assert_msg(got.is_hit, "%s of %zu bytes is not there", key, len);
+    ck_assert_uint_eq(got.len, len);
+    ck_assert_ptr_nonnull(want);
+    fixture_fill(want, len, seed_of(key, len));
+    ck_assert_msg(memcmp(got.value, want, len) == 0, "%s of %zu bytes has others", key, len);
+    mem_free(want);
+}
+
+/*
+ * ---- the whole
+ * ------------------------------------------------------------------------------------
+ */
+
+int64_t fixture_used(const struct fixture *f)
+{
+    return atomic_load(&f->engine.budget.used_bytes);
+}
+
+uint64_t fixture_counter(const struct fixture *f, enum counter id)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < f->engine.shard_count; i++) {
+        sum += ctr_get(shard_counters(f->engine.shards[i]), id);
+    }
+    return sum;
+}
+
+void fixture_verify(struct fixture *f)
+{
+    int64_t limit = atomic_load(&f->engine.budget.limit_bytes);
+    char why[256] = "";
+
+    for (uint32_t i = 0; i < f->engine.shard_count; i++) {
+        ck_assert_msg(shard_verify(f->engine.shards[i], why, sizeof(why)),
+                      "shard %" PRIu32 ": %s", i, why);
+    }
+    ck_assert_int_ge(fixture_used(f), 0);
+    ck_assert_msg(fixture_used(f) <= limit + room_overdraw(f->shard) + limit / ARRAYS_SHARE,
+                  "%" PRId64 " bytes used of %" PRId64, fixture_used(f), limit);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An engine for unit tests. Its clock stands still but for clock_advance(), and no thread runs
+ * beside the test: grace periods happen when the test asks for one, so that every order of
+ * events can be written down. Where a test needs the reclaimer's thread it says so at the
+ * start.
+ *
+ * Everything here fails the running test instead of returning an error.
+ */
+#ifndef MAYFLY_TESTS_LIB_FIXTURE_H
+#define MAYFLY_TESTS_LIB_FIXTURE_H
+
+#include "lib/rng.h"
+#include "lib/shard.h"
+
+#define KIB ((size_t)1024)
+#define MIB (1024 * KIB)
+
+struct fixture {
+    struct engine engine;
+    struct shard *shard; /* the first one */
+    char *value;         /* what fixture_get() read last */
+    size_t value_room;
+    bool has_thread; /* the reclaimer's */
+};
+
+/* The defaults of a test: one shard of 8 MiB, whose segments are 32 KiB, and a fixed seed. */
+void fixture_config(struct engine_config *cfg);
+
+/* Start; NULL: the defaults. The calling thread is registered for reading. */
+void fixture_start(struct fixture *f, const struct engine_config *cfg);
+void fixture_start_threaded(struct fixture *f, const struct engine_config *cfg);
+
+/* Verify, stop and release. */
+void fixture_stop(struct fixture *f);
+
+/* The seed of a property test: MAYFLY_SEED, or a fixed one. Printed when a test fails. */
+uint64_t fixture_seed(void);
+
+/*
+ * ---- time -----------------------------------------------------------------------------------
+ */
+
+/* Frozen milliseconds now. */
+msec_t fixture_now(const struct fixture *f);
+
+/* A whole grace period, and the reclaimer's turn after it. Outside a section. */
+void fixture_grace(struct fixture *f);
+
+/* Grace periods and maintenance until nothing waits any more. */
+void fixture_settle(struct fixture *f);
+
+/* Expire everything that is due, as the home workers do. */
+void fixture_expire(struct fixture *f);
+
+/*
+ * ---- requests: each in a section of its own
+ * -----------------------------------------------------
+ */
+
+struct put {
+    enum store_mode mode;
+    const char *key;
+    const void *ptr;
+    size_t len;
+    uint32_t flags;
+    msec_t deadline; /* 0: MSEC_NEVER */
+    uint64_t cas;    /* STORE_CAS: expected */
+    size_t portion;  /* not 0: as a body, received in portions of up to so many bytes */
+};
+
+/*
+ * Store; waits by grace periods as the daemon does, NO_MEMORY when that does not help. The new
+ * cas goes to *cas when it is not NULL.
+ */
+enum outcome fixture_store(struct fixture *f, const struct put *p, uint64_t *cas);
+
+/* Set a key to `len` bytes that follow from key and length; must be stored. */
+void fixture_set(struct fixture *f, const char *key, size_t len);
+void fixture_set_until(struct fixture *f, const char *key, size_t len, msec_t deadline);
+
+/* The same, but NO_MEMORY is an answer too. */
+enum outcome fixture_try(struct fixture *f, const char *key, size_t len, msec_t deadline);
+
+enum outcome fixture_delete(struct fixture *f, const char *key);
+enum outcome fixture_arith(struct fixture *f, const char *key, bool is_decr, uint64_t delta,
+                           uint64_t *number);
+enum outcome fixture_touch(struct fixture *f, const char *key, msec_t deadline);
+
+struct got {
+    bool is_hit;
+    enum miss miss;
+    const char *value; /* in the fixture, until the next get */
+    size_t len;
+    uint32_t flags;
+    uint64_t cas;
+    msec_t deadline;
+    const struct item *item; /* for comparing addresses; its block may be reused any time */
+    struct shard *shard;
+    uint32_t units;
+    enum chain_id chain;
+    bool is_large;
+};
+
+/* Look up and copy the value; does not mark the item as used. */
+struct got fixture_get(struct fixture *f, const char *key);
+
+/* The same, marked as used so many times. */
+struct got fixture_use(struct fixture *f, const char *key, unsigned times);
+
+bool fixture_has(struct fixture *f, const char *key);
+
+/* The key is there with the value that fixture_set() gave it. */
+void fixture_check(struct fixture *f, const char *key, size_t len);
+
+/*
+ * ---- the whole
+ * ------------------------------------------------------------------------------------
+ */
+
+/* Every shard verifies, and the budget is kept but for what may be overdrawn. */
+void fixture_verify(struct fixture *f);
+
+/* Sum of a counter over the shards. */
+uint64_t fixture_counter(const struct fixture *f, enum counter id);
+
+int64_t fixture_used(const struct fixture *f);
+
+/* Bytes that follow from a seed. */
+void fixture_fill(char *out, size_t len, uint64_t seed);
+
+/* Hash of a key; not inlined, or the compiler warns of paths that a constant never takes. */
+uint64_t fixture_hash(const struct fixture *f, const char *key);
+
+#endif

@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The world of a stress test: threads, clock, flushes, limits, verification.
+ */
+#include "tests/stress/world.h"
+
+#include "lib/rcu.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* A run is cut into rounds with a full audit after each. */
+#define ROUND_SECONDS 1.0
+
+/* What is promised: the limit, a twentieth of it, and so many bytes. */
+#define OVER_SHARE 20
+#define OVER_BYTES (16ULL << 20)
+
+/* A wedged engine must not wedge the tests. */
+#define HANG_SECONDS 180u
+
+void stress_fail(const struct world *w, uint32_t key, const char *fmt, ...)
+{
+    va_list ap;
+    char name[KEY_BYTES];
+    size_t len = content_key(key, name);
+
+    flockfile(stderr);
+    fprintf(stderr, "stress, %s: ", w->scenario->name);
+    va_start(ap, fmt);
+    vfprintf(stderr, fmt, ap);
+    va_end(ap);
+    fprintf(stderr, " (key %.*s; again with MAYFLY_SEED=%" PRIu64 ")\n", (int)len, name,
+            w->scenario->seed);
+    funlockfile(stderr);
+    abort();
+}
+
+double stress_seconds(void)
+{
+    const char *s = getenv("MAYFLY_STRESS_SECONDS");
+    double v = s != NULL ? strtod(s, NULL) : 5;
+
+    return v > 0 ? v : 5;
+}
+
+uint64_t stress_seed(void)
+{
+    const char *s = getenv("MAYFLY_SEED");
+
+    return s != NULL ? strtoull(s, NULL, 0) : 20240229;
+}
+
+static void doze_us(long us)
+{
+    struct timespec t = {us / 1000000, us % 1000000 * 1000};
+
+    (void)nanosleep(&t, NULL);
+}
+
+static double now_seconds(void)
+{
+    return (double)clock_mono_us() / 1e6;
+}
+
+/*
+ * ---- workers
+ * ------------------------------------------------------------------------------
+ */
+
+void worker_duties(struct worker *w)
+{
+    if (!w->is_home) {
+        return;
+    }
+    struct engine *e = &w->world->engine;
+    struct shard *s = e->shards[w->id];
+    msec_t now = clock_now(&e->clock);
+
+    if (shard_wants_work(s) || w->turns % 64 == 0) {
+        for (int i = 0; i < 4 && shard_maintain(s, now, 250); i++) {
+            now = clock_now(&e->clock);
+        }
+    }
+    if (w->is_cycling || now >= w->next_tick) {
+        w->next_tick = now + 1000 / w->expire.hz;
+        w->is_cycling = shard_expire_slice(s, EXPIRE_SLOW, &w->expire);
+        w->tally.slices++;
+    } else if (shard_wants_fast(s, &w->expire, now)) {
+        w->is_cycling = shard_expire_slice(s, EXPIRE_FAST, &w->expire);
+        w->tally.slices++;
+    }
+    if (w->turns % 256 == 0) {
+        (void)shard_next_due(s);
+        w->expire.effort = 1 + (uint32_t)rng_below(&w->rng, 10);
+        w->expire.hz = rng_below(&w->rng, 2) != 0 ? 10 : 100;
+    }
+}
+
+static void worker_pause(struct worker *w)
+{
+    client_rest(w);
+    (void)pthread_barrier_wait(&w->world->barrier);
+    (void)pthread_barrier_wait(&w->world->barrier);
+}
+
+static void *worker_main(void *arg)
+{
+    struct worker *w = arg;
+    struct world *world = w->world;
+
+    rcu_register();
+    while (!atomic_load(&world->is_stopping)) {
+        if (atomic_load(&world->is_pausing)) {
+            worker_pause(w);
+        }
+        if (w->is_home) {
+            client_turn(w);
+        } else {
+            client_read_turn(w);
+        }
+        w->turns++;
+        worker_duties(w);
+    }
+    client_rest(w);
+    rcu_unregister();
+    return NULL;
+}
+
+/* Moves ranges of slots from shard to shard all the time. */
+static void *mover_main(void *arg)
+{
+    struct world *world = arg;
+    struct engine *e = &world->engine;
+    struct rng rng;
+
+    rng_init(&rng, world->scenario->seed ^ 0x510075);
+    rcu_register();
+    while (!atomic_load(&world->is_stopping)) {
+        if (atomic_load(&world->is_pausing)) {
+            (void)pthread_barrier_wait(&world->barrier);
+            (void)pthread_barrier_wait(&world->barrier);
+        }
+        uint32_t first = (uint32_t)rng_below(&rng, ROUTE_SLOTS);
+        uint32_t count = 1 + (uint32_t)rng_below(&rng, rng_below(&rng, 8) == 0 ? 1024 : 32);
+        uint16_t to = (uint16_t)rng_below(&rng, e->shard_count);
+
+        if (count > ROUTE_SLOTS - first) {
+            count = ROUTE_SLOTS - first;
+        }
+        enum mf_err err = engine_move_slots(e, first, count, to);
+        if (err == MF_OK) {
+            atomic_fetch_add(&world->slots_moved, count);
+        } else if (err != MF_EBUSY && err != MF_ENOMEM) {
+            stress_fail(world, 0, "engine_move_slots: %s", mf_strerror(err));
+        }
+        if (world->scenario->mover_rest_us != 0) {
+            doze_us((long)world->scenario->mover_rest_us);
+        }
+    }
+    rcu_unregister();
+    return NULL;
+}
+
+static void worker_init(struct world *world, struct worker *w, uint32_t id)
+{
+    const struct scenario *sc = world->scenario;
+
+    *w = (struct worker){.world = world,
+                         .id = id,
+                         .is_home = id < world->worker_count,
+                         .is_growing = true,
+                         .expire = {.effort = 1, .hz = 10, .slice_us = 250}};
+    rng_init(&w->rng, sc->seed * 31 + id + 1);
+    w->scratch = mem_alloc(world->scratch_bytes);
+    w->scratch2 = mem_alloc(world->scratch_bytes);
+    for (int k = 0; k < KIND_COUNT; k++) {
+        w->own[k] = mem_zalloc((sc->keys[k] + 1) * sizeof(struct own));
+        w->seen[k] =
+            mem_zalloc(((size_t)sc->keys[k] * world->worker_count + 1) * sizeof(uint64_t));
+    }
+    for (uint32_t i = 0; i < PINS_HELD; i++) {
+        w->pins[i].copy = mem_alloc(sc->large_bytes_max);
+    }
+}
+
+static void worker_fini(struct worker *w)
+{
+    mem_free(w->scratch);
+    mem_free(w->scratch2);
+    for (int k = 0; k < KIND_COUNT; k++) {
+        mem_free(w->own[k]);
+        mem_free(w->seen[k]);
+    }
+    for (uint32_t i = 0; i < PINS_HELD; i++) {
+        mem_free(w->pins[i].copy);
+    }
+}
+
+/*
+ * ---- checks
+ * -------------------------------------------------------------------------------
+ */
+
+static void verify_shard(struct world *world, uint32_t i)
+{
+    char why[512] = "";
+
+    if (!shard_verify(world->engine.shards[i], why, sizeof(why))) {
+        stress_fail(world, 0, "shard %u does not verify: %s", i, why);
+    }
+}
+
+/* The budget is a promise at every moment. */
+static void check_budget(struct world *world)
+{
+    uint64_t limit = world->scenario->limit_bytes;
+    uint64_t overdraw = limit / OVER_SHARE + OVER_BYTES;
+    int64_t used = atomic_load(&world->engine.budget.used_bytes);
+
+    if (used < 0 || (uint64_t)used > limit + overdraw) {
+        stress_fail(world, 0, "%" PRId64 " bytes used, limit %" PRIu64 ", overdraw %" PRIu64,
+                    used, limit, overdraw);
+    }
+}
+
+static uint64_t sum_counter(const struct world *world, enum counter id)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < world->engine.shard_count; i++) {
+        sum += ctr_get(shard_counters(world->engine.shards[i]), id);
+    }
+    return sum;
+}
+
+static void audit(struct world *world)
+{
+    uint64_t items = 0;
+
+    for (uint32_t i = 0; i < world->engine.shard_count; i++) {
+        struct shard_info info;
+
+        verify_shard(world, i);
+        shard_info(world->engine.shards[i], clock_now(&world->engine.clock), &info);
+        items += info.items;
+    }
+    if (items != sum_counter(world, CTR_curr_items)) {
+        stress_fail(world, 0, "%" PRIu64 " items, curr_items %" PRIu64, items,
+                    sum_counter(world, CTR_curr_items));
+    }
+    if (!world->scenario->evicts && sum_counter(world, CTR_evictions) != 0) {
+        stress_fail(world, 0, "%" PRIu64 " evictions with room for everything",
+                    sum_counter(world, CTR_evictions));
+    }
+    check_budget(world);
+    client_audit(world);
+}
+
+/*
+ * ---- the main thread
+ * ----------------------------------------------------------------------
+ */
+
+static void flush_now(struct world *world)
+{
+    atomic_fetch_add(&world->flush_begun, 1);
+    msec_t now = clock_now(&world->engine.clock);
+    engine_flush(&world->engine, now, now);
+    atomic_fetch_add(&world->flush_done, 1);
+}
+
+static void flush_later(struct world *world, struct rng *rng)
+{
+    msec_t now = clock_now(&world->engine.clock);
+    msec_t at = now + 1 + (msec_t)rng_below(rng, 500);
+
+    atomic_store(&world->delayed.past_at, atomic_load(&world->delayed.maybe_at));
+    atomic_store(&world->delayed.maybe_at, at);
+    engine_flush(&world->engine, at, now);
+    atomic_store(&world->delayed.sure_at, at);
+}
+
+static void disturb(struct world *world, struct rng *rng)
+{
+    const struct scenario *sc = world->scenario;
+    uint64_t dice = rng_below(rng, 400);
+
+    clock_advance(&world->engine.clock, 1 + (msec_t)rng_below(rng, 8));
+    if (dice == 0) {
+        clock_advance(&world->engine.clock, 1000 * (msec_t)(1 + rng_below(rng, 600)));
+    } else if (dice < 20) {
+        verify_shard(world, (uint32_t)rng_below(rng, world->engine.shard_count));
+    } else if (dice < 24) {
+        engine_hold_sampler(&world->engine, dice % 2 == 0);
+    } else if (dice < 28 && sc->flushes) {
+        /* A new flush replaces one still to come: wait for that, so that it holds for good. */
+        if (clock_now(&world->engine.clock) >= atomic_load(&world->delayed.maybe_at)) {
+            if (dice < 26) {
+                flush_now(world);
+            } else {
+                flush_later(world, rng);
+            }
+        }
+    } else if (dice < 32 && sc->changes_limit) {
+        uint64_t cut = rng_below(rng, 2) != 0 ? sc->limit_bytes : sc->limit_bytes / 4 * 3;
+        (void)engine_set_limit(&world->engine, cut);
+    }
+    check_budget(world);
+}
+
+static void pause_all(struct world *world)
+{
+    atomic_store(&world->is_pausing, true);
+    (void)pthread_barrier_wait(&world->barrier);
+    atomic_store(&world->is_pausing, false);
+}
+
+static void resume_all(struct world *world)
+{
+    (void)pthread_barrier_wait(&world->barrier);
+}
+
+static void run_rounds(struct world *world)
+{
+    const struct scenario *sc = world->scenario;
+    double end = now_seconds() + sc->seconds;
+    struct rng rng;
+
+    rng_init(&rng, sc->seed ^ 0xd157);
+    do {
+        double round = sc->seconds < 2 * ROUND_SECONDS ? sc->seconds / 2 : ROUND_SECONDS;
+        double round_end = now_seconds() + round;
+
+        while (now_seconds() < round_end) {
+            disturb(world, &rng);
+            doze_us(500);
+        }
+        pause_all(world);
+        audit(world);
+        if (now_seconds() >= end) {
+            atomic_store(&world->is_stopping, true);
+        }
+        resume_all(world);
+    } while (!atomic_load(&world->is_stopping));
+}
+
+/* After a last flush nothing may be left: no item, no debt, no byte that waits. */
+static void check_empty(struct world *world)
+{
+    struct engine *e = &world->engine;
+    struct shard_info info;
+    char why[256] = "";
+
+    (void)engine_set_limit(e, world->scenario->limit_bytes);
+    flush_now(world);
+    for (int turn = 0; turn < 20000; turn++) {
+        uint64_t left = 0;
+
+        clock_advance(&e->clock, 10);
+        for (uint32_t i = 0; i < e->shard_count; i++) {
+            (void)shard_maintain(e->shards[i], clock_now(&e->clock), 250);
+            shard_info(e->shards[i], clock_now(&e->clock), &info);
+            left += info.items + info.item_bytes + info.volatile_keys + info.debt_keys +
+                    info.large_segments +
+                    ctr_get(shard_counters(e->shards[i]), CTR_lazyfree_pending_bytes);
+            (void)snprintf(why, sizeof(why),
+                           "shard %u: %" PRIu64 " items, %" PRIu64 " bytes, %" PRIu64
+                           " volatile, %" PRIu64 " due, %" PRIu64 " large segments, %" PRIu64
+                           " pending bytes",
+                           i, info.items, info.item_bytes, info.volatile_keys, info.debt_keys,
+                           info.large_segments,
+                           ctr_get(shard_counters(e->shards[i]), CTR_lazyfree_pending_bytes));
+            if (left != 0) {
+                break;
+            }
+        }
+        if (left == 0) {
+            for (uint32_t i = 0; i < e->shard_count; i++) {
+                verify_shard(world, i);
+            }
+            return;
+        }
+        doze_us(1000);
+    }
+    stress_fail(world, 0, "not empty long after a flush: %s", why);
+}
+
+static void report(const struct world *world)
+{
+    struct tally sum = {0};
+
+    for (uint32_t i = 0; i < world->thread_count; i++) {
+        const uint64_t *from = (const uint64_t *)(const void *)&world->workers[i].tally;
+        uint64_t *to = (uint64_t *)(void *)&sum;
+
+        for (size_t k = 0; k < sizeof(sum) / sizeof(uint64_t); k++) {
+            to[k] += from[k];
+        }
+    }
+    printf("%s: gets %" PRIu64 " (hits %" PRIu64 "), stores %" PRIu64 " (bodies %" PRIu64
+           ", aborted %" PRIu64 ", waits %" PRIu64 ", no memory %" PRIu64 "), deletes %" PRIu64
+           ", ariths %" PRIu64 ", touches %" PRIu64 ", pins %" PRIu64 "; flushes %" PRIu64
+           ", slots moved %" PRIu64 ", evictions %" PRIu64 ", expired %" PRIu64
+           " actively and %" PRIu64 " lazily\n",
+           world->scenario->name, sum.gets, sum.hits, sum.stores, sum.bodies, sum.aborts,
+           sum.waits, sum.no_memory, sum.deletes, sum.ariths, sum.touches, sum.pins,
+           atomic_load(&world->flush_done), atomic_load(&world->slots_moved),
+           sum_counter(world, CTR_evictions), sum_counter(world, CTR_expired_active),
+           sum_counter(world, CTR_expired_lazy));
+}
+
+static void start_threads(struct world *world)
+{
+    bool moves = world->scenario->moves_slots;
+
+    if (pthread_barrier_init(&world->barrier, NULL,
+                             world->thread_count + 1 + (moves ? 1 : 0)) != 0) {
+        stress_fail(world, 0, "no barrier");
+    }
+    for (uint32_t i = 0; i < world->thread_count; i++) {
+        if (pthread_create(&world->workers[i].thread, NULL, worker_main, &world->workers[i]) !=
+            0) {
+            stress_fail(world, 0, "no thread");
+        }
+    }
+    if (moves && pthread_create(&world->mover, NULL, mover_main, world) != 0) {
+        stress_fail(world, 0, "no thread");
+    }
+}
+
+static void join_threads(struct world *world)
+{
+    for (uint32_t i = 0; i < world->thread_count; i++) {
+        (void)pthread_join(world->workers[i].thread, NULL);
+    }
+    if (world->scenario->moves_slots) {
+        (void)pthread_join(world->mover, NULL);
+    }
+    (void)pthread_barrier_destroy(&world->barrier);
+}
+
+static void world_start(struct world *world, const struct scenario *sc)
+{
+    struct engine_config cfg;
+
+    engine_config_init(&cfg);
+    cfg.shards = sc->shards;
+    cfg.limit_bytes = sc->limit_bytes;
+    cfg.item_size_max = sc->item_size_max;
+    cfg.items_hint = 0;
+    cfg.seed = sc->seed;
+    atomic_store(&cfg.idle_trim_ms, 50);
+    world->scenario = sc;
+    world->worker_count = sc->shards;
+    world->thread_count = sc->shards + sc->readers;
+    world->scratch_bytes = sc->item_size_max + 4096;
+    enum mf_err err = engine_start(&world->engine, &cfg);
+    if (err != MF_OK) {
+        stress_fail(world, 0, "engine_start: %s", mf_strerror(err));
+    }
+    clock_freeze(&world->engine.clock);
+    world->workers = mem_zalloc(world->thread_count * sizeof(*world->workers));
+    for (uint32_t i = 0; i < world->thread_count; i++) {
+        worker_init(world, &world->workers[i], i);
+    }
+}
+
+void world_run(const struct scenario *sc)
+{
+    struct world *world = mem_zalloc(sizeof(*world));
+
+    (void)alarm(HANG_SECONDS + (unsigned)(sc->seconds * 4));
+    world_start(world, sc);
+    rcu_register();
+    client_setup(&world->workers[0]);
+    start_threads(world);
+    run_rounds(world);
+    join_threads(world);
+    report(world);
+    check_empty(world);
+    rcu_unregister();
+    for (uint32_t i = 0; i < world->thread_count; i++) {
+        worker_fini(&world->workers[i]);
+    }
+    mem_free(world->workers);
+    engine_stop(&world->engine);
+    mem_free(world);
+    (void)alarm(0);
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The world of a stress test: an engine, one worker thread a shard that serves requests and
+ * does the background work of its shard as in the daemon, readers, a thread that moves
+ * slots, and the main thread, which moves the clock, flushes, changes the limit, walks and
+ * verifies.
+ *
+ * Most keys have one owner, a worker that alone writes them and so knows what must be
+ * there. The clock is frozen and moved by the main thread: nothing depends on how fast the
+ * machine is.
+ */
+#ifndef MAYFLY_TESTS_STRESS_WORLD_H
+#define MAYFLY_TESTS_STRESS_WORLD_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/engine.h"
+#include "lib/rng.h"
+#include "tests/stress/content.h"
+
+#define WORKERS_MAX 16u
+#define PINS_HELD   4u
+
+/* What a run is made of. */
+struct scenario {
+    const char *name;
+    uint32_t shards;  /* and workers */
+    uint32_t readers; /* threads that only read */
+    uint64_t limit_bytes;
+    uint64_t item_size_max;
+    uint64_t seed;
+    double seconds;
+    uint32_t large_bytes_max;  /* of ordinary large values */
+    uint32_t keys[KIND_COUNT]; /* of each owner; shared kinds: in all */
+    bool evicts;               /* the limit is so small that any key may be missing */
+    bool flushes;
+    bool moves_slots;
+    uint32_t mover_rest_us; /* between two moves */
+    bool changes_limit;
+};
+
+/* What the owner of a key knows about it. */
+struct own {
+    bool is_present;
+    bool is_unsure; /* a store failed half way: there or not, both are right */
+    uint32_t len;
+    uint64_t version; /* of the last store tried; KIND_NUMBER: the number */
+    uint64_t held;    /* the version that is present */
+    uint64_t cas;
+    msec_t deadline;
+    uint32_t lap; /* KIND_LOG */
+    int32_t first, last;
+    uint64_t flushes_done_before; /* world.flush_done when the last store began */
+    uint64_t flushes_begun_after; /* world.flush_begun when it had returned */
+    msec_t began, ended;          /* the clock then */
+};
+
+/* What a thread counted: plain numbers of its own, read when it rests. */
+struct tally {
+    uint64_t gets, hits, misses, stores, waits, no_memory, deletes, ariths, touches, bodies,
+        aborts, pins, slices;
+};
+
+struct held_pin {
+    struct value_pin pin;
+    struct value_walk walk;
+    uint32_t id;
+    size_t whole; /* bytes of the value */
+    size_t len;   /* of them in front of the tail, which is copied at once */
+    size_t done;  /* and read so far */
+    char *copy;   /* of the value */
+    bool is_held;
+};
+
+struct world;
+
+struct worker {
+    /* [const] */
+    struct world *world;
+    uint32_t id;  /* readers come after the workers */
+    bool is_home; /* has the shard of the same number */
+    pthread_t thread;
+    struct own *own[KIND_COUNT];
+    uint64_t *seen[KIND_COUNT]; /* highest version met, by owner and index */
+    char *scratch;              /* of world.scratch_bytes */
+    char *scratch2;
+    /* [worker] */
+    struct rng rng;
+    struct tally tally;
+    struct expire_config expire;
+    msec_t next_tick;
+    bool is_cycling;
+    bool is_growing; /* KIND_CHURN: towards many or towards none */
+    uint32_t churn_at;
+    uint64_t turns;
+    uint64_t shared_sum[256];   /* what it added to each shared number */
+    int32_t shared_next[256];   /* records it appended to each shared log */
+    uint64_t shared_swaps[256]; /* cas that it won on each shared value */
+    struct held_pin pins[PINS_HELD];
+    char padding[64];
+};
+
+struct world {
+    /* [const] */
+    const struct scenario *scenario;
+    struct engine engine;
+    size_t scratch_bytes;
+    uint32_t worker_count; /* with a home shard */
+    uint32_t thread_count; /* workers and readers */
+    struct worker *workers;
+    pthread_t mover;
+    pthread_barrier_t barrier; /* all threads and main meet twice a pause */
+    /* [atomic] */
+    _Atomic bool is_pausing, is_stopping;
+    _Atomic uint64_t flush_begun, flush_done; /* immediate flushes */
+    struct {
+        _Atomic msec_t maybe_at; /* the newest delayed flush, which may have been taken up */
+        _Atomic msec_t sure_at;  /* and surely was */
+        _Atomic msec_t past_at;  /* the one before it, whose moment has come */
+    } delayed;
+    _Atomic uint64_t slots_moved;
+};
+
+/* Print what went wrong, where and how to run it again, then abort. Context: any thread. */
+_Noreturn void stress_fail(const struct world *w, uint32_t key, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/*
+ * Run a scenario; returns when all is verified and released, aborts on the first
+ * contradiction. Context: main.
+ */
+void world_run(const struct scenario *scenario);
+
+/* Seconds from MAYFLY_STRESS_SECONDS (default 5), seed from MAYFLY_SEED. Context: main. */
+double stress_seconds(void);
+uint64_t stress_seed(void);
+
+/*
+ * Some work of a client; one call is one request or one batch. client.c. Context: that
+ * worker.
+ */
+void client_turn(struct worker *w);
+void client_read_turn(struct worker *w);
+
+/* Store what exists from the start and what belongs to nobody. Context: main, registered. */
+void client_setup(struct worker *w);
+
+/* Give back pins. Context: that worker. */
+void client_rest(struct worker *w);
+
+/*
+ * With nobody else at work: what everybody counted must be what is stored; every key
+ * that must be there is met by a walk. Context: main, registered.
+ */
+void client_audit(struct world *world);
+
+/* The background duties of a worker, as the daemon's cron does them. Context: that worker. */
+void worker_duties(struct worker *w);
+
+#endif
