@@ -335,7 +335,15 @@ static uint64_t split_floor(const struct shard *s)
            SPLIT_SHARE / s->engine->shard_count;
 }
 
-static handle_t hole_take(struct shard *s, enum chain_id chain, uint32_t *units)
+/*
+ * Larger holes are split while holes hold much, or when there is nothing else for this put.
+ */
+static bool may_split(const struct shard *s, enum draw draw)
+{
+    return draw != DRAW_PUT || !s->evictions || s->blocks.hole_bytes > split_floor(s);
+}
+
+static handle_t hole_take(struct shard *s, enum chain_id chain, uint32_t *units, enum draw draw)
 {
     const struct holes *l = &s->blocks.holes[chain];
     uint32_t want = *units;
@@ -346,7 +354,7 @@ static handle_t hole_take(struct shard *s, enum chain_id chain, uint32_t *units)
         return 0;
     }
     if (size > want + (want >> SLACK_SHIFT)) {
-        if (s->blocks.hole_bytes <= split_floor(s)) {
+        if (!may_split(s, draw)) {
             return 0;
         }
         if (size < want + SPLIT_MIN_UNITS) {
@@ -432,7 +440,7 @@ handle_t blocks_put(struct shard *s, enum chain_id chain, uint32_t *units, enum 
         blocks_ripen(s, RIPEN_MAX);
     }
     if (h == 0) {
-        h = hole_take(s, chain, units);
+        h = hole_take(s, chain, units, draw);
     }
     if (h != 0) {
         ctr_add(&s->counters, CTR_hole_reused, 1);
