@@ -161,9 +161,11 @@ enum outcome engine_touch(struct engine *e, uint64_t hash, struct span key, msec
     struct visit v;
     enum outcome out;
 
-    visit_enter(e, &v, hash, key, now);
-    out = touch_in(&v, deadline, may_wait);
-    visit_leave(&v);
+    do {
+        visit_enter(e, &v, hash, key, now);
+        out = touch_in(&v, deadline, may_wait);
+        visit_leave(&v);
+    } while (MF_UNLIKELY(out == OUT_WAIT) && visit_help(e, &v, out));
     found->item = NULL;
     found->miss = MISS_ABSENT;
     found->shard = v.owner;
