@@ -293,8 +293,10 @@ enum outcome store_large(struct engine *e, struct store *st, msec_t now)
     }
     if (out == OUT_OK) {
         out = commit_again(e, &c, now);
-    } else if (out == OUT_NO_MEMORY && st->mode == STORE_SET) {
-        engine_delete(e, st->hash, st->key, 0, now);
+    }
+    if (out == OUT_NO_MEMORY && st->mode == STORE_SET) {
+        engine_delete(e, st->hash, st->key, 0,
+                      now); /* the old value must not be read any more */
     }
     body_abort(&own);
     if (out != OUT_WAIT && st->body != NULL) {
