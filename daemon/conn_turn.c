@@ -549,7 +549,7 @@ void conn_execute(struct conn *c, enum input_kind kind, char *p, size_t len)
     stop = run(&t, p, len, &used);
     turn_end(&t, used < len);
     c->reads_little = t.is_bulk || c->upload != NULL;
-    if (t.requests > 0) {
+    if (stop == TURN_WAITS && t.requests > 0) {
         /* If a store waits now it is another one, with a second of its own. */
         c->wait_since = conn_wait_now();
     }
