@@ -67,9 +67,9 @@ void conn_upload_drop(struct conn *c)
 /* The value cannot be stored: say so; `rest` bytes that belong to it are to be dropped. */
 static void fail(struct turn *t, const struct request *r, uint64_t rest)
 {
-    exec_store_failed(t, r, R_NO_MEMORY_STORE);
+    exec_store_failed(t, r, REPLY_NO_MEMORY_STORE);
     if (!r->noreply) {
-        turn_reply(t, R_NO_MEMORY_STORE);
+        turn_reply(t, REPLY_NO_MEMORY_STORE);
     }
     t->conn->swallow = rest;
 }
@@ -155,9 +155,9 @@ static enum turn_stop finish(struct turn *t, struct upload *u, const char *p)
     bool is_bulk = u->len > EXEC_BULK_BYTES;
 
     if (p[0] != '\r' || p[1] != '\n') {
-        exec_store_failed(t, &u->req, R_BAD_CHUNK);
+        exec_store_failed(t, &u->req, REPLY_BAD_CHUNK);
         if (!u->req.noreply) {
-            turn_reply(t, R_BAD_CHUNK);
+            turn_reply(t, REPLY_BAD_CHUNK);
         }
     } else {
         stop = exec_store(t, &u->req, &u->body);

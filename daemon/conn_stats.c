@@ -44,7 +44,7 @@ enum turn_stop conn_stats(struct turn *t, const struct request *r)
     enum stats_result result;
 
     if (ask == NULL) {
-        turn_reply(t, R_NO_MEMORY_STATS);
+        turn_reply(t, REPLY_NO_MEMORY_STATS);
         return TURN_GOES_ON;
     }
     ask->conn = t->conn;
@@ -57,7 +57,7 @@ enum turn_stop conn_stats(struct turn *t, const struct request *r)
     if (result == STATS_DONE) {
         turn_emit(t, buf_begin(&ask->reply), buf_len(&ask->reply));
     } else {
-        turn_reply(t, R_NO_MEMORY_STATS);
+        turn_reply(t, REPLY_NO_MEMORY_STATS);
     }
     ask_destroy(&ask);
     return TURN_GOES_ON;

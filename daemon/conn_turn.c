@@ -360,7 +360,7 @@ static enum turn_stop run_last(struct turn *t, struct batch *b, size_t len, size
     case PARSE_REPLY:
         if (b->last.cls == CLASS_STORE) {
             /* Only what is too large is swallowed; with noreply the reply does not tell. */
-            exec_store_failed(t, &b->last, b->last.value_len > 0 ? R_TOO_LARGE : b->reply);
+            exec_store_failed(t, &b->last, b->last.value_len > 0 ? REPLY_TOO_LARGE : b->reply);
         }
         turn_reply(t, b->reply);
         c->swallow = b->last.value_len;

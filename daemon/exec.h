@@ -18,12 +18,6 @@
 #include "lib/engine.h"
 #include "lib/span.h"
 #include "proto/request.h"
-
-/* These have an R_OK of their own, for access(), which nothing here calls. */
-#include <fcntl.h>
-#include <unistd.h>
-#undef R_OK
-
 #include "proto/response.h"
 
 struct buf;
@@ -147,10 +141,10 @@ static inline char *turn_room(struct turn *t, size_t n)
     return t->out.base + t->out.len;
 }
 
-/* Append a fixed reply; R_NONE is empty. */
+/* Append a fixed reply; REPLY_NONE is empty. */
 static inline void turn_reply(struct turn *t, enum reply r)
 {
-    if (r != R_NONE) {
+    if (r != REPLY_NONE) {
         struct span text = reply_text(r);
 
         memcpy(turn_room(t, text.len), text.ptr, text.len);

@@ -75,14 +75,14 @@ static enum turn_stop flush_all(struct turn *t, const struct request *r)
     msec_t at = t->now;
 
     if (t->w->settings->no_flush_all) {
-        return say(t, r, R_FLUSH_OFF);
+        return say(t, r, REPLY_FLUSH_OFF);
     }
     if (r->exptime > 0) {
         at = exec_deadline(t->w, r->exptime, t->now);
     }
     engine_flush(t->e, at, t->now);
     ctr_add(&t->w->counters, CTR_cmd_flush, 1);
-    return say(t, r, R_OK);
+    return say(t, r, REPLY_OK);
 }
 
 static enum turn_stop verbosity(struct turn *t, const struct request *r)
@@ -90,7 +90,7 @@ static enum turn_stop verbosity(struct turn *t, const struct request *r)
     uint32_t level = r->cas < VERBOSITY_MAX ? (uint32_t)r->cas : VERBOSITY_MAX;
 
     setting_set(live_settings(t), verbosity, level);
-    return say(t, r, R_OK);
+    return say(t, r, REPLY_OK);
 }
 
 static enum turn_stop cache_memlimit(struct turn *t, const struct request *r)
@@ -98,17 +98,17 @@ static enum turn_stop cache_memlimit(struct turn *t, const struct request *r)
     uint64_t bytes;
 
     if (r->cas < MEMLIMIT_MIN_MB) {
-        return say(t, r, R_MEMLIMIT_SMALL);
+        return say(t, r, REPLY_MEMLIMIT_SMALL);
     }
     if (r->cas > MEMLIMIT_MAX_MB) {
         return say_text(t, r, "MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes\r\n");
     }
     bytes = r->cas << 20;
     if (!engine_set_limit(t->e, bytes)) {
-        return say(t, r, R_MEMLIMIT_FAILED);
+        return say(t, r, REPLY_MEMLIMIT_FAILED);
     }
     setting_set(live_settings(t), memory_limit_bytes, bytes);
-    return say(t, r, R_OK);
+    return say(t, r, REPLY_OK);
 }
 
 static enum turn_stop shutdown_server(struct turn *t, const struct request *r)
@@ -116,7 +116,7 @@ static enum turn_stop shutdown_server(struct turn *t, const struct request *r)
     enum server_stop how = SERVER_STOP_SOON;
 
     if (!t->w->settings->enable_shutdown) {
-        return say(t, r, R_SHUTDOWN_OFF);
+        return say(t, r, REPLY_SHUTDOWN_OFF);
     }
     if (span_is(r->args, "graceful")) {
         how = SERVER_STOP_GRACEFUL;
@@ -167,7 +167,7 @@ static enum turn_stop slabs_reassign(struct turn *t, const struct request *r,
     int64_t to;
 
     if (num_i64(w->word[1], &from) != MF_OK || num_i64(w->word[2], &to) != MF_OK) {
-        return say(t, r, R_BAD_FORMAT);
+        return say(t, r, REPLY_BAD_FORMAT);
     }
     if (from == to) {
         return say_text(t, r, "SAME src and dst class are identical\r\n");
@@ -175,7 +175,7 @@ static enum turn_stop slabs_reassign(struct turn *t, const struct request *r,
     if (!is_class(from) || !is_class(to)) {
         return say_text(t, r, "BADCLASS invalid src or dst class id\r\n");
     }
-    return say(t, r, R_SLABS_NOSPARE);
+    return say(t, r, REPLY_SLABS_NOSPARE);
 }
 
 static enum turn_stop slabs_automove(struct turn *t, const struct request *r,
@@ -187,16 +187,17 @@ static enum turn_stop slabs_automove(struct turn *t, const struct request *r,
 
     if (span_is(what, "ratio") || span_is(what, "freeratio") || span_is(what, "window")) {
         return say(t, r,
-                   w->count > 2 && parse_fraction(w->word[2], &fraction) ? R_OK : R_ERROR);
+                   w->count > 2 && parse_fraction(w->word[2], &fraction) ? REPLY_OK
+                                                                         : REPLY_ERROR);
     }
     if (num_u32(what, &level) != MF_OK) {
-        return say(t, r, R_BAD_FORMAT);
+        return say(t, r, REPLY_BAD_FORMAT);
     }
     if (level > 2) {
-        return say(t, r, R_ERROR);
+        return say(t, r, REPLY_ERROR);
     }
     setting_set(live_settings(t), slab_automove, level);
-    return say(t, r, R_OK);
+    return say(t, r, REPLY_OK);
 }
 
 static enum turn_stop slabs(struct turn *t, const struct request *r)
@@ -210,7 +211,7 @@ static enum turn_stop slabs(struct turn *t, const struct request *r)
     if (w.count >= 2 && span_is(w.word[0], "automove")) {
         return slabs_automove(t, r, &w);
     }
-    return say(t, r, R_ERROR);
+    return say(t, r, REPLY_ERROR);
 }
 
 /* tune <hot %> <warm %> <hot factor> <warm factor> */
@@ -225,7 +226,7 @@ static enum turn_stop lru_tune(struct turn *t, const struct request *r, const st
     if (w->count < 5 || num_u32(w->word[1], &hot) != MF_OK ||
         num_u32(w->word[2], &warm) != MF_OK || !parse_fraction(w->word[3], &hot_factor) ||
         !parse_fraction(w->word[4], &warm_factor)) {
-        return say(t, r, R_ERROR);
+        return say(t, r, REPLY_ERROR);
     }
     if ((uint64_t)hot + warm > LRU_PCT_SUM_MAX) {
         return say_text(t, r, "ERROR hot and warm pcts must not exceed 80\r\n");
@@ -237,7 +238,7 @@ static enum turn_stop lru_tune(struct turn *t, const struct request *r, const st
     setting_set(s, warm_lru_pct, warm);
     setting_set(s, hot_max_factor, hot_factor);
     setting_set(s, warm_max_factor, warm_factor);
-    return say(t, r, R_OK);
+    return say(t, r, REPLY_OK);
 }
 
 static enum turn_stop lru_mode(struct turn *t, const struct request *r, struct span mode)
@@ -245,10 +246,10 @@ static enum turn_stop lru_mode(struct turn *t, const struct request *r, struct s
     bool is_segmented = span_is(mode, "segmented");
 
     if (!is_segmented && !span_is(mode, "flat")) {
-        return say(t, r, R_ERROR);
+        return say(t, r, REPLY_ERROR);
     }
     setting_set(live_settings(t), lru_segmented, is_segmented);
-    return say(t, r, R_OK);
+    return say(t, r, REPLY_OK);
 }
 
 static enum turn_stop lru_temp_ttl(struct turn *t, const struct request *r, struct span word)
@@ -257,13 +258,13 @@ static enum turn_stop lru_temp_ttl(struct turn *t, const struct request *r, stru
     int64_t ttl;
 
     if (num_i64(word, &ttl) != MF_OK) {
-        return say(t, r, R_ERROR);
+        return say(t, r, REPLY_ERROR);
     }
     setting_set(s, temp_lru, ttl >= 0);
     if (ttl >= 0) {
         setting_set(s, temporary_ttl, (uint32_t)(ttl < UINT32_MAX ? ttl : UINT32_MAX));
     }
-    return say(t, r, R_OK);
+    return say(t, r, REPLY_OK);
 }
 
 static enum turn_stop lru(struct turn *t, const struct request *r)
@@ -272,7 +273,7 @@ static enum turn_stop lru(struct turn *t, const struct request *r)
 
     split(r->args, &w);
     if (w.count < 2) {
-        return say(t, r, R_ERROR);
+        return say(t, r, REPLY_ERROR);
     }
     if (span_is(w.word[0], "tune")) {
         return lru_tune(t, r, &w);
@@ -283,7 +284,7 @@ static enum turn_stop lru(struct turn *t, const struct request *r)
     if (span_is(w.word[0], "temp_ttl")) {
         return lru_temp_ttl(t, r, w.word[1]);
     }
-    return say(t, r, R_ERROR);
+    return say(t, r, REPLY_ERROR);
 }
 
 /* ---- lru_crawler: the search for expired keys ---------------------------------------- */
@@ -291,7 +292,7 @@ static enum turn_stop lru(struct turn *t, const struct request *r)
 /* The reply to a comma list of class numbers. */
 static enum reply check_classes(struct span list)
 {
-    enum reply reply = R_CRAWLER_NOT_STARTED;
+    enum reply reply = REPLY_CRAWLER_NOT_STARTED;
 
     while (list.len > 0) {
         const char *comma = memchr(list.ptr, ',', list.len);
@@ -301,9 +302,9 @@ static enum reply check_classes(struct span list)
 
         if (len > 0) {
             if (num_u32(span_of(list.ptr, len), &id) != MF_OK || id == 0 || id > CLASS_ID_MAX) {
-                return R_CRAWLER_BAD_CLASS;
+                return REPLY_CRAWLER_BAD_CLASS;
             }
-            reply = R_OK;
+            reply = REPLY_OK;
         }
         list = span_of(list.ptr + past, list.len - past);
     }
@@ -319,7 +320,7 @@ static enum turn_stop crawl(struct turn *t, const struct request *r, struct span
     if (!setting_get(t->w->settings, active_expire)) {
         return say_text(t, r, "CLIENT_ERROR lru crawler disabled\r\n");
     }
-    return say(t, r, span_is(classes, "all") ? R_OK : check_classes(classes));
+    return say(t, r, span_is(classes, "all") ? REPLY_OK : check_classes(classes));
 }
 
 static enum turn_stop crawler_number(struct turn *t, const struct request *r,
@@ -329,7 +330,7 @@ static enum turn_stop crawler_number(struct turn *t, const struct request *r,
     uint32_t n;
 
     if (num_u32(w->word[1], &n) != MF_OK) {
-        return say(t, r, R_BAD_FORMAT);
+        return say(t, r, REPLY_BAD_FORMAT);
     }
     if (is_sleep && n > CRAWLER_SLEEP_MAX) {
         return say_text(t, r, "CLIENT_ERROR sleep must be one second or less\r\n");
@@ -339,7 +340,7 @@ static enum turn_stop crawler_number(struct turn *t, const struct request *r,
     } else {
         setting_set(live_settings(t), lru_crawler_tocrawl, n);
     }
-    return say(t, r, R_OK);
+    return say(t, r, REPLY_OK);
 }
 
 static enum turn_stop crawler_switch(struct turn *t, const struct request *r, bool is_on)
@@ -353,7 +354,7 @@ static enum turn_stop crawler_switch(struct turn *t, const struct request *r, bo
     for (uint32_t i = 0; is_on && i < t->w->server->worker_count; i++) {
         worker_poke(t->w->server, i);
     }
-    return say(t, r, R_OK);
+    return say(t, r, REPLY_OK);
 }
 
 static enum turn_stop lru_crawler(struct turn *t, const struct request *r)
@@ -375,9 +376,9 @@ static enum turn_stop lru_crawler(struct turn *t, const struct request *r)
     }
     if (w.count == 2 && (span_is(w.word[0], "metadump") || span_is(w.word[0], "mgdump")) &&
         t->w->settings->no_dump) {
-        return say(t, r, R_DUMP_OFF);
+        return say(t, r, REPLY_DUMP_OFF);
     }
-    return say(t, r, R_ERROR);
+    return say(t, r, REPLY_ERROR);
 }
 
 /* -------------------------------------------------------------------------------------- */
@@ -404,9 +405,9 @@ enum turn_stop exec_admin(struct turn *t, const struct request *r)
     case CMD_LRU_CRAWLER:
         return lru_crawler(t, r);
     case CMD_WATCH:
-        return say(t, r, t->w->settings->no_watch ? R_WATCH_OFF : R_ERROR);
+        return say(t, r, t->w->settings->no_watch ? REPLY_WATCH_OFF : REPLY_ERROR);
     default:
         /* refresh_certs and extstore: what they are about is not built. */
-        return say(t, r, R_ERROR);
+        return say(t, r, REPLY_ERROR);
     }
 }

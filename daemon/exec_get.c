@@ -17,7 +17,7 @@ static const char END_LINE[] = "END\r\n";
 #define END_LEN 5u
 
 /* Bytes beside key and value of one reply: its line, the value's line end, and END. */
-#define REPLY_EXTRA (TEXT_VALUE_LINE_MAX + 2 + END_LEN)
+#define EXTRA_BYTES (TEXT_VALUE_LINE_MAX + 2 + END_LEN)
 
 /* What is called once for every key is compiled into both of its callers. */
 #define HOT inline __attribute__((always_inline))
@@ -27,7 +27,7 @@ static HOT void put_small(struct turn *t, const struct item *it, struct span key
                           bool wants_cas)
 {
     size_t value_len = it->value_len;
-    char *begin = turn_room(t, key.len + value_len + REPLY_EXTRA);
+    char *begin = turn_room(t, key.len + value_len + EXTRA_BYTES);
     char *p = begin;
 
     p += text_compose_value(p, key.ptr, key.len, it->client_flags, value_len, wants_cas,
@@ -55,7 +55,7 @@ static enum turn_stop put_large(struct turn *t, const struct found *f, struct sp
             return TURN_BLOCKED;
         }
     }
-    p = turn_room(t, key.len + REPLY_EXTRA);
+    p = turn_room(t, key.len + EXTRA_BYTES);
     if (t->is_halted) {
         return TURN_BLOCKED;
     }
@@ -109,7 +109,7 @@ static bool can_put_large(struct turn *t, struct span key)
         turn_flush(t);
     }
     if (!t->is_halted) {
-        (void)turn_room(t, key.len + REPLY_EXTRA);
+        (void)turn_room(t, key.len + EXTRA_BYTES);
     }
     return !t->is_halted;
 }

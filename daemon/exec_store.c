@@ -45,13 +45,13 @@ void exec_store_failed(struct turn *t, const struct request *r, enum reply why)
 {
     struct counters *c = &t->w->counters;
 
-    if (why == R_TOO_LARGE) {
+    if (why == REPLY_TOO_LARGE) {
         ctr_add(c, CTR_store_too_large, 1);
         invalidate(t, r);
-    } else if (why == R_NO_MEMORY_STORE) {
+    } else if (why == REPLY_NO_MEMORY_STORE) {
         ctr_add(c, CTR_store_no_memory, 1);
         invalidate(t, r);
-    } else if (why == R_BAD_CHUNK) {
+    } else if (why == REPLY_BAD_CHUNK) {
         ctr_add(c, CTR_cmd_set, 1);
     }
 }
@@ -63,9 +63,9 @@ static enum turn_stop refuse(struct turn *t, const struct request *r, enum outco
         return TURN_WAITS;
     }
     if (outcome == OUT_TOO_LARGE) {
-        exec_store_failed(t, r, R_TOO_LARGE);
+        exec_store_failed(t, r, REPLY_TOO_LARGE);
     } else if (outcome == OUT_NO_MEMORY) {
-        exec_store_failed(t, r, R_NO_MEMORY_STORE);
+        exec_store_failed(t, r, REPLY_NO_MEMORY_STORE);
     } else {
         t->tally.stores++;
     }

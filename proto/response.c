@@ -5,9 +5,9 @@
  */
 #include "proto/response.h"
 
-static const struct span replies[R_COUNT] = {
-    [R_NONE] = {"", 0},
-#define REPLY(name, text) [R_##name] = {text, sizeof(text) - 1},
+static const struct span replies[REPLY_COUNT] = {
+    [REPLY_NONE] = {"", 0},
+#define REPLY(name, text) [REPLY_##name] = {text, sizeof(text) - 1},
 #include "proto/replies.def"
 #undef REPLY
 };

@@ -11,11 +11,11 @@
 #include "lib/span.h"
 
 enum reply {
-    R_NONE, /* nothing is sent */
-#define REPLY(name, text) R_##name,
+    REPLY_NONE, /* nothing is sent */
+#define REPLY(name, text) REPLY_##name,
 #include "proto/replies.def"
 #undef REPLY
-    R_COUNT
+    REPLY_COUNT
 };
 
 /* The bytes of a reply, line end included. Context: any thread. */

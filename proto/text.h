@@ -37,13 +37,13 @@ enum parse_status {
     /* Not executable: answer reply (enum reply), drop *used bytes, then swallow req->value_len
      * more as they come. */
     PARSE_REPLY,
-    /* Close the connection after answering reply (R_NONE: silently). */
+    /* Close the connection after answering reply (REPLY_NONE: silently). */
     PARSE_CLOSE,
 };
 
 struct text_limits {
     /*
-     * Most bytes that key and announced value may have together; above: R_TOO_LARGE and
+     * Most bytes that key and announced value may have together; above: REPLY_TOO_LARGE and
      * swallow.
      */
     size_t value_max;
@@ -57,7 +57,7 @@ struct text_limits {
  * Every key is checked: a request that comes out with PARSE_OK or PARSE_BODY has only keys of 1
  * to TEXT_KEY_MAX bytes, those in more included. A key is any bytes but space and line feed.
  *
- * With PARSE_REPLY the reply is already R_NONE when the client asked for noreply; when
+ * With PARSE_REPLY the reply is already REPLY_NONE when the client asked for noreply; when
  * req->invalidate is set, the value that req->key has must not be served any more (memcached
  * drops the old value when a set is too large); req->value_len counts the line end of the value
  * too. A caller that waits for more input of a long line saves time by calling again only when
@@ -92,8 +92,8 @@ size_t text_compose(char *out, const struct request *req, enum outcome outcome,
 
 /*
  * text_compose() for OUT_STORED, without a call: that is what nearly all stores come to. The
- * text is that of R_STORED. It is written for noreply too, into the room there is, and then not
- * counted. Context: any thread.
+ * text is that of REPLY_STORED. It is written for noreply too, into the room there is, and then
+ * not counted. Context: any thread.
  */
 static inline size_t text_compose_stored(char *out, const struct request *req)
 {

@@ -130,18 +130,18 @@ static enum reply success_of(const struct request *req)
 {
     switch ((enum command_class)req->cls) {
     case CLASS_GET:
-        return R_END;
+        return REPLY_END;
     case CLASS_STORE:
-        return R_STORED;
+        return REPLY_STORED;
     case CLASS_DELETE:
-        return R_DELETED;
+        return REPLY_DELETED;
     case CLASS_TOUCH:
-        return R_TOUCHED;
+        return REPLY_TOUCHED;
     case CLASS_ARITH:
     case CLASS_ADMIN:
         break;
     }
-    return R_OK;
+    return REPLY_OK;
 }
 
 /*
@@ -151,12 +151,12 @@ static enum reply success_of(const struct request *req)
 static enum reply miss_of(const struct request *req)
 {
     if (req->cls == CLASS_GET) {
-        return R_END;
+        return REPLY_END;
     }
     if (req->cls == CLASS_STORE && req->command != CMD_CAS) {
-        return R_NOT_STORED;
+        return REPLY_NOT_STORED;
     }
-    return R_NOT_FOUND;
+    return REPLY_NOT_FOUND;
 }
 
 /*
@@ -167,23 +167,23 @@ static enum reply too_large_of(const struct request *req)
 {
     bool extends = req->command == CMD_APPEND || req->command == CMD_PREPEND;
 
-    return extends ? R_NOT_STORED : R_TOO_LARGE;
+    return extends ? REPLY_NOT_STORED : REPLY_TOO_LARGE;
 }
 
 static enum reply no_memory_of(const struct request *req)
 {
     switch ((enum command_class)req->cls) {
     case CLASS_STORE:
-        return R_NO_MEMORY_STORE;
+        return REPLY_NO_MEMORY_STORE;
     case CLASS_ARITH:
-        return R_NO_MEMORY_INCR;
+        return REPLY_NO_MEMORY_INCR;
     case CLASS_GET:
     case CLASS_DELETE:
     case CLASS_TOUCH:
     case CLASS_ADMIN:
         break;
     }
-    return R_NO_MEMORY;
+    return REPLY_NO_MEMORY;
 }
 
 static enum reply reply_of(const struct request *req, enum outcome outcome)
@@ -195,19 +195,19 @@ static enum reply reply_of(const struct request *req, enum outcome outcome)
     case OUT_MISS:
         return miss_of(req);
     case OUT_STORED:
-        return R_STORED;
+        return REPLY_STORED;
     case OUT_NOT_STORED:
-        return R_NOT_STORED;
+        return REPLY_NOT_STORED;
     case OUT_EXISTS:
-        return R_EXISTS;
+        return REPLY_EXISTS;
     case OUT_NOT_FOUND:
-        return R_NOT_FOUND;
+        return REPLY_NOT_FOUND;
     case OUT_DELETED:
-        return R_DELETED;
+        return REPLY_DELETED;
     case OUT_TOUCHED:
-        return R_TOUCHED;
+        return REPLY_TOUCHED;
     case OUT_NON_NUMERIC:
-        return R_NON_NUMERIC;
+        return REPLY_NON_NUMERIC;
     case OUT_TOO_LARGE:
         return too_large_of(req);
     case OUT_NO_MEMORY:
@@ -217,7 +217,7 @@ static enum reply reply_of(const struct request *req, enum outcome outcome)
     case OUT_COUNT:
         break;
     }
-    return R_NONE;
+    return REPLY_NONE;
 }
 
 size_t text_compose(char *out, const struct request *req, enum outcome outcome, uint64_t number)

@@ -68,7 +68,7 @@ static inline void begin_request(struct request *req, enum command command,
 /* The line cannot be executed: say so, unless the client asked for silence. */
 static enum parse_status refuse(const struct request *req, enum reply why, enum reply *reply)
 {
-    *reply = req->noreply ? R_NONE : why;
+    *reply = req->noreply ? REPLY_NONE : why;
     return PARSE_REPLY;
 }
 
@@ -85,7 +85,7 @@ static inline enum parse_status take_value(const char *buf, size_t len,
     if (req->key.len + req->value_len > limits->value_max) {
         req->invalidate = req->command == CMD_SET;
         req->value_len = whole;
-        return refuse(req, R_TOO_LARGE, reply);
+        return refuse(req, REPLY_TOO_LARGE, reply);
     }
     if (len - *used < whole) {
         return PARSE_BODY;
@@ -94,7 +94,7 @@ static inline enum parse_status take_value(const char *buf, size_t len,
     *used += whole;
     if (value[whole - 2] != '\r' || value[whole - 1] != '\n') {
         req->value_len = 0;
-        return refuse(req, R_BAD_CHUNK, reply);
+        return refuse(req, REPLY_BAD_CHUNK, reply);
     }
     req->value = span_of(value, req->value_len);
     return PARSE_OK;
@@ -293,17 +293,17 @@ static enum parse_status parse_get(struct line line, struct request *req, enum r
     req->wants_cas = req->command == CMD_GETS || req->command == CMD_GATS;
     if (touches) {
         if (!words_next(&line, &word)) {
-            return refuse(req, R_ERROR, reply);
+            return refuse(req, REPLY_ERROR, reply);
         }
         if (!words_i64(word, &req->exptime)) {
-            return refuse(req, R_BAD_EXPTIME, reply);
+            return refuse(req, REPLY_BAD_EXPTIME, reply);
         }
     }
     if (words_has_long(line, TEXT_KEY_MAX)) {
-        return refuse(req, R_BAD_FORMAT, reply);
+        return refuse(req, REPLY_BAD_FORMAT, reply);
     }
     if (!words_next(&line, &req->key)) {
-        return refuse(req, touches ? R_END : R_ERROR, reply);
+        return refuse(req, touches ? REPLY_END : REPLY_ERROR, reply);
     }
     line.begin = words_skip_spaces(line.begin, line.end);
     req->more = span_of(line.begin, (size_t)(line.end - line.begin));
@@ -317,7 +317,7 @@ static enum parse_status parse_store(const struct args *args, struct request *re
     size_t fixed = req->command == CMD_CAS ? 5 : 4;
 
     if (args->count < fixed || args->count > fixed + 1) {
-        return refuse(req, R_ERROR, reply);
+        return refuse(req, REPLY_ERROR, reply);
     }
     req->noreply = words_is_noreply(args->last);
     req->key = args->word[0];
@@ -326,7 +326,7 @@ static enum parse_status parse_store(const struct args *args, struct request *re
         !parse_value_len(args->word[3], &req->value_len) ||
         (req->command == CMD_CAS && !words_u64(args->word[4], &req->cas))) {
         req->value_len = 0; /* nothing is swallowed: the length cannot be trusted */
-        return refuse(req, R_BAD_FORMAT, reply);
+        return refuse(req, REPLY_BAD_FORMAT, reply);
     }
     return PARSE_OK;
 }
@@ -336,16 +336,16 @@ static enum parse_status parse_delete(const struct args *args, struct request *r
                                       enum reply *reply)
 {
     if (args->count < 1 || args->count > 3) {
-        return refuse(req, R_ERROR, reply);
+        return refuse(req, REPLY_ERROR, reply);
     }
     bool has_zero = args->count > 1 && span_is(args->word[1], "0");
     req->noreply = args->count > 1 && words_is_noreply(args->last);
     if (args->count != 1 + (size_t)has_zero + (size_t)req->noreply) {
-        return refuse(req, R_DELETE_USAGE, reply);
+        return refuse(req, REPLY_DELETE_USAGE, reply);
     }
     req->key = args->word[0];
     if (req->key.len > TEXT_KEY_MAX) {
-        return refuse(req, R_BAD_FORMAT, reply);
+        return refuse(req, REPLY_BAD_FORMAT, reply);
     }
     return PARSE_OK;
 }
@@ -355,18 +355,18 @@ static enum parse_status parse_key_number(const struct args *args, struct reques
                                           enum reply *reply)
 {
     if (args->count < 2 || args->count > 3) {
-        return refuse(req, R_ERROR, reply);
+        return refuse(req, REPLY_ERROR, reply);
     }
     req->noreply = words_is_noreply(args->last);
     req->key = args->word[0];
     if (req->key.len > TEXT_KEY_MAX) {
-        return refuse(req, R_BAD_FORMAT, reply);
+        return refuse(req, REPLY_BAD_FORMAT, reply);
     }
     if (req->cls == CLASS_TOUCH && !words_i64(args->word[1], &req->exptime)) {
-        return refuse(req, R_BAD_EXPTIME, reply);
+        return refuse(req, REPLY_BAD_EXPTIME, reply);
     }
     if (req->cls == CLASS_ARITH && !words_u64(args->word[1], &req->cas)) {
-        return refuse(req, R_BAD_DELTA, reply);
+        return refuse(req, REPLY_BAD_DELTA, reply);
     }
     return PARSE_OK;
 }
@@ -376,11 +376,11 @@ static enum parse_status parse_flush(const struct args *args, struct request *re
                                      enum reply *reply)
 {
     if (args->count > 2) {
-        return refuse(req, R_ERROR, reply);
+        return refuse(req, REPLY_ERROR, reply);
     }
     req->noreply = words_is_noreply(args->last);
     if (args->count > (size_t)req->noreply && !words_i64(args->word[0], &req->exptime)) {
-        return refuse(req, R_BAD_EXPTIME, reply);
+        return refuse(req, REPLY_BAD_EXPTIME, reply);
     }
     return PARSE_OK;
 }
@@ -393,11 +393,12 @@ static enum parse_status parse_one_number(const struct args *args, struct reques
                                           enum reply *reply)
 {
     if (args->count < 1 || args->count > 2) {
-        return refuse(req, R_ERROR, reply);
+        return refuse(req, REPLY_ERROR, reply);
     }
     req->noreply = words_is_noreply(args->last);
     if (!words_u64(args->word[0], &req->cas)) {
-        return refuse(req, req->command == CMD_VERBOSITY ? R_BAD_FORMAT : R_ERROR, reply);
+        return refuse(req, req->command == CMD_VERBOSITY ? REPLY_BAD_FORMAT : REPLY_ERROR,
+                      reply);
     }
     return PARSE_OK;
 }
@@ -434,7 +435,7 @@ static enum parse_status parse_unknown(struct span name, const struct args *args
     if (last.len >= 5 && memcmp(last.ptr, "HTTP/", 5) == 0) {
         return PARSE_CLOSE;
     }
-    return refuse(req, R_ERROR, reply);
+    return refuse(req, REPLY_ERROR, reply);
 }
 
 /* A whole line to a request, up to the value of a storage command. */
@@ -533,7 +534,7 @@ __attribute__((noinline)) static enum parse_status parse_arith(const char *buf, 
 enum parse_status text_parse(const char *buf, size_t len, const struct text_limits *limits,
                              struct request *req, size_t *used, enum reply *reply)
 {
-    *reply = R_NONE;
+    *reply = REPLY_NONE;
     if (len < DIRECT_MIN) {
         return parse_general(buf, len, limits, req, used, reply);
     }

@@ -100,10 +100,10 @@ static void check_request(const struct said *said, const char *buf)
 static void check_said(const struct said *said, const char *buf, size_t len)
 {
     require(said->used <= len);
-    require(said->reply < R_COUNT);
+    require(said->reply < REPLY_COUNT);
     switch (said->status) {
     case PARSE_OK:
-        require(said->used > 0 && said->reply == R_NONE && !said->req.invalidate);
+        require(said->used > 0 && said->reply == REPLY_NONE && !said->req.invalidate);
         require(said->req.value.len == said->req.value_len);
         check_request(said, buf);
         break;

@@ -142,8 +142,8 @@ END_TEST
 
 START_TEST(every_reply_is_a_line_and_fits)
 {
-    ck_assert_uint_eq(reply_text(R_NONE).len, 0);
-    for (int r = R_NONE + 1; r < R_COUNT; r++) {
+    ck_assert_uint_eq(reply_text(REPLY_NONE).len, 0);
+    for (int r = REPLY_NONE + 1; r < REPLY_COUNT; r++) {
         struct span text = reply_text((enum reply)r);
         ck_assert_uint_ge(text.len, 4);
         ck_assert_uint_le(text.len, TEXT_REPLY_MAX);

@@ -47,7 +47,7 @@ static ptrdiff_t offset_of(struct span s, const char *buf, size_t len)
 /* Parse a copy that has not one byte more than len. */
 static struct said parse_exact(const char *input, size_t len)
 {
-    struct said said = {.used = 4711, .reply = R_COUNT};
+    struct said said = {.used = 4711, .reply = REPLY_COUNT};
     char *copy = malloc(len + (len == 0));
 
     ck_assert_ptr_nonnull(copy);
@@ -141,7 +141,7 @@ START_TEST(a_good_line_becomes_its_request)
         struct said said = deliver(in, strlen(in));
 
         ck_assert_msg(said.status == PARSE_OK, "\"%s\": status %d", in, said.status);
-        ck_assert_msg(said.reply == R_NONE, "\"%s\": reply %d", in, said.reply);
+        ck_assert_msg(said.reply == REPLY_NONE, "\"%s\": reply %d", in, said.reply);
         ck_assert_msg(said.used == (row->used != 0 ? row->used : strlen(in)),
                       "\"%s\": used %zu", in, said.used);
         ck_assert_msg(said.req.command == row->command, "\"%s\": command %d", in,
@@ -203,7 +203,7 @@ START_TEST(http_and_binary_close)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         struct said said = deliver(rows[i], strlen(rows[i]));
         ck_assert_msg(said.status == PARSE_CLOSE, "\"%s\": status %d", rows[i], said.status);
-        ck_assert_int_eq(said.reply, R_NONE);
+        ck_assert_int_eq(said.reply, REPLY_NONE);
     }
 }
 END_TEST
@@ -247,9 +247,9 @@ START_TEST(nul_is_a_byte_of_the_key)
     ck_assert_uint_eq(said.req.key.len, 1);
     ck_assert_uint_eq(said.req.value.len, 1);
     said = deliver("get\0 a\r\n", 8);
-    ck_assert_int_eq(said.reply, R_ERROR);
+    ck_assert_int_eq(said.reply, REPLY_ERROR);
     said = deliver("set a 0\0 0 1\r\n", 14);
-    ck_assert_int_eq(said.reply, R_BAD_FORMAT);
+    ck_assert_int_eq(said.reply, REPLY_BAD_FORMAT);
 }
 END_TEST
 
@@ -299,17 +299,17 @@ START_TEST(keys_end_at_250_bytes)
             bool fits = n <= TEXT_KEY_MAX;
             ck_assert_msg(said.status == (fits ? PARSE_OK : PARSE_REPLY), "\"%s\", %d", rows[i],
                           n);
-            ck_assert_msg(said.reply == (fits ? R_NONE : R_BAD_FORMAT), "\"%s\", %d", rows[i],
-                          n);
+            ck_assert_msg(said.reply == (fits ? REPLY_NONE : REPLY_BAD_FORMAT), "\"%s\", %d",
+                          rows[i], n);
             ck_assert_msg(fits || (said.req.value_len == 0 && !said.req.invalidate), "\"%s\"",
                           rows[i]);
         }
     }
-    ck_assert_int_eq(deliver_word("set % 0 0 1 noreply\r\n", 251).reply, R_NONE);
-    ck_assert_int_eq(deliver_word("incr % x\r\n", 251).reply, R_BAD_FORMAT);
-    ck_assert_int_eq(deliver_word("touch % x\r\n", 251).reply, R_BAD_FORMAT);
-    ck_assert_int_eq(deliver_word("delete % x\r\n", 251).reply, R_DELETE_USAGE);
-    ck_assert_int_eq(deliver_word("gat x %\r\n", 251).reply, R_BAD_EXPTIME);
+    ck_assert_int_eq(deliver_word("set % 0 0 1 noreply\r\n", 251).reply, REPLY_NONE);
+    ck_assert_int_eq(deliver_word("incr % x\r\n", 251).reply, REPLY_BAD_FORMAT);
+    ck_assert_int_eq(deliver_word("touch % x\r\n", 251).reply, REPLY_BAD_FORMAT);
+    ck_assert_int_eq(deliver_word("delete % x\r\n", 251).reply, REPLY_DELETE_USAGE);
+    ck_assert_int_eq(deliver_word("gat x %\r\n", 251).reply, REPLY_BAD_EXPTIME);
 }
 END_TEST
 
@@ -448,7 +448,7 @@ START_TEST(long_keys_are_found_anywhere)
         }
         line[n++] = '\n';
         struct said said = parse_exact(line, n);
-        enum reply want = has_long ? R_BAD_FORMAT : words == 0 ? R_ERROR : R_NONE;
+        enum reply want = has_long ? REPLY_BAD_FORMAT : words == 0 ? REPLY_ERROR : REPLY_NONE;
         ck_assert_msg(said.reply == want, "seed %" PRIu64 ", round %d: %d", seed, round,
                       said.reply);
     }
