@@ -189,13 +189,23 @@ struct store {
     struct span key;
     uint32_t flags;
     msec_t deadline;       /* MSEC_NEVER: none; at or before now: stored as expired at once */
-    uint64_t cas_expected; /* STORE_CAS */
+    uint64_t cas_expected; /* STORE_CAS, or any mode with compares_cas */
     struct span value;     /* the bytes, of any length, when body is NULL */
     struct body *
         *body; /* a full body: taken (and nulled) when stored or refused, kept on OUT_WAIT */
     bool may_wait; /* false: OUT_NO_MEMORY instead of OUT_WAIT */
+    /* Any mode but STORE_CAS: an item that is there must have cas_expected, else EXISTS. */
+    bool compares_cas;
+    /*
+     * With a comparison: a cas_expected below the item's stores all the same. The new item is
+     * marked stale, keeps the deadline, and is won if the old one was.
+     */
+    bool takes_older;
+    bool vivifies; /* append, prepend of an absent key: stored as by a set */
     bool keep_cas; /* STORE_CAS: the new item has the same cas and marks (a copy elsewhere) */
-    uint64_t cas;  /* out: of the new item */
+    uint64_t cas_new;   /* cas of the new item; 0: drawn */
+    uint64_t cas;       /* out: of the new item */
+    uint32_t value_len; /* out: bytes of its value */
 };
 
 /* STORED NOT_STORED EXISTS NOT_FOUND TOO_LARGE NO_MEMORY WAIT. Context: worker, read side. */
@@ -208,19 +218,79 @@ enum outcome engine_store(struct engine *e, struct store *s, msec_t now);
 enum outcome engine_delete(struct engine *e, uint64_t hash, struct span key,
                            uint64_t cas_expected, msec_t now);
 
+/* What may be done to an item instead of dropping it. */
+struct erase {
+    uint64_t hash;
+    struct span key;
+    bool compares_cas; /* EXISTS when the item's cas is not cas_expected */
+    bool marks_stale;  /* the item stays, marked stale and not won, with a new cas */
+    bool drops_value;  /* the item stays (or becomes) one with an empty value and flags of 0 */
+    bool touches;      /* with marks_stale or drops_value: it gets this deadline */
+    bool may_wait;
+    uint64_t cas_expected;
+    uint64_t cas_new; /* of the item that stays; 0: drawn */
+    msec_t deadline;
+};
+
+/* DELETED NOT_FOUND EXISTS NO_MEMORY WAIT. Context: worker, read side. */
+enum outcome engine_erase(struct engine *e, const struct erase *d, msec_t now);
+
 struct arith {
     uint64_t hash;
     struct span key;
     uint64_t delta;
     bool is_decr;
-    uint64_t cas_expected; /* 0: any */
+    bool compares_cas; /* EXISTS when the item's cas is not cas_expected */
+    bool vivifies;     /* an absent key becomes an item of value `initial`: is_created */
+    bool touches;      /* an item that was there gets this deadline */
     bool may_wait;
-    uint64_t number; /* out */
-    uint64_t cas;    /* out */
+    uint64_t cas_expected;
+    uint64_t initial;
+    uint64_t cas_new; /* 0: drawn */
+    msec_t vivify_deadline;
+    msec_t deadline; /* with touches */
+    /* out */
+    bool is_created;
+    uint64_t number;
+    uint64_t cas;
+    msec_t deadline_now; /* of the item */
 };
 
 /* NUMBER NOT_FOUND NON_NUMERIC EXISTS NO_MEMORY WAIT. Context: worker, read side. */
 enum outcome engine_arith(struct engine *e, struct arith *a, msec_t now);
+
+/*
+ * A lookup that may change the item: make an absent one, win the right to make it anew, give it
+ * a deadline. A plain engine_find() will do when none of this is asked for and the item found
+ * is not item_is_winnable().
+ */
+struct fetch {
+    uint64_t hash;
+    struct span key;
+    bool vivifies;      /* absent: made with an empty value, and won by the caller */
+    bool recaches;      /* has a deadline before recache_before, and nobody won: won */
+    bool touches;       /* gets touch_deadline */
+    bool touches_first; /* before its deadline is compared for recaches */
+    bool may_wait;
+    msec_t vivify_deadline;
+    msec_t recache_before;
+    msec_t touch_deadline;
+    uint64_t cas_new; /* of what is made; 0: drawn */
+    /* out, with HIT */
+    bool is_created;
+    bool is_stale;
+    bool is_won;            /* by this call: a stale item that nobody won is, too */
+    bool was_won;           /* by somebody before */
+    msec_t deadline_before; /* the deadline it came with */
+    /* Borrowed until the section ends; not yet marked as used: the caller does that. */
+    struct found found;
+};
+
+/*
+ * HIT; MISS (found.miss tells why); NO_MEMORY, WAIT. A touch_deadline at or before now: the
+ * item is found a last time. Context: worker, read side.
+ */
+enum outcome engine_fetch(struct engine *e, struct fetch *f, msec_t now);
 
 /*
  * Give an item a new deadline (MSEC_NEVER: none; at or before now: it is gone at once).
