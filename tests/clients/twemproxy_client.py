@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""twemproxy (Debian's nutcracker) in front of three daemons, as one uses several machines: keys are
+spread by consistent hashing, a daemon that dies is taken out, and comes back."""
+import os
+import shutil
+import socket
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import mayfly                                                           # noqa: E402
+from mayfly import Client, Daemon, Skip, wait_for                       # noqa: E402
+
+KEYS = 300
+
+CONFIG = """mayfly:
+  listen: {folder}/proxy
+  hash: murmur
+  distribution: ketama
+  timeout: 2000
+  auto_eject_hosts: true
+  server_retry_timeout: 200
+  server_failure_limit: 1
+  servers:
+"""
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Proxy:
+    """A nutcracker on a unix socket, before daemons that are on unix sockets too."""
+
+    def __init__(self, group, folder):
+        program = shutil.which("nutcracker")
+        if program is None:
+            raise Skip("nutcracker is not installed")
+        self.path = os.path.join(folder, "proxy")
+        config = os.path.join(folder, "nutcracker.yml")
+        with open(config, "w") as f:
+            f.write(CONFIG.format(folder=folder))
+            for i, d in enumerate(group):
+                f.write("   - %s:1 server%d\n" % (d.path, i))
+        self.log_path = os.path.join(folder, "nutcracker.log")
+        self.process = subprocess.Popen(
+            [program, "-c", config, "-o", self.log_path, "-s", str(free_port()), "-a", "127.0.0.1",
+             "-p", os.path.join(folder, "nutcracker.pid")], stdin=subprocess.DEVNULL)
+
+    def client(self):
+        def connects():
+            if self.process.poll() is not None:
+                with open(self.log_path, errors="replace") as f:
+                    raise AssertionError("nutcracker ended: " + f.read())
+            try:
+                return Client(self.path)
+            except OSError:
+                return None
+        return wait_for(connects, "the proxy serves")
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
+
+
+def curr_items(d):
+    with d.client() as c:
+        return c.stat("curr_items")
+
+
+def try_set(c, i):
+    return c.set(b"key%d" % i, b"value%d" % i) == b"STORED"
+
+
+def test_three_daemons_one_dies_and_comes_back():
+    with Daemon() as first, Daemon() as second, Daemon() as third:
+        group = [first, second, third]
+        proxy = Proxy(group, first.folder)
+        try:
+            checks = spread_and_lose_one(proxy, group)
+        finally:
+            proxy.stop()
+        print("        twemproxy: %d checks" % checks)
+
+
+def spread_and_lose_one(proxy, group):
+    checks = 0
+    with proxy.client() as c:
+        for i in range(KEYS):
+            assert try_set(c, i)
+        names = [b"key%d" % i for i in range(KEYS)]
+        assert c.get(*names) == {b"key%d" % i: b"value%d" % i for i in range(KEYS)}
+        shares = [curr_items(d) for d in group]
+        assert sum(shares) == KEYS and min(shares) > KEYS // 10, shares
+        assert c.ask(b"delete key0") == b"DELETED" and c.ask(b"touch key1 100") == b"TOUCHED"
+        assert c.set(b"n", b"10") == b"STORED" and c.ask(b"incr n 5") == b"15"
+        checks += KEYS + 6
+
+        # One is killed: after its first failure its keys are somebody else's.
+        victim = group[1]
+        victim.process.kill()
+        victim.process.wait()
+        for i in range(KEYS):
+            wait_for(lambda i=i: try_set(c, i), "key%d is stored while a daemon is down" % i)
+        checks += KEYS
+
+        # It comes back at the same place, empty, and gets its share again.
+        os.unlink(victim.path)
+        with Daemon(path=victim.path) as reborn:
+            def has_its_share():
+                for i in range(KEYS):
+                    try_set(c, i)
+                return curr_items(reborn) > 0
+            wait_for(has_its_share, "the daemon that came back gets keys")
+            for i in range(KEYS):
+                wait_for(lambda i=i: try_set(c, i) and c.get(b"key%d" % i) == b"value%d" % i,
+                         "key%d is served after it came back" % i)
+            checks += KEYS + 1
+    return checks
+
+
+mayfly.main(globals())
