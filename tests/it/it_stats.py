@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""`stats` as the tools read it: the rules of the Prometheus exporter and of the others, all of
-memcached's keys, numbers that are numbers, and prefixes by the ten thousand."""
+"""`stats` and its sub-commands: all of memcached's keys, what moves them, and prefixes by the ten
+thousand. What monitoring tools make of them: it_monitoring.py."""
 import os
 import re
 import sys
@@ -37,9 +37,6 @@ lru_maintainer_thread lru_segmented hot_lru_pct warm_lru_pct hot_max_factor warm
 temp_lru temporary_ttl idle_timeout watcher_logbuf_size worker_logbuf_size read_buf_mem_limit
 track_sizes inline_ascii_response num_napi_ids memory_file client_flags_size""".split()
 
-NOT_NUMBERS = {"version", "libevent", "mayfly_version", "slab_reassign_last_busy_status"}
-CLASS_NEEDS = ("cmd_set", "cas_hits", "cas_badval")
-
 
 def fill(c):
     for i in range(100):
@@ -67,46 +64,6 @@ def test_all_keys_are_there():
         assert (general["delete_hits"], general["incr_misses"], general["touch_hits"]) == ("1", "1", "1")
         assert general["threads"] == settings["num_threads"] == "2"
         assert general["limit_maxbytes"] == settings["maxbytes"] == str(64 << 20)
-
-
-def test_exporter_finds_it_up():
-    """The rules of memcached_exporter and its client library (compat.md, section 3)."""
-    with Daemon("-t", "2") as d, d.client() as c:
-        for is_filled in (False, True):
-            if is_filled:
-                fill(c)
-            general = c.stats()
-            for key in ("cmd_set", "cas_misses", "cas_hits", "cas_badval"):
-                assert key in general, key
-            for key, value in general.items():
-                assert ":" not in key, "a colon in " + key
-                if key not in NOT_NUMBERS:
-                    float(value)
-            for key in ("rusage_user", "rusage_system"):
-                assert re.fullmatch(r"\d+\.\d{6}", general[key]), (key, general[key])
-            for key in ("extstore_limit_maxbytes", "proxy_backend_total"):
-                assert key not in general
-            slabs, items, settings = c.stats(b"slabs"), c.stats(b"items"), c.stats(b"settings")
-            classes = set()
-            for key in slabs:
-                if ":" in key:
-                    number, name = key.split(":")
-                    assert number.isdigit(), key
-                    classes.add(number)
-                    float(slabs[key])
-            assert classes or not is_filled, "no class: memcached-tool shows nothing"
-            for number in classes:
-                for name in CLASS_NEEDS:
-                    assert "%s:%s" % (number, name) in slabs
-            for key in items:
-                assert re.fullmatch(r"items:\d+:\w+", key), key
-                float(items[key])
-            float(settings["maxconns"])
-            if settings["lru_crawler"] == "yes":
-                for key in ("lru_crawler_sleep", "lru_crawler_tocrawl", "hot_lru_pct", "warm_lru_pct",
-                            "hot_max_factor", "warm_max_factor"):
-                    float(settings[key])
-                assert settings["lru_maintainer_thread"] in ("yes", "no")
 
 
 def test_slabs_and_items_for_memcached_tool():
