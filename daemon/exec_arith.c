@@ -10,10 +10,9 @@
 #include "lib/counters.h"
 #include "proto/text.h"
 
-static enum turn_stop answer(struct turn *t, const struct request *r, enum outcome outcome,
-                             uint64_t number)
+static enum turn_stop answer(struct turn *t, const struct request *r, enum outcome outcome)
 {
-    t->out.len += text_compose(turn_room(t, TEXT_REPLY_MAX), r, outcome, number);
+    t->out.len += text_compose(turn_room(t, TEXT_REPLY_MAX), r, outcome, 0);
     return TURN_GOES_ON;
 }
 
@@ -29,17 +28,21 @@ enum turn_stop exec_arith(struct turn *t, const struct request *r)
     };
     enum outcome outcome = engine_arith(t->e, &a, t->now);
 
+    if (MF_LIKELY(outcome == OUT_NUMBER)) {
+        ctr_add(c, a.is_decr ? CTR_decr_hits : CTR_incr_hits, 1);
+        t->out.len +=
+            text_compose_digits(turn_room(t, TEXT_REPLY_MAX), r, a.digits, a.digit_count);
+        return TURN_GOES_ON;
+    }
     if (outcome == OUT_WAIT) {
         return TURN_WAITS;
     }
-    if (outcome == OUT_NUMBER) {
-        ctr_add(c, a.is_decr ? CTR_decr_hits : CTR_incr_hits, 1);
-    } else if (outcome == OUT_NOT_FOUND) {
+    if (outcome == OUT_NOT_FOUND) {
         ctr_add(c, a.is_decr ? CTR_decr_misses : CTR_incr_misses, 1);
     } else if (outcome == OUT_NO_MEMORY) {
         ctr_add(c, CTR_store_no_memory, 1);
     }
-    return answer(t, r, outcome, a.number);
+    return answer(t, r, outcome);
 }
 
 enum turn_stop exec_delete(struct turn *t, const struct request *r)
@@ -50,7 +53,7 @@ enum turn_stop exec_delete(struct turn *t, const struct request *r)
     if (t->counts_detail) {
         stats_detail_count(t->w, STATS_DETAIL_DELETE, r->key.ptr, r->key.len);
     }
-    return answer(t, r, outcome, 0);
+    return answer(t, r, outcome);
 }
 
 enum turn_stop exec_touch(struct turn *t, const struct request *r)
@@ -73,5 +76,5 @@ enum turn_stop exec_touch(struct turn *t, const struct request *r)
     } else {
         ctr_add(c, CTR_touch_misses, 1);
     }
-    return answer(t, r, outcome, 0);
+    return answer(t, r, outcome);
 }

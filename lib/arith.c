@@ -12,8 +12,9 @@
 
 /*
  * A number as memcached reads it: blanks before it, one sign, digits, then the end or a blank.
+ * Digits alone, which is what nearly all counters are, are read without it.
  */
-static bool read_number(const char *p, size_t n, uint64_t *out)
+static bool read_odd_number(const char *p, size_t n, uint64_t *out)
 {
     uint64_t v = 0;
     size_t i = 0;
@@ -37,6 +38,11 @@ static bool read_number(const char *p, size_t n, uint64_t *out)
     }
     *out = v;
     return true;
+}
+
+static inline bool read_number(const char *p, size_t n, uint64_t *out)
+{
+    return MF_LIKELY(num_u64(span_of(p, n), out) == MF_OK) || read_odd_number(p, n, out);
 }
 
 /* Wraps at 64 bits upwards, stops at 0 downwards. */
@@ -68,7 +74,6 @@ static enum outcome judge(const struct visit *v, const struct arith *a, uint64_t
 static enum outcome arith_in(struct visit *v, struct arith *a)
 {
     struct shard *s = v->to;
-    char digits[NUM_DIGITS_MAX];
     uint64_t value = 0;
     enum outcome why;
 
@@ -85,7 +90,8 @@ static enum outcome arith_in(struct visit *v, struct arith *a)
     size_t len;
 
     a->number = apply(a, value);
-    n = num_put_u64(digits, a->number);
+    n = num_put_u64(a->digits, a->number);
+    a->digit_count = (uint8_t)n;
     /*
      * A number that became shorter is padded with blanks to the old length, as memcached does.
      */
@@ -105,8 +111,10 @@ static enum outcome arith_in(struct visit *v, struct arith *a)
                                     has_ttl, (uint32_t)len, v->now);
     char *p = (char *)(uintptr_t)item_value(it);
 
-    memcpy(p, digits, n);
-    memset(p + n, ' ', len - n);
+    span_copy_short(p, a->digits, n);
+    if (MF_UNLIKELY(n < len)) {
+        memset(p + n, ' ', len - n);
+    }
     store_inherit(v, it, HEAT_COUNT | HEAT_FETCHED);
     a->cas = it->cas;
     visit_link(v, h, DEATH_OVERWRITE);

@@ -22,6 +22,7 @@
 #include "lib/hash.h"
 #include "lib/item.h"
 #include "lib/mem.h"
+#include "lib/num.h"
 #include "lib/reclaim.h"
 #include "lib/router.h"
 #include "lib/span.h"
@@ -251,6 +252,8 @@ struct arith {
     msec_t deadline; /* with touches */
     /* out */
     bool is_created;
+    uint8_t digit_count;
+    char digits[NUM_DIGITS_MAX]; /* number in decimal, for the reply */
     uint64_t number;
     uint64_t cas;
     msec_t deadline_now; /* of the item */

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "lib/err.h"
 #include "lib/span.h"
@@ -30,6 +31,15 @@ enum mf_err num_i64(struct span s, int64_t *out);
  */
 size_t num_put_u64(char *out, uint64_t v);
 size_t num_put_i64(char *out, int64_t v);
+
+/* The two digits of 0 to 99, one pair after the other. */
+extern const char num_pairs[200];
+
+/* Write both digits of a number below 100. Context: any thread. */
+static inline void num_put_pair(char *out, unsigned pair)
+{
+    memcpy(out, num_pairs + (size_t)2 * pair, 2);
+}
 
 /* True when a + b does not fit a size_t. */
 static inline bool add_overflows(size_t a, size_t b, size_t *sum)

@@ -444,7 +444,7 @@ static inline struct item *keyspace_fill(struct shard *s, handle_t h, uint32_t u
         atomic_store_explicit(&t->expires_pos, 0, memory_order_relaxed);
         p += ITEM_TTL_BYTES;
     }
-    memcpy(p, key.ptr, key.len);
+    span_copy_short(p, key.ptr, key.len);
     return it;
 }
 

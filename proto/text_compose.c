@@ -8,55 +8,9 @@
  */
 #include "proto/text.h"
 
+#include "lib/num.h"
+
 #include <string.h>
-
-static const char digit_pairs[200] = "00010203040506070809"
-                                     "10111213141516171819"
-                                     "20212223242526272829"
-                                     "30313233343536373839"
-                                     "40414243444546474849"
-                                     "50515253545556575859"
-                                     "60616263646566676869"
-                                     "70717273747576777879"
-                                     "80818283848586878889"
-                                     "90919293949596979899";
-
-static inline void put_pair(char *out, unsigned pair)
-{
-    memcpy(out, digit_pairs + (size_t)2 * pair, 2);
-}
-
-/* Decimal digits of v, for v from 10 000 on. */
-static unsigned digits_of(uint64_t v)
-{
-    unsigned n = 5;
-    uint64_t bound = 100000;
-
-    /* 20 digits: the bound would overflow. */
-    while (n < 20 && v >= bound) {
-        n++;
-        bound *= 10;
-    }
-    return n;
-}
-
-static char *put_long_decimal(char *out, uint64_t v)
-{
-    char *end = out + digits_of(v);
-    char *p = end;
-
-    while (v >= 100) {
-        p -= 2;
-        put_pair(p, (unsigned)(v % 100));
-        v /= 100;
-    }
-    if (v >= 10) {
-        put_pair(p - 2, (unsigned)v);
-    } else {
-        p[-1] = (char)('0' + v);
-    }
-    return end;
-}
 
 /* Write v in decimal; returns the place behind it. Flags and lengths mostly have few digits. */
 static inline char *put_decimal(char *out, uint64_t v)
@@ -66,42 +20,20 @@ static inline char *put_decimal(char *out, uint64_t v)
         return out + 1;
     }
     if (v < 100) {
-        put_pair(out, (unsigned)v);
+        num_put_pair(out, (unsigned)v);
         return out + 2;
     }
     if (v < 1000) {
         *out = (char)('0' + v / 100);
-        put_pair(out + 1, (unsigned)(v % 100));
+        num_put_pair(out + 1, (unsigned)(v % 100));
         return out + 3;
     }
     if (v < 10000) {
-        put_pair(out, (unsigned)(v / 100));
-        put_pair(out + 2, (unsigned)(v % 100));
+        num_put_pair(out, (unsigned)(v / 100));
+        num_put_pair(out + 2, (unsigned)(v % 100));
         return out + 4;
     }
-    return put_long_decimal(out, v);
-}
-
-/*
- * Copy a key, 1 to 250 bytes. Written out because a call of memcpy() costs more than the copy:
- * steps of 16 or 8 bytes, the last one ending where the key ends, over bytes that are there
- * already.
- */
-static inline void copy_key(char *out, const char *key, size_t len)
-{
-    if (len >= 16) {
-        for (size_t at = 0; at < len - 16; at += 16) {
-            memcpy(out + at, key + at, 16);
-        }
-        memcpy(out + len - 16, key + len - 16, 16);
-    } else if (len >= 8) {
-        memcpy(out, key, 8);
-        memcpy(out + len - 8, key + len - 8, 8);
-    } else {
-        for (size_t at = 0; at < len; at++) {
-            out[at] = key[at];
-        }
-    }
+    return out + num_put_u64(out, v);
 }
 
 size_t text_compose_value(char *out, const char *key, size_t key_len, uint32_t flags,
@@ -111,7 +43,7 @@ size_t text_compose_value(char *out, const char *key, size_t key_len, uint32_t f
 
     memcpy(p, "VALUE ", 6);
     p += 6;
-    copy_key(p, key, key_len);
+    span_copy_short(p, key, key_len);
     p += key_len;
     *p++ = ' ';
     p = put_decimal(p, flags);

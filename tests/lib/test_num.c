@@ -152,6 +152,33 @@ START_TEST(put_writes_the_extremes)
 }
 END_TEST
 
+/* Around each power of ten and of two: where the count of digits changes, or is guessed. */
+START_TEST(put_counts_digits_at_every_edge)
+{
+    uint64_t edges[128];
+    size_t n = 0;
+
+    for (uint64_t ten = 1; n < 20; ten *= 10) {
+        edges[n++] = ten;
+    }
+    for (unsigned bit = 0; bit < 64; bit++) {
+        edges[n++] = (uint64_t)1 << bit;
+    }
+    for (size_t i = 0; i < n; i++) {
+        for (uint64_t v = edges[i] - 2; v != edges[i] + 3; v++) {
+            char expect[32];
+            char got[NUM_DIGITS_MAX + 1];
+            size_t len = (size_t)snprintf(expect, sizeof(expect), "%" PRIu64, v);
+
+            memset(got, '#', sizeof(got));
+            ck_assert_msg(num_put_u64(got, v) == len && memcmp(got, expect, len) == 0,
+                          "%" PRIu64, v);
+            ck_assert_msg(got[len] == '#', "%" PRIu64 " is written too long", v);
+        }
+    }
+}
+END_TEST
+
 START_TEST(add_overflows_at_the_edge)
 {
     size_t sum = 0;
@@ -172,6 +199,7 @@ int main(void)
     tcase_add_test(tc, i64_accepts_exactly_the_range);
     tcase_add_test(tc, random_numbers_go_both_ways);
     tcase_add_test(tc, put_writes_the_extremes);
+    tcase_add_test(tc, put_counts_digits_at_every_edge);
     tcase_add_test(tc, add_overflows_at_the_edge);
     suite_add_tcase(suite, tc);
 

@@ -140,6 +140,24 @@ START_TEST(stored_is_composed_alike_both_ways)
 }
 END_TEST
 
+START_TEST(numbers_are_composed_alike_both_ways)
+{
+    static const uint64_t numbers[] = {0, 9, 10, 12345, UINT32_MAX, UINT64_MAX};
+
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        struct request req = {.command = CMD_INCR, .cls = CLASS_ARITH};
+        char direct[TEXT_REPLY_MAX], general[TEXT_REPLY_MAX], digits[NUM_DIGITS_MAX] = {0};
+        size_t n = num_put_u64(digits, numbers[i]);
+        size_t len = text_compose(general, &req, OUT_NUMBER, numbers[i]);
+
+        ck_assert_uint_eq(text_compose_digits(direct, &req, digits, n), len);
+        ck_assert_mem_eq(direct, general, len);
+        req.noreply = true;
+        ck_assert_uint_eq(text_compose_digits(direct, &req, digits, n), 0);
+    }
+}
+END_TEST
+
 START_TEST(every_reply_is_a_line_and_fits)
 {
     ck_assert_uint_eq(reply_text(REPLY_NONE).len, 0);
@@ -179,6 +197,7 @@ int main(void)
     tcase_add_test(tcase, value_line_of_random_numbers);
     tcase_add_test(tcase, outcomes_in_memcacheds_words);
     tcase_add_test(tcase, stored_is_composed_alike_both_ways);
+    tcase_add_test(tcase, numbers_are_composed_alike_both_ways);
     tcase_add_test(tcase, every_reply_is_a_line_and_fits);
     tcase_add_test(tcase, commands_are_found_by_their_exact_name);
     suite_add_tcase(suite, tcase);
