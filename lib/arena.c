@@ -346,4 +346,4 @@ void arena_trim_done(struct arena *a, segment_t list, uint32_t count)
     budget_add(a->budget, -((int64_t)count << a->shift));
 }
 
-_Static_assert(sizeof(struct segment) <= 64, "an entry fits a cache line");
+_Static_assert(sizeof(struct segment) == 64, "an entry is a cache line");

@@ -54,7 +54,7 @@ struct segment {
     uint8_t bin;
     uint8_t is_lazy : 1;  /* first of a run: counted as lazyfree work */
     uint8_t is_dated : 1; /* first of a run: stamp is its own, else that of the run before */
-};
+} __attribute__((aligned(64)));
 
 /* pins: how many hold the value, and whether it was unlinked meanwhile. */
 #define PIN_DEAD  0x80000000u

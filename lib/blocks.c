@@ -76,31 +76,40 @@ static unsigned bin_for(const struct shard *s, const struct segment *g)
     return bin < DEAD_BINS ? bin : DEAD_BINS - 1;
 }
 
+/*
+ * The dead share of a segment may have crossed a sixteenth. An open one and the one under the
+ * cursor stand in no bin.
+ */
 static __attribute__((noinline)) void move_bin(struct shard *s, segment_t n)
 {
-    bin_remove(s, n);
-    bin_insert(s, n, bin_for(s, &s->arena.segments[n]));
+    const struct segment *g = &s->arena.segments[n];
+    unsigned bin = bin_for(s, g);
+
+    if (g->state != SEG_SEALED || g->bin == NO_BIN) {
+        return;
+    }
+    if (g->bin != bin) {
+        bin_remove(s, n);
+        bin_insert(s, n, bin);
+    }
     if (cursor_wants_tidy(s)) {
         atomic_store_explicit(&s->wants_work, true, memory_order_relaxed);
     }
 }
 
 /*
- * The dead bytes of a segment change by so much. Its bin changes only when a sixteenth is
- * crossed. The one under the cursor stands in no bin.
+ * The dead bytes of a segment change by so much. True when that crossed a sixteenth: move_bin()
+ * is due. It is left to the caller because blocks_put() and blocks_kill() run with every set:
+ * with all that is rare behind one last call they need no stack frame.
  */
-static inline void add_dead(struct shard *s, segment_t n, int32_t bytes)
+static inline bool add_dead(struct shard *s, struct segment *g, int32_t bytes)
 {
-    struct segment *g = &s->arena.segments[n];
     uint32_t before = g->dead;
     uint32_t after = before + (uint32_t)bytes;
 
     g->dead = after;
     s->blocks.dead_bytes += (uint64_t)(int64_t)bytes;
-    if (MF_UNLIKELY(((before ^ after) >> (s->arena.shift - DEAD_BINS_LOG2)) != 0) &&
-        g->state == SEG_SEALED && g->bin != NO_BIN) {
-        move_bin(s, n);
-    }
+    return ((before ^ after) >> (s->arena.shift - DEAD_BINS_LOG2)) != 0;
 }
 
 /*
@@ -387,7 +396,9 @@ static handle_t hole_take(struct shard *s, enum chain_id chain, uint32_t *units,
     struct segment *g = &s->arena.segments[n];
 
     g->live++;
-    add_dead(s, n, -(int32_t)(size * ITEM_UNIT));
+    if (add_dead(s, g, -(int32_t)(size * ITEM_UNIT))) {
+        move_bin(s, n);
+    }
     s->blocks.chain[chain].bytes += size * ITEM_UNIT;
     *units = size;
     /* The next one of its size is likely wanted next: have its links at hand. */
@@ -399,9 +410,11 @@ static handle_t hole_take(struct shard *s, enum chain_id chain, uint32_t *units,
 
 /*
  * The oldest death, when it has ripened and is of just this size: the common case where values
- * of one size are overwritten. It spares listing a hole and finding it again.
+ * of one size are overwritten. It spares listing a hole and finding it again. *crossed: as of
+ * add_dead().
  */
-static inline handle_t take_ripe(struct shard *s, enum chain_id chain, uint32_t units)
+static inline handle_t take_ripe(struct shard *s, enum chain_id chain, uint32_t units,
+                                 bool *crossed)
 {
     struct blocks *b = &s->blocks;
     const struct death *d = &b->ring[b->ring_head & b->ring_mask];
@@ -421,7 +434,7 @@ static inline handle_t take_ripe(struct shard *s, enum chain_id chain, uint32_t 
     b->ring_head++;
     b->ring_bytes -= units * ITEM_UNIT;
     g->live++;
-    add_dead(s, n, -(int32_t)(units * ITEM_UNIT));
+    *crossed = add_dead(s, g, -(int32_t)(units * ITEM_UNIT));
     b->chain[chain].bytes += units * ITEM_UNIT;
     /* The block that a later put takes this way is long out of the cache. */
     __builtin_prefetch(shard_item(s, b->ring[(b->ring_head + 1) & b->ring_mask].handle), 1);
@@ -431,32 +444,70 @@ static inline handle_t take_ripe(struct shard *s, enum chain_id chain, uint32_t 
 /* Holes made by one put, when the ring's head is of no use to it. */
 #define RIPEN_MAX 16
 
-handle_t blocks_put(struct shard *s, enum chain_id chain, uint32_t *units, enum draw draw)
+/* A put from elsewhere than the ring's head. */
+static handle_t put_elsewhere(struct shard *s, enum chain_id chain, uint32_t *units,
+                              enum draw draw)
 {
-    struct blocks *b = &s->blocks;
-    handle_t h = take_ripe(s, chain, *units);
+    handle_t h = hole_take(s, chain, units, draw);
 
-    if (MF_UNLIKELY(h == 0 || b->ring_tail - b->ring_head > b->ring_mask / 2)) {
-        blocks_ripen(s, RIPEN_MAX);
-    }
-    if (h == 0) {
-        h = hole_take(s, chain, units, draw);
-    }
     if (h != 0) {
         ctr_add(&s->counters, CTR_hole_reused, 1);
     } else {
         h = blocks_append(s, chain, *units, 0, draw);
     }
     if (h != 0) {
-        b->put_bytes += *units * ITEM_UNIT;
+        s->blocks.put_bytes += *units * ITEM_UNIT;
     }
     return h;
+}
+
+static inline bool ring_is_half_full(const struct blocks *b)
+{
+    return b->ring_tail - b->ring_head > b->ring_mask / 2;
+}
+
+/* The rest of blocks_put(). h: the block that the ring's head was, or 0. */
+static __attribute__((noinline)) handle_t
+put_slowly(struct shard *s, enum chain_id chain, uint32_t *units, enum draw draw, handle_t h)
+{
+    if (h != 0) {
+        move_bin(s, segment_of(&s->arena, h));
+    }
+    if (h == 0 || ring_is_half_full(&s->blocks)) {
+        blocks_ripen(s, RIPEN_MAX);
+    }
+    return h != 0 ? h : put_elsewhere(s, chain, units, draw);
+}
+
+handle_t blocks_put(struct shard *s, enum chain_id chain, uint32_t *units, enum draw draw)
+{
+    struct blocks *b = &s->blocks;
+    bool crossed = false;
+    handle_t h = take_ripe(s, chain, *units, &crossed);
+
+    if (MF_LIKELY(h != 0)) {
+        ctr_add(&s->counters, CTR_hole_reused, 1);
+        b->put_bytes += *units * ITEM_UNIT;
+        if (MF_LIKELY(!crossed && !ring_is_half_full(b))) {
+            return h;
+        }
+    }
+    return put_slowly(s, chain, units, draw, h);
 }
 
 /*
  * ---- death
  * ----------------------------------------------------------------------------------------
  */
+
+/* What a death may lead to. */
+static __attribute__((noinline)) void after_kill(struct shard *s, segment_t n, bool must_ask)
+{
+    move_bin(s, n);
+    if (must_ask) {
+        grace_wake(s->arena.grace, GRACE_SOON);
+    }
+}
 
 void blocks_kill(struct shard *s, handle_t h, enum block_death death)
 {
@@ -467,10 +518,13 @@ void blocks_kill(struct shard *s, handle_t h, enum block_death death)
     segment_t n = segment_of(&s->arena, h);
     struct segment *g = &s->arena.segments[n];
 
+    bool crossed;
+    bool must_ask = false;
+
     debug_must((shape & SHAPE_DEAD) == 0);
     atomic_store_explicit(&it->shape, (uint16_t)(shape | SHAPE_DEAD), memory_order_relaxed);
     g->live--;
-    add_dead(s, n, (int32_t)bytes);
+    crossed = add_dead(s, g, (int32_t)bytes);
     b->chain[g->chain].bytes -= bytes;
     if (death == DEATH_REUSE && b->ring_tail - b->ring_head <= b->ring_mask &&
         n != s->cursor.segment) {
@@ -478,7 +532,10 @@ void blocks_kill(struct shard *s, handle_t h, enum block_death death)
             (struct death){h, g->generation, grace_stamp(s->arena.grace), bytes / ITEM_UNIT};
         b->ring_tail++;
         b->ring_bytes += bytes;
-        grace_ask(s->arena.grace, GRACE_SOON);
+        must_ask = !grace_is_asked(s->arena.grace, GRACE_SOON);
+    }
+    if (MF_UNLIKELY(crossed || must_ask)) {
+        after_kill(s, n, must_ask);
     }
 }
 

@@ -64,6 +64,12 @@ void grace_wake(struct grace *g, enum grace_need need);
  */
 void grace_sleep(struct grace *g, enum grace_need wakes_at, int64_t timeout_us);
 
+/* Is the need known already? See grace_ask(). Context: any thread, also in shard. */
+static inline bool grace_is_asked(const struct grace *g, enum grace_need need)
+{
+    return atomic_load_explicit(&g->need, memory_order_relaxed) >= (uint32_t)need;
+}
+
 /*
  * Ask for a grace period, after grace_stamp(): then the period of that stamp will be run. The
  * need is cleared before a period is numbered, and the stamp was read with acquire; so
@@ -72,7 +78,7 @@ void grace_sleep(struct grace *g, enum grace_need wakes_at, int64_t timeout_us);
  */
 static inline void grace_ask(struct grace *g, enum grace_need need)
 {
-    if (atomic_load_explicit(&g->need, memory_order_relaxed) < (uint32_t)need) {
+    if (!grace_is_asked(g, need)) {
         grace_wake(g, need);
     }
 }

@@ -82,10 +82,21 @@ void keyspace_replace(struct shard *s, handle_t h, _Atomic handle_t *slot,
                       enum death_reason reason)
 {
     handle_t old = atomic_load_explicit(slot, memory_order_relaxed);
+    uint16_t shape = item_shape(shard_item(s, h));
+    uint16_t old_shape = item_shape(shard_item(s, old));
 
-    adopt(s, h);
+    if (MF_UNLIKELY(((shape | old_shape) & (SHAPE_LARGE | SHAPE_TTL)) != 0)) {
+        adopt(s, h);
+        table_replace(slot, h);
+        forget(s, old, reason);
+        return;
+    }
+    /* The same, where neither is more than a block in the index. */
+    ctr_add(&s->counters, CTR_item_bytes,
+            ((uint64_t)(shape & SHAPE_SIZE) - (old_shape & SHAPE_SIZE)) * ITEM_UNIT);
+    ctr_add(&s->counters, CTR_total_items, 1);
     table_replace(slot, h);
-    forget(s, old, reason);
+    blocks_kill(s, old, DEATH_REUSE);
 }
 
 void keyspace_unlink(struct shard *s, uint64_t hash, _Atomic handle_t *slot,
