@@ -15,7 +15,7 @@
 struct conn;
 struct worker;
 
-enum conn_transport { CONN_TCP, CONN_UNIX };
+enum conn_transport { CONN_TCP, CONN_UNIX, CONN_UDP };
 
 /*
  * Take over an accepted, non-blocking socket; owns the descriptor from here on, also on

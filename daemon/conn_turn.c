@@ -94,6 +94,12 @@ void turn_flush(struct turn *t)
     if (out_left(&t->out) == 0) {
         return;
     }
+    if (MF_UNLIKELY(t->conn == NULL)) {
+        /* A datagram's reply is sent as a whole, and this one is longer than any may be. */
+        out_init(&t->out, t->out.base, t->out.cap);
+        t->is_halted = true;
+        return;
+    }
     if (!t->is_broken) {
         if (!outq_is_empty(&t->conn->outq)) {
             keep_output(t);
@@ -169,8 +175,7 @@ static size_t remember_rest(struct turn *t, const struct request *r, const char 
     return at;
 }
 
-/* Commands that must not run inside a section, or may take long there. */
-static enum turn_stop run_admin(struct turn *t, const struct request *r)
+enum turn_stop turn_admin(struct turn *t, const struct request *r)
 {
     enum turn_stop stop;
 
@@ -218,25 +223,6 @@ static void prefetch_items(const struct turn *t, const struct batch *b)
     }
 }
 
-static inline enum turn_stop run_request(struct turn *t, const struct request *r)
-{
-    switch ((enum command_class)r->cls) {
-    case CLASS_GET:
-        return exec_get(t, r);
-    case CLASS_STORE:
-        return exec_store(t, r, NULL);
-    case CLASS_DELETE:
-        return exec_delete(t, r);
-    case CLASS_ARITH:
-        return exec_arith(t, r);
-    case CLASS_TOUCH:
-        return exec_touch(t, r);
-    case CLASS_ADMIN:
-        return run_admin(t, r);
-    }
-    unreachable();
-}
-
 /*
  * Execute a batch whose first byte is at p. *used is what was consumed of it. Not inlined, and
  * parse_batch() neither: together with run() the loops run out of registers.
@@ -253,7 +239,7 @@ static __attribute__((noinline)) enum turn_stop run_batch(struct turn *t, struct
         prefetch_items(t, b);
     }
     while (s < end) {
-        stop = run_request(t, &s->req);
+        stop = exec_request(t, &s->req);
         if (MF_UNLIKELY(stop != TURN_GOES_ON)) {
             t->requests += (uint32_t)(s - b->step);
             *used = stopped_at(t, s, p, begin, stop);
@@ -474,16 +460,14 @@ static enum turn_stop run(struct turn *t, const char *p, size_t len, size_t *use
 
 /* ---- turns --------------------------------------------------------------------------- */
 
-static void turn_begin(struct turn *t, struct conn *c)
+void turn_begin(struct turn *t, struct worker *w, struct conn *c)
 {
-    struct worker *w = c->worker;
-
     t->w = w;
     t->e = w->engine;
     t->conn = c;
     t->now = worker_now(w);
     t->now_s = (uint32_t)(t->now / 1000);
-    t->may_wait = !c->is_waiting || conn_wait_now() - c->wait_since < CONN_ROOM_WAIT_MS;
+    t->may_wait = false;
     t->is_halted = false;
     t->is_broken = false;
     t->counts_detail = stats_detail_is_on(w);
@@ -495,8 +479,6 @@ static void turn_begin(struct turn *t, struct conn *c)
     t->rest = span_of(NULL, 0);
     memset(&t->tally, 0, sizeof(t->tally));
     out_init(&t->out, w->obuf, WORKER_OBUF_BYTES);
-    c->last_active = t->now;
-    c->need = 0;
     rcu_begin();
     t->route = router_read(&t->e->router);
 }
@@ -512,7 +494,7 @@ static void count_yields(struct turn *t, bool has_more)
     }
 }
 
-static void turn_end(struct turn *t, bool has_more)
+void turn_end(struct turn *t, bool has_more)
 {
     turn_flush(t);
     rcu_end();
@@ -545,7 +527,10 @@ void conn_execute(struct conn *c, enum input_kind kind, char *p, size_t len)
     size_t used;
 
     debug_must(!c->is_closing && outq_is_empty(&c->outq));
-    turn_begin(&t, c);
+    turn_begin(&t, c->worker, c);
+    t.may_wait = !c->is_waiting || conn_wait_now() - c->wait_since < CONN_ROOM_WAIT_MS;
+    c->last_active = t.now;
+    c->need = 0;
     stop = run(&t, p, len, &used);
     turn_end(&t, used < len);
     c->reads_little = t.is_bulk || c->upload != NULL;

@@ -46,7 +46,7 @@ enum turn_stop {
 struct turn {
     struct worker *w;          /* [borrowed] */
     struct engine *e;          /* [borrowed] */
-    struct conn *conn;         /* [borrowed] */
+    struct conn *conn;         /* [borrowed] NULL: of a datagram */
     const struct route *route; /* [borrowed] of the read-side section that is open */
     msec_t now;                /* when the turn began */
     uint32_t now_s;            /* the same in seconds */
@@ -111,6 +111,43 @@ enum turn_stop exec_touch(struct turn *t, const struct request *r);
 
 /* Commands of CLASS_ADMIN but stats. Context: worker, outside a read-side section. */
 enum turn_stop exec_admin(struct turn *t, const struct request *r);
+
+/* ---- turns, conn_turn.c ------------------------------------------------------------------ */
+
+/*
+ * Begin a turn: opens a read-side section and takes the worker's output buffer. c: the
+ * connection whose turn it is, NULL for a datagram; then no output is sent, what would be makes
+ * the turn is_halted, and no store waits for room. Context: worker, outside a section.
+ */
+void turn_begin(struct turn *t, struct worker *w, struct conn *c);
+
+/*
+ * Flush, close the section, count. has_more: input is left. Context: worker, in the turn.
+ */
+void turn_end(struct turn *t, bool has_more);
+
+/* Commands that must not run inside a section, or may take long there. Context: in a turn. */
+enum turn_stop turn_admin(struct turn *t, const struct request *r);
+
+/* Execute one request. Context: in a turn. */
+static inline enum turn_stop exec_request(struct turn *t, const struct request *r)
+{
+    switch ((enum command_class)r->cls) {
+    case CLASS_GET:
+        return exec_get(t, r);
+    case CLASS_STORE:
+        return exec_store(t, r, NULL);
+    case CLASS_DELETE:
+        return exec_delete(t, r);
+    case CLASS_ARITH:
+        return exec_arith(t, r);
+    case CLASS_TOUCH:
+        return exec_touch(t, r);
+    case CLASS_ADMIN:
+        return turn_admin(t, r);
+    }
+    unreachable();
+}
 
 /* ---- output, conn_turn.c ------------------------------------------------------------- */
 

@@ -15,6 +15,7 @@
 #include "daemon/log.h"
 #include "daemon/server.h"
 #include "daemon/sockets.h"
+#include "daemon/udp.h"
 #include "lib/mem.h"
 
 #include <errno.h>
@@ -27,6 +28,12 @@
 #define RETRY_MS        100u
 
 static const char too_many_text[] = "ERROR Too many open connections\r\n";
+
+/* A datagram socket on its way to a worker. */
+struct udp_handover {
+    struct message message;
+    int fd;
+};
 
 /* Accepted sockets on their way to a worker. */
 struct conn_batch {
@@ -48,6 +55,7 @@ struct listeners {
     /* [const] after listeners_open() */
     struct server *server;
     struct socket_list list;
+    struct socket_list udp; /* theirs are the workers', once they accept */
     /* [main] */
     struct acceptor *acceptors;  /* one for each of the list; NULL until accepting */
     struct conn_batch **batches; /* of this turn, one for each worker */
@@ -55,6 +63,7 @@ struct listeners {
     uint32_t next_worker;
     bool is_paused;
     bool is_closed;
+    bool udp_is_dealt;
     bool is_starved; /* descriptors ran out, and nothing was accepted since */
     usec_t paused_at_us;
 };
@@ -76,6 +85,38 @@ static void on_batch(struct message *m, void *receiver)
         }
     }
     mem_free(b);
+}
+
+static void on_udp(struct message *m, void *receiver)
+{
+    struct udp_handover *h = (struct udp_handover *)(void *)m; /* the message stands first */
+
+    if (!udp_adopt(receiver, h->fd)) {
+        log_warn("listener, a worker cannot serve UDP (no memory)");
+    }
+    mem_free(h);
+}
+
+/* Each worker gets its socket of every address. */
+static int deal_udp(struct listeners *l)
+{
+    struct server *s = l->server;
+
+    l->udp_is_dealt = true;
+    for (uint32_t i = 0; i < l->udp.count; i++) {
+        struct udp_handover *h = mem_alloc(sizeof(*h));
+
+        if (h == NULL) {
+            for (; i < l->udp.count; i++) {
+                close(l->udp.items[i].fd);
+            }
+            return UV_ENOMEM;
+        }
+        h->message.fn = on_udp;
+        h->fd = l->udp.items[i].fd;
+        mailbox_post(&s->workers[i % s->worker_count].mailbox, &h->message);
+    }
+    return 0;
 }
 
 /* Give a connection to the worker whose turn it is. */
@@ -289,10 +330,13 @@ int listeners_open(struct server *s)
     s->listeners = l;
     status = sockets_inherit(&l->list, &is_inherited);
     if (status == 0 && !is_inherited) {
-        status = sockets_open(s->settings, &l->list);
+        status = sockets_open(s->settings, &l->list, &l->udp);
     }
     for (i = 0; status == 0 && i < l->list.count; i++) {
         log_info("listener, listens on %s", l->list.items[i].name);
+    }
+    for (i = 0; status == 0 && i < l->udp.count; i += s->settings->threads) {
+        log_info("listener, takes datagrams on %s", l->udp.items[i].name);
     }
     return status;
 }
@@ -332,7 +376,7 @@ int listeners_accept(struct server *s)
     }
     poll_all(l);
     atomic_store(&s->is_accepting, true);
-    return 0;
+    return deal_udp(l);
 }
 
 void listeners_close(struct server *s)
@@ -354,6 +398,9 @@ void listeners_close(struct server *s)
     for (i = 0; i < l->list.count; i++) {
         socket_close(&l->list.items[i]);
     }
+    for (i = 0; !l->udp_is_dealt && i < l->udp.count; i++) {
+        socket_close(&l->udp.items[i]);
+    }
     l->is_paused = false;
 }
 
@@ -367,6 +414,7 @@ void listeners_destroy(struct server *s)
     mem_free(l->acceptors);
     mem_free(l->batches);
     sockets_fini(&l->list);
+    sockets_fini(&l->udp);
     mem_free(l);
     s->listeners = NULL;
 }

@@ -26,11 +26,6 @@ static void imply(struct settings *s)
 /* What others have and this build has not. */
 static int check_built(const struct settings *s)
 {
-    if (s->udp_port > 0) {
-        fprintf(stderr, "This server is not built with UDP support (-U %" PRIu32 ")\n",
-                s->udp_port);
-        return EX_USAGE;
-    }
     if (s->protocol == PROTOCOL_BINARY) {
         fprintf(stderr, "This server is not built with binary protocol support (-B binary)\n");
         return EX_USAGE;

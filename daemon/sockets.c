@@ -10,6 +10,7 @@
 #include "daemon/log.h"
 #include "daemon/settings.h"
 #include "daemon/sockets_inet.h"
+#include "daemon/sockets_udp.h"
 #include "lib/mem.h"
 #include "lib/num.h"
 
@@ -93,8 +94,17 @@ static void unix_name(const struct sockaddr_un *un, socklen_t len, char out[SOCK
     }
 }
 
+static int socket_option(int fd, int option)
+{
+    int value = -1;
+    socklen_t len = sizeof(value);
+
+    return getsockopt(fd, SOL_SOCKET, option, &value, &len) == 0 ? value : -1;
+}
+
 void socket_name(int fd, char out[SOCKET_NAME_MAX])
 {
+    const char *protocol = socket_option(fd, SO_TYPE) == SOCK_DGRAM ? "udp" : "tcp";
     union {
         struct sockaddr_storage any;
         struct sockaddr sa;
@@ -110,10 +120,11 @@ void socket_name(int fd, char out[SOCKET_NAME_MAX])
         snprintf(out, SOCKET_NAME_MAX, "?:<%d>", errno);
     } else if (addr.sa.sa_family == AF_INET) {
         inet_ntop(AF_INET, &addr.in.sin_addr, text, sizeof(text));
-        snprintf(out, SOCKET_NAME_MAX, "tcp:%s:%u", text, (unsigned)ntohs(addr.in.sin_port));
+        snprintf(out, SOCKET_NAME_MAX, "%s:%s:%u", protocol, text,
+                 (unsigned)ntohs(addr.in.sin_port));
     } else if (addr.sa.sa_family == AF_INET6) {
         inet_ntop(AF_INET6, &addr.in6.sin6_addr, text, sizeof(text));
-        snprintf(out, SOCKET_NAME_MAX, "tcp6:[%s]:%u", text,
+        snprintf(out, SOCKET_NAME_MAX, "%s6:[%s]:%u", protocol, text,
                  (unsigned)ntohs(addr.in6.sin6_port));
     } else if (addr.sa.sa_family == AF_UNIX) {
         unix_name(&addr.un, len, out);
@@ -266,14 +277,6 @@ static int open_unix(const struct settings *settings, struct socket_list *out)
 
 /* ---- sockets of a service manager -------------------------------------------------------- */
 
-static int socket_option(int fd, int option)
-{
-    int value = -1;
-    socklen_t len = sizeof(value);
-
-    return getsockopt(fd, SOL_SOCKET, option, &value, &len) == 0 ? value : -1;
-}
-
 static bool is_listening_stream(int fd)
 {
     int domain = socket_option(fd, SO_DOMAIN);
@@ -335,9 +338,10 @@ int sockets_inherit(struct socket_list *out, bool *found)
 
 /* ---- all of them ------------------------------------------------------------------------- */
 
-int sockets_open(const struct settings *settings, struct socket_list *out)
+int sockets_open(const struct settings *settings, struct socket_list *out,
+                 struct socket_list *udp)
 {
-    int status;
+    int status = 0;
 
     if (settings->unix_path != NULL) {
         status = open_unix(settings, out);
@@ -345,9 +349,14 @@ int sockets_open(const struct settings *settings, struct socket_list *out)
             return status;
         }
     }
-    if (settings->port == 0) {
-        return 0;
+    if (settings->port != 0) {
+        status = inet_open(settings, out);
     }
-    status = inet_open(settings, out);
-    return status != 0 ? status : inet_write_ports(out);
+    if (status == 0) {
+        status = udp_sockets_open(settings, udp);
+    }
+    if (status != 0 || (settings->port == 0 && settings->udp_port == 0)) {
+        return status;
+    }
+    return inet_write_ports(out, udp);
 }

@@ -14,10 +14,10 @@
 
 struct settings;
 
-/* "tcp6:[" address "]:" port, or "unix:" and 107 bytes of path, and NUL. */
+/* "udp6:[" address "]:" port, or "unix:" and 107 bytes of path, and NUL. */
 #define SOCKET_NAME_MAX 128
 
-/* A socket that listens. */
+/* A socket that listens, or takes datagrams. */
 struct socket_open {
     int fd;
     enum conn_transport transport;
@@ -34,10 +34,12 @@ struct socket_list {
 };
 
 /*
- * Open what the settings ask for and append it to the list. Returns 0, or the exit status after
+ * Open what the settings ask for and append it to the lists: stream sockets to the first, those
+ * for datagrams to the second. Returns 0, or the exit status after
  * a message was written; what was opened stays in the list then. Context: main, before start.
  */
-int sockets_open(const struct settings *settings, struct socket_list *out);
+int sockets_open(const struct settings *settings, struct socket_list *out,
+                 struct socket_list *udp);
 
 /*
  * Take over the stream sockets of the LISTEN_FDS protocol (sd_listen_fds(3)). Anything else
@@ -56,8 +58,8 @@ void socket_close(struct socket_open *s);
 void sockets_fini(struct socket_list *l);
 
 /*
- * Write the name of a socket's own address: "tcp:1.2.3.4:5", "tcp6:[::1]:5", "unix:/path".
- * Context: any thread.
+ * Write the name of a socket's own address: "tcp:1.2.3.4:5", "tcp6:[::1]:5", "udp:1.2.3.4:5",
+ * "unix:/path". Context: any thread.
  */
 void socket_name(int fd, char out[SOCKET_NAME_MAX]);
 

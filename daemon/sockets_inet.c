@@ -122,6 +122,14 @@ const char *listen_address_parse(struct span text, struct listen_address *out)
     return error;
 }
 
+bool listen_next(const char **at, struct span *text)
+{
+    *at += strspn(*at, LIST_SEPARATORS);
+    *text = span_of(*at, strcspn(*at, LIST_SEPARATORS));
+    *at += text->len;
+    return text->len > 0;
+}
+
 /* ---- one socket -------------------------------------------------------------------------- */
 
 void inet_set_options(int fd)
@@ -337,51 +345,55 @@ static int open_address(const struct settings *settings, struct span text,
 int inet_open(const struct settings *settings, struct socket_list *out)
 {
     const char *at = settings->listen;
+    struct span text;
 
     if (at == NULL) {
         return open_loopback(settings, out);
     }
-    for (;;) {
-        size_t n;
-        int status;
+    while (listen_next(&at, &text)) {
+        int status = open_address(settings, text, out);
 
-        at += strspn(at, LIST_SEPARATORS);
-        n = strcspn(at, LIST_SEPARATORS);
-        if (n == 0) {
-            return 0;
-        }
-        status = open_address(settings, span_of(at, n), out);
         if (status != 0) {
             return status;
         }
-        at += n;
     }
+    return 0;
 }
 
 /* ---- the file of ports ------------------------------------------------------------------- */
 
-static int write_ports(const struct socket_list *l, const char *path)
+/* The sockets of one address stand side by side: its line is written once. */
+static void write_list(FILE *f, const struct socket_list *l, const char *protocol)
+{
+    const char *last = "";
+
+    for (uint32_t i = 0; i < l->count; i++) {
+        const struct socket_open *s = &l->items[i];
+
+        if (s->transport != CONN_UNIX && strcmp(s->name, last) != 0) {
+            fprintf(f, "%s %s: %u\n", protocol, strchr(s->name, '[') != NULL ? "INET6" : "INET",
+                    (unsigned)port_of(s->fd));
+            last = s->name;
+        }
+    }
+}
+
+static int write_ports(const struct socket_list *tcp, const struct socket_list *udp,
+                       const char *path)
 {
     FILE *f = fopen(path, "we");
-    uint32_t i;
     int err;
 
     if (f == NULL) {
         return -1;
     }
-    for (i = 0; i < l->count; i++) {
-        if (l->items[i].transport == CONN_TCP) {
-            bool is_v6 = starts_with(span_str(l->items[i].name), "tcp6:");
-
-            fprintf(f, "TCP %s: %u\n", is_v6 ? "INET6" : "INET",
-                    (unsigned)port_of(l->items[i].fd));
-        }
-    }
+    write_list(f, tcp, "TCP");
+    write_list(f, udp, "UDP");
     err = ferror(f);
     return fclose(f) != 0 || err != 0 ? -1 : 0;
 }
 
-int inet_write_ports(const struct socket_list *l)
+int inet_write_ports(const struct socket_list *tcp, const struct socket_list *udp)
 {
     const char *path = getenv("MEMCACHED_PORT_FILENAME");
     char temporary[PATH_MAX];
@@ -393,7 +405,7 @@ int inet_write_ports(const struct socket_list *l)
         log_error("listener, cannot write the ports (name too long)");
         return EX_OSERR;
     }
-    if (write_ports(l, temporary) != 0 || rename(temporary, path) != 0) {
+    if (write_ports(tcp, udp, temporary) != 0 || rename(temporary, path) != 0) {
         log_error("listener, cannot write the ports to %s (%s)", path, strerror(errno));
         (void)unlink(temporary);
         return EX_OSERR;

@@ -27,11 +27,11 @@ int inet_open(const struct settings *settings, struct socket_list *out);
 void inet_set_options(int fd);
 
 /*
- * Write the ports of the list to the file that MEMCACHED_PORT_FILENAME names, if it does, in
+ * Write the ports of the lists to the file that MEMCACHED_PORT_FILENAME names, if it does, in
  * memcached's form ("TCP INET: 1234"), under a temporary name that is then renamed. Returns as
  * sockets_open().
  */
-int inet_write_ports(const struct socket_list *l);
+int inet_write_ports(const struct socket_list *tcp, const struct socket_list *udp);
 
 /* One element of -l. Empty host: every address. */
 struct listen_address {
@@ -45,5 +45,8 @@ struct listen_address {
  * prefixes notls: and tag[x]:. Returns NULL, or what is wrong with it.
  */
 const char *listen_address_parse(struct span text, struct listen_address *out);
+
+/* The next element of a list like that of -l, from *at on; false at its end. */
+bool listen_next(const char **at, struct span *text);
 
 #endif

@@ -8,6 +8,7 @@
 #include "daemon/listener.h"
 #include "daemon/server.h"
 #include "daemon/stats_gather.h"
+#include "daemon/udp.h"
 #include "lib/mem.h"
 
 #include <stdio.h>
@@ -50,6 +51,20 @@ static void put_conn(void *arg, const struct conn_info *info)
     l->out->prefix = "";
 }
 
+static void put_udp(void *arg, int fd, const char *name)
+{
+    struct lines *l = arg;
+    char prefix[16];
+
+    snprintf(prefix, sizeof(prefix), "%d:", fd);
+    l->out->prefix = prefix;
+    stats_put_text(l->out, "UDP", "UDP");
+    stats_put_text(l->out, "addr", name);
+    stats_put_text(l->out, "state", "conn_read");
+    stats_put_i64(l->out, "secs_since_last_cmd", (l->now - CLOCK_FIRST_MS) / 1000);
+    l->out->prefix = "";
+}
+
 static bool visit(struct stats_gather *g, struct worker *w)
 {
     struct lines l = {&g->out, worker_now(w)};
@@ -57,6 +72,7 @@ static bool visit(struct stats_gather *g, struct worker *w)
     if (g->next == 0) {
         listeners_each(w->server, put_listener, &l);
     }
+    udp_each(w, put_udp, &l);
     conn_each(w, put_conn, &l);
     return true;
 }

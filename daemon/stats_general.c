@@ -165,6 +165,17 @@ static void put_idle_kicks(const struct general *g, struct stats_out *o, const c
     }
 }
 
+/* Only where there is UDP. */
+static void put_udp(const struct general *g, struct stats_out *o, const char *name)
+{
+    static const enum counter rows[] = {CTR_udp_datagrams, CTR_udp_errors, CTR_udp_dropped};
+
+    (void)name;
+    for (size_t i = 0; g->server->settings->udp_port != 0 && i < 3; i++) {
+        stats_put_u64(o, counter_rows[rows[i]].stat, g->sum[rows[i]]);
+    }
+}
+
 static void put_own_version(const struct general *g, struct stats_out *o, const char *name)
 {
     (void)g;
@@ -296,6 +307,7 @@ static const struct row rows[] = {
     C(moves_within),
     C(direct_reclaims),
     ZERO("lru_bumps_dropped"),
+    L("mayfly_udp", put_udp),
     L("mayfly_version", put_own_version),
 };
 

@@ -13,6 +13,7 @@
 #include "daemon/cron.h"
 #include "daemon/server.h"
 #include "daemon/stats_detail.h"
+#include "daemon/udp.h"
 #include "lib/mem.h"
 #include "lib/rcu.h"
 
@@ -88,6 +89,7 @@ static void on_drain(struct message *m, void *receiver)
     (void)m;
     w->is_stopping = true;
     w->phase = WORKER_DRAINING;
+    udp_close_all(w);
     uv_update_time(&w->loop);
     uv_timer_start(&w->drain_timer, on_drain_overdue, WORKER_DRAIN_MS, 0);
     conn_drain_all(w);

@@ -22,6 +22,7 @@ struct cron;
 struct detail_table;
 struct server;
 struct settings;
+struct udp;
 
 #define WORKER_MAGIC 0x776f726bu
 
@@ -65,6 +66,7 @@ struct worker {
     char *obuf;                  /* replies of a turn are composed here */
     struct conn *conns;          /* doubly linked list of all open connections */
     uint32_t conn_count;
+    struct udp *udp;      /* list of its datagram sockets */
     uint32_t ready_count; /* connections that yielded and wait for their next turn */
     struct conn *ready;   /* their list, served before the loop blocks */
     uint32_t later_count; /* answers begun here that other workers still contribute to */

@@ -358,7 +358,6 @@ static const struct {
     {"-p 65536", 64, "65536 is out of range (-1 to 65535)"},
     {"--port=", 64, "\"\" is not a number"},
     {"-U 99999", 64, "99999 is out of range"},
-    {"-U 11211", 64, "UDP"},
     {"-c 0", 1, "0 is out of range"},
     {"-t 0", 1, "0 is out of range (1 to 512)"},
     {"-t x", 1, "\"x\" is not a number"},

@@ -22,6 +22,7 @@ static char folder[64];
 static char path[108];
 static struct settings settings;
 static struct socket_list list;
+static struct socket_list udp;
 
 static void setup(void)
 {
@@ -31,6 +32,7 @@ static void setup(void)
     settings_init(&settings);
     settings.unix_path = path;
     memset(&list, 0, sizeof(list));
+    memset(&udp, 0, sizeof(udp));
 }
 
 static void close_all(void)
@@ -41,6 +43,10 @@ static void close_all(void)
         socket_close(&list.items[i]);
     }
     sockets_fini(&list);
+    for (i = 0; i < udp.count; i++) {
+        socket_close(&udp.items[i]);
+    }
+    sockets_fini(&udp);
 }
 
 static void teardown(void)
@@ -83,7 +89,7 @@ START_TEST(mode_is_exact_whatever_the_umask)
         mode_t old = umask(masks[i]);
 
         settings.unix_mask = 0750;
-        ck_assert_int_eq(sockets_open(&settings, &list), 0);
+        ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
         ck_assert_uint_eq(umask(old), masks[i]);
         ck_assert_uint_eq(mode_of(path), S_IFSOCK | 0750);
         close_all();
@@ -94,7 +100,7 @@ END_TEST
 
 START_TEST(default_mode_is_0700)
 {
-    ck_assert_int_eq(sockets_open(&settings, &list), 0);
+    ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
     ck_assert_uint_eq(mode_of(path), S_IFSOCK | 0700);
 }
 END_TEST
@@ -102,7 +108,7 @@ END_TEST
 START_TEST(stale_socket_is_replaced)
 {
     make_stale();
-    ck_assert_int_eq(sockets_open(&settings, &list), 0);
+    ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
     ck_assert_uint_eq(list.count, 1);
     ck_assert_int_eq(list.items[0].transport, CONN_UNIX);
 }
@@ -112,8 +118,8 @@ START_TEST(live_socket_is_left_alone)
 {
     struct socket_list other = {0};
 
-    ck_assert_int_eq(sockets_open(&settings, &list), 0);
-    ck_assert_int_eq(sockets_open(&settings, &other), EX_OSERR);
+    ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
+    ck_assert_int_eq(sockets_open(&settings, &other, &udp), EX_OSERR);
     ck_assert_uint_eq(other.count, 0);
     ck_assert_uint_eq(mode_of(path) & S_IFMT, S_IFSOCK);
 }
@@ -125,7 +131,7 @@ START_TEST(file_is_left_alone)
 
     ck_assert_int_eq(write(fd, "x", 1), 1);
     close(fd);
-    ck_assert_int_eq(sockets_open(&settings, &list), EX_OSERR);
+    ck_assert_int_eq(sockets_open(&settings, &list, &udp), EX_OSERR);
     ck_assert_uint_eq(mode_of(path) & S_IFMT, S_IFREG);
 }
 END_TEST
@@ -133,14 +139,14 @@ END_TEST
 START_TEST(link_is_left_alone)
 {
     ck_assert_int_eq(symlink("nowhere", path), 0);
-    ck_assert_int_eq(sockets_open(&settings, &list), EX_OSERR);
+    ck_assert_int_eq(sockets_open(&settings, &list, &udp), EX_OSERR);
     ck_assert_uint_eq(mode_of(path) & S_IFMT, S_IFLNK);
 }
 END_TEST
 
 START_TEST(file_of_somebody_else_survives_the_close)
 {
-    ck_assert_int_eq(sockets_open(&settings, &list), 0);
+    ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
     ck_assert_int_eq(unlink(path), 0);
     make_stale();
     close_all();
@@ -155,7 +161,7 @@ START_TEST(path_may_have_107_bytes)
     memset(path + n, 'x', 107 - n);
     path[n] = '/';
     path[107] = '\0';
-    ck_assert_int_eq(sockets_open(&settings, &list), 0);
+    ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
     ck_assert_uint_eq(strlen(list.items[0].name), 5 + 107);
     ck_assert_str_eq(list.items[0].name + 5, path);
 }
@@ -169,7 +175,7 @@ START_TEST(path_of_108_bytes_is_refused)
     memset(longer + strlen(folder) + 1, 'x', 108 - strlen(folder) - 1);
     longer[108] = '\0';
     settings.unix_path = longer;
-    ck_assert_int_eq(sockets_open(&settings, &list), EX_OSERR);
+    ck_assert_int_eq(sockets_open(&settings, &list, &udp), EX_OSERR);
 }
 END_TEST
 
@@ -179,7 +185,7 @@ START_TEST(abstract_name_leaves_no_file)
 
     snprintf(name, sizeof(name), "@mayfly-test-%ld", (long)getpid());
     settings.unix_path = name;
-    ck_assert_int_eq(sockets_open(&settings, &list), 0);
+    ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
     ck_assert_str_eq(list.items[0].name + 5, name);
     ck_assert_ptr_null(list.items[0].path);
 }
@@ -188,11 +194,11 @@ END_TEST
 START_TEST(unix_socket_turns_tcp_off_unless_both_are_wanted)
 {
     settings.port = -1;
-    ck_assert_int_eq(sockets_open(&settings, &list), 0);
+    ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
     ck_assert_uint_eq(list.count, 1);
     close_all();
     settings.listen_both = true;
-    ck_assert_int_eq(sockets_open(&settings, &list), 0);
+    ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
     ck_assert_uint_ge(list.count, 2);
     ck_assert_int_eq(list.items[1].transport, CONN_TCP);
 }
@@ -264,7 +270,7 @@ START_TEST(every_element_of_the_list_is_opened_once)
     settings.unix_path = NULL;
     settings.port = -1;
     settings.listen = (char *)(uintptr_t) "127.0.0.1:0, 127.0.0.2:0;127.0.0.3:0,";
-    ck_assert_int_eq(sockets_open(&settings, &list), 0);
+    ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
     ck_assert_uint_eq(list.count, 3);
 }
 END_TEST
@@ -273,7 +279,7 @@ START_TEST(port_0_opens_nothing)
 {
     settings.unix_path = NULL;
     settings.port = 0;
-    ck_assert_int_eq(sockets_open(&settings, &list), 0);
+    ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
     ck_assert_uint_eq(list.count, 0);
 }
 END_TEST
@@ -290,7 +296,7 @@ START_TEST(port_file_names_every_port)
     settings.unix_path = NULL;
     settings.port = -1;
     settings.listen = (char *)(uintptr_t) "127.0.0.1";
-    ck_assert_int_eq(sockets_open(&settings, &list), 0);
+    ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
     unsetenv("MEMCACHED_PORT_FILENAME");
     f = fopen(file, "r");
     ck_assert_ptr_nonnull(f);

@@ -197,7 +197,6 @@ refused_by_both 71 'failed to set rlimit for open files' -c 2000000000
 
 # ---- refused: not built in ----------------------------------------------------------------------
 
-refused 64 'not built with UDP' -U 11211
 refused 64 'not built with binary protocol' -B binary
 refused 64 'not built with SASL' -S
 refused 64 'not built with auth file' -Y /etc/passwd

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The frame of memcached's UDP protocol: eight bytes before the request or reply of a datagram,
+ * four 16-bit numbers in network order: request id, number of this datagram, how many belong
+ * together, and one that is reserved.
+ */
+#ifndef MAYFLY_PROTO_UDP_H
+#define MAYFLY_PROTO_UDP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/span.h"
+
+#define UDP_FRAME_BYTES 8u
+
+/* A datagram of a reply, frame included: it passes every network without being cut. */
+#define UDP_DATAGRAM_MAX 1400u
+
+/* What one datagram carries behind its frame. */
+#define UDP_PAYLOAD_MAX (UDP_DATAGRAM_MAX - UDP_FRAME_BYTES)
+
+struct udp_frame {
+    uint16_t id;    /* chosen by the client; replies carry the same */
+    uint16_t seq;   /* from 0 */
+    uint16_t total; /* datagrams of this request or reply */
+};
+
+/*
+ * Read the frame of a datagram; *payload is what follows it, within the datagram. False: too
+ * short for one. Context: any thread.
+ */
+bool udp_frame_read(struct span datagram, struct udp_frame *frame, struct span *payload);
+
+/* Write a frame, UDP_FRAME_BYTES long. Context: any thread. */
+void udp_frame_write(char *out, const struct udp_frame *frame);
+
+/* How many datagrams a reply of n bytes takes. Context: any thread. */
+static inline size_t udp_datagrams(size_t n)
+{
+    return (n + UDP_PAYLOAD_MAX - 1) / UDP_PAYLOAD_MAX;
+}
+
+#endif

@@ -1,0 +1,235 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The UDP protocol: frames, replies of one and of many datagrams, what is refused, and what a
+stranger could do with it."""
+import os
+import random
+import re
+import socket
+import struct
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import mayfly                                                           # noqa: E402
+from mayfly import Daemon, wait_for                                     # noqa: E402
+
+PATIENCE = 20
+
+
+class Datagrams:
+    """A client by UDP. Loopback loses nothing, so an answer that does not come is a failure."""
+
+    def __init__(self, port, host):
+        self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.sock.connect((host, port))
+        self.sock.settimeout(PATIENCE)
+        self.id = random.randrange(1 << 16)
+
+    def send(self, payload, seq=0, total=1):
+        self.id = (self.id + 1) & 0xffff
+        self.sock.send(struct.pack(">HHHH", self.id, seq, total, 0) + payload)
+
+    def receive(self):
+        """One reply, put together from its datagrams."""
+        parts = {}
+        while True:
+            data = self.sock.recv(1 << 16)
+            assert 8 < len(data) <= 1400, len(data)
+            number, seq, total, reserved = struct.unpack(">HHHH", data[:8])
+            assert number == self.id and reserved == 0 and seq < total, (number, seq, total)
+            parts[seq] = data[8:]
+            if len(parts) == total:
+                return b"".join(parts[i] for i in range(total))
+
+    def ask(self, payload, **kw):
+        self.send(payload, **kw)
+        return self.receive()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.sock.close()
+
+
+class UdpDaemon(Daemon):
+    def __init__(self, *args, **kw):
+        super().__init__("-U", "-1", *args, tcp=True, **kw)
+
+    def udp_ports(self):
+        """One for each address, in their order."""
+        with open(self.port_file) as f:
+            return [int(port) for port in re.findall(r"^UDP INET: (\d+)$", f.read(), re.M)]
+
+    @property
+    def udp_port(self):
+        return self.udp_ports()[0]
+
+    def datagrams(self, host="127.0.0.1"):
+        return Datagrams(self.udp_ports()[host != "127.0.0.1"], host)
+
+
+def test_requests_of_one_datagram():
+    with UdpDaemon() as d, d.datagrams() as u, d.client() as c:
+        assert u.ask(b"version\r\n").startswith(b"VERSION 1.6.")
+        assert u.ask(b"set a 5 0 5\r\nhello\r\n") == b"STORED\r\n"
+        assert u.ask(b"get a\r\n") == b"VALUE a 5 5\r\nhello\r\nEND\r\n"
+        assert u.ask(b"get a b\n") == b"VALUE a 5 5\r\nhello\r\nEND\r\n"
+        assert u.ask(b"get b\r\n") == b"END\r\n"
+        assert u.ask(b"add a 0 0 1\r\nx\r\n") == b"NOT_STORED\r\n"
+        assert u.ask(b"set n 0 0 1\r\n7\r\n") == b"STORED\r\n"
+        assert u.ask(b"incr n 5\r\n") == b"12\r\n"
+        assert u.ask(b"touch n 100\r\n") == b"TOUCHED\r\n"
+        assert u.ask(b"gat 100 n\r\n") == b"VALUE n 0 2\r\n12\r\nEND\r\n"
+        assert u.ask(b"delete n\r\n") == b"DELETED\r\n"
+        assert u.ask(b"bogus\r\n") == b"ERROR\r\n"
+        assert c.get(b"a") == b"hello", "both protocols see one cache"
+
+
+def test_requests_side_by_side_are_answered_one_by_one():
+    with UdpDaemon() as d, d.datagrams() as u:
+        u.send(b"set a 0 0 1\r\n1\r\nset b 0 0 1 noreply\r\n2\r\nget a b\r\nget c\r\n")
+        assert u.receive() == b"STORED\r\n"
+        assert u.receive() == b"VALUE a 0 1\r\n1\r\nVALUE b 0 1\r\n2\r\nEND\r\n"
+        assert u.receive() == b"END\r\n"
+
+
+def test_a_reply_of_many_datagrams():
+    with UdpDaemon() as d, d.datagrams() as u, d.client() as c:
+        for n in (1380, 1392, 5000, 30000, 100000):
+            value = mayfly.pattern(b"v%d" % n, n)
+            assert c.set(b"v", value) == b"STORED"
+            assert u.ask(b"get v\r\n") == b"VALUE v 0 %d\r\n%s\r\nEND\r\n" % (n, value), n
+        keys = [b"key%d" % i for i in range(300)]
+        for key in keys:
+            assert c.set(key, mayfly.pattern(key, 200)) == b"STORED"
+        reply = u.ask(b"get " + b" ".join(keys) + b"\r\n")
+        assert reply == b"".join(b"VALUE %s 0 200\r\n%s\r\n" % (k, mayfly.pattern(k, 200))
+                                 for k in keys) + b"END\r\n"
+
+
+def test_a_reply_beyond_the_bound_is_an_error():
+    with UdpDaemon() as d, d.datagrams() as u, d.client() as c:
+        assert c.set(b"big", b"x" * 200000) == b"STORED"
+        assert c.set(b"half", b"x" * 70000) == b"STORED"
+        too_long = b"SERVER_ERROR reply too long for UDP\r\n"
+        assert u.ask(b"get big\r\n") == too_long
+        assert u.ask(b"get half half\r\n") == too_long
+        assert u.ask(b"get half absent\r\n").startswith(b"VALUE half 0 70000\r\n")
+        assert u.ask(b"get absent\r\n") == b"END\r\n"
+
+
+def other_address():
+    """An address of this machine that is not loopback."""
+    probe = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        probe.connect(("192.0.2.1", 9))     # sends nothing, only asks for the route
+        return probe.getsockname()[0]
+    except OSError:
+        raise mayfly.Skip("this machine has loopback only")
+    finally:
+        probe.close()
+
+
+def test_replies_to_other_machines_are_small():
+    """CVE-2018-1000115: a forged sender must not get much more than was sent."""
+    host = other_address()
+    with UdpDaemon("-l", host) as d, d.client() as c:
+        assert c.set(b"small", b"s" * 200) == b"STORED"
+        assert c.set(b"large", b"l" * 300) == b"STORED"
+        with d.datagrams(host=host) as u:
+            assert u.ask(b"get small\r\n").startswith(b"VALUE small 0 200\r\n")
+            assert u.ask(b"get large\r\n") == b"SERVER_ERROR reply too long for UDP\r\n"
+            assert u.ask(b"get small small\r\n") == b"SERVER_ERROR reply too long for UDP\r\n"
+    with UdpDaemon("-l", host, "-o", "udp_reply_max=1k") as d, d.client() as c:
+        assert c.set(b"large", b"l" * 900) == b"STORED"
+        with d.datagrams(host=host) as u:
+            assert u.ask(b"get large\r\n").startswith(b"VALUE large 0 900\r\n")
+
+
+def test_what_is_not_served():
+    with UdpDaemon() as d, d.datagrams() as u, d.client() as c:
+        for line in (b"stats", b"flush_all", b"verbosity 1", b"shutdown", b"lru_crawler metadump all",
+                     b"watch", b"cache_memlimit 100", b"quit", b"slabs automove 0"):
+            assert u.ask(line + b"\r\n") == b"SERVER_ERROR not served over UDP\r\n", line
+        assert u.ask(b"get a\r\n", total=2) == b"SERVER_ERROR multi-packet request not supported\r\n"
+        incomplete = b"CLIENT_ERROR request does not end in its datagram\r\n"
+        assert u.ask(b"get a") == incomplete
+        assert u.ask(b"set a 0 0 10\r\nabc\r\n") == incomplete
+        assert u.ask(b"set a 0 0 2000000\r\nabc\r\n") == b"SERVER_ERROR object too large for cache\r\n"
+        assert u.ask(b"set a 0 0 3\r\nabcd\r\n") == b"CLIENT_ERROR bad data chunk\r\n"
+        assert u.ask(b"get %s\r\n" % (b"k" * 251)).startswith(b"CLIENT_ERROR ")
+        assert u.ask(b"get a\r\n") == b"END\r\n"
+        assert c.ask(b"version") is not None
+
+
+def test_random_datagrams_are_harmless():
+    with UdpDaemon("-t", "2") as d, d.datagrams() as u, d.client() as c:
+        rng = random.Random(7)
+        for i in range(3000):
+            n = rng.choice((0, 1, 7, 8, 9, 30, 200, 1400))
+            data = bytearray(rng.randbytes(n))
+            if i % 2 and n >= 8:
+                data[:8] = b"\0\1\0\0\0\1\0\0"
+            if i % 4 == 3 and n > 12:
+                data[8:12] = rng.choice((b"get ", b"set ", b"\x80\0\0\1", b"mg k", b"gat "))
+            u.sock.send(bytes(data))
+            if i % 100 == 99:       # so that the kernel drops none
+                wait_for(lambda i=i: c.stat("mayfly_udp_datagrams") >= i + 1, "all are received")
+        u.sock.close()
+        with d.datagrams() as fresh:
+            assert fresh.ask(b"get a\r\n") == b"END\r\n"
+
+
+def test_replies_are_not_answered():
+    """Two servers must not be set upon each other: services' ports, and our own, get no reply."""
+    with UdpDaemon() as d, d.client() as c:
+        own = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        own.settimeout(PATIENCE)
+        try:
+            # Another address with the same port number as the daemon's.
+            own.bind(("127.0.0.2", d.udp_port))
+        except OSError:
+            raise mayfly.Skip("the port is taken on 127.0.0.2")
+        with own:
+            before = c.stat("mayfly_udp_errors")
+            own.sendto(b"\0\1\0\0\0\1\0\0get a\r\n", ("127.0.0.1", d.udp_port))
+            wait_for(lambda: c.stat("mayfly_udp_errors") == before + 1, "it is dropped")
+            own.setblocking(False)
+            try:
+                raise AssertionError("answered: %r" % own.recv(2000))
+            except BlockingIOError:
+                pass
+
+
+def test_off_unless_asked():
+    with Daemon(tcp=True) as d, d.client() as c:
+        with open(d.port_file) as f:
+            assert "UDP" not in f.read()
+        assert c.stats(b"settings")["udpport"] == "0"
+        assert not any("udp" in v for v in c.stats(b"conns").values())
+
+
+def test_every_worker_has_its_socket_and_stats_conns_shows_them():
+    with UdpDaemon("-t", "3") as d, d.client() as c:
+        names = [v for k, v in c.stats(b"conns").items() if k.endswith(":addr") and v.startswith("udp:")]
+        assert names == ["udp:127.0.0.1:%d" % d.udp_port] * 3, names
+        # Many clients are dealt to all of them, and all see the same items.
+        assert c.set(b"a", b"1") == b"STORED"
+        for _ in range(50):
+            with d.datagrams() as u:
+                assert u.ask(b"get a\r\n") == b"VALUE a 0 1\r\n1\r\nEND\r\n"
+
+
+def test_a_port_in_use_is_an_error():
+    with UdpDaemon() as d:
+        taken = str(d.udp_port)
+        root = ["-u", "root"] if os.geteuid() == 0 else []
+        done = subprocess.run([mayfly.PROGRAM, "-l", "127.0.0.1", "-p", "0", "-U", taken] + root,
+                              stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=60)
+        assert done.returncode == 71 and b"UDP port " + taken.encode() in done.stderr, done
+
+
+mayfly.main(globals())
