@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The authentication command of the text protocol. No state between calls, no allocation, spans
+ * into the caller's buffer. Any thread.
+ */
+#include "proto/text_auth.h"
+
+#include "proto/words.h"
+
+/* Where the length stands among the words behind the command's name. */
+#define WORD_LENGTH 3
+
+static enum parse_status refuse(enum reply why, enum reply *reply)
+{
+    *reply = why;
+    return PARSE_REPLY;
+}
+
+/* A browser or a proxy that was made to connect here: nothing it sends is meant for us. */
+static bool is_http(struct span last)
+{
+    return last.len >= 5 && memcmp(last.ptr, "HTTP/", 5) == 0;
+}
+
+/* The line, without its line feed: how many bytes of user and password follow? */
+static enum parse_status read_line(struct line line, size_t *value_len, struct text_auth *auth,
+                                   enum reply *reply)
+{
+    struct span name;
+    struct args args;
+    uint32_t n;
+
+    words_next(&line, &name);
+    words_cut(line, &args);
+    if (args.count > 0 && is_http(args.last)) {
+        return PARSE_CLOSE;
+    }
+    if (!span_is(name, "set") || args.count <= WORD_LENGTH ||
+        !words_u32(args.word[WORD_LENGTH], &n) || n > TEXT_VALUE_LEN_MAX) {
+        return refuse(REPLY_UNAUTHENTICATED, reply);
+    }
+    if (n > TEXT_AUTH_VALUE_MAX) {
+        /* Somebody stores before it says who it is: the bytes must not be taken for lines. */
+        auth->swallow = (size_t)n + 2;
+        return refuse(REPLY_UNAUTHENTICATED, reply);
+    }
+    *value_len = n;
+    return PARSE_OK;
+}
+
+/* The value and two bytes behind it. */
+static enum parse_status read_value(const char *value, size_t len, struct text_auth *auth,
+                                    enum reply *reply)
+{
+    struct line line = {value, value + len};
+
+    if (value[len] != '\r' || value[len + 1] != '\n') {
+        return refuse(REPLY_AUTH_END, reply);
+    }
+    if (!words_next(&line, &auth->user) || !words_next(&line, &auth->password)) {
+        return refuse(REPLY_AUTH_FORMAT, reply);
+    }
+    return PARSE_OK;
+}
+
+enum parse_status text_auth_parse(const char *buf, size_t len, struct text_auth *auth,
+                                  size_t *used, enum reply *reply)
+{
+    size_t look = len <= TEXT_AUTH_LINE_MAX ? len : TEXT_AUTH_LINE_MAX + 1;
+    size_t value_len = 0;
+    enum parse_status status;
+
+    memset(auth, 0, sizeof(*auth));
+    *used = 0;
+    *reply = REPLY_NONE;
+    if (len == 0) {
+        return PARSE_MORE;
+    }
+    const char *newline = memchr(buf, '\n', look);
+    if (newline == NULL) {
+        return len > TEXT_AUTH_LINE_MAX ? PARSE_CLOSE : PARSE_MORE;
+    }
+    struct line line = {buf, newline};
+    if (line.end > line.begin && line.end[-1] == '\r') {
+        line.end--;
+    }
+    size_t line_len = (size_t)(newline + 1 - buf);
+    status = read_line(line, &value_len, auth, reply);
+    if (status != PARSE_OK) {
+        *used = line_len;
+        return status;
+    }
+    if (len - line_len < value_len + 2) {
+        auth->need = line_len + value_len + 2;
+        return PARSE_MORE;
+    }
+    *used = line_len + value_len + 2;
+    return read_value(buf + line_len, value_len, auth, reply);
+}
