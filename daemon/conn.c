@@ -265,6 +265,7 @@ bool conn_adopt(struct worker *w, int fd, enum conn_transport transport)
     c->worker = w;
     c->transport = (uint8_t)transport;
     c->last_active = worker_now(w);
+    conn_auth_begin(c);
     buf_init(&c->in);
     outq_init(&c->outq);
     if (uv_poll_init(&w->loop, &c->poll, fd) != 0) {

@@ -52,7 +52,7 @@ static bool is_worth_parsing(const struct conn *c, size_t tail, const char *fres
     if (c->need > 0) {
         return total >= c->need;
     }
-    if (tail == 0 || c->upload != NULL || c->swallow > 0) {
+    if (tail == 0 || c->upload != NULL || c->swallow > 0 || c->needs_auth) {
         return true;
     }
     if (total > (tail > TEXT_LINE_MAX ? TEXT_GET_LINE_MAX : TEXT_LINE_MAX) || tail < 8) {
@@ -124,6 +124,9 @@ void conn_read(struct conn *c)
     }
     if (c->reads_little && room > CONN_READ_LITTLE_BYTES) {
         room = CONN_READ_LITTLE_BYTES;
+    }
+    if (MF_UNLIKELY(c->needs_auth)) {
+        room = CONN_AUTH_READ_BYTES;
     }
     n = read_some(c, w->rbuf + tail, room);
     if (n <= 0) {

@@ -4,6 +4,7 @@
  * kept between turns; while it is idle that is nothing but this struct.
  *
  *     conn.c         adopt, close, events, what to wait for next
+ *     conn_auth.c    before a client has said who it is
  *     conn_turn.c    one turn: parse, execute, flush
  *     conn_input.c   reading: one read a turn, the tail that is kept
  *     conn_body.c    large values straight into their segments
@@ -36,6 +37,9 @@
  * copied.
  */
 #define CONN_READ_LITTLE_BYTES (16u * 1024)
+
+/* What a connection reads at once before it has authenticated. */
+#define CONN_AUTH_READ_BYTES (8u * 1024)
 
 /* A large value on its way in. */
 struct upload {
@@ -82,6 +86,7 @@ struct conn {
     bool is_waiting;   /* for room: conn_scan() tries again */
     bool reads_little; /* large values are expected */
     bool is_saturated; /* the last read got all that was asked for */
+    bool needs_auth;   /* has to authenticate before anything else */
     struct conn *next; /* worker's list */
     struct conn *prev;
     struct conn *ready_next; /* ring of those that yielded, while is_ready */
@@ -190,6 +195,17 @@ void conn_upload_drop(struct conn *c);
 
 /* Do bodies on their way hold most of what they may? Context: worker. */
 bool conn_uploads_press(const struct worker *w);
+
+/* ---- conn_auth.c --------------------------------------------------------------------- */
+
+/* Does a new connection have to authenticate? Context: worker. */
+void conn_auth_begin(struct conn *c);
+
+/*
+ * While needs_auth: take one authentication command from p and answer it; *used is what was
+ * consumed. Context: worker, in a turn.
+ */
+enum turn_stop conn_auth_take(struct turn *t, const char *p, size_t len, size_t *used);
 
 /* ---- conn_stats.c -------------------------------------------------------------------- */
 

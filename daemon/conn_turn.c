@@ -398,14 +398,17 @@ static enum turn_stop run_pending(struct turn *t, const char *p, size_t len, siz
     if (c->upload != NULL) {
         return conn_upload_take(t, p, len, used);
     }
-    *used = c->swallow < len ? (size_t)c->swallow : len;
-    c->swallow -= *used;
-    return TURN_GOES_ON;
+    if (c->swallow > 0) {
+        *used = c->swallow < len ? (size_t)c->swallow : len;
+        c->swallow -= *used;
+        return TURN_GOES_ON;
+    }
+    return len > 0 ? conn_auth_take(t, p, len, used) : TURN_DRY;
 }
 
 static bool has_pending(const struct conn *c)
 {
-    return c->rest.is_active || c->upload != NULL || c->swallow > 0;
+    return c->rest.is_active || c->upload != NULL || c->swallow > 0 || c->needs_auth;
 }
 
 /* Execute as much of the input as possible; *used is what was consumed. */

@@ -21,6 +21,24 @@ static void imply(struct settings *s)
     if (s->sources[OPTION_temporary_ttl] != OPTION_DEFAULT) {
         setting_set(s, temp_lru, true);
     }
+    if (s->auth_file != NULL && s->sources[OPTION_protocol] == OPTION_DEFAULT) {
+        s->protocol = PROTOCOL_ASCII;
+    }
+}
+
+/* Who authenticates by text must not come in by another way. */
+static int check_auth(const struct settings *s)
+{
+    if (s->auth_file != NULL && s->protocol != PROTOCOL_ASCII) {
+        fprintf(stderr, "ERROR: You cannot allow the BINARY protocol while using ascii "
+                        "authentication tokens.\n");
+        return EX_USAGE;
+    }
+    if (s->auth_file != NULL && s->udp_port > 0) {
+        fprintf(stderr, "Cannot use UDP with ascii authentication enabled (-U 0 to disable)\n");
+        return EX_USAGE;
+    }
+    return 0;
 }
 
 /* What others have and this build has not. */
@@ -62,6 +80,9 @@ int options_check(struct settings *s)
         return EX_USAGE;
     }
     int status = check_lru(s);
+    if (status == 0) {
+        status = check_auth(s);
+    }
     if (status == 0) {
         status = check_built(s);
     }

@@ -224,7 +224,10 @@ const char *option_show(const struct settings *s, enum option_id id, char *text)
         return text;
     case OPT_STR:
     case OPT_LIST:
-        return *text_of(s, row) != NULL ? *text_of(s, row) : "NULL";
+        if (*text_of(s, row) == NULL) {
+            return (row->traits & OPT_UNSET_NO) != 0 ? "no" : "NULL";
+        }
+        return *text_of(s, row);
     default:
         snprintf(text, OPTION_TEXT_BYTES, "%" PRId64, option_load_number(s, row));
         return text;

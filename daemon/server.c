@@ -110,13 +110,22 @@ void server_conn_closed(struct server *s)
     }
 }
 
+void server_reload(struct server *s)
+{
+    if (!auth_is_on(&s->auth)) {
+        log_notice("server, SIGHUP ignored (nothing to reload)");
+        return;
+    }
+    auth_reload(&s->auth);
+}
+
 static void on_signal(uv_signal_t *handle, int number)
 {
     struct server *s = server_of(handle->data);
 
     switch (number) {
     case SIGHUP:
-        log_notice("server, SIGHUP ignored (nothing to reload)");
+        server_reload(s);
         break;
     case SIGUSR1:
         begin_stop(s, SERVER_STOP_GRACEFUL);
@@ -315,6 +324,7 @@ static void take_down(struct server *s)
         close_loop(s);
     }
     listeners_destroy(s);
+    auth_fini(&s->auth);
     s->step = STEP_NONE;
 }
 
@@ -338,7 +348,10 @@ static int prepare_process(const struct settings *settings)
     return status;
 }
 
-/* Sockets, and then the end of privileges. Returns an exit status. */
+/*
+ * Sockets, then the end of privileges, then the file of users: it will be read again with the
+ * rights that are left, so it had better be readable with them. Returns an exit status.
+ */
 static int open_and_drop(struct server *s)
 {
     int status = listeners_open(s);
@@ -349,7 +362,8 @@ static int open_and_drop(struct server *s)
     privs_lock_memory(s->settings);
     privs_write_pidfile(s->settings);
     s->step = STEP_PIDFILE;
-    return privs_drop(s->settings);
+    status = privs_drop(s->settings);
+    return status == 0 ? auth_load(&s->auth) : status;
 }
 
 static int begin_serving(struct server *s)
@@ -374,14 +388,20 @@ int server_start(struct server *s, struct settings *settings)
     memset(s, 0, sizeof(*s));
     s->settings = settings;
     atomic_store(&s->tracks_sizes, settings->track_sizes);
-    status = prepare_process(settings);
+    /* A relative path means something only until the process leaves the folder it began in. */
+    status = auth_init(&s->auth, settings->auth_file);
     if (status != 0) {
         return status;
+    }
+    status = prepare_process(settings);
+    if (status != 0) {
+        goto fail;
     }
     err = open_loop(s);
     if (err != 0) {
         log_error("server, cannot start (%s)", uv_strerror(err));
-        return EX_OSERR;
+        status = EX_OSERR;
+        goto fail;
     }
     s->step = STEP_LOOP;
     status = open_and_drop(s);

@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "daemon/auth.h"
 #include "daemon/mailbox.h"
 #include "daemon/settings.h"
 #include "daemon/worker.h"
@@ -35,6 +36,7 @@ struct server {
     uint32_t worker_count;
     int64_t started_unix_s;
     struct listeners *listeners; /* what it listens on is const, the rest is [main] */
+    struct auth auth;
 
     /* [main] */
     uv_loop_t loop;
@@ -85,6 +87,12 @@ void server_stop(struct server *s);
  * (shutdown graceful: stop accepting, wait for the clients to leave). Context: any thread.
  */
 void server_request_stop(struct server *s, enum server_stop how);
+
+/*
+ * Read again what can change while the server runs: the file of users. What is broken stays as
+ * it was, and the log tells. Context: main.
+ */
+void server_reload(struct server *s);
 
 /*
  * A connection is gone: there is room for another (wakes accepting when it was paused).

@@ -194,12 +194,16 @@ refused_by_both 64 'temporary_ttl requires lru_maintainer' -o temporary_ttl=9,no
 refused_by_both 1 'Missing' -o read_buf_mem_limit
 refused_by_both 1 'is not a number' -o watcher_logbuf_size=abc
 refused_by_both 71 'failed to set rlimit for open files' -c 2000000000
+refused_by_both 1 'No such file' -s "$dir/socket" -Y "$dir/no/such/file"
+refused_by_both 1 'requires an argument' -Y
+refused_by_both 64 'cannot allow the BINARY protocol' -Y "$dir/users" -B auto
+refused_by_both 64 'cannot allow the BINARY protocol' -Y "$dir/users" -B binary
+refused_by_both 64 'Cannot use UDP with ascii authentication' -Y "$dir/users" -U 11211
 
 # ---- refused: not built in ----------------------------------------------------------------------
 
 refused 64 'not built with binary protocol' -B binary
 refused 64 'not built with SASL' -S
-refused 64 'not built with auth file' -Y /etc/passwd
 refused 64 'not built with TLS' -Z
 refused 64 'not built with warm restart' -e "$dir/memory"
 refused 64 'not built with TLS' -o ssl_chain_cert=x

@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a client that has to authenticate is told by memcached and by mayflyd: the same bytes.
+
+Both run with -Y and the same file. A stream is a list of commands, each sent when the one before
+was taken, for memcached forgets an answer that still waits when the next command is refused; a
+command is also sent byte by byte, and cut in two at every place. What is meant to differ stands
+in DIFFERENCES, where both answers are checked. Environment and exit status as differ.py.
+"""
+
+import os
+import shutil
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+from differ import PEER_FLAGS, Dialogue, Server, Silence, first_difference  # noqa: E402
+
+USERS = b"u:p\nc:p:q\nspace:p q\nd:1\nd:2\nempty:\n:nobody\n"
+
+UNAUTHENTICATED = b"CLIENT_ERROR unauthenticated\r\n"
+FAILURE = b"CLIENT_ERROR authentication failure\r\n"
+STORED = b"STORED\r\n"
+
+
+def offer(value, length=None):
+    return b"set a 0 0 %d\r\n%s\r\n" % (len(value) if length is None else length, value)
+
+
+GOOD = offer(b"u p")
+AFTER = b"get a\r\n"
+
+VALUES = [
+    b"u p", b"u q", b"v p", b"u pp", b"u", b"", b"  u   p  ", b"u p x", b"u\tp", b"U p", b"up", b"p u", b" p",
+    b"c p:q", b"c p", b"c:p q", b"space p q", b"space p", b"d 1", b"d 2", b"d 3", b"empty ", b" nobody", b"u p\r",
+    b"u\np", b"u p " + b"x " * 50, b"u p" + b" " * 2000, b"u " + b"p" * 300, b"\xff\xfe \xfd",
+]
+
+LINES = [
+    b"set foo bar baz 3", b"set a 0 0 3 noreply", b"set a 0 0 3 x y z w v w", b"  set  a  0  0  3 ", b"set a 0 0 +3",
+    b"set a 0 0 03", b"set a 0 0 3 " + b"x " * 60, b"set " + b"k" * 251 + b" 0 0 3", b"set " + b"k" * 1500 + b" 0 0 3",
+]
+
+REFUSED = [
+    b"get a", b"gets a b", b"gat 0 a", b"quit", b"version", b"stats", b"stats settings", b"shutdown", b"flush_all",
+    b"verbosity 1", b"mn", b"mg a v", b"ma a", b"md a", b"me a", b"add a 0 0 3", b"SET a 0 0 3", b"sett a 0 0 3",
+    b"set", b"set a", b"set a 0 3", b"set a 0 0 ", b"set a 0 0 -1", b"set a 0 0 x", b"set a 0 0 3x", b"set a 0 0 3.5",
+    b"set a 0 0 0x3", b"set a 0 0 18446744073709551616",
+    b"set a 0 0 " + b"9" * 40, b"", b" ", b"\x80\x0b" + b"\0" * 22, b"watch", b"x" * 2000,
+]
+
+
+def streams():
+    for value in VALUES:
+        yield [offer(value), AFTER]
+    for line in LINES:
+        yield [line + b"\r\nu p\r\n", AFTER]
+        yield [line + b"\nu q\r\n", AFTER]
+    for line in REFUSED:
+        yield [line + b"\r\n", AFTER, GOOD, AFTER]
+    yield [b"set a 0 0 3\r\nu pxx", AFTER, GOOD]
+    yield [b"set a 0 0 3\r\nu p\nx", AFTER, GOOD]
+    yield [GOOD, GOOD, AFTER, b"version\r\n", b"quit\r\n"]
+    yield [GOOD + b"get x\r\nset b 0 0 1\r\n1\r\nincr b 1\r\nget a b\r\n"]
+    yield [offer(b"u q"), offer(b"u r"), GOOD, AFTER]
+    yield [b"x" * 2049]
+
+
+# What is sent, in pieces; what each answers; why.
+DIFFERENCES = [
+    ([offer(b"u q") + GOOD + b"get x\r\n"], STORED + b"END\r\n", FAILURE + STORED + b"END\r\n",
+     "an answer is not lost when the next command is there already"),
+    ([b"set a 0 0 4294967296\r\n", AFTER], UNAUTHENTICATED, 2 * UNAUTHENTICATED, "a length is not cut to 32 bits"),
+    ([b"set a 0 0 18446744073709551615\r\n", AFTER], UNAUTHENTICATED, 2 * UNAUTHENTICATED,
+     "a length is not cut to 32 bits"),
+    ([b"\n"], b"", UNAUTHENTICATED, "an empty line is a line"),
+    ([b"set a 0 0 5\r\nu p\0x\r\n"], STORED, FAILURE, "NUL is a byte of the password, and ends nothing"),
+    ([b"set a 0 0 3\0 5\r\nu p\r\n"], STORED, 2 * UNAUTHENTICATED, "NUL is no end of a number"),
+    ([b"GET / HTTP/1.1\r\n" + GOOD], STORED, b"", "HTTP closes"),
+    ([b"x" * 3000 + b"\r\n"], UNAUTHENTICATED, b"", "the bound on a line is not how much came at once"),
+    ([offer(b"u p" + b" " * 5000)], STORED, UNAUTHENTICATED, "what is kept of an unknown client is bounded"),
+    ([offer(b"u p" + b" " * 100000), GOOD], b"", UNAUTHENTICATED + STORED,
+     "a value that is too large is dropped, and the stream stays in step"),
+]
+
+
+def play(server, stream):
+    talk = Dialogue(server)
+    try:
+        for piece in stream:
+            talk.send(piece)
+        return talk.finish()
+    except Silence:
+        return bytes(talk.out) + b"<silence>"
+    finally:
+        talk.sock.close()
+
+
+def variants(stream):
+    yield stream
+    first = stream[0]
+    if len(first) <= 400:
+        yield [first[i:i + 1] for i in range(len(first))] + stream[1:]
+    if len(first) <= 80:
+        for cut in range(1, len(first)):
+            yield [first[:cut], first[cut:]] + stream[1:]
+
+
+def normal(answers):
+    return b"".join(b"VERSION\r\n" if line.startswith(b"VERSION ") else line
+                    for line in answers.splitlines(keepends=True))
+
+
+def compare(servers):
+    count = different = 0
+    for stream in streams():
+        for variant in variants(stream):
+            count += 1
+            theirs, ours = (normal(play(server, variant)) for server in servers)
+            if theirs != ours:
+                different += 1
+                print("DIFFERENT: sent %r" % (variant if len(variant) < 9 else b"".join(variant)))
+                print("  memcached %r\n  mayflyd   %r" % first_difference(theirs, ours)[1:])
+                break
+    for sent, theirs, ours, reason in DIFFERENCES:
+        for server, want in zip(servers, (theirs, ours)):
+            count += 1
+            got = play(server, sent)
+            if got != want:
+                different += 1
+                print("NOT AS INTENDED (%s), %s: %r, wanted %r" % (reason, server.name, got, want))
+    return count, different
+
+
+def main():
+    memcached = shutil.which(os.environ.get("MEMCACHED", "memcached"))
+    if memcached is None:
+        print("memcached is not installed")
+        return 77
+    build = os.environ.get("MAYFLY_BUILDDIR", ".")
+    mayflyd = os.environ.get("MAYFLYD", os.path.join(build, "daemon", "mayflyd"))
+    folder = tempfile.mkdtemp(prefix="mayfly-differ.")
+    servers = []
+    statuses = []
+    try:
+        users = os.path.join(folder, "users")
+        with open(users, "wb") as f:
+            f.write(USERS)
+        for name, command, extra in (("memcached", memcached, PEER_FLAGS), ("mayflyd", mayflyd, [])):
+            servers.append(Server(name, command, extra + ["-Y", users], folder))
+            servers[-1].wait_until_ready()
+        count, different = compare(servers)
+    finally:
+        statuses = [server.stop() for server in servers]
+        shutil.rmtree(folder)
+    if statuses[-1] != 0:
+        different += 1
+        print("mayflyd ends with status %d" % statuses[-1])
+    print("%d streams, %d different" % (count, different))
+    return 1 if different else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

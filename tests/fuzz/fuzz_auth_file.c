@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Fuzz target: a file of users, with what must hold for any: - nothing outside the text is read
+ * (it stands in a block of its exact size); - it is a table exactly when every line has a
+ * colon, no NUL, no carriage return and a length
+ *     within the bound; else the number of the first line that has not is told;
+ * - every pair of the file is let in, and a pair one byte longer or shorter only when the
+ *     file has it too.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/auth.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define require(x)                                                                             \
+    do {                                                                                       \
+        if (!(x)) {                                                                            \
+            fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #x);             \
+            abort();                                                                           \
+        }                                                                                      \
+    } while (0)
+
+/* So many lines are compared with all others; the rest is only read. */
+#define PAIRS_MAX 64
+
+static const struct siphash_key key = {.k0 = 1, .k1 = 2};
+
+struct pair {
+    struct span user;
+    struct span password;
+};
+
+/* Take a line off the front of the text. */
+static struct span take_line(struct span *text)
+{
+    const char *newline = memchr(text->ptr, '\n', text->len);
+    size_t len = newline != NULL ? (size_t)(newline - text->ptr) : text->len;
+    struct span line = span_of(text->ptr, len);
+
+    len += newline != NULL;
+    *text = span_of(text->ptr + len, text->len - len);
+    return line;
+}
+
+static bool is_good(struct span line)
+{
+    return memchr(line.ptr, ':', line.len) != NULL && memchr(line.ptr, 0, line.len) == NULL &&
+           memchr(line.ptr, '\r', line.len) == NULL && line.len <= AUTH_LINE_MAX;
+}
+
+static struct pair pair_of(struct span line)
+{
+    const char *colon = memchr(line.ptr, ':', line.len);
+    size_t user_len = (size_t)(colon - line.ptr);
+
+    return (struct pair){span_of(line.ptr, user_len),
+                         span_of(colon + 1, line.len - user_len - 1)};
+}
+
+static bool is_in(const struct pair *pairs, size_t n, struct span user, struct span password)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (span_eq(pairs[i].user, user) && span_eq(pairs[i].password, password)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void check_pairs(const struct auth_table *table, const struct pair *pairs, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct span user = pairs[i].user;
+        struct span password = pairs[i].password;
+
+        require(auth_table_has(table, &key, user, password));
+        require(auth_table_has(table, &key, password, user) == is_in(pairs, n, password, user));
+        if (password.len > 0) {
+            struct span less = span_of(password.ptr, password.len - 1);
+            require(auth_table_has(table, &key, user, less) == is_in(pairs, n, user, less));
+        }
+        if (user.len > 0) {
+            struct span less = span_of(user.ptr, user.len - 1);
+            require(auth_table_has(table, &key, less, password) ==
+                    is_in(pairs, n, less, password));
+        }
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *copy = malloc(size + (size == 0));
+    struct pair pairs[PAIRS_MAX];
+    size_t lines = 0;
+    size_t first_bad = 0;
+    size_t bad_line;
+
+    require(copy != NULL);
+    memcpy(copy, data, size);
+    for (struct span text = span_of(copy, size); text.len > 0 && first_bad == 0;) {
+        struct span line = take_line(&text);
+
+        lines++;
+        if (!is_good(line)) {
+            first_bad = lines;
+        } else if (lines <= PAIRS_MAX) {
+            pairs[lines - 1] = pair_of(line);
+        }
+    }
+    struct auth_table *table = auth_table_create(&key, span_of(copy, size), &bad_line);
+    require((table == NULL) == (first_bad > 0));
+    require(bad_line == first_bad);
+    if (table != NULL) {
+        require(table->count == lines && table->unusable <= lines);
+        if (lines <= PAIRS_MAX) {
+            check_pairs(table, pairs, lines);
+        }
+        auth_table_destroy(table);
+    }
+    free(copy);
+    return 0;
+}

@@ -1,0 +1,376 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Authentication by a file of users (-Y): what starts, what is let in, what is not reached before,
+how the file is read again, and how little a client costs that never says who it is."""
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import mayfly                                                           # noqa: E402
+from mayfly import Client, Daemon, Skip, wait_for                       # noqa: E402
+
+UNAUTHENTICATED = b"CLIENT_ERROR unauthenticated"
+FAILURE = b"CLIENT_ERROR authentication failure"
+BAD_FORMAT = b"CLIENT_ERROR bad authentication token format"
+BAD_END = b"CLIENT_ERROR bad command line termination"
+
+
+def offer(user, password):
+    value = user + b" " + password
+    return b"set any 0 0 %d\r\n%s\r\n" % (len(value), value)
+
+
+class Guarded:
+    """A daemon with a file of users."""
+
+    def __init__(self, *args, users=b"user:pass\n", **kw):
+        self.folder = tempfile.TemporaryDirectory(prefix="mayfly-auth.")
+        self.file = os.path.join(self.folder.name, "users")
+        self.write(users)
+        self.daemon = Daemon("-Y", self.file, *args, **kw)
+
+    def write(self, users):
+        with open(self.file, "wb") as f:
+            f.write(users)
+
+    def reload(self, says):
+        """SIGHUP, and wait until the log has told about it once more."""
+        before = self.daemon.log().count(says)
+        self.daemon.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: self.daemon.log().count(says) > before, says)
+
+    def known(self, user=b"user", password=b"pass"):
+        c = self.daemon.client()
+        c.send(offer(user, password))
+        got = c.line()
+        assert got == b"STORED", got
+        return c
+
+    def __enter__(self):
+        self.daemon.__enter__()
+        return self
+
+    def __exit__(self, *what):
+        try:
+            self.daemon.__exit__(*what)
+        finally:
+            self.folder.cleanup()
+
+
+def start_status(*args):
+    with tempfile.TemporaryDirectory(prefix="mayfly-auth.") as folder:
+        user = ["-u", "root"] if os.geteuid() == 0 and "-u" not in args else []
+        got = subprocess.run([mayfly.PROGRAM, "-s", os.path.join(folder, "socket")] + user + list(args),
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                             timeout=mayfly.PATIENCE, cwd=folder)
+        return got.returncode, got.stdout.decode()
+
+
+def test_start_wants_a_good_file():
+    with tempfile.TemporaryDirectory(prefix="mayfly-auth.") as folder:
+        path = os.path.join(folder, "users")
+        assert start_status("-Y", path)[0] == 1
+        assert start_status("-Y", folder)[0] == 1
+        for text in (b"user\n", b"u:p\n\n", b"u:p\r\n", b"u:p\nno colon\nv:q\n"):
+            with open(path, "wb") as f:
+                f.write(text)
+            status, said = start_status("-Y", path)
+            assert status == 1 and "malformed" in said, (text, status, said)
+
+
+def test_start_reads_with_the_rights_that_stay():
+    """What only root can read could not be read again: so it is refused at once."""
+    if os.geteuid() != 0:
+        raise Skip("not root")
+    with tempfile.NamedTemporaryFile(prefix="mayfly-auth.") as f:
+        f.write(b"u:p\n")
+        f.flush()
+        os.chmod(f.name, 0o600)
+        status, said = start_status("-Y", f.name, "-u", "nobody")
+        assert status == 1 and "could not read authfile" in said, (status, said)
+
+
+def test_other_ways_in_are_refused():
+    for args in (("-B", "auto"), ("-B", "binary"), ("-U", "11211")):
+        status, said = start_status("-Y", "users", *args)
+        assert status == 64, (args, status, said)
+
+
+def test_settings_and_counters():
+    with Guarded() as g, g.known() as c:
+        settings = c.stats(b"settings")
+        assert settings["auth_enabled_ascii"] == g.file
+        assert settings["binding_protocol"] == "ascii"
+        before = c.stats()
+        with g.daemon.client() as n:
+            n.send(offer(b"user", b"wrong") + offer(b"user", b"pass") + b"get a\r\n" + offer(b"x", b"y"))
+            assert [n.line() for _ in range(4)] == [FAILURE, b"STORED", b"END", b"STORED"]
+        after = c.stats()
+        assert int(after["auth_cmds"]) - int(before["auth_cmds"]) == 2
+        assert int(after["auth_errors"]) - int(before["auth_errors"]) == 1
+        assert int(after["cmd_set"]) - int(before["cmd_set"]) == 1      # once known, a set is a set
+    with Daemon() as d, d.client() as c:
+        assert c.stats(b"settings")["auth_enabled_ascii"] == "no"
+
+
+TEXT_BEFORE = [
+    b"get a", b"gets a b c", b"gat 0 a", b"delete a", b"incr a 1", b"touch a 0", b"flush_all", b"version",
+    b"verbosity 2", b"stats", b"stats settings", b"stats detail on", b"cache_memlimit 64", b"shutdown",
+    b"quit", b"slabs automove 1", b"lru_crawler metadump all", b"lru_crawler enable", b"watch fetchers",
+    b"refresh_certs", b"debugtime p", b"mn", b"mg a v", b"me a", b"ma a", b"md a", b"", b" ", b"SET a 0 0 1",
+]
+
+
+def test_nothing_before_authentication_on_text_and_meta():
+    with Guarded("-A", "-t", "1") as g, g.known() as c:
+        assert c.set(b"a", b"secret") == b"STORED"
+        before = c.stats()
+        for line in TEXT_BEFORE:
+            with g.daemon.client() as n:
+                assert n.ask(line) == UNAUTHENTICATED, line
+                assert n.ask(b"get a") == UNAUTHENTICATED, line
+        with g.daemon.client() as n:        # all in one write, then the way in
+            n.send(b"".join(line + b"\r\n" for line in TEXT_BEFORE) + offer(b"user", b"pass") + b"get a\r\n")
+            for line in TEXT_BEFORE:
+                assert n.line() == UNAUTHENTICATED, line
+            assert n.line() == b"STORED"
+            assert n.get_reply() == {b"a": b"secret"}
+        with g.daemon.client() as n:        # stores, whose values are no commands and no offers
+            for verb in (b"add", b"replace", b"append", b"prepend", b"cas", b"ms"):
+                assert n.ask(verb + b" a 0 0 9 1") == UNAUTHENTICATED, verb
+            n.send(b"set a 0 0 3\r\nabc\r\nset a 0 0 7\r\nget a b\r\nget a\r\n")
+            assert [n.line() for _ in range(3)] == [BAD_FORMAT, FAILURE, UNAUTHENTICATED]
+        after = c.stats()
+        for name in ("cmd_set", "cmd_flush", "cmd_touch", "cmd_meta", "delete_misses", "incr_misses", "curr_items"):
+            assert after[name] == before[name], name
+        assert int(after["cmd_get"]) == int(before["cmd_get"]) + 1
+        assert c.get(b"a") == b"secret"
+
+
+def binary(opcode, key=b"", extras=b"", value=b""):
+    body = extras + key + value
+    return struct.pack(">BBHBBHIIQ", 0x80, opcode, len(key), len(extras), 0, 0, len(body), 0x0a0d0a0d, 0) + body
+
+
+def test_nothing_before_authentication_on_binary():
+    with Guarded("-A", "-t", "1") as g, g.known() as c:
+        assert c.set(b"a", b"secret") == b"STORED"
+        before = c.stats()
+        for opcode in range(0x100):
+            with g.daemon.client() as n:
+                n.send(binary(opcode, b"a", struct.pack(">IIQ", 0, 0, 0), b"value") + b"\r\n" + b"quit\r\n")
+                n.sock.shutdown(socket.SHUT_WR)
+                for line in n.rest().split(b"\r\n")[:-1]:
+                    assert line == UNAUTHENTICATED, (opcode, line)
+        after = c.stats()
+        for name in ("cmd_get", "cmd_set", "cmd_flush", "cmd_touch", "curr_items", "auth_cmds"):
+            assert after[name] == before[name], name
+        assert c.get(b"a") == b"secret"
+
+
+def test_offer_cut_at_every_byte():
+    sent = offer(b"user", b"wrong") + b"get a\r\n" + offer(b"user", b"pass") + b"get a\r\n"
+    wanted = FAILURE + b"\r\n" + UNAUTHENTICATED + b"\r\nSTORED\r\nEND\r\n"
+    with Guarded("-t", "1") as g:
+        for cut in range(1, len(sent)):
+            with g.daemon.client() as c:
+                c.send(sent[:cut])
+                # The stream is in order: what another connection is told now came after the first
+                # piece, since one worker serves both.
+                with g.daemon.client() as n:
+                    n.ask(b"version")
+                c.send(sent[cut:])
+                assert c.exactly(len(wanted)) == wanted, cut
+        with g.daemon.client() as c:
+            for i in range(len(sent)):
+                c.send(sent[i:i + 1])
+            assert c.exactly(len(wanted)) == wanted
+
+
+def test_http_is_closed():
+    with Guarded() as g, g.daemon.client() as c:
+        c.send(b"POST / HTTP/1.1\r\nHost: x\r\n\r\n" + offer(b"user", b"pass") + b"flush_all\r\n")
+        assert c.rest() == b""
+
+
+def test_lengths():
+    """No announced length makes the stream lose step, or anything be stored."""
+    with Guarded() as g, g.known() as known:
+        for n in (b"-1", b"2147483646", b"2147483647", b"4294967293", b"4294967295", b"4294967296",
+                  b"18446744073709551615", b"18446744073709551616", b"9" * 40):
+            with g.daemon.client() as c:
+                assert c.ask(b"set a 0 0 " + n) == UNAUTHENTICATED, n
+                c.send(offer(b"user", b"pass"))
+                assert c.line() == b"STORED", n
+        for n in (4096, 4097, 8192, 100000, 1 << 20):
+            with g.daemon.client() as c:
+                value = (b"set a 0 0 9\r\nuser pass\r\n" * (n // 24 + 1))[:n]
+                c.send(b"set a 0 0 %d\r\n%s\r\n" % (n, value) + offer(b"user", b"pass") + b"get a\r\n")
+                assert c.line() == (UNAUTHENTICATED if n > 4096 else FAILURE), n
+                assert [c.line(), c.line()] == [b"STORED", b"END"], n
+        assert known.stat("curr_items") == 0
+        with g.daemon.client() as c:        # a line without end
+            c.send(b"x" * 3000)
+            assert c.rest() == b""
+
+
+def test_many_users():
+    users = b"".join(b"user%d:pass%d\n" % (i, i * 7) for i in range(20000))
+    with Guarded(users=users) as g:
+        for i in (0, 7, 8, 9, 12345, 19999):
+            g.known(b"user%d" % i, b"pass%d" % (i * 7)).close()
+            with g.daemon.client() as c:
+                c.send(offer(b"user%d" % i, b"pass%d" % (i * 7 + 1)))
+                assert c.line() == FAILURE
+
+
+def test_reload():
+    with Guarded(users=b"u:p\n") as g:
+        old = g.known(b"u", b"p")
+        assert old.set(b"k", b"v") == b"STORED"
+        g.write(b"v:q\nw:r\n")
+        g.reload("again (2 users)")
+        g.known(b"v", b"q").close()
+        g.known(b"w", b"r").close()
+        with g.daemon.client() as c:
+            c.send(offer(b"u", b"p"))
+            assert c.line() == FAILURE
+        assert old.get(b"k") == b"v"        # who is in stays in
+        g.write(b"")
+        g.reload("is empty")
+        with g.daemon.client() as c:
+            c.send(offer(b"v", b"q"))
+            assert c.line() == FAILURE
+        old.close()
+
+
+def test_broken_file_at_reload_keeps_the_old_users():
+    with Guarded(users=b"u:p\n") as g:
+        for broken in (b"u:p\nbroken\n", b"\xff\xfeu\0:\0p\0", b"v:" + b"x" * 5000 + b"\n"):
+            g.write(broken)
+            g.reload("keeps the users it has")
+            g.known(b"u", b"p").close()
+        os.unlink(g.file)
+        g.reload("keeps the users it has")
+        g.known(b"u", b"p").close()
+        os.mkfifo(g.file)       # nobody will ever write to it
+        g.reload("keeps the users it has")
+        g.known(b"u", b"p").close()
+        os.unlink(g.file)
+        g.write(b"v:q\n")
+        g.reload("again (1 users)")
+        g.known(b"v", b"q").close()
+
+
+def test_reload_under_load():
+    """Clients come in all the time while the file changes; who is in both versions always gets in."""
+    with Guarded("-t", "2", users=b"u:p\n") as g:
+        stop = threading.Event()
+        failures = []
+
+        def knock():
+            while not stop.is_set():
+                try:
+                    with g.daemon.client() as c:
+                        c.send(offer(b"x", b"y") + offer(b"u", b"p") + b"get k\r\n")
+                        got = [c.line() for _ in range(3)]
+                    if got != [FAILURE, b"STORED", b"END"]:
+                        failures.append(got)
+                        return
+                except OSError as error:
+                    failures.append(error)
+                    return
+
+        threads = [threading.Thread(target=knock) for _ in range(4)]
+        for t in threads:
+            t.start()
+        try:
+            for i in range(20):
+                g.write(b"u:p\n" + b"n:m\n" * i)
+                g.reload("again (%d users)" % (i + 1))
+        finally:
+            stop.set()
+            for t in threads:
+                t.join()
+        assert not failures, failures[:3]
+
+
+def test_relative_path_in_the_background():
+    """-d leaves the folder; the file is found again all the same."""
+    with tempfile.TemporaryDirectory(prefix="mayfly-auth.") as folder:
+        with open(os.path.join(folder, "users"), "wb") as f:
+            f.write(b"u:p\n")
+        path = os.path.join(folder, "socket")
+        pidfile = os.path.join(folder, "pid")
+        user = ["-u", "root"] if os.geteuid() == 0 else []
+        subprocess.run([os.path.abspath(mayfly.PROGRAM), "-d", "-s", path, "-P", pidfile, "-Y", "users"] + user,
+                       cwd=folder, check=True, timeout=mayfly.PATIENCE)
+        with open(pidfile) as f:
+            pid = int(f.read())
+        try:
+            with open(os.path.join(folder, "users"), "wb") as f:
+                f.write(b"v:q\n")
+            os.kill(pid, signal.SIGHUP)
+
+            def lets_in():
+                with Client(path) as c:
+                    c.send(offer(b"v", b"q"))
+                    return c.line() == b"STORED"
+            wait_for(lets_in, "the new user gets in")
+        finally:
+            os.kill(pid, signal.SIGTERM)
+            wait_for(lambda: not os.path.exists(pidfile), "it ends")
+
+
+def hold(d, count, data):
+    """Connections that send this much of data as the server takes, and read nothing."""
+    held = []
+    for _ in range(count):
+        c = d.client()
+        c.sock.setblocking(False)
+        view = memoryview(data)
+        try:
+            while len(view) > 0:
+                view = view[c.sock.send(view):]
+        except (BlockingIOError, ConnectionError):
+            pass
+        held.append(c)
+    return held
+
+
+def test_unauthenticated_clients_cost_little_memory():
+    if mayfly.is_sanitized():
+        raise Skip("sanitizers keep memory of their own")
+    ways = [
+        b"set a 0 0 4096\r\n" + b"x" * 4000,            # an offer that is never whole
+        b"x" * 2048,                                    # a line that never ends
+        b"set a 0 0 1000000\r\n" + b"x" * 900000,       # a value for somebody who is not known
+        b"\n" * (1 << 20),                              # answers that nobody reads
+        offer(b"user", b"wrong") * 20000,
+        b"get " + b"k " * (1 << 19),                    # closed: its line is too long
+    ]
+    with Guarded("-t", "2", "-m", "64", "-c", "1000") as g, g.known() as c:
+        assert c.set(b"k", b"v" * 100000) == b"STORED"
+        for way in ways:            # buffers of workers and allocator have their size now
+            for n in hold(g.daemon, 2, way):
+                n.close()
+        before = g.daemon.rss()
+        held = []
+        for way in ways:
+            held += hold(g.daemon, 50, way)
+        assert c.get(b"k") == b"v" * 100000     # and others are served meanwhile
+        grown = g.daemon.rss() - before
+        assert grown < 300 * 16 * 1024, "%d bytes" % grown
+        for n in held:
+            n.close()
+        wait_for(lambda: c.stat("curr_connections") <= 2, "they are gone")
+
+
+mayfly.main(globals())
