@@ -553,6 +553,9 @@ enum parse_status text_parse(const char *buf, size_t len, const struct text_limi
 
 bool text_next_key(struct span *more, struct span *key)
 {
+    if (more->len == 0) {
+        return false; /* maybe without a place: NULL and nothing behind it */
+    }
     struct line line = {more->ptr, more->ptr + more->len};
     bool found = words_next(&line, key);
 
