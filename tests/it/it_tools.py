@@ -24,8 +24,10 @@ def tool(name, *places):
     return path
 
 
-def run(*command, patience=60):
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=patience)
+def run(*command, patience=60, home=None):
+    env = dict(os.environ, HOME=home) if home is not None else None
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=patience,
+                          env=env)
     return done.returncode, done.stdout.decode("latin-1")
 
 
@@ -67,7 +69,7 @@ def test_memcaslap():
     path = tool("memcaslap")
     with Daemon(tcp=True) as d:
         status, said = run(path, "-s", "127.0.0.1:%d" % d.port, "-T", "1", "-c", "8", "-x", "5000",
-                           "-v", "1.0")
+                           "-v", "1.0", home=d.folder)     # it writes a file to it
         assert status == 0, said
         assert "verify_misses: 0" in said.replace("  ", " ") or "verify" in said, said
 
