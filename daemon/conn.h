@@ -54,8 +54,12 @@ struct conn_info {
     char listen_addr[128];
 };
 
-/* Calls fn for every connection of this worker. Context: that worker. */
-void conn_each(struct worker *w, void (*fn)(void *arg, const struct conn_info *info),
-               void *arg);
+/*
+ * Calls fn for the next `max` connections of this worker, the newest first. *cursor is 0 at the
+ * beginning; connections may come and go between calls: those that stay are seen once. False:
+ * that were the last. Context: that worker.
+ */
+bool conn_each(struct worker *w, uint64_t *cursor, uint32_t max,
+               void (*fn)(void *arg, const struct conn_info *info), void *arg);
 
 #endif

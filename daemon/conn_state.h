@@ -76,6 +76,7 @@ struct conn {
     int fd;
     struct worker *worker; /* [borrowed] */
     uint8_t transport;     /* enum conn_transport */
+    uint64_t serial;       /* from 1; the worker's list has the highest first */
 
     /* [worker] */
     uint8_t events;    /* what the poll handle is armed for */

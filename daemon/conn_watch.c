@@ -173,26 +173,41 @@ static const char *state_name(const struct conn *c)
     return "conn_read";
 }
 
-void conn_each(struct worker *w, void (*fn)(void *arg, const struct conn_info *info), void *arg)
+static void describe(const struct conn *c, struct conn_info *info)
 {
-    for (struct conn *c = w->conns; c != NULL; c = c->next) {
-        struct conn_info info = {
-            .fd = c->fd,
-            .transport = (enum conn_transport)c->transport,
-            .state = state_name(c),
-            .last_cmd = c->last_active,
-            .resps_waiting = !outq_is_empty(&c->outq),
-        };
-        struct sockaddr_storage ss;
-        socklen_t len = sizeof(ss);
+    struct sockaddr_storage ss;
+    socklen_t len = sizeof(ss);
 
-        if (getpeername(c->fd, (struct sockaddr *)&ss, &len) == 0) {
-            put_address(&ss, len, info.addr, sizeof(info.addr));
-        }
-        len = sizeof(ss);
-        if (getsockname(c->fd, (struct sockaddr *)&ss, &len) == 0) {
-            put_address(&ss, len, info.listen_addr, sizeof(info.listen_addr));
-        }
-        fn(arg, &info);
+    *info = (struct conn_info){
+        .fd = c->fd,
+        .transport = (enum conn_transport)c->transport,
+        .state = state_name(c),
+        .last_cmd = c->last_active,
+        .resps_waiting = !outq_is_empty(&c->outq),
+    };
+    if (getpeername(c->fd, (struct sockaddr *)&ss, &len) == 0) {
+        put_address(&ss, len, info->addr, sizeof(info->addr));
     }
+    len = sizeof(ss);
+    if (getsockname(c->fd, (struct sockaddr *)&ss, &len) == 0) {
+        put_address(&ss, len, info->listen_addr, sizeof(info->listen_addr));
+    }
+}
+
+bool conn_each(struct worker *w, uint64_t *cursor, uint32_t max,
+               void (*fn)(void *arg, const struct conn_info *info), void *arg)
+{
+    const struct conn *c = w->conns;
+
+    while (c != NULL && *cursor != 0 && c->serial >= *cursor) {
+        c = c->next;
+    }
+    for (uint32_t n = 0; c != NULL && n < max; n++, c = c->next) {
+        struct conn_info info;
+
+        describe(c, &info);
+        fn(arg, &info);
+        *cursor = c->serial;
+    }
+    return c != NULL;
 }

@@ -13,6 +13,15 @@
 
 #include <stdio.h>
 
+/* Connections described in one turn of a worker: some 2 us each. */
+#define CONNS_PER_SLICE 128u
+
+struct conns_gather {
+    struct stats_gather gather; /* stands first */
+    uint64_t cursor;            /* in the list of the worker that has it */
+    bool is_amid;               /* of that list */
+};
+
 struct lines {
     struct stats_out *out;
     msec_t now;
@@ -67,23 +76,27 @@ static void put_udp(void *arg, int fd, const char *name)
 
 static bool visit(struct stats_gather *g, struct worker *w)
 {
+    struct conns_gather *cg = (struct conns_gather *)(void *)g;
     struct lines l = {&g->out, worker_now(w)};
 
-    if (g->next == 0) {
-        listeners_each(w->server, put_listener, &l);
+    if (!cg->is_amid) {
+        cg->cursor = 0;
+        if (g->next == 0) {
+            listeners_each(w->server, put_listener, &l);
+        }
+        udp_each(w, put_udp, &l);
     }
-    udp_each(w, put_udp, &l);
-    conn_each(w, put_conn, &l);
-    return true;
+    cg->is_amid = conn_each(w, &cg->cursor, CONNS_PER_SLICE, put_conn, &l);
+    return !cg->is_amid;
 }
 
 enum stats_result stats_conns(struct worker *w, struct buf *out, stats_done_fn done, void *arg)
 {
-    struct stats_gather *g = mem_zalloc(sizeof(*g));
+    struct conns_gather *cg = mem_zalloc(sizeof(*cg));
 
-    if (g == NULL) {
+    if (cg == NULL) {
         return STATS_NO_MEMORY;
     }
-    g->visit = visit;
-    return stats_gather_begin(g, w, GATHER_ALL_WORKERS, out, done, arg);
+    cg->gather.visit = visit;
+    return stats_gather_begin(&cg->gather, w, GATHER_ALL_WORKERS, out, done, arg);
 }

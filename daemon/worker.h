@@ -66,6 +66,7 @@ struct worker {
     char *obuf;                  /* replies of a turn are composed here */
     struct conn *conns;          /* doubly linked list of all open connections */
     uint32_t conn_count;
+    uint64_t conn_serial; /* of the last connection */
     struct udp *udp;      /* list of its datagram sockets */
     uint32_t ready_count; /* connections that yielded and wait for their next turn */
     struct conn *ready;   /* their list, served before the loop blocks */
