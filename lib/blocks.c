@@ -259,7 +259,7 @@ static void hole_list(struct shard *s, handle_t h)
     uint32_t units = item_units(it);
     handle_t first = l->head[units];
 
-    atomic_store_explicit(&it->shape, (uint16_t)(units | SHAPE_DEAD | SHAPE_HOLE),
+    atomic_store_explicit(&it->shape, (uint16_t)(units | SHAPE_OFF | SHAPE_HOLE),
                           memory_order_relaxed);
     link_set(it, first, 0);
     if (first != 0) {
@@ -300,7 +300,7 @@ void blocks_unlist(struct shard *s, handle_t h)
 
         link_set(n, link_next(n), prev);
     }
-    atomic_store_explicit(&it->shape, (uint16_t)(units | SHAPE_DEAD), memory_order_relaxed);
+    atomic_store_explicit(&it->shape, (uint16_t)(units | SHAPE_OFF), memory_order_relaxed);
     s->blocks.hole_bytes -= units * ITEM_UNIT;
     unpoison_block(it, units * ITEM_UNIT);
 }
@@ -386,7 +386,7 @@ static handle_t hole_take(struct shard *s, enum chain_id chain, uint32_t *units,
         struct item *rest = shard_item(s, h + want);
 
         memset(rest, 0, sizeof(*rest));
-        atomic_store_explicit(&rest->shape, (uint16_t)((size - want) | SHAPE_DEAD),
+        atomic_store_explicit(&rest->shape, (uint16_t)((size - want) | SHAPE_OFF),
                               memory_order_relaxed);
         hole_list(s, h + want);
         size = want;
@@ -521,8 +521,10 @@ void blocks_kill(struct shard *s, handle_t h, enum block_death death)
     bool crossed;
     bool must_ask = false;
 
-    debug_must((shape & SHAPE_DEAD) == 0);
-    atomic_store_explicit(&it->shape, (uint16_t)(shape | SHAPE_DEAD), memory_order_relaxed);
+    debug_must(shape_is_live(shape));
+    /* What a reader must know to go on reading stays; an item that is gone is not stale. */
+    atomic_store_explicit(&it->shape, (uint16_t)((shape & ~SHAPE_TOP) | SHAPE_OFF),
+                          memory_order_relaxed);
     g->live--;
     crossed = add_dead(s, g, (int32_t)bytes);
     b->chain[g->chain].bytes -= bytes;

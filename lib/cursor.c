@@ -368,7 +368,7 @@ static void look_ahead(struct shard *s)
         uint16_t shape = item_shape(it);
 
         __builtin_prefetch(base + c->ahead + (shape & SHAPE_SIZE) * ITEM_UNIT + 256);
-        if ((shape & SHAPE_DEAD) == 0 && it->key_len != 0) {
+        if (shape_is_live(shape) && it->key_len != 0) {
             uint64_t hash = shard_hash(s, it);
 
             table_prefetch_bucket(&s->table, hash);
@@ -406,9 +406,10 @@ static bool visit_block(struct shard *s, msec_t now, int64_t *work)
 
     must(bytes != 0);
     *work -= WORK_DEAD;
-    if ((shape & SHAPE_HOLE) != 0 && (shape & SHAPE_DEAD) != 0) {
+    debug_must(!shape_is_loose(shape));
+    if (shape_is_hole(shape)) {
         blocks_unlist(s, h);
-    } else if ((shape & SHAPE_DEAD) == 0) {
+    } else if (shape_is_live(shape)) {
         *work -= WORK_LIVE - WORK_DEAD;
         if (it->key_len == 0) {
             *work -= bytes / WORK_PIECE_BYTES;

@@ -28,14 +28,20 @@
 #define ITEM_KEY_MAX  250u  /* bytes of the longest key */
 #define ITEM_SIZE_MAX 2047u /* units of the largest block */
 
-/* shape: size in units in the low 11 bits, marks above. */
+/*
+ * shape: size in units in the low 11 bits, marks above. The two at the top mean one thing in a
+ * block that is live and another in one that is not: ask for them by the predicates below.
+ */
 #define SHAPE_SIZE  0x07ffu
-#define SHAPE_DEAD  0x0800u /* unlinked, or never an item */
+#define SHAPE_OFF   0x0800u /* not live: no item and no piece */
 #define SHAPE_LARGE 0x1000u /* the value is a chain: struct large */
 #define SHAPE_TTL   0x2000u /* has the deadline fields */
-#define SHAPE_HOLE  0x4000u /* dead and listed for reuse */
-#define SHAPE_LOOSE                                                                            \
-    0x8000u /* being filled outside the lock: keeps its segment from the cursor */
+#define SHAPE_TOP   0xc000u /* the two that follow */
+/* Off, with neither: dead, that is unlinked or never an item. */
+#define SHAPE_HOLE  0x4000u /* off: dead and listed for reuse */
+#define SHAPE_LOOSE 0x8000u /* off: being filled outside the lock, kept from the cursor */
+#define SHAPE_STALE 0x4000u /* live: invalidated; whoever fetches it next is to renew it */
+#define SHAPE_WON   0x8000u /* live: somebody was told to renew it */
 
 /* heat: how often it was fetched lately (low two bits), and whether ever. */
 #define HEAT_COUNT   0x03u
@@ -72,6 +78,56 @@ static inline struct item *item_at(char *base, handle_t h)
 static inline uint16_t item_shape(const struct item *it)
 {
     return atomic_load_explicit(&it->shape, memory_order_relaxed);
+}
+
+static inline bool shape_is_live(uint16_t shape)
+{
+    return (shape & SHAPE_OFF) == 0;
+}
+
+/* A hole is dead as well. */
+static inline bool shape_is_dead(uint16_t shape)
+{
+    return (shape & SHAPE_OFF) != 0 && (shape & SHAPE_TOP) != SHAPE_LOOSE;
+}
+
+static inline bool shape_is_hole(uint16_t shape)
+{
+    return (shape & (SHAPE_OFF | SHAPE_HOLE)) == (SHAPE_OFF | SHAPE_HOLE);
+}
+
+static inline bool shape_is_loose(uint16_t shape)
+{
+    return (shape & (SHAPE_OFF | SHAPE_LOOSE)) == (SHAPE_OFF | SHAPE_LOOSE);
+}
+
+/* SHAPE_STALE and SHAPE_WON of a live block; none of one that is off. */
+static inline uint16_t shape_marks(uint16_t shape)
+{
+    return shape_is_live(shape) ? shape & SHAPE_TOP : 0;
+}
+
+static inline bool item_is_live(const struct item *it)
+{
+    return shape_is_live(item_shape(it));
+}
+
+/* Invalidated. An item that was unlinked meanwhile has no marks. Context: read side. */
+static inline bool item_is_stale(const struct item *it)
+{
+    return (item_shape(it) & (SHAPE_OFF | SHAPE_STALE)) == SHAPE_STALE;
+}
+
+/* Somebody was told to renew it. Context: read side. */
+static inline bool item_is_won(const struct item *it)
+{
+    return (item_shape(it) & (SHAPE_OFF | SHAPE_WON)) == SHAPE_WON;
+}
+
+/* Stale, and nobody was told yet: who fetches it wins. Context: read side. */
+static inline bool item_is_winnable(const struct item *it)
+{
+    return (item_shape(it) & (SHAPE_OFF | SHAPE_TOP)) == SHAPE_STALE;
 }
 
 static inline uint32_t item_units(const struct item *it)

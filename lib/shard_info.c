@@ -41,7 +41,7 @@ static uint32_t oldest_access(const struct shard *s)
                 shard_item(s, segment_handle(&s->arena, n) + at / ITEM_UNIT);
             uint32_t sec = atomic_load_explicit(&it->access_s, memory_order_relaxed);
 
-            if ((item_shape(it) & (SHAPE_DEAD | SHAPE_LOOSE)) == 0 && it->key_len != 0) {
+            if (item_is_live(it) && it->key_len != 0) {
                 oldest = oldest == 0 || sec < oldest ? sec : oldest;
                 break;
             }

@@ -32,7 +32,8 @@ static void loosen(struct shard *s, handle_t h, uint32_t units)
     it->client_flags = 0;
     it->value_len = 0;
     it->key_len = 0;
-    atomic_store_explicit(&it->shape, (uint16_t)(units | SHAPE_LOOSE), memory_order_relaxed);
+    atomic_store_explicit(&it->shape, (uint16_t)(units | SHAPE_OFF | SHAPE_LOOSE),
+                          memory_order_relaxed);
     s->arena.segments[segment_of(&s->arena, h)].busy++;
 }
 
@@ -40,7 +41,7 @@ static void settle(struct shard *s, handle_t h)
 {
     struct item *it = shard_item(s, h);
 
-    atomic_store_explicit(&it->shape, item_shape(it) & (uint16_t)~SHAPE_LOOSE,
+    atomic_store_explicit(&it->shape, item_shape(it) & (uint16_t) ~(SHAPE_OFF | SHAPE_LOOSE),
                           memory_order_relaxed);
     s->arena.segments[segment_of(&s->arena, h)].busy--;
 }

@@ -67,7 +67,7 @@ static void check_large(struct tally *t, const struct item *it, handle_t h)
                                            memory_order_relaxed);
         const struct item *p = shard_item(s, ph);
 
-        if (p->key_len != 0 || (item_shape(p) & (SHAPE_DEAD | SHAPE_LOOSE)) != 0 ||
+        if (p->key_len != 0 || !item_is_live(p) || shape_marks(item_shape(p)) != 0 ||
             p->cas != i || p->client_flags != h) {
             wrong(t, "item %u: piece %u at %u is not its own", h, i, ph);
             return;
@@ -103,9 +103,12 @@ static void check_block(struct tally *t, segment_t n, const struct item *it, han
     uint16_t shape = item_shape(it);
     uint32_t bytes = (shape & SHAPE_SIZE) * ITEM_UNIT;
 
-    if ((shape & SHAPE_DEAD) != 0) {
+    if (!shape_is_live(shape) && (shape & SHAPE_TOP) == SHAPE_TOP) {
+        wrong(t, "block %u is a hole and being filled", h);
+    }
+    if (shape_is_dead(shape)) {
         t->dead += bytes;
-        if ((shape & SHAPE_HOLE) != 0) {
+        if (shape_is_hole(shape)) {
             t->holes += bytes;
             if (n == t->shard->cursor.segment &&
                 h < segment_handle(&t->shard->arena, n) + t->shard->cursor.offset / ITEM_UNIT) {
@@ -116,7 +119,7 @@ static void check_block(struct tally *t, segment_t n, const struct item *it, han
     }
     (*live)++;
     t->chain_bytes[t->shard->arena.segments[n].chain] += bytes;
-    if ((shape & SHAPE_LOOSE) != 0) {
+    if (shape_is_loose(shape)) {
         return;
     }
     if (it->key_len == 0) {
@@ -231,7 +234,7 @@ static void count_linked(void *arg, handle_t h)
     const struct item *it = shard_item(t->shard, h);
 
     t->linked++;
-    if ((item_shape(it) & (SHAPE_DEAD | SHAPE_LOOSE)) != 0 || it->key_len == 0) {
+    if (!item_is_live(it) || it->key_len == 0) {
         wrong(t, "the index names block %u, which is no live item", h);
     }
 }
