@@ -89,7 +89,11 @@ enum turn_stop exec_store(struct turn *t, const struct request *r, struct body *
     s.value = r->value;
     s.body = body;
     s.may_wait = t->may_wait;
-    s.keep_cas = false;
+    s.compares_cas = false;
+    s.takes_older = false;
+    s.vivifies = false;
+    s.over = NULL;
+    s.cas_new = 0;
     outcome = engine_store(t->e, &s, t->now);
 
     if (MF_LIKELY(outcome == OUT_STORED)) {

@@ -55,12 +55,14 @@ static uint64_t apply(const struct arith *a, uint64_t v)
 }
 
 /* Checks before anything is made; OUT_NUMBER when the item may be changed. */
-static enum outcome judge(const struct visit *v, const struct arith *a, uint64_t *value)
+static inline enum outcome judge(const struct visit *v, const struct arith *a, bool is_special,
+                                 uint64_t *value)
 {
     if (!v->is_live) {
         return OUT_NOT_FOUND;
     }
-    if (a->cas_expected != 0 && v->item->cas != a->cas_expected) {
+    if (is_special && a->compares_cas && v->item->value_len != 0 && !item_is_large(v->item) &&
+        v->item->cas != a->cas_expected) {
         return OUT_EXISTS;
     }
     /* A value of more than one block is no number, whatever it begins with. */
@@ -71,7 +73,60 @@ static enum outcome judge(const struct visit *v, const struct arith *a, uint64_t
     return OUT_NUMBER;
 }
 
-static enum outcome arith_in(struct visit *v, struct arith *a)
+static inline size_t put_number(struct arith *a, uint64_t number)
+{
+    size_t n = num_put_u64(a->digits, number);
+
+    a->number = number;
+    a->digit_count = (uint8_t)n;
+    return n;
+}
+
+/* The absent key becomes an item. */
+static enum outcome vivify(struct visit *v, struct arith *a)
+{
+    enum outcome why;
+    handle_t h;
+
+    put_number(a, a->initial);
+
+    if (a->vivify_deadline <= v->now) {
+        a->cas = a->cas_new != 0 ? a->cas_new : shard_next_cas(v->to);
+        ctr_add(&v->to->counters, CTR_total_items, 1);
+    } else {
+        struct item *it;
+
+        h = store_make(v, 0, a->vivify_deadline, a->digit_count, a->may_wait, &why);
+        if (h == 0) {
+            return why;
+        }
+        it = shard_item(v->to, h);
+        span_copy_short((char *)(uintptr_t)item_value(it), a->digits, a->digit_count);
+        if (a->cas_new != 0) {
+            it->cas = a->cas_new;
+        }
+        a->cas = it->cas;
+        visit_link(v, h, DEATH_OVERWRITE);
+    }
+    a->is_created = true;
+    a->deadline_now = a->vivify_deadline;
+    return OUT_NUMBER;
+}
+
+/* It was changed, and given a deadline that has passed. */
+static enum outcome end(struct visit *v, struct arith *a)
+{
+    a->cas = a->cas_new != 0 ? a->cas_new : shard_next_cas(v->to);
+    a->deadline_now = a->deadline;
+    visit_unlink(v, DEATH_DELETE);
+    return OUT_NUMBER;
+}
+
+/*
+ * Compiled twice: with what incr and decr of the classic protocol never ask for, and without.
+ */
+static inline __attribute__((always_inline)) enum outcome
+arith_in(struct visit *v, struct arith *a, bool is_special)
 {
     struct shard *s = v->to;
     uint64_t value = 0;
@@ -79,19 +134,24 @@ static enum outcome arith_in(struct visit *v, struct arith *a)
 
     room_make(s, sizeof(struct item) + ITEM_KEY_MAX + NUM_DIGITS_MAX, v->now);
     visit_find(v);
-    why = judge(v, a, &value);
+    why = judge(v, a, is_special, &value);
+    if (is_special && why == OUT_NOT_FOUND && a->vivifies) {
+        return vivify(v, a);
+    }
     if (why != OUT_NUMBER) {
         return why;
     }
 
     const struct item *old = v->item;
-    bool has_ttl = item_has_ttl(old);
-    size_t n;
+    bool touches = is_special && a->touches;
+    msec_t deadline = touches ? a->deadline : item_deadline(old);
+    bool has_ttl = touches ? deadline != MSEC_NEVER : item_has_ttl(old);
+    size_t n = put_number(a, apply(a, value));
     size_t len;
 
-    a->number = apply(a, value);
-    n = num_put_u64(a->digits, a->number);
-    a->digit_count = (uint8_t)n;
+    if (touches && deadline <= v->now) {
+        return end(v, a);
+    }
     /*
      * A number that became shorter is padded with blanks to the old length, as memcached does.
      */
@@ -107,29 +167,47 @@ static enum outcome arith_in(struct visit *v, struct arith *a)
         return why;
     }
 
-    struct item *it = keyspace_fill(s, h, units, a->key, old->client_flags, item_deadline(old),
-                                    has_ttl, (uint32_t)len, v->now);
+    struct item *it = keyspace_fill(s, h, units, a->key, old->client_flags, deadline, has_ttl,
+                                    (uint32_t)len, v->now);
     char *p = (char *)(uintptr_t)item_value(it);
 
     span_copy_short(p, a->digits, n);
     if (MF_UNLIKELY(n < len)) {
         memset(p + n, ' ', len - n);
     }
-    store_inherit(v, it, HEAT_COUNT | HEAT_FETCHED);
+    if (MF_LIKELY(len == old->value_len)) {
+        /* To memcached this is the same item still; a longer number is a new one. */
+        store_inherit(v, it, HEAT_COUNT | HEAT_FETCHED);
+        item_mark(it, shape_marks(item_shape(old)));
+    } else {
+        store_inherit(v, it, HEAT_COUNT);
+    }
+    if (is_special && a->cas_new != 0) {
+        it->cas = a->cas_new;
+    }
     a->cas = it->cas;
+    a->deadline_now = deadline;
     visit_link(v, h, DEATH_OVERWRITE);
     return OUT_NUMBER;
+}
+
+static enum outcome arith_plainly(struct visit *v, void *arg)
+{
+    return arith_in(v, arg, false);
+}
+
+static enum outcome arith_specially(struct visit *v, void *arg)
+{
+    return arith_in(v, arg, true);
 }
 
 enum outcome engine_arith(struct engine *e, struct arith *a, msec_t now)
 {
     struct visit v;
-    enum outcome out;
 
-    do {
-        visit_enter(e, &v, a->hash, a->key, now);
-        out = arith_in(&v, a);
-        visit_leave(&v);
-    } while (MF_UNLIKELY(out == OUT_WAIT) && visit_help(e, &v, out));
-    return out;
+    a->is_created = false;
+    if (MF_UNLIKELY((a->compares_cas | a->vivifies | a->touches) || a->cas_new != 0)) {
+        return visit_run(e, &v, a->hash, a->key, now, arith_specially, a);
+    }
+    return visit_run(e, &v, a->hash, a->key, now, arith_plainly, a);
 }

@@ -230,11 +230,7 @@ static void copy_block(struct shard *s, handle_t to, handle_t from)
     b->client_flags = a->client_flags;
     b->value_len = a->value_len;
     b->key_len = a->key_len;
-    atomic_store_explicit(&b->access_s,
-                          atomic_load_explicit(&a->access_s, memory_order_relaxed),
-                          memory_order_relaxed);
-    atomic_store_explicit(&b->heat, atomic_load_explicit(&a->heat, memory_order_relaxed),
-                          memory_order_relaxed);
+    item_copy_use(a, b);
     atomic_store_explicit(&b->shape, item_shape(a), memory_order_relaxed);
     memcpy(b + 1, a + 1, item_bytes(a) - sizeof(*a));
 }

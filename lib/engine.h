@@ -190,24 +190,30 @@ struct store {
     struct span key;
     uint32_t flags;
     msec_t deadline;       /* MSEC_NEVER: none; at or before now: stored as expired at once */
-    uint64_t cas_expected; /* STORE_CAS, or any mode with compares_cas */
+    uint64_t cas_expected; /* STORE_CAS, or with compares_cas */
     struct span value;     /* the bytes, of any length, when body is NULL */
     struct body *
         *body; /* a full body: taken (and nulled) when stored or refused, kept on OUT_WAIT */
     bool may_wait; /* false: OUT_NO_MEMORY instead of OUT_WAIT */
-    /* Any mode but STORE_CAS: an item that is there must have cas_expected, else EXISTS. */
+    /*
+     * append, prepend: an item that is there must have cas_expected, else EXISTS. Of the other
+     * modes a set or replace that compares is STORE_CAS, and an add never does.
+     */
     bool compares_cas;
     /*
-     * With a comparison: a cas_expected below the item's stores all the same. The new item is
-     * marked stale, keeps the deadline, and is won if the old one was.
+     * STORE_CAS: a cas_expected that is not 0 and below the item's stores all the same. The new
+     * item is stale, keeps the deadline, and is won if the old one was.
      */
     bool takes_older;
-    bool vivifies; /* append, prepend of an absent key: stored as by a set */
-    bool keep_cas; /* STORE_CAS: the new item has the same cas and marks (a copy elsewhere) */
-    uint64_t cas_new;   /* cas of the new item; 0: drawn */
-    uint64_t cas;       /* out: of the new item */
-    uint32_t value_len; /* out: bytes of its value */
+    bool vivifies;                 /* append, prepend of an absent key: stored as by an add */
+    const struct store_over *over; /* the engine's own; NULL (store.h) */
+    uint64_t cas_new;              /* cas of the new item; 0: drawn */
+    /* out, with STORED */
+    uint64_t cas;
+    uint32_t value_len; /* of the whole, of append and prepend too */
 };
+
+struct store_over;
 
 /* STORED NOT_STORED EXISTS NOT_FOUND TOO_LARGE NO_MEMORY WAIT. Context: worker, read side. */
 enum outcome engine_store(struct engine *e, struct store *s, msec_t now);
@@ -225,11 +231,16 @@ struct erase {
     struct span key;
     bool compares_cas; /* EXISTS when the item's cas is not cas_expected */
     bool marks_stale;  /* the item stays, marked stale and not won, with a new cas */
-    bool drops_value;  /* the item stays (or becomes) one with an empty value and flags of 0 */
-    bool touches;      /* with marks_stale or drops_value: it gets this deadline */
+    /*
+     * A new item with an empty value takes its place; it has these flags, no deadline unless
+     * `touches`, and the cas of the old one unless marks_stale or cas_new.
+     */
+    bool drops_value;
+    bool touches; /* with marks_stale or drops_value: the deadline; passed: deleted */
     bool may_wait;
+    uint32_t flags; /* with drops_value */
     uint64_t cas_expected;
-    uint64_t cas_new; /* of the item that stays; 0: drawn */
+    uint64_t cas_new; /* of the item that stays; 0: drawn, or kept as told above */
     msec_t deadline;
 };
 
@@ -243,14 +254,14 @@ struct arith {
     bool is_decr;
     bool compares_cas; /* EXISTS when the item's cas is not cas_expected */
     bool vivifies;     /* an absent key becomes an item of value `initial`: is_created */
-    bool touches;      /* an item that was there gets this deadline */
+    bool touches;      /* an item that was there gets this deadline; passed: it is gone */
     bool may_wait;
     uint64_t cas_expected;
     uint64_t initial;
     uint64_t cas_new; /* 0: drawn */
     msec_t vivify_deadline;
     msec_t deadline; /* with touches */
-    /* out */
+    /* out, with NUMBER */
     bool is_created;
     uint8_t digit_count;
     char digits[NUM_DIGITS_MAX]; /* number in decimal, for the reply */
@@ -272,7 +283,7 @@ struct fetch {
     struct span key;
     bool vivifies;      /* absent: made with an empty value, and won by the caller */
     bool recaches;      /* has a deadline before recache_before, and nobody won: won */
-    bool touches;       /* gets touch_deadline */
+    bool touches;       /* an item that was there gets touch_deadline */
     bool touches_first; /* before its deadline is compared for recaches */
     bool may_wait;
     msec_t vivify_deadline;
@@ -290,8 +301,8 @@ struct fetch {
 };
 
 /*
- * HIT; MISS (found.miss tells why); NO_MEMORY, WAIT. A touch_deadline at or before now: the
- * item is found a last time. Context: worker, read side.
+ * HIT; MISS (found.miss tells why); NO_MEMORY, WAIT. With a touch_deadline or a vivify_deadline
+ * at or before now the item is found this last time. Context: worker, read side.
  */
 enum outcome engine_fetch(struct engine *e, struct fetch *f, msec_t now);
 

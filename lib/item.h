@@ -185,6 +185,22 @@ static inline bool item_was_fetched(const struct item *it)
     return (atomic_load_explicit(&it->heat, memory_order_relaxed) & HEAT_FETCHED) != 0;
 }
 
+/* Put marks on a live block that has none of them. Context: in shard. */
+static inline void item_mark(struct item *it, uint16_t marks)
+{
+    atomic_store_explicit(&it->shape, item_shape(it) | marks, memory_order_relaxed);
+}
+
+/* A new block of the same item goes on where the old one was. Context: in shard. */
+static inline void item_copy_use(const struct item *from, struct item *to)
+{
+    atomic_store_explicit(&to->heat, atomic_load_explicit(&from->heat, memory_order_relaxed),
+                          memory_order_relaxed);
+    atomic_store_explicit(&to->access_s,
+                          atomic_load_explicit(&from->access_s, memory_order_relaxed),
+                          memory_order_relaxed);
+}
+
 /*
  * Mark as used by a reader: at most one byte and one word are stored, and only
  * when they change. Context: read side.

@@ -59,6 +59,7 @@ static enum outcome move_key(struct engine *e, const struct shard *from, uint64_
     msec_t now = clock_now(&e->clock);
     const struct item *it = table_find(&from->table, from->arena.base, hash, key.ptr, key.len);
     struct store st = {.mode = STORE_CAS, .hash = hash, .key = key, .may_wait = true};
+    struct store_over over = {.item = it, .is_copy = true};
     char *copy;
     enum outcome out;
 
@@ -66,7 +67,7 @@ static enum outcome move_key(struct engine *e, const struct shard *from, uint64_
         return OUT_STORED; /* a writer took it over, or it died */
     }
     if (item_is_due(it, now)) {
-        engine_delete(e, hash, key, it->cas, now);
+        engine_delete(e, hash, key, it->cas, now); /* finding it unlinks it */
         return OUT_STORED;
     }
     copy = mem_alloc((size_t)it->value_len + 1);
@@ -76,13 +77,14 @@ static enum outcome move_key(struct engine *e, const struct shard *from, uint64_
     value_copy(from, it, copy);
     st.flags = it->client_flags;
     st.deadline = item_deadline(it);
-    st.cas_expected = it->cas;
+    over.deadline = st.deadline;
     st.value = span_of(copy, it->value_len);
-    st.keep_cas = true;
+    st.over = &over;
+    st.cas_new = it->cas;
     out = engine_store(e, &st, now);
     mem_free(copy);
-    /* NOT_FOUND, EXISTS: a writer was faster, and wrote to the new place. */
-    return out == OUT_WAIT || out == OUT_NO_MEMORY ? OUT_WAIT : OUT_STORED;
+    /* NOT_FOUND: a writer was faster. EXISTS, too, or it was moved or touched: look again. */
+    return out == OUT_STORED || out == OUT_NOT_FOUND ? OUT_STORED : OUT_WAIT;
 }
 
 #define BATCH 64

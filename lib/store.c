@@ -8,6 +8,11 @@
 #include "lib/check.h"
 #include "lib/store.h"
 
+static bool stands_still(const struct visit *v, const struct store_over *over)
+{
+    return v->item == over->item && item_deadline(v->item) == over->deadline;
+}
+
 enum outcome store_judge_mode(const struct visit *v, const struct store *st)
 {
     switch (st->mode) {
@@ -16,16 +21,58 @@ enum outcome store_judge_mode(const struct visit *v, const struct store *st)
     case STORE_ADD:
         return v->is_live ? OUT_NOT_STORED : OUT_STORED;
     case STORE_REPLACE:
+        return v->is_live ? OUT_STORED : OUT_NOT_STORED;
     case STORE_APPEND:
     case STORE_PREPEND:
-        return v->is_live ? OUT_STORED : OUT_NOT_STORED;
+        if (!v->is_live) {
+            return OUT_NOT_STORED;
+        }
+        return !st->compares_cas || v->item->cas == st->cas_expected ? OUT_STORED : OUT_EXISTS;
     case STORE_CAS:
         if (!v->is_live) {
             return OUT_NOT_FOUND;
         }
+        if (st->over != NULL) {
+            return stands_still(v, st->over) ? OUT_STORED : OUT_EXISTS;
+        }
         return v->item->cas == st->cas_expected ? OUT_STORED : OUT_EXISTS;
     }
     unreachable();
+}
+
+void store_finish_specially(const struct visit *v, const struct store *st, struct item *it)
+{
+    const struct store_over *over = st->over;
+
+    if (st->cas_new != 0) {
+        it->cas = st->cas_new;
+    }
+    if (over != NULL) {
+        item_mark(it,
+                  (uint16_t)((shape_marks(item_shape(v->item)) & ~over->clears) | over->sets));
+    }
+    if (over != NULL && over->is_copy) {
+        item_copy_use(v->item, it);
+    }
+}
+
+handle_t store_make(struct visit *v, uint32_t flags, msec_t deadline, size_t value_len,
+                    bool may_wait, enum outcome *why)
+{
+    bool has_ttl = deadline != MSEC_NEVER;
+    uint32_t units = keyspace_units(v->key.len, value_len, has_ttl);
+    handle_t h;
+
+    if (!store_reserve(v->to, has_ttl)) {
+        *why = may_wait ? OUT_WAIT : OUT_NO_MEMORY;
+        return 0;
+    }
+    h = visit_block(v, visit_chain(v), &units, may_wait, why);
+    if (h != 0) {
+        keyspace_fill(v->to, h, units, v->key, flags, deadline, has_ttl, (uint32_t)value_len,
+                      v->now);
+    }
+    return h;
 }
 
 enum outcome store_failed(struct visit *v, const struct store *st, enum outcome why)
@@ -45,14 +92,16 @@ enum outcome store_dead_on_arrival(struct visit *v, struct store *st)
     if (v->slot != NULL) {
         visit_unlink(v, DEATH_OVERWRITE);
     }
-    st->cas = shard_next_cas(v->to);
+    st->cas = st->cas_new != 0 ? st->cas_new : shard_next_cas(v->to);
+    st->value_len = 0;
     ctr_add(&v->to->counters, CTR_total_items, 1);
     return OUT_STORED;
 }
 
 /* set, add, replace, cas of a value that fits one block. */
-static enum outcome store_block(struct visit *v, struct store *st)
+static enum outcome store_block(struct visit *v, void *arg)
 {
+    struct store *st = arg;
     struct shard *s = v->to;
     bool has_ttl = st->deadline != MSEC_NEVER;
     uint32_t units = keyspace_units(st->key.len, st->value.len, has_ttl);
@@ -81,18 +130,15 @@ static enum outcome store_block(struct visit *v, struct store *st)
                                     (uint32_t)st->value.len, v->now);
 
     memcpy((char *)(uintptr_t)item_value(it), st->value.ptr, st->value.len);
-    store_inherit(v, it, st->keep_cas ? HEAT_COUNT | HEAT_FETCHED : HEAT_COUNT);
-    if (MF_UNLIKELY(st->keep_cas)) {
-        it->cas = st->cas_expected;
-    }
-    st->cas = it->cas;
+    store_finish(v, st, it, HEAT_COUNT);
     visit_link(v, h, DEATH_OVERWRITE);
     return OUT_STORED;
 }
 
 /* append, prepend whose result fits one block; OUT_MISS when it does not. */
-static enum outcome concat_block(struct visit *v, struct store *st)
+static enum outcome concat_block(struct visit *v, void *arg)
 {
+    struct store *st = arg;
     struct shard *s = v->to;
     enum outcome why;
 
@@ -139,15 +185,9 @@ static enum outcome concat_block(struct visit *v, struct store *st)
 
     memcpy(p + first, item_value(old), old->value_len);
     memcpy(p + second, st->value.ptr, st->value.len);
-    store_inherit(v, it, HEAT_COUNT | HEAT_FETCHED);
-    st->cas = it->cas;
+    store_finish(v, st, it, HEAT_COUNT);
     visit_link(v, h, DEATH_OVERWRITE);
     return OUT_STORED;
-}
-
-static bool is_concat(const struct store *st)
-{
-    return st->mode == STORE_APPEND || st->mode == STORE_PREPEND;
 }
 
 static bool has_body(const struct store *st)
@@ -155,56 +195,90 @@ static bool has_body(const struct store *st)
     return st->body != NULL && *st->body != NULL;
 }
 
+enum outcome store_absent(struct engine *e, struct store *st, msec_t now)
+{
+    struct store add = *st;
+    enum outcome out;
+
+    add.mode = STORE_ADD;
+    add.body = NULL;
+    out = engine_store(e, &add, now);
+    st->cas = add.cas;
+    st->value_len = add.value_len;
+    return out;
+}
+
+static enum outcome store_concat(struct engine *e, struct store *st, msec_t now)
+{
+    struct visit v;
+    enum outcome out = OUT_MISS;
+
+    while (!has_body(st)) {
+        out = visit_run(e, &v, st->hash, st->key, now, concat_block, st);
+        if (out == OUT_NOT_STORED && st->vivifies) {
+            out = store_absent(e, st, now);
+            if (out == OUT_NOT_STORED) {
+                continue; /* somebody made it meanwhile */
+            }
+        }
+        break;
+    }
+    return out == OUT_MISS ? store_concat_large(e, st, now) : out;
+}
+
+/*
+ * A cas that takes older values: what is to be stored depends on the item that it meets, so it
+ * is looked at first, and again when it did not stand still.
+ */
+static enum outcome store_older(struct engine *e, struct store *st, msec_t now)
+{
+    struct store_over over;
+    struct store s;
+    enum outcome out;
+
+    do {
+        const struct item *old =
+            engine_find(e, router_read(&e->router), st->hash, st->key.ptr, st->key.len, now)
+                .item;
+
+        s = *st;
+        s.takes_older = false;
+        if (old != NULL && st->cas_expected != 0 && st->cas_expected <= old->cas) {
+            bool is_older = st->cas_expected < old->cas;
+
+            over = (struct store_over){.item = old,
+                                       .deadline = item_deadline(old),
+                                       .clears = is_older ? 0 : SHAPE_TOP,
+                                       .sets = is_older ? SHAPE_STALE : 0};
+            s.over = &over;
+            s.deadline = is_older ? over.deadline : st->deadline;
+        }
+        out = engine_store(e, &s, now);
+    } while (out == OUT_EXISTS && s.over != NULL);
+    st->cas = s.cas;
+    st->value_len = s.value_len;
+    return out;
+}
+
 enum outcome engine_store(struct engine *e, struct store *st, msec_t now)
 {
     struct visit v;
-    enum outcome out;
 
     if (st->key.len > ITEM_KEY_MAX || st->key.len + st->value.len > e->item_bytes_max) {
         return OUT_TOO_LARGE;
     }
-    if (is_concat(st)) {
-        if (!has_body(st)) {
-            do {
-                visit_enter(e, &v, st->hash, st->key, now);
-                out = concat_block(&v, st);
-                visit_leave(&v);
-            } while (MF_UNLIKELY(visit_help(e, &v, out)));
-            if (out != OUT_MISS) {
-                return out;
-            }
+    if (MF_UNLIKELY(st->mode >= STORE_CAS)) {
+        if (st->mode != STORE_CAS) {
+            return store_concat(e, st, now);
         }
-        return store_concat_large(e, st, now);
+        if (st->takes_older) {
+            return store_older(e, st, now);
+        }
     }
     /* The size of blocks is the same in all shards. */
     if (!has_body(st) && store_fits_block(e->shards[0], st->key.len, st->value.len,
                                           st->deadline != MSEC_NEVER)) {
-        do {
-            visit_enter(e, &v, st->hash, st->key, now);
-            out = store_block(&v, st);
-            visit_leave(&v);
-        } while (MF_UNLIKELY(out == OUT_WAIT) && visit_help(e, &v, out));
-        return out;
+        return visit_run(e, &v, st->hash, st->key, now, store_block, st);
     }
     return store_large(e, st, now);
-}
-
-enum outcome engine_delete(struct engine *e, uint64_t hash, struct span key,
-                           uint64_t cas_expected, msec_t now)
-{
-    struct visit v;
-    enum outcome out = OUT_NOT_FOUND;
-
-    visit_enter(e, &v, hash, key, now);
-    visit_find(&v);
-    if (v.is_live) {
-        if (cas_expected != 0 && v.item->cas != cas_expected) {
-            out = OUT_EXISTS;
-        } else {
-            visit_unlink(&v, DEATH_DELETE);
-            out = OUT_DELETED;
-        }
-    }
-    visit_leave(&v);
-    return out;
 }

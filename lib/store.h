@@ -30,6 +30,21 @@ static inline bool store_reserve(struct shard *s, bool has_ttl)
     return (!has_ttl || expires_reserve(s->expires)) && table_has_room(&s->table);
 }
 
+/*
+ * A store that the engine makes itself (as STORE_CAS) over an item that it has looked at from
+ * outside: goes on only if that very block still stands there with that deadline, else EXISTS.
+ * A cas does not tell so much, since clients may choose it. A body is kept with EXISTS, too.
+ */
+struct store_over {
+    const struct item *item; /* [borrowed] until the section ends */
+    msec_t deadline;
+    uint16_t clears, sets; /* marks: what it has, less these, and these */
+    bool is_copy;          /* heat and last access are taken over */
+};
+
+/* The rest of store_finish(). Context: in shard. */
+void store_finish_specially(const struct visit *v, const struct store *st, struct item *it);
+
 /* A new item takes over these bits of the heat of the one it replaces. Context: in shard. */
 static inline void store_inherit(const struct visit *v, struct item *it, uint8_t mask)
 {
@@ -40,6 +55,25 @@ static inline void store_inherit(const struct visit *v, struct item *it, uint8_t
     }
 }
 
+/* The last of filling a block that is about to be linked. Context: in shard. */
+static inline void store_finish(const struct visit *v, struct store *st, struct item *it,
+                                uint8_t inherit)
+{
+    store_inherit(v, it, inherit);
+    if (MF_UNLIKELY(st->over != NULL || st->cas_new != 0)) {
+        store_finish_specially(v, st, it);
+    }
+    st->cas = it->cas;
+    st->value_len = it->value_len;
+}
+
+/*
+ * A block in `to` for an item that is new or replaces the found one; filled but for its value.
+ * 0 with *why set. Context: in shard, after room_make() and visit_find().
+ */
+handle_t store_make(struct visit *v, uint32_t flags, msec_t deadline, size_t value_len,
+                    bool may_wait, enum outcome *why);
+
 /*
  * A store found no room: returns why, and drops the old value where it must not be read any
  * more. Context: in shard.
@@ -49,9 +83,45 @@ enum outcome store_failed(struct visit *v, const struct store *st, enum outcome 
 /* A store whose deadline has passed already: what was there is gone. Context: in shard. */
 enum outcome store_dead_on_arrival(struct visit *v, struct store *st);
 
+/* The value of an append or prepend becomes an item if there is none, else NOT_STORED. */
+enum outcome store_absent(struct engine *e, struct store *st, msec_t now);
+
 /* Values larger than a block. Context: read side, no shard held. */
 enum outcome store_large(struct engine *e, struct store *st, msec_t now);
 enum outcome store_concat_large(struct engine *e, struct store *st, msec_t now);
+
+/*
+ * ---- remake.c, touch.c
+ * ------------------------------------------------------------------------------
+ */
+
+/* What the found item is to have that cannot be changed where it stands. */
+struct remake {
+    msec_t deadline;
+    uint64_t cas;
+    uint16_t clears, sets; /* marks */
+    bool may_wait;
+};
+
+/*
+ * Make the block of the found item anew, whatever its value is, and swap it in. OUT_OK, and the
+ * visit has the new item; OUT_WAIT, OUT_NO_MEMORY; OUT_TOO_LARGE: with a deadline it fits no
+ * block any more, remake_as_large() must do it. Context: in shard.
+ */
+enum outcome remake_block(struct visit *v, const struct remake *r);
+
+/*
+ * The same by storing a copy as a large value. OUT_OK; OUT_EXISTS: something changed, begin
+ * again; OUT_WAIT, OUT_NO_MEMORY. Context: read side, no shard held.
+ */
+enum outcome remake_as_large(struct engine *e, const struct visit *v, const struct remake *r);
+
+/*
+ * Give the found item a deadline. OUT_TOUCHED: the visit has the item, which was unlinked if
+ * the deadline has passed; else as remake_block(), for which *r was filled in. Context: in
+ * shard.
+ */
+enum outcome touch_found(struct visit *v, msec_t deadline, bool may_wait, struct remake *r);
 
 /*
  * ---- body.c

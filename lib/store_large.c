@@ -143,7 +143,7 @@ static void loose_fill(const struct loose *l)
 
 /* Step 4: the head becomes the item. Context: in shard. */
 static void loose_link(struct visit *v, struct store *st, msec_t deadline, bool has_ttl,
-                       uint32_t flags, uint8_t inherit, struct loose *l)
+                       uint32_t flags, struct loose *l)
 {
     struct shard *s = l->shard;
     struct item *it;
@@ -155,7 +155,7 @@ static void loose_link(struct visit *v, struct store *st, msec_t deadline, bool 
     settle(s, l->head);
     it = keyspace_fill(s, l->head, l->head_units, st->key, flags, deadline, has_ttl,
                        (uint32_t)l->parts.len, v->now);
-    atomic_store_explicit(&it->shape, item_shape(it) | SHAPE_LARGE, memory_order_relaxed);
+    item_mark(it, SHAPE_LARGE);
     large = item_large(it);
     large->first = l->parts.first;
     large->last = l->parts.last;
@@ -164,11 +164,7 @@ static void loose_link(struct visit *v, struct store *st, msec_t deadline, bool 
     for (uint32_t i = 0; i < l->pieces; i++) {
         atomic_store_explicit(&large->piece[i], l->piece[i], memory_order_relaxed);
     }
-    store_inherit(v, it, inherit);
-    if (st->keep_cas) {
-        it->cas = st->cas_expected;
-    }
-    st->cas = it->cas;
+    store_finish(v, st, it, HEAT_COUNT);
     visit_link(v, l->head, DEATH_OVERWRITE);
 }
 
@@ -178,14 +174,13 @@ struct commit {
     struct body **body;
     struct span tail; /* bytes for the pieces when the body does not have them */
     bool has_ttl;
-    uint64_t cas_seen; /* append, prepend: the item that was copied; 0: any */
-    uint8_t inherit;
+    const struct item *seen; /* append, prepend: the item that was copied; NULL: any */
 };
 
 /* Did what append or prepend copied from change meanwhile? */
-static bool is_stale(const struct visit *v, const struct commit *c)
+static bool did_change(const struct visit *v, const struct commit *c)
 {
-    return c->cas_seen != 0 && (!v->is_live || v->item->cas != c->cas_seen);
+    return c->seen != NULL && (!v->is_live || v->item != c->seen);
 }
 
 /* Step 4, with the conditions tested again. */
@@ -198,15 +193,15 @@ static enum outcome commit_link(struct engine *e, struct commit *c, struct loose
     visit_enter(e, &v, st->hash, st->key, now);
     visit_find(&v);
     out = store_judge(&v, st);
-    if (v.to != l->shard || l->epoch != l->shard->epoch || is_stale(&v, c) ||
+    if (v.to != l->shard || l->epoch != l->shard->epoch || did_change(&v, c) ||
         !store_reserve(v.to, c->has_ttl)) {
         out = OUT_MISS;
     }
     if (out == OUT_STORED) {
-        msec_t deadline = c->cas_seen != 0 ? item_deadline(v.item) : st->deadline;
-        uint32_t flags = c->cas_seen != 0 ? v.item->client_flags : st->flags;
+        msec_t deadline = c->seen != NULL ? item_deadline(v.item) : st->deadline;
+        uint32_t flags = c->seen != NULL ? v.item->client_flags : st->flags;
 
-        loose_link(&v, st, deadline, c->has_ttl, flags, c->inherit, l);
+        loose_link(&v, st, deadline, c->has_ttl, flags, l);
         body_disown(*c->body);
     } else if (v.to == l->shard) {
         loose_drop(l);
@@ -273,7 +268,7 @@ static enum outcome commit_again(struct engine *e, struct commit *c, msec_t now)
 enum outcome store_large(struct engine *e, struct store *st, msec_t now)
 {
     struct body *own = NULL;
-    struct commit c = {.st = st, .has_ttl = st->deadline != MSEC_NEVER, .inherit = HEAT_COUNT};
+    struct commit c = {.st = st, .has_ttl = st->deadline != MSEC_NEVER};
     enum outcome out = OUT_OK;
 
     if (st->body != NULL && *st->body != NULL) {
@@ -296,11 +291,11 @@ enum outcome store_large(struct engine *e, struct store *st, msec_t now)
         out = commit_again(e, &c, now);
     }
     if (out == OUT_NO_MEMORY && st->mode == STORE_SET) {
-        engine_delete(e, st->hash, st->key, 0,
-                      now); /* the old value must not be read any more */
+        /* The old value must not be read any more. */
+        engine_delete(e, st->hash, st->key, 0, now);
     }
     body_abort(&own);
-    if (out != OUT_WAIT && st->body != NULL) {
+    if (out != OUT_WAIT && !(out == OUT_EXISTS && st->over != NULL) && st->body != NULL) {
         body_abort(st->body);
     }
     return out;
@@ -333,8 +328,15 @@ static enum outcome concat_once(struct engine *e, struct store *st, msec_t now)
     struct body *b;
     enum outcome out;
 
+    if (old.item == NULL && st->vivifies) {
+        out = store_absent(e, st, now);
+        return out == OUT_NOT_STORED ? OUT_MISS : out;
+    }
     if (old.item == NULL) {
         return OUT_NOT_STORED;
+    }
+    if (st->compares_cas && old.item->cas != st->cas_expected) {
+        return OUT_EXISTS;
     }
 
     size_t len = old.item->value_len + st->value.len;
@@ -347,11 +349,8 @@ static enum outcome concat_once(struct engine *e, struct store *st, msec_t now)
         return OUT_NO_MEMORY;
     }
 
-    struct commit c = {.st = st,
-                       .body = &b,
-                       .has_ttl = item_has_ttl(old.item),
-                       .cas_seen = old.item->cas,
-                       .inherit = HEAT_COUNT | HEAT_FETCHED};
+    struct commit c = {
+        .st = st, .body = &b, .has_ttl = item_has_ttl(old.item), .seen = old.item};
 
     out = concat_fill(b, &old, st);
     if (out == OUT_OK) {

@@ -146,4 +146,26 @@ bool visit_help(struct engine *e, const struct visit *v, enum outcome out);
 /* Unlink what was found. Context: in shard. */
 void visit_unlink(struct visit *v, enum death_reason reason);
 
+/* What a write does between entering and leaving. */
+typedef enum outcome (*visit_act_fn)(struct visit *v, void *arg);
+
+/*
+ * A whole write: enter, act, leave; once more when it found no room and room was found
+ * elsewhere. Inlined, and so is an `act` that has no other caller: a set pays for no call.
+ * Context: read side, no shard held.
+ */
+static inline __attribute__((always_inline)) enum outcome
+visit_run(struct engine *e, struct visit *v, uint64_t hash, struct span key, msec_t now,
+          visit_act_fn act, void *arg)
+{
+    enum outcome out;
+
+    do {
+        visit_enter(e, v, hash, key, now);
+        out = act(v, arg);
+        visit_leave(v);
+    } while (MF_UNLIKELY(out == OUT_WAIT) && visit_help(e, v, out));
+    return out;
+}
+
 #endif

@@ -301,23 +301,73 @@ enum outcome fixture_delete(struct fixture *f, const char *key)
 enum outcome fixture_arith(struct fixture *f, const char *key, bool is_decr, uint64_t delta,
                            uint64_t *number)
 {
-    struct arith a = {.hash = fixture_hash(f, key),
-                      .key = key_of(key),
-                      .delta = delta,
-                      .is_decr = is_decr,
-                      .may_wait = true};
+    struct arith a = {.delta = delta, .is_decr = is_decr};
+    enum outcome out = fixture_arith_as(f, key, &a);
+
+    if (number != NULL) {
+        *number = a.number;
+    }
+    return out;
+}
+
+enum outcome fixture_arith_as(struct fixture *f, const char *key, struct arith *a)
+{
     enum outcome out = OUT_WAIT;
 
+    a->hash = fixture_hash(f, key);
+    a->key = key_of(key);
+    a->may_wait = true;
     for (unsigned waits = 0; out == OUT_WAIT && waits < WAITS_MAX; waits++) {
         if (waits > 0) {
             wait_for_room(f);
         }
         rcu_begin();
-        out = engine_arith(&f->engine, &a, fixture_now(f));
+        out = engine_arith(&f->engine, a, fixture_now(f));
         rcu_end();
     }
-    if (number != NULL) {
-        *number = a.number;
+    return out == OUT_WAIT ? OUT_NO_MEMORY : out;
+}
+
+enum outcome fixture_erase(struct fixture *f, const char *key, const struct erase *d)
+{
+    struct erase e = *d;
+    enum outcome out = OUT_WAIT;
+
+    e.hash = fixture_hash(f, key);
+    e.key = key_of(key);
+    e.may_wait = true;
+    for (unsigned waits = 0; out == OUT_WAIT && waits < WAITS_MAX; waits++) {
+        if (waits > 0) {
+            wait_for_room(f);
+        }
+        rcu_begin();
+        out = engine_erase(&f->engine, &e, fixture_now(f));
+        rcu_end();
+    }
+    return out == OUT_WAIT ? OUT_NO_MEMORY : out;
+}
+
+enum outcome fixture_fetch(struct fixture *f, const char *key, struct fetch *get)
+{
+    enum outcome out = OUT_WAIT;
+
+    get->hash = fixture_hash(f, key);
+    get->key = key_of(key);
+    get->may_wait = true;
+    for (unsigned waits = 0; out == OUT_WAIT && waits < WAITS_MAX; waits++) {
+        if (waits > 0) {
+            wait_for_room(f);
+        }
+        rcu_begin();
+        out = engine_fetch(&f->engine, get, fixture_now(f));
+        if (out == OUT_HIT) {
+            ck_assert_uint_eq(get->found.item->key_len, strlen(key));
+            ck_assert_mem_eq(item_key(get->found.item), key, strlen(key));
+            ck_assert(!get->is_created || get->found.item->value_len == 0);
+        } else {
+            ck_assert_ptr_null(get->found.item);
+        }
+        rcu_end();
     }
     return out == OUT_WAIT ? OUT_NO_MEMORY : out;
 }
@@ -363,6 +413,9 @@ struct got fixture_use(struct fixture *f, const char *key, unsigned times)
         got.deadline = item_deadline(it);
         got.units = item_units(it);
         got.is_large = item_is_large(it);
+        got.is_stale = item_is_stale(it);
+        got.is_won = item_is_won(it);
+        got.was_fetched = item_was_fetched(it);
         got.chain =
             (enum chain_id)found.shard->arena.segments[segment_of(&found.shard->arena, h)]
                 .chain;

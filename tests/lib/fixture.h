@@ -87,6 +87,11 @@ enum outcome fixture_arith(struct fixture *f, const char *key, bool is_decr, uin
                            uint64_t *number);
 enum outcome fixture_touch(struct fixture *f, const char *key, msec_t deadline);
 
+/* These fill in key, hash, may_wait; outs are in *a and *get. */
+enum outcome fixture_arith_as(struct fixture *f, const char *key, struct arith *a);
+enum outcome fixture_erase(struct fixture *f, const char *key, const struct erase *d);
+enum outcome fixture_fetch(struct fixture *f, const char *key, struct fetch *get);
+
 struct got {
     bool is_hit;
     enum miss miss;
@@ -99,7 +104,7 @@ struct got {
     struct shard *shard;
     uint32_t units;
     enum chain_id chain;
-    bool is_large;
+    bool is_large, is_stale, is_won, was_fetched;
 };
 
 /* Look up and copy the value; does not mark the item as used. */

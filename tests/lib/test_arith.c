@@ -158,7 +158,7 @@ END_TEST
 
 START_TEST(a_cas_may_be_asked_for)
 {
-    struct arith a = {.key = span_str("n"), .delta = 1};
+    struct arith a = {.key = span_str("n"), .delta = 1, .compares_cas = true};
 
     fixture_start(&f, NULL);
     a.hash = engine_hash(&f.engine, "n", 1);
@@ -178,6 +178,122 @@ START_TEST(a_cas_may_be_asked_for)
 }
 END_TEST
 
+START_TEST(an_absent_key_can_be_made)
+{
+    struct arith a = {.delta = 3,
+                      .vivifies = true,
+                      .initial = 13,
+                      .compares_cas = true, /* nothing to compare with */
+                      .cas_expected = 5};
+
+    fixture_start(&f, NULL);
+    a.vivify_deadline = fixture_now(&f) + 60;
+    ck_assert_int_eq(fixture_arith_as(&f, "n", &a), OUT_NUMBER);
+    ck_assert(a.is_created);
+    ck_assert_uint_eq(a.number, 13);
+    ck_assert_int_eq(a.deadline_now, a.vivify_deadline);
+    ck_assert_uint_eq(fixture_get(&f, "n").len, 2);
+    ck_assert_mem_eq(fixture_get(&f, "n").value, "13", 2);
+    ck_assert_uint_eq(fixture_get(&f, "n").flags, 0);
+    ck_assert_int_eq(fixture_get(&f, "n").deadline, a.vivify_deadline);
+    ck_assert_uint_eq(fixture_get(&f, "n").cas, a.cas);
+    a.compares_cas = false;
+    ck_assert_int_eq(fixture_arith_as(&f, "n", &a), OUT_NUMBER);
+    ck_assert(!a.is_created);
+    ck_assert_uint_eq(a.number, 16);
+    ck_assert_int_eq(a.deadline_now, fixture_now(&f) + 60);
+    clock_advance(&f.engine.clock, 60);
+    a.vivify_deadline = MSEC_NEVER;
+    a.cas_new = 777;
+    ck_assert_int_eq(fixture_arith_as(&f, "n", &a), OUT_NUMBER);
+    ck_assert(a.is_created);
+    ck_assert_uint_eq(a.cas, 777);
+    ck_assert_uint_eq(fixture_get(&f, "n").cas, 777);
+    /* With a deadline that has passed it is counted, and gone. */
+    fixture_delete(&f, "n");
+    a.vivify_deadline = fixture_now(&f);
+    ck_assert_int_eq(fixture_arith_as(&f, "n", &a), OUT_NUMBER);
+    ck_assert(a.is_created);
+    ck_assert(!fixture_has(&f, "n"));
+    ck_assert_uint_eq(fixture_counter(&f, CTR_total_items), 4);
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(a_number_can_get_a_deadline)
+{
+    struct arith a = {.delta = 1, .touches = true};
+
+    fixture_start(&f, NULL);
+    ck_assert_int_eq(fixture_arith_as(&f, "n", &a), OUT_NOT_FOUND);
+    put_text("8", 1);
+    a.deadline = fixture_now(&f) + 30;
+    ck_assert_int_eq(fixture_arith_as(&f, "n", &a), OUT_NUMBER);
+    ck_assert_int_eq(fixture_get(&f, "n").deadline, a.deadline);
+    ck_assert_int_eq(a.deadline_now, a.deadline);
+    a.touches = false;
+    ck_assert_int_eq(fixture_arith_as(&f, "n", &a), OUT_NUMBER);
+    ck_assert_int_eq(fixture_get(&f, "n").deadline, a.deadline);
+    a.touches = true;
+    a.deadline = MSEC_NEVER;
+    ck_assert_int_eq(fixture_arith_as(&f, "n", &a), OUT_NUMBER);
+    ck_assert_int_eq(fixture_get(&f, "n").deadline, MSEC_NEVER);
+    check_text("11");
+    a.deadline = fixture_now(&f);
+    ck_assert_int_eq(fixture_arith_as(&f, "n", &a), OUT_NUMBER);
+    ck_assert_uint_eq(a.number, 12);
+    ck_assert(!fixture_has(&f, "n"));
+    fixture_stop(&f);
+}
+END_TEST
+
+/* As memcached has it: a number of the old length is the same item, a longer one a new one. */
+START_TEST(marks_stay_while_the_length_does)
+{
+    struct erase stale = {.marks_stale = true};
+    struct fetch get = {0};
+
+    fixture_start(&f, NULL);
+    put_text("5", 1);
+    ck_assert_int_eq(fixture_erase(&f, "n", &stale), OUT_DELETED);
+    ck_assert_int_eq(fixture_arith(&f, "n", false, 1, NULL), OUT_NUMBER);
+    ck_assert(fixture_get(&f, "n").is_stale && !fixture_get(&f, "n").is_won);
+    ck_assert_int_eq(fixture_fetch(&f, "n", &get), OUT_HIT);
+    fixture_use(&f, "n", 1);
+    ck_assert_int_eq(fixture_arith(&f, "n", false, 1, NULL), OUT_NUMBER);
+    ck_assert(fixture_get(&f, "n").is_stale && fixture_get(&f, "n").is_won);
+    ck_assert(fixture_get(&f, "n").was_fetched);
+    ck_assert_int_eq(fixture_arith(&f, "n", false, 100, NULL), OUT_NUMBER);
+    ck_assert(!fixture_get(&f, "n").is_stale && !fixture_get(&f, "n").is_won);
+    ck_assert(!fixture_get(&f, "n").was_fetched);
+    check_text("107");
+    ck_assert_int_eq(fixture_erase(&f, "n", &stale), OUT_DELETED);
+    ck_assert_int_eq(fixture_arith(&f, "n", true, 100, NULL), OUT_NUMBER);
+    ck_assert(fixture_get(&f, "n").is_stale);
+    check_text("7  ");
+    fixture_stop(&f);
+}
+END_TEST
+
+/* What is no number at all is told before the cas is looked at, what only reads badly after. */
+START_TEST(a_cas_is_compared_between_the_checks)
+{
+    struct arith a = {.delta = 1, .compares_cas = true, .cas_expected = 1u << 30};
+    static char large[5000] = "1";
+
+    fixture_start(&f, NULL);
+    put_text("", 0);
+    ck_assert_int_eq(fixture_arith_as(&f, "n", &a), OUT_NON_NUMERIC);
+    put_text(large, sizeof(large));
+    ck_assert_int_eq(fixture_arith_as(&f, "n", &a), OUT_NON_NUMERIC);
+    put_text("abc", 3);
+    ck_assert_int_eq(fixture_arith_as(&f, "n", &a), OUT_EXISTS);
+    a.cas_expected = fixture_get(&f, "n").cas;
+    ck_assert_int_eq(fixture_arith_as(&f, "n", &a), OUT_NON_NUMERIC);
+    fixture_stop(&f);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("arith");
@@ -189,6 +305,10 @@ int main(void)
     tcase_add_test(tc, long_values);
     tcase_add_test(tc, the_deadline_stays);
     tcase_add_test(tc, a_cas_may_be_asked_for);
+    tcase_add_test(tc, an_absent_key_can_be_made);
+    tcase_add_test(tc, a_number_can_get_a_deadline);
+    tcase_add_test(tc, marks_stay_while_the_length_does);
+    tcase_add_test(tc, a_cas_is_compared_between_the_checks);
     suite_add_tcase(suite, tc);
 
     SRunner *sr = srunner_create(suite);
