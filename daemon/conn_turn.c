@@ -497,12 +497,33 @@ static void count_yields(struct turn *t, bool has_more)
     }
 }
 
+/*
+ * What waits for the reclaimer's period, milliseconds away, grows cold, and what is stored
+ * meanwhile takes other memory, as cold: megabytes where values are large. So a worker that
+ * was brought much tries to end a period by itself.
+ */
+static __attribute__((noinline)) void try_grace(struct worker *w, uint64_t bytes_read)
+{
+    w->grace_mark = bytes_read;
+    if (engine_try_grace(w->engine)) {
+        w->grace_step = WORKER_GRACE_STEP_BYTES;
+    } else if (w->grace_step < WORKER_GRACE_STEP_MAX_BYTES) {
+        w->grace_step *= 2;
+    }
+}
+
 void turn_end(struct turn *t, bool has_more)
 {
+    struct worker *w = t->w;
+    uint64_t bytes_read = ctr_get(&w->counters, CTR_bytes_read);
+
     turn_flush(t);
     rcu_end();
     exec_tally(t);
     count_yields(t, has_more);
+    if (MF_UNLIKELY(bytes_read - w->grace_mark >= w->grace_step)) {
+        try_grace(w, bytes_read);
+    }
 }
 
 static void note_stop(struct conn *c, enum turn_stop stop)

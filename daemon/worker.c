@@ -216,6 +216,7 @@ static int prepare(struct worker *w, struct server *server, uint32_t id)
     w->engine = &server->engine;
     w->settings = server->settings;
     w->shard = server->engine.shards[id];
+    w->grace_step = WORKER_GRACE_STEP_BYTES;
     w->drain_message.fn = on_drain;
     w->end_message.fn = on_end;
     w->poke_message.fn = on_poke;

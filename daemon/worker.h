@@ -30,6 +30,13 @@ struct udp;
 #define WORKER_RBUF_BYTES (256u * 1024)
 #define WORKER_OBUF_BYTES (128u * 1024)
 
+/*
+ * A grace period is tried after so many bytes read; when that fails, since another worker is
+ * inside a section, later and later.
+ */
+#define WORKER_GRACE_STEP_BYTES     (512u << 10)
+#define WORKER_GRACE_STEP_MAX_BYTES (16u << 20)
+
 /* How long a stopping worker lets clients take what is queued for them, milliseconds. */
 #define WORKER_DRAIN_MS 1000u
 
@@ -72,6 +79,8 @@ struct worker {
     struct conn *ready;   /* their list, served before the loop blocks */
     uint32_t later_count; /* answers begun here that other workers still contribute to */
     msec_t now;           /* of the turn that runs */
+    uint64_t grace_mark;  /* bytes_read when a grace period was last tried */
+    uint32_t grace_step;  /* bytes to be read until the next try */
     bool is_stopping;     /* draining: answers in flight are finished, nothing new is read */
     enum worker_phase phase;
     char note[32]; /* shown by a failed check */

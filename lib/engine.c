@@ -132,6 +132,17 @@ size_t engine_small_max(const struct engine *e)
            ITEM_KEY_MAX;
 }
 
+bool engine_try_grace(struct engine *e)
+{
+    struct grace *g = reclaim_grace(e->reclaimer);
+
+    /* Whatever began to wait has raised the need, and only the reclaimer takes it down. */
+    if (atomic_load_explicit(&g->need, memory_order_relaxed) == GRACE_IDLE) {
+        return true;
+    }
+    return grace_try(g);
+}
+
 /*
  * Set the instant of a shard's flush. One whose instant has come must be carried out before, or
  * its items would come back; a visit may have carried ours out already (visit.c).

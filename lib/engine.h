@@ -321,6 +321,12 @@ enum outcome engine_touch(struct engine *e, uint64_t hash, struct span key, msec
  */
 void engine_flush(struct engine *e, msec_t at, msec_t now);
 
+/*
+ * If anything waits for a grace period, end one here if that takes no waiting. False when that
+ * did not succeed. Context: worker, outside a section and a shard.
+ */
+bool engine_try_grace(struct engine *e);
+
 enum steal {
     STEAL_NOTHING, /* nobody has clearly more */
     STEAL_LATER,   /* what another could give waits for a grace period: ask again in 1 ms */

@@ -21,6 +21,30 @@
 #define US_PER_SEC 1000000LL
 #define NS_PER_US  1000LL
 
+void grace_complete(struct grace *g, uint32_t number)
+{
+    uint32_t had = atomic_load_explicit(&g->completed, memory_order_relaxed);
+
+    while ((int32_t)(number - had) > 0 &&
+           !atomic_compare_exchange_weak_explicit(&g->completed, &had, number,
+                                                  memory_order_release, memory_order_relaxed)) {
+    }
+}
+
+bool grace_try(struct grace *g)
+{
+    uint32_t number = grace_begin(g);
+
+    /*
+     * If it fails the number is not lost: whoever dated something with it waits for the next.
+     */
+    if (!rcu_try_wait()) {
+        return false;
+    }
+    grace_complete(g, number);
+    return true;
+}
+
 void grace_wake(struct grace *g, enum grace_need need)
 {
     uint32_t had = atomic_load(&g->need);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Grace numbers. The reclaimer numbers its grace periods; who unlinks something dates it
- * with grace_stamp() and may reuse it once grace_is_over(). Grace numbers are compared by
+ * Grace numbers. Grace periods are numbered as they begin; who unlinks something dates it
+ * with grace_stamp() and may reuse it once grace_is_over(). The reclaimer runs them; a worker
+ * that stores large values tries one now and then (grace_try()). Grace numbers are compared by
  * distance, so 32 bits that wrap are enough.
  */
 #ifndef MAYFLY_LIB_GRACE_H
@@ -22,7 +23,7 @@ enum grace_need {
 struct grace {
     /* [atomic] */
     _Atomic uint32_t begun;     /* number of the newest period begun (release) */
-    _Atomic uint32_t completed; /* number of the newest period ended (release) */
+    _Atomic uint32_t completed; /* all up to this one have ended (release) */
     _Atomic uint32_t need;      /* enum grace_need; the futex word the reclaimer sleeps on */
     _Atomic uint32_t wakes_at;  /* the least need that must wake it; IDLE: it runs */
 };
@@ -51,6 +52,24 @@ static inline bool grace_is_over(const struct grace *g, uint32_t stamp)
 {
     return (int32_t)(atomic_load_explicit(&g->completed, memory_order_acquire) - stamp) >= 0;
 }
+
+/*
+ * Number a period that begins now, and publish that it has ended: it ends all with lower
+ * numbers too. Several may run at once. Context: any thread.
+ */
+static inline uint32_t grace_begin(struct grace *g)
+{
+    return atomic_fetch_add_explicit(&g->begun, 1, memory_order_acq_rel) + 1;
+}
+
+void grace_complete(struct grace *g, uint32_t number);
+
+/*
+ * Run a period here and now if that takes no waiting. True when one has ended. What waits for
+ * longer grows cold: who stores much memory at a time gets the same lines back out of the
+ * cache. Context: registered thread, outside a section and a shard.
+ */
+bool grace_try(struct grace *g);
 
 /*
  * Slow half of grace_ask(): raises the need and, if the reclaimer sleeps so deep, wakes it

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Read-copy-update, memb flavour of liburcu: the only file that names the
+ * Read-copy-update, memb flavour of liburcu: this and rcu.c are the only files that name the
  * library. A section is short, never nested, and closed in the function that
  * opened it or by the paired leave. Registered threads may block in epoll.
  *
@@ -11,6 +11,7 @@
 #define MAYFLY_LIB_RCU_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #if defined(__SANITIZE_THREAD__)
 #define MAYFLY_TSAN 1
@@ -37,15 +38,8 @@ extern _Atomic int rcu_tsan_word; /* only its address is used; in reclaim.c */
 #endif
 
 /* Every thread that reads calls these once each. Context: any thread. */
-static inline void rcu_register(void)
-{
-    urcu_memb_register_thread();
-}
-
-static inline void rcu_unregister(void)
-{
-    urcu_memb_unregister_thread();
-}
+void rcu_register(void);
+void rcu_unregister(void);
 
 /* Context: registered thread, outside a section. */
 static inline void rcu_begin(void)
@@ -68,6 +62,14 @@ static inline void rcu_wait(void)
     urcu_memb_synchronize_rcu();
     rcu_tsan_acquire();
 }
+
+/*
+ * The same if it takes no waiting: true when every thread was seen outside a section within
+ * the call, so what was unlinked before it can be reused. Costs two membarriers, so it is for
+ * those who have much to gain. False also where the kernel lacks that call.
+ * Context: any registered thread, outside a section.
+ */
+bool rcu_try_wait(void);
 
 /*
  * Stands between an unlink and the reading of the grace number that dates it.

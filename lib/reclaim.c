@@ -133,10 +133,9 @@ static void run_period(struct reclaimer *r)
     usec_t start = clock_mono_us();
 
     (void)atomic_exchange(&g->need, (uint32_t)GRACE_IDLE);
-    uint32_t number = atomic_load_explicit(&g->begun, memory_order_relaxed) + 1;
-    atomic_store_explicit(&g->begun, number, memory_order_release);
+    uint32_t number = grace_begin(g);
     rcu_wait();
-    atomic_store_explicit(&g->completed, number, memory_order_release);
+    grace_complete(g, number);
 
     usec_t end = clock_mono_us();
     ctr_add(&r->counters, CTR_lazyfree_grace_periods, 1);

@@ -45,7 +45,7 @@ for folder in lib proto daemon; do
         header=${edge#*:}
         case $header in
             mimalloc*) [ "$file" = lib/mem.c ] || complain "$file: only lib/mem.c names mimalloc" ;;
-            urcu*) [ "$file" = lib/rcu.h ] || complain "$file: only lib/rcu.h names liburcu" ;;
+            urcu*) case $file in lib/rcu.[ch]) ;; *) complain "$file: only lib/rcu.[ch] name liburcu" ;; esac ;;
             xxhash*) [ "$file" = lib/hash.h ] || complain "$file: only lib/hash.h names xxhash" ;;
             uv.h | uv/*)
                 [ "$folder" = daemon ] || complain "$file: only daemon/ knows libuv"

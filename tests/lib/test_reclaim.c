@@ -10,12 +10,14 @@
 
 #include <check.h>
 #include <dirent.h>
+#include <linux/membarrier.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "lib/check.h"
 #include "lib/clock.h"
@@ -278,6 +280,88 @@ START_TEST(nothing_is_released_while_an_earlier_reader_is_inside)
 }
 END_TEST
 
+/* ---- periods that need no waiting -------------------------------------------------------- */
+
+/* A kernel without the barrier of the whole process has none of this. */
+static bool has_membarrier(void)
+{
+    return syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0) > 0;
+}
+
+START_TEST(try_ends_a_period_when_nobody_is_inside)
+{
+    struct grace g;
+
+    grace_init(&g);
+    rcu_register();
+    for (unsigned i = 0; i < 3; i++) {
+        uint32_t stamp = grace_stamp(&g);
+
+        ck_assert(!grace_is_over(&g, stamp));
+        ck_assert(grace_try(&g) == has_membarrier());
+        ck_assert(grace_is_over(&g, stamp) == has_membarrier());
+    }
+    rcu_unregister();
+}
+END_TEST
+
+START_TEST(try_fails_while_a_reader_is_inside)
+{
+    struct guarded obj = {.retired.fn = release_guarded};
+    struct grace g;
+    pthread_t reader;
+
+    grace_init(&g);
+    rcu_register();
+    ck_assert_int_eq(pthread_create(&reader, NULL, read_guarded, &obj), 0);
+    AWAIT(atomic_load(&obj.is_read));
+    uint32_t early = grace_stamp(&g);
+    ck_assert(!grace_try(&g));
+    uint32_t late = grace_stamp(&g);
+    ck_assert_uint_eq(late, early + 1);
+    ck_assert(!grace_try(&g));
+    ck_assert(!grace_is_over(&g, early));
+    atomic_store(&obj.may_leave, true);
+    pthread_join(reader, NULL);
+    /* Who has ended is no longer looked at; the next period ends the failed ones too. */
+    ck_assert(grace_try(&g) == has_membarrier());
+    ck_assert(grace_is_over(&g, early) == has_membarrier());
+    ck_assert(grace_is_over(&g, late) == has_membarrier());
+    rcu_unregister();
+}
+END_TEST
+
+START_TEST(try_fails_within_a_section_of_its_own)
+{
+    struct grace g;
+
+    grace_init(&g);
+    rcu_register();
+    rcu_begin();
+    ck_assert(!grace_try(&g));
+    rcu_end();
+    ck_assert(grace_try(&g) == has_membarrier());
+    rcu_unregister();
+}
+END_TEST
+
+START_TEST(completed_never_goes_back)
+{
+    struct grace g;
+
+    grace_init(&g);
+    atomic_store(&g.begun, UINT32_MAX);
+    atomic_store(&g.completed, UINT32_MAX - 2);
+    uint32_t slow = grace_begin(&g); /* wraps */
+    uint32_t fast = grace_begin(&g);
+    grace_complete(&g, fast);
+    ck_assert(grace_is_over(&g, slow));
+    grace_complete(&g, slow);
+    ck_assert(grace_is_over(&g, fast));
+    ck_assert_uint_eq(atomic_load(&g.completed), fast);
+}
+END_TEST
+
 START_TEST(ask_within_a_period_gets_one_of_its_own)
 {
     struct reclaimer *r = reclaim_create(NULL, NULL);
@@ -528,6 +612,10 @@ int main(void)
     tcase_add_test(tc, retired_are_released_in_order_after_a_period);
     tcase_add_test(tc, what_a_release_retires_waits_for_a_period_of_its_own);
     tcase_add_test(tc, nothing_is_released_while_an_earlier_reader_is_inside);
+    tcase_add_test(tc, try_ends_a_period_when_nobody_is_inside);
+    tcase_add_test(tc, try_fails_while_a_reader_is_inside);
+    tcase_add_test(tc, try_fails_within_a_section_of_its_own);
+    tcase_add_test(tc, completed_never_goes_back);
     tcase_add_test(tc, ask_within_a_period_gets_one_of_its_own);
     tcase_add_test(tc, stop_releases_everything);
     tcase_add_test(tc, start_and_stop_at_once_does_not_hang);

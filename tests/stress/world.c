@@ -75,6 +75,9 @@ static double now_seconds(void)
 
 void worker_duties(struct worker *w)
 {
+    if (w->turns % 16 == 0 && engine_try_grace(&w->world->engine)) {
+        w->tally.graces++;
+    }
     if (!w->is_home) {
         return;
     }
@@ -407,12 +410,12 @@ static void report(const struct world *world)
            ", aborted %" PRIu64 ", waits %" PRIu64 ", no memory %" PRIu64 "), deletes %" PRIu64
            ", ariths %" PRIu64 ", touches %" PRIu64 ", pins %" PRIu64 "; flushes %" PRIu64
            ", slots moved %" PRIu64 ", evictions %" PRIu64 ", expired %" PRIu64
-           " actively and %" PRIu64 " lazily\n",
+           " actively and %" PRIu64 " lazily, grace periods tried with success %" PRIu64 "\n",
            world->scenario->name, sum.gets, sum.hits, sum.stores, sum.bodies, sum.aborts,
            sum.waits, sum.no_memory, sum.deletes, sum.ariths, sum.touches, sum.pins,
            atomic_load(&world->flush_done), atomic_load(&world->slots_moved),
            sum_counter(world, CTR_evictions), sum_counter(world, CTR_expired_active),
-           sum_counter(world, CTR_expired_lazy));
+           sum_counter(world, CTR_expired_lazy), sum.graces);
 }
 
 static void start_threads(struct world *world)
