@@ -217,7 +217,7 @@ void conn_write(struct conn *c)
         return;
     }
     if (written > 0) {
-        c->last_active = c->worker->now;
+        c->last_active = worker_now(c->worker);
     }
     if (status == SEND_ALL && c->is_kept && !c->is_waiting && c->ask == NULL) {
         conn_execute_kept(c);
@@ -235,7 +235,6 @@ static void on_poll(uv_poll_t *handle, int status, int events)
         conn_close(c);
         return;
     }
-    worker_now(c->worker);
     if (!outq_is_empty(&c->outq)) {
         if ((events & UV_WRITABLE) != 0) {
             conn_write(c);

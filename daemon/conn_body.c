@@ -265,7 +265,7 @@ static bool read_once(struct conn *c, bool may_wait, size_t *past)
         return false;
     }
     ctr_add(&w->counters, CTR_bytes_read, (uint64_t)n);
-    u->moved = w->now;
+    u->moved = worker_now(w);
     c->last_active = w->now;
     if ((size_t)n > iov[0].iov_len) {
         *past = (size_t)n - iov[0].iov_len;

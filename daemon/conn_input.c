@@ -11,6 +11,7 @@
  */
 #include "daemon/conn_state.h"
 
+#include "daemon/rawio.h"
 #include "daemon/settings.h"
 #include "lib/counters.h"
 
@@ -29,7 +30,7 @@ static ssize_t read_some(struct conn *c, char *to, size_t n)
     ssize_t got;
 
     do {
-        got = read(c->fd, to, n);
+        got = raw_read(c->fd, to, n);
     } while (got < 0 && errno == EINTR);
     if (got > 0) {
         ctr_add(&c->worker->counters, CTR_bytes_read, (uint64_t)got);
@@ -134,7 +135,7 @@ void conn_read(struct conn *c)
     }
     if (tail > 0) {
         if (!is_worth_parsing(c, tail, w->rbuf + tail, (size_t)n)) {
-            c->last_active = w->now;
+            c->last_active = worker_now(w);
             if (!buf_append(&c->in, w->rbuf + tail, (size_t)n)) {
                 refuse_memory(c);
             }

@@ -113,7 +113,7 @@ void turn_flush(struct turn *t)
             }
         }
     }
-    out_init(&t->out, t->out.base, t->out.cap);
+    out_clear(&t->out);
     t->units += written >> UNIT_SHIFT;
     ctr_add(&t->w->counters, CTR_bytes_written, written);
 }
@@ -211,19 +211,6 @@ static size_t stopped_at(struct turn *t, const struct step *s, const char *p, co
 }
 
 /*
- * The buckets are there: fetch the items that stand in them, so that these cache misses overlap
- * too.
- */
-static void prefetch_items(const struct turn *t, const struct batch *b)
-{
-    const struct step *end = b->step + b->n;
-
-    for (const struct step *s = b->step; s < end; s++) {
-        engine_prefetch_item(t->route, s->req.hash);
-    }
-}
-
-/*
  * Execute a batch whose first byte is at p. *used is what was consumed of it. Not inlined, and
  * parse_batch() neither: together with run() the loops run out of registers.
  */
@@ -236,7 +223,8 @@ static __attribute__((noinline)) enum turn_stop run_batch(struct turn *t, struct
     enum turn_stop stop = TURN_GOES_ON;
 
     if (b->n > 1) {
-        prefetch_items(t, b);
+        /* The buckets are there: have the misses of the items in them overlap too. */
+        engine_prefetch_items(t->route, &s->req.hash, sizeof(*s), b->n);
     }
     while (s < end) {
         stop = exec_request(t, &s->req);
@@ -469,7 +457,7 @@ void turn_begin(struct turn *t, struct worker *w, struct conn *c)
     t->e = w->engine;
     t->conn = c;
     t->now = worker_now(w);
-    t->now_s = (uint32_t)(t->now / 1000);
+    t->now_s = (uint32_t)((uint64_t)t->now / 1000);
     t->may_wait = false;
     t->is_halted = false;
     t->is_broken = false;
@@ -562,7 +550,7 @@ void conn_execute(struct conn *c, enum input_kind kind, char *p, size_t len)
         /* If a store waits now it is another one, with a second of its own. */
         c->wait_since = conn_wait_now();
     }
-    if (t.is_broken || !conn_keep_input(c, kind, p, len, used)) {
+    if (MF_UNLIKELY(t.is_broken) || !conn_keep_input(c, kind, p, len, used)) {
         conn_close(c);
         return;
     }

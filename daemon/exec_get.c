@@ -175,9 +175,7 @@ static unsigned take_keys(struct turn *t, struct span *keys, struct span key[EXE
         engine_prefetch_bucket(t->route, hash[n]);
         n++;
     }
-    for (unsigned i = 0; i < n; i++) {
-        engine_prefetch_item(t->route, hash[i]);
-    }
+    engine_prefetch_items(t->route, hash, sizeof(hash[0]), n);
     return n;
 }
 

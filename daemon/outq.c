@@ -6,6 +6,7 @@
  */
 #include "daemon/outq.h"
 
+#include "daemon/rawio.h"
 #include "lib/check.h"
 #include "lib/mem.h"
 
@@ -25,18 +26,6 @@
 
 /* A queue's memory is a multiple of this. */
 #define GRAIN_BYTES 1024u
-
-void out_init(struct out *o, char *base, size_t cap)
-{
-    o->base = base;
-    o->cap = cap;
-    o->len = 0;
-    o->sent = 0;
-    o->mark = 0;
-    o->value_left = 0;
-    o->part = span_of(NULL, 0);
-    o->part_is_pinnable = false;
-}
 
 void out_value(struct out *o, const struct shard *shard, const struct item *item)
 {
@@ -130,7 +119,7 @@ enum send_status out_send(struct out *o, int fd, uint64_t *written)
 {
     while (out_left(o) > 0) {
         size_t total = o->len - o->sent;
-        ssize_t n = o->value_left == 0 ? send(fd, o->base + o->sent, total, MSG_NOSIGNAL)
+        ssize_t n = o->value_left == 0 ? raw_send(fd, o->base + o->sent, total)
                                        : send_parts(o, fd, &total);
 
         if (n < 0) {
@@ -140,6 +129,10 @@ enum send_status out_send(struct out *o, int fd, uint64_t *written)
             return errno == EAGAIN || errno == EWOULDBLOCK ? SEND_BLOCKED : SEND_BROKEN;
         }
         *written += (uint64_t)n;
+        if (MF_LIKELY(o->value_left == 0 && (size_t)n == total)) {
+            o->sent = o->len;
+            break;
+        }
         advance(o, (size_t)n);
         if ((size_t)n < total) {
             /* A short count means a full socket: asking again would only cost a call. */
@@ -269,7 +262,7 @@ bool outq_keep(struct outq *q, struct out *o)
         }
         put(&q->out, o->base + o->mark, after);
     }
-    out_init(o, o->base, o->cap);
+    out_clear(o);
     return true;
 }
 

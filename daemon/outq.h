@@ -32,8 +32,24 @@ enum send_status {
     SEND_BROKEN,  /* it never will */
 };
 
+/* Forget what was composed, sent or not. Context: worker. */
+static inline void out_clear(struct out *o)
+{
+    o->len = 0;
+    o->sent = 0;
+    o->mark = 0;
+    o->value_left = 0;
+    o->part = span_of(NULL, 0);
+    o->part_is_pinnable = false;
+}
+
 /* Start composing at base. Context: worker. */
-void out_init(struct out *o, char *base, size_t cap);
+static inline void out_init(struct out *o, char *base, size_t cap)
+{
+    o->base = base;
+    o->cap = cap;
+    out_clear(o);
+}
 
 /*
  * The whole value of an item follows the bytes composed so far; there must be none yet. Borrows

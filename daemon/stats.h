@@ -7,6 +7,8 @@
 
 #include <stdbool.h>
 
+#include "daemon/settings.h"
+#include "daemon/worker.h"
 #include "lib/buf.h"
 #include "lib/span.h"
 
@@ -38,7 +40,11 @@ enum stats_detail_op {
     STATS_DETAIL_SET,
     STATS_DETAIL_DELETE
 };
-bool stats_detail_is_on(const struct worker *w);
+static inline bool stats_detail_is_on(const struct worker *w)
+{
+    return setting_get(w->settings, detail_enabled);
+}
+
 void stats_detail_count(struct worker *w, enum stats_detail_op op, const char *key,
                         size_t key_len);
 

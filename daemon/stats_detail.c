@@ -183,11 +183,6 @@ static struct detail_table *table_of(struct worker *w)
 
 /* ---- counting ---------------------------------------------------------------------------- */
 
-bool stats_detail_is_on(const struct worker *w)
-{
-    return setting_get(w->settings, detail_enabled);
-}
-
 void stats_detail_count(struct worker *w, enum stats_detail_op op, const char *key,
                         size_t key_len)
 {

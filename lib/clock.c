@@ -6,6 +6,8 @@
  */
 #include "lib/clock.h"
 
+#include "lib/check.h"
+
 #include <time.h>
 
 #define NS_PER_SEC 1000000000LL
@@ -16,7 +18,7 @@ static int64_t read_ns(clockid_t id)
 {
     struct timespec ts = {0};
 
-    if (clock_gettime(id, &ts) != 0 && id == CLOCK_BOOTTIME) {
+    if (MF_UNLIKELY(clock_gettime(id, &ts) != 0) && id == CLOCK_BOOTTIME) {
         /* Some sandboxes refuse it; this one differs only while the machine sleeps. */
         clock_gettime(CLOCK_MONOTONIC, &ts);
     }
@@ -36,7 +38,8 @@ static bool is_frozen(const struct clock *c)
 /* Milliseconds since the clock was made, without what tests added. */
 static int64_t elapsed_ms(const struct clock *c)
 {
-    return (read_ns(CLOCK_BOOTTIME) - c->start_ns) / NS_PER_MS;
+    /* Unsigned, which divides in half the steps: this clock never goes back. */
+    return (int64_t)((uint64_t)(read_ns(CLOCK_BOOTTIME) - c->start_ns) / NS_PER_MS);
 }
 
 void clock_init(struct clock *c)
@@ -49,9 +52,9 @@ void clock_init(struct clock *c)
 
 msec_t clock_now(const struct clock *c)
 {
-    int64_t real = is_frozen(c) ? 0 : elapsed_ms(c);
+    int64_t now = CLOCK_FIRST_MS + offset_ms(c);
 
-    return CLOCK_FIRST_MS + real + offset_ms(c);
+    return MF_UNLIKELY(is_frozen(c)) ? now : now + elapsed_ms(c);
 }
 
 int64_t clock_unix_ms(const struct clock *c)

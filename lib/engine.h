@@ -91,9 +91,13 @@ static inline uint64_t engine_hash(const struct engine *e, const void *key, size
     return hash_key(e->config.seed, key, len);
 }
 
-/* Hints for a batch, in this order with other work between. Context: read side. */
+/*
+ * Hints for a batch, in this order with other work between: each bucket, then the items of n
+ * hashes that stand `stride` bytes apart. Context: read side.
+ */
 void engine_prefetch_bucket(const struct route *rt, uint64_t hash);
-void engine_prefetch_item(const struct route *rt, uint64_t hash);
+void engine_prefetch_items(const struct route *rt, const uint64_t *hash, size_t stride,
+                           unsigned n);
 
 /*
  * Look a key up. An item past its deadline is not found, and is unlinked if its shard is not

@@ -99,11 +99,17 @@ void engine_prefetch_bucket(const struct route *rt, uint64_t hash)
     table_prefetch_bucket(&route_shard(rt, hash)->table, hash);
 }
 
-void engine_prefetch_item(const struct route *rt, uint64_t hash)
+void engine_prefetch_items(const struct route *rt, const uint64_t *hash, size_t stride,
+                           unsigned n)
 {
-    const struct shard *s = route_shard(rt, hash);
+    const char *p = (const char *)hash;
 
-    table_prefetch_item(&s->table, s->arena.base, hash);
+    for (; n > 0; n--, p += stride) {
+        uint64_t h = *(const uint64_t *)(const void *)p;
+        const struct shard *s = route_shard(rt, h);
+
+        table_prefetch_item(&s->table, s->arena.base, h);
+    }
 }
 
 /* A reader met a due item: unlink it if nobody is in the shard, else the sampler will. */
@@ -130,8 +136,8 @@ static void expire_lazily(struct shard *s, uint64_t hash, const char *key, size_
     shard_leave(s);
 }
 
-static inline const struct item *find_in(struct shard *s, uint64_t hash, const char *key,
-                                         size_t key_len, msec_t now, enum miss *miss)
+static const struct item *find_in(struct shard *s, uint64_t hash, const char *key,
+                                  size_t key_len, msec_t now, enum miss *miss)
 {
     const struct item *it;
 
@@ -149,19 +155,37 @@ static inline const struct item *find_in(struct shard *s, uint64_t hash, const c
     return it;
 }
 
-struct found engine_find(struct engine *e, const struct route *rt, uint64_t hash,
-                         const char *key, size_t key_len, msec_t now)
+/* All of engine_find(), with everything that is rare. */
+static __attribute__((noinline)) struct found
+find_slowly(const struct route *rt, uint64_t hash, const char *key, size_t key_len, msec_t now)
 {
     const struct route_slot *rs = route_slot(rt, hash);
     struct found f = {NULL, rt->shards[rs->from], MISS_ABSENT};
 
-    (void)e;
     f.item = find_in(f.shard, hash, key, key_len, now, &f.miss);
-    if (MF_UNLIKELY(f.item == NULL && route_is_moving(rs))) {
+    if (f.item == NULL && route_is_moving(rs)) {
         f.shard = rt->shards[rs->to];
         f.item = find_in(f.shard, hash, key, key_len, now, &f.miss);
     }
     return f;
+}
+
+struct found engine_find(struct engine *e, const struct route *rt, uint64_t hash,
+                         const char *key, size_t key_len, msec_t now)
+{
+    const struct route_slot *rs = route_slot(rt, hash);
+    struct shard *s = rt->shards[rs->from];
+
+    (void)e;
+    /* Acquire: whoever sees the flush over sees the new index too. */
+    if (MF_LIKELY(now < atomic_load_explicit(&s->flush_at, memory_order_acquire))) {
+        const struct item *it = table_find(&s->table, s->arena.base, hash, key, key_len);
+
+        if (it != NULL ? MF_LIKELY(!item_is_due(it, now)) : !route_is_moving(rs)) {
+            return (struct found){it, s, MISS_ABSENT};
+        }
+    }
+    return find_slowly(rt, hash, key, key_len, now);
 }
 
 /*

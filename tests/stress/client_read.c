@@ -151,9 +151,7 @@ void client_read_turn(struct worker *w)
     for (unsigned i = 0; i < count; i++) {
         engine_prefetch_bucket(rt, names[i].hash);
     }
-    for (unsigned i = 0; i < count; i++) {
-        engine_prefetch_item(rt, names[i].hash);
-    }
+    engine_prefetch_items(rt, &names[0].hash, sizeof(names[0]), count);
     for (unsigned i = 0; i < count; i++) {
         struct name *n = &names[i];
         struct found f = engine_find(e, rt, n->hash, n->text, n->len, now);
