@@ -20,6 +20,7 @@
 #include <uv.h>
 
 #include "daemon/conn.h"
+#include "daemon/dump.h"
 #include "daemon/exec.h"
 #include "daemon/outq.h"
 #include "daemon/worker.h"
@@ -98,6 +99,7 @@ struct conn {
     struct outq outq;  /* output that the socket did not take */
     size_t held_bytes; /* of outq, as counted in out_pending_bytes */
     struct get_rest rest;
+    struct dump dump;
     struct upload *upload; /* owned, or NULL */
     struct stats_ask *ask; /* [borrowed] owned by itself until answered, or NULL */
     msec_t wait_since;     /* when is_waiting began, by conn_wait_now() */

@@ -134,6 +134,13 @@ void turn_emit(struct turn *t, const char *bytes, size_t n)
     }
 }
 
+enum turn_stop turn_dump(struct turn *t, enum dump_format format, bool has_items)
+{
+    t->conn->dump =
+        (struct dump){.format = (uint8_t)format, .is_empty = !has_items, .is_active = true};
+    return TURN_LASTS;
+}
+
 bool turn_others_are_ready(struct turn *t)
 {
     struct epoll_event ev[2];
@@ -201,7 +208,7 @@ enum turn_stop turn_admin(struct turn *t, const struct request *r)
 static size_t stopped_at(struct turn *t, const struct step *s, const char *p, const char *begin,
                          enum turn_stop stop)
 {
-    if (stop == TURN_CLOSES || stop == TURN_ASKED) {
+    if (stop == TURN_CLOSES || stop == TURN_ASKED || stop == TURN_LASTS) {
         return (size_t)(s->end - p);
     }
     if (s->req.cls == CLASS_GET) {
@@ -383,6 +390,9 @@ static enum turn_stop run_pending(struct turn *t, const char *p, size_t len, siz
     if (c->rest.is_active) {
         return run_rest(t, p, used);
     }
+    if (c->dump.is_active) {
+        return dump_slice(t, &c->dump) ? TURN_GOES_ON : TURN_YIELDS;
+    }
     if (c->upload != NULL) {
         return conn_upload_take(t, p, len, used);
     }
@@ -396,7 +406,8 @@ static enum turn_stop run_pending(struct turn *t, const char *p, size_t len, siz
 
 static bool has_pending(const struct conn *c)
 {
-    return c->rest.is_active || c->upload != NULL || c->swallow > 0 || c->needs_auth;
+    return c->rest.is_active || c->dump.is_active || c->upload != NULL || c->swallow > 0 ||
+           c->needs_auth;
 }
 
 /* Execute as much of the input as possible; *used is what was consumed. */
@@ -527,7 +538,7 @@ static void note_stop(struct conn *c, enum turn_stop stop)
     if (stop == TURN_CLOSES) {
         c->is_finishing = true;
     }
-    if (stop == TURN_YIELDS && outq_is_empty(&c->outq)) {
+    if ((stop == TURN_YIELDS || stop == TURN_LASTS) && outq_is_empty(&c->outq)) {
         conn_ready_add(c);
     }
 }

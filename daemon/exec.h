@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/dump.h"
 #include "daemon/outq.h"
 #include "lib/check.h"
 #include "lib/clock.h"
@@ -39,6 +40,7 @@ enum turn_stop {
     TURN_WAITS,   /* a store found no room: try again in a millisecond */
     TURN_YIELDS,  /* others are ready and this connection had its share */
     TURN_ASKED,   /* the answer is being gathered from other workers */
+    TURN_LASTS,   /* the answer has begun, and goes on in turns of its own */
     TURN_CLOSES,  /* the connection ends when its replies are sent */
 };
 
@@ -157,6 +159,13 @@ static inline enum turn_stop exec_request(struct turn *t, const struct request *
  * Context: worker, read side.
  */
 void turn_flush(struct turn *t);
+
+/*
+ * Begin a dump of all items or none: this connection's turns are its slices until it is
+ * through. TURN_LASTS.
+ * Context: worker, outside a read-side section.
+ */
+enum turn_stop turn_dump(struct turn *t, enum dump_format format, bool has_items);
 
 /* Is some other connection of this worker ready? A system call. Context: worker. */
 bool turn_others_are_ready(struct turn *t);

@@ -23,6 +23,7 @@
 #define CRAWLER_SLEEP_MAX 1000000u
 #define LRU_PCT_SUM_MAX   80u
 #define CLASS_ID_MAX      63
+#define CLASS_ID_OURS     1
 
 /* Most words that any of these commands has behind its name. */
 #define WORDS_MAX 6u
@@ -289,10 +290,12 @@ static enum turn_stop lru(struct turn *t, const struct request *r)
 
 /* ---- lru_crawler: the search for expired keys ---------------------------------------- */
 
-/* The reply to a comma list of class numbers. */
-static enum reply check_classes(struct span list)
+/* The reply to a comma list of class numbers, and whether ours is one of them. */
+static enum reply check_classes(struct span list, bool *has_ours)
 {
     enum reply reply = REPLY_CRAWLER_NOT_STARTED;
+
+    *has_ours = false;
 
     while (list.len > 0) {
         const char *comma = memchr(list.ptr, ',', list.len);
@@ -304,6 +307,7 @@ static enum reply check_classes(struct span list)
             if (num_u32(span_of(list.ptr, len), &id) != MF_OK || id == 0 || id > CLASS_ID_MAX) {
                 return REPLY_CRAWLER_BAD_CLASS;
             }
+            *has_ours |= id == CLASS_ID_OURS;
             reply = REPLY_OK;
         }
         list = span_of(list.ptr + past, list.len - past);
@@ -311,16 +315,58 @@ static enum reply check_classes(struct span list)
     return reply;
 }
 
+/* Have every worker look at its shard now. */
+static void poke_all(struct turn *t)
+{
+    for (uint32_t i = 0; i < t->w->server->worker_count; i++) {
+        worker_poke(t->w->server, i);
+    }
+}
+
 /*
- * Run one pass now. Expired keys are known by their deadlines and leave as they fall due, so
- * there is nothing that a pass would find: it is over when it is asked for.
+ * Run one pass now: every worker looks for what is due in its shard without waiting for its
+ * timer. Only that is ever looked at, as expired keys are known by their deadlines.
  */
 static enum turn_stop crawl(struct turn *t, const struct request *r, struct span classes)
 {
+    enum reply reply = REPLY_OK;
+    bool has_ours = true;
+
     if (!setting_get(t->w->settings, active_expire)) {
         return say_text(t, r, "CLIENT_ERROR lru crawler disabled\r\n");
     }
-    return say(t, r, span_is(classes, "all") ? REPLY_OK : check_classes(classes));
+    if (!span_is(classes, "all")) {
+        reply = check_classes(classes, &has_ours);
+    }
+    if (reply == REPLY_OK && has_ours) {
+        poke_all(t);
+    }
+    return say(t, r, reply);
+}
+
+/*
+ * A line for every item. memcached walks by class or by its hash table; here both are the same
+ * walk, of one class. It needs no sampler, so unlike there it runs also while that is off.
+ */
+static enum turn_stop dump(struct turn *t, const struct request *r, enum dump_format format,
+                           struct span classes)
+{
+    enum reply reply = REPLY_OK;
+    bool has_ours = true;
+
+    if (t->w->settings->no_dump) {
+        return say(t, r, REPLY_DUMP_OFF);
+    }
+    if (!span_is(classes, "all") && !span_is(classes, "hash")) {
+        reply = check_classes(classes, &has_ours);
+    }
+    if (reply != REPLY_OK) {
+        return say(t, r, reply);
+    }
+    if (format == DUMP_META) {
+        turn_reply(t, REPLY_OK);
+    }
+    return turn_dump(t, format, has_ours);
 }
 
 static enum turn_stop crawler_number(struct turn *t, const struct request *r,
@@ -351,8 +397,8 @@ static enum turn_stop crawler_switch(struct turn *t, const struct request *r, bo
         return say_text(t, r, "ERROR failed to start lru crawler thread\r\n");
     }
     setting_set(s, active_expire, is_on);
-    for (uint32_t i = 0; is_on && i < t->w->server->worker_count; i++) {
-        worker_poke(t->w->server, i);
+    if (is_on) {
+        poke_all(t);
     }
     return say(t, r, REPLY_OK);
 }
@@ -374,9 +420,11 @@ static enum turn_stop lru_crawler(struct turn *t, const struct request *r)
     if (w.count == 2 && span_is(w.word[0], "crawl")) {
         return crawl(t, r, w.word[1]);
     }
-    if (w.count == 2 && (span_is(w.word[0], "metadump") || span_is(w.word[0], "mgdump")) &&
-        t->w->settings->no_dump) {
-        return say(t, r, REPLY_DUMP_OFF);
+    if (w.count == 2 && span_is(w.word[0], "metadump")) {
+        return dump(t, r, DUMP_META, w.word[1]);
+    }
+    if (w.count == 2 && span_is(w.word[0], "mgdump")) {
+        return dump(t, r, DUMP_MG, w.word[1]);
     }
     return say(t, r, REPLY_ERROR);
 }

@@ -119,9 +119,7 @@ static bool sizes_grow(struct sizes *z)
 static void count_size(struct walk *k, const struct item *it)
 {
     struct sizes *z = (struct sizes *)(void *)k; /* the walk stands first */
-    size_t bytes =
-        sizeof(*it) + (item_has_ttl(it) ? ITEM_TTL_BYTES : 0) + it->key_len + it->value_len;
-    uint32_t step = (uint32_t)((bytes + SIZE_STEP - 1) / SIZE_STEP);
+    uint32_t step = (uint32_t)((item_size(it) + SIZE_STEP - 1) / SIZE_STEP);
     struct size_count *place = size_place(z->places, z->mask, step);
 
     if (place->step == 0) {

@@ -150,6 +150,12 @@ static inline bool item_has_ttl(const struct item *it)
     return (item_shape(it) & SHAPE_TTL) != 0;
 }
 
+/* Bytes of header, key and value, as dumps and sizes show them. */
+static inline size_t item_size(const struct item *it)
+{
+    return sizeof(*it) + (item_has_ttl(it) ? ITEM_TTL_BYTES : 0) + it->key_len + it->value_len;
+}
+
 static inline bool item_is_large(const struct item *it)
 {
     return (item_shape(it) & SHAPE_LARGE) != 0;

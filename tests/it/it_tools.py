@@ -56,6 +56,28 @@ def test_memcached_tool():
         assert status == 0 and "maxbytes" in said, said
 
 
+def test_memcached_tool_dump_and_keys():
+    path = memcached_tool()
+    with Daemon(tcp=True) as d, d.client() as c:
+        for i in range(50):
+            assert c.set(b"k:%d" % i, b"v%d" % i, exptime=1000 * (i % 2), flags=i) == b"STORED"
+        address = "127.0.0.1:%d" % d.port
+        status, said = run(path, address, "keys")
+        found = [line.split()[0] for line in said.splitlines() if line.startswith("key=")]
+        assert status == 0 and set(found) == {"key=k%%3A%d" % i for i in range(50)}, said
+        status, said = run(path, address, "dump")
+        lines = said.splitlines()
+        for i in range(50):
+            at = [n for n, line in enumerate(lines) if line.startswith("add k:%d %d " % (i, i))]
+            assert status == 0 and len(at) == 1 and lines[at[0] + 1] == "v%d" % i, said
+            assert (lines[at[0]].split()[3] == "0") == (i % 2 == 0), lines[at[0]]
+        # What it printed is a script that brings the keys back.
+        assert c.ask(b"flush_all") == b"OK"
+        c.send("".join(line + "\r\n" for line in lines if line.startswith(("add", "v"))).encode())
+        for _ in range(50):
+            assert c.line() == b"STORED"
+
+
 def test_memcslap():
     path = tool("memcslap")
     with Daemon(tcp=True) as d:

@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Dumps of all keys: the forms of their lines, every key that stays is shown, readers that stall
+or leave cost nothing to others (faults.md, dumps)."""
+import base64
+import os
+import re
+import sys
+import time
+import urllib.parse
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import mayfly                                                           # noqa: E402
+from mayfly import Daemon, wait_for                                     # noqa: E402
+
+MIB = 1 << 20
+LINE = re.compile(rb"key=([A-Za-z0-9._~%-]+) exp=(-1|\d+) la=(\d+) cas=(\d+) fetch=(yes|no) cls=1 "
+                  rb"size=(\d+) flags=(\d+)$")
+
+
+def store(client, keys, value=b"v", exptime=0):
+    """Store many keys, pipelined."""
+    keys = list(keys)
+    for at in range(0, len(keys), 1000):
+        part = keys[at:at + 1000]
+        client.send(b"".join(b"set %s 0 %d %d\r\n%s\r\n" % (k, exptime, len(value), value)
+                             for k in part))
+        for _ in part:
+            assert client.line() == b"STORED"
+
+
+def feed_line(client):
+    """Lines of metadump end with a line feed alone."""
+    while b"\n" not in client.buf:
+        assert client.more(), "the stream ended within a dump"
+    line, client.buf = client.buf.split(b"\n", 1)
+    return line
+
+
+def read_metadump(client, ask=True, what=b"all"):
+    """All lines of one dump, as matches of LINE."""
+    if ask:
+        client.send(b"lru_crawler metadump " + what + b"\r\n")
+        assert client.line() == b"OK"
+    found = []
+    while True:
+        line = feed_line(client)
+        if line == b"END\r":
+            return found
+        match = LINE.match(line)
+        assert match, line
+        found.append(match)
+
+
+def keys_of(lines):
+    return [urllib.parse.unquote_to_bytes(m.group(1)) for m in lines]
+
+
+def test_form_of_metadump():
+    with Daemon("-m", "64") as d, d.client() as c:
+        began = int(time.time())
+        odd = b"o%d:" + bytes([0xff, 1]) + b"!*'()/,"
+        assert c.set(b"plain", b"abc", flags=4294967295) == b"STORED"
+        assert c.set(odd, b"x" * 1000, exptime=500) == b"STORED"
+        assert c.get(b"plain") == b"abc"
+        lines = {m.group(1): m for m in read_metadump(c)}
+        assert len(lines) == 2, lines
+        plain, other = lines.pop(b"plain"), lines.popitem()[1]
+        assert keys_of([other]) == [odd]
+        assert plain.group(2) == b"-1" and plain.group(5) == b"yes"
+        assert plain.group(7) == b"4294967295"
+        assert began + 500 <= int(other.group(2)) <= time.time() + 501
+        assert began - 1 <= int(other.group(3)) <= time.time() + 1
+        assert other.group(5) == b"no" and 1000 < int(other.group(6)) < 1100
+        c.send(b"gets plain\r\n")
+        assert c.line().split()[4] == plain.group(4), "cas of the dump and of gets"
+
+
+def test_classes_and_errors():
+    with Daemon("-m", "64") as d, d.client() as c:
+        assert c.set(b"k", b"v") == b"STORED"
+        for what in (b"all", b"hash", b"1", b"5,1,7"):
+            assert keys_of(read_metadump(c, what=what)) == [b"k"], what
+        assert read_metadump(c, what=b"2,63") == []
+        for what in (b"0", b"64", b"x", b"1,64"):
+            assert c.ask(b"lru_crawler metadump " + what) == b"BADCLASS invalid class id"
+        assert c.ask(b"lru_crawler metadump ,") == b"NOTSTARTED no items to crawl"
+        for line in (b"lru_crawler metadump", b"lru_crawler metadump all all", b"lru_crawler mgdump"):
+            assert c.ask(line) == b"ERROR"
+        assert c.ask(b"lru_crawler disable") == b"OK"
+        assert keys_of(read_metadump(c)) == [b"k"], "dumps need no sampler"
+
+
+def test_dumps_switched_off():
+    with Daemon("-m", "64", "-X") as d, d.client() as c:
+        assert c.set(b"k", b"v") == b"STORED"
+        for kind in (b"metadump", b"mgdump"):
+            assert c.ask(b"lru_crawler " + kind + b" all") == b"ERROR metadump not allowed"
+        assert c.ask(b"stats cachedump 1 0") == b"CLIENT_ERROR stats cachedump not allowed"
+
+
+def test_mgdump_lines_are_commands():
+    with Daemon("-m", "64") as d, d.client() as c:
+        keys = {b"plain", b"colon:%25", b"high\xff", b"control\x01"}
+        store(c, keys)
+        c.send(b"lru_crawler mgdump all\r\n")
+        found = set()
+        while True:
+            line = c.line()
+            if line == b"EN":
+                break
+            words = line.split(b" ")
+            assert words[0] == b"mg" and len(words) in (2, 3), line
+            if len(words) == 3:
+                assert words[2] == b"b", line
+            found.add(base64.b64decode(words[1]) if len(words) == 3 else words[1])
+        assert found == keys
+        assert c.ask(b"version").startswith(b"VERSION"), "nothing behind EN"
+
+
+def test_requests_behind_a_dump_wait_for_it():
+    with Daemon("-m", "64", "-t", "1") as d, d.client() as c:
+        store(c, (b"k%d" % i for i in range(20000)))
+        c.send(b"get k1\r\nlru_crawler metadump all\r\nget k2\r\nlru_crawler metadump all\r\nversion\r\n")
+        assert c.get_reply() == {b"k1": b"v"}
+        assert c.line() == b"OK"
+        assert len(read_metadump(c, ask=False)) == 20000
+        assert c.get_reply() == {b"k2": b"v"}
+        assert c.line() == b"OK"
+        assert len(read_metadump(c, ask=False)) == 20000
+        assert c.line().startswith(b"VERSION")
+
+
+def test_quiet_table_is_shown_exactly_once():
+    with Daemon("-m", "256", "-t", "2") as d, d.client() as c:
+        keys = [b"key:%d" % i for i in range(200000)]
+        store(c, keys)
+        wait_for(lambda: c.stats()["hash_is_expanding"] == "0", "the index is at rest")
+        got = keys_of(read_metadump(c))
+        assert len(got) == len(keys) and set(got) == set(keys)
+
+
+def test_untouched_keys_survive_writes_deletes_and_resizes():
+    """While a dump goes on others store, delete and grow the index: what stays is shown."""
+    with Daemon("-m", "256", "-t", "2") as d, d.client() as c, d.client(rcvbuf=4096) as reader:
+        keys = [b"stay:%d" % i for i in range(30000)]
+        store(c, keys)
+        reader.send(b"lru_crawler metadump all\r\n")
+        assert reader.line() == b"OK"
+        shown = []
+        buckets = c.stats()["hash_bytes"]
+        for round_ in range(40):
+            for _ in range(200):
+                shown.append(feed_line(reader))
+            fresh = [b"go:%d:%d" % (round_, i) for i in range(4000)]
+            store(c, fresh)
+            for k in fresh[::2]:
+                c.send(b"delete %s noreply\r\n" % k)
+        assert c.stats()["hash_bytes"] != buckets, "the index has not grown"
+        assert b"END\r" not in shown, "the dump was over before anything changed"
+        got = [LINE.match(line) for line in shown]
+        assert all(got)
+        got = keys_of(got + read_metadump(reader, ask=False))
+        missing = set(keys) - set(got)
+        assert not missing, "%d keys are missing" % len(missing)
+        assert len(got) < 3 * (len(keys) + 160000), "shown again and again"
+
+
+def test_stalled_dumps_cost_little_and_delay_nobody():
+    with Daemon("-m", "256", "-t", "1") as d, d.client() as c:
+        store(c, (b"some-key-of-usual-length:%08d" % i for i in range(100000)))
+        before = d.rss()
+        deaf = [d.client(rcvbuf=4096) for _ in range(50)]
+        for s in deaf:
+            s.send(b"lru_crawler metadump all\r\n" * 10)
+        seen = []
+
+        def all_stand():
+            for i in range(200):        # the one worker serves others meanwhile
+                assert c.get(b"some-key-of-usual-length:%08d" % i) == b"v"
+            seen.append(c.shard_sum("mayfly_out_pending_bytes"))
+            return len(seen) > 3 and seen[-1] > 0 and len(set(seen[-3:])) == 1
+
+        wait_for(all_stand, "all dumps wait for their readers")
+        pending = seen[-1]
+        assert 0 < pending < 50 * 256 * 1024, pending
+        if not mayfly.is_sanitized():
+            assert d.rss() - before < 40 * MIB, "%d MiB" % ((d.rss() - before) // MIB)
+        for i, s in enumerate(deaf):    # all leave midway, half of them rudely
+            s.reset() if i % 2 else s.close()
+        wait_for(lambda: c.stat("curr_connections") == 1, "stalled dumps are gone")
+        assert c.shard_sum("mayfly_out_pending_bytes") == 0, "they left something behind"
+        assert len(read_metadump(c)) == 100000
+
+
+def test_others_are_served_between_slices():
+    """A dump that is being read does not keep the only worker: requests on another connection are
+    answered while it goes on."""
+    with Daemon("-m", "256", "-t", "1") as d, d.client() as c, d.client() as reader:
+        store(c, (b"k%d" % i for i in range(200000)))
+        for _ in range(5):
+            reader.send(b"lru_crawler metadump all\r\n")
+        answered = 0
+        reader.sock.setblocking(False)
+        got = tail = b""
+        while b"END\r\n" not in tail + got:
+            tail = got[-8:]
+            assert c.get(b"k1") == b"v"
+            answered += 1
+            try:
+                got = reader.sock.recv(65536)
+            except BlockingIOError:
+                got = b""
+        assert answered > 20, "%d answers during a dump of 200000 keys" % answered
+
+
+def test_cachedump():
+    with Daemon("-m", "256", "-t", "2") as d, d.client() as c:
+        assert c.set(b"a", b"abc", exptime=100) == b"STORED"
+        c.send(b"stats cachedump 1 0\r\n")
+        match = re.match(rb"ITEM a \[3 b; (\d+) s\]$", c.line())
+        assert match and abs(int(match.group(1)) - time.time() - 100) < 10
+        assert c.line() == b"END"
+        store(c, (b"k%0200d" % i for i in range(30000)))
+        for limit, want in ((b"10", 10), (b"1", 1)):
+            c.send(b"stats cachedump 1 %s\r\n" % limit)
+            lines = []
+            while (line := c.line()) != b"END":
+                lines.append(line)
+            assert len(lines) == want
+        c.send(b"stats cachedump 1 0\r\n")
+        size = 0
+        while (line := c.line()) != b"END":
+            assert line.startswith(b"ITEM "), line
+            size += len(line) + 2
+        assert 1.9 * MIB < size <= 2 * MIB, "its answer is bounded by 2 MiB: %d" % size
+        assert c.ask(b"stats cachedump 2 0") == b"END"
+        assert c.ask(b"stats cachedump 64 0") == b"CLIENT_ERROR Illegal slab id"
+        assert c.ask(b"stats cachedump 1") == b"CLIENT_ERROR bad command line"
+
+
+mayfly.main(globals())
