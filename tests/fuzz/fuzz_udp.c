@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Fuzz target: a datagram as the server takes it: its frame, then requests until one does not
+ * end in it, with what must hold for any input: - nothing outside the datagram is read (it
+ * stands in a block of its exact size); - a frame is written as it was read, but for its
+ * reserved word; - every request makes progress within the payload, and the walk ends; - a
+ * reply of any length is dealt to datagrams without a gap, none empty, none too long.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/text.h"
+#include "proto/udp.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define require(x)                                                                             \
+    do {                                                                                       \
+        if (!(x)) {                                                                            \
+            fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #x);             \
+            abort();                                                                           \
+        }                                                                                      \
+    } while (0)
+
+static void check_frame(const struct udp_frame *frame, const char *datagram)
+{
+    char again[UDP_FRAME_BYTES];
+
+    udp_frame_write(again, frame);
+    require(memcmp(again, datagram, UDP_FRAME_BYTES - 2) == 0);
+    require(again[6] == 0 && again[7] == 0);
+}
+
+static void check_deal(size_t n)
+{
+    size_t count = udp_datagrams(n);
+    size_t last = n - (count > 0 ? (count - 1) * UDP_PAYLOAD_MAX : 0);
+
+    require((count == 0) == (n == 0));
+    require(n == 0 || (last > 0 && last <= UDP_PAYLOAD_MAX));
+}
+
+static void walk(struct span payload)
+{
+    static const struct text_limits limits = {.value_max = 60};
+
+    while (payload.len > 0) {
+        struct request req;
+        enum reply reply;
+        size_t used = 0;
+        enum parse_status status =
+            text_parse(payload.ptr, payload.len, &limits, &req, &used, &reply);
+
+        if (status != PARSE_OK && (status != PARSE_REPLY || req.cls == CLASS_STORE)) {
+            return;
+        }
+        require(used > 0 && used <= payload.len);
+        check_deal(req.key.len * used);
+        payload = span_of(payload.ptr + used, payload.len - used);
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *datagram = malloc(size + (size == 0));
+    struct udp_frame frame;
+    struct span payload;
+
+    require(datagram != NULL);
+    memcpy(datagram, data, size);
+    if (udp_frame_read(span_of(datagram, size), &frame, &payload)) {
+        require(payload.ptr == datagram + UDP_FRAME_BYTES &&
+                payload.len == size - UDP_FRAME_BYTES);
+        check_frame(&frame, datagram);
+        check_deal(((size_t)frame.id << 16) + frame.total);
+        walk(payload);
+    } else {
+        require(size < UDP_FRAME_BYTES);
+    }
+    free(datagram);
+    return 0;
+}
