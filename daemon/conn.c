@@ -11,7 +11,6 @@
 #include "lib/counters.h"
 #include "lib/mem.h"
 
-#include <sys/socket.h>
 #include <unistd.h>
 
 /*
@@ -102,12 +101,18 @@ static void ready_remove(struct conn *c)
 
 bool conn_serve_ready(struct worker *w)
 {
+    usec_t slice_end = 0;
+
     /* Those that yield again queue up behind and are not served twice. */
     for (uint32_t n = w->ready_count; n > 0 && w->ready != NULL; n--) {
         struct conn *c = w->ready;
 
         ready_remove(c);
-        conn_execute_kept(c);
+        if (MF_UNLIKELY(c->io.tls != NULL)) {
+            conn_tls_serve(c, &slice_end);
+        } else {
+            conn_execute_kept(c);
+        }
     }
     return w->ready_count > 0;
 }
@@ -134,7 +139,7 @@ void conn_close(struct conn *c)
     list_remove(c);
     /* It leaves the poll set before its number can be another's. */
     uv_close((uv_handle_t *)&c->poll, on_closed);
-    close(c->fd);
+    io_close(&c->io);
     conn_upload_drop(c);
     outq_fini(&c->outq);
     conn_count_output(c);
@@ -152,14 +157,10 @@ void conn_close(struct conn *c)
  * kernel answer the close with a reset, and the peer might lose the replies before it: so the
  * sending side is shut first, and what is there of the input is thrown away.
  */
-static void end(struct conn *c)
+void conn_end(struct conn *c)
 {
-    shutdown(c->fd, SHUT_WR);
-    for (int i = 0; i < DISCARD_READS; i++) {
-        if (read(c->fd, c->worker->rbuf, WORKER_RBUF_BYTES) <= 0) {
-            break;
-        }
-    }
+    io_send_end(&c->io);
+    io_discard(&c->io, c->worker->rbuf, WORKER_RBUF_BYTES, DISCARD_READS);
     conn_close(c);
 }
 
@@ -167,7 +168,7 @@ static void end(struct conn *c)
 
 static void on_poll(uv_poll_t *handle, int status, int events);
 
-static void arm(struct conn *c, int events)
+void conn_arm(struct conn *c, int events)
 {
     if (events == c->events) {
         return;
@@ -186,29 +187,32 @@ void conn_settle(struct conn *c)
         return;
     }
     if (!outq_is_empty(&c->outq)) {
-        arm(c, UV_WRITABLE);
+        conn_arm(c, io_write_events(&c->io));
         if (c->outq.is_pinned) {
             conn_watch(c, CONN_WATCH_MS);
         }
     } else if (c->is_finishing) {
-        end(c);
+        conn_end(c);
     } else if (c->ask != NULL) {
-        arm(c, 0);
+        conn_arm(c, 0);
     } else if (c->is_waiting) {
-        arm(c, 0);
+        conn_arm(c, 0);
         conn_watch(c, CONN_RETRY_MS);
     } else if (c->worker->is_stopping && !c->is_kept) {
-        end(c);
+        conn_end(c);
     } else {
         /* One that stands in the ready list stays armed: re-arming twice would cost more. */
-        arm(c, UV_READABLE);
+        conn_arm(c, io_read_events(&c->io));
+        if (io_has_more(&c->io)) {
+            conn_ready_add(c);
+        }
     }
 }
 
 void conn_write(struct conn *c)
 {
     uint64_t written = 0;
-    enum send_status status = outq_send(&c->outq, c->fd, &written);
+    enum send_status status = outq_send(&c->outq, &c->io, &written);
 
     ctr_add(&c->worker->counters, CTR_bytes_written, written);
     conn_count_output(c);
@@ -226,6 +230,15 @@ void conn_write(struct conn *c)
     }
 }
 
+void conn_input(struct conn *c)
+{
+    if (conn_upload_wants_read(c)) {
+        conn_upload_read(c);
+    } else {
+        conn_read(c);
+    }
+}
+
 static void on_poll(uv_poll_t *handle, int status, int events)
 {
     struct conn *c = conn_from_poll(handle);
@@ -236,16 +249,16 @@ static void on_poll(uv_poll_t *handle, int status, int events)
         return;
     }
     if (!outq_is_empty(&c->outq)) {
-        if ((events & UV_WRITABLE) != 0) {
+        if ((events & c->events) != 0) {
             conn_write(c);
         }
     } else if (c->is_ready || c->is_waiting || c->ask != NULL) {
         /* It has its turn elsewhere. */
         return;
-    } else if (conn_upload_wants_read(c)) {
-        conn_upload_read(c);
+    } else if (MF_UNLIKELY(c->io.tls != NULL)) {
+        conn_tls_event(c);
     } else {
-        conn_read(c);
+        conn_input(c);
     }
 }
 
@@ -260,7 +273,7 @@ bool conn_adopt(struct worker *w, int fd, enum conn_transport transport)
         return false;
     }
     c->magic = CONN_MAGIC;
-    c->fd = fd;
+    io_init(&c->io, fd);
     c->worker = w;
     c->transport = (uint8_t)transport;
     c->serial = ++w->conn_serial;
@@ -268,11 +281,13 @@ bool conn_adopt(struct worker *w, int fd, enum conn_transport transport)
     conn_auth_begin(c);
     buf_init(&c->in);
     outq_init(&c->outq);
-    if (uv_poll_init(&w->loop, &c->poll, fd) != 0) {
-        close(fd);
+    if ((transport == CONN_TLS && !io_begin_tls(&c->io, w->server->tls, &w->tls)) ||
+        uv_poll_init(&w->loop, &c->poll, fd) != 0) {
+        io_close(&c->io);
         mem_free(c);
         return false;
     }
+    c->is_shaking = c->io.tls != NULL;
     c->poll.data = c;
     list_add(c);
     ctr_add(&w->counters, CTR_total_connections, 1);
@@ -281,6 +296,9 @@ bool conn_adopt(struct worker *w, int fd, enum conn_transport transport)
         conn_drain(c);
     } else {
         conn_settle(c);
+        if (c->is_shaking) {
+            conn_watch(c, CONN_WATCH_MS);
+        }
     }
     return true;
 }

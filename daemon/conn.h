@@ -15,7 +15,12 @@
 struct conn;
 struct worker;
 
-enum conn_transport { CONN_TCP, CONN_UNIX, CONN_UDP };
+enum conn_transport {
+    CONN_TCP,
+    CONN_UNIX,
+    CONN_TLS, /* TLS over TCP */
+    CONN_UDP,
+};
 
 /*
  * Take over an accepted, non-blocking socket; owns the descriptor from here on, also on

@@ -256,7 +256,7 @@ static bool read_once(struct conn *c, bool may_wait, size_t *past)
     }
     asked = iov[0].iov_len + (room >= missing ? iov[1].iov_len : 0);
     do {
-        n = readv(c->fd, iov, room >= missing ? 2 : 1);
+        n = io_readv(&c->io, iov, room >= missing ? 2 : 1);
     } while (n < 0 && errno == EINTR);
     if (n <= 0) {
         if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) {

@@ -11,13 +11,11 @@
  */
 #include "daemon/conn_state.h"
 
-#include "daemon/rawio.h"
 #include "daemon/settings.h"
 #include "lib/counters.h"
 
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 /* A longer tail stays where it is and is read behind. */
 #define MOVE_MAX_BYTES (64u * 1024)
@@ -30,7 +28,7 @@ static ssize_t read_some(struct conn *c, char *to, size_t n)
     ssize_t got;
 
     do {
-        got = raw_read(c->fd, to, n);
+        got = io_read(&c->io, to, n);
     } while (got < 0 && errno == EINTR);
     if (got > 0) {
         ctr_add(&c->worker->counters, CTR_bytes_read, (uint64_t)got);

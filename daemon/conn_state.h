@@ -5,6 +5,8 @@
  *
  *     conn.c         adopt, close, events, what to wait for next
  *     conn_auth.c    before a client has said who it is
+ *     conn_io.[ch]   system calls, or TLS
+ *     conn_tls.c     handshakes, and what TLS has read ahead
  *     conn_turn.c    one turn: parse, execute, flush
  *     conn_input.c   reading: one read a turn, the tail that is kept
  *     conn_body.c    large values straight into their segments
@@ -20,6 +22,7 @@
 #include <uv.h>
 
 #include "daemon/conn.h"
+#include "daemon/conn_io.h"
 #include "daemon/dump.h"
 #include "daemon/exec.h"
 #include "daemon/outq.h"
@@ -74,13 +77,14 @@ struct get_rest {
 struct conn {
     /* [const] */
     uint32_t magic;
-    int fd;
     struct worker *worker; /* [borrowed] */
-    uint8_t transport;     /* enum conn_transport */
-    uint64_t serial;       /* from 1; the worker's list has the highest first */
+    struct io io;
+    uint8_t transport; /* enum conn_transport */
+    uint64_t serial;   /* from 1; the worker's list has the highest first */
 
     /* [worker] */
     uint8_t events;    /* what the poll handle is armed for */
+    bool is_shaking;   /* its TLS handshake is not over */
     bool is_closing;   /* conn_close() was called: refuses work */
     bool is_finishing; /* closes when its output is sent; executes nothing more */
     bool is_kept;      /* `in` has requests that can be executed without reading */
@@ -123,6 +127,18 @@ static inline msec_t conn_wait_now(void)
 
 /* ---- conn.c -------------------------------------------------------------------------- */
 
+/* Poll for these events, UV_READABLE or UV_WRITABLE; 0: none. Context: worker. */
+void conn_arm(struct conn *c, int events);
+
+/* Its input may have come, for a line or for a large value: read it. Context: worker. */
+void conn_input(struct conn *c);
+
+/*
+ * End a connection whose replies are all with the kernel, in such a way that they arrive.
+ * Context: worker.
+ */
+void conn_end(struct conn *c);
+
 /* After anything happened: wait for the right thing next, or close. Context: worker. */
 void conn_settle(struct conn *c);
 
@@ -131,6 +147,23 @@ void conn_ready_add(struct conn *c);
 
 /* Send what waits; when all is sent go on with what is kept. Context: worker. */
 void conn_write(struct conn *c);
+
+/* ---- conn_tls.c ---------------------------------------------------------------------- */
+
+/* A handshake that takes longer is given up, milliseconds. */
+#define TLS_HANDSHAKE_MS 10000
+
+/* What it waits for may have come; it is in no list. Context: worker. */
+void conn_tls_event(struct conn *c);
+
+/*
+ * It left the ready list. *slice_end is 0 before the first connection of a turn of the loop.
+ * Context: worker.
+ */
+void conn_tls_serve(struct conn *c, usec_t *slice_end);
+
+/* Has it been at its handshake for too long? Context: worker. */
+bool conn_tls_is_overdue(const struct conn *c, msec_t now);
 
 /* ---- conn_watch.c -------------------------------------------------------------------- */
 

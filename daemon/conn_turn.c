@@ -104,7 +104,7 @@ void turn_flush(struct turn *t)
         if (!outq_is_empty(&t->conn->outq)) {
             keep_output(t);
         } else {
-            status = out_send(&t->out, t->conn->fd, &written);
+            status = out_send(&t->out, &t->conn->io, &written);
             if (status == SEND_BLOCKED) {
                 keep_output(t);
             } else if (status == SEND_BROKEN) {
@@ -157,7 +157,7 @@ bool turn_others_are_ready(struct turn *t)
      */
     n = epoll_wait(uv_backend_fd(&t->w->loop), ev, 2, 0);
     for (int i = 0; i < n; i++) {
-        if (ev[i].data.fd != t->conn->fd) {
+        if (ev[i].data.fd != t->conn->io.fd) {
             return true;
         }
     }

@@ -58,6 +58,9 @@ static void scan_one(struct conn *c, msec_t now)
 
     if (c->is_waiting) {
         retry(c);
+    } else if (conn_tls_is_overdue(c, now)) {
+        tls_handshake_failed(c->io.tls, "too slow");
+        conn_close(c);
     } else if (is_idle_too_long(c, now)) {
         ctr_add(ctr, CTR_idle_kicks, 1);
         conn_close(c);
@@ -78,7 +81,7 @@ void conn_scan(struct worker *w, msec_t now)
         next = c->next;
         scan_one(c, now);
         if (!c->is_closing) {
-            looks_again |= c->outq.is_pinned || c->upload != NULL;
+            looks_again |= c->outq.is_pinned || c->upload != NULL || c->is_shaking;
         }
     }
     if (looks_again) {
@@ -90,7 +93,7 @@ void conn_scan(struct worker *w, msec_t now)
 
 void conn_drain(struct conn *c)
 {
-    if (c->worker->phase >= WORKER_OVERDUE) {
+    if (c->worker->phase >= WORKER_OVERDUE || c->is_shaking) {
         conn_close(c);
     } else if (outq_is_empty(&c->outq) && !c->is_kept && c->ask == NULL) {
         if (c->upload != NULL) {
@@ -179,17 +182,17 @@ static void describe(const struct conn *c, struct conn_info *info)
     socklen_t len = sizeof(ss);
 
     *info = (struct conn_info){
-        .fd = c->fd,
+        .fd = c->io.fd,
         .transport = (enum conn_transport)c->transport,
         .state = state_name(c),
         .last_cmd = c->last_active,
         .resps_waiting = !outq_is_empty(&c->outq),
     };
-    if (getpeername(c->fd, (struct sockaddr *)&ss, &len) == 0) {
+    if (getpeername(c->io.fd, (struct sockaddr *)&ss, &len) == 0) {
         put_address(&ss, len, info->addr, sizeof(info->addr));
     }
     len = sizeof(ss);
-    if (getsockname(c->fd, (struct sockaddr *)&ss, &len) == 0) {
+    if (getsockname(c->io.fd, (struct sockaddr *)&ss, &len) == 0) {
         put_address(&ss, len, info->listen_addr, sizeof(info->listen_addr));
     }
 }

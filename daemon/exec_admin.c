@@ -7,8 +7,10 @@
  */
 #include "daemon/exec.h"
 
+#include "daemon/log.h"
 #include "daemon/server.h"
 #include "daemon/settings.h"
+#include "daemon/tls.h"
 #include "daemon/version.h"
 #include "daemon/worker.h"
 #include "lib/counters.h"
@@ -429,6 +431,27 @@ static enum turn_stop lru_crawler(struct turn *t, const struct request *r)
     return say(t, r, REPLY_ERROR);
 }
 
+/* ---- TLS ----------------------------------------------------------------------------- */
+
+/* Read certificates anew; a failure is told in memcached's words. */
+static enum turn_stop refresh_certs(struct turn *t, const struct request *r)
+{
+    char why[TLS_WHY_BYTES];
+
+    if (!tls_is_built()) {
+        return say(t, r, REPLY_ERROR);
+    }
+    if (t->w->server->tls == NULL) {
+        return say_text(t, r, "Error TLS not enabled\r\n");
+    }
+    if (tls_reload(t->w->server->tls, why)) {
+        return say(t, r, REPLY_OK);
+    }
+    log_error("tls, kept the certificates in use (%s)", why);
+    say_text(t, r, why);
+    return say_text(t, r, "\r\n");
+}
+
 /* -------------------------------------------------------------------------------------- */
 
 enum turn_stop exec_admin(struct turn *t, const struct request *r)
@@ -454,8 +477,10 @@ enum turn_stop exec_admin(struct turn *t, const struct request *r)
         return lru_crawler(t, r);
     case CMD_WATCH:
         return say(t, r, t->w->settings->no_watch ? REPLY_WATCH_OFF : REPLY_ERROR);
+    case CMD_REFRESH_CERTS:
+        return refresh_certs(t, r);
     default:
-        /* refresh_certs and extstore: what they are about is not built. */
+        /* extstore: what it is about is not built. */
         return say(t, r, REPLY_ERROR);
     }
 }

@@ -247,12 +247,14 @@ void listeners_resume(struct server *s)
 
 /* ---- accepting --------------------------------------------------------------------------- */
 
-/* Beyond the limit: say so and hang up, in memcached's words. */
-static void refuse(struct listeners *l, int fd)
+/* Beyond the limit: say so, where a client would understand it, and hang up. */
+static void refuse(struct listeners *l, int fd, enum conn_transport transport)
 {
     char unread[2048];
 
-    (void)send(fd, too_many_text, sizeof(too_many_text) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (transport != CONN_TLS) {
+        (void)send(fd, too_many_text, sizeof(too_many_text) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    }
     /* Unread bytes would turn the close into a reset, which may overtake the message. */
     (void)recv(fd, unread, sizeof(unread), MSG_DONTWAIT);
     close(fd);
@@ -290,7 +292,7 @@ static bool accept_one(struct acceptor *a)
     }
     l->is_starved = false;
     if (is_full(s)) {
-        refuse(l, fd);
+        refuse(l, fd, a->socket->transport);
     } else {
         deal(l, fd, a->socket->transport);
     }
@@ -328,7 +330,7 @@ int listeners_open(struct server *s)
     }
     l->server = s;
     s->listeners = l;
-    status = sockets_inherit(&l->list, &is_inherited);
+    status = sockets_inherit(s->settings, &l->list, &is_inherited);
     if (status == 0 && !is_inherited) {
         status = sockets_open(s->settings, &l->list, &l->udp);
     }

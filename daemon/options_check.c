@@ -4,8 +4,11 @@
  */
 #include "daemon/options_rows.h"
 
+#include "daemon/tls.h"
+
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 #include <sysexits.h>
 
 /* More worker threads than this are seldom of use: memcached's warning. */
@@ -51,6 +54,42 @@ static int check_built(const struct settings *s)
     return 0;
 }
 
+/* Was any option given whose name begins like this? */
+static const char *first_given(const struct settings *s, const char *prefix)
+{
+    for (unsigned id = 0; id < OPTION_COUNT; id++) {
+        if (s->sources[id] != OPTION_DEFAULT &&
+            strncmp(option_rows[id].name, prefix, strlen(prefix)) == 0) {
+            return option_rows[id].name;
+        }
+    }
+    return NULL;
+}
+
+/* Nobody who asks for encryption shall get a server that does without. */
+static int check_tls(const struct settings *s)
+{
+    const char *given = s->ssl_enabled ? "-Z" : first_given(s, "ssl-");
+
+    if (!tls_is_built() && given != NULL) {
+        fprintf(stderr, "This server is not built with TLS support (%s)\n", given);
+        return EX_USAGE;
+    }
+    if (!s->ssl_enabled) {
+        return 0;
+    }
+    if (s->port == 0) {
+        fprintf(stderr, "ERROR: You cannot enable SSL without a TCP port.\n");
+        return EX_USAGE;
+    }
+    if (s->ssl_chain_cert == NULL) {
+        fprintf(stderr, "ERROR: You cannot enable SSL without a certificate (-o "
+                        "ssl_chain_cert=<file>).\n");
+        return EX_USAGE;
+    }
+    return 0;
+}
+
 /* memcached's rules for its LRU; here they only keep the same command lines out. */
 static int check_lru(const struct settings *s)
 {
@@ -85,6 +124,9 @@ int options_check(struct settings *s)
     }
     if (status == 0) {
         status = check_built(s);
+    }
+    if (status == 0) {
+        status = check_tls(s);
     }
     if (status == 0 && s->threads > THREADS_WARN) {
         fprintf(stderr, "WARNING: Setting a high number of worker threads is not recommended.\n"

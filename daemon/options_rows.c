@@ -224,10 +224,13 @@ const char *option_show(const struct settings *s, enum option_id id, char *text)
         return text;
     case OPT_STR:
     case OPT_LIST:
-        if (*text_of(s, row) == NULL) {
-            return (row->traits & OPT_UNSET_NO) != 0 ? "no" : "NULL";
+        if (*text_of(s, row) != NULL) {
+            return *text_of(s, row);
         }
-        return *text_of(s, row);
+        if ((row->traits & OPT_UNSET_NO) != 0) {
+            return "no";
+        }
+        return (row->traits & OPT_UNSET_NULL) != 0 ? "(null)" : "NULL";
     default:
         snprintf(text, OPTION_TEXT_BYTES, "%" PRId64, option_load_number(s, row));
         return text;

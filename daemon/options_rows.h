@@ -33,9 +33,10 @@ enum option_kind {
 enum option_life { OPT_BOOT, OPT_LIVE };
 
 /* Traits, a set of bits. */
-#define OPT_IGNORED  1u
-#define OPT_CLAMPED  2u
-#define OPT_UNSET_NO 4u
+#define OPT_IGNORED    1u
+#define OPT_CLAMPED    2u
+#define OPT_UNSET_NO   4u
+#define OPT_UNSET_NULL 8u
 
 struct option_row {
     enum option_kind kind;

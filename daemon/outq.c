@@ -6,13 +6,11 @@
  */
 #include "daemon/outq.h"
 
-#include "daemon/rawio.h"
 #include "lib/check.h"
 #include "lib/mem.h"
 
 #include <errno.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/uio.h>
 
 /*
@@ -106,21 +104,20 @@ static void advance(struct out *o, size_t n)
 }
 
 /* Hand what is left to the socket once. */
-static ssize_t send_parts(const struct out *o, int fd, size_t *total)
+static ssize_t send_parts(const struct out *o, struct io *io, size_t *total)
 {
     struct iovec iov[IOV_PARTS];
-    struct msghdr msg = {.msg_iov = iov};
+    unsigned n = gather(o, iov, total);
 
-    msg.msg_iovlen = gather(o, iov, total);
-    return sendmsg(fd, &msg, MSG_NOSIGNAL);
+    return io_sendv(io, iov, n);
 }
 
-enum send_status out_send(struct out *o, int fd, uint64_t *written)
+enum send_status out_send(struct out *o, struct io *io, uint64_t *written)
 {
     while (out_left(o) > 0) {
         size_t total = o->len - o->sent;
-        ssize_t n = o->value_left == 0 ? raw_send(fd, o->base + o->sent, total)
-                                       : send_parts(o, fd, &total);
+        ssize_t n = o->value_left == 0 ? io_send(io, o->base + o->sent, total)
+                                       : send_parts(o, io, &total);
 
         if (n < 0) {
             if (errno == EINTR) {
@@ -266,9 +263,9 @@ bool outq_keep(struct outq *q, struct out *o)
     return true;
 }
 
-enum send_status outq_send(struct outq *q, int fd, uint64_t *written)
+enum send_status outq_send(struct outq *q, struct io *io, uint64_t *written)
 {
-    enum send_status status = out_send(&q->out, fd, written);
+    enum send_status status = out_send(&q->out, io, written);
 
     if (q->is_pinned && q->out.value_left == 0) {
         value_unpin(&q->pin);

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "daemon/conn_io.h"
 #include "lib/engine.h"
 #include "lib/span.h"
 
@@ -64,10 +65,10 @@ static inline size_t out_left(const struct out *o)
 }
 
 /*
- * Write to a non-blocking socket until all is sent or it takes no more; adds what was taken to
+ * Write to a connection until all is sent or it takes no more; adds what was taken to
  * *written. Context: worker; read side while there is a value that is not pinned.
  */
-enum send_status out_send(struct out *o, int fd, uint64_t *written);
+enum send_status out_send(struct out *o, struct io *io, uint64_t *written);
 
 struct outq {
     struct out out;       /* base is owned; NULL while nothing waits */
@@ -106,6 +107,6 @@ bool outq_append(struct outq *q, const char *bytes, size_t n);
 bool outq_keep(struct outq *q, struct out *o);
 
 /* As out_send(); an emptied queue has given its memory back. Context: worker. */
-enum send_status outq_send(struct outq *q, int fd, uint64_t *written);
+enum send_status outq_send(struct outq *q, struct io *io, uint64_t *written);
 
 #endif

@@ -13,6 +13,7 @@
 #include "daemon/notify.h"
 #include "daemon/options.h"
 #include "daemon/privs.h"
+#include "daemon/tls.h"
 #include "lib/mem.h"
 
 #include <string.h>
@@ -110,13 +111,32 @@ void server_conn_closed(struct server *s)
     }
 }
 
+static void reload_tls(struct server *s)
+{
+    char why[TLS_WHY_BYTES];
+
+    if (tls_reload(s->tls, why)) {
+        log_notice("tls, certificates loaded again");
+    } else {
+        log_error("tls, kept the certificates in use (%s)", why);
+    }
+}
+
 void server_reload(struct server *s)
 {
-    if (!auth_is_on(&s->auth)) {
-        log_notice("server, SIGHUP ignored (nothing to reload)");
-        return;
+    bool has_any = false;
+
+    if (s->tls != NULL) {
+        reload_tls(s);
+        has_any = true;
     }
-    auth_reload(&s->auth);
+    if (auth_is_on(&s->auth)) {
+        auth_reload(&s->auth);
+        has_any = true;
+    }
+    if (!has_any) {
+        log_notice("server, SIGHUP ignored (nothing to reload)");
+    }
 }
 
 static void on_signal(uv_signal_t *handle, int number)
@@ -325,19 +345,26 @@ static void take_down(struct server *s)
     }
     listeners_destroy(s);
     auth_fini(&s->auth);
+    tls_close(s->tls);
+    s->tls = NULL;
     s->step = STEP_NONE;
 }
 
 /*
  * What concerns the process: before any descriptor or thread of ours. Returns an exit status.
  */
-static int prepare_process(const struct settings *settings)
+static int prepare_process(struct server *s)
 {
+    const struct settings *settings = s->settings;
     int status;
 
     log_init(&settings->verbosity);
     options_log(settings);
     status = privs_check_user(settings);
+    if (status == 0) {
+        /* With the rights and from the folder of who starts it, who sees it if it fails. */
+        status = tls_open(settings, &s->tls);
+    }
     if (status == 0) {
         status = privs_daemonize(settings);
     }
@@ -391,9 +418,9 @@ int server_start(struct server *s, struct settings *settings)
     /* A relative path means something only until the process leaves the folder it began in. */
     status = auth_init(&s->auth, settings->auth_file);
     if (status != 0) {
-        return status;
+        goto fail;
     }
-    status = prepare_process(settings);
+    status = prepare_process(s);
     if (status != 0) {
         goto fail;
     }

@@ -18,6 +18,7 @@
 #include "lib/engine.h"
 
 struct listeners;
+struct tls;
 
 /* Why the main thread was asked to stop; a sooner one overrides a later one. */
 enum server_stop {
@@ -35,6 +36,7 @@ struct server {
     struct worker *workers;
     uint32_t worker_count;
     int64_t started_unix_s;
+    struct tls *tls;             /* owned; NULL: -Z was not given */
     struct listeners *listeners; /* what it listens on is const, the rest is [main] */
     struct auth auth;
 
@@ -89,8 +91,8 @@ void server_stop(struct server *s);
 void server_request_stop(struct server *s, enum server_stop how);
 
 /*
- * Read again what can change while the server runs: the file of users. What is broken stays as
- * it was, and the log tells. Context: main.
+ * Read again what can change while the server runs (SIGHUP): the certificates of TLS, the file
+ * of users. What is broken stays as it was, and the log tells. Context: main.
  */
 void server_reload(struct server *s);
 

@@ -300,7 +300,7 @@ static uint32_t inherited_count(void)
     return count < INHERIT_MAX ? count : INHERIT_MAX;
 }
 
-int sockets_inherit(struct socket_list *out, bool *found)
+int sockets_inherit(const struct settings *settings, struct socket_list *out, bool *found)
 {
     uint32_t count = inherited_count();
     uint32_t i;
@@ -326,7 +326,7 @@ int sockets_inherit(struct socket_list *out, bool *found)
             status = socket_list_add(out, fd, CONN_UNIX);
         } else {
             inet_set_options(fd);
-            status = socket_list_add(out, fd, CONN_TCP);
+            status = socket_list_add(out, fd, inet_transport(settings, false));
         }
         if (status != 0) {
             return status;

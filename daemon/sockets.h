@@ -46,7 +46,7 @@ int sockets_open(const struct settings *settings, struct socket_list *out,
  * there is left alone with a warning. *found: whether there was at least one. Returns as above.
  * Context: main, before start.
  */
-int sockets_inherit(struct socket_list *out, bool *found);
+int sockets_inherit(const struct settings *settings, struct socket_list *out, bool *found);
 
 /*
  * Close one, and remove its file if that is still the one that was made. Leaves name and number

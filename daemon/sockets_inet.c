@@ -39,11 +39,12 @@ static bool starts_with(struct span s, const char *word)
     return s.len >= n && memcmp(s.ptr, word, n) == 0;
 }
 
-/* Memcached's prefixes: notls: says what is true anyway, tag[x]: only labels its logs. */
-static struct span skip_prefixes(struct span s)
+/* Memcached's prefixes, in any order; tag[x]: only labels its logs. */
+static struct span take_prefixes(struct span s, struct listen_address *out)
 {
     for (;;) {
         if (starts_with(s, "notls:")) {
+            out->is_plain = true;
             s = skip(s, 6);
         } else if (starts_with(s, "tag[")) {
             const char *end = memchr(s.ptr, ']', s.len);
@@ -91,7 +92,7 @@ const char *listen_address_parse(struct span text, struct listen_address *out)
     const char *error;
 
     memset(out, 0, sizeof(*out));
-    text = skip_prefixes(text);
+    text = take_prefixes(text, out);
     if (text.len == 0) {
         return "empty address";
     }
@@ -184,6 +185,11 @@ fail:
 
 /* ---- the default: loopback --------------------------------------------------------------- */
 
+enum conn_transport inet_transport(const struct settings *settings, bool is_plain)
+{
+    return settings->ssl_enabled && !is_plain ? CONN_TLS : CONN_TCP;
+}
+
 static uint16_t port_of(int fd)
 {
     union {
@@ -229,7 +235,7 @@ static int open_loopback(const struct settings *settings, struct socket_list *ou
     }
     /* Of a free port the v6 socket gets the same number, if it is free there too. */
     in6.sin6_port = htons(port_of(fd));
-    status = socket_list_add(out, fd, CONN_TCP);
+    status = socket_list_add(out, fd, inet_transport(settings, false));
     if (status != 0) {
         return status;
     }
@@ -245,7 +251,7 @@ static int open_loopback(const struct settings *settings, struct socket_list *ou
         }
         return port_failed(settings->port, what);
     }
-    return socket_list_add(out, fd, CONN_TCP);
+    return socket_list_add(out, fd, inet_transport(settings, false));
 }
 
 /* ---- the addresses of -l ----------------------------------------------------------------- */
@@ -284,7 +290,8 @@ static bool is_open(const struct socket_list *l, const struct sockaddr *addr)
 }
 
 static int open_resolved(const struct settings *settings, struct span text,
-                         const struct addrinfo *first, struct socket_list *out)
+                         const struct listen_address *address, const struct addrinfo *first,
+                         struct socket_list *out)
 {
     const struct addrinfo *ai;
 
@@ -307,7 +314,7 @@ static int open_resolved(const struct settings *settings, struct span text,
             snprintf(why, sizeof(why), ": %s", strerror(errno));
             return address_failed(text, what, why);
         }
-        status = socket_list_add(out, fd, CONN_TCP);
+        status = socket_list_add(out, fd, inet_transport(settings, address->is_plain));
         if (status != 0) {
             return status;
         }
@@ -337,7 +344,7 @@ static int open_address(const struct settings *settings, struct span text,
         return address_failed(text, "getaddrinfo(): ",
                               status == EAI_SYSTEM ? strerror(errno) : gai_strerror(status));
     }
-    status = open_resolved(settings, text, first, out);
+    status = open_resolved(settings, text, &addr, first, out);
     freeaddrinfo(first);
     return status;
 }

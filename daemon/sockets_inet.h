@@ -23,6 +23,11 @@ int socket_list_add(struct socket_list *l, int fd, enum conn_transport transport
  */
 int inet_open(const struct settings *settings, struct socket_list *out);
 
+/*
+ * What connections of an internet socket speak; is_plain: it was exempted from TLS.
+ */
+enum conn_transport inet_transport(const struct settings *settings, bool is_plain);
+
 /* What accepted connections inherit from their listening socket: no delay, keepalive. */
 void inet_set_options(int fd);
 
@@ -36,6 +41,7 @@ int inet_write_ports(const struct socket_list *tcp, const struct socket_list *ud
 /* One element of -l. Empty host: every address. */
 struct listen_address {
     char host[256];
+    bool is_plain; /* notls: no TLS, also with -Z */
     bool has_port;
     unsigned port;
 };

@@ -10,6 +10,7 @@
 #include "daemon/options.h"
 #include "daemon/server.h"
 #include "daemon/stats_sum.h"
+#include "daemon/tls.h"
 #include "daemon/version.h"
 
 #include <sys/resource.h>
@@ -176,6 +177,35 @@ static void put_udp(const struct general *g, struct stats_out *o, const char *na
     }
 }
 
+/* The next four only where TLS is on, as in memcached; the first with the session cache. */
+static void put_ssl_sessions(const struct general *g, struct stats_out *o, const char *name)
+{
+    if (g->server->tls != NULL && g->server->settings->ssl_session_cache) {
+        stats_put_u64(o, name, g->sum[CTR_ssl_new_sessions]);
+    }
+}
+
+static void put_ssl_handshakes(const struct general *g, struct stats_out *o, const char *name)
+{
+    if (g->server->tls != NULL) {
+        stats_put_u64(o, name, g->sum[CTR_ssl_handshake_errors]);
+    }
+}
+
+static void put_ssl_errors(const struct general *g, struct stats_out *o, const char *name)
+{
+    if (g->server->tls != NULL) {
+        stats_put_u64(o, name, g->sum[CTR_ssl_proto_errors]);
+    }
+}
+
+static void put_ssl_age(const struct general *g, struct stats_out *o, const char *name)
+{
+    if (g->server->tls != NULL) {
+        stats_put_u64(o, name, tls_age_s(g->server->tls));
+    }
+}
+
 static void put_own_version(const struct general *g, struct stats_out *o, const char *name)
 {
     (void)g;
@@ -288,6 +318,10 @@ static const struct row rows[] = {
     ZERO("log_watcher_skipped"),
     ZERO("log_watcher_sent"),
     ZERO("log_watchers"),
+    L("ssl_new_sessions", put_ssl_sessions),
+    L("ssl_handshake_errors", put_ssl_handshakes),
+    L("ssl_proto_errors", put_ssl_errors),
+    L("time_since_server_cert_refresh", put_ssl_age),
     ZERO("unexpected_napi_ids"),
     ZERO("round_robin_fallback"),
     C(item_bytes),

@@ -202,6 +202,7 @@ void worker_release(struct worker *w)
     }
     uv_sem_destroy(&w->drained);
     uv_sem_destroy(&w->started);
+    tls_worker_fini(&w->tls);
     mem_free(w->obuf);
     mem_free(w->rbuf);
     w->obuf = NULL;
@@ -223,7 +224,9 @@ static int prepare(struct worker *w, struct server *server, uint32_t id)
     atomic_init(&w->sleeps_until, MSEC_NEVER);
     w->rbuf = mem_alloc_aligned(WORKER_RBUF_BYTES, 64);
     w->obuf = mem_alloc_aligned(WORKER_OBUF_BYTES, 64);
-    if (w->rbuf == NULL || w->obuf == NULL || uv_sem_init(&w->started, 0) != 0) {
+    if (w->rbuf == NULL || w->obuf == NULL ||
+        !tls_worker_init(&w->tls, w->settings, &w->counters) ||
+        uv_sem_init(&w->started, 0) != 0) {
         goto fail;
     }
     if (uv_sem_init(&w->drained, 0) != 0) {
@@ -233,6 +236,7 @@ static int prepare(struct worker *w, struct server *server, uint32_t id)
     return 0;
 
 fail:
+    tls_worker_fini(&w->tls);
     mem_free(w->obuf);
     mem_free(w->rbuf);
     w->obuf = NULL;

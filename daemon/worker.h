@@ -13,6 +13,7 @@
 #include <uv.h>
 
 #include "daemon/mailbox.h"
+#include "daemon/tls_session.h"
 #include "lib/check.h"
 #include "lib/counters.h"
 #include "lib/engine.h"
@@ -71,6 +72,7 @@ struct worker {
     struct detail_table *detail; /* of stats detail; NULL until first used */
     char *rbuf;                  /* what a turn reads lands here first */
     char *obuf;                  /* replies of a turn are composed here */
+    struct tls_worker tls;       /* shared by its TLS sessions */
     struct conn *conns;          /* doubly linked list of all open connections */
     uint32_t conn_count;
     uint64_t conn_serial; /* of the last connection */

@@ -13,6 +13,7 @@
 
 #include "daemon/options.h"
 #include "daemon/options_rows.h"
+#include "daemon/tls.h"
 
 #define ARGS_MAX 40
 
@@ -384,9 +385,7 @@ static const struct {
     {"-Y users -B auto", 64, "cannot allow the BINARY protocol"},
     {"-B binary -Y users", 64, "cannot allow the BINARY protocol"},
     {"-Y users -U 11211", 64, "Cannot use UDP with ascii authentication"},
-    {"-Z", 64, "not built with TLS"},
     {"-e /dev/shm/x", 64, "not built with warm restart"},
-    {"-o ssl_chain_cert=x", 64, "not built with TLS"},
     {"-o ext_path=/x:1G", 64, "not built with external storage"},
     {"-o proxy_config=x", 64, "not built with proxy"},
     {"-o drop_privileges", 64, "not built with system call filter"},
@@ -433,6 +432,55 @@ START_TEST(bad_command_lines_are_refused)
                       refusals[i].line, r.status, refusals[i].status);
         ck_assert_msg(strstr(r.errors, refusals[i].message) != NULL, "\"%s\": %s",
                       refusals[i].line, r.errors);
+        run_end(&r);
+    }
+}
+END_TEST
+
+/* The texts behind the status of each build; NULL: accepted. */
+static const struct {
+    const char *line;
+    int status;
+    const char *message;
+} tls_refusals[] = {
+    {"-Z", 64, "You cannot enable SSL without a certificate"},
+    {"-Z -o ssl_key=k", 64, "You cannot enable SSL without a certificate"},
+    {"-Z -p 0 -s /s -o ssl_chain_cert=c", 64, "You cannot enable SSL without a TCP port"},
+    {"-Z -o ssl_chain_cert", 1, "Missing argument for ssl_chain_cert"},
+    {"-Z -o ssl_key", 1, "Missing argument for ssl_key"},
+    {"-o ssl_verify_mode=4", 1, "4 is out of range (0 to 3)"},
+    {"-o ssl_verify_mode=x", 1, "not a number"},
+    {"-o ssl_verify_mode", 1, "Missing argument"},
+    {"-o ssl_keyformat=PEM", 64, "not a number"},
+    {"-o ssl_keyformat=3", 64, "3 is out of range (1 to 2)"},
+    {"-o ssl_wbuf_size=x", 1, "not a number"},
+    {"-o ssl_wbuf_size", 1, "Missing argument"},
+    {"-o ssl_min_version=4", 1, "not one of 0 1 2 3"},
+    {"-o ssl_min_version=tlsv1.3", 1, "not one of 0 1 2 3"},
+    {"-Z -o ssl_chain_cert=c", 0, NULL},
+    {"-Z -s /s -o ssl_chain_cert=c,ssl_key=k,ssl_verify_mode=3,ssl_keyformat=2", 0, NULL},
+    {"-o ssl_chain_cert=c,ssl_session_cache,ssl_kernel_tls,ssl_wbuf_size=0", 0, NULL},
+    {"-o ssl_ca_cert=a,ssl_ciphers=HIGH:!aNULL,ssl_min_version=3", 0, NULL},
+};
+
+START_TEST(tls_is_configured_or_not_built)
+{
+    for (size_t i = 0; i < sizeof(tls_refusals) / sizeof(tls_refusals[0]); i++) {
+        const char *line = tls_refusals[i].line;
+        const char *message = tls_refusals[i].message;
+        int status = tls_refusals[i].status;
+        struct run r;
+
+        if (message == NULL && !tls_is_built()) {
+            message = "not built with TLS";
+            status = 64;
+        }
+        run_begin(&r, line);
+        ck_assert_msg((r.result == OPTIONS_RUN) == (message == NULL), "\"%s\"", line);
+        if (message != NULL && (tls_is_built() || status == 1)) {
+            ck_assert_msg(r.status == status, "\"%s\": status %d", line, r.status);
+            ck_assert_msg(strstr(r.errors, message) != NULL, "\"%s\": %s", line, r.errors);
+        }
         run_end(&r);
     }
 }
@@ -611,6 +659,7 @@ int main(void)
     tcase_add_test(tc, settings_lines_follow_memcached);
     tcase_add_test(tc, settings_lines_show_what_was_given);
     tcase_add_test(tc, bad_command_lines_are_refused);
+    tcase_add_test(tc, tls_is_configured_or_not_built);
     tcase_add_test(tc, memcached_command_lines_are_accepted);
     tcase_add_test(tc, a_higher_source_wins_whatever_the_order);
     tcase_add_test(tc, a_refused_value_changes_nothing);

@@ -26,6 +26,7 @@ static char *value;    /* of the item that is sent */
 static char *expected; /* all bytes of a round, in order */
 static char *got;
 static int fds[2];
+static struct io io; /* over fds[0] */
 
 static uint64_t seed_of_run(void)
 {
@@ -48,6 +49,7 @@ static void setup(void)
     expected = malloc(STREAM_MAX);
     got = malloc(STREAM_MAX);
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+    io_init(&io, fds[0]);
     ck_assert_int_eq(setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small)), 0);
 }
 
@@ -118,7 +120,7 @@ static size_t drain(struct outq *q, struct rng *rng, size_t have)
 
     while (status != SEND_ALL) {
         have += take(have, 1 + rng_below(rng, 60000));
-        status = outq_send(q, fds[0], &written);
+        status = outq_send(q, &io, &written);
         ck_assert_int_ne(status, SEND_BROKEN);
     }
     for (size_t n; (n = take(have, STREAM_MAX - have)) > 0;) {
@@ -157,7 +159,7 @@ static void send_round(struct rng *rng, size_t value_len)
     compose(&o, &total, rng_below(rng, 3) * rng_below(rng, 30000), '2');
     have = 0;
     for (unsigned i = rng_below(rng, 20); i > 0; i--) {
-        ck_assert_int_ne(out_send(&o, fds[0], &written), SEND_BROKEN);
+        ck_assert_int_ne(out_send(&o, &io, &written), SEND_BROKEN);
         have += take(have, 1 + rng_below(rng, 60000));
     }
     ck_assert(outq_keep(&q, &o));
@@ -220,7 +222,7 @@ START_TEST(closed_peer_breaks_without_a_signal)
     fds[1] = -1;
     outq_init(&q);
     ck_assert(outq_append(&q, "x", 1));
-    ck_assert_int_eq(outq_send(&q, fds[0], &written), SEND_BROKEN);
+    ck_assert_int_eq(outq_send(&q, &io, &written), SEND_BROKEN);
     ck_assert_uint_eq(written, 0);
     outq_fini(&q);
 }

@@ -224,6 +224,8 @@ START_TEST(addresses_that_are_understood)
         {"*:11311", "", 11311},
         {"notls:127.0.0.1:11311", "127.0.0.1", 11311},
         {"notls:[::1]:11311", "::1", 11311},
+        {"notls:tag[a]:[::1]", "::1", -1},
+        {"tag[a]:notls:h:1", "h", 1},
         {"tag[abc]:127.0.0.1:11311", "127.0.0.1", 11311},
     };
     size_t i;
@@ -235,6 +237,7 @@ START_TEST(addresses_that_are_understood)
         ck_assert_msg(error == NULL, "%s: %s", cases[i].text, error);
         ck_assert_str_eq(addr.host, cases[i].host);
         ck_assert_int_eq(addr.has_port ? (int)addr.port : -1, cases[i].port);
+        ck_assert_int_eq(addr.is_plain, strstr(cases[i].text, "notls:") != NULL);
     }
 }
 END_TEST
@@ -328,11 +331,11 @@ START_TEST(nonsense_in_the_environment_is_no_socket)
     snprintf(pid, sizeof(pid), "%ld", (long)getpid());
     for (i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
         set_inherited(pid, counts[i]);
-        ck_assert_int_eq(sockets_inherit(&list, &found), 0);
+        ck_assert_int_eq(sockets_inherit(&settings, &list, &found), 0);
         ck_assert(!found);
     }
     set_inherited("1", "1");
-    ck_assert_int_eq(sockets_inherit(&list, &found), 0);
+    ck_assert_int_eq(sockets_inherit(&settings, &list, &found), 0);
     ck_assert(!found);
     unsetenv("LISTEN_PID");
     unsetenv("LISTEN_FDS");

@@ -204,12 +204,25 @@ refused_by_both 64 'Cannot use UDP with ascii authentication' -Y "$dir/users" -U
 
 refused 64 'not built with binary protocol' -B binary
 refused 64 'not built with SASL' -S
-refused 64 'not built with TLS' -Z
 refused 64 'not built with warm restart' -e "$dir/memory"
-refused 64 'not built with TLS' -o ssl_chain_cert=x
 refused 64 'not built with external storage' -o ext_path=/x:1G
 refused 64 'not built with proxy' -o proxy_config=x
 refused 64 'not built with system call filter' -o drop_privileges
+
+# ---- TLS ----------------------------------------------------------------------------------------
+
+if "$mayflyd" -Z 2>&1 </dev/null | grep -q 'not built with TLS'; then
+    refused 64 'not built with TLS' -Z
+    refused 64 'not built with TLS' -o ssl_chain_cert=x
+else
+    refused 64 'without a certificate' -Z
+    refused_by_both 64 'without a TCP port' -Z -p 0 -s "$dir/s" -o ssl_chain_cert=x
+    refused_by_both 1 'Missing argument for ssl_chain_cert' -o ssl_chain_cert
+    refused_by_both 1 '4 is out of range (0 to 3)' -o ssl_verify_mode=4
+    refused_by_both 1 'is not one of 0 1 2 3' -o ssl_min_version=4
+    refused_by_both 1 'is not a number' -o ssl_wbuf_size=x
+    refused 64 'Error loading the certificate chain: /no/such : ' -Z -o ssl_chain_cert=/no/such
+fi
 
 # ---- addresses and sockets ----------------------------------------------------------------------
 

@@ -1,0 +1,594 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""TLS: small and large values, pipelines, slow readers, records of odd sizes, client certificates,
+versions, new certificates while connections stay, resumption, plain listeners beside it, and peers
+that never finish a handshake. Certificates are made by openssl into a temporary directory."""
+import atexit
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import mayfly                                                           # noqa: E402
+from mayfly import Daemon, Skip, wait_for                               # noqa: E402
+
+FOLDER = tempfile.mkdtemp(prefix="mayfly-tls.")
+atexit.register(shutil.rmtree, FOLDER, True)
+MIB = 1 << 20
+
+
+def path(name):
+    return os.path.join(FOLDER, name)
+
+
+def openssl(*args, **kw):
+    return subprocess.run(["openssl", *args], check=True, cwd=FOLDER, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **kw)
+
+
+def make_certificate(name, authority, subject):
+    key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    if authority is None:
+        openssl("req", "-x509", *key, "-keyout", name + ".key", "-out", name + ".pem", "-days", "2",
+                "-subj", "/CN=" + subject)
+        return
+    openssl("req", *key, "-keyout", name + ".key", "-out", name + ".csr", "-subj", "/CN=" + subject)
+    openssl("x509", "-req", "-in", name + ".csr", "-CA", authority + ".pem", "-CAkey", authority + ".key",
+            "-CAcreateserial", "-out", name + ".pem", "-days", "2")
+
+
+def make_certificates():
+    make_certificate("ca", None, "authority")
+    make_certificate("foreign", None, "somebody else")
+    make_certificate("server", "ca", "first")
+    make_certificate("renewed", "ca", "second")
+    make_certificate("client", "ca", "client")
+    make_certificate("stranger", "foreign", "stranger")
+    openssl("pkey", "-in", "server.key", "-outform", "DER", "-out", "server.der")
+    openssl("pkey", "-in", "server.key", "-aes256", "-passout", "pass:secret", "-out", "locked.key")
+    with open(path("both.pem"), "wb") as out:
+        for name in ("server.pem", "server.key"):
+            with open(path(name), "rb") as f:
+                out.write(f.read())
+
+
+def context(certificate=None, newest=None):
+    c = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    c.check_hostname = False
+    c.load_verify_locations(path("ca.pem"))
+    if certificate:
+        c.load_cert_chain(path(certificate + ".pem"), path(certificate + ".key"))
+    if newest:
+        c.maximum_version = newest
+    return c
+
+
+class Client(mayfly.Client):
+    """A connection of the text protocol over TLS."""
+
+    def __init__(self, address, with_context=None, session=None, rcvbuf=None):
+        super().__init__(address, rcvbuf=rcvbuf)
+        plain = self.sock
+        try:
+            self.sock = (with_context or context()).wrap_socket(plain, session=session)
+        except BaseException:
+            plain.close()
+            raise
+
+    def subject(self):
+        return dict(pair[0] for pair in self.sock.getpeercert()["subject"])["commonName"]
+
+
+class Server(Daemon):
+    """A daemon that speaks TLS on one port, and beside it plainly on another."""
+
+    def __init__(self, *args, options="", chain="server.pem", key="server.key", **kw):
+        # Files of its own, so that a test may replace them.
+        self.files = tempfile.mkdtemp(prefix="files.", dir=FOLDER)
+        self.put(chain, "chain.pem")
+        names = "ssl_chain_cert=" + self.file("chain.pem")
+        if key:
+            self.put(key, "key")
+            names += ",ssl_key=" + self.file("key")
+        super().__init__("-l", "notls:127.0.0.1:0", "-Z", "-o", names + (options and "," + options), *args,
+                         tcp=True, **kw)
+
+    def file(self, name):
+        return os.path.join(self.files, name)
+
+    def put(self, source, name):
+        shutil.copy(path(source), self.file(name + ".new"))
+        os.rename(self.file(name + ".new"), self.file(name))
+
+    def ports(self):
+        with open(self.port_file) as f:
+            return [int(line.split()[2]) for line in f if line.startswith("TCP INET: ")]
+
+    def wait_until_it_serves(self):
+        def serves():
+            if self.process.poll() is not None:
+                raise AssertionError("the daemon ended with %d: %s" % (self.process.returncode, self.log()))
+            return os.path.exists(self.port_file) and len(self.ports()) == 2
+        wait_for(serves, "the daemon listens")
+        self.port = self.ports()[0]
+        with self.plain() as c:
+            wait_for(lambda: c.ask(b"version"), "the daemon serves")
+
+    def tls(self, *args, **kw):
+        return Client(self.address, *args, **kw)
+
+    def plain(self):
+        return mayfly.Client(("127.0.0.1", self.ports()[1]))
+
+
+def test_small_values():
+    with Server("-t", "2") as d, d.tls() as c:
+        assert c.sock.version() == "TLSv1.3", c.sock.version()
+        assert c.ask(b"version").startswith(b"VERSION ")
+        assert c.set(b"a", b"1") == b"STORED"
+        assert c.set(b"b", b"two") == b"STORED"
+        assert c.get(b"a", b"b", b"c") == {b"a": b"1", b"b": b"two"}
+        assert c.ask(b"incr a 41") == b"42"
+        # What the other side of the house stores is seen here: it is one cache.
+        with d.plain() as p:
+            assert p.get(b"b") == b"two"
+            settings = p.stats(b"settings")
+            assert settings["ssl_enabled"] == "yes" and settings["ssl_min_version"] == "tlsv1.2"
+        # Everything of `stats` that others gather arrives too.
+        assert int(c.stats(b"shards")["0:curr_items"]) >= 0
+        assert d.log().count("handshake failed") == 0
+
+
+def test_tls_1_2():
+    with Server("-t", "1") as d, d.tls(context(newest=ssl.TLSVersion.TLSv1_2)) as c:
+        assert c.sock.version() == "TLSv1.2"
+        value = mayfly.pattern(b"v", 100000)
+        assert c.set(b"k", value) == b"STORED"
+        assert c.get(b"k") == value
+
+
+def test_values_of_all_sizes():
+    with Server("-t", "2", "-I", "8m", "-m", "128") as d, d.tls() as c:
+        for n in (0, 1, 1000, 16383, 16384, 16385, 40000, 65536, 100000, 300000, MIB - 1000, MIB, 5 * MIB):
+            key = b"k%d" % n
+            value = mayfly.pattern(key, n)
+            assert c.set(key, value) == b"STORED", n
+            assert c.get(key) == value, n
+        sizes = (300000, 5, 16384, MIB)
+        keys = [b"m%d" % n for n in sizes]
+        for n, key in zip(sizes, keys):
+            assert c.set(key, mayfly.pattern(key, n)) == b"STORED"
+        found = c.get(*keys)
+        assert found == {key: mayfly.pattern(key, n) for n, key in zip(sizes, keys)}
+
+
+def test_pipeline():
+    """10 000 requests without reading an answer; the answers come in order."""
+    n = 10000
+    with Server("-t", "2") as d, d.tls() as c:
+        sets = b"".join(b"set k%d 0 0 %d\r\nvalue %d\r\n" % (i, 6 + len(b"%d" % i), i) for i in range(n))
+        c.send(sets)
+        for _ in range(n):
+            assert c.line() == b"STORED"
+        c.send(b"".join(b"get k%d\r\n" % i for i in range(n)))
+        for i in range(n):
+            assert c.get_reply() == {b"k%d" % i: b"value %d" % i}
+
+
+def test_odd_records():
+    """Requests cut into records at every place, and several requests in one record."""
+    stream = (b"set a 0 0 10\r\n0123456789\r\nget a\r\nset b 0 0 3 noreply\r\nabc\r\nget a b\r\n"
+              b"touch a 100\r\ndelete b\r\nget b\r\n")
+    answer = (b"STORED\r\nVALUE a 0 10\r\n0123456789\r\nEND\r\nVALUE a 0 10\r\n0123456789\r\nVALUE b 0 3\r\n"
+              b"abc\r\nEND\r\nTOUCHED\r\nDELETED\r\nEND\r\n")
+    with Server("-t", "1") as d, d.tls() as c:
+        for cut in range(1, len(stream)):
+            c.send(stream[:cut])
+            c.send(stream[cut:])
+            assert c.exactly(len(answer)) == answer, cut
+        for byte in stream:
+            c.send(bytes([byte]))
+        assert c.exactly(len(answer)) == answer
+        value = mayfly.pattern(b"odd", 300000)
+        request = b"set odd 0 0 %d\r\n" % len(value) + value + b"\r\nget odd\r\n"
+        for step in (1, 777, 5000, 16384, 16385, 20001):
+            at = 0
+            while at < len(request):
+                n = step if step > 1 or at < 40 else 16000
+                c.send(request[at:at + n])
+                at += n
+            assert c.line() == b"STORED", step
+            assert c.get_reply() == {b"odd": value}, step
+
+
+def test_bytes_behind_the_handshake():
+    """The first request comes with the last message of the handshake."""
+    inbound, outbound = ssl.MemoryBIO(), ssl.MemoryBIO()
+    with Server("-t", "1") as d:
+        session = context().wrap_bio(inbound, outbound)
+        sock = socket.create_connection(d.address, mayfly.PATIENCE)
+
+        def step(call):
+            while True:
+                try:
+                    return call()
+                except ssl.SSLWantReadError:
+                    if outbound.pending:
+                        sock.sendall(outbound.read())
+                    inbound.write(sock.recv(1 << 16))
+        step(session.do_handshake)
+        session.write(b"set k 0 0 5\r\nhello\r\nget k\r\n")
+        sock.sendall(outbound.read())       # Finished and data in one segment
+        got = b""
+        while not got.endswith(b"END\r\n"):
+            got += step(lambda: session.read(1 << 16))
+        assert got == b"STORED\r\nVALUE k 0 5\r\nhello\r\nEND\r\n", got
+        sock.close()
+
+
+def test_slow_reader():
+    """Answers wait, are kept, and arrive whole; others are served meanwhile."""
+    with Server("-t", "1", "-m", "128") as d, d.tls(rcvbuf=4096) as slow, d.tls() as other:
+        value = mayfly.pattern(b"big", 900000)
+        assert other.set(b"big", value) == b"STORED"
+        small = mayfly.pattern(b"small", 900)
+        assert other.set(b"small", small) == b"STORED"
+        slow.send(b"get small\r\nget big\r\n" * 20 + b"get small\r\n")
+        for i in range(100):
+            assert other.set(b"k%d" % i, b"v") == b"STORED"
+        assert other.set(b"big", b"replaced") == b"STORED"
+        time.sleep(0.2)     # no verdict: only lets answers pile up
+        seen = []
+        for _ in range(41):
+            seen.append(slow.get_reply())
+        assert seen[0::2] == [{b"small": small}] * 21
+        bigs = [s[b"big"] for s in seen[1::2]]
+        assert all(b in (value, b"replaced") for b in bigs)
+        assert bigs[0] == value
+
+
+def test_many_connections():
+    with Server("-t", "2") as d:
+        clients = [d.tls() for _ in range(60)]
+        for i, c in enumerate(clients):
+            c.send(b"set k%d 0 0 1\r\nx\r\n" % i)
+        for c in clients:
+            assert c.line() == b"STORED"
+        for c in clients:
+            c.close()
+        with d.plain() as p:
+            wait_for(lambda: p.stat("curr_connections") == 1, "connections are closed")
+            assert p.stat("ssl_handshake_errors") == 0
+            assert p.stat("ssl_proto_errors") == 0
+
+
+def test_close_is_announced():
+    """quit ends with close_notify, not with a bare end of the stream."""
+    with Server("-t", "1") as d, d.tls() as c:
+        c.send(b"set k 0 0 1\r\nx\r\nquit\r\nget k\r\n")
+        c.sock.suppress_ragged_eofs = False
+        assert c.rest() == b"STORED\r\n"
+
+
+def test_stop_is_announced():
+    with Server("-t", "2") as d, d.tls() as c:
+        assert c.set(b"k", b"v") == b"STORED"
+        c.sock.suppress_ragged_eofs = False
+        assert d.stop() == 0
+        assert c.rest() == b""
+
+
+def refused(connect):
+    """True when the server ended it, during the handshake or behind it (TLS 1.3)."""
+    try:
+        with connect() as c:
+            return c.ask(b"version") is None
+    except (ssl.SSLError, ConnectionError):
+        return True
+
+
+def test_client_certificates():
+    cases = (       # mode, certificate, is it let in
+        (0, None, True), (0, "stranger", True),
+        (1, None, True), (1, "client", True), (1, "stranger", False),
+        (2, None, False), (2, "client", True), (2, "stranger", False),
+        (3, None, False), (3, "client", True), (3, "stranger", False))
+    for newest in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+        for mode in range(4):
+            with Server("-t", "1", options="ssl_ca_cert=%s,ssl_verify_mode=%d" % (path("ca.pem"), mode)) as d:
+                errors = 0
+                for m, certificate, let_in in cases:
+                    if m == mode:
+                        got = refused(lambda: d.tls(context(certificate, newest)))
+                        assert got != let_in, (newest, m, certificate)
+                        errors += not let_in
+                with d.plain() as p:
+                    assert p.stat("ssl_handshake_errors") == errors
+
+
+def test_min_version():
+    with Server("-t", "1", options="ssl_min_version=3") as d:
+        assert refused(lambda: d.tls(context(newest=ssl.TLSVersion.TLSv1_2)))
+        with d.tls() as c:
+            assert c.sock.version() == "TLSv1.3"
+        with d.plain() as p:
+            assert p.stat("ssl_handshake_errors") == 1
+            assert p.stats(b"settings")["ssl_min_version"] == "tlsv1.3"
+
+
+def test_ciphers():
+    name = "ECDHE-ECDSA-AES256-GCM-SHA384"
+    with Server("-t", "1", options="ssl_ciphers=" + name) as d:
+        with d.tls(context(newest=ssl.TLSVersion.TLSv1_2)) as c:
+            assert c.sock.cipher()[0] == name
+        only = context(newest=ssl.TLSVersion.TLSv1_2)
+        only.set_ciphers("ECDHE-ECDSA-CHACHA20-POLY1305")
+        assert refused(lambda: d.tls(only))
+
+
+def test_refresh():
+    """By command and by signal: new handshakes see the new certificate, the old stay, and a file that
+    cannot be used changes nothing."""
+    with Server("-t", "2") as d, d.tls() as old:
+        assert old.subject() == "first"
+        d.put("renewed.pem", "chain.pem")
+        answer = old.ask(b"refresh_certs")          # the key is still the old one's
+        assert answer.startswith(b"Error loading the key: ") and b"mismatch" in answer, answer
+        with d.tls() as c:
+            assert c.subject() == "first"
+        d.put("renewed.key", "key")
+        assert old.ask(b"refresh_certs") == b"OK"
+        with d.tls() as c:
+            assert c.subject() == "second"
+        assert old.set(b"k", b"v") == b"STORED"
+        d.put("server.pem", "chain.pem")
+        d.put("server.key", "key")
+        d.process.send_signal(signal.SIGHUP)
+
+        def subject():
+            with d.tls() as c:
+                return c.subject()
+        wait_for(lambda: subject() == "first", "the signal takes effect")
+        os.unlink(d.file("chain.pem"))
+        d.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: "kept the certificates in use (Error loading the certificate chain: " in d.log(),
+                 "the failure is logged")
+        assert subject() == "first"
+        answer = old.ask(b"refresh_certs")
+        assert answer.startswith(b"Error loading the certificate chain: "), answer
+        assert answer.endswith(b"No such file or directory"), answer
+        assert old.get(b"k") == b"v"
+
+
+def test_age_of_certificates():
+    with Server("-t", "1") as d, d.plain() as p:
+        wait_for(lambda: p.stat("time_since_server_cert_refresh") >= 1, "it gets older")
+        assert p.ask(b"refresh_certs") == b"OK"
+        assert p.stat("time_since_server_cert_refresh") == 0
+
+
+def test_refresh_without_tls():
+    with Daemon() as d, d.client() as c:
+        assert c.ask(b"refresh_certs") == b"Error TLS not enabled"
+        assert not [name for name in c.stats() if name.startswith("ssl_") or "cert" in name]
+
+
+def test_resumption_by_ticket():
+    for newest in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+        with Server("-t", "2") as d:
+            mine = context(newest=newest)
+            with d.tls(mine) as c:
+                assert not c.sock.session_reused
+                assert c.set(b"k", b"v") == b"STORED"
+                session = c.sock.session
+            for _ in range(4):      # any worker takes it
+                with d.tls(mine, session=session) as c:
+                    assert c.sock.session_reused, newest
+                    assert c.get(b"k") == b"v"
+                    session = c.sock.session
+            with d.plain() as p:
+                assert "ssl_new_sessions" not in p.stats()
+                assert p.ask(b"refresh_certs") == b"OK"
+            with d.tls(mine, session=session) as c:     # other rules may hold: begin anew
+                assert not c.sock.session_reused
+                assert c.get(b"k") == b"v"
+
+
+def test_resumption_from_the_cache():
+    for has_cache in (False, True):
+        with Server("-t", "2", options="ssl_session_cache" if has_cache else "") as d:
+            mine = context(newest=ssl.TLSVersion.TLSv1_2)
+            mine.options |= ssl.OP_NO_TICKET
+            with d.tls(mine) as c:
+                assert c.set(b"k", b"v") == b"STORED"
+                session = c.sock.session
+            with d.tls(mine, session=session) as c:
+                assert c.sock.session_reused == has_cache
+                assert c.get(b"k") == b"v"
+            if has_cache:
+                with d.plain() as p:
+                    assert p.stat("ssl_new_sessions") == 1
+
+
+def test_client_certificate_and_resumption():
+    """Who resumes is still who showed the certificate; a session without one is not let in."""
+    with Server("-t", "1", options="ssl_verify_mode=2,ssl_ca_cert=" + path("ca.pem")) as d:
+        mine = context("client")
+        with d.tls(mine) as c:
+            assert c.ask(b"version")
+            session = c.sock.session
+        with d.tls(mine, session=session) as c:
+            assert c.sock.session_reused
+            assert c.ask(b"version")
+
+
+def test_plain_bytes_on_a_tls_port():
+    with Server("-t", "1") as d, d.plain() as p:
+        with mayfly.Client(d.address) as c:
+            c.send(b"version\r\nget a\r\n")
+            try:
+                got = c.rest()
+            except ConnectionError:
+                got = b""
+            assert b"VERSION" not in got, got
+        wait_for(lambda: p.stat("ssl_handshake_errors") == 1, "it is counted")
+        # Somebody who only looks whether the port is open is no error.
+        before = p.stat("total_connections")
+        mayfly.Client(d.address).close()
+        wait_for(lambda: p.stat("total_connections") == before + 1 and p.stat("curr_connections") == 1,
+                 "it is gone")
+        assert p.stat("ssl_handshake_errors") == 1
+
+
+def test_tls_on_a_plain_port():
+    with Server("-t", "1") as d:
+        assert refused(lambda: Client(("127.0.0.1", d.ports()[1])))
+        with d.tls() as c:
+            assert c.set(b"k", b"v") == b"STORED"
+
+
+def test_broken_record():
+    """Noise behind the handshake ends the connection and is counted."""
+    with Server("-t", "1") as d, d.plain() as p:
+        with d.tls() as c:
+            assert c.set(b"k", b"v") == b"STORED"
+            raw = socket.socket(fileno=os.dup(c.sock.fileno()))
+            raw.sendall(b"\x17\x03\x03\x00\x40" + b"\x55" * 64)
+            wait_for(lambda: p.stat("ssl_proto_errors") == 1, "it is counted")
+            wait_for(lambda: p.stat("curr_connections") == 1, "it is closed")
+            raw.close()
+
+
+def test_half_a_handshake_holds_nobody_up():
+    """Peers that stop amid the handshake stay for ten seconds, and others do not notice."""
+    with Server("-t", "1") as d:
+        inbound, outbound = ssl.MemoryBIO(), ssl.MemoryBIO()
+        session = context().wrap_bio(inbound, outbound)
+        with contextlib.suppress(ssl.SSLWantReadError):
+            session.do_handshake()
+        hello = outbound.read()
+        stuck = []
+        for i in range(100):
+            s = socket.create_connection(d.address, mayfly.PATIENCE)
+            s.sendall(hello[:(i * 7) % len(hello)] if i % 3 else hello)
+            stuck.append(s)
+        with d.tls() as c, d.plain() as p:
+            for i in range(50):
+                assert c.set(b"k%d" % i, b"v") == b"STORED"
+            assert p.stat("curr_connections") == 102
+            # Without idle_timeout: the handshake has a limit of its own.
+            wait_for(lambda: p.stat("curr_connections") == 2, "they are given up")
+            assert p.stat("ssl_handshake_errors") == 100
+            assert c.get(b"k1") == b"v"
+        for s in stuck:
+            s.close()
+
+
+def test_idle_timeout():
+    with Server("-t", "1", "-o", "idle_timeout=1") as d, d.tls() as c:
+        assert c.set(b"k", b"v") == b"STORED"
+        c.sock.suppress_ragged_eofs = False
+        assert c.rest() == b""      # announced
+        with d.plain() as p:
+            assert p.stat("idle_kicks") >= 1
+
+
+def test_storm_of_handshakes():
+    """Requests of an open connection are served while many handshakes wait."""
+    with Server("-t", "1", "-c", "2000") as d, d.tls() as c:
+        hello_in, hello_out = ssl.MemoryBIO(), ssl.MemoryBIO()
+        with contextlib.suppress(ssl.SSLWantReadError):
+            context().wrap_bio(hello_in, hello_out).do_handshake()
+        hello = hello_out.read()
+        socks = [socket.create_connection(d.address, mayfly.PATIENCE) for _ in range(300)]
+        for s in socks:
+            s.send(hello)
+        for i in range(20):
+            assert c.set(b"k", b"v%d" % i) == b"STORED"
+        for s in socks:
+            assert s.recv(1), "no answer to a hello"
+            s.close()
+
+
+def test_limit_of_connections():
+    with Server("-t", "1", "-c", "10") as d, contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(d.tls()) for _ in range(10)]
+        assert refused(d.tls)
+        assert clients[0].set(b"k", b"v") == b"STORED"
+
+
+def test_s_client():
+    with Server("-t", "1", chain="both.pem", key=None) as d:
+        done = subprocess.run(
+            ["openssl", "s_client", "-connect", "127.0.0.1:%d" % d.port, "-CAfile", path("ca.pem"),
+             "-verify_return_error", "-quiet"],
+            input=b"set k 0 0 5\r\nhello\r\nget k\r\nquit\r\n", stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            timeout=mayfly.PATIENCE, check=False)
+        assert done.stdout == b"STORED\r\nVALUE k 0 5\r\nhello\r\nEND\r\n", (done.stdout, done.stderr)
+
+
+def test_key_formats():
+    with Server("-t", "1", key="server.der", options="ssl_keyformat=2") as d, d.tls() as c:
+        assert c.subject() == "first"
+
+
+def test_bad_files_end_the_start():
+    cases = (
+        ("server.pem", "renewed.key", "", "Error loading the key: "),
+        ("server.pem", "locked.key", "", "Error loading the key: "),
+        ("server.pem", "server.der", "", "Error loading the key: "),
+        ("server.pem", "server.pem", "", "Error loading the key: "),
+        ("server.key", "server.key", "", "Error loading the certificate chain: "),
+        ("server.pem", "server.key", "ssl_ca_cert=/no/such", "Error loading the CA certificate: /no/such : "),
+        ("server.pem", "server.key", "ssl_ciphers=NONSENSE", "Error setting the provided cipher(s): NONSENSE"),
+    )
+    for chain, key, options, message in cases:
+        d = Server(chain=chain, key=key, options=options, wait=False)
+        try:
+            assert d.process.wait(mayfly.PATIENCE) == 64, (chain, key, options, d.log())
+            assert message in d.log(), (message, d.log())
+        finally:
+            d.kill()
+
+
+def test_kernel_tls_if_it_can():
+    with Server("-t", "1", options="ssl_kernel_tls,ssl_wbuf_size=64") as d, d.tls() as c:
+        value = mayfly.pattern(b"v", 700000)
+        assert c.set(b"k", value) == b"STORED"
+        assert c.get(b"k") == value
+
+
+def test_nothing_is_left_of_connections():
+    """Memory after many connections is that after some; the address sanitizer tells exactly."""
+    if mayfly.is_sanitized():
+        raise Skip("a sanitizer keeps what is freed")
+    with Server("-t", "1") as d:
+        def round_of(n):
+            for _ in range(n):
+                with d.tls() as c:
+                    c.set(b"k", b"v" * 20000)
+                    c.get(b"k")
+        round_of(200)
+        before = d.rss()
+        round_of(600)
+        grown = d.rss() - before
+        assert grown < 2 * MIB, "%d bytes" % grown
+
+
+if shutil.which("openssl") is None:
+    print("openssl is not here")
+    sys.exit(77)
+with Daemon() as probe, probe.client() as asked:
+    if asked.ask(b"refresh_certs") == b"ERROR":
+        print("built without TLS")
+        sys.exit(77)
+make_certificates()
+mayfly.main(globals())
