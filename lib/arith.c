@@ -55,14 +55,14 @@ static uint64_t apply(const struct arith *a, uint64_t v)
 }
 
 /* Checks before anything is made; OUT_NUMBER when the item may be changed. */
-static inline enum outcome judge(const struct visit *v, const struct arith *a, bool is_special,
-                                 uint64_t *value)
+static enum outcome judge(const struct visit *v, const struct arith *a, uint64_t *value)
 {
     if (!v->is_live) {
         return OUT_NOT_FOUND;
     }
-    if (is_special && a->compares_cas && v->item->value_len != 0 && !item_is_large(v->item) &&
-        v->item->cas != a->cas_expected) {
+    /* What cannot be a number by its size is told before that, as memcached does. */
+    if (MF_UNLIKELY(a->compares_cas) && v->item->cas != a->cas_expected &&
+        v->item->value_len != 0 && !item_is_large(v->item)) {
         return OUT_EXISTS;
     }
     /* A value of more than one block is no number, whatever it begins with. */
@@ -83,7 +83,7 @@ static inline size_t put_number(struct arith *a, uint64_t number)
 }
 
 /* The absent key becomes an item. */
-static enum outcome vivify(struct visit *v, struct arith *a)
+static __attribute__((noinline, cold)) enum outcome vivify(struct visit *v, struct arith *a)
 {
     enum outcome why;
     handle_t h;
@@ -114,7 +114,7 @@ static enum outcome vivify(struct visit *v, struct arith *a)
 }
 
 /* It was changed, and given a deadline that has passed. */
-static enum outcome end(struct visit *v, struct arith *a)
+static __attribute__((noinline, cold)) enum outcome end(struct visit *v, struct arith *a)
 {
     a->cas = a->cas_new != 0 ? a->cas_new : shard_next_cas(v->to);
     a->deadline_now = a->deadline;
@@ -122,35 +122,32 @@ static enum outcome end(struct visit *v, struct arith *a)
     return OUT_NUMBER;
 }
 
-/*
- * Compiled twice: with what incr and decr of the classic protocol never ask for, and without.
- */
-static inline __attribute__((always_inline)) enum outcome
-arith_in(struct visit *v, struct arith *a, bool is_special)
+static enum outcome arith_in(struct visit *v, void *arg)
 {
+    struct arith *a = arg;
     struct shard *s = v->to;
     uint64_t value = 0;
     enum outcome why;
 
     room_make(s, sizeof(struct item) + ITEM_KEY_MAX + NUM_DIGITS_MAX, v->now);
     visit_find(v);
-    why = judge(v, a, is_special, &value);
-    if (is_special && why == OUT_NOT_FOUND && a->vivifies) {
-        return vivify(v, a);
-    }
-    if (why != OUT_NUMBER) {
-        return why;
+    why = judge(v, a, &value);
+    if (MF_UNLIKELY(why != OUT_NUMBER)) {
+        return why == OUT_NOT_FOUND && a->vivifies ? vivify(v, a) : why;
     }
 
     const struct item *old = v->item;
-    bool touches = is_special && a->touches;
-    msec_t deadline = touches ? a->deadline : item_deadline(old);
-    bool has_ttl = touches ? deadline != MSEC_NEVER : item_has_ttl(old);
+    msec_t deadline = item_deadline(old);
+    bool has_ttl = item_has_ttl(old);
     size_t n = put_number(a, apply(a, value));
     size_t len;
 
-    if (touches && deadline <= v->now) {
-        return end(v, a);
+    if (MF_UNLIKELY(a->touches)) {
+        deadline = a->deadline;
+        has_ttl = deadline != MSEC_NEVER;
+        if (deadline <= v->now) {
+            return end(v, a);
+        }
     }
     /*
      * A number that became shorter is padded with blanks to the old length, as memcached does.
@@ -175,14 +172,12 @@ arith_in(struct visit *v, struct arith *a, bool is_special)
     if (MF_UNLIKELY(n < len)) {
         memset(p + n, ' ', len - n);
     }
-    if (MF_LIKELY(len == old->value_len)) {
-        /* To memcached this is the same item still; a longer number is a new one. */
-        store_inherit(v, it, HEAT_COUNT | HEAT_FETCHED);
+    /* To memcached a number of the same length is the same item; a longer one is a new one. */
+    store_inherit(v, it, len == old->value_len ? HEAT_COUNT | HEAT_FETCHED : HEAT_COUNT);
+    if (MF_UNLIKELY((item_shape(old) & SHAPE_TOP) != 0) && len == old->value_len) {
         item_mark(it, shape_marks(item_shape(old)));
-    } else {
-        store_inherit(v, it, HEAT_COUNT);
     }
-    if (is_special && a->cas_new != 0) {
+    if (MF_UNLIKELY(a->cas_new != 0)) {
         it->cas = a->cas_new;
     }
     a->cas = it->cas;
@@ -191,23 +186,10 @@ arith_in(struct visit *v, struct arith *a, bool is_special)
     return OUT_NUMBER;
 }
 
-static enum outcome arith_plainly(struct visit *v, void *arg)
-{
-    return arith_in(v, arg, false);
-}
-
-static enum outcome arith_specially(struct visit *v, void *arg)
-{
-    return arith_in(v, arg, true);
-}
-
 enum outcome engine_arith(struct engine *e, struct arith *a, msec_t now)
 {
     struct visit v;
 
     a->is_created = false;
-    if (MF_UNLIKELY((a->compares_cas | a->vivifies | a->touches) || a->cas_new != 0)) {
-        return visit_run(e, &v, a->hash, a->key, now, arith_specially, a);
-    }
-    return visit_run(e, &v, a->hash, a->key, now, arith_plainly, a);
+    return visit_run(e, &v, a->hash, a->key, now, arith_in, a);
 }

@@ -202,7 +202,7 @@ static enum outcome receive(struct fixture *f, const struct put *p, struct body 
     return OUT_OK;
 }
 
-enum outcome fixture_store(struct fixture *f, const struct put *p, uint64_t *cas)
+enum outcome fixture_store(struct fixture *f, struct put *p, uint64_t *cas)
 {
     struct body *body = NULL;
     struct store st = {.mode = p->mode,
@@ -211,6 +211,10 @@ enum outcome fixture_store(struct fixture *f, const struct put *p, uint64_t *cas
                        .flags = p->flags,
                        .deadline = p->deadline != 0 ? p->deadline : MSEC_NEVER,
                        .cas_expected = p->cas,
+                       .compares_cas = p->compares_cas,
+                       .takes_older = p->takes_older,
+                       .vivifies = p->vivifies,
+                       .cas_new = p->cas_new,
                        .may_wait = true};
     enum outcome out;
     unsigned waits = 0;
@@ -241,6 +245,7 @@ enum outcome fixture_store(struct fixture *f, const struct put *p, uint64_t *cas
     if (cas != NULL) {
         *cas = st.cas;
     }
+    p->value_len = st.value_len;
     return out;
 }
 

@@ -67,13 +67,16 @@ struct put {
     msec_t deadline; /* 0: MSEC_NEVER */
     uint64_t cas;    /* STORE_CAS: expected */
     size_t portion;  /* not 0: as a body, received in portions of up to so many bytes */
+    bool compares_cas, takes_older, vivifies;
+    uint64_t cas_new;
+    uint32_t value_len; /* out */
 };
 
 /*
  * Store; waits by grace periods as the daemon does, NO_MEMORY when that does not help. The new
  * cas goes to *cas when it is not NULL.
  */
-enum outcome fixture_store(struct fixture *f, const struct put *p, uint64_t *cas);
+enum outcome fixture_store(struct fixture *f, struct put *p, uint64_t *cas);
 
 /* Set a key to `len` bytes that follow from key and length; must be stored. */
 void fixture_set(struct fixture *f, const char *key, size_t len);
