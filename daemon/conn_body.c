@@ -76,7 +76,8 @@ static void fail(struct turn *t, const struct request *r, uint64_t rest)
 
 static struct upload *upload_create(struct turn *t, const struct request *r)
 {
-    struct upload *u = mem_alloc(sizeof(*u));
+    size_t args_len = r->cls == CLASS_META ? r->args.len : 0;
+    struct upload *u = mem_alloc(sizeof(*u) + args_len);
 
     if (u == NULL) {
         return NULL;
@@ -84,6 +85,10 @@ static struct upload *upload_create(struct turn *t, const struct request *r)
     u->req = *r;
     memcpy(u->key, r->key.ptr, r->key.len);
     u->req.key.ptr = u->key;
+    if (args_len > 0) {
+        memcpy(u->args, r->args.ptr, args_len);
+    }
+    u->req.args = span_of(u->args, args_len);
     u->req.hash = engine_hash(t->e, u->key, r->key.len);
     u->len = r->value_len;
     u->is_shed = false;
@@ -160,7 +165,8 @@ static enum turn_stop finish(struct turn *t, struct upload *u, const char *p)
             turn_reply(t, REPLY_BAD_CHUNK);
         }
     } else {
-        stop = exec_store(t, &u->req, &u->body);
+        stop = u->req.cls == CLASS_META ? exec_meta_set(t, &u->req, &u->body)
+                                        : exec_store(t, &u->req, &u->body);
         if (stop != TURN_GOES_ON) {
             return stop;
         }

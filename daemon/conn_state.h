@@ -47,12 +47,13 @@
 
 /* A large value on its way in. */
 struct upload {
-    struct request req; /* its key points to `key` */
+    struct request req; /* its key points to `key`, its args to `args` */
     struct body *body;  /* owned */
     size_t len;         /* announced bytes, counted in body_pending_bytes */
     msec_t moved;       /* when its last bytes came */
     bool is_shed;       /* it has to give way to others */
     char key[ITEM_KEY_MAX];
+    char args[]; /* of ms: the flags */
 };
 
 /*

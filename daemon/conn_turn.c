@@ -50,6 +50,7 @@ struct batch {
     struct request last;
     size_t last_used;
     enum reply reply;
+    char keys[EXEC_BATCH * TEXT_KEY_ROOM]; /* those that came as base64 */
 };
 
 /* ---- output -------------------------------------------------------------------------- */
@@ -265,7 +266,8 @@ static __attribute__((noinline)) enum turn_stop run_batch(struct turn *t, struct
 static __attribute__((noinline)) void parse_batch(const struct turn *t, struct batch *b,
                                                   const char *p, size_t len)
 {
-    struct text_limits limits = {.value_max = t->e->item_bytes_max};
+    char *key_room = b->keys;
+    struct text_limits limits = {.value_max = t->e->item_bytes_max, .key_room = &key_room};
     const char *end = p + len;
     struct step *s = b->step;
 
@@ -342,6 +344,8 @@ static enum turn_stop run_last(struct turn *t, struct batch *b, size_t len, size
         if (b->last.cls == CLASS_STORE) {
             /* Only what is too large is swallowed; with noreply the reply does not tell. */
             exec_store_failed(t, &b->last, b->last.value_len > 0 ? REPLY_TOO_LARGE : b->reply);
+        } else if (b->last.command == CMD_MS) {
+            exec_store_failed(t, &b->last, b->reply);
         }
         turn_reply(t, b->reply);
         c->swallow = b->last.value_len;

@@ -25,6 +25,7 @@ struct buf;
 struct conn;
 struct server;
 struct worker;
+struct counters;
 
 /* Requests that are looked up together, and keys of one line likewise. */
 #define EXEC_BATCH 64u
@@ -74,6 +75,16 @@ struct turn {
  */
 msec_t exec_deadline(const struct worker *w, int64_t exptime, msec_t now);
 
+/* Under -C no cas value ever matches: memcached has none then, and answers EXISTS. */
+#define EXEC_CAS_NEVER UINT64_MAX
+
+static inline void exec_tally_miss(struct turn *t, enum miss why)
+{
+    t->tally.misses++;
+    t->tally.expired += why == MISS_EXPIRED;
+    t->tally.flushed += why == MISS_FLUSHED;
+}
+
 /* Move what the turn tallied so far to the worker's counters. Context: worker. */
 void exec_tally(struct turn *t);
 
@@ -89,6 +100,13 @@ enum turn_stop exec_get(struct turn *t, const struct request *r);
  */
 enum turn_stop exec_get_keys(struct turn *t, const struct request *r, struct span keys);
 
+/*
+ * Can the output take a reply that refers to a large value, and n bytes beside it? What it
+ * refers to already is sent first. False: the connection has to wait for its socket, and
+ * nothing was composed. Context: worker, read side.
+ */
+bool exec_can_put_large(struct turn *t, size_t n);
+
 /* ---- exec_store.c -------------------------------------------------------------------- */
 
 /*
@@ -102,6 +120,23 @@ enum turn_stop exec_store(struct turn *t, const struct request *r, struct body *
  * the old value where memcached does. Context: worker, read side.
  */
 void exec_store_failed(struct turn *t, const struct request *r, enum reply why);
+
+/* What a cas came to. Context: worker. */
+void exec_count_cas(struct counters *c, enum outcome outcome);
+
+/* ---- exec_meta.c, exec_meta_write.c ---------------------------------------------------- */
+
+/* The meta commands; ms with its value in r->value. Context: worker, read side. */
+enum turn_stop exec_meta(struct turn *t, const struct request *r);
+
+/* As exec_store(). Context: worker, read side. */
+enum turn_stop exec_meta_set(struct turn *t, const struct request *r, struct body **body);
+
+enum turn_stop exec_meta_delete(struct turn *t, const struct request *r);
+enum turn_stop exec_meta_arith(struct turn *t, const struct request *r);
+
+/* Seconds to a deadline, begun ones included; 0: it has passed; -1: there is none. */
+int64_t exec_meta_ttl(msec_t deadline, msec_t now);
 
 /* ---- exec_arith.c -------------------------------------------------------------------- */
 
@@ -147,6 +182,8 @@ static inline enum turn_stop exec_request(struct turn *t, const struct request *
         return exec_touch(t, r);
     case CLASS_ADMIN:
         return turn_admin(t, r);
+    case CLASS_META:
+        return exec_meta(t, r);
     }
     unreachable();
 }

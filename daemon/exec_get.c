@@ -39,6 +39,17 @@ static HOT void put_small(struct turn *t, const struct item *it, struct span key
     t->out.len += (size_t)(p + 2 - begin);
 }
 
+bool exec_can_put_large(struct turn *t, size_t n)
+{
+    if (t->out.value_left > 0) {
+        turn_flush(t);
+    }
+    if (!t->is_halted) {
+        (void)turn_room(t, n);
+    }
+    return !t->is_halted;
+}
+
 /*
  * A large value: the output can refer to one at a time, so the one before is sent first. When
  * the socket takes not all of that, nothing was composed here.
@@ -49,29 +60,16 @@ static enum turn_stop put_large(struct turn *t, const struct found *f, struct sp
     const struct item *it = f->item;
     char *p;
 
-    if (t->out.value_left > 0) {
-        turn_flush(t);
-        if (t->is_halted) {
-            return TURN_BLOCKED;
-        }
-    }
-    p = turn_room(t, key.len + EXTRA_BYTES);
-    if (t->is_halted) {
+    if (!exec_can_put_large(t, key.len + EXTRA_BYTES)) {
         return TURN_BLOCKED;
     }
+    p = t->out.base + t->out.len;
     t->out.len += text_compose_value(p, key.ptr, key.len, it->client_flags, it->value_len,
                                      wants_cas, t->hides_cas ? 0 : it->cas);
     out_value(&t->out, f->shard, it);
     memcpy(t->out.base + t->out.len, "\r\n", 2);
     t->out.len += 2;
     return TURN_GOES_ON;
-}
-
-static void count_miss(struct turn *t, enum miss miss)
-{
-    t->tally.misses++;
-    t->tally.expired += miss == MISS_EXPIRED;
-    t->tally.flushed += miss == MISS_FLUSHED;
 }
 
 /*
@@ -83,7 +81,7 @@ static HOT enum turn_stop get_key(struct turn *t, struct span key, uint64_t hash
     struct found f = engine_find(t->e, t->route, hash, key.ptr, key.len, t->now);
 
     if (f.item == NULL) {
-        count_miss(t, f.miss);
+        exec_tally_miss(t, f.miss);
         (void)turn_room(t, END_LEN);
     } else {
         if (MF_LIKELY(!item_is_large(f.item))) {
@@ -102,18 +100,6 @@ static HOT enum turn_stop get_key(struct turn *t, struct span key, uint64_t hash
     return TURN_GOES_ON;
 }
 
-/* Can the output take a large value now? What it refers to already is sent first. */
-static bool can_put_large(struct turn *t, struct span key)
-{
-    if (t->out.value_left > 0) {
-        turn_flush(t);
-    }
-    if (!t->is_halted) {
-        (void)turn_room(t, key.len + EXTRA_BYTES);
-    }
-    return !t->is_halted;
-}
-
 /*
  * The same for gat. Whether the output can take the value is known before the item is touched:
  * with a deadline that has passed it would not be found a second time.
@@ -126,7 +112,7 @@ static enum turn_stop gat_key(struct turn *t, const struct request *r, struct sp
     struct found f;
     enum outcome outcome;
 
-    if (!can_put_large(t, key)) {
+    if (!exec_can_put_large(t, key.len + EXTRA_BYTES)) {
         return TURN_BLOCKED;
     }
     outcome = engine_touch(t->e, hash, key, deadline, t->now, t->may_wait, &f);

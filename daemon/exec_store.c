@@ -10,16 +10,13 @@
 #include "lib/counters.h"
 #include "proto/text.h"
 
-/* Under -C no cas value ever matches: memcached has none then, and answers EXISTS. */
-#define CAS_NEVER UINT64_MAX
-
 /* What the storage commands are to the engine. */
 static const uint8_t mode_of[CMD_COUNT] = {
     [CMD_SET] = STORE_SET,       [CMD_ADD] = STORE_ADD,         [CMD_REPLACE] = STORE_REPLACE,
     [CMD_APPEND] = STORE_APPEND, [CMD_PREPEND] = STORE_PREPEND, [CMD_CAS] = STORE_CAS,
 };
 
-static void count_cas(struct counters *c, enum outcome outcome)
+void exec_count_cas(struct counters *c, enum outcome outcome)
 {
     if (outcome == OUT_STORED) {
         ctr_add(c, CTR_cas_hits, 1);
@@ -36,7 +33,7 @@ static void count_cas(struct counters *c, enum outcome outcome)
  */
 static void invalidate(struct turn *t, const struct request *r)
 {
-    if (r->command == CMD_SET) {
+    if (r->command == CMD_SET || r->command == CMD_MS) {
         engine_delete(t->e, engine_hash(t->e, r->key.ptr, r->key.len), r->key, 0, t->now);
     }
 }
@@ -85,7 +82,7 @@ enum turn_stop exec_store(struct turn *t, const struct request *r, struct body *
     s.key = r->key;
     s.flags = r->flags;
     s.deadline = r->exptime == 0 ? MSEC_NEVER : exec_deadline(t->w, r->exptime, t->now);
-    s.cas_expected = t->hides_cas ? CAS_NEVER : r->cas;
+    s.cas_expected = t->hides_cas ? EXEC_CAS_NEVER : r->cas;
     s.value = r->value;
     s.body = body;
     s.may_wait = t->may_wait;
@@ -106,7 +103,7 @@ enum turn_stop exec_store(struct turn *t, const struct request *r, struct body *
         }
     }
     if (MF_UNLIKELY(r->command == CMD_CAS)) {
-        count_cas(&t->w->counters, outcome);
+        exec_count_cas(&t->w->counters, outcome);
     }
     if (MF_UNLIKELY(t->counts_detail)) {
         stats_detail_count(t->w, STATS_DETAIL_SET, r->key.ptr, r->key.len);

@@ -228,6 +228,8 @@ static void refuse(const struct datagram *d, struct turn *t, const struct reques
 {
     if (r->cls == CLASS_STORE) {
         exec_store_failed(t, r, r->value_len > 0 ? REPLY_TOO_LARGE : reply);
+    } else if (r->command == CMD_MS) {
+        exec_store_failed(t, r, reply);
     }
     if (reply != REPLY_NONE) {
         send_error(d, reply);
@@ -237,9 +239,11 @@ static void refuse(const struct datagram *d, struct turn *t, const struct reques
 /* Execute the requests of a payload in order. */
 static void run(const struct datagram *d, struct turn *t, struct span payload)
 {
-    struct text_limits limits = {.value_max = t->e->item_bytes_max};
+    char key[TEXT_KEY_ROOM]; /* one that came as base64 */
 
     while (payload.len > 0) {
+        char *room = key;
+        struct text_limits limits = {.value_max = t->e->item_bytes_max, .key_room = &room};
         struct request r;
         enum reply reply;
         size_t used;
@@ -252,7 +256,7 @@ static void run(const struct datagram *d, struct turn *t, struct span payload)
             break;
         case PARSE_REPLY:
             refuse(d, t, &r, reply);
-            if (r.cls == CLASS_STORE) {
+            if (r.cls == CLASS_STORE || r.command == CMD_MS) {
                 return; /* what follows may be the value, which is no command */
             }
             break;

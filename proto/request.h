@@ -28,6 +28,7 @@ enum command_class {
     CLASS_ARITH,
     CLASS_TOUCH,
     CLASS_ADMIN, /* args */
+    CLASS_META,  /* key, args: the flags; proto/meta.h */
 };
 
 /*
@@ -51,10 +52,11 @@ struct request {
     uint8_t command; /* enum command */
     uint8_t cls;     /* enum command_class */
     bool noreply;
-    bool invalidate;  /* with PARSE_REPLY: the store failed, drop the key's old value */
-    uint64_t cas;     /* cas unique; arith: delta; verbosity, cache_memlimit: the number */
+    bool invalidate; /* with PARSE_REPLY: the store failed, drop the key's old value */
+    /* cas unique; arith: delta; verbosity, cache_memlimit: the number; meta: set of flags */
+    uint64_t cas;
     struct span more; /* get family: the line behind the first key; len 0: no more keys */
-    struct span args; /* admin: what follows the command's name, without spaces around it */
+    struct span args; /* admin: what follows the command's name, meta: the flags; trimmed */
     bool wants_cas;   /* gets, gats */
 };
 

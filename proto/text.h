@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Classic text protocol: bytes to requests, outcomes to bytes.
+ * Text protocol: bytes to requests, outcomes to bytes. What is particular to meta commands is
+ * in meta.h.
  */
 #ifndef MAYFLY_PROTO_TEXT_H
 #define MAYFLY_PROTO_TEXT_H
@@ -14,6 +15,9 @@
 
 /* Longest key, in bytes. */
 #define TEXT_KEY_MAX 250
+
+/* What a key in base64 can become, and a little more. */
+#define TEXT_KEY_ROOM 192
 
 /*
  * Longest line in bytes, without its '\n'. A longer one closes the connection, so this bounds
@@ -48,6 +52,11 @@ struct text_limits {
      * swallow.
      */
     size_t value_max;
+    /*
+     * Where the bytes of a key that came as base64 go: TEXT_KEY_ROOM bytes from *key_room on.
+     * What is used is taken off its front; the request refers to it.
+     */
+    char **key_room;
 };
 
 /*
@@ -58,12 +67,12 @@ struct text_limits {
  * Every key is checked: a request that comes out with PARSE_OK or PARSE_BODY has only keys of 1
  * to TEXT_KEY_MAX bytes, those in more included. A key is any bytes but space and line feed.
  *
- * With PARSE_REPLY the reply is already REPLY_NONE when the client asked for noreply; when
- * req->invalidate is set, the value that req->key has must not be served any more (memcached
- * drops the old value when a set is too large); req->value_len counts the line end of the value
- * too. A caller that waits for more input of a long line saves time by calling again only when
- * a '\n' arrived or TEXT_LINE_MAX is passed.
- * Context: any thread.
+ * With PARSE_REPLY the reply is already REPLY_NONE when the client asked for noreply (meta
+ * commands have no such thing: their q hides no error); when req->invalidate is set, the value
+ * that req->key has must not be served any more (memcached drops the old value when a set is
+ * too large); req->value_len counts the line end of the value too. A caller that waits for more
+ * input of a long line saves time by calling again only when a '\n' arrived or TEXT_LINE_MAX is
+ * passed. Context: any thread.
  */
 enum parse_status text_parse(const char *buf, size_t len, const struct text_limits *limits,
                              struct request *req, size_t *used, enum reply *reply);

@@ -2,39 +2,12 @@
 /*
  * Classic text protocol, the way out: outcomes and values to bytes. The caller has reserved the
  * room; nothing here allocates or fails. Any thread.
- *
- * text_compose_value() runs once per hit, so numbers are written two digits at a time and
- * straight to their place.
  */
 #include "proto/text.h"
 
-#include "lib/num.h"
+#include "proto/decimal.h"
 
 #include <string.h>
-
-/* Write v in decimal; returns the place behind it. Flags and lengths mostly have few digits. */
-static inline char *put_decimal(char *out, uint64_t v)
-{
-    if (v < 10) {
-        *out = (char)('0' + v);
-        return out + 1;
-    }
-    if (v < 100) {
-        num_put_pair(out, (unsigned)v);
-        return out + 2;
-    }
-    if (v < 1000) {
-        *out = (char)('0' + v / 100);
-        num_put_pair(out + 1, (unsigned)(v % 100));
-        return out + 3;
-    }
-    if (v < 10000) {
-        num_put_pair(out, (unsigned)(v / 100));
-        num_put_pair(out + 2, (unsigned)(v % 100));
-        return out + 4;
-    }
-    return out + num_put_u64(out, v);
-}
 
 size_t text_compose_value(char *out, const char *key, size_t key_len, uint32_t flags,
                           size_t value_len, bool with_cas, uint64_t cas)
@@ -46,12 +19,12 @@ size_t text_compose_value(char *out, const char *key, size_t key_len, uint32_t f
     span_copy_short(p, key, key_len);
     p += key_len;
     *p++ = ' ';
-    p = put_decimal(p, flags);
+    p = decimal_put(p, flags);
     *p++ = ' ';
-    p = put_decimal(p, value_len);
+    p = decimal_put(p, value_len);
     if (with_cas) {
         *p++ = ' ';
-        p = put_decimal(p, cas);
+        p = decimal_put(p, cas);
     }
     memcpy(p, "\r\n", 2);
     return (size_t)(p + 2 - out);
@@ -71,6 +44,7 @@ static enum reply success_of(const struct request *req)
         return REPLY_TOUCHED;
     case CLASS_ARITH:
     case CLASS_ADMIN:
+    case CLASS_META:
         break;
     }
     return REPLY_OK;
@@ -113,6 +87,7 @@ static enum reply no_memory_of(const struct request *req)
     case CLASS_DELETE:
     case CLASS_TOUCH:
     case CLASS_ADMIN:
+    case CLASS_META:
         break;
     }
     return REPLY_NO_MEMORY;
@@ -158,7 +133,7 @@ size_t text_compose(char *out, const struct request *req, enum outcome outcome, 
         return 0;
     }
     if (outcome == OUT_NUMBER) {
-        char *end = put_decimal(out, number);
+        char *end = decimal_put(out, number);
         memcpy(end, "\r\n", 2);
         return (size_t)(end + 2 - out);
     }

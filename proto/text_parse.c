@@ -15,6 +15,7 @@
  */
 #include "proto/text.h"
 
+#include "proto/meta.h"
 #include "proto/words.h"
 
 #include <string.h>
@@ -83,7 +84,7 @@ static inline enum parse_status take_value(const char *buf, size_t len,
     size_t whole = req->value_len + 2;
 
     if (req->key.len + req->value_len > limits->value_max) {
-        req->invalidate = req->command == CMD_SET;
+        req->invalidate = req->command == CMD_SET || req->command == CMD_MS;
         req->value_len = whole;
         return refuse(req, REPLY_TOO_LARGE, reply);
     }
@@ -439,7 +440,8 @@ static enum parse_status parse_unknown(struct span name, const struct args *args
 }
 
 /* A whole line to a request, up to the value of a storage command. */
-static enum parse_status parse_line(struct line line, struct request *req, enum reply *reply)
+static enum parse_status parse_line(struct line line, const struct text_limits *limits,
+                                    struct request *req, enum reply *reply)
 {
     struct span name;
     struct args args;
@@ -452,6 +454,9 @@ static enum parse_status parse_line(struct line line, struct request *req, enum 
     req->cls = (uint8_t)command_class_of(req->command);
     if (req->cls == CLASS_GET) {
         return parse_get(line, req, reply);
+    }
+    if (req->cls == CLASS_META) {
+        return meta_parse_line(line, limits, req, reply);
     }
     words_cut(line, &args);
     if (req->command == CMD_NONE) {
@@ -467,6 +472,7 @@ static enum parse_status parse_line(struct line line, struct request *req, enum 
         return parse_key_number(&args, req, reply);
     case CLASS_ADMIN:
     case CLASS_GET:
+    case CLASS_META:
         break;
     }
     return parse_admin(line, &args, req, reply);
@@ -498,8 +504,9 @@ parse_general(const char *buf, size_t len, const struct text_limits *limits,
         line.end--;
     }
     *used = line_len + 1;
-    enum parse_status status = parse_line(line, req, reply);
-    if (status == PARSE_OK && req->cls == CLASS_STORE) {
+    enum parse_status status = parse_line(line, limits, req, reply);
+    bool has_value = req->cls == CLASS_STORE || req->command == CMD_MS;
+    if (status == PARSE_OK && has_value) {
         return take_value(buf, len, limits, req, used, reply);
     }
     return status;
@@ -531,6 +538,17 @@ __attribute__((noinline)) static enum parse_status parse_arith(const char *buf, 
     return PARSE_OK;
 }
 
+__attribute__((noinline)) static enum parse_status parse_mg(const char *buf, size_t len,
+                                                            const struct text_limits *limits,
+                                                            struct request *req, size_t *used,
+                                                            enum reply *reply)
+{
+    if (!meta_parse_mg(buf, len, req, used)) {
+        return parse_general(buf, len, limits, req, used, reply);
+    }
+    return PARSE_OK;
+}
+
 enum parse_status text_parse(const char *buf, size_t len, const struct text_limits *limits,
                              struct request *req, size_t *used, enum reply *reply)
 {
@@ -547,6 +565,8 @@ enum parse_status text_parse(const char *buf, size_t len, const struct text_limi
         return parse_set(buf, len, limits, req, used, reply);
     } else if (head == WORD4('i', 'n', 'c', 'r') || head == WORD4('d', 'e', 'c', 'r')) {
         return parse_arith(buf, len, limits, req, used, reply);
+    } else if ((head & WORD4(0xff, 0xff, 0xff, 0)) == WORD4('m', 'g', ' ', 0)) {
+        return parse_mg(buf, len, limits, req, used, reply);
     }
     return parse_general(buf, len, limits, req, used, reply);
 }

@@ -44,16 +44,19 @@ static void check_deal(size_t n)
 
 static void walk(struct span payload)
 {
-    static const struct text_limits limits = {.value_max = 60};
+    char key[TEXT_KEY_ROOM]; /* one that came as base64 */
 
     while (payload.len > 0) {
+        char *room = key;
+        struct text_limits limits = {.value_max = 60, .key_room = &room};
         struct request req;
         enum reply reply;
         size_t used = 0;
         enum parse_status status =
             text_parse(payload.ptr, payload.len, &limits, &req, &used, &reply);
 
-        if (status != PARSE_OK && (status != PARSE_REPLY || req.cls == CLASS_STORE)) {
+        if (status != PARSE_OK &&
+            (status != PARSE_REPLY || req.cls == CLASS_STORE || req.command == CMD_MS)) {
             return;
         }
         require(used > 0 && used <= payload.len);

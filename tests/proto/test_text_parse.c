@@ -17,6 +17,7 @@
 
 #define VALUE_MAX 1000
 
+/* No line here has a key in base64. */
 static const struct text_limits limits = {.value_max = VALUE_MAX};
 
 static uint64_t test_seed(void)

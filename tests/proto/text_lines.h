@@ -161,8 +161,6 @@ static const struct bad_row bad_rows[] = {
     {"foo HTTP/1.1 x\r\n", .reply = REPLY_ERROR},
     {"foo XHTTP/1.1\r\n", .reply = REPLY_ERROR},
     {"foo HTTP\r\n", .reply = REPLY_ERROR},
-    {"mn\r\n", .reply = REPLY_ERROR},
-    {"mg k v\r\n", .reply = REPLY_ERROR},
     {"\x81\r\n", .reply = REPLY_ERROR},
     {"debugtime p\r\n", .reply = REPLY_ERROR},
     {"foo\r\nget a\r\n", .reply = REPLY_ERROR, .used = 5},

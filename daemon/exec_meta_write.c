@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Meta commands that write: ms, md, ma. Runs on the worker of the connection, inside the
+ * read-side section of the turn.
+ *
+ * Errors are answered as by the classic commands, in words; q hides success only.
+ */
+#include "daemon/exec.h"
+
+#include "daemon/stats.h"
+#include "daemon/worker.h"
+#include "lib/counters.h"
+#include "proto/meta.h"
+
+#include <string.h>
+
+static enum turn_stop answer(struct turn *t, const struct request *r, enum meta_code code,
+                             const struct meta_facts *facts)
+{
+    if (code != META_HD || !meta_has(r->cas, 'q')) {
+        t->out.len += meta_compose(turn_room(t, META_LINE_MAX), code, r, facts);
+    }
+    return TURN_GOES_ON;
+}
+
+static enum turn_stop complain(struct turn *t, enum reply why)
+{
+    turn_reply(t, why);
+    return TURN_GOES_ON;
+}
+
+/* Under -C there are no cas values, and none that is given matches. */
+static uint64_t cas_expected(const struct turn *t, const struct meta_flags *flags)
+{
+    return t->hides_cas ? EXEC_CAS_NEVER : flags->cas;
+}
+
+/* ---- ms -------------------------------------------------------------------------------- */
+
+static bool extends(const struct store *s)
+{
+    return s->mode == STORE_APPEND || s->mode == STORE_PREPEND;
+}
+
+/*
+ * Mode, comparison and deadline. A comparison makes a cas of set and replace, add knows none,
+ * and append and prepend take C0 for none.
+ */
+static void prepare_store(const struct turn *t, const struct meta_flags *flags, struct store *s)
+{
+    bool compares = meta_has(flags->letters, 'C');
+    int64_t exptime = flags->exptime;
+
+    switch (flags->mode) {
+    case 'E':
+        s->mode = STORE_ADD;
+        break;
+    case 'A':
+    case 'P':
+        s->mode = flags->mode == 'A' ? STORE_APPEND : STORE_PREPEND;
+        s->compares_cas = compares && flags->cas != 0;
+        s->vivifies = meta_has(flags->letters, 'N');
+        exptime = flags->vivify;
+        break;
+    default:
+        s->mode = flags->mode == 'R' ? STORE_REPLACE : STORE_SET;
+        if (compares) {
+            s->mode = STORE_CAS;
+            s->takes_older = meta_has(flags->letters, 'I');
+        }
+        break;
+    }
+    s->flags = flags->client;
+    s->deadline = exec_deadline(t->w, exptime, t->now);
+    s->cas_expected = cas_expected(t, flags);
+    s->cas_new = flags->cas_new;
+}
+
+/* The store came to no end that has a code. */
+static enum turn_stop store_failed(struct turn *t, const struct request *r,
+                                   const struct store *s, enum reply why)
+{
+    if (s->mode == STORE_SET || s->mode == STORE_REPLACE || s->mode == STORE_CAS) {
+        exec_store_failed(t, r, why);
+    } else {
+        /* What is there was to stay, or to be extended: it is not out of date. */
+        ctr_add(&t->w->counters, CTR_store_no_memory, 1);
+    }
+    return complain(t, why);
+}
+
+static enum meta_code code_of_store(enum outcome outcome)
+{
+    switch (outcome) {
+    case OUT_STORED:
+        return META_HD;
+    case OUT_EXISTS:
+        return META_EX;
+    case OUT_NOT_FOUND:
+        return META_NF;
+    default:
+        return META_NS;
+    }
+}
+
+enum turn_stop exec_meta_set(struct turn *t, const struct request *r, struct body **body)
+{
+    struct meta_facts facts = {.shows = META_SHOWS_KEY | META_LETTER('c') | META_LETTER('s')};
+    struct store s = {
+        .hash = r->hash,
+        .key = r->key,
+        .value = r->value,
+        .body = body,
+        .may_wait = t->may_wait,
+    };
+    struct meta_flags flags;
+    enum outcome outcome;
+
+    (void)meta_read_flags(r->args, &flags);
+    prepare_store(t, &flags, &s);
+    outcome = engine_store(t->e, &s, t->now);
+    if (outcome == OUT_WAIT) {
+        return TURN_WAITS;
+    }
+    t->is_bulk |= r->value_len > EXEC_BULK_BYTES;
+    if (t->counts_detail) {
+        stats_detail_count(t->w, STATS_DETAIL_SET, r->key.ptr, r->key.len);
+    }
+    if (outcome == OUT_NO_MEMORY) {
+        return store_failed(t, r, &s, REPLY_NO_MEMORY_STORE);
+    }
+    if (outcome == OUT_TOO_LARGE && !extends(&s)) {
+        return store_failed(t, r, &s, REPLY_TOO_LARGE);
+    }
+    if (outcome == OUT_TOO_LARGE) {
+        ctr_add(&t->w->counters, CTR_store_too_large, 1);
+    } else {
+        t->tally.stores++;
+    }
+    if (s.mode == STORE_CAS) {
+        exec_count_cas(&t->w->counters, outcome);
+    }
+    facts.size = r->value_len;
+    if (outcome == OUT_STORED) {
+        facts.cas = t->hides_cas ? 0 : s.cas;
+        facts.size = s.value_len;
+    }
+    return answer(t, r, code_of_store(outcome), &facts);
+}
+
+/* ---- md -------------------------------------------------------------------------------- */
+
+enum turn_stop exec_meta_delete(struct turn *t, const struct request *r)
+{
+    struct meta_facts facts = {.shows = META_SHOWS_KEY};
+    struct counters *c = &t->w->counters;
+    struct meta_flags flags;
+    struct erase d = {.hash = r->hash, .key = r->key, .may_wait = t->may_wait};
+    bool stays;
+
+    (void)meta_read_flags(r->args, &flags);
+    d.compares_cas = meta_has(flags.letters, 'C');
+    d.cas_expected = cas_expected(t, &flags);
+    d.marks_stale = meta_has(flags.letters, 'I');
+    d.drops_value = meta_has(flags.letters, 'x');
+    stays = d.marks_stale || d.drops_value;
+    d.touches = stays && meta_has(flags.letters, 'T');
+    d.deadline = exec_deadline(t->w, flags.exptime, t->now);
+    d.flags = flags.client;
+    d.cas_new = flags.cas_new;
+    enum outcome outcome = engine_erase(t->e, &d, t->now);
+
+    if (outcome == OUT_WAIT) {
+        return TURN_WAITS;
+    }
+    if (t->counts_detail) {
+        stats_detail_count(t->w, STATS_DETAIL_DELETE, r->key.ptr, r->key.len);
+    }
+    if (outcome == OUT_NO_MEMORY) {
+        ctr_add(c, CTR_store_no_memory, 1);
+        return complain(t, REPLY_NO_MEMORY);
+    }
+    if (outcome != OUT_DELETED) {
+        ctr_add(c, CTR_delete_misses, 1);
+        return answer(t, r, outcome == OUT_EXISTS ? META_EX : META_NF, &facts);
+    }
+    if (!stays) {
+        ctr_add(c, CTR_delete_hits, 1);
+    }
+    return answer(t, r, META_HD, &facts);
+}
+
+/* ---- ma -------------------------------------------------------------------------------- */
+
+static void prepare_arith(const struct turn *t, const struct meta_flags *flags, struct arith *a)
+{
+    a->delta = flags->delta;
+    a->is_decr = flags->mode == 'D' || flags->mode == '-';
+    a->compares_cas = meta_has(flags->letters, 'C') && flags->cas != 0;
+    a->cas_expected = cas_expected(t, flags);
+    a->vivifies = meta_has(flags->letters, 'N');
+    a->vivify_deadline = exec_deadline(t->w, flags->vivify, t->now);
+    a->initial = flags->initial;
+    a->touches = meta_has(flags->letters, 'T');
+    a->deadline = exec_deadline(t->w, flags->exptime, t->now);
+    a->cas_new = flags->cas_new;
+}
+
+/* What is no number. */
+static enum turn_stop arith_failed(struct turn *t, const struct request *r,
+                                   const struct arith *a, enum outcome outcome)
+{
+    struct meta_facts facts = {.shows = META_SHOWS_KEY};
+    struct counters *c = &t->w->counters;
+
+    switch (outcome) {
+    case OUT_WAIT:
+        return TURN_WAITS;
+    case OUT_NON_NUMERIC:
+        return complain(t, REPLY_NON_NUMERIC);
+    case OUT_NO_MEMORY:
+        ctr_add(c, CTR_store_no_memory, 1);
+        return complain(t, REPLY_NO_MEMORY);
+    case OUT_EXISTS:
+        return answer(t, r, META_EX, &facts);
+    default:
+        ctr_add(c, a->is_decr ? CTR_decr_misses : CTR_incr_misses, 1);
+        return answer(t, r, META_NF, &facts);
+    }
+}
+
+enum turn_stop exec_meta_arith(struct turn *t, const struct request *r)
+{
+    struct meta_facts facts = {.shows = META_SHOWS_KEY | META_LETTER('c') | META_LETTER('t')};
+    struct arith a = {.hash = r->hash, .key = r->key, .may_wait = t->may_wait};
+    struct meta_flags flags;
+    enum outcome outcome;
+    char *p;
+
+    (void)meta_read_flags(r->args, &flags);
+    prepare_arith(t, &flags, &a);
+    outcome = engine_arith(t->e, &a, t->now);
+    if (outcome != OUT_NUMBER) {
+        return arith_failed(t, r, &a, outcome);
+    }
+    /* q is for what was there: that a number began its life is told in any case. */
+    if (!a.is_created) {
+        ctr_add(&t->w->counters, a.is_decr ? CTR_decr_hits : CTR_incr_hits, 1);
+        if (meta_has(flags.letters, 'q')) {
+            return TURN_GOES_ON;
+        }
+    }
+    facts.size = a.digit_count;
+    facts.cas = t->hides_cas ? 0 : a.cas;
+    facts.ttl_s = exec_meta_ttl(a.deadline_now, t->now);
+    facts.ttl_before_s = facts.ttl_s;
+    p = turn_room(t, META_LINE_MAX + sizeof(a.digits) + 2);
+    if (!meta_has(flags.letters, 'v')) {
+        t->out.len += meta_compose(p, META_HD, r, &facts);
+        return TURN_GOES_ON;
+    }
+    p += meta_compose(p, META_VA, r, &facts);
+    memcpy(p, a.digits, a.digit_count);
+    memcpy(p + a.digit_count, "\r\n", 2);
+    t->out.len = (size_t)(p + a.digit_count + 2 - t->out.base);
+    return TURN_GOES_ON;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Meta commands, the way out: the line of a reply. The caller has reserved the room; nothing
+ * here allocates or fails. Any thread.
+ *
+ * What was asked for is returned in the order in which it was asked, so the flags of the
+ * request are walked once more. They were checked when they were parsed.
+ */
+#include "proto/meta.h"
+
+#include "proto/decimal.h"
+
+#include <string.h>
+
+static const char codes[][2] = {
+    [META_HD] = {'H', 'D'}, [META_EN] = {'E', 'N'}, [META_NF] = {'N', 'F'},
+    [META_NS] = {'N', 'S'}, [META_EX] = {'E', 'X'}, [META_VA] = {'V', 'A'},
+};
+
+static inline char *put_letter(char *out, char letter)
+{
+    out[0] = ' ';
+    out[1] = letter;
+    return out + 2;
+}
+
+static char *put_bytes(char *out, const char *bytes, size_t len)
+{
+    memcpy(out, bytes, len);
+    return out + len;
+}
+
+/* Negative only where it means something else than a time to come. */
+static char *put_seconds(char *out, int64_t seconds)
+{
+    if (seconds < 0) {
+        *out++ = '-';
+        seconds = -seconds;
+    }
+    return decimal_put(out, (uint64_t)seconds);
+}
+
+/* A key that came as base64 goes as base64, and b tells so. */
+static char *put_key(char *out, const struct request *req)
+{
+    if (!meta_has(req->cas, 'b')) {
+        return put_bytes(out, req->key.ptr, req->key.len);
+    }
+    out += base64_encode(out, req->key.ptr, req->key.len);
+    return put_letter(out, 'b');
+}
+
+/* What one flag of the request returns. */
+static char *put_flag(char *out, struct span word, bool is_touched, const struct request *req,
+                      const struct meta_facts *facts)
+{
+    char letter = word.ptr[0];
+    char *p = put_letter(out, letter);
+
+    switch (letter) {
+    case 'O':
+        return put_bytes(p, word.ptr + 1, word.len - 1);
+    case 'k':
+        return put_key(p, req);
+    case 'c':
+        return decimal_put(p, facts->cas);
+    case 'f':
+        return decimal_put(p, facts->client);
+    case 's':
+        return decimal_put(p, facts->size);
+    case 't':
+        return put_seconds(p, is_touched ? facts->ttl_s : facts->ttl_before_s);
+    case 'l':
+        return decimal_put(p, facts->idle_s);
+    case 'h':
+        *p = facts->was_fetched ? '1' : '0';
+        return p + 1;
+    default:
+        return out;
+    }
+}
+
+static char *put_marks(char *out, const struct meta_facts *facts)
+{
+    if (facts->was_won) {
+        out = put_letter(out, 'Z');
+    }
+    if (facts->is_stale) {
+        out = put_letter(out, 'X');
+    }
+    return facts->is_won ? put_letter(out, 'W') : out;
+}
+
+size_t meta_compose(char *out, enum meta_code code, const struct request *req,
+                    const struct meta_facts *facts)
+{
+    struct line line = {req->args.ptr, req->args.ptr + req->args.len};
+    bool is_touched = !meta_has(req->cas, 'T');
+    uint64_t shows = facts->shows & req->cas;
+    char *p = put_bytes(out, codes[code], 2);
+    struct span word;
+
+    if (code == META_VA) {
+        *p = ' ';
+        p = decimal_put(p + 1, facts->size);
+    }
+    while (shows != 0 && words_next(&line, &word)) {
+        if (meta_has(shows, word.ptr[0])) {
+            p = put_flag(p, word, is_touched, req, facts);
+            shows &= ~META_LETTER(word.ptr[0]);
+        }
+        is_touched |= word.ptr[0] == 'T';
+    }
+    p = put_marks(p, facts);
+    memcpy(p, "\r\n", 2);
+    return (size_t)(p + 2 - out);
+}
+
+size_t meta_compose_debug(char *out, const struct request *req, const struct meta_debug *debug)
+{
+    char *p = put_bytes(out, "ME ", 3);
+
+    if (meta_has(req->cas, 'b')) {
+        p += base64_encode(p, req->key.ptr, req->key.len);
+    } else {
+        p = put_bytes(p, req->key.ptr, req->key.len);
+    }
+    p = put_seconds(put_bytes(p, " exp=", 5), debug->exp);
+    p = decimal_put(put_bytes(p, " la=", 4), debug->idle_s);
+    p = decimal_put(put_bytes(p, " cas=", 5), debug->cas);
+    p = put_bytes(p, debug->was_fetched ? " fetch=yes" : " fetch=no",
+                  debug->was_fetched ? 10 : 9);
+    p = decimal_put(put_bytes(p, " cls=1 size=", 12), debug->size);
+    memcpy(p, "\r\n", 2);
+    return (size_t)(p + 2 - out);
+}

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Meta commands, the way in. No state between calls, no allocation. Any thread.
+ *
+ * As with the classic commands there are two ways with one result: meta_parse_mg() takes what
+ * nearly all gets look like and nothing that it is not sure of; everything else, among it every
+ * wrong line, is cut into words.
+ */
+#include "proto/meta.h"
+
+#include <string.h>
+
+/* Letters that a flag may be. S and the letters of replies are none. */
+#define FLAGS_PLAIN                                                                            \
+    (META_LETTER('b') | META_LETTER('c') | META_LETTER('f') | META_LETTER('h') |               \
+     META_LETTER('k') | META_LETTER('l') | META_LETTER('q') | META_LETTER('s') |               \
+     META_LETTER('t') | META_LETTER('u') | META_LETTER('v') | META_LETTER('x') |               \
+     META_LETTER('I') | META_LETTER('L') | META_LETTER('P') | META_LETTER('O'))
+#define FLAGS_NUMBER                                                                           \
+    (META_LETTER('C') | META_LETTER('D') | META_LETTER('E') | META_LETTER('F') |               \
+     META_LETTER('J') | META_LETTER('N') | META_LETTER('R') | META_LETTER('T'))
+#define FLAGS_ALL (FLAGS_PLAIN | FLAGS_NUMBER | META_LETTER('M'))
+
+/* Those of a plain get; a key in base64 takes the general way. */
+#define FLAGS_DIRECT                                                                           \
+    (META_LETTER('c') | META_LETTER('f') | META_LETTER('h') | META_LETTER('k') |               \
+     META_LETTER('l') | META_LETTER('q') | META_LETTER('s') | META_LETTER('t') |               \
+     META_LETTER('u') | META_LETTER('v') | META_LETTER('O'))
+
+/* The letter as a set of one; empty when no flag can be that. */
+static inline uint64_t letter_of(char c)
+{
+    unsigned place = (unsigned char)c - (unsigned)'A';
+
+    return place <= 'z' - 'A' ? UINT64_C(1) << place : 0;
+}
+
+/* ---- flags ----------------------------------------------------------------------------- */
+
+static enum reply read_signed(struct span token, int64_t *out)
+{
+    return words_i64(token, out) ? REPLY_NONE : REPLY_META_BAD_TOKEN;
+}
+
+static enum reply read_unsigned(struct span token, enum reply why, uint64_t *out)
+{
+    return words_u64(token, out) ? REPLY_NONE : why;
+}
+
+/* The token of a flag that has one. */
+static enum reply read_token(char letter, struct span token, struct meta_flags *flags)
+{
+    switch (letter) {
+    case 'T':
+        flags->touches_first = !meta_has(flags->letters, 'R');
+        return read_signed(token, &flags->exptime);
+    case 'N':
+        return read_signed(token, &flags->vivify);
+    case 'R':
+        return read_signed(token, &flags->recache);
+    case 'C':
+        return read_unsigned(token, REPLY_META_BAD_TOKEN, &flags->cas);
+    case 'E':
+        return read_unsigned(token, REPLY_META_BAD_TOKEN, &flags->cas_new);
+    case 'D':
+        return read_unsigned(token, REPLY_META_BAD_DELTA, &flags->delta);
+    case 'J':
+        return read_unsigned(token, REPLY_META_BAD_INITIAL, &flags->initial);
+    case 'F':
+        return words_u32(token, &flags->client) ? REPLY_NONE : REPLY_BAD_FORMAT;
+    case 'O':
+        flags->opaque_len = token.len;
+        return REPLY_NONE;
+    case 'M':
+        flags->mode = token.len == 1 ? token.ptr[0] : '\0';
+        return token.len == 1 ? REPLY_NONE : REPLY_META_MODE_LENGTH;
+    default:
+        return REPLY_NONE; /* b and its like: what stands behind them means nothing */
+    }
+}
+
+enum reply meta_read_flags(struct span args, struct meta_flags *flags)
+{
+    struct line line = {args.ptr, args.ptr + args.len};
+    struct span word;
+
+    memset(flags, 0, sizeof(*flags));
+    flags->delta = 1;
+    while (words_next(&line, &word)) {
+        uint64_t letter = letter_of(word.ptr[0]);
+        struct span token = span_of(word.ptr + 1, word.len - 1);
+        enum reply reply;
+
+        if ((flags->letters & letter) != 0) {
+            return REPLY_META_DUPLICATE;
+        }
+        if ((FLAGS_ALL & letter) == 0) {
+            return REPLY_META_INVALID;
+        }
+        reply = read_token(word.ptr[0], token, flags);
+        if (reply != REPLY_NONE) {
+            return reply;
+        }
+        flags->letters |= letter;
+    }
+    return REPLY_NONE;
+}
+
+/* ---- lines ----------------------------------------------------------------------------- */
+
+static enum parse_status refuse(enum reply why, enum reply *reply)
+{
+    *reply = why;
+    return PARSE_REPLY;
+}
+
+/* Decode the key into the room that the caller gave. */
+static bool decode_key(const struct text_limits *limits, struct request *req)
+{
+    char *room = *limits->key_room;
+    size_t len;
+
+    if (!base64_decode(room, &len, req->key)) {
+        return false;
+    }
+    req->key = span_of(room, len);
+    *limits->key_room = room + len;
+    return true;
+}
+
+/* Is the word a key, as it came? */
+static bool take_key(struct line *line, struct span *key)
+{
+    return words_next(line, key) && key->len <= TEXT_KEY_MAX;
+}
+
+/* The rest of the line without spaces around it. */
+static struct span take_args(struct line line)
+{
+    const char *begin = words_skip_spaces(line.begin, line.end);
+    const char *end = line.end;
+
+    while (end > begin && end[-1] == ' ') {
+        end--;
+    }
+    return span_of(begin, (size_t)(end - begin));
+}
+
+static bool has_many(struct span args)
+{
+    struct line line = {args.ptr, args.ptr + args.len};
+    struct span word;
+    unsigned count = 0;
+
+    while (count <= META_FLAGS_MAX && words_next(&line, &word)) {
+        count++;
+    }
+    return count > META_FLAGS_MAX;
+}
+
+/* md and ma have one word for all that can be wrong with a flag or a key. */
+static enum reply error_of(enum command command, enum reply why)
+{
+    return command == CMD_MD || command == CMD_MA ? REPLY_META_BAD_FLAGS : why;
+}
+
+static bool is_mode(char mode, const char *modes)
+{
+    return mode != '\0' && strchr(modes, mode) != NULL;
+}
+
+/* What depends on the command: looked at when all flags and the key are good. */
+static enum reply check_flags(enum command command, const struct meta_flags *flags)
+{
+    if (meta_has(flags->letters, 'M')) {
+        if (command == CMD_MS && !is_mode(flags->mode, "EAPRS")) {
+            return REPLY_META_MS_MODE;
+        }
+        if (command == CMD_MA && !is_mode(flags->mode, "ID+-")) {
+            return REPLY_META_MA_MODE;
+        }
+    }
+    return flags->opaque_len > META_OPAQUE_MAX ? REPLY_META_OPAQUE : REPLY_NONE;
+}
+
+/* The flags of mg, ms, md, ma, and the key if they say that it is base64. */
+static enum reply take_flags(const struct text_limits *limits, struct request *req)
+{
+    enum command command = (enum command)req->command;
+    struct meta_flags flags;
+    enum reply reply;
+
+    if (has_many(req->args)) {
+        return command == CMD_MG ? REPLY_META_MG_MANY : REPLY_META_MANY;
+    }
+    reply = meta_read_flags(req->args, &flags);
+    if (reply == REPLY_NONE && meta_has(flags.letters, 'b') && !decode_key(limits, req)) {
+        reply = REPLY_META_BAD_KEY;
+    }
+    if (reply != REPLY_NONE) {
+        return error_of(command, reply);
+    }
+    req->cas = flags.letters;
+    return check_flags(command, &flags);
+}
+
+/* me: key [b]; what else stands there is not looked at. */
+static enum parse_status parse_debug(struct line line, const struct text_limits *limits,
+                                     struct request *req, enum reply *reply)
+{
+    struct span word;
+
+    if (!take_key(&line, &req->key)) {
+        return refuse(REPLY_BAD_FORMAT, reply);
+    }
+    if (words_next(&line, &word) && span_is(word, "b")) {
+        if (!decode_key(limits, req)) {
+            return refuse(REPLY_BAD_FORMAT, reply);
+        }
+        req->cas = META_LETTER('b');
+    }
+    return PARSE_OK;
+}
+
+enum parse_status meta_parse_line(struct line line, const struct text_limits *limits,
+                                  struct request *req, enum reply *reply)
+{
+    struct span word;
+    uint64_t len;
+
+    if (req->command == CMD_MN) {
+        return PARSE_OK;
+    }
+    if (req->command == CMD_ME) {
+        return parse_debug(line, limits, req, reply);
+    }
+    if (!words_next(&line, &req->key)) {
+        return refuse(REPLY_ERROR, reply);
+    }
+    if (req->key.len > TEXT_KEY_MAX) {
+        return refuse(REPLY_BAD_FORMAT, reply);
+    }
+    if (req->command == CMD_MS) {
+        /* A length that cannot be trusted: nothing is swallowed. */
+        if (!words_next(&line, &word) || !words_u64(word, &len) || len > TEXT_VALUE_LEN_MAX) {
+            return refuse(REPLY_BAD_FORMAT, reply);
+        }
+        req->value_len = (size_t)len;
+    }
+    req->args = take_args(line);
+    *reply = take_flags(limits, req);
+    if (*reply == REPLY_NONE) {
+        return PARSE_OK;
+    }
+    if (req->command == CMD_MS) {
+        req->value_len += 2; /* the value is no command, whatever was wrong in front of it */
+    }
+    return PARSE_REPLY;
+}
+
+/* ---- the direct way -------------------------------------------------------------------- */
+
+/* An opaque token from p on; NULL when its end is not in sight or it is too long. */
+static const char *skip_opaque(const char *p, const char *end)
+{
+    const char *begin = p;
+
+    while (p < end && (unsigned char)*p > ' ' && p - begin <= META_OPAQUE_MAX) {
+        p++;
+    }
+    return p < end && p - begin <= META_OPAQUE_MAX ? p : NULL;
+}
+
+bool meta_parse_mg(const char *buf, size_t len, struct request *req, size_t *used)
+{
+    const char *end = buf + len;
+    const char *key = buf + 3;
+    const char *gap = words_find_gap(key, end);
+    const char *p = gap;
+    uint64_t letters = 0;
+
+    if ((size_t)(gap - key) - 1 >= TEXT_KEY_MAX) {
+        return false;
+    }
+    /* Room for a space, a letter and what ends it: all three are looked at. */
+    while (end - p > 2 && *p == ' ') {
+        uint64_t letter = letter_of(p[1]);
+
+        if ((FLAGS_DIRECT & ~letters & letter) == 0) {
+            return false;
+        }
+        letters |= letter;
+        p += 2;
+        if (p[-1] == 'O' && (p = skip_opaque(p, end)) == NULL) {
+            return false;
+        }
+    }
+    if (end - p < 2 || p[0] != '\r' || p[1] != '\n') {
+        return false;
+    }
+    req->key = span_of(key, (size_t)(gap - key));
+    gap += gap < p; /* the space in front is not of the flags */
+    req->args = span_of(gap, (size_t)(p - gap));
+    req->value = span_of(NULL, 0);
+    req->more = span_of(NULL, 0);
+    req->value_len = 0;
+    req->exptime = 0;
+    req->flags = 0;
+    req->command = CMD_MG;
+    req->cls = CLASS_META;
+    req->noreply = false;
+    req->invalidate = false;
+    req->cas = letters;
+    req->wants_cas = false;
+    *used = (size_t)(p + 2 - buf);
+    return true;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * base64: the vectors of RFC 4648, what is no base64, and that decoding undoes encoding.
+ */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/rng.h"
+#include "proto/base64.h"
+
+static const struct {
+    const char *bytes, *text;
+} vectors[] = {
+    {"f", "Zg=="},
+    {"fo", "Zm8="},
+    {"foo", "Zm9v"},
+    {"foob", "Zm9vYg=="},
+    {"fooba", "Zm9vYmE="},
+    {"foobar", "Zm9vYmFy"},
+    {"\xfb\xff\xbf", "+/+/"},
+    {"\xff\xff\xff", "////"},
+    {"\x01\x02\x03", "AQID"},
+};
+
+START_TEST(known_texts_both_ways)
+{
+    for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
+        char out[64];
+        size_t len = base64_encode(out, vectors[i].bytes, strlen(vectors[i].bytes));
+
+        ck_assert_uint_eq(len, strlen(vectors[i].text));
+        ck_assert_uint_eq(len, BASE64_ENCODED_LEN(strlen(vectors[i].bytes)));
+        ck_assert_int_eq(memcmp(out, vectors[i].text, len), 0);
+        ck_assert(base64_decode(out, &len, span_str(vectors[i].text)));
+        ck_assert_uint_eq(len, strlen(vectors[i].bytes));
+        ck_assert_int_eq(memcmp(out, vectors[i].bytes, len), 0);
+    }
+}
+END_TEST
+
+START_TEST(what_is_no_base64_is_refused)
+{
+    static const char *const bad[] = {
+        "",     "Z",       "Zg",       "Zg=",     "====",     "=",        "Z===",  "=Zg=",
+        "Z=g=", "Zg=x",    "Zg==Zg==", "Zm9v=",   "Zm9vZ===", "Zm9 ",     "Zm9\n", "Zm-v",
+        "Zm_v", "Zm9\x80", "!!!!",     "Zm9vYg=", "Zg= =",    "Zm9v====",
+    };
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        char out[64];
+        size_t len;
+
+        ck_assert_msg(!base64_decode(out, &len, span_str(bad[i])), "\"%s\"", bad[i]);
+    }
+}
+END_TEST
+
+START_TEST(bits_that_are_left_over_may_be_anything)
+{
+    char out[3];
+    size_t len;
+
+    ck_assert(base64_decode(out, &len, span_str("Zh==")));
+    ck_assert(len == 1 && out[0] == 'f');
+    ck_assert(base64_decode(out, &len, span_str("Zm9=")));
+    ck_assert(len == 2 && memcmp(out, "fo", 2) == 0);
+}
+END_TEST
+
+START_TEST(decoding_undoes_encoding)
+{
+    struct rng rng;
+
+    rng_init(&rng, 20240607);
+    for (size_t len = 1; len <= 250; len++) {
+        char *bytes = malloc(len);
+        char *text = malloc(BASE64_ENCODED_LEN(len));
+        char *back = malloc(BASE64_DECODED_MAX(BASE64_ENCODED_LEN(len)));
+        size_t back_len;
+
+        ck_assert(bytes != NULL && text != NULL && back != NULL);
+        for (size_t i = 0; i < len; i++) {
+            bytes[i] = (char)rng_next(&rng);
+        }
+        size_t text_len = base64_encode(text, bytes, len);
+        ck_assert_uint_eq(text_len, BASE64_ENCODED_LEN(len));
+        ck_assert(base64_decode(back, &back_len, span_of(text, text_len)));
+        ck_assert_uint_eq(back_len, len);
+        ck_assert_int_eq(memcmp(back, bytes, len), 0);
+        free(bytes);
+        free(text);
+        free(back);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("base64");
+    TCase *tcase = tcase_create("base64");
+
+    tcase_add_test(tcase, known_texts_both_ways);
+    tcase_add_test(tcase, what_is_no_base64_is_refused);
+    tcase_add_test(tcase, bits_that_are_left_over_may_be_anything);
+    tcase_add_test(tcase, decoding_undoes_encoding);
+    suite_add_tcase(suite, tcase);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Meta lines to requests: good ones, every wrong one with memcached's answer, and the same
+ * result however the input is cut.
+ */
+#include <check.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/meta.h"
+#include "tests/proto/meta_lines.h"
+
+#define VALUE_MAX 300
+
+struct said {
+    enum parse_status status;
+    enum reply reply;
+    size_t used;
+    struct request req;
+    char key[TEXT_KEY_MAX + 1]; /* a copy; the spans of req are stale */
+    char args[256];
+    char room[TEXT_KEY_ROOM];
+};
+
+/* Parse a copy that has not one byte more than len, with just enough room for a key. */
+static void parse_exact(struct said *said, const char *input, size_t len)
+{
+    char *copy = malloc(len + (len == 0));
+    char *room = said->room;
+    struct text_limits limits = {.value_max = VALUE_MAX, .key_room = &room};
+
+    ck_assert_ptr_nonnull(copy);
+    memcpy(copy, input, len);
+    memset(said->key, 0, sizeof(said->key));
+    memset(said->args, 0, sizeof(said->args));
+    said->used = 4711;
+    said->reply = REPLY_COUNT;
+    said->status = text_parse(copy, len, &limits, &said->req, &said->used, &said->reply);
+    if (said->status == PARSE_OK || said->status == PARSE_BODY) {
+        ck_assert_uint_le(said->req.key.len, TEXT_KEY_MAX);
+        ck_assert(room >= said->room && room <= said->room + sizeof(said->room));
+        if (said->req.key.len > 0) {
+            memcpy(said->key, said->req.key.ptr, said->req.key.len);
+        }
+        if (said->req.args.len > 0) {
+            ck_assert_uint_lt(said->req.args.len, sizeof(said->args));
+            memcpy(said->args, said->req.args.ptr, said->req.args.len);
+        }
+    }
+    free(copy);
+}
+
+/* Every shorter input is waited for, or was enough; a longer one changes nothing. */
+static void deliver(struct said *whole, const char *input, size_t len)
+{
+    char *longer = malloc(len + 5);
+    struct said part;
+
+    parse_exact(whole, input, len);
+    for (size_t n = 0; n < len; n++) {
+        parse_exact(&part, input, n);
+        if (part.status == PARSE_MORE || part.status == PARSE_BODY) {
+            continue;
+        }
+        ck_assert_msg(part.status == whole->status && part.reply == whole->reply &&
+                          part.used == whole->used &&
+                          part.req.value_len == whole->req.value_len,
+                      "\"%s\" cut at %zu", input, n);
+    }
+    ck_assert_ptr_nonnull(longer);
+    memcpy(longer, input, len);
+    memcpy(longer + len, "mn\r\n", 5);
+    parse_exact(&part, longer, len + 4);
+    ck_assert_msg(part.status == whole->status && part.used == whole->used, "\"%s\"", input);
+    ck_assert_str_eq(part.key, whole->key);
+    ck_assert_str_eq(part.args, whole->args);
+    free(longer);
+}
+
+START_TEST(a_good_line_becomes_its_request)
+{
+    for (size_t i = 0; i < sizeof(good_lines) / sizeof(good_lines[0]); i++) {
+        const struct good_line *row = &good_lines[i];
+        size_t key_len = row->key_len > 0 ? row->key_len : strlen(row->key);
+        uint64_t letters = 0;
+        struct said said;
+
+        deliver(&said, row->input, strlen(row->input));
+        ck_assert_msg(said.status == PARSE_OK, "\"%s\": status %d, %.*s", row->input,
+                      said.status, (int)reply_text(said.reply).len, reply_text(said.reply).ptr);
+        ck_assert_uint_eq(said.used, strlen(row->input));
+        ck_assert_uint_eq(said.req.command, row->command);
+        ck_assert_uint_eq(said.req.cls, CLASS_META);
+        ck_assert(!said.req.noreply && !said.req.invalidate);
+        ck_assert_msg(said.req.key.len == key_len && memcmp(said.key, row->key, key_len) == 0,
+                      "\"%s\": key \"%s\"", row->input, said.key);
+        ck_assert_msg(strcmp(said.args, row->args) == 0, "\"%s\": args \"%s\"", row->input,
+                      said.args);
+        for (const char *p = row->letters; *p != '\0'; p++) {
+            letters |= META_LETTER(*p);
+        }
+        ck_assert_msg(said.req.cas == letters, "\"%s\": %" PRIx64, row->input, said.req.cas);
+        ck_assert_uint_eq(said.req.value_len, row->value_len);
+        ck_assert_uint_eq(said.req.value.len, row->value_len);
+    }
+}
+END_TEST
+
+START_TEST(a_wrong_line_gets_memcacheds_answer)
+{
+    for (size_t i = 0; i < sizeof(bad_lines) / sizeof(bad_lines[0]); i++) {
+        const struct bad_line *row = &bad_lines[i];
+        struct said said;
+
+        deliver(&said, row->input, strlen(row->input));
+        ck_assert_msg(said.status == PARSE_REPLY, "\"%s\": status %d", row->input, said.status);
+        ck_assert_msg(said.reply == row->reply, "\"%s\": %.*s", row->input,
+                      (int)reply_text(said.reply).len, reply_text(said.reply).ptr);
+        ck_assert_uint_eq(said.used, strlen(row->input));
+        ck_assert_msg(said.req.value_len == row->swallow, "\"%s\": swallows %zu", row->input,
+                      said.req.value_len);
+    }
+}
+END_TEST
+
+START_TEST(a_value_that_is_not_there_yet_is_told)
+{
+    struct said said;
+
+    parse_exact(&said, "ms a 5 k\r\nxy", 12);
+    ck_assert_int_eq(said.status, PARSE_BODY);
+    ck_assert_uint_eq(said.used, 10);
+    ck_assert_uint_eq(said.req.value_len, 5);
+    ck_assert_str_eq(said.key, "a");
+    ck_assert_str_eq(said.args, "k");
+}
+END_TEST
+
+START_TEST(a_value_too_large_is_swallowed_and_invalidates)
+{
+    static const char *const lines[] = {"ms a 300\r\n", "ms a 300 ME q\r\n",
+                                        "ms YQ== 300 b\r\n"};
+
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        struct said said;
+
+        deliver(&said, lines[i], strlen(lines[i]));
+        ck_assert_int_eq(said.status, PARSE_REPLY);
+        ck_assert_int_eq(said.reply, REPLY_TOO_LARGE);
+        ck_assert(said.req.invalidate);
+        ck_assert_uint_eq(said.req.value_len, 302);
+        ck_assert(said.req.key.len == 1);
+    }
+}
+END_TEST
+
+START_TEST(a_bad_chunk_is_said)
+{
+    struct said said;
+
+    deliver(&said, "ms a 2 q\r\nxyz\n", 14);
+    ck_assert_int_eq(said.status, PARSE_REPLY);
+    ck_assert_int_eq(said.reply, REPLY_BAD_CHUNK);
+    ck_assert_uint_eq(said.req.value_len, 0);
+}
+END_TEST
+
+/* Keys of 250 bytes, and of 251; the largest that base64 can bring. */
+START_TEST(keys_at_their_limit)
+{
+    char line[600];
+
+    for (size_t len = 250; len <= 251; len++) {
+        static const struct {
+            const char *before, *after;
+        } forms[] = {
+            {"mg ", " v\r\n"}, {"md ", "\r\n"},        {"ma ", "\r\n"},
+            {"me ", "\r\n"},   {"ms ", " 1\r\nx\r\n"},
+        };
+        char key[252];
+
+        memset(key, 'k', len);
+        key[len] = '\0';
+        for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+            struct said said;
+
+            int n =
+                snprintf(line, sizeof(line), "%s%s%s", forms[i].before, key, forms[i].after);
+            parse_exact(&said, line, (size_t)n);
+            ck_assert_int_eq(said.status, len == 250 ? PARSE_OK : PARSE_REPLY);
+            ck_assert_int_eq(said.reply, len == 250 ? REPLY_NONE : REPLY_BAD_FORMAT);
+            ck_assert_uint_eq(said.req.key.len, len);
+        }
+    }
+    struct said said;
+    int n = snprintf(line, sizeof(line), "mg %0248d b\r\n", 0);
+    parse_exact(&said, line, (size_t)n);
+    ck_assert_int_eq(said.status, PARSE_OK);
+    ck_assert_uint_eq(said.req.key.len, 186);
+}
+END_TEST
+
+START_TEST(flags_are_read)
+{
+    struct meta_flags f;
+
+    ck_assert_int_eq(meta_read_flags(span_str("T-5 N30 R60 C18446744073709551615 E7 D9 J8"
+                                              " F4294967295 MA Oabc"),
+                                     &f),
+                     REPLY_NONE);
+    ck_assert_int_eq(f.exptime, -5);
+    ck_assert_int_eq(f.vivify, 30);
+    ck_assert_int_eq(f.recache, 60);
+    ck_assert_uint_eq(f.cas, UINT64_MAX);
+    ck_assert_uint_eq(f.cas_new, 7);
+    ck_assert_uint_eq(f.delta, 9);
+    ck_assert_uint_eq(f.initial, 8);
+    ck_assert_uint_eq(f.client, UINT32_MAX);
+    ck_assert_int_eq(f.mode, 'A');
+    ck_assert_uint_eq(f.opaque_len, 3);
+    ck_assert(f.touches_first);
+    ck_assert_int_eq(meta_read_flags(span_str("R60 T5"), &f), REPLY_NONE);
+    ck_assert(!f.touches_first);
+    ck_assert_int_eq(meta_read_flags(span_str(""), &f), REPLY_NONE);
+    ck_assert(f.letters == 0 && f.delta == 1);
+}
+END_TEST
+
+/*
+ * What the direct way makes of a line is what the general way makes of it with a space before.
+ */
+START_TEST(both_ways_agree)
+{
+    for (size_t i = 0; i < sizeof(good_lines) / sizeof(good_lines[0]); i++) {
+        char spaced[300];
+        struct said direct;
+        struct said general;
+        int n = snprintf(spaced, sizeof(spaced), " %s", good_lines[i].input);
+
+        parse_exact(&direct, good_lines[i].input, (size_t)n - 1);
+        parse_exact(&general, spaced, (size_t)n);
+        ck_assert_uint_eq(direct.used + 1, general.used);
+        ck_assert_str_eq(direct.key, general.key);
+        ck_assert_str_eq(direct.args, general.args);
+        ck_assert_uint_eq(direct.req.cas, general.req.cas);
+        ck_assert_uint_eq(direct.req.command, general.req.command);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("meta_parse");
+    TCase *tcase = tcase_create("meta_parse");
+
+    tcase_add_test(tcase, a_good_line_becomes_its_request);
+    tcase_add_test(tcase, a_wrong_line_gets_memcacheds_answer);
+    tcase_add_test(tcase, a_value_that_is_not_there_yet_is_told);
+    tcase_add_test(tcase, a_value_too_large_is_swallowed_and_invalidates);
+    tcase_add_test(tcase, a_bad_chunk_is_said);
+    tcase_add_test(tcase, keys_at_their_limit);
+    tcase_add_test(tcase, flags_are_read);
+    tcase_add_test(tcase, both_ways_agree);
+    suite_add_tcase(suite, tcase);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}
