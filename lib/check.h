@@ -11,6 +11,9 @@
 #define MF_LIKELY(x)   __builtin_expect(!!(x), 1)
 #define MF_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
+/* For what runs with every request and is too long for the compiler to inline by itself. */
+#define MF_INLINE inline __attribute__((always_inline))
+
 /*
  * Prints expression, place, thread and the note of this thread, then aborts.
  * Context: any thread.

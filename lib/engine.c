@@ -103,6 +103,10 @@ enum mf_err engine_start(struct engine *e, const struct engine_config *cfg)
         }
     }
     e->shard_count = cfg->shards;
+    e->plain_bytes_max = engine_small_max(e) + ITEM_KEY_MAX;
+    if (e->plain_bytes_max > e->item_bytes_max) {
+        e->plain_bytes_max = e->item_bytes_max;
+    }
     for (uint32_t i = 0; i < e->shard_count; i++) {
         room_grace_ended(e->shards[i]); /* what to keep free, until a first period has ended */
     }

@@ -55,7 +55,8 @@ struct engine {
     struct shard **shards;
     uint32_t shard_count;
     struct reclaimer *reclaimer;
-    uint64_t item_bytes_max; /* longest key + value that a store takes */
+    uint64_t item_bytes_max;  /* longest key + value that a store takes */
+    uint64_t plain_bytes_max; /* the part of that which always fits one block */
     /* [atomic] */
     struct clock clock;
     struct budget budget;

@@ -116,7 +116,7 @@ static enum outcome store_block(struct visit *v, void *arg)
     if (MF_UNLIKELY(st->deadline <= v->now)) {
         return store_dead_on_arrival(v, st);
     }
-    if (MF_UNLIKELY(!store_reserve(s, has_ttl))) {
+    if (MF_UNLIKELY(!store_reserve_over(v, has_ttl))) {
         return store_failed(v, st, st->may_wait ? OUT_WAIT : OUT_NO_MEMORY);
     }
 
@@ -260,25 +260,42 @@ static enum outcome store_older(struct engine *e, struct store *st, msec_t now)
     return out;
 }
 
-enum outcome engine_store(struct engine *e, struct store *st, msec_t now)
+/* Every store of one block, whatever led to it; so this is compiled once. */
+static __attribute__((noinline)) enum outcome store_in_block(struct engine *e, struct store *st,
+                                                             msec_t now)
 {
     struct visit v;
 
+    return visit_run(e, &v, st->hash, st->key, now, store_block, st);
+}
+
+/* What is not plainly a value that fits one block. */
+static __attribute__((noinline)) enum outcome store_otherwise(struct engine *e,
+                                                              struct store *st, msec_t now)
+{
     if (st->key.len > ITEM_KEY_MAX || st->key.len + st->value.len > e->item_bytes_max) {
         return OUT_TOO_LARGE;
     }
-    if (MF_UNLIKELY(st->mode >= STORE_CAS)) {
-        if (st->mode != STORE_CAS) {
-            return store_concat(e, st, now);
-        }
-        if (st->takes_older) {
-            return store_older(e, st, now);
-        }
+    if (st->mode > STORE_CAS) {
+        return store_concat(e, st, now);
+    }
+    if (st->mode == STORE_CAS && st->takes_older) {
+        return store_older(e, st, now);
     }
     /* The size of blocks is the same in all shards. */
     if (!has_body(st) && store_fits_block(e->shards[0], st->key.len, st->value.len,
                                           st->deadline != MSEC_NEVER)) {
-        return visit_run(e, &v, st->hash, st->key, now, store_block, st);
+        return store_in_block(e, st, now);
     }
     return store_large(e, st, now);
+}
+
+enum outcome engine_store(struct engine *e, struct store *st, msec_t now)
+{
+    if (MF_LIKELY(st->key.len + st->value.len <= e->plain_bytes_max) &&
+        MF_LIKELY(st->mode < STORE_CAS) && MF_LIKELY(st->key.len <= ITEM_KEY_MAX) &&
+        MF_LIKELY(!has_body(st))) {
+        return store_in_block(e, st, now);
+    }
+    return store_otherwise(e, st, now);
 }

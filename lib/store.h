@@ -31,6 +31,15 @@ static inline bool store_reserve(struct shard *s, bool has_ttl)
 }
 
 /*
+ * The same for what takes the place of the found item: only a new key needs room in the index.
+ */
+static inline bool store_reserve_over(const struct visit *v, bool has_ttl)
+{
+    return (!has_ttl || expires_reserve(v->to->expires)) &&
+           (MF_LIKELY(v->slot != NULL && v->owner == v->to) || table_has_room(&v->to->table));
+}
+
+/*
  * A store that the engine makes itself (as STORE_CAS) over an item that it has looked at from
  * outside: goes on only if that very block still stands there with that deadline, else EXISTS.
  * A cas does not tell so much, since clients may choose it. A body is kept with EXISTS, too.

@@ -91,12 +91,31 @@ static inline uint32_t table_load4(const char *p)
     return v;
 }
 
+#ifdef TABLE_SSE2
+/* A vector of all ones if 16 bytes are equal. */
+static inline __m128i table_equal16(const char *a, const char *b)
+{
+    return _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)(const void *)a),
+                          _mm_loadu_si128((const __m128i *)(const void *)b));
+}
+#endif
+
 /*
  * Are n bytes equal? Cheaper than a call of memcmp() at the length of keys. The last
  * load overlaps the one before, so that nothing beyond the n bytes is read.
  */
 static inline bool table_bytes_are(const char *a, const char *b, size_t n)
 {
+#ifdef TABLE_SSE2
+    if (MF_LIKELY(n >= 16)) {
+        __m128i same = table_equal16(a + n - 16, b + n - 16);
+
+        for (size_t i = 0; i < n - 16; i += 16) {
+            same = _mm_and_si128(same, table_equal16(a + i, b + i));
+        }
+        return _mm_movemask_epi8(same) == 0xffff;
+    }
+#endif
     if (MF_UNLIKELY(n < 8)) {
         if (n >= 4) {
             return table_load4(a) == table_load4(b) &&
@@ -161,8 +180,8 @@ table_lookup(struct table_bucket *buckets, uint64_t mask, const char *base, uint
 const struct item *table_find_moving(const struct table_view *v, const char *base,
                                      uint64_t hash, const char *key, size_t key_len);
 
-static inline const struct item *table_find(const struct table *t, const char *base,
-                                            uint64_t hash, const char *key, size_t key_len)
+static MF_INLINE const struct item *table_find(const struct table *t, const char *base,
+                                               uint64_t hash, const char *key, size_t key_len)
 {
     const struct table_view *v = atomic_load_explicit(&t->view, memory_order_acquire);
     handle_t h;

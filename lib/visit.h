@@ -67,7 +67,7 @@ static inline void visit_leave(struct visit *v)
 void visit_expire(struct visit *v);
 
 /* visit_find() in one shard. */
-static inline bool visit_find_in(struct visit *v, struct shard *s)
+static MF_INLINE bool visit_find_in(struct visit *v, struct shard *s)
 {
     v->owner = s;
     v->slot = table_slot(&s->table, s->arena.base, v->hash, v->key.ptr, v->key.len);
@@ -87,7 +87,7 @@ static inline bool visit_find_in(struct visit *v, struct shard *s)
 bool visit_find_moving(struct visit *v);
 
 /* Find the key; an item past its deadline is unlinked, and not found. Context: in shard. */
-static inline void visit_find(struct visit *v)
+static MF_INLINE void visit_find(struct visit *v)
 {
     v->was_due = false;
     if (MF_UNLIKELY(v->from != NULL) && visit_find_moving(v)) {
