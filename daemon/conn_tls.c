@@ -22,7 +22,7 @@ static void shake(struct conn *c)
     switch (tls_handshake(c->io.tls)) {
     case TLS_OPEN:
         c->is_shaking = false;
-        c->last_active = c->worker->now;
+        c->last_active = worker_now(c->worker);
         conn_settle(c);
         break;
     case TLS_WANTS_READ:
@@ -49,9 +49,6 @@ void conn_tls_event(struct conn *c)
 
 void conn_tls_serve(struct conn *c, usec_t *slice_end)
 {
-    struct worker *w = c->worker;
-
-    worker_now(w);
     if (c->is_shaking) {
         if (*slice_end == 0) {
             *slice_end = clock_mono_us() + TLS_SLICE_US;
