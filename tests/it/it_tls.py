@@ -90,7 +90,8 @@ class Client(mayfly.Client):
 class Server(Daemon):
     """A daemon that speaks TLS on one port, and beside it plainly on another."""
 
-    def __init__(self, *args, options="", chain="server.pem", key="server.key", **kw):
+    def __init__(self, *args, options="", chain="server.pem", key="server.key", serves=True, **kw):
+        self.serves = serves                # does it answer those who did not authenticate?
         # Files of its own, so that a test may replace them.
         self.files = tempfile.mkdtemp(prefix="files.", dir=FOLDER)
         self.put(chain, "chain.pem")
@@ -120,7 +121,7 @@ class Server(Daemon):
         wait_for(serves, "the daemon listens")
         self.port = self.ports()[0]
         with self.plain() as c:
-            wait_for(lambda: c.ask(b"version"), "the daemon serves")
+            assert (c.ask(b"version") or b"").startswith(b"VERSION" if self.serves else b"CLIENT_ERROR")
 
     def tls(self, *args, **kw):
         return Client(self.address, *args, **kw)
@@ -232,6 +233,23 @@ def test_bytes_behind_the_handshake():
             got += step(lambda: session.read(1 << 16))
         assert got == b"STORED\r\nVALUE k 0 5\r\nhello\r\nEND\r\n", got
         sock.close()
+
+
+def test_less_read_than_a_record_holds():
+    """Before a client has authenticated little is read at once: what is left of the record stands in
+    the library, where no event of the socket tells of it."""
+    with open(path("users"), "w") as f:
+        f.write("me:secret\n")
+    with Server("-t", "1", "-Y", path("users"), serves=False) as d, d.tls() as c:
+        refusals = b"get k\r\n" * 2300          # of the 8 KiB that are read at once, nearly two
+        assert len(refusals) < 16384
+        c.send(refusals)
+        for _ in range(2300):
+            assert c.line() == b"CLIENT_ERROR unauthenticated"
+        c.send(b"set auth 0 0 9\r\nme secret\r\n" + b"set k 0 0 1\r\nx\r\n" * 800)
+        for _ in range(801):
+            assert c.line() == b"STORED"
+        assert c.get(b"k") == b"x"
 
 
 def test_slow_reader():
