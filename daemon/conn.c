@@ -277,6 +277,7 @@ bool conn_adopt(struct worker *w, int fd, enum conn_transport transport)
     c->worker = w;
     c->transport = (uint8_t)transport;
     c->serial = ++w->conn_serial;
+    c->protocol = (uint8_t)w->settings->protocol;
     c->last_active = worker_now(w);
     conn_auth_begin(c);
     buf_init(&c->in);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Large values on their way in, on the worker of the connection. What came with the line is
- * copied, the rest is read straight into the value's segments; behind it the line end is
- * checked and the value stored. The bytes that follow come with the same read, into the
- * worker's buffer.
+ * copied, the rest is read straight into the value's segments; behind it the line end, if the
+ * protocol has one, is checked and the value stored. The bytes that follow come with the same
+ * read, into the worker's buffer.
  *
  * Bodies begun together announce at most an eighth of -m (at least two of the longest items).
  * Beyond that a connection waits, as for room, and a body that makes no progress gives way.
  */
 #include "daemon/conn_state.h"
 
+#include "daemon/exec_bin.h"
 #include "daemon/server.h"
 #include "daemon/settings.h"
 #include "lib/counters.h"
@@ -67,9 +68,13 @@ void conn_upload_drop(struct conn *c)
 /* The value cannot be stored: say so; `rest` bytes that belong to it are to be dropped. */
 static void fail(struct turn *t, const struct request *r, uint64_t rest)
 {
-    exec_store_failed(t, r, REPLY_NO_MEMORY_STORE);
-    if (!r->noreply) {
-        turn_reply(t, REPLY_NO_MEMORY_STORE);
+    if (r->cls == CLASS_BINARY) {
+        exec_bin_refused(t, r, BIN_REPLY_NO_MEMORY_STORE);
+    } else {
+        exec_store_failed(t, r, REPLY_NO_MEMORY_STORE);
+        if (!r->noreply) {
+            turn_reply(t, REPLY_NO_MEMORY_STORE);
+        }
     }
     t->conn->swallow = rest;
 }
@@ -113,7 +118,7 @@ enum turn_stop conn_upload_begin(struct turn *t, const struct request *r)
                     ? upload_create(t, r)
                     : NULL;
     if (c->upload == NULL) {
-        fail(t, r, r->value_len + 2);
+        fail(t, r, r->value_len + request_value_end(r));
     } else {
         count_announced(c, (int64_t)r->value_len);
     }
@@ -138,7 +143,7 @@ static enum turn_stop fill(struct turn *t, struct upload *u, const char *p, size
         }
         if (outcome != OUT_OK) {
             *used = pos;
-            fail(t, &u->req, body_missing(u->body) + 2);
+            fail(t, &u->req, body_missing(u->body) + request_value_end(&u->req));
             conn_upload_drop(t->conn);
             return TURN_GOES_ON;
         }
@@ -153,20 +158,28 @@ static enum turn_stop fill(struct turn *t, struct upload *u, const char *p, size
     return TURN_GOES_ON;
 }
 
-/* All bytes are there, and two more at p. */
+static enum turn_stop store(struct turn *t, struct upload *u)
+{
+    if (u->req.cls == CLASS_BINARY) {
+        return exec_bin_store(t, &u->req, &u->body);
+    }
+    return u->req.cls == CLASS_META ? exec_meta_set(t, &u->req, &u->body)
+                                    : exec_store(t, &u->req, &u->body);
+}
+
+/* All bytes are there, and those that end the value at p. */
 static enum turn_stop finish(struct turn *t, struct upload *u, const char *p)
 {
     enum turn_stop stop;
     bool is_bulk = u->len > EXEC_BULK_BYTES;
 
-    if (p[0] != '\r' || p[1] != '\n') {
+    if (request_value_end(&u->req) > 0 && (p[0] != '\r' || p[1] != '\n')) {
         exec_store_failed(t, &u->req, REPLY_BAD_CHUNK);
         if (!u->req.noreply) {
             turn_reply(t, REPLY_BAD_CHUNK);
         }
     } else {
-        stop = u->req.cls == CLASS_META ? exec_meta_set(t, &u->req, &u->body)
-                                        : exec_store(t, &u->req, &u->body);
+        stop = store(t, u);
         if (stop != TURN_GOES_ON) {
             return stop;
         }
@@ -191,7 +204,7 @@ static enum turn_stop look_for_room(struct turn *t, struct upload *u)
         return TURN_WAITS;
     }
     if (outcome != OUT_OK || u->is_shed) {
-        fail(t, &u->req, body_missing(u->body) + 2);
+        fail(t, &u->req, body_missing(u->body) + request_value_end(&u->req));
         conn_upload_drop(t->conn);
     }
     return TURN_GOES_ON;
@@ -202,16 +215,18 @@ enum turn_stop conn_upload_take(struct turn *t, const char *p, size_t len, size_
     struct conn *c = t->conn;
     struct upload *u = c->upload;
     enum turn_stop stop = len > 0 ? fill(t, u, p, len, used) : look_for_room(t, u);
+    size_t value_end;
 
     if (stop != TURN_GOES_ON || c->upload == NULL) {
         return stop;
     }
-    if (body_missing(u->body) > 0 || len - *used < 2) {
+    value_end = request_value_end(&u->req);
+    if (body_missing(u->body) > 0 || len - *used < value_end) {
         return TURN_DRY;
     }
     stop = finish(t, u, p + *used);
     if (stop == TURN_GOES_ON) {
-        *used += 2;
+        *used += value_end;
         t->may_wait = true;
     }
     return stop;
@@ -229,6 +244,12 @@ bool conn_upload_wants_read(const struct conn *c)
 {
     return c->upload != NULL && buf_len(&c->in) == 0 && outq_is_empty(&c->outq) &&
            body_missing(c->upload->body) > 0;
+}
+
+/* Is there nothing to be read any more before it is stored? */
+static bool is_whole(const struct conn *c)
+{
+    return body_missing(c->upload->body) == 0 && request_value_end(&c->upload->req) == 0;
 }
 
 /*
@@ -296,7 +317,7 @@ void conn_upload_read(struct conn *c)
             return;
         }
     }
-    if (past > 0) {
+    if (past > 0 || is_whole(c)) {
         conn_execute(c, INPUT_READ, w->rbuf, past);
     } else {
         conn_settle(c);

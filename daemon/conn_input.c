@@ -51,7 +51,8 @@ static bool is_worth_parsing(const struct conn *c, size_t tail, const char *fres
     if (c->need > 0) {
         return total >= c->need;
     }
-    if (tail == 0 || c->upload != NULL || c->swallow > 0 || c->needs_auth) {
+    if (tail == 0 || c->upload != NULL || c->swallow > 0 || c->needs_auth ||
+        c->protocol == PROTOCOL_BINARY) {
         return true;
     }
     if (total > (tail > TEXT_LINE_MAX ? TEXT_GET_LINE_MAX : TEXT_LINE_MAX) || tail < 8) {

@@ -63,6 +63,8 @@ struct upload {
 struct stats_ask {
     struct conn *conn; /* [borrowed] NULL when it closed */
     struct buf reply;
+    struct request req; /* its spans are gone when the answer comes */
+    bool is_dump;       /* binary: all lines make one statistic */
 };
 
 /* The rest of a get line that was interrupted; its keys stand at the front of conn.in. */
@@ -86,6 +88,7 @@ struct conn {
     /* [worker] */
     uint8_t events;    /* what the poll handle is armed for */
     bool is_shaking;   /* its TLS handshake is not over */
+    uint8_t protocol;  /* enum binding_protocol; PROTOCOL_AUTO until its first byte came */
     bool is_closing;   /* conn_close() was called: refuses work */
     bool is_finishing; /* closes when its output is sent; executes nothing more */
     bool is_kept;      /* `in` has requests that can be executed without reading */

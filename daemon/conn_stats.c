@@ -6,6 +6,7 @@
  */
 #include "daemon/conn_state.h"
 
+#include "daemon/exec_bin.h"
 #include "daemon/stats.h"
 #include "lib/counters.h"
 #include "lib/mem.h"
@@ -17,12 +18,29 @@ static void ask_destroy(struct stats_ask **ask)
     *ask = NULL;
 }
 
+/* Answers are written as text. */
+static bool convert(const struct stats_ask *ask, struct buf *reply)
+{
+    return ask->req.cls == CLASS_ADMIN ||
+           exec_bin_convert_stats(&ask->req, ask->is_dump, reply);
+}
+
+static void refuse(struct turn *t, const struct request *r)
+{
+    if (r->cls == CLASS_ADMIN) {
+        turn_reply(t, REPLY_NO_MEMORY_STATS);
+    } else {
+        exec_bin_reply(t, r, BIN_REPLY_NO_MEMORY_STATS, 0);
+    }
+}
+
 /* The answer is complete. */
 static void on_answered(void *arg, struct buf *reply)
 {
     struct stats_ask *ask = arg;
     struct conn *c = ask->conn;
-    bool is_kept = c != NULL && outq_append(&c->outq, buf_begin(reply), buf_len(reply));
+    bool is_kept = c != NULL && convert(ask, reply) &&
+                   outq_append(&c->outq, buf_begin(reply), buf_len(reply));
 
     ask_destroy(&ask);
     if (c == NULL) {
@@ -40,24 +58,32 @@ static void on_answered(void *arg, struct buf *reply)
 
 enum turn_stop conn_stats(struct turn *t, const struct request *r)
 {
-    struct stats_ask *ask = mem_alloc(sizeof(*ask));
+    struct stats_ask *ask;
     enum stats_result result;
+    struct span args = r->cls == CLASS_ADMIN ? r->args : r->key;
 
+    if (r->cls != CLASS_ADMIN && !exec_bin_has_stat(args)) {
+        exec_bin_reply(t, r, BIN_REPLY_NOT_FOUND, 0);
+        return TURN_GOES_ON;
+    }
+    ask = mem_alloc(sizeof(*ask));
     if (ask == NULL) {
-        turn_reply(t, REPLY_NO_MEMORY_STATS);
+        refuse(t, r);
         return TURN_GOES_ON;
     }
     ask->conn = t->conn;
+    ask->req = *r;
+    ask->is_dump = exec_bin_is_dump(args);
     buf_init(&ask->reply);
-    result = stats_command(t->w, r->args, &ask->reply, on_answered, ask);
+    result = stats_command(t->w, args, &ask->reply, on_answered, ask);
     if (result == STATS_LATER) {
         t->conn->ask = ask;
         return TURN_ASKED;
     }
-    if (result == STATS_DONE) {
+    if (result == STATS_DONE && convert(ask, &ask->reply)) {
         turn_emit(t, buf_begin(&ask->reply), buf_len(&ask->reply));
     } else {
-        turn_reply(t, REPLY_NO_MEMORY_STATS);
+        refuse(t, r);
     }
     ask_destroy(&ask);
     return TURN_GOES_ON;

@@ -18,6 +18,7 @@
  */
 #include "daemon/conn_state.h"
 
+#include "daemon/exec_bin.h"
 #include "daemon/settings.h"
 #include "daemon/stats.h"
 #include "lib/counters.h"
@@ -50,6 +51,8 @@ struct batch {
     struct request last;
     size_t last_used;
     enum reply reply;
+    enum bin_reply bin_reply;              /* the same of the binary protocol */
+    char *key_room;                        /* in keys, free from here on */
     char keys[EXEC_BATCH * TEXT_KEY_ROOM]; /* those that came as base64 */
 };
 
@@ -195,7 +198,11 @@ enum turn_stop turn_admin(struct turn *t, const struct request *r)
     }
     exec_tally(t); /* statistics and their reset see what came before them */
     rcu_end();
-    stop = r->command == CMD_STATS ? conn_stats(t, r) : exec_admin(t, r);
+    if (r->command == CMD_STATS) {
+        stop = conn_stats(t, r);
+    } else {
+        stop = r->cls == CLASS_ADMIN ? exec_admin(t, r) : exec_bin_admin(t, r);
+    }
     rcu_begin();
     t->route = router_read(&t->e->router);
     t->counts_detail = stats_detail_is_on(t->w); /* it may just have been switched */
@@ -259,25 +266,48 @@ static __attribute__((noinline)) enum turn_stop run_batch(struct turn *t, struct
     return stop;
 }
 
+/* ---- parsing ------------------------------------------------------------------------- */
+
+static inline enum parse_status parse_text(const struct turn *t, struct batch *b, const char *p,
+                                           size_t len, struct request *r, size_t *used)
+{
+    struct text_limits limits = {
+        .value_max = t->e->item_bytes_max,
+        .key_room = &b->key_room,
+    };
+
+    return text_parse(p, len, &limits, r, used, &b->reply);
+}
+
+static inline enum parse_status parse_binary(const struct turn *t, struct batch *b,
+                                             const char *p, size_t len, struct request *r,
+                                             size_t *used)
+{
+    struct bin_limits limits = {.value_max = t->e->item_bytes_max};
+
+    return bin_parse(p, len, &limits, r, used, &b->bin_reply);
+}
+
 /*
  * Parse and prepare requests into a batch until it is full, the input ends, or something else
- * comes.
+ * comes. Compiled once for each protocol.
  */
-static __attribute__((noinline)) void parse_batch(const struct turn *t, struct batch *b,
-                                                  const char *p, size_t len)
+static inline __attribute__((always_inline)) void
+fill_batch(const struct turn *t, struct batch *b, const char *p, size_t len,
+           enum parse_status (*parse)(const struct turn *t, struct batch *b, const char *p,
+                                      size_t len, struct request *r, size_t *used))
 {
-    char *key_room = b->keys;
-    struct text_limits limits = {.value_max = t->e->item_bytes_max, .key_room = &key_room};
     const char *end = p + len;
     struct step *s = b->step;
 
     b->status = PARSE_OK;
+    b->key_room = b->keys;
     while (p < end && s < b->step + EXEC_BATCH) {
         struct request *r = &s->req;
         enum parse_status status;
         size_t used;
 
-        status = text_parse(p, (size_t)(end - p), &limits, r, &used, &b->reply);
+        status = parse(t, b, p, (size_t)(end - p), r, &used);
         if (MF_UNLIKELY(status != PARSE_OK)) {
             b->status = status;
             b->last = *r;
@@ -295,6 +325,35 @@ static __attribute__((noinline)) void parse_batch(const struct turn *t, struct b
     b->n = (unsigned)(s - b->step);
 }
 
+static __attribute__((noinline)) void parse_text_batch(const struct turn *t, struct batch *b,
+                                                       const char *p, size_t len)
+{
+    fill_batch(t, b, p, len, parse_text);
+}
+
+static __attribute__((noinline)) void parse_binary_batch(const struct turn *t, struct batch *b,
+                                                         const char *p, size_t len)
+{
+    fill_batch(t, b, p, len, parse_binary);
+}
+
+/* The first byte of a connection says which protocol it speaks to its end. */
+static void parse_batch(const struct turn *t, struct batch *b, const char *p, size_t len)
+{
+    struct conn *c = t->conn;
+
+    if (MF_UNLIKELY(c->protocol == PROTOCOL_AUTO)) {
+        c->protocol = (unsigned char)*p == BIN_REQUEST ? PROTOCOL_BINARY : PROTOCOL_ASCII;
+    }
+    if (c->protocol == PROTOCOL_BINARY) {
+        parse_binary_batch(t, b, p, len);
+    } else {
+        parse_text_batch(t, b, p, len);
+    }
+}
+
+/* ---- what is no whole request -------------------------------------------------------- */
+
 /* A storage command whose value is not all there. */
 static enum turn_stop run_body(struct turn *t, struct batch *b, size_t len, size_t *used)
 {
@@ -308,7 +367,7 @@ static enum turn_stop run_body(struct turn *t, struct batch *b, size_t len, size
      * copied once into its pieces then, where a body would copy it there too.
      */
     if (b->last.value_len <= small_max || b->last.value_len <= EXEC_BULK_BYTES) {
-        c->need = b->last_used + b->last.value_len + 2;
+        c->need = b->last_used + b->last.value_len + request_value_end(&b->last);
         return TURN_DRY;
     }
     /*
@@ -327,6 +386,32 @@ static enum turn_stop run_body(struct turn *t, struct batch *b, size_t len, size
     return stop;
 }
 
+/* A request that cannot be executed. */
+static void answer_refused(struct turn *t, struct batch *b)
+{
+    if (t->conn->protocol == PROTOCOL_BINARY) {
+        exec_bin_refused(t, &b->last, b->bin_reply);
+        return;
+    }
+    if (b->last.cls == CLASS_STORE) {
+        /* Only what is too large is swallowed; with noreply the reply does not tell. */
+        exec_store_failed(t, &b->last, b->last.value_len > 0 ? REPLY_TOO_LARGE : b->reply);
+    } else if (b->last.command == CMD_MS) {
+        exec_store_failed(t, &b->last, b->reply);
+    }
+    turn_reply(t, b->reply);
+}
+
+/* Nothing can be read behind it any more. */
+static void answer_last(struct turn *t, struct batch *b)
+{
+    if (t->conn->protocol != PROTOCOL_BINARY) {
+        turn_reply(t, b->reply);
+    } else if (b->bin_reply != BIN_REPLY_OK) {
+        exec_bin_reply(t, &b->last, b->bin_reply, 0);
+    }
+}
+
 /* What came behind the requests of a batch. *used: consumed of the len bytes there. */
 static enum turn_stop run_last(struct turn *t, struct batch *b, size_t len, size_t *used)
 {
@@ -337,24 +422,19 @@ static enum turn_stop run_last(struct turn *t, struct batch *b, size_t len, size
     case PARSE_OK:
         break;
     case PARSE_MORE:
+        c->need = b->last_used; /* of a line nobody knows it */
         return TURN_DRY;
     case PARSE_BODY:
         return run_body(t, b, len, used);
     case PARSE_REPLY:
-        if (b->last.cls == CLASS_STORE) {
-            /* Only what is too large is swallowed; with noreply the reply does not tell. */
-            exec_store_failed(t, &b->last, b->last.value_len > 0 ? REPLY_TOO_LARGE : b->reply);
-        } else if (b->last.command == CMD_MS) {
-            exec_store_failed(t, &b->last, b->reply);
-        }
-        turn_reply(t, b->reply);
+        answer_refused(t, b);
         c->swallow = b->last.value_len;
         *used = b->last_used;
         t->requests++;
         t->units++;
         break;
     case PARSE_CLOSE:
-        turn_reply(t, b->reply);
+        answer_last(t, b);
         *used = len;
         return TURN_CLOSES;
     }

@@ -144,7 +144,18 @@ enum turn_stop exec_arith(struct turn *t, const struct request *r);
 enum turn_stop exec_delete(struct turn *t, const struct request *r);
 enum turn_stop exec_touch(struct turn *t, const struct request *r);
 
+/* ---- exec_bin.c ---------------------------------------------------------------------- */
+
+/* Everything of CLASS_BINARY; more of the binary protocol in exec_bin.h. */
+enum turn_stop exec_bin(struct turn *t, const struct request *r);
+
 /* ---- exec_admin.c -------------------------------------------------------------------- */
+
+/*
+ * Flush as a client asked for it, with the delay or time it sent. False: -F does not allow it.
+ * Context: worker, outside a read-side section.
+ */
+bool exec_flush(struct turn *t, int64_t exptime);
 
 /* Commands of CLASS_ADMIN but stats. Context: worker, outside a read-side section. */
 enum turn_stop exec_admin(struct turn *t, const struct request *r);
@@ -180,7 +191,10 @@ static inline enum turn_stop exec_request(struct turn *t, const struct request *
         return exec_arith(t, r);
     case CLASS_TOUCH:
         return exec_touch(t, r);
+    case CLASS_BINARY:
+        return exec_bin(t, r);
     case CLASS_ADMIN:
+    case CLASS_BINARY_ADMIN:
         return turn_admin(t, r);
     case CLASS_META:
         return exec_meta(t, r);

@@ -73,19 +73,24 @@ static struct settings *live_settings(struct turn *t)
 
 /* ---- memcached's commands with an effect --------------------------------------------- */
 
-static enum turn_stop flush_all(struct turn *t, const struct request *r)
+bool exec_flush(struct turn *t, int64_t exptime)
 {
     msec_t at = t->now;
 
     if (t->w->settings->no_flush_all) {
-        return say(t, r, REPLY_FLUSH_OFF);
+        return false;
     }
-    if (r->exptime > 0) {
-        at = exec_deadline(t->w, r->exptime, t->now);
+    if (exptime > 0) {
+        at = exec_deadline(t->w, exptime, t->now);
     }
     engine_flush(t->e, at, t->now);
     ctr_add(&t->w->counters, CTR_cmd_flush, 1);
-    return say(t, r, REPLY_OK);
+    return true;
+}
+
+static enum turn_stop flush_all(struct turn *t, const struct request *r)
+{
+    return say(t, r, exec_flush(t, r->exptime) ? REPLY_OK : REPLY_FLUSH_OFF);
 }
 
 static enum turn_stop verbosity(struct turn *t, const struct request *r)

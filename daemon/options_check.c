@@ -44,16 +44,6 @@ static int check_auth(const struct settings *s)
     return 0;
 }
 
-/* What others have and this build has not. */
-static int check_built(const struct settings *s)
-{
-    if (s->protocol == PROTOCOL_BINARY) {
-        fprintf(stderr, "This server is not built with binary protocol support (-B binary)\n");
-        return EX_USAGE;
-    }
-    return 0;
-}
-
 /* Was any option given whose name begins like this? */
 static const char *first_given(const struct settings *s, const char *prefix)
 {
@@ -121,9 +111,6 @@ int options_check(struct settings *s)
     int status = check_lru(s);
     if (status == 0) {
         status = check_auth(s);
-    }
-    if (status == 0) {
-        status = check_built(s);
     }
     if (status == 0) {
         status = check_tls(s);

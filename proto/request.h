@@ -29,6 +29,9 @@ enum command_class {
     CLASS_TOUCH,
     CLASS_ADMIN, /* args */
     CLASS_META,  /* key, args: the flags; proto/meta.h */
+    /* Binary protocol; what is set depends on opcode. */
+    CLASS_BINARY,
+    CLASS_BINARY_ADMIN, /* the same, to be run where CLASS_ADMIN is */
 };
 
 /*
@@ -55,9 +58,23 @@ struct request {
     bool invalidate; /* with PARSE_REPLY: the store failed, drop the key's old value */
     /* cas unique; arith: delta; verbosity, cache_memlimit: the number; meta: set of flags */
     uint64_t cas;
-    struct span more; /* get family: the line behind the first key; len 0: no more keys */
+    union {
+        struct span more; /* get family: the line behind the first key; len 0: no more keys */
+        struct {
+            uint64_t delta;
+            uint64_t initial;
+        } number; /* binary incr, decr */
+    };
     struct span args; /* admin: what follows the command's name, meta: the flags; trimmed */
     bool wants_cas;   /* gets, gats */
+    uint8_t opcode;   /* binary */
+    uint32_t opaque;  /* binary: comes back in the answer */
 };
+
+/* Bytes that end a value on the wire: its line end. Context: any thread. */
+static inline size_t request_value_end(const struct request *req)
+{
+    return req->cls == CLASS_BINARY ? 0 : 2;
+}
 
 #endif

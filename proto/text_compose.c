@@ -45,6 +45,8 @@ static enum reply success_of(const struct request *req)
     case CLASS_ARITH:
     case CLASS_ADMIN:
     case CLASS_META:
+    case CLASS_BINARY:
+    case CLASS_BINARY_ADMIN:
         break;
     }
     return REPLY_OK;
@@ -88,6 +90,8 @@ static enum reply no_memory_of(const struct request *req)
     case CLASS_TOUCH:
     case CLASS_ADMIN:
     case CLASS_META:
+    case CLASS_BINARY:
+    case CLASS_BINARY_ADMIN:
         break;
     }
     return REPLY_NO_MEMORY;

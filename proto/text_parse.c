@@ -473,6 +473,8 @@ static enum parse_status parse_line(struct line line, const struct text_limits *
     case CLASS_ADMIN:
     case CLASS_GET:
     case CLASS_META:
+    case CLASS_BINARY:
+    case CLASS_BINARY_ADMIN:
         break;
     }
     return parse_admin(line, &args, req, reply);
@@ -487,9 +489,6 @@ parse_general(const char *buf, size_t len, const struct text_limits *limits,
     *used = 0;
     if (len == 0) {
         return PARSE_MORE;
-    }
-    if ((unsigned char)buf[0] == 0x80) {
-        return PARSE_CLOSE; /* the binary protocol, which is not spoken here */
     }
     const char *newline = memchr(buf, '\n', len);
     size_t line_len = newline != NULL ? (size_t)(newline - buf) : len;

@@ -377,7 +377,6 @@ static const struct {
     {"-a 1000", 64, "1000 is out of range (0 to 777)"},
     {"-D ab", 64, "one character"},
     {"-B foo", 64, "\"foo\" is not one of auto ascii binary"},
-    {"-B binary", 64, "binary"},
     {"-N 0", 1, "out of range"},
     {"-N 5", 64, "Number of napi_ids(5) cannot be greater than number of threads(4)"},
     {"-S", 64, "not built with SASL"},

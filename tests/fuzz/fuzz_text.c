@@ -195,8 +195,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (size_t n = end; n > 0; n /= 2) {
             check_part(&said, buf, n - 1);
         }
-        /* The binary protocol is known by the very first byte. */
-        if (len > 0 && len < TEXT_LINE_MAX && data[at] != 0x80) {
+        if (len > 0 && len < TEXT_LINE_MAX) {
             check_spaced(&said, buf, len);
         }
         if (said.status != PARSE_OK && said.status != PARSE_REPLY) {

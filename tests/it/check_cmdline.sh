@@ -202,7 +202,6 @@ refused_by_both 64 'Cannot use UDP with ascii authentication' -Y "$dir/users" -U
 
 # ---- refused: not built in ----------------------------------------------------------------------
 
-refused 64 'not built with binary protocol' -B binary
 refused 64 'not built with SASL' -S
 refused 64 'not built with warm restart' -e "$dir/memory"
 refused 64 'not built with external storage' -o ext_path=/x:1G
