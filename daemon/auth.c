@@ -37,7 +37,13 @@ static struct siphash_digest digest_of(const struct siphash_key *key, struct spa
     return siphash_end(&s);
 }
 
-/* What the protocol cannot express: the two are sent apart by spaces. */
+static void add_entry(struct auth_table *table, const struct siphash_key *key, struct span user,
+                      struct span password)
+{
+    table->entries[table->count++] = digest_of(key, user, password);
+}
+
+/* What the text protocol cannot express: the two are sent apart by spaces. */
 static bool is_unusable(struct span word)
 {
     return word.len == 0 || memchr(word.ptr, ' ', word.len) != NULL;
@@ -58,30 +64,56 @@ static bool add_line(struct auth_table *table, const struct siphash_key *key, st
     if (is_unusable(user) || is_unusable(password)) {
         table->unusable++;
     }
-    table->entries[table->count++] = digest_of(key, user, password);
+    add_entry(table, key, user, password);
     return true;
 }
 
-static size_t count_lines(struct span text)
+/* One entry for each place where the password may end. */
+static bool add_pwdb_line(struct auth_table *table, const struct siphash_key *key,
+                          struct span line)
 {
-    const char *p = text.ptr;
-    const char *end = p + text.len;
-    size_t n = 0;
+    const char *end = line.ptr + line.len;
+    const char *colon = memchr(line.ptr, ':', line.len);
+    const char *password;
+    struct span user;
 
-    while (p < end) {
-        const char *newline = memchr(p, '\n', (size_t)(end - p));
-
-        n++;
-        p = newline != NULL ? newline + 1 : end;
+    if (line.len > AUTH_LINE_MAX || memchr(line.ptr, '\0', line.len) != NULL) {
+        return false;
     }
-    return n;
+    if (colon == NULL || colon == line.ptr) {
+        return true;
+    }
+    if (end[-1] == '\r') {
+        end--;
+    }
+    user = span_of(line.ptr, (size_t)(colon - line.ptr));
+    password = colon + 1;
+    do {
+        colon = memchr(colon + 1, ':', (size_t)(end - colon - 1));
+        add_entry(table, key, user,
+                  span_of(password, (size_t)((colon != NULL ? colon : end) - password)));
+    } while (colon != NULL);
+    return true;
 }
 
-struct auth_table *auth_table_create(const struct siphash_key *key, struct span text,
-                                     size_t *bad_line)
+/* At least as many as there will be. */
+static size_t count_entries(enum auth_form form, struct span text)
 {
-    size_t lines = count_lines(text);
-    struct auth_table *table = mem_alloc(sizeof(*table) + lines * sizeof(table->entries[0]));
+    size_t lines = 1;
+    size_t colons = 0;
+
+    for (size_t i = 0; i < text.len; i++) {
+        lines += text.ptr[i] == '\n';
+        colons += text.ptr[i] == ':';
+    }
+    return form == AUTH_PWDB ? colons : lines;
+}
+
+struct auth_table *auth_table_create(const struct siphash_key *key, enum auth_form form,
+                                     struct span text, size_t *bad_line)
+{
+    struct auth_table *table =
+        mem_alloc(sizeof(*table) + count_entries(form, text) * sizeof(table->entries[0]));
     const char *p = text.ptr;
     const char *end = p + text.len;
 
@@ -91,12 +123,12 @@ struct auth_table *auth_table_create(const struct siphash_key *key, struct span 
     }
     table->count = 0;
     table->unusable = 0;
-    while (p < end) {
+    for (size_t number = 1; p < end; number++) {
         const char *newline = memchr(p, '\n', (size_t)(end - p));
-        const char *line_end = newline != NULL ? newline : end;
+        struct span line = span_of(p, (size_t)((newline != NULL ? newline : end) - p));
 
-        if (!add_line(table, key, span_of(p, (size_t)(line_end - p)))) {
-            *bad_line = table->count + 1;
+        if (!(form == AUTH_PWDB ? add_pwdb_line : add_line)(table, key, line)) {
+            *bad_line = number;
             auth_table_destroy(table);
             return NULL;
         }
@@ -208,7 +240,8 @@ static struct auth_table *read_table(const struct auth *a)
     if (why != NULL) {
         log_error("auth, could not read authfile %s (%s)", a->path, why);
     } else {
-        table = auth_table_create(&a->key, span_of(secret.bytes, secret.len), &bad_line);
+        table =
+            auth_table_create(&a->key, a->form, span_of(secret.bytes, secret.len), &bad_line);
         if (table == NULL && bad_line == 0) {
             log_error("auth, could not read authfile %s (out of memory)", a->path);
         } else if (table == NULL) {
@@ -261,9 +294,10 @@ static bool draw_key(struct siphash_key *key)
     return n == (ssize_t)sizeof(*key);
 }
 
-int auth_init(struct auth *a, const char *path)
+int auth_init(struct auth *a, enum auth_form form, const char *path)
 {
     memset(a, 0, sizeof(*a));
+    a->form = form;
     if (path == NULL) {
         return 0;
     }

@@ -27,6 +27,18 @@
 #define AUTH_LINE_MAX 4096
 #define AUTH_FILE_MAX (64u << 20)
 
+/*
+ * What a file looks like.
+ *
+ * AUTH_FILE  of -Y: every line is `user:password`; the first colon parts them. A line that has
+ * no
+ *            colon, is too long or has a carriage return or NUL in it makes the file broken.
+ * AUTH_PWDB  of MEMCACHED_SASL_PWDB: `user:password` or `user:password:anything`; lines may end
+ *            in a carriage return. Since nobody knows where a password with colons ends, it may
+ *            end at any of them. Lines without a colon, and empty ones, are left out.
+ */
+enum auth_form { AUTH_FILE, AUTH_PWDB };
+
 struct auth_table {
     /* [const] */
     size_t count;
@@ -35,13 +47,12 @@ struct auth_table {
 };
 
 /*
- * Make a table of lines `user:password`; the first colon parts them, the line feed of the last
- * line may be missing. An empty text is a table without users. NULL when a line has no colon,
- * is too long or has a carriage return or NUL in it (*bad_line is its number, from 1), or when
+ * Make a table of a text; the line feed of its last line may be missing, and an empty text is a
+ * table without users. NULL when a line breaks it (*bad_line is its number, from 1), or when
  * there is no memory (*bad_line is 0). Context: any thread.
  */
-struct auth_table *auth_table_create(const struct siphash_key *key, struct span text,
-                                     size_t *bad_line);
+struct auth_table *auth_table_create(const struct siphash_key *key, enum auth_form form,
+                                     struct span text, size_t *bad_line);
 
 /* Wipe and release; accepts NULL. Context: any thread. */
 void auth_table_destroy(struct auth_table *table);
@@ -56,6 +67,7 @@ bool auth_table_has(const struct auth_table *table, const struct siphash_key *ke
 struct auth {
     /* [const] */
     char *path; /* owned; NULL: nobody has to say who it is */
+    enum auth_form form;
     struct siphash_key key;
     /* [rcu] */
     struct auth_table *_Atomic table; /* owned; release, acquire */
@@ -66,7 +78,7 @@ struct auth {
  * NULL: authentication is off. Returns 0, or the exit status after a message was written; then
  * nothing is left to release. Context: before start.
  */
-int auth_init(struct auth *a, const char *path);
+int auth_init(struct auth *a, enum auth_form form, const char *path);
 
 /*
  * Read the file. Returns 0, or the exit status after a message was written. Context: before

@@ -7,6 +7,7 @@
  */
 #include "daemon/conn_state.h"
 
+#include "daemon/auth_sasl.h"
 #include "daemon/server.h"
 #include "lib/counters.h"
 #include "lib/mem.h"
@@ -144,6 +145,7 @@ void conn_close(struct conn *c)
     outq_fini(&c->outq);
     conn_count_output(c);
     buf_fini(&c->in);
+    exchange_destroy(c->exchange);
     if (c->ask != NULL) {
         c->ask->conn = NULL;
         c->ask = NULL;

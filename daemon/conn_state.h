@@ -10,6 +10,7 @@
  *     conn_turn.c    one turn: parse, execute, flush
  *     conn_input.c   reading: one read a turn, the tail that is kept
  *     conn_body.c    large values straight into their segments
+ *     conn_sasl.c    SASL, which the pool asks the library about
  *     conn_stats.c   the stats command, answers that take longer than a turn
  *     conn_watch.c   the look at all connections: idle, waiting, stalled, draining
  */
@@ -56,12 +57,14 @@ struct upload {
     char args[]; /* of ms: the flags */
 };
 
-/*
- * An answer of stats that other workers contribute to; outlives its connection when that
- * closes.
- */
-struct stats_ask {
+/* An answer that comes later; outlives its connection when that closes. */
+struct conn_ask {
     struct conn *conn; /* [borrowed] NULL when it closed */
+};
+
+/* An answer of stats that other workers contribute to. */
+struct stats_ask {
+    struct conn_ask ask;
     struct buf reply;
     struct request req; /* its spans are gone when the answer comes */
     bool is_dump;       /* binary: all lines make one statistic */
@@ -108,10 +111,11 @@ struct conn {
     size_t held_bytes; /* of outq, as counted in out_pending_bytes */
     struct get_rest rest;
     struct dump dump;
-    struct upload *upload; /* owned, or NULL */
-    struct stats_ask *ask; /* [borrowed] owned by itself until answered, or NULL */
-    msec_t wait_since;     /* when is_waiting began, by conn_wait_now() */
-    msec_t last_active;    /* when the last bytes came or went */
+    struct upload *upload;     /* owned, or NULL */
+    struct conn_ask *ask;      /* [borrowed] owned by itself until answered, or NULL */
+    struct exchange *exchange; /* owned, or NULL: SASL waits for its next step */
+    msec_t wait_since;         /* when is_waiting began, by conn_wait_now() */
+    msec_t last_active;        /* when the last bytes came or went */
     uv_poll_t poll;
 };
 

@@ -38,7 +38,7 @@ static void refuse(struct turn *t, const struct request *r)
 static void on_answered(void *arg, struct buf *reply)
 {
     struct stats_ask *ask = arg;
-    struct conn *c = ask->conn;
+    struct conn *c = ask->ask.conn;
     bool is_kept = c != NULL && convert(ask, reply) &&
                    outq_append(&c->outq, buf_begin(reply), buf_len(reply));
 
@@ -71,13 +71,13 @@ enum turn_stop conn_stats(struct turn *t, const struct request *r)
         refuse(t, r);
         return TURN_GOES_ON;
     }
-    ask->conn = t->conn;
+    ask->ask.conn = t->conn;
     ask->req = *r;
     ask->is_dump = exec_bin_is_dump(args);
     buf_init(&ask->reply);
     result = stats_command(t->w, args, &ask->reply, on_answered, ask);
     if (result == STATS_LATER) {
-        t->conn->ask = ask;
+        t->conn->ask = &ask->ask;
         return TURN_ASKED;
     }
     if (result == STATS_DONE && convert(ask, &ask->reply)) {

@@ -149,6 +149,14 @@ enum turn_stop exec_touch(struct turn *t, const struct request *r);
 /* Everything of CLASS_BINARY; more of the binary protocol in exec_bin.h. */
 enum turn_stop exec_bin(struct turn *t, const struct request *r);
 
+/* ---- conn_sasl.c --------------------------------------------------------------------- */
+
+/*
+ * BIN_SASL_AUTH and BIN_SASL_STEP, with a mechanism of at most AUTH_MECH_MAX bytes. Context:
+ * worker, in a turn.
+ */
+enum turn_stop conn_sasl(struct turn *t, const struct request *r);
+
 /* ---- exec_admin.c -------------------------------------------------------------------- */
 
 /*

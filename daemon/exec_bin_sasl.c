@@ -6,8 +6,32 @@
  */
 #include "daemon/exec_bin.h"
 
+#include "daemon/auth_sasl.h"
+#include "daemon/settings.h"
+#include "daemon/worker.h"
+
+/* An answer that is nothing but a value. */
+static void answer_mechanisms(struct turn *t, const struct request *r)
+{
+    struct span list = auth_sasl_mechanisms();
+
+    t->out.len +=
+        bin_compose_stat(turn_room(t, BIN_HEADER_BYTES + list.len), r, span_of(NULL, 0), list);
+}
+
 enum turn_stop exec_bin_sasl(struct turn *t, const struct request *r)
 {
-    exec_bin_reply(t, r, BIN_REPLY_UNKNOWN, 0);
-    return TURN_GOES_ON;
+    if (!t->w->settings->sasl) {
+        exec_bin_reply(t, r, BIN_REPLY_UNKNOWN, 0);
+        return TURN_GOES_ON;
+    }
+    if (r->opcode == BIN_SASL_LIST) {
+        answer_mechanisms(t, r);
+        return TURN_GOES_ON;
+    }
+    if (r->key.len > AUTH_MECH_MAX) {
+        exec_bin_reply(t, r, BIN_REPLY_INVALID, 0);
+        return TURN_GOES_ON;
+    }
+    return conn_sasl(t, r);
 }

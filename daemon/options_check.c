@@ -4,6 +4,7 @@
  */
 #include "daemon/options_rows.h"
 
+#include "daemon/auth_sasl.h"
 #include "daemon/tls.h"
 
 #include <inttypes.h>
@@ -24,9 +25,31 @@ static void imply(struct settings *s)
     if (s->sources[OPTION_temporary_ttl] != OPTION_DEFAULT) {
         setting_set(s, temp_lru, true);
     }
-    if (s->auth_file != NULL && s->sources[OPTION_protocol] == OPTION_DEFAULT) {
-        s->protocol = PROTOCOL_ASCII;
+    if (s->sources[OPTION_protocol] == OPTION_DEFAULT) {
+        s->protocol = s->auth_file != NULL ? PROTOCOL_ASCII
+                      : s->sasl            ? PROTOCOL_BINARY
+                                           : s->protocol;
     }
+}
+
+static int check_sasl(const struct settings *s)
+{
+    if (!s->sasl) {
+        return 0;
+    }
+    if (!auth_sasl_is_built()) {
+        fprintf(stderr, "This server is not built with SASL support.\n");
+        return EX_USAGE;
+    }
+    if (s->protocol != PROTOCOL_BINARY && s->sources[OPTION_protocol] != OPTION_DEFAULT) {
+        fprintf(stderr, "ERROR: You cannot allow the ASCII protocol while using SASL.\n");
+        return EX_USAGE;
+    }
+    if (s->udp_port > 0) {
+        fprintf(stderr, "ERROR: Cannot enable UDP while using binary SASL authentication.\n");
+        return EX_USAGE;
+    }
+    return 0;
 }
 
 /* Who authenticates by text must not come in by another way. */
@@ -109,6 +132,9 @@ int options_check(struct settings *s)
         return EX_USAGE;
     }
     int status = check_lru(s);
+    if (status == 0) {
+        status = check_sasl(s);
+    }
     if (status == 0) {
         status = check_auth(s);
     }

@@ -124,14 +124,10 @@ static void reload_tls(struct server *s)
 
 void server_reload(struct server *s)
 {
-    bool has_any = false;
+    bool has_any = access_reload(&s->access);
 
     if (s->tls != NULL) {
         reload_tls(s);
-        has_any = true;
-    }
-    if (auth_is_on(&s->auth)) {
-        auth_reload(&s->auth);
         has_any = true;
     }
     if (!has_any) {
@@ -254,6 +250,7 @@ static void stop_workers(struct server *s)
     for (i = 0; i < s->worker_count; i++) {
         worker_wait_drained(&s->workers[i]);
     }
+    access_stop_threads(&s->access);
     for (i = 0; i < s->worker_count; i++) {
         worker_end(&s->workers[i]);
     }
@@ -316,6 +313,9 @@ static int start_threads(struct server *s)
     status = start_engine(s);
     if (status == 0) {
         s->step = STEP_ENGINE;
+        status = access_start_threads(&s->access);
+    }
+    if (status == 0) {
         status = start_workers(s);
         if (status == 0) {
             s->step = STEP_WORKERS;
@@ -334,6 +334,7 @@ static void take_down(struct server *s)
     if (s->step >= STEP_WORKERS) {
         stop_workers(s);
     }
+    access_stop_threads(&s->access); /* without workers nobody has */
     if (s->step >= STEP_ENGINE) {
         engine_stop(&s->engine);
     }
@@ -344,7 +345,7 @@ static void take_down(struct server *s)
         close_loop(s);
     }
     listeners_destroy(s);
-    auth_fini(&s->auth);
+    access_fini(&s->access);
     tls_close(s->tls);
     s->tls = NULL;
     s->step = STEP_NONE;
@@ -375,10 +376,7 @@ static int prepare_process(struct server *s)
     return status;
 }
 
-/*
- * Sockets, then the end of privileges, then the file of users: it will be read again with the
- * rights that are left, so it had better be readable with them. Returns an exit status.
- */
+/* Sockets, then the end of privileges, then who may enter. Returns an exit status. */
 static int open_and_drop(struct server *s)
 {
     int status = listeners_open(s);
@@ -390,7 +388,7 @@ static int open_and_drop(struct server *s)
     privs_write_pidfile(s->settings);
     s->step = STEP_PIDFILE;
     status = privs_drop(s->settings);
-    return status == 0 ? auth_load(&s->auth) : status;
+    return status == 0 ? access_load(&s->access, s->settings) : status;
 }
 
 static int begin_serving(struct server *s)
@@ -415,12 +413,10 @@ int server_start(struct server *s, struct settings *settings)
     memset(s, 0, sizeof(*s));
     s->settings = settings;
     atomic_store(&s->tracks_sizes, settings->track_sizes);
-    /* A relative path means something only until the process leaves the folder it began in. */
-    status = auth_init(&s->auth, settings->auth_file);
-    if (status != 0) {
-        goto fail;
+    status = access_init(&s->access, settings);
+    if (status == 0) {
+        status = prepare_process(s);
     }
-    status = prepare_process(s);
     if (status != 0) {
         goto fail;
     }

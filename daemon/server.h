@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <uv.h>
 
-#include "daemon/auth.h"
+#include "daemon/access.h"
 #include "daemon/mailbox.h"
 #include "daemon/settings.h"
 #include "daemon/worker.h"
@@ -38,7 +38,7 @@ struct server {
     int64_t started_unix_s;
     struct tls *tls;             /* owned; NULL: -Z was not given */
     struct listeners *listeners; /* what it listens on is const, the rest is [main] */
-    struct auth auth;
+    struct access access;
 
     /* [main] */
     uv_loop_t loop;

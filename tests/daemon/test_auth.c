@@ -15,17 +15,23 @@
 
 static const struct siphash_key key = {.k0 = 17, .k1 = 4};
 
-static struct auth_table *table_of_bytes(const char *text, size_t len, size_t *bad_line)
+static struct auth_table *table_of_form(enum auth_form form, const char *text, size_t len,
+                                        size_t *bad_line)
 {
     /* A copy of the exact size: a checker sees one byte read too many. */
     char *copy = malloc(len + (len == 0));
 
     ck_assert_ptr_nonnull(copy);
     memcpy(copy, text, len);
-    struct auth_table *table = auth_table_create(&key, span_of(copy, len), bad_line);
+    struct auth_table *table = auth_table_create(&key, form, span_of(copy, len), bad_line);
     memset(copy, 'x', len);
     free(copy);
     return table;
+}
+
+static struct auth_table *table_of_bytes(const char *text, size_t len, size_t *bad_line)
+{
+    return table_of_form(AUTH_FILE, text, len, bad_line);
 }
 
 static struct auth_table *table_of(const char *text)
@@ -197,6 +203,32 @@ START_TEST(another_key_another_table)
 }
 END_TEST
 
+START_TEST(pwdb_password_may_end_at_any_colon)
+{
+    static const char text[] = "u:p\nv:q:\nw:r:s:t\r\n# no user\n\nx:\nsp ace:pass word\n:z";
+    size_t bad_line;
+    struct auth_table *t = table_of_form(AUTH_PWDB, text, sizeof(text) - 1, &bad_line);
+
+    ck_assert_ptr_nonnull(t);
+    ck_assert(has(t, "u", "p"));
+    ck_assert(has(t, "v", "q"));
+    ck_assert(has(t, "v", "q:"));
+    ck_assert(has(t, "w", "r"));
+    ck_assert(has(t, "w", "r:s"));
+    ck_assert(has(t, "w", "r:s:t"));
+    ck_assert(!has(t, "w", "r:s:t\r"));
+    ck_assert(!has(t, "w", "s"));
+    ck_assert(!has(t, "w:r", "s"));
+    ck_assert(has(t, "x", ""));
+    ck_assert(has(t, "sp ace", "pass word"));
+    ck_assert(!has(t, "", "z"));
+    ck_assert_uint_eq(t->count, 8);
+    auth_table_destroy(t);
+    ck_assert_ptr_null(table_of_form(AUTH_PWDB, "u:p\nv:\0q\n", 9, &bad_line));
+    ck_assert_uint_eq(bad_line, 2);
+}
+END_TEST
+
 /* ---- the file ---------------------------------------------------------------------------- */
 
 static char folder[] = "/tmp/mayfly-auth.XXXXXX";
@@ -233,7 +265,7 @@ START_TEST(off_without_a_file)
 {
     struct auth a;
 
-    ck_assert_int_eq(auth_init(&a, NULL), 0);
+    ck_assert_int_eq(auth_init(&a, AUTH_FILE, NULL), 0);
     ck_assert(!auth_is_on(&a));
     ck_assert_int_eq(auth_load(&a), 0);
     auth_fini(&a);
@@ -247,7 +279,7 @@ START_TEST(relative_path_outlives_the_folder)
 
     write_file("u:p\n");
     ck_assert_int_eq(chdir(folder), 0);
-    ck_assert_int_eq(auth_init(&a, "users"), 0);
+    ck_assert_int_eq(auth_init(&a, AUTH_FILE, "users"), 0);
     ck_assert_int_eq(chdir("/"), 0);
     ck_assert_int_eq(auth_load(&a), 0);
     ck_assert(lets_in(&a, "u", "p"));
@@ -262,7 +294,7 @@ static void assert_start_fails(void)
 {
     struct auth a;
 
-    ck_assert_int_eq(auth_init(&a, path), 0);
+    ck_assert_int_eq(auth_init(&a, AUTH_FILE, path), 0);
     ck_assert_int_eq(auth_load(&a), 1);
     auth_fini(&a);
 }
@@ -287,7 +319,7 @@ START_TEST(reload_takes_the_new_users)
     struct auth a;
 
     write_file("u:p\n");
-    ck_assert_int_eq(auth_init(&a, path), 0);
+    ck_assert_int_eq(auth_init(&a, AUTH_FILE, path), 0);
     ck_assert_int_eq(auth_load(&a), 0);
     write_file("v:q\nw:r\n");
     auth_reload(&a);
@@ -306,7 +338,7 @@ START_TEST(broken_file_keeps_the_old_users)
     struct auth a;
 
     write_file("u:p\n");
-    ck_assert_int_eq(auth_init(&a, path), 0);
+    ck_assert_int_eq(auth_init(&a, AUTH_FILE, path), 0);
     ck_assert_int_eq(auth_load(&a), 0);
     write_file("v:q\nbroken\n");
     auth_reload(&a);
@@ -335,6 +367,7 @@ int main(void)
     tcase_add_test(table, thousands_of_users);
     tcase_add_test(table, no_password_stays_in_memory);
     tcase_add_test(table, another_key_another_table);
+    tcase_add_test(table, pwdb_password_may_end_at_any_colon);
     suite_add_tcase(suite, table);
     tcase_add_checked_fixture(file, make_folder, remove_folder);
     tcase_add_test(file, off_without_a_file);

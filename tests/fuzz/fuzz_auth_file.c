@@ -91,6 +91,32 @@ static void check_pairs(const struct auth_table *table, const struct pair *pairs
     }
 }
 
+/* The same text as the other form: each of its passwords is let in up to any colon. */
+static void check_pwdb(struct span text)
+{
+    size_t bad_line;
+    struct auth_table *table = auth_table_create(&key, AUTH_PWDB, text, &bad_line);
+
+    while (table != NULL && text.len > 0) {
+        struct span line = take_line(&text);
+
+        if (line.len > 0 && line.ptr[line.len - 1] == '\r') {
+            line.len--;
+        }
+        if (is_good(line) && line.ptr[0] != ':') {
+            struct pair pair = pair_of(line);
+            const char *colon = memchr(pair.password.ptr, ':', pair.password.len);
+
+            require(auth_table_has(table, &key, pair.user, pair.password));
+            if (colon != NULL) {
+                pair.password.len = (size_t)(colon - pair.password.ptr);
+                require(auth_table_has(table, &key, pair.user, pair.password));
+            }
+        }
+    }
+    auth_table_destroy(table);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *copy = malloc(size + (size == 0));
@@ -111,7 +137,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             pairs[lines - 1] = pair_of(line);
         }
     }
-    struct auth_table *table = auth_table_create(&key, span_of(copy, size), &bad_line);
+    struct auth_table *table =
+        auth_table_create(&key, AUTH_FILE, span_of(copy, size), &bad_line);
     require((table == NULL) == (first_bad > 0));
     require(bad_line == first_bad);
     if (table != NULL) {
@@ -121,6 +148,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         }
         auth_table_destroy(table);
     }
+    check_pwdb(span_of(copy, size));
     free(copy);
     return 0;
 }

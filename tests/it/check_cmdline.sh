@@ -196,13 +196,15 @@ refused_by_both 1 'is not a number' -o watcher_logbuf_size=abc
 refused_by_both 71 'failed to set rlimit for open files' -c 2000000000
 refused_by_both 1 'No such file' -s "$dir/socket" -Y "$dir/no/such/file"
 refused_by_both 1 'requires an argument' -Y
+refused_by_both 64 'SASL' -S -B auto
+refused_by_both 64 'SASL' -S -B ascii
+refused_by_both 64 'SASL' -S -U 11211
 refused_by_both 64 'cannot allow the BINARY protocol' -Y "$dir/users" -B auto
 refused_by_both 64 'cannot allow the BINARY protocol' -Y "$dir/users" -B binary
 refused_by_both 64 'Cannot use UDP with ascii authentication' -Y "$dir/users" -U 11211
 
 # ---- refused: not built in ----------------------------------------------------------------------
 
-refused 64 'not built with SASL' -S
 refused 64 'not built with warm restart' -e "$dir/memory"
 refused 64 'not built with external storage' -o ext_path=/x:1G
 refused 64 'not built with proxy' -o proxy_config=x

@@ -1,0 +1,516 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""SASL in the binary protocol (-S): users of the library and users of a plain file, what is served
+before, how little a client costs that never authenticates, and a password check that hangs."""
+import os
+import signal
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import mayfly                                                           # noqa: E402
+from mayfly import Client, Daemon, Skip, wait_for                       # noqa: E402
+
+GET, SET, QUIT, NOOP, VERSION, STAT = 0x00, 0x01, 0x07, 0x0a, 0x0b, 0x10
+LIST, AUTH, STEP = 0x20, 0x21, 0x22
+OK, NOT_FOUND, INVALID, AUTH_FAILURE, CONTINUE, UNKNOWN = 0x00, 0x01, 0x04, 0x20, 0x21, 0x81
+FAILED = (AUTH_FAILURE, b"Auth failure.")
+GOOD = (OK, b"Authenticated")
+
+
+def frame(opcode, key=b"", value=b"", extras=b"", key_len=None, body_len=None):
+    body = extras + key + value
+    return struct.pack(">BBHBBHIIQ", 0x80, opcode, len(key) if key_len is None else key_len, len(extras), 0, 0,
+                       len(body) if body_len is None else body_len, 0x0a0d, 0) + body
+
+
+def plain(user, password, authzid=b""):
+    return frame(AUTH, b"PLAIN", authzid + b"\0" + user + b"\0" + password)
+
+
+class Binary(Client):
+    def frame(self):
+        """The next answer: status and body; None at the end of the stream."""
+        try:
+            head = self.exactly(24)
+        except (EOFError, ConnectionError):
+            return None
+        magic, self.opcode, _, _, _, status, body_len, _, _ = struct.unpack(">BBHBBHIIQ", head)
+        assert magic == 0x81, head
+        return status, self.exactly(body_len)
+
+    def ask_frame(self, data):
+        self.send(data)
+        return self.frame()
+
+    def is_at_end(self):
+        try:
+            return self.rest() == b""
+        except ConnectionError:
+            return True
+
+    def stats_frames(self, key=b""):
+        self.send(frame(STAT, key))
+        found = {}
+        while True:
+            head = self.exactly(24)
+            _, _, key_len, _, _, status, body_len, _, _ = struct.unpack(">BBHBBHIIQ", head)
+            body = self.exactly(body_len)
+            assert status == OK, status
+            if body_len == 0:
+                return found
+            found[body[:key_len].decode()] = body[key_len:].decode()
+
+
+class Guarded:
+    """A daemon with -S. users: of a plain file; else conf and a sasldb with user@realm."""
+
+    def __init__(self, *args, users=None, conf="mech_list: plain login\n", tcp=False):
+        self.folder = tempfile.TemporaryDirectory(prefix="mayfly-sasl.")
+        environment = {"SASL_CONF_PATH": self.folder.name}
+        self.pwdb = os.path.join(self.folder.name, "pwdb")
+        if users is not None:
+            self.write(users)
+            environment["MEMCACHED_SASL_PWDB"] = self.pwdb
+        db = os.path.join(self.folder.name, "sasldb2")
+        with open(os.path.join(self.folder.name, "memcached.conf"), "w") as f:
+            f.write(conf if "pwcheck_method" in conf else
+                    conf + "pwcheck_method: auxprop\nauxprop_plugin: sasldb\nsasldb_path: %s\n" % db)
+        if users is None and "pwcheck_method" not in conf:
+            tool = shutil.which("saslpasswd2") or "/usr/sbin/saslpasswd2"
+            if not os.access(tool, os.X_OK):
+                self.folder.cleanup()
+                raise Skip("saslpasswd2 is not here")
+            subprocess.run([tool, "-p", "-c", "-a", "memcached", "-f", db, "-u", "realm", "user"], input=b"pass",
+                           check=True)
+        try:
+            self.daemon = Daemon("-S", *args, env=environment, wait=False, tcp=tcp)
+            self.wait_until_it_serves()
+        except BaseException:
+            self.folder.cleanup()
+            raise
+
+    def wait_until_it_serves(self):
+        d = self.daemon
+
+        def serves():
+            if d.process.poll() is not None:
+                raise AssertionError("the daemon ended with %d: %s" % (d.process.returncode, d.log()))
+            if d.tcp and not d.find_port():
+                return False
+            try:
+                with self.client() as c:
+                    return c.ask_frame(frame(VERSION)) is not None
+            except OSError:
+                return False
+        try:
+            wait_for(serves, "the daemon serves")
+        except BaseException:
+            d.kill()
+            raise
+
+    def write(self, users):
+        with open(self.pwdb, "wb") as f:
+            f.write(users)
+
+    def client(self, **kw):
+        return Binary(self.daemon.address, **kw)
+
+    def known(self, user=b"user@realm", password=b"pass"):
+        c = self.client()
+        got = c.ask_frame(plain(user, password))
+        assert got == GOOD, got
+        return c
+
+    def __enter__(self):
+        self.daemon.__enter__()
+        return self
+
+    def __exit__(self, *what):
+        try:
+            self.daemon.__exit__(*what)
+        finally:
+            self.folder.cleanup()
+
+
+def start_status(*args, env=None):
+    with tempfile.TemporaryDirectory(prefix="mayfly-sasl.") as folder:
+        user = ["-u", "root"] if os.geteuid() == 0 else []
+        got = subprocess.run([mayfly.PROGRAM, "-s", os.path.join(folder, "socket"), "-S"] + user + list(args),
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                             timeout=mayfly.PATIENCE, env=dict(os.environ, **(env or {})))
+        return got.returncode, got.stdout.decode()
+
+
+def test_start_wants_users():
+    status, said = start_status(env={"MEMCACHED_SASL_PWDB": "/no/such/file"})
+    assert status == 1 and "could not read authfile" in said, (status, said)
+    if not any(os.path.exists(p) for p in ("/etc/sasl", "/etc/sasl2")) and "SASL_CONF_PATH" not in os.environ:
+        status, said = start_status()
+        assert status == 1 and "no configuration" in said, (status, said)
+
+
+def test_plain():
+    with Guarded() as g:
+        with g.client() as c:
+            assert c.ask_frame(plain(b"user@realm", b"wrong")) == FAILED
+            assert c.ask_frame(plain(b"nobody@realm", b"pass")) == FAILED
+            assert c.ask_frame(plain(b"user@realm", b"pass", b"other")) == FAILED
+            assert c.ask_frame(frame(AUTH, b"PLAIN", b"garbage")) == FAILED
+            assert c.ask_frame(frame(AUTH, b"CRAM-MD5")) == FAILED
+            assert c.ask_frame(frame(AUTH, b"PLAIN\0", b"\0user@realm\0pass")) == FAILED
+            assert c.ask_frame(frame(STEP, b"PLAIN", b"\0user@realm\0pass")) == FAILED
+            assert c.ask_frame(plain(b"user@realm", b"pass")) == GOOD
+            assert c.ask_frame(frame(GET, b"k"))[0] == NOT_FOUND
+            assert c.ask_frame(frame(SET, b"k", b"v", b"\0" * 8))[0] == OK
+            assert c.ask_frame(frame(LIST))[0] == OK
+            assert c.ask_frame(frame(GET, b"k"))[0] == OK
+            assert c.ask_frame(plain(b"user@realm", b"pass")) == GOOD      # again
+            assert c.ask_frame(frame(GET, b"k"))[0] == OK
+        with g.client() as c:
+            assert c.ask_frame(frame(AUTH, b"PLAIN")) == (CONTINUE, b"")
+            assert c.ask_frame(frame(STEP, b"PLAIN", b"\0user@realm\0pass")) == GOOD
+
+
+def test_steps_belong_to_a_connection():
+    with Guarded("-t", "1") as g, g.client() as a, g.client() as b:
+        for c in (a, b):
+            assert c.ask_frame(frame(AUTH, b"LOGIN")) == (CONTINUE, b"Username:")
+        assert a.ask_frame(frame(STEP, b"LOGIN", b"user@realm")) == (CONTINUE, b"Password:")
+        assert b.ask_frame(frame(STEP, b"LOGIN", b"nobody")) == (CONTINUE, b"Password:")
+        assert a.ask_frame(frame(STEP, b"LOGIN", b"pass")) == GOOD
+        assert b.ask_frame(frame(STEP, b"LOGIN", b"pass")) == FAILED
+        assert b.ask_frame(frame(STEP, b"LOGIN", b"pass")) == FAILED        # it is over
+        with g.client() as c:               # left in the middle
+            assert c.ask_frame(frame(AUTH, b"LOGIN"))[0] == CONTINUE
+        with g.client() as c:               # begun anew
+            assert c.ask_frame(frame(AUTH, b"LOGIN"))[0] == CONTINUE
+            assert c.ask_frame(plain(b"user@realm", b"pass")) == GOOD
+
+
+def test_who_fails_is_not_known_any_more():
+    for again in (plain(b"user@realm", b"wrong"), frame(STEP, b"PLAIN", b"\0user@realm\0pass"),
+                  frame(AUTH, b"PLAIN\0", b"\0user@realm\0pass")):
+        with Guarded() as g:
+            with g.known() as c:
+                c.send(again + frame(GET, b"k"))
+                assert c.frame() == FAILED
+                assert c.frame() == FAILED
+                assert c.is_at_end()
+            with g.known() as c:
+                c.send(again + plain(b"user@realm", b"pass") + frame(GET, b"k"))
+                assert [c.frame()[0] for _ in range(3)] == [AUTH_FAILURE, OK, NOT_FOUND]
+
+
+def test_pipeline_and_cuts():
+    sent = plain(b"user@realm", b"no") + frame(VERSION) + plain(b"user@realm", b"pass") + frame(GET, b"k")
+    wanted = [AUTH_FAILURE, OK, OK, NOT_FOUND]
+    with Guarded("-t", "1") as g:
+        for cut in range(len(sent)):
+            with g.client() as c:
+                c.send(sent[:cut])
+                with g.client() as n:       # one worker: the first piece was taken before this is answered
+                    assert n.ask_frame(frame(VERSION))[0] == OK
+                c.send(sent[cut:])
+                assert [c.frame()[0] for _ in wanted] == wanted, cut
+        with g.client() as c:
+            for i in range(len(sent)):
+                c.send(sent[i:i + 1])
+            assert [c.frame()[0] for _ in wanted] == wanted
+
+
+def test_nothing_before_authentication():
+    with Guarded("-A", "-t", "1") as g, g.known() as known:
+        assert known.ask_frame(frame(SET, b"k", b"v", b"\0" * 8))[0] == OK
+        before = known.stats_frames()
+        for opcode in range(0x100):
+            if opcode in (LIST, AUTH, STEP, VERSION):
+                continue
+            for data in (frame(opcode, b"k", b"v", b"\0" * 8), frame(opcode), frame(opcode, b"k", b"v" * 300000)):
+                with g.client() as c:
+                    try:
+                        c.send(data + frame(VERSION))
+                    except ConnectionError:
+                        pass                # closed while we still sent
+                    got = c.frame()
+                    assert got in (FAILED, None), (opcode, got)
+                    assert c.is_at_end(), opcode
+        for text in (b"get k\r\n", b"stats\r\n" * 10, b"set a 0 0 1\r\n1\r\n", b"mg k v\r\n"):
+            with g.client() as c:
+                c.send(text)
+                assert c.is_at_end(), text
+        after = known.stats_frames()
+        for name in ("cmd_get", "cmd_set", "cmd_flush", "cmd_touch", "curr_items", "auth_cmds", "auth_errors"):
+            assert after[name] == before[name], name
+
+
+def test_lengths():
+    with Guarded() as g:
+        for data, status in (
+                (frame(AUTH, b"PLAIN", key_len=10, body_len=5), UNKNOWN),
+                (frame(AUTH, b"", key_len=32, body_len=1) + b"A" * 1000, UNKNOWN),
+                (frame(AUTH, b"PLAIN", b"x", key_len=65535), UNKNOWN),
+                (frame(AUTH, b"M" * 251, b"x"), INVALID),
+                (frame(AUTH, b"", b"x"), INVALID),
+                (frame(STEP, b"", b"x"), INVALID),
+                (frame(AUTH, b"PLAIN", b"\0u\0p", b"abcd"), INVALID),
+                (frame(LIST, b"k"), INVALID), (frame(LIST, b"", b"v"), INVALID)):
+            with g.client() as c:
+                c.send(data)
+                got = c.frame()
+                assert got is not None and got[0] == status, (data[:40], got)
+                assert c.is_at_end()
+        with g.client() as c:               # in step afterwards
+            assert c.ask_frame(frame(AUTH, b"M" * 32, b"x")) == FAILED
+            assert c.ask_frame(frame(AUTH, b"M" * 33, b"x"))[0] == INVALID
+            for n in (8191, 8192, 8193, 100000, 2000000):
+                assert c.ask_frame(plain(b"user@realm", b"p" * n)) == FAILED, n
+            assert c.ask_frame(plain(b"user@realm", b"pass")) == GOOD
+        for n in (0x7fffffff, 0x80000000, 0xffffffff):
+            with g.client() as c:
+                assert c.ask_frame(frame(AUTH, b"PLAIN", b"x", body_len=n)) == FAILED, n
+
+
+def test_settings_and_counters():
+    with Guarded() as g, g.known() as c:
+        settings = c.stats_frames(b"settings")
+        assert settings["auth_enabled_sasl"] == "yes" and settings["binding_protocol"] == "binary"
+        before = c.stats_frames()
+        with g.client() as n:
+            n.ask_frame(frame(AUTH, b"LOGIN"))
+            n.ask_frame(plain(b"user@realm", b"wrong"))
+            n.ask_frame(plain(b"user@realm", b"pass"))
+        after = c.stats_frames()
+        assert int(after["auth_cmds"]) - int(before["auth_cmds"]) == 2
+        assert int(after["auth_errors"]) - int(before["auth_errors"]) == 1
+
+
+def test_nobody_comes_in_without_a_name():
+    """Without a mech_list the library would offer ANONYMOUS."""
+    with Guarded(conf="") as g, g.client() as c:
+        status, names = c.ask_frame(frame(LIST))
+        assert status == OK and b"PLAIN" in names.split() and b"ANONYMOUS" not in names.split(), names
+        assert c.ask_frame(frame(AUTH, b"ANONYMOUS", b"me")) == FAILED
+        assert c.ask_frame(frame(GET, b"k")) == FAILED
+        assert c.is_at_end()
+
+
+def test_off_without_the_option():
+    with Daemon() as d:
+        with Binary(d.address) as c:
+            for opcode in (LIST, AUTH, STEP):
+                assert c.ask_frame(frame(opcode, b"PLAIN" if opcode != LIST else b"", b""))[0] == UNKNOWN
+            assert c.ask_frame(frame(GET, b"k"))[0] == NOT_FOUND
+
+
+# ---- users of a plain file -----------------------------------------------------------------------
+
+def test_own_users():
+    host = socket.gethostname().encode()
+    with Guarded(users=b"# users\nu:p\nv:q:more\r\nsp ace:pass word\nw@%s:r\n" % host) as g:
+        with g.client() as c:
+            assert c.ask_frame(frame(LIST)) == (OK, b"PLAIN")
+        for user, password in ((b"u", b"p"), (b"v", b"q"), (b"sp ace", b"pass word"), (b"w", b"r"),
+                               (b"w@" + host, b"r"), (b"u@" + host, b"p")):
+            g.known(user, password).close()
+        for user, password in ((b"u", b"q"), (b"u", b"pp"), (b"u", b""), (b"# users", b""), (b"u@other", b"p"),
+                               (b"root", b""), (b"user@realm", b"pass")):
+            with g.client() as c:
+                assert c.ask_frame(plain(user, password)) == FAILED, user
+                assert c.ask_frame(frame(GET, b"k")) == FAILED
+
+
+def test_own_users_are_read_again():
+    with Guarded(users=b"u:p\n") as g, g.known(b"u", b"p") as old:
+        def reload(says):
+            before = g.daemon.log().count(says)
+            g.daemon.process.send_signal(signal.SIGHUP)
+            wait_for(lambda: g.daemon.log().count(says) > before, says)
+        g.write(b"v:q\n")
+        reload("again (1 users)")
+        g.known(b"v", b"q").close()
+        with g.client() as c:
+            assert c.ask_frame(plain(b"u", b"p")) == FAILED
+        os.unlink(g.pwdb)
+        reload("keeps the users it has")
+        g.known(b"v", b"q").close()
+        assert old.ask_frame(frame(GET, b"k"))[0] == NOT_FOUND
+
+
+# ---- what others may not notice ------------------------------------------------------------------
+
+class Authd:
+    """In the place of saslauthd: takes requests and answers when it is told to, if ever."""
+
+    def __init__(self, folder):
+        self.path = os.path.join(folder, "mux")
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.bind(self.path)
+        self.sock.listen(64)
+        self.waiting = []
+        self.answers = threading.Event()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self):
+        while True:
+            try:
+                conn, _ = self.sock.accept()
+            except OSError:
+                return
+            self.waiting.append(conn)
+            threading.Thread(target=self.serve, args=(conn,), daemon=True).start()
+
+    def serve(self, conn):
+        self.answers.wait()
+        words = []
+        for _ in range(4):
+            (n,) = struct.unpack(">H", conn.recv(2, socket.MSG_WAITALL))
+            words.append(conn.recv(n, socket.MSG_WAITALL) if n else b"")
+        verdict = b"OK" if words[1] == b"pass" else b"NO"
+        conn.sendall(struct.pack(">H", len(verdict)) + verdict)
+        conn.close()
+
+    def close(self):
+        self.sock.close()
+        for conn in self.waiting:
+            conn.close()
+
+
+def hanging(folder):
+    return "mech_list: plain\npwcheck_method: saslauthd\nsaslauthd_path: %s\n" % os.path.join(folder, "mux")
+
+
+def test_a_slow_check_blocks_nobody_else():
+    with tempfile.TemporaryDirectory(prefix="mayfly-authd.") as folder:
+        authd = Authd(folder)
+        try:
+            with Guarded("-t", "1", conf=hanging(folder)) as g:
+                authd.answers.set()
+                known = g.known(b"user", b"pass")
+                authd.answers.clear()
+                waiting = [g.client() for _ in range(20)]
+                for i, c in enumerate(waiting):
+                    c.send(plain(b"user", b"pass" if i % 2 else b"wrong") + frame(GET, b"k"))
+                wait_for(lambda: len(authd.waiting) >= 3, "some checks hang")
+                for _ in range(100):        # on the same worker
+                    assert known.ask_frame(frame(SET, b"k", b"v", b"\0" * 8))[0] == OK
+                    assert known.ask_frame(frame(GET, b"k"))[0] == OK
+                for c in waiting[:6]:
+                    c.reset()               # gone before its answer is
+                authd.answers.set()
+                for i, c in enumerate(waiting[6:], 6):
+                    if i % 2:
+                        assert c.frame() == GOOD and c.frame()[0] == OK
+                    else:
+                        assert c.frame() == FAILED and c.frame() == FAILED
+                    c.close()
+                known.close()
+        finally:
+            authd.close()
+
+
+def test_stop_while_a_check_hangs():
+    with tempfile.TemporaryDirectory(prefix="mayfly-authd.") as folder:
+        authd = Authd(folder)
+        try:
+            with Guarded("-t", "2", conf=hanging(folder)) as g:
+                held = [g.client() for _ in range(10)]
+                for c in held:
+                    c.send(plain(b"user", b"pass"))
+                wait_for(lambda: len(authd.waiting) >= 3, "some checks hang")
+                assert g.daemon.stop(patience=20) == 0, g.daemon.log()
+                assert "leaves an authentication" in g.daemon.log()
+        finally:
+            authd.close()
+
+
+def test_unauthenticated_clients_cost_little_memory():
+    if mayfly.is_sanitized():
+        raise Skip("sanitizers keep memory of their own")
+    ways = [
+        frame(AUTH, b"PLAIN", b"\0user@realm\0" + b"p" * 5000, body_len=8000),     # never whole
+        frame(AUTH, b"LOGIN"),                                                      # in the middle
+        frame(AUTH, b"PLAIN", b"x", body_len=1 << 30) + b"x" * (1 << 20),           # swallowed
+        frame(SET, b"k", b"v" * 1000, b"\0" * 8, body_len=1000000),                 # refused
+        frame(VERSION) * 40000,                                                     # nobody reads
+    ]
+
+    def hold(g, count, data):
+        held = []
+        for _ in range(count):
+            c = g.client()
+            c.sock.setblocking(False)
+            view = memoryview(data)
+            try:
+                while len(view) > 0:
+                    view = view[c.sock.send(view):]
+            except (BlockingIOError, ConnectionError):
+                pass
+            held.append(c)
+        return held
+
+    with Guarded("-t", "2", "-m", "64", "-c", "1000") as g, g.known() as known:
+        for way in ways:
+            for c in hold(g, 2, way):
+                c.close()
+        before = g.daemon.rss()
+        held = []
+        for way in ways:
+            held += hold(g, 60, way)
+        assert known.ask_frame(frame(GET, b"k"))[0] == NOT_FOUND
+        grown = g.daemon.rss() - before
+        assert grown < 300 * 32 * 1024, "%d bytes" % grown      # what the library keeps is part of it
+        for c in held:
+            c.close()
+
+
+def test_pylibmc():
+    try:
+        import pylibmc
+    except ImportError:
+        raise Skip("pylibmc is not here")
+    if not pylibmc.support_sasl:
+        raise Skip("pylibmc is built without SASL")
+    with Guarded(users=b"u:p\n", tcp=True) as g:
+        where = ["127.0.0.1:%d" % g.daemon.port]
+        c = pylibmc.Client(where, binary=True, username="u", password="p")
+        for i in range(100):
+            assert c.set("k%d" % i, "v%d" % i)
+        assert c.get_multi(["k1", "k2", "none"]) == {"k1": "v1", "k2": "v2"}
+        wrong = pylibmc.Client(where, binary=True, username="u", password="q")
+        try:
+            wrong.set("k", "v")
+        except pylibmc.Error:
+            pass
+        else:
+            raise AssertionError("let in with a wrong password")
+
+
+def test_tools_of_libmemcached():
+    if shutil.which("memccp") is None or shutil.which("memccat") is None:
+        raise Skip("memccp and memccat are not here")
+    with Guarded(users=b"u:p\n", tcp=True) as g:      # its SASL wants addresses
+        where = ["--binary", "--servers=127.0.0.1:%d" % g.daemon.port, "--username=u"]
+        path = os.path.join(g.folder.name, "greeting")
+        with open(path, "w") as f:
+            f.write("hello")
+        subprocess.run(["memccp"] + where + ["--password=p", path], check=True, timeout=mayfly.PATIENCE)
+        got = subprocess.run(["memccat"] + where + ["--password=p", "greeting"], check=True, timeout=mayfly.PATIENCE,
+                             stdout=subprocess.PIPE)
+        assert got.stdout.strip() == b"hello", got
+        got = subprocess.run(["memccat"] + where + ["--password=q", "greeting"], timeout=mayfly.PATIENCE,
+                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        assert got.returncode != 0 and b"hello" not in got.stdout, got
+
+
+if start_status("-V")[0] == 0 and "not built with SASL" in start_status("-B", "binary")[1]:
+    print("mayflyd is built without SASL")
+    sys.exit(77)
+mayfly.main(globals())
