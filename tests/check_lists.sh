@@ -35,7 +35,7 @@ for file in $(find lib proto daemon tests tools etc systemd man -type f ! -name 
     is_within_named_folder "$file" && continue
     case $file in
         # made by the build when it runs in the tree
-        systemd/mayflyd.service | man/mayflyd.8) continue ;;
+        systemd/mayflyd.service | man/mayflyd.8 | man/mayfly-protocol.7) continue ;;
         *.log | *.trs) continue ;;
     esac
     printf '%s: named by no makefile\n' "$file"
