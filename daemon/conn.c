@@ -266,7 +266,7 @@ static void on_poll(uv_poll_t *handle, int status, int events)
 
 /* ---- the beginning ------------------------------------------------------------------- */
 
-bool conn_adopt(struct worker *w, int fd, enum conn_transport transport)
+bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin)
 {
     struct conn *c = mem_zalloc(sizeof(*c));
 
@@ -277,14 +277,14 @@ bool conn_adopt(struct worker *w, int fd, enum conn_transport transport)
     c->magic = CONN_MAGIC;
     io_init(&c->io, fd);
     c->worker = w;
-    c->transport = (uint8_t)transport;
+    c->origin = origin;
     c->serial = ++w->conn_serial;
-    c->protocol = (uint8_t)w->settings->protocol;
+    c->protocol = origin->protocol;
     c->last_active = worker_now(w);
     conn_auth_begin(c);
     buf_init(&c->in);
     outq_init(&c->outq);
-    if ((transport == CONN_TLS && !io_begin_tls(&c->io, w->server->tls, &w->tls)) ||
+    if ((origin->transport == CONN_TLS && !io_begin_tls(&c->io, w->server->tls, &w->tls)) ||
         uv_poll_init(&w->loop, &c->poll, fd) != 0) {
         io_close(&c->io);
         mem_free(c);

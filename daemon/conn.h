@@ -22,11 +22,22 @@ enum conn_transport {
     CONN_UDP,
 };
 
+/* Longest tag of a listening socket, NUL included. */
+#define CONN_TAG_MAX 32
+
+/* What connections have from the socket that they were accepted from. */
+struct conn_origin {
+    enum conn_transport transport;
+    uint8_t protocol;       /* enum binding_protocol */
+    char tag[CONN_TAG_MAX]; /* a label of the operator's; empty: none */
+};
+
 /*
- * Take over an accepted, non-blocking socket; owns the descriptor from here on, also on
- * failure (false: no memory; it is closed). Context: worker.
+ * Take over an accepted, non-blocking socket; owns the descriptor from here on, also on failure
+ * (false: no memory; it is closed). Borrows the origin for the connection's life. Context:
+ * worker.
  */
-bool conn_adopt(struct worker *w, int fd, enum conn_transport transport);
+bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin);
 
 /* Begin to close; it is released in the close callback. Context: worker. */
 void conn_close(struct conn *c);
@@ -52,6 +63,7 @@ void conn_drain_all(struct worker *w);
 struct conn_info {
     int fd;
     enum conn_transport transport;
+    const char *tag;   /* of the socket that it came by; empty: none */
     const char *state; /* memcached's names: conn_read, conn_nread, conn_mwrite ... */
     msec_t last_cmd;
     uint32_t resps_waiting;

@@ -85,8 +85,8 @@ struct conn {
     uint32_t magic;
     struct worker *worker; /* [borrowed] */
     struct io io;
-    uint8_t transport; /* enum conn_transport */
-    uint64_t serial;   /* from 1; the worker's list has the highest first */
+    const struct conn_origin *origin; /* [borrowed] */
+    uint64_t serial;                  /* from 1; the worker's list has the highest first */
 
     /* [worker] */
     uint8_t events;    /* what the poll handle is armed for */

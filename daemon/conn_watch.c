@@ -183,7 +183,8 @@ static void describe(const struct conn *c, struct conn_info *info)
 
     *info = (struct conn_info){
         .fd = c->io.fd,
-        .transport = (enum conn_transport)c->transport,
+        .transport = c->origin->transport,
+        .tag = c->origin->tag,
         .state = state_name(c),
         .last_cmd = c->last_active,
         .resps_waiting = !outq_is_empty(&c->outq),

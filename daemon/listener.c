@@ -41,7 +41,7 @@ struct conn_batch {
     uint32_t count;
     struct {
         int fd;
-        enum conn_transport transport;
+        const struct conn_origin *origin; /* [borrowed] of the listening socket */
     } items[BATCH_MAX];
 };
 
@@ -79,7 +79,7 @@ static void on_batch(struct message *m, void *receiver)
 
     worker_now(w);
     for (i = 0; i < b->count; i++) {
-        if (!conn_adopt(w, b->items[i].fd, b->items[i].transport)) {
+        if (!conn_adopt(w, b->items[i].fd, b->items[i].origin)) {
             log_warn("listener, connection dropped (no memory)");
             server_conn_closed(w->server);
         }
@@ -120,7 +120,7 @@ static int deal_udp(struct listeners *l)
 }
 
 /* Give a connection to the worker whose turn it is. */
-static void deal(struct listeners *l, int fd, enum conn_transport transport)
+static void deal(struct listeners *l, int fd, const struct conn_origin *origin)
 {
     struct server *s = l->server;
     uint32_t id = l->next_worker;
@@ -140,7 +140,7 @@ static void deal(struct listeners *l, int fd, enum conn_transport transport)
     }
     atomic_fetch_add(&s->conns_open, 1);
     b->items[b->count].fd = fd;
-    b->items[b->count].transport = transport;
+    b->items[b->count].origin = origin;
     b->count++;
 }
 
@@ -292,9 +292,9 @@ static bool accept_one(struct acceptor *a)
     }
     l->is_starved = false;
     if (is_full(s)) {
-        refuse(l, fd, a->socket->transport);
+        refuse(l, fd, a->socket->origin.transport);
     } else {
-        deal(l, fd, a->socket->transport);
+        deal(l, fd, &a->socket->origin);
     }
     return true;
 }
@@ -421,14 +421,14 @@ void listeners_destroy(struct server *s)
     s->listeners = NULL;
 }
 
-void listeners_each(const struct server *s, void (*fn)(void *arg, int fd, const char *name),
-                    void *arg)
+void listeners_each(const struct server *s,
+                    void (*fn)(void *arg, const struct socket_open *socket), void *arg)
 {
     const struct listeners *l = s->listeners;
     uint32_t i;
 
     for (i = 0; i < l->list.count; i++) {
-        fn(arg, l->list.items[i].fd, l->list.items[i].name);
+        fn(arg, &l->list.items[i]);
     }
 }
 

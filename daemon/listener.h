@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 struct server;
+struct socket_open;
 
 /*
  * Bind and listen on everything the settings ask for, or take over the sockets that a service
@@ -39,11 +40,10 @@ void listeners_close(struct server *s);
 void listeners_destroy(struct server *s);
 
 /*
- * Calls fn with descriptor and name ("tcp:127.0.0.1:11211", "unix:/path") of each. Context: any
- * thread between accept and close.
+ * Calls fn with each listening socket. Context: any thread between accept and close.
  */
-void listeners_each(const struct server *s, void (*fn)(void *arg, int fd, const char *name),
-                    void *arg);
+void listeners_each(const struct server *s,
+                    void (*fn)(void *arg, const struct socket_open *socket), void *arg);
 
 /* Number of listening sockets. Context: any thread, as above. */
 uint32_t listeners_count(const struct server *s);

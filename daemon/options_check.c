@@ -60,7 +60,7 @@ static int check_auth(const struct settings *s)
                         "authentication tokens.\n");
         return EX_USAGE;
     }
-    if (s->auth_file != NULL && s->udp_port > 0) {
+    if (s->auth_file != NULL && s->udp_port != 0) {
         fprintf(stderr, "Cannot use UDP with ascii authentication enabled (-U 0 to disable)\n");
         return EX_USAGE;
     }
@@ -90,6 +90,10 @@ static int check_tls(const struct settings *s)
     }
     if (!s->ssl_enabled) {
         return 0;
+    }
+    if (s->udp_port != 0) {
+        fprintf(stderr, "Cannot use UDP with TLS enabled (-U 0 to disable)\n");
+        return EX_USAGE;
     }
     if (s->port == 0) {
         fprintf(stderr, "ERROR: You cannot enable SSL without a TCP port.\n");

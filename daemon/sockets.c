@@ -34,7 +34,7 @@
 
 /* ---- the list ---------------------------------------------------------------------------- */
 
-int socket_list_add(struct socket_list *l, int fd, enum conn_transport transport)
+int socket_list_add(struct socket_list *l, int fd, const struct conn_origin *origin)
 {
     struct socket_open *items = mem_realloc(l->items, (l->count + 1) * sizeof(*items));
     struct socket_open *s;
@@ -48,7 +48,7 @@ int socket_list_add(struct socket_list *l, int fd, enum conn_transport transport
     s = &items[l->count++];
     memset(s, 0, sizeof(*s));
     s->fd = fd;
-    s->transport = transport;
+    s->origin = *origin;
     socket_name(fd, s->name);
     return 0;
 }
@@ -234,6 +234,8 @@ static int remember_file(struct socket_open *s, const char *path)
 static int open_unix(const struct settings *settings, struct socket_list *out)
 {
     const char *path = settings->unix_path;
+    struct conn_origin origin = {.transport = CONN_UNIX,
+                                 .protocol = (uint8_t)settings->protocol};
     bool is_file = path[0] != '@';
     struct sockaddr_un addr;
     socklen_t len;
@@ -255,7 +257,7 @@ static int open_unix(const struct settings *settings, struct socket_list *out)
     old_mask = umask(~(mode_t)settings->unix_mask & 0777);
     status = bind(fd, (const struct sockaddr *)&addr, len);
     umask(old_mask);
-    if (status != 0 || (status = socket_list_add(out, fd, CONN_UNIX)) != 0) {
+    if (status != 0 || (status = socket_list_add(out, fd, &origin)) != 0) {
         if (status < 0) {
             (void)unix_failed(path, "bind()");
             close(fd);
@@ -309,6 +311,7 @@ int sockets_inherit(const struct settings *settings, struct socket_list *out, bo
     for (i = 0; i < count; i++) {
         int fd = INHERIT_FIRST + (int)i;
         int flags = fcntl(fd, F_GETFL);
+        struct conn_origin origin;
         int status;
 
         if (flags < 0 || !is_listening_stream(fd)) {
@@ -322,12 +325,13 @@ int sockets_inherit(const struct settings *settings, struct socket_list *out, bo
             log_error("listener, cannot use passed descriptor %d (%s)", fd, strerror(errno));
             return EX_OSERR;
         }
+        origin = inet_origin(settings, NULL);
         if (socket_option(fd, SO_DOMAIN) == AF_UNIX) {
-            status = socket_list_add(out, fd, CONN_UNIX);
+            origin.transport = CONN_UNIX;
         } else {
             inet_set_options(fd);
-            status = socket_list_add(out, fd, inet_transport(settings, false));
         }
+        status = socket_list_add(out, fd, &origin);
         if (status != 0) {
             return status;
         }

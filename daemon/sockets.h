@@ -20,7 +20,7 @@ struct settings;
 /* A socket that listens, or takes datagrams. */
 struct socket_open {
     int fd;
-    enum conn_transport transport;
+    struct conn_origin origin; /* what its connections get from it */
     char name[SOCKET_NAME_MAX];
     char *path; /* owned; file of a unix socket that this process made, else NULL */
     dev_t dev;  /* of that file */

@@ -39,25 +39,76 @@ static bool starts_with(struct span s, const char *word)
     return s.len >= n && memcmp(s.ptr, word, n) == 0;
 }
 
-/* Memcached's prefixes, in any order; tag[x]: only labels its logs. */
-static struct span take_prefixes(struct span s, struct listen_address *out)
+/*
+ * Take "word[x]:" off the front; false when it does not stand there. *error is set when it does
+ * not end.
+ */
+static bool take_bracket(struct span *s, const char *word, struct span *x, const char **error)
 {
-    for (;;) {
-        if (starts_with(s, "notls:")) {
-            out->is_plain = true;
-            s = skip(s, 6);
-        } else if (starts_with(s, "tag[")) {
-            const char *end = memchr(s.ptr, ']', s.len);
-            size_t n = end != NULL ? (size_t)(end - s.ptr) + 1 : s.len;
+    size_t head = strlen(word);
+    const char *end;
 
-            if (n >= s.len || s.ptr[n] != ':') {
-                return s;
-            }
-            s = skip(s, n + 1);
-        } else {
-            return s;
+    if (!starts_with(*s, word)) {
+        return false;
+    }
+    *x = skip(*s, head);
+    end = memchr(x->ptr, ']', x->len);
+    if (end == NULL || end + 1 == s->ptr + s->len || end[1] != ':') {
+        *error = "Invalid prefix of an address";
+        return false;
+    }
+    x->len = (size_t)(end - x->ptr);
+    *s = skip(*s, head + x->len + 2);
+    return true;
+}
+
+static const char *set_protocol(struct listen_address *out, struct span name)
+{
+    static const char *const names[] = {
+        [PROTOCOL_AUTO] = "auto", [PROTOCOL_ASCII] = "ascii", [PROTOCOL_BINARY] = "binary"};
+
+    if (span_is(name, "negotiating")) {
+        name = span_str(names[PROTOCOL_AUTO]); /* memcached's own word for it */
+    }
+    for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        if (span_is(name, names[i])) {
+            out->has_protocol = true;
+            out->protocol = (uint8_t)i;
+            return NULL;
         }
     }
+    return "Invalid protocol, not auto, ascii or binary";
+}
+
+static const char *set_tag(struct listen_address *out, struct span tag)
+{
+    if (tag.len == 0 || tag.len >= sizeof(out->tag)) {
+        return "Invalid tag, not 1 to 31 bytes";
+    }
+    memcpy(out->tag, tag.ptr, tag.len);
+    return NULL;
+}
+
+/* Memcached's prefixes, in any order. Returns what is wrong, or NULL. */
+static const char *take_prefixes(struct span *s, struct listen_address *out)
+{
+    const char *error = NULL;
+
+    while (error == NULL) {
+        struct span x;
+
+        if (starts_with(*s, "notls:")) {
+            out->is_plain = true;
+            *s = skip(*s, 6);
+        } else if (take_bracket(s, "proto[", &x, &error)) {
+            error = set_protocol(out, x);
+        } else if (take_bracket(s, "tag[", &x, &error)) {
+            error = set_tag(out, x);
+        } else {
+            break;
+        }
+    }
+    return error;
 }
 
 static const char *set_host(struct listen_address *out, struct span host)
@@ -92,7 +143,10 @@ const char *listen_address_parse(struct span text, struct listen_address *out)
     const char *error;
 
     memset(out, 0, sizeof(*out));
-    text = take_prefixes(text, out);
+    error = take_prefixes(&text, out);
+    if (error != NULL) {
+        return error;
+    }
     if (text.len == 0) {
         return "empty address";
     }
@@ -185,9 +239,22 @@ fail:
 
 /* ---- the default: loopback --------------------------------------------------------------- */
 
-enum conn_transport inet_transport(const struct settings *settings, bool is_plain)
+struct conn_origin inet_origin(const struct settings *settings,
+                               const struct listen_address *address)
 {
-    return settings->ssl_enabled && !is_plain ? CONN_TLS : CONN_TCP;
+    bool is_plain = address != NULL && address->is_plain;
+    struct conn_origin origin = {
+        .transport = settings->ssl_enabled && !is_plain ? CONN_TLS : CONN_TCP,
+        .protocol = (uint8_t)settings->protocol,
+    };
+
+    if (address != NULL) {
+        memcpy(origin.tag, address->tag, sizeof(origin.tag));
+        if (address->has_protocol) {
+            origin.protocol = address->protocol;
+        }
+    }
+    return origin;
 }
 
 static uint16_t port_of(int fd)
@@ -220,6 +287,7 @@ static bool is_without_family(int err)
 
 static int open_loopback(const struct settings *settings, struct socket_list *out)
 {
+    struct conn_origin origin = inet_origin(settings, NULL);
     struct sockaddr_in in = {.sin_family = AF_INET};
     struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
     uint16_t port = settings->port > 0 ? (uint16_t)settings->port : 0;
@@ -235,7 +303,7 @@ static int open_loopback(const struct settings *settings, struct socket_list *ou
     }
     /* Of a free port the v6 socket gets the same number, if it is free there too. */
     in6.sin6_port = htons(port_of(fd));
-    status = socket_list_add(out, fd, inet_transport(settings, false));
+    status = socket_list_add(out, fd, &origin);
     if (status != 0) {
         return status;
     }
@@ -251,7 +319,7 @@ static int open_loopback(const struct settings *settings, struct socket_list *ou
         }
         return port_failed(settings->port, what);
     }
-    return socket_list_add(out, fd, inet_transport(settings, false));
+    return socket_list_add(out, fd, &origin);
 }
 
 /* ---- the addresses of -l ----------------------------------------------------------------- */
@@ -293,6 +361,7 @@ static int open_resolved(const struct settings *settings, struct span text,
                          const struct listen_address *address, const struct addrinfo *first,
                          struct socket_list *out)
 {
+    struct conn_origin origin = inet_origin(settings, address);
     const struct addrinfo *ai;
 
     for (ai = first; ai != NULL; ai = ai->ai_next) {
@@ -314,7 +383,7 @@ static int open_resolved(const struct settings *settings, struct span text,
             snprintf(why, sizeof(why), ": %s", strerror(errno));
             return address_failed(text, what, why);
         }
-        status = socket_list_add(out, fd, inet_transport(settings, address->is_plain));
+        status = socket_list_add(out, fd, &origin);
         if (status != 0) {
             return status;
         }
@@ -334,6 +403,10 @@ static int open_address(const struct settings *settings, struct span text,
 
     if (error != NULL) {
         return address_failed(text, error, "");
+    }
+    /* An operator who asked clients to authenticate must not get a way around it. */
+    if (addr.has_protocol && settings->auth_file != NULL && addr.protocol != PROTOCOL_ASCII) {
+        return address_failed(text, "only ascii is served with an auth file", "");
     }
     if (!addr.has_port) {
         addr.port = settings->port > 0 ? (unsigned)settings->port : 0;
@@ -377,7 +450,7 @@ static void write_list(FILE *f, const struct socket_list *l, const char *protoco
     for (uint32_t i = 0; i < l->count; i++) {
         const struct socket_open *s = &l->items[i];
 
-        if (s->transport != CONN_UNIX && strcmp(s->name, last) != 0) {
+        if (s->origin.transport != CONN_UNIX && strcmp(s->name, last) != 0) {
             fprintf(f, "%s %s: %u\n", protocol, strchr(s->name, '[') != NULL ? "INET6" : "INET",
                     (unsigned)port_of(s->fd));
             last = s->name;

@@ -15,7 +15,7 @@
  * Append a socket; takes the descriptor, also on failure. Returns as sockets_open(). In
  * sockets.c.
  */
-int socket_list_add(struct socket_list *l, int fd, enum conn_transport transport);
+int socket_list_add(struct socket_list *l, int fd, const struct conn_origin *origin);
 
 /*
  * Listen on every address of settings.listen, or on both loopback addresses. Returns as
@@ -23,10 +23,14 @@ int socket_list_add(struct socket_list *l, int fd, enum conn_transport transport
  */
 int inet_open(const struct settings *settings, struct socket_list *out);
 
+struct listen_address;
+
 /*
- * What connections of an internet socket speak; is_plain: it was exempted from TLS.
+ * What connections of an internet socket get from it; address: as it stands in -l, NULL: it
+ * does not.
  */
-enum conn_transport inet_transport(const struct settings *settings, bool is_plain);
+struct conn_origin inet_origin(const struct settings *settings,
+                               const struct listen_address *address);
 
 /* What accepted connections inherit from their listening socket: no delay, keepalive. */
 void inet_set_options(int fd);
@@ -41,14 +45,17 @@ int inet_write_ports(const struct socket_list *tcp, const struct socket_list *ud
 /* One element of -l. Empty host: every address. */
 struct listen_address {
     char host[256];
-    bool is_plain; /* notls: no TLS, also with -Z */
+    bool is_plain;          /* notls: no TLS, also with -Z */
+    bool has_protocol;      /* proto[x] was given */
+    uint8_t protocol;       /* x, an enum binding_protocol */
+    char tag[CONN_TAG_MAX]; /* tag[x] */
     bool has_port;
     unsigned port;
 };
 
 /*
  * Parse host, host:port, [v6], [v6]:port, a bare v6 address, or *; each may follow memcached's
- * prefixes notls: and tag[x]:. Returns NULL, or what is wrong with it.
+ * prefixes notls:, proto[x]: and tag[x]:, in any order. Returns NULL, or what is wrong with it.
  */
 const char *listen_address_parse(struct span text, struct listen_address *out);
 

@@ -94,6 +94,9 @@ static uint16_t *port_of(union address *a)
 static int open_group(const struct settings *settings, union address *addr, socklen_t len,
                       struct socket_list *out, const char **what)
 {
+    struct conn_origin origin = {.transport = CONN_UDP,
+                                 .protocol = (uint8_t)settings->protocol};
+
     for (uint32_t i = 0; i < settings->threads; i++) {
         int fd = bind_one(&addr->sa, len, i == 0, what);
 
@@ -105,7 +108,7 @@ static int open_group(const struct settings *settings, union address *addr, sock
             close(fd);
             return -1;
         }
-        if (socket_list_add(out, fd, CONN_UDP) != 0) {
+        if (socket_list_add(out, fd, &origin) != 0) {
             *what = "memory";
             errno = ENOMEM;
             return -1;

@@ -27,14 +27,22 @@ struct lines {
     msec_t now;
 };
 
-static void put_listener(void *arg, int fd, const char *name)
+static void put_tag(struct lines *l, const char *tag)
+{
+    if (tag[0] != '\0') {
+        stats_put_text(l->out, "tag", tag);
+    }
+}
+
+static void put_listener(void *arg, const struct socket_open *socket)
 {
     struct lines *l = arg;
     char prefix[16];
 
-    snprintf(prefix, sizeof(prefix), "%d:", fd);
+    snprintf(prefix, sizeof(prefix), "%d:", socket->fd);
     l->out->prefix = prefix;
-    stats_put_text(l->out, "addr", name);
+    stats_put_text(l->out, "addr", socket->name);
+    put_tag(l, socket->origin.tag);
     stats_put_text(l->out, "state", "conn_listening");
     stats_put_i64(l->out, "secs_since_last_cmd", (l->now - CLOCK_FIRST_MS) / 1000);
     l->out->prefix = "";
@@ -52,6 +60,7 @@ static void put_conn(void *arg, const struct conn_info *info)
     if (info->listen_addr[0] != '\0') {
         stats_put_text(l->out, "listen_addr", info->listen_addr);
     }
+    put_tag(l, info->tag);
     stats_put_text(l->out, "state", info->state);
     if (info->resps_waiting > 0) {
         stats_put_u64(l->out, "resps_waiting", info->resps_waiting);

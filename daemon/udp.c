@@ -15,6 +15,7 @@
 #include "daemon/worker.h"
 #include "lib/counters.h"
 #include "lib/mem.h"
+#include "proto/bin.h"
 #include "proto/text.h"
 #include "proto/udp.h"
 
@@ -186,13 +187,33 @@ static bool join_value(struct out *o)
     return true;
 }
 
+static void send_bin_error(const struct datagram *d, const struct request *r,
+                           enum bin_reply why)
+{
+    char frame[BIN_REPLY_MAX];
+
+    ctr_add(&d->socket->worker->counters, CTR_udp_errors, 1);
+    send_reply(d, frame, bin_compose_reply(frame, r, why, 0));
+}
+
+/* An error in the words of the protocol that the request came in. */
+static void send_refusal(const struct datagram *d, const struct request *r, enum reply why,
+                         enum bin_reply bin_why)
+{
+    if (r->cls == CLASS_BINARY || r->cls == CLASS_BINARY_ADMIN) {
+        send_bin_error(d, r, bin_why);
+    } else {
+        send_error(d, why);
+    }
+}
+
 /*
  * The reply of one request is composed: send it, or an error instead of one that is too long.
  */
-static void answer(const struct datagram *d, struct turn *t)
+static void answer(const struct datagram *d, struct turn *t, const struct request *r)
 {
     if (t->is_halted || !join_value(&t->out) || t->out.len > reply_max(d)) {
-        send_error(d, REPLY_UDP_TOO_LONG);
+        send_refusal(d, r, REPLY_UDP_TOO_LONG, BIN_REPLY_TOO_LARGE);
     } else if (t->out.len > 0) {
         send_reply(d, t->out.base, t->out.len);
     }
@@ -205,21 +226,21 @@ static void answer(const struct datagram *d, struct turn *t)
 /* Commands of operators make long replies, or change what is not the sender's. */
 static bool is_served(const struct request *r)
 {
-    return r->cls != CLASS_ADMIN || r->command == CMD_VERSION;
+    return (r->cls != CLASS_ADMIN && r->cls != CLASS_BINARY_ADMIN) || r->command == CMD_VERSION;
 }
 
 static void execute(const struct datagram *d, struct turn *t, struct request *r)
 {
     if (!is_served(r)) {
-        send_error(d, REPLY_UDP_NOT_SERVED);
+        send_refusal(d, r, REPLY_UDP_NOT_SERVED, BIN_REPLY_UNKNOWN);
         return;
     }
     r->hash = engine_hash(t->e, r->key.ptr, r->key.len);
     if (exec_request(t, r) == TURN_WAITS) {
-        send_error(d, REPLY_NO_MEMORY_STORE);
+        send_refusal(d, r, REPLY_NO_MEMORY_STORE, BIN_REPLY_NO_MEMORY_STORE);
         return;
     }
-    answer(d, t);
+    answer(d, t, r);
 }
 
 /* The parser found why it cannot be executed. */
@@ -237,7 +258,7 @@ static void refuse(const struct datagram *d, struct turn *t, const struct reques
 }
 
 /* Execute the requests of a payload in order. */
-static void run(const struct datagram *d, struct turn *t, struct span payload)
+static void run_text(const struct datagram *d, struct turn *t, struct span payload)
 {
     char key[TEXT_KEY_ROOM]; /* one that came as base64 */
 
@@ -271,6 +292,61 @@ static void run(const struct datagram *d, struct turn *t, struct span payload)
             return;
         }
         payload = span_of(payload.ptr + used, payload.len - used);
+    }
+}
+
+/* The same for requests of the binary protocol. */
+static void run_binary(const struct datagram *d, struct turn *t, struct span payload)
+{
+    struct bin_limits limits = {.value_max = t->e->item_bytes_max};
+
+    while (payload.len > 0) {
+        struct request r;
+        enum bin_reply reply;
+        size_t used;
+        enum parse_status status =
+            bin_parse(payload.ptr, payload.len, &limits, &r, &used, &reply);
+
+        switch (status) {
+        case PARSE_OK:
+            execute(d, t, &r);
+            break;
+        case PARSE_REPLY:
+            send_bin_error(d, &r, reply);
+            used += r.value_len;
+            break;
+        case PARSE_BODY:
+            send_bin_error(d, &r, BIN_REPLY_INVALID);
+            return;
+        case PARSE_CLOSE:
+            if (reply != BIN_REPLY_OK) {
+                send_bin_error(d, &r, reply);
+            }
+            return;
+        case PARSE_MORE:
+            /* Its header or key is cut off: there is nothing to answer to. */
+            ctr_add(&t->w->counters, CTR_udp_errors, 1);
+            return;
+        }
+        if (used >= payload.len) {
+            return;
+        }
+        payload = span_of(payload.ptr + used, payload.len - used);
+    }
+}
+
+/* Every datagram says by its first byte which protocol it speaks. */
+static void run(const struct datagram *d, struct turn *t, struct span payload)
+{
+    uint32_t protocol = t->w->settings->protocol;
+    bool is_binary = payload.len > 0 && (unsigned char)payload.ptr[0] == BIN_REQUEST;
+
+    if (is_binary ? protocol == PROTOCOL_ASCII : protocol == PROTOCOL_BINARY) {
+        ctr_add(&t->w->counters, CTR_udp_errors, 1);
+    } else if (is_binary) {
+        run_binary(d, t, payload);
+    } else {
+        run_text(d, t, payload);
     }
 }
 

@@ -91,7 +91,9 @@ static void on_adopt(struct message *m, void *receiver)
 {
     struct adoption *a = (struct adoption *)m;
 
-    conn_adopt(receiver, a->fd, CONN_UNIX);
+    static const struct conn_origin origin = {.transport = CONN_UNIX};
+
+    conn_adopt(receiver, a->fd, &origin);
     free(a);
 }
 

@@ -110,7 +110,7 @@ START_TEST(stale_socket_is_replaced)
     make_stale();
     ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
     ck_assert_uint_eq(list.count, 1);
-    ck_assert_int_eq(list.items[0].transport, CONN_UNIX);
+    ck_assert_int_eq(list.items[0].origin.transport, CONN_UNIX);
 }
 END_TEST
 
@@ -200,7 +200,7 @@ START_TEST(unix_socket_turns_tcp_off_unless_both_are_wanted)
     settings.listen_both = true;
     ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
     ck_assert_uint_ge(list.count, 2);
-    ck_assert_int_eq(list.items[1].transport, CONN_TCP);
+    ck_assert_int_eq(list.items[1].origin.transport, CONN_TCP);
 }
 END_TEST
 

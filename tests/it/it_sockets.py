@@ -117,4 +117,38 @@ def test_several_addresses():
         assert c.set(b"k", b"v") == b"STORED"
 
 
+def test_sockets_with_a_protocol_and_a_tag_of_their_own():
+    noop = b"\x80\x0a" + b"\0" * 22
+    with Daemon("-l", "proto[binary]:tag[bin]:127.0.0.1:0,tag[txt]:proto[ascii]:127.0.0.1:0,"
+                "proto[auto]:127.0.0.1:0", tcp=True) as d:
+        with open(d.port_file) as f:
+            ports = [int(line.split()[2]) for line in f if line.startswith("TCP INET: ")]
+        assert len(ports) == 4, ports
+        binary, ascii_only, either = ports[1:]
+
+        def answer_to(port, data):
+            with mayfly.Client(("127.0.0.1", port)) as c:
+                c.send(data)
+                c.sock.shutdown(socket.SHUT_WR)
+                return c.rest()
+        assert answer_to(binary, noop)[:2] == b"\x81\x0a"
+        assert b"VERSION" not in answer_to(binary, b"version\r\n")
+        assert answer_to(ascii_only, b"version\r\n").startswith(b"VERSION ")
+        assert not answer_to(ascii_only, noop).startswith(b"\x81")
+        assert answer_to(either, noop)[:2] == b"\x81\x0a"
+        assert answer_to(either, b"version\r\n").startswith(b"VERSION ")
+        with mayfly.Client(("127.0.0.1", ascii_only)) as tagged:
+            tags = [v for k, v in tagged.stats(b"conns").items() if k.endswith(":tag")]
+            assert sorted(tags) == ["bin", "txt", "txt"], tags   # two listen, one is connected
+
+
+def test_prefixes_that_are_wrong():
+    root = ["-u", "root"] if os.geteuid() == 0 else []
+    for address in ("proto[foo]:127.0.0.1:0", "proto[ascii:127.0.0.1", "tag[]:127.0.0.1:0",
+                    "tag[%s]:127.0.0.1:0" % ("x" * 32), "proto[ascii]127.0.0.1", "notls:", "tag[a]:"):
+        done = subprocess.run([mayfly.PROGRAM, "-p", "-1", "-l", address] + root,
+                              stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=60)
+        assert done.returncode == 71 and b"failed to listen on" in done.stderr, (address, done)
+
+
 mayfly.main(globals())

@@ -149,6 +149,36 @@ def test_replies_to_other_machines_are_small():
             assert u.ask(b"get large\r\n").startswith(b"VALUE large 0 900\r\n")
 
 
+def frame(opcode, key=b"", value=b"", extras=b"", opaque=7):
+    body = extras + key + value
+    return struct.pack(">BBHBBHIIQ", 0x80, opcode, len(key), len(extras), 0, 0, len(body), opaque, 0) + body
+
+
+def status_of(reply):
+    return struct.unpack(">BBHBBHIIQ", reply[:24])[5]
+
+
+def test_the_other_protocols():
+    with UdpDaemon() as d, d.datagrams() as u, d.client() as c:
+        assert u.ask(b"ms m 5 T100\r\nhello\r\n") == b"HD\r\n"
+        assert u.ask(b"mg m v k\r\n") == b"VA 5 km\r\nhello\r\n"
+        u.send(b"mg absent v q\r\nmn\n")
+        assert u.receive() == b"MN\r\n"
+        assert status_of(u.ask(frame(0x01, b"b", b"value", b"\0\0\0\5\0\0\0\0"))) == 0
+        got = u.ask(frame(0x00, b"b"))
+        assert status_of(got) == 0 and got[24:] == b"\0\0\0\5value"
+        u.send(frame(0x09, b"absent") + frame(0x0a))        # getq says nothing of a miss
+        assert u.receive()[:2] == b"\x81\x0a"
+        assert c.set(b"big", b"x" * 100000) == b"STORED"
+        assert u.ask(frame(0x00, b"big"))[28:] == b"x" * 100000
+        assert c.set(b"big", b"x" * 200000) == b"STORED"
+        assert status_of(u.ask(frame(0x00, b"big"))) == 3
+        assert status_of(u.ask(frame(0x10))) == 0x81, "stat is not served"
+        assert status_of(u.ask(frame(0x08))) == 0x81, "flush is not served"
+        assert u.ask(frame(0x0b))[24:].startswith(b"1.6.")
+        assert status_of(u.ask(frame(0x01, b"b", b"cut short", b"\0" * 8)[:-3])) == 4
+
+
 def test_what_is_not_served():
     with UdpDaemon() as d, d.datagrams() as u, d.client() as c:
         for line in (b"stats", b"flush_all", b"verbosity 1", b"shutdown", b"lru_crawler metadump all",
