@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The same bytes to memcached and to mayflyd: the answers have to be the same bytes.
+"""The same bytes to memcached and to mayflyd: the answers have to be the same bytes, in the text
+protocol (streams.py) and in the binary one (binary_streams.py).
 
 Starts both on unix sockets in a temporary folder and plays to each, on fresh connections
 and empty caches, the scripted streams (whole, byte by byte, and cut in two at every place) and
@@ -27,6 +28,7 @@ import termios
 import time
 
 sys.dont_write_bytecode = True
+import binary_streams  # noqa: E402
 import intended  # noqa: E402
 import streams  # noqa: E402
 
@@ -117,6 +119,7 @@ class Dialogue:
 
     def __init__(self, server):
         self.sock = server.connect()
+        self.marks = 0
         self.out = bytearray()
         self.is_open = True
 
@@ -158,6 +161,14 @@ class Dialogue:
         found = re.findall(rb"VALUE " + re.escape(key) + rb" \d+ \d+ (\d+)\r\n", bytes(self.out))
         return found[-1] if found else b"1"
 
+    def binary_cas_of(self, key):
+        """The same in the binary protocol."""
+        self.marks += 1
+        self.send(binary_streams.ask_cas(key, self.marks))
+        while self.is_open and binary_streams.cas_in(bytes(self.out), self.marks) is None:
+            self.take()
+        return binary_streams.cas_in(bytes(self.out), self.marks) or 1
+
     def finish(self):
         try:
             self.sock.shutdown(socket.SHUT_WR)
@@ -180,6 +191,8 @@ def play(server, stream):
         for piece in stream:
             if isinstance(piece, streams.WithCas):
                 piece = piece.text.replace(b"%CAS%", talk.cas_of(piece.key))
+            elif isinstance(piece, binary_streams.WithCas):
+                piece = binary_streams.with_cas(piece.text, talk.binary_cas_of(piece.key))
             talk.send(piece)
         return talk.finish()
     except Silence:
@@ -190,6 +203,8 @@ def play(server, stream):
 
 def normal(answers):
     """Without what no two servers share: versions, and the absolute value of cas numbers."""
+    if answers[:1] == b"\x81":
+        return binary_streams.normal(answers)
     names = {}
 
     def name_cas(match):
@@ -225,7 +240,7 @@ class Comparison:
             return
         self.names_shown.add(name)
         at, theirs, mine = first_difference(*answers)
-        text = b"".join(p.text if isinstance(p, streams.WithCas) else p for p in stream)
+        text = b"".join(p if isinstance(p, bytes) else p.text for p in stream)
         print("DIFFERENT %s, from byte %d of the answers" % (name, at))
         text = text if len(text) < 400 else text[:400] + b"..."
         print("  sent (%d pieces): %r" % (len(stream), text))
@@ -246,6 +261,8 @@ class Comparison:
 
 
 def compare_scripts(comparison):
+    for name, stream in binary_streams.scripts():
+        comparison.compare("binary " + name, stream)
     for name, stream in streams.scripts():
         comparison.compare(name, stream)
         if len(stream) > 1:
@@ -261,9 +278,11 @@ def compare_scripts(comparison):
 def compare_random(comparison):
     seed = int(os.environ.get("MAYFLY_SEED", "20240607"))
     for number in range(int(os.environ.get("MAYFLY_DIFFER_STREAMS", "60"))):
-        rng = random.Random(seed + number)
-        stream = streams.cut(rng, streams.random_stream(rng))
-        comparison.compare("random stream of MAYFLY_SEED=%d" % (seed + number), stream)
+        for kind, make in (("text", streams), ("binary", binary_streams)):
+            rng = random.Random(seed + number)
+            stream = make.cut(rng, make.random_stream(rng))
+            name = "random %s stream of MAYFLY_SEED=%d" % (kind, seed + number)
+            comparison.compare(name, stream)
 
 
 def main():
@@ -283,7 +302,7 @@ def main():
         comparison = Comparison(*servers)
         compare_scripts(comparison)
         if mayflyd != memcached:
-            for row in intended.DIFFERENCES:
+            for row in intended.DIFFERENCES + binary_streams.DIFFERENCES:
                 comparison.expect(row)
         compare_random(comparison)
     finally:

@@ -527,7 +527,7 @@ def random_stream(rng):
     return stream
 
 
-def cut(rng, stream):
+def cut(rng, stream, last=b"\r\n"):
     """The same stream in more pieces, of sizes from a byte to all of it.
 
     It may end inside a value; a last short piece lets the answers before leave.
@@ -535,7 +535,7 @@ def cut(rng, stream):
     pieces = []
     step = rng.choice([3, 30, 300, 3000, 30000, 1 << 30])
     for piece in stream:
-        if isinstance(piece, WithCas):
+        if not isinstance(piece, bytes):
             pieces.append(piece)
             continue
         if len(piece) // step > 3000:
@@ -544,4 +544,4 @@ def cut(rng, stream):
             size = rng.randrange(1, 2 * step)
             pieces.append(piece[:size])
             piece = piece[size:]
-    return pieces + [b"\r\n"]
+    return pieces + [last]

@@ -2,7 +2,7 @@
 /*
  * The daemon driven through libmemcached: single keys, multigets, cas, incr, large values,
  * expiry in the past, flush, over a unix socket and over TCP, with and without the client's
- * buffering.
+ * buffering, in text and in the binary protocol.
  */
 #include "tests/common/daemon.h"
 
@@ -74,7 +74,7 @@ static bool is_missing(memcached_st *m, const char *key)
     return rc == MEMCACHED_NOTFOUND;
 }
 
-static void test_single(memcached_st *m)
+static void test_single(memcached_st *m, bool is_binary)
 {
     size_t len = 0;
     uint32_t flags = 0;
@@ -86,8 +86,11 @@ static void test_single(memcached_st *m)
     check(rc == MEMCACHED_SUCCESS && len == 5 && memcmp(got, "value", 5) == 0);
     check(flags == 123456789);
     free(got);
-    check(memcached_add(m, "k", 1, "x", 1, 0, 0) == MEMCACHED_NOTSTORED);
-    check(memcached_replace(m, "absent", 6, "x", 1, 0, 0) == MEMCACHED_NOTSTORED);
+    /* What stands in the way of a store is told in the binary protocol only. */
+    check(memcached_add(m, "k", 1, "x", 1, 0, 0) ==
+          (is_binary ? MEMCACHED_DATA_EXISTS : MEMCACHED_NOTSTORED));
+    check(memcached_replace(m, "absent", 6, "x", 1, 0, 0) ==
+          (is_binary ? MEMCACHED_NOTFOUND : MEMCACHED_NOTSTORED));
     check_rc(m, memcached_append(m, "k", 1, "-end", 4, 0, 0));
     check_rc(m, memcached_prepend(m, "k", 1, "start-", 6, 0, 0));
     check(value_is(m, "k", "start-value-end", 15));
@@ -122,6 +125,7 @@ static void test_multiget(memcached_st *m)
     static const char *keys[KEYS];
     static size_t lengths[KEYS];
     static bool is_seen[KEYS];
+    char key[32];
     memcached_result_st result;
     memcached_return_t rc;
     unsigned count = 0;
@@ -137,7 +141,10 @@ static void test_multiget(memcached_st *m)
     while (memcached_fetch_result(m, &result, &rc) != NULL) {
         unsigned i = KEYS;
 
-        check(sscanf(memcached_result_key_value(&result), "key-%u", &i) == 1 && i < KEYS);
+        /* Of a key that came in the binary protocol only the length tells the end. */
+        snprintf(key, sizeof(key), "%.*s", (int)memcached_result_key_length(&result),
+                 memcached_result_key_value(&result));
+        check(sscanf(key, "key-%u", &i) == 1 && i < KEYS);
         check(i % 2 == 0 && !is_seen[i]);
         is_seen[i] = true;
         make_value(i, want, sizeof(want));
@@ -224,23 +231,60 @@ static void test_expired_and_flushed(memcached_st *m)
     check(is_missing(m, "key-7"));
 }
 
-static void run(const struct test_daemon *d, bool is_buffered)
+/* What libmemcached offers in the binary protocol only, or does by other commands there. */
+static void test_binary(memcached_st *m)
+{
+    uint64_t n = 0;
+
+    check_rc(m, memcached_increment_with_initial(m, "made", 4, 5, 1000, 0, &n));
+    check(n == 1000);
+    check_rc(m, memcached_increment_with_initial(m, "made", 4, 5, 1000, 0, &n));
+    check(n == 1005);
+    check_rc(m, memcached_decrement_with_initial(m, "made", 4, 6, 1000, 0, &n));
+    check(n == 999);
+    check_rc(m, memcached_append(m, "made", 4, "9", 1, 0, 0));
+    check_rc(m, memcached_prepend(m, "made", 4, "1", 1, 0, 0));
+    check(value_is(m, "made", "1999 9", 6));
+    check_rc(m, memcached_touch(m, "made", 4, 1000));
+    check(memcached_touch(m, "no", 2, 1000) == MEMCACHED_NOTFOUND);
+    check_rc(m, memcached_delete(m, "made", 4, 0));
+    check(is_missing(m, "made"));
+}
+
+static void test_statistics(memcached_st *m)
+{
+    memcached_return_t rc;
+    memcached_stat_st *stat = memcached_stat(m, NULL, &rc);
+
+    check(stat != NULL && rc == MEMCACHED_SUCCESS);
+    char *threads = memcached_stat_get_value(m, stat, "threads", &rc);
+    check(threads != NULL && strcmp(threads, "2") == 0);
+    free(threads);
+    memcached_stat_free(m, stat);
+}
+
+static void run(const struct test_daemon *d, bool is_buffered, bool is_binary)
 {
     memcached_st *m = memcached_create(NULL);
 
     check(m != NULL);
+    check_rc(m, memcached_behavior_set(m, MEMCACHED_BEHAVIOR_BINARY_PROTOCOL, is_binary));
     if (d->port != 0) {
         check_rc(m, memcached_server_add(m, "127.0.0.1", d->port));
     } else {
         check_rc(m, memcached_server_add_unix_socket(m, d->socket));
     }
     check_rc(m, memcached_version(m));
-    test_single(m);
+    test_single(m, is_binary);
     check_rc(m, memcached_behavior_set(m, MEMCACHED_BEHAVIOR_BUFFER_REQUESTS, is_buffered));
     test_multiget(m);
     check_rc(m, memcached_behavior_set(m, MEMCACHED_BEHAVIOR_BUFFER_REQUESTS, 0));
     test_cas(m);
     test_numbers(m);
+    if (is_binary) {
+        test_binary(m);
+    }
+    test_statistics(m);
     test_large(m);
     test_expired_and_flushed(m);
     memcached_free(m);
@@ -261,7 +305,8 @@ int main(void)
         if (!test_daemon_start(&d, program, kinds[i], options)) {
             return 1;
         }
-        run(&d, i == 1);
+        run(&d, i == 1, false);
+        run(&d, i == 1, true);
         int status = test_daemon_stop(&d);
         if (status != 0) {
             fprintf(stderr, "exit status %d\n", status);

@@ -34,8 +34,9 @@ def run(*command, patience=60, home=None):
 def test_memccapable():
     path = tool("memccapable")
     with Daemon(tcp=True) as d:
-        status, said = run(path, "-h", "127.0.0.1", "-p", str(d.port), "-a")
+        status, said = run(path, "-h", "127.0.0.1", "-p", str(d.port))
         assert status == 0 and "FAIL" not in said, said
+        assert said.count("ascii") == 27 and said.count("binary") == 27, said
 
 
 def memcached_tool():
