@@ -77,7 +77,8 @@ static inline ssize_t io_sendv(struct io *io, struct iovec *iov, unsigned count)
 static inline int io_read_events(const struct io *io)
 {
     if (MF_UNLIKELY(io->tls != NULL) && tls_read_wants_write(io->tls)) {
-        return UV_READABLE | UV_WRITABLE;
+        /* Not readable too: bytes it cannot look at yet would announce themselves for ever. */
+        return UV_WRITABLE;
     }
     return UV_READABLE;
 }

@@ -19,6 +19,12 @@
 /* More never comes of one read: it is the size of a record. */
 #define RECORD_BYTES (16u * 1024)
 
+/*
+ * Records of a turn: a peer may put one byte in each, and a read of the worker's whole buffer
+ * would take a tenth of a second.
+ */
+#define RECORDS_MAX 500u
+
 struct tls_session {
     /* [const] */
     SSL *ssl;                   /* owned */
@@ -191,21 +197,26 @@ static ssize_t fail(struct tls_session *s, int ssl_error, int err)
 /* ---- reading ----------------------------------------------------------------------------- */
 
 /*
- * Read into one room until it is full or there is no more. *got is what came; false: do not go
- * on, *result is what to return if nothing came.
+ * Read into one room until it is full, there is no more, or *records have been read. *got is
+ * what came; false: do not go on, *result is what to return if nothing came.
  */
-static bool read_room(struct tls_session *s, char *to, size_t room, size_t *got,
-                      ssize_t *result)
+static bool read_room(struct tls_session *s, const struct iovec *to, unsigned *records,
+                      size_t *got, ssize_t *result)
 {
+    size_t room = to->iov_len;
+
     *got = 0;
     while (*got < room) {
         size_t n;
         int ok;
         int err;
 
+        if (*records == 0) {
+            return false;
+        }
         ERR_clear_error();
         errno = 0;
-        ok = SSL_read_ex(s->ssl, to + *got, room - *got, &n);
+        ok = SSL_read_ex(s->ssl, (char *)to->iov_base + *got, room - *got, &n);
         err = errno;
         if (ok != 1) {
             int ssl_error = SSL_get_error(s->ssl, ok);
@@ -221,6 +232,7 @@ static bool read_room(struct tls_session *s, char *to, size_t room, size_t *got,
             return false;
         }
         *got += n;
+        --*records;
         if (n < RECORD_BYTES && n < room && SSL_has_pending(s->ssl) == 0) {
             /* All that was read of the socket is used up, and a busy sender fills records. */
             s->has_more = false;
@@ -233,6 +245,7 @@ static bool read_room(struct tls_session *s, char *to, size_t room, size_t *got,
 ssize_t tls_readv(struct tls_session *s, const struct iovec *iov, unsigned count)
 {
     ssize_t result = 0;
+    unsigned records = RECORDS_MAX;
     size_t total = 0;
     size_t got;
 
@@ -243,7 +256,7 @@ ssize_t tls_readv(struct tls_session *s, const struct iovec *iov, unsigned count
     s->has_more = true;
     s->read_wants_write = false;
     for (unsigned i = 0; i < count; i++) {
-        bool goes_on = read_room(s, iov[i].iov_base, iov[i].iov_len, &got, &result);
+        bool goes_on = read_room(s, &iov[i], &records, &got, &result);
 
         total += got;
         if (!goes_on) {

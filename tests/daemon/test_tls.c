@@ -329,6 +329,74 @@ START_TEST(end_behind_data_is_seen)
 }
 END_TEST
 
+/* Many records of one byte: a turn takes some of them, and says that there are more. */
+START_TEST(tiny_records_do_not_hold_a_turn)
+{
+    const size_t all = 3000;
+    struct iovec room = {got, STREAM_BYTES};
+    int large = 1 << 20;
+    size_t have = 0;
+    char *bytes;
+    long len;
+    BIO *made = BIO_new(BIO_s_mem());
+
+    memset(stream, 'x', all);
+    shake_hands();
+    setsockopt(fds[1], SOL_SOCKET, SO_SNDBUF, &large, sizeof(large));
+    SSL_set0_wbio(client, made);
+    for (size_t i = 0; i < all; i++) {
+        ck_assert_int_eq(SSL_write(client, stream, 1), 1);
+    }
+    len = BIO_get_mem_data(made, &bytes);
+    ck_assert_int_eq(write(fds[1], bytes, (size_t)len), len); /* all of them are there */
+    while (have < all) {
+        ssize_t n;
+
+        ck_assert(is_readable(fds[0]) || tls_has_more(session));
+        n = tls_readv(session, &room, 1);
+        ck_assert_int_gt(n, 0);
+        ck_assert_int_le(n, 500);
+        have += (size_t)n;
+    }
+    ck_assert_uint_eq(have, all);
+}
+END_TEST
+
+/*
+ * A peer may ask for new keys, and the answer is written by a read; when the peer takes none of
+ * the answers, reading waits for room in the socket, and goes on.
+ */
+START_TEST(reading_may_wait_for_room)
+{
+    size_t sent = 0;
+    size_t have = 0;
+    char byte;
+
+    memset(stream, 'x', STREAM_BYTES);
+    shake_hands();
+    while (!tls_read_wants_write(session)) {
+        ssize_t n;
+
+        ck_assert_int_eq(SSL_key_update(client, SSL_KEY_UPDATE_REQUESTED), 1);
+        ck_assert_int_eq(SSL_write(client, stream, 1), 1);
+        sent++;
+        n = tls_readv(session, &(struct iovec){got, 100}, 1);
+        ck_assert(n > 0 || errno == EAGAIN);
+        have += n > 0 ? (size_t)n : 0;
+        ck_assert_uint_lt(sent, 10000);
+    }
+    ck_assert(!tls_has_more(session));
+    ck_assert_int_le(SSL_read(client, &byte, 1), 0); /* it takes the answers now */
+    ERR_clear_error();
+    while (have < sent) {
+        ssize_t n = tls_readv(session, &(struct iovec){got, 100}, 1);
+
+        ck_assert_int_gt(n, 0);
+        have += (size_t)n;
+    }
+}
+END_TEST
+
 START_TEST(own_end_is_announced)
 {
     char byte;
@@ -464,6 +532,8 @@ int main(void)
     tcase_add_test(tc, what_is_sent_arrives);
     tcase_add_test(tc, what_comes_is_read);
     tcase_add_test(tc, end_behind_data_is_seen);
+    tcase_add_test(tc, tiny_records_do_not_hold_a_turn);
+    tcase_add_test(tc, reading_may_wait_for_room);
     tcase_add_test(tc, own_end_is_announced);
     tcase_add_test(tc, noise_breaks_the_session);
     tcase_add_test(tc, plain_bytes_fail_the_handshake);

@@ -553,6 +553,43 @@ def test_s_client():
         assert done.stdout == b"STORED\r\nVALUE k 0 5\r\nhello\r\nEND\r\n", (done.stdout, done.stderr)
 
 
+def test_renegotiation_is_refused():
+    """TLS 1.2 lets a client ask for a handshake again and again; each would cost us a signature."""
+    with Server("-t", "1") as d:
+        asking = subprocess.Popen(
+            ["openssl", "s_client", "-connect", "127.0.0.1:%d" % d.port, "-CAfile", path("ca.pem"), "-tls1_2"],
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        try:
+            with d.plain() as p:
+                wait_for(lambda: p.stat("curr_connections") == 2, "it is connected")
+            said = asking.communicate(b"R\n", mayfly.PATIENCE)[1]
+        finally:
+            asking.kill()
+        assert b"no renegotiation" in said, said
+        with d.tls() as c:
+            assert c.set(b"k", b"v") == b"STORED"
+
+
+def test_pymemcache():
+    """A client library, over TLS."""
+    sys.path.append("/usr/lib/python3/dist-packages")   # Debian's, also for another Python
+    try:
+        from pymemcache.client.base import PooledClient
+    except ImportError as e:
+        raise Skip("pymemcache is not installed") from e
+    with Server("-t", "2") as d:
+        client = PooledClient(d.address, max_pool_size=4, tls_context=context())
+        assert client.set("k", b"v", noreply=False)
+        assert client.gets("k")[0] == b"v"
+        assert client.set("large", b"x" * 900000, noreply=False)
+        assert client.get("large") == b"x" * 900000
+        assert client.set_many({"m%d" % i: b"%d" % i for i in range(100)}, noreply=False) == []
+        assert len(client.get_many(["m%d" % i for i in range(100)])) == 100
+        assert client.incr("m7", 5) == 12
+        assert client.delete("k", noreply=False)
+        client.close()
+
+
 def test_key_formats():
     with Server("-t", "1", key="server.der", options="ssl_keyformat=2") as d, d.tls() as c:
         assert c.subject() == "first"
