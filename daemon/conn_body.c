@@ -79,6 +79,34 @@ static void fail(struct turn *t, const struct request *r, uint64_t rest)
     t->conn->swallow = rest;
 }
 
+/*
+ * After so many values one is tried again that could be read into its place, when one did not
+ * come whole.
+ */
+#define PLACE_REST 16
+
+bool conn_upload_expects_place(struct conn *c)
+{
+    if (c->place_rest > 0) {
+        c->place_rest--;
+    }
+    /* What TLS deciphers comes in records: there little would be saved. */
+    return c->place_rest == 0 && c->io.tls == NULL;
+}
+
+bool conn_upload_may_place(const struct turn *t, const struct request *r)
+{
+    const struct conn *c = t->conn;
+
+    /* A read that was given less than it asked for left nothing to be read. */
+    if (r->cls != CLASS_STORE || c->io.tls != NULL || !c->is_saturated ||
+        t->behind < CONN_READ_LITTLE_BYTES || r->value_len <= EXEC_PLACE_BYTES ||
+        !engine_may_place(t->e, r->value_len)) {
+        return false;
+    }
+    return c->place_rest == 0 && announced_by_all(t->w) + r->value_len <= announced_max(t->w);
+}
+
 static struct upload *upload_create(struct turn *t, const struct request *r)
 {
     size_t args_len = r->cls == CLASS_META ? r->args.len : 0;
@@ -96,6 +124,7 @@ static struct upload *upload_create(struct turn *t, const struct request *r)
     u->req.args = span_of(u->args, args_len);
     u->req.hash = engine_hash(t->e, u->key, r->key.len);
     u->len = r->value_len;
+    u->may_place = conn_upload_may_place(t, r);
     u->is_shed = false;
     u->moved = t->now;
     u->body = body_begin(t->e, u->req.hash, u->len);
@@ -167,11 +196,56 @@ static enum turn_stop store(struct turn *t, struct upload *u)
                                     : exec_store(t, &u->req, &u->body);
 }
 
+/*
+ * Read what is missing of a placed body straight into its blocks, and what follows behind the
+ * input, of which everything has been consumed. Context: in the section of the turn.
+ */
+static void read_placed(struct turn *t, struct upload *u, char *behind)
+{
+    struct iovec iov[BODY_PLACES_MAX + 1];
+    struct conn *c = t->conn;
+    size_t missing = body_missing(u->body);
+    unsigned places = body_places(u->body, iov);
+    size_t asked;
+    ssize_t n;
+
+    iov[places] = (struct iovec){behind, CONN_READ_LITTLE_BYTES};
+    if (t->behind < CONN_READ_LITTLE_BYTES) {
+        iov[places].iov_len = t->behind;
+    }
+    asked = missing + iov[places].iov_len;
+    c->is_saturated = false;
+    do {
+        n = io_readv(&c->io, iov, places + 1);
+    } while (n < 0 && errno == EINTR);
+    if (n <= 0) {
+        return; /* whatever it is, the next read finds it too */
+    }
+    ctr_add(&t->w->counters, CTR_bytes_read, (uint64_t)n);
+    c->is_saturated = (size_t)n == asked;
+    if ((size_t)n > missing) {
+        t->grown = (size_t)n - missing;
+        t->behind -= t->grown;
+    }
+    body_filled(u->body, (size_t)n - t->grown);
+}
+
+/* The section is about to end with the body unfinished: then it cannot stay in its place. */
+static void unplace(struct turn *t, struct upload *u)
+{
+    if (body_missing(u->body) > 0) {
+        t->conn->place_rest = PLACE_REST;
+    }
+    if (!body_unplace(u->body)) {
+        fail(t, &u->req, body_missing(u->body) + 2);
+        conn_upload_drop(t->conn);
+    }
+}
+
 /* All bytes are there, and those that end the value at p. */
 static enum turn_stop finish(struct turn *t, struct upload *u, const char *p)
 {
     enum turn_stop stop;
-    bool is_bulk = u->len > EXEC_BULK_BYTES;
 
     if (request_value_end(&u->req) > 0 && (p[0] != '\r' || p[1] != '\n')) {
         exec_store_failed(t, &u->req, REPLY_BAD_CHUNK);
@@ -185,7 +259,6 @@ static enum turn_stop finish(struct turn *t, struct upload *u, const char *p)
         }
     }
     conn_upload_drop(t->conn);
-    t->is_bulk = is_bulk;
     t->requests++;
     return TURN_GOES_ON;
 }
@@ -210,13 +283,39 @@ static enum turn_stop look_for_room(struct turn *t, struct upload *u)
     return TURN_GOES_ON;
 }
 
+/*
+ * Nothing of the value is filled in yet, and it can come at once: try to read it into its
+ * place. False when that cannot be. *len grows by what was read behind the input.
+ */
+static bool take_placed(struct turn *t, struct upload *u, const char *p, size_t *len,
+                        size_t *used)
+{
+    if (t->behind < 2 || *len >= u->len || !exec_place(t, &u->req, u->body)) {
+        return false;
+    }
+    (void)fill(t, u, p, *len, used); /* all of it: there is room for the whole value */
+    read_placed(t, u, t->w->rbuf + (WORKER_RBUF_BYTES - t->behind));
+    *len += t->grown;
+    if (body_missing(u->body) > 0 || *len - *used < 2) {
+        unplace(t, u);
+    } else {
+        ctr_add(&t->w->counters, CTR_bodies_placed, 1);
+    }
+    return true;
+}
+
 enum turn_stop conn_upload_take(struct turn *t, const char *p, size_t len, size_t *used)
 {
     struct conn *c = t->conn;
     struct upload *u = c->upload;
-    enum turn_stop stop = len > 0 ? fill(t, u, p, len, used) : look_for_room(t, u);
+    enum turn_stop stop = TURN_GOES_ON;
+    bool may_place = u->may_place;
     size_t value_end;
 
+    u->may_place = false;
+    if (!may_place || !take_placed(t, u, p, &len, used)) {
+        stop = len > 0 ? fill(t, u, p, len, used) : look_for_room(t, u);
+    }
     if (stop != TURN_GOES_ON || c->upload == NULL) {
         return stop;
     }

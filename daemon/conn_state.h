@@ -41,7 +41,7 @@
  * A connection that expects a large value reads no more at once, so that little of it is
  * copied.
  */
-#define CONN_READ_LITTLE_BYTES (16u * 1024)
+#define CONN_READ_LITTLE_BYTES (4u * 1024)
 
 /* What a connection reads at once before it has authenticated. */
 #define CONN_AUTH_READ_BYTES (8u * 1024)
@@ -52,6 +52,7 @@ struct upload {
     struct body *body;  /* owned */
     size_t len;         /* announced bytes, counted in body_pending_bytes */
     msec_t moved;       /* when its last bytes came */
+    bool may_place;     /* to be tried with its first bytes: read it into its place */
     bool is_shed;       /* it has to give way to others */
     char key[ITEM_KEY_MAX];
     char args[]; /* of ms: the flags */
@@ -89,18 +90,19 @@ struct conn {
     uint64_t serial;                  /* from 1; the worker's list has the highest first */
 
     /* [worker] */
-    uint8_t events;    /* what the poll handle is armed for */
-    bool is_shaking;   /* its TLS handshake is not over */
-    uint8_t protocol;  /* enum binding_protocol; PROTOCOL_AUTO until its first byte came */
-    bool is_closing;   /* conn_close() was called: refuses work */
-    bool is_finishing; /* closes when its output is sent; executes nothing more */
-    bool is_kept;      /* `in` has requests that can be executed without reading */
-    bool is_ready;     /* stands in the worker's ready list */
-    bool is_waiting;   /* for room: conn_scan() tries again */
-    bool reads_little; /* large values are expected */
-    bool is_saturated; /* the last read got all that was asked for */
-    bool needs_auth;   /* has to authenticate before anything else */
-    struct conn *next; /* worker's list */
+    uint8_t events;     /* what the poll handle is armed for */
+    bool is_shaking;    /* its TLS handshake is not over */
+    uint8_t protocol;   /* enum binding_protocol; PROTOCOL_AUTO until its first byte came */
+    bool is_closing;    /* conn_close() was called: refuses work */
+    bool is_finishing;  /* closes when its output is sent; executes nothing more */
+    bool is_kept;       /* `in` has requests that can be executed without reading */
+    bool is_ready;      /* stands in the worker's ready list */
+    bool is_waiting;    /* for room: conn_scan() tries again */
+    bool reads_little;  /* large values are expected */
+    bool is_saturated;  /* the last read got all that was asked for */
+    uint8_t place_rest; /* large values until one is read into its place again */
+    bool needs_auth;    /* has to authenticate before anything else */
+    struct conn *next;  /* worker's list */
     struct conn *prev;
     struct conn *ready_next; /* ring of those that yielded, while is_ready */
     struct conn *ready_prev;
@@ -215,6 +217,17 @@ bool conn_keep_input(struct conn *c, enum input_kind kind, const char *p, size_t
                      size_t used);
 
 /* ---- conn_body.c --------------------------------------------------------------------- */
+
+/*
+ * A value was stored that might have been placed: shall the next one be? Context: worker.
+ */
+bool conn_upload_expects_place(struct conn *c);
+
+/*
+ * Is the value that r announces likely to be there, and may it be read into its place?
+ * Context: worker, in a turn.
+ */
+bool conn_upload_may_place(const struct turn *t, const struct request *r);
 
 /* Begin to receive the value that r announces. Context: worker, in a turn. */
 enum turn_stop conn_upload_begin(struct turn *t, const struct request *r);

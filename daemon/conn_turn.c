@@ -364,9 +364,11 @@ static enum turn_stop run_body(struct turn *t, struct batch *b, size_t len, size
 
     /*
      * A value that one read can bring waits in the connection's buffer until it is whole: it is
-     * copied once into its pieces then, where a body would copy it there too.
+     * copied once into its pieces then, where a body would copy it there too. Unless it is
+     * there to be read into them.
      */
-    if (b->last.value_len <= small_max || b->last.value_len <= EXEC_BULK_BYTES) {
+    if (b->last.value_len <= small_max ||
+        (b->last.value_len <= EXEC_BULK_BYTES && !conn_upload_may_place(t, &b->last))) {
         c->need = b->last_used + b->last.value_len + request_value_end(&b->last);
         return TURN_DRY;
     }
@@ -374,7 +376,7 @@ static enum turn_stop run_body(struct turn *t, struct batch *b, size_t len, size
      * A body takes room when it is begun. That must be paid with bytes that came, or announcing
      * alone would fill the memory.
      */
-    if (arrived < small_max && !c->is_saturated) {
+    if (arrived < small_max && !c->is_saturated) { /* never when it may be placed */
         t->is_bulk = true; /* larger than EXEC_BULK_BYTES, or it would have waited */
         return TURN_DRY;
     }
@@ -494,10 +496,14 @@ static bool has_pending(const struct conn *c)
            c->needs_auth;
 }
 
-/* Execute as much of the input as possible; *used is what was consumed. */
-static enum turn_stop run(struct turn *t, const char *p, size_t len, size_t *used)
+/*
+ * Execute as much of the input as possible; *used is what was consumed. *in grows by what is
+ * read behind it.
+ */
+static enum turn_stop run(struct turn *t, const char *p, size_t *in, size_t *used)
 {
     struct conn *c = t->conn;
+    size_t len = *in;
     struct batch b;
     size_t pos = 0;
     enum turn_stop stop = TURN_GOES_ON;
@@ -508,6 +514,8 @@ static enum turn_stop run(struct turn *t, const char *p, size_t len, size_t *use
         if (MF_UNLIKELY(has_pending(c))) {
             stop = run_pending(t, p + pos, len - pos, &n);
             pos += n;
+            len += t->grown;
+            t->grown = 0;
             if (stop == TURN_GOES_ON && t->is_halted) {
                 stop = TURN_BLOCKED;
             }
@@ -538,6 +546,7 @@ static enum turn_stop run(struct turn *t, const char *p, size_t len, size_t *use
             stop = TURN_YIELDS;
         }
         if (stop != TURN_GOES_ON) {
+            *in = len;
             *used = pos;
             return stop;
         }
@@ -559,6 +568,9 @@ void turn_begin(struct turn *t, struct worker *w, struct conn *c)
     t->counts_detail = stats_detail_is_on(w);
     t->hides_cas = w->settings->no_cas;
     t->is_bulk = false;
+    t->is_placeable = false;
+    t->behind = 0;
+    t->grown = 0;
     t->requests = 0;
     t->units = 0;
     t->unit_limit = (uint64_t)w->settings->reqs_per_event * TURN_UNITS;
@@ -638,9 +650,15 @@ void conn_execute(struct conn *c, enum input_kind kind, char *p, size_t len)
     t.may_wait = !c->is_waiting || conn_wait_now() - c->wait_since < CONN_ROOM_WAIT_MS;
     c->last_active = t.now;
     c->need = 0;
-    stop = run(&t, p, len, &used);
+    if (kind == INPUT_READ) {
+        t.behind = (size_t)(c->worker->rbuf + WORKER_RBUF_BYTES - (p + len));
+    }
+    stop = run(&t, p, &len, &used);
     turn_end(&t, used < len);
     c->reads_little = t.is_bulk || c->upload != NULL;
+    if (MF_UNLIKELY(t.is_placeable)) {
+        c->reads_little |= conn_upload_expects_place(c);
+    }
     if (stop == TURN_WAITS && t.requests > 0) {
         /* If a store waits now it is another one, with a second of its own. */
         c->wait_since = conn_wait_now();

@@ -33,6 +33,9 @@ struct counters;
 /* A larger value makes the connection expect more of the kind. */
 #define EXEC_BULK_BYTES (192u * 1024)
 
+/* So does a larger one that can be placed (body_place()): it is worth a read of its own. */
+#define EXEC_PLACE_BYTES (24u * 1024)
+
 /* Why a turn of a connection ends, or does not. */
 enum turn_stop {
     TURN_GOES_ON,
@@ -59,6 +62,9 @@ struct turn {
     bool counts_detail;        /* stats detail is on */
     bool hides_cas;            /* -C: cas values are shown as 0 */
     bool is_bulk;              /* a large value was stored */
+    bool is_placeable;         /* a value was stored that might have been placed */
+    size_t behind;             /* bytes of room in the buffer behind the input */
+    size_t grown;              /* bytes that were read there: they are input too */
     uint32_t requests;         /* executed */
     uint64_t units;            /* a measure of the work done: keys, and 4 KiB of output each */
     uint64_t unit_limit;       /* at so many, look whether others are ready */
@@ -114,6 +120,12 @@ bool exec_can_put_large(struct turn *t, size_t n);
  * read side.
  */
 enum turn_stop exec_store(struct turn *t, const struct request *r, struct body **body);
+
+/*
+ * May the bytes of a body that has none yet go straight to the blocks of the item that r makes?
+ * See body_place(). Context: worker, read side.
+ */
+bool exec_place(struct turn *t, const struct request *r, struct body *b);
 
 /*
  * A store ends without its value: count it (bad data, too large, no memory: by reply), drop

@@ -70,27 +70,53 @@ static enum turn_stop refuse(struct turn *t, const struct request *r, enum outco
     return TURN_GOES_ON;
 }
 
+/* Every field that is read but body: an initializer would clear the whole of it first. */
+static inline void describe(const struct turn *t, const struct request *r, struct store *s)
+{
+    s->mode = (enum store_mode)mode_of[r->command];
+    s->hash = r->hash;
+    s->key = r->key;
+    s->flags = r->flags;
+    s->deadline = r->exptime == 0 ? MSEC_NEVER : exec_deadline(t->w, r->exptime, t->now);
+    s->cas_expected = t->hides_cas ? EXEC_CAS_NEVER : r->cas;
+    s->value = r->value;
+    s->may_wait = t->may_wait;
+    s->compares_cas = false;
+    s->takes_older = false;
+    s->vivifies = false;
+    s->over = NULL;
+    s->cas_new = 0;
+}
+
+bool exec_place(struct turn *t, const struct request *r, struct body *b)
+{
+    struct store s;
+
+    if (r->command == CMD_APPEND || r->command == CMD_PREPEND) {
+        return false;
+    }
+    describe(t, r, &s);
+    s.body = NULL;
+    /* Where there is no room at once it is better waited for with the value in hand. */
+    s.may_wait = true;
+    return body_place(b, &s, t->now);
+}
+
+/* More values of the kind will come. */
+static __attribute__((noinline)) void note_bulk(struct turn *t, size_t len)
+{
+    t->is_bulk = len > EXEC_BULK_BYTES;
+    t->is_placeable = engine_may_place(t->e, len);
+}
+
 enum turn_stop exec_store(struct turn *t, const struct request *r, struct body **body)
 {
     enum turn_stop stop = TURN_GOES_ON;
     enum outcome outcome;
     struct store s;
 
-    /* Every field that is read: an initializer would clear the whole of it first. */
-    s.mode = (enum store_mode)mode_of[r->command];
-    s.hash = r->hash;
-    s.key = r->key;
-    s.flags = r->flags;
-    s.deadline = r->exptime == 0 ? MSEC_NEVER : exec_deadline(t->w, r->exptime, t->now);
-    s.cas_expected = t->hides_cas ? EXEC_CAS_NEVER : r->cas;
-    s.value = r->value;
+    describe(t, r, &s);
     s.body = body;
-    s.may_wait = t->may_wait;
-    s.compares_cas = false;
-    s.takes_older = false;
-    s.vivifies = false;
-    s.over = NULL;
-    s.cas_new = 0;
     outcome = engine_store(t->e, &s, t->now);
 
     if (MF_LIKELY(outcome == OUT_STORED)) {
@@ -108,8 +134,8 @@ enum turn_stop exec_store(struct turn *t, const struct request *r, struct body *
     if (MF_UNLIKELY(t->counts_detail)) {
         stats_detail_count(t->w, STATS_DETAIL_SET, r->key.ptr, r->key.len);
     }
-    if (MF_UNLIKELY(r->value_len > EXEC_BULK_BYTES)) {
-        t->is_bulk = true;
+    if (MF_UNLIKELY(r->value_len > EXEC_PLACE_BYTES)) {
+        note_bulk(t, r->value_len);
     }
     return TURN_GOES_ON;
 }

@@ -44,7 +44,7 @@ static const enum counter memory_rows[] = {
 /* Of the worker at home. */
 static const enum counter worker_rows[] = {
     CTR_curr_connections,   CTR_total_connections, CTR_conn_yields, CTR_out_pending_bytes,
-    CTR_body_pending_bytes, CTR_room_waits,        CTR_slow_drops,
+    CTR_body_pending_bytes, CTR_bodies_placed,     CTR_room_waits,  CTR_slow_drops,
 };
 
 #define COUNT_OF(a) (sizeof(a) / sizeof((a)[0]))

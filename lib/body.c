@@ -2,7 +2,9 @@
 /*
  * Bodies: large values on their way in. Whole segments are taken one by one as the bytes
  * arrive, so that a value pays for its room in many small steps; what goes into pieces waits in
- * a buffer of the body until the value is whole.
+ * a buffer of the body until the value is whole. Or the body is placed: it has the loose blocks
+ * of the item to be, and the bytes go there at once. That lasts no longer than one read-side
+ * section, in which those blocks stay what they are even if a flush takes their segments away.
  */
 #include <string.h>
 
@@ -18,6 +20,8 @@ struct body {
     segment_t first, last;
     uint32_t taken;
     char *tail; /* buffer for the pieces' bytes, made when they begin */
+    bool is_placed;
+    struct loose loose; /* when it is placed: the pieces that take the bytes instead */
 };
 
 static size_t whole_bytes(const struct body *b)
@@ -54,6 +58,92 @@ static void append_segment(struct body *b, segment_t n)
     b->last = n;
     b->taken++;
 }
+
+/*
+ * ---- placed in blocks
+ * ------------------------------------------------------------------------------
+ */
+
+_Static_assert(BODY_PLACES_MAX >= PIECES_MAX, "every piece is a place");
+
+bool engine_may_place(const struct engine *e, size_t len)
+{
+    struct cut cut;
+
+    chunks_cut(e->shards[0], len, &cut); /* the size of segments is the same in all shards */
+    return len > engine_small_max(e) && cut.segments == 0;
+}
+
+bool body_place(struct body *b, const struct store *st, msec_t now)
+{
+    must(b->filled == 0 && b->taken == 0);
+    if (b->cut.segments != 0) {
+        return false;
+    }
+    body_parts(b, &b->loose.parts);
+    b->is_placed = loose_begin(b->engine, st, &b->loose, now);
+    return b->is_placed;
+}
+
+unsigned body_places(const struct body *b, struct iovec places[BODY_PLACES_MAX])
+{
+    size_t skip = b->filled;
+    unsigned n = 0;
+
+    for (uint32_t i = 0; b->is_placed && i < b->loose.pieces; i++) {
+        struct span s = loose_piece(&b->loose, i);
+
+        if (skip < s.len) {
+            places[n].iov_base = (char *)(uintptr_t)s.ptr + skip;
+            places[n].iov_len = s.len - skip;
+            n++;
+        }
+        skip -= skip < s.len ? skip : s.len;
+    }
+    return n;
+}
+
+struct loose *body_loose(struct body *b)
+{
+    return b->is_placed ? &b->loose : NULL;
+}
+
+bool body_keep_bytes(struct body *b)
+{
+    size_t done = 0;
+
+    if (b->tail == NULL) {
+        b->tail = mem_alloc(b->len);
+    }
+    if (b->tail == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; done < b->filled; i++) {
+        struct span s = loose_piece(&b->loose, i);
+        size_t n = s.len < b->filled - done ? s.len : b->filled - done;
+
+        memcpy(b->tail + done, s.ptr, n);
+        done += n;
+    }
+    return true;
+}
+
+bool body_unplace(struct body *b)
+{
+    bool is_kept = true;
+
+    if (b->is_placed) {
+        is_kept = body_keep_bytes(b);
+        loose_abort(&b->loose);
+        b->is_placed = false;
+    }
+    return is_kept;
+}
+
+/*
+ * ---- whole segments
+ * ------------------------------------------------------------------------------
+ */
 
 /* How often the cursor is asked for one segment before the caller is told to come again. */
 #define TAKE_TRIES 64
@@ -92,6 +182,14 @@ enum outcome body_room(struct body *b, bool may_wait, char **ptr, size_t *n)
     uint32_t seg = segment_bytes(&b->shard->arena);
 
     must(b->filled < b->len);
+    if (b->is_placed) {
+        struct iovec places[BODY_PLACES_MAX];
+
+        body_places(b, places);
+        *ptr = places[0].iov_base;
+        *n = places[0].iov_len;
+        return OUT_OK;
+    }
     if (b->filled >= whole) {
         if (b->tail == NULL) {
             b->tail = mem_alloc(b->len - whole);
@@ -134,6 +232,7 @@ void body_disown(struct body *b)
     b->first = 0;
     b->last = 0;
     b->taken = 0;
+    b->is_placed = false;
 }
 
 static void give_back(struct body *b)
@@ -149,6 +248,9 @@ static void give_back(struct body *b)
 void body_abort(struct body **b)
 {
     if (*b != NULL) {
+        if ((*b)->is_placed) {
+            loose_abort(&(*b)->loose);
+        }
         give_back(*b);
         mem_free((*b)->tail);
         mem_free(*b);

@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/uio.h>
 
 #include "lib/clock.h"
 #include "lib/counters.h"
@@ -163,6 +164,7 @@ void value_copy(const struct shard *shard, const struct item *item, char *out);
 size_t engine_small_max(const struct engine *e);
 
 struct body;
+struct store;
 
 /*
  * Begin to receive a value of len bytes, more than engine_small_max(). Takes no room yet.
@@ -175,6 +177,29 @@ struct body *body_begin(struct engine *e, uint64_t hash, size_t len);
  * OUT_WAIT (ask again in 1 ms), or OUT_NO_MEMORY. Context: worker, outside a shard.
  */
 enum outcome body_room(struct body *b, bool may_wait, char **ptr, size_t *n);
+
+/*
+ * Have the bytes of a body that goes into pieces alone, and has none yet, written to the very
+ * blocks of the item that this store makes: then they are not copied again. The blocks are the
+ * caller's until its read-side section ends, or until body_unplace(): by then the body must
+ * have been stored, unplaced or aborted. False: not now, go on without. Context: worker, read
+ * side, outside a shard.
+ */
+bool body_place(struct body *b, const struct store *st, msec_t now);
+
+/* May a value of so many bytes be placed at all? Context: any thread. */
+bool engine_may_place(const struct engine *e, size_t len);
+
+/* All places of the bytes still missing, when it is placed; how many there are. */
+#define BODY_PLACES_MAX 15u
+unsigned body_places(const struct body *b, struct iovec places[BODY_PLACES_MAX]);
+
+/*
+ * Give the blocks back and keep the bytes that came elsewhere, so that the section may end.
+ * Nothing when it is not placed. False: no memory, the body can only be aborted. Context:
+ * worker, the section of body_place().
+ */
+bool body_unplace(struct body *b);
 
 /* n bytes were written there. Context: worker. */
 void body_filled(struct body *b, size_t n);

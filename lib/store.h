@@ -148,9 +148,38 @@ struct body_parts {
 };
 void body_parts(const struct body *b, struct body_parts *out);
 
+/* Head and pieces of one value under construction: loose blocks, kept from the cursor. */
+struct loose {
+    struct shard *shard;
+    struct body_parts parts;
+    uint64_t epoch;
+    uint32_t pieces;
+    handle_t head;
+    uint32_t head_units;
+    handle_t piece[PIECES_MAX];
+};
+
 /*
- * The segments now belong to an item, or were given back: the body forgets them. Context:
- * worker.
+ * Make the blocks for a value without whole segments, parts.tail_len bytes. False: not now, or
+ * the store will not store anything. Context: read side, outside a shard.
+ */
+bool loose_begin(struct engine *e, const struct store *st, struct loose *l, msec_t now);
+
+/* Give them up again. Context: the same section, outside a shard. */
+void loose_abort(struct loose *l);
+
+/* The bytes of a piece. */
+struct span loose_piece(const struct loose *l, uint32_t i);
+
+/* Copy to the body what came into its blocks. False: no memory. Context: their section. */
+bool body_keep_bytes(struct body *b);
+
+/* The blocks that the body was read into, to be linked; NULL when it was not. */
+struct loose *body_loose(struct body *b);
+
+/*
+ * Segments and blocks now belong to an item, or were given back: the body forgets them.
+ * Context: worker.
  */
 void body_disown(struct body *b);
 

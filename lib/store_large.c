@@ -13,17 +13,6 @@
 #include "lib/check.h"
 #include "lib/store.h"
 
-/* Head and pieces of one value under construction. */
-struct loose {
-    struct shard *shard;
-    struct body_parts parts;
-    uint64_t epoch;
-    uint32_t pieces;
-    handle_t head;
-    uint32_t head_units;
-    handle_t piece[PIECES_MAX];
-};
-
 static void loosen(struct shard *s, handle_t h, uint32_t units)
 {
     struct item *it = shard_item(s, h);
@@ -124,7 +113,33 @@ static enum outcome loose_make(struct visit *v, const struct store *st, bool has
     return OUT_STORED;
 }
 
-/* Step 3: the pieces. Context: outside the shard, in the section of step 2. */
+bool loose_begin(struct engine *e, const struct store *st, struct loose *l, msec_t now)
+{
+    struct visit v;
+    enum outcome out;
+
+    visit_enter(e, &v, st->hash, st->key, now);
+    out = loose_make(&v, st, st->deadline != MSEC_NEVER, l);
+    visit_leave(&v);
+    return out == OUT_STORED;
+}
+
+void loose_abort(struct loose *l)
+{
+    shard_enter(l->shard);
+    loose_drop(l);
+    shard_leave(l->shard);
+}
+
+struct span loose_piece(const struct loose *l, uint32_t i)
+{
+    return span_of((const char *)(shard_item(l->shard, l->piece[i]) + 1), piece_bytes(l, i));
+}
+
+/*
+ * Step 3: the pieces, from the tail unless that stands in them already. Context: outside the
+ * shard, in the section of step 2.
+ */
 static void loose_fill(const struct loose *l)
 {
     const char *from = l->parts.tail;
@@ -133,11 +148,13 @@ static void loose_fill(const struct loose *l)
         struct item *piece = shard_item(l->shard, l->piece[i]);
         uint32_t n = piece_bytes(l, i);
 
-        memcpy(piece + 1, from, n);
+        if (from != NULL) {
+            memcpy(piece + 1, from, n);
+            from += n;
+        }
         piece->cas = i;
         piece->value_len = n;
         piece->client_flags = l->head;
-        from += n;
     }
 }
 
@@ -215,6 +232,24 @@ static enum outcome commit_link(struct engine *e, struct commit *c, struct loose
     return out;
 }
 
+/*
+ * A body that was read into its blocks. If that was in vain its bytes are kept for another
+ * attempt: they stand where they are until the section ends.
+ */
+static enum outcome commit_placed(struct engine *e, struct commit *c, struct loose *l,
+                                  msec_t now)
+{
+    enum outcome out;
+
+    loose_fill(l);
+    out = commit_link(e, c, l, now);
+    if (out == OUT_MISS && !body_keep_bytes(*c->body)) {
+        out = OUT_NO_MEMORY;
+    }
+    body_disown(*c->body);
+    return out;
+}
+
 /* OUT_MISS: something changed under it, begin again. */
 static enum outcome commit(struct engine *e, struct commit *c, msec_t now)
 {
@@ -223,6 +258,9 @@ static enum outcome commit(struct engine *e, struct commit *c, msec_t now)
     struct visit v;
     enum outcome out;
 
+    if (body_loose(*c->body) != NULL) {
+        return commit_placed(e, c, body_loose(*c->body), now);
+    }
     body_parts(*c->body, &l.parts);
     if (c->tail.ptr != NULL) {
         l.parts.tail = c->tail.ptr;

@@ -64,7 +64,7 @@ bool client_wait(struct worker *w, unsigned *tries)
 /* Hand a value over piece by piece, as it would arrive. False: no room; the body is gone. */
 static bool body_fill(struct worker *w, struct body **b, const char *value, size_t len)
 {
-    size_t at = 0;
+    size_t at = len - body_missing(*b);
     unsigned tries = 0;
     bool may_wait = true;
 
@@ -102,6 +102,45 @@ static bool body_fill(struct worker *w, struct body **b, const char *value, size
     return true;
 }
 
+/*
+ * As one read straight into the value's place would: all of it, or only its beginning. True:
+ * it is in place, and to be stored in this section. False: what is missing comes later.
+ */
+static bool body_fill_placed(struct worker *w, const struct store *s, struct body *b,
+                             const char *value, size_t len)
+{
+    struct iovec places[BODY_PLACES_MAX];
+    struct engine *e = &w->world->engine;
+    size_t at = 0, end = len;
+
+    if (!engine_may_place(e, len) || rng_below(&w->rng, 3) == 0 ||
+        !body_place(b, s, clock_now(&e->clock))) {
+        return false;
+    }
+    if (rng_below(&w->rng, 4) == 0) {
+        end = rng_below(&w->rng, len);
+    }
+    unsigned n = body_places(b, places);
+    for (unsigned i = 0; i < n && at < end; i++) {
+        size_t take = places[i].iov_len < end - at ? places[i].iov_len : end - at;
+
+        memcpy(places[i].iov_base, value + at, take);
+        at += take;
+    }
+    if (at != end) {
+        stress_fail(w->world, 0, "a body of %zu bytes has places for %zu", len, at);
+    }
+    body_filled(b, at);
+    if (end == len) {
+        w->tally.placed++;
+        return true;
+    }
+    if (!body_unplace(b)) {
+        stress_fail(w->world, 0, "no memory for what came of a body");
+    }
+    return false;
+}
+
 enum outcome client_store(struct worker *w, const struct name *n, enum store_mode mode,
                           const char *value, size_t len, uint32_t flags, msec_t deadline,
                           uint64_t cas_expected, uint64_t *cas)
@@ -117,13 +156,17 @@ enum outcome client_store(struct worker *w, const struct name *n, enum store_mod
                       .may_wait = true};
     enum outcome out;
     unsigned tries = 0;
+    bool is_inside = false; /* of a section already */
 
     w->tally.stores++;
     if (len > engine_small_max(e) && mode <= STORE_CAS && rng_below(&w->rng, 4) != 0) {
         rcu_begin();
         body = body_begin(e, n->hash, len);
-        rcu_end();
-        if (body == NULL || !body_fill(w, &body, value, len)) {
+        is_inside = body != NULL && body_fill_placed(w, &s, body, value, len);
+        if (!is_inside) {
+            rcu_end();
+        }
+        if (body == NULL || (!is_inside && !body_fill(w, &body, value, len))) {
             w->tally.no_memory++;
             return OUT_NO_MEMORY;
         }
@@ -135,7 +178,10 @@ enum outcome client_store(struct worker *w, const struct name *n, enum store_mod
     for (;;) {
         msec_t now = clock_now(&e->clock);
 
-        rcu_begin();
+        if (!is_inside) {
+            rcu_begin();
+        }
+        is_inside = false;
         out = engine_store(e, &s, now);
         rcu_end();
         if (out != OUT_WAIT) {

@@ -61,7 +61,7 @@ struct own {
 /* What a thread counted: plain numbers of its own, read when it rests. */
 struct tally {
     uint64_t gets, hits, misses, stores, waits, no_memory, deletes, ariths, touches, bodies,
-        aborts, pins, slices, graces;
+        aborts, pins, slices, graces, placed;
 };
 
 struct held_pin {

@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Values of 20 to 300 KiB, whole, in pieces and between other commands: every reply and every byte
+is compared with what a model says, and those that could be read into their place were."""
+import os
+import random
+import sys
+import threading
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import mayfly                                                           # noqa: E402
+from mayfly import Daemon                                               # noqa: E402
+
+SEED = int(os.environ.get("MAYFLY_SEED", "1"), 0)
+KIB = 1024
+BLOB = random.Random(SEED).randbytes(400 * KIB)
+
+
+def value(rng, low=20 * KIB, high=300 * KIB):
+    at = rng.randrange(50 * KIB)
+    return BLOB[at:at + rng.randint(low, high)]
+
+
+class Model:
+    """What is stored, and what a command answers."""
+
+    def __init__(self):
+        self.items = {}
+
+    def store(self, mode, key, data):
+        has = key in self.items
+        if mode == b"add" and has or mode in (b"replace", b"append") and not has:
+            return b"NOT_STORED\r\n"
+        self.items[key] = self.items[key] + data if mode == b"append" else data
+        return b"STORED\r\n"
+
+    def get(self, key):
+        if key not in self.items:
+            return b"END\r\n"
+        data = self.items[key]
+        return b"VALUE %s 0 %d\r\n%s\r\nEND\r\n" % (key, len(data), data)
+
+
+def one(rng, model):
+    """A command and its answer."""
+    key = b"k%d" % rng.randrange(8)
+    kind = rng.randrange(10)
+    if kind == 0:
+        return b"get %s\r\n" % key, model.get(key)
+    if kind == 1:
+        had = model.items.pop(key, None)
+        return b"delete %s\r\n" % key, b"NOT_FOUND\r\n" if had is None else b"DELETED\r\n"
+    if kind == 2:
+        data = value(rng, 0, 300)
+        return b"set %s 0 0 %d\r\n%s\r\n" % (key, len(data), data), model.store(b"set", key, data)
+    if kind == 3:
+        # The bytes behind the value are no line end; the next command begins behind them.
+        data = value(rng)
+        return b"set %s 0 0 %d\r\n%sxx" % (key, len(data), data), b"CLIENT_ERROR bad data chunk\r\n"
+    mode = rng.choice([b"set"] * 6 + [b"add", b"replace", b"append"])
+    data = value(rng)
+    if mode == b"append":
+        data = data[:30 * KIB]
+        if len(model.items.get(key, b"")) > 500 * KIB:
+            mode = b"set"
+    quiet = rng.randrange(6) == 0
+    reply = model.store(mode, key, data)
+    return (b"%s %s 0 0 %d%s\r\n%s\r\n" % (mode, key, len(data), b" noreply" if quiet else b"", data),
+            b"" if quiet else reply)
+
+
+def portions(rng, data):
+    """How the bytes are cut for the socket."""
+    kind = rng.randrange(4)
+    if kind < 2:
+        return [data]
+    cuts = sorted(rng.randrange(len(data) + 1) for _ in range(1 if kind == 2 else 6))
+    return [data[a:b] for a, b in zip([0] + cuts, cuts + [len(data)])]
+
+
+def run(options, seed, placed_at_least):
+    rng = random.Random(seed)
+    model = Model()
+    with Daemon(*options) as d, d.client() as c:
+        for step in range(400):
+            pairs = [one(rng, model) for _ in range(rng.choice((1, 1, 1, 2, 5)))]
+            parts = portions(rng, b"".join(p[0] for p in pairs))
+            answer = b"".join(p[1] for p in pairs)
+            # The daemon reads no more while its answers are not taken.
+            sender = threading.Thread(target=lambda: [c.send(part) for part in parts])
+            sender.start()
+            got = c.exactly(len(answer))
+            sender.join()
+            assert got == answer, "seed %d, step %d: %r..., not %r..." % (seed, step, got[:60],
+                                                                          answer[:60])
+        assert c.ask(b"mn_is_no_command") == b"ERROR"
+        placed = c.shard_sum("mayfly_bodies_placed")
+        assert placed >= placed_at_least, "%d values were read into their place" % placed
+        assert c.shard_sum("mayfly_body_pending_bytes") == 0
+
+
+def test_random_dialogues_in_large_segments():
+    for seed in range(SEED, SEED + 4):
+        run(("-m", "1024", "-t", "1"), seed, 1)
+
+
+def test_random_dialogues_in_small_segments():
+    for seed in range(SEED, SEED + 2):
+        run(("-m", "64", "-t", "2"), seed, 0)
+
+
+def test_values_one_after_the_other_are_placed():
+    with Daemon("-m", "1024", "-t", "1") as d, d.client() as c:
+        data = BLOB[:100 * KIB]
+        for i in range(100):
+            assert c.set(b"k%d" % (i % 5), data[i:]) == b"STORED"
+        for i in range(95, 100):
+            assert c.get(b"k%d" % (i % 5)) == data[i:]
+        c.send(b"".join(b"set p 0 0 %d noreply\r\n%s\r\n" % (len(data) - i, data[i:])
+                        for i in range(100)) + b"get p\r\n")
+        want = b"VALUE p 0 %d\r\n%s\r\nEND\r\n" % (len(data) - 99, data[99:])
+        assert c.exactly(len(want)) == want
+        assert c.shard_sum("mayfly_bodies_placed") > 0
+
+
+def test_a_value_that_stalls_holds_nobody_up():
+    with Daemon("-m", "1024", "-t", "1") as d, d.client() as slow, d.client() as c:
+        data = BLOB[:100 * KIB]
+        for _ in range(3):
+            assert slow.set(b"s", data) == b"STORED"
+        slow.send(b"set s 0 0 %d\r\n%s" % (len(data), data[:60 * KIB]))
+        for i in range(200):
+            assert c.set(b"k%d" % (i % 7), data[i:]) == b"STORED"
+        c.ask(b"flush_all")
+        assert c.set(b"k", data) == b"STORED"
+        slow.send(data[60 * KIB:] + b"\r\n")
+        assert slow.line() == b"STORED"
+        got = c.get(b"s", b"k")
+        assert got[b"s"] == data and got[b"k"] == data
+
+
+mayfly.main(globals())
