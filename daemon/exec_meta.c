@@ -65,6 +65,7 @@ static inline void describe(const struct turn *t, const struct request *r,
         facts->idle_s = idle_of(t, it);
     }
     facts->was_fetched = item_was_fetched(it);
+    facts->is_made = false;
     facts->was_won = item_is_won(it);
     facts->is_stale = item_is_stale(it);
     facts->is_won = false;
@@ -139,8 +140,9 @@ static msec_t recache_before(const struct turn *t, int64_t seconds)
     return deadline - t->now > 1000 ? deadline - 999 : t->now;
 }
 
-/* What the flags ask of the engine. */
-static void prepare_fetch(const struct turn *t, const struct request *r, struct fetch *f)
+/* What the flags ask of the engine. With N, *made is the deadline that it gives. */
+static void prepare_fetch(const struct turn *t, const struct request *r, struct fetch *f,
+                          msec_t *made)
 {
     struct meta_flags flags;
 
@@ -157,9 +159,8 @@ static void prepare_fetch(const struct turn *t, const struct request *r, struct 
     }
     f->vivifies = meta_has(flags.letters, 'N');
     if (f->vivifies) {
-        /* An item that was just made is touched like one that was there. */
-        f->vivify_deadline =
-            f->touches ? f->touch_deadline : exec_deadline(t->w, flags.vivify, t->now);
+        *made = exec_deadline(t->w, flags.vivify, t->now);
+        f->vivify_deadline = flags.makes_by_touch ? f->touch_deadline : *made;
     }
     f->recaches = meta_has(flags.letters, 'R') && flags.recache > 0;
     if (f->recaches) {
@@ -174,12 +175,13 @@ static enum turn_stop fetch(struct turn *t, const struct request *r)
     struct meta_facts facts;
     struct fetch f;
     enum outcome outcome;
+    msec_t made = MSEC_NEVER;
 
     /* The item changes once: that the output can take its value must be certain before. */
     if (meta_has(r->cas, 'v') && !exec_can_put_large(t, META_LINE_MAX + LINE_END_LEN)) {
         return TURN_BLOCKED;
     }
-    prepare_fetch(t, r, &f);
+    prepare_fetch(t, r, &f, &made);
     outcome = engine_fetch(t->e, &f, t->now);
     if (outcome == OUT_WAIT) {
         return TURN_WAITS;
@@ -196,6 +198,11 @@ static enum turn_stop fetch(struct turn *t, const struct request *r)
     if (f.touches) {
         facts.ttl_s = exec_meta_ttl(f.touch_deadline, t->now);
         facts.ttl_before_s = exec_meta_ttl(f.deadline_before, t->now);
+    }
+    if (f.is_created) {
+        facts.is_made = true;
+        facts.ttl_before_s = -1;
+        facts.ttl_made_s = exec_meta_ttl(made, t->now);
     }
     facts.was_won = f.was_won;
     facts.is_stale = f.is_stale;

@@ -199,10 +199,11 @@ static void prepare_arith(const struct turn *t, const struct meta_flags *flags, 
     a->compares_cas = meta_has(flags->letters, 'C') && flags->cas != 0;
     a->cas_expected = cas_expected(t, flags);
     a->vivifies = meta_has(flags->letters, 'N');
-    a->vivify_deadline = exec_deadline(t->w, flags->vivify, t->now);
     a->initial = flags->initial;
     a->touches = meta_has(flags->letters, 'T');
     a->deadline = exec_deadline(t->w, flags->exptime, t->now);
+    a->vivify_deadline =
+        flags->makes_by_touch ? a->deadline : exec_deadline(t->w, flags->vivify, t->now);
     a->cas_new = flags->cas_new;
 }
 
@@ -252,8 +253,15 @@ enum turn_stop exec_meta_arith(struct turn *t, const struct request *r)
     }
     facts.size = a.digit_count;
     facts.cas = t->hides_cas ? 0 : a.cas;
-    facts.ttl_s = exec_meta_ttl(a.deadline_now, t->now);
-    facts.ttl_before_s = facts.ttl_s;
+    facts.is_made = a.is_created;
+    if (a.is_created) {
+        facts.ttl_before_s = -1;
+        facts.ttl_made_s = exec_meta_ttl(exec_deadline(t->w, flags.vivify, t->now), t->now);
+        facts.ttl_s = exec_meta_ttl(a.deadline, t->now);
+    } else {
+        facts.ttl_s = exec_meta_ttl(a.deadline_now, t->now);
+        facts.ttl_before_s = a.touches ? exec_meta_ttl(a.deadline_before, t->now) : facts.ttl_s;
+    }
     p = turn_room(t, META_LINE_MAX + sizeof(a.digits) + 2);
     if (!meta_has(flags.letters, 'v')) {
         t->out.len += meta_compose(p, META_HD, r, &facts);

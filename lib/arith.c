@@ -143,6 +143,7 @@ static enum outcome arith_in(struct visit *v, void *arg)
     size_t len;
 
     if (MF_UNLIKELY(a->touches)) {
+        a->deadline_before = deadline;
         deadline = a->deadline;
         has_ttl = deadline != MSEC_NEVER;
         if (deadline <= v->now) {

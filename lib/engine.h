@@ -297,7 +297,8 @@ struct arith {
     char digits[NUM_DIGITS_MAX]; /* number in decimal, for the reply */
     uint64_t number;
     uint64_t cas;
-    msec_t deadline_now; /* of the item */
+    msec_t deadline_now;    /* of the item */
+    msec_t deadline_before; /* with touches, of an item that was there */
 };
 
 /* NUMBER NOT_FOUND NON_NUMERIC EXISTS NO_MEMORY WAIT. Context: worker, read side. */

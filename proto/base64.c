@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Base64, three bytes to four letters. No state, any thread.
+ * Base64 read back, four letters to three bytes. No state, any thread.
  */
 #include "proto/base64.h"
 
 #include <stdint.h>
-
-static const char letters[] =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /* No letter: has bits that no value of six bits has. */
 #define NONE 0x80u
@@ -30,31 +27,6 @@ static unsigned value_of(char letter)
         return 62;
     }
     return c == '/' ? 63 : NONE;
-}
-
-size_t base64_encode(char *out, const char *bytes, size_t len)
-{
-    char *p = out;
-
-    for (size_t at = 0; at < len; at += 3) {
-        size_t n = len - at < 3 ? len - at : 3;
-        uint32_t group = (uint32_t)(unsigned char)bytes[at] << 16;
-
-        group |= n > 1 ? (uint32_t)(unsigned char)bytes[at + 1] << 8 : 0;
-        group |= n > 2 ? (uint32_t)(unsigned char)bytes[at + 2] : 0;
-        p[0] = letters[group >> 18];
-        p[1] = letters[group >> 12 & 63];
-        p[2] = '=';
-        p[3] = '=';
-        if (n > 1) {
-            p[2] = letters[group >> 6 & 63];
-        }
-        if (n > 2) {
-            p[3] = letters[group & 63];
-        }
-        p += 4;
-    }
-    return (size_t)(p - out);
 }
 
 /* Four letters, of which `pad` at the end are '=', to 3 - pad bytes. */

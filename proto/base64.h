@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Base64 with padding, as meta commands write binary keys.
+ * Base64 read back: meta commands bring odd keys in it. encode.h writes it.
  */
 #ifndef MAYFLY_PROTO_BASE64_H
 #define MAYFLY_PROTO_BASE64_H
@@ -10,12 +10,8 @@
 
 #include "lib/span.h"
 
-/* Bytes that n bytes become, and the most that a text of n bytes stands for. */
-#define BASE64_ENCODED_LEN(n) (((n) + 2) / 3 * 4)
+/* The most bytes that a text of n bytes stands for. */
 #define BASE64_DECODED_MAX(n) ((n) / 4 * 3)
-
-/* Write BASE64_ENCODED_LEN(len) bytes at out. Returns their number. Context: any thread. */
-size_t base64_encode(char *out, const char *bytes, size_t len);
 
 /*
  * Write what text stands for at out, BASE64_DECODED_MAX(text.len) bytes at most, and their

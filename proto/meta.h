@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "lib/span.h"
-#include "proto/base64.h"
+#include "proto/encode.h"
 #include "proto/request.h"
 #include "proto/response.h"
 #include "proto/text.h"
@@ -29,18 +29,19 @@
 
 /* What the flags of a line say. What was not given is 0. */
 struct meta_flags {
-    uint64_t letters;   /* those given */
-    int64_t exptime;    /* T */
-    int64_t vivify;     /* N */
-    int64_t recache;    /* R */
-    uint64_t cas;       /* C */
-    uint64_t cas_new;   /* E */
-    uint64_t delta;     /* D; 1 when not given */
-    uint64_t initial;   /* J */
-    uint32_t client;    /* F */
-    char mode;          /* M; not checked */
-    size_t opaque_len;  /* O */
-    bool touches_first; /* T stands before R */
+    uint64_t letters;    /* those given */
+    int64_t exptime;     /* T */
+    int64_t vivify;      /* N */
+    int64_t recache;     /* R */
+    uint64_t cas;        /* C */
+    uint64_t cas_new;    /* E */
+    uint64_t delta;      /* D; 1 when not given */
+    uint64_t initial;    /* J */
+    uint32_t client;     /* F */
+    char mode;           /* M; not checked */
+    size_t opaque_len;   /* O */
+    bool touches_first;  /* T stands before R */
+    bool makes_by_touch; /* T is the last of N and T: what is made gets its time */
 };
 
 static inline bool meta_has(uint64_t letters, char letter)
@@ -49,8 +50,9 @@ static inline bool meta_has(uint64_t letters, char letter)
 }
 
 /*
- * Read flags, words apart by spaces. REPLY_NONE, or what is wrong with the first wrong one;
- * then the rest of *flags is undefined. Context: any thread.
+ * Read flags, words apart by spaces. REPLY_NONE, or what is wrong: with the first letter that
+ * is none or comes twice, else with the last wrong token; then *flags is undefined. Context:
+ * any thread.
  */
 enum reply meta_read_flags(struct span args, struct meta_flags *flags);
 
@@ -91,9 +93,11 @@ struct meta_facts {
     uint64_t size;        /* s: bytes of the value; the length behind VA, too */
     int64_t ttl_s;        /* t: seconds left; -1: without end */
     int64_t ttl_before_s; /* t where it stands before T */
+    int64_t ttl_made_s;   /* t where it stands behind N, with is_made */
     uint32_t client;      /* f */
     uint32_t idle_s;      /* l */
     bool was_fetched;     /* h */
+    bool is_made;         /* by N, which counts in its place then, as T does */
     bool was_won;         /* adds Z */
     bool is_stale;        /* adds X */
     bool is_won;          /* adds W */
@@ -104,7 +108,7 @@ struct meta_facts {
  * worst), the marks, the line end.
  */
 #define META_LINE_MAX                                                                          \
-    (2 + 21 + (2 + BASE64_ENCODED_LEN(TEXT_KEY_MAX) + 2) + (2 + META_OPAQUE_MAX) + 5 * 22 +    \
+    (2 + 21 + (2 + ENCODE_BASE64_BYTES(TEXT_KEY_MAX) + 2) + (2 + META_OPAQUE_MAX) + 5 * 22 +   \
      3 + 6 + 2)
 
 /* Write the line of a reply; returns its length. Context: any thread. */
@@ -121,7 +125,7 @@ struct meta_debug {
 };
 
 /* Longest line of me. */
-#define META_DEBUG_MAX (BASE64_ENCODED_LEN(TEXT_KEY_MAX) + 160)
+#define META_DEBUG_MAX (ENCODE_BASE64_BYTES(TEXT_KEY_MAX) + 160)
 
 /* Write the line of me for an item that is there; returns its length. Context: any thread. */
 size_t meta_compose_debug(char *out, const struct request *req, const struct meta_debug *debug);

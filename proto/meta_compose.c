@@ -46,12 +46,12 @@ static char *put_key(char *out, const struct request *req)
     if (!meta_has(req->cas, 'b')) {
         return put_bytes(out, req->key.ptr, req->key.len);
     }
-    out += base64_encode(out, req->key.ptr, req->key.len);
+    out += encode_base64(out, req->key);
     return put_letter(out, 'b');
 }
 
 /* What one flag of the request returns. */
-static char *put_flag(char *out, struct span word, bool is_touched, const struct request *req,
+static char *put_flag(char *out, struct span word, int64_t ttl_s, const struct request *req,
                       const struct meta_facts *facts)
 {
     char letter = word.ptr[0];
@@ -69,7 +69,7 @@ static char *put_flag(char *out, struct span word, bool is_touched, const struct
     case 's':
         return decimal_put(p, facts->size);
     case 't':
-        return put_seconds(p, is_touched ? facts->ttl_s : facts->ttl_before_s);
+        return put_seconds(p, ttl_s);
     case 'l':
         return decimal_put(p, facts->idle_s);
     case 'h':
@@ -95,7 +95,8 @@ size_t meta_compose(char *out, enum meta_code code, const struct request *req,
                     const struct meta_facts *facts)
 {
     struct line line = {req->args.ptr, req->args.ptr + req->args.len};
-    bool is_touched = !meta_has(req->cas, 'T');
+    int64_t ttl_s =
+        meta_has(req->cas, 'T') || facts->is_made ? facts->ttl_before_s : facts->ttl_s;
     uint64_t shows = facts->shows & req->cas;
     char *p = put_bytes(out, codes[code], 2);
     struct span word;
@@ -106,10 +107,14 @@ size_t meta_compose(char *out, enum meta_code code, const struct request *req,
     }
     while (shows != 0 && words_next(&line, &word)) {
         if (meta_has(shows, word.ptr[0])) {
-            p = put_flag(p, word, is_touched, req, facts);
+            p = put_flag(p, word, ttl_s, req, facts);
             shows &= ~META_LETTER(word.ptr[0]);
         }
-        is_touched |= word.ptr[0] == 'T';
+        if (word.ptr[0] == 'T') {
+            ttl_s = facts->ttl_s;
+        } else if (word.ptr[0] == 'N' && facts->is_made) {
+            ttl_s = facts->ttl_made_s;
+        }
     }
     p = put_marks(p, facts);
     memcpy(p, "\r\n", 2);
@@ -121,7 +126,7 @@ size_t meta_compose_debug(char *out, const struct request *req, const struct met
     char *p = put_bytes(out, "ME ", 3);
 
     if (meta_has(req->cas, 'b')) {
-        p += base64_encode(p, req->key.ptr, req->key.len);
+        p += encode_base64(p, req->key);
     } else {
         p = put_bytes(p, req->key.ptr, req->key.len);
     }

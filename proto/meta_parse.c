@@ -8,6 +8,8 @@
  */
 #include "proto/meta.h"
 
+#include "proto/base64.h"
+
 #include <string.h>
 
 /* Letters that a flag may be. S and the letters of replies are none. */
@@ -53,8 +55,10 @@ static enum reply read_token(char letter, struct span token, struct meta_flags *
     switch (letter) {
     case 'T':
         flags->touches_first = !meta_has(flags->letters, 'R');
+        flags->makes_by_touch = true;
         return read_signed(token, &flags->exptime);
     case 'N':
+        flags->makes_by_touch = false;
         return read_signed(token, &flags->vivify);
     case 'R':
         return read_signed(token, &flags->recache);
@@ -82,6 +86,7 @@ static enum reply read_token(char letter, struct span token, struct meta_flags *
 enum reply meta_read_flags(struct span args, struct meta_flags *flags)
 {
     struct line line = {args.ptr, args.ptr + args.len};
+    enum reply why = REPLY_NONE;
     struct span word;
 
     memset(flags, 0, sizeof(*flags));
@@ -99,11 +104,11 @@ enum reply meta_read_flags(struct span args, struct meta_flags *flags)
         }
         reply = read_token(word.ptr[0], token, flags);
         if (reply != REPLY_NONE) {
-            return reply;
+            why = reply;
         }
         flags->letters |= letter;
     }
-    return REPLY_NONE;
+    return why;
 }
 
 /* ---- lines ----------------------------------------------------------------------------- */

@@ -202,6 +202,7 @@ START_TEST(an_absent_key_can_be_made)
     ck_assert(!a.is_created);
     ck_assert_uint_eq(a.number, 16);
     ck_assert_int_eq(a.deadline_now, fixture_now(&f) + 60);
+    ck_assert_int_ne(a.deadline_before, a.deadline_now);
     clock_advance(&f.engine.clock, 60);
     a.vivify_deadline = MSEC_NEVER;
     a.cas_new = 777;

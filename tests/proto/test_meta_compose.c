@@ -87,6 +87,20 @@ START_TEST(time_left_before_and_after_a_touch)
 }
 END_TEST
 
+START_TEST(time_left_of_an_item_that_was_made)
+{
+    struct meta_facts made = plain;
+
+    made.is_made = true;
+    made.ttl_before_s = -1;
+    made.ttl_made_s = 30;
+    assert_line(META_HD, "t N30 T300", &made, "HD t-1\r\n");
+    assert_line(META_HD, "N30 t T300", &made, "HD t30\r\n");
+    assert_line(META_HD, "N30 T300 t", &made, "HD t300\r\n");
+    assert_line(META_HD, "T300 N30 t", &made, "HD t30\r\n");
+}
+END_TEST
+
 START_TEST(marks_come_last)
 {
     struct meta_facts f = plain;
@@ -159,6 +173,7 @@ int main(void)
     tcase_add_test(tcase, a_base64_key_returns_as_one);
     tcase_add_test(tcase, only_what_can_be_told_is_shown);
     tcase_add_test(tcase, time_left_before_and_after_a_touch);
+    tcase_add_test(tcase, time_left_of_an_item_that_was_made);
     tcase_add_test(tcase, marks_come_last);
     tcase_add_test(tcase, the_longest_line_fits);
     tcase_add_test(tcase, debug_tells_in_memcacheds_order);
