@@ -202,15 +202,26 @@ def play(server, stream):
 
 
 def normal(answers):
+<<<<<<< HEAD
     """Without what no two servers share: versions, and the absolute value of cas numbers."""
     if answers[:1] == b"\x81":
         return binary_streams.normal(answers)
+=======
+    """Without what no two servers share: versions, the absolute value of cas numbers, and how
+    much of a second has passed (times to live differ by hundreds)."""
+>>>>>>> 12bf664 (differ: meta commands, scripted and random)
     names = {}
 
     def name_cas(match):
         number = names.setdefault(match.group(2), len(names) + 1)
         return b"%s<cas %d>\r\n" % (match.group(1), number)
 
+    def meta_line(match):
+        line = re.sub(rb"( c)([1-9]\d*)", lambda m: name_cas(m)[:-2], match.group())
+        line = re.sub(rb" l\d+", b" l<idle>", line)
+        return re.sub(rb" t(\d+)", lambda m: b" t<%d>" % -(-int(m.group(1)) // 100), line)
+
+    answers = re.sub(rb"(?m)^(?:HD|VA|EX|NS|NF) [^\r\n]*\r\n", meta_line, answers)
     answers = re.sub(rb"(?m)^(VALUE \S+ \d+ \d+ )(\d+)\r\n", name_cas, answers)
     return re.sub(rb"(?m)^VERSION \S+\r\n", b"VERSION <version>\r\n", answers)
 

@@ -13,6 +13,8 @@ here, after the answers to what was before have left.
 import collections
 import time
 
+import meta_streams
+
 WithCas = collections.namedtuple("WithCas", "key text")
 
 BYTE_BY_BYTE_MAX = 400
@@ -432,6 +434,7 @@ def scripts():
     yield from times()
     yield from cas()
     yield from flags()
+    yield from meta_streams.scripts()
 
 
 # ---- random streams ----
@@ -516,10 +519,17 @@ def random_request(rng):
 
 
 def random_stream(rng):
-    """Requests in one stream, in pieces only where a cas has to be known."""
+    """Requests in one stream, in pieces only where a cas has to be known.
+
+    Of every two streams one has meta commands, alone or among the others.
+    """
     stream = [b""]
+    meta_share = rng.choice([0, 0, 50, 95])
     for _ in range(rng.randrange(20, 400)):
-        request = random_request(rng)
+        if rng.randrange(100) < meta_share:
+            request = meta_streams.random_request(rng, WithCas)
+        else:
+            request = random_request(rng)
         if isinstance(request, WithCas):
             stream += [request, b""]
         else:
