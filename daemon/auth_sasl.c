@@ -25,6 +25,9 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Longest name of a user, bytes; see on_name(). */
+#define NAME_MAX_BYTES 512
+
 #define SERVICE   "memcached"
 #define CONF_NAME SERVICE ".conf"
 
@@ -79,6 +82,35 @@ static int on_log(void *context, int level, const char *message)
     } else {
         log_debug("sasl, %s", message);
     }
+    return SASL_OK;
+}
+
+/*
+ * A name before the library works on it: taken as it is, but for one that is too long. The
+ * library (2.1.28) leaks each name that does not fit its own buffer, 1024 bytes with the realm,
+ * and its plug-ins leak passwords when a name is refused here, so anybody could fill the memory
+ * with attempts. Such a one goes on as a name that nobody has, and fails like any other.
+ */
+static int on_name(sasl_conn_t *sasl, void *context, const char *name, unsigned len,
+                   unsigned flags, const char *realm, char *out, unsigned room,
+                   unsigned *out_len)
+{
+    static const char nobody[] = "(name too long)";
+
+    (void)sasl;
+    (void)context;
+    (void)flags;
+    (void)realm;
+    if (len > NAME_MAX_BYTES) {
+        name = nobody;
+        len = sizeof(nobody) - 1;
+    }
+    if (len >= room) {
+        return SASL_BUFOVER;
+    }
+    memcpy(out, name, len);
+    out[len] = '\0';
+    *out_len = len;
     return SASL_OK;
 }
 
@@ -144,11 +176,13 @@ typedef int (*any_callback)(void);
 
 static const sasl_callback_t callbacks[] = {
     {SASL_CB_LOG, (any_callback)(void (*)(void))on_log, NULL},
+    {SASL_CB_CANON_USER, (any_callback)(void (*)(void))on_name, NULL},
     {SASL_CB_LIST_END, NULL, NULL},
 };
 
 static const sasl_callback_t callbacks_own_users[] = {
     {SASL_CB_LOG, (any_callback)(void (*)(void))on_log, NULL},
+    {SASL_CB_CANON_USER, (any_callback)(void (*)(void))on_name, NULL},
     {SASL_CB_GETOPT, (any_callback)(void (*)(void))on_option, NULL},
     {SASL_CB_SERVER_USERDB_CHECKPASS, (any_callback)(void (*)(void))on_password, NULL},
     {SASL_CB_LIST_END, NULL, NULL},

@@ -48,13 +48,22 @@ static void check_word(struct span s, const char *buf, size_t used)
     require(memchr(s.ptr, ' ', s.len) == NULL);
 }
 
+/* Spaces, then the word; the line has more behind it. */
+static void check_name(const char *buf)
+{
+    while (*buf == ' ') {
+        buf++;
+    }
+    require(memcmp(buf, "set ", 4) == 0);
+}
+
 static void check_said(const struct said *said, const char *buf, size_t len)
 {
     require(said->used <= len && said->used <= COMMAND_MAX);
     switch (said->status) {
     case PARSE_OK:
         require(said->used > 0 && said->reply == REPLY_NONE && said->auth.swallow == 0);
-        require(memcmp(buf + strspn(buf, " "), "set ", 4) == 0);
+        check_name(buf);
         check_word(said->auth.user, buf, said->used);
         check_word(said->auth.password, buf, said->used);
         require(said->auth.user.ptr < said->auth.password.ptr);

@@ -272,6 +272,15 @@ def test_lengths():
             for n in (8191, 8192, 8193, 100000, 2000000):
                 assert c.ask_frame(plain(b"user@realm", b"p" * n)) == FAILED, n
             assert c.ask_frame(plain(b"user@realm", b"pass")) == GOOD
+        with g.client() as c:               # long names, which the library would leak
+            for n in (512, 513, 1024, 2000, 8000):
+                assert c.ask_frame(plain(b"u" * n, b"pass")) == FAILED, n
+                assert c.ask_frame(plain(b"user@" + b"r" * n, b"pass")) == FAILED, n
+                assert c.ask_frame(plain(b"user@realm", b"pass", b"z" * n)) == FAILED, n
+                assert c.ask_frame(frame(AUTH, b"LOGIN"))[0] == CONTINUE
+                assert c.ask_frame(frame(STEP, b"LOGIN", b"u" * n))[0] in (CONTINUE, AUTH_FAILURE), n
+                c.ask_frame(frame(STEP, b"LOGIN", b"pass"))
+            assert c.ask_frame(plain(b"user@realm", b"pass")) == GOOD
         for n in (0x7fffffff, 0x80000000, 0xffffffff):
             with g.client() as c:
                 assert c.ask_frame(frame(AUTH, b"PLAIN", b"x", body_len=n)) == FAILED, n
