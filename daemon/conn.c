@@ -136,6 +136,8 @@ void conn_close(struct conn *c)
         return;
     }
     c->is_closing = true;
+    conn_log(c, WATCH_CONN_CLOSE);
+    watch_remove(&c->watcher);
     ready_remove(c);
     list_remove(c);
     /* It leaves the poll set before its number can be another's. */
@@ -163,6 +165,7 @@ void conn_end(struct conn *c)
 {
     io_send_end(&c->io);
     io_discard(&c->io, c->worker->rbuf, WORKER_RBUF_BYTES, DISCARD_READS);
+    c->close_reason = c->worker->is_stopping ? CLOSE_SHUTDOWN : CLOSE_NORMAL;
     conn_close(c);
 }
 
@@ -234,7 +237,9 @@ void conn_write(struct conn *c)
 
 void conn_input(struct conn *c)
 {
-    if (conn_upload_wants_read(c)) {
+    if (MF_UNLIKELY(c->watcher != NULL)) {
+        conn_discard(c);
+    } else if (conn_upload_wants_read(c)) {
         conn_upload_read(c);
     } else {
         conn_read(c);
@@ -253,6 +258,9 @@ static void on_poll(uv_poll_t *handle, int status, int events)
     if (!outq_is_empty(&c->outq)) {
         if ((events & c->events) != 0) {
             conn_write(c);
+            if (c->watcher != NULL) {
+                conn_stream(c);
+            }
         }
     } else if (c->is_ready || c->is_waiting || c->ask != NULL) {
         /* It has its turn elsewhere. */
@@ -293,6 +301,8 @@ bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin)
     c->is_shaking = c->io.tls != NULL;
     c->poll.data = c;
     list_add(c);
+    conn_name_peer(c);
+    conn_log(c, WATCH_CONN_NEW);
     ctr_add(&w->counters, CTR_total_connections, 1);
     ctr_add(&w->counters, CTR_curr_connections, 1);
     if (w->is_stopping) {

@@ -386,6 +386,7 @@ static bool read_once(struct conn *c, bool may_wait, size_t *past)
     } while (n < 0 && errno == EINTR);
     if (n <= 0) {
         if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) {
+            c->close_reason = n == 0 ? CLOSE_NORMAL : CLOSE_ERROR;
             conn_close(c);
         }
         return false;

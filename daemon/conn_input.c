@@ -38,9 +38,15 @@ static ssize_t read_some(struct conn *c, char *to, size_t n)
          * End or error. Everything that came before was executed: what is still kept is no
          * whole request, and nothing is read while replies wait.
          */
+        c->close_reason = got == 0 ? CLOSE_NORMAL : CLOSE_ERROR;
         conn_close(c);
     }
     return got;
+}
+
+void conn_discard(struct conn *c)
+{
+    (void)read_some(c, c->worker->rbuf, WORKER_RBUF_BYTES);
 }
 
 /* Can parsing have a result, now that fresh bytes are there behind a tail that had none? */

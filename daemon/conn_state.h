@@ -11,6 +11,7 @@
  *     conn_input.c   reading: one read a turn, the tail that is kept
  *     conn_body.c    large values straight into their segments
  *     conn_sasl.c    SASL, which the pool asks the library about
+ *     conn_stream.c  a connection that watches; connections as watchers see them
  *     conn_stats.c   the stats command, answers that take longer than a turn
  *     conn_watch.c   the look at all connections: idle, waiting, stalled, draining
  */
@@ -26,6 +27,7 @@
 #include "daemon/conn_io.h"
 #include "daemon/dump.h"
 #include "daemon/exec.h"
+#include "daemon/observe.h"
 #include "daemon/outq.h"
 #include "daemon/worker.h"
 #include "lib/buf.h"
@@ -81,13 +83,24 @@ struct get_rest {
     bool is_active;
 };
 
+/* Why a connection closes, as watchers are told. */
+enum close_reason { CLOSE_ERROR, CLOSE_NORMAL, CLOSE_IDLE, CLOSE_SHUTDOWN };
+
+/* Who is at the other end, as it was when it came. */
+struct conn_peer {
+    uint8_t address[16]; /* as in sockaddr_in, sockaddr_in6 */
+    uint16_t port;       /* 0: a unix socket */
+    uint16_t family;
+};
+
 struct conn {
     /* [const] */
     uint32_t magic;
     struct worker *worker; /* [borrowed] */
     struct io io;
     const struct conn_origin *origin; /* [borrowed] */
-    uint64_t serial;                  /* from 1; the worker's list has the highest first */
+    struct conn_peer peer;
+    uint64_t serial; /* from 1; the worker's list has the highest first */
 
     /* [worker] */
     uint8_t events;     /* what the poll handle is armed for */
@@ -116,6 +129,8 @@ struct conn {
     struct upload *upload;     /* owned, or NULL */
     struct conn_ask *ask;      /* [borrowed] owned by itself until answered, or NULL */
     struct exchange *exchange; /* owned, or NULL: SASL waits for its next step */
+    struct watcher *watcher;   /* owned until it closes; NULL: it does not watch */
+    uint8_t close_reason;      /* enum close_reason, when it closes now */
     msec_t wait_since;         /* when is_waiting began, by conn_wait_now() */
     msec_t last_active;        /* when the last bytes came or went */
     uv_poll_t poll;
@@ -263,6 +278,20 @@ void conn_auth_begin(struct conn *c);
  * consumed. Context: worker, in a turn.
  */
 enum turn_stop conn_auth_take(struct turn *t, const char *p, size_t len, size_t *used);
+
+/* Read and drop; closes at the end of the input. Context: worker. */
+void conn_discard(struct conn *c);
+
+/* ---- conn_stream.c ------------------------------------------------------------------- */
+
+/* Send lines to a connection that watches while its socket takes them. Context: worker. */
+void conn_stream(struct conn *c);
+
+/* Note who is at the other end. Context: worker, when it is adopted. */
+void conn_name_peer(struct conn *c);
+
+/* Tell those who watch connections: WATCH_CONN_NEW, WATCH_CONN_CLOSE. Context: worker. */
+void conn_log(const struct conn *c, enum watch_kind kind);
 
 /* ---- conn_stats.c -------------------------------------------------------------------- */
 

@@ -20,7 +20,6 @@
 
 #include "daemon/exec_bin.h"
 #include "daemon/settings.h"
-#include "daemon/stats.h"
 #include "lib/counters.h"
 #include "lib/rcu.h"
 
@@ -138,6 +137,11 @@ void turn_emit(struct turn *t, const char *bytes, size_t n)
     }
 }
 
+int turn_fd(const struct turn *t)
+{
+    return t->conn != NULL ? t->conn->io.fd : -1;
+}
+
 enum turn_stop turn_dump(struct turn *t, enum dump_format format, bool has_items)
 {
     t->conn->dump =
@@ -205,7 +209,7 @@ enum turn_stop turn_admin(struct turn *t, const struct request *r)
     }
     rcu_begin();
     t->route = router_read(&t->e->router);
-    t->counts_detail = stats_detail_is_on(t->w); /* it may just have been switched */
+    t->observed = observe_flags(t->w); /* it may just have been switched */
     return stop;
 }
 
@@ -216,7 +220,8 @@ enum turn_stop turn_admin(struct turn *t, const struct request *r)
 static size_t stopped_at(struct turn *t, const struct step *s, const char *p, const char *begin,
                          enum turn_stop stop)
 {
-    if (stop == TURN_CLOSES || stop == TURN_ASKED || stop == TURN_LASTS) {
+    if (stop == TURN_CLOSES || stop == TURN_ASKED || stop == TURN_LASTS ||
+        stop == TURN_STREAMS) {
         return (size_t)(s->end - p);
     }
     if (s->req.cls == CLASS_GET) {
@@ -565,7 +570,7 @@ void turn_begin(struct turn *t, struct worker *w, struct conn *c)
     t->may_wait = false;
     t->is_halted = false;
     t->is_broken = false;
-    t->counts_detail = stats_detail_is_on(w);
+    t->observed = observe_flags(w);
     t->hides_cas = w->settings->no_cas;
     t->is_bulk = false;
     t->is_placeable = false;
@@ -625,7 +630,7 @@ static void note_stop(struct conn *c, enum turn_stop stop)
 {
     bool was_waiting = c->is_waiting;
 
-    c->is_kept = stop != TURN_DRY && stop != TURN_CLOSES;
+    c->is_kept = stop != TURN_DRY && stop != TURN_CLOSES && stop != TURN_STREAMS;
     c->is_waiting = stop == TURN_WAITS;
     if (c->is_waiting && !was_waiting) {
         c->wait_since = conn_wait_now();
@@ -654,6 +659,7 @@ void conn_execute(struct conn *c, enum input_kind kind, char *p, size_t len)
         t.behind = (size_t)(c->worker->rbuf + WORKER_RBUF_BYTES - (p + len));
     }
     stop = run(&t, p, &len, &used);
+    used = stop == TURN_STREAMS ? len : used;
     turn_end(&t, used < len);
     c->reads_little = t.is_bulk || c->upload != NULL;
     if (MF_UNLIKELY(t.is_placeable)) {

@@ -43,7 +43,8 @@ static bool is_idle_too_long(const struct conn *c, msec_t now)
 {
     uint32_t timeout_s = c->worker->settings->idle_timeout_s;
 
-    return timeout_s != 0 && c->ask == NULL && now - c->last_active > (msec_t)timeout_s * 1000;
+    return timeout_s != 0 && c->ask == NULL && c->watcher == NULL &&
+           now - c->last_active > (msec_t)timeout_s * 1000;
 }
 
 static bool is_stalled(const struct conn *c, msec_t now)
@@ -63,6 +64,7 @@ static void scan_one(struct conn *c, msec_t now)
         conn_close(c);
     } else if (is_idle_too_long(c, now)) {
         ctr_add(ctr, CTR_idle_kicks, 1);
+        c->close_reason = CLOSE_IDLE;
         conn_close(c);
     } else if (c->outq.is_pinned && value_pin_is_overdue(&c->outq.pin)) {
         ctr_add(ctr, CTR_slow_drops, 1);
@@ -93,7 +95,8 @@ void conn_scan(struct worker *w, msec_t now)
 
 void conn_drain(struct conn *c)
 {
-    if (c->worker->phase >= WORKER_OVERDUE || c->is_shaking) {
+    c->close_reason = CLOSE_SHUTDOWN;
+    if (c->worker->phase >= WORKER_OVERDUE || c->is_shaking || c->watcher != NULL) {
         conn_close(c);
     } else if (outq_is_empty(&c->outq) && !c->is_kept && c->ask == NULL) {
         if (c->upload != NULL) {
@@ -169,6 +172,9 @@ static const char *state_name(const struct conn *c)
     }
     if (c->upload != NULL || c->need > 0) {
         return "conn_nread";
+    }
+    if (c->watcher != NULL) {
+        return "conn_watch";
     }
     if (c->ask != NULL || c->is_waiting || c->is_ready) {
         return "conn_parse_cmd";

@@ -45,6 +45,7 @@ enum turn_stop {
     TURN_YIELDS,  /* others are ready and this connection had its share */
     TURN_ASKED,   /* the answer is being gathered from other workers */
     TURN_LASTS,   /* the answer has begun, and goes on in turns of its own */
+    TURN_STREAMS, /* the connection watches from now on: what it sent behind is dropped */
     TURN_CLOSES,  /* the connection ends when its replies are sent */
 };
 
@@ -59,7 +60,7 @@ struct turn {
     bool may_wait;             /* stores may ask for TURN_WAITS */
     bool is_halted;            /* output waits or is broken: begin no request */
     bool is_broken;            /* the connection is lost */
-    bool counts_detail;        /* stats detail is on */
+    uint32_t observed;         /* observe_flags(): 0 when nobody looks on */
     bool hides_cas;            /* -C: cas values are shown as 0 */
     bool is_bulk;              /* a large value was stored */
     bool is_placeable;         /* a value was stored that might have been placed */
@@ -237,6 +238,15 @@ void turn_flush(struct turn *t);
  * Context: worker, outside a read-side section.
  */
 enum turn_stop turn_dump(struct turn *t, enum dump_format format, bool has_items);
+
+/*
+ * The connection watches these streams from now on: TURN_STREAMS; or an error was answered.
+ * Context: worker, outside a read-side section.
+ */
+enum turn_stop turn_watch(struct turn *t, uint32_t streams);
+
+/* The descriptor of the connection, -1 for a datagram. */
+int turn_fd(const struct turn *t);
 
 /* Is some other connection of this worker ready? A system call. Context: worker. */
 bool turn_others_are_ready(struct turn *t);

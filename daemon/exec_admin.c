@@ -459,6 +459,27 @@ static enum turn_stop refresh_certs(struct turn *t, const struct request *r)
 
 /* -------------------------------------------------------------------------------------- */
 
+/* watch [stream ...]; without a word: fetchers. */
+static enum turn_stop watch(struct turn *t, const struct request *r)
+{
+    struct span args = r->args;
+    struct span word;
+    uint32_t streams = 0;
+
+    if (t->w->settings->no_watch) {
+        return say(t, r, REPLY_WATCH_OFF);
+    }
+    while (text_next_key(&args, &word)) {
+        uint32_t stream = watch_stream_of(word);
+
+        if (stream == 0) {
+            return say(t, r, REPLY_ERROR);
+        }
+        streams |= stream;
+    }
+    return turn_watch(t, streams != 0 ? streams : WATCH_FETCHERS);
+}
+
 enum turn_stop exec_admin(struct turn *t, const struct request *r)
 {
     switch (r->command) {
@@ -481,7 +502,7 @@ enum turn_stop exec_admin(struct turn *t, const struct request *r)
     case CMD_LRU_CRAWLER:
         return lru_crawler(t, r);
     case CMD_WATCH:
-        return say(t, r, t->w->settings->no_watch ? REPLY_WATCH_OFF : REPLY_ERROR);
+        return watch(t, r);
     case CMD_REFRESH_CERTS:
         return refresh_certs(t, r);
     default:

@@ -5,7 +5,7 @@
  */
 #include "daemon/exec.h"
 
-#include "daemon/stats.h"
+#include "daemon/observe.h"
 #include "daemon/worker.h"
 #include "lib/counters.h"
 #include "proto/text.h"
@@ -16,7 +16,8 @@ static enum turn_stop answer(struct turn *t, const struct request *r, enum outco
     return TURN_GOES_ON;
 }
 
-enum turn_stop exec_arith(struct turn *t, const struct request *r)
+static inline __attribute__((always_inline)) enum turn_stop arith(struct turn *t,
+                                                                  const struct request *r)
 {
     struct counters *c = &t->w->counters;
     struct arith a = {
@@ -45,13 +46,38 @@ enum turn_stop exec_arith(struct turn *t, const struct request *r)
     return answer(t, r, outcome);
 }
 
+/* The same while somebody looks on. */
+static enum turn_stop arith_observed(struct turn *t, const struct request *r)
+{
+    struct before before;
+    enum turn_stop stop;
+
+    observe_before(t, r->hash, r->key, &before);
+    stop = arith(t, r);
+    if (stop == TURN_GOES_ON) {
+        observe_fetch(t, r->key, &before);
+    }
+    return stop;
+}
+
+enum turn_stop exec_arith(struct turn *t, const struct request *r)
+{
+    return MF_UNLIKELY(t->observed != 0) ? arith_observed(t, r) : arith(t, r);
+}
+
 enum turn_stop exec_delete(struct turn *t, const struct request *r)
 {
-    enum outcome outcome = engine_delete(t->e, r->hash, r->key, 0, t->now);
+    struct before before;
+    enum outcome outcome;
+
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_before(t, r->hash, r->key, &before);
+    }
+    outcome = engine_delete(t->e, r->hash, r->key, 0, t->now);
 
     ctr_add(&t->w->counters, outcome == OUT_DELETED ? CTR_delete_hits : CTR_delete_misses, 1);
-    if (t->counts_detail) {
-        stats_detail_count(t->w, STATS_DETAIL_DELETE, r->key.ptr, r->key.len);
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_delete(t, &before, r->key, "delete", outcome == OUT_DELETED);
     }
     return answer(t, r, outcome);
 }
@@ -59,13 +85,21 @@ enum turn_stop exec_delete(struct turn *t, const struct request *r)
 enum turn_stop exec_touch(struct turn *t, const struct request *r)
 {
     struct counters *c = &t->w->counters;
+    struct before before;
     struct found f;
-    enum outcome outcome =
-        engine_touch(t->e, r->hash, r->key, exec_deadline(t->w, r->exptime, t->now), t->now,
-                     t->may_wait, &f);
+    enum outcome outcome;
+
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_before(t, r->hash, r->key, &before);
+    }
+    outcome = engine_touch(t->e, r->hash, r->key, exec_deadline(t->w, r->exptime, t->now),
+                           t->now, t->may_wait, &f);
 
     if (outcome == OUT_WAIT) {
         return TURN_WAITS;
+    }
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_fetch(t, r->key, &before);
     }
     ctr_add(c, CTR_cmd_touch, 1);
     if (outcome == OUT_TOUCHED) {

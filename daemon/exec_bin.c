@@ -6,7 +6,7 @@
  */
 #include "daemon/exec_bin.h"
 
-#include "daemon/stats.h"
+#include "daemon/observe.h"
 #include "daemon/worker.h"
 #include "lib/counters.h"
 #include "proto/bin.h"
@@ -75,9 +75,8 @@ static inline enum turn_stop get(struct turn *t, const struct request *r)
         t->tally.hits++;
     }
     t->tally.gets++;
-    if (MF_UNLIKELY(t->counts_detail)) {
-        stats_detail_count(t->w, f.item != NULL ? STATS_DETAIL_GET_HIT : STATS_DETAIL_GET_MISS,
-                           r->key.ptr, r->key.len);
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_get(t, r->key, f.item, f.miss);
     }
     return TURN_GOES_ON;
 }
@@ -127,10 +126,8 @@ static enum turn_stop touch(struct turn *t, const struct request *r)
         ctr_add(c, CTR_touch_misses, 1);
         answer_miss(t, r);
     }
-    if (t->counts_detail) {
-        stats_detail_count(
-            t->w, outcome == OUT_TOUCHED ? STATS_DETAIL_GET_HIT : STATS_DETAIL_GET_MISS,
-            r->key.ptr, r->key.len);
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_get(t, r->key, outcome == OUT_TOUCHED ? f.item : NULL, MISS_ABSENT);
     }
     return TURN_GOES_ON;
 }

@@ -9,7 +9,7 @@
  */
 #include "daemon/exec_bin.h"
 
-#include "daemon/stats.h"
+#include "daemon/observe.h"
 #include "daemon/worker.h"
 #include "lib/counters.h"
 
@@ -60,6 +60,26 @@ static void count_store(struct turn *t, const struct request *r, enum outcome ou
     }
 }
 
+/* Tell who looks on how a store ended. What exec_store_failed() is told of, it tells itself. */
+static void observe_end(struct turn *t, const struct request *r, const struct before *before,
+                        const struct store *s, enum outcome outcome)
+{
+    struct observed_store seen = {
+        .key = r->key,
+        .mode = s->mode,
+        .outcome = outcome,
+        .deadline = s->deadline,
+        .size = outcome == OUT_STORED && extends(r) ? s->value_len : r->value_len,
+    };
+
+    if (outcome == OUT_TOO_LARGE) {
+        seen.size = 0;
+    }
+    if (outcome != OUT_NO_MEMORY && (outcome != OUT_TOO_LARGE || extends(r))) {
+        observe_store(t, before, &seen);
+    }
+}
+
 enum turn_stop exec_bin_store(struct turn *t, const struct request *r, struct body **body)
 {
     bool compares_cas = r->cas != 0 && !t->hides_cas;
@@ -75,7 +95,13 @@ enum turn_stop exec_bin_store(struct turn *t, const struct request *r, struct bo
         .may_wait = t->may_wait,
         .compares_cas = compares_cas && extends(r),
     };
-    enum outcome outcome = engine_store(t->e, &s, t->now);
+    struct before before;
+    enum outcome outcome;
+
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_before(t, r->hash, r->key, &before);
+    }
+    outcome = engine_store(t->e, &s, t->now);
 
     if (outcome == OUT_WAIT) {
         return TURN_WAITS;
@@ -85,8 +111,8 @@ enum turn_stop exec_bin_store(struct turn *t, const struct request *r, struct bo
     if (s.mode == STORE_CAS) {
         count_cas(&t->w->counters, outcome);
     }
-    if (MF_UNLIKELY(t->counts_detail)) {
-        stats_detail_count(t->w, STATS_DETAIL_SET, r->key.ptr, r->key.len);
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_end(t, r, &before, &s, outcome);
     }
     if (MF_UNLIKELY(r->value_len > EXEC_BULK_BYTES)) {
         t->is_bulk = true;
@@ -123,14 +149,24 @@ enum turn_stop exec_bin_arith(struct turn *t, const struct request *r)
         .initial = r->number.initial,
         .vivify_deadline = MSEC_NEVER,
     };
+    struct before before;
     enum outcome outcome;
 
     if (a.vivifies) {
         a.vivify_deadline = exec_deadline(t->w, r->exptime, t->now);
     }
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_before(t, r->hash, r->key, &before);
+    }
     outcome = engine_arith(t->e, &a, t->now);
     if (outcome == OUT_WAIT) {
         return TURN_WAITS;
+    }
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_fetch(t, r->key, &before);
+        if (outcome == OUT_NUMBER && a.is_created) {
+            observe_made(t, r->key, a.vivify_deadline, a.digit_count);
+        }
     }
     if (outcome == OUT_NUMBER) {
         if (!a.is_created) {
@@ -155,15 +191,21 @@ enum turn_stop exec_bin_delete(struct turn *t, const struct request *r)
 {
     struct counters *c = &t->w->counters;
     uint64_t cas = r->cas != 0 && t->hides_cas ? EXEC_CAS_NEVER : r->cas;
-    enum outcome outcome = engine_delete(t->e, r->hash, r->key, cas, t->now);
+    struct before before;
+    enum outcome outcome;
+
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_before(t, r->hash, r->key, &before);
+    }
+    outcome = engine_delete(t->e, r->hash, r->key, cas, t->now);
 
     if (outcome == OUT_DELETED) {
         ctr_add(c, CTR_delete_hits, 1);
     } else if (outcome == OUT_NOT_FOUND) {
         ctr_add(c, CTR_delete_misses, 1);
     }
-    if (t->counts_detail) {
-        stats_detail_count(t->w, STATS_DETAIL_DELETE, r->key.ptr, r->key.len);
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_delete(t, &before, r->key, "delete", outcome == OUT_DELETED);
     }
     exec_bin_reply(t, r, bin_reply_of(r, outcome), 0);
     return TURN_GOES_ON;

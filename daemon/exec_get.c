@@ -6,7 +6,7 @@
  */
 #include "daemon/exec.h"
 
-#include "daemon/stats.h"
+#include "daemon/observe.h"
 #include "daemon/worker.h"
 #include "lib/counters.h"
 #include "proto/text.h"
@@ -93,9 +93,8 @@ static HOT enum turn_stop get_key(struct turn *t, struct span key, uint64_t hash
         t->tally.hits++;
     }
     t->tally.gets++;
-    if (MF_UNLIKELY(t->counts_detail)) {
-        stats_detail_count(t->w, f.item != NULL ? STATS_DETAIL_GET_HIT : STATS_DETAIL_GET_MISS,
-                           key.ptr, key.len);
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_get(t, key, f.item, f.miss);
     }
     return TURN_GOES_ON;
 }
@@ -135,10 +134,8 @@ static enum turn_stop gat_key(struct turn *t, const struct request *r, struct sp
         ctr_add(c, outcome == OUT_NO_MEMORY ? CTR_store_no_memory : CTR_touch_misses, 1);
     }
     ctr_add(c, CTR_cmd_touch, 1);
-    if (t->counts_detail) {
-        stats_detail_count(
-            t->w, outcome == OUT_TOUCHED ? STATS_DETAIL_GET_HIT : STATS_DETAIL_GET_MISS,
-            key.ptr, key.len);
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_get(t, key, outcome == OUT_TOUCHED ? f.item : NULL, MISS_ABSENT);
     }
     return TURN_GOES_ON;
 }

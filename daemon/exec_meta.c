@@ -10,7 +10,7 @@
  */
 #include "daemon/exec.h"
 
-#include "daemon/stats.h"
+#include "daemon/observe.h"
 #include "daemon/worker.h"
 #include "lib/counters.h"
 #include "proto/meta.h"
@@ -108,11 +108,12 @@ static void mark_used(const struct turn *t, const struct request *r, const struc
     }
 }
 
-static void count_detail(struct turn *t, const struct request *r, bool is_hit)
+/* Tell who looks on; it: NULL when the key was not there. */
+static inline void observe(struct turn *t, const struct request *r, const struct item *it,
+                           enum miss why)
 {
-    if (MF_UNLIKELY(t->counts_detail)) {
-        stats_detail_count(t->w, is_hit ? STATS_DETAIL_GET_HIT : STATS_DETAIL_GET_MISS,
-                           r->key.ptr, r->key.len);
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_get(t, r->key, it, why);
     }
 }
 
@@ -125,7 +126,7 @@ static enum turn_stop miss(struct turn *t, const struct request *r, enum miss wh
     }
     exec_tally_miss(t, why);
     t->tally.gets++;
-    count_detail(t, r, false);
+    observe(t, r, NULL, why);
     return TURN_GOES_ON;
 }
 
@@ -218,7 +219,7 @@ static enum turn_stop fetch(struct turn *t, const struct request *r)
         t->tally.gets++;
         t->tally.hits++;
     }
-    count_detail(t, r, true);
+    observe(t, r, f.is_created ? NULL : f.found.item, MISS_ABSENT);
     return TURN_GOES_ON;
 }
 
@@ -244,7 +245,7 @@ static enum turn_stop get(struct turn *t, const struct request *r)
     mark_used(t, r, f.item);
     t->tally.gets++;
     t->tally.hits++;
-    count_detail(t, r, true);
+    observe(t, r, f.item, f.miss);
     return TURN_GOES_ON;
 }
 

@@ -7,7 +7,7 @@
  */
 #include "daemon/exec.h"
 
-#include "daemon/stats.h"
+#include "daemon/observe.h"
 #include "daemon/worker.h"
 #include "lib/counters.h"
 #include "proto/meta.h"
@@ -103,6 +103,26 @@ static enum meta_code code_of_store(enum outcome outcome)
     }
 }
 
+/* Tell who looks on how a store ended. What exec_store_failed() is told of, it tells itself. */
+static void observe_end(struct turn *t, const struct request *r, const struct before *before,
+                        const struct store *s, enum outcome outcome)
+{
+    bool has_failed = outcome == OUT_NO_MEMORY || outcome == OUT_TOO_LARGE;
+    struct observed_store seen = {
+        .key = r->key,
+        .mode = s->mode,
+        .outcome = outcome,
+        .deadline = s->deadline,
+        .size = outcome == OUT_STORED && extends(s) ? s->value_len
+                : has_failed                        ? 0
+                                                    : r->value_len,
+    };
+
+    if (!has_failed || extends(s) || s->mode == STORE_ADD) {
+        observe_store(t, before, &seen);
+    }
+}
+
 enum turn_stop exec_meta_set(struct turn *t, const struct request *r, struct body **body)
 {
     struct meta_facts facts = {.shows = META_SHOWS_KEY | META_LETTER('c') | META_LETTER('s')};
@@ -114,17 +134,21 @@ enum turn_stop exec_meta_set(struct turn *t, const struct request *r, struct bod
         .may_wait = t->may_wait,
     };
     struct meta_flags flags;
+    struct before before;
     enum outcome outcome;
 
     (void)meta_read_flags(r->args, &flags);
     prepare_store(t, &flags, &s);
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_before(t, r->hash, r->key, &before);
+    }
     outcome = engine_store(t->e, &s, t->now);
     if (outcome == OUT_WAIT) {
         return TURN_WAITS;
     }
     t->is_bulk |= r->value_len > EXEC_BULK_BYTES;
-    if (t->counts_detail) {
-        stats_detail_count(t->w, STATS_DETAIL_SET, r->key.ptr, r->key.len);
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_end(t, r, &before, &s, outcome);
     }
     if (outcome == OUT_NO_MEMORY) {
         return store_failed(t, r, &s, REPLY_NO_MEMORY_STORE);
@@ -155,6 +179,7 @@ enum turn_stop exec_meta_delete(struct turn *t, const struct request *r)
     struct meta_facts facts = {.shows = META_SHOWS_KEY};
     struct counters *c = &t->w->counters;
     struct meta_flags flags;
+    struct before before;
     struct erase d = {.hash = r->hash, .key = r->key, .may_wait = t->may_wait};
     bool stays;
 
@@ -168,13 +193,16 @@ enum turn_stop exec_meta_delete(struct turn *t, const struct request *r)
     d.deadline = exec_deadline(t->w, flags.exptime, t->now);
     d.flags = flags.client;
     d.cas_new = flags.cas_new;
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_before(t, r->hash, r->key, &before);
+    }
     enum outcome outcome = engine_erase(t->e, &d, t->now);
 
     if (outcome == OUT_WAIT) {
         return TURN_WAITS;
     }
-    if (t->counts_detail) {
-        stats_detail_count(t->w, STATS_DETAIL_DELETE, r->key.ptr, r->key.len);
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_delete(t, &before, r->key, "md", outcome == OUT_DELETED && !stays);
     }
     if (outcome == OUT_NO_MEMORY) {
         ctr_add(c, CTR_store_no_memory, 1);
@@ -235,12 +263,22 @@ enum turn_stop exec_meta_arith(struct turn *t, const struct request *r)
     struct meta_facts facts = {.shows = META_SHOWS_KEY | META_LETTER('c') | META_LETTER('t')};
     struct arith a = {.hash = r->hash, .key = r->key, .may_wait = t->may_wait};
     struct meta_flags flags;
+    struct before before;
     enum outcome outcome;
     char *p;
 
     (void)meta_read_flags(r->args, &flags);
     prepare_arith(t, &flags, &a);
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_before(t, r->hash, r->key, &before);
+    }
     outcome = engine_arith(t->e, &a, t->now);
+    if (MF_UNLIKELY(t->observed != 0) && outcome != OUT_WAIT) {
+        observe_fetch(t, r->key, &before);
+        if (outcome == OUT_NUMBER && a.is_created) {
+            observe_made(t, r->key, a.deadline_now, a.digit_count);
+        }
+    }
     if (outcome != OUT_NUMBER) {
         return arith_failed(t, r, &a, outcome);
     }

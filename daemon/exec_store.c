@@ -5,7 +5,7 @@
  */
 #include "daemon/exec.h"
 
-#include "daemon/stats.h"
+#include "daemon/observe.h"
 #include "daemon/worker.h"
 #include "lib/counters.h"
 #include "proto/text.h"
@@ -38,6 +38,20 @@ static void invalidate(struct turn *t, const struct request *r)
     }
 }
 
+static void observe_failure(struct turn *t, const struct request *r, enum reply why)
+{
+    struct observed_store seen = {
+        .key = r->key,
+        .mode = (enum store_mode)mode_of[r->command],
+        .outcome = why == REPLY_TOO_LARGE ? OUT_TOO_LARGE : OUT_NO_MEMORY,
+        .deadline = r->exptime == 0 ? MSEC_NEVER : exec_deadline(t->w, r->exptime, t->now),
+    };
+
+    if (why == REPLY_TOO_LARGE || why == REPLY_NO_MEMORY_STORE) {
+        observe_store(t, NULL, &seen);
+    }
+}
+
 void exec_store_failed(struct turn *t, const struct request *r, enum reply why)
 {
     struct counters *c = &t->w->counters;
@@ -50,6 +64,9 @@ void exec_store_failed(struct turn *t, const struct request *r, enum reply why)
         invalidate(t, r);
     } else if (why == REPLY_BAD_CHUNK) {
         ctr_add(c, CTR_cmd_set, 1);
+    }
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_failure(t, r, why);
     }
 }
 
@@ -109,33 +126,68 @@ static __attribute__((noinline)) void note_bulk(struct turn *t, size_t len)
     t->is_placeable = engine_may_place(t->e, len);
 }
 
-enum turn_stop exec_store(struct turn *t, const struct request *r, struct body **body)
+/* Store, answer and count; *outcome and s tell what came of it. */
+static inline __attribute__((always_inline)) enum turn_stop
+store(struct turn *t, const struct request *r, struct body **body, struct store *s,
+      enum outcome *outcome)
 {
     enum turn_stop stop = TURN_GOES_ON;
-    enum outcome outcome;
-    struct store s;
 
-    describe(t, r, &s);
-    s.body = body;
-    outcome = engine_store(t->e, &s, t->now);
+    describe(t, r, s);
+    s->body = body;
+    *outcome = engine_store(t->e, s, t->now);
 
-    if (MF_LIKELY(outcome == OUT_STORED)) {
+    if (MF_LIKELY(*outcome == OUT_STORED)) {
         t->tally.stores++;
         t->out.len += text_compose_stored(turn_room(t, TEXT_REPLY_MAX), r);
     } else {
-        stop = refuse(t, r, outcome);
+        stop = refuse(t, r, *outcome);
         if (stop != TURN_GOES_ON) {
             return stop;
         }
     }
     if (MF_UNLIKELY(r->command == CMD_CAS)) {
-        exec_count_cas(&t->w->counters, outcome);
-    }
-    if (MF_UNLIKELY(t->counts_detail)) {
-        stats_detail_count(t->w, STATS_DETAIL_SET, r->key.ptr, r->key.len);
+        exec_count_cas(&t->w->counters, *outcome);
     }
     if (MF_UNLIKELY(r->value_len > EXEC_PLACE_BYTES)) {
         note_bulk(t, r->value_len);
     }
     return TURN_GOES_ON;
+}
+
+/* The same while somebody looks on. */
+static enum turn_stop store_observed(struct turn *t, const struct request *r,
+                                     struct body **body)
+{
+    struct before before;
+    struct store s;
+    enum outcome outcome;
+    enum turn_stop stop;
+
+    observe_before(t, r->hash, r->key, &before);
+    stop = store(t, r, body, &s, &outcome);
+    if (stop == TURN_GOES_ON && outcome != OUT_TOO_LARGE && outcome != OUT_NO_MEMORY) {
+        bool is_joined = s.mode == STORE_APPEND || s.mode == STORE_PREPEND;
+        struct observed_store seen = {
+            .key = r->key,
+            .mode = s.mode,
+            .outcome = outcome,
+            .deadline = s.deadline,
+            .size = outcome == OUT_STORED && is_joined ? s.value_len : r->value_len,
+        };
+
+        observe_store(t, &before, &seen);
+    }
+    return stop;
+}
+
+enum turn_stop exec_store(struct turn *t, const struct request *r, struct body **body)
+{
+    struct store s;
+    enum outcome outcome;
+
+    if (MF_UNLIKELY(t->observed != 0)) {
+        return store_observed(t, r, body);
+    }
+    return store(t, r, body, &s, &outcome);
 }

@@ -201,6 +201,7 @@ static int open_loop(struct server *s)
     }
     if (err != 0) {
         close_loop(s);
+        watch_fini(&s->watch);
     }
     return err;
 }
@@ -220,6 +221,7 @@ static int start_engine(struct server *s)
     cfg.items_hint = set->hashpower > 0 ? UINT64_C(1) << set->hashpower : 0;
     cfg.evictions = !set->no_evictions;
     cfg.seed = hash_random_seed();
+    cfg.observer = watch_on_engine_event;
     cfg.lazyfree_expire = setting_get(set, lazyfree_expire);
     cfg.lazyfree_evict = setting_get(set, lazyfree_evict);
     cfg.lazyfree_overwrite = setting_get(set, lazyfree_overwrite);
@@ -426,6 +428,7 @@ int server_start(struct server *s, struct settings *settings)
         status = EX_OSERR;
         goto fail;
     }
+    watch_init(&s->watch, s);
     s->step = STEP_LOOP;
     status = open_and_drop(s);
     if (status != 0) {

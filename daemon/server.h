@@ -14,6 +14,7 @@
 #include "daemon/access.h"
 #include "daemon/mailbox.h"
 #include "daemon/settings.h"
+#include "daemon/watch.h"
 #include "daemon/worker.h"
 #include "lib/engine.h"
 
@@ -39,6 +40,7 @@ struct server {
     struct tls *tls;             /* owned; NULL: -Z was not given */
     struct listeners *listeners; /* what it listens on is const, the rest is [main] */
     struct access access;
+    struct watch watch;
 
     /* [main] */
     uv_loop_t loop;

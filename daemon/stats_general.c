@@ -62,6 +62,11 @@ static uint64_t get_connection_structures(const struct general *g)
     return g->sum[CTR_curr_connections] + listeners_count(g->server);
 }
 
+static uint64_t get_watchers(const struct general *g)
+{
+    return atomic_load_explicit(&g->server->watch.count, memory_order_relaxed);
+}
+
 static uint64_t get_threads(const struct general *g)
 {
     return g->server->worker_count;
@@ -313,11 +318,11 @@ static const struct row rows[] = {
     N("lru_crawler_starts", get_cycles),
     ZERO("lru_maintainer_juggles"),
     ZERO("malloc_fails"),
-    ZERO("log_worker_dropped"),
-    ZERO("log_worker_written"),
-    ZERO("log_watcher_skipped"),
-    ZERO("log_watcher_sent"),
-    ZERO("log_watchers"),
+    C(log_worker_dropped),
+    C(log_worker_written),
+    C(log_watcher_skipped),
+    C(log_watcher_sent),
+    N("log_watchers", get_watchers),
     L("ssl_new_sessions", put_ssl_sessions),
     L("ssl_handshake_errors", put_ssl_handshakes),
     L("ssl_proto_errors", put_ssl_errors),

@@ -41,6 +41,7 @@ static void on_before_block(uv_prepare_t *prepare)
     bool has_work = cron_before_block(w);
     bool is_spinning = uv_is_active((uv_handle_t *)&w->no_block) != 0;
 
+    watch_wake_main(w);
     if ((has_work || w->ready_count > 0) != is_spinning) {
         if (is_spinning) {
             uv_idle_stop(&w->no_block);
@@ -118,6 +119,7 @@ static void on_poke(struct message *m, void *receiver)
     /* First, so that whoever changes something from here on pokes again. */
     atomic_store_explicit(&w->is_poked, false, memory_order_seq_cst);
     cron_poked(w);
+    watch_serve(w);
 }
 
 /* ---- the thread -------------------------------------------------------------------------- */
@@ -178,6 +180,7 @@ static void *thread_main(void *arg)
     snprintf(w->note, sizeof(w->note), "worker %u", (unsigned)w->id);
     check_note(w->note);
     rcu_register();
+    watch_this_thread(w);
     w->start_status = thread_begin(w);
     if (w->start_status == 0) {
         worker_now(w);
@@ -194,6 +197,16 @@ static void *thread_main(void *arg)
 
 /* ---- main's side ------------------------------------------------------------------------- */
 
+static void release_ring(struct worker *w)
+{
+    struct byte_ring *ring = atomic_load_explicit(&w->watch_ring, memory_order_relaxed);
+
+    if (ring != NULL) {
+        byte_ring_fini(ring);
+        mem_free(ring);
+    }
+}
+
 void worker_release(struct worker *w)
 {
     if (w->start_status == 0) {
@@ -203,6 +216,7 @@ void worker_release(struct worker *w)
     uv_sem_destroy(&w->drained);
     uv_sem_destroy(&w->started);
     tls_worker_fini(&w->tls);
+    release_ring(w);
     mem_free(w->obuf);
     mem_free(w->rbuf);
     w->obuf = NULL;

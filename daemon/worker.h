@@ -18,12 +18,14 @@
 #include "lib/counters.h"
 #include "lib/engine.h"
 
+struct byte_ring;
 struct conn;
 struct cron;
 struct detail_table;
 struct server;
 struct settings;
 struct udp;
+struct watcher;
 
 #define WORKER_MAGIC 0x776f726bu
 
@@ -75,15 +77,16 @@ struct worker {
     struct tls_worker tls;       /* shared by its TLS sessions */
     struct conn *conns;          /* doubly linked list of all open connections */
     uint32_t conn_count;
-    uint64_t conn_serial; /* of the last connection */
-    struct udp *udp;      /* list of its datagram sockets */
-    uint32_t ready_count; /* connections that yielded and wait for their next turn */
-    struct conn *ready;   /* their list, served before the loop blocks */
-    uint32_t later_count; /* answers begun here that other workers still contribute to */
-    msec_t now;           /* of the turn that runs */
-    uint64_t grace_mark;  /* bytes_read when a grace period was last tried */
-    uint32_t grace_step;  /* bytes to be read until the next try */
-    bool is_stopping;     /* draining: answers in flight are finished, nothing new is read */
+    uint64_t conn_serial;     /* of the last connection */
+    struct udp *udp;          /* list of its datagram sockets */
+    struct watcher *watchers; /* list of those of its connections that watch */
+    uint32_t ready_count;     /* connections that yielded and wait for their next turn */
+    struct conn *ready;       /* their list, served before the loop blocks */
+    uint32_t later_count;     /* answers begun here that other workers still contribute to */
+    msec_t now;               /* of the turn that runs */
+    uint64_t grace_mark;      /* bytes_read when a grace period was last tried */
+    uint32_t grace_step;      /* bytes to be read until the next try */
+    bool is_stopping; /* draining: answers in flight are finished, nothing new is read */
     enum worker_phase phase;
     char note[32]; /* shown by a failed check */
 
@@ -92,6 +95,9 @@ struct worker {
     struct message end_message;
     struct message poke_message;
     _Atomic bool is_poked; /* [atomic] acq_rel: poke_message is on its way */
+
+    /* [atomic] events for watchers: made by the first watch command; owned */
+    _Atomic(struct byte_ring *) watch_ring;
 
     /* [atomic] what this worker knows of its shard, see cron.c */
     alignas(64) _Atomic msec_t sleeps_until; /* the next deadline it reckons with */

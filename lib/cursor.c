@@ -182,6 +182,7 @@ static bool kill_due(struct shard *s, msec_t now, int64_t *work)
             ctr_add(&s->counters, CTR_expired_unfetched, 1);
         }
         ctr_add(&s->counters, CTR_reclaimed, 1);
+        shard_observe(s, it, ENGINE_EXPIRED_RECLAIM, now);
         keyspace_unlink(s, hash, slot, DEATH_EXPIRE);
     }
     *work -= (int64_t)sampled * WORK_LIVE;
@@ -270,7 +271,7 @@ static bool move_block(struct shard *s, handle_t from, enum chain_id chain, segm
     return true;
 }
 
-static void drop_item(struct shard *s, handle_t h, bool is_due, bool to_ghost)
+static void drop_item(struct shard *s, handle_t h, bool is_due, bool to_ghost, msec_t now)
 {
     struct item *it = shard_item(s, h);
     uint64_t hash = shard_hash(s, it);
@@ -293,6 +294,7 @@ static void drop_item(struct shard *s, handle_t h, bool is_due, bool to_ghost)
             ghost_add(&s->ghost, hash);
         }
     }
+    shard_observe(s, it, is_due ? ENGINE_EXPIRED_RECLAIM : ENGINE_EVICTED, now);
     keyspace_unlink(s, hash, slot, is_due ? DEATH_EXPIRE : DEATH_EVICT);
 }
 
@@ -317,7 +319,7 @@ static bool visit_item(struct shard *s, handle_t h, msec_t now)
     uint8_t heat;
 
     if (item_is_due(it, now)) {
-        drop_item(s, h, true, false);
+        drop_item(s, h, true, false, now);
         return true;
     }
     if (c->mode == CURSOR_CLEAN) {
@@ -340,7 +342,7 @@ static bool visit_item(struct shard *s, handle_t h, msec_t now)
     case VERDICT_EVICT:
         break;
     }
-    drop_item(s, h, false, pass.chain == CHAIN_SMALL);
+    drop_item(s, h, false, pass.chain == CHAIN_SMALL, now);
     return true;
 }
 

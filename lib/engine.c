@@ -128,6 +128,12 @@ void engine_stop(struct engine *e)
     pthread_mutex_destroy(&e->flush_lock);
 }
 
+void engine_observe(struct engine *e, uint32_t kinds)
+{
+    atomic_store_explicit(&e->observed, e->config.observer != NULL ? kinds : 0,
+                          memory_order_release);
+}
+
 size_t engine_small_max(const struct engine *e)
 {
     const struct shard *s = e->shards[0];

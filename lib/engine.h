@@ -28,15 +28,41 @@
 #include "lib/router.h"
 #include "lib/span.h"
 
+/* What happens to items without a command that asks for it. */
+enum engine_event_kind {
+    ENGINE_EVICTED,
+    ENGINE_EXPIRED_LAZY,    /* found by a command */
+    ENGINE_EXPIRED_ACTIVE,  /* found by the sampler */
+    ENGINE_EXPIRED_RECLAIM, /* found while room was made */
+};
+
+/* The bits of engine_observe() that stand for expiry. */
+#define ENGINE_EXPIRED_KINDS                                                                   \
+    (1u << ENGINE_EXPIRED_LAZY | 1u << ENGINE_EXPIRED_ACTIVE | 1u << ENGINE_EXPIRED_RECLAIM)
+
+struct engine_event {
+    enum engine_event_kind kind;
+    const struct item *item; /* [borrowed] for the call; about to be unlinked */
+    msec_t now;
+};
+
+/*
+ * Called for each event that engine_observe() asked for, before the item is unlinked. Must not
+ * wait, and not call the engine. Context: in shard, on any thread.
+ */
+typedef void (*engine_observer_fn)(void *arg, const struct engine_event *ev);
+
 /* Set before start; the atomics may be changed while running. */
 struct engine_config {
     /* [const] */
     uint32_t shards;
-    uint64_t limit_bytes;   /* -m */
-    uint64_t item_size_max; /* -I */
-    uint64_t items_hint;    /* index sized for so many items at start; 0: small */
-    bool evictions;         /* false: -M */
-    uint64_t seed;          /* of the key hash */
+    uint64_t limit_bytes;        /* -m */
+    uint64_t item_size_max;      /* -I */
+    uint64_t items_hint;         /* index sized for so many items at start; 0: small */
+    bool evictions;              /* false: -M */
+    uint64_t seed;               /* of the key hash */
+    engine_observer_fn observer; /* NULL: nobody */
+    void *observer_arg;          /* [borrowed] */
     /* [atomic] live */
     _Atomic bool lazyfree_expire, lazyfree_evict, lazyfree_overwrite, lazyfree_delete,
         lazyfree_flush;
@@ -58,6 +84,8 @@ struct engine {
     struct reclaimer *reclaimer;
     uint64_t item_bytes_max;  /* longest key + value that a store takes */
     uint64_t plain_bytes_max; /* the part of that which always fits one block */
+    /* [atomic] kinds of events the observer is told of, as bits; seldom written */
+    _Atomic uint32_t observed;
     /* [atomic] */
     struct clock clock;
     struct budget budget;
@@ -441,6 +469,12 @@ const struct counters *shard_counters(const struct shard *s);
 typedef void (*shard_walk_fn)(void *arg, const struct shard *s, const struct item *it);
 uint64_t shard_walk(const struct shard *s, uint64_t cursor, msec_t now, shard_walk_fn fn,
                     void *arg);
+
+/*
+ * From now on the observer is told of these kinds of events (1 << enum engine_event_kind).
+ * Context: any thread.
+ */
+void engine_observe(struct engine *e, uint32_t kinds);
 
 /*
  * The full walk: recounts dead, holes, live and tails of every segment, and compares with

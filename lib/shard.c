@@ -112,6 +112,16 @@ void engine_prefetch_items(const struct route *rt, const uint64_t *hash, size_t 
     }
 }
 
+void shard_tell(struct shard *s, const struct item *it, enum engine_event_kind kind, msec_t now)
+{
+    struct engine *e = s->engine;
+    struct engine_event ev = {kind, it, now};
+
+    if ((atomic_load_explicit(&e->observed, memory_order_acquire) & 1u << kind) != 0) {
+        e->config.observer(e->config.observer_arg, &ev);
+    }
+}
+
 /* A reader met a due item: unlink it if nobody is in the shard, else the sampler will. */
 static void expire_lazily(struct shard *s, uint64_t hash, const char *key, size_t key_len,
                           msec_t now)
@@ -130,6 +140,7 @@ static void expire_lazily(struct shard *s, uint64_t hash, const char *key, size_
             if (!item_was_fetched(it)) {
                 ctr_add(&s->counters, CTR_expired_unfetched, 1);
             }
+            shard_observe(s, it, ENGINE_EXPIRED_LAZY, now);
             keyspace_unlink(s, hash, slot, DEATH_EXPIRE);
         }
     }

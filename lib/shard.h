@@ -176,6 +176,22 @@ static inline uint64_t shard_hash(const struct shard *s, const struct item *it)
     return hash_key(s->seed, item_key(it), it->key_len);
 }
 
+/* The rest of shard_observe(). */
+void shard_tell(struct shard *s, const struct item *it, enum engine_event_kind kind,
+                msec_t now);
+
+/*
+ * Tell the observer of an item that is about to be unlinked; a load when nobody wants to know.
+ * Context: in shard.
+ */
+static inline void shard_observe(struct shard *s, const struct item *it,
+                                 enum engine_event_kind kind, msec_t now)
+{
+    if (MF_UNLIKELY(atomic_load_explicit(&s->engine->observed, memory_order_acquire) != 0)) {
+        shard_tell(s, it, kind, now);
+    }
+}
+
 /*
  * ---- blocks.c -------------------------------------------------------------------------------
  */

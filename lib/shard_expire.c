@@ -40,6 +40,7 @@ static void expire_one(struct shard *s, handle_t h, msec_t now)
     }
     /* Another thread may have shown expires a clock a moment ahead of ours. */
     lag_add(&s->lag, now > item_deadline(it) ? (uint64_t)(now - item_deadline(it)) : 0);
+    shard_observe(s, it, ENGINE_EXPIRED_ACTIVE, now);
     keyspace_unlink(s, hash, slot, DEATH_EXPIRE);
 }
 

@@ -107,6 +107,7 @@ void visit_expire(struct visit *v)
     if (!item_was_fetched(v->item)) {
         ctr_add(c, CTR_expired_unfetched, 1);
     }
+    shard_observe(v->owner, v->item, ENGINE_EXPIRED_LAZY, v->now);
     keyspace_unlink(v->owner, v->hash, v->slot, DEATH_EXPIRE);
     v->slot = NULL;
     v->item = NULL;
