@@ -145,6 +145,7 @@ static void check_own(struct worker *w, const struct name *n, struct own *o,
         stress_fail(w->world, n->id, "cas %" PRIu64 ", stored as %" PRIu64, f->item->cas,
                     o->cas);
     }
+    own_check_marks(w, n->id, o, f->item);
     if (!kind_is_stamped(KEY_KIND(n->id))) {
         return;
     }
@@ -222,8 +223,10 @@ static void stamped_turn(struct worker *w, const struct name *n, struct own *o)
     enum kind kind = KEY_KIND(n->id);
     uint64_t dice = rng_below(&w->rng, 100);
 
-    if (dice < 40) {
+    if (dice < 34) {
         client_look(w, n, o);
+    } else if (dice < 40) {
+        client_mark_turn(w, n, o);
     } else if (kind == KIND_TOUCH && dice < 70) {
         touch(w, n, o);
     } else if (dice < 72) {

@@ -76,17 +76,21 @@ void own_store_begins(struct worker *w, struct own *o);
 void own_store_ended(struct worker *w, uint32_t id, struct own *o, uint64_t cas,
                      bool was_there);
 
+/* Has a found item the marks that its owner gave it? Context: read side. */
+void own_check_marks(struct worker *w, uint32_t id, const struct own *o, const struct item *it);
+
 /* A cas value is never used twice, and grows while the key stays. */
 void own_new_cas(struct worker *w, uint32_t id, struct own *o, uint64_t cas, bool was_there);
 
 /*
- * ---- client.c, client_grow.c: one request of the owner
+ * ---- client.c, client_grow.c, client_marks.c: one request of the owner
  * ------------------------------------
  */
 
 void client_look(struct worker *w, const struct name *n, struct own *o);
 void client_remove(struct worker *w, const struct name *n, struct own *o);
 void client_number_turn(struct worker *w, const struct name *n, struct own *o);
+void client_mark_turn(struct worker *w, const struct name *n, struct own *o);
 void client_log_turn(struct worker *w, const struct name *n, struct own *o);
 
 /*

@@ -43,13 +43,18 @@ static void count_number(struct worker *w, const struct name *n, struct own *o)
                       .key = span_of(n->text, n->len),
                       .delta = rng_next(&w->rng) >> rng_below(&w->rng, 64),
                       .is_decr = rng_below(&w->rng, 2) != 0,
+                      .vivifies = rng_below(&w->rng, 2) != 0,
+                      .initial = rng_next(&w->rng) >> rng_below(&w->rng, 64),
+                      .vivify_deadline = MSEC_NEVER,
                       .may_wait = true};
     uint64_t want =
         a.is_decr ? (a.delta > o->version ? 0 : o->version - a.delta) : o->version + a.delta;
     struct before b = own_look_before(w, o);
+    struct own made = *o;
     unsigned tries = 0;
     enum outcome out;
 
+    own_store_begins(w, &made);
     for (;;) {
         rcu_begin();
         out = engine_arith(e, &a, b.now);
@@ -68,8 +73,16 @@ static void count_number(struct worker *w, const struct name *n, struct own *o)
     if (out != OUT_NUMBER && out != OUT_NOT_FOUND) {
         stress_fail(w->world, n->id, "incr says %s", outcome_name(out));
     }
-    own_judge(w, n->id, o, &b, out == OUT_NUMBER, "incr");
-    if (out == OUT_NUMBER) {
+    own_judge(w, n->id, o, &b, out == OUT_NUMBER && !a.is_created, "incr");
+    if (out == OUT_NUMBER && a.is_created) {
+        if (a.number != a.initial) {
+            stress_fail(w->world, n->id, "made of %" PRIu64 ": %" PRIu64, a.initial, a.number);
+        }
+        made.version = a.initial;
+        made.deadline = MSEC_NEVER;
+        *o = made;
+        own_store_ended(w, n->id, o, a.cas, false);
+    } else if (out == OUT_NUMBER) {
         if (a.number != want) {
             stress_fail(w->world, n->id, "%s of %" PRIu64 " by %" PRIu64 " gives %" PRIu64,
                         a.is_decr ? "decr" : "incr", o->version, a.delta, a.number);

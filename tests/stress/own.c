@@ -81,6 +81,7 @@ void own_store_ended(struct worker *w, uint32_t id, struct own *o, uint64_t cas,
     o->ended = clock_now(&w->world->engine.clock);
     o->is_present = true;
     o->is_unsure = false;
+    o->is_stale = o->is_won = false;
     own_new_cas(w, id, o, cas, was_there);
 }
 

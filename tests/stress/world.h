@@ -45,7 +45,8 @@ struct scenario {
 /* What the owner of a key knows about it. */
 struct own {
     bool is_present;
-    bool is_unsure; /* a store failed half way: there or not, both are right */
+    bool is_unsure;        /* a store failed half way: there or not, both are right */
+    bool is_stale, is_won; /* the marks it has, while it is present */
     uint32_t len;
     uint64_t version; /* of the last store tried; KIND_NUMBER: the number */
     uint64_t held;    /* the version that is present */
@@ -60,8 +61,8 @@ struct own {
 
 /* What a thread counted: plain numbers of its own, read when it rests. */
 struct tally {
-    uint64_t gets, hits, misses, stores, waits, no_memory, deletes, ariths, touches, bodies,
-        aborts, pins, slices, graces, placed;
+    uint64_t gets, hits, misses, stores, waits, no_memory, deletes, ariths, touches, erases,
+        bodies, aborts, pins, slices, graces, placed;
 };
 
 struct held_pin {
