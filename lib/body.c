@@ -77,7 +77,8 @@ bool engine_may_place(const struct engine *e, size_t len)
 bool body_place(struct body *b, const struct store *st, msec_t now)
 {
     must(b->filled == 0 && b->taken == 0);
-    if (b->cut.segments != 0) {
+    /* What the item will be, its deadline for one, must be known already. */
+    if (b->cut.segments != 0 || st->mode > STORE_CAS || st->takes_older) {
         return false;
     }
     body_parts(b, &b->loose.parts);

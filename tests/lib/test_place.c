@@ -264,6 +264,29 @@ START_TEST(what_will_not_be_stored_is_not_placed)
 }
 END_TEST
 
+/* Where the item is not known before it is stored its blocks cannot be made. */
+START_TEST(what_depends_on_the_old_item_is_not_placed)
+{
+    static const enum store_mode modes[] = {STORE_APPEND, STORE_PREPEND, STORE_CAS};
+    struct body *b;
+    struct store s;
+
+    start();
+    fixture_set(&f, KEY, 10);
+    for (int i = 0; i < 3; i++) {
+        store_init(&s, modes[i], &b);
+        s.takes_older = modes[i] == STORE_CAS;
+        rcu_begin();
+        b = body_begin(&f.engine, s.hash, 5000);
+        ck_assert_ptr_nonnull(b);
+        ck_assert(!body_place(b, &s, fixture_now(&f)));
+        body_abort(&b);
+        rcu_end();
+    }
+    fixture_stop(&f);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("place");
@@ -276,6 +299,7 @@ int main(void)
     tcase_add_test(tc, a_flush_in_between_takes_nothing_from_it);
     tcase_add_test(tc, conditions_count_when_it_is_stored);
     tcase_add_test(tc, what_will_not_be_stored_is_not_placed);
+    tcase_add_test(tc, what_depends_on_the_old_item_is_not_placed);
     suite_add_tcase(suite, tc);
 
     SRunner *sr = srunner_create(suite);
