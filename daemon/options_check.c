@@ -45,7 +45,7 @@ static int check_sasl(const struct settings *s)
         fprintf(stderr, "ERROR: You cannot allow the ASCII protocol while using SASL.\n");
         return EX_USAGE;
     }
-    if (s->udp_port > 0) {
+    if (s->udp_port != 0) {
         fprintf(stderr, "ERROR: Cannot enable UDP while using binary SASL authentication.\n");
         return EX_USAGE;
     }

@@ -405,8 +405,9 @@ static int open_address(const struct settings *settings, struct span text,
         return address_failed(text, error, "");
     }
     /* An operator who asked clients to authenticate must not get a way around it. */
-    if (addr.has_protocol && settings->auth_file != NULL && addr.protocol != PROTOCOL_ASCII) {
-        return address_failed(text, "only ascii is served with an auth file", "");
+    if (addr.has_protocol && (settings->auth_file != NULL || settings->sasl) &&
+        addr.protocol != settings->protocol) {
+        return address_failed(text, "clients that have to authenticate speak one protocol", "");
     }
     if (!addr.has_port) {
         addr.port = settings->port > 0 ? (unsigned)settings->port : 0;

@@ -151,4 +151,16 @@ def test_prefixes_that_are_wrong():
         assert done.returncode == 71 and b"failed to listen on" in done.stderr, (address, done)
 
 
+def test_a_protocol_is_no_way_around_authentication():
+    root = ["-u", "root"] if os.geteuid() == 0 else []
+    with tempfile.NamedTemporaryFile("w") as users:
+        users.write("user:password\n")
+        users.flush()
+        for how, protocol in ((["-Y", users.name], "binary"), (["-Y", users.name], "auto"),
+                              (["-S"], "ascii"), (["-S"], "auto")):
+            done = subprocess.run([mayfly.PROGRAM, "-p", "-1", "-l", "proto[%s]:127.0.0.1" % protocol] +
+                                  how + root, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=60)
+            assert done.returncode in (64, 71) and done.stderr, (how, protocol, done)
+
+
 mayfly.main(globals())
