@@ -276,7 +276,7 @@ static void on_wake(struct message *m, void *receiver)
 
 void watch_wake_main(struct worker *w)
 {
-    struct byte_ring *ring = atomic_load_explicit(&w->watch_ring, memory_order_relaxed);
+    struct byte_ring *ring = atomic_load_explicit(&w->watch_ring, memory_order_acquire);
 
     if (ring != NULL && byte_ring_len(ring) > 0) {
         wake(&w->server->watch);

@@ -184,6 +184,33 @@ def test_pipeline():
             assert c.get_reply() == {b"k%d" % i: b"value %d" % i}
 
 
+def test_watcher_and_dump():
+    """Streams over TLS: what a watcher sends is dropped, what it does not read is skipped."""
+    with Server("-t", "2", options="watcher_logbuf_size=16") as d, d.plain() as c:
+        with d.tls() as w, d.tls(rcvbuf=4096) as deaf, d.tls() as reader:
+            for x in (w, deaf):
+                assert x.ask(b"watch mutations") == b"OK"
+            w.send(b"flush_all\r\n" * 5000)
+            for i in range(5000):
+                assert c.set(b"k%d" % i, b"v") == b"STORED"
+                while b"\n" not in w.buf:
+                    assert w.more()
+                line, w.buf = w.buf.split(b"\n", 1)
+                assert b" key=k%d status=stored " % i in line, line
+
+            def skips():
+                c.send(b"".join(b"set k%d 0 0 1\r\nv\r\n" % i for i in range(1000)))
+                assert all(c.line() == b"STORED" for _ in range(1000))
+                return c.stat("log_watcher_skipped") > 0
+
+            wait_for(skips, "those who do not read skip lines")
+            reader.send(b"lru_crawler mgdump all\r\nversion\r\n")
+            assert {reader.line() for _ in range(5000)} == {b"mg k%d" % i for i in range(5000)}
+            assert reader.line() == b"EN"
+            assert reader.line().startswith(b"VERSION")
+        wait_for(lambda: c.stat("log_watchers") == 0, "both left")
+
+
 def test_odd_records():
     """Requests cut into records at every place, and several requests in one record."""
     stream = (b"set a 0 0 10\r\n0123456789\r\nget a\r\nset b 0 0 3 noreply\r\nabc\r\nget a b\r\n"
