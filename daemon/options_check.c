@@ -37,16 +37,16 @@ static int check_sasl(const struct settings *s)
     if (!s->sasl) {
         return 0;
     }
-    if (!auth_sasl_is_built()) {
-        fprintf(stderr, "This server is not built with SASL support.\n");
-        return EX_USAGE;
-    }
     if (s->protocol != PROTOCOL_BINARY && s->sources[OPTION_protocol] != OPTION_DEFAULT) {
         fprintf(stderr, "ERROR: You cannot allow the ASCII protocol while using SASL.\n");
         return EX_USAGE;
     }
     if (s->udp_port != 0) {
         fprintf(stderr, "ERROR: Cannot enable UDP while using binary SASL authentication.\n");
+        return EX_USAGE;
+    }
+    if (!auth_sasl_is_built()) {
+        fprintf(stderr, "This server is not built with SASL support.\n");
         return EX_USAGE;
     }
     return 0;

@@ -3,8 +3,8 @@
 """What a client that has to authenticate is told by memcached and by mayflyd: the same bytes.
 
 Both run with -Y and the same file. A stream is a list of commands, each sent when the one before
-was taken, for memcached forgets an answer that still waits when the next command is refused; a
-command is also sent byte by byte, and cut in two at every place. What is meant to differ stands
+was answered, for memcached forgets an answer that still waits when the next command is refused;
+the first command is also sent byte by byte, and cut in two at every place. What is meant to differ stands
 in DIFFERENCES, where both answers are checked. Environment and exit status as differ.py.
 """
 
@@ -15,6 +15,10 @@ import tempfile
 
 sys.dont_write_bytecode = True
 from differ import PEER_FLAGS, Dialogue, Server, Silence, first_difference  # noqa: E402
+
+
+class Whole(bytes):
+    """A piece that ends a command: its answer, or the end, is waited for."""
 
 USERS = b"u:p\nc:p:q\nspace:p q\nd:1\nd:2\nempty:\n:nobody\n"
 
@@ -88,7 +92,10 @@ def play(server, stream):
     talk = Dialogue(server)
     try:
         for piece in stream:
+            before = len(talk.out)
             talk.send(piece)
+            while isinstance(piece, Whole) and talk.is_open and len(talk.out) == before:
+                talk.take()
         return talk.finish()
     except Silence:
         return bytes(talk.out) + b"<silence>"
@@ -96,14 +103,21 @@ def play(server, stream):
         talk.sock.close()
 
 
+def cut(first, places):
+    """The pieces of a command; only the last of them ends it."""
+    edges = [0] + list(places) + [len(first)]
+    pieces = [first[a:b] for a, b in zip(edges, edges[1:])]
+    return pieces[:-1] + [Whole(pieces[-1])]
+
+
 def variants(stream):
-    yield stream
-    first = stream[0]
+    first, rest = stream[0], [Whole(command) for command in stream[1:]]
+    yield [Whole(first)] + rest
     if len(first) <= 400:
-        yield [first[i:i + 1] for i in range(len(first))] + stream[1:]
+        yield cut(first, range(1, len(first))) + rest
     if len(first) <= 80:
-        for cut in range(1, len(first)):
-            yield [first[:cut], first[cut:]] + stream[1:]
+        for place in range(1, len(first)):
+            yield cut(first, [place]) + rest
 
 
 def normal(answers):

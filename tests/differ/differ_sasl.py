@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""SASL as memcached and mayflyd speak it: the same frames.
+
+Both run with -S, the same configuration and the same users (a sasldb). A stream is a list of
+frames, each sent when the one before was answered, and once more with its first frame byte by byte. What is meant to differ stands in DIFFERENCES, where both answers
+are checked. Environment and exit status as differ.py; skipped also without saslpasswd2, or where
+one of the two is built without SASL.
+"""
+
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+from differ import PEER_FLAGS, Server  # noqa: E402
+from differ_auth import Whole, cut, play  # noqa: E402
+
+GET, SET, DELETE, QUIT, NOOP, VERSION = 0x00, 0x01, 0x04, 0x07, 0x0A, 0x0B
+LIST, AUTH, STEP = 0x20, 0x21, 0x22
+
+CONFIGURATION = """mech_list: plain login
+pwcheck_method: auxprop
+auxprop_plugin: sasldb
+sasldb_path: %s
+"""
+
+
+def frame(opcode, key=b"", value=b"", extras=b"", key_len=None, body_len=None):
+    body = extras + key + value
+    key_len = len(key) if key_len is None else key_len
+    body_len = len(body) if body_len is None else body_len
+    head = struct.pack(">BBHBBHIIQ", 0x80, opcode, key_len, len(extras), 0, 0, body_len, 0x0A0D, 0)
+    return head + body
+
+
+def plain(user, password, authzid=b""):
+    return frame(AUTH, b"PLAIN", authzid + b"\0" + user + b"\0" + password)
+
+
+GOOD = plain(b"user@realm", b"pass")
+WRONG = plain(b"user@realm", b"wrong")
+MISS = frame(GET, b"k")
+
+# These open the door; the next authentication is not what memcached expects then.
+KEYS = [GOOD, plain(b"user@realm", b"pass", b"user@realm"), frame(AUTH, b"plain", b"\0user@realm\0pass")]
+
+OPENINGS = KEYS + [
+    frame(LIST), frame(LIST, b"k"), frame(LIST, b"", b"v"), frame(LIST, b"", b"", b"abcd"), frame(VERSION),
+    WRONG, plain(b"nobody@realm", b"pass"), plain(b"user", b"pass"),
+    plain(b"user@realm", b"pass", b"other"), plain(b"user@realm", b""), plain(b"", b"pass"), plain(b"", b""),
+    plain(b"user@realm", b"p" * 1000), plain(b"user@realm", b"p" * 8000), plain(b"user@realm", b"p" * 20000),
+    plain(b"user@realm", b"pass\0"), frame(AUTH, b"PLAIN", b"garbage"),
+    frame(AUTH, b"FOO", b"x"), frame(AUTH, b"CRAM-MD5"), frame(AUTH, b"M" * 32, b"x"), frame(AUTH, b"M" * 33, b"x"),
+    frame(AUTH, b"M" * 250, b"x"), frame(AUTH, b"M" * 251, b"x"), frame(AUTH, b"", b"x"), frame(AUTH),
+    frame(AUTH, b"PLAIN", b"\0user@realm\0pass", b"abcd"), frame(STEP), frame(STEP, b"PLAIN", b"\0user@realm\0pass"),
+    frame(STEP, b"FOO", b"x"), frame(STEP, b"M" * 33, b"x"),
+    frame(SET, b"k", b"v", b"\0" * 8), frame(SET, b"k", b"v" * 100000, b"\0" * 8),
+]
+
+
+def streams():
+    for opening in OPENINGS:
+        yield [opening]
+        yield [opening, frame(VERSION), MISS] if opening in KEYS else [opening, frame(VERSION), GOOD, MISS]
+    for opcode in range(0x100):
+        if opcode not in (LIST, AUTH, STEP, VERSION):
+            yield [frame(opcode, b"k")]
+            yield [WRONG, frame(opcode)]
+    yield [GOOD, frame(NOOP), frame(SET, b"k", b"v", b"\0" * 8), frame(DELETE, b"k"), frame(QUIT)]
+    yield [GOOD + frame(NOOP) + MISS]
+    yield [WRONG + GOOD + MISS]
+    yield [WRONG, MISS]
+    yield [GOOD, WRONG, MISS]
+    yield [GOOD, frame(STEP, b"PLAIN", b"\0user@realm\0pass"), MISS]
+    yield [frame(AUTH, b"PLAIN"), frame(STEP, b"PLAIN", b"\0user@realm\0pass"), MISS]
+    yield [frame(AUTH, b"PLAIN"), frame(STEP, b"PLAIN", b"\0user@realm\0wrong"), MISS]
+    login = [frame(AUTH, b"LOGIN"), frame(STEP, b"LOGIN", b"user@realm")]
+    yield login + [frame(STEP, b"LOGIN", b"pass"), MISS]
+    yield login + [frame(STEP, b"LOGIN", b"wrong"), MISS]
+    yield login + [frame(STEP, b"XX", b"pass"), MISS]
+    yield login + [frame(STEP, b"", b"pass"), MISS]
+    yield login + [MISS]
+    yield login[:1] + [GOOD, MISS]
+
+
+# What is sent; status of each answer, None where it depends on what came at once; why.
+DIFFERENCES = [
+    ([GOOD, GOOD, MISS], [0, 0x20, 0x20], [0, 0, 1], "who authenticates again begins anew"),
+    ([GOOD, frame(LIST), MISS], [0, 0, 0x20], [0, 0, 1], "asking for the mechanisms takes nothing back"),
+    ([frame(AUTH, b"PLAIN\0x", b"\0user@realm\0pass")], [0], [0x20], "NUL is a byte of the name, and ends nothing"),
+    ([plain(b"user@realm", b"p" * 2000000), GOOD], [0x82, 0], [0x20, 0], "what is too long is no password"),
+    ([frame(AUTH, b"PLAIN", b"x", body_len=0xFFFFFFFF)], [0x82], [0x20], "what is too long is no password"),
+    ([frame(AUTH, b"PLAIN", b"x", body_len=0x80000000)], [], [0x20], "lengths are not negative"),
+    ([frame(AUTH, b"PLAIN", b"x", key_len=65535)], [], [0x81], "what contradicts itself is refused at once"),
+    ([frame(AUTH, b"PLAIN", key_len=10, body_len=5)], None, [0x81], "no answer is lost by closing"),
+    ([frame(AUTH, b"PLAIN", b"x", body_len=0)], None, [0x81], "no answer is lost by closing"),
+]
+
+
+def frames(answers):
+    """(opcode, status, body) of each frame; the version is not compared."""
+    found = []
+    while len(answers) >= 24:
+        _, opcode, key_len, extras_len, _, status, body_len, opaque, cas = struct.unpack(">BBHBBHIIQ", answers[:24])
+        body = answers[24 : 24 + body_len]
+        if opcode == VERSION and status == 0:
+            body = b"version"
+        if opcode in (SET, DELETE) and status == 0:
+            cas = 0
+        found.append((opcode, key_len, extras_len, status, opaque, cas, body))
+        answers = answers[24 + body_len :]
+    return found + ([answers] if answers else [])
+
+
+def variants(stream):
+    first, rest = stream[0], [Whole(piece) for piece in stream[1:]]
+    yield [Whole(first)] + rest
+    if len(first) <= 300:
+        yield cut(first, range(1, len(first))) + rest
+
+
+def compare(servers):
+    count = different = 0
+    for stream in streams():
+        for variant in variants(stream):
+            count += 1
+            theirs, ours = (frames(play(server, variant)) for server in servers)
+            if theirs != ours:
+                different += 1
+                print("DIFFERENT: sent %r" % b"".join(stream)[:300])
+                print("  memcached %r\n  mayflyd   %r" % (theirs, ours))
+                break
+    for sent, theirs, ours, reason in DIFFERENCES:
+        for server, want in zip(servers, (theirs, ours)):
+            count += 1
+            got = [f[3] for f in frames(play(server, sent))]
+            if want is not None and got != want:
+                different += 1
+                print("NOT AS INTENDED (%s), %s: %r, wanted %r" % (reason, server.name, got, want))
+    return count, different
+
+
+def make_users(folder):
+    tool = shutil.which("saslpasswd2") or "/usr/sbin/saslpasswd2"
+    if not os.access(tool, os.X_OK):
+        return False
+    db = os.path.join(folder, "sasldb2")
+    with open(os.path.join(folder, "memcached.conf"), "w") as f:
+        f.write(CONFIGURATION % db)
+    arguments = [tool, "-p", "-c", "-a", "memcached", "-f", db, "-u", "realm", "user"]
+    return subprocess.run(arguments, input=b"pass").returncode == 0
+
+
+def has_sasl(command, folder):
+    """-S with a protocol that does not go with it is refused in other words without SASL."""
+    user = ["-u", "root"] if os.geteuid() == 0 else []
+    path = os.path.join(folder, "none")
+    got = subprocess.run([command, "-s", path, "-S", "-U", "0"] + user, timeout=30, stdin=subprocess.DEVNULL,
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                         env=dict(os.environ, SASL_CONF_PATH=folder, MEMCACHED_SASL_PWDB="/no/such/file"))
+    return b"not built" not in got.stdout
+
+
+def main():
+    memcached = shutil.which(os.environ.get("MEMCACHED", "memcached"))
+    if memcached is None:
+        print("memcached is not installed")
+        return 77
+    build = os.environ.get("MAYFLY_BUILDDIR", ".")
+    mayflyd = os.environ.get("MAYFLYD", os.path.join(build, "daemon", "mayflyd"))
+    folder = tempfile.mkdtemp(prefix="mayfly-differ.")
+    servers = []
+    statuses = []
+    os.environ["SASL_CONF_PATH"] = folder
+    try:
+        if not has_sasl(mayflyd, folder):
+            print("mayflyd is built without SASL")
+            return 77
+        if not make_users(folder):
+            print("saslpasswd2 is not here")
+            return 77
+        for name, command, extra in (("memcached", memcached, PEER_FLAGS), ("mayflyd", mayflyd, [])):
+            servers.append(Server(name, command, extra + ["-S"], folder))
+            servers[-1].wait_until_ready()
+        count, different = compare(servers)
+    finally:
+        statuses = [server.stop() for server in servers]
+        shutil.rmtree(folder)
+    if statuses[-1] != 0:
+        different += 1
+        print("mayflyd ends with status %d" % statuses[-1])
+    print("%d streams, %d different" % (count, different))
+    return 1 if different else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
