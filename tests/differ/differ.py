@@ -202,14 +202,10 @@ def play(server, stream):
 
 
 def normal(answers):
-<<<<<<< HEAD
-    """Without what no two servers share: versions, and the absolute value of cas numbers."""
-    if answers[:1] == b"\x81":
-        return binary_streams.normal(answers)
-=======
     """Without what no two servers share: versions, the absolute value of cas numbers, and how
     much of a second has passed (times to live differ by hundreds)."""
->>>>>>> 12bf664 (differ: meta commands, scripted and random)
+    if answers[:1] == b"\x81":
+        return binary_streams.normal(answers)
     names = {}
 
     def name_cas(match):
