@@ -60,9 +60,9 @@ static enum outcome judge(const struct visit *v, const struct arith *a, uint64_t
     if (!v->is_live) {
         return OUT_NOT_FOUND;
     }
-    /* What cannot be a number by its size is told before that, as memcached does. */
+    /* That an empty value is no number is told before that, as memcached does. */
     if (MF_UNLIKELY(a->compares_cas) && v->item->cas != a->cas_expected &&
-        v->item->value_len != 0 && !item_is_large(v->item)) {
+        v->item->value_len != 0) {
         return OUT_EXISTS;
     }
     /* A value of more than one block is no number, whatever it begins with. */
