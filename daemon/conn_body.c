@@ -123,6 +123,7 @@ static struct upload *upload_create(struct turn *t, const struct request *r)
     }
     u->req.args = span_of(u->args, args_len);
     u->req.hash = engine_hash(t->e, u->key, r->key.len);
+    engine_prefetch_bucket(t->route, u->req.hash);
     u->len = r->value_len;
     u->may_place = conn_upload_may_place(t, r);
     u->is_shed = false;

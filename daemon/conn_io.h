@@ -48,7 +48,7 @@ static inline ssize_t io_readv(struct io *io, const struct iovec *iov, unsigned 
     if (MF_UNLIKELY(io->tls != NULL)) {
         return tls_readv(io->tls, iov, count);
     }
-    return readv(io->fd, iov, (int)count);
+    return raw_readv(io->fd, iov, count);
 }
 
 /*

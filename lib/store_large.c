@@ -113,6 +113,20 @@ static enum outcome loose_make(struct visit *v, const struct store *st, bool has
     return OUT_STORED;
 }
 
+/* The pieces of what is replaced will die when the new bytes are here: have them at hand. */
+static void prefetch_old(const struct visit *v)
+{
+    if (v->is_live && item_is_large(v->item)) {
+        const struct large *l = item_large(v->item);
+
+        for (uint32_t i = 0; i < l->pieces; i++) {
+            handle_t h = atomic_load_explicit(&l->piece[i], memory_order_relaxed);
+
+            __builtin_prefetch(shard_item(v->owner, h), 1);
+        }
+    }
+}
+
 bool loose_begin(struct engine *e, const struct store *st, struct loose *l, msec_t now)
 {
     struct visit v;
@@ -120,6 +134,9 @@ bool loose_begin(struct engine *e, const struct store *st, struct loose *l, msec
 
     visit_enter(e, &v, st->hash, st->key, now);
     out = loose_make(&v, st, st->deadline != MSEC_NEVER, l);
+    if (out == OUT_STORED) {
+        prefetch_old(&v);
+    }
     visit_leave(&v);
     return out == OUT_STORED;
 }
