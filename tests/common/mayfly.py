@@ -41,7 +41,8 @@ def wait_for(condition, what, patience=PATIENCE):
 def is_sanitized(program=PROGRAM):
     """Was it built with a sanitizer? Such builds say nothing about memory or speed."""
     with open(program, "rb") as f:
-        return any(name in f.read() for name in (b"libasan", b"__asan_init", b"__tsan_init"))
+        code = f.read()
+    return any(name in code for name in (b"libasan", b"__asan_init", b"__tsan_init"))
 
 
 def has_address_sanitizer(program=PROGRAM):
