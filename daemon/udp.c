@@ -69,6 +69,7 @@ struct datagram {
     union address *from;
     socklen_t from_len;
     struct udp_frame frame;
+    size_t left; /* bytes of replies that it may still cause; 0: it is served no further */
 };
 
 static struct udp *udp_from_poll(uv_poll_t *poll)
@@ -102,16 +103,27 @@ static bool is_client(const struct datagram *d)
     return port > SERVICE_PORT_MAX && port != d->socket->port;
 }
 
-static size_t reply_max(const struct datagram *d)
+/*
+ * What all replies to a datagram may come to. It has room for hundreds of requests, so a bound
+ * for each of them would be none for a forged sender.
+ */
+static size_t replies_max(const struct datagram *d)
 {
-    return is_loopback(d->from) ? WORKER_OBUF_BYTES
-                                : d->socket->worker->settings->udp_reply_max;
+    return is_loopback(d->from) ? SIZE_MAX : d->socket->worker->settings->udp_reply_max;
+}
+
+/* A reply of n bytes is sent. */
+static void spend(struct datagram *d, size_t n)
+{
+    size_t cost = n + UDP_FRAME_BYTES;
+
+    d->left -= cost < d->left ? cost : d->left;
 }
 
 /* ---- replies ----------------------------------------------------------------------------- */
 
 /* Send n bytes in as many datagrams as it takes. */
-static void send_reply(const struct datagram *d, const char *bytes, size_t n)
+static void send_reply(struct datagram *d, const char *bytes, size_t n)
 {
     struct counters *c = &d->socket->worker->counters;
     struct udp_frame frame = {.id = d->frame.id, .total = (uint16_t)udp_datagrams(n)};
@@ -122,6 +134,7 @@ static void send_reply(const struct datagram *d, const char *bytes, size_t n)
     unsigned sent = 0;
 
     must(count <= PARTS_MAX);
+    spend(d, n);
     for (unsigned i = 0; i < count; i++) {
         size_t at = (size_t)i * UDP_PAYLOAD_MAX;
         size_t part = n - at < UDP_PAYLOAD_MAX ? n - at : UDP_PAYLOAD_MAX;
@@ -152,7 +165,7 @@ static void send_reply(const struct datagram *d, const char *bytes, size_t n)
     }
 }
 
-static void send_error(const struct datagram *d, enum reply why)
+static void send_error(struct datagram *d, enum reply why)
 {
     struct span text = reply_text(why);
 
@@ -187,8 +200,7 @@ static bool join_value(struct out *o)
     return true;
 }
 
-static void send_bin_error(const struct datagram *d, const struct request *r,
-                           enum bin_reply why)
+static void send_bin_error(struct datagram *d, const struct request *r, enum bin_reply why)
 {
     char frame[BIN_REPLY_MAX];
 
@@ -197,7 +209,7 @@ static void send_bin_error(const struct datagram *d, const struct request *r,
 }
 
 /* An error in the words of the protocol that the request came in. */
-static void send_refusal(const struct datagram *d, const struct request *r, enum reply why,
+static void send_refusal(struct datagram *d, const struct request *r, enum reply why,
                          enum bin_reply bin_why)
 {
     if (r->cls == CLASS_BINARY || r->cls == CLASS_BINARY_ADMIN) {
@@ -210,9 +222,9 @@ static void send_refusal(const struct datagram *d, const struct request *r, enum
 /*
  * The reply of one request is composed: send it, or an error instead of one that is too long.
  */
-static void answer(const struct datagram *d, struct turn *t, const struct request *r)
+static void answer(struct datagram *d, struct turn *t, const struct request *r)
 {
-    if (t->is_halted || !join_value(&t->out) || t->out.len > reply_max(d)) {
+    if (t->is_halted || !join_value(&t->out) || t->out.len > d->left) {
         send_refusal(d, r, REPLY_UDP_TOO_LONG, BIN_REPLY_TOO_LARGE);
     } else if (t->out.len > 0) {
         send_reply(d, t->out.base, t->out.len);
@@ -229,7 +241,7 @@ static bool is_served(const struct request *r)
     return (r->cls != CLASS_ADMIN && r->cls != CLASS_BINARY_ADMIN) || r->command == CMD_VERSION;
 }
 
-static void execute(const struct datagram *d, struct turn *t, struct request *r)
+static void execute(struct datagram *d, struct turn *t, struct request *r)
 {
     if (!is_served(r)) {
         send_refusal(d, r, REPLY_UDP_NOT_SERVED, BIN_REPLY_UNKNOWN);
@@ -244,7 +256,7 @@ static void execute(const struct datagram *d, struct turn *t, struct request *r)
 }
 
 /* The parser found why it cannot be executed. */
-static void refuse(const struct datagram *d, struct turn *t, const struct request *r,
+static void refuse(struct datagram *d, struct turn *t, const struct request *r,
                    enum reply reply)
 {
     if (r->cls == CLASS_STORE) {
@@ -258,11 +270,11 @@ static void refuse(const struct datagram *d, struct turn *t, const struct reques
 }
 
 /* Execute the requests of a payload in order. */
-static void run_text(const struct datagram *d, struct turn *t, struct span payload)
+static void run_text(struct datagram *d, struct turn *t, struct span payload)
 {
     char key[TEXT_KEY_ROOM]; /* one that came as base64 */
 
-    while (payload.len > 0) {
+    while (payload.len > 0 && d->left > 0) {
         char *room = key;
         struct text_limits limits = {.value_max = t->e->item_bytes_max, .key_room = &room};
         struct request r;
@@ -296,11 +308,11 @@ static void run_text(const struct datagram *d, struct turn *t, struct span paylo
 }
 
 /* The same for requests of the binary protocol. */
-static void run_binary(const struct datagram *d, struct turn *t, struct span payload)
+static void run_binary(struct datagram *d, struct turn *t, struct span payload)
 {
     struct bin_limits limits = {.value_max = t->e->item_bytes_max};
 
-    while (payload.len > 0) {
+    while (payload.len > 0 && d->left > 0) {
         struct request r;
         enum bin_reply reply;
         size_t used;
@@ -336,7 +348,7 @@ static void run_binary(const struct datagram *d, struct turn *t, struct span pay
 }
 
 /* Every datagram says by its first byte which protocol it speaks. */
-static void run(const struct datagram *d, struct turn *t, struct span payload)
+static void run(struct datagram *d, struct turn *t, struct span payload)
 {
     uint32_t protocol = t->w->settings->protocol;
     bool is_binary = payload.len > 0 && (unsigned char)payload.ptr[0] == BIN_REQUEST;
@@ -364,6 +376,7 @@ static void serve(struct udp *u, char *p, size_t n, struct msghdr *head)
         ctr_add(c, CTR_udp_errors, 1);
         return;
     }
+    d.left = replies_max(&d);
     if (d.frame.total > 1) {
         send_error(&d, REPLY_UDP_MULTI_PACKET);
         return;

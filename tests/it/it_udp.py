@@ -149,6 +149,40 @@ def test_replies_to_other_machines_are_small():
             assert u.ask(b"get large\r\n").startswith(b"VALUE large 0 900\r\n")
 
 
+def replies_to(sock, payload):
+    """All datagrams that answer this one, up to the answer of a request that is sent behind it:
+    the socket has one worker, which answers in order."""
+    sock.send(struct.pack(">HHHH", 1, 0, 1, 0) + payload)
+    sock.send(struct.pack(">HHHH", 2, 0, 1, 0) + b"mn\r\n")
+    got = []
+    while True:
+        data = sock.recv(1 << 16)
+        if data[:2] == b"\0\2":
+            return got
+        got.append(data)
+
+
+def test_requests_of_one_datagram_do_not_add_up():
+    """The bound holds for a datagram: many small requests in it are not answered each with so much."""
+    host = other_address()
+    with UdpDaemon("-l", host, "-t", "1") as d, d.client() as c:
+        assert c.set(b"k", b"s" * 200) == b"STORED"
+        with d.datagrams(host=host) as u:
+            for payload in (b"get k\r\n" * 190, b"\n" * 1300, b"get x\r\n" * 190, frame(0x00, b"k") * 50,
+                            frame(0x0a) * 50, frame(0x7f) * 50):
+                sent = len(payload) + 36
+                got = replies_to(u.sock, payload)
+                assert got, payload[:10]
+                assert sum(len(data) + 28 for data in got) <= sent, (payload[:10], got)
+            # What does not fit is told, once.
+            got = replies_to(u.sock, b"get k\r\n" * 3)
+            assert [data[8:20] for data in got] == [b"VALUE k 0 20", b"SERVER_ERROR"], got
+    # Nobody forges who asks from here.
+    with UdpDaemon("-t", "1") as d, d.client() as c, d.datagrams() as u:
+        assert c.set(b"k", b"s" * 200) == b"STORED"
+        assert len(replies_to(u.sock, b"get k\r\n" * 50)) == 50
+
+
 def frame(opcode, key=b"", value=b"", extras=b"", opaque=7):
     body = extras + key + value
     return struct.pack(">BBHBBHIIQ", 0x80, opcode, len(key), len(extras), 0, 0, len(body), opaque, 0) + body
