@@ -199,9 +199,14 @@ refused_by_both 1 'requires an argument' -Y
 refused_by_both 64 'SASL' -S -B auto
 refused_by_both 64 'SASL' -S -B ascii
 refused_by_both 64 'SASL' -S -U 11211
+refused 64 'SASL' -S -U -1
 refused_by_both 64 'cannot allow the BINARY protocol' -Y "$dir/users" -B auto
 refused_by_both 64 'cannot allow the BINARY protocol' -Y "$dir/users" -B binary
 refused_by_both 64 'Cannot use UDP with ascii authentication' -Y "$dir/users" -U 11211
+refused 64 'Cannot use UDP with ascii authentication' -Y "$dir/users" -U -1
+refused 71 'speak one protocol' -Y "$dir/users" -l 'proto[auto]:127.0.0.1:0'
+refused 71 'speak one protocol' -S -l 'proto[ascii]:127.0.0.1:0'
+refused 71 'speak one protocol' -S -l 'proto[auto]:127.0.0.1:0'
 
 # ---- refused: not built in ----------------------------------------------------------------------
 
