@@ -230,10 +230,14 @@ static unsigned take_events(struct watch *watch, struct worker *w, unsigned max)
     return n;
 }
 
+/*
+ * Both sides exchange: of two exchanges one comes first, and whoever is second sees what the
+ * other wrote before. So either main finds the events, or it is woken for them. With a mere
+ * load or store on one side both could miss the other's.
+ */
 static void wake(struct watch *watch)
 {
-    if (!atomic_load_explicit(&watch->is_awake, memory_order_seq_cst) &&
-        !atomic_exchange_explicit(&watch->is_awake, true, memory_order_seq_cst)) {
+    if (!atomic_exchange_explicit(&watch->is_awake, true, memory_order_acq_rel)) {
         mailbox_post(&watch->server->mailbox, &watch->wake_message);
     }
 }
@@ -260,7 +264,7 @@ static void on_wake(struct message *m, void *receiver)
     unsigned n;
 
     (void)m;
-    atomic_store_explicit(&watch->is_awake, false, memory_order_seq_cst);
+    (void)atomic_exchange_explicit(&watch->is_awake, false, memory_order_acq_rel);
     do {
         n = 0;
         for (uint32_t i = 0; i < s->worker_count; i++) {

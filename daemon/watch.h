@@ -50,7 +50,7 @@ struct watch {
     /* [atomic] */
     alignas(64) _Atomic uint32_t streams;          /* what somebody watches */
     alignas(64) _Atomic uint64_t gid;              /* of the last event */
-    _Atomic bool is_awake;                         /* seq_cst: wake_message is on its way */
+    _Atomic bool is_awake;                         /* acq_rel: wake_message is on its way */
     _Atomic uint32_t count;                        /* of watchers */
     _Atomic(struct watcher *) slots[WATCHERS_MAX]; /* set under lock, cleared by main */
     /* [const] */
