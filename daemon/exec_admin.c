@@ -449,6 +449,8 @@ static enum turn_stop refresh_certs(struct turn *t, const struct request *r)
     if (t->w->server->tls == NULL) {
         return say_text(t, r, "Error TLS not enabled\r\n");
     }
+    /* Files are read and keys checked, for milliseconds: others come first, then the next. */
+    t->units = t->units > t->unit_limit ? t->units : t->unit_limit;
     if (tls_reload(t->w->server->tls, why)) {
         return say(t, r, REPLY_OK);
     }

@@ -413,6 +413,18 @@ def test_refresh():
         assert old.get(b"k") == b"v"
 
 
+def test_refreshes_without_end_hold_nobody_up():
+    """Each reads files and keys: who pipelines them takes turns with the others."""
+    with Server("-t", "1") as d, d.plain() as c, d.plain() as other:
+        other.send(b"refresh_certs\r\n" * 3000)
+        for _ in range(20):
+            assert c.ask(b"mn") == b"MN"
+        assert other.more()
+        answered = other.buf.count(b"OK")
+        # A refresh or two between two answers; not all that was asked before the first.
+        assert answered < 1000, answered
+
+
 def test_age_of_certificates():
     with Server("-t", "1") as d, d.plain() as p:
         wait_for(lambda: p.stat("time_since_server_cert_refresh") >= 1, "it gets older")
