@@ -215,6 +215,7 @@ static enum parse_status parse_debug(struct line line, const struct text_limits 
 {
     struct span word;
 
+    req->args = span_of(line.end, 0);
     if (!take_key(&line, &req->key)) {
         return refuse(REPLY_BAD_FORMAT, reply);
     }
