@@ -47,6 +47,7 @@ void clock_init(struct clock *c)
     c->start_ns = read_ns(CLOCK_BOOTTIME);
     c->start_unix_ms = read_ns(CLOCK_REALTIME) / NS_PER_MS;
     atomic_init(&c->offset_ms, 0);
+    atomic_init(&c->step_ms, 0);
     atomic_init(&c->is_frozen, false);
 }
 
@@ -61,7 +62,7 @@ int64_t clock_unix_ms(const struct clock *c)
 {
     int64_t real = is_frozen(c) ? c->start_unix_ms : read_ns(CLOCK_REALTIME) / NS_PER_MS;
 
-    return real + offset_ms(c);
+    return real + offset_ms(c) + atomic_load_explicit(&c->step_ms, memory_order_relaxed);
 }
 
 int64_t clock_to_unix_ms(const struct clock *c, msec_t t)
@@ -75,6 +76,11 @@ int64_t clock_to_unix_ms(const struct clock *c, msec_t t)
 void clock_advance(struct clock *c, msec_t ms)
 {
     atomic_fetch_add_explicit(&c->offset_ms, ms, memory_order_relaxed);
+}
+
+void clock_step_wall(struct clock *c, msec_t ms)
+{
+    atomic_fetch_add_explicit(&c->step_ms, ms, memory_order_relaxed);
 }
 
 void clock_freeze(struct clock *c)

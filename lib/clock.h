@@ -24,6 +24,7 @@ struct clock {
     int64_t start_unix_ms; /* wall clock at clock_init(): a frozen clock counts from it */
     /* [atomic] */
     _Atomic int64_t offset_ms; /* what tests added */
+    _Atomic int64_t step_ms;   /* how far tests set the wall clock */
     _Atomic bool is_frozen;    /* tests: only clock_advance() moves it */
 };
 
@@ -44,6 +45,9 @@ int64_t clock_to_unix_ms(const struct clock *c, msec_t t);
 
 /* Tests: move the clock ahead. Context: any thread. */
 void clock_advance(struct clock *c, msec_t ms);
+
+/* Tests: set the wall clock, and nothing else, ahead or back. Context: any thread. */
+void clock_step_wall(struct clock *c, msec_t ms);
 
 /*
  * Tests: let only clock_advance() move the clock from now on, the wall clock included.

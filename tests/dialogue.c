@@ -16,6 +16,7 @@
  *     <. line              lines may come, up to this one
  *     < [closed]           the daemon must close the connection
  *     ~ 2s                 move the clock (ms, s, m, h, d)
+ *     ~ wall -2h           set the wall clock only, ahead or back
  *     + get_misses 1       counters must have grown by this since the last such line (or since
  *                          the start); others of the line are separated by commas
  *     @ 2                  go on with this connection (1 to 9; made when first named)
@@ -312,6 +313,9 @@ static void move_clock(struct dialogue *d, const char *text)
 {
     char unit[8] = "", request[64];
     long long n = 0, scale = 1;
+    bool is_wall = strncmp(text, "wall ", 5) == 0;
+
+    text += is_wall ? 5 : 0;
 
     if (sscanf(text, "%lld%7s", &n, unit) != 2) {
         fail(d, "not a time: %s", text);
@@ -327,12 +331,16 @@ static void move_clock(struct dialogue *d, const char *text)
     } else if (strcmp(unit, "ms") != 0) {
         fail(d, "not a unit of time: %s", unit);
     }
+    if (d->is_foreign && is_wall) {
+        fail(d, "only the own daemon's wall clock can be set");
+    }
     if (d->is_foreign) {
         struct timespec t = {n * scale / 1000, n * scale % 1000 * 1000000};
         (void)nanosleep(&t, NULL);
         return;
     }
-    (void)snprintf(request, sizeof(request), "advance %lld", n * scale);
+    (void)snprintf(request, sizeof(request), "%s %lld", is_wall ? "step" : "advance",
+                   n * scale);
     control(d, request);
 }
 

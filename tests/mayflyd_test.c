@@ -5,10 +5,11 @@
  * environment it listens on a second unix socket for lines:
  *
  *     advance <ms>      move the clock ahead
+ *     step <ms>         set the wall clock, ahead or back
  *     sampler on|off    let expired keys be collected, or hold that
  *     counters          name and value of every counter, one a line, then END
  *
- * The first two are answered with OK when every worker has done what falls due at the new
+ * The first three are answered with OK when every worker has done what falls due at the new
  * moment, so that a script needs no sleep. Anything else is answered with a line that begins
  * with ERROR. Clients are served one command at a time; the control runs on the main thread's
  * loop.
@@ -200,6 +201,10 @@ static void execute(struct control *c, struct span line)
     } else if (line.len > 8 && memcmp(line.ptr, "advance ", 8) == 0 &&
                num_i64(span_of(line.ptr + 8, line.len - 8), &ms) == MF_OK && ms >= 0) {
         clock_advance(&c->server->engine.clock, ms);
+        settle_all(c);
+    } else if (line.len > 5 && memcmp(line.ptr, "step ", 5) == 0 &&
+               num_i64(span_of(line.ptr + 5, line.len - 5), &ms) == MF_OK) {
+        clock_step_wall(&c->server->engine.clock, ms);
         settle_all(c);
     } else {
         send_line(c, "ERROR unknown command");
