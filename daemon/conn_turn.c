@@ -94,6 +94,7 @@ void turn_flush(struct turn *t)
     uint64_t written = 0;
     enum send_status status;
 
+    exec_tally(t); /* who has the reply finds it counted, on whatever connection he asks */
     if (out_left(&t->out) == 0) {
         return;
     }
@@ -619,7 +620,6 @@ void turn_end(struct turn *t, bool has_more)
 
     turn_flush(t);
     rcu_end();
-    exec_tally(t);
     count_yields(t, has_more);
     if (MF_UNLIKELY(bytes_read - w->grace_mark >= w->grace_step)) {
         try_grace(w, bytes_read);
