@@ -122,8 +122,10 @@ static void exchange(struct span *input)
         result = exchange_step(x, span_of(line, len), &challenge);
     }
     if (result == EXCHANGE_DONE) {
-        require(strcasecmp(mechanism, "PLAIN") == 0);
-        require(is_good_but_for_blanks(line, len) || memchr(line, '@', len) != NULL);
+        /* PLAIN has other names ("PLAIN-PLUS"), and LOGIN sends the password alone. */
+        require(memmem(line, len, "pass", 4) != NULL);
+        require(strcasecmp(mechanism, "PLAIN") != 0 || is_good_but_for_blanks(line, len) ||
+                memchr(line, '@', len) != NULL);
     }
     if (strcmp(mechanism, "PLAIN") == 0 && is_good(line, len)) {
         require(result == EXCHANGE_DONE);
