@@ -37,17 +37,6 @@ static bool extends(const struct request *r)
     return r->command == CMD_APPEND || r->command == CMD_PREPEND;
 }
 
-static void count_cas(struct counters *c, enum outcome outcome)
-{
-    if (outcome == OUT_STORED) {
-        ctr_add(c, CTR_cas_hits, 1);
-    } else if (outcome == OUT_EXISTS) {
-        ctr_add(c, CTR_cas_badval, 1);
-    } else if (outcome == OUT_NOT_FOUND) {
-        ctr_add(c, CTR_cas_misses, 1);
-    }
-}
-
 /* A sum that is too large is a store like any other; a value that is too large is none. */
 static void count_store(struct turn *t, const struct request *r, enum outcome outcome)
 {
@@ -109,7 +98,7 @@ enum turn_stop exec_bin_store(struct turn *t, const struct request *r, struct bo
     count_store(t, r, outcome);
     exec_bin_reply(t, r, bin_reply_of(r, outcome), t->hides_cas ? 0 : s.cas);
     if (s.mode == STORE_CAS) {
-        count_cas(&t->w->counters, outcome);
+        exec_count_cas(&t->w->counters, outcome);
     }
     if (MF_UNLIKELY(t->observed != 0)) {
         observe_end(t, r, &before, &s, outcome);
