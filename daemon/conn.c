@@ -5,7 +5,7 @@
  * or message while it waits for memory or for an answer. Reads and writes are our own system
  * calls: libuv tells only when.
  */
-#include "daemon/conn_state.h"
+#include "daemon/conn_round.h"
 
 #include "daemon/auth_sasl.h"
 #include "daemon/server.h"
@@ -139,6 +139,9 @@ void conn_close(struct conn *c)
     conn_log(c, WATCH_CONN_CLOSE);
     watch_remove(&c->watcher);
     ready_remove(c);
+    if (c->is_queued) {
+        round_forget(c);
+    }
     list_remove(c);
     /* It leaves the poll set before its number can be another's. */
     uv_close((uv_handle_t *)&c->poll, on_closed);
@@ -238,8 +241,10 @@ void conn_write(struct conn *c)
 void conn_input(struct conn *c)
 {
     if (MF_UNLIKELY(c->watcher != NULL)) {
+        conn_round_run(c->worker); /* it has the buffer */
         conn_discard(c);
     } else if (conn_upload_wants_read(c)) {
+        conn_round_run(c->worker);
         conn_upload_read(c);
     } else {
         conn_read(c);
@@ -250,6 +255,13 @@ static void on_poll(uv_poll_t *handle, int status, int events)
 {
     struct conn *c = conn_from_poll(handle);
 
+    if (MF_UNLIKELY(c->is_queued)) {
+        /* Something came behind its input, in the same turn of the loop. */
+        conn_round_run(c->worker);
+        if (c->is_closing) {
+            return;
+        }
+    }
     if (status < 0) {
         /* The peer reset the connection. libuv has stopped the handle. */
         conn_close(c);

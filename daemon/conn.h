@@ -39,6 +39,12 @@ struct conn_origin {
  */
 bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin);
 
+/*
+ * Serve the connections of the round: their input was read and waits in the worker's buffer,
+ * which is free then. Context: worker, outside a section.
+ */
+void conn_round_run(struct worker *w);
+
 /* Begin to close; it is released in the close callback. Context: worker. */
 void conn_close(struct conn *c);
 

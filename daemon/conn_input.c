@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reading of a connection, on its worker. One read a turn into the worker's shared buffer;
- * the end of a request that is not all there is kept by the connection and put in front of
- * the next read. So an idle connection has no buffer.
+ * Reading of a connection, on its worker. One read a turn into the worker's shared buffer,
+ * behind what was read of others for the same round; the end of a request that is not all there
+ * is kept by the connection and put in front of the next read. So an idle connection has no
+ * buffer.
  *
  * What is kept is bounded by the protocol: a line (TEXT_LINE_MAX, lines of keys
  * TEXT_GET_LINE_MAX) or a small value. Long lines are read straight behind what is kept, so
  * that they are not copied again with each read, and are not parsed again before their end is
  * there.
  */
-#include "daemon/conn_state.h"
+#include "daemon/conn_round.h"
 
 #include "daemon/settings.h"
 #include "lib/counters.h"
@@ -19,6 +20,9 @@
 
 /* A longer tail stays where it is and is read behind. */
 #define MOVE_MAX_BYTES (64u * 1024)
+
+/* So much of one connection is served at once. */
+#define AT_ONCE_BYTES (8u * 1024)
 
 /* What is read at once behind a long tail. */
 #define LONG_READ_BYTES (64u * 1024)
@@ -121,37 +125,47 @@ void conn_read(struct conn *c)
 {
     struct worker *w = c->worker;
     size_t tail = buf_len(&c->in);
-    size_t room = WORKER_RBUF_BYTES - tail;
+    struct round *r = w->round;
+    char *p;
+    size_t room;
     ssize_t n;
 
     if (tail > MOVE_MAX_BYTES) {
         read_long(c);
         return;
     }
+    if (round_is_full(r)) {
+        conn_round_run(w);
+    }
+    p = w->rbuf + r->filled;
+    room = WORKER_RBUF_BYTES - r->filled - tail;
     if (c->reads_little && room > CONN_READ_LITTLE_BYTES) {
         room = CONN_READ_LITTLE_BYTES;
     }
     if (MF_UNLIKELY(c->needs_auth)) {
         room = CONN_AUTH_READ_BYTES;
     }
-    n = read_some(c, w->rbuf + tail, room);
+    n = read_some(c, p + tail, room);
     if (n <= 0) {
         return;
     }
     if (tail > 0) {
-        if (!is_worth_parsing(c, tail, w->rbuf + tail, (size_t)n)) {
+        if (!is_worth_parsing(c, tail, p + tail, (size_t)n)) {
             c->last_active = worker_now(w);
-            if (!buf_append(&c->in, w->rbuf + tail, (size_t)n)) {
+            if (!buf_append(&c->in, p + tail, (size_t)n)) {
                 refuse_memory(c);
             }
             return;
         }
-        memcpy(w->rbuf, buf_begin(&c->in), tail);
+        memcpy(p, buf_begin(&c->in), tail);
         buf_clear(&c->in);
     }
-    conn_execute(c, INPUT_READ, w->rbuf, tail + (size_t)n);
-    if (!c->is_closing && c->is_saturated && conn_upload_wants_read(c)) {
-        conn_upload_read(c);
+    round_add(c, p, tail + (size_t)n);
+    if (tail + (size_t)n >= AT_ONCE_BYTES || c->reads_little || c->is_saturated) {
+        conn_round_run(w);
+        if (!c->is_closing && c->is_saturated && conn_upload_wants_read(c)) {
+            conn_upload_read(c);
+        }
     }
 }
 

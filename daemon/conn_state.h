@@ -5,11 +5,13 @@
  *
  *     conn.c         adopt, close, events, what to wait for next
  *     conn_auth.c    before a client has said who it is
+ *     conn_batch.[ch] requests parsed ahead
  *     conn_io.[ch]   system calls, or TLS
  *     conn_tls.c     handshakes, and what TLS has read ahead
  *     conn_turn.c    one turn: parse, execute, flush
  *     conn_input.c   reading: one read a turn, the tail that is kept
  *     conn_body.c    large values straight into their segments
+ *     conn_round.[ch] several connections served in one turn
  *     conn_sasl.c    SASL, which the pool asks the library about
  *     conn_stream.c  a connection that watches; connections as watchers see them
  *     conn_stats.c   the stats command, answers that take longer than a turn
@@ -109,6 +111,7 @@ struct conn {
     bool is_closing;    /* conn_close() was called: refuses work */
     bool is_finishing;  /* closes when its output is sent; executes nothing more */
     bool is_kept;       /* `in` has requests that can be executed without reading */
+    bool is_queued;     /* stands in the worker's round: input of it waits there */
     bool is_ready;      /* stands in the worker's ready list */
     bool is_waiting;    /* for room: conn_scan() tries again */
     bool reads_little;  /* large values are expected */
@@ -148,6 +151,13 @@ struct conn *conn_from_poll(uv_poll_t *poll);
 static inline msec_t conn_wait_now(void)
 {
     return clock_mono_us() / 1000;
+}
+
+/* Is something to be done before its next request can be parsed? Context: worker. */
+static inline bool conn_has_pending(const struct conn *c)
+{
+    return c->rest.is_active || c->dump.is_active || c->upload != NULL || c->swallow > 0 ||
+           c->needs_auth;
 }
 
 /* ---- conn.c -------------------------------------------------------------------------- */
@@ -221,7 +231,10 @@ bool conn_count_output(struct conn *c);
 
 /* ---- conn_input.c -------------------------------------------------------------------- */
 
-/* The socket is readable. Context: worker. */
+/*
+ * Read once. What came is served with the worker's round, conn_round_run(), if not at once.
+ * Context: worker.
+ */
 void conn_read(struct conn *c);
 
 /*

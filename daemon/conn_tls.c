@@ -43,6 +43,7 @@ void conn_tls_event(struct conn *c)
         conn_ready_add(c);
     } else {
         conn_input(c);
+        conn_round_run(c->worker);
         conn_settle(c); /* some ways through reading leave what it waits for as it was */
     }
 }

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One turn of a connection: parse what there is, execute it in order, send the replies. Runs
- * on the connection's worker. One read-side section spans it all, so values are sent from
- * where they are stored and the order of reads and writes is program order.
- *
- * A batch of requests is parsed before the first is executed, so that their cache misses
- * overlap; that is only a hint to the hardware, each request still sees what the one before
- * it did.
+ * on the connection's worker, by itself or in a round with others (conn_round.c). A read-side
+ * section spans the requests and their replies, so values are sent from where they are stored
+ * and the order of reads and writes is program order.
  *
  * Fairness. memcached cuts a connection off after -R requests. Here a turn is bounded by its
  * one read anyway, and cutting it costs a copy of the rest. So at every -R requests with
@@ -16,7 +13,7 @@
  * queues up behind the others. A neighbour of a client that pipelines without end waits for
  * one such portion, and a client alone, or one that does not exceed it, never pays.
  */
-#include "daemon/conn_state.h"
+#include "daemon/conn_round.h"
 
 #include "daemon/exec_bin.h"
 #include "daemon/settings.h"
@@ -37,23 +34,6 @@
  * -m is less; dealt evenly to the workers.
  */
 #define PENDING_MIN_BYTES (64u << 20)
-
-/* What a batch of parsed requests leaves to do. */
-struct batch {
-    struct step {
-        struct request req;
-        const char *end; /* where it ends */
-    } step[EXEC_BATCH];
-    unsigned n;
-    /* what came behind the last, when status is not PARSE_OK */
-    enum parse_status status;
-    struct request last;
-    size_t last_used;
-    enum reply reply;
-    enum bin_reply bin_reply;              /* the same of the binary protocol */
-    char *key_room;                        /* in keys, free from here on */
-    char keys[EXEC_BATCH * TEXT_KEY_ROOM]; /* those that came as base64 */
-};
 
 /* ---- output -------------------------------------------------------------------------- */
 
@@ -156,7 +136,7 @@ bool turn_others_are_ready(struct turn *t)
     int n;
 
     t->unit_limit = t->units + (uint64_t)t->w->settings->reqs_per_event * TURN_UNITS;
-    if (t->w->ready_count > 0) {
+    if (t->is_followed || t->w->ready_count > 0) {
         return true;
     }
     /*
@@ -232,10 +212,10 @@ static size_t stopped_at(struct turn *t, const struct step *s, const char *p, co
 }
 
 /*
- * Execute a batch whose first byte is at p. *used is what was consumed of it. Not inlined, and
- * parse_batch() neither: together with run() the loops run out of registers.
+ * Execute a batch whose first byte is at p. *used is what was consumed of it. Not inlined:
+ * together with run() the loop runs out of registers.
  */
-static __attribute__((noinline)) enum turn_stop run_batch(struct turn *t, struct batch *b,
+static __attribute__((noinline)) enum turn_stop run_batch(struct turn *t, const struct batch *b,
                                                           const char *p, size_t *used)
 {
     const struct step *s = b->step;
@@ -243,10 +223,6 @@ static __attribute__((noinline)) enum turn_stop run_batch(struct turn *t, struct
     const char *begin = p; /* of step s */
     enum turn_stop stop = TURN_GOES_ON;
 
-    if (b->n > 1) {
-        /* The buckets are there: have the misses of the items in them overlap too. */
-        engine_prefetch_items(t->route, &s->req.hash, sizeof(*s), b->n);
-    }
     while (s < end) {
         stop = exec_request(t, &s->req);
         if (MF_UNLIKELY(stop != TURN_GOES_ON)) {
@@ -270,92 +246,6 @@ static __attribute__((noinline)) enum turn_stop run_batch(struct turn *t, struct
     t->requests += (uint32_t)(s - b->step);
     *used = (size_t)(begin - p);
     return stop;
-}
-
-/* ---- parsing ------------------------------------------------------------------------- */
-
-static inline enum parse_status parse_text(const struct turn *t, struct batch *b, const char *p,
-                                           size_t len, struct request *r, size_t *used)
-{
-    struct text_limits limits = {
-        .value_max = t->e->item_bytes_max,
-        .key_room = &b->key_room,
-    };
-
-    return text_parse(p, len, &limits, r, used, &b->reply);
-}
-
-static inline enum parse_status parse_binary(const struct turn *t, struct batch *b,
-                                             const char *p, size_t len, struct request *r,
-                                             size_t *used)
-{
-    struct bin_limits limits = {.value_max = t->e->item_bytes_max};
-
-    return bin_parse(p, len, &limits, r, used, &b->bin_reply);
-}
-
-/*
- * Parse and prepare requests into a batch until it is full, the input ends, or something else
- * comes. Compiled once for each protocol.
- */
-static inline __attribute__((always_inline)) void
-fill_batch(const struct turn *t, struct batch *b, const char *p, size_t len,
-           enum parse_status (*parse)(const struct turn *t, struct batch *b, const char *p,
-                                      size_t len, struct request *r, size_t *used))
-{
-    const char *end = p + len;
-    struct step *s = b->step;
-
-    b->status = PARSE_OK;
-    b->key_room = b->keys;
-    while (p < end && s < b->step + EXEC_BATCH) {
-        struct request *r = &s->req;
-        enum parse_status status;
-        size_t used;
-
-        status = parse(t, b, p, (size_t)(end - p), r, &used);
-        if (MF_UNLIKELY(status != PARSE_OK)) {
-            b->status = status;
-            b->last = *r;
-            b->last_used = used;
-            break;
-        }
-        p += used;
-        s->end = p;
-        r->hash = engine_hash(t->e, r->key.ptr, r->key.len);
-        if (p < end || s > b->step) {
-            engine_prefetch_bucket(t->route, r->hash); /* alone it would come too late */
-        }
-        s++;
-    }
-    b->n = (unsigned)(s - b->step);
-}
-
-static __attribute__((noinline)) void parse_text_batch(const struct turn *t, struct batch *b,
-                                                       const char *p, size_t len)
-{
-    fill_batch(t, b, p, len, parse_text);
-}
-
-static __attribute__((noinline)) void parse_binary_batch(const struct turn *t, struct batch *b,
-                                                         const char *p, size_t len)
-{
-    fill_batch(t, b, p, len, parse_binary);
-}
-
-/* The first byte of a connection says which protocol it speaks to its end. */
-static void parse_batch(const struct turn *t, struct batch *b, const char *p, size_t len)
-{
-    struct conn *c = t->conn;
-
-    if (MF_UNLIKELY(c->protocol == PROTOCOL_AUTO)) {
-        c->protocol = (unsigned char)*p == BIN_REQUEST ? PROTOCOL_BINARY : PROTOCOL_ASCII;
-    }
-    if (c->protocol == PROTOCOL_BINARY) {
-        parse_binary_batch(t, b, p, len);
-    } else {
-        parse_text_batch(t, b, p, len);
-    }
 }
 
 /* ---- what is no whole request -------------------------------------------------------- */
@@ -496,28 +386,50 @@ static enum turn_stop run_pending(struct turn *t, const char *p, size_t len, siz
     return len > 0 ? conn_auth_take(t, p, len, used) : TURN_DRY;
 }
 
-static bool has_pending(const struct conn *c)
+/* Is the lot one whole request, the usual thing of a client that does not pipeline? */
+static inline bool is_single(const struct lot *lot)
 {
-    return c->rest.is_active || c->dump.is_active || c->upload != NULL || c->swallow > 0 ||
-           c->needs_auth;
+    const struct batch *b = &lot->batch;
+
+    return lot->is_parsed && b->n == 1 && b->status == PARSE_OK &&
+           b->step->end == lot->p + lot->len;
+}
+
+/* Execute it, with the result of run(). */
+static inline enum turn_stop run_single(struct turn *t, const struct lot *lot, size_t *used)
+{
+    const struct step *s = lot->batch.step;
+    enum turn_stop stop = exec_request(t, &s->req);
+
+    if (MF_UNLIKELY(stop != TURN_GOES_ON)) {
+        *used = stopped_at(t, s, lot->p, lot->p, stop);
+        return stop;
+    }
+    t->requests++;
+    t->units++;
+    *used = lot->len;
+    return MF_UNLIKELY(t->is_halted) ? TURN_BLOCKED : TURN_DRY;
 }
 
 /*
- * Execute as much of the input as possible; *used is what was consumed. *in grows by what is
+ * Execute as much of a lot as possible; *used is what was consumed of it. It grows by what is
  * read behind it.
  */
-static enum turn_stop run(struct turn *t, const char *p, size_t *in, size_t *used)
+static enum turn_stop run(struct turn *t, struct lot *lot, size_t *used)
 {
     struct conn *c = t->conn;
-    size_t len = *in;
-    struct batch b;
+    struct batch *b = &lot->batch;
+    bool is_parsed = lot->is_parsed;
+    const char *p = lot->p;
+    size_t len = lot->len;
+    struct steps steps;
     size_t pos = 0;
     enum turn_stop stop = TURN_GOES_ON;
 
     for (;;) {
         size_t n;
 
-        if (MF_UNLIKELY(has_pending(c))) {
+        if (MF_UNLIKELY(conn_has_pending(c))) {
             stop = run_pending(t, p + pos, len - pos, &n);
             pos += n;
             len += t->grown;
@@ -529,19 +441,24 @@ static enum turn_stop run(struct turn *t, const char *p, size_t *in, size_t *use
              * What came of it may want bytes itself: those of a value that failed are no
              * commands.
              */
-            if (stop == TURN_GOES_ON && has_pending(c) && pos < len) {
+            if (stop == TURN_GOES_ON && conn_has_pending(c) && pos < len) {
                 continue;
             }
         }
         if (stop == TURN_GOES_ON && pos < len) {
-            parse_batch(t, &b, p + pos, len - pos);
-            stop = run_batch(t, &b, p + pos, &n);
+            if (!is_parsed) {
+                steps_clear(&steps);
+                batch_parse(t, &c->protocol, &steps, b, p + pos, len - pos, true);
+                steps_prefetch(t, &steps);
+            }
+            is_parsed = false;
+            stop = run_batch(t, b, p + pos, &n);
             pos += n;
         } else if (stop == TURN_GOES_ON) {
             stop = TURN_DRY;
         }
-        if (stop == TURN_GOES_ON && b.status != PARSE_OK) {
-            stop = run_last(t, &b, len - pos, &n);
+        if (stop == TURN_GOES_ON && b->status != PARSE_OK) {
+            stop = run_last(t, b, len - pos, &n);
             pos += n;
         }
         if (stop == TURN_GOES_ON && t->is_halted) {
@@ -552,7 +469,7 @@ static enum turn_stop run(struct turn *t, const char *p, size_t *in, size_t *use
             stop = TURN_YIELDS;
         }
         if (stop != TURN_GOES_ON) {
-            *in = len;
+            lot->len = len;
             *used = pos;
             return stop;
         }
@@ -561,30 +478,47 @@ static enum turn_stop run(struct turn *t, const char *p, size_t *in, size_t *use
 
 /* ---- turns --------------------------------------------------------------------------- */
 
-void turn_begin(struct turn *t, struct worker *w, struct conn *c)
+/* What was true when the section opened. */
+static void open_section(struct turn *t)
+{
+    t->now = worker_now(t->w);
+    t->now_s = (uint32_t)((uint64_t)t->now / 1000);
+    t->observed = observe_flags(t->w);
+    rcu_begin();
+    t->route = router_read(&t->e->router);
+}
+
+void turn_begin(struct turn *t, struct worker *w)
 {
     t->w = w;
     t->e = w->engine;
+    t->hides_cas = w->settings->no_cas;
+    t->is_followed = false;
+    memset(&t->tally, 0, sizeof(t->tally));
+    out_init(&t->out, w->obuf, WORKER_OBUF_BYTES);
+    open_section(t);
+}
+
+void turn_renew(struct turn *t)
+{
+    rcu_end();
+    open_section(t);
+}
+
+void turn_take(struct turn *t, struct conn *c)
+{
     t->conn = c;
-    t->now = worker_now(w);
-    t->now_s = (uint32_t)((uint64_t)t->now / 1000);
     t->may_wait = false;
     t->is_halted = false;
     t->is_broken = false;
-    t->observed = observe_flags(w);
-    t->hides_cas = w->settings->no_cas;
     t->is_bulk = false;
     t->is_placeable = false;
     t->behind = 0;
     t->grown = 0;
     t->requests = 0;
     t->units = 0;
-    t->unit_limit = (uint64_t)w->settings->reqs_per_event * TURN_UNITS;
+    t->unit_limit = (uint64_t)t->w->settings->reqs_per_event * TURN_UNITS;
     t->rest = span_of(NULL, 0);
-    memset(&t->tally, 0, sizeof(t->tally));
-    out_init(&t->out, w->obuf, WORKER_OBUF_BYTES);
-    rcu_begin();
-    t->route = router_read(&t->e->router);
 }
 
 /* Each time the limit of -R was met with input left counts. */
@@ -613,14 +547,18 @@ static __attribute__((noinline)) void try_grace(struct worker *w, uint64_t bytes
     }
 }
 
-void turn_end(struct turn *t, bool has_more)
+void turn_pass(struct turn *t, bool has_more)
+{
+    turn_flush(t);
+    count_yields(t, has_more);
+}
+
+void turn_end(struct turn *t)
 {
     struct worker *w = t->w;
     uint64_t bytes_read = ctr_get(&w->counters, CTR_bytes_read);
 
-    turn_flush(t);
     rcu_end();
-    count_yields(t, has_more);
     if (MF_UNLIKELY(bytes_read - w->grace_mark >= w->grace_step)) {
         try_grace(w, bytes_read);
     }
@@ -644,37 +582,70 @@ static void note_stop(struct conn *c, enum turn_stop stop)
     }
 }
 
-void conn_execute(struct conn *c, enum input_kind kind, char *p, size_t len)
+static inline bool keep_input(struct conn *c, const struct lot *lot, size_t used)
 {
-    struct turn t;
+    if (MF_LIKELY(lot->kind == INPUT_READ && used == lot->len && c->in.cap == 0)) {
+        return true;
+    }
+    return conn_keep_input(c, lot->kind, lot->p, lot->len, used);
+}
+
+void lot_execute(struct turn *t, struct lot *lot)
+{
+    struct conn *c = lot->conn;
     enum turn_stop stop;
     size_t used;
 
     debug_must(!c->is_closing && outq_is_empty(&c->outq));
-    turn_begin(&t, c->worker, c);
-    t.may_wait = !c->is_waiting || conn_wait_now() - c->wait_since < CONN_ROOM_WAIT_MS;
-    c->last_active = t.now;
+    turn_take(t, c);
+    t->may_wait = !c->is_waiting || conn_wait_now() - c->wait_since < CONN_ROOM_WAIT_MS;
+    t->behind = lot->behind;
+    c->last_active = t->now;
     c->need = 0;
-    if (kind == INPUT_READ) {
-        t.behind = (size_t)(c->worker->rbuf + WORKER_RBUF_BYTES - (p + len));
-    }
-    stop = run(&t, p, &len, &used);
-    used = stop == TURN_STREAMS ? len : used;
-    turn_end(&t, used < len);
-    c->reads_little = t.is_bulk || c->upload != NULL;
-    if (MF_UNLIKELY(t.is_placeable)) {
+    stop = MF_LIKELY(is_single(lot)) ? run_single(t, lot, &used) : run(t, lot, &used);
+    used = stop == TURN_STREAMS ? lot->len : used;
+    turn_pass(t, used < lot->len);
+    c->reads_little = t->is_bulk || c->upload != NULL;
+    if (MF_UNLIKELY(t->is_placeable)) {
         c->reads_little |= conn_upload_expects_place(c);
     }
-    if (stop == TURN_WAITS && t.requests > 0) {
+    if (stop == TURN_WAITS && t->requests > 0) {
         /* If a store waits now it is another one, with a second of its own. */
         c->wait_since = conn_wait_now();
     }
-    if (MF_UNLIKELY(t.is_broken) || !conn_keep_input(c, kind, p, len, used)) {
-        conn_close(c);
-        return;
+    lot->is_lost = MF_UNLIKELY(t->is_broken) || !keep_input(c, lot, used);
+    if (!lot->is_lost) {
+        note_stop(c, stop);
     }
-    note_stop(c, stop);
-    conn_settle(c);
+}
+
+void lot_finish(const struct lot *lot)
+{
+    if (MF_UNLIKELY(lot->is_lost)) {
+        conn_close(lot->conn);
+    } else {
+        conn_settle(lot->conn);
+    }
+}
+
+void conn_execute(struct conn *c, enum input_kind kind, char *p, size_t len)
+{
+    struct turn t;
+    struct lot lot;
+
+    lot.conn = c;
+    lot.p = p;
+    lot.len = len;
+    lot.kind = kind;
+    lot.is_parsed = false;
+    lot.behind = 0;
+    if (kind == INPUT_READ) {
+        lot.behind = (size_t)(c->worker->rbuf + WORKER_RBUF_BYTES - (p + len));
+    }
+    turn_begin(&t, c->worker);
+    lot_execute(&t, &lot);
+    turn_end(&t);
+    lot_finish(&lot);
 }
 
 void conn_execute_kept(struct conn *c)

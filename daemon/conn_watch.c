@@ -104,6 +104,7 @@ void conn_drain(struct conn *c)
         } else {
             /* What the kernel has of its requests is still answered, up to one read. */
             conn_read(c);
+            conn_round_run(c->worker);
             conn_settle(c);
         }
     }

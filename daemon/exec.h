@@ -49,14 +49,15 @@ enum turn_stop {
     TURN_CLOSES,  /* the connection ends when its replies are sent */
 };
 
-/* One turn of one connection; lives on the stack of conn_turn.c. */
+/* A turn of a connection, or of several one after the other; lives on the stack. */
 struct turn {
     struct worker *w;          /* [borrowed] */
     struct engine *e;          /* [borrowed] */
-    struct conn *conn;         /* [borrowed] NULL: of a datagram */
+    struct conn *conn;         /* [borrowed] whose requests these are; NULL: of a datagram */
     const struct route *route; /* [borrowed] of the read-side section that is open */
-    msec_t now;                /* when the turn began */
+    msec_t now;                /* when the section opened */
     uint32_t now_s;            /* the same in seconds */
+    bool is_followed;          /* the round has others behind this connection */
     bool may_wait;             /* stores may ask for TURN_WAITS */
     bool is_halted;            /* output waits or is broken: begin no request */
     bool is_broken;            /* the connection is lost */
@@ -184,16 +185,30 @@ enum turn_stop exec_admin(struct turn *t, const struct request *r);
 /* ---- turns, conn_turn.c ------------------------------------------------------------------ */
 
 /*
- * Begin a turn: opens a read-side section and takes the worker's output buffer. c: the
- * connection whose turn it is, NULL for a datagram; then no output is sent, what would be makes
- * the turn is_halted, and no store waits for room. Context: worker, outside a section.
+ * Begin a turn, of one connection or of several one after the other: opens a read-side section,
+ * reads the clock, takes the worker's output buffer. Context: worker, outside a section.
  */
-void turn_begin(struct turn *t, struct worker *w, struct conn *c);
+void turn_begin(struct turn *t, struct worker *w);
 
 /*
- * Flush, close the section, count. has_more: input is left. Context: worker, in the turn.
+ * Whose requests come next; NULL: of a datagram. Then no output is sent, what would be makes
+ * the turn is_halted, and no store waits for room. Context: worker, in the turn.
  */
-void turn_end(struct turn *t, bool has_more);
+void turn_take(struct turn *t, struct conn *c);
+
+/*
+ * They are through: flush and count. has_more: input is left. Context: worker, in the turn.
+ */
+void turn_pass(struct turn *t, bool has_more);
+
+/*
+ * Let go of what was found, and have section, clock and routing table anew. Context: worker,
+ * in the turn, after turn_pass().
+ */
+void turn_renew(struct turn *t);
+
+/* Close the section. Context: worker, in the turn, after turn_pass(). */
+void turn_end(struct turn *t);
 
 /* Commands that must not run inside a section, or may take long there. Context: in a turn. */
 enum turn_stop turn_admin(struct turn *t, const struct request *r);

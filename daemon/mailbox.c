@@ -23,6 +23,9 @@ static bool run_waiting(struct mailbox *m)
     struct mpsc_node *n = mpsc_take(&m->queue);
     bool had_any = n != NULL;
 
+    if (had_any && m->before != NULL) {
+        m->before(m->receiver);
+    }
     while (n != NULL) {
         struct message *msg = message_from(n);
 
@@ -42,6 +45,7 @@ int mailbox_init(struct mailbox *m, uv_loop_t *loop, void *receiver)
 {
     mpsc_init(&m->queue);
     m->receiver = receiver;
+    m->before = NULL;
     m->async.data = m;
     return uv_async_init(loop, &m->async, on_wake);
 }

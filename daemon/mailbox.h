@@ -21,7 +21,8 @@ struct message {
 struct mailbox {
     struct mpsc queue;
     uv_async_t async;
-    void *receiver; /* [borrowed] */
+    void *receiver;                 /* [borrowed] */
+    void (*before)(void *receiver); /* NULL: nothing */
 };
 
 /*
@@ -29,6 +30,15 @@ struct mailbox {
  * Context: the receiving thread, before others post.
  */
 int mailbox_init(struct mailbox *m, uv_loop_t *loop, void *receiver);
+
+/*
+ * Have a function called each time before messages are run. Context: the receiving thread,
+ * before others post.
+ */
+static inline void mailbox_run_before(struct mailbox *m, void (*fn)(void *receiver))
+{
+    m->before = fn;
+}
 
 /*
  * Takes the message until its fn runs. Never fails, keeps the order of one poster. Context: any

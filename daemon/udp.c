@@ -9,6 +9,7 @@
  */
 #include "daemon/udp.h"
 
+#include "daemon/conn.h"
 #include "daemon/exec.h"
 #include "daemon/log.h"
 #include "daemon/settings.h"
@@ -381,10 +382,12 @@ static void serve(struct udp *u, char *p, size_t n, struct msghdr *head)
         send_error(&d, REPLY_UDP_MULTI_PACKET);
         return;
     }
-    turn_begin(&t, u->worker, NULL);
+    turn_begin(&t, u->worker);
+    turn_take(&t, NULL);
     t.unit_limit = UINT64_MAX; /* one datagram is no more than a fair share */
     run(&d, &t, payload);
-    turn_end(&t, false);
+    turn_pass(&t, false);
+    turn_end(&t);
 }
 
 static void on_readable(uv_poll_t *poll, int status, int events)
@@ -400,6 +403,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
         log_warn("udp, %s failed (%s)", u->name, uv_strerror(status));
         return;
     }
+    conn_round_run(u->worker); /* it has the buffer */
     worker_now(u->worker);
     for (unsigned round = 0; round < READS_PER_TURN && got == SLOTS; round++) {
         for (unsigned i = 0; i < SLOTS; i++) {

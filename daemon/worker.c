@@ -9,7 +9,7 @@
  */
 #include "daemon/worker.h"
 
-#include "daemon/conn.h"
+#include "daemon/conn_round.h"
 #include "daemon/cron.h"
 #include "daemon/server.h"
 #include "daemon/stats_detail.h"
@@ -64,6 +64,7 @@ static void on_after_events(uv_check_t *check)
 {
     struct worker *w = worker_of(check->data);
 
+    conn_round_run(w);
     if (w->ready_count > 0) {
         conn_serve_ready(w);
     }
@@ -71,6 +72,12 @@ static void on_after_events(uv_check_t *check)
     if (w->is_stopping) {
         look_if_drained(w);
     }
+}
+
+/* Messages find no connection with input that waits to be served. */
+static void before_messages(void *receiver)
+{
+    conn_round_run(worker_of(receiver));
 }
 
 /* ---- stopping ---------------------------------------------------------------------------- */
@@ -137,6 +144,7 @@ static int open_handles(struct worker *w)
     uv_check_init(&w->loop, &w->after_events);
     uv_idle_init(&w->loop, &w->no_block);
     uv_timer_init(&w->loop, &w->drain_timer);
+    mailbox_run_before(&w->mailbox, before_messages);
     w->before_block.data = w;
     w->after_events.data = w;
     w->no_block.data = w;
@@ -207,6 +215,16 @@ static void release_ring(struct worker *w)
     }
 }
 
+static void release_buffers(struct worker *w)
+{
+    round_destroy(w->round);
+    mem_free(w->obuf);
+    mem_free(w->rbuf);
+    w->round = NULL;
+    w->obuf = NULL;
+    w->rbuf = NULL;
+}
+
 void worker_release(struct worker *w)
 {
     if (w->start_status == 0) {
@@ -217,10 +235,7 @@ void worker_release(struct worker *w)
     uv_sem_destroy(&w->started);
     tls_worker_fini(&w->tls);
     release_ring(w);
-    mem_free(w->obuf);
-    mem_free(w->rbuf);
-    w->obuf = NULL;
-    w->rbuf = NULL;
+    release_buffers(w);
 }
 
 static int prepare(struct worker *w, struct server *server, uint32_t id)
@@ -238,7 +253,8 @@ static int prepare(struct worker *w, struct server *server, uint32_t id)
     atomic_init(&w->sleeps_until, MSEC_NEVER);
     w->rbuf = mem_alloc_aligned(WORKER_RBUF_BYTES, 64);
     w->obuf = mem_alloc_aligned(WORKER_OBUF_BYTES, 64);
-    if (w->rbuf == NULL || w->obuf == NULL ||
+    w->round = round_create();
+    if (w->rbuf == NULL || w->obuf == NULL || w->round == NULL ||
         !tls_worker_init(&w->tls, w->settings, &w->counters) ||
         uv_sem_init(&w->started, 0) != 0) {
         goto fail;
@@ -251,10 +267,7 @@ static int prepare(struct worker *w, struct server *server, uint32_t id)
 
 fail:
     tls_worker_fini(&w->tls);
-    mem_free(w->obuf);
-    mem_free(w->rbuf);
-    w->obuf = NULL;
-    w->rbuf = NULL;
+    release_buffers(w);
     return UV_ENOMEM;
 }
 

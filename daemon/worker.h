@@ -22,6 +22,7 @@ struct byte_ring;
 struct conn;
 struct cron;
 struct detail_table;
+struct round;
 struct server;
 struct settings;
 struct udp;
@@ -74,6 +75,7 @@ struct worker {
     struct detail_table *detail; /* of stats detail; NULL until first used */
     char *rbuf;                  /* what a turn reads lands here first */
     char *obuf;                  /* replies of a turn are composed here */
+    struct round *round;         /* owned; connections that were read and not yet served */
     struct tls_worker tls;       /* shared by its TLS sessions */
     struct conn *conns;          /* doubly linked list of all open connections */
     uint32_t conn_count;
