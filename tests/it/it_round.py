@@ -1,0 +1,285 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Rounds: many connections that are ready at once are read one after the other and served in one
+turn. Each gets its own answers, whatever its neighbours in the round do.
+
+The daemon is stopped (SIGSTOP) while inputs are sent, so that all of them are there when it looks:
+they are sure to come in rounds."""
+import os
+import random
+import signal
+import socket
+import struct
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import mayfly                                                           # noqa: E402
+from mayfly import Daemon, wait_for                                     # noqa: E402
+
+
+class Stopped:
+    """While it is entered the daemon does not run."""
+
+    def __init__(self, daemon):
+        self.daemon = daemon
+
+    def has_stopped(self):
+        tasks = "/proc/%d/task" % self.daemon.pid
+        for task in os.listdir(tasks):
+            with open("%s/%s/stat" % (tasks, task)) as f:
+                if f.read().rsplit(")", 1)[1].split()[0] != "T":
+                    return False
+        return True
+
+    def __enter__(self):
+        os.kill(self.daemon.pid, signal.SIGSTOP)
+        wait_for(self.has_stopped, "the daemon stands still")
+
+    def __exit__(self, *_):
+        os.kill(self.daemon.pid, signal.SIGCONT)
+
+
+# ---- what clients say, and what they are to hear -------------------------------------------------
+
+def binary_get(key, value):
+    """A get of a key that is there with flags 0, or not; the cas of the answer is not told."""
+    request = struct.pack(">BBHBBHIIQ", 0x80, 0x00, len(key), 0, 0, 0, len(key), 7, 0) + key
+    if value is None:
+        text = b"Not found"
+        return request, struct.pack(">BBHBBHIIQ", 0x81, 0, 0, 0, 0, 1, len(text), 7, 0) + text
+    return request, None
+
+
+class TextClient:
+    """Says things with keys of its own, so that nobody else changes the answers."""
+
+    def __init__(self, name, rng):
+        self.name, self.rng, self.values = name, rng, {}
+
+    def key(self):
+        return b"%s-%d" % (self.name, self.rng.randrange(4))
+
+    def do_set(self, size):
+        key = self.key()
+        self.values[key] = value = mayfly.pattern(b"%s.%d" % (key, self.rng.randrange(1000)), size)
+        return b"set %s 0 0 %d\r\n%s\r\n" % (key, size, value), b"STORED\r\n"
+
+    def do_get(self):
+        key = self.key()
+        request, value = b"get %s\r\n" % key, self.values.get(key)
+        if value is None:
+            return request, b"END\r\n"
+        return request, b"VALUE %s 0 %d\r\n%s\r\nEND\r\n" % (key, len(value), value)
+
+    def do_multiget(self):
+        request, answer = b"get", b""
+        for _ in range(self.rng.randrange(1, 90)):
+            key = self.key()
+            request += b" " + key
+            value = self.values.get(key)
+            if value is not None and len(value) < 1000:
+                answer += b"VALUE %s 0 %d\r\n%s\r\n" % (key, len(value), value)
+            elif value is not None:
+                return self.do_get()
+        return request + b"\r\n", answer + b"END\r\n"
+
+    def do_meta(self):
+        key = self.key()
+        value = self.values.get(key)
+        if value is None:
+            return b"mg %s v k O1\r\n" % key, b"EN k%s O1\r\n" % key
+        return b"mg %s v k O1\r\n" % key, b"VA %d k%s O1\r\n%s\r\n" % (len(value), key, value)
+
+    def do_arith(self):
+        key = b"%s-n" % self.name
+        number = int(self.values[key]) if key in self.values else None
+        if number is None:
+            self.values[key] = b"41"
+            return b"set %s 0 0 2\r\n41\r\n" % key, b"STORED\r\n"
+        self.values[key] = b"%d" % (number + 1)
+        return b"incr %s 1\r\n" % key, b"%d\r\n" % (number + 1)
+
+    def do_delete(self):
+        key = self.key()
+        return b"delete %s\r\n" % key, b"DELETED\r\n" if self.values.pop(key, None) is not None else b"NOT_FOUND\r\n"
+
+    def do_quiet(self):
+        request, _ = self.do_set(self.rng.randrange(100))
+        line, value = request.split(b"\r\n", 1)
+        return line + b" noreply\r\n" + value, b""
+
+    def do_too_large(self):
+        key = self.key()
+        self.values.pop(key, None)
+        return (b"set %s 0 0 1500000\r\n" % key + b"x" * 1500000 + b"\r\n",
+                b"SERVER_ERROR object too large for cache\r\n")
+
+    def do_bad(self):
+        return self.rng.choice([(b"bogus\r\n", b"ERROR\r\n"), (b"set x\r\n", b"ERROR\r\n"),
+                                (b"get\r\n", b"ERROR\r\n"), (b"version\r\n", b"VERSION 1.6.45\r\n"),
+                                (b"incr nobody-has-this one\r\n",
+                                 b"CLIENT_ERROR invalid numeric delta argument\r\n")])
+
+    def say(self):
+        """One request, or a pipeline of them, and the answer."""
+        kind = self.rng.random()
+        if kind < 0.02:
+            return self.do_too_large()
+        if kind < 0.06:
+            return self.do_set(self.rng.choice([20000, 70000, 200000, 700000]))
+        if kind < 0.12:
+            parts = [self.say_small() for _ in range(self.rng.randrange(2, 150))]
+            return b"".join(p[0] for p in parts), b"".join(p[1] for p in parts)
+        return self.say_small()
+
+    def say_small(self):
+        return self.rng.choice([self.do_get, self.do_get, self.do_multiget, self.do_meta, self.do_arith,
+                                self.do_delete, self.do_quiet, self.do_bad,
+                                lambda: self.do_set(self.rng.randrange(300))])()
+
+
+def pieces(request, rng):
+    """A request is sent as a whole, or cut in two or three anywhere."""
+    cuts = sorted(rng.randrange(len(request)) for _ in range(rng.choice([0, 0, 0, 1, 2])))
+    return [request[a:b] for a, b in zip([0] + cuts, cuts + [len(request)]) if a < b]
+
+
+# ---- tests ---------------------------------------------------------------------------------------
+
+def push(daemon, inputs):
+    """Send to all of them while the daemon stands still: as much as their sockets take; the rest after."""
+    rest = []
+    with Stopped(daemon):
+        for client, data in inputs:
+            client.sock.setblocking(False)
+            try:
+                sent = client.sock.send(data)
+            except BlockingIOError:
+                sent = 0
+            client.sock.setblocking(True)
+            client.sock.settimeout(mayfly.PATIENCE)
+            if sent < len(data):
+                rest.append((client, data[sent:]))
+    for client, data in rest:
+        client.send(data)
+
+
+def play(seed, args, many=60, rounds=25, **kw):
+    rng = random.Random(seed)
+    with Daemon("-m", "256", *args, **kw) as d:
+        talks = [(d.client(), TextClient(b"c%d" % i, rng)) for i in range(many)]
+        for _ in range(rounds):
+            said = [talk.say() for _, talk in talks]
+            cut = [pieces(request, rng) for request, _ in said]
+            while any(cut):
+                turn = [(i, cut[i].pop(0)) for i in range(many) if cut[i]]
+                rng.shuffle(turn)
+                push(d, [(talks[i][0], data) for i, data in turn])
+            for (client, talk), (request, answer) in zip(talks, said):
+                heard = client.exactly(len(answer))
+                assert heard == answer, "%r: %r, not %r" % (request[:80], heard[:200], answer[:200])
+        for client, _ in talks:     # and nothing more than that
+            assert client.ask(b"mn") == b"MN"
+            client.close()
+
+
+def test_everybody_gets_his_own():
+    play(1, ["-t", "1"])
+
+
+def test_everybody_gets_his_own_on_several_workers():
+    play(2, ["-t", "3"], many=90, rounds=12)
+
+
+def test_everybody_gets_his_own_over_tcp():
+    play(3, ["-t", "1", "-R", "2"], tcp=True, rounds=12)
+
+
+def test_neighbours_that_leave():
+    """Some of a round close, reset, half-close or quit behind their requests."""
+    rng = random.Random(4)
+    with Daemon("-m", "64", "-t", "1", tcp=True) as d:
+        with d.client() as c:
+            assert c.set(b"k", b"v") == b"STORED"
+        hit = b"VALUE k 0 1\r\nv\r\nEND\r\n"
+        for _ in range(20):
+            clients = [d.client() for _ in range(40)]
+            ways = [rng.choice(["stay", "stay", "close", "reset", "half", "quit", "junk"]) for _ in clients]
+            with Stopped(d):
+                for client, way in zip(clients, ways):
+                    client.send(b"get k\r\n" + {"quit": b"quit\r\nget k\r\n", "junk": b"\x80\x7f"}.get(way, b""))
+                    if way == "close":
+                        client.close()
+                    elif way == "reset":
+                        client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                        client.close()
+                    elif way == "half":
+                        client.sock.shutdown(socket.SHUT_WR)
+            for client, way in zip(clients, ways):
+                if way in ("stay", "junk", "half", "quit"):
+                    assert client.exactly(len(hit)) == hit, way
+                if way in ("half", "quit"):
+                    assert client.rest() == b"", way
+                if way == "stay":
+                    assert client.get(b"k") == b"v"
+                client.close()
+        with d.client() as c:
+            wait_for(lambda: c.stat("curr_connections") == 1, "all others are gone")
+
+
+def test_statistics_amid_a_round():
+    """A command that is answered later, or changes what others see, stands among gets."""
+    with Daemon("-m", "64", "-t", "2") as d:
+        clients = [d.client() for _ in range(48)]
+        assert clients[0].set(b"k", b"v") == b"STORED"
+        hit, miss = b"VALUE k 0 1\r\nv\r\nEND\r\n", b"END\r\n"
+        with Stopped(d):
+            for i, client in enumerate(clients):
+                client.send((b"stats\r\n" if i % 5 == 3 else b"") + (b"flush_all\r\n" if i == 20 else b"") + b"get k\r\n")
+        for i, client in enumerate(clients):
+            if i % 5 == 3:
+                while client.line() != b"END":
+                    pass
+            if i == 20:
+                assert client.line() == b"OK"
+            first = client.exactly(len(miss))
+            assert first == miss or first + client.exactly(len(hit) - len(miss)) == hit
+            assert client.get(b"k") is None
+            client.close()
+
+
+def test_shutdown_amid_a_round():
+    """What was read is answered before the end."""
+    with Daemon("-m", "64", "-t", "1", "-A") as d:
+        clients = [d.client() for _ in range(32)]
+        with Stopped(d):
+            for i, client in enumerate(clients):
+                client.send(b"shutdown\r\n" if i == 16 else b"get k\r\n")
+        for i, client in enumerate(clients):
+            assert client.rest() == (b"" if i == 16 else b"END\r\n"), i
+            client.close()
+        assert d.process.wait(mayfly.PATIENCE) == 0
+
+
+def test_binary_and_text_in_one_round():
+    with Daemon("-m", "64", "-t", "1") as d:
+        clients = [d.client() for _ in range(64)]
+        assert clients[0].set(b"k", b"value") == b"STORED"
+        for _ in range(10):
+            with Stopped(d):
+                for i, client in enumerate(clients):
+                    client.send([b"get k\r\n", b"get absent\r\n"][i % 2] if i % 4 < 2
+                                else binary_get([b"k", b"absent"][i % 2], None)[0])
+            for i, client in enumerate(clients):
+                if i % 4 < 2:
+                    assert client.get_reply() == ({} if i % 2 else {b"k": b"value"}), i
+                elif i % 2:
+                    assert client.exactly(33) == binary_get(b"absent", None)[1]
+                else:
+                    answer = client.exactly(24 + 4 + 5)
+                    assert answer[:2] == b"\x81\x00" and answer[24:] == b"\0\0\0\0value", answer
+
+
+if __name__ == "__main__":
+    mayfly.main(globals())
