@@ -155,9 +155,9 @@ store(struct turn *t, const struct request *r, struct body **body, struct store 
     return TURN_GOES_ON;
 }
 
-/* The same while somebody looks on. */
-static enum turn_stop store_observed(struct turn *t, const struct request *r,
-                                     struct body **body)
+/* The same while somebody looks on. Not inlined: others would pay for its frame. */
+static __attribute__((noinline)) enum turn_stop
+store_observed(struct turn *t, const struct request *r, struct body **body)
 {
     struct before before;
     struct store s;

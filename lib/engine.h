@@ -250,9 +250,11 @@ struct store {
     msec_t deadline;       /* MSEC_NEVER: none; at or before now: stored as expired at once */
     uint64_t cas_expected; /* STORE_CAS, or with compares_cas */
     struct span value;     /* the bytes, of any length, when body is NULL */
-    struct body *
-        *body; /* a full body: taken (and nulled) when stored or refused, kept on OUT_WAIT */
-    bool may_wait; /* false: OUT_NO_MEMORY instead of OUT_WAIT */
+    /* a full body: taken (and nulled) when stored or refused, kept on OUT_WAIT */
+    struct body **body;
+    const struct store_over *over; /* the engine's own; NULL (store.h) */
+    uint64_t cas_new;              /* cas of the new item; 0: drawn */
+    bool may_wait;                 /* false: OUT_NO_MEMORY instead of OUT_WAIT */
     /*
      * append, prepend: an item that is there must have cas_expected, else EXISTS. Of the other
      * modes a set or replace that compares is STORE_CAS, and an add never does.
@@ -263,9 +265,7 @@ struct store {
      * item is stale, keeps the deadline, and is won if the old one was.
      */
     bool takes_older;
-    bool vivifies;                 /* append, prepend of an absent key: stored as by an add */
-    const struct store_over *over; /* the engine's own; NULL (store.h) */
-    uint64_t cas_new;              /* cas of the new item; 0: drawn */
+    bool vivifies; /* append, prepend of an absent key: stored as by an add */
     /* out, with STORED */
     uint64_t cas;
     uint32_t value_len; /* of the whole, of append and prepend too */

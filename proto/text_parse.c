@@ -180,6 +180,10 @@ static inline bool try_get(const char *buf, size_t len, struct request *req, siz
     return true;
 }
 
+/* What stands between key and length in most sets: no flags, no time. */
+#define PLAIN     " 0 0 "
+#define PLAIN_LEN 5
+
 /*
  * "set key flags exptime bytes[ noreply]\r\n" and the value; buf starts with "set ". True when
  * all of it is there and good.
@@ -197,14 +201,20 @@ static inline bool try_set(const char *buf, size_t len, const struct text_limits
     if (p == NULL || ends_in_number(end)) {
         return false;
     }
-    if (*p != ' ' || (p = direct_number(p + 1, &number)) == NULL || number > UINT32_MAX) {
-        return false;
+    if (end - p > PLAIN_LEN && memcmp(p, PLAIN, PLAIN_LEN) == 0) {
+        req->flags = 0;
+        req->exptime = 0;
+        p += PLAIN_LEN - 1;
+    } else {
+        if (*p != ' ' || (p = direct_number(p + 1, &number)) == NULL || number > UINT32_MAX) {
+            return false;
+        }
+        req->flags = (uint32_t)number;
+        if (*p != ' ' || (p = direct_number(p + 1, &number)) == NULL) {
+            return false;
+        }
+        req->exptime = (int64_t)number;
     }
-    req->flags = (uint32_t)number;
-    if (*p != ' ' || (p = direct_number(p + 1, &number)) == NULL) {
-        return false;
-    }
-    req->exptime = (int64_t)number;
     if (*p != ' ' || (p = direct_number(p + 1, &number)) == NULL) {
         return false;
     }
