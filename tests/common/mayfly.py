@@ -19,7 +19,7 @@ import traceback
 
 BUILD = os.environ.get("MAYFLY_BUILDDIR", ".")
 PROGRAM = os.environ.get("MAYFLYD", os.path.join(BUILD, "daemon", "mayflyd"))
-PATIENCE = 30.0     # seconds for what should take milliseconds: sanitizers, busy machines
+PATIENCE = 100.0    # seconds for what should take milliseconds: sanitizers, busy machines
 
 
 class Skip(Exception):
@@ -36,6 +36,16 @@ def wait_for(condition, what, patience=PATIENCE):
         if time.monotonic() > end:
             raise AssertionError("never happened: " + what)
         time.sleep(0.01)
+
+
+def best_of(measure, limit, patience=20):
+    """Measure until a result is below the limit, for some time; the best one. Whatever else the
+    machine does spoils some results, a fault of the daemon spoils all."""
+    end = time.monotonic() + patience
+    best = measure()
+    while best >= limit and time.monotonic() < end:
+        best = min(best, measure())
+    return best
 
 
 def is_sanitized(program=PROGRAM):
@@ -60,11 +70,22 @@ class Client:
         if rcvbuf is not None:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, rcvbuf)
         try:
-            self.sock.connect(address)
+            self.connect(address, timeout)
         except OSError:
             self.sock.close()
             raise
         self.buf = b""
+
+    def connect(self, address, timeout):
+        end = time.monotonic() + timeout
+        while True:
+            try:
+                self.sock.connect(address)
+                return
+            except BlockingIOError:     # a unix socket where too many wait to be accepted
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.001)
 
     def send(self, data):
         self.sock.sendall(data)
@@ -142,7 +163,9 @@ class Client:
 
     def shard_sum(self, name):
         """The sum over all shards and workers of a line of `stats shards`."""
-        return sum(int(v) for k, v in self.stats(b"shards").items() if k.split(":", 1)[-1] == name)
+        found = [int(v) for k, v in self.stats(b"shards").items() if k.split(":", 1)[-1] == name]
+        assert found, "stats shards has no " + name
+        return sum(found)
 
     def reset(self):
         """Close with RST."""
@@ -231,20 +254,22 @@ class Daemon:
             return f.read()
 
     def rss(self):
-        """Resident bytes."""
+        """Resident bytes. Counted page by page where the kernel lets us: what statm says lacks what
+        each CPU has not added to the sum yet, which is megabytes where there are many."""
+        try:
+            with open("/proc/%d/smaps_rollup" % self.pid) as f:
+                for line in f:
+                    if line.startswith("Rss:"):
+                        return int(line.split()[1]) * 1024
+        except OSError:
+            pass
         with open("/proc/%d/statm" % self.pid) as f:
             return int(f.read().split()[1]) * resource.getpagesize()
 
     def cpu(self):
-        """CPU seconds so far, of all threads."""
-        total = 0
-        for task in os.listdir("/proc/%d/task" % self.pid):
-            try:
-                with open("/proc/%d/task/%s/schedstat" % (self.pid, task)) as f:
-                    total += int(f.read().split()[0])
-            except (OSError, IndexError):
-                pass
-        return total / 1e9
+        """CPU seconds so far, of all threads. The clock of a process needs no statistics that a
+        kernel may be built without; its number is what clock_getcpuclockid() makes of the pid."""
+        return time.clock_gettime(~self.pid << 3 | 2)
 
     def is_alive(self):
         return self.process.poll() is None
