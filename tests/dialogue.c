@@ -43,7 +43,7 @@
 
 #define CONNS_MAX    10
 #define COUNTERS_MAX 256
-#define WAIT_MS      20000
+#define WAIT_MS      100000 /* only a hang takes so long */
 #define BYTEWISE_MAX 4096u /* longer lines are sent whole also when bytes are sent one by one */
 
 struct peer {

@@ -22,8 +22,8 @@
 
 #define ARGS_MAX 64
 #define POLL_MS  5
-#define START_MS 20000 /* sanitizer builds on a busy machine */
-#define STOP_MS  20000
+#define START_MS 100000 /* sanitizer builds on a busy machine */
+#define STOP_MS  100000
 
 static void doze(long ms)
 {

@@ -25,7 +25,7 @@ def addresses(group):
     return ["127.0.0.1:%d" % d.port for d in group]
 
 
-def run_script(interpreter, script, *args, env=None, patience=120):
+def run_script(interpreter, script, *args, env=None, patience=300):
     """Run a client's script; fails unless it ended well and counted its checks."""
     program = shutil.which(interpreter)
     if program is None:

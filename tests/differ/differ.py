@@ -32,7 +32,7 @@ import binary_streams  # noqa: E402
 import intended  # noqa: E402
 import streams  # noqa: E402
 
-PATIENCE_S = 30
+PATIENCE_S = 100
 
 # An incr or decr that meets a background thread of memcached at the same item writes the number
 # without the spaces behind it, so those that can be switched off are.

@@ -159,7 +159,7 @@ def has_sasl(command, folder):
     """-S with a protocol that does not go with it is refused in other words without SASL."""
     user = ["-u", "root"] if os.geteuid() == 0 else []
     path = os.path.join(folder, "none")
-    got = subprocess.run([command, "-s", path, "-S", "-U", "0"] + user, timeout=30, stdin=subprocess.DEVNULL,
+    got = subprocess.run([command, "-s", path, "-S", "-U", "0"] + user, timeout=100, stdin=subprocess.DEVNULL,
                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                          env=dict(os.environ, SASL_CONF_PATH=folder, MEMCACHED_SASL_PWDB="/no/such/file"))
     return b"not built" not in got.stdout

@@ -434,7 +434,7 @@ def test_stop_while_a_check_hangs():
                 for c in held:
                     c.send(plain(b"user", b"pass"))
                 wait_for(lambda: len(authd.waiting) >= 3, "some checks hang")
-                assert g.daemon.stop(patience=20) == 0, g.daemon.log()
+                assert g.daemon.stop() == 0, g.daemon.log()
                 assert "leaves an authentication" in g.daemon.log()
         finally:
             authd.close()
