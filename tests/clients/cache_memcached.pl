@@ -18,7 +18,9 @@ sub check {
     die "failed: $what\n" unless $good;
 }
 
-my $c = Cache::Memcached->new({servers => [@ARGV], namespace => "perl:", compress_threshold => 10_000});
+# By itself it takes a second without an answer for a miss: too little for a busy machine.
+my $c = Cache::Memcached->new({servers => [@ARGV], namespace => "perl:", compress_threshold => 10_000,
+                               connect_timeout => 60, select_timeout => 60});
 
 check($c->flush_all, "flush_all");
 check($c->set("k", "v"), "set");

@@ -18,7 +18,11 @@ sub check {
     die "failed: $what\n" unless $good;
 }
 
+# By itself it takes a second without an answer for a miss: too little for a busy machine.
+my @patient = (connect_timeout => 60, io_timeout => 60);
+
 my $c = Cache::Memcached::Fast->new({
+    @patient,
     servers => [map { {address => $_} } @ARGV],
     namespace => "fast:",
     ketama_points => 150,
@@ -53,7 +57,7 @@ check(keys %{$c->server_versions} == @ARGV, "version of every server");
 
 # Without waiting for answers: everything must have happened when the next answer comes.
 my $q = Cache::Memcached::Fast->new({servers => [map { {address => $_} } @ARGV], nowait => 1,
-                                     namespace => "quiet:", ketama_points => 150});
+                                     namespace => "quiet:", ketama_points => 150, @patient});
 $q->set("q$_", "value $_") for 0 .. 999;
 $q->nowait_push;
 $many = $q->get_multi(map { "q$_" } 0 .. 999);

@@ -59,6 +59,8 @@ def exercise(servers, options)
   c.close
 end
 
-exercise(ARGV, namespace: 'dalli', compress: true)
-exercise(ARGV, protocol: :meta, namespace: 'meta') if Gem::Version.new(Dalli::VERSION) >= Gem::Version.new('3.2')
+# By itself it waits for a second at most, which a busy machine may need.
+patient = { socket_timeout: 60 }
+exercise(ARGV, namespace: 'dalli', compress: true, **patient)
+exercise(ARGV, protocol: :meta, namespace: 'meta', **patient) if Gem::Version.new(Dalli::VERSION) >= Gem::Version.new('3.2')
 puts "#{$checks} checks"

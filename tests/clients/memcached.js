@@ -33,7 +33,7 @@ async function refuses(call, what) {
 
 async function exercise() {
   const servers = process.argv.slice(2);
-  const c = new Memcached(servers, { timeout: 20000, retries: 0 });
+  const c = new Memcached(servers, { timeout: 60000, retries: 0 });
   const call = {};
   for (const name of ['set', 'get', 'gets', 'getMulti', 'add', 'replace', 'append', 'prepend', 'cas',
     'incr', 'decr', 'del', 'touch', 'flush', 'stats', 'version', 'settings', 'slabs', 'items']) {

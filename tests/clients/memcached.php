@@ -25,6 +25,8 @@ $c->setOptions([
     Memcached::OPT_LIBKETAMA_COMPATIBLE => true,
     Memcached::OPT_TCP_NODELAY => true,
     Memcached::OPT_COMPRESSION => false,
+    Memcached::OPT_POLL_TIMEOUT => 60000,
+    Memcached::OPT_CONNECT_TIMEOUT => 60000,
 ]);
 foreach (array_slice($argv, 2) as $address) {
     [$host, $port] = explode(':', $address);
@@ -74,7 +76,8 @@ foreach ($c->getStats() as $server => $stats) {
 }
 $quiet = new Memcached();
 $quiet->setOptions([Memcached::OPT_BINARY_PROTOCOL => $is_binary, Memcached::OPT_NOREPLY => true,
-    Memcached::OPT_LIBKETAMA_COMPATIBLE => true, Memcached::OPT_COMPRESSION => false]);
+    Memcached::OPT_LIBKETAMA_COMPATIBLE => true, Memcached::OPT_COMPRESSION => false,
+    Memcached::OPT_POLL_TIMEOUT => 60000, Memcached::OPT_CONNECT_TIMEOUT => 60000]);
 foreach (array_slice($argv, 2) as $address) {
     [$host, $port] = explode(':', $address);
     $quiet->addServer($host, (int)$port);

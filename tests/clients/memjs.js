@@ -21,7 +21,7 @@ function check(what, good) {
 }
 
 async function exercise() {
-  const c = memjs.Client.create(process.argv.slice(2).join(','), { timeout: 20, conntimeout: 20 });
+  const c = memjs.Client.create(process.argv.slice(2).join(','), { timeout: 60, conntimeout: 60 });
   await c.flush();
   check('set', await c.set('k', 'v', { expires: 600 }));
   check('get', (await c.get('k')).value.toString() === 'v');

@@ -30,7 +30,8 @@ def exercise(servers, binary):
         assert good, what
 
     c = pylibmc.Client(servers, binary=binary, behaviors={
-        "tcp_nodelay": True, "ketama": True, "cas": True, "remove_failed": 1})
+        "tcp_nodelay": True, "ketama": True, "cas": True, "remove_failed": 1,
+        "_poll_timeout": 60000, "connect_timeout": 60000})
     check(c.flush_all(), "flush_all")
     check(c.set("k", "v") and c.get("k") == "v", "set, get")
     check(not c.add("k", "w") and c.add("new", "w"), "add")

@@ -15,6 +15,7 @@
 #define KEYS        1000u
 #define VALUE_BYTES 200u
 #define LARGE_BYTES 900000u
+#define PATIENCE_MS 60000u /* the library waits for five seconds if it is not told */
 
 #define check(x)                                                                               \
     do {                                                                                       \
@@ -269,6 +270,8 @@ static void run(const struct test_daemon *d, bool is_buffered, bool is_binary)
 
     check(m != NULL);
     check_rc(m, memcached_behavior_set(m, MEMCACHED_BEHAVIOR_BINARY_PROTOCOL, is_binary));
+    check_rc(m, memcached_behavior_set(m, MEMCACHED_BEHAVIOR_POLL_TIMEOUT, PATIENCE_MS));
+    check_rc(m, memcached_behavior_set(m, MEMCACHED_BEHAVIOR_CONNECT_TIMEOUT, PATIENCE_MS));
     if (d->port != 0) {
         check_rc(m, memcached_server_add(m, "127.0.0.1", d->port));
     } else {
