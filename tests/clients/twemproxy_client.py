@@ -19,7 +19,7 @@ CONFIG = """mayfly:
   listen: {folder}/proxy
   hash: murmur
   distribution: ketama
-  timeout: 2000
+  timeout: 60000
   auto_eject_hosts: true
   server_retry_timeout: 200
   server_failure_limit: 1
@@ -37,23 +37,34 @@ class Proxy:
     """A nutcracker on a unix socket, before daemons that are on unix sockets too."""
 
     def __init__(self, group, folder):
-        program = shutil.which("nutcracker")
-        if program is None:
+        self.program = shutil.which("nutcracker")
+        if self.program is None:
             raise Skip("nutcracker is not installed")
+        self.folder = folder
         self.path = os.path.join(folder, "proxy")
-        config = os.path.join(folder, "nutcracker.yml")
-        with open(config, "w") as f:
+        self.config = os.path.join(folder, "nutcracker.yml")
+        with open(self.config, "w") as f:
             f.write(CONFIG.format(folder=folder))
             for i, d in enumerate(group):
                 f.write("   - %s:1 server%d\n" % (d.path, i))
         self.log_path = os.path.join(folder, "nutcracker.log")
+        self.tries = 0
+        self.start()
+
+    def start(self):
+        self.tries += 1
         self.process = subprocess.Popen(
-            [program, "-c", config, "-o", self.log_path, "-s", str(free_port()), "-a", "127.0.0.1",
-             "-p", os.path.join(folder, "nutcracker.pid")], stdin=subprocess.DEVNULL)
+            [self.program, "-c", self.config, "-o", self.log_path, "-s", str(free_port()),
+             "-a", "127.0.0.1", "-p", os.path.join(self.folder, "nutcracker.pid")],
+            stdin=subprocess.DEVNULL)
 
     def client(self):
         def connects():
             if self.process.poll() is not None:
+                # Its port for statistics was free a moment ago; somebody else may have it by now.
+                if self.tries < 5:
+                    self.start()
+                    return None
                 with open(self.log_path, errors="replace") as f:
                     raise AssertionError("nutcracker ended: " + f.read())
             try:
