@@ -49,7 +49,7 @@ refused() {
     shift 2
     tried=$((tried + 1))
     # shellcheck disable=SC2086 # user is two words or none
-    timeout 20 "$mayflyd" $user "$@" >"$dir/out" 2>&1 </dev/null
+    timeout 100 "$mayflyd" $user "$@" >"$dir/out" 2>&1 </dev/null
     got=$?
     if [ "$got" != "$status" ]; then
         fail "mayflyd $*: status $got, not $status ($(head -n 1 "$dir/out"))"
@@ -64,7 +64,7 @@ refused_by_both() {
     shift 2
     if command -v memcached >/dev/null 2>&1; then
         # shellcheck disable=SC2086
-        timeout 20 memcached $user -p 0 -s "$dir/oracle" "$@" >"$dir/out" 2>&1 </dev/null
+        timeout 100 memcached $user -p 0 -s "$dir/oracle" "$@" >"$dir/out" 2>&1 </dev/null
         got=$?
         if [ "$got" != "$status" ]; then
             fail "memcached $*: status $got, not $status ($(head -n 1 "$dir/out"))"
@@ -77,7 +77,7 @@ printed() {
     message=$1
     shift
     tried=$((tried + 1))
-    timeout 20 "$mayflyd" "$@" >"$dir/out" 2>"$dir/err" </dev/null
+    timeout 100 "$mayflyd" "$@" >"$dir/out" 2>"$dir/err" </dev/null
     got=$?
     if [ "$got" != 0 ] || [ -s "$dir/err" ] || ! grep -qF -- "$message" "$dir/out"; then
         fail "mayflyd $*: status $got, not printing \"$message\""
@@ -86,7 +86,17 @@ printed() {
 
 # ask COMMAND: what the server that runs answers.
 ask() {
-    printf '%s\r\nquit\r\n' "$1" | timeout 20 nc -U "$dir/socket" | tr -d '\r'
+    printf '%s\r\nquit\r\n' "$1" | timeout 100 nc -U "$dir/socket" | tr -d '\r'
+}
+
+# gone FILE: waits until a server that was told to stop has removed it.
+gone() {
+    turns=0
+    while [ -e "$1" ] && [ "$turns" -lt 5000 ]; do
+        turns=$((turns + 1))
+        sleep 0.02
+    done
+    [ ! -e "$1" ]
 }
 
 # left_nothing ARGUMENT...: what a server that ended has to have removed.
@@ -232,7 +242,8 @@ fi
 
 # ---- addresses and sockets ----------------------------------------------------------------------
 
-refused 71 '' -l name.invalid
+# A name that is too long for one is looked up nowhere: no answer of a network is waited for.
+refused 71 '' -l "$(printf '%070d' 0 | tr 0 x).invalid"
 refused 71 '' -s "$dir/no/such/folder"
 
 # ---- who to be ----------------------------------------------------------------------------------
@@ -297,7 +308,7 @@ fi
 # The command returns when the server answers; a pid file that cannot be written is only a message.
 tried=$((tried + 1))
 # shellcheck disable=SC2086
-timeout 20 "$mayflyd" $user -d -A -P "$dir/none/pid" -s "$dir/socket" -t 1 >"$dir/out" 2>&1 \
+timeout 100 "$mayflyd" $user -d -A -P "$dir/none/pid" -s "$dir/socket" -t 1 >"$dir/out" 2>&1 \
     </dev/null
 got=$?
 if [ "$got" != 0 ]; then
@@ -305,27 +316,24 @@ if [ "$got" != 0 ]; then
 else
     grep -qF 'cannot write the pid file' "$dir/out" || fail "nothing is said about the pid file"
     ask shutdown >/dev/null
+    # One that starts in its place meanwhile would lose its socket.
+    gone "$dir/socket" || fail "mayflyd -d: does not stop"
 fi
 
 # The same with one, whose disappearance is the last thing that the server does.
 tried=$((tried + 1))
 # shellcheck disable=SC2086
-timeout 20 "$mayflyd" $user -d -A -P "$dir/pid" -s "$dir/socket2" -t 1 >"$dir/out" 2>&1 </dev/null
+timeout 100 "$mayflyd" $user -d -A -P "$dir/pid" -s "$dir/socket2" -t 1 >"$dir/out" 2>&1 </dev/null
 got=$?
 pid=$(cat "$dir/pid" 2>/dev/null)
 if [ "$got" != 0 ] || [ -z "$pid" ] || [ -s "$dir/out" ]; then
     fail "mayflyd -d: status $got, pid \"$pid\" ($(head -n 1 "$dir/out"))"
 else
     kill -TERM "$pid"
-    turns=0
-    while [ -e "$dir/pid" ] && [ "$turns" -lt 1000 ]; do
-        turns=$((turns + 1))
-        sleep 0.02
-    done
-    if [ -e "$dir/pid" ]; then
-        fail "mayflyd -d: does not stop"
-    else
+    if gone "$dir/pid"; then
         pid=
+    else
+        fail "mayflyd -d: does not stop"
     fi
 fi
 
@@ -339,7 +347,10 @@ said=$(ask version)
 if [ "$got" != 0 ] || [ "$said" != 'VERSION 1.6.45' ]; then
     fail "closed descriptors: status $got, \"$said\""
 fi
-[ "$got" = 0 ] && ask shutdown >/dev/null
+if [ "$got" = 0 ]; then
+    ask shutdown >/dev/null
+    gone "$dir/socket" || fail "closed descriptors: does not stop"
+fi
 
 # An address that cannot be had: the parent knows.
 user_saved=$user
