@@ -4,14 +4,13 @@
 recovers; when descriptors run out accepting pauses without spinning and goes on."""
 import os
 import resource
-import socket
 import sys
 import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import mayfly                                                           # noqa: E402
-from mayfly import Daemon, wait_for                                     # noqa: E402
+from mayfly import Daemon, best_of, wait_for                            # noqa: E402
 
 
 def is_served(client):
@@ -36,34 +35,29 @@ def test_exactly_so_many_are_served():
             c.close()
 
         def one_more():
-            with d.client() as c:
-                return is_served(c)
-        wait_for(one_more, "there is room again")
-        for c in clients:
+            c = d.client()
+            if is_served(c):
+                return c
             c.close()
-        with d.client() as c:
+            return None
+        # It stays: whoever came next might still find the places of those who leave taken.
+        with wait_for(one_more, "there is room again") as c:
+            for left in clients:
+                left.close()
             wait_for(lambda: c.stat("curr_connections") < 5, "all are gone")
             assert c.stat("rejected_connections") >= 20
 
 
 def test_refused_as_memcached_does():
     with Daemon("-c", "10", "-t", "1") as d:
-        with d.client() as c:
-            wait_for(lambda: c.stat("curr_connections") == 1, "the first connection is alone")
-        held = []
-
-        def refused():
-            c = d.client()
-            c.sock.settimeout(0.2)
-            try:
-                line = c.line()
-            except socket.timeout:
-                held.append(c)
-                return None
-            c.close()
-            return line
-        assert wait_for(refused, "a refusal") == b"ERROR Too many open connections"
-        assert len(held) == 10, len(held)
+        held = [d.client()]
+        wait_for(lambda: held[0].stat("curr_connections") == 1, "the first connection is alone")
+        for _ in range(9):
+            held.append(d.client())
+            assert is_served(held[-1])
+        with d.client() as c:       # which asks for nothing
+            assert c.line() == b"ERROR Too many open connections"
+            assert c.line() is None
         for c in held:
             assert is_served(c)
             c.close()
@@ -99,12 +93,15 @@ def test_descriptors_run_out():
             c.send(b"get k\r\n")
         # Those that fit are served; the others wait in the kernel's queue, nobody is cut off.
         wait_for(lambda: len(os.listdir("/proc/%d/fd" % d.pid)) >= used + 4, "descriptors are used up")
-        began, cpu = time.monotonic(), d.cpu()
-        while time.monotonic() < began + 0.5:
-            assert keep.get(b"k") == b"v"
-            time.sleep(0.02)
-        spent = d.cpu() - cpu
-        assert spent < 0.3, "%.2f s of CPU in half a second without descriptors" % spent
+
+        def spent():
+            began, cpu = time.monotonic(), d.cpu()
+            while time.monotonic() < began + 0.5:
+                assert keep.get(b"k") == b"v"
+                time.sleep(0.02)
+            return d.cpu() - cpu
+        best = best_of(spent, 0.3)
+        assert best < 0.3, "%.2f s of CPU in half a second without descriptors" % best
         resource.prlimit(d.pid, resource.RLIMIT_NOFILE, limits)
         for c in waiting:
             assert c.get_reply() == {b"k": b"v"}
