@@ -15,6 +15,7 @@ import mayfly                                                           # noqa: 
 from mayfly import Daemon, wait_for                                     # noqa: E402
 
 VALUE = mayfly.pattern(b"k", 3000)
+DRAIN = 1.0         # seconds: who has not taken his answers by then is cut off (daemon/worker.h)
 WHOLE = re.compile(rb"(VALUE k 0 3000\r\n" + re.escape(VALUE) + rb"\r\nEND\r\n|STORED\r\n)*\Z")
 
 
@@ -30,9 +31,11 @@ def run_until_end(d, how):
         c.sock.setblocking(False)
     began = time.monotonic()
     told = None
+    ended = {}
     open_ones = set(got)
     while open_ones and time.monotonic() < began + mayfly.PATIENCE:
-        if told is None and time.monotonic() > began + 0.3:
+        # Every connection is at work, and has been for a while.
+        if told is None and time.monotonic() > began + 0.3 and all(got.values()):
             d.process.send_signal(how)
             told = time.monotonic()
         readable, writable, _ = select.select(open_ones, open_ones if told is None else [], [], 0.1)
@@ -45,27 +48,31 @@ def run_until_end(d, how):
                 got[s].append(data)
             else:
                 open_ones.discard(s)
+                ended[s] = time.monotonic()
         for s in writable:
             if s in open_ones:
                 try:
                     sent[s] = (sent[s] + s.send(batch[sent[s]:])) % len(batch)
                 except (BlockingIOError, ConnectionError):
                     pass
+    assert told is not None, "not every connection got something"
     status = d.process.wait(mayfly.PATIENCE)
     took = time.monotonic() - told
     for c in clients:
         c.close()
-    return status, took, [b"".join(parts) for parts in got.values()]
+    return status, took, [(b"".join(parts), s in ended and ended[s] - told < DRAIN)
+                          for s, parts in got.items()]
 
 
 def check_end(how):
     with Daemon("-m", "64", "-t", "2") as d:
         status, took, streams = run_until_end(d, how)
         assert status == 0, "exit status %d: %s" % (status, d.log())
-        assert took < (20 if mayfly.is_sanitized() else 3), "%.1f s" % took
-        for data in streams:
+        assert took < (60 if mayfly.is_sanitized() else 10), "%.1f s" % took
+        for data, is_in_time in streams:
             assert data, "a connection got nothing"
-            assert WHOLE.match(data), "a reply was cut: ...%r" % data[-80:]
+            # On a busy machine we may be too slow ourselves to take them all.
+            assert WHOLE.match(data) or not is_in_time, "a reply was cut: ...%r" % data[-80:]
 
 
 def test_term_under_load():
@@ -76,29 +83,44 @@ def test_int_under_load():
     check_end(signal.SIGINT)
 
 
+def once_of(attempt, tries=5):
+    """Between two daemons the kernel may give their port to somebody else for a connection; not
+    every time."""
+    for left in reversed(range(tries)):
+        try:
+            return attempt()
+        except AssertionError as e:
+            if left == 0 or "Address already in use" not in str(e):
+                raise
+
+
 def test_same_port_at_once():
-    with Daemon(tcp=True) as d:
-        port = d.port
-        clients = [d.client() for _ in range(5)]
-        for c in clients:
-            assert c.set(b"k", b"v") == b"STORED"
-        assert d.stop() == 0        # it closes first, so the port is left in TIME_WAIT
-        with Daemon(tcp=True, port=port) as again, again.client() as c:
-            assert c.get(b"k") is None
-        for c in clients:
-            c.close()
+    def attempt():
+        with Daemon(tcp=True) as d:
+            port = d.port
+            clients = [d.client() for _ in range(5)]
+            for c in clients:
+                assert c.set(b"k", b"v") == b"STORED"
+            assert d.stop() == 0        # it closes first, so the port is left in TIME_WAIT
+            with Daemon(tcp=True, port=port) as again, again.client() as c:
+                assert c.get(b"k") is None
+            for c in clients:
+                c.close()
+    once_of(attempt)
 
 
 def test_same_port_after_kill():
-    with Daemon(tcp=True) as d:
-        port = d.port
-        c = d.client()
-        assert c.set(b"k", b"v") == b"STORED"
-        d.process.send_signal(signal.SIGKILL)
-        d.process.wait()
-        with Daemon(tcp=True, port=port) as again, again.client() as n:
-            assert n.get(b"k") is None
-        c.close()
+    def attempt():
+        with Daemon(tcp=True) as d:
+            port = d.port
+            c = d.client()
+            assert c.set(b"k", b"v") == b"STORED"
+            d.process.send_signal(signal.SIGKILL)
+            d.process.wait()
+            with Daemon(tcp=True, port=port) as again, again.client() as n:
+                assert n.get(b"k") is None
+            c.close()
+    once_of(attempt)
 
 
 def test_same_socket_after_kill():
