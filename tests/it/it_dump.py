@@ -70,7 +70,8 @@ def test_form_of_metadump():
         assert keys_of([other]) == [odd]
         assert plain.group(2) == b"-1" and plain.group(5) == b"yes"
         assert plain.group(7) == b"4294967295"
-        assert began + 500 <= int(other.group(2)) <= time.time() + 501
+        # A clock of its own may be some of a millisecond behind ours when the second turns.
+        assert began + 499 <= int(other.group(2)) <= time.time() + 501
         assert began - 1 <= int(other.group(3)) <= time.time() + 1
         assert other.group(5) == b"no" and 1000 < int(other.group(6)) < 1100
         c.send(b"gets plain\r\n")
@@ -157,7 +158,7 @@ def test_untouched_keys_survive_writes_deletes_and_resizes():
             store(c, fresh)
             for k in fresh[::2]:
                 c.send(b"delete %s noreply\r\n" % k)
-        assert c.stats()["hash_bytes"] != buckets, "the index has not grown"
+        wait_for(lambda: c.stats()["hash_bytes"] != buckets, "the index grows")
         assert b"END\r" not in shown, "the dump was over before anything changed"
         got = [LINE.match(line) for line in shown]
         assert all(got)
@@ -190,7 +191,7 @@ def test_stalled_dumps_cost_little_and_delay_nobody():
         for i, s in enumerate(deaf):    # all leave midway, half of them rudely
             s.reset() if i % 2 else s.close()
         wait_for(lambda: c.stat("curr_connections") == 1, "stalled dumps are gone")
-        assert c.shard_sum("mayfly_out_pending_bytes") == 0, "they left something behind"
+        wait_for(lambda: c.shard_sum("mayfly_out_pending_bytes") == 0, "they leave nothing behind")
         assert len(read_metadump(c)) == 100000
 
 
@@ -217,10 +218,11 @@ def test_others_are_served_between_slices():
 
 def test_cachedump():
     with Daemon("-m", "256", "-t", "2") as d, d.client() as c:
+        began = int(time.time())
         assert c.set(b"a", b"abc", exptime=100) == b"STORED"
         c.send(b"stats cachedump 1 0\r\n")
         match = re.match(rb"ITEM a \[3 b; (\d+) s\]$", c.line())
-        assert match and abs(int(match.group(1)) - time.time() - 100) < 10
+        assert match and began + 99 <= int(match.group(1)) <= time.time() + 101
         assert c.line() == b"END"
         store(c, (b"k%0200d" % i for i in range(30000)))
         for limit, want in ((b"10", 10), (b"1", 1)):

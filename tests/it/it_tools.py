@@ -24,7 +24,7 @@ def tool(name, *places):
     return path
 
 
-def run(*command, patience=60, home=None):
+def run(*command, patience=200, home=None):
     env = dict(os.environ, HOME=home) if home is not None else None
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=patience,
                           env=env)
@@ -34,7 +34,8 @@ def run(*command, patience=60, home=None):
 def test_memccapable():
     path = tool("memccapable")
     with Daemon(tcp=True) as d:
-        status, said = run(path, "-h", "127.0.0.1", "-p", str(d.port))
+        # By itself it gives up after two seconds without an answer.
+        status, said = run(path, "-h", "127.0.0.1", "-p", str(d.port), "-t", "60")
         assert status == 0 and "FAIL" not in said, said
         assert said.count("ascii") == 27 and said.count("binary") == 27, said
 
@@ -107,12 +108,12 @@ def test_memcstat():
 def test_first_steps_of_the_readme():
     """What a newcomer types: a value with a second to live, read at once and later."""
     with Daemon(tcp=True) as d, d.client() as c:
+        began = time.monotonic()
         c.send(b"set a 0 1 5\r\nhello\r\nget a\r\n")
         assert c.line() == b"STORED"
         assert c.get_reply() == {b"a": b"hello"}
-        began = time.monotonic()
         mayfly.wait_for(lambda: c.get(b"a") is None, "the value expires")
-        assert time.monotonic() - began > 0.9, "it went early"
+        assert time.monotonic() - began >= 1, "it went early"
 
 
 mayfly.main(globals())
