@@ -15,7 +15,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import mayfly                                                           # noqa: E402
 from mayfly import Daemon, wait_for                                     # noqa: E402
 
-PATIENCE = 20
+PATIENCE = mayfly.PATIENCE
 
 
 class Datagrams:
@@ -23,6 +23,8 @@ class Datagrams:
 
     def __init__(self, port, host):
         self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        # Room for the longest reply, however much the kernel charges for a datagram.
+        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
         self.sock.connect((host, port))
         self.sock.settimeout(PATIENCE)
         self.id = random.randrange(1 << 16)
