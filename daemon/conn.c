@@ -15,10 +15,10 @@
 #include <unistd.h>
 
 /*
- * Input thrown away at most when a connection is ended by us, in reads of the worker's
+ * Input thrown away at most when a connection is ended by us, in reads of the worker's output
  * buffer.
  */
-#define DISCARD_READS 4
+#define DISCARD_READS 8
 
 struct conn *conn_from_poll(uv_poll_t *poll)
 {
@@ -135,13 +135,11 @@ void conn_close(struct conn *c)
     if (c->is_closing) {
         return;
     }
+    must(!c->is_queued); /* whoever gets here has run the round */
     c->is_closing = true;
     conn_log(c, WATCH_CONN_CLOSE);
     watch_remove(&c->watcher);
     ready_remove(c);
-    if (c->is_queued) {
-        round_forget(c);
-    }
     list_remove(c);
     /* It leaves the poll set before its number can be another's. */
     uv_close((uv_handle_t *)&c->poll, on_closed);
@@ -167,7 +165,8 @@ void conn_close(struct conn *c)
 void conn_end(struct conn *c)
 {
     io_send_end(&c->io);
-    io_discard(&c->io, c->worker->rbuf, WORKER_RBUF_BYTES, DISCARD_READS);
+    /* Not to the buffer for reading: others may have input there. */
+    io_discard(&c->io, c->worker->obuf, WORKER_OBUF_BYTES, DISCARD_READS);
     c->close_reason = c->worker->is_stopping ? CLOSE_SHUTDOWN : CLOSE_NORMAL;
     conn_close(c);
 }
@@ -269,6 +268,7 @@ static void on_poll(uv_poll_t *handle, int status, int events)
     }
     if (!outq_is_empty(&c->outq)) {
         if ((events & c->events) != 0) {
+            conn_round_run(c->worker); /* it was here first, and this may execute much */
             conn_write(c);
             if (c->watcher != NULL) {
                 conn_stream(c);

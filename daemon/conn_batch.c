@@ -51,8 +51,10 @@ static inline __attribute__((always_inline)) void fill(const struct turn *t,
         status = parse(t, steps, b, p, (size_t)(end - p), r, &used);
         if (MF_UNLIKELY(status != PARSE_OK)) {
             b->status = status;
-            b->last = *r;
+            b->last = r;
             b->last_used = used;
+            r->hash = 0; /* steps_prefetch() does not ask */
+            steps->used++;
             break;
         }
         p += used;

@@ -18,10 +18,13 @@
 
 struct step {
     struct request req;
-    const char *end; /* where it ends */
+    const char *end; /* where it ends; of what is no whole request it is not told */
 };
 
-/* Room for parsed requests, of one connection or of several. */
+/*
+ * Room for parsed requests, of one connection or of several. Whatever was parsed takes a step,
+ * also what is no whole request: so there is room for the key of each.
+ */
 struct steps {
     unsigned used;
     char *key_room; /* in keys, free from here on */
@@ -33,9 +36,9 @@ struct steps {
 struct batch {
     const struct step *step; /* [borrowed] n of them */
     unsigned n;
-    /* what came behind the last, when status is not PARSE_OK */
+    /* what came behind them, when status is not PARSE_OK */
     enum parse_status status;
-    struct request last;
+    const struct request *last; /* [borrowed] */
     size_t last_used;
     enum reply reply;
     enum bin_reply bin_reply; /* the same of the binary protocol */

@@ -227,6 +227,7 @@ static void read_placed(struct turn *t, struct upload *u, char *behind)
     if ((size_t)n > missing) {
         t->grown = (size_t)n - missing;
         t->behind -= t->grown;
+        turn_read_clock(t);
     }
     body_filled(u->body, (size_t)n - t->grown);
 }

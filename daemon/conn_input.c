@@ -131,6 +131,7 @@ void conn_read(struct conn *c)
     ssize_t n;
 
     if (tail > MOVE_MAX_BYTES) {
+        conn_round_run(w);
         read_long(c);
         return;
     }

@@ -8,8 +8,8 @@
 
 /*
  * After so many units of work (keys, and 4 KiB of output each) the section is closed and opened
- * anew: so it lasts no longer than that of one connection that pipelines, and no clock is
- * older.
+ * anew, and the clock read again: many connections in a round then hold back memory, and know
+ * the time, about as one does that pipelines.
  */
 #define RENEW_UNITS 64u
 
@@ -46,17 +46,6 @@ void round_add(struct conn *c, char *p, size_t len)
     lot->is_parsed = false;
 }
 
-void round_forget(const struct conn *c)
-{
-    struct round *r = c->worker->round;
-
-    for (unsigned i = 0; i < r->n; i++) {
-        if (r->lot[i].conn == c) {
-            r->lot[i].conn = NULL;
-        }
-    }
-}
-
 /*
  * Parse the inputs from lot i on until there is no room for more requests. Returns the first
  * lot that has to wait for the next time.
@@ -68,7 +57,7 @@ static unsigned parse_some(struct turn *t, struct round *r, unsigned i)
         struct lot *lot = &r->lot[i];
         struct conn *c = lot->conn;
 
-        if (MF_LIKELY(c != NULL && !conn_has_pending(c))) {
+        if (MF_LIKELY(!conn_has_pending(c))) {
             batch_parse(t, &c->protocol, &r->steps, &lot->batch, lot->p, lot->len, false);
             lot->is_parsed = true;
         }
@@ -95,12 +84,10 @@ static void execute(struct worker *w, struct round *r)
         if (i == parsed) {
             parsed = parse_some(&t, r, i);
         }
-        if (MF_LIKELY(lot->conn != NULL)) {
-            lot->conn->is_queued = false;
-            t.is_followed = i + 1 < r->n;
-            lot_execute(&t, lot);
-            units += t.units;
-        }
+        lot->conn->is_queued = false;
+        t.is_followed = i + 1 < r->n;
+        lot_execute(&t, lot);
+        units += t.units;
     }
     turn_end(&t);
 }
@@ -119,10 +106,8 @@ void conn_round_run(struct worker *w)
 
         r->n = 0;
         r->filled = 0;
-        if (lot->conn != NULL) {
-            lot->conn->is_queued = false;
-            conn_execute(lot->conn, INPUT_READ, lot->p, lot->len);
-        }
+        lot->conn->is_queued = false;
+        conn_execute(lot->conn, INPUT_READ, lot->p, lot->len);
         return;
     }
     execute(w, r);
@@ -130,8 +115,6 @@ void conn_round_run(struct worker *w)
     r->n = 0;
     r->filled = 0;
     for (unsigned i = 0; i < n; i++) {
-        if (r->lot[i].conn != NULL) {
-            lot_finish(&r->lot[i]);
-        }
+        lot_finish(&r->lot[i]);
     }
 }

@@ -9,8 +9,9 @@
  * cache. Clock, section and routing table are had once a round.
  *
  * What was read lies in the worker's buffer, one input behind the other, until the round is
- * run: when it is full, when somebody else wants the buffer, and at the latest before the
- * worker looks for new events. A connection stands in it once.
+ * run: when it is full, when somebody else wants the buffer or is to be served, and at the
+ * latest before the worker looks for new events. A connection stands in it once, and nothing
+ * else happens to it meanwhile.
  */
 #ifndef MAYFLY_DAEMON_CONN_ROUND_H
 #define MAYFLY_DAEMON_CONN_ROUND_H
@@ -60,9 +61,6 @@ static inline bool round_is_full(const struct round *r)
 {
     return r->n == ROUND_LOTS || r->filled >= ROUND_FILL_BYTES;
 }
-
-/* c closes: forget its input. Context: worker; c stands in the round. */
-void round_forget(const struct conn *c);
 
 /* ---- conn_turn.c --------------------------------------------------------------------- */
 

@@ -8,10 +8,11 @@
  * Fairness. memcached cuts a connection off after -R requests. Here a turn is bounded by its
  * one read anyway, and cutting it costs a copy of the rest. So at every -R requests with
  * input left a yield is counted, but only at 20 times as much work (keys, and 4 KiB of output
- * each: well under a millisecond at the default) the kernel is asked whether any other
- * connection is ready, one call without waiting; if so the rest is kept and the connection
- * queues up behind the others. A neighbour of a client that pipelines without end waits for
- * one such portion, and a client alone, or one that does not exceed it, never pays.
+ * each: well under a millisecond at the default) the rest is kept and the connection queues up
+ * behind the others, if there are any: in its round, in the queue, or, which the kernel is
+ * asked in one call without waiting, ready to be read. A neighbour of a client that pipelines
+ * without end waits for one such portion, and a client alone, or one that does not exceed it,
+ * never pays.
  */
 #include "daemon/conn_round.h"
 
@@ -155,6 +156,21 @@ bool turn_others_are_ready(struct turn *t)
 
 /* ---- requests ------------------------------------------------------------------------ */
 
+void turn_read_clock(struct turn *t)
+{
+    t->now = worker_now(t->w);
+    t->now_s = (uint32_t)((uint64_t)t->now / 1000);
+}
+
+/* Open a section, and see what is true from now on. */
+static void open_section(struct turn *t)
+{
+    turn_read_clock(t);
+    t->observed = observe_flags(t->w);
+    rcu_begin();
+    t->route = router_read(&t->e->router);
+}
+
 /* Remember where a get line was interrupted, and how much of the input is consumed. */
 static size_t remember_rest(struct turn *t, const struct request *r, const char *p,
                             size_t line_end)
@@ -188,9 +204,7 @@ enum turn_stop turn_admin(struct turn *t, const struct request *r)
     } else {
         stop = r->cls == CLASS_ADMIN ? exec_admin(t, r) : exec_bin_admin(t, r);
     }
-    rcu_begin();
-    t->route = router_read(&t->e->router);
-    t->observed = observe_flags(t->w); /* it may just have been switched */
+    open_section(t); /* it may have taken long, and switched what is observed */
     return stop;
 }
 
@@ -263,9 +277,9 @@ static enum turn_stop run_body(struct turn *t, struct batch *b, size_t len, size
      * copied once into its pieces then, where a body would copy it there too. Unless it is
      * there to be read into them.
      */
-    if (b->last.value_len <= small_max ||
-        (b->last.value_len <= EXEC_BULK_BYTES && !conn_upload_may_place(t, &b->last))) {
-        c->need = b->last_used + b->last.value_len + request_value_end(&b->last);
+    if (b->last->value_len <= small_max ||
+        (b->last->value_len <= EXEC_BULK_BYTES && !conn_upload_may_place(t, b->last))) {
+        c->need = b->last_used + b->last->value_len + request_value_end(b->last);
         return TURN_DRY;
     }
     /*
@@ -276,7 +290,7 @@ static enum turn_stop run_body(struct turn *t, struct batch *b, size_t len, size
         t->is_bulk = true; /* larger than EXEC_BULK_BYTES, or it would have waited */
         return TURN_DRY;
     }
-    stop = conn_upload_begin(t, &b->last);
+    stop = conn_upload_begin(t, b->last);
     if (stop == TURN_GOES_ON) {
         *used = b->last_used;
         t->requests++;
@@ -288,14 +302,14 @@ static enum turn_stop run_body(struct turn *t, struct batch *b, size_t len, size
 static void answer_refused(struct turn *t, struct batch *b)
 {
     if (t->conn->protocol == PROTOCOL_BINARY) {
-        exec_bin_refused(t, &b->last, b->bin_reply);
+        exec_bin_refused(t, b->last, b->bin_reply);
         return;
     }
-    if (b->last.cls == CLASS_STORE) {
+    if (b->last->cls == CLASS_STORE) {
         /* Only what is too large is swallowed; with noreply the reply does not tell. */
-        exec_store_failed(t, &b->last, b->last.value_len > 0 ? REPLY_TOO_LARGE : b->reply);
-    } else if (b->last.command == CMD_MS) {
-        exec_store_failed(t, &b->last, b->reply);
+        exec_store_failed(t, b->last, b->last->value_len > 0 ? REPLY_TOO_LARGE : b->reply);
+    } else if (b->last->command == CMD_MS) {
+        exec_store_failed(t, b->last, b->reply);
     }
     turn_reply(t, b->reply);
 }
@@ -306,7 +320,7 @@ static void answer_last(struct turn *t, struct batch *b)
     if (t->conn->protocol != PROTOCOL_BINARY) {
         turn_reply(t, b->reply);
     } else if (b->bin_reply != BIN_REPLY_OK) {
-        exec_bin_reply(t, &b->last, b->bin_reply, 0);
+        exec_bin_reply(t, b->last, b->bin_reply, 0);
     }
 }
 
@@ -326,7 +340,7 @@ static enum turn_stop run_last(struct turn *t, struct batch *b, size_t len, size
         return run_body(t, b, len, used);
     case PARSE_REPLY:
         answer_refused(t, b);
-        c->swallow = b->last.value_len;
+        c->swallow = b->last->value_len;
         *used = b->last_used;
         t->requests++;
         t->units++;
@@ -477,16 +491,6 @@ static enum turn_stop run(struct turn *t, struct lot *lot, size_t *used)
 }
 
 /* ---- turns --------------------------------------------------------------------------- */
-
-/* What was true when the section opened. */
-static void open_section(struct turn *t)
-{
-    t->now = worker_now(t->w);
-    t->now_s = (uint32_t)((uint64_t)t->now / 1000);
-    t->observed = observe_flags(t->w);
-    rcu_begin();
-    t->route = router_read(&t->e->router);
-}
 
 void turn_begin(struct turn *t, struct worker *w)
 {

@@ -55,7 +55,7 @@ struct turn {
     struct engine *e;          /* [borrowed] */
     struct conn *conn;         /* [borrowed] whose requests these are; NULL: of a datagram */
     const struct route *route; /* [borrowed] of the read-side section that is open */
-    msec_t now;                /* when the section opened */
+    msec_t now;                /* when the section opened, or what came later was read */
     uint32_t now_s;            /* the same in seconds */
     bool is_followed;          /* the round has others behind this connection */
     bool may_wait;             /* stores may ask for TURN_WAITS */
@@ -206,6 +206,12 @@ void turn_pass(struct turn *t, bool has_more);
  * in the turn, after turn_pass().
  */
 void turn_renew(struct turn *t);
+
+/*
+ * Bytes were read in the turn that are requests too: its time is no earlier than theirs.
+ * Context: worker, in the turn.
+ */
+void turn_read_clock(struct turn *t);
 
 /* Close the section. Context: worker, in the turn, after turn_pass(). */
 void turn_end(struct turn *t);

@@ -2,7 +2,8 @@
 /*
  * The thread of a worker. A turn of its loop: timers, then before_block (background work that
  * is due; does the loop have to go on at once?), then events (sockets, mailbox), then
- * after_events (connections that yielded get their turn, one slice of background work).
+ * after_events (connections that were read are served, those that yielded get their turn, one
+ * slice of background work).
  *
  * Stopping: see worker.h. The last connection to close ends the draining; a client that does
  * not take its answers is cut off after WORKER_DRAIN_MS.

@@ -5,6 +5,7 @@ turn. Each gets its own answers, whatever its neighbours in the round do.
 
 The daemon is stopped (SIGSTOP) while inputs are sent, so that all of them are there when it looks:
 they are sure to come in rounds."""
+import base64
 import os
 import random
 import signal
@@ -121,6 +122,28 @@ class TextClient:
                                 (b"incr nobody-has-this one\r\n",
                                  b"CLIENT_ERROR invalid numeric delta argument\r\n")])
 
+    def do_base64(self):
+        """A key as long as a key in base64 can be."""
+        key = (b"%s-%d-" % (self.name, self.rng.randrange(4))).ljust(180, b"\xff")
+        coded, value = base64.b64encode(key), self.values.get(key)
+        if self.rng.random() < 0.5:
+            self.values[key] = value = mayfly.pattern(self.name, self.rng.choice([0, 10, 700]))
+            return b"ms %s %d b\r\n%s\r\n" % (coded, len(value), value), b"HD\r\n"
+        return b"mg %s b v\r\n" % coded, b"EN\r\n" if value is None else b"VA %d\r\n%s\r\n" % (len(value), value)
+
+    def do_line_of_keys(self):
+        """Longer than what is kept of other lines, and than a turn's fair share."""
+        key = b"%s-long" % self.name
+        if key not in self.values:
+            self.values[key] = b"zz"
+            return b"set %s 0 0 2\r\nzz\r\n" % key, b"STORED\r\n"
+        n = self.rng.choice([1000, 2500, 9000])
+        return b"get" + (b" " + key) * n + b"\r\n", (b"VALUE %s 0 2\r\nzz\r\n" % key) * n + b"END\r\n"
+
+    def do_long_pipeline(self):
+        n = self.rng.choice([450, 900, 2000])
+        return b"mn\r\n" * n, b"MN\r\n" * n
+
     def say(self):
         """One request, or a pipeline of them, and the answer."""
         kind = self.rng.random()
@@ -128,14 +151,16 @@ class TextClient:
             return self.do_too_large()
         if kind < 0.06:
             return self.do_set(self.rng.choice([20000, 70000, 200000, 700000]))
-        if kind < 0.12:
+        if kind < 0.08:
+            return self.rng.choice([self.do_line_of_keys, self.do_long_pipeline])()
+        if kind < 0.14:
             parts = [self.say_small() for _ in range(self.rng.randrange(2, 150))]
             return b"".join(p[0] for p in parts), b"".join(p[1] for p in parts)
         return self.say_small()
 
     def say_small(self):
         return self.rng.choice([self.do_get, self.do_get, self.do_multiget, self.do_meta, self.do_arith,
-                                self.do_delete, self.do_quiet, self.do_bad,
+                                self.do_delete, self.do_quiet, self.do_bad, self.do_base64,
                                 lambda: self.do_set(self.rng.randrange(300))])()
 
 
@@ -262,6 +287,54 @@ def test_shutdown_amid_a_round():
             assert client.rest() == (b"" if i == 16 else b"END\r\n"), i
             client.close()
         assert d.process.wait(mayfly.PATIENCE) == 0
+
+
+def test_long_keys_of_many():
+    """Keys in base64 are decoded to the round's own room, also those of requests that are not whole."""
+    keys = [base64.b64encode((b"%03d" % i).ljust(186, b"\xee")) for i in range(200)]
+    with Daemon("-m", "64", "-t", "1") as d:
+        clients = [d.client() for _ in range(32)]
+        with Stopped(d):
+            for client, key in zip(clients, keys):
+                client.send(b"ms %s 100 b\r\n" % key)        # the value comes later
+            clients[31].send(b"v" * 100 + b"\r\n" + b"".join(b"mg %s b k v\r\n" % key for key in keys[100:164]))
+        assert clients[31].line() == b"HD"
+        for key in keys[100:164]:
+            assert clients[31].line() == b"EN k%s b" % key
+        for i, client in enumerate(clients[:31]):
+            client.send(b"%03d" % i + b"v" * 97 + b"\r\n")
+            assert client.line() == b"HD"
+        for i, client in enumerate(clients):
+            client.send(b"mg %s b v\r\n" % keys[i])
+            assert client.line() == b"VA 100"
+            assert client.line() == (b"v" * 100 if i == 31 else b"%03d" % i + b"v" * 97)
+            client.close()
+
+
+def test_what_nobody_reads_is_nobody_s_request():
+    """A connection ends, with input that is thrown away, while the input of another one waits."""
+    ask, junk = b"get victim        \r\n", b"delete victim     \r\n"
+    with Daemon("-m", "64", "-t", "1") as d, d.client() as c:
+        assert c.set(b"victim", b"precious") == b"STORED"
+        assert c.set(b"big", b"x" * 350000) == b"STORED"
+        for _ in range(10):
+            with d.client() as a, d.client() as b:
+                assert a.ask(b"mn") == b"MN"
+                b.send(b"get big\r\nquit\r\n")
+                wait_for(lambda: "conn_mwrite" in c.stats(b"conns").values(), "its socket is full")
+                with Stopped(d):
+                    b.send(junk)
+                    a.send(ask)
+                    b.sock.setblocking(False)
+                    try:
+                        while b.more():
+                            pass
+                    except BlockingIOError:
+                        pass
+                assert a.get_reply() == {b"victim": b"precious"}
+                b.sock.settimeout(mayfly.PATIENCE)
+                assert len(b.rest()) > 350000
+        assert c.get(b"victim") == b"precious"
 
 
 def test_binary_and_text_in_one_round():
