@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "lib/span.h"
 #include "proto/encode.h"
@@ -68,13 +69,6 @@ enum reply meta_read_flags(struct span args, struct meta_flags *flags);
 enum parse_status meta_parse_line(struct line line, const struct text_limits *limits,
                                   struct request *req, enum reply *reply);
 
-/*
- * A line that begins with "mg " in one go, when it is of the common kind: words apart by one
- * space, flags without numbers. False when it is not sure; then req is half filled in. Reads
- * nothing outside [buf, buf + len), len at least 8. Context: any thread.
- */
-bool meta_parse_mg(const char *buf, size_t len, struct request *req, size_t *used);
-
 /* ---- replies --------------------------------------------------------------------------- */
 
 /* The codes that replies begin with, as two letters. */
@@ -114,6 +108,16 @@ struct meta_facts {
 /* Write the line of a reply; returns its length. Context: any thread. */
 size_t meta_compose(char *out, enum meta_code code, const struct request *req,
                     const struct meta_facts *facts);
+
+/*
+ * meta_compose() of META_HD for a request that asked for nothing, and no marks, without a call:
+ * that is what nearly all stores come to. Context: any thread.
+ */
+static inline size_t meta_compose_done(char *out)
+{
+    memcpy(out, "HD\r\n", 4);
+    return 4;
+}
 
 /* What me tells of an item. */
 struct meta_debug {

@@ -24,14 +24,14 @@ static inline char *put_letter(char *out, char letter)
     return out + 2;
 }
 
-static char *put_bytes(char *out, const char *bytes, size_t len)
+static inline char *put_bytes(char *out, const char *bytes, size_t len)
 {
     memcpy(out, bytes, len);
     return out + len;
 }
 
 /* Negative only where it means something else than a time to come. */
-static char *put_seconds(char *out, int64_t seconds)
+static inline char *put_seconds(char *out, int64_t seconds)
 {
     if (seconds < 0) {
         *out++ = '-';
@@ -50,37 +50,95 @@ static char *put_key(char *out, const struct request *req)
     return put_letter(out, 'b');
 }
 
-/* What one flag of the request returns. */
-static char *put_flag(char *out, struct span word, int64_t ttl_s, const struct request *req,
-                      const struct meta_facts *facts)
+/* What one flag of the request returns: from its letter on, token included. */
+static inline char *put_flag(char *out, struct span flag, int64_t ttl_s,
+                             const struct request *req, const struct meta_facts *facts)
 {
-    char letter = word.ptr[0];
+    char letter = flag.ptr[0];
     char *p = put_letter(out, letter);
+    uint64_t number;
 
     switch (letter) {
     case 'O':
-        return put_bytes(p, word.ptr + 1, word.len - 1);
+        return put_bytes(p, flag.ptr + 1, flag.len - 1);
     case 'k':
         return put_key(p, req);
-    case 'c':
-        return decimal_put(p, facts->cas);
-    case 'f':
-        return decimal_put(p, facts->client);
-    case 's':
-        return decimal_put(p, facts->size);
     case 't':
         return put_seconds(p, ttl_s);
+    case 'c':
+        number = facts->cas;
+        break;
+    case 'f':
+        number = facts->client;
+        break;
+    case 's':
+        number = facts->size;
+        break;
     case 'l':
-        return decimal_put(p, facts->idle_s);
+        number = facts->idle_s;
+        break;
     case 'h':
-        *p = facts->was_fetched ? '1' : '0';
-        return p + 1;
+        number = facts->was_fetched;
+        break;
     default:
         return out;
     }
+    return decimal_put(p, number);
 }
 
-static char *put_marks(char *out, const struct meta_facts *facts)
+/* The seconds that a t in front of all other flags tells: those before a change. */
+static inline int64_t time_at_first(const struct request *req, const struct meta_facts *facts)
+{
+    return meta_has(req->cas, 'T') || facts->is_made ? facts->ttl_before_s : facts->ttl_s;
+}
+
+/*
+ * put_flags() from `in` on, where something else than a letter and a space stands: tokens,
+ * among them those that change the time left, and more spaces.
+ */
+static __attribute__((noinline)) char *put_long_flags(char *out, const char *in, uint64_t shows,
+                                                      const struct request *req,
+                                                      const struct meta_facts *facts)
+{
+    struct line line = {in, req->args.ptr + req->args.len};
+    int64_t ttl_s = time_at_first(req, facts);
+    struct span flag;
+
+    while (words_next(&line, &flag)) {
+        char letter = flag.ptr[0];
+
+        if (meta_has(shows, letter)) {
+            out = put_flag(out, flag, ttl_s, req, facts);
+        }
+        if (letter == 'T') {
+            ttl_s = facts->ttl_s;
+        } else if (letter == 'N' && facts->is_made) {
+            ttl_s = facts->ttl_made_s;
+        }
+    }
+    return out;
+}
+
+/* What was asked for and can be told; shows: the set of its letters. */
+static inline char *put_flags(char *out, uint64_t shows, const struct request *req,
+                              const struct meta_facts *facts)
+{
+    const char *in = req->args.ptr;
+    const char *end = in + req->args.len;
+    int64_t ttl_s = time_at_first(req, facts);
+
+    for (; in < end; in += 2) {
+        if (*in == ' ' || (in + 1 < end && in[1] != ' ')) {
+            return put_long_flags(out, in, shows, req, facts);
+        }
+        if (meta_has(shows, *in)) {
+            out = put_flag(out, span_of(in, 1), ttl_s, req, facts);
+        }
+    }
+    return out;
+}
+
+static inline char *put_marks(char *out, const struct meta_facts *facts)
 {
     if (facts->was_won) {
         out = put_letter(out, 'Z');
@@ -94,27 +152,15 @@ static char *put_marks(char *out, const struct meta_facts *facts)
 size_t meta_compose(char *out, enum meta_code code, const struct request *req,
                     const struct meta_facts *facts)
 {
-    struct line line = {req->args.ptr, req->args.ptr + req->args.len};
-    int64_t ttl_s =
-        meta_has(req->cas, 'T') || facts->is_made ? facts->ttl_before_s : facts->ttl_s;
     uint64_t shows = facts->shows & req->cas;
     char *p = put_bytes(out, codes[code], 2);
-    struct span word;
 
     if (code == META_VA) {
         *p = ' ';
         p = decimal_put(p + 1, facts->size);
     }
-    while (shows != 0 && words_next(&line, &word)) {
-        if (meta_has(shows, word.ptr[0])) {
-            p = put_flag(p, word, ttl_s, req, facts);
-            shows &= ~META_LETTER(word.ptr[0]);
-        }
-        if (word.ptr[0] == 'T') {
-            ttl_s = facts->ttl_s;
-        } else if (word.ptr[0] == 'N' && facts->is_made) {
-            ttl_s = facts->ttl_made_s;
-        }
+    if (shows != 0) {
+        p = put_flags(p, shows, req, facts);
     }
     p = put_marks(p, facts);
     memcpy(p, "\r\n", 2);

@@ -2,9 +2,9 @@
 /*
  * Meta commands, the way in. No state between calls, no allocation. Any thread.
  *
- * As with the classic commands there are two ways with one result: meta_parse_mg() takes what
- * nearly all gets look like and nothing that it is not sure of; everything else, among it every
- * wrong line, is cut into words.
+ * This is the general way, as there is one for the classic commands: the line is cut into
+ * words, and every wrong one finds its answer. What nearly all lines look like takes the direct
+ * way of meta_inline.h, with the same result.
  */
 #include "proto/meta.h"
 
@@ -22,12 +22,6 @@
     (META_LETTER('C') | META_LETTER('D') | META_LETTER('E') | META_LETTER('F') |               \
      META_LETTER('J') | META_LETTER('N') | META_LETTER('R') | META_LETTER('T'))
 #define FLAGS_ALL (FLAGS_PLAIN | FLAGS_NUMBER | META_LETTER('M'))
-
-/* Those of a plain get; a key in base64 takes the general way. */
-#define FLAGS_DIRECT                                                                           \
-    (META_LETTER('c') | META_LETTER('f') | META_LETTER('h') | META_LETTER('k') |               \
-     META_LETTER('l') | META_LETTER('q') | META_LETTER('s') | META_LETTER('t') |               \
-     META_LETTER('u') | META_LETTER('v') | META_LETTER('O'))
 
 /* The letter as a set of one; empty when no flag can be that. */
 static inline uint64_t letter_of(char c)
@@ -262,62 +256,4 @@ enum parse_status meta_parse_line(struct line line, const struct text_limits *li
         req->value_len += 2; /* the value is no command, whatever was wrong in front of it */
     }
     return PARSE_REPLY;
-}
-
-/* ---- the direct way -------------------------------------------------------------------- */
-
-/* An opaque token from p on; NULL when its end is not in sight or it is too long. */
-static const char *skip_opaque(const char *p, const char *end)
-{
-    const char *begin = p;
-
-    while (p < end && (unsigned char)*p > ' ' && p - begin <= META_OPAQUE_MAX) {
-        p++;
-    }
-    return p < end && p - begin <= META_OPAQUE_MAX ? p : NULL;
-}
-
-bool meta_parse_mg(const char *buf, size_t len, struct request *req, size_t *used)
-{
-    const char *end = buf + len;
-    const char *key = buf + 3;
-    const char *gap = words_find_gap(key, end);
-    const char *p = gap;
-    uint64_t letters = 0;
-
-    if ((size_t)(gap - key) - 1 >= TEXT_KEY_MAX) {
-        return false;
-    }
-    /* Room for a space, a letter and what ends it: all three are looked at. */
-    while (end - p > 2 && *p == ' ') {
-        uint64_t letter = letter_of(p[1]);
-
-        if ((FLAGS_DIRECT & ~letters & letter) == 0) {
-            return false;
-        }
-        letters |= letter;
-        p += 2;
-        if (p[-1] == 'O' && (p = skip_opaque(p, end)) == NULL) {
-            return false;
-        }
-    }
-    if (end - p < 2 || p[0] != '\r' || p[1] != '\n') {
-        return false;
-    }
-    req->key = span_of(key, (size_t)(gap - key));
-    gap += gap < p; /* the space in front is not of the flags */
-    req->args = span_of(gap, (size_t)(p - gap));
-    req->value = span_of(NULL, 0);
-    req->more = span_of(NULL, 0);
-    req->value_len = 0;
-    req->exptime = 0;
-    req->flags = 0;
-    req->command = CMD_MG;
-    req->cls = CLASS_META;
-    req->noreply = false;
-    req->invalidate = false;
-    req->cas = letters;
-    req->wants_cas = false;
-    *used = (size_t)(p + 2 - buf);
-    return true;
 }

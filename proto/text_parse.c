@@ -4,18 +4,21 @@
  * spans into the caller's buffer. Any thread.
  *
  * There are two ways through this file with one result. The forms that make nearly all of the
- * traffic (get of one key, set, incr, decr, words apart by one space, plain digits) are
- * recognised directly: try_get(), try_set(), try_arith(). They accept only what they are
- * sure of. Every other line, among them every wrong one, goes the general way, which
- * finds the line's end, cuts words and knows all of memcached's rules. What a try_ function
- * accepts, the general way would accept alike; what it does not, it leaves half filled in.
+ * traffic (get of one key, set, incr, decr, mg, ms, words apart by one space, plain digits) are
+ * recognised directly: try_get(), try_set(), try_arith(), and in meta_inline.h try_mg() and
+ * try_ms(). They accept only what they are sure of. Every other line, among them every wrong
+ * one, goes the general way, which finds the line's end, cuts words and knows all of
+ * memcached's rules. What a try_ function accepts, the general way would accept alike; what it
+ * does not, it leaves half filled in.
  *
  * Words are apart by spaces only: tabs, other control bytes and NUL belong to the word. That is
  * how memcached's clients get away with odd keys, and no two keys become one.
  */
 #include "proto/text.h"
 
+#include "proto/direct.h"
 #include "proto/meta.h"
+#include "proto/meta_inline.h"
 #include "proto/words.h"
 
 #include <string.h>
@@ -31,40 +34,7 @@ static bool parse_value_len(struct span word, size_t *out)
     return true;
 }
 
-/* ---- beginning and endings of both ways ---- */
-
-/* No bytes. Compilers make one store of 16 bytes of this, and two of an assignment. */
-static inline void clear_span(struct span *span)
-{
-    memset(span, 0, sizeof(*span));
-}
-
-/*
- * Clear what only other commands than set have. Field by field: for a run of them compilers
- * emit a string instruction, which takes longer to start than the rest of a get takes to parse.
- */
-static inline void clear_uncommon(struct request *req)
-{
-    clear_span(&req->more);
-    clear_span(&req->args);
-    req->cas = 0;
-    req->wants_cas = false;
-}
-
-/* An empty request but for its key; the hash is the executor's. */
-static inline void begin_request(struct request *req, enum command command,
-                                 enum command_class cls)
-{
-    clear_span(&req->value);
-    req->value_len = 0;
-    req->exptime = 0;
-    req->flags = 0;
-    req->command = (uint8_t)command;
-    req->cls = (uint8_t)cls;
-    req->noreply = false;
-    req->invalidate = false;
-    clear_uncommon(req);
-}
+/* ---- endings of both ways ---- */
 
 /* The line cannot be executed: say so, unless the client asked for silence. */
 static enum parse_status refuse(const struct request *req, enum reply why, enum reply *reply)
@@ -102,67 +72,6 @@ static inline enum parse_status take_value(const char *buf, size_t len,
 }
 
 /* ---- the direct way ---- */
-
-/* Shortest input the direct way looks at: words_find_gap() wants eight readable bytes. */
-#define DIRECT_MIN 8
-
-/* A key of a good length that one space or a line end follows; NULL when it is not that. */
-static inline const char *direct_key(const char *p, const char *end, struct span *key)
-{
-    const char *gap = words_find_gap(p, end);
-    size_t len = (size_t)(gap - p);
-
-    /* One comparison for both ends: 0 - 1 wraps around. */
-    if (len - 1 >= TEXT_KEY_MAX || gap == end) {
-        return NULL;
-    }
-    *key = span_of(p, len);
-    return gap;
-}
-
-/* The most digits of a number that cannot overflow, neither unsigned nor signed. */
-#define DIRECT_DIGITS 18
-
-/*
- * True when the input ends where direct_number() could run off it, that is in a space or a
- * digit. Looking once at the last byte saves it a comparison per digit; one range instead of
- * two hits a few bytes more, which go the general way for nothing.
- */
-static inline bool ends_in_number(const char *end)
-{
-    return (unsigned char)(end[-1] - ' ') <= '9' - ' ';
-}
-
-/*
- * Digits, any number of them: whoever calls makes sure that there were no more than
- * DIRECT_DIGITS. NULL when there is none. Between a space and the end of the input, which is
- * not in a number, so there is a byte at p and one behind the last digit.
- */
-static inline const char *direct_number(const char *p, uint64_t *out)
-{
-    unsigned digit = (unsigned char)*p - (unsigned)'0';
-    uint64_t n = digit;
-
-    if (digit >= 10) {
-        return NULL;
-    }
-    while ((digit = (unsigned char)*++p - (unsigned)'0') < 10) {
-        n = n * 10 + digit;
-    }
-    *out = n;
-    return p;
-}
-
-/* Two bytes at p, which must be there. */
-static inline bool is_line_end(const char *p)
-{
-    return memcmp(p, "\r\n", 2) == 0;
-}
-
-static inline bool at_line_end(const char *p, const char *end)
-{
-    return end - p >= 2 && is_line_end(p);
-}
 
 /* "get key\r\n"; buf starts with "get ". */
 static inline bool try_get(const char *buf, size_t len, struct request *req, size_t *used)
@@ -552,7 +461,18 @@ __attribute__((noinline)) static enum parse_status parse_mg(const char *buf, siz
                                                             struct request *req, size_t *used,
                                                             enum reply *reply)
 {
-    if (!meta_parse_mg(buf, len, req, used)) {
+    if (!try_mg(buf, len, req, used)) {
+        return parse_general(buf, len, limits, req, used, reply);
+    }
+    return PARSE_OK;
+}
+
+__attribute__((noinline)) static enum parse_status parse_ms(const char *buf, size_t len,
+                                                            const struct text_limits *limits,
+                                                            struct request *req, size_t *used,
+                                                            enum reply *reply)
+{
+    if (!try_ms(buf, len, limits, req, used)) {
         return parse_general(buf, len, limits, req, used, reply);
     }
     return PARSE_OK;
@@ -576,6 +496,8 @@ enum parse_status text_parse(const char *buf, size_t len, const struct text_limi
         return parse_arith(buf, len, limits, req, used, reply);
     } else if ((head & WORD4(0xff, 0xff, 0xff, 0)) == WORD4('m', 'g', ' ', 0)) {
         return parse_mg(buf, len, limits, req, used, reply);
+    } else if ((head & WORD4(0xff, 0xff, 0xff, 0)) == WORD4('m', 's', ' ', 0)) {
+        return parse_ms(buf, len, limits, req, used, reply);
     }
     return parse_general(buf, len, limits, req, used, reply);
 }

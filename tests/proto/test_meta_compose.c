@@ -53,6 +53,8 @@ START_TEST(what_was_asked_comes_in_order)
     assert_line(META_VA, "f  v c s ", &plain, "VA 2 f5 c77 s2\r\n");
     assert_line(META_HD, "k l O12 h t", &plain, "HD ka b l12 O12 h0 t300\r\n");
     assert_line(META_HD, "q u I P/x L D1 O", &plain, "HD O\r\n");
+    assert_line(META_HD, "  c   fx  s ", &plain, "HD c77 f5 s2\r\n");
+    assert_line(META_VA, "v t", &plain, "VA 2 t300\r\n");
 }
 END_TEST
 
@@ -118,6 +120,16 @@ START_TEST(marks_come_last)
 }
 END_TEST
 
+START_TEST(a_short_success_is_what_the_long_way_writes)
+{
+    char line[META_LINE_MAX];
+    size_t len = meta_compose_done(line);
+
+    line[len] = '\0';
+    assert_line(META_HD, "T5 F1", &plain, line);
+}
+END_TEST
+
 START_TEST(the_longest_line_fits)
 {
     struct meta_facts f = {
@@ -175,6 +187,7 @@ int main(void)
     tcase_add_test(tcase, time_left_before_and_after_a_touch);
     tcase_add_test(tcase, time_left_of_an_item_that_was_made);
     tcase_add_test(tcase, marks_come_last);
+    tcase_add_test(tcase, a_short_success_is_what_the_long_way_writes);
     tcase_add_test(tcase, the_longest_line_fits);
     tcase_add_test(tcase, debug_tells_in_memcacheds_order);
     suite_add_tcase(suite, tcase);

@@ -244,8 +244,15 @@ START_TEST(both_ways_agree)
         ck_assert_uint_eq(direct.used + 1, general.used);
         ck_assert_str_eq(direct.key, general.key);
         ck_assert_str_eq(direct.args, general.args);
+        ck_assert_int_eq(direct.status, general.status);
         ck_assert_uint_eq(direct.req.cas, general.req.cas);
         ck_assert_uint_eq(direct.req.command, general.req.command);
+        ck_assert_uint_eq(direct.req.cls, general.req.cls);
+        ck_assert_uint_eq(direct.req.flags, general.req.flags);
+        ck_assert_int_eq(direct.req.exptime, general.req.exptime);
+        ck_assert_uint_eq(direct.req.value_len, general.req.value_len);
+        ck_assert_uint_eq(direct.req.value.len, general.req.value.len);
+        ck_assert_uint_eq(direct.req.more.len, general.req.more.len);
     }
 }
 END_TEST

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The direct way of mg and ms: what nearly all lines of theirs look like, read where it stands.
+ * Words are apart by one space, numbers are plain digits, and of the flags those that readers
+ * and writers use every day. A line that is not quite that goes the general way (meta_parse.c),
+ * which makes the same of what is accepted here. Included by text_parse.c alone, which keeps
+ * each of the two in a function of its own. No state, any thread.
+ */
+#ifndef MAYFLY_PROTO_META_INLINE_H
+#define MAYFLY_PROTO_META_INLINE_H
+
+#include "proto/direct.h"
+#include "proto/meta.h"
+
+/* Flags that stand alone, in a plain get and in a plain set; O may. Keys are not in base64. */
+#define DIRECT_MG_FLAGS                                                                        \
+    (META_LETTER('c') | META_LETTER('f') | META_LETTER('h') | META_LETTER('k') |               \
+     META_LETTER('l') | META_LETTER('q') | META_LETTER('s') | META_LETTER('t') |               \
+     META_LETTER('u') | META_LETTER('v') | META_LETTER('O'))
+#define DIRECT_MS_FLAGS                                                                        \
+    (META_LETTER('c') | META_LETTER('k') | META_LETTER('q') | META_LETTER('s') |               \
+     META_LETTER('O'))
+
+/* Digits of F that cannot exceed 32 bits. */
+#define DIRECT_FLAG_DIGITS 9
+
+/*
+ * The token of O, T or F from p on, to the first byte that is a space or below: any bytes, or
+ * digits. NULL when it is not that, is too long, or its end is not in sight.
+ */
+static inline const char *direct_token(const char *p, const char *end, char letter)
+{
+    size_t max = letter == 'T' ? DIRECT_DIGITS : DIRECT_FLAG_DIGITS;
+    const char *begin = p;
+
+    if (letter == 'O') {
+        while (p < end && (unsigned char)*p > ' ') {
+            p++;
+        }
+        max = META_OPAQUE_MAX;
+    } else {
+        while (p < end && words_is_digit(*p)) {
+            p++;
+        }
+    }
+    return p < end && (unsigned char)*p <= ' ' && (size_t)(p - begin) <= max ? p : NULL;
+}
+
+/* Flags that need a token here. O may have one. */
+#define DIRECT_TOKENS (META_LETTER('F') | META_LETTER('T'))
+
+/*
+ * Flags from p on, each behind one space and none twice: those of `plain` alone, O, T and F
+ * with a token. Returns where they end, or NULL. *letters: which there are.
+ */
+static inline const char *direct_flags(const char *p, const char *end, uint64_t plain,
+                                       uint64_t *letters)
+{
+    uint64_t left = plain;           /* those that may still come */
+    uint64_t tokens = DIRECT_TOKENS; /* the same of those with a token */
+
+    /* Room for a space, a letter and what ends it: all three are looked at. */
+    for (const char *last = end - 2; p < last && *p == ' ';) {
+        unsigned place = (unsigned char)p[1] - (unsigned)'A';
+
+        p += 2;
+        if (place > 'z' - 'A') {
+            return NULL;
+        }
+        if ((unsigned char)*p <= ' ') {
+            if ((left >> place & 1) == 0) {
+                return NULL;
+            }
+            left ^= UINT64_C(1) << place;
+            continue;
+        }
+        if (((tokens | (left & META_LETTER('O'))) >> place & 1) == 0) {
+            return NULL;
+        }
+        left &= ~(UINT64_C(1) << place);
+        tokens &= ~(UINT64_C(1) << place);
+        p = direct_token(p, end, p[-1]);
+        if (p == NULL) {
+            return NULL;
+        }
+    }
+    *letters = (plain ^ left) | (DIRECT_TOKENS ^ tokens);
+    return p;
+}
+
+/* What is between the space behind `begin` and p; nothing when they are the same. */
+static inline struct span direct_args(const char *begin, const char *p)
+{
+    begin += begin < p;
+    return span_of(begin, (size_t)(p - begin));
+}
+
+/* "mg key[ flags]\r\n"; buf starts with "mg ". */
+static inline bool try_mg(const char *buf, size_t len, struct request *req, size_t *used)
+{
+    const char *end = buf + len;
+    uint64_t letters;
+    struct span key;
+    const char *gap = direct_key(buf + 3, end, &key);
+    const char *p;
+
+    if (gap == NULL || (p = direct_flags(gap, end, DIRECT_MG_FLAGS, &letters)) == NULL ||
+        !at_line_end(p, end)) {
+        return false;
+    }
+    begin_request(req, CMD_MG, CLASS_META);
+    req->key = key;
+    req->args = direct_args(gap, p);
+    req->cas = letters;
+    *used = (size_t)(p + 2 - buf);
+    return true;
+}
+
+/*
+ * "ms key bytes[ flags]\r\n" and the value; buf starts with "ms ". True when all of it is there
+ * and good.
+ */
+static inline bool try_ms(const char *buf, size_t len, const struct text_limits *limits,
+                          struct request *req, size_t *used)
+{
+    const char *end = buf + len;
+    uint64_t letters;
+    uint64_t bytes;
+    struct span key;
+    const char *gap = direct_key(buf + 3, end, &key);
+    const char *p = gap;
+
+    if (p == NULL || ends_in_number(end) || *p != ' ' ||
+        (p = direct_number(p + 1, &bytes)) == NULL || p - gap > DIRECT_DIGITS + 1) {
+        return false;
+    }
+    gap = p;
+    p = direct_flags(p, end, DIRECT_MS_FLAGS, &letters);
+    if (p == NULL || (size_t)(end - p) < bytes + 4 || !is_line_end(p) ||
+        !is_line_end(p + 2 + bytes) || bytes > TEXT_VALUE_LEN_MAX ||
+        key.len + bytes > limits->value_max) {
+        return false;
+    }
+    begin_request(req, CMD_MS, CLASS_META);
+    req->key = key;
+    req->args = direct_args(gap, p);
+    req->cas = letters;
+    req->value = span_of(p + 2, bytes);
+    req->value_len = bytes;
+    *used = (size_t)(p + 2 + bytes + 2 - buf);
+    return true;
+}
+
+#endif
