@@ -53,6 +53,8 @@ static uint32_t idle_of(const struct turn *t, const struct item *it)
 static inline void describe(const struct turn *t, const struct request *r,
                             const struct item *it, struct meta_facts *facts)
 {
+    uint16_t marks = shape_marks(item_shape(it));
+
     facts->shows = META_SHOWS_ITEM;
     facts->cas = t->hides_cas ? 0 : it->cas;
     facts->size = it->value_len;
@@ -64,44 +66,62 @@ static inline void describe(const struct turn *t, const struct request *r,
     if (meta_has(r->cas, 'l')) {
         facts->idle_s = idle_of(t, it);
     }
-    facts->was_fetched = item_was_fetched(it);
+    if (meta_has(r->cas, 'h')) {
+        facts->was_fetched = item_was_fetched(it);
+    }
     facts->is_made = false;
-    facts->was_won = item_is_won(it);
-    facts->is_stale = item_is_stale(it);
+    facts->was_won = (marks & SHAPE_WON) != 0;
+    facts->is_stale = (marks & SHAPE_STALE) != 0;
     facts->is_won = false;
 }
 
-/* Compose the reply to a hit. When the output cannot take it nothing was composed. */
-static enum turn_stop put_hit(struct turn *t, const struct request *r, const struct found *f,
-                              const struct meta_facts *facts)
+/* A value that stands in one block: all of its reply goes to the output. */
+static inline void put_small(struct turn *t, const struct request *r, const struct item *it,
+                             const struct meta_facts *facts)
 {
-    const struct item *it = f->item;
-    char *p;
+    size_t value_len = it->value_len;
+    char *p = turn_room(t, META_LINE_MAX + value_len + LINE_END_LEN);
 
-    if (!meta_has(r->cas, 'v')) {
-        p = turn_room(t, META_LINE_MAX);
-        t->out.len += meta_compose(p, META_HD, r, facts);
-        return TURN_GOES_ON;
-    }
-    if (MF_UNLIKELY(item_is_large(it))) {
-        if (!exec_can_put_large(t, META_LINE_MAX + LINE_END_LEN)) {
-            return TURN_BLOCKED;
-        }
-        t->out.len += meta_compose(t->out.base + t->out.len, META_VA, r, facts);
-        out_value(&t->out, f->shard, it);
-        p = t->out.base + t->out.len;
-    } else {
-        p = turn_room(t, META_LINE_MAX + it->value_len + LINE_END_LEN);
-        p += meta_compose(p, META_VA, r, facts);
-        memcpy(p, item_value(it), it->value_len);
-        p += it->value_len;
-    }
+    p += meta_compose(p, META_VA, r, facts);
+    memcpy(p, item_value(it), value_len);
+    p += value_len;
     memcpy(p, "\r\n", LINE_END_LEN);
     t->out.len = (size_t)(p + LINE_END_LEN - t->out.base);
+}
+
+/* A hit without its value, or with a large one, for which the output may have no place now. */
+static __attribute__((noinline)) enum turn_stop put_other(struct turn *t,
+                                                          const struct request *r,
+                                                          const struct found *f,
+                                                          const struct meta_facts *facts)
+{
+    if (!meta_has(r->cas, 'v')) {
+        t->out.len += meta_compose(turn_room(t, META_LINE_MAX), META_HD, r, facts);
+        return TURN_GOES_ON;
+    }
+    if (!exec_can_put_large(t, META_LINE_MAX + LINE_END_LEN)) {
+        return TURN_BLOCKED;
+    }
+    t->out.len += meta_compose(t->out.base + t->out.len, META_VA, r, facts);
+    out_value(&t->out, f->shard, f->item);
+    memcpy(t->out.base + t->out.len, "\r\n", LINE_END_LEN);
+    t->out.len += LINE_END_LEN;
     return TURN_GOES_ON;
 }
 
-static void mark_used(const struct turn *t, const struct request *r, const struct item *it)
+/* Compose the reply to a hit. When the output cannot take it nothing was composed. */
+static inline enum turn_stop put_hit(struct turn *t, const struct request *r,
+                                     const struct found *f, const struct meta_facts *facts)
+{
+    if (MF_UNLIKELY(!meta_has(r->cas, 'v') || item_is_large(f->item))) {
+        return put_other(t, r, f, facts);
+    }
+    put_small(t, r, f->item, facts);
+    return TURN_GOES_ON;
+}
+
+static inline void mark_used(const struct turn *t, const struct request *r,
+                             const struct item *it)
 {
     if (!meta_has(r->cas, 'u')) {
         item_mark_used(it, t->now_s);
@@ -117,7 +137,8 @@ static inline void observe(struct turn *t, const struct request *r, const struct
     }
 }
 
-static enum turn_stop miss(struct turn *t, const struct request *r, enum miss why)
+static __attribute__((noinline)) enum turn_stop miss(struct turn *t, const struct request *r,
+                                                     enum miss why)
 {
     struct meta_facts facts = {.shows = META_SHOWS_KEY};
 
@@ -170,7 +191,7 @@ static void prepare_fetch(const struct turn *t, const struct request *r, struct 
 }
 
 /* An mg that may change the item, or has to tell one client only that it is stale. */
-static enum turn_stop fetch(struct turn *t, const struct request *r)
+static __attribute__((noinline)) enum turn_stop fetch(struct turn *t, const struct request *r)
 {
     struct counters *c = &t->w->counters;
     struct meta_facts facts;
@@ -223,7 +244,7 @@ static enum turn_stop fetch(struct turn *t, const struct request *r)
     return TURN_GOES_ON;
 }
 
-static enum turn_stop get(struct turn *t, const struct request *r)
+static inline enum turn_stop get(struct turn *t, const struct request *r)
 {
     struct meta_facts facts;
     struct found f;
@@ -277,9 +298,10 @@ static enum turn_stop debug(struct turn *t, const struct request *r)
 
 enum turn_stop exec_meta(struct turn *t, const struct request *r)
 {
-    switch (r->command) {
-    case CMD_MG:
+    if (MF_LIKELY(r->command == CMD_MG)) {
         return get(t, r);
+    }
+    switch (r->command) {
     case CMD_MS:
         return exec_meta_set(t, r, NULL);
     case CMD_MD:

@@ -42,38 +42,74 @@ static bool extends(const struct store *s)
     return s->mode == STORE_APPEND || s->mode == STORE_PREPEND;
 }
 
+/* The flags that make a store anything but a set without client flags and deadline. */
+#define SHAPING                                                                                \
+    (META_LETTER('C') | META_LETTER('E') | META_LETTER('F') | META_LETTER('I') |               \
+     META_LETTER('M') | META_LETTER('N') | META_LETTER('T'))
+
+/* What the reply to a store can tell. */
+#define MS_SHOWS (META_SHOWS_KEY | META_LETTER('c') | META_LETTER('s'))
+
 /*
  * Mode, comparison and deadline. A comparison makes a cas of set and replace, add knows none,
  * and append and prepend take C0 for none.
  */
-static void prepare_store(const struct turn *t, const struct meta_flags *flags, struct store *s)
+static __attribute__((noinline)) void shape_store(const struct turn *t, const struct request *r,
+                                                  struct store *s)
 {
-    bool compares = meta_has(flags->letters, 'C');
-    int64_t exptime = flags->exptime;
+    struct meta_flags flags;
 
-    switch (flags->mode) {
+    (void)meta_read_flags(r->args, &flags);
+
+    bool compares = meta_has(flags.letters, 'C');
+    int64_t exptime = flags.exptime;
+
+    switch (flags.mode) {
     case 'E':
         s->mode = STORE_ADD;
         break;
     case 'A':
     case 'P':
-        s->mode = flags->mode == 'A' ? STORE_APPEND : STORE_PREPEND;
-        s->compares_cas = compares && flags->cas != 0;
-        s->vivifies = meta_has(flags->letters, 'N');
-        exptime = flags->vivify;
+        s->mode = flags.mode == 'A' ? STORE_APPEND : STORE_PREPEND;
+        s->compares_cas = compares && flags.cas != 0;
+        s->vivifies = meta_has(flags.letters, 'N');
+        exptime = flags.vivify;
         break;
     default:
-        s->mode = flags->mode == 'R' ? STORE_REPLACE : STORE_SET;
+        s->mode = flags.mode == 'R' ? STORE_REPLACE : STORE_SET;
         if (compares) {
             s->mode = STORE_CAS;
-            s->takes_older = meta_has(flags->letters, 'I');
+            s->takes_older = meta_has(flags.letters, 'I');
         }
         break;
     }
-    s->flags = flags->client;
+    s->flags = flags.client;
     s->deadline = exec_deadline(t->w, exptime, t->now);
-    s->cas_expected = cas_expected(t, flags);
-    s->cas_new = flags->cas_new;
+    s->cas_expected = cas_expected(t, &flags);
+    s->cas_new = flags.cas_new;
+}
+
+/* Every field that is read: an initializer would clear the whole of it first. */
+static inline void prepare_store(const struct turn *t, const struct request *r,
+                                 struct body **body, struct store *s)
+{
+    s->mode = STORE_SET;
+    s->hash = r->hash;
+    s->key = r->key;
+    s->flags = 0;
+    s->deadline = MSEC_NEVER;
+    s->cas_expected = 0;
+    s->value = r->value;
+    s->body = body;
+    s->may_wait = t->may_wait;
+    s->compares_cas = false;
+    s->takes_older = false;
+    s->vivifies = false;
+    s->over = NULL;
+    s->cas_new = 0;
+    if ((r->cas & SHAPING) != 0) {
+        shape_store(t, r, s);
+    }
 }
 
 /* The store came to no end that has a code. */
@@ -123,53 +159,82 @@ static void observe_end(struct turn *t, const struct request *r, const struct be
     }
 }
 
-enum turn_stop exec_meta_set(struct turn *t, const struct request *r, struct body **body)
+/* Count and answer what is not plainly a success without a word more than its code. */
+static __attribute__((noinline)) enum turn_stop
+end_store(struct turn *t, const struct request *r, const struct store *s, enum outcome outcome)
 {
-    struct meta_facts facts = {.shows = META_SHOWS_KEY | META_LETTER('c') | META_LETTER('s')};
-    struct store s = {
-        .hash = r->hash,
-        .key = r->key,
-        .value = r->value,
-        .body = body,
-        .may_wait = t->may_wait,
-    };
-    struct meta_flags flags;
-    struct before before;
-    enum outcome outcome;
+    struct meta_facts facts = {.shows = MS_SHOWS};
 
-    (void)meta_read_flags(r->args, &flags);
-    prepare_store(t, &flags, &s);
-    if (MF_UNLIKELY(t->observed != 0)) {
-        observe_before(t, r->hash, r->key, &before);
-    }
-    outcome = engine_store(t->e, &s, t->now);
     if (outcome == OUT_WAIT) {
         return TURN_WAITS;
     }
-    t->is_bulk |= r->value_len > EXEC_BULK_BYTES;
-    if (MF_UNLIKELY(t->observed != 0)) {
-        observe_end(t, r, &before, &s, outcome);
-    }
     if (outcome == OUT_NO_MEMORY) {
-        return store_failed(t, r, &s, REPLY_NO_MEMORY_STORE);
+        return store_failed(t, r, s, REPLY_NO_MEMORY_STORE);
     }
-    if (outcome == OUT_TOO_LARGE && !extends(&s)) {
-        return store_failed(t, r, &s, REPLY_TOO_LARGE);
+    if (outcome == OUT_TOO_LARGE && !extends(s)) {
+        return store_failed(t, r, s, REPLY_TOO_LARGE);
     }
     if (outcome == OUT_TOO_LARGE) {
         ctr_add(&t->w->counters, CTR_store_too_large, 1);
     } else {
         t->tally.stores++;
     }
-    if (s.mode == STORE_CAS) {
+    if (s->mode == STORE_CAS) {
         exec_count_cas(&t->w->counters, outcome);
     }
     facts.size = r->value_len;
     if (outcome == OUT_STORED) {
-        facts.cas = t->hides_cas ? 0 : s.cas;
-        facts.size = s.value_len;
+        facts.cas = t->hides_cas ? 0 : s->cas;
+        facts.size = s->value_len;
     }
     return answer(t, r, code_of_store(outcome), &facts);
+}
+
+/* Store, answer and count; *outcome and s tell what came of it. */
+static MF_INLINE enum turn_stop store(struct turn *t, const struct request *r,
+                                      struct body **body, struct store *s,
+                                      enum outcome *outcome)
+{
+    prepare_store(t, r, body, s);
+    *outcome = engine_store(t->e, s, t->now);
+    if (*outcome != OUT_WAIT) {
+        t->is_bulk |= r->value_len > EXEC_BULK_BYTES;
+    }
+    if (MF_UNLIKELY(*outcome != OUT_STORED ||
+                    (r->cas & (MS_SHOWS | META_LETTER('C') | META_LETTER('q'))) != 0)) {
+        return end_store(t, r, s, *outcome);
+    }
+    t->tally.stores++;
+    t->out.len += meta_compose_done(turn_room(t, META_LINE_MAX));
+    return TURN_GOES_ON;
+}
+
+/* The same while somebody looks on. */
+static __attribute__((noinline)) enum turn_stop
+store_observed(struct turn *t, const struct request *r, struct body **body)
+{
+    struct before before;
+    struct store s;
+    enum outcome outcome;
+    enum turn_stop stop;
+
+    observe_before(t, r->hash, r->key, &before);
+    stop = store(t, r, body, &s, &outcome);
+    if (stop == TURN_GOES_ON) {
+        observe_end(t, r, &before, &s, outcome);
+    }
+    return stop;
+}
+
+enum turn_stop exec_meta_set(struct turn *t, const struct request *r, struct body **body)
+{
+    struct store s;
+    enum outcome outcome;
+
+    if (MF_UNLIKELY(t->observed != 0)) {
+        return store_observed(t, r, body);
+    }
+    return store(t, r, body, &s, &outcome);
 }
 
 /* ---- md -------------------------------------------------------------------------------- */
