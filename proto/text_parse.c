@@ -4,12 +4,12 @@
  * spans into the caller's buffer. Any thread.
  *
  * There are two ways through this file with one result. The forms that make nearly all of the
- * traffic (get of one key, set, incr, decr, mg, ms, words apart by one space, plain digits) are
- * recognised directly: try_get(), try_set(), try_arith(), and in meta_inline.h try_mg() and
- * try_ms(). They accept only what they are sure of. Every other line, among them every wrong
- * one, goes the general way, which finds the line's end, cuts words and knows all of
- * memcached's rules. What a try_ function accepts, the general way would accept alike; what it
- * does not, it leaves half filled in.
+ * traffic (get of one key, set, incr, decr, touch, mg, ms, words apart by one space, plain
+ * digits) are recognised directly: try_get(), try_set(), try_key_number(), and in meta_inline.h
+ * try_mg() and try_ms(). They accept only what they are sure of. Every other line, among them
+ * every wrong one, goes the general way, which finds the line's end, cuts words and knows all
+ * of memcached's rules. What a try_ function accepts, the general way would accept alike; what
+ * it does not, it leaves half filled in.
  *
  * Words are apart by spaces only: tabs, other control bytes and NUL belong to the word. That is
  * how memcached's clients get away with odd keys, and no two keys become one.
@@ -153,27 +153,25 @@ static inline bool try_set(const char *buf, size_t len, const struct text_limits
     return true;
 }
 
-/* "incr key delta\r\n"; buf starts with the four letters of the command. */
-__attribute__((noinline)) static bool
-try_arith(const char *buf, size_t len, enum command command, struct request *req, size_t *used)
+/*
+ * "incr key number\r\n", and decr and touch likewise; buf starts with the name, name_len bytes
+ * long. Only key, *number and *used are set.
+ */
+static inline bool try_key_number(const char *buf, size_t len, size_t name_len,
+                                  struct request *req, uint64_t *number, size_t *used)
 {
     const char *end = buf + len;
-    uint64_t delta;
-    struct span key;
 
-    if (buf[4] != ' ') {
+    if (buf[name_len] != ' ') {
         return false;
     }
-    const char *gap = direct_key(buf + 5, end, &key);
+    const char *gap = direct_key(buf + name_len + 1, end, &req->key);
     const char *p = gap;
     if (p == NULL || ends_in_number(end) || *p != ' ' ||
-        (p = direct_number(p + 1, &delta)) == NULL || !at_line_end(p, end) ||
+        (p = direct_number(p + 1, number)) == NULL || !at_line_end(p, end) ||
         p - gap > DIRECT_DIGITS + 1) {
         return false;
     }
-    begin_request(req, command, CLASS_ARITH);
-    req->key = key;
-    req->cas = delta;
     *used = (size_t)(p + 2 - buf);
     return true;
 }
@@ -445,14 +443,35 @@ __attribute__((noinline)) static enum parse_status parse_set(const char *buf, si
     return PARSE_OK;
 }
 
+/* buf starts with "incr" or "decr". */
 __attribute__((noinline)) static enum parse_status parse_arith(const char *buf, size_t len,
                                                                const struct text_limits *limits,
                                                                struct request *req,
                                                                size_t *used, enum reply *reply)
 {
-    if (!try_arith(buf, len, buf[0] == 'i' ? CMD_INCR : CMD_DECR, req, used)) {
+    uint64_t delta;
+
+    if (!try_key_number(buf, len, 4, req, &delta, used)) {
         return parse_general(buf, len, limits, req, used, reply);
     }
+    begin_request(req, buf[0] == 'i' ? CMD_INCR : CMD_DECR, CLASS_ARITH);
+    req->cas = delta;
+    return PARSE_OK;
+}
+
+/* buf starts with "touc". */
+__attribute__((noinline)) static enum parse_status parse_touch(const char *buf, size_t len,
+                                                               const struct text_limits *limits,
+                                                               struct request *req,
+                                                               size_t *used, enum reply *reply)
+{
+    uint64_t exptime;
+
+    if (buf[4] != 'h' || !try_key_number(buf, len, 5, req, &exptime, used)) {
+        return parse_general(buf, len, limits, req, used, reply);
+    }
+    begin_request(req, CMD_TOUCH, CLASS_TOUCH);
+    req->exptime = (int64_t)exptime;
     return PARSE_OK;
 }
 
@@ -498,6 +517,8 @@ enum parse_status text_parse(const char *buf, size_t len, const struct text_limi
         return parse_mg(buf, len, limits, req, used, reply);
     } else if ((head & WORD4(0xff, 0xff, 0xff, 0)) == WORD4('m', 's', ' ', 0)) {
         return parse_ms(buf, len, limits, req, used, reply);
+    } else if (head == WORD4('t', 'o', 'u', 'c')) {
+        return parse_touch(buf, len, limits, req, used, reply);
     }
     return parse_general(buf, len, limits, req, used, reply);
 }
