@@ -109,6 +109,27 @@ START_TEST(i64_accepts_exactly_the_range)
 }
 END_TEST
 
+/* One byte that is no digit spoils a number, whichever it is and wherever it stands. */
+START_TEST(no_other_byte_passes_for_a_digit)
+{
+    char text[20];
+
+    for (size_t len = 1; len <= sizeof(text); len++) {
+        for (size_t at = 0; at < len; at++) {
+            for (int byte = 0; byte < 256; byte++) {
+                bool is_digit = byte >= '0' && byte <= '9';
+                uint64_t v;
+
+                memset(text, '0', sizeof(text));
+                text[at] = (char)byte;
+                ck_assert_msg((num_u64(span_of(text, len), &v) != MF_ESYNTAX) == is_digit,
+                              "byte %d at %zu of %zu", byte, at, len);
+            }
+        }
+    }
+}
+END_TEST
+
 /* Both directions against printf, with numbers of every length. */
 START_TEST(random_numbers_go_both_ways)
 {
@@ -197,6 +218,7 @@ int main(void)
     tcase_add_test(tc, u64_accepts_exactly_the_range);
     tcase_add_test(tc, u32_accepts_exactly_the_range);
     tcase_add_test(tc, i64_accepts_exactly_the_range);
+    tcase_add_test(tc, no_other_byte_passes_for_a_digit);
     tcase_add_test(tc, random_numbers_go_both_ways);
     tcase_add_test(tc, put_writes_the_extremes);
     tcase_add_test(tc, put_counts_digits_at_every_edge);
