@@ -154,14 +154,14 @@ static enum outcome arith_in(struct visit *v, void *arg)
      * A number that became shorter is padded with blanks to the old length, as memcached does.
      */
     len = n < old->value_len ? old->value_len : n;
-    if (!store_reserve(s, has_ttl)) {
+    if (MF_UNLIKELY(!store_reserve_over(v, has_ttl))) {
         return a->may_wait ? OUT_WAIT : OUT_NO_MEMORY;
     }
 
     uint32_t units = keyspace_units(a->key.len, len, has_ttl);
     handle_t h = visit_block(v, visit_chain(v), &units, a->may_wait, &why);
 
-    if (h == 0) {
+    if (MF_UNLIKELY(h == 0)) {
         return why;
     }
 

@@ -61,10 +61,12 @@ static enum outcome touch_in(struct visit *v, void *arg)
 enum outcome engine_touch(struct engine *e, uint64_t hash, struct span key, msec_t deadline,
                           msec_t now, bool may_wait, struct found *found)
 {
-    struct touch t = {.deadline = deadline, .may_wait = may_wait};
+    struct touch t;
     struct visit v;
     enum outcome out;
 
+    t.deadline = deadline; /* the remake is filled in where it is wanted */
+    t.may_wait = may_wait;
     do {
         out = visit_run(e, &v, hash, key, now, touch_in, &t);
         if (out == OUT_TOO_LARGE) {

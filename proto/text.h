@@ -111,6 +111,13 @@ static inline size_t text_compose_stored(char *out, const struct request *req)
     return req->noreply ? 0 : 8;
 }
 
+/* The same for OUT_TOUCHED. Context: any thread. */
+static inline size_t text_compose_touched(char *out, const struct request *req)
+{
+    memcpy(out, "TOUCHED\r\n", 9);
+    return req->noreply ? 0 : 9;
+}
+
 /*
  * text_compose() for OUT_NUMBER, when the n digits of the number are at hand already. All
  * places of `digits` are copied, which takes two moves and no loop, and only the n are counted.

@@ -127,14 +127,18 @@ START_TEST(outcomes_in_memcacheds_words)
 }
 END_TEST
 
-START_TEST(stored_is_composed_alike_both_ways)
+START_TEST(words_are_composed_alike_both_ways)
 {
     for (int noreply = 0; noreply <= 1; noreply++) {
-        struct request req = {.command = CMD_SET, .cls = CLASS_STORE, .noreply = noreply};
+        struct request set = {.command = CMD_SET, .cls = CLASS_STORE, .noreply = noreply};
+        struct request touch = {.command = CMD_TOUCH, .cls = CLASS_TOUCH, .noreply = noreply};
         char direct[TEXT_REPLY_MAX], general[TEXT_REPLY_MAX];
-        size_t len = text_compose(general, &req, OUT_STORED, 0);
+        size_t len = text_compose(general, &set, OUT_STORED, 0);
 
-        ck_assert_uint_eq(text_compose_stored(direct, &req), len);
+        ck_assert_uint_eq(text_compose_stored(direct, &set), len);
+        ck_assert_mem_eq(direct, general, len);
+        len = text_compose(general, &touch, OUT_TOUCHED, 0);
+        ck_assert_uint_eq(text_compose_touched(direct, &touch), len);
         ck_assert_mem_eq(direct, general, len);
     }
 }
@@ -196,7 +200,7 @@ int main(void)
     tcase_add_test(tcase, value_line_with_any_key);
     tcase_add_test(tcase, value_line_of_random_numbers);
     tcase_add_test(tcase, outcomes_in_memcacheds_words);
-    tcase_add_test(tcase, stored_is_composed_alike_both_ways);
+    tcase_add_test(tcase, words_are_composed_alike_both_ways);
     tcase_add_test(tcase, numbers_are_composed_alike_both_ways);
     tcase_add_test(tcase, every_reply_is_a_line_and_fits);
     tcase_add_test(tcase, commands_are_found_by_their_exact_name);
