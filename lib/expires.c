@@ -314,6 +314,27 @@ void expires_remove(struct expires *e, handle_t handle)
     b->top--;
 }
 
+bool expires_retime(struct expires *e, handle_t handle, msec_t deadline)
+{
+    struct item_ttl *ttl = item_ttl(item_at(e->base, handle));
+    uint32_t pos = atomic_load_explicit(&ttl->expires_pos, memory_order_relaxed);
+    unsigned id;
+
+    debug_must(item_has_ttl(item_at(e->base, handle)) && deadline != MSEC_NEVER);
+    /* What has come is asked here, too: place() is for what has not. */
+    if (pos == 0 || MF_UNLIKELY(deadline < e->tick)) {
+        return false;
+    }
+    id = expires_chunk_at(&e->pool, pos / EXPIRES_WORDS)->bucket;
+    if (id != place(e, deadline)) {
+        return false;
+    }
+    /* It could be added to this very bucket now: all that is counted there stays right. */
+    debug_must(*expires_handle_at(&e->pool, pos) == handle && !expires_is_due(e, id));
+    atomic_store_explicit(&ttl->deadline, deadline, memory_order_relaxed);
+    return true;
+}
+
 void expires_moved(struct expires *e, handle_t from, handle_t to)
 {
     const struct item *it = item_at(e->base, to);

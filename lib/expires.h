@@ -43,6 +43,13 @@ void expires_add(struct expires *e, handle_t handle);
 void expires_remove(struct expires *e, handle_t handle);
 
 /*
+ * Change the deadline field of an item (not to MSEC_NEVER) where that leaves it in its place:
+ * of far deadlines hours share a bucket, so most that are put off stay. False, and nothing was
+ * changed: the item is not in the set, or must be removed and added. Context: in shard.
+ */
+bool expires_retime(struct expires *e, handle_t handle, msec_t deadline);
+
+/*
  * An item was copied from one block to another, position and deadline included; the header of
  * the old block still tells its size. Context: in shard.
  */

@@ -5,14 +5,13 @@
 #include "lib/check.h"
 #include "lib/store.h"
 
-/* The item has the fields: change them where they are. */
-static void set_deadline(struct shard *s, handle_t h, msec_t deadline)
+/* The item has the fields, but its deadline leads elsewhere, from nowhere or nowhere. */
+static __attribute__((noinline)) void move_deadline(struct shard *s, handle_t h,
+                                                    msec_t deadline)
 {
-    struct item *it = shard_item(s, h);
-    struct item_ttl *t = item_ttl(it);
+    struct item_ttl *t = item_ttl(shard_item(s, h));
 
     expires_remove(s->expires, h);
-    atomic_store_explicit(&t->expires_pos, 0, memory_order_relaxed);
     atomic_store_explicit(&t->deadline, deadline, memory_order_relaxed);
     if (deadline != MSEC_NEVER) {
         expires_add(s->expires, h);
@@ -20,26 +19,40 @@ static void set_deadline(struct shard *s, handle_t h, msec_t deadline)
     }
 }
 
-enum outcome touch_found(struct visit *v, msec_t deadline, bool may_wait, struct remake *r)
+/* The same where it has no fields: only a new block can have them. */
+static __attribute__((noinline)) enum outcome touch_endless(struct visit *v, msec_t deadline,
+                                                            bool may_wait, struct remake *r)
 {
     enum outcome out;
 
-    if (deadline <= v->now) {
+    if (deadline == MSEC_NEVER) {
+        return OUT_TOUCHED;
+    }
+    *r = (struct remake){.deadline = deadline, .cas = v->item->cas, .may_wait = may_wait};
+    out = remake_block(v, r);
+    return out == OUT_OK ? OUT_TOUCHED : out;
+}
+
+enum outcome touch_found(struct visit *v, msec_t deadline, bool may_wait, struct remake *r)
+{
+    struct shard *s = v->owner;
+    handle_t h;
+
+    if (MF_UNLIKELY(deadline <= v->now)) {
         visit_unlink(v, DEATH_DELETE);
         return OUT_TOUCHED;
     }
     if (!item_has_ttl(v->item)) {
-        if (deadline == MSEC_NEVER) {
-            return OUT_TOUCHED;
-        }
-        *r = (struct remake){.deadline = deadline, .cas = v->item->cas, .may_wait = may_wait};
-        out = remake_block(v, r);
-        return out == OUT_OK ? OUT_TOUCHED : out;
+        return touch_endless(v, deadline, may_wait, r);
     }
-    if (!store_reserve(v->owner, true)) {
+    h = atomic_load_explicit(v->slot, memory_order_relaxed);
+    if (MF_LIKELY(deadline != MSEC_NEVER) && expires_retime(s->expires, h, deadline)) {
+        return OUT_TOUCHED;
+    }
+    if (!expires_reserve(s->expires)) {
         return may_wait ? OUT_WAIT : OUT_NO_MEMORY;
     }
-    set_deadline(v->owner, atomic_load_explicit(v->slot, memory_order_relaxed), deadline);
+    move_deadline(s, h, deadline);
     return OUT_TOUCHED;
 }
 

@@ -41,7 +41,8 @@ struct world {
     struct expires *set;
     struct model_item *items;
     uint32_t items_len;
-    uint64_t in; /* items in the set */
+    uint64_t in;      /* items in the set */
+    uint64_t retimed; /* deadlines changed in place */
     msec_t now;
     struct rng rng;
 };
@@ -279,6 +280,25 @@ static void move(uint32_t i, handle_t *spare)
     *spare = from;
 }
 
+/* Another deadline, half of the time one not far from the old. */
+static void touch(uint32_t i)
+{
+    struct model_item *m = &w.items[i];
+    msec_t deadline = w.now + random_ttl();
+
+    if (rng_below(&w.rng, 2) == 0) {
+        deadline = m->deadline + (msec_t)rng_below(&w.rng, 200) - 100;
+    }
+    if (expires_retime(w.set, m->handle, deadline)) {
+        m->deadline = deadline;
+        w.retimed++;
+        return;
+    }
+    ck_assert_int_eq(atomic_load(&item_ttl(item_at(w.base, m->handle))->deadline), m->deadline);
+    remove_item(i);
+    add(i, deadline);
+}
+
 static void random_operation(handle_t *spare)
 {
     uint32_t i = (uint32_t)rng_below(&w.rng, w.items_len);
@@ -289,10 +309,9 @@ static void random_operation(handle_t *spare)
             remove_item(i);
         }
         break;
-    case 1: /* touch */
+    case 1:
         if (w.items[i].is_in) {
-            remove_item(i);
-            add(i, w.now + random_ttl());
+            touch(i);
         }
         break;
     case 2:
@@ -331,6 +350,7 @@ static void random_run(uint32_t items, uint32_t steps)
             ck_assert(expires_verify(w.set));
         }
     }
+    ck_assert_uint_gt(w.retimed, 0);
     w.now += 1000 * DAY;
     drain(65);
     ck_assert_uint_eq(w.in, 0);
@@ -391,6 +411,29 @@ START_TEST(a_deadline_in_the_past_is_due_at_once)
     ck_assert_uint_eq(sample(20, NULL), 3);
     ck_assert_uint_eq(w.in, 0);
     ck_assert(expires_verify(w.set));
+    world_stop();
+}
+END_TEST
+
+START_TEST(a_deadline_put_off_stays_in_its_bucket_or_moves)
+{
+    world_start(2, CLOCK_FIRST_MS);
+    add(0, w.now + 30 * DAY);
+    remove_item(0);
+    ck_assert(!expires_retime(w.set, w.items[0].handle, w.now + 30 * DAY));
+    add(0, w.now + 30 * DAY);
+    add(1, w.now + 30 * DAY);
+    ck_assert(expires_retime(w.set, w.items[0].handle, w.now + 30 * DAY + 1));
+    ck_assert(!expires_retime(w.set, w.items[0].handle, w.now + 20 * DAY));
+    ck_assert(!expires_retime(w.set, w.items[0].handle, w.now - 1));
+    ck_assert(expires_verify(w.set));
+    w.items[0].deadline = w.now + 30 * DAY + 1;
+    w.now += 30 * DAY;
+    drain(20);
+    ck_assert_uint_eq(w.in, 1);
+    w.now += 1;
+    drain(20);
+    ck_assert_uint_eq(w.in, 0);
     world_stop();
 }
 END_TEST
@@ -624,6 +667,7 @@ int main(void)
     tcase_add_test(tc, agrees_with_a_plain_array);
     tcase_add_test(tc, a_clock_that_leaps_loses_nothing);
     tcase_add_test(tc, a_deadline_in_the_past_is_due_at_once);
+    tcase_add_test(tc, a_deadline_put_off_stays_in_its_bucket_or_moves);
     tcase_add_test(tc, a_clock_that_stands_back_is_ignored);
     tcase_add_test(tc, a_crowd_of_one_deadline);
     tcase_add_test(tc, a_crowd_is_refined_in_time);
