@@ -137,8 +137,9 @@ static enum outcome arith_in(struct visit *v, void *arg)
     }
 
     const struct item *old = v->item;
-    msec_t deadline = item_deadline(old);
-    bool has_ttl = item_has_ttl(old);
+    uint16_t old_shape = item_shape(old); /* read once: it is atomic */
+    bool has_ttl = (old_shape & SHAPE_TTL) != 0;
+    msec_t deadline = has_ttl ? item_deadline(old) : MSEC_NEVER;
     size_t n = put_number(a, apply(a, value));
     size_t len;
 
@@ -167,7 +168,7 @@ static enum outcome arith_in(struct visit *v, void *arg)
 
     struct item *it = keyspace_fill(s, h, units, a->key, old->client_flags, deadline, has_ttl,
                                     (uint32_t)len, v->now);
-    char *p = (char *)(uintptr_t)item_value(it);
+    char *p = (char *)(it + 1) + (has_ttl ? ITEM_TTL_BYTES : 0) + a->key.len;
 
     span_copy_short(p, a->digits, n);
     if (MF_UNLIKELY(n < len)) {
@@ -175,8 +176,8 @@ static enum outcome arith_in(struct visit *v, void *arg)
     }
     /* To memcached a number of the same length is the same item; a longer one is a new one. */
     store_inherit(v, it, len == old->value_len ? HEAT_COUNT | HEAT_FETCHED : HEAT_COUNT);
-    if (MF_UNLIKELY((item_shape(old) & SHAPE_TOP) != 0) && len == old->value_len) {
-        item_mark(it, shape_marks(item_shape(old)));
+    if (MF_UNLIKELY((old_shape & SHAPE_TOP) != 0) && len == old->value_len) {
+        item_mark(it, shape_marks(old_shape));
     }
     if (MF_UNLIKELY(a->cas_new != 0)) {
         it->cas = a->cas_new;

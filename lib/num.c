@@ -51,20 +51,19 @@ static enum mf_err parse_long(struct span s, uint64_t *out)
 
 /*
  * Eight digits at p at once, the first of them in the lowest byte of the word. False when they
- * are not all digits: their high halves are 3 then, and 6 added to the low ones does not change
- * that. Pairs are added up, pairs of them, and the two halves: three multiplications.
+ * are not all digits: what stands for one is below 10, so adding 0x76 leaves its top bit clear.
+ * Then pairs are added up, pairs of these, and the two halves.
  */
 static inline bool take_eight(const char *p, uint64_t *out)
 {
     uint64_t w;
 
     memcpy(&w, p, sizeof(w));
-    w = le64toh(w);
-    if (((w & 0xf0f0f0f0f0f0f0f0) | (((w + 0x0606060606060606) & 0xf0f0f0f0f0f0f0f0) >> 4)) !=
-        0x3333333333333333) {
+    w = le64toh(w) ^ 0x3030303030303030;
+    if (((w | (w + 0x7676767676767676)) & 0x8080808080808080) != 0) {
         return false;
     }
-    w = (w & 0x0f0f0f0f0f0f0f0f) * (1 + (10 << 8)) >> 8;
+    w = w * (1 + (10 << 8)) >> 8;
     w = (w & 0x00ff00ff00ff00ff) * (1 + (100 << 16)) >> 16;
     *out = (w & 0x0000ffff0000ffff) * (1 + (UINT64_C(10000) << 32)) >> 32;
     return true;
