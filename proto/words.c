@@ -4,6 +4,8 @@
  */
 #include "proto/words.h"
 
+#include "lib/num.h"
+
 void words_cut(struct line line, struct args *args)
 {
     struct span word;
@@ -29,7 +31,7 @@ static inline bool is_blank(char c)
  * Sign and size of a number: blanks, a sign, digits, then the end of the word or a blank,
  * behind which anything may stand. False when it is not that or does not fit 64 bits.
  */
-static bool parse_magnitude(struct span word, bool *negative, uint64_t *out)
+static __attribute__((noinline)) bool parse_odd(struct span word, bool *negative, uint64_t *out)
 {
     const char *p = word.ptr;
     const char *end = p + word.len;
@@ -43,10 +45,6 @@ static bool parse_magnitude(struct span word, bool *negative, uint64_t *out)
         p++;
     }
     const char *digits = p;
-    /* Nothing overflows in 19 digits. */
-    for (const char *safe = end - p > 19 ? p + 19 : end; p < safe && words_is_digit(*p); p++) {
-        n = n * 10 + (uint64_t)(*p - '0');
-    }
     for (; p < end && words_is_digit(*p); p++) {
         if (__builtin_mul_overflow(n, (uint64_t)10, &n) ||
             __builtin_add_overflow(n, (uint64_t)(*p - '0'), &n)) {
@@ -58,6 +56,13 @@ static bool parse_magnitude(struct span word, bool *negative, uint64_t *out)
     }
     *out = n;
     return true;
+}
+
+/* The same; digits alone, which is what nearly all numbers are, are read without it. */
+static inline bool parse_magnitude(struct span word, bool *negative, uint64_t *out)
+{
+    *negative = false;
+    return num_u64(word, out) == MF_OK || parse_odd(word, negative, out);
 }
 
 bool words_u64(struct span word, uint64_t *out)
