@@ -95,7 +95,9 @@ static inline void describe(const struct turn *t, const struct request *r, struc
     s->key = r->key;
     s->flags = r->flags;
     s->deadline = r->exptime == 0 ? MSEC_NEVER : exec_deadline(t->w, r->exptime, t->now);
-    s->cas_expected = t->hides_cas ? EXEC_CAS_NEVER : r->cas;
+    if (MF_UNLIKELY(s->mode == STORE_CAS)) {
+        s->cas_expected = t->hides_cas ? EXEC_CAS_NEVER : r->cas;
+    }
     s->value = r->value;
     s->may_wait = t->may_wait;
     s->compares_cas = false;

@@ -314,22 +314,52 @@ void expires_remove(struct expires *e, handle_t handle)
     b->top--;
 }
 
+/*
+ * Would an item with this deadline be added to the very bucket now that position pos is in?
+ * Then all that is counted there stays right. *id: the bucket.
+ */
+static inline bool belongs_at(const struct expires *e, uint32_t pos, msec_t deadline,
+                              unsigned *id)
+{
+    debug_must(deadline != MSEC_NEVER);
+    /* What has come is asked here, too: place() is for what has not. */
+    if (pos == 0 || MF_UNLIKELY(deadline < e->tick)) {
+        return false;
+    }
+    *id = expires_chunk_at(&e->pool, pos / EXPIRES_WORDS)->bucket;
+    return *id == place(e, deadline);
+}
+
+bool expires_replace(struct expires *e, handle_t old, handle_t handle)
+{
+    const struct item *was = item_at(e->base, old);
+    const struct item *is = item_at(e->base, handle);
+    uint32_t pos = atomic_load_explicit(&item_ttl(was)->expires_pos, memory_order_relaxed);
+    msec_t deadline = atomic_load_explicit(&item_ttl(is)->deadline, memory_order_relaxed);
+    unsigned id;
+
+    debug_must(item_has_ttl(was) && item_has_ttl(is));
+    if (!belongs_at(e, pos, deadline, &id)) {
+        return false;
+    }
+    debug_must(*expires_handle_at(&e->pool, pos) == old && !expires_is_due(e, id));
+    *expires_handle_at(&e->pool, pos) = handle;
+    e->bucket[id].bytes += (uint64_t)item_bytes(is) - item_bytes(was);
+    atomic_store_explicit(&item_ttl(is)->expires_pos, pos, memory_order_relaxed);
+    atomic_store_explicit(&item_ttl(was)->expires_pos, 0, memory_order_relaxed);
+    return true;
+}
+
 bool expires_retime(struct expires *e, handle_t handle, msec_t deadline)
 {
     struct item_ttl *ttl = item_ttl(item_at(e->base, handle));
     uint32_t pos = atomic_load_explicit(&ttl->expires_pos, memory_order_relaxed);
     unsigned id;
 
-    debug_must(item_has_ttl(item_at(e->base, handle)) && deadline != MSEC_NEVER);
-    /* What has come is asked here, too: place() is for what has not. */
-    if (pos == 0 || MF_UNLIKELY(deadline < e->tick)) {
+    debug_must(item_has_ttl(item_at(e->base, handle)));
+    if (!belongs_at(e, pos, deadline, &id)) {
         return false;
     }
-    id = expires_chunk_at(&e->pool, pos / EXPIRES_WORDS)->bucket;
-    if (id != place(e, deadline)) {
-        return false;
-    }
-    /* It could be added to this very bucket now: all that is counted there stays right. */
     debug_must(*expires_handle_at(&e->pool, pos) == handle && !expires_is_due(e, id));
     atomic_store_explicit(&ttl->deadline, deadline, memory_order_relaxed);
     return true;

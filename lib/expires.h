@@ -50,6 +50,14 @@ void expires_remove(struct expires *e, handle_t handle);
 bool expires_retime(struct expires *e, handle_t handle, msec_t deadline);
 
 /*
+ * An item takes the place of another with the same key, when its deadline belongs where that of
+ * the old one does; the old one leaves the set. False, and nothing was changed: the old one is
+ * not in the set, or it must be removed and the new one added. Both have the fields, and the
+ * new one a deadline. Context: in shard.
+ */
+bool expires_replace(struct expires *e, handle_t old, handle_t handle);
+
+/*
  * An item was copied from one block to another, position and deadline included; the header of
  * the old block still tells its size. Context: in shard.
  */

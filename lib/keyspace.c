@@ -78,6 +78,17 @@ void keyspace_insert(struct shard *s, uint64_t hash, handle_t h)
     shard_note_work(s);
 }
 
+/*
+ * Are both volatile items of one block, and could the new one have the old one's place in
+ * expires?
+ */
+static inline bool takes_place(struct shard *s, handle_t h, handle_t old, uint16_t shape,
+                               uint16_t old_shape)
+{
+    return (shape & old_shape & SHAPE_TTL) != 0 && ((shape | old_shape) & SHAPE_LARGE) == 0 &&
+           item_deadline(shard_item(s, h)) != MSEC_NEVER && expires_replace(s->expires, old, h);
+}
+
 void keyspace_replace(struct shard *s, handle_t h, _Atomic handle_t *slot,
                       enum death_reason reason)
 {
@@ -85,13 +96,14 @@ void keyspace_replace(struct shard *s, handle_t h, _Atomic handle_t *slot,
     uint16_t shape = item_shape(shard_item(s, h));
     uint16_t old_shape = item_shape(shard_item(s, old));
 
-    if (MF_UNLIKELY(((shape | old_shape) & (SHAPE_LARGE | SHAPE_TTL)) != 0)) {
+    if (((shape | old_shape) & (SHAPE_LARGE | SHAPE_TTL)) != 0 &&
+        !takes_place(s, h, old, shape, old_shape)) {
         adopt(s, h);
         table_replace(slot, h);
         forget(s, old, reason);
         return;
     }
-    /* The same, where neither is more than a block in the index. */
+    /* The same, where a block in the index is all that changes. */
     ctr_add(&s->counters, CTR_item_bytes,
             ((uint64_t)(shape & SHAPE_SIZE) - (old_shape & SHAPE_SIZE)) * ITEM_UNIT);
     ctr_add(&s->counters, CTR_total_items, 1);

@@ -41,8 +41,9 @@ struct world {
     struct expires *set;
     struct model_item *items;
     uint32_t items_len;
-    uint64_t in;      /* items in the set */
-    uint64_t retimed; /* deadlines changed in place */
+    uint64_t in;       /* items in the set */
+    uint64_t retimed;  /* deadlines changed in place */
+    uint64_t replaced; /* items replaced in place */
     msec_t now;
     struct rng rng;
 };
@@ -299,11 +300,42 @@ static void touch(uint32_t i)
     add(i, deadline);
 }
 
+/* Another item in its place, of another size, with a deadline as above. */
+static void replace(uint32_t i, handle_t *spare)
+{
+    struct model_item *m = &w.items[i];
+    struct item *is = item_at(w.base, *spare);
+    uint32_t units = (uint32_t)rng_below(&w.rng, ITEM_SIZE_MAX - 6) + 6;
+    msec_t deadline = w.now + random_ttl();
+    handle_t old = m->handle;
+
+    if (rng_below(&w.rng, 2) == 0) {
+        deadline = m->deadline + (msec_t)rng_below(&w.rng, 200) - 100;
+    }
+    atomic_store(&is->shape, (uint16_t)(units | SHAPE_TTL));
+    atomic_store(&item_ttl(is)->deadline, deadline);
+    atomic_store(&item_ttl(is)->expires_pos, 0);
+    if (!expires_replace(w.set, old, *spare)) {
+        ck_assert_uint_eq(atomic_load(&item_ttl(is)->expires_pos), 0);
+        remove_item(i);
+        m->handle = *spare;
+        *spare = old;
+        add(i, deadline);
+        return;
+    }
+    ck_assert_uint_eq(atomic_load(&item_ttl(item_at(w.base, old))->expires_pos), 0);
+    m->handle = *spare;
+    m->deadline = deadline;
+    m->bytes = units * ITEM_UNIT;
+    *spare = old;
+    w.replaced++;
+}
+
 static void random_operation(handle_t *spare)
 {
     uint32_t i = (uint32_t)rng_below(&w.rng, w.items_len);
 
-    switch (rng_below(&w.rng, 12)) {
+    switch (rng_below(&w.rng, 13)) {
     case 0:
         if (w.items[i].is_in) {
             remove_item(i);
@@ -320,6 +352,11 @@ static void random_operation(handle_t *spare)
         break;
     case 4:
         move(i, spare);
+        break;
+    case 5:
+        if (w.items[i].is_in) {
+            replace(i, spare);
+        }
         break;
     default:
         if (!w.items[i].is_in) {
@@ -351,6 +388,7 @@ static void random_run(uint32_t items, uint32_t steps)
         }
     }
     ck_assert_uint_gt(w.retimed, 0);
+    ck_assert_uint_gt(w.replaced, 0);
     w.now += 1000 * DAY;
     drain(65);
     ck_assert_uint_eq(w.in, 0);
