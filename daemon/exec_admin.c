@@ -189,22 +189,37 @@ static enum turn_stop slabs_reassign(struct turn *t, const struct request *r,
 static enum turn_stop slabs_automove(struct turn *t, const struct request *r,
                                      const struct words *w)
 {
+    struct settings *s = live_settings(t);
     struct span what = w->word[1];
-    uint32_t level;
+    bool is_ratio = span_is(what, "ratio");
+    uint32_t number;
     double fraction;
 
-    if (span_is(what, "ratio") || span_is(what, "freeratio") || span_is(what, "window")) {
-        return say(t, r,
-                   w->count > 2 && parse_fraction(w->word[2], &fraction) ? REPLY_OK
-                                                                         : REPLY_ERROR);
+    if (is_ratio || span_is(what, "freeratio")) {
+        if (w->count < 3 || !parse_fraction(w->word[2], &fraction)) {
+            return say(t, r, REPLY_ERROR);
+        }
+        if (is_ratio) {
+            setting_set(s, slab_automove_ratio, fraction);
+        } else {
+            setting_set(s, slab_automove_freeratio, fraction);
+        }
+        return say(t, r, REPLY_OK);
     }
-    if (num_u32(what, &level) != MF_OK) {
+    if (span_is(what, "window")) {
+        if (w->count < 3 || num_u32(w->word[2], &number) != MF_OK) {
+            return say(t, r, REPLY_BAD_FORMAT);
+        }
+        setting_set(s, slab_automove_window, number);
+        return say(t, r, REPLY_OK);
+    }
+    if (num_u32(what, &number) != MF_OK) {
         return say(t, r, REPLY_BAD_FORMAT);
     }
-    if (level > 2) {
+    if (number > 2) {
         return say(t, r, REPLY_ERROR);
     }
-    setting_set(live_settings(t), slab_automove, level);
+    setting_set(s, slab_automove, number);
     return say(t, r, REPLY_OK);
 }
 
