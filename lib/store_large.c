@@ -200,6 +200,10 @@ static void loose_link(struct visit *v, struct store *st, msec_t deadline, bool 
     }
     store_finish(v, st, it, HEAT_COUNT);
     visit_link(v, l->head, DEATH_OVERWRITE);
+    if (st->over != NULL && st->over->is_copy) {
+        /* Nobody stored anything; taken back behind the link, so that nobody reads less. */
+        ctr_add(&v->to->counters, CTR_total_items, -(uint64_t)1);
+    }
 }
 
 /* Steps 2 to 4 with a full body (or its segments and a tail elsewhere). */

@@ -124,6 +124,37 @@ def test_values_one_after_the_other_are_placed():
         assert c.shard_sum("mayfly_bodies_placed") > 0
 
 
+def test_a_deadline_that_fits_no_block():
+    """The longest values of one block: given a deadline they become large ones. Only append makes
+    such, as a value that comes with its command leaves room for both. Some of these lengths are on
+    either side, whatever the key."""
+    with Daemon("-m", "256", "-t", "1") as d, d.client() as c:
+        for how, answer in ((b"touch %s 1000", [b"TOUCHED"]), (b"gat 1000 %s", None),
+                            (b"gats 1000 %s", None), (b"mg %s v T1000", b"VA %d"),
+                            (b"mg %s T1000", [b"HD"]), (b"md %s I T1000", [b"HD"])):
+            for n in range(16 * KIB - 80, 16 * KIB - 20, 3):
+                key, data = b"key%d" % n, BLOB[n:2 * n]
+                assert c.set(key, data[:-500], flags=5) == b"STORED"
+                c.send(b"append %s 0 0 500\r\n%s\r\n" % (key, data[-500:]))
+                assert c.line() == b"STORED"
+                cas, before = c.ask(b"mg %s c" % key), c.stat("total_items")
+                c.send(how % key + b"\r\n")
+                if isinstance(answer, list):
+                    assert c.line() == answer[0], (how, n)
+                elif answer is not None:
+                    assert c.line() == answer % n and c.exactly(n + 2) == data + b"\r\n", (how, n)
+                else:
+                    assert c.get_reply() == {key: data}, (how, n)
+                assert c.stat("total_items") == before, (how, n)
+                # Stale ones get another cas and say so; for the others nothing but time changed.
+                after = c.ask(b"mg %s c t f" % key).split()
+                assert after[0] == b"HD" and 0 < int(after[2][1:]) <= 1000 and after[3] == b"f5", after
+                assert (after[1] == cas.split()[1]) == (b" I " not in how), (how, n, cas, after)
+                assert c.get(key) == data, (how, n)
+                c.send(b"delete %s\r\n" % key)
+                assert c.line() == b"DELETED"
+
+
 def test_a_value_that_stalls_holds_nobody_up():
     with Daemon("-m", "1024", "-t", "1") as d, d.client() as slow, d.client() as c:
         data = BLOB[:100 * KIB]
