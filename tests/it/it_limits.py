@@ -63,6 +63,47 @@ def test_refused_as_memcached_does():
             c.close()
 
 
+def test_who_comes_too_late_waits():
+    """Without maxconns_fast nobody is refused: accepting pauses at -c, and goes on with every client
+    that leaves."""
+    with Daemon("-c", "5", "-t", "2", "-o", "no_maxconns_fast") as d:
+        keep = d.client()
+        wait_for(lambda: keep.stat("curr_connections") == 1, "the first connection is alone")
+        assert keep.stat("accepting_conns") == 1
+        held = [d.client() for _ in range(4)]
+        for c in held:
+            assert is_served(c)
+        wait_for(lambda: keep.stat("accepting_conns") == 0, "accepting pauses")
+        late = [d.client() for _ in range(4)]
+        for c in late:
+            c.send(b"version\r\n")
+        assert keep.stat("listen_disabled_num") == 1
+        assert keep.stat("curr_connections") == 5
+        for n, c in enumerate(held):
+            c.close()
+            assert late[n].line().startswith(b"VERSION"), n
+            assert keep.stat("curr_connections") <= 5
+        # As many as before; whoever comes now waits again, and a stop leaves nobody waiting.
+        last = d.client()
+        last.send(b"version\r\n")
+        wait_for(lambda: keep.stat("accepting_conns") == 0, "accepting pauses again")
+        late.pop().close()
+        assert last.line().startswith(b"VERSION")
+        now = keep.stats()
+        assert now["rejected_connections"] == "0", now["rejected_connections"]
+        assert int(now["listen_disabled_num"]) >= 2 and int(now["time_in_listen_disabled_us"]) > 0
+        assert int(now["max_connections"]) == 5
+        never = d.client()
+        wait_for(lambda: keep.stat("accepting_conns") == 0, "accepting pauses at the end")
+        assert d.stop() == 0
+        try:
+            assert never.line() is None
+        except ConnectionError:
+            pass
+        for c in late + [keep, last, never]:
+            c.close()
+
+
 def test_flood_beyond_the_limit():
     with Daemon("-c", "20", "-t", "2") as d:
         keep = d.client()
