@@ -7,8 +7,11 @@
 #include "daemon/sockets.h"
 #include "daemon/sockets_inet.h"
 
+#include <arpa/inet.h>
 #include <check.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -227,6 +230,7 @@ START_TEST(addresses_that_are_understood)
         {"notls:tag[a]:[::1]", "::1", -1},
         {"tag[a]:notls:h:1", "h", 1},
         {"tag[abc]:127.0.0.1:11311", "127.0.0.1", 11311},
+        {"proto[negotiating]:h:1", "h", 1},
     };
     size_t i;
 
@@ -313,6 +317,171 @@ START_TEST(port_file_names_every_port)
 }
 END_TEST
 
+/* ---- ports that cannot be had ------------------------------------------------------------ */
+
+/* A socket of somebody else on loopback and its port; -1: there is no such loopback. */
+static int occupy(int family, int type, unsigned *port)
+{
+    union {
+        struct sockaddr sa;
+        struct sockaddr_in in;
+        struct sockaddr_in6 in6;
+    } addr;
+    socklen_t len = family == AF_INET6 ? sizeof(addr.in6) : sizeof(addr.in);
+    int on = 1;
+    int fd = socket(family, type, 0);
+
+    if (fd < 0) {
+        return -1;
+    }
+    memset(&addr, 0, sizeof(addr));
+    addr.sa.sa_family = (sa_family_t)family;
+    if (family == AF_INET6) {
+        addr.in6.sin6_addr = in6addr_loopback;
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+    } else {
+        addr.in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    }
+    if (bind(fd, &addr.sa, len) != 0 || (type == SOCK_STREAM && listen(fd, 1) != 0)) {
+        close(fd);
+        return -1;
+    }
+    ck_assert_int_eq(getsockname(fd, &addr.sa, &len), 0);
+    *port = ntohs(family == AF_INET6 ? addr.in6.sin6_port : addr.in.sin_port);
+    return fd;
+}
+
+static void listen_to(char *text)
+{
+    settings.unix_path = NULL;
+    settings.listen = text;
+}
+
+START_TEST(loopback_is_the_default)
+{
+    settings.unix_path = NULL;
+    settings.port = -1;
+    settings.udp_port = -1;
+    settings.threads = 3;
+    ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
+    ck_assert(list.count == 1 || list.count == 2);
+    ck_assert_int_eq(strncmp(list.items[0].name, "tcp:127.0.0.1:", 14), 0);
+    ck_assert(udp.count == 3 || udp.count == 6);
+    ck_assert_int_eq(strncmp(udp.items[0].name, "udp:127.0.0.1:", 14), 0);
+    for (uint32_t i = 1; i < udp.count; i++) {
+        ck_assert((strcmp(udp.items[i].name, udp.items[i - 1].name) == 0) == (i % 3 != 0));
+    }
+    if (list.count == 2) {
+        ck_assert_int_eq(strncmp(list.items[1].name, "tcp6:[::1]:", 11), 0);
+    }
+    if (udp.count == 6) {
+        ck_assert_int_eq(strncmp(udp.items[3].name, "udp6:[::1]:", 11), 0);
+    }
+}
+END_TEST
+
+/* By default and by -l, v4 and v6, streams and datagrams. */
+START_TEST(port_of_somebody_else_is_refused)
+{
+    const int family = (_i & 1) != 0 ? AF_INET6 : AF_INET;
+    const bool is_udp = (_i & 2) != 0;
+    char text[64];
+    unsigned port;
+    int fd = occupy(family, is_udp ? SOCK_DGRAM : SOCK_STREAM, &port);
+
+    if (fd < 0) {
+        ck_assert_int_eq(family, AF_INET6);
+        return;
+    }
+    settings.unix_path = NULL;
+    settings.port = is_udp ? 0 : (int32_t)port;
+    settings.udp_port = is_udp ? (int32_t)port : 0;
+    if ((_i & 4) != 0) {
+        snprintf(text, sizeof(text), "%s", family == AF_INET6 ? "[::1]" : "127.0.0.1");
+        listen_to(text);
+    }
+    ck_assert_int_eq(sockets_open(&settings, &list, &udp), EX_OSERR);
+    close(fd);
+}
+END_TEST
+
+/* The second of two: what was opened before is no success. */
+START_TEST(one_bad_address_of_several_is_refused)
+{
+    static const char *const cases[] = {
+        "127.0.0.1:0,127.0.0.1:x",
+        "127.0.0.1:0,[::1",
+        "127.0.0.1:0,127.0.0.1:70000",
+        /* A name too long for one is looked up nowhere. */
+        "127.0.0.1:0,xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx."
+        "invalid:0",
+        "127.0.0.1:0,proto[telnet]:127.0.0.1:0",
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        settings.port = -1;
+        listen_to((char *)(uintptr_t)cases[i]);
+        ck_assert_msg(sockets_open(&settings, &list, &udp) == EX_OSERR, "%s", cases[i]);
+        close_all();
+        /* Without TCP it is up to the datagrams to say so. */
+        settings.port = 0;
+        settings.udp_port = -1;
+        ck_assert_msg(sockets_open(&settings, &list, &udp) == EX_OSERR, "%s", cases[i]);
+        close_all();
+        settings.udp_port = 0;
+    }
+}
+END_TEST
+
+START_TEST(address_named_twice_is_opened_once)
+{
+    char text[128];
+    unsigned port;
+    int status = EX_OSERR;
+
+    settings.udp_port = -1;
+    settings.threads = 2;
+    /* The system's choice of a moment ago is free, but for a rare coincidence. */
+    for (int tries = 0; status != 0 && tries < 10; tries++) {
+        int fd = occupy(_i != 0 ? AF_INET6 : AF_INET, SOCK_STREAM, &port);
+
+        if (fd < 0) {
+            return;
+        }
+        close(fd);
+        close_all();
+        snprintf(text, sizeof(text),
+                 _i != 0 ? "[::1]:%u,[::1]:%u" : "127.0.0.1:%u,127.0.0.1:%u", port, port);
+        listen_to(text);
+        status = sockets_open(&settings, &list, &udp);
+    }
+    ck_assert_int_eq(status, 0);
+    ck_assert_uint_eq(list.count, 1);
+    ck_assert_uint_eq(udp.count, 2);
+}
+END_TEST
+
+START_TEST(ports_that_cannot_be_written_are_an_error)
+{
+    char file[PATH_MAX + 16];
+
+    settings.port = -1;
+    listen_to((char *)(uintptr_t) "127.0.0.1");
+    for (int i = 0; i < 2; i++) {
+        snprintf(file, sizeof(file), "%s/none/ports", folder);
+        if (i != 0) {
+            memset(file, 'x', PATH_MAX);
+            file[0] = '/';
+            file[PATH_MAX] = '\0';
+        }
+        setenv("MEMCACHED_PORT_FILENAME", file, 1);
+        ck_assert_int_eq(sockets_open(&settings, &list, &udp), EX_OSERR);
+        unsetenv("MEMCACHED_PORT_FILENAME");
+        close_all();
+    }
+}
+END_TEST
+
 /* ---- inherited sockets ------------------------------------------------------------------- */
 
 static void set_inherited(const char *pid, const char *fds)
@@ -367,6 +536,11 @@ int main(void)
     tcase_add_test(tc, every_element_of_the_list_is_opened_once);
     tcase_add_test(tc, port_0_opens_nothing);
     tcase_add_test(tc, port_file_names_every_port);
+    tcase_add_test(tc, loopback_is_the_default);
+    tcase_add_loop_test(tc, port_of_somebody_else_is_refused, 0, 8);
+    tcase_add_test(tc, one_bad_address_of_several_is_refused);
+    tcase_add_loop_test(tc, address_named_twice_is_opened_once, 0, 2);
+    tcase_add_test(tc, ports_that_cannot_be_written_are_an_error);
     tcase_add_test(tc, nonsense_in_the_environment_is_no_socket);
     suite_add_tcase(suite, tc);
     srunner_run_all(runner, CK_ENV);

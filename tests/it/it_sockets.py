@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Sockets and descriptors: the mode of a unix socket, stale ones, long paths, descriptors 0 to 2
 closed at the start, an environment left over from a service manager."""
+import fcntl
 import os
 import socket
 import stat
@@ -110,6 +111,71 @@ def test_tells_the_service_manager_when_it_serves():
                     said += s.recv(4096) + b"\n"
                 with d.client() as c:
                     assert c.ask(b"version").startswith(b"VERSION")
+
+
+def test_ports_of_somebody_else():
+    """Refused with memcached's status, whoever asks for them, and in the background as well."""
+    root = ["-u", "root"] if os.geteuid() == 0 else []
+    with socket.socket() as tcp, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+        tcp.bind(("127.0.0.1", 0))
+        tcp.listen(1)
+        udp.bind(("127.0.0.1", 0))
+        taken, taken_udp = (str(s.getsockname()[1]) for s in (tcp, udp))
+        for options, said in ((["-p", taken], "TCP port " + taken),
+                              (["-p", taken, "-l", "127.0.0.1"], "interface(s) 127.0.0.1 "),
+                              (["-p", "-1", "-l", "127.0.0.1:0,127.0.0.1:" + taken], "127.0.0.1:" + taken),
+                              (["-p", taken, "-d"], "TCP port " + taken),
+                              (["-p", "0", "-U", taken_udp], "UDP port " + taken_udp)):
+            done = subprocess.run([mayfly.PROGRAM] + options + root, stdin=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, timeout=mayfly.PATIENCE)
+            assert done.returncode == 71 and said.encode() in done.stderr, (options, done)
+
+
+def test_sockets_of_a_service_manager():
+    """Passed descriptors that listen are served, and no others are opened; what does not listen is
+    left alone."""
+    root = ["-u", "root"] if os.geteuid() == 0 else []
+    # The manager's part, in the process that becomes the daemon. One more is announced than passed.
+    manager = ("import os, sys\n"
+               "for i in range(3):\n"
+               "    os.dup2(int(sys.argv[1 + i]), 3 + i)\n"
+               "env = dict(os.environ, LISTEN_PID=str(os.getpid()), LISTEN_FDS='4')\n"
+               "os.execve(sys.argv[4], sys.argv[4:], env)\n")
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        path = os.path.join(folder, "s")
+        with socket.socket() as tcp, socket.socket(socket.AF_UNIX) as unix, \
+                socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+            tcp.bind(("127.0.0.1", 0))
+            unix.bind(path)
+            udp.bind(("127.0.0.1", 0))
+            tcp.listen(16)
+            unix.listen(16)
+            port = tcp.getsockname()[1]
+            high = [fcntl.fcntl(s.fileno(), fcntl.F_DUPFD, 20) for s in (tcp, udp, unix)]
+            with open(os.path.join(folder, "log"), "wb") as log:
+                process = subprocess.Popen([sys.executable, "-c", manager] + [str(n) for n in high] +
+                                           [mayfly.PROGRAM, "-v", "-p", str(port), "-t", "2"] + root,
+                                           stdin=subprocess.DEVNULL, stderr=log, pass_fds=high)
+            for fd in high:
+                os.close(fd)
+        try:
+            with mayfly.Client(("127.0.0.1", port)) as c, mayfly.Client(path) as local:
+                assert c.set(b"k", b"v") == b"STORED"
+                assert local.get(b"k") == b"v"
+                listening = [k for k, v in c.stats(b"conns").items()
+                             if k.endswith(":state") and v == "conn_listening"]
+                assert len(listening) == 2, listening
+            process.terminate()
+            assert process.wait(mayfly.PATIENCE) == 0
+            # The file is the manager's, who may start us again.
+            assert stat.S_ISSOCK(os.stat(path).st_mode)
+            with open(os.path.join(folder, "log")) as f:
+                said = f.read()
+            for fd in (4, 6):
+                assert "passed descriptor %d is left alone" % fd in said, said
+        finally:
+            process.kill()
+            process.wait()
 
 
 def test_several_addresses():
