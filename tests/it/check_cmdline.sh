@@ -232,6 +232,8 @@ if "$mayflyd" -Z 2>&1 </dev/null | grep -q 'not built with TLS'; then
     refused 64 'not built with TLS' -o ssl_chain_cert=x
 else
     refused 64 'without a certificate' -Z
+    refused_by_both 64 'Cannot use UDP with TLS' -Z -U 11211
+    refused 64 'Cannot use UDP with TLS' -Z -U -1
     refused_by_both 64 'without a TCP port' -Z -p 0 -s "$dir/s" -o ssl_chain_cert=x
     refused_by_both 1 'Missing argument for ssl_chain_cert' -o ssl_chain_cert
     refused_by_both 1 '4 is out of range (0 to 3)' -o ssl_verify_mode=4
@@ -275,6 +277,7 @@ serves 'detail_enabled yes' -D /
 serves 'item_size_max 2097152' -I 2m
 serves 'maxconns 10' -c 10
 serves 'growth_factor 1.50' -f 1.5 -n 64 -L -N 1
+serves 'growth_factor 1.30' --slab-growth-factor=1.3 --enable-largepages
 serves 'binding_protocol ascii' -B ascii -U 0 -b 5 -R 7
 serves 'lru_crawler no' -o no_lru_crawler,no_maxconns_fast,slab_reassign,modern
 serves 'hash_algorithm xxh3' -o hash_algorithm=xxh3 -o temporary_ttl=100,no_hashexpand
