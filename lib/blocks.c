@@ -69,13 +69,6 @@ static void bin_insert(struct shard *s, segment_t n, unsigned bin)
     s->blocks.bin_bits |= 1u << bin;
 }
 
-static unsigned bin_for(const struct shard *s, const struct segment *g)
-{
-    unsigned bin = (unsigned)(((uint64_t)g->dead * DEAD_BINS) >> s->arena.shift);
-
-    return bin < DEAD_BINS ? bin : DEAD_BINS - 1;
-}
-
 /*
  * The dead share of a segment may have crossed a sixteenth. An open one and the one under the
  * cursor stand in no bin.
@@ -232,16 +225,6 @@ handle_t blocks_append(struct shard *s, enum chain_id chain, uint32_t units, seg
  */
 
 /* A hole's list links overlay its cas field. */
-static handle_t link_next(const struct item *it)
-{
-    return (handle_t)it->cas;
-}
-
-static handle_t link_prev(const struct item *it)
-{
-    return (handle_t)(it->cas >> 32);
-}
-
 static void link_set(struct item *it, handle_t next, handle_t prev)
 {
     it->cas = (uint64_t)prev << 32 | next;
@@ -265,7 +248,7 @@ static void hole_list(struct shard *s, handle_t h)
     if (first != 0) {
         struct item *f = shard_item(s, first);
 
-        link_set(f, link_next(f), h);
+        link_set(f, hole_next(f), h);
     }
     l->head[units] = h;
     l->words[units / 64] |= 1ull << (units % 64);
@@ -279,13 +262,13 @@ void blocks_unlist(struct shard *s, handle_t h)
     struct item *it = shard_item(s, h);
     struct holes *l = holes_of(s, h);
     uint32_t units = item_units(it);
-    handle_t next = link_next(it);
-    handle_t prev = link_prev(it);
+    handle_t next = hole_next(it);
+    handle_t prev = hole_prev(it);
 
     if (prev != 0) {
         struct item *p = shard_item(s, prev);
 
-        link_set(p, next, link_prev(p));
+        link_set(p, next, hole_prev(p));
     } else {
         l->head[units] = next;
         if (next == 0) {
@@ -298,7 +281,7 @@ void blocks_unlist(struct shard *s, handle_t h)
     if (next != 0) {
         struct item *n = shard_item(s, next);
 
-        link_set(n, link_next(n), prev);
+        link_set(n, hole_next(n), prev);
     }
     atomic_store_explicit(&it->shape, (uint16_t)(units | SHAPE_OFF), memory_order_relaxed);
     s->blocks.hole_bytes -= units * ITEM_UNIT;
@@ -332,7 +315,7 @@ static handle_t hole_pick(const struct shard *s, const struct holes *l, uint32_t
         if (segment_of(&s->arena, h) != s->cursor.segment) {
             return h;
         }
-        h = link_next(shard_item(s, h));
+        h = hole_next(shard_item(s, h));
     }
     return 0;
 }

@@ -240,6 +240,25 @@ void blocks_claim(struct shard *s, segment_t n);
 /* Take a hole off its list: the cursor passes over it. */
 void blocks_unlist(struct shard *s, handle_t h);
 
+/* The neighbours of a hole in the list of its size; 0: none. Context: in shard. */
+static inline handle_t hole_next(const struct item *it)
+{
+    return (handle_t)it->cas;
+}
+
+static inline handle_t hole_prev(const struct item *it)
+{
+    return (handle_t)(it->cas >> 32);
+}
+
+/* The bin for a sealed segment with so many dead bytes. Context: in shard. */
+static inline unsigned bin_for(const struct shard *s, const struct segment *g)
+{
+    unsigned bin = (unsigned)(((uint64_t)g->dead * DEAD_BINS) >> s->arena.shift);
+
+    return bin < DEAD_BINS ? bin : DEAD_BINS - 1;
+}
+
 /* Take a segment out of its chain and bin; seal an open one. */
 void blocks_detach(struct shard *s, segment_t g);
 void blocks_seal(struct shard *s, segment_t g);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The full walk over a shard: every block of every segment is recounted and compared with the
- * segment table, the hole lists, the index, expires and the counters. It holds the lock
- * throughout. For tests and for forensics.
+ * segment table, the hole lists, the bins, the index, expires and the counters. It holds the
+ * lock throughout. For tests and for forensics.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,7 +17,8 @@ struct tally {
     size_t why_size;
     bool is_wrong;
     uint64_t items, item_bytes, volatile_keys, pieces, large_items, large_whole;
-    uint64_t dead, holes, chain_bytes[CHAINS];
+    uint64_t dead, holes, listed, chain_bytes[CHAINS];
+    uint32_t in_bins;
     uint64_t linked;
 };
 
@@ -154,6 +155,7 @@ static void check_segment(struct tally *t, segment_t n)
     }
     if (g->state == SEG_SEALED) {
         t->dead += segment_bytes(&s->arena) - g->fill;
+        t->in_bins += g->bin != NO_BIN;
     }
     if (at != g->fill || live != g->live || t->dead - dead_before != g->dead) {
         wrong(t, "segment %u: fill %u/%u live %u/%u dead %lu/%u", n, at, g->fill, live, g->live,
@@ -179,6 +181,76 @@ static void check_chain(struct tally *t, enum chain_id id)
     }
     if (count != c->count || prev != c->tail) {
         wrong(t, "chain %d: %u segments, %u counted", (int)id, count, c->count);
+    }
+}
+
+/* The list of the holes of one size in a chain. */
+static void check_hole_list(struct tally *t, enum chain_id id, uint32_t units)
+{
+    const struct shard *s = t->shard;
+    const struct holes *l = &s->blocks.holes[id];
+    bool has_bit = (l->words[units / 64] >> (units % 64) & 1) != 0;
+    handle_t prev = 0;
+
+    if (has_bit != (l->head[units] != 0) ||
+        (has_bit && (l->summary >> (units / 64) & 1) == 0)) {
+        wrong(t, "chain %d: holes of %u units are not where its bit says", (int)id, units);
+    }
+    for (handle_t h = l->head[units]; h != 0 && !t->is_wrong; h = hole_next(shard_item(s, h))) {
+        const struct item *it = shard_item(s, h);
+
+        if (!shape_is_hole(item_shape(it)) || item_units(it) != units ||
+            hole_prev(it) != prev || s->arena.segments[segment_of(&s->arena, h)].chain != id) {
+            wrong(t, "chain %d: block %u is no hole of %u units", (int)id, h, units);
+        }
+        t->listed += (uint64_t)units * ITEM_UNIT;
+        if (t->listed > t->holes) {
+            wrong(t, "chain %d: more is listed than %lu bytes of holes", (int)id,
+                  (unsigned long)t->holes);
+        }
+        prev = h;
+    }
+}
+
+static void check_holes(struct tally *t)
+{
+    for (int id = 0; id < CHAINS; id++) {
+        for (uint32_t units = 0; units < HOLE_SIZES && !t->is_wrong; units++) {
+            check_hole_list(t, (enum chain_id)id, units);
+        }
+    }
+    if (t->listed != t->holes) {
+        wrong(t, "holes: %lu bytes, %lu listed", (unsigned long)t->holes,
+              (unsigned long)t->listed);
+    }
+}
+
+/* Sealed segments by their dead share. */
+static void check_bins(struct tally *t)
+{
+    const struct shard *s = t->shard;
+    uint32_t count = 0;
+
+    for (uint32_t bin = 0; bin < DEAD_BINS; bin++) {
+        segment_t prev = 0;
+
+        if ((s->blocks.bin_bits >> bin & 1) != (s->blocks.bin[bin] != 0)) {
+            wrong(t, "bin %u is not what its bit says", bin);
+        }
+        for (segment_t n = s->blocks.bin[bin]; n != 0 && count <= t->in_bins;
+             n = s->arena.segments[n].bin_next) {
+            const struct segment *g = &s->arena.segments[n];
+
+            if (g->state != SEG_SEALED || g->bin != bin || bin_for(s, g) != bin ||
+                g->bin_prev != prev) {
+                wrong(t, "bin %u: segment %u does not belong there", bin, n);
+            }
+            prev = n;
+            count++;
+        }
+    }
+    if (count != t->in_bins) {
+        wrong(t, "bins: %u segments, %u there", t->in_bins, count);
     }
 }
 
@@ -285,6 +357,8 @@ bool shard_verify(struct shard *s, char *why, size_t why_size)
         check_chain(&t, (enum chain_id)id);
     }
     if (!t.is_wrong) {
+        check_holes(&t);
+        check_bins(&t);
         check_arena(&t);
         do {
             cursor = table_walk(&s->table, s->arena.base, cursor, count_linked, &t);

@@ -329,6 +329,96 @@ static void more_is_in_holes(void)
     PUT(s->blocks.hole_bytes, s->blocks.hole_bytes + ITEM_UNIT);
 }
 
+static handle_t *hole_head(void)
+{
+    handle_t h = dead_block(true);
+
+    return &s->blocks.holes[CHAIN_SMALL].head[item_units(shard_item(s, h))];
+}
+
+static void hole_is_not_listed(void)
+{
+    handle_t *head = hole_head();
+
+    PUT(*head, hole_next(shard_item(s, *head)));
+    if (*head == 0) {
+        uint32_t units = (uint32_t)(head - s->blocks.holes[CHAIN_SMALL].head);
+        uint64_t *word = &s->blocks.holes[CHAIN_SMALL].words[units / 64];
+
+        PUT(*word, *word & ~(1ull << (units % 64)));
+    } else {
+        PUT(shard_item(s, *head)->cas, hole_next(shard_item(s, *head)));
+    }
+}
+
+static void holes_are_a_ring(void)
+{
+    handle_t h = *hole_head();
+
+    PUT(shard_item(s, h)->cas, (uint64_t)h << 32 | h);
+}
+
+static void hole_is_listed_by_another_size(void)
+{
+    handle_t *head = hole_head();
+    handle_t h = *head;
+
+    PUT(*head, 0);
+    PUT(head[1], h);
+}
+
+static void hole_has_no_bit(void)
+{
+    struct holes *l = &s->blocks.holes[CHAIN_SMALL];
+    uint32_t units = (uint32_t)(hole_head() - l->head);
+
+    PUT(l->words[units / 64], 0);
+}
+
+static void holes_have_no_summary(void)
+{
+    PUT(s->blocks.holes[CHAIN_SMALL].summary, 0);
+}
+
+/* A sealed segment in a bin. */
+static struct segment *binned(void)
+{
+    segment_t n = s->blocks.chain[CHAIN_SMALL].head;
+
+    while (segment(n)->bin == NO_BIN) {
+        n = segment(n)->next;
+        ck_assert_uint_ne(n, 0);
+    }
+    return segment(n);
+}
+
+static void segment_is_of_another_bin(void)
+{
+    struct segment *g = binned();
+
+    PUT(g->bin, g->bin + 1);
+}
+
+static void segment_is_in_no_bin(void)
+{
+    struct segment *g = binned();
+
+    PUT(g->bin, NO_BIN);
+}
+
+static void bin_is_empty(void)
+{
+    struct segment *g = binned();
+
+    PUT(s->blocks.bin_bits, s->blocks.bin_bits & ~(1u << g->bin));
+    PUT(s->blocks.bin[g->bin], 0);
+}
+
+static void bin_has_no_bit(void)
+{
+    PUT(s->blocks.bin_bits, 0);
+}
+
 static void index_counts_another_item(void)
 {
     PUT(s->table.count, s->table.count + 1);
@@ -377,7 +467,7 @@ static const struct {
     {"is live and not in the index", dead_block_lives_again},
     {"is a hole and being filled", hole_is_being_filled},
     {"is behind the cursor", hole_is_behind_the_cursor},
-    {"holes ", dead_block_is_called_a_hole},
+    {" listed", dead_block_is_called_a_hole},
     {"live ", live_block_is_dead},
     {"of a chain has state 0", segment_is_of_no_chain},
     {"block of no size", block_has_no_size},
@@ -398,6 +488,15 @@ static const struct {
     {"values: ", value_is_not_in_the_queue},
     {"dead ", more_is_dead},
     {"holes ", more_is_in_holes},
+    {"bytes, ", hole_is_not_listed},
+    {"is no hole of ", holes_are_a_ring},
+    {"are not where its bit says", hole_is_listed_by_another_size},
+    {"are not where its bit says", hole_has_no_bit},
+    {"are not where its bit says", holes_have_no_summary},
+    {"does not belong there", segment_is_of_another_bin},
+    {"does not belong there", segment_is_in_no_bin},
+    {"bins: ", bin_is_empty},
+    {"is not what its bit says", bin_has_no_bit},
     {"items: ", index_counts_another_item},
     {"items: ", another_item_is_counted},
     {"item bytes: ", more_bytes_are_counted},
