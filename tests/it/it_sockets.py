@@ -183,6 +183,30 @@ def test_several_addresses():
         assert c.set(b"k", b"v") == b"STORED"
 
 
+def test_clients_by_ipv6():
+    """They are served, and shown by their addresses."""
+    try:
+        with socket.socket(socket.AF_INET6) as s:
+            s.bind(("::1", 0))
+    except OSError:
+        raise mayfly.Skip("no IPv6 here")
+    with Daemon("-l", "[::1]:0", "-t", "1", tcp=True) as d, d.client() as watcher, d.client() as c:
+        with open(d.port_file) as f:
+            port = [int(line.split()[2]) for line in f if line.startswith("TCP INET6: ")][0]
+        assert watcher.ask(b"watch connevents") == b"OK"
+        with socket.create_connection(("::1", port), mayfly.PATIENCE) as s:
+            s.sendall(b"set k 0 0 1\r\nv\r\n")
+            assert s.recv(100) == b"STORED\r\n"
+            mine = s.getsockname()[1]
+            shown = sorted(v for v in c.stats(b"conns").values() if v.startswith("tcp6:"))
+            # Who listens, who is connected, and to what.
+            here = "tcp6:[::1]:%d" % port
+            assert shown == sorted([here, here, "tcp6:[::1]:%d" % mine]), shown
+        told = b" type=conn_new rip=::1 rport=%d transport=tcp " % mine
+        while told not in watcher.buf:
+            assert watcher.more(), watcher.buf
+
+
 def test_sockets_with_a_protocol_and_a_tag_of_their_own():
     noop = b"\x80\x0a" + b"\0" * 22
     with Daemon("-l", "proto[binary]:tag[bin]:127.0.0.1:0,tag[txt]:proto[ascii]:127.0.0.1:0,"
