@@ -137,6 +137,9 @@ static enum turn_stop shutdown_server(struct turn *t, const struct request *r)
 
 /* ---- screws that turn nothing -------------------------------------------------------- */
 
+/* So many are told apart; behind the point more are not looked at. */
+#define FRACTION_DIGITS_MAX 30
+
 /* A decimal fraction, maybe negative; false when it is not one. */
 static bool parse_fraction(struct span s, double *out)
 {
@@ -151,12 +154,12 @@ static bool parse_fraction(struct span s, double *out)
 
         if (c == '.' && !has_dot) {
             has_dot = true;
-        } else if (c >= '0' && c <= '9') {
+        } else if (c < '0' || c > '9' || (digits == FRACTION_DIGITS_MAX && !has_dot)) {
+            return false;
+        } else if (digits < FRACTION_DIGITS_MAX) {
             n = n * 10 + (c - '0');
             scale *= has_dot ? 10 : 1;
             digits++;
-        } else {
-            return false;
         }
     }
     *out = (is_negative ? -n : n) / scale;

@@ -85,8 +85,17 @@ void keyspace_insert(struct shard *s, uint64_t hash, handle_t h)
 static inline bool takes_place(struct shard *s, handle_t h, handle_t old, uint16_t shape,
                                uint16_t old_shape)
 {
-    return (shape & old_shape & SHAPE_TTL) != 0 && ((shape | old_shape) & SHAPE_LARGE) == 0 &&
-           item_deadline(shard_item(s, h)) != MSEC_NEVER && expires_replace(s->expires, old, h);
+    msec_t deadline;
+
+    if ((shape & old_shape & SHAPE_TTL) == 0 || ((shape | old_shape) & SHAPE_LARGE) != 0) {
+        return false;
+    }
+    deadline = item_deadline(shard_item(s, h));
+    if (deadline == MSEC_NEVER || !expires_replace(s->expires, old, h)) {
+        return false;
+    }
+    shard_note_changed(s, deadline);
+    return true;
 }
 
 void keyspace_replace(struct shard *s, handle_t h, _Atomic handle_t *slot,

@@ -501,6 +501,17 @@ void shard_note_work(struct shard *s);
 void shard_note_due(struct shard *s);
 void shard_note_added(struct shard *s, msec_t deadline);
 
+/*
+ * The same for a deadline that came where another was, in its bucket: the hint may lie amid the
+ * bucket, behind a deadline that came nearer. Context: in shard.
+ */
+static inline void shard_note_changed(struct shard *s, msec_t deadline)
+{
+    if (MF_UNLIKELY(deadline < atomic_load_explicit(&s->next_due, memory_order_relaxed))) {
+        shard_note_due(s);
+    }
+}
+
 /* Make an index or a ghost that is wanted. Context: outside the shard. */
 void shard_make_wanted(struct shard *s);
 

@@ -47,6 +47,7 @@ enum outcome touch_found(struct visit *v, msec_t deadline, bool may_wait, struct
     }
     h = atomic_load_explicit(v->slot, memory_order_relaxed);
     if (MF_LIKELY(deadline != MSEC_NEVER) && expires_retime(s->expires, h, deadline)) {
+        shard_note_changed(s, deadline);
         return OUT_TOUCHED;
     }
     if (!expires_reserve(s->expires)) {

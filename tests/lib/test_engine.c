@@ -647,6 +647,43 @@ START_TEST(the_least_works)
 }
 END_TEST
 
+/*
+ * A deadline is brought nearer within its bucket, `width` milliseconds wide, from behind the
+ * moment for which the sampler is to be woken to one before it: that is where the next bucket
+ * is begun, a quarter of it early.
+ */
+static void bring_nearer(msec_t width, bool by_touch)
+{
+    struct engine_config cfg;
+    struct fixture f;
+    msec_t begin;
+
+    fixture_config(&cfg);
+    fixture_start(&f, &cfg);
+    begin = (fixture_now(&f) / width + 2) * width;
+    fixture_set_until(&f, "next", 10, begin + width + width / 8);
+    fixture_set_until(&f, "late", 10, begin + width - width / 16);
+    ck_assert_int_le(shard_next_due(f.shard), begin + width - width / 16);
+    if (by_touch) {
+        ck_assert_int_eq(fixture_touch(&f, "late", begin + width / 16), OUT_TOUCHED);
+    } else {
+        fixture_set_until(&f, "late", 10, begin + width / 16);
+    }
+    ck_assert_int_le(shard_next_due(f.shard), begin + width / 16);
+    fixture_verify(&f);
+    fixture_stop(&f);
+}
+
+/* Whoever sleeps until the next deadline sleeps no longer. */
+START_TEST(a_deadline_that_comes_nearer_is_waited_for)
+{
+    for (unsigned bits = 0; bits < 30; bits++) {
+        bring_nearer((msec_t)1 << bits, true);
+        bring_nearer((msec_t)1 << bits, false);
+    }
+}
+END_TEST
+
 START_TEST(nothing_is_left_when_it_stops_with_work_to_do)
 {
     struct engine_config cfg;
@@ -675,6 +712,7 @@ int main(void)
     tcase_add_loop_test(tc, it_does_as_the_model_does, 0, RUNS);
     tcase_add_test(tc, too_little_is_refused);
     tcase_add_test(tc, the_least_works);
+    tcase_add_test(tc, a_deadline_that_comes_nearer_is_waited_for);
     tcase_add_test(tc, nothing_is_left_when_it_stops_with_work_to_do);
     suite_add_tcase(suite, tc);
 
