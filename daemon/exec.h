@@ -174,10 +174,10 @@ enum turn_stop conn_sasl(struct turn *t, const struct request *r);
 /* ---- exec_admin.c -------------------------------------------------------------------- */
 
 /*
- * Flush as a client asked for it, with the delay or time it sent. False: -F does not allow it.
- * Context: worker, outside a read-side section.
+ * Flush as a client asked for it, with the delay or time it sent; the outcomes of
+ * engine_flush(). Context: worker, outside a read-side section.
  */
-bool exec_flush(struct turn *t, int64_t exptime);
+enum outcome exec_flush(struct turn *t, int64_t exptime);
 
 /* Commands of CLASS_ADMIN but stats. Context: worker, outside a read-side section. */
 enum turn_stop exec_admin(struct turn *t, const struct request *r);

@@ -73,24 +73,29 @@ static struct settings *live_settings(struct turn *t)
 
 /* ---- memcached's commands with an effect --------------------------------------------- */
 
-bool exec_flush(struct turn *t, int64_t exptime)
+enum outcome exec_flush(struct turn *t, int64_t exptime)
 {
-    msec_t at = t->now;
+    msec_t at = exptime > 0 ? exec_deadline(t->w, exptime, t->now) : t->now;
+    enum outcome outcome = engine_flush(t->e, at, t->now, t->may_wait);
 
-    if (t->w->settings->no_flush_all) {
-        return false;
+    if (outcome == OUT_OK) {
+        ctr_add(&t->w->counters, CTR_cmd_flush, 1);
     }
-    if (exptime > 0) {
-        at = exec_deadline(t->w, exptime, t->now);
-    }
-    engine_flush(t->e, at, t->now);
-    ctr_add(&t->w->counters, CTR_cmd_flush, 1);
-    return true;
+    return outcome;
 }
 
 static enum turn_stop flush_all(struct turn *t, const struct request *r)
 {
-    return say(t, r, exec_flush(t, r->exptime) ? REPLY_OK : REPLY_FLUSH_OFF);
+    enum outcome outcome;
+
+    if (t->w->settings->no_flush_all) {
+        return say(t, r, REPLY_FLUSH_OFF);
+    }
+    outcome = exec_flush(t, r->exptime);
+    if (outcome == OUT_WAIT) {
+        return TURN_WAITS;
+    }
+    return say(t, r, outcome == OUT_OK ? REPLY_OK : REPLY_NO_MEMORY);
 }
 
 static enum turn_stop verbosity(struct turn *t, const struct request *r)

@@ -9,15 +9,25 @@
  */
 #include "daemon/exec_bin.h"
 
+#include "daemon/settings.h"
 #include "daemon/version.h"
+#include "daemon/worker.h"
 
 #include <string.h>
 
 static enum turn_stop flush(struct turn *t, const struct request *r)
 {
-    bool is_done = exec_flush(t, r->exptime);
+    enum outcome outcome;
 
-    exec_bin_reply(t, r, is_done ? BIN_REPLY_OK : BIN_REPLY_AUTH_FAILURE, 0);
+    if (t->w->settings->no_flush_all) {
+        exec_bin_reply(t, r, BIN_REPLY_AUTH_FAILURE, 0);
+        return TURN_GOES_ON;
+    }
+    outcome = exec_flush(t, r->exptime);
+    if (outcome == OUT_WAIT) {
+        return TURN_WAITS;
+    }
+    exec_bin_reply(t, r, outcome == OUT_OK ? BIN_REPLY_OK : BIN_REPLY_NO_MEMORY, 0);
     return TURN_GOES_ON;
 }
 

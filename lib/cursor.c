@@ -458,7 +458,7 @@ bool cursor_slice_beyond(struct shard *s, int64_t work, msec_t now, uint32_t seg
             return false;
         }
         if (s->cursor.segment == 0 &&
-            arena_avail(&s->arena) + arena_waiting(&s->arena) >= room_wanted(s) + segments) {
+            arena_avail(&s->arena) + room_waiting(s) >= room_wanted(s) + segments) {
             break; /* what was made must only wait for its grace period */
         }
     }

@@ -179,18 +179,42 @@ static void schedule_flush(struct shard *s, msec_t at, uint64_t id)
     }
 }
 
-void engine_flush(struct engine *e, msec_t at, msec_t now)
+/* Hidden first, so that all shards are empty together; then swapped one by one. */
+static void flush_all_shards(struct engine *e, msec_t at, msec_t now)
 {
-    pthread_mutex_lock(&e->flush_lock);
     e->flush_id++;
-    /* Hidden first, so that all shards are empty together; then swapped one by one. */
     for (uint32_t i = 0; i < e->shard_count; i++) {
         schedule_flush(e->shards[i], at, e->flush_id);
     }
     for (uint32_t i = 0; at <= now && i < e->shard_count; i++) {
         shard_flush(e->shards[i], clock_now(&e->clock));
     }
+}
+
+enum outcome engine_flush(struct engine *e, msec_t at, msec_t now, bool may_wait)
+{
+    bool is_ready = true;
+
+    /*
+     * Flushed indexes are memory beyond the items: a burst of flushes has to go at the pace of
+     * the reclaimer, or they would take all there is.
+     */
+    if (may_wait && budget_retired(&e->budget) > room_overdraw(e->shards[0])) {
+        grace_ask(reclaim_grace(e->reclaimer), GRACE_HURRY);
+        return OUT_WAIT;
+    }
+    pthread_mutex_lock(&e->flush_lock);
+    for (uint32_t i = 0; is_ready && i < e->shard_count; i++) {
+        is_ready = shard_flush_prepare(e->shards[i]);
+    }
+    if (is_ready) {
+        flush_all_shards(e, at, now);
+    }
+    for (uint32_t i = 0; i < e->shard_count; i++) {
+        shard_flush_settle(e->shards[i]);
+    }
     pthread_mutex_unlock(&e->flush_lock);
+    return is_ready ? OUT_OK : OUT_NO_MEMORY;
 }
 
 bool engine_set_limit(struct engine *e, uint64_t limit_bytes)
@@ -259,6 +283,10 @@ enum steal engine_steal(struct engine *e, struct shard *needy)
 
     if (s == NULL) {
         return STEAL_NOTHING;
+    }
+    if (budget_retired(&e->budget) >> s->arena.shift >= STEAL_SEGMENTS) {
+        grace_ask(reclaim_grace(e->reclaimer), GRACE_HURRY);
+        return STEAL_LATER; /* what nobody needs any more will do */
     }
     shard_enter(s);
     room_release(s);

@@ -375,10 +375,12 @@ enum outcome engine_touch(struct engine *e, uint64_t hash, struct span key, msec
 
 /*
  * Flush: everything stored before `at` is gone at `at` (now or earlier: at once). Constant time
- * but for the number of shards; memory is given back in the background. Context: worker,
- * outside a shard.
+ * but for the number of shards; memory is given back in the background. OUT_OK; or nothing was
+ * done: OUT_NO_MEMORY, the system has none for new indexes; OUT_WAIT (only if it may), flushes
+ * come faster than their memory is given back: ask again in 1 ms. Context: worker, outside a
+ * shard.
  */
-void engine_flush(struct engine *e, msec_t at, msec_t now);
+enum outcome engine_flush(struct engine *e, msec_t at, msec_t now, bool may_wait);
 
 /*
  * If anything waits for a grace period, end one here if that takes no waiting. False when that

@@ -67,6 +67,12 @@ static inline void budget_retire(struct budget *b, int64_t n)
     atomic_fetch_add_explicit(&b->retired_bytes, n, memory_order_relaxed);
 }
 
+/* Bytes that wait for a grace period to end. Context: any thread. */
+static inline int64_t budget_retired(const struct budget *b)
+{
+    return atomic_load_explicit(&b->retired_bytes, memory_order_relaxed);
+}
+
 /* Bytes left once what waits for a grace period is gone. Context: any thread. */
 static inline int64_t budget_left_soon(const struct budget *b)
 {

@@ -54,13 +54,20 @@ uint32_t room_wanted(const struct shard *s)
     return want;
 }
 
+uint32_t room_waiting(const struct shard *s)
+{
+    int64_t retired = budget_retired(s->arena.budget);
+
+    return arena_waiting(&s->arena) + (retired > 0 ? (uint32_t)(retired >> s->arena.shift) : 0);
+}
+
 bool room_is_short(const struct shard *s)
 {
     /*
      * What waits for a grace period counts as room: when the system keeps the reclaimer from
      * its CPU for long, evicting more and more would only empty the cache.
      */
-    return arena_avail(&s->arena) + arena_waiting(&s->arena) < room_wanted(s);
+    return arena_avail(&s->arena) + room_waiting(s) < room_wanted(s);
 }
 
 static void count_released(struct shard *s, const struct run_released *r)
@@ -130,7 +137,7 @@ void room_make_slowly(struct shard *s, uint64_t bytes, msec_t now)
 
     /* Only when nothing at all is left, and nothing is on its way, one put does more. */
     for (int i = 0; i < PRESS_TRIES && arena_avail(&s->arena) <= ROOM_RESERVE &&
-                    arena_waiting(&s->arena) < room_wanted(s);
+                    room_waiting(s) < room_wanted(s);
          i++) {
         ctr_add(&s->counters, CTR_direct_reclaims, 1);
         if (!cursor_slice(s, PRESS_WORK, now)) {
@@ -146,12 +153,12 @@ enum outcome room_pressed(struct shard *s, msec_t now)
         grace_ask(s->arena.grace, GRACE_HURRY);
         return OUT_WAIT; /* cleaning goes on: there was something dead enough */
     }
-    if (arena_waiting(&s->arena) == 0 && s->blocks.ring_head == s->blocks.ring_tail) {
+    if (room_waiting(s) == 0 && s->blocks.ring_head == s->blocks.ring_tail) {
         return OUT_NO_MEMORY;
     }
     grace_ask(s->arena.grace, GRACE_HURRY);
     /* The overdraft is for what a grace period will give back. */
-    if (arena_waiting(&s->arena) > 0 &&
+    if (room_waiting(s) > 0 &&
         -budget_left(s->arena.budget) + (int64_t)segment_bytes(&s->arena) <= room_overdraw(s)) {
         return OUT_OK;
     }
@@ -163,7 +170,7 @@ enum outcome room_take_whole(struct shard *s, msec_t now, segment_t *out)
     bool can_go_on = true;
 
     room_release(s);
-    if (arena_avail(&s->arena) + arena_waiting(&s->arena) <= room_wanted(s)) {
+    if (arena_avail(&s->arena) + room_waiting(s) <= room_wanted(s)) {
         can_go_on = cursor_slice(s, PRESS_WORK, now);
         room_release(s);
     }
@@ -175,7 +182,7 @@ enum outcome room_take_whole(struct shard *s, msec_t now, segment_t *out)
         }
     }
     /* What waits will do: evicting more meanwhile would only empty the cache. */
-    if (arena_waiting(&s->arena) > ROOM_RESERVE) {
+    if (room_waiting(s) > ROOM_RESERVE) {
         grace_ask(s->arena.grace, GRACE_HURRY);
         return OUT_WAIT;
     }

@@ -70,6 +70,7 @@ void shard_destroy(struct shard **sp)
     }
     must(s->magic == SHARD_MAGIC);
     ghost_destroy(&s->ghost, &s->engine->budget);
+    shard_flush_fini(s);
     expires_destroy(&s->expires);
     if (atomic_load_explicit(&s->table.view, memory_order_relaxed) != NULL) {
         table_fini(&s->table);
@@ -278,126 +279,6 @@ bool shard_resize_step(struct shard *s, uint64_t buckets)
         return false;
     }
     return true;
-}
-
-/*
- * ---- flush
- * ---------------------------------------------------------------------------------------------
- */
-
-/*
- * A generation that was flushed: index and deadlines. Its segments wait in the arena's queues.
- */
-struct generation {
-    struct retired retired;
-    struct table table;
-    struct expires *expires;
-    struct budget *budget;
-    int64_t bytes;
-};
-
-static void release_generation(struct retired *r)
-{
-    struct generation *g = (struct generation *)(void *)r;
-
-    budget_retire(g->budget, -g->bytes);
-    table_fini(&g->table);
-    expires_destroy(&g->expires);
-    mem_free(g);
-}
-
-static void retire_chain(struct shard *s, const struct chain *c)
-{
-    if (c->count != 0) {
-        arena_retire(&s->arena, c->head, c->tail, c->count, RUN_DIRECT);
-    }
-}
-
-/* Everything that a new generation starts from nothing with. Context: in shard. */
-static void swap_generation(struct shard *s, struct generation *g)
-{
-    struct expires *expires = s->expires;
-    bool is_lazy =
-        atomic_load_explicit(&s->engine->config.lazyfree_flush, memory_order_relaxed);
-    uint64_t whole = (uint64_t)s->arena.values.segments << s->arena.shift;
-
-    table_swap(&s->table, &g->table);
-    s->expires = g->expires;
-    g->expires = expires;
-    retire_chain(s, &s->blocks.chain[CHAIN_SMALL]);
-    retire_chain(s, &s->blocks.chain[CHAIN_MAIN]);
-    arena_retire_values(&s->arena, is_lazy ? RUN_LAZY : RUN_DIRECT);
-    ctr_add(&s->counters, CTR_lazyfree_pending_objects,
-            whole != 0 ? s->large_with_segments : 0);
-    ctr_add(&s->counters, CTR_lazyfree_pending_bytes, whole);
-    blocks_reset(s);
-    memset(&s->cursor, 0, sizeof(s->cursor));
-    s->large_items = 0;
-    s->large_with_segments = 0;
-    s->epoch++;
-    ctr_set(&s->counters, CTR_curr_items, 0);
-    ctr_set(&s->counters, CTR_item_bytes, 0);
-}
-
-/* Nothing to flush: a burst of flushes must not cost a generation each. */
-static bool flush_empty(struct shard *s, msec_t now)
-{
-    bool is_empty;
-
-    shard_enter(s);
-    is_empty = s->table.count == 0;
-    if (is_empty && now >= atomic_load_explicit(&s->flush_at, memory_order_relaxed)) {
-        s->flush_done = s->flush_id;
-        atomic_store_explicit(&s->flush_at, MSEC_NEVER, memory_order_release);
-    }
-    shard_leave(s);
-    return is_empty;
-}
-
-static struct generation *generation_create(struct shard *s, msec_t now)
-{
-    struct generation *g = mem_zalloc(sizeof(*g));
-
-    if (g == NULL) {
-        return NULL;
-    }
-    g->budget = &s->engine->budget;
-    g->retired.fn = release_generation;
-    g->expires = expires_create(s->arena.base, g->budget, now);
-    if (g->expires == NULL || !table_init(&g->table, s->items_at_start, s->seed, g->budget)) {
-        expires_destroy(&g->expires);
-        mem_free(g);
-        return NULL;
-    }
-    return g;
-}
-
-void shard_flush(struct shard *s, msec_t now)
-{
-    struct generation *g;
-    struct table_retiree *unused = NULL;
-
-    if (flush_empty(s, now)) {
-        return;
-    }
-    g = generation_create(s, now);
-    if (g == NULL) {
-        return; /* the old one stays hidden: readers and writers ask again */
-    }
-    shard_enter(s);
-    if (now >= atomic_load_explicit(&s->flush_at, memory_order_relaxed)) {
-        swap_generation(s, g);
-        s->flush_done = s->flush_id;
-        unused = s->table_retiree; /* of a resize that will not go on */
-        s->table_retiree = NULL;
-        atomic_store_explicit(&s->flush_at, MSEC_NEVER, memory_order_release);
-    } /* else another thread was faster: what is here now is newer than the flush */
-    g->bytes = (int64_t)(table_bytes(&g->table) + expires_bytes(g->expires));
-    budget_retire(g->budget, g->bytes);
-    shard_leave(s);
-    mem_free(unused);
-    reclaim_push(s->engine->reclaimer, &g->retired);
-    grace_ask(s->arena.grace, GRACE_HURRY);
 }
 
 /*

@@ -121,9 +121,10 @@ struct shard {
     struct cursor cursor;
     struct ghost ghost;
     struct expires *expires;
-    uint64_t epoch;      /* generations so far */
-    uint64_t flush_id;   /* the flush command that set flush_at */
-    uint64_t flush_done; /* the newest that was carried out */
+    uint64_t epoch;           /* generations so far */
+    uint64_t flush_id;        /* the flush command that set flush_at */
+    uint64_t flush_done;      /* the newest that was carried out */
+    struct generation *spare; /* empty ones: never fewer than flushes that are scheduled */
     uint64_t cas_next, cas_end;
     uint64_t cas_version; /* of the routing table for which the block was drawn */
     uint64_t large_items;
@@ -358,6 +359,12 @@ uint32_t room_wanted(const struct shard *s);
  */
 int64_t room_overdraw(const struct shard *s);
 
+/*
+ * Segments, or other memory of as many bytes, that only a grace period keeps. Context: in
+ * shard.
+ */
+uint32_t room_waiting(const struct shard *s);
+
 /* Is room short, so that the cursor should run? Context: in shard. */
 bool room_is_short(const struct shard *s);
 
@@ -537,10 +544,30 @@ static inline void shard_after_leave(struct shard *s)
 }
 
 /*
- * Carry out the flush whose instant (flush_at) has come; nothing when it has not. Context:
- * outside the shard.
+ * ---- shard_flush.c
+ * -----------------------------------------------------------------------------
+ */
+
+/*
+ * Make what the next flush swaps in, before it is scheduled. False when the system has no
+ * memory. Context: outside the shard, in engine_flush().
+ */
+bool shard_flush_prepare(struct shard *s);
+
+/*
+ * Carry out the flush whose instant (flush_at) has come; nothing when it has not. Cannot fail.
+ * Context: outside the shard.
  */
 void shard_flush(struct shard *s, msec_t now);
+
+/*
+ * A flush command is through: give back what it prepared and did not need, but for one, which
+ * the next command will want. Context: outside the shard, in engine_flush().
+ */
+void shard_flush_settle(struct shard *s);
+
+/* Release all that is prepared. Context: the shard is being destroyed. */
+void shard_flush_fini(struct shard *s);
 
 /* Background hook of one shard. Context: reclaimer. Returns as reclaim_hook_fn. */
 uint64_t shard_reclaim(struct shard *s);

@@ -341,6 +341,10 @@ static void check_totals(struct tally *t)
         wrong(t, "expires: %lu volatile items, %lu in the set", (unsigned long)t->volatile_keys,
               (unsigned long)expires_count(s->expires));
     }
+    if (s->spare == NULL &&
+        atomic_load_explicit(&s->flush_at, memory_order_relaxed) != MSEC_NEVER) {
+        wrong(t, "%s", "a flush is scheduled, and nothing prepared for it");
+    }
     if (t->large_items != s->large_items) {
         wrong(t, "large items: %lu, %lu counted", (unsigned long)t->large_items,
               (unsigned long)s->large_items);

@@ -8,6 +8,7 @@ import sys
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import binary                                                           # noqa: E402
 import mayfly                                                           # noqa: E402
 from mayfly import Daemon, Skip, wait_for                               # noqa: E402
 
@@ -60,6 +61,29 @@ def test_flush_gives_memory_back():
         assert full - before > 60 * MIB
         assert c.ask(b"flush_all") == b"OK"
         wait_for(lambda: d.rss() < before + (full - before) / 3, "memory is given back after a flush")
+
+
+def test_storm_of_flushes():
+    """Flushed indexes are memory too: nothing stored between two flushes is evicted for them, and
+    they stay in bounds, whatever protocol asks."""
+    rounds, each = 40, 100
+    text = b"".join(b"set k 0 0 1\r\n%d\r\nget k\r\nflush_all\r\n" % (n % 10) for n in range(each))
+    replies = b"".join(b"STORED\r\nVALUE k 0 1\r\n%d\r\nEND\r\nOK\r\n" % (n % 10) for n in range(each))
+    frames = binary.store(binary.SET, b"k") + binary.timed(binary.FLUSH)
+    with Daemon("-m", "64", "-t", "2") as d, d.client() as c, d.client() as b, d.client() as control:
+        before = d.rss()
+        worst = 0
+        for _ in range(rounds):
+            c.send(text)
+            assert c.exactly(len(replies)) == replies
+            b.send(frames * each)
+            for _ in range(2 * each):
+                assert b.exactly(binary.HEADER)[6:8] == b"\0\0"
+            worst = max(worst, d.rss())
+        assert control.stat("evictions") == 0
+        assert control.stat("cmd_flush") == 2 * rounds * each
+        if not mayfly.is_sanitized():
+            assert worst - before < 16 * MIB, "%.1f MiB" % ((worst - before) / MIB)
 
 
 def test_idle_connections():

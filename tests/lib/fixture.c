@@ -293,6 +293,11 @@ void fixture_set(struct fixture *f, const char *key, size_t len)
     fixture_set_until(f, key, len, MSEC_NEVER);
 }
 
+void fixture_flush(struct fixture *f, msec_t at)
+{
+    ck_assert_int_eq(engine_flush(&f->engine, at, fixture_now(f), false), OUT_OK);
+}
+
 enum outcome fixture_delete(struct fixture *f, const char *key)
 {
     enum outcome out;

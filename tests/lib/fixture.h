@@ -85,6 +85,9 @@ void fixture_set_until(struct fixture *f, const char *key, size_t len, msec_t de
 /* The same, but NO_MEMORY is an answer too. */
 enum outcome fixture_try(struct fixture *f, const char *key, size_t len, msec_t deadline);
 
+/* Flush everything at an instant, now or earlier: at once; without waiting. */
+void fixture_flush(struct fixture *f, msec_t at);
+
 enum outcome fixture_delete(struct fixture *f, const char *key);
 enum outcome fixture_arith(struct fixture *f, const char *key, bool is_decr, uint64_t delta,
                            uint64_t *number);

@@ -248,7 +248,7 @@ START_TEST(a_flush_voids_deaths_and_holes)
     }
     ck_assert_uint_gt(ring_used(), 0);
     ck_assert_uint_gt(f.shard->blocks.hole_bytes, 0);
-    engine_flush(&f.engine, fixture_now(&f), fixture_now(&f));
+    fixture_flush(&f, fixture_now(&f));
     ck_assert_uint_eq(ring_used(), 0);
     ck_assert_uint_eq(f.shard->blocks.hole_bytes, 0);
     ck_assert_uint_eq(f.shard->blocks.dead_bytes, 0);

@@ -420,7 +420,7 @@ static void do_flush(struct model *m)
     msec_t now = fixture_now(&m->f);
     msec_t at = rng_below(&m->rng, 2) != 0 ? now : now + (msec_t)rng_below(&m->rng, 200);
 
-    engine_flush(&m->f.engine, at, now);
+    fixture_flush(&m->f, at);
     if (at <= now) {
         flush(m);
     } else {
@@ -578,7 +578,7 @@ static struct model *model_start(const struct run *run)
 static void model_stop(struct model *m)
 {
     flush(m);
-    engine_flush(&m->f.engine, fixture_now(&m->f), fixture_now(&m->f));
+    fixture_flush(&m->f, fixture_now(&m->f));
     fixture_settle(&m->f);
     verify_all(m);
     model_must(m, fixture_counter(&m->f, CTR_lazyfree_pending_bytes) == 0, "backlog", NULL);
@@ -697,7 +697,7 @@ START_TEST(nothing_is_left_when_it_stops_with_work_to_do)
         (void)snprintf(key, sizeof(key), "%d", i % 100);
         fixture_set(&f, key, (size_t)(i % 7) * 20000);
     }
-    engine_flush(&f.engine, fixture_now(&f), fixture_now(&f));
+    fixture_flush(&f, fixture_now(&f));
     fixture_set(&f, "after", 100000);
     fixture_stop(&f);
 }

@@ -7,6 +7,7 @@
 
 #include <check.h>
 #include <stdio.h>
+#include <sys/resource.h>
 
 #include "tests/lib/fixture.h"
 
@@ -36,7 +37,7 @@ static void start(uint32_t shards)
 
 static void flush(msec_t at)
 {
-    engine_flush(&f.engine, at, fixture_now(&f));
+    fixture_flush(&f, at);
 }
 
 static unsigned present(void)
@@ -279,6 +280,88 @@ START_TEST(a_flush_in_the_middle_of_everything)
 }
 END_TEST
 
+/* Waits: as a client's flush does. */
+static void flush_at_pace(void)
+{
+    while (engine_flush(&f.engine, fixture_now(&f), fixture_now(&f), true) == OUT_WAIT) {
+        fixture_grace(&f);
+    }
+}
+
+/* As by a client who has waited too long. */
+static void flush_at_any_pace(void)
+{
+    flush(fixture_now(&f));
+}
+
+/*
+ * Writers may end grace periods while the reclaimer has not come round to giving back what
+ * waited for them. What is stored between two flushes is there until the next all the same,
+ * and the memory of flushed indexes stays in bounds.
+ */
+START_TEST(a_storm_of_flushes_evicts_nothing)
+{
+    struct engine_config cfg;
+    int64_t most = 0;
+
+    fixture_config(&cfg);
+    cfg.shards = 2;
+    cfg.limit_bytes = 32 * MIB;
+    fixture_start(&f, &cfg);
+    for (unsigned i = 0; i < 2000; i++) {
+        fixture_set(&f, "a", 10);
+        fixture_set(&f, "n", 10);
+        ck_assert_msg(fixture_has(&f, "a") && fixture_has(&f, "n"), "after %u flushes", i);
+        (_i == 0 ? flush_at_pace : flush_at_any_pace)();
+        most = most > fixture_used(&f) ? most : fixture_used(&f);
+        (void)engine_try_grace(&f.engine);
+    }
+    ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
+    if (_i == 0) {
+        ck_assert_int_lt(most, (int64_t)(8 * MIB));
+    }
+    fixture_settle(&f);
+    fixture_stop(&f);
+}
+END_TEST
+
+#ifndef MAYFLY_SYSTEM_ALLOC /* the checkers that stand behind malloc() need memory themselves */
+
+/*
+ * A flush needs memory before it is promised; when there is none it says so, and what is there
+ * stays. What was promised is carried out without any.
+ */
+START_TEST(without_memory_nothing_is_flushed_by_halves)
+{
+    struct rlimit had, none;
+
+    start(4);
+    flush(fixture_now(&f) + 10); /* now each shard has what this one needs */
+    ck_assert_int_eq(getrlimit(RLIMIT_AS, &had), 0);
+    none = (struct rlimit){.rlim_cur = 1, .rlim_max = had.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_AS, &none), 0);
+    enum outcome refused = engine_flush(&f.engine, 0, fixture_now(&f), true);
+    unsigned left = present();
+
+    clock_advance(&f.engine.clock, 10);
+    unsigned after = present();
+
+    fixture_set(&f, "new", 10);
+    bool is_there = fixture_has(&f, "new");
+
+    ck_assert_int_eq(setrlimit(RLIMIT_AS, &had), 0);
+    ck_assert_int_eq(refused, OUT_NO_MEMORY);
+    ck_assert_uint_eq(left, 400);
+    ck_assert_uint_eq(after, 0);
+    ck_assert(is_there);
+    fixture_settle(&f);
+    fixture_check(&f, "new", 10);
+    fixture_stop(&f);
+}
+END_TEST
+
+#endif
+
 int main(void)
 {
     Suite *suite = suite_create("flush");
@@ -293,6 +376,10 @@ int main(void)
     tcase_add_test(tc, one_that_is_due_is_not_undone_by_the_next);
     tcase_add_test(tc, a_value_on_its_way_is_newer_than_the_flush);
     tcase_add_test(tc, a_flush_in_the_middle_of_everything);
+    tcase_add_loop_test(tc, a_storm_of_flushes_evicts_nothing, 0, 2);
+#ifndef MAYFLY_SYSTEM_ALLOC
+    tcase_add_test(tc, without_memory_nothing_is_flushed_by_halves);
+#endif
     suite_add_tcase(suite, tc);
 
     SRunner *sr = srunner_create(suite);

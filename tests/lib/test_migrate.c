@@ -161,7 +161,7 @@ START_TEST(a_flush_holds_after_a_move)
     start(3);
     msec_t at = fixture_now(&f) + 100;
 
-    engine_flush(&f.engine, at, fixture_now(&f));
+    fixture_flush(&f, at);
     move(0, ROUTE_SLOTS / 2, 2);
     check_all();
     clock_advance(&f.engine.clock, 100);

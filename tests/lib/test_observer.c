@@ -335,7 +335,7 @@ START_TEST(what_a_command_asked_for_is_no_event)
             break;
         }
     }
-    engine_flush(&f.engine, now, now);
+    fixture_flush(&f, now);
     fixture_settle(&f);
     fixture_expire(&f);
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);

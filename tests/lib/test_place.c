@@ -191,7 +191,7 @@ START_TEST(a_flush_in_between_takes_nothing_from_it)
         rcu_begin();
         b = placed(&s, len);
         fill_places(b, len / 2);
-        engine_flush(&f.engine, fixture_now(&f), fixture_now(&f));
+        fixture_flush(&f, fixture_now(&f));
         if (way == 0) {
             body_abort(&b);
         } else if (way == 1) {

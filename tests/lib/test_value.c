@@ -89,7 +89,7 @@ static void kill_value(int how)
         fixture_expire(&f);
         break;
     default:
-        engine_flush(&f.engine, fixture_now(&f), fixture_now(&f));
+        fixture_flush(&f, fixture_now(&f));
         break;
     }
 }

@@ -274,7 +274,7 @@ static void flush_now(struct world *world)
 {
     atomic_fetch_add(&world->flush_begun, 1);
     msec_t now = clock_now(&world->engine.clock);
-    engine_flush(&world->engine, now, now);
+    engine_flush(&world->engine, now, now, false);
     atomic_fetch_add(&world->flush_done, 1);
 }
 
@@ -285,7 +285,7 @@ static void flush_later(struct world *world, struct rng *rng)
 
     atomic_store(&world->delayed.past_at, atomic_load(&world->delayed.maybe_at));
     atomic_store(&world->delayed.maybe_at, at);
-    engine_flush(&world->engine, at, now);
+    engine_flush(&world->engine, at, now, false);
     atomic_store(&world->delayed.sure_at, at);
 }
 
