@@ -56,6 +56,12 @@ DIFFERENCES = [
         "whether answers are still waiting makes no difference to watch",
     ),
     Difference(
+        b"set a 0 0 60000\r\n" + b"0" * 60000 + b"\r\nincr a 1\r\n",
+        b"STORED\r\n1\r\n",
+        b"STORED\r\nCLIENT_ERROR cannot increment or decrement non-numeric value\r\n",
+        "a large value is no number, whatever zeros it begins with",
+    ),
+    Difference(
         b"set a 0 0 2\r\n5\0\r\nincr a 1\r\n",
         b"STORED\r\n6\r\n",
         b"STORED\r\nCLIENT_ERROR cannot increment or decrement non-numeric value\r\n",
