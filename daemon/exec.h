@@ -41,7 +41,7 @@ enum turn_stop {
     TURN_GOES_ON,
     TURN_DRY,     /* all that can be executed is: more has to be read */
     TURN_BLOCKED, /* the socket takes no more: go on when it does */
-    TURN_WAITS,   /* a store found no room: try again in a millisecond */
+    TURN_WAITS,   /* a store found no room, or flushes come too fast: try again in 1 ms */
     TURN_YIELDS,  /* others are ready and this connection had its share */
     TURN_ASKED,   /* the answer is being gathered from other workers */
     TURN_LASTS,   /* the answer has begun, and goes on in turns of its own */
@@ -58,7 +58,7 @@ struct turn {
     msec_t now;                /* when the section opened, or what came later was read */
     uint32_t now_s;            /* the same in seconds */
     bool is_followed;          /* the round has others behind this connection */
-    bool may_wait;             /* stores may ask for TURN_WAITS */
+    bool may_wait;             /* stores and flushes may ask for TURN_WAITS */
     bool is_halted;            /* output waits or is broken: begin no request */
     bool is_broken;            /* the connection is lost */
     uint32_t observed;         /* observe_flags(): 0 when nobody looks on */

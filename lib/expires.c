@@ -396,6 +396,17 @@ uint64_t expires_count(const struct expires *e)
 
 /* ---- beginning and end ------------------------------------------------------------------- */
 
+void expires_begin(struct expires *e, msec_t now)
+{
+    debug_must(expires_count(e) == 0);
+    e->tick = now + 1;
+    for (unsigned l = 0; l < EXPIRES_LEVELS; l++) {
+        msec_t step = expires_step(l);
+
+        e->horizon[l] = (e->tick & ~(step - 1)) + 2 * step;
+    }
+}
+
 struct expires *expires_create(char *base, struct budget *budget, msec_t now)
 {
     struct expires *e = mem_zalloc(sizeof(*e));
@@ -404,14 +415,9 @@ struct expires *expires_create(char *base, struct budget *budget, msec_t now)
         return NULL;
     }
     e->base = base;
-    e->tick = now + 1;
     e->far = EXPIRES_FAR;
     e->due_oldest = MSEC_NEVER;
-    for (unsigned l = 0; l < EXPIRES_LEVELS; l++) {
-        msec_t step = expires_step(l);
-
-        e->horizon[l] = (e->tick & ~(step - 1)) + 2 * step;
-    }
+    expires_begin(e, now);
     expires_pool_init(&e->pool, EXPIRES_BUCKETS, budget);
     if (budget) {
         budget_add(budget, sizeof(*e));

@@ -23,6 +23,9 @@ struct expires;
  */
 struct expires *expires_create(char *base, struct budget *budget, msec_t now);
 
+/* An empty set that was made earlier begins now. Context: in shard, or not yet of one. */
+void expires_begin(struct expires *e, msec_t now);
+
 /* Release all; takes the address and nulls it; accepts NULL. Context: nobody else uses it. */
 void expires_destroy(struct expires **e);
 

@@ -58,7 +58,9 @@ uint32_t room_waiting(const struct shard *s)
 {
     int64_t retired = budget_retired(s->arena.budget);
 
-    return arena_waiting(&s->arena) + (retired > 0 ? (uint32_t)(retired >> s->arena.shift) : 0);
+    /* What is retired is of all shards: each has its part of it. */
+    return arena_waiting(&s->arena) +
+           (retired > 0 ? (uint32_t)(retired >> s->arena.shift) / s->engine->shard_count : 0);
 }
 
 bool room_is_short(const struct shard *s)

@@ -169,13 +169,15 @@ static void swap_generation(struct shard *s, struct generation *g)
 }
 
 /* What is flushed goes to *out, if there is anything. Context: in shard. */
-static void carry_out(struct shard *s, struct generation **out, struct table_retiree **unused)
+static void carry_out(struct shard *s, msec_t now, struct generation **out,
+                      struct table_retiree **unused)
 {
     struct generation *g;
 
     s->flush_done = s->flush_id;
     if (s->table.count != 0) {
         g = pop_spare(s);
+        expires_begin(g->expires, now); /* it may have been made long ago */
         swap_generation(s, g);
         g->bytes = (int64_t)(table_bytes(&g->table) + expires_bytes(g->expires));
         budget_retire(g->budget, g->bytes);
@@ -193,7 +195,7 @@ void shard_flush(struct shard *s, msec_t now)
 
     shard_enter(s);
     if (now >= atomic_load_explicit(&s->flush_at, memory_order_relaxed)) {
-        carry_out(s, &flushed, &unused);
+        carry_out(s, now, &flushed, &unused);
     } /* else another thread was faster: what is here now is newer than the flush */
     shard_leave(s);
     if (flushed != NULL) {

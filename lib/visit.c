@@ -31,11 +31,12 @@ static void enter_both(struct visit *v)
 
 /*
  * `to` was flushed by a command that has not come to `from` yet: it comes now, or an item could
- * be taken from there past the flush. Context: both entered.
+ * be taken from there past the flush. The command has prepared both shards. Nothing is behind
+ * where a newer one stands: it has replaced that flush. Context: both entered.
  */
 static bool is_flush_behind(struct visit *v, msec_t now)
 {
-    if (MF_LIKELY(v->to->flush_done <= v->from->flush_done)) {
+    if (MF_LIKELY(v->to->flush_done <= v->from->flush_id)) {
         return false;
     }
     v->from->flush_id = v->to->flush_done;
