@@ -11,6 +11,7 @@
 #include "daemon/conn_state.h"
 
 #include "daemon/exec_bin.h"
+#include "daemon/prefetch.h"
 #include "daemon/server.h"
 #include "daemon/settings.h"
 #include "lib/counters.h"
@@ -22,6 +23,12 @@
 
 /* Read so much at most before other connections get their turn. */
 #define READ_TURN_BYTES (1u << 20)
+
+/*
+ * Of a segment so much is prefetched before it is read into: that takes a hundredth off a set
+ * of 1 MB, more of it does not.
+ */
+#define SEGMENT_AHEAD (32u << 10)
 
 static uint64_t announced_by_all(const struct worker *w)
 {
@@ -107,7 +114,7 @@ bool conn_upload_may_place(const struct turn *t, const struct request *r)
     return c->place_rest == 0 && announced_by_all(t->w) + r->value_len <= announced_max(t->w);
 }
 
-static struct upload *upload_create(struct turn *t, const struct request *r)
+static struct upload *upload_create(struct turn *t, const struct request *r, bool may_place)
 {
     size_t args_len = r->cls == CLASS_META ? r->args.len : 0;
     struct upload *u = mem_alloc(sizeof(*u) + args_len);
@@ -125,7 +132,7 @@ static struct upload *upload_create(struct turn *t, const struct request *r)
     u->req.hash = engine_hash(t->e, u->key, r->key.len);
     engine_prefetch_bucket(t->route, u->req.hash);
     u->len = r->value_len;
-    u->may_place = conn_upload_may_place(t, r);
+    u->may_place = may_place;
     u->is_shed = false;
     u->moved = t->now;
     u->body = body_begin(t->e, u->req.hash, u->len);
@@ -136,7 +143,7 @@ static struct upload *upload_create(struct turn *t, const struct request *r)
     return u;
 }
 
-enum turn_stop conn_upload_begin(struct turn *t, const struct request *r)
+enum turn_stop conn_upload_begin(struct turn *t, const struct request *r, bool may_place)
 {
     struct conn *c = t->conn;
     uint64_t announced = announced_by_all(t->w);
@@ -145,7 +152,7 @@ enum turn_stop conn_upload_begin(struct turn *t, const struct request *r)
         return TURN_WAITS;
     }
     c->upload = announced == 0 || announced + r->value_len <= announced_max(t->w)
-                    ? upload_create(t, r)
+                    ? upload_create(t, r, may_place)
                     : NULL;
     if (c->upload == NULL) {
         fail(t, r, r->value_len + request_value_end(r));
@@ -215,6 +222,9 @@ static void read_placed(struct turn *t, struct upload *u, char *behind)
         iov[places].iov_len = t->behind;
     }
     asked = missing + iov[places].iov_len;
+    for (unsigned i = 0; i < places; i++) {
+        prefetch_to_write(iov[i].iov_base, iov[i].iov_len);
+    }
     c->is_saturated = false;
     do {
         n = io_readv(&c->io, iov, places + 1);
@@ -382,6 +392,7 @@ static bool read_once(struct conn *c, bool may_wait, size_t *past)
     if (c->reads_little) {
         iov[1].iov_len = CONN_READ_LITTLE_BYTES;
     }
+    prefetch_to_write(to, iov[0].iov_len < SEGMENT_AHEAD ? iov[0].iov_len : SEGMENT_AHEAD);
     asked = iov[0].iov_len + (room >= missing ? iov[1].iov_len : 0);
     do {
         n = io_readv(&c->io, iov, room >= missing ? 2 : 1);

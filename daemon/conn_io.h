@@ -65,12 +65,10 @@ static inline ssize_t io_send(struct io *io, char *p, size_t n)
 
 static inline ssize_t io_sendv(struct io *io, struct iovec *iov, unsigned count)
 {
-    struct msghdr msg = {.msg_iov = iov, .msg_iovlen = count};
-
     if (MF_UNLIKELY(io->tls != NULL)) {
         return tls_sendv(io->tls, iov, count);
     }
-    return sendmsg(io->fd, &msg, MSG_NOSIGNAL);
+    return raw_sendv(io->fd, iov, count);
 }
 
 /* The events that reading and writing wait for. Context: worker. */

@@ -42,10 +42,10 @@
 #define CONN_ROOM_WAIT_MS 1000
 
 /*
- * A connection that expects a large value reads no more at once, so that little of it is
- * copied.
+ * A connection that expects a large value reads no more at once: a line and little of the
+ * value, which is copied once more.
  */
-#define CONN_READ_LITTLE_BYTES (4u * 1024)
+#define CONN_READ_LITTLE_BYTES 512u
 
 /* What a connection reads at once before it has authenticated. */
 #define CONN_AUTH_READ_BYTES (8u * 1024)
@@ -113,7 +113,7 @@ struct conn {
     bool is_kept;       /* `in` has requests that can be executed without reading */
     bool is_queued;     /* stands in the worker's round: input of it waits there */
     bool is_ready;      /* stands in the worker's ready list */
-    bool is_waiting;    /* for room: conn_scan() tries again */
+    bool is_waiting;    /* for memory to come: conn_scan() tries again */
     bool reads_little;  /* large values are expected */
     bool is_saturated;  /* the last read got all that was asked for */
     uint8_t place_rest; /* large values until one is read into its place again */
@@ -257,8 +257,11 @@ bool conn_upload_expects_place(struct conn *c);
  */
 bool conn_upload_may_place(const struct turn *t, const struct request *r);
 
-/* Begin to receive the value that r announces. Context: worker, in a turn. */
-enum turn_stop conn_upload_begin(struct turn *t, const struct request *r);
+/*
+ * Begin to receive the value that r announces; may_place: conn_upload_may_place() of it.
+ * Context: worker, in a turn.
+ */
+enum turn_stop conn_upload_begin(struct turn *t, const struct request *r, bool may_place);
 
 /*
  * Go on with it: takes bytes of its value from p, then its line end, then stores. *used is what

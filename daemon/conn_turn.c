@@ -270,6 +270,7 @@ static enum turn_stop run_body(struct turn *t, struct batch *b, size_t len, size
     struct conn *c = t->conn;
     size_t small_max = engine_small_max(t->e);
     size_t arrived = len - b->last_used;
+    bool may_place = conn_upload_may_place(t, b->last);
     enum turn_stop stop;
 
     /*
@@ -278,19 +279,19 @@ static enum turn_stop run_body(struct turn *t, struct batch *b, size_t len, size
      * there to be read into them.
      */
     if (b->last->value_len <= small_max ||
-        (b->last->value_len <= EXEC_BULK_BYTES && !conn_upload_may_place(t, b->last))) {
+        (b->last->value_len <= EXEC_BULK_BYTES && !may_place)) {
         c->need = b->last_used + b->last->value_len + request_value_end(b->last);
         return TURN_DRY;
     }
     /*
-     * A body takes room when it is begun. That must be paid with bytes that came, or announcing
-     * alone would fill the memory.
+     * A body takes room as its bytes come, and counts as announced when it is begun: that is
+     * believed only of who sent something of it.
      */
     if (arrived < small_max && !c->is_saturated) { /* never when it may be placed */
         t->is_bulk = true; /* larger than EXEC_BULK_BYTES, or it would have waited */
         return TURN_DRY;
     }
-    stop = conn_upload_begin(t, b->last);
+    stop = conn_upload_begin(t, b->last, may_place);
     if (stop == TURN_GOES_ON) {
         *used = b->last_used;
         t->requests++;

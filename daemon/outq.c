@@ -6,6 +6,7 @@
  */
 #include "daemon/outq.h"
 
+#include "daemon/prefetch.h"
 #include "lib/check.h"
 #include "lib/mem.h"
 
@@ -60,6 +61,9 @@ static unsigned gather(const struct out *o, struct iovec iov[IOV_PARTS], size_t 
             unreachable();
         }
         take = part.len < left ? part.len : left;
+        if (*total < PREFETCH_MAX_BYTES) {
+            prefetch_to_read(part.ptr, take);
+        }
         iov[n++] = (struct iovec){(char *)(uintptr_t)part.ptr, take};
         *total += take;
         left -= take;
@@ -126,8 +130,10 @@ enum send_status out_send(struct out *o, struct io *io, uint64_t *written)
             return errno == EAGAIN || errno == EWOULDBLOCK ? SEND_BLOCKED : SEND_BROKEN;
         }
         *written += (uint64_t)n;
-        if (MF_LIKELY(o->value_left == 0 && (size_t)n == total)) {
+        if (MF_LIKELY((size_t)n == out_left(o))) {
             o->sent = o->len;
+            o->value_left = 0;
+            o->part = span_of(NULL, 0);
             break;
         }
         advance(o, (size_t)n);

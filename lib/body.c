@@ -104,6 +104,20 @@ unsigned body_places(const struct body *b, struct iovec places[BODY_PLACES_MAX])
     return n;
 }
 
+/* Where the next bytes of a placed body go. */
+static void first_place(const struct body *b, char **ptr, size_t *n)
+{
+    size_t skip = b->filled;
+    struct span s = loose_piece(&b->loose, 0);
+
+    for (uint32_t i = 1; skip >= s.len; i++) {
+        skip -= s.len;
+        s = loose_piece(&b->loose, i);
+    }
+    *ptr = (char *)(uintptr_t)s.ptr + skip;
+    *n = s.len - skip;
+}
+
 struct loose *body_loose(struct body *b)
 {
     return b->is_placed ? &b->loose : NULL;
@@ -184,11 +198,7 @@ enum outcome body_room(struct body *b, bool may_wait, char **ptr, size_t *n)
 
     must(b->filled < b->len);
     if (b->is_placed) {
-        struct iovec places[BODY_PLACES_MAX];
-
-        body_places(b, places);
-        *ptr = places[0].iov_base;
-        *n = places[0].iov_len;
+        first_place(b, ptr, n);
         return OUT_OK;
     }
     if (b->filled >= whole) {

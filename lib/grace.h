@@ -39,7 +39,7 @@ static inline void grace_init(struct grace *g)
 /*
  * The number whose completion makes safe what was unlinked before this call. Period
  * begun+1 starts after the unlink is visible (see rcu_order_unlink), so it waits for
- * every section that may have seen it. Context: any thread, after the unlink.
+ * every section that may have seen it. Context: registered thread, after the unlink.
  */
 static inline uint32_t grace_stamp(const struct grace *g)
 {

@@ -65,8 +65,9 @@ static inline void rcu_wait(void)
 
 /*
  * The same if it takes no waiting: true when every thread was seen outside a section within
- * the call, so what was unlinked before it can be reused. Costs two membarriers, so it is for
- * those who have much to gain. False also where the kernel lacks that call.
+ * the call, so what was unlinked before it can be reused. Costs two membarriers unless the
+ * caller is the only thread that reads, so it is for those who have much to gain. False also
+ * where the kernel lacks that call.
  * Context: any registered thread, outside a section.
  */
 bool rcu_try_wait(void);
@@ -74,8 +75,8 @@ bool rcu_try_wait(void);
 /*
  * Stands between an unlink and the reading of the grace number that dates it.
  * rcu_wait() makes every running thread execute a barrier (membarrier), so the compiler's
- * order suffices here; where the kernel lacks that call a real fence is needed.
- * Context: any thread.
+ * order suffices here; where the kernel lacks that call a real fence is needed. A thread that
+ * is not registered would escape rcu_try_wait(). Context: registered thread, or before start.
  */
 static inline void rcu_order_unlink(void)
 {

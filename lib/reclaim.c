@@ -12,6 +12,9 @@
  * no system call. So a loaded server sees one wake-up a period, an idle one none: the sleep
  * after the last period ends once more, then it is without a timeout.
  *
+ * While workers end periods themselves none is run here (is_period_spared()): the thread wakes
+ * as often, releases what theirs ended, and leaves the need up.
+ *
  * Nothing retired is forgotten: reclaim_push() dates, pushes, asks, in this order, and
  * the barrier that rcu_wait() makes every thread execute stands between the clearing of the
  * need and the taking of the queue. So what is pushed too late to be taken finds the need
@@ -58,6 +61,7 @@ struct reclaimer {
     struct mpsc_node *waiting; /* retired, oldest first */
     struct mpsc_node *waiting_last;
     usec_t period_at; /* the earliest moment of the next unhurried period */
+    uint32_t seen;    /* the newest period known to have ended */
     usec_t hook_at;
     /* [main] */
     bool is_running;
@@ -136,6 +140,7 @@ static void run_period(struct reclaimer *r)
     uint32_t number = grace_begin(g);
     rcu_wait();
     grace_complete(g, number);
+    r->seen = atomic_load_explicit(&g->completed, memory_order_relaxed);
 
     usec_t end = clock_mono_us();
     ctr_add(&r->counters, CTR_lazyfree_grace_periods, 1);
@@ -152,6 +157,26 @@ static bool is_period_due(const struct reclaimer *r, usec_t now)
         return true;
     }
     return now >= r->period_at && (need != GRACE_IDLE || has_retired(r));
+}
+
+/*
+ * Workers that are brought much end periods themselves, between their sections. While they do,
+ * nobody waits for one of ours, and waiting for a worker in the midst of a section would only
+ * take it from its CPU. The need stays up: if no more of theirs ends in a pace, ours is due.
+ */
+static bool is_period_spared(struct reclaimer *r, usec_t now)
+{
+    struct grace *g = &r->grace;
+    uint32_t completed = atomic_load_explicit(&g->completed, memory_order_acquire);
+
+    if (completed == r->seen ||
+        atomic_load_explicit(&g->need, memory_order_relaxed) == GRACE_HURRY) {
+        return false;
+    }
+    r->seen = completed;
+    r->period_at = now + PACE_US;
+    r->hook_at = now; /* it has something to release, as after one of ours */
+    return true;
 }
 
 /* True when the hook wants to be called again at once. */
@@ -211,12 +236,11 @@ static void *reclaim_main(void *arg)
     check_note("reclaimer");
     /* Refused by some sandboxes; then it runs like the others and delays their wake-ups. */
     (void)setpriority(PRIO_PROCESS, (id_t)gettid(), RECLAIM_NICE);
-    rcu_register();
 
     while (!is_stopping(r)) {
         usec_t now = clock_mono_us();
 
-        if (is_period_due(r, now)) {
+        if (is_period_due(r, now) && !is_period_spared(r, now)) {
             run_period(r);
             now = clock_mono_us();
         }
@@ -232,7 +256,6 @@ static void *reclaim_main(void *arg)
     }
 
     drain(r);
-    rcu_unregister();
     return NULL;
 }
 

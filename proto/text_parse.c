@@ -94,13 +94,15 @@ static inline bool try_get(const char *buf, size_t len, struct request *req, siz
 #define PLAIN_LEN 5
 
 /*
- * "set key flags exptime bytes[ noreply]\r\n" and the value; buf starts with "set ". True when
- * all of it is there and good.
+ * "set key flags exptime bytes[ noreply]\r\n" and the value; buf starts with "set ". PARSE_OK
+ * when all of it is there and good, PARSE_BODY when a good line is, and not all of its value;
+ * PARSE_MORE says nothing.
  *
  * The request is filled in as the line is read, which keeps few things alive at a time.
  */
-static inline bool try_set(const char *buf, size_t len, const struct text_limits *limits,
-                           struct request *req, size_t *used)
+static inline enum parse_status try_set(const char *buf, size_t len,
+                                        const struct text_limits *limits, struct request *req,
+                                        size_t *used)
 {
     const char *end = buf + len;
     uint64_t number;
@@ -108,7 +110,7 @@ static inline bool try_set(const char *buf, size_t len, const struct text_limits
     const char *p = gap;
 
     if (p == NULL || ends_in_number(end)) {
-        return false;
+        return PARSE_MORE;
     }
     if (end - p > PLAIN_LEN && memcmp(p, PLAIN, PLAIN_LEN) == 0) {
         req->flags = 0;
@@ -116,23 +118,23 @@ static inline bool try_set(const char *buf, size_t len, const struct text_limits
         p += PLAIN_LEN - 1;
     } else {
         if (*p != ' ' || (p = direct_number(p + 1, &number)) == NULL || number > UINT32_MAX) {
-            return false;
+            return PARSE_MORE;
         }
         req->flags = (uint32_t)number;
         if (*p != ' ' || (p = direct_number(p + 1, &number)) == NULL) {
-            return false;
+            return PARSE_MORE;
         }
         req->exptime = (int64_t)number;
     }
     if (*p != ' ' || (p = direct_number(p + 1, &number)) == NULL) {
-        return false;
+        return PARSE_MORE;
     }
     /*
      * The three numbers have a space before each and two of them at least a digit: if so many
      * bytes hold them all, the third has no more than DIRECT_DIGITS.
      */
     if (p - gap > DIRECT_DIGITS + 5) {
-        return false;
+        return PARSE_MORE;
     }
     req->command = CMD_SET;
     req->cls = CLASS_STORE;
@@ -142,15 +144,22 @@ static inline bool try_set(const char *buf, size_t len, const struct text_limits
         req->noreply = true;
         p += 8;
     }
-    if ((size_t)(end - p) < number + 4 || !is_line_end(p) || !is_line_end(p + 2 + number) ||
-        number > TEXT_VALUE_LEN_MAX || req->key.len + number > limits->value_max) {
-        return false;
+    if (number > TEXT_VALUE_LEN_MAX || req->key.len + number > limits->value_max) {
+        return PARSE_MORE;
     }
-    req->value = span_of(p + 2, number);
     req->value_len = number;
     clear_uncommon(req);
+    if ((size_t)(end - p) < number + 4) {
+        clear_span(&req->value);
+        *used = (size_t)(p + 2 - buf);
+        return at_line_end(p, end) ? PARSE_BODY : PARSE_MORE;
+    }
+    if (!is_line_end(p) || !is_line_end(p + 2 + number)) {
+        return PARSE_MORE;
+    }
+    req->value = span_of(p + 2, number);
     *used = (size_t)(p + 2 + number + 2 - buf);
-    return true;
+    return PARSE_OK;
 }
 
 /*
@@ -437,10 +446,12 @@ __attribute__((noinline)) static enum parse_status parse_set(const char *buf, si
                                                              struct request *req, size_t *used,
                                                              enum reply *reply)
 {
-    if (!try_set(buf, len, limits, req, used)) {
+    enum parse_status status = try_set(buf, len, limits, req, used);
+
+    if (status == PARSE_MORE) {
         return parse_general(buf, len, limits, req, used, reply);
     }
-    return PARSE_OK;
+    return status;
 }
 
 /* buf starts with "incr" or "decr". */

@@ -235,6 +235,37 @@ START_TEST(a_value_on_its_way_is_announced)
 }
 END_TEST
 
+/*
+ * A line that the direct way takes while its value is on its way says what the general way says
+ * of it, which a second space leads to.
+ */
+START_TEST(both_ways_announce_the_same)
+{
+    static const char *const rows[][2] = {
+        {"set key 0 0 50\r\nabc", "set key  0 0 50\r\nabc"},
+        {"set key 0 0 50\r\n", "set key  0 0 50\r\n"},
+        {"set key 7 100 5 noreply\r\nabcde\r", "set key  7 100 5 noreply\r\nabcde\r"},
+        {"set key 4294967295 2592000 3\r\nab", "set key  4294967295 2592000 3\r\nab"},
+        {"set key 0 0 50\rabc", "set key  0 0 50\rabc"},
+        {"set key 0 0 50", "set key  0 0 50"},
+        {"set key 0 0 50 ", "set key  0 0 50 "},
+        {"set key 0 0 50 x\r\nabc", "set key  0 0 50 x\r\nabc"},
+        {"set key 0 0 999999999999\r\nabc", "set key  0 0 999999999999\r\nabc"},
+        {"set key 4294967296 0 5\r\nabc", "set key  4294967296 0 5\r\nabc"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct said direct = parse_exact(rows[i][0], strlen(rows[i][0]));
+        struct said general = parse_exact(rows[i][1], strlen(rows[i][1]));
+
+        if (direct.status == PARSE_BODY || direct.status == PARSE_REPLY) {
+            direct.used++;
+        }
+        assert_same(&direct, &general, rows[i][0], i);
+    }
+}
+END_TEST
+
 START_TEST(nul_is_a_byte_of_the_key)
 {
     struct said said = deliver("get a\0b\r\n", 9);
@@ -526,6 +557,7 @@ int main(void)
     tcase_add_test(tcase, http_closes);
     tcase_add_test(tcase, a_line_without_end_waits);
     tcase_add_test(tcase, a_value_on_its_way_is_announced);
+    tcase_add_test(tcase, both_ways_announce_the_same);
     tcase_add_test(tcase, nul_is_a_byte_of_the_key);
     tcase_add_test(tcase, keys_end_at_250_bytes);
     tcase_add_test(tcase, key_and_value_share_the_limit);
