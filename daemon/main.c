@@ -2,9 +2,9 @@
 /*
  * mayflyd: settings, then server_run(), which holds the order of start and stop.
  */
-#include "daemon/options.h"
-#include "daemon/privs.h"
-#include "daemon/server.h"
+#include "daemon/options/options.h"
+#include "daemon/service/privs.h"
+#include "daemon/service/server.h"
 
 int main(int argc, char **argv)
 {

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "lib/span.h"
+#include "lib/base/span.h"
 
 /* The most bytes that a text of n bytes stands for. */
 #define BASE64_DECODED_MAX(n) ((n) / 4 * 3)

@@ -16,7 +16,7 @@
 #include <endian.h>
 #include <string.h>
 
-#include "lib/err.h"
+#include "lib/base/err.h"
 #include "proto/request.h"
 #include "proto/text.h"
 

@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "lib/num.h"
+#include "lib/base/num.h"
 
 /*
  * Write v, up to NUM_DIGITS_MAX digits; returns the place behind it. Context: any thread.

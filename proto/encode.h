@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-#include "lib/span.h"
+#include "lib/base/span.h"
 
 /* Bytes that the encoding of n bytes has at most. */
 #define ENCODE_URI_BYTES(n)    (3 * (n))

@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "lib/span.h"
+#include "lib/base/span.h"
 #include "proto/encode.h"
 #include "proto/request.h"
 #include "proto/response.h"

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "lib/span.h"
+#include "lib/base/span.h"
 
 enum command {
     CMD_NONE,

@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-#include "lib/span.h"
+#include "lib/base/span.h"
 
 enum reply {
     REPLY_NONE, /* nothing is sent */

@@ -8,8 +8,8 @@
 
 #include <string.h>
 
-#include "lib/err.h"
-#include "lib/num.h"
+#include "lib/base/err.h"
+#include "lib/base/num.h"
 #include "proto/request.h"
 #include "proto/response.h"
 

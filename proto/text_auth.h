@@ -13,7 +13,7 @@
 
 #include <stddef.h>
 
-#include "lib/span.h"
+#include "lib/base/span.h"
 #include "proto/response.h"
 #include "proto/text.h"
 

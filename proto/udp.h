@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "lib/span.h"
+#include "lib/base/span.h"
 
 #define UDP_FRAME_BYTES 8u
 

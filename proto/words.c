@@ -4,7 +4,7 @@
  */
 #include "proto/words.h"
 
-#include "lib/num.h"
+#include "lib/base/num.h"
 
 void words_cut(struct line line, struct args *args)
 {

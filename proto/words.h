@@ -15,7 +15,7 @@
 #include <emmintrin.h>
 #endif
 
-#include "lib/span.h"
+#include "lib/base/span.h"
 
 /* A line without its end; taking a word moves begin. */
 struct line {

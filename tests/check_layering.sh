@@ -35,7 +35,7 @@ for folder in lib proto daemon; do
         case $folder/$header in
             lib/lib/*) ;;
             proto/proto/*) ;;
-            proto/lib/err.h | proto/lib/span.h | proto/lib/num.h | proto/lib/buf.h) ;;
+            proto/lib/base/err.h | proto/lib/base/span.h | proto/lib/base/num.h | proto/lib/base/buf.h) ;;
             daemon/daemon/* | daemon/proto/* | daemon/lib/*) ;;
             *) complain "$file: must not include \"$header\"" ;;
         esac
@@ -44,9 +44,9 @@ for folder in lib proto daemon; do
         file=${edge%%:*}
         header=${edge#*:}
         case $header in
-            mimalloc*) [ "$file" = lib/mem.c ] || complain "$file: only lib/mem.c names mimalloc" ;;
-            urcu*) case $file in lib/rcu.[ch]) ;; *) complain "$file: only lib/rcu.[ch] name liburcu" ;; esac ;;
-            xxhash*) [ "$file" = lib/hash.h ] || complain "$file: only lib/hash.h names xxhash" ;;
+            mimalloc*) [ "$file" = lib/base/mem.c ] || complain "$file: only lib/base/mem.c names mimalloc" ;;
+            urcu*) case $file in lib/base/rcu.[ch]) ;; *) complain "$file: only lib/base/rcu.[ch] name liburcu" ;; esac ;;
+            xxhash*) [ "$file" = lib/base/hash.h ] || complain "$file: only lib/base/hash.h names xxhash" ;;
             uv.h | uv/*)
                 [ "$folder" = daemon ] || complain "$file: only daemon/ knows libuv"
                 ;;
@@ -61,14 +61,14 @@ for folder in lib proto daemon; do
 done
 
 # Of libuv's functions only uv_async_send() may be called for another thread's loop.
-for file in $(grep -lE '\<uv_async_send *\(' daemon/*.c 2>/dev/null || true); do
-    [ "$file" = daemon/mailbox.c ] || complain "$file: only daemon/mailbox.c calls uv_async_send()"
+for file in $(grep -lE '\<uv_async_send *\(' daemon/*.c daemon/*/*.c 2>/dev/null || true); do
+    [ "$file" = daemon/base/mailbox.c ] || complain "$file: only daemon/base/mailbox.c calls uv_async_send()"
 done
 
 # Allocation is counted and replaced in one place.
 for file in $(grep -lE '(^|[^a-z_.>])(malloc|calloc|realloc|free|strdup|strndup)\(' \
-    lib/*.[ch] proto/*.[ch] daemon/*.[ch] 2>/dev/null || true); do
-    [ "$file" = lib/mem.c ] || complain "$file: allocates without lib/mem.h"
+    lib/*/*.[ch] proto/*.[ch] daemon/*.[ch] daemon/*/*.[ch] 2>/dev/null || true); do
+    [ "$file" = lib/base/mem.c ] || complain "$file: allocates without lib/base/mem.h"
 done
 
 exit "$bad"

@@ -14,16 +14,16 @@
  * with ERROR. Clients are served one command at a time; the control runs on the main thread's
  * loop.
  */
-#include "daemon/conn.h"
-#include "daemon/cron.h"
-#include "daemon/log.h"
-#include "daemon/options.h"
-#include "daemon/privs.h"
-#include "daemon/server.h"
-#include "daemon/stats_sum.h"
-#include "lib/buf.h"
-#include "lib/mem.h"
-#include "lib/num.h"
+#include "daemon/base/log.h"
+#include "daemon/conn/conn.h"
+#include "daemon/options/options.h"
+#include "daemon/service/privs.h"
+#include "daemon/service/server.h"
+#include "daemon/stats/stats_sum.h"
+#include "daemon/worker/cron.h"
+#include "lib/base/buf.h"
+#include "lib/base/mem.h"
+#include "lib/base/num.h"
 
 #include <inttypes.h>
 #include <stdio.h>

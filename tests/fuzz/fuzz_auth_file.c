@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/auth.h"
+#include "daemon/access/auth.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -14,9 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/auth.h"
-#include "daemon/auth_sasl.h"
-#include "lib/rcu.h"
+#include "daemon/access/auth.h"
+#include "daemon/access/auth_sasl.h"
+#include "lib/base/rcu.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -15,7 +15,7 @@ import mayfly                                                           # noqa: 
 from mayfly import Daemon, wait_for                                     # noqa: E402
 
 VALUE = mayfly.pattern(b"k", 3000)
-DRAIN = 1.0         # seconds: who has not taken his answers by then is cut off (daemon/worker.h)
+DRAIN = 1.0         # seconds: who has not taken his answers by then is cut off (daemon/worker/worker.h)
 WHOLE = re.compile(rb"(VALUE k 0 3000\r\n" + re.escape(VALUE) + rb"\r\nEND\r\n|STORED\r\n)*\Z")
 
 

@@ -9,8 +9,8 @@
 #include <sched.h>
 #include <stdlib.h>
 
-#include "lib/check.h"
-#include "lib/rcu.h"
+#include "lib/base/check.h"
+#include "lib/base/rcu.h"
 
 /* Grace periods that a store waits for; the daemon gives up after a second of them. */
 #define WAITS_MAX 250

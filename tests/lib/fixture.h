@@ -10,8 +10,8 @@
 #ifndef MAYFLY_TESTS_LIB_FIXTURE_H
 #define MAYFLY_TESTS_LIB_FIXTURE_H
 
-#include "lib/rng.h"
-#include "lib/shard.h"
+#include "lib/shard/shard.h"
+#include "tests/common/rng.h"
 
 #define KIB ((size_t)1024)
 #define MIB (1024 * KIB)

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/rng.h"
 #include "proto/base64.h"
 #include "proto/encode.h"
+#include "tests/common/rng.h"
 
 static const struct {
     const char *bytes, *text;

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/rng.h"
 #include "proto/bin.h"
+#include "tests/common/rng.h"
 #include "tests/proto/bin_frames.h"
 
 #define VALUE_MAX 1000

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/rng.h"
 #include "proto/text.h"
+#include "tests/common/rng.h"
 
 static uint64_t test_seed(void)
 {

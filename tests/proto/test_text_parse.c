@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/rng.h"
 #include "proto/text.h"
+#include "tests/common/rng.h"
 #include "tests/proto/text_lines.h"
 
 #define VALUE_MAX 1000

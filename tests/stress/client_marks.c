@@ -4,7 +4,7 @@
  */
 #include "tests/stress/client.h"
 
-#include "lib/rcu.h"
+#include "lib/base/rcu.h"
 
 void own_check_marks(struct worker *w, uint32_t id, const struct own *o, const struct item *it)
 {

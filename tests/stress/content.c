@@ -4,7 +4,7 @@
  */
 #include "tests/stress/content.h"
 
-#include "lib/hash.h"
+#include "lib/base/hash.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -12,9 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "lib/clock.h"
-#include "lib/rng.h"
-#include "lib/span.h"
+#include "lib/base/clock.h"
+#include "lib/base/span.h"
+#include "tests/common/rng.h"
 
 /* What may be done with a key, and what its value looks like. */
 enum kind {

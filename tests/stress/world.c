@@ -4,7 +4,7 @@
  */
 #include "tests/stress/world.h"
 
-#include "lib/rcu.h"
+#include "lib/base/rcu.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

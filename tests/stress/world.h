@@ -17,8 +17,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "lib/engine.h"
-#include "lib/rng.h"
+#include "lib/engine/engine.h"
+#include "tests/common/rng.h"
 #include "tests/stress/content.h"
 
 #define WORKERS_MAX 16u

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Files of users, the SASL library and the threads it runs on, in the order they need each
+ * other. Runs on the main thread.
+ */
+#include "daemon/access/access.h"
+
+#include "daemon/access/auth_sasl.h"
+#include "daemon/base/log.h"
+#include "daemon/base/pool.h"
+#include "daemon/options/settings.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+int access_init(struct access *a, const struct settings *settings)
+{
+    const char *pwdb = settings->sasl ? getenv("MEMCACHED_SASL_PWDB") : NULL;
+    int status;
+
+    memset(a, 0, sizeof(*a));
+    status = auth_init(&a->text, AUTH_FILE, settings->auth_file);
+    return status == 0 ? auth_init(&a->sasl_users, AUTH_PWDB, pwdb) : status;
+}
+
+int access_load(struct access *a, const struct settings *settings)
+{
+    int status = auth_load(&a->text);
+
+    if (status == 0) {
+        status = auth_load(&a->sasl_users);
+    }
+    if (status == 0 && settings->sasl) {
+        status = auth_sasl_start(&a->sasl_users);
+        a->is_sasl_started = status == 0;
+    }
+    return status;
+}
+
+int access_start_threads(struct access *a)
+{
+    if (!a->is_sasl_started) {
+        return 0;
+    }
+    a->pool = pool_start();
+    if (a->pool == NULL) {
+        log_error("access, cannot start threads for SASL");
+        return EX_OSERR;
+    }
+    return 0;
+}
+
+void access_stop_threads(struct access *a)
+{
+    if (!pool_stop(a->pool)) {
+        /* What it may still use is left alone; the process ends anyway. */
+        log_warn("access, leaves an authentication that does not end");
+        a->is_sasl_started = false;
+        memset(&a->sasl_users, 0, sizeof(a->sasl_users));
+    }
+    a->pool = NULL;
+}
+
+bool access_reload(struct access *a)
+{
+    if (auth_is_on(&a->text)) {
+        auth_reload(&a->text);
+    }
+    if (auth_is_on(&a->sasl_users)) {
+        auth_reload(&a->sasl_users);
+    }
+    return auth_is_on(&a->text) || auth_is_on(&a->sasl_users);
+}
+
+void access_fini(struct access *a)
+{
+    if (a->is_sasl_started) {
+        auth_sasl_stop();
+        a->is_sasl_started = false;
+    }
+    auth_fini(&a->sasl_users);
+    auth_fini(&a->text);
+}

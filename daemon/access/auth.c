@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The file of users: read, made into a table, put in the place of the one before. Files are
+ * read by the main thread only; see auth.h for who looks at the table.
+ */
+#include "daemon/access/auth.h"
+
+#include "daemon/base/log.h"
+#include "lib/base/mem.h"
+#include "lib/base/rcu.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+/* ---- the table --------------------------------------------------------------------------- */
+
+/* The length parts the two, so that no other pair is made of the same bytes. */
+static struct siphash_digest digest_of(const struct siphash_key *key, struct span user,
+                                       struct span password)
+{
+    uint64_t user_len = htole64(user.len);
+    struct siphash s;
+
+    siphash_init(&s, key);
+    siphash_feed(&s, &user_len, sizeof(user_len));
+    siphash_feed(&s, user.ptr, user.len);
+    siphash_feed(&s, password.ptr, password.len);
+    return siphash_end(&s);
+}
+
+static void add_entry(struct auth_table *table, const struct siphash_key *key, struct span user,
+                      struct span password)
+{
+    table->entries[table->count++] = digest_of(key, user, password);
+}
+
+/* What the text protocol cannot express: the two are sent apart by spaces. */
+static bool is_unusable(struct span word)
+{
+    return word.len == 0 || memchr(word.ptr, ' ', word.len) != NULL;
+}
+
+static bool add_line(struct auth_table *table, const struct siphash_key *key, struct span line)
+{
+    const char *colon = memchr(line.ptr, ':', line.len);
+    struct span user;
+    struct span password;
+
+    if (colon == NULL || line.len > AUTH_LINE_MAX || memchr(line.ptr, '\r', line.len) != NULL ||
+        memchr(line.ptr, '\0', line.len) != NULL) {
+        return false;
+    }
+    user = span_of(line.ptr, (size_t)(colon - line.ptr));
+    password = span_of(colon + 1, line.len - user.len - 1);
+    if (is_unusable(user) || is_unusable(password)) {
+        table->unusable++;
+    }
+    add_entry(table, key, user, password);
+    return true;
+}
+
+/* One entry for each place where the password may end. */
+static bool add_pwdb_line(struct auth_table *table, const struct siphash_key *key,
+                          struct span line)
+{
+    const char *end = line.ptr + line.len;
+    const char *colon = memchr(line.ptr, ':', line.len);
+    const char *password;
+    struct span user;
+
+    if (line.len > AUTH_LINE_MAX || memchr(line.ptr, '\0', line.len) != NULL) {
+        return false;
+    }
+    if (colon == NULL || colon == line.ptr) {
+        return true;
+    }
+    if (end[-1] == '\r') {
+        end--;
+    }
+    user = span_of(line.ptr, (size_t)(colon - line.ptr));
+    password = colon + 1;
+    do {
+        colon = memchr(colon + 1, ':', (size_t)(end - colon - 1));
+        add_entry(table, key, user,
+                  span_of(password, (size_t)((colon != NULL ? colon : end) - password)));
+    } while (colon != NULL);
+    return true;
+}
+
+/* At least as many as there will be. */
+static size_t count_entries(enum auth_form form, struct span text)
+{
+    size_t lines = 1;
+    size_t colons = 0;
+
+    for (size_t i = 0; i < text.len; i++) {
+        lines += text.ptr[i] == '\n';
+        colons += text.ptr[i] == ':';
+    }
+    return form == AUTH_PWDB ? colons : lines;
+}
+
+struct auth_table *auth_table_create(const struct siphash_key *key, enum auth_form form,
+                                     struct span text, size_t *bad_line)
+{
+    struct auth_table *table =
+        mem_alloc(sizeof(*table) + count_entries(form, text) * sizeof(table->entries[0]));
+    const char *p = text.ptr;
+    const char *end = p + text.len;
+
+    *bad_line = 0;
+    if (table == NULL) {
+        return NULL;
+    }
+    table->count = 0;
+    table->unusable = 0;
+    for (size_t number = 1; p < end; number++) {
+        const char *newline = memchr(p, '\n', (size_t)(end - p));
+        struct span line = span_of(p, (size_t)((newline != NULL ? newline : end) - p));
+
+        if (!(form == AUTH_PWDB ? add_pwdb_line : add_line)(table, key, line)) {
+            *bad_line = number;
+            auth_table_destroy(table);
+            return NULL;
+        }
+        p = newline != NULL ? newline + 1 : end;
+    }
+    return table;
+}
+
+void auth_table_destroy(struct auth_table *table)
+{
+    if (table != NULL) {
+        explicit_bzero(table->entries, table->count * sizeof(table->entries[0]));
+        mem_free(table);
+    }
+}
+
+bool auth_table_has(const struct auth_table *table, const struct siphash_key *key,
+                    struct span user, struct span password)
+{
+    struct siphash_digest offered = digest_of(key, user, password);
+    uint64_t found = 0;
+
+    for (size_t i = 0; i < table->count; i++) {
+        const struct siphash_digest *e = &table->entries[i];
+        uint64_t differ = (e->lo ^ offered.lo) | (e->hi ^ offered.hi);
+
+        /* The top bit of x | -x is clear for 0 alone: no branch depends on what is compared. */
+        found |= ~(differ | -differ) >> 63;
+    }
+    return found != 0;
+}
+
+/* ---- the file ---------------------------------------------------------------------------- */
+
+/* A text that holds passwords. */
+struct secret {
+    char *bytes; /* owned */
+    size_t len;
+    size_t cap;
+};
+
+static void secret_wipe(struct secret *secret)
+{
+    if (secret->bytes != NULL) {
+        explicit_bzero(secret->bytes, secret->cap);
+        mem_free(secret->bytes);
+    }
+}
+
+/* Read what a regular file had when it was opened. Returns NULL, or what went wrong. */
+static const char *read_all(int fd, struct secret *secret)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) != 0) {
+        return strerror(errno);
+    }
+    if (!S_ISREG(st.st_mode)) {
+        return "not a regular file";
+    }
+    if (st.st_size > AUTH_FILE_MAX) {
+        return "too large";
+    }
+    secret->cap = (size_t)st.st_size + 1;
+    secret->bytes = mem_alloc(secret->cap);
+    if (secret->bytes == NULL) {
+        return "out of memory";
+    }
+    while (secret->len < secret->cap) {
+        ssize_t n = read(fd, secret->bytes + secret->len, secret->cap - secret->len);
+
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n < 0) {
+            return strerror(errno);
+        }
+        if (n == 0) {
+            break;
+        }
+        secret->len += (size_t)n;
+    }
+    return secret->len == (size_t)st.st_size ? NULL : "it changes while it is read";
+}
+
+/* The same by name. A pipe or device must not make main wait: so it is opened without. */
+static const char *read_file(const char *path, struct secret *secret)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    const char *why;
+
+    memset(secret, 0, sizeof(*secret));
+    if (fd < 0) {
+        return strerror(errno);
+    }
+    why = read_all(fd, secret);
+    close(fd);
+    return why;
+}
+
+/* Read the file into a table; NULL after a message was written. */
+static struct auth_table *read_table(const struct auth *a)
+{
+    struct auth_table *table = NULL;
+    struct secret secret;
+    size_t bad_line;
+    const char *why = read_file(a->path, &secret);
+
+    if (why != NULL) {
+        log_error("auth, could not read authfile %s (%s)", a->path, why);
+    } else {
+        table =
+            auth_table_create(&a->key, a->form, span_of(secret.bytes, secret.len), &bad_line);
+        if (table == NULL && bad_line == 0) {
+            log_error("auth, could not read authfile %s (out of memory)", a->path);
+        } else if (table == NULL) {
+            log_error("auth, authfile %s has a malformed entry in line %zu (should be "
+                      "'user:password')",
+                      a->path, bad_line);
+        }
+    }
+    secret_wipe(&secret);
+    return table;
+}
+
+static void tell(const struct auth *a, const struct auth_table *table)
+{
+    log_info("auth, has %zu users of authfile %s", table->count, a->path);
+    if (table->count == 0) {
+        log_warn("auth, authfile %s is empty: nobody can authenticate", a->path);
+    }
+    if (table->unusable > 0) {
+        log_warn("auth, %zu entries of authfile %s have an empty user or password, or a space: "
+                 "nobody can authenticate with them",
+                 table->unusable, a->path);
+    }
+}
+
+/* ---- the life of it ---------------------------------------------------------------------- */
+
+/* The path from the root, links left alone: they may be what the operator changes. */
+static char *absolute(const char *path)
+{
+    char cwd[PATH_MAX];
+    bool is_whole = path[0] == '/' || getcwd(cwd, sizeof(cwd)) == NULL;
+    const char *folder = is_whole ? "" : cwd;
+    size_t size = strlen(folder) + 1 + strlen(path) + 1;
+    char *whole = mem_alloc(size);
+
+    if (whole != NULL) {
+        snprintf(whole, size, "%s%s%s", folder, is_whole ? "" : "/", path);
+    }
+    return whole;
+}
+
+static bool draw_key(struct siphash_key *key)
+{
+    ssize_t n;
+
+    do {
+        n = getrandom(key, sizeof(*key), 0);
+    } while (n < 0 && errno == EINTR);
+    return n == (ssize_t)sizeof(*key);
+}
+
+int auth_init(struct auth *a, enum auth_form form, const char *path)
+{
+    memset(a, 0, sizeof(*a));
+    a->form = form;
+    if (path == NULL) {
+        return 0;
+    }
+    if (!draw_key(&a->key)) {
+        log_error("auth, cannot draw a key (%s)", strerror(errno));
+        return EX_OSERR;
+    }
+    a->path = absolute(path);
+    if (a->path == NULL) {
+        log_error("auth, cannot start (out of memory)");
+        return EX_OSERR;
+    }
+    return 0;
+}
+
+int auth_load(struct auth *a)
+{
+    struct auth_table *table;
+
+    if (!auth_is_on(a)) {
+        return 0;
+    }
+    table = read_table(a);
+    if (table == NULL) {
+        return EXIT_FAILURE;
+    }
+    atomic_store_explicit(&a->table, table, memory_order_release);
+    tell(a, table);
+    return 0;
+}
+
+void auth_reload(struct auth *a)
+{
+    struct auth_table *table = read_table(a);
+    struct auth_table *old;
+
+    if (table == NULL) {
+        log_error("auth, keeps the users it has");
+        return;
+    }
+    old = atomic_exchange_explicit(&a->table, table, memory_order_acq_rel);
+    rcu_wait();
+    auth_table_destroy(old);
+    log_notice("auth, read authfile %s again (%zu users)", a->path, table->count);
+    tell(a, table);
+}
+
+void auth_fini(struct auth *a)
+{
+    auth_table_destroy(atomic_load_explicit(&a->table, memory_order_acquire));
+    mem_free(a->path);
+    explicit_bzero(a, sizeof(*a));
+}
+
+bool auth_check(const struct auth *a, struct span user, struct span password)
+{
+    const struct auth_table *table = atomic_load_explicit(&a->table, memory_order_acquire);
+
+    return auth_table_has(table, &a->key, user, password);
+}
+
+size_t auth_count(const struct auth *a)
+{
+    return atomic_load_explicit(&a->table, memory_order_acquire)->count;
+}

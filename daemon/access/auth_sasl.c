@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Cyrus libsasl2. The library is one for the process, so is what stands here. It is prepared
+ * before there are threads, under the name "memcached", by which it finds memcached's
+ * configuration and users. After that threads use it side by side: each exchange is used by
+ * one at a time, and mutexes for what its plug-ins share are handed to it.
+ *
+ * Two things differ from the defaults. Mechanisms that let anybody in are not offered: without
+ * a mech_list the library would have ANONYMOUS among them. And there are no security layers:
+ * what follows an exchange is the plain protocol.
+ */
+#include "daemon/access/auth_sasl.h"
+
+#include "daemon/access/auth.h"
+#include "daemon/base/log.h"
+#include "lib/base/check.h"
+#include "lib/base/mem.h"
+#include "lib/base/rcu.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <sasl/sasl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Longest name of a user, bytes; see on_name(). */
+#define NAME_MAX_BYTES 512
+
+#define SERVICE   "memcached"
+#define CONF_NAME SERVICE ".conf"
+
+struct exchange {
+    sasl_conn_t *sasl; /* owned */
+};
+
+/* [const] after the start */
+static const struct auth *own_users; /* [borrowed] decides alone; NULL: the library does */
+static char host[HOST_NAME_MAX + 1];
+static char mechanisms[1024];
+
+/* ---- what the library asks us for -------------------------------------------------------- */
+
+static void *mutex_new(void)
+{
+    pthread_mutex_t *mutex = mem_alloc(sizeof(*mutex));
+
+    if (mutex != NULL) {
+        pthread_mutex_init(mutex, NULL);
+    }
+    return mutex;
+}
+
+static int mutex_lock(void *mutex)
+{
+    return pthread_mutex_lock(mutex) == 0 ? SASL_OK : SASL_FAIL;
+}
+
+static int mutex_unlock(void *mutex)
+{
+    return pthread_mutex_unlock(mutex) == 0 ? SASL_OK : SASL_FAIL;
+}
+
+static void mutex_free(void *mutex)
+{
+    pthread_mutex_destroy(mutex);
+    mem_free(mutex);
+}
+
+/* Traces are left out: they carry passwords. */
+static int on_log(void *context, int level, const char *message)
+{
+    (void)context;
+    if (message == NULL || level == SASL_LOG_NONE || level > SASL_LOG_DEBUG) {
+        return SASL_OK;
+    }
+    if (level == SASL_LOG_ERR) {
+        log_warn("sasl, the library complains (%s)", message);
+    } else if (level <= SASL_LOG_WARN) {
+        log_info("sasl, %s", message);
+    } else {
+        log_debug("sasl, %s", message);
+    }
+    return SASL_OK;
+}
+
+/*
+ * A name before the library works on it: taken as it is, but for one that is too long. The
+ * library (2.1.28) leaks each name that does not fit its own buffer, 1024 bytes with the realm,
+ * and its plug-ins leak passwords when a name is refused here, so anybody could fill the memory
+ * with attempts. Such a one goes on as a name that nobody has, and fails like any other.
+ */
+static int on_name(sasl_conn_t *sasl, void *context, const char *name, unsigned len,
+                   unsigned flags, const char *realm, char *out, unsigned room,
+                   unsigned *out_len)
+{
+    static const char nobody[] = "(name too long)";
+
+    (void)sasl;
+    (void)context;
+    (void)flags;
+    (void)realm;
+    if (len > NAME_MAX_BYTES) {
+        name = nobody;
+        len = sizeof(nobody) - 1;
+    }
+    if (len >= room) {
+        return SASL_BUFOVER;
+    }
+    memcpy(out, name, len);
+    out[len] = '\0';
+    *out_len = len;
+    return SASL_OK;
+}
+
+/*
+ * With users of our own no configuration counts: passwords come in by PLAIN, and when ours does
+ * not let one in no other source is asked, for there is none of that name.
+ */
+static int on_option(void *context, const char *plugin, const char *option, const char **value,
+                     unsigned *len)
+{
+    static const char *const ours[][2] = {
+        {"mech_list", "plain"},
+        {"pwcheck_method", "mayfly"},
+        {"auxprop_plugin", "mayfly"},
+    };
+
+    (void)context;
+    (void)plugin;
+    for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++) {
+        if (strcmp(option, ours[i][0]) == 0) {
+            *value = ours[i][1];
+            if (len != NULL) {
+                *len = (unsigned)strlen(*value);
+            }
+            return SASL_OK;
+        }
+    }
+    return SASL_FAIL;
+}
+
+/*
+ * The name as the library completed it, with this host behind an @ when the client sent none:
+ * so memcached looks it up. But who writes such a file means the name alone.
+ */
+static bool is_own_user(const char *user, struct span password)
+{
+    struct span name = span_str(user);
+    size_t host_len = strlen(host);
+    bool is_whole = auth_check(own_users, name, password);
+
+    if (name.len > host_len + 1 && user[name.len - host_len - 1] == '@' &&
+        memcmp(user + name.len - host_len, host, host_len) == 0) {
+        name.len -= host_len + 1;
+    }
+    return auth_check(own_users, name, password) || is_whole;
+}
+
+static int on_password(sasl_conn_t *sasl, void *context, const char *user, const char *password,
+                       unsigned len, struct propctx *properties)
+{
+    bool is_good;
+
+    (void)sasl;
+    (void)context;
+    (void)properties;
+    rcu_begin();
+    is_good = is_own_user(user, span_of(password, len));
+    rcu_end();
+    return is_good ? SASL_OK : SASL_BADAUTH;
+}
+
+typedef int (*any_callback)(void);
+
+static const sasl_callback_t callbacks[] = {
+    {SASL_CB_LOG, (any_callback)(void (*)(void))on_log, NULL},
+    {SASL_CB_CANON_USER, (any_callback)(void (*)(void))on_name, NULL},
+    {SASL_CB_LIST_END, NULL, NULL},
+};
+
+static const sasl_callback_t callbacks_own_users[] = {
+    {SASL_CB_LOG, (any_callback)(void (*)(void))on_log, NULL},
+    {SASL_CB_CANON_USER, (any_callback)(void (*)(void))on_name, NULL},
+    {SASL_CB_GETOPT, (any_callback)(void (*)(void))on_option, NULL},
+    {SASL_CB_SERVER_USERDB_CHECKPASS, (any_callback)(void (*)(void))on_password, NULL},
+    {SASL_CB_LIST_END, NULL, NULL},
+};
+
+/* ---- preparing the library --------------------------------------------------------------- */
+
+static bool has_configuration(const char *folder)
+{
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof(path), "%s/" CONF_NAME, folder);
+    return access(path, R_OK) == 0;
+}
+
+/* The folder of the configuration, as memcached looks for it; NULL when there is none. */
+static const char *find_configuration(void)
+{
+    static const char *const folders[] = {
+        "/etc/sasl",
+        "/etc/sasl2",
+        "/etc/sasl/" CONF_NAME,
+        "/etc/sasl2/" CONF_NAME,
+    };
+    const char *named = getenv("SASL_CONF_PATH");
+
+    if (named != NULL) {
+        return named;
+    }
+    for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+        if (has_configuration(folders[i])) {
+            return folders[i];
+        }
+    }
+    return NULL;
+}
+
+static int set_configuration(void)
+{
+    const char *folder = find_configuration();
+    char path[PATH_MAX];
+
+    if (folder == NULL) {
+        log_error("sasl, no configuration (SASL_CONF_PATH is not set, and there is no "
+                  "/etc/sasl2/" CONF_NAME ")");
+        return SASL_FAIL;
+    }
+    if (has_configuration(folder)) {
+        log_info("sasl, reads " CONF_NAME " in %s", folder);
+    } else if (strchr(folder, ':') == NULL) {
+        log_warn("sasl, there is no " CONF_NAME " in %s: the library's defaults hold", folder);
+    }
+    snprintf(path, sizeof(path), "%s",
+             folder); /* the library wants to be able to write to it */
+    return sasl_set_path(SASL_PATH_TYPE_CONFIG, path);
+}
+
+static bool exchange_open(struct exchange *x)
+{
+    static const sasl_security_properties_t properties = {
+        .security_flags = SASL_SEC_NOANONYMOUS,
+    };
+
+    if (sasl_server_new(SERVICE, host, host, NULL, NULL, NULL, 0, &x->sasl) != SASL_OK) {
+        return false;
+    }
+    if (sasl_setprop(x->sasl, SASL_SEC_PROPS, &properties) != SASL_OK) {
+        sasl_dispose(&x->sasl);
+        return false;
+    }
+    return true;
+}
+
+/* Which mechanisms there are does not change while the library runs. */
+static bool list_mechanisms(void)
+{
+    struct exchange x;
+    const char *list;
+    bool is_listed;
+
+    if (!exchange_open(&x)) {
+        return false;
+    }
+    is_listed = sasl_listmech(x.sasl, NULL, "", " ", "", &list, NULL, NULL) == SASL_OK;
+    snprintf(mechanisms, sizeof(mechanisms), "%s", is_listed ? list : "");
+    sasl_dispose(&x.sasl);
+    return is_listed;
+}
+
+bool auth_sasl_is_built(void)
+{
+    return true;
+}
+
+int auth_sasl_start(const struct auth *users)
+{
+    int result;
+
+    own_users = auth_is_on(users) ? users : NULL;
+    if (gethostname(host, sizeof(host)) != 0) {
+        log_error("sasl, cannot find the name of this host");
+        return EXIT_FAILURE;
+    }
+    sasl_set_mutex(mutex_new, mutex_lock, mutex_unlock, mutex_free);
+    result = own_users != NULL ? SASL_OK : set_configuration();
+    if (result == SASL_OK) {
+        result = sasl_server_init(own_users != NULL ? callbacks_own_users : callbacks, SERVICE);
+    }
+    if (result != SASL_OK) {
+        log_error("sasl, cannot be initialized (%s)", sasl_errstring(result, NULL, NULL));
+        return EXIT_FAILURE;
+    }
+    if (!list_mechanisms()) {
+        log_error("sasl, cannot be initialized (no mechanism is offered)");
+        auth_sasl_stop();
+        return EXIT_FAILURE;
+    }
+    log_info("sasl, offers %s", mechanisms);
+    return 0;
+}
+
+void auth_sasl_stop(void)
+{
+    sasl_done();
+}
+
+struct span auth_sasl_mechanisms(void)
+{
+    return span_str(mechanisms);
+}
+
+/* ---- exchanges --------------------------------------------------------------------------- */
+
+static enum exchange_result judge(int result, const char *out, unsigned out_len,
+                                  struct span *challenge)
+{
+    *challenge = span_of(out, out != NULL ? out_len : 0);
+    if (result == SASL_OK) {
+        return EXCHANGE_DONE;
+    }
+    if (result == SASL_CONTINUE && challenge->len <= AUTH_CHALLENGE_MAX) {
+        return EXCHANGE_GOES_ON;
+    }
+    return EXCHANGE_FAILED;
+}
+
+enum exchange_result exchange_begin(struct exchange **x, const char *mechanism,
+                                    struct span data, struct span *challenge)
+{
+    struct exchange *made = mem_zalloc(sizeof(*made));
+    const char *out = NULL;
+    unsigned out_len = 0;
+    int result;
+
+    *x = NULL;
+    *challenge = span_of(NULL, 0);
+    if (made == NULL || !exchange_open(made)) {
+        mem_free(made);
+        return EXCHANGE_FAILED;
+    }
+    *x = made;
+    result = sasl_server_start(made->sasl, mechanism, data.len > 0 ? data.ptr : NULL,
+                               (unsigned)data.len, &out, &out_len);
+    return judge(result, out, out_len, challenge);
+}
+
+enum exchange_result exchange_step(struct exchange *x, struct span data, struct span *challenge)
+{
+    const char *out = NULL;
+    unsigned out_len = 0;
+    int result = sasl_server_step(x->sasl, data.ptr, (unsigned)data.len, &out, &out_len);
+
+    return judge(result, out, out_len, challenge);
+}
+
+void exchange_destroy(struct exchange *x)
+{
+    if (x != NULL) {
+        sasl_dispose(&x->sasl);
+        mem_free(x);
+    }
+}

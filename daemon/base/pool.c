@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One queue under one lock, which is a leaf. Threads are detached: the stop counts them down
+ * and does not wait for one that hangs; whoever leaves last after such a stop releases the
+ * pool.
+ */
+#include "daemon/base/pool.h"
+
+#include "lib/base/check.h"
+#include "lib/base/clock.h"
+#include "lib/base/mem.h"
+#include "lib/base/rcu.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <time.h>
+
+struct pool {
+    pthread_mutex_t lock;
+    pthread_cond_t wanted; /* a job came, or is_stopping */
+    pthread_cond_t ended;  /* a thread has ended */
+
+    /* [lock] */
+    struct pool_job *first;
+    struct pool_job *last; /* good while first is not NULL */
+    unsigned threads;      /* that run */
+    bool is_stopping;
+    bool is_left; /* the stop went without the threads */
+};
+
+static void destroy(struct pool *p)
+{
+    pthread_cond_destroy(&p->wanted);
+    pthread_cond_destroy(&p->ended);
+    pthread_mutex_destroy(&p->lock);
+    mem_free(p);
+}
+
+/* The next job; NULL when the pool stops. */
+static struct pool_job *take(struct pool *p)
+{
+    struct pool_job *job;
+
+    pthread_mutex_lock(&p->lock);
+    while (p->first == NULL && !p->is_stopping) {
+        pthread_cond_wait(&p->wanted, &p->lock);
+    }
+    job = p->is_stopping ? NULL : p->first;
+    if (job != NULL) {
+        p->first = job->next;
+    }
+    pthread_mutex_unlock(&p->lock);
+    return job;
+}
+
+/* Send it back, unless there may be nobody any more to take it. */
+static void give_back(struct pool *p, struct pool_job *job)
+{
+    bool is_late;
+
+    pthread_mutex_lock(&p->lock);
+    is_late = p->is_stopping;
+    if (!is_late) {
+        mailbox_post(job->to, &job->message);
+    }
+    pthread_mutex_unlock(&p->lock);
+    if (is_late) {
+        job->forget(job);
+    }
+}
+
+static void thread_ended(struct pool *p)
+{
+    bool is_mine;
+
+    pthread_mutex_lock(&p->lock);
+    p->threads--;
+    is_mine = p->is_left && p->threads == 0;
+    pthread_cond_signal(&p->ended);
+    pthread_mutex_unlock(&p->lock);
+    if (is_mine) {
+        destroy(p);
+    }
+}
+
+static void *thread_main(void *arg)
+{
+    struct pool *p = arg;
+    struct pool_job *job;
+
+    check_note("pool");
+    rcu_register();
+    while ((job = take(p)) != NULL) {
+        job->run(job);
+        give_back(p, job);
+    }
+    rcu_unregister();
+    thread_ended(p);
+    return NULL;
+}
+
+static void start_threads(struct pool *p)
+{
+    for (unsigned i = 0; i < POOL_THREADS; i++) {
+        pthread_t thread;
+        char name[16];
+
+        pthread_mutex_lock(&p->lock);
+        p->threads++;
+        pthread_mutex_unlock(&p->lock);
+        if (pthread_create(&thread, NULL, thread_main, p) != 0) {
+            pthread_mutex_lock(&p->lock);
+            p->threads--;
+            pthread_mutex_unlock(&p->lock);
+            return;
+        }
+        snprintf(name, sizeof(name), "mayfly-p%u", i);
+        pthread_setname_np(thread, name);
+        pthread_detach(thread);
+    }
+}
+
+struct pool *pool_start(void)
+{
+    struct pool *p = mem_zalloc(sizeof(*p));
+    pthread_condattr_t attr;
+    bool has_threads;
+
+    if (p == NULL) {
+        return NULL;
+    }
+    pthread_mutex_init(&p->lock, NULL);
+    pthread_cond_init(&p->wanted, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&p->ended, &attr);
+    pthread_condattr_destroy(&attr);
+    start_threads(p);
+    pthread_mutex_lock(&p->lock);
+    has_threads = p->threads > 0;
+    pthread_mutex_unlock(&p->lock);
+    if (!has_threads) {
+        destroy(p);
+        return NULL;
+    }
+    return p;
+}
+
+void pool_post(struct pool *p, struct pool_job *job)
+{
+    job->next = NULL;
+    pthread_mutex_lock(&p->lock);
+    debug_must(!p->is_stopping);
+    if (p->first == NULL) {
+        p->first = job;
+    } else {
+        p->last->next = job;
+    }
+    p->last = job;
+    pthread_cond_signal(&p->wanted);
+    pthread_mutex_unlock(&p->lock);
+}
+
+/* Wait until all threads have ended, or the time is over. Context: under the lock. */
+static void wait_for_threads(struct pool *p)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_nsec += POOL_STOP_MS * 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    while (p->threads > 0) {
+        if (pthread_cond_timedwait(&p->ended, &p->lock, &until) == ETIMEDOUT) {
+            return;
+        }
+    }
+}
+
+bool pool_stop(struct pool *p)
+{
+    struct pool_job *waiting;
+    bool is_done;
+
+    if (p == NULL) {
+        return true;
+    }
+    pthread_mutex_lock(&p->lock);
+    p->is_stopping = true;
+    waiting = p->first;
+    p->first = NULL;
+    pthread_cond_broadcast(&p->wanted);
+    wait_for_threads(p);
+    is_done = p->threads == 0;
+    p->is_left = !is_done;
+    pthread_mutex_unlock(&p->lock);
+    while (waiting != NULL) {
+        struct pool_job *job = waiting;
+
+        waiting = job->next;
+        job->forget(job);
+    }
+    if (is_done) {
+        destroy(p);
+    }
+    return is_done;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Having at hand what the kernel is about to copy, when it is large and out of the near caches.
+ * Processors fetch ahead along what is copied, but begin anew in each page, and their copying
+ * instruction stalls there. So the first lines of every page are asked for before the call. Of
+ * 64 KiB that takes 1.5 us of 26 off a set and 0.7 off a get; asking for all lines costs more
+ * than it saves.
+ */
+#ifndef MAYFLY_DAEMON_BASE_PREFETCH_H
+#define MAYFLY_DAEMON_BASE_PREFETCH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define PREFETCH_LINE  64u
+#define PREFETCH_LINES 8u /* of a page; 2 to 16 do as well to read, 8 to 16 to write */
+#define PREFETCH_PAGE  4096u
+
+/* What is asked for much earlier than it is copied is gone again. */
+#define PREFETCH_MAX_BYTES (128u << 10)
+
+/* Where the page after the one of p begins. */
+static inline const char *prefetch_next_page(const char *p)
+{
+    return p + (PREFETCH_PAGE - ((uintptr_t)p & (PREFETCH_PAGE - 1)));
+}
+
+/* The n bytes at p will be read soon. Context: any thread. */
+static inline void prefetch_to_read(const char *p, size_t n)
+{
+    const char *end = p + (n < PREFETCH_MAX_BYTES ? n : PREFETCH_MAX_BYTES);
+
+    for (; p < end; p = prefetch_next_page(p)) {
+        for (unsigned i = 0; i < PREFETCH_LINES; i++) {
+            __builtin_prefetch(p + (size_t)i * PREFETCH_LINE, 0, 2);
+        }
+    }
+}
+
+/* The n bytes at p will be overwritten soon. Context: any thread. */
+static inline void prefetch_to_write(char *p, size_t n)
+{
+    const char *end = p + (n < PREFETCH_MAX_BYTES ? n : PREFETCH_MAX_BYTES);
+
+    for (const char *at = p; at < end; at = prefetch_next_page(at)) {
+        for (unsigned i = 0; i < PREFETCH_LINES; i++) {
+            __builtin_prefetch(at + (size_t)i * PREFETCH_LINE, 1, 2);
+        }
+    }
+}
+
+#endif

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Lines of dumps. Runs in turns of the connection that asked, on its worker, in the read-side
+ * section of the turn: items are borrowed without a lock, and what is stored, moved or deleted
+ * meanwhile waits for nothing.
+ *
+ * A key in metadump is URI-encoded. In mgdump each line is a command that finds the item: a key
+ * that could not stand in a line as it is comes in base64, with the flag that says so.
+ */
+#include "daemon/command/dump.h"
+
+#include "daemon/command/exec.h"
+#include "lib/base/num.h"
+#include "proto/encode.h"
+
+#include <string.h>
+
+#define SLICE_US         200
+#define SLICE_BYTES      (64u * 1024)
+#define POSITIONS_A_LOOK 16 /* the time is looked at after so many positions of the index */
+
+/* The class that all items are shown in. */
+#define CLASS_ID "1"
+
+/* Longest line: seven numbers and what stands between them; memcached's words are some 60. */
+#define LINE_MAX_BYTES (ENCODE_URI_BYTES(ITEM_KEY_MAX) + 7 * NUM_DIGITS_MAX + 96)
+
+struct slice {
+    struct turn *turn;
+    const struct dump *dump;
+    int64_t unix_offset_ms; /* what makes a moment of the engine unix milliseconds */
+};
+
+static char *put_text(char *p, const char *text)
+{
+    size_t n = strlen(text);
+
+    memcpy(p, text, n);
+    return p + n;
+}
+
+static int64_t unix_s(const struct slice *k, msec_t t)
+{
+    return (t + k->unix_offset_ms) / 1000;
+}
+
+static char *put_meta(const struct slice *k, const struct item *it, char *p)
+{
+    msec_t deadline = item_deadline(it);
+    msec_t accessed = (msec_t)atomic_load_explicit(&it->access_s, memory_order_relaxed) * 1000;
+
+    p = put_text(p, "key=");
+    p += encode_uri(p, span_of(item_key(it), it->key_len));
+    p = put_text(p, " exp=");
+    p += num_put_i64(p, deadline == MSEC_NEVER ? -1 : unix_s(k, deadline));
+    p = put_text(p, " la=");
+    p += num_put_i64(p, unix_s(k, accessed));
+    p = put_text(p, " cas=");
+    p += num_put_u64(p, k->turn->hides_cas ? 0 : it->cas);
+    p = put_text(p, item_was_fetched(it) ? " fetch=yes" : " fetch=no");
+    p = put_text(p, " cls=" CLASS_ID " size=");
+    p += num_put_u64(p, item_size(it));
+    p = put_text(p, " flags=");
+    p += num_put_u64(p, it->client_flags);
+    return put_text(p, "\n");
+}
+
+/* Can a key stand in a line of text, whatever reads it? */
+static bool is_plain(struct span key)
+{
+    for (size_t i = 0; i < key.len; i++) {
+        unsigned char c = (unsigned char)key.ptr[i];
+
+        if (c <= ' ' || c == 0x7f) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static char *put_mg(const struct item *it, char *p)
+{
+    struct span key = span_of(item_key(it), it->key_len);
+
+    p = put_text(p, "mg ");
+    if (is_plain(key)) {
+        memcpy(p, key.ptr, key.len);
+        return put_text(p + key.len, "\r\n");
+    }
+    p += encode_base64(p, key);
+    return put_text(p, " b\r\n");
+}
+
+static void on_item(void *arg, const struct shard *s, const struct item *it)
+{
+    const struct slice *k = arg;
+    struct turn *t = k->turn;
+    char *begin = turn_room(t, LINE_MAX_BYTES);
+    char *end = k->dump->format == DUMP_META ? put_meta(k, it, begin) : put_mg(it, begin);
+
+    (void)s;
+    t->out.len += (size_t)(end - begin);
+}
+
+/* Is there enough for this slice? */
+static bool is_over(const struct turn *t)
+{
+    return t->is_halted || t->out.len >= SLICE_BYTES;
+}
+
+/* Walk until the slice is over; true: all shards are through. */
+static bool walk(struct turn *t, struct dump *d)
+{
+    const struct engine *e = t->e;
+    struct slice k = {
+        .turn = t,
+        .dump = d,
+        .unix_offset_ms = clock_to_unix_ms(&e->clock, t->now) - t->now,
+    };
+    usec_t until = clock_mono_us() + SLICE_US;
+
+    do {
+        for (unsigned n = 0; n < POSITIONS_A_LOOK && !is_over(t); n++) {
+            if (d->shard == e->shard_count) {
+                return true;
+            }
+            d->cursor = shard_walk(e->shards[d->shard], d->cursor, t->now, on_item, &k);
+            d->shard += d->cursor == 0;
+        }
+    } while (!is_over(t) && clock_mono_us() < until);
+    return false;
+}
+
+bool dump_slice(struct turn *t, struct dump *d)
+{
+    const char *last = d->format == DUMP_MG ? "EN\r\n" : "END\r\n";
+
+    if (!d->is_empty && !walk(t, d)) {
+        return false;
+    }
+    turn_emit(t, last, strlen(last));
+    d->is_active = false;
+    return true;
+}

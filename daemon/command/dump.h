@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * `lru_crawler metadump` and `mgdump`: a line for every item. A dump is a place in the walk
+ * over all shards and nothing else, so any number of them may go on at a time: each turn of its
+ * connection composes one slice of lines, and none while the client does not take the last one.
+ */
+#ifndef MAYFLY_DAEMON_COMMAND_DUMP_H
+#define MAYFLY_DAEMON_COMMAND_DUMP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct turn;
+
+/* The lines of a dump; memcached's END and EN close it. */
+enum dump_format {
+    DUMP_META, /* key= exp= la= cas= fetch= cls= size= flags= */
+    DUMP_MG,   /* mg <key>[ b] */
+};
+
+struct dump {
+    uint64_t cursor; /* of shard_walk() */
+    uint32_t shard;
+    uint8_t format; /* enum dump_format */
+    bool is_empty;  /* of classes that have no items: the last line alone */
+    bool is_active;
+};
+
+/*
+ * Compose the next lines: for some 200 us, until some 64 KiB are there, or until the socket
+ * takes no more. Shows every item that is there from the first slice to the last at least once,
+ * and just once when no index is resized meanwhile (slots do not change their shard while the
+ * daemon runs). True: that was all, with the last line.
+ * Context: worker, read side.
+ */
+bool dump_slice(struct turn *t, struct dump *d);
+
+#endif

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Requests of the binary protocol that read: get, getk, touch, gat, gatk, each with its quiet
+ * form, and noop; and the way to all others. Runs on the worker of the connection, inside the
+ * read-side section of the turn. Values leave as they do in exec_get.c.
+ */
+#include "daemon/command/exec_bin.h"
+
+#include "daemon/command/observe.h"
+#include "daemon/worker/worker.h"
+#include "lib/base/counters.h"
+#include "proto/bin.h"
+
+#include <string.h>
+
+void exec_bin_reply(struct turn *t, const struct request *r, enum bin_reply reply, uint64_t cas)
+{
+    if (reply != BIN_REPLY_OK || !r->noreply) {
+        t->out.len += bin_compose_reply(turn_room(t, BIN_REPLY_MAX), r, reply, cas);
+    }
+}
+
+static inline uint64_t cas_shown(const struct turn *t, const struct item *it)
+{
+    return t->hides_cas ? 0 : it->cas;
+}
+
+/* A quiet get says nothing of a key that is not there. */
+static void answer_miss(struct turn *t, const struct request *r)
+{
+    if (!r->noreply) {
+        t->out.len += bin_compose_miss(turn_room(t, BIN_REPLY_MAX + BIN_KEY_MAX), r);
+    }
+}
+
+/* A small value: all of its answer goes to the output. */
+static inline void put_small(struct turn *t, const struct request *r, const struct item *it)
+{
+    size_t value_len = it->value_len;
+    char *p = turn_room(t, BIN_VALUE_HEAD_MAX + r->key.len + value_len);
+    size_t head = bin_compose_value(p, r, it->client_flags, value_len, cas_shown(t, it));
+
+    memcpy(p + head, item_value(it), value_len);
+    t->out.len += head + value_len;
+}
+
+/* A large one is sent from where it stands. Nothing was composed when it cannot be. */
+static enum turn_stop put_large(struct turn *t, const struct request *r, const struct found *f)
+{
+    const struct item *it = f->item;
+
+    if (!exec_can_put_large(t, BIN_VALUE_HEAD_MAX + r->key.len)) {
+        return TURN_BLOCKED;
+    }
+    t->out.len += bin_compose_value(t->out.base + t->out.len, r, it->client_flags,
+                                    it->value_len, cas_shown(t, it));
+    out_value(&t->out, f->shard, it);
+    return TURN_GOES_ON;
+}
+
+static inline enum turn_stop get(struct turn *t, const struct request *r)
+{
+    struct found f = engine_find(t->e, t->route, r->hash, r->key.ptr, r->key.len, t->now);
+
+    if (f.item == NULL) {
+        exec_tally_miss(t, f.miss);
+        answer_miss(t, r);
+    } else {
+        if (MF_LIKELY(!item_is_large(f.item))) {
+            put_small(t, r, f.item);
+        } else if (put_large(t, r, &f) != TURN_GOES_ON) {
+            return TURN_BLOCKED;
+        }
+        item_mark_used(f.item, t->now_s);
+        t->tally.hits++;
+    }
+    t->tally.gets++;
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_get(t, r->key, f.item, f.miss);
+    }
+    return TURN_GOES_ON;
+}
+
+/* What a touch found; touch itself answers with the flags only. */
+static void answer_touched(struct turn *t, const struct request *r, const struct found *f)
+{
+    const struct item *it = f->item;
+
+    if (r->command == CMD_TOUCH) {
+        t->out.len += bin_compose_value(turn_room(t, BIN_VALUE_HEAD_MAX), r, it->client_flags,
+                                        0, cas_shown(t, it));
+    } else if (!item_is_large(it)) {
+        put_small(t, r, it);
+    } else {
+        (void)put_large(t, r, f); /* there is room: the caller made it */
+    }
+}
+
+/*
+ * touch, gat, gatk. Whether the output can take the value is known before the item is touched:
+ * with a deadline that has passed it would not be found a second time.
+ */
+static enum turn_stop touch(struct turn *t, const struct request *r)
+{
+    struct counters *c = &t->w->counters;
+    msec_t deadline = exec_deadline(t->w, r->exptime, t->now);
+    struct found f;
+    enum outcome outcome;
+
+    if (!exec_can_put_large(t, BIN_VALUE_HEAD_MAX + r->key.len)) {
+        return TURN_BLOCKED;
+    }
+    outcome = engine_touch(t->e, r->hash, r->key, deadline, t->now, t->may_wait, &f);
+    if (outcome == OUT_WAIT) {
+        return TURN_WAITS;
+    }
+    ctr_add(c, CTR_cmd_touch, 1);
+    if (outcome == OUT_TOUCHED) {
+        answer_touched(t, r, &f);
+        item_mark_used(f.item, t->now_s);
+        ctr_add(c, CTR_touch_hits, 1);
+    } else if (outcome == OUT_NO_MEMORY) {
+        ctr_add(c, CTR_store_no_memory, 1);
+        exec_bin_reply(t, r, bin_reply_of(r, outcome), 0);
+    } else {
+        ctr_add(c, CTR_touch_misses, 1);
+        answer_miss(t, r);
+    }
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_get(t, r->key, outcome == OUT_TOUCHED ? f.item : NULL, MISS_ABSENT);
+    }
+    return TURN_GOES_ON;
+}
+
+enum turn_stop exec_bin(struct turn *t, const struct request *r)
+{
+    switch ((enum command)r->command) {
+    case CMD_GET:
+        return get(t, r);
+    case CMD_TOUCH:
+    case CMD_GAT:
+        return touch(t, r);
+    case CMD_SET:
+    case CMD_ADD:
+    case CMD_REPLACE:
+    case CMD_APPEND:
+    case CMD_PREPEND:
+        return exec_bin_store(t, r, NULL);
+    case CMD_DELETE:
+        return exec_bin_delete(t, r);
+    case CMD_INCR:
+    case CMD_DECR:
+        return exec_bin_arith(t, r);
+    default:
+        break;
+    }
+    if (r->opcode == BIN_NOOP) {
+        exec_bin_reply(t, r, BIN_REPLY_OK, 0);
+        return TURN_GOES_ON;
+    }
+    return exec_bin_sasl(t, r);
+}

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Requests of the binary protocol that write: set, add, replace, append, prepend, incr, decr,
+ * delete, each with its quiet form. Runs on the worker of the connection, inside the read-side
+ * section of the turn.
+ *
+ * A cas value in a request is a condition. With one, set, add and replace are all the same:
+ * they store when the item is there and has it.
+ */
+#include "daemon/command/exec_bin.h"
+
+#include "daemon/command/observe.h"
+#include "daemon/worker/worker.h"
+#include "lib/base/counters.h"
+
+/* An incr with this time does not make the number that is not there. */
+#define EXPTIME_NO_CREATE UINT32_MAX
+
+static enum store_mode mode_of(const struct request *r, bool compares_cas)
+{
+    switch ((enum command)r->command) {
+    case CMD_APPEND:
+        return STORE_APPEND;
+    case CMD_PREPEND:
+        return STORE_PREPEND;
+    case CMD_ADD:
+        return compares_cas ? STORE_CAS : STORE_ADD;
+    case CMD_REPLACE:
+        return compares_cas ? STORE_CAS : STORE_REPLACE;
+    default:
+        return compares_cas ? STORE_CAS : STORE_SET;
+    }
+}
+
+static bool extends(const struct request *r)
+{
+    return r->command == CMD_APPEND || r->command == CMD_PREPEND;
+}
+
+/* A sum that is too large is a store like any other; a value that is too large is none. */
+static void count_store(struct turn *t, const struct request *r, enum outcome outcome)
+{
+    if (outcome == OUT_TOO_LARGE && !extends(r)) {
+        exec_store_failed(t, r, REPLY_TOO_LARGE);
+    } else if (outcome == OUT_NO_MEMORY) {
+        exec_store_failed(t, r, REPLY_NO_MEMORY_STORE);
+    } else {
+        t->tally.stores++;
+    }
+}
+
+/* Tell who looks on how a store ended. What exec_store_failed() is told of, it tells itself. */
+static void observe_end(struct turn *t, const struct request *r, const struct before *before,
+                        const struct store *s, enum outcome outcome)
+{
+    struct observed_store seen = {
+        .key = r->key,
+        .mode = s->mode,
+        .outcome = outcome,
+        .deadline = s->deadline,
+        .size = outcome == OUT_STORED && extends(r) ? s->value_len : r->value_len,
+    };
+
+    if (outcome == OUT_TOO_LARGE) {
+        seen.size = 0;
+    }
+    if (outcome != OUT_NO_MEMORY && (outcome != OUT_TOO_LARGE || extends(r))) {
+        observe_store(t, before, &seen);
+    }
+}
+
+enum turn_stop exec_bin_store(struct turn *t, const struct request *r, struct body **body)
+{
+    bool compares_cas = r->cas != 0 && !t->hides_cas;
+    struct store s = {
+        .mode = mode_of(r, compares_cas),
+        .hash = r->hash,
+        .key = r->key,
+        .flags = r->flags,
+        .deadline = r->exptime == 0 ? MSEC_NEVER : exec_deadline(t->w, r->exptime, t->now),
+        .cas_expected = r->cas,
+        .value = r->value,
+        .body = body,
+        .may_wait = t->may_wait,
+        .compares_cas = compares_cas && extends(r),
+    };
+    struct before before;
+    enum outcome outcome;
+
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_before(t, r->hash, r->key, &before);
+    }
+    outcome = engine_store(t->e, &s, t->now);
+
+    if (outcome == OUT_WAIT) {
+        return TURN_WAITS;
+    }
+    count_store(t, r, outcome);
+    exec_bin_reply(t, r, bin_reply_of(r, outcome), t->hides_cas ? 0 : s.cas);
+    if (s.mode == STORE_CAS) {
+        exec_count_cas(&t->w->counters, outcome);
+    }
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_end(t, r, &before, &s, outcome);
+    }
+    if (MF_UNLIKELY(r->value_len > EXEC_BULK_BYTES)) {
+        t->is_bulk = true;
+    }
+    return TURN_GOES_ON;
+}
+
+void exec_bin_refused(struct turn *t, const struct request *r, enum bin_reply why)
+{
+    if (why == BIN_REPLY_TOO_LARGE) {
+        exec_store_failed(t, r, REPLY_TOO_LARGE);
+    } else if (why == BIN_REPLY_NO_MEMORY_STORE) {
+        exec_store_failed(t, r, REPLY_NO_MEMORY_STORE);
+    }
+    exec_bin_reply(t, r, why, 0);
+}
+
+/*
+ * A number that was made is neither hit nor miss, as in memcached. Its memory is that of a new
+ * item, and the answer says so when there is none.
+ */
+enum turn_stop exec_bin_arith(struct turn *t, const struct request *r)
+{
+    struct counters *c = &t->w->counters;
+    struct arith a = {
+        .hash = r->hash,
+        .key = r->key,
+        .delta = r->number.delta,
+        .is_decr = r->command == CMD_DECR,
+        .compares_cas = r->cas != 0,
+        .vivifies = r->exptime != EXPTIME_NO_CREATE,
+        .may_wait = t->may_wait,
+        .cas_expected = t->hides_cas ? EXEC_CAS_NEVER : r->cas,
+        .initial = r->number.initial,
+        .vivify_deadline = MSEC_NEVER,
+    };
+    struct before before;
+    enum outcome outcome;
+
+    if (a.vivifies) {
+        a.vivify_deadline = exec_deadline(t->w, r->exptime, t->now);
+    }
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_before(t, r->hash, r->key, &before);
+    }
+    outcome = engine_arith(t->e, &a, t->now);
+    if (outcome == OUT_WAIT) {
+        return TURN_WAITS;
+    }
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_fetch(t, r->key, &before);
+        if (outcome == OUT_NUMBER && a.is_created) {
+            observe_made(t, r->key, a.vivify_deadline, a.digit_count);
+        }
+    }
+    if (outcome == OUT_NUMBER) {
+        if (!a.is_created) {
+            ctr_add(c, a.is_decr ? CTR_decr_hits : CTR_incr_hits, 1);
+        }
+        if (!r->noreply) {
+            t->out.len += bin_compose_number(turn_room(t, BIN_REPLY_MAX), r, a.number,
+                                             t->hides_cas ? 0 : a.cas);
+        }
+        return TURN_GOES_ON;
+    }
+    if (outcome == OUT_NOT_FOUND) {
+        ctr_add(c, a.is_decr ? CTR_decr_misses : CTR_incr_misses, 1);
+    } else if (outcome == OUT_NO_MEMORY) {
+        ctr_add(c, CTR_store_no_memory, 1);
+    }
+    exec_bin_reply(t, r, bin_reply_of(r, outcome), 0);
+    return TURN_GOES_ON;
+}
+
+enum turn_stop exec_bin_delete(struct turn *t, const struct request *r)
+{
+    struct counters *c = &t->w->counters;
+    uint64_t cas = r->cas != 0 && t->hides_cas ? EXEC_CAS_NEVER : r->cas;
+    struct before before;
+    enum outcome outcome;
+
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_before(t, r->hash, r->key, &before);
+    }
+    outcome = engine_delete(t->e, r->hash, r->key, cas, t->now);
+
+    if (outcome == OUT_DELETED) {
+        ctr_add(c, CTR_delete_hits, 1);
+    } else if (outcome == OUT_NOT_FOUND) {
+        ctr_add(c, CTR_delete_misses, 1);
+    }
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_delete(t, &before, r->key, "delete", outcome == OUT_DELETED);
+    }
+    exec_bin_reply(t, r, bin_reply_of(r, outcome), 0);
+    return TURN_GOES_ON;
+}

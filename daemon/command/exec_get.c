@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * get, gets, gat, gats: the hot path. Runs on the worker of the connection, inside the
+ * read-side section of the turn, so items are borrowed without counting. Small values are
+ * copied behind their VALUE line; a large one is sent from where it is stored, one at a time.
+ */
+#include "daemon/command/exec.h"
+
+#include "daemon/command/observe.h"
+#include "daemon/worker/worker.h"
+#include "lib/base/counters.h"
+#include "proto/text.h"
+
+#include <string.h>
+
+static const char END_LINE[] = "END\r\n";
+#define END_LEN 5u
+
+/* Bytes beside key and value of one reply: its line, the value's line end, and END. */
+#define EXTRA_BYTES (TEXT_VALUE_LINE_MAX + 2 + END_LEN)
+
+/* What is called once for every key is compiled into both of its callers. */
+#define HOT inline __attribute__((always_inline))
+
+/* A small value: all of its reply goes to the output. */
+static HOT void put_small(struct turn *t, const struct item *it, struct span key,
+                          bool wants_cas)
+{
+    size_t value_len = it->value_len;
+    char *begin = turn_room(t, key.len + value_len + EXTRA_BYTES);
+    char *p = begin;
+
+    p += text_compose_value(p, key.ptr, key.len, it->client_flags, value_len, wants_cas,
+                            t->hides_cas ? 0 : it->cas);
+    memcpy(p, item_value(it), value_len);
+    p += value_len;
+    p[0] = '\r';
+    p[1] = '\n';
+    t->out.len += (size_t)(p + 2 - begin);
+}
+
+bool exec_can_put_large(struct turn *t, size_t n)
+{
+    if (t->out.value_left > 0) {
+        turn_flush(t);
+    }
+    if (!t->is_halted) {
+        (void)turn_room(t, n);
+    }
+    return !t->is_halted;
+}
+
+/*
+ * A large value: the output can refer to one at a time, so the one before is sent first. When
+ * the socket takes not all of that, nothing was composed here.
+ */
+static enum turn_stop put_large(struct turn *t, const struct found *f, struct span key,
+                                bool wants_cas)
+{
+    const struct item *it = f->item;
+    char *p;
+
+    if (!exec_can_put_large(t, key.len + EXTRA_BYTES)) {
+        return TURN_BLOCKED;
+    }
+    p = t->out.base + t->out.len;
+    t->out.len += text_compose_value(p, key.ptr, key.len, it->client_flags, it->value_len,
+                                     wants_cas, t->hides_cas ? 0 : it->cas);
+    out_value(&t->out, f->shard, it);
+    memcpy(t->out.base + t->out.len, "\r\n", 2);
+    t->out.len += 2;
+    return TURN_GOES_ON;
+}
+
+/*
+ * Everything of a get of one key but the END, for which there is room afterwards.
+ */
+static HOT enum turn_stop get_key(struct turn *t, struct span key, uint64_t hash,
+                                  bool wants_cas)
+{
+    struct found f = engine_find(t->e, t->route, hash, key.ptr, key.len, t->now);
+
+    if (f.item == NULL) {
+        exec_tally_miss(t, f.miss);
+        (void)turn_room(t, END_LEN);
+    } else {
+        if (MF_LIKELY(!item_is_large(f.item))) {
+            put_small(t, f.item, key, wants_cas);
+        } else if (put_large(t, &f, key, wants_cas) != TURN_GOES_ON) {
+            return TURN_BLOCKED;
+        }
+        item_mark_used(f.item, t->now_s);
+        t->tally.hits++;
+    }
+    t->tally.gets++;
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_get(t, key, f.item, f.miss);
+    }
+    return TURN_GOES_ON;
+}
+
+/*
+ * The same for gat. Whether the output can take the value is known before the item is touched:
+ * with a deadline that has passed it would not be found a second time.
+ */
+static enum turn_stop gat_key(struct turn *t, const struct request *r, struct span key,
+                              uint64_t hash)
+{
+    struct counters *c = &t->w->counters;
+    msec_t deadline = exec_deadline(t->w, r->exptime, t->now);
+    struct found f;
+    enum outcome outcome;
+
+    if (!exec_can_put_large(t, key.len + EXTRA_BYTES)) {
+        return TURN_BLOCKED;
+    }
+    outcome = engine_touch(t->e, hash, key, deadline, t->now, t->may_wait, &f);
+    if (outcome == OUT_WAIT) {
+        return TURN_WAITS;
+    }
+    if (outcome == OUT_TOUCHED) {
+        if (!item_is_large(f.item)) {
+            put_small(t, f.item, key, r->wants_cas);
+        } else if (put_large(t, &f, key, r->wants_cas) != TURN_GOES_ON) {
+            return TURN_BLOCKED;
+        }
+        item_mark_used(f.item, t->now_s);
+        ctr_add(c, CTR_touch_hits, 1);
+    } else {
+        /*
+         * Without memory for its deadline an item cannot be touched: it is left out like a
+         * miss.
+         */
+        ctr_add(c, outcome == OUT_NO_MEMORY ? CTR_store_no_memory : CTR_touch_misses, 1);
+    }
+    ctr_add(c, CTR_cmd_touch, 1);
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_get(t, key, outcome == OUT_TOUCHED ? f.item : NULL, MISS_ABSENT);
+    }
+    return TURN_GOES_ON;
+}
+
+static inline bool is_gat(const struct request *r)
+{
+    return r->command == CMD_GAT || r->command == CMD_GATS;
+}
+
+/*
+ * Take up to a batch of keys off the front of *keys, and fetch what their lookups will touch.
+ */
+static unsigned take_keys(struct turn *t, struct span *keys, struct span key[EXEC_BATCH],
+                          uint64_t hash[EXEC_BATCH])
+{
+    unsigned n = 0;
+
+    while (n < EXEC_BATCH && text_next_key(keys, &key[n])) {
+        hash[n] = engine_hash(t->e, key[n].ptr, key[n].len);
+        engine_prefetch_bucket(t->route, hash[n]);
+        n++;
+    }
+    engine_prefetch_items(t->route, hash, sizeof(hash[0]), n);
+    return n;
+}
+
+/* Keep what is left of the line, from p on. */
+static enum turn_stop stop_at(struct turn *t, const char *p, struct span keys,
+                              enum turn_stop why)
+{
+    t->rest = span_of(p, (size_t)(keys.ptr + keys.len - p));
+    return why;
+}
+
+enum turn_stop exec_get_keys(struct turn *t, const struct request *r, struct span keys)
+{
+    struct span key[EXEC_BATCH];
+    uint64_t hash[EXEC_BATCH];
+    bool touches = is_gat(r);
+    unsigned n;
+
+    while ((n = take_keys(t, &keys, key, hash)) > 0) {
+        for (unsigned i = 0; i < n; i++) {
+            enum turn_stop stop;
+
+            if (MF_UNLIKELY(t->is_halted)) {
+                return stop_at(t, key[i].ptr, keys, TURN_BLOCKED);
+            }
+            stop = touches ? gat_key(t, r, key[i], hash[i])
+                           : get_key(t, key[i], hash[i], r->wants_cas);
+            if (MF_UNLIKELY(stop != TURN_GOES_ON)) {
+                return stop_at(t, key[i].ptr, keys, stop);
+            }
+        }
+        t->units += n;
+        if (MF_UNLIKELY(t->units >= t->unit_limit) && keys.len > 0 &&
+            turn_others_are_ready(t)) {
+            return stop_at(t, keys.ptr, keys, TURN_YIELDS);
+        }
+    }
+    memcpy(turn_room(t, END_LEN), END_LINE, END_LEN);
+    t->out.len += END_LEN;
+    return TURN_GOES_ON;
+}
+
+enum turn_stop exec_get(struct turn *t, const struct request *r)
+{
+    enum turn_stop stop;
+
+    if (r->more.len > 0 || is_gat(r)) {
+        size_t len = (size_t)(r->more.ptr + r->more.len - r->key.ptr);
+
+        return exec_get_keys(t, r, span_of(r->key.ptr, r->more.len > 0 ? len : r->key.len));
+    }
+    stop = get_key(t, r->key, r->hash, r->wants_cas);
+    if (MF_UNLIKELY(stop != TURN_GOES_ON)) {
+        t->rest = r->key;
+        return stop;
+    }
+    memcpy(t->out.base + t->out.len, END_LINE, END_LEN);
+    t->out.len += END_LEN;
+    return TURN_GOES_ON;
+}

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Meta commands: mg, me, mn; those that write are in exec_meta_write.c. Runs on the worker of
+ * the connection, inside the read-side section of the turn.
+ *
+ * An mg without N, R and T only reads and goes the way of a get: no lock, nothing counted, the
+ * value copied or sent from where it stands. One that meets a stale item which nobody was told
+ * to renew has to tell its client so, and nobody else: that, like N, R and T, is done by
+ * engine_fetch(), under the shard's lock.
+ */
+#include "daemon/command/exec.h"
+
+#include "daemon/command/observe.h"
+#include "daemon/worker/worker.h"
+#include "lib/base/counters.h"
+#include "proto/meta.h"
+
+#include <string.h>
+
+/* The flags by which mg can change an item. */
+#define ACTING (META_LETTER('N') | META_LETTER('R') | META_LETTER('T'))
+
+/* Bytes behind a value. */
+#define LINE_END_LEN 2u
+
+int64_t exec_meta_ttl(msec_t deadline, msec_t now)
+{
+    msec_t left = deadline - now;
+
+    if (deadline == MSEC_NEVER) {
+        return -1;
+    }
+    if (left <= 0) {
+        return 0;
+    }
+    /*
+     * Begun seconds count, as with memcached, whose items die when their last second is over.
+     * The millisecond that exec_deadline() adds is nobody's second.
+     */
+    return left <= 1000 ? 1 : (left - 1 + 999) / 1000;
+}
+
+static uint32_t idle_of(const struct turn *t, const struct item *it)
+{
+    uint32_t access_s = atomic_load_explicit(&it->access_s, memory_order_relaxed);
+
+    return t->now_s > access_s ? t->now_s - access_s : 0;
+}
+
+/* ---- mg -------------------------------------------------------------------------------- */
+
+/* What the reply to a hit can tell of the item, but for its marks. */
+static inline void describe(const struct turn *t, const struct request *r,
+                            const struct item *it, struct meta_facts *facts)
+{
+    uint16_t marks = shape_marks(item_shape(it));
+
+    facts->shows = META_SHOWS_ITEM;
+    facts->cas = t->hides_cas ? 0 : it->cas;
+    facts->size = it->value_len;
+    facts->client = it->client_flags;
+    if (meta_has(r->cas, 't')) {
+        facts->ttl_s = exec_meta_ttl(item_deadline(it), t->now);
+        facts->ttl_before_s = facts->ttl_s;
+    }
+    if (meta_has(r->cas, 'l')) {
+        facts->idle_s = idle_of(t, it);
+    }
+    if (meta_has(r->cas, 'h')) {
+        facts->was_fetched = item_was_fetched(it);
+    }
+    facts->is_made = false;
+    facts->was_won = (marks & SHAPE_WON) != 0;
+    facts->is_stale = (marks & SHAPE_STALE) != 0;
+    facts->is_won = false;
+}
+
+/* A value that stands in one block: all of its reply goes to the output. */
+static inline void put_small(struct turn *t, const struct request *r, const struct item *it,
+                             const struct meta_facts *facts)
+{
+    size_t value_len = it->value_len;
+    char *p = turn_room(t, META_LINE_MAX + value_len + LINE_END_LEN);
+
+    p += meta_compose(p, META_VA, r, facts);
+    memcpy(p, item_value(it), value_len);
+    p += value_len;
+    memcpy(p, "\r\n", LINE_END_LEN);
+    t->out.len = (size_t)(p + LINE_END_LEN - t->out.base);
+}
+
+/* A hit without its value, or with a large one, for which the output may have no place now. */
+static __attribute__((noinline)) enum turn_stop put_other(struct turn *t,
+                                                          const struct request *r,
+                                                          const struct found *f,
+                                                          const struct meta_facts *facts)
+{
+    if (!meta_has(r->cas, 'v')) {
+        t->out.len += meta_compose(turn_room(t, META_LINE_MAX), META_HD, r, facts);
+        return TURN_GOES_ON;
+    }
+    if (!exec_can_put_large(t, META_LINE_MAX + LINE_END_LEN)) {
+        return TURN_BLOCKED;
+    }
+    t->out.len += meta_compose(t->out.base + t->out.len, META_VA, r, facts);
+    out_value(&t->out, f->shard, f->item);
+    memcpy(t->out.base + t->out.len, "\r\n", LINE_END_LEN);
+    t->out.len += LINE_END_LEN;
+    return TURN_GOES_ON;
+}
+
+/* Compose the reply to a hit. When the output cannot take it nothing was composed. */
+static inline enum turn_stop put_hit(struct turn *t, const struct request *r,
+                                     const struct found *f, const struct meta_facts *facts)
+{
+    if (MF_UNLIKELY(!meta_has(r->cas, 'v') || item_is_large(f->item))) {
+        return put_other(t, r, f, facts);
+    }
+    put_small(t, r, f->item, facts);
+    return TURN_GOES_ON;
+}
+
+static inline void mark_used(const struct turn *t, const struct request *r,
+                             const struct item *it)
+{
+    if (!meta_has(r->cas, 'u')) {
+        item_mark_used(it, t->now_s);
+    }
+}
+
+/* Tell who looks on; it: NULL when the key was not there. */
+static inline void observe(struct turn *t, const struct request *r, const struct item *it,
+                           enum miss why)
+{
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_get(t, r->key, it, why);
+    }
+}
+
+static __attribute__((noinline)) enum turn_stop miss(struct turn *t, const struct request *r,
+                                                     enum miss why)
+{
+    struct meta_facts facts = {.shows = META_SHOWS_KEY};
+
+    if (!meta_has(r->cas, 'q')) {
+        t->out.len += meta_compose(turn_room(t, META_LINE_MAX), META_EN, r, &facts);
+    }
+    exec_tally_miss(t, why);
+    t->tally.gets++;
+    observe(t, r, NULL, why);
+    return TURN_GOES_ON;
+}
+
+/*
+ * "Less than so many seconds are left": the first deadline for which that is not so. The
+ * seconds are those that t shows.
+ */
+static msec_t recache_before(const struct turn *t, int64_t seconds)
+{
+    msec_t deadline = exec_deadline(t->w, seconds, t->now);
+
+    return deadline - t->now > 1000 ? deadline - 999 : t->now;
+}
+
+/* What the flags ask of the engine. With N, *made is the deadline that it gives. */
+static void prepare_fetch(const struct turn *t, const struct request *r, struct fetch *f,
+                          msec_t *made)
+{
+    struct meta_flags flags;
+
+    (void)meta_read_flags(r->args, &flags);
+    memset(f, 0, sizeof(*f));
+    f->hash = r->hash;
+    f->key = r->key;
+    f->may_wait = t->may_wait;
+    f->cas_new = flags.cas_new;
+    f->touches = meta_has(flags.letters, 'T');
+    if (f->touches) {
+        f->touch_deadline = exec_deadline(t->w, flags.exptime, t->now);
+        f->touches_first = flags.touches_first;
+    }
+    f->vivifies = meta_has(flags.letters, 'N');
+    if (f->vivifies) {
+        *made = exec_deadline(t->w, flags.vivify, t->now);
+        f->vivify_deadline = flags.makes_by_touch ? f->touch_deadline : *made;
+    }
+    f->recaches = meta_has(flags.letters, 'R') && flags.recache > 0;
+    if (f->recaches) {
+        f->recache_before = recache_before(t, flags.recache);
+    }
+}
+
+/* An mg that may change the item, or has to tell one client only that it is stale. */
+static __attribute__((noinline)) enum turn_stop fetch(struct turn *t, const struct request *r)
+{
+    struct counters *c = &t->w->counters;
+    struct meta_facts facts;
+    struct fetch f;
+    enum outcome outcome;
+    msec_t made = MSEC_NEVER;
+
+    /* The item changes once: that the output can take its value must be certain before. */
+    if (meta_has(r->cas, 'v') && !exec_can_put_large(t, META_LINE_MAX + LINE_END_LEN)) {
+        return TURN_BLOCKED;
+    }
+    prepare_fetch(t, r, &f, &made);
+    outcome = engine_fetch(t->e, &f, t->now);
+    if (outcome == OUT_WAIT) {
+        return TURN_WAITS;
+    }
+    if (outcome == OUT_NO_MEMORY) {
+        ctr_add(c, CTR_store_no_memory, 1);
+        turn_reply(t, REPLY_NO_MEMORY);
+        return TURN_GOES_ON;
+    }
+    if (outcome != OUT_HIT) {
+        return miss(t, r, f.found.miss);
+    }
+    describe(t, r, f.found.item, &facts);
+    if (f.touches) {
+        facts.ttl_s = exec_meta_ttl(f.touch_deadline, t->now);
+        facts.ttl_before_s = exec_meta_ttl(f.deadline_before, t->now);
+    }
+    if (f.is_created) {
+        facts.is_made = true;
+        facts.ttl_before_s = -1;
+        facts.ttl_made_s = exec_meta_ttl(made, t->now);
+    }
+    facts.was_won = f.was_won;
+    facts.is_stale = f.is_stale;
+    facts.is_won = f.is_won;
+    if (put_hit(t, r, &f.found, &facts) != TURN_GOES_ON) {
+        return TURN_BLOCKED;
+    }
+    mark_used(t, r, f.found.item);
+    if (f.touches) {
+        ctr_add(c, CTR_cmd_touch, 1);
+        ctr_add(c, CTR_touch_hits, 1);
+    } else {
+        t->tally.gets++;
+        t->tally.hits++;
+    }
+    observe(t, r, f.is_created ? NULL : f.found.item, MISS_ABSENT);
+    return TURN_GOES_ON;
+}
+
+static inline enum turn_stop get(struct turn *t, const struct request *r)
+{
+    struct meta_facts facts;
+    struct found f;
+
+    if (MF_UNLIKELY((r->cas & ACTING) != 0)) {
+        return fetch(t, r);
+    }
+    f = engine_find(t->e, t->route, r->hash, r->key.ptr, r->key.len, t->now);
+    if (f.item == NULL) {
+        return miss(t, r, f.miss);
+    }
+    if (MF_UNLIKELY(item_is_winnable(f.item))) {
+        return fetch(t, r);
+    }
+    describe(t, r, f.item, &facts);
+    if (put_hit(t, r, &f, &facts) != TURN_GOES_ON) {
+        return TURN_BLOCKED;
+    }
+    mark_used(t, r, f.item);
+    t->tally.gets++;
+    t->tally.hits++;
+    observe(t, r, f.item, f.miss);
+    return TURN_GOES_ON;
+}
+
+/* ---- me -------------------------------------------------------------------------------- */
+
+static enum turn_stop debug(struct turn *t, const struct request *r)
+{
+    struct found f = engine_find(t->e, t->route, r->hash, r->key.ptr, r->key.len, t->now);
+    struct meta_debug d;
+
+    ctr_add(&t->w->counters, CTR_cmd_meta, 1);
+    if (f.item == NULL) {
+        turn_reply(t, REPLY_META_MISS);
+        return TURN_GOES_ON;
+    }
+    /* memcached counts down to the deadline: what is to come is negative. */
+    d.exp = item_deadline(f.item) == MSEC_NEVER ? -1
+                                                : -exec_meta_ttl(item_deadline(f.item), t->now);
+    d.idle_s = idle_of(t, f.item);
+    d.cas = t->hides_cas ? 0 : f.item->cas;
+    d.size = sizeof(*f.item) + (item_has_ttl(f.item) ? ITEM_TTL_BYTES : 0) + f.item->key_len +
+             f.item->value_len;
+    d.was_fetched = item_was_fetched(f.item);
+    t->out.len += meta_compose_debug(turn_room(t, META_DEBUG_MAX), r, &d);
+    return TURN_GOES_ON;
+}
+
+/* ---------------------------------------------------------------------------------------- */
+
+enum turn_stop exec_meta(struct turn *t, const struct request *r)
+{
+    if (MF_LIKELY(r->command == CMD_MG)) {
+        return get(t, r);
+    }
+    switch (r->command) {
+    case CMD_MS:
+        return exec_meta_set(t, r, NULL);
+    case CMD_MD:
+        return exec_meta_delete(t, r);
+    case CMD_MA:
+        return exec_meta_arith(t, r);
+    case CMD_ME:
+        return debug(t, r);
+    default:
+        turn_reply(t, REPLY_META_NOOP);
+        return TURN_GOES_ON;
+    }
+}

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Meta commands that write: ms, md, ma. Runs on the worker of the connection, inside the
+ * read-side section of the turn.
+ *
+ * Errors are answered as by the classic commands, in words; q hides success only.
+ */
+#include "daemon/command/exec.h"
+
+#include "daemon/command/observe.h"
+#include "daemon/worker/worker.h"
+#include "lib/base/counters.h"
+#include "proto/meta.h"
+
+#include <string.h>
+
+static enum turn_stop answer(struct turn *t, const struct request *r, enum meta_code code,
+                             const struct meta_facts *facts)
+{
+    if (code != META_HD || !meta_has(r->cas, 'q')) {
+        t->out.len += meta_compose(turn_room(t, META_LINE_MAX), code, r, facts);
+    }
+    return TURN_GOES_ON;
+}
+
+static enum turn_stop complain(struct turn *t, enum reply why)
+{
+    turn_reply(t, why);
+    return TURN_GOES_ON;
+}
+
+/* Under -C there are no cas values, and none that is given matches. */
+static uint64_t cas_expected(const struct turn *t, const struct meta_flags *flags)
+{
+    return t->hides_cas ? EXEC_CAS_NEVER : flags->cas;
+}
+
+/* ---- ms -------------------------------------------------------------------------------- */
+
+static bool extends(const struct store *s)
+{
+    return s->mode == STORE_APPEND || s->mode == STORE_PREPEND;
+}
+
+/* The flags that make a store anything but a set without client flags and deadline. */
+#define SHAPING                                                                                \
+    (META_LETTER('C') | META_LETTER('E') | META_LETTER('F') | META_LETTER('I') |               \
+     META_LETTER('M') | META_LETTER('N') | META_LETTER('T'))
+
+/* What the reply to a store can tell. */
+#define MS_SHOWS (META_SHOWS_KEY | META_LETTER('c') | META_LETTER('s'))
+
+/*
+ * Mode, comparison and deadline. A comparison makes a cas of set and replace, add knows none,
+ * and append and prepend take C0 for none.
+ */
+static __attribute__((noinline)) void shape_store(const struct turn *t, const struct request *r,
+                                                  struct store *s)
+{
+    struct meta_flags flags;
+
+    (void)meta_read_flags(r->args, &flags);
+
+    bool compares = meta_has(flags.letters, 'C');
+    int64_t exptime = flags.exptime;
+
+    switch (flags.mode) {
+    case 'E':
+        s->mode = STORE_ADD;
+        break;
+    case 'A':
+    case 'P':
+        s->mode = flags.mode == 'A' ? STORE_APPEND : STORE_PREPEND;
+        s->compares_cas = compares && flags.cas != 0;
+        s->vivifies = meta_has(flags.letters, 'N');
+        exptime = flags.vivify;
+        break;
+    default:
+        s->mode = flags.mode == 'R' ? STORE_REPLACE : STORE_SET;
+        if (compares) {
+            s->mode = STORE_CAS;
+            s->takes_older = meta_has(flags.letters, 'I');
+        }
+        break;
+    }
+    s->flags = flags.client;
+    s->deadline = exec_deadline(t->w, exptime, t->now);
+    s->cas_expected = cas_expected(t, &flags);
+    s->cas_new = flags.cas_new;
+}
+
+/* Every field that is read: an initializer would clear the whole of it first. */
+static inline void prepare_store(const struct turn *t, const struct request *r,
+                                 struct body **body, struct store *s)
+{
+    s->mode = STORE_SET;
+    s->hash = r->hash;
+    s->key = r->key;
+    s->flags = 0;
+    s->deadline = MSEC_NEVER;
+    s->cas_expected = 0;
+    s->value = r->value;
+    s->body = body;
+    s->may_wait = t->may_wait;
+    s->compares_cas = false;
+    s->takes_older = false;
+    s->vivifies = false;
+    s->over = NULL;
+    s->cas_new = 0;
+    if ((r->cas & SHAPING) != 0) {
+        shape_store(t, r, s);
+    }
+}
+
+/* The store came to no end that has a code. */
+static enum turn_stop store_failed(struct turn *t, const struct request *r,
+                                   const struct store *s, enum reply why)
+{
+    if (s->mode == STORE_SET || s->mode == STORE_REPLACE || s->mode == STORE_CAS) {
+        exec_store_failed(t, r, why);
+    } else {
+        /* What is there was to stay, or to be extended: it is not out of date. */
+        ctr_add(&t->w->counters, CTR_store_no_memory, 1);
+    }
+    return complain(t, why);
+}
+
+static enum meta_code code_of_store(enum outcome outcome)
+{
+    switch (outcome) {
+    case OUT_STORED:
+        return META_HD;
+    case OUT_EXISTS:
+        return META_EX;
+    case OUT_NOT_FOUND:
+        return META_NF;
+    default:
+        return META_NS;
+    }
+}
+
+/* Tell who looks on how a store ended. What exec_store_failed() is told of, it tells itself. */
+static void observe_end(struct turn *t, const struct request *r, const struct before *before,
+                        const struct store *s, enum outcome outcome)
+{
+    bool has_failed = outcome == OUT_NO_MEMORY || outcome == OUT_TOO_LARGE;
+    struct observed_store seen = {
+        .key = r->key,
+        .mode = s->mode,
+        .outcome = outcome,
+        .deadline = s->deadline,
+        .size = outcome == OUT_STORED && extends(s) ? s->value_len
+                : has_failed                        ? 0
+                                                    : r->value_len,
+    };
+
+    if (!has_failed || extends(s) || s->mode == STORE_ADD) {
+        observe_store(t, before, &seen);
+    }
+}
+
+/* Count and answer what is not plainly a success without a word more than its code. */
+static __attribute__((noinline)) enum turn_stop
+end_store(struct turn *t, const struct request *r, const struct store *s, enum outcome outcome)
+{
+    struct meta_facts facts = {.shows = MS_SHOWS};
+
+    if (outcome == OUT_WAIT) {
+        return TURN_WAITS;
+    }
+    if (outcome == OUT_NO_MEMORY) {
+        return store_failed(t, r, s, REPLY_NO_MEMORY_STORE);
+    }
+    if (outcome == OUT_TOO_LARGE && !extends(s)) {
+        return store_failed(t, r, s, REPLY_TOO_LARGE);
+    }
+    if (outcome == OUT_TOO_LARGE) {
+        ctr_add(&t->w->counters, CTR_store_too_large, 1);
+    } else {
+        t->tally.stores++;
+    }
+    if (s->mode == STORE_CAS) {
+        exec_count_cas(&t->w->counters, outcome);
+    }
+    facts.size = r->value_len;
+    if (outcome == OUT_STORED) {
+        facts.cas = t->hides_cas ? 0 : s->cas;
+        facts.size = s->value_len;
+    }
+    return answer(t, r, code_of_store(outcome), &facts);
+}
+
+/* Store, answer and count; *outcome and s tell what came of it. */
+static MF_INLINE enum turn_stop store(struct turn *t, const struct request *r,
+                                      struct body **body, struct store *s,
+                                      enum outcome *outcome)
+{
+    prepare_store(t, r, body, s);
+    *outcome = engine_store(t->e, s, t->now);
+    if (*outcome != OUT_WAIT) {
+        t->is_bulk |= r->value_len > EXEC_BULK_BYTES;
+    }
+    if (MF_UNLIKELY(*outcome != OUT_STORED ||
+                    (r->cas & (MS_SHOWS | META_LETTER('C') | META_LETTER('q'))) != 0)) {
+        return end_store(t, r, s, *outcome);
+    }
+    t->tally.stores++;
+    t->out.len += meta_compose_done(turn_room(t, META_LINE_MAX));
+    return TURN_GOES_ON;
+}
+
+/* The same while somebody looks on. */
+static __attribute__((noinline)) enum turn_stop
+store_observed(struct turn *t, const struct request *r, struct body **body)
+{
+    struct before before;
+    struct store s;
+    enum outcome outcome;
+    enum turn_stop stop;
+
+    observe_before(t, r->hash, r->key, &before);
+    stop = store(t, r, body, &s, &outcome);
+    if (stop == TURN_GOES_ON) {
+        observe_end(t, r, &before, &s, outcome);
+    }
+    return stop;
+}
+
+enum turn_stop exec_meta_set(struct turn *t, const struct request *r, struct body **body)
+{
+    struct store s;
+    enum outcome outcome;
+
+    if (MF_UNLIKELY(t->observed != 0)) {
+        return store_observed(t, r, body);
+    }
+    return store(t, r, body, &s, &outcome);
+}
+
+/* ---- md -------------------------------------------------------------------------------- */
+
+enum turn_stop exec_meta_delete(struct turn *t, const struct request *r)
+{
+    struct meta_facts facts = {.shows = META_SHOWS_KEY};
+    struct counters *c = &t->w->counters;
+    struct meta_flags flags;
+    struct before before;
+    struct erase d = {.hash = r->hash, .key = r->key, .may_wait = t->may_wait};
+    bool stays;
+
+    (void)meta_read_flags(r->args, &flags);
+    d.compares_cas = meta_has(flags.letters, 'C');
+    d.cas_expected = cas_expected(t, &flags);
+    d.marks_stale = meta_has(flags.letters, 'I');
+    d.drops_value = meta_has(flags.letters, 'x');
+    stays = d.marks_stale || d.drops_value;
+    d.touches = stays && meta_has(flags.letters, 'T');
+    d.deadline = exec_deadline(t->w, flags.exptime, t->now);
+    d.flags = flags.client;
+    d.cas_new = flags.cas_new;
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_before(t, r->hash, r->key, &before);
+    }
+    enum outcome outcome = engine_erase(t->e, &d, t->now);
+
+    if (outcome == OUT_WAIT) {
+        return TURN_WAITS;
+    }
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_delete(t, &before, r->key, "md", outcome == OUT_DELETED && !stays);
+    }
+    if (outcome == OUT_NO_MEMORY) {
+        ctr_add(c, CTR_store_no_memory, 1);
+        return complain(t, REPLY_NO_MEMORY);
+    }
+    if (outcome != OUT_DELETED) {
+        ctr_add(c, CTR_delete_misses, 1);
+        return answer(t, r, outcome == OUT_EXISTS ? META_EX : META_NF, &facts);
+    }
+    if (!stays) {
+        ctr_add(c, CTR_delete_hits, 1);
+    }
+    return answer(t, r, META_HD, &facts);
+}
+
+/* ---- ma -------------------------------------------------------------------------------- */
+
+static void prepare_arith(const struct turn *t, const struct meta_flags *flags, struct arith *a)
+{
+    a->delta = flags->delta;
+    a->is_decr = flags->mode == 'D' || flags->mode == '-';
+    a->compares_cas = meta_has(flags->letters, 'C') && flags->cas != 0;
+    a->cas_expected = cas_expected(t, flags);
+    a->vivifies = meta_has(flags->letters, 'N');
+    a->initial = flags->initial;
+    a->touches = meta_has(flags->letters, 'T');
+    a->deadline = exec_deadline(t->w, flags->exptime, t->now);
+    a->vivify_deadline =
+        flags->makes_by_touch ? a->deadline : exec_deadline(t->w, flags->vivify, t->now);
+    a->cas_new = flags->cas_new;
+}
+
+/* What is no number. */
+static enum turn_stop arith_failed(struct turn *t, const struct request *r,
+                                   const struct arith *a, enum outcome outcome)
+{
+    struct meta_facts facts = {.shows = META_SHOWS_KEY};
+    struct counters *c = &t->w->counters;
+
+    switch (outcome) {
+    case OUT_WAIT:
+        return TURN_WAITS;
+    case OUT_NON_NUMERIC:
+        return complain(t, REPLY_NON_NUMERIC);
+    case OUT_NO_MEMORY:
+        ctr_add(c, CTR_store_no_memory, 1);
+        return complain(t, REPLY_NO_MEMORY);
+    case OUT_EXISTS:
+        return answer(t, r, META_EX, &facts);
+    default:
+        ctr_add(c, a->is_decr ? CTR_decr_misses : CTR_incr_misses, 1);
+        return answer(t, r, META_NF, &facts);
+    }
+}
+
+enum turn_stop exec_meta_arith(struct turn *t, const struct request *r)
+{
+    struct meta_facts facts = {.shows = META_SHOWS_KEY | META_LETTER('c') | META_LETTER('t')};
+    struct arith a = {.hash = r->hash, .key = r->key, .may_wait = t->may_wait};
+    struct meta_flags flags;
+    struct before before;
+    enum outcome outcome;
+    char *p;
+
+    (void)meta_read_flags(r->args, &flags);
+    prepare_arith(t, &flags, &a);
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_before(t, r->hash, r->key, &before);
+    }
+    outcome = engine_arith(t->e, &a, t->now);
+    if (MF_UNLIKELY(t->observed != 0) && outcome != OUT_WAIT) {
+        observe_fetch(t, r->key, &before);
+        if (outcome == OUT_NUMBER && a.is_created) {
+            observe_made(t, r->key, a.deadline_now, a.digit_count);
+        }
+    }
+    if (outcome != OUT_NUMBER) {
+        return arith_failed(t, r, &a, outcome);
+    }
+    /* q is for what was there: that a number began its life is told in any case. */
+    if (!a.is_created) {
+        ctr_add(&t->w->counters, a.is_decr ? CTR_decr_hits : CTR_incr_hits, 1);
+        if (meta_has(flags.letters, 'q')) {
+            return TURN_GOES_ON;
+        }
+    }
+    facts.size = a.digit_count;
+    facts.cas = t->hides_cas ? 0 : a.cas;
+    facts.is_made = a.is_created;
+    if (a.is_created) {
+        facts.ttl_before_s = -1;
+        facts.ttl_made_s = exec_meta_ttl(exec_deadline(t->w, flags.vivify, t->now), t->now);
+        facts.ttl_s = exec_meta_ttl(a.deadline, t->now);
+    } else {
+        facts.ttl_s = exec_meta_ttl(a.deadline_now, t->now);
+        facts.ttl_before_s = a.touches ? exec_meta_ttl(a.deadline_before, t->now) : facts.ttl_s;
+    }
+    p = turn_room(t, META_LINE_MAX + sizeof(a.digits) + 2);
+    if (!meta_has(flags.letters, 'v')) {
+        t->out.len += meta_compose(p, META_HD, r, &facts);
+        return TURN_GOES_ON;
+    }
+    p += meta_compose(p, META_VA, r, &facts);
+    memcpy(p, a.digits, a.digit_count);
+    memcpy(p + a.digit_count, "\r\n", 2);
+    t->out.len = (size_t)(p + a.digit_count + 2 - t->out.base);
+    return TURN_GOES_ON;
+}

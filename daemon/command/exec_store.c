@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * set, add, replace, append, prepend, cas. Runs on the worker of the connection, inside the
+ * read-side section of the turn. The engine copies or takes the value; nothing here does.
+ */
+#include "daemon/command/exec.h"
+
+#include "daemon/command/observe.h"
+#include "daemon/worker/worker.h"
+#include "lib/base/counters.h"
+#include "proto/text.h"
+
+/* What the storage commands are to the engine. */
+static const uint8_t mode_of[CMD_COUNT] = {
+    [CMD_SET] = STORE_SET,       [CMD_ADD] = STORE_ADD,         [CMD_REPLACE] = STORE_REPLACE,
+    [CMD_APPEND] = STORE_APPEND, [CMD_PREPEND] = STORE_PREPEND, [CMD_CAS] = STORE_CAS,
+};
+
+void exec_count_cas(struct counters *c, enum outcome outcome)
+{
+    if (outcome == OUT_STORED) {
+        ctr_add(c, CTR_cas_hits, 1);
+    } else if (outcome == OUT_EXISTS) {
+        ctr_add(c, CTR_cas_badval, 1);
+    } else if (outcome == OUT_NOT_FOUND) {
+        ctr_add(c, CTR_cas_misses, 1);
+    }
+}
+
+/*
+ * Drop the old value of a set that failed: it must not be served as if the set had never
+ * been.
+ */
+static void invalidate(struct turn *t, const struct request *r)
+{
+    if (r->command == CMD_SET || r->command == CMD_MS) {
+        engine_delete(t->e, engine_hash(t->e, r->key.ptr, r->key.len), r->key, 0, t->now);
+    }
+}
+
+static void observe_failure(struct turn *t, const struct request *r, enum reply why)
+{
+    struct observed_store seen = {
+        .key = r->key,
+        .mode = (enum store_mode)mode_of[r->command],
+        .outcome = why == REPLY_TOO_LARGE ? OUT_TOO_LARGE : OUT_NO_MEMORY,
+        .deadline = r->exptime == 0 ? MSEC_NEVER : exec_deadline(t->w, r->exptime, t->now),
+    };
+
+    if (why == REPLY_TOO_LARGE || why == REPLY_NO_MEMORY_STORE) {
+        observe_store(t, NULL, &seen);
+    }
+}
+
+void exec_store_failed(struct turn *t, const struct request *r, enum reply why)
+{
+    struct counters *c = &t->w->counters;
+
+    if (why == REPLY_TOO_LARGE) {
+        ctr_add(c, CTR_store_too_large, 1);
+        invalidate(t, r);
+    } else if (why == REPLY_NO_MEMORY_STORE) {
+        ctr_add(c, CTR_store_no_memory, 1);
+        invalidate(t, r);
+    } else if (why == REPLY_BAD_CHUNK) {
+        ctr_add(c, CTR_cmd_set, 1);
+    }
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_failure(t, r, why);
+    }
+}
+
+/* Everything that is not OUT_STORED. */
+static enum turn_stop refuse(struct turn *t, const struct request *r, enum outcome outcome)
+{
+    if (outcome == OUT_WAIT) {
+        return TURN_WAITS;
+    }
+    if (outcome == OUT_TOO_LARGE) {
+        exec_store_failed(t, r, REPLY_TOO_LARGE);
+    } else if (outcome == OUT_NO_MEMORY) {
+        exec_store_failed(t, r, REPLY_NO_MEMORY_STORE);
+    } else {
+        t->tally.stores++;
+    }
+    t->out.len += text_compose(turn_room(t, TEXT_REPLY_MAX), r, outcome, 0);
+    return TURN_GOES_ON;
+}
+
+/* Every field that is read but body: an initializer would clear the whole of it first. */
+static inline void describe(const struct turn *t, const struct request *r, struct store *s)
+{
+    s->mode = (enum store_mode)mode_of[r->command];
+    s->hash = r->hash;
+    s->key = r->key;
+    s->flags = r->flags;
+    s->deadline = r->exptime == 0 ? MSEC_NEVER : exec_deadline(t->w, r->exptime, t->now);
+    if (MF_UNLIKELY(s->mode == STORE_CAS)) {
+        s->cas_expected = t->hides_cas ? EXEC_CAS_NEVER : r->cas;
+    }
+    s->value = r->value;
+    s->may_wait = t->may_wait;
+    s->compares_cas = false;
+    s->takes_older = false;
+    s->vivifies = false;
+    s->over = NULL;
+    s->cas_new = 0;
+}
+
+bool exec_place(struct turn *t, const struct request *r, struct body *b)
+{
+    struct store s;
+
+    if (r->command == CMD_APPEND || r->command == CMD_PREPEND) {
+        return false;
+    }
+    describe(t, r, &s);
+    s.body = NULL;
+    /* Where there is no room at once it is better waited for with the value in hand. */
+    s.may_wait = true;
+    return body_place(b, &s, t->now);
+}
+
+/* More values of the kind will come. */
+static __attribute__((noinline)) void note_bulk(struct turn *t, size_t len)
+{
+    t->is_bulk = len > EXEC_BULK_BYTES;
+    t->is_placeable = engine_may_place(t->e, len);
+}
+
+/* Store, answer and count; *outcome and s tell what came of it. */
+static inline __attribute__((always_inline)) enum turn_stop
+store(struct turn *t, const struct request *r, struct body **body, struct store *s,
+      enum outcome *outcome)
+{
+    enum turn_stop stop = TURN_GOES_ON;
+
+    describe(t, r, s);
+    s->body = body;
+    *outcome = engine_store(t->e, s, t->now);
+
+    if (MF_LIKELY(*outcome == OUT_STORED)) {
+        t->tally.stores++;
+        t->out.len += text_compose_stored(turn_room(t, TEXT_REPLY_MAX), r);
+    } else {
+        stop = refuse(t, r, *outcome);
+        if (stop != TURN_GOES_ON) {
+            return stop;
+        }
+    }
+    if (MF_UNLIKELY(r->command == CMD_CAS)) {
+        exec_count_cas(&t->w->counters, *outcome);
+    }
+    if (MF_UNLIKELY(r->value_len > EXEC_PLACE_BYTES)) {
+        note_bulk(t, r->value_len);
+    }
+    return TURN_GOES_ON;
+}
+
+/* The same while somebody looks on. Not inlined: others would pay for its frame. */
+static __attribute__((noinline)) enum turn_stop
+store_observed(struct turn *t, const struct request *r, struct body **body)
+{
+    struct before before;
+    struct store s;
+    enum outcome outcome;
+    enum turn_stop stop;
+
+    observe_before(t, r->hash, r->key, &before);
+    stop = store(t, r, body, &s, &outcome);
+    if (stop == TURN_GOES_ON && outcome != OUT_TOO_LARGE && outcome != OUT_NO_MEMORY) {
+        bool is_joined = s.mode == STORE_APPEND || s.mode == STORE_PREPEND;
+        struct observed_store seen = {
+            .key = r->key,
+            .mode = s.mode,
+            .outcome = outcome,
+            .deadline = s.deadline,
+            .size = outcome == OUT_STORED && is_joined ? s.value_len : r->value_len,
+        };
+
+        observe_store(t, &before, &seen);
+    }
+    return stop;
+}
+
+enum turn_stop exec_store(struct turn *t, const struct request *r, struct body **body)
+{
+    struct store s;
+    enum outcome outcome;
+
+    if (MF_UNLIKELY(t->observed != 0)) {
+        return store_observed(t, r, body);
+    }
+    return store(t, r, body, &s, &outcome);
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Telling those who look on; see observe.h. Runs in the turn of the command.
+ */
+#include "daemon/command/observe.h"
+
+#include "daemon/command/exec.h"
+#include "daemon/service/server.h"
+#include "daemon/stats/stats.h"
+#include "daemon/worker/worker.h"
+
+/* The class that all items are shown in; 0 is none. */
+#define CLASS_ID_OURS 1
+
+uint32_t observe_flags(const struct worker *w)
+{
+    uint32_t streams = atomic_load_explicit(&w->server->watch.streams, memory_order_acquire);
+
+    return streams | (stats_detail_is_on(w) ? OBSERVE_DETAIL : 0);
+}
+
+static void count(struct turn *t, enum stats_detail_op op, struct span key)
+{
+    if ((t->observed & OBSERVE_DETAIL) != 0) {
+        stats_detail_count(t->w, op, key.ptr, key.len);
+    }
+}
+
+static void log_fetch(struct turn *t, struct span key, const struct before *b)
+{
+    static const char *const status_of[] = {
+        [MISS_ABSENT] = "not_found",
+        [MISS_EXPIRED] = "expired",
+        [MISS_FLUSHED] = "flushed",
+    };
+    struct watch_event e = {
+        .kind = WATCH_ITEM_GET,
+        .status = b->is_found ? "found" : status_of[b->miss],
+        .class_id = b->is_found ? CLASS_ID_OURS : 0,
+        .fd = turn_fd(t),
+        .size = b->size,
+    };
+
+    if ((t->observed & WATCH_FETCHERS) != 0) {
+        watch_log(t->w, &e, key);
+    }
+}
+
+void observe_before(struct turn *t, uint64_t hash, struct span key, struct before *b)
+{
+    *b = (struct before){.miss = MISS_ABSENT};
+    if ((t->observed & (WATCH_FETCHERS | WATCH_DELETIONS)) != 0) {
+        struct found f = engine_find(t->e, t->route, hash, key.ptr, key.len, t->now);
+
+        b->is_found = f.item != NULL;
+        b->miss = (uint8_t)f.miss;
+        b->size = f.item != NULL ? f.item->value_len : 0;
+    }
+}
+
+void observe_get(struct turn *t, struct span key, const struct item *it, enum miss miss)
+{
+    struct before b = {
+        .is_found = it != NULL,
+        .miss = (uint8_t)miss,
+        .size = it != NULL ? it->value_len : 0,
+    };
+
+    count(t, it != NULL ? STATS_DETAIL_GET_HIT : STATS_DETAIL_GET_MISS, key);
+    log_fetch(t, key, &b);
+}
+
+void observe_fetch(struct turn *t, struct span key, const struct before *b)
+{
+    log_fetch(t, key, b);
+}
+
+static const char *store_status(enum outcome outcome)
+{
+    switch (outcome) {
+    case OUT_STORED:
+        return "stored";
+    case OUT_EXISTS:
+        return "exists";
+    case OUT_NOT_FOUND:
+        return "not_found";
+    case OUT_TOO_LARGE:
+        return "too_large";
+    case OUT_NO_MEMORY:
+        return "no_memory";
+    default:
+        return "not_stored";
+    }
+}
+
+static void log_store(struct turn *t, const struct observed_store *s, bool has_failed)
+{
+    static const char *const names[] = {
+        [STORE_SET] = "set",       [STORE_ADD] = "add",         [STORE_REPLACE] = "replace",
+        [STORE_APPEND] = "append", [STORE_PREPEND] = "prepend", [STORE_CAS] = "cas",
+    };
+    struct watch_event e = {
+        .kind = WATCH_ITEM_STORE,
+        .status = store_status(s->outcome),
+        .command = names[s->mode],
+        .class_id = has_failed ? 0 : CLASS_ID_OURS,
+        .fd = turn_fd(t),
+        .size = (uint32_t)s->size,
+    };
+
+    if ((t->observed & WATCH_MUTATIONS) == 0) {
+        return;
+    }
+    if (s->deadline != MSEC_NEVER) {
+        e.ttl_s = s->deadline > t->now ? (s->deadline - t->now) / 1000 : -1;
+    }
+    watch_log(t->w, &e, s->key);
+}
+
+void observe_store(struct turn *t, const struct before *b, const struct observed_store *s)
+{
+    bool has_failed = s->outcome == OUT_TOO_LARGE || s->outcome == OUT_NO_MEMORY;
+
+    if (b != NULL) {
+        log_fetch(t, s->key, b);
+    }
+    log_store(t, s, has_failed);
+    if (!has_failed) {
+        count(t, STATS_DETAIL_SET, s->key);
+    }
+}
+
+void observe_made(struct turn *t, struct span key, msec_t deadline, size_t size)
+{
+    struct observed_store made = {
+        .key = key,
+        .mode = STORE_ADD,
+        .outcome = OUT_STORED,
+        .deadline = deadline,
+        .size = size,
+    };
+
+    log_store(t, &made, false);
+}
+
+void observe_delete(struct turn *t, const struct before *b, struct span key,
+                    const char *command, bool is_deleted)
+{
+    struct watch_event e = {
+        .kind = WATCH_DELETED,
+        .command = command,
+        .class_id = CLASS_ID_OURS,
+        .fd = -1,
+        .size = b->size,
+    };
+
+    log_fetch(t, key, b);
+    if (is_deleted && (t->observed & WATCH_DELETIONS) != 0) {
+        watch_log(t->w, &e, key);
+    }
+    count(t, STATS_DETAIL_DELETE, key);
+}

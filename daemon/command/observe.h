@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who looks on while commands are executed: stats detail, which counts by prefix, and watchers,
+ * who get a line. Handlers ask one word of their turn (t->observed) and call these when it is
+ * not 0.
+ *
+ * A command that writes looks at the item first (observe_before()), as what it found there is
+ * part of what is told, and tells when it is done, so that a store that waits for room and is
+ * tried again is told of once.
+ */
+#ifndef MAYFLY_DAEMON_COMMAND_OBSERVE_H
+#define MAYFLY_DAEMON_COMMAND_OBSERVE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/worker/watch_line.h"
+#include "lib/base/span.h"
+#include "lib/engine/engine.h"
+
+struct turn;
+struct worker;
+
+/* In t->observed, beside the streams that are watched: stats detail is on. */
+#define OBSERVE_DETAIL (1u << 31)
+
+/* What t->observed is. Context: worker. */
+uint32_t observe_flags(const struct worker *w);
+
+/* What a command finds before it writes. */
+struct before {
+    bool is_found;
+    uint8_t miss; /* enum miss */
+    uint32_t size;
+};
+
+/* Look, when somebody is to be told. Context: worker, read side. */
+void observe_before(struct turn *t, uint64_t hash, struct span key, struct before *b);
+
+/* A key was asked for; it: NULL when it was not found. Context: worker, read side. */
+void observe_get(struct turn *t, struct span key, const struct item *it, enum miss miss);
+
+/* The same for commands that stats detail does not count as reads: touch, incr, decr. */
+void observe_fetch(struct turn *t, struct span key, const struct before *b);
+
+/* A store and how it ended: STORED, NOT_STORED, EXISTS, NOT_FOUND, TOO_LARGE, NO_MEMORY. */
+struct observed_store {
+    struct span key;
+    enum store_mode mode;
+    enum outcome outcome;
+    msec_t deadline; /* MSEC_NEVER: none */
+    size_t size;     /* of the value: as it is now when stored, as sent when not; failed: 0 */
+};
+
+/* b: NULL when it failed before anything was looked for. Context: worker, read side. */
+void observe_store(struct turn *t, const struct before *b, const struct observed_store *s);
+
+/* A command that is no store made the item it did not find. Context: worker, read side. */
+void observe_made(struct turn *t, struct span key, msec_t deadline, size_t size);
+
+/* A delete; command: delete or md. Context: worker, read side. */
+void observe_delete(struct turn *t, const struct before *b, struct span key,
+                    const char *command, bool is_deleted);
+
+#endif

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The life of a connection on its worker: adopted, served on poll events, closed. It waits
+ * for exactly one thing at a time: input; room in the socket while replies wait; or a timer
+ * or message while it waits for memory or for an answer. Reads and writes are our own system
+ * calls: libuv tells only when.
+ */
+#include "daemon/conn/conn_round.h"
+
+#include "daemon/access/auth_sasl.h"
+#include "daemon/service/server.h"
+#include "lib/base/counters.h"
+#include "lib/base/mem.h"
+
+#include <unistd.h>
+
+/*
+ * Input thrown away at most when a connection is ended by us, in reads of the worker's output
+ * buffer.
+ */
+#define DISCARD_READS 8
+
+struct conn *conn_from_poll(uv_poll_t *poll)
+{
+    struct conn *c = poll->data;
+
+    must(c->magic == CONN_MAGIC);
+    return c;
+}
+
+/* ---- lists --------------------------------------------------------------------------- */
+
+static void list_add(struct conn *c)
+{
+    struct worker *w = c->worker;
+
+    c->prev = NULL;
+    c->next = w->conns;
+    if (c->next != NULL) {
+        c->next->prev = c;
+    }
+    w->conns = c;
+    w->conn_count++;
+}
+
+static void list_remove(struct conn *c)
+{
+    struct worker *w = c->worker;
+
+    if (c->prev != NULL) {
+        c->prev->next = c->next;
+    } else {
+        must(w->conns == c);
+        w->conns = c->next;
+    }
+    if (c->next != NULL) {
+        c->next->prev = c->prev;
+    }
+    w->conn_count--;
+}
+
+void conn_ready_add(struct conn *c)
+{
+    struct worker *w = c->worker;
+
+    if (c->is_ready) {
+        return;
+    }
+    if (w->ready == NULL) {
+        c->ready_next = c;
+        c->ready_prev = c;
+        w->ready = c;
+    } else {
+        c->ready_next = w->ready;
+        c->ready_prev = w->ready->ready_prev;
+        c->ready_prev->ready_next = c;
+        w->ready->ready_prev = c;
+    }
+    c->is_ready = true;
+    w->ready_count++;
+}
+
+static void ready_remove(struct conn *c)
+{
+    struct worker *w = c->worker;
+
+    if (!c->is_ready) {
+        return;
+    }
+    if (c->ready_next == c) {
+        w->ready = NULL;
+    } else {
+        c->ready_prev->ready_next = c->ready_next;
+        c->ready_next->ready_prev = c->ready_prev;
+        if (w->ready == c) {
+            w->ready = c->ready_next;
+        }
+    }
+    c->is_ready = false;
+    w->ready_count--;
+}
+
+bool conn_serve_ready(struct worker *w)
+{
+    usec_t slice_end = 0;
+
+    /* Those that yield again queue up behind and are not served twice. */
+    for (uint32_t n = w->ready_count; n > 0 && w->ready != NULL; n--) {
+        struct conn *c = w->ready;
+
+        ready_remove(c);
+        if (MF_UNLIKELY(c->io.tls != NULL)) {
+            conn_tls_serve(c, &slice_end);
+        } else {
+            conn_execute_kept(c);
+        }
+    }
+    return w->ready_count > 0;
+}
+
+/* ---- the end ------------------------------------------------------------------------- */
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct conn *c = conn_from_poll((uv_poll_t *)handle);
+
+    c->magic = 0;
+    mem_free(c);
+}
+
+void conn_close(struct conn *c)
+{
+    struct worker *w = c->worker;
+
+    if (c->is_closing) {
+        return;
+    }
+    must(!c->is_queued); /* whoever gets here has run the round */
+    c->is_closing = true;
+    conn_log(c, WATCH_CONN_CLOSE);
+    watch_remove(&c->watcher);
+    ready_remove(c);
+    list_remove(c);
+    /* It leaves the poll set before its number can be another's. */
+    uv_close((uv_handle_t *)&c->poll, on_closed);
+    io_close(&c->io);
+    conn_upload_drop(c);
+    outq_fini(&c->outq);
+    conn_count_output(c);
+    buf_fini(&c->in);
+    exchange_destroy(c->exchange);
+    if (c->ask != NULL) {
+        c->ask->conn = NULL;
+        c->ask = NULL;
+    }
+    ctr_add(&w->counters, CTR_curr_connections, (uint64_t)-1);
+    server_conn_closed(w->server);
+}
+
+/*
+ * End a connection whose replies are all with the kernel. Input that nobody read would make the
+ * kernel answer the close with a reset, and the peer might lose the replies before it: so the
+ * sending side is shut first, and what is there of the input is thrown away.
+ */
+void conn_end(struct conn *c)
+{
+    io_send_end(&c->io);
+    /* Not to the buffer for reading: others may have input there. */
+    io_discard(&c->io, c->worker->obuf, WORKER_OBUF_BYTES, DISCARD_READS);
+    c->close_reason = c->worker->is_stopping ? CLOSE_SHUTDOWN : CLOSE_NORMAL;
+    conn_close(c);
+}
+
+/* ---- events -------------------------------------------------------------------------- */
+
+static void on_poll(uv_poll_t *handle, int status, int events);
+
+void conn_arm(struct conn *c, int events)
+{
+    if (events == c->events) {
+        return;
+    }
+    c->events = (uint8_t)events;
+    if (events == 0) {
+        uv_poll_stop(&c->poll);
+    } else {
+        uv_poll_start(&c->poll, events, on_poll);
+    }
+}
+
+void conn_settle(struct conn *c)
+{
+    if (c->is_closing) {
+        return;
+    }
+    if (!outq_is_empty(&c->outq)) {
+        conn_arm(c, io_write_events(&c->io));
+        if (c->outq.is_pinned) {
+            conn_watch(c, CONN_WATCH_MS);
+        }
+    } else if (c->is_finishing) {
+        conn_end(c);
+    } else if (c->ask != NULL) {
+        conn_arm(c, 0);
+    } else if (c->is_waiting) {
+        conn_arm(c, 0);
+        conn_watch(c, CONN_RETRY_MS);
+    } else if (c->worker->is_stopping && !c->is_kept) {
+        conn_end(c);
+    } else {
+        /* One that stands in the ready list stays armed: re-arming twice would cost more. */
+        conn_arm(c, io_read_events(&c->io));
+        if (io_has_more(&c->io)) {
+            conn_ready_add(c);
+        }
+    }
+}
+
+void conn_write(struct conn *c)
+{
+    uint64_t written = 0;
+    enum send_status status = outq_send(&c->outq, &c->io, &written);
+
+    ctr_add(&c->worker->counters, CTR_bytes_written, written);
+    conn_count_output(c);
+    if (status == SEND_BROKEN) {
+        conn_close(c);
+        return;
+    }
+    if (written > 0) {
+        c->last_active = worker_now(c->worker);
+    }
+    if (status == SEND_ALL && c->is_kept && !c->is_waiting && c->ask == NULL) {
+        conn_execute_kept(c);
+    } else {
+        conn_settle(c);
+    }
+}
+
+void conn_input(struct conn *c)
+{
+    if (MF_UNLIKELY(c->watcher != NULL)) {
+        conn_round_run(c->worker); /* it has the buffer */
+        conn_discard(c);
+    } else if (conn_upload_wants_read(c)) {
+        conn_round_run(c->worker);
+        conn_upload_read(c);
+    } else {
+        conn_read(c);
+    }
+}
+
+static void on_poll(uv_poll_t *handle, int status, int events)
+{
+    struct conn *c = conn_from_poll(handle);
+
+    if (MF_UNLIKELY(c->is_queued)) {
+        /* Something came behind its input, in the same turn of the loop. */
+        conn_round_run(c->worker);
+        if (c->is_closing) {
+            return;
+        }
+    }
+    if (status < 0) {
+        /* The peer reset the connection. libuv has stopped the handle. */
+        conn_close(c);
+        return;
+    }
+    if (!outq_is_empty(&c->outq)) {
+        if ((events & c->events) != 0) {
+            conn_round_run(c->worker); /* it was here first, and this may execute much */
+            conn_write(c);
+            if (c->watcher != NULL) {
+                conn_stream(c);
+            }
+        }
+    } else if (c->is_ready || c->is_waiting || c->ask != NULL) {
+        /* It has its turn elsewhere. */
+        return;
+    } else if (MF_UNLIKELY(c->io.tls != NULL)) {
+        conn_tls_event(c);
+    } else {
+        conn_input(c);
+    }
+}
+
+/* ---- the beginning ------------------------------------------------------------------- */
+
+bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin)
+{
+    struct conn *c = mem_zalloc(sizeof(*c));
+
+    if (c == NULL) {
+        close(fd);
+        return false;
+    }
+    c->magic = CONN_MAGIC;
+    io_init(&c->io, fd);
+    c->worker = w;
+    c->origin = origin;
+    c->serial = ++w->conn_serial;
+    c->protocol = origin->protocol;
+    c->last_active = worker_now(w);
+    conn_auth_begin(c);
+    buf_init(&c->in);
+    outq_init(&c->outq);
+    if ((origin->transport == CONN_TLS && !io_begin_tls(&c->io, w->server->tls, &w->tls)) ||
+        uv_poll_init(&w->loop, &c->poll, fd) != 0) {
+        io_close(&c->io);
+        mem_free(c);
+        return false;
+    }
+    c->is_shaking = c->io.tls != NULL;
+    c->poll.data = c;
+    list_add(c);
+    conn_name_peer(c);
+    conn_log(c, WATCH_CONN_NEW);
+    ctr_add(&w->counters, CTR_total_connections, 1);
+    ctr_add(&w->counters, CTR_curr_connections, 1);
+    if (w->is_stopping) {
+        conn_drain(c);
+    } else {
+        conn_settle(c);
+        if (c->is_shaking) {
+            conn_watch(c, CONN_WATCH_MS);
+        }
+    }
+    return true;
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A connection that has to say who it is (-Y, -S), on its worker. It stands before everything
+ * else that looks at input. Under -Y no byte of a client that is not known reaches a parser of
+ * commands, of whatever protocol; under -S a binary request is let through by its opcode.
+ *
+ * What such a connection can make the server keep is bounded: it reads little at once
+ * (CONN_AUTH_READ_BYTES), keeps less than that, and goes on only when its replies are taken.
+ */
+#include "daemon/conn/conn_state.h"
+
+#include "daemon/command/exec_bin.h"
+#include "daemon/options/settings.h"
+#include "daemon/service/server.h"
+#include "lib/base/counters.h"
+#include "proto/bin.h"
+#include "proto/text_auth.h"
+
+/* So many replies of refusals are sent before more are composed, bytes. */
+#define REPLIES_MAX_BYTES (4u * 1024)
+
+/* Entries that are compared in the time of one unit of work. */
+#define ENTRIES_PER_UNIT 1024
+
+_Static_assert(AUTH_LINE_MAX == TEXT_AUTH_VALUE_MAX, "every line of a file can be sent");
+_Static_assert(CONN_AUTH_READ_BYTES > TEXT_AUTH_LINE_MAX + TEXT_AUTH_VALUE_MAX + 4,
+               "the longest command that is looked at can be read at once");
+
+void conn_auth_begin(struct conn *c)
+{
+    const struct settings *s = c->worker->settings;
+
+    c->needs_auth = s->auth_file != NULL || s->sasl;
+}
+
+/* ---- text -------------------------------------------------------------------------------- */
+
+/* An offer of user and password. */
+static enum reply judge(struct turn *t, const struct text_auth *offer)
+{
+    const struct auth *auth = &t->w->server->access.text;
+
+    ctr_add(&t->w->counters, CTR_auth_cmds, 1);
+    t->units += auth_count(auth) / ENTRIES_PER_UNIT;
+    if (!auth_check(auth, offer->user, offer->password)) {
+        ctr_add(&t->w->counters, CTR_auth_errors, 1);
+        return REPLY_AUTH_FAILURE;
+    }
+    t->conn->needs_auth = false;
+    return REPLY_STORED;
+}
+
+static enum turn_stop take_text(struct turn *t, const char *p, size_t len, size_t *used)
+{
+    struct conn *c = t->conn;
+    struct text_auth offer;
+    enum reply reply;
+    enum parse_status status = text_auth_parse(p, len, &offer, used, &reply);
+
+    if (status == PARSE_MORE) {
+        c->need = offer.need;
+        return TURN_DRY;
+    }
+    if (status == PARSE_CLOSE) {
+        *used = len;
+        return TURN_CLOSES;
+    }
+    if (status == PARSE_OK) {
+        reply = judge(t, &offer);
+    }
+    c->swallow = offer.swallow;
+    turn_reply(t, reply);
+    return TURN_GOES_ON;
+}
+
+/* ---- binary ------------------------------------------------------------------------------ */
+
+/* What memcached serves before, too. */
+static bool is_open_to_all(const struct request *r)
+{
+    return r->opcode == BIN_SASL_LIST || r->opcode == BIN_SASL_AUTH ||
+           r->opcode == BIN_SASL_STEP || r->opcode == BIN_VERSION;
+}
+
+/* Answer and close. */
+static enum turn_stop refuse(struct turn *t, const struct request *r, enum bin_reply why)
+{
+    if (why != BIN_REPLY_OK) {
+        exec_bin_reply(t, r, why, 0);
+    }
+    return TURN_CLOSES;
+}
+
+/* One request; its header alone says whether it is let through. */
+static enum turn_stop take_binary(struct turn *t, const char *p, size_t len, size_t *used)
+{
+    const struct bin_limits limits = {.value_max = 0};
+    enum bin_reply reply;
+    struct request r;
+    enum parse_status status = bin_parse(p, len, &limits, &r, used, &reply);
+
+    if (status == PARSE_MORE && len < BIN_HEADER_BYTES) {
+        t->conn->need = *used;
+        *used = 0;
+        return TURN_DRY;
+    }
+    if ((unsigned char)p[0] != BIN_REQUEST || (status == PARSE_CLOSE && is_open_to_all(&r))) {
+        *used = len;
+        return refuse(t, &r, reply);
+    }
+    if (!is_open_to_all(&r)) {
+        *used = len;
+        return refuse(t, &r, BIN_REPLY_AUTH_FAILURE);
+    }
+    switch (status) {
+    case PARSE_OK:
+        return exec_request(t, &r);
+    case PARSE_REPLY:
+        t->conn->swallow = r.value_len;
+        exec_bin_reply(t, &r, BIN_REPLY_AUTH_FAILURE, 0);
+        return TURN_GOES_ON;
+    default:
+        t->conn->need = status == PARSE_BODY ? *used + r.value_len : *used;
+        *used = 0;
+        return TURN_DRY;
+    }
+}
+
+/* ---- both -------------------------------------------------------------------------------- */
+
+enum turn_stop conn_auth_take(struct turn *t, const char *p, size_t len, size_t *used)
+{
+    bool is_text = t->w->settings->auth_file != NULL;
+    enum turn_stop stop = is_text ? take_text(t, p, len, used) : take_binary(t, p, len, used);
+
+    if (stop != TURN_GOES_ON) {
+        return stop;
+    }
+    t->requests++;
+    t->units++;
+    if (t->out.len >= REPLIES_MAX_BYTES) {
+        turn_flush(t);
+    }
+    if (t->units >= t->unit_limit && *used < len && !t->is_halted && turn_others_are_ready(t)) {
+        return TURN_YIELDS;
+    }
+    return TURN_GOES_ON;
+}

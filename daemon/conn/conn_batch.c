@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Bytes to batches; see conn_batch.h. Runs in a turn.
+ */
+#include "daemon/conn/conn_batch.h"
+
+#include "daemon/options/settings.h"
+
+typedef enum parse_status (*parse_fn)(const struct turn *t, struct steps *steps,
+                                      struct batch *b, const char *p, size_t len,
+                                      struct request *r, size_t *used);
+
+static inline enum parse_status parse_text(const struct turn *t, struct steps *steps,
+                                           struct batch *b, const char *p, size_t len,
+                                           struct request *r, size_t *used)
+{
+    struct text_limits limits = {
+        .value_max = t->e->item_bytes_max,
+        .key_room = &steps->key_room,
+    };
+
+    return text_parse(p, len, &limits, r, used, &b->reply);
+}
+
+static inline enum parse_status parse_binary(const struct turn *t, struct steps *steps,
+                                             struct batch *b, const char *p, size_t len,
+                                             struct request *r, size_t *used)
+{
+    struct bin_limits limits = {.value_max = t->e->item_bytes_max};
+
+    (void)steps;
+    return bin_parse(p, len, &limits, r, used, &b->bin_reply);
+}
+
+/* batch_parse(), compiled once for each protocol. */
+static inline __attribute__((always_inline)) void fill(const struct turn *t,
+                                                       struct steps *steps, struct batch *b,
+                                                       const char *p, size_t len, bool is_alone,
+                                                       parse_fn parse)
+{
+    const char *end = p + len;
+    struct step *first = steps->step + steps->used;
+    struct step *s = first;
+
+    b->status = PARSE_OK;
+    while (p < end && s < steps->step + EXEC_BATCH) {
+        struct request *r = &s->req;
+        enum parse_status status;
+        size_t used;
+
+        status = parse(t, steps, b, p, (size_t)(end - p), r, &used);
+        if (MF_UNLIKELY(status != PARSE_OK)) {
+            b->status = status;
+            b->last = r;
+            b->last_used = used;
+            r->hash = 0; /* steps_prefetch() does not ask */
+            steps->used++;
+            break;
+        }
+        p += used;
+        s->end = p;
+        r->hash = engine_hash(t->e, r->key.ptr, r->key.len);
+        if (!is_alone || p < end || s > first) {
+            engine_prefetch_bucket(t->route, r->hash); /* alone it would come too late */
+        }
+        s++;
+    }
+    b->step = first;
+    b->n = (unsigned)(s - first);
+    steps->used += b->n;
+}
+
+static __attribute__((noinline)) void fill_text(const struct turn *t, struct steps *steps,
+                                                struct batch *b, const char *p, size_t len,
+                                                bool is_alone)
+{
+    fill(t, steps, b, p, len, is_alone, parse_text);
+}
+
+static __attribute__((noinline)) void fill_binary(const struct turn *t, struct steps *steps,
+                                                  struct batch *b, const char *p, size_t len,
+                                                  bool is_alone)
+{
+    fill(t, steps, b, p, len, is_alone, parse_binary);
+}
+
+void batch_parse(const struct turn *t, uint8_t *protocol, struct steps *steps, struct batch *b,
+                 const char *p, size_t len, bool is_alone)
+{
+    if (MF_UNLIKELY(*protocol == PROTOCOL_AUTO)) {
+        *protocol = (unsigned char)*p == BIN_REQUEST ? PROTOCOL_BINARY : PROTOCOL_ASCII;
+    }
+    if (*protocol == PROTOCOL_BINARY) {
+        fill_binary(t, steps, b, p, len, is_alone);
+    } else {
+        fill_text(t, steps, b, p, len, is_alone);
+    }
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Requests parsed before the first of them is executed, so that their cache misses overlap.
+ * That is only a hint to the hardware: each request still sees what the one before it did. For
+ * conn_*.c only.
+ */
+#ifndef MAYFLY_DAEMON_CONN_CONN_BATCH_H
+#define MAYFLY_DAEMON_CONN_CONN_BATCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/command/exec.h"
+#include "proto/bin.h"
+#include "proto/request.h"
+#include "proto/text.h"
+
+struct step {
+    struct request req;
+    const char *end; /* where it ends; of what is no whole request it is not told */
+};
+
+/*
+ * Room for parsed requests, of one connection or of several. Whatever was parsed takes a step,
+ * also what is no whole request: so there is room for the key of each.
+ */
+struct steps {
+    unsigned used;
+    char *key_room; /* in keys, free from here on */
+    struct step step[EXEC_BATCH];
+    char keys[EXEC_BATCH * TEXT_KEY_ROOM]; /* those that came as base64 */
+};
+
+/* What was parsed of one connection's input. */
+struct batch {
+    const struct step *step; /* [borrowed] n of them */
+    unsigned n;
+    /* what came behind them, when status is not PARSE_OK */
+    enum parse_status status;
+    const struct request *last; /* [borrowed] */
+    size_t last_used;
+    enum reply reply;
+    enum bin_reply bin_reply; /* the same of the binary protocol */
+};
+
+static inline void steps_clear(struct steps *steps)
+{
+    steps->used = 0;
+    steps->key_room = steps->keys;
+}
+
+static inline bool steps_are_full(const struct steps *steps)
+{
+    return steps->used == EXEC_BATCH;
+}
+
+/*
+ * Parse requests into the room that is left until it is full, the input ends, or something else
+ * comes. *protocol: of the connection, which its first byte decides when it is PROTOCOL_AUTO;
+ * is_alone: no other input is parsed before they are executed. Context: worker, in a turn.
+ */
+void batch_parse(const struct turn *t, uint8_t *protocol, struct steps *steps, struct batch *b,
+                 const char *p, size_t len, bool is_alone);
+
+/*
+ * Fetch the items of all that was parsed: their buckets were asked for when they were.
+ * Context: worker, in a turn.
+ */
+static inline void steps_prefetch(const struct turn *t, const struct steps *steps)
+{
+    if (steps->used > 1) {
+        engine_prefetch_items(t->route, &steps->step[0].req.hash, sizeof(steps->step[0]),
+                              steps->used);
+    }
+}
+
+#endif

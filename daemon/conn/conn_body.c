@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Large values on their way in, on the worker of the connection. What came with the line is
+ * copied, the rest is read straight into the value's segments; behind it the line end, if the
+ * protocol has one, is checked and the value stored. The bytes that follow come with the same
+ * read, into the worker's buffer.
+ *
+ * Bodies begun together announce at most an eighth of -m (at least two of the longest items).
+ * Beyond that a connection waits, as for room, and a body that makes no progress gives way.
+ */
+#include "daemon/conn/conn_state.h"
+
+#include "daemon/base/prefetch.h"
+#include "daemon/command/exec_bin.h"
+#include "daemon/options/settings.h"
+#include "daemon/service/server.h"
+#include "lib/base/counters.h"
+#include "lib/base/mem.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+
+/* Read so much at most before other connections get their turn. */
+#define READ_TURN_BYTES (1u << 20)
+
+/*
+ * Of a segment so much is prefetched before it is read into: that takes a hundredth off a set
+ * of 1 MB, more of it does not.
+ */
+#define SEGMENT_AHEAD (32u << 10)
+
+static uint64_t announced_by_all(const struct worker *w)
+{
+    const struct server *s = w->server;
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < s->worker_count; i++) {
+        sum += ctr_get(&s->workers[i].counters, CTR_body_pending_bytes);
+    }
+    return sum;
+}
+
+static uint64_t announced_max(const struct worker *w)
+{
+    int64_t limit = atomic_load_explicit(&w->engine->budget.limit_bytes, memory_order_relaxed);
+    uint64_t eighth = (uint64_t)limit / 8;
+    uint64_t two = 2 * w->settings->item_size_max;
+
+    return eighth > two ? eighth : two;
+}
+
+bool conn_uploads_press(const struct worker *w)
+{
+    return announced_by_all(w) > announced_max(w) / 4 * 3;
+}
+
+static void count_announced(const struct conn *c, int64_t n)
+{
+    ctr_add(&c->worker->counters, CTR_body_pending_bytes, (uint64_t)n);
+}
+
+void conn_upload_drop(struct conn *c)
+{
+    struct upload *u = c->upload;
+
+    if (u != NULL) {
+        count_announced(c, -(int64_t)u->len);
+        body_abort(&u->body);
+        mem_free(u);
+        c->upload = NULL;
+    }
+}
+
+/* The value cannot be stored: say so; `rest` bytes that belong to it are to be dropped. */
+static void fail(struct turn *t, const struct request *r, uint64_t rest)
+{
+    if (r->cls == CLASS_BINARY) {
+        exec_bin_refused(t, r, BIN_REPLY_NO_MEMORY_STORE);
+    } else {
+        exec_store_failed(t, r, REPLY_NO_MEMORY_STORE);
+        if (!r->noreply) {
+            turn_reply(t, REPLY_NO_MEMORY_STORE);
+        }
+    }
+    t->conn->swallow = rest;
+}
+
+/*
+ * After so many values one is tried again that could be read into its place, when one did not
+ * come whole.
+ */
+#define PLACE_REST 16
+
+bool conn_upload_expects_place(struct conn *c)
+{
+    if (c->place_rest > 0) {
+        c->place_rest--;
+    }
+    /* What TLS deciphers comes in records: there little would be saved. */
+    return c->place_rest == 0 && c->io.tls == NULL;
+}
+
+bool conn_upload_may_place(const struct turn *t, const struct request *r)
+{
+    const struct conn *c = t->conn;
+
+    /* A read that was given less than it asked for left nothing to be read. */
+    if (r->cls != CLASS_STORE || c->io.tls != NULL || !c->is_saturated ||
+        t->behind < CONN_READ_LITTLE_BYTES || r->value_len <= EXEC_PLACE_BYTES ||
+        !engine_may_place(t->e, r->value_len)) {
+        return false;
+    }
+    return c->place_rest == 0 && announced_by_all(t->w) + r->value_len <= announced_max(t->w);
+}
+
+static struct upload *upload_create(struct turn *t, const struct request *r, bool may_place)
+{
+    size_t args_len = r->cls == CLASS_META ? r->args.len : 0;
+    struct upload *u = mem_alloc(sizeof(*u) + args_len);
+
+    if (u == NULL) {
+        return NULL;
+    }
+    u->req = *r;
+    memcpy(u->key, r->key.ptr, r->key.len);
+    u->req.key.ptr = u->key;
+    if (args_len > 0) {
+        memcpy(u->args, r->args.ptr, args_len);
+    }
+    u->req.args = span_of(u->args, args_len);
+    u->req.hash = engine_hash(t->e, u->key, r->key.len);
+    engine_prefetch_bucket(t->route, u->req.hash);
+    u->len = r->value_len;
+    u->may_place = may_place;
+    u->is_shed = false;
+    u->moved = t->now;
+    u->body = body_begin(t->e, u->req.hash, u->len);
+    if (u->body == NULL) {
+        mem_free(u);
+        return NULL;
+    }
+    return u;
+}
+
+enum turn_stop conn_upload_begin(struct turn *t, const struct request *r, bool may_place)
+{
+    struct conn *c = t->conn;
+    uint64_t announced = announced_by_all(t->w);
+
+    if (announced > 0 && announced + r->value_len > announced_max(t->w) && t->may_wait) {
+        return TURN_WAITS;
+    }
+    c->upload = announced == 0 || announced + r->value_len <= announced_max(t->w)
+                    ? upload_create(t, r, may_place)
+                    : NULL;
+    if (c->upload == NULL) {
+        fail(t, r, r->value_len + request_value_end(r));
+    } else {
+        count_announced(c, (int64_t)r->value_len);
+    }
+    t->may_wait = true;
+    return TURN_GOES_ON;
+}
+
+/* Copy bytes of the value that are at hand. */
+static enum turn_stop fill(struct turn *t, struct upload *u, const char *p, size_t len,
+                           size_t *used)
+{
+    size_t pos = 0;
+
+    while (pos < len && body_missing(u->body) > 0) {
+        char *to;
+        size_t room;
+        enum outcome outcome = body_room(u->body, t->may_wait, &to, &room);
+
+        if (outcome == OUT_WAIT) {
+            *used = pos;
+            return TURN_WAITS;
+        }
+        if (outcome != OUT_OK) {
+            *used = pos;
+            fail(t, &u->req, body_missing(u->body) + request_value_end(&u->req));
+            conn_upload_drop(t->conn);
+            return TURN_GOES_ON;
+        }
+        room = room < len - pos ? room : len - pos;
+        memcpy(to, p + pos, room);
+        body_filled(u->body, room);
+        pos += room;
+        u->moved = t->now;
+        t->may_wait = true;
+    }
+    *used = pos;
+    return TURN_GOES_ON;
+}
+
+static enum turn_stop store(struct turn *t, struct upload *u)
+{
+    if (u->req.cls == CLASS_BINARY) {
+        return exec_bin_store(t, &u->req, &u->body);
+    }
+    return u->req.cls == CLASS_META ? exec_meta_set(t, &u->req, &u->body)
+                                    : exec_store(t, &u->req, &u->body);
+}
+
+/*
+ * Read what is missing of a placed body straight into its blocks, and what follows behind the
+ * input, of which everything has been consumed. Context: in the section of the turn.
+ */
+static void read_placed(struct turn *t, struct upload *u, char *behind)
+{
+    struct iovec iov[BODY_PLACES_MAX + 1];
+    struct conn *c = t->conn;
+    size_t missing = body_missing(u->body);
+    unsigned places = body_places(u->body, iov);
+    size_t asked;
+    ssize_t n;
+
+    iov[places] = (struct iovec){behind, CONN_READ_LITTLE_BYTES};
+    if (t->behind < CONN_READ_LITTLE_BYTES) {
+        iov[places].iov_len = t->behind;
+    }
+    asked = missing + iov[places].iov_len;
+    for (unsigned i = 0; i < places; i++) {
+        prefetch_to_write(iov[i].iov_base, iov[i].iov_len);
+    }
+    c->is_saturated = false;
+    do {
+        n = io_readv(&c->io, iov, places + 1);
+    } while (n < 0 && errno == EINTR);
+    if (n <= 0) {
+        return; /* whatever it is, the next read finds it too */
+    }
+    ctr_add(&t->w->counters, CTR_bytes_read, (uint64_t)n);
+    c->is_saturated = (size_t)n == asked;
+    if ((size_t)n > missing) {
+        t->grown = (size_t)n - missing;
+        t->behind -= t->grown;
+        turn_read_clock(t);
+    }
+    body_filled(u->body, (size_t)n - t->grown);
+}
+
+/* The section is about to end with the body unfinished: then it cannot stay in its place. */
+static void unplace(struct turn *t, struct upload *u)
+{
+    if (body_missing(u->body) > 0) {
+        t->conn->place_rest = PLACE_REST;
+    }
+    if (!body_unplace(u->body)) {
+        fail(t, &u->req, body_missing(u->body) + 2);
+        conn_upload_drop(t->conn);
+    }
+}
+
+/* All bytes are there, and those that end the value at p. */
+static enum turn_stop finish(struct turn *t, struct upload *u, const char *p)
+{
+    enum turn_stop stop;
+
+    if (request_value_end(&u->req) > 0 && (p[0] != '\r' || p[1] != '\n')) {
+        exec_store_failed(t, &u->req, REPLY_BAD_CHUNK);
+        if (!u->req.noreply) {
+            turn_reply(t, REPLY_BAD_CHUNK);
+        }
+    } else {
+        stop = store(t, u);
+        if (stop != TURN_GOES_ON) {
+            return stop;
+        }
+    }
+    conn_upload_drop(t->conn);
+    t->requests++;
+    return TURN_GOES_ON;
+}
+
+/* There are no bytes at hand: is there room for those to come? */
+static enum turn_stop look_for_room(struct turn *t, struct upload *u)
+{
+    enum outcome outcome = OUT_OK;
+    size_t room;
+    char *to;
+
+    if (!u->is_shed && body_missing(u->body) > 0) {
+        outcome = body_room(u->body, t->may_wait, &to, &room);
+    }
+    if (outcome == OUT_WAIT) {
+        return TURN_WAITS;
+    }
+    if (outcome != OUT_OK || u->is_shed) {
+        fail(t, &u->req, body_missing(u->body) + request_value_end(&u->req));
+        conn_upload_drop(t->conn);
+    }
+    return TURN_GOES_ON;
+}
+
+/*
+ * Nothing of the value is filled in yet, and it can come at once: try to read it into its
+ * place. False when that cannot be. *len grows by what was read behind the input.
+ */
+static bool take_placed(struct turn *t, struct upload *u, const char *p, size_t *len,
+                        size_t *used)
+{
+    if (t->behind < 2 || *len >= u->len || !exec_place(t, &u->req, u->body)) {
+        return false;
+    }
+    (void)fill(t, u, p, *len, used); /* all of it: there is room for the whole value */
+    read_placed(t, u, t->w->rbuf + (WORKER_RBUF_BYTES - t->behind));
+    *len += t->grown;
+    if (body_missing(u->body) > 0 || *len - *used < 2) {
+        unplace(t, u);
+    } else {
+        ctr_add(&t->w->counters, CTR_bodies_placed, 1);
+    }
+    return true;
+}
+
+enum turn_stop conn_upload_take(struct turn *t, const char *p, size_t len, size_t *used)
+{
+    struct conn *c = t->conn;
+    struct upload *u = c->upload;
+    enum turn_stop stop = TURN_GOES_ON;
+    bool may_place = u->may_place;
+    size_t value_end;
+
+    u->may_place = false;
+    if (!may_place || !take_placed(t, u, p, &len, used)) {
+        stop = len > 0 ? fill(t, u, p, len, used) : look_for_room(t, u);
+    }
+    if (stop != TURN_GOES_ON || c->upload == NULL) {
+        return stop;
+    }
+    value_end = request_value_end(&u->req);
+    if (body_missing(u->body) > 0 || len - *used < value_end) {
+        return TURN_DRY;
+    }
+    stop = finish(t, u, p + *used);
+    if (stop == TURN_GOES_ON) {
+        *used += value_end;
+        t->may_wait = true;
+    }
+    return stop;
+}
+
+void conn_upload_shed(struct conn *c)
+{
+    if (outq_is_empty(&c->outq) && !c->is_kept) {
+        c->upload->is_shed = true;
+        conn_execute(c, INPUT_READ, c->worker->rbuf, 0);
+    }
+}
+
+bool conn_upload_wants_read(const struct conn *c)
+{
+    return c->upload != NULL && buf_len(&c->in) == 0 && outq_is_empty(&c->outq) &&
+           body_missing(c->upload->body) > 0;
+}
+
+/* Is there nothing to be read any more before it is stored? */
+static bool is_whole(const struct conn *c)
+{
+    return body_missing(c->upload->body) == 0 && request_value_end(&c->upload->req) == 0;
+}
+
+/*
+ * One read into the body's room, and behind it into the worker's buffer. False: no more for
+ * now.
+ */
+static bool read_once(struct conn *c, bool may_wait, size_t *past)
+{
+    struct worker *w = c->worker;
+    struct upload *u = c->upload;
+    struct iovec iov[2];
+    size_t missing = body_missing(u->body);
+    size_t asked;
+    size_t room;
+    ssize_t n;
+    char *to;
+    enum outcome outcome = body_room(u->body, may_wait, &to, &room);
+
+    *past = 0;
+    if (outcome != OUT_OK) {
+        /* Nothing was read. An empty turn finds the same, and waits or answers. */
+        conn_execute(c, INPUT_READ, w->rbuf, 0);
+        return false;
+    }
+    c->is_waiting = false;
+    c->is_kept = false;
+    iov[0] = (struct iovec){to, room < missing ? room : missing};
+    iov[1] = (struct iovec){w->rbuf, WORKER_RBUF_BYTES};
+    if (c->reads_little) {
+        iov[1].iov_len = CONN_READ_LITTLE_BYTES;
+    }
+    prefetch_to_write(to, iov[0].iov_len < SEGMENT_AHEAD ? iov[0].iov_len : SEGMENT_AHEAD);
+    asked = iov[0].iov_len + (room >= missing ? iov[1].iov_len : 0);
+    do {
+        n = io_readv(&c->io, iov, room >= missing ? 2 : 1);
+    } while (n < 0 && errno == EINTR);
+    if (n <= 0) {
+        if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) {
+            c->close_reason = n == 0 ? CLOSE_NORMAL : CLOSE_ERROR;
+            conn_close(c);
+        }
+        return false;
+    }
+    ctr_add(&w->counters, CTR_bytes_read, (uint64_t)n);
+    u->moved = worker_now(w);
+    c->last_active = w->now;
+    if ((size_t)n > iov[0].iov_len) {
+        *past = (size_t)n - iov[0].iov_len;
+    }
+    body_filled(u->body, (size_t)n - *past);
+    return (size_t)n == asked;
+}
+
+void conn_upload_read(struct conn *c)
+{
+    struct worker *w = c->worker;
+    bool may_wait = !c->is_waiting || conn_wait_now() - c->wait_since < CONN_ROOM_WAIT_MS;
+    size_t before = body_missing(c->upload->body);
+    bool goes_on = true;
+    size_t past = 0;
+
+    while (goes_on && conn_upload_wants_read(c) &&
+           before - body_missing(c->upload->body) < READ_TURN_BYTES) {
+        goes_on = read_once(c, may_wait, &past);
+        may_wait = true;
+        if (c->is_closing || c->upload == NULL) {
+            return;
+        }
+    }
+    if (past > 0 || is_whole(c)) {
+        conn_execute(c, INPUT_READ, w->rbuf, past);
+    } else {
+        conn_settle(c);
+    }
+}

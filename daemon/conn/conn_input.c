@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reading of a connection, on its worker. One read a turn into the worker's shared buffer,
+ * behind what was read of others for the same round; the end of a request that is not all there
+ * is kept by the connection and put in front of the next read. So an idle connection has no
+ * buffer.
+ *
+ * What is kept is bounded by the protocol: a line (TEXT_LINE_MAX, lines of keys
+ * TEXT_GET_LINE_MAX) or a small value. Long lines are read straight behind what is kept, so
+ * that they are not copied again with each read, and are not parsed again before their end is
+ * there.
+ */
+#include "daemon/conn/conn_round.h"
+
+#include "daemon/options/settings.h"
+#include "lib/base/counters.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* A longer tail stays where it is and is read behind. */
+#define MOVE_MAX_BYTES (64u * 1024)
+
+/* So much of one connection is served at once. */
+#define AT_ONCE_BYTES (8u * 1024)
+
+/* What is read at once behind a long tail. */
+#define LONG_READ_BYTES (64u * 1024)
+
+static ssize_t read_some(struct conn *c, char *to, size_t n)
+{
+    ssize_t got;
+
+    do {
+        got = io_read(&c->io, to, n);
+    } while (got < 0 && errno == EINTR);
+    if (got > 0) {
+        ctr_add(&c->worker->counters, CTR_bytes_read, (uint64_t)got);
+        c->is_saturated = (size_t)got == n;
+    } else if (got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) {
+        /*
+         * End or error. Everything that came before was executed: what is still kept is no
+         * whole request, and nothing is read while replies wait.
+         */
+        c->close_reason = got == 0 ? CLOSE_NORMAL : CLOSE_ERROR;
+        conn_close(c);
+    }
+    return got;
+}
+
+void conn_discard(struct conn *c)
+{
+    (void)read_some(c, c->worker->rbuf, WORKER_RBUF_BYTES);
+}
+
+/* Can parsing have a result, now that fresh bytes are there behind a tail that had none? */
+static bool is_worth_parsing(const struct conn *c, size_t tail, const char *fresh, size_t n)
+{
+    size_t total = tail + n;
+
+    if (c->need > 0) {
+        return total >= c->need;
+    }
+    if (tail == 0 || c->upload != NULL || c->swallow > 0 || c->needs_auth ||
+        c->protocol == PROTOCOL_BINARY) {
+        return true;
+    }
+    if (total > (tail > TEXT_LINE_MAX ? TEXT_GET_LINE_MAX : TEXT_LINE_MAX) || tail < 8) {
+        return true;
+    }
+    return c->reads_little || memchr(fresh, '\n', n) != NULL;
+}
+
+/* Bytes that all connections of the worker keep of unfinished input. */
+static uint64_t kept_by_all(const struct worker *w)
+{
+    uint64_t sum = 0;
+
+    for (const struct conn *c = w->conns; c != NULL; c = c->next) {
+        sum += c->in.cap;
+    }
+    return sum;
+}
+
+/*
+ * Does -o read_buf_mem_limit leave room for n more bytes? Asked only where buffers get large.
+ */
+static bool may_keep(const struct worker *w, size_t n)
+{
+    uint64_t limit = w->settings->read_buf_mem_limit_bytes;
+
+    return limit == 0 || kept_by_all(w) + n <= limit / w->engine->shard_count;
+}
+
+static void refuse_memory(struct conn *c)
+{
+    ctr_add(&c->worker->counters, CTR_read_buf_oom, 1);
+    conn_close(c);
+}
+
+/* Read behind a long tail. */
+static void read_long(struct conn *c)
+{
+    size_t tail = buf_len(&c->in);
+    ssize_t n;
+
+    if (buf_room(&c->in) < LONG_READ_BYTES && (!may_keep(c->worker, LONG_READ_BYTES) ||
+                                               !buf_reserve(&c->in, tail + LONG_READ_BYTES))) {
+        refuse_memory(c);
+        return;
+    }
+    n = read_some(c, buf_end(&c->in), LONG_READ_BYTES);
+    if (n <= 0) {
+        return;
+    }
+    c->in.end += (size_t)n;
+    if (is_worth_parsing(c, tail, buf_end(&c->in) - n, (size_t)n)) {
+        conn_execute_kept(c);
+    } else {
+        conn_settle(c);
+    }
+}
+
+void conn_read(struct conn *c)
+{
+    struct worker *w = c->worker;
+    size_t tail = buf_len(&c->in);
+    struct round *r = w->round;
+    char *p;
+    size_t room;
+    ssize_t n;
+
+    if (tail > MOVE_MAX_BYTES) {
+        conn_round_run(w);
+        read_long(c);
+        return;
+    }
+    if (round_is_full(r)) {
+        conn_round_run(w);
+    }
+    p = w->rbuf + r->filled;
+    room = WORKER_RBUF_BYTES - r->filled - tail;
+    if (c->reads_little && room > CONN_READ_LITTLE_BYTES) {
+        room = CONN_READ_LITTLE_BYTES;
+    }
+    if (MF_UNLIKELY(c->needs_auth)) {
+        room = CONN_AUTH_READ_BYTES;
+    }
+    n = read_some(c, p + tail, room);
+    if (n <= 0) {
+        return;
+    }
+    if (tail > 0) {
+        if (!is_worth_parsing(c, tail, p + tail, (size_t)n)) {
+            c->last_active = worker_now(w);
+            if (!buf_append(&c->in, p + tail, (size_t)n)) {
+                refuse_memory(c);
+            }
+            return;
+        }
+        memcpy(p, buf_begin(&c->in), tail);
+        buf_clear(&c->in);
+    }
+    round_add(c, p, tail + (size_t)n);
+    if (tail + (size_t)n >= AT_ONCE_BYTES || c->reads_little || c->is_saturated) {
+        conn_round_run(w);
+        if (!c->is_closing && c->is_saturated && conn_upload_wants_read(c)) {
+            conn_upload_read(c);
+        }
+    }
+}
+
+bool conn_keep_input(struct conn *c, enum input_kind kind, const char *p, size_t len,
+                     size_t used)
+{
+    struct worker *w = c->worker;
+
+    if (kind == INPUT_KEPT) {
+        buf_consume(&c->in, used);
+    } else if (used < len && !buf_append(&c->in, p + used, len - used)) {
+        ctr_add(&w->counters, CTR_read_buf_oom, 1);
+        return false;
+    }
+    if (c->in.cap > MOVE_MAX_BYTES && kept_by_all(w) > conn_pending_max(w)) {
+        ctr_add(&w->counters, CTR_slow_drops, 1);
+        return false;
+    }
+    if (buf_len(&c->in) == 0 && c->in.cap > 0) {
+        buf_fini(&c->in);
+    }
+    return true;
+}

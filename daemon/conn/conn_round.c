@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Rounds; see conn_round.h. Runs on the worker.
+ */
+#include "daemon/conn/conn_round.h"
+
+#include "lib/base/mem.h"
+
+/*
+ * After so many units of work (keys, and 4 KiB of output each) the section is closed and opened
+ * anew, and the clock read again: many connections in a round then hold back memory, and know
+ * the time, about as one does that pipelines.
+ */
+#define RENEW_UNITS 64u
+
+struct round *round_create(void)
+{
+    struct round *r = mem_alloc(sizeof(*r));
+
+    if (r != NULL) {
+        r->n = 0;
+        r->filled = 0;
+    }
+    return r;
+}
+
+void round_destroy(struct round *r)
+{
+    mem_free(r);
+}
+
+void round_add(struct conn *c, char *p, size_t len)
+{
+    struct worker *w = c->worker;
+    struct round *r = w->round;
+    struct lot *lot = &r->lot[r->n++];
+
+    debug_must(r->n <= ROUND_LOTS && p == w->rbuf + r->filled && !c->is_queued);
+    r->filled += len;
+    c->is_queued = true;
+    lot->conn = c;
+    lot->p = p;
+    lot->len = len;
+    lot->behind = 0;
+    lot->kind = INPUT_READ;
+    lot->is_parsed = false;
+}
+
+/*
+ * Parse the inputs from lot i on until there is no room for more requests. Returns the first
+ * lot that has to wait for the next time.
+ */
+static unsigned parse_some(struct turn *t, struct round *r, unsigned i)
+{
+    steps_clear(&r->steps);
+    for (; i < r->n && !steps_are_full(&r->steps); i++) {
+        struct lot *lot = &r->lot[i];
+        struct conn *c = lot->conn;
+
+        if (MF_LIKELY(!conn_has_pending(c))) {
+            batch_parse(t, &c->protocol, &r->steps, &lot->batch, lot->p, lot->len, false);
+            lot->is_parsed = true;
+        }
+    }
+    steps_prefetch(t, &r->steps);
+    return i;
+}
+
+/* Serve all lots in one turn. */
+static void execute(struct worker *w, struct round *r)
+{
+    uint64_t units = 0;
+    unsigned parsed = 0;
+    struct turn t;
+
+    turn_begin(&t, w);
+    for (unsigned i = 0; i < r->n; i++) {
+        struct lot *lot = &r->lot[i];
+
+        if (units >= RENEW_UNITS) {
+            turn_renew(&t);
+            units = 0;
+        }
+        if (i == parsed) {
+            parsed = parse_some(&t, r, i);
+        }
+        lot->conn->is_queued = false;
+        t.is_followed = i + 1 < r->n;
+        lot_execute(&t, lot);
+        units += t.units;
+    }
+    turn_end(&t);
+}
+
+void conn_round_run(struct worker *w)
+{
+    struct round *r = w->round;
+    unsigned n = r->n;
+
+    if (n == 0) {
+        return;
+    }
+    r->lot[n - 1].behind = WORKER_RBUF_BYTES - r->filled;
+    if (n == 1) {
+        struct lot *lot = &r->lot[0];
+
+        r->n = 0;
+        r->filled = 0;
+        lot->conn->is_queued = false;
+        conn_execute(lot->conn, INPUT_READ, lot->p, lot->len);
+        return;
+    }
+    execute(w, r);
+    /* The inputs are consumed or kept: what comes now may use the buffer. */
+    r->n = 0;
+    r->filled = 0;
+    for (unsigned i = 0; i < n; i++) {
+        lot_finish(&r->lot[i]);
+    }
+}

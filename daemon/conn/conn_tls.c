@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a TLS connection does otherwise than a plain one: it begins with a handshake, and bytes
+ * that OpenSSL has read of the socket already are announced by no event, so it takes its turns
+ * from the worker's ready list while there may be some.
+ *
+ * A handshake costs up to milliseconds of signing, and a storm of connections brings hundreds
+ * of them at once. They queue in the ready list too and share TLS_SLICE_US between two looks at
+ * the sockets, so that a request of a connection that is open waits for no more than that and
+ * one step beyond.
+ */
+#include "daemon/conn/conn_state.h"
+
+#include "lib/base/counters.h"
+
+/* Time for handshakes between two turns of the loop, microseconds. */
+#define TLS_SLICE_US 1000
+
+/* One step of the handshake. */
+static void shake(struct conn *c)
+{
+    switch (tls_handshake(c->io.tls)) {
+    case TLS_OPEN:
+        c->is_shaking = false;
+        c->last_active = worker_now(c->worker);
+        conn_settle(c);
+        break;
+    case TLS_WANTS_READ:
+        conn_arm(c, UV_READABLE);
+        break;
+    case TLS_WANTS_WRITE:
+        conn_arm(c, UV_WRITABLE);
+        break;
+    case TLS_FAILED:
+        conn_end(c); /* not with a reset, or the alert that says why may be lost */
+        break;
+    }
+}
+
+void conn_tls_event(struct conn *c)
+{
+    if (c->is_shaking) {
+        conn_ready_add(c);
+    } else {
+        conn_input(c);
+        conn_round_run(c->worker);
+        conn_settle(c); /* some ways through reading leave what it waits for as it was */
+    }
+}
+
+void conn_tls_serve(struct conn *c, usec_t *slice_end)
+{
+    if (c->is_shaking) {
+        if (*slice_end == 0) {
+            *slice_end = clock_mono_us() + TLS_SLICE_US;
+        }
+        if (clock_mono_us() < *slice_end) {
+            shake(c);
+        } else {
+            conn_ready_add(c);
+        }
+    } else if (!outq_is_empty(&c->outq) || c->is_waiting || c->ask != NULL) {
+        /* It was served in between, and waits for something else now. */
+        conn_settle(c);
+    } else if (c->is_kept) {
+        conn_execute_kept(c);
+    } else {
+        conn_tls_event(c);
+    }
+}
+
+bool conn_tls_is_overdue(const struct conn *c, msec_t now)
+{
+    return c->is_shaking && now - c->last_active >= TLS_HANDSHAKE_MS;
+}

@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Datagrams: read, executed, answered; see udp.h. On the worker that owns the socket.
+ *
+ * A datagram is a turn of its own without a connection: what a connection would keep for later
+ * (half a line, a value on its way, replies that the socket does not take) has no later here. A
+ * reply is composed whole before any of it is sent, because every datagram of it says how many
+ * there are.
+ */
+#include "daemon/conn/udp.h"
+
+#include "daemon/base/log.h"
+#include "daemon/command/exec.h"
+#include "daemon/conn/conn.h"
+#include "daemon/options/settings.h"
+#include "daemon/worker/worker.h"
+#include "lib/base/counters.h"
+#include "lib/base/mem.h"
+#include "proto/bin.h"
+#include "proto/text.h"
+#include "proto/udp.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define UDP_MAGIC 0x75647073u
+
+/* Longest datagram there is. Those of one call lie side by side in the worker's buffer. */
+#define SLOT_BYTES (64u * 1024)
+#define SLOTS      (WORKER_RBUF_BYTES / SLOT_BYTES)
+
+/* Calls for more before other sockets get their turn. */
+#define READS_PER_TURN 8u
+
+/* Most datagrams of a reply: what the output buffer of a worker holds. */
+#define PARTS_MAX (WORKER_OBUF_BYTES / UDP_PAYLOAD_MAX + 1)
+
+/*
+ * Nobody who asks has such a port: it is a service, and our reply would be a request to it,
+ * whose reply would be one to us.
+ */
+#define SERVICE_PORT_MAX 1023u
+
+struct udp {
+    /* [const] */
+    uint32_t magic;
+    int fd;
+    uint16_t port;         /* of its own address */
+    struct worker *worker; /* [borrowed] */
+    char name[SOCKET_NAME_MAX];
+    /* [worker] */
+    struct udp *next; /* worker's list */
+    uv_poll_t poll;
+};
+
+union address {
+    struct sockaddr sa;
+    struct sockaddr_in in;
+    struct sockaddr_in6 in6;
+    struct sockaddr_storage any;
+};
+
+/* One datagram that is being served. */
+struct datagram {
+    struct udp *socket; /* [borrowed] */
+    union address *from;
+    socklen_t from_len;
+    struct udp_frame frame;
+    size_t left; /* bytes of replies that it may still cause; 0: it is served no further */
+};
+
+static struct udp *udp_from_poll(uv_poll_t *poll)
+{
+    struct udp *u = poll->data;
+
+    must(u->magic == UDP_MAGIC);
+    return u;
+}
+
+/* ---- addresses --------------------------------------------------------------------------- */
+
+static uint16_t port_of(const union address *a)
+{
+    return ntohs(a->sa.sa_family == AF_INET6 ? a->in6.sin6_port : a->in.sin_port);
+}
+
+/* An address of this machine itself: nobody else is hit by what is sent there. */
+static bool is_loopback(const union address *a)
+{
+    if (a->sa.sa_family == AF_INET6) {
+        return IN6_IS_ADDR_LOOPBACK(&a->in6.sin6_addr);
+    }
+    return (ntohl(a->in.sin_addr.s_addr) >> IN_CLASSA_NSHIFT) == IN_LOOPBACKNET;
+}
+
+static bool is_client(const struct datagram *d)
+{
+    uint16_t port = port_of(d->from);
+
+    return port > SERVICE_PORT_MAX && port != d->socket->port;
+}
+
+/*
+ * What all replies to a datagram may come to. It has room for hundreds of requests, so a bound
+ * for each of them would be none for a forged sender.
+ */
+static size_t replies_max(const struct datagram *d)
+{
+    return is_loopback(d->from) ? SIZE_MAX : d->socket->worker->settings->udp_reply_max;
+}
+
+/* A reply of n bytes is sent. */
+static void spend(struct datagram *d, size_t n)
+{
+    size_t cost = n + UDP_FRAME_BYTES;
+
+    d->left -= cost < d->left ? cost : d->left;
+}
+
+/* ---- replies ----------------------------------------------------------------------------- */
+
+/* Send n bytes in as many datagrams as it takes. */
+static void send_reply(struct datagram *d, const char *bytes, size_t n)
+{
+    struct counters *c = &d->socket->worker->counters;
+    struct udp_frame frame = {.id = d->frame.id, .total = (uint16_t)udp_datagrams(n)};
+    struct mmsghdr message[PARTS_MAX];
+    struct iovec iov[PARTS_MAX][2];
+    char head[PARTS_MAX][UDP_FRAME_BYTES];
+    unsigned count = frame.total;
+    unsigned sent = 0;
+
+    must(count <= PARTS_MAX);
+    spend(d, n);
+    for (unsigned i = 0; i < count; i++) {
+        size_t at = (size_t)i * UDP_PAYLOAD_MAX;
+        size_t part = n - at < UDP_PAYLOAD_MAX ? n - at : UDP_PAYLOAD_MAX;
+
+        frame.seq = (uint16_t)i;
+        udp_frame_write(head[i], &frame);
+        iov[i][0] = (struct iovec){head[i], UDP_FRAME_BYTES};
+        iov[i][1] = (struct iovec){(char *)(uintptr_t)bytes + at, part};
+        message[i].msg_hdr = (struct msghdr){.msg_name = d->from,
+                                             .msg_namelen = d->from_len,
+                                             .msg_iov = iov[i],
+                                             .msg_iovlen = 2};
+    }
+    while (sent < count) {
+        int done = sendmmsg(d->socket->fd, message + sent, count - sent, MSG_NOSIGNAL);
+
+        if (done < 0 && errno == EINTR) {
+            continue;
+        }
+        if (done <= 0) {
+            break; /* as if lost on the way: the client asks again */
+        }
+        sent += (unsigned)done;
+    }
+    ctr_add(c, CTR_bytes_written, n + (uint64_t)count * UDP_FRAME_BYTES);
+    if (sent < count) {
+        ctr_add(c, CTR_udp_dropped, 1);
+    }
+}
+
+static void send_error(struct datagram *d, enum reply why)
+{
+    struct span text = reply_text(why);
+
+    ctr_add(&d->socket->worker->counters, CTR_udp_errors, 1);
+    send_reply(d, text.ptr, text.len);
+}
+
+/*
+ * Bring the value that the output refers to, if there is one, to its place in it: a datagram is
+ * sent from one piece of memory. False: there is no room for it.
+ */
+static bool join_value(struct out *o)
+{
+    size_t after = o->len - o->mark;
+    struct span part;
+    char *to;
+
+    if (o->value_left == 0) {
+        return true;
+    }
+    if (o->value_left > o->cap - o->len) {
+        return false;
+    }
+    to = o->base + o->mark;
+    memmove(to + o->value_left, to, after);
+    while (value_walk_next(&o->walk, &part)) {
+        memcpy(to, part.ptr, part.len);
+        to += part.len;
+    }
+    o->len += o->value_left;
+    o->value_left = 0;
+    return true;
+}
+
+static void send_bin_error(struct datagram *d, const struct request *r, enum bin_reply why)
+{
+    char frame[BIN_REPLY_MAX];
+
+    ctr_add(&d->socket->worker->counters, CTR_udp_errors, 1);
+    send_reply(d, frame, bin_compose_reply(frame, r, why, 0));
+}
+
+/* An error in the words of the protocol that the request came in. */
+static void send_refusal(struct datagram *d, const struct request *r, enum reply why,
+                         enum bin_reply bin_why)
+{
+    if (r->cls == CLASS_BINARY || r->cls == CLASS_BINARY_ADMIN) {
+        send_bin_error(d, r, bin_why);
+    } else {
+        send_error(d, why);
+    }
+}
+
+/*
+ * The reply of one request is composed: send it, or an error instead of one that is too long.
+ */
+static void answer(struct datagram *d, struct turn *t, const struct request *r)
+{
+    if (t->is_halted || !join_value(&t->out) || t->out.len > d->left) {
+        send_refusal(d, r, REPLY_UDP_TOO_LONG, BIN_REPLY_TOO_LARGE);
+    } else if (t->out.len > 0) {
+        send_reply(d, t->out.base, t->out.len);
+    }
+    out_init(&t->out, t->out.base, t->out.cap);
+    t->is_halted = false;
+}
+
+/* ---- requests ---------------------------------------------------------------------------- */
+
+/* Commands of operators make long replies, or change what is not the sender's. */
+static bool is_served(const struct request *r)
+{
+    return (r->cls != CLASS_ADMIN && r->cls != CLASS_BINARY_ADMIN) || r->command == CMD_VERSION;
+}
+
+static void execute(struct datagram *d, struct turn *t, struct request *r)
+{
+    if (!is_served(r)) {
+        send_refusal(d, r, REPLY_UDP_NOT_SERVED, BIN_REPLY_UNKNOWN);
+        return;
+    }
+    r->hash = engine_hash(t->e, r->key.ptr, r->key.len);
+    if (exec_request(t, r) == TURN_WAITS) {
+        send_refusal(d, r, REPLY_NO_MEMORY_STORE, BIN_REPLY_NO_MEMORY_STORE);
+        return;
+    }
+    answer(d, t, r);
+}
+
+/* The parser found why it cannot be executed. */
+static void refuse(struct datagram *d, struct turn *t, const struct request *r,
+                   enum reply reply)
+{
+    if (r->cls == CLASS_STORE) {
+        exec_store_failed(t, r, r->value_len > 0 ? REPLY_TOO_LARGE : reply);
+    } else if (r->command == CMD_MS) {
+        exec_store_failed(t, r, reply);
+    }
+    if (reply != REPLY_NONE) {
+        send_error(d, reply);
+    }
+}
+
+/* Execute the requests of a payload in order. */
+static void run_text(struct datagram *d, struct turn *t, struct span payload)
+{
+    char key[TEXT_KEY_ROOM]; /* one that came as base64 */
+
+    while (payload.len > 0 && d->left > 0) {
+        char *room = key;
+        struct text_limits limits = {.value_max = t->e->item_bytes_max, .key_room = &room};
+        struct request r;
+        enum reply reply;
+        size_t used;
+        enum parse_status status =
+            text_parse(payload.ptr, payload.len, &limits, &r, &used, &reply);
+
+        switch (status) {
+        case PARSE_OK:
+            execute(d, t, &r);
+            break;
+        case PARSE_REPLY:
+            refuse(d, t, &r, reply);
+            if (r.cls == CLASS_STORE || r.command == CMD_MS) {
+                return; /* what follows may be the value, which is no command */
+            }
+            break;
+        case PARSE_MORE:
+        case PARSE_BODY:
+            send_error(d, REPLY_UDP_INCOMPLETE);
+            return;
+        case PARSE_CLOSE:
+            return;
+        }
+        if (used >= payload.len) {
+            return;
+        }
+        payload = span_of(payload.ptr + used, payload.len - used);
+    }
+}
+
+/* The same for requests of the binary protocol. */
+static void run_binary(struct datagram *d, struct turn *t, struct span payload)
+{
+    struct bin_limits limits = {.value_max = t->e->item_bytes_max};
+
+    while (payload.len > 0 && d->left > 0) {
+        struct request r;
+        enum bin_reply reply;
+        size_t used;
+        enum parse_status status =
+            bin_parse(payload.ptr, payload.len, &limits, &r, &used, &reply);
+
+        switch (status) {
+        case PARSE_OK:
+            execute(d, t, &r);
+            break;
+        case PARSE_REPLY:
+            send_bin_error(d, &r, reply);
+            used += r.value_len;
+            break;
+        case PARSE_BODY:
+            send_bin_error(d, &r, BIN_REPLY_INVALID);
+            return;
+        case PARSE_CLOSE:
+            if (reply != BIN_REPLY_OK) {
+                send_bin_error(d, &r, reply);
+            }
+            return;
+        case PARSE_MORE:
+            /* Its header or key is cut off: there is nothing to answer to. */
+            ctr_add(&t->w->counters, CTR_udp_errors, 1);
+            return;
+        }
+        if (used >= payload.len) {
+            return;
+        }
+        payload = span_of(payload.ptr + used, payload.len - used);
+    }
+}
+
+/* Every datagram says by its first byte which protocol it speaks. */
+static void run(struct datagram *d, struct turn *t, struct span payload)
+{
+    uint32_t protocol = t->w->settings->protocol;
+    bool is_binary = payload.len > 0 && (unsigned char)payload.ptr[0] == BIN_REQUEST;
+
+    if (is_binary ? protocol == PROTOCOL_ASCII : protocol == PROTOCOL_BINARY) {
+        ctr_add(&t->w->counters, CTR_udp_errors, 1);
+    } else if (is_binary) {
+        run_binary(d, t, payload);
+    } else {
+        run_text(d, t, payload);
+    }
+}
+
+static void serve(struct udp *u, char *p, size_t n, struct msghdr *head)
+{
+    struct counters *c = &u->worker->counters;
+    struct datagram d = {.socket = u, .from = head->msg_name, .from_len = head->msg_namelen};
+    struct span payload;
+    struct turn t;
+
+    ctr_add(c, CTR_bytes_read, n);
+    ctr_add(c, CTR_udp_datagrams, 1);
+    if ((head->msg_flags & MSG_TRUNC) != 0 || !is_client(&d) ||
+        !udp_frame_read(span_of(p, n), &d.frame, &payload)) {
+        ctr_add(c, CTR_udp_errors, 1);
+        return;
+    }
+    d.left = replies_max(&d);
+    if (d.frame.total > 1) {
+        send_error(&d, REPLY_UDP_MULTI_PACKET);
+        return;
+    }
+    turn_begin(&t, u->worker);
+    turn_take(&t, NULL);
+    t.unit_limit = UINT64_MAX; /* one datagram is no more than a fair share */
+    run(&d, &t, payload);
+    turn_pass(&t, false);
+    turn_end(&t);
+}
+
+static void on_readable(uv_poll_t *poll, int status, int events)
+{
+    struct udp *u = udp_from_poll(poll);
+    union address from[SLOTS];
+    struct iovec iov[SLOTS];
+    struct mmsghdr message[SLOTS];
+    int got = SLOTS;
+
+    (void)events;
+    if (status < 0) {
+        log_warn("udp, %s failed (%s)", u->name, uv_strerror(status));
+        return;
+    }
+    conn_round_run(u->worker); /* it has the buffer */
+    worker_now(u->worker);
+    for (unsigned round = 0; round < READS_PER_TURN && got == SLOTS; round++) {
+        for (unsigned i = 0; i < SLOTS; i++) {
+            iov[i] = (struct iovec){u->worker->rbuf + (size_t)i * SLOT_BYTES, SLOT_BYTES};
+            message[i].msg_hdr = (struct msghdr){.msg_name = &from[i],
+                                                 .msg_namelen = sizeof(from[i]),
+                                                 .msg_iov = &iov[i],
+                                                 .msg_iovlen = 1};
+        }
+        got = recvmmsg(u->fd, message, SLOTS, MSG_DONTWAIT, NULL);
+        for (int i = 0; i < got; i++) {
+            serve(u, iov[i].iov_base, message[i].msg_len, &message[i].msg_hdr);
+        }
+    }
+}
+
+/* ---- life -------------------------------------------------------------------------------- */
+
+bool udp_adopt(struct worker *w, int fd)
+{
+    struct udp *u = mem_zalloc(sizeof(*u));
+    union address own;
+    socklen_t len = sizeof(own);
+
+    memset(&own, 0, sizeof(own));
+    if (u == NULL || getsockname(fd, &own.sa, &len) != 0 ||
+        uv_poll_init(&w->loop, &u->poll, fd) != 0) {
+        mem_free(u);
+        close(fd);
+        return false;
+    }
+    u->magic = UDP_MAGIC;
+    u->fd = fd;
+    u->port = port_of(&own);
+    u->worker = w;
+    u->poll.data = u;
+    socket_name(fd, u->name);
+    u->next = w->udp;
+    w->udp = u;
+    uv_poll_start(&u->poll, UV_READABLE, on_readable);
+    return true;
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct udp *u = udp_from_poll((uv_poll_t *)handle);
+
+    u->magic = 0;
+    mem_free(u);
+}
+
+void udp_close_all(struct worker *w)
+{
+    while (w->udp != NULL) {
+        struct udp *u = w->udp;
+
+        w->udp = u->next;
+        uv_close((uv_handle_t *)&u->poll, on_closed);
+        close(u->fd);
+    }
+}
+
+void udp_each(const struct worker *w, void (*fn)(void *arg, int fd, const char *name),
+              void *arg)
+{
+    for (const struct udp *u = w->udp; u != NULL; u = u->next) {
+        fn(arg, u->fd, u->name);
+    }
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Requests that come by UDP. Every worker has a socket of its own for each address; the kernel
+ * deals datagrams to them by the client's address. A datagram holds whole requests, or none; a
+ * reply goes out in as many datagrams as it takes, within a bound.
+ *
+ * The address a datagram claims to come from may be that of a victim. So what a datagram
+ * of another machine is answered with is at most udp_reply_max bytes long, however many
+ * requests it has; replies are not answered, and what only an operator would ask is refused.
+ */
+#ifndef MAYFLY_DAEMON_CONN_UDP_H
+#define MAYFLY_DAEMON_CONN_UDP_H
+
+#include <stdbool.h>
+
+#include "daemon/net/sockets.h"
+
+struct worker;
+
+/*
+ * Have a worker serve a bound, non-blocking datagram socket until it drains; owns the
+ * descriptor from here on, also on failure (false: no memory). Context: worker.
+ */
+bool udp_adopt(struct worker *w, int fd);
+
+/* Close all of them: the worker stops. Context: worker. */
+void udp_close_all(struct worker *w);
+
+/* Calls fn for every socket of this worker, for `stats conns`. Context: that worker. */
+void udp_each(const struct worker *w, void (*fn)(void *arg, int fd, const char *name),
+              void *arg);
+
+#endif

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Bytes in and out of a connection: plain system calls, or TLS over the same socket. Both have
+ * the manners of the calls: non-blocking, a short count when the socket has or takes no more.
+ * A plain connection pays one branch that always goes the same way.
+ */
+#ifndef MAYFLY_DAEMON_NET_CONN_IO_H
+#define MAYFLY_DAEMON_NET_CONN_IO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "daemon/base/rawio.h"
+#include "daemon/net/tls_session.h"
+#include "lib/base/check.h"
+
+struct io {
+    int fd;                  /* owned */
+    struct tls_session *tls; /* owned; NULL: plain */
+};
+
+/* Take over a socket; plain. Context: worker. */
+static inline void io_init(struct io *io, int fd)
+{
+    io->fd = fd;
+    io->tls = NULL;
+}
+
+/* Speak TLS on it from now on. False: no memory; it stays as it is. Context: worker. */
+bool io_begin_tls(struct io *io, struct tls *tls, const struct tls_worker *w);
+
+/* As read(2). Context: worker. */
+static inline ssize_t io_read(struct io *io, char *to, size_t n)
+{
+    if (MF_UNLIKELY(io->tls != NULL)) {
+        return tls_readv(io->tls, &(struct iovec){to, n}, 1);
+    }
+    return raw_read(io->fd, to, n);
+}
+
+/* As readv(2). Context: worker. */
+static inline ssize_t io_readv(struct io *io, const struct iovec *iov, unsigned count)
+{
+    if (MF_UNLIKELY(io->tls != NULL)) {
+        return tls_readv(io->tls, iov, count);
+    }
+    return raw_readv(io->fd, iov, count);
+}
+
+/*
+ * As send(2) and sendmsg(2), without a signal. What a short count or EAGAIN left is to be sent
+ * next, see tls_sendv(). Context: worker.
+ */
+static inline ssize_t io_send(struct io *io, char *p, size_t n)
+{
+    if (MF_UNLIKELY(io->tls != NULL)) {
+        return tls_sendv(io->tls, &(struct iovec){p, n}, 1);
+    }
+    return raw_send(io->fd, p, n);
+}
+
+static inline ssize_t io_sendv(struct io *io, struct iovec *iov, unsigned count)
+{
+    if (MF_UNLIKELY(io->tls != NULL)) {
+        return tls_sendv(io->tls, iov, count);
+    }
+    return raw_sendv(io->fd, iov, count);
+}
+
+/* The events that reading and writing wait for. Context: worker. */
+static inline int io_read_events(const struct io *io)
+{
+    if (MF_UNLIKELY(io->tls != NULL) && tls_read_wants_write(io->tls)) {
+        /* Not readable too: bytes it cannot look at yet would announce themselves for ever. */
+        return UV_WRITABLE;
+    }
+    return UV_READABLE;
+}
+
+static inline int io_write_events(const struct io *io)
+{
+    if (MF_UNLIKELY(io->tls != NULL) && tls_write_wants_read(io->tls)) {
+        return UV_READABLE;
+    }
+    return UV_WRITABLE;
+}
+
+/*
+ * Are bytes here, or the end, that no event of the socket will tell of? Context: worker.
+ */
+static inline bool io_has_more(const struct io *io)
+{
+    return MF_UNLIKELY(io->tls != NULL) && tls_has_more(io->tls);
+}
+
+/* Tell the peer that nothing more comes. Context: worker. */
+void io_send_end(struct io *io);
+
+/*
+ * Throw away what has come and nobody will read, up to n bytes at once, `times` times at most.
+ * Context: worker.
+ */
+void io_discard(struct io *io, char *to, size_t n, unsigned times);
+
+/* Release the session and close the socket. Context: worker. */
+void io_close(struct io *io);
+
+#endif

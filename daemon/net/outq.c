@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Replies on their way to a socket; see outq.h. Runs on the worker of the connection. A value
+ * is never copied while the socket takes it; nothing here decides how much may wait: conn
+ * does.
+ */
+#include "daemon/net/outq.h"
+
+#include "daemon/base/prefetch.h"
+#include "lib/base/check.h"
+#include "lib/base/mem.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+
+/*
+ * Parts of one sendmsg(). At 32 KiB, the smallest segment, they make 2 MiB: no socket takes
+ * more.
+ */
+#define IOV_PARTS 64u
+
+/* Less of a value than this is copied: a pin would keep dead memory for very little. */
+#define COPY_MAX_BYTES (32u * 1024)
+
+/* A queue's memory is a multiple of this. */
+#define GRAIN_BYTES 1024u
+
+void out_value(struct out *o, const struct shard *shard, const struct item *item)
+{
+    debug_must(o->value_left == 0);
+    value_walk_begin(&o->walk, shard, item);
+    o->part = span_of(NULL, 0);
+    o->mark = o->len;
+    o->value_left = o->walk.left;
+}
+
+/* Where the bytes end that go before the value. */
+static size_t head_end(const struct out *o)
+{
+    return o->value_left > 0 ? o->mark : o->len;
+}
+
+/* Collect what is to be sent next; *total is its length. Leaves o as it is. */
+static unsigned gather(const struct out *o, struct iovec iov[IOV_PARTS], size_t *total)
+{
+    struct value_walk walk = o->walk;
+    struct span part = o->part;
+    size_t left = o->value_left;
+    size_t head = head_end(o) - o->sent;
+    unsigned n = 0;
+
+    *total = head;
+    if (head > 0) {
+        iov[n++] = (struct iovec){o->base + o->sent, head};
+    }
+    while (left > 0 && n < IOV_PARTS) {
+        size_t take;
+
+        if (part.len == 0 && !value_walk_next(&walk, &part)) {
+            unreachable();
+        }
+        take = part.len < left ? part.len : left;
+        if (*total < PREFETCH_MAX_BYTES) {
+            prefetch_to_read(part.ptr, take);
+        }
+        iov[n++] = (struct iovec){(char *)(uintptr_t)part.ptr, take};
+        *total += take;
+        left -= take;
+        part.len = 0;
+    }
+    if (left == 0 && o->value_left > 0 && o->len > o->mark && n < IOV_PARTS) {
+        iov[n++] = (struct iovec){o->base + o->mark, o->len - o->mark};
+        *total += o->len - o->mark;
+    }
+    return n;
+}
+
+/* Have a part of the value at hand; there is one. */
+static void next_part(struct out *o)
+{
+    if (o->part.len == 0) {
+        o->part_is_pinnable = value_walk_has_segments(&o->walk);
+        if (!value_walk_next(&o->walk, &o->part)) {
+            unreachable();
+        }
+    }
+}
+
+/* The first n bytes of what is left were sent. */
+static void advance(struct out *o, size_t n)
+{
+    size_t head = head_end(o) - o->sent;
+    size_t take = n < head ? n : head;
+
+    o->sent += take;
+    n -= take;
+    while (n > 0 && o->value_left > 0) {
+        next_part(o);
+        take = n < o->part.len ? n : o->part.len;
+        o->part.ptr += take;
+        o->part.len -= take;
+        o->value_left -= take;
+        n -= take;
+    }
+    o->sent += n;
+    debug_must(o->sent <= o->len);
+}
+
+/* Hand what is left to the socket once. */
+static ssize_t send_parts(const struct out *o, struct io *io, size_t *total)
+{
+    struct iovec iov[IOV_PARTS];
+    unsigned n = gather(o, iov, total);
+
+    return io_sendv(io, iov, n);
+}
+
+enum send_status out_send(struct out *o, struct io *io, uint64_t *written)
+{
+    while (out_left(o) > 0) {
+        size_t total = o->len - o->sent;
+        ssize_t n = o->value_left == 0 ? io_send(io, o->base + o->sent, total)
+                                       : send_parts(o, io, &total);
+
+        if (n < 0) {
+            if (errno == EINTR) {
+                continue;
+            }
+            return errno == EAGAIN || errno == EWOULDBLOCK ? SEND_BLOCKED : SEND_BROKEN;
+        }
+        *written += (uint64_t)n;
+        if (MF_LIKELY((size_t)n == out_left(o))) {
+            o->sent = o->len;
+            o->value_left = 0;
+            o->part = span_of(NULL, 0);
+            break;
+        }
+        advance(o, (size_t)n);
+        if ((size_t)n < total) {
+            /* A short count means a full socket: asking again would only cost a call. */
+            return SEND_BLOCKED;
+        }
+    }
+    return SEND_ALL;
+}
+
+void outq_init(struct outq *q)
+{
+    out_init(&q->out, NULL, 0);
+    q->is_pinned = false;
+}
+
+void outq_fini(struct outq *q)
+{
+    if (q->is_pinned) {
+        value_unpin(&q->pin);
+    }
+    mem_free(q->out.base);
+    outq_init(q);
+}
+
+/* Make room for n more bytes, after moving what was sent out of the way. */
+static bool outq_reserve(struct outq *q, size_t n)
+{
+    struct out *o = &q->out;
+    size_t want = o->len - o->sent + n;
+    char *base;
+
+    if (o->sent > 0) {
+        memmove(o->base, o->base + o->sent, o->len - o->sent);
+        o->mark -= o->mark < o->sent ? o->mark : o->sent;
+        o->len -= o->sent;
+        o->sent = 0;
+    }
+    if (want <= o->cap) {
+        return true;
+    }
+    want = (want + GRAIN_BYTES - 1) / GRAIN_BYTES * GRAIN_BYTES;
+    base = mem_realloc(o->base, want);
+    if (base == NULL) {
+        return false;
+    }
+    o->base = base;
+    o->cap = want;
+    return true;
+}
+
+/* Copy bytes for which there is room. */
+static void put(struct out *to, const char *bytes, size_t n)
+{
+    if (n > 0) {
+        memcpy(to->base + to->len, bytes, n);
+        to->len += n;
+    }
+}
+
+bool outq_append(struct outq *q, const char *bytes, size_t n)
+{
+    if (n > 0 && !outq_reserve(q, n)) {
+        return false;
+    }
+    put(&q->out, bytes, n);
+    return true;
+}
+
+/* Copy all that is left of o's value. There is room. */
+static void copy_value(struct out *to, struct out *o)
+{
+    while (o->value_left > 0) {
+        next_part(o);
+        put(to, o->part.ptr, o->part.len);
+        o->value_left -= o->part.len;
+        o->part.len = 0;
+    }
+}
+
+/* Is what is left of the value, but for its last pieces, in whole segments, and worth a pin? */
+static bool is_pinnable(const struct out *o)
+{
+    if (o->value_left <= COPY_MAX_BYTES) {
+        return false;
+    }
+    return (o->part.len > 0 && o->part_is_pinnable) || value_walk_has_segments(&o->walk);
+}
+
+/* Pin the whole segments that are left of o's value, and copy the pieces behind them. */
+static void pin_value(struct outq *q, struct out *o, size_t tail)
+{
+    struct out *to = &q->out;
+
+    q->pin = value_pin(&o->walk);
+    q->is_pinned = true;
+    to->mark = to->len;
+    to->part = o->part;
+    to->walk = o->walk;
+    to->part_is_pinnable = o->part_is_pinnable;
+    to->value_left = o->value_left - tail;
+    value_walk_copy_tail(&o->walk, to->base + to->len);
+    to->len += tail;
+    o->value_left = 0;
+}
+
+bool outq_keep(struct outq *q, struct out *o)
+{
+    size_t head = head_end(o) - o->sent;
+    size_t after = o->value_left > 0 ? o->len - o->mark : 0;
+    size_t tail = 0;
+    bool is_copy = true;
+
+    if (o->value_left > 0) {
+        must(outq_is_empty(q));
+        is_copy = !is_pinnable(o);
+        tail = is_copy ? o->value_left : value_walk_tail(&o->walk);
+    }
+    if (!outq_reserve(q, head + tail + after)) {
+        return false;
+    }
+    put(&q->out, o->base + o->sent, head);
+    if (o->value_left > 0) {
+        if (is_copy) {
+            copy_value(&q->out, o);
+        } else {
+            pin_value(q, o, tail);
+        }
+        put(&q->out, o->base + o->mark, after);
+    }
+    out_clear(o);
+    return true;
+}
+
+enum send_status outq_send(struct outq *q, struct io *io, uint64_t *written)
+{
+    enum send_status status = out_send(&q->out, io, written);
+
+    if (q->is_pinned && q->out.value_left == 0) {
+        value_unpin(&q->pin);
+        q->is_pinned = false;
+    }
+    if (status == SEND_ALL) {
+        outq_fini(q);
+    }
+    return status;
+}

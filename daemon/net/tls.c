@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Certificates and rules of TLS, as one immutable OpenSSL context that is made anew by each
+ * load and exchanged under a lock; sessions hold a reference to the one they began with. A
+ * fresh context has fresh keys for session tickets, so nobody resumes a session that was begun
+ * under other rules, such as another list of client certificates.
+ */
+#include "daemon/net/tls.h"
+
+#include "daemon/base/log.h"
+#include "daemon/net/tls_state.h"
+#include "daemon/options/settings.h"
+#include "lib/base/check.h"
+#include "lib/base/clock.h"
+#include "lib/base/mem.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <openssl/err.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+struct tls {
+    /* [const] */
+    const struct settings *settings; /* [borrowed] */
+    char *chain;                     /* owned; absolute names of the files */
+    char *key;                       /* owned */
+    char *ca;                        /* owned; NULL: none */
+
+    pthread_mutex_t reloading; /* held while files are read, so that the last load wins */
+    pthread_mutex_t lock;      /* a leaf */
+    SSL_CTX *context;          /* [lock] a reference of ours */
+
+    _Atomic usec_t loaded_at; /* [atomic] by clock_mono_us() */
+};
+
+bool tls_is_built(void)
+{
+    return true;
+}
+
+/* ---- one load ---------------------------------------------------------------------------- */
+
+/* Why a call of OpenSSL failed: the oldest of its errors is the cause. */
+static bool refuse(char why[TLS_WHY_BYTES], const char *what, const char *name)
+{
+    char reason[256];
+
+    ERR_error_string_n(ERR_get_error(), reason, sizeof(reason));
+    snprintf(why, TLS_WHY_BYTES, "Error loading the %s: %s : %s", what, name, reason);
+    ERR_clear_error();
+    return false;
+}
+
+/* A daemon has nobody to ask for the password of a key. */
+static int no_password(char *buf, int size, int is_writing, void *arg)
+{
+    (void)buf;
+    (void)size;
+    (void)is_writing;
+    (void)arg;
+    return -1;
+}
+
+static bool load_files(const struct tls *t, SSL_CTX *context, char why[TLS_WHY_BYTES])
+{
+    const struct settings *s = t->settings;
+    const char *key_name = s->ssl_key != NULL ? s->ssl_key : s->ssl_chain_cert;
+
+    if (SSL_CTX_use_certificate_chain_file(context, t->chain) != 1) {
+        return refuse(why, "certificate chain", s->ssl_chain_cert);
+    }
+    if (SSL_CTX_use_PrivateKey_file(context, t->key, (int)s->ssl_keyformat) != 1 ||
+        SSL_CTX_check_private_key(context) != 1) {
+        return refuse(why, "key", key_name);
+    }
+    if (t->ca != NULL) {
+        STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(t->ca);
+
+        if (names == NULL || SSL_CTX_load_verify_locations(context, t->ca, NULL) != 1) {
+            sk_X509_NAME_pop_free(names, X509_NAME_free);
+            return refuse(why, "CA certificate", s->ssl_ca_cert);
+        }
+        SSL_CTX_set_client_CA_list(context, names); /* takes them */
+    }
+    return true;
+}
+
+/* Who may come, and by which protocol and ciphers. */
+static bool set_rules(const struct settings *s, SSL_CTX *context, char why[TLS_WHY_BYTES])
+{
+    static const int versions[] = {TLS1_VERSION, TLS1_1_VERSION, TLS1_2_VERSION,
+                                   TLS1_3_VERSION};
+    static const int modes[] = {
+        SSL_VERIFY_NONE,
+        SSL_VERIFY_PEER,
+        SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
+        SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT | SSL_VERIFY_CLIENT_ONCE,
+    };
+
+    SSL_CTX_set_verify(context, modes[s->ssl_verify_mode], NULL);
+    if (SSL_CTX_set_min_proto_version(context, versions[s->ssl_min_version]) != 1) {
+        return refuse(why, "minimum version", "ssl_min_version");
+    }
+    if (s->ssl_ciphers != NULL && SSL_CTX_set_cipher_list(context, s->ssl_ciphers) != 1) {
+        ERR_clear_error();
+        snprintf(why, TLS_WHY_BYTES, "Error setting the provided cipher(s): %s",
+                 s->ssl_ciphers);
+        return false;
+    }
+    return true;
+}
+
+static void set_ways(const struct settings *s, SSL_CTX *context)
+{
+    static const unsigned char name[] = "mayfly";
+    uint64_t options = SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
+                       SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA |
+                       /* A request says itself where it ends: a client need not say bye. */
+                       SSL_OP_IGNORE_UNEXPECTED_EOF;
+
+    if (s->ssl_kernel_tls) {
+        options |= SSL_OP_ENABLE_KTLS;
+    } else {
+        /* One read brings a record's head with its body, where else it takes two. */
+        SSL_CTX_set_read_ahead(context, 1);
+    }
+    SSL_CTX_set_options(context, options);
+    /*
+     * What a full socket left unsent moves to the output queue, and buffers of an idle session
+     * are given back.
+     */
+    SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE |
+                                  SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
+                                  SSL_MODE_RELEASE_BUFFERS);
+    SSL_CTX_set_default_passwd_cb(context, no_password);
+    /* Tickets cost the server nothing and are always given; this is for those without. */
+    SSL_CTX_set_session_id_context(context, name, sizeof(name) - 1);
+    SSL_CTX_set_session_cache_mode(context, s->ssl_session_cache ? SSL_SESS_CACHE_SERVER
+                                                                 : SSL_SESS_CACHE_OFF);
+    SSL_CTX_sess_set_new_cb(context, tls_on_new_session);
+}
+
+/* A context of the files as they are now, or NULL and why. */
+static SSL_CTX *load(const struct tls *t, char why[TLS_WHY_BYTES])
+{
+    SSL_CTX *context;
+
+    ERR_clear_error();
+    context = SSL_CTX_new(TLS_server_method());
+    if (context == NULL) {
+        refuse(why, "library", "OpenSSL");
+        return NULL;
+    }
+    set_ways(t->settings, context);
+    if (!load_files(t, context, why) || !set_rules(t->settings, context, why)) {
+        SSL_CTX_free(context);
+        return NULL;
+    }
+    return context;
+}
+
+/* ---- exchange ---------------------------------------------------------------------------- */
+
+SSL_CTX *tls_take_context(struct tls *t)
+{
+    SSL_CTX *context;
+
+    pthread_mutex_lock(&t->lock);
+    context = t->context;
+    SSL_CTX_up_ref(context);
+    pthread_mutex_unlock(&t->lock);
+    return context;
+}
+
+bool tls_reload(struct tls *t, char why[TLS_WHY_BYTES])
+{
+    SSL_CTX *before;
+    SSL_CTX *context;
+
+    pthread_mutex_lock(&t->reloading);
+    context = load(t, why);
+    if (context != NULL) {
+        pthread_mutex_lock(&t->lock);
+        before = t->context;
+        t->context = context;
+        pthread_mutex_unlock(&t->lock);
+        SSL_CTX_free(before);
+        atomic_store_explicit(&t->loaded_at, clock_mono_us(), memory_order_relaxed);
+    }
+    pthread_mutex_unlock(&t->reloading);
+    return context != NULL;
+}
+
+uint64_t tls_age_s(const struct tls *t)
+{
+    usec_t loaded_at = atomic_load_explicit(&t->loaded_at, memory_order_relaxed);
+
+    return (uint64_t)(clock_mono_us() - loaded_at) / 1000000;
+}
+
+/* ---- life -------------------------------------------------------------------------------- */
+
+/* The same file from any working directory, as that of a daemon is another. NULL: no memory. */
+static char *absolute(const char *name)
+{
+    char folder[PATH_MAX] = "";
+    size_t size;
+    char *path;
+
+    if (name[0] != '/' && getcwd(folder, sizeof(folder)) == NULL) {
+        log_warn("tls, cannot tell the working directory (%s)", strerror(errno));
+        folder[0] = '\0';
+    }
+    size = strlen(folder) + 1 + strlen(name) + 1;
+    path = mem_alloc(size);
+    if (path != NULL) {
+        snprintf(path, size, "%s%s%s", folder, folder[0] != '\0' ? "/" : "", name);
+    }
+    return path;
+}
+
+static bool set_names(struct tls *t)
+{
+    const struct settings *s = t->settings;
+
+    t->chain = absolute(s->ssl_chain_cert);
+    t->key = absolute(s->ssl_key != NULL ? s->ssl_key : s->ssl_chain_cert);
+    t->ca = s->ssl_ca_cert != NULL ? absolute(s->ssl_ca_cert) : NULL;
+    return t->chain != NULL && t->key != NULL && (t->ca != NULL || s->ssl_ca_cert == NULL);
+}
+
+int tls_open(const struct settings *settings, struct tls **out)
+{
+    char why[TLS_WHY_BYTES];
+    struct tls *t;
+
+    *out = NULL;
+    if (!settings->ssl_enabled) {
+        return 0;
+    }
+    /*
+     * The library shall not clean up behind our back when the process exits: threads of ours,
+     * or of a test, may still be at it.
+     */
+    if (OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, NULL) != 1) {
+        log_error("tls, cannot start (OpenSSL is not usable)");
+        return EX_OSERR;
+    }
+    t = mem_zalloc(sizeof(*t));
+    if (t == NULL) {
+        log_error("tls, cannot start (out of memory)");
+        return EX_OSERR;
+    }
+    t->settings = settings;
+    pthread_mutex_init(&t->reloading, NULL);
+    pthread_mutex_init(&t->lock, NULL);
+    if (!set_names(t)) {
+        log_error("tls, cannot start (out of memory)");
+        tls_close(t);
+        return EX_OSERR;
+    }
+    if (!tls_reload(t, why)) {
+        log_error("tls, cannot start (%s)", why);
+        tls_close(t);
+        return EX_USAGE;
+    }
+    if (settings->ssl_verify_mode > 0 && settings->ssl_ca_cert == NULL) {
+        log_warn("tls, no client certificate will be trusted (ssl_ca_cert is not set)");
+    }
+    if (settings->udp_port != 0) {
+        log_warn("tls, datagrams of UDP are served in the clear");
+    }
+    *out = t;
+    return 0;
+}
+
+void tls_close(struct tls *t)
+{
+    if (t == NULL) {
+        return;
+    }
+    SSL_CTX_free(t->context);
+    pthread_mutex_destroy(&t->lock);
+    pthread_mutex_destroy(&t->reloading);
+    mem_free(t->ca);
+    mem_free(t->key);
+    mem_free(t->chain);
+    mem_free(t);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The server's side of TLS: certificates, keys and rules (-Z and the ssl_* options), loaded at
+ * the start and again when told to. What one connection does with them is in tls_session.h.
+ *
+ * A build without OpenSSL has tls_none.c instead of tls.c and tls_session.c.
+ */
+#ifndef MAYFLY_DAEMON_NET_TLS_H
+#define MAYFLY_DAEMON_NET_TLS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct settings;
+struct tls;
+
+/* Room for why certificates could not be loaded: memcached's line, without its end. */
+#define TLS_WHY_BYTES 1024
+
+/* Does this build speak TLS? Context: any thread. */
+bool tls_is_built(void);
+
+/*
+ * Load what the settings name. Without -Z *out is NULL and nothing else happens. Returns 0, or
+ * memcached's exit status after a message was written. Reads files with the rights of the
+ * caller, relative names from where it stands; the latter is remembered.
+ * Context: main, before start.
+ */
+int tls_open(const struct settings *settings, struct tls **out);
+
+/*
+ * Load the same files again. Handshakes that begin after it use them; connections and
+ * handshakes under way keep what they began with. False when a file is not usable: why says so
+ * and everything stays as it was. Reads files, so it may block. Context: any thread.
+ */
+bool tls_reload(struct tls *t, char why[TLS_WHY_BYTES]);
+
+/* Seconds since the certificates in use were loaded. Context: any thread. */
+uint64_t tls_age_s(const struct tls *t);
+
+/* Release it; accepts NULL. Sessions may outlive it. Context: main. */
+void tls_close(struct tls *t);
+
+#endif

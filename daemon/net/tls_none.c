@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A build without OpenSSL. options_check() refuses -Z, so no connection is ever given a
+ * session and nothing below tls_close() is reached.
+ */
+#include "daemon/net/tls.h"
+#include "daemon/net/tls_session.h"
+#include "daemon/options/settings.h"
+#include "lib/base/check.h"
+
+bool tls_is_built(void)
+{
+    return false;
+}
+
+int tls_open(const struct settings *settings, struct tls **out)
+{
+    must(!settings->ssl_enabled);
+    *out = NULL;
+    return 0;
+}
+
+void tls_close(struct tls *t)
+{
+    must(t == NULL);
+}
+
+bool tls_worker_init(struct tls_worker *w, const struct settings *settings,
+                     struct counters *counters)
+{
+    (void)settings;
+    w->buf = NULL;
+    w->size = 0;
+    w->counters = counters;
+    return true;
+}
+
+void tls_worker_fini(struct tls_worker *w)
+{
+    must(w->buf == NULL);
+}
+
+bool tls_reload(struct tls *t, char why[TLS_WHY_BYTES])
+{
+    (void)t;
+    (void)why;
+    unreachable();
+}
+
+uint64_t tls_age_s(const struct tls *t)
+{
+    (void)t;
+    unreachable();
+}
+
+struct tls_session *tls_session_create(struct tls *t, const struct tls_worker *w, int fd)
+{
+    (void)t;
+    (void)w;
+    (void)fd;
+    unreachable();
+}
+
+void tls_session_destroy(struct tls_session *s)
+{
+    (void)s;
+    unreachable();
+}
+
+bool tls_is_open(const struct tls_session *s)
+{
+    (void)s;
+    unreachable();
+}
+
+enum tls_step tls_handshake(struct tls_session *s)
+{
+    (void)s;
+    unreachable();
+}
+
+void tls_handshake_failed(struct tls_session *s, const char *why)
+{
+    (void)s;
+    (void)why;
+    unreachable();
+}
+
+ssize_t tls_readv(struct tls_session *s, const struct iovec *iov, unsigned count)
+{
+    (void)s;
+    (void)iov;
+    (void)count;
+    unreachable();
+}
+
+ssize_t tls_sendv(struct tls_session *s, const struct iovec *iov, unsigned count)
+{
+    (void)s;
+    (void)iov;
+    (void)count;
+    unreachable();
+}
+
+bool tls_has_more(const struct tls_session *s)
+{
+    (void)s;
+    unreachable();
+}
+
+bool tls_read_wants_write(const struct tls_session *s)
+{
+    (void)s;
+    unreachable();
+}
+
+bool tls_write_wants_read(const struct tls_session *s)
+{
+    (void)s;
+    unreachable();
+}
+
+void tls_send_end(struct tls_session *s)
+{
+    (void)s;
+    unreachable();
+}

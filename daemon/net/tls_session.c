@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One TLS session over OpenSSL, which reads and writes the socket itself. OpenSSL keeps errors
+ * in a queue per thread that outlives a call, so it is emptied before each call whose result is
+ * asked about.
+ */
+#include "daemon/net/tls_session.h"
+
+#include "daemon/base/log.h"
+#include "daemon/net/tls_state.h"
+#include "daemon/options/settings.h"
+#include "lib/base/mem.h"
+#include "lib/base/span.h"
+
+#include <errno.h>
+#include <openssl/err.h>
+#include <string.h>
+
+/* More never comes of one read: it is the size of a record. */
+#define RECORD_BYTES (16u * 1024)
+
+/*
+ * Records of a turn: a peer may put one byte in each, and a read of the worker's whole buffer
+ * would take a tenth of a second.
+ */
+#define RECORDS_MAX 500u
+
+struct tls_session {
+    /* [const] */
+    SSL *ssl;                   /* owned */
+    const struct tls_worker *w; /* [borrowed] */
+
+    /* [worker] */
+    bool is_open;          /* the handshake is over */
+    bool is_broken;        /* after an error OpenSSL must not be asked for more */
+    bool has_more;         /* bytes may be here already, or the end */
+    bool read_wants_write; /* what the last read that brought nothing waits for */
+    bool write_wants_read; /* the same of writing */
+};
+
+/* ---- life -------------------------------------------------------------------------------- */
+
+bool tls_worker_init(struct tls_worker *w, const struct settings *settings,
+                     struct counters *counters)
+{
+    w->counters = counters;
+    w->buf = NULL;
+    w->size = 0;
+    if (!settings->ssl_enabled) {
+        return true;
+    }
+    w->size = (size_t)settings->ssl_wbuf_bytes;
+    w->buf = mem_alloc(w->size);
+    return w->buf != NULL;
+}
+
+void tls_worker_fini(struct tls_worker *w)
+{
+    mem_free(w->buf);
+    w->buf = NULL;
+}
+
+struct tls_session *tls_session_create(struct tls *t, const struct tls_worker *w, int fd)
+{
+    struct tls_session *s = mem_zalloc(sizeof(*s));
+    SSL_CTX *context;
+
+    if (s == NULL) {
+        return NULL;
+    }
+    context = tls_take_context(t);
+    s->ssl = SSL_new(context);
+    SSL_CTX_free(context); /* the session has a reference of its own */
+    if (s->ssl == NULL || SSL_set_fd(s->ssl, fd) != 1) {
+        ERR_clear_error();
+        SSL_free(s->ssl);
+        mem_free(s);
+        return NULL;
+    }
+    s->w = w;
+    SSL_set_app_data(s->ssl, s);
+    SSL_set_accept_state(s->ssl);
+    return s;
+}
+
+void tls_session_destroy(struct tls_session *s)
+{
+    tls_send_end(s);
+    SSL_free(s->ssl);
+    mem_free(s);
+}
+
+void tls_send_end(struct tls_session *s)
+{
+    if (!s->is_open || s->is_broken) {
+        return;
+    }
+    ERR_clear_error();
+    if ((SSL_get_shutdown(s->ssl) & SSL_SENT_SHUTDOWN) == 0 && SSL_shutdown(s->ssl) < 0) {
+        /*
+         * The socket is full or gone. That is no reason to forget a session that went well, as
+         * OpenSSL does unless it believes that the end was announced.
+         */
+        SSL_set_shutdown(s->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
+        ERR_clear_error();
+    }
+}
+
+/* ---- handshake --------------------------------------------------------------------------- */
+
+int tls_on_new_session(SSL *ssl, SSL_SESSION *resumable)
+{
+    const struct tls_session *s = SSL_get_app_data(ssl);
+
+    (void)resumable;
+    ctr_add(s->w->counters, CTR_ssl_new_sessions, 1);
+    return 0; /* the reference stays OpenSSL's */
+}
+
+bool tls_is_open(const struct tls_session *s)
+{
+    return s->is_open;
+}
+
+void tls_handshake_failed(struct tls_session *s, const char *why)
+{
+    s->is_broken = true;
+    ctr_add(s->w->counters, CTR_ssl_handshake_errors, 1);
+    log_info("tls, handshake failed (%s)", why);
+}
+
+/* The reason of the oldest error in the queue, which it empties. */
+static const char *reason(int ssl_error, int err)
+{
+    unsigned long code = ERR_get_error();
+    const char *text = ERR_reason_error_string(code);
+
+    ERR_clear_error();
+    if (ssl_error == SSL_ERROR_SYSCALL || text == NULL) {
+        return err != 0 ? strerror(err) : "the client left";
+    }
+    return text;
+}
+
+enum tls_step tls_handshake(struct tls_session *s)
+{
+    int ssl_error;
+    int result;
+    int err;
+
+    ERR_clear_error();
+    errno = 0;
+    result = SSL_do_handshake(s->ssl);
+    err = errno;
+    if (result == 1) {
+        s->is_open = true;
+        s->has_more = SSL_has_pending(s->ssl) == 1;
+        return TLS_OPEN;
+    }
+    ssl_error = SSL_get_error(s->ssl, result);
+    if (ssl_error == SSL_ERROR_WANT_READ) {
+        return TLS_WANTS_READ;
+    }
+    if (ssl_error == SSL_ERROR_WANT_WRITE) {
+        return TLS_WANTS_WRITE;
+    }
+    if (BIO_number_read(SSL_get_rbio(s->ssl)) == 0) {
+        /* Gone without a byte, as those do who only look whether the port is open. */
+        s->is_broken = true;
+        ERR_clear_error();
+    } else {
+        tls_handshake_failed(s, reason(ssl_error, err));
+    }
+    return TLS_FAILED;
+}
+
+/* ---- errors ------------------------------------------------------------------------------ */
+
+/* The session is at its end. Returns -1 with errno, or 0 for an end that the peer announced. */
+static ssize_t fail(struct tls_session *s, int ssl_error, int err)
+{
+    s->has_more = true; /* that is, the next read tells the same */
+    if (ssl_error == SSL_ERROR_ZERO_RETURN) {
+        return 0;
+    }
+    s->is_broken = true;
+    if (ssl_error == SSL_ERROR_SSL) {
+        ctr_add(s->w->counters, CTR_ssl_proto_errors, 1);
+        log_info("tls, connection closed (%s)", reason(ssl_error, err));
+        err = EPROTO;
+    }
+    ERR_clear_error();
+    errno = err != 0 ? err : ECONNRESET;
+    return -1;
+}
+
+/* ---- reading ----------------------------------------------------------------------------- */
+
+/*
+ * Read into one room until it is full, there is no more, or *records have been read. *got is
+ * what came; false: do not go on, *result is what to return if nothing came.
+ */
+static bool read_room(struct tls_session *s, const struct iovec *to, unsigned *records,
+                      size_t *got, ssize_t *result)
+{
+    size_t room = to->iov_len;
+
+    *got = 0;
+    while (*got < room) {
+        size_t n;
+        int ok;
+        int err;
+
+        if (*records == 0) {
+            return false;
+        }
+        ERR_clear_error();
+        errno = 0;
+        ok = SSL_read_ex(s->ssl, (char *)to->iov_base + *got, room - *got, &n);
+        err = errno;
+        if (ok != 1) {
+            int ssl_error = SSL_get_error(s->ssl, ok);
+
+            s->has_more = false;
+            s->read_wants_write = ssl_error == SSL_ERROR_WANT_WRITE;
+            if (ssl_error == SSL_ERROR_WANT_READ || s->read_wants_write) {
+                errno = EAGAIN;
+                *result = -1;
+            } else {
+                *result = fail(s, ssl_error, err);
+            }
+            return false;
+        }
+        *got += n;
+        --*records;
+        if (n < RECORD_BYTES && n < room && SSL_has_pending(s->ssl) == 0) {
+            /* All that was read of the socket is used up, and a busy sender fills records. */
+            s->has_more = false;
+            return false;
+        }
+    }
+    return true;
+}
+
+ssize_t tls_readv(struct tls_session *s, const struct iovec *iov, unsigned count)
+{
+    ssize_t result = 0;
+    unsigned records = RECORDS_MAX;
+    size_t total = 0;
+    size_t got;
+
+    if (s->is_broken) {
+        errno = EPROTO;
+        return -1;
+    }
+    s->has_more = true;
+    s->read_wants_write = false;
+    for (unsigned i = 0; i < count; i++) {
+        bool goes_on = read_room(s, &iov[i], &records, &got, &result);
+
+        total += got;
+        if (!goes_on) {
+            break;
+        }
+    }
+    return total > 0 ? (ssize_t)total : result;
+}
+
+bool tls_has_more(const struct tls_session *s)
+{
+    return s->has_more;
+}
+
+bool tls_read_wants_write(const struct tls_session *s)
+{
+    return s->read_wants_write;
+}
+
+/* ---- writing ----------------------------------------------------------------------------- */
+
+/* Where a walk over the parts stands. */
+struct parts {
+    const struct iovec *iov;
+    unsigned count;
+    size_t used; /* bytes of the first */
+};
+
+static void parts_skip(struct parts *p, size_t n)
+{
+    p->used += n;
+    while (p->count > 0 && p->used >= p->iov->iov_len) {
+        p->used -= p->iov->iov_len;
+        p->iov++;
+        p->count--;
+    }
+}
+
+/*
+ * The next bytes in one piece: as many as the buffer holds, or all that are left. They stay
+ * where they are if they stand together; that they are that many in either case is what lets a
+ * write that was cut short be begun again.
+ */
+static struct span next_piece(const struct tls_worker *w, const struct parts *p)
+{
+    struct parts at = *p;
+    size_t first = at.iov->iov_len - at.used;
+    const char *here = (const char *)at.iov->iov_base + at.used;
+    size_t n = 0;
+
+    if (first >= w->size || at.count == 1) {
+        return span_of(here, first < w->size ? first : w->size);
+    }
+    while (at.count > 0 && n < w->size) {
+        size_t take = at.iov->iov_len - at.used;
+
+        take = take < w->size - n ? take : w->size - n;
+        memcpy(w->buf + n, (const char *)at.iov->iov_base + at.used, take);
+        n += take;
+        parts_skip(&at, take);
+    }
+    return span_of(w->buf, n);
+}
+
+/* Encrypt and send a piece. Returns what was taken; less than all of it: *result says why. */
+static size_t write_piece(struct tls_session *s, struct span piece, ssize_t *result)
+{
+    size_t done = 0;
+
+    while (done < piece.len) {
+        size_t n;
+        int ok;
+        int err;
+
+        ERR_clear_error();
+        errno = 0;
+        ok = SSL_write_ex(s->ssl, piece.ptr + done, piece.len - done, &n);
+        err = errno;
+        if (ok != 1) {
+            int ssl_error = SSL_get_error(s->ssl, ok);
+
+            s->write_wants_read = ssl_error == SSL_ERROR_WANT_READ;
+            if (ssl_error == SSL_ERROR_WANT_WRITE || s->write_wants_read) {
+                errno = EAGAIN;
+                *result = -1;
+            } else {
+                fail(s, ssl_error, err);
+                *result = -1;
+            }
+            break;
+        }
+        done += n;
+    }
+    return done;
+}
+
+ssize_t tls_sendv(struct tls_session *s, const struct iovec *iov, unsigned count)
+{
+    struct parts p = {.iov = iov, .count = count};
+    ssize_t result = 0;
+    size_t total = 0;
+
+    if (s->is_broken) {
+        errno = EPIPE;
+        return -1;
+    }
+    s->write_wants_read = false;
+    parts_skip(&p, 0);
+    while (p.count > 0 && total < TLS_TURN_BYTES) {
+        struct span piece = next_piece(s->w, &p);
+        size_t done = write_piece(s, piece, &result);
+
+        total += done;
+        if (done < piece.len) {
+            break;
+        }
+        parts_skip(&p, done);
+    }
+    return total > 0 ? (ssize_t)total : result;
+}
+
+bool tls_write_wants_read(const struct tls_session *s)
+{
+    return s->write_wants_read;
+}

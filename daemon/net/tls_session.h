@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * TLS of one connection, over its non-blocking socket. Reading and writing have the manners of
+ * readv() and sendmsg(): bytes of the protocol behind it go in and out, a short count means
+ * that the socket has or takes no more, -1 sets errno.
+ */
+#ifndef MAYFLY_DAEMON_NET_TLS_SESSION_H
+#define MAYFLY_DAEMON_NET_TLS_SESSION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include "lib/base/counters.h"
+
+struct settings;
+struct tls;
+struct tls_session;
+
+/* What the sessions of a worker share. */
+struct tls_worker {
+    char *buf;                 /* owned; output is gathered here before it is encrypted */
+    size_t size;               /* of buf: ssl_wbuf_size */
+    struct counters *counters; /* [borrowed] the worker's */
+};
+
+/*
+ * Make it ready; takes memory only with -Z. False when there is none. Context: before start.
+ */
+bool tls_worker_init(struct tls_worker *w, const struct settings *settings,
+                     struct counters *counters);
+
+/* Release it, once the worker's sessions are gone. Context: main, after the worker ended. */
+void tls_worker_fini(struct tls_worker *w);
+
+/*
+ * The server's end of a session over an accepted socket, which it borrows. NULL: no memory.
+ * Context: worker.
+ */
+struct tls_session *tls_session_create(struct tls *t, const struct tls_worker *w, int fd);
+
+/* Release it; the peer is told first, if that was not done and can be. Context: worker. */
+void tls_session_destroy(struct tls_session *s);
+
+/* Is the handshake over? Nothing can be read or written before. Context: worker. */
+bool tls_is_open(const struct tls_session *s);
+
+/* What the connection has to wait for. */
+enum tls_step {
+    TLS_OPEN,        /* the handshake is over */
+    TLS_WANTS_READ,  /* it goes on when the socket is readable */
+    TLS_WANTS_WRITE, /* it goes on when the socket takes bytes */
+    TLS_FAILED,      /* it never will; the peer was told why */
+};
+
+/* Go on with the handshake as far as the socket allows. Context: worker. */
+enum tls_step tls_handshake(struct tls_session *s);
+
+/*
+ * Count that a handshake failed, and log why. For those that are given up from outside; a
+ * TLS_FAILED is counted already. Context: worker.
+ */
+void tls_handshake_failed(struct tls_session *s, const char *why);
+
+/* Read what is there, 0 at the end of the stream. Context: worker. */
+ssize_t tls_readv(struct tls_session *s, const struct iovec *iov, unsigned count);
+
+/*
+ * Send as much as the socket takes, up to TLS_TURN_BYTES and a little. After a short count the
+ * next call must begin with the very bytes that were not taken, at least as many of them.
+ * Context: worker.
+ */
+#define TLS_TURN_BYTES (512u * 1024)
+ssize_t tls_sendv(struct tls_session *s, const struct iovec *iov, unsigned count);
+
+/* May a read bring more without any event of the socket? Context: worker. */
+bool tls_has_more(const struct tls_session *s);
+
+/* Does reading, writing wait for the opposite direction of the socket? Context: worker. */
+bool tls_read_wants_write(const struct tls_session *s);
+bool tls_write_wants_read(const struct tls_session *s);
+
+/* Tell the peer that nothing more comes. Context: worker. */
+void tls_send_end(struct tls_session *s);
+
+#endif

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Rules between options. Texts and statuses are memcached's where it has the rule.
+ */
+#include "daemon/options/options_rows.h"
+
+#include "daemon/access/auth_sasl.h"
+#include "daemon/net/tls.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sysexits.h>
+
+/* More worker threads than this are seldom of use: memcached's warning. */
+#define THREADS_WARN 64
+
+/* What memcached implies: -D turns the counting on, temporary_ttl its LRU. */
+static void imply(struct settings *s)
+{
+    if (s->sources[OPTION_prefix_delimiter] != OPTION_DEFAULT &&
+        s->sources[OPTION_detail_enabled] == OPTION_DEFAULT) {
+        setting_set(s, detail_enabled, true);
+    }
+    if (s->sources[OPTION_temporary_ttl] != OPTION_DEFAULT) {
+        setting_set(s, temp_lru, true);
+    }
+    if (s->sources[OPTION_protocol] == OPTION_DEFAULT) {
+        s->protocol = s->auth_file != NULL ? PROTOCOL_ASCII
+                      : s->sasl            ? PROTOCOL_BINARY
+                                           : s->protocol;
+    }
+}
+
+static int check_sasl(const struct settings *s)
+{
+    if (!s->sasl) {
+        return 0;
+    }
+    if (s->protocol != PROTOCOL_BINARY && s->sources[OPTION_protocol] != OPTION_DEFAULT) {
+        fprintf(stderr, "ERROR: You cannot allow the ASCII protocol while using SASL.\n");
+        return EX_USAGE;
+    }
+    if (s->udp_port != 0) {
+        fprintf(stderr, "ERROR: Cannot enable UDP while using binary SASL authentication.\n");
+        return EX_USAGE;
+    }
+    if (!auth_sasl_is_built()) {
+        fprintf(stderr, "This server is not built with SASL support.\n");
+        return EX_USAGE;
+    }
+    return 0;
+}
+
+/* Who authenticates by text must not come in by another way. */
+static int check_auth(const struct settings *s)
+{
+    if (s->auth_file != NULL && s->protocol != PROTOCOL_ASCII) {
+        fprintf(stderr, "ERROR: You cannot allow the BINARY protocol while using ascii "
+                        "authentication tokens.\n");
+        return EX_USAGE;
+    }
+    if (s->auth_file != NULL && s->udp_port != 0) {
+        fprintf(stderr, "Cannot use UDP with ascii authentication enabled (-U 0 to disable)\n");
+        return EX_USAGE;
+    }
+    return 0;
+}
+
+/* Was any option given whose name begins like this? */
+static const char *first_given(const struct settings *s, const char *prefix)
+{
+    for (unsigned id = 0; id < OPTION_COUNT; id++) {
+        if (s->sources[id] != OPTION_DEFAULT &&
+            strncmp(option_rows[id].name, prefix, strlen(prefix)) == 0) {
+            return option_rows[id].name;
+        }
+    }
+    return NULL;
+}
+
+/* Nobody who asks for encryption shall get a server that does without. */
+static int check_tls(const struct settings *s)
+{
+    const char *given = s->ssl_enabled ? "-Z" : first_given(s, "ssl-");
+
+    if (!tls_is_built() && given != NULL) {
+        fprintf(stderr, "This server is not built with TLS support (%s)\n", given);
+        return EX_USAGE;
+    }
+    if (!s->ssl_enabled) {
+        return 0;
+    }
+    if (s->udp_port != 0) {
+        fprintf(stderr, "Cannot use UDP with TLS enabled (-U 0 to disable)\n");
+        return EX_USAGE;
+    }
+    if (s->port == 0) {
+        fprintf(stderr, "ERROR: You cannot enable SSL without a TCP port.\n");
+        return EX_USAGE;
+    }
+    if (s->ssl_chain_cert == NULL) {
+        fprintf(stderr, "ERROR: You cannot enable SSL without a certificate (-o "
+                        "ssl_chain_cert=<file>).\n");
+        return EX_USAGE;
+    }
+    return 0;
+}
+
+/* memcached's rules for its LRU; here they only keep the same command lines out. */
+static int check_lru(const struct settings *s)
+{
+    if (setting_get(s, hot_lru_pct) + setting_get(s, warm_lru_pct) > 80) {
+        fprintf(stderr, "hot_lru_pct + warm_lru_pct cannot be more than 80%% combined\n");
+        return EX_USAGE;
+    }
+    if (setting_get(s, temp_lru) && !s->lru_maintainer) {
+        fprintf(stderr, "temporary_ttl requires lru_maintainer to be enabled\n");
+        return EX_USAGE;
+    }
+    return 0;
+}
+
+int options_check(struct settings *s)
+{
+    imply(s);
+    if (s->item_size_max > setting_get(s, memory_limit_bytes) / 2) {
+        fprintf(stderr, "Cannot set item size limit higher than 1/2 of memory max.\n");
+        return EX_USAGE;
+    }
+    if (s->napi_ids > s->threads) {
+        fprintf(stderr,
+                "Number of napi_ids(%" PRIu32
+                ") cannot be greater than number of threads(%" PRIu32 ")\n",
+                s->napi_ids, s->threads);
+        return EX_USAGE;
+    }
+    int status = check_lru(s);
+    if (status == 0) {
+        status = check_sasl(s);
+    }
+    if (status == 0) {
+        status = check_auth(s);
+    }
+    if (status == 0) {
+        status = check_tls(s);
+    }
+    if (status == 0 && s->threads > THREADS_WARN) {
+        fprintf(stderr, "WARNING: Setting a high number of worker threads is not recommended.\n"
+                        " Set this value to the number of cores in your machine or less.\n");
+    }
+    return status;
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The texts made from the tables: -h, -V, -i and the options list of the manual.
+ */
+#include "daemon/options/options.h"
+
+#include "daemon/base/version.h"
+#include "daemon/options/options_rows.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Columns: where the description begins and where lines end. */
+#define HELP_INDENT 30
+#define HELP_WIDTH  92
+
+/* Is there a flag --no-name? */
+static bool has_no_form(const struct option_row *row)
+{
+    return row->kind == OPT_BOOL && row->letter == 0;
+}
+
+/* What stands after the flag: "=<threads>", "[=yes|no]", "=auto|ascii|binary". Fills out. */
+static void value_form(const struct option_row *row, char *out)
+{
+    char word[OPTION_TEXT_BYTES];
+    size_t used = 0;
+    switch (row->kind) {
+    case OPT_BOOL:
+    case OPT_LEVEL:
+        out[0] = '\0';
+        return;
+    case OPT_SWITCH:
+        snprintf(out, OPTION_TEXT_BYTES, "[=%s]", row->unit);
+        return;
+    case OPT_ENUM:
+        for (unsigned n = 0; option_word(row, n, OPTION_WORD_TYPED, word) != NULL; n++) {
+            used += (size_t)snprintf(out + used, OPTION_TEXT_BYTES - used, "%c%s",
+                                     n == 0 ? '=' : '|', word);
+        }
+        return;
+    default:
+        snprintf(out, OPTION_TEXT_BYTES, "=<%s>", row->unit);
+        return;
+    }
+}
+
+/* What is said about range and default, or nothing. */
+static void value_note(enum option_id id, char *out)
+{
+    const struct option_row *row = &option_rows[id];
+    char def[OPTION_TEXT_BYTES];
+    const char *typed = option_show_default(id, def);
+    out[0] = '\0';
+    if (row->kind == OPT_LEVEL || (row->kind == OPT_BOOL && row->letter != 0) ||
+        typed[0] == '\0') {
+        return;
+    }
+    const bool is_counted = row->kind == OPT_U32 || row->kind == OPT_I32;
+    if (is_counted && row->def < row->min) {
+        snprintf(out, OPTION_TEXT_BYTES, "%lld to %lld, default: unset", (long long)row->min,
+                 (long long)row->max);
+    } else if (is_counted && row->max < INT32_MAX && row->max != 65535) {
+        snprintf(out, OPTION_TEXT_BYTES, "%lld to %lld, default: %s", (long long)row->min,
+                 (long long)row->max, typed);
+    } else {
+        snprintf(out, OPTION_TEXT_BYTES, "default: %s", typed);
+    }
+}
+
+/* Print words from column `column` on, broken before HELP_WIDTH, aligned at HELP_INDENT. */
+static void put_wrapped(FILE *out, size_t column, const char *text)
+{
+    if (column + 1 >= HELP_INDENT) {
+        fputc('\n', out);
+        column = 0;
+    }
+    fprintf(out, "%*s", (int)(HELP_INDENT - column), "");
+    column = HELP_INDENT;
+    while (*text != '\0') {
+        const size_t len = strcspn(text, " ");
+        if (column > HELP_INDENT && column + 1 + len > HELP_WIDTH) {
+            fprintf(out, "\n%*s", HELP_INDENT, "");
+            column = HELP_INDENT;
+        } else if (column > HELP_INDENT) {
+            fputc(' ', out);
+            column++;
+        }
+        fwrite(text, 1, len, out);
+        column += len;
+        text += len;
+        text += strspn(text, " ");
+    }
+    fputc('\n', out);
+}
+
+static void put_row(FILE *out, enum option_id id)
+{
+    const struct option_row *row = &option_rows[id];
+    char form[OPTION_TEXT_BYTES];
+    char note[OPTION_TEXT_BYTES];
+    char text[3 * OPTION_TEXT_BYTES];
+    value_form(row, form);
+    value_note(id, note);
+    const int used =
+        row->letter != 0
+            ? fprintf(out, "  -%c, --%s%s", row->letter, row->name, form)
+            : fprintf(out, "      --%s%s%s", has_no_form(row) ? "[no-]" : "", row->name, form);
+    snprintf(text, sizeof(text), "%s%s%s%s", row->help, note[0] != '\0' ? " (" : "", note,
+             note[0] != '\0' ? ")" : "");
+    put_wrapped(out, used > 0 ? (size_t)used : 0, text);
+}
+
+/* The rows with a letter or those without; ignored ones apart. */
+static void put_rows(FILE *out, bool has_letter)
+{
+    for (unsigned id = 0; id < OPTION_COUNT; id++) {
+        const struct option_row *row = &option_rows[id];
+        if (!(row->traits & OPT_IGNORED) && (row->letter != 0) == has_letter) {
+            put_row(out, id);
+        }
+    }
+}
+
+/* A name as it is written after -o: memcached's spelling has underscores. */
+static const char *suboption_name(const char *name, char *text)
+{
+    size_t i;
+    for (i = 0; name[i] != '\0' && i + 1 < OPTION_TEXT_BYTES; i++) {
+        text[i] = name[i] == '-' ? '_' : name[i];
+    }
+    text[i] = '\0';
+    return text;
+}
+
+/* What is accepted without effect, called with each flag and name. */
+static void each_ignored(FILE *out, void (*put)(FILE *out, const char *name, int letter))
+{
+    char text[OPTION_TEXT_BYTES];
+    for (unsigned id = 0; id < OPTION_COUNT; id++) {
+        const struct option_row *row = &option_rows[id];
+        if ((row->traits & OPT_IGNORED) && row->name[0] != '\0') {
+            put(out, row->letter != 0 ? row->name : suboption_name(row->name, text),
+                row->letter);
+        }
+    }
+    for (size_t i = 0; i < compat_row_count; i++) {
+        const struct compat_row *row = &compat_rows[i];
+        if (row->verdict == COMPAT_TAKEN) {
+            put(out, row->letter != 0 ? row->name : suboption_name(row->name, text),
+                row->letter);
+        }
+    }
+}
+
+static void put_ignored(FILE *out, const char *name, int letter)
+{
+    if (letter != 0) {
+        fprintf(out, "  -%c, --%s\n", letter, name);
+    } else {
+        fprintf(out, "  -o %s\n", name);
+    }
+}
+
+void options_help(FILE *out)
+{
+    fprintf(out,
+            "%s %s, speaks the protocol of memcached %s\n"
+            "usage: mayflyd [options]\n\n",
+            MAYFLY_NAME, MAYFLY_VERSION, MEMCACHED_LEVEL);
+    put_rows(out, true);
+    fprintf(out, "  -o, --extended=<list>\n");
+    put_wrapped(
+        out, 0,
+        "comma separated list of name or name=value, of any option that has a name; - and _ in "
+        "names are the same, no_ before a name turns it off");
+    fprintf(out, "  -h, --help\n  -i, --license\n  -V, --version\n\n");
+    put_rows(out, false);
+    fprintf(out, "\nAccepted for memcached's sake, without effect:\n");
+    each_ignored(out, put_ignored);
+}
+
+void options_print_version(void)
+{
+    printf("%s %s (memcached %s)\n", MAYFLY_NAME, MAYFLY_VERSION, MEMCACHED_LEVEL);
+}
+
+/*
+ * Print a sentence for mdoc, with a capital and a full stop, in lines that mandoc does not find
+ * too long. A backslash, and a point or quote at the start of a line, are special.
+ */
+#define MDOC_WIDTH 78
+static void put_mdoc(FILE *out, const char *text)
+{
+    size_t column = 0;
+    for (bool is_first = true; *text != '\0'; is_first = false) {
+        const size_t len = strcspn(text, " ");
+        if (column > 0 && column + 1 + len > MDOC_WIDTH) {
+            fputc('\n', out);
+            column = 0;
+        } else if (column > 0) {
+            fputc(' ', out);
+            column++;
+        }
+        if (column == 0 && (*text == '.' || *text == '\'')) {
+            fputs("\\&", out);
+        }
+        for (size_t i = 0; i < len; i++) {
+            if (text[i] == '\\') {
+                fputs("\\e", out);
+            } else {
+                fputc(is_first && i == 0 ? toupper((unsigned char)text[i]) : text[i], out);
+            }
+        }
+        column += len;
+        text += len;
+        text += strspn(text, " ");
+    }
+    fputs(".\n", out);
+}
+
+static void describe_form(FILE *out, const struct option_row *row)
+{
+    char form[OPTION_TEXT_BYTES];
+    value_form(row, form);
+    fputs(".It ", out);
+    if (row->letter != 0) {
+        fprintf(out, "Fl %c , ", row->letter);
+    }
+    fprintf(out, "Fl \\-%s%s", has_no_form(row) ? "[no-]" : "", row->name);
+    if (form[0] == '=' && form[1] == '<') {
+        fprintf(out, " Ns = Ns Ar %.*s", (int)strcspn(form + 2, ">"), row->unit);
+    } else if (form[0] != '\0') {
+        fprintf(out, " Ns %s", form);
+    }
+    fputc('\n', out);
+}
+
+static void describe_row(FILE *out, enum option_id id)
+{
+    const struct option_row *row = &option_rows[id];
+    char note[OPTION_TEXT_BYTES];
+    describe_form(out, row);
+    put_mdoc(out, row->help);
+    value_note(id, note);
+    if (note[0] != '\0') {
+        put_mdoc(out, note);
+    }
+}
+
+static void describe_ignored(FILE *out, const char *name, int letter)
+{
+    if (letter != 0) {
+        fprintf(out, ".It Fl %c , Fl \\-%s\n", letter, name);
+    } else {
+        fprintf(out, ".It Cm %s\n", name);
+    }
+}
+
+void options_describe(FILE *out)
+{
+    fputs(".\\\" Printed by mayflyd --describe=options from daemon/options/options.def and "
+          "compat.def: "
+          "do not edit.\n"
+          ".Ss Options\n.Bl -tag -width Ds\n",
+          out);
+    for (unsigned id = 0; id < OPTION_COUNT; id++) {
+        if (!(option_rows[id].traits & OPT_IGNORED)) {
+            describe_row(out, id);
+        }
+    }
+    fputs(".El\n.Ss Options without effect\n"
+          "These options and\n.Fl o\nnames of\n.Xr memcached 1\n"
+          "are accepted, with the same checks of their values, and do nothing here.\n"
+          ".Bl -tag -width Ds -compact\n",
+          out);
+    each_ignored(out, describe_ignored);
+    fputs(".El\n", out);
+}

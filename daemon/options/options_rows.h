@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The rows of options.def and compat.def as data, and the reading and writing of one setting
+ * through its row. For the options_*.c files only; others use options.h and settings.h.
+ */
+#ifndef MAYFLY_DAEMON_OPTIONS_OPTIONS_ROWS_H
+#define MAYFLY_DAEMON_OPTIONS_OPTIONS_ROWS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/options/settings.h"
+
+enum option_kind {
+    OPT_BOOL,
+    OPT_SWITCH,
+    OPT_I32,
+    OPT_U32,
+    OPT_LEVEL,
+    OPT_OCTAL,
+    OPT_ENUM,
+    OPT_CHAR,
+    OPT_SIZE,
+    OPT_MB,
+    OPT_KB,
+    OPT_DEC2,
+    OPT_DEC3,
+    OPT_STR,
+    OPT_LIST,
+};
+
+enum option_life { OPT_BOOT, OPT_LIVE };
+
+/* Traits, a set of bits. */
+#define OPT_IGNORED    1u
+#define OPT_CLAMPED    2u
+#define OPT_UNSET_NO   4u
+#define OPT_UNSET_NULL 8u
+
+struct option_row {
+    enum option_kind kind;
+    enum option_life life;
+    unsigned traits;
+    int letter;    /* 0: none */
+    int status;    /* exit status for a bad value */
+    size_t offset; /* in struct settings */
+    int64_t def;   /* in the unit of the command line, as are min and max */
+    int64_t min;
+    int64_t max;
+    double dec_def; /* the same for DEC2 and DEC3 */
+    double dec_min;
+    double dec_max;
+    const char *name; /* with dashes; "": not settable */
+    const char *unit;
+    const char *help;
+};
+
+/* In the order of enum option_id. */
+extern const struct option_row option_rows[OPTION_COUNT];
+
+/*
+ * The lines of `stats settings` in order: id is a row, or OPTION_COUNT and value is the text.
+ *
+ */
+struct option_line {
+    const char *name;
+    enum option_id id;
+    const char *value;
+};
+extern const struct option_line option_lines[];
+extern const size_t option_line_count;
+
+enum compat_verdict { COMPAT_ALIAS, COMPAT_TAKEN, COMPAT_REFUSED };
+enum compat_arg { COMPAT_NO_ARG, COMPAT_ARG, COMPAT_MAY_ARG };
+
+struct compat_row {
+    enum compat_verdict verdict;
+    int letter; /* 0: none */
+    enum compat_arg arg;
+    enum option_id option; /* COMPAT_ALIAS: what it stands for */
+    enum compat_id id;     /* COMPAT_TAKEN: its mark in settings.compat */
+    const char *name;
+    const char *text; /* why it has no effect; what is refused */
+};
+
+extern const struct compat_row compat_rows[];
+extern const size_t compat_row_count;
+
+/* Two names are one when they differ only in - and _. Context: any thread. */
+bool option_name_is(const char *row_name, const char *given, size_t given_len);
+
+/* Can the row stand without a value? Context: any thread. */
+bool option_may_stand_alone(const struct option_row *row);
+
+/* Room for the longest number, word or message about a value. */
+#define OPTION_TEXT_BYTES 160
+
+/*
+ * The value as `stats settings` shows it: points into the settings, a table, or text, which is
+ * of OPTION_TEXT_BYTES. Context: any thread.
+ */
+const char *option_show(const struct settings *s, enum option_id id, char *text);
+
+/*
+ * The default as one would type it, "" when there is none to type. Fills text. Context: any
+ * thread.
+ */
+const char *option_show_default(enum option_id id, char *text);
+
+/*
+ * The n-th word of a row's unit, "auto:shown|ascii|binary": what is typed, or what is shown.
+ * Fills text. NULL when there are fewer words. Context: any thread.
+ */
+enum option_word { OPTION_WORD_TYPED, OPTION_WORD_SHOWN };
+const char *option_word(const struct option_row *row, unsigned n, enum option_word form,
+                        char *text);
+
+/*
+ * Store a number (in the unit of the command line). Context: any thread for LIVE rows, else
+ * before start.
+ */
+void option_store_number(struct settings *s, const struct option_row *row, int64_t number);
+void option_store_decimal(struct settings *s, const struct option_row *row, double number);
+
+/* The stored number, in the unit it is stored in. Context: any thread. */
+int64_t option_load_number(const struct settings *s, const struct option_row *row);
+
+/*
+ * Read value by the row's kind, check its range, store it. value NULL: the option stood alone.
+ * False when it is not acceptable: why (OPTION_TEXT_BYTES) then says so, and nothing was
+ * stored. A source lower than the one that set it before changes nothing and is true. Context:
+ * before start.
+ */
+bool option_set(struct settings *s, enum option_id id, const char *value,
+                enum option_source source, char *why);
+
+/* no_<name>: turn a BOOL or SWITCH off. False for other kinds. Context: before start. */
+bool option_set_off(struct settings *s, enum option_id id, enum option_source source);
+
+/*
+ * Rules between options, after all are set. Prints a message and returns memcached's exit
+ * status, or 0. Context: before start.
+ */
+int options_check(struct settings *s);
+
+/* -V and -i. Context: any thread. */
+void options_print_version(void);
+void options_print_license(void);
+
+#endif

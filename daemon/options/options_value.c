@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * From the text of a value to the stored setting, by the kind of its row and never by the
+ * option. Nothing is accepted that is not wholly understood: "12abc", "-5" for a size and ""
+ * are errors (memcached takes what it can read of them).
+ */
+#include "daemon/options/options_rows.h"
+
+#include "lib/base/check.h"
+#include "lib/base/mem.h"
+#include "lib/base/num.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sysexits.h>
+
+/* Fill why and say no, so that a caller can return it. */
+__attribute__((format(printf, 2, 3))) static bool refuse(char *why, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(why, OPTION_TEXT_BYTES, fmt, args);
+    va_end(args);
+    return false;
+}
+
+static bool read_bool(const char *value, int64_t *out)
+{
+    static const char *const words[][2] = {
+        {"no", "yes"}, {"off", "on"}, {"false", "true"}, {"0", "1"}};
+    for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        for (int truth = 0; truth <= 1; truth++) {
+            if (strcasecmp(value, words[i][truth]) == 0) {
+                *out = truth;
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static bool read_octal(const char *value, int64_t *out)
+{
+    int64_t sum = 0;
+    for (const char *p = value; *p != '\0'; p++) {
+        if (*p < '0' || *p > '7' || sum > INT32_MAX) {
+            return false;
+        }
+        sum = sum * 8 + (*p - '0');
+    }
+    *out = sum;
+    return value[0] != '\0';
+}
+
+static enum mf_err read_size(const char *value, int64_t *out)
+{
+    size_t len = strlen(value);
+    int shift = 0;
+    if (len > 0) {
+        switch (value[len - 1]) {
+        case 'k':
+        case 'K':
+            shift = 10;
+            break;
+        case 'm':
+        case 'M':
+            shift = 20;
+            break;
+        case 'g':
+        case 'G':
+            shift = 30;
+            break;
+        default:
+            break;
+        }
+    }
+    int64_t number;
+    enum mf_err err = num_i64(span_of(value, len - (shift != 0)), &number);
+    if (err == MF_OK && __builtin_mul_overflow(number, INT64_C(1) << shift, &number)) {
+        err = MF_ERANGE;
+    }
+    if (err == MF_OK) {
+        *out = number;
+    }
+    return err;
+}
+
+/* Digits, optionally a point and more digits; a leading minus. Without locale or exponent. */
+static bool read_decimal(const char *value, double *out)
+{
+    const char *p = value + (value[0] == '-');
+    double sum = 0;
+    double unit = 1;
+    bool has_digit = false;
+    bool has_point = false;
+    for (; *p != '\0'; p++) {
+        if (*p == '.' && !has_point) {
+            has_point = true;
+        } else if (*p >= '0' && *p <= '9') {
+            has_digit = true;
+            sum = sum * 10 + (*p - '0');
+            unit *= has_point ? 10 : 1;
+        } else {
+            return false;
+        }
+    }
+    *out = (value[0] == '-' ? -sum : sum) / unit;
+    return has_digit && p - value <= 30;
+}
+
+/* A whole number of this row's kind, or why it is none. */
+static bool read_number(const struct option_row *row, const char *value, int64_t *out,
+                        char *why)
+{
+    enum mf_err err = MF_OK;
+    switch (row->kind) {
+    case OPT_BOOL:
+        return read_bool(value, out) || refuse(why, "\"%.40s\" is neither yes nor no", value);
+    case OPT_OCTAL:
+        return read_octal(value, out) || refuse(why, "\"%.40s\" is not an octal number", value);
+    case OPT_CHAR:
+        *out = value[0];
+        return strlen(value) == 1 || refuse(why, "\"%.40s\" is not one character", value);
+    case OPT_SIZE:
+        err = read_size(value, out);
+        break;
+    default:
+        err = num_i64(span_str(value), out);
+        break;
+    }
+    if (err == MF_ERANGE) {
+        return refuse(why, "\"%.40s\" is too large", value);
+    }
+    return err == MF_OK || refuse(why, "\"%.40s\" is not a number%s", value,
+                                  row->kind == OPT_SIZE ? " with suffix k, m, g or none" : "");
+}
+
+static bool read_word(const struct option_row *row, const char *value, int64_t *out, char *why)
+{
+    char word[OPTION_TEXT_BYTES];
+    for (unsigned n = 0; option_word(row, n, OPTION_WORD_TYPED, word) != NULL; n++) {
+        if (strcmp(word, value) == 0) {
+            *out = n;
+            return true;
+        }
+    }
+    size_t used = (size_t)snprintf(why, OPTION_TEXT_BYTES, "\"%.40s\" is not one of", value);
+    for (unsigned n = 0; option_word(row, n, OPTION_WORD_TYPED, word) != NULL; n++) {
+        if (used < OPTION_TEXT_BYTES) {
+            used += (size_t)snprintf(why + used, OPTION_TEXT_BYTES - used, " %s", word);
+        }
+    }
+    return false;
+}
+
+/*
+ * Is it within the row's bounds? A clamped one is moved there. The message names the bounds as
+ * one types them.
+ */
+static bool check_range(const struct option_row *row, int64_t *number, char *why)
+{
+    if (row->kind == OPT_CHAR || (*number >= row->min && *number <= row->max)) {
+        return true;
+    }
+    if (row->traits & OPT_CLAMPED) {
+        *number = *number < row->min ? row->min : row->max;
+        return true;
+    }
+    if (row->kind == OPT_OCTAL) {
+        return refuse(why, "%" PRIo64 " is out of range (%" PRIo64 " to %" PRIo64 ")",
+                      (uint64_t)*number, (uint64_t)row->min, (uint64_t)row->max);
+    }
+    return refuse(why, "%" PRId64 " is out of range (%" PRId64 " to %" PRId64 ")", *number,
+                  row->min, row->max);
+}
+
+static bool set_decimal(struct settings *s, const struct option_row *row, const char *value,
+                        char *why)
+{
+    double number;
+    if (!read_decimal(value, &number)) {
+        return refuse(why, "\"%.40s\" is not a number", value);
+    }
+    if (!(number > row->dec_min && number < row->dec_max)) {
+        return refuse(why, "%.40s is out of range (more than %g, less than %g)", value,
+                      row->dec_min, row->dec_max);
+    }
+    option_store_decimal(s, row, number);
+    return true;
+}
+
+enum text_how { TEXT_REPLACE, TEXT_ADD };
+
+/* Replace a text, or add to a list that has an entry from the same source. */
+static bool set_text(struct settings *s, const struct option_row *row, const char *value,
+                     enum text_how how, char *why)
+{
+    char **field = (char **)(void *)((char *)s + row->offset);
+    if (value[0] == '\0') {
+        return refuse(why, "the value is empty");
+    }
+    const size_t old_len = how == TEXT_ADD && *field != NULL ? strlen(*field) + 1 : 0;
+    const size_t len = strlen(value);
+    char *text = mem_alloc(old_len + len + 1);
+    if (text == NULL) {
+        return refuse(why, "out of memory");
+    }
+    if (old_len > 0) {
+        memcpy(text, *field, old_len);
+        text[old_len - 1] = ',';
+    }
+    memcpy(text + old_len, value, len + 1);
+    mem_free(*field);
+    *field = text;
+    return true;
+}
+
+/* What an option means that stands without a value. */
+static void set_alone(struct settings *s, const struct option_row *row)
+{
+    int64_t number = 1;
+    if (row->kind == OPT_LEVEL) {
+        number += option_load_number(s, row);
+        number = number > row->max ? row->max : number;
+    }
+    option_store_number(s, row, number);
+}
+
+bool option_set(struct settings *s, enum option_id id, const char *value,
+                enum option_source source, char *why)
+{
+    const struct option_row *row = &option_rows[id];
+    if (s->sources[id] > source) {
+        return true;
+    }
+    if (value == NULL) {
+        if (!option_may_stand_alone(row)) {
+            return refuse(why, "a value is missing");
+        }
+        set_alone(s, row);
+    } else if (row->kind == OPT_STR || row->kind == OPT_LIST) {
+        const bool is_repeated = row->kind == OPT_LIST && s->sources[id] == (uint8_t)source;
+        if (!set_text(s, row, value, is_repeated ? TEXT_ADD : TEXT_REPLACE, why)) {
+            return false;
+        }
+    } else if (row->kind == OPT_DEC2 || row->kind == OPT_DEC3) {
+        if (!set_decimal(s, row, value, why)) {
+            return false;
+        }
+    } else {
+        int64_t number = 0;
+        const bool is_read = row->kind == OPT_ENUM ? read_word(row, value, &number, why)
+                                                   : read_number(row, value, &number, why);
+        if (!is_read || !check_range(row, &number, why)) {
+            return false;
+        }
+        option_store_number(s, row, number);
+    }
+    s->sources[id] = (uint8_t)source;
+    return true;
+}
+
+bool option_set_off(struct settings *s, enum option_id id, enum option_source source)
+{
+    const struct option_row *row = &option_rows[id];
+    if (row->kind != OPT_BOOL && row->kind != OPT_SWITCH) {
+        return false;
+    }
+    if (s->sources[id] <= source) {
+        option_store_number(s, row, 0);
+        s->sources[id] = (uint8_t)source;
+    }
+    return true;
+}

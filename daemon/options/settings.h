@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The settings of the process, generated from options.def and compat.def.
+ *
+ * Fields of life BOOT are constant once the threads run. Fields of life LIVE are relaxed
+ * atomics: read them with setting_get(), change them with setting_set(). Texts are
+ * owned by the settings and NULL when unset.
+ */
+#ifndef MAYFLY_DAEMON_OPTIONS_SETTINGS_H
+#define MAYFLY_DAEMON_OPTIONS_SETTINGS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Values of settings.protocol, in the order of its words. */
+enum binding_protocol { PROTOCOL_AUTO, PROTOCOL_ASCII, PROTOCOL_BINARY };
+
+/* Where a value came from; a later one wins over an earlier one. */
+enum option_source { OPTION_DEFAULT, OPTION_FILE, OPTION_COMMAND_LINE, OPTION_RUN_TIME };
+
+enum option_id {
+#define OPT(kind, field, letter, name, def, min, max, unit, life, traits, status, settings,    \
+            help)                                                                              \
+    OPTION_##field,
+#include "daemon/options/options.def"
+    OPTION_COUNT
+};
+
+enum compat_id {
+#define TAKEN(id, letter, name, arg, help) COMPAT_##id,
+#include "daemon/options/compat.def"
+    COMPAT_COUNT
+};
+
+#define SETTING_BOOL(q)   q bool
+#define SETTING_SWITCH(q) q uint32_t
+#define SETTING_I32(q)    q int32_t
+#define SETTING_U32(q)    q uint32_t
+#define SETTING_LEVEL(q)  q uint32_t
+#define SETTING_OCTAL(q)  q uint32_t
+#define SETTING_ENUM(q)   q uint32_t
+#define SETTING_CHAR(q)   q char
+#define SETTING_SIZE(q)   q uint64_t
+#define SETTING_MB(q)     q uint64_t
+#define SETTING_KB(q)     q uint64_t
+#define SETTING_DEC2(q)   q double
+#define SETTING_DEC3(q)   q double
+#define SETTING_STR(q)    char *
+#define SETTING_LIST(q)   char *
+#define SETTING_BOOT
+#define SETTING_LIVE _Atomic
+
+struct settings {
+    /* [const] or [atomic], by the life column of their rows */
+#define OPT(kind, field, letter, name, def, min, max, unit, life, traits, status, settings,    \
+            help)                                                                              \
+    SETTING_##kind(SETTING_##life) field;
+#include "daemon/options/options.def"
+    /* [const] */
+    uint8_t sources[OPTION_COUNT]; /* enum option_source */
+    bool compat[COMPAT_COUNT];     /* flags without effect that were given */
+};
+
+/* Read or change a LIVE setting. Context: any thread. */
+#define setting_get(s, field) atomic_load_explicit(&(s)->field, memory_order_relaxed)
+#define setting_set(s, field, value)                                                           \
+    atomic_store_explicit(&(s)->field, (value), memory_order_relaxed)
+
+/* Fill in the defaults; owns nothing yet. Context: before start. */
+void settings_init(struct settings *s);
+
+/* Release the texts. Context: main, after all threads ended. */
+void settings_fini(struct settings *s);
+
+#endif

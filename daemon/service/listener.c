@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Accepting, on the main thread. A readable socket is accepted from until it is empty or
+ * ACCEPT_PER_TURN connections came; they are handed to the workers in batches, one message a
+ * worker and turn.
+ *
+ * Accepting pauses for two reasons: the limit on connections is reached and maxconns_fast is
+ * off, or descriptors have run out. It goes on when a connection closes; and, since the
+ * system's descriptors are not all ours, RETRY_MS later in the second case. While paused
+ * nothing polls.
+ */
+#include "daemon/service/listener.h"
+
+#include "daemon/base/log.h"
+#include "daemon/conn/conn.h"
+#include "daemon/conn/udp.h"
+#include "daemon/net/sockets.h"
+#include "daemon/service/server.h"
+#include "lib/base/mem.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define ACCEPT_PER_TURN 64u
+#define BATCH_MAX       ACCEPT_PER_TURN
+#define RETRY_MS        100u
+
+static const char too_many_text[] = "ERROR Too many open connections\r\n";
+
+/* A datagram socket on its way to a worker. */
+struct udp_handover {
+    struct message message;
+    int fd;
+};
+
+/* Accepted sockets on their way to a worker. */
+struct conn_batch {
+    struct message message;
+    uint32_t count;
+    struct {
+        int fd;
+        const struct conn_origin *origin; /* [borrowed] of the listening socket */
+    } items[BATCH_MAX];
+};
+
+struct acceptor {
+    struct socket_open *socket; /* [borrowed] of the list */
+    struct listeners *all;      /* [borrowed] */
+    uv_poll_t poll;
+};
+
+struct listeners {
+    /* [const] after listeners_open() */
+    struct server *server;
+    struct socket_list list;
+    struct socket_list udp; /* theirs are the workers', once they accept */
+    /* [main] */
+    struct acceptor *acceptors;  /* one for each of the list; NULL until accepting */
+    struct conn_batch **batches; /* of this turn, one for each worker */
+    uv_timer_t retry;
+    uint32_t next_worker;
+    bool is_paused;
+    bool is_closed;
+    bool udp_is_dealt;
+    bool is_starved; /* descriptors ran out, and nothing was accepted since */
+    usec_t paused_at_us;
+};
+
+/* ---- handing over ------------------------------------------------------------------------ */
+
+/* On the worker: every descriptor becomes a connection, or is closed. */
+static void on_batch(struct message *m, void *receiver)
+{
+    struct conn_batch *b = (struct conn_batch *)(void *)m; /* the message stands first */
+    struct worker *w = receiver;
+    uint32_t i;
+
+    worker_now(w);
+    for (i = 0; i < b->count; i++) {
+        if (!conn_adopt(w, b->items[i].fd, b->items[i].origin)) {
+            log_warn("listener, connection dropped (no memory)");
+            server_conn_closed(w->server);
+        }
+    }
+    mem_free(b);
+}
+
+static void on_udp(struct message *m, void *receiver)
+{
+    struct udp_handover *h = (struct udp_handover *)(void *)m; /* the message stands first */
+
+    if (!udp_adopt(receiver, h->fd)) {
+        log_warn("listener, a worker cannot serve UDP (no memory)");
+    }
+    mem_free(h);
+}
+
+/* Each worker gets its socket of every address. */
+static int deal_udp(struct listeners *l)
+{
+    struct server *s = l->server;
+
+    l->udp_is_dealt = true;
+    for (uint32_t i = 0; i < l->udp.count; i++) {
+        struct udp_handover *h = mem_alloc(sizeof(*h));
+
+        if (h == NULL) {
+            for (; i < l->udp.count; i++) {
+                close(l->udp.items[i].fd);
+            }
+            return UV_ENOMEM;
+        }
+        h->message.fn = on_udp;
+        h->fd = l->udp.items[i].fd;
+        mailbox_post(&s->workers[i % s->worker_count].mailbox, &h->message);
+    }
+    return 0;
+}
+
+/* Give a connection to the worker whose turn it is. */
+static void deal(struct listeners *l, int fd, const struct conn_origin *origin)
+{
+    struct server *s = l->server;
+    uint32_t id = l->next_worker;
+    struct conn_batch *b = l->batches[id];
+
+    l->next_worker = id + 1 < s->worker_count ? id + 1 : 0;
+    if (b == NULL) {
+        b = mem_alloc(sizeof(*b));
+        if (b == NULL) {
+            log_warn("listener, connection dropped (no memory)");
+            close(fd);
+            return;
+        }
+        b->message.fn = on_batch;
+        b->count = 0;
+        l->batches[id] = b;
+    }
+    atomic_fetch_add(&s->conns_open, 1);
+    b->items[b->count].fd = fd;
+    b->items[b->count].origin = origin;
+    b->count++;
+}
+
+static void post_batches(struct listeners *l)
+{
+    uint32_t i;
+
+    for (i = 0; i < l->server->worker_count; i++) {
+        if (l->batches[i] != NULL) {
+            mailbox_post(&l->server->workers[i].mailbox, &l->batches[i]->message);
+            l->batches[i] = NULL;
+        }
+    }
+}
+
+/* ---- pausing ----------------------------------------------------------------------------- */
+
+static bool is_full(const struct server *s)
+{
+    return atomic_load(&s->conns_open) >= s->settings->conn_limit;
+}
+
+static void on_readable(uv_poll_t *poll, int status, int events);
+
+static void poll_all(struct listeners *l)
+{
+    uint32_t i;
+
+    for (i = 0; i < l->list.count; i++) {
+        /* It fails only when the descriptor cannot be polled, which was tried at the start. */
+        int err = uv_poll_start(&l->acceptors[i].poll, UV_READABLE, on_readable);
+        must(err == 0);
+    }
+}
+
+static void on_retry(uv_timer_t *timer)
+{
+    struct listeners *l = timer->data;
+
+    listeners_resume(l->server);
+}
+
+static void pause_accepting(struct listeners *l)
+{
+    struct server *s = l->server;
+    uint32_t i;
+
+    for (i = 0; i < l->list.count; i++) {
+        uv_poll_stop(&l->acceptors[i].poll);
+    }
+    l->is_paused = true;
+    l->paused_at_us = clock_mono_us();
+    atomic_store(&s->is_accepting, false);
+    /*
+     * Told before the limit is looked at again: whoever closes a connection after that wakes
+     * us.
+     */
+    atomic_store(&s->wants_room, true);
+}
+
+/* The limit is reached and clients shall wait. */
+static void pause_full(struct listeners *l)
+{
+    ctr_add(&l->server->counters, CTR_listen_disabled_num, 1);
+    pause_accepting(l);
+    if (!is_full(l->server)) {
+        listeners_resume(l->server);
+    }
+}
+
+/* The process or the system has no descriptor left. */
+static void pause_starved(struct listeners *l, int err)
+{
+    if (!l->is_starved) {
+        l->is_starved = true;
+        ctr_add(&l->server->counters, CTR_listen_disabled_num, 1);
+        log_warn("listener, accepting pauses (%s)", strerror(err));
+    }
+    pause_accepting(l);
+    uv_timer_start(&l->retry, on_retry, RETRY_MS, 0);
+}
+
+void listeners_resume(struct server *s)
+{
+    struct listeners *l = s->listeners;
+
+    if (l == NULL || l->acceptors == NULL || !l->is_paused) {
+        return;
+    }
+    if (!l->is_starved && is_full(s)) {
+        atomic_store(&s->wants_room, true);
+        if (is_full(s)) {
+            return;
+        }
+    }
+    uv_timer_stop(&l->retry);
+    atomic_store(&s->wants_room, false);
+    l->is_paused = false;
+    ctr_add(&s->counters, CTR_listen_disabled_us,
+            (uint64_t)(clock_mono_us() - l->paused_at_us));
+    atomic_store(&s->is_accepting, true);
+    poll_all(l);
+}
+
+/* ---- accepting --------------------------------------------------------------------------- */
+
+/* Beyond the limit: say so, where a client would understand it, and hang up. */
+static void refuse(struct listeners *l, int fd, enum conn_transport transport)
+{
+    char unread[2048];
+
+    if (transport != CONN_TLS) {
+        (void)send(fd, too_many_text, sizeof(too_many_text) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+    }
+    /* Unread bytes would turn the close into a reset, which may overtake the message. */
+    (void)recv(fd, unread, sizeof(unread), MSG_DONTWAIT);
+    close(fd);
+    ctr_add(&l->server->counters, CTR_rejected_connections, 1);
+}
+
+/*
+ * Accept one. False when this turn is over: nothing waits, or accepting was paused.
+ */
+static bool accept_one(struct acceptor *a)
+{
+    struct listeners *l = a->all;
+    struct server *s = l->server;
+    int fd;
+
+    if (!s->settings->maxconns_fast && is_full(s)) {
+        pause_full(l);
+        return false;
+    }
+    fd = accept4(a->socket->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0) {
+        switch (errno) {
+        case EAGAIN:
+            return false;
+        case EMFILE:
+        case ENFILE:
+        case ENOBUFS:
+        case ENOMEM:
+            pause_starved(l, errno);
+            return false;
+        default:
+            /* A client that left before it was accepted, or an error of its network. */
+            return true;
+        }
+    }
+    l->is_starved = false;
+    if (is_full(s)) {
+        refuse(l, fd, a->socket->origin.transport);
+    } else {
+        deal(l, fd, &a->socket->origin);
+    }
+    return true;
+}
+
+static void on_readable(uv_poll_t *poll, int status, int events)
+{
+    struct acceptor *a = poll->data;
+    unsigned n;
+
+    (void)events;
+    if (status < 0) {
+        log_warn("listener, %s failed (%s)", a->socket->name, uv_strerror(status));
+        pause_starved(a->all, -status);
+        return;
+    }
+    for (n = 0; n < ACCEPT_PER_TURN && accept_one(a); n++) {
+    }
+    post_batches(a->all);
+}
+
+/* ---- life -------------------------------------------------------------------------------- */
+
+int listeners_open(struct server *s)
+{
+    struct listeners *l = mem_zalloc(sizeof(*l));
+    bool is_inherited;
+    uint32_t i;
+    int status;
+
+    if (l == NULL) {
+        log_error("listener, cannot start (out of memory)");
+        return 1;
+    }
+    l->server = s;
+    s->listeners = l;
+    status = sockets_inherit(s->settings, &l->list, &is_inherited);
+    if (status == 0 && !is_inherited) {
+        status = sockets_open(s->settings, &l->list, &l->udp);
+    }
+    for (i = 0; status == 0 && i < l->list.count; i++) {
+        log_info("listener, listens on %s", l->list.items[i].name);
+    }
+    for (i = 0; status == 0 && i < l->udp.count; i += s->settings->threads) {
+        log_info("listener, takes datagrams on %s", l->udp.items[i].name);
+    }
+    return status;
+}
+
+int listeners_accept(struct server *s)
+{
+    struct listeners *l = s->listeners;
+    uint32_t i;
+
+    l->batches = mem_zalloc(s->worker_count * sizeof(*l->batches));
+    l->acceptors = mem_zalloc((l->list.count + 1) * sizeof(*l->acceptors));
+    if (l->batches == NULL || l->acceptors == NULL) {
+        mem_free(l->acceptors);
+        l->acceptors = NULL;
+        return UV_ENOMEM;
+    }
+    uv_timer_init(&s->loop, &l->retry);
+    l->retry.data = l;
+    for (i = 0; i < l->list.count; i++) {
+        struct acceptor *a = &l->acceptors[i];
+        int err = uv_poll_init(&s->loop, &a->poll, l->list.items[i].fd);
+
+        if (err != 0) {
+            log_error("listener, cannot poll %s (%s)", l->list.items[i].name, uv_strerror(err));
+            while (i-- > 0) {
+                uv_close((uv_handle_t *)&l->acceptors[i].poll, NULL);
+            }
+            uv_close((uv_handle_t *)&l->retry, NULL);
+            uv_run(&s->loop, UV_RUN_NOWAIT);
+            mem_free(l->acceptors);
+            l->acceptors = NULL;
+            return err;
+        }
+        a->socket = &l->list.items[i];
+        a->all = l;
+        a->poll.data = a;
+    }
+    poll_all(l);
+    atomic_store(&s->is_accepting, true);
+    return deal_udp(l);
+}
+
+void listeners_close(struct server *s)
+{
+    struct listeners *l = s->listeners;
+    uint32_t i;
+
+    if (l == NULL || l->is_closed) {
+        return;
+    }
+    l->is_closed = true;
+    atomic_store(&s->is_accepting, false);
+    if (l->acceptors != NULL) {
+        uv_close((uv_handle_t *)&l->retry, NULL);
+        for (i = 0; i < l->list.count; i++) {
+            uv_close((uv_handle_t *)&l->acceptors[i].poll, NULL);
+        }
+    }
+    for (i = 0; i < l->list.count; i++) {
+        socket_close(&l->list.items[i]);
+    }
+    for (i = 0; !l->udp_is_dealt && i < l->udp.count; i++) {
+        socket_close(&l->udp.items[i]);
+    }
+    l->is_paused = false;
+}
+
+void listeners_destroy(struct server *s)
+{
+    struct listeners *l = s->listeners;
+
+    if (l == NULL) {
+        return;
+    }
+    mem_free(l->acceptors);
+    mem_free(l->batches);
+    sockets_fini(&l->list);
+    sockets_fini(&l->udp);
+    mem_free(l);
+    s->listeners = NULL;
+}
+
+void listeners_each(const struct server *s,
+                    void (*fn)(void *arg, const struct socket_open *socket), void *arg)
+{
+    const struct listeners *l = s->listeners;
+    uint32_t i;
+
+    for (i = 0; i < l->list.count; i++) {
+        fn(arg, &l->list.items[i]);
+    }
+}
+
+uint32_t listeners_count(const struct server *s)
+{
+    return s->listeners->list.count;
+}

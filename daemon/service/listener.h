@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Listening sockets: made by plain system calls before privileges are dropped, accepted on the
+ * main thread, connections dealt to the workers in turn. The only place that knows the limit on
+ * connections (-c) and what to do when descriptors run out.
+ */
+#ifndef MAYFLY_DAEMON_SERVICE_LISTENER_H
+#define MAYFLY_DAEMON_SERVICE_LISTENER_H
+
+#include <stdint.h>
+
+struct server;
+struct socket_open;
+
+/*
+ * Bind and listen on everything the settings ask for, or take over the sockets that a service
+ * manager passed (LISTEN_FDS). On success s->listeners is set. Returns 0, or the exit status
+ * after a message was written. Context: main, before start.
+ */
+int listeners_open(struct server *s);
+
+/* Begin to accept. Returns 0 or a libuv error. Context: main, the workers run. */
+int listeners_accept(struct server *s);
+
+/*
+ * A connection closed, or descriptors may be free again: accept if that was paused. Context:
+ * main.
+ */
+void listeners_resume(struct server *s);
+
+/*
+ * Stop to accept and close the sockets; a unix socket's file is removed. What was accepted is
+ * with the workers when this returns. Accepts NULL listeners. Context: main.
+ */
+void listeners_close(struct server *s);
+
+/*
+ * Release what listeners_close() left, once the loop has let go of the handles. Context: main.
+ */
+void listeners_destroy(struct server *s);
+
+/*
+ * Calls fn with each listening socket. Context: any thread between accept and close.
+ */
+void listeners_each(const struct server *s,
+                    void (*fn)(void *arg, const struct socket_open *socket), void *arg);
+
+/* Number of listening sockets. Context: any thread, as above. */
+uint32_t listeners_count(const struct server *s);
+
+#endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Messages to the service manager, on the main thread. libsystemd reads NOTIFY_SOCKET at each
+ * call, returns 0 when it is unset and an error when nobody listens there; neither is of any
+ * consequence for the service.
+ */
+#include "daemon/service/notify.h"
+
+#include "daemon/base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <systemd/sd-daemon.h>
+#include <unistd.h>
+
+/* Longest message; what is longer is cut. */
+#define NOTIFY_BYTES 512
+
+static void send_state(const char *state)
+{
+    const int n = sd_notify(0, state);
+    if (n < 0) {
+        log_debug("notify, message not delivered (%s)", strerror(-n));
+    }
+}
+
+void notify_ready(const char *status)
+{
+    char state[NOTIFY_BYTES];
+    snprintf(state, sizeof(state), "READY=1\nMAINPID=%ld\nSTATUS=%s", (long)getpid(), status);
+    send_state(state);
+}
+
+void notify_stopping(void)
+{
+    send_state("STOPPING=1\nSTATUS=stopping");
+}
+
+void notify_status(const char *fmt, ...)
+{
+    char state[NOTIFY_BYTES] = "STATUS=";
+    const size_t n = strlen(state);
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(state + n, sizeof(state) - n, fmt, args);
+    va_end(args);
+    send_state(state);
+}

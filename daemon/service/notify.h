@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Messages to the service manager (sd_notify). Every function does nothing when the
+ * process was not started by one (NOTIFY_SOCKET unset), when its socket is gone, or when
+ * mayflyd was built without libsystemd: the service never depends on it.
+ */
+#ifndef MAYFLY_DAEMON_SERVICE_NOTIFY_H
+#define MAYFLY_DAEMON_SERVICE_NOTIFY_H
+
+/* The server answers; status is shown to the operator. Context: main. */
+void notify_ready(const char *status);
+
+/* The server begins to stop. Context: main. */
+void notify_stopping(void);
+
+/* One line for the operator, as printf. Context: main. */
+void notify_status(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The process and its place in the system: standard descriptors, signals, limits, user, memory
+ * lock. All on the main thread before there are others. The background and the pid
+ * file are in privs_background.c.
+ */
+#include "daemon/service/privs.h"
+
+#include "daemon/base/log.h"
+#include "daemon/options/settings.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <inttypes.h>
+#include <linux/capability.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+/*
+ * Descriptors beside those of clients: three standard ones, listeners, and for the loop of each
+ * thread an epoll, an event, a signal pair and a spare one.
+ */
+#define FDS_BASE       64
+#define FDS_PER_THREAD 8
+
+int privs_open_std_fds(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) != -1 || errno != EBADF) {
+            continue;
+        }
+        /* The lowest free number is fd, as those below are open by now. */
+        if (open("/dev/null", fd == STDIN_FILENO ? O_RDONLY : O_WRONLY) != fd) {
+            return EX_OSERR;
+        }
+    }
+    return 0;
+}
+
+static bool is_root(void)
+{
+    return getuid() == 0 || geteuid() == 0;
+}
+
+/* The user of -u, looked up once more where it is needed. NULL: there is none. */
+static struct passwd *find_user(const struct settings *s)
+{
+    errno = 0;
+    return getpwnam(s->user);
+}
+
+int privs_check_user(const struct settings *s)
+{
+    if (!is_root()) {
+        return 0;
+    }
+    if (s->user == NULL) {
+        fprintf(stderr, "can't run as root without the -u switch\n");
+        return EX_USAGE;
+    }
+    if (find_user(s) == NULL) {
+        fprintf(stderr, "can't find the user %s to switch to\n", s->user);
+        return EX_NOUSER;
+    }
+    return 0;
+}
+
+void privs_ignore_signals(const struct settings *s)
+{
+    struct sigaction sa;
+    memset(&sa, 0, sizeof(sa));
+    sa.sa_handler = SIG_IGN;
+    sigemptyset(&sa.sa_mask);
+    sigaction(SIGPIPE, &sa, NULL);
+    if (s->daemonize) {
+        sigaction(SIGHUP, &sa, NULL);
+    }
+}
+
+/* As far up as it may go; the hard limit too when that is allowed. */
+static int raise_core_limit(void)
+{
+    struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
+    if (setrlimit(RLIMIT_CORE, &limit) != 0) {
+        if (getrlimit(RLIMIT_CORE, &limit) != 0) {
+            return EX_OSERR;
+        }
+        limit.rlim_cur = limit.rlim_max;
+        if (setrlimit(RLIMIT_CORE, &limit) != 0) {
+            return EX_OSERR;
+        }
+    }
+    return getrlimit(RLIMIT_CORE, &limit) == 0 && limit.rlim_cur > 0 ? 0 : EX_OSERR;
+}
+
+/*
+ * Room for all connections and for ourselves. Where the system's bound leaves room for the
+ * connections alone, the server starts as memcached does, and accepts less than -c says.
+ */
+static int raise_fd_limit(const struct settings *s)
+{
+    struct rlimit limit;
+    const rlim_t clients = (rlim_t)s->conn_limit;
+    const rlim_t wanted = clients + FDS_BASE + (rlim_t)(s->threads + 2) * FDS_PER_THREAD;
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        return EX_OSERR;
+    }
+    if (limit.rlim_cur >= wanted) { /* RLIM_INFINITY is the largest number */
+        return 0;
+    }
+    const rlim_t hard = limit.rlim_max;
+    limit.rlim_cur = wanted;
+    limit.rlim_max = hard > wanted ? hard : wanted;
+    if (setrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        return 0;
+    }
+    limit.rlim_cur = hard;
+    limit.rlim_max = hard;
+    if (hard < clients || setrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        return EX_OSERR;
+    }
+    log_warn("privs, fewer than %" PRIu32
+             " connections can be served (limit on open files is %ju)",
+             s->conn_limit, (uintmax_t)hard);
+    return 0;
+}
+
+int privs_set_limits(const struct settings *s)
+{
+    if (s->coredumps && raise_core_limit() != 0) {
+        fprintf(stderr, "failed to ensure corefile creation\n");
+        return EX_OSERR;
+    }
+    if (raise_fd_limit(s) != 0) {
+        fprintf(stderr, "failed to set rlimit for open files. "
+                        "Try starting as root or requesting smaller maxconns value.\n");
+        return EX_OSERR;
+    }
+    return 0;
+}
+
+/*
+ * Locking is unlimited for who has CAP_IPC_LOCK, which is given up soon: the limit must be
+ * lifted as well. With a finite one later mappings (reserved address space counts in full)
+ * would fail, and the server with them.
+ */
+static bool lift_lock_limit(void)
+{
+    struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
+    if (setrlimit(RLIMIT_MEMLOCK, &limit) == 0) {
+        return true;
+    }
+    if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_max != RLIM_INFINITY) {
+        return false;
+    }
+    limit.rlim_cur = RLIM_INFINITY;
+    return setrlimit(RLIMIT_MEMLOCK, &limit) == 0;
+}
+
+void privs_lock_memory(const struct settings *s)
+{
+    if (!s->lock_memory) {
+        return;
+    }
+    if (!lift_lock_limit()) {
+        log_warn("privs, -k has no effect (the limit on locked memory is finite: %s)",
+                 strerror(errno));
+        return;
+    }
+    if (mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) != 0) {
+        log_warn("privs, -k has no effect (mlockall: %s)", strerror(errno));
+    }
+}
+
+/*
+ * Nothing that is executed later, and nothing that stays in the sets, may bring a privilege
+ * back. The bounding set can be emptied only while CAP_SETPCAP is there, that is, by root;
+ * without it there is nothing to lose either.
+ */
+static void close_way_back(void)
+{
+    prctl(PR_SET_KEEPCAPS, 0, 0, 0, 0);
+    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+    for (unsigned long cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++) {
+        prctl(PR_CAPBSET_DROP, cap, 0, 0, 0);
+    }
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
+/*
+ * Empty the permitted, effective and inheritable sets. Under a system call filter that forbids
+ * even this (the service manager's), it is enough that they are empty already.
+ */
+static bool clear_capabilities(void)
+{
+    struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+    struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+    memset(data, 0, sizeof(data));
+    if (syscall(SYS_capset, &header, data) == 0) {
+        return true;
+    }
+    const int why = errno;
+    if (syscall(SYS_capget, &header, data) == 0) {
+        uint32_t left = 0;
+        for (unsigned i = 0; i < _LINUX_CAPABILITY_U32S_3; i++) {
+            left |= data[i].permitted | data[i].effective | data[i].inheritable;
+        }
+        if (left == 0) {
+            return true;
+        }
+    }
+    errno = why;
+    return false;
+}
+
+static int change_user(const struct settings *s)
+{
+    const struct passwd *pw = find_user(s);
+    if (pw == NULL) {
+        fprintf(stderr, "can't find the user %s to switch to\n", s->user);
+        return EX_NOUSER;
+    }
+    if (pw->pw_uid != 0) {
+        close_way_back();
+    }
+    if (setgroups(0, NULL) != 0) {
+        fprintf(stderr, "failed to drop supplementary groups: %s\n", strerror(errno));
+        return EX_OSERR;
+    }
+    if (setresgid(pw->pw_gid, pw->pw_gid, pw->pw_gid) != 0 ||
+        setresuid(pw->pw_uid, pw->pw_uid, pw->pw_uid) != 0) {
+        fprintf(stderr, "failed to assume identity of user %s: %s\n", s->user, strerror(errno));
+        return EX_OSERR;
+    }
+    if (pw->pw_uid != 0 && (setuid(0) == 0 || seteuid(0) == 0)) {
+        fprintf(stderr, "failed to give up root for user %s\n", s->user);
+        return EX_OSERR;
+    }
+    return 0;
+}
+
+int privs_drop(const struct settings *s)
+{
+    if (is_root()) {
+        const int status = change_user(s);
+        if (status != 0) {
+            return status;
+        }
+    }
+    if (is_root()) {
+        return 0; /* -u root: as asked */
+    }
+    if (!clear_capabilities()) {
+        fprintf(stderr, "failed to drop capabilities: %s\n", strerror(errno));
+        return EX_OSERR;
+    }
+    if (s->coredumps) {
+        /* A change of ids forbids core files; -r asks for them. */
+        prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+    }
+    return 0;
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * -d and -P: going on in the background, telling the parent when the server answers, and the
+ * pid file. On the main thread. What is remembered between the calls are the descriptor to the
+ * parent and whether the pid file is ours.
+ */
+#include "daemon/service/privs.h"
+
+#include "daemon/base/log.h"
+#include "daemon/options/settings.h"
+#include "lib/base/num.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+/* [main] */
+static int ready_fd = -1; /* write end of the pipe to the parent; -1: nobody waits */
+static bool is_pidfile_ours;
+
+/*
+ * The parent's part: until the child says it is ready, or ends. A child that was ready goes on
+ * without us; one that ended gave its messages already, so its status is all there is to pass
+ * on.
+ */
+_Noreturn static void wait_for_child(int fd, pid_t child)
+{
+    char byte;
+    ssize_t n;
+    int wait_status;
+    do {
+        n = read(fd, &byte, 1);
+    } while (n < 0 && errno == EINTR);
+    if (n == 1) {
+        _exit(EXIT_SUCCESS);
+    }
+    while (waitpid(child, &wait_status, 0) < 0) {
+        if (errno != EINTR) {
+            _exit(EX_OSERR);
+        }
+    }
+    if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) != 0) {
+        _exit(WEXITSTATUS(wait_status));
+    }
+    fprintf(stderr, "mayflyd ended before it was ready\n");
+    _exit(EX_OSERR);
+}
+
+int privs_daemonize(const struct settings *s)
+{
+    int fds[2];
+    if (!s->daemonize) {
+        return 0;
+    }
+    if (pipe2(fds, O_CLOEXEC) != 0) {
+        fprintf(stderr, "failed to daemon() in order to daemonize: %s\n", strerror(errno));
+        return EX_OSERR;
+    }
+    fflush(NULL); /* what stdio holds must not be written twice */
+    const pid_t child = fork();
+    if (child < 0) {
+        fprintf(stderr, "failed to daemon() in order to daemonize: %s\n", strerror(errno));
+        close(fds[0]);
+        close(fds[1]);
+        return EX_OSERR;
+    }
+    if (child > 0) {
+        close(fds[1]);
+        wait_for_child(fds[0], child);
+    }
+    close(fds[0]);
+    ready_fd = fds[1];
+    setsid();
+    /*
+     * Keep no file system busy; but core files are written where we stand, and -r wants to find
+     * them.
+     */
+    if (!s->coredumps && chdir("/") != 0) {
+        fprintf(stderr, "failed to change to the root folder: %s\n", strerror(errno));
+        return EX_OSERR;
+    }
+    return 0;
+}
+
+/*
+ * Standard descriptors lead nowhere from now on; with -v what is logged stays visible, as in
+ * memcached.
+ */
+static void leave_terminal(const struct settings *s)
+{
+    const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null < 0) {
+        log_warn("privs, cannot open /dev/null (%s)", strerror(errno));
+        return;
+    }
+    dup2(null, STDIN_FILENO);
+    if (setting_get(s, verbosity) == 0) {
+        dup2(null, STDOUT_FILENO);
+        dup2(null, STDERR_FILENO);
+    }
+    close(null);
+}
+
+void privs_ready(const struct settings *s)
+{
+    if (ready_fd < 0) {
+        return;
+    }
+    leave_terminal(s);
+    ssize_t n;
+    do {
+        n = write(ready_fd, "r", 1);
+    } while (n < 0 && errno == EINTR);
+    /* A parent that was killed meanwhile is no reason to end. */
+    close(ready_fd);
+    ready_fd = -1;
+}
+
+/* The process id in this file, if it is one of a process that lives; else 0. */
+static pid_t read_live_pid(const char *path)
+{
+    char line[32];
+    FILE *f = fopen(path, "re");
+    if (f == NULL) {
+        return 0;
+    }
+    const size_t n = fread(line, 1, sizeof(line) - 1, f);
+    fclose(f);
+    line[n] = '\0';
+    int64_t pid;
+    if (num_i64(span_of(line, strcspn(line, "\n")), &pid) != MF_OK || pid < 1 ||
+        pid > INT_MAX) {
+        return 0;
+    }
+    return kill((pid_t)pid, 0) == 0 ? (pid_t)pid : 0;
+}
+
+/*
+ * Root hands the file to the user that it becomes, who will at least be able to empty it. That
+ * user may not have an entry any more; then the file stays root's.
+ */
+static void give_to_user(const struct settings *s, int fd)
+{
+    if (geteuid() != 0 || s->user == NULL) {
+        return;
+    }
+    const struct passwd *pw = getpwnam(s->user);
+    if (pw != NULL && fchown(fd, pw->pw_uid, pw->pw_gid) != 0) {
+        log_warn("privs, cannot give the pid file to %s (%s)", s->user, strerror(errno));
+    }
+}
+
+/* Write the id to this file. False: errno says why. */
+static bool write_pid(const struct settings *s, const char *path)
+{
+    char line[32];
+    const int len = snprintf(line, sizeof(line), "%ld\n", (long)getpid());
+    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
+    if (fd < 0) {
+        return false;
+    }
+    give_to_user(s, fd);
+    const ssize_t n = write(fd, line, (size_t)len);
+    if (n >= 0 && n < len) {
+        errno = ENOSPC;
+    }
+    const int write_errno = errno;
+    if (close(fd) == 0 && n == len) {
+        return true;
+    }
+    errno = n == len ? errno : write_errno;
+    return false;
+}
+
+void privs_write_pidfile(const struct settings *s)
+{
+    char temporary[PATH_MAX];
+    if (s->pidfile == NULL) {
+        return;
+    }
+    const pid_t other = read_live_pid(s->pidfile);
+    if (other != 0 && other != getpid()) {
+        log_warn("privs, pid file %s named the running process %ld", s->pidfile, (long)other);
+    }
+    const int len =
+        snprintf(temporary, sizeof(temporary), "%s.%ld", s->pidfile, (long)getpid());
+    if (len < 0 || (size_t)len >= sizeof(temporary)) {
+        log_warn("privs, cannot write the pid file %s (%s)", s->pidfile,
+                 strerror(ENAMETOOLONG));
+        return;
+    }
+    /* Whoever reads the file sees a whole number or none. */
+    if (!write_pid(s, temporary) || rename(temporary, s->pidfile) != 0) {
+        log_warn("privs, cannot write the pid file %s (%s)", s->pidfile, strerror(errno));
+        unlink(temporary);
+        return;
+    }
+    is_pidfile_ours = true;
+}
+
+void privs_remove_pidfile(const struct settings *s)
+{
+    if (!is_pidfile_ours) {
+        return;
+    }
+    is_pidfile_ours = false;
+    if (unlink(s->pidfile) == 0 || errno == ENOENT) {
+        return;
+    }
+    /* Its folder may be root's, and root we are no more: an empty file names nobody. */
+    const int why = errno;
+    if (truncate(s->pidfile, 0) != 0) {
+        log_warn("privs, cannot remove the pid file %s (%s)", s->pidfile, strerror(why));
+    }
+}

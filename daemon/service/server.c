@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Start and stop, on the main thread. The start is a row of steps (enum step); s->step says how
+ * far it came, and take_down() undoes exactly those, the last first. It serves the failed start
+ * and the regular stop alike.
+ *
+ * Signals are blocked while threads are made, so that only the main thread ever takes one.
+ */
+#include "daemon/service/server.h"
+
+#include "daemon/base/log.h"
+#include "daemon/net/tls.h"
+#include "daemon/options/options.h"
+#include "daemon/service/listener.h"
+#include "daemon/service/notify.h"
+#include "daemon/service/privs.h"
+#include "lib/base/mem.h"
+
+#include <string.h>
+#include <sysexits.h>
+
+/* What is done, in the order of the start. */
+enum step {
+    STEP_NONE,
+    STEP_LOOP,    /* main's loop and mailbox; from here on a signal to stop is a regular stop */
+    STEP_PIDFILE, /* sockets bound, file written; then privileges were dropped */
+    STEP_ENGINE,
+    STEP_WORKERS,
+};
+
+static const int signals_taken[SERVER_SIGNALS] = {SIGTERM, SIGINT, SIGUSR1, SIGHUP};
+
+static struct server *server_of(void *p)
+{
+    struct server *s = p;
+
+    must(s != NULL && s->settings != NULL);
+    return s;
+}
+
+/* ---- being told to stop ------------------------------------------------------------------ */
+
+/* Graceful: over when the last client has left. */
+static void stop_if_empty(struct server *s)
+{
+    atomic_store(&s->wants_room, true);
+    if (atomic_load(&s->conns_open) == 0) {
+        uv_stop(&s->loop);
+    }
+}
+
+static void begin_stop(struct server *s, enum server_stop how)
+{
+    if (how <= s->stopping) {
+        return;
+    }
+    s->stopping = how;
+    notify_stopping();
+    listeners_close(s);
+    if (how == SERVER_STOP_SOON) {
+        uv_stop(&s->loop);
+        return;
+    }
+    log_notice("server, stops gracefully (%u connections left)",
+               (unsigned)atomic_load(&s->conns_open));
+    stop_if_empty(s);
+}
+
+static void on_stop_message(struct message *m, void *receiver)
+{
+    struct server *s = server_of(receiver);
+
+    (void)m;
+    atomic_store(&s->stop_posted, false);
+    begin_stop(s, (enum server_stop)atomic_load(&s->stop_wanted));
+}
+
+void server_request_stop(struct server *s, enum server_stop how)
+{
+    uint32_t wanted = atomic_load(&s->stop_wanted);
+
+    while (wanted < (uint32_t)how &&
+           !atomic_compare_exchange_weak(&s->stop_wanted, &wanted, (uint32_t)how)) {
+    }
+    if (!atomic_exchange(&s->stop_posted, true)) {
+        mailbox_post(&s->mailbox, &s->stop_message);
+    }
+}
+
+static void on_room_message(struct message *m, void *receiver)
+{
+    struct server *s = server_of(receiver);
+
+    (void)m;
+    atomic_store(&s->room_posted, false);
+    if (s->stopping == SERVER_STOP_GRACEFUL) {
+        stop_if_empty(s);
+    } else if (s->stopping == SERVER_STOP_NONE) {
+        listeners_resume(s);
+    }
+}
+
+void server_conn_closed(struct server *s)
+{
+    uint32_t before = atomic_fetch_sub(&s->conns_open, 1);
+
+    must(before > 0);
+    if (atomic_load(&s->wants_room) && atomic_exchange(&s->wants_room, false) &&
+        !atomic_exchange(&s->room_posted, true)) {
+        mailbox_post(&s->mailbox, &s->room_message);
+    }
+}
+
+static void reload_tls(struct server *s)
+{
+    char why[TLS_WHY_BYTES];
+
+    if (tls_reload(s->tls, why)) {
+        log_notice("tls, certificates loaded again");
+    } else {
+        log_error("tls, kept the certificates in use (%s)", why);
+    }
+}
+
+void server_reload(struct server *s)
+{
+    bool has_any = access_reload(&s->access);
+
+    if (s->tls != NULL) {
+        reload_tls(s);
+        has_any = true;
+    }
+    if (!has_any) {
+        log_notice("server, SIGHUP ignored (nothing to reload)");
+    }
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct server *s = server_of(handle->data);
+
+    switch (number) {
+    case SIGHUP:
+        server_reload(s);
+        break;
+    case SIGUSR1:
+        begin_stop(s, SERVER_STOP_GRACEFUL);
+        break;
+    default:
+        log_notice("server, stops (%s)", strsignal(number));
+        begin_stop(s, SERVER_STOP_SOON);
+        break;
+    }
+}
+
+/* ---- main's loop ------------------------------------------------------------------------- */
+
+/* Close mailbox and the signals made so far, and let the loop forget them. */
+static void close_loop(struct server *s)
+{
+    int err;
+
+    /* A late wish to stop must not stop this last run of the loop. */
+    s->stopping = SERVER_STOP_SOON;
+    mailbox_close(&s->mailbox);
+    while (s->signal_count > 0) {
+        uv_close((uv_handle_t *)&s->signals[--s->signal_count], NULL);
+    }
+    uv_run(&s->loop, UV_RUN_DEFAULT);
+    err = uv_loop_close(&s->loop);
+    must(err == 0);
+}
+
+static int open_loop(struct server *s)
+{
+    int err = uv_loop_init(&s->loop);
+
+    if (err != 0) {
+        return err;
+    }
+    err = mailbox_init(&s->mailbox, &s->loop, s);
+    if (err != 0) {
+        uv_loop_close(&s->loop);
+        return err;
+    }
+    s->stop_message.fn = on_stop_message;
+    s->room_message.fn = on_room_message;
+    while (s->signal_count < SERVER_SIGNALS) {
+        uv_signal_t *handle = &s->signals[s->signal_count];
+
+        err = uv_signal_init(&s->loop, handle);
+        if (err != 0) {
+            break;
+        }
+        handle->data = s;
+        s->signal_count++;
+        err = uv_signal_start(handle, on_signal, signals_taken[s->signal_count - 1]);
+        if (err != 0) {
+            break;
+        }
+    }
+    if (err != 0) {
+        close_loop(s);
+        watch_fini(&s->watch);
+    }
+    return err;
+}
+
+/* ---- the engine and the workers ---------------------------------------------------------- */
+
+static int start_engine(struct server *s)
+{
+    const struct settings *set = s->settings;
+    struct engine_config cfg;
+    enum mf_err err;
+
+    engine_config_init(&cfg);
+    cfg.shards = set->threads;
+    cfg.limit_bytes = setting_get(set, memory_limit_bytes);
+    cfg.item_size_max = set->item_size_max;
+    cfg.items_hint = set->hashpower > 0 ? UINT64_C(1) << set->hashpower : 0;
+    cfg.evictions = !set->no_evictions;
+    cfg.seed = hash_random_seed();
+    cfg.observer = watch_on_engine_event;
+    cfg.lazyfree_expire = setting_get(set, lazyfree_expire);
+    cfg.lazyfree_evict = setting_get(set, lazyfree_evict);
+    cfg.lazyfree_overwrite = setting_get(set, lazyfree_overwrite);
+    cfg.lazyfree_delete = setting_get(set, lazyfree_delete);
+    cfg.lazyfree_flush = setting_get(set, lazyfree_flush);
+    cfg.lazyfree_threshold = setting_get(set, lazyfree_threshold_bytes);
+    cfg.lazyfree_backlog = setting_get(set, lazyfree_backlog_bytes);
+    cfg.idle_trim_ms = setting_get(set, idle_trim_ms);
+    err = engine_start(&s->engine, &cfg);
+    if (err != MF_OK) {
+        log_error("server, cannot start the engine (%s)", mf_strerror(err));
+        return EX_OSERR;
+    }
+    engine_hold_sampler(&s->engine, !setting_get(set, active_expire));
+    s->started_unix_s = clock_unix_ms(&s->engine.clock) / 1000;
+    atomic_store(&s->stats_reset_at, clock_now(&s->engine.clock));
+    return 0;
+}
+
+/* Each step for all workers before the next: see worker.h. */
+static void stop_workers(struct server *s)
+{
+    uint32_t i;
+
+    for (i = 0; i < s->worker_count; i++) {
+        worker_stop(&s->workers[i]);
+    }
+    for (i = 0; i < s->worker_count; i++) {
+        worker_wait_drained(&s->workers[i]);
+    }
+    access_stop_threads(&s->access);
+    for (i = 0; i < s->worker_count; i++) {
+        worker_end(&s->workers[i]);
+    }
+    for (i = 0; i < s->worker_count; i++) {
+        worker_join(&s->workers[i]);
+    }
+    for (i = 0; i < s->worker_count; i++) {
+        worker_release(&s->workers[i]);
+    }
+    mem_free(s->workers);
+    s->workers = NULL;
+    s->worker_count = 0;
+}
+
+static int start_workers(struct server *s)
+{
+    uint32_t count = s->settings->threads;
+    uint32_t i;
+
+    s->workers = mem_alloc_aligned(count * sizeof(*s->workers), 64);
+    if (s->workers == NULL) {
+        log_error("server, cannot start workers (out of memory)");
+        return EX_OSERR;
+    }
+    memset(s->workers, 0, count * sizeof(*s->workers));
+    for (i = 0; i < count; i++) {
+        int err = worker_start(&s->workers[i], s, i);
+
+        if (err != 0) {
+            log_error("server, cannot start worker %u (%s)", (unsigned)i, uv_strerror(err));
+            s->worker_count = i;
+            stop_workers(s);
+            return EX_OSERR;
+        }
+    }
+    /* Nobody is served yet, so no worker has looked at the others. */
+    s->worker_count = count;
+    return 0;
+}
+
+/* Threads inherit the mask of their maker; none but main shall take a signal. */
+static void block_signals(struct server *s)
+{
+    sigset_t all;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &s->signal_mask);
+}
+
+static void unblock_signals(struct server *s)
+{
+    pthread_sigmask(SIG_SETMASK, &s->signal_mask, NULL);
+}
+
+static int start_threads(struct server *s)
+{
+    int status;
+
+    block_signals(s);
+    status = start_engine(s);
+    if (status == 0) {
+        s->step = STEP_ENGINE;
+        status = access_start_threads(&s->access);
+    }
+    if (status == 0) {
+        status = start_workers(s);
+        if (status == 0) {
+            s->step = STEP_WORKERS;
+        }
+    }
+    unblock_signals(s);
+    return status;
+}
+
+/* ---- start and stop ---------------------------------------------------------------------- */
+
+/* Undo the steps of the start that were done, the last first. */
+static void take_down(struct server *s)
+{
+    listeners_close(s);
+    if (s->step >= STEP_WORKERS) {
+        stop_workers(s);
+    }
+    access_stop_threads(&s->access); /* without workers nobody has */
+    if (s->step >= STEP_ENGINE) {
+        engine_stop(&s->engine);
+    }
+    if (s->step >= STEP_PIDFILE) {
+        privs_remove_pidfile(s->settings);
+    }
+    if (s->step >= STEP_LOOP) {
+        close_loop(s);
+    }
+    listeners_destroy(s);
+    access_fini(&s->access);
+    tls_close(s->tls);
+    s->tls = NULL;
+    s->step = STEP_NONE;
+}
+
+/*
+ * What concerns the process: before any descriptor or thread of ours. Returns an exit status.
+ */
+static int prepare_process(struct server *s)
+{
+    const struct settings *settings = s->settings;
+    int status;
+
+    log_init(&settings->verbosity);
+    options_log(settings);
+    status = privs_check_user(settings);
+    if (status == 0) {
+        /* With the rights and from the folder of who starts it, who sees it if it fails. */
+        status = tls_open(settings, &s->tls);
+    }
+    if (status == 0) {
+        status = privs_daemonize(settings);
+    }
+    if (status == 0) {
+        privs_ignore_signals(settings);
+        status = privs_set_limits(settings);
+    }
+    return status;
+}
+
+/* Sockets, then the end of privileges, then who may enter. Returns an exit status. */
+static int open_and_drop(struct server *s)
+{
+    int status = listeners_open(s);
+
+    if (status != 0) {
+        return status;
+    }
+    privs_lock_memory(s->settings);
+    privs_write_pidfile(s->settings);
+    s->step = STEP_PIDFILE;
+    status = privs_drop(s->settings);
+    return status == 0 ? access_load(&s->access, s->settings) : status;
+}
+
+static int begin_serving(struct server *s)
+{
+    int err = listeners_accept(s);
+
+    if (err != 0) {
+        log_error("server, cannot accept (%s)", uv_strerror(err));
+        return EX_OSERR;
+    }
+    privs_ready(s->settings);
+    notify_ready("serving");
+    log_info("server, serves (%u threads)", (unsigned)s->worker_count);
+    return 0;
+}
+
+int server_start(struct server *s, struct settings *settings)
+{
+    int status;
+    int err;
+
+    memset(s, 0, sizeof(*s));
+    s->settings = settings;
+    atomic_store(&s->tracks_sizes, settings->track_sizes);
+    status = access_init(&s->access, settings);
+    if (status == 0) {
+        status = prepare_process(s);
+    }
+    if (status != 0) {
+        goto fail;
+    }
+    err = open_loop(s);
+    if (err != 0) {
+        log_error("server, cannot start (%s)", uv_strerror(err));
+        status = EX_OSERR;
+        goto fail;
+    }
+    watch_init(&s->watch, s);
+    s->step = STEP_LOOP;
+    status = open_and_drop(s);
+    if (status != 0) {
+        goto fail;
+    }
+    status = start_threads(s);
+    if (status != 0) {
+        goto fail;
+    }
+    status = begin_serving(s);
+    if (status != 0) {
+        goto fail;
+    }
+    return 0;
+
+fail:
+    take_down(s);
+    return status;
+}
+
+void server_serve(struct server *s)
+{
+    uv_run(&s->loop, UV_RUN_DEFAULT);
+}
+
+void server_stop(struct server *s)
+{
+    take_down(s);
+    log_info("server, stopped");
+}
+
+int server_run(struct settings *settings)
+{
+    struct server *s = mem_alloc_aligned(sizeof(*s), 64);
+    int status;
+
+    if (s == NULL) {
+        log_error("server, cannot start (out of memory)");
+        return EX_OSERR;
+    }
+    status = server_start(s, settings);
+    if (status == 0) {
+        server_serve(s);
+        server_stop(s);
+    }
+    mem_free(s);
+    return status;
+}

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The sub-commands of `stats`: a table from name to handler. Sections that can be read off at
+ * once are in stats_general.c, stats_items.c and stats_expire.c; those that ask other workers
+ * or walk over items are in stats_conns.c, stats_detail.c and stats_walk.c.
+ */
+#include "daemon/stats/stats.h"
+
+#include "daemon/service/server.h"
+#include "daemon/stats/stats_conns.h"
+#include "daemon/stats/stats_detail.h"
+#include "daemon/stats/stats_general.h"
+#include "daemon/stats/stats_sum.h"
+#include "daemon/stats/stats_walk.h"
+#include "lib/base/num.h"
+
+#include <string.h>
+
+/* Class ids that memcached takes; ours is 1. */
+#define CLASS_ID_MAX  63u
+#define CLASS_ID_OURS 1u
+
+/* One `stats` command while it is dispatched. */
+struct ask {
+    struct worker *w;
+    struct span args; /* behind the sub-command */
+    struct buf *out;
+    stats_done_fn done;
+    void *done_arg;
+};
+
+/* The next word of a line, taken off its front; of length 0 at the end. */
+static struct span next_word(struct span *rest)
+{
+    struct span word;
+
+    while (rest->len > 0 && *rest->ptr == ' ') {
+        rest->ptr++;
+        rest->len--;
+    }
+    word = span_of(rest->ptr, 0);
+    while (rest->len > 0 && *rest->ptr != ' ') {
+        rest->ptr++;
+        rest->len--;
+        word.len++;
+    }
+    return word;
+}
+
+/* ---- answers of one line ----------------------------------------------------------------- */
+
+static enum stats_result answer(const struct ask *a, const char *line)
+{
+    return buf_append(a->out, line, strlen(line)) ? STATS_DONE : STATS_NO_MEMORY;
+}
+
+static enum stats_result do_reset(const struct ask *a)
+{
+    stats_sum_reset(a->w->server);
+    atomic_fetch_add_explicit(&a->w->server->detail_epoch, 1, memory_order_relaxed);
+    return answer(a, "RESET\r\n");
+}
+
+static enum stats_result do_detail(const struct ask *a)
+{
+    struct span rest = a->args;
+    struct span word = next_word(&rest);
+
+    if (span_is(word, "on")) {
+        setting_set(a->w->server->settings, detail_enabled, true);
+        return answer(a, "OK\r\n");
+    }
+    if (span_is(word, "off")) {
+        setting_set(a->w->server->settings, detail_enabled, false);
+        return answer(a, "OK\r\n");
+    }
+    if (span_is(word, "dump")) {
+        return stats_detail_dump(a->w, a->out, a->done, a->done_arg);
+    }
+    return answer(a, "CLIENT_ERROR usage: stats detail on|off|dump\r\n");
+}
+
+/* As in memcached these two answers have no END. */
+static enum stats_result do_sizes_enable(const struct ask *a)
+{
+    if (a->w->settings->no_cas) {
+        return answer(a,
+                      "STAT sizes_status error\r\nSTAT sizes_error cas_support_disabled\r\n");
+    }
+    atomic_store_explicit(&a->w->server->tracks_sizes, true, memory_order_relaxed);
+    return answer(a, "STAT sizes_status enabled\r\n");
+}
+
+static enum stats_result do_sizes_disable(const struct ask *a)
+{
+    atomic_store_explicit(&a->w->server->tracks_sizes, false, memory_order_relaxed);
+    return answer(a, "STAT sizes_status disabled\r\n");
+}
+
+/* ---- sections ---------------------------------------------------------------------------- */
+
+static enum stats_result section(const struct ask *a,
+                                 void (*fn)(struct worker *w, struct stats_out *o))
+{
+    struct stats_out o = stats_out_to(a->out);
+    size_t start = buf_len(a->out);
+
+    fn(a->w, &o);
+    return stats_out_end(&o, "END\r\n", start) ? STATS_DONE : STATS_NO_MEMORY;
+}
+
+static enum stats_result do_general(const struct ask *a)
+{
+    return section(a, stats_general);
+}
+
+static enum stats_result do_settings(const struct ask *a)
+{
+    return section(a, stats_settings);
+}
+
+static enum stats_result do_items(const struct ask *a)
+{
+    return section(a, stats_items);
+}
+
+static enum stats_result do_slabs(const struct ask *a)
+{
+    return section(a, stats_slabs);
+}
+
+static enum stats_result do_expire(const struct ask *a)
+{
+    return section(a, stats_expire);
+}
+
+static enum stats_result do_shards(const struct ask *a)
+{
+    return section(a, stats_shards);
+}
+
+static enum stats_result do_conns(const struct ask *a)
+{
+    return stats_conns(a->w, a->out, a->done, a->done_arg);
+}
+
+static enum stats_result do_sizes(const struct ask *a)
+{
+    if (!atomic_load_explicit(&a->w->server->tracks_sizes, memory_order_relaxed)) {
+        return answer(a, "STAT sizes_status disabled\r\nEND\r\n");
+    }
+    return stats_sizes(a->w, a->out, a->done, a->done_arg);
+}
+
+static enum stats_result do_cachedump(const struct ask *a)
+{
+    struct span rest = a->args;
+    struct span id_word = next_word(&rest);
+    struct span limit_word = next_word(&rest);
+    uint32_t id;
+    uint32_t limit;
+
+    if (a->w->settings->no_dump) {
+        return answer(a, "CLIENT_ERROR stats cachedump not allowed\r\n");
+    }
+    if (limit_word.len == 0) {
+        return answer(a, "CLIENT_ERROR bad command line\r\n");
+    }
+    if (num_u32(id_word, &id) != MF_OK || num_u32(limit_word, &limit) != MF_OK) {
+        return answer(a, "CLIENT_ERROR bad command line format\r\n");
+    }
+    if (id > CLASS_ID_MAX) {
+        return answer(a, "CLIENT_ERROR Illegal slab id\r\n");
+    }
+    if (id != CLASS_ID_OURS) {
+        return answer(a, "END\r\n");
+    }
+    return stats_cachedump(a->w, limit, a->out, a->done, a->done_arg);
+}
+
+/* ---- dispatch ---------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    enum stats_result (*fn)(const struct ask *a);
+} handlers[] = {
+    {"", do_general},
+    {"reset", do_reset},
+    {"settings", do_settings},
+    {"items", do_items},
+    {"slabs", do_slabs},
+    {"sizes", do_sizes},
+    {"sizes_enable", do_sizes_enable},
+    {"sizes_disable", do_sizes_disable},
+    {"conns", do_conns},
+    {"detail", do_detail},
+    {"cachedump", do_cachedump},
+    {"expire", do_expire},
+    {"shards", do_shards},
+};
+
+enum stats_result stats_command(struct worker *w, struct span args, struct buf *out,
+                                stats_done_fn done, void *arg)
+{
+    struct span rest = args;
+    struct span name = next_word(&rest);
+    struct ask a = {w, rest, out, done, arg};
+    size_t i;
+
+    for (i = 0; i < sizeof(handlers) / sizeof(handlers[0]); i++) {
+        if (span_is(name, handlers[i].name)) {
+            return handlers[i].fn(&a);
+        }
+    }
+    return answer(&a, "ERROR\r\n");
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A table is an array of rows, in the order of their first use, and a hash index over it. Rows
+ * are never removed singly, so a dump may go over them in slices by position while more are
+ * added. A table belongs to its worker's thread. `stats reset` raises the epoch in the server;
+ * each table empties itself when it is next used.
+ *
+ * The dump merges the tables of all workers in a table of its own on its round.
+ */
+#include "daemon/stats/stats_detail.h"
+
+#include "daemon/service/server.h"
+#include "daemon/stats/stats_gather.h"
+#include "lib/base/hash.h"
+#include "lib/base/mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define FIRST_ROWS    64u
+#define ROWS_A_SLICE  512u
+#define OVERFLOW_NAME "(more)"
+
+struct row {
+    char *prefix; /* owned */
+    uint32_t hash;
+    uint8_t prefix_len; /* keys are shorter than 256 */
+    uint64_t count[4];  /* by enum stats_detail_op */
+};
+
+struct detail_table {
+    struct row *rows; /* owned */
+    uint32_t *index;  /* owned; position in rows + 1; 0: empty; at most half are in use */
+    uint32_t used;
+    uint32_t cap; /* rows; half of the places */
+    uint32_t index_mask;
+    uint32_t epoch;
+    uint64_t overflow[4]; /* of prefixes that found no row */
+};
+
+/* ---- the table --------------------------------------------------------------------------- */
+
+static struct detail_table *table_create(void)
+{
+    struct detail_table *t = mem_zalloc(sizeof(*t));
+
+    if (t == NULL) {
+        return NULL;
+    }
+    t->cap = FIRST_ROWS;
+    t->index_mask = 2 * FIRST_ROWS - 1;
+    t->rows = mem_alloc(t->cap * sizeof(t->rows[0]));
+    t->index = mem_zalloc(((size_t)t->index_mask + 1) * sizeof(t->index[0]));
+    if (t->rows == NULL || t->index == NULL) {
+        detail_table_destroy(&t);
+    }
+    return t;
+}
+
+static void table_clear(struct detail_table *t)
+{
+    uint32_t i;
+
+    for (i = 0; i < t->used; i++) {
+        mem_free(t->rows[i].prefix);
+    }
+    t->used = 0;
+    memset(t->index, 0, ((size_t)t->index_mask + 1) * sizeof(t->index[0]));
+    memset(t->overflow, 0, sizeof(t->overflow));
+}
+
+void detail_table_destroy(struct detail_table **t)
+{
+    if (*t == NULL) {
+        return;
+    }
+    if ((*t)->index != NULL) {
+        table_clear(*t);
+    }
+    mem_free((*t)->index);
+    mem_free((*t)->rows);
+    mem_free(*t);
+    *t = NULL;
+}
+
+static uint32_t *index_place(const struct detail_table *t, uint32_t hash, const char *prefix,
+                             size_t len)
+{
+    uint32_t i = hash & t->index_mask;
+
+    while (t->index[i] != 0) {
+        const struct row *r = &t->rows[t->index[i] - 1];
+
+        if (r->hash == hash && r->prefix_len == len && memcmp(r->prefix, prefix, len) == 0) {
+            break;
+        }
+        i = (i + 1) & t->index_mask;
+    }
+    return &t->index[i];
+}
+
+static bool table_grow(struct detail_table *t)
+{
+    uint32_t cap = t->cap * 2;
+    uint32_t mask = 2 * cap - 1;
+    struct row *rows = mem_realloc(t->rows, cap * sizeof(rows[0]));
+    uint32_t *index;
+    uint32_t i;
+
+    if (rows == NULL) {
+        return false;
+    }
+    t->rows = rows;
+    index = mem_zalloc(((size_t)mask + 1) * sizeof(index[0]));
+    if (index == NULL) {
+        return false;
+    }
+    for (i = 0; i < t->used; i++) {
+        uint32_t at = rows[i].hash & mask;
+
+        while (index[at] != 0) {
+            at = (at + 1) & mask;
+        }
+        index[at] = i + 1;
+    }
+    mem_free(t->index);
+    t->index = index;
+    t->index_mask = mask;
+    t->cap = cap;
+    return true;
+}
+
+/* The counts of a prefix; those of the common row when there is no room for one of its own. */
+static uint64_t *table_counts(struct detail_table *t, uint64_t seed, const char *prefix,
+                              size_t len)
+{
+    uint32_t hash = (uint32_t)hash_key(seed, prefix, len);
+    uint32_t *place = index_place(t, hash, prefix, len);
+    struct row *r;
+    char *copy;
+
+    if (*place != 0) {
+        return t->rows[*place - 1].count;
+    }
+    if (t->used >= DETAIL_PREFIXES_MAX || (t->used == t->cap && !table_grow(t))) {
+        return t->overflow;
+    }
+    copy = mem_alloc(len + 1);
+    if (copy == NULL) {
+        return t->overflow;
+    }
+    memcpy(copy, prefix, len);
+    copy[len] = '\0';
+    place = index_place(t, hash, prefix, len);
+    r = &t->rows[t->used++];
+    *place = t->used;
+    memset(r, 0, sizeof(*r));
+    r->prefix = copy;
+    r->hash = hash;
+    r->prefix_len = (uint8_t)len;
+    return r->count;
+}
+
+/* The worker's table as of the last reset; NULL when there is none and none can be made. */
+static struct detail_table *table_of(struct worker *w)
+{
+    uint32_t epoch = atomic_load_explicit(&w->server->detail_epoch, memory_order_relaxed);
+
+    if (w->detail == NULL) {
+        w->detail = table_create();
+        if (w->detail == NULL) {
+            return NULL;
+        }
+        w->detail->epoch = epoch;
+    }
+    if (w->detail->epoch != epoch) {
+        table_clear(w->detail);
+        w->detail->epoch = epoch;
+    }
+    return w->detail;
+}
+
+/* ---- counting ---------------------------------------------------------------------------- */
+
+void stats_detail_count(struct worker *w, enum stats_detail_op op, const char *key,
+                        size_t key_len)
+{
+    const char *end = memchr(key, w->settings->prefix_delimiter, key_len);
+    struct detail_table *t;
+
+    /* A key without the delimiter has no prefix and is not counted. */
+    if (end == NULL || (t = table_of(w)) == NULL) {
+        return;
+    }
+    table_counts(t, w->engine->config.seed, key, (size_t)(end - key))[op]++;
+}
+
+/* ---- the dump ---------------------------------------------------------------------------- */
+
+struct dump {
+    struct stats_gather gather;
+    struct detail_table *sum; /* owned */
+    uint64_t seed;
+    uint32_t next; /* row of the table that is being visited */
+};
+
+static struct dump *dump_of(struct stats_gather *g)
+{
+    return (struct dump *)(void *)g; /* the gather stands first */
+}
+
+static void add_counts(uint64_t *to, const uint64_t *from)
+{
+    unsigned op;
+
+    for (op = 0; op < 4; op++) {
+        to[op] += from[op];
+    }
+}
+
+static bool visit(struct stats_gather *g, struct worker *w)
+{
+    struct dump *d = dump_of(g);
+    const struct detail_table *t = table_of(w);
+    uint32_t end;
+
+    if (t == NULL) {
+        return true;
+    }
+    end = d->next + ROWS_A_SLICE;
+    for (; d->next < end && d->next < t->used; d->next++) {
+        const struct row *r = &t->rows[d->next];
+
+        add_counts(table_counts(d->sum, d->seed, r->prefix, r->prefix_len), r->count);
+    }
+    if (d->next < t->used) {
+        return false;
+    }
+    add_counts(d->sum->overflow, t->overflow);
+    d->next = 0;
+    return true;
+}
+
+static void put_row(struct stats_out *o, const char *prefix, const uint64_t *count)
+{
+    char line[256 + 4 * 24];
+
+    snprintf(line, sizeof(line),
+             "PREFIX %s get %" PRIu64 " hit %" PRIu64 " set %" PRIu64 " del %" PRIu64 "\r\n",
+             prefix, count[STATS_DETAIL_GET_HIT] + count[STATS_DETAIL_GET_MISS],
+             count[STATS_DETAIL_GET_HIT], count[STATS_DETAIL_SET], count[STATS_DETAIL_DELETE]);
+    stats_put_raw(o, line);
+}
+
+static void finish(struct stats_gather *g)
+{
+    struct dump *d = dump_of(g);
+    const uint64_t *more = d->sum->overflow;
+    uint32_t i;
+
+    for (i = 0; i < d->sum->used; i++) {
+        put_row(&g->out, d->sum->rows[i].prefix, d->sum->rows[i].count);
+    }
+    if ((more[0] | more[1] | more[2] | more[3]) != 0) {
+        put_row(&g->out, OVERFLOW_NAME, more);
+    }
+    detail_table_destroy(&d->sum);
+}
+
+enum stats_result stats_detail_dump(struct worker *w, struct buf *out, stats_done_fn done,
+                                    void *arg)
+{
+    struct dump *d = mem_zalloc(sizeof(*d));
+
+    if (d == NULL) {
+        return STATS_NO_MEMORY;
+    }
+    d->sum = table_create();
+    if (d->sum == NULL) {
+        mem_free(d);
+        return STATS_NO_MEMORY;
+    }
+    d->seed = w->engine->config.seed;
+    d->gather.visit = visit;
+    d->gather.finish = finish;
+    return stats_gather_begin(&d->gather, w, GATHER_ALL_WORKERS, out, done, arg);
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * `stats expire` and `stats shards`: expiry, release and memory, for all shards together and
+ * for each. Names of our own stand here only, so that readers of the other sections meet none
+ * they do not know.
+ */
+#include "daemon/stats/stats_general.h"
+
+#include "daemon/service/server.h"
+#include "daemon/stats/stats_sum.h"
+#include "daemon/worker/cron.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const enum counter expire_rows[] = {
+    CTR_expired_lazy,
+    CTR_expired_active,
+    CTR_expire_cycles_slow,
+    CTR_expire_cycles_fast,
+    CTR_expire_slices,
+    CTR_expire_slice_longest_us,
+    CTR_expire_time_cap_reached,
+    CTR_expire_cycle_us,
+};
+
+static const enum counter lazyfree_rows[] = {
+    CTR_lazyfree_pending_objects, CTR_lazyfree_pending_bytes, CTR_lazyfree_freed_objects,
+    CTR_lazyfree_freed_bytes,     CTR_lazyfree_helped,
+};
+
+static const enum counter reclaim_rows[] = {
+    CTR_lazyfree_grace_periods,
+    CTR_lazyfree_wait_max_us,
+};
+
+static const enum counter memory_rows[] = {
+    CTR_curr_items,        CTR_item_bytes,         CTR_evictions,    CTR_reclaimed,
+    CTR_outofmemory,       CTR_moves_to_main,      CTR_moves_within, CTR_cursor_cleaned,
+    CTR_cursor_evicted,    CTR_cursor_moved_bytes, CTR_hole_reused,  CTR_direct_reclaims,
+    CTR_pinned_dead_bytes, CTR_segments_discarded,
+};
+
+/* Of the worker at home. */
+static const enum counter worker_rows[] = {
+    CTR_curr_connections,   CTR_total_connections, CTR_conn_yields, CTR_out_pending_bytes,
+    CTR_body_pending_bytes, CTR_bodies_placed,     CTR_room_waits,  CTR_slow_drops,
+};
+
+#define COUNT_OF(a) (sizeof(a) / sizeof((a)[0]))
+
+static const char *const horizons[4] = {"1s", "10s", "60s", "600s"};
+
+static void put_counters(struct stats_out *o, const enum counter *ids, size_t count,
+                         const uint64_t *sum)
+{
+    size_t i;
+
+    for (i = 0; i < count; i++) {
+        stats_put_u64(o, counter_rows[ids[i]].stat, sum[ids[i]]);
+    }
+}
+
+/* What is known of a shard, or of all: `info` and `sum` are of the same set. */
+static void put_expiry(struct stats_out *o, const struct shard_info *info, const uint64_t *sum)
+{
+    char name[64];
+    unsigned i;
+
+    stats_put_u64(o, "expire_keys_volatile", info->volatile_keys);
+    stats_put_u64(o, "expire_debt_keys", info->debt_keys);
+    stats_put_u64(o, "expire_debt_bytes", info->debt_bytes);
+    stats_put_i64(o, "expire_debt_oldest_ms", info->debt_oldest_ms);
+    put_counters(o, expire_rows, COUNT_OF(expire_rows), sum);
+    stats_putf(o, "expire_stale_estimate_pct", "%.2f", info->stale_pct);
+    stats_putf(o, "expire_avg_ttl_ms", "%.0f", info->avg_ttl_ms);
+    stats_put_u64(o, "expire_lag_p50_ms", info->lag_p50_ms);
+    stats_put_u64(o, "expire_lag_p99_ms", info->lag_p99_ms);
+    stats_put_u64(o, "expire_lag_max_ms", info->lag_max_ms);
+    for (i = 0; i < 4; i++) {
+        snprintf(name, sizeof(name), "expire_forecast_%s_keys", horizons[i]);
+        stats_put_u64(o, name, info->forecast_keys[i]);
+        snprintf(name, sizeof(name), "expire_forecast_%s_bytes", horizons[i]);
+        stats_put_u64(o, name, info->forecast_bytes[i]);
+    }
+    put_counters(o, lazyfree_rows, COUNT_OF(lazyfree_rows), sum);
+}
+
+static void put_policy(struct stats_out *o, const struct worker *w, uint32_t hz)
+{
+    stats_put_u64(o, "expire_effort", setting_get(w->settings, expire_effort));
+    stats_put_u64(o, "hz_configured", setting_get(w->settings, hz));
+    stats_put_u64(o, "hz_current", hz);
+    stats_put_u64(o, "expire_slice_us", setting_get(w->settings, expire_slice_us));
+}
+
+void stats_expire(struct worker *w, struct stats_out *o)
+{
+    const struct server *s = w->server;
+    uint64_t sum[CTR_COUNT];
+    struct shard_info info;
+    uint32_t hz = 0;
+    uint32_t i;
+
+    for (i = 0; i < s->worker_count; i++) {
+        uint32_t one = cron_hz(&s->workers[i]);
+
+        hz = one > hz ? one : hz;
+    }
+    stats_sum(s, sum);
+    stats_sum_shards(s, worker_now(w), &info);
+    put_policy(o, w, hz);
+    put_expiry(o, &info, sum);
+    put_counters(o, reclaim_rows, COUNT_OF(reclaim_rows), sum);
+}
+
+static void put_memory(struct stats_out *o, const struct shard_info *info, const uint64_t *sum)
+{
+    put_counters(o, memory_rows, COUNT_OF(memory_rows), sum);
+    stats_put_u64(o, "hash_buckets", info->hash_buckets);
+    stats_put_u64(o, "hash_bytes", info->hash_bytes);
+    stats_put_u64(o, "hash_is_expanding", info->is_resizing ? 1 : 0);
+    stats_put_u64(o, "segment_bytes", info->segment_bytes);
+    stats_put_u64(o, "segments_used", info->segments_used);
+    stats_put_u64(o, "segments_free", info->segments_free);
+    stats_put_u64(o, "segments_quarantined", info->segments_quarantined);
+    stats_put_u64(o, "segments_small", info->small_segments);
+    stats_put_u64(o, "segments_main", info->main_segments);
+    stats_put_u64(o, "segments_large", info->large_segments);
+    stats_put_u64(o, "dead_bytes", info->dead_bytes);
+    stats_put_u64(o, "hole_bytes", info->hole_bytes);
+    stats_put_u64(o, "resident_bytes", info->resident_bytes);
+}
+
+/*
+ * Counters here are those since the start: the baseline of `stats reset` is one for all shards.
+ */
+void stats_shards(struct worker *w, struct stats_out *o)
+{
+    const struct server *s = w->server;
+    msec_t now = worker_now(w);
+    uint32_t i;
+
+    stats_put_u64(o, "shards", s->engine.shard_count);
+    for (i = 0; i < s->engine.shard_count; i++) {
+        const struct worker *home = &s->workers[i];
+        uint64_t sum[CTR_COUNT] = {0};
+        struct shard_info info;
+        char prefix[16];
+
+        counters_sum(sum, shard_counters(s->engine.shards[i]));
+        counters_sum(sum, &home->counters);
+        shard_info(s->engine.shards[i], now, &info);
+        snprintf(prefix, sizeof(prefix), "%u:", (unsigned)i);
+        o->prefix = prefix;
+        put_policy(o, home, cron_hz(home));
+        put_expiry(o, &info, sum);
+        put_memory(o, &info, sum);
+        put_counters(o, worker_rows, COUNT_OF(worker_rows), sum);
+        o->prefix = "";
+    }
+}

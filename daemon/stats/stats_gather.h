@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Answers that need more than the worker that was asked, or more time than one turn: a message
+ * goes from worker to worker, does a slice of work on each as often as it takes, and comes back
+ * to the asker, who ends the answer. Only one thread at a time has it, so it needs no lock.
+ */
+#ifndef MAYFLY_DAEMON_STATS_STATS_GATHER_H
+#define MAYFLY_DAEMON_STATS_STATS_GATHER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/base/mailbox.h"
+#include "daemon/stats/stats.h"
+#include "daemon/stats/stats_out.h"
+
+struct worker;
+
+/* Embedded first in what one kind of answer needs; the whole is one block of mem_alloc(). */
+struct stats_gather {
+    struct message message;
+    struct worker *asker; /* [borrowed] */
+    uint32_t next;        /* the worker that has it */
+    struct stats_out out;
+    size_t start; /* length of the caller's buffer when the answer began */
+    stats_done_fn done;
+    void *done_arg;
+
+    /* One slice on one worker. True: done there. Context: worker w. */
+    bool (*visit)(struct stats_gather *g, struct worker *w);
+    /*
+     * All were visited: append what is left, and release what hangs on the gather. May be NULL.
+     * Context: asker.
+     */
+    void (*finish)(struct stats_gather *g);
+};
+
+enum stats_gather_span { GATHER_ASKER, GATHER_ALL_WORKERS };
+
+/*
+ * Set out on the round, over all workers or on the asker alone; takes g. The asker counts it in
+ * later_count until done was called. Always STATS_LATER. Context: worker.
+ */
+enum stats_result stats_gather_begin(struct stats_gather *g, struct worker *asker,
+                                     enum stats_gather_span span, struct buf *out,
+                                     stats_done_fn done, void *arg);
+
+#endif

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The sections of `stats` that are read off in one go: each appends its lines without the last
+ * one. Private to stats*.c. Context: worker, outside a read-side section and outside a shard.
+ */
+#ifndef MAYFLY_DAEMON_STATS_STATS_GENERAL_H
+#define MAYFLY_DAEMON_STATS_STATS_GENERAL_H
+
+#include "daemon/stats/stats_out.h"
+
+struct worker;
+
+void stats_general(struct worker *w, struct stats_out *o);  /* stats_general.c */
+void stats_items(struct worker *w, struct stats_out *o);    /* stats_items.c */
+void stats_slabs(struct worker *w, struct stats_out *o);    /* stats_items.c */
+void stats_settings(struct worker *w, struct stats_out *o); /* stats_general.c */
+void stats_expire(struct worker *w, struct stats_out *o);   /* stats_expire.c */
+void stats_shards(struct worker *w, struct stats_out *o);   /* stats_expire.c */
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See stats_out.h.
+ */
+#include "daemon/stats/stats_out.h"
+
+#include "lib/base/num.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Longest value that stats_putf() makes. */
+#define VALUE_MAX 256
+
+static void put(struct stats_out *o, const char *name, const char *value, size_t value_len)
+{
+    size_t prefix_len = strlen(o->prefix);
+    size_t name_len = strlen(name);
+    char *at;
+
+    if (o->is_short || !buf_reserve(o->buf, 5 + prefix_len + name_len + 1 + value_len + 2)) {
+        o->is_short = true;
+        return;
+    }
+    at = buf_end(o->buf);
+    memcpy(at, "STAT ", 5);
+    at += 5;
+    memcpy(at, o->prefix, prefix_len);
+    at += prefix_len;
+    memcpy(at, name, name_len);
+    at += name_len;
+    *at++ = ' ';
+    memcpy(at, value, value_len);
+    at += value_len;
+    *at++ = '\r';
+    *at++ = '\n';
+    o->buf->end = (size_t)(at - o->buf->base);
+}
+
+void stats_put_u64(struct stats_out *o, const char *name, uint64_t value)
+{
+    char digits[NUM_DIGITS_MAX];
+
+    put(o, name, digits, num_put_u64(digits, value));
+}
+
+void stats_put_i64(struct stats_out *o, const char *name, int64_t value)
+{
+    char digits[NUM_DIGITS_MAX];
+
+    put(o, name, digits, num_put_i64(digits, value));
+}
+
+void stats_put_text(struct stats_out *o, const char *name, const char *value)
+{
+    put(o, name, value, strlen(value));
+}
+
+void stats_putf(struct stats_out *o, const char *name, const char *fmt, ...)
+{
+    char value[VALUE_MAX];
+    va_list args;
+    int n;
+
+    va_start(args, fmt);
+    n = vsnprintf(value, sizeof(value), fmt, args);
+    va_end(args);
+    if (n < 0) {
+        n = 0;
+    }
+    put(o, name, value, (size_t)n < sizeof(value) ? (size_t)n : sizeof(value) - 1);
+}
+
+void stats_put_raw(struct stats_out *o, const char *line)
+{
+    if (o->is_short || !buf_append(o->buf, line, strlen(line))) {
+        o->is_short = true;
+    }
+}
+
+bool stats_out_end(struct stats_out *o, const char *last_line, size_t start)
+{
+    stats_put_raw(o, last_line);
+    if (!o->is_short) {
+        return true;
+    }
+    /* What was written is dropped, which makes room for the error. */
+    o->buf->end = o->buf->begin + start;
+    return buf_append(o->buf, "SERVER_ERROR out of memory writing stats\r\n", 42);
+}

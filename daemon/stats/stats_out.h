@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Lines of a statistics answer. A buffer that has no memory left is remembered, not reported at
+ * each line: the answer is then replaced as a whole.
+ */
+#ifndef MAYFLY_DAEMON_STATS_STATS_OUT_H
+#define MAYFLY_DAEMON_STATS_STATS_OUT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/base/buf.h"
+
+struct stats_out {
+    struct buf *buf;    /* [borrowed] */
+    const char *prefix; /* [borrowed] stands before each name: "items:1:", "" */
+    bool is_short;      /* there was no memory for some line */
+};
+
+static inline struct stats_out stats_out_to(struct buf *buf)
+{
+    return (struct stats_out){buf, "", false};
+}
+
+/* "STAT <prefix><name> <value>\r\n" in several forms. Context: any thread, one at a time. */
+void stats_put_u64(struct stats_out *o, const char *name, uint64_t value);
+void stats_put_i64(struct stats_out *o, const char *name, int64_t value);
+void stats_put_text(struct stats_out *o, const char *name, const char *value);
+void stats_putf(struct stats_out *o, const char *name, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* A line of another form, line end included. */
+void stats_put_raw(struct stats_out *o, const char *line);
+
+/*
+ * The last line; or, when something did not fit, an error in place of everything since `start`
+ * (buf_len() at the beginning). False when not even that fits. Context: as above.
+ */
+bool stats_out_end(struct stats_out *o, const char *last_line, size_t start);
+
+#endif

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The numbers behind `stats`: sums of all counters and of all shards, as of one moment.
+ */
+#ifndef MAYFLY_DAEMON_STATS_STATS_SUM_H
+#define MAYFLY_DAEMON_STATS_STATS_SUM_H
+
+#include <stdint.h>
+
+#include "lib/base/counters.h"
+#include "lib/engine/engine.h"
+
+struct server;
+
+/* Sums of all writers of each counter since start. Context: any thread. */
+void stats_sum_raw(const struct server *s, uint64_t sum[CTR_COUNT]);
+
+/*
+ * The same since the last `stats reset`, where a counter takes part in that; of the longest
+ * slice the largest instead of the sum. Context: any thread.
+ */
+void stats_sum(const struct server *s, uint64_t sum[CTR_COUNT]);
+
+/* Let the sums begin anew. Context: any thread. */
+void stats_sum_reset(struct server *s);
+
+/*
+ * All shards as one: counts are added, ages and lags are those of the worst shard, estimates
+ * are means weighted by volatile keys. Context: any thread, outside a shard.
+ */
+void stats_sum_shards(const struct server *s, msec_t now, struct shard_info *sum);
+
+#endif

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A walk visits shard after shard by shard_walk()'s cursor. A slice opens one read-side
+ * section, goes on for about SLICE_US, and closes it. The cursor meets an item at least once
+ * and may meet it twice while its shard's index is being resized: a histogram is then a little
+ * too high.
+ */
+#include "daemon/stats/stats_walk.h"
+
+#include "daemon/service/server.h"
+#include "daemon/stats/stats_gather.h"
+#include "lib/base/mem.h"
+#include "lib/base/num.h"
+#include "lib/base/rcu.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define SLICE_US         200
+#define POSITIONS_A_LOOK 16 /* the time is looked at after so many positions of the index */
+#define SIZE_STEP        32u
+#define DUMP_BYTES_MAX   (2u * 1024 * 1024)
+
+struct walk {
+    struct stats_gather gather;
+    uint32_t shard;
+    uint64_t cursor;
+    msec_t now;   /* of the slice */
+    bool is_full; /* no more items are wanted */
+    void (*item)(struct walk *k, const struct item *it);
+};
+
+static struct walk *walk_of(struct stats_gather *g)
+{
+    return (struct walk *)(void *)g; /* the gather stands first */
+}
+
+static void on_item(void *arg, const struct shard *s, const struct item *it)
+{
+    struct walk *k = arg;
+
+    (void)s;
+    if (!k->is_full) {
+        k->item(k, it);
+    }
+}
+
+/* One slice of the walk. True: all shards are through. */
+static bool visit(struct stats_gather *g, struct worker *w)
+{
+    struct walk *k = walk_of(g);
+    const struct engine *e = w->engine;
+    usec_t until = clock_mono_us() + SLICE_US;
+    bool is_done = false;
+
+    k->now = worker_now(w);
+    rcu_begin();
+    do {
+        unsigned n;
+
+        for (n = 0; n < POSITIONS_A_LOOK && !is_done; n++) {
+            k->cursor = shard_walk(e->shards[k->shard], k->cursor, k->now, on_item, k);
+            if (k->cursor == 0) {
+                k->shard++;
+            }
+            is_done = k->is_full || k->shard >= e->shard_count;
+        }
+    } while (!is_done && clock_mono_us() < until);
+    rcu_end();
+    return is_done;
+}
+
+/* ---- sizes ------------------------------------------------------------------------------- */
+
+/* A count; step 0 is an empty place. */
+struct size_count {
+    uint32_t step;
+    uint64_t items;
+};
+
+struct sizes {
+    struct walk walk;
+    struct size_count *places; /* owned; a hash table by step, at most three quarters full */
+    uint32_t mask;
+    uint32_t used;
+};
+
+static struct size_count *size_place(struct size_count *places, uint32_t mask, uint32_t step)
+{
+    uint32_t i = step * 2654435761u & mask;
+
+    while (places[i].step != 0 && places[i].step != step) {
+        i = (i + 1) & mask;
+    }
+    return &places[i];
+}
+
+static bool sizes_grow(struct sizes *z)
+{
+    uint32_t mask = z->mask * 2 + 1;
+    struct size_count *places = mem_zalloc(((size_t)mask + 1) * sizeof(*places));
+    uint32_t i;
+
+    if (places == NULL) {
+        return false;
+    }
+    for (i = 0; i <= z->mask; i++) {
+        if (z->places[i].step != 0) {
+            *size_place(places, mask, z->places[i].step) = z->places[i];
+        }
+    }
+    mem_free(z->places);
+    z->places = places;
+    z->mask = mask;
+    return true;
+}
+
+static void count_size(struct walk *k, const struct item *it)
+{
+    struct sizes *z = (struct sizes *)(void *)k; /* the walk stands first */
+    uint32_t step = (uint32_t)((item_size(it) + SIZE_STEP - 1) / SIZE_STEP);
+    struct size_count *place = size_place(z->places, z->mask, step);
+
+    if (place->step == 0) {
+        if (z->used >= z->mask - z->mask / 4) {
+            if (!sizes_grow(z)) {
+                k->gather.out.is_short = true;
+                k->is_full = true;
+                return;
+            }
+            place = size_place(z->places, z->mask, step);
+        }
+        place->step = step;
+        z->used++;
+    }
+    place->items++;
+}
+
+static int by_step(const void *a, const void *b)
+{
+    const struct size_count *x = a;
+    const struct size_count *y = b;
+
+    return x->step < y->step ? -1 : x->step > y->step;
+}
+
+static void finish_sizes(struct stats_gather *g)
+{
+    struct sizes *z = (struct sizes *)(void *)walk_of(g);
+    uint32_t i;
+
+    qsort(z->places, (size_t)z->mask + 1, sizeof(z->places[0]), by_step);
+    for (i = 0; i <= z->mask; i++) {
+        if (z->places[i].step != 0) {
+            char name[NUM_DIGITS_MAX + 1];
+
+            snprintf(name, sizeof(name), "%" PRIu64, (uint64_t)z->places[i].step * SIZE_STEP);
+            stats_put_u64(&g->out, name, z->places[i].items);
+        }
+    }
+    mem_free(z->places);
+}
+
+enum stats_result stats_sizes(struct worker *w, struct buf *out, stats_done_fn done, void *arg)
+{
+    struct sizes *z = mem_zalloc(sizeof(*z));
+
+    if (z == NULL) {
+        return STATS_NO_MEMORY;
+    }
+    z->mask = 255;
+    z->places = mem_zalloc(((size_t)z->mask + 1) * sizeof(z->places[0]));
+    if (z->places == NULL) {
+        mem_free(z);
+        return STATS_NO_MEMORY;
+    }
+    z->walk.item = count_size;
+    z->walk.gather.visit = visit;
+    z->walk.gather.finish = finish_sizes;
+    return stats_gather_begin(&z->walk.gather, w, GATHER_ASKER, out, done, arg);
+}
+
+/* ---- cachedump --------------------------------------------------------------------------- */
+
+struct dump {
+    struct walk walk;
+    const struct clock *clock; /* [borrowed] */
+    uint32_t left;
+};
+
+static void dump_item(struct walk *k, const struct item *it)
+{
+    struct dump *d = (struct dump *)(void *)k; /* the walk stands first */
+    struct stats_gather *g = &k->gather;
+    char line[ITEM_KEY_MAX + 2 * NUM_DIGITS_MAX + 32];
+    msec_t deadline = item_deadline(it);
+    int64_t unix_s = deadline == MSEC_NEVER ? 0 : clock_to_unix_ms(d->clock, deadline) / 1000;
+    int n = snprintf(line, sizeof(line), "ITEM %.*s [%" PRIu32 " b; %" PRId64 " s]\r\n",
+                     (int)it->key_len, item_key(it), it->value_len, unix_s);
+
+    if (buf_len(g->out.buf) - g->start + (size_t)n > DUMP_BYTES_MAX) {
+        k->is_full = true;
+        return;
+    }
+    stats_put_raw(&g->out, line);
+    d->left--;
+    k->is_full = d->left == 0 || g->out.is_short;
+}
+
+enum stats_result stats_cachedump(struct worker *w, uint32_t limit, struct buf *out,
+                                  stats_done_fn done, void *arg)
+{
+    struct dump *d = mem_zalloc(sizeof(*d));
+
+    if (d == NULL) {
+        return STATS_NO_MEMORY;
+    }
+    d->clock = &w->engine->clock;
+    d->left = limit > 0 ? limit : UINT32_MAX;
+    d->walk.item = dump_item;
+    d->walk.gather.visit = visit;
+    return stats_gather_begin(&d->walk.gather, w, GATHER_ASKER, out, done, arg);
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a worker does besides requests: active expiry and upkeep of its home shard in slices
+ * between turns of the loop, and the look at connections that have waited long. A worker
+ * with nothing to do has no timer armed and does not wake.
+ */
+#ifndef MAYFLY_DAEMON_WORKER_CRON_H
+#define MAYFLY_DAEMON_WORKER_CRON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/expiry/expire_cycle.h"
+
+struct worker;
+
+/* Make the worker's cron. Returns 0 or a libuv error. Context: worker, before its loop runs. */
+int cron_start(struct worker *w);
+
+/* Close its handles; cron_destroy() once the loop has let go of them. Context: worker. */
+void cron_stop(struct worker *w);
+void cron_destroy(struct worker *w);
+
+/*
+ * The two hooks of a turn. after_events: one slice of what is under way. before_block: a fast
+ * cycle when there is debt, and the timers for what comes next; true when there is more to do
+ * at once, so that the loop must not block. Context: worker.
+ */
+void cron_after_events(struct worker *w);
+bool cron_before_block(struct worker *w);
+
+/*
+ * Somebody changed something this worker sleeps on (its shard, the clock, a live option).
+ * Context: worker.
+ */
+void cron_poked(struct worker *w);
+
+/*
+ * Call conn_scan() in so many milliseconds, once; an earlier wish stands. Context: worker.
+ */
+void cron_wake_ms(struct worker *w, unsigned ms);
+
+/*
+ * Background ticks a second as they stand: settings.hz, doubled while clients crowd in
+ * (dynamic_hz). Context: any thread.
+ */
+uint32_t cron_hz(const struct worker *w);
+
+/* The expiry settings as they stand. Context: any thread. */
+void cron_expire_config(const struct worker *w, struct expire_config *cfg);
+
+#endif

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The registry of watchers, on any worker, and the making of lines, on main; see watch.h.
+ *
+ * Who is woken. A worker that logged something posts one message to main before it blocks; main
+ * says that it is awake no more before it looks, so no event is left lying. Main takes a
+ * bounded number of events in a turn, so that accepting goes on, and pokes the workers whose
+ * watchers got something.
+ *
+ * Who releases. A watcher belongs to its worker until its connection closes; then a message
+ * takes it to main, which alone clears slots, and so is not using it.
+ */
+#include "daemon/worker/watch.h"
+
+#include "daemon/options/settings.h"
+#include "daemon/service/server.h"
+#include "daemon/worker/worker.h"
+#include "lib/base/check.h"
+#include "lib/base/mem.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Events that main makes lines of in one turn, and of one worker at a time. */
+#define EVENTS_A_TURN   512u
+#define EVENTS_A_WORKER 64u
+
+#define SKIPPED_LINE_MAX 48
+
+/* ---- the registry ------------------------------------------------------------------------ */
+
+/*
+ * What somebody watches has changed: tell those who see events. A store that comes a moment
+ * late costs an event nobody wants. Context: under the lock.
+ */
+static void publish_streams(struct watch *watch)
+{
+    uint32_t streams = 0;
+    uint32_t kinds = 0;
+
+    for (unsigned i = 0; i < WATCHERS_MAX; i++) {
+        const struct watcher *x = atomic_load_explicit(&watch->slots[i], memory_order_relaxed);
+
+        streams |= x != NULL ? x->streams : 0;
+    }
+    kinds |= (streams & WATCH_EVICTIONS) != 0 ? 1u << ENGINE_EVICTED : 0;
+    kinds |= (streams & WATCH_EXPIRATIONS) != 0 ? ENGINE_EXPIRED_KINDS : 0;
+    atomic_store_explicit(&watch->streams, streams, memory_order_release);
+    engine_observe(&watch->server->engine, kinds);
+}
+
+/* The rings of all workers; they stay once there is one. Context: under the lock. */
+static bool make_rings(struct server *s)
+{
+    for (uint32_t i = 0; i < s->worker_count; i++) {
+        struct worker *w = &s->workers[i];
+        struct byte_ring *ring;
+
+        if (atomic_load_explicit(&w->watch_ring, memory_order_relaxed) != NULL) {
+            continue;
+        }
+        ring = mem_alloc_aligned(sizeof(*ring), 64);
+        if (ring == NULL || !byte_ring_init(ring, s->settings->worker_logbuf_size)) {
+            mem_free(ring);
+            return false;
+        }
+        atomic_store_explicit(&w->watch_ring, ring, memory_order_release);
+    }
+    return true;
+}
+
+static void watcher_destroy(struct watcher **x)
+{
+    byte_ring_fini(&(*x)->text);
+    mem_free(*x);
+    *x = NULL;
+}
+
+/* The connection of a watcher is gone. Context: main. */
+static void on_gone(struct message *m, void *receiver)
+{
+    struct watcher *x =
+        (struct watcher *)(void *)((char *)m - offsetof(struct watcher, gone_message));
+    struct watch *watch = &((struct server *)receiver)->watch;
+
+    pthread_mutex_lock(&watch->lock);
+    atomic_store_explicit(&watch->slots[x->slot], NULL, memory_order_relaxed);
+    publish_streams(watch);
+    pthread_mutex_unlock(&watch->lock);
+    atomic_fetch_sub_explicit(&watch->count, 1, memory_order_relaxed);
+    watcher_destroy(&x);
+}
+
+static struct watcher *watcher_create(struct worker *w, struct conn *c, uint32_t streams)
+{
+    struct watcher *x = mem_alloc_aligned(sizeof(*x), 64);
+
+    if (x == NULL) {
+        return NULL;
+    }
+    memset(x, 0, sizeof(*x));
+    x->worker = w;
+    x->conn = c;
+    x->streams = streams;
+    x->gone_message.fn = on_gone;
+    if (!byte_ring_init(&x->text, w->settings->watcher_logbuf_size)) {
+        mem_free(x);
+        return NULL;
+    }
+    return x;
+}
+
+/* Context: under the lock. */
+static bool take_slot(struct watch *watch, struct watcher *x)
+{
+    for (uint32_t i = 0; i < WATCHERS_MAX; i++) {
+        if (atomic_load_explicit(&watch->slots[i], memory_order_relaxed) == NULL) {
+            x->slot = i;
+            x->gid_first = atomic_load_explicit(&watch->gid, memory_order_relaxed) + 1;
+            atomic_store_explicit(&watch->slots[i], x, memory_order_release);
+            publish_streams(watch);
+            return true;
+        }
+    }
+    return false;
+}
+
+enum watch_added watch_add(struct worker *w, struct conn *c, uint32_t streams,
+                           struct watcher **out)
+{
+    struct watch *watch = &w->server->watch;
+    struct watcher *x = watcher_create(w, c, streams);
+    enum watch_added added = WATCH_NO_MEMORY;
+
+    if (x == NULL) {
+        return added;
+    }
+    pthread_mutex_lock(&watch->lock);
+    if (make_rings(w->server)) {
+        added = take_slot(watch, x) ? WATCH_ADDED : WATCH_TOO_MANY;
+    }
+    pthread_mutex_unlock(&watch->lock);
+    if (added != WATCH_ADDED) {
+        watcher_destroy(&x);
+        return added;
+    }
+    atomic_fetch_add_explicit(&watch->count, 1, memory_order_relaxed);
+    x->next = w->watchers;
+    w->watchers = x;
+    *out = x;
+    return added;
+}
+
+void watch_remove(struct watcher **x)
+{
+    struct worker *w;
+    struct watcher **at;
+
+    if (*x == NULL) {
+        return;
+    }
+    w = (*x)->worker;
+    at = &w->watchers;
+    while (*at != *x) {
+        at = &(*at)->next;
+    }
+    *at = (*x)->next;
+    mailbox_post(&w->server->mailbox, &(*x)->gone_message);
+    *x = NULL;
+}
+
+/* ---- lines ------------------------------------------------------------------------------- */
+
+/* Give a line to a watcher, after one that tells how many it missed; or it misses this one. */
+static void give(struct watch *watch, struct watcher *x, struct span line)
+{
+    struct counters *c = &watch->server->counters;
+    char text[SKIPPED_LINE_MAX];
+    struct span skipped = span_of(text, 0);
+
+    if (x->skipped > 0) {
+        skipped.len = (size_t)snprintf(text, sizeof(text), "skipped=%" PRIu64 "\n", x->skipped);
+    }
+    if (byte_ring_put(&x->text, skipped, line)) {
+        x->skipped = 0;
+        x->has_fresh = true;
+        ctr_add(c, CTR_log_watcher_sent, 1);
+    } else {
+        x->skipped++;
+        ctr_add(c, CTR_log_watcher_skipped, 1);
+    }
+}
+
+/* Give an event to all who want it; its line is made for the first of them. */
+static void deal(struct watch *watch, const struct watch_event *e, struct span key)
+{
+    uint32_t stream = watch_kind_stream((enum watch_kind)e->kind);
+    char line[WATCH_LINE_MAX];
+    size_t len = 0;
+
+    for (unsigned i = 0; i < WATCHERS_MAX; i++) {
+        struct watcher *x = atomic_load_explicit(&watch->slots[i], memory_order_acquire);
+
+        if (x == NULL || (x->streams & stream) == 0 || e->gid < x->gid_first) {
+            continue;
+        }
+        if (len == 0) {
+            len = watch_line(line, e, key);
+        }
+        give(watch, x, span_of(line, len));
+    }
+}
+
+/* Take up to `max` events of one worker; returns how many there were. */
+static unsigned take_events(struct watch *watch, struct worker *w, unsigned max)
+{
+    struct byte_ring *ring = atomic_load_explicit(&w->watch_ring, memory_order_acquire);
+    struct watch_event e;
+    char key[ITEM_KEY_MAX];
+    unsigned n = 0;
+
+    while (ring != NULL && n < max && byte_ring_len(ring) > 0) {
+        byte_ring_copy(ring, 0, &e, sizeof(e));
+        byte_ring_copy(ring, sizeof(e), key, e.key_len);
+        byte_ring_drop(ring, sizeof(e) + e.key_len);
+        deal(watch, &e, span_of(key, e.key_len));
+        n++;
+    }
+    return n;
+}
+
+/*
+ * Both sides exchange: of two exchanges one comes first, and whoever is second sees what the
+ * other wrote before. So either main finds the events, or it is woken for them. With a mere
+ * load or store on one side both could miss the other's.
+ */
+static void wake(struct watch *watch)
+{
+    if (!atomic_exchange_explicit(&watch->is_awake, true, memory_order_acq_rel)) {
+        mailbox_post(&watch->server->mailbox, &watch->wake_message);
+    }
+}
+
+/* Those who got lines in this turn are sent to. */
+static void poke_fresh(struct watch *watch)
+{
+    for (unsigned i = 0; i < WATCHERS_MAX; i++) {
+        struct watcher *x = atomic_load_explicit(&watch->slots[i], memory_order_acquire);
+
+        if (x != NULL && x->has_fresh) {
+            x->has_fresh = false;
+            worker_poke(watch->server, x->worker->id);
+        }
+    }
+}
+
+/* Some worker logged something. Context: main. */
+static void on_wake(struct message *m, void *receiver)
+{
+    struct server *s = receiver;
+    struct watch *watch = &s->watch;
+    unsigned total = 0;
+    unsigned n;
+
+    (void)m;
+    (void)atomic_exchange_explicit(&watch->is_awake, false, memory_order_acq_rel);
+    do {
+        n = 0;
+        for (uint32_t i = 0; i < s->worker_count; i++) {
+            n += take_events(watch, &s->workers[i], EVENTS_A_WORKER);
+        }
+        total += n;
+    } while (n > 0 && total < EVENTS_A_TURN);
+    poke_fresh(watch);
+    if (n > 0) {
+        wake(watch);
+    }
+}
+
+void watch_wake_main(struct worker *w)
+{
+    struct byte_ring *ring = atomic_load_explicit(&w->watch_ring, memory_order_acquire);
+
+    if (ring != NULL && byte_ring_len(ring) > 0) {
+        wake(&w->server->watch);
+    }
+}
+
+/* ---- the whole --------------------------------------------------------------------------- */
+
+void watch_init(struct watch *watch, struct server *server)
+{
+    watch->server = server;
+    watch->wake_message.fn = on_wake;
+    pthread_mutex_init(&watch->lock, NULL);
+}
+
+void watch_fini(struct watch *watch)
+{
+    struct server *s = watch->server;
+
+    if (s == NULL) {
+        return;
+    }
+    for (unsigned i = 0; i < WATCHERS_MAX; i++) {
+        must(atomic_load_explicit(&watch->slots[i], memory_order_relaxed) == NULL);
+    }
+    pthread_mutex_destroy(&watch->lock);
+    watch->server = NULL;
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * `watch`: clients that are told what happens. Who sees an event (a worker, mostly) puts it
+ * into a ring of its own, bounded by worker_logbuf_size, and goes on; main takes it from there,
+ * makes the line and puts it into the ring of each client that wants it, bounded by
+ * watcher_logbuf_size; the worker of that client sends it. Nobody ever waits for anybody: what
+ * finds no room is dropped and counted. While nobody watches all of this is one word that reads
+ * 0.
+ */
+#ifndef MAYFLY_DAEMON_WORKER_WATCH_H
+#define MAYFLY_DAEMON_WORKER_WATCH_H
+
+#include <pthread.h>
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/base/bytering.h"
+#include "daemon/base/mailbox.h"
+#include "daemon/worker/watch_line.h"
+#include "lib/engine/engine.h"
+
+struct conn;
+struct server;
+struct worker;
+
+/* As many clients may watch at a time, like in memcached. */
+#define WATCHERS_MAX 20
+
+/* A client that watches. */
+struct watcher {
+    /* [const] */
+    struct worker *worker; /* [borrowed] */
+    uint32_t streams;      /* mask */
+    uint32_t slot;
+    uint64_t gid_first; /* earlier events are not for it */
+    /* [worker] */
+    struct conn *conn;    /* [borrowed] */
+    struct watcher *next; /* list of its worker */
+    /* [main] */
+    uint64_t skipped;            /* lines left out since the last that it got */
+    bool has_fresh;              /* it got some in this pass */
+    struct byte_ring text;       /* main puts, the worker takes */
+    struct message gone_message; /* its connection closed: main releases it */
+};
+
+/* Part of the server. */
+struct watch {
+    /* [atomic] */
+    alignas(64) _Atomic uint32_t streams;          /* what somebody watches */
+    alignas(64) _Atomic uint64_t gid;              /* of the last event */
+    _Atomic bool is_awake;                         /* acq_rel: wake_message is on its way */
+    _Atomic uint32_t count;                        /* of watchers */
+    _Atomic(struct watcher *) slots[WATCHERS_MAX]; /* set under lock, cleared by main */
+    /* [const] */
+    struct server *server; /* [borrowed] */
+    struct message wake_message;
+    /* a leaf: of slots, and of what follows from who is in them */
+    pthread_mutex_t lock;
+};
+
+/* Context: main, before start. */
+void watch_init(struct watch *watch, struct server *server);
+
+/* Release watchers and rings. Context: main, when no worker runs any more. */
+void watch_fini(struct watch *watch);
+
+enum watch_added { WATCH_ADDED, WATCH_TOO_MANY, WATCH_NO_MEMORY };
+
+/*
+ * A connection watches from now on: every event that happens later, on any worker, reaches it
+ * or is counted as skipped. The watcher is given back by watch_remove(). Context: worker.
+ */
+enum watch_added watch_add(struct worker *w, struct conn *c, uint32_t streams,
+                           struct watcher **out);
+
+/* Its connection closes; takes the address and nulls it; accepts NULL. Context: worker. */
+void watch_remove(struct watcher **x);
+
+/* Have main look if there are events it was not told of. Context: worker, before it blocks. */
+void watch_wake_main(struct worker *w);
+
+/* There may be lines for watchers of this worker: send them. Context: worker. */
+void watch_serve(struct worker *w);
+
+/* ---- watch_log.c: those who see events --------------------------------------------------- */
+
+/* The calling thread is that of w (NULL: no worker's any more). Context: worker. */
+void watch_this_thread(struct worker *w);
+
+/*
+ * Log an event: number and time are filled in. Dropped and counted when the ring is full.
+ * Context: worker w.
+ */
+void watch_log(struct worker *w, struct watch_event *e, struct span key);
+
+/* What the engine calls for what it evicts and expires; arg is not used. */
+void watch_on_engine_event(void *arg, const struct engine_event *ev);
+
+#endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The producers' side of watch.h. Runs on workers, also inside a shard: a copy into the
+ * worker's ring, and no more than a wake-up.
+ */
+#include "daemon/worker/watch.h"
+
+#include "daemon/service/server.h"
+#include "daemon/worker/worker.h"
+#include "lib/base/counters.h"
+
+#include <time.h>
+
+#define CLASS_ID_OURS 1
+
+/*
+ * The engine tells of events on whatever thread is in the shard; only workers make any, and
+ * each writes to its own ring.
+ */
+static _Thread_local struct worker *this_worker;
+
+void watch_this_thread(struct worker *w)
+{
+    this_worker = w;
+}
+
+static int64_t unix_us(void)
+{
+    struct timespec ts;
+
+    clock_gettime(CLOCK_REALTIME, &ts);
+    return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
+}
+
+void watch_log(struct worker *w, struct watch_event *e, struct span key)
+{
+    struct byte_ring *ring = atomic_load_explicit(&w->watch_ring, memory_order_acquire);
+    struct watch *watch = &w->server->watch;
+
+    if (ring == NULL) {
+        return; /* whoever set the stream has made the ring before */
+    }
+    e->gid = atomic_fetch_add_explicit(&watch->gid, 1, memory_order_relaxed) + 1;
+    e->time_us = unix_us();
+    e->key_len = (uint8_t)key.len;
+    if (!byte_ring_put(ring, span_of(e, sizeof(*e)), key)) {
+        ctr_add(&w->counters, CTR_log_worker_dropped, 1);
+        return;
+    }
+    ctr_add(&w->counters, CTR_log_worker_written, 1);
+    if (byte_ring_len(ring) > ring->size / 2) {
+        watch_wake_main(w); /* else once in a turn of the loop */
+    }
+}
+
+static const char *found_by(enum engine_event_kind kind)
+{
+    return kind == ENGINE_EXPIRED_ACTIVE ? "active"
+           : kind == ENGINE_EXPIRED_LAZY ? "lazy"
+                                         : "reclaim";
+}
+
+void watch_on_engine_event(void *arg, const struct engine_event *ev)
+{
+    struct worker *w = this_worker;
+    const struct item *it = ev->item;
+    msec_t deadline = item_deadline(it);
+    uint32_t now_s = (uint32_t)((uint64_t)ev->now / 1000);
+    uint32_t access_s = atomic_load_explicit(&it->access_s, memory_order_relaxed);
+    struct watch_event e = {
+        .kind = ev->kind == ENGINE_EVICTED ? WATCH_EVICTED : WATCH_EXPIRED,
+        .class_id = CLASS_ID_OURS,
+        .fd = -1,
+        .size = it->value_len,
+        .was_fetched = item_was_fetched(it),
+    };
+
+    (void)arg;
+    if (w == NULL) {
+        return;
+    }
+    if (e.kind == WATCH_EVICTED) {
+        e.ttl_s = deadline == MSEC_NEVER ? -1 : (deadline - ev->now) / 1000;
+        e.idle_s = now_s > access_s ? now_s - access_s : 0;
+    } else {
+        e.command = found_by(ev->kind);
+        e.late_ms = ev->now > deadline ? ev->now - deadline : 0;
+    }
+    watch_log(w, &e, span_of(item_key(it), it->key_len));
+}

@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The thread of a worker. A turn of its loop: timers, then before_block (background work that
+ * is due; does the loop have to go on at once?), then events (sockets, mailbox), then
+ * after_events (connections that were read are served, those that yielded get their turn, one
+ * slice of background work).
+ *
+ * Stopping: see worker.h. The last connection to close ends the draining; a client that does
+ * not take its answers is cut off after WORKER_DRAIN_MS.
+ */
+#include "daemon/worker/worker.h"
+
+#include "daemon/conn/conn_round.h"
+#include "daemon/conn/udp.h"
+#include "daemon/service/server.h"
+#include "daemon/stats/stats_detail.h"
+#include "daemon/worker/cron.h"
+#include "lib/base/mem.h"
+#include "lib/base/rcu.h"
+
+#include <stdio.h>
+
+static struct worker *worker_of(void *receiver)
+{
+    struct worker *w = receiver;
+
+    must(w->magic == WORKER_MAGIC);
+    return w;
+}
+
+/* ---- turns of the loop ------------------------------------------------------------------- */
+
+static void on_no_block(uv_idle_t *idle)
+{
+    /* That it is active is all that is wanted: the loop then does not block. */
+    (void)idle;
+}
+
+static void on_before_block(uv_prepare_t *prepare)
+{
+    struct worker *w = worker_of(prepare->data);
+    bool has_work = cron_before_block(w);
+    bool is_spinning = uv_is_active((uv_handle_t *)&w->no_block) != 0;
+
+    watch_wake_main(w);
+    if ((has_work || w->ready_count > 0) != is_spinning) {
+        if (is_spinning) {
+            uv_idle_stop(&w->no_block);
+        } else {
+            uv_idle_start(&w->no_block, on_no_block);
+        }
+    }
+}
+
+static void look_if_drained(struct worker *w)
+{
+    if (w->conn_count == 0 && w->later_count == 0 && w->phase < WORKER_DRAINED) {
+        uv_timer_stop(&w->drain_timer);
+        w->phase = WORKER_DRAINED;
+        uv_sem_post(&w->drained);
+    }
+}
+
+static void on_after_events(uv_check_t *check)
+{
+    struct worker *w = worker_of(check->data);
+
+    conn_round_run(w);
+    if (w->ready_count > 0) {
+        conn_serve_ready(w);
+    }
+    cron_after_events(w);
+    if (w->is_stopping) {
+        look_if_drained(w);
+    }
+}
+
+/* Messages find no connection with input that waits to be served. */
+static void before_messages(void *receiver)
+{
+    conn_round_run(worker_of(receiver));
+}
+
+/* ---- stopping ---------------------------------------------------------------------------- */
+
+static void on_drain_overdue(uv_timer_t *timer)
+{
+    struct worker *w = worker_of(timer->data);
+
+    w->phase = WORKER_OVERDUE;
+    conn_drain_all(w);
+}
+
+static void on_drain(struct message *m, void *receiver)
+{
+    struct worker *w = worker_of(receiver);
+
+    (void)m;
+    w->is_stopping = true;
+    w->phase = WORKER_DRAINING;
+    udp_close_all(w);
+    uv_update_time(&w->loop);
+    uv_timer_start(&w->drain_timer, on_drain_overdue, WORKER_DRAIN_MS, 0);
+    conn_drain_all(w);
+    /* Connections close in later turns; without any, this turn's last hook finds it drained. */
+}
+
+static void on_end(struct message *m, void *receiver)
+{
+    struct worker *w = worker_of(receiver);
+
+    (void)m;
+    w->phase = WORKER_ENDING;
+    cron_stop(w);
+    uv_close((uv_handle_t *)&w->before_block, NULL);
+    uv_close((uv_handle_t *)&w->after_events, NULL);
+    uv_close((uv_handle_t *)&w->no_block, NULL);
+    uv_close((uv_handle_t *)&w->drain_timer, NULL);
+    mailbox_close(&w->mailbox);
+}
+
+static void on_poke(struct message *m, void *receiver)
+{
+    struct worker *w = worker_of(receiver);
+
+    (void)m;
+    /* First, so that whoever changes something from here on pokes again. */
+    atomic_store_explicit(&w->is_poked, false, memory_order_seq_cst);
+    cron_poked(w);
+    watch_serve(w);
+}
+
+/* ---- the thread -------------------------------------------------------------------------- */
+
+/* The handles of the loop; those made so far are closed by the caller's run of the loop. */
+static int open_handles(struct worker *w)
+{
+    int err = mailbox_init(&w->mailbox, &w->loop, w);
+
+    if (err != 0) {
+        return err;
+    }
+    /* These cannot fail. */
+    uv_prepare_init(&w->loop, &w->before_block);
+    uv_check_init(&w->loop, &w->after_events);
+    uv_idle_init(&w->loop, &w->no_block);
+    uv_timer_init(&w->loop, &w->drain_timer);
+    mailbox_run_before(&w->mailbox, before_messages);
+    w->before_block.data = w;
+    w->after_events.data = w;
+    w->no_block.data = w;
+    w->drain_timer.data = w;
+    uv_prepare_start(&w->before_block, on_before_block);
+    uv_check_start(&w->after_events, on_after_events);
+    return 0;
+}
+
+static int thread_begin(struct worker *w)
+{
+    int err = uv_loop_init(&w->loop);
+
+    if (err != 0) {
+        return err;
+    }
+    w->loop.data = w;
+    err = cron_start(w);
+    if (err != 0) {
+        goto fail_loop;
+    }
+    err = open_handles(w);
+    if (err != 0) {
+        goto fail_cron;
+    }
+    return 0;
+
+fail_cron:
+    cron_stop(w);
+    uv_run(&w->loop, UV_RUN_DEFAULT);
+    cron_destroy(w);
+fail_loop:
+    uv_loop_close(&w->loop);
+    return err;
+}
+
+static void *thread_main(void *arg)
+{
+    struct worker *w = worker_of(arg);
+
+    snprintf(w->note, sizeof(w->note), "worker %u", (unsigned)w->id);
+    check_note(w->note);
+    rcu_register();
+    watch_this_thread(w);
+    w->start_status = thread_begin(w);
+    if (w->start_status == 0) {
+        worker_now(w);
+        uv_sem_post(&w->started);
+        uv_run(&w->loop, UV_RUN_DEFAULT);
+        cron_destroy(w);
+        detail_table_destroy(&w->detail);
+    } else {
+        uv_sem_post(&w->started);
+    }
+    rcu_unregister();
+    return NULL;
+}
+
+/* ---- main's side ------------------------------------------------------------------------- */
+
+static void release_ring(struct worker *w)
+{
+    struct byte_ring *ring = atomic_load_explicit(&w->watch_ring, memory_order_relaxed);
+
+    if (ring != NULL) {
+        byte_ring_fini(ring);
+        mem_free(ring);
+    }
+}
+
+static void release_buffers(struct worker *w)
+{
+    round_destroy(w->round);
+    mem_free(w->obuf);
+    mem_free(w->rbuf);
+    w->round = NULL;
+    w->obuf = NULL;
+    w->rbuf = NULL;
+}
+
+void worker_release(struct worker *w)
+{
+    if (w->start_status == 0) {
+        int err = uv_loop_close(&w->loop);
+        must(err == 0);
+    }
+    uv_sem_destroy(&w->drained);
+    uv_sem_destroy(&w->started);
+    tls_worker_fini(&w->tls);
+    release_ring(w);
+    release_buffers(w);
+}
+
+static int prepare(struct worker *w, struct server *server, uint32_t id)
+{
+    w->magic = WORKER_MAGIC;
+    w->id = id;
+    w->server = server;
+    w->engine = &server->engine;
+    w->settings = server->settings;
+    w->shard = server->engine.shards[id];
+    w->grace_step = WORKER_GRACE_STEP_BYTES;
+    w->drain_message.fn = on_drain;
+    w->end_message.fn = on_end;
+    w->poke_message.fn = on_poke;
+    atomic_init(&w->sleeps_until, MSEC_NEVER);
+    w->rbuf = mem_alloc_aligned(WORKER_RBUF_BYTES, 64);
+    w->obuf = mem_alloc_aligned(WORKER_OBUF_BYTES, 64);
+    w->round = round_create();
+    if (w->rbuf == NULL || w->obuf == NULL || w->round == NULL ||
+        !tls_worker_init(&w->tls, w->settings, &w->counters) ||
+        uv_sem_init(&w->started, 0) != 0) {
+        goto fail;
+    }
+    if (uv_sem_init(&w->drained, 0) != 0) {
+        uv_sem_destroy(&w->started);
+        goto fail;
+    }
+    return 0;
+
+fail:
+    tls_worker_fini(&w->tls);
+    release_buffers(w);
+    return UV_ENOMEM;
+}
+
+int worker_start(struct worker *w, struct server *server, uint32_t id)
+{
+    char name[16];
+    int err = prepare(w, server, id);
+
+    if (err != 0) {
+        return err;
+    }
+    err = pthread_create(&w->thread, NULL, thread_main, w);
+    if (err != 0) {
+        w->start_status = uv_translate_sys_error(err);
+        worker_release(w);
+        return w->start_status;
+    }
+    snprintf(name, sizeof(name), "mayfly-w%u", (unsigned)id);
+    pthread_setname_np(w->thread, name);
+    uv_sem_wait(&w->started);
+    if (w->start_status != 0) {
+        worker_join(w);
+        worker_release(w);
+        return w->start_status;
+    }
+    return 0;
+}
+
+void worker_stop(struct worker *w)
+{
+    mailbox_post(&w->mailbox, &w->drain_message);
+}
+
+void worker_wait_drained(struct worker *w)
+{
+    uv_sem_wait(&w->drained);
+}
+
+void worker_end(struct worker *w)
+{
+    mailbox_post(&w->mailbox, &w->end_message);
+}
+
+void worker_join(struct worker *w)
+{
+    pthread_join(w->thread, NULL);
+}
+
+void worker_poke(struct server *server, uint32_t worker_id)
+{
+    struct worker *w = &server->workers[worker_id];
+
+    if (!atomic_load_explicit(&w->is_poked, memory_order_seq_cst) &&
+        !atomic_exchange_explicit(&w->is_poked, true, memory_order_seq_cst)) {
+        mailbox_post(&w->mailbox, &w->poke_message);
+    }
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A worker: one thread, one libuv loop, its timers, its connections, and the background
+ * work of the shard with the same number (its home shard).
+ */
+#ifndef MAYFLY_DAEMON_WORKER_WORKER_H
+#define MAYFLY_DAEMON_WORKER_WORKER_H
+
+#include <pthread.h>
+#include <stdalign.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "daemon/base/mailbox.h"
+#include "daemon/net/tls_session.h"
+#include "lib/base/check.h"
+#include "lib/base/counters.h"
+#include "lib/engine/engine.h"
+
+struct byte_ring;
+struct conn;
+struct cron;
+struct detail_table;
+struct round;
+struct server;
+struct settings;
+struct udp;
+struct watcher;
+
+#define WORKER_MAGIC 0x776f726bu
+
+/* Bytes of the shared buffers of a worker. */
+#define WORKER_RBUF_BYTES (256u * 1024)
+#define WORKER_OBUF_BYTES (128u * 1024)
+
+/*
+ * A grace period is tried after so many bytes read; when that fails, since another worker is
+ * inside a section, later and later.
+ */
+#define WORKER_GRACE_STEP_BYTES     (512u << 10)
+#define WORKER_GRACE_STEP_MAX_BYTES (16u << 20)
+
+/* How long a stopping worker lets clients take what is queued for them, milliseconds. */
+#define WORKER_DRAIN_MS 1000u
+
+enum worker_phase {
+    WORKER_SERVING,
+    WORKER_DRAINING, /* connections finish what is in flight */
+    WORKER_OVERDUE,  /* the time for that is over: they are closed as they stand */
+    WORKER_DRAINED,  /* none is left; messages of other workers are still answered */
+    WORKER_ENDING,   /* every worker is drained: handles are being closed */
+};
+
+struct worker {
+    /* [const] */
+    uint32_t magic;
+    uint32_t id;
+    struct server *server;           /* [borrowed] */
+    struct engine *engine;           /* [borrowed] */
+    const struct settings *settings; /* [borrowed] */
+    struct shard *shard;             /* [borrowed] its home shard */
+    pthread_t thread;
+    uv_sem_t started; /* posted once: start_status is set */
+    uv_sem_t drained; /* posted once: the last connection is gone */
+    int start_status; /* 0 or a libuv error */
+
+    /* [worker] */
+    uv_loop_t loop;
+    uv_prepare_t before_block;
+    uv_check_t after_events;
+    uv_idle_t no_block; /* active while there is work that must not wait for an event */
+    uv_timer_t drain_timer;
+    struct cron *cron;
+    struct detail_table *detail; /* of stats detail; NULL until first used */
+    char *rbuf;                  /* what a turn reads lands here first */
+    char *obuf;                  /* replies of a turn are composed here */
+    struct round *round;         /* owned; connections that were read and not yet served */
+    struct tls_worker tls;       /* shared by its TLS sessions */
+    struct conn *conns;          /* doubly linked list of all open connections */
+    uint32_t conn_count;
+    uint64_t conn_serial;     /* of the last connection */
+    struct udp *udp;          /* list of its datagram sockets */
+    struct watcher *watchers; /* list of those of its connections that watch */
+    uint32_t ready_count;     /* connections that yielded and wait for their next turn */
+    struct conn *ready;       /* their list, served before the loop blocks */
+    uint32_t later_count;     /* answers begun here that other workers still contribute to */
+    msec_t now;               /* of the turn that runs */
+    uint64_t grace_mark;      /* bytes_read when a grace period was last tried */
+    uint32_t grace_step;      /* bytes to be read until the next try */
+    bool is_stopping; /* draining: answers in flight are finished, nothing new is read */
+    enum worker_phase phase;
+    char note[32]; /* shown by a failed check */
+
+    /* Posted by main and by other workers; each is in flight at most once. */
+    struct message drain_message;
+    struct message end_message;
+    struct message poke_message;
+    _Atomic bool is_poked; /* [atomic] acq_rel: poke_message is on its way */
+
+    /* [atomic] events for watchers: made by the first watch command; owned */
+    _Atomic(struct byte_ring *) watch_ring;
+
+    /* [atomic] what this worker knows of its shard, see cron.c */
+    alignas(64) _Atomic msec_t sleeps_until; /* the next deadline it reckons with */
+    _Atomic bool knows_work;                 /* it looks after the shard's upkeep by itself */
+
+    /* any thread posts, the worker takes */
+    alignas(64) struct mailbox mailbox;
+
+    /* [atomic] */
+    alignas(64) struct counters counters;
+};
+
+/*
+ * Make a worker and start its thread; the engine runs, signals are blocked. Returns 0 or a
+ * libuv error; then nothing is left of it. Context: main, before start.
+ */
+int worker_start(struct worker *w, struct server *server, uint32_t id);
+
+/*
+ * Taking workers down has four steps, each done for all workers before the next: ask to drain
+ * and wait until that is done (bounded by WORKER_DRAIN_MS), let the loop end, wait for the
+ * thread, release. While one drains, the others still answer its messages; and since a poster
+ * may be about to send its wake-up to a worker that has the message already, loops are closed
+ * when all threads have ended.
+ * Context: main.
+ */
+void worker_stop(struct worker *w);
+void worker_wait_drained(struct worker *w);
+void worker_end(struct worker *w);
+void worker_join(struct worker *w);
+void worker_release(struct worker *w);
+
+/*
+ * Have a worker look at its home shard soon: a writer that is not at home left work there
+ * (shard_wants_work()). Pokes coalesce; an uncontended one is a load. Context: any thread.
+ */
+void worker_poke(struct server *server, uint32_t worker_id);
+
+/* The worker a loop belongs to. Context: worker. */
+static inline struct worker *worker_from_loop(const uv_loop_t *loop)
+{
+    struct worker *w = loop->data;
+
+    must(w->magic == WORKER_MAGIC);
+    return w;
+}
+
+/* Read the clock for the turn that begins. Context: worker. */
+static inline msec_t worker_now(struct worker *w)
+{
+    w->now = clock_now(&w->engine->clock);
+    return w->now;
+}
+
+#endif

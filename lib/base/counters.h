@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Counters. Every word has one writer: the worker it belongs to, or whoever is in
+ * the shard it belongs to; it is updated by relaxed load and store, and readers sum
+ * relaxed. `stats reset` remembers a baseline, it does not write other threads' words.
+ */
+#ifndef MAYFLY_LIB_BASE_COUNTERS_H
+#define MAYFLY_LIB_BASE_COUNTERS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum counter {
+#define CTR(kind, name, set, stat, metric, reset, help) CTR_##name,
+#include "lib/base/counters.def"
+#undef CTR
+    CTR_COUNT
+};
+
+enum counter_kind { CTR_KIND_COUNT, CTR_KIND_GAUGE };
+enum counter_set { CTR_SET_WORKER, CTR_SET_SHARD, CTR_SET_RECLAIM, CTR_SET_MAIN };
+
+struct counter_row {
+    const char *name;
+    const char *stat;
+    const char *metric;
+    const char *help;
+    enum counter_kind kind;
+    enum counter_set set;
+    bool is_reset;
+};
+
+/* The table, in the order of enum counter. */
+extern const struct counter_row counter_rows[CTR_COUNT];
+
+struct counters {
+    _Atomic uint64_t v[CTR_COUNT]; /* [atomic] one writer a word */
+};
+
+static inline uint64_t ctr_get(const struct counters *c, enum counter id)
+{
+    return atomic_load_explicit(&c->v[id], memory_order_relaxed);
+}
+
+static inline void ctr_set(struct counters *c, enum counter id, uint64_t value)
+{
+    atomic_store_explicit(&c->v[id], value, memory_order_relaxed);
+}
+
+/* Context: the writer of that word. Gauges go down by adding a negative number. */
+static inline void ctr_add(struct counters *c, enum counter id, uint64_t n)
+{
+    ctr_set(c, id, ctr_get(c, id) + n);
+}
+
+static inline void ctr_max(struct counters *c, enum counter id, uint64_t value)
+{
+    if (value > ctr_get(c, id)) {
+        ctr_set(c, id, value);
+    }
+}
+
+/* Add every word of one to sum (plain numbers). Context: any thread. */
+void counters_sum(uint64_t sum[CTR_COUNT], const struct counters *one);
+
+#endif

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The seed of the key hash, from the kernel.
+ */
+#include "lib/base/hash.h"
+
+#include <errno.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+/*
+ * For kernels or filters that refuse getrandom(): hard to guess from afar, which is all that
+ * is left, and better than a seed everybody knows.
+ */
+static uint64_t weak_seed(void)
+{
+    struct timespec ts = {0};
+    uint64_t words[4];
+
+    clock_gettime(CLOCK_REALTIME, &ts);
+    words[0] = (uint64_t)ts.tv_sec;
+    words[1] = (uint64_t)ts.tv_nsec;
+    words[2] = (uint64_t)getpid();
+    words[3] = (uint64_t)(uintptr_t)&ts; /* where the system put the stack */
+    return XXH3_64bits(words, sizeof(words));
+}
+
+uint64_t hash_random_seed(void)
+{
+    uint64_t seed;
+    ssize_t n;
+
+    do {
+        n = getrandom(&seed, sizeof(seed), 0);
+    } while (n < 0 && errno == EINTR);
+
+    return n == (ssize_t)sizeof(seed) ? seed : weak_seed();
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Allocation by mimalloc, or by the C library in sanitizer builds, whose checkers stand behind
+ * malloc(); and pages straight from the system.
+ */
+#include "lib/base/mem.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "lib/base/check.h"
+
+#ifdef MAYFLY_SYSTEM_ALLOC
+
+void *mem_alloc(size_t n)
+{
+    return malloc(n);
+}
+
+void *mem_zalloc(size_t n)
+{
+    return calloc(1, n);
+}
+
+void *mem_realloc(void *p, size_t n)
+{
+    return realloc(p, n);
+}
+
+void mem_free(void *p)
+{
+    free(p);
+}
+
+void *mem_alloc_aligned(size_t n, size_t align)
+{
+    void *p;
+
+    return posix_memalign(&p, align < sizeof(void *) ? sizeof(void *) : align, n) == 0 ? p
+                                                                                       : NULL;
+}
+
+#else
+
+#include <mimalloc.h>
+
+void *mem_alloc(size_t n)
+{
+    return mi_malloc(n);
+}
+
+void *mem_zalloc(size_t n)
+{
+    return mi_zalloc(n);
+}
+
+void *mem_realloc(void *p, size_t n)
+{
+    return mi_realloc(p, n);
+}
+
+void mem_free(void *p)
+{
+    mi_free(p);
+}
+
+void *mem_alloc_aligned(size_t n, size_t align)
+{
+    return mi_malloc_aligned(n, align);
+}
+
+#endif
+
+#define HUGE_PAGE_BYTES ((size_t)2 << 20)
+
+static size_t page_bytes(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
+static void *map_pages(size_t n)
+{
+    void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                   -1, 0);
+
+    return p == MAP_FAILED ? NULL : p;
+}
+
+/* Map more than is needed, then cut off what stands before and behind the aligned range. */
+static void *map_aligned(size_t n, size_t align)
+{
+    size_t page = page_bytes();
+    size_t total;
+
+    if (__builtin_add_overflow(n, page - 1, &n)) {
+        return NULL;
+    }
+    n &= ~(page - 1);
+    if (__builtin_add_overflow(n, align, &total)) {
+        return NULL;
+    }
+
+    char *base = map_pages(total);
+    if (base == NULL) {
+        return NULL;
+    }
+    size_t before = (size_t)(-(uintptr_t)base & (align - 1));
+    size_t behind = total - before - n;
+    if (before > 0) {
+        munmap(base, before);
+    }
+    if (behind > 0) {
+        munmap(base + before + n, behind);
+    }
+    return base + before;
+}
+
+void *mem_map(size_t n, enum mem_pages pages)
+{
+    void *p = pages == MEM_PAGES_HUGE ? map_aligned(n, HUGE_PAGE_BYTES) : map_pages(n);
+
+    if (p != NULL && pages == MEM_PAGES_SMALL) {
+        /* Where the system hands out huge pages unasked, one byte would make 2 MiB resident. */
+        (void)madvise(p, n, MADV_NOHUGEPAGE);
+    } else if (p != NULL) {
+        /* A wish: without huge pages the range works as well, with more misses of the TLB. */
+        (void)madvise(p, n, MADV_HUGEPAGE);
+    }
+    return p;
+}
+
+void mem_unmap(void *p, size_t n)
+{
+    if (p != NULL) {
+        must(munmap(p, n) == 0); /* fails only for a range that was never mapped as such */
+    }
+}
+
+void mem_discard(void *p, size_t n)
+{
+    debug_must(((uintptr_t)p & (page_bytes() - 1)) == 0);
+
+    if (n == 0 || madvise(p, n, MADV_DONTNEED) == 0) {
+        return;
+    }
+    /* Memory that -k locked refuses the plain advice; kernels before 5.18 refuse both. */
+#ifdef MADV_DONTNEED_LOCKED
+    if (madvise(p, n, MADV_DONTNEED_LOCKED) == 0) {
+        return;
+    }
+#endif
+    /* What was promised to callers is that the range reads as zero; then it stays resident. */
+    memset(p, 0, n);
+}
+
+bool budget_take(struct budget *b, int64_t n, int64_t overdraw)
+{
+    int64_t limit = atomic_load_explicit(&b->limit_bytes, memory_order_relaxed);
+    int64_t used = atomic_load_explicit(&b->used_bytes, memory_order_relaxed);
+
+    do {
+        if (used + n > limit + overdraw) {
+            return false;
+        }
+    } while (!atomic_compare_exchange_weak_explicit(
+        &b->used_bytes, &used, used + n, memory_order_relaxed, memory_order_relaxed));
+    return true;
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Decimal conversion. Parsing stands on the path of every incr: up to 19 digits cannot overflow
+ * 64 bits, and eight of them are looked at and added up in one word.
+ * Writing takes four digits a step, in pairs from a table: a quarter of the divisions, and
+ * straight to their place, as their number is known before.
+ */
+#include "lib/base/num.h"
+
+#include <endian.h>
+
+const char num_pairs[200] = "00010203040506070809"
+                            "10111213141516171819"
+                            "20212223242526272829"
+                            "30313233343536373839"
+                            "40414243444546474849"
+                            "50515253545556575859"
+                            "60616263646566676869"
+                            "70717273747576777879"
+                            "80818283848586878889"
+                            "90919293949596979899";
+
+/* So many digits always fit a uint64_t. */
+#define DIGITS_SAFE 19u
+
+static inline bool is_digit(char c)
+{
+    return (unsigned char)(c - '0') < 10;
+}
+
+/* More than 19 digits: leading zeros are skipped, the rest is added up with overflow checks. */
+static enum mf_err parse_long(struct span s, uint64_t *out)
+{
+    uint64_t v = 0;
+    bool overflowed = false;
+
+    /* All characters are looked at before the verdict: a word that is no number is ESYNTAX. */
+    for (size_t i = 0; i < s.len; i++) {
+        if (!is_digit(s.ptr[i])) {
+            return MF_ESYNTAX;
+        }
+        overflowed = overflowed || __builtin_mul_overflow(v, (uint64_t)10, &v) ||
+                     __builtin_add_overflow(v, (uint64_t)(s.ptr[i] - '0'), &v);
+    }
+    if (overflowed) {
+        return MF_ERANGE;
+    }
+    *out = v;
+    return MF_OK;
+}
+
+/*
+ * Eight digits at p at once, the first of them in the lowest byte of the word. False when they
+ * are not all digits: what stands for one is below 10, so adding 0x76 leaves its top bit clear.
+ * Then pairs are added up, pairs of these, and the two halves.
+ */
+static inline bool take_eight(const char *p, uint64_t *out)
+{
+    uint64_t w;
+
+    memcpy(&w, p, sizeof(w));
+    w = le64toh(w) ^ 0x3030303030303030;
+    if (((w | (w + 0x7676767676767676)) & 0x8080808080808080) != 0) {
+        return false;
+    }
+    w = w * (1 + (10 << 8)) >> 8;
+    w = (w & 0x00ff00ff00ff00ff) * (1 + (100 << 16)) >> 16;
+    *out = (w & 0x0000ffff0000ffff) * (1 + (UINT64_C(10000) << 32)) >> 32;
+    return true;
+}
+
+enum mf_err num_u64(struct span s, uint64_t *out)
+{
+    const char *p = s.ptr;
+    const char *end = p + s.len;
+    uint64_t v = 0;
+
+    if (s.len > DIGITS_SAFE) {
+        return parse_long(s, out);
+    }
+    if (s.len == 0) {
+        return MF_ESYNTAX;
+    }
+    /* Once: numbers of sixteen digits are rare, and a loop would keep its constants at hand. */
+    if (s.len >= 8) {
+        if (!take_eight(p, &v)) {
+            return MF_ESYNTAX;
+        }
+        p += 8;
+    }
+    for (; p < end; p++) {
+        unsigned digit = (unsigned char)*p - (unsigned)'0';
+
+        if (digit >= 10) {
+            return MF_ESYNTAX;
+        }
+        v = v * 10 + digit;
+    }
+    *out = v;
+    return MF_OK;
+}
+
+enum mf_err num_u32(struct span s, uint32_t *out)
+{
+    uint64_t v;
+    enum mf_err err = num_u64(s, &v);
+
+    if (err != MF_OK) {
+        return err;
+    }
+    if (v > UINT32_MAX) {
+        return MF_ERANGE;
+    }
+    *out = (uint32_t)v;
+    return MF_OK;
+}
+
+enum mf_err num_i64(struct span s, int64_t *out)
+{
+    bool negative = s.len > 0 && s.ptr[0] == '-';
+    uint64_t v;
+    enum mf_err err = num_u64(negative ? span_of(s.ptr + 1, s.len - 1) : s, &v);
+
+    if (err != MF_OK) {
+        return err;
+    }
+    if (v > (uint64_t)INT64_MAX + (negative ? 1u : 0u)) {
+        return MF_ERANGE;
+    }
+    /* The unsigned negation is exact also for INT64_MIN, whose positive form has no int64_t. */
+    *out = (int64_t)(negative ? 0 - v : v);
+    return MF_OK;
+}
+
+/*
+ * Decimal digits of v. 1233/4096 is a little more than log10(2), so this many bits make the
+ * count or one less; the power of ten decides.
+ */
+static inline unsigned count_digits(uint64_t v)
+{
+    static const uint64_t power_of_ten[NUM_DIGITS_MAX] = {
+        0, /* so that 0 has a digit */
+        10ULL,
+        100ULL,
+        1000ULL,
+        10000ULL,
+        100000ULL,
+        1000000ULL,
+        10000000ULL,
+        100000000ULL,
+        1000000000ULL,
+        10000000000ULL,
+        100000000000ULL,
+        1000000000000ULL,
+        10000000000000ULL,
+        100000000000000ULL,
+        1000000000000000ULL,
+        10000000000000000ULL,
+        100000000000000000ULL,
+        1000000000000000000ULL,
+        10000000000000000000ULL,
+    };
+    unsigned bits = 64u - (unsigned)__builtin_clzll(v | 1);
+    unsigned n = bits * 1233 >> 12;
+
+    return n + (v >= power_of_ten[n]);
+}
+
+size_t num_put_u64(char *out, uint64_t v)
+{
+    size_t n = count_digits(v);
+    char *p = out + n;
+    unsigned rest;
+
+    while (v >= 10000) {
+        rest = (unsigned)(v % 10000);
+        v /= 10000;
+        p -= 4;
+        num_put_pair(p, rest / 100);
+        num_put_pair(p + 2, rest % 100);
+    }
+    rest = (unsigned)v;
+    if (rest >= 100) {
+        p -= 2;
+        num_put_pair(p, rest % 100);
+        rest /= 100;
+    }
+    if (rest >= 10) {
+        num_put_pair(p - 2, rest);
+    } else {
+        p[-1] = (char)('0' + rest);
+    }
+    return n;
+}
+
+size_t num_put_i64(char *out, int64_t v)
+{
+    if (v >= 0) {
+        return num_put_u64(out, (uint64_t)v);
+    }
+    *out = '-';
+    return 1 + num_put_u64(out + 1, 0 - (uint64_t)v);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Strict decimal conversion: no locale, no errno, no leading space or plus sign.
+ */
+#ifndef MAYFLY_LIB_BASE_NUM_H
+#define MAYFLY_LIB_BASE_NUM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "lib/base/err.h"
+#include "lib/base/span.h"
+
+/* Longest decimal of a 64-bit number, sign included, without NUL. */
+#define NUM_DIGITS_MAX 20
+
+/*
+ * The whole span is one decimal number. MF_ESYNTAX when it is not, MF_ERANGE
+ * when it does not fit; *out is then unchanged.
+ * Context: any thread.
+ */
+enum mf_err num_u64(struct span s, uint64_t *out);
+enum mf_err num_u32(struct span s, uint32_t *out);
+enum mf_err num_i64(struct span s, int64_t *out);
+
+/*
+ * Write the decimal form of v at out, without NUL; room for NUM_DIGITS_MAX bytes
+ * is needed. Returns the number of bytes. Context: any thread.
+ */
+size_t num_put_u64(char *out, uint64_t v);
+size_t num_put_i64(char *out, int64_t v);
+
+/* The two digits of 0 to 99, one pair after the other. */
+extern const char num_pairs[200];
+
+/* Write both digits of a number below 100. Context: any thread. */
+static inline void num_put_pair(char *out, unsigned pair)
+{
+    memcpy(out, num_pairs + (size_t)2 * pair, 2);
+}
+
+/* True when a + b does not fit a size_t. */
+static inline bool add_overflows(size_t a, size_t b, size_t *sum)
+{
+    return __builtin_add_overflow(a, b, sum);
+}
+
+#endif

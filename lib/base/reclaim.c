@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The reclaimer's thread. One turn of its loop runs a grace period if one is due, releases a
+ * burst of what is over, and calls the hook if that is due; then it yields if there is
+ * more of that, else sleeps until the earliest of
+ *
+ *     somebody asks           at once if the last period ended long enough ago or the
+ *                             need is HURRY, else when that is so
+ *     the hook wants its turn
+ *
+ * After a period the thread sleeps PACE_US in any case, and asks of that time cost the asker
+ * no system call. So a loaded server sees one wake-up a period, an idle one none: the sleep
+ * after the last period ends once more, then it is without a timeout.
+ *
+ * While workers end periods themselves none is run here (is_period_spared()): the thread wakes
+ * as often, releases what theirs ended, and leaves the need up.
+ *
+ * Nothing retired is forgotten: reclaim_push() dates, pushes, asks, in this order, and
+ * the barrier that rcu_wait() makes every thread execute stands between the clearing of the
+ * need and the taking of the queue. So what is pushed too late to be taken finds the need
+ * cleared and raises it; and the queue is looked at again before every sleep.
+ */
+#include "lib/base/reclaim.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "lib/base/check.h"
+#include "lib/base/clock.h"
+#include "lib/base/mem.h"
+#include "lib/base/rcu.h"
+
+#ifdef MAYFLY_TSAN
+_Atomic int rcu_tsan_word;
+#endif
+
+#define PACE_US  4000 /* between the end of a period and the next that nobody hurries */
+#define BURST_US 100  /* of releasing, between two looks at what is due */
+
+#define RECLAIM_NICE 10
+
+/* Small, since -k locks whole stacks; what runs here is not deep. */
+#define STACK_BYTES ((size_t)256 << 10)
+
+#define USEC_NEVER INT64_MAX
+
+struct reclaimer {
+    /* [const] */
+    reclaim_hook_fn hook;
+    void *hook_arg;
+    /* [atomic] */
+    struct grace grace;
+    struct mpsc incoming; /* retired, not yet seen by the reclaimer */
+    struct counters counters;
+    _Atomic bool is_stopping; /* sequentially consistent, against need */
+    /* [reclaimer] */
+    struct mpsc_node *waiting; /* retired, oldest first */
+    struct mpsc_node *waiting_last;
+    usec_t period_at; /* the earliest moment of the next unhurried period */
+    uint32_t seen;    /* the newest period known to have ended */
+    usec_t hook_at;
+    /* [main] */
+    bool is_running;
+    pthread_t thread;
+};
+
+/* ---- what was retired -------------------------------------------------------------------- */
+
+static struct retired *retired_from(struct mpsc_node *n)
+{
+    return (struct retired *)(void *)((char *)n - offsetof(struct retired, node));
+}
+
+static void take_incoming(struct reclaimer *r)
+{
+    struct mpsc_node *n = mpsc_take(&r->incoming);
+
+    if (n == NULL) {
+        return;
+    }
+    if (r->waiting == NULL) {
+        r->waiting = n;
+    } else {
+        r->waiting_last->next = n;
+    }
+    while (n->next != NULL) {
+        n = n->next;
+    }
+    r->waiting_last = n;
+}
+
+static bool has_retired(const struct reclaimer *r)
+{
+    return r->waiting != NULL || !mpsc_is_empty(&r->incoming);
+}
+
+/*
+ * The oldest, if its period is over. Two pushers may queue in the other order than they were
+ * dated: then the later stamp keeps the earlier one waiting a period longer, no harm.
+ */
+static struct retired *next_released(struct reclaimer *r)
+{
+    if (r->waiting == NULL) {
+        return NULL;
+    }
+
+    struct retired *obj = retired_from(r->waiting);
+    return grace_is_over(&r->grace, obj->stamp) ? obj : NULL;
+}
+
+/* Release until `until`, at least one. True when there is more that could be released. */
+static bool release_burst(struct reclaimer *r, usec_t until)
+{
+    struct retired *obj;
+
+    take_incoming(r);
+    while ((obj = next_released(r)) != NULL) {
+        r->waiting = obj->node.next; /* before fn: the object is gone after it */
+        obj->fn(obj);
+        if (until != USEC_NEVER && clock_mono_us() >= until) {
+            return next_released(r) != NULL;
+        }
+    }
+    return false;
+}
+
+/* ---- periods and hook -------------------------------------------------------------------- */
+
+/* One whole grace period. The need goes down first: an ask after this line means the next. */
+static void run_period(struct reclaimer *r)
+{
+    struct grace *g = &r->grace;
+    usec_t start = clock_mono_us();
+
+    (void)atomic_exchange(&g->need, (uint32_t)GRACE_IDLE);
+    uint32_t number = grace_begin(g);
+    rcu_wait();
+    grace_complete(g, number);
+    r->seen = atomic_load_explicit(&g->completed, memory_order_relaxed);
+
+    usec_t end = clock_mono_us();
+    ctr_add(&r->counters, CTR_lazyfree_grace_periods, 1);
+    ctr_max(&r->counters, CTR_lazyfree_wait_max_us, (uint64_t)(end - start));
+    r->period_at = end + PACE_US;
+    r->hook_at = end;
+}
+
+static bool is_period_due(const struct reclaimer *r, usec_t now)
+{
+    uint32_t need = atomic_load_explicit(&r->grace.need, memory_order_relaxed);
+
+    if (need == GRACE_HURRY) {
+        return true;
+    }
+    return now >= r->period_at && (need != GRACE_IDLE || has_retired(r));
+}
+
+/*
+ * Workers that are brought much end periods themselves, between their sections. While they do,
+ * nobody waits for one of ours, and waiting for a worker in the midst of a section would only
+ * take it from its CPU. The need stays up: if no more of theirs ends in a pace, ours is due.
+ */
+static bool is_period_spared(struct reclaimer *r, usec_t now)
+{
+    struct grace *g = &r->grace;
+    uint32_t completed = atomic_load_explicit(&g->completed, memory_order_acquire);
+
+    if (completed == r->seen ||
+        atomic_load_explicit(&g->need, memory_order_relaxed) == GRACE_HURRY) {
+        return false;
+    }
+    r->seen = completed;
+    r->period_at = now + PACE_US;
+    r->hook_at = now; /* it has something to release, as after one of ours */
+    return true;
+}
+
+/* True when the hook wants to be called again at once. */
+static bool call_hook(struct reclaimer *r)
+{
+    uint64_t delay_us = r->hook != NULL ? r->hook(r->hook_arg) : RECLAIM_IDLE;
+    usec_t now = clock_mono_us();
+
+    r->hook_at = delay_us < (uint64_t)(USEC_NEVER - now) ? now + (usec_t)delay_us : USEC_NEVER;
+    return delay_us == 0;
+}
+
+static bool is_stopping(const struct reclaimer *r)
+{
+    return atomic_load(&r->is_stopping);
+}
+
+/*
+ * Sleep until something falls due. A push that comes after the queue was looked at has raised
+ * the need, and no sleep here outlasts that. reclaim_stop() sets its flag, then raises the
+ * need; if a period has taken that down again, the flag is seen here.
+ */
+static void sleep_until_due(struct reclaimer *r)
+{
+    usec_t now = clock_mono_us();
+    usec_t until = r->hook_at;
+    enum grace_need wakes_at = GRACE_SOON;
+
+    if (is_stopping(r)) {
+        return;
+    }
+    if (now < r->period_at) {
+        wakes_at = GRACE_HURRY;
+        until = until < r->period_at ? until : r->period_at;
+    } else if (has_retired(r)) {
+        return;
+    }
+    if (until > now) {
+        grace_sleep(&r->grace, wakes_at, until == USEC_NEVER ? -1 : until - now);
+    }
+}
+
+/* Release everything, however many periods that takes. */
+static void drain(struct reclaimer *r)
+{
+    while (has_retired(r)) {
+        run_period(r);
+        (void)release_burst(r, USEC_NEVER);
+    }
+}
+
+static void *reclaim_main(void *arg)
+{
+    struct reclaimer *r = arg;
+
+    (void)pthread_setname_np(pthread_self(), "reclaimer");
+    check_note("reclaimer");
+    /* Refused by some sandboxes; then it runs like the others and delays their wake-ups. */
+    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), RECLAIM_NICE);
+
+    while (!is_stopping(r)) {
+        usec_t now = clock_mono_us();
+
+        if (is_period_due(r, now) && !is_period_spared(r, now)) {
+            run_period(r);
+            now = clock_mono_us();
+        }
+        bool has_more = release_burst(r, now + BURST_US);
+        if (r->hook_at <= now && call_hook(r)) {
+            has_more = true;
+        }
+        if (has_more) {
+            (void)sched_yield();
+        } else {
+            sleep_until_due(r);
+        }
+    }
+
+    drain(r);
+    return NULL;
+}
+
+/* ---- public ------------------------------------------------------------------------------ */
+
+struct reclaimer *reclaim_create(reclaim_hook_fn hook, void *arg)
+{
+    struct reclaimer *r = mem_zalloc(sizeof(*r));
+
+    if (r == NULL) {
+        return NULL;
+    }
+    r->hook = hook;
+    r->hook_arg = arg;
+    r->hook_at = USEC_NEVER;
+    grace_init(&r->grace);
+    mpsc_init(&r->incoming);
+    return r;
+}
+
+enum mf_err reclaim_start(struct reclaimer *r)
+{
+    pthread_attr_t attr;
+    sigset_t all, had;
+    int rc;
+
+    must(!r->is_running);
+    if (pthread_attr_init(&attr) != 0) {
+        return MF_ENOMEM;
+    }
+    /* Refused when the system's least is larger: the default will do. */
+    (void)pthread_attr_setstacksize(&attr, STACK_BYTES);
+    atomic_store(&r->is_stopping, false);
+
+    /* Signals are for the main thread: the new one inherits this mask. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &had);
+    rc = pthread_create(&r->thread, &attr, reclaim_main, r);
+    pthread_sigmask(SIG_SETMASK, &had, NULL);
+
+    pthread_attr_destroy(&attr);
+    r->is_running = rc == 0;
+    return rc == 0 ? MF_OK : MF_ESYS;
+}
+
+void reclaim_stop(struct reclaimer *r)
+{
+    if (r->is_running) {
+        atomic_store(&r->is_stopping, true);
+        grace_wake(&r->grace, GRACE_HURRY);
+        pthread_join(r->thread, NULL);
+        r->is_running = false;
+    }
+    drain(r);
+}
+
+void reclaim_destroy(struct reclaimer **r)
+{
+    if (*r == NULL) {
+        return;
+    }
+    reclaim_stop(*r);
+    mem_free(*r);
+    *r = NULL;
+}
+
+struct grace *reclaim_grace(struct reclaimer *r)
+{
+    return &r->grace;
+}
+
+void reclaim_push(struct reclaimer *r, struct retired *obj)
+{
+    obj->stamp = grace_stamp(&r->grace);
+    mpsc_push(&r->incoming, &obj->node);
+    grace_ask(&r->grace, GRACE_SOON);
+}
+
+const struct counters *reclaim_counters(const struct reclaimer *r)
+{
+    return &r->counters;
+}
+
+void reclaim_run_once(struct reclaimer *r)
+{
+    must(!r->is_running);
+    run_period(r);
+    (void)release_burst(r, USEC_NEVER);
+    (void)call_hook(r);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * SipHash-2-4 with a result of 128 bits: a pseudo-random function of a secret key. Who does not
+ * know the key can neither predict the hash of anything nor make two inputs collide, so digests
+ * stand for what they are made of where that must not be kept or compared itself. Slower than
+ * hash.h, which places items and promises less.
+ */
+#ifndef MAYFLY_LIB_BASE_SIPHASH_H
+#define MAYFLY_LIB_BASE_SIPHASH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct siphash_key {
+    uint64_t k0;
+    uint64_t k1;
+};
+
+struct siphash_digest {
+    uint64_t lo;
+    uint64_t hi;
+};
+
+/* A hash that is fed piece by piece. */
+struct siphash {
+    uint64_t v0;
+    uint64_t v1;
+    uint64_t v2;
+    uint64_t v3;
+    uint64_t tail;     /* bytes that do not fill a word yet, the first in the lowest place */
+    uint64_t len;      /* bytes fed so far */
+    unsigned tail_len; /* bytes in tail, below 8 */
+};
+
+/* Begin; any cut of the same bytes into pieces has the same digest. Context: any thread. */
+void siphash_init(struct siphash *s, const struct siphash_key *key);
+void siphash_feed(struct siphash *s, const void *bytes, size_t n);
+
+/* The digest of all that was fed; s is used up. Context: any thread. */
+struct siphash_digest siphash_end(struct siphash *s);
+
+#endif

@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * incr and decr. Values never change in place: the new number is a new item, which takes over
+ * flags, deadline and marks.
+ */
+#include <ctype.h>
+#include <string.h>
+
+#include "lib/base/check.h"
+#include "lib/base/num.h"
+#include "lib/engine/store.h"
+
+/*
+ * A number as memcached reads it: blanks before it, one sign, digits, then the end or a blank.
+ * Digits alone, which is what nearly all counters are, are read without it.
+ */
+static bool read_odd_number(const char *p, size_t n, uint64_t *out)
+{
+    uint64_t v = 0;
+    size_t i = 0;
+    size_t digits = 0;
+    bool is_negative = false;
+
+    while (i < n && isspace((unsigned char)p[i])) {
+        i++;
+    }
+    if (i < n && (p[i] == '-' || p[i] == '+')) {
+        is_negative = p[i++] == '-';
+    }
+    for (; i < n && p[i] >= '0' && p[i] <= '9'; i++, digits++) {
+        if (__builtin_mul_overflow(v, 10u, &v) ||
+            __builtin_add_overflow(v, (unsigned)(p[i] - '0'), &v)) {
+            return false;
+        }
+    }
+    if (digits == 0 || (is_negative && v != 0) || (i < n && !isspace((unsigned char)p[i]))) {
+        return false;
+    }
+    *out = v;
+    return true;
+}
+
+static inline bool read_number(const char *p, size_t n, uint64_t *out)
+{
+    return MF_LIKELY(num_u64(span_of(p, n), out) == MF_OK) || read_odd_number(p, n, out);
+}
+
+/* Wraps at 64 bits upwards, stops at 0 downwards. */
+static uint64_t apply(const struct arith *a, uint64_t v)
+{
+    if (a->is_decr) {
+        return a->delta > v ? 0 : v - a->delta;
+    }
+    return v + a->delta;
+}
+
+/* Checks before anything is made; OUT_NUMBER when the item may be changed. */
+static enum outcome judge(const struct visit *v, const struct arith *a, uint64_t *value)
+{
+    if (!v->is_live) {
+        return OUT_NOT_FOUND;
+    }
+    /* That an empty value is no number is told before that, as memcached does. */
+    if (MF_UNLIKELY(a->compares_cas) && v->item->cas != a->cas_expected &&
+        v->item->value_len != 0) {
+        return OUT_EXISTS;
+    }
+    /* A value of more than one block is no number, whatever it begins with. */
+    if (item_is_large(v->item) ||
+        !read_number(item_value(v->item), v->item->value_len, value)) {
+        return OUT_NON_NUMERIC;
+    }
+    return OUT_NUMBER;
+}
+
+static inline size_t put_number(struct arith *a, uint64_t number)
+{
+    size_t n = num_put_u64(a->digits, number);
+
+    a->number = number;
+    a->digit_count = (uint8_t)n;
+    return n;
+}
+
+/* The absent key becomes an item. */
+static __attribute__((noinline, cold)) enum outcome vivify(struct visit *v, struct arith *a)
+{
+    enum outcome why;
+    handle_t h;
+
+    put_number(a, a->initial);
+
+    if (a->vivify_deadline <= v->now) {
+        a->cas = a->cas_new != 0 ? a->cas_new : shard_next_cas(v->to);
+        ctr_add(&v->to->counters, CTR_total_items, 1);
+    } else {
+        struct item *it;
+
+        h = store_make(v, 0, a->vivify_deadline, a->digit_count, a->may_wait, &why);
+        if (h == 0) {
+            return why;
+        }
+        it = shard_item(v->to, h);
+        span_copy_short((char *)(uintptr_t)item_value(it), a->digits, a->digit_count);
+        if (a->cas_new != 0) {
+            it->cas = a->cas_new;
+        }
+        a->cas = it->cas;
+        visit_link(v, h, DEATH_OVERWRITE);
+    }
+    a->is_created = true;
+    a->deadline_now = a->vivify_deadline;
+    return OUT_NUMBER;
+}
+
+/* It was changed, and given a deadline that has passed. */
+static __attribute__((noinline, cold)) enum outcome end(struct visit *v, struct arith *a)
+{
+    a->cas = a->cas_new != 0 ? a->cas_new : shard_next_cas(v->to);
+    a->deadline_now = a->deadline;
+    visit_unlink(v, DEATH_DELETE);
+    return OUT_NUMBER;
+}
+
+static enum outcome arith_in(struct visit *v, void *arg)
+{
+    struct arith *a = arg;
+    struct shard *s = v->to;
+    uint64_t value = 0;
+    enum outcome why;
+
+    room_make(s, sizeof(struct item) + ITEM_KEY_MAX + NUM_DIGITS_MAX, v->now);
+    visit_find(v);
+    why = judge(v, a, &value);
+    if (MF_UNLIKELY(why != OUT_NUMBER)) {
+        return why == OUT_NOT_FOUND && a->vivifies ? vivify(v, a) : why;
+    }
+
+    const struct item *old = v->item;
+    uint16_t old_shape = item_shape(old); /* read once: it is atomic */
+    bool has_ttl = (old_shape & SHAPE_TTL) != 0;
+    msec_t deadline = has_ttl ? item_deadline(old) : MSEC_NEVER;
+    size_t n = put_number(a, apply(a, value));
+    size_t len;
+
+    if (MF_UNLIKELY(a->touches)) {
+        a->deadline_before = deadline;
+        deadline = a->deadline;
+        has_ttl = deadline != MSEC_NEVER;
+        if (deadline <= v->now) {
+            return end(v, a);
+        }
+    }
+    /*
+     * A number that became shorter is padded with blanks to the old length, as memcached does.
+     */
+    len = n < old->value_len ? old->value_len : n;
+    if (MF_UNLIKELY(!store_reserve_over(v, has_ttl))) {
+        return a->may_wait ? OUT_WAIT : OUT_NO_MEMORY;
+    }
+
+    uint32_t units = keyspace_units(a->key.len, len, has_ttl);
+    handle_t h = visit_block(v, visit_chain(v), &units, a->may_wait, &why);
+
+    if (MF_UNLIKELY(h == 0)) {
+        return why;
+    }
+
+    struct item *it = keyspace_fill(s, h, units, a->key, old->client_flags, deadline, has_ttl,
+                                    (uint32_t)len, v->now);
+    char *p = (char *)(it + 1) + (has_ttl ? ITEM_TTL_BYTES : 0) + a->key.len;
+
+    span_copy_short(p, a->digits, n);
+    if (MF_UNLIKELY(n < len)) {
+        memset(p + n, ' ', len - n);
+    }
+    /* To memcached a number of the same length is the same item; a longer one is a new one. */
+    store_inherit(v, it, len == old->value_len ? HEAT_COUNT | HEAT_FETCHED : HEAT_COUNT);
+    if (MF_UNLIKELY((old_shape & SHAPE_TOP) != 0) && len == old->value_len) {
+        item_mark(it, shape_marks(old_shape));
+    }
+    if (MF_UNLIKELY(a->cas_new != 0)) {
+        it->cas = a->cas_new;
+    }
+    a->cas = it->cas;
+    a->deadline_now = deadline;
+    visit_link(v, h, DEATH_OVERWRITE);
+    return OUT_NUMBER;
+}
+
+enum outcome engine_arith(struct engine *e, struct arith *a, msec_t now)
+{
+    struct visit v;
+
+    a->is_created = false;
+    return visit_run(e, &v, a->hash, a->key, now, arith_in, a);
+}

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Bodies: large values on their way in. Whole segments are taken one by one as the bytes
+ * arrive, so that a value pays for its room in many small steps; what goes into pieces waits in
+ * a buffer of the body until the value is whole. Or the body is placed: it has the loose blocks
+ * of the item to be, and the bytes go there at once. That lasts no longer than one read-side
+ * section, in which those blocks stay what they are even if a flush takes their segments away.
+ */
+#include <string.h>
+
+#include "lib/base/check.h"
+#include "lib/engine/store.h"
+
+struct body {
+    struct engine *engine;
+    struct shard *shard; /* whose segments are taken */
+    struct cut cut;
+    size_t len;
+    size_t filled;
+    segment_t first, last;
+    uint32_t taken;
+    char *tail; /* buffer for the pieces' bytes, made when they begin */
+    bool is_placed;
+    struct loose loose; /* when it is placed: the pieces that take the bytes instead */
+};
+
+static size_t whole_bytes(const struct body *b)
+{
+    size_t n = (size_t)b->cut.segments << b->shard->arena.shift;
+
+    return n < b->len ? n : b->len;
+}
+
+struct body *body_begin(struct engine *e, uint64_t hash, size_t len)
+{
+    struct body *b = mem_zalloc(sizeof(*b));
+
+    if (b != NULL) {
+        const struct route *rt = router_read(&e->router);
+
+        b->engine = e;
+        b->shard = rt->shards[route_slot(rt, hash)->put];
+        b->len = len;
+        chunks_cut(b->shard, len, &b->cut);
+    }
+    return b;
+}
+
+static void append_segment(struct body *b, segment_t n)
+{
+    struct segment *segs = b->shard->arena.segments;
+
+    if (b->last != 0) {
+        segs[b->last].next = n;
+    } else {
+        b->first = n;
+    }
+    b->last = n;
+    b->taken++;
+}
+
+/*
+ * ---- placed in blocks
+ * ------------------------------------------------------------------------------
+ */
+
+_Static_assert(BODY_PLACES_MAX >= PIECES_MAX, "every piece is a place");
+
+bool engine_may_place(const struct engine *e, size_t len)
+{
+    struct cut cut;
+
+    chunks_cut(e->shards[0], len, &cut); /* the size of segments is the same in all shards */
+    return len > engine_small_max(e) && cut.segments == 0;
+}
+
+bool body_place(struct body *b, const struct store *st, msec_t now)
+{
+    must(b->filled == 0 && b->taken == 0);
+    /* What the item will be, its deadline for one, must be known already. */
+    if (b->cut.segments != 0 || st->mode > STORE_CAS || st->takes_older) {
+        return false;
+    }
+    body_parts(b, &b->loose.parts);
+    b->is_placed = loose_begin(b->engine, st, &b->loose, now);
+    return b->is_placed;
+}
+
+unsigned body_places(const struct body *b, struct iovec places[BODY_PLACES_MAX])
+{
+    size_t skip = b->filled;
+    unsigned n = 0;
+
+    for (uint32_t i = 0; b->is_placed && i < b->loose.pieces; i++) {
+        struct span s = loose_piece(&b->loose, i);
+
+        if (skip < s.len) {
+            places[n].iov_base = (char *)(uintptr_t)s.ptr + skip;
+            places[n].iov_len = s.len - skip;
+            n++;
+        }
+        skip -= skip < s.len ? skip : s.len;
+    }
+    return n;
+}
+
+/* Where the next bytes of a placed body go. */
+static void first_place(const struct body *b, char **ptr, size_t *n)
+{
+    size_t skip = b->filled;
+    struct span s = loose_piece(&b->loose, 0);
+
+    for (uint32_t i = 1; skip >= s.len; i++) {
+        skip -= s.len;
+        s = loose_piece(&b->loose, i);
+    }
+    *ptr = (char *)(uintptr_t)s.ptr + skip;
+    *n = s.len - skip;
+}
+
+struct loose *body_loose(struct body *b)
+{
+    return b->is_placed ? &b->loose : NULL;
+}
+
+bool body_keep_bytes(struct body *b)
+{
+    size_t done = 0;
+
+    if (b->tail == NULL) {
+        b->tail = mem_alloc(b->len);
+    }
+    if (b->tail == NULL) {
+        return false;
+    }
+    for (uint32_t i = 0; done < b->filled; i++) {
+        struct span s = loose_piece(&b->loose, i);
+        size_t n = s.len < b->filled - done ? s.len : b->filled - done;
+
+        memcpy(b->tail + done, s.ptr, n);
+        done += n;
+    }
+    return true;
+}
+
+bool body_unplace(struct body *b)
+{
+    bool is_kept = true;
+
+    if (b->is_placed) {
+        is_kept = body_keep_bytes(b);
+        loose_abort(&b->loose);
+        b->is_placed = false;
+    }
+    return is_kept;
+}
+
+/*
+ * ---- whole segments
+ * ------------------------------------------------------------------------------
+ */
+
+/* How often the cursor is asked for one segment before the caller is told to come again. */
+#define TAKE_TRIES 64
+
+static enum outcome take_segment(struct body *b)
+{
+    struct shard *s = b->shard;
+    msec_t now = clock_now(&b->engine->clock);
+    enum outcome out = OUT_MISS;
+    segment_t n = 0;
+
+    /* Each try is one bounded slice; the shard is free for others between them. */
+    for (int i = 0; i < TAKE_TRIES && out == OUT_MISS; i++) {
+        shard_enter(s);
+        out = room_take_whole(s, now, &n);
+        if (out == OUT_OK) {
+            append_segment(b, n);
+        }
+        shard_leave(s);
+        if (out == OUT_NO_MEMORY || out == OUT_WAIT) {
+            enum steal stolen = engine_steal(b->engine, s);
+
+            if (stolen == STEAL_DONE) {
+                out = OUT_MISS;
+            } else if (b->engine->shard_count > 1 && s->evictions) {
+                out = OUT_WAIT; /* in a moment somebody may have clearly more than we */
+            }
+        }
+    }
+    return out == OUT_MISS ? OUT_WAIT : out;
+}
+
+enum outcome body_room(struct body *b, bool may_wait, char **ptr, size_t *n)
+{
+    size_t whole = whole_bytes(b);
+    uint32_t seg = segment_bytes(&b->shard->arena);
+
+    must(b->filled < b->len);
+    if (b->is_placed) {
+        first_place(b, ptr, n);
+        return OUT_OK;
+    }
+    if (b->filled >= whole) {
+        if (b->tail == NULL) {
+            b->tail = mem_alloc(b->len - whole);
+            if (b->tail == NULL) {
+                return OUT_NO_MEMORY;
+            }
+        }
+        *ptr = b->tail + (b->filled - whole);
+        *n = b->len - b->filled;
+        return OUT_OK;
+    }
+    if (b->filled == (size_t)b->taken * seg) {
+        enum outcome out = take_segment(b);
+
+        if (out != OUT_OK) {
+            return out == OUT_WAIT && !may_wait ? OUT_NO_MEMORY : out;
+        }
+    }
+
+    size_t offset = b->filled % seg;
+
+    *ptr = segment_ptr(&b->shard->arena, b->last) + offset;
+    *n = seg - offset < whole - b->filled ? seg - offset : whole - b->filled;
+    return OUT_OK;
+}
+
+void body_filled(struct body *b, size_t n)
+{
+    must(n <= b->len - b->filled);
+    b->filled += n;
+}
+
+size_t body_missing(const struct body *b)
+{
+    return b->len - b->filled;
+}
+
+void body_disown(struct body *b)
+{
+    b->first = 0;
+    b->last = 0;
+    b->taken = 0;
+    b->is_placed = false;
+}
+
+static void give_back(struct body *b)
+{
+    if (b->first != 0) {
+        shard_enter(b->shard);
+        arena_give_whole(&b->shard->arena, b->first, b->last, b->taken);
+        shard_leave(b->shard);
+        body_disown(b);
+    }
+}
+
+void body_abort(struct body **b)
+{
+    if (*b != NULL) {
+        if ((*b)->is_placed) {
+            loose_abort(&(*b)->loose);
+        }
+        give_back(*b);
+        mem_free((*b)->tail);
+        mem_free(*b);
+        *b = NULL;
+    }
+}
+
+void body_parts(const struct body *b, struct body_parts *out)
+{
+    size_t whole = whole_bytes(b);
+
+    out->shard = b->shard;
+    out->first = b->first;
+    out->last = b->last;
+    out->segments = b->taken;
+    out->tail = b->tail;
+    out->tail_len = b->len - whole;
+    out->len = b->len;
+}
+
+enum outcome body_append(struct body *b, struct span part, bool may_wait)
+{
+    while (part.len > 0) {
+        char *p;
+        size_t n;
+        enum outcome out = body_room(b, may_wait, &p, &n);
+
+        if (out != OUT_OK) {
+            return out;
+        }
+        n = n < part.len ? n : part.len;
+        memcpy(p, part.ptr, n);
+        body_filled(b, n);
+        part = span_of(part.ptr + n, part.len - n);
+    }
+    return OUT_OK;
+}
+
+enum outcome body_fill_segments(struct body *b, struct span value, bool may_wait)
+{
+    return body_append(b, span_of(value.ptr, whole_bytes(b)), may_wait);
+}
+
+enum outcome body_rehome(struct body *b, struct shard *to, bool may_wait)
+{
+    struct body moved = *b;
+    segment_t from = b->first;
+
+    moved.shard = to;
+    moved.first = 0;
+    moved.last = 0;
+    moved.taken = 0;
+    for (uint32_t i = 0; i < b->taken; i++) {
+        enum outcome out = take_segment(&moved);
+
+        if (out != OUT_OK) {
+            give_back(&moved);
+            return out == OUT_WAIT && !may_wait ? OUT_NO_MEMORY : out;
+        }
+        memcpy(segment_ptr(&to->arena, moved.last), segment_ptr(&b->shard->arena, from),
+               segment_bytes(&to->arena));
+        from = b->shard->arena.segments[from].next;
+    }
+    give_back(b);
+    *b = moved;
+    return OUT_OK;
+}

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The engine: made and released, flushed, its budget shared among the shards.
+ */
+#include "lib/engine/engine.h"
+
+#include <string.h>
+
+#include "lib/base/check.h"
+#include "lib/shard/shard.h"
+
+#define MIB (1ull << 20)
+
+/* Values at least so large are released by the reclaimer. */
+#define LAZYFREE_THRESHOLD (64 * 1024)
+#define LAZYFREE_BACKLOG   (64 * MIB)
+
+#define IDLE_TRIM_MS 1000
+
+/* What memcached counts beside key and value against -I. */
+#define ITEM_SIZE_EXTRA 59
+
+/* The least that a shard can work with. */
+#define SHARD_MIN_BYTES (1 * MIB)
+
+void engine_config_init(struct engine_config *c)
+{
+    memset(c, 0, sizeof(*c));
+    c->shards = 1;
+    c->limit_bytes = 64 * MIB;
+    c->item_size_max = MIB;
+    c->evictions = true;
+    atomic_init(&c->lazyfree_expire, true);
+    atomic_init(&c->lazyfree_evict, true);
+    atomic_init(&c->lazyfree_overwrite, true);
+    atomic_init(&c->lazyfree_delete, true);
+    atomic_init(&c->lazyfree_flush, true);
+    atomic_init(&c->lazyfree_threshold, LAZYFREE_THRESHOLD);
+    atomic_init(&c->lazyfree_backlog, LAZYFREE_BACKLOG);
+    atomic_init(&c->idle_trim_ms, IDLE_TRIM_MS);
+}
+
+static uint64_t reclaim_hook(void *arg)
+{
+    struct engine *e = arg;
+    uint64_t again = RECLAIM_IDLE;
+
+    for (uint32_t i = 0; i < e->shard_count; i++) {
+        uint64_t want = shard_reclaim(e->shards[i]);
+
+        again = again < want ? again : want;
+    }
+    return again;
+}
+
+/* Everything that engine_start() made, in reverse; what was not made is 0. */
+static void release_all(struct engine *e)
+{
+    if (e->reclaimer != NULL) {
+        reclaim_stop(e->reclaimer);
+    }
+    if (atomic_load_explicit(&e->router.route, memory_order_relaxed) != NULL) {
+        router_fini(&e->router);
+    }
+    for (uint32_t i = 0; e->shards != NULL && i < e->config.shards; i++) {
+        shard_destroy(&e->shards[i]);
+    }
+    mem_free(e->shards);
+    e->shards = NULL;
+    e->shard_count = 0;
+    if (e->reclaimer != NULL) {
+        reclaim_destroy(&e->reclaimer);
+    }
+}
+
+enum mf_err engine_start(struct engine *e, const struct engine_config *cfg)
+{
+    enum mf_err err = MF_ENOMEM;
+
+    memset(e, 0, sizeof(*e));
+    memcpy(&e->config, cfg, sizeof(*cfg));
+    clock_init(&e->clock);
+    if (e->config.seed == 0) {
+        e->config.seed = hash_random_seed();
+    }
+    e->item_bytes_max = cfg->item_size_max - ITEM_SIZE_EXTRA;
+    atomic_init(&e->cas_next, 1);
+    pthread_mutex_init(&e->flush_lock, NULL);
+    atomic_init(&e->budget.limit_bytes, (int64_t)cfg->limit_bytes);
+    if (cfg->shards == 0 || cfg->item_size_max <= ITEM_SIZE_EXTRA ||
+        cfg->limit_bytes / cfg->shards < SHARD_MIN_BYTES) {
+        return MF_EINVAL;
+    }
+    e->reclaimer = reclaim_create(reclaim_hook, e);
+    e->shards = mem_zalloc(cfg->shards * sizeof(struct shard *));
+    if (e->reclaimer == NULL || e->shards == NULL) {
+        goto fail;
+    }
+    for (uint32_t i = 0; i < cfg->shards; i++) {
+        e->shards[i] = shard_create(e, i);
+        if (e->shards[i] == NULL) {
+            goto fail;
+        }
+    }
+    e->shard_count = cfg->shards;
+    e->plain_bytes_max = engine_small_max(e) + ITEM_KEY_MAX;
+    if (e->plain_bytes_max > e->item_bytes_max) {
+        e->plain_bytes_max = e->item_bytes_max;
+    }
+    for (uint32_t i = 0; i < e->shard_count; i++) {
+        room_grace_ended(e->shards[i]); /* what to keep free, until a first period has ended */
+    }
+    err = router_init(&e->router, e->shards, e->shard_count, e->reclaimer);
+    if (err == MF_OK) {
+        err = reclaim_start(e->reclaimer);
+    }
+    if (err == MF_OK) {
+        return MF_OK;
+    }
+fail:
+    release_all(e);
+    return err;
+}
+
+void engine_stop(struct engine *e)
+{
+    release_all(e);
+    pthread_mutex_destroy(&e->flush_lock);
+}
+
+void engine_observe(struct engine *e, uint32_t kinds)
+{
+    atomic_store_explicit(&e->observed, e->config.observer != NULL ? kinds : 0,
+                          memory_order_release);
+}
+
+size_t engine_small_max(const struct engine *e)
+{
+    const struct shard *s = e->shards[0];
+
+    return (size_t)s->block_max_units * ITEM_UNIT - sizeof(struct item) - ITEM_TTL_BYTES -
+           ITEM_KEY_MAX;
+}
+
+bool engine_try_grace(struct engine *e)
+{
+    struct grace *g = reclaim_grace(e->reclaimer);
+
+    /* Whatever began to wait has raised the need, and only the reclaimer takes it down. */
+    if (atomic_load_explicit(&g->need, memory_order_relaxed) == GRACE_IDLE) {
+        return true;
+    }
+    return grace_try(g);
+}
+
+/*
+ * Set the instant of a shard's flush. One whose instant has come must be carried out before, or
+ * its items would come back; a visit may have carried ours out already (visit.c).
+ */
+static void schedule_flush(struct shard *s, msec_t at, uint64_t id)
+{
+    bool is_set = false;
+
+    while (!is_set) {
+        msec_t now = clock_now(&s->engine->clock);
+
+        if (now >= atomic_load_explicit(&s->flush_at, memory_order_relaxed)) {
+            shard_flush(s, now);
+        }
+        shard_enter(s);
+        is_set = s->flush_done == id;
+        if (!is_set &&
+            (at <= now || now < atomic_load_explicit(&s->flush_at, memory_order_relaxed))) {
+            s->flush_id = id;
+            atomic_store_explicit(&s->flush_at, at <= now ? now : at, memory_order_release);
+            is_set = true;
+        }
+        shard_leave(s);
+    }
+}
+
+/* Hidden first, so that all shards are empty together; then swapped one by one. */
+static void flush_all_shards(struct engine *e, msec_t at, msec_t now)
+{
+    e->flush_id++;
+    for (uint32_t i = 0; i < e->shard_count; i++) {
+        schedule_flush(e->shards[i], at, e->flush_id);
+    }
+    for (uint32_t i = 0; at <= now && i < e->shard_count; i++) {
+        shard_flush(e->shards[i], clock_now(&e->clock));
+    }
+}
+
+enum outcome engine_flush(struct engine *e, msec_t at, msec_t now, bool may_wait)
+{
+    bool is_ready = true;
+
+    /*
+     * Flushed indexes are memory beyond the items: a burst of flushes has to go at the pace of
+     * the reclaimer, or they would take all there is.
+     */
+    if (may_wait && budget_retired(&e->budget) > room_overdraw(e->shards[0])) {
+        grace_ask(reclaim_grace(e->reclaimer), GRACE_HURRY);
+        return OUT_WAIT;
+    }
+    pthread_mutex_lock(&e->flush_lock);
+    for (uint32_t i = 0; is_ready && i < e->shard_count; i++) {
+        is_ready = shard_flush_prepare(e->shards[i]);
+    }
+    if (is_ready) {
+        flush_all_shards(e, at, now);
+    }
+    for (uint32_t i = 0; i < e->shard_count; i++) {
+        shard_flush_settle(e->shards[i]);
+    }
+    pthread_mutex_unlock(&e->flush_lock);
+    return is_ready ? OUT_OK : OUT_NO_MEMORY;
+}
+
+bool engine_set_limit(struct engine *e, uint64_t limit_bytes)
+{
+    uint64_t range = e->shards[0]->arena.map_bytes;
+
+    if (limit_bytes / e->shard_count < SHARD_MIN_BYTES ||
+        limit_bytes / e->shard_count > range) {
+        return false;
+    }
+    atomic_store_explicit(&e->budget.limit_bytes, (int64_t)limit_bytes, memory_order_relaxed);
+    for (uint32_t i = 0; i < e->shard_count; i++) {
+        atomic_store_explicit(&e->shards[i]->wants_work, true, memory_order_relaxed);
+    }
+    grace_ask(reclaim_grace(e->reclaimer), GRACE_SOON);
+    return true;
+}
+
+/*
+ * ---- room from other shards
+ * ----------------------------------------------------------------------
+ */
+
+/* Segments taken from another shard at once. */
+#define STEAL_SEGMENTS 4
+
+/* Work of the cursor there for it. */
+#define STEAL_WORK 512
+
+/* What a shard has that it could lose, in segments. Context: in shard. */
+static uint32_t spare_segments(const struct shard *s)
+{
+    return s->blocks.chain[CHAIN_SMALL].count + s->blocks.chain[CHAIN_MAIN].count +
+           s->arena.values.segments + s->arena.free_count + arena_waiting(&s->arena);
+}
+
+/* The shard with the most to give, if it has clearly more than the needy one. */
+static struct shard *fullest(struct engine *e, const struct shard *needy)
+{
+    struct shard *best = NULL;
+    uint32_t most = 0;
+    uint32_t own = 0;
+
+    for (uint32_t i = 0; i < e->shard_count; i++) {
+        struct shard *s = e->shards[i];
+        uint32_t spare;
+
+        shard_enter(s);
+        spare = spare_segments(s);
+        shard_leave(s);
+        if (s == needy) {
+            own = spare;
+        } else if (spare > most) {
+            most = spare;
+            best = s;
+        }
+    }
+    return most > own + own / 4 + STEAL_SEGMENTS ? best : NULL;
+}
+
+enum steal engine_steal(struct engine *e, struct shard *needy)
+{
+    struct shard *s = e->shard_count > 1 ? fullest(e, needy) : NULL;
+    uint32_t spare;
+    bool waits;
+
+    if (s == NULL) {
+        return STEAL_NOTHING;
+    }
+    if (budget_retired(&e->budget) >> s->arena.shift >= STEAL_SEGMENTS) {
+        grace_ask(reclaim_grace(e->reclaimer), GRACE_HURRY);
+        return STEAL_LATER; /* what nobody needs any more will do */
+    }
+    shard_enter(s);
+    room_release(s);
+    if (s->arena.free_count + arena_waiting(&s->arena) <= room_wanted(s) + STEAL_SEGMENTS) {
+        cursor_slice_beyond(s, STEAL_WORK, clock_now(&e->clock), STEAL_SEGMENTS);
+        room_release(s);
+    }
+    spare = s->arena.free_count > room_wanted(s) ? s->arena.free_count - room_wanted(s) : 0;
+    waits = arena_waiting(&s->arena) != 0;
+    shard_leave(s);
+    if (spare != 0 && room_give_back(s, spare < STEAL_SEGMENTS ? spare : STEAL_SEGMENTS) != 0) {
+        return STEAL_DONE;
+    }
+    if (waits) {
+        grace_ask(reclaim_grace(e->reclaimer), GRACE_HURRY);
+        return STEAL_LATER;
+    }
+    return STEAL_NOTHING;
+}

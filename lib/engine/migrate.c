@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Moving slots of the routing table from one shard to another while requests run, through the
+ * published states of router.h with a grace period after each; while a slot moves the mover
+ * takes the items over one by one, with both shards entered for the link only: copies are made
+ * outside.
+ */
+#include <string.h>
+
+#include "lib/base/check.h"
+#include "lib/engine/store.h"
+
+struct mover {
+    struct engine *engine;
+    uint32_t first, count;
+    uint16_t from, to;
+};
+
+static bool in_range(const struct mover *m, uint64_t hash)
+{
+    uint32_t slot = (uint32_t)(hash >> (64 - ROUTE_SLOT_BITS));
+
+    return slot >= m->first && slot < m->first + m->count;
+}
+
+struct pick {
+    struct mover *mover;
+    const struct shard *shard;
+    char (*keys)[ITEM_KEY_MAX];
+    uint8_t *key_len;
+    unsigned n, max;
+    bool is_full;
+};
+
+static void pick_one(void *arg, handle_t h)
+{
+    struct pick *p = arg;
+    const struct item *it = shard_item(p->shard, h);
+
+    if (!in_range(p->mover, shard_hash(p->shard, it))) {
+        return;
+    }
+    if (p->n == p->max) {
+        p->is_full = true;
+        return;
+    }
+    memcpy(p->keys[p->n], item_key(it), it->key_len);
+    p->key_len[p->n++] = it->key_len;
+}
+
+/*
+ * Put a copy of the item into the other shard as what it is, cas and deadline included. The
+ * copy is made through the ordinary store, which finds the old one in `from` and unlinks it
+ * after linking.
+ */
+static enum outcome move_key(struct engine *e, const struct shard *from, uint64_t hash,
+                             struct span key)
+{
+    msec_t now = clock_now(&e->clock);
+    const struct item *it = table_find(&from->table, from->arena.base, hash, key.ptr, key.len);
+    struct store st = {.mode = STORE_CAS, .hash = hash, .key = key, .may_wait = true};
+    struct store_over over = {.item = it, .is_copy = true};
+    char *copy;
+    enum outcome out;
+
+    if (it == NULL) {
+        return OUT_STORED; /* a writer took it over, or it died */
+    }
+    if (item_is_due(it, now)) {
+        engine_delete(e, hash, key, it->cas, now); /* finding it unlinks it */
+        return OUT_STORED;
+    }
+    copy = mem_alloc((size_t)it->value_len + 1);
+    if (copy == NULL) {
+        return OUT_WAIT;
+    }
+    value_copy(from, it, copy);
+    st.flags = it->client_flags;
+    st.deadline = item_deadline(it);
+    over.deadline = st.deadline;
+    st.value = span_of(copy, it->value_len);
+    st.over = &over;
+    st.cas_new = it->cas;
+    out = engine_store(e, &st, now);
+    mem_free(copy);
+    /* NOT_FOUND: a writer was faster. EXISTS, too, or it was moved or touched: look again. */
+    return out == OUT_STORED || out == OUT_NOT_FOUND ? OUT_STORED : OUT_WAIT;
+}
+
+#define BATCH 64
+
+/*
+ * One position of the source's index. Returns the next cursor; *again: it must be visited once
+ * more.
+ */
+static uint64_t move_position(struct mover *m, uint64_t cursor, bool *again)
+{
+    struct engine *e = m->engine;
+    struct shard *from = e->shards[m->from];
+    char keys[BATCH][ITEM_KEY_MAX];
+    uint8_t key_len[BATCH];
+    struct pick p = {m, from, keys, key_len, 0, BATCH, false};
+    uint64_t next;
+
+    rcu_begin();
+    shard_enter(from);
+    next = table_walk(&from->table, from->arena.base, cursor, pick_one, &p);
+    shard_leave(from);
+    *again = p.is_full;
+    for (unsigned i = 0; i < p.n; i++) {
+        struct span key = span_of(keys[i], key_len[i]);
+
+        if (move_key(e, from, engine_hash(e, key.ptr, key.len), key) != OUT_STORED) {
+            *again = true;
+        }
+    }
+    rcu_end();
+    if (*again) {
+        grace_ask(reclaim_grace(e->reclaimer), GRACE_HURRY);
+        rcu_wait();
+    }
+    return next;
+}
+
+/* Are there items of the range left behind? Only when the index was resized under the walk. */
+static bool is_clean(struct mover *m)
+{
+    struct shard *from = m->engine->shards[m->from];
+    char keys[1][ITEM_KEY_MAX];
+    uint8_t key_len[1];
+    struct pick p = {m, from, keys, key_len, 0, 1, false};
+    uint64_t cursor = 0;
+
+    do {
+        rcu_begin();
+        shard_enter(from);
+        cursor = table_walk(&from->table, from->arena.base, cursor, pick_one, &p);
+        shard_leave(from);
+        rcu_end();
+    } while (cursor != 0 && p.n == 0);
+    return p.n == 0;
+}
+
+static void move_all(struct mover *m)
+{
+    do {
+        uint64_t cursor = 0;
+
+        do {
+            bool again;
+            uint64_t next = move_position(m, cursor, &again);
+
+            cursor = again ? cursor : next;
+            if (!again && next == 0) {
+                break;
+            }
+        } while (true);
+    } while (!is_clean(m));
+}
+
+/* A range of slots that are all at the same shard. */
+static enum mf_err move_run(struct engine *e, uint32_t first, uint32_t count, uint16_t from,
+                            uint16_t to)
+{
+    struct mover m = {.engine = e, .first = first, .count = count, .from = from, .to = to};
+    enum mf_err err = router_publish(&e->router, first, count, route_prepared(from, to));
+
+    if (err != MF_OK) {
+        return err;
+    }
+    rcu_wait(); /* nobody is left who would look in `from` alone */
+    err = router_publish(&e->router, first, count, route_moving(from, to));
+    if (err == MF_OK) {
+        rcu_wait();
+        move_all(&m);
+    }
+    /* Without memory for a table the slots stay prepared, which only costs a second look. */
+    if (err == MF_OK) {
+        err = router_publish(&e->router, first, count, route_settled(to));
+    }
+    rcu_wait();
+    return err;
+}
+
+enum mf_err engine_move_slots(struct engine *e, uint32_t first, uint32_t count, uint16_t to)
+{
+    if (first > ROUTE_SLOTS || count > ROUTE_SLOTS - first || to >= e->shard_count) {
+        return MF_EINVAL;
+    }
+    for (uint32_t at = first; at < first + count;) {
+        uint16_t from;
+        uint32_t n = 1;
+        enum mf_err err = MF_OK;
+
+        rcu_begin();
+        from = router_read(&e->router)->slot[at].from;
+        while (at + n < first + count && router_read(&e->router)->slot[at + n].from == from) {
+            n++;
+        }
+        rcu_end();
+        if (from != to) {
+            err = move_run(e, at, n, from, to);
+        }
+        if (err != MF_OK) {
+            return err;
+        }
+        at += n;
+    }
+    return MF_OK;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An item that stays what it is gets a new block: because it was stored without a deadline and
+ * has no room for one, or because its cas changes, which readers read without a lock.
+ */
+#include <string.h>
+
+#include "lib/base/check.h"
+#include "lib/engine/store.h"
+
+/* The bytes behind the key: the value, or what stands for a large one. */
+static size_t payload_bytes(const struct item *it)
+{
+    return item_is_large(it) ? 3 + LARGE_BYTES(item_large(it)->pieces) : it->value_len;
+}
+
+static void copy_payload(const struct item *from, struct item *to)
+{
+    if (item_is_large(from)) {
+        const struct large *a = item_large(from);
+        struct large *b = item_large(to);
+
+        b->first = a->first;
+        b->last = a->last;
+        b->segments = a->segments;
+        b->pieces = a->pieces;
+        for (uint32_t i = 0; i < a->pieces; i++) {
+            atomic_store_explicit(&b->piece[i],
+                                  atomic_load_explicit(&a->piece[i], memory_order_relaxed),
+                                  memory_order_relaxed);
+        }
+    } else {
+        memcpy((char *)(uintptr_t)item_value(to), item_value(from), from->value_len);
+    }
+}
+
+/* The new block takes the place of the found one; large values keep their segments. */
+static void swap_in(struct visit *v, handle_t h)
+{
+    struct shard *s = v->owner;
+    handle_t old = atomic_load_explicit(v->slot, memory_order_relaxed);
+    struct item *it = shard_item(s, h);
+
+    if (item_is_large(it)) {
+        chunks_head_moved(s, h);
+    }
+    expires_remove(s->expires, old);
+    if (item_deadline(it) != MSEC_NEVER) {
+        expires_add(s->expires, h);
+        shard_note_added(s, item_deadline(it));
+    }
+    table_replace(v->slot, h);
+    ctr_add(&s->counters, CTR_item_bytes, (uint64_t)item_bytes(it) - item_bytes(v->item));
+    blocks_kill(s, old, DEATH_REUSE);
+    v->item = it;
+}
+
+enum outcome remake_block(struct visit *v, const struct remake *r)
+{
+    struct visit in_owner = *v;
+    bool has_ttl = r->deadline != MSEC_NEVER;
+    uint32_t units = keyspace_units(v->key.len, payload_bytes(v->item), has_ttl);
+    enum outcome why = r->may_wait ? OUT_WAIT : OUT_NO_MEMORY;
+    handle_t h = 0;
+
+    if (units > ITEM_SIZE_MAX) {
+        return OUT_TOO_LARGE;
+    }
+    in_owner.to = v->owner;
+    if (store_reserve(v->owner, has_ttl)) {
+        h = visit_block(&in_owner, visit_chain(&in_owner), &units, r->may_wait, &why);
+    }
+    if (h == 0) {
+        return why;
+    }
+
+    const struct item *old = v->item;
+    uint16_t marks = (uint16_t)((shape_marks(item_shape(old)) & ~r->clears) | r->sets);
+    struct item *it = keyspace_fill(v->owner, h, units, v->key, old->client_flags, r->deadline,
+                                    has_ttl, old->value_len, v->now);
+
+    it->cas = r->cas;
+    item_copy_use(old, it);
+    item_mark(it, marks | (item_is_large(old) ? SHAPE_LARGE : 0));
+    copy_payload(old, it);
+    swap_in(v, h);
+    return OUT_OK;
+}
+
+enum outcome remake_as_large(struct engine *e, const struct visit *v, const struct remake *r)
+{
+    const struct item *item = v->item;
+    char *copy = mem_alloc((size_t)item->value_len + 1);
+    /* A block that has room for a deadline would not have been too large. */
+    struct store_over over = {.item = item,
+                              .deadline = MSEC_NEVER,
+                              .clears = r->clears,
+                              .sets = r->sets,
+                              .is_copy = true};
+    struct store st = {.mode = STORE_CAS,
+                       .hash = v->hash,
+                       .key = v->key,
+                       .flags = item->client_flags,
+                       .deadline = r->deadline,
+                       .value = span_of(copy, item->value_len),
+                       .may_wait = r->may_wait,
+                       .over = &over,
+                       .cas_new = r->cas};
+    enum outcome out;
+
+    if (copy == NULL) {
+        return OUT_NO_MEMORY;
+    }
+    value_copy(v->owner, item, copy);
+    out = engine_store(e, &st, v->now);
+    mem_free(copy);
+    /* NOT_FOUND: deleted meanwhile, which who begins again will see. */
+    return out == OUT_STORED ? OUT_OK : out == OUT_NOT_FOUND ? OUT_EXISTS : out;
+}

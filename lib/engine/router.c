@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The routing table's writer: copy, change the copy, publish it, retire the old one. Readers
+ * are inline in the header.
+ */
+#include "lib/engine/router.h"
+
+#include <string.h>
+
+#include "lib/base/check.h"
+#include "lib/base/mem.h"
+
+static struct route *route_from(struct retired *r)
+{
+    return (struct route *)(void *)((char *)r - offsetof(struct route, retired));
+}
+
+static void route_release(struct retired *r)
+{
+    mem_free(route_from(r));
+}
+
+enum mf_err router_init(struct router *r, struct shard **shards, uint32_t count,
+                        struct reclaimer *reclaimer)
+{
+    struct route *t;
+
+    if (count == 0 || count > ROUTE_SLOTS) {
+        return MF_EINVAL;
+    }
+    t = mem_zalloc(sizeof(*t));
+    if (t == NULL) {
+        return MF_ENOMEM;
+    }
+    t->retired.fn = route_release;
+    t->shards = shards;
+    t->shard_count = count;
+    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+        uint16_t owner = (uint16_t)(i * count / ROUTE_SLOTS);
+
+        t->slot[i] = route_settled(owner);
+    }
+    r->reclaimer = reclaimer;
+    atomic_init(&r->route, t);
+    return MF_OK;
+}
+
+void router_fini(struct router *r)
+{
+    mem_free(atomic_exchange_explicit(&r->route, NULL, memory_order_relaxed));
+}
+
+enum mf_err router_publish(struct router *r, uint32_t first, uint32_t count,
+                           struct route_slot state)
+{
+    struct route *now = atomic_load_explicit(&r->route, memory_order_relaxed);
+    struct route *next;
+
+    if (first > ROUTE_SLOTS || count > ROUTE_SLOTS - first || state.from >= now->shard_count ||
+        state.to >= now->shard_count) {
+        return MF_EINVAL;
+    }
+    next = mem_alloc(sizeof(*next));
+    if (next == NULL) {
+        return MF_ENOMEM;
+    }
+    memcpy(next, now, sizeof(*next));
+    next->version++;
+    for (uint32_t i = first; i < first + count; i++) {
+        next->slot[i] = state;
+    }
+    atomic_store_explicit(&r->route, next, memory_order_release);
+    reclaim_push(r->reclaimer, &now->retired);
+    return MF_OK;
+}

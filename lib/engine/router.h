@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The routing table: hash -> slot (its top bits) -> shard, published by RCU. A table is never
+ * changed after it was published: a change publishes a copy. A slot that moves from A to B goes
+ * through these states, with a grace period after each:
+ *
+ *     settled at A    readers look in A; writers hold and change A
+ *     prepared        readers look in A, then in B; writers as before
+ *     moving          readers as before; writers hold both (the lower shard id first), find in
+ *                     A, then in B, and put new items in B; the mover takes the others over
+ *     settled at B
+ *
+ * Before the first item is in B nobody is left who looks in A only. A writer looks at the table
+ * again once it holds its lock, and begins anew when another was published: two writers that
+ * know different states are ordered by the lock of A.
+ */
+#ifndef MAYFLY_LIB_ENGINE_ROUTER_H
+#define MAYFLY_LIB_ENGINE_ROUTER_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/base/err.h"
+#include "lib/base/reclaim.h"
+
+struct shard;
+
+#define ROUTE_SLOT_BITS 12u
+#define ROUTE_SLOTS     (1u << ROUTE_SLOT_BITS)
+
+/* One published table. [const] once published. */
+struct route {
+    struct retired retired;
+    struct shard **shards; /* [borrowed] of the engine */
+    uint32_t shard_count;
+    uint64_t version; /* grows by one with each table */
+    struct route_slot {
+        uint16_t from; /* where the slot's items are */
+        uint16_t to;   /* == from, or where they are moving to */
+        uint16_t put;  /* where new items go: == from until the move begins, then == to */
+    } slot[ROUTE_SLOTS];
+};
+
+struct router {
+    /* [rcu] */
+    _Atomic(struct route *) route;
+    /* [main] writers */
+    struct reclaimer *reclaimer;
+};
+
+/*
+ * Publish a first table that deals the slots evenly, in contiguous ranges. Borrows shards.
+ * MF_EINVAL when there are none or more than slots; MF_ENOMEM. Context: before start.
+ */
+enum mf_err router_init(struct router *r, struct shard **shards, uint32_t count,
+                        struct reclaimer *reclaimer);
+
+/* Withdraw and release the table. Context: main, no readers left. */
+void router_fini(struct router *r);
+
+/* The table of now: load it once a batch. Context: read side. */
+static inline const struct route *router_read(const struct router *r)
+{
+    return atomic_load_explicit(&r->route, memory_order_acquire);
+}
+
+static inline const struct route_slot *route_slot(const struct route *t, uint64_t hash)
+{
+    return &t->slot[hash >> (64 - ROUTE_SLOT_BITS)];
+}
+
+static inline bool route_is_moving(const struct route_slot *s)
+{
+    return s->from != s->to;
+}
+
+/* The states of a slot, in order; the last is route_settled() at the other shard. */
+static inline struct route_slot route_settled(uint16_t at)
+{
+    return (struct route_slot){at, at, at};
+}
+
+static inline struct route_slot route_prepared(uint16_t from, uint16_t to)
+{
+    return (struct route_slot){from, to, from};
+}
+
+static inline struct route_slot route_moving(uint16_t from, uint16_t to)
+{
+    return (struct route_slot){from, to, to};
+}
+
+/* The shard a reader asks first. */
+static inline struct shard *route_shard(const struct route *t, uint64_t hash)
+{
+    return t->shards[route_slot(t, hash)->from];
+}
+
+/*
+ * Publish a copy in which a range of slots [first, first + count) has the given states; the
+ * old table is retired. MF_EINVAL when slots or shards are out of range; MF_ENOMEM; the
+ * table is then unchanged. Context: main (one writer at a time).
+ */
+enum mf_err router_publish(struct router *r, uint32_t first, uint32_t count,
+                           struct route_slot state);
+
+#endif

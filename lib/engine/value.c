@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reading values: walks, copies and pins. Readers hold a read-side section and no lock.
+ */
+#include <string.h>
+
+#include "lib/base/check.h"
+#include "lib/shard/shard.h"
+
+void value_walk_begin(struct value_walk *w, const struct shard *shard, const struct item *item)
+{
+    w->shard = shard;
+    w->item = item;
+    w->left = item->value_len;
+    w->piece = 0;
+    w->segment = 0;
+    w->segments_left = 0;
+    w->first_segment = 0;
+    if (item_is_large(item)) {
+        const struct large *l = item_large(item);
+
+        w->segment = l->first;
+        w->first_segment = l->first;
+        w->segments_left = l->segments;
+    }
+}
+
+static struct span next_segment(struct value_walk *w)
+{
+    const struct arena *a = &w->shard->arena;
+    size_t n = w->left < segment_bytes(a) ? w->left : segment_bytes(a);
+    struct span part = span_of(segment_ptr(a, w->segment), n);
+
+    w->left -= n;
+    if (--w->segments_left > 0) {
+        w->segment = a->segments[w->segment].next;
+    }
+    return part;
+}
+
+static struct span next_piece(struct value_walk *w)
+{
+    struct large *l = item_large(w->item);
+    handle_t h = atomic_load_explicit(&l->piece[w->piece++], memory_order_acquire);
+    const struct item *piece = shard_item(w->shard, h);
+
+    w->left -= piece->value_len;
+    return span_of(piece + 1, piece->value_len);
+}
+
+bool value_walk_next(struct value_walk *w, struct span *part)
+{
+    if (w->left == 0) {
+        return false;
+    }
+    if (w->segments_left > 0) {
+        *part = next_segment(w);
+    } else if (item_is_large(w->item)) {
+        *part = next_piece(w);
+    } else {
+        *part = span_of(item_value(w->item), w->left);
+        w->left = 0;
+    }
+    return true;
+}
+
+bool value_walk_has_segments(const struct value_walk *w)
+{
+    return w->segments_left > 0;
+}
+
+size_t value_walk_tail(const struct value_walk *w)
+{
+    uint64_t whole = (uint64_t)w->segments_left << w->shard->arena.shift;
+
+    return w->left > whole ? (size_t)(w->left - whole) : 0;
+}
+
+void value_walk_copy_tail(const struct value_walk *w, char *out)
+{
+    struct value_walk t = *w;
+    struct span part;
+
+    t.left = value_walk_tail(w);
+    t.segments_left = 0;
+    while (value_walk_next(&t, &part)) {
+        memcpy(out, part.ptr, part.len);
+        out += part.len;
+    }
+}
+
+struct value_pin value_pin(const struct value_walk *w)
+{
+    struct shard *s = (struct shard *)(uintptr_t)w->shard;
+
+    debug_must(w->first_segment != 0);
+    atomic_fetch_add_explicit(&s->arena.segments[w->first_segment].pins, 1,
+                              memory_order_relaxed);
+    return (struct value_pin){s, w->first_segment};
+}
+
+void value_unpin(struct value_pin *pin)
+{
+    if (pin->shard == NULL) {
+        return;
+    }
+
+    struct arena *a = &pin->shard->arena;
+    uint32_t before = atomic_fetch_sub_explicit(&a->segments[pin->first_segment].pins, 1,
+                                                memory_order_release);
+
+    must((before & PIN_COUNT) != 0);
+    if (before == (PIN_DEAD | 1)) {
+        grace_ask(a->grace, GRACE_SOON); /* the reclaimer looks at the pinned ones */
+    }
+    pin->shard = NULL;
+}
+
+/* Dead memory that slow readers hold may be a fiftieth of the limit. */
+#define PINNED_SHARE 50
+
+bool value_pin_is_overdue(const struct value_pin *pin)
+{
+    if (pin->shard == NULL) {
+        return false;
+    }
+
+    const struct engine *e = pin->shard->engine;
+    uint64_t cap =
+        (uint64_t)atomic_load_explicit(&e->budget.limit_bytes, memory_order_relaxed) /
+        PINNED_SHARE;
+    uint64_t held = 0;
+    uint32_t pins = atomic_load_explicit(&pin->shard->arena.segments[pin->first_segment].pins,
+                                         memory_order_relaxed);
+
+    if ((pins & PIN_DEAD) == 0) {
+        return false;
+    }
+    for (uint32_t i = 0; i < e->shard_count; i++) {
+        held += ctr_get(&e->shards[i]->counters, CTR_pinned_dead_bytes);
+    }
+    return held > cap;
+}
+
+void value_copy(const struct shard *shard, const struct item *item, char *out)
+{
+    struct value_walk w;
+    struct span part;
+
+    value_walk_begin(&w, shard, item);
+    while (value_walk_next(&w, &part)) {
+        memcpy(out, part.ptr, part.len);
+        out += part.len;
+    }
+}

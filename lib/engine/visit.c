@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Visits of writers: the rare halves of visit.h.
+ */
+#include "lib/engine/visit.h"
+
+#include "lib/base/check.h"
+
+/* A flush whose instant has come is carried out before anything is written. */
+static void flush_if_due(struct shard *s, msec_t now)
+{
+    if (MF_UNLIKELY(now >= atomic_load_explicit(&s->flush_at, memory_order_relaxed))) {
+        shard_flush(s, now);
+    }
+}
+
+static bool is_flush_due(const struct visit *v, msec_t now)
+{
+    return now >= atomic_load_explicit(&v->from->flush_at, memory_order_relaxed) ||
+           now >= atomic_load_explicit(&v->to->flush_at, memory_order_relaxed);
+}
+
+/* Both locks, the lower shard id first. */
+static void enter_both(struct visit *v)
+{
+    struct shard *first = v->from->id < v->to->id ? v->from : v->to;
+
+    shard_enter(first);
+    shard_enter(first == v->from ? v->to : v->from);
+}
+
+/*
+ * `to` was flushed by a command that has not come to `from` yet: it comes now, or an item could
+ * be taken from there past the flush. The command has prepared both shards. Nothing is behind
+ * where a newer one stands: it has replaced that flush. Context: both entered.
+ */
+static bool is_flush_behind(struct visit *v, msec_t now)
+{
+    if (MF_LIKELY(v->to->flush_done <= v->from->flush_id)) {
+        return false;
+    }
+    v->from->flush_id = v->to->flush_done;
+    atomic_store_explicit(&v->from->flush_at, now, memory_order_release);
+    return true;
+}
+
+/* Enter both shards when neither has a flush to carry out, by the clock of now. */
+static void enter_unflushed(struct visit *v)
+{
+    for (;;) {
+        msec_t now = clock_now(&v->to->engine->clock);
+
+        flush_if_due(v->to, now);
+        flush_if_due(v->from, now);
+        enter_both(v);
+        now = clock_now(&v->to->engine->clock);
+        if (MF_LIKELY(!is_flush_due(v, now) && !is_flush_behind(v, now))) {
+            return;
+        }
+        shard_leave(v->to);
+        shard_leave(v->from);
+    }
+}
+
+/* Enter by this table. */
+static void enter_by(struct visit *v, const struct route *rt, const struct route_slot *rs)
+{
+    v->to = rt->shards[rs->put];
+    v->from = NULL;
+    if (rs->from == rs->put) {
+        flush_if_due(v->to, v->now);
+        shard_enter(v->to);
+        return;
+    }
+    v->from = rt->shards[rs->from];
+    enter_unflushed(v);
+    /*
+     * A key's cas grows although another shard drew it: our block must be newer than any of
+     * theirs.
+     */
+    if (v->to->cas_version != rt->version) {
+        v->to->cas_version = rt->version;
+        shard_draw_cas(v->to);
+    }
+}
+
+void visit_enter_slowly(struct engine *e, struct visit *v)
+{
+    for (;;) {
+        const struct route *rt = router_read(&e->router);
+
+        enter_by(v, rt, route_slot(rt, v->hash));
+        if (router_read(&e->router) == rt) {
+            return;
+        }
+        shard_leave(v->to);
+        if (v->from != NULL) {
+            shard_leave(v->from);
+        }
+    }
+}
+
+void visit_expire(struct visit *v)
+{
+    struct counters *c = &v->owner->counters;
+
+    ctr_add(c, CTR_expired_lazy, 1);
+    if (!item_was_fetched(v->item)) {
+        ctr_add(c, CTR_expired_unfetched, 1);
+    }
+    shard_observe(v->owner, v->item, ENGINE_EXPIRED_LAZY, v->now);
+    keyspace_unlink(v->owner, v->hash, v->slot, DEATH_EXPIRE);
+    v->slot = NULL;
+    v->item = NULL;
+    v->is_live = false;
+    v->was_due = true;
+}
+
+bool visit_find_moving(struct visit *v)
+{
+    bool is_found = visit_find_in(v, v->from);
+
+    /* Written there by somebody who did not know yet that the slot moves. */
+    if (is_found && v->item->cas >= v->to->cas_next) {
+        shard_draw_cas(v->to);
+    }
+    return is_found;
+}
+
+handle_t visit_block_pressed(struct visit *v, enum chain_id chain, uint32_t *units,
+                             bool may_wait, enum outcome *why)
+{
+    struct shard *s = v->to;
+    handle_t h = 0;
+
+    *why = room_pressed(s, v->now);
+    if (*why == OUT_OK) {
+        h = blocks_put(s, chain, units, DRAW_PRESSED);
+        if (h != 0) {
+            return h;
+        }
+        *why = OUT_WAIT;
+    }
+    if (*why == OUT_NO_MEMORY && may_wait && s->evictions && s->engine->shard_count > 1) {
+        *why = OUT_WAIT; /* another shard may have some: see visit_help() */
+    }
+    if (*why == OUT_WAIT && !may_wait) {
+        *why = OUT_NO_MEMORY;
+    }
+    if (*why == OUT_NO_MEMORY) {
+        ctr_add(&s->counters, CTR_outofmemory, 1);
+    }
+    return 0;
+}
+
+bool visit_help(struct engine *e, const struct visit *v, enum outcome out)
+{
+    return out == OUT_WAIT && v->to->evictions && engine_steal(e, v->to) == STEAL_DONE;
+}
+
+void visit_unlink(struct visit *v, enum death_reason reason)
+{
+    keyspace_unlink(v->owner, v->hash, v->slot, reason);
+    v->slot = NULL;
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One entry of a writer into the shard of a key; into two while its slot moves: new items go
+ * to `to`, an old one may still be in `from`.
+ */
+#ifndef MAYFLY_LIB_ENGINE_VISIT_H
+#define MAYFLY_LIB_ENGINE_VISIT_H
+
+#include "lib/shard/shard.h"
+
+struct visit {
+    struct shard *to;
+    struct shard *from; /* NULL when the slot does not move */
+    uint64_t hash;
+    struct span key;
+    msec_t now;
+    /* set by visit_find() */
+    struct shard *owner;    /* where the item is */
+    _Atomic handle_t *slot; /* NULL: absent */
+    struct item
+        *item; /* NULL likewise; valid until the next step that may move blocks (room_make) */
+    bool is_live; /* present, that is slot is not NULL */
+    bool was_due; /* it was there, but past its deadline: it is gone now */
+};
+
+/*
+ * The rest of visit_enter(): a slot that moves, a flush that is due, a table that was replaced
+ * meanwhile. Context: read side, no shard held.
+ */
+void visit_enter_slowly(struct engine *e, struct visit *v);
+
+/* Enter, in the order of router.h. Context: read side, no shard held. */
+static inline void visit_enter(struct engine *e, struct visit *v, uint64_t hash,
+                               struct span key, msec_t now)
+{
+    const struct route *rt = router_read(&e->router);
+    const struct route_slot *rs = route_slot(rt, hash);
+
+    v->to = rt->shards[rs->put];
+    v->from = NULL;
+    v->hash = hash;
+    v->key = key;
+    v->now = now;
+    if (MF_LIKELY(rs->from == rs->put &&
+                  now < atomic_load_explicit(&v->to->flush_at, memory_order_relaxed))) {
+        shard_enter(v->to);
+        if (MF_LIKELY(router_read(&e->router) == rt)) {
+            return;
+        }
+        shard_leave(v->to);
+    }
+    visit_enter_slowly(e, v);
+}
+
+/* Context: in shard. */
+static inline void visit_leave(struct visit *v)
+{
+    shard_before_leave(v->to);
+    shard_leave(v->to);
+    if (MF_UNLIKELY(v->from != NULL)) {
+        shard_leave(v->from);
+    }
+    shard_after_leave(v->to);
+}
+
+/* What was found is past its deadline: unlink it. Context: in shard. */
+void visit_expire(struct visit *v);
+
+/* visit_find() in one shard. */
+static MF_INLINE bool visit_find_in(struct visit *v, struct shard *s)
+{
+    v->owner = s;
+    v->slot = table_slot(&s->table, s->arena.base, v->hash, v->key.ptr, v->key.len);
+    v->is_live = v->slot != NULL;
+    if (!v->is_live) {
+        v->item = NULL;
+        return false;
+    }
+    v->item = shard_item(s, atomic_load_explicit(v->slot, memory_order_relaxed));
+    if (MF_UNLIKELY(item_is_due(v->item, v->now))) {
+        visit_expire(v);
+    }
+    return v->is_live;
+}
+
+/* visit_find() in the shard that the slot leaves. Context: in shard. */
+bool visit_find_moving(struct visit *v);
+
+/* Find the key; an item past its deadline is unlinked, and not found. Context: in shard. */
+static MF_INLINE void visit_find(struct visit *v)
+{
+    v->was_due = false;
+    if (MF_UNLIKELY(v->from != NULL) && visit_find_moving(v)) {
+        return;
+    }
+    visit_find_in(v, v->to);
+}
+
+/* The rest of visit_block(): there was no room. */
+handle_t visit_block_pressed(struct visit *v, enum chain_id chain, uint32_t *units,
+                             bool may_wait, enum outcome *why);
+
+/*
+ * A block for a new item or piece in `to`: runs what room_pressed() allows. 0 with *why set:
+ * OUT_WAIT or OUT_NO_MEMORY. Context: in shard, after room_make().
+ */
+static inline handle_t visit_block(struct visit *v, enum chain_id chain, uint32_t *units,
+                                   bool may_wait, enum outcome *why)
+{
+    handle_t h = blocks_put(v->to, chain, units, DRAW_PUT);
+
+    return MF_LIKELY(h != 0) ? h : visit_block_pressed(v, chain, units, may_wait, why);
+}
+
+/* Chain for what replaces the found item, or is new. Context: in shard. */
+static inline enum chain_id visit_chain(struct visit *v)
+{
+    if (v->slot != NULL && v->owner == v->to) {
+        handle_t h = atomic_load_explicit(v->slot, memory_order_relaxed);
+
+        return (enum chain_id)v->to->arena.segments[segment_of(&v->to->arena, h)].chain;
+    }
+    return ghost_take(&v->to->ghost, v->hash) ? CHAIN_MAIN : CHAIN_SMALL;
+}
+
+/* Link a filled block in `to`, instead of what was found. Context: in shard. */
+static inline void visit_link(struct visit *v, handle_t h, enum death_reason reason)
+{
+    if (v->slot != NULL && v->owner == v->to) {
+        keyspace_replace(v->to, h, v->slot, reason);
+        return;
+    }
+    /* A reader looks in `from` first: link here before unlinking there. */
+    keyspace_insert(v->to, v->hash, h);
+    if (v->slot != NULL) {
+        keyspace_unlink(v->owner, v->hash, v->slot, reason);
+    }
+}
+
+/*
+ * A write ended with `out`: if it found no room, was room found elsewhere, so that it should be
+ * tried again? Context: outside the shards.
+ */
+bool visit_help(struct engine *e, const struct visit *v, enum outcome out);
+
+/* Unlink what was found. Context: in shard. */
+void visit_unlink(struct visit *v, enum death_reason reason);
+
+/* What a write does between entering and leaving. */
+typedef enum outcome (*visit_act_fn)(struct visit *v, void *arg);
+
+/*
+ * A whole write: enter, act, leave; once more when it found no room and room was found
+ * elsewhere. Inlined, and so is an `act` that has no other caller: a set pays for no call.
+ * Context: read side, no shard held.
+ */
+static inline __attribute__((always_inline)) enum outcome
+visit_run(struct engine *e, struct visit *v, uint64_t hash, struct span key, msec_t now,
+          visit_act_fn act, void *arg)
+{
+    enum outcome out;
+
+    do {
+        visit_enter(e, v, hash, key, now);
+        out = act(v, arg);
+        visit_leave(v);
+    } while (MF_UNLIKELY(out == OUT_WAIT) && visit_help(e, v, out));
+    return out;
+}
+
+#endif

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The policy of active expiry; the rules and their formulas stand in expire_cycle.h. Runs on
+ * the home worker of a shard, outside its lock: expire_ops.loop() enters the shard for
+ * one sampling loop. Holds no memory and cannot fail. A slice ends at most one loop after its
+ * bounds, as the time is looked at after every loop.
+ */
+#include "lib/expiry/expire_cycle.h"
+
+#include <string.h>
+
+#define US_PER_SEC 1000000
+
+/* Weights of the estimates: of a cycle in the stale share, of a loop in the average TTL. */
+#define STALE_WEIGHT 0.05
+#define TTL_WEIGHT   0.02
+
+static uint32_t clamp(uint32_t v, uint32_t min, uint32_t max)
+{
+    return v < min ? min : v > max ? max : v;
+}
+
+void expire_cycle_init(struct expire_cycle *c)
+{
+    memset(c, 0, sizeof(*c));
+    c->fast_started_us = INT64_MIN;
+    c->window_start_us = INT64_MIN;
+}
+
+void expire_budget(const struct expire_config *cfg, struct expire_budget *out)
+{
+    uint32_t e = clamp(cfg->effort, 1, 10) - 1;
+
+    out->keys_per_loop = 20 + 5 * e;
+    out->fast_us = 1000 + 250 * e;
+    out->slow_pct = 25 + 2 * e;
+    out->slow_us = out->slow_pct * (US_PER_SEC / 100) / clamp(cfg->hz, 1, 500);
+    out->stop_pct = 10 - e;
+}
+
+/* ---- the CPU cap ------------------------------------------------------------------------- */
+
+/* Microseconds of each window that may be spent. */
+static usec_t window_limit(const struct expire_config *cfg)
+{
+    struct expire_budget b;
+
+    expire_budget(cfg, &b);
+    return (usec_t)clamp(cfg->cpu_pct ? cfg->cpu_pct : b.slow_pct, 1, 100) * (US_PER_SEC / 100);
+}
+
+/* Has the window ended, or the clock been set back, so that a new one starts? */
+static bool window_is_over(const struct expire_cycle *c, usec_t now_us)
+{
+    return c->window_start_us == INT64_MIN || now_us < c->window_start_us ||
+           now_us - c->window_start_us >= US_PER_SEC;
+}
+
+static bool cap_is_spent(const struct expire_cycle *c, const struct expire_config *cfg,
+                         usec_t now_us)
+{
+    return !window_is_over(c, now_us) && c->window_spent_us >= window_limit(cfg);
+}
+
+static void open_window(struct expire_cycle *c, usec_t now_us)
+{
+    if (window_is_over(c, now_us)) {
+        c->window_start_us = now_us;
+        c->window_spent_us = 0;
+    }
+}
+
+/* ---- cycles ------------------------------------------------------------------------------ */
+
+bool expire_cycle_may_begin(const struct expire_cycle *c, enum expire_kind kind,
+                            const struct expire_config *cfg, uint64_t debt_keys, usec_t now_us)
+{
+    struct expire_budget b;
+
+    if (cap_is_spent(c, cfg, now_us)) {
+        return false;
+    }
+    if (kind == EXPIRE_SLOW) {
+        return true;
+    }
+    if (c->is_running || debt_keys == 0) {
+        return false;
+    }
+    expire_budget(cfg, &b);
+    return c->fast_started_us == INT64_MIN || now_us < c->fast_started_us ||
+           now_us - c->fast_started_us >= 2 * (usec_t)b.fast_us;
+}
+
+static void begin_cycle(struct expire_cycle *c, enum expire_kind kind, usec_t now_us)
+{
+    c->is_running = true;
+    c->kind = kind;
+    c->spent_us = 0;
+    c->timed_out = false;
+    c->cycle_sampled = 0;
+    c->cycle_expired = 0;
+    if (kind == EXPIRE_FAST) {
+        c->fast_started_us = now_us;
+    }
+}
+
+/* Fold what the cycle saw into the estimate; one that sampled nothing counts as 0. */
+static void end_cycle(struct expire_cycle *c, bool by_time)
+{
+    double share = 0;
+
+    if (c->cycle_sampled != 0) {
+        share = 100.0 * (double)c->cycle_expired / (double)c->cycle_sampled;
+    }
+    c->stale_pct += (share - c->stale_pct) * STALE_WEIGHT;
+    c->timed_out = by_time;
+    c->is_running = false;
+}
+
+static void fold_ttl(struct expire_cycle *c, const struct expire_loop *loop)
+{
+    double mean;
+
+    if (loop->is_empty) {
+        c->avg_ttl_ms = 0;
+        return;
+    }
+    if (loop->sampled <= loop->expired) {
+        return;
+    }
+    mean = (double)loop->ttl_sum_ms / (double)(loop->sampled - loop->expired);
+    if (c->avg_ttl_ms == 0) {
+        c->avg_ttl_ms = mean;
+    } else {
+        c->avg_ttl_ms += (mean - c->avg_ttl_ms) * TTL_WEIGHT;
+    }
+}
+
+/* Is another loop wanted after this one, time aside? */
+static bool wants_more(const struct expire_loop *loop, uint32_t stop_pct)
+{
+    if (loop->behind_keys != 0) {
+        return true;
+    }
+    if (loop->sampled == 0) {
+        return loop->debt_keys != 0;
+    }
+    return (uint64_t)loop->expired * 100 / loop->sampled > stop_pct;
+}
+
+/* One sampling loop and its accounts. */
+static void run_loop(struct expire_cycle *c, const struct expire_ops *ops, unsigned keys,
+                     struct expire_loop *loop, struct expire_result *res)
+{
+    memset(loop, 0, sizeof(*loop));
+    ops->loop(ops->arg, keys, loop);
+    res->loops++;
+    res->sampled += loop->sampled;
+    res->expired += loop->expired;
+    c->cycle_sampled += loop->sampled;
+    c->cycle_expired += loop->expired;
+    fold_ttl(c, loop);
+}
+
+/* Count the time since the last look, in the cycle and in the window. */
+static void spend(struct expire_cycle *c, usec_t us, struct expire_result *res)
+{
+    if (us > 0) {
+        c->spent_us += us;
+        c->window_spent_us += us;
+        res->time_us += (uint32_t)us;
+    }
+}
+
+void expire_cycle_slice(struct expire_cycle *c, enum expire_kind kind,
+                        const struct expire_config *cfg, const struct expire_ops *ops,
+                        struct expire_result *res)
+{
+    usec_t last = ops->now_us(ops->arg);
+    struct expire_budget b;
+    struct expire_loop loop;
+    usec_t limit;
+
+    memset(res, 0, sizeof(*res));
+    open_window(c, last);
+    if (!c->is_running) {
+        if (cap_is_spent(c, cfg, last)) {
+            res->is_ended = true;
+            return;
+        }
+        begin_cycle(c, kind, last);
+        res->is_begun = true;
+    }
+    expire_budget(cfg, &b);
+    limit = c->kind == EXPIRE_SLOW ? b.slow_us : b.fast_us;
+    do {
+        usec_t now;
+
+        run_loop(c, ops, b.keys_per_loop, &loop, res);
+        now = ops->now_us(ops->arg);
+        spend(c, now - last, res);
+        last = now;
+        if (!wants_more(&loop, b.stop_pct)) {
+            res->is_ended = true;
+        } else if (c->spent_us >= limit || c->window_spent_us >= window_limit(cfg)) {
+            res->is_ended = true;
+            res->hit_time_limit = true;
+        }
+    } while (!res->is_ended && res->time_us < cfg->slice_us);
+    if (res->is_ended) {
+        end_cycle(c, res->hit_time_limit);
+    }
+}

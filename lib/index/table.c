@@ -1,0 +1,581 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The writers' side of the index: insert, remove, resize, walk. Everything that changes a
+ * bucket runs in the shard, so a word has one writer and is changed by a relaxed
+ * load and a release store. Lookups are in table_inline.h.
+ *
+ * Order of stores, each a release. Insert: the counts of the buckets passed over, the handle,
+ * the tag. Removal: tag, handle, counts. A move inserts before it removes, so a reader whose
+ * acquire load meets anything that the removal cleared finds the item in the new array.
+ *
+ * Steps of a resize and what readers may hold meanwhile:
+ *
+ *     publish     view (new, old)   some readers know the old array only: nothing moves
+ *     begin_move  the same          every reader knows both: buckets move, old to new
+ *     retire      view (new)        some readers still look in the empty old array
+ *     release     -                 a grace period later: old array and views go
+ *
+ * Inserts go to the new array from publish on: a reader that knows the old one alone began
+ * before the insert, so not to find it is a right answer.
+ */
+#include "lib/index/table.h"
+
+#include "lib/base/check.h"
+#include "lib/base/hash.h"
+
+/* In percent of all slots. Growing doubles; shrinking halves while that ends below SETTLED. */
+#define GROW_ABOVE   80u
+#define SHRINK_BELOW 15u
+#define SETTLED      40u
+
+/* A fresh table for n items is at most this full. */
+#define INIT_FULL 75u
+
+/* Arrays of this size and more ask for huge pages. */
+#define HUGE_BYTES ((uint64_t)2 << 20)
+
+/* One array, as the helpers below take it. */
+struct array {
+    struct table_bucket *buckets;
+    uint64_t mask;
+};
+
+static struct table_view *view_of(const struct table *t)
+{
+    return atomic_load_explicit(&t->view, memory_order_acquire);
+}
+
+static struct array array_new(const struct table_view *v)
+{
+    return (struct array){v->buckets, v->mask};
+}
+
+static struct array array_old(const struct table_view *v)
+{
+    return (struct array){v->old, v->old_mask};
+}
+
+static uint64_t array_bytes(uint64_t buckets)
+{
+    return buckets * sizeof(struct table_bucket);
+}
+
+static struct table_bucket *array_map(uint64_t buckets)
+{
+    uint64_t bytes = array_bytes(buckets);
+
+    return mem_map(bytes, bytes >= HUGE_BYTES ? MEM_PAGES_HUGE : MEM_PAGES_SMALL);
+}
+
+static void count_bytes(struct budget *budget, int64_t bytes)
+{
+    if (budget != NULL) {
+        budget_add(budget, bytes);
+    }
+}
+
+/* ---- one array: find room, link, unlink -------------------------------------------------- */
+
+static uint64_t load_word(const struct table_bucket *b, unsigned i)
+{
+    return atomic_load_explicit(&b->word[i], memory_order_relaxed);
+}
+
+static unsigned match_bucket(const struct table_bucket *b, uint8_t tag)
+{
+    return table_match(load_word(b, 0), load_word(b, 1), tag);
+}
+
+static void set_tag(struct table_bucket *b, unsigned slot, uint8_t tag)
+{
+    unsigned shift = slot % 8 * 8;
+    uint64_t word = load_word(b, slot / 8);
+
+    word = (word & ~(0xffULL << shift)) | (uint64_t)tag << shift;
+    atomic_store_explicit(&b->word[slot / 8], word, memory_order_release);
+}
+
+/* Buckets from `from` up to, not including, `to` are passed over by one item more. */
+static void count_pass(struct array a, uint64_t from, uint64_t to)
+{
+    for (uint64_t at = from; at != to; at = (at + 1) & a.mask) {
+        uint64_t word = load_word(&a.buckets[at], 1);
+
+        atomic_store_explicit(&a.buckets[at].word[1], word + TABLE_COUNT_ONE,
+                              memory_order_release);
+    }
+}
+
+/* The reverse of count_pass(). */
+static void uncount_pass(struct array a, uint64_t from, uint64_t to)
+{
+    for (uint64_t at = from; at != to; at = (at + 1) & a.mask) {
+        uint64_t word = load_word(&a.buckets[at], 1);
+
+        must(word >= TABLE_COUNT_ONE);
+        atomic_store_explicit(&a.buckets[at].word[1], word - TABLE_COUNT_ONE,
+                              memory_order_release);
+    }
+}
+
+/* The caller has made sure that the array is not full. */
+static void array_insert(struct array a, uint64_t hash, handle_t handle)
+{
+    uint64_t home = table_home(hash, a.mask);
+    uint64_t at = home;
+    unsigned empty = match_bucket(&a.buckets[at], 0);
+
+    while (MF_UNLIKELY(empty == 0)) {
+        at = (at + 1) & a.mask;
+        must(at != home);
+        empty = match_bucket(&a.buckets[at], 0);
+    }
+    if (MF_UNLIKELY(at != home)) {
+        count_pass(a, home, at);
+    }
+
+    unsigned slot = (unsigned)__builtin_ctz(empty);
+    atomic_store_explicit(&a.buckets[at].slot[slot], handle, memory_order_release);
+    set_tag(&a.buckets[at], slot, table_tag(hash));
+}
+
+static void array_remove(struct array a, uint64_t hash, uint64_t at, unsigned slot)
+{
+    struct table_bucket *b = &a.buckets[at];
+
+    set_tag(b, slot, 0);
+    atomic_store_explicit(&b->slot[slot], 0, memory_order_release);
+    uncount_pass(a, table_home(hash, a.mask), at);
+}
+
+/* Does this array hold the slot? Fills the bucket it is in. */
+static bool array_holds(struct array a, const _Atomic handle_t *slot, uint64_t *at)
+{
+    uintptr_t offset = (uintptr_t)slot - (uintptr_t)a.buckets;
+
+    *at = offset / sizeof(struct table_bucket);
+    return a.buckets != NULL && (uintptr_t)slot >= (uintptr_t)a.buckets && *at <= a.mask;
+}
+
+static _Atomic handle_t *array_slot_of(struct array a, uint64_t hash, handle_t handle)
+{
+    uint8_t tag = table_tag(hash);
+
+    for (uint64_t at = hash >> TABLE_TAG_BITS, passed = 0;; at++) {
+        struct table_bucket *b = &a.buckets[at & a.mask];
+
+        for (unsigned hits = match_bucket(b, tag); hits != 0; hits &= hits - 1) {
+            _Atomic handle_t *slot = &b->slot[(unsigned)__builtin_ctz(hits)];
+
+            if (atomic_load_explicit(slot, memory_order_relaxed) == handle) {
+                return slot;
+            }
+        }
+        if (load_word(b, 1) < TABLE_COUNT_ONE || passed++ == a.mask) {
+            return NULL;
+        }
+    }
+}
+
+/* ---- begin and end ----------------------------------------------------------------------- */
+
+static bool is_too_full(uint64_t items, uint64_t buckets, unsigned pct)
+{
+    return items * 100 > buckets * TABLE_SLOTS * pct;
+}
+
+bool table_init(struct table *t, uint64_t items, uint64_t seed, struct budget *budget)
+{
+    uint64_t buckets = TABLE_MIN_BUCKETS;
+    struct table_view *v = mem_zalloc(sizeof(*v));
+
+    if (v == NULL) {
+        return false;
+    }
+    while (is_too_full(items, buckets, INIT_FULL)) {
+        buckets *= 2;
+    }
+    v->buckets = array_map(buckets);
+    if (v->buckets == NULL) {
+        mem_free(v);
+        return false;
+    }
+    v->mask = buckets - 1;
+
+    *t = (struct table){.budget = budget, .min_buckets = buckets, .seed = seed};
+    t->phase = TABLE_STEADY;
+    atomic_init(&t->view, v);
+    count_bytes(budget, (int64_t)array_bytes(buckets));
+    return true;
+}
+
+void table_fini(struct table *t)
+{
+    struct table_view *v = view_of(t);
+
+    count_bytes(t->budget, -(int64_t)table_bytes(t));
+    mem_unmap(v->buckets, array_bytes(v->mask + 1));
+    if (v->old != NULL) {
+        mem_unmap(v->old, array_bytes(v->old_mask + 1));
+    }
+    mem_free(t->before);
+    mem_free(t->after);
+    mem_free(v);
+    t->before = NULL;
+    t->after = NULL;
+    atomic_store_explicit(&t->view, NULL, memory_order_relaxed);
+}
+
+/* ---- single keys ------------------------------------------------------------------------- */
+
+/* The slot of a key in either array, old first, or NULL; fills handle with what it held. */
+static _Atomic handle_t *lookup_both(const struct table_view *v, const char *base,
+                                     uint64_t hash, const char *key, size_t key_len,
+                                     handle_t *handle)
+{
+    struct array arrays[2] = {array_old(v), array_new(v)};
+
+    for (unsigned i = v->old != NULL ? 0 : 1; i < 2; i++) {
+        _Atomic handle_t *slot =
+            table_lookup(arrays[i].buckets, arrays[i].mask, base, hash, key, key_len, handle);
+
+        if (slot != NULL) {
+            return slot;
+        }
+    }
+    return NULL;
+}
+
+const struct item *table_find_moving(const struct table_view *v, const char *base,
+                                     uint64_t hash, const char *key, size_t key_len)
+{
+    handle_t h;
+
+    if (lookup_both(v, base, hash, key, key_len, &h) == NULL) {
+        return NULL;
+    }
+    return table_item(base, h);
+}
+
+_Atomic handle_t *table_slot_moving(const struct table_view *v, const char *base, uint64_t hash,
+                                    const char *key, size_t key_len)
+{
+    handle_t h;
+
+    return lookup_both(v, base, hash, key, key_len, &h);
+}
+
+_Atomic handle_t *table_slot_of(struct table *t, uint64_t hash, handle_t handle)
+{
+    const struct table_view *v = view_of(t);
+    _Atomic handle_t *slot = NULL;
+
+    if (v->old != NULL) {
+        slot = array_slot_of(array_old(v), hash, handle);
+    }
+    if (slot == NULL) {
+        slot = array_slot_of(array_new(v), hash, handle);
+    }
+    return slot;
+}
+
+void table_insert(struct table *t, uint64_t hash, handle_t handle)
+{
+    debug_must(handle != 0);
+    array_insert(array_new(view_of(t)), hash, handle);
+    t->count++;
+}
+
+void table_remove(struct table *t, uint64_t hash, _Atomic handle_t *slot)
+{
+    const struct table_view *v = view_of(t);
+    struct array a = array_new(v);
+    uint64_t at;
+
+    if (!array_holds(a, slot, &at)) {
+        a = array_old(v);
+        must(array_holds(a, slot, &at));
+    }
+    must(t->count > 0);
+    array_remove(a, hash, at, (unsigned)(slot - a.buckets[at].slot));
+    t->count--;
+}
+
+/* ---- resizing ---------------------------------------------------------------------------- */
+
+uint64_t table_wants(const struct table *t)
+{
+    uint64_t have = view_of(t)->mask + 1;
+    uint64_t want = have;
+
+    if (t->phase != TABLE_STEADY) {
+        return 0;
+    }
+    if (is_too_full(t->count, have, GROW_ABOVE)) {
+        return have * 2;
+    }
+    if (!is_too_full(t->count, have, SHRINK_BELOW)) {
+        while (want > t->min_buckets && !is_too_full(t->count, want / 2, SETTLED)) {
+            want /= 2;
+        }
+    }
+    return want == have ? 0 : want;
+}
+
+bool table_prepare(const struct table *t, uint64_t buckets, struct table_grow *grow)
+{
+    must(buckets >= TABLE_MIN_BUCKETS && (buckets & (buckets - 1)) == 0);
+    *grow = (struct table_grow){0};
+    grow->view = mem_zalloc(sizeof(*grow->view));
+    grow->after = mem_zalloc(sizeof(*grow->after));
+    if (grow->view == NULL || grow->after == NULL) {
+        goto fail;
+    }
+    grow->view->buckets = array_map(buckets);
+    if (grow->view->buckets == NULL) {
+        goto fail;
+    }
+    grow->view->mask = buckets - 1;
+    grow->bytes = array_bytes(buckets);
+    count_bytes(t->budget, (int64_t)grow->bytes);
+    return true;
+
+fail:
+    mem_free(grow->view);
+    mem_free(grow->after);
+    *grow = (struct table_grow){0};
+    return false;
+}
+
+void table_prepare_undo(const struct table *t, struct table_grow *grow)
+{
+    if (grow->view != NULL) {
+        count_bytes(t->budget, -(int64_t)grow->bytes);
+        mem_unmap(grow->view->buckets, grow->bytes);
+        mem_free(grow->view);
+        mem_free(grow->after);
+    }
+    *grow = (struct table_grow){0};
+}
+
+void table_publish(struct table *t, struct table_grow *grow)
+{
+    struct table_view *now = view_of(t);
+    struct table_view *next = grow->view;
+
+    must(t->phase == TABLE_STEADY && next != NULL);
+    next->old = now->buckets;
+    next->old_mask = now->mask;
+
+    /*
+     * An array that has become too small takes the part of the old one: it is
+     * empty, so nothing will move, and it is what the resize leaves as waste.
+     */
+    if (next->mask < now->mask && is_too_full(t->count, next->mask + 1, GROW_ABOVE)) {
+        next->old = next->buckets;
+        next->old_mask = next->mask;
+        next->buckets = now->buckets;
+        next->mask = now->mask;
+    }
+
+    t->before = now;
+    t->after = grow->after;
+    t->after->buckets = next->buckets;
+    t->after->mask = next->mask;
+    t->phase = TABLE_PUBLISHED;
+    atomic_store_explicit(&t->view, next, memory_order_release);
+    *grow = (struct table_grow){0};
+}
+
+void table_begin_move(struct table *t)
+{
+    must(t->phase == TABLE_PUBLISHED);
+    t->move_next = 0;
+    t->phase = TABLE_MOVING;
+}
+
+static uint64_t hash_of(const struct table *t, const char *base, handle_t h)
+{
+    const struct item *it = table_item(base, h);
+
+    return hash_key(t->seed, item_key(it), it->key_len);
+}
+
+static void prefetch_items(const struct table_bucket *b, const char *base)
+{
+    for (unsigned i = 0; i < TABLE_SLOTS; i++) {
+        handle_t h = atomic_load_explicit(&b->slot[i], memory_order_relaxed);
+
+        if (h != 0) {
+            __builtin_prefetch(table_item(base, h));
+        }
+    }
+}
+
+/* Move what stands in one old bucket, wherever its home is; hash all first: misses overlap. */
+static void move_bucket(struct table *t, const char *base, const struct table_view *v,
+                        uint64_t at)
+{
+    struct table_bucket *b = &v->old[at];
+    uint64_t hashes[TABLE_SLOTS];
+
+    for (unsigned i = 0; i < TABLE_SLOTS; i++) {
+        handle_t h = atomic_load_explicit(&b->slot[i], memory_order_relaxed);
+
+        if (h != 0) {
+            hashes[i] = hash_of(t, base, h);
+            __builtin_prefetch(&v->buckets[table_home(hashes[i], v->mask)], 1);
+        }
+    }
+    for (unsigned i = 0; i < TABLE_SLOTS; i++) {
+        handle_t h = atomic_load_explicit(&b->slot[i], memory_order_relaxed);
+
+        if (h != 0) {
+            array_insert(array_new(v), hashes[i], h);
+            array_remove(array_old(v), hashes[i], at, i);
+        }
+    }
+}
+
+bool table_step(struct table *t, const char *base, uint64_t buckets)
+{
+    const struct table_view *v = view_of(t);
+
+    if (t->phase == TABLE_DRAINED) {
+        return true;
+    }
+    must(t->phase == TABLE_MOVING);
+
+    if (buckets > 0 && t->move_next <= v->old_mask) {
+        prefetch_items(&v->old[t->move_next], base);
+    }
+    for (; buckets > 0 && t->move_next <= v->old_mask; buckets--, t->move_next++) {
+        if (buckets > 1 && t->move_next < v->old_mask) {
+            prefetch_items(&v->old[t->move_next + 1], base);
+        }
+        move_bucket(t, base, v, t->move_next);
+    }
+    if (t->move_next <= v->old_mask) {
+        return false;
+    }
+    t->phase = TABLE_DRAINED;
+    return true;
+}
+
+void table_retire(struct table *t, struct table_waste *waste)
+{
+    struct table_view *v = view_of(t);
+
+    must(t->phase == TABLE_DRAINED);
+    waste->views[0] = t->before;
+    waste->views[1] = v;
+    waste->array = v->old;
+    waste->array_bytes = array_bytes(v->old_mask + 1);
+
+    atomic_store_explicit(&t->view, t->after, memory_order_release);
+    t->before = NULL;
+    t->after = NULL;
+    t->phase = TABLE_STEADY;
+}
+
+void table_waste_release(struct table_waste *waste, struct budget *budget)
+{
+    mem_free(waste->views[0]);
+    mem_free(waste->views[1]);
+    if (waste->array != NULL) {
+        mem_unmap(waste->array, waste->array_bytes);
+        count_bytes(budget, -(int64_t)waste->array_bytes);
+    }
+    *waste = (struct table_waste){0};
+}
+
+void table_swap(struct table *t, struct table *other)
+{
+    struct table_view *view = view_of(t);
+    struct table_view *views[2] = {t->before, t->after};
+    enum table_phase phase = t->phase;
+    uint64_t count = t->count;
+    uint64_t next = t->move_next;
+
+    t->before = other->before;
+    t->after = other->after;
+    t->phase = other->phase;
+    t->count = other->count;
+    t->move_next = other->move_next;
+    other->before = views[0];
+    other->after = views[1];
+    other->phase = phase;
+    other->count = count;
+    other->move_next = next;
+    atomic_store_explicit(&t->view, view_of(other), memory_order_release);
+    atomic_store_explicit(&other->view, view, memory_order_relaxed);
+}
+
+uint64_t table_bytes(const struct table *t)
+{
+    const struct table_view *v = view_of(t);
+
+    return array_bytes(v->mask + 1) + (v->old != NULL ? array_bytes(v->old_mask + 1) : 0);
+}
+
+/* ---- walk -------------------------------------------------------------------------------- */
+
+static uint64_t reverse_bits(uint64_t x)
+{
+    x = (x >> 1 & 0x5555555555555555ULL) | (x & 0x5555555555555555ULL) << 1;
+    x = (x >> 2 & 0x3333333333333333ULL) | (x & 0x3333333333333333ULL) << 2;
+    x = (x >> 4 & 0x0f0f0f0f0f0f0f0fULL) | (x & 0x0f0f0f0f0f0f0f0fULL) << 4;
+    return __builtin_bswap64(x);
+}
+
+/* The cursor behind this one: counts from the highest bit of the mask down. */
+static uint64_t cursor_next(uint64_t cursor, uint64_t mask)
+{
+    return reverse_bits(reverse_bits(cursor | ~mask) + 1);
+}
+
+/* Report what has its home at pos, along the buckets that it may have been carried to. */
+static void walk_home(const struct table *t, const char *base, struct array a, uint64_t pos,
+                      table_walk_fn fn, void *arg)
+{
+    for (uint64_t passed = 0; passed <= a.mask; passed++) {
+        struct table_bucket *b = &a.buckets[(pos + passed) & a.mask];
+        uint64_t word1 = atomic_load_explicit(&b->word[1], memory_order_acquire);
+
+        for (unsigned i = 0; i < TABLE_SLOTS; i++) {
+            handle_t h = atomic_load_explicit(&b->slot[i], memory_order_acquire);
+
+            if (h != 0 && table_home(hash_of(t, base, h), a.mask) == pos) {
+                fn(arg, h);
+            }
+        }
+        if (word1 < TABLE_COUNT_ONE) {
+            return;
+        }
+    }
+}
+
+/* Report the positions of one array that a position of an array of `small` + 1 stands for. */
+static void walk_part(const struct table *t, const char *base, struct array a, uint64_t small,
+                      uint64_t cursor, table_walk_fn fn, void *arg)
+{
+    do {
+        walk_home(t, base, a, cursor & a.mask, fn, arg);
+        cursor = cursor_next(cursor, a.mask);
+    } while ((cursor & (a.mask ^ small)) != 0);
+}
+
+uint64_t table_walk(const struct table *t, const char *base, uint64_t cursor, table_walk_fn fn,
+                    void *arg)
+{
+    const struct table_view *v = view_of(t);
+    uint64_t small = v->mask;
+
+    /* The old array first: what moves while we read goes from old to new. */
+    if (v->old != NULL) {
+        small = v->old_mask < v->mask ? v->old_mask : v->mask;
+        walk_part(t, base, array_old(v), small, cursor, fn, arg);
+    }
+    walk_part(t, base, array_new(v), small, cursor, fn, arg);
+    return cursor_next(cursor, small);
+}

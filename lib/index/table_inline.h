@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The lookup of table.h, inlined into its callers: it is most of what a get spends
+ * in the engine.
+ *
+ * Shared words are read with acquire, once each. A reader that misses a tag, a handle or a
+ * count because it was cleared by a move thereby sees the copy in the new array, since
+ * that was stored before.
+ */
+#ifndef MAYFLY_LIB_INDEX_TABLE_INLINE_H
+#define MAYFLY_LIB_INDEX_TABLE_INLINE_H
+
+#include "lib/index/table.h"
+
+#include <string.h>
+
+#include "lib/base/check.h"
+
+#ifdef __SSE2__
+#define TABLE_SSE2 1
+#include <emmintrin.h>
+#endif
+
+#define TABLE_TAG_BITS   8u
+#define TABLE_COUNT_ONE  (1ULL << 32) /* one in the overflow count of word 1 */
+#define TABLE_SLOT_MASK  ((1u << TABLE_SLOTS) - 1)
+#define TABLE_CACHE_LINE 64u
+
+/* The tag of a hash: its low byte, but never 0, which says empty. */
+static inline uint8_t table_tag(uint64_t hash)
+{
+    uint8_t tag = (uint8_t)hash;
+
+    return (uint8_t)(tag + (tag == 0));
+}
+
+/* The home bucket of a hash in an array of mask + 1 buckets. */
+static inline uint64_t table_home(uint64_t hash, uint64_t mask)
+{
+    return (hash >> TABLE_TAG_BITS) & mask;
+}
+
+/*
+ * A bit for each byte of the word that is zero, exactly: adding 0x7f to the low seven bits sets
+ * bit 7 unless they are all zero, and carries nothing into the next byte. The product then
+ * gathers bit 7 of byte i in bit i of the top byte.
+ */
+static inline unsigned table_zero_bytes(uint64_t word)
+{
+    const uint64_t low7 = 0x7f7f7f7f7f7f7f7fULL;
+    uint64_t zero = ~(((word & low7) + low7) | word | low7);
+
+    return (unsigned)((zero * 0x0002040810204081ULL) >> 56);
+}
+
+/* table_match() for machines without SSE2. */
+static inline unsigned table_match_portable(uint64_t word0, uint64_t word1, uint8_t tag)
+{
+    uint64_t tags = tag * 0x0101010101010101ULL;
+
+    return (table_zero_bytes(word0 ^ tags) | table_zero_bytes(word1 ^ tags) << 8) &
+           TABLE_SLOT_MASK;
+}
+
+/* A bit for each slot whose tag is this one; 0 finds the empty slots. */
+static inline unsigned table_match(uint64_t word0, uint64_t word1, uint8_t tag)
+{
+#ifdef TABLE_SSE2
+    __m128i tags = _mm_set_epi64x((long long)word1, (long long)word0);
+    __m128i same = _mm_cmpeq_epi8(tags, _mm_set1_epi8((char)tag));
+
+    return (unsigned)_mm_movemask_epi8(same) & TABLE_SLOT_MASK;
+#else
+    return table_match_portable(word0, word1, tag);
+#endif
+}
+
+static inline uint64_t table_load8(const char *p)
+{
+    uint64_t v;
+
+    memcpy(&v, p, sizeof(v));
+    return v;
+}
+
+static inline uint32_t table_load4(const char *p)
+{
+    uint32_t v;
+
+    memcpy(&v, p, sizeof(v));
+    return v;
+}
+
+#ifdef TABLE_SSE2
+/* A vector of all ones if 16 bytes are equal. */
+static inline __m128i table_equal16(const char *a, const char *b)
+{
+    return _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)(const void *)a),
+                          _mm_loadu_si128((const __m128i *)(const void *)b));
+}
+#endif
+
+/*
+ * Are n bytes equal? Cheaper than a call of memcmp() at the length of keys. The last
+ * load overlaps the one before, so that nothing beyond the n bytes is read.
+ */
+static inline bool table_bytes_are(const char *a, const char *b, size_t n)
+{
+#ifdef TABLE_SSE2
+    if (MF_LIKELY(n >= 16)) {
+        __m128i same = table_equal16(a + n - 16, b + n - 16);
+
+        for (size_t i = 0; i < n - 16; i += 16) {
+            same = _mm_and_si128(same, table_equal16(a + i, b + i));
+        }
+        return _mm_movemask_epi8(same) == 0xffff;
+    }
+#endif
+    if (MF_UNLIKELY(n < 8)) {
+        if (n >= 4) {
+            return table_load4(a) == table_load4(b) &&
+                   table_load4(a + n - 4) == table_load4(b + n - 4);
+        }
+        for (size_t i = 0; i < n; i++) {
+            if (a[i] != b[i]) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    size_t last = n - 8;
+    for (size_t i = 0; i < last; i += 8) {
+        if (table_load8(a + i) != table_load8(b + i)) {
+            return false;
+        }
+    }
+    return table_load8(a + last) == table_load8(b + last);
+}
+
+static inline const struct item *table_item(const char *base, handle_t handle)
+{
+    return (const struct item *)(const void *)(base + (uint64_t)handle * ITEM_UNIT);
+}
+
+/*
+ * The slot of a key in one array, or NULL; fills handle with what the slot held when it
+ * was compared. Goes on to the next bucket while something passed over this one, at
+ * most once around.
+ */
+static inline __attribute__((always_inline)) _Atomic handle_t *
+table_lookup(struct table_bucket *buckets, uint64_t mask, const char *base, uint64_t hash,
+             const char *key, size_t key_len, handle_t *handle)
+{
+    const uint8_t tag = table_tag(hash);
+
+    for (uint64_t at = hash >> TABLE_TAG_BITS, passed = 0;; at++) {
+        struct table_bucket *b = &buckets[at & mask];
+        uint64_t word0 = atomic_load_explicit(&b->word[0], memory_order_acquire);
+        uint64_t word1 = atomic_load_explicit(&b->word[1], memory_order_acquire);
+
+        for (unsigned hits = table_match(word0, word1, tag); hits != 0; hits &= hits - 1) {
+            _Atomic handle_t *slot = &b->slot[(unsigned)__builtin_ctz(hits)];
+            handle_t h = atomic_load_explicit(slot, memory_order_acquire);
+            const struct item *it = table_item(base, h);
+
+            if (MF_LIKELY(h != 0) && MF_LIKELY(it->key_len == key_len) &&
+                MF_LIKELY(table_bytes_are(item_key(it), key, key_len))) {
+                *handle = h;
+                return slot;
+            }
+        }
+        if (MF_LIKELY(word1 < TABLE_COUNT_ONE) || passed++ == mask) {
+            return NULL;
+        }
+    }
+}
+
+/* table_find() while the table is being resized: old, then new. Not inlined, as it is rare. */
+const struct item *table_find_moving(const struct table_view *v, const char *base,
+                                     uint64_t hash, const char *key, size_t key_len);
+
+static MF_INLINE const struct item *table_find(const struct table *t, const char *base,
+                                               uint64_t hash, const char *key, size_t key_len)
+{
+    const struct table_view *v = atomic_load_explicit(&t->view, memory_order_acquire);
+    handle_t h;
+
+    if (MF_UNLIKELY(v->old != NULL)) {
+        return table_find_moving(v, base, hash, key, key_len);
+    }
+    if (table_lookup(v->buckets, v->mask, base, hash, key, key_len, &h) == NULL) {
+        return NULL;
+    }
+    return table_item(base, h);
+}
+
+/* table_slot() while the table is being resized. */
+_Atomic handle_t *table_slot_moving(const struct table_view *v, const char *base, uint64_t hash,
+                                    const char *key, size_t key_len);
+
+static inline _Atomic handle_t *table_slot(struct table *t, const char *base, uint64_t hash,
+                                           const char *key, size_t key_len)
+{
+    const struct table_view *v = atomic_load_explicit(&t->view, memory_order_acquire);
+    handle_t h;
+
+    if (MF_UNLIKELY(v->old != NULL)) {
+        return table_slot_moving(v, base, hash, key, key_len);
+    }
+    return table_lookup(v->buckets, v->mask, base, hash, key, key_len, &h);
+}
+
+static inline bool table_has_room(const struct table *t)
+{
+    const struct table_view *v = atomic_load_explicit(&t->view, memory_order_acquire);
+    uint64_t slots = (v->mask + 1) * TABLE_SLOTS;
+
+    return t->count < slots - slots / 16;
+}
+
+static inline void table_prefetch_bucket(const struct table *t, uint64_t hash)
+{
+    const struct table_view *v = atomic_load_explicit(&t->view, memory_order_acquire);
+
+    __builtin_prefetch(&v->buckets[table_home(hash, v->mask)]);
+    if (MF_UNLIKELY(v->old != NULL)) {
+        __builtin_prefetch(&v->old[table_home(hash, v->old_mask)]);
+    }
+}
+
+/* Prefetch the first item of the home bucket that has the tag; false when none has. */
+static inline bool table_prefetch_in(const struct table_bucket *buckets, uint64_t mask,
+                                     const char *base, uint64_t hash)
+{
+    const struct table_bucket *b = &buckets[table_home(hash, mask)];
+    uint64_t word0 = atomic_load_explicit(&b->word[0], memory_order_relaxed);
+    uint64_t word1 = atomic_load_explicit(&b->word[1], memory_order_relaxed);
+    unsigned hits = table_match(word0, word1, table_tag(hash));
+
+    if (hits == 0) {
+        return false;
+    }
+
+    /* Header, key and the begin of the value: most items reach into a second line. */
+    const char *it = (const char *)table_item(
+        base,
+        atomic_load_explicit(&b->slot[(unsigned)__builtin_ctz(hits)], memory_order_relaxed));
+    __builtin_prefetch(it);
+    __builtin_prefetch(it + TABLE_CACHE_LINE);
+    return true;
+}
+
+static inline void table_prefetch_item(const struct table *t, const char *base, uint64_t hash)
+{
+    const struct table_view *v = atomic_load_explicit(&t->view, memory_order_acquire);
+
+    if (MF_UNLIKELY(v->old != NULL) && table_prefetch_in(v->old, v->old_mask, base, hash)) {
+        return;
+    }
+    (void)table_prefetch_in(v->buckets, v->mask, base, hash);
+}
+
+#endif

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The address range of a shard, cut into segments, and which of them are in whose hands.
+ *
+ *     fresh -> (open -> sealed -> quarantine) or (whole -> quarantine) -> free -> ...
+ *     free -> cold (given back to the system) -> open or whole
+ *
+ * Every segment that is neither fresh nor cold is *held*: resident and counted in the budget of
+ * the process, so the resident size is an identity, not a hope.
+ *
+ * What leaves use is handed over in *runs*: lists of segments joined by `next`, described in
+ * the entry of the first. A run waits for its grace period in one of two queues (whoever is in
+ * the shard releases from `quarantine`, the reclaimer from `lazy`), then, when somebody has
+ * pinned it, in `pinned`. Handing over and releasing a run is O(1) whatever its length.
+ */
+#ifndef MAYFLY_LIB_MEMORY_ARENA_H
+#define MAYFLY_LIB_MEMORY_ARENA_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/base/grace.h"
+#include "lib/base/mem.h"
+#include "lib/memory/item.h"
+
+typedef uint32_t segment_t; /* number of a segment; 0 is none and never used */
+
+enum segment_state {
+    SEG_FREE,   /* free, cold, fresh, or in a run that waits */
+    SEG_OPEN,   /* blocks are being appended */
+    SEG_SEALED, /* full; its dead blocks may become holes */
+    SEG_WHOLE,  /* part of a large value */
+};
+
+enum chain_id { CHAIN_SMALL, CHAIN_MAIN, CHAINS };
+
+struct segment {
+    /* [lock], but next of a whole segment: [const] while readers can see the value */
+    uint32_t next, prev;         /* neighbours in the chain; next also in runs and free lists */
+    uint32_t bin_next, bin_prev; /* sealed: others as dead as this. bin_next also joins runs */
+    uint32_t fill;               /* bytes taken from the front */
+    uint32_t dead;               /* bytes of dead blocks; the unused tail too once sealed */
+    uint32_t live;               /* live blocks */
+    uint32_t generation;   /* changes whenever the segment is taken: dates death ring entries */
+    uint32_t sealed_s;     /* second of sealing */
+    uint32_t run_last;     /* first of a run: its last segment */
+    uint32_t run_count;    /* first of a run: segments */
+    uint32_t stamp;        /* first of a run: its grace number */
+    _Atomic uint32_t pins; /* [atomic] first of a value's segments: slow readers that hold it */
+    uint16_t busy;         /* blocks being filled outside the lock */
+    uint8_t state;         /* enum segment_state */
+    uint8_t chain;         /* enum chain_id */
+    uint8_t bin;
+    uint8_t is_lazy : 1;  /* first of a run: counted as lazyfree work */
+    uint8_t is_dated : 1; /* first of a run: stamp is its own, else that of the run before */
+} __attribute__((aligned(64)));
+
+/* pins: how many hold the value, and whether it was unlinked meanwhile. */
+#define PIN_DEAD  0x80000000u
+#define PIN_COUNT 0x7fffffffu
+
+struct run_queue {
+    segment_t head, tail;
+    uint32_t segments;
+    uint32_t stamp; /* of the newest dated run taken off */
+};
+
+struct arena {
+    /* [const] */
+    char *base;
+    struct segment *segments;
+    uint64_t map_bytes;
+    uint32_t segment_max; /* numbers below this exist */
+    uint32_t shift;       /* log2 of the bytes of a segment */
+    struct budget *budget;
+    struct grace *grace;
+
+    /* [lock] */
+    uint32_t fresh; /* lowest number never used */
+    segment_t free; /* held and unused */
+    uint32_t free_count;
+    uint32_t free_low; /* least free_count since the last look of the trimmer */
+    segment_t cold;    /* unused and not resident */
+    uint32_t held;     /* open, sealed, whole, waiting, free */
+    uint32_t whole;    /* in large values, linked or being received */
+    uint32_t trimming; /* taken off the free list to be given back to the system */
+    struct run_queue quarantine, lazy, pinned;
+    struct run_queue values; /* linked large values, doubly linked by bin_next and bin_prev */
+};
+
+/*
+ * Reserve a range for a process limit and choose the segment size from this shard's share of
+ * it. False when the system refuses. Context: before start.
+ */
+bool arena_init(struct arena *a, uint64_t limit_bytes, uint64_t share_bytes,
+                struct budget *budget, struct grace *grace);
+void arena_fini(struct arena *a);
+
+static inline uint32_t segment_bytes(const struct arena *a)
+{
+    return 1u << a->shift;
+}
+
+static inline segment_t segment_of(const struct arena *a, handle_t h)
+{
+    return (segment_t)(((uint64_t)h * ITEM_UNIT) >> a->shift);
+}
+
+static inline handle_t segment_handle(const struct arena *a, segment_t s)
+{
+    return (handle_t)(((uint64_t)s << a->shift) / ITEM_UNIT);
+}
+
+static inline char *segment_ptr(const struct arena *a, segment_t s)
+{
+    return a->base + ((uint64_t)s << a->shift);
+}
+
+static inline struct item *arena_item(const struct arena *a, handle_t h)
+{
+    return item_at(a->base, h);
+}
+
+/*
+ * Take a segment: a free one, else one within the budget (overdraw: bytes beyond the limit that
+ * are tolerated). 0 when there is none. Its entry is reset. Context: in shard.
+ */
+segment_t arena_take(struct arena *a, enum segment_state state, int64_t overdraw);
+
+/*
+ * Give back whole segments, joined by next, that nobody but the caller ever saw. Context: in
+ * shard.
+ */
+void arena_give_whole(struct arena *a, segment_t first, segment_t last, uint32_t count);
+
+enum run_kind { RUN_DIRECT, RUN_LAZY };
+
+/*
+ * Hand over a run that was just unlinked: it is free after a grace period. Context: in shard.
+ */
+void arena_retire(struct arena *a, segment_t first, segment_t last, uint32_t count,
+                  enum run_kind kind);
+
+/*
+ * Large values: their segments are one run. link: the value is visible from now on. retire: it
+ * was unlinked. retire_values: all of them at once, in constant time (flush). Context: in
+ * shard.
+ */
+void arena_link_value(struct arena *a, segment_t first, segment_t last, uint32_t count);
+void arena_retire_value(struct arena *a, segment_t first, enum run_kind kind);
+void arena_retire_values(struct arena *a, enum run_kind kind);
+
+/* What a release gave back, for counters. */
+struct run_released {
+    uint32_t lazy_runs;
+    uint32_t lazy_segments;
+    uint32_t pinned_segments; /* moved to the pinned queue: not free yet */
+    uint32_t unpinned_segments;
+};
+
+/*
+ * Release runs of a queue whose grace period is over, at most max of them. True when
+ * some that are over are left. Context: in shard.
+ */
+bool arena_release(struct arena *a, enum run_kind kind, uint32_t max, struct run_released *out);
+
+/* Look at up to max pinned runs and release those no longer pinned. Context: in shard. */
+void arena_release_pinned(struct arena *a, uint32_t max, struct run_released *out);
+
+/*
+ * Segments that can be had at once: free ones, and what the budget still allows. Context: in
+ * shard.
+ */
+uint32_t arena_avail(const struct arena *a);
+
+/* Segments that wait for a grace period. Context: in shard. */
+static inline uint32_t arena_waiting(const struct arena *a)
+{
+    return a->quarantine.segments + a->lazy.segments;
+}
+
+/*
+ * Trimming, in three steps: take free segments off the list (in shard), give their pages back
+ * (outside), note them as cold (in shard).
+ */
+uint32_t arena_trim_take(struct arena *a, uint32_t max, segment_t *list);
+void arena_trim_discard(struct arena *a, segment_t list);
+void arena_trim_done(struct arena *a, segment_t list, uint32_t count);
+
+#endif

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Fingerprints of what was evicted lately from the small chain (the ghost queue of S3-FIFO, J.
+ * Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023): a key that comes
+ * back while it is remembered goes straight to the main chain. A bucket is a cache line of
+ * fifteen 32-bit fingerprints, replaced in turn.
+ */
+#ifndef MAYFLY_LIB_MEMORY_GHOST_H
+#define MAYFLY_LIB_MEMORY_GHOST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/base/mem.h"
+
+#define GHOST_WAYS 15u
+
+struct ghost_bucket {
+    uint32_t next; /* way to be replaced next */
+    uint32_t print[GHOST_WAYS];
+};
+
+struct ghost {
+    /* [lock] */
+    struct ghost_bucket *buckets; /* NULL until something was evicted */
+    uint64_t count;
+};
+
+/* A ghost for about `items` keys; false when there is no memory. Context: outside a shard. */
+bool ghost_create(struct ghost *g, uint64_t items, struct budget *budget);
+void ghost_destroy(struct ghost *g, struct budget *budget);
+
+/* How many keys it remembers. */
+static inline uint64_t ghost_capacity(const struct ghost *g)
+{
+    return g->count * GHOST_WAYS;
+}
+
+/* Remember a key; nothing without memory. Context: in shard. */
+void ghost_add(struct ghost *g, uint64_t hash);
+
+/* Was it remembered? Forgets it. Context: in shard. */
+bool ghost_take(struct ghost *g, uint64_t hash);
+
+/* Bring the bucket of a hash into the cache. Context: in shard. */
+static inline void ghost_prefetch(const struct ghost *g, uint64_t hash)
+{
+    if (g->buckets != NULL) {
+        __builtin_prefetch(&g->buckets[(
+            uint64_t)(((unsigned __int128)(hash * 0x9e3779b97f4a7c15ULL) * g->count) >> 64)]);
+    }
+}
+
+#endif

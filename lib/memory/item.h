@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A block: what stands in a log segment. Header of 24 bytes, with a deadline 12 more,
+ * then key, then value; the whole a multiple of 8 bytes, named by a 32-bit handle
+ * (its offset in the shard's range / 8; 0 is none).
+ *
+ *     0        8      12           16         20       21    22
+ *     | cas    | flags | value_len | access_s | key_len | heat | shape |
+ *     [ deadline 8 | expires position 4 ]            when shape has TTL
+ *     key, value (LARGE: struct large, 4-aligned, instead of the value)
+ *
+ * Key and value bytes never change after the item was linked. heat and access_s are
+ * written by readers without a lock; heat is a byte of its own, so a lost update
+ * touches nothing else. shape and the deadline are written under the shard's lock.
+ */
+#ifndef MAYFLY_LIB_MEMORY_ITEM_H
+#define MAYFLY_LIB_MEMORY_ITEM_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/base/clock.h"
+#include "lib/base/span.h"
+
+#define ITEM_UNIT     8u    /* bytes a unit of size and of handles */
+#define ITEM_KEY_MAX  250u  /* bytes of the longest key */
+#define ITEM_SIZE_MAX 2047u /* units of the largest block */
+
+/*
+ * shape: size in units in the low 11 bits, marks above. The two at the top mean one thing in a
+ * block that is live and another in one that is not: ask for them by the predicates below.
+ */
+#define SHAPE_SIZE  0x07ffu
+#define SHAPE_OFF   0x0800u /* not live: no item and no piece */
+#define SHAPE_LARGE 0x1000u /* the value is a chain: struct large */
+#define SHAPE_TTL   0x2000u /* has the deadline fields */
+#define SHAPE_TOP   0xc000u /* the two that follow */
+/* Off, with neither: dead, that is unlinked or never an item. */
+#define SHAPE_HOLE  0x4000u /* off: dead and listed for reuse */
+#define SHAPE_LOOSE 0x8000u /* off: being filled outside the lock, kept from the cursor */
+#define SHAPE_STALE 0x4000u /* live: invalidated; whoever fetches it next is to renew it */
+#define SHAPE_WON   0x8000u /* live: somebody was told to renew it */
+
+/* heat: how often it was fetched lately (low two bits), and whether ever. */
+#define HEAT_COUNT   0x03u
+#define HEAT_FETCHED 0x04u
+#define HEAT_MAX     3u
+
+typedef uint32_t handle_t;
+
+struct item {
+    uint64_t cas;              /* [const]; in a piece: its number; in a hole: list links */
+    uint32_t client_flags;     /* [const]; in a piece: handle of its owner [lock] */
+    uint32_t value_len;        /* [const] bytes of the value (of a piece: of the piece) */
+    _Atomic uint32_t access_s; /* [atomic] second of the last access */
+    uint8_t key_len;           /* [const] 0: not an item but a piece or a remnant */
+    _Atomic uint8_t heat;      /* [atomic] readers' byte */
+    _Atomic uint16_t shape;    /* [atomic] written under the lock */
+};
+
+/* Behind the header when shape has TTL. */
+struct item_ttl {
+    _Atomic msec_t deadline; /* [atomic] written under the lock; MSEC_NEVER: none any more */
+    _Atomic uint32_t
+        expires_pos; /* [lock] where it stands in the shard's expires; 0: nowhere */
+};
+#define ITEM_TTL_BYTES 12u /* not sizeof: the key follows directly */
+
+_Static_assert(sizeof(struct item) == 24, "the header is 24 bytes");
+
+static inline struct item *item_at(char *base, handle_t h)
+{
+    return (struct item *)(void *)(base + (uint64_t)h * ITEM_UNIT);
+}
+
+static inline uint16_t item_shape(const struct item *it)
+{
+    return atomic_load_explicit(&it->shape, memory_order_relaxed);
+}
+
+static inline bool shape_is_live(uint16_t shape)
+{
+    return (shape & SHAPE_OFF) == 0;
+}
+
+/* A hole is dead as well. */
+static inline bool shape_is_dead(uint16_t shape)
+{
+    return (shape & SHAPE_OFF) != 0 && (shape & SHAPE_TOP) != SHAPE_LOOSE;
+}
+
+static inline bool shape_is_hole(uint16_t shape)
+{
+    return (shape & (SHAPE_OFF | SHAPE_HOLE)) == (SHAPE_OFF | SHAPE_HOLE);
+}
+
+static inline bool shape_is_loose(uint16_t shape)
+{
+    return (shape & (SHAPE_OFF | SHAPE_LOOSE)) == (SHAPE_OFF | SHAPE_LOOSE);
+}
+
+/* SHAPE_STALE and SHAPE_WON of a live block; none of one that is off. */
+static inline uint16_t shape_marks(uint16_t shape)
+{
+    return shape_is_live(shape) ? shape & SHAPE_TOP : 0;
+}
+
+static inline bool item_is_live(const struct item *it)
+{
+    return shape_is_live(item_shape(it));
+}
+
+/* Invalidated. An item that was unlinked meanwhile has no marks. Context: read side. */
+static inline bool item_is_stale(const struct item *it)
+{
+    return (item_shape(it) & (SHAPE_OFF | SHAPE_STALE)) == SHAPE_STALE;
+}
+
+/* Somebody was told to renew it. Context: read side. */
+static inline bool item_is_won(const struct item *it)
+{
+    return (item_shape(it) & (SHAPE_OFF | SHAPE_WON)) == SHAPE_WON;
+}
+
+/* Stale, and nobody was told yet: who fetches it wins. Context: read side. */
+static inline bool item_is_winnable(const struct item *it)
+{
+    return (item_shape(it) & (SHAPE_OFF | SHAPE_TOP)) == SHAPE_STALE;
+}
+
+static inline uint32_t item_units(const struct item *it)
+{
+    return item_shape(it) & SHAPE_SIZE;
+}
+
+static inline uint32_t item_bytes(const struct item *it)
+{
+    return item_units(it) * ITEM_UNIT;
+}
+
+static inline struct item_ttl *item_ttl(const struct item *it)
+{
+    return (struct item_ttl *)(void *)(uintptr_t)(it + 1);
+}
+
+static inline bool item_has_ttl(const struct item *it)
+{
+    return (item_shape(it) & SHAPE_TTL) != 0;
+}
+
+/* Bytes of header, key and value, as dumps and sizes show them. */
+static inline size_t item_size(const struct item *it)
+{
+    return sizeof(*it) + (item_has_ttl(it) ? ITEM_TTL_BYTES : 0) + it->key_len + it->value_len;
+}
+
+static inline bool item_is_large(const struct item *it)
+{
+    return (item_shape(it) & SHAPE_LARGE) != 0;
+}
+
+static inline const char *item_key(const struct item *it)
+{
+    return (const char *)(it + 1) + (item_has_ttl(it) ? ITEM_TTL_BYTES : 0);
+}
+
+/* The value of an item that is not large. */
+static inline const char *item_value(const struct item *it)
+{
+    return item_key(it) + it->key_len;
+}
+
+static inline msec_t item_deadline(const struct item *it)
+{
+    return item_has_ttl(it)
+               ? atomic_load_explicit(&item_ttl(it)->deadline, memory_order_relaxed)
+               : MSEC_NEVER;
+}
+
+/* The one predicate of expiry: due at or after the deadline. */
+static inline bool item_is_due(const struct item *it, msec_t now)
+{
+    return item_has_ttl(it) &&
+           now >= atomic_load_explicit(&item_ttl(it)->deadline, memory_order_relaxed);
+}
+
+static inline bool item_was_fetched(const struct item *it)
+{
+    return (atomic_load_explicit(&it->heat, memory_order_relaxed) & HEAT_FETCHED) != 0;
+}
+
+/* Put marks on a live block that has none of them. Context: in shard. */
+static inline void item_mark(struct item *it, uint16_t marks)
+{
+    atomic_store_explicit(&it->shape, item_shape(it) | marks, memory_order_relaxed);
+}
+
+/* A new block of the same item goes on where the old one was. Context: in shard. */
+static inline void item_copy_use(const struct item *from, struct item *to)
+{
+    atomic_store_explicit(&to->heat, atomic_load_explicit(&from->heat, memory_order_relaxed),
+                          memory_order_relaxed);
+    atomic_store_explicit(&to->access_s,
+                          atomic_load_explicit(&from->access_s, memory_order_relaxed),
+                          memory_order_relaxed);
+}
+
+/*
+ * Mark as used by a reader: at most one byte and one word are stored, and only
+ * when they change. Context: read side.
+ */
+static inline void item_mark_used(const struct item *it, uint32_t now_s)
+{
+    struct item *w = (struct item *)(uintptr_t)it;
+    uint8_t heat = atomic_load_explicit(&w->heat, memory_order_relaxed);
+    uint8_t hot = (uint8_t)(((heat & HEAT_COUNT) < HEAT_MAX ? heat + 1 : heat) | HEAT_FETCHED);
+
+    if (hot != heat) {
+        atomic_store_explicit(&w->heat, hot, memory_order_relaxed);
+    }
+    if (atomic_load_explicit(&w->access_s, memory_order_relaxed) != now_s) {
+        atomic_store_explicit(&w->access_s, now_s, memory_order_relaxed);
+    }
+}
+
+#endif

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Active expiry of a shard: one sampling loop under the lock, and the slices of expire_cycle.c
+ * around it, with their counters.
+ */
+#include "lib/base/check.h"
+#include "lib/shard/shard.h"
+
+/* The most that one sampling loop looks at: 20 + 5 * 9 keys at effort 10. */
+#define LOOP_MAX 65
+
+/*
+ * A new deadline that is not the earliest does not change when the sampler must begin, unless
+ * there are many of them: a full bucket is refined earlier. So the hint is computed anew every
+ * so many.
+ */
+#define NOTE_EVERY 256
+
+struct loop_arg {
+    struct shard *shard;
+    msec_t now;
+};
+
+static usec_t mono_us(void *arg)
+{
+    (void)arg;
+    return clock_mono_us();
+}
+
+static void expire_one(struct shard *s, handle_t h, msec_t now)
+{
+    const struct item *it = shard_item(s, h);
+    uint64_t hash = shard_hash(s, it);
+    _Atomic handle_t *slot = table_slot_of(&s->table, hash, h);
+
+    must(slot != NULL);
+    ctr_add(&s->counters, CTR_expired_active, 1);
+    if (!item_was_fetched(it)) {
+        ctr_add(&s->counters, CTR_expired_unfetched, 1);
+    }
+    /* Another thread may have shown expires a clock a moment ahead of ours. */
+    lag_add(&s->lag, now > item_deadline(it) ? (uint64_t)(now - item_deadline(it)) : 0);
+    shard_observe(s, it, ENGINE_EXPIRED_ACTIVE, now);
+    keyspace_unlink(s, hash, slot, DEATH_EXPIRE);
+}
+
+/* One sampling loop: the lock is held for this long and no longer. */
+static void sampling_loop(void *arg, unsigned max, struct expire_loop *out)
+{
+    struct loop_arg *a = arg;
+    struct shard *s = a->shard;
+    handle_t due[LOOP_MAX];
+    unsigned n;
+
+    out->sampled = 0;
+    max = max < LOOP_MAX ? max : LOOP_MAX;
+    shard_enter(s);
+    n = expires_sample(s->expires, a->now, due, max, &out->sampled);
+    for (unsigned i = 0; i < n; i++) {
+        const struct item *it = shard_item(s, due[i]);
+
+        table_prefetch_bucket(&s->table, shard_hash(s, it));
+    }
+    for (unsigned i = 0; i < n; i++) {
+        expire_one(s, due[i], a->now);
+    }
+    ctr_add(&s->counters, CTR_expire_checked, out->sampled);
+    out->expired = n;
+    out->ttl_sum_ms = expires_sampled_ttl_ms(s->expires);
+    out->debt_keys = expires_debt(s->expires, a->now);
+    out->behind_keys = expires_behind(s->expires, a->now);
+    out->is_empty = expires_count(s->expires) == 0;
+    shard_note_due(s);
+    blocks_ripen(s, max);
+    shard_leave(s);
+}
+
+static bool is_held(const struct shard *s)
+{
+    return atomic_load_explicit(&s->is_held, memory_order_relaxed);
+}
+
+bool shard_expire_slice(struct shard *s, enum expire_kind kind, const struct expire_config *cfg)
+{
+    struct loop_arg arg = {s, clock_now(&s->engine->clock)};
+    struct expire_ops ops = {mono_us, sampling_loop, &arg};
+    struct expire_result res;
+
+    if (is_held(s)) {
+        return false;
+    }
+    expire_cycle_slice(&s->cycle, kind, cfg, &ops, &res);
+
+    if (res.loops == 0) {
+        return false; /* refused by the cap */
+    }
+
+    /* Only the home worker writes these, inside the shard like every counter of it. */
+    shard_enter(s);
+    ctr_add(&s->counters, CTR_expire_slices, 1);
+    ctr_add(&s->counters, CTR_expire_cycle_us, res.time_us);
+    ctr_max(&s->counters, CTR_expire_slice_longest_us, res.time_us);
+    if (res.is_begun) {
+        ctr_add(&s->counters,
+                s->cycle.kind == EXPIRE_SLOW ? CTR_expire_cycles_slow : CTR_expire_cycles_fast,
+                1);
+    }
+    if (res.hit_time_limit) {
+        ctr_add(&s->counters, CTR_expire_time_cap_reached, 1);
+    }
+    shard_leave(s);
+    atomic_store_explicit(&s->stale_pct, s->cycle.stale_pct, memory_order_relaxed);
+    atomic_store_explicit(&s->avg_ttl_ms, s->cycle.avg_ttl_ms, memory_order_relaxed);
+    return !res.is_ended;
+}
+
+void shard_note_due(struct shard *s)
+{
+    msec_t next = expires_next(s->expires);
+
+    if (next != atomic_load_explicit(&s->next_due, memory_order_relaxed)) {
+        atomic_store_explicit(&s->next_due, next, memory_order_relaxed);
+    }
+}
+
+void shard_note_added(struct shard *s, msec_t deadline)
+{
+    if (deadline < atomic_load_explicit(&s->next_due, memory_order_relaxed) ||
+        (expires_count(s->expires) & (NOTE_EVERY - 1)) == 0) {
+        shard_note_due(s);
+    }
+}
+
+bool shard_wants_fast(struct shard *s, const struct expire_config *cfg, msec_t now)
+{
+    if (now < atomic_load_explicit(&s->next_due, memory_order_relaxed) || is_held(s)) {
+        return false;
+    }
+    return expire_cycle_may_begin(&s->cycle, EXPIRE_FAST, cfg, 1, clock_mono_us());
+}
+
+msec_t shard_next_due(struct shard *s)
+{
+    msec_t next = atomic_load_explicit(&s->next_due, memory_order_relaxed);
+    msec_t flush = atomic_load_explicit(&s->flush_at, memory_order_relaxed);
+
+    if (is_held(s)) {
+        return flush;
+    }
+    return next < flush ? next : flush;
+}
+
+void engine_hold_sampler(struct engine *e, bool held)
+{
+    for (uint32_t i = 0; i < e->shard_count; i++) {
+        atomic_store_explicit(&e->shards[i]->is_held, held, memory_order_relaxed);
+    }
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Flushes. What a shard holds is a generation: index, deadlines and chains. A flush swaps them
+ * for empty ones and retires the old, so it takes constant time however much there is.
+ *
+ * The empty index and deadlines are made before a flush is scheduled (shard_flush_prepare()),
+ * so that carrying it out cannot fail: it may be a writer who meets its instant, and what he
+ * stores must not land in what the flush hides.
+ */
+#include "lib/base/check.h"
+#include "lib/shard/shard.h"
+
+#include <string.h>
+
+/*
+ * Index and deadlines: empty ones for a flush to come, or flushed ones that wait for their
+ * grace period. The segments wait in the arena's queues.
+ */
+struct generation {
+    struct retired retired;
+    struct generation *next; /* the next spare one */
+    struct table table;
+    struct expires *expires;
+    struct budget *budget;
+    int64_t bytes; /* counted as retired */
+};
+
+static void generation_destroy(struct generation *g)
+{
+    if (g != NULL) {
+        table_fini(&g->table);
+        expires_destroy(&g->expires);
+        mem_free(g);
+    }
+}
+
+static void release_generation(struct retired *r)
+{
+    struct generation *g = (struct generation *)(void *)r;
+
+    budget_retire(g->budget, -g->bytes);
+    generation_destroy(g);
+}
+
+static struct generation *generation_create(const struct shard *s)
+{
+    struct generation *g = mem_zalloc(sizeof(*g));
+
+    if (g == NULL) {
+        return NULL;
+    }
+    g->retired.fn = release_generation;
+    g->budget = &s->engine->budget;
+    g->expires = expires_create(s->arena.base, g->budget, clock_now(&s->engine->clock));
+    if (g->expires == NULL || !table_init(&g->table, s->items_at_start, s->seed, g->budget)) {
+        expires_destroy(&g->expires);
+        mem_free(g);
+        return NULL;
+    }
+    return g;
+}
+
+/* ---- spare ones ------------------------------------------------------------------------ */
+
+static bool is_scheduled(const struct shard *s)
+{
+    return atomic_load_explicit(&s->flush_at, memory_order_relaxed) != MSEC_NEVER;
+}
+
+static unsigned spare_count(const struct shard *s)
+{
+    unsigned n = 0;
+
+    for (const struct generation *g = s->spare; g != NULL; g = g->next) {
+        n++;
+    }
+    return n;
+}
+
+static void push_spare(struct shard *s, struct generation *g)
+{
+    g->next = s->spare;
+    s->spare = g;
+}
+
+static struct generation *pop_spare(struct shard *s)
+{
+    struct generation *g = s->spare;
+
+    must(g != NULL); /* whoever schedules a flush has prepared it */
+    s->spare = g->next;
+    return g;
+}
+
+bool shard_flush_prepare(struct shard *s)
+{
+    for (;;) {
+        struct generation *g;
+        bool is_enough;
+
+        shard_enter(s);
+        is_enough = spare_count(s) > is_scheduled(s);
+        shard_leave(s);
+        if (is_enough) {
+            return true;
+        }
+        g = generation_create(s);
+        if (g == NULL) {
+            return false;
+        }
+        shard_enter(s);
+        push_spare(s, g);
+        shard_leave(s);
+    }
+}
+
+void shard_flush_settle(struct shard *s)
+{
+    struct generation *g = NULL;
+
+    shard_enter(s);
+    if (spare_count(s) > 1) {
+        g = pop_spare(s);
+    }
+    shard_leave(s);
+    generation_destroy(g);
+}
+
+void shard_flush_fini(struct shard *s)
+{
+    while (s->spare != NULL) {
+        generation_destroy(pop_spare(s));
+    }
+}
+
+/* ---- carrying it out ------------------------------------------------------------------- */
+
+static void retire_chain(struct shard *s, const struct chain *c)
+{
+    if (c->count != 0) {
+        arena_retire(&s->arena, c->head, c->tail, c->count, RUN_DIRECT);
+    }
+}
+
+/* Everything that a new generation starts from nothing with. Context: in shard. */
+static void swap_generation(struct shard *s, struct generation *g)
+{
+    struct expires *expires = s->expires;
+    bool is_lazy =
+        atomic_load_explicit(&s->engine->config.lazyfree_flush, memory_order_relaxed);
+    uint64_t whole = (uint64_t)s->arena.values.segments << s->arena.shift;
+
+    table_swap(&s->table, &g->table);
+    s->expires = g->expires;
+    g->expires = expires;
+    retire_chain(s, &s->blocks.chain[CHAIN_SMALL]);
+    retire_chain(s, &s->blocks.chain[CHAIN_MAIN]);
+    arena_retire_values(&s->arena, is_lazy ? RUN_LAZY : RUN_DIRECT);
+    ctr_add(&s->counters, CTR_lazyfree_pending_objects,
+            whole != 0 ? s->large_with_segments : 0);
+    ctr_add(&s->counters, CTR_lazyfree_pending_bytes, whole);
+    blocks_reset(s);
+    memset(&s->cursor, 0, sizeof(s->cursor));
+    s->large_items = 0;
+    s->large_with_segments = 0;
+    s->epoch++;
+    ctr_set(&s->counters, CTR_curr_items, 0);
+    ctr_set(&s->counters, CTR_item_bytes, 0);
+}
+
+/* What is flushed goes to *out, if there is anything. Context: in shard. */
+static void carry_out(struct shard *s, msec_t now, struct generation **out,
+                      struct table_retiree **unused)
+{
+    struct generation *g;
+
+    s->flush_done = s->flush_id;
+    if (s->table.count != 0) {
+        g = pop_spare(s);
+        expires_begin(g->expires, now); /* it may have been made long ago */
+        swap_generation(s, g);
+        g->bytes = (int64_t)(table_bytes(&g->table) + expires_bytes(g->expires));
+        budget_retire(g->budget, g->bytes);
+        *out = g;
+        *unused = s->table_retiree; /* of a resize that will not go on */
+        s->table_retiree = NULL;
+    } /* else a burst of flushes must not cost a generation each */
+    atomic_store_explicit(&s->flush_at, MSEC_NEVER, memory_order_release);
+}
+
+void shard_flush(struct shard *s, msec_t now)
+{
+    struct generation *flushed = NULL;
+    struct table_retiree *unused = NULL;
+
+    shard_enter(s);
+    if (now >= atomic_load_explicit(&s->flush_at, memory_order_relaxed)) {
+        carry_out(s, now, &flushed, &unused);
+    } /* else another thread was faster: what is here now is newer than the flush */
+    shard_leave(s);
+    if (flushed != NULL) {
+        mem_free(unused);
+        reclaim_push(s->engine->reclaimer, &flushed->retired);
+        grace_ask(s->arena.grace, GRACE_HURRY);
+    }
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Observation of a shard: figures for statistics, and walks over its items.
+ */
+#include <string.h>
+
+#include "lib/shard/shard.h"
+
+static void memory_info(struct shard *s, struct shard_info *info)
+{
+    const struct arena *a = &s->arena;
+    uint64_t seg = segment_bytes(a);
+
+    info->segment_bytes = seg;
+    info->segments_used = a->held - a->free_count - a->quarantine.segments - a->lazy.segments -
+                          a->pinned.segments - a->trimming;
+    info->segments_free = a->free_count;
+    info->segments_quarantined = a->quarantine.segments + a->lazy.segments + a->pinned.segments;
+    info->dead_bytes = s->blocks.dead_bytes;
+    info->hole_bytes = s->blocks.hole_bytes;
+    info->small_segments = s->blocks.chain[CHAIN_SMALL].count;
+    info->main_segments = s->blocks.chain[CHAIN_MAIN].count;
+    info->large_segments = a->whole;
+    info->hash_bytes = table_bytes(&s->table);
+    info->resident_bytes = a->held * seg + info->hash_bytes +
+                           s->ghost.count * sizeof(struct ghost_bucket) +
+                           (uint64_t)(s->blocks.ring_mask + 1) * sizeof(struct death) +
+                           CHAINS * sizeof(struct holes);
+}
+
+/* Second of the last access of the first live item in the oldest segment. */
+static uint32_t oldest_access(const struct shard *s)
+{
+    uint32_t oldest = 0;
+
+    for (int id = 0; id < CHAINS; id++) {
+        segment_t n = s->blocks.chain[id].head;
+
+        for (uint32_t at = 0; n != 0 && at < s->arena.segments[n].fill;) {
+            const struct item *it =
+                shard_item(s, segment_handle(&s->arena, n) + at / ITEM_UNIT);
+            uint32_t sec = atomic_load_explicit(&it->access_s, memory_order_relaxed);
+
+            if (item_is_live(it) && it->key_len != 0) {
+                oldest = oldest == 0 || sec < oldest ? sec : oldest;
+                break;
+            }
+            at += item_bytes(it);
+        }
+    }
+    return oldest;
+}
+
+static void expire_info(struct shard *s, msec_t now, struct shard_info *info)
+{
+    struct expires_info e;
+
+    expires_info(s->expires, now, &e);
+    info->resident_bytes += e.bytes;
+    info->volatile_keys = e.keys;
+    info->debt_keys = e.debt_keys;
+    info->debt_bytes = e.debt_bytes;
+    info->debt_oldest_ms = e.debt_oldest_ms;
+    memcpy(info->forecast_keys, e.forecast_keys, sizeof(info->forecast_keys));
+    memcpy(info->forecast_bytes, e.forecast_bytes, sizeof(info->forecast_bytes));
+    info->lag_p50_ms = lag_percentile(&s->lag, 50);
+    info->lag_p99_ms = lag_percentile(&s->lag, 99);
+    info->lag_max_ms = s->lag.max_ms;
+}
+
+void shard_info(struct shard *s, msec_t now, struct shard_info *info)
+{
+    memset(info, 0, sizeof(*info));
+    shard_enter(s);
+    memory_info(s, info);
+    expire_info(s, now, info);
+    info->items = s->table.count;
+    info->item_bytes = ctr_get(&s->counters, CTR_item_bytes);
+    info->hash_buckets = atomic_load_explicit(&s->table.view, memory_order_relaxed)->mask + 1;
+    info->is_resizing = s->table.phase != TABLE_STEADY;
+    info->oldest_access_s = oldest_access(s);
+    shard_leave(s);
+    info->stale_pct = atomic_load_explicit(&s->stale_pct, memory_order_relaxed);
+    info->avg_ttl_ms = atomic_load_explicit(&s->avg_ttl_ms, memory_order_relaxed);
+}
+
+struct walk_arg {
+    const struct shard *shard;
+    msec_t now;
+    shard_walk_fn fn;
+    void *arg;
+};
+
+static void walk_one(void *arg, handle_t h)
+{
+    struct walk_arg *w = arg;
+    const struct item *it = shard_item(w->shard, h);
+
+    if (!item_is_due(it, w->now)) {
+        w->fn(w->arg, w->shard, it);
+    }
+}
+
+uint64_t shard_walk(const struct shard *s, uint64_t cursor, msec_t now, shard_walk_fn fn,
+                    void *arg)
+{
+    struct walk_arg w = {s, now, fn, arg};
+
+    if (now >= atomic_load_explicit(&s->flush_at, memory_order_acquire)) {
+        return 0;
+    }
+    return table_walk(&s->table, s->arena.base, cursor, walk_one, &w);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A small generator for sampling and tests (xorshift64*, S. Vigna, "An
+ * experimental exploration of Marsaglia's xorshift generators, scrambled",
+ * 2016). One per thread or per shard; never for secrets.
+ */
+#ifndef MAYFLY_TESTS_COMMON_RNG_H
+#define MAYFLY_TESTS_COMMON_RNG_H
+
+#include <stdint.h>
+
+struct rng {
+    uint64_t state;
+};
+
+static inline void rng_init(struct rng *r, uint64_t seed)
+{
+    r->state = seed * 0x9e3779b97f4a7c15ULL | 1;
+}
+
+static inline uint64_t rng_next(struct rng *r)
+{
+    r->state ^= r->state >> 12;
+    r->state ^= r->state << 25;
+    r->state ^= r->state >> 27;
+    return r->state * 0x2545f4914f6cdd1dULL;
+}
+
+/* Evenly below n; n is at least 1. */
+static inline uint64_t rng_below(struct rng *r, uint64_t n)
+{
+    return (uint64_t)(((unsigned __int128)rng_next(r) * n) >> 64);
+}
+
+#endif

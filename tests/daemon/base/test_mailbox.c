@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The mailbox: order of one poster, nothing lost among many, posting from within a message, and
+ * the last look when it is closed.
+ */
+#include "daemon/base/mailbox.h"
+
+#include <check.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#define POSTERS 4u
+#define EACH    20000u
+
+static uv_loop_t loop;
+static struct mailbox box;
+
+/* What the receiver has seen. */
+struct seen {
+    uint32_t count;
+    uint32_t last[POSTERS]; /* number of the last message of each poster */
+    bool is_disordered;
+};
+static struct seen seen;
+
+struct numbered {
+    struct message message;
+    uint32_t poster;
+    uint32_t number; /* from 1 */
+};
+
+static void setup(void)
+{
+    seen = (struct seen){0};
+    ck_assert_int_eq(uv_loop_init(&loop), 0);
+    ck_assert_int_eq(mailbox_init(&box, &loop, &seen), 0);
+}
+
+static void teardown(void)
+{
+    uv_run(&loop, UV_RUN_DEFAULT);
+    ck_assert_int_eq(uv_loop_close(&loop), 0);
+}
+
+static void take(struct message *m, void *receiver)
+{
+    struct numbered *n = (struct numbered *)(void *)m;
+    struct seen *s = receiver;
+
+    if (n->number != s->last[n->poster] + 1) {
+        s->is_disordered = true;
+    }
+    s->last[n->poster] = n->number;
+    s->count++;
+    if (s->count == POSTERS * EACH) {
+        mailbox_close(&box);
+    }
+}
+
+static void *post_many(void *arg)
+{
+    struct numbered *all = arg;
+    uint32_t i;
+
+    for (i = 0; i < EACH; i++) {
+        mailbox_post(&box, &all[i].message);
+    }
+    return NULL;
+}
+
+START_TEST(many_posters_lose_nothing_and_keep_their_order)
+{
+    struct numbered *all = calloc(POSTERS * EACH, sizeof(*all));
+    pthread_t threads[POSTERS];
+    uint32_t p;
+    uint32_t i;
+
+    ck_assert_ptr_nonnull(all);
+    for (p = 0; p < POSTERS; p++) {
+        for (i = 0; i < EACH; i++) {
+            all[p * EACH + i] =
+                (struct numbered){.message.fn = take, .poster = p, .number = i + 1};
+        }
+    }
+    for (p = 0; p < POSTERS; p++) {
+        ck_assert_int_eq(pthread_create(&threads[p], NULL, post_many, &all[p * EACH]), 0);
+    }
+    /* Ends when the last message closed the mailbox. */
+    uv_run(&loop, UV_RUN_DEFAULT);
+    for (p = 0; p < POSTERS; p++) {
+        pthread_join(threads[p], NULL);
+    }
+    ck_assert_uint_eq(seen.count, POSTERS * EACH);
+    ck_assert(!seen.is_disordered);
+    free(all);
+}
+END_TEST
+
+/*
+ * A message that posts itself again: once a turn, so that the loop gets to other things in
+ * between.
+ */
+struct repeated {
+    struct message message;
+    unsigned left;
+    unsigned turns; /* of the loop, counted by a check handle */
+    unsigned turns_at_last;
+    bool is_twice_a_turn;
+};
+
+static struct repeated repeated;
+
+static void on_turn(uv_check_t *check)
+{
+    (void)check;
+    repeated.turns++;
+}
+
+static void repeat(struct message *m, void *receiver)
+{
+    (void)receiver;
+    if (repeated.turns_at_last == repeated.turns && repeated.left != 10) {
+        repeated.is_twice_a_turn = true;
+    }
+    repeated.turns_at_last = repeated.turns;
+    if (--repeated.left > 0) {
+        mailbox_post(&box, m);
+    } else {
+        mailbox_close(&box);
+    }
+}
+
+START_TEST(message_that_posts_itself_waits_for_the_next_turn)
+{
+    uv_check_t check;
+
+    repeated = (struct repeated){.message.fn = repeat, .left = 10};
+    uv_check_init(&loop, &check);
+    uv_check_start(&check, on_turn);
+    uv_unref((uv_handle_t *)&check);
+    mailbox_post(&box, &repeated.message);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    ck_assert_uint_eq(repeated.left, 0);
+    ck_assert(!repeated.is_twice_a_turn);
+    uv_close((uv_handle_t *)&check, NULL);
+    uv_run(&loop, UV_RUN_DEFAULT);
+}
+END_TEST
+
+static void count_one(struct message *m, void *receiver)
+{
+    struct seen *s = receiver;
+
+    (void)m;
+    s->count++;
+}
+
+static struct message late = {.fn = count_one};
+
+static void post_late(struct message *m, void *receiver)
+{
+    count_one(m, receiver);
+    mailbox_post(&box, &late);
+}
+
+START_TEST(close_runs_what_waits_and_what_that_posts)
+{
+    struct message first = {.fn = post_late};
+
+    mailbox_post(&box, &first);
+    mailbox_close(&box);
+    ck_assert_uint_eq(seen.count, 2);
+}
+END_TEST
+
+START_TEST(message_may_be_posted_again_after_it_ran)
+{
+    struct message m = {.fn = count_one};
+    unsigned i;
+
+    for (i = 0; i < 3; i++) {
+        mailbox_post(&box, &m);
+        uv_run(&loop, UV_RUN_ONCE);
+    }
+    ck_assert_uint_eq(seen.count, 3);
+    mailbox_close(&box);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("mailbox");
+    TCase *tc = tcase_create("mailbox");
+    SRunner *runner = srunner_create(suite);
+    int failed;
+
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, many_posters_lose_nothing_and_keep_their_order);
+    tcase_add_test(tc, message_that_posts_itself_waits_for_the_next_turn);
+    tcase_add_test(tc, close_runs_what_waits_and_what_that_posts);
+    tcase_add_test(tc, message_may_be_posted_again_after_it_ran);
+    suite_add_tcase(suite, tc);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

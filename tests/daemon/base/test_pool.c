@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * pool: every job comes back to the loop it was sent from, and a stop neither waits for one
+ * that hangs nor loses one.
+ */
+#include <check.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/base/pool.h"
+#include "lib/base/clock.h"
+
+struct task {
+    struct pool_job job;
+    _Atomic int began;
+    _Atomic int ran;
+    _Atomic int forgotten;
+    int came_back;
+    sem_t *gate; /* [borrowed] run waits for it */
+};
+
+static uv_loop_t loop;
+static struct mailbox mailbox;
+static int expected;
+
+static struct task *task_of(struct pool_job *job)
+{
+    return (struct task *)(void *)job;
+}
+
+static void run(struct pool_job *job)
+{
+    struct task *t = task_of(job);
+
+    t->began++;
+    if (t->gate != NULL) {
+        sem_wait(t->gate);
+    }
+    t->ran++;
+}
+
+static void forget(struct pool_job *job)
+{
+    task_of(job)->forgotten++;
+}
+
+static void on_back(struct message *m, void *receiver)
+{
+    (void)receiver;
+    task_of((struct pool_job *)(void *)m)->came_back++;
+    if (--expected == 0) {
+        uv_stop(&loop);
+    }
+}
+
+static void task_init(struct task *t, sem_t *gate)
+{
+    memset(t, 0, sizeof(*t));
+    t->job.message.fn = on_back;
+    t->job.to = &mailbox;
+    t->job.run = run;
+    t->job.forget = forget;
+    t->gate = gate;
+}
+
+static void open_loop(void)
+{
+    ck_assert_int_eq(uv_loop_init(&loop), 0);
+    ck_assert_int_eq(mailbox_init(&mailbox, &loop, NULL), 0);
+}
+
+static void close_loop(void)
+{
+    mailbox_close(&mailbox);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    ck_assert_int_eq(uv_loop_close(&loop), 0);
+}
+
+START_TEST(every_job_comes_back)
+{
+    enum { JOBS = 1000 };
+    static struct task tasks[JOBS];
+    struct pool *p = pool_start();
+
+    ck_assert_ptr_nonnull(p);
+    expected = JOBS;
+    for (int i = 0; i < JOBS; i++) {
+        task_init(&tasks[i], NULL);
+        pool_post(p, &tasks[i].job);
+    }
+    uv_run(&loop, UV_RUN_DEFAULT);
+    ck_assert(pool_stop(p));
+    for (int i = 0; i < JOBS; i++) {
+        ck_assert_int_eq(tasks[i].ran, 1);
+        ck_assert_int_eq(tasks[i].came_back, 1);
+        ck_assert_int_eq(tasks[i].forgotten, 0);
+    }
+}
+END_TEST
+
+START_TEST(one_that_hangs_holds_up_no_other)
+{
+    struct pool *p = pool_start();
+    struct task slow[POOL_THREADS - 1];
+    struct task quick;
+    sem_t gate;
+
+    ck_assert_ptr_nonnull(p);
+    ck_assert_int_eq(sem_init(&gate, 0, 0), 0);
+    for (unsigned i = 0; i < POOL_THREADS - 1; i++) {
+        task_init(&slow[i], &gate);
+        pool_post(p, &slow[i].job);
+    }
+    task_init(&quick, NULL);
+    expected = 1;
+    pool_post(p, &quick.job);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    ck_assert_int_eq(quick.came_back, 1);
+
+    expected = POOL_THREADS - 1;
+    for (unsigned i = 0; i < POOL_THREADS - 1; i++) {
+        ck_assert_int_eq(slow[i].came_back, 0);
+        sem_post(&gate);
+    }
+    uv_run(&loop, UV_RUN_DEFAULT);
+    ck_assert(pool_stop(p));
+    sem_destroy(&gate);
+}
+END_TEST
+
+START_TEST(stop_forgets_what_waits_and_leaves_what_hangs)
+{
+    struct pool *p = pool_start();
+    struct task hanging[POOL_THREADS];
+    struct task waiting[10];
+    sem_t gate;
+
+    ck_assert_ptr_nonnull(p);
+    ck_assert_int_eq(sem_init(&gate, 0, 0), 0);
+    for (unsigned i = 0; i < POOL_THREADS; i++) {
+        task_init(&hanging[i], &gate);
+        pool_post(p, &hanging[i].job);
+    }
+    for (int i = 0; i < 10; i++) {
+        task_init(&waiting[i], &gate);
+        pool_post(p, &waiting[i].job);
+    }
+    for (unsigned i = 0; i < POOL_THREADS; i++) {
+        while (hanging[i].began == 0) {
+            sched_yield();
+        }
+    }
+    ck_assert(!pool_stop(p));
+    for (int i = 0; i < 10; i++) {
+        ck_assert_int_eq(waiting[i].forgotten, 1);
+        ck_assert_int_eq(waiting[i].ran, 0);
+    }
+    /*
+     * The call returns after all: it is forgotten too, and the last thread releases the pool.
+     */
+    for (unsigned i = 0; i < POOL_THREADS; i++) {
+        sem_post(&gate);
+    }
+    for (unsigned i = 0; i < POOL_THREADS; i++) {
+        while (hanging[i].forgotten == 0) {
+            sched_yield();
+        }
+        ck_assert_int_eq(hanging[i].came_back, 0);
+    }
+    sem_destroy(&gate);
+}
+END_TEST
+
+START_TEST(stop_without_a_pool)
+{
+    ck_assert(pool_stop(NULL));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("pool");
+    TCase *tc = tcase_create("pool");
+
+    tcase_add_checked_fixture(tc, open_loop, close_loop);
+    tcase_add_test(tc, every_job_comes_back);
+    tcase_add_test(tc, one_that_hangs_holds_up_no_other);
+    tcase_add_test(tc, stop_forgets_what_waits_and_leaves_what_hangs);
+    tcase_add_test(tc, stop_without_a_pool);
+    suite_add_tcase(suite, tc);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,727 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connections of one worker, driven through socket pairs: order, splitting, slow readers,
+ * large values both ways, half-close, fairness, limits, draining. The server is built by
+ * hand: an engine and a worker, no listener.
+ */
+#include <check.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "daemon/command/exec.h"
+#include "daemon/conn/conn.h"
+#include "daemon/options/settings.h"
+#include "daemon/service/server.h"
+#include "daemon/worker/worker.h"
+#include "lib/base/mem.h"
+#include "lib/engine/engine.h"
+#include "tests/common/rng.h"
+
+#define MIB          (1u << 20)
+#define PATIENCE_S   100 /* a socket that is silent for so long has failed the test */
+#define SMALL_SOCKET 8192
+
+static struct settings settings;
+static struct server server;
+static struct worker *worker;
+
+/* ---- a server without listeners ------------------------------------------------------ */
+
+static void start(uint64_t limit_bytes)
+{
+    struct engine_config cfg;
+
+    memset(&server, 0, sizeof(server));
+    engine_config_init(&cfg);
+    cfg.shards = 1;
+    cfg.limit_bytes = limit_bytes;
+    cfg.item_size_max = settings.item_size_max;
+    ck_assert_int_eq(engine_start(&server.engine, &cfg), MF_OK);
+    server.settings = &settings;
+    worker = mem_alloc_aligned(sizeof(*worker), 64);
+    memset(worker, 0, sizeof(*worker));
+    server.workers = worker;
+    server.worker_count = 1;
+    ck_assert_int_eq(worker_start(worker, &server, 0), 0);
+}
+
+static void setup(void)
+{
+    settings_init(&settings);
+    start(64 * (uint64_t)MIB);
+}
+
+static void stop(void)
+{
+    worker_stop(worker);
+    worker_wait_drained(worker);
+    worker_end(worker);
+    worker_join(worker);
+    worker_release(worker);
+    ck_assert_ptr_null(worker->conns);
+    ck_assert_uint_eq(ctr_get(&worker->counters, CTR_curr_connections), 0);
+    ck_assert_uint_eq(ctr_get(&worker->counters, CTR_out_pending_bytes), 0);
+    ck_assert_uint_eq(ctr_get(&worker->counters, CTR_body_pending_bytes), 0);
+    mem_free(worker);
+    worker = NULL;
+    engine_stop(&server.engine);
+}
+
+static void teardown(void)
+{
+    if (worker != NULL) {
+        stop();
+    }
+    settings_fini(&settings);
+}
+
+struct adoption {
+    struct message m;
+    int fd;
+};
+
+static void on_adopt(struct message *m, void *receiver)
+{
+    struct adoption *a = (struct adoption *)m;
+
+    static const struct conn_origin origin = {.transport = CONN_UNIX};
+
+    conn_adopt(receiver, a->fd, &origin);
+    free(a);
+}
+
+/* A connection to the worker; the server's end takes `sndbuf` bytes (0: as usual). */
+static int dial(int sndbuf)
+{
+    struct adoption *a = calloc(1, sizeof(*a));
+    struct timeval patience = {.tv_sec = PATIENCE_S};
+    int fds[2];
+
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+    setsockopt(fds[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    setsockopt(fds[0], SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+    if (sndbuf > 0) {
+        setsockopt(fds[1], SOL_SOCKET, SO_SNDBUF, &sndbuf, sizeof(sndbuf));
+    }
+    a->m.fn = on_adopt;
+    a->fd = fds[1];
+    atomic_fetch_add(&server.conns_open, 1);
+    mailbox_post(&worker->mailbox, &a->m);
+    return fds[0];
+}
+
+/* ---- the client's side --------------------------------------------------------------- */
+
+static void put(int fd, const char *bytes, size_t n)
+{
+    while (n > 0) {
+        ssize_t done = send(fd, bytes, n, MSG_NOSIGNAL);
+
+        ck_assert_msg(done > 0, "send: %s", strerror(errno));
+        bytes += done;
+        n -= (size_t)done;
+    }
+}
+
+static void say(int fd, const char *text)
+{
+    put(fd, text, strlen(text));
+}
+
+/* Read exactly n bytes. */
+static void get(int fd, char *to, size_t n)
+{
+    while (n > 0) {
+        ssize_t done = recv(fd, to, n, 0);
+
+        ck_assert_msg(done > 0, "recv: %s, %zu bytes missing",
+                      done == 0 ? "end" : strerror(errno), n);
+        to += done;
+        n -= (size_t)done;
+    }
+}
+
+static void expect_bytes(int fd, const char *bytes, size_t n)
+{
+    char *got = malloc(n + 1);
+
+    get(fd, got, n);
+    got[n] = '\0';
+    if (memcmp(got, bytes, n) != 0) {
+        size_t i = 0;
+
+        while (got[i] == bytes[i]) {
+            i++;
+        }
+        ck_abort_msg("at byte %zu of %zu: got \"%.60s\", expected \"%.60s\"", i, n, got + i,
+                     bytes + i);
+    }
+    free(got);
+}
+
+static void expect(int fd, const char *text)
+{
+    expect_bytes(fd, text, strlen(text));
+}
+
+static void expect_end(int fd)
+{
+    char c;
+
+    ck_assert_int_eq(recv(fd, &c, 1, 0), 0);
+}
+
+/* n bytes of value that tell where they are and whose. */
+static char *make_value(size_t n, unsigned owner)
+{
+    char *v = malloc(n + 1);
+
+    for (size_t i = 0; i < n; i++) {
+        v[i] = (char)('!' + (i * 7 + i / 251 + owner * 13) % 90);
+    }
+    v[n] = '\0';
+    return v;
+}
+
+static void store(int fd, const char *key, const char *value, size_t n)
+{
+    char line[300];
+
+    put(fd, line, (size_t)snprintf(line, sizeof(line), "set %s 0 0 %zu\r\n", key, n));
+    put(fd, value, n);
+    say(fd, "\r\n");
+    expect(fd, "STORED\r\n");
+}
+
+static void expect_value(int fd, const char *key, const char *value, size_t n)
+{
+    char line[300];
+
+    expect_bytes(fd, line, (size_t)snprintf(line, sizeof(line), "VALUE %s 0 %zu\r\n", key, n));
+    expect_bytes(fd, value, n);
+    expect(fd, "\r\n");
+}
+
+static uint64_t counter(enum counter id)
+{
+    return ctr_get(&worker->counters, id);
+}
+
+/* ---- requests and replies ------------------------------------------------------------ */
+
+static const char SCRIPT[] = "set a 5 0 3\r\nabc\r\n"
+                             "get a\r\n"
+                             "add a 0 0 1\r\nx\r\n"
+                             "append a 0 0 3\r\ndef\r\n"
+                             "get a b a\r\n"
+                             "set n 0 0 2 noreply\r\n41\r\n"
+                             "incr n 1\r\n"
+                             "decr n 50\r\n"
+                             "touch n 100\r\n"
+                             "gat 100 n b\r\n"
+                             "nonsense\r\n"
+                             "set c 0 0 3\r\nabcd\r\n"
+                             "delete a\r\n"
+                             "delete a\r\n"
+                             "get a\n"
+                             "flush_all\r\n"
+                             "get n\r\n"
+                             "version\r\n";
+
+static const char ANSWERS[] = "STORED\r\n"
+                              "VALUE a 5 3\r\nabc\r\nEND\r\n"
+                              "NOT_STORED\r\n"
+                              "STORED\r\n"
+                              "VALUE a 5 6\r\nabcdef\r\nVALUE a 5 6\r\nabcdef\r\nEND\r\n"
+                              "42\r\n"
+                              "0\r\n"
+                              "TOUCHED\r\n"
+                              "VALUE n 0 2\r\n0 \r\nEND\r\n"
+                              "ERROR\r\n"
+                              "CLIENT_ERROR bad data chunk\r\nERROR\r\n"
+                              "DELETED\r\n"
+                              "NOT_FOUND\r\n"
+                              "END\r\n"
+                              "OK\r\n"
+                              "END\r\n"
+                              "VERSION 1.6.45\r\n";
+
+START_TEST(pipeline_is_answered_in_order)
+{
+    int fd = dial(0);
+
+    put(fd, SCRIPT, sizeof(SCRIPT) - 1);
+    expect(fd, ANSWERS);
+    close(fd);
+}
+END_TEST
+
+START_TEST(bytes_one_by_one_give_the_same)
+{
+    int fd = dial(0);
+
+    for (size_t i = 0; i < sizeof(SCRIPT) - 1; i++) {
+        put(fd, SCRIPT + i, 1);
+    }
+    expect(fd, ANSWERS);
+    close(fd);
+}
+END_TEST
+
+START_TEST(half_close_gets_all_answers)
+{
+    int fd = dial(SMALL_SOCKET);
+    char *v = make_value(10000, 1);
+
+    store(fd, "k", v, 10000);
+    for (int i = 0; i < 200; i++) {
+        say(fd, "get k\r\n");
+    }
+    shutdown(fd, SHUT_WR);
+    for (int i = 0; i < 200; i++) {
+        expect_value(fd, "k", v, 10000);
+        expect(fd, "END\r\n");
+    }
+    expect_end(fd);
+    free(v);
+    close(fd);
+}
+END_TEST
+
+START_TEST(quit_ends_behind_the_pipeline)
+{
+    int fd = dial(SMALL_SOCKET);
+    char *v = make_value(16000, 1);
+
+    store(fd, "k", v, 16000);
+    say(fd, "get k k k k k k k k k k k k\r\nquit\r\nget k\r\n");
+    for (int i = 0; i < 12; i++) {
+        expect_value(fd, "k", v, 16000);
+    }
+    expect(fd, "END\r\n");
+    expect_end(fd);
+    free(v);
+    close(fd);
+}
+END_TEST
+
+/* ---- slow readers -------------------------------------------------------------------- */
+
+START_TEST(multiget_goes_on_where_the_socket_was_full)
+{
+    enum { KEYS = 150, LEN = 9000 };
+    int fd = dial(SMALL_SOCKET);
+    char *line = malloc(KEYS * 8 + 16);
+    char *v[KEYS];
+    size_t n = (size_t)sprintf(line, "get");
+
+    for (unsigned i = 0; i < KEYS; i++) {
+        char key[8];
+
+        sprintf(key, "k%u", i);
+        v[i] = make_value(LEN, i);
+        store(fd, key, v[i], LEN);
+        n += (size_t)sprintf(line + n, " %s", key);
+    }
+    n += (size_t)sprintf(line + n, "\r\n");
+    put(fd, line, n);
+    say(fd, "set after 0 0 1\r\nx\r\nget after\r\n");
+    put(fd, line, n);
+    for (unsigned round = 0; round < 2; round++) {
+        for (unsigned i = 0; i < KEYS; i++) {
+            char key[8];
+
+            sprintf(key, "k%u", i);
+            expect_value(fd, key, v[i], LEN);
+        }
+        expect(fd, "END\r\n");
+        if (round == 0) {
+            expect(fd, "STORED\r\nVALUE after 0 1\r\nx\r\nEND\r\n");
+        }
+    }
+    /* A turn is counted when its replies are sent; the next one begins after that. */
+    say(fd, "verbosity 0\r\n");
+    expect(fd, "OK\r\n");
+    ck_assert_uint_eq(counter(CTR_get_hits), 2 * KEYS + 1);
+    for (unsigned i = 0; i < KEYS; i++) {
+        free(v[i]);
+    }
+    free(line);
+    close(fd);
+}
+END_TEST
+
+START_TEST(large_values_arrive_whole_though_they_are_replaced)
+{
+    enum { LEN = 1000000 };
+    int slow = dial(SMALL_SOCKET);
+    int other = dial(0);
+    char *old = make_value(LEN, 1);
+    char *new = make_value(LEN, 2);
+    char first[40];
+    size_t n = (size_t)sprintf(first, "VALUE big 0 %d\r\n", LEN);
+
+    store(other, "big", old, LEN);
+    say(slow, "get big\r\n");
+    expect_bytes(slow, first, n); /* it has begun, and stands */
+    store(other, "big", new, LEN);
+    say(other, "delete big\r\nflush_all\r\n");
+    expect(other, "DELETED\r\nOK\r\n");
+    for (int i = 0; i < 40; i++) {
+        store(other, "big", new, LEN);
+    }
+    expect_bytes(slow, old, LEN);
+    expect(slow, "\r\nEND\r\n");
+    free(old);
+    free(new);
+    close(slow);
+    close(other);
+}
+END_TEST
+
+START_TEST(who_never_reads_is_bounded_and_alone)
+{
+    int slow = dial(SMALL_SOCKET);
+    int other = dial(0);
+    struct timeval soon = {.tv_usec = 1000};
+    char *v = make_value(16000, 1);
+    char gets[100 * 8];
+    uint64_t sent = 0;
+
+    store(other, "k", v, 16000);
+    for (size_t i = 0; i < sizeof(gets); i += 8) {
+        memcpy(gets + i, "get k \r\n", 8);
+    }
+    /* It sends until nobody takes any more. */
+    setsockopt(slow, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof(soon));
+    while (send(slow, gets, sizeof(gets), MSG_NOSIGNAL) > 0 && sent < 64 * (uint64_t)MIB) {
+        sent += sizeof(gets);
+    }
+    ck_assert_uint_lt(sent, 8 * (uint64_t)MIB);
+    ck_assert_uint_le(counter(CTR_out_pending_bytes), 1 * (uint64_t)MIB);
+    say(other, "get k\r\n");
+    expect_value(other, "k", v, 16000);
+    expect(other, "END\r\n");
+    free(v);
+    close(slow);
+    close(other);
+}
+END_TEST
+
+/* ---- large values on their way in ---------------------------------------------------- */
+
+START_TEST(large_values_arrive_in_any_portions)
+{
+    static const size_t sizes[] = {16384,  16385,  65536,  200000,
+                                   262144, 300000, 524288, 1000000};
+    const char *env = getenv("MAYFLY_SEED");
+    uint64_t seed = env != NULL ? strtoull(env, NULL, 0) : 7;
+    struct rng rng;
+    int fd = dial(0);
+
+    printf("seed %llu\n", (unsigned long long)seed);
+    rng_init(&rng, seed);
+    for (unsigned round = 0; round < 60; round++) {
+        size_t len = sizes[round % 8];
+        char *v = make_value(len, round);
+        char *bytes = malloc(len + 200);
+        size_t n = (size_t)sprintf(bytes, "set big 0 0 %zu\r\n", len);
+
+        memcpy(bytes + n, v, len);
+        n += len;
+        n += (size_t)sprintf(bytes + n, "\r\nget nothing\r\nget big\r\nset a 0 0 1\r\nx\r\n");
+        for (size_t i = 0; i < n;) {
+            size_t most = round % 3 == 0 ? n : round % 3 == 1 ? 50000 : 300000;
+            size_t part = 1 + rng_below(&rng, most);
+
+            part = part < n - i ? part : n - i;
+            put(fd, bytes + i, part);
+            i += part;
+        }
+        expect(fd, "STORED\r\nEND\r\n");
+        expect_value(fd, "big", v, len);
+        expect(fd, "END\r\nSTORED\r\n");
+        free(bytes);
+        free(v);
+    }
+    close(fd);
+}
+END_TEST
+
+START_TEST(bad_large_values_leave_the_stream_in_step)
+{
+    int fd = dial(0);
+    char *v = make_value(2 * MIB, 1);
+
+    store(fd, "big", "old", 3);
+    say(fd, "set big 0 0 300000\r\n");
+    put(fd, v, 300000);
+    say(fd, "xxget big\r\n");
+    expect(fd, "CLIENT_ERROR bad data chunk\r\n");
+    expect_value(fd, "big", "old", 3);
+    expect(fd, "END\r\n");
+    say(fd, "set big 0 0 2097152\r\n");
+    put(fd, v, 2 * MIB);
+    say(fd, "\r\nget big\r\n");
+    expect(fd, "SERVER_ERROR object too large for cache\r\nEND\r\n");
+    ck_assert_uint_eq(counter(CTR_store_too_large), 1);
+    free(v);
+    close(fd);
+}
+END_TEST
+
+START_TEST(bodies_that_never_come_leave_room_for_others)
+{
+    enum { CLIENTS = 40 };
+    int fd[CLIENTS];
+    int other = dial(0);
+    char *v = make_value(1000000, 1);
+
+    for (int i = 0; i < CLIENTS; i++) {
+        fd[i] = dial(0);
+        say(fd[i], "set body 0 0 1000000\r\nthat is all");
+    }
+    store(other, "whole", v, 1000000);
+    ck_assert_uint_eq(counter(CTR_body_pending_bytes), 0);
+    /* Now they send enough to be believed, all that may be announced and more. */
+    for (int i = 0; i < CLIENTS; i++) {
+        put(fd[i], v, 100000);
+    }
+    store(other, "small", "x", 1);
+    ck_assert_uint_le(counter(CTR_body_pending_bytes), 8 * (uint64_t)MIB);
+    for (int i = 0; i < CLIENTS; i++) {
+        close(fd[i]);
+    }
+    store(other, "whole", v, 1000000);
+    free(v);
+    close(other);
+}
+END_TEST
+
+/* ---- limits, fairness, the end ------------------------------------------------------- */
+
+START_TEST(long_get_lines_are_served_up_to_their_limit)
+{
+    enum { KEYS = 40000 };
+    int fd = dial(0);
+    char *line = malloc(KEYS * 25 + 8);
+    size_t n = (size_t)sprintf(line, "get");
+    char c;
+
+    store(fd, "key-that-is-there-39999", "v", 1);
+    for (unsigned i = 0; i < KEYS; i++) {
+        n += (size_t)sprintf(line + n, " key-that-is-there-%05u", i);
+    }
+    n += (size_t)sprintf(line + n, "\r\n");
+    put(fd, line, n);
+    expect_value(fd, "key-that-is-there-39999", "v", 1);
+    expect(fd, "END\r\n");
+    /* Without end it is cut off. */
+    for (int i = 0; i < 4; i++) {
+        if (send(fd, line, n - 2, MSG_NOSIGNAL) < 0) {
+            break;
+        }
+    }
+    ck_assert_int_le(recv(fd, &c, 1, 0), 0);
+    free(line);
+    close(fd);
+}
+END_TEST
+
+START_TEST(yields_are_counted_by_requests)
+{
+    int fd = dial(0);
+    char gets[100 * 7];
+
+    for (size_t i = 0; i < sizeof(gets); i += 7) {
+        memcpy(gets + i, "get k\r\n", 7);
+    }
+    put(fd, gets, sizeof(gets));
+    for (int i = 0; i < 100; i++) {
+        expect(fd, "END\r\n");
+    }
+    say(fd, "version\r\n");
+    expect(fd, "VERSION 1.6.45\r\n");
+    /* 100 requests in one read and -R 20; a pipe may deliver them in two. */
+    ck_assert_uint_ge(counter(CTR_conn_yields), 3);
+    ck_assert_uint_le(counter(CTR_conn_yields), 4);
+    close(fd);
+}
+END_TEST
+
+struct flood {
+    int fd;
+    _Atomic bool is_over;
+};
+
+static void *flood_thread(void *arg)
+{
+    struct flood *f = arg;
+    char gets[7 * 1000];
+
+    for (size_t i = 0; i < sizeof(gets); i += 7) {
+        memcpy(gets + i, "get k\r\n", 7);
+    }
+    while (!atomic_load(&f->is_over) && send(f->fd, gets, sizeof(gets), MSG_NOSIGNAL) > 0) {
+    }
+    return NULL;
+}
+
+static void *sink_thread(void *arg)
+{
+    struct flood *f = arg;
+    char sink[65536];
+
+    while (recv(f->fd, sink, sizeof(sink), 0) > 0) {
+    }
+    return NULL;
+}
+
+START_TEST(neighbours_of_a_flood_are_served)
+{
+    struct flood f = {.fd = dial(0)};
+    int fd = dial(0);
+    pthread_t flood;
+    pthread_t sink;
+
+    ck_assert_int_eq(pthread_create(&flood, NULL, flood_thread, &f), 0);
+    ck_assert_int_eq(pthread_create(&sink, NULL, sink_thread, &f), 0);
+    for (int i = 0; i < 200; i++) {
+        say(fd, "get k\r\n");
+        expect(fd, "END\r\n");
+    }
+    atomic_store(&f.is_over, true);
+    shutdown(f.fd, SHUT_RDWR);
+    pthread_join(flood, NULL);
+    pthread_join(sink, NULL);
+    close(f.fd);
+    close(fd);
+}
+END_TEST
+
+START_TEST(stop_answers_what_was_received)
+{
+    int fd = dial(SMALL_SOCKET);
+    char *v = make_value(15000, 1);
+
+    store(fd, "k", v, 15000);
+    say(fd, "get k k k k k k k k\r\nget k\r\n");
+    worker_stop(worker);
+    for (int i = 0; i < 8; i++) {
+        expect_value(fd, "k", v, 15000);
+    }
+    expect(fd, "END\r\n");
+    expect_value(fd, "k", v, 15000);
+    expect(fd, "END\r\n");
+    expect_end(fd);
+    close(fd);
+    free(v);
+    worker_wait_drained(worker);
+    worker_end(worker);
+    worker_join(worker);
+    worker_release(worker);
+    mem_free(worker);
+    worker = NULL;
+    engine_stop(&server.engine);
+}
+END_TEST
+
+START_TEST(idle_clients_are_sent_away)
+{
+    int fd;
+
+    stop();
+    settings.idle_timeout_s = 5;
+    start(64 * (uint64_t)MIB);
+    fd = dial(0);
+    say(fd, "get k\r\n");
+    expect(fd, "END\r\n");
+    clock_advance(&server.engine.clock, 6000);
+    worker_poke(&server, 0);
+    expect_end(fd);
+    ck_assert_uint_eq(counter(CTR_idle_kicks), 1);
+    close(fd);
+}
+END_TEST
+
+START_TEST(gathered_answers_keep_their_place)
+{
+    int fd = dial(0);
+
+    say(fd, "stats detail on\r\nset p:a 0 0 1\r\nx\r\nget p:a\r\nstats detail dump\r\n"
+            "get p:a\r\nstats reset\r\nstats detail off\r\n");
+    expect(fd, "OK\r\nSTORED\r\nVALUE p:a 0 1\r\nx\r\nEND\r\n"
+               "PREFIX p get 1 hit 1 set 1 del 0\r\nEND\r\n"
+               "VALUE p:a 0 1\r\nx\r\nEND\r\nRESET\r\nOK\r\n");
+    /* Who leaves before the answer is there takes nothing along. */
+    say(fd, "stats detail on\r\nstats detail dump\r\n");
+    close(fd);
+}
+END_TEST
+
+/* ---- deadlines ----------------------------------------------------------------------- */
+
+START_TEST(exptimes_are_read_as_memcached_does)
+{
+    const msec_t now = 5000;
+    const int64_t month = 60 * 60 * 24 * 30;
+    int64_t unix_s = clock_unix_ms(&server.engine.clock) / 1000;
+    msec_t at;
+
+    ck_assert_int_eq(exec_deadline(worker, 0, now), MSEC_NEVER);
+    ck_assert_int_le(exec_deadline(worker, -1, now), now);
+    ck_assert_int_le(exec_deadline(worker, INT64_MIN, now), now);
+    ck_assert_int_eq(exec_deadline(worker, 1, now), now + 1001);
+    ck_assert_int_eq(exec_deadline(worker, month, now), now + 1 + month * 1000);
+    /* One second more is a date, long past. */
+    ck_assert_int_le(exec_deadline(worker, month + 1, now), now);
+    at = exec_deadline(worker, unix_s + 100, now);
+    /* Of these 100 seconds so much was over at most, and nothing at least. */
+    ck_assert_int_gt(at, now + (unix_s + 100) * 1000 - clock_unix_ms(&server.engine.clock));
+    ck_assert_int_le(at, now + 100001);
+    /* Dates beyond 2038 and beyond all reason. */
+    ck_assert_int_gt(exec_deadline(worker, INT64_C(1) << 32, now), now + INT64_C(1000) * 86400);
+    ck_assert_int_lt(exec_deadline(worker, INT64_C(1) << 32, now), MSEC_NEVER);
+    ck_assert_int_eq(exec_deadline(worker, INT64_MAX, now), MSEC_NEVER);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("conn");
+    TCase *tc = tcase_create("conn");
+    SRunner *sr = srunner_create(suite);
+    int failed;
+
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, pipeline_is_answered_in_order);
+    tcase_add_test(tc, bytes_one_by_one_give_the_same);
+    tcase_add_test(tc, half_close_gets_all_answers);
+    tcase_add_test(tc, quit_ends_behind_the_pipeline);
+    tcase_add_test(tc, multiget_goes_on_where_the_socket_was_full);
+    tcase_add_test(tc, large_values_arrive_whole_though_they_are_replaced);
+    tcase_add_test(tc, who_never_reads_is_bounded_and_alone);
+    tcase_add_test(tc, large_values_arrive_in_any_portions);
+    tcase_add_test(tc, bad_large_values_leave_the_stream_in_step);
+    tcase_add_test(tc, bodies_that_never_come_leave_room_for_others);
+    tcase_add_test(tc, long_get_lines_are_served_up_to_their_limit);
+    tcase_add_test(tc, yields_are_counted_by_requests);
+    tcase_add_test(tc, neighbours_of_a_flood_are_served);
+    tcase_add_test(tc, stop_answers_what_was_received);
+    tcase_add_test(tc, idle_clients_are_sent_away);
+    tcase_add_test(tc, gathered_answers_keep_their_place);
+    tcase_add_test(tc, exptimes_are_read_as_memcached_does);
+    suite_add_tcase(suite, tc);
+    srunner_run_all(sr, CK_ENV);
+    failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,550 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Listening sockets: what -l takes, and what may stand where a unix socket shall be. Each test
+ * has a fresh folder that is gone afterwards.
+ */
+#include "daemon/net/sockets.h"
+#include "daemon/net/sockets_inet.h"
+#include "daemon/options/settings.h"
+
+#include <arpa/inet.h>
+#include <check.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+static char folder[64];
+static char path[108];
+static struct settings settings;
+static struct socket_list list;
+static struct socket_list udp;
+
+static void setup(void)
+{
+    snprintf(folder, sizeof(folder), "/tmp/mayfly-sockets-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(path, sizeof(path), "%s/s", folder);
+    settings_init(&settings);
+    settings.unix_path = path;
+    memset(&list, 0, sizeof(list));
+    memset(&udp, 0, sizeof(udp));
+}
+
+static void close_all(void)
+{
+    uint32_t i;
+
+    for (i = 0; i < list.count; i++) {
+        socket_close(&list.items[i]);
+    }
+    sockets_fini(&list);
+    for (i = 0; i < udp.count; i++) {
+        socket_close(&udp.items[i]);
+    }
+    sockets_fini(&udp);
+}
+
+static void teardown(void)
+{
+    close_all();
+    (void)unlink(path);
+    ck_assert_int_eq(rmdir(folder), 0);
+    settings.unix_path = NULL; /* ours */
+    settings.listen = NULL;
+    settings_fini(&settings);
+}
+
+/* Leave a socket file behind that nobody listens on. */
+static void make_stale(void)
+{
+    struct sockaddr_un un = {.sun_family = AF_UNIX};
+    int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+
+    memcpy(un.sun_path, path, strlen(path));
+    ck_assert_int_eq(bind(fd, (const struct sockaddr *)&un, sizeof(un)), 0);
+    close(fd);
+}
+
+static mode_t mode_of(const char *file)
+{
+    struct stat st;
+
+    ck_assert_int_eq(lstat(file, &st), 0);
+    return st.st_mode;
+}
+
+/* ---- unix sockets ------------------------------------------------------------------------ */
+
+START_TEST(mode_is_exact_whatever_the_umask)
+{
+    static const mode_t masks[] = {0, 022, 077, 0777};
+    size_t i;
+
+    for (i = 0; i < sizeof(masks) / sizeof(masks[0]); i++) {
+        mode_t old = umask(masks[i]);
+
+        settings.unix_mask = 0750;
+        ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
+        ck_assert_uint_eq(umask(old), masks[i]);
+        ck_assert_uint_eq(mode_of(path), S_IFSOCK | 0750);
+        close_all();
+        ck_assert_int_ne(access(path, F_OK), 0);
+    }
+}
+END_TEST
+
+START_TEST(default_mode_is_0700)
+{
+    ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
+    ck_assert_uint_eq(mode_of(path), S_IFSOCK | 0700);
+}
+END_TEST
+
+START_TEST(stale_socket_is_replaced)
+{
+    make_stale();
+    ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
+    ck_assert_uint_eq(list.count, 1);
+    ck_assert_int_eq(list.items[0].origin.transport, CONN_UNIX);
+}
+END_TEST
+
+START_TEST(live_socket_is_left_alone)
+{
+    struct socket_list other = {0};
+
+    ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
+    ck_assert_int_eq(sockets_open(&settings, &other, &udp), EX_OSERR);
+    ck_assert_uint_eq(other.count, 0);
+    ck_assert_uint_eq(mode_of(path) & S_IFMT, S_IFSOCK);
+}
+END_TEST
+
+START_TEST(file_is_left_alone)
+{
+    int fd = open(path, O_WRONLY | O_CREAT, 0600);
+
+    ck_assert_int_eq(write(fd, "x", 1), 1);
+    close(fd);
+    ck_assert_int_eq(sockets_open(&settings, &list, &udp), EX_OSERR);
+    ck_assert_uint_eq(mode_of(path) & S_IFMT, S_IFREG);
+}
+END_TEST
+
+START_TEST(link_is_left_alone)
+{
+    ck_assert_int_eq(symlink("nowhere", path), 0);
+    ck_assert_int_eq(sockets_open(&settings, &list, &udp), EX_OSERR);
+    ck_assert_uint_eq(mode_of(path) & S_IFMT, S_IFLNK);
+}
+END_TEST
+
+START_TEST(file_of_somebody_else_survives_the_close)
+{
+    ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
+    ck_assert_int_eq(unlink(path), 0);
+    make_stale();
+    close_all();
+    ck_assert_int_eq(access(path, F_OK), 0);
+}
+END_TEST
+
+START_TEST(path_may_have_107_bytes)
+{
+    size_t n = strlen(folder);
+
+    memset(path + n, 'x', 107 - n);
+    path[n] = '/';
+    path[107] = '\0';
+    ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
+    ck_assert_uint_eq(strlen(list.items[0].name), 5 + 107);
+    ck_assert_str_eq(list.items[0].name + 5, path);
+}
+END_TEST
+
+START_TEST(path_of_108_bytes_is_refused)
+{
+    char longer[128];
+
+    snprintf(longer, sizeof(longer), "%s/", folder);
+    memset(longer + strlen(folder) + 1, 'x', 108 - strlen(folder) - 1);
+    longer[108] = '\0';
+    settings.unix_path = longer;
+    ck_assert_int_eq(sockets_open(&settings, &list, &udp), EX_OSERR);
+}
+END_TEST
+
+START_TEST(abstract_name_leaves_no_file)
+{
+    char name[64];
+
+    snprintf(name, sizeof(name), "@mayfly-test-%ld", (long)getpid());
+    settings.unix_path = name;
+    ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
+    ck_assert_str_eq(list.items[0].name + 5, name);
+    ck_assert_ptr_null(list.items[0].path);
+}
+END_TEST
+
+START_TEST(unix_socket_turns_tcp_off_unless_both_are_wanted)
+{
+    settings.port = -1;
+    ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
+    ck_assert_uint_eq(list.count, 1);
+    close_all();
+    settings.listen_both = true;
+    ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
+    ck_assert_uint_ge(list.count, 2);
+    ck_assert_int_eq(list.items[1].origin.transport, CONN_TCP);
+}
+END_TEST
+
+/* ---- internet addresses ------------------------------------------------------------------ */
+
+START_TEST(addresses_that_are_understood)
+{
+    static const struct {
+        const char *text;
+        const char *host;
+        int port; /* -1: none */
+    } cases[] = {
+        {"127.0.0.1", "127.0.0.1", -1},
+        {"127.0.0.1:11311", "127.0.0.1", 11311},
+        {"localhost:0", "localhost", 0},
+        {"::1", "::1", -1},
+        {"fe80::1%lo", "fe80::1%lo", -1},
+        {"[::1]", "::1", -1},
+        {"[::1]:65535", "::1", 65535},
+        {"*", "", -1},
+        {"*:11311", "", 11311},
+        {"notls:127.0.0.1:11311", "127.0.0.1", 11311},
+        {"notls:[::1]:11311", "::1", 11311},
+        {"notls:tag[a]:[::1]", "::1", -1},
+        {"tag[a]:notls:h:1", "h", 1},
+        {"tag[abc]:127.0.0.1:11311", "127.0.0.1", 11311},
+        {"proto[negotiating]:h:1", "h", 1},
+    };
+    size_t i;
+
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct listen_address addr;
+        const char *error = listen_address_parse(span_str(cases[i].text), &addr);
+
+        ck_assert_msg(error == NULL, "%s: %s", cases[i].text, error);
+        ck_assert_str_eq(addr.host, cases[i].host);
+        ck_assert_int_eq(addr.has_port ? (int)addr.port : -1, cases[i].port);
+        ck_assert_int_eq(addr.is_plain, strstr(cases[i].text, "notls:") != NULL);
+    }
+}
+END_TEST
+
+START_TEST(addresses_that_are_refused)
+{
+    static const char *const cases[] = {
+        "",     "notls:", "[::1", "[::1]x", "127.0.0.1:", "h:65536",
+        "h:-1", "h:12a",  "h:+1", "[::1]:", "h: 1",       "h:99999999999",
+    };
+    size_t i;
+
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct listen_address addr;
+
+        ck_assert_msg(listen_address_parse(span_str(cases[i]), &addr) != NULL, "%s", cases[i]);
+    }
+}
+END_TEST
+
+START_TEST(host_longer_than_any_name_is_refused)
+{
+    char text[300];
+    struct listen_address addr;
+
+    memset(text, 'h', sizeof(text));
+    ck_assert_ptr_nonnull(listen_address_parse(span_of(text, sizeof(text)), &addr));
+}
+END_TEST
+
+START_TEST(every_element_of_the_list_is_opened_once)
+{
+    settings.unix_path = NULL;
+    settings.port = -1;
+    settings.listen = (char *)(uintptr_t) "127.0.0.1:0, 127.0.0.2:0;127.0.0.3:0,";
+    ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
+    ck_assert_uint_eq(list.count, 3);
+}
+END_TEST
+
+START_TEST(port_0_opens_nothing)
+{
+    settings.unix_path = NULL;
+    settings.port = 0;
+    ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
+    ck_assert_uint_eq(list.count, 0);
+}
+END_TEST
+
+START_TEST(port_file_names_every_port)
+{
+    char file[108];
+    char line[64];
+    unsigned port;
+    FILE *f;
+
+    snprintf(file, sizeof(file), "%s/ports", folder);
+    setenv("MEMCACHED_PORT_FILENAME", file, 1);
+    settings.unix_path = NULL;
+    settings.port = -1;
+    settings.listen = (char *)(uintptr_t) "127.0.0.1";
+    ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
+    unsetenv("MEMCACHED_PORT_FILENAME");
+    f = fopen(file, "r");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_ptr_nonnull(fgets(line, sizeof(line), f));
+    ck_assert_int_eq(sscanf(line, "TCP INET: %u", &port), 1);
+    ck_assert_ptr_null(fgets(line, sizeof(line), f));
+    fclose(f);
+    unlink(file);
+    snprintf(line, sizeof(line), "tcp:127.0.0.1:%u", port);
+    ck_assert_str_eq(list.items[0].name, line);
+}
+END_TEST
+
+/* ---- ports that cannot be had ------------------------------------------------------------ */
+
+/* A socket of somebody else on loopback and its port; -1: there is no such loopback. */
+static int occupy(int family, int type, unsigned *port)
+{
+    union {
+        struct sockaddr sa;
+        struct sockaddr_in in;
+        struct sockaddr_in6 in6;
+    } addr;
+    socklen_t len = family == AF_INET6 ? sizeof(addr.in6) : sizeof(addr.in);
+    int on = 1;
+    int fd = socket(family, type, 0);
+
+    if (fd < 0) {
+        return -1;
+    }
+    memset(&addr, 0, sizeof(addr));
+    addr.sa.sa_family = (sa_family_t)family;
+    if (family == AF_INET6) {
+        addr.in6.sin6_addr = in6addr_loopback;
+        (void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+    } else {
+        addr.in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    }
+    if (bind(fd, &addr.sa, len) != 0 || (type == SOCK_STREAM && listen(fd, 1) != 0)) {
+        close(fd);
+        return -1;
+    }
+    ck_assert_int_eq(getsockname(fd, &addr.sa, &len), 0);
+    *port = ntohs(family == AF_INET6 ? addr.in6.sin6_port : addr.in.sin_port);
+    return fd;
+}
+
+static void listen_to(char *text)
+{
+    settings.unix_path = NULL;
+    settings.listen = text;
+}
+
+START_TEST(loopback_is_the_default)
+{
+    settings.unix_path = NULL;
+    settings.port = -1;
+    settings.udp_port = -1;
+    settings.threads = 3;
+    ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
+    ck_assert(list.count == 1 || list.count == 2);
+    ck_assert_int_eq(strncmp(list.items[0].name, "tcp:127.0.0.1:", 14), 0);
+    ck_assert(udp.count == 3 || udp.count == 6);
+    ck_assert_int_eq(strncmp(udp.items[0].name, "udp:127.0.0.1:", 14), 0);
+    for (uint32_t i = 1; i < udp.count; i++) {
+        ck_assert((strcmp(udp.items[i].name, udp.items[i - 1].name) == 0) == (i % 3 != 0));
+    }
+    if (list.count == 2) {
+        ck_assert_int_eq(strncmp(list.items[1].name, "tcp6:[::1]:", 11), 0);
+    }
+    if (udp.count == 6) {
+        ck_assert_int_eq(strncmp(udp.items[3].name, "udp6:[::1]:", 11), 0);
+    }
+}
+END_TEST
+
+/* By default and by -l, v4 and v6, streams and datagrams. */
+START_TEST(port_of_somebody_else_is_refused)
+{
+    const int family = (_i & 1) != 0 ? AF_INET6 : AF_INET;
+    const bool is_udp = (_i & 2) != 0;
+    char text[64];
+    unsigned port;
+    int fd = occupy(family, is_udp ? SOCK_DGRAM : SOCK_STREAM, &port);
+
+    if (fd < 0) {
+        ck_assert_int_eq(family, AF_INET6);
+        return;
+    }
+    settings.unix_path = NULL;
+    settings.port = is_udp ? 0 : (int32_t)port;
+    settings.udp_port = is_udp ? (int32_t)port : 0;
+    if ((_i & 4) != 0) {
+        snprintf(text, sizeof(text), "%s", family == AF_INET6 ? "[::1]" : "127.0.0.1");
+        listen_to(text);
+    }
+    ck_assert_int_eq(sockets_open(&settings, &list, &udp), EX_OSERR);
+    close(fd);
+}
+END_TEST
+
+/* The second of two: what was opened before is no success. */
+START_TEST(one_bad_address_of_several_is_refused)
+{
+    static const char *const cases[] = {
+        "127.0.0.1:0,127.0.0.1:x",
+        "127.0.0.1:0,[::1",
+        "127.0.0.1:0,127.0.0.1:70000",
+        /* A name too long for one is looked up nowhere. */
+        "127.0.0.1:0,xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx."
+        "invalid:0",
+        "127.0.0.1:0,proto[telnet]:127.0.0.1:0",
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        settings.port = -1;
+        listen_to((char *)(uintptr_t)cases[i]);
+        ck_assert_msg(sockets_open(&settings, &list, &udp) == EX_OSERR, "%s", cases[i]);
+        close_all();
+        /* Without TCP it is up to the datagrams to say so. */
+        settings.port = 0;
+        settings.udp_port = -1;
+        ck_assert_msg(sockets_open(&settings, &list, &udp) == EX_OSERR, "%s", cases[i]);
+        close_all();
+        settings.udp_port = 0;
+    }
+}
+END_TEST
+
+START_TEST(address_named_twice_is_opened_once)
+{
+    char text[128];
+    unsigned port;
+    int status = EX_OSERR;
+
+    settings.udp_port = -1;
+    settings.threads = 2;
+    /* The system's choice of a moment ago is free, but for a rare coincidence. */
+    for (int tries = 0; status != 0 && tries < 10; tries++) {
+        int fd = occupy(_i != 0 ? AF_INET6 : AF_INET, SOCK_STREAM, &port);
+
+        if (fd < 0) {
+            return;
+        }
+        close(fd);
+        close_all();
+        snprintf(text, sizeof(text),
+                 _i != 0 ? "[::1]:%u,[::1]:%u" : "127.0.0.1:%u,127.0.0.1:%u", port, port);
+        listen_to(text);
+        status = sockets_open(&settings, &list, &udp);
+    }
+    ck_assert_int_eq(status, 0);
+    ck_assert_uint_eq(list.count, 1);
+    ck_assert_uint_eq(udp.count, 2);
+}
+END_TEST
+
+START_TEST(ports_that_cannot_be_written_are_an_error)
+{
+    char file[PATH_MAX + 16];
+
+    settings.port = -1;
+    listen_to((char *)(uintptr_t) "127.0.0.1");
+    for (int i = 0; i < 2; i++) {
+        snprintf(file, sizeof(file), "%s/none/ports", folder);
+        if (i != 0) {
+            memset(file, 'x', PATH_MAX);
+            file[0] = '/';
+            file[PATH_MAX] = '\0';
+        }
+        setenv("MEMCACHED_PORT_FILENAME", file, 1);
+        ck_assert_int_eq(sockets_open(&settings, &list, &udp), EX_OSERR);
+        unsetenv("MEMCACHED_PORT_FILENAME");
+        close_all();
+    }
+}
+END_TEST
+
+/* ---- inherited sockets ------------------------------------------------------------------- */
+
+static void set_inherited(const char *pid, const char *fds)
+{
+    setenv("LISTEN_PID", pid, 1);
+    setenv("LISTEN_FDS", fds, 1);
+}
+
+START_TEST(nonsense_in_the_environment_is_no_socket)
+{
+    static const char *const counts[] = {"", "x", "-1", "0", "99999999999", "1 2"};
+    char pid[16];
+    bool found;
+    size_t i;
+
+    snprintf(pid, sizeof(pid), "%ld", (long)getpid());
+    for (i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+        set_inherited(pid, counts[i]);
+        ck_assert_int_eq(sockets_inherit(&settings, &list, &found), 0);
+        ck_assert(!found);
+    }
+    set_inherited("1", "1");
+    ck_assert_int_eq(sockets_inherit(&settings, &list, &found), 0);
+    ck_assert(!found);
+    unsetenv("LISTEN_PID");
+    unsetenv("LISTEN_FDS");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("sockets");
+    TCase *tc = tcase_create("sockets");
+    SRunner *runner = srunner_create(suite);
+    int failed;
+
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, mode_is_exact_whatever_the_umask);
+    tcase_add_test(tc, default_mode_is_0700);
+    tcase_add_test(tc, stale_socket_is_replaced);
+    tcase_add_test(tc, live_socket_is_left_alone);
+    tcase_add_test(tc, file_is_left_alone);
+    tcase_add_test(tc, link_is_left_alone);
+    tcase_add_test(tc, file_of_somebody_else_survives_the_close);
+    tcase_add_test(tc, path_may_have_107_bytes);
+    tcase_add_test(tc, path_of_108_bytes_is_refused);
+    tcase_add_test(tc, abstract_name_leaves_no_file);
+    tcase_add_test(tc, unix_socket_turns_tcp_off_unless_both_are_wanted);
+    tcase_add_test(tc, addresses_that_are_understood);
+    tcase_add_test(tc, addresses_that_are_refused);
+    tcase_add_test(tc, host_longer_than_any_name_is_refused);
+    tcase_add_test(tc, every_element_of_the_list_is_opened_once);
+    tcase_add_test(tc, port_0_opens_nothing);
+    tcase_add_test(tc, port_file_names_every_port);
+    tcase_add_test(tc, loopback_is_the_default);
+    tcase_add_loop_test(tc, port_of_somebody_else_is_refused, 0, 8);
+    tcase_add_test(tc, one_bad_address_of_several_is_refused);
+    tcase_add_loop_test(tc, address_named_twice_is_opened_once, 0, 2);
+    tcase_add_test(tc, ports_that_cannot_be_written_are_an_error);
+    tcase_add_test(tc, nonsense_in_the_environment_is_no_socket);
+    suite_add_tcase(suite, tc);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

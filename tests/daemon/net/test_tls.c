@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * TLS sessions over socket pairs, with OpenSSL as the client on the other end: what is sent in
+ * arbitrary portions arrives, whatever the socket cut short; what comes is read to its end
+ * without waiting for events that never come; ends are announced; certificates are exchanged.
+ * Keys and certificates are made here, in a folder that is gone afterwards.
+ */
+#include <check.h>
+#include <errno.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <openssl/x509.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/net/tls.h"
+#include "daemon/net/tls_session.h"
+#include "daemon/options/settings.h"
+#include "lib/base/clock.h"
+#include "lib/base/counters.h"
+#include "tests/common/rng.h"
+
+#define STREAM_BYTES (600u * 1024)
+#define PARTS_MAX    64u
+
+static char folder[64];
+static char chain[96];
+static char key[96];
+static struct settings settings;
+static struct counters counters;
+static struct tls_worker worker;
+static struct tls *tls;
+static struct tls_session *session;
+static SSL_CTX *client_context;
+static SSL *client;
+static int fds[2];
+static char *stream;
+static char *got;
+
+static uint64_t seed_of_run(void)
+{
+    const char *text = getenv("MAYFLY_SEED");
+
+    return text != NULL ? strtoull(text, NULL, 0) : 20260102;
+}
+
+/* ---- certificates ------------------------------------------------------------------------ */
+
+static void write_pair(const char *name)
+{
+    EVP_PKEY *pair = EVP_EC_gen("P-256");
+    X509 *cert = X509_new();
+    X509_NAME *subject = X509_get_subject_name(cert);
+    FILE *f;
+
+    ck_assert_ptr_nonnull(pair);
+    X509_NAME_add_entry_by_txt(subject, "CN", MBSTRING_ASC, (const unsigned char *)name, -1, -1,
+                               0);
+    X509_set_issuer_name(cert, subject);
+    X509_gmtime_adj(X509_getm_notBefore(cert), -60);
+    X509_gmtime_adj(X509_getm_notAfter(cert), 3600);
+    X509_set_pubkey(cert, pair);
+    ck_assert_int_gt(X509_sign(cert, pair, EVP_sha256()), 0);
+    f = fopen(chain, "w");
+    ck_assert_int_eq(PEM_write_X509(f, cert), 1);
+    fclose(f);
+    f = fopen(key, "w");
+    ck_assert_int_eq(PEM_write_PrivateKey(f, pair, NULL, NULL, 0, NULL, NULL), 1);
+    fclose(f);
+    X509_free(cert);
+    EVP_PKEY_free(pair);
+}
+
+static void write_text(const char *path, const char *text)
+{
+    FILE *f = fopen(path, "w");
+
+    ck_assert_int_ge(fputs(text, f), 0);
+    fclose(f);
+}
+
+/* ---- two ends ---------------------------------------------------------------------------- */
+
+static void setup(void)
+{
+    snprintf(folder, sizeof(folder), "/tmp/mayfly-tls-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(chain, sizeof(chain), "%s/chain", folder);
+    snprintf(key, sizeof(key), "%s/key", folder);
+    write_pair("first");
+    settings_init(&settings);
+    settings.ssl_enabled = true;
+    settings.ssl_chain_cert = chain;
+    settings.ssl_key = key;
+    memset(&counters, 0, sizeof(counters));
+    ck_assert_int_eq(tls_open(&settings, &tls), 0);
+    ck_assert(tls_worker_init(&worker, &settings, &counters));
+    client_context = SSL_CTX_new(TLS_client_method());
+    SSL_CTX_set_mode(client_context,
+                     SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    stream = malloc(STREAM_BYTES);
+    got = malloc(STREAM_BYTES);
+    session = NULL;
+    client = NULL;
+}
+
+/* A pair of sockets that takes little at once, and both ends of a session over it. */
+static void dial(void)
+{
+    int small = 4096;
+
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+    setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
+    setsockopt(fds[1], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
+    session = tls_session_create(tls, &worker, fds[0]);
+    ck_assert_ptr_nonnull(session);
+    client = SSL_new(client_context);
+    ck_assert_int_eq(SSL_set_fd(client, fds[1]), 1);
+    SSL_set_connect_state(client);
+}
+
+static void hang_up(void)
+{
+    if (session != NULL) {
+        tls_session_destroy(session);
+        SSL_free(client);
+        close(fds[0]);
+        close(fds[1]);
+        session = NULL;
+    }
+}
+
+static void teardown(void)
+{
+    hang_up();
+    free(got);
+    free(stream);
+    SSL_CTX_free(client_context);
+    tls_worker_fini(&worker);
+    tls_close(tls);
+    settings.ssl_chain_cert = NULL; /* ours */
+    settings.ssl_key = NULL;
+    settings_fini(&settings);
+    (void)unlink(chain);
+    (void)unlink(key);
+    ck_assert_int_eq(rmdir(folder), 0);
+}
+
+static bool is_readable(int fd)
+{
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+
+    return poll(&p, 1, 0) == 1;
+}
+
+static void shake_hands(void)
+{
+    bool client_is_open = false;
+
+    dial();
+    while (!tls_is_open(session) || !client_is_open) {
+        ck_assert_int_ne(tls_handshake(session), TLS_FAILED);
+        client_is_open = SSL_do_handshake(client) == 1;
+        ERR_clear_error();
+    }
+}
+
+static void fill_stream(struct rng *rng)
+{
+    for (size_t i = 0; i < STREAM_BYTES; i++) {
+        stream[i] = (char)rng_below(rng, 256);
+    }
+}
+
+/* ---- sending ----------------------------------------------------------------------------- */
+
+/* Offer a run of bytes in random parts, from a place where it never was before. */
+static ssize_t offer(struct rng *rng, const char *from, size_t len)
+{
+    struct iovec iov[PARTS_MAX];
+    char *copy = malloc(len);
+    unsigned n = 0;
+    size_t at = 0;
+    ssize_t sent;
+
+    memcpy(copy, from, len);
+    while (at < len) {
+        size_t most = rng_below(rng, 2) == 0 ? 300 : 50000;
+        size_t take = n + 1 < PARTS_MAX ? rng_below(rng, (uint32_t)most) : len - at;
+
+        take = take < len - at ? take : len - at;
+        iov[n++] = (struct iovec){copy + at, take}; /* of no byte, sometimes */
+        at += take;
+    }
+    sent = tls_sendv(session, iov, n);
+    free(copy);
+    return sent;
+}
+
+/* The client reads something, if there is anything; returns the new sum. */
+static size_t take(struct rng *rng, size_t have)
+{
+    int n = SSL_read(
+        client, got + have,
+        (int)(1 + rng_below(rng, (uint32_t)(STREAM_BYTES - have < 40000 ? STREAM_BYTES - have
+                                                                        : 40000))));
+
+    ERR_clear_error();
+    return n > 0 ? have + (size_t)n : have;
+}
+
+START_TEST(what_is_sent_arrives)
+{
+    uint64_t seed = seed_of_run();
+    struct rng rng;
+
+    printf("seed %llu\n", (unsigned long long)seed);
+    rng_init(&rng, seed);
+    for (unsigned round = 0; round < 8; round++) {
+        size_t composed = 0; /* what may be sent by now */
+        size_t sent = 0;
+        size_t have = 0;
+
+        fill_stream(&rng);
+        shake_hands();
+        while (have < STREAM_BYTES) {
+            composed += rng_below(&rng, 60000);
+            composed = composed < STREAM_BYTES ? composed : STREAM_BYTES;
+            if (sent < composed) {
+                ssize_t n = offer(&rng, stream + sent, composed - sent);
+
+                ck_assert(n > 0 || errno == EAGAIN);
+                sent += n > 0 ? (size_t)n : 0;
+                ck_assert_uint_le(sent, composed);
+            }
+            for (uint32_t i = rng_below(&rng, 8); i > 0 && have < STREAM_BYTES; i--) {
+                have = take(&rng, have);
+            }
+        }
+        ck_assert_int_eq(memcmp(got, stream, STREAM_BYTES), 0);
+        hang_up();
+    }
+}
+END_TEST
+
+/* ---- reading ----------------------------------------------------------------------------- */
+
+static ssize_t read_parts(struct rng *rng, char *to, size_t room)
+{
+    struct iovec iov[2];
+    size_t first = 1 + rng_below(rng, 40000);
+
+    first = first < room ? first : room;
+    iov[0] = (struct iovec){to, first};
+    iov[1] = (struct iovec){to + first, room - first};
+    return tls_readv(session, iov, room > first ? 2 : 1);
+}
+
+/*
+ * The server reads only when the socket has something or the session says so: were that
+ * wrong, nothing would move any more.
+ */
+START_TEST(what_comes_is_read)
+{
+    struct rng rng;
+
+    rng_init(&rng, seed_of_run() + 1);
+    for (unsigned round = 0; round < 8; round++) {
+        size_t sent = 0;
+        size_t owed = 0; /* of a write that the socket did not take */
+        size_t have = 0;
+
+        fill_stream(&rng);
+        shake_hands();
+        while (have < STREAM_BYTES) {
+            bool moved = false;
+
+            if (sent < STREAM_BYTES) {
+                int done;
+
+                if (owed == 0) {
+                    owed = 1 + rng_below(&rng, rng_below(&rng, 2) == 0 ? 100 : 40000);
+                    owed = owed < STREAM_BYTES - sent ? owed : STREAM_BYTES - sent;
+                }
+                done = SSL_write(client, stream + sent, (int)owed);
+                owed = done > 0 ? 0 : owed; /* or it has to be tried again as it was */
+                ERR_clear_error();
+                moved = done > 0;
+                sent += done > 0 ? (size_t)done : 0;
+            }
+            if (is_readable(fds[0]) || tls_has_more(session)) {
+                size_t room = 1 + rng_below(&rng, rng_below(&rng, 2) == 0 ? 1000 : 100000);
+                ssize_t n;
+
+                room = room < STREAM_BYTES - have ? room : STREAM_BYTES - have;
+                n = read_parts(&rng, got + have, room);
+                ck_assert(n > 0 || errno == EAGAIN);
+                have += n > 0 ? (size_t)n : 0;
+                moved = true;
+            }
+            ck_assert_msg(moved, "stuck at %zu of %zu, of which %zu were sent", have,
+                          (size_t)STREAM_BYTES, sent);
+        }
+        ck_assert_int_eq(memcmp(got, stream, STREAM_BYTES), 0);
+        ck_assert(!tls_has_more(session) || tls_readv(session, &(struct iovec){got, 1}, 1) < 0);
+        hang_up();
+    }
+}
+END_TEST
+
+START_TEST(end_behind_data_is_seen)
+{
+    char byte;
+    char room[64];
+
+    shake_hands();
+    ck_assert_int_eq(SSL_write(client, "last", 4), 4);
+    SSL_shutdown(client);
+    ck_assert(is_readable(fds[0]));
+    ck_assert_int_eq(tls_readv(session, &(struct iovec){room, sizeof(room)}, 1), 4);
+    /* All bytes of the socket are taken; that the end is among them must be known. */
+    ck_assert(is_readable(fds[0]) || tls_has_more(session));
+    ck_assert_int_eq(tls_readv(session, &(struct iovec){&byte, 1}, 1), 0);
+    ck_assert_int_eq(tls_readv(session, &(struct iovec){&byte, 1}, 1), 0);
+}
+END_TEST
+
+/* Many records of one byte: a turn takes some of them, and says that there are more. */
+START_TEST(tiny_records_do_not_hold_a_turn)
+{
+    const size_t all = 3000;
+    struct iovec room = {got, STREAM_BYTES};
+    int large = 1 << 20;
+    size_t have = 0;
+    char *bytes;
+    long len;
+    BIO *made = BIO_new(BIO_s_mem());
+
+    memset(stream, 'x', all);
+    shake_hands();
+    setsockopt(fds[1], SOL_SOCKET, SO_SNDBUF, &large, sizeof(large));
+    SSL_set0_wbio(client, made);
+    for (size_t i = 0; i < all; i++) {
+        ck_assert_int_eq(SSL_write(client, stream, 1), 1);
+    }
+    len = BIO_get_mem_data(made, &bytes);
+    ck_assert_int_eq(write(fds[1], bytes, (size_t)len), len); /* all of them are there */
+    while (have < all) {
+        ssize_t n;
+
+        ck_assert(is_readable(fds[0]) || tls_has_more(session));
+        n = tls_readv(session, &room, 1);
+        ck_assert_int_gt(n, 0);
+        ck_assert_int_le(n, 500);
+        have += (size_t)n;
+    }
+    ck_assert_uint_eq(have, all);
+}
+END_TEST
+
+/*
+ * A peer may ask for new keys, and the answer is written by a read; when the peer takes none of
+ * the answers, reading waits for room in the socket, and goes on.
+ */
+START_TEST(reading_may_wait_for_room)
+{
+    size_t sent = 0;
+    size_t have = 0;
+    char byte;
+
+    memset(stream, 'x', STREAM_BYTES);
+    shake_hands();
+    while (!tls_read_wants_write(session)) {
+        ssize_t n;
+
+        ck_assert_int_eq(SSL_key_update(client, SSL_KEY_UPDATE_REQUESTED), 1);
+        ck_assert_int_eq(SSL_write(client, stream, 1), 1);
+        sent++;
+        n = tls_readv(session, &(struct iovec){got, 100}, 1);
+        ck_assert(n > 0 || errno == EAGAIN);
+        have += n > 0 ? (size_t)n : 0;
+        ck_assert_uint_lt(sent, 10000);
+    }
+    ck_assert(!tls_has_more(session));
+    ck_assert_int_le(SSL_read(client, &byte, 1), 0); /* it takes the answers now */
+    ERR_clear_error();
+    while (have < sent) {
+        ssize_t n = tls_readv(session, &(struct iovec){got, 100}, 1);
+
+        ck_assert_int_gt(n, 0);
+        have += (size_t)n;
+    }
+}
+END_TEST
+
+START_TEST(own_end_is_announced)
+{
+    char byte;
+
+    shake_hands();
+    tls_send_end(session);
+    tls_send_end(session);
+    ck_assert_int_le(SSL_read(client, &byte, 1), 0);
+    ck_assert_int_eq(SSL_get_shutdown(client) & SSL_RECEIVED_SHUTDOWN, SSL_RECEIVED_SHUTDOWN);
+}
+END_TEST
+
+START_TEST(noise_breaks_the_session)
+{
+    static const char record[] = "\x17\x03\x03\x00\x10garbagegarbage!!";
+    char byte;
+
+    shake_hands();
+    ck_assert_int_eq(write(fds[1], record, sizeof(record) - 1), sizeof(record) - 1);
+    ck_assert_int_eq(tls_readv(session, &(struct iovec){&byte, 1}, 1), -1);
+    ck_assert_int_eq(errno, EPROTO);
+    ck_assert_uint_eq(ctr_get(&counters, CTR_ssl_proto_errors), 1);
+    ck_assert_int_eq(tls_readv(session, &(struct iovec){&byte, 1}, 1), -1);
+    ck_assert_int_eq(tls_sendv(session, &(struct iovec){&byte, 1}, 1), -1);
+    ck_assert_int_eq(errno, EPIPE);
+    ck_assert_uint_eq(ctr_get(&counters, CTR_ssl_proto_errors), 1);
+}
+END_TEST
+
+/* ---- handshakes -------------------------------------------------------------------------- */
+
+START_TEST(plain_bytes_fail_the_handshake)
+{
+    dial();
+    ck_assert_int_eq(tls_handshake(session), TLS_WANTS_READ);
+    ck_assert_int_eq(write(fds[1], "get key\r\n", 9), 9);
+    ck_assert_int_eq(tls_handshake(session), TLS_FAILED);
+    ck_assert_uint_eq(ctr_get(&counters, CTR_ssl_handshake_errors), 1);
+}
+END_TEST
+
+START_TEST(look_at_the_port_is_no_failure)
+{
+    dial();
+    ck_assert_int_eq(shutdown(fds[1], SHUT_WR), 0);
+    ck_assert_int_eq(tls_handshake(session), TLS_FAILED);
+    ck_assert_uint_eq(ctr_get(&counters, CTR_ssl_handshake_errors), 0);
+}
+END_TEST
+
+/* ---- certificates ------------------------------------------------------------------------ */
+
+static void check_subject(const char *name)
+{
+    char text[64];
+    X509 *cert;
+
+    shake_hands();
+    cert = SSL_get1_peer_certificate(client);
+    ck_assert_ptr_nonnull(cert);
+    X509_NAME_get_text_by_NID(X509_get_subject_name(cert), NID_commonName, text, sizeof(text));
+    ck_assert_str_eq(text, name);
+    X509_free(cert);
+    hang_up();
+}
+
+START_TEST(certificates_are_exchanged)
+{
+    char why[TLS_WHY_BYTES];
+    struct tls_session *before;
+    usec_t began;
+
+    check_subject("first");
+    shake_hands();
+    before = session;
+    write_pair("second");
+    began = clock_mono_us();
+    ck_assert(tls_reload(tls, why));
+    ck_assert_uint_le(tls_age_s(tls), (uint64_t)(clock_mono_us() - began) / 1000000);
+    /* The session that was open goes on. */
+    ck_assert_int_eq(tls_sendv(before, &(struct iovec){stream, 5}, 1), 5);
+    ck_assert_int_eq(SSL_read(client, got, 100), 5);
+    hang_up();
+    check_subject("second");
+}
+END_TEST
+
+START_TEST(useless_files_change_nothing)
+{
+    char why[TLS_WHY_BYTES];
+    char text[TLS_WHY_BYTES];
+
+    write_text(chain, "no certificate\n");
+    ck_assert(!tls_reload(tls, why));
+    snprintf(text, sizeof(text), "Error loading the certificate chain: %s : error:", chain);
+    ck_assert_msg(strncmp(why, text, strlen(text)) == 0, "%s", why);
+    check_subject("first");
+    write_pair("second");
+    write_text(key, "no key\n");
+    ck_assert(!tls_reload(tls, why));
+    snprintf(text, sizeof(text), "Error loading the key: %s : error:", key);
+    ck_assert_msg(strncmp(why, text, strlen(text)) == 0, "%s", why);
+    ck_assert_int_eq(unlink(key), 0);
+    ck_assert(!tls_reload(tls, why));
+    ck_assert_msg(strstr(why, "No such file or directory") != NULL, "%s", why);
+    check_subject("first");
+    ck_assert_uint_eq(ERR_peek_error(), 0);
+}
+END_TEST
+
+START_TEST(without_the_option_there_is_nothing)
+{
+    struct tls_worker none;
+    struct tls *off;
+
+    settings.ssl_enabled = false;
+    ck_assert_int_eq(tls_open(&settings, &off), 0);
+    ck_assert_ptr_null(off);
+    tls_close(off);
+    ck_assert(tls_worker_init(&none, &settings, &counters));
+    ck_assert_ptr_null(none.buf);
+    tls_worker_fini(&none);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("tls");
+    TCase *tc = tcase_create("all");
+    SRunner *runner;
+    int failed;
+
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, what_is_sent_arrives);
+    tcase_add_test(tc, what_comes_is_read);
+    tcase_add_test(tc, end_behind_data_is_seen);
+    tcase_add_test(tc, tiny_records_do_not_hold_a_turn);
+    tcase_add_test(tc, reading_may_wait_for_room);
+    tcase_add_test(tc, own_end_is_announced);
+    tcase_add_test(tc, noise_breaks_the_session);
+    tcase_add_test(tc, plain_bytes_fail_the_handshake);
+    tcase_add_test(tc, look_at_the_port_is_no_failure);
+    tcase_add_test(tc, certificates_are_exchanged);
+    tcase_add_test(tc, useless_files_change_nothing);
+    tcase_add_test(tc, without_the_option_there_is_nothing);
+    suite_add_tcase(s, tc);
+    runner = srunner_create(s);
+    srunner_run_all(runner, CK_NORMAL);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

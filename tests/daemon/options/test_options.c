@@ -1,0 +1,683 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * options: the tables are sound, values are read strictly, statuses are memcached's, and what
+ * is generated from the tables (stats settings, the manual's list, the license) is complete and
+ * fresh.
+ */
+#include <check.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/net/tls.h"
+#include "daemon/options/options.h"
+#include "daemon/options/options_rows.h"
+
+#define ARGS_MAX 40
+
+/* What one run of options_parse() came to. */
+struct run {
+    struct settings settings;
+    enum options_result result;
+    int status;
+    char errors[1024]; /* what it printed on standard error */
+};
+
+/* Parse a command line whose words are separated by single spaces. */
+static void run_begin(struct run *r, const char *line)
+{
+    static char program[] = "mayflyd";
+    char words[512];
+    char *argv[ARGS_MAX + 1] = {program};
+    int argc = 1;
+    char *rest = words;
+    FILE *sink = tmpfile();
+
+    ck_assert_ptr_nonnull(sink);
+    ck_assert_uint_lt(strlen(line), sizeof(words));
+    strcpy(words, line);
+    for (char *word = strsep(&rest, " "); word != NULL; word = strsep(&rest, " ")) {
+        ck_assert_int_lt(argc, ARGS_MAX);
+        if (line[0] != '\0') {
+            argv[argc++] = word;
+        }
+    }
+    argv[argc] = NULL;
+
+    fflush(stderr);
+    int saved = dup(STDERR_FILENO);
+    dup2(fileno(sink), STDERR_FILENO);
+    r->status = -1;
+    r->result = options_parse(argc, argv, &r->settings, &r->status);
+    fflush(stderr);
+    dup2(saved, STDERR_FILENO);
+    close(saved);
+
+    rewind(sink);
+    r->errors[fread(r->errors, 1, sizeof(r->errors) - 1, sink)] = '\0';
+    fclose(sink);
+}
+
+static void run_end(struct run *r)
+{
+    settings_fini(&r->settings);
+}
+
+/* The value of one line of `stats settings`; "" when there is none. */
+struct wanted {
+    const char *name;
+    char value[OPTION_TEXT_BYTES];
+    unsigned count;
+};
+
+static void take_line(void *arg, const char *name, const char *value)
+{
+    struct wanted *w = arg;
+
+    if (strcmp(name, w->name) == 0) {
+        snprintf(w->value, sizeof(w->value), "%s", value);
+        w->count++;
+    }
+}
+
+static const char *shown(const struct settings *s, const char *name)
+{
+    static struct wanted w;
+
+    w = (struct wanted){.name = name};
+    options_each_setting(s, take_line, &w);
+    ck_assert_msg(w.count == 1, "%s is shown %u times", name, w.count);
+    return w.value;
+}
+
+START_TEST(rows_are_sound)
+{
+    bool letters[128] = {false};
+
+    letters['h'] = letters['i'] = letters['V'] = letters['o'] = true;
+    for (unsigned id = 0; id < OPTION_COUNT; id++) {
+        const struct option_row *row = &option_rows[id];
+        ck_assert_ptr_nonnull(row->name);
+        ck_assert_msg(strlen(row->help) > 0 && strchr(row->help, '\n') == NULL, "%s",
+                      row->name);
+        ck_assert_msg(row->help[strlen(row->help) - 1] != '.', "%s: full stop", row->name);
+        ck_assert_int_ge(row->letter, 0);
+        if (row->letter != 0) {
+            ck_assert_msg(!letters[row->letter], "-%c twice", row->letter);
+            letters[row->letter] = true;
+        }
+        for (unsigned other = 0; other < id && row->name[0] != '\0'; other++) {
+            ck_assert_msg(
+                !option_name_is(option_rows[other].name, row->name, strlen(row->name)),
+                "%s twice", row->name);
+        }
+        if (row->kind == OPT_BOOL) {
+            char text[OPTION_TEXT_BYTES];
+            ck_assert_ptr_nonnull(option_word(row, 1, OPTION_WORD_SHOWN, text));
+            ck_assert_ptr_null(option_word(row, 2, OPTION_WORD_SHOWN, text));
+        }
+    }
+    for (size_t i = 0; i < compat_row_count; i++) {
+        const struct compat_row *row = &compat_rows[i];
+        if (row->letter != 0) {
+            ck_assert_msg(!letters[row->letter], "-%c twice", row->letter);
+            letters[row->letter] = true;
+        }
+        for (unsigned id = 0; id < OPTION_COUNT; id++) {
+            ck_assert_msg(!option_name_is(option_rows[id].name, row->name, strlen(row->name)),
+                          "%s in both tables", row->name);
+        }
+    }
+}
+END_TEST
+
+START_TEST(defaults_are_within_their_range_or_mean_unset)
+{
+    struct settings s;
+
+    settings_init(&s);
+    for (unsigned id = 0; id < OPTION_COUNT; id++) {
+        const struct option_row *row = &option_rows[id];
+        switch (row->kind) {
+        case OPT_STR:
+        case OPT_LIST:
+        case OPT_CHAR:
+            break;
+        case OPT_DEC2:
+        case OPT_DEC3:
+            ck_assert_msg(row->dec_def > row->dec_min && row->dec_def < row->dec_max, "%s",
+                          row->name);
+            break;
+        default:
+            ck_assert_msg(row->def <= row->max && (row->def >= row->min || row->def == 0), "%s",
+                          row->name);
+            break;
+        }
+    }
+    ck_assert_int_eq(s.port, 11211);
+    ck_assert_uint_eq(s.threads, 4);
+    ck_assert_uint_eq(setting_get(&s, memory_limit_bytes), 64u << 20);
+    ck_assert_uint_eq(s.item_size_max, 1u << 20);
+    ck_assert_uint_eq(s.unix_mask, 0700);
+    ck_assert_int_eq(s.prefix_delimiter, ':');
+    ck_assert(s.maxconns_fast && setting_get(&s, active_expire) && !s.no_cas);
+    ck_assert(setting_get(&s, hot_max_factor) > 0.19 && setting_get(&s, hot_max_factor) < 0.21);
+    ck_assert_ptr_null(s.listen);
+    settings_fini(&s);
+}
+END_TEST
+
+/* The keys of Debian's memcached, in its order. */
+static const char *const memcached_keys[] = {"maxbytes",
+                                             "maxconns",
+                                             "tcpport",
+                                             "udpport",
+                                             "inter",
+                                             "verbosity",
+                                             "oldest",
+                                             "evictions",
+                                             "domain_socket",
+                                             "umask",
+                                             "shutdown_command",
+                                             "growth_factor",
+                                             "chunk_size",
+                                             "num_threads",
+                                             "num_threads_per_udp",
+                                             "stat_key_prefix",
+                                             "detail_enabled",
+                                             "reqs_per_event",
+                                             "cas_enabled",
+                                             "tcp_backlog",
+                                             "binding_protocol",
+                                             "auth_enabled_sasl",
+                                             "auth_enabled_ascii",
+                                             "item_size_max",
+                                             "maxconns_fast",
+                                             "hashpower_init",
+                                             "slab_reassign",
+                                             "slab_automove",
+                                             "slab_automove_ratio",
+                                             "slab_automove_window",
+                                             "slab_chunk_max",
+                                             "lru_crawler",
+                                             "lru_crawler_sleep",
+                                             "lru_crawler_tocrawl",
+                                             "tail_repair_time",
+                                             "flush_enabled",
+                                             "dump_enabled",
+                                             "hash_algorithm",
+                                             "lru_maintainer_thread",
+                                             "lru_segmented",
+                                             "hot_lru_pct",
+                                             "warm_lru_pct",
+                                             "hot_max_factor",
+                                             "warm_max_factor",
+                                             "temp_lru",
+                                             "temporary_ttl",
+                                             "idle_timeout",
+                                             "watcher_logbuf_size",
+                                             "worker_logbuf_size",
+                                             "read_buf_mem_limit",
+                                             "track_sizes",
+                                             "inline_ascii_response",
+                                             "ext_item_size",
+                                             "ext_item_age",
+                                             "ext_low_ttl",
+                                             "ext_recache_rate",
+                                             "ext_wbuf_size",
+                                             "ext_compact_under",
+                                             "ext_drop_under",
+                                             "ext_max_sleep",
+                                             "ext_max_frag",
+                                             "slab_automove_freeratio",
+                                             "ext_drop_unread",
+                                             "ssl_enabled",
+                                             "ssl_chain_cert",
+                                             "ssl_key",
+                                             "ssl_verify_mode",
+                                             "ssl_keyformat",
+                                             "ssl_ciphers",
+                                             "ssl_ca_cert",
+                                             "ssl_wbuf_size",
+                                             "ssl_session_cache",
+                                             "ssl_kernel_tls",
+                                             "ssl_min_version",
+                                             "num_napi_ids",
+                                             "memory_file"};
+
+struct order {
+    size_t next;
+    bool is_value_missing;
+};
+
+static void follow_order(void *arg, const char *name, const char *value)
+{
+    struct order *o = arg;
+
+    if (o->next < sizeof(memcached_keys) / sizeof(memcached_keys[0])) {
+        ck_assert_str_eq(name, memcached_keys[o->next]);
+    }
+    ck_assert_msg(strpbrk(name, " :") == NULL, "%s would confuse a reader of statistics", name);
+    o->is_value_missing |= value[0] == '\0';
+    o->next++;
+}
+
+START_TEST(settings_lines_follow_memcached)
+{
+    struct settings s;
+    struct order order = {0, false};
+
+    settings_init(&s);
+    options_each_setting(&s, follow_order, &order);
+    ck_assert_uint_gt(order.next, sizeof(memcached_keys) / sizeof(memcached_keys[0]));
+    ck_assert(!order.is_value_missing);
+    settings_fini(&s);
+}
+END_TEST
+
+START_TEST(settings_lines_show_what_was_given)
+{
+    static const struct {
+        const char *line;
+        const char *name;
+        const char *value;
+    } rows[] = {
+        {"", "maxbytes", "67108864"},
+        {"-m 100", "maxbytes", "104857600"},
+        {"", "evictions", "on"},
+        {"-M", "evictions", "off"},
+        {"", "cas_enabled", "yes"},
+        {"-C", "cas_enabled", "no"},
+        {"-F", "flush_enabled", "no"},
+        {"--disable-dumping", "dump_enabled", "no"},
+        {"", "inter", "NULL"},
+        {"-l 127.0.0.1 -l ::1,localhost:5", "inter", "127.0.0.1,::1,localhost:5"},
+        {"", "domain_socket", "NULL"},
+        {"-s /a -s /b/c", "domain_socket", "/b/c"},
+        {"-a 0770", "umask", "770"},
+        {"-a 7", "umask", "7"},
+        {"-vv", "verbosity", "2"},
+        {"-v -v -v -v", "verbosity", "3"},
+        {"--verbose --verbose=2", "verbosity", "2"},
+        {"", "binding_protocol", "auto-negotiate"},
+        {"-B ascii", "binding_protocol", "ascii"},
+        {"", "auth_enabled_ascii", "no"},
+        {"-Y users", "auth_enabled_ascii", "users"},
+        {"-Y users", "binding_protocol", "ascii"},
+        {"-Y users -B ascii", "binding_protocol", "ascii"},
+        {"", "auth_enabled_sasl", "no"},
+        {"-f 1.3", "growth_factor", "1.30"},
+        {"-t 3", "num_threads", "3"},
+        {"-t 3", "num_threads_per_udp", "3"},
+        {"-D /", "stat_key_prefix", "/"},
+        {"-D /", "detail_enabled", "yes"},
+        {"-D / -o no_detail_enabled", "detail_enabled", "no"},
+        {"-I 4k", "item_size_max", "4096"},
+        {"-I 2M", "item_size_max", "2097152"},
+        {"-I 1g -m 2048", "item_size_max", "1073741824"},
+        {"-o no_maxconns_fast", "maxconns_fast", "no"},
+        {"-o no_maxconns_fast,maxconns_fast=1", "maxconns_fast", "yes"},
+        {"-o slab_automove=2,no_slab_automove", "slab_automove", "0"},
+        {"-o no_slab_automove,slab_automove", "slab_automove", "1"},
+        {"-o no_lru_crawler", "lru_crawler", "no"},
+        {"-o no_lru_crawler,lru_crawler", "lru_crawler", "yes"},
+        {"--no-active-expire", "lru_crawler", "no"},
+        {"-o active-expire=off", "lru_crawler", "no"},
+        {"-o temporary_ttl=9", "temp_lru", "yes"},
+        {"-o slab_automove_freeratio=0.125", "slab_automove_freeratio", "0.125"},
+        {"-o slab_chunk_max=16", "slab_chunk_max", "16384"},
+        {"-o read_buf_mem_limit=2", "read_buf_mem_limit", "2097152"},
+        {"-o hash_algorithm=xxh3", "hash_algorithm", "xxh3"},
+        {"-o hz=0", "hz", "1"},
+        {"--hz 9999", "hz", "500"},
+        {"-o lazyfree-threshold=128k", "lazyfree_threshold", "131072"},
+        {"-o conn_limit=7,threads=2", "maxconns", "7"},
+        {"-p -1", "tcpport", "-1"},
+        {"-p 5 --port=6", "tcpport", "6"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct run r;
+        run_begin(&r, rows[i].line);
+        ck_assert_msg(r.result == OPTIONS_RUN, "\"%s\": %s", rows[i].line, r.errors);
+        ck_assert_msg(strcmp(shown(&r.settings, rows[i].name), rows[i].value) == 0,
+                      "\"%s\": %s is %s, not %s", rows[i].line, rows[i].name,
+                      shown(&r.settings, rows[i].name), rows[i].value);
+        run_end(&r);
+    }
+}
+END_TEST
+
+/* Refused, with memcached's status where it refuses too; the message names what is wrong. */
+static const struct {
+    const char *line;
+    int status;
+    const char *message;
+} refusals[] = {
+    {"-m -5", 64, "-5 is out of range"},
+    {"-m 12abc", 64, "\"12abc\" is not a number"},
+    {"-m 1", 64, "Cannot set item size limit higher than 1/2 of memory max."},
+    {"-m 18446744073709551617", 64, "too large"},
+    {"-p abc", 64, "\"abc\" is not a number"},
+    {"-p 65536", 64, "65536 is out of range (-1 to 65535)"},
+    {"--port=", 64, "\"\" is not a number"},
+    {"-U 99999", 64, "99999 is out of range"},
+    {"-c 0", 1, "0 is out of range"},
+    {"-t 0", 1, "0 is out of range (1 to 512)"},
+    {"-t x", 1, "\"x\" is not a number"},
+    {"-R 0", 1, "0 is out of range"},
+    {"-n 0", 1, "0 is out of range"},
+    {"-f 1", 1, "1 is out of range (more than 1"},
+    {"-f 1.2.3", 1, "not a number"},
+    {"-f nan", 1, "not a number"},
+    {"-f", 1, "requires an argument"},
+    {"-I 1023", 64, "1023 is out of range"},
+    {"-I 33m", 64, "Cannot set item size limit higher"},
+    {"-I 1025m -m 4096", 64, "out of range"},
+    {"-I 1x", 64, "suffix"},
+    {"-I 99999999999g", 64, "too large"},
+    {"-a 888", 64, "octal"},
+    {"-a 1000", 64, "1000 is out of range (0 to 777)"},
+    {"-D ab", 64, "one character"},
+    {"-B foo", 64, "\"foo\" is not one of auto ascii binary"},
+    {"-N 0", 1, "out of range"},
+    {"-N 5", 64, "Number of napi_ids(5) cannot be greater than number of threads(4)"},
+    {"-S -B auto", 64, "cannot allow the ASCII protocol while using SASL"},
+    {"-B ascii -S", 64, "cannot allow the ASCII protocol while using SASL"},
+    {"-S -U 11211", 64, "Cannot enable UDP while using binary SASL"},
+    {"-Y", 1, "requires an argument"},
+    {"-Y users -B auto", 64, "cannot allow the BINARY protocol"},
+    {"-B binary -Y users", 64, "cannot allow the BINARY protocol"},
+    {"-Y users -U 11211", 64, "Cannot use UDP with ascii authentication"},
+    {"-e /dev/shm/x", 64, "not built with warm restart"},
+    {"-o ext_path=/x:1G", 64, "not built with external storage"},
+    {"-o proxy_config=x", 64, "not built with proxy"},
+    {"-o drop_privileges", 64, "not built with system call filter"},
+    {"-o relaxed_privileges", 64, "not built with system call filter"},
+    {"-o foo", 1, "Illegal suboption \"foo\""},
+    {"-o lru_crawler,,hz=1", 1, "Illegal suboption \"\""},
+    {"-o idle_timeot=5", 1, "(did you mean \"idle-timeout\"?)"},
+    {"-o no_port", 1, "Illegal suboption \"no_port\""},
+    {"-o idle_timeout", 1, "Missing argument for idle_timeout"},
+    {"-o idle_timeout=abc", 1, "\"abc\" is not a number"},
+    {"-o maxconns_fast=maybe", 1, "neither yes nor no"},
+    {"-o hashpower=11", 1, "11 is out of range (12 to 32)"},
+    {"-o hashpower=33", 1, "33 is out of range (12 to 32)"},
+    {"-o slab_automove=9", 1, "9 is out of range (0 to 2)"},
+    {"-o slab_automove_window=2", 1, "2 is out of range"},
+    {"-o slab_automove_ratio=1", 1, "1 is out of range"},
+    {"-o slab_sizes", 1, "Missing argument for slab_sizes"},
+    {"-o sock_cookie_id", 1, "Missing argument for sock_cookie_id"},
+    {"-o tail_repair_time=5", 1, "5 is out of range"},
+    {"-o hash_algorithm=md5", 1, "not one of"},
+    {"-o lru_crawler_sleep=1000001", 1, "out of range"},
+    {"-o hot_lru_pct=80", 1, "out of range"},
+    {"-o hot_lru_pct=50,warm_lru_pct=40", 64, "cannot be more than 80% combined"},
+    {"-o hot_max_factor=0", 1, "out of range"},
+    {"-o temporary_ttl=5,no_lru_maintainer", 64, "requires lru_maintainer"},
+    {"-o expire_effort=11", 1, "out of range (1 to 10)"},
+    {"-s ", 64, "empty"},
+    {"stray", 1, "Illegal argument \"stray\""},
+    {"-v stray -p 1", 1, "Illegal argument \"stray\""},
+    {"-- -p", 1, "Illegal argument \"-p\""},
+    {"-q", 1, "Illegal argument \"?\""},
+    {"--bogus", 1, "Illegal argument \"?\""},
+    {"--thraeds=3", 1, "(did you mean \"threads\"?)"},
+    {"--describe=all", 64, "--describe"},
+};
+
+START_TEST(bad_command_lines_are_refused)
+{
+    for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
+        struct run r;
+        run_begin(&r, refusals[i].line);
+        ck_assert_msg(r.result == OPTIONS_EXIT, "\"%s\" was accepted", refusals[i].line);
+        ck_assert_msg(r.status == refusals[i].status, "\"%s\": status %d, not %d",
+                      refusals[i].line, r.status, refusals[i].status);
+        ck_assert_msg(strstr(r.errors, refusals[i].message) != NULL, "\"%s\": %s",
+                      refusals[i].line, r.errors);
+        run_end(&r);
+    }
+}
+END_TEST
+
+/* The texts behind the status of each build; NULL: accepted. */
+static const struct {
+    const char *line;
+    int status;
+    const char *message;
+} tls_refusals[] = {
+    {"-Z", 64, "You cannot enable SSL without a certificate"},
+    {"-Z -o ssl_key=k", 64, "You cannot enable SSL without a certificate"},
+    {"-Z -p 0 -s /s -o ssl_chain_cert=c", 64, "You cannot enable SSL without a TCP port"},
+    {"-Z -o ssl_chain_cert", 1, "Missing argument for ssl_chain_cert"},
+    {"-Z -o ssl_key", 1, "Missing argument for ssl_key"},
+    {"-o ssl_verify_mode=4", 1, "4 is out of range (0 to 3)"},
+    {"-o ssl_verify_mode=x", 1, "not a number"},
+    {"-o ssl_verify_mode", 1, "Missing argument"},
+    {"-o ssl_keyformat=PEM", 64, "not a number"},
+    {"-o ssl_keyformat=3", 64, "3 is out of range (1 to 2)"},
+    {"-o ssl_wbuf_size=x", 1, "not a number"},
+    {"-o ssl_wbuf_size", 1, "Missing argument"},
+    {"-o ssl_min_version=4", 1, "not one of 0 1 2 3"},
+    {"-o ssl_min_version=tlsv1.3", 1, "not one of 0 1 2 3"},
+    {"-Z -o ssl_chain_cert=c", 0, NULL},
+    {"-Z -s /s -o ssl_chain_cert=c,ssl_key=k,ssl_verify_mode=3,ssl_keyformat=2", 0, NULL},
+    {"-o ssl_chain_cert=c,ssl_session_cache,ssl_kernel_tls,ssl_wbuf_size=0", 0, NULL},
+    {"-o ssl_ca_cert=a,ssl_ciphers=HIGH:!aNULL,ssl_min_version=3", 0, NULL},
+};
+
+START_TEST(tls_is_configured_or_not_built)
+{
+    for (size_t i = 0; i < sizeof(tls_refusals) / sizeof(tls_refusals[0]); i++) {
+        const char *line = tls_refusals[i].line;
+        const char *message = tls_refusals[i].message;
+        int status = tls_refusals[i].status;
+        struct run r;
+
+        if (message == NULL && !tls_is_built()) {
+            message = "not built with TLS";
+            status = 64;
+        }
+        run_begin(&r, line);
+        ck_assert_msg((r.result == OPTIONS_RUN) == (message == NULL), "\"%s\"", line);
+        if (message != NULL && (tls_is_built() || status == 1)) {
+            ck_assert_msg(r.status == status, "\"%s\": status %d", line, r.status);
+            ck_assert_msg(strstr(r.errors, message) != NULL, "\"%s\": %s", line, r.errors);
+        }
+        run_end(&r);
+    }
+}
+END_TEST
+
+START_TEST(memcached_command_lines_are_accepted)
+{
+    static const char *const lines[] = {
+        "",
+        "-m 64 -p 11211 -u memcache -l 127.0.0.1 -P /run/memcached/memcached.pid",
+        "-d -r -k -L -A -C -F -X -W -M -vv -b 10 -R 5 -n 64 -f 1.1 -N 2 -U 0 -t 2",
+        "--port=0 --udp-port=0 --unix-socket=/x --unix-mask=777 --enable-shutdown --daemon",
+        "--conn-limit=5 --lock-memory --slab-growth-factor=2 --slab-min-size=50 --napi_ids=1",
+        "--listen=[::1]:5 --max-reqs-per-event=1 --listen-backlog=0 --protocol=auto",
+        "--thre=2",
+        "-o modern -o no_modern,no_hashexpand,hashpower=20",
+        "-o slab_reassign,no_slab_reassign,slab_automove,slab_sizes=100-200,no_chunked_items",
+        "-o slab_automove_ratio=0.5,slab_automove_window=3,slab_automove_freeratio=0",
+        "-o lru_crawler,lru_crawler_sleep=0,lru_crawler_tocrawl=5,tail_repair_time=10",
+        "-o lru_maintainer,hot_lru_pct=10,warm_lru_pct=70,hot_max_factor=0.5,warm_max_factor=3",
+        "-o temporary_ttl=0,idle_timeout=30,watcher_logbuf_size=1,worker_logbuf_size=1",
+        "-o track_sizes,read_buf_mem_limit=0,resp_obj_mem_limit=5,inline_ascii_resp",
+        "-o no_inline_ascii_resp,no_drop_privileges,sock_cookie_id=3,no_lru_maintainer",
+        "-o hash_algorithm=jenkins,hash_algorithm=murmur3,",
+    };
+
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        struct run r;
+        run_begin(&r, lines[i]);
+        ck_assert_msg(r.result == OPTIONS_RUN, "\"%s\": %s", lines[i], r.errors);
+        ck_assert_str_eq(r.errors, "");
+        run_end(&r);
+    }
+}
+END_TEST
+
+START_TEST(a_higher_source_wins_whatever_the_order)
+{
+    struct settings s;
+    char why[OPTION_TEXT_BYTES];
+
+    settings_init(&s);
+    ck_assert(option_set(&s, OPTION_threads, "7", OPTION_COMMAND_LINE, why));
+    ck_assert(option_set(&s, OPTION_threads, "9", OPTION_FILE, why));
+    ck_assert_uint_eq(s.threads, 7);
+
+    ck_assert(option_set(&s, OPTION_listen, "a", OPTION_FILE, why));
+    ck_assert(option_set(&s, OPTION_listen, "b", OPTION_FILE, why));
+    ck_assert_str_eq(s.listen, "a,b");
+    ck_assert(option_set(&s, OPTION_listen, "c", OPTION_COMMAND_LINE, why));
+    ck_assert_str_eq(s.listen, "c");
+
+    ck_assert(option_set_off(&s, OPTION_maxconns_fast, OPTION_COMMAND_LINE));
+    ck_assert(option_set(&s, OPTION_maxconns_fast, "yes", OPTION_FILE, why));
+    ck_assert(!s.maxconns_fast);
+    ck_assert(!option_set_off(&s, OPTION_threads, OPTION_COMMAND_LINE));
+    settings_fini(&s);
+}
+END_TEST
+
+START_TEST(a_refused_value_changes_nothing)
+{
+    struct settings s;
+    char why[OPTION_TEXT_BYTES];
+
+    settings_init(&s);
+    ck_assert(!option_set(&s, OPTION_threads, "0", OPTION_COMMAND_LINE, why));
+    ck_assert_uint_eq(s.threads, 4);
+    ck_assert_uint_eq(s.sources[OPTION_threads], OPTION_DEFAULT);
+    settings_fini(&s);
+}
+END_TEST
+
+START_TEST(live_values_are_shown_as_they_change)
+{
+    struct settings s;
+
+    settings_init(&s);
+    setting_set(&s, memory_limit_bytes, UINT64_C(10) << 40);
+    setting_set(&s, hot_max_factor, 0.5);
+    setting_set(&s, detail_enabled, true);
+    ck_assert_str_eq(shown(&s, "maxbytes"), "10995116277760");
+    ck_assert_str_eq(shown(&s, "hot_max_factor"), "0.50");
+    ck_assert_str_eq(shown(&s, "detail_enabled"), "yes");
+    settings_fini(&s);
+}
+END_TEST
+
+START_TEST(long_texts_are_shown_whole)
+{
+    struct settings s;
+    char path[400];
+    char why[OPTION_TEXT_BYTES];
+
+    memset(path, 'x', sizeof(path) - 1);
+    path[sizeof(path) - 1] = '\0';
+    settings_init(&s);
+    ck_assert(option_set(&s, OPTION_unix_path, path, OPTION_COMMAND_LINE, why));
+    char text[OPTION_TEXT_BYTES];
+    ck_assert_str_eq(option_show(&s, OPTION_unix_path, text), path);
+    ck_assert(!option_set(&s, OPTION_threads, path, OPTION_COMMAND_LINE, why));
+    ck_assert_uint_lt(strlen(why), OPTION_TEXT_BYTES);
+    settings_fini(&s);
+}
+END_TEST
+
+/* Fill text with a file of the source tree; false when there is no tree. */
+static bool read_source(const char *name, char *text, size_t size)
+{
+    const char *dir = getenv("MAYFLY_SRCDIR");
+    char path[512];
+
+    snprintf(path, sizeof(path), "%s/%s", dir != NULL ? dir : ".", name);
+    FILE *f = fopen(path, "r");
+    if (f == NULL) {
+        ck_assert_msg(dir == NULL, "%s is missing", path);
+        return false;
+    }
+    text[fread(text, 1, size - 1, f)] = '\0';
+    fclose(f);
+    return true;
+}
+
+START_TEST(the_manual_lists_the_options_of_today)
+{
+    static char committed[65536];
+    static char printed[65536];
+
+    if (!read_source("man/mayflyd-options.inc", committed, sizeof(committed))) {
+        return;
+    }
+    FILE *f = tmpfile();
+    ck_assert_ptr_nonnull(f);
+    options_describe(f);
+    rewind(f);
+    printed[fread(printed, 1, sizeof(printed) - 1, f)] = '\0';
+    fclose(f);
+    ck_assert_msg(strcmp(committed, printed) == 0,
+                  "run mayflyd --describe=options >man/mayflyd-options.inc");
+}
+END_TEST
+
+START_TEST(the_license_is_that_of_the_tree)
+{
+    static char committed[8192];
+    static char printed[8192];
+
+    if (!read_source("COPYING", committed, sizeof(committed))) {
+        return;
+    }
+    FILE *f = tmpfile();
+    ck_assert_ptr_nonnull(f);
+    fflush(stdout);
+    int saved = dup(STDOUT_FILENO);
+    dup2(fileno(f), STDOUT_FILENO);
+    options_print_license();
+    fflush(stdout);
+    dup2(saved, STDOUT_FILENO);
+    close(saved);
+    rewind(f);
+    printed[fread(printed, 1, sizeof(printed) - 1, f)] = '\0';
+    fclose(f);
+    const char *text = strstr(printed, "\n\n");
+    ck_assert_ptr_nonnull(text);
+    ck_assert_str_eq(text + 2, committed);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("options");
+    TCase *tc = tcase_create("options");
+
+    tcase_add_test(tc, rows_are_sound);
+    tcase_add_test(tc, defaults_are_within_their_range_or_mean_unset);
+    tcase_add_test(tc, settings_lines_follow_memcached);
+    tcase_add_test(tc, settings_lines_show_what_was_given);
+    tcase_add_test(tc, bad_command_lines_are_refused);
+    tcase_add_test(tc, tls_is_configured_or_not_built);
+    tcase_add_test(tc, memcached_command_lines_are_accepted);
+    tcase_add_test(tc, a_higher_source_wins_whatever_the_order);
+    tcase_add_test(tc, a_refused_value_changes_nothing);
+    tcase_add_test(tc, live_values_are_shown_as_they_change);
+    tcase_add_test(tc, long_texts_are_shown_whole);
+    tcase_add_test(tc, the_manual_lists_the_options_of_today);
+    tcase_add_test(tc, the_license_is_that_of_the_tree);
+    suite_add_tcase(suite, tc);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * notify: what the service manager gets, and that its absence is of no consequence.
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "daemon/service/notify.h"
+
+static int manager = -1;
+
+/* An abstract socket leaves no file behind. */
+static void setup(void)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    char name[64];
+    int len = snprintf(name, sizeof(name), "mayfly-test-notify-%ld", (long)getpid());
+
+    memcpy(address.sun_path + 1, name, (size_t)len);
+    manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    ck_assert_int_ge(manager, 0);
+    ck_assert_int_eq(
+        bind(manager, (struct sockaddr *)&address,
+             (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len)),
+        0);
+    char variable[80];
+    snprintf(variable, sizeof(variable), "@%s", name);
+    setenv("NOTIFY_SOCKET", variable, 1);
+}
+
+static void teardown(void)
+{
+    unsetenv("NOTIFY_SOCKET");
+    close(manager);
+}
+
+/* The next message, "" when there is none. */
+static const char *received(void)
+{
+    static char text[1024];
+    ssize_t n = recv(manager, text, sizeof(text) - 1, 0);
+
+    text[n > 0 ? n : 0] = '\0';
+    return text;
+}
+
+START_TEST(ready_names_the_process)
+{
+    char wanted[64];
+
+    notify_ready("serving");
+    snprintf(wanted, sizeof(wanted), "READY=1\nMAINPID=%ld\nSTATUS=serving", (long)getpid());
+    ck_assert_str_eq(received(), wanted);
+}
+END_TEST
+
+START_TEST(status_and_stopping_arrive)
+{
+    notify_status("%d of %d", 2, 3);
+    ck_assert_str_eq(received(), "STATUS=2 of 3");
+    notify_stopping();
+    ck_assert_int_eq(strncmp(received(), "STOPPING=1", 10), 0);
+}
+END_TEST
+
+START_TEST(a_long_status_is_cut)
+{
+    char text[2000];
+
+    memset(text, 'a', sizeof(text) - 1);
+    text[sizeof(text) - 1] = '\0';
+    notify_status("%s", text);
+    ck_assert_uint_gt(strlen(received()), 400);
+}
+END_TEST
+
+START_TEST(without_a_manager_nothing_happens)
+{
+    unsetenv("NOTIFY_SOCKET");
+    notify_ready("serving");
+    notify_stopping();
+    ck_assert_str_eq(received(), "");
+    setenv("NOTIFY_SOCKET", "/nonexistent/socket", 1);
+    notify_ready("serving");
+    setenv("NOTIFY_SOCKET", "nonsense", 1);
+    notify_status("x");
+    setenv("NOTIFY_SOCKET", "", 1);
+    notify_stopping();
+    ck_assert_str_eq(received(), "");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("notify");
+    TCase *tc = tcase_create("notify");
+
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, ready_names_the_process);
+    tcase_add_test(tc, status_and_stopping_arrive);
+    tcase_add_test(tc, a_long_status_is_cut);
+    tcase_add_test(tc, without_a_manager_nothing_happens);
+    suite_add_tcase(suite, tc);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

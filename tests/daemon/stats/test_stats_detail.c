@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Counts by prefix: what is counted, the bound, the reset, and the dump over several workers.
+ * The workers here have no threads: their mailboxes stand on one loop, which the test runs.
+ */
+#include "daemon/service/server.h"
+#include "daemon/stats/stats.h"
+#include "daemon/stats/stats_detail.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WORKERS 2u
+
+static struct server *server;
+static struct settings settings;
+static uv_loop_t loop;
+static struct buf answer;
+static bool is_answered;
+
+static void setup(void)
+{
+    uint32_t i;
+
+    server = aligned_alloc(64, (sizeof(*server) + 63) / 64 * 64);
+    ck_assert_ptr_nonnull(server);
+    memset(server, 0, sizeof(*server));
+    settings_init(&settings);
+    server->settings = &settings;
+    server->workers = aligned_alloc(64, WORKERS * sizeof(struct worker));
+    ck_assert_ptr_nonnull(server->workers);
+    memset(server->workers, 0, WORKERS * sizeof(struct worker));
+    server->worker_count = WORKERS;
+    ck_assert_int_eq(uv_loop_init(&loop), 0);
+    for (i = 0; i < WORKERS; i++) {
+        struct worker *w = &server->workers[i];
+
+        w->magic = WORKER_MAGIC;
+        w->id = i;
+        w->server = server;
+        w->settings = &settings;
+        w->engine = &server->engine;
+        ck_assert_int_eq(mailbox_init(&w->mailbox, &loop, w), 0);
+    }
+    buf_init(&answer);
+}
+
+static void teardown(void)
+{
+    uint32_t i;
+
+    for (i = 0; i < WORKERS; i++) {
+        ck_assert_uint_eq(server->workers[i].later_count, 0);
+        mailbox_close(&server->workers[i].mailbox);
+        detail_table_destroy(&server->workers[i].detail);
+    }
+    uv_run(&loop, UV_RUN_DEFAULT);
+    ck_assert_int_eq(uv_loop_close(&loop), 0);
+    buf_fini(&answer);
+    settings_fini(&settings);
+    free(server->workers);
+    free(server);
+}
+
+static void count(unsigned worker, enum stats_detail_op op, const char *key)
+{
+    stats_detail_count(&server->workers[worker], op, key, strlen(key));
+}
+
+static void on_answer(void *arg, struct buf *out)
+{
+    ck_assert_ptr_eq(arg, &answer);
+    ck_assert_ptr_eq(out, &answer);
+    is_answered = true;
+}
+
+/* Ask worker 0; returns the whole answer, NUL-terminated. */
+static const char *ask(const char *args)
+{
+    enum stats_result result;
+
+    buf_clear(&answer);
+    is_answered = false;
+    result = stats_command(&server->workers[0], span_str(args), &answer, on_answer, &answer);
+    if (result == STATS_LATER) {
+        while (!is_answered) {
+            uv_run(&loop, UV_RUN_ONCE);
+        }
+    } else {
+        ck_assert_int_eq(result, STATS_DONE);
+    }
+    ck_assert(buf_append(&answer, "", 1));
+    return buf_begin(&answer);
+}
+
+START_TEST(prefix_counts_by_kind)
+{
+    count(0, STATS_DETAIL_SET, "a:1");
+    count(0, STATS_DETAIL_GET_HIT, "a:1");
+    count(0, STATS_DETAIL_GET_MISS, "a:2:x");
+    count(0, STATS_DETAIL_DELETE, "a:");
+    ck_assert_str_eq(ask("detail dump"), "PREFIX a get 2 hit 1 set 1 del 1\r\nEND\r\n");
+}
+END_TEST
+
+START_TEST(key_without_delimiter_is_not_counted)
+{
+    count(0, STATS_DETAIL_SET, "plain");
+    ck_assert_str_eq(ask("detail dump"), "END\r\n");
+}
+END_TEST
+
+START_TEST(empty_prefix_is_one)
+{
+    count(0, STATS_DETAIL_GET_MISS, ":x");
+    ck_assert_str_eq(ask("detail dump"), "PREFIX  get 1 hit 0 set 0 del 0\r\nEND\r\n");
+}
+END_TEST
+
+START_TEST(workers_are_added_up)
+{
+    count(0, STATS_DETAIL_SET, "a:1");
+    count(1, STATS_DETAIL_SET, "a:1");
+    count(1, STATS_DETAIL_GET_HIT, "a:1");
+    ck_assert_str_eq(ask("detail dump"), "PREFIX a get 1 hit 1 set 2 del 0\r\nEND\r\n");
+}
+END_TEST
+
+START_TEST(reset_forgets_on_every_worker)
+{
+    count(0, STATS_DETAIL_SET, "a:1");
+    count(1, STATS_DETAIL_SET, "b:1");
+    atomic_fetch_add(&server->detail_epoch, 1); /* what `stats reset` does about it */
+    ck_assert_str_eq(ask("detail dump"), "END\r\n");
+    count(1, STATS_DETAIL_SET, "b:1");
+    ck_assert_str_eq(ask("detail dump"), "PREFIX b get 0 hit 0 set 1 del 0\r\nEND\r\n");
+}
+END_TEST
+
+START_TEST(dump_of_40000_prefixes_is_bounded_and_loses_no_count)
+{
+    const char *text;
+    unsigned long long sum = 0;
+    unsigned rows = 0;
+    unsigned i;
+
+    for (i = 0; i < 40000; i++) {
+        char key[32];
+
+        snprintf(key, sizeof(key), "p%u:k", i);
+        count(i % WORKERS, STATS_DETAIL_SET, key);
+        count(i % WORKERS, STATS_DETAIL_SET, key);
+    }
+    text = ask("detail dump");
+    for (; strncmp(text, "PREFIX ", 7) == 0; text = strchr(text, '\n') + 1) {
+        unsigned long long sets;
+
+        ck_assert_int_eq(sscanf(text, "PREFIX %*s get 0 hit 0 set %llu del 0", &sets), 1);
+        sum += sets;
+        rows++;
+    }
+    ck_assert_str_eq(text, "END\r\n");
+    ck_assert_uint_eq(rows, DETAIL_PREFIXES_MAX + 1);
+    ck_assert_uint_eq(sum, 80000);
+}
+END_TEST
+
+START_TEST(counts_survive_off_and_on)
+{
+    ck_assert(!stats_detail_is_on(&server->workers[1]));
+    ck_assert_str_eq(ask("detail on"), "OK\r\n");
+    ck_assert(stats_detail_is_on(&server->workers[1]));
+    count(1, STATS_DETAIL_SET, "a:1");
+    ck_assert_str_eq(ask("detail off"), "OK\r\n");
+    ck_assert(!stats_detail_is_on(&server->workers[1]));
+    ck_assert_str_eq(ask("detail dump"), "PREFIX a get 0 hit 0 set 1 del 0\r\nEND\r\n");
+}
+END_TEST
+
+START_TEST(other_words_are_usage_errors)
+{
+    static const char usage[] = "CLIENT_ERROR usage: stats detail on|off|dump\r\n";
+
+    ck_assert_str_eq(ask("detail"), usage);
+    ck_assert_str_eq(ask("detail ON"), usage);
+    ck_assert_str_eq(ask("nonsense"), "ERROR\r\n");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("stats_detail");
+    TCase *tc = tcase_create("stats_detail");
+    SRunner *runner = srunner_create(suite);
+    int failed;
+
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, prefix_counts_by_kind);
+    tcase_add_test(tc, key_without_delimiter_is_not_counted);
+    tcase_add_test(tc, empty_prefix_is_one);
+    tcase_add_test(tc, workers_are_added_up);
+    tcase_add_test(tc, reset_forgets_on_every_worker);
+    tcase_add_test(tc, dump_of_40000_prefixes_is_bounded_and_loses_no_count);
+    tcase_add_test(tc, counts_survive_off_and_on);
+    tcase_add_test(tc, other_words_are_usage_errors);
+    suite_add_tcase(suite, tc);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

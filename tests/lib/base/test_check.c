@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A check that fails says what, where and in which thread, in one line, and aborts.
+ */
+#include "lib/base/check.h"
+
+#include <check.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* What a process that does this says on standard error; it must abort. */
+static void last_words(void (*fn)(void), char *out, size_t size)
+{
+    size_t len = 0;
+    ssize_t n;
+    int fds[2];
+    int status;
+    pid_t pid;
+
+    ck_assert_int_eq(pipe(fds), 0);
+    pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        const struct rlimit no_core = {0, 0};
+
+        (void)setrlimit(RLIMIT_CORE, &no_core);
+        (void)dup2(fds[1], STDERR_FILENO);
+        (void)pthread_setname_np(pthread_self(), "a-test");
+        fn();
+        _exit(0);
+    }
+    close(fds[1]);
+    while (len < size - 1 && (n = read(fds[0], out + len, size - 1 - len)) > 0) {
+        len += (size_t)n;
+    }
+    out[len] = '\0';
+    close(fds[0]);
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(WIFSIGNALED(status));
+    ck_assert_int_eq(WTERMSIG(status), SIGABRT);
+}
+
+static void holds_and_fails(void)
+{
+    volatile int two = 2;
+
+    must(two + two == 4);
+    must(two + two == 5);
+}
+
+START_TEST(it_says_what_failed_where_and_who)
+{
+    char said[1024];
+
+    last_words(holds_and_fails, said, sizeof(said));
+    ck_assert_msg(strncmp(said, "check failed: two + two == 5, ", 30) == 0, "%s", said);
+    ck_assert_msg(strstr(said, "test_check.c:") != NULL, "%s", said);
+    ck_assert_msg(strstr(said, ", thread a-test\n") != NULL, "%s", said);
+}
+END_TEST
+
+static void fails_with_a_note(void)
+{
+    check_note("reading");
+    check_note("writing");
+    must(0);
+}
+
+START_TEST(it_says_what_the_thread_was_doing)
+{
+    char said[1024];
+
+    last_words(fails_with_a_note, said, sizeof(said));
+    ck_assert_msg(strstr(said, ", thread a-test, writing\n") != NULL, "%s", said);
+}
+END_TEST
+
+static void fails_at_length(void)
+{
+    char expr[2000];
+
+    memset(expr, 'x', sizeof(expr));
+    expr[sizeof(expr) - 1] = '\0';
+    check_failed(expr, __FILE__, __LINE__);
+}
+
+START_TEST(a_long_line_is_cut_and_ends)
+{
+    char said[4096];
+
+    last_words(fails_at_length, said, sizeof(said));
+    ck_assert_uint_gt(strlen(said), 100);
+    ck_assert_uint_lt(strlen(said), 1000);
+    ck_assert_ptr_eq(strchr(said, '\n'), said + strlen(said) - 1);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("check");
+    TCase *tc = tcase_create("check");
+
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, it_says_what_failed_where_and_who);
+    tcase_add_test(tc, it_says_what_the_thread_was_doing);
+    tcase_add_test(tc, a_long_line_is_cut_and_ends);
+    suite_add_tcase(suite, tc);
+
+    SRunner *sr = srunner_create(suite);
+    srunner_run_all(sr, CK_NORMAL);
+    int failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed == 0 ? 0 : 1;
+}

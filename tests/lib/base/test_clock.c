@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * clock: starts where it says, moves by what tests add, stands still when frozen.
+ */
+#include <check.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "lib/base/clock.h"
+
+START_TEST(starts_at_its_first_value)
+{
+    struct clock c;
+
+    clock_init(&c);
+    msec_t t = clock_now(&c);
+    ck_assert_int_ge(t, CLOCK_FIRST_MS);
+    ck_assert_int_lt(t, CLOCK_FIRST_MS + 60000);
+}
+END_TEST
+
+START_TEST(never_goes_back)
+{
+    struct clock c;
+
+    clock_init(&c);
+    msec_t last = clock_now(&c);
+    for (int i = 0; i < 100000; i++) {
+        msec_t t = clock_now(&c);
+        ck_assert_int_ge(t, last);
+        last = t;
+    }
+}
+END_TEST
+
+START_TEST(frozen_clock_moves_only_by_advance)
+{
+    struct clock c;
+
+    clock_init(&c);
+    clock_freeze(&c);
+    msec_t t = clock_now(&c);
+    int64_t unix_ms = clock_unix_ms(&c);
+
+    /* Spend real time without sleeping: until the CPU clock has seen three milliseconds. */
+    usec_t begin = clock_thread_cpu_us();
+    while (clock_thread_cpu_us() - begin < 3000) {
+    }
+    ck_assert_int_eq(clock_now(&c), t);
+    ck_assert_int_eq(clock_unix_ms(&c), unix_ms);
+
+    clock_advance(&c, 1500);
+    ck_assert_int_eq(clock_now(&c), t + 1500);
+    ck_assert_int_eq(clock_unix_ms(&c), unix_ms + 1500);
+
+    clock_freeze(&c);
+    ck_assert_int_eq(clock_now(&c), t + 1500);
+}
+END_TEST
+
+START_TEST(advance_moves_a_running_clock_too)
+{
+    struct clock c;
+
+    clock_init(&c);
+    msec_t t = clock_now(&c);
+    int64_t unix_ms = clock_unix_ms(&c);
+    clock_advance(&c, 3600 * 1000);
+    ck_assert_int_ge(clock_now(&c), t + 3600 * 1000);
+    ck_assert_int_ge(clock_unix_ms(&c), unix_ms + 3600 * 1000 - 1000);
+}
+END_TEST
+
+START_TEST(unix_time_of_a_moment)
+{
+    struct clock c;
+
+    clock_init(&c);
+    ck_assert_int_le(llabs((long long)time(NULL) - clock_unix_ms(&c) / 1000), 5);
+
+    clock_freeze(&c);
+    msec_t t = clock_now(&c);
+    ck_assert_int_eq(clock_to_unix_ms(&c, t), clock_unix_ms(&c));
+    ck_assert_int_eq(clock_to_unix_ms(&c, t + 250), clock_unix_ms(&c) + 250);
+    ck_assert_int_eq(clock_to_unix_ms(&c, t - 250), clock_unix_ms(&c) - 250);
+    ck_assert(clock_to_unix_ms(&c, MSEC_NEVER) == MSEC_NEVER);
+}
+END_TEST
+
+START_TEST(measuring_clocks_move)
+{
+    usec_t mono = clock_mono_us();
+    usec_t cpu = clock_thread_cpu_us();
+
+    while (clock_thread_cpu_us() == cpu) {
+    }
+    ck_assert_int_gt(clock_thread_cpu_us(), cpu);
+    ck_assert_int_ge(clock_mono_us(), mono);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("clock");
+    TCase *tc = tcase_create("clock");
+
+    tcase_add_test(tc, starts_at_its_first_value);
+    tcase_add_test(tc, never_goes_back);
+    tcase_add_test(tc, frozen_clock_moves_only_by_advance);
+    tcase_add_test(tc, advance_moves_a_running_clock_too);
+    tcase_add_test(tc, unix_time_of_a_moment);
+    tcase_add_test(tc, measuring_clocks_move);
+    suite_add_tcase(suite, tc);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

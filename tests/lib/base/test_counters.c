@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * counters: the table is whole and its names are unique; sums, gauges, maxima. The two
+ * result vocabularies of err.h are checked here as well: tables like this one.
+ */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/counters.h"
+#include "lib/base/err.h"
+
+START_TEST(every_row_is_whole)
+{
+    for (unsigned i = 0; i < CTR_COUNT; i++) {
+        const struct counter_row *row = &counter_rows[i];
+
+        ck_assert_ptr_nonnull(row->name);
+        ck_assert_msg(row->stat != NULL && row->stat[0] != '\0', "%s", row->name);
+        ck_assert_msg(strncmp(row->metric, "mayfly_", 7) == 0, "%s", row->name);
+        ck_assert_msg(row->help[0] != '\0', "%s", row->name);
+        ck_assert_msg(row->kind == CTR_KIND_COUNT || !row->is_reset,
+                      "%s: a gauge tells what is now, resetting it would lie", row->name);
+    }
+}
+END_TEST
+
+START_TEST(names_are_unique)
+{
+    for (unsigned i = 0; i < CTR_COUNT; i++) {
+        for (unsigned j = 0; j < i; j++) {
+            ck_assert_str_ne(counter_rows[i].name, counter_rows[j].name);
+            ck_assert_str_ne(counter_rows[i].stat, counter_rows[j].stat);
+            ck_assert_str_ne(counter_rows[i].metric, counter_rows[j].metric);
+        }
+    }
+}
+END_TEST
+
+START_TEST(metric_names_follow_the_convention)
+{
+    for (unsigned i = 0; i < CTR_COUNT; i++) {
+        const char *metric = counter_rows[i].metric;
+        size_t len = strlen(metric);
+        bool is_total = len > 6 && strcmp(metric + len - 6, "_total") == 0;
+
+        ck_assert_msg(is_total == (counter_rows[i].kind == CTR_KIND_COUNT), "%s", metric);
+        ck_assert_msg(strspn(metric, "abcdefghijklmnopqrstuvwxyz0123456789_") == len, "%s",
+                      metric);
+    }
+}
+END_TEST
+
+START_TEST(sums_over_writers)
+{
+    struct counters *set = calloc(2, sizeof(*set));
+    uint64_t sum[CTR_COUNT] = {0};
+
+    ck_assert_ptr_nonnull(set);
+    ctr_add(&set[0], CTR_cmd_get, 3);
+    ctr_add(&set[0], CTR_cmd_get, 4);
+    ctr_add(&set[1], CTR_cmd_get, 5);
+    ctr_add(&set[1], CTR_curr_items, 2);
+    ctr_add(&set[1], CTR_curr_items, (uint64_t)-1);
+    ctr_max(&set[1], CTR_lazyfree_wait_max_us, 9);
+    ctr_max(&set[1], CTR_lazyfree_wait_max_us, 7);
+
+    counters_sum(sum, &set[0]);
+    counters_sum(sum, &set[1]);
+    ck_assert_uint_eq(sum[CTR_cmd_get], 12);
+    ck_assert_uint_eq(sum[CTR_curr_items], 1);
+    ck_assert_uint_eq(sum[CTR_lazyfree_wait_max_us], 9);
+    ck_assert_uint_eq(sum[CTR_cmd_set], 0);
+    free(set);
+}
+END_TEST
+
+/* What is added on one shard may be removed on another: words wrap, their sum does not. */
+START_TEST(gauge_may_be_negative_in_one_set)
+{
+    struct counters *set = calloc(2, sizeof(*set));
+    uint64_t sum[CTR_COUNT] = {0};
+
+    ck_assert_ptr_nonnull(set);
+    ctr_add(&set[0], CTR_curr_items, (uint64_t)-3);
+    ctr_add(&set[1], CTR_curr_items, 5);
+    counters_sum(sum, &set[0]);
+    counters_sum(sum, &set[1]);
+    ck_assert_uint_eq(sum[CTR_curr_items], 2);
+    free(set);
+}
+END_TEST
+
+START_TEST(errors_have_texts)
+{
+    ck_assert_str_eq(mf_strerror(MF_OK), "success");
+    ck_assert_str_eq(mf_strerror(MF_ENOMEM), "out of memory");
+    for (int i = 0; i < (int)MF_ERR_COUNT; i++) {
+        ck_assert_str_ne(mf_strerror((enum mf_err) - i), "unknown error");
+    }
+    ck_assert_str_eq(mf_strerror((enum mf_err)1), "unknown error");
+    ck_assert_str_eq(mf_strerror((enum mf_err)(-(int)MF_ERR_COUNT)), "unknown error");
+}
+END_TEST
+
+START_TEST(outcomes_have_names)
+{
+    ck_assert_str_eq(outcome_name(OUT_STORED), "STORED");
+    for (int i = 0; i < (int)OUT_COUNT; i++) {
+        ck_assert_str_ne(outcome_name((enum outcome)i), "unknown outcome");
+    }
+    ck_assert_str_eq(outcome_name(OUT_COUNT), "unknown outcome");
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("counters");
+    TCase *tc = tcase_create("counters");
+
+    tcase_add_test(tc, every_row_is_whole);
+    tcase_add_test(tc, names_are_unique);
+    tcase_add_test(tc, metric_names_follow_the_convention);
+    tcase_add_test(tc, sums_over_writers);
+    tcase_add_test(tc, gauge_may_be_negative_in_one_set);
+    tcase_add_test(tc, errors_have_texts);
+    tcase_add_test(tc, outcomes_have_names);
+    suite_add_tcase(suite, tc);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

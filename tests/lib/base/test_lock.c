@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * lock: one at a time, with and without sleepers, and what the word says afterwards.
+ */
+#include "lib/base/lock.h"
+
+#include <check.h>
+#include <pthread.h>
+#include <sched.h>
+
+#define THREADS 4
+
+#ifdef __SANITIZE_THREAD__
+#define ROUNDS 3000
+#else
+#define ROUNDS 30000
+#endif
+
+static struct lock lock;
+static uint64_t guarded; /* not atomic: the thread sanitizer looks too */
+static _Atomic int inside;
+
+START_TEST(try_takes_it_once)
+{
+    lock_init(&lock);
+    ck_assert(lock_try(&lock));
+    ck_assert(!lock_try(&lock));
+    lock_give(&lock);
+    ck_assert_uint_eq(atomic_load(&lock.state), LOCK_FREE);
+    lock_take(&lock);
+    ck_assert(!lock_try(&lock));
+    lock_give(&lock);
+    ck_assert(lock_try(&lock));
+    lock_give(&lock);
+}
+END_TEST
+
+static void *hammer(void *arg)
+{
+    unsigned id = *(unsigned *)arg;
+
+    for (unsigned i = 0; i < ROUNDS; i++) {
+        if (i % 3 == 0 && lock_try(&lock)) {
+            /* had it at once */
+        } else {
+            lock_take(&lock);
+        }
+        must(atomic_fetch_add(&inside, 1) == 0);
+        guarded++;
+        if ((i + id) % 512 == 0) {
+            (void)sched_yield(); /* long enough that the others go to sleep */
+        }
+        must(atomic_fetch_sub(&inside, 1) == 1);
+        lock_give(&lock);
+    }
+    return NULL;
+}
+
+START_TEST(one_at_a_time)
+{
+    pthread_t thread[THREADS];
+    unsigned id[THREADS];
+
+    lock_init(&lock);
+    guarded = 0;
+    for (unsigned i = 0; i < THREADS; i++) {
+        id[i] = i;
+        ck_assert_int_eq(pthread_create(&thread[i], NULL, hammer, &id[i]), 0);
+    }
+    for (unsigned i = 0; i < THREADS; i++) {
+        pthread_join(thread[i], NULL);
+    }
+    ck_assert_uint_eq(guarded, (uint64_t)THREADS * ROUNDS);
+    ck_assert_uint_eq(atomic_load(&lock.state), LOCK_FREE);
+}
+END_TEST
+
+static void *take_once(void *arg)
+{
+    (void)arg;
+    lock_take(&lock);
+    guarded++;
+    lock_give(&lock);
+    return NULL;
+}
+
+/* Both sleep before the lock is given: each give must wake the next. */
+START_TEST(sleepers_are_woken)
+{
+    pthread_t a, b;
+
+    lock_init(&lock);
+    guarded = 0;
+    lock_take(&lock);
+    ck_assert_int_eq(pthread_create(&a, NULL, take_once, NULL), 0);
+    ck_assert_int_eq(pthread_create(&b, NULL, take_once, NULL), 0);
+    while (atomic_load(&lock.state) != LOCK_WAITED) {
+        (void)sched_yield();
+    }
+    lock_give(&lock);
+    pthread_join(a, NULL);
+    pthread_join(b, NULL);
+    ck_assert_uint_eq(guarded, 2);
+    ck_assert(lock_try(&lock));
+    lock_give(&lock);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("lock");
+    TCase *tc = tcase_create("lock");
+
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, try_takes_it_once);
+    tcase_add_test(tc, one_at_a_time);
+    tcase_add_test(tc, sleepers_are_woken);
+    suite_add_tcase(suite, tc);
+
+    SRunner *sr = srunner_create(suite);
+    srunner_run_all(sr, CK_NORMAL);
+    int failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mem: allocation, mapped pages and what discarding does to them, the budget with several
+ * threads. The seed of the key hash is checked here as well.
+ */
+#include <check.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "lib/base/hash.h"
+#include "lib/base/mem.h"
+
+#define MIB ((size_t)1 << 20)
+
+START_TEST(allocations_hold_what_is_written)
+{
+    char *p = mem_alloc(100);
+    ck_assert_ptr_nonnull(p);
+    memset(p, 'x', 100);
+    p = mem_realloc(p, 10000);
+    ck_assert_ptr_nonnull(p);
+    for (int i = 0; i < 100; i++) {
+        ck_assert_int_eq(p[i], 'x');
+    }
+    mem_free(p);
+
+    unsigned char *z = mem_zalloc(1000);
+    ck_assert_ptr_nonnull(z);
+    for (int i = 0; i < 1000; i++) {
+        ck_assert_uint_eq(z[i], 0);
+    }
+    mem_free(z);
+    mem_free(NULL);
+}
+END_TEST
+
+START_TEST(aligned_allocations_are_aligned)
+{
+    for (size_t align = 1; align <= 4096; align *= 2) {
+        char *p = mem_alloc_aligned(align * 3 + 1, align);
+
+        ck_assert_ptr_nonnull(p);
+        ck_assert_uint_eq((uintptr_t)p & (align - 1), 0);
+        memset(p, 1, align * 3 + 1);
+        mem_free(p);
+    }
+}
+END_TEST
+
+/* Resident pages of a range, by asking the kernel. */
+static size_t resident_pages(void *p, size_t n)
+{
+    static unsigned char vec[8192];
+    size_t pages = n / (size_t)sysconf(_SC_PAGESIZE);
+    size_t count = 0;
+
+    ck_assert_uint_le(pages, sizeof(vec));
+    ck_assert_int_eq(mincore(p, n, vec), 0);
+    for (size_t i = 0; i < pages; i++) {
+        count += vec[i] & 1;
+    }
+    return count;
+}
+
+START_TEST(mapped_pages_are_resident_only_when_touched)
+{
+    size_t n = 4 * MIB;
+    char *p = mem_map(n, MEM_PAGES_SMALL);
+
+    ck_assert_ptr_nonnull(p);
+    ck_assert_uint_eq(resident_pages(p, n), 0);
+    p[MIB] = 1;
+    ck_assert_uint_eq(resident_pages(p, n), 1);
+    ck_assert_int_eq(p[0], 0);
+    mem_unmap(p, n);
+}
+END_TEST
+
+START_TEST(discarded_pages_leave_and_read_as_zero)
+{
+    size_t n = MIB;
+    char *p = mem_map(n, MEM_PAGES_SMALL);
+
+    ck_assert_ptr_nonnull(p);
+    memset(p, 'x', n);
+    mem_discard(p + n / 2, n / 2);
+    ck_assert_uint_eq(resident_pages(p, n), n / 2 / (size_t)sysconf(_SC_PAGESIZE));
+    ck_assert_int_eq(p[n / 2 - 1], 'x');
+    for (size_t i = n / 2; i < n; i += 512) {
+        ck_assert_int_eq(p[i], 0);
+    }
+    mem_discard(p, 0);
+    ck_assert_int_eq(p[0], 'x');
+    mem_unmap(p, n);
+}
+END_TEST
+
+/* With -k all memory is locked, and the kernel refuses the plain advice. */
+START_TEST(locked_pages_are_discarded_too)
+{
+    size_t n = 4 * (size_t)sysconf(_SC_PAGESIZE);
+    char *p = mem_map(n, MEM_PAGES_SMALL);
+
+    ck_assert_ptr_nonnull(p);
+    if (mlock(p, n) == 0) {
+        memset(p, 'x', n);
+        mem_discard(p, n);
+        for (size_t i = 0; i < n; i++) {
+            ck_assert_int_eq(p[i], 0);
+        }
+    }
+    mem_unmap(p, n);
+}
+END_TEST
+
+START_TEST(huge_mapping_is_aligned)
+{
+    size_t sizes[] = {1, 4096, 2 * MIB - 1, 2 * MIB, 3 * MIB, 16 * MIB};
+
+    for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+        char *p = mem_map(sizes[i], MEM_PAGES_HUGE);
+
+        ck_assert_ptr_nonnull(p);
+        ck_assert_uint_eq((uintptr_t)p & (2 * MIB - 1), 0);
+        p[0] = 1;
+        p[sizes[i] - 1] = 1;
+        mem_unmap(p, sizes[i]);
+    }
+}
+END_TEST
+
+START_TEST(impossible_mapping_is_refused)
+{
+    ck_assert_ptr_null(mem_map(SIZE_MAX / 2, MEM_PAGES_SMALL));
+    ck_assert_ptr_null(mem_map(SIZE_MAX / 2, MEM_PAGES_HUGE));
+    ck_assert_ptr_null(mem_map(SIZE_MAX - 1, MEM_PAGES_HUGE));
+    mem_unmap(NULL, 4096);
+}
+END_TEST
+
+START_TEST(budget_is_exact_at_its_limit)
+{
+    struct budget b = {.limit_bytes = 100};
+
+    ck_assert(budget_take(&b, 60, 0));
+    ck_assert(!budget_take(&b, 41, 0));
+    ck_assert(budget_take(&b, 40, 0));
+    ck_assert_int_eq(budget_left(&b), 0);
+    ck_assert(!budget_take(&b, 11, 10));
+    ck_assert(budget_take(&b, 10, 10));
+    ck_assert_int_eq(budget_left(&b), -10);
+    budget_add(&b, -110);
+    ck_assert_int_eq(budget_left(&b), 100);
+}
+END_TEST
+
+#define TAKERS    4
+#define TAKE_EACH 20000
+
+static void *taker(void *arg)
+{
+    struct budget *b = arg;
+    intptr_t taken = 0;
+
+    for (int i = 0; i < TAKE_EACH; i++) {
+        if (budget_take(b, 3, 0)) {
+            taken += 3;
+        }
+        ck_assert_int_ge(budget_left(b), 0);
+    }
+    return (void *)taken;
+}
+
+START_TEST(budget_is_never_overdrawn_by_threads)
+{
+    struct budget b = {.limit_bytes = 3 * TAKE_EACH};
+    pthread_t threads[TAKERS];
+    int64_t taken = 0;
+
+    for (int i = 0; i < TAKERS; i++) {
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, taker, &b), 0);
+    }
+    for (int i = 0; i < TAKERS; i++) {
+        void *result;
+
+        ck_assert_int_eq(pthread_join(threads[i], &result), 0);
+        taken += (intptr_t)result;
+    }
+    ck_assert_int_eq(taken, 3 * TAKE_EACH);
+    ck_assert_int_eq(budget_left(&b), 0);
+}
+END_TEST
+
+START_TEST(seeds_differ_and_change_the_hash)
+{
+    uint64_t a = hash_random_seed();
+    uint64_t b = hash_random_seed();
+
+    ck_assert_uint_ne(a, b);
+    ck_assert_uint_ne(hash_key(a, "key", 3), hash_key(b, "key", 3));
+    ck_assert_uint_eq(hash_key(a, "key", 3), hash_key(a, "key", 3));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("mem");
+    TCase *tc = tcase_create("mem");
+
+    tcase_add_test(tc, allocations_hold_what_is_written);
+    tcase_add_test(tc, aligned_allocations_are_aligned);
+    tcase_add_test(tc, mapped_pages_are_resident_only_when_touched);
+    tcase_add_test(tc, discarded_pages_leave_and_read_as_zero);
+    tcase_add_test(tc, locked_pages_are_discarded_too);
+    tcase_add_test(tc, huge_mapping_is_aligned);
+    tcase_add_test(tc, impossible_mapping_is_refused);
+    tcase_add_test(tc, budget_is_exact_at_its_limit);
+    tcase_add_test(tc, budget_is_never_overdrawn_by_threads);
+    tcase_add_test(tc, seeds_differ_and_change_the_hash);
+    suite_add_tcase(suite, tc);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * num: limits exact, nothing lenient, and random numbers against the C library.
+ */
+#include <check.h>
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/num.h"
+#include "tests/common/rng.h"
+
+static uint64_t test_seed(void)
+{
+    const char *s = getenv("MAYFLY_SEED");
+
+    return s != NULL ? strtoull(s, NULL, 10) : 20240607;
+}
+
+START_TEST(u64_accepts_exactly_the_range)
+{
+    static const struct {
+        const char *text;
+        enum mf_err err;
+        uint64_t value;
+    } rows[] = {
+        {"0", MF_OK, 0},
+        {"7", MF_OK, 7},
+        {"0007", MF_OK, 7},
+        {"9999999999999999999", MF_OK, 9999999999999999999u},
+        {"10000000000000000000", MF_OK, 10000000000000000000u},
+        {"18446744073709551615", MF_OK, UINT64_MAX},
+        {"000000000000000000018446744073709551615", MF_OK, UINT64_MAX},
+        {"18446744073709551616", MF_ERANGE, 0},
+        {"18446744073709551620", MF_ERANGE, 0},
+        {"99999999999999999999", MF_ERANGE, 0},
+        {"184467440737095516150", MF_ERANGE, 0},
+        {"999999999999999999999999999999999999999999", MF_ERANGE, 0},
+        {"", MF_ESYNTAX, 0},
+        {" 1", MF_ESYNTAX, 0},
+        {"1 ", MF_ESYNTAX, 0},
+        {"+1", MF_ESYNTAX, 0},
+        {"-1", MF_ESYNTAX, 0},
+        {"1x", MF_ESYNTAX, 0},
+        {"0x10", MF_ESYNTAX, 0},
+        {"1:", MF_ESYNTAX, 0},
+        {"1/", MF_ESYNTAX, 0},
+        {"9999999999999999999999999x", MF_ESYNTAX, 0},
+        {"\xb2", MF_ESYNTAX, 0},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        uint64_t v = 4711;
+        enum mf_err err = num_u64(span_str(rows[i].text), &v);
+
+        ck_assert_msg(err == rows[i].err, "\"%s\": %d", rows[i].text, err);
+        ck_assert_msg(v == (err == MF_OK ? rows[i].value : 4711), "\"%s\": %" PRIu64,
+                      rows[i].text, v);
+    }
+    uint64_t v;
+    ck_assert_int_eq(num_u64(span_of("1\0", 2), &v), MF_ESYNTAX);
+}
+END_TEST
+
+START_TEST(u32_accepts_exactly_the_range)
+{
+    uint32_t v = 4711;
+
+    ck_assert_int_eq(num_u32(span_str("4294967295"), &v), MF_OK);
+    ck_assert_uint_eq(v, UINT32_MAX);
+    v = 4711;
+    ck_assert_int_eq(num_u32(span_str("4294967296"), &v), MF_ERANGE);
+    ck_assert_int_eq(num_u32(span_str("99999999999999999999999"), &v), MF_ERANGE);
+    ck_assert_int_eq(num_u32(span_str("-1"), &v), MF_ESYNTAX);
+    ck_assert_uint_eq(v, 4711);
+}
+END_TEST
+
+START_TEST(i64_accepts_exactly_the_range)
+{
+    static const struct {
+        const char *text;
+        enum mf_err err;
+        int64_t value;
+    } rows[] = {
+        {"0", MF_OK, 0},
+        {"-0", MF_OK, 0},
+        {"-1", MF_OK, -1},
+        {"9223372036854775807", MF_OK, INT64_MAX},
+        {"-9223372036854775808", MF_OK, INT64_MIN},
+        {"9223372036854775808", MF_ERANGE, 0},
+        {"-9223372036854775809", MF_ERANGE, 0},
+        {"-18446744073709551616", MF_ERANGE, 0},
+        {"-", MF_ESYNTAX, 0},
+        {"--1", MF_ESYNTAX, 0},
+        {"", MF_ESYNTAX, 0},
+        {"- 1", MF_ESYNTAX, 0},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        int64_t v = 4711;
+        enum mf_err err = num_i64(span_str(rows[i].text), &v);
+
+        ck_assert_msg(err == rows[i].err, "\"%s\": %d", rows[i].text, err);
+        ck_assert_msg(v == (err == MF_OK ? rows[i].value : 4711), "\"%s\"", rows[i].text);
+    }
+}
+END_TEST
+
+/* One byte that is no digit spoils a number, whichever it is and wherever it stands. */
+START_TEST(no_other_byte_passes_for_a_digit)
+{
+    char text[20];
+
+    for (size_t len = 1; len <= sizeof(text); len++) {
+        for (size_t at = 0; at < len; at++) {
+            for (int byte = 0; byte < 256; byte++) {
+                bool is_digit = byte >= '0' && byte <= '9';
+                uint64_t v;
+
+                memset(text, '0', sizeof(text));
+                text[at] = (char)byte;
+                ck_assert_msg((num_u64(span_of(text, len), &v) != MF_ESYNTAX) == is_digit,
+                              "byte %d at %zu of %zu", byte, at, len);
+            }
+        }
+    }
+}
+END_TEST
+
+/* Both directions against printf, with numbers of every length. */
+START_TEST(random_numbers_go_both_ways)
+{
+    uint64_t seed = test_seed();
+    struct rng rng;
+
+    rng_init(&rng, seed);
+    for (int i = 0; i < 100000; i++) {
+        uint64_t v = rng_next(&rng) >> rng_below(&rng, 64);
+        char expect[32];
+        char got[NUM_DIGITS_MAX];
+        uint64_t back = 0;
+        int64_t back_signed = 0;
+
+        size_t n = (size_t)snprintf(expect, sizeof(expect), "%" PRIu64, v);
+        ck_assert_msg(num_put_u64(got, v) == n && memcmp(got, expect, n) == 0,
+                      "seed %" PRIu64 ": %" PRIu64, seed, v);
+        ck_assert_msg(num_u64(span_of(got, n), &back) == MF_OK && back == v,
+                      "seed %" PRIu64 ": %" PRIu64, seed, v);
+
+        n = (size_t)snprintf(expect, sizeof(expect), "%" PRId64, (int64_t)v);
+        ck_assert_msg(num_put_i64(got, (int64_t)v) == n && memcmp(got, expect, n) == 0,
+                      "seed %" PRIu64 ": %" PRId64, seed, (int64_t)v);
+        ck_assert_msg(num_i64(span_of(got, n), &back_signed) == MF_OK &&
+                          back_signed == (int64_t)v,
+                      "seed %" PRIu64 ": %" PRId64, seed, (int64_t)v);
+    }
+}
+END_TEST
+
+START_TEST(put_writes_the_extremes)
+{
+    char out[NUM_DIGITS_MAX];
+
+    ck_assert_uint_eq(num_put_u64(out, 0), 1);
+    ck_assert_int_eq(out[0], '0');
+    ck_assert_uint_eq(num_put_u64(out, UINT64_MAX), 20);
+    ck_assert_int_eq(memcmp(out, "18446744073709551615", 20), 0);
+    ck_assert_uint_eq(num_put_i64(out, INT64_MIN), 20);
+    ck_assert_int_eq(memcmp(out, "-9223372036854775808", 20), 0);
+}
+END_TEST
+
+/* Around each power of ten and of two: where the count of digits changes, or is guessed. */
+START_TEST(put_counts_digits_at_every_edge)
+{
+    uint64_t edges[128];
+    size_t n = 0;
+
+    for (uint64_t ten = 1; n < 20; ten *= 10) {
+        edges[n++] = ten;
+    }
+    for (unsigned bit = 0; bit < 64; bit++) {
+        edges[n++] = (uint64_t)1 << bit;
+    }
+    for (size_t i = 0; i < n; i++) {
+        for (uint64_t v = edges[i] - 2; v != edges[i] + 3; v++) {
+            char expect[32];
+            char got[NUM_DIGITS_MAX + 1];
+            size_t len = (size_t)snprintf(expect, sizeof(expect), "%" PRIu64, v);
+
+            memset(got, '#', sizeof(got));
+            ck_assert_msg(num_put_u64(got, v) == len && memcmp(got, expect, len) == 0,
+                          "%" PRIu64, v);
+            ck_assert_msg(got[len] == '#', "%" PRIu64 " is written too long", v);
+        }
+    }
+}
+END_TEST
+
+START_TEST(add_overflows_at_the_edge)
+{
+    size_t sum = 0;
+
+    ck_assert(!add_overflows(SIZE_MAX - 1, 1, &sum));
+    ck_assert_uint_eq(sum, SIZE_MAX);
+    ck_assert(add_overflows(SIZE_MAX, 1, &sum));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("num");
+    TCase *tc = tcase_create("num");
+
+    tcase_add_test(tc, u64_accepts_exactly_the_range);
+    tcase_add_test(tc, u32_accepts_exactly_the_range);
+    tcase_add_test(tc, i64_accepts_exactly_the_range);
+    tcase_add_test(tc, no_other_byte_passes_for_a_digit);
+    tcase_add_test(tc, random_numbers_go_both_ways);
+    tcase_add_test(tc, put_writes_the_extremes);
+    tcase_add_test(tc, put_counts_digits_at_every_edge);
+    tcase_add_test(tc, add_overflows_at_the_edge);
+    suite_add_tcase(suite, tc);
+
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed == 0 ? 0 : 1;
+}

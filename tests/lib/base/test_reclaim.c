@@ -1,0 +1,691 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * reclaim and grace: stamps, order of release, no release under a reader that began before, the
+ * hook's turns, stop, and that an idle reclaimer sleeps without a timeout.
+ *
+ * Where another thread has to get somewhere first the tests poll for it, with a
+ * generous limit that only a hang reaches; no verdict rests on how long something took.
+ */
+#include "lib/base/reclaim.h"
+
+#include <check.h>
+#include <dirent.h>
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/base/check.h"
+#include "lib/base/clock.h"
+#include "lib/base/mem.h"
+#include "lib/base/rcu.h"
+
+#define LIMIT_US 60000000 /* a minute: then it hangs */
+
+/*
+ * Wait until a condition holds, a short sleep at a time. Fails by must(), as other threads than
+ * the main one use it, where the framework's assertions have no place.
+ */
+#define AWAIT(cond)                                                                            \
+    do {                                                                                       \
+        usec_t until_ = clock_mono_us() + LIMIT_US;                                            \
+        while (!(cond)) {                                                                      \
+            must(clock_mono_us() < until_ && "never came: " #cond);                            \
+            nap();                                                                             \
+        }                                                                                      \
+    } while (0)
+
+static void nap(void)
+{
+    struct timespec ts = {.tv_nsec = 100000};
+
+    nanosleep(&ts, NULL);
+}
+
+/* ---- without a thread -------------------------------------------------------------------- */
+
+struct thing {
+    struct retired retired;
+    unsigned id;
+    struct journal *journal;
+};
+
+struct journal {
+    unsigned ids[16];
+    unsigned n;
+    unsigned hook_calls;
+    struct reclaimer *r;
+    struct thing *next; /* retired by the release of the one before */
+};
+
+static void note_release(struct retired *r)
+{
+    struct thing *t = (struct thing *)(void *)r;
+    struct journal *j = t->journal;
+
+    j->ids[j->n++] = t->id;
+    if (j->next != NULL) {
+        struct thing *next = j->next;
+
+        j->next = NULL;
+        reclaim_push(j->r, &next->retired);
+    }
+}
+
+static uint64_t count_call(void *arg)
+{
+    struct journal *j = arg;
+
+    j->hook_calls++;
+    return RECLAIM_IDLE;
+}
+
+static void thing_init(struct thing *t, unsigned id, struct journal *j)
+{
+    *t = (struct thing){.retired.fn = note_release, .id = id, .journal = j};
+}
+
+START_TEST(stamp_is_over_after_the_next_period_only)
+{
+    struct reclaimer *r = reclaim_create(NULL, NULL);
+    struct grace *g = reclaim_grace(r);
+
+    uint32_t first = grace_stamp(g);
+    ck_assert(!grace_is_over(g, first));
+    reclaim_run_once(r);
+    ck_assert(grace_is_over(g, first));
+
+    uint32_t second = grace_stamp(g);
+    ck_assert(!grace_is_over(g, second));
+    ck_assert(grace_is_over(g, first));
+    reclaim_run_once(r);
+    ck_assert(grace_is_over(g, second));
+    ck_assert_uint_eq(ctr_get(reclaim_counters(r), CTR_lazyfree_grace_periods), 2);
+    reclaim_destroy(&r);
+    ck_assert_ptr_null(r);
+    reclaim_destroy(&r);
+}
+END_TEST
+
+START_TEST(stamp_taken_within_a_period_is_not_ended_by_it)
+{
+    struct grace g;
+
+    grace_init(&g);
+    atomic_store(&g.begun, 1); /* period 1 runs */
+    uint32_t stamp = grace_stamp(&g);
+    atomic_store(&g.completed, 1);
+    ck_assert(!grace_is_over(&g, stamp));
+    atomic_store(&g.begun, 2);
+    atomic_store(&g.completed, 2);
+    ck_assert(grace_is_over(&g, stamp));
+}
+END_TEST
+
+START_TEST(grace_numbers_may_wrap)
+{
+    struct reclaimer *r = reclaim_create(NULL, NULL);
+    struct grace *g = reclaim_grace(r);
+
+    atomic_store(&g->begun, UINT32_MAX - 1);
+    atomic_store(&g->completed, UINT32_MAX - 1);
+    for (unsigned i = 0; i < 5; i++) {
+        uint32_t stamp = grace_stamp(g);
+
+        ck_assert(!grace_is_over(g, stamp));
+        reclaim_run_once(r);
+        ck_assert(grace_is_over(g, stamp));
+    }
+    reclaim_destroy(&r);
+}
+END_TEST
+
+START_TEST(need_rises_only_and_a_period_clears_it)
+{
+    struct reclaimer *r = reclaim_create(NULL, NULL);
+    struct grace *g = reclaim_grace(r);
+
+    grace_ask(g, GRACE_HURRY);
+    ck_assert_uint_eq(atomic_load(&g->need), GRACE_HURRY);
+    grace_ask(g, GRACE_SOON);
+    ck_assert_uint_eq(atomic_load(&g->need), GRACE_HURRY);
+    reclaim_run_once(r);
+    ck_assert_uint_eq(atomic_load(&g->need), GRACE_IDLE);
+    grace_ask(g, GRACE_SOON);
+    ck_assert_uint_eq(atomic_load(&g->need), GRACE_SOON);
+    reclaim_destroy(&r);
+}
+END_TEST
+
+START_TEST(sleep_does_not_outlast_a_need_it_waits_for)
+{
+    struct grace g;
+
+    grace_init(&g);
+    grace_wake(&g, GRACE_SOON);
+    grace_sleep(&g, GRACE_SOON, -1); /* hangs if the need were not looked at */
+    grace_sleep(&g, GRACE_HURRY, 1000);
+    grace_wake(&g, GRACE_HURRY);
+    grace_sleep(&g, GRACE_HURRY, -1);
+    ck_assert_uint_eq(atomic_load(&g.wakes_at), GRACE_IDLE);
+}
+END_TEST
+
+START_TEST(retired_are_released_in_order_after_a_period)
+{
+    struct journal j = {0};
+    struct thing t[4];
+    struct reclaimer *r = reclaim_create(count_call, &j);
+
+    for (unsigned i = 0; i < 3; i++) {
+        thing_init(&t[i], i, &j);
+        reclaim_push(r, &t[i].retired);
+    }
+    ck_assert_uint_eq(atomic_load(&reclaim_grace(r)->need), GRACE_SOON);
+    ck_assert_uint_eq(j.n, 0);
+    reclaim_run_once(r);
+    ck_assert_uint_eq(j.n, 3);
+    for (unsigned i = 0; i < 3; i++) {
+        ck_assert_uint_eq(j.ids[i], i);
+    }
+    ck_assert_uint_eq(j.hook_calls, 1);
+
+    reclaim_run_once(r);
+    ck_assert_uint_eq(j.n, 3);
+    ck_assert_uint_eq(j.hook_calls, 2);
+    reclaim_destroy(&r);
+}
+END_TEST
+
+START_TEST(what_a_release_retires_waits_for_a_period_of_its_own)
+{
+    struct journal j = {0};
+    struct thing t[2];
+    struct reclaimer *r = reclaim_create(NULL, NULL);
+
+    thing_init(&t[0], 0, &j);
+    thing_init(&t[1], 1, &j);
+    j.r = r;
+    j.next = &t[1];
+    reclaim_push(r, &t[0].retired);
+    reclaim_run_once(r);
+    ck_assert_uint_eq(j.n, 1);
+    reclaim_stop(r); /* no thread: drains here */
+    ck_assert_uint_eq(j.n, 2);
+    reclaim_destroy(&r);
+}
+END_TEST
+
+/* ---- with its thread --------------------------------------------------------------------- */
+
+struct guarded {
+    struct retired retired;
+    _Atomic bool is_read; /* a reader that began before the unlink is inside */
+    _Atomic bool is_released;
+    _Atomic bool was_early;
+    _Atomic bool may_leave;
+};
+
+static void release_guarded(struct retired *r)
+{
+    struct guarded *g = (struct guarded *)(void *)r;
+
+    atomic_store(&g->was_early, atomic_load(&g->is_read));
+    atomic_store(&g->is_released, true);
+}
+
+static void *read_guarded(void *arg)
+{
+    struct guarded *g = arg;
+
+    rcu_register();
+    rcu_begin();
+    atomic_store(&g->is_read, true);
+    AWAIT(atomic_load(&g->may_leave));
+    atomic_store(&g->is_read, false);
+    rcu_end();
+    rcu_unregister();
+    return NULL;
+}
+
+START_TEST(nothing_is_released_while_an_earlier_reader_is_inside)
+{
+    struct reclaimer *r = reclaim_create(NULL, NULL);
+    struct grace *g = reclaim_grace(r);
+
+    ck_assert_int_eq(reclaim_start(r), MF_OK);
+    for (unsigned round = 0; round < 20; round++) {
+        struct guarded obj = {.retired.fn = release_guarded};
+        pthread_t reader;
+
+        ck_assert_int_eq(pthread_create(&reader, NULL, read_guarded, &obj), 0);
+        AWAIT(atomic_load(&obj.is_read));
+        reclaim_push(r, &obj.retired);
+        grace_ask(g, GRACE_HURRY);
+        /* The period has begun and cannot end: an early release has every occasion. */
+        AWAIT((int32_t)(atomic_load(&g->begun) - obj.retired.stamp) >= 0);
+        ck_assert(!grace_is_over(g, obj.retired.stamp));
+        ck_assert(!atomic_load(&obj.is_released));
+        atomic_store(&obj.may_leave, true);
+        AWAIT(atomic_load(&obj.is_released));
+        ck_assert(!atomic_load(&obj.was_early));
+        pthread_join(reader, NULL);
+    }
+    ck_assert_uint_gt(ctr_get(reclaim_counters(r), CTR_lazyfree_wait_max_us), 0);
+    reclaim_destroy(&r);
+}
+END_TEST
+
+/* ---- periods that need no waiting -------------------------------------------------------- */
+
+/* A kernel without the barrier of the whole process has none of this. */
+static bool has_membarrier(void)
+{
+    return syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0) > 0;
+}
+
+struct idler {
+    _Atomic bool is_registered;
+    _Atomic bool may_end;
+};
+
+/* A thread that may read, and does not. */
+static void *idle_registered(void *arg)
+{
+    struct idler *idler = arg;
+
+    rcu_register();
+    atomic_store(&idler->is_registered, true);
+    AWAIT(atomic_load(&idler->may_end));
+    rcu_unregister();
+    return NULL;
+}
+
+START_TEST(try_ends_a_period_when_nobody_is_inside)
+{
+    bool is_alone = _i == 0;
+    bool can = is_alone || has_membarrier();
+    struct idler idler = {0};
+    struct grace g;
+    pthread_t thread;
+
+    grace_init(&g);
+    rcu_register();
+    if (!is_alone) {
+        ck_assert_int_eq(pthread_create(&thread, NULL, idle_registered, &idler), 0);
+        AWAIT(atomic_load(&idler.is_registered));
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        uint32_t stamp = grace_stamp(&g);
+
+        ck_assert(!grace_is_over(&g, stamp));
+        ck_assert(grace_try(&g) == can);
+        ck_assert(grace_is_over(&g, stamp) == can);
+    }
+    if (!is_alone) {
+        atomic_store(&idler.may_end, true);
+        pthread_join(thread, NULL);
+    }
+    rcu_unregister();
+}
+END_TEST
+
+START_TEST(try_fails_while_a_reader_is_inside)
+{
+    struct guarded obj = {.retired.fn = release_guarded};
+    struct grace g;
+    pthread_t reader;
+
+    grace_init(&g);
+    rcu_register();
+    ck_assert_int_eq(pthread_create(&reader, NULL, read_guarded, &obj), 0);
+    AWAIT(atomic_load(&obj.is_read));
+    uint32_t early = grace_stamp(&g);
+    ck_assert(!grace_try(&g));
+    uint32_t late = grace_stamp(&g);
+    ck_assert_uint_eq(late, early + 1);
+    ck_assert(!grace_try(&g));
+    ck_assert(!grace_is_over(&g, early));
+    atomic_store(&obj.may_leave, true);
+    pthread_join(reader, NULL);
+    /* Who has ended is no longer looked at; the next period ends the failed ones too. */
+    ck_assert(grace_try(&g));
+    ck_assert(grace_is_over(&g, early));
+    ck_assert(grace_is_over(&g, late));
+    rcu_unregister();
+}
+END_TEST
+
+START_TEST(try_fails_within_a_section_of_its_own)
+{
+    struct grace g;
+
+    grace_init(&g);
+    rcu_register();
+    rcu_begin();
+    ck_assert(!grace_try(&g));
+    rcu_end();
+    ck_assert(grace_try(&g));
+    rcu_unregister();
+}
+END_TEST
+
+/*
+ * Periods that others end release what waits here, and when they cease the reclaimer's own
+ * come again.
+ */
+START_TEST(periods_of_others_are_as_good)
+{
+    struct reclaimer *r = reclaim_create(NULL, NULL);
+    struct grace *g = reclaim_grace(r);
+
+    ck_assert_int_eq(reclaim_start(r), MF_OK);
+    rcu_register();
+    for (unsigned round = 0; round < 20; round++) {
+        struct guarded obj = {.retired.fn = release_guarded, .may_leave = true};
+
+        reclaim_push(r, &obj.retired);
+        if (round % 2 == 0) {
+            AWAIT(grace_try(g) && atomic_load(&obj.is_released));
+        } else {
+            ck_assert(grace_try(g));
+            uint32_t stamp = grace_stamp(g);
+            grace_ask(g, GRACE_SOON);
+            AWAIT(grace_is_over(g, stamp) && atomic_load(&obj.is_released));
+        }
+    }
+    rcu_unregister();
+    reclaim_destroy(&r);
+}
+END_TEST
+
+START_TEST(completed_never_goes_back)
+{
+    struct grace g;
+
+    grace_init(&g);
+    atomic_store(&g.begun, UINT32_MAX);
+    atomic_store(&g.completed, UINT32_MAX - 2);
+    uint32_t slow = grace_begin(&g); /* wraps */
+    uint32_t fast = grace_begin(&g);
+    grace_complete(&g, fast);
+    ck_assert(grace_is_over(&g, slow));
+    grace_complete(&g, slow);
+    ck_assert(grace_is_over(&g, fast));
+    ck_assert_uint_eq(atomic_load(&g.completed), fast);
+}
+END_TEST
+
+START_TEST(ask_within_a_period_gets_one_of_its_own)
+{
+    struct reclaimer *r = reclaim_create(NULL, NULL);
+    struct grace *g = reclaim_grace(r);
+
+    ck_assert_int_eq(reclaim_start(r), MF_OK);
+    for (unsigned round = 0; round < 20; round++) {
+        struct guarded obj = {0};
+        uint32_t first = grace_stamp(g);
+        pthread_t reader;
+
+        /* A reader keeps the first period from ending until the second was asked for. */
+        ck_assert_int_eq(pthread_create(&reader, NULL, read_guarded, &obj), 0);
+        AWAIT(atomic_load(&obj.is_read));
+        grace_ask(g, GRACE_HURRY);
+        AWAIT(atomic_load(&g->begun) == first);
+        uint32_t second = grace_stamp(g);
+        ck_assert_uint_eq(second, first + 1);
+        grace_ask(g, round % 2 == 0 ? GRACE_SOON : GRACE_HURRY);
+        atomic_store(&obj.may_leave, true);
+        AWAIT(grace_is_over(g, second));
+        pthread_join(reader, NULL);
+    }
+    reclaim_destroy(&r);
+}
+END_TEST
+
+struct counted {
+    struct retired retired;
+    _Atomic unsigned *released;
+};
+
+static void release_counted(struct retired *r)
+{
+    struct counted *c = (struct counted *)(void *)r;
+
+    atomic_fetch_add(c->released, 1);
+    mem_free(c);
+}
+
+#define PUSHERS 3u
+#define PUSHES  2000u
+
+struct pusher {
+    struct reclaimer *r;
+    _Atomic unsigned *released;
+};
+
+static void *push_many(void *arg)
+{
+    struct pusher *p = arg;
+
+    for (unsigned i = 0; i < PUSHES; i++) {
+        struct counted *c = mem_alloc(sizeof(*c));
+
+        must(c != NULL);
+        *c = (struct counted){.retired.fn = release_counted, .released = p->released};
+        reclaim_push(p->r, &c->retired);
+        if (i % 500 == 0) {
+            nap();
+        }
+    }
+    return NULL;
+}
+
+START_TEST(stop_releases_everything)
+{
+    _Atomic unsigned released = 0;
+    struct reclaimer *r = reclaim_create(NULL, NULL);
+    struct pusher p = {r, &released};
+    pthread_t threads[PUSHERS];
+
+    ck_assert_int_eq(reclaim_start(r), MF_OK);
+    for (unsigned i = 0; i < PUSHERS; i++) {
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, push_many, &p), 0);
+    }
+    for (unsigned i = 0; i < PUSHERS; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    reclaim_stop(r);
+    ck_assert_uint_eq(atomic_load(&released), PUSHERS * PUSHES);
+
+    /* It can be started again, and destroy stops and drains as well. */
+    ck_assert_int_eq(reclaim_start(r), MF_OK);
+    (void)push_many(&p);
+    reclaim_destroy(&r);
+    ck_assert_uint_eq(atomic_load(&released), (PUSHERS + 1) * PUSHES);
+}
+END_TEST
+
+START_TEST(start_and_stop_at_once_does_not_hang)
+{
+    for (unsigned i = 0; i < 200; i++) {
+        struct reclaimer *r = reclaim_create(NULL, NULL);
+
+        ck_assert_int_eq(reclaim_start(r), MF_OK);
+        if (i % 3 == 1) {
+            grace_ask(reclaim_grace(r), GRACE_HURRY);
+        } else if (i % 3 == 2) {
+            grace_ask(reclaim_grace(r), GRACE_SOON);
+        }
+        reclaim_destroy(&r);
+    }
+}
+END_TEST
+
+static void *ask_and_wait(void *arg)
+{
+    struct grace *g = arg;
+
+    for (unsigned i = 0; i < 100; i++) {
+        uint32_t stamp = grace_stamp(g);
+
+        grace_ask(g, i % 4 == 0 ? GRACE_SOON : GRACE_HURRY);
+        AWAIT(grace_is_over(g, stamp));
+    }
+    return NULL;
+}
+
+START_TEST(no_ask_is_lost)
+{
+    struct reclaimer *r = reclaim_create(NULL, NULL);
+    pthread_t threads[3];
+
+    ck_assert_int_eq(reclaim_start(r), MF_OK);
+    for (unsigned i = 0; i < 3; i++) {
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, ask_and_wait, reclaim_grace(r)), 0);
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    reclaim_destroy(&r);
+}
+END_TEST
+
+/* Called five times without delay, five with one, then not again. */
+static uint64_t ten_turns(void *arg)
+{
+    unsigned turn = atomic_fetch_add((_Atomic unsigned *)arg, 1);
+
+    return turn < 5 ? 0 : turn < 9 ? 100 : RECLAIM_IDLE;
+}
+
+START_TEST(hook_is_called_until_it_has_nothing_left)
+{
+    _Atomic unsigned turns = 0;
+    struct reclaimer *r = reclaim_create(ten_turns, &turns);
+    struct grace *g = reclaim_grace(r);
+
+    ck_assert_int_eq(reclaim_start(r), MF_OK);
+    grace_ask(g, GRACE_SOON); /* one period; the other turns come by themselves */
+    AWAIT(atomic_load(&turns) == 10);
+    ck_assert_uint_eq(ctr_get(reclaim_counters(r), CTR_lazyfree_grace_periods), 1);
+    grace_ask(g, GRACE_SOON);
+    AWAIT(atomic_load(&turns) == 11);
+    reclaim_destroy(&r);
+}
+END_TEST
+
+/* ---- idle -------------------------------------------------------------------------------- */
+
+/* Reads a small file of a thread of this process; false when it is not there. */
+static bool read_task_file(const char *tid, const char *name, char *out, size_t n)
+{
+    char path[96];
+    FILE *f;
+
+    snprintf(path, sizeof(path), "/proc/self/task/%.20s/%s", tid, name);
+    f = fopen(path, "re");
+    if (f == NULL) {
+        return false;
+    }
+    out[0] = '\0';
+    bool ok = fgets(out, (int)n, f) != NULL;
+    fclose(f);
+    return ok;
+}
+
+/* The thread id of the reclaimer, as text; false while it has not named itself. */
+static bool find_reclaimer(char tid[24])
+{
+    char comm[32];
+    struct dirent *e;
+    bool is_found = false;
+    DIR *d = opendir("/proc/self/task");
+
+    ck_assert_ptr_nonnull(d);
+    while (!is_found && (e = readdir(d)) != NULL) {
+        is_found = e->d_name[0] != '.' &&
+                   read_task_file(e->d_name, "comm", comm, sizeof(comm)) &&
+                   strcmp(comm, "reclaimer\n") == 0;
+        if (is_found) {
+            snprintf(tid, 24, "%.20s", e->d_name);
+        }
+    }
+    closedir(d);
+    return is_found;
+}
+
+/* Does the thread stand in a futex wait on this word, and without a timeout? */
+static bool sleeps_for_good(const char *tid, const void *word)
+{
+    char line[256];
+    unsigned long number, addr, op, value, timeout;
+
+    return read_task_file(tid, "syscall", line, sizeof(line)) &&
+           sscanf(line, "%lu %lx %lx %lx %lx", &number, &addr, &op, &value, &timeout) == 5 &&
+           number == SYS_futex && addr == (unsigned long)(uintptr_t)word && timeout == 0;
+}
+
+START_TEST(idle_reclaimer_sleeps_without_a_timeout)
+{
+    struct reclaimer *r = reclaim_create(NULL, NULL);
+    struct grace *g = reclaim_grace(r);
+    char tid[24], line[256];
+
+    ck_assert_int_eq(reclaim_start(r), MF_OK);
+    AWAIT(find_reclaimer(tid));
+    if (!read_task_file(tid, "syscall", line, sizeof(line))) {
+        reclaim_destroy(&r); /* this kernel does not tell what a thread waits for */
+        return;
+    }
+    AWAIT(sleeps_for_good(tid, &g->need));
+    for (unsigned i = 0; i < 20; i++) {
+        uint32_t stamp = grace_stamp(g);
+
+        grace_ask(g, i % 2 == 0 ? GRACE_SOON : GRACE_HURRY);
+        AWAIT(grace_is_over(g, stamp));
+        AWAIT(sleeps_for_good(tid, &g->need));
+        ck_assert_uint_eq(atomic_load(&g->need), GRACE_IDLE);
+        ck_assert_uint_eq(ctr_get(reclaim_counters(r), CTR_lazyfree_grace_periods), i + 1);
+    }
+    reclaim_destroy(&r);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("reclaim");
+    TCase *tc = tcase_create("reclaim");
+
+    tcase_set_timeout(tc, 300);
+    tcase_add_test(tc, stamp_is_over_after_the_next_period_only);
+    tcase_add_test(tc, stamp_taken_within_a_period_is_not_ended_by_it);
+    tcase_add_test(tc, grace_numbers_may_wrap);
+    tcase_add_test(tc, need_rises_only_and_a_period_clears_it);
+    tcase_add_test(tc, sleep_does_not_outlast_a_need_it_waits_for);
+    tcase_add_test(tc, retired_are_released_in_order_after_a_period);
+    tcase_add_test(tc, what_a_release_retires_waits_for_a_period_of_its_own);
+    tcase_add_test(tc, nothing_is_released_while_an_earlier_reader_is_inside);
+    tcase_add_loop_test(tc, try_ends_a_period_when_nobody_is_inside, 0, 2);
+    tcase_add_test(tc, try_fails_while_a_reader_is_inside);
+    tcase_add_test(tc, try_fails_within_a_section_of_its_own);
+    tcase_add_test(tc, periods_of_others_are_as_good);
+    tcase_add_test(tc, completed_never_goes_back);
+    tcase_add_test(tc, ask_within_a_period_gets_one_of_its_own);
+    tcase_add_test(tc, stop_releases_everything);
+    tcase_add_test(tc, start_and_stop_at_once_does_not_hang);
+    tcase_add_test(tc, no_ask_is_lost);
+    tcase_add_test(tc, hook_is_called_until_it_has_nothing_left);
+    tcase_add_test(tc, idle_reclaimer_sleeps_without_a_timeout);
+    suite_add_tcase(s, tc);
+
+    SRunner *sr = srunner_create(s);
+    srunner_run_all(sr, CK_NORMAL);
+    int failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed == 0 ? 0 : 1;
+}

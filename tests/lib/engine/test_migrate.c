@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * migrate: items keep everything when their slots move, nothing comes twice or comes back, and
+ * the cas of a key goes on growing. Moves wait for grace periods, so the reclaimer's thread
+ * runs here.
+ */
+#include "lib/shard/shard.h"
+
+#include <check.h>
+#include <stdio.h>
+
+#include "tests/lib/fixture.h"
+
+#define KEYS 1200
+
+static struct fixture f;
+
+static const char *name(unsigned i)
+{
+    static char key[32];
+
+    (void)snprintf(key, sizeof(key), "key-%u", i);
+    return key;
+}
+
+static size_t len_of(unsigned i)
+{
+    return i % 40 == 0 ? 20000 + i * 50 : i % 7 == 0 ? 2000 + i % 50 : i % 300;
+}
+
+static msec_t ttl_of(unsigned i)
+{
+    return i % 4 == 0 ? 1000 + (msec_t)i : 0;
+}
+
+static struct got was[KEYS];
+
+static void start(uint32_t shards)
+{
+    struct engine_config cfg;
+
+    fixture_config(&cfg);
+    cfg.shards = shards;
+    cfg.limit_bytes = 64 * MIB;
+    fixture_start_threaded(&f, &cfg);
+    for (unsigned i = 0; i < KEYS; i++) {
+        fixture_set_until(&f, name(i), len_of(i),
+                          ttl_of(i) != 0 ? fixture_now(&f) + ttl_of(i) : MSEC_NEVER);
+        was[i] = fixture_use(&f, name(i), i % 4);
+    }
+}
+
+static void move(uint32_t first, uint32_t count, uint16_t to)
+{
+    ck_assert_int_eq(engine_move_slots(&f.engine, first, count, to), MF_OK);
+}
+
+static void check_all(void)
+{
+    for (unsigned i = 0; i < KEYS; i++) {
+        struct got got = fixture_get(&f, name(i));
+
+        ck_assert_msg(got.is_hit, "%s is lost", name(i));
+        ck_assert_uint_eq(got.cas, was[i].cas);
+        ck_assert_uint_eq(got.flags, was[i].flags);
+        ck_assert_int_eq(got.deadline, was[i].deadline);
+        fixture_check(&f, name(i), len_of(i));
+    }
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), KEYS);
+    fixture_verify(&f);
+}
+
+static uint64_t items_in(uint32_t shard)
+{
+    return ctr_get(shard_counters(f.engine.shards[shard]), CTR_curr_items);
+}
+
+START_TEST(items_keep_everything)
+{
+    start(4);
+    move(0, ROUTE_SLOTS, 0);
+    check_all();
+    ck_assert_uint_eq(items_in(0), KEYS);
+    move(100, 2000, 3);
+    check_all();
+    ck_assert_uint_eq(items_in(1) + items_in(2), 0);
+    ck_assert_uint_gt(items_in(3), KEYS / 4);
+    move(0, ROUTE_SLOTS, 2); /* from two shards at once */
+    check_all();
+    ck_assert_uint_eq(items_in(2), KEYS);
+    move(0, ROUTE_SLOTS, 2); /* they are there */
+    check_all();
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(deadlines_are_kept_where_they_went)
+{
+    start(3);
+    move(0, ROUTE_SLOTS, 1);
+    for (msec_t t = 0; t < 2500; t += 100) {
+        for (unsigned i = 0; i < KEYS; i++) {
+            ck_assert(fixture_has(&f, name(i)) == (ttl_of(i) == 0 || ttl_of(i) > t));
+        }
+        clock_advance(&f.engine.clock, 100);
+        fixture_expire(&f);
+    }
+    ck_assert_uint_eq(items_in(1), KEYS * 3 / 4);
+    fixture_verify(&f);
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(what_is_due_or_gone_does_not_come_along)
+{
+    start(2);
+    engine_hold_sampler(&f.engine, true);
+    for (unsigned i = 1; i < KEYS; i += 4) {
+        ck_assert_int_eq(fixture_delete(&f, name(i)), OUT_DELETED);
+    }
+    clock_advance(&f.engine.clock, 5000);
+    move(0, ROUTE_SLOTS, 1);
+    ck_assert_uint_eq(items_in(0), 0);
+    /* Those that are due and were there all the time still wait for the sampler. */
+    engine_hold_sampler(&f.engine, false);
+    ck_assert_uint_gt(fixture_counter(&f, CTR_expired_lazy), 0);
+    ck_assert_uint_lt(fixture_counter(&f, CTR_expired_lazy), KEYS / 4);
+    fixture_expire(&f);
+    ck_assert_uint_eq(items_in(1), KEYS / 2);
+    for (unsigned i = 0; i < KEYS; i++) {
+        ck_assert(fixture_has(&f, name(i)) == (i % 4 >= 2));
+    }
+    fixture_verify(&f);
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(a_cas_grows_from_shard_to_shard)
+{
+    static uint64_t last[KEYS];
+
+    start(4);
+    for (unsigned i = 0; i < KEYS; i++) {
+        last[i] = was[i].cas;
+    }
+    for (unsigned round = 0; round < 6; round++) {
+        move(0, ROUTE_SLOTS, (uint16_t)(round * 3 % 4));
+        for (unsigned i = round; i < KEYS; i += 5) {
+            fixture_set(&f, name(i), 10);
+            ck_assert_uint_gt(fixture_get(&f, name(i)).cas, last[i]);
+            last[i] = fixture_get(&f, name(i)).cas;
+        }
+    }
+    fixture_verify(&f);
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(a_flush_holds_after_a_move)
+{
+    start(3);
+    msec_t at = fixture_now(&f) + 100;
+
+    fixture_flush(&f, at);
+    move(0, ROUTE_SLOTS / 2, 2);
+    check_all();
+    clock_advance(&f.engine.clock, 100);
+    move(0, ROUTE_SLOTS, 0);
+    for (unsigned i = 0; i < KEYS; i++) {
+        ck_assert(!fixture_has(&f, name(i)));
+    }
+    fixture_set(&f, "k", 10);
+    move(0, ROUTE_SLOTS, 1);
+    fixture_check(&f, "k", 10);
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(what_is_out_of_range_is_refused)
+{
+    start(2);
+    ck_assert_int_eq(engine_move_slots(&f.engine, 0, 1, 2), MF_EINVAL);
+    ck_assert_int_eq(engine_move_slots(&f.engine, ROUTE_SLOTS, 1, 1), MF_EINVAL);
+    ck_assert_int_eq(engine_move_slots(&f.engine, 1, ROUTE_SLOTS, 1), MF_EINVAL);
+    ck_assert_int_eq(engine_move_slots(&f.engine, UINT32_MAX, 2, 1), MF_EINVAL);
+    check_all();
+    fixture_stop(&f);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("migrate");
+    TCase *tc = tcase_create("migrate");
+
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, items_keep_everything);
+    tcase_add_test(tc, deadlines_are_kept_where_they_went);
+    tcase_add_test(tc, what_is_due_or_gone_does_not_come_along);
+    tcase_add_test(tc, a_cas_grows_from_shard_to_shard);
+    tcase_add_test(tc, a_flush_holds_after_a_move);
+    tcase_add_test(tc, what_is_out_of_range_is_refused);
+    suite_add_tcase(suite, tc);
+
+    SRunner *sr = srunner_create(suite);
+    srunner_run_all(sr, CK_NORMAL);
+    int failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed == 0 ? 0 : 1;
+}

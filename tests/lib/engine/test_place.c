@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Placed bodies: values that are received straight in the blocks of their item. Every length
+ * and every place to stop at, and what can come between placing and storing: a flush, another
+ * store, a change of mind.
+ */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/rcu.h"
+#include "tests/lib/fixture.h"
+
+#define KEY "key"
+
+static struct fixture f;
+static char bytes[64 * 1024];
+
+static void start(void)
+{
+    fixture_start(&f, NULL);
+    fixture_fill(bytes, sizeof(bytes), 7);
+}
+
+static void store_init(struct store *s, enum store_mode mode, struct body **b)
+{
+    *s = (struct store){.mode = mode,
+                        .hash = fixture_hash(&f, KEY),
+                        .key = span_of(KEY, 3),
+                        .flags = 9,
+                        .deadline = MSEC_NEVER,
+                        .body = b,
+                        .may_wait = true};
+}
+
+/* Begin and place; in a section that the caller ends. */
+static struct body *placed(const struct store *s, size_t len)
+{
+    struct body *b = body_begin(&f.engine, s->hash, len);
+
+    ck_assert_ptr_nonnull(b);
+    ck_assert(engine_may_place(&f.engine, len));
+    ck_assert(body_place(b, s, fixture_now(&f)));
+    return b;
+}
+
+/* Write up to `end`, as one read into all places would. */
+static void fill_places(struct body *b, size_t end)
+{
+    struct iovec places[BODY_PLACES_MAX];
+    unsigned n = body_places(b, places);
+    size_t missing = body_missing(b);
+    size_t sum = 0;
+
+    for (unsigned i = 0; i < n; i++) {
+        size_t take = places[i].iov_len < end - sum ? places[i].iov_len : end - sum;
+
+        memcpy(places[i].iov_base, bytes + sum, take);
+        sum += take;
+    }
+    ck_assert_uint_le(sum, missing);
+    body_filled(b, sum);
+}
+
+/* Write the rest portion by portion, wherever the body wants it. */
+static void fill_rest(struct body *b, size_t len, size_t portion)
+{
+    while (body_missing(b) > 0) {
+        char *to;
+        size_t n;
+        size_t at = len - body_missing(b);
+
+        ck_assert_int_eq(body_room(b, true, &to, &n), OUT_OK);
+        n = n < portion ? n : portion;
+        memcpy(to, bytes + at, n);
+        body_filled(b, n);
+    }
+}
+
+static void check_value(size_t len)
+{
+    struct got g = fixture_get(&f, KEY);
+
+    ck_assert(g.is_hit);
+    ck_assert_uint_eq(g.len, len);
+    ck_assert_uint_eq(g.flags, 9);
+    ck_assert_int_eq(memcmp(g.value, bytes, len), 0);
+}
+
+START_TEST(a_value_of_any_length_is_what_was_written)
+{
+    unsigned tried = 0;
+
+    start();
+    for (size_t len = engine_small_max(&f.engine) + 1; len < sizeof(bytes); len += 173) {
+        struct store s;
+        struct body *b;
+
+        if (!engine_may_place(&f.engine, len)) {
+            continue;
+        }
+        store_init(&s, STORE_SET, &b);
+        rcu_begin();
+        b = placed(&s, len);
+        if (tried % 2 == 0) {
+            fill_places(b, len);
+        } else {
+            fill_rest(b, len, 1 + len / 7);
+        }
+        ck_assert_uint_eq(body_missing(b), 0);
+        ck_assert_int_eq(engine_store(&f.engine, &s, fixture_now(&f)), OUT_STORED);
+        ck_assert_ptr_null(b);
+        rcu_end();
+        check_value(len);
+        if (++tried % 16 == 0) {
+            fixture_settle(&f);
+            fixture_verify(&f);
+        }
+    }
+    ck_assert_uint_gt(tried, 100);
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(what_came_is_kept_when_it_is_unplaced)
+{
+    const size_t len = 20000;
+
+    start();
+    for (size_t stop = 0; stop <= len; stop += 499) {
+        struct store s;
+        struct body *b;
+
+        store_init(&s, STORE_SET, &b);
+        rcu_begin();
+        b = placed(&s, len);
+        fill_places(b, stop);
+        ck_assert(body_unplace(b));
+        ck_assert(body_unplace(b)); /* nothing more to do */
+        rcu_end();
+        ck_assert_uint_eq(body_missing(b), len - stop);
+        fixture_settle(&f); /* the blocks are reused */
+        fixture_set(&f, "other", len);
+        fill_rest(b, len, 1000);
+        rcu_begin();
+        ck_assert_int_eq(engine_store(&f.engine, &s, fixture_now(&f)), OUT_STORED);
+        rcu_end();
+        check_value(len);
+        fixture_check(&f, "other", len);
+    }
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(an_abort_gives_the_blocks_back)
+{
+    start();
+    fixture_set(&f, KEY, 20000);
+    fixture_settle(&f);
+    for (unsigned i = 0; i < 2000; i++) {
+        struct store s;
+        struct body *b;
+
+        store_init(&s, STORE_SET, &b);
+        rcu_begin();
+        b = placed(&s, 20000);
+        fill_places(b, i * 10);
+        body_abort(&b);
+        rcu_end();
+        if (i % 10 == 0) {
+            fixture_settle(&f);
+        }
+    }
+    fixture_check(&f, KEY, 20000); /* 40 MB went through 8 MiB, and nothing was evicted */
+    ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(a_flush_in_between_takes_nothing_from_it)
+{
+    const size_t len = 20000;
+
+    start();
+    for (unsigned way = 0; way < 3; way++) {
+        struct store s;
+        struct body *b;
+
+        fixture_set(&f, "other", 100);
+        store_init(&s, STORE_SET, &b);
+        rcu_begin();
+        b = placed(&s, len);
+        fill_places(b, len / 2);
+        fixture_flush(&f, fixture_now(&f));
+        if (way == 0) {
+            body_abort(&b);
+        } else if (way == 1) {
+            ck_assert(body_unplace(b));
+        }
+        if (b != NULL) {
+            fill_rest(b, len, len);
+            ck_assert_int_eq(engine_store(&f.engine, &s, fixture_now(&f)), OUT_STORED);
+        }
+        rcu_end();
+        ck_assert(!fixture_has(&f, "other"));
+        if (way != 0) {
+            check_value(len);
+        }
+        fixture_settle(&f);
+        fixture_verify(&f);
+    }
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(conditions_count_when_it_is_stored)
+{
+    struct store s;
+    struct body *b;
+
+    start();
+    store_init(&s, STORE_ADD, &b);
+    rcu_begin();
+    b = placed(&s, 20000);
+    fill_places(b, 20000);
+    rcu_end();
+    /* One thread, no period: the section may have a gap here that nobody notices. */
+    fixture_set(&f, KEY, 30);
+    rcu_begin();
+    ck_assert_int_eq(engine_store(&f.engine, &s, fixture_now(&f)), OUT_NOT_STORED);
+    ck_assert_ptr_null(b);
+    rcu_end();
+    fixture_check(&f, KEY, 30);
+    fixture_verify(&f);
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(what_will_not_be_stored_is_not_placed)
+{
+    struct store s;
+    struct body *b;
+
+    start();
+    ck_assert(!engine_may_place(&f.engine, engine_small_max(&f.engine)));
+    ck_assert(!engine_may_place(&f.engine, MIB));
+    rcu_begin();
+    b = body_begin(&f.engine, fixture_hash(&f, KEY), 20000);
+    store_init(&s, STORE_REPLACE, &b);
+    ck_assert(!body_place(b, &s, fixture_now(&f)));
+    store_init(&s, STORE_SET, &b);
+    s.deadline = fixture_now(&f);
+    ck_assert(!body_place(b, &s, fixture_now(&f)));
+    s.deadline++;
+    ck_assert(body_place(b, &s, fixture_now(&f)));
+    body_abort(&b);
+    b = body_begin(&f.engine, fixture_hash(&f, KEY), MIB - 100);
+    s.deadline = MSEC_NEVER;
+    ck_assert(!body_place(b, &s, fixture_now(&f)));
+    body_abort(&b);
+    rcu_end();
+    fixture_verify(&f);
+    fixture_stop(&f);
+}
+END_TEST
+
+/* Where the item is not known before it is stored its blocks cannot be made. */
+START_TEST(what_depends_on_the_old_item_is_not_placed)
+{
+    static const enum store_mode modes[] = {STORE_APPEND, STORE_PREPEND, STORE_CAS};
+    struct body *b;
+    struct store s;
+
+    start();
+    fixture_set(&f, KEY, 10);
+    for (int i = 0; i < 3; i++) {
+        store_init(&s, modes[i], &b);
+        s.takes_older = modes[i] == STORE_CAS;
+        rcu_begin();
+        b = body_begin(&f.engine, s.hash, 5000);
+        ck_assert_ptr_nonnull(b);
+        ck_assert(!body_place(b, &s, fixture_now(&f)));
+        body_abort(&b);
+        rcu_end();
+    }
+    fixture_stop(&f);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("place");
+    TCase *tc = tcase_create("place");
+
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, a_value_of_any_length_is_what_was_written);
+    tcase_add_test(tc, what_came_is_kept_when_it_is_unplaced);
+    tcase_add_test(tc, an_abort_gives_the_blocks_back);
+    tcase_add_test(tc, a_flush_in_between_takes_nothing_from_it);
+    tcase_add_test(tc, conditions_count_when_it_is_stored);
+    tcase_add_test(tc, what_will_not_be_stored_is_not_placed);
+    tcase_add_test(tc, what_depends_on_the_old_item_is_not_placed);
+    suite_add_tcase(suite, tc);
+
+    SRunner *sr = srunner_create(suite);
+    srunner_run_all(sr, CK_NORMAL);
+    int failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * store, delete, touch: what every mode answers, cas values, sizes, and deadlines, which are
+ * kept to the millisecond by every operation.
+ */
+#include "lib/shard/shard.h"
+
+#include <check.h>
+#include <stdio.h>
+
+#include "tests/lib/fixture.h"
+
+static struct fixture f;
+
+static enum outcome put(enum store_mode mode, const char *key, const char *value, uint64_t cas)
+{
+    struct put p = {
+        .mode = mode, .key = key, .ptr = value, .len = strlen(value), .flags = 5, .cas = cas};
+
+    return fixture_store(&f, &p, NULL);
+}
+
+static void check_value(const char *key, const char *value)
+{
+    struct got got = fixture_get(&f, key);
+
+    ck_assert(got.is_hit);
+    ck_assert_uint_eq(got.len, strlen(value));
+    ck_assert_mem_eq(got.value, value, got.len);
+    ck_assert_uint_eq(got.flags, 5);
+}
+
+START_TEST(modes_answer_as_they_should)
+{
+    uint64_t cas;
+
+    fixture_start(&f, NULL);
+    ck_assert_int_eq(put(STORE_REPLACE, "k", "a", 0), OUT_NOT_STORED);
+    ck_assert_int_eq(put(STORE_APPEND, "k", "a", 0), OUT_NOT_STORED);
+    ck_assert_int_eq(put(STORE_PREPEND, "k", "a", 0), OUT_NOT_STORED);
+    ck_assert_int_eq(put(STORE_CAS, "k", "a", 1), OUT_NOT_FOUND);
+    ck_assert(!fixture_has(&f, "k"));
+    ck_assert_int_eq(put(STORE_ADD, "k", "a", 0), OUT_STORED);
+    ck_assert_int_eq(put(STORE_ADD, "k", "b", 0), OUT_NOT_STORED);
+    check_value("k", "a");
+    ck_assert_int_eq(put(STORE_REPLACE, "k", "bb", 0), OUT_STORED);
+    ck_assert_int_eq(put(STORE_APPEND, "k", "cc", 0), OUT_STORED);
+    ck_assert_int_eq(put(STORE_PREPEND, "k", "aa", 0), OUT_STORED);
+    check_value("k", "aabbcc");
+    cas = fixture_get(&f, "k").cas;
+    ck_assert_int_eq(put(STORE_CAS, "k", "x", cas + 1), OUT_EXISTS);
+    ck_assert_int_eq(put(STORE_CAS, "k", "x", cas), OUT_STORED);
+    ck_assert_int_eq(put(STORE_CAS, "k", "y", cas), OUT_EXISTS);
+    check_value("k", "x");
+    ck_assert_int_eq(put(STORE_SET, "k", "", 0), OUT_STORED);
+    check_value("k", "");
+    ck_assert_int_eq(put(STORE_APPEND, "k", "", 0), OUT_STORED);
+    check_value("k", "");
+    ck_assert_int_eq(fixture_delete(&f, "k"), OUT_DELETED);
+    ck_assert_int_eq(fixture_delete(&f, "k"), OUT_NOT_FOUND);
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(a_delete_may_ask_for_a_cas)
+{
+    struct span key = span_str("k");
+    uint64_t hash;
+    uint64_t cas;
+
+    fixture_start(&f, NULL);
+    hash = engine_hash(&f.engine, "k", 1);
+    fixture_set(&f, "k", 10);
+    cas = fixture_get(&f, "k").cas;
+    rcu_begin();
+    ck_assert_int_eq(engine_delete(&f.engine, hash, key, cas + 1, fixture_now(&f)), OUT_EXISTS);
+    rcu_end();
+    fixture_check(&f, "k", 10);
+    rcu_begin();
+    ck_assert_int_eq(engine_delete(&f.engine, hash, key, cas, fixture_now(&f)), OUT_DELETED);
+    rcu_end();
+    ck_assert(!fixture_has(&f, "k"));
+    fixture_stop(&f);
+}
+END_TEST
+
+/* Across shards and the blocks that they draw. */
+START_TEST(cas_values_are_unique_and_grow_for_each_key)
+{
+    const unsigned rounds = 40000;
+    struct engine_config cfg;
+    uint64_t *seen = mem_zalloc((1u << 20) / 8);
+    uint64_t last[64] = {0};
+
+    ck_assert_ptr_nonnull(seen);
+    fixture_config(&cfg);
+    cfg.shards = 4;
+    fixture_start(&f, &cfg);
+    for (unsigned i = 0; i < rounds * 2; i++) {
+        const unsigned n = i * 7 % 64;
+        char key[8];
+        struct put p = {.key = key, .ptr = "v", .len = 1};
+        uint64_t cas;
+
+        (void)snprintf(key, sizeof(key), "%u", n);
+        ck_assert_int_eq(fixture_store(&f, &p, &cas), OUT_STORED);
+        ck_assert_uint_lt(cas, 1u << 20);
+        ck_assert_uint_gt(cas, last[n]);
+        ck_assert_uint_eq(seen[cas / 64] >> cas % 64 & 1, 0);
+        seen[cas / 64] |= 1ull << cas % 64;
+        last[n] = cas;
+        if (i % 256 == 0) {
+            fixture_grace(&f);
+        }
+    }
+    mem_free(seen);
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(overwrites_of_all_sizes)
+{
+    struct rng rng;
+
+    rng_init(&rng, fixture_seed());
+    fixture_start(&f, NULL);
+    for (unsigned i = 0; i < 3000; i++) {
+        size_t len = rng_below(&rng, i % 10 == 0 ? 100000 : i % 3 == 0 ? 4000 : 200);
+
+        fixture_set_until(&f, "k", len, i % 2 == 0 ? MSEC_NEVER : fixture_now(&f) + 5);
+        fixture_check(&f, "k", len);
+        if (i % 8 == 0) {
+            fixture_grace(&f);
+        }
+        if (i % 100 == 0) {
+            fixture_verify(&f);
+        }
+    }
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 1);
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(keys_and_items_have_a_longest_size)
+{
+    char key[ITEM_KEY_MAX + 2];
+    struct put p = {.key = key, .ptr = "v", .len = 1};
+
+    fixture_start(&f, NULL);
+    memset(key, 'k', sizeof(key));
+    key[ITEM_KEY_MAX + 1] = '\0';
+    ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_TOO_LARGE);
+    key[ITEM_KEY_MAX] = '\0';
+    ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_STORED);
+    ck_assert(fixture_has(&f, key));
+    fixture_set(&f, "k", f.engine.item_bytes_max - 1);
+    fixture_check(&f, "k", f.engine.item_bytes_max - 1);
+    p.ptr = fixture_get(&f, "k").value;
+    p.len = f.engine.item_bytes_max - ITEM_KEY_MAX + 1;
+    ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_TOO_LARGE);
+    fixture_stop(&f);
+}
+END_TEST
+
+/*
+ * ---- deadlines
+ * ------------------------------------------------------------------------------------
+ */
+
+static const size_t lens[] = {0, 5, 1900, 2020, 9000, 32768, 100000};
+
+/*
+ * Served to the last millisecond, and not a moment longer, whoever asks, held sampler or not.
+ */
+START_TEST(an_item_lives_to_its_deadline_and_no_longer)
+{
+    const size_t len = lens[_i];
+    static const char *const keys[] = {"get", "delete", "touch", "incr",
+                                       "add", "append", "cas"};
+
+    fixture_start(&f, NULL);
+    const msec_t deadline = fixture_now(&f) + 1000;
+
+    for (int i = 0; i < 7; i++) {
+        fixture_set_until(&f, keys[i], len, deadline);
+    }
+    uint64_t cas = fixture_get(&f, "cas").cas;
+
+    clock_advance(&f.engine.clock, 999);
+    fixture_expire(&f);
+    fixture_settle(&f);
+    for (int i = 0; i < 7; i++) {
+        fixture_check(&f, keys[i], len);
+    }
+    ck_assert_int_eq(put(STORE_ADD, "add", "x", 0), OUT_NOT_STORED);
+    ck_assert_int_eq(put(STORE_CAS, "cas", "x", cas + 1), OUT_EXISTS);
+    clock_advance(&f.engine.clock, 1);
+    ck_assert(!fixture_has(&f, "get"));
+    ck_assert_int_eq(fixture_delete(&f, "delete"), OUT_NOT_FOUND);
+    ck_assert_int_eq(fixture_touch(&f, "touch", MSEC_NEVER), OUT_NOT_FOUND);
+    ck_assert_int_eq(fixture_arith(&f, "incr", false, 1, NULL), OUT_NOT_FOUND);
+    ck_assert_int_eq(put(STORE_APPEND, "append", "x", 0), OUT_NOT_STORED);
+    ck_assert_int_eq(put(STORE_CAS, "cas", "x", cas), OUT_NOT_FOUND);
+    ck_assert_int_eq(put(STORE_ADD, "add", "x", 0), OUT_STORED);
+    /* Every one of them was unlinked by who met it. */
+    ck_assert_uint_eq(fixture_counter(&f, CTR_expired_lazy), 7);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 1);
+    fixture_verify(&f);
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(a_miss_tells_why)
+{
+    fixture_start(&f, NULL);
+    fixture_set_until(&f, "k", 10, fixture_now(&f) + 5);
+    ck_assert_int_eq(fixture_get(&f, "absent").miss, MISS_ABSENT);
+    clock_advance(&f.engine.clock, 5);
+    ck_assert_int_eq(fixture_get(&f, "k").miss, MISS_EXPIRED);
+    ck_assert_int_eq(fixture_get(&f, "k").miss, MISS_ABSENT);
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(stored_with_a_deadline_that_has_passed_is_gone)
+{
+    const size_t len = lens[_i];
+    uint64_t before;
+
+    fixture_start(&f, NULL);
+    fixture_set(&f, "k", len);
+    before = fixture_get(&f, "k").cas;
+    fixture_set_until(&f, "k", len, fixture_now(&f));
+    ck_assert(!fixture_has(&f, "k"));
+    fixture_set_until(&f, "new", len, fixture_now(&f) - 1000);
+    ck_assert(!fixture_has(&f, "new"));
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
+    fixture_set(&f, "k", 1);
+    ck_assert_uint_gt(fixture_get(&f, "k").cas, before);
+    fixture_settle(&f);
+    ck_assert_uint_eq(f.shard->arena.whole, 0);
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(append_keeps_the_deadline_and_set_does_not)
+{
+    fixture_start(&f, NULL);
+    const msec_t now = fixture_now(&f);
+
+    fixture_set_until(&f, "k", 10, now + 50);
+    ck_assert_int_eq(put(STORE_APPEND, "k", "x", 0), OUT_STORED);
+    ck_assert_int_eq(fixture_get(&f, "k").deadline, now + 50);
+    ck_assert_int_eq(put(STORE_SET, "k", "x", 0), OUT_STORED);
+    ck_assert_int_eq(fixture_get(&f, "k").deadline, MSEC_NEVER);
+    fixture_set_until(&f, "k", 10, now + 70);
+    fixture_set_until(&f, "k", 20, now + 30);
+    clock_advance(&f.engine.clock, 30);
+    ck_assert(!fixture_has(&f, "k"));
+    fixture_stop(&f);
+}
+END_TEST
+
+/* Active expiry takes exactly what is due. */
+START_TEST(the_sampler_takes_what_is_due_and_nothing_else)
+{
+    char key[16];
+    struct rng rng;
+    static msec_t deadline[3000];
+
+    rng_init(&rng, fixture_seed());
+    fixture_start(&f, NULL);
+    for (unsigned i = 0; i < 3000; i++) {
+        deadline[i] =
+            i % 5 == 0 ? MSEC_NEVER
+                       : fixture_now(&f) + 1 + (msec_t)rng_below(&rng, i % 2 ? 500 : 5000000);
+        (void)snprintf(key, sizeof(key), "%u", i);
+        fixture_set_until(&f, key, i % 100, deadline[i]);
+    }
+    for (msec_t step = 1; step < 8000000; step = step * 2 + 3) {
+        uint64_t alive = 0;
+
+        clock_advance(&f.engine.clock, step);
+        fixture_expire(&f);
+        for (unsigned i = 0; i < 3000; i++) {
+            alive += fixture_now(&f) < deadline[i];
+        }
+        ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), alive);
+        fixture_verify(&f);
+    }
+    ck_assert_uint_eq(fixture_counter(&f, CTR_expired_lazy), 0);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 600);
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(touch_moves_a_deadline_both_ways)
+{
+    const size_t len = lens[_i];
+
+    fixture_start(&f, NULL);
+    const msec_t now = fixture_now(&f);
+
+    ck_assert_int_eq(fixture_touch(&f, "k", now + 5), OUT_NOT_FOUND);
+    fixture_set_until(&f, "k", len, now + 100);
+    uint64_t cas = fixture_get(&f, "k").cas;
+
+    ck_assert_int_eq(fixture_touch(&f, "k", now + 1000), OUT_TOUCHED);
+    clock_advance(&f.engine.clock, 999);
+    fixture_expire(&f);
+    fixture_check(&f, "k", len);
+    ck_assert_int_eq(fixture_touch(&f, "k", now + 1001), OUT_TOUCHED);
+    clock_advance(&f.engine.clock, 1);
+    fixture_check(&f, "k", len);
+    ck_assert_uint_eq(fixture_get(&f, "k").cas, cas);
+    clock_advance(&f.engine.clock, 1);
+    ck_assert(!fixture_has(&f, "k"));
+    fixture_set(&f, "k", len);
+    ck_assert_int_eq(fixture_touch(&f, "k", fixture_now(&f)), OUT_TOUCHED); /* gone at once */
+    ck_assert(!fixture_has(&f, "k"));
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
+    fixture_stop(&f);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("store");
+    TCase *tc = tcase_create("store");
+
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, modes_answer_as_they_should);
+    tcase_add_test(tc, a_delete_may_ask_for_a_cas);
+    tcase_add_test(tc, cas_values_are_unique_and_grow_for_each_key);
+    tcase_add_test(tc, overwrites_of_all_sizes);
+    tcase_add_test(tc, keys_and_items_have_a_longest_size);
+    tcase_add_loop_test(tc, an_item_lives_to_its_deadline_and_no_longer, 0, 7);
+    tcase_add_test(tc, a_miss_tells_why);
+    tcase_add_loop_test(tc, stored_with_a_deadline_that_has_passed_is_gone, 0, 7);
+    tcase_add_test(tc, append_keeps_the_deadline_and_set_does_not);
+    tcase_add_test(tc, the_sampler_takes_what_is_due_and_nothing_else);
+    tcase_add_loop_test(tc, touch_moves_a_deadline_both_ways, 0, 7);
+    suite_add_tcase(suite, tc);
+
+    SRunner *sr = srunner_create(suite);
+    srunner_run_all(sr, CK_NORMAL);
+    int failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * value: pins that outlive the item, and who releases the segments of large values: the
+ * switches, the threshold and the backlog of lazyfree, and its counters.
+ */
+#include "lib/shard/shard.h"
+
+#include <check.h>
+#include <stdio.h>
+
+#include "lib/base/check.h"
+#include "tests/lib/fixture.h"
+
+#define LEN   200000
+#define WHOLE (6 * 32 * KIB) /* of it; the rest is in pieces */
+
+static struct fixture f;
+
+/* ---- pins ------------------------------------------------------------------------------- */
+
+struct reader {
+    struct value_walk walk;
+    struct value_pin pin;
+    char *copy;
+};
+
+/* Read as a connection does that could send nothing yet: pinned, and the tail copied. */
+static void read_begin(struct reader *r, const char *key)
+{
+    struct found found;
+
+    r->copy = mem_alloc(LEN);
+    ck_assert_ptr_nonnull(r->copy);
+    fixture_check(&f, key, LEN);
+    memcpy(r->copy, fixture_get(&f, key).value, LEN);
+    rcu_begin();
+    found = engine_find(&f.engine, router_read(&f.engine.router), fixture_hash(&f, key), key,
+                        strlen(key), fixture_now(&f));
+    value_walk_begin(&r->walk, found.shard, found.item);
+    r->pin = value_pin(&r->walk);
+    rcu_end();
+    ck_assert(value_walk_has_segments(&r->walk));
+    ck_assert_uint_eq(value_walk_tail(&r->walk), LEN - WHOLE);
+}
+
+/* All that stands in whole segments is still as it was. */
+static void read_on(struct reader *r)
+{
+    struct value_walk w = r->walk;
+    size_t done = 0;
+
+    while (value_walk_has_segments(&w)) {
+        struct span part;
+
+        ck_assert(value_walk_next(&w, &part));
+        ck_assert(memcmp(part.ptr, r->copy + done, part.len) == 0);
+        done += part.len;
+    }
+    ck_assert_uint_eq(done, WHOLE);
+}
+
+static void read_end(struct reader *r)
+{
+    value_unpin(&r->pin);
+    value_unpin(&r->pin); /* undone once */
+    mem_free(r->copy);
+}
+
+/* Much that would take the segments if they were free. */
+static void churn(void)
+{
+    for (unsigned i = 0; i < 60; i++) {
+        fixture_set(&f, i % 2 == 0 ? "x" : "y", LEN + i * 1000);
+        fixture_grace(&f);
+    }
+}
+
+static void kill_value(int how)
+{
+    switch (how) {
+    case 0:
+        ck_assert_int_eq(fixture_delete(&f, "k"), OUT_DELETED);
+        break;
+    case 1:
+        fixture_set(&f, "k", 10);
+        break;
+    case 2:
+        clock_advance(&f.engine.clock, 1000);
+        fixture_expire(&f);
+        break;
+    default:
+        fixture_flush(&f, fixture_now(&f));
+        break;
+    }
+}
+
+START_TEST(a_pinned_value_stays_readable_until_unpinned)
+{
+    struct reader a, b;
+
+    fixture_start(&f, NULL);
+    fixture_set_until(&f, "k", LEN, fixture_now(&f) + 1000);
+    read_begin(&a, "k");
+    read_begin(&b, "k");
+    kill_value(_i);
+    ck_assert_uint_ne(fixture_get(&f, "k").len, LEN);
+    read_on(&a);
+    fixture_grace(&f);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_pinned_dead_bytes), WHOLE);
+    fixture_verify(&f);
+    churn();
+    read_on(&a);
+    read_on(&b);
+    read_end(&a);
+    fixture_grace(&f);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_pinned_dead_bytes), WHOLE);
+    churn();
+    read_on(&b);
+    read_end(&b);
+    fixture_grace(&f);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_pinned_dead_bytes), 0);
+    ck_assert_uint_eq(f.shard->arena.pinned.segments, 0);
+    fixture_verify(&f);
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(an_unpin_before_the_death_changes_nothing)
+{
+    struct reader r;
+
+    fixture_start(&f, NULL);
+    fixture_set(&f, "k", LEN);
+    read_begin(&r, "k");
+    ck_assert(!value_pin_is_overdue(&r.pin));
+    read_end(&r);
+    ck_assert(!value_pin_is_overdue(&r.pin));
+    churn();
+    fixture_check(&f, "k", LEN);
+    ck_assert_int_eq(fixture_delete(&f, "k"), OUT_DELETED);
+    fixture_grace(&f);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_pinned_dead_bytes), 0);
+    fixture_stop(&f);
+}
+END_TEST
+
+/* Slow readers may hold a fiftieth of the limit that is dead. */
+START_TEST(too_much_that_is_pinned_and_dead_is_overdue)
+{
+    struct reader a, b;
+
+    fixture_start(&f, NULL);
+    fixture_set(&f, "k", LEN);
+    read_begin(&a, "k");
+    fixture_set(&f, "k", LEN);
+    read_begin(&b, "k");
+    fixture_grace(&f);
+    ck_assert_uint_gt(WHOLE, 8 * MIB / 50);
+    ck_assert(value_pin_is_overdue(&a.pin));
+    ck_assert(!value_pin_is_overdue(&b.pin)); /* what it reads is alive */
+    ck_assert(engine_set_limit(&f.engine, 64 * MIB));
+    ck_assert(!value_pin_is_overdue(&a.pin));
+    read_end(&a);
+    read_end(&b);
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(a_walk_gives_every_byte_in_order)
+{
+    static const size_t lens[] = {0, 1, 1000, 5000, 32768, 32769, 40000, LEN};
+
+    fixture_start(&f, NULL);
+    for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+        struct value_walk w;
+        struct span part;
+        struct found found;
+        struct got got;
+        size_t done = 0;
+        char *tail;
+
+        fixture_set(&f, "k", lens[i]);
+        got = fixture_get(&f, "k");
+        rcu_begin();
+        found = engine_find(&f.engine, router_read(&f.engine.router), fixture_hash(&f, "k"),
+                            "k", 1, fixture_now(&f));
+        value_walk_begin(&w, found.shard, found.item);
+        tail = mem_alloc(value_walk_tail(&w) + 1);
+        must(tail != NULL && value_walk_tail(&w) <= lens[i]);
+        value_walk_copy_tail(&w, tail);
+        must(memcmp(tail, got.value + lens[i] - value_walk_tail(&w), value_walk_tail(&w)) == 0);
+        while (value_walk_next(&w, &part)) {
+            must(part.len > 0 && memcmp(part.ptr, got.value + done, part.len) == 0);
+            done += part.len;
+        }
+        rcu_end();
+        mem_free(tail);
+        ck_assert_uint_eq(done, lens[i]);
+    }
+    fixture_stop(&f);
+}
+END_TEST
+
+/* ---- lazyfree --------------------------------------------------------------------------- */
+
+enum { BY_DELETE, BY_OVERWRITE, BY_EXPIRE, BY_FLUSH, REASONS };
+
+static void start_lazy(bool is_lazy, int reason)
+{
+    struct engine_config cfg;
+
+    fixture_config(&cfg);
+    /* All switches but the one in question say the opposite. */
+    atomic_store(&cfg.lazyfree_delete, (reason == BY_DELETE) == is_lazy);
+    atomic_store(&cfg.lazyfree_overwrite, (reason == BY_OVERWRITE) == is_lazy);
+    atomic_store(&cfg.lazyfree_expire, (reason == BY_EXPIRE) == is_lazy);
+    atomic_store(&cfg.lazyfree_flush, (reason == BY_FLUSH) == is_lazy);
+    atomic_store(&cfg.lazyfree_evict, !is_lazy);
+    fixture_start(&f, &cfg);
+    fixture_set_until(&f, "k", LEN, fixture_now(&f) + 1000);
+}
+
+static void check_lazy(uint64_t pending, uint64_t freed)
+{
+    ck_assert_uint_eq(fixture_counter(&f, CTR_lazyfree_pending_objects), pending);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_lazyfree_pending_bytes), pending * WHOLE);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_lazyfree_freed_objects), freed);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_lazyfree_freed_bytes), freed * WHOLE);
+}
+
+START_TEST(the_switch_of_a_reason_decides_who_releases)
+{
+    const int reason = _i / 2;
+    const bool is_lazy = _i % 2 != 0;
+    /* What a flush retires waits where the switch says, and is counted in any case. */
+    const bool is_counted = is_lazy || reason == BY_FLUSH;
+
+    start_lazy(is_lazy, reason);
+    kill_value(reason);
+    check_lazy(is_counted, 0);
+    ck_assert_uint_eq(f.shard->arena.lazy.segments, is_lazy ? WHOLE / (32 * KIB) : 0);
+    fixture_verify(&f);
+    fixture_settle(&f);
+    check_lazy(0, is_counted);
+    ck_assert_uint_eq(f.shard->arena.whole, 0);
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(evictions_have_a_switch_of_their_own)
+{
+    const bool is_lazy = _i != 0;
+    struct engine_config cfg;
+    char key[16];
+
+    fixture_config(&cfg);
+    atomic_store(&cfg.lazyfree_evict, is_lazy);
+    fixture_start(&f, &cfg);
+    for (unsigned i = 0; i < 100; i++) {
+        (void)snprintf(key, sizeof(key), "%u", i);
+        fixture_set(&f, key, LEN);
+    }
+    ck_assert_uint_gt(fixture_counter(&f, CTR_evictions), 20);
+    fixture_settle(&f);
+    ck_assert((fixture_counter(&f, CTR_lazyfree_freed_objects) > 0) == is_lazy);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_lazyfree_pending_objects), 0);
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(below_the_threshold_nothing_is_handed_over)
+{
+    start_lazy(true, BY_DELETE);
+    atomic_store(&f.engine.config.lazyfree_threshold, WHOLE + 1);
+    kill_value(BY_DELETE);
+    check_lazy(0, 0);
+    fixture_set(&f, "k", LEN);
+    atomic_store(&f.engine.config.lazyfree_threshold, WHOLE);
+    kill_value(BY_DELETE);
+    check_lazy(1, 0);
+    fixture_settle(&f);
+    check_lazy(0, 1);
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(over_the_backlog_who_unlinks_helps)
+{
+    char key[16];
+
+    start_lazy(true, BY_DELETE);
+    atomic_store(&f.engine.config.lazyfree_backlog, WHOLE + 1);
+    for (unsigned i = 0; i < 5; i++) {
+        (void)snprintf(key, sizeof(key), "%u", i);
+        fixture_set(&f, key, LEN);
+    }
+    for (unsigned i = 0; i < 5; i++) {
+        (void)snprintf(key, sizeof(key), "%u", i);
+        ck_assert_int_eq(fixture_delete(&f, key), OUT_DELETED);
+    }
+    check_lazy(2, 0);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_lazyfree_helped), 3);
+    fixture_settle(&f);
+    check_lazy(0, 2);
+    ck_assert_uint_eq(f.shard->arena.whole, WHOLE / (32 * KIB));
+    fixture_stop(&f);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("value");
+    TCase *tc = tcase_create("value");
+
+    tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, a_pinned_value_stays_readable_until_unpinned, 0, REASONS);
+    tcase_add_test(tc, an_unpin_before_the_death_changes_nothing);
+    tcase_add_test(tc, too_much_that_is_pinned_and_dead_is_overdue);
+    tcase_add_test(tc, a_walk_gives_every_byte_in_order);
+    tcase_add_loop_test(tc, the_switch_of_a_reason_decides_who_releases, 0, 2 * REASONS);
+    tcase_add_loop_test(tc, evictions_have_a_switch_of_their_own, 0, 2);
+    tcase_add_test(tc, below_the_threshold_nothing_is_handed_over);
+    tcase_add_test(tc, over_the_backlog_who_unlinks_helps);
+    suite_add_tcase(suite, tc);
+
+    SRunner *sr = srunner_create(suite);
+    srunner_run_all(sr, CK_NORMAL);
+    int failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The policy of active expiry with a clock and a keyspace that are simulated: budgets of every
+ * effort, loops, stops and cap hits as the table of efforts says, slices, the CPU cap,
+ * the estimates.
+ */
+#include "lib/expiry/expire_cycle.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What the loops find: so many due keys, spread among those sampled by a share in percent. */
+struct sim {
+    usec_t now_us;
+    usec_t loop_us;    /* a loop takes so long */
+    usec_t between_us; /* the worker serves its sockets so long between slices */
+    uint64_t debt;     /* keys due */
+    unsigned due_pct;  /* of what a loop samples */
+    uint64_t alive_ttl_ms;
+    uint64_t behind; /* keys to refine */
+    bool is_empty;
+    uint64_t loops;
+    unsigned max_seen;
+};
+
+static usec_t sim_now(void *arg)
+{
+    return ((struct sim *)arg)->now_us;
+}
+
+static void sim_loop(void *arg, unsigned max, struct expire_loop *out)
+{
+    struct sim *s = arg;
+    uint64_t due = (uint64_t)max * s->due_pct / 100;
+
+    s->loops++;
+    s->max_seen = max;
+    s->now_us += s->loop_us;
+    due = due < s->debt ? due : s->debt;
+    s->debt -= due;
+    out->expired = (unsigned)due;
+    out->sampled = due || s->due_pct < 100 ? max : 0;
+    if (s->behind) {
+        unsigned refined = s->behind < max ? (unsigned)s->behind : max;
+
+        s->behind -= refined;
+        out->sampled = refined;
+        out->expired = 0;
+    }
+    out->ttl_sum_ms = (out->sampled - out->expired) * s->alive_ttl_ms;
+    out->debt_keys = s->debt;
+    out->behind_keys = s->behind;
+    out->is_empty = s->is_empty;
+}
+
+static struct expire_ops ops_of(struct sim *s)
+{
+    return (struct expire_ops){.now_us = sim_now, .loop = sim_loop, .arg = s};
+}
+
+/* Runs a whole cycle, slice by slice; the last slice's result, with sums over all of them. */
+static struct expire_result run_cycle(struct expire_cycle *c, enum expire_kind kind,
+                                      const struct expire_config *cfg, struct sim *s,
+                                      unsigned *slices)
+{
+    struct expire_ops ops = ops_of(s);
+    struct expire_result sum = {0};
+    struct expire_result res;
+
+    *slices = 0;
+    do {
+        expire_cycle_slice(c, kind, cfg, &ops, &res);
+        ck_assert_int_eq(res.is_begun, *slices == 0);
+        ++*slices;
+        sum.loops += res.loops;
+        sum.sampled += res.sampled;
+        sum.expired += res.expired;
+        sum.time_us += res.time_us;
+        sum.hit_time_limit = res.hit_time_limit;
+        if (!res.is_ended) {
+            ck_assert_uint_ge(res.time_us, cfg->slice_us);
+            s->now_us += s->between_us;
+        }
+        ck_assert_int_lt((int64_t)res.time_us - s->loop_us, cfg->slice_us);
+    } while (!res.is_ended);
+    ck_assert(!c->is_running);
+    ck_assert_int_eq(c->timed_out, sum.hit_time_limit);
+    return sum;
+}
+
+static struct expire_config config(uint32_t effort, uint32_t hz)
+{
+    return (struct expire_config){.effort = effort, .hz = hz, .slice_us = 250, .cpu_pct = 100};
+}
+
+/* ---- budgets ----------------------------------------------------------------------------- */
+
+struct row {
+    uint32_t effort, keys, fast_us, slow_pct, stop_pct, slow_us_hz10, slow_us_hz100;
+};
+
+/* The published table of efforts 1, 2, 5, 10. */
+static const struct row rows[] = {
+    {1, 20, 1000, 25, 10, 25000, 2500},
+    {2, 25, 1250, 27, 9, 27000, 2700},
+    {5, 40, 2000, 33, 6, 33000, 3300},
+    {10, 65, 3250, 43, 1, 43000, 4300},
+};
+#define ROWS (sizeof(rows) / sizeof(*rows))
+
+START_TEST(budgets_are_those_of_the_table)
+{
+    for (unsigned i = 0; i < ROWS; i++) {
+        struct expire_config cfg = config(rows[i].effort, 10);
+        struct expire_budget b;
+
+        expire_budget(&cfg, &b);
+        ck_assert_uint_eq(b.keys_per_loop, rows[i].keys);
+        ck_assert_uint_eq(b.fast_us, rows[i].fast_us);
+        ck_assert_uint_eq(b.slow_pct, rows[i].slow_pct);
+        ck_assert_uint_eq(b.stop_pct, rows[i].stop_pct);
+        ck_assert_uint_eq(b.slow_us, rows[i].slow_us_hz10);
+        cfg.hz = 100;
+        expire_budget(&cfg, &b);
+        ck_assert_uint_eq(b.slow_us, rows[i].slow_us_hz100);
+    }
+}
+END_TEST
+
+START_TEST(budgets_of_values_out_of_range_are_the_nearest)
+{
+    struct expire_config cfg = config(0, 0);
+    struct expire_budget b;
+
+    expire_budget(&cfg, &b);
+    ck_assert_uint_eq(b.keys_per_loop, 20);
+    ck_assert_uint_eq(b.slow_us, 250000);
+    cfg = config(99, 100000);
+    expire_budget(&cfg, &b);
+    ck_assert_uint_eq(b.keys_per_loop, 65);
+    ck_assert_uint_eq(b.slow_us, 860);
+}
+END_TEST
+
+/* ---- loops, stops, cap hits -------------------------------------------------------------- */
+
+/* What one cycle must do, computed from the table alone. */
+struct expected {
+    uint64_t loops;
+    bool hit;
+};
+
+static struct expected from_table(const struct row *r, uint32_t limit_us, uint64_t debt,
+                                  unsigned due_pct, usec_t loop_us)
+{
+    struct expected x = {0};
+    usec_t spent = 0;
+
+    for (;;) {
+        uint64_t due = (uint64_t)r->keys * due_pct / 100;
+        uint64_t sampled;
+
+        due = due < debt ? due : debt;
+        debt -= due;
+        sampled = due || due_pct < 100 ? r->keys : 0;
+        x.loops++;
+        spent += loop_us;
+        if (sampled ? due * 100 / sampled <= r->stop_pct : debt == 0) {
+            return x;
+        }
+        if (spent >= (usec_t)limit_us) {
+            x.hit = true;
+            return x;
+        }
+    }
+}
+
+START_TEST(cycles_do_what_the_table_says)
+{
+    static const unsigned densities[] = {0, 1, 2, 3, 5, 6, 7, 9, 10, 11, 12, 15, 25, 50, 100};
+    static const uint64_t debts[] = {0, 1, 19, 20, 21, 64, 65, 1000, 100000};
+    static const usec_t costs[] = {1, 7, 40, 249, 250, 251, 2000};
+    unsigned hits = 0;
+    unsigned stops = 0;
+
+    for (unsigned n = 0; n < ROWS * 15 * 9 * 7 * 2; n++) {
+        const struct row *r = &rows[n % ROWS];
+        enum expire_kind kind = n / ROWS % 2 ? EXPIRE_FAST : EXPIRE_SLOW;
+        unsigned pct = densities[n / ROWS / 2 % 15];
+        struct sim s = {.now_us = 1,
+                        .loop_us = costs[n / ROWS / 2 / 15 % 7],
+                        .between_us = 90,
+                        .debt = debts[n / ROWS / 2 / 15 / 7],
+                        .due_pct = pct};
+        uint32_t limit = kind == EXPIRE_FAST ? r->fast_us : r->slow_us_hz10;
+        struct expected x = from_table(r, limit, s.debt, pct, s.loop_us);
+        struct expire_config cfg = config(r->effort, 10);
+        struct expire_cycle c;
+        struct expire_result res;
+        unsigned slices;
+
+        expire_cycle_init(&c);
+        res = run_cycle(&c, kind, &cfg, &s, &slices);
+        ck_assert_uint_eq(res.loops, x.loops);
+        ck_assert_int_eq(res.hit_time_limit, x.hit);
+        ck_assert_uint_eq(s.max_seen, r->keys);
+        ck_assert_uint_eq(res.time_us, x.loops * (uint64_t)s.loop_us);
+        ck_assert_uint_le(res.time_us, (uint64_t)limit + (uint64_t)s.loop_us);
+        hits += x.hit;
+        stops += !x.hit;
+    }
+    ck_assert_uint_gt(hits, 100);
+    ck_assert_uint_gt(stops, 100);
+}
+END_TEST
+
+START_TEST(slices_cut_a_cycle_but_do_not_change_it)
+{
+    struct sim s = {
+        .now_us = 5, .loop_us = 10, .between_us = 300, .debt = 1000000, .due_pct = 100};
+    struct expire_config cfg = config(1, 10);
+    struct expire_cycle c;
+    struct expire_result res;
+    unsigned slices;
+
+    expire_cycle_init(&c);
+    res = run_cycle(&c, EXPIRE_SLOW, &cfg, &s, &slices);
+    ck_assert_uint_eq(slices, 100); /* 25 ms in pieces of 250 us */
+    ck_assert_uint_eq(res.loops, 2500);
+    ck_assert(res.hit_time_limit);
+    /* The time between slices was not the cycle's. */
+    ck_assert_uint_eq(res.time_us, 25000);
+}
+END_TEST
+
+START_TEST(nothing_sampled_while_there_is_debt_goes_on)
+{
+    /* Due keys that no loop reaches: the time limit ends it. */
+    struct sim s = {.now_us = 5, .loop_us = 10, .debt = 7, .due_pct = 100};
+    struct expire_config cfg = config(1, 100);
+    struct expire_cycle c;
+    struct expire_result res;
+    unsigned slices;
+
+    expire_cycle_init(&c);
+    res = run_cycle(&c, EXPIRE_SLOW, &cfg, &s, &slices);
+    ck_assert_uint_eq(res.loops, 2); /* one that takes all, one that finds nothing */
+    ck_assert(!res.hit_time_limit);
+
+    s = (struct sim){.now_us = 5, .loop_us = 10, .behind = 100};
+    res = run_cycle(&c, EXPIRE_SLOW, &cfg, &s, &slices);
+    ck_assert_uint_eq(res.loops, 5); /* refining goes on although nothing expired */
+    ck_assert(!res.hit_time_limit);
+}
+END_TEST
+
+/* ---- when a cycle may begin -------------------------------------------------------------- */
+
+START_TEST(fast_cycles_need_debt_and_distance)
+{
+    for (unsigned i = 0; i < ROWS; i++) {
+        struct expire_config cfg = config(rows[i].effort, 10);
+        struct sim s = {.now_us = 100, .loop_us = 3, .debt = 50, .due_pct = 100};
+        struct expire_cycle c;
+        unsigned slices;
+        usec_t started = s.now_us;
+
+        expire_cycle_init(&c);
+        ck_assert(!expire_cycle_may_begin(&c, EXPIRE_FAST, &cfg, 0, 0));
+        ck_assert(expire_cycle_may_begin(&c, EXPIRE_FAST, &cfg, 1, 0));
+        run_cycle(&c, EXPIRE_FAST, &cfg, &s, &slices);
+        ck_assert(!expire_cycle_may_begin(&c, EXPIRE_FAST, &cfg, 9,
+                                          started + 2 * rows[i].fast_us - 1));
+        ck_assert(
+            expire_cycle_may_begin(&c, EXPIRE_FAST, &cfg, 9, started + 2 * rows[i].fast_us));
+        ck_assert(expire_cycle_may_begin(&c, EXPIRE_SLOW, &cfg, 0, started + 1));
+    }
+}
+END_TEST
+
+START_TEST(no_fast_cycle_while_one_runs)
+{
+    struct sim s = {.now_us = 100, .loop_us = 50, .debt = 100000, .due_pct = 100};
+    struct expire_ops ops = ops_of(&s);
+    struct expire_config cfg = config(1, 10);
+    struct expire_cycle c;
+    struct expire_result res;
+
+    expire_cycle_init(&c);
+    expire_cycle_slice(&c, EXPIRE_SLOW, &cfg, &ops, &res);
+    ck_assert(res.is_begun && !res.is_ended);
+    ck_assert_uint_eq(res.loops, 5);
+    ck_assert(!expire_cycle_may_begin(&c, EXPIRE_FAST, &cfg, s.debt, s.now_us));
+    /* A slice asked for as fast goes on with the slow cycle. */
+    expire_cycle_slice(&c, EXPIRE_FAST, &cfg, &ops, &res);
+    ck_assert(!res.is_begun && c.kind == EXPIRE_SLOW);
+}
+END_TEST
+
+/*
+ * A worker under debt for ten seconds: a tick at hz, a fast cycle whenever it may begin.
+ * Returns the microseconds spent in cycles; *worst is the most in any window of a second that
+ * starts with a cycle.
+ */
+static usec_t run_worker(const struct expire_config *cfg, struct sim *s, uint64_t *hits)
+{
+    struct expire_ops ops = ops_of(s);
+    struct expire_cycle c;
+    usec_t end = s->now_us + 10 * 1000000;
+    usec_t tick = s->now_us;
+    usec_t spent = 0;
+
+    expire_cycle_init(&c);
+    while (s->now_us < end) {
+        bool is_tick = s->now_us >= tick;
+        enum expire_kind kind = is_tick ? EXPIRE_SLOW : EXPIRE_FAST;
+        struct expire_result res;
+
+        if (is_tick) {
+            tick += 1000000 / cfg->hz;
+        }
+        if (c.is_running || expire_cycle_may_begin(&c, kind, cfg, s->debt, s->now_us)) {
+            expire_cycle_slice(&c, kind, cfg, &ops, &res);
+            spent += res.time_us;
+            *hits += res.hit_time_limit;
+        }
+        s->now_us += s->between_us;
+    }
+    return spent;
+}
+
+START_TEST(the_cpu_cap_holds_over_slow_and_fast)
+{
+    static const uint32_t caps[] = {0, 1, 5, 25, 40};
+
+    for (unsigned i = 0; i < ROWS * 5; i++) {
+        const struct row *r = &rows[i % ROWS];
+        struct expire_config cfg = config(r->effort, i % 2 ? 10 : 100);
+        struct sim s = {
+            .now_us = 77, .loop_us = 11, .between_us = 20, .debt = 1ULL << 40, .due_pct = 100};
+        uint32_t pct;
+        uint64_t hits = 0;
+        usec_t spent;
+
+        cfg.cpu_pct = caps[i / ROWS];
+        pct = cfg.cpu_pct ? cfg.cpu_pct : r->slow_pct;
+        spent = run_worker(&cfg, &s, &hits);
+        /* Ten windows, each at most a loop over. */
+        ck_assert_int_le(spent, 10 * ((usec_t)pct * 10000 + s.loop_us));
+        ck_assert_int_ge(spent, 9 * (usec_t)pct * 10000);
+        ck_assert_uint_gt(hits, 0);
+    }
+}
+END_TEST
+
+/* Without a cap the share is that of the slow cycle and half of the rest. */
+START_TEST(without_a_cap_the_share_is_that_of_the_table)
+{
+    struct expire_config cfg = config(1, 10);
+    struct sim s = {
+        .now_us = 77, .loop_us = 5, .between_us = 1, .debt = 1ULL << 40, .due_pct = 100};
+    uint64_t hits = 0;
+    usec_t spent;
+
+    cfg.slice_us = 1000000;
+    spent = run_worker(&cfg, &s, &hits);
+    ck_assert_int_ge(spent, 6000000);
+    ck_assert_int_le(spent, 6500000);
+}
+END_TEST
+
+START_TEST(a_spent_cap_does_nothing)
+{
+    struct sim s = {.now_us = 100, .loop_us = 20000, .debt = 1ULL << 40, .due_pct = 100};
+    struct expire_ops ops = ops_of(&s);
+    struct expire_config cfg = config(1, 10);
+    struct expire_cycle c;
+    struct expire_result res;
+    unsigned slices;
+
+    cfg.cpu_pct = 1;
+    expire_cycle_init(&c);
+    res = run_cycle(&c, EXPIRE_SLOW, &cfg, &s, &slices);
+    ck_assert_uint_eq(res.loops, 1);
+    ck_assert(res.hit_time_limit);
+    ck_assert(!expire_cycle_may_begin(&c, EXPIRE_SLOW, &cfg, 1, s.now_us));
+    ck_assert(!expire_cycle_may_begin(&c, EXPIRE_FAST, &cfg, 1, s.now_us));
+    expire_cycle_slice(&c, EXPIRE_SLOW, &cfg, &ops, &res);
+    ck_assert(res.is_ended && !res.is_begun && !res.hit_time_limit);
+    ck_assert_uint_eq(res.loops, 0);
+    ck_assert(expire_cycle_may_begin(&c, EXPIRE_SLOW, &cfg, 1, 100 + 1000000));
+}
+END_TEST
+
+/* ---- estimates --------------------------------------------------------------------------- */
+
+START_TEST(the_stale_estimate_has_a_weight_of_five_percent)
+{
+    struct expire_config cfg = config(1, 10);
+    struct sim s = {.now_us = 1, .loop_us = 1, .debt = 1ULL << 40, .due_pct = 10};
+    struct expire_cycle c;
+    unsigned slices;
+    double want = 0;
+
+    expire_cycle_init(&c);
+    for (unsigned i = 0; i < 60; i++) {
+        run_cycle(&c, EXPIRE_SLOW, &cfg, &s, &slices);
+        want = want * 0.95 + 10 * 0.05;
+        ck_assert(fabs(c.stale_pct - want) < 1e-9);
+    }
+    /* Cycles that sample nothing fold in 0. */
+    s = (struct sim){.now_us = s.now_us, .loop_us = 1, .due_pct = 100};
+    for (unsigned i = 0; i < 30; i++) {
+        run_cycle(&c, EXPIRE_SLOW, &cfg, &s, &slices);
+        want *= 0.95;
+        ck_assert(fabs(c.stale_pct - want) < 1e-9);
+    }
+}
+END_TEST
+
+START_TEST(the_average_ttl_has_a_weight_of_two_percent)
+{
+    struct expire_config cfg = config(1, 10);
+    struct sim s = {.now_us = 1, .loop_us = 1, .alive_ttl_ms = 5000};
+    struct expire_cycle c;
+    unsigned slices;
+    double want = 5000;
+
+    expire_cycle_init(&c);
+    run_cycle(&c, EXPIRE_SLOW, &cfg, &s, &slices);
+    ck_assert(fabs(c.avg_ttl_ms - want) < 1e-9); /* the first is taken as it is */
+    s.alive_ttl_ms = 100;
+    for (unsigned i = 0; i < 100; i++) {
+        run_cycle(&c, EXPIRE_SLOW, &cfg, &s, &slices);
+        want = 100 + (want - 100) * 0.98;
+        ck_assert(fabs(c.avg_ttl_ms - want) < 1e-6);
+    }
+    s.due_pct = 100; /* loops that see none alive change nothing */
+    s.debt = 200;
+    run_cycle(&c, EXPIRE_SLOW, &cfg, &s, &slices);
+    ck_assert(fabs(c.avg_ttl_ms - want) < 1e-6);
+    s.is_empty = true;
+    run_cycle(&c, EXPIRE_SLOW, &cfg, &s, &slices);
+    ck_assert(c.avg_ttl_ms == 0);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("expire_cycle");
+    TCase *tc = tcase_create("expire_cycle");
+    SRunner *runner;
+    int failed;
+
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, budgets_are_those_of_the_table);
+    tcase_add_test(tc, budgets_of_values_out_of_range_are_the_nearest);
+    tcase_add_test(tc, cycles_do_what_the_table_says);
+    tcase_add_test(tc, slices_cut_a_cycle_but_do_not_change_it);
+    tcase_add_test(tc, nothing_sampled_while_there_is_debt_goes_on);
+    tcase_add_test(tc, fast_cycles_need_debt_and_distance);
+    tcase_add_test(tc, no_fast_cycle_while_one_runs);
+    tcase_add_test(tc, the_cpu_cap_holds_over_slow_and_fast);
+    tcase_add_test(tc, without_a_cap_the_share_is_that_of_the_table);
+    tcase_add_test(tc, a_spent_cap_does_nothing);
+    tcase_add_test(tc, the_stale_estimate_has_a_weight_of_five_percent);
+    tcase_add_test(tc, the_average_ttl_has_a_weight_of_two_percent);
+    suite_add_tcase(suite, tc);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,725 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The set of volatile items against a plain array: random operations at random times, leaps
+ * of the clock, crowds of one deadline, a sampler that is late, and memory.
+ */
+#include "lib/expiry/expires.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/mem.h"
+#include "lib/memory/item.h"
+#include "tests/common/rng.h"
+
+#define SECOND ((msec_t)1000)
+#define MINUTE (60 * SECOND)
+#define HOUR   (60 * MINUTE)
+#define DAY    (24 * HOUR)
+
+#define LOOP_MAX 65u
+
+/* Each fake item takes so many bytes; what its header says it takes is free. */
+#define FAKE_BYTES 48u
+
+static uint64_t seed;
+
+/* ---- a fake arena, and the model: one plain array ---------------------------------------- */
+
+struct model_item {
+    bool is_in;
+    msec_t deadline;
+    uint32_t bytes;
+    handle_t handle;
+};
+
+struct world {
+    char *base;
+    struct budget budget;
+    struct expires *set;
+    struct model_item *items;
+    uint32_t items_len;
+    uint64_t in;       /* items in the set */
+    uint64_t retimed;  /* deadlines changed in place */
+    uint64_t replaced; /* items replaced in place */
+    msec_t now;
+    struct rng rng;
+};
+
+static struct world w;
+
+static handle_t handle_of(uint32_t block)
+{
+    return (handle_t)((block + 1) * (FAKE_BYTES / ITEM_UNIT));
+}
+
+/* There are more blocks than items, so that items can be moved. */
+static void world_start(uint32_t items, msec_t now)
+{
+    memset(&w, 0, sizeof(w));
+    rng_init(&w.rng, seed);
+    w.items_len = items;
+    w.base = calloc(items + 2, FAKE_BYTES);
+    w.items = calloc(items, sizeof(*w.items));
+    w.now = now;
+    atomic_init(&w.budget.limit_bytes, INT64_MAX);
+    w.set = expires_create(w.base, &w.budget, now);
+    ck_assert(w.base && w.items && w.set);
+    for (uint32_t i = 0; i < items; i++) {
+        w.items[i].handle = handle_of(i);
+    }
+}
+
+static void world_stop(void)
+{
+    expires_destroy(&w.set);
+    ck_assert_ptr_null(w.set);
+    ck_assert_int_eq(atomic_load(&w.budget.used_bytes), 0);
+    free(w.base);
+    free(w.items);
+}
+
+static void add(uint32_t i, msec_t deadline)
+{
+    struct model_item *m = &w.items[i];
+    struct item *it = item_at(w.base, m->handle);
+    uint32_t units = (uint32_t)rng_below(&w.rng, ITEM_SIZE_MAX - 6) + 6;
+
+    ck_assert(!m->is_in);
+    atomic_store(&it->shape, (uint16_t)(units | SHAPE_TTL));
+    atomic_store(&item_ttl(it)->deadline, deadline);
+    atomic_store(&item_ttl(it)->expires_pos, 0);
+    ck_assert(expires_reserve(w.set));
+    expires_add(w.set, m->handle);
+    m->is_in = true;
+    m->deadline = deadline;
+    m->bytes = units * ITEM_UNIT;
+    w.in++;
+}
+
+static void remove_item(uint32_t i)
+{
+    expires_remove(w.set, w.items[i].handle);
+    ck_assert_uint_eq(atomic_load(&item_ttl(item_at(w.base, w.items[i].handle))->expires_pos),
+                      0);
+    w.in -= w.items[i].is_in;
+    w.items[i].is_in = false;
+}
+
+static uint32_t index_of(handle_t handle)
+{
+    for (uint32_t i = 0; i < w.items_len; i++) {
+        if (w.items[i].handle == handle) {
+            return i;
+        }
+    }
+    ck_abort_msg("no item has that handle");
+    return 0;
+}
+
+/* Items are not moved in most tests: then the handle tells the index. */
+static uint32_t quick_index_of(handle_t handle)
+{
+    uint32_t i = handle / (FAKE_BYTES / ITEM_UNIT) - 1;
+
+    return i < w.items_len && w.items[i].handle == handle ? i : index_of(handle);
+}
+
+/* One sampling loop; what it hands out must be due, and is unlinked. Returns *sampled. */
+static unsigned sample(unsigned max, unsigned *due)
+{
+    handle_t out[LOOP_MAX];
+    unsigned sampled = 0;
+    unsigned n = expires_sample(w.set, w.now, out, max, &sampled);
+
+    ck_assert_uint_le(n, sampled);
+    ck_assert_uint_le(sampled, max);
+    for (unsigned i = 0; i < n; i++) {
+        uint32_t index = quick_index_of(out[i]);
+
+        ck_assert(w.items[index].is_in); /* handed out once only, too */
+        ck_assert_int_le(w.items[index].deadline, w.now);
+        remove_item(index);
+    }
+    if (due) {
+        *due = n;
+    }
+    return sampled;
+}
+
+/* Sample until nothing is left to do; nothing due may be left behind. Returns the calls. */
+static uint64_t drain(unsigned max)
+{
+    uint64_t calls = 1;
+    uint64_t idle = 0;
+
+    /* Handing chunks out of the way takes calls that sample nothing: they are few in a row. */
+    while (idle < 3) {
+        idle = sample(max, NULL) == 0 ? idle + 1 : 0;
+        calls++;
+    }
+    ck_assert_uint_eq(expires_debt(w.set, w.now), 0);
+    ck_assert_uint_eq(expires_behind(w.set, w.now), 0);
+    for (uint32_t i = 0; i < w.items_len; i++) {
+        ck_assert(!w.items[i].is_in || w.items[i].deadline > w.now);
+    }
+    return calls;
+}
+
+/* Keys and bytes of the model with a deadline in (from, to]. */
+static uint64_t model_between(msec_t from, msec_t to, uint64_t *bytes)
+{
+    uint64_t keys = 0;
+
+    *bytes = 0;
+    for (uint32_t i = 0; i < w.items_len; i++) {
+        const struct model_item *m = &w.items[i];
+
+        if (m->is_in && m->deadline > from && m->deadline <= to) {
+            keys++;
+            *bytes += m->bytes;
+        }
+    }
+    return keys;
+}
+
+/* Debt is that of the model, exactly. */
+static void check_debt(struct expires_info *info)
+{
+    uint64_t bytes;
+    uint64_t keys = model_between(INT64_MIN, w.now, &bytes);
+    msec_t oldest = w.now;
+
+    for (uint32_t i = 0; i < w.items_len; i++) {
+        if (w.items[i].is_in && w.items[i].deadline < oldest) {
+            oldest = w.items[i].deadline;
+        }
+    }
+    expires_info(w.set, w.now, info);
+    ck_assert_uint_eq(info->keys, w.in);
+    ck_assert_uint_eq(expires_count(w.set), w.in);
+    ck_assert_uint_eq(info->debt_keys, keys);
+    ck_assert_uint_eq(info->debt_bytes, bytes);
+    ck_assert_int_eq(info->debt_oldest_ms, keys ? w.now - oldest : 0);
+    ck_assert_uint_le(expires_debt(w.set, w.now), keys);
+}
+
+/*
+ * The forecast is that of the model but for the bucket that straddles its end: half a second
+ * up to a minute ahead, 66 s ten minutes ahead, when the sampler has nothing left to do.
+ */
+static void check_forecast(const struct expires_info *info)
+{
+    static const msec_t ahead[4] = {SECOND, 10 * SECOND, MINUTE, 10 * MINUTE};
+    static const msec_t grain[4] = {512, 512, 512, 65536};
+
+    for (unsigned f = 0; f < 4; f++) {
+        uint64_t least_bytes;
+        uint64_t most_bytes;
+        uint64_t least = model_between(w.now, w.now + ahead[f] - grain[f], &least_bytes);
+        uint64_t most = model_between(w.now, w.now + ahead[f] + grain[f], &most_bytes);
+
+        ck_assert_uint_ge(info->forecast_keys[f], least);
+        ck_assert_uint_le(info->forecast_keys[f], most);
+        ck_assert_uint_ge(info->forecast_bytes[f], least_bytes);
+        ck_assert_uint_le(info->forecast_bytes[f], most_bytes);
+    }
+}
+
+static msec_t earliest_deadline(void)
+{
+    msec_t earliest = MSEC_NEVER;
+
+    for (uint32_t i = 0; i < w.items_len; i++) {
+        if (w.items[i].is_in && w.items[i].deadline < earliest) {
+            earliest = w.items[i].deadline;
+        }
+    }
+    return earliest;
+}
+
+/* A time to live of any magnitude, sometimes past, sometimes shared with others. */
+static msec_t random_ttl(void)
+{
+    static const msec_t scale[] = {1,    20,        300,     1024,     5 * SECOND, MINUTE,
+                                   HOUR, 12 * HOUR, 3 * DAY, 40 * DAY, 400 * DAY};
+    uint64_t kind = rng_below(&w.rng, sizeof(scale) / sizeof(*scale) + 2);
+
+    if (kind >= sizeof(scale) / sizeof(*scale)) {
+        return kind % 2 ? -(msec_t)rng_below(&w.rng, 5000) : 777;
+    }
+    return (msec_t)rng_below(&w.rng, (uint64_t)scale[kind] * 2) + 1;
+}
+
+static msec_t random_step(void)
+{
+    switch (rng_below(&w.rng, 24)) {
+    case 0:
+        return (msec_t)rng_below(&w.rng, 2000);
+    case 1:
+        return (msec_t)rng_below(&w.rng, 100 * SECOND);
+    case 2:
+        return rng_below(&w.rng, 4) ? 0 : (msec_t)rng_below(&w.rng, (uint64_t)DAY);
+    case 3:
+        return rng_below(&w.rng, 16) ? 0 : (msec_t)rng_below(&w.rng, (uint64_t)(90 * DAY));
+    default:
+        return rng_below(&w.rng, 4) ? 0 : (msec_t)rng_below(&w.rng, 120);
+    }
+}
+
+/* An item goes to the spare block; its old one becomes the spare. */
+static void move(uint32_t i, handle_t *spare)
+{
+    handle_t from = w.items[i].handle;
+
+    memcpy(item_at(w.base, *spare), item_at(w.base, from), FAKE_BYTES);
+    expires_moved(w.set, from, *spare);
+    atomic_store(&item_ttl(item_at(w.base, from))->expires_pos, 0xdeadu);
+    w.items[i].handle = *spare;
+    *spare = from;
+}
+
+/* Another deadline, half of the time one not far from the old. */
+static void touch(uint32_t i)
+{
+    struct model_item *m = &w.items[i];
+    msec_t deadline = w.now + random_ttl();
+
+    if (rng_below(&w.rng, 2) == 0) {
+        deadline = m->deadline + (msec_t)rng_below(&w.rng, 200) - 100;
+    }
+    if (expires_retime(w.set, m->handle, deadline)) {
+        m->deadline = deadline;
+        w.retimed++;
+        return;
+    }
+    ck_assert_int_eq(atomic_load(&item_ttl(item_at(w.base, m->handle))->deadline), m->deadline);
+    remove_item(i);
+    add(i, deadline);
+}
+
+/* Another item in its place, of another size, with a deadline as above. */
+static void replace(uint32_t i, handle_t *spare)
+{
+    struct model_item *m = &w.items[i];
+    struct item *is = item_at(w.base, *spare);
+    uint32_t units = (uint32_t)rng_below(&w.rng, ITEM_SIZE_MAX - 6) + 6;
+    msec_t deadline = w.now + random_ttl();
+    handle_t old = m->handle;
+
+    if (rng_below(&w.rng, 2) == 0) {
+        deadline = m->deadline + (msec_t)rng_below(&w.rng, 200) - 100;
+    }
+    atomic_store(&is->shape, (uint16_t)(units | SHAPE_TTL));
+    atomic_store(&item_ttl(is)->deadline, deadline);
+    atomic_store(&item_ttl(is)->expires_pos, 0);
+    if (!expires_replace(w.set, old, *spare)) {
+        ck_assert_uint_eq(atomic_load(&item_ttl(is)->expires_pos), 0);
+        remove_item(i);
+        m->handle = *spare;
+        *spare = old;
+        add(i, deadline);
+        return;
+    }
+    ck_assert_uint_eq(atomic_load(&item_ttl(item_at(w.base, old))->expires_pos), 0);
+    m->handle = *spare;
+    m->deadline = deadline;
+    m->bytes = units * ITEM_UNIT;
+    *spare = old;
+    w.replaced++;
+}
+
+static void random_operation(handle_t *spare)
+{
+    uint32_t i = (uint32_t)rng_below(&w.rng, w.items_len);
+
+    switch (rng_below(&w.rng, 13)) {
+    case 0:
+        if (w.items[i].is_in) {
+            remove_item(i);
+        }
+        break;
+    case 1:
+        if (w.items[i].is_in) {
+            touch(i);
+        }
+        break;
+    case 2:
+    case 3:
+        sample(20 + 5 * (unsigned)rng_below(&w.rng, 10), NULL);
+        break;
+    case 4:
+        move(i, spare);
+        break;
+    case 5:
+        if (w.items[i].is_in) {
+            replace(i, spare);
+        }
+        break;
+    default:
+        if (!w.items[i].is_in) {
+            add(i, w.now + random_ttl());
+        }
+        break;
+    }
+}
+
+static void random_run(uint32_t items, uint32_t steps)
+{
+    handle_t spare = handle_of(items);
+    struct expires_info info;
+
+    world_start(items, CLOCK_FIRST_MS);
+    for (uint32_t step = 0; step < steps; step++) {
+        random_operation(&spare);
+        w.now += random_step();
+        if (step % 61 == 0) {
+            check_debt(&info);
+            ck_assert(expires_verify(w.set));
+        }
+        if (step % 997 == 0) {
+            drain(20);
+            check_debt(&info);
+            check_forecast(&info);
+            ck_assert_int_le(expires_next(w.set), earliest_deadline());
+            ck_assert(expires_verify(w.set));
+        }
+    }
+    ck_assert_uint_gt(w.retimed, 0);
+    ck_assert_uint_gt(w.replaced, 0);
+    w.now += 1000 * DAY;
+    drain(65);
+    ck_assert_uint_eq(w.in, 0);
+    ck_assert_int_eq(expires_next(w.set), MSEC_NEVER);
+    ck_assert(expires_verify(w.set));
+    world_stop();
+}
+
+START_TEST(agrees_with_a_plain_array)
+{
+    random_run(60, 30000);
+    random_run(3000, 60000);
+}
+END_TEST
+
+/* ---- leaps ------------------------------------------------------------------------------- */
+
+START_TEST(a_clock_that_leaps_loses_nothing)
+{
+    static const msec_t leaps[] = {511,   512,      513,      1024,     65535,
+                                   65536, 70000,    HOUR,     5 * HOUR, 10 * HOUR,
+                                   DAY,   25 * DAY, 26 * DAY, 60 * DAY, 4000 * DAY};
+
+    for (unsigned k = 0; k < sizeof(leaps) / sizeof(*leaps); k++) {
+        struct expires_info info;
+        uint64_t calls;
+
+        world_start(4000, CLOCK_FIRST_MS + 123);
+        for (uint32_t i = 0; i < w.items_len; i++) {
+            add(i, w.now + random_ttl());
+        }
+        w.now += leaps[k];
+        check_debt(&info);
+        calls = drain(20);
+        /* Each item is looked at a few times at most, on its way to its millisecond. */
+        ck_assert_uint_le(calls, w.items_len * 5 / 20 + 100);
+        ck_assert(expires_verify(w.set));
+        w.now += 4000 * DAY;
+        drain(20);
+        ck_assert_uint_eq(w.in, 0);
+        world_stop();
+    }
+}
+END_TEST
+
+/* Stored with a stamp of before a leap that somebody else has seen already. */
+START_TEST(a_deadline_in_the_past_is_due_at_once)
+{
+    struct expires_info info;
+
+    world_start(3, 5 * DAY);
+    add(0, 5 * DAY);
+    add(1, 4);
+    add(2, -77);
+    check_debt(&info);
+    ck_assert_uint_eq(info.debt_keys, 3);
+    ck_assert_int_le(expires_next(w.set), w.now);
+    ck_assert_uint_eq(sample(20, NULL), 3);
+    ck_assert_uint_eq(w.in, 0);
+    ck_assert(expires_verify(w.set));
+    world_stop();
+}
+END_TEST
+
+START_TEST(a_deadline_put_off_stays_in_its_bucket_or_moves)
+{
+    world_start(2, CLOCK_FIRST_MS);
+    add(0, w.now + 30 * DAY);
+    remove_item(0);
+    ck_assert(!expires_retime(w.set, w.items[0].handle, w.now + 30 * DAY));
+    add(0, w.now + 30 * DAY);
+    add(1, w.now + 30 * DAY);
+    ck_assert(expires_retime(w.set, w.items[0].handle, w.now + 30 * DAY + 1));
+    ck_assert(!expires_retime(w.set, w.items[0].handle, w.now + 20 * DAY));
+    ck_assert(!expires_retime(w.set, w.items[0].handle, w.now - 1));
+    ck_assert(expires_verify(w.set));
+    w.items[0].deadline = w.now + 30 * DAY + 1;
+    w.now += 30 * DAY;
+    drain(20);
+    ck_assert_uint_eq(w.in, 1);
+    w.now += 1;
+    drain(20);
+    ck_assert_uint_eq(w.in, 0);
+    world_stop();
+}
+END_TEST
+
+START_TEST(a_clock_that_stands_back_is_ignored)
+{
+    handle_t out[20];
+    unsigned sampled;
+
+    world_start(2, 10000);
+    add(0, 10050);
+    add(1, 10060);
+    ck_assert_uint_eq(expires_debt(w.set, 10055), 1);
+    ck_assert_uint_eq(expires_sample(w.set, 10001, out, 20, &sampled), 1);
+    ck_assert_uint_eq(out[0], w.items[0].handle);
+    remove_item(0);
+    ck_assert_uint_eq(expires_debt(w.set, 10002), 0);
+    ck_assert(expires_verify(w.set));
+    world_stop();
+}
+END_TEST
+
+/* ---- crowds ------------------------------------------------------------------------------ */
+
+START_TEST(a_crowd_of_one_deadline)
+{
+    const uint32_t n = 100000;
+    struct expires_info info;
+    unsigned due = 0;
+
+    world_start(n, CLOCK_FIRST_MS);
+    for (uint32_t i = 0; i < n; i++) {
+        add(i, w.now + 300);
+    }
+    w.now += 299;
+    check_debt(&info);
+    ck_assert_uint_eq(info.debt_keys, 0);
+    ck_assert_uint_eq(info.forecast_keys[0], n);
+    ck_assert_uint_eq(sample(20, &due), 0);
+    ck_assert_int_eq(expires_next(w.set), w.now + 1);
+    w.now += 1;
+    check_debt(&info);
+    ck_assert_uint_eq(info.debt_keys, n);
+    ck_assert_int_eq(info.debt_oldest_ms, 0);
+    for (uint32_t calls = 0; calls < n / 20; calls++) {
+        ck_assert_uint_eq(sample(20, &due), 20);
+        ck_assert_uint_eq(due, 20);
+    }
+    ck_assert_uint_eq(w.in, 0);
+    ck_assert(expires_verify(w.set));
+    expires_info(w.set, w.now, &info);
+    ck_assert_uint_lt(info.bytes, 128 * 1024);
+    world_stop();
+}
+END_TEST
+
+/* A crowd in a coarse bucket is in its millisecond before it is due, by steps. */
+START_TEST(a_crowd_is_refined_in_time)
+{
+    const uint32_t n = 100000;
+    const unsigned ticks_per_second = 10;
+    msec_t deadline = CLOCK_FIRST_MS + 10 * HOUR;
+    uint64_t most = 0;
+    unsigned due;
+
+    world_start(n, CLOCK_FIRST_MS);
+    for (uint32_t i = 0; i < n; i++) {
+        add(i, deadline + (msec_t)rng_below(&w.rng, 2000));
+    }
+    while (w.now < deadline - 2 * HOUR) {
+        w.now += 7 * MINUTE; /* far off: seldom is enough */
+        while (expires_behind(w.set, w.now)) {
+            sample(65, NULL);
+        }
+    }
+    for (; w.now < deadline; w.now += 1000 / ticks_per_second) {
+        uint64_t loops = 0;
+
+        for (; expires_behind(w.set, w.now); loops++) {
+            ck_assert_uint_ne(sample(20, &due), 0);
+            ck_assert_uint_eq(due, 0);
+        }
+        most = loops > most ? loops : most;
+    }
+    /* A bucket of 0.5 s has a quarter of them, and most of that time: four ticks. */
+    ck_assert_uint_le(most, n / 4 / 20 / 3 + 10);
+    for (; w.now < deadline + 2000; w.now++) {
+        uint64_t bytes;
+        uint64_t debt = model_between(INT64_MIN, w.now, &bytes);
+        uint64_t known = expires_debt(w.set, w.now);
+
+        ck_assert_uint_eq(known, debt); /* nothing is partly due */
+        while (expires_debt(w.set, w.now) || expires_behind(w.set, w.now)) {
+            sample(20, NULL);
+        }
+    }
+    ck_assert_uint_eq(w.in, 0);
+    world_stop();
+}
+END_TEST
+
+/* Too few loops for what comes: the debt grows, buckets are in the way, nothing is lost. */
+START_TEST(a_sampler_that_is_too_slow_loses_nothing)
+{
+    const uint32_t n = 60000;
+    struct expires_info info;
+    uint32_t next = 0;
+
+    world_start(n, CLOCK_FIRST_MS);
+    for (unsigned ms = 0; ms < 20000; ms++, w.now++) {
+        for (unsigned i = 0; i < 3; i++, next++) {
+            add(next, w.now + 1 + (msec_t)rng_below(&w.rng, 3000));
+        }
+        if (ms % 25 == 0) {
+            sample(20, NULL);
+        }
+        if (ms % 1999 == 0) {
+            ck_assert(expires_verify(w.set));
+        }
+    }
+    w.now += 3000;
+    expires_info(w.set, w.now, &info);
+    ck_assert_uint_eq(info.keys, w.in);
+    ck_assert_uint_ge(info.debt_keys + 4096,
+                      w.in); /* a share of the last bucket is estimated */
+    ck_assert_uint_le(drain(20), w.in / 20 + w.in / 14 / 32 * 2 + n / 20 + 100);
+    ck_assert_uint_eq(w.in, 0);
+    ck_assert(expires_verify(w.set));
+    world_stop();
+}
+END_TEST
+
+/* ---- when to wake ------------------------------------------------------------------------ */
+
+/* Sleeping until expires_next() is enough to be punctual, and it does not wake for nothing. */
+START_TEST(sleeping_until_next_is_punctual_and_quiet)
+{
+    const uint32_t n = 300;
+    uint64_t wakes = 0;
+
+    world_start(n, CLOCK_FIRST_MS);
+    for (uint32_t i = 0; i < n; i++) {
+        msec_t ttl = random_ttl();
+
+        add(i, w.now + (ttl > 0 ? ttl : 1));
+    }
+    while (w.in) {
+        msec_t next = expires_next(w.set);
+
+        ck_assert_int_le(next, earliest_deadline());
+        ck_assert(next != MSEC_NEVER);
+        w.now = next > w.now ? next : w.now;
+        while (expires_debt(w.set, w.now) || expires_behind(w.set, w.now)) {
+            unsigned due;
+
+            ck_assert_uint_ne(sample(20, &due), 0);
+        }
+        ck_assert_int_gt(earliest_deadline(), w.now);
+        ck_assert_uint_lt(++wakes, n * 8);
+    }
+    ck_assert_int_eq(expires_next(w.set), MSEC_NEVER);
+    world_stop();
+}
+END_TEST
+
+/* ---- memory ------------------------------------------------------------------------------ */
+
+START_TEST(a_million_keys_take_five_bytes_each)
+{
+    const uint32_t n = 1000000;
+    struct expires_info info;
+    uint64_t used;
+
+    world_start(n, CLOCK_FIRST_MS);
+    expires_info(w.set, w.now, &info);
+    ck_assert_uint_le(info.bytes, 40 * 1024);
+    for (uint32_t i = 0; i < n; i++) {
+        add(i, w.now + 1 + (msec_t)rng_below(&w.rng, (uint64_t)HOUR));
+    }
+    expires_info(w.set, w.now, &info);
+    used = (uint64_t)atomic_load(&w.budget.used_bytes);
+    ck_assert_uint_eq(info.bytes, used);
+    ck_assert_uint_le(info.bytes, 5 * (uint64_t)n);
+    /* Most of them go, in no order: the memory follows, and the rest stays where it belongs. */
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t victim = (uint32_t)((uint64_t)i * 7919 % n);
+
+        if (victim % 10 != 0) {
+            remove_item(victim);
+        }
+    }
+    ck_assert(expires_verify(w.set));
+    for (unsigned i = 0; i < 5000; i++) {
+        sample(20, NULL);
+    }
+    expires_info(w.set, w.now, &info);
+    ck_assert_uint_le(info.bytes, 8 * (uint64_t)n / 10);
+    w.now += HOUR;
+    drain(65);
+    ck_assert_uint_eq(w.in, 0);
+    expires_info(w.set, w.now, &info);
+    ck_assert_uint_le(info.bytes, 128 * 1024);
+    world_stop();
+}
+END_TEST
+
+START_TEST(few_keys_take_little)
+{
+    struct expires_info info;
+
+    world_start(200, CLOCK_FIRST_MS);
+    for (uint32_t i = 0; i < 200; i++) {
+        add(i, w.now + random_ttl());
+    }
+    expires_info(w.set, w.now, &info);
+    ck_assert_uint_le(info.bytes, 64 * 1024);
+    world_stop();
+}
+END_TEST
+
+int main(void)
+{
+    const char *env = getenv("MAYFLY_SEED");
+    Suite *suite = suite_create("expires");
+    TCase *tc = tcase_create("expires");
+    SRunner *runner;
+    int failed;
+
+    seed = env ? strtoull(env, NULL, 0) : 20260719;
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, agrees_with_a_plain_array);
+    tcase_add_test(tc, a_clock_that_leaps_loses_nothing);
+    tcase_add_test(tc, a_deadline_in_the_past_is_due_at_once);
+    tcase_add_test(tc, a_deadline_put_off_stays_in_its_bucket_or_moves);
+    tcase_add_test(tc, a_clock_that_stands_back_is_ignored);
+    tcase_add_test(tc, a_crowd_of_one_deadline);
+    tcase_add_test(tc, a_crowd_is_refined_in_time);
+    tcase_add_test(tc, a_sampler_that_is_too_slow_loses_nothing);
+    tcase_add_test(tc, sleeping_until_next_is_punctual_and_quiet);
+    tcase_add_test(tc, a_million_keys_take_five_bytes_each);
+    tcase_add_test(tc, few_keys_take_little);
+    suite_add_tcase(suite, tc);
+    runner = srunner_create(suite);
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    if (failed) {
+        printf("MAYFLY_SEED=%llu\n", (unsigned long long)seed);
+    }
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * lag: percentiles of the histogram against sorted numbers, and its ends.
+ */
+#include "lib/expiry/lag.h"
+
+#include <check.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/common/rng.h"
+
+#define NUMBERS 5000
+
+static int by_size(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a;
+    uint64_t y = *(const uint64_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+START_TEST(nothing_is_no_lag)
+{
+    struct lag l = {0};
+
+    ck_assert_uint_eq(lag_percentile(&l, 50), 0);
+    ck_assert_uint_eq(lag_percentile(&l, 100), 0);
+}
+END_TEST
+
+START_TEST(one_number_is_every_percentile)
+{
+    for (uint64_t v = 0; v < 100000; v = v < 20 ? v + 1 : v * 5 / 4) {
+        struct lag l = {0};
+
+        lag_add(&l, v);
+        ck_assert_uint_eq(lag_percentile(&l, 0), v);
+        ck_assert_uint_eq(lag_percentile(&l, 50), v);
+        ck_assert_uint_eq(lag_percentile(&l, 100), v);
+        ck_assert_uint_eq(l.max_ms, v);
+        ck_assert_uint_eq(l.count, 1);
+    }
+}
+END_TEST
+
+/* At most an eighth too much, and never too little. */
+START_TEST(percentiles_are_right_but_for_an_eighth)
+{
+    static uint64_t numbers[NUMBERS];
+    struct lag l = {0};
+    struct rng rng;
+
+    rng_init(&rng, 7);
+    for (int i = 0; i < NUMBERS; i++) {
+        numbers[i] = rng_next(&rng) >> (32 + rng_below(&rng, 32));
+        lag_add(&l, numbers[i]);
+    }
+    qsort(numbers, NUMBERS, sizeof(numbers[0]), by_size);
+    for (int pct = 0; pct < 100; pct++) {
+        uint64_t exact = numbers[NUMBERS * pct / 100];
+        uint64_t got = lag_percentile(&l, pct);
+
+        ck_assert_uint_ge(got, exact);
+        ck_assert_uint_le(got, exact + exact / 8);
+    }
+    ck_assert_uint_eq(lag_percentile(&l, 100), numbers[NUMBERS - 1]);
+}
+END_TEST
+
+START_TEST(what_is_too_long_is_kept_as_the_maximum)
+{
+    struct lag l = {0};
+
+    lag_add(&l, UINT64_MAX);
+    lag_add(&l, 3);
+    ck_assert_uint_eq(l.max_ms, UINT64_MAX);
+    ck_assert_uint_eq(l.bin[LAG_BINS - 1], 1);
+    ck_assert_uint_eq(lag_percentile(&l, 0), 3);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("lag");
+    TCase *tc = tcase_create("lag");
+
+    tcase_add_test(tc, nothing_is_no_lag);
+    tcase_add_test(tc, one_number_is_every_percentile);
+    tcase_add_test(tc, percentiles_are_right_but_for_an_eighth);
+    tcase_add_test(tc, what_is_too_long_is_kept_as_the_maximum);
+    suite_add_tcase(suite, tc);
+
+    SRunner *sr = srunner_create(suite);
+    srunner_run_all(sr, CK_NORMAL);
+    int failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * arena: segments alone, with grace numbers that the test counts itself: what is taken and paid
+ * for, runs that wait and are released in one piece, pins, the way to the system and back.
+ */
+#include "lib/memory/arena.h"
+
+#include <check.h>
+#include <string.h>
+
+#define KIB   1024u
+#define MIB   (1024u * KIB)
+#define LIMIT (16 * MIB)
+
+static struct budget budget;
+static struct grace grace;
+static struct arena a;
+
+static void start(uint64_t limit, uint64_t share)
+{
+    memset(&budget, 0, sizeof(budget));
+    atomic_init(&budget.limit_bytes, (int64_t)limit);
+    grace_init(&grace);
+    ck_assert(arena_init(&a, limit, share, &budget, &grace));
+}
+
+static void stop(void)
+{
+    arena_fini(&a);
+    ck_assert_int_eq(atomic_load(&budget.used_bytes), 0);
+}
+
+static void end_grace(void)
+{
+    uint32_t number = atomic_load(&grace.begun) + 1;
+
+    atomic_store(&grace.begun, number);
+    atomic_store(&grace.completed, number);
+}
+
+/* A list of so many whole segments. */
+static segment_t take_list(uint32_t count, segment_t *last)
+{
+    segment_t first = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        segment_t n = arena_take(&a, SEG_WHOLE, 0);
+
+        ck_assert_uint_ne(n, 0);
+        if (first == 0) {
+            first = n;
+        } else {
+            a.segments[*last].next = n;
+        }
+        *last = n;
+    }
+    return first;
+}
+
+static void check_held(void)
+{
+    ck_assert_int_eq(atomic_load(&budget.used_bytes), (int64_t)a.held << a.shift);
+}
+
+START_TEST(segments_suit_the_share)
+{
+    static const struct {
+        uint64_t share;
+        uint32_t bytes;
+    } rows[] = {{1 * MIB, 32 * KIB},        {16 * MIB - 1, 32 * KIB}, {16 * MIB, 64 * KIB},
+                {128u * MIB - 1, 64 * KIB}, {128u * MIB, 256 * KIB},  {1024u * MIB, 256 * KIB}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        start(rows[i].share, rows[i].share);
+        ck_assert_uint_eq(segment_bytes(&a), rows[i].bytes);
+        ck_assert_uint_ge(a.map_bytes, rows[i].share);
+        for (segment_t n = 1; n < 5; n++) {
+            handle_t h = segment_handle(&a, n);
+
+            ck_assert_ptr_eq(segment_ptr(&a, n), (char *)arena_item(&a, h));
+            ck_assert_uint_eq(segment_of(&a, h), n);
+            ck_assert_uint_eq(segment_of(&a, h + rows[i].bytes / ITEM_UNIT - 1), n);
+            ck_assert_uint_eq(segment_of(&a, h + rows[i].bytes / ITEM_UNIT), n + 1);
+        }
+        stop();
+    }
+}
+END_TEST
+
+START_TEST(the_limit_is_kept_and_overdrawn_only_as_told)
+{
+    uint32_t count = LIMIT / (64 * KIB);
+
+    start(LIMIT, LIMIT);
+    ck_assert_uint_eq(arena_avail(&a), count);
+    for (uint32_t i = 0; i < count; i++) {
+        segment_t n = arena_take(&a, SEG_OPEN, 0);
+
+        ck_assert_uint_ne(n, 0);
+        ck_assert_uint_eq(a.segments[n].state, SEG_OPEN);
+        check_held();
+    }
+    ck_assert_uint_eq(arena_avail(&a), 0);
+    ck_assert_uint_eq(arena_take(&a, SEG_OPEN, 0), 0);
+    ck_assert_uint_eq(arena_take(&a, SEG_OPEN, 64 * KIB - 1), 0);
+    ck_assert_uint_ne(arena_take(&a, SEG_OPEN, 64 * KIB), 0);
+    ck_assert_uint_eq(arena_take(&a, SEG_OPEN, 64 * KIB), 0);
+    ck_assert_int_lt(budget_left(&budget), 0);
+    ck_assert_uint_eq(arena_avail(&a), 0);
+    stop();
+}
+END_TEST
+
+START_TEST(what_nobody_saw_is_free_at_once)
+{
+    segment_t last = 0;
+    segment_t first;
+
+    start(LIMIT, LIMIT);
+    first = take_list(5, &last);
+    ck_assert_uint_eq(a.whole, 5);
+    arena_give_whole(&a, first, last, 5);
+    ck_assert_uint_eq(a.whole, 0);
+    ck_assert_uint_eq(a.free_count, 5);
+    ck_assert_uint_eq(a.held, 5);
+    ck_assert_uint_eq(take_list(5, &last), first);
+    ck_assert_uint_eq(a.held, 5);
+    check_held();
+    stop();
+}
+END_TEST
+
+START_TEST(a_run_waits_for_its_grace_period)
+{
+    struct run_released r = {0};
+    segment_t last = 0;
+    segment_t first;
+    uint32_t generation;
+
+    start(LIMIT, LIMIT);
+    first = take_list(100, &last);
+    generation = a.segments[first].generation;
+    arena_link_value(&a, first, last, 100);
+    ck_assert_uint_eq(a.values.segments, 100);
+    arena_retire_value(&a, first, RUN_DIRECT);
+    ck_assert_uint_eq(a.values.segments, 0);
+    ck_assert_uint_eq(arena_waiting(&a), 100);
+    ck_assert(!arena_release(&a, RUN_DIRECT, 10, &r));
+    ck_assert_uint_eq(a.free_count, 0);
+
+    /* A period that began before the unlink does not count. */
+    atomic_store(&grace.completed, atomic_load(&grace.begun));
+    ck_assert(!arena_release(&a, RUN_DIRECT, 10, &r));
+    ck_assert_uint_eq(a.free_count, 0);
+    end_grace();
+    ck_assert(!arena_release(&a, RUN_LAZY, 10, &r)); /* it is not in that queue */
+    ck_assert_uint_eq(a.free_count, 0);
+    ck_assert(!arena_release(&a, RUN_DIRECT, 10, &r));
+    ck_assert_uint_eq(a.free_count, 100);
+    ck_assert_uint_eq(arena_waiting(&a), 0);
+    ck_assert_uint_eq(r.lazy_runs, 0);
+    ck_assert_uint_eq(r.pinned_segments, 0);
+    first = arena_take(&a, SEG_OPEN, 0);
+    ck_assert_uint_gt(a.segments[first].generation, generation);
+    check_held();
+    stop();
+}
+END_TEST
+
+START_TEST(release_is_bounded_and_in_order)
+{
+    struct run_released r = {0};
+    segment_t run[4];
+    segment_t last = 0;
+
+    start(LIMIT, LIMIT);
+    for (int i = 0; i < 4; i++) {
+        run[i] = take_list(2, &last);
+        arena_link_value(&a, run[i], last, 2);
+    }
+    /* Out of the middle, then the ends. */
+    arena_retire_value(&a, run[1], RUN_LAZY);
+    arena_retire_value(&a, run[0], RUN_LAZY);
+    end_grace();
+    arena_retire_value(&a, run[3], RUN_LAZY);
+    arena_retire_value(&a, run[2], RUN_LAZY);
+    ck_assert_uint_eq(a.values.head, 0);
+    ck_assert_uint_eq(a.values.tail, 0);
+    ck_assert(arena_release(&a, RUN_LAZY, 1, &r)); /* one more is over */
+    ck_assert_uint_eq(r.lazy_runs, 1);
+    ck_assert(!arena_release(&a, RUN_LAZY, 10, &r)); /* two are not */
+    ck_assert_uint_eq(r.lazy_runs, 2);
+    ck_assert_uint_eq(r.lazy_segments, 4);
+    ck_assert_uint_eq(a.lazy.segments, 4);
+    end_grace();
+    ck_assert(!arena_release(&a, RUN_LAZY, 10, &r));
+    ck_assert_uint_eq(r.lazy_segments, 8);
+    ck_assert_uint_eq(a.free_count, 8);
+    stop();
+}
+END_TEST
+
+/*
+ * A flush dates all values by the first; what was retired before and after has dates of its
+ * own.
+ */
+START_TEST(a_flush_retires_all_values_in_one_step)
+{
+    struct run_released r = {0};
+    segment_t last = 0;
+    segment_t first;
+
+    start(LIMIT, LIMIT);
+    first = take_list(3, &last);
+    arena_link_value(&a, first, last, 3);
+    for (uint32_t i = 0; i < 20; i++) {
+        segment_t n = take_list(2, &last);
+
+        arena_link_value(&a, n, last, 2);
+    }
+    arena_retire_value(&a, first, RUN_LAZY);
+    end_grace();
+    arena_retire_values(&a, RUN_LAZY);
+    arena_retire_values(&a, RUN_LAZY); /* nothing is there: nothing happens */
+    ck_assert_uint_eq(a.whole, 0);
+    ck_assert_uint_eq(a.lazy.segments, 43);
+    first = take_list(1, &last);
+    arena_link_value(&a, first, last, 1);
+    ck_assert(!arena_release(&a, RUN_LAZY, 100, &r));
+    ck_assert_uint_eq(a.free_count, 3);
+    end_grace();
+    arena_retire_value(&a, first, RUN_LAZY);
+    ck_assert(arena_release(&a, RUN_LAZY, 7, &r));
+    ck_assert(!arena_release(&a, RUN_LAZY, 100, &r));
+    ck_assert_uint_eq(a.free_count, 43);
+    ck_assert_uint_eq(r.lazy_runs, 21);
+    ck_assert_uint_eq(a.lazy.segments, 1);
+    end_grace();
+    ck_assert(!arena_release(&a, RUN_LAZY, 100, &r));
+    ck_assert_uint_eq(a.free_count, 44);
+    check_held();
+    stop();
+}
+END_TEST
+
+START_TEST(a_pinned_run_waits_for_its_reader)
+{
+    struct run_released r = {0};
+    segment_t last = 0;
+    segment_t pinned, other;
+
+    start(LIMIT, LIMIT);
+    pinned = take_list(4, &last);
+    arena_link_value(&a, pinned, last, 4);
+    other = take_list(2, &last);
+    arena_link_value(&a, other, last, 2);
+    atomic_fetch_add(&a.segments[pinned].pins, 2);
+    arena_retire_value(&a, pinned, RUN_DIRECT);
+    arena_retire_value(&a, other, RUN_DIRECT);
+    ck_assert_uint_eq(atomic_load(&a.segments[pinned].pins), PIN_DEAD | 2);
+    end_grace();
+    ck_assert(!arena_release(&a, RUN_DIRECT, 10, &r));
+    ck_assert_uint_eq(r.pinned_segments, 4);
+    ck_assert_uint_eq(a.free_count, 2);
+    ck_assert_uint_eq(a.pinned.segments, 4);
+    ck_assert_uint_eq(arena_waiting(&a), 0);
+    arena_release_pinned(&a, 10, &r);
+    atomic_fetch_sub(&a.segments[pinned].pins, 1);
+    arena_release_pinned(&a, 10, &r);
+    ck_assert_uint_eq(r.unpinned_segments, 0);
+    atomic_fetch_sub(&a.segments[pinned].pins, 1);
+    arena_release_pinned(&a, 10, &r);
+    ck_assert_uint_eq(r.unpinned_segments, 4);
+    ck_assert_uint_eq(a.free_count, 6);
+    ck_assert_uint_eq(a.pinned.segments, 0);
+    check_held();
+    stop();
+}
+END_TEST
+
+START_TEST(trimming_pays_back_and_cold_ones_read_as_zero)
+{
+    segment_t last = 0;
+    segment_t list = 0;
+    segment_t first;
+    uint32_t n;
+
+    start(LIMIT, LIMIT);
+    first = take_list(10, &last);
+    memset(segment_ptr(&a, first), 0xa5, segment_bytes(&a));
+    arena_give_whole(&a, first, last, 10);
+    n = arena_trim_take(&a, 4, &list);
+    ck_assert_uint_eq(n, 4);
+    ck_assert_uint_eq(a.trimming, 4);
+    ck_assert_uint_eq(a.free_count, 6);
+    ck_assert_uint_eq(a.held, 10);
+    arena_trim_discard(&a, list);
+    check_held(); /* paid for until it is done */
+    arena_trim_done(&a, list, n);
+    ck_assert_uint_eq(a.held, 6);
+    ck_assert_uint_eq(a.trimming, 0);
+    check_held();
+    ck_assert_uint_eq(arena_trim_take(&a, 100, &list), 6);
+    arena_trim_discard(&a, list);
+    arena_trim_done(&a, list, 6);
+    ck_assert_uint_eq(a.held, 0);
+    ck_assert_uint_eq(arena_trim_take(&a, 100, &list), 0);
+    ck_assert_uint_eq(list, 0);
+    /* Cold ones come back before fresh ones. */
+    for (int i = 0; i < 10; i++) {
+        segment_t s = arena_take(&a, SEG_WHOLE, 0);
+
+        ck_assert_uint_le(s, 10);
+        ck_assert_int_eq(segment_ptr(&a, s)[100], 0);
+    }
+    ck_assert_uint_eq(arena_take(&a, SEG_WHOLE, 0), 11);
+    check_held();
+    stop();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("arena");
+    TCase *tc = tcase_create("arena");
+
+    tcase_add_test(tc, segments_suit_the_share);
+    tcase_add_test(tc, the_limit_is_kept_and_overdrawn_only_as_told);
+    tcase_add_test(tc, what_nobody_saw_is_free_at_once);
+    tcase_add_test(tc, a_run_waits_for_its_grace_period);
+    tcase_add_test(tc, release_is_bounded_and_in_order);
+    tcase_add_test(tc, a_flush_retires_all_values_in_one_step);
+    tcase_add_test(tc, a_pinned_run_waits_for_its_reader);
+    tcase_add_test(tc, trimming_pays_back_and_cold_ones_read_as_zero);
+    suite_add_tcase(suite, tc);
+
+    SRunner *sr = srunner_create(suite);
+    srunner_run_all(sr, CK_NORMAL);
+    int failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * blocks: which dead block a put takes and when, seen by the addresses of items; the death
+ * ring, splitting, and the bins of sealed segments.
+ */
+#include "lib/shard/shard.h"
+
+#include <check.h>
+#include <stdio.h>
+
+#include "tests/lib/fixture.h"
+
+static struct fixture f;
+
+static const char *name(const char *kind, unsigned i)
+{
+    static char key[32];
+
+    (void)snprintf(key, sizeof(key), "%s%05u", kind, i);
+    return key;
+}
+
+/* Bytes of value that make a block of so many units with this key and no deadline. */
+static size_t len_for(const char *key, uint32_t units)
+{
+    return units * ITEM_UNIT - sizeof(struct item) - strlen(key);
+}
+
+static const struct item *set_units(const char *key, uint32_t units)
+{
+    fixture_set(&f, key, len_for(key, units));
+    return fixture_get(&f, key).item;
+}
+
+static void delete (const char *key)
+{
+    ck_assert_int_eq(fixture_delete(&f, key), OUT_DELETED);
+}
+
+static uint32_t ring_used(void)
+{
+    return f.shard->blocks.ring_tail - f.shard->blocks.ring_head;
+}
+
+START_TEST(a_block_is_not_reused_before_its_grace_period)
+{
+    fixture_start(&f, NULL);
+    const struct item *a = set_units("a", 20);
+
+    delete ("a");
+    ck_assert_uint_eq(ring_used(), 1);
+    ck_assert_ptr_ne(set_units("b", 20), a);
+    fixture_grace(&f);
+    ck_assert_ptr_eq(set_units("c", 20), a);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_hole_reused), 1);
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(an_overwrite_takes_what_the_one_before_left)
+{
+    const struct item *first;
+    const struct item *second;
+
+    fixture_start(&f, NULL);
+    first = set_units("a", 33);
+    second = set_units("a", 33);
+    ck_assert_ptr_ne(first, second);
+    for (int i = 0; i < 50; i++) {
+        fixture_grace(&f);
+        ck_assert_ptr_eq(set_units("a", 33), i % 2 == 0 ? first : second);
+        fixture_verify(&f);
+    }
+    ck_assert_uint_eq(fixture_counter(&f, CTR_hole_reused), 50);
+    fixture_stop(&f);
+}
+END_TEST
+
+/* Holes may be a thirty-second too large, and no more. */
+START_TEST(a_hole_may_be_a_little_larger)
+{
+    const struct item *a;
+    struct got got;
+
+    fixture_start(&f, NULL);
+    a = set_units("a", 40);
+    delete ("a");
+    fixture_grace(&f);
+    ck_assert_ptr_ne(set_units("b", 41), a);
+    ck_assert_ptr_ne(set_units("c", 38), a);
+    ck_assert_ptr_eq(set_units("d", 39), a);
+    got = fixture_get(&f, "d");
+    ck_assert_uint_eq(got.units, 40);
+    fixture_check(&f, "d", len_for("d", 39));
+    delete ("d");
+    fixture_grace(&f);
+    ck_assert_ptr_eq(set_units("e", 40), a);
+    fixture_stop(&f);
+}
+END_TEST
+
+/* So many holes of a size that large ones may be split. */
+static void make_holes(const char *kind, unsigned count, uint32_t units)
+{
+    for (unsigned i = 0; i < count; i++) {
+        (void)set_units(name(kind, i), units);
+    }
+    for (unsigned i = 0; i < count; i++) {
+        delete (name(kind, i));
+    }
+    fixture_grace(&f);
+    shard_enter(f.shard);
+    blocks_ripen(f.shard, 4096);
+    shard_leave(f.shard);
+}
+
+START_TEST(large_holes_are_split_when_there_are_many)
+{
+    uint64_t holes;
+    uint64_t reused;
+
+    fixture_start(&f, NULL);
+    make_holes("few", 50, 200); /* 80000 bytes: less than a fiftieth of 8 MiB */
+    ck_assert_uint_eq(f.shard->blocks.hole_bytes, 80000);
+    (void)set_units("x", 20);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_hole_reused), 0);
+    make_holes("many", 150, 201);
+    holes = f.shard->blocks.hole_bytes;
+    ck_assert_uint_gt(holes, 8 * MIB / 50);
+    reused = fixture_counter(&f, CTR_hole_reused);
+    for (unsigned i = 0; i < 50; i++) {
+        ck_assert_uint_eq(f.shard->blocks.hole_bytes, holes - i * 20 * ITEM_UNIT);
+        (void)set_units(name("part", i), 20);
+        fixture_check(&f, name("part", i), len_for(name("part", i), 20));
+    }
+    ck_assert_uint_eq(fixture_counter(&f, CTR_hole_reused), reused + 50);
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(nothing_is_split_that_leaves_less_than_a_block)
+{
+    const struct item *b;
+
+    fixture_start(&f, NULL);
+    make_holes("hole", 700, 40);
+    ck_assert_uint_gt(f.shard->blocks.hole_bytes, 8 * MIB / 50);
+    (void)set_units("a", 36); /* 40 would leave 4 units */
+    ck_assert_uint_eq(fixture_counter(&f, CTR_hole_reused), 0);
+    b = set_units("b", 60);
+    delete ("b");
+    fixture_grace(&f);
+    ck_assert_ptr_eq(set_units("c", 36), b);
+    (void)set_units("d", 24); /* just the rest of it */
+    ck_assert_ptr_eq((const char *)fixture_get(&f, "d").item, (const char *)b + 36 * ITEM_UNIT);
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(a_full_ring_forgets_deaths_but_not_their_bytes)
+{
+    uint32_t size;
+    unsigned n;
+
+    fixture_start(&f, NULL);
+    size = f.shard->blocks.ring_mask + 1;
+    n = size + 500;
+    for (unsigned i = 0; i < n; i++) {
+        (void)set_units(name("k", i), 10);
+        if (i % 64 == 0) {
+            fixture_grace(&f); /* the index grows */
+        }
+    }
+    for (unsigned i = 0; i < n; i++) {
+        delete (name("k", i));
+    }
+    ck_assert_uint_eq(ring_used(), size);
+    ck_assert_uint_ge(f.shard->blocks.dead_bytes, n * 10 * ITEM_UNIT);
+    fixture_grace(&f);
+    shard_enter(f.shard);
+    blocks_ripen(f.shard, 5);
+    ck_assert_uint_le(ring_used(), size - 5);
+    blocks_ripen(f.shard, 2 * size);
+    shard_leave(f.shard);
+    ck_assert_uint_eq(ring_used(), 0);
+    ck_assert_uint_eq(f.shard->blocks.hole_bytes, size * 10 * ITEM_UNIT);
+    fixture_verify(&f);
+    /* All of them can be had, and no more. */
+    for (unsigned i = 0; i < n; i++) {
+        (void)set_units(name("k", i), 10);
+    }
+    ck_assert_uint_eq(fixture_counter(&f, CTR_hole_reused), size);
+    ck_assert_uint_eq(f.shard->blocks.hole_bytes, 0);
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(deaths_ripen_in_order_of_their_grace_periods)
+{
+    fixture_start(&f, NULL);
+    (void)set_units("a", 10);
+    (void)set_units("b", 11);
+    delete ("a");
+    fixture_grace(&f);
+    (void)set_units("x", 50); /* puts ripen: now the reclaimer's hook leaves it to them */
+    delete ("b");
+    shard_enter(f.shard);
+    blocks_ripen(f.shard, 100);
+    shard_leave(f.shard);
+    ck_assert_uint_eq(f.shard->blocks.hole_bytes, 10 * ITEM_UNIT);
+    ck_assert_uint_eq(ring_used(), 1);
+    fixture_grace(&f);
+    shard_enter(f.shard);
+    blocks_ripen(f.shard, 100);
+    shard_leave(f.shard);
+    ck_assert_uint_eq(f.shard->blocks.hole_bytes, 21 * ITEM_UNIT);
+    fixture_stop(&f);
+}
+END_TEST
+
+/* The reclaimer makes holes when no put comes by. */
+START_TEST(deaths_ripen_without_puts)
+{
+    fixture_start(&f, NULL);
+    for (unsigned i = 0; i < 200; i++) {
+        (void)set_units(name("k", i), 10);
+    }
+    fixture_grace(&f);
+    for (unsigned i = 0; i < 200; i++) {
+        delete (name("k", i));
+    }
+    fixture_grace(&f);
+    ck_assert_uint_eq(ring_used(), 0);
+    ck_assert_uint_eq(f.shard->blocks.hole_bytes, 200 * 10 * ITEM_UNIT);
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(a_flush_voids_deaths_and_holes)
+{
+    fixture_start(&f, NULL);
+    make_holes("hole", 100, 10);
+    for (unsigned i = 0; i < 100; i++) {
+        (void)set_units(name("k", i), 12);
+    }
+    for (unsigned i = 0; i < 50; i++) {
+        delete (name("k", i));
+    }
+    ck_assert_uint_gt(ring_used(), 0);
+    ck_assert_uint_gt(f.shard->blocks.hole_bytes, 0);
+    fixture_flush(&f, fixture_now(&f));
+    ck_assert_uint_eq(ring_used(), 0);
+    ck_assert_uint_eq(f.shard->blocks.hole_bytes, 0);
+    ck_assert_uint_eq(f.shard->blocks.dead_bytes, 0);
+    fixture_grace(&f);
+    (void)set_units("x", 12);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_hole_reused), 0);
+    fixture_stop(&f);
+}
+END_TEST
+
+/*
+ * A segment that was emptied and taken anew: the deaths of its former blocks mean nothing any
+ * more.
+ */
+START_TEST(deaths_of_a_former_life_of_a_segment_are_void)
+{
+    fixture_start(&f, NULL);
+    for (unsigned i = 0; i < 1500; i++) {
+        (void)set_units(name("k", i), 50);
+    }
+    for (unsigned i = 0; i < 1500; i++) {
+        if (i % 4 != 0) {
+            delete (name("k", i));
+        }
+    }
+    /* Cleaned before a single one has ripened. */
+    shard_enter(f.shard);
+    while (cursor_slice(f.shard, 1000, fixture_now(&f)) &&
+           fixture_counter(&f, CTR_cursor_evicted) == 0 &&
+           fixture_counter(&f, CTR_cursor_cleaned) < 10) {
+    }
+    shard_leave(f.shard);
+    ck_assert_uint_ge(fixture_counter(&f, CTR_cursor_cleaned), 10);
+    fixture_verify(&f);
+    for (unsigned i = 0; i < 2000; i++) {
+        (void)set_units(name("n", i), 50);
+        if (i % 100 == 0) {
+            fixture_grace(&f);
+            fixture_verify(&f);
+        }
+    }
+    for (unsigned i = 0; i < 1500; i += 4) {
+        fixture_check(&f, name("k", i), len_for(name("k", i), 50));
+    }
+    fixture_stop(&f);
+}
+END_TEST
+
+/* Every sealed segment but the cursor's stands in the bin of its dead share. */
+static void check_bins(void)
+{
+    const struct shard *s = f.shard;
+    const struct blocks *b = &s->blocks;
+    uint32_t binned = 0;
+    uint32_t sealed = 0;
+
+    for (unsigned bin = 0; bin < DEAD_BINS; bin++) {
+        segment_t prev = 0;
+
+        ck_assert((b->bin[bin] != 0) == ((b->bin_bits >> bin & 1) != 0));
+        for (segment_t n = b->bin[bin]; n != 0; n = s->arena.segments[n].bin_next) {
+            const struct segment *g = &s->arena.segments[n];
+            uint64_t want = (uint64_t)g->dead * DEAD_BINS >> s->arena.shift;
+
+            ck_assert_uint_eq(g->bin, bin);
+            ck_assert_uint_eq(want < DEAD_BINS ? want : DEAD_BINS - 1, bin);
+            ck_assert_uint_eq(g->bin_prev, prev);
+            ck_assert_int_eq(g->state, SEG_SEALED);
+            ck_assert_uint_ne(n, s->cursor.segment);
+            prev = n;
+            binned++;
+        }
+    }
+    for (int id = 0; id < CHAINS; id++) {
+        for (segment_t n = b->chain[id].head; n != 0; n = s->arena.segments[n].next) {
+            sealed += s->arena.segments[n].state == SEG_SEALED && n != s->cursor.segment;
+        }
+    }
+    ck_assert_uint_eq(binned, sealed);
+}
+
+START_TEST(sealed_segments_stand_in_the_bin_of_their_dead_share)
+{
+    struct rng rng;
+
+    fixture_start(&f, NULL);
+    rng_init(&rng, fixture_seed());
+    for (unsigned i = 0; i < 20000; i++) {
+        const char *key = name("k", (unsigned)rng_below(&rng, 9000));
+
+        if (rng_below(&rng, 3) == 0) {
+            (void)fixture_delete(&f, key);
+        } else {
+            (void)set_units(key, 8 + (uint32_t)rng_below(&rng, 100));
+        }
+        if (i % 50 == 0) {
+            fixture_grace(&f);
+        }
+        if (i % 500 == 0) {
+            check_bins();
+        }
+    }
+    check_bins();
+    fixture_stop(&f);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("blocks");
+    TCase *tc = tcase_create("blocks");
+
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, a_block_is_not_reused_before_its_grace_period);
+    tcase_add_test(tc, an_overwrite_takes_what_the_one_before_left);
+    tcase_add_test(tc, a_hole_may_be_a_little_larger);
+    tcase_add_test(tc, large_holes_are_split_when_there_are_many);
+    tcase_add_test(tc, nothing_is_split_that_leaves_less_than_a_block);
+    tcase_add_test(tc, a_full_ring_forgets_deaths_but_not_their_bytes);
+    tcase_add_test(tc, deaths_ripen_in_order_of_their_grace_periods);
+    tcase_add_test(tc, deaths_ripen_without_puts);
+    tcase_add_test(tc, a_flush_voids_deaths_and_holes);
+    tcase_add_test(tc, deaths_of_a_former_life_of_a_segment_are_void);
+    tcase_add_test(tc, sealed_segments_stand_in_the_bin_of_their_dead_share);
+    suite_add_tcase(suite, tc);
+
+    SRunner *sr = srunner_create(suite);
+    srunner_run_all(sr, CK_NORMAL);
+    int failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * chunks: how large values are cut, and every length about every boundary stored, read, joined,
+ * touched, moved by the cursor and killed.
+ */
+#include "lib/shard/shard.h"
+
+#include <check.h>
+#include <stdio.h>
+
+#include "tests/lib/fixture.h"
+
+#define SEG (32 * KIB)
+
+static struct fixture f;
+static char *bytes; /* what values are made of */
+
+#define BYTES (MIB + 64)
+
+static void start(uint64_t limit)
+{
+    struct engine_config cfg;
+
+    fixture_config(&cfg);
+    cfg.limit_bytes = limit;
+    fixture_start(&f, &cfg);
+    bytes = mem_alloc(BYTES);
+    ck_assert_ptr_nonnull(bytes);
+    fixture_fill(bytes, BYTES, 5);
+}
+
+static void stop(void)
+{
+    mem_free(bytes);
+    fixture_stop(&f);
+}
+
+/* Lengths about everything where the cut changes; ends with 0. */
+static const size_t *lengths(void)
+{
+    static size_t list[128];
+    const struct shard *s = f.shard;
+    const size_t block = (size_t)s->block_max_units * ITEM_UNIT - sizeof(struct item);
+    const size_t piece = s->piece_max;
+    const size_t about[] = {block - 3, block - ITEM_TTL_BYTES - 3, piece, 2 * piece,
+                            PIECES_MAX * piece, SEG, SEG + piece, SEG + PIECES_MAX * piece,
+                            2 * SEG,
+                            /* The last segment may be empty by a sixteenth of the value. */
+                            8 * SEG - 8 * SEG / 17, 15 * SEG, 16 * SEG - SEG * 16 / 17, MIB};
+    size_t n = 0;
+
+    for (size_t i = 0; i < sizeof(about) / sizeof(about[0]); i++) {
+        for (int d = -2; d <= 2; d++) {
+            if (about[i] + (size_t)d + 3 <= f.engine.item_bytes_max) {
+                list[n++] = about[i] + (size_t)d;
+            }
+        }
+    }
+    list[n] = 0;
+    return list;
+}
+
+START_TEST(every_byte_has_its_place)
+{
+    start(8 * MIB);
+    ck_assert_uint_eq(segment_bytes(&f.shard->arena), SEG);
+    for (size_t len = 1; len <= MIB; len += len < 3 * SEG ? 7 : 1021) {
+        struct cut cut;
+        size_t whole;
+
+        chunks_cut(f.shard, len, &cut);
+        whole = cut.segments * SEG;
+        ck_assert_uint_le(cut.pieces, PIECES_MAX);
+        ck_assert_uint_le(cut.tail, (size_t)cut.pieces * f.shard->piece_max);
+        ck_assert_uint_ge(whole + cut.tail, len);
+        if (cut.tail != 0) {
+            ck_assert_uint_eq(whole + cut.tail, len);
+            ck_assert_uint_gt(cut.tail, (size_t)(cut.pieces - 1) * f.shard->piece_max);
+        } else {
+            /* A hole at the end: small beside the value, or too much for pieces. */
+            size_t waste = whole - len;
+
+            ck_assert_uint_eq(cut.pieces, 0);
+            ck_assert(waste <= len / 16 || SEG - waste > PIECES_MAX * f.shard->piece_max);
+        }
+    }
+    stop();
+}
+END_TEST
+
+START_TEST(cuts_at_the_boundaries)
+{
+    struct cut c;
+
+    start(8 * MIB);
+    const uint32_t piece = f.shard->piece_max;
+
+    chunks_cut(f.shard, piece, &c);
+    ck_assert(c.segments == 0 && c.pieces == 1 && c.tail == piece);
+    chunks_cut(f.shard, piece + 1, &c);
+    ck_assert(c.segments == 0 && c.pieces == 2 && c.tail == piece + 1);
+    chunks_cut(f.shard, PIECES_MAX * piece, &c);
+    ck_assert(c.segments == 0 && c.pieces == PIECES_MAX);
+    chunks_cut(f.shard, PIECES_MAX * piece + 1, &c);
+    ck_assert(c.segments == 1 && c.pieces == 0);
+    chunks_cut(f.shard, SEG, &c);
+    ck_assert(c.segments == 1 && c.pieces == 0);
+    chunks_cut(f.shard, SEG + 1, &c);
+    ck_assert(c.segments == 1 && c.pieces == 1 && c.tail == 1);
+    chunks_cut(f.shard, 32 * SEG - 1000, &c);
+    ck_assert(c.segments == 32 && c.pieces == 0);
+    stop();
+}
+END_TEST
+
+static void put(const char *key, enum store_mode mode, size_t from, size_t len, msec_t deadline,
+                size_t portion)
+{
+    struct put p = {.mode = mode,
+                    .key = key,
+                    .ptr = bytes + from,
+                    .len = len,
+                    .flags = 7,
+                    .deadline = deadline,
+                    .portion = len > engine_small_max(&f.engine) ? portion : 0};
+
+    ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_STORED);
+}
+
+/* The key has bytes [0, len). */
+static struct got check(const char *key, size_t len)
+{
+    struct got got = fixture_get(&f, key);
+
+    ck_assert(got.is_hit);
+    ck_assert_uint_eq(got.len, len);
+    ck_assert_uint_eq(got.flags, 7);
+    ck_assert(memcmp(got.value, bytes, len) == 0);
+    return got;
+}
+
+START_TEST(values_of_boundary_lengths_by_span_and_by_body)
+{
+    static const size_t portions[] = {0, 1, 4093, MIB};
+
+    start(16 * MIB - 1);
+    for (const size_t *len = lengths(); *len != 0; len++) {
+        for (size_t i = 0; i < 4; i++) {
+            /* Single bytes for the shorter ones only. */
+            if (portions[i] == 1 && *len > 70000) {
+                continue;
+            }
+            put("key", STORE_SET, 0, *len, i % 2 == 0 ? 0 : fixture_now(&f) + 1000,
+                portions[i]);
+            check("key", *len);
+            fixture_grace(&f);
+        }
+        fixture_verify(&f);
+    }
+    ck_assert_int_eq(fixture_delete(&f, "key"), OUT_DELETED);
+    fixture_settle(&f);
+    ck_assert_uint_eq(f.shard->arena.whole, 0);
+    stop();
+}
+END_TEST
+
+/*
+ * Joined from two parts, so that each length is reached from below and from across the
+ * boundary.
+ */
+START_TEST(values_joined_across_the_boundaries)
+{
+    static const size_t cuts[] = {1, 100, 3000, 40000};
+
+    start(16 * MIB - 1);
+    for (const size_t *len = lengths(); *len != 0; len++) {
+        for (size_t i = 0; i < 4 && cuts[i] < *len; i++) {
+            const size_t cut = cuts[i];
+
+            put("a", STORE_SET, 0, *len - cut, 0, 0);
+            put("a", STORE_APPEND, *len - cut, cut, 0, 0);
+            check("a", *len);
+            put("p", STORE_SET, cut, *len - cut, fixture_now(&f) + 5000, 0);
+            put("p", STORE_PREPEND, 0, cut, 0, 0);
+            ck_assert_int_eq(check("p", *len).deadline, fixture_now(&f) + 5000);
+            /* A small value, and a large one added to it as a body. */
+            put("b", STORE_SET, 0, cut, 0, 0);
+            put("b", STORE_APPEND, cut, *len - cut, 0, 997);
+            check("b", *len);
+            put("c", STORE_SET, *len - cut, cut, 0, 0);
+            put("c", STORE_PREPEND, 0, *len - cut, 0, 30011);
+            check("c", *len);
+            fixture_grace(&f);
+        }
+        fixture_verify(&f);
+    }
+    stop();
+}
+END_TEST
+
+START_TEST(joined_beyond_the_item_size_is_refused)
+{
+    struct put p = {.mode = STORE_APPEND, .key = "k", .len = 2000};
+    struct got got;
+
+    start(16 * MIB - 1);
+    const size_t max = f.engine.item_bytes_max - 1; /* beside the key */
+
+    p.ptr = bytes;
+    put("k", STORE_SET, 0, max - 1999, 0, 0);
+    ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_TOO_LARGE);
+    p.mode = STORE_PREPEND;
+    p.len = 5000;
+    p.portion = 100;
+    ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_TOO_LARGE);
+    got = check("k", max - 1999);
+    p.len = 1999;
+    p.portion = 0;
+    ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_STORED);
+    ck_assert_uint_eq(fixture_get(&f, "k").len, max);
+    ck_assert_uint_gt(fixture_get(&f, "k").cas, got.cas);
+    fixture_verify(&f);
+    stop();
+}
+END_TEST
+
+/*
+ * A deadline given later makes the block anew: with pieces, with segments, and where the block
+ * was full.
+ */
+START_TEST(a_touch_keeps_value_and_cas_at_all_lengths)
+{
+    start(16 * MIB - 1);
+    for (const size_t *len = lengths(); *len != 0; len++) {
+        const msec_t until = fixture_now(&f) + 1000;
+        struct got before;
+        struct got after;
+
+        put("key", STORE_SET, 0, *len, 0, 0);
+        before = check("key", *len);
+        ck_assert_int_eq(fixture_touch(&f, "key", until), OUT_TOUCHED);
+        after = check("key", *len);
+        ck_assert_int_eq(after.deadline, until);
+        ck_assert_uint_eq(after.cas, before.cas);
+        fixture_verify(&f);
+        ck_assert_int_eq(fixture_touch(&f, "key", MSEC_NEVER), OUT_TOUCHED);
+        ck_assert_int_eq(check("key", *len).deadline, MSEC_NEVER);
+        ck_assert_int_eq(fixture_touch(&f, "key", until + 5), OUT_TOUCHED);
+        clock_advance(&f.engine.clock, 1004);
+        check("key", *len);
+        clock_advance(&f.engine.clock, 1);
+        ck_assert(!fixture_has(&f, "key"));
+        fixture_grace(&f);
+        fixture_verify(&f);
+    }
+    stop();
+}
+END_TEST
+
+/* Heads and pieces are in segments that are cleaned and evicted: both sides follow. */
+START_TEST(the_cursor_moves_heads_and_pieces)
+{
+    char key[16];
+
+    start(8 * MIB);
+    for (unsigned round = 0; round < 6; round++) {
+        for (unsigned i = 0; i < 60; i++) {
+            (void)snprintf(key, sizeof(key), "large-%u", i);
+            fixture_set(&f, key, 30000 + i * 700);
+            (void)snprintf(key, sizeof(key), "small-%u-%u", round, i);
+            for (unsigned k = 0; k < 20; k++) {
+                fixture_set(&f, key, 1500 + k);
+            }
+        }
+        for (unsigned i = 0; i < 60; i++) {
+            (void)snprintf(key, sizeof(key), "small-%u-%u", round, i);
+            (void)fixture_delete(&f, key);
+            (void)snprintf(key, sizeof(key), "large-%u", i);
+            if (fixture_has(&f, key)) {
+                fixture_check(&f, key, 30000 + i * 700);
+            }
+        }
+        fixture_grace(&f);
+        shard_enter(f.shard);
+        for (int i = 0; i < 20; i++) {
+            (void)cursor_slice(f.shard, 200, fixture_now(&f));
+        }
+        shard_leave(f.shard);
+        fixture_verify(&f);
+    }
+    ck_assert_uint_gt(fixture_counter(&f, CTR_cursor_moved_bytes), 0);
+    for (unsigned i = 0; i < 60; i++) {
+        (void)snprintf(key, sizeof(key), "large-%u", i);
+        if (fixture_has(&f, key)) {
+            fixture_check(&f, key, 30000 + i * 700);
+        }
+    }
+    stop();
+}
+END_TEST
+
+/* A body that is given up, before its first byte, in its segments, in its tail, when full. */
+START_TEST(an_aborted_body_gives_everything_back)
+{
+    static const size_t stops[] = {0, 1, SEG, SEG + 5, 3 * SEG, 3 * SEG + 9, 3 * SEG + 3000};
+    int64_t used;
+
+    start(8 * MIB);
+    fixture_set(&f, "warm", 200000); /* segments that are held anyway */
+    (void)fixture_delete(&f, "warm");
+    fixture_settle(&f);
+    used = fixture_used(&f);
+    for (size_t i = 0; i < sizeof(stops) / sizeof(stops[0]); i++) {
+        struct body *b;
+        size_t done = 0;
+
+        rcu_begin();
+        b = body_begin(&f.engine, engine_hash(&f.engine, "k", 1), 3 * SEG + 3000);
+        rcu_end();
+        ck_assert_ptr_nonnull(b);
+        while (done < stops[i]) {
+            char *to;
+            size_t n;
+
+            ck_assert_int_eq(body_room(b, true, &to, &n), OUT_OK);
+            n = n < stops[i] - done ? n : stops[i] - done;
+            memset(to, 1, n);
+            body_filled(b, n);
+            done += n;
+        }
+        ck_assert_uint_eq(body_missing(b), 3 * SEG + 3000 - done);
+        fixture_verify(&f);
+        body_abort(&b);
+        ck_assert_ptr_null(b);
+        body_abort(&b);
+        ck_assert_uint_eq(f.shard->arena.whole, 0);
+        ck_assert_int_eq(fixture_used(&f), used);
+    }
+    fixture_verify(&f);
+    stop();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("chunks");
+    TCase *tc = tcase_create("chunks");
+
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, every_byte_has_its_place);
+    tcase_add_test(tc, cuts_at_the_boundaries);
+    tcase_add_test(tc, values_of_boundary_lengths_by_span_and_by_body);
+    tcase_add_test(tc, values_joined_across_the_boundaries);
+    tcase_add_test(tc, joined_beyond_the_item_size_is_refused);
+    tcase_add_test(tc, a_touch_keeps_value_and_cas_at_all_lengths);
+    tcase_add_test(tc, the_cursor_moves_heads_and_pieces);
+    tcase_add_test(tc, an_aborted_body_gives_everything_back);
+    suite_add_tcase(suite, tc);
+
+    SRunner *sr = srunner_create(suite);
+    srunner_run_all(sr, CK_NORMAL);
+    int failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * cursor: when it cleans and when it evicts, that what is due goes before anything alive, that
+ * age order survives cleaning, and that a slice is bounded.
+ */
+#include "lib/shard/shard.h"
+
+#include <check.h>
+#include <stdio.h>
+
+#include "tests/lib/fixture.h"
+
+static struct fixture f;
+
+static const char *name(const char *kind, unsigned i)
+{
+    static char key[32];
+
+    (void)snprintf(key, sizeof(key), "%s%05u", kind, i);
+    return key;
+}
+
+/* Set keys until little room is left; returns how many. */
+static unsigned fill(const char *kind, size_t len, msec_t deadline, unsigned every)
+{
+    unsigned n = 0;
+
+    while (arena_avail(&f.shard->arena) > 8) {
+        fixture_set_until(&f, name(kind, n), len, n % every == 0 ? deadline : MSEC_NEVER);
+        n++;
+        if (n % 64 == 0) {
+            fixture_grace(&f);
+        }
+    }
+    ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
+    return n;
+}
+
+START_TEST(what_is_dead_is_cleaned_before_anything_is_evicted)
+{
+    unsigned n;
+    uint64_t put = 0;
+
+    fixture_start(&f, NULL);
+    n = fill("k", 200, MSEC_NEVER, 1);
+    for (unsigned i = 0; i < n; i++) {
+        if (i % 5 < 2) {
+            ck_assert_int_eq(fixture_delete(&f, name("k", i)), OUT_DELETED);
+        }
+    }
+    /* Larger than any hole: only cleaning makes room. */
+    for (unsigned i = 0; put < 2 * MIB; i++) {
+        fixture_set(&f, name("large", i), 1500);
+        put += 1500;
+        if (i % 16 == 0) {
+            fixture_grace(&f);
+        }
+    }
+    ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
+    ck_assert_uint_gt(fixture_counter(&f, CTR_cursor_cleaned), 0);
+    for (unsigned i = 0; i < n; i++) {
+        ck_assert(fixture_has(&f, name("k", i)) == (i % 5 >= 2));
+    }
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(without_dead_ones_the_oldest_are_evicted)
+{
+    unsigned n;
+
+    fixture_start(&f, NULL);
+    n = fill("k", 200, MSEC_NEVER, 1);
+    for (unsigned i = 0; fixture_counter(&f, CTR_evictions) < 500; i++) {
+        fixture_set(&f, name("new", i), 200);
+        if (i % 16 == 0) {
+            fixture_grace(&f);
+        }
+    }
+    for (unsigned i = 0; i < n; i++) {
+        ck_assert(fixture_has(&f, name("k", i)) == (i >= fixture_counter(&f, CTR_evictions)));
+    }
+    ck_assert_uint_gt(fixture_counter(&f, CTR_cursor_evicted), 0);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_cursor_cleaned), 0);
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(what_is_due_dies_before_anything_alive)
+{
+    msec_t due;
+    unsigned n;
+    unsigned volatile_keys;
+
+    fixture_start(&f, NULL);
+    due = fixture_now(&f) + 60000;
+    n = fill("k", 200, due, 3);
+    volatile_keys = (n + 2) / 3;
+    clock_advance(&f.engine.clock, 60000);
+    for (unsigned i = 0; fixture_counter(&f, CTR_evictions) == 0; i++) {
+        struct shard_info info;
+
+        fixture_set(&f, name("large", i), 1900);
+        shard_info(f.shard, fixture_now(&f), &info);
+        ck_assert_msg(fixture_counter(&f, CTR_evictions) == 0 || info.volatile_keys == 0,
+                      "something alive was evicted while %u keys were due",
+                      (unsigned)info.volatile_keys);
+        if (i % 16 == 0) {
+            fixture_grace(&f);
+        }
+    }
+    ck_assert_uint_eq(fixture_counter(&f, CTR_reclaimed), volatile_keys);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_expired_unfetched), volatile_keys);
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(age_order_survives_cleaning)
+{
+    unsigned n;
+    unsigned gone = 0;
+    unsigned early = 0;
+
+    fixture_start(&f, NULL);
+    n = fill("k", 200, MSEC_NEVER, 1);
+    for (unsigned i = 0; i < n; i += 2) {
+        ck_assert_int_eq(fixture_delete(&f, name("k", i)), OUT_DELETED);
+    }
+    for (unsigned i = 0; fixture_counter(&f, CTR_evictions) < 2000; i++) {
+        fixture_set(&f, name("large", i), 1500);
+        if (i % 16 == 0) {
+            fixture_grace(&f);
+        }
+    }
+    ck_assert_uint_gt(fixture_counter(&f, CTR_cursor_cleaned), 20);
+    /* What is left of several victims shares a segment, so that a few go with their elders. */
+    for (unsigned i = 1; i < n; i += 2) {
+        if (!fixture_has(&f, name("k", i))) {
+            gone++;
+            early += i > 2 * 2000 + 1000;
+        }
+    }
+    ck_assert_msg(early * 20 <= gone, "%u of %u evicted keys were not old", early, gone);
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(cleaning_drops_what_is_due_and_moves_the_rest_unchanged)
+{
+    unsigned n;
+    struct got before;
+
+    fixture_start(&f, NULL);
+    n = fill("k", 300, fixture_now(&f) + 1000, 4);
+    fixture_set_until(&f, "ttl", 300, fixture_now(&f) + 99999);
+    before = fixture_use(&f, "ttl", 2);
+    for (unsigned i = 1; i < n; i += 4) {
+        ck_assert_int_eq(fixture_delete(&f, name("k", i)), OUT_DELETED);
+    }
+    clock_advance(&f.engine.clock, 1000);
+    shard_enter(f.shard);
+    for (int i = 0; i < 30; i++) {
+        if (f.shard->blocks.bin_bits >> 2 == 0) {
+            break; /* nothing is left that is dead enough */
+        }
+        (void)cursor_slice(f.shard, 2000, fixture_now(&f));
+        room_release(f.shard);
+    }
+    shard_leave(f.shard);
+    ck_assert_uint_gt(fixture_counter(&f, CTR_cursor_cleaned), 0);
+    for (unsigned i = 2; i < n; i += 4) {
+        fixture_check(&f, name("k", i), 300);
+    }
+    fixture_check(&f, "ttl", 300);
+    ck_assert_uint_eq(fixture_get(&f, "ttl").cas, before.cas);
+    ck_assert_int_eq(fixture_get(&f, "ttl").deadline, before.deadline);
+    fixture_stop(&f);
+}
+END_TEST
+
+/* One slice does its work and a block more, however much there is. */
+START_TEST(a_slice_is_bounded)
+{
+    unsigned n;
+
+    fixture_start(&f, NULL);
+    n = fill("k", 100, MSEC_NEVER, 1);
+    ck_assert_uint_gt(n, 10000);
+    for (int i = 0; i < 200; i++) {
+        uint64_t before = fixture_counter(&f, CTR_evictions);
+
+        shard_enter(f.shard);
+        ck_assert(cursor_slice(f.shard, 64, fixture_now(&f)));
+        room_release(f.shard);
+        shard_leave(f.shard);
+        ck_assert_uint_le(fixture_counter(&f, CTR_evictions) - before, 64 / 4 + 1);
+        fixture_grace(&f);
+    }
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(where_nothing_may_be_evicted_it_only_cleans)
+{
+    struct engine_config cfg;
+    unsigned n;
+
+    fixture_config(&cfg);
+    cfg.evictions = false;
+    fixture_start(&f, &cfg);
+    shard_enter(f.shard);
+    ck_assert(!cursor_slice(f.shard, 1000, fixture_now(&f)));
+    shard_leave(f.shard);
+    n = fill("k", 200, MSEC_NEVER, 1);
+    shard_enter(f.shard);
+    ck_assert(!cursor_slice(f.shard, 1000, fixture_now(&f)));
+    shard_leave(f.shard);
+    for (unsigned i = 0; i < n; i += 3) {
+        ck_assert_int_eq(fixture_delete(&f, name("k", i)), OUT_DELETED);
+    }
+    shard_enter(f.shard);
+    ck_assert(cursor_slice(f.shard, 1000, fixture_now(&f)));
+    while (cursor_slice(f.shard, 1000, fixture_now(&f))) {
+    }
+    shard_leave(f.shard);
+    ck_assert_uint_gt(fixture_counter(&f, CTR_cursor_cleaned), 0);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
+    for (unsigned i = 0; i < n; i++) {
+        ck_assert(fixture_has(&f, name("k", i)) == (i % 3 != 0));
+    }
+    fixture_stop(&f);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("cursor");
+    TCase *tc = tcase_create("cursor");
+
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, what_is_dead_is_cleaned_before_anything_is_evicted);
+    tcase_add_test(tc, without_dead_ones_the_oldest_are_evicted);
+    tcase_add_test(tc, what_is_due_dies_before_anything_alive);
+    tcase_add_test(tc, age_order_survives_cleaning);
+    tcase_add_test(tc, cleaning_drops_what_is_due_and_moves_the_rest_unchanged);
+    tcase_add_test(tc, a_slice_is_bounded);
+    tcase_add_test(tc, where_nothing_may_be_evicted_it_only_cleans);
+    suite_add_tcase(suite, tc);
+
+    SRunner *sr = srunner_create(suite);
+    srunner_run_all(sr, CK_NORMAL);
+    int failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed == 0 ? 0 : 1;
+}

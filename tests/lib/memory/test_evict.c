@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * evict and ghost: the verdicts of the policy, its cap, and what the ghost remembers, alone;
+ * then both at work in a shard: promotion, return by the ghost, the cap against a hot main
+ * chain.
+ */
+#include "lib/memory/evict.h"
+
+#include <check.h>
+#include <stdio.h>
+
+#include "tests/lib/fixture.h"
+
+/*
+ * ---- verdicts
+ * ----------------------------------------------------------------------------------
+ */
+
+static struct item make_item(uint8_t heat, uint32_t access_s)
+{
+    struct item it;
+
+    memset(&it, 0, sizeof(it));
+    it.key_len = 1;
+    atomic_store(&it.heat, heat);
+    atomic_store(&it.access_s, access_s);
+    atomic_store(&it.shape, 128); /* 1024 bytes */
+    return it;
+}
+
+START_TEST(small_promotes_what_was_used)
+{
+    struct evict_pass pass = {CHAIN_SMALL, 100, 0, 0};
+
+    for (uint8_t heat = 1; heat <= HEAT_MAX; heat++) {
+        struct item it = make_item(heat, 50);
+
+        ck_assert_int_eq(evict_judge(&pass, &it), VERDICT_PROMOTE);
+    }
+    struct item cold = make_item(0, 50);
+    struct item fetched_once = make_item(HEAT_FETCHED, 100);
+    struct item young = make_item(0, 101);
+
+    ck_assert_int_eq(evict_judge(&pass, &cold), VERDICT_EVICT);
+    ck_assert_int_eq(evict_judge(&pass, &fetched_once), VERDICT_EVICT);
+    ck_assert_int_eq(evict_judge(&pass, &young), VERDICT_YOUNG);
+}
+END_TEST
+
+START_TEST(main_keeps_what_was_used_up_to_its_cap)
+{
+    struct item hot = make_item(1, 50);
+    struct item cold = make_item(0, 50);
+    struct item young = make_item(0, 101);
+    struct evict_pass pass = {CHAIN_MAIN, 100, 0, 0};
+
+    ck_assert_int_eq(evict_judge(&pass, &hot), VERDICT_KEEP);
+    ck_assert_int_eq(evict_judge(&pass, &cold), VERDICT_EVICT);
+    ck_assert_int_eq(evict_judge(&pass, &young), VERDICT_YOUNG);
+
+    /* All hot: of a long pass four fifths stay, and a little more for the first. */
+    for (pass.scanned = 0; pass.scanned < 1024 * 1024; pass.scanned += 1024) {
+        if (evict_judge(&pass, &hot) == VERDICT_KEEP) {
+            pass.kept += 1024;
+        }
+    }
+    ck_assert_uint_le(pass.kept, pass.scanned * 80 / 100 + 16384);
+    ck_assert_uint_ge(pass.kept, pass.scanned * 79 / 100);
+}
+END_TEST
+
+/*
+ * ---- the ghost
+ * -----------------------------------------------------------------------------------
+ */
+
+START_TEST(no_ghost_remembers_nothing)
+{
+    struct ghost g = {NULL, 0};
+
+    ghost_add(&g, 77);
+    ghost_prefetch(&g, 77);
+    ck_assert(!ghost_take(&g, 77));
+    ck_assert_uint_eq(ghost_capacity(&g), 0);
+}
+END_TEST
+
+START_TEST(it_remembers_once_and_counts_its_memory)
+{
+    struct budget budget = {0};
+    struct ghost g;
+
+    ck_assert(ghost_create(&g, 1000, &budget));
+    ck_assert_uint_ge(ghost_capacity(&g), 1000);
+    ck_assert_int_eq(atomic_load(&budget.used_bytes),
+                     (int64_t)(g.count * sizeof(struct ghost_bucket)));
+    for (uint64_t i = 1; i <= 200; i++) {
+        ghost_add(&g, hash_key(1, &i, sizeof(i)));
+    }
+    for (uint64_t i = 1; i <= 400; i++) {
+        ck_assert(ghost_take(&g, hash_key(1, &i, sizeof(i))) == (i <= 200));
+    }
+    for (uint64_t i = 1; i <= 200; i++) {
+        ck_assert(!ghost_take(&g, hash_key(1, &i, sizeof(i))));
+    }
+    ghost_destroy(&g, &budget);
+    ck_assert_int_eq(atomic_load(&budget.used_bytes), 0);
+    ck_assert(!ghost_take(&g, 1));
+}
+END_TEST
+
+START_TEST(a_full_bucket_forgets_the_oldest)
+{
+    struct budget budget = {0};
+    struct ghost g;
+
+    ck_assert(ghost_create(&g, 1, &budget));
+    ck_assert_uint_eq(g.count, 1);
+    for (uint64_t i = 0; i < GHOST_WAYS + 5; i++) {
+        ghost_add(&g, i << 14);
+    }
+    for (uint64_t i = 0; i < GHOST_WAYS + 5; i++) {
+        ck_assert(ghost_take(&g, i << 14) == (i >= 5));
+    }
+    ghost_destroy(&g, &budget);
+}
+END_TEST
+
+/*
+ * ---- at work
+ * ----------------------------------------------------------------------------------------
+ */
+
+#define LEN 500
+
+static const char *name(const char *kind, unsigned i)
+{
+    static char key[32];
+
+    (void)snprintf(key, sizeof(key), "%s-%u", kind, i);
+    return key;
+}
+
+/* Store keys that nobody asks for until so many were evicted since. */
+static unsigned push_out(struct fixture *f, unsigned from, uint64_t evictions)
+{
+    uint64_t until = fixture_counter(f, CTR_evictions) + evictions;
+
+    while (fixture_counter(f, CTR_evictions) < until) {
+        fixture_set(f, name("cold", from++), LEN);
+        if (from % 16 == 0) {
+            fixture_grace(f);
+        }
+    }
+    return from;
+}
+
+START_TEST(what_was_used_goes_to_main_and_outlives_a_scan)
+{
+    struct fixture f;
+
+    fixture_start(&f, NULL);
+    for (unsigned i = 0; i < 500; i++) {
+        fixture_set(&f, name("hot", i), LEN);
+    }
+    ck_assert_int_eq(fixture_use(&f, name("hot", 3), 2).chain, CHAIN_SMALL);
+    for (unsigned i = 0; i < 500; i++) {
+        ck_assert(fixture_use(&f, name("hot", i), 1).is_hit);
+    }
+    for (unsigned i = 500; i < 1000; i++) {
+        fixture_set(&f, name("hot", i), LEN); /* never used */
+    }
+    /* Four times what fits goes through. */
+    (void)push_out(&f, 0, 60000);
+    for (unsigned i = 0; i < 500; i++) {
+        struct got got = fixture_get(&f, name("hot", i));
+
+        ck_assert_msg(got.is_hit, "hot key %u was evicted", i);
+        ck_assert_int_eq(got.chain, CHAIN_MAIN);
+    }
+    for (unsigned i = 500; i < 1000; i++) {
+        ck_assert(!fixture_has(&f, name("hot", i)));
+    }
+    ck_assert_uint_ge(fixture_counter(&f, CTR_moves_to_main), 500);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_evicted_active), 0);
+    fixture_verify(&f);
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(what_comes_back_goes_straight_to_main)
+{
+    struct fixture f;
+    unsigned next;
+    unsigned remembered = 0;
+
+    fixture_start(&f, NULL);
+    next = push_out(&f, 0, 200); /* so that there is a ghost */
+    for (unsigned i = 0; i < 100; i++) {
+        fixture_set(&f, name("back", i), LEN);
+    }
+    /* Just until the last of them was evicted. */
+    while (fixture_has(&f, name("back", 99))) {
+        next = push_out(&f, next, 50);
+    }
+    for (unsigned i = 0; i < 100; i++) {
+        ck_assert(!fixture_has(&f, name("back", i)));
+        fixture_set(&f, name("back", i), LEN);
+        remembered += fixture_get(&f, name("back", i)).chain == CHAIN_MAIN;
+    }
+    ck_assert_uint_ge(remembered, 95);
+    fixture_set(&f, name("new", 1), LEN);
+    ck_assert_int_eq(fixture_get(&f, name("new", 1)).chain, CHAIN_SMALL);
+    fixture_verify(&f);
+    fixture_stop(&f);
+}
+END_TEST
+
+/*
+ * Everything is hot: puts still find victims, with a bounded number of bytes copied for each.
+ */
+START_TEST(a_cache_in_which_all_is_hot_still_takes_puts)
+{
+    struct fixture f;
+    uint64_t moved;
+    uint64_t put = 0;
+    unsigned n = 0;
+
+    fixture_start(&f, NULL);
+    while (fixture_counter(&f, CTR_evictions) == 0 && n < 30000) {
+        fixture_set(&f, name("all", n), LEN);
+        (void)fixture_use(&f, name("all", n++), 3);
+        if (n % 64 == 0) {
+            fixture_grace(&f);
+        }
+    }
+    ck_assert_uint_gt(fixture_counter(&f, CTR_evictions), 0);
+    moved = fixture_counter(&f, CTR_cursor_moved_bytes);
+    for (unsigned i = 0; i < 2000; i++, put += LEN) {
+        fixture_set(&f, name("all", n), LEN);
+        (void)fixture_use(&f, name("all", n++), 3);
+        if (n % 64 == 0) {
+            fixture_grace(&f);
+        }
+    }
+    moved = fixture_counter(&f, CTR_cursor_moved_bytes) - moved;
+    /* Four fifths kept are four bytes moved for one gained; promotions come on top. */
+    ck_assert_uint_le(moved, put * 12);
+    fixture_verify(&f);
+    fixture_stop(&f);
+}
+END_TEST
+
+/*
+ * An item stored into a hole of an old segment has not had its time: it goes on, it is not
+ * evicted.
+ */
+START_TEST(the_young_in_old_segments_are_spared)
+{
+    struct fixture f;
+    unsigned n = 0;
+
+    fixture_start(&f, NULL);
+    while (arena_avail(&f.shard->arena) > 8) {
+        fixture_set(&f, name("old", n++), LEN);
+    }
+    clock_advance(&f.engine.clock, 5000);
+    for (unsigned i = 0; i < 20; i++) {
+        ck_assert_int_eq(fixture_delete(&f, name("old", i)), OUT_DELETED);
+    }
+    fixture_grace(&f);
+    for (unsigned i = 0; i < 20; i++) {
+        fixture_set(&f, name("yng", i), LEN);
+    }
+    ck_assert_uint_eq(fixture_counter(&f, CTR_hole_reused), 20);
+    (void)push_out(&f, 0, 200); /* the first segments are emptied */
+    ck_assert(!fixture_has(&f, name("old", 30)));
+    for (unsigned i = 0; i < 20; i++) {
+        ck_assert(fixture_has(&f, name("yng", i)));
+    }
+    fixture_stop(&f);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("evict");
+    TCase *tc = tcase_create("evict");
+
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, small_promotes_what_was_used);
+    tcase_add_test(tc, main_keeps_what_was_used_up_to_its_cap);
+    tcase_add_test(tc, no_ghost_remembers_nothing);
+    tcase_add_test(tc, it_remembers_once_and_counts_its_memory);
+    tcase_add_test(tc, a_full_bucket_forgets_the_oldest);
+    tcase_add_test(tc, what_was_used_goes_to_main_and_outlives_a_scan);
+    tcase_add_test(tc, what_comes_back_goes_straight_to_main);
+    tcase_add_test(tc, a_cache_in_which_all_is_hot_still_takes_puts);
+    tcase_add_test(tc, the_young_in_old_segments_are_spared);
+    suite_add_tcase(suite, tc);
+
+    SRunner *sr = srunner_create(suite);
+    srunner_run_all(sr, CK_NORMAL);
+    int failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed == 0 ? 0 : 1;
+}

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * room: the budget under all kinds of load, a cache that may not evict, a limit that is
+ * changed, and values that one shard has no room for.
+ */
+#include "lib/shard/shard.h"
+
+#include <check.h>
+#include <stdio.h>
+
+#include "tests/lib/fixture.h"
+
+static struct fixture f;
+
+static const char *name(const char *kind, unsigned i)
+{
+    static char key[32];
+
+    (void)snprintf(key, sizeof(key), "%s%u", kind, i);
+    return key;
+}
+
+static void start(uint32_t shards, uint64_t limit, bool evictions)
+{
+    struct engine_config cfg;
+
+    fixture_config(&cfg);
+    cfg.shards = shards;
+    cfg.limit_bytes = limit;
+    cfg.item_size_max = limit + 1024;
+    cfg.evictions = evictions;
+    fixture_start(&f, &cfg);
+}
+
+/* Store new keys until one finds no room; returns how many were stored. */
+static unsigned fill(const char *kind, size_t len)
+{
+    for (unsigned n = 0;; n++) {
+        ck_assert_uint_lt(n, 1000000);
+        if (fixture_try(&f, name(kind, n), len, MSEC_NEVER) != OUT_STORED) {
+            return n;
+        }
+        if (n % 64 == 0) {
+            fixture_grace(&f);
+        }
+    }
+}
+
+/*
+ * ---- nothing may be evicted -----------------------------------------------------------------
+ */
+
+static const size_t lens[] = {10, 300, 1900, 5000, 40000};
+
+START_TEST(a_full_cache_says_so_and_loses_nothing)
+{
+    const size_t len = lens[_i];
+    unsigned n;
+
+    start(1, 4 * MIB, false);
+    n = fill("k", len);
+    /* Most of the limit was used before. */
+    ck_assert_uint_ge(fixture_counter(&f, CTR_item_bytes), 4 * MIB * 3 / 4);
+    for (unsigned i = 0; i < n; i++) {
+        fixture_check(&f, name("k", i), len);
+    }
+    ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), n);
+    fixture_verify(&f);
+
+    /* Deletes make room for about as much, of any size. */
+    for (unsigned i = 0; i < n; i += 4) {
+        ck_assert_int_eq(fixture_delete(&f, name("k", i)), OUT_DELETED);
+    }
+    fixture_settle(&f);
+    ck_assert_uint_ge(fill("again", len), n / 10);
+    for (unsigned i = 0; i < n; i++) {
+        ck_assert(fixture_has(&f, name("k", i)) == (i % 4 != 0));
+    }
+    fixture_verify(&f);
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(deletes_of_one_size_make_room_for_another)
+{
+    unsigned n;
+
+    start(1, 8 * MIB, false);
+    n = fill("small", 100);
+    for (unsigned i = 0; i < n; i += 2) {
+        ck_assert_int_eq(fixture_delete(&f, name("small", i)), OUT_DELETED);
+    }
+    fixture_settle(&f);
+    /* Half of 8 MiB is dead; a value of a quarter fits. */
+    fixture_set(&f, "large", 2 * MIB);
+    fixture_check(&f, "large", 2 * MIB);
+    for (unsigned i = 1; i < n; i += 2) {
+        fixture_check(&f, name("small", i), 100);
+    }
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(overwrites_go_on_in_a_full_cache)
+{
+    unsigned n;
+    unsigned failed = 0;
+
+    start(1, 8 * MIB, false);
+    n = fill("k", 500);
+    for (unsigned i = 0; i < n; i++) {
+        failed += fixture_try(&f, name("k", i), 500, MSEC_NEVER) != OUT_STORED;
+    }
+    /*
+     * The new value is made before the old one dies: only what fails at first makes that room.
+     */
+    ck_assert_uint_le(failed, 4);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), n - failed);
+    /* Smaller ones find holes that are split, but for a few. */
+    for (unsigned i = 0; i < n; i++) {
+        failed += fixture_try(&f, name("k", i), 300, MSEC_NEVER) != OUT_STORED;
+    }
+    ck_assert_uint_le(failed, n / 20);
+    fixture_verify(&f);
+    fixture_stop(&f);
+}
+END_TEST
+
+/*
+ * A set that fails must not leave the old value to be read; every other failure leaves all as
+ * it was.
+ */
+START_TEST(a_failed_set_takes_the_old_value_away)
+{
+    static char value[60000];
+    struct put p = {.ptr = value, .len = sizeof(value)};
+
+    start(1, 8 * MIB, false);
+    fixture_set(&f, "set", 100);
+    fixture_set(&f, "replace", 100);
+    fixture_set(&f, "append", 100);
+    fixture_set(&f, "cas", 100);
+    (void)fill("large", 60000);
+    (void)fill("small", 10);
+    p.key = "set";
+    ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_NO_MEMORY);
+    ck_assert(!fixture_has(&f, "set"));
+    p.key = "add";
+    p.mode = STORE_ADD;
+    ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_NO_MEMORY);
+    ck_assert(!fixture_has(&f, "add"));
+    p.key = "replace";
+    p.mode = STORE_REPLACE;
+    ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_NO_MEMORY);
+    fixture_check(&f, "replace", 100);
+    p.key = "append";
+    p.mode = STORE_APPEND;
+    ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_NO_MEMORY);
+    fixture_check(&f, "append", 100);
+    p.key = "cas";
+    p.mode = STORE_CAS;
+    p.cas = fixture_get(&f, "cas").cas;
+    ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_NO_MEMORY);
+    fixture_check(&f, "cas", 100);
+    fixture_verify(&f);
+    fixture_stop(&f);
+}
+END_TEST
+
+/*
+ * ---- the budget
+ * ----------------------------------------------------------------------------------
+ */
+
+static void check_budget(int64_t limit)
+{
+    ck_assert_int_le(fixture_used(&f), limit + room_overdraw(f.shard) + limit / 16);
+}
+
+START_TEST(the_budget_is_kept_whatever_comes)
+{
+    static const struct {
+        uint32_t shards;
+        size_t limit;
+    } rows[] = {{1, 4 * MIB}, {1, 16 * MIB}, {4, 16 * MIB}, {3, 64 * MIB}};
+    const int64_t limit = (int64_t)rows[_i].limit;
+    struct rng rng;
+
+    rng_init(&rng, fixture_seed());
+    start(rows[_i].shards, rows[_i].limit, true);
+    for (unsigned i = 0; i < 4000; i++) {
+        size_t len = rng_below(&rng, 20) == 0 ? rng_below(&rng, 300000) : rng_below(&rng, 3000);
+
+        fixture_set(&f, name("k", (unsigned)rng_below(&rng, 5000)), len);
+        check_budget(limit);
+        if (rng_below(&rng, 40) == 0) {
+            fixture_grace(&f);
+        }
+    }
+    fixture_settle(&f);
+    check_budget(limit);
+    fixture_verify(&f);
+    fixture_stop(&f);
+}
+END_TEST
+
+/* Nothing dies while a cache is filled for the first time: it must evict all the same. */
+START_TEST(a_first_filling_without_a_grace_period_evicts)
+{
+    start(1, 16 * MIB, true);
+    for (unsigned i = 0; i < 1600; i++) {
+        fixture_set(&f, name("k", i), 15000);
+    }
+    ck_assert_uint_gt(fixture_counter(&f, CTR_evictions), 300);
+    fixture_verify(&f);
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(a_lower_limit_is_reached_and_a_higher_one_used)
+{
+    unsigned items;
+
+    start(2, 16 * MIB, true);
+    ck_assert(!engine_set_limit(&f.engine, MIB));
+    for (unsigned i = 0; i < 12000; i++) {
+        fixture_set(&f, name("k", i), 1500);
+        if (i % 64 == 0) {
+            fixture_grace(&f);
+        }
+    }
+    ck_assert_int_ge(fixture_used(&f), 14 * (int64_t)MIB);
+    ck_assert(engine_set_limit(&f.engine, 8 * MIB));
+    for (unsigned i = 0; i < 3000 && fixture_used(&f) > 8 * (int64_t)MIB; i++) {
+        fixture_grace(&f);
+        for (uint32_t k = 0; k < 2; k++) {
+            (void)shard_maintain(f.engine.shards[k], fixture_now(&f), 100);
+        }
+    }
+    ck_assert_int_le(fixture_used(&f), 8 * (int64_t)MIB);
+    fixture_verify(&f);
+    ck_assert_uint_gt(fixture_counter(&f, CTR_segments_discarded), 0);
+    items = (unsigned)fixture_counter(&f, CTR_curr_items);
+    ck_assert_uint_gt(items, 3000);
+
+    /* Held at the lower height. */
+    for (unsigned i = 20000; i < 24000; i++) {
+        fixture_set(&f, name("k", i), 1500);
+        ck_assert_int_le(fixture_used(&f),
+                         8 * (int64_t)MIB + room_overdraw(f.shard) + 512 * 1024);
+        if (i % 64 == 0) {
+            fixture_grace(&f);
+        }
+    }
+    ck_assert(engine_set_limit(&f.engine, 32 * MIB));
+    fixture_settle(&f);
+    uint64_t before = fixture_counter(&f, CTR_evictions);
+
+    for (unsigned i = 30000; i < 42000; i++) {
+        fixture_set(&f, name("k", i), 1500);
+        if (i % 64 == 0) {
+            fixture_grace(&f);
+        }
+    }
+    /* The shards are not of one size, so that one of them may evict a little. */
+    ck_assert_uint_le(fixture_counter(&f, CTR_evictions) - before, 600);
+    ck_assert_int_ge(fixture_used(&f), 20 * (int64_t)MIB);
+    fixture_verify(&f);
+    fixture_stop(&f);
+}
+END_TEST
+
+/* What stayed free for a while goes back to the system. */
+START_TEST(idle_memory_goes_back)
+{
+    int64_t full;
+
+    start(1, 16 * MIB, true);
+    for (unsigned i = 0; i < 100; i++) {
+        fixture_set(&f, name("k", i), 100000);
+    }
+    full = fixture_used(&f);
+    for (unsigned i = 0; i < 100; i++) {
+        ck_assert_int_eq(fixture_delete(&f, name("k", i)), OUT_DELETED);
+    }
+    fixture_settle(&f);
+    ck_assert_int_eq(fixture_used(&f), full);
+    for (unsigned i = 0; i < 200; i++) {
+        clock_advance(&f.engine.clock, 100);
+        fixture_settle(&f);
+    }
+    ck_assert_int_lt(fixture_used(&f), full - 8 * (int64_t)MIB);
+    fixture_verify(&f);
+    fixture_stop(&f);
+}
+END_TEST
+
+/*
+ * ---- room of other shards
+ * --------------------------------------------------------------------------
+ */
+
+START_TEST(half_of_the_limit_in_one_value)
+{
+    start(4, 32 * MIB, true);
+    for (unsigned i = 0; i < 20000; i++) {
+        fixture_set(&f, name("k", i), 2000);
+        if (i % 64 == 0) {
+            fixture_grace(&f);
+        }
+    }
+    for (unsigned i = 0; i < 4; i++) {
+        fixture_set(&f, i % 2 == 0 ? "large" : "other", 16 * MIB - i);
+        fixture_check(&f, i % 2 == 0 ? "large" : "other", 16 * MIB - i);
+        check_budget(32 * (int64_t)MIB);
+        fixture_verify(&f);
+    }
+    /* The others go on with what was left to them. */
+    for (unsigned i = 0; i < 2000; i++) {
+        fixture_set(&f, name("n", i), 2000);
+        fixture_check(&f, name("n", i), 2000);
+        if (i % 64 == 0) {
+            fixture_grace(&f);
+        }
+    }
+    fixture_verify(&f);
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(more_than_the_limit_is_refused_without_harm)
+{
+    start(1, 8 * MIB, true);
+    fixture_set(&f, "k", 100);
+    ck_assert_int_eq(fixture_try(&f, "large", 8 * MIB - 1, MSEC_NEVER), OUT_NO_MEMORY);
+    ck_assert(!fixture_has(&f, "large"));
+    fixture_settle(&f);
+    fixture_verify(&f);
+    fixture_set(&f, "large", 6 * MIB);
+    fixture_check(&f, "large", 6 * MIB);
+    fixture_stop(&f);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("room");
+    TCase *tc = tcase_create("room");
+
+    tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, a_full_cache_says_so_and_loses_nothing, 0, 5);
+    tcase_add_test(tc, deletes_of_one_size_make_room_for_another);
+    tcase_add_test(tc, overwrites_go_on_in_a_full_cache);
+    tcase_add_test(tc, a_failed_set_takes_the_old_value_away);
+    tcase_add_loop_test(tc, the_budget_is_kept_whatever_comes, 0, 4);
+    tcase_add_test(tc, a_first_filling_without_a_grace_period_evicts);
+    tcase_add_test(tc, a_lower_limit_is_reached_and_a_higher_one_used);
+    tcase_add_test(tc, idle_memory_goes_back);
+    tcase_add_test(tc, half_of_the_limit_in_one_value);
+    tcase_add_test(tc, more_than_the_limit_is_refused_without_harm);
+    suite_add_tcase(suite, tc);
+
+    SRunner *sr = srunner_create(suite);
+    srunner_run_all(sr, CK_NORMAL);
+    int failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed == 0 ? 0 : 1;
+}

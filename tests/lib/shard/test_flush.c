@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * flush: at once and at an instant to come, twice, while large values are on their way; what it
+ * leaves alone, and that its memory comes back.
+ */
+#include "lib/shard/shard.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <sys/resource.h>
+
+#include "tests/lib/fixture.h"
+
+static struct fixture f;
+
+static const char *name(unsigned i)
+{
+    static char key[32];
+
+    (void)snprintf(key, sizeof(key), "k%u", i);
+    return key;
+}
+
+static void start(uint32_t shards)
+{
+    struct engine_config cfg;
+
+    fixture_config(&cfg);
+    cfg.shards = shards;
+    cfg.limit_bytes = 32 * MIB;
+    fixture_start(&f, &cfg);
+    for (unsigned i = 0; i < 400; i++) {
+        fixture_set_until(&f, name(i), i % 20 == 0 ? 50000 : i,
+                          i % 3 == 0 ? fixture_now(&f) + 100000 + i : MSEC_NEVER);
+    }
+}
+
+static void flush(msec_t at)
+{
+    fixture_flush(&f, at);
+}
+
+static unsigned present(void)
+{
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < 400; i++) {
+        n += fixture_has(&f, name(i));
+    }
+    return n;
+}
+
+START_TEST(everything_is_gone_at_once_and_its_memory_later)
+{
+    uint64_t cas;
+
+    start(4);
+    cas = fixture_get(&f, name(7)).cas;
+    flush(fixture_now(&f));
+    ck_assert_uint_eq(present(), 0);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_item_bytes), 0);
+    fixture_verify(&f);
+    fixture_set(&f, name(7), 10);
+    ck_assert_uint_gt(fixture_get(&f, name(7)).cas, cas);
+    fixture_settle(&f);
+    for (uint32_t i = 0; i < 4; i++) {
+        ck_assert_uint_eq(arena_waiting(&f.engine.shards[i]->arena), 0);
+        ck_assert_uint_eq(f.engine.shards[i]->arena.whole, 0);
+    }
+    ck_assert_uint_eq(fixture_counter(&f, CTR_lazyfree_pending_bytes), 0);
+    fixture_check(&f, name(7), 10);
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(twice_is_once)
+{
+    start(2);
+    flush(fixture_now(&f));
+    flush(fixture_now(&f) - 5);
+    ck_assert_uint_eq(present(), 0);
+    fixture_set(&f, "k", 10);
+    flush(0);
+    ck_assert(!fixture_has(&f, "k"));
+    fixture_grace(&f);
+    flush(0);
+    fixture_set(&f, "k", 10);
+    fixture_settle(&f);
+    fixture_check(&f, "k", 10);
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(what_is_to_come_happens_at_its_instant)
+{
+    start(4);
+    msec_t at = fixture_now(&f) + 1000;
+
+    flush(at);
+    ck_assert_int_eq(shard_next_due(f.shard), at);
+    fixture_set(&f, "later", 100); /* stored before the instant: it dies too */
+    clock_advance(&f.engine.clock, 999);
+    ck_assert_uint_eq(present(), 400);
+    fixture_check(&f, "later", 100);
+    clock_advance(&f.engine.clock, 1);
+    ck_assert_uint_eq(present(), 0); /* hidden, though nobody carried it out yet */
+    ck_assert(!fixture_has(&f, "later"));
+    ck_assert_int_eq(fixture_get(&f, "later").miss, MISS_FLUSHED);
+    fixture_set(&f, "later", 50);
+    fixture_check(&f, "later", 50);
+    ck_assert_int_eq(fixture_get(&f, name(1)).is_hit, false);
+    for (uint32_t i = 0; i < 4; i++) {
+        (void)shard_maintain(f.engine.shards[i], fixture_now(&f), 0);
+    }
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 1);
+    fixture_check(&f, "later", 50);
+    ck_assert_int_ne(shard_next_due(f.shard), at);
+    clock_advance(&f.engine.clock, 100000);
+    fixture_check(&f, "later", 50);
+    fixture_stop(&f);
+}
+END_TEST
+
+/* Every kind of write finds the cache empty, though nobody carried the flush out before. */
+START_TEST(writers_find_nothing_at_the_instant)
+{
+    struct put p = {.key = name(3), .ptr = "x", .len = 1};
+
+    start(1);
+    fixture_set(&f, "n", 0);
+    p.key = "n";
+    p.ptr = "17";
+    p.len = 2;
+    ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_STORED);
+    flush(fixture_now(&f) + 10);
+    clock_advance(&f.engine.clock, 10);
+    switch (_i) {
+    case 0:
+        ck_assert_int_eq(fixture_delete(&f, "n"), OUT_NOT_FOUND);
+        break;
+    case 1:
+        ck_assert_int_eq(fixture_arith(&f, "n", false, 1, NULL), OUT_NOT_FOUND);
+        break;
+    case 2:
+        ck_assert_int_eq(fixture_touch(&f, "n", MSEC_NEVER), OUT_NOT_FOUND);
+        break;
+    case 3:
+        p.mode = STORE_APPEND;
+        ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_NOT_STORED);
+        break;
+    case 4:
+        p.mode = STORE_CAS;
+        p.cas = 1;
+        ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_NOT_FOUND);
+        break;
+    default:
+        p.mode = STORE_ADD;
+        ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_STORED);
+        break;
+    }
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), _i == 5);
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(the_newer_one_counts)
+{
+    start(2);
+    flush(fixture_now(&f) + 500);
+    flush(fixture_now(&f) + 2000);
+    clock_advance(&f.engine.clock, 1999);
+    ck_assert_uint_eq(present(), 400);
+    flush(fixture_now(&f) + 100000);
+    clock_advance(&f.engine.clock, 1);
+    ck_assert_uint_eq(present(), 400);
+    flush(fixture_now(&f));
+    ck_assert_uint_eq(present(), 0);
+    fixture_set(&f, "k", 10);
+    clock_advance(&f.engine.clock, 200000);
+    fixture_check(&f, "k", 10); /* the one at once took the place of the one to come */
+    fixture_stop(&f);
+}
+END_TEST
+
+START_TEST(one_that_is_due_is_not_undone_by_the_next)
+{
+    start(3);
+    flush(fixture_now(&f) + 10);
+    clock_advance(&f.engine.clock, 10);
+    flush(fixture_now(&f) + 5000);
+    ck_assert_uint_eq(present(), 0);
+    fixture_set(&f, "k", 10);
+    clock_advance(&f.engine.clock, 4999);
+    fixture_check(&f, "k", 10);
+    clock_advance(&f.engine.clock, 1);
+    ck_assert(!fixture_has(&f, "k"));
+    fixture_stop(&f);
+}
+END_TEST
+
+/* A body that is being received has segments of its own: a flush takes none of them. */
+START_TEST(a_value_on_its_way_is_newer_than_the_flush)
+{
+    const size_t len = 150000;
+    char *bytes = mem_alloc(len);
+    struct body *b;
+    size_t done = 0;
+    struct store st = {.mode = STORE_SET, .key = span_str("body"), .deadline = MSEC_NEVER};
+
+    ck_assert_ptr_nonnull(bytes);
+    fixture_fill(bytes, len, 9);
+    start(1);
+    st.hash = engine_hash(&f.engine, "body", 4);
+    rcu_begin();
+    b = body_begin(&f.engine, st.hash, len);
+    rcu_end();
+    ck_assert_ptr_nonnull(b);
+    while (body_missing(b) > 0) {
+        char *to;
+        size_t n;
+
+        ck_assert_int_eq(body_room(b, true, &to, &n), OUT_OK);
+        n = n < 7001 ? n : 7001;
+        memcpy(to, bytes + done, n);
+        body_filled(b, n);
+        done += n;
+        if (done / 40000 != (done - n) / 40000) {
+            flush(fixture_now(&f));
+            fixture_verify(&f);
+            fixture_grace(&f);
+        }
+    }
+    st.body = &b;
+    rcu_begin();
+    ck_assert_int_eq(engine_store(&f.engine, &st, fixture_now(&f)), OUT_STORED);
+    rcu_end();
+    ck_assert_ptr_null(b);
+    ck_assert_uint_eq(fixture_get(&f, "body").len, len);
+    ck_assert(memcmp(fixture_get(&f, "body").value, bytes, len) == 0);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 1);
+    fixture_settle(&f);
+    ck_assert(memcmp(fixture_get(&f, "body").value, bytes, len) == 0);
+    mem_free(bytes);
+    fixture_stop(&f);
+}
+END_TEST
+
+/*
+ * With an index that is being resized, deadlines, dead blocks, holes and a segment under the
+ * cursor.
+ */
+START_TEST(a_flush_in_the_middle_of_everything)
+{
+    start(1);
+    for (unsigned round = 0; round < 10; round++) {
+        for (unsigned i = 0; i < 6000; i++) {
+            fixture_set_until(&f, name(i), i % 500,
+                              i % 2 == 0 ? fixture_now(&f) + 10 + i : MSEC_NEVER);
+            if (i % 3 == 0) {
+                (void)fixture_delete(&f, name(i / 2));
+            }
+            if (i % (100 + round) == 0) {
+                fixture_grace(&f);
+            }
+        }
+        shard_enter(f.shard);
+        (void)cursor_slice(f.shard, 100, fixture_now(&f));
+        shard_leave(f.shard);
+        flush(fixture_now(&f));
+        fixture_verify(&f);
+        ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
+        if (round % 2 == 0) {
+            fixture_settle(&f);
+        }
+    }
+    fixture_settle(&f);
+    fixture_verify(&f);
+    fixture_stop(&f);
+}
+END_TEST
+
+/* Waits: as a client's flush does. */
+static void flush_at_pace(void)
+{
+    while (engine_flush(&f.engine, fixture_now(&f), fixture_now(&f), true) == OUT_WAIT) {
+        fixture_grace(&f);
+    }
+}
+
+/* As by a client who has waited too long. */
+static void flush_at_any_pace(void)
+{
+    flush(fixture_now(&f));
+}
+
+/*
+ * Writers may end grace periods while the reclaimer has not come round to giving back what
+ * waited for them. What is stored between two flushes is there until the next all the same,
+ * and the memory of flushed indexes stays in bounds.
+ */
+START_TEST(a_storm_of_flushes_evicts_nothing)
+{
+    struct engine_config cfg;
+    int64_t most = 0;
+
+    fixture_config(&cfg);
+    cfg.shards = 2;
+    cfg.limit_bytes = 32 * MIB;
+    fixture_start(&f, &cfg);
+    for (unsigned i = 0; i < 2000; i++) {
+        fixture_set(&f, "a", 10);
+        fixture_set(&f, "n", 10);
+        ck_assert_msg(fixture_has(&f, "a") && fixture_has(&f, "n"), "after %u flushes", i);
+        (_i == 0 ? flush_at_pace : flush_at_any_pace)();
+        most = most > fixture_used(&f) ? most : fixture_used(&f);
+        (void)engine_try_grace(&f.engine);
+    }
+    ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
+    if (_i == 0) {
+        ck_assert_int_lt(most, (int64_t)(8 * MIB));
+    }
+    fixture_settle(&f);
+    fixture_stop(&f);
+}
+END_TEST
+
+#ifndef MAYFLY_SYSTEM_ALLOC /* the checkers that stand behind malloc() need memory themselves */
+
+/*
+ * A flush needs memory before it is promised; when there is none it says so, and what is there
+ * stays. What was promised is carried out without any.
+ */
+START_TEST(without_memory_nothing_is_flushed_by_halves)
+{
+    struct rlimit had, none;
+
+    start(4);
+    flush(fixture_now(&f) + 10); /* now each shard has what this one needs */
+    ck_assert_int_eq(getrlimit(RLIMIT_AS, &had), 0);
+    none = (struct rlimit){.rlim_cur = 1, .rlim_max = had.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_AS, &none), 0);
+    enum outcome refused = engine_flush(&f.engine, 0, fixture_now(&f), true);
+    unsigned left = present();
+
+    clock_advance(&f.engine.clock, 10);
+    unsigned after = present();
+
+    fixture_set(&f, "new", 10);
+    bool is_there = fixture_has(&f, "new");
+
+    ck_assert_int_eq(setrlimit(RLIMIT_AS, &had), 0);
+    ck_assert_int_eq(refused, OUT_NO_MEMORY);
+    ck_assert_uint_eq(left, 400);
+    ck_assert_uint_eq(after, 0);
+    ck_assert(is_there);
+    fixture_settle(&f);
+    fixture_check(&f, "new", 10);
+    fixture_stop(&f);
+}
+END_TEST
+
+#endif
+
+int main(void)
+{
+    Suite *suite = suite_create("flush");
+    TCase *tc = tcase_create("flush");
+
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, everything_is_gone_at_once_and_its_memory_later);
+    tcase_add_test(tc, twice_is_once);
+    tcase_add_test(tc, what_is_to_come_happens_at_its_instant);
+    tcase_add_loop_test(tc, writers_find_nothing_at_the_instant, 0, 6);
+    tcase_add_test(tc, the_newer_one_counts);
+    tcase_add_test(tc, one_that_is_due_is_not_undone_by_the_next);
+    tcase_add_test(tc, a_value_on_its_way_is_newer_than_the_flush);
+    tcase_add_test(tc, a_flush_in_the_middle_of_everything);
+    tcase_add_loop_test(tc, a_storm_of_flushes_evicts_nothing, 0, 2);
+#ifndef MAYFLY_SYSTEM_ALLOC
+    tcase_add_test(tc, without_memory_nothing_is_flushed_by_halves);
+#endif
+    suite_add_tcase(suite, tc);
+
+    SRunner *sr = srunner_create(suite);
+    srunner_run_all(sr, CK_NORMAL);
+    int failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed == 0 ? 0 : 1;
+}

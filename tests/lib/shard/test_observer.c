@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the engine tells its observer: which items went that no command asked to go, why, once
+ * each, and before they are gone.
+ */
+#include "lib/shard/shard.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tests/lib/fixture.h"
+
+#define KEYS_MAX 100000
+#define KINDS    4
+
+static struct fixture f;
+
+/* What was told. Keys are numbers in decimal, so that they can be counted. */
+static struct {
+    unsigned count[KINDS];
+    uint8_t times[KEYS_MAX]; /* by key */
+    unsigned last_key;
+    msec_t last_now;
+    const char *wrong; /* with an event; told when nobody is in the shard any more */
+} told;
+
+static const char *look_at(void *arg, const struct engine_event *ev)
+{
+    char key[16];
+    unsigned long n;
+
+    if (arg != &told || (unsigned)ev->kind >= KINDS) {
+        return "it is none of ours";
+    }
+    if (!item_is_live(ev->item)) {
+        return "its item is gone already";
+    }
+    if ((ev->kind != ENGINE_EVICTED) != item_is_due(ev->item, ev->now)) {
+        return "its item is due or is not, but not as it says";
+    }
+    (void)snprintf(key, sizeof(key), "%.*s", (int)ev->item->key_len, item_key(ev->item));
+    n = strtoul(key, NULL, 10);
+    if (n >= KEYS_MAX) {
+        return "its key is none";
+    }
+    told.count[ev->kind]++;
+    told.times[n]++;
+    told.last_key = (unsigned)n;
+    told.last_now = ev->now;
+    return NULL;
+}
+
+static void on_event(void *arg, const struct engine_event *ev)
+{
+    const char *wrong = look_at(arg, ev);
+
+    if (wrong != NULL) {
+        told.wrong = wrong;
+    }
+}
+
+static void start(uint32_t kinds)
+{
+    struct engine_config cfg;
+
+    fixture_config(&cfg);
+    cfg.observer = on_event;
+    cfg.observer_arg = &told;
+    fixture_start(&f, &cfg);
+    engine_observe(&f.engine, kinds);
+    memset(&told, 0, sizeof(told));
+}
+
+static void stop(void)
+{
+    ck_assert_msg(told.wrong == NULL, "an event: %s", told.wrong);
+    fixture_stop(&f);
+}
+
+static const char *name(unsigned n)
+{
+    static char key[16];
+
+    (void)snprintf(key, sizeof(key), "%u", n);
+    return key;
+}
+
+static unsigned told_in_all(void)
+{
+    unsigned sum = 0;
+
+    for (int i = 0; i < KINDS; i++) {
+        sum += told.count[i];
+    }
+    return sum;
+}
+
+/* Every event so far was of this kind, and there were so many. */
+static void check_only(enum engine_event_kind kind, unsigned count)
+{
+    ck_assert_uint_eq(told.count[kind], count);
+    ck_assert_uint_eq(told_in_all(), count);
+}
+
+#define ALL (ENGINE_EXPIRED_KINDS | 1u << ENGINE_EVICTED)
+
+/* ---- expired, met by a command ---------------------------------------------------------- */
+
+enum { BY_GET, BY_DELETE, BY_TOUCH, BY_SET, BY_ADD, BY_APPEND, BY_INCR, BY_FETCH, WAYS };
+
+static void meet(unsigned key, int how)
+{
+    struct put p = {.key = name(key), .ptr = "1", .len = 1};
+    struct fetch get = {0};
+
+    switch (how) {
+    case BY_GET:
+        ck_assert(!fixture_has(&f, p.key));
+        break;
+    case BY_DELETE:
+        ck_assert_int_eq(fixture_delete(&f, p.key), OUT_NOT_FOUND);
+        break;
+    case BY_TOUCH:
+        ck_assert_int_eq(fixture_touch(&f, p.key, MSEC_NEVER), OUT_NOT_FOUND);
+        break;
+    case BY_SET:
+        ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_STORED);
+        break;
+    case BY_ADD:
+        p.mode = STORE_ADD;
+        ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_STORED);
+        break;
+    case BY_APPEND:
+        p.mode = STORE_APPEND;
+        ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_NOT_STORED);
+        break;
+    case BY_INCR:
+        ck_assert_int_eq(fixture_arith(&f, p.key, false, 1, NULL), OUT_NOT_FOUND);
+        break;
+    case BY_FETCH:
+        ck_assert_int_eq(fixture_fetch(&f, p.key, &get), OUT_MISS);
+        break;
+    default:
+        ck_abort();
+    }
+}
+
+START_TEST(who_meets_an_expired_item_tells_of_it_once)
+{
+    const size_t len = _i / WAYS != 0 ? 100000 : 10;
+    const int how = _i % WAYS;
+
+    start(ALL);
+    fixture_set_until(&f, name(7), len, fixture_now(&f) + 5);
+    clock_advance(&f.engine.clock, 4);
+    fixture_check(&f, name(7), len);
+    check_only(ENGINE_EXPIRED_LAZY, 0);
+    clock_advance(&f.engine.clock, 1);
+    meet(7, how);
+    check_only(ENGINE_EXPIRED_LAZY, 1);
+    ck_assert_uint_eq(told.last_key, 7);
+    ck_assert_int_eq(told.last_now, fixture_now(&f));
+    ck_assert_uint_eq(fixture_counter(&f, CTR_expired_lazy), 1);
+    meet(8, how);
+    fixture_expire(&f);
+    check_only(ENGINE_EXPIRED_LAZY, 1);
+    stop();
+}
+END_TEST
+
+/* ---- expired, met by the sampler --------------------------------------------------------- */
+
+START_TEST(the_sampler_tells_of_each_that_is_due)
+{
+    start(ALL);
+    const msec_t now = fixture_now(&f);
+
+    for (unsigned i = 0; i < 1000; i++) {
+        fixture_set_until(&f, name(i), i % 10 != 0 ? 10 : 40000, now + 1 + i % 2 * 1000);
+    }
+    clock_advance(&f.engine.clock, 500);
+    fixture_expire(&f);
+    check_only(ENGINE_EXPIRED_ACTIVE, 500);
+    for (unsigned i = 0; i < 1000; i++) {
+        ck_assert_uint_eq(told.times[i], i % 2 == 0);
+    }
+    ck_assert_uint_eq(fixture_counter(&f, CTR_expired_active), 500);
+    clock_advance(&f.engine.clock, 501);
+    fixture_expire(&f);
+    check_only(ENGINE_EXPIRED_ACTIVE, 1000);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
+    stop();
+}
+END_TEST
+
+/* ---- gone to make room ------------------------------------------------------------------- */
+
+START_TEST(every_eviction_is_told_and_what_was_told_is_gone)
+{
+    const unsigned n = 30000;
+    unsigned gone = 0;
+
+    start(ALL);
+    for (unsigned i = 0; i < n; i++) {
+        fixture_set(&f, name(i), 500);
+    }
+    for (unsigned i = 0; i < n; i++) {
+        ck_assert_uint_le(told.times[i], 1);
+        ck_assert_msg(fixture_has(&f, name(i)) == (told.times[i] == 0), "key %u", i);
+        gone += told.times[i];
+    }
+    ck_assert_uint_gt(gone, n / 3);
+    check_only(ENGINE_EVICTED, gone);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), gone);
+    stop();
+}
+END_TEST
+
+START_TEST(large_values_are_told_too)
+{
+    start(ALL);
+    for (unsigned i = 0; i < 200; i++) {
+        fixture_set(&f, name(i), 200000);
+    }
+    ck_assert_uint_gt(told.count[ENGINE_EVICTED], 100);
+    check_only(ENGINE_EVICTED, (unsigned)fixture_counter(&f, CTR_evictions));
+    for (unsigned i = 0; i < 200; i++) {
+        ck_assert(fixture_has(&f, name(i)) == (told.times[i] == 0));
+    }
+    stop();
+}
+END_TEST
+
+START_TEST(what_is_due_when_room_is_made_expired)
+{
+    unsigned before;
+
+    start(ALL);
+    for (unsigned i = 0; i < 30000; i++) {
+        fixture_set_until(&f, name(i), 500, fixture_now(&f) + 10);
+    }
+    before = told.count[ENGINE_EVICTED];
+    ck_assert_uint_eq(told_in_all(), before);
+    clock_advance(&f.engine.clock, 10);
+    for (unsigned i = 30000; i < 36000; i++) {
+        fixture_set(&f, name(i), 500);
+    }
+    ck_assert_uint_eq(told.count[ENGINE_EVICTED], before);
+    ck_assert_uint_gt(told.count[ENGINE_EXPIRED_RECLAIM], 1000);
+    ck_assert_uint_eq(told.count[ENGINE_EXPIRED_RECLAIM], fixture_counter(&f, CTR_reclaimed));
+    ck_assert_uint_eq(told_in_all(), before + told.count[ENGINE_EXPIRED_RECLAIM]);
+    for (unsigned i = 0; i < 36000; i++) {
+        ck_assert_uint_le(told.times[i], i < 30000 ? 1 : 0);
+    }
+    stop();
+}
+END_TEST
+
+/* ---- who is told ------------------------------------------------------------------------- */
+
+/* Events of every kind, for keys from this one on. */
+static void let_items_go(unsigned key)
+{
+    msec_t due = fixture_now(&f) + 5;
+
+    for (unsigned i = 0; i < 2; i++) {
+        fixture_set_until(&f, name(key++), 10, due);
+    }
+    clock_advance(&f.engine.clock, 5);
+    meet(key - 1, BY_GET);
+    fixture_expire(&f);
+    for (unsigned i = 0; i < 15000; i++) {
+        fixture_set_until(&f, name(key++), 1000, due + 1000);
+    }
+    clock_advance(&f.engine.clock, 1000);
+    for (unsigned i = 0; i < 1000; i++) {
+        fixture_set(&f, name(key++), 1000);
+    }
+    fixture_expire(&f);
+}
+
+START_TEST(only_kinds_that_were_asked_for_are_told)
+{
+    start(1u << _i);
+    let_items_go(0);
+    ck_assert_uint_gt(fixture_counter(&f, CTR_evictions), 0);
+    ck_assert_uint_gt(fixture_counter(&f, CTR_expired_lazy), 0);
+    ck_assert_uint_gt(fixture_counter(&f, CTR_expired_active), 0);
+    ck_assert_uint_gt(fixture_counter(&f, CTR_reclaimed), 0);
+    ck_assert_uint_gt(told.count[_i], 0);
+    check_only((enum engine_event_kind)_i, told.count[_i]);
+    ck_assert_msg(told.wrong == NULL, "an event: %s", told.wrong);
+    /* Until nobody wants to know any more. */
+    memset(&told, 0, sizeof(told));
+    engine_observe(&f.engine, 0);
+    let_items_go(KEYS_MAX / 2);
+    ck_assert_uint_eq(told_in_all(), 0);
+    stop();
+}
+END_TEST
+
+START_TEST(without_an_observer_asking_is_in_vain)
+{
+    fixture_start(&f, NULL);
+    engine_observe(&f.engine, ALL);
+    let_items_go(0);
+    ck_assert_uint_gt(fixture_counter(&f, CTR_evictions), 0);
+    stop();
+}
+END_TEST
+
+START_TEST(what_a_command_asked_for_is_no_event)
+{
+    start(ALL);
+    const msec_t now = fixture_now(&f);
+
+    for (unsigned i = 0; i < 100; i++) {
+        fixture_set_until(&f, name(i), 10, now + 1000);
+    }
+    for (unsigned i = 0; i < 100; i++) {
+        switch (i % 4) {
+        case 0:
+            ck_assert_int_eq(fixture_delete(&f, name(i)), OUT_DELETED);
+            break;
+        case 1:
+            fixture_set(&f, name(i), 3000);
+            break;
+        case 2:
+            /* Until now: gone, and wished so. */
+            ck_assert_int_eq(fixture_touch(&f, name(i), now), OUT_TOUCHED);
+            break;
+        default:
+            fixture_set_until(&f, name(i), 10, now);
+            break;
+        }
+    }
+    fixture_flush(&f, now);
+    fixture_settle(&f);
+    fixture_expire(&f);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
+    ck_assert_uint_eq(told_in_all(), 0);
+    stop();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("observer");
+    TCase *tc = tcase_create("observer");
+
+    tcase_set_timeout(tc, 300);
+    tcase_add_loop_test(tc, who_meets_an_expired_item_tells_of_it_once, 0, 2 * WAYS);
+    tcase_add_test(tc, the_sampler_tells_of_each_that_is_due);
+    tcase_add_test(tc, every_eviction_is_told_and_what_was_told_is_gone);
+    tcase_add_test(tc, large_values_are_told_too);
+    tcase_add_test(tc, what_is_due_when_room_is_made_expired);
+    tcase_add_loop_test(tc, only_kinds_that_were_asked_for_are_told, 0, KINDS);
+    tcase_add_test(tc, without_an_observer_asking_is_in_vain);
+    tcase_add_test(tc, what_a_command_asked_for_is_no_event);
+    suite_add_tcase(suite, tc);
+
+    SRunner *sr = srunner_create(suite);
+    srunner_run_all(sr, CK_NORMAL);
+    int failed = srunner_ntests_failed(sr);
+    srunner_free(sr);
+    return failed == 0 ? 0 : 1;
+}
