@@ -3,6 +3,7 @@
  * mayflyd: settings, then server_run(), which holds the order of start and stop.
  */
 #include "daemon/options/options.h"
+
 #include "daemon/service/privs.h"
 #include "daemon/service/server.h"
 

@@ -8,9 +8,9 @@
  */
 #include "proto/meta.h"
 
-#include "proto/decimal.h"
-
 #include <string.h>
+
+#include "proto/decimal.h"
 
 static const char codes[][2] = {
     [META_HD] = {'H', 'D'}, [META_EN] = {'E', 'N'}, [META_NF] = {'N', 'F'},

@@ -8,9 +8,9 @@
  */
 #include "proto/meta.h"
 
-#include "proto/base64.h"
-
 #include <string.h>
+
+#include "proto/base64.h"
 
 /* Letters that a flag may be. S and the letters of replies are none. */
 #define FLAGS_PLAIN                                                                            \

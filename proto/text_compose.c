@@ -5,9 +5,9 @@
  */
 #include "proto/text.h"
 
-#include "proto/decimal.h"
-
 #include <string.h>
+
+#include "proto/decimal.h"
 
 size_t text_compose_value(char *out, const char *key, size_t key_len, uint32_t flags,
                           size_t value_len, bool with_cas, uint64_t cas)

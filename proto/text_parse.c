@@ -16,12 +16,12 @@
  */
 #include "proto/text.h"
 
+#include <string.h>
+
 #include "proto/direct.h"
 #include "proto/meta.h"
 #include "proto/meta_inline.h"
 #include "proto/words.h"
-
-#include <string.h>
 
 static bool parse_value_len(struct span word, size_t *out)
 {

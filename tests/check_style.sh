@@ -53,6 +53,9 @@ fi
 # shellcheck disable=SC2086
 awk -f tests/braces.awk $sources || bad=1
 
+# shellcheck disable=SC2086
+LC_ALL=C awk -f tests/includes.awk $sources || bad=1
+
 format=
 for name in clang-format-14 clang-format; do
     if "$name" --version 2>/dev/null | grep -q 'version 14\.'; then

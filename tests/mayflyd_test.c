@@ -15,6 +15,14 @@
  * loop.
  */
 #include "daemon/base/log.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
 #include "daemon/conn/conn.h"
 #include "daemon/options/options.h"
 #include "daemon/service/privs.h"
@@ -24,13 +32,6 @@
 #include "lib/base/buf.h"
 #include "lib/base/mem.h"
 #include "lib/base/num.h"
-
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sysexits.h>
-#include <unistd.h>
 
 /* Longest control line. */
 #define LINE_MAX_BYTES 128u

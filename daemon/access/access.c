@@ -5,14 +5,14 @@
  */
 #include "daemon/access/access.h"
 
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
 #include "daemon/access/auth_sasl.h"
 #include "daemon/base/log.h"
 #include "daemon/base/pool.h"
 #include "daemon/options/settings.h"
-
-#include <stdlib.h>
-#include <string.h>
-#include <sysexits.h>
 
 int access_init(struct access *a, const struct settings *settings)
 {

@@ -5,10 +5,6 @@
  */
 #include "daemon/access/auth.h"
 
-#include "daemon/base/log.h"
-#include "lib/base/mem.h"
-#include "lib/base/rcu.h"
-
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -20,6 +16,10 @@
 #include <sys/stat.h>
 #include <sysexits.h>
 #include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "lib/base/mem.h"
+#include "lib/base/rcu.h"
 
 /* ---- the table --------------------------------------------------------------------------- */
 

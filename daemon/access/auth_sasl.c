@@ -11,12 +11,6 @@
  */
 #include "daemon/access/auth_sasl.h"
 
-#include "daemon/access/auth.h"
-#include "daemon/base/log.h"
-#include "lib/base/check.h"
-#include "lib/base/mem.h"
-#include "lib/base/rcu.h"
-
 #include <limits.h>
 #include <pthread.h>
 #include <sasl/sasl.h>
@@ -24,6 +18,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "daemon/access/auth.h"
+#include "daemon/base/log.h"
+#include "lib/base/check.h"
+#include "lib/base/mem.h"
+#include "lib/base/rcu.h"
 
 /* Longest name of a user, bytes; see on_name(). */
 #define NAME_MAX_BYTES 512

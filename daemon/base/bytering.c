@@ -6,10 +6,10 @@
  */
 #include "daemon/base/bytering.h"
 
+#include <string.h>
+
 #include "lib/base/check.h"
 #include "lib/base/mem.h"
-
-#include <string.h>
 
 bool byte_ring_init(struct byte_ring *r, size_t size)
 {

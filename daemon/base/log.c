@@ -5,8 +5,6 @@
  */
 #include "daemon/base/log.h"
 
-#include "lib/base/clock.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
@@ -16,6 +14,8 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "lib/base/clock.h"
 
 /* A line, its end included; PIPE_BUF would allow more, readers would not. */
 #define LOG_LINE_BYTES 1024

@@ -9,9 +9,9 @@
  */
 #include "daemon/base/mailbox.h"
 
-#include "lib/base/check.h"
-
 #include <stddef.h>
+
+#include "lib/base/check.h"
 
 static struct message *message_from(struct mpsc_node *n)
 {

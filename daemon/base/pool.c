@@ -6,14 +6,15 @@
  */
 #include "daemon/base/pool.h"
 
-#include "lib/base/check.h"
-#include "lib/base/clock.h"
-#include "lib/base/mem.h"
-#include "lib/base/rcu.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <time.h>
+
+#include "lib/base/check.h"
+#include "lib/base/clock.h"
+#include "lib/base/context.h"
+#include "lib/base/mem.h"
+#include "lib/base/rcu.h"
 
 struct pool {
     pthread_mutex_t lock;
@@ -89,6 +90,7 @@ static void *thread_main(void *arg)
     struct pool_job *job;
 
     check_note("pool");
+    context_set_thread(THREAD_POOL, NULL, NULL);
     rcu_register();
     while ((job = take(p)) != NULL) {
         job->run(job);

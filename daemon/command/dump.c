@@ -9,11 +9,11 @@
  */
 #include "daemon/command/dump.h"
 
+#include <string.h>
+
 #include "daemon/command/exec.h"
 #include "lib/base/num.h"
 #include "proto/encode.h"
-
-#include <string.h>
 
 #define SLICE_US         200
 #define SLICE_BYTES      (64u * 1024)

@@ -5,10 +5,10 @@
  */
 #include "daemon/command/exec.h"
 
+#include <string.h>
+
 #include "daemon/worker/worker.h"
 #include "lib/base/counters.h"
-
-#include <string.h>
 
 /* Times up to this many seconds are counted from now, later ones are unix time. */
 #define RELATIVE_MAX_S (60 * 60 * 24 * 30)

@@ -7,6 +7,8 @@
  */
 #include "daemon/command/exec.h"
 
+#include <string.h>
+
 #include "daemon/base/log.h"
 #include "daemon/base/version.h"
 #include "daemon/net/tls.h"
@@ -16,8 +18,6 @@
 #include "lib/base/counters.h"
 #include "lib/base/num.h"
 #include "proto/text.h"
-
-#include <string.h>
 
 #define VERBOSITY_MAX     2u
 #define MEMLIMIT_MIN_MB   8u

@@ -6,12 +6,12 @@
  */
 #include "daemon/command/exec_bin.h"
 
+#include <string.h>
+
 #include "daemon/command/observe.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/counters.h"
 #include "proto/bin.h"
-
-#include <string.h>
 
 void exec_bin_reply(struct turn *t, const struct request *r, enum bin_reply reply, uint64_t cas)
 {

@@ -9,11 +9,11 @@
  */
 #include "daemon/command/exec_bin.h"
 
+#include <string.h>
+
 #include "daemon/base/version.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/worker.h"
-
-#include <string.h>
 
 static enum turn_stop flush(struct turn *t, const struct request *r)
 {

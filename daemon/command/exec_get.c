@@ -6,12 +6,12 @@
  */
 #include "daemon/command/exec.h"
 
+#include <string.h>
+
 #include "daemon/command/observe.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/counters.h"
 #include "proto/text.h"
-
-#include <string.h>
 
 static const char END_LINE[] = "END\r\n";
 #define END_LEN 5u

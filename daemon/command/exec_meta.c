@@ -10,12 +10,12 @@
  */
 #include "daemon/command/exec.h"
 
+#include <string.h>
+
 #include "daemon/command/observe.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/counters.h"
 #include "proto/meta.h"
-
-#include <string.h>
 
 /* The flags by which mg can change an item. */
 #define ACTING (META_LETTER('N') | META_LETTER('R') | META_LETTER('T'))

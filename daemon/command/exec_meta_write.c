@@ -7,12 +7,12 @@
  */
 #include "daemon/command/exec.h"
 
+#include <string.h>
+
 #include "daemon/command/observe.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/counters.h"
 #include "proto/meta.h"
-
-#include <string.h>
 
 static enum turn_stop answer(struct turn *t, const struct request *r, enum meta_code code,
                              const struct meta_facts *facts)

@@ -7,12 +7,12 @@
  */
 #include "daemon/conn/conn_round.h"
 
+#include <unistd.h>
+
 #include "daemon/access/auth_sasl.h"
 #include "daemon/service/server.h"
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"
-
-#include <unistd.h>
 
 /*
  * Input thrown away at most when a connection is ended by us, in reads of the worker's output

@@ -10,16 +10,16 @@
  */
 #include "daemon/conn/conn_state.h"
 
+#include <errno.h>
+#include <string.h>
+#include <sys/uio.h>
+
 #include "daemon/base/prefetch.h"
 #include "daemon/command/exec_bin.h"
 #include "daemon/options/settings.h"
 #include "daemon/service/server.h"
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"
-
-#include <errno.h>
-#include <string.h>
-#include <sys/uio.h>
 
 /* Read so much at most before other connections get their turn. */
 #define READ_TURN_BYTES (1u << 20)

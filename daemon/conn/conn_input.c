@@ -12,11 +12,11 @@
  */
 #include "daemon/conn/conn_round.h"
 
-#include "daemon/options/settings.h"
-#include "lib/base/counters.h"
-
 #include <errno.h>
 #include <string.h>
+
+#include "daemon/options/settings.h"
+#include "lib/base/counters.h"
 
 /* A longer tail stays where it is and is read behind. */
 #define MOVE_MAX_BYTES (64u * 1024)

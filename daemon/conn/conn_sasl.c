@@ -9,14 +9,14 @@
  */
 #include "daemon/conn/conn_state.h"
 
+#include <string.h>
+
 #include "daemon/access/auth_sasl.h"
 #include "daemon/base/pool.h"
 #include "daemon/command/exec_bin.h"
 #include "daemon/service/server.h"
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"
-
-#include <string.h>
 
 /* A challenge goes with it: the client has to answer. */
 #define STATUS_CONTINUE 0x21

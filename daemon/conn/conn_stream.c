@@ -7,13 +7,13 @@
  */
 #include "daemon/conn/conn_state.h"
 
-#include "daemon/worker/watch.h"
-#include "lib/base/counters.h"
-
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
+
+#include "daemon/worker/watch.h"
+#include "lib/base/counters.h"
 
 /* Lines handed to the socket at once. */
 #define PORTION_BYTES (16u * 1024)

@@ -16,13 +16,13 @@
  */
 #include "daemon/conn/conn_round.h"
 
+#include <string.h>
+#include <sys/epoll.h>
+
 #include "daemon/command/exec_bin.h"
 #include "daemon/options/settings.h"
 #include "lib/base/counters.h"
 #include "lib/base/rcu.h"
-
-#include <string.h>
-#include <sys/epoll.h>
 
 /* A turn is cut after so many times -R units of work, if others are ready. */
 #define TURN_UNITS 20u

@@ -6,16 +6,16 @@
  */
 #include "daemon/conn/conn_state.h"
 
-#include "daemon/options/settings.h"
-#include "daemon/worker/cron.h"
-#include "lib/base/counters.h"
-
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+
+#include "daemon/options/settings.h"
+#include "daemon/worker/cron.h"
+#include "lib/base/counters.h"
 
 /* A body without fresh bytes for so long gives way when bodies hold most of what they may. */
 #define STALLED_MS 500

@@ -9,6 +9,13 @@
  */
 #include "daemon/conn/udp.h"
 
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include "daemon/base/log.h"
 #include "daemon/command/exec.h"
 #include "daemon/conn/conn.h"
@@ -19,13 +26,6 @@
 #include "proto/bin.h"
 #include "proto/text.h"
 #include "proto/udp.h"
-
-#include <arpa/inet.h>
-#include <errno.h>
-#include <netinet/in.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #define UDP_MAGIC 0x75647073u
 

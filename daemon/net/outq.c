@@ -6,13 +6,13 @@
  */
 #include "daemon/net/outq.h"
 
-#include "daemon/base/prefetch.h"
-#include "lib/base/check.h"
-#include "lib/base/mem.h"
-
 #include <errno.h>
 #include <string.h>
 #include <sys/uio.h>
+
+#include "daemon/base/prefetch.h"
+#include "lib/base/check.h"
+#include "lib/base/mem.h"
 
 /*
  * Parts of one sendmsg(). At 32 KiB, the smallest segment, they make 2 MiB: no socket takes

@@ -7,13 +7,6 @@
  */
 #include "daemon/net/sockets.h"
 
-#include "daemon/base/log.h"
-#include "daemon/net/sockets_inet.h"
-#include "daemon/net/sockets_udp.h"
-#include "daemon/options/settings.h"
-#include "lib/base/mem.h"
-#include "lib/base/num.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -27,6 +20,13 @@
 #include <sys/un.h>
 #include <sysexits.h>
 #include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "daemon/net/sockets_inet.h"
+#include "daemon/net/sockets_udp.h"
+#include "daemon/options/settings.h"
+#include "lib/base/mem.h"
+#include "lib/base/num.h"
 
 /* Descriptors that a service manager passes begin here (SD_LISTEN_FDS_START). */
 #define INHERIT_FIRST 3

@@ -6,10 +6,6 @@
  */
 #include "daemon/net/sockets_inet.h"
 
-#include "daemon/base/log.h"
-#include "daemon/options/settings.h"
-#include "lib/base/num.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <limits.h>
@@ -22,6 +18,10 @@
 #include <sys/socket.h>
 #include <sysexits.h>
 #include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "daemon/options/settings.h"
+#include "lib/base/num.h"
 
 #define LIST_SEPARATORS " ;,"
 

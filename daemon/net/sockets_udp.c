@@ -8,10 +8,6 @@
  */
 #include "daemon/net/sockets_udp.h"
 
-#include "daemon/base/log.h"
-#include "daemon/net/sockets_inet.h"
-#include "daemon/options/settings.h"
-
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -20,6 +16,10 @@
 #include <sys/socket.h>
 #include <sysexits.h>
 #include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "daemon/net/sockets_inet.h"
+#include "daemon/options/settings.h"
 
 /*
  * Bursts wait in the kernel while a worker is busy: as much as it allows, up to 4 MiB. Not

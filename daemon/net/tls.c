@@ -7,13 +7,6 @@
  */
 #include "daemon/net/tls.h"
 
-#include "daemon/base/log.h"
-#include "daemon/net/tls_state.h"
-#include "daemon/options/settings.h"
-#include "lib/base/check.h"
-#include "lib/base/clock.h"
-#include "lib/base/mem.h"
-
 #include <errno.h>
 #include <limits.h>
 #include <openssl/err.h>
@@ -23,6 +16,13 @@
 #include <string.h>
 #include <sysexits.h>
 #include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "daemon/net/tls_state.h"
+#include "daemon/options/settings.h"
+#include "lib/base/check.h"
+#include "lib/base/clock.h"
+#include "lib/base/mem.h"
 
 struct tls {
     /* [const] */

@@ -4,6 +4,7 @@
  * session and nothing below tls_close() is reached.
  */
 #include "daemon/net/tls.h"
+
 #include "daemon/net/tls_session.h"
 #include "daemon/options/settings.h"
 #include "lib/base/check.h"

@@ -6,15 +6,15 @@
  */
 #include "daemon/net/tls_session.h"
 
+#include <errno.h>
+#include <openssl/err.h>
+#include <string.h>
+
 #include "daemon/base/log.h"
 #include "daemon/net/tls_state.h"
 #include "daemon/options/settings.h"
 #include "lib/base/mem.h"
 #include "lib/base/span.h"
-
-#include <errno.h>
-#include <openssl/err.h>
-#include <string.h>
 
 /* More never comes of one read: it is the size of a record. */
 #define RECORD_BYTES (16u * 1024)

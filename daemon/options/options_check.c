@@ -4,13 +4,13 @@
  */
 #include "daemon/options/options_rows.h"
 
-#include "daemon/access/auth_sasl.h"
-#include "daemon/net/tls.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sysexits.h>
+
+#include "daemon/access/auth_sasl.h"
+#include "daemon/net/tls.h"
 
 /* More worker threads than this are seldom of use: memcached's warning. */
 #define THREADS_WARN 64

@@ -4,12 +4,12 @@
  */
 #include "daemon/options/options.h"
 
-#include "daemon/base/version.h"
-#include "daemon/options/options_rows.h"
-
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "daemon/base/version.h"
+#include "daemon/options/options_rows.h"
 
 /* Columns: where the description begins and where lines end. */
 #define HELP_INDENT 30

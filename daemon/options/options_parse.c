@@ -6,16 +6,16 @@
  */
 #include "daemon/options/options.h"
 
-#include "daemon/base/log.h"
-#include "daemon/options/options_rows.h"
-#include "lib/base/check.h"
-#include "lib/base/mem.h"
-
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
+
+#include "daemon/base/log.h"
+#include "daemon/options/options_rows.h"
+#include "lib/base/check.h"
+#include "lib/base/mem.h"
 
 /* What getopt_long() returns for a long flag: a base and the number of its row. */
 enum {

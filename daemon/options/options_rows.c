@@ -9,15 +9,15 @@
  */
 #include "daemon/options/options_rows.h"
 
-#include "daemon/options/options.h"
-#include "lib/base/check.h"
-#include "lib/base/mem.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
+
+#include "daemon/options/options.h"
+#include "lib/base/check.h"
+#include "lib/base/mem.h"
 
 _Static_assert(sizeof(_Atomic uint32_t) == sizeof(uint32_t) &&
                    sizeof(_Atomic uint64_t) == sizeof(uint64_t) &&

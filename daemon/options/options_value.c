@@ -6,10 +6,6 @@
  */
 #include "daemon/options/options_rows.h"
 
-#include "lib/base/check.h"
-#include "lib/base/mem.h"
-#include "lib/base/num.h"
-
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,6 +13,10 @@
 #include <string.h>
 #include <strings.h>
 #include <sysexits.h>
+
+#include "lib/base/check.h"
+#include "lib/base/mem.h"
+#include "lib/base/num.h"
 
 /* Fill why and say no, so that a caller can return it. */
 __attribute__((format(printf, 2, 3))) static bool refuse(char *why, const char *fmt, ...)

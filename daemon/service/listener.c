@@ -11,17 +11,17 @@
  */
 #include "daemon/service/listener.h"
 
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 #include "daemon/base/log.h"
 #include "daemon/conn/conn.h"
 #include "daemon/conn/udp.h"
 #include "daemon/net/sockets.h"
 #include "daemon/service/server.h"
 #include "lib/base/mem.h"
-
-#include <errno.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #define ACCEPT_PER_TURN 64u
 #define BATCH_MAX       ACCEPT_PER_TURN

@@ -6,13 +6,13 @@
  */
 #include "daemon/service/notify.h"
 
-#include "daemon/base/log.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <systemd/sd-daemon.h>
 #include <unistd.h>
+
+#include "daemon/base/log.h"
 
 /* Longest message; what is longer is cut. */
 #define NOTIFY_BYTES 512

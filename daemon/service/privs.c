@@ -6,9 +6,6 @@
  */
 #include "daemon/service/privs.h"
 
-#include "daemon/base/log.h"
-#include "daemon/options/settings.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -24,6 +21,9 @@
 #include <sys/syscall.h>
 #include <sysexits.h>
 #include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "daemon/options/settings.h"
 
 /*
  * Descriptors beside those of clients: three standard ones, listeners, and for the loop of each

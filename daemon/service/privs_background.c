@@ -6,10 +6,6 @@
  */
 #include "daemon/service/privs.h"
 
-#include "daemon/base/log.h"
-#include "daemon/options/settings.h"
-#include "lib/base/num.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -22,6 +18,10 @@
 #include <sys/wait.h>
 #include <sysexits.h>
 #include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "daemon/options/settings.h"
+#include "lib/base/num.h"
 
 /* [main] */
 static int ready_fd = -1; /* write end of the pipe to the parent; -1: nobody waits */

@@ -8,16 +8,17 @@
  */
 #include "daemon/service/server.h"
 
+#include <string.h>
+#include <sysexits.h>
+
 #include "daemon/base/log.h"
 #include "daemon/net/tls.h"
 #include "daemon/options/options.h"
 #include "daemon/service/listener.h"
 #include "daemon/service/notify.h"
 #include "daemon/service/privs.h"
+#include "lib/base/context.h"
 #include "lib/base/mem.h"
-
-#include <string.h>
-#include <sysexits.h>
 
 /* What is done, in the order of the start. */
 enum step {
@@ -412,6 +413,7 @@ int server_start(struct server *s, struct settings *settings)
     int status;
     int err;
 
+    context_set_thread(THREAD_MAIN, NULL, NULL);
     memset(s, 0, sizeof(*s));
     s->settings = settings;
     atomic_store(&s->tracks_sizes, settings->track_sizes);

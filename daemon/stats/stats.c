@@ -6,6 +6,8 @@
  */
 #include "daemon/stats/stats.h"
 
+#include <string.h>
+
 #include "daemon/service/server.h"
 #include "daemon/stats/stats_conns.h"
 #include "daemon/stats/stats_detail.h"
@@ -13,8 +15,6 @@
 #include "daemon/stats/stats_sum.h"
 #include "daemon/stats/stats_walk.h"
 #include "lib/base/num.h"
-
-#include <string.h>
 
 /* Class ids that memcached takes; ours is 1. */
 #define CLASS_ID_MAX  63u

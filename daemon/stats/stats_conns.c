@@ -4,14 +4,14 @@
  */
 #include "daemon/stats/stats_conns.h"
 
+#include <stdio.h>
+
 #include "daemon/conn/conn.h"
 #include "daemon/conn/udp.h"
 #include "daemon/service/listener.h"
 #include "daemon/service/server.h"
 #include "daemon/stats/stats_gather.h"
 #include "lib/base/mem.h"
-
-#include <stdio.h>
 
 /* Connections described in one turn of a worker: some 2 us each. */
 #define CONNS_PER_SLICE 128u

@@ -9,14 +9,14 @@
  */
 #include "daemon/stats/stats_detail.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "daemon/service/server.h"
 #include "daemon/stats/stats_gather.h"
 #include "lib/base/hash.h"
 #include "lib/base/mem.h"
-
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #define FIRST_ROWS    64u
 #define ROWS_A_SLICE  512u

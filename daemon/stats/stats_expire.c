@@ -6,12 +6,12 @@
  */
 #include "daemon/stats/stats_general.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "daemon/service/server.h"
 #include "daemon/stats/stats_sum.h"
 #include "daemon/worker/cron.h"
-
-#include <stdio.h>
-#include <string.h>
 
 static const enum counter expire_rows[] = {
     CTR_expired_lazy,

@@ -6,15 +6,15 @@
  */
 #include "daemon/stats/stats_general.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include "daemon/base/version.h"
 #include "daemon/net/tls.h"
 #include "daemon/options/options.h"
 #include "daemon/service/listener.h"
 #include "daemon/service/server.h"
 #include "daemon/stats/stats_sum.h"
-
-#include <sys/resource.h>
-#include <unistd.h>
 
 /* What the rows are computed from. */
 struct general {

@@ -4,12 +4,12 @@
  */
 #include "daemon/stats/stats_out.h"
 
-#include "lib/base/num.h"
-
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "lib/base/num.h"
 
 /* Longest value that stats_putf() makes. */
 #define VALUE_MAX 256

@@ -5,9 +5,9 @@
  */
 #include "daemon/stats/stats_sum.h"
 
-#include "daemon/service/server.h"
-
 #include <string.h>
+
+#include "daemon/service/server.h"
 
 /* Of a gauge of single events the sum over shards says nothing. */
 static void take_maximum(uint64_t sum[CTR_COUNT], const struct server *s, enum counter id)

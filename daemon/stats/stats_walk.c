@@ -7,15 +7,15 @@
  */
 #include "daemon/stats/stats_walk.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
 #include "daemon/service/server.h"
 #include "daemon/stats/stats_gather.h"
 #include "lib/base/mem.h"
 #include "lib/base/num.h"
 #include "lib/base/rcu.h"
-
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #define SLICE_US         200
 #define POSITIONS_A_LOOK 16 /* the time is looked at after so many positions of the index */

@@ -8,9 +8,9 @@
 #ifndef MAYFLY_DAEMON_STATS_STATS_WALK_H
 #define MAYFLY_DAEMON_STATS_STATS_WALK_H
 
-#include "daemon/stats/stats.h"
-
 #include <stdint.h>
+
+#include "daemon/stats/stats.h"
 
 /* Counts of items by size, in steps of 32 bytes. */
 enum stats_result stats_sizes(struct worker *w, struct buf *out, stats_done_fn done, void *arg);

@@ -12,15 +12,15 @@
  */
 #include "daemon/worker/watch.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "daemon/options/settings.h"
 #include "daemon/service/server.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/check.h"
 #include "lib/base/mem.h"
-
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 /* Events that main makes lines of in one turn, and of one worker at a time. */
 #define EVENTS_A_TURN   512u

@@ -8,12 +8,12 @@
  */
 #include "daemon/worker/watch_line.h"
 
-#include "lib/base/check.h"
-#include "proto/encode.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "lib/base/check.h"
+#include "proto/encode.h"
 
 uint32_t watch_stream_of(struct span word)
 {

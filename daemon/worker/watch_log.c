@@ -5,11 +5,11 @@
  */
 #include "daemon/worker/watch.h"
 
+#include <time.h>
+
 #include "daemon/service/server.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/counters.h"
-
-#include <time.h>
 
 #define CLASS_ID_OURS 1
 

@@ -10,15 +10,16 @@
  */
 #include "daemon/worker/worker.h"
 
+#include <stdio.h>
+
 #include "daemon/conn/conn_round.h"
 #include "daemon/conn/udp.h"
 #include "daemon/service/server.h"
 #include "daemon/stats/stats_detail.h"
 #include "daemon/worker/cron.h"
+#include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/base/rcu.h"
-
-#include <stdio.h>
 
 static struct worker *worker_of(void *receiver)
 {
@@ -188,6 +189,7 @@ static void *thread_main(void *arg)
 
     snprintf(w->note, sizeof(w->note), "worker %u", (unsigned)w->id);
     check_note(w->note);
+    context_set_thread(THREAD_WORKER, w, w->shard);
     rcu_register();
     watch_this_thread(w);
     w->start_status = thread_begin(w);

@@ -6,9 +6,9 @@
  */
 #include "lib/base/clock.h"
 
-#include "lib/base/check.h"
-
 #include <time.h>
+
+#include "lib/base/check.h"
 
 #define NS_PER_SEC 1000000000LL
 #define NS_PER_MS  1000000LL

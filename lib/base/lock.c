@@ -36,9 +36,27 @@ void lock_wait(struct lock *l)
            LOCK_FREE) {
         syscall(SYS_futex, &l->state, FUTEX_WAIT_PRIVATE, LOCK_WAITED, NULL, NULL, 0);
     }
+    lock_note(l, true);
 }
 
 void lock_wake(struct lock *l)
 {
     syscall(SYS_futex, &l->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
+
+#ifdef MAYFLY_DEBUG
+
+/* Its address names the thread. */
+static _Thread_local char this_thread;
+
+void lock_note_holder(struct lock *l, bool is_held)
+{
+    atomic_store_explicit(&l->holder, is_held ? &this_thread : NULL, memory_order_relaxed);
+}
+
+bool lock_is_held_here(const struct lock *l)
+{
+    return atomic_load_explicit(&l->holder, memory_order_relaxed) == &this_thread;
+}
+
+#endif

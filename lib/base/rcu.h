@@ -53,6 +53,12 @@ static inline void rcu_end(void)
     urcu_memb_read_unlock();
 }
 
+/* Is a section of the calling thread open? Context: any thread. */
+static inline bool rcu_is_reading(void)
+{
+    return urcu_memb_read_ongoing() != 0;
+}
+
 /*
  * Wait until every section that is open now has ended. Context: reclaimer, main; never a
  * worker.

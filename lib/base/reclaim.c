@@ -31,6 +31,7 @@
 
 #include "lib/base/check.h"
 #include "lib/base/clock.h"
+#include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/base/rcu.h"
 
@@ -234,6 +235,7 @@ static void *reclaim_main(void *arg)
 
     (void)pthread_setname_np(pthread_self(), "reclaimer");
     check_note("reclaimer");
+    context_set_thread(THREAD_RECLAIMER, NULL, NULL);
     /* Refused by some sandboxes; then it runs like the others and delays their wake-ups. */
     (void)setpriority(PRIO_PROCESS, (id_t)gettid(), RECLAIM_NICE);
 

@@ -3,6 +3,7 @@
  * Deleting, and what may be done instead: marking as stale, or leaving an empty item behind.
  */
 #include "lib/base/check.h"
+
 #include "lib/engine/store.h"
 
 enum outcome engine_delete(struct engine *e, uint64_t hash, struct span key,

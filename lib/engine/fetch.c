@@ -4,6 +4,7 @@
  * others from being told, too.
  */
 #include "lib/base/check.h"
+
 #include "lib/engine/store.h"
 
 struct fetching {

@@ -3,6 +3,7 @@
  * New deadlines for items that stay as they are otherwise.
  */
 #include "lib/base/check.h"
+
 #include "lib/engine/store.h"
 
 /* The item has the fields, but its deadline leads elsewhere, from nowhere or nowhere. */

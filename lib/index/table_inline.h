@@ -10,11 +10,10 @@
 #ifndef MAYFLY_LIB_INDEX_TABLE_INLINE_H
 #define MAYFLY_LIB_INDEX_TABLE_INLINE_H
 
-#include "lib/index/table.h"
-
 #include <string.h>
 
 #include "lib/base/check.h"
+#include "lib/index/table.h"
 
 #ifdef __SSE2__
 #define TABLE_SSE2 1

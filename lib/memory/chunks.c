@@ -5,6 +5,7 @@
  * without a key that knows its owner and its number. Whoever moves one patches the other.
  */
 #include "lib/base/check.h"
+
 #include "lib/shard/shard.h"
 
 /*

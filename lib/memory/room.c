@@ -4,6 +4,7 @@
  * per put is bounded, so that a put of any size is many small steps.
  */
 #include "lib/base/check.h"
+
 #include "lib/shard/shard.h"
 
 /* Kept free beyond what is put during a grace period. */

@@ -4,6 +4,7 @@
  * around it, with their counters.
  */
 #include "lib/base/check.h"
+
 #include "lib/shard/shard.h"
 
 /* The most that one sampling loop looks at: 20 + 5 * 9 keys at effort 10. */

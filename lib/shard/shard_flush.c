@@ -8,9 +8,10 @@
  * stores must not land in what the flush hides.
  */
 #include "lib/base/check.h"
-#include "lib/shard/shard.h"
 
 #include <string.h>
+
+#include "lib/shard/shard.h"
 
 /*
  * Index and deadlines: empty ones for a flush to come, or flushed ones that wait for their

@@ -6,11 +6,11 @@
  */
 #include "tests/stress/client.h"
 
-#include "lib/base/rcu.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "lib/base/rcu.h"
 
 static bool is_exact(const struct world *world)
 {

@@ -6,10 +6,10 @@
  */
 #include "tests/stress/client.h"
 
-#include "lib/base/rcu.h"
-
 #include <inttypes.h>
 #include <string.h>
+
+#include "lib/base/rcu.h"
 
 void client_remove(struct worker *w, const struct name *n, struct own *o)
 {

@@ -5,10 +5,10 @@
  */
 #include "tests/stress/client.h"
 
-#include "lib/base/rcu.h"
-
 #include <inttypes.h>
 #include <stdio.h>
+
+#include "lib/base/rcu.h"
 
 #define LOG_RECORDS_MAX 600
 

@@ -4,11 +4,11 @@
  */
 #include "tests/stress/client.h"
 
-#include "lib/base/rcu.h"
-
 #include <inttypes.h>
 #include <string.h>
 #include <time.h>
+
+#include "lib/base/rcu.h"
 
 /* Waits of about 1 ms before a store may be refused. */
 #define WAIT_TRIES 5000u

@@ -5,12 +5,12 @@
  */
 #include "tests/stress/client.h"
 
-#include "lib/base/rcu.h"
-
 #include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "lib/base/rcu.h"
 
 #define BATCH 16u
 

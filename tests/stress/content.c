@@ -4,11 +4,11 @@
  */
 #include "tests/stress/content.h"
 
-#include "lib/base/hash.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "lib/base/hash.h"
 
 #define STAMP_MAGIC 0x57a3f1e5u
 #define SUM_SEED    0x6d6179666c79ULL

@@ -4,8 +4,6 @@
  */
 #include "tests/stress/world.h"
 
-#include "lib/base/rcu.h"
-
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,6 +11,8 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "lib/base/rcu.h"
 
 /* A run is cut into rounds with a full audit after each. */
 #define ROUND_SECONDS 1.0

@@ -4,8 +4,6 @@
  * has a fresh folder that is gone afterwards.
  */
 #include "daemon/net/sockets.h"
-#include "daemon/net/sockets_inet.h"
-#include "daemon/options/settings.h"
 
 #include <arpa/inet.h>
 #include <check.h>
@@ -20,6 +18,9 @@
 #include <sys/un.h>
 #include <sysexits.h>
 #include <unistd.h>
+
+#include "daemon/net/sockets_inet.h"
+#include "daemon/options/settings.h"
 
 static char folder[64];
 static char path[108];

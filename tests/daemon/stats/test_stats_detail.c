@@ -4,13 +4,14 @@
  * The workers here have no threads: their mailboxes stand on one loop, which the test runs.
  */
 #include "daemon/service/server.h"
-#include "daemon/stats/stats.h"
-#include "daemon/stats/stats_detail.h"
 
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "daemon/stats/stats.h"
+#include "daemon/stats/stats_detail.h"
 
 #define WORKERS 2u
 

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The contexts that function comments promise, as checks: which thread calls, and whether a
+ * read-side section is open. (For locks there is lock_must_be_held().) They are compiled in
+ * by --enable-debug only. A function whose comment says "Context: worker" begins with
+ * must_be_worker().
+ *
+ * A thread of the daemon says once what it is. A thread that never did, as in unit tests, may
+ * be any of them.
+ */
+#ifndef MAYFLY_LIB_BASE_CONTEXT_H
+#define MAYFLY_LIB_BASE_CONTEXT_H
+
+#include <stdbool.h>
+
+#include "lib/base/check.h"
+#include "lib/base/rcu.h"
+
+enum thread_role {
+    THREAD_UNKNOWN, /* it never said: every role is allowed */
+    THREAD_MAIN,
+    THREAD_WORKER,
+    THREAD_RECLAIMER,
+    THREAD_POOL,
+};
+
+struct thread_context {
+    enum thread_role role;
+    const void *self; /* [borrowed] a worker's struct worker */
+    const void *home; /* [borrowed] a worker's home shard */
+};
+
+/*
+ * Say what the calling thread is until it says otherwise. self and home may be NULL: then the
+ * thread passes for every worker, and is at home in every shard. Context: any thread.
+ */
+void context_set_thread(enum thread_role role, const void *self, const void *home);
+
+/* Does the calling thread have this role, or none? Context: any thread. */
+bool context_is_thread(enum thread_role role);
+
+/* Is it a worker, and this one (self) or the home worker of this shard (home)? */
+bool context_is_worker(const void *self);
+bool context_is_home(const void *home);
+
+#define must_be_main()      debug_must(context_is_thread(THREAD_MAIN))
+#define must_be_worker(w)   debug_must(context_is_worker(w))
+#define must_be_home(s)     debug_must(context_is_home(s))
+#define must_be_reclaimer() debug_must(context_is_thread(THREAD_RECLAIMER))
+#define must_be_pool()      debug_must(context_is_thread(THREAD_POOL))
+
+/* Inside and outside of a read-side section. */
+#define must_be_reading()     debug_must(rcu_is_reading())
+#define must_not_be_reading() debug_must(!rcu_is_reading())
+
+#endif
