@@ -152,7 +152,7 @@ static void on_settle(struct message *m, void *receiver)
     struct worker *w = receiver;
     struct settle *s = (struct settle *)(void *)m;
     msec_t now = worker_now(w);
-    struct expire_config cfg;
+    struct cycle_config cfg;
     unsigned n;
 
     cron_expire_config(w, &cfg);
@@ -161,7 +161,7 @@ static void on_settle(struct message *m, void *receiver)
     for (n = 0; n < SETTLE_SLICES && !atomic_load(&s->control->is_held) &&
                 setting_get(w->settings, active_expire) && shard_next_due(w->shard) <= now;
          n++) {
-        shard_expire_slice(w->shard, EXPIRE_SLOW, &cfg);
+        shard_expire_slice(w->shard, CYCLE_SLOW, &cfg);
     }
     cron_poked(w);
     conn_scan(w, now);

@@ -45,7 +45,7 @@ struct cron {
     msec_t due_seen;       /* what fell due next when it was armed */
     uint64_t slow_at;      /* loop milliseconds at which the last slow cycle began; 0: never */
     uint64_t expired_seen; /* the shard's expired_active when the running cycle began */
-    enum expire_kind kind; /* of the running cycle */
+    enum cycle_kind kind;  /* of the running cycle */
     bool is_cycling;       /* a cycle runs and wants another slice */
     bool is_behind;        /* the last cycle expired something and left debt */
     bool has_upkeep;       /* the shard wants more upkeep at once */
@@ -69,7 +69,7 @@ uint32_t cron_hz(const struct worker *w)
     return hz < HZ_MAX ? hz : HZ_MAX;
 }
 
-void cron_expire_config(const struct worker *w, struct expire_config *cfg)
+void cron_expire_config(const struct worker *w, struct cycle_config *cfg)
 {
     cfg->effort = setting_get(w->settings, expire_effort);
     cfg->hz = cron_hz(w);
@@ -95,7 +95,7 @@ static bool has_debt(const struct cron *c)
 
 static void run_slice(struct cron *c)
 {
-    struct expire_config cfg;
+    struct cycle_config cfg;
 
     cron_expire_config(c->worker, &cfg);
     c->is_cycling = shard_expire_slice(c->worker->shard, c->kind, &cfg);
@@ -104,11 +104,11 @@ static void run_slice(struct cron *c)
     }
 }
 
-static void begin_cycle(struct cron *c, enum expire_kind kind)
+static void begin_expiry(struct cron *c, enum cycle_kind kind)
 {
     c->kind = kind;
     c->expired_seen = expired_active(c);
-    if (kind == EXPIRE_SLOW) {
+    if (kind == CYCLE_SLOW) {
         c->slow_at = uv_now(&c->worker->loop);
     }
     run_slice(c);
@@ -132,7 +132,7 @@ static void on_tick(uv_timer_t *timer)
     c->has_upkeep = shard_maintain(w->shard, worker_now(w), MAINTAIN_SLICE_US);
     if (setting_get(w->settings, active_expire) && !c->is_cycling && has_debt(c) &&
         uv_now(&w->loop) >= slow_not_before(c)) {
-        begin_cycle(c, EXPIRE_SLOW);
+        begin_expiry(c, CYCLE_SLOW);
     }
 }
 
@@ -142,11 +142,11 @@ static void on_tick(uv_timer_t *timer)
  */
 static uint64_t fast_gap_ms(const struct cron *c)
 {
-    struct expire_config cfg;
-    struct expire_budget budget;
+    struct cycle_config cfg;
+    struct cycle_limits budget;
 
     cron_expire_config(c->worker, &cfg);
-    expire_budget(&cfg, &budget);
+    cycle_limits(&cfg, &budget);
     return (2 * (uint64_t)budget.fast_us + 999) / 1000;
 }
 
@@ -345,11 +345,11 @@ bool cron_before_block(struct worker *w)
     struct cron *c = w->cron;
 
     if (!c->is_cycling && setting_get(w->settings, active_expire) && has_debt(c)) {
-        struct expire_config cfg;
+        struct cycle_config cfg;
 
         cron_expire_config(w, &cfg);
         if (shard_wants_fast(w->shard, &cfg, worker_now(w))) {
-            begin_cycle(c, EXPIRE_FAST);
+            begin_expiry(c, CYCLE_FAST);
         }
     }
     if (c->is_cycling || c->has_upkeep || c->others_left > 0) {

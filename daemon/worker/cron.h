@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "lib/expiry/expire_cycle.h"
+#include "lib/expiry/cycle.h"
 
 struct worker;
 
@@ -47,6 +47,6 @@ void cron_wake_ms(struct worker *w, unsigned ms);
 uint32_t cron_hz(const struct worker *w);
 
 /* The expiry settings as they stand. Context: any thread. */
-void cron_expire_config(const struct worker *w, struct expire_config *cfg);
+void cron_expire_config(const struct worker *w, struct cycle_config *cfg);
 
 #endif

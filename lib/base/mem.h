@@ -3,7 +3,7 @@
  * Memory that is not an item, and the budget of the process. This is the only
  * file that names mimalloc (sanitizer builds use the system's allocator).
  *
- * A budget holds what -m bounds: resident segments, indexes, expires, ghosts,
+ * A budget holds what -m bounds: resident segments, indexes, wheels, ghosts,
  * rings and announced bodies. It is a plain counter: whoever grows something
  * counts it, whoever gives it back counts it down.
  */

@@ -25,7 +25,7 @@
 #include "lib/base/reclaim.h"
 #include "lib/base/span.h"
 #include "lib/engine/router.h"
-#include "lib/expiry/expire_cycle.h"
+#include "lib/expiry/cycle.h"
 #include "lib/memory/item.h"
 
 /* What happens to items without a command that asks for it. */
@@ -422,14 +422,13 @@ bool shard_maintain(struct shard *s, msec_t now, usec_t max_us);
  * One slice of active expiry and its counters; true while the cycle wants another. Context:
  * home worker.
  */
-bool shard_expire_slice(struct shard *s, enum expire_kind kind,
-                        const struct expire_config *cfg);
+bool shard_expire_slice(struct shard *s, enum cycle_kind kind, const struct cycle_config *cfg);
 
 /*
  * May a fast cycle begin (there is debt, gap and cap allow it)? Two loads when not. Context:
  * home worker.
  */
-bool shard_wants_fast(struct shard *s, const struct expire_config *cfg, msec_t now);
+bool shard_wants_fast(struct shard *s, const struct cycle_config *cfg, msec_t now);
 
 /*
  * When the next background work falls due (deadline, refinement, delayed flush); MSEC_NEVER:
@@ -480,7 +479,7 @@ void engine_observe(struct engine *e, uint32_t kinds);
 
 /*
  * The full walk: recounts dead, holes, live and tails of every segment, and compares with
- * index, expires and counters. Returns false and writes what differs to why. For tests and
+ * index, wheel and counters. Returns false and writes what differs to why. For tests and
  * debugging: holds the lock throughout. Context: any thread, outside a shard.
  */
 bool shard_verify(struct shard *s, char *why, size_t why_size);

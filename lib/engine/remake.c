@@ -44,9 +44,9 @@ static void swap_in(struct visit *v, handle_t h)
     if (item_is_large(it)) {
         chunks_head_moved(s, h);
     }
-    expires_remove(s->expires, old);
+    wheel_remove(s->wheel, old);
     if (item_deadline(it) != MSEC_NEVER) {
-        expires_add(s->expires, h);
+        wheel_add(s->wheel, h);
         shard_note_added(s, item_deadline(it));
     }
     table_replace(v->slot, h);

@@ -27,7 +27,7 @@ static inline bool store_fits_block(const struct shard *s, size_t key_len, size_
 /* Make sure that linking cannot fail. False: not now. Context: in shard. */
 static inline bool store_reserve(struct shard *s, bool has_ttl)
 {
-    return (!has_ttl || expires_reserve(s->expires)) && table_has_room(&s->table);
+    return (!has_ttl || wheel_reserve(s->wheel)) && table_has_room(&s->table);
 }
 
 /*
@@ -35,7 +35,7 @@ static inline bool store_reserve(struct shard *s, bool has_ttl)
  */
 static inline bool store_reserve_over(const struct visit *v, bool has_ttl)
 {
-    return (!has_ttl || expires_reserve(v->to->expires)) &&
+    return (!has_ttl || wheel_reserve(v->to->wheel)) &&
            (MF_LIKELY(v->slot != NULL && v->owner == v->to) || table_has_room(&v->to->table));
 }
 

@@ -12,10 +12,10 @@ static __attribute__((noinline)) void move_deadline(struct shard *s, handle_t h,
 {
     struct item_ttl *t = item_ttl(shard_item(s, h));
 
-    expires_remove(s->expires, h);
+    wheel_remove(s->wheel, h);
     atomic_store_explicit(&t->deadline, deadline, memory_order_relaxed);
     if (deadline != MSEC_NEVER) {
-        expires_add(s->expires, h);
+        wheel_add(s->wheel, h);
         shard_note_added(s, deadline);
     }
 }
@@ -47,11 +47,11 @@ enum outcome touch_found(struct visit *v, msec_t deadline, bool may_wait, struct
         return touch_endless(v, deadline, may_wait, r);
     }
     h = atomic_load_explicit(v->slot, memory_order_relaxed);
-    if (MF_LIKELY(deadline != MSEC_NEVER) && expires_retime(s->expires, h, deadline)) {
+    if (MF_LIKELY(deadline != MSEC_NEVER) && wheel_retime(s->wheel, h, deadline)) {
         shard_note_changed(s, deadline);
         return OUT_TOUCHED;
     }
-    if (!expires_reserve(s->expires)) {
+    if (!wheel_reserve(s->wheel)) {
         return may_wait ? OUT_WAIT : OUT_NO_MEMORY;
     }
     move_deadline(s, h, deadline);

@@ -168,10 +168,10 @@ static bool kill_due(struct shard *s, msec_t now, int64_t *work)
     unsigned sampled = 0;
     unsigned n;
 
-    if (expires_count(s->expires) == 0 || expires_next(s->expires) > now) {
+    if (wheel_count(s->wheel) == 0 || wheel_next(s->wheel) > now) {
         return false;
     }
-    n = expires_sample(s->expires, now, due, DUE_BATCH, &sampled);
+    n = wheel_sample(s->wheel, now, due, DUE_BATCH, &sampled);
     for (unsigned i = 0; i < n; i++) {
         const struct item *it = shard_item(s, due[i]);
         uint64_t hash = shard_hash(s, it);
@@ -255,7 +255,7 @@ static bool move_block(struct shard *s, handle_t from, enum chain_id chain, segm
 
         must(slot != NULL);
         if (item_has_ttl(it)) {
-            expires_moved(s->expires, from, to);
+            wheel_moved(s->wheel, from, to);
         }
         if (item_is_large(it)) {
             uint64_t whole = (uint64_t)item_large(it)->segments << s->arena.shift;

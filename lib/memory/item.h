@@ -6,7 +6,7 @@
  *
  *     0        8      12           16         20       21    22
  *     | cas    | flags | value_len | access_s | key_len | heat | shape |
- *     [ deadline 8 | expires position 4 ]            when shape has TTL
+ *     [ deadline 8 | wheel position 4  ]            when shape has TTL
  *     key, value (LARGE: struct large, 4-aligned, instead of the value)
  *
  * Key and value bytes never change after the item was linked. heat and access_s are
@@ -62,9 +62,8 @@ struct item {
 
 /* Behind the header when shape has TTL. */
 struct item_ttl {
-    _Atomic msec_t deadline; /* [atomic] written under the lock; MSEC_NEVER: none any more */
-    _Atomic uint32_t
-        expires_pos; /* [lock] where it stands in the shard's expires; 0: nowhere */
+    _Atomic msec_t deadline;    /* [atomic] written under the lock; MSEC_NEVER: none any more */
+    _Atomic uint32_t wheel_pos; /* [lock] where it stands in the shard's wheel; 0: nowhere */
 };
 #define ITEM_TTL_BYTES 12u /* not sizeof: the key follows directly */
 

@@ -31,7 +31,7 @@ static inline void forget(struct shard *s, handle_t h, enum death_reason reason)
 
     ctr_add(&s->counters, CTR_item_bytes, -item_weight(it));
     if (item_has_ttl(it)) {
-        expires_remove(s->expires, h);
+        wheel_remove(s->wheel, h);
     }
     if (item_is_large(it)) {
         chunks_kill(s, it, reason);
@@ -63,7 +63,7 @@ static inline void adopt(struct shard *s, handle_t h)
         adopt_large(s, h);
     }
     if ((shape & SHAPE_TTL) != 0 && item_deadline(it) != MSEC_NEVER) {
-        expires_add(s->expires, h);
+        wheel_add(s->wheel, h);
         shard_note_added(s, item_deadline(it));
     }
     ctr_add(&s->counters, CTR_item_bytes, item_weight(it));
@@ -80,7 +80,7 @@ void keyspace_insert(struct shard *s, uint64_t hash, handle_t h)
 
 /*
  * Are both volatile items of one block, and could the new one have the old one's place in
- * expires?
+ * the wheel?
  */
 static inline bool takes_place(struct shard *s, handle_t h, handle_t old, uint16_t shape,
                                uint16_t old_shape)
@@ -91,7 +91,7 @@ static inline bool takes_place(struct shard *s, handle_t h, handle_t old, uint16
         return false;
     }
     deadline = item_deadline(shard_item(s, h));
-    if (deadline == MSEC_NEVER || !expires_replace(s->expires, old, h)) {
+    if (deadline == MSEC_NEVER || !wheel_replace(s->wheel, old, h)) {
         return false;
     }
     shard_note_changed(s, deadline);

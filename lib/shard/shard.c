@@ -31,8 +31,8 @@ static bool init_parts(struct shard *s, uint64_t limit, uint64_t share, uint64_t
     if (!blocks_init(s, share) || !table_init(&s->table, items, s->seed, &e->budget)) {
         return false;
     }
-    s->expires = expires_create(s->arena.base, &e->budget, clock_now(&e->clock));
-    return s->expires != NULL;
+    s->wheel = wheel_create(s->arena.base, &e->budget, clock_now(&e->clock));
+    return s->wheel != NULL;
 }
 
 struct shard *shard_create(struct engine *e, uint32_t id)
@@ -53,7 +53,7 @@ struct shard *shard_create(struct engine *e, uint32_t id)
     atomic_init(&s->flush_at, MSEC_NEVER);
     atomic_init(&s->next_due, MSEC_NEVER);
     lock_init(&s->lock);
-    expire_cycle_init(&s->cycle);
+    cycle_init(&s->cycle);
     s->items_at_start = hint > ITEMS_AT_START ? hint : ITEMS_AT_START;
     if (!init_parts(s, limit, limit / e->config.shards, s->items_at_start)) {
         shard_destroy(&s);
@@ -71,7 +71,7 @@ void shard_destroy(struct shard **sp)
     must(s->magic == SHARD_MAGIC);
     ghost_destroy(&s->ghost, &s->engine->budget);
     shard_flush_fini(s);
-    expires_destroy(&s->expires);
+    wheel_destroy(&s->wheel);
     if (atomic_load_explicit(&s->table.view, memory_order_relaxed) != NULL) {
         table_fini(&s->table);
     }

@@ -4,7 +4,7 @@
  * Included by the files of the storage engine and by tests only; the daemon knows engine.h.
  *
  * The parts: arena (segments), blocks (making and killing blocks), chunks (large values),
- * cursor (clean and evict), table (index), expires (deadlines), ghost.
+ * cursor (clean and evict), table (index), wheel (deadlines), ghost.
  */
 #ifndef MAYFLY_LIB_SHARD_SHARD_H
 #define MAYFLY_LIB_SHARD_SHARD_H
@@ -17,9 +17,9 @@
 #include "lib/base/counters.h"
 #include "lib/base/lock.h"
 #include "lib/engine/engine.h"
-#include "lib/expiry/expire_cycle.h"
-#include "lib/expiry/expires.h"
+#include "lib/expiry/cycle.h"
 #include "lib/expiry/lag.h"
+#include "lib/expiry/wheel.h"
 #include "lib/index/table.h"
 #include "lib/memory/arena.h"
 #include "lib/memory/ghost.h"
@@ -110,7 +110,7 @@ struct shard {
     _Atomic bool wants_work;   /* see shard_note_work() */
     _Atomic bool wants_memory; /* an index or ghost is to be made, outside the lock */
     _Atomic bool is_held;      /* the sampler is held */
-    _Atomic msec_t next_due;   /* hint of expires_next() after the last change */
+    _Atomic msec_t next_due;   /* hint of wheel_next() after the last change */
     _Atomic double stale_pct, avg_ttl_ms; /* estimates of the cycle, for statistics */
 
     struct lock lock __attribute__((aligned(64)));
@@ -120,7 +120,7 @@ struct shard {
     struct blocks blocks;
     struct cursor cursor;
     struct ghost ghost;
-    struct expires *expires;
+    struct wheel *wheel;
     uint64_t epoch;           /* generations so far */
     uint64_t flush_id;        /* the flush command that set flush_at */
     uint64_t flush_done;      /* the newest that was carried out */
@@ -135,7 +135,7 @@ struct shard {
     struct lag lag;
 
     /* [home] */
-    struct expire_cycle cycle;
+    struct cycle cycle;
 
     /* [reclaimer] */
     msec_t trim_looked;
@@ -460,7 +460,7 @@ static inline uint32_t keyspace_units(size_t key_len, size_t value_bytes, bool h
 }
 
 /*
- * Fill a fresh block's header and key; it is not linked and not in expires yet. Context: in
+ * Fill a fresh block's header and key; it is not linked and not in the wheel yet. Context: in
  * shard.
  */
 static inline struct item *keyspace_fill(struct shard *s, handle_t h, uint32_t units,
@@ -483,7 +483,7 @@ static inline struct item *keyspace_fill(struct shard *s, handle_t h, uint32_t u
         struct item_ttl *t = item_ttl(it);
 
         atomic_store_explicit(&t->deadline, deadline, memory_order_relaxed);
-        atomic_store_explicit(&t->expires_pos, 0, memory_order_relaxed);
+        atomic_store_explicit(&t->wheel_pos, 0, memory_order_relaxed);
         p += ITEM_TTL_BYTES;
     }
     span_copy_short(p, key.ptr, key.len);
@@ -503,7 +503,8 @@ bool shard_resize_step(struct shard *s, uint64_t buckets);
 void shard_note_work(struct shard *s);
 
 /*
- * Keep the hint of when the sampler has work; after every change of expires. Context: in shard.
+ * Keep the hint of when the sampler has work; after every change of the wheel. Context: in
+ * shard.
  */
 void shard_note_due(struct shard *s);
 void shard_note_added(struct shard *s, msec_t deadline);

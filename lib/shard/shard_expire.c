@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Active expiry of a shard: one sampling loop under the lock, and the slices of expire_cycle.c
+ * Active expiry of a shard: one sampling loop under the lock, and the slices of cycle.c
  * around it, with their counters.
  */
 #include "lib/base/check.h"
@@ -39,14 +39,14 @@ static void expire_one(struct shard *s, handle_t h, msec_t now)
     if (!item_was_fetched(it)) {
         ctr_add(&s->counters, CTR_expired_unfetched, 1);
     }
-    /* Another thread may have shown expires a clock a moment ahead of ours. */
+    /* Another thread may have shown the wheel a clock a moment ahead of ours. */
     lag_add(&s->lag, now > item_deadline(it) ? (uint64_t)(now - item_deadline(it)) : 0);
     shard_observe(s, it, ENGINE_EXPIRED_ACTIVE, now);
     keyspace_unlink(s, hash, slot, DEATH_EXPIRE);
 }
 
 /* One sampling loop: the lock is held for this long and no longer. */
-static void sampling_loop(void *arg, unsigned max, struct expire_loop *out)
+static void sampling_loop(void *arg, unsigned max, struct cycle_loop *out)
 {
     struct loop_arg *a = arg;
     struct shard *s = a->shard;
@@ -56,7 +56,7 @@ static void sampling_loop(void *arg, unsigned max, struct expire_loop *out)
     out->sampled = 0;
     max = max < LOOP_MAX ? max : LOOP_MAX;
     shard_enter(s);
-    n = expires_sample(s->expires, a->now, due, max, &out->sampled);
+    n = wheel_sample(s->wheel, a->now, due, max, &out->sampled);
     for (unsigned i = 0; i < n; i++) {
         const struct item *it = shard_item(s, due[i]);
 
@@ -67,10 +67,10 @@ static void sampling_loop(void *arg, unsigned max, struct expire_loop *out)
     }
     ctr_add(&s->counters, CTR_expire_checked, out->sampled);
     out->expired = n;
-    out->ttl_sum_ms = expires_sampled_ttl_ms(s->expires);
-    out->debt_keys = expires_debt(s->expires, a->now);
-    out->behind_keys = expires_behind(s->expires, a->now);
-    out->is_empty = expires_count(s->expires) == 0;
+    out->ttl_sum_ms = wheel_sampled_ttl_ms(s->wheel);
+    out->debt_keys = wheel_debt(s->wheel, a->now);
+    out->behind_keys = wheel_behind(s->wheel, a->now);
+    out->is_empty = wheel_count(s->wheel) == 0;
     shard_note_due(s);
     blocks_ripen(s, max);
     shard_leave(s);
@@ -81,16 +81,16 @@ static bool is_held(const struct shard *s)
     return atomic_load_explicit(&s->is_held, memory_order_relaxed);
 }
 
-bool shard_expire_slice(struct shard *s, enum expire_kind kind, const struct expire_config *cfg)
+bool shard_expire_slice(struct shard *s, enum cycle_kind kind, const struct cycle_config *cfg)
 {
     struct loop_arg arg = {s, clock_now(&s->engine->clock)};
-    struct expire_ops ops = {mono_us, sampling_loop, &arg};
-    struct expire_result res;
+    struct cycle_ops ops = {mono_us, sampling_loop, &arg};
+    struct cycle_result res;
 
     if (is_held(s)) {
         return false;
     }
-    expire_cycle_slice(&s->cycle, kind, cfg, &ops, &res);
+    cycle_slice(&s->cycle, kind, cfg, &ops, &res);
 
     if (res.loops == 0) {
         return false; /* refused by the cap */
@@ -103,7 +103,7 @@ bool shard_expire_slice(struct shard *s, enum expire_kind kind, const struct exp
     ctr_max(&s->counters, CTR_expire_slice_longest_us, res.time_us);
     if (res.is_begun) {
         ctr_add(&s->counters,
-                s->cycle.kind == EXPIRE_SLOW ? CTR_expire_cycles_slow : CTR_expire_cycles_fast,
+                s->cycle.kind == CYCLE_SLOW ? CTR_expire_cycles_slow : CTR_expire_cycles_fast,
                 1);
     }
     if (res.hit_time_limit) {
@@ -117,7 +117,7 @@ bool shard_expire_slice(struct shard *s, enum expire_kind kind, const struct exp
 
 void shard_note_due(struct shard *s)
 {
-    msec_t next = expires_next(s->expires);
+    msec_t next = wheel_next(s->wheel);
 
     if (next != atomic_load_explicit(&s->next_due, memory_order_relaxed)) {
         atomic_store_explicit(&s->next_due, next, memory_order_relaxed);
@@ -127,17 +127,17 @@ void shard_note_due(struct shard *s)
 void shard_note_added(struct shard *s, msec_t deadline)
 {
     if (deadline < atomic_load_explicit(&s->next_due, memory_order_relaxed) ||
-        (expires_count(s->expires) & (NOTE_EVERY - 1)) == 0) {
+        (wheel_count(s->wheel) & (NOTE_EVERY - 1)) == 0) {
         shard_note_due(s);
     }
 }
 
-bool shard_wants_fast(struct shard *s, const struct expire_config *cfg, msec_t now)
+bool shard_wants_fast(struct shard *s, const struct cycle_config *cfg, msec_t now)
 {
     if (now < atomic_load_explicit(&s->next_due, memory_order_relaxed) || is_held(s)) {
         return false;
     }
-    return expire_cycle_may_begin(&s->cycle, EXPIRE_FAST, cfg, 1, clock_mono_us());
+    return cycle_may_begin(&s->cycle, CYCLE_FAST, cfg, 1, clock_mono_us());
 }
 
 msec_t shard_next_due(struct shard *s)

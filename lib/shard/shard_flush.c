@@ -21,7 +21,7 @@ struct generation {
     struct retired retired;
     struct generation *next; /* the next spare one */
     struct table table;
-    struct expires *expires;
+    struct wheel *wheel;
     struct budget *budget;
     int64_t bytes; /* counted as retired */
 };
@@ -30,7 +30,7 @@ static void generation_destroy(struct generation *g)
 {
     if (g != NULL) {
         table_fini(&g->table);
-        expires_destroy(&g->expires);
+        wheel_destroy(&g->wheel);
         mem_free(g);
     }
 }
@@ -52,9 +52,9 @@ static struct generation *generation_create(const struct shard *s)
     }
     g->retired.fn = release_generation;
     g->budget = &s->engine->budget;
-    g->expires = expires_create(s->arena.base, g->budget, clock_now(&s->engine->clock));
-    if (g->expires == NULL || !table_init(&g->table, s->items_at_start, s->seed, g->budget)) {
-        expires_destroy(&g->expires);
+    g->wheel = wheel_create(s->arena.base, g->budget, clock_now(&s->engine->clock));
+    if (g->wheel == NULL || !table_init(&g->table, s->items_at_start, s->seed, g->budget)) {
+        wheel_destroy(&g->wheel);
         mem_free(g);
         return NULL;
     }
@@ -146,14 +146,14 @@ static void retire_chain(struct shard *s, const struct chain *c)
 /* Everything that a new generation starts from nothing with. Context: in shard. */
 static void swap_generation(struct shard *s, struct generation *g)
 {
-    struct expires *expires = s->expires;
+    struct wheel *wheel = s->wheel;
     bool is_lazy =
         atomic_load_explicit(&s->engine->config.lazyfree_flush, memory_order_relaxed);
     uint64_t whole = (uint64_t)s->arena.values.segments << s->arena.shift;
 
     table_swap(&s->table, &g->table);
-    s->expires = g->expires;
-    g->expires = expires;
+    s->wheel = g->wheel;
+    g->wheel = wheel;
     retire_chain(s, &s->blocks.chain[CHAIN_SMALL]);
     retire_chain(s, &s->blocks.chain[CHAIN_MAIN]);
     arena_retire_values(&s->arena, is_lazy ? RUN_LAZY : RUN_DIRECT);
@@ -178,9 +178,9 @@ static void carry_out(struct shard *s, msec_t now, struct generation **out,
     s->flush_done = s->flush_id;
     if (s->table.count != 0) {
         g = pop_spare(s);
-        expires_begin(g->expires, now); /* it may have been made long ago */
+        wheel_start(g->wheel, now); /* it may have been made long ago */
         swap_generation(s, g);
-        g->bytes = (int64_t)(table_bytes(&g->table) + expires_bytes(g->expires));
+        g->bytes = (int64_t)(table_bytes(&g->table) + wheel_bytes(g->wheel));
         budget_retire(g->budget, g->bytes);
         *out = g;
         *unused = s->table_retiree; /* of a resize that will not go on */

@@ -53,9 +53,9 @@ static uint32_t oldest_access(const struct shard *s)
 
 static void expire_info(struct shard *s, msec_t now, struct shard_info *info)
 {
-    struct expires_info e;
+    struct wheel_info e;
 
-    expires_info(s->expires, now, &e);
+    wheel_info(s->wheel, now, &e);
     info->resident_bytes += e.bytes;
     info->volatile_keys = e.keys;
     info->debt_keys = e.debt_keys;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The full walk over a shard: every block of every segment is recounted and compared with the
- * segment table, the hole lists, the bins, the index, expires and the counters. It holds the
+ * segment table, the hole lists, the bins, the index, the wheel and the counters. It holds the
  * lock throughout. For tests and for forensics.
  */
 #include <stdarg.h>
@@ -86,8 +86,8 @@ static void check_item(struct tally *t, const struct item *it, handle_t h)
     t->item_bytes += item_bytes(it) + (item_is_large(it) ? it->value_len : 0);
     if (item_deadline(it) != MSEC_NEVER) {
         t->volatile_keys++;
-        if (atomic_load_explicit(&item_ttl(it)->expires_pos, memory_order_relaxed) == 0) {
-            wrong(t, "item %u has a deadline and is not in expires", h);
+        if (atomic_load_explicit(&item_ttl(it)->wheel_pos, memory_order_relaxed) == 0) {
+            wrong(t, "item %u has a deadline and is not in the wheel", h);
         }
     }
     if (!is_linked(t, it, h)) {
@@ -337,9 +337,9 @@ static void check_totals(struct tally *t)
         wrong(t, "item bytes: %lu, %lu counted", (unsigned long)t->item_bytes,
               (unsigned long)ctr_get(&s->counters, CTR_item_bytes));
     }
-    if (t->volatile_keys != expires_count(s->expires) || !expires_verify(s->expires)) {
-        wrong(t, "expires: %lu volatile items, %lu in the set", (unsigned long)t->volatile_keys,
-              (unsigned long)expires_count(s->expires));
+    if (t->volatile_keys != wheel_count(s->wheel) || !wheel_verify(s->wheel)) {
+        wrong(t, "wheel: %lu volatile items, %lu in the set", (unsigned long)t->volatile_keys,
+              (unsigned long)wheel_count(s->wheel));
     }
     if (s->spare == NULL &&
         atomic_load_explicit(&s->flush_at, memory_order_relaxed) != MSEC_NEVER) {

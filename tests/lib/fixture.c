@@ -16,7 +16,7 @@
 #define WAITS_MAX 250
 
 /*
- * Counted without asking for room: arrays of index and expires that are made while they grow.
+ * Counted without asking for room: arrays of index and wheel that are made while they grow.
  */
 #define ARRAYS_SHARE 16
 
@@ -139,7 +139,7 @@ void fixture_settle(struct fixture *f)
 
 void fixture_expire(struct fixture *f)
 {
-    const struct expire_config cfg = {.effort = 10, .hz = 10, .slice_us = 1000000};
+    const struct cycle_config cfg = {.effort = 10, .hz = 10, .slice_us = 1000000};
 
     for (uint32_t i = 0; i < f->engine.shard_count; i++) {
         struct shard *s = f->engine.shards[i];
@@ -148,7 +148,7 @@ void fixture_expire(struct fixture *f)
 
         do {
             ck_assert_msg(turns++ < 1000000, "what is due does not go");
-            (void)shard_expire_slice(s, EXPIRE_SLOW, &cfg);
+            (void)shard_expire_slice(s, CYCLE_SLOW, &cfg);
             shard_info(s, fixture_now(f), &info);
         } while (info.debt_keys != 0);
     }

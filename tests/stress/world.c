@@ -92,10 +92,10 @@ void worker_duties(struct worker *w)
     }
     if (w->is_cycling || now >= w->next_tick) {
         w->next_tick = now + 1000 / w->expire.hz;
-        w->is_cycling = shard_expire_slice(s, EXPIRE_SLOW, &w->expire);
+        w->is_cycling = shard_expire_slice(s, CYCLE_SLOW, &w->expire);
         w->tally.slices++;
     } else if (shard_wants_fast(s, &w->expire, now)) {
-        w->is_cycling = shard_expire_slice(s, EXPIRE_FAST, &w->expire);
+        w->is_cycling = shard_expire_slice(s, CYCLE_FAST, &w->expire);
         w->tally.slices++;
     }
     if (w->turns % 256 == 0) {

@@ -91,7 +91,7 @@ struct worker {
     /* [worker] */
     struct rng rng;
     struct tally tally;
-    struct expire_config expire;
+    struct cycle_config expire;
     msec_t next_tick;
     bool is_cycling;
     bool is_growing; /* KIND_CHURN: towards many or towards none */

@@ -433,7 +433,7 @@ static void disturb(struct model *m)
 {
     struct engine *e = &m->f.engine;
     struct shard *s = e->shards[rng_below(&m->rng, e->shard_count)];
-    const struct expire_config cfg = {
+    const struct cycle_config cfg = {
         .effort = 1 + (uint32_t)rng_below(&m->rng, 10), .hz = 10, .slice_us = 250};
 
     switch (rng_below(&m->rng, 10)) {
@@ -446,8 +446,7 @@ static void disturb(struct model *m)
         (void)shard_maintain(s, fixture_now(&m->f), 100);
         break;
     case 4:
-        (void)shard_expire_slice(s, rng_below(&m->rng, 2) != 0 ? EXPIRE_SLOW : EXPIRE_FAST,
-                                 &cfg);
+        (void)shard_expire_slice(s, rng_below(&m->rng, 2) != 0 ? CYCLE_SLOW : CYCLE_FAST, &cfg);
         break;
     case 5:
     case 6:

@@ -164,7 +164,7 @@ static void value_is_longer(void)
 
 static void volatile_item_stands_nowhere(void)
 {
-    PUT(item_ttl(item_of("soon"))->expires_pos, 0);
+    PUT(item_ttl(item_of("soon"))->wheel_pos, 0);
 }
 
 static void key_is_another(void)
@@ -441,7 +441,7 @@ static void deadline_is_of_another_bucket(void)
 
 static void position_is_of_another_item(void)
 {
-    PUT(item_ttl(item_of("soon"))->expires_pos, item_ttl(item_of("later"))->expires_pos);
+    PUT(item_ttl(item_of("soon"))->wheel_pos, item_ttl(item_of("later"))->wheel_pos);
 }
 
 static void another_large_item_is_counted(void)
@@ -460,7 +460,7 @@ static const struct {
     {"is not its own", piece_is_an_item},
     {"value of 100000 bytes has 99999", piece_is_shorter},
     {"value of 100001 bytes has 100000", value_is_longer},
-    {"has a deadline and is not in expires", volatile_item_stands_nowhere},
+    {"has a deadline and is not in the wheel", volatile_item_stands_nowhere},
     {"is live and not in the index", key_is_another},
     {"is live and not in the index", slot_is_empty},
     {"is live and not in the index", slot_names_another_item},
@@ -500,8 +500,8 @@ static const struct {
     {"items: ", index_counts_another_item},
     {"items: ", another_item_is_counted},
     {"item bytes: ", more_bytes_are_counted},
-    {"expires: ", deadline_is_of_another_bucket},
-    {"expires: ", position_is_of_another_item},
+    {"wheel: ", deadline_is_of_another_bucket},
+    {"wheel: ", position_is_of_another_item},
     {"large items: 1, 2 counted", another_large_item_is_counted},
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
@@ -546,7 +546,7 @@ START_TEST(an_item_that_died_and_was_not_unlinked_is_told)
 }
 END_TEST
 
-START_TEST(an_item_that_left_expires_is_told)
+START_TEST(an_item_that_left_the_wheel_is_reported)
 {
     char why[256] = "";
 
@@ -554,13 +554,13 @@ START_TEST(an_item_that_left_expires_is_told)
     handle_t h = *slot_of("soon");
 
     shard_enter(s);
-    expires_remove(s->expires, h);
-    item_ttl(shard_item(s, h))->expires_pos = 12345;
+    wheel_remove(s->wheel, h);
+    item_ttl(shard_item(s, h))->wheel_pos = 12345;
     shard_leave(s);
     ck_assert(!shard_verify(s, why, sizeof(why)));
-    ck_assert_msg(strstr(why, "expires: 2 volatile items, 1 in the set") != NULL, "%s", why);
+    ck_assert_msg(strstr(why, "wheel: 2 volatile items, 1 in the set") != NULL, "%s", why);
     shard_enter(s);
-    expires_add(s->expires, h);
+    wheel_add(s->wheel, h);
     shard_leave(s);
     fixture_stop(&f);
 }
@@ -588,7 +588,7 @@ int main(void)
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, damage_is_told_and_gone_when_undone, 0, ROWS);
     tcase_add_test(tc, an_item_that_died_and_was_not_unlinked_is_told);
-    tcase_add_test(tc, an_item_that_left_expires_is_told);
+    tcase_add_test(tc, an_item_that_left_the_wheel_is_reported);
     tcase_add_test(tc, the_first_damage_is_what_is_told_however_short);
     suite_add_tcase(suite, tc);
 

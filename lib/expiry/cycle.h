@@ -21,17 +21,17 @@
  * second at once. A cycle that meets the cap is over and counts as cut by time; none
  * begins until the next window.
  */
-#ifndef MAYFLY_LIB_EXPIRY_EXPIRE_CYCLE_H
-#define MAYFLY_LIB_EXPIRY_EXPIRE_CYCLE_H
+#ifndef MAYFLY_LIB_EXPIRY_CYCLE_H
+#define MAYFLY_LIB_EXPIRY_CYCLE_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "lib/base/clock.h"
 
-enum expire_kind { EXPIRE_SLOW, EXPIRE_FAST };
+enum cycle_kind { CYCLE_SLOW, CYCLE_FAST };
 
-struct expire_config {
+struct cycle_config {
     uint32_t effort;   /* 1..10; beyond is taken as the nearest */
     uint32_t hz;       /* 1..500; as well */
     uint32_t slice_us; /* about 250 */
@@ -40,7 +40,7 @@ struct expire_config {
 };
 
 /* The budgets that follow from a configuration. */
-struct expire_budget {
+struct cycle_limits {
     uint32_t keys_per_loop;
     uint32_t fast_us;
     uint32_t slow_us;
@@ -49,22 +49,22 @@ struct expire_budget {
 };
 
 /* What one sampling loop found. */
-struct expire_loop {
+struct cycle_loop {
     unsigned sampled;
     unsigned expired;
     uint64_t ttl_sum_ms;  /* remaining time of those sampled that were alive */
     uint64_t debt_keys;   /* still due after it */
-    uint64_t behind_keys; /* expires_behind(): the cycle goes on while there are such */
+    uint64_t behind_keys; /* wheel_behind(): the cycle goes on while there are such */
     bool is_empty;        /* no volatile key is left: the average starts anew */
 };
 
-struct expire_ops {
+struct cycle_ops {
     usec_t (*now_us)(void *arg);
-    void (*loop)(void *arg, unsigned max, struct expire_loop *out);
+    void (*loop)(void *arg, unsigned max, struct cycle_loop *out);
     void *arg;
 };
 
-struct expire_result {
+struct cycle_result {
     uint32_t loops;
     uint64_t sampled;
     uint64_t expired;
@@ -74,10 +74,10 @@ struct expire_result {
     bool hit_time_limit; /* it ended because its time was spent */
 };
 
-struct expire_cycle {
+struct cycle {
     /* [home] */
     bool is_running;
-    enum expire_kind kind;
+    enum cycle_kind kind;
     usec_t spent_us;        /* by the cycle that runs */
     usec_t fast_started_us; /* INT64_MIN: never */
     bool timed_out;         /* the last cycle hit its limit */
@@ -90,25 +90,24 @@ struct expire_cycle {
 };
 
 /* Nothing known, nothing running. Context: before start. */
-void expire_cycle_init(struct expire_cycle *c);
+void cycle_init(struct cycle *c);
 
 /* The formulas above. Context: any thread. */
-void expire_budget(const struct expire_config *cfg, struct expire_budget *out);
+void cycle_limits(const struct cycle_config *cfg, struct cycle_limits *out);
 
 /*
  * May a cycle of this kind begin now? Slow: the caller's tick decides, true. Fast: none is
  * running, there is debt and the last fast one started long enough ago. Both: the CPU cap
  * is not spent. Context: home worker.
  */
-bool expire_cycle_may_begin(const struct expire_cycle *c, enum expire_kind kind,
-                            const struct expire_config *cfg, uint64_t debt_keys, usec_t now_us);
+bool cycle_may_begin(const struct cycle *c, enum cycle_kind kind,
+                     const struct cycle_config *cfg, uint64_t debt_keys, usec_t now_us);
 
 /*
  * Run one slice: goes on with the running cycle, or begins one of this kind. When the CPU cap
  * forbids that it does nothing: no loops, nothing begun, and is_ended. Context: home worker.
  */
-void expire_cycle_slice(struct expire_cycle *c, enum expire_kind kind,
-                        const struct expire_config *cfg, const struct expire_ops *ops,
-                        struct expire_result *res);
+void cycle_slice(struct cycle *c, enum cycle_kind kind, const struct cycle_config *cfg,
+                 const struct cycle_ops *ops, struct cycle_result *res);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The policy of active expiry; the rules and their formulas stand in expire_cycle.h. Runs on
- * the home worker of a shard, outside its lock: expire_ops.loop() enters the shard for
+ * The policy of active expiry; the rules and their formulas stand in cycle.h. Runs on
+ * the home worker of a shard, outside its lock: cycle_ops.loop() enters the shard for
  * one sampling loop. Holds no memory and cannot fail. A slice ends at most one loop after its
  * bounds, as the time is looked at after every loop.
  */
-#include "lib/expiry/expire_cycle.h"
+#include "lib/expiry/cycle.h"
 
 #include <string.h>
 
@@ -20,14 +20,14 @@ static uint32_t clamp(uint32_t v, uint32_t min, uint32_t max)
     return v < min ? min : v > max ? max : v;
 }
 
-void expire_cycle_init(struct expire_cycle *c)
+void cycle_init(struct cycle *c)
 {
     memset(c, 0, sizeof(*c));
     c->fast_started_us = INT64_MIN;
     c->window_start_us = INT64_MIN;
 }
 
-void expire_budget(const struct expire_config *cfg, struct expire_budget *out)
+void cycle_limits(const struct cycle_config *cfg, struct cycle_limits *out)
 {
     uint32_t e = clamp(cfg->effort, 1, 10) - 1;
 
@@ -41,28 +41,27 @@ void expire_budget(const struct expire_config *cfg, struct expire_budget *out)
 /* ---- the CPU cap ------------------------------------------------------------------------- */
 
 /* Microseconds of each window that may be spent. */
-static usec_t window_limit(const struct expire_config *cfg)
+static usec_t window_limit(const struct cycle_config *cfg)
 {
-    struct expire_budget b;
+    struct cycle_limits b;
 
-    expire_budget(cfg, &b);
+    cycle_limits(cfg, &b);
     return (usec_t)clamp(cfg->cpu_pct ? cfg->cpu_pct : b.slow_pct, 1, 100) * (US_PER_SEC / 100);
 }
 
 /* Has the window ended, or the clock been set back, so that a new one starts? */
-static bool window_is_over(const struct expire_cycle *c, usec_t now_us)
+static bool window_is_over(const struct cycle *c, usec_t now_us)
 {
     return c->window_start_us == INT64_MIN || now_us < c->window_start_us ||
            now_us - c->window_start_us >= US_PER_SEC;
 }
 
-static bool cap_is_spent(const struct expire_cycle *c, const struct expire_config *cfg,
-                         usec_t now_us)
+static bool cap_is_spent(const struct cycle *c, const struct cycle_config *cfg, usec_t now_us)
 {
     return !window_is_over(c, now_us) && c->window_spent_us >= window_limit(cfg);
 }
 
-static void open_window(struct expire_cycle *c, usec_t now_us)
+static void open_window(struct cycle *c, usec_t now_us)
 {
     if (window_is_over(c, now_us)) {
         c->window_start_us = now_us;
@@ -72,26 +71,26 @@ static void open_window(struct expire_cycle *c, usec_t now_us)
 
 /* ---- cycles ------------------------------------------------------------------------------ */
 
-bool expire_cycle_may_begin(const struct expire_cycle *c, enum expire_kind kind,
-                            const struct expire_config *cfg, uint64_t debt_keys, usec_t now_us)
+bool cycle_may_begin(const struct cycle *c, enum cycle_kind kind,
+                     const struct cycle_config *cfg, uint64_t debt_keys, usec_t now_us)
 {
-    struct expire_budget b;
+    struct cycle_limits b;
 
     if (cap_is_spent(c, cfg, now_us)) {
         return false;
     }
-    if (kind == EXPIRE_SLOW) {
+    if (kind == CYCLE_SLOW) {
         return true;
     }
     if (c->is_running || debt_keys == 0) {
         return false;
     }
-    expire_budget(cfg, &b);
+    cycle_limits(cfg, &b);
     return c->fast_started_us == INT64_MIN || now_us < c->fast_started_us ||
            now_us - c->fast_started_us >= 2 * (usec_t)b.fast_us;
 }
 
-static void begin_cycle(struct expire_cycle *c, enum expire_kind kind, usec_t now_us)
+static void open_cycle(struct cycle *c, enum cycle_kind kind, usec_t now_us)
 {
     c->is_running = true;
     c->kind = kind;
@@ -99,13 +98,13 @@ static void begin_cycle(struct expire_cycle *c, enum expire_kind kind, usec_t no
     c->timed_out = false;
     c->cycle_sampled = 0;
     c->cycle_expired = 0;
-    if (kind == EXPIRE_FAST) {
+    if (kind == CYCLE_FAST) {
         c->fast_started_us = now_us;
     }
 }
 
 /* Fold what the cycle saw into the estimate; one that sampled nothing counts as 0. */
-static void end_cycle(struct expire_cycle *c, bool by_time)
+static void close_cycle(struct cycle *c, bool by_time)
 {
     double share = 0;
 
@@ -117,7 +116,7 @@ static void end_cycle(struct expire_cycle *c, bool by_time)
     c->is_running = false;
 }
 
-static void fold_ttl(struct expire_cycle *c, const struct expire_loop *loop)
+static void fold_ttl(struct cycle *c, const struct cycle_loop *loop)
 {
     double mean;
 
@@ -137,7 +136,7 @@ static void fold_ttl(struct expire_cycle *c, const struct expire_loop *loop)
 }
 
 /* Is another loop wanted after this one, time aside? */
-static bool wants_more(const struct expire_loop *loop, uint32_t stop_pct)
+static bool wants_more(const struct cycle_loop *loop, uint32_t stop_pct)
 {
     if (loop->behind_keys != 0) {
         return true;
@@ -149,8 +148,8 @@ static bool wants_more(const struct expire_loop *loop, uint32_t stop_pct)
 }
 
 /* One sampling loop and its accounts. */
-static void run_loop(struct expire_cycle *c, const struct expire_ops *ops, unsigned keys,
-                     struct expire_loop *loop, struct expire_result *res)
+static void run_loop(struct cycle *c, const struct cycle_ops *ops, unsigned keys,
+                     struct cycle_loop *loop, struct cycle_result *res)
 {
     memset(loop, 0, sizeof(*loop));
     ops->loop(ops->arg, keys, loop);
@@ -163,7 +162,7 @@ static void run_loop(struct expire_cycle *c, const struct expire_ops *ops, unsig
 }
 
 /* Count the time since the last look, in the cycle and in the window. */
-static void spend(struct expire_cycle *c, usec_t us, struct expire_result *res)
+static void spend(struct cycle *c, usec_t us, struct cycle_result *res)
 {
     if (us > 0) {
         c->spent_us += us;
@@ -172,13 +171,12 @@ static void spend(struct expire_cycle *c, usec_t us, struct expire_result *res)
     }
 }
 
-void expire_cycle_slice(struct expire_cycle *c, enum expire_kind kind,
-                        const struct expire_config *cfg, const struct expire_ops *ops,
-                        struct expire_result *res)
+void cycle_slice(struct cycle *c, enum cycle_kind kind, const struct cycle_config *cfg,
+                 const struct cycle_ops *ops, struct cycle_result *res)
 {
     usec_t last = ops->now_us(ops->arg);
-    struct expire_budget b;
-    struct expire_loop loop;
+    struct cycle_limits b;
+    struct cycle_loop loop;
     usec_t limit;
 
     memset(res, 0, sizeof(*res));
@@ -188,11 +186,11 @@ void expire_cycle_slice(struct expire_cycle *c, enum expire_kind kind,
             res->is_ended = true;
             return;
         }
-        begin_cycle(c, kind, last);
+        open_cycle(c, kind, last);
         res->is_begun = true;
     }
-    expire_budget(cfg, &b);
-    limit = c->kind == EXPIRE_SLOW ? b.slow_us : b.fast_us;
+    cycle_limits(cfg, &b);
+    limit = c->kind == CYCLE_SLOW ? b.slow_us : b.fast_us;
     do {
         usec_t now;
 
@@ -208,6 +206,6 @@ void expire_cycle_slice(struct expire_cycle *c, enum expire_kind kind,
         }
     } while (!res->is_ended && res->time_us < cfg->slice_us);
     if (res->is_ended) {
-        end_cycle(c, res->hit_time_limit);
+        close_cycle(c, res->hit_time_limit);
     }
 }

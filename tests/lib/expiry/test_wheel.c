@@ -3,7 +3,7 @@
  * The set of volatile items against a plain array: random operations at random times, leaps
  * of the clock, crowds of one deadline, a sampler that is late, and memory.
  */
-#include "lib/expiry/expires.h"
+#include "lib/expiry/wheel.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ struct model_item {
 struct world {
     char *base;
     struct budget budget;
-    struct expires *set;
+    struct wheel *set;
     struct model_item *items;
     uint32_t items_len;
     uint64_t in;       /* items in the set */
@@ -65,7 +65,7 @@ static void world_start(uint32_t items, msec_t now)
     w.items = calloc(items, sizeof(*w.items));
     w.now = now;
     atomic_init(&w.budget.limit_bytes, INT64_MAX);
-    w.set = expires_create(w.base, &w.budget, now);
+    w.set = wheel_create(w.base, &w.budget, now);
     ck_assert(w.base && w.items && w.set);
     for (uint32_t i = 0; i < items; i++) {
         w.items[i].handle = handle_of(i);
@@ -74,7 +74,7 @@ static void world_start(uint32_t items, msec_t now)
 
 static void world_stop(void)
 {
-    expires_destroy(&w.set);
+    wheel_destroy(&w.set);
     ck_assert_ptr_null(w.set);
     ck_assert_int_eq(atomic_load(&w.budget.used_bytes), 0);
     free(w.base);
@@ -90,9 +90,9 @@ static void add(uint32_t i, msec_t deadline)
     ck_assert(!m->is_in);
     atomic_store(&it->shape, (uint16_t)(units | SHAPE_TTL));
     atomic_store(&item_ttl(it)->deadline, deadline);
-    atomic_store(&item_ttl(it)->expires_pos, 0);
-    ck_assert(expires_reserve(w.set));
-    expires_add(w.set, m->handle);
+    atomic_store(&item_ttl(it)->wheel_pos, 0);
+    ck_assert(wheel_reserve(w.set));
+    wheel_add(w.set, m->handle);
     m->is_in = true;
     m->deadline = deadline;
     m->bytes = units * ITEM_UNIT;
@@ -101,9 +101,8 @@ static void add(uint32_t i, msec_t deadline)
 
 static void remove_item(uint32_t i)
 {
-    expires_remove(w.set, w.items[i].handle);
-    ck_assert_uint_eq(atomic_load(&item_ttl(item_at(w.base, w.items[i].handle))->expires_pos),
-                      0);
+    wheel_remove(w.set, w.items[i].handle);
+    ck_assert_uint_eq(atomic_load(&item_ttl(item_at(w.base, w.items[i].handle))->wheel_pos), 0);
     w.in -= w.items[i].is_in;
     w.items[i].is_in = false;
 }
@@ -132,7 +131,7 @@ static unsigned sample(unsigned max, unsigned *due)
 {
     handle_t out[LOOP_MAX];
     unsigned sampled = 0;
-    unsigned n = expires_sample(w.set, w.now, out, max, &sampled);
+    unsigned n = wheel_sample(w.set, w.now, out, max, &sampled);
 
     ck_assert_uint_le(n, sampled);
     ck_assert_uint_le(sampled, max);
@@ -160,8 +159,8 @@ static uint64_t drain(unsigned max)
         idle = sample(max, NULL) == 0 ? idle + 1 : 0;
         calls++;
     }
-    ck_assert_uint_eq(expires_debt(w.set, w.now), 0);
-    ck_assert_uint_eq(expires_behind(w.set, w.now), 0);
+    ck_assert_uint_eq(wheel_debt(w.set, w.now), 0);
+    ck_assert_uint_eq(wheel_behind(w.set, w.now), 0);
     for (uint32_t i = 0; i < w.items_len; i++) {
         ck_assert(!w.items[i].is_in || w.items[i].deadline > w.now);
     }
@@ -186,7 +185,7 @@ static uint64_t model_between(msec_t from, msec_t to, uint64_t *bytes)
 }
 
 /* Debt is that of the model, exactly. */
-static void check_debt(struct expires_info *info)
+static void check_debt(struct wheel_info *info)
 {
     uint64_t bytes;
     uint64_t keys = model_between(INT64_MIN, w.now, &bytes);
@@ -197,20 +196,20 @@ static void check_debt(struct expires_info *info)
             oldest = w.items[i].deadline;
         }
     }
-    expires_info(w.set, w.now, info);
+    wheel_info(w.set, w.now, info);
     ck_assert_uint_eq(info->keys, w.in);
-    ck_assert_uint_eq(expires_count(w.set), w.in);
+    ck_assert_uint_eq(wheel_count(w.set), w.in);
     ck_assert_uint_eq(info->debt_keys, keys);
     ck_assert_uint_eq(info->debt_bytes, bytes);
     ck_assert_int_eq(info->debt_oldest_ms, keys ? w.now - oldest : 0);
-    ck_assert_uint_le(expires_debt(w.set, w.now), keys);
+    ck_assert_uint_le(wheel_debt(w.set, w.now), keys);
 }
 
 /*
  * The forecast is that of the model but for the bucket that straddles its end: half a second
  * up to a minute ahead, 66 s ten minutes ahead, when the sampler has nothing left to do.
  */
-static void check_forecast(const struct expires_info *info)
+static void check_forecast(const struct wheel_info *info)
 {
     static const msec_t ahead[4] = {SECOND, 10 * SECOND, MINUTE, 10 * MINUTE};
     static const msec_t grain[4] = {512, 512, 512, 65536};
@@ -275,8 +274,8 @@ static void move(uint32_t i, handle_t *spare)
     handle_t from = w.items[i].handle;
 
     memcpy(item_at(w.base, *spare), item_at(w.base, from), FAKE_BYTES);
-    expires_moved(w.set, from, *spare);
-    atomic_store(&item_ttl(item_at(w.base, from))->expires_pos, 0xdeadu);
+    wheel_moved(w.set, from, *spare);
+    atomic_store(&item_ttl(item_at(w.base, from))->wheel_pos, 0xdeadu);
     w.items[i].handle = *spare;
     *spare = from;
 }
@@ -290,7 +289,7 @@ static void touch(uint32_t i)
     if (rng_below(&w.rng, 2) == 0) {
         deadline = m->deadline + (msec_t)rng_below(&w.rng, 200) - 100;
     }
-    if (expires_retime(w.set, m->handle, deadline)) {
+    if (wheel_retime(w.set, m->handle, deadline)) {
         m->deadline = deadline;
         w.retimed++;
         return;
@@ -314,16 +313,16 @@ static void replace(uint32_t i, handle_t *spare)
     }
     atomic_store(&is->shape, (uint16_t)(units | SHAPE_TTL));
     atomic_store(&item_ttl(is)->deadline, deadline);
-    atomic_store(&item_ttl(is)->expires_pos, 0);
-    if (!expires_replace(w.set, old, *spare)) {
-        ck_assert_uint_eq(atomic_load(&item_ttl(is)->expires_pos), 0);
+    atomic_store(&item_ttl(is)->wheel_pos, 0);
+    if (!wheel_replace(w.set, old, *spare)) {
+        ck_assert_uint_eq(atomic_load(&item_ttl(is)->wheel_pos), 0);
         remove_item(i);
         m->handle = *spare;
         *spare = old;
         add(i, deadline);
         return;
     }
-    ck_assert_uint_eq(atomic_load(&item_ttl(item_at(w.base, old))->expires_pos), 0);
+    ck_assert_uint_eq(atomic_load(&item_ttl(item_at(w.base, old))->wheel_pos), 0);
     m->handle = *spare;
     m->deadline = deadline;
     m->bytes = units * ITEM_UNIT;
@@ -369,7 +368,7 @@ static void random_operation(handle_t *spare)
 static void random_run(uint32_t items, uint32_t steps)
 {
     handle_t spare = handle_of(items);
-    struct expires_info info;
+    struct wheel_info info;
 
     world_start(items, CLOCK_FIRST_MS);
     for (uint32_t step = 0; step < steps; step++) {
@@ -377,14 +376,14 @@ static void random_run(uint32_t items, uint32_t steps)
         w.now += random_step();
         if (step % 61 == 0) {
             check_debt(&info);
-            ck_assert(expires_verify(w.set));
+            ck_assert(wheel_verify(w.set));
         }
         if (step % 997 == 0) {
             drain(20);
             check_debt(&info);
             check_forecast(&info);
-            ck_assert_int_le(expires_next(w.set), earliest_deadline());
-            ck_assert(expires_verify(w.set));
+            ck_assert_int_le(wheel_next(w.set), earliest_deadline());
+            ck_assert(wheel_verify(w.set));
         }
     }
     ck_assert_uint_gt(w.retimed, 0);
@@ -392,8 +391,8 @@ static void random_run(uint32_t items, uint32_t steps)
     w.now += 1000 * DAY;
     drain(65);
     ck_assert_uint_eq(w.in, 0);
-    ck_assert_int_eq(expires_next(w.set), MSEC_NEVER);
-    ck_assert(expires_verify(w.set));
+    ck_assert_int_eq(wheel_next(w.set), MSEC_NEVER);
+    ck_assert(wheel_verify(w.set));
     world_stop();
 }
 
@@ -413,7 +412,7 @@ START_TEST(a_clock_that_leaps_loses_nothing)
                                    DAY,   25 * DAY, 26 * DAY, 60 * DAY, 4000 * DAY};
 
     for (unsigned k = 0; k < sizeof(leaps) / sizeof(*leaps); k++) {
-        struct expires_info info;
+        struct wheel_info info;
         uint64_t calls;
 
         world_start(4000, CLOCK_FIRST_MS + 123);
@@ -425,7 +424,7 @@ START_TEST(a_clock_that_leaps_loses_nothing)
         calls = drain(20);
         /* Each item is looked at a few times at most, on its way to its millisecond. */
         ck_assert_uint_le(calls, w.items_len * 5 / 20 + 100);
-        ck_assert(expires_verify(w.set));
+        ck_assert(wheel_verify(w.set));
         w.now += 4000 * DAY;
         drain(20);
         ck_assert_uint_eq(w.in, 0);
@@ -437,7 +436,7 @@ END_TEST
 /* Stored with a stamp of before a leap that somebody else has seen already. */
 START_TEST(a_deadline_in_the_past_is_due_at_once)
 {
-    struct expires_info info;
+    struct wheel_info info;
 
     world_start(3, 5 * DAY);
     add(0, 5 * DAY);
@@ -445,10 +444,10 @@ START_TEST(a_deadline_in_the_past_is_due_at_once)
     add(2, -77);
     check_debt(&info);
     ck_assert_uint_eq(info.debt_keys, 3);
-    ck_assert_int_le(expires_next(w.set), w.now);
+    ck_assert_int_le(wheel_next(w.set), w.now);
     ck_assert_uint_eq(sample(20, NULL), 3);
     ck_assert_uint_eq(w.in, 0);
-    ck_assert(expires_verify(w.set));
+    ck_assert(wheel_verify(w.set));
     world_stop();
 }
 END_TEST
@@ -458,13 +457,13 @@ START_TEST(a_deadline_put_off_stays_in_its_bucket_or_moves)
     world_start(2, CLOCK_FIRST_MS);
     add(0, w.now + 30 * DAY);
     remove_item(0);
-    ck_assert(!expires_retime(w.set, w.items[0].handle, w.now + 30 * DAY));
+    ck_assert(!wheel_retime(w.set, w.items[0].handle, w.now + 30 * DAY));
     add(0, w.now + 30 * DAY);
     add(1, w.now + 30 * DAY);
-    ck_assert(expires_retime(w.set, w.items[0].handle, w.now + 30 * DAY + 1));
-    ck_assert(!expires_retime(w.set, w.items[0].handle, w.now + 20 * DAY));
-    ck_assert(!expires_retime(w.set, w.items[0].handle, w.now - 1));
-    ck_assert(expires_verify(w.set));
+    ck_assert(wheel_retime(w.set, w.items[0].handle, w.now + 30 * DAY + 1));
+    ck_assert(!wheel_retime(w.set, w.items[0].handle, w.now + 20 * DAY));
+    ck_assert(!wheel_retime(w.set, w.items[0].handle, w.now - 1));
+    ck_assert(wheel_verify(w.set));
     w.items[0].deadline = w.now + 30 * DAY + 1;
     w.now += 30 * DAY;
     drain(20);
@@ -484,12 +483,12 @@ START_TEST(a_clock_that_stands_back_is_ignored)
     world_start(2, 10000);
     add(0, 10050);
     add(1, 10060);
-    ck_assert_uint_eq(expires_debt(w.set, 10055), 1);
-    ck_assert_uint_eq(expires_sample(w.set, 10001, out, 20, &sampled), 1);
+    ck_assert_uint_eq(wheel_debt(w.set, 10055), 1);
+    ck_assert_uint_eq(wheel_sample(w.set, 10001, out, 20, &sampled), 1);
     ck_assert_uint_eq(out[0], w.items[0].handle);
     remove_item(0);
-    ck_assert_uint_eq(expires_debt(w.set, 10002), 0);
-    ck_assert(expires_verify(w.set));
+    ck_assert_uint_eq(wheel_debt(w.set, 10002), 0);
+    ck_assert(wheel_verify(w.set));
     world_stop();
 }
 END_TEST
@@ -499,7 +498,7 @@ END_TEST
 START_TEST(a_crowd_of_one_deadline)
 {
     const uint32_t n = 100000;
-    struct expires_info info;
+    struct wheel_info info;
     unsigned due = 0;
 
     world_start(n, CLOCK_FIRST_MS);
@@ -511,7 +510,7 @@ START_TEST(a_crowd_of_one_deadline)
     ck_assert_uint_eq(info.debt_keys, 0);
     ck_assert_uint_eq(info.forecast_keys[0], n);
     ck_assert_uint_eq(sample(20, &due), 0);
-    ck_assert_int_eq(expires_next(w.set), w.now + 1);
+    ck_assert_int_eq(wheel_next(w.set), w.now + 1);
     w.now += 1;
     check_debt(&info);
     ck_assert_uint_eq(info.debt_keys, n);
@@ -521,8 +520,8 @@ START_TEST(a_crowd_of_one_deadline)
         ck_assert_uint_eq(due, 20);
     }
     ck_assert_uint_eq(w.in, 0);
-    ck_assert(expires_verify(w.set));
-    expires_info(w.set, w.now, &info);
+    ck_assert(wheel_verify(w.set));
+    wheel_info(w.set, w.now, &info);
     ck_assert_uint_lt(info.bytes, 128 * 1024);
     world_stop();
 }
@@ -543,14 +542,14 @@ START_TEST(a_crowd_is_refined_in_time)
     }
     while (w.now < deadline - 2 * HOUR) {
         w.now += 7 * MINUTE; /* far off: seldom is enough */
-        while (expires_behind(w.set, w.now)) {
+        while (wheel_behind(w.set, w.now)) {
             sample(65, NULL);
         }
     }
     for (; w.now < deadline; w.now += 1000 / ticks_per_second) {
         uint64_t loops = 0;
 
-        for (; expires_behind(w.set, w.now); loops++) {
+        for (; wheel_behind(w.set, w.now); loops++) {
             ck_assert_uint_ne(sample(20, &due), 0);
             ck_assert_uint_eq(due, 0);
         }
@@ -561,10 +560,10 @@ START_TEST(a_crowd_is_refined_in_time)
     for (; w.now < deadline + 2000; w.now++) {
         uint64_t bytes;
         uint64_t debt = model_between(INT64_MIN, w.now, &bytes);
-        uint64_t known = expires_debt(w.set, w.now);
+        uint64_t known = wheel_debt(w.set, w.now);
 
         ck_assert_uint_eq(known, debt); /* nothing is partly due */
-        while (expires_debt(w.set, w.now) || expires_behind(w.set, w.now)) {
+        while (wheel_debt(w.set, w.now) || wheel_behind(w.set, w.now)) {
             sample(20, NULL);
         }
     }
@@ -577,7 +576,7 @@ END_TEST
 START_TEST(a_sampler_that_is_too_slow_loses_nothing)
 {
     const uint32_t n = 60000;
-    struct expires_info info;
+    struct wheel_info info;
     uint32_t next = 0;
 
     world_start(n, CLOCK_FIRST_MS);
@@ -589,24 +588,24 @@ START_TEST(a_sampler_that_is_too_slow_loses_nothing)
             sample(20, NULL);
         }
         if (ms % 1999 == 0) {
-            ck_assert(expires_verify(w.set));
+            ck_assert(wheel_verify(w.set));
         }
     }
     w.now += 3000;
-    expires_info(w.set, w.now, &info);
+    wheel_info(w.set, w.now, &info);
     ck_assert_uint_eq(info.keys, w.in);
     ck_assert_uint_ge(info.debt_keys + 4096,
                       w.in); /* a share of the last bucket is estimated */
     ck_assert_uint_le(drain(20), w.in / 20 + w.in / 14 / 32 * 2 + n / 20 + 100);
     ck_assert_uint_eq(w.in, 0);
-    ck_assert(expires_verify(w.set));
+    ck_assert(wheel_verify(w.set));
     world_stop();
 }
 END_TEST
 
 /* ---- when to wake ------------------------------------------------------------------------ */
 
-/* Sleeping until expires_next() is enough to be punctual, and it does not wake for nothing. */
+/* Sleeping until wheel_next() is enough to be punctual, and it does not wake for nothing. */
 START_TEST(sleeping_until_next_is_punctual_and_quiet)
 {
     const uint32_t n = 300;
@@ -619,12 +618,12 @@ START_TEST(sleeping_until_next_is_punctual_and_quiet)
         add(i, w.now + (ttl > 0 ? ttl : 1));
     }
     while (w.in) {
-        msec_t next = expires_next(w.set);
+        msec_t next = wheel_next(w.set);
 
         ck_assert_int_le(next, earliest_deadline());
         ck_assert(next != MSEC_NEVER);
         w.now = next > w.now ? next : w.now;
-        while (expires_debt(w.set, w.now) || expires_behind(w.set, w.now)) {
+        while (wheel_debt(w.set, w.now) || wheel_behind(w.set, w.now)) {
             unsigned due;
 
             ck_assert_uint_ne(sample(20, &due), 0);
@@ -632,7 +631,7 @@ START_TEST(sleeping_until_next_is_punctual_and_quiet)
         ck_assert_int_gt(earliest_deadline(), w.now);
         ck_assert_uint_lt(++wakes, n * 8);
     }
-    ck_assert_int_eq(expires_next(w.set), MSEC_NEVER);
+    ck_assert_int_eq(wheel_next(w.set), MSEC_NEVER);
     world_stop();
 }
 END_TEST
@@ -642,16 +641,16 @@ END_TEST
 START_TEST(a_million_keys_take_five_bytes_each)
 {
     const uint32_t n = 1000000;
-    struct expires_info info;
+    struct wheel_info info;
     uint64_t used;
 
     world_start(n, CLOCK_FIRST_MS);
-    expires_info(w.set, w.now, &info);
+    wheel_info(w.set, w.now, &info);
     ck_assert_uint_le(info.bytes, 40 * 1024);
     for (uint32_t i = 0; i < n; i++) {
         add(i, w.now + 1 + (msec_t)rng_below(&w.rng, (uint64_t)HOUR));
     }
-    expires_info(w.set, w.now, &info);
+    wheel_info(w.set, w.now, &info);
     used = (uint64_t)atomic_load(&w.budget.used_bytes);
     ck_assert_uint_eq(info.bytes, used);
     ck_assert_uint_le(info.bytes, 5 * (uint64_t)n);
@@ -663,16 +662,16 @@ START_TEST(a_million_keys_take_five_bytes_each)
             remove_item(victim);
         }
     }
-    ck_assert(expires_verify(w.set));
+    ck_assert(wheel_verify(w.set));
     for (unsigned i = 0; i < 5000; i++) {
         sample(20, NULL);
     }
-    expires_info(w.set, w.now, &info);
+    wheel_info(w.set, w.now, &info);
     ck_assert_uint_le(info.bytes, 8 * (uint64_t)n / 10);
     w.now += HOUR;
     drain(65);
     ck_assert_uint_eq(w.in, 0);
-    expires_info(w.set, w.now, &info);
+    wheel_info(w.set, w.now, &info);
     ck_assert_uint_le(info.bytes, 128 * 1024);
     world_stop();
 }
@@ -680,13 +679,13 @@ END_TEST
 
 START_TEST(few_keys_take_little)
 {
-    struct expires_info info;
+    struct wheel_info info;
 
     world_start(200, CLOCK_FIRST_MS);
     for (uint32_t i = 0; i < 200; i++) {
         add(i, w.now + random_ttl());
     }
-    expires_info(w.set, w.now, &info);
+    wheel_info(w.set, w.now, &info);
     ck_assert_uint_le(info.bytes, 64 * 1024);
     world_stop();
 }
@@ -695,8 +694,8 @@ END_TEST
 int main(void)
 {
     const char *env = getenv("MAYFLY_SEED");
-    Suite *suite = suite_create("expires");
-    TCase *tc = tcase_create("expires");
+    Suite *suite = suite_create("wheel");
+    TCase *tc = tcase_create("wheel");
     SRunner *runner;
     int failed;
 

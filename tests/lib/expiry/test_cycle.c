@@ -4,7 +4,7 @@
  * effort, loops, stops and cap hits as the table of efforts says, slices, the CPU cap,
  * the estimates.
  */
-#include "lib/expiry/expire_cycle.h"
+#include "lib/expiry/cycle.h"
 
 #include <check.h>
 #include <math.h>
@@ -30,7 +30,7 @@ static usec_t sim_now(void *arg)
     return ((struct sim *)arg)->now_us;
 }
 
-static void sim_loop(void *arg, unsigned max, struct expire_loop *out)
+static void sim_loop(void *arg, unsigned max, struct cycle_loop *out)
 {
     struct sim *s = arg;
     uint64_t due = (uint64_t)max * s->due_pct / 100;
@@ -55,23 +55,23 @@ static void sim_loop(void *arg, unsigned max, struct expire_loop *out)
     out->is_empty = s->is_empty;
 }
 
-static struct expire_ops ops_of(struct sim *s)
+static struct cycle_ops ops_of(struct sim *s)
 {
-    return (struct expire_ops){.now_us = sim_now, .loop = sim_loop, .arg = s};
+    return (struct cycle_ops){.now_us = sim_now, .loop = sim_loop, .arg = s};
 }
 
 /* Runs a whole cycle, slice by slice; the last slice's result, with sums over all of them. */
-static struct expire_result run_cycle(struct expire_cycle *c, enum expire_kind kind,
-                                      const struct expire_config *cfg, struct sim *s,
-                                      unsigned *slices)
+static struct cycle_result run_cycle(struct cycle *c, enum cycle_kind kind,
+                                     const struct cycle_config *cfg, struct sim *s,
+                                     unsigned *slices)
 {
-    struct expire_ops ops = ops_of(s);
-    struct expire_result sum = {0};
-    struct expire_result res;
+    struct cycle_ops ops = ops_of(s);
+    struct cycle_result sum = {0};
+    struct cycle_result res;
 
     *slices = 0;
     do {
-        expire_cycle_slice(c, kind, cfg, &ops, &res);
+        cycle_slice(c, kind, cfg, &ops, &res);
         ck_assert_int_eq(res.is_begun, *slices == 0);
         ++*slices;
         sum.loops += res.loops;
@@ -90,9 +90,9 @@ static struct expire_result run_cycle(struct expire_cycle *c, enum expire_kind k
     return sum;
 }
 
-static struct expire_config config(uint32_t effort, uint32_t hz)
+static struct cycle_config config(uint32_t effort, uint32_t hz)
 {
-    return (struct expire_config){.effort = effort, .hz = hz, .slice_us = 250, .cpu_pct = 100};
+    return (struct cycle_config){.effort = effort, .hz = hz, .slice_us = 250, .cpu_pct = 100};
 }
 
 /* ---- budgets ----------------------------------------------------------------------------- */
@@ -113,17 +113,17 @@ static const struct row rows[] = {
 START_TEST(budgets_are_those_of_the_table)
 {
     for (unsigned i = 0; i < ROWS; i++) {
-        struct expire_config cfg = config(rows[i].effort, 10);
-        struct expire_budget b;
+        struct cycle_config cfg = config(rows[i].effort, 10);
+        struct cycle_limits b;
 
-        expire_budget(&cfg, &b);
+        cycle_limits(&cfg, &b);
         ck_assert_uint_eq(b.keys_per_loop, rows[i].keys);
         ck_assert_uint_eq(b.fast_us, rows[i].fast_us);
         ck_assert_uint_eq(b.slow_pct, rows[i].slow_pct);
         ck_assert_uint_eq(b.stop_pct, rows[i].stop_pct);
         ck_assert_uint_eq(b.slow_us, rows[i].slow_us_hz10);
         cfg.hz = 100;
-        expire_budget(&cfg, &b);
+        cycle_limits(&cfg, &b);
         ck_assert_uint_eq(b.slow_us, rows[i].slow_us_hz100);
     }
 }
@@ -131,14 +131,14 @@ END_TEST
 
 START_TEST(budgets_of_values_out_of_range_are_the_nearest)
 {
-    struct expire_config cfg = config(0, 0);
-    struct expire_budget b;
+    struct cycle_config cfg = config(0, 0);
+    struct cycle_limits b;
 
-    expire_budget(&cfg, &b);
+    cycle_limits(&cfg, &b);
     ck_assert_uint_eq(b.keys_per_loop, 20);
     ck_assert_uint_eq(b.slow_us, 250000);
     cfg = config(99, 100000);
-    expire_budget(&cfg, &b);
+    cycle_limits(&cfg, &b);
     ck_assert_uint_eq(b.keys_per_loop, 65);
     ck_assert_uint_eq(b.slow_us, 860);
 }
@@ -187,21 +187,21 @@ START_TEST(cycles_do_what_the_table_says)
 
     for (unsigned n = 0; n < ROWS * 15 * 9 * 7 * 2; n++) {
         const struct row *r = &rows[n % ROWS];
-        enum expire_kind kind = n / ROWS % 2 ? EXPIRE_FAST : EXPIRE_SLOW;
+        enum cycle_kind kind = n / ROWS % 2 ? CYCLE_FAST : CYCLE_SLOW;
         unsigned pct = densities[n / ROWS / 2 % 15];
         struct sim s = {.now_us = 1,
                         .loop_us = costs[n / ROWS / 2 / 15 % 7],
                         .between_us = 90,
                         .debt = debts[n / ROWS / 2 / 15 / 7],
                         .due_pct = pct};
-        uint32_t limit = kind == EXPIRE_FAST ? r->fast_us : r->slow_us_hz10;
+        uint32_t limit = kind == CYCLE_FAST ? r->fast_us : r->slow_us_hz10;
         struct expected x = from_table(r, limit, s.debt, pct, s.loop_us);
-        struct expire_config cfg = config(r->effort, 10);
-        struct expire_cycle c;
-        struct expire_result res;
+        struct cycle_config cfg = config(r->effort, 10);
+        struct cycle c;
+        struct cycle_result res;
         unsigned slices;
 
-        expire_cycle_init(&c);
+        cycle_init(&c);
         res = run_cycle(&c, kind, &cfg, &s, &slices);
         ck_assert_uint_eq(res.loops, x.loops);
         ck_assert_int_eq(res.hit_time_limit, x.hit);
@@ -220,13 +220,13 @@ START_TEST(slices_cut_a_cycle_but_do_not_change_it)
 {
     struct sim s = {
         .now_us = 5, .loop_us = 10, .between_us = 300, .debt = 1000000, .due_pct = 100};
-    struct expire_config cfg = config(1, 10);
-    struct expire_cycle c;
-    struct expire_result res;
+    struct cycle_config cfg = config(1, 10);
+    struct cycle c;
+    struct cycle_result res;
     unsigned slices;
 
-    expire_cycle_init(&c);
-    res = run_cycle(&c, EXPIRE_SLOW, &cfg, &s, &slices);
+    cycle_init(&c);
+    res = run_cycle(&c, CYCLE_SLOW, &cfg, &s, &slices);
     ck_assert_uint_eq(slices, 100); /* 25 ms in pieces of 250 us */
     ck_assert_uint_eq(res.loops, 2500);
     ck_assert(res.hit_time_limit);
@@ -239,18 +239,18 @@ START_TEST(nothing_sampled_while_there_is_debt_goes_on)
 {
     /* Due keys that no loop reaches: the time limit ends it. */
     struct sim s = {.now_us = 5, .loop_us = 10, .debt = 7, .due_pct = 100};
-    struct expire_config cfg = config(1, 100);
-    struct expire_cycle c;
-    struct expire_result res;
+    struct cycle_config cfg = config(1, 100);
+    struct cycle c;
+    struct cycle_result res;
     unsigned slices;
 
-    expire_cycle_init(&c);
-    res = run_cycle(&c, EXPIRE_SLOW, &cfg, &s, &slices);
+    cycle_init(&c);
+    res = run_cycle(&c, CYCLE_SLOW, &cfg, &s, &slices);
     ck_assert_uint_eq(res.loops, 2); /* one that takes all, one that finds nothing */
     ck_assert(!res.hit_time_limit);
 
     s = (struct sim){.now_us = 5, .loop_us = 10, .behind = 100};
-    res = run_cycle(&c, EXPIRE_SLOW, &cfg, &s, &slices);
+    res = run_cycle(&c, CYCLE_SLOW, &cfg, &s, &slices);
     ck_assert_uint_eq(res.loops, 5); /* refining goes on although nothing expired */
     ck_assert(!res.hit_time_limit);
 }
@@ -261,21 +261,19 @@ END_TEST
 START_TEST(fast_cycles_need_debt_and_distance)
 {
     for (unsigned i = 0; i < ROWS; i++) {
-        struct expire_config cfg = config(rows[i].effort, 10);
+        struct cycle_config cfg = config(rows[i].effort, 10);
         struct sim s = {.now_us = 100, .loop_us = 3, .debt = 50, .due_pct = 100};
-        struct expire_cycle c;
+        struct cycle c;
         unsigned slices;
         usec_t started = s.now_us;
 
-        expire_cycle_init(&c);
-        ck_assert(!expire_cycle_may_begin(&c, EXPIRE_FAST, &cfg, 0, 0));
-        ck_assert(expire_cycle_may_begin(&c, EXPIRE_FAST, &cfg, 1, 0));
-        run_cycle(&c, EXPIRE_FAST, &cfg, &s, &slices);
-        ck_assert(!expire_cycle_may_begin(&c, EXPIRE_FAST, &cfg, 9,
-                                          started + 2 * rows[i].fast_us - 1));
-        ck_assert(
-            expire_cycle_may_begin(&c, EXPIRE_FAST, &cfg, 9, started + 2 * rows[i].fast_us));
-        ck_assert(expire_cycle_may_begin(&c, EXPIRE_SLOW, &cfg, 0, started + 1));
+        cycle_init(&c);
+        ck_assert(!cycle_may_begin(&c, CYCLE_FAST, &cfg, 0, 0));
+        ck_assert(cycle_may_begin(&c, CYCLE_FAST, &cfg, 1, 0));
+        run_cycle(&c, CYCLE_FAST, &cfg, &s, &slices);
+        ck_assert(!cycle_may_begin(&c, CYCLE_FAST, &cfg, 9, started + 2 * rows[i].fast_us - 1));
+        ck_assert(cycle_may_begin(&c, CYCLE_FAST, &cfg, 9, started + 2 * rows[i].fast_us));
+        ck_assert(cycle_may_begin(&c, CYCLE_SLOW, &cfg, 0, started + 1));
     }
 }
 END_TEST
@@ -283,19 +281,19 @@ END_TEST
 START_TEST(no_fast_cycle_while_one_runs)
 {
     struct sim s = {.now_us = 100, .loop_us = 50, .debt = 100000, .due_pct = 100};
-    struct expire_ops ops = ops_of(&s);
-    struct expire_config cfg = config(1, 10);
-    struct expire_cycle c;
-    struct expire_result res;
+    struct cycle_ops ops = ops_of(&s);
+    struct cycle_config cfg = config(1, 10);
+    struct cycle c;
+    struct cycle_result res;
 
-    expire_cycle_init(&c);
-    expire_cycle_slice(&c, EXPIRE_SLOW, &cfg, &ops, &res);
+    cycle_init(&c);
+    cycle_slice(&c, CYCLE_SLOW, &cfg, &ops, &res);
     ck_assert(res.is_begun && !res.is_ended);
     ck_assert_uint_eq(res.loops, 5);
-    ck_assert(!expire_cycle_may_begin(&c, EXPIRE_FAST, &cfg, s.debt, s.now_us));
+    ck_assert(!cycle_may_begin(&c, CYCLE_FAST, &cfg, s.debt, s.now_us));
     /* A slice asked for as fast goes on with the slow cycle. */
-    expire_cycle_slice(&c, EXPIRE_FAST, &cfg, &ops, &res);
-    ck_assert(!res.is_begun && c.kind == EXPIRE_SLOW);
+    cycle_slice(&c, CYCLE_FAST, &cfg, &ops, &res);
+    ck_assert(!res.is_begun && c.kind == CYCLE_SLOW);
 }
 END_TEST
 
@@ -304,25 +302,25 @@ END_TEST
  * Returns the microseconds spent in cycles; *worst is the most in any window of a second that
  * starts with a cycle.
  */
-static usec_t run_worker(const struct expire_config *cfg, struct sim *s, uint64_t *hits)
+static usec_t run_worker(const struct cycle_config *cfg, struct sim *s, uint64_t *hits)
 {
-    struct expire_ops ops = ops_of(s);
-    struct expire_cycle c;
+    struct cycle_ops ops = ops_of(s);
+    struct cycle c;
     usec_t end = s->now_us + 10 * 1000000;
     usec_t tick = s->now_us;
     usec_t spent = 0;
 
-    expire_cycle_init(&c);
+    cycle_init(&c);
     while (s->now_us < end) {
         bool is_tick = s->now_us >= tick;
-        enum expire_kind kind = is_tick ? EXPIRE_SLOW : EXPIRE_FAST;
-        struct expire_result res;
+        enum cycle_kind kind = is_tick ? CYCLE_SLOW : CYCLE_FAST;
+        struct cycle_result res;
 
         if (is_tick) {
             tick += 1000000 / cfg->hz;
         }
-        if (c.is_running || expire_cycle_may_begin(&c, kind, cfg, s->debt, s->now_us)) {
-            expire_cycle_slice(&c, kind, cfg, &ops, &res);
+        if (c.is_running || cycle_may_begin(&c, kind, cfg, s->debt, s->now_us)) {
+            cycle_slice(&c, kind, cfg, &ops, &res);
             spent += res.time_us;
             *hits += res.hit_time_limit;
         }
@@ -337,7 +335,7 @@ START_TEST(the_cpu_cap_holds_over_slow_and_fast)
 
     for (unsigned i = 0; i < ROWS * 5; i++) {
         const struct row *r = &rows[i % ROWS];
-        struct expire_config cfg = config(r->effort, i % 2 ? 10 : 100);
+        struct cycle_config cfg = config(r->effort, i % 2 ? 10 : 100);
         struct sim s = {
             .now_us = 77, .loop_us = 11, .between_us = 20, .debt = 1ULL << 40, .due_pct = 100};
         uint32_t pct;
@@ -358,7 +356,7 @@ END_TEST
 /* Without a cap the share is that of the slow cycle and half of the rest. */
 START_TEST(without_a_cap_the_share_is_that_of_the_table)
 {
-    struct expire_config cfg = config(1, 10);
+    struct cycle_config cfg = config(1, 10);
     struct sim s = {
         .now_us = 77, .loop_us = 5, .between_us = 1, .debt = 1ULL << 40, .due_pct = 100};
     uint64_t hits = 0;
@@ -374,23 +372,23 @@ END_TEST
 START_TEST(a_spent_cap_does_nothing)
 {
     struct sim s = {.now_us = 100, .loop_us = 20000, .debt = 1ULL << 40, .due_pct = 100};
-    struct expire_ops ops = ops_of(&s);
-    struct expire_config cfg = config(1, 10);
-    struct expire_cycle c;
-    struct expire_result res;
+    struct cycle_ops ops = ops_of(&s);
+    struct cycle_config cfg = config(1, 10);
+    struct cycle c;
+    struct cycle_result res;
     unsigned slices;
 
     cfg.cpu_pct = 1;
-    expire_cycle_init(&c);
-    res = run_cycle(&c, EXPIRE_SLOW, &cfg, &s, &slices);
+    cycle_init(&c);
+    res = run_cycle(&c, CYCLE_SLOW, &cfg, &s, &slices);
     ck_assert_uint_eq(res.loops, 1);
     ck_assert(res.hit_time_limit);
-    ck_assert(!expire_cycle_may_begin(&c, EXPIRE_SLOW, &cfg, 1, s.now_us));
-    ck_assert(!expire_cycle_may_begin(&c, EXPIRE_FAST, &cfg, 1, s.now_us));
-    expire_cycle_slice(&c, EXPIRE_SLOW, &cfg, &ops, &res);
+    ck_assert(!cycle_may_begin(&c, CYCLE_SLOW, &cfg, 1, s.now_us));
+    ck_assert(!cycle_may_begin(&c, CYCLE_FAST, &cfg, 1, s.now_us));
+    cycle_slice(&c, CYCLE_SLOW, &cfg, &ops, &res);
     ck_assert(res.is_ended && !res.is_begun && !res.hit_time_limit);
     ck_assert_uint_eq(res.loops, 0);
-    ck_assert(expire_cycle_may_begin(&c, EXPIRE_SLOW, &cfg, 1, 100 + 1000000));
+    ck_assert(cycle_may_begin(&c, CYCLE_SLOW, &cfg, 1, 100 + 1000000));
 }
 END_TEST
 
@@ -398,22 +396,22 @@ END_TEST
 
 START_TEST(the_stale_estimate_has_a_weight_of_five_percent)
 {
-    struct expire_config cfg = config(1, 10);
+    struct cycle_config cfg = config(1, 10);
     struct sim s = {.now_us = 1, .loop_us = 1, .debt = 1ULL << 40, .due_pct = 10};
-    struct expire_cycle c;
+    struct cycle c;
     unsigned slices;
     double want = 0;
 
-    expire_cycle_init(&c);
+    cycle_init(&c);
     for (unsigned i = 0; i < 60; i++) {
-        run_cycle(&c, EXPIRE_SLOW, &cfg, &s, &slices);
+        run_cycle(&c, CYCLE_SLOW, &cfg, &s, &slices);
         want = want * 0.95 + 10 * 0.05;
         ck_assert(fabs(c.stale_pct - want) < 1e-9);
     }
     /* Cycles that sample nothing fold in 0. */
     s = (struct sim){.now_us = s.now_us, .loop_us = 1, .due_pct = 100};
     for (unsigned i = 0; i < 30; i++) {
-        run_cycle(&c, EXPIRE_SLOW, &cfg, &s, &slices);
+        run_cycle(&c, CYCLE_SLOW, &cfg, &s, &slices);
         want *= 0.95;
         ck_assert(fabs(c.stale_pct - want) < 1e-9);
     }
@@ -422,27 +420,27 @@ END_TEST
 
 START_TEST(the_average_ttl_has_a_weight_of_two_percent)
 {
-    struct expire_config cfg = config(1, 10);
+    struct cycle_config cfg = config(1, 10);
     struct sim s = {.now_us = 1, .loop_us = 1, .alive_ttl_ms = 5000};
-    struct expire_cycle c;
+    struct cycle c;
     unsigned slices;
     double want = 5000;
 
-    expire_cycle_init(&c);
-    run_cycle(&c, EXPIRE_SLOW, &cfg, &s, &slices);
+    cycle_init(&c);
+    run_cycle(&c, CYCLE_SLOW, &cfg, &s, &slices);
     ck_assert(fabs(c.avg_ttl_ms - want) < 1e-9); /* the first is taken as it is */
     s.alive_ttl_ms = 100;
     for (unsigned i = 0; i < 100; i++) {
-        run_cycle(&c, EXPIRE_SLOW, &cfg, &s, &slices);
+        run_cycle(&c, CYCLE_SLOW, &cfg, &s, &slices);
         want = 100 + (want - 100) * 0.98;
         ck_assert(fabs(c.avg_ttl_ms - want) < 1e-6);
     }
     s.due_pct = 100; /* loops that see none alive change nothing */
     s.debt = 200;
-    run_cycle(&c, EXPIRE_SLOW, &cfg, &s, &slices);
+    run_cycle(&c, CYCLE_SLOW, &cfg, &s, &slices);
     ck_assert(fabs(c.avg_ttl_ms - want) < 1e-6);
     s.is_empty = true;
-    run_cycle(&c, EXPIRE_SLOW, &cfg, &s, &slices);
+    run_cycle(&c, CYCLE_SLOW, &cfg, &s, &slices);
     ck_assert(c.avg_ttl_ms == 0);
 }
 END_TEST

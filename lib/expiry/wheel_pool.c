@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The chunks of a shard's expires: see expires_pool.h. Runs inside the shard's lock; the
+ * The chunks of a shard's expires: see wheel_pool.h. Runs inside the shard's lock; the
  * only calls that leave it are mem_*() for one block (or the directory, when it doubles).
  */
-#include "lib/expiry/expires_pool.h"
+#include "lib/expiry/wheel_pool.h"
 
 #include <string.h>
 
 #include "lib/base/check.h"
 
-#define BLOCK_BYTES (EXPIRES_BLOCK_CHUNKS * sizeof(struct expires_chunk))
-#define NO_BLOCK    EXPIRES_BLOCKS_MAX
+#define BLOCK_BYTES (SLAB_NODES * sizeof(struct wheel_node))
+#define NO_BLOCK    SLABS_MAX
 
-/* Work of one call of expires_pool_victim(): blocks compared, chunks looked at. */
+/* Work of one call of wheel_pool_victim(): blocks compared, chunks looked at. */
 #define VICTIM_BLOCKS 8u
 #define VICTIM_CHUNKS 16u
 
-static struct expires_block *block_at(const struct expires_pool *p, uint32_t block)
+static struct wheel_slab *block_at(const struct wheel_pool *p, uint32_t block)
 {
-    return (struct expires_block *)(void *)p->blocks[block];
+    return (struct wheel_slab *)(void *)p->blocks[block];
 }
 
-static void count_bytes(struct expires_pool *p, int64_t bytes)
+static void count_bytes(struct wheel_pool *p, int64_t bytes)
 {
     if (p->budget) {
         budget_add(p->budget, bytes);
@@ -29,14 +29,14 @@ static void count_bytes(struct expires_pool *p, int64_t bytes)
 }
 
 /* How many items fit into so many blocks, spread in the worst way. */
-static uint64_t room_of(const struct expires_pool *p, uint32_t blocks)
+static uint64_t room_of(const struct wheel_pool *p, uint32_t blocks)
 {
-    uint64_t chunks = (uint64_t)blocks * EXPIRES_BLOCK_USABLE;
+    uint64_t chunks = (uint64_t)blocks * SLAB_USABLE;
 
     if (chunks <= p->buckets) {
         return chunks;
     }
-    return EXPIRES_SLOTS * chunks - (EXPIRES_SLOTS - 1) * (uint64_t)p->buckets;
+    return NODE_HANDLES * chunks - (NODE_HANDLES - 1) * (uint64_t)p->buckets;
 }
 
 /*
@@ -44,19 +44,18 @@ static uint64_t room_of(const struct expires_pool *p, uint32_t blocks)
  * more items than there are and for a block's chunks besides, so that a count that goes up and
  * down does not move memory each time.
  */
-static void update_room(struct expires_pool *p)
+static void update_room(struct wheel_pool *p)
 {
     uint32_t sure = p->block_count - (p->victim != NO_BLOCK);
     uint64_t rest = p->block_count > 1 ? room_of(p, p->block_count - 1) : 0;
 
     p->room = room_of(p, sure);
-    p->shrink_at =
-        rest < EXPIRES_BLOCK_USABLE ? -1 : (int64_t)((rest - EXPIRES_BLOCK_USABLE) / 5 * 4);
+    p->shrink_at = rest < SLAB_USABLE ? -1 : (int64_t)((rest - SLAB_USABLE) / 5 * 4);
 }
 
-static void partial_insert(struct expires_pool *p, uint32_t block)
+static void partial_insert(struct wheel_pool *p, uint32_t block)
 {
-    struct expires_block *b = block_at(p, block);
+    struct wheel_slab *b = block_at(p, block);
 
     b->prev = NO_BLOCK;
     b->next = p->partial;
@@ -66,9 +65,9 @@ static void partial_insert(struct expires_pool *p, uint32_t block)
     p->partial = block;
 }
 
-static void partial_remove(struct expires_pool *p, uint32_t block)
+static void partial_remove(struct wheel_pool *p, uint32_t block)
 {
-    struct expires_block *b = block_at(p, block);
+    struct wheel_slab *b = block_at(p, block);
 
     if (b->prev != NO_BLOCK) {
         block_at(p, b->prev)->next = b->next;
@@ -81,7 +80,7 @@ static void partial_remove(struct expires_pool *p, uint32_t block)
     }
 }
 
-static void release_block(struct expires_pool *p, uint32_t block)
+static void release_block(struct wheel_pool *p, uint32_t block)
 {
     mem_free(p->blocks[block]);
     p->blocks[block] = NULL;
@@ -93,12 +92,12 @@ static void release_block(struct expires_pool *p, uint32_t block)
     update_room(p);
 }
 
-static bool grow_directory(struct expires_pool *p)
+static bool grow_directory(struct wheel_pool *p)
 {
     uint32_t slots = p->slots ? p->slots * 2 : 8;
-    struct expires_chunk **blocks;
+    struct wheel_node **blocks;
 
-    if (slots > EXPIRES_BLOCKS_MAX) {
+    if (slots > SLABS_MAX) {
         return false;
     }
     blocks = mem_realloc(p->blocks, slots * sizeof(*blocks));
@@ -112,7 +111,7 @@ static bool grow_directory(struct expires_pool *p)
     return true;
 }
 
-void expires_pool_init(struct expires_pool *p, uint32_t buckets, struct budget *budget)
+void wheel_pool_init(struct wheel_pool *p, uint32_t buckets, struct budget *budget)
 {
     memset(p, 0, sizeof(*p));
     p->buckets = buckets;
@@ -122,36 +121,36 @@ void expires_pool_init(struct expires_pool *p, uint32_t buckets, struct budget *
     update_room(p);
 }
 
-void expires_pool_fini(struct expires_pool *p)
+void wheel_pool_fini(struct wheel_pool *p)
 {
     for (uint32_t i = 0; i < p->slots; i++) {
         mem_free(p->blocks[i]);
     }
-    count_bytes(p, -(int64_t)expires_pool_bytes(p));
+    count_bytes(p, -(int64_t)wheel_pool_bytes(p));
     mem_free(p->blocks);
     memset(p, 0, sizeof(*p));
 }
 
-uint64_t expires_pool_bytes(const struct expires_pool *p)
+uint64_t wheel_pool_bytes(const struct wheel_pool *p)
 {
     return p->block_count * BLOCK_BYTES + p->slots * sizeof(*p->blocks);
 }
 
 /* The victim is needed after all. */
-static void spare_victim(struct expires_pool *p)
+static void spare_victim(struct wheel_pool *p)
 {
     uint32_t block = p->victim;
 
     p->victim = NO_BLOCK;
-    if (block_at(p, block)->used < EXPIRES_BLOCK_USABLE) {
+    if (block_at(p, block)->used < SLAB_USABLE) {
         partial_insert(p, block);
     }
     update_room(p);
 }
 
-bool expires_pool_grow(struct expires_pool *p)
+bool wheel_pool_grow(struct wheel_pool *p)
 {
-    struct expires_block *b;
+    struct wheel_slab *b;
 
     if (p->victim != NO_BLOCK) {
         spare_victim(p);
@@ -163,12 +162,12 @@ bool expires_pool_grow(struct expires_pool *p)
     if (p->slot_hint == p->slots && !grow_directory(p)) {
         return false;
     }
-    b = mem_alloc_aligned(BLOCK_BYTES, sizeof(struct expires_chunk));
+    b = mem_alloc_aligned(BLOCK_BYTES, sizeof(struct wheel_node));
     if (!b) {
         return false;
     }
-    *b = (struct expires_block){.fresh = 1};
-    p->blocks[p->slot_hint] = (struct expires_chunk *)(void *)b;
+    *b = (struct wheel_slab){.fresh = 1};
+    p->blocks[p->slot_hint] = (struct wheel_node *)(void *)b;
     partial_insert(p, p->slot_hint++);
     p->block_count++;
     count_bytes(p, BLOCK_BYTES);
@@ -176,35 +175,35 @@ bool expires_pool_grow(struct expires_pool *p)
     return true;
 }
 
-uint32_t expires_pool_take(struct expires_pool *p)
+uint32_t wheel_pool_take(struct wheel_pool *p)
 {
     uint32_t block = p->partial;
-    struct expires_block *b;
+    struct wheel_slab *b;
     uint32_t chunk;
 
     must(block != NO_BLOCK);
     b = block_at(p, block);
     chunk = b->free_list;
     if (chunk) {
-        b->free_list = expires_chunk_at(p, chunk)->next;
+        b->free_list = wheel_node_at(p, chunk)->next;
     } else {
-        chunk = block * EXPIRES_BLOCK_CHUNKS + b->fresh++;
+        chunk = block * SLAB_NODES + b->fresh++;
     }
     p->used++;
-    if (++b->used == EXPIRES_BLOCK_USABLE) {
+    if (++b->used == SLAB_USABLE) {
         partial_remove(p, block);
     }
     return chunk;
 }
 
-void expires_pool_give(struct expires_pool *p, uint32_t chunk, uint64_t count)
+void wheel_pool_give(struct wheel_pool *p, uint32_t chunk, uint64_t count)
 {
-    uint32_t block = chunk / EXPIRES_BLOCK_CHUNKS;
-    struct expires_block *b = block_at(p, block);
-    struct expires_chunk *c = expires_chunk_at(p, chunk);
+    uint32_t block = chunk / SLAB_NODES;
+    struct wheel_slab *b = block_at(p, block);
+    struct wheel_node *c = wheel_node_at(p, chunk);
 
-    must(b->used > 0 && c->bucket != EXPIRES_CHUNK_UNUSED);
-    c->bucket = EXPIRES_CHUNK_UNUSED;
+    must(b->used > 0 && c->bucket != NODE_UNUSED);
+    c->bucket = NODE_UNUSED;
     c->next = b->free_list;
     b->free_list = chunk;
     p->used--;
@@ -216,7 +215,7 @@ void expires_pool_give(struct expires_pool *p, uint32_t chunk, uint64_t count)
         }
         return;
     }
-    if (b->used == EXPIRES_BLOCK_USABLE - 1) {
+    if (b->used == SLAB_USABLE - 1) {
         partial_insert(p, block);
     }
     if (b->used == 0 && p->victim == NO_BLOCK && (int64_t)count <= p->shrink_at) {
@@ -226,7 +225,7 @@ void expires_pool_give(struct expires_pool *p, uint32_t chunk, uint64_t count)
 }
 
 /* Choose the emptiest of the next few blocks; false when none is near. */
-static bool choose_victim(struct expires_pool *p)
+static bool choose_victim(struct wheel_pool *p)
 {
     uint32_t best = NO_BLOCK;
 
@@ -240,7 +239,7 @@ static bool choose_victim(struct expires_pool *p)
     if (best == NO_BLOCK) {
         return false;
     }
-    if (block_at(p, best)->used < EXPIRES_BLOCK_USABLE) {
+    if (block_at(p, best)->used < SLAB_USABLE) {
         partial_remove(p, best);
     }
     if (block_at(p, best)->used == 0) {
@@ -253,7 +252,7 @@ static bool choose_victim(struct expires_pool *p)
     return true;
 }
 
-uint32_t expires_pool_victim(struct expires_pool *p, uint64_t count)
+uint32_t wheel_pool_victim(struct wheel_pool *p, uint64_t count)
 {
     if (p->victim == NO_BLOCK && ((int64_t)count > p->shrink_at || !choose_victim(p))) {
         return 0;
@@ -262,8 +261,8 @@ uint32_t expires_pool_victim(struct expires_pool *p, uint64_t count)
         if (p->look >= block_at(p, p->victim)->fresh) {
             p->look = 1;
         }
-        if (p->blocks[p->victim][p->look].bucket != EXPIRES_CHUNK_UNUSED) {
-            return p->victim * EXPIRES_BLOCK_CHUNKS + p->look++;
+        if (p->blocks[p->victim][p->look].bucket != NODE_UNUSED) {
+            return p->victim * SLAB_NODES + p->look++;
         }
         p->look++;
     }
@@ -271,20 +270,20 @@ uint32_t expires_pool_victim(struct expires_pool *p, uint64_t count)
 }
 
 /* Does one block agree with itself? Adds what it has to the totals. */
-static bool verify_block(const struct expires_pool *p, uint32_t block, uint32_t *used)
+static bool verify_block(const struct wheel_pool *p, uint32_t block, uint32_t *used)
 {
-    const struct expires_block *b = block_at(p, block);
+    const struct wheel_slab *b = block_at(p, block);
     uint32_t unused = 0;
     uint32_t listed = 0;
 
-    if (b->fresh < 1 || b->fresh > EXPIRES_BLOCK_CHUNKS) {
+    if (b->fresh < 1 || b->fresh > SLAB_NODES) {
         return false;
     }
     for (uint32_t i = 1; i < b->fresh; i++) {
-        unused += p->blocks[block][i].bucket == EXPIRES_CHUNK_UNUSED;
+        unused += p->blocks[block][i].bucket == NODE_UNUSED;
     }
-    for (uint32_t c = b->free_list; c && listed <= unused; c = expires_chunk_at(p, c)->next) {
-        if (c / EXPIRES_BLOCK_CHUNKS != block) {
+    for (uint32_t c = b->free_list; c && listed <= unused; c = wheel_node_at(p, c)->next) {
+        if (c / SLAB_NODES != block) {
             return false;
         }
         listed++;
@@ -293,7 +292,7 @@ static bool verify_block(const struct expires_pool *p, uint32_t block, uint32_t 
     return listed == unused && b->used == b->fresh - 1 - unused;
 }
 
-bool expires_pool_verify(const struct expires_pool *p)
+bool wheel_pool_verify(const struct wheel_pool *p)
 {
     uint32_t blocks = 0;
     uint32_t used = 0;
@@ -305,14 +304,14 @@ bool expires_pool_verify(const struct expires_pool *p)
             continue;
         }
         blocks++;
-        with_room += i != p->victim && block_at(p, i)->used < EXPIRES_BLOCK_USABLE;
+        with_room += i != p->victim && block_at(p, i)->used < SLAB_USABLE;
         if (!verify_block(p, i, &used)) {
             return false;
         }
     }
     for (uint32_t i = p->partial; i != NO_BLOCK && listed <= with_room;
          i = block_at(p, i)->next) {
-        if (i == p->victim || block_at(p, i)->used == EXPIRES_BLOCK_USABLE) {
+        if (i == p->victim || block_at(p, i)->used == SLAB_USABLE) {
             return false;
         }
         listed++;

@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The volatile items of a shard by deadline: adding and removing, in buckets that are chains of
+ * chunks. The shape of the wheel is explained in wheel_shape.h, chunks in
+ * wheel_pool.h; time and sampling are in wheel_time.c. Runs inside the shard's lock; every
+ * call takes constant time. Nothing here can fail but wheel_create() and wheel_reserve().
+ */
+#include "lib/expiry/wheel.h"
+
+#include <string.h>
+
+#include "lib/base/check.h"
+#include "lib/expiry/wheel_shape.h"
+
+static inline void set_position(const struct wheel *w, handle_t handle, uint32_t pos)
+{
+    atomic_store_explicit(&item_ttl(item_at(w->base, handle))->wheel_pos, pos,
+                          memory_order_relaxed);
+}
+
+static inline void set_count(struct wheel *w, uint64_t count)
+{
+    atomic_store_explicit(&w->count, count, memory_order_relaxed);
+}
+
+static void clear_due(struct wheel *w, unsigned id)
+{
+    w->due[id / 64] &= ~(1ULL << (id % 64));
+    if (w->due[id / 64] == 0) {
+        w->due_words &= ~(1ULL << (id / 64));
+    }
+}
+
+/* ---- chains ------------------------------------------------------------------------------ */
+
+void wheel_bucket_emptied(struct wheel *w, unsigned id)
+{
+    struct wheel_bucket *b = &w->bucket[id];
+
+    must(b->count == 0);
+    b->top = 0;
+    b->bytes = 0;
+    w->occupied[id / 64] &= ~(1ULL << (id % 64));
+    if (w->occupied[id / 64] == 0) {
+        w->occupied_words &= ~(1ULL << (id / 64));
+    }
+    clear_due(w, id);
+    if (id == WHEEL_DUE) {
+        w->due_oldest = MSEC_NEVER;
+    }
+}
+
+/* A bucket is about to get its first chunk. */
+static void bucket_filled(struct wheel *w, unsigned id)
+{
+    w->occupied[id / 64] |= 1ULL << (id % 64);
+    w->occupied_words |= 1ULL << (id / 64);
+    if (id == WHEEL_DUE) {
+        wheel_mark_due(w, id);
+    }
+}
+
+/* Put an empty chunk on top; returns the position before its first handle. */
+static __attribute__((noinline)) uint32_t push_chunk(struct wheel *w, unsigned id)
+{
+    struct wheel_bucket *b = &w->bucket[id];
+    uint32_t number = wheel_pool_take(&w->pool);
+    struct wheel_node *c = wheel_node_at(&w->pool, number);
+
+    c->bucket = id;
+    c->prev = 0;
+    c->next = b->top / NODE_WORDS;
+    if (b->top) {
+        wheel_node_at(&w->pool, c->next)->prev = number;
+    } else {
+        bucket_filled(w, id);
+    }
+    return number * NODE_WORDS + NODE_WORD_FIRST - 1;
+}
+
+/* The top chunk is empty: take it off. */
+static __attribute__((noinline)) void pop_chunk(struct wheel *w, unsigned id)
+{
+    struct wheel_bucket *b = &w->bucket[id];
+    uint32_t number = b->top / NODE_WORDS;
+    uint32_t next = wheel_node_at(&w->pool, number)->next;
+
+    if (next) {
+        struct wheel_node *c = wheel_node_at(&w->pool, next);
+
+        c->prev = 0;
+        b->top = next * NODE_WORDS + NODE_WORD_LAST;
+        __builtin_prefetch(wheel_node_at(&w->pool, c->next ? (uint32_t)c->next : next));
+    } else {
+        wheel_bucket_emptied(w, id);
+    }
+    wheel_pool_give(&w->pool, number, wheel_size(w));
+}
+
+/* Does a bucket need a chunk for the next handle? Empty (0) and full (last word) do. */
+static inline bool needs_chunk(uint32_t top)
+{
+    return (top + 1) % NODE_WORDS < NODE_WORD_FIRST;
+}
+
+/* Store a handle at the next position of a bucket, and count it there. */
+static inline void store_handle(struct wheel *w, struct wheel_bucket *b, uint32_t pos,
+                                handle_t handle)
+{
+    *wheel_handle_at(&w->pool, pos) = handle;
+    set_position(w, handle, pos);
+    b->top = pos;
+    b->count++;
+    set_count(w, wheel_size(w) + 1);
+}
+
+/* Append an item to a bucket of a ring, or a far one, that needs a chunk. */
+static __attribute__((noinline)) void attach_in_new_chunk(struct wheel *w, unsigned id,
+                                                          handle_t handle, uint32_t bytes)
+{
+    struct wheel_bucket *b = &w->bucket[id];
+
+    store_handle(w, b, push_chunk(w, id) + 1, handle);
+    b->bytes += bytes;
+}
+
+/* Append an item to a bucket of a ring, or a far one. */
+static inline void attach(struct wheel *w, unsigned id, handle_t handle, uint32_t bytes)
+{
+    struct wheel_bucket *b = &w->bucket[id];
+    uint32_t pos = b->top;
+
+    if (MF_UNLIKELY(needs_chunk(pos))) {
+        attach_in_new_chunk(w, id, handle, bytes);
+        return;
+    }
+    store_handle(w, b, pos + 1, handle);
+    b->bytes += bytes;
+}
+
+/* Fill the gap at a position by the bucket's last handle, and count it off. */
+static inline struct wheel_bucket *fill_gap(struct wheel *w, uint32_t pos, uint32_t bytes)
+{
+    unsigned id = wheel_node_at(&w->pool, pos / NODE_WORDS)->bucket;
+    struct wheel_bucket *b = &w->bucket[id];
+
+    if (pos != b->top) {
+        handle_t last = *wheel_handle_at(&w->pool, b->top);
+
+        *wheel_handle_at(&w->pool, pos) = last;
+        set_position(w, last, pos);
+    }
+    b->count--;
+    if (MF_UNLIKELY(wheel_is_due(w, id))) {
+        w->due_keys--;
+        w->due_bytes -= bytes;
+    } else {
+        b->bytes -= bytes;
+    }
+    set_count(w, wheel_size(w) - 1);
+    return b;
+}
+
+/* Was that the last handle of its chunk? */
+static inline bool empties_chunk(const struct wheel_bucket *b)
+{
+    return b->top % NODE_WORDS == NODE_WORD_FIRST;
+}
+
+/* Where a deadline that has not come yet belongs. */
+static inline unsigned place(const struct wheel *w, msec_t deadline)
+{
+    if (deadline < w->horizon[1]) {
+        return MF_LIKELY(deadline >= w->horizon[0]) ? wheel_bucket_at(1, deadline)
+                                                    : wheel_bucket_at(0, deadline);
+    }
+    if (deadline < w->horizon[2]) {
+        return wheel_bucket_at(2, deadline);
+    }
+    return deadline < w->horizon[3] ? wheel_bucket_at(3, deadline) : w->far;
+}
+
+void wheel_put(struct wheel *w, handle_t handle, msec_t deadline, uint32_t bytes)
+{
+    attach(w, place(w, deadline), handle, bytes);
+}
+
+void wheel_put_due(struct wheel *w, handle_t handle, uint32_t bytes, msec_t oldest)
+{
+    struct wheel_bucket *b = &w->bucket[WHEEL_DUE];
+
+    store_handle(w, b, (needs_chunk(b->top) ? push_chunk(w, WHEEL_DUE) : b->top) + 1, handle);
+    w->due_keys++;
+    w->due_bytes += bytes;
+    if (oldest < w->due_oldest) {
+        w->due_oldest = oldest;
+    }
+}
+
+void wheel_pull(struct wheel *w, uint32_t pos, uint32_t bytes)
+{
+    struct wheel_bucket *b = fill_gap(w, pos, bytes);
+
+    if (empties_chunk(b)) {
+        pop_chunk(w, (unsigned)(b - w->bucket));
+    } else {
+        b->top--;
+    }
+}
+
+/* ---- the pool shrinks -------------------------------------------------------------------- */
+
+/* Copy one chunk of the block that is to go, its items' positions with it. */
+static void move_chunk(struct wheel *w, uint32_t from)
+{
+    struct wheel_node *old = wheel_node_at(&w->pool, from);
+    uint32_t to = wheel_pool_take(&w->pool);
+    struct wheel_node *c = wheel_node_at(&w->pool, to);
+    struct wheel_bucket *b = &w->bucket[old->bucket];
+    unsigned handles = NODE_HANDLES;
+
+    *c = *old;
+    if (b->top / NODE_WORDS == from) {
+        uint32_t word = b->top % NODE_WORDS;
+
+        b->top = to * NODE_WORDS + word;
+        handles = word - NODE_WORD_FIRST + 1;
+    } else {
+        wheel_node_at(&w->pool, c->prev)->next = to;
+    }
+    if (c->next) {
+        wheel_node_at(&w->pool, c->next)->prev = to;
+    }
+    for (unsigned i = 0; i < handles; i++) {
+        __builtin_prefetch(item_ttl(item_at(w->base, c->handle[i])), 1);
+    }
+    for (unsigned i = 0; i < handles; i++) {
+        set_position(w, c->handle[i], to * NODE_WORDS + NODE_WORD_FIRST + i);
+    }
+    wheel_pool_give(&w->pool, from, wheel_size(w));
+}
+
+void wheel_shrink_step(struct wheel *w)
+{
+    uint32_t chunk = wheel_pool_victim(&w->pool, wheel_size(w));
+
+    if (chunk) {
+        move_chunk(w, chunk);
+    }
+}
+
+/* ---- items come and go ------------------------------------------------------------------- */
+
+static __attribute__((noinline)) bool grow(struct wheel *w)
+{
+    while (wheel_size(w) >= w->pool.room) {
+        if (!wheel_pool_grow(&w->pool)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool wheel_reserve(struct wheel *w)
+{
+    return MF_LIKELY(wheel_size(w) < w->pool.room) || grow(w);
+}
+
+void wheel_add(struct wheel *w, handle_t handle)
+{
+    const struct item *it = item_at(w->base, handle);
+    msec_t deadline = atomic_load_explicit(&item_ttl(it)->deadline, memory_order_relaxed);
+    uint32_t bytes = item_bytes(it);
+
+    debug_must(item_has_ttl(it) && deadline != MSEC_NEVER && wheel_size(w) < w->pool.room);
+    /* What has come is asked first: in a ring's past no bucket is looked at any more. */
+    if (MF_UNLIKELY(deadline < w->tick)) {
+        wheel_put_due(w, handle, bytes, deadline);
+        return;
+    }
+    attach(w, place(w, deadline), handle, bytes);
+}
+
+static __attribute__((noinline)) void free_chunk(struct wheel *w, unsigned id)
+{
+    pop_chunk(w, id);
+    if (wheel_wants_shrink(w)) {
+        wheel_shrink_step(w);
+    }
+}
+
+void wheel_remove(struct wheel *w, handle_t handle)
+{
+    const struct item *it = item_at(w->base, handle);
+    struct wheel_bucket *b;
+    struct item_ttl *ttl;
+    uint32_t pos;
+
+    if (!item_has_ttl(it)) {
+        return;
+    }
+    ttl = item_ttl(it);
+    pos = atomic_load_explicit(&ttl->wheel_pos, memory_order_relaxed);
+    if (pos == 0) {
+        return;
+    }
+    debug_must(*wheel_handle_at(&w->pool, pos) == handle);
+    atomic_store_explicit(&ttl->wheel_pos, 0, memory_order_relaxed);
+    b = fill_gap(w, pos, item_bytes(it));
+    if (MF_UNLIKELY(empties_chunk(b))) {
+        free_chunk(w, (unsigned)(b - w->bucket));
+        return;
+    }
+    b->top--;
+}
+
+/*
+ * Would an item with this deadline be added to the very bucket now that position pos is in?
+ * Then all that is counted there stays right. *id: the bucket.
+ */
+static inline bool belongs_at(const struct wheel *w, uint32_t pos, msec_t deadline,
+                              unsigned *id)
+{
+    debug_must(deadline != MSEC_NEVER);
+    /* What has come is asked here, too: place() is for what has not. */
+    if (pos == 0 || MF_UNLIKELY(deadline < w->tick)) {
+        return false;
+    }
+    *id = wheel_node_at(&w->pool, pos / NODE_WORDS)->bucket;
+    return *id == place(w, deadline);
+}
+
+bool wheel_replace(struct wheel *w, handle_t old, handle_t handle)
+{
+    const struct item *was = item_at(w->base, old);
+    const struct item *is = item_at(w->base, handle);
+    uint32_t pos = atomic_load_explicit(&item_ttl(was)->wheel_pos, memory_order_relaxed);
+    msec_t deadline = atomic_load_explicit(&item_ttl(is)->deadline, memory_order_relaxed);
+    unsigned id;
+
+    debug_must(item_has_ttl(was) && item_has_ttl(is));
+    if (!belongs_at(w, pos, deadline, &id)) {
+        return false;
+    }
+    debug_must(*wheel_handle_at(&w->pool, pos) == old && !wheel_is_due(w, id));
+    *wheel_handle_at(&w->pool, pos) = handle;
+    w->bucket[id].bytes += (uint64_t)item_bytes(is) - item_bytes(was);
+    atomic_store_explicit(&item_ttl(is)->wheel_pos, pos, memory_order_relaxed);
+    atomic_store_explicit(&item_ttl(was)->wheel_pos, 0, memory_order_relaxed);
+    return true;
+}
+
+bool wheel_retime(struct wheel *w, handle_t handle, msec_t deadline)
+{
+    struct item_ttl *ttl = item_ttl(item_at(w->base, handle));
+    uint32_t pos = atomic_load_explicit(&ttl->wheel_pos, memory_order_relaxed);
+    unsigned id;
+
+    debug_must(item_has_ttl(item_at(w->base, handle)));
+    if (!belongs_at(w, pos, deadline, &id)) {
+        return false;
+    }
+    debug_must(*wheel_handle_at(&w->pool, pos) == handle && !wheel_is_due(w, id));
+    atomic_store_explicit(&ttl->deadline, deadline, memory_order_relaxed);
+    return true;
+}
+
+void wheel_moved(struct wheel *w, handle_t from, handle_t to)
+{
+    const struct item *it = item_at(w->base, to);
+    uint32_t was = item_bytes(item_at(w->base, from));
+    uint32_t is = item_bytes(it);
+    uint32_t pos;
+
+    if (!item_has_ttl(it)) {
+        return;
+    }
+    pos = atomic_load_explicit(&item_ttl(it)->wheel_pos, memory_order_relaxed);
+    if (pos == 0) {
+        return;
+    }
+    debug_must(*wheel_handle_at(&w->pool, pos) == from);
+    *wheel_handle_at(&w->pool, pos) = to;
+    if (MF_UNLIKELY(was != is)) {
+        unsigned id = wheel_node_at(&w->pool, pos / NODE_WORDS)->bucket;
+        uint64_t *sum = wheel_is_due(w, id) ? &w->due_bytes : &w->bucket[id].bytes;
+
+        *sum = *sum - was + is;
+    }
+}
+
+uint64_t wheel_count(const struct wheel *w)
+{
+    return wheel_size(w);
+}
+
+/* ---- beginning and end ------------------------------------------------------------------- */
+
+void wheel_start(struct wheel *w, msec_t now)
+{
+    debug_must(wheel_count(w) == 0);
+    w->tick = now + 1;
+    for (unsigned l = 0; l < WHEEL_LEVELS; l++) {
+        msec_t step = wheel_step(l);
+
+        w->horizon[l] = (w->tick & ~(step - 1)) + 2 * step;
+    }
+}
+
+struct wheel *wheel_create(char *base, struct budget *budget, msec_t now)
+{
+    struct wheel *w = mem_zalloc(sizeof(*w));
+
+    if (!w) {
+        return NULL;
+    }
+    w->base = base;
+    w->far = WHEEL_FAR;
+    w->due_oldest = MSEC_NEVER;
+    wheel_start(w, now);
+    wheel_pool_init(&w->pool, WHEEL_BUCKETS, budget);
+    if (budget) {
+        budget_add(budget, sizeof(*w));
+    }
+    return w;
+}
+
+void wheel_destroy(struct wheel **w)
+{
+    struct budget *budget;
+
+    if (!*w) {
+        return;
+    }
+    budget = (*w)->pool.budget;
+    wheel_pool_fini(&(*w)->pool);
+    if (budget) {
+        budget_add(budget, -(int64_t)sizeof(**w));
+    }
+    mem_free(*w);
+    *w = NULL;
+}

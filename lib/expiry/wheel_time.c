@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The volatile items of a shard by deadline: time passes, coarse buckets are refined, what
+ * is due is handed out. See wheel_shape.h for the terms. Runs inside the shard's lock. A
+ * sample looks at no more items than it is asked for, and besides at the bitmap of buckets when
+ * time has passed (33 words) and at MERGE_CHUNKS chunks when due items are in the way; so a
+ * clock that leaps by days costs no more than one that ticks.
+ */
+#include "lib/expiry/wheel.h"
+
+#include "lib/base/check.h"
+#include "lib/expiry/wheel_shape.h"
+
+/* Chunks that one step hands from a bucket in the way to WHEEL_DUE. */
+#define MERGE_CHUNKS 32u
+
+/* A sampler that wakes for refinement wants so many items at least, or all that are left. */
+#define REFINE_BATCH 20u
+
+/* Refinement aims to be done this fraction (1/n) of a bucket before its first deadline. */
+#define REFINE_SPARE 4
+
+/* ---- time -------------------------------------------------------------------------------- */
+
+/* The buckets of a ring from number a up to b (not included) become due. */
+static void mark_due(struct wheel *w, const struct wheel_level *lv, int64_t a, int64_t b)
+{
+    while (a < b) {
+        unsigned id = lv->first + ((unsigned)a & (lv->ring - 1));
+        unsigned bit = id % 64;
+        int64_t n = b - a < 64 - (int64_t)bit ? b - a : 64 - (int64_t)bit;
+        uint64_t mask = (n == 64 ? ~0ULL : (1ULL << n) - 1) << bit;
+        uint64_t bits = w->occupied[id / 64] & ~w->due[id / 64] & mask;
+
+        while (bits) {
+            unsigned found = id - bit + (unsigned)__builtin_ctzll(bits);
+
+            wheel_mark_due(w, found);
+            w->due_keys += w->bucket[found].count;
+            w->due_bytes += w->bucket[found].bytes;
+            bits &= bits - 1;
+        }
+        a += n;
+    }
+}
+
+void wheel_advance(struct wheel *w, msec_t now)
+{
+    msec_t was = w->tick;
+
+    if (now < was) {
+        return;
+    }
+    w->tick = now + 1;
+    for (unsigned l = 0; l < WHEEL_LEVELS; l++) {
+        const struct wheel_level *lv = &wheel_levels[l];
+        int64_t end = w->horizon[l] >> lv->shift;
+        int64_t a = was >> lv->shift;
+        int64_t b = w->tick >> lv->shift;
+
+        if (a < end - lv->ring) {
+            a = end - lv->ring;
+        }
+        mark_due(w, lv, a, b < end ? b : end);
+    }
+}
+
+/* ---- the horizons move ------------------------------------------------------------------- */
+
+/* The items of a due bucket's top chunk go to WHEEL_DUE one by one. */
+static void merge_items(struct wheel *w, unsigned id, msec_t start)
+{
+    struct wheel_bucket *b = &w->bucket[id];
+    uint32_t number = b->top / NODE_WORDS;
+
+    while (b->top / NODE_WORDS == number) {
+        handle_t handle = *wheel_handle_at(&w->pool, b->top);
+        uint32_t bytes = item_bytes(item_at(w->base, handle));
+
+        wheel_pull(w, b->top, bytes);
+        wheel_put_due(w, handle, bytes, start);
+    }
+}
+
+/*
+ * The full top chunk of a due bucket goes to WHEEL_DUE as it is, below the top one there,
+ * which may be partly filled. The totals do not change, and no item is touched.
+ */
+static void merge_chunk(struct wheel *w, unsigned id, msec_t start)
+{
+    struct wheel_bucket *b = &w->bucket[id];
+    struct wheel_bucket *due = &w->bucket[WHEEL_DUE];
+    uint32_t number = b->top / NODE_WORDS;
+    uint32_t above = due->top / NODE_WORDS;
+    struct wheel_node *c = wheel_node_at(&w->pool, number);
+
+    b->count -= NODE_HANDLES;
+    due->count += NODE_HANDLES;
+    if (c->next) {
+        wheel_node_at(&w->pool, c->next)->prev = 0;
+        b->top = c->next * NODE_WORDS + NODE_WORD_LAST;
+    } else {
+        wheel_bucket_emptied(w, id);
+    }
+    c->bucket = WHEEL_DUE;
+    c->prev = above;
+    c->next = wheel_node_at(&w->pool, above)->next;
+    if (c->next) {
+        wheel_node_at(&w->pool, c->next)->prev = number;
+    }
+    wheel_node_at(&w->pool, above)->next = number;
+    if (start < w->due_oldest) {
+        w->due_oldest = start;
+    }
+}
+
+/* Merge a bucket as far as *chunks allows. */
+static void merge_bucket(struct wheel *w, unsigned id, msec_t start, unsigned *chunks)
+{
+    struct wheel_bucket *b = &w->bucket[id];
+
+    must(wheel_is_due(w, id));
+    for (; b->top && *chunks; --*chunks) {
+        if (b->top % NODE_WORDS != NODE_WORD_LAST || w->bucket[WHEEL_DUE].top == 0) {
+            merge_items(w, id, start);
+        } else {
+            merge_chunk(w, id, start);
+        }
+    }
+}
+
+/*
+ * Is the half of a ring that begins with bucket `first` free for another turn? What stands
+ * there is due: it is merged as far as *chunks allows.
+ */
+static bool clear_half(struct wheel *w, unsigned l, unsigned first, unsigned *chunks)
+{
+    for (unsigned word = first / 64; word < (first + wheel_levels[l].ring / 2) / 64; word++) {
+        while (w->occupied[word]) {
+            unsigned id = word * 64 + (unsigned)__builtin_ctzll(w->occupied[word]);
+
+            if (*chunks == 0) {
+                return false;
+            }
+            merge_bucket(w, id, wheel_bucket_start(w, l, id), chunks);
+        }
+    }
+    return true;
+}
+
+/*
+ * Begin the next coarse bucket: the horizon moves half a ring, up to a whole coarse bucket
+ * before its first deadline. If it lags by more (nobody called for a while) it leaps to the
+ * present: what it passes over is due. False when it stays, as there is no need yet or due
+ * items stand in the way; those have half the time to be handed out before they are merged.
+ */
+static bool begin_bucket(struct wheel *w, unsigned l, unsigned *chunks)
+{
+    msec_t step = wheel_step(l);
+    msec_t was = w->horizon[l];
+    msec_t present = w->tick & ~(step - 1);
+    msec_t start = was < present ? present : was;
+    unsigned allowed = w->tick >= start - step / 2 ? *chunks : 0;
+    unsigned unused = allowed;
+    bool is_clear;
+
+    if (w->tick < start - step) {
+        return false;
+    }
+    is_clear = clear_half(w, l, wheel_bucket_at(l, start), &unused) &&
+               (start == was || clear_half(w, l, wheel_bucket_at(l, start - step), &unused));
+    *chunks -= allowed - unused;
+    if (!is_clear) {
+        return false;
+    }
+    if (l + 1 < WHEEL_LEVELS) {
+        w->pace[l + 1] = (struct wheel_pace){w->tick, start, 0};
+        w->horizon[l] = start + step;
+        w->pace[l + 1].keys = w->bucket[wheel_bucket_at(l + 1, start)].count;
+        return true;
+    }
+    if (w->bucket[wheel_far_sorted(w)].count) {
+        return false;
+    }
+    w->pace[l + 1] = (struct wheel_pace){w->tick, was, w->bucket[w->far].count};
+    w->far = wheel_far_sorted(w);
+    w->horizon[l] = start + step;
+    return true;
+}
+
+/* Move all horizons, the farthest first. */
+static void begin_buckets(struct wheel *w)
+{
+    unsigned chunks = MERGE_CHUNKS;
+
+    for (unsigned l = WHEEL_LEVELS; l-- > 0;) {
+        if (w->tick >= w->horizon[l] - wheel_step(l)) {
+            while (begin_bucket(w, l, &chunks)) {
+                continue;
+            }
+        }
+    }
+}
+
+/* ---- refining ---------------------------------------------------------------------------- */
+
+/*
+ * A begun bucket of coarse level l (WHEEL_LEVELS: far) that has items left to refine: with
+ * which 0 the one whose time has come (partly due), with 1 the one after it. WHEEL_NONE if
+ * there is none.
+ */
+static unsigned unrefined(const struct wheel *w, unsigned l, unsigned which)
+{
+    unsigned id;
+    msec_t start;
+
+    if (l == WHEEL_LEVELS) {
+        id = wheel_far_sorted(w);
+        return w->bucket[id].count && (w->pace[l].start > w->tick) == which ? id : WHEEL_NONE;
+    }
+    start = ((w->tick >> wheel_levels[l].shift) + which) << wheel_levels[l].shift;
+    if (start >= w->horizon[l - 1] || start >= w->horizon[l]) {
+        return WHEEL_NONE;
+    }
+    id = wheel_bucket_at(l, start);
+    return w->bucket[id].count && !wheel_is_due(w, id) ? id : WHEEL_NONE;
+}
+
+/* Length of a bucket of coarse level l, and of what counts as one beyond the last. */
+static msec_t coarse_length(unsigned l)
+{
+    return wheel_step(l - 1);
+}
+
+/* The time that a refinement has, from its begin; at least 1. */
+static msec_t pace_window(const struct wheel_pace *p, unsigned l)
+{
+    msec_t end = p->start - coarse_length(l) / REFINE_SPARE;
+
+    return end > p->begun ? end - p->begun : 1;
+}
+
+/* How many keys of coarse level l should have been refined by now and are not. */
+static uint64_t level_behind(const struct wheel *w, unsigned l, unsigned which)
+{
+    unsigned id = unrefined(w, l, which);
+    const struct wheel_pace *p = &w->pace[l];
+    uint64_t left;
+    uint64_t want_left = 0;
+    msec_t window;
+    msec_t elapsed;
+
+    if (id == WHEEL_NONE) {
+        return 0;
+    }
+    left = w->bucket[id].count;
+    if (which == 0) {
+        return left;
+    }
+    window = pace_window(p, l);
+    elapsed = w->tick - p->begun;
+    if (elapsed < window) {
+        want_left = p->keys - p->keys * (uint64_t)elapsed / (uint64_t)window;
+    }
+    return left > want_left ? left - want_left : 0;
+}
+
+static uint64_t all_behind(const struct wheel *w)
+{
+    uint64_t sum = 0;
+
+    for (unsigned l = 1; l <= WHEEL_LEVELS; l++) {
+        sum += level_behind(w, l, 0) + level_behind(w, l, 1);
+    }
+    return sum;
+}
+
+/* One wheel_sample() on its way. */
+struct sample {
+    handle_t *out;
+    unsigned due;   /* handles in out */
+    unsigned alive; /* looked at and moved */
+    unsigned max;
+    uint64_t ttl_ms;
+};
+
+static unsigned sample_left(const struct sample *s)
+{
+    return s->max - s->due - s->alive;
+}
+
+/* Look at an item on top of a coarse bucket and put it where it belongs. */
+static void refine_item(struct wheel *w, struct sample *s, uint32_t pos)
+{
+    handle_t handle = *wheel_handle_at(&w->pool, pos);
+    const struct item *it = item_at(w->base, handle);
+    msec_t deadline = item_deadline(it);
+    uint32_t bytes = item_bytes(it);
+
+    wheel_pull(w, pos, bytes);
+    if (deadline < w->tick) {
+        wheel_put_due(w, handle, bytes, deadline);
+        s->out[s->due++] = handle;
+        return;
+    }
+    wheel_put(w, handle, deadline, bytes);
+    s->ttl_ms += (uint64_t)(deadline - w->tick) + 1;
+    s->alive++;
+}
+
+/*
+ * Refine up to `most` items of a bucket, a chunk's worth at a time: the deadline stands
+ * in the item, so all of them are asked for before the first is looked at.
+ */
+static void refine_bucket(struct wheel *w, struct sample *s, unsigned id, uint64_t most)
+{
+    const struct wheel_bucket *b = &w->bucket[id];
+    uint64_t left = most < sample_left(s) ? most : sample_left(s);
+
+    while (left && b->top) {
+        uint32_t n = b->top % NODE_WORDS - NODE_WORD_FIRST + 1;
+
+        n = left < n ? (uint32_t)left : n;
+        for (uint32_t i = 0; i < n; i++) {
+            __builtin_prefetch(item_at(w->base, *wheel_handle_at(&w->pool, b->top - i)), 1);
+        }
+        for (uint32_t i = 0; i < n; i++) {
+            refine_item(w, s, b->top);
+        }
+        left -= n;
+    }
+}
+
+/* What is partly due first, then what is behind, then anything begun; fine levels first. */
+static void refine(struct wheel *w, struct sample *s)
+{
+    for (unsigned pass = 0; pass < 3; pass++) {
+        for (unsigned l = 1; l <= WHEEL_LEVELS && sample_left(s); l++) {
+            unsigned id = unrefined(w, l, pass > 0);
+
+            if (id != WHEEL_NONE) {
+                refine_bucket(w, s, id, pass == 1 ? level_behind(w, l, 1) : UINT64_MAX);
+            }
+        }
+    }
+}
+
+/* ---- sampling ---------------------------------------------------------------------------- */
+
+/* Hand out items of a due bucket, the last ones first: then each removal takes the top. */
+static void take_bucket(const struct wheel *w, struct sample *s, unsigned id, unsigned most)
+{
+    uint32_t pos = w->bucket[id].top;
+
+    while (pos && s->due < most) {
+        handle_t handle = *wheel_handle_at(&w->pool, pos);
+
+        __builtin_prefetch(item_at(w->base, handle), 1);
+        s->out[s->due++] = handle;
+        if (pos % NODE_WORDS != NODE_WORD_FIRST) {
+            pos--;
+        } else {
+            uint32_t next = wheel_node_at(&w->pool, pos / NODE_WORDS)->next;
+
+            pos = next ? next * NODE_WORDS + NODE_WORD_LAST : 0;
+        }
+    }
+}
+
+/* Hand out items of the due buckets among 64. */
+static void take_word(const struct wheel *w, struct sample *s, unsigned word, unsigned most)
+{
+    for (uint64_t bits = w->due[word]; bits && s->due < most; bits &= bits - 1) {
+        take_bucket(w, s, word * 64 + (unsigned)__builtin_ctzll(bits), most);
+    }
+}
+
+/* Hand out due items: the coarse buckets (the oldest), then the milliseconds as they passed. */
+static void take_due(const struct wheel *w, struct sample *s, unsigned most)
+{
+    const unsigned fine = wheel_levels[0].ring / 64;
+    unsigned first = wheel_bucket_at(0, w->horizon[0]) / 64;
+    uint64_t words = w->due_words >> fine << fine;
+
+    while (words && s->due < most) {
+        unsigned word = 63u - (unsigned)__builtin_clzll(words);
+
+        take_word(w, s, word, most);
+        words &= ~(1ULL << word);
+    }
+    words = w->due_words & ((1ULL << fine) - 1);
+    for (unsigned half = 0; half < 2; half++, first ^= fine / 2) {
+        uint64_t bits = words & (((1ULL << (fine / 2)) - 1) << first);
+
+        for (; bits && s->due < most; bits &= bits - 1) {
+            take_word(w, s, (unsigned)__builtin_ctzll(bits), most);
+        }
+    }
+}
+
+unsigned wheel_sample(struct wheel *w, msec_t now, handle_t *out, unsigned max,
+                      unsigned *sampled)
+{
+    struct sample s = {.out = out, .max = max};
+    uint64_t behind;
+    unsigned kept = 0;
+
+    wheel_advance(w, now);
+    begin_buckets(w);
+    behind = all_behind(w);
+    if (behind) {
+        /* Debt must not stop the refinement, or it would end in looking at everything. */
+        kept = behind < (max + 1) / 2 ? (unsigned)behind : (max + 1) / 2;
+    }
+    take_due(w, &s, max - kept);
+    if (sample_left(&s)) {
+        refine(w, &s);
+    }
+    if (wheel_wants_shrink(w)) {
+        wheel_shrink_step(w);
+    }
+    w->sampled_ttl_ms = s.ttl_ms;
+    *sampled = s.due + s.alive;
+    return s.due;
+}
+
+uint64_t wheel_sampled_ttl_ms(const struct wheel *w)
+{
+    return w->sampled_ttl_ms;
+}
+
+uint64_t wheel_debt(struct wheel *w, msec_t now)
+{
+    wheel_advance(w, now);
+    return w->due_keys;
+}
+
+uint64_t wheel_behind(struct wheel *w, msec_t now)
+{
+    wheel_advance(w, now);
+    begin_buckets(w);
+    return all_behind(w);
+}
+
+/* ---- what comes next --------------------------------------------------------------------- */
+
+/*
+ * First bucket of a ring that has items, as number of its level; -1: none. Nothing is due: so
+ * all that is occupied lies ahead, and the ring is searched from the present on, around.
+ */
+static int64_t first_bucket(const struct wheel *w, unsigned l)
+{
+    const struct wheel_level *lv = &wheel_levels[l];
+    int64_t present = w->tick >> lv->shift;
+    unsigned here = wheel_bucket_at(l, w->tick);
+    unsigned word = here / 64;
+    uint64_t ring = ((1ULL << (lv->ring / 64)) - 1) << (lv->first / 64);
+    uint64_t words = w->occupied_words & ring;
+    uint64_t bits = w->occupied[word] >> (here % 64);
+    uint64_t later = words & (~1ULL << word);
+    unsigned id;
+
+    if (words == 0) {
+        return -1;
+    }
+    if (bits) {
+        return present + __builtin_ctzll(bits);
+    }
+    /* If nothing comes later in the ring it goes on at its start, up to this very word. */
+    word = (unsigned)__builtin_ctzll(later ? later : words);
+    id = word * 64 + (unsigned)__builtin_ctzll(w->occupied[word]);
+    return present + ((id - here) & (lv->ring - 1));
+}
+
+/*
+ * When a coarse bucket wants its next batch refined: when it falls behind by one, or
+ * by all that is left of it.
+ */
+static msec_t next_batch(const struct wheel *w, unsigned l, msec_t start, uint64_t left)
+{
+    struct wheel_pace p = w->pace[l];
+    uint64_t batch = left < REFINE_BATCH ? left : REFINE_BATCH;
+    uint64_t done;
+    uint64_t window;
+
+    if (start <= w->tick) {
+        return w->tick - 1;
+    }
+    if (p.start != start || p.keys < left) {
+        p.begun = start - coarse_length(l) > w->tick ? start - coarse_length(l) : w->tick;
+        p.start = start;
+        p.keys = left;
+    }
+    window = (uint64_t)pace_window(&p, l);
+    done = p.keys - left + batch;
+    return p.begun + (msec_t)((done * window + p.keys - 1) / p.keys) - 1;
+}
+
+static msec_t earlier(msec_t a, msec_t b)
+{
+    return a < b ? a : b;
+}
+
+msec_t wheel_next(const struct wheel *w)
+{
+    msec_t next = MSEC_NEVER;
+    int64_t n;
+
+    if (w->due_keys) {
+        return w->tick - 1;
+    }
+    n = first_bucket(w, 0);
+    if (n >= 0) {
+        next = n;
+    }
+    for (unsigned l = 1; l < WHEEL_LEVELS; l++) {
+        n = first_bucket(w, l);
+        if (n >= 0) {
+            uint64_t left = w->bucket[wheel_bucket_at(l, n << wheel_levels[l].shift)].count;
+
+            next = earlier(next, next_batch(w, l, n << wheel_levels[l].shift, left));
+        }
+    }
+    if (w->bucket[wheel_far_sorted(w)].count) {
+        next = earlier(next, next_batch(w, WHEEL_LEVELS, w->pace[WHEEL_LEVELS].start,
+                                        w->bucket[wheel_far_sorted(w)].count));
+    }
+    if (w->bucket[w->far].count) {
+        next = earlier(next, next_batch(w, WHEEL_LEVELS, w->horizon[WHEEL_LEVELS - 1],
+                                        w->bucket[w->far].count));
+    }
+    return next;
+}
