@@ -12,7 +12,7 @@
 #include "proto/text.h"
 #include "proto/words.h"
 
-/* ---- a request begins ---- */
+/* ---- a request begins -------------------------------------------------------------------- */
 
 /* No bytes. Compilers make one store of 16 bytes of this, and two of an assignment. */
 static inline void clear_span(struct span *span)
@@ -47,7 +47,7 @@ static inline void begin_request(struct request *req, enum command command,
     clear_uncommon(req);
 }
 
-/* ---- what a line consists of ---- */
+/* ---- what a line consists of ------------------------------------------------------------- */
 
 /* Shortest input the direct way looks at: words_find_gap() wants eight readable bytes. */
 #define DIRECT_MIN 8

@@ -69,7 +69,7 @@ enum reply meta_read_flags(struct span args, struct meta_flags *flags);
 enum parse_status meta_parse_line(struct line line, const struct text_limits *limits,
                                   struct request *req, enum reply *reply);
 
-/* ---- replies --------------------------------------------------------------------------- */
+/* ---- replies ----------------------------------------------------------------------------- */
 
 /* The codes that replies begin with, as two letters. */
 enum meta_code { META_HD, META_EN, META_NF, META_NS, META_EX, META_VA };

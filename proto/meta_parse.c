@@ -31,7 +31,7 @@ static inline uint64_t letter_of(char c)
     return place <= 'z' - 'A' ? UINT64_C(1) << place : 0;
 }
 
-/* ---- flags ----------------------------------------------------------------------------- */
+/* ---- flags ------------------------------------------------------------------------------- */
 
 static enum reply read_signed(struct span token, int64_t *out)
 {
@@ -105,7 +105,7 @@ enum reply meta_read_flags(struct span args, struct meta_flags *flags)
     return why;
 }
 
-/* ---- lines ----------------------------------------------------------------------------- */
+/* ---- lines ------------------------------------------------------------------------------- */
 
 static enum parse_status refuse(enum reply why, enum reply *reply)
 {

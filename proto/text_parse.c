@@ -34,7 +34,7 @@ static bool parse_value_len(struct span word, size_t *out)
     return true;
 }
 
-/* ---- endings of both ways ---- */
+/* ---- endings of both ways ---------------------------------------------------------------- */
 
 /* The line cannot be executed: say so, unless the client asked for silence. */
 static enum parse_status refuse(const struct request *req, enum reply why, enum reply *reply)
@@ -71,7 +71,7 @@ static inline enum parse_status take_value(const char *buf, size_t len,
     return PARSE_OK;
 }
 
-/* ---- the direct way ---- */
+/* ---- the direct way ---------------------------------------------------------------------- */
 
 /* "get key\r\n"; buf starts with "get ". */
 static inline bool try_get(const char *buf, size_t len, struct request *req, size_t *used)
@@ -185,7 +185,7 @@ static inline bool try_key_number(const char *buf, size_t len, size_t name_len,
     return true;
 }
 
-/* ---- the general way ---- */
+/* ---- the general way --------------------------------------------------------------------- */
 
 /* True when the line asks for values: any number of keys may follow. The name must be whole. */
 static bool is_get_line(struct line line)

@@ -44,6 +44,12 @@ if grep -nE "$tab|[ $tab]+\$" $sources $tables; then
     complain "tabs, or white space at the end of lines"
 fi
 
+# A banner of a section is one line, filled to the last column.
+# shellcheck disable=SC2086
+awk '/^( \*|\/\*) ----/ && (!/^\/\* ---- [^ -].* -+ \*\/$/ || length($0) != 96) {
+         printf "%s:%d: a banner is one line, /* ---- x ---- ... */, of 96 columns\n", FILENAME, FNR; n++ }
+     END { exit n > 0 }' $sources || bad=1
+
 # Work to be done is an issue with a number, not a note in the code.
 # shellcheck disable=SC2086
 if grep -nE '\<(TODO|FIXME|XXX)\>' $sources $tables $scripts | grep -vE 'TODO\(#[0-9]+\)|check_style\.sh:'; then

@@ -93,10 +93,7 @@ static _Noreturn void fail(struct dialogue *d, const char *fmt, ...)
     exit(1);
 }
 
-/*
- * ---- connections
- * --------------------------------------------------------------------------
- */
+/* ---- connections ------------------------------------------------------------------------- */
 
 static struct peer *peer_now(struct dialogue *d)
 {
@@ -181,10 +178,7 @@ static void drop_line(struct dialogue *d, size_t whole)
     p->in_len -= whole;
 }
 
-/*
- * ---- the control socket
- * -------------------------------------------------------------------
- */
+/* ---- the control socket ------------------------------------------------------------------ */
 
 /* One line of the control socket, NUL-terminated, in the caller's buffer. */
 static void control_line(struct dialogue *d, char *out, size_t out_size)
@@ -344,10 +338,7 @@ static void move_clock(struct dialogue *d, const char *text)
     control(d, request);
 }
 
-/*
- * ---- the script
- * ---------------------------------------------------------------------------
- */
+/* ---- the script -------------------------------------------------------------------------- */
 
 static void start(struct dialogue *d)
 {

@@ -96,7 +96,7 @@ static inline void exec_tally_miss(struct turn *t, enum miss why)
 /* Move what the turn tallied so far to the worker's counters. Context: worker. */
 void exec_tally(struct turn *t);
 
-/* ---- exec_get.c ---------------------------------------------------------------------- */
+/* ---- exec_get.c -------------------------------------------------------------------------- */
 
 /* get, gets, gat, gats of any number of keys. Context: worker, read side. */
 enum turn_stop exec_get(struct turn *t, const struct request *r);
@@ -115,7 +115,7 @@ enum turn_stop exec_get_keys(struct turn *t, const struct request *r, struct spa
  */
 bool exec_can_put_large(struct turn *t, size_t n);
 
-/* ---- exec_store.c -------------------------------------------------------------------- */
+/* ---- exec_store.c ------------------------------------------------------------------------ */
 
 /*
  * The storage commands. body: the full value, or NULL when r->value has it. Context: worker,
@@ -138,7 +138,7 @@ void exec_store_failed(struct turn *t, const struct request *r, enum reply why);
 /* What a cas came to. Context: worker. */
 void exec_count_cas(struct counters *c, enum outcome outcome);
 
-/* ---- exec_meta.c, exec_meta_write.c ---------------------------------------------------- */
+/* ---- exec_meta.c, exec_meta_write.c ------------------------------------------------------ */
 
 /* The meta commands; ms with its value in r->value. Context: worker, read side. */
 enum turn_stop exec_meta(struct turn *t, const struct request *r);
@@ -152,18 +152,18 @@ enum turn_stop exec_meta_arith(struct turn *t, const struct request *r);
 /* Seconds to a deadline, begun ones included; 0: it has passed; -1: there is none. */
 int64_t exec_meta_ttl(msec_t deadline, msec_t now);
 
-/* ---- exec_arith.c -------------------------------------------------------------------- */
+/* ---- exec_arith.c ------------------------------------------------------------------------ */
 
 enum turn_stop exec_arith(struct turn *t, const struct request *r);
 enum turn_stop exec_delete(struct turn *t, const struct request *r);
 enum turn_stop exec_touch(struct turn *t, const struct request *r);
 
-/* ---- exec_bin.c ---------------------------------------------------------------------- */
+/* ---- exec_bin.c -------------------------------------------------------------------------- */
 
 /* Everything of CLASS_BINARY; more of the binary protocol in exec_bin.h. */
 enum turn_stop exec_bin(struct turn *t, const struct request *r);
 
-/* ---- conn_sasl.c --------------------------------------------------------------------- */
+/* ---- conn_sasl.c ------------------------------------------------------------------------- */
 
 /*
  * BIN_SASL_AUTH and BIN_SASL_STEP, with a mechanism of at most AUTH_MECH_MAX bytes. Context:
@@ -171,7 +171,7 @@ enum turn_stop exec_bin(struct turn *t, const struct request *r);
  */
 enum turn_stop conn_sasl(struct turn *t, const struct request *r);
 
-/* ---- exec_admin.c -------------------------------------------------------------------- */
+/* ---- exec_admin.c ------------------------------------------------------------------------ */
 
 /*
  * Flush as a client asked for it, with the delay or time it sent; the outcomes of
@@ -244,7 +244,7 @@ static inline enum turn_stop exec_request(struct turn *t, const struct request *
     unreachable();
 }
 
-/* ---- output, conn_turn.c ------------------------------------------------------------- */
+/* ---- output, conn_turn.c ----------------------------------------------------------------- */
 
 /*
  * Hand what was composed to the socket; what it does not take is kept. The output is empty

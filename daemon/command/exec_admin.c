@@ -71,7 +71,7 @@ static struct settings *live_settings(struct turn *t)
     return t->w->server->settings;
 }
 
-/* ---- memcached's commands with an effect --------------------------------------------- */
+/* ---- memcached's commands with an effect ------------------------------------------------- */
 
 enum outcome exec_flush(struct turn *t, int64_t exptime)
 {
@@ -140,7 +140,7 @@ static enum turn_stop shutdown_server(struct turn *t, const struct request *r)
     return TURN_CLOSES;
 }
 
-/* ---- screws that turn nothing -------------------------------------------------------- */
+/* ---- screws that turn nothing ------------------------------------------------------------ */
 
 /* So many are told apart; behind the point more are not looked at. */
 #define FRACTION_DIGITS_MAX 30
@@ -318,7 +318,7 @@ static enum turn_stop lru(struct turn *t, const struct request *r)
     return say(t, r, REPLY_ERROR);
 }
 
-/* ---- lru_crawler: the search for expired keys ---------------------------------------- */
+/* ---- lru_crawler: the search for expired keys -------------------------------------------- */
 
 /* The reply to a comma list of class numbers, and whether ours is one of them. */
 static enum reply check_classes(struct span list, bool *has_ours)
@@ -459,7 +459,7 @@ static enum turn_stop lru_crawler(struct turn *t, const struct request *r)
     return say(t, r, REPLY_ERROR);
 }
 
-/* ---- TLS ----------------------------------------------------------------------------- */
+/* ---- TLS --------------------------------------------------------------------------------- */
 
 /* Read certificates anew; a failure is told in memcached's words. */
 static enum turn_stop refresh_certs(struct turn *t, const struct request *r)
@@ -482,7 +482,7 @@ static enum turn_stop refresh_certs(struct turn *t, const struct request *r)
     return say_text(t, r, "\r\n");
 }
 
-/* -------------------------------------------------------------------------------------- */
+/* ---- watch ------------------------------------------------------------------------------- */
 
 /* watch [stream ...]; without a word: fetchers. */
 static enum turn_stop watch(struct turn *t, const struct request *r)

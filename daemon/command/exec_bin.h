@@ -16,7 +16,7 @@
 void exec_bin_reply(struct turn *t, const struct request *r, enum bin_reply reply,
                     uint64_t cas);
 
-/* ---- exec_bin_store.c ---------------------------------------------------------------- */
+/* ---- exec_bin_store.c -------------------------------------------------------------------- */
 
 /*
  * set, add, replace, append, prepend. body: the full value, or NULL when r->value has it.
@@ -30,7 +30,7 @@ void exec_bin_refused(struct turn *t, const struct request *r, enum bin_reply wh
 enum turn_stop exec_bin_arith(struct turn *t, const struct request *r);
 enum turn_stop exec_bin_delete(struct turn *t, const struct request *r);
 
-/* ---- exec_bin_admin.c ---------------------------------------------------------------- */
+/* ---- exec_bin_admin.c -------------------------------------------------------------------- */
 
 /* CLASS_BINARY_ADMIN but stat. Context: worker, outside a read-side section. */
 enum turn_stop exec_bin_admin(struct turn *t, const struct request *r);
@@ -47,7 +47,7 @@ bool exec_bin_is_dump(struct span key);
  */
 bool exec_bin_convert_stats(const struct request *r, bool is_dump, struct buf *text);
 
-/* ---- exec_bin_sasl.c ----------------------------------------------------------------- */
+/* ---- exec_bin_sasl.c --------------------------------------------------------------------- */
 
 /*
  * The opcodes BIN_SASL_*: mechanism in r->key, what it says in r->value. Context: worker, read

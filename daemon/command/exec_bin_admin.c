@@ -55,7 +55,7 @@ enum turn_stop exec_bin_admin(struct turn *t, const struct request *r)
     return TURN_CLOSES;
 }
 
-/* ---- statistics ---------------------------------------------------------------------- */
+/* ---- statistics -------------------------------------------------------------------------- */
 
 static bool begins_with(struct span s, const char *head)
 {

@@ -47,7 +47,7 @@ static uint32_t idle_of(const struct turn *t, const struct item *it)
     return t->now_s > access_s ? t->now_s - access_s : 0;
 }
 
-/* ---- mg -------------------------------------------------------------------------------- */
+/* ---- mg ---------------------------------------------------------------------------------- */
 
 /* What the reply to a hit can tell of the item, but for its marks. */
 static inline void describe(const struct turn *t, const struct request *r,
@@ -270,7 +270,7 @@ static inline enum turn_stop get(struct turn *t, const struct request *r)
     return TURN_GOES_ON;
 }
 
-/* ---- me -------------------------------------------------------------------------------- */
+/* ---- me ---------------------------------------------------------------------------------- */
 
 static enum turn_stop debug(struct turn *t, const struct request *r)
 {
@@ -294,7 +294,7 @@ static enum turn_stop debug(struct turn *t, const struct request *r)
     return TURN_GOES_ON;
 }
 
-/* ---------------------------------------------------------------------------------------- */
+/* ---- the command of the request ---------------------------------------------------------- */
 
 enum turn_stop exec_meta(struct turn *t, const struct request *r)
 {

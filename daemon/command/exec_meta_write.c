@@ -35,7 +35,7 @@ static uint64_t cas_expected(const struct turn *t, const struct meta_flags *flag
     return t->hides_cas ? EXEC_CAS_NEVER : flags->cas;
 }
 
-/* ---- ms -------------------------------------------------------------------------------- */
+/* ---- ms ---------------------------------------------------------------------------------- */
 
 static bool extends(const struct store *s)
 {
@@ -237,7 +237,7 @@ enum turn_stop exec_meta_set(struct turn *t, const struct request *r, struct bod
     return store(t, r, body, &s, &outcome);
 }
 
-/* ---- md -------------------------------------------------------------------------------- */
+/* ---- md ---------------------------------------------------------------------------------- */
 
 enum turn_stop exec_meta_delete(struct turn *t, const struct request *r)
 {
@@ -283,7 +283,7 @@ enum turn_stop exec_meta_delete(struct turn *t, const struct request *r)
     return answer(t, r, META_HD, &facts);
 }
 
-/* ---- ma -------------------------------------------------------------------------------- */
+/* ---- ma ---------------------------------------------------------------------------------- */
 
 static void prepare_arith(const struct turn *t, const struct meta_flags *flags, struct arith *a)
 {

@@ -28,7 +28,7 @@ struct conn *conn_from_poll(uv_poll_t *poll)
     return c;
 }
 
-/* ---- lists --------------------------------------------------------------------------- */
+/* ---- lists ------------------------------------------------------------------------------- */
 
 static void list_add(struct conn *c)
 {
@@ -118,7 +118,7 @@ bool conn_serve_ready(struct worker *w)
     return w->ready_count > 0;
 }
 
-/* ---- the end ------------------------------------------------------------------------- */
+/* ---- the end ----------------------------------------------------------------------------- */
 
 static void on_closed(uv_handle_t *handle)
 {
@@ -171,7 +171,7 @@ void conn_end(struct conn *c)
     conn_close(c);
 }
 
-/* ---- events -------------------------------------------------------------------------- */
+/* ---- events ------------------------------------------------------------------------------ */
 
 static void on_poll(uv_poll_t *handle, int status, int events);
 
@@ -284,7 +284,7 @@ static void on_poll(uv_poll_t *handle, int status, int events)
     }
 }
 
-/* ---- the beginning ------------------------------------------------------------------- */
+/* ---- the beginning ----------------------------------------------------------------------- */
 
 bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin)
 {

@@ -62,7 +62,7 @@ static inline bool round_is_full(const struct round *r)
     return r->n == ROUND_LOTS || r->filled >= ROUND_FILL_BYTES;
 }
 
-/* ---- conn_turn.c --------------------------------------------------------------------- */
+/* ---- conn_turn.c ------------------------------------------------------------------------- */
 
 /*
  * Execute a lot, send what came of it, keep what is left of its input. Context: worker, in a

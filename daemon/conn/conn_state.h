@@ -160,7 +160,7 @@ static inline bool conn_has_pending(const struct conn *c)
            c->needs_auth;
 }
 
-/* ---- conn.c -------------------------------------------------------------------------- */
+/* ---- conn.c ------------------------------------------------------------------------------ */
 
 /* Poll for these events, UV_READABLE or UV_WRITABLE; 0: none. Context: worker. */
 void conn_arm(struct conn *c, int events);
@@ -183,7 +183,7 @@ void conn_ready_add(struct conn *c);
 /* Send what waits; when all is sent go on with what is kept. Context: worker. */
 void conn_write(struct conn *c);
 
-/* ---- conn_tls.c ---------------------------------------------------------------------- */
+/* ---- conn_tls.c -------------------------------------------------------------------------- */
 
 /* A handshake that takes longer is given up, milliseconds. */
 #define TLS_HANDSHAKE_MS 10000
@@ -200,7 +200,7 @@ void conn_tls_serve(struct conn *c, usec_t *slice_end);
 /* Has it been at its handshake for too long? Context: worker. */
 bool conn_tls_is_overdue(const struct conn *c, msec_t now);
 
-/* ---- conn_watch.c -------------------------------------------------------------------- */
+/* ---- conn_watch.c ------------------------------------------------------------------------ */
 
 /* Have the worker look at its connections in so many milliseconds. Context: worker. */
 void conn_watch(struct conn *c, unsigned ms);
@@ -208,7 +208,7 @@ void conn_watch(struct conn *c, unsigned ms);
 /* The worker stops: finish what was begun, then close. Context: worker. */
 void conn_drain(struct conn *c);
 
-/* ---- conn_turn.c --------------------------------------------------------------------- */
+/* ---- conn_turn.c ------------------------------------------------------------------------- */
 
 enum input_kind {
     INPUT_READ, /* bytes in the worker's read buffer; what is not consumed is kept */
@@ -229,7 +229,7 @@ uint64_t conn_pending_max(const struct worker *w);
 /* Count what the output queue holds; false when this worker's queues hold too much. */
 bool conn_count_output(struct conn *c);
 
-/* ---- conn_input.c -------------------------------------------------------------------- */
+/* ---- conn_input.c ------------------------------------------------------------------------ */
 
 /*
  * Read once. What came is served with the worker's round, conn_round_run(), if not at once.
@@ -244,7 +244,7 @@ void conn_read(struct conn *c);
 bool conn_keep_input(struct conn *c, enum input_kind kind, const char *p, size_t len,
                      size_t used);
 
-/* ---- conn_body.c --------------------------------------------------------------------- */
+/* ---- conn_body.c ------------------------------------------------------------------------- */
 
 /*
  * A value was stored that might have been placed: shall the next one be? Context: worker.
@@ -284,7 +284,7 @@ void conn_upload_drop(struct conn *c);
 /* Do bodies on their way hold most of what they may? Context: worker. */
 bool conn_uploads_press(const struct worker *w);
 
-/* ---- conn_auth.c --------------------------------------------------------------------- */
+/* ---- conn_auth.c ------------------------------------------------------------------------- */
 
 /* Does a new connection have to authenticate? Context: worker. */
 void conn_auth_begin(struct conn *c);
@@ -298,7 +298,7 @@ enum turn_stop conn_auth_take(struct turn *t, const char *p, size_t len, size_t 
 /* Read and drop; closes at the end of the input. Context: worker. */
 void conn_discard(struct conn *c);
 
-/* ---- conn_stream.c ------------------------------------------------------------------- */
+/* ---- conn_stream.c ----------------------------------------------------------------------- */
 
 /* Send lines to a connection that watches while its socket takes them. Context: worker. */
 void conn_stream(struct conn *c);
@@ -309,7 +309,7 @@ void conn_name_peer(struct conn *c);
 /* Tell those who watch connections: WATCH_CONN_NEW, WATCH_CONN_CLOSE. Context: worker. */
 void conn_log(const struct conn *c, enum watch_kind kind);
 
-/* ---- conn_stats.c -------------------------------------------------------------------- */
+/* ---- conn_stats.c ------------------------------------------------------------------------ */
 
 enum turn_stop conn_stats(struct turn *t, const struct request *r);
 

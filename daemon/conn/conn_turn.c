@@ -36,7 +36,7 @@
  */
 #define PENDING_MIN_BYTES (64u << 20)
 
-/* ---- output -------------------------------------------------------------------------- */
+/* ---- output ------------------------------------------------------------------------------ */
 
 uint64_t conn_pending_max(const struct worker *w)
 {
@@ -154,7 +154,7 @@ bool turn_others_are_ready(struct turn *t)
     return false;
 }
 
-/* ---- requests ------------------------------------------------------------------------ */
+/* ---- requests ---------------------------------------------------------------------------- */
 
 void turn_read_clock(struct turn *t)
 {
@@ -262,7 +262,7 @@ static __attribute__((noinline)) enum turn_stop run_batch(struct turn *t, const 
     return stop;
 }
 
-/* ---- what is no whole request -------------------------------------------------------- */
+/* ---- what is no whole request ------------------------------------------------------------ */
 
 /* A storage command whose value is not all there. */
 static enum turn_stop run_body(struct turn *t, struct batch *b, size_t len, size_t *used)
@@ -491,7 +491,7 @@ static enum turn_stop run(struct turn *t, struct lot *lot, size_t *used)
     }
 }
 
-/* ---- turns --------------------------------------------------------------------------- */
+/* ---- turns ------------------------------------------------------------------------------- */
 
 void turn_begin(struct turn *t, struct worker *w)
 {

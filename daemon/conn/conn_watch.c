@@ -25,7 +25,7 @@ void conn_watch(struct conn *c, unsigned ms)
     cron_wake_ms(c->worker, ms);
 }
 
-/* ---- scan ---------------------------------------------------------------------------- */
+/* ---- scan -------------------------------------------------------------------------------- */
 
 static void retry(struct conn *c)
 {
@@ -91,7 +91,7 @@ void conn_scan(struct worker *w, msec_t now)
     }
 }
 
-/* ---- draining ------------------------------------------------------------------------ */
+/* ---- draining ---------------------------------------------------------------------------- */
 
 void conn_drain(struct conn *c)
 {
@@ -120,7 +120,7 @@ void conn_drain_all(struct worker *w)
     }
 }
 
-/* ---- stats conns --------------------------------------------------------------------- */
+/* ---- stats conns ------------------------------------------------------------------------- */
 
 static void put_unix(const struct sockaddr_un *un, socklen_t len, char *out, size_t size)
 {

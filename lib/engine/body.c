@@ -59,10 +59,7 @@ static void append_segment(struct body *b, segment_t n)
     b->taken++;
 }
 
-/*
- * ---- placed in blocks
- * ------------------------------------------------------------------------------
- */
+/* ---- placed in blocks -------------------------------------------------------------------- */
 
 _Static_assert(BODY_PLACES_MAX >= PIECES_MAX, "every piece is a place");
 
@@ -155,10 +152,7 @@ bool body_unplace(struct body *b)
     return is_kept;
 }
 
-/*
- * ---- whole segments
- * ------------------------------------------------------------------------------
- */
+/* ---- whole segments ---------------------------------------------------------------------- */
 
 /* How often the cursor is asked for one segment before the caller is told to come again. */
 #define TAKE_TRIES 64

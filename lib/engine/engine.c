@@ -233,10 +233,7 @@ bool engine_set_limit(struct engine *e, uint64_t limit_bytes)
     return true;
 }
 
-/*
- * ---- room from other shards
- * ----------------------------------------------------------------------
- */
+/* ---- room from other shards -------------------------------------------------------------- */
 
 /* Segments taken from another shard at once. */
 #define STEAL_SEGMENTS 4

@@ -105,7 +105,7 @@ enum mf_err engine_start(struct engine *e, const struct engine_config *cfg);
 /* Release everything; no worker is inside. Context: main. */
 void engine_stop(struct engine *e);
 
-/* ---- reads: inside a read-side section ------------------------------------------------- */
+/* ---- reads: inside a read-side section --------------------------------------------------- */
 
 enum miss { MISS_ABSENT, MISS_EXPIRED, MISS_FLUSHED };
 
@@ -403,9 +403,7 @@ enum steal engine_steal(struct engine *e, struct shard *needy);
 /* Change -m. False when it cannot be reached. Context: worker, main. */
 bool engine_set_limit(struct engine *e, uint64_t limit_bytes);
 
-/*
- * ---- background work: the home worker of a shard ------------------------------------------
- */
+/* ---- background work: the home worker of a shard ----------------------------------------- */
 
 /*
  * Is there work that wants shard_maintain() soon? One relaxed load. Context: any thread.
@@ -439,9 +437,7 @@ msec_t shard_next_due(struct shard *s);
 /* Hold the sampler (tests, forensics): nothing is expired actively. Context: any thread. */
 void engine_hold_sampler(struct engine *e, bool held);
 
-/*
- * ---- observation ---------------------------------------------------------------------------
- */
+/* ---- observation ------------------------------------------------------------------------- */
 
 struct shard_info {
     uint64_t items, item_bytes;

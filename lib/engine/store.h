@@ -99,10 +99,7 @@ enum outcome store_absent(struct engine *e, struct store *st, msec_t now);
 enum outcome store_large(struct engine *e, struct store *st, msec_t now);
 enum outcome store_concat_large(struct engine *e, struct store *st, msec_t now);
 
-/*
- * ---- remake.c, touch.c
- * ------------------------------------------------------------------------------
- */
+/* ---- remake.c, touch.c ------------------------------------------------------------------- */
 
 /* What the found item is to have that cannot be changed where it stands. */
 struct remake {
@@ -132,10 +129,7 @@ enum outcome remake_as_large(struct engine *e, const struct visit *v, const stru
  */
 enum outcome touch_found(struct visit *v, msec_t deadline, bool may_wait, struct remake *r);
 
-/*
- * ---- body.c
- * --------------------------------------------------------------------------------------
- */
+/* ---- body.c ------------------------------------------------------------------------------ */
 
 /* What a full body consists of. */
 struct body_parts {

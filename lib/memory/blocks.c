@@ -28,9 +28,7 @@
 /* How many holes of a size are tried when the first are in the segment under the cursor. */
 #define HOLE_TRIES 4
 
-/*
- * ---- bins of sealed segments ----------------------------------------------------------------
- */
+/* ---- bins of sealed segments ------------------------------------------------------------- */
 
 static void bin_remove(struct shard *s, segment_t n)
 {
@@ -105,10 +103,7 @@ static inline bool add_dead(struct shard *s, struct segment *g, int32_t bytes)
     return ((before ^ after) >> (s->arena.shift - DEAD_BINS_LOG2)) != 0;
 }
 
-/*
- * ---- chains
- * -----------------------------------------------------------------------------------
- */
+/* ---- chains ------------------------------------------------------------------------------ */
 
 static void chain_insert(struct shard *s, enum chain_id id, segment_t after, segment_t n)
 {
@@ -219,10 +214,7 @@ handle_t blocks_append(struct shard *s, enum chain_id chain, uint32_t units, seg
     return h;
 }
 
-/*
- * ---- holes
- * --------------------------------------------------------------------------------------
- */
+/* ---- holes ------------------------------------------------------------------------------- */
 
 /* A hole's list links overlay its cas field. */
 static void link_set(struct item *it, handle_t next, handle_t prev)
@@ -478,10 +470,7 @@ handle_t blocks_put(struct shard *s, enum chain_id chain, uint32_t *units, enum 
     return put_slowly(s, chain, units, draw, h);
 }
 
-/*
- * ---- death
- * ----------------------------------------------------------------------------------------
- */
+/* ---- death ------------------------------------------------------------------------------- */
 
 /* What a death may lead to. */
 static __attribute__((noinline)) void after_kill(struct shard *s, segment_t n, bool must_ask)
@@ -546,10 +535,7 @@ void blocks_ripen(struct shard *s, unsigned max)
     }
 }
 
-/*
- * ---- start, flush, stop
- * ------------------------------------------------------------------------------
- */
+/* ---- start, flush, stop ------------------------------------------------------------------ */
 
 bool blocks_init(struct shard *s, uint64_t share_bytes)
 {

@@ -52,10 +52,7 @@ static struct segment *seg(struct shard *s, segment_t n)
     return &s->arena.segments[n];
 }
 
-/*
- * ---- choosing a segment
- * ------------------------------------------------------------------------
- */
+/* ---- choosing a segment ------------------------------------------------------------------ */
 
 static void choose(struct shard *s, segment_t n, enum cursor_mode mode)
 {
@@ -216,10 +213,7 @@ static bool pick(struct shard *s, msec_t now, int64_t *work)
     return true;
 }
 
-/*
- * ---- moving and dropping blocks
- * ------------------------------------------------------------------
- */
+/* ---- moving and dropping blocks ---------------------------------------------------------- */
 
 /* Copy a block; readers may write heat and access_s of the source meanwhile. */
 static void copy_block(struct shard *s, handle_t to, handle_t from)
@@ -346,10 +340,7 @@ static bool visit_item(struct shard *s, handle_t h, msec_t now)
     return true;
 }
 
-/*
- * ---- the walk
- * ------------------------------------------------------------------------------------------
- */
+/* ---- the walk ---------------------------------------------------------------------------- */
 
 /* Blocks ahead will need their index bucket (and the ghost's): start the loads early. */
 static void look_ahead(struct shard *s)

@@ -90,10 +90,7 @@ const struct counters *shard_counters(const struct shard *s)
     return &s->counters;
 }
 
-/*
- * ---- looking up
- * --------------------------------------------------------------------------------
- */
+/* ---- looking up -------------------------------------------------------------------------- */
 
 void engine_prefetch_bucket(const struct route *rt, uint64_t hash)
 {
@@ -200,10 +197,7 @@ struct found engine_find(struct engine *e, const struct route *rt, uint64_t hash
     return find_slowly(rt, hash, key, key_len, now);
 }
 
-/*
- * ---- resizing the index
- * ----------------------------------------------------------------------------
- */
+/* ---- resizing the index ------------------------------------------------------------------ */
 
 /* What a resize leaves; made before it begins, so that its end cannot fail. */
 struct table_retiree {
@@ -281,10 +275,7 @@ bool shard_resize_step(struct shard *s, uint64_t buckets)
     return true;
 }
 
-/*
- * ---- what writers and the home worker carry on
- * --------------------------------------------------------
- */
+/* ---- what writers and the home worker carry on ------------------------------------------- */
 
 bool shard_wants_work(const struct shard *s)
 {

@@ -193,9 +193,7 @@ static inline void shard_observe(struct shard *s, const struct item *it,
     }
 }
 
-/*
- * ---- blocks.c -------------------------------------------------------------------------------
- */
+/* ---- blocks.c ---------------------------------------------------------------------------- */
 
 bool blocks_init(struct shard *s, uint64_t share_bytes);
 void blocks_fini(struct shard *s);
@@ -264,10 +262,7 @@ static inline unsigned bin_for(const struct shard *s, const struct segment *g)
 void blocks_detach(struct shard *s, segment_t g);
 void blocks_seal(struct shard *s, segment_t g);
 
-/*
- * ---- chunks.c: large values
- * ------------------------------------------------------------------
- */
+/* ---- chunks.c: large values -------------------------------------------------------------- */
 
 #define PIECES_MAX 15u
 
@@ -308,10 +303,7 @@ void chunks_kill(struct shard *s, const struct item *it, enum death_reason reaso
 void chunks_head_moved(struct shard *s, handle_t to);
 void chunks_piece_moved(struct shard *s, handle_t to);
 
-/*
- * ---- cursor.c
- * ----------------------------------------------------------------------------------
- */
+/* ---- cursor.c ---------------------------------------------------------------------------- */
 
 /*
  * Run the cursor for about `work` units. False when there was nothing it could do. Context: in
@@ -342,10 +334,7 @@ static inline bool cursor_wants_tidy(const struct shard *s)
                                                                    << s->arena.shift;
 }
 
-/*
- * ---- room.c
- * ------------------------------------------------------------------------------------
- */
+/* ---- room.c ------------------------------------------------------------------------------ */
 
 /* Segments that only the cursor may use, so that it can always go on. */
 #define ROOM_RESERVE 2u
@@ -420,10 +409,7 @@ void room_release(struct shard *s);
 /* Bytes of one shard's share of the limit. Context: any thread. */
 uint64_t room_share(const struct shard *s);
 
-/*
- * ---- keyspace.c: items
- * -------------------------------------------------------------------------
- */
+/* ---- keyspace.c: items ------------------------------------------------------------------- */
 
 /*
  * A filled block becomes the item of its key, which is absent. There must be room
@@ -544,10 +530,7 @@ static inline void shard_after_leave(struct shard *s)
     }
 }
 
-/*
- * ---- shard_flush.c
- * -----------------------------------------------------------------------------
- */
+/* ---- shard_flush.c ----------------------------------------------------------------------- */
 
 /*
  * Make what the next flush swaps in, before it is scheduled. False when the system has no

@@ -61,7 +61,7 @@ static struct generation *generation_create(const struct shard *s)
     return g;
 }
 
-/* ---- spare ones ------------------------------------------------------------------------ */
+/* ---- spare ones -------------------------------------------------------------------------- */
 
 static bool is_scheduled(const struct shard *s)
 {
@@ -134,7 +134,7 @@ void shard_flush_fini(struct shard *s)
     }
 }
 
-/* ---- carrying it out ------------------------------------------------------------------- */
+/* ---- carrying it out --------------------------------------------------------------------- */
 
 static void retire_chain(struct shard *s, const struct chain *c)
 {

@@ -118,10 +118,7 @@ static uint64_t rng_below(uint64_t n)
     return (uint64_t)(((unsigned __int128)rng_next() * n) >> 64);
 }
 
-/*
- * ---- keys and values
- * ----------------------------------------------------------------------
- */
+/* ---- keys and values --------------------------------------------------------------------- */
 
 /* A ring of picks by Zipf's law: the cumulative weights once, then a binary search a pick. */
 static void make_zipf(void)
@@ -193,10 +190,7 @@ static void make_text(void)
     }
 }
 
-/*
- * ---- requests
- * -----------------------------------------------------------------------------
- */
+/* ---- requests ---------------------------------------------------------------------------- */
 
 static char *room(struct conn *c, size_t n)
 {
@@ -302,10 +296,7 @@ static void put_request(struct conn *c)
     }
 }
 
-/*
- * ---- replies
- * ------------------------------------------------------------------------------
- */
+/* ---- replies ----------------------------------------------------------------------------- */
 
 static void wrong_reply(const char *line, size_t len)
 {
@@ -431,10 +422,7 @@ static void take_replies(struct conn *c, const char *bytes, size_t len)
     memcpy(c->tail, bytes + at, c->tail_len);
 }
 
-/*
- * ---- the loop
- * -----------------------------------------------------------------------------
- */
+/* ---- the loop ---------------------------------------------------------------------------- */
 
 static void watch(struct conn *c, bool for_writing)
 {

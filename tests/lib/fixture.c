@@ -76,9 +76,7 @@ uint64_t fixture_seed(void)
     return s != NULL ? strtoull(s, NULL, 0) : SEED;
 }
 
-/*
- * ---- time -----------------------------------------------------------------------------------
- */
+/* ---- time -------------------------------------------------------------------------------- */
 
 msec_t fixture_now(const struct fixture *f)
 {
@@ -154,10 +152,7 @@ void fixture_expire(struct fixture *f)
     }
 }
 
-/*
- * ---- requests
- * -----------------------------------------------------------------------------------
- */
+/* ---- requests ---------------------------------------------------------------------------- */
 
 static struct span key_of(const char *key)
 {
@@ -468,10 +463,7 @@ void fixture_check(struct fixture *f, const char *key, size_t len)
     mem_free(want);
 }
 
-/*
- * ---- the whole
- * ------------------------------------------------------------------------------------
- */
+/* ---- the whole --------------------------------------------------------------------------- */
 
 int64_t fixture_used(const struct fixture *f)
 {

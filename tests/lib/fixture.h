@@ -37,9 +37,7 @@ void fixture_stop(struct fixture *f);
 /* The seed of a property test: MAYFLY_SEED, or a fixed one. Printed when a test fails. */
 uint64_t fixture_seed(void);
 
-/*
- * ---- time -----------------------------------------------------------------------------------
- */
+/* ---- time -------------------------------------------------------------------------------- */
 
 /* Frozen milliseconds now. */
 msec_t fixture_now(const struct fixture *f);
@@ -53,10 +51,7 @@ void fixture_settle(struct fixture *f);
 /* Expire everything that is due, as the home workers do. */
 void fixture_expire(struct fixture *f);
 
-/*
- * ---- requests: each in a section of its own
- * -----------------------------------------------------
- */
+/* ---- requests: each in a section of its own ---------------------------------------------- */
 
 struct put {
     enum store_mode mode;
@@ -124,10 +119,7 @@ bool fixture_has(struct fixture *f, const char *key);
 /* The key is there with the value that fixture_set() gave it. */
 void fixture_check(struct fixture *f, const char *key, size_t len);
 
-/*
- * ---- the whole
- * ------------------------------------------------------------------------------------
- */
+/* ---- the whole --------------------------------------------------------------------------- */
 
 /* Every shard verifies, and the budget is kept but for what may be overdrawn. */
 void fixture_verify(struct fixture *f);

@@ -130,7 +130,7 @@ static struct said deliver_frame(const struct frame *f)
     return said;
 }
 
-/* ---- requests ---- */
+/* ---- requests ---------------------------------------------------------------------------- */
 
 #define FLAGS_TIME "\0\0\1\2\xff\xff\xff\xfe"
 #define NUMBERS                                                                                \
@@ -240,7 +240,7 @@ START_TEST(virtual_bucket_and_data_type_say_nothing)
 }
 END_TEST
 
-/* ---- wrong frames ---- */
+/* ---- wrong frames ------------------------------------------------------------------------ */
 
 /*
  * CVE-2009-2415 and CVE-2016-8704, -8705, -8706 are of this kind: a length that another belies.

@@ -123,7 +123,7 @@ static struct said deliver(const char *input, size_t len)
     return whole;
 }
 
-/* ---- requests ---- */
+/* ---- requests ---------------------------------------------------------------------------- */
 
 static void assert_span(const char *input, const char *what, ptrdiff_t at, size_t len,
                         const char *want)
@@ -164,7 +164,7 @@ START_TEST(a_good_line_becomes_its_request)
 }
 END_TEST
 
-/* ---- answers ---- */
+/* ---- answers ----------------------------------------------------------------------------- */
 
 START_TEST(a_wrong_line_gets_memcacheds_answer)
 {
@@ -283,7 +283,7 @@ START_TEST(nul_is_a_byte_of_the_key)
 }
 END_TEST
 
-/* ---- limits ---- */
+/* ---- limits ------------------------------------------------------------------------------ */
 
 /* The format with its %s replaced by a word of n bytes. */
 static struct said deliver_word(const char *format, int n)
@@ -445,7 +445,7 @@ START_TEST(ten_thousand_keys_in_a_line)
 }
 END_TEST
 
-/* ---- random lines ---- */
+/* ---- random lines ------------------------------------------------------------------------ */
 
 /*
  * Keys of lengths around the limit, spaces between: compared with counting the bytes of each

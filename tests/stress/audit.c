@@ -154,10 +154,7 @@ static void audit_swaps(struct world *world, struct worker *w, uint32_t index)
     rcu_end();
 }
 
-/*
- * ---- the walk
- * -----------------------------------------------------------------------------
- */
+/* ---- the walk ---------------------------------------------------------------------------- */
 
 struct walk {
     struct world *world;

@@ -27,10 +27,7 @@ void client_remove(struct worker *w, const struct name *n, struct own *o)
     o->is_present = false;
 }
 
-/*
- * ---- stamped keys
- * -------------------------------------------------------------------------
- */
+/* ---- stamped keys ------------------------------------------------------------------------ */
 
 static msec_t pick_deadline(struct worker *w, enum kind kind)
 {
@@ -242,10 +239,7 @@ static void stamped_turn(struct worker *w, const struct name *n, struct own *o)
     }
 }
 
-/*
- * ---- turns
- * --------------------------------------------------------------------------------
- */
+/* ---- turns ------------------------------------------------------------------------------- */
 
 static void owned_turn(struct worker *w, enum kind kind, uint32_t index)
 {

@@ -19,10 +19,7 @@ struct name {
 
 void name_of(const struct worker *w, uint32_t id, struct name *n);
 
-/*
- * ---- client_io.c
- * --------------------------------------------------------------------------
- */
+/* ---- client_io.c ------------------------------------------------------------------------- */
 
 /* The bytes of a found item: in place, or gathered in scratch. Context: read side. */
 const char *client_value(struct worker *w, const struct found *f, size_t *len);
@@ -51,10 +48,7 @@ void client_pin(struct worker *w, const struct found *f, uint32_t id);
  */
 void client_unpin(struct worker *w, struct held_pin *p);
 
-/*
- * ---- own.c
- * --------------------------------------------------------------------------------
- */
+/* ---- own.c ------------------------------------------------------------------------------- */
 
 /* What an owner knows before a request: taken before the engine is asked. */
 struct before {
@@ -82,10 +76,7 @@ void own_check_marks(struct worker *w, uint32_t id, const struct own *o, const s
 /* A cas value is never used twice, and grows while the key stays. */
 void own_new_cas(struct worker *w, uint32_t id, struct own *o, uint64_t cas, bool was_there);
 
-/*
- * ---- client.c, client_grow.c, client_marks.c: one request of the owner
- * ------------------------------------
- */
+/* ---- client.c, client_grow.c, client_marks.c: one request of the owner ------------------- */
 
 void client_look(struct worker *w, const struct name *n, struct own *o);
 void client_remove(struct worker *w, const struct name *n, struct own *o);
@@ -93,10 +84,7 @@ void client_number_turn(struct worker *w, const struct name *n, struct own *o);
 void client_mark_turn(struct worker *w, const struct name *n, struct own *o);
 void client_log_turn(struct worker *w, const struct name *n, struct own *o);
 
-/*
- * ---- client_read.c
- * ------------------------------------------------------------------------
- */
+/* ---- client_read.c ----------------------------------------------------------------------- */
 
 /*
  * Check a found item of any key: name, flags, content, deadline, and that its version did

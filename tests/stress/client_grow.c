@@ -12,10 +12,7 @@
 
 #define LOG_RECORDS_MAX 600
 
-/*
- * ---- numbers
- * ------------------------------------------------------------------------------
- */
+/* ---- numbers ----------------------------------------------------------------------------- */
 
 static void put_number(struct worker *w, const struct name *n, struct own *o)
 {
@@ -107,10 +104,7 @@ void client_number_turn(struct worker *w, const struct name *n, struct own *o)
     }
 }
 
-/*
- * ---- logs
- * ---------------------------------------------------------------------------------
- */
+/* ---- logs -------------------------------------------------------------------------------- */
 
 static void begin_log(struct worker *w, const struct name *n, struct own *o)
 {

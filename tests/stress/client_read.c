@@ -112,10 +112,7 @@ void client_check_item(struct worker *w, const struct name *n, const struct foun
     item_mark_used(it, (uint32_t)(now / 1000));
 }
 
-/*
- * ---- reading everybody's keys
- * -------------------------------------------------------------
- */
+/* ---- reading everybody's keys ------------------------------------------------------------ */
 
 static uint32_t pick_any(struct worker *w)
 {
@@ -178,10 +175,7 @@ void client_read_turn(struct worker *w)
     }
 }
 
-/*
- * ---- keys that belong to nobody
- * -----------------------------------------------------------
- */
+/* ---- keys that belong to nobody ---------------------------------------------------------- */
 
 static void put_shared(struct worker *w, const struct name *n)
 {

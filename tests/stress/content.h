@@ -56,10 +56,7 @@ static inline uint32_t content_flags(uint32_t id, uint64_t version)
     return (uint32_t)(version * 2654435761u) ^ id;
 }
 
-/*
- * ---- stamped values
- * -----------------------------------------------------------------------
- */
+/* ---- stamped values ---------------------------------------------------------------------- */
 
 struct stamp {
     uint32_t magic;
@@ -80,10 +77,7 @@ void content_stamp(char *out, size_t len, uint32_t id, uint64_t version, msec_t 
 bool content_check_stamp(const char *value, size_t len, uint32_t id, struct stamp *stamp,
                          char *why, size_t why_size);
 
-/*
- * ---- records
- * ------------------------------------------------------------------------------
- */
+/* ---- records ----------------------------------------------------------------------------- */
 
 struct record {
     uint32_t id;
@@ -107,10 +101,7 @@ bool content_check_log(const char *value, size_t len, uint32_t id, uint32_t *lap
 bool content_check_shared_log(const char *value, size_t len, uint32_t id, uint32_t writers,
                               int32_t *next, char *why, size_t why_size);
 
-/*
- * ---- numbers
- * ------------------------------------------------------------------------------
- */
+/* ---- numbers ----------------------------------------------------------------------------- */
 
 /* Decimal digits, then spaces (decr does not shorten). False: something else. */
 bool content_check_number(const char *value, size_t len, uint64_t *number);

@@ -68,10 +68,7 @@ static double now_seconds(void)
     return (double)clock_mono_us() / 1e6;
 }
 
-/*
- * ---- workers
- * ------------------------------------------------------------------------------
- */
+/* ---- workers ----------------------------------------------------------------------------- */
 
 void worker_duties(struct worker *w)
 {
@@ -205,10 +202,7 @@ static void worker_fini(struct worker *w)
     }
 }
 
-/*
- * ---- checks
- * -------------------------------------------------------------------------------
- */
+/* ---- checks ------------------------------------------------------------------------------ */
 
 static void verify_shard(struct world *world, uint32_t i)
 {
@@ -265,10 +259,7 @@ static void audit(struct world *world)
     client_audit(world);
 }
 
-/*
- * ---- the main thread
- * ----------------------------------------------------------------------
- */
+/* ---- the main thread --------------------------------------------------------------------- */
 
 static void flush_now(struct world *world)
 {

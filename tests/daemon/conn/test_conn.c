@@ -32,7 +32,7 @@ static struct settings settings;
 static struct server server;
 static struct worker *worker;
 
-/* ---- a server without listeners ------------------------------------------------------ */
+/* ---- a server without listeners ---------------------------------------------------------- */
 
 static void start(uint64_t limit_bytes)
 {
@@ -117,7 +117,7 @@ static int dial(int sndbuf)
     return fds[0];
 }
 
-/* ---- the client's side --------------------------------------------------------------- */
+/* ---- the client's side ------------------------------------------------------------------- */
 
 static void put(int fd, const char *bytes, size_t n)
 {
@@ -214,7 +214,7 @@ static uint64_t counter(enum counter id)
     return ctr_get(&worker->counters, id);
 }
 
-/* ---- requests and replies ------------------------------------------------------------ */
+/* ---- requests and replies ---------------------------------------------------------------- */
 
 static const char SCRIPT[] = "set a 5 0 3\r\nabc\r\n"
                              "get a\r\n"
@@ -312,7 +312,7 @@ START_TEST(quit_ends_behind_the_pipeline)
 }
 END_TEST
 
-/* ---- slow readers -------------------------------------------------------------------- */
+/* ---- slow readers ------------------------------------------------------------------------ */
 
 START_TEST(multiget_goes_on_where_the_socket_was_full)
 {
@@ -415,7 +415,7 @@ START_TEST(who_never_reads_is_bounded_and_alone)
 }
 END_TEST
 
-/* ---- large values on their way in ---------------------------------------------------- */
+/* ---- large values on their way in -------------------------------------------------------- */
 
 START_TEST(large_values_arrive_in_any_portions)
 {
@@ -505,7 +505,7 @@ START_TEST(bodies_that_never_come_leave_room_for_others)
 }
 END_TEST
 
-/* ---- limits, fairness, the end ------------------------------------------------------- */
+/* ---- limits, fairness, the end ----------------------------------------------------------- */
 
 START_TEST(long_get_lines_are_served_up_to_their_limit)
 {
@@ -666,7 +666,7 @@ START_TEST(gathered_answers_keep_their_place)
 }
 END_TEST
 
-/* ---- deadlines ----------------------------------------------------------------------- */
+/* ---- deadlines --------------------------------------------------------------------------- */
 
 START_TEST(exptimes_are_read_as_memcached_does)
 {

@@ -148,9 +148,7 @@ static struct got compare(struct model *m, struct entry *e)
     return got;
 }
 
-/*
- * ---- operations -----------------------------------------------------------------------------
- */
+/* ---- operations -------------------------------------------------------------------------- */
 
 static size_t pick_len(struct model *m)
 {
@@ -394,10 +392,7 @@ static void do_arith(struct model *m, struct entry *e)
     }
 }
 
-/*
- * ---- events
- * -------------------------------------------------------------------------------------
- */
+/* ---- events ------------------------------------------------------------------------------ */
 
 static void flush(struct model *m)
 {
@@ -607,10 +602,7 @@ START_TEST(it_does_as_the_model_does)
 }
 END_TEST
 
-/*
- * ---- start and limits
- * --------------------------------------------------------------------------
- */
+/* ---- start and limits -------------------------------------------------------------------- */
 
 START_TEST(too_little_is_refused)
 {

@@ -117,10 +117,7 @@ static void begin(struct model *m, const void *value, size_t len, uint32_t flags
     memcpy(m->value, value, len);
 }
 
-/*
- * ---- one operation each
- * ------------------------------------------------------------------------------------
- */
+/* ---- one operation each ------------------------------------------------------------------ */
 
 static enum outcome judge(const struct model *m, const struct put *p)
 {

@@ -46,9 +46,7 @@ static unsigned fill(const char *kind, size_t len)
     }
 }
 
-/*
- * ---- nothing may be evicted -----------------------------------------------------------------
- */
+/* ---- nothing may be evicted -------------------------------------------------------------- */
 
 static const size_t lens[] = {10, 300, 1900, 5000, 40000};
 
@@ -168,10 +166,7 @@ START_TEST(a_failed_set_takes_the_old_value_away)
 }
 END_TEST
 
-/*
- * ---- the budget
- * ----------------------------------------------------------------------------------
- */
+/* ---- the budget -------------------------------------------------------------------------- */
 
 static void check_budget(int64_t limit)
 {
@@ -296,10 +291,7 @@ START_TEST(idle_memory_goes_back)
 }
 END_TEST
 
-/*
- * ---- room of other shards
- * --------------------------------------------------------------------------
- */
+/* ---- room of other shards ---------------------------------------------------------------- */
 
 START_TEST(half_of_the_limit_in_one_value)
 {

@@ -105,7 +105,7 @@ static void check_only(enum engine_event_kind kind, unsigned count)
 
 #define ALL (ENGINE_EXPIRED_KINDS | 1u << ENGINE_EVICTED)
 
-/* ---- expired, met by a command ---------------------------------------------------------- */
+/* ---- expired, met by a command ----------------------------------------------------------- */
 
 enum { BY_GET, BY_DELETE, BY_TOUCH, BY_SET, BY_ADD, BY_APPEND, BY_INCR, BY_FETCH, WAYS };
 
