@@ -10,27 +10,11 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "daemon/net/origin.h"
 #include "lib/base/clock.h"
 
 struct conn;
 struct worker;
-
-enum conn_transport {
-    CONN_TCP,
-    CONN_UNIX,
-    CONN_TLS, /* TLS over TCP */
-    CONN_UDP,
-};
-
-/* Longest tag of a listening socket, NUL included. */
-#define CONN_TAG_MAX 32
-
-/* What connections have from the socket that they were accepted from. */
-struct conn_origin {
-    enum conn_transport transport;
-    uint8_t protocol;       /* enum binding_protocol */
-    char tag[CONN_TAG_MAX]; /* a label of the operator's; empty: none */
-};
 
 /*
  * Take over an accepted, non-blocking socket; owns the descriptor from here on, also on failure

@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-#include "daemon/conn/conn.h"
+#include "daemon/net/origin.h"
 
 struct settings;
 

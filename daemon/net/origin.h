@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a connection inherits from the listening socket that accepted it.
+ */
+#ifndef MAYFLY_DAEMON_NET_ORIGIN_H
+#define MAYFLY_DAEMON_NET_ORIGIN_H
+
+#include <stdint.h>
+
+enum conn_transport {
+    CONN_TCP,
+    CONN_UNIX,
+    CONN_TLS, /* TLS over TCP */
+    CONN_UDP,
+};
+
+/* Longest tag of a listening socket, NUL included. */
+#define CONN_TAG_MAX 32
+
+/* What connections inherit from the socket that accepted them. */
+struct conn_origin {
+    enum conn_transport transport;
+    uint8_t protocol;       /* enum binding_protocol */
+    char tag[CONN_TAG_MAX]; /* a label that the operator chose; empty: none */
+};
+
+#endif
