@@ -10,6 +10,7 @@
 
 #include <string.h>
 
+#include "lib/base/check.h"
 #include "proto/decimal.h"
 
 static const char codes[][2] = {
@@ -96,9 +97,9 @@ static inline int64_t time_at_first(const struct request *req, const struct meta
  * put_flags() from `in` on, where something else than a letter and a space stands: tokens,
  * among them those that change the time left, and more spaces.
  */
-static __attribute__((noinline)) char *put_long_flags(char *out, const char *in, uint64_t shows,
-                                                      const struct request *req,
-                                                      const struct meta_facts *facts)
+static MF_NOINLINE char *put_long_flags(char *out, const char *in, uint64_t shows,
+                                        const struct request *req,
+                                        const struct meta_facts *facts)
 {
     struct line line = {in, req->args.ptr + req->args.len};
     int64_t ttl_s = time_at_first(req, facts);

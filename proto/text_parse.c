@@ -18,6 +18,7 @@
 
 #include <string.h>
 
+#include "lib/base/check.h"
 #include "proto/direct.h"
 #include "proto/meta.h"
 #include "proto/meta_inline.h"
@@ -406,9 +407,10 @@ static enum parse_status parse_line(struct line line, const struct text_limits *
     return parse_admin(line, &args, req, reply);
 }
 
-__attribute__((noinline)) static enum parse_status
-parse_general(const char *buf, size_t len, const struct text_limits *limits,
-              struct request *req, size_t *used, enum reply *reply)
+static MF_NOINLINE enum parse_status parse_general(const char *buf, size_t len,
+                                                   const struct text_limits *limits,
+                                                   struct request *req, size_t *used,
+                                                   enum reply *reply)
 {
     begin_request(req, CMD_NONE, CLASS_ADMIN);
     req->key = span_of(NULL, 0);
@@ -441,10 +443,10 @@ parse_general(const char *buf, size_t len, const struct text_limits *limits,
  * Lines that begin like a set, an incr or a decr. These and the general way are kept out of
  * text_parse(), and it ends with a jump to them: a get then runs without a stack frame.
  */
-__attribute__((noinline)) static enum parse_status parse_set(const char *buf, size_t len,
-                                                             const struct text_limits *limits,
-                                                             struct request *req, size_t *used,
-                                                             enum reply *reply)
+static MF_NOINLINE enum parse_status parse_set(const char *buf, size_t len,
+                                               const struct text_limits *limits,
+                                               struct request *req, size_t *used,
+                                               enum reply *reply)
 {
     enum parse_status status = try_set(buf, len, limits, req, used);
 
@@ -455,10 +457,10 @@ __attribute__((noinline)) static enum parse_status parse_set(const char *buf, si
 }
 
 /* buf starts with "incr" or "decr". */
-__attribute__((noinline)) static enum parse_status parse_arith(const char *buf, size_t len,
-                                                               const struct text_limits *limits,
-                                                               struct request *req,
-                                                               size_t *used, enum reply *reply)
+static MF_NOINLINE enum parse_status parse_arith(const char *buf, size_t len,
+                                                 const struct text_limits *limits,
+                                                 struct request *req, size_t *used,
+                                                 enum reply *reply)
 {
     uint64_t delta;
 
@@ -471,10 +473,10 @@ __attribute__((noinline)) static enum parse_status parse_arith(const char *buf, 
 }
 
 /* buf starts with "touc". */
-__attribute__((noinline)) static enum parse_status parse_touch(const char *buf, size_t len,
-                                                               const struct text_limits *limits,
-                                                               struct request *req,
-                                                               size_t *used, enum reply *reply)
+static MF_NOINLINE enum parse_status parse_touch(const char *buf, size_t len,
+                                                 const struct text_limits *limits,
+                                                 struct request *req, size_t *used,
+                                                 enum reply *reply)
 {
     uint64_t exptime;
 
@@ -486,10 +488,10 @@ __attribute__((noinline)) static enum parse_status parse_touch(const char *buf, 
     return PARSE_OK;
 }
 
-__attribute__((noinline)) static enum parse_status parse_mg(const char *buf, size_t len,
-                                                            const struct text_limits *limits,
-                                                            struct request *req, size_t *used,
-                                                            enum reply *reply)
+static MF_NOINLINE enum parse_status parse_mg(const char *buf, size_t len,
+                                              const struct text_limits *limits,
+                                              struct request *req, size_t *used,
+                                              enum reply *reply)
 {
     if (!try_mg(buf, len, req, used)) {
         return parse_general(buf, len, limits, req, used, reply);
@@ -497,10 +499,10 @@ __attribute__((noinline)) static enum parse_status parse_mg(const char *buf, siz
     return PARSE_OK;
 }
 
-__attribute__((noinline)) static enum parse_status parse_ms(const char *buf, size_t len,
-                                                            const struct text_limits *limits,
-                                                            struct request *req, size_t *used,
-                                                            enum reply *reply)
+static MF_NOINLINE enum parse_status parse_ms(const char *buf, size_t len,
+                                              const struct text_limits *limits,
+                                              struct request *req, size_t *used,
+                                              enum reply *reply)
 {
     if (!try_ms(buf, len, limits, req, used)) {
         return parse_general(buf, len, limits, req, used, reply);

@@ -4,6 +4,7 @@
  */
 #include "proto/words.h"
 
+#include "lib/base/check.h"
 #include "lib/base/num.h"
 
 void words_cut(struct line line, struct args *args)
@@ -31,7 +32,7 @@ static inline bool is_blank(char c)
  * Sign and size of a number: blanks, a sign, digits, then the end of the word or a blank,
  * behind which anything may stand. False when it is not that or does not fit 64 bits.
  */
-static __attribute__((noinline)) bool parse_odd(struct span word, bool *negative, uint64_t *out)
+static MF_NOINLINE bool parse_odd(struct span word, bool *negative, uint64_t *out)
 {
     const char *p = word.ptr;
     const char *end = p + word.len;

@@ -35,7 +35,7 @@ for folder in lib proto daemon; do
         case $folder/$header in
             lib/lib/*) ;;
             proto/proto/*) ;;
-            proto/lib/base/err.h | proto/lib/base/span.h | proto/lib/base/num.h | proto/lib/base/buf.h) ;;
+            proto/lib/base/check.h | proto/lib/base/err.h | proto/lib/base/span.h | proto/lib/base/num.h | proto/lib/base/buf.h) ;;
             daemon/daemon/* | daemon/proto/* | daemon/lib/*) ;;
             *) complain "$file: must not include \"$header\"" ;;
         esac

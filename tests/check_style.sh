@@ -50,6 +50,12 @@ awk '/^( \*|\/\*) ----/ && (!/^\/\* ---- [^ -].* -+ \*\/$/ || length($0) != 96) 
          printf "%s:%d: a banner is one line, /* ---- x ---- ... */, of 96 columns\n", FILENAME, FNR; n++ }
      END { exit n > 0 }' $sources || bad=1
 
+# Attributes have one spelling each.
+# shellcheck disable=SC2086
+if grep -n '__attribute__' $sources | grep -v '^lib/base/check\.h:'; then
+    complain "an attribute without its macro from lib/base/check.h"
+fi
+
 # Work to be done is an issue with a number, not a note in the code.
 # shellcheck disable=SC2086
 if grep -nE '\<(TODO|FIXME|XXX)\>' $sources $tables $scripts | grep -vE 'TODO\(#[0-9]+\)|check_style\.sh:'; then

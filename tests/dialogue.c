@@ -41,6 +41,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "lib/base/check.h"
+
 #define CONNS_MAX    10
 #define COUNTERS_MAX 256
 #define WAIT_MS      100000 /* only a hang takes so long */
@@ -77,8 +79,7 @@ struct dialogue {
 
 static void dialogue_end(struct dialogue *d);
 
-static _Noreturn void fail(struct dialogue *d, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
+static _Noreturn void fail(struct dialogue *d, const char *fmt, ...) MF_PRINTF(2, 3);
 
 static _Noreturn void fail(struct dialogue *d, const char *fmt, ...)
 {

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "lib/base/check.h"
 #include "lib/base/clock.h"
 
 /* A line, its end included; PIPE_BUF would allow more, readers would not. */
@@ -98,8 +99,8 @@ static void write_line(const char *line, size_t len)
     /* Nowhere to complain about a log that cannot be written; the service goes on. */
 }
 
-__attribute__((format(printf, 2, 0))) static void
-put_line(enum log_level level, const char *fmt, va_list args, uint32_t left_out)
+static MF_PRINTF(2, 0) void put_line(enum log_level level, const char *fmt, va_list args,
+                                     uint32_t left_out)
 {
     static const char cut[] = "...";
     char line[LOG_LINE_BYTES];

@@ -20,6 +20,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lib/base/check.h"
+
 /*
  * The higher, the less important. Error, warn and notice always show; -v adds info, -vv debug,
  * -vvv trace.
@@ -55,12 +57,10 @@ void log_init(const _Atomic uint32_t *verbosity);
 bool log_is_on(enum log_level level);
 
 /* Write a line. Keeps errno. Context: any thread. */
-void log_write(enum log_level level, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
+void log_write(enum log_level level, const char *fmt, ...) MF_PRINTF(2, 3);
 
 /* Write a warning if its call site may speak. Keeps errno. Context: any thread. */
-void log_write_limited(struct log_limit *limit, const char *fmt, ...)
-    __attribute__((format(printf, 2, 3)));
+void log_write_limited(struct log_limit *limit, const char *fmt, ...) MF_PRINTF(2, 3);
 
 #define log_error(...)  log_write(LOG_LEVEL_ERROR, __VA_ARGS__)
 #define log_notice(...) log_write(LOG_LEVEL_NOTICE, __VA_ARGS__)

@@ -7,6 +7,7 @@
 
 #include "daemon/command/observe.h"
 #include "daemon/worker/worker.h"
+#include "lib/base/check.h"
 #include "lib/base/counters.h"
 #include "proto/text.h"
 
@@ -17,8 +18,8 @@ static enum turn_stop answer(struct turn *t, const struct request *r, enum outco
 }
 
 /* What is no number. */
-static __attribute__((noinline)) enum turn_stop
-arith_failed(struct turn *t, const struct request *r, enum outcome outcome)
+static MF_NOINLINE enum turn_stop arith_failed(struct turn *t, const struct request *r,
+                                               enum outcome outcome)
 {
     struct counters *c = &t->w->counters;
 
@@ -99,8 +100,8 @@ enum turn_stop exec_delete(struct turn *t, const struct request *r)
 }
 
 /* What changed no item. */
-static __attribute__((noinline)) enum turn_stop
-touch_failed(struct turn *t, const struct request *r, enum outcome outcome)
+static MF_NOINLINE enum turn_stop touch_failed(struct turn *t, const struct request *r,
+                                               enum outcome outcome)
 {
     struct counters *c = &t->w->counters;
 

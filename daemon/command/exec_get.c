@@ -10,6 +10,7 @@
 
 #include "daemon/command/observe.h"
 #include "daemon/worker/worker.h"
+#include "lib/base/check.h"
 #include "lib/base/counters.h"
 #include "proto/text.h"
 
@@ -19,12 +20,9 @@ static const char END_LINE[] = "END\r\n";
 /* Bytes beside key and value of one reply: its line, the value's line end, and END. */
 #define EXTRA_BYTES (TEXT_VALUE_LINE_MAX + 2 + END_LEN)
 
-/* What is called once for every key is compiled into both of its callers. */
-#define HOT inline __attribute__((always_inline))
-
 /* A small value: all of its reply goes to the output. */
-static HOT void put_small(struct turn *t, const struct item *it, struct span key,
-                          bool wants_cas)
+static MF_INLINE void put_small(struct turn *t, const struct item *it, struct span key,
+                                bool wants_cas)
 {
     size_t value_len = it->value_len;
     char *begin = turn_room(t, key.len + value_len + EXTRA_BYTES);
@@ -75,8 +73,8 @@ static enum turn_stop put_large(struct turn *t, const struct found *f, struct sp
 /*
  * Everything of a get of one key but the END, for which there is room afterwards.
  */
-static HOT enum turn_stop get_key(struct turn *t, struct span key, uint64_t hash,
-                                  bool wants_cas)
+static MF_INLINE enum turn_stop get_key(struct turn *t, struct span key, uint64_t hash,
+                                        bool wants_cas)
 {
     struct found f = engine_find(t->e, t->route, hash, key.ptr, key.len, t->now);
 

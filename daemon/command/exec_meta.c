@@ -14,6 +14,7 @@
 
 #include "daemon/command/observe.h"
 #include "daemon/worker/worker.h"
+#include "lib/base/check.h"
 #include "lib/base/counters.h"
 #include "proto/meta.h"
 
@@ -90,10 +91,9 @@ static inline void put_small(struct turn *t, const struct request *r, const stru
 }
 
 /* A hit without its value, or with a large one, for which the output may have no place now. */
-static __attribute__((noinline)) enum turn_stop put_other(struct turn *t,
-                                                          const struct request *r,
-                                                          const struct found *f,
-                                                          const struct meta_facts *facts)
+static MF_NOINLINE enum turn_stop put_other(struct turn *t, const struct request *r,
+                                            const struct found *f,
+                                            const struct meta_facts *facts)
 {
     if (!meta_has(r->cas, 'v')) {
         t->out.len += meta_compose(turn_room(t, META_LINE_MAX), META_HD, r, facts);
@@ -137,8 +137,7 @@ static inline void observe(struct turn *t, const struct request *r, const struct
     }
 }
 
-static __attribute__((noinline)) enum turn_stop miss(struct turn *t, const struct request *r,
-                                                     enum miss why)
+static MF_NOINLINE enum turn_stop miss(struct turn *t, const struct request *r, enum miss why)
 {
     struct meta_facts facts = {.shows = META_SHOWS_KEY};
 
@@ -191,7 +190,7 @@ static void prepare_fetch(const struct turn *t, const struct request *r, struct 
 }
 
 /* An mg that may change the item, or has to tell one client only that it is stale. */
-static __attribute__((noinline)) enum turn_stop fetch(struct turn *t, const struct request *r)
+static MF_NOINLINE enum turn_stop fetch(struct turn *t, const struct request *r)
 {
     struct counters *c = &t->w->counters;
     struct meta_facts facts;

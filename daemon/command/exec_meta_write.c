@@ -11,6 +11,7 @@
 
 #include "daemon/command/observe.h"
 #include "daemon/worker/worker.h"
+#include "lib/base/check.h"
 #include "lib/base/counters.h"
 #include "proto/meta.h"
 
@@ -54,8 +55,8 @@ static bool extends(const struct store *s)
  * Mode, comparison and deadline. A comparison makes a cas of set and replace, add knows none,
  * and append and prepend take C0 for none.
  */
-static __attribute__((noinline)) void shape_store(const struct turn *t, const struct request *r,
-                                                  struct store *s)
+static MF_NOINLINE void shape_store(const struct turn *t, const struct request *r,
+                                    struct store *s)
 {
     struct meta_flags flags;
 
@@ -160,8 +161,8 @@ static void observe_end(struct turn *t, const struct request *r, const struct be
 }
 
 /* Count and answer what is not plainly a success without a word more than its code. */
-static __attribute__((noinline)) enum turn_stop
-end_store(struct turn *t, const struct request *r, const struct store *s, enum outcome outcome)
+static MF_NOINLINE enum turn_stop end_store(struct turn *t, const struct request *r,
+                                            const struct store *s, enum outcome outcome)
 {
     struct meta_facts facts = {.shows = MS_SHOWS};
 
@@ -210,8 +211,8 @@ static MF_INLINE enum turn_stop store(struct turn *t, const struct request *r,
 }
 
 /* The same while somebody looks on. */
-static __attribute__((noinline)) enum turn_stop
-store_observed(struct turn *t, const struct request *r, struct body **body)
+static MF_NOINLINE enum turn_stop store_observed(struct turn *t, const struct request *r,
+                                                 struct body **body)
 {
     struct before before;
     struct store s;

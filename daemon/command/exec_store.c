@@ -7,6 +7,7 @@
 
 #include "daemon/command/observe.h"
 #include "daemon/worker/worker.h"
+#include "lib/base/check.h"
 #include "lib/base/counters.h"
 #include "proto/text.h"
 
@@ -122,16 +123,16 @@ bool exec_place(struct turn *t, const struct request *r, struct body *b)
 }
 
 /* More values of the kind will come. */
-static __attribute__((noinline)) void note_bulk(struct turn *t, size_t len)
+static MF_NOINLINE void note_bulk(struct turn *t, size_t len)
 {
     t->is_bulk = len > EXEC_BULK_BYTES;
     t->is_placeable = engine_may_place(t->e, len);
 }
 
 /* Store, answer and count; *outcome and s tell what came of it. */
-static inline __attribute__((always_inline)) enum turn_stop
-store(struct turn *t, const struct request *r, struct body **body, struct store *s,
-      enum outcome *outcome)
+static MF_INLINE enum turn_stop store(struct turn *t, const struct request *r,
+                                      struct body **body, struct store *s,
+                                      enum outcome *outcome)
 {
     enum turn_stop stop = TURN_GOES_ON;
 
@@ -158,8 +159,8 @@ store(struct turn *t, const struct request *r, struct body **body, struct store 
 }
 
 /* The same while somebody looks on. Not inlined: others would pay for its frame. */
-static __attribute__((noinline)) enum turn_stop
-store_observed(struct turn *t, const struct request *r, struct body **body)
+static MF_NOINLINE enum turn_stop store_observed(struct turn *t, const struct request *r,
+                                                 struct body **body)
 {
     struct before before;
     struct store s;

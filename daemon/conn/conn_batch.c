@@ -5,6 +5,7 @@
 #include "daemon/conn/conn_batch.h"
 
 #include "daemon/options/settings.h"
+#include "lib/base/check.h"
 
 typedef enum parse_status (*parse_fn)(const struct turn *t, struct steps *steps,
                                       struct batch *b, const char *p, size_t len,
@@ -33,10 +34,8 @@ static inline enum parse_status parse_binary(const struct turn *t, struct steps 
 }
 
 /* batch_parse(), compiled once for each protocol. */
-static inline __attribute__((always_inline)) void fill(const struct turn *t,
-                                                       struct steps *steps, struct batch *b,
-                                                       const char *p, size_t len, bool is_alone,
-                                                       parse_fn parse)
+static MF_INLINE void fill(const struct turn *t, struct steps *steps, struct batch *b,
+                           const char *p, size_t len, bool is_alone, parse_fn parse)
 {
     const char *end = p + len;
     struct step *first = steps->step + steps->used;
@@ -70,16 +69,14 @@ static inline __attribute__((always_inline)) void fill(const struct turn *t,
     steps->used += b->n;
 }
 
-static __attribute__((noinline)) void fill_text(const struct turn *t, struct steps *steps,
-                                                struct batch *b, const char *p, size_t len,
-                                                bool is_alone)
+static MF_NOINLINE void fill_text(const struct turn *t, struct steps *steps, struct batch *b,
+                                  const char *p, size_t len, bool is_alone)
 {
     fill(t, steps, b, p, len, is_alone, parse_text);
 }
 
-static __attribute__((noinline)) void fill_binary(const struct turn *t, struct steps *steps,
-                                                  struct batch *b, const char *p, size_t len,
-                                                  bool is_alone)
+static MF_NOINLINE void fill_binary(const struct turn *t, struct steps *steps, struct batch *b,
+                                    const char *p, size_t len, bool is_alone)
 {
     fill(t, steps, b, p, len, is_alone, parse_binary);
 }

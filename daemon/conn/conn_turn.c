@@ -21,6 +21,7 @@
 
 #include "daemon/command/exec_bin.h"
 #include "daemon/options/settings.h"
+#include "lib/base/check.h"
 #include "lib/base/counters.h"
 #include "lib/base/rcu.h"
 
@@ -229,8 +230,8 @@ static size_t stopped_at(struct turn *t, const struct step *s, const char *p, co
  * Execute a batch whose first byte is at p. *used is what was consumed of it. Not inlined:
  * together with run() the loop runs out of registers.
  */
-static __attribute__((noinline)) enum turn_stop run_batch(struct turn *t, const struct batch *b,
-                                                          const char *p, size_t *used)
+static MF_NOINLINE enum turn_stop run_batch(struct turn *t, const struct batch *b,
+                                            const char *p, size_t *used)
 {
     const struct step *s = b->step;
     const struct step *end = s + b->n;
@@ -542,7 +543,7 @@ static void count_yields(struct turn *t, bool has_more)
  * meanwhile takes other memory, as cold: megabytes where values are large. So a worker that
  * was brought much tries to end a period by itself.
  */
-static __attribute__((noinline)) void try_grace(struct worker *w, uint64_t bytes_read)
+static MF_NOINLINE void try_grace(struct worker *w, uint64_t bytes_read)
 {
     w->grace_mark = bytes_read;
     if (engine_try_grace(w->engine)) {

@@ -19,7 +19,7 @@
 #include "lib/base/num.h"
 
 /* Fill why and say no, so that a caller can return it. */
-__attribute__((format(printf, 2, 3))) static bool refuse(char *why, const char *fmt, ...)
+static MF_PRINTF(2, 3) bool refuse(char *why, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);

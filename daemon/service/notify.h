@@ -7,6 +7,8 @@
 #ifndef MAYFLY_DAEMON_SERVICE_NOTIFY_H
 #define MAYFLY_DAEMON_SERVICE_NOTIFY_H
 
+#include "lib/base/check.h"
+
 /* The server answers; status is shown to the operator. Context: main. */
 void notify_ready(const char *status);
 
@@ -14,6 +16,6 @@ void notify_ready(const char *status);
 void notify_stopping(void);
 
 /* One line for the operator, as printf. Context: main. */
-void notify_status(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+void notify_status(const char *fmt, ...) MF_PRINTF(1, 2);
 
 #endif

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "lib/base/buf.h"
+#include "lib/base/check.h"
 
 struct stats_out {
     struct buf *buf;    /* [borrowed] */
@@ -26,8 +27,7 @@ static inline struct stats_out stats_out_to(struct buf *buf)
 void stats_put_u64(struct stats_out *o, const char *name, uint64_t value);
 void stats_put_i64(struct stats_out *o, const char *name, int64_t value);
 void stats_put_text(struct stats_out *o, const char *name, const char *value);
-void stats_putf(struct stats_out *o, const char *name, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
+void stats_putf(struct stats_out *o, const char *name, const char *fmt, ...) MF_PRINTF(3, 4);
 
 /* A line of another form, line end included. */
 void stats_put_raw(struct stats_out *o, const char *line);

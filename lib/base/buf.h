@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "lib/base/check.h"
 #include "lib/base/span.h"
 
 struct buf {
@@ -35,7 +36,7 @@ bool buf_reserve(struct buf *b, size_t n);
 bool buf_append(struct buf *b, const void *bytes, size_t n);
 
 /* Append as printf does; false when there is no memory. Context: any thread. */
-bool buf_printf(struct buf *b, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+bool buf_printf(struct buf *b, const char *fmt, ...) MF_PRINTF(2, 3);
 
 /* Take n bytes (at most the content) off the front. Context: any thread. */
 void buf_consume(struct buf *b, size_t n);

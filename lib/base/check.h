@@ -14,6 +14,18 @@
 /* For what runs with every request and is too long for the compiler to inline by itself. */
 #define MF_INLINE inline __attribute__((always_inline))
 
+/* For the rare branch of such a function: kept out of it, so that its code stays dense. */
+#define MF_NOINLINE __attribute__((noinline))
+
+/* The same for what hardly ever runs: also moved away from the other code. */
+#define MF_COLD __attribute__((noinline, cold))
+
+/* Arguments checked as printf's: the number of the format, of the first value (0: va_list). */
+#define MF_PRINTF(format_arg, first_arg) __attribute__((format(printf, format_arg, first_arg)))
+
+/* A member or type that begins a cache line of its own. */
+#define MF_LINE_ALIGNED __attribute__((aligned(64)))
+
 /*
  * Prints expression, place, thread and the note of this thread, then aborts.
  * Context: any thread.

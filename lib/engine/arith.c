@@ -83,7 +83,7 @@ static inline size_t put_number(struct arith *a, uint64_t number)
 }
 
 /* The absent key becomes an item. */
-static __attribute__((noinline, cold)) enum outcome vivify(struct visit *v, struct arith *a)
+static MF_COLD enum outcome vivify(struct visit *v, struct arith *a)
 {
     enum outcome why;
     handle_t h;
@@ -114,7 +114,7 @@ static __attribute__((noinline, cold)) enum outcome vivify(struct visit *v, stru
 }
 
 /* It was changed, and given a deadline that has passed. */
-static __attribute__((noinline, cold)) enum outcome end(struct visit *v, struct arith *a)
+static MF_COLD enum outcome end(struct visit *v, struct arith *a)
 {
     a->cas = a->cas_new != 0 ? a->cas_new : shard_next_cas(v->to);
     a->deadline_now = a->deadline;

@@ -261,8 +261,7 @@ static enum outcome store_older(struct engine *e, struct store *st, msec_t now)
 }
 
 /* Every store of one block, whatever led to it; so this is compiled once. */
-static __attribute__((noinline)) enum outcome store_in_block(struct engine *e, struct store *st,
-                                                             msec_t now)
+static MF_NOINLINE enum outcome store_in_block(struct engine *e, struct store *st, msec_t now)
 {
     struct visit v;
 
@@ -270,8 +269,7 @@ static __attribute__((noinline)) enum outcome store_in_block(struct engine *e, s
 }
 
 /* What is not plainly a value that fits one block. */
-static __attribute__((noinline)) enum outcome store_otherwise(struct engine *e,
-                                                              struct store *st, msec_t now)
+static MF_NOINLINE enum outcome store_otherwise(struct engine *e, struct store *st, msec_t now)
 {
     if (st->key.len > ITEM_KEY_MAX || st->key.len + st->value.len > e->item_bytes_max) {
         return OUT_TOO_LARGE;

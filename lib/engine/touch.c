@@ -7,8 +7,7 @@
 #include "lib/engine/store.h"
 
 /* The item has the fields, but its deadline leads elsewhere, from nowhere or nowhere. */
-static __attribute__((noinline)) void move_deadline(struct shard *s, handle_t h,
-                                                    msec_t deadline)
+static MF_NOINLINE void move_deadline(struct shard *s, handle_t h, msec_t deadline)
 {
     struct item_ttl *t = item_ttl(shard_item(s, h));
 
@@ -21,8 +20,8 @@ static __attribute__((noinline)) void move_deadline(struct shard *s, handle_t h,
 }
 
 /* The same where it has no fields: only a new block can have them. */
-static __attribute__((noinline)) enum outcome touch_endless(struct visit *v, msec_t deadline,
-                                                            bool may_wait, struct remake *r)
+static MF_NOINLINE enum outcome touch_endless(struct visit *v, msec_t deadline, bool may_wait,
+                                              struct remake *r)
 {
     enum outcome out;
 

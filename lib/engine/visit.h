@@ -6,6 +6,7 @@
 #ifndef MAYFLY_LIB_ENGINE_VISIT_H
 #define MAYFLY_LIB_ENGINE_VISIT_H
 
+#include "lib/base/check.h"
 #include "lib/shard/shard.h"
 
 struct visit {
@@ -154,9 +155,9 @@ typedef enum outcome (*visit_act_fn)(struct visit *v, void *arg);
  * elsewhere. Inlined, and so is an `act` that has no other caller: a set pays for no call.
  * Context: read side, no shard held.
  */
-static inline __attribute__((always_inline)) enum outcome
-visit_run(struct engine *e, struct visit *v, uint64_t hash, struct span key, msec_t now,
-          visit_act_fn act, void *arg)
+static MF_INLINE enum outcome visit_run(struct engine *e, struct visit *v, uint64_t hash,
+                                        struct span key, msec_t now, visit_act_fn act,
+                                        void *arg)
 {
     enum outcome out;
 

@@ -61,7 +61,7 @@ static void bucket_filled(struct wheel *w, unsigned id)
 }
 
 /* Put an empty chunk on top; returns the position before its first handle. */
-static __attribute__((noinline)) uint32_t push_chunk(struct wheel *w, unsigned id)
+static MF_NOINLINE uint32_t push_chunk(struct wheel *w, unsigned id)
 {
     struct wheel_bucket *b = &w->bucket[id];
     uint32_t number = wheel_pool_take(&w->pool);
@@ -79,7 +79,7 @@ static __attribute__((noinline)) uint32_t push_chunk(struct wheel *w, unsigned i
 }
 
 /* The top chunk is empty: take it off. */
-static __attribute__((noinline)) void pop_chunk(struct wheel *w, unsigned id)
+static MF_NOINLINE void pop_chunk(struct wheel *w, unsigned id)
 {
     struct wheel_bucket *b = &w->bucket[id];
     uint32_t number = b->top / NODE_WORDS;
@@ -115,8 +115,8 @@ static inline void store_handle(struct wheel *w, struct wheel_bucket *b, uint32_
 }
 
 /* Append an item to a bucket of a ring, or a far one, that needs a chunk. */
-static __attribute__((noinline)) void attach_in_new_chunk(struct wheel *w, unsigned id,
-                                                          handle_t handle, uint32_t bytes)
+static MF_NOINLINE void attach_in_new_chunk(struct wheel *w, unsigned id, handle_t handle,
+                                            uint32_t bytes)
 {
     struct wheel_bucket *b = &w->bucket[id];
 
@@ -251,7 +251,7 @@ void wheel_shrink_step(struct wheel *w)
 
 /* ---- items come and go ------------------------------------------------------------------- */
 
-static __attribute__((noinline)) bool grow(struct wheel *w)
+static MF_NOINLINE bool grow(struct wheel *w)
 {
     while (wheel_size(w) >= w->pool.room) {
         if (!wheel_pool_grow(&w->pool)) {
@@ -281,7 +281,7 @@ void wheel_add(struct wheel *w, handle_t handle)
     attach(w, place(w, deadline), handle, bytes);
 }
 
-static __attribute__((noinline)) void free_chunk(struct wheel *w, unsigned id)
+static MF_NOINLINE void free_chunk(struct wheel *w, unsigned id)
 {
     pop_chunk(w, id);
     if (wheel_wants_shrink(w)) {

@@ -147,9 +147,10 @@ static inline const struct item *table_item(const char *base, handle_t handle)
  * was compared. Goes on to the next bucket while something passed over this one, at
  * most once around.
  */
-static inline __attribute__((always_inline)) _Atomic handle_t *
-table_lookup(struct table_bucket *buckets, uint64_t mask, const char *base, uint64_t hash,
-             const char *key, size_t key_len, handle_t *handle)
+static MF_INLINE _Atomic handle_t *table_lookup(struct table_bucket *buckets, uint64_t mask,
+                                                const char *base, uint64_t hash,
+                                                const char *key, size_t key_len,
+                                                handle_t *handle)
 {
     const uint8_t tag = table_tag(hash);
 

@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lib/base/check.h"
 #include "lib/base/grace.h"
 #include "lib/base/mem.h"
 #include "lib/memory/item.h"
@@ -54,7 +55,7 @@ struct segment {
     uint8_t bin;
     uint8_t is_lazy : 1;  /* first of a run: counted as lazyfree work */
     uint8_t is_dated : 1; /* first of a run: stamp is its own, else that of the run before */
-} __attribute__((aligned(64)));
+} MF_LINE_ALIGNED;
 
 /* pins: how many hold the value, and whether it was unlinked meanwhile. */
 #define PIN_DEAD  0x80000000u

@@ -71,7 +71,7 @@ static void bin_insert(struct shard *s, segment_t n, unsigned bin)
  * The dead share of a segment may have crossed a sixteenth. An open one and the one under the
  * cursor stand in no bin.
  */
-static __attribute__((noinline)) void move_bin(struct shard *s, segment_t n)
+static MF_NOINLINE void move_bin(struct shard *s, segment_t n)
 {
     const struct segment *g = &s->arena.segments[n];
     unsigned bin = bin_for(s, g);
@@ -442,8 +442,8 @@ static inline bool ring_is_half_full(const struct blocks *b)
 }
 
 /* The rest of blocks_put(). h: the block that the ring's head was, or 0. */
-static __attribute__((noinline)) handle_t
-put_slowly(struct shard *s, enum chain_id chain, uint32_t *units, enum draw draw, handle_t h)
+static MF_NOINLINE handle_t put_slowly(struct shard *s, enum chain_id chain, uint32_t *units,
+                                       enum draw draw, handle_t h)
 {
     if (h != 0) {
         move_bin(s, segment_of(&s->arena, h));
@@ -473,7 +473,7 @@ handle_t blocks_put(struct shard *s, enum chain_id chain, uint32_t *units, enum 
 /* ---- death ------------------------------------------------------------------------------- */
 
 /* What a death may lead to. */
-static __attribute__((noinline)) void after_kill(struct shard *s, segment_t n, bool must_ask)
+static MF_NOINLINE void after_kill(struct shard *s, segment_t n, bool must_ask)
 {
     move_bin(s, n);
     if (must_ask) {

@@ -165,8 +165,8 @@ static const struct item *find_in(struct shard *s, uint64_t hash, const char *ke
 }
 
 /* All of engine_find(), with everything that is rare. */
-static __attribute__((noinline)) struct found
-find_slowly(const struct route *rt, uint64_t hash, const char *key, size_t key_len, msec_t now)
+static MF_NOINLINE struct found find_slowly(const struct route *rt, uint64_t hash,
+                                            const char *key, size_t key_len, msec_t now)
 {
     const struct route_slot *rs = route_slot(rt, hash);
     struct found f = {NULL, rt->shards[rs->from], MISS_ABSENT};

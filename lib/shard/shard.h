@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "lib/base/check.h"
 #include "lib/base/counters.h"
 #include "lib/base/lock.h"
 #include "lib/engine/engine.h"
@@ -113,7 +114,7 @@ struct shard {
     _Atomic msec_t next_due;   /* hint of wheel_next() after the last change */
     _Atomic double stale_pct, avg_ttl_ms; /* estimates of the cycle, for statistics */
 
-    struct lock lock __attribute__((aligned(64)));
+    struct lock lock MF_LINE_ALIGNED;
 
     /* [lock] */
     struct arena arena;
@@ -142,7 +143,7 @@ struct shard {
     uint64_t reclaim_seen; /* put_bytes when the hook last came by */
 
     /* [atomic] written inside the lock, read by anyone */
-    struct counters counters __attribute__((aligned(64)));
+    struct counters counters MF_LINE_ALIGNED;
 };
 
 #define SHARD_MAGIC 0x6d665344u

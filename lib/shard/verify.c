@@ -22,7 +22,7 @@ struct tally {
     uint64_t linked;
 };
 
-static void wrong(struct tally *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void wrong(struct tally *t, const char *fmt, ...) MF_PRINTF(2, 3);
 
 static void wrong(struct tally *t, const char *fmt, ...)
 {

@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lib/base/check.h"
 #include "lib/engine/engine.h"
 #include "tests/common/rng.h"
 #include "tests/stress/content.h"
@@ -127,7 +128,7 @@ struct world {
 
 /* Print what went wrong, where and how to run it again, then abort. Context: any thread. */
 _Noreturn void stress_fail(const struct world *w, uint32_t key, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
+    MF_PRINTF(3, 4);
 
 /*
  * Run a scenario; returns when all is verified and released, aborts on the first
