@@ -16,8 +16,8 @@
 
 #include "lib/base/span.h"
 #include "proto/encode.h"
+#include "proto/reply.h"
 #include "proto/request.h"
-#include "proto/response.h"
 #include "proto/text.h"
 #include "proto/words.h"
 
@@ -115,8 +115,8 @@ size_t meta_compose(char *out, enum meta_code code, const struct request *req,
  */
 static inline size_t meta_compose_done(char *out)
 {
-    memcpy(out, "HD\r\n", 4);
-    return 4;
+    memcpy(out, REPLY_BYTES(META_DONE), REPLY_LEN(META_DONE));
+    return REPLY_LEN(META_DONE);
 }
 
 /* What me tells of an item. */

@@ -10,8 +10,8 @@
 
 #include "lib/base/err.h"
 #include "lib/base/num.h"
+#include "proto/reply.h"
 #include "proto/request.h"
-#include "proto/response.h"
 
 /* Longest key, in bytes. */
 #define TEXT_KEY_MAX 250
@@ -100,6 +100,9 @@ size_t text_compose_value(char *out, const char *key, size_t key_len, uint32_t f
 size_t text_compose(char *out, const struct request *req, enum outcome outcome,
                     uint64_t number);
 
+/* Write the reply to `version`; returns its length. Context: any thread. */
+size_t text_compose_version(char *out, struct span version);
+
 /*
  * text_compose() for OUT_STORED, without a call: that is what nearly all stores come to. The
  * text is that of REPLY_STORED. It is written for noreply too, into the room there is, and then
@@ -107,15 +110,15 @@ size_t text_compose(char *out, const struct request *req, enum outcome outcome,
  */
 static inline size_t text_compose_stored(char *out, const struct request *req)
 {
-    memcpy(out, "STORED\r\n", 8);
-    return req->noreply ? 0 : 8;
+    memcpy(out, REPLY_BYTES(STORED), REPLY_LEN(STORED));
+    return req->noreply ? 0 : REPLY_LEN(STORED);
 }
 
 /* The same for OUT_TOUCHED. Context: any thread. */
 static inline size_t text_compose_touched(char *out, const struct request *req)
 {
-    memcpy(out, "TOUCHED\r\n", 9);
-    return req->noreply ? 0 : 9;
+    memcpy(out, REPLY_BYTES(TOUCHED), REPLY_LEN(TOUCHED));
+    return req->noreply ? 0 : REPLY_LEN(TOUCHED);
 }
 
 /*

@@ -14,7 +14,7 @@
 #include <stddef.h>
 
 #include "lib/base/span.h"
-#include "proto/response.h"
+#include "proto/reply.h"
 #include "proto/text.h"
 
 /*

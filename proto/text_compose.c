@@ -145,3 +145,15 @@ size_t text_compose(char *out, const struct request *req, enum outcome outcome, 
     memcpy(out, text.ptr, text.len);
     return text.len;
 }
+
+size_t text_compose_version(char *out, struct span version)
+{
+    char *p = out;
+
+    memcpy(p, "VERSION ", 8);
+    p += 8;
+    memcpy(p, version.ptr, version.len);
+    p += version.len;
+    memcpy(p, "\r\n", 2);
+    return (size_t)(p + 2 - out);
+}

@@ -133,12 +133,10 @@ static bool walk(struct turn *t, struct dump *d)
 
 bool dump_slice(struct turn *t, struct dump *d)
 {
-    const char *last = d->format == DUMP_MG ? "EN\r\n" : "END\r\n";
-
     if (!d->is_empty && !walk(t, d)) {
         return false;
     }
-    turn_emit(t, last, strlen(last));
+    turn_reply(t, d->format == DUMP_MG ? REPLY_META_MISS : REPLY_END);
     d->is_active = false;
     return true;
 }

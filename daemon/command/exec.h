@@ -18,8 +18,8 @@
 #include "lib/base/clock.h"
 #include "lib/base/span.h"
 #include "lib/engine/engine.h"
+#include "proto/reply.h"
 #include "proto/request.h"
-#include "proto/response.h"
 
 struct buf;
 struct conn;

@@ -56,15 +56,6 @@ static enum turn_stop say(struct turn *t, const struct request *r, enum reply re
     return TURN_GOES_ON;
 }
 
-/* Replies of one place only, which proto/replies.def has no row for. */
-static enum turn_stop say_text(struct turn *t, const struct request *r, const char *text)
-{
-    if (!r->noreply) {
-        turn_emit(t, text, strlen(text));
-    }
-    return TURN_GOES_ON;
-}
-
 /* The settings, to be changed: only their live fields are. */
 static struct settings *live_settings(struct turn *t)
 {
@@ -114,7 +105,7 @@ static enum turn_stop cache_memlimit(struct turn *t, const struct request *r)
         return say(t, r, REPLY_MEMLIMIT_SMALL);
     }
     if (r->cas > MEMLIMIT_MAX_MB) {
-        return say_text(t, r, "MEMLIMIT_ADJUST_FAILED input value is megabytes not bytes\r\n");
+        return say(t, r, REPLY_MEMLIMIT_BYTES);
     }
     bytes = r->cas << 20;
     if (!engine_set_limit(t->e, bytes)) {
@@ -134,7 +125,7 @@ static enum turn_stop shutdown_server(struct turn *t, const struct request *r)
     if (span_is(r->args, "graceful")) {
         how = SERVER_STOP_GRACEFUL;
     } else if (r->args.len > 0) {
-        return say_text(t, r, "CLIENT_ERROR invalid shutdown mode\r\n");
+        return say(t, r, REPLY_SHUTDOWN_MODE);
     }
     server_request_stop(t->w->server, how);
     return TURN_CLOSES;
@@ -186,10 +177,10 @@ static enum turn_stop slabs_reassign(struct turn *t, const struct request *r,
         return say(t, r, REPLY_BAD_FORMAT);
     }
     if (from == to) {
-        return say_text(t, r, "SAME src and dst class are identical\r\n");
+        return say(t, r, REPLY_SLABS_SAME_CLASS);
     }
     if (!is_class(from) || !is_class(to)) {
-        return say_text(t, r, "BADCLASS invalid src or dst class id\r\n");
+        return say(t, r, REPLY_SLABS_BAD_CLASS);
     }
     return say(t, r, REPLY_SLABS_NOSPARE);
 }
@@ -260,10 +251,10 @@ static enum turn_stop lru_tune(struct turn *t, const struct request *r, const st
         return say(t, r, REPLY_ERROR);
     }
     if ((uint64_t)hot + warm > LRU_PCT_SUM_MAX) {
-        return say_text(t, r, "ERROR hot and warm pcts must not exceed 80\r\n");
+        return say(t, r, REPLY_LRU_PERCENT);
     }
     if (hot_factor <= 0 || warm_factor <= 0) {
-        return say_text(t, r, "ERROR hot/warm age factors must be greater than 0\r\n");
+        return say(t, r, REPLY_LRU_FACTOR);
     }
     setting_set(s, hot_lru_pct, hot);
     setting_set(s, warm_lru_pct, warm);
@@ -363,7 +354,7 @@ static enum turn_stop crawl(struct turn *t, const struct request *r, struct span
     bool has_ours = true;
 
     if (!setting_get(t->w->settings, active_expire)) {
-        return say_text(t, r, "CLIENT_ERROR lru crawler disabled\r\n");
+        return say(t, r, REPLY_CRAWLER_OFF);
     }
     if (!span_is(classes, "all")) {
         reply = check_classes(classes, &has_ours);
@@ -409,7 +400,7 @@ static enum turn_stop crawler_number(struct turn *t, const struct request *r,
         return say(t, r, REPLY_BAD_FORMAT);
     }
     if (is_sleep && n > CRAWLER_SLEEP_MAX) {
-        return say_text(t, r, "CLIENT_ERROR sleep must be one second or less\r\n");
+        return say(t, r, REPLY_CRAWLER_SLEEP);
     }
     if (is_sleep) {
         setting_set(live_settings(t), lru_crawler_sleep, n);
@@ -424,7 +415,7 @@ static enum turn_stop crawler_switch(struct turn *t, const struct request *r, bo
     struct settings *s = live_settings(t);
 
     if (is_on && setting_get(s, active_expire)) {
-        return say_text(t, r, "ERROR failed to start lru crawler thread\r\n");
+        return say(t, r, REPLY_CRAWLER_RUNS);
     }
     setting_set(s, active_expire, is_on);
     if (is_on) {
@@ -470,7 +461,7 @@ static enum turn_stop refresh_certs(struct turn *t, const struct request *r)
         return say(t, r, REPLY_ERROR);
     }
     if (t->w->server->tls == NULL) {
-        return say_text(t, r, "Error TLS not enabled\r\n");
+        return say(t, r, REPLY_NO_TLS);
     }
     /* Files are read and keys checked, for milliseconds: others come first, then the next. */
     t->units = t->units > t->unit_limit ? t->units : t->unit_limit;
@@ -478,8 +469,9 @@ static enum turn_stop refresh_certs(struct turn *t, const struct request *r)
         return say(t, r, REPLY_OK);
     }
     log_error("tls, kept the certificates in use (%s)", why);
-    say_text(t, r, why);
-    return say_text(t, r, "\r\n");
+    turn_emit(t, why, strlen(why));
+    turn_emit(t, "\r\n", 2);
+    return TURN_GOES_ON;
 }
 
 /* ---- watch ------------------------------------------------------------------------------- */
@@ -511,7 +503,9 @@ enum turn_stop exec_admin(struct turn *t, const struct request *r)
     case CMD_FLUSH_ALL:
         return flush_all(t, r);
     case CMD_VERSION:
-        return say_text(t, r, "VERSION " MEMCACHED_LEVEL "\r\n");
+        t->out.len +=
+            text_compose_version(turn_room(t, TEXT_REPLY_MAX), span_str(MEMCACHED_LEVEL));
+        return TURN_GOES_ON;
     case CMD_VERBOSITY:
         return verbosity(t, r);
     case CMD_CACHE_MEMLIMIT:

@@ -127,10 +127,10 @@ static bool append_lines(struct buf *out, const struct request *r, struct span t
 
 static bool convert(struct buf *out, const struct request *r, bool is_dump, struct span text)
 {
-    if (begins_with(text, "SERVER_ERROR")) {
+    if (begins_with(text, REPLY_BYTES(NO_MEMORY_STATS))) {
         return append_reply(out, r, BIN_REPLY_NO_MEMORY_STATS);
     }
-    if (is_dump && (begins_with(text, "PREFIX ") || begins_with(text, "END"))) {
+    if (is_dump && (begins_with(text, "PREFIX ") || begins_with(text, REPLY_BYTES(END)))) {
         if (!append_stat(out, r, span_str("detailed"), text)) {
             return false;
         }
@@ -138,8 +138,9 @@ static bool convert(struct buf *out, const struct request *r, bool is_dump, stru
         if (!append_lines(out, r, text)) {
             return false;
         }
-    } else if (!begins_with(text, "END") && !begins_with(text, "RESET") &&
-               !begins_with(text, "OK")) {
+    } else if (!begins_with(text, REPLY_BYTES(END)) &&
+               !begins_with(text, REPLY_BYTES(STATS_RESET)) &&
+               !begins_with(text, REPLY_BYTES(OK))) {
         return append_reply(out, r, BIN_REPLY_NOT_FOUND);
     }
     return append_stat(out, r, span_of(NULL, 0), span_of(NULL, 0));

@@ -14,11 +14,8 @@
 #include "lib/base/counters.h"
 #include "proto/text.h"
 
-static const char END_LINE[] = "END\r\n";
-#define END_LEN 5u
-
 /* Bytes beside key and value of one reply: its line, the value's line end, and END. */
-#define EXTRA_BYTES (TEXT_VALUE_LINE_MAX + 2 + END_LEN)
+#define EXTRA_BYTES (TEXT_VALUE_LINE_MAX + 2 + REPLY_LEN(END))
 
 /* A small value: all of its reply goes to the output. */
 static MF_INLINE void put_small(struct turn *t, const struct item *it, struct span key,
@@ -80,7 +77,7 @@ static MF_INLINE enum turn_stop get_key(struct turn *t, struct span key, uint64_
 
     if (f.item == NULL) {
         exec_tally_miss(t, f.miss);
-        (void)turn_room(t, END_LEN);
+        (void)turn_room(t, REPLY_LEN(END));
     } else {
         if (MF_LIKELY(!item_is_large(f.item))) {
             put_small(t, f.item, key, wants_cas);
@@ -194,8 +191,8 @@ enum turn_stop exec_get_keys(struct turn *t, const struct request *r, struct spa
             return stop_at(t, keys.ptr, keys, TURN_YIELDS);
         }
     }
-    memcpy(turn_room(t, END_LEN), END_LINE, END_LEN);
-    t->out.len += END_LEN;
+    memcpy(turn_room(t, REPLY_LEN(END)), REPLY_BYTES(END), REPLY_LEN(END));
+    t->out.len += REPLY_LEN(END);
     return TURN_GOES_ON;
 }
 
@@ -213,7 +210,7 @@ enum turn_stop exec_get(struct turn *t, const struct request *r)
         t->rest = r->key;
         return stop;
     }
-    memcpy(t->out.base + t->out.len, END_LINE, END_LEN);
-    t->out.len += END_LEN;
+    memcpy(t->out.base + t->out.len, REPLY_BYTES(END), REPLY_LEN(END));
+    t->out.len += REPLY_LEN(END);
     return TURN_GOES_ON;
 }

@@ -22,12 +22,11 @@
 #include "daemon/net/sockets.h"
 #include "daemon/service/server.h"
 #include "lib/base/mem.h"
+#include "proto/reply.h"
 
 #define ACCEPT_PER_TURN 64u
 #define BATCH_MAX       ACCEPT_PER_TURN
 #define RETRY_MS        100u
-
-static const char too_many_text[] = "ERROR Too many open connections\r\n";
 
 /* A datagram socket on its way to a worker. */
 struct udp_handover {
@@ -253,7 +252,8 @@ static void refuse(struct listeners *l, int fd, enum conn_transport transport)
     char unread[2048];
 
     if (transport != CONN_TLS) {
-        (void)send(fd, too_many_text, sizeof(too_many_text) - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+        (void)send(fd, REPLY_BYTES(TOO_MANY_CONNS), REPLY_LEN(TOO_MANY_CONNS),
+                   MSG_DONTWAIT | MSG_NOSIGNAL);
     }
     /* Unread bytes would turn the close into a reset, which may overtake the message. */
     (void)recv(fd, unread, sizeof(unread), MSG_DONTWAIT);

@@ -15,6 +15,7 @@
 #include "daemon/stats/stats_sum.h"
 #include "daemon/stats/stats_walk.h"
 #include "lib/base/num.h"
+#include "proto/reply.h"
 
 /* Class ids that memcached takes; ours is 1. */
 #define CLASS_ID_MAX  63u
@@ -49,16 +50,18 @@ static struct span next_word(struct span *rest)
 
 /* ---- answers of one line ----------------------------------------------------------------- */
 
-static enum stats_result answer(const struct ask *a, const char *line)
+static enum stats_result answer(const struct ask *a, enum reply reply)
 {
-    return buf_append(a->out, line, strlen(line)) ? STATS_DONE : STATS_NO_MEMORY;
+    struct span text = reply_text(reply);
+
+    return buf_append(a->out, text.ptr, text.len) ? STATS_DONE : STATS_NO_MEMORY;
 }
 
 static enum stats_result do_reset(const struct ask *a)
 {
     stats_sum_reset(a->w->server);
     atomic_fetch_add_explicit(&a->w->server->detail_epoch, 1, memory_order_relaxed);
-    return answer(a, "RESET\r\n");
+    return answer(a, REPLY_STATS_RESET);
 }
 
 static enum stats_result do_detail(const struct ask *a)
@@ -68,33 +71,32 @@ static enum stats_result do_detail(const struct ask *a)
 
     if (span_is(word, "on")) {
         setting_set(a->w->server->settings, detail_enabled, true);
-        return answer(a, "OK\r\n");
+        return answer(a, REPLY_OK);
     }
     if (span_is(word, "off")) {
         setting_set(a->w->server->settings, detail_enabled, false);
-        return answer(a, "OK\r\n");
+        return answer(a, REPLY_OK);
     }
     if (span_is(word, "dump")) {
         return stats_detail_dump(a->w, a->out, a->done, a->done_arg);
     }
-    return answer(a, "CLIENT_ERROR usage: stats detail on|off|dump\r\n");
+    return answer(a, REPLY_DETAIL_USAGE);
 }
 
 /* As in memcached these two answers have no END. */
 static enum stats_result do_sizes_enable(const struct ask *a)
 {
     if (a->w->settings->no_cas) {
-        return answer(a,
-                      "STAT sizes_status error\r\nSTAT sizes_error cas_support_disabled\r\n");
+        return answer(a, REPLY_SIZES_NEED_CAS);
     }
     atomic_store_explicit(&a->w->server->tracks_sizes, true, memory_order_relaxed);
-    return answer(a, "STAT sizes_status enabled\r\n");
+    return answer(a, REPLY_SIZES_ENABLED);
 }
 
 static enum stats_result do_sizes_disable(const struct ask *a)
 {
     atomic_store_explicit(&a->w->server->tracks_sizes, false, memory_order_relaxed);
-    return answer(a, "STAT sizes_status disabled\r\n");
+    return answer(a, REPLY_SIZES_DISABLED);
 }
 
 /* ---- sections ---------------------------------------------------------------------------- */
@@ -106,7 +108,7 @@ static enum stats_result section(const struct ask *a,
     size_t start = buf_len(a->out);
 
     fn(a->w, &o);
-    return stats_out_end(&o, "END\r\n", start) ? STATS_DONE : STATS_NO_MEMORY;
+    return stats_out_end(&o, start) ? STATS_DONE : STATS_NO_MEMORY;
 }
 
 static enum stats_result do_general(const struct ask *a)
@@ -144,10 +146,16 @@ static enum stats_result do_conns(const struct ask *a)
     return stats_conns(a->w, a->out, a->done, a->done_arg);
 }
 
+static void put_sizes_off(struct worker *w, struct stats_out *o)
+{
+    (void)w;
+    stats_put_text(o, "sizes_status", "disabled");
+}
+
 static enum stats_result do_sizes(const struct ask *a)
 {
     if (!atomic_load_explicit(&a->w->server->tracks_sizes, memory_order_relaxed)) {
-        return answer(a, "STAT sizes_status disabled\r\nEND\r\n");
+        return section(a, put_sizes_off);
     }
     return stats_sizes(a->w, a->out, a->done, a->done_arg);
 }
@@ -161,19 +169,19 @@ static enum stats_result do_cachedump(const struct ask *a)
     uint32_t limit;
 
     if (a->w->settings->no_dump) {
-        return answer(a, "CLIENT_ERROR stats cachedump not allowed\r\n");
+        return answer(a, REPLY_CACHEDUMP_OFF);
     }
     if (limit_word.len == 0) {
-        return answer(a, "CLIENT_ERROR bad command line\r\n");
+        return answer(a, REPLY_CACHEDUMP_USAGE);
     }
     if (num_u32(id_word, &id) != MF_OK || num_u32(limit_word, &limit) != MF_OK) {
-        return answer(a, "CLIENT_ERROR bad command line format\r\n");
+        return answer(a, REPLY_BAD_FORMAT);
     }
     if (id > CLASS_ID_MAX) {
-        return answer(a, "CLIENT_ERROR Illegal slab id\r\n");
+        return answer(a, REPLY_CACHEDUMP_CLASS);
     }
     if (id != CLASS_ID_OURS) {
-        return answer(a, "END\r\n");
+        return answer(a, REPLY_END);
     }
     return stats_cachedump(a->w, limit, a->out, a->done, a->done_arg);
 }
@@ -212,5 +220,5 @@ enum stats_result stats_command(struct worker *w, struct span args, struct buf *
             return handlers[i].fn(&a);
         }
     }
-    return answer(&a, "ERROR\r\n");
+    return answer(&a, REPLY_ERROR);
 }

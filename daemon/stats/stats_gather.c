@@ -27,7 +27,7 @@ static void on_back(struct message *m, void *receiver)
     if (g->finish != NULL) {
         g->finish(g);
     }
-    (void)stats_out_end(&g->out, "END\r\n", g->start);
+    (void)stats_out_end(&g->out, g->start);
     mem_free(g);
     w->later_count--;
     done(arg, out);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "lib/base/num.h"
+#include "proto/reply.h"
 
 /* Longest value that stats_putf() makes. */
 #define VALUE_MAX 256
@@ -80,13 +81,13 @@ void stats_put_raw(struct stats_out *o, const char *line)
     }
 }
 
-bool stats_out_end(struct stats_out *o, const char *last_line, size_t start)
+bool stats_out_end(struct stats_out *o, size_t start)
 {
-    stats_put_raw(o, last_line);
+    stats_put_raw(o, REPLY_BYTES(END));
     if (!o->is_short) {
         return true;
     }
     /* What was written is dropped, which makes room for the error. */
     o->buf->end = o->buf->begin + start;
-    return buf_append(o->buf, "SERVER_ERROR out of memory writing stats\r\n", 42);
+    return buf_append(o->buf, REPLY_BYTES(NO_MEMORY_STATS), REPLY_LEN(NO_MEMORY_STATS));
 }

@@ -33,9 +33,9 @@ void stats_putf(struct stats_out *o, const char *name, const char *fmt, ...) MF_
 void stats_put_raw(struct stats_out *o, const char *line);
 
 /*
- * The last line; or, when something did not fit, an error in place of everything since `start`
+ * Write END; or, when something did not fit, an error in place of everything since `start`
  * (buf_len() at the beginning). False when not even that fits. Context: as above.
  */
-bool stats_out_end(struct stats_out *o, const char *last_line, size_t start);
+bool stats_out_end(struct stats_out *o, size_t start);
 
 #endif

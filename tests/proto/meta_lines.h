@@ -8,8 +8,8 @@
 
 #include <stddef.h>
 
+#include "proto/reply.h"
 #include "proto/request.h"
-#include "proto/response.h"
 
 struct good_line {
     const char *input;

@@ -162,15 +162,26 @@ START_TEST(numbers_are_composed_alike_both_ways)
 }
 END_TEST
 
-START_TEST(every_reply_is_a_line_and_fits)
+START_TEST(version_is_a_line)
+{
+    char out[TEXT_REPLY_MAX];
+    size_t len = text_compose_version(out, span_str("1.6.40"));
+
+    ck_assert(span_is(span_of(out, len), "VERSION 1.6.40\r\n"));
+}
+END_TEST
+
+START_TEST(every_reply_ends_its_lines_and_fits)
 {
     ck_assert_uint_eq(reply_text(REPLY_NONE).len, 0);
     for (int r = REPLY_NONE + 1; r < REPLY_COUNT; r++) {
         struct span text = reply_text((enum reply)r);
         ck_assert_uint_ge(text.len, 4);
         ck_assert_uint_le(text.len, TEXT_REPLY_MAX);
-        ck_assert_ptr_eq(memchr(text.ptr, '\n', text.len), text.ptr + text.len - 1);
-        ck_assert_int_eq(text.ptr[text.len - 2], '\r');
+        ck_assert_int_eq(text.ptr[text.len - 1], '\n');
+        for (const char *p = text.ptr; p < text.ptr + text.len; p++) {
+            ck_assert_int_eq(*p == '\n', p > text.ptr && p[-1] == '\r');
+        }
     }
 }
 END_TEST
@@ -202,7 +213,8 @@ int main(void)
     tcase_add_test(tcase, outcomes_in_memcacheds_words);
     tcase_add_test(tcase, words_are_composed_alike_both_ways);
     tcase_add_test(tcase, numbers_are_composed_alike_both_ways);
-    tcase_add_test(tcase, every_reply_is_a_line_and_fits);
+    tcase_add_test(tcase, version_is_a_line);
+    tcase_add_test(tcase, every_reply_ends_its_lines_and_fits);
     tcase_add_test(tcase, commands_are_found_by_their_exact_name);
     suite_add_tcase(suite, tcase);
 

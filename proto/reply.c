@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The fixed replies as a table of spans, so that a caller never measures a string. Constant
- * data, any thread.
+ * The fixed replies as a table of spans, so that no caller measures a string. Constant data,
+ * any thread.
  */
-#include "proto/response.h"
+#include "proto/reply.h"
 
 static const struct span replies[REPLY_COUNT] = {
     [REPLY_NONE] = {"", 0},
