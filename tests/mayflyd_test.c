@@ -115,7 +115,7 @@ static void send_counters(struct control *c)
     unsigned id;
 
     buf_init(&bytes);
-    stats_sum_raw(c->server, sum);
+    stats_sum_raw(&c->server->crew, sum);
     for (id = 0; id < CTR_COUNT; id++) {
         const struct counter_row *row = &counter_rows[id];
 
@@ -166,7 +166,7 @@ static void on_settle(struct message *m, void *receiver)
     cron_poked(w);
     conn_scan(w, now);
     m->fn = on_settled;
-    mailbox_post(&w->server->mailbox, m);
+    mailbox_post(&w->crew->main_mailbox, m);
 }
 
 static void settle_all(struct control *c)
@@ -174,11 +174,11 @@ static void settle_all(struct control *c)
     uint32_t i;
 
     c->is_settling = true;
-    c->settling = c->server->worker_count;
-    for (i = 0; i < c->server->worker_count; i++) {
+    c->settling = c->server->crew.worker_count;
+    for (i = 0; i < c->server->crew.worker_count; i++) {
         c->settles[i].control = c;
         c->settles[i].message.fn = on_settle;
-        mailbox_post(&c->server->workers[i].mailbox, &c->settles[i].message);
+        mailbox_post(&c->server->crew.workers[i].mailbox, &c->settles[i].message);
     }
 }
 
@@ -187,7 +187,7 @@ static void settle_all(struct control *c)
 static void hold_sampler(struct control *c, bool is_held)
 {
     atomic_store(&c->is_held, is_held);
-    engine_hold_sampler(&c->server->engine, is_held);
+    engine_hold_sampler(&c->server->crew.engine, is_held);
 }
 
 static void execute(struct control *c, struct span line)
@@ -201,11 +201,11 @@ static void execute(struct control *c, struct span line)
         settle_all(c);
     } else if (line.len > 8 && memcmp(line.ptr, "advance ", 8) == 0 &&
                num_i64(span_of(line.ptr + 8, line.len - 8), &ms) == MF_OK && ms >= 0) {
-        clock_advance(&c->server->engine.clock, ms);
+        clock_advance(&c->server->crew.engine.clock, ms);
         settle_all(c);
     } else if (line.len > 5 && memcmp(line.ptr, "step ", 5) == 0 &&
                num_i64(span_of(line.ptr + 5, line.len - 5), &ms) == MF_OK) {
-        clock_step_wall(&c->server->engine.clock, ms);
+        clock_step_wall(&c->server->crew.engine.clock, ms);
         settle_all(c);
     } else {
         send_line(c, "ERROR unknown command");
@@ -284,12 +284,12 @@ static bool control_open(struct control *c, struct server *server)
     c->server = server;
     c->path = getenv("MAYFLY_TEST_CONTROL");
     buf_init(&c->in);
-    clock_freeze(&server->engine.clock);
+    clock_freeze(&server->crew.engine.clock);
     hold_sampler(c, true);
     if (c->path == NULL) {
         return true;
     }
-    c->settles = mem_zalloc(server->worker_count * sizeof(*c->settles));
+    c->settles = mem_zalloc(server->crew.worker_count * sizeof(*c->settles));
     must(c->settles != NULL);
     uv_pipe_init(&server->loop, &c->listener, 0);
     c->listener.data = c;

@@ -13,8 +13,7 @@
 #include "daemon/base/version.h"
 #include "daemon/net/tls.h"
 #include "daemon/options/settings.h"
-#include "daemon/service/server.h"
-#include "daemon/worker/worker.h"
+#include "daemon/worker/crew.h"
 #include "lib/base/counters.h"
 #include "lib/base/num.h"
 #include "proto/text.h"
@@ -59,7 +58,7 @@ static enum turn_stop say(struct turn *t, const struct request *r, enum reply re
 /* The settings, to be changed: only their live fields are. */
 static struct settings *live_settings(struct turn *t)
 {
-    return t->w->server->settings;
+    return t->w->crew->settings;
 }
 
 /* ---- memcached's commands with an effect ------------------------------------------------- */
@@ -117,17 +116,17 @@ static enum turn_stop cache_memlimit(struct turn *t, const struct request *r)
 
 static enum turn_stop shutdown_server(struct turn *t, const struct request *r)
 {
-    enum server_stop how = SERVER_STOP_SOON;
+    enum crew_stop how = CREW_STOP_SOON;
 
     if (!t->w->settings->enable_shutdown) {
         return say(t, r, REPLY_SHUTDOWN_OFF);
     }
     if (span_is(r->args, "graceful")) {
-        how = SERVER_STOP_GRACEFUL;
+        how = CREW_STOP_GRACEFUL;
     } else if (r->args.len > 0) {
         return say(t, r, REPLY_SHUTDOWN_MODE);
     }
-    server_request_stop(t->w->server, how);
+    crew_request_stop(t->w->crew, how);
     return TURN_CLOSES;
 }
 
@@ -336,14 +335,6 @@ static enum reply check_classes(struct span list, bool *has_ours)
     return reply;
 }
 
-/* Have every worker look at its shard now. */
-static void poke_all(struct turn *t)
-{
-    for (uint32_t i = 0; i < t->w->server->worker_count; i++) {
-        worker_poke(t->w->server, i);
-    }
-}
-
 /*
  * Run one pass now: every worker looks for what is due in its shard without waiting for its
  * timer. Only that is ever looked at, as expired keys are known by their deadlines.
@@ -360,7 +351,7 @@ static enum turn_stop crawl(struct turn *t, const struct request *r, struct span
         reply = check_classes(classes, &has_ours);
     }
     if (reply == REPLY_OK && has_ours) {
-        poke_all(t);
+        crew_poke_all(t->w->crew);
     }
     return say(t, r, reply);
 }
@@ -419,7 +410,7 @@ static enum turn_stop crawler_switch(struct turn *t, const struct request *r, bo
     }
     setting_set(s, active_expire, is_on);
     if (is_on) {
-        poke_all(t);
+        crew_poke_all(t->w->crew);
     }
     return say(t, r, REPLY_OK);
 }
@@ -460,12 +451,12 @@ static enum turn_stop refresh_certs(struct turn *t, const struct request *r)
     if (!tls_is_built()) {
         return say(t, r, REPLY_ERROR);
     }
-    if (t->w->server->tls == NULL) {
+    if (t->w->crew->tls == NULL) {
         return say(t, r, REPLY_NO_TLS);
     }
     /* Files are read and keys checked, for milliseconds: others come first, then the next. */
     t->units = t->units > t->unit_limit ? t->units : t->unit_limit;
-    if (tls_reload(t->w->server->tls, why)) {
+    if (tls_reload(t->w->crew->tls, why)) {
         return say(t, r, REPLY_OK);
     }
     log_error("tls, kept the certificates in use (%s)", why);

@@ -5,16 +5,15 @@
 #include "daemon/command/observe.h"
 
 #include "daemon/command/exec.h"
-#include "daemon/service/server.h"
 #include "daemon/stats/stats.h"
-#include "daemon/worker/worker.h"
+#include "daemon/worker/crew.h"
 
 /* The class that all items are shown in; 0 is none. */
 #define CLASS_ID_OURS 1
 
 uint32_t observe_flags(const struct worker *w)
 {
-    uint32_t streams = atomic_load_explicit(&w->server->watch.streams, memory_order_acquire);
+    uint32_t streams = atomic_load_explicit(&w->crew->watch.streams, memory_order_acquire);
 
     return streams | (stats_detail_is_on(w) ? OBSERVE_DETAIL : 0);
 }

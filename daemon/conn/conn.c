@@ -10,7 +10,8 @@
 #include <unistd.h>
 
 #include "daemon/access/auth_sasl.h"
-#include "daemon/service/server.h"
+#include "daemon/conn/udp.h"
+#include "daemon/stats/stats_detail.h"
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"
 
@@ -100,7 +101,7 @@ static void ready_remove(struct conn *c)
     w->ready_count--;
 }
 
-bool conn_serve_ready(struct worker *w)
+void conn_serve_ready(struct worker *w)
 {
     usec_t slice_end = 0;
 
@@ -115,7 +116,6 @@ bool conn_serve_ready(struct worker *w)
             conn_execute_kept(c);
         }
     }
-    return w->ready_count > 0;
 }
 
 /* ---- the end ----------------------------------------------------------------------------- */
@@ -154,7 +154,7 @@ void conn_close(struct conn *c)
         c->ask = NULL;
     }
     ctr_add(&w->counters, CTR_curr_connections, (uint64_t)-1);
-    server_conn_closed(w->server);
+    crew_conn_closed(w->crew);
 }
 
 /*
@@ -304,7 +304,7 @@ bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin)
     conn_auth_begin(c);
     buf_init(&c->in);
     outq_init(&c->outq);
-    if ((origin->transport == CONN_TLS && !io_begin_tls(&c->io, w->server->tls, &w->tls)) ||
+    if ((origin->transport == CONN_TLS && !io_begin_tls(&c->io, w->crew->tls, &w->tls)) ||
         uv_poll_init(&w->loop, &c->poll, fd) != 0) {
         io_close(&c->io);
         mem_free(c);
@@ -327,3 +327,29 @@ bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin)
     }
     return true;
 }
+
+/* ---- on a worker ------------------------------------------------------------------------- */
+
+static bool begin_on_worker(struct worker *w)
+{
+    w->round = round_create();
+    return w->round != NULL;
+}
+
+static void end_on_worker(struct worker *w)
+{
+    round_destroy(w->round);
+    w->round = NULL;
+    detail_table_destroy(&w->detail);
+}
+
+const struct worker_duties conn_duties = {
+    .begin = begin_on_worker,
+    .end = end_on_worker,
+    .serve_round = conn_round_run,
+    .serve_ready = conn_serve_ready,
+    .serve_watchers = conn_serve_watchers,
+    .scan = conn_scan,
+    .drain = conn_drain_all,
+    .close_datagrams = udp_close_all,
+};

@@ -11,6 +11,8 @@
 #include <sys/socket.h>
 
 #include "daemon/net/origin.h"
+#include "daemon/stats/stats.h"
+#include "daemon/worker/crew.h"
 #include "lib/base/clock.h"
 
 struct conn;
@@ -32,10 +34,8 @@ void conn_round_run(struct worker *w);
 /* Begin to close; it is released in the close callback. Context: worker. */
 void conn_close(struct conn *c);
 
-/*
- * Serve those that yielded, one turn each. True when some are still waiting. Context: worker.
- */
-bool conn_serve_ready(struct worker *w);
+/* Serve those that yielded, one turn each. Context: worker. */
+void conn_serve_ready(struct worker *w);
 
 /*
  * Once a second or so: close idle connections (settings.idle_timeout), retry stores that wait
@@ -49,24 +49,10 @@ void conn_scan(struct worker *w, msec_t now);
  */
 void conn_drain_all(struct worker *w);
 
-/* One line group of `stats conns`. */
-struct conn_info {
-    int fd;
-    enum conn_transport transport;
-    const char *tag;   /* of the socket that it came by; empty: none */
-    const char *state; /* memcached's names: conn_read, conn_nread, conn_mwrite ... */
-    msec_t last_cmd;
-    uint32_t resps_waiting;
-    char addr[128]; /* tcp:127.0.0.1:53412, tcp6:[::1]:..., unix:path */
-    char listen_addr[128];
-};
+/* struct stats_sources: each_conn(). */
+bool conn_each(struct worker *w, uint64_t *cursor, uint32_t max, stats_socket_fn fn, void *arg);
 
-/*
- * Calls fn for the next `max` connections of this worker, the newest first. *cursor is 0 at the
- * beginning; connections may come and go between calls: those that stay are seen once. False:
- * that were the last. Context: that worker.
- */
-bool conn_each(struct worker *w, uint64_t *cursor, uint32_t max,
-               void (*fn)(void *arg, const struct conn_info *info), void *arg);
+/* What this folder does on a worker's thread. */
+extern const struct worker_duties conn_duties;
 
 #endif

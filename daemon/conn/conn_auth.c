@@ -11,7 +11,6 @@
 
 #include "daemon/command/exec_bin.h"
 #include "daemon/options/settings.h"
-#include "daemon/service/server.h"
 #include "lib/base/counters.h"
 #include "proto/bin.h"
 #include "proto/text_auth.h"
@@ -38,7 +37,7 @@ void conn_auth_begin(struct conn *c)
 /* An offer of user and password. */
 static enum reply judge(struct turn *t, const struct text_auth *offer)
 {
-    const struct auth *auth = &t->w->server->access.text;
+    const struct auth *auth = &t->w->crew->access.text;
 
     ctr_add(&t->w->counters, CTR_auth_cmds, 1);
     t->units += auth_count(auth) / ENTRIES_PER_UNIT;

@@ -17,7 +17,6 @@
 #include "daemon/base/prefetch.h"
 #include "daemon/command/exec_bin.h"
 #include "daemon/options/settings.h"
-#include "daemon/service/server.h"
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"
 
@@ -32,11 +31,11 @@
 
 static uint64_t announced_by_all(const struct worker *w)
 {
-    const struct server *s = w->server;
+    const struct crew *crew = w->crew;
     uint64_t sum = 0;
 
-    for (uint32_t i = 0; i < s->worker_count; i++) {
-        sum += ctr_get(&s->workers[i].counters, CTR_body_pending_bytes);
+    for (uint32_t i = 0; i < crew->worker_count; i++) {
+        sum += ctr_get(&crew->workers[i].counters, CTR_body_pending_bytes);
     }
     return sum;
 }

@@ -14,7 +14,6 @@
 #include "daemon/access/auth_sasl.h"
 #include "daemon/base/pool.h"
 #include "daemon/command/exec_bin.h"
-#include "daemon/service/server.h"
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"
 
@@ -174,6 +173,6 @@ enum turn_stop conn_sasl(struct turn *t, const struct request *r)
     }
     c->exchange = NULL;
     c->ask = &a->ask;
-    pool_post(t->w->server->access.pool, &a->job);
+    pool_post(t->w->crew->access.pool, &a->job);
     return TURN_ASKED;
 }

@@ -303,6 +303,9 @@ void conn_discard(struct conn *c);
 /* Send lines to a connection that watches while its socket takes them. Context: worker. */
 void conn_stream(struct conn *c);
 
+/* The same for all connections of a worker that watch. Context: worker. */
+void conn_serve_watchers(struct worker *w);
+
 /* Note who is at the other end. Context: worker, when it is adopted. */
 void conn_name_peer(struct conn *c);
 

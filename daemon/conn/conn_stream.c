@@ -56,7 +56,7 @@ void conn_stream(struct conn *c)
     }
 }
 
-void watch_serve(struct worker *w)
+void conn_serve_watchers(struct worker *w)
 {
     struct watcher *next;
 

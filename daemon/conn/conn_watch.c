@@ -20,6 +20,9 @@
 /* A body without fresh bytes for so long gives way when bodies hold most of what they may. */
 #define STALLED_MS 500
 
+/* Room for an address as `stats conns` shows it. */
+#define SHOWN_ADDRESS_MAX 128
+
 void conn_watch(struct conn *c, unsigned ms)
 {
     cron_wake_ms(c->worker, ms);
@@ -183,30 +186,34 @@ static const char *state_name(const struct conn *c)
     return "conn_read";
 }
 
-static void describe(const struct conn *c, struct conn_info *info)
+/* Call fn with what `stats conns` shows of a connection. */
+static void show(const struct conn *c, stats_socket_fn fn, void *arg)
 {
+    char addr[SHOWN_ADDRESS_MAX] = "";
+    char listen_addr[SHOWN_ADDRESS_MAX] = "";
     struct sockaddr_storage ss;
     socklen_t len = sizeof(ss);
-
-    *info = (struct conn_info){
+    struct stats_socket shown = {
         .fd = c->io.fd,
-        .transport = c->origin->transport,
+        .addr = addr,
+        .listen_addr = listen_addr,
         .tag = c->origin->tag,
         .state = state_name(c),
         .last_cmd = c->last_active,
         .resps_waiting = !outq_is_empty(&c->outq),
     };
+
     if (getpeername(c->io.fd, (struct sockaddr *)&ss, &len) == 0) {
-        put_address(&ss, len, info->addr, sizeof(info->addr));
+        put_address(&ss, len, addr, sizeof(addr));
     }
     len = sizeof(ss);
     if (getsockname(c->io.fd, (struct sockaddr *)&ss, &len) == 0) {
-        put_address(&ss, len, info->listen_addr, sizeof(info->listen_addr));
+        put_address(&ss, len, listen_addr, sizeof(listen_addr));
     }
+    fn(arg, &shown);
 }
 
-bool conn_each(struct worker *w, uint64_t *cursor, uint32_t max,
-               void (*fn)(void *arg, const struct conn_info *info), void *arg)
+bool conn_each(struct worker *w, uint64_t *cursor, uint32_t max, stats_socket_fn fn, void *arg)
 {
     const struct conn *c = w->conns;
 
@@ -214,10 +221,7 @@ bool conn_each(struct worker *w, uint64_t *cursor, uint32_t max,
         c = c->next;
     }
     for (uint32_t n = 0; c != NULL && n < max; n++, c = c->next) {
-        struct conn_info info;
-
-        describe(c, &info);
-        fn(arg, &info);
+        show(c, fn, arg);
         *cursor = c->serial;
     }
     return c != NULL;

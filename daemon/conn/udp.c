@@ -466,10 +466,19 @@ void udp_close_all(struct worker *w)
     }
 }
 
-void udp_each(const struct worker *w, void (*fn)(void *arg, int fd, const char *name),
-              void *arg)
+void udp_each(struct worker *w, stats_socket_fn fn, void *arg)
 {
     for (const struct udp *u = w->udp; u != NULL; u = u->next) {
-        fn(arg, u->fd, u->name);
+        struct stats_socket shown = {
+            .fd = u->fd,
+            .takes_datagrams = true,
+            .addr = u->name,
+            .listen_addr = "",
+            .tag = "",
+            .state = "conn_read",
+            .last_cmd = CLOCK_FIRST_MS,
+        };
+
+        fn(arg, &shown);
     }
 }

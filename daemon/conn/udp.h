@@ -14,6 +14,7 @@
 #include <stdbool.h>
 
 #include "daemon/net/sockets.h"
+#include "daemon/stats/stats.h"
 
 struct worker;
 
@@ -26,8 +27,7 @@ bool udp_adopt(struct worker *w, int fd);
 /* Close all of them: the worker stops. Context: worker. */
 void udp_close_all(struct worker *w);
 
-/* Calls fn for every socket of this worker, for `stats conns`. Context: that worker. */
-void udp_each(const struct worker *w, void (*fn)(void *arg, int fd, const char *name),
-              void *arg);
+/* struct stats_sources: each_datagram(). */
+void udp_each(struct worker *w, stats_socket_fn fn, void *arg);
 
 #endif

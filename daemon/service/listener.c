@@ -80,7 +80,7 @@ static void on_batch(struct message *m, void *receiver)
     for (i = 0; i < b->count; i++) {
         if (!conn_adopt(w, b->items[i].fd, b->items[i].origin)) {
             log_warn("listener, connection dropped (no memory)");
-            server_conn_closed(w->server);
+            crew_conn_closed(w->crew);
         }
     }
     mem_free(b);
@@ -113,7 +113,7 @@ static int deal_udp(struct listeners *l)
         }
         h->message.fn = on_udp;
         h->fd = l->udp.items[i].fd;
-        mailbox_post(&s->workers[i % s->worker_count].mailbox, &h->message);
+        mailbox_post(&s->crew.workers[i % s->crew.worker_count].mailbox, &h->message);
     }
     return 0;
 }
@@ -125,7 +125,7 @@ static void deal(struct listeners *l, int fd, const struct conn_origin *origin)
     uint32_t id = l->next_worker;
     struct conn_batch *b = l->batches[id];
 
-    l->next_worker = id + 1 < s->worker_count ? id + 1 : 0;
+    l->next_worker = id + 1 < s->crew.worker_count ? id + 1 : 0;
     if (b == NULL) {
         b = mem_alloc(sizeof(*b));
         if (b == NULL) {
@@ -137,7 +137,7 @@ static void deal(struct listeners *l, int fd, const struct conn_origin *origin)
         b->count = 0;
         l->batches[id] = b;
     }
-    atomic_fetch_add(&s->conns_open, 1);
+    atomic_fetch_add(&s->crew.conns_open, 1);
     b->items[b->count].fd = fd;
     b->items[b->count].origin = origin;
     b->count++;
@@ -147,9 +147,9 @@ static void post_batches(struct listeners *l)
 {
     uint32_t i;
 
-    for (i = 0; i < l->server->worker_count; i++) {
+    for (i = 0; i < l->server->crew.worker_count; i++) {
         if (l->batches[i] != NULL) {
-            mailbox_post(&l->server->workers[i].mailbox, &l->batches[i]->message);
+            mailbox_post(&l->server->crew.workers[i].mailbox, &l->batches[i]->message);
             l->batches[i] = NULL;
         }
     }
@@ -159,7 +159,7 @@ static void post_batches(struct listeners *l)
 
 static bool is_full(const struct server *s)
 {
-    return atomic_load(&s->conns_open) >= s->settings->conn_limit;
+    return atomic_load(&s->crew.conns_open) >= s->crew.settings->conn_limit;
 }
 
 static void on_readable(uv_poll_t *poll, int status, int events);
@@ -192,18 +192,18 @@ static void pause_accepting(struct listeners *l)
     }
     l->is_paused = true;
     l->paused_at_us = clock_mono_us();
-    atomic_store(&s->is_accepting, false);
+    atomic_store(&s->crew.is_accepting, false);
     /*
      * Told before the limit is looked at again: whoever closes a connection after that wakes
      * us.
      */
-    atomic_store(&s->wants_room, true);
+    atomic_store(&s->crew.wants_room, true);
 }
 
 /* The limit is reached and clients shall wait. */
 static void pause_full(struct listeners *l)
 {
-    ctr_add(&l->server->counters, CTR_listen_disabled_num, 1);
+    ctr_add(&l->server->crew.counters, CTR_listen_disabled_num, 1);
     pause_accepting(l);
     if (!is_full(l->server)) {
         listeners_resume(l->server);
@@ -215,7 +215,7 @@ static void pause_starved(struct listeners *l, int err)
 {
     if (!l->is_starved) {
         l->is_starved = true;
-        ctr_add(&l->server->counters, CTR_listen_disabled_num, 1);
+        ctr_add(&l->server->crew.counters, CTR_listen_disabled_num, 1);
         log_warn("listener, accepting pauses (%s)", strerror(err));
     }
     pause_accepting(l);
@@ -230,17 +230,17 @@ void listeners_resume(struct server *s)
         return;
     }
     if (!l->is_starved && is_full(s)) {
-        atomic_store(&s->wants_room, true);
+        atomic_store(&s->crew.wants_room, true);
         if (is_full(s)) {
             return;
         }
     }
     uv_timer_stop(&l->retry);
-    atomic_store(&s->wants_room, false);
+    atomic_store(&s->crew.wants_room, false);
     l->is_paused = false;
-    ctr_add(&s->counters, CTR_listen_disabled_us,
+    ctr_add(&s->crew.counters, CTR_listen_disabled_us,
             (uint64_t)(clock_mono_us() - l->paused_at_us));
-    atomic_store(&s->is_accepting, true);
+    atomic_store(&s->crew.is_accepting, true);
     poll_all(l);
 }
 
@@ -258,7 +258,7 @@ static void refuse(struct listeners *l, int fd, enum conn_transport transport)
     /* Unread bytes would turn the close into a reset, which may overtake the message. */
     (void)recv(fd, unread, sizeof(unread), MSG_DONTWAIT);
     close(fd);
-    ctr_add(&l->server->counters, CTR_rejected_connections, 1);
+    ctr_add(&l->server->crew.counters, CTR_rejected_connections, 1);
 }
 
 /*
@@ -270,7 +270,7 @@ static bool accept_one(struct acceptor *a)
     struct server *s = l->server;
     int fd;
 
-    if (!s->settings->maxconns_fast && is_full(s)) {
+    if (!s->crew.settings->maxconns_fast && is_full(s)) {
         pause_full(l);
         return false;
     }
@@ -330,14 +330,14 @@ int listeners_open(struct server *s)
     }
     l->server = s;
     s->listeners = l;
-    status = sockets_inherit(s->settings, &l->list, &is_inherited);
+    status = sockets_inherit(s->crew.settings, &l->list, &is_inherited);
     if (status == 0 && !is_inherited) {
-        status = sockets_open(s->settings, &l->list, &l->udp);
+        status = sockets_open(s->crew.settings, &l->list, &l->udp);
     }
     for (i = 0; status == 0 && i < l->list.count; i++) {
         log_info("listener, listens on %s", l->list.items[i].name);
     }
-    for (i = 0; status == 0 && i < l->udp.count; i += s->settings->threads) {
+    for (i = 0; status == 0 && i < l->udp.count; i += s->crew.settings->threads) {
         log_info("listener, takes datagrams on %s", l->udp.items[i].name);
     }
     return status;
@@ -348,7 +348,7 @@ int listeners_accept(struct server *s)
     struct listeners *l = s->listeners;
     uint32_t i;
 
-    l->batches = mem_zalloc(s->worker_count * sizeof(*l->batches));
+    l->batches = mem_zalloc(s->crew.worker_count * sizeof(*l->batches));
     l->acceptors = mem_zalloc((l->list.count + 1) * sizeof(*l->acceptors));
     if (l->batches == NULL || l->acceptors == NULL) {
         mem_free(l->acceptors);
@@ -377,7 +377,7 @@ int listeners_accept(struct server *s)
         a->poll.data = a;
     }
     poll_all(l);
-    atomic_store(&s->is_accepting, true);
+    atomic_store(&s->crew.is_accepting, true);
     return deal_udp(l);
 }
 
@@ -390,7 +390,7 @@ void listeners_close(struct server *s)
         return;
     }
     l->is_closed = true;
-    atomic_store(&s->is_accepting, false);
+    atomic_store(&s->crew.is_accepting, false);
     if (l->acceptors != NULL) {
         uv_close((uv_handle_t *)&l->retry, NULL);
         for (i = 0; i < l->list.count; i++) {
@@ -421,18 +421,25 @@ void listeners_destroy(struct server *s)
     s->listeners = NULL;
 }
 
-void listeners_each(const struct server *s,
-                    void (*fn)(void *arg, const struct socket_open *socket), void *arg)
+void listeners_each(const struct crew *crew, stats_socket_fn fn, void *arg)
 {
-    const struct listeners *l = s->listeners;
-    uint32_t i;
+    const struct socket_list *list = &server_of_crew(crew)->listeners->list;
 
-    for (i = 0; i < l->list.count; i++) {
-        fn(arg, &l->list.items[i]);
+    for (uint32_t i = 0; i < list->count; i++) {
+        struct stats_socket shown = {
+            .fd = list->items[i].fd,
+            .addr = list->items[i].name,
+            .listen_addr = "",
+            .tag = list->items[i].origin.tag,
+            .state = "conn_listening",
+            .last_cmd = CLOCK_FIRST_MS,
+        };
+
+        fn(arg, &shown);
     }
 }
 
-uint32_t listeners_count(const struct server *s)
+uint32_t listeners_count(const struct crew *crew)
 {
-    return s->listeners->list.count;
+    return server_of_crew(crew)->listeners->list.count;
 }

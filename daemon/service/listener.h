@@ -9,8 +9,10 @@
 
 #include <stdint.h>
 
+#include "daemon/stats/stats.h"
+
+struct crew;
 struct server;
-struct socket_open;
 
 /*
  * Bind and listen on everything the settings ask for, or take over the sockets that a service
@@ -40,12 +42,10 @@ void listeners_close(struct server *s);
 void listeners_destroy(struct server *s);
 
 /*
- * Calls fn with each listening socket. Context: any thread between accept and close.
+ * struct stats_sources: each_listener(), count_listeners(). Context: any thread between accept
+ * and close.
  */
-void listeners_each(const struct server *s,
-                    void (*fn)(void *arg, const struct socket_open *socket), void *arg);
-
-/* Number of listening sockets. Context: any thread, as above. */
-uint32_t listeners_count(const struct server *s);
+void listeners_each(const struct crew *crew, stats_socket_fn fn, void *arg);
+uint32_t listeners_count(const struct crew *crew);
 
 #endif

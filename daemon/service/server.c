@@ -12,6 +12,8 @@
 #include <sysexits.h>
 
 #include "daemon/base/log.h"
+#include "daemon/conn/conn.h"
+#include "daemon/conn/udp.h"
 #include "daemon/net/tls.h"
 #include "daemon/options/options.h"
 #include "daemon/service/listener.h"
@@ -35,7 +37,7 @@ static struct server *server_of(void *p)
 {
     struct server *s = p;
 
-    must(s != NULL && s->settings != NULL);
+    must(s != NULL && s->crew.settings != NULL);
     return s;
 }
 
@@ -44,13 +46,13 @@ static struct server *server_of(void *p)
 /* Graceful: over when the last client has left. */
 static void stop_if_empty(struct server *s)
 {
-    atomic_store(&s->wants_room, true);
-    if (atomic_load(&s->conns_open) == 0) {
+    atomic_store(&s->crew.wants_room, true);
+    if (atomic_load(&s->crew.conns_open) == 0) {
         uv_stop(&s->loop);
     }
 }
 
-static void begin_stop(struct server *s, enum server_stop how)
+static void begin_stop(struct server *s, enum crew_stop how)
 {
     if (how <= s->stopping) {
         return;
@@ -58,12 +60,12 @@ static void begin_stop(struct server *s, enum server_stop how)
     s->stopping = how;
     notify_stopping();
     listeners_close(s);
-    if (how == SERVER_STOP_SOON) {
+    if (how == CREW_STOP_SOON) {
         uv_stop(&s->loop);
         return;
     }
     log_notice("server, stops gracefully (%u connections left)",
-               (unsigned)atomic_load(&s->conns_open));
+               (unsigned)atomic_load(&s->crew.conns_open));
     stop_if_empty(s);
 }
 
@@ -72,20 +74,8 @@ static void on_stop_message(struct message *m, void *receiver)
     struct server *s = server_of(receiver);
 
     (void)m;
-    atomic_store(&s->stop_posted, false);
-    begin_stop(s, (enum server_stop)atomic_load(&s->stop_wanted));
-}
-
-void server_request_stop(struct server *s, enum server_stop how)
-{
-    uint32_t wanted = atomic_load(&s->stop_wanted);
-
-    while (wanted < (uint32_t)how &&
-           !atomic_compare_exchange_weak(&s->stop_wanted, &wanted, (uint32_t)how)) {
-    }
-    if (!atomic_exchange(&s->stop_posted, true)) {
-        mailbox_post(&s->mailbox, &s->stop_message);
-    }
+    atomic_store(&s->crew.is_stop_posted, false);
+    begin_stop(s, (enum crew_stop)atomic_load(&s->crew.stop_wanted));
 }
 
 static void on_room_message(struct message *m, void *receiver)
@@ -93,22 +83,11 @@ static void on_room_message(struct message *m, void *receiver)
     struct server *s = server_of(receiver);
 
     (void)m;
-    atomic_store(&s->room_posted, false);
-    if (s->stopping == SERVER_STOP_GRACEFUL) {
+    atomic_store(&s->crew.is_room_posted, false);
+    if (s->stopping == CREW_STOP_GRACEFUL) {
         stop_if_empty(s);
-    } else if (s->stopping == SERVER_STOP_NONE) {
+    } else if (s->stopping == CREW_STOP_NONE) {
         listeners_resume(s);
-    }
-}
-
-void server_conn_closed(struct server *s)
-{
-    uint32_t before = atomic_fetch_sub(&s->conns_open, 1);
-
-    must(before > 0);
-    if (atomic_load(&s->wants_room) && atomic_exchange(&s->wants_room, false) &&
-        !atomic_exchange(&s->room_posted, true)) {
-        mailbox_post(&s->mailbox, &s->room_message);
     }
 }
 
@@ -116,7 +95,7 @@ static void reload_tls(struct server *s)
 {
     char why[TLS_WHY_BYTES];
 
-    if (tls_reload(s->tls, why)) {
+    if (tls_reload(s->crew.tls, why)) {
         log_notice("tls, certificates loaded again");
     } else {
         log_error("tls, kept the certificates in use (%s)", why);
@@ -125,9 +104,9 @@ static void reload_tls(struct server *s)
 
 void server_reload(struct server *s)
 {
-    bool has_any = access_reload(&s->access);
+    bool has_any = access_reload(&s->crew.access);
 
-    if (s->tls != NULL) {
+    if (s->crew.tls != NULL) {
         reload_tls(s);
         has_any = true;
     }
@@ -145,11 +124,11 @@ static void on_signal(uv_signal_t *handle, int number)
         server_reload(s);
         break;
     case SIGUSR1:
-        begin_stop(s, SERVER_STOP_GRACEFUL);
+        begin_stop(s, CREW_STOP_GRACEFUL);
         break;
     default:
         log_notice("server, stops (%s)", strsignal(number));
-        begin_stop(s, SERVER_STOP_SOON);
+        begin_stop(s, CREW_STOP_SOON);
         break;
     }
 }
@@ -162,8 +141,8 @@ static void close_loop(struct server *s)
     int err;
 
     /* A late wish to stop must not stop this last run of the loop. */
-    s->stopping = SERVER_STOP_SOON;
-    mailbox_close(&s->mailbox);
+    s->stopping = CREW_STOP_SOON;
+    mailbox_close(&s->crew.main_mailbox);
     while (s->signal_count > 0) {
         uv_close((uv_handle_t *)&s->signals[--s->signal_count], NULL);
     }
@@ -179,13 +158,13 @@ static int open_loop(struct server *s)
     if (err != 0) {
         return err;
     }
-    err = mailbox_init(&s->mailbox, &s->loop, s);
+    err = mailbox_init(&s->crew.main_mailbox, &s->loop, s);
     if (err != 0) {
         uv_loop_close(&s->loop);
         return err;
     }
-    s->stop_message.fn = on_stop_message;
-    s->room_message.fn = on_room_message;
+    s->crew.stop_message.fn = on_stop_message;
+    s->crew.room_message.fn = on_room_message;
     while (s->signal_count < SERVER_SIGNALS) {
         uv_signal_t *handle = &s->signals[s->signal_count];
 
@@ -202,7 +181,6 @@ static int open_loop(struct server *s)
     }
     if (err != 0) {
         close_loop(s);
-        watch_fini(&s->watch);
     }
     return err;
 }
@@ -211,7 +189,7 @@ static int open_loop(struct server *s)
 
 static int start_engine(struct server *s)
 {
-    const struct settings *set = s->settings;
+    const struct settings *set = s->crew.settings;
     struct engine_config cfg;
     enum mf_err err;
 
@@ -231,66 +209,12 @@ static int start_engine(struct server *s)
     cfg.lazyfree_threshold = setting_get(set, lazyfree_threshold_bytes);
     cfg.lazyfree_backlog = setting_get(set, lazyfree_backlog_bytes);
     cfg.idle_trim_ms = setting_get(set, idle_trim_ms);
-    err = engine_start(&s->engine, &cfg);
+    err = engine_start(&s->crew.engine, &cfg);
     if (err != MF_OK) {
         log_error("server, cannot start the engine (%s)", mf_strerror(err));
         return EX_OSERR;
     }
-    engine_hold_sampler(&s->engine, !setting_get(set, active_expire));
-    s->started_unix_s = clock_unix_ms(&s->engine.clock) / 1000;
-    atomic_store(&s->stats_reset_at, clock_now(&s->engine.clock));
-    return 0;
-}
-
-/* Each step for all workers before the next: see worker.h. */
-static void stop_workers(struct server *s)
-{
-    uint32_t i;
-
-    for (i = 0; i < s->worker_count; i++) {
-        worker_stop(&s->workers[i]);
-    }
-    for (i = 0; i < s->worker_count; i++) {
-        worker_wait_drained(&s->workers[i]);
-    }
-    access_stop_threads(&s->access);
-    for (i = 0; i < s->worker_count; i++) {
-        worker_end(&s->workers[i]);
-    }
-    for (i = 0; i < s->worker_count; i++) {
-        worker_join(&s->workers[i]);
-    }
-    for (i = 0; i < s->worker_count; i++) {
-        worker_release(&s->workers[i]);
-    }
-    mem_free(s->workers);
-    s->workers = NULL;
-    s->worker_count = 0;
-}
-
-static int start_workers(struct server *s)
-{
-    uint32_t count = s->settings->threads;
-    uint32_t i;
-
-    s->workers = mem_alloc_aligned(count * sizeof(*s->workers), 64);
-    if (s->workers == NULL) {
-        log_error("server, cannot start workers (out of memory)");
-        return EX_OSERR;
-    }
-    memset(s->workers, 0, count * sizeof(*s->workers));
-    for (i = 0; i < count; i++) {
-        int err = worker_start(&s->workers[i], s, i);
-
-        if (err != 0) {
-            log_error("server, cannot start worker %u (%s)", (unsigned)i, uv_strerror(err));
-            s->worker_count = i;
-            stop_workers(s);
-            return EX_OSERR;
-        }
-    }
-    /* Nobody is served yet, so no worker has looked at the others. */
-    s->worker_count = count;
+    engine_hold_sampler(&s->crew.engine, !setting_get(set, active_expire));
     return 0;
 }
 
@@ -316,10 +240,10 @@ static int start_threads(struct server *s)
     status = start_engine(s);
     if (status == 0) {
         s->step = STEP_ENGINE;
-        status = access_start_threads(&s->access);
+        status = access_start_threads(&s->crew.access);
     }
     if (status == 0) {
-        status = start_workers(s);
+        status = crew_start(&s->crew);
         if (status == 0) {
             s->step = STEP_WORKERS;
         }
@@ -335,22 +259,23 @@ static void take_down(struct server *s)
 {
     listeners_close(s);
     if (s->step >= STEP_WORKERS) {
-        stop_workers(s);
+        crew_stop(&s->crew);
     }
-    access_stop_threads(&s->access); /* without workers nobody has */
+    access_stop_threads(&s->crew.access); /* without workers nobody has */
     if (s->step >= STEP_ENGINE) {
-        engine_stop(&s->engine);
+        engine_stop(&s->crew.engine);
     }
     if (s->step >= STEP_PIDFILE) {
-        privs_remove_pidfile(s->settings);
+        privs_remove_pidfile(s->crew.settings);
     }
     if (s->step >= STEP_LOOP) {
-        close_loop(s);
+        close_loop(s); /* the last watchers are released */
+        watch_fini(&s->crew.watch);
     }
     listeners_destroy(s);
-    access_fini(&s->access);
-    tls_close(s->tls);
-    s->tls = NULL;
+    access_fini(&s->crew.access);
+    tls_close(s->crew.tls);
+    s->crew.tls = NULL;
     s->step = STEP_NONE;
 }
 
@@ -359,7 +284,7 @@ static void take_down(struct server *s)
  */
 static int prepare_process(struct server *s)
 {
-    const struct settings *settings = s->settings;
+    const struct settings *settings = s->crew.settings;
     int status;
 
     log_init(&settings->verbosity);
@@ -367,7 +292,7 @@ static int prepare_process(struct server *s)
     status = privs_check_user(settings);
     if (status == 0) {
         /* With the rights and from the folder of who starts it, who sees it if it fails. */
-        status = tls_open(settings, &s->tls);
+        status = tls_open(settings, &s->crew.tls);
     }
     if (status == 0) {
         status = privs_daemonize(settings);
@@ -387,11 +312,11 @@ static int open_and_drop(struct server *s)
     if (status != 0) {
         return status;
     }
-    privs_lock_memory(s->settings);
-    privs_write_pidfile(s->settings);
+    privs_lock_memory(s->crew.settings);
+    privs_write_pidfile(s->crew.settings);
     s->step = STEP_PIDFILE;
-    status = privs_drop(s->settings);
-    return status == 0 ? access_load(&s->access, s->settings) : status;
+    status = privs_drop(s->crew.settings);
+    return status == 0 ? access_load(&s->crew.access, s->crew.settings) : status;
 }
 
 static int begin_serving(struct server *s)
@@ -402,9 +327,9 @@ static int begin_serving(struct server *s)
         log_error("server, cannot accept (%s)", uv_strerror(err));
         return EX_OSERR;
     }
-    privs_ready(s->settings);
+    privs_ready(s->crew.settings);
     notify_ready("serving");
-    log_info("server, serves (%u threads)", (unsigned)s->worker_count);
+    log_info("server, serves (%u threads)", (unsigned)s->crew.worker_count);
     return 0;
 }
 
@@ -415,9 +340,17 @@ int server_start(struct server *s, struct settings *settings)
 
     context_set_thread(THREAD_MAIN, NULL, NULL);
     memset(s, 0, sizeof(*s));
-    s->settings = settings;
-    atomic_store(&s->tracks_sizes, settings->track_sizes);
-    status = access_init(&s->access, settings);
+    s->crew.settings = settings;
+    s->crew.duties = &conn_duties;
+    s->crew.stats = &s->stats;
+    s->stats.sources = (struct stats_sources){
+        .each_listener = listeners_each,
+        .count_listeners = listeners_count,
+        .each_datagram = udp_each,
+        .each_conn = conn_each,
+    };
+    atomic_store(&s->stats.tracks_sizes, settings->track_sizes);
+    status = access_init(&s->crew.access, settings);
     if (status == 0) {
         status = prepare_process(s);
     }
@@ -430,7 +363,7 @@ int server_start(struct server *s, struct settings *settings)
         status = EX_OSERR;
         goto fail;
     }
-    watch_init(&s->watch, s);
+    watch_init(&s->crew.watch, &s->crew);
     s->step = STEP_LOOP;
     status = open_and_drop(s);
     if (status != 0) {

@@ -8,12 +8,12 @@
 
 #include <string.h>
 
-#include "daemon/service/server.h"
 #include "daemon/stats/stats_conns.h"
 #include "daemon/stats/stats_detail.h"
 #include "daemon/stats/stats_general.h"
 #include "daemon/stats/stats_sum.h"
 #include "daemon/stats/stats_walk.h"
+#include "daemon/worker/crew.h"
 #include "lib/base/num.h"
 #include "proto/reply.h"
 
@@ -59,8 +59,8 @@ static enum stats_result answer(const struct ask *a, enum reply reply)
 
 static enum stats_result do_reset(const struct ask *a)
 {
-    stats_sum_reset(a->w->server);
-    atomic_fetch_add_explicit(&a->w->server->detail_epoch, 1, memory_order_relaxed);
+    stats_sum_reset(a->w->crew);
+    atomic_fetch_add_explicit(&a->w->crew->stats->detail_epoch, 1, memory_order_relaxed);
     return answer(a, REPLY_STATS_RESET);
 }
 
@@ -70,11 +70,11 @@ static enum stats_result do_detail(const struct ask *a)
     struct span word = next_word(&rest);
 
     if (span_is(word, "on")) {
-        setting_set(a->w->server->settings, detail_enabled, true);
+        setting_set(a->w->crew->settings, detail_enabled, true);
         return answer(a, REPLY_OK);
     }
     if (span_is(word, "off")) {
-        setting_set(a->w->server->settings, detail_enabled, false);
+        setting_set(a->w->crew->settings, detail_enabled, false);
         return answer(a, REPLY_OK);
     }
     if (span_is(word, "dump")) {
@@ -89,13 +89,13 @@ static enum stats_result do_sizes_enable(const struct ask *a)
     if (a->w->settings->no_cas) {
         return answer(a, REPLY_SIZES_NEED_CAS);
     }
-    atomic_store_explicit(&a->w->server->tracks_sizes, true, memory_order_relaxed);
+    atomic_store_explicit(&a->w->crew->stats->tracks_sizes, true, memory_order_relaxed);
     return answer(a, REPLY_SIZES_ENABLED);
 }
 
 static enum stats_result do_sizes_disable(const struct ask *a)
 {
-    atomic_store_explicit(&a->w->server->tracks_sizes, false, memory_order_relaxed);
+    atomic_store_explicit(&a->w->crew->stats->tracks_sizes, false, memory_order_relaxed);
     return answer(a, REPLY_SIZES_DISABLED);
 }
 
@@ -154,7 +154,7 @@ static void put_sizes_off(struct worker *w, struct stats_out *o)
 
 static enum stats_result do_sizes(const struct ask *a)
 {
-    if (!atomic_load_explicit(&a->w->server->tracks_sizes, memory_order_relaxed)) {
+    if (!atomic_load_explicit(&a->w->crew->stats->tracks_sizes, memory_order_relaxed)) {
         return section(a, put_sizes_off);
     }
     return stats_sizes(a->w, a->out, a->done, a->done_arg);

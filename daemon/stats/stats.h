@@ -5,14 +5,58 @@
 #ifndef MAYFLY_DAEMON_STATS_STATS_H
 #define MAYFLY_DAEMON_STATS_STATS_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "daemon/options/settings.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/buf.h"
+#include "lib/base/counters.h"
 #include "lib/base/span.h"
 
-struct worker;
+struct crew;
+
+/* One socket in `stats conns`: a listener, a datagram socket or a connection. */
+struct stats_socket {
+    int fd;
+    bool takes_datagrams;
+    const char *addr;        /* [borrowed] tcp:127.0.0.1:53412, tcp6:[::1]:..., unix:path */
+    const char *listen_addr; /* [borrowed] empty: not shown */
+    const char *tag;         /* [borrowed] of the listening socket; empty: none */
+    const char *state;       /* [borrowed] memcached's names: conn_read, conn_nread, ... */
+    msec_t last_cmd;
+    uint32_t resps_waiting;
+};
+
+typedef void (*stats_socket_fn)(void *arg, const struct stats_socket *socket);
+
+/* Where the sockets are found: functions of the folders above. */
+struct stats_sources {
+    /* Every listening socket, and how many there are. Context: any thread. */
+    void (*each_listener)(const struct crew *crew, stats_socket_fn fn, void *arg);
+    uint32_t (*count_listeners)(const struct crew *crew);
+
+    /* Every datagram socket of a worker. Context: that worker. */
+    void (*each_datagram)(struct worker *w, stats_socket_fn fn, void *arg);
+
+    /*
+     * The next `max` connections of a worker, the newest first. *cursor is 0 at the beginning;
+     * connections may come and go between calls: those that stay are seen once. False: those
+     * were the last. Context: that worker.
+     */
+    bool (*each_conn)(struct worker *w, uint64_t *cursor, uint32_t max, stats_socket_fn fn,
+                      void *arg);
+};
+
+/* What the workers share of statistics. Made by the server. */
+struct stats_shared {
+    struct stats_sources sources; /* [const] */
+    /* [atomic] */
+    _Atomic bool tracks_sizes;        /* stats sizes */
+    _Atomic uint32_t detail_epoch;    /* stats reset: older tables of stats detail are void */
+    _Atomic uint64_t base[CTR_COUNT]; /* sums at the last `stats reset` */
+};
 
 enum stats_result { STATS_DONE, STATS_LATER, STATS_NO_MEMORY };
 

@@ -6,11 +6,8 @@
 
 #include <stdio.h>
 
-#include "daemon/conn/conn.h"
-#include "daemon/conn/udp.h"
-#include "daemon/service/listener.h"
-#include "daemon/service/server.h"
 #include "daemon/stats/stats_gather.h"
+#include "daemon/worker/crew.h"
 #include "lib/base/mem.h"
 
 /* Connections described in one turn of a worker: some 2 us each. */
@@ -27,75 +24,46 @@ struct lines {
     msec_t now;
 };
 
-static void put_tag(struct lines *l, const char *tag)
-{
-    if (tag[0] != '\0') {
-        stats_put_text(l->out, "tag", tag);
-    }
-}
-
-static void put_listener(void *arg, const struct socket_open *socket)
+static void put_socket(void *arg, const struct stats_socket *s)
 {
     struct lines *l = arg;
     char prefix[16];
+    msec_t idle = l->now > s->last_cmd ? l->now - s->last_cmd : 0;
 
-    snprintf(prefix, sizeof(prefix), "%d:", socket->fd);
+    snprintf(prefix, sizeof(prefix), "%d:", s->fd);
     l->out->prefix = prefix;
-    stats_put_text(l->out, "addr", socket->name);
-    put_tag(l, socket->origin.tag);
-    stats_put_text(l->out, "state", "conn_listening");
-    stats_put_i64(l->out, "secs_since_last_cmd", (l->now - CLOCK_FIRST_MS) / 1000);
-    l->out->prefix = "";
-}
-
-static void put_conn(void *arg, const struct conn_info *info)
-{
-    struct lines *l = arg;
-    char prefix[16];
-    msec_t idle = l->now > info->last_cmd ? l->now - info->last_cmd : 0;
-
-    snprintf(prefix, sizeof(prefix), "%d:", info->fd);
-    l->out->prefix = prefix;
-    stats_put_text(l->out, "addr", info->addr);
-    if (info->listen_addr[0] != '\0') {
-        stats_put_text(l->out, "listen_addr", info->listen_addr);
+    if (s->takes_datagrams) {
+        stats_put_text(l->out, "UDP", "UDP");
     }
-    put_tag(l, info->tag);
-    stats_put_text(l->out, "state", info->state);
-    if (info->resps_waiting > 0) {
-        stats_put_u64(l->out, "resps_waiting", info->resps_waiting);
+    stats_put_text(l->out, "addr", s->addr);
+    if (s->listen_addr[0] != '\0') {
+        stats_put_text(l->out, "listen_addr", s->listen_addr);
+    }
+    if (s->tag[0] != '\0') {
+        stats_put_text(l->out, "tag", s->tag);
+    }
+    stats_put_text(l->out, "state", s->state);
+    if (s->resps_waiting > 0) {
+        stats_put_u64(l->out, "resps_waiting", s->resps_waiting);
     }
     stats_put_i64(l->out, "secs_since_last_cmd", idle / 1000);
     l->out->prefix = "";
 }
 
-static void put_udp(void *arg, int fd, const char *name)
-{
-    struct lines *l = arg;
-    char prefix[16];
-
-    snprintf(prefix, sizeof(prefix), "%d:", fd);
-    l->out->prefix = prefix;
-    stats_put_text(l->out, "UDP", "UDP");
-    stats_put_text(l->out, "addr", name);
-    stats_put_text(l->out, "state", "conn_read");
-    stats_put_i64(l->out, "secs_since_last_cmd", (l->now - CLOCK_FIRST_MS) / 1000);
-    l->out->prefix = "";
-}
-
-static bool visit(struct stats_gather *g, struct worker *w)
+static bool visit_conns(struct stats_gather *g, struct worker *w)
 {
     struct conns_gather *cg = (struct conns_gather *)(void *)g;
+    const struct stats_sources *from = &w->crew->stats->sources;
     struct lines l = {&g->out, worker_now(w)};
 
     if (!cg->is_amid) {
         cg->cursor = 0;
         if (g->next == 0) {
-            listeners_each(w->server, put_listener, &l);
+            from->each_listener(w->crew, put_socket, &l);
         }
-        udp_each(w, put_udp, &l);
+        from->each_datagram(w, put_socket, &l);
     }
-    cg->is_amid = conn_each(w, &cg->cursor, CONNS_PER_SLICE, put_conn, &l);
+    cg->is_amid = from->each_conn(w, &cg->cursor, CONNS_PER_SLICE, put_socket, &l);
     return !cg->is_amid;
 }
 
@@ -106,6 +74,6 @@ enum stats_result stats_conns(struct worker *w, struct buf *out, stats_done_fn d
     if (cg == NULL) {
         return STATS_NO_MEMORY;
     }
-    cg->gather.visit = visit;
+    cg->gather.visit = visit_conns;
     return stats_gather_begin(&cg->gather, w, GATHER_ALL_WORKERS, out, done, arg);
 }

@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/service/server.h"
 #include "daemon/stats/stats_gather.h"
+#include "daemon/worker/crew.h"
 #include "lib/base/hash.h"
 #include "lib/base/mem.h"
 
@@ -165,7 +165,7 @@ static uint64_t *table_counts(struct detail_table *t, uint64_t seed, const char 
 /* The worker's table as of the last reset; NULL when there is none and none can be made. */
 static struct detail_table *table_of(struct worker *w)
 {
-    uint32_t epoch = atomic_load_explicit(&w->server->detail_epoch, memory_order_relaxed);
+    uint32_t epoch = atomic_load_explicit(&w->crew->stats->detail_epoch, memory_order_relaxed);
 
     if (w->detail == NULL) {
         w->detail = table_create();

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/service/server.h"
 #include "daemon/stats/stats_sum.h"
+#include "daemon/worker/crew.h"
 #include "daemon/worker/cron.h"
 
 static const enum counter expire_rows[] = {
@@ -96,19 +96,19 @@ static void put_policy(struct stats_out *o, const struct worker *w, uint32_t hz)
 
 void stats_expire(struct worker *w, struct stats_out *o)
 {
-    const struct server *s = w->server;
+    const struct crew *crew = w->crew;
     uint64_t sum[CTR_COUNT];
     struct shard_info info;
     uint32_t hz = 0;
     uint32_t i;
 
-    for (i = 0; i < s->worker_count; i++) {
-        uint32_t one = cron_hz(&s->workers[i]);
+    for (i = 0; i < crew->worker_count; i++) {
+        uint32_t one = cron_hz(&crew->workers[i]);
 
         hz = one > hz ? one : hz;
     }
-    stats_sum(s, sum);
-    stats_sum_shards(s, worker_now(w), &info);
+    stats_sum(crew, sum);
+    stats_sum_shards(crew, worker_now(w), &info);
     put_policy(o, w, hz);
     put_expiry(o, &info, sum);
     put_counters(o, reclaim_rows, COUNT_OF(reclaim_rows), sum);
@@ -137,20 +137,20 @@ static void put_memory(struct stats_out *o, const struct shard_info *info, const
  */
 void stats_shards(struct worker *w, struct stats_out *o)
 {
-    const struct server *s = w->server;
+    const struct crew *crew = w->crew;
     msec_t now = worker_now(w);
     uint32_t i;
 
-    stats_put_u64(o, "shards", s->engine.shard_count);
-    for (i = 0; i < s->engine.shard_count; i++) {
-        const struct worker *home = &s->workers[i];
+    stats_put_u64(o, "shards", crew->engine.shard_count);
+    for (i = 0; i < crew->engine.shard_count; i++) {
+        const struct worker *home = &crew->workers[i];
         uint64_t sum[CTR_COUNT] = {0};
         struct shard_info info;
         char prefix[16];
 
-        counters_sum(sum, shard_counters(s->engine.shards[i]));
+        counters_sum(sum, shard_counters(crew->engine.shards[i]));
         counters_sum(sum, &home->counters);
-        shard_info(s->engine.shards[i], now, &info);
+        shard_info(crew->engine.shards[i], now, &info);
         snprintf(prefix, sizeof(prefix), "%u:", (unsigned)i);
         o->prefix = prefix;
         put_policy(o, home, cron_hz(home));

@@ -5,8 +5,7 @@
  */
 #include "daemon/stats/stats_gather.h"
 
-#include "daemon/service/server.h"
-#include "daemon/worker/worker.h"
+#include "daemon/worker/crew.h"
 #include "lib/base/mem.h"
 
 static struct stats_gather *gather_of(struct message *m)
@@ -59,8 +58,8 @@ static void on_worker(struct message *m, void *receiver)
         return;
     }
     g->next++;
-    if (g->next < w->server->worker_count) {
-        post_to(g, &w->server->workers[g->next]);
+    if (g->next < w->crew->worker_count) {
+        post_to(g, &w->crew->workers[g->next]);
     } else {
         m->fn = on_back;
         post_to(g, g->asker);
@@ -82,6 +81,6 @@ enum stats_result stats_gather_begin(struct stats_gather *g, struct worker *aske
     g->done_arg = arg;
     g->message.fn = span == GATHER_ASKER ? on_asker : on_worker;
     asker->later_count++;
-    post_to(g, span == GATHER_ASKER ? asker : &asker->server->workers[0]);
+    post_to(g, span == GATHER_ASKER ? asker : &asker->crew->workers[0]);
     return STATS_LATER;
 }

@@ -12,13 +12,13 @@
 #include "daemon/base/version.h"
 #include "daemon/net/tls.h"
 #include "daemon/options/options.h"
-#include "daemon/service/listener.h"
-#include "daemon/service/server.h"
+#include "daemon/stats/stats.h"
 #include "daemon/stats/stats_sum.h"
+#include "daemon/worker/crew.h"
 
 /* What the rows are computed from. */
 struct general {
-    const struct server *server;
+    const struct crew *crew;
     uint64_t sum[CTR_COUNT];
     struct shard_info shards;
     struct rusage usage;
@@ -43,7 +43,7 @@ static uint64_t get_uptime(const struct general *g)
 
 static uint64_t get_time(const struct general *g)
 {
-    return (uint64_t)(clock_unix_ms(&g->server->engine.clock) / 1000);
+    return (uint64_t)(clock_unix_ms(&g->crew->engine.clock) / 1000);
 }
 
 static uint64_t get_pointer_size(const struct general *g)
@@ -54,27 +54,27 @@ static uint64_t get_pointer_size(const struct general *g)
 
 static uint64_t get_max_connections(const struct general *g)
 {
-    return g->server->settings->conn_limit;
+    return g->crew->settings->conn_limit;
 }
 
 static uint64_t get_connection_structures(const struct general *g)
 {
-    return g->sum[CTR_curr_connections] + listeners_count(g->server);
+    return g->sum[CTR_curr_connections] + g->crew->stats->sources.count_listeners(g->crew);
 }
 
 static uint64_t get_watchers(const struct general *g)
 {
-    return atomic_load_explicit(&g->server->watch.count, memory_order_relaxed);
+    return atomic_load_explicit(&g->crew->watch.count, memory_order_relaxed);
 }
 
 static uint64_t get_threads(const struct general *g)
 {
-    return g->server->worker_count;
+    return g->crew->worker_count;
 }
 
 static uint64_t get_read_buf_bytes(const struct general *g)
 {
-    return (uint64_t)g->server->worker_count * WORKER_RBUF_BYTES;
+    return (uint64_t)g->crew->worker_count * WORKER_RBUF_BYTES;
 }
 
 static uint64_t get_reserved_fds(const struct general *g)
@@ -83,18 +83,18 @@ static uint64_t get_reserved_fds(const struct general *g)
      * Of a worker: epoll, wake-up event, signal pipe. Of main the same, the signals' pipe and
      * the listeners.
      */
-    return (g->server->worker_count + 1) * 4 + listeners_count(g->server);
+    return (g->crew->worker_count + 1) * 4 + g->crew->stats->sources.count_listeners(g->crew);
 }
 
 static uint64_t get_limit_maxbytes(const struct general *g)
 {
-    return (uint64_t)atomic_load_explicit(&g->server->engine.budget.limit_bytes,
+    return (uint64_t)atomic_load_explicit(&g->crew->engine.budget.limit_bytes,
                                           memory_order_relaxed);
 }
 
 static uint64_t get_accepting(const struct general *g)
 {
-    return atomic_load(&g->server->is_accepting) ? 1 : 0;
+    return atomic_load(&g->crew->is_accepting) ? 1 : 0;
 }
 
 static uint64_t get_hash_power(const struct general *g)
@@ -166,7 +166,7 @@ static void put_system_time(const struct general *g, struct stats_out *o, const 
 /* Only where connections can be closed for being idle, as in memcached. */
 static void put_idle_kicks(const struct general *g, struct stats_out *o, const char *name)
 {
-    if (g->server->settings->idle_timeout_s != 0) {
+    if (g->crew->settings->idle_timeout_s != 0) {
         stats_put_u64(o, name, g->sum[CTR_idle_kicks]);
     }
 }
@@ -177,7 +177,7 @@ static void put_udp(const struct general *g, struct stats_out *o, const char *na
     static const enum counter rows[] = {CTR_udp_datagrams, CTR_udp_errors, CTR_udp_dropped};
 
     (void)name;
-    for (size_t i = 0; g->server->settings->udp_port != 0 && i < 3; i++) {
+    for (size_t i = 0; g->crew->settings->udp_port != 0 && i < 3; i++) {
         stats_put_u64(o, counter_rows[rows[i]].stat, g->sum[rows[i]]);
     }
 }
@@ -185,29 +185,29 @@ static void put_udp(const struct general *g, struct stats_out *o, const char *na
 /* The next four only where TLS is on, as in memcached; the first with the session cache. */
 static void put_ssl_sessions(const struct general *g, struct stats_out *o, const char *name)
 {
-    if (g->server->tls != NULL && g->server->settings->ssl_session_cache) {
+    if (g->crew->tls != NULL && g->crew->settings->ssl_session_cache) {
         stats_put_u64(o, name, g->sum[CTR_ssl_new_sessions]);
     }
 }
 
 static void put_ssl_handshakes(const struct general *g, struct stats_out *o, const char *name)
 {
-    if (g->server->tls != NULL) {
+    if (g->crew->tls != NULL) {
         stats_put_u64(o, name, g->sum[CTR_ssl_handshake_errors]);
     }
 }
 
 static void put_ssl_errors(const struct general *g, struct stats_out *o, const char *name)
 {
-    if (g->server->tls != NULL) {
+    if (g->crew->tls != NULL) {
         stats_put_u64(o, name, g->sum[CTR_ssl_proto_errors]);
     }
 }
 
 static void put_ssl_age(const struct general *g, struct stats_out *o, const char *name)
 {
-    if (g->server->tls != NULL) {
-        stats_put_u64(o, name, tls_age_s(g->server->tls));
+    if (g->crew->tls != NULL) {
+        stats_put_u64(o, name, tls_age_s(g->crew->tls));
     }
 }
 
@@ -352,11 +352,11 @@ static const struct row rows[] = {
 
 void stats_general(struct worker *w, struct stats_out *o)
 {
-    struct general g = {.server = w->server, .now = worker_now(w)};
+    struct general g = {.crew = w->crew, .now = worker_now(w)};
     size_t i;
 
-    stats_sum(g.server, g.sum);
-    stats_sum_shards(g.server, g.now, &g.shards);
+    stats_sum(g.crew, g.sum);
+    stats_sum_shards(g.crew, g.now, &g.shards);
     (void)getrusage(RUSAGE_SELF, &g.usage);
     for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         const struct row *r = &rows[i];

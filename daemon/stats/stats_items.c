@@ -7,8 +7,8 @@
  */
 #include "daemon/stats/stats_general.h"
 
-#include "daemon/service/server.h"
 #include "daemon/stats/stats_sum.h"
+#include "daemon/worker/crew.h"
 
 #define CLASS_ITEMS "items:1:"
 #define CLASS_SLABS "1:"
@@ -81,8 +81,8 @@ void stats_items(struct worker *w, struct stats_out *o)
     struct shard_info info;
     uint32_t now_s = (uint32_t)(now / 1000);
 
-    stats_sum(w->server, sum);
-    stats_sum_shards(w->server, now, &info);
+    stats_sum(w->crew, sum);
+    stats_sum_shards(w->crew, now, &info);
     if (info.items == 0) {
         return;
     }
@@ -106,8 +106,8 @@ void stats_slabs(struct worker *w, struct stats_out *o)
     uint64_t sum[CTR_COUNT];
     struct shard_info info;
 
-    stats_sum(w->server, sum);
-    stats_sum_shards(w->server, worker_now(w), &info);
+    stats_sum(w->crew, sum);
+    stats_sum_shards(w->crew, worker_now(w), &info);
     if (info.items > 0) {
         uint64_t mean = (info.item_bytes + info.items - 1) / info.items;
         uint64_t pages = info.segments_used > 0 ? info.segments_used : 1;

@@ -7,62 +7,61 @@
 
 #include <string.h>
 
-#include "daemon/service/server.h"
+#include "daemon/stats/stats.h"
+#include "daemon/worker/crew.h"
 
 /* Of a gauge of single events the sum over shards says nothing. */
-static void take_maximum(uint64_t sum[CTR_COUNT], const struct server *s, enum counter id)
+static void take_maximum(uint64_t sum[CTR_COUNT], const struct crew *crew, enum counter id)
 {
     uint32_t i;
 
     sum[id] = 0;
-    for (i = 0; i < s->engine.shard_count; i++) {
-        uint64_t v = ctr_get(shard_counters(s->engine.shards[i]), id);
+    for (i = 0; i < crew->engine.shard_count; i++) {
+        uint64_t v = ctr_get(shard_counters(crew->engine.shards[i]), id);
 
         sum[id] = v > sum[id] ? v : sum[id];
     }
 }
 
-void stats_sum_raw(const struct server *s, uint64_t sum[CTR_COUNT])
+void stats_sum_raw(const struct crew *crew, uint64_t sum[CTR_COUNT])
 {
     uint32_t i;
 
     memset(sum, 0, CTR_COUNT * sizeof(sum[0]));
-    for (i = 0; i < s->worker_count; i++) {
-        counters_sum(sum, &s->workers[i].counters);
+    for (i = 0; i < crew->worker_count; i++) {
+        counters_sum(sum, &crew->workers[i].counters);
     }
-    for (i = 0; i < s->engine.shard_count; i++) {
-        counters_sum(sum, shard_counters(s->engine.shards[i]));
+    for (i = 0; i < crew->engine.shard_count; i++) {
+        counters_sum(sum, shard_counters(crew->engine.shards[i]));
     }
-    counters_sum(sum, reclaim_counters(s->engine.reclaimer));
-    counters_sum(sum, &s->counters);
-    take_maximum(sum, s, CTR_expire_slice_longest_us);
+    counters_sum(sum, reclaim_counters(crew->engine.reclaimer));
+    counters_sum(sum, &crew->counters);
+    take_maximum(sum, crew, CTR_expire_slice_longest_us);
 }
 
-void stats_sum(const struct server *s, uint64_t sum[CTR_COUNT])
+void stats_sum(const struct crew *crew, uint64_t sum[CTR_COUNT])
 {
     unsigned id;
 
-    stats_sum_raw(s, sum);
+    stats_sum_raw(crew, sum);
     for (id = 0; id < CTR_COUNT; id++) {
-        uint64_t base = atomic_load_explicit(&s->stats_base[id], memory_order_relaxed);
+        uint64_t base = atomic_load_explicit(&crew->stats->base[id], memory_order_relaxed);
 
         sum[id] -= base < sum[id] ? base : sum[id];
     }
 }
 
-void stats_sum_reset(struct server *s)
+void stats_sum_reset(struct crew *crew)
 {
     uint64_t sum[CTR_COUNT];
     unsigned id;
 
-    stats_sum_raw(s, sum);
+    stats_sum_raw(crew, sum);
     for (id = 0; id < CTR_COUNT; id++) {
         if (counter_rows[id].is_reset) {
-            atomic_store_explicit(&s->stats_base[id], sum[id], memory_order_relaxed);
+            atomic_store_explicit(&crew->stats->base[id], sum[id], memory_order_relaxed);
         }
     }
-    atomic_store_explicit(&s->stats_reset_at, clock_now(&s->engine.clock),
-                          memory_order_relaxed);
 }
 
 static uint64_t larger(uint64_t a, uint64_t b)
@@ -111,15 +110,15 @@ static void add_shard(struct shard_info *sum, const struct shard_info *one)
     sum->lag_max_ms = larger(sum->lag_max_ms, one->lag_max_ms);
 }
 
-void stats_sum_shards(const struct server *s, msec_t now, struct shard_info *sum)
+void stats_sum_shards(const struct crew *crew, msec_t now, struct shard_info *sum)
 {
     uint32_t i;
 
     memset(sum, 0, sizeof(*sum));
-    for (i = 0; i < s->engine.shard_count; i++) {
+    for (i = 0; i < crew->engine.shard_count; i++) {
         struct shard_info one;
 
-        shard_info(s->engine.shards[i], now, &one);
+        shard_info(crew->engine.shards[i], now, &one);
         add_shard(sum, &one);
     }
 }

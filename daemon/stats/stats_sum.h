@@ -10,24 +10,24 @@
 #include "lib/base/counters.h"
 #include "lib/engine/engine.h"
 
-struct server;
+struct crew;
 
 /* Sums of all writers of each counter since start. Context: any thread. */
-void stats_sum_raw(const struct server *s, uint64_t sum[CTR_COUNT]);
+void stats_sum_raw(const struct crew *crew, uint64_t sum[CTR_COUNT]);
 
 /*
  * The same since the last `stats reset`, where a counter takes part in that; of the longest
  * slice the largest instead of the sum. Context: any thread.
  */
-void stats_sum(const struct server *s, uint64_t sum[CTR_COUNT]);
+void stats_sum(const struct crew *crew, uint64_t sum[CTR_COUNT]);
 
 /* Let the sums begin anew. Context: any thread. */
-void stats_sum_reset(struct server *s);
+void stats_sum_reset(struct crew *crew);
 
 /*
  * All shards as one: counts are added, ages and lags are those of the worst shard, estimates
  * are means weighted by volatile keys. Context: any thread, outside a shard.
  */
-void stats_sum_shards(const struct server *s, msec_t now, struct shard_info *sum);
+void stats_sum_shards(const struct crew *crew, msec_t now, struct shard_info *sum);
 
 #endif

@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "daemon/service/server.h"
 #include "daemon/stats/stats_gather.h"
 #include "lib/base/mem.h"
 #include "lib/base/num.h"

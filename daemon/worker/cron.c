@@ -22,9 +22,7 @@
  */
 #include "daemon/worker/cron.h"
 
-#include "daemon/conn/conn.h"
-#include "daemon/service/server.h"
-#include "daemon/worker/worker.h"
+#include "daemon/worker/crew.h"
 #include "lib/base/mem.h"
 
 #define MAINTAIN_SLICE_US 200
@@ -234,13 +232,13 @@ static bool needs_poke(const struct worker *home)
 static void look_at_others(struct cron *c)
 {
     struct worker *w = c->worker;
-    struct server *s = w->server;
+    struct crew *crew = w->crew;
     uint64_t writes = writes_so_far(w);
     unsigned n;
 
     if (writes != c->writes_seen) {
         c->writes_seen = writes;
-        c->others_left = s->worker_count;
+        c->others_left = crew->worker_count;
     }
     if (c->others_left == 0) {
         return;
@@ -249,10 +247,10 @@ static void look_at_others(struct cron *c)
     for (n = 0; n < OTHERS_PER_TURN && c->others_left > 0; n++) {
         uint32_t id = c->others_next;
 
-        c->others_next = id + 1 < s->worker_count ? id + 1 : 0;
+        c->others_next = id + 1 < crew->worker_count ? id + 1 : 0;
         c->others_left--;
-        if (id != w->id && needs_poke(&s->workers[id])) {
-            worker_poke(s, id);
+        if (id != w->id && needs_poke(&crew->workers[id])) {
+            worker_poke(&crew->workers[id]);
         }
     }
 }
@@ -304,7 +302,7 @@ static void on_scan(uv_timer_t *timer)
 {
     struct cron *c = timer->data;
 
-    conn_scan(c->worker, worker_now(c->worker));
+    c->worker->crew->duties->scan(c->worker, worker_now(c->worker));
 }
 
 void cron_wake_ms(struct worker *w, unsigned ms)

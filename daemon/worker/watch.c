@@ -16,9 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/options/settings.h"
-#include "daemon/service/server.h"
-#include "daemon/worker/worker.h"
+#include "daemon/worker/crew.h"
 #include "lib/base/check.h"
 #include "lib/base/mem.h"
 
@@ -47,21 +45,21 @@ static void publish_streams(struct watch *watch)
     kinds |= (streams & WATCH_EVICTIONS) != 0 ? 1u << ENGINE_EVICTED : 0;
     kinds |= (streams & WATCH_EXPIRATIONS) != 0 ? ENGINE_EXPIRED_KINDS : 0;
     atomic_store_explicit(&watch->streams, streams, memory_order_release);
-    engine_observe(&watch->server->engine, kinds);
+    engine_observe(&watch->crew->engine, kinds);
 }
 
 /* The rings of all workers; they stay once there is one. Context: under the lock. */
-static bool make_rings(struct server *s)
+static bool make_rings(struct crew *crew)
 {
-    for (uint32_t i = 0; i < s->worker_count; i++) {
-        struct worker *w = &s->workers[i];
+    for (uint32_t i = 0; i < crew->worker_count; i++) {
+        struct worker *w = &crew->workers[i];
         struct byte_ring *ring;
 
         if (atomic_load_explicit(&w->watch_ring, memory_order_relaxed) != NULL) {
             continue;
         }
         ring = mem_alloc_aligned(sizeof(*ring), 64);
-        if (ring == NULL || !byte_ring_init(ring, s->settings->worker_logbuf_size)) {
+        if (ring == NULL || !byte_ring_init(ring, crew->settings->worker_logbuf_size)) {
             mem_free(ring);
             return false;
         }
@@ -82,8 +80,9 @@ static void on_gone(struct message *m, void *receiver)
 {
     struct watcher *x =
         (struct watcher *)(void *)((char *)m - offsetof(struct watcher, gone_message));
-    struct watch *watch = &((struct server *)receiver)->watch;
+    struct watch *watch = x->watch;
 
+    (void)receiver;
     pthread_mutex_lock(&watch->lock);
     atomic_store_explicit(&watch->slots[x->slot], NULL, memory_order_relaxed);
     publish_streams(watch);
@@ -100,6 +99,7 @@ static struct watcher *watcher_create(struct worker *w, struct conn *c, uint32_t
         return NULL;
     }
     memset(x, 0, sizeof(*x));
+    x->watch = &w->crew->watch;
     x->worker = w;
     x->conn = c;
     x->streams = streams;
@@ -129,7 +129,7 @@ static bool take_slot(struct watch *watch, struct watcher *x)
 enum watch_added watch_add(struct worker *w, struct conn *c, uint32_t streams,
                            struct watcher **out)
 {
-    struct watch *watch = &w->server->watch;
+    struct watch *watch = &w->crew->watch;
     struct watcher *x = watcher_create(w, c, streams);
     enum watch_added added = WATCH_NO_MEMORY;
 
@@ -137,7 +137,7 @@ enum watch_added watch_add(struct worker *w, struct conn *c, uint32_t streams,
         return added;
     }
     pthread_mutex_lock(&watch->lock);
-    if (make_rings(w->server)) {
+    if (make_rings(w->crew)) {
         added = take_slot(watch, x) ? WATCH_ADDED : WATCH_TOO_MANY;
     }
     pthread_mutex_unlock(&watch->lock);
@@ -166,7 +166,7 @@ void watch_remove(struct watcher **x)
         at = &(*at)->next;
     }
     *at = (*x)->next;
-    mailbox_post(&w->server->mailbox, &(*x)->gone_message);
+    mailbox_post(&w->crew->main_mailbox, &(*x)->gone_message);
     *x = NULL;
 }
 
@@ -175,7 +175,7 @@ void watch_remove(struct watcher **x)
 /* Give a line to a watcher, after one that tells how many it missed; or it misses this one. */
 static void give(struct watch *watch, struct watcher *x, struct span line)
 {
-    struct counters *c = &watch->server->counters;
+    struct counters *c = &watch->crew->counters;
     char text[SKIPPED_LINE_MAX];
     struct span skipped = span_of(text, 0);
 
@@ -238,7 +238,7 @@ static unsigned take_events(struct watch *watch, struct worker *w, unsigned max)
 static void wake(struct watch *watch)
 {
     if (!atomic_exchange_explicit(&watch->is_awake, true, memory_order_acq_rel)) {
-        mailbox_post(&watch->server->mailbox, &watch->wake_message);
+        mailbox_post(&watch->crew->main_mailbox, &watch->wake_message);
     }
 }
 
@@ -250,7 +250,7 @@ static void poke_fresh(struct watch *watch)
 
         if (x != NULL && x->has_fresh) {
             x->has_fresh = false;
-            worker_poke(watch->server, x->worker->id);
+            worker_poke(x->worker);
         }
     }
 }
@@ -258,17 +258,18 @@ static void poke_fresh(struct watch *watch)
 /* Some worker logged something. Context: main. */
 static void on_wake(struct message *m, void *receiver)
 {
-    struct server *s = receiver;
-    struct watch *watch = &s->watch;
+    struct watch *watch =
+        (struct watch *)(void *)((char *)m - offsetof(struct watch, wake_message));
+    struct crew *crew = watch->crew;
     unsigned total = 0;
     unsigned n;
 
-    (void)m;
+    (void)receiver;
     (void)atomic_exchange_explicit(&watch->is_awake, false, memory_order_acq_rel);
     do {
         n = 0;
-        for (uint32_t i = 0; i < s->worker_count; i++) {
-            n += take_events(watch, &s->workers[i], EVENTS_A_WORKER);
+        for (uint32_t i = 0; i < crew->worker_count; i++) {
+            n += take_events(watch, &crew->workers[i], EVENTS_A_WORKER);
         }
         total += n;
     } while (n > 0 && total < EVENTS_A_TURN);
@@ -283,29 +284,24 @@ void watch_wake_main(struct worker *w)
     struct byte_ring *ring = atomic_load_explicit(&w->watch_ring, memory_order_acquire);
 
     if (ring != NULL && byte_ring_len(ring) > 0) {
-        wake(&w->server->watch);
+        wake(&w->crew->watch);
     }
 }
 
 /* ---- the whole --------------------------------------------------------------------------- */
 
-void watch_init(struct watch *watch, struct server *server)
+void watch_init(struct watch *watch, struct crew *crew)
 {
-    watch->server = server;
+    watch->crew = crew;
     watch->wake_message.fn = on_wake;
     pthread_mutex_init(&watch->lock, NULL);
 }
 
 void watch_fini(struct watch *watch)
 {
-    struct server *s = watch->server;
-
-    if (s == NULL) {
-        return;
-    }
     for (unsigned i = 0; i < WATCHERS_MAX; i++) {
         must(atomic_load_explicit(&watch->slots[i], memory_order_relaxed) == NULL);
     }
     pthread_mutex_destroy(&watch->lock);
-    watch->server = NULL;
+    watch->crew = NULL;
 }

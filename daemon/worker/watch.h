@@ -22,7 +22,7 @@
 #include "lib/engine/engine.h"
 
 struct conn;
-struct server;
+struct crew;
 struct worker;
 
 /* As many clients may watch at a time, like in memcached. */
@@ -31,7 +31,8 @@ struct worker;
 /* A client that watches. */
 struct watcher {
     /* [const] */
-    struct worker *worker; /* [borrowed] */
+    struct watch *watch;   /* [borrowed] */
+    struct worker *worker; /* [borrowed] gone when main releases the watcher at last */
     uint32_t streams;      /* mask */
     uint32_t slot;
     uint64_t gid_first; /* earlier events are not for it */
@@ -45,7 +46,7 @@ struct watcher {
     struct message gone_message; /* its connection closed: main releases it */
 };
 
-/* Part of the server. */
+/* Part of the crew. */
 struct watch {
     /* [atomic] */
     alignas(64) _Atomic uint32_t streams;          /* what somebody watches */
@@ -54,14 +55,14 @@ struct watch {
     _Atomic uint32_t count;                        /* of watchers */
     _Atomic(struct watcher *) slots[WATCHERS_MAX]; /* set under lock, cleared by main */
     /* [const] */
-    struct server *server; /* [borrowed] */
+    struct crew *crew; /* [borrowed] */
     struct message wake_message;
     /* a leaf: of slots, and of what follows from who is in them */
     pthread_mutex_t lock;
 };
 
 /* Context: main, before start. */
-void watch_init(struct watch *watch, struct server *server);
+void watch_init(struct watch *watch, struct crew *crew);
 
 /* Release watchers and rings. Context: main, when no worker runs any more. */
 void watch_fini(struct watch *watch);
@@ -80,9 +81,6 @@ void watch_remove(struct watcher **x);
 
 /* Have main look if there are events it was not told of. Context: worker, before it blocks. */
 void watch_wake_main(struct worker *w);
-
-/* There may be lines for watchers of this worker: send them. Context: worker. */
-void watch_serve(struct worker *w);
 
 /* ---- watch_log.c: those who see events --------------------------------------------------- */
 

@@ -7,8 +7,7 @@
 
 #include <time.h>
 
-#include "daemon/service/server.h"
-#include "daemon/worker/worker.h"
+#include "daemon/worker/crew.h"
 #include "lib/base/counters.h"
 
 #define CLASS_ID_OURS 1
@@ -35,7 +34,7 @@ static int64_t unix_us(void)
 void watch_log(struct worker *w, struct watch_event *e, struct span key)
 {
     struct byte_ring *ring = atomic_load_explicit(&w->watch_ring, memory_order_acquire);
-    struct watch *watch = &w->server->watch;
+    struct watch *watch = &w->crew->watch;
 
     if (ring == NULL) {
         return; /* whoever set the stream has made the ring before */

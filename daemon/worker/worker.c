@@ -12,10 +12,7 @@
 
 #include <stdio.h>
 
-#include "daemon/conn/conn_round.h"
-#include "daemon/conn/udp.h"
-#include "daemon/service/server.h"
-#include "daemon/stats/stats_detail.h"
+#include "daemon/worker/crew.h"
 #include "daemon/worker/cron.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
@@ -66,9 +63,9 @@ static void on_after_events(uv_check_t *check)
 {
     struct worker *w = worker_of(check->data);
 
-    conn_round_run(w);
+    w->crew->duties->serve_round(w);
     if (w->ready_count > 0) {
-        conn_serve_ready(w);
+        w->crew->duties->serve_ready(w);
     }
     cron_after_events(w);
     if (w->is_stopping) {
@@ -79,7 +76,9 @@ static void on_after_events(uv_check_t *check)
 /* Messages find no connection with input that waits to be served. */
 static void before_messages(void *receiver)
 {
-    conn_round_run(worker_of(receiver));
+    struct worker *w = worker_of(receiver);
+
+    w->crew->duties->serve_round(w);
 }
 
 /* ---- stopping ---------------------------------------------------------------------------- */
@@ -89,7 +88,7 @@ static void on_drain_overdue(uv_timer_t *timer)
     struct worker *w = worker_of(timer->data);
 
     w->phase = WORKER_OVERDUE;
-    conn_drain_all(w);
+    w->crew->duties->drain(w);
 }
 
 static void on_drain(struct message *m, void *receiver)
@@ -99,10 +98,10 @@ static void on_drain(struct message *m, void *receiver)
     (void)m;
     w->is_stopping = true;
     w->phase = WORKER_DRAINING;
-    udp_close_all(w);
+    w->crew->duties->close_datagrams(w);
     uv_update_time(&w->loop);
     uv_timer_start(&w->drain_timer, on_drain_overdue, WORKER_DRAIN_MS, 0);
-    conn_drain_all(w);
+    w->crew->duties->drain(w);
     /* Connections close in later turns; without any, this turn's last hook finds it drained. */
 }
 
@@ -128,7 +127,7 @@ static void on_poke(struct message *m, void *receiver)
     /* First, so that whoever changes something from here on pokes again. */
     atomic_store_explicit(&w->is_poked, false, memory_order_seq_cst);
     cron_poked(w);
-    watch_serve(w);
+    w->crew->duties->serve_watchers(w);
 }
 
 /* ---- the thread -------------------------------------------------------------------------- */
@@ -164,9 +163,13 @@ static int thread_begin(struct worker *w)
         return err;
     }
     w->loop.data = w;
+    if (!w->crew->duties->begin(w)) {
+        err = UV_ENOMEM;
+        goto fail_loop;
+    }
     err = cron_start(w);
     if (err != 0) {
-        goto fail_loop;
+        goto fail_duties;
     }
     err = open_handles(w);
     if (err != 0) {
@@ -178,6 +181,8 @@ fail_cron:
     cron_stop(w);
     uv_run(&w->loop, UV_RUN_DEFAULT);
     cron_destroy(w);
+fail_duties:
+    w->crew->duties->end(w);
 fail_loop:
     uv_loop_close(&w->loop);
     return err;
@@ -198,7 +203,7 @@ static void *thread_main(void *arg)
         uv_sem_post(&w->started);
         uv_run(&w->loop, UV_RUN_DEFAULT);
         cron_destroy(w);
-        detail_table_destroy(&w->detail);
+        w->crew->duties->end(w);
     } else {
         uv_sem_post(&w->started);
     }
@@ -220,10 +225,8 @@ static void release_ring(struct worker *w)
 
 static void release_buffers(struct worker *w)
 {
-    round_destroy(w->round);
     mem_free(w->obuf);
     mem_free(w->rbuf);
-    w->round = NULL;
     w->obuf = NULL;
     w->rbuf = NULL;
 }
@@ -241,14 +244,14 @@ void worker_release(struct worker *w)
     release_buffers(w);
 }
 
-static int prepare(struct worker *w, struct server *server, uint32_t id)
+static int worker_init(struct worker *w, struct crew *crew, uint32_t id)
 {
     w->magic = WORKER_MAGIC;
     w->id = id;
-    w->server = server;
-    w->engine = &server->engine;
-    w->settings = server->settings;
-    w->shard = server->engine.shards[id];
+    w->crew = crew;
+    w->engine = &crew->engine;
+    w->settings = crew->settings;
+    w->shard = crew->engine.shards[id];
     w->grace_step = WORKER_GRACE_STEP_BYTES;
     w->drain_message.fn = on_drain;
     w->end_message.fn = on_end;
@@ -256,8 +259,7 @@ static int prepare(struct worker *w, struct server *server, uint32_t id)
     atomic_init(&w->sleeps_until, MSEC_NEVER);
     w->rbuf = mem_alloc_aligned(WORKER_RBUF_BYTES, 64);
     w->obuf = mem_alloc_aligned(WORKER_OBUF_BYTES, 64);
-    w->round = round_create();
-    if (w->rbuf == NULL || w->obuf == NULL || w->round == NULL ||
+    if (w->rbuf == NULL || w->obuf == NULL ||
         !tls_worker_init(&w->tls, w->settings, &w->counters) ||
         uv_sem_init(&w->started, 0) != 0) {
         goto fail;
@@ -274,10 +276,10 @@ fail:
     return UV_ENOMEM;
 }
 
-int worker_start(struct worker *w, struct server *server, uint32_t id)
+int worker_start(struct worker *w, struct crew *crew, uint32_t id)
 {
     char name[16];
-    int err = prepare(w, server, id);
+    int err = worker_init(w, crew, id);
 
     if (err != 0) {
         return err;
@@ -317,14 +319,4 @@ void worker_end(struct worker *w)
 void worker_join(struct worker *w)
 {
     pthread_join(w->thread, NULL);
-}
-
-void worker_poke(struct server *server, uint32_t worker_id)
-{
-    struct worker *w = &server->workers[worker_id];
-
-    if (!atomic_load_explicit(&w->is_poked, memory_order_seq_cst) &&
-        !atomic_exchange_explicit(&w->is_poked, true, memory_order_seq_cst)) {
-        mailbox_post(&w->mailbox, &w->poke_message);
-    }
 }

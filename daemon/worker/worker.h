@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <stdalign.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <uv.h>
@@ -20,10 +21,10 @@
 
 struct byte_ring;
 struct conn;
+struct crew;
 struct cron;
 struct detail_table;
 struct round;
-struct server;
 struct settings;
 struct udp;
 struct watcher;
@@ -56,7 +57,7 @@ struct worker {
     /* [const] */
     uint32_t magic;
     uint32_t id;
-    struct server *server;           /* [borrowed] */
+    struct crew *crew;               /* [borrowed] */
     struct engine *engine;           /* [borrowed] */
     const struct settings *settings; /* [borrowed] */
     struct shard *shard;             /* [borrowed] its home shard */
@@ -116,7 +117,7 @@ struct worker {
  * Make a worker and start its thread; the engine runs, signals are blocked. Returns 0 or a
  * libuv error; then nothing is left of it. Context: main, before start.
  */
-int worker_start(struct worker *w, struct server *server, uint32_t id);
+int worker_start(struct worker *w, struct crew *crew, uint32_t id);
 
 /*
  * Taking workers down has four steps, each done for all workers before the next: ask to drain
@@ -136,7 +137,13 @@ void worker_release(struct worker *w);
  * Have a worker look at its home shard soon: a writer that is not at home left work there
  * (shard_wants_work()). Pokes coalesce; an uncontended one is a load. Context: any thread.
  */
-void worker_poke(struct server *server, uint32_t worker_id);
+static inline void worker_poke(struct worker *w)
+{
+    if (!atomic_load_explicit(&w->is_poked, memory_order_seq_cst) &&
+        !atomic_exchange_explicit(&w->is_poked, true, memory_order_seq_cst)) {
+        mailbox_post(&w->mailbox, &w->poke_message);
+    }
+}
 
 /* The worker a loop belongs to. Context: worker. */
 static inline struct worker *worker_from_loop(const uv_loop_t *loop)

@@ -18,7 +18,7 @@
 #include "daemon/command/exec.h"
 #include "daemon/conn/conn.h"
 #include "daemon/options/settings.h"
-#include "daemon/service/server.h"
+#include "daemon/worker/crew.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/mem.h"
 #include "lib/engine/engine.h"
@@ -29,7 +29,8 @@
 #define SMALL_SOCKET 8192
 
 static struct settings settings;
-static struct server server;
+static struct crew crew;
+static struct stats_shared shared;
 static struct worker *worker;
 
 /* ---- a server without listeners ---------------------------------------------------------- */
@@ -38,18 +39,20 @@ static void start(uint64_t limit_bytes)
 {
     struct engine_config cfg;
 
-    memset(&server, 0, sizeof(server));
+    memset(&crew, 0, sizeof(crew));
     engine_config_init(&cfg);
     cfg.shards = 1;
     cfg.limit_bytes = limit_bytes;
     cfg.item_size_max = settings.item_size_max;
-    ck_assert_int_eq(engine_start(&server.engine, &cfg), MF_OK);
-    server.settings = &settings;
+    ck_assert_int_eq(engine_start(&crew.engine, &cfg), MF_OK);
+    crew.settings = &settings;
+    crew.duties = &conn_duties;
+    crew.stats = &shared;
     worker = mem_alloc_aligned(sizeof(*worker), 64);
     memset(worker, 0, sizeof(*worker));
-    server.workers = worker;
-    server.worker_count = 1;
-    ck_assert_int_eq(worker_start(worker, &server, 0), 0);
+    crew.workers = worker;
+    crew.worker_count = 1;
+    ck_assert_int_eq(worker_start(worker, &crew, 0), 0);
 }
 
 static void setup(void)
@@ -71,7 +74,7 @@ static void stop(void)
     ck_assert_uint_eq(ctr_get(&worker->counters, CTR_body_pending_bytes), 0);
     mem_free(worker);
     worker = NULL;
-    engine_stop(&server.engine);
+    engine_stop(&crew.engine);
 }
 
 static void teardown(void)
@@ -112,7 +115,7 @@ static int dial(int sndbuf)
     }
     a->m.fn = on_adopt;
     a->fd = fds[1];
-    atomic_fetch_add(&server.conns_open, 1);
+    atomic_fetch_add(&crew.conns_open, 1);
     mailbox_post(&worker->mailbox, &a->m);
     return fds[0];
 }
@@ -629,7 +632,7 @@ START_TEST(stop_answers_what_was_received)
     worker_release(worker);
     mem_free(worker);
     worker = NULL;
-    engine_stop(&server.engine);
+    engine_stop(&crew.engine);
 }
 END_TEST
 
@@ -643,8 +646,8 @@ START_TEST(idle_clients_are_sent_away)
     fd = dial(0);
     say(fd, "get k\r\n");
     expect(fd, "END\r\n");
-    clock_advance(&server.engine.clock, 6000);
-    worker_poke(&server, 0);
+    clock_advance(&crew.engine.clock, 6000);
+    worker_poke(worker);
     expect_end(fd);
     ck_assert_uint_eq(counter(CTR_idle_kicks), 1);
     close(fd);
@@ -672,7 +675,7 @@ START_TEST(exptimes_are_read_as_memcached_does)
 {
     const msec_t now = 5000;
     const int64_t month = 60 * 60 * 24 * 30;
-    int64_t unix_s = clock_unix_ms(&server.engine.clock) / 1000;
+    int64_t unix_s = clock_unix_ms(&crew.engine.clock) / 1000;
     msec_t at;
 
     ck_assert_int_eq(exec_deadline(worker, 0, now), MSEC_NEVER);
@@ -684,7 +687,7 @@ START_TEST(exptimes_are_read_as_memcached_does)
     ck_assert_int_le(exec_deadline(worker, month + 1, now), now);
     at = exec_deadline(worker, unix_s + 100, now);
     /* Of these 100 seconds so much was over at most, and nothing at least. */
-    ck_assert_int_gt(at, now + (unix_s + 100) * 1000 - clock_unix_ms(&server.engine.clock));
+    ck_assert_int_gt(at, now + (unix_s + 100) * 1000 - clock_unix_ms(&crew.engine.clock));
     ck_assert_int_le(at, now + 100001);
     /* Dates beyond 2038 and beyond all reason. */
     ck_assert_int_gt(exec_deadline(worker, INT64_C(1) << 32, now), now + INT64_C(1000) * 86400);

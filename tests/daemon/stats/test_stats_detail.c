@@ -3,7 +3,7 @@
  * Counts by prefix: what is counted, the bound, the reset, and the dump over several workers.
  * The workers here have no threads: their mailboxes stand on one loop, which the test runs.
  */
-#include "daemon/service/server.h"
+#include "daemon/stats/stats_detail.h"
 
 #include <check.h>
 #include <stdio.h>
@@ -11,11 +11,12 @@
 #include <string.h>
 
 #include "daemon/stats/stats.h"
-#include "daemon/stats/stats_detail.h"
+#include "daemon/worker/crew.h"
 
 #define WORKERS 2u
 
-static struct server *server;
+static struct crew *crew;
+static struct stats_shared shared;
 static struct settings settings;
 static uv_loop_t loop;
 static struct buf answer;
@@ -25,24 +26,26 @@ static void setup(void)
 {
     uint32_t i;
 
-    server = aligned_alloc(64, (sizeof(*server) + 63) / 64 * 64);
-    ck_assert_ptr_nonnull(server);
-    memset(server, 0, sizeof(*server));
+    crew = aligned_alloc(64, (sizeof(*crew) + 63) / 64 * 64);
+    ck_assert_ptr_nonnull(crew);
+    memset(crew, 0, sizeof(*crew));
     settings_init(&settings);
-    server->settings = &settings;
-    server->workers = aligned_alloc(64, WORKERS * sizeof(struct worker));
-    ck_assert_ptr_nonnull(server->workers);
-    memset(server->workers, 0, WORKERS * sizeof(struct worker));
-    server->worker_count = WORKERS;
+    crew->settings = &settings;
+    crew->stats = &shared;
+    memset(&shared, 0, sizeof(shared));
+    crew->workers = aligned_alloc(64, WORKERS * sizeof(struct worker));
+    ck_assert_ptr_nonnull(crew->workers);
+    memset(crew->workers, 0, WORKERS * sizeof(struct worker));
+    crew->worker_count = WORKERS;
     ck_assert_int_eq(uv_loop_init(&loop), 0);
     for (i = 0; i < WORKERS; i++) {
-        struct worker *w = &server->workers[i];
+        struct worker *w = &crew->workers[i];
 
         w->magic = WORKER_MAGIC;
         w->id = i;
-        w->server = server;
+        w->crew = crew;
         w->settings = &settings;
-        w->engine = &server->engine;
+        w->engine = &crew->engine;
         ck_assert_int_eq(mailbox_init(&w->mailbox, &loop, w), 0);
     }
     buf_init(&answer);
@@ -53,21 +56,21 @@ static void teardown(void)
     uint32_t i;
 
     for (i = 0; i < WORKERS; i++) {
-        ck_assert_uint_eq(server->workers[i].later_count, 0);
-        mailbox_close(&server->workers[i].mailbox);
-        detail_table_destroy(&server->workers[i].detail);
+        ck_assert_uint_eq(crew->workers[i].later_count, 0);
+        mailbox_close(&crew->workers[i].mailbox);
+        detail_table_destroy(&crew->workers[i].detail);
     }
     uv_run(&loop, UV_RUN_DEFAULT);
     ck_assert_int_eq(uv_loop_close(&loop), 0);
     buf_fini(&answer);
     settings_fini(&settings);
-    free(server->workers);
-    free(server);
+    free(crew->workers);
+    free(crew);
 }
 
 static void count(unsigned worker, enum stats_detail_op op, const char *key)
 {
-    stats_detail_count(&server->workers[worker], op, key, strlen(key));
+    stats_detail_count(&crew->workers[worker], op, key, strlen(key));
 }
 
 static void on_answer(void *arg, struct buf *out)
@@ -84,7 +87,7 @@ static const char *ask(const char *args)
 
     buf_clear(&answer);
     is_answered = false;
-    result = stats_command(&server->workers[0], span_str(args), &answer, on_answer, &answer);
+    result = stats_command(&crew->workers[0], span_str(args), &answer, on_answer, &answer);
     if (result == STATS_LATER) {
         while (!is_answered) {
             uv_run(&loop, UV_RUN_ONCE);
@@ -133,7 +136,7 @@ START_TEST(reset_forgets_on_every_worker)
 {
     count(0, STATS_DETAIL_SET, "a:1");
     count(1, STATS_DETAIL_SET, "b:1");
-    atomic_fetch_add(&server->detail_epoch, 1); /* what `stats reset` does about it */
+    atomic_fetch_add(&shared.detail_epoch, 1); /* what `stats reset` does about it */
     ck_assert_str_eq(ask("detail dump"), "END\r\n");
     count(1, STATS_DETAIL_SET, "b:1");
     ck_assert_str_eq(ask("detail dump"), "PREFIX b get 0 hit 0 set 1 del 0\r\nEND\r\n");
@@ -170,12 +173,12 @@ END_TEST
 
 START_TEST(counts_survive_off_and_on)
 {
-    ck_assert(!stats_detail_is_on(&server->workers[1]));
+    ck_assert(!stats_detail_is_on(&crew->workers[1]));
     ck_assert_str_eq(ask("detail on"), "OK\r\n");
-    ck_assert(stats_detail_is_on(&server->workers[1]));
+    ck_assert(stats_detail_is_on(&crew->workers[1]));
     count(1, STATS_DETAIL_SET, "a:1");
     ck_assert_str_eq(ask("detail off"), "OK\r\n");
-    ck_assert(!stats_detail_is_on(&server->workers[1]));
+    ck_assert(!stats_detail_is_on(&crew->workers[1]));
     ck_assert_str_eq(ask("detail dump"), "PREFIX a get 0 hit 0 set 1 del 0\r\nEND\r\n");
 }
 END_TEST

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * All workers together; see crew.h.
+ */
+#include "daemon/worker/crew.h"
+
+#include <string.h>
+#include <sysexits.h>
+
+#include "daemon/base/log.h"
+#include "lib/base/context.h"
+#include "lib/base/mem.h"
+
+/* ---- start and stop ---------------------------------------------------------------------- */
+
+/* Each step is done for all workers before the next one: see worker.h. */
+void crew_stop(struct crew *crew)
+{
+    uint32_t i;
+
+    must_be_main();
+    for (i = 0; i < crew->worker_count; i++) {
+        worker_stop(&crew->workers[i]);
+    }
+    for (i = 0; i < crew->worker_count; i++) {
+        worker_wait_drained(&crew->workers[i]);
+    }
+    access_stop_threads(&crew->access);
+    for (i = 0; i < crew->worker_count; i++) {
+        worker_end(&crew->workers[i]);
+    }
+    for (i = 0; i < crew->worker_count; i++) {
+        worker_join(&crew->workers[i]);
+    }
+    for (i = 0; i < crew->worker_count; i++) {
+        worker_release(&crew->workers[i]);
+    }
+    mem_free(crew->workers);
+    crew->workers = NULL;
+    crew->worker_count = 0;
+}
+
+int crew_start(struct crew *crew)
+{
+    uint32_t count = crew->engine.shard_count;
+    uint32_t i;
+
+    must_be_main();
+    must(crew->workers == NULL && crew->duties != NULL);
+    crew->workers = mem_alloc_aligned(count * sizeof(*crew->workers), 64);
+    if (crew->workers == NULL) {
+        log_error("server, cannot start workers (out of memory)");
+        return EX_OSERR;
+    }
+    memset(crew->workers, 0, count * sizeof(*crew->workers));
+    for (i = 0; i < count; i++) {
+        int err = worker_start(&crew->workers[i], crew, i);
+
+        if (err != 0) {
+            log_error("server, cannot start worker %u (%s)", (unsigned)i, uv_strerror(err));
+            crew->worker_count = i;
+            crew_stop(crew);
+            return EX_OSERR;
+        }
+    }
+    /* No client is served yet, so no worker has looked at the others. */
+    crew->worker_count = count;
+    return 0;
+}
+
+/* ---- what main is asked for -------------------------------------------------------------- */
+
+void crew_request_stop(struct crew *crew, enum crew_stop how)
+{
+    uint32_t wanted = atomic_load(&crew->stop_wanted);
+
+    while (wanted < (uint32_t)how &&
+           !atomic_compare_exchange_weak(&crew->stop_wanted, &wanted, (uint32_t)how)) {
+    }
+    if (!atomic_exchange(&crew->is_stop_posted, true)) {
+        mailbox_post(&crew->main_mailbox, &crew->stop_message);
+    }
+}
+
+void crew_conn_closed(struct crew *crew)
+{
+    uint32_t before = atomic_fetch_sub(&crew->conns_open, 1);
+
+    must(before > 0);
+    if (atomic_load(&crew->wants_room) && atomic_exchange(&crew->wants_room, false) &&
+        !atomic_exchange(&crew->is_room_posted, true)) {
+        mailbox_post(&crew->main_mailbox, &crew->room_message);
+    }
+}
+
+/* ---- all workers ------------------------------------------------------------------------- */
+
+void crew_poke_all(struct crew *crew)
+{
+    for (uint32_t i = 0; i < crew->worker_count; i++) {
+        worker_poke(&crew->workers[i]);
+    }
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The crew: all workers of the process and what they share. Everything below the server reads
+ * the process's state here: settings, engine, certificates, users, and the counters and mailbox
+ * of the main thread.
+ *
+ * daemon/worker/ is the folder of threads: a worker's loop and mailbox (worker.[ch]), its
+ * timers and the upkeep of its home shard (cron.[ch]), what it logs for clients that watch
+ * (watch*.[ch]), and all workers together (crew.[ch]). It does not know connections, commands
+ * or statistics: what those do on a worker's thread is in a table of functions, crew->duties,
+ * which the server fills in. It includes itself, access, net, options, base and lib.
+ */
+#ifndef MAYFLY_DAEMON_WORKER_CREW_H
+#define MAYFLY_DAEMON_WORKER_CREW_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/access/access.h"
+#include "daemon/base/mailbox.h"
+#include "daemon/options/settings.h"
+#include "daemon/worker/watch.h"
+#include "daemon/worker/worker.h"
+#include "lib/base/counters.h"
+#include "lib/engine/engine.h"
+
+struct stats_shared;
+struct tls;
+
+/*
+ * What the folders above do on a worker's thread. All: context worker, outside a read-side
+ * section.
+ */
+struct worker_duties {
+    /*
+     * Make what they keep in the worker, and release it again. False: no memory; then end() is
+     * not called.
+     */
+    bool (*begin)(struct worker *w);
+    void (*end)(struct worker *w);
+
+    /* Serve the connections whose input was read (conn_round.h). */
+    void (*serve_round)(struct worker *w);
+
+    /* Serve those that yielded, one turn each. */
+    void (*serve_ready)(struct worker *w);
+
+    /* Send what the rings of watchers hold. */
+    void (*serve_watchers)(struct worker *w);
+
+    /* Check the connections for what has waited too long. */
+    void (*scan)(struct worker *w, msec_t now);
+
+    /* The worker stops: let every connection finish what is in flight, then close it. */
+    void (*drain)(struct worker *w);
+
+    /* The worker stops: close its datagram sockets. */
+    void (*close_datagrams)(struct worker *w);
+};
+
+/* How the main thread is asked to stop; a later one of these overrides an earlier one. */
+enum crew_stop {
+    CREW_STOP_NONE,
+    CREW_STOP_GRACEFUL, /* stop accepting, wait for the clients to leave */
+    CREW_STOP_SOON,     /* finish what is in flight, within 2 s */
+};
+
+struct crew {
+    /* [const] while workers run */
+    struct settings *settings; /* [borrowed] only its LIVE fields change */
+    struct engine engine;
+    struct worker *workers; /* owned */
+    uint32_t worker_count;
+    const struct worker_duties *duties; /* [borrowed] */
+    struct stats_shared *stats;         /* [borrowed] what workers share of daemon/stats */
+    struct tls *tls;                    /* owned by the server; NULL: -Z was not given */
+    struct access access;
+    struct watch watch;
+
+    /* any thread posts, main takes; fn of the two messages is the server's */
+    struct mailbox main_mailbox;
+    struct message stop_message;
+    struct message room_message;
+
+    /* [atomic] */
+    struct counters counters;     /* set MAIN */
+    _Atomic uint32_t conns_open;  /* accepted and not yet closed, for -c */
+    _Atomic bool wants_room;      /* main waits for a close (seq_cst, with conns_open) */
+    _Atomic bool is_room_posted;  /* acq_rel: room_message is on its way */
+    _Atomic uint32_t stop_wanted; /* enum crew_stop */
+    _Atomic bool is_stop_posted;  /* acq_rel: stop_message is on its way */
+    _Atomic bool is_accepting;
+};
+
+/*
+ * Make as many workers as there are shards and start their threads. Returns 0, or the exit
+ * status after a message was written; then none is left. Context: main, the engine runs,
+ * signals are blocked.
+ */
+int crew_start(struct crew *crew);
+
+/*
+ * Take all workers down; see worker.h. While the last connections close, threads that may still
+ * post to workers (access) are stopped. Context: main.
+ */
+void crew_stop(struct crew *crew);
+
+/*
+ * Ask the main thread to stop: at once (finish what is in flight, within 2 s) or gracefully
+ * (shutdown graceful: stop accepting, wait for the clients to leave). Context: any thread.
+ */
+void crew_request_stop(struct crew *crew, enum crew_stop how);
+
+/*
+ * A connection is gone: there is room for another one. Wakes main when accepting was paused.
+ * Context: worker.
+ */
+void crew_conn_closed(struct crew *crew);
+
+/* Have every worker check its home shard soon. Context: any thread. */
+void crew_poke_all(struct crew *crew);
+
+#endif
