@@ -158,8 +158,9 @@ static void on_settle(struct message *m, void *receiver)
     cron_expire_config(w, &cfg);
     for (n = 0; n < SETTLE_SLICES && shard_maintain(w->shard, now, 1000); n++) {
     }
-    for (n = 0; n < SETTLE_SLICES && !atomic_load(&s->control->is_held) &&
-                setting_get(w->settings, active_expire) && shard_next_due(w->shard) <= now;
+    for (n = 0;
+         n < SETTLE_SLICES && !atomic_load(&s->control->is_held) &&
+         setting_get(w->settings, engine.active_expire) && shard_next_due(w->shard) <= now;
          n++) {
         shard_expire_slice(w->shard, CYCLE_SLOW, &cfg);
     }

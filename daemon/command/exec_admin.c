@@ -344,7 +344,7 @@ static enum turn_stop crawl(struct turn *t, const struct request *r, struct span
     enum reply reply = REPLY_OK;
     bool has_ours = true;
 
-    if (!setting_get(t->w->settings, active_expire)) {
+    if (!setting_get(t->w->settings, engine.active_expire)) {
         return say(t, r, REPLY_CRAWLER_OFF);
     }
     if (!span_is(classes, "all")) {
@@ -405,10 +405,10 @@ static enum turn_stop crawler_switch(struct turn *t, const struct request *r, bo
 {
     struct settings *s = live_settings(t);
 
-    if (is_on && setting_get(s, active_expire)) {
+    if (is_on && setting_get(s, engine.active_expire)) {
         return say(t, r, REPLY_CRAWLER_RUNS);
     }
-    setting_set(s, active_expire, is_on);
+    setting_set(s, engine.active_expire, is_on);
     if (is_on) {
         crew_poke_all(t->w->crew);
     }

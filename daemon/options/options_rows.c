@@ -26,15 +26,15 @@ _Static_assert(sizeof(_Atomic uint32_t) == sizeof(uint32_t) &&
                "live settings have the layout of plain ones");
 
 const struct option_row option_rows[OPTION_COUNT] = {
-#define OPT(kind_, field, letter_, name_, def_, min_, max_, unit_, life_, traits_, status_,    \
-            settings_, help_)                                                                  \
+#define ROW(place, kind_, field, letter_, name_, def_, min_, max_, unit_, life_, traits_,      \
+            status_, settings_, help_)                                                         \
     [OPTION_##field] = {                                                                       \
         .kind = OPT_##kind_,                                                                   \
         .life = OPT_##life_,                                                                   \
         .traits = (traits_),                                                                   \
         .letter = (letter_),                                                                   \
         .status = (status_),                                                                   \
-        .offset = offsetof(struct settings, field),                                            \
+        .offset = offsetof(struct settings, place),                                            \
         .def = (int64_t)(def_),                                                                \
         .min = (int64_t)(min_),                                                                \
         .max = (int64_t)(max_),                                                                \
@@ -45,6 +45,8 @@ const struct option_row option_rows[OPTION_COUNT] = {
         .unit = (unit_),                                                                       \
         .help = (help_),                                                                       \
     },
+#define OPT(kind, field, ...)        ROW(field, kind, field, __VA_ARGS__)
+#define ENGINE_OPT(kind, field, ...) ROW(engine.field, kind, field, __VA_ARGS__)
 #include "daemon/options/options.def"
 };
 

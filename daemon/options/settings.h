@@ -13,6 +13,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lib/base/engine_options.h"
+
 /* Values of settings.protocol, in the order of its words. */
 enum binding_protocol { PROTOCOL_AUTO, PROTOCOL_ASCII, PROTOCOL_BINARY };
 
@@ -33,30 +35,18 @@ enum compat_id {
     COMPAT_COUNT
 };
 
-#define SETTING_BOOL(q)   q bool
-#define SETTING_SWITCH(q) q uint32_t
-#define SETTING_I32(q)    q int32_t
-#define SETTING_U32(q)    q uint32_t
-#define SETTING_LEVEL(q)  q uint32_t
-#define SETTING_OCTAL(q)  q uint32_t
-#define SETTING_ENUM(q)   q uint32_t
-#define SETTING_CHAR(q)   q char
-#define SETTING_SIZE(q)   q uint64_t
-#define SETTING_MB(q)     q uint64_t
-#define SETTING_KB(q)     q uint64_t
-#define SETTING_DEC2(q)   q double
-#define SETTING_DEC3(q)   q double
-#define SETTING_STR(q)    char *
-#define SETTING_LIST(q)   char *
-#define SETTING_BOOT
-#define SETTING_LIVE _Atomic
+/* Texts are the daemon's alone; the other kinds are those of the engine's options. */
+#define OPTION_TYPE_STR(life)  char *
+#define OPTION_TYPE_LIST(life) char *
 
 struct settings {
     /* [const] or [atomic], by the life column of their rows */
 #define OPT(kind, field, letter, name, def, min, max, unit, life, traits, status, settings,    \
             help)                                                                              \
-    SETTING_##kind(SETTING_##life) field;
+    OPTION_TYPE_##kind(OPTION_LIFE_##life) field;
+#define ENGINE_OPT(...) /* fields of engine */
 #include "daemon/options/options.def"
+    struct engine_options engine;
     /* [const] */
     uint8_t sources[OPTION_COUNT]; /* enum option_source */
     bool compat[COMPAT_COUNT];     /* flags without effect that were given */

@@ -201,20 +201,12 @@ static int start_engine(struct server *s)
     cfg.evictions = !set->no_evictions;
     cfg.seed = hash_random_seed();
     cfg.observer = watch_on_engine_event;
-    cfg.lazyfree_expire = setting_get(set, lazyfree_expire);
-    cfg.lazyfree_evict = setting_get(set, lazyfree_evict);
-    cfg.lazyfree_overwrite = setting_get(set, lazyfree_overwrite);
-    cfg.lazyfree_delete = setting_get(set, lazyfree_delete);
-    cfg.lazyfree_flush = setting_get(set, lazyfree_flush);
-    cfg.lazyfree_threshold = setting_get(set, lazyfree_threshold_bytes);
-    cfg.lazyfree_backlog = setting_get(set, lazyfree_backlog_bytes);
-    cfg.idle_trim_ms = setting_get(set, idle_trim_ms);
+    cfg.options = &set->engine;
     err = engine_start(&s->crew.engine, &cfg);
     if (err != MF_OK) {
         log_error("server, cannot start the engine (%s)", mf_strerror(err));
         return EX_OSERR;
     }
-    engine_hold_sampler(&s->crew.engine, !setting_get(set, active_expire));
     return 0;
 }
 

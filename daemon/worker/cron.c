@@ -128,7 +128,7 @@ static void on_tick(uv_timer_t *timer)
     c->tick_at = 0;
     /* A delayed flush that has come to its time is due work too. */
     c->has_upkeep = shard_maintain(w->shard, worker_now(w), MAINTAIN_SLICE_US);
-    if (setting_get(w->settings, active_expire) && !c->is_cycling && has_debt(c) &&
+    if (setting_get(w->settings, engine.active_expire) && !c->is_cycling && has_debt(c) &&
         uv_now(&w->loop) >= slow_not_before(c)) {
         begin_expiry(c, CYCLE_SLOW);
     }
@@ -342,7 +342,7 @@ bool cron_before_block(struct worker *w)
 {
     struct cron *c = w->cron;
 
-    if (!c->is_cycling && setting_get(w->settings, active_expire) && has_debt(c)) {
+    if (!c->is_cycling && setting_get(w->settings, engine.active_expire) && has_debt(c)) {
         struct cycle_config cfg;
 
         cron_expire_config(w, &cfg);

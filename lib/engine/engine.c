@@ -11,12 +11,6 @@
 
 #define MIB (1ull << 20)
 
-/* Values at least so large are released by the reclaimer. */
-#define LAZYFREE_THRESHOLD (64 * 1024)
-#define LAZYFREE_BACKLOG   (64 * MIB)
-
-#define IDLE_TRIM_MS 1000
-
 /* What memcached counts beside key and value against -I. */
 #define ITEM_SIZE_EXTRA 59
 
@@ -30,14 +24,7 @@ void engine_config_init(struct engine_config *c)
     c->limit_bytes = 64 * MIB;
     c->item_size_max = MIB;
     c->evictions = true;
-    atomic_init(&c->lazyfree_expire, true);
-    atomic_init(&c->lazyfree_evict, true);
-    atomic_init(&c->lazyfree_overwrite, true);
-    atomic_init(&c->lazyfree_delete, true);
-    atomic_init(&c->lazyfree_flush, true);
-    atomic_init(&c->lazyfree_threshold, LAZYFREE_THRESHOLD);
-    atomic_init(&c->lazyfree_backlog, LAZYFREE_BACKLOG);
-    atomic_init(&c->idle_trim_ms, IDLE_TRIM_MS);
+    c->options = &engine_options_default;
 }
 
 static uint64_t reclaim_hook(void *arg)

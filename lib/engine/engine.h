@@ -18,6 +18,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/counters.h"
+#include "lib/base/engine_options.h"
 #include "lib/base/err.h"
 #include "lib/base/hash.h"
 #include "lib/base/mem.h"
@@ -52,23 +53,17 @@ struct engine_event {
  */
 typedef void (*engine_observer_fn)(void *arg, const struct engine_event *ev);
 
-/* Set before start; the atomics may be changed while running. */
+/* What an engine is started with. */
 struct engine_config {
-    /* [const] */
     uint32_t shards;
-    uint64_t limit_bytes;        /* -m */
-    uint64_t item_size_max;      /* -I */
-    uint64_t items_hint;         /* index sized for so many items at start; 0: small */
-    bool evictions;              /* false: -M */
-    uint64_t seed;               /* of the key hash */
-    engine_observer_fn observer; /* NULL: nobody */
-    void *observer_arg;          /* [borrowed] */
-    /* [atomic] live */
-    _Atomic bool lazyfree_expire, lazyfree_evict, lazyfree_overwrite, lazyfree_delete,
-        lazyfree_flush;
-    _Atomic uint64_t lazyfree_threshold; /* bytes: who unlinks less releases it himself */
-    _Atomic uint64_t lazyfree_backlog;   /* bytes: above, who unlinks a large value helps */
-    _Atomic uint32_t idle_trim_ms;       /* free segments go back to the system after so long */
+    uint64_t limit_bytes;                 /* -m; see engine_set_limit() */
+    uint64_t item_size_max;               /* -I */
+    uint64_t items_hint;                  /* size the index for this many items; 0: small */
+    bool evictions;                       /* false: -M */
+    uint64_t seed;                        /* of the key hash */
+    engine_observer_fn observer;          /* NULL: nobody */
+    void *observer_arg;                   /* [borrowed] */
+    const struct engine_options *options; /* [borrowed] read while the engine runs */
 };
 
 /* Fill in the defaults. Context: before start. */

@@ -36,20 +36,20 @@ void chunks_cut(const struct shard *s, size_t len, struct cut *out)
 /* Which queue the segments of a dead value wait in: that is what lazyfree means here. */
 static enum run_kind run_kind_for(struct shard *s, uint64_t bytes, enum death_reason reason)
 {
-    const struct engine_config *c = &s->engine->config;
+    const struct engine_options *o = s->engine->config.options;
     const _Atomic bool *is_lazy[] = {
-        [DEATH_EXPIRE] = &c->lazyfree_expire,
-        [DEATH_EVICT] = &c->lazyfree_evict,
-        [DEATH_OVERWRITE] = &c->lazyfree_overwrite,
-        [DEATH_DELETE] = &c->lazyfree_delete,
+        [DEATH_EXPIRE] = &o->lazyfree_expire,
+        [DEATH_EVICT] = &o->lazyfree_evict,
+        [DEATH_OVERWRITE] = &o->lazyfree_overwrite,
+        [DEATH_DELETE] = &o->lazyfree_delete,
     };
 
     if (!atomic_load_explicit(is_lazy[reason], memory_order_relaxed) ||
-        bytes < atomic_load_explicit(&c->lazyfree_threshold, memory_order_relaxed)) {
+        bytes < engine_option(o, lazyfree_threshold_bytes)) {
         return RUN_DIRECT;
     }
     if (ctr_get(&s->counters, CTR_lazyfree_pending_bytes) >
-        atomic_load_explicit(&c->lazyfree_backlog, memory_order_relaxed)) {
+        engine_option(o, lazyfree_backlog_bytes)) {
         ctr_add(&s->counters, CTR_lazyfree_helped, 1);
         return RUN_DIRECT;
     }

@@ -76,9 +76,11 @@ static void sampling_loop(void *arg, unsigned max, struct cycle_loop *out)
     shard_leave(s);
 }
 
+/* The sampler rests: turned off by an option, or held by a test. */
 static bool is_held(const struct shard *s)
 {
-    return atomic_load_explicit(&s->is_held, memory_order_relaxed);
+    return !engine_option(s->engine->config.options, active_expire) ||
+           atomic_load_explicit(&s->is_held, memory_order_relaxed);
 }
 
 bool shard_expire_slice(struct shard *s, enum cycle_kind kind, const struct cycle_config *cfg)

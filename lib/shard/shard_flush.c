@@ -147,8 +147,7 @@ static void retire_chain(struct shard *s, const struct chain *c)
 static void swap_generation(struct shard *s, struct generation *g)
 {
     struct wheel *wheel = s->wheel;
-    bool is_lazy =
-        atomic_load_explicit(&s->engine->config.lazyfree_flush, memory_order_relaxed);
+    bool is_lazy = engine_option(s->engine->config.options, lazyfree_flush);
     uint64_t whole = (uint64_t)s->arena.values.segments << s->arena.shift;
 
     table_swap(&s->table, &g->table);

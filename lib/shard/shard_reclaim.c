@@ -29,7 +29,7 @@ static uint32_t excess(struct shard *s, msec_t now, uint64_t *again)
     uint32_t keep = room_wanted(s) + (uint32_t)(s->blocks.put_peak >> s->arena.shift);
     uint32_t unused = s->arena.free_count;
     int64_t left = budget_left(&e->budget);
-    msec_t trim_ms = atomic_load_explicit(&e->config.idle_trim_ms, memory_order_relaxed);
+    msec_t trim_ms = engine_option(e->config.options, idle_trim_ms);
     uint32_t idle;
 
     if (left < 0) {

@@ -5,6 +5,7 @@ thousand. What monitoring tools make of them: it_monitoring.py."""
 import os
 import re
 import sys
+import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
@@ -139,6 +140,18 @@ def test_reset():
         for key in ("cmd_get", "cmd_set", "get_hits", "get_misses", "delete_hits", "total_items"):
             assert general[key] == "0", (key, general[key])
         assert general["curr_items"] == "99"
+
+
+def test_expiry_that_was_off_at_the_start_can_be_turned_on():
+    """The setting, and not only its line, reaches the engine."""
+    with Daemon("-o", "no_lru_crawler") as d, d.client() as c:
+        for i in range(100):
+            assert c.set(b"k%d" % i, b"v", exptime=1) == b"STORED"
+        mayfly.wait_for(lambda: c.get(b"k99") is None, "the keys are due")
+        time.sleep(0.3)
+        assert c.stat("curr_items") > 0, "something collects while expiry is off"
+        assert c.ask(b"lru_crawler enable") == b"OK"
+        mayfly.wait_for(lambda: c.stat("curr_items") == 0, "what is due is collected")
 
 
 def test_forty_thousand_prefixes():

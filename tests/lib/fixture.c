@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "lib/base/check.h"
 #include "lib/base/rcu.h"
@@ -22,11 +23,15 @@
 
 #define SEED 20240229
 
+struct engine_options fixture_options;
+
 static bool is_registered;
 
 void fixture_config(struct engine_config *cfg)
 {
     engine_config_init(cfg);
+    memcpy(&fixture_options, &engine_options_default, sizeof(fixture_options));
+    cfg->options = &fixture_options;
     cfg->limit_bytes = 8 * MIB;
     cfg->item_size_max = MIB + 1024;
     cfg->seed = SEED;

@@ -27,6 +27,9 @@ struct fixture {
 /* The defaults of a test: one shard of 8 MiB, whose segments are 32 KiB, and a fixed seed. */
 void fixture_config(struct engine_config *cfg);
 
+/* The options of every engine here; fixture_config() sets them to their defaults. */
+extern struct engine_options fixture_options;
+
 /* Start; NULL: the defaults. The calling thread is registered for reading. */
 void fixture_start(struct fixture *f, const struct engine_config *cfg);
 void fixture_start_threaded(struct fixture *f, const struct engine_config *cfg);

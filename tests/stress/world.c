@@ -451,7 +451,9 @@ static void world_start(struct world *world, const struct scenario *sc)
     cfg.item_size_max = sc->item_size_max;
     cfg.items_hint = 0;
     cfg.seed = sc->seed;
-    atomic_store(&cfg.idle_trim_ms, 50);
+    memcpy(&world->options, &engine_options_default, sizeof(world->options));
+    atomic_store(&world->options.idle_trim_ms, 50);
+    cfg.options = &world->options;
     world->scenario = sc;
     world->worker_count = sc->shards;
     world->thread_count = sc->shards + sc->readers;

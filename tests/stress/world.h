@@ -108,6 +108,7 @@ struct worker {
 struct world {
     /* [const] */
     const struct scenario *scenario;
+    struct engine_options options;
     struct engine engine;
     size_t scratch_bytes;
     uint32_t worker_count; /* with a home shard */

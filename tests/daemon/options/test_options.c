@@ -162,7 +162,7 @@ START_TEST(defaults_are_within_their_range_or_mean_unset)
     ck_assert_uint_eq(s.item_size_max, 1u << 20);
     ck_assert_uint_eq(s.unix_mask, 0700);
     ck_assert_int_eq(s.prefix_delimiter, ':');
-    ck_assert(s.maxconns_fast && setting_get(&s, active_expire) && !s.no_cas);
+    ck_assert(s.maxconns_fast && setting_get(&s, engine.active_expire) && !s.no_cas);
     ck_assert(setting_get(&s, hot_max_factor) > 0.19 && setting_get(&s, hot_max_factor) < 0.21);
     ck_assert_ptr_null(s.listen);
     settings_fini(&s);

@@ -466,12 +466,12 @@ static void disturb(struct model *m)
         if ((m->run->kinds & KIND_LAZY) != 0) {
             bool lazy = rng_below(&m->rng, 2) != 0;
 
-            atomic_store(&e->config.lazyfree_overwrite, lazy);
-            atomic_store(&e->config.lazyfree_delete, lazy);
-            atomic_store(&e->config.lazyfree_flush, lazy);
-            atomic_store(&e->config.lazyfree_evict, lazy);
-            atomic_store(&e->config.lazyfree_expire, lazy);
-            atomic_store(&e->config.lazyfree_backlog, rng_below(&m->rng, 2) * MIB);
+            atomic_store(&fixture_options.lazyfree_overwrite, lazy);
+            atomic_store(&fixture_options.lazyfree_delete, lazy);
+            atomic_store(&fixture_options.lazyfree_flush, lazy);
+            atomic_store(&fixture_options.lazyfree_evict, lazy);
+            atomic_store(&fixture_options.lazyfree_expire, lazy);
+            atomic_store(&fixture_options.lazyfree_backlog_bytes, rng_below(&m->rng, 2) * MIB);
         }
         break;
     }
@@ -553,7 +553,7 @@ static struct model *model_start(const struct run *run)
     cfg.shards = run->shards;
     cfg.limit_bytes = run->limit;
     cfg.evictions = run->evictions;
-    atomic_store(&cfg.idle_trim_ms, 50);
+    atomic_store(&fixture_options.idle_trim_ms, 50);
     m->run = run;
     m->seed = fixture_seed();
     m->flush_at = MSEC_NEVER;

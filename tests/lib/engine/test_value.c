@@ -211,11 +211,11 @@ static void start_lazy(bool is_lazy, int reason)
 
     fixture_config(&cfg);
     /* All switches but the one in question say the opposite. */
-    atomic_store(&cfg.lazyfree_delete, (reason == BY_DELETE) == is_lazy);
-    atomic_store(&cfg.lazyfree_overwrite, (reason == BY_OVERWRITE) == is_lazy);
-    atomic_store(&cfg.lazyfree_expire, (reason == BY_EXPIRE) == is_lazy);
-    atomic_store(&cfg.lazyfree_flush, (reason == BY_FLUSH) == is_lazy);
-    atomic_store(&cfg.lazyfree_evict, !is_lazy);
+    atomic_store(&fixture_options.lazyfree_delete, (reason == BY_DELETE) == is_lazy);
+    atomic_store(&fixture_options.lazyfree_overwrite, (reason == BY_OVERWRITE) == is_lazy);
+    atomic_store(&fixture_options.lazyfree_expire, (reason == BY_EXPIRE) == is_lazy);
+    atomic_store(&fixture_options.lazyfree_flush, (reason == BY_FLUSH) == is_lazy);
+    atomic_store(&fixture_options.lazyfree_evict, !is_lazy);
     fixture_start(&f, &cfg);
     fixture_set_until(&f, "k", LEN, fixture_now(&f) + 1000);
 }
@@ -254,7 +254,7 @@ START_TEST(evictions_have_a_switch_of_their_own)
     char key[16];
 
     fixture_config(&cfg);
-    atomic_store(&cfg.lazyfree_evict, is_lazy);
+    atomic_store(&fixture_options.lazyfree_evict, is_lazy);
     fixture_start(&f, &cfg);
     for (unsigned i = 0; i < 100; i++) {
         (void)snprintf(key, sizeof(key), "%u", i);
@@ -271,11 +271,11 @@ END_TEST
 START_TEST(below_the_threshold_nothing_is_handed_over)
 {
     start_lazy(true, BY_DELETE);
-    atomic_store(&f.engine.config.lazyfree_threshold, WHOLE + 1);
+    atomic_store(&fixture_options.lazyfree_threshold_bytes, WHOLE + 1);
     kill_value(BY_DELETE);
     check_lazy(0, 0);
     fixture_set(&f, "k", LEN);
-    atomic_store(&f.engine.config.lazyfree_threshold, WHOLE);
+    atomic_store(&fixture_options.lazyfree_threshold_bytes, WHOLE);
     kill_value(BY_DELETE);
     check_lazy(1, 0);
     fixture_settle(&f);
@@ -289,7 +289,7 @@ START_TEST(over_the_backlog_who_unlinks_helps)
     char key[16];
 
     start_lazy(true, BY_DELETE);
-    atomic_store(&f.engine.config.lazyfree_backlog, WHOLE + 1);
+    atomic_store(&fixture_options.lazyfree_backlog_bytes, WHOLE + 1);
     for (unsigned i = 0; i < 5; i++) {
         (void)snprintf(key, sizeof(key), "%u", i);
         fixture_set(&f, key, LEN);

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The options of the engine, generated from engine_options.def. Whoever starts an engine owns
+ * them; the engine keeps a pointer, so a change of a LIVE one takes effect at once.
+ */
+#ifndef MAYFLY_LIB_BASE_ENGINE_OPTIONS_H
+#define MAYFLY_LIB_BASE_ENGINE_OPTIONS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/* How a value of each kind is stored, by the life of its row. */
+#define OPTION_TYPE_BOOL(life)   life bool
+#define OPTION_TYPE_SWITCH(life) life uint32_t
+#define OPTION_TYPE_I32(life)    life int32_t
+#define OPTION_TYPE_U32(life)    life uint32_t
+#define OPTION_TYPE_LEVEL(life)  life uint32_t
+#define OPTION_TYPE_OCTAL(life)  life uint32_t
+#define OPTION_TYPE_ENUM(life)   life uint32_t
+#define OPTION_TYPE_CHAR(life)   life char
+#define OPTION_TYPE_SIZE(life)   life uint64_t
+#define OPTION_TYPE_MB(life)     life uint64_t
+#define OPTION_TYPE_KB(life)     life uint64_t
+#define OPTION_TYPE_DEC2(life)   life double
+#define OPTION_TYPE_DEC3(life)   life double
+#define OPTION_LIFE_BOOT
+#define OPTION_LIFE_LIVE _Atomic
+
+struct engine_options {
+    /* [const] or [atomic], by the life column of their rows */
+#define ENGINE_OPT(kind, field, letter, name, def, min, max, unit, life, traits, status,       \
+                   settings, help)                                                             \
+    OPTION_TYPE_##kind(OPTION_LIFE_##life) field;
+#include "lib/base/engine_options.def"
+};
+
+/* Every option at its default. */
+extern const struct engine_options engine_options_default;
+
+/* The value of a LIVE option. Context: any thread. */
+#define engine_option(options, field)                                                          \
+    atomic_load_explicit(&(options)->field, memory_order_relaxed)
+
+#endif
