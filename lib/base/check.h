@@ -26,6 +26,9 @@
 /* A member or type that begins a cache line of its own. */
 #define MF_LINE_ALIGNED __attribute__((aligned(64)))
 
+/* A function that runs before main(). Only for tests, which register themselves so. */
+#define MF_CONSTRUCTOR __attribute__((constructor))
+
 /*
  * Prints expression, place, thread and the note of this thread, then aborts.
  * Context: any thread.

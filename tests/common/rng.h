@@ -1,17 +1,25 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A small generator for sampling and tests (xorshift64*, S. Vigna, "An
- * experimental exploration of Marsaglia's xorshift generators, scrambled",
- * 2016). One per thread or per shard; never for secrets.
+ * A small generator of random numbers for tests (xorshift64*, S. Vigna, "An experimental
+ * exploration of Marsaglia's xorshift generators, scrambled", 2016). One per thread.
  */
 #ifndef MAYFLY_TESTS_COMMON_RNG_H
 #define MAYFLY_TESTS_COMMON_RNG_H
 
 #include <stdint.h>
+#include <stdlib.h>
 
 struct rng {
     uint64_t state;
 };
+
+/* The seed of this run: MAYFLY_SEED, or a fixed one. */
+static inline uint64_t rng_seed(void)
+{
+    const char *s = getenv("MAYFLY_SEED");
+
+    return s != NULL ? strtoull(s, NULL, 0) : 20240229;
+}
 
 static inline void rng_init(struct rng *r, uint64_t seed)
 {

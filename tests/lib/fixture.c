@@ -74,13 +74,6 @@ void fixture_stop(struct fixture *f)
     mem_free(f->value);
 }
 
-uint64_t fixture_seed(void)
-{
-    const char *s = getenv("MAYFLY_SEED");
-
-    return s != NULL ? strtoull(s, NULL, 0) : SEED;
-}
-
 /* ---- time -------------------------------------------------------------------------------- */
 
 msec_t fixture_now(const struct fixture *f)

@@ -37,9 +37,6 @@ void fixture_start_threaded(struct fixture *f, const struct engine_config *cfg);
 /* Verify, stop and release. */
 void fixture_stop(struct fixture *f);
 
-/* The seed of a property test: MAYFLY_SEED, or a fixed one. Printed when a test fails. */
-uint64_t fixture_seed(void);
-
 /* ---- time -------------------------------------------------------------------------------- */
 
 /* Frozen milliseconds now. */

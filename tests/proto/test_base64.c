@@ -2,13 +2,13 @@
 /*
  * base64: the vectors of RFC 4648, what is no base64, and that decoding undoes encoding.
  */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/base64.h"
 #include "proto/encode.h"
 #include "tests/common/rng.h"
+#include "tests/common/unit.h"
 
 static const struct {
     const char *bytes, *text;
@@ -24,7 +24,7 @@ static const struct {
     {"\x01\x02\x03", "AQID"},
 };
 
-START_TEST(known_texts_both_ways)
+TEST(known_texts_both_ways)
 {
     for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
         char out[64];
@@ -38,9 +38,8 @@ START_TEST(known_texts_both_ways)
         ck_assert_int_eq(memcmp(out, vectors[i].bytes, len), 0);
     }
 }
-END_TEST
 
-START_TEST(what_is_no_base64_is_refused)
+TEST(what_is_no_base64_is_refused)
 {
     static const char *const bad[] = {
         "",     "Z",       "Zg",       "Zg=",     "====",     "=",        "Z===",  "=Zg=",
@@ -55,9 +54,8 @@ START_TEST(what_is_no_base64_is_refused)
         ck_assert_msg(!base64_decode(out, &len, span_str(bad[i])), "\"%s\"", bad[i]);
     }
 }
-END_TEST
 
-START_TEST(bits_that_are_left_over_may_be_anything)
+TEST(bits_that_are_left_over_may_be_anything)
 {
     char out[3];
     size_t len;
@@ -67,9 +65,8 @@ START_TEST(bits_that_are_left_over_may_be_anything)
     ck_assert(base64_decode(out, &len, span_str("Zm9=")));
     ck_assert(len == 2 && memcmp(out, "fo", 2) == 0);
 }
-END_TEST
 
-START_TEST(decoding_undoes_encoding)
+TEST(decoding_undoes_encoding)
 {
     struct rng rng;
 
@@ -93,23 +90,4 @@ START_TEST(decoding_undoes_encoding)
         free(text);
         free(back);
     }
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("base64");
-    TCase *tcase = tcase_create("base64");
-
-    tcase_add_test(tcase, known_texts_both_ways);
-    tcase_add_test(tcase, what_is_no_base64_is_refused);
-    tcase_add_test(tcase, bits_that_are_left_over_may_be_anything);
-    tcase_add_test(tcase, decoding_undoes_encoding);
-    suite_add_tcase(suite, tcase);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
 }

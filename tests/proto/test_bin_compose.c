@@ -2,12 +2,12 @@
 /*
  * bin_compose: the bytes of answers, against frames that are put together byte by byte.
  */
-#include <check.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/bin.h"
+#include "tests/common/unit.h"
 #include "tests/proto/bin_frames.h"
 
 static struct request request_of(int opcode, enum command command)
@@ -33,7 +33,7 @@ static void assert_frame(const char *got, size_t got_len, struct frame want)
     free(bytes);
 }
 
-START_TEST(values_come_with_flags_and_cas)
+TEST(values_come_with_flags_and_cas)
 {
     char out[200];
     struct request get = request_of(0x00, CMD_GET);
@@ -44,9 +44,8 @@ START_TEST(values_come_with_flags_and_cas)
     assert_frame(out, len + 3,
                  FRAME(0x00, EXTRAS("\1\2\3\4"), VALUE("abc"), .cas = 0x1112131415161718));
 }
-END_TEST
 
-START_TEST(get_and_gat_with_k_carry_the_key)
+TEST(get_and_gat_with_k_carry_the_key)
 {
     static const uint8_t with_key[] = {0x0c, 0x0d, 0x23, 0x24};
     static const uint8_t without[] = {0x00, 0x09, 0x1c, 0x1d, 0x1e};
@@ -68,9 +67,8 @@ START_TEST(get_and_gat_with_k_carry_the_key)
         assert_frame(out, len, FRAME(without[i], VALUE("Not found"), .status = 1));
     }
 }
-END_TEST
 
-START_TEST(the_largest_value_has_its_length)
+TEST(the_largest_value_has_its_length)
 {
     char out[300];
     struct request r = request_of(0x0c, CMD_GET);
@@ -80,9 +78,8 @@ START_TEST(the_largest_value_has_its_length)
 
     assert_frame(out, len, want);
 }
-END_TEST
 
-START_TEST(errors_have_a_text_and_no_cas)
+TEST(errors_have_a_text_and_no_cas)
 {
     static const struct {
         enum bin_reply reply;
@@ -116,9 +113,8 @@ START_TEST(errors_have_a_text_and_no_cas)
         ck_assert(span_is(bin_reply_text(rows[i].reply), rows[i].text));
     }
 }
-END_TEST
 
-START_TEST(numbers_are_eight_bytes)
+TEST(numbers_are_eight_bytes)
 {
     struct request r = request_of(0x05, CMD_INCR);
     char out[BIN_REPLY_MAX];
@@ -126,9 +122,8 @@ START_TEST(numbers_are_eight_bytes)
 
     assert_frame(out, len, FRAME(0x05, VALUE("\xff\xfe\xfd\xfc\xfb\xfa\xf9\xf8"), .cas = 3));
 }
-END_TEST
 
-START_TEST(statistics_end_with_an_empty_frame)
+TEST(statistics_end_with_an_empty_frame)
 {
     struct request r = request_of(0x10, CMD_STATS);
     char out[200];
@@ -138,9 +133,8 @@ START_TEST(statistics_end_with_an_empty_frame)
     len = bin_compose_stat(out, &r, span_of(NULL, 0), span_of(NULL, 0));
     assert_frame(out, len, FRAME(0x10));
 }
-END_TEST
 
-START_TEST(outcomes_are_told_by_the_status)
+TEST(outcomes_are_told_by_the_status)
 {
     struct request set = request_of(0x01, CMD_SET);
     struct request add = request_of(0x02, CMD_ADD);
@@ -165,26 +159,4 @@ START_TEST(outcomes_are_told_by_the_status)
     ck_assert_int_eq(bin_reply_of(&touch, OUT_NO_MEMORY), BIN_REPLY_NO_MEMORY);
     ck_assert_int_eq(bin_reply_of(&touch, OUT_NOT_FOUND), BIN_REPLY_NOT_FOUND);
     ck_assert_int_eq(bin_reply_of(&touch, OUT_DELETED), BIN_REPLY_OK);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("bin_compose");
-    TCase *tcase = tcase_create("bin_compose");
-
-    tcase_add_test(tcase, values_come_with_flags_and_cas);
-    tcase_add_test(tcase, get_and_gat_with_k_carry_the_key);
-    tcase_add_test(tcase, the_largest_value_has_its_length);
-    tcase_add_test(tcase, errors_have_a_text_and_no_cas);
-    tcase_add_test(tcase, numbers_are_eight_bytes);
-    tcase_add_test(tcase, statistics_end_with_an_empty_frame);
-    tcase_add_test(tcase, outcomes_are_told_by_the_status);
-    suite_add_tcase(suite, tcase);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
 }

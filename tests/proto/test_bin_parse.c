@@ -4,25 +4,18 @@
  * Each frame is parsed whole, with more behind it, and cut at every byte, always from a block
  * of its exact size, so that a checker sees one byte read too many; all must agree.
  */
-#include <check.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/bin.h"
 #include "tests/common/rng.h"
+#include "tests/common/unit.h"
 #include "tests/proto/bin_frames.h"
 
 #define VALUE_MAX 1000
 
 static const struct bin_limits limits = {.value_max = VALUE_MAX};
-
-static uint64_t test_seed(void)
-{
-    const char *s = getenv("MAYFLY_SEED");
-
-    return s != NULL ? strtoull(s, NULL, 10) : 20240607;
-}
 
 /* Everything bin_parse() says; spans as offsets into the input. */
 struct said {
@@ -185,7 +178,7 @@ static const struct {
     {FRAME(0x24, EXTRAS(TIME), KEY("k")), CMD_GAT, CLASS_BINARY, true},
 };
 
-START_TEST(every_opcode_becomes_its_request)
+TEST(every_opcode_becomes_its_request)
 {
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
         struct frame f = good[i].frame;
@@ -212,9 +205,8 @@ START_TEST(every_opcode_becomes_its_request)
         free(bytes);
     }
 }
-END_TEST
 
-START_TEST(extras_are_unsigned_numbers)
+TEST(extras_are_unsigned_numbers)
 {
     struct said set = deliver_frame(&FRAME(0x01, EXTRAS(FLAGS_TIME), KEY("k")));
     struct said incr = deliver_frame(&FRAME(0x05, EXTRAS(NUMBERS), KEY("k")));
@@ -229,23 +221,21 @@ START_TEST(extras_are_unsigned_numbers)
     ck_assert_int_eq(gat.req.exptime, 0x80000000);
     ck_assert_int_eq(flush.req.exptime, 0xffffffff);
 }
-END_TEST
 
-START_TEST(virtual_bucket_and_data_type_say_nothing)
+TEST(virtual_bucket_and_data_type_say_nothing)
 {
     struct said said = deliver_frame(&FRAME(0x00, KEY("k"), .status = 77, .datatype = 9));
 
     ck_assert_int_eq(said.status, PARSE_OK);
     ck_assert_int_eq(said.req.command, CMD_GET);
 }
-END_TEST
 
 /* ---- wrong frames ------------------------------------------------------------------------ */
 
 /*
  * CVE-2009-2415 and CVE-2016-8704, -8705, -8706 are of this kind: a length that another belies.
  */
-START_TEST(lengths_beyond_the_body_close)
+TEST(lengths_beyond_the_body_close)
 {
     const struct frame rows[] = {
         FRAME(0x00, KEY("k"), .says_body = SAYS(0)),
@@ -267,9 +257,8 @@ START_TEST(lengths_beyond_the_body_close)
         ck_assert_uint_eq(said.req.opaque, 0xdeadbeef);
     }
 }
-END_TEST
 
-START_TEST(lengths_that_an_opcode_does_not_have_close)
+TEST(lengths_that_an_opcode_does_not_have_close)
 {
     static const uint8_t has_value[] = {0x01, 0x02, 0x03, 0x0e, 0x0f, 0x11,
                                         0x12, 0x13, 0x19, 0x1a, 0x21, 0x22};
@@ -307,10 +296,9 @@ START_TEST(lengths_that_an_opcode_does_not_have_close)
         }
     }
 }
-END_TEST
 
 /* CVE-2020-10931 is extras that are copied before their length is looked at. */
-START_TEST(extras_of_255_bytes_close)
+TEST(extras_of_255_bytes_close)
 {
     char extras[255] = {0};
 
@@ -327,9 +315,8 @@ START_TEST(extras_of_255_bytes_close)
         ck_assert_int_eq(said.reply, BIN_REPLY_INVALID);
     }
 }
-END_TEST
 
-START_TEST(keys_end_at_250_bytes)
+TEST(keys_end_at_250_bytes)
 {
     char key[251];
 
@@ -348,10 +335,9 @@ START_TEST(keys_end_at_250_bytes)
         }
     }
 }
-END_TEST
 
 /* Decided by the header: a key of 64 KiB is not waited for. */
-START_TEST(long_keys_are_refused_by_their_header)
+TEST(long_keys_are_refused_by_their_header)
 {
     struct said said =
         deliver_frame(&FRAME(0x00, .says_key = SAYS(65535), .says_body = SAYS(65535)));
@@ -359,10 +345,9 @@ START_TEST(long_keys_are_refused_by_their_header)
     ck_assert_int_eq(said.status, PARSE_CLOSE);
     ck_assert_int_eq(said.reply, BIN_REPLY_INVALID);
 }
-END_TEST
 
 /* CVE-2011-4971 is a body that, taken as a signed number, is negative. */
-START_TEST(values_up_to_4_gib_are_too_large)
+TEST(values_up_to_4_gib_are_too_large)
 {
     static const uint32_t bodies[] = {VALUE_MAX + 9, INT32_MAX, 0x80000000u, 0xfffffff7u,
                                       UINT32_MAX};
@@ -384,9 +369,8 @@ START_TEST(values_up_to_4_gib_are_too_large)
         ck_assert(!append.req.invalidate);
     }
 }
-END_TEST
 
-START_TEST(key_and_value_share_the_limit)
+TEST(key_and_value_share_the_limit)
 {
     char value[VALUE_MAX] = {0};
     struct frame f =
@@ -399,10 +383,9 @@ START_TEST(key_and_value_share_the_limit)
     ck_assert_int_eq(said.reply, BIN_REPLY_TOO_LARGE);
     ck_assert_uint_eq(said.req.value_len, VALUE_MAX - 2);
 }
-END_TEST
 
 /* CVE-2016-8706 is a value of SASL that is shorter than its mechanism. */
-START_TEST(long_sasl_values_are_not_kept)
+TEST(long_sasl_values_are_not_kept)
 {
     struct said said = deliver_frame(
         &FRAME(0x21, KEY("PLAIN"), .says_body = SAYS(5 + BIN_SASL_VALUE_MAX + 1)));
@@ -414,9 +397,8 @@ START_TEST(long_sasl_values_are_not_kept)
     ck_assert_int_eq(said.status, PARSE_BODY);
     ck_assert_uint_eq(said.req.value_len, BIN_SASL_VALUE_MAX);
 }
-END_TEST
 
-START_TEST(unknown_opcodes_drop_their_body)
+TEST(unknown_opcodes_drop_their_body)
 {
     for (int opcode = 0; opcode < 256; opcode++) {
         bool is_served = opcode <= 0x24 && opcode != 0x1b && opcode != 0x1f;
@@ -436,9 +418,8 @@ START_TEST(unknown_opcodes_drop_their_body)
         ck_assert(!said.req.noreply);
     }
 }
-END_TEST
 
-START_TEST(a_wrong_magic_closes_at_once)
+TEST(a_wrong_magic_closes_at_once)
 {
     for (int magic = 0; magic < 256; magic++) {
         char byte = (char)magic;
@@ -452,15 +433,14 @@ START_TEST(a_wrong_magic_closes_at_once)
         ck_assert_int_eq(said.status, magic == 0x80 ? PARSE_OK : PARSE_CLOSE);
     }
 }
-END_TEST
 
 /* Any header at all: no span leaves the input, and what is used is what was there. */
-START_TEST(random_headers)
+TEST(random_headers)
 {
     struct rng rng;
     char frame[400];
 
-    rng_init(&rng, test_seed());
+    rng_init(&rng, rng_seed());
     for (int round = 0; round < 20000; round++) {
         for (size_t i = 0; i < sizeof(frame); i++) {
             frame[i] = (char)rng_next(&rng);
@@ -483,34 +463,4 @@ START_TEST(random_headers)
             deliver(frame, said.used);
         }
     }
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("bin_parse");
-    TCase *tcase = tcase_create("bin_parse");
-
-    tcase_set_timeout(tcase, 120);
-    tcase_add_test(tcase, every_opcode_becomes_its_request);
-    tcase_add_test(tcase, extras_are_unsigned_numbers);
-    tcase_add_test(tcase, virtual_bucket_and_data_type_say_nothing);
-    tcase_add_test(tcase, lengths_beyond_the_body_close);
-    tcase_add_test(tcase, lengths_that_an_opcode_does_not_have_close);
-    tcase_add_test(tcase, extras_of_255_bytes_close);
-    tcase_add_test(tcase, keys_end_at_250_bytes);
-    tcase_add_test(tcase, long_keys_are_refused_by_their_header);
-    tcase_add_test(tcase, values_up_to_4_gib_are_too_large);
-    tcase_add_test(tcase, key_and_value_share_the_limit);
-    tcase_add_test(tcase, long_sasl_values_are_not_kept);
-    tcase_add_test(tcase, unknown_opcodes_drop_their_body);
-    tcase_add_test(tcase, a_wrong_magic_closes_at_once);
-    tcase_add_test(tcase, random_headers);
-    suite_add_tcase(suite, tcase);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
 }

@@ -4,10 +4,10 @@
  */
 #include "proto/encode.h"
 
-#include <check.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "tests/common/unit.h"
 
 static struct span text(const char *s)
 {
@@ -33,22 +33,20 @@ static void base64_is(const char *in, const char *want)
     ck_assert_mem_eq(out, want, n);
 }
 
-START_TEST(uri_leaves_plain_letters)
+TEST(uri_leaves_plain_letters)
 {
     uri_is("", "");
     uri_is("AZaz09-._~", "AZaz09-._~");
 }
-END_TEST
 
-START_TEST(uri_encodes_as_memcached_does)
+TEST(uri_encodes_as_memcached_does)
 {
     uri_is("k%25:,!*'()/ x", "k%2525%3A%2C%21%2A%27%28%29%2F%20x");
     uri_is("@[`{", "%40%5B%60%7B"); /* the neighbours of the letters */
     uri_is("\xff\x01\x7f", "%FF%01%7F");
 }
-END_TEST
 
-START_TEST(uri_of_every_byte_is_printable)
+TEST(uri_of_every_byte_is_printable)
 {
     for (unsigned c = 0; c < 256; c++) {
         char in = (char)c;
@@ -61,9 +59,8 @@ START_TEST(uri_of_every_byte_is_printable)
         }
     }
 }
-END_TEST
 
-START_TEST(base64_pads)
+TEST(base64_pads)
 {
     /* The vectors of RFC 4648. */
     base64_is("", "");
@@ -74,24 +71,4 @@ START_TEST(base64_pads)
     base64_is("fooba", "Zm9vYmE=");
     base64_is("foobar", "Zm9vYmFy");
     base64_is("\xff\xfe\xfb", "//77");
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("encode");
-    TCase *tc = tcase_create("encode");
-    SRunner *sr;
-    int failed;
-
-    tcase_add_test(tc, uri_leaves_plain_letters);
-    tcase_add_test(tc, uri_encodes_as_memcached_does);
-    tcase_add_test(tc, uri_of_every_byte_is_printable);
-    tcase_add_test(tc, base64_pads);
-    suite_add_tcase(suite, tc);
-    sr = srunner_create(suite);
-    srunner_run_all(sr, CK_NORMAL);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -2,12 +2,11 @@
 /*
  * The lines of meta replies: order, keys in base64, marks, and that the longest one fits.
  */
-#include <check.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/meta.h"
+#include "tests/common/unit.h"
 
 static const struct meta_facts plain = {
     .shows = META_SHOWS_ITEM,
@@ -45,7 +44,7 @@ static void assert_line(enum meta_code code, const char *args, const struct meta
     free(line);
 }
 
-START_TEST(what_was_asked_comes_in_order)
+TEST(what_was_asked_comes_in_order)
 {
     assert_line(META_HD, "", &plain, "HD\r\n");
     assert_line(META_VA, "v", &plain, "VA 2\r\n");
@@ -56,17 +55,15 @@ START_TEST(what_was_asked_comes_in_order)
     assert_line(META_HD, "  c   fx  s ", &plain, "HD c77 f5 s2\r\n");
     assert_line(META_VA, "v t", &plain, "VA 2 t300\r\n");
 }
-END_TEST
 
-START_TEST(a_base64_key_returns_as_one)
+TEST(a_base64_key_returns_as_one)
 {
     assert_line(META_HD, "b k O1", &plain, "HD kYSBi b O1\r\n");
     assert_line(META_HD, "k O1 b", &plain, "HD kYSBi b O1\r\n");
     assert_line(META_HD, "b", &plain, "HD\r\n");
 }
-END_TEST
 
-START_TEST(only_what_can_be_told_is_shown)
+TEST(only_what_can_be_told_is_shown)
 {
     struct meta_facts key_only = {.shows = META_SHOWS_KEY};
 
@@ -75,9 +72,8 @@ START_TEST(only_what_can_be_told_is_shown)
     assert_line(META_NS, "v", &key_only, "NS\r\n");
     assert_line(META_EX, "c", &key_only, "EX\r\n");
 }
-END_TEST
 
-START_TEST(time_left_before_and_after_a_touch)
+TEST(time_left_before_and_after_a_touch)
 {
     struct meta_facts endless = plain;
 
@@ -87,9 +83,8 @@ START_TEST(time_left_before_and_after_a_touch)
     endless.ttl_s = -1;
     assert_line(META_HD, "t", &endless, "HD t-1\r\n");
 }
-END_TEST
 
-START_TEST(time_left_of_an_item_that_was_made)
+TEST(time_left_of_an_item_that_was_made)
 {
     struct meta_facts made = plain;
 
@@ -101,9 +96,8 @@ START_TEST(time_left_of_an_item_that_was_made)
     assert_line(META_HD, "N30 T300 t", &made, "HD t300\r\n");
     assert_line(META_HD, "T300 N30 t", &made, "HD t30\r\n");
 }
-END_TEST
 
-START_TEST(marks_come_last)
+TEST(marks_come_last)
 {
     struct meta_facts f = plain;
 
@@ -118,9 +112,8 @@ START_TEST(marks_come_last)
     f.was_fetched = true;
     assert_line(META_HD, "h", &f, "HD h1 Z\r\n");
 }
-END_TEST
 
-START_TEST(a_short_success_is_what_the_long_way_writes)
+TEST(a_short_success_is_what_the_long_way_writes)
 {
     char line[META_LINE_MAX];
     size_t len = meta_compose_done(line);
@@ -128,9 +121,8 @@ START_TEST(a_short_success_is_what_the_long_way_writes)
     line[len] = '\0';
     assert_line(META_HD, "T5 F1", &plain, line);
 }
-END_TEST
 
-START_TEST(the_longest_line_fits)
+TEST(the_longest_line_fits)
 {
     struct meta_facts f = {
         .shows = META_SHOWS_ITEM,
@@ -158,9 +150,8 @@ START_TEST(the_longest_line_fits)
     free(line);
     free(debug_line);
 }
-END_TEST
 
-START_TEST(debug_tells_in_memcacheds_order)
+TEST(debug_tells_in_memcacheds_order)
 {
     struct request req = request_of("a b", "");
     struct meta_debug debug = {-1, 7, 12, 62, true};
@@ -173,28 +164,4 @@ START_TEST(debug_tells_in_memcacheds_order)
     debug.exp = -49;
     line[meta_compose_debug(line, &req, &debug)] = '\0';
     ck_assert_str_eq(line, "ME YSBi exp=-49 la=7 cas=12 fetch=no cls=1 size=62\r\n");
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("meta_compose");
-    TCase *tcase = tcase_create("meta_compose");
-
-    tcase_add_test(tcase, what_was_asked_comes_in_order);
-    tcase_add_test(tcase, a_base64_key_returns_as_one);
-    tcase_add_test(tcase, only_what_can_be_told_is_shown);
-    tcase_add_test(tcase, time_left_before_and_after_a_touch);
-    tcase_add_test(tcase, time_left_of_an_item_that_was_made);
-    tcase_add_test(tcase, marks_come_last);
-    tcase_add_test(tcase, a_short_success_is_what_the_long_way_writes);
-    tcase_add_test(tcase, the_longest_line_fits);
-    tcase_add_test(tcase, debug_tells_in_memcacheds_order);
-    suite_add_tcase(suite, tcase);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
 }

@@ -3,13 +3,13 @@
  * Meta lines to requests: good ones, every wrong one with memcached's answer, and the same
  * result however the input is cut.
  */
-#include <check.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/meta.h"
+#include "tests/common/unit.h"
 #include "tests/proto/meta_lines.h"
 
 #define VALUE_MAX 300
@@ -79,7 +79,7 @@ static void deliver(struct said *whole, const char *input, size_t len)
     free(longer);
 }
 
-START_TEST(a_good_line_becomes_its_request)
+TEST(a_good_line_becomes_its_request)
 {
     for (size_t i = 0; i < sizeof(good_lines) / sizeof(good_lines[0]); i++) {
         const struct good_line *row = &good_lines[i];
@@ -106,9 +106,8 @@ START_TEST(a_good_line_becomes_its_request)
         ck_assert_uint_eq(said.req.value.len, row->value_len);
     }
 }
-END_TEST
 
-START_TEST(a_wrong_line_gets_memcacheds_answer)
+TEST(a_wrong_line_gets_memcacheds_answer)
 {
     for (size_t i = 0; i < sizeof(bad_lines) / sizeof(bad_lines[0]); i++) {
         const struct bad_line *row = &bad_lines[i];
@@ -123,9 +122,8 @@ START_TEST(a_wrong_line_gets_memcacheds_answer)
                       said.req.value_len);
     }
 }
-END_TEST
 
-START_TEST(a_value_that_is_not_there_yet_is_told)
+TEST(a_value_that_is_not_there_yet_is_told)
 {
     struct said said;
 
@@ -136,9 +134,8 @@ START_TEST(a_value_that_is_not_there_yet_is_told)
     ck_assert_str_eq(said.key, "a");
     ck_assert_str_eq(said.args, "k");
 }
-END_TEST
 
-START_TEST(a_value_too_large_is_swallowed_and_invalidates)
+TEST(a_value_too_large_is_swallowed_and_invalidates)
 {
     static const char *const lines[] = {"ms a 300\r\n", "ms a 300 ME q\r\n",
                                         "ms YQ== 300 b\r\n"};
@@ -154,9 +151,8 @@ START_TEST(a_value_too_large_is_swallowed_and_invalidates)
         ck_assert(said.req.key.len == 1);
     }
 }
-END_TEST
 
-START_TEST(a_bad_chunk_is_said)
+TEST(a_bad_chunk_is_said)
 {
     struct said said;
 
@@ -165,10 +161,9 @@ START_TEST(a_bad_chunk_is_said)
     ck_assert_int_eq(said.reply, REPLY_BAD_CHUNK);
     ck_assert_uint_eq(said.req.value_len, 0);
 }
-END_TEST
 
 /* Keys of 250 bytes, and of 251; the largest that base64 can bring. */
-START_TEST(keys_at_their_limit)
+TEST(keys_at_their_limit)
 {
     char line[600];
 
@@ -200,9 +195,8 @@ START_TEST(keys_at_their_limit)
     ck_assert_int_eq(said.status, PARSE_OK);
     ck_assert_uint_eq(said.req.key.len, 186);
 }
-END_TEST
 
-START_TEST(flags_are_read)
+TEST(flags_are_read)
 {
     struct meta_flags f;
 
@@ -226,12 +220,11 @@ START_TEST(flags_are_read)
     ck_assert_int_eq(meta_read_flags(span_str(""), &f), REPLY_NONE);
     ck_assert(f.letters == 0 && f.delta == 1);
 }
-END_TEST
 
 /*
  * What the direct way makes of a line is what the general way makes of it with a space before.
  */
-START_TEST(both_ways_agree)
+TEST(both_ways_agree)
 {
     for (size_t i = 0; i < sizeof(good_lines) / sizeof(good_lines[0]); i++) {
         char spaced[300];
@@ -254,27 +247,4 @@ START_TEST(both_ways_agree)
         ck_assert_uint_eq(direct.req.value.len, general.req.value.len);
         ck_assert_uint_eq(direct.req.more.len, general.req.more.len);
     }
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("meta_parse");
-    TCase *tcase = tcase_create("meta_parse");
-
-    tcase_add_test(tcase, a_good_line_becomes_its_request);
-    tcase_add_test(tcase, a_wrong_line_gets_memcacheds_answer);
-    tcase_add_test(tcase, a_value_that_is_not_there_yet_is_told);
-    tcase_add_test(tcase, a_value_too_large_is_swallowed_and_invalidates);
-    tcase_add_test(tcase, a_bad_chunk_is_said);
-    tcase_add_test(tcase, keys_at_their_limit);
-    tcase_add_test(tcase, flags_are_read);
-    tcase_add_test(tcase, both_ways_agree);
-    suite_add_tcase(suite, tcase);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
 }

@@ -4,12 +4,12 @@
  * Each input is read whole, with more behind it, and byte by byte, always from a block of its
  * exact size, so that a checker sees one byte read too many; all must agree.
  */
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "proto/text_auth.h"
+#include "tests/common/unit.h"
 
 struct said {
     enum parse_status status;
@@ -119,7 +119,7 @@ static void assert_line(const char *line)
     assert_reply(line, REPLY_UNAUTHENTICATED, strlen(line));
 }
 
-START_TEST(takes_what_memcached_takes)
+TEST(takes_what_memcached_takes)
 {
     assert_pair("set a 0 0 3\r\nu p\r\n", "u", "p");
     assert_pair("set foo bar baz 3\r\nu p\r\n", "u", "p");
@@ -134,9 +134,8 @@ START_TEST(takes_what_memcached_takes)
     assert_pair("set a 0 0 7\r\nu:v p:q\r\n", "u:v", "p:q");
     assert_pair("set a 0 0 7\r\nu\tv p\nq\r\n", "u\tv", "p\nq");
 }
-END_TEST
 
-START_TEST(knows_no_other_command)
+TEST(knows_no_other_command)
 {
     assert_line("get a\r\n");
     assert_line("get a\n");
@@ -155,9 +154,8 @@ START_TEST(knows_no_other_command)
     assert_line("set a 0 0 \r\n");
     assert_line("\x80\x0b\r\n");
 }
-END_TEST
 
-START_TEST(refuses_wrong_lengths)
+TEST(refuses_wrong_lengths)
 {
     assert_line("set a 0 0 -1\r\n");
     assert_line("set a 0 0 x\r\n");
@@ -171,9 +169,8 @@ START_TEST(refuses_wrong_lengths)
     assert_line("set a 0 0 18446744073709551616\r\n");
     assert_line("set a 0 0 99999999999999999999999999999999999999\r\n");
 }
-END_TEST
 
-START_TEST(refuses_wrong_values)
+TEST(refuses_wrong_values)
 {
     assert_reply("set a 0 0 3\r\nu pxx", REPLY_AUTH_END, 18);
     assert_reply("set a 0 0 3\r\nu p\n\n", REPLY_AUTH_END, 18);
@@ -184,9 +181,8 @@ START_TEST(refuses_wrong_values)
     assert_reply("set a 0 0 3\r\nu\tp\r\n", REPLY_AUTH_FORMAT, 18);
     assert_reply("set a 0 0 2\r\nu \r\n", REPLY_AUTH_FORMAT, 17);
 }
-END_TEST
 
-START_TEST(large_values_are_dropped_unread)
+TEST(large_values_are_dropped_unread)
 {
     char line[64];
     int len = snprintf(line, sizeof(line), "set a 0 0 %d\r\n", TEXT_AUTH_VALUE_MAX + 1);
@@ -199,9 +195,8 @@ START_TEST(large_values_are_dropped_unread)
     said = parse_str("set a 0 0 2147483645\r\n");
     ck_assert_uint_eq(said.swallow, (size_t)2147483645 + 2);
 }
-END_TEST
 
-START_TEST(longest_value)
+TEST(longest_value)
 {
     char input[64 + TEXT_AUTH_VALUE_MAX];
     int line = snprintf(input, sizeof(input), "set a 0 0 %d\r\n", TEXT_AUTH_VALUE_MAX);
@@ -216,9 +211,8 @@ START_TEST(longest_value)
     ck_assert_str_eq(said.user, "p");
     ck_assert_uint_eq(strlen(said.password), TEXT_AUTH_VALUE_MAX - 2);
 }
-END_TEST
 
-START_TEST(line_bound_is_exact)
+TEST(line_bound_is_exact)
 {
     char input[TEXT_AUTH_LINE_MAX + 2];
 
@@ -232,9 +226,8 @@ START_TEST(line_bound_is_exact)
     ck_assert_int_eq(said.status, PARSE_REPLY);
     ck_assert_int_eq(said.reply, REPLY_UNAUTHENTICATED);
 }
-END_TEST
 
-START_TEST(nul_ends_nothing)
+TEST(nul_ends_nothing)
 {
     static const char in_line[] = "set a 0 0 3\0 5\r\n";
     static const char in_name[] = "set\0 a 0 0 3\r\n";
@@ -251,33 +244,9 @@ START_TEST(nul_ends_nothing)
     ck_assert_uint_eq(auth.password.len, 3);
     ck_assert_mem_eq(auth.password.ptr, "p\0q", 3);
 }
-END_TEST
 
-START_TEST(http_is_closed)
+TEST(http_is_closed)
 {
     ck_assert_int_eq(parse_str("GET / HTTP/1.1\r\n").status, PARSE_CLOSE);
     ck_assert_int_eq(parse_str("set a 0 0 3 HTTP/1.0\n").status, PARSE_CLOSE);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("text_auth");
-    TCase *tc = tcase_create("text_auth");
-
-    tcase_add_test(tc, takes_what_memcached_takes);
-    tcase_add_test(tc, knows_no_other_command);
-    tcase_add_test(tc, refuses_wrong_lengths);
-    tcase_add_test(tc, refuses_wrong_values);
-    tcase_add_test(tc, large_values_are_dropped_unread);
-    tcase_add_test(tc, longest_value);
-    tcase_add_test(tc, line_bound_is_exact);
-    tcase_add_test(tc, nul_ends_nothing);
-    tcase_add_test(tc, http_is_closed);
-    suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -2,7 +2,6 @@
 /*
  * text_compose: the bytes of values, numbers and replies.
  */
-#include <check.h>
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,13 +10,7 @@
 
 #include "proto/text.h"
 #include "tests/common/rng.h"
-
-static uint64_t test_seed(void)
-{
-    const char *s = getenv("MAYFLY_SEED");
-
-    return s != NULL ? strtoull(s, NULL, 10) : 20240607;
-}
+#include "tests/common/unit.h"
 
 /* The value line has to be what printf makes of it, and to fit the room it promises to fit. */
 static void assert_value_line(const char *key, size_t key_len, uint32_t flags, size_t value_len,
@@ -39,7 +32,7 @@ static void assert_value_line(const char *key, size_t key_len, uint32_t flags, s
     free(got);
 }
 
-START_TEST(value_line_at_every_power_of_ten)
+TEST(value_line_at_every_power_of_ten)
 {
     uint64_t n = 1;
 
@@ -53,9 +46,8 @@ START_TEST(value_line_at_every_power_of_ten)
     }
     assert_value_line("key", 3, UINT32_MAX, SIZE_MAX, true, UINT64_MAX);
 }
-END_TEST
 
-START_TEST(value_line_with_any_key)
+TEST(value_line_with_any_key)
 {
     char key[TEXT_KEY_MAX];
 
@@ -64,12 +56,11 @@ START_TEST(value_line_with_any_key)
         assert_value_line(key, len, 0, 100, false, 0);
     }
 }
-END_TEST
 
-START_TEST(value_line_of_random_numbers)
+TEST(value_line_of_random_numbers)
 {
     struct rng rng;
-    uint64_t seed = test_seed();
+    uint64_t seed = rng_seed();
 
     rng_init(&rng, seed);
     for (int i = 0; i < 20000; i++) {
@@ -79,7 +70,6 @@ START_TEST(value_line_of_random_numbers)
         assert_value_line("a", 1, (uint32_t)flags, (size_t)len, true, cas);
     }
 }
-END_TEST
 
 static void assert_reply(enum command command, enum outcome outcome, uint64_t number,
                          const char *want)
@@ -95,7 +85,7 @@ static void assert_reply(enum command command, enum outcome outcome, uint64_t nu
     ck_assert_uint_eq(text_compose(got, &req, outcome, number), 0);
 }
 
-START_TEST(outcomes_in_memcacheds_words)
+TEST(outcomes_in_memcacheds_words)
 {
     assert_reply(CMD_SET, OUT_STORED, 0, "STORED\r\n");
     assert_reply(CMD_SET, OUT_OK, 0, "STORED\r\n");
@@ -125,9 +115,8 @@ START_TEST(outcomes_in_memcacheds_words)
     assert_reply(CMD_INCR, OUT_NO_MEMORY, 0, "SERVER_ERROR out of memory in incr\r\n");
     assert_reply(CMD_SET, OUT_WAIT, 0, "");
 }
-END_TEST
 
-START_TEST(words_are_composed_alike_both_ways)
+TEST(words_are_composed_alike_both_ways)
 {
     for (int noreply = 0; noreply <= 1; noreply++) {
         struct request set = {.command = CMD_SET, .cls = CLASS_STORE, .noreply = noreply};
@@ -142,9 +131,8 @@ START_TEST(words_are_composed_alike_both_ways)
         ck_assert_mem_eq(direct, general, len);
     }
 }
-END_TEST
 
-START_TEST(numbers_are_composed_alike_both_ways)
+TEST(numbers_are_composed_alike_both_ways)
 {
     static const uint64_t numbers[] = {0, 9, 10, 12345, UINT32_MAX, UINT64_MAX};
 
@@ -160,18 +148,16 @@ START_TEST(numbers_are_composed_alike_both_ways)
         ck_assert_uint_eq(text_compose_digits(direct, &req, digits, n), 0);
     }
 }
-END_TEST
 
-START_TEST(version_is_a_line)
+TEST(version_is_a_line)
 {
     char out[TEXT_REPLY_MAX];
     size_t len = text_compose_version(out, span_str("1.6.40"));
 
     ck_assert(span_is(span_of(out, len), "VERSION 1.6.40\r\n"));
 }
-END_TEST
 
-START_TEST(every_reply_ends_its_lines_and_fits)
+TEST(every_reply_ends_its_lines_and_fits)
 {
     ck_assert_uint_eq(reply_text(REPLY_NONE).len, 0);
     for (int r = REPLY_NONE + 1; r < REPLY_COUNT; r++) {
@@ -184,9 +170,8 @@ START_TEST(every_reply_ends_its_lines_and_fits)
         }
     }
 }
-END_TEST
 
-START_TEST(commands_are_found_by_their_exact_name)
+TEST(commands_are_found_by_their_exact_name)
 {
     for (int c = CMD_NONE + 1; c < CMD_COUNT; c++) {
         struct span name = command_name((enum command)c);
@@ -199,28 +184,4 @@ START_TEST(commands_are_found_by_their_exact_name)
     ck_assert_int_eq(command_find(span_str("")), CMD_NONE);
     ck_assert_int_eq(command_find(span_str("Get")), CMD_NONE);
     ck_assert_int_eq(command_find(span_str("gex")), CMD_NONE);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("text_compose");
-    TCase *tcase = tcase_create("text_compose");
-
-    tcase_add_test(tcase, value_line_at_every_power_of_ten);
-    tcase_add_test(tcase, value_line_with_any_key);
-    tcase_add_test(tcase, value_line_of_random_numbers);
-    tcase_add_test(tcase, outcomes_in_memcacheds_words);
-    tcase_add_test(tcase, words_are_composed_alike_both_ways);
-    tcase_add_test(tcase, numbers_are_composed_alike_both_ways);
-    tcase_add_test(tcase, version_is_a_line);
-    tcase_add_test(tcase, every_reply_ends_its_lines_and_fits);
-    tcase_add_test(tcase, commands_are_found_by_their_exact_name);
-    suite_add_tcase(suite, tcase);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
 }

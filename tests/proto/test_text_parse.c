@@ -4,7 +4,6 @@
  * answer. Each input is parsed whole, with more behind it, and byte by byte, always from a
  * block of its exact size, so that a checker sees one byte read too many; all must agree.
  */
-#include <check.h>
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -13,19 +12,13 @@
 
 #include "proto/text.h"
 #include "tests/common/rng.h"
+#include "tests/common/unit.h"
 #include "tests/proto/text_lines.h"
 
 #define VALUE_MAX 1000
 
 /* No line here has a key in base64. */
 static const struct text_limits limits = {.value_max = VALUE_MAX};
-
-static uint64_t test_seed(void)
-{
-    const char *s = getenv("MAYFLY_SEED");
-
-    return s != NULL ? strtoull(s, NULL, 10) : 20240607;
-}
 
 /* Everything text_parse() says; spans as offsets into the input. */
 struct said {
@@ -134,7 +127,7 @@ static void assert_span(const char *input, const char *what, ptrdiff_t at, size_
                   "\"%s\": %s is \"%.*s\"", input, what, (int)len, input + at);
 }
 
-START_TEST(a_good_line_becomes_its_request)
+TEST(a_good_line_becomes_its_request)
 {
     for (size_t i = 0; i < sizeof(good_rows) / sizeof(good_rows[0]); i++) {
         const struct good_row *row = &good_rows[i];
@@ -162,11 +155,10 @@ START_TEST(a_good_line_becomes_its_request)
         ck_assert_msg(!said.req.invalidate, "\"%s\"", in);
     }
 }
-END_TEST
 
 /* ---- answers ----------------------------------------------------------------------------- */
 
-START_TEST(a_wrong_line_gets_memcacheds_answer)
+TEST(a_wrong_line_gets_memcacheds_answer)
 {
     for (size_t i = 0; i < sizeof(bad_rows) / sizeof(bad_rows[0]); i++) {
         const struct bad_row *row = &bad_rows[i];
@@ -185,9 +177,8 @@ START_TEST(a_wrong_line_gets_memcacheds_answer)
         }
     }
 }
-END_TEST
 
-START_TEST(http_closes)
+TEST(http_closes)
 {
     static const char *const rows[] = {
         "GET / HTTP/1.1\r\n",
@@ -205,9 +196,8 @@ START_TEST(http_closes)
         ck_assert_int_eq(said.reply, REPLY_NONE);
     }
 }
-END_TEST
 
-START_TEST(a_line_without_end_waits)
+TEST(a_line_without_end_waits)
 {
     static const char *const rows[] = {"",        " ",           "g",
                                        "get",     "get ",        "get a",
@@ -220,9 +210,8 @@ START_TEST(a_line_without_end_waits)
         ck_assert_uint_eq(said.used, 0);
     }
 }
-END_TEST
 
-START_TEST(a_value_on_its_way_is_announced)
+TEST(a_value_on_its_way_is_announced)
 {
     struct said said = deliver("set a 3 4 5 noreply\r\nabcde\r", 27);
 
@@ -233,13 +222,12 @@ START_TEST(a_value_on_its_way_is_announced)
     ck_assert_int_eq(said.req.exptime, 4);
     ck_assert(said.req.noreply);
 }
-END_TEST
 
 /*
  * A line that the direct way takes while its value is on its way says what the general way says
  * of it, which a second space leads to.
  */
-START_TEST(both_ways_announce_the_same)
+TEST(both_ways_announce_the_same)
 {
     static const char *const rows[][2] = {
         {"set key 0 0 50\r\nabc", "set key  0 0 50\r\nabc"},
@@ -264,9 +252,8 @@ START_TEST(both_ways_announce_the_same)
         assert_same(&direct, &general, rows[i][0], i);
     }
 }
-END_TEST
 
-START_TEST(nul_is_a_byte_of_the_key)
+TEST(nul_is_a_byte_of_the_key)
 {
     struct said said = deliver("get a\0b\r\n", 9);
 
@@ -281,7 +268,6 @@ START_TEST(nul_is_a_byte_of_the_key)
     said = deliver("set a 0\0 0 1\r\n", 14);
     ck_assert_int_eq(said.reply, REPLY_BAD_FORMAT);
 }
-END_TEST
 
 /* ---- limits ------------------------------------------------------------------------------ */
 
@@ -299,7 +285,7 @@ static struct said deliver_word(const char *format, int n)
     return deliver(line, (size_t)len);
 }
 
-START_TEST(keys_end_at_250_bytes)
+TEST(keys_end_at_250_bytes)
 {
     static const char *const rows[] = {
         "get %\r\n",
@@ -341,9 +327,8 @@ START_TEST(keys_end_at_250_bytes)
     ck_assert_int_eq(deliver_word("delete % x\r\n", 251).reply, REPLY_DELETE_USAGE);
     ck_assert_int_eq(deliver_word("gat x %\r\n", 251).reply, REPLY_BAD_EXPTIME);
 }
-END_TEST
 
-START_TEST(key_and_value_share_the_limit)
+TEST(key_and_value_share_the_limit)
 {
     for (int key = 1; key <= TEXT_KEY_MAX; key += 83) {
         for (int total = VALUE_MAX - 2; total <= VALUE_MAX + 2; total++) {
@@ -356,7 +341,6 @@ START_TEST(key_and_value_share_the_limit)
         }
     }
 }
-END_TEST
 
 /* A line of len bytes without its end: the head, then words of 100 bytes. */
 static char *long_line(const char *head, size_t len)
@@ -371,7 +355,7 @@ static char *long_line(const char *head, size_t len)
     return line;
 }
 
-START_TEST(lines_are_bounded)
+TEST(lines_are_bounded)
 {
     static const struct {
         const char *head;
@@ -397,9 +381,8 @@ START_TEST(lines_are_bounded)
         free(line);
     }
 }
-END_TEST
 
-START_TEST(spaces_without_end_are_bounded)
+TEST(spaces_without_end_are_bounded)
 {
     char *line = malloc(TEXT_LINE_MAX + 8);
 
@@ -411,9 +394,8 @@ START_TEST(spaces_without_end_are_bounded)
     ck_assert_int_eq(parse_exact(line, TEXT_LINE_MAX + 8).status, PARSE_CLOSE);
     free(line);
 }
-END_TEST
 
-START_TEST(ten_thousand_keys_in_a_line)
+TEST(ten_thousand_keys_in_a_line)
 {
     enum { KEYS = 10000, EACH = 201 };
     size_t len = 3 + (size_t)KEYS * EACH + 2;
@@ -443,7 +425,6 @@ START_TEST(ten_thousand_keys_in_a_line)
     ck_assert_uint_eq(more.len, 0);
     free(line);
 }
-END_TEST
 
 /* ---- random lines ------------------------------------------------------------------------ */
 
@@ -451,10 +432,10 @@ END_TEST
  * Keys of lengths around the limit, spaces between: compared with counting the bytes of each
  * word.
  */
-START_TEST(long_keys_are_found_anywhere)
+TEST(long_keys_are_found_anywhere)
 {
     struct rng rng;
-    uint64_t seed = test_seed();
+    uint64_t seed = rng_seed();
 
     rng_init(&rng, seed);
     for (int round = 0; round < 2000; round++) {
@@ -483,7 +464,6 @@ START_TEST(long_keys_are_found_anywhere)
                       said.reply);
     }
 }
-END_TEST
 
 /* A line of random pieces of commands: some are right, most are nearly. */
 static size_t random_line(struct rng *rng, char *out)
@@ -524,10 +504,10 @@ static size_t random_line(struct rng *rng, char *out)
  * A leading space means nothing to the protocol and keeps a line off the direct way: both ways
  * have to agree, and each with itself byte by byte.
  */
-START_TEST(direct_and_general_way_agree)
+TEST(direct_and_general_way_agree)
 {
     struct rng rng;
-    uint64_t seed = test_seed();
+    uint64_t seed = rng_seed();
 
     rng_init(&rng, seed);
     for (int round = 0; round < 20000; round++) {
@@ -543,34 +523,4 @@ START_TEST(direct_and_general_way_agree)
         general.args_at -= general.req.args.len > 0;
         assert_same(&direct, &general, line, n);
     }
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("text_parse");
-    TCase *tcase = tcase_create("text_parse");
-
-    tcase_set_timeout(tcase, 120);
-    tcase_add_test(tcase, a_good_line_becomes_its_request);
-    tcase_add_test(tcase, a_wrong_line_gets_memcacheds_answer);
-    tcase_add_test(tcase, http_closes);
-    tcase_add_test(tcase, a_line_without_end_waits);
-    tcase_add_test(tcase, a_value_on_its_way_is_announced);
-    tcase_add_test(tcase, both_ways_announce_the_same);
-    tcase_add_test(tcase, nul_is_a_byte_of_the_key);
-    tcase_add_test(tcase, keys_end_at_250_bytes);
-    tcase_add_test(tcase, key_and_value_share_the_limit);
-    tcase_add_test(tcase, lines_are_bounded);
-    tcase_add_test(tcase, spaces_without_end_are_bounded);
-    tcase_add_test(tcase, ten_thousand_keys_in_a_line);
-    tcase_add_test(tcase, long_keys_are_found_anywhere);
-    tcase_add_test(tcase, direct_and_general_way_agree);
-    suite_add_tcase(suite, tcase);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
 }

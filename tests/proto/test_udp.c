@@ -4,11 +4,11 @@
  */
 #include "proto/udp.h"
 
-#include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
-START_TEST(frame_is_in_network_order)
+#include "tests/common/unit.h"
+
+TEST(frame_is_in_network_order)
 {
     struct udp_frame frame = {.id = 0x1234, .seq = 2, .total = 0x0103};
     char bytes[UDP_FRAME_BYTES];
@@ -17,9 +17,8 @@ START_TEST(frame_is_in_network_order)
     udp_frame_write(bytes, &frame);
     ck_assert_mem_eq(bytes, "\x12\x34\x00\x02\x01\x03\x00\x00", 8);
 }
-END_TEST
 
-START_TEST(what_was_written_is_read)
+TEST(what_was_written_is_read)
 {
     for (unsigned i = 0; i < 65536; i += 257) {
         struct udp_frame in = {
@@ -34,9 +33,8 @@ START_TEST(what_was_written_is_read)
         ck_assert(span_is(payload, "abc"));
     }
 }
-END_TEST
 
-START_TEST(short_datagram_has_no_frame)
+TEST(short_datagram_has_no_frame)
 {
     char bytes[UDP_FRAME_BYTES] = {0};
     struct udp_frame frame;
@@ -48,32 +46,11 @@ START_TEST(short_datagram_has_no_frame)
     ck_assert(udp_frame_read(span_of(bytes, UDP_FRAME_BYTES), &frame, &payload));
     ck_assert_uint_eq(payload.len, 0);
 }
-END_TEST
 
-START_TEST(datagrams_of_a_reply)
+TEST(datagrams_of_a_reply)
 {
     ck_assert_uint_eq(udp_datagrams(1), 1);
     ck_assert_uint_eq(udp_datagrams(UDP_PAYLOAD_MAX), 1);
     ck_assert_uint_eq(udp_datagrams(UDP_PAYLOAD_MAX + 1), 2);
     ck_assert_uint_eq(udp_datagrams(10 * UDP_PAYLOAD_MAX), 10);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("udp");
-    TCase *tc = tcase_create("frame");
-    SRunner *runner;
-    int failed;
-
-    tcase_add_test(tc, frame_is_in_network_order);
-    tcase_add_test(tc, what_was_written_is_read);
-    tcase_add_test(tc, short_datagram_has_no_frame);
-    tcase_add_test(tc, datagrams_of_a_reply);
-    suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
 }

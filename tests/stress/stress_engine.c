@@ -19,7 +19,7 @@ int main(void)
         .readers = 1,
         .limit_bytes = 256ULL << 20,
         .item_size_max = 1ULL << 20,
-        .seed = stress_seed(),
+        .seed = rng_seed(),
         .seconds = stress_seconds() * 0.3,
         .large_bytes_max = 300000,
         .keys = {[KIND_VALUE] = 1000,

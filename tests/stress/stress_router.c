@@ -19,7 +19,7 @@ int main(void)
         .readers = 2,
         .limit_bytes = 512ULL << 20,
         .item_size_max = 1ULL << 20,
-        .seed = stress_seed() + 1,
+        .seed = rng_seed() + 1,
         .seconds = stress_seconds() / 2,
         .large_bytes_max = 700000,
         .keys = {[KIND_VALUE] = 1500,

@@ -49,13 +49,6 @@ double stress_seconds(void)
     return v > 0 ? v : 5;
 }
 
-uint64_t stress_seed(void)
-{
-    const char *s = getenv("MAYFLY_SEED");
-
-    return s != NULL ? strtoull(s, NULL, 0) : 20240229;
-}
-
 static void doze_us(long us)
 {
     struct timespec t = {us / 1000000, us % 1000000 * 1000};

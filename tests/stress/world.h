@@ -137,9 +137,8 @@ _Noreturn void stress_fail(const struct world *w, uint32_t key, const char *fmt,
  */
 void world_run(const struct scenario *scenario);
 
-/* Seconds from MAYFLY_STRESS_SECONDS (default 5), seed from MAYFLY_SEED. Context: main. */
+/* Seconds from MAYFLY_STRESS_SECONDS, 5 by default. Context: main. */
 double stress_seconds(void);
-uint64_t stress_seed(void);
 
 /*
  * Some work of a client; one call is one request or one batch. client.c. Context: that

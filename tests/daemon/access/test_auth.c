@@ -3,7 +3,6 @@
  * auth: what a file of users may contain, that exactly its pairs are let in, and that a file
  * which cannot be read leaves the users alone.
  */
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 
 #include "daemon/access/auth.h"
 #include "lib/base/mem.h"
+#include "tests/common/unit.h"
 
 static const struct siphash_key key = {.k0 = 17, .k1 = 4};
 
@@ -58,7 +58,7 @@ static void assert_bad(const char *text, size_t len, size_t line)
 
 #define assert_bad_text(text, line) assert_bad(text, sizeof(text) - 1, line)
 
-START_TEST(lets_in_its_pairs_only)
+TEST(lets_in_its_pairs_only)
 {
     struct auth_table *t = table_of("user:pass\nbob:builder\n");
 
@@ -78,9 +78,8 @@ START_TEST(lets_in_its_pairs_only)
     ck_assert(!has(t, "user:pass", ""));
     auth_table_destroy(t);
 }
-END_TEST
 
-START_TEST(first_colon_parts)
+TEST(first_colon_parts)
 {
     struct auth_table *t = table_of("c:p:q\nd:\n:e\n#f:g\n");
 
@@ -91,9 +90,8 @@ START_TEST(first_colon_parts)
     ck_assert(has(t, "#f", "g"));
     auth_table_destroy(t);
 }
-END_TEST
 
-START_TEST(several_passwords_of_one_user)
+TEST(several_passwords_of_one_user)
 {
     struct auth_table *t = table_of("u:old\nu:new");
 
@@ -101,9 +99,8 @@ START_TEST(several_passwords_of_one_user)
     ck_assert(has(t, "u", "new"));
     auth_table_destroy(t);
 }
-END_TEST
 
-START_TEST(empty_text_lets_nobody_in)
+TEST(empty_text_lets_nobody_in)
 {
     struct auth_table *t = table_of("");
 
@@ -112,18 +109,16 @@ START_TEST(empty_text_lets_nobody_in)
     ck_assert(!has(t, "u", "p"));
     auth_table_destroy(t);
 }
-END_TEST
 
-START_TEST(last_line_may_lack_its_end)
+TEST(last_line_may_lack_its_end)
 {
     struct auth_table *t = table_of("u:p");
 
     ck_assert(has(t, "u", "p"));
     auth_table_destroy(t);
 }
-END_TEST
 
-START_TEST(malformed_lines)
+TEST(malformed_lines)
 {
     assert_bad_text("user", 1);
     assert_bad_text("user\n", 1);
@@ -136,9 +131,8 @@ START_TEST(malformed_lines)
     assert_bad_text("u:p\nu\0:\0p\0\n", 2);
     assert_bad_text("u:p\n\0\0\0\0", 2);
 }
-END_TEST
 
-START_TEST(line_length_is_bounded)
+TEST(line_length_is_bounded)
 {
     char text[AUTH_LINE_MAX + 2];
     size_t bad_line;
@@ -152,9 +146,8 @@ START_TEST(line_length_is_bounded)
     auth_table_destroy(t);
     assert_bad(text, AUTH_LINE_MAX + 1, 1);
 }
-END_TEST
 
-START_TEST(thousands_of_users)
+TEST(thousands_of_users)
 {
     enum { USERS = 20000 };
     char *text = malloc(USERS * 32);
@@ -179,9 +172,8 @@ START_TEST(thousands_of_users)
     auth_table_destroy(t);
     free(text);
 }
-END_TEST
 
-START_TEST(no_password_stays_in_memory)
+TEST(no_password_stays_in_memory)
 {
     static const char text[] = "somebody:topsecret\n";
     struct auth_table *t = table_of(text);
@@ -191,9 +183,8 @@ START_TEST(no_password_stays_in_memory)
     ck_assert_ptr_null(memmem(t, size, "topsecret", 9));
     auth_table_destroy(t);
 }
-END_TEST
 
-START_TEST(another_key_another_table)
+TEST(another_key_another_table)
 {
     struct auth_table *t = table_of("u:p\n");
     struct siphash_key other = {.k0 = 18, .k1 = 4};
@@ -201,9 +192,8 @@ START_TEST(another_key_another_table)
     ck_assert(!auth_table_has(t, &other, span_str("u"), span_str("p")));
     auth_table_destroy(t);
 }
-END_TEST
 
-START_TEST(pwdb_password_may_end_at_any_colon)
+TEST(pwdb_password_may_end_at_any_colon)
 {
     static const char text[] = "u:p\nv:q:\nw:r:s:t\r\n# no user\n\nx:\nsp ace:pass word\n:z";
     size_t bad_line;
@@ -227,7 +217,6 @@ START_TEST(pwdb_password_may_end_at_any_colon)
     ck_assert_ptr_null(table_of_form(AUTH_PWDB, "u:p\nv:\0q\n", 9, &bad_line));
     ck_assert_uint_eq(bad_line, 2);
 }
-END_TEST
 
 /* ---- the file ---------------------------------------------------------------------------- */
 
@@ -247,6 +236,8 @@ static void remove_folder(void)
     rmdir(folder);
 }
 
+TEST_FIXTURE(make_folder, remove_folder)
+
 static void write_file(const char *text)
 {
     FILE *f = fopen(path, "w");
@@ -261,7 +252,7 @@ static bool lets_in(const struct auth *a, const char *user, const char *password
     return auth_check(a, span_str(user), span_str(password));
 }
 
-START_TEST(off_without_a_file)
+TEST(off_without_a_file)
 {
     struct auth a;
 
@@ -270,9 +261,8 @@ START_TEST(off_without_a_file)
     ck_assert_int_eq(auth_load(&a), 0);
     auth_fini(&a);
 }
-END_TEST
 
-START_TEST(relative_path_outlives_the_folder)
+TEST(relative_path_outlives_the_folder)
 {
     struct auth a;
     char *before = getcwd(NULL, 0);
@@ -288,7 +278,6 @@ START_TEST(relative_path_outlives_the_folder)
     ck_assert_int_eq(chdir(before), 0);
     free(before);
 }
-END_TEST
 
 static void assert_start_fails(void)
 {
@@ -299,7 +288,7 @@ static void assert_start_fails(void)
     auth_fini(&a);
 }
 
-START_TEST(start_wants_a_good_file)
+TEST(start_wants_a_good_file)
 {
     assert_start_fails();
     write_file("user\n");
@@ -312,9 +301,8 @@ START_TEST(start_wants_a_good_file)
     assert_start_fails();
     rmdir(path);
 }
-END_TEST
 
-START_TEST(reload_takes_the_new_users)
+TEST(reload_takes_the_new_users)
 {
     struct auth a;
 
@@ -331,9 +319,8 @@ START_TEST(reload_takes_the_new_users)
     ck_assert(!lets_in(&a, "v", "q"));
     auth_fini(&a);
 }
-END_TEST
 
-START_TEST(broken_file_keeps_the_old_users)
+TEST(broken_file_keeps_the_old_users)
 {
     struct auth a;
 
@@ -348,37 +335,4 @@ START_TEST(broken_file_keeps_the_old_users)
     auth_reload(&a);
     ck_assert(lets_in(&a, "u", "p"));
     auth_fini(&a);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("auth");
-    TCase *table = tcase_create("table");
-    TCase *file = tcase_create("file");
-
-    tcase_add_test(table, lets_in_its_pairs_only);
-    tcase_add_test(table, first_colon_parts);
-    tcase_add_test(table, several_passwords_of_one_user);
-    tcase_add_test(table, empty_text_lets_nobody_in);
-    tcase_add_test(table, last_line_may_lack_its_end);
-    tcase_add_test(table, malformed_lines);
-    tcase_add_test(table, line_length_is_bounded);
-    tcase_add_test(table, thousands_of_users);
-    tcase_add_test(table, no_password_stays_in_memory);
-    tcase_add_test(table, another_key_another_table);
-    tcase_add_test(table, pwdb_password_may_end_at_any_colon);
-    suite_add_tcase(suite, table);
-    tcase_add_checked_fixture(file, make_folder, remove_folder);
-    tcase_add_test(file, off_without_a_file);
-    tcase_add_test(file, relative_path_outlives_the_folder);
-    tcase_add_test(file, start_wants_a_good_file);
-    tcase_add_test(file, reload_takes_the_new_users);
-    tcase_add_test(file, broken_file_keeps_the_old_users);
-    suite_add_tcase(suite, file);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

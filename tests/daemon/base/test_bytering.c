@@ -4,15 +4,15 @@
  */
 #include "daemon/base/bytering.h"
 
-#include <check.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "tests/common/unit.h"
 
 #define NOTHING span_of("", 0)
 
-START_TEST(bytes_come_out_in_order_over_the_end)
+TEST(bytes_come_out_in_order_over_the_end)
 {
     struct byte_ring r;
     unsigned char next = 0;
@@ -41,9 +41,8 @@ START_TEST(bytes_come_out_in_order_over_the_end)
     }
     byte_ring_fini(&r);
 }
-END_TEST
 
-START_TEST(front_is_contiguous_and_never_beyond_the_end)
+TEST(front_is_contiguous_and_never_beyond_the_end)
 {
     struct byte_ring r;
     struct span front;
@@ -59,9 +58,8 @@ START_TEST(front_is_contiguous_and_never_beyond_the_end)
     ck_assert(span_is(byte_ring_front(&r), "defgh"));
     byte_ring_fini(&r);
 }
-END_TEST
 
-START_TEST(what_does_not_fit_is_refused_as_a_whole)
+TEST(what_does_not_fit_is_refused_as_a_whole)
 {
     struct byte_ring r;
 
@@ -75,9 +73,8 @@ START_TEST(what_does_not_fit_is_refused_as_a_whole)
     ck_assert(span_is(byte_ring_front(&r), "12345678"));
     byte_ring_fini(&r);
 }
-END_TEST
 
-START_TEST(ring_of_no_bytes_refuses_everything)
+TEST(ring_of_no_bytes_refuses_everything)
 {
     struct byte_ring r;
 
@@ -87,7 +84,6 @@ START_TEST(ring_of_no_bytes_refuses_everything)
     ck_assert_uint_eq(byte_ring_front(&r).len, 0);
     byte_ring_fini(&r);
 }
-END_TEST
 
 #define NUMBERS 200000u
 
@@ -105,7 +101,7 @@ static void *produce(void *arg)
     return NULL;
 }
 
-START_TEST(two_threads_lose_and_tear_nothing)
+TEST(two_threads_lose_and_tear_nothing)
 {
     struct byte_ring r;
     pthread_t thread;
@@ -126,25 +122,4 @@ START_TEST(two_threads_lose_and_tear_nothing)
     }
     pthread_join(thread, NULL);
     byte_ring_fini(&r);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("bytering");
-    TCase *tcase = tcase_create("bytering");
-
-    tcase_set_timeout(tcase, 60);
-    tcase_add_test(tcase, bytes_come_out_in_order_over_the_end);
-    tcase_add_test(tcase, front_is_contiguous_and_never_beyond_the_end);
-    tcase_add_test(tcase, what_does_not_fit_is_refused_as_a_whole);
-    tcase_add_test(tcase, ring_of_no_bytes_refuses_everything);
-    tcase_add_test(tcase, two_threads_lose_and_tear_nothing);
-    suite_add_tcase(suite, tcase);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
 }

@@ -2,7 +2,6 @@
 /*
  * log: the form of a line, levels, the limit on warnings, and that threads do not mix lines.
  */
-#include <check.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "tests/common/unit.h"
 
 static _Atomic uint32_t verbosity;
 static int log_fd;
@@ -44,6 +44,8 @@ static void teardown(void)
     log_init(NULL);
 }
 
+TEST_FIXTURE(setup, teardown)
+
 /* All that was logged so far; the log is empty afterwards. */
 static const char *logged(void)
 {
@@ -66,7 +68,7 @@ static unsigned count_lines(const char *text)
     return n;
 }
 
-START_TEST(a_line_has_time_level_and_text)
+TEST(a_line_has_time_level_and_text)
 {
     int year, month, day, hour, minute, second, ms, end = 0;
 
@@ -77,9 +79,8 @@ START_TEST(a_line_has_time_level_and_text)
     ck_assert_int_eq(n, 7);
     ck_assert_str_eq(line + end, "listener, cannot bind x:1 (busy)\n");
 }
-END_TEST
 
-START_TEST(levels_follow_the_verbosity_live)
+TEST(levels_follow_the_verbosity_live)
 {
     static const unsigned lines[] = {3, 4, 5, 6};
 
@@ -96,18 +97,16 @@ START_TEST(levels_follow_the_verbosity_live)
         ck_assert_int_eq(log_is_on(LOG_LEVEL_INFO), v >= 1);
     }
 }
-END_TEST
 
-START_TEST(arguments_of_a_silent_level_are_not_evaluated)
+TEST(arguments_of_a_silent_level_are_not_evaluated)
 {
     int calls = 0;
 
     log_debug("test, %d", ++calls);
     ck_assert_int_eq(calls, 0);
 }
-END_TEST
 
-START_TEST(the_journal_gets_priorities)
+TEST(the_journal_gets_priorities)
 {
     struct stat st;
     char stream[64];
@@ -125,9 +124,8 @@ START_TEST(the_journal_gets_priorities)
     log_notice("test, started");
     ck_assert_int_ne(logged()[0], '<');
 }
-END_TEST
 
-START_TEST(a_long_line_is_cut_and_still_ends)
+TEST(a_long_line_is_cut_and_still_ends)
 {
     char text[5000];
 
@@ -140,18 +138,16 @@ START_TEST(a_long_line_is_cut_and_still_ends)
     ck_assert_uint_gt(len, 1000);
     ck_assert_str_eq(line + len - 5, "a...\n");
 }
-END_TEST
 
-START_TEST(control_characters_do_not_get_through)
+TEST(control_characters_do_not_get_through)
 {
     log_error("test, %s", "one\r\ntwo\033[2Jthree");
     const char *line = logged();
     ck_assert_uint_eq(count_lines(line), 1);
     ck_assert_ptr_nonnull(strstr(line, "one??two?[2Jthree\n"));
 }
-END_TEST
 
-START_TEST(errno_survives)
+TEST(errno_survives)
 {
     errno = ENOLINK;
     log_error("test, x");
@@ -159,14 +155,13 @@ START_TEST(errno_survives)
     log_warn("test, x");
     ck_assert_int_eq(errno, ENOLINK);
 }
-END_TEST
 
 static void warn_here(void)
 {
     log_warn("test, again");
 }
 
-START_TEST(warnings_of_one_place_are_limited)
+TEST(warnings_of_one_place_are_limited)
 {
     static struct log_limit limit;
 
@@ -195,7 +190,6 @@ START_TEST(warnings_of_one_place_are_limited)
     log_write_limited(&limit, "test, other place");
     ck_assert_ptr_null(strstr(logged(), "left out"));
 }
-END_TEST
 
 #define THREADS      4
 #define LINES_EACH   200
@@ -214,7 +208,7 @@ static void *write_lines(void *arg)
     return NULL;
 }
 
-START_TEST(lines_of_threads_do_not_mix)
+TEST(lines_of_threads_do_not_mix)
 {
     static const char letters[THREADS] = {'a', 'b', 'c', 'd'};
     pthread_t threads[THREADS];
@@ -239,38 +233,11 @@ START_TEST(lines_of_threads_do_not_mix)
     }
     ck_assert_uint_eq(lines, THREADS * LINES_EACH);
 }
-END_TEST
 
-START_TEST(a_closed_standard_error_is_survived)
+TEST(a_closed_standard_error_is_survived)
 {
     close(STDERR_FILENO);
     log_error("test, nobody hears");
     dup2(log_fd, STDERR_FILENO);
     ck_assert_str_eq(logged(), "");
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("log");
-    TCase *tc = tcase_create("log");
-
-    tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_test(tc, a_line_has_time_level_and_text);
-    tcase_add_test(tc, levels_follow_the_verbosity_live);
-    tcase_add_test(tc, arguments_of_a_silent_level_are_not_evaluated);
-    tcase_add_test(tc, the_journal_gets_priorities);
-    tcase_add_test(tc, a_long_line_is_cut_and_still_ends);
-    tcase_add_test(tc, control_characters_do_not_get_through);
-    tcase_add_test(tc, errno_survives);
-    tcase_add_test(tc, warnings_of_one_place_are_limited);
-    tcase_add_test(tc, lines_of_threads_do_not_mix);
-    tcase_add_test(tc, a_closed_standard_error_is_survived);
-    suite_add_tcase(suite, tc);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
 }

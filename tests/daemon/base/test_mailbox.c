@@ -5,10 +5,11 @@
  */
 #include "daemon/base/mailbox.h"
 
-#include <check.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
+
+#include "tests/common/unit.h"
 
 #define POSTERS 4u
 #define EACH    20000u
@@ -43,6 +44,8 @@ static void teardown(void)
     ck_assert_int_eq(uv_loop_close(&loop), 0);
 }
 
+TEST_FIXTURE(setup, teardown)
+
 static void take(struct message *m, void *receiver)
 {
     struct numbered *n = (struct numbered *)(void *)m;
@@ -69,7 +72,7 @@ static void *post_many(void *arg)
     return NULL;
 }
 
-START_TEST(many_posters_lose_nothing_and_keep_their_order)
+TEST(many_posters_lose_nothing_and_keep_their_order)
 {
     struct numbered *all = calloc(POSTERS * EACH, sizeof(*all));
     pthread_t threads[POSTERS];
@@ -95,7 +98,6 @@ START_TEST(many_posters_lose_nothing_and_keep_their_order)
     ck_assert(!seen.is_disordered);
     free(all);
 }
-END_TEST
 
 /*
  * A message that posts itself again: once a turn, so that the loop gets to other things in
@@ -131,7 +133,7 @@ static void repeat(struct message *m, void *receiver)
     }
 }
 
-START_TEST(message_that_posts_itself_waits_for_the_next_turn)
+TEST(message_that_posts_itself_waits_for_the_next_turn)
 {
     uv_check_t check;
 
@@ -146,7 +148,6 @@ START_TEST(message_that_posts_itself_waits_for_the_next_turn)
     uv_close((uv_handle_t *)&check, NULL);
     uv_run(&loop, UV_RUN_DEFAULT);
 }
-END_TEST
 
 static void count_one(struct message *m, void *receiver)
 {
@@ -164,7 +165,7 @@ static void post_late(struct message *m, void *receiver)
     mailbox_post(&box, &late);
 }
 
-START_TEST(close_runs_what_waits_and_what_that_posts)
+TEST(close_runs_what_waits_and_what_that_posts)
 {
     struct message first = {.fn = post_late};
 
@@ -172,9 +173,8 @@ START_TEST(close_runs_what_waits_and_what_that_posts)
     mailbox_close(&box);
     ck_assert_uint_eq(seen.count, 2);
 }
-END_TEST
 
-START_TEST(message_may_be_posted_again_after_it_ran)
+TEST(message_may_be_posted_again_after_it_ran)
 {
     struct message m = {.fn = count_one};
     unsigned i;
@@ -185,25 +185,4 @@ START_TEST(message_may_be_posted_again_after_it_ran)
     }
     ck_assert_uint_eq(seen.count, 3);
     mailbox_close(&box);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("mailbox");
-    TCase *tc = tcase_create("mailbox");
-    SRunner *runner = srunner_create(suite);
-    int failed;
-
-    tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, many_posters_lose_nothing_and_keep_their_order);
-    tcase_add_test(tc, message_that_posts_itself_waits_for_the_next_turn);
-    tcase_add_test(tc, close_runs_what_waits_and_what_that_posts);
-    tcase_add_test(tc, message_may_be_posted_again_after_it_ran);
-    suite_add_tcase(suite, tc);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
 }

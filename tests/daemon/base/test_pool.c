@@ -3,16 +3,15 @@
  * pool: every job comes back to the loop it was sent from, and a stop neither waits for one
  * that hangs nor loses one.
  */
-#include <check.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/base/pool.h"
 #include "lib/base/clock.h"
+#include "tests/common/unit.h"
 
 struct task {
     struct pool_job job;
@@ -80,7 +79,9 @@ static void close_loop(void)
     ck_assert_int_eq(uv_loop_close(&loop), 0);
 }
 
-START_TEST(every_job_comes_back)
+TEST_FIXTURE(open_loop, close_loop)
+
+TEST(every_job_comes_back)
 {
     enum { JOBS = 1000 };
     static struct task tasks[JOBS];
@@ -100,9 +101,8 @@ START_TEST(every_job_comes_back)
         ck_assert_int_eq(tasks[i].forgotten, 0);
     }
 }
-END_TEST
 
-START_TEST(one_that_hangs_holds_up_no_other)
+TEST(one_that_hangs_holds_up_no_other)
 {
     struct pool *p = pool_start();
     struct task slow[POOL_THREADS - 1];
@@ -130,9 +130,8 @@ START_TEST(one_that_hangs_holds_up_no_other)
     ck_assert(pool_stop(p));
     sem_destroy(&gate);
 }
-END_TEST
 
-START_TEST(stop_forgets_what_waits_and_leaves_what_hangs)
+TEST(stop_forgets_what_waits_and_leaves_what_hangs)
 {
     struct pool *p = pool_start();
     struct task hanging[POOL_THREADS];
@@ -173,28 +172,8 @@ START_TEST(stop_forgets_what_waits_and_leaves_what_hangs)
     }
     sem_destroy(&gate);
 }
-END_TEST
 
-START_TEST(stop_without_a_pool)
+TEST(stop_without_a_pool)
 {
     ck_assert(pool_stop(NULL));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("pool");
-    TCase *tc = tcase_create("pool");
-
-    tcase_add_checked_fixture(tc, open_loop, close_loop);
-    tcase_add_test(tc, every_job_comes_back);
-    tcase_add_test(tc, one_that_hangs_holds_up_no_other);
-    tcase_add_test(tc, stop_forgets_what_waits_and_leaves_what_hangs);
-    tcase_add_test(tc, stop_without_a_pool);
-    suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

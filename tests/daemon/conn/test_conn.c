@@ -4,7 +4,6 @@
  * large values both ways, half-close, fairness, limits, draining. The server is built by
  * hand: an engine and a worker, no listener.
  */
-#include <check.h>
 #include <errno.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -23,6 +22,7 @@
 #include "lib/base/mem.h"
 #include "lib/engine/engine.h"
 #include "tests/common/rng.h"
+#include "tests/common/unit.h"
 
 #define MIB          (1u << 20)
 #define PATIENCE_S   100 /* a socket that is silent for so long has failed the test */
@@ -84,6 +84,8 @@ static void teardown(void)
     }
     settings_fini(&settings);
 }
+
+TEST_FIXTURE(setup, teardown)
 
 struct adoption {
     struct message m;
@@ -256,7 +258,7 @@ static const char ANSWERS[] = "STORED\r\n"
                               "END\r\n"
                               "VERSION 1.6.45\r\n";
 
-START_TEST(pipeline_is_answered_in_order)
+TEST(pipeline_is_answered_in_order)
 {
     int fd = dial(0);
 
@@ -264,9 +266,8 @@ START_TEST(pipeline_is_answered_in_order)
     expect(fd, ANSWERS);
     close(fd);
 }
-END_TEST
 
-START_TEST(bytes_one_by_one_give_the_same)
+TEST(bytes_one_by_one_give_the_same)
 {
     int fd = dial(0);
 
@@ -276,9 +277,8 @@ START_TEST(bytes_one_by_one_give_the_same)
     expect(fd, ANSWERS);
     close(fd);
 }
-END_TEST
 
-START_TEST(half_close_gets_all_answers)
+TEST(half_close_gets_all_answers)
 {
     int fd = dial(SMALL_SOCKET);
     char *v = make_value(10000, 1);
@@ -296,9 +296,8 @@ START_TEST(half_close_gets_all_answers)
     free(v);
     close(fd);
 }
-END_TEST
 
-START_TEST(quit_ends_behind_the_pipeline)
+TEST(quit_ends_behind_the_pipeline)
 {
     int fd = dial(SMALL_SOCKET);
     char *v = make_value(16000, 1);
@@ -313,11 +312,10 @@ START_TEST(quit_ends_behind_the_pipeline)
     free(v);
     close(fd);
 }
-END_TEST
 
 /* ---- slow readers ------------------------------------------------------------------------ */
 
-START_TEST(multiget_goes_on_where_the_socket_was_full)
+TEST(multiget_goes_on_where_the_socket_was_full)
 {
     enum { KEYS = 150, LEN = 9000 };
     int fd = dial(SMALL_SOCKET);
@@ -359,9 +357,8 @@ START_TEST(multiget_goes_on_where_the_socket_was_full)
     free(line);
     close(fd);
 }
-END_TEST
 
-START_TEST(large_values_arrive_whole_though_they_are_replaced)
+TEST(large_values_arrive_whole_though_they_are_replaced)
 {
     enum { LEN = 1000000 };
     int slow = dial(SMALL_SOCKET);
@@ -387,9 +384,8 @@ START_TEST(large_values_arrive_whole_though_they_are_replaced)
     close(slow);
     close(other);
 }
-END_TEST
 
-START_TEST(who_never_reads_is_bounded_and_alone)
+TEST(who_never_reads_is_bounded_and_alone)
 {
     int slow = dial(SMALL_SOCKET);
     int other = dial(0);
@@ -416,21 +412,17 @@ START_TEST(who_never_reads_is_bounded_and_alone)
     close(slow);
     close(other);
 }
-END_TEST
 
 /* ---- large values on their way in -------------------------------------------------------- */
 
-START_TEST(large_values_arrive_in_any_portions)
+TEST(large_values_arrive_in_any_portions)
 {
     static const size_t sizes[] = {16384,  16385,  65536,  200000,
                                    262144, 300000, 524288, 1000000};
-    const char *env = getenv("MAYFLY_SEED");
-    uint64_t seed = env != NULL ? strtoull(env, NULL, 0) : 7;
     struct rng rng;
     int fd = dial(0);
 
-    printf("seed %llu\n", (unsigned long long)seed);
-    rng_init(&rng, seed);
+    rng_init(&rng, rng_seed());
     for (unsigned round = 0; round < 60; round++) {
         size_t len = sizes[round % 8];
         char *v = make_value(len, round);
@@ -456,9 +448,8 @@ START_TEST(large_values_arrive_in_any_portions)
     }
     close(fd);
 }
-END_TEST
 
-START_TEST(bad_large_values_leave_the_stream_in_step)
+TEST(bad_large_values_leave_the_stream_in_step)
 {
     int fd = dial(0);
     char *v = make_value(2 * MIB, 1);
@@ -478,9 +469,8 @@ START_TEST(bad_large_values_leave_the_stream_in_step)
     free(v);
     close(fd);
 }
-END_TEST
 
-START_TEST(bodies_that_never_come_leave_room_for_others)
+TEST(bodies_that_never_come_leave_room_for_others)
 {
     enum { CLIENTS = 40 };
     int fd[CLIENTS];
@@ -506,11 +496,10 @@ START_TEST(bodies_that_never_come_leave_room_for_others)
     free(v);
     close(other);
 }
-END_TEST
 
 /* ---- limits, fairness, the end ----------------------------------------------------------- */
 
-START_TEST(long_get_lines_are_served_up_to_their_limit)
+TEST(long_get_lines_are_served_up_to_their_limit)
 {
     enum { KEYS = 40000 };
     int fd = dial(0);
@@ -536,9 +525,8 @@ START_TEST(long_get_lines_are_served_up_to_their_limit)
     free(line);
     close(fd);
 }
-END_TEST
 
-START_TEST(yields_are_counted_by_requests)
+TEST(yields_are_counted_by_requests)
 {
     int fd = dial(0);
     char gets[100 * 7];
@@ -557,7 +545,6 @@ START_TEST(yields_are_counted_by_requests)
     ck_assert_uint_le(counter(CTR_conn_yields), 4);
     close(fd);
 }
-END_TEST
 
 struct flood {
     int fd;
@@ -587,7 +574,7 @@ static void *sink_thread(void *arg)
     return NULL;
 }
 
-START_TEST(neighbours_of_a_flood_are_served)
+TEST(neighbours_of_a_flood_are_served)
 {
     struct flood f = {.fd = dial(0)};
     int fd = dial(0);
@@ -607,9 +594,8 @@ START_TEST(neighbours_of_a_flood_are_served)
     close(f.fd);
     close(fd);
 }
-END_TEST
 
-START_TEST(stop_answers_what_was_received)
+TEST(stop_answers_what_was_received)
 {
     int fd = dial(SMALL_SOCKET);
     char *v = make_value(15000, 1);
@@ -634,9 +620,8 @@ START_TEST(stop_answers_what_was_received)
     worker = NULL;
     engine_stop(&crew.engine);
 }
-END_TEST
 
-START_TEST(idle_clients_are_sent_away)
+TEST(idle_clients_are_sent_away)
 {
     int fd;
 
@@ -652,9 +637,8 @@ START_TEST(idle_clients_are_sent_away)
     ck_assert_uint_eq(counter(CTR_idle_kicks), 1);
     close(fd);
 }
-END_TEST
 
-START_TEST(gathered_answers_keep_their_place)
+TEST(gathered_answers_keep_their_place)
 {
     int fd = dial(0);
 
@@ -667,11 +651,10 @@ START_TEST(gathered_answers_keep_their_place)
     say(fd, "stats detail on\r\nstats detail dump\r\n");
     close(fd);
 }
-END_TEST
 
 /* ---- deadlines --------------------------------------------------------------------------- */
 
-START_TEST(exptimes_are_read_as_memcached_does)
+TEST(exptimes_are_read_as_memcached_does)
 {
     const msec_t now = 5000;
     const int64_t month = 60 * 60 * 24 * 30;
@@ -693,38 +676,4 @@ START_TEST(exptimes_are_read_as_memcached_does)
     ck_assert_int_gt(exec_deadline(worker, INT64_C(1) << 32, now), now + INT64_C(1000) * 86400);
     ck_assert_int_lt(exec_deadline(worker, INT64_C(1) << 32, now), MSEC_NEVER);
     ck_assert_int_eq(exec_deadline(worker, INT64_MAX, now), MSEC_NEVER);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("conn");
-    TCase *tc = tcase_create("conn");
-    SRunner *sr = srunner_create(suite);
-    int failed;
-
-    tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, pipeline_is_answered_in_order);
-    tcase_add_test(tc, bytes_one_by_one_give_the_same);
-    tcase_add_test(tc, half_close_gets_all_answers);
-    tcase_add_test(tc, quit_ends_behind_the_pipeline);
-    tcase_add_test(tc, multiget_goes_on_where_the_socket_was_full);
-    tcase_add_test(tc, large_values_arrive_whole_though_they_are_replaced);
-    tcase_add_test(tc, who_never_reads_is_bounded_and_alone);
-    tcase_add_test(tc, large_values_arrive_in_any_portions);
-    tcase_add_test(tc, bad_large_values_leave_the_stream_in_step);
-    tcase_add_test(tc, bodies_that_never_come_leave_room_for_others);
-    tcase_add_test(tc, long_get_lines_are_served_up_to_their_limit);
-    tcase_add_test(tc, yields_are_counted_by_requests);
-    tcase_add_test(tc, neighbours_of_a_flood_are_served);
-    tcase_add_test(tc, stop_answers_what_was_received);
-    tcase_add_test(tc, idle_clients_are_sent_away);
-    tcase_add_test(tc, gathered_answers_keep_their_place);
-    tcase_add_test(tc, exptimes_are_read_as_memcached_does);
-    suite_add_tcase(suite, tc);
-    srunner_run_all(sr, CK_ENV);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
 }

@@ -3,7 +3,6 @@
  * outq: what goes through a socket in arbitrary portions, from the output of a turn and from
  * the queue, is what was composed; pinned values survive their item; memory is given back.
  */
-#include <check.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -16,6 +15,7 @@
 #include "lib/base/rcu.h"
 #include "lib/engine/engine.h"
 #include "tests/common/rng.h"
+#include "tests/common/unit.h"
 
 #define OUT_BYTES  (128u * 1024)
 #define VALUE_MAX  (900u * 1024)
@@ -27,13 +27,6 @@ static char *expected; /* all bytes of a round, in order */
 static char *got;
 static int fds[2];
 static struct io io; /* over fds[0] */
-
-static uint64_t seed_of_run(void)
-{
-    const char *text = getenv("MAYFLY_SEED");
-
-    return text != NULL ? strtoull(text, NULL, 0) : 20260101;
-}
 
 static void setup(void)
 {
@@ -65,6 +58,8 @@ static void teardown(void)
     rcu_unregister();
     engine_stop(&engine);
 }
+
+TEST_FIXTURE(setup, teardown)
 
 static void store_value(size_t len, char first)
 {
@@ -180,12 +175,12 @@ static void send_round(struct rng *rng, size_t value_len)
     free(base);
 }
 
-START_TEST(what_is_composed_arrives)
+TEST(what_is_composed_arrives)
 {
     static const size_t sizes[] = {0,      1,      500,    20000,  32768,  40000,
                                    65536,  70000,  131072, 262144, 270000, 300000,
                                    524288, 600000, 786432, 900000};
-    uint64_t seed = seed_of_run();
+    uint64_t seed = rng_seed();
     struct rng rng;
 
     printf("seed %llu\n", (unsigned long long)seed);
@@ -194,9 +189,8 @@ START_TEST(what_is_composed_arrives)
         send_round(&rng, sizes[rng_below(&rng, sizeof(sizes) / sizeof(sizes[0]))]);
     }
 }
-END_TEST
 
-START_TEST(empty_queue_owns_nothing)
+TEST(empty_queue_owns_nothing)
 {
     struct outq q;
 
@@ -211,9 +205,8 @@ START_TEST(empty_queue_owns_nothing)
     outq_fini(&q);
     ck_assert_uint_eq(outq_held_bytes(&q), 0);
 }
-END_TEST
 
-START_TEST(closed_peer_breaks_without_a_signal)
+TEST(closed_peer_breaks_without_a_signal)
 {
     struct outq q;
     uint64_t written = 0;
@@ -226,9 +219,8 @@ START_TEST(closed_peer_breaks_without_a_signal)
     ck_assert_uint_eq(written, 0);
     outq_fini(&q);
 }
-END_TEST
 
-START_TEST(pin_is_undone_when_the_queue_is_dropped)
+TEST(pin_is_undone_when_the_queue_is_dropped)
 {
     char *base = malloc(OUT_BYTES);
     struct outq q;
@@ -248,25 +240,4 @@ START_TEST(pin_is_undone_when_the_queue_is_dropped)
     outq_fini(&q);
     ck_assert(!q.is_pinned);
     free(base);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("outq");
-    TCase *tc = tcase_create("outq");
-    SRunner *sr = srunner_create(suite);
-    int failed;
-
-    tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, what_is_composed_arrives);
-    tcase_add_test(tc, empty_queue_owns_nothing);
-    tcase_add_test(tc, closed_peer_breaks_without_a_signal);
-    tcase_add_test(tc, pin_is_undone_when_the_queue_is_dropped);
-    suite_add_tcase(suite, tc);
-    srunner_run_all(sr, CK_ENV);
-    failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
 }

@@ -6,7 +6,6 @@
 #include "daemon/net/sockets.h"
 
 #include <arpa/inet.h>
-#include <check.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <netinet/in.h>
@@ -21,6 +20,7 @@
 
 #include "daemon/net/sockets_inet.h"
 #include "daemon/options/settings.h"
+#include "tests/common/unit.h"
 
 static char folder[64];
 static char path[108];
@@ -63,6 +63,8 @@ static void teardown(void)
     settings_fini(&settings);
 }
 
+TEST_FIXTURE(setup, teardown)
+
 /* Leave a socket file behind that nobody listens on. */
 static void make_stale(void)
 {
@@ -84,7 +86,7 @@ static mode_t mode_of(const char *file)
 
 /* ---- unix sockets ------------------------------------------------------------------------ */
 
-START_TEST(mode_is_exact_whatever_the_umask)
+TEST(mode_is_exact_whatever_the_umask)
 {
     static const mode_t masks[] = {0, 022, 077, 0777};
     size_t i;
@@ -100,25 +102,22 @@ START_TEST(mode_is_exact_whatever_the_umask)
         ck_assert_int_ne(access(path, F_OK), 0);
     }
 }
-END_TEST
 
-START_TEST(default_mode_is_0700)
+TEST(default_mode_is_0700)
 {
     ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
     ck_assert_uint_eq(mode_of(path), S_IFSOCK | 0700);
 }
-END_TEST
 
-START_TEST(stale_socket_is_replaced)
+TEST(stale_socket_is_replaced)
 {
     make_stale();
     ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
     ck_assert_uint_eq(list.count, 1);
     ck_assert_int_eq(list.items[0].origin.transport, CONN_UNIX);
 }
-END_TEST
 
-START_TEST(live_socket_is_left_alone)
+TEST(live_socket_is_left_alone)
 {
     struct socket_list other = {0};
 
@@ -127,9 +126,8 @@ START_TEST(live_socket_is_left_alone)
     ck_assert_uint_eq(other.count, 0);
     ck_assert_uint_eq(mode_of(path) & S_IFMT, S_IFSOCK);
 }
-END_TEST
 
-START_TEST(file_is_left_alone)
+TEST(file_is_left_alone)
 {
     int fd = open(path, O_WRONLY | O_CREAT, 0600);
 
@@ -138,17 +136,15 @@ START_TEST(file_is_left_alone)
     ck_assert_int_eq(sockets_open(&settings, &list, &udp), EX_OSERR);
     ck_assert_uint_eq(mode_of(path) & S_IFMT, S_IFREG);
 }
-END_TEST
 
-START_TEST(link_is_left_alone)
+TEST(link_is_left_alone)
 {
     ck_assert_int_eq(symlink("nowhere", path), 0);
     ck_assert_int_eq(sockets_open(&settings, &list, &udp), EX_OSERR);
     ck_assert_uint_eq(mode_of(path) & S_IFMT, S_IFLNK);
 }
-END_TEST
 
-START_TEST(file_of_somebody_else_survives_the_close)
+TEST(file_of_somebody_else_survives_the_close)
 {
     ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
     ck_assert_int_eq(unlink(path), 0);
@@ -156,9 +152,8 @@ START_TEST(file_of_somebody_else_survives_the_close)
     close_all();
     ck_assert_int_eq(access(path, F_OK), 0);
 }
-END_TEST
 
-START_TEST(path_may_have_107_bytes)
+TEST(path_may_have_107_bytes)
 {
     size_t n = strlen(folder);
 
@@ -169,9 +164,8 @@ START_TEST(path_may_have_107_bytes)
     ck_assert_uint_eq(strlen(list.items[0].name), 5 + 107);
     ck_assert_str_eq(list.items[0].name + 5, path);
 }
-END_TEST
 
-START_TEST(path_of_108_bytes_is_refused)
+TEST(path_of_108_bytes_is_refused)
 {
     char longer[128];
 
@@ -181,9 +175,8 @@ START_TEST(path_of_108_bytes_is_refused)
     settings.unix_path = longer;
     ck_assert_int_eq(sockets_open(&settings, &list, &udp), EX_OSERR);
 }
-END_TEST
 
-START_TEST(abstract_name_leaves_no_file)
+TEST(abstract_name_leaves_no_file)
 {
     char name[64];
 
@@ -193,9 +186,8 @@ START_TEST(abstract_name_leaves_no_file)
     ck_assert_str_eq(list.items[0].name + 5, name);
     ck_assert_ptr_null(list.items[0].path);
 }
-END_TEST
 
-START_TEST(unix_socket_turns_tcp_off_unless_both_are_wanted)
+TEST(unix_socket_turns_tcp_off_unless_both_are_wanted)
 {
     settings.port = -1;
     ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
@@ -206,11 +198,10 @@ START_TEST(unix_socket_turns_tcp_off_unless_both_are_wanted)
     ck_assert_uint_ge(list.count, 2);
     ck_assert_int_eq(list.items[1].origin.transport, CONN_TCP);
 }
-END_TEST
 
 /* ---- internet addresses ------------------------------------------------------------------ */
 
-START_TEST(addresses_that_are_understood)
+TEST(addresses_that_are_understood)
 {
     static const struct {
         const char *text;
@@ -245,9 +236,8 @@ START_TEST(addresses_that_are_understood)
         ck_assert_int_eq(addr.is_plain, strstr(cases[i].text, "notls:") != NULL);
     }
 }
-END_TEST
 
-START_TEST(addresses_that_are_refused)
+TEST(addresses_that_are_refused)
 {
     static const char *const cases[] = {
         "",     "notls:", "[::1", "[::1]x", "127.0.0.1:", "h:65536",
@@ -261,9 +251,8 @@ START_TEST(addresses_that_are_refused)
         ck_assert_msg(listen_address_parse(span_str(cases[i]), &addr) != NULL, "%s", cases[i]);
     }
 }
-END_TEST
 
-START_TEST(host_longer_than_any_name_is_refused)
+TEST(host_longer_than_any_name_is_refused)
 {
     char text[300];
     struct listen_address addr;
@@ -271,9 +260,8 @@ START_TEST(host_longer_than_any_name_is_refused)
     memset(text, 'h', sizeof(text));
     ck_assert_ptr_nonnull(listen_address_parse(span_of(text, sizeof(text)), &addr));
 }
-END_TEST
 
-START_TEST(every_element_of_the_list_is_opened_once)
+TEST(every_element_of_the_list_is_opened_once)
 {
     settings.unix_path = NULL;
     settings.port = -1;
@@ -281,18 +269,16 @@ START_TEST(every_element_of_the_list_is_opened_once)
     ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
     ck_assert_uint_eq(list.count, 3);
 }
-END_TEST
 
-START_TEST(port_0_opens_nothing)
+TEST(port_0_opens_nothing)
 {
     settings.unix_path = NULL;
     settings.port = 0;
     ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
     ck_assert_uint_eq(list.count, 0);
 }
-END_TEST
 
-START_TEST(port_file_names_every_port)
+TEST(port_file_names_every_port)
 {
     char file[108];
     char line[64];
@@ -316,7 +302,6 @@ START_TEST(port_file_names_every_port)
     snprintf(line, sizeof(line), "tcp:127.0.0.1:%u", port);
     ck_assert_str_eq(list.items[0].name, line);
 }
-END_TEST
 
 /* ---- ports that cannot be had ------------------------------------------------------------ */
 
@@ -358,7 +343,7 @@ static void listen_to(char *text)
     settings.listen = text;
 }
 
-START_TEST(loopback_is_the_default)
+TEST(loopback_is_the_default)
 {
     settings.unix_path = NULL;
     settings.port = -1;
@@ -379,10 +364,9 @@ START_TEST(loopback_is_the_default)
         ck_assert_int_eq(strncmp(udp.items[3].name, "udp6:[::1]:", 11), 0);
     }
 }
-END_TEST
 
 /* By default and by -l, v4 and v6, streams and datagrams. */
-START_TEST(port_of_somebody_else_is_refused)
+TEST_LOOP(port_of_somebody_else_is_refused, 8)
 {
     const int family = (_i & 1) != 0 ? AF_INET6 : AF_INET;
     const bool is_udp = (_i & 2) != 0;
@@ -404,10 +388,9 @@ START_TEST(port_of_somebody_else_is_refused)
     ck_assert_int_eq(sockets_open(&settings, &list, &udp), EX_OSERR);
     close(fd);
 }
-END_TEST
 
 /* The second of two: what was opened before is no success. */
-START_TEST(one_bad_address_of_several_is_refused)
+TEST(one_bad_address_of_several_is_refused)
 {
     static const char *const cases[] = {
         "127.0.0.1:0,127.0.0.1:x",
@@ -432,9 +415,8 @@ START_TEST(one_bad_address_of_several_is_refused)
         settings.udp_port = 0;
     }
 }
-END_TEST
 
-START_TEST(address_named_twice_is_opened_once)
+TEST_LOOP(address_named_twice_is_opened_once, 2)
 {
     char text[128];
     unsigned port;
@@ -460,9 +442,8 @@ START_TEST(address_named_twice_is_opened_once)
     ck_assert_uint_eq(list.count, 1);
     ck_assert_uint_eq(udp.count, 2);
 }
-END_TEST
 
-START_TEST(ports_that_cannot_be_written_are_an_error)
+TEST(ports_that_cannot_be_written_are_an_error)
 {
     char file[PATH_MAX + 16];
 
@@ -481,7 +462,6 @@ START_TEST(ports_that_cannot_be_written_are_an_error)
         close_all();
     }
 }
-END_TEST
 
 /* ---- inherited sockets ------------------------------------------------------------------- */
 
@@ -491,7 +471,7 @@ static void set_inherited(const char *pid, const char *fds)
     setenv("LISTEN_FDS", fds, 1);
 }
 
-START_TEST(nonsense_in_the_environment_is_no_socket)
+TEST(nonsense_in_the_environment_is_no_socket)
 {
     static const char *const counts[] = {"", "x", "-1", "0", "99999999999", "1 2"};
     char pid[16];
@@ -509,43 +489,4 @@ START_TEST(nonsense_in_the_environment_is_no_socket)
     ck_assert(!found);
     unsetenv("LISTEN_PID");
     unsetenv("LISTEN_FDS");
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("sockets");
-    TCase *tc = tcase_create("sockets");
-    SRunner *runner = srunner_create(suite);
-    int failed;
-
-    tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_test(tc, mode_is_exact_whatever_the_umask);
-    tcase_add_test(tc, default_mode_is_0700);
-    tcase_add_test(tc, stale_socket_is_replaced);
-    tcase_add_test(tc, live_socket_is_left_alone);
-    tcase_add_test(tc, file_is_left_alone);
-    tcase_add_test(tc, link_is_left_alone);
-    tcase_add_test(tc, file_of_somebody_else_survives_the_close);
-    tcase_add_test(tc, path_may_have_107_bytes);
-    tcase_add_test(tc, path_of_108_bytes_is_refused);
-    tcase_add_test(tc, abstract_name_leaves_no_file);
-    tcase_add_test(tc, unix_socket_turns_tcp_off_unless_both_are_wanted);
-    tcase_add_test(tc, addresses_that_are_understood);
-    tcase_add_test(tc, addresses_that_are_refused);
-    tcase_add_test(tc, host_longer_than_any_name_is_refused);
-    tcase_add_test(tc, every_element_of_the_list_is_opened_once);
-    tcase_add_test(tc, port_0_opens_nothing);
-    tcase_add_test(tc, port_file_names_every_port);
-    tcase_add_test(tc, loopback_is_the_default);
-    tcase_add_loop_test(tc, port_of_somebody_else_is_refused, 0, 8);
-    tcase_add_test(tc, one_bad_address_of_several_is_refused);
-    tcase_add_loop_test(tc, address_named_twice_is_opened_once, 0, 2);
-    tcase_add_test(tc, ports_that_cannot_be_written_are_an_error);
-    tcase_add_test(tc, nonsense_in_the_environment_is_no_socket);
-    suite_add_tcase(suite, tc);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
 }

@@ -5,7 +5,6 @@
  * without waiting for events that never come; ends are announced; certificates are exchanged.
  * Keys and certificates are made here, in a folder that is gone afterwards.
  */
-#include <check.h>
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -24,6 +23,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/counters.h"
 #include "tests/common/rng.h"
+#include "tests/common/unit.h"
 
 #define STREAM_BYTES (600u * 1024)
 #define PARTS_MAX    64u
@@ -41,13 +41,6 @@ static SSL *client;
 static int fds[2];
 static char *stream;
 static char *got;
-
-static uint64_t seed_of_run(void)
-{
-    const char *text = getenv("MAYFLY_SEED");
-
-    return text != NULL ? strtoull(text, NULL, 0) : 20260102;
-}
 
 /* ---- certificates ------------------------------------------------------------------------ */
 
@@ -151,6 +144,8 @@ static void teardown(void)
     ck_assert_int_eq(rmdir(folder), 0);
 }
 
+TEST_FIXTURE(setup, teardown)
+
 static bool is_readable(int fd)
 {
     struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -214,9 +209,9 @@ static size_t take(struct rng *rng, size_t have)
     return n > 0 ? have + (size_t)n : have;
 }
 
-START_TEST(what_is_sent_arrives)
+TEST(what_is_sent_arrives)
 {
-    uint64_t seed = seed_of_run();
+    uint64_t seed = rng_seed();
     struct rng rng;
 
     printf("seed %llu\n", (unsigned long long)seed);
@@ -246,7 +241,6 @@ START_TEST(what_is_sent_arrives)
         hang_up();
     }
 }
-END_TEST
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
@@ -265,11 +259,11 @@ static ssize_t read_parts(struct rng *rng, char *to, size_t room)
  * The server reads only when the socket has something or the session says so: were that
  * wrong, nothing would move any more.
  */
-START_TEST(what_comes_is_read)
+TEST(what_comes_is_read)
 {
     struct rng rng;
 
-    rng_init(&rng, seed_of_run() + 1);
+    rng_init(&rng, rng_seed() + 1);
     for (unsigned round = 0; round < 8; round++) {
         size_t sent = 0;
         size_t owed = 0; /* of a write that the socket did not take */
@@ -311,9 +305,8 @@ START_TEST(what_comes_is_read)
         hang_up();
     }
 }
-END_TEST
 
-START_TEST(end_behind_data_is_seen)
+TEST(end_behind_data_is_seen)
 {
     char byte;
     char room[64];
@@ -328,10 +321,9 @@ START_TEST(end_behind_data_is_seen)
     ck_assert_int_eq(tls_readv(session, &(struct iovec){&byte, 1}, 1), 0);
     ck_assert_int_eq(tls_readv(session, &(struct iovec){&byte, 1}, 1), 0);
 }
-END_TEST
 
 /* Many records of one byte: a turn takes some of them, and says that there are more. */
-START_TEST(tiny_records_do_not_hold_a_turn)
+TEST(tiny_records_do_not_hold_a_turn)
 {
     const size_t all = 3000;
     struct iovec room = {got, STREAM_BYTES};
@@ -361,13 +353,12 @@ START_TEST(tiny_records_do_not_hold_a_turn)
     }
     ck_assert_uint_eq(have, all);
 }
-END_TEST
 
 /*
  * A peer may ask for new keys, and the answer is written by a read; when the peer takes none of
  * the answers, reading waits for room in the socket, and goes on.
  */
-START_TEST(reading_may_wait_for_room)
+TEST(reading_may_wait_for_room)
 {
     size_t sent = 0;
     size_t have = 0;
@@ -396,9 +387,8 @@ START_TEST(reading_may_wait_for_room)
         have += (size_t)n;
     }
 }
-END_TEST
 
-START_TEST(own_end_is_announced)
+TEST(own_end_is_announced)
 {
     char byte;
 
@@ -408,9 +398,8 @@ START_TEST(own_end_is_announced)
     ck_assert_int_le(SSL_read(client, &byte, 1), 0);
     ck_assert_int_eq(SSL_get_shutdown(client) & SSL_RECEIVED_SHUTDOWN, SSL_RECEIVED_SHUTDOWN);
 }
-END_TEST
 
-START_TEST(noise_breaks_the_session)
+TEST(noise_breaks_the_session)
 {
     static const char record[] = "\x17\x03\x03\x00\x10garbagegarbage!!";
     char byte;
@@ -425,11 +414,10 @@ START_TEST(noise_breaks_the_session)
     ck_assert_int_eq(errno, EPIPE);
     ck_assert_uint_eq(ctr_get(&counters, CTR_ssl_proto_errors), 1);
 }
-END_TEST
 
 /* ---- handshakes -------------------------------------------------------------------------- */
 
-START_TEST(plain_bytes_fail_the_handshake)
+TEST(plain_bytes_fail_the_handshake)
 {
     dial();
     ck_assert_int_eq(tls_handshake(session), TLS_WANTS_READ);
@@ -437,16 +425,14 @@ START_TEST(plain_bytes_fail_the_handshake)
     ck_assert_int_eq(tls_handshake(session), TLS_FAILED);
     ck_assert_uint_eq(ctr_get(&counters, CTR_ssl_handshake_errors), 1);
 }
-END_TEST
 
-START_TEST(look_at_the_port_is_no_failure)
+TEST(look_at_the_port_is_no_failure)
 {
     dial();
     ck_assert_int_eq(shutdown(fds[1], SHUT_WR), 0);
     ck_assert_int_eq(tls_handshake(session), TLS_FAILED);
     ck_assert_uint_eq(ctr_get(&counters, CTR_ssl_handshake_errors), 0);
 }
-END_TEST
 
 /* ---- certificates ------------------------------------------------------------------------ */
 
@@ -464,7 +450,7 @@ static void check_subject(const char *name)
     hang_up();
 }
 
-START_TEST(certificates_are_exchanged)
+TEST(certificates_are_exchanged)
 {
     char why[TLS_WHY_BYTES];
     struct tls_session *before;
@@ -483,9 +469,8 @@ START_TEST(certificates_are_exchanged)
     hang_up();
     check_subject("second");
 }
-END_TEST
 
-START_TEST(useless_files_change_nothing)
+TEST(useless_files_change_nothing)
 {
     char why[TLS_WHY_BYTES];
     char text[TLS_WHY_BYTES];
@@ -506,9 +491,8 @@ START_TEST(useless_files_change_nothing)
     check_subject("first");
     ck_assert_uint_eq(ERR_peek_error(), 0);
 }
-END_TEST
 
-START_TEST(without_the_option_there_is_nothing)
+TEST(without_the_option_there_is_nothing)
 {
     struct tls_worker none;
     struct tls *off;
@@ -520,34 +504,4 @@ START_TEST(without_the_option_there_is_nothing)
     ck_assert(tls_worker_init(&none, &settings, &counters));
     ck_assert_ptr_null(none.buf);
     tls_worker_fini(&none);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *s = suite_create("tls");
-    TCase *tc = tcase_create("all");
-    SRunner *runner;
-    int failed;
-
-    tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, what_is_sent_arrives);
-    tcase_add_test(tc, what_comes_is_read);
-    tcase_add_test(tc, end_behind_data_is_seen);
-    tcase_add_test(tc, tiny_records_do_not_hold_a_turn);
-    tcase_add_test(tc, reading_may_wait_for_room);
-    tcase_add_test(tc, own_end_is_announced);
-    tcase_add_test(tc, noise_breaks_the_session);
-    tcase_add_test(tc, plain_bytes_fail_the_handshake);
-    tcase_add_test(tc, look_at_the_port_is_no_failure);
-    tcase_add_test(tc, certificates_are_exchanged);
-    tcase_add_test(tc, useless_files_change_nothing);
-    tcase_add_test(tc, without_the_option_there_is_nothing);
-    suite_add_tcase(s, tc);
-    runner = srunner_create(s);
-    srunner_run_all(runner, CK_NORMAL);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -4,7 +4,6 @@
  * is generated from the tables (stats settings, the manual's list, the license) is complete and
  * fresh.
  */
-#include <check.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 #include "daemon/net/tls.h"
 #include "daemon/options/options.h"
 #include "daemon/options/options_rows.h"
+#include "tests/common/unit.h"
 
 #define ARGS_MAX 40
 
@@ -92,7 +92,7 @@ static const char *shown(const struct settings *s, const char *name)
     return w.value;
 }
 
-START_TEST(rows_are_sound)
+TEST(rows_are_sound)
 {
     bool letters[128] = {false};
 
@@ -131,9 +131,8 @@ START_TEST(rows_are_sound)
         }
     }
 }
-END_TEST
 
-START_TEST(defaults_are_within_their_range_or_mean_unset)
+TEST(defaults_are_within_their_range_or_mean_unset)
 {
     struct settings s;
 
@@ -167,7 +166,6 @@ START_TEST(defaults_are_within_their_range_or_mean_unset)
     ck_assert_ptr_null(s.listen);
     settings_fini(&s);
 }
-END_TEST
 
 /* The keys of Debian's memcached, in its order. */
 static const char *const memcached_keys[] = {"maxbytes",
@@ -264,7 +262,7 @@ static void follow_order(void *arg, const char *name, const char *value)
     o->next++;
 }
 
-START_TEST(settings_lines_follow_memcached)
+TEST(settings_lines_follow_memcached)
 {
     struct settings s;
     struct order order = {0, false};
@@ -275,9 +273,8 @@ START_TEST(settings_lines_follow_memcached)
     ck_assert(!order.is_value_missing);
     settings_fini(&s);
 }
-END_TEST
 
-START_TEST(settings_lines_show_what_was_given)
+TEST(settings_lines_show_what_was_given)
 {
     static const struct {
         const char *line;
@@ -348,7 +345,6 @@ START_TEST(settings_lines_show_what_was_given)
         run_end(&r);
     }
 }
-END_TEST
 
 /* Refused, with memcached's status where it refuses too; the message names what is wrong. */
 static const struct {
@@ -428,7 +424,7 @@ static const struct {
     {"--describe=all", 64, "--describe"},
 };
 
-START_TEST(bad_command_lines_are_refused)
+TEST(bad_command_lines_are_refused)
 {
     for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++) {
         struct run r;
@@ -441,7 +437,6 @@ START_TEST(bad_command_lines_are_refused)
         run_end(&r);
     }
 }
-END_TEST
 
 /* The texts behind the status of each build; NULL: accepted. */
 static const struct {
@@ -469,7 +464,7 @@ static const struct {
     {"-o ssl_ca_cert=a,ssl_ciphers=HIGH:!aNULL,ssl_min_version=3", 0, NULL},
 };
 
-START_TEST(tls_is_configured_or_not_built)
+TEST(tls_is_configured_or_not_built)
 {
     for (size_t i = 0; i < sizeof(tls_refusals) / sizeof(tls_refusals[0]); i++) {
         const char *line = tls_refusals[i].line;
@@ -490,9 +485,8 @@ START_TEST(tls_is_configured_or_not_built)
         run_end(&r);
     }
 }
-END_TEST
 
-START_TEST(memcached_command_lines_are_accepted)
+TEST(memcached_command_lines_are_accepted)
 {
     static const char *const lines[] = {
         "",
@@ -521,9 +515,8 @@ START_TEST(memcached_command_lines_are_accepted)
         run_end(&r);
     }
 }
-END_TEST
 
-START_TEST(a_higher_source_wins_whatever_the_order)
+TEST(a_higher_source_wins_whatever_the_order)
 {
     struct settings s;
     char why[OPTION_TEXT_BYTES];
@@ -545,9 +538,8 @@ START_TEST(a_higher_source_wins_whatever_the_order)
     ck_assert(!option_set_off(&s, OPTION_threads, OPTION_COMMAND_LINE));
     settings_fini(&s);
 }
-END_TEST
 
-START_TEST(a_refused_value_changes_nothing)
+TEST(a_refused_value_changes_nothing)
 {
     struct settings s;
     char why[OPTION_TEXT_BYTES];
@@ -558,9 +550,8 @@ START_TEST(a_refused_value_changes_nothing)
     ck_assert_uint_eq(s.sources[OPTION_threads], OPTION_DEFAULT);
     settings_fini(&s);
 }
-END_TEST
 
-START_TEST(live_values_are_shown_as_they_change)
+TEST(live_values_are_shown_as_they_change)
 {
     struct settings s;
 
@@ -573,9 +564,8 @@ START_TEST(live_values_are_shown_as_they_change)
     ck_assert_str_eq(shown(&s, "detail_enabled"), "yes");
     settings_fini(&s);
 }
-END_TEST
 
-START_TEST(long_texts_are_shown_whole)
+TEST(long_texts_are_shown_whole)
 {
     struct settings s;
     char path[400];
@@ -591,7 +581,6 @@ START_TEST(long_texts_are_shown_whole)
     ck_assert_uint_lt(strlen(why), OPTION_TEXT_BYTES);
     settings_fini(&s);
 }
-END_TEST
 
 /* Fill text with a file of the source tree; false when there is no tree. */
 static bool read_source(const char *name, char *text, size_t size)
@@ -610,7 +599,7 @@ static bool read_source(const char *name, char *text, size_t size)
     return true;
 }
 
-START_TEST(the_manual_lists_the_options_of_today)
+TEST(the_manual_lists_the_options_of_today)
 {
     static char committed[65536];
     static char printed[65536];
@@ -627,9 +616,8 @@ START_TEST(the_manual_lists_the_options_of_today)
     ck_assert_msg(strcmp(committed, printed) == 0,
                   "run mayflyd --describe=options >man/mayflyd-options.inc");
 }
-END_TEST
 
-START_TEST(the_license_is_that_of_the_tree)
+TEST(the_license_is_that_of_the_tree)
 {
     static char committed[8192];
     static char printed[8192];
@@ -652,32 +640,4 @@ START_TEST(the_license_is_that_of_the_tree)
     const char *text = strstr(printed, "\n\n");
     ck_assert_ptr_nonnull(text);
     ck_assert_str_eq(text + 2, committed);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("options");
-    TCase *tc = tcase_create("options");
-
-    tcase_add_test(tc, rows_are_sound);
-    tcase_add_test(tc, defaults_are_within_their_range_or_mean_unset);
-    tcase_add_test(tc, settings_lines_follow_memcached);
-    tcase_add_test(tc, settings_lines_show_what_was_given);
-    tcase_add_test(tc, bad_command_lines_are_refused);
-    tcase_add_test(tc, tls_is_configured_or_not_built);
-    tcase_add_test(tc, memcached_command_lines_are_accepted);
-    tcase_add_test(tc, a_higher_source_wins_whatever_the_order);
-    tcase_add_test(tc, a_refused_value_changes_nothing);
-    tcase_add_test(tc, live_values_are_shown_as_they_change);
-    tcase_add_test(tc, long_texts_are_shown_whole);
-    tcase_add_test(tc, the_manual_lists_the_options_of_today);
-    tcase_add_test(tc, the_license_is_that_of_the_tree);
-    suite_add_tcase(suite, tc);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
 }

@@ -2,7 +2,6 @@
 /*
  * notify: what the service manager gets, and that its absence is of no consequence.
  */
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "daemon/service/notify.h"
+#include "tests/common/unit.h"
 
 static int manager = -1;
 
@@ -39,6 +39,8 @@ static void teardown(void)
     close(manager);
 }
 
+TEST_FIXTURE(setup, teardown)
+
 /* The next message, "" when there is none. */
 static const char *received(void)
 {
@@ -49,7 +51,7 @@ static const char *received(void)
     return text;
 }
 
-START_TEST(ready_names_the_process)
+TEST(ready_names_the_process)
 {
     char wanted[64];
 
@@ -57,18 +59,16 @@ START_TEST(ready_names_the_process)
     snprintf(wanted, sizeof(wanted), "READY=1\nMAINPID=%ld\nSTATUS=serving", (long)getpid());
     ck_assert_str_eq(received(), wanted);
 }
-END_TEST
 
-START_TEST(status_and_stopping_arrive)
+TEST(status_and_stopping_arrive)
 {
     notify_status("%d of %d", 2, 3);
     ck_assert_str_eq(received(), "STATUS=2 of 3");
     notify_stopping();
     ck_assert_int_eq(strncmp(received(), "STOPPING=1", 10), 0);
 }
-END_TEST
 
-START_TEST(a_long_status_is_cut)
+TEST(a_long_status_is_cut)
 {
     char text[2000];
 
@@ -77,9 +77,8 @@ START_TEST(a_long_status_is_cut)
     notify_status("%s", text);
     ck_assert_uint_gt(strlen(received()), 400);
 }
-END_TEST
 
-START_TEST(without_a_manager_nothing_happens)
+TEST(without_a_manager_nothing_happens)
 {
     unsetenv("NOTIFY_SOCKET");
     notify_ready("serving");
@@ -92,24 +91,4 @@ START_TEST(without_a_manager_nothing_happens)
     setenv("NOTIFY_SOCKET", "", 1);
     notify_stopping();
     ck_assert_str_eq(received(), "");
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("notify");
-    TCase *tc = tcase_create("notify");
-
-    tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_test(tc, ready_names_the_process);
-    tcase_add_test(tc, status_and_stopping_arrive);
-    tcase_add_test(tc, a_long_status_is_cut);
-    tcase_add_test(tc, without_a_manager_nothing_happens);
-    suite_add_tcase(suite, tc);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
 }

@@ -2,7 +2,6 @@
 /*
  * privs: each test runs in a child, as there is no way back from most of these calls.
  */
-#include <check.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -22,6 +21,7 @@
 #include "daemon/options/options.h"
 #include "daemon/options/options_rows.h"
 #include "daemon/service/privs.h"
+#include "tests/common/unit.h"
 
 /* A child gives up with the number of its line, so that a failure says where. */
 #define child_must(x)                                                                          \
@@ -53,6 +53,8 @@ static void teardown(void)
     settings_fini(&settings);
     ck_assert_int_eq(rmdir(dir), 0);
 }
+
+TEST_FIXTURE(setup, teardown)
 
 /* Run fn in a child with a quiet standard error; its exit status. */
 static int in_child(void (*fn)(void))
@@ -105,19 +107,18 @@ static void close_one_and_open(void)
     child_must(!is_null(1));
 }
 
-START_TEST(closed_standard_descriptors_become_null)
+TEST(closed_standard_descriptors_become_null)
 {
     ck_assert_int_eq(in_child(close_and_open), 0);
     ck_assert_int_eq(in_child(close_one_and_open), 0);
 }
-END_TEST
 
 static void expect_status_of_root(void)
 {
     _exit(privs_check_user(&settings));
 }
 
-START_TEST(root_has_to_say_who_to_be)
+TEST(root_has_to_say_who_to_be)
 {
     const bool is_root = geteuid() == 0;
 
@@ -127,7 +128,6 @@ START_TEST(root_has_to_say_who_to_be)
     set_text(OPTION_user, "nobody");
     ck_assert_int_eq(in_child(expect_status_of_root), 0);
 }
-END_TEST
 
 /* A line of /proc/self/status, from its value on. */
 static void read_status(const char *name, char *value, size_t size)
@@ -179,7 +179,7 @@ static void drop_to_root(void)
     child_must(geteuid() == 0);
 }
 
-START_TEST(all_ids_groups_and_capabilities_go)
+TEST(all_ids_groups_and_capabilities_go)
 {
     if (geteuid() != 0) {
         return; /* only root has something to give up */
@@ -189,7 +189,6 @@ START_TEST(all_ids_groups_and_capabilities_go)
     set_text(OPTION_user, "root");
     ck_assert_int_eq(in_child(drop_to_root), 0);
 }
-END_TEST
 
 static void drop_twice(void)
 {
@@ -197,12 +196,11 @@ static void drop_twice(void)
     child_must(privs_drop(&settings) == 0);
 }
 
-START_TEST(an_ordinary_user_may_drop_nothing)
+TEST(an_ordinary_user_may_drop_nothing)
 {
     set_text(OPTION_user, "nobody");
     ck_assert_int_eq(in_child(drop_twice), 0);
 }
-END_TEST
 
 static void raise_limits(void)
 {
@@ -234,13 +232,12 @@ static void raise_to_bound(void)
     child_must(privs_set_limits(&settings) == EX_OSERR);
 }
 
-START_TEST(descriptors_are_enough_for_the_connections)
+TEST(descriptors_are_enough_for_the_connections)
 {
     settings.conn_limit = 100;
     ck_assert_int_eq(in_child(raise_limits), 0);
     ck_assert_int_eq(in_child(raise_to_bound), 0);
 }
-END_TEST
 
 static void write_to_closed_pipe(void)
 {
@@ -252,11 +249,10 @@ static void write_to_closed_pipe(void)
     child_must(write(fds[1], "x", 1) == -1 && errno == EPIPE);
 }
 
-START_TEST(sigpipe_is_ignored)
+TEST(sigpipe_is_ignored)
 {
     ck_assert_int_eq(in_child(write_to_closed_pipe), 0);
 }
-END_TEST
 
 static void lock_or_warn(void)
 {
@@ -266,11 +262,10 @@ static void lock_or_warn(void)
     child_must(malloc(64u << 20) != NULL);
 }
 
-START_TEST(locking_memory_never_ends_the_start)
+TEST(locking_memory_never_ends_the_start)
 {
     ck_assert_int_eq(in_child(lock_or_warn), 0);
 }
-END_TEST
 
 /* Content of the pid file, 0 when there is none. */
 static long pid_in_file(void)
@@ -303,7 +298,7 @@ static void write_drop_remove(void)
     child_must(pid_in_file() == 0);
 }
 
-START_TEST(the_pid_file_lives_as_long_as_the_server)
+TEST(the_pid_file_lives_as_long_as_the_server)
 {
     char path[128];
 
@@ -326,7 +321,6 @@ START_TEST(the_pid_file_lives_as_long_as_the_server)
         ck_assert_int_eq(unlink(path), 0);
     }
 }
-END_TEST
 
 static void write_nowhere(void)
 {
@@ -334,7 +328,7 @@ static void write_nowhere(void)
     privs_remove_pidfile(&settings);
 }
 
-START_TEST(a_pid_file_that_cannot_be_written_is_only_a_message)
+TEST(a_pid_file_that_cannot_be_written_is_only_a_message)
 {
     char longer[PATH_MAX + 10];
 
@@ -345,7 +339,6 @@ START_TEST(a_pid_file_that_cannot_be_written_is_only_a_message)
     set_text(OPTION_pidfile, longer);
     ck_assert_int_eq(in_child(write_nowhere), 0);
 }
-END_TEST
 
 /* The server of these tests: fails at start, is killed, or serves until its pipe is closed. */
 static int serve_fds[2];
@@ -382,7 +375,7 @@ static void serve_in_background(void)
     child_must(write(serve_fds[1], report, sizeof(report)) == sizeof(report));
 }
 
-START_TEST(the_parent_ends_as_the_server_starts)
+TEST(the_parent_ends_as_the_server_starts)
 {
     char report[3] = "";
 
@@ -404,7 +397,6 @@ START_TEST(the_parent_ends_as_the_server_starts)
     ck_assert_int_eq(read(serve_fds[0], report, 1), 0);
     close(serve_fds[0]);
 }
-END_TEST
 
 static void stay_in_foreground(void)
 {
@@ -415,34 +407,7 @@ static void stay_in_foreground(void)
     privs_ready(&settings);
 }
 
-START_TEST(without_d_there_is_no_background)
+TEST(without_d_there_is_no_background)
 {
     ck_assert_int_eq(in_child(stay_in_foreground), 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("privs");
-    TCase *tc = tcase_create("privs");
-
-    tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_add_test(tc, closed_standard_descriptors_become_null);
-    tcase_add_test(tc, root_has_to_say_who_to_be);
-    tcase_add_test(tc, all_ids_groups_and_capabilities_go);
-    tcase_add_test(tc, an_ordinary_user_may_drop_nothing);
-    tcase_add_test(tc, descriptors_are_enough_for_the_connections);
-    tcase_add_test(tc, sigpipe_is_ignored);
-    tcase_add_test(tc, locking_memory_never_ends_the_start);
-    tcase_add_test(tc, the_pid_file_lives_as_long_as_the_server);
-    tcase_add_test(tc, a_pid_file_that_cannot_be_written_is_only_a_message);
-    tcase_add_test(tc, the_parent_ends_as_the_server_starts);
-    tcase_add_test(tc, without_d_there_is_no_background);
-    suite_add_tcase(suite, tc);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
 }

@@ -5,13 +5,13 @@
  */
 #include "daemon/stats/stats_detail.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "daemon/stats/stats.h"
 #include "daemon/worker/crew.h"
+#include "tests/common/unit.h"
 
 #define WORKERS 2u
 
@@ -68,6 +68,8 @@ static void teardown(void)
     free(crew);
 }
 
+TEST_FIXTURE(setup, teardown)
+
 static void count(unsigned worker, enum stats_detail_op op, const char *key)
 {
     stats_detail_count(&crew->workers[worker], op, key, strlen(key));
@@ -99,7 +101,7 @@ static const char *ask(const char *args)
     return buf_begin(&answer);
 }
 
-START_TEST(prefix_counts_by_kind)
+TEST(prefix_counts_by_kind)
 {
     count(0, STATS_DETAIL_SET, "a:1");
     count(0, STATS_DETAIL_GET_HIT, "a:1");
@@ -107,32 +109,28 @@ START_TEST(prefix_counts_by_kind)
     count(0, STATS_DETAIL_DELETE, "a:");
     ck_assert_str_eq(ask("detail dump"), "PREFIX a get 2 hit 1 set 1 del 1\r\nEND\r\n");
 }
-END_TEST
 
-START_TEST(key_without_delimiter_is_not_counted)
+TEST(key_without_delimiter_is_not_counted)
 {
     count(0, STATS_DETAIL_SET, "plain");
     ck_assert_str_eq(ask("detail dump"), "END\r\n");
 }
-END_TEST
 
-START_TEST(empty_prefix_is_one)
+TEST(empty_prefix_is_one)
 {
     count(0, STATS_DETAIL_GET_MISS, ":x");
     ck_assert_str_eq(ask("detail dump"), "PREFIX  get 1 hit 0 set 0 del 0\r\nEND\r\n");
 }
-END_TEST
 
-START_TEST(workers_are_added_up)
+TEST(workers_are_added_up)
 {
     count(0, STATS_DETAIL_SET, "a:1");
     count(1, STATS_DETAIL_SET, "a:1");
     count(1, STATS_DETAIL_GET_HIT, "a:1");
     ck_assert_str_eq(ask("detail dump"), "PREFIX a get 1 hit 1 set 2 del 0\r\nEND\r\n");
 }
-END_TEST
 
-START_TEST(reset_forgets_on_every_worker)
+TEST(reset_forgets_on_every_worker)
 {
     count(0, STATS_DETAIL_SET, "a:1");
     count(1, STATS_DETAIL_SET, "b:1");
@@ -141,9 +139,8 @@ START_TEST(reset_forgets_on_every_worker)
     count(1, STATS_DETAIL_SET, "b:1");
     ck_assert_str_eq(ask("detail dump"), "PREFIX b get 0 hit 0 set 1 del 0\r\nEND\r\n");
 }
-END_TEST
 
-START_TEST(dump_of_40000_prefixes_is_bounded_and_loses_no_count)
+TEST(dump_of_40000_prefixes_is_bounded_and_loses_no_count)
 {
     const char *text;
     unsigned long long sum = 0;
@@ -169,9 +166,8 @@ START_TEST(dump_of_40000_prefixes_is_bounded_and_loses_no_count)
     ck_assert_uint_eq(rows, DETAIL_PREFIXES_MAX + 1);
     ck_assert_uint_eq(sum, 80000);
 }
-END_TEST
 
-START_TEST(counts_survive_off_and_on)
+TEST(counts_survive_off_and_on)
 {
     ck_assert(!stats_detail_is_on(&crew->workers[1]));
     ck_assert_str_eq(ask("detail on"), "OK\r\n");
@@ -181,38 +177,12 @@ START_TEST(counts_survive_off_and_on)
     ck_assert(!stats_detail_is_on(&crew->workers[1]));
     ck_assert_str_eq(ask("detail dump"), "PREFIX a get 0 hit 0 set 1 del 0\r\nEND\r\n");
 }
-END_TEST
 
-START_TEST(other_words_are_usage_errors)
+TEST(other_words_are_usage_errors)
 {
     static const char usage[] = "CLIENT_ERROR usage: stats detail on|off|dump\r\n";
 
     ck_assert_str_eq(ask("detail"), usage);
     ck_assert_str_eq(ask("detail ON"), usage);
     ck_assert_str_eq(ask("nonsense"), "ERROR\r\n");
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("stats_detail");
-    TCase *tc = tcase_create("stats_detail");
-    SRunner *runner = srunner_create(suite);
-    int failed;
-
-    tcase_add_checked_fixture(tc, setup, teardown);
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, prefix_counts_by_kind);
-    tcase_add_test(tc, key_without_delimiter_is_not_counted);
-    tcase_add_test(tc, empty_prefix_is_one);
-    tcase_add_test(tc, workers_are_added_up);
-    tcase_add_test(tc, reset_forgets_on_every_worker);
-    tcase_add_test(tc, dump_of_40000_prefixes_is_bounded_and_loses_no_count);
-    tcase_add_test(tc, counts_survive_off_and_on);
-    tcase_add_test(tc, other_words_are_usage_errors);
-    suite_add_tcase(suite, tc);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
 }

@@ -4,9 +4,9 @@
  */
 #include "daemon/worker/watch_line.h"
 
-#include <check.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "tests/common/unit.h"
 
 #define HEAD "ts=1795292534.085179 gid=9 "
 
@@ -31,7 +31,7 @@ static void line_is(const struct watch_event *e, const char *key, const char *wa
                   want);
 }
 
-START_TEST(lines_are_memcacheds)
+TEST(lines_are_memcacheds)
 {
     struct watch_event e = event(WATCH_ITEM_GET);
 
@@ -52,9 +52,8 @@ START_TEST(lines_are_memcacheds)
     e.idle_s = 7;
     line_is(&e, "foo", HEAD "type=eviction key=foo fetch=no ttl=-1 la=7 clsid=1 size=3\n");
 }
-END_TEST
 
-START_TEST(lines_of_connections)
+TEST(lines_of_connections)
 {
     struct watch_event e = event(WATCH_CONN_NEW);
 
@@ -69,9 +68,8 @@ START_TEST(lines_of_connections)
     line_is(&e, "unix",
             HEAD "type=conn_close rip=unix rport=0 transport=local reason=normal cfd=11\n");
 }
-END_TEST
 
-START_TEST(lines_of_our_own)
+TEST(lines_of_our_own)
 {
     struct watch_event e = event(WATCH_EXPIRED);
 
@@ -80,9 +78,8 @@ START_TEST(lines_of_our_own)
     e.was_fetched = true;
     line_is(&e, "foo", HEAD "type=expired key=foo late_ms=12 fetch=yes size=3 by=active\n");
 }
-END_TEST
 
-START_TEST(longest_line_fits)
+TEST(longest_line_fits)
 {
     char key[ITEM_KEY_MAX];
     char out[WATCH_LINE_MAX];
@@ -109,9 +106,8 @@ START_TEST(longest_line_fits)
         ck_assert_int_eq(out[n - 1], '\n');
     }
 }
-END_TEST
 
-START_TEST(streams_have_memcacheds_words)
+TEST(streams_have_memcacheds_words)
 {
     ck_assert_uint_eq(watch_stream_of(span_str("fetchers")), WATCH_FETCHERS);
     ck_assert_uint_eq(watch_stream_of(span_str("proxyuser")), WATCH_PROXYUSER);
@@ -119,24 +115,4 @@ START_TEST(streams_have_memcacheds_words)
     ck_assert_uint_eq(watch_stream_of(span_str("Fetchers")), 0);
     ck_assert_uint_eq(watch_stream_of(span_str("fetcher")), 0);
     ck_assert_uint_eq(watch_stream_of(span_str("")), 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("watch_line");
-    TCase *tcase = tcase_create("watch_line");
-
-    tcase_add_test(tcase, lines_are_memcacheds);
-    tcase_add_test(tcase, lines_of_connections);
-    tcase_add_test(tcase, lines_of_our_own);
-    tcase_add_test(tcase, longest_line_fits);
-    tcase_add_test(tcase, streams_have_memcacheds_words);
-    suite_add_tcase(suite, tcase);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
 }

@@ -2,23 +2,15 @@
 /*
  * buf: the marks, growth, and a long random run against a plain model.
  */
-#include <check.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/buf.h"
 #include "tests/common/rng.h"
+#include "tests/common/unit.h"
 
-static uint64_t test_seed(void)
-{
-    const char *s = getenv("MAYFLY_SEED");
-
-    return s != NULL ? strtoull(s, NULL, 10) : 20240607;
-}
-
-START_TEST(empty_buffer_owns_nothing)
+TEST(empty_buffer_owns_nothing)
 {
     struct buf b;
 
@@ -31,9 +23,8 @@ START_TEST(empty_buffer_owns_nothing)
     ck_assert(buf_reserve(&b, 0));
     buf_fini(&b);
 }
-END_TEST
 
-START_TEST(append_then_consume)
+TEST(append_then_consume)
 {
     struct buf b;
 
@@ -49,9 +40,8 @@ START_TEST(append_then_consume)
     buf_fini(&b);
     ck_assert_ptr_null(b.base);
 }
-END_TEST
 
-START_TEST(reserve_moves_to_the_front_before_it_grows)
+TEST(reserve_moves_to_the_front_before_it_grows)
 {
     struct buf b;
 
@@ -74,9 +64,8 @@ START_TEST(reserve_moves_to_the_front_before_it_grows)
     ck_assert(span_is(buf_span(&b), "end"));
     buf_fini(&b);
 }
-END_TEST
 
-START_TEST(impossible_reserve_keeps_the_content)
+TEST(impossible_reserve_keeps_the_content)
 {
     struct buf b;
 
@@ -87,9 +76,8 @@ START_TEST(impossible_reserve_keeps_the_content)
     ck_assert(span_is(buf_span(&b), "abc"));
     buf_fini(&b);
 }
-END_TEST
 
-START_TEST(printf_appends_and_grows)
+TEST(printf_appends_and_grows)
 {
     struct buf b;
     char expect[4096] = "";
@@ -107,12 +95,11 @@ START_TEST(printf_appends_and_grows)
     ck_assert_uint_eq(buf_len(&b), 0);
     buf_fini(&b);
 }
-END_TEST
 
 /* A stream of numbered bytes: what comes out is what went in, whatever the marks do. */
-START_TEST(random_run_keeps_the_stream)
+TEST(random_run_keeps_the_stream)
 {
-    uint64_t seed = test_seed();
+    uint64_t seed = rng_seed();
     struct rng rng;
     struct buf b;
     uint8_t in = 0;
@@ -144,25 +131,4 @@ START_TEST(random_run_keeps_the_stream)
         ck_assert_msg(buf_len(&b) == len, "seed %llu step %d", (unsigned long long)seed, step);
     }
     buf_fini(&b);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("buf");
-    TCase *tc = tcase_create("buf");
-
-    tcase_add_test(tc, empty_buffer_owns_nothing);
-    tcase_add_test(tc, append_then_consume);
-    tcase_add_test(tc, reserve_moves_to_the_front_before_it_grows);
-    tcase_add_test(tc, impossible_reserve_keeps_the_content);
-    tcase_add_test(tc, printf_appends_and_grows);
-    tcase_add_test(tc, random_run_keeps_the_stream);
-    suite_add_tcase(suite, tc);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
 }

@@ -4,14 +4,14 @@
  */
 #include "lib/base/check.h"
 
-#include <check.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "tests/common/unit.h"
 
 /* What a process that does this says on standard error; it must abort. */
 static void last_words(void (*fn)(void), char *out, size_t size)
@@ -53,7 +53,7 @@ static void holds_and_fails(void)
     must(two + two == 5);
 }
 
-START_TEST(it_says_what_failed_where_and_who)
+TEST(it_says_what_failed_where_and_who)
 {
     char said[1024];
 
@@ -62,7 +62,6 @@ START_TEST(it_says_what_failed_where_and_who)
     ck_assert_msg(strstr(said, "test_check.c:") != NULL, "%s", said);
     ck_assert_msg(strstr(said, ", thread a-test\n") != NULL, "%s", said);
 }
-END_TEST
 
 static void fails_with_a_note(void)
 {
@@ -71,14 +70,13 @@ static void fails_with_a_note(void)
     must(0);
 }
 
-START_TEST(it_says_what_the_thread_was_doing)
+TEST(it_says_what_the_thread_was_doing)
 {
     char said[1024];
 
     last_words(fails_with_a_note, said, sizeof(said));
     ck_assert_msg(strstr(said, ", thread a-test, writing\n") != NULL, "%s", said);
 }
-END_TEST
 
 static void fails_at_length(void)
 {
@@ -89,7 +87,7 @@ static void fails_at_length(void)
     check_failed(expr, __FILE__, __LINE__);
 }
 
-START_TEST(a_long_line_is_cut_and_ends)
+TEST(a_long_line_is_cut_and_ends)
 {
     char said[4096];
 
@@ -97,23 +95,4 @@ START_TEST(a_long_line_is_cut_and_ends)
     ck_assert_uint_gt(strlen(said), 100);
     ck_assert_uint_lt(strlen(said), 1000);
     ck_assert_ptr_eq(strchr(said, '\n'), said + strlen(said) - 1);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("check");
-    TCase *tc = tcase_create("check");
-
-    tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, it_says_what_failed_where_and_who);
-    tcase_add_test(tc, it_says_what_the_thread_was_doing);
-    tcase_add_test(tc, a_long_line_is_cut_and_ends);
-    suite_add_tcase(suite, tc);
-
-    SRunner *sr = srunner_create(suite);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
 }

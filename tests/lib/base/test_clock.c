@@ -2,13 +2,13 @@
 /*
  * clock: starts where it says, moves by what tests add, stands still when frozen.
  */
-#include <check.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "lib/base/clock.h"
+#include "tests/common/unit.h"
 
-START_TEST(starts_at_its_first_value)
+TEST(starts_at_its_first_value)
 {
     struct clock c;
 
@@ -17,9 +17,8 @@ START_TEST(starts_at_its_first_value)
     ck_assert_int_ge(t, CLOCK_FIRST_MS);
     ck_assert_int_lt(t, CLOCK_FIRST_MS + 60000);
 }
-END_TEST
 
-START_TEST(never_goes_back)
+TEST(never_goes_back)
 {
     struct clock c;
 
@@ -31,9 +30,8 @@ START_TEST(never_goes_back)
         last = t;
     }
 }
-END_TEST
 
-START_TEST(frozen_clock_moves_only_by_advance)
+TEST(frozen_clock_moves_only_by_advance)
 {
     struct clock c;
 
@@ -56,9 +54,8 @@ START_TEST(frozen_clock_moves_only_by_advance)
     clock_freeze(&c);
     ck_assert_int_eq(clock_now(&c), t + 1500);
 }
-END_TEST
 
-START_TEST(advance_moves_a_running_clock_too)
+TEST(advance_moves_a_running_clock_too)
 {
     struct clock c;
 
@@ -69,9 +66,8 @@ START_TEST(advance_moves_a_running_clock_too)
     ck_assert_int_ge(clock_now(&c), t + 3600 * 1000);
     ck_assert_int_ge(clock_unix_ms(&c), unix_ms + 3600 * 1000 - 1000);
 }
-END_TEST
 
-START_TEST(unix_time_of_a_moment)
+TEST(unix_time_of_a_moment)
 {
     struct clock c;
 
@@ -85,9 +81,8 @@ START_TEST(unix_time_of_a_moment)
     ck_assert_int_eq(clock_to_unix_ms(&c, t - 250), clock_unix_ms(&c) - 250);
     ck_assert(clock_to_unix_ms(&c, MSEC_NEVER) == MSEC_NEVER);
 }
-END_TEST
 
-START_TEST(measuring_clocks_move)
+TEST(measuring_clocks_move)
 {
     usec_t mono = clock_mono_us();
     usec_t cpu = clock_thread_cpu_us();
@@ -96,25 +91,4 @@ START_TEST(measuring_clocks_move)
     }
     ck_assert_int_gt(clock_thread_cpu_us(), cpu);
     ck_assert_int_ge(clock_mono_us(), mono);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("clock");
-    TCase *tc = tcase_create("clock");
-
-    tcase_add_test(tc, starts_at_its_first_value);
-    tcase_add_test(tc, never_goes_back);
-    tcase_add_test(tc, frozen_clock_moves_only_by_advance);
-    tcase_add_test(tc, advance_moves_a_running_clock_too);
-    tcase_add_test(tc, unix_time_of_a_moment);
-    tcase_add_test(tc, measuring_clocks_move);
-    suite_add_tcase(suite, tc);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
 }

@@ -5,21 +5,20 @@
  */
 #include "lib/base/context.h"
 
-#include <check.h>
 #include <pthread.h>
 
 #include "lib/base/lock.h"
+#include "tests/common/unit.h"
 
 static int worker_1, worker_2, shard_1, shard_2;
 
-START_TEST(a_thread_that_said_nothing_may_be_any)
+TEST(a_thread_that_said_nothing_may_be_any)
 {
     ck_assert(context_is_thread(THREAD_MAIN));
     ck_assert(context_is_thread(THREAD_RECLAIMER));
     ck_assert(context_is_worker(&worker_1));
     ck_assert(context_is_home(&shard_1));
 }
-END_TEST
 
 static void *be_worker_1(void *arg)
 {
@@ -32,7 +31,7 @@ static void *be_worker_1(void *arg)
     return NULL;
 }
 
-START_TEST(a_worker_is_itself_and_no_other)
+TEST(a_worker_is_itself_and_no_other)
 {
     pthread_t thread;
     bool is_right = false;
@@ -41,7 +40,6 @@ START_TEST(a_worker_is_itself_and_no_other)
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
     ck_assert(is_right);
 }
-END_TEST
 
 static void *be_some_worker(void *arg)
 {
@@ -53,7 +51,7 @@ static void *be_some_worker(void *arg)
     return NULL;
 }
 
-START_TEST(a_worker_without_a_name_passes_for_all)
+TEST(a_worker_without_a_name_passes_for_all)
 {
     pthread_t thread;
     bool is_right = false;
@@ -62,9 +60,8 @@ START_TEST(a_worker_without_a_name_passes_for_all)
     ck_assert_int_eq(pthread_join(thread, NULL), 0);
     ck_assert(is_right);
 }
-END_TEST
 
-START_TEST(a_section_is_known_to_be_open)
+TEST(a_section_is_known_to_be_open)
 {
     rcu_register();
     ck_assert(!rcu_is_reading());
@@ -74,7 +71,6 @@ START_TEST(a_section_is_known_to_be_open)
     ck_assert(!rcu_is_reading());
     rcu_unregister();
 }
-END_TEST
 
 #ifdef MAYFLY_DEBUG
 
@@ -91,7 +87,7 @@ static void *look_from_elsewhere(void *arg)
     return NULL;
 }
 
-START_TEST(a_lock_knows_its_holder)
+TEST(a_lock_knows_its_holder)
 {
     struct held h = {.is_seen_here = true};
     pthread_t thread;
@@ -106,27 +102,5 @@ START_TEST(a_lock_knows_its_holder)
     lock_give(&h.lock);
     ck_assert(!lock_is_held_here(&h.lock));
 }
-END_TEST
 
 #endif
-
-int main(void)
-{
-    Suite *suite = suite_create("context");
-    TCase *tc = tcase_create("context");
-
-    tcase_add_test(tc, a_thread_that_said_nothing_may_be_any);
-    tcase_add_test(tc, a_worker_is_itself_and_no_other);
-    tcase_add_test(tc, a_worker_without_a_name_passes_for_all);
-    tcase_add_test(tc, a_section_is_known_to_be_open);
-#ifdef MAYFLY_DEBUG
-    tcase_add_test(tc, a_lock_knows_its_holder);
-#endif
-    suite_add_tcase(suite, tc);
-
-    SRunner *sr = srunner_create(suite);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
-}

@@ -3,14 +3,14 @@
  * counters: the table is whole and its names are unique; sums, gauges, maxima. The two
  * result vocabularies of err.h are checked here as well: tables like this one.
  */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/counters.h"
 #include "lib/base/err.h"
+#include "tests/common/unit.h"
 
-START_TEST(every_row_is_whole)
+TEST(every_row_is_whole)
 {
     for (unsigned i = 0; i < CTR_COUNT; i++) {
         const struct counter_row *row = &counter_rows[i];
@@ -23,9 +23,8 @@ START_TEST(every_row_is_whole)
                       "%s: a gauge tells what is now, resetting it would lie", row->name);
     }
 }
-END_TEST
 
-START_TEST(names_are_unique)
+TEST(names_are_unique)
 {
     for (unsigned i = 0; i < CTR_COUNT; i++) {
         for (unsigned j = 0; j < i; j++) {
@@ -35,9 +34,8 @@ START_TEST(names_are_unique)
         }
     }
 }
-END_TEST
 
-START_TEST(metric_names_follow_the_convention)
+TEST(metric_names_follow_the_convention)
 {
     for (unsigned i = 0; i < CTR_COUNT; i++) {
         const char *metric = counter_rows[i].metric;
@@ -49,9 +47,8 @@ START_TEST(metric_names_follow_the_convention)
                       metric);
     }
 }
-END_TEST
 
-START_TEST(sums_over_writers)
+TEST(sums_over_writers)
 {
     struct counters *set = calloc(2, sizeof(*set));
     uint64_t sum[CTR_COUNT] = {0};
@@ -73,10 +70,9 @@ START_TEST(sums_over_writers)
     ck_assert_uint_eq(sum[CTR_cmd_set], 0);
     free(set);
 }
-END_TEST
 
 /* What is added on one shard may be removed on another: words wrap, their sum does not. */
-START_TEST(gauge_may_be_negative_in_one_set)
+TEST(gauge_may_be_negative_in_one_set)
 {
     struct counters *set = calloc(2, sizeof(*set));
     uint64_t sum[CTR_COUNT] = {0};
@@ -89,9 +85,8 @@ START_TEST(gauge_may_be_negative_in_one_set)
     ck_assert_uint_eq(sum[CTR_curr_items], 2);
     free(set);
 }
-END_TEST
 
-START_TEST(errors_have_texts)
+TEST(errors_have_texts)
 {
     ck_assert_str_eq(mf_strerror(MF_OK), "success");
     ck_assert_str_eq(mf_strerror(MF_ENOMEM), "out of memory");
@@ -101,35 +96,12 @@ START_TEST(errors_have_texts)
     ck_assert_str_eq(mf_strerror((enum mf_err)1), "unknown error");
     ck_assert_str_eq(mf_strerror((enum mf_err)(-(int)MF_ERR_COUNT)), "unknown error");
 }
-END_TEST
 
-START_TEST(outcomes_have_names)
+TEST(outcomes_have_names)
 {
     ck_assert_str_eq(outcome_name(OUT_STORED), "STORED");
     for (int i = 0; i < (int)OUT_COUNT; i++) {
         ck_assert_str_ne(outcome_name((enum outcome)i), "unknown outcome");
     }
     ck_assert_str_eq(outcome_name(OUT_COUNT), "unknown outcome");
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("counters");
-    TCase *tc = tcase_create("counters");
-
-    tcase_add_test(tc, every_row_is_whole);
-    tcase_add_test(tc, names_are_unique);
-    tcase_add_test(tc, metric_names_follow_the_convention);
-    tcase_add_test(tc, sums_over_writers);
-    tcase_add_test(tc, gauge_may_be_negative_in_one_set);
-    tcase_add_test(tc, errors_have_texts);
-    tcase_add_test(tc, outcomes_have_names);
-    suite_add_tcase(suite, tc);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
 }

@@ -4,9 +4,10 @@
  */
 #include "lib/base/lock.h"
 
-#include <check.h>
 #include <pthread.h>
 #include <sched.h>
+
+#include "tests/common/unit.h"
 
 #define THREADS 4
 
@@ -20,7 +21,7 @@ static struct lock lock;
 static uint64_t guarded; /* not atomic: the thread sanitizer looks too */
 static _Atomic int inside;
 
-START_TEST(try_takes_it_once)
+TEST(try_takes_it_once)
 {
     lock_init(&lock);
     ck_assert(lock_try(&lock));
@@ -33,7 +34,6 @@ START_TEST(try_takes_it_once)
     ck_assert(lock_try(&lock));
     lock_give(&lock);
 }
-END_TEST
 
 static void *hammer(void *arg)
 {
@@ -56,7 +56,7 @@ static void *hammer(void *arg)
     return NULL;
 }
 
-START_TEST(one_at_a_time)
+TEST(one_at_a_time)
 {
     pthread_t thread[THREADS];
     unsigned id[THREADS];
@@ -73,7 +73,6 @@ START_TEST(one_at_a_time)
     ck_assert_uint_eq(guarded, (uint64_t)THREADS * ROUNDS);
     ck_assert_uint_eq(atomic_load(&lock.state), LOCK_FREE);
 }
-END_TEST
 
 static void *take_once(void *arg)
 {
@@ -85,7 +84,7 @@ static void *take_once(void *arg)
 }
 
 /* Both sleep before the lock is given: each give must wake the next. */
-START_TEST(sleepers_are_woken)
+TEST(sleepers_are_woken)
 {
     pthread_t a, b;
 
@@ -103,23 +102,4 @@ START_TEST(sleepers_are_woken)
     ck_assert_uint_eq(guarded, 2);
     ck_assert(lock_try(&lock));
     lock_give(&lock);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("lock");
-    TCase *tc = tcase_create("lock");
-
-    tcase_set_timeout(tc, 60);
-    tcase_add_test(tc, try_takes_it_once);
-    tcase_add_test(tc, one_at_a_time);
-    tcase_add_test(tc, sleepers_are_woken);
-    suite_add_tcase(suite, tc);
-
-    SRunner *sr = srunner_create(suite);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
 }

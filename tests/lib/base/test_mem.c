@@ -3,7 +3,6 @@
  * mem: allocation, mapped pages and what discarding does to them, the budget with several
  * threads. The seed of the key hash is checked here as well.
  */
-#include <check.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <string.h>
@@ -13,10 +12,11 @@
 
 #include "lib/base/hash.h"
 #include "lib/base/mem.h"
+#include "tests/common/unit.h"
 
 #define MIB ((size_t)1 << 20)
 
-START_TEST(allocations_hold_what_is_written)
+TEST(allocations_hold_what_is_written)
 {
     char *p = mem_alloc(100);
     ck_assert_ptr_nonnull(p);
@@ -36,9 +36,8 @@ START_TEST(allocations_hold_what_is_written)
     mem_free(z);
     mem_free(NULL);
 }
-END_TEST
 
-START_TEST(aligned_allocations_are_aligned)
+TEST(aligned_allocations_are_aligned)
 {
     for (size_t align = 1; align <= 4096; align *= 2) {
         char *p = mem_alloc_aligned(align * 3 + 1, align);
@@ -49,7 +48,6 @@ START_TEST(aligned_allocations_are_aligned)
         mem_free(p);
     }
 }
-END_TEST
 
 /* Resident pages of a range, by asking the kernel. */
 static size_t resident_pages(void *p, size_t n)
@@ -66,7 +64,7 @@ static size_t resident_pages(void *p, size_t n)
     return count;
 }
 
-START_TEST(mapped_pages_are_resident_only_when_touched)
+TEST(mapped_pages_are_resident_only_when_touched)
 {
     size_t n = 4 * MIB;
     char *p = mem_map(n, MEM_PAGES_SMALL);
@@ -78,9 +76,8 @@ START_TEST(mapped_pages_are_resident_only_when_touched)
     ck_assert_int_eq(p[0], 0);
     mem_unmap(p, n);
 }
-END_TEST
 
-START_TEST(discarded_pages_leave_and_read_as_zero)
+TEST(discarded_pages_leave_and_read_as_zero)
 {
     size_t n = MIB;
     char *p = mem_map(n, MEM_PAGES_SMALL);
@@ -97,10 +94,9 @@ START_TEST(discarded_pages_leave_and_read_as_zero)
     ck_assert_int_eq(p[0], 'x');
     mem_unmap(p, n);
 }
-END_TEST
 
 /* With -k all memory is locked, and the kernel refuses the plain advice. */
-START_TEST(locked_pages_are_discarded_too)
+TEST(locked_pages_are_discarded_too)
 {
     size_t n = 4 * (size_t)sysconf(_SC_PAGESIZE);
     char *p = mem_map(n, MEM_PAGES_SMALL);
@@ -115,9 +111,8 @@ START_TEST(locked_pages_are_discarded_too)
     }
     mem_unmap(p, n);
 }
-END_TEST
 
-START_TEST(huge_mapping_is_aligned)
+TEST(huge_mapping_is_aligned)
 {
     size_t sizes[] = {1, 4096, 2 * MIB - 1, 2 * MIB, 3 * MIB, 16 * MIB};
 
@@ -131,18 +126,16 @@ START_TEST(huge_mapping_is_aligned)
         mem_unmap(p, sizes[i]);
     }
 }
-END_TEST
 
-START_TEST(impossible_mapping_is_refused)
+TEST(impossible_mapping_is_refused)
 {
     ck_assert_ptr_null(mem_map(SIZE_MAX / 2, MEM_PAGES_SMALL));
     ck_assert_ptr_null(mem_map(SIZE_MAX / 2, MEM_PAGES_HUGE));
     ck_assert_ptr_null(mem_map(SIZE_MAX - 1, MEM_PAGES_HUGE));
     mem_unmap(NULL, 4096);
 }
-END_TEST
 
-START_TEST(budget_is_exact_at_its_limit)
+TEST(budget_is_exact_at_its_limit)
 {
     struct budget b = {.limit_bytes = 100};
 
@@ -156,7 +149,6 @@ START_TEST(budget_is_exact_at_its_limit)
     budget_add(&b, -110);
     ck_assert_int_eq(budget_left(&b), 100);
 }
-END_TEST
 
 #define TAKERS    4
 #define TAKE_EACH 20000
@@ -175,7 +167,7 @@ static void *taker(void *arg)
     return (void *)taken;
 }
 
-START_TEST(budget_is_never_overdrawn_by_threads)
+TEST(budget_is_never_overdrawn_by_threads)
 {
     struct budget b = {.limit_bytes = 3 * TAKE_EACH};
     pthread_t threads[TAKERS];
@@ -193,9 +185,8 @@ START_TEST(budget_is_never_overdrawn_by_threads)
     ck_assert_int_eq(taken, 3 * TAKE_EACH);
     ck_assert_int_eq(budget_left(&b), 0);
 }
-END_TEST
 
-START_TEST(seeds_differ_and_change_the_hash)
+TEST(seeds_differ_and_change_the_hash)
 {
     uint64_t a = hash_random_seed();
     uint64_t b = hash_random_seed();
@@ -203,29 +194,4 @@ START_TEST(seeds_differ_and_change_the_hash)
     ck_assert_uint_ne(a, b);
     ck_assert_uint_ne(hash_key(a, "key", 3), hash_key(b, "key", 3));
     ck_assert_uint_eq(hash_key(a, "key", 3), hash_key(a, "key", 3));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("mem");
-    TCase *tc = tcase_create("mem");
-
-    tcase_add_test(tc, allocations_hold_what_is_written);
-    tcase_add_test(tc, aligned_allocations_are_aligned);
-    tcase_add_test(tc, mapped_pages_are_resident_only_when_touched);
-    tcase_add_test(tc, discarded_pages_leave_and_read_as_zero);
-    tcase_add_test(tc, locked_pages_are_discarded_too);
-    tcase_add_test(tc, huge_mapping_is_aligned);
-    tcase_add_test(tc, impossible_mapping_is_refused);
-    tcase_add_test(tc, budget_is_exact_at_its_limit);
-    tcase_add_test(tc, budget_is_never_overdrawn_by_threads);
-    tcase_add_test(tc, seeds_differ_and_change_the_hash);
-    suite_add_tcase(suite, tc);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
 }

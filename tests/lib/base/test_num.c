@@ -2,24 +2,16 @@
 /*
  * num: limits exact, nothing lenient, and random numbers against the C library.
  */
-#include <check.h>
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/num.h"
 #include "tests/common/rng.h"
+#include "tests/common/unit.h"
 
-static uint64_t test_seed(void)
-{
-    const char *s = getenv("MAYFLY_SEED");
-
-    return s != NULL ? strtoull(s, NULL, 10) : 20240607;
-}
-
-START_TEST(u64_accepts_exactly_the_range)
+TEST(u64_accepts_exactly_the_range)
 {
     static const struct {
         const char *text;
@@ -62,9 +54,8 @@ START_TEST(u64_accepts_exactly_the_range)
     uint64_t v;
     ck_assert_int_eq(num_u64(span_of("1\0", 2), &v), MF_ESYNTAX);
 }
-END_TEST
 
-START_TEST(u32_accepts_exactly_the_range)
+TEST(u32_accepts_exactly_the_range)
 {
     uint32_t v = 4711;
 
@@ -76,9 +67,8 @@ START_TEST(u32_accepts_exactly_the_range)
     ck_assert_int_eq(num_u32(span_str("-1"), &v), MF_ESYNTAX);
     ck_assert_uint_eq(v, 4711);
 }
-END_TEST
 
-START_TEST(i64_accepts_exactly_the_range)
+TEST(i64_accepts_exactly_the_range)
 {
     static const struct {
         const char *text;
@@ -107,10 +97,9 @@ START_TEST(i64_accepts_exactly_the_range)
         ck_assert_msg(v == (err == MF_OK ? rows[i].value : 4711), "\"%s\"", rows[i].text);
     }
 }
-END_TEST
 
 /* One byte that is no digit spoils a number, whichever it is and wherever it stands. */
-START_TEST(no_other_byte_passes_for_a_digit)
+TEST(no_other_byte_passes_for_a_digit)
 {
     char text[20];
 
@@ -128,12 +117,11 @@ START_TEST(no_other_byte_passes_for_a_digit)
         }
     }
 }
-END_TEST
 
 /* Both directions against printf, with numbers of every length. */
-START_TEST(random_numbers_go_both_ways)
+TEST(random_numbers_go_both_ways)
 {
-    uint64_t seed = test_seed();
+    uint64_t seed = rng_seed();
     struct rng rng;
 
     rng_init(&rng, seed);
@@ -158,9 +146,8 @@ START_TEST(random_numbers_go_both_ways)
                       "seed %" PRIu64 ": %" PRId64, seed, (int64_t)v);
     }
 }
-END_TEST
 
-START_TEST(put_writes_the_extremes)
+TEST(put_writes_the_extremes)
 {
     char out[NUM_DIGITS_MAX];
 
@@ -171,10 +158,9 @@ START_TEST(put_writes_the_extremes)
     ck_assert_uint_eq(num_put_i64(out, INT64_MIN), 20);
     ck_assert_int_eq(memcmp(out, "-9223372036854775808", 20), 0);
 }
-END_TEST
 
 /* Around each power of ten and of two: where the count of digits changes, or is guessed. */
-START_TEST(put_counts_digits_at_every_edge)
+TEST(put_counts_digits_at_every_edge)
 {
     uint64_t edges[128];
     size_t n = 0;
@@ -198,36 +184,12 @@ START_TEST(put_counts_digits_at_every_edge)
         }
     }
 }
-END_TEST
 
-START_TEST(add_overflows_at_the_edge)
+TEST(add_overflows_at_the_edge)
 {
     size_t sum = 0;
 
     ck_assert(!add_overflows(SIZE_MAX - 1, 1, &sum));
     ck_assert_uint_eq(sum, SIZE_MAX);
     ck_assert(add_overflows(SIZE_MAX, 1, &sum));
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("num");
-    TCase *tc = tcase_create("num");
-
-    tcase_add_test(tc, u64_accepts_exactly_the_range);
-    tcase_add_test(tc, u32_accepts_exactly_the_range);
-    tcase_add_test(tc, i64_accepts_exactly_the_range);
-    tcase_add_test(tc, no_other_byte_passes_for_a_digit);
-    tcase_add_test(tc, random_numbers_go_both_ways);
-    tcase_add_test(tc, put_writes_the_extremes);
-    tcase_add_test(tc, put_counts_digits_at_every_edge);
-    tcase_add_test(tc, add_overflows_at_the_edge);
-    suite_add_tcase(suite, tc);
-
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? 0 : 1;
 }

@@ -8,12 +8,10 @@
  */
 #include "lib/base/reclaim.h"
 
-#include <check.h>
 #include <dirent.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -23,6 +21,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/mem.h"
 #include "lib/base/rcu.h"
+#include "tests/common/unit.h"
 
 #define LIMIT_US 60000000 /* a minute: then it hangs */
 
@@ -89,7 +88,7 @@ static void thing_init(struct thing *t, unsigned id, struct journal *j)
     *t = (struct thing){.retired.fn = note_release, .id = id, .journal = j};
 }
 
-START_TEST(stamp_is_over_after_the_next_period_only)
+TEST(stamp_is_over_after_the_next_period_only)
 {
     struct reclaimer *r = reclaim_create(NULL, NULL);
     struct grace *g = reclaim_grace(r);
@@ -109,9 +108,8 @@ START_TEST(stamp_is_over_after_the_next_period_only)
     ck_assert_ptr_null(r);
     reclaim_destroy(&r);
 }
-END_TEST
 
-START_TEST(stamp_taken_within_a_period_is_not_ended_by_it)
+TEST(stamp_taken_within_a_period_is_not_ended_by_it)
 {
     struct grace g;
 
@@ -124,9 +122,8 @@ START_TEST(stamp_taken_within_a_period_is_not_ended_by_it)
     atomic_store(&g.completed, 2);
     ck_assert(grace_is_over(&g, stamp));
 }
-END_TEST
 
-START_TEST(grace_numbers_may_wrap)
+TEST(grace_numbers_may_wrap)
 {
     struct reclaimer *r = reclaim_create(NULL, NULL);
     struct grace *g = reclaim_grace(r);
@@ -142,9 +139,8 @@ START_TEST(grace_numbers_may_wrap)
     }
     reclaim_destroy(&r);
 }
-END_TEST
 
-START_TEST(need_rises_only_and_a_period_clears_it)
+TEST(need_rises_only_and_a_period_clears_it)
 {
     struct reclaimer *r = reclaim_create(NULL, NULL);
     struct grace *g = reclaim_grace(r);
@@ -159,9 +155,8 @@ START_TEST(need_rises_only_and_a_period_clears_it)
     ck_assert_uint_eq(atomic_load(&g->need), GRACE_SOON);
     reclaim_destroy(&r);
 }
-END_TEST
 
-START_TEST(sleep_does_not_outlast_a_need_it_waits_for)
+TEST(sleep_does_not_outlast_a_need_it_waits_for)
 {
     struct grace g;
 
@@ -173,9 +168,8 @@ START_TEST(sleep_does_not_outlast_a_need_it_waits_for)
     grace_sleep(&g, GRACE_HURRY, -1);
     ck_assert_uint_eq(atomic_load(&g.wakes_at), GRACE_IDLE);
 }
-END_TEST
 
-START_TEST(retired_are_released_in_order_after_a_period)
+TEST(retired_are_released_in_order_after_a_period)
 {
     struct journal j = {0};
     struct thing t[4];
@@ -199,9 +193,8 @@ START_TEST(retired_are_released_in_order_after_a_period)
     ck_assert_uint_eq(j.hook_calls, 2);
     reclaim_destroy(&r);
 }
-END_TEST
 
-START_TEST(what_a_release_retires_waits_for_a_period_of_its_own)
+TEST(what_a_release_retires_waits_for_a_period_of_its_own)
 {
     struct journal j = {0};
     struct thing t[2];
@@ -218,7 +211,6 @@ START_TEST(what_a_release_retires_waits_for_a_period_of_its_own)
     ck_assert_uint_eq(j.n, 2);
     reclaim_destroy(&r);
 }
-END_TEST
 
 /* ---- with its thread --------------------------------------------------------------------- */
 
@@ -252,7 +244,7 @@ static void *read_guarded(void *arg)
     return NULL;
 }
 
-START_TEST(nothing_is_released_while_an_earlier_reader_is_inside)
+TEST(nothing_is_released_while_an_earlier_reader_is_inside)
 {
     struct reclaimer *r = reclaim_create(NULL, NULL);
     struct grace *g = reclaim_grace(r);
@@ -278,7 +270,6 @@ START_TEST(nothing_is_released_while_an_earlier_reader_is_inside)
     ck_assert_uint_gt(ctr_get(reclaim_counters(r), CTR_lazyfree_wait_max_us), 0);
     reclaim_destroy(&r);
 }
-END_TEST
 
 /* ---- periods that need no waiting -------------------------------------------------------- */
 
@@ -305,7 +296,7 @@ static void *idle_registered(void *arg)
     return NULL;
 }
 
-START_TEST(try_ends_a_period_when_nobody_is_inside)
+TEST_LOOP(try_ends_a_period_when_nobody_is_inside, 2)
 {
     bool is_alone = _i == 0;
     bool can = is_alone || has_membarrier();
@@ -332,9 +323,8 @@ START_TEST(try_ends_a_period_when_nobody_is_inside)
     }
     rcu_unregister();
 }
-END_TEST
 
-START_TEST(try_fails_while_a_reader_is_inside)
+TEST(try_fails_while_a_reader_is_inside)
 {
     struct guarded obj = {.retired.fn = release_guarded};
     struct grace g;
@@ -358,9 +348,8 @@ START_TEST(try_fails_while_a_reader_is_inside)
     ck_assert(grace_is_over(&g, late));
     rcu_unregister();
 }
-END_TEST
 
-START_TEST(try_fails_within_a_section_of_its_own)
+TEST(try_fails_within_a_section_of_its_own)
 {
     struct grace g;
 
@@ -372,13 +361,12 @@ START_TEST(try_fails_within_a_section_of_its_own)
     ck_assert(grace_try(&g));
     rcu_unregister();
 }
-END_TEST
 
 /*
  * Periods that others end release what waits here, and when they cease the reclaimer's own
  * come again.
  */
-START_TEST(periods_of_others_are_as_good)
+TEST(periods_of_others_are_as_good)
 {
     struct reclaimer *r = reclaim_create(NULL, NULL);
     struct grace *g = reclaim_grace(r);
@@ -401,9 +389,8 @@ START_TEST(periods_of_others_are_as_good)
     rcu_unregister();
     reclaim_destroy(&r);
 }
-END_TEST
 
-START_TEST(completed_never_goes_back)
+TEST(completed_never_goes_back)
 {
     struct grace g;
 
@@ -418,9 +405,8 @@ START_TEST(completed_never_goes_back)
     ck_assert(grace_is_over(&g, fast));
     ck_assert_uint_eq(atomic_load(&g.completed), fast);
 }
-END_TEST
 
-START_TEST(ask_within_a_period_gets_one_of_its_own)
+TEST(ask_within_a_period_gets_one_of_its_own)
 {
     struct reclaimer *r = reclaim_create(NULL, NULL);
     struct grace *g = reclaim_grace(r);
@@ -445,7 +431,6 @@ START_TEST(ask_within_a_period_gets_one_of_its_own)
     }
     reclaim_destroy(&r);
 }
-END_TEST
 
 struct counted {
     struct retired retired;
@@ -485,7 +470,7 @@ static void *push_many(void *arg)
     return NULL;
 }
 
-START_TEST(stop_releases_everything)
+TEST(stop_releases_everything)
 {
     _Atomic unsigned released = 0;
     struct reclaimer *r = reclaim_create(NULL, NULL);
@@ -508,9 +493,8 @@ START_TEST(stop_releases_everything)
     reclaim_destroy(&r);
     ck_assert_uint_eq(atomic_load(&released), (PUSHERS + 1) * PUSHES);
 }
-END_TEST
 
-START_TEST(start_and_stop_at_once_does_not_hang)
+TEST(start_and_stop_at_once_does_not_hang)
 {
     for (unsigned i = 0; i < 200; i++) {
         struct reclaimer *r = reclaim_create(NULL, NULL);
@@ -524,7 +508,6 @@ START_TEST(start_and_stop_at_once_does_not_hang)
         reclaim_destroy(&r);
     }
 }
-END_TEST
 
 static void *ask_and_wait(void *arg)
 {
@@ -539,7 +522,7 @@ static void *ask_and_wait(void *arg)
     return NULL;
 }
 
-START_TEST(no_ask_is_lost)
+TEST(no_ask_is_lost)
 {
     struct reclaimer *r = reclaim_create(NULL, NULL);
     pthread_t threads[3];
@@ -553,7 +536,6 @@ START_TEST(no_ask_is_lost)
     }
     reclaim_destroy(&r);
 }
-END_TEST
 
 /* Called five times without delay, five with one, then not again. */
 static uint64_t ten_turns(void *arg)
@@ -563,7 +545,7 @@ static uint64_t ten_turns(void *arg)
     return turn < 5 ? 0 : turn < 9 ? 100 : RECLAIM_IDLE;
 }
 
-START_TEST(hook_is_called_until_it_has_nothing_left)
+TEST(hook_is_called_until_it_has_nothing_left)
 {
     _Atomic unsigned turns = 0;
     struct reclaimer *r = reclaim_create(ten_turns, &turns);
@@ -577,7 +559,6 @@ START_TEST(hook_is_called_until_it_has_nothing_left)
     AWAIT(atomic_load(&turns) == 11);
     reclaim_destroy(&r);
 }
-END_TEST
 
 /* ---- idle -------------------------------------------------------------------------------- */
 
@@ -630,7 +611,7 @@ static bool sleeps_for_good(const char *tid, const void *word)
            number == SYS_futex && addr == (unsigned long)(uintptr_t)word && timeout == 0;
 }
 
-START_TEST(idle_reclaimer_sleeps_without_a_timeout)
+TEST(idle_reclaimer_sleeps_without_a_timeout)
 {
     struct reclaimer *r = reclaim_create(NULL, NULL);
     struct grace *g = reclaim_grace(r);
@@ -653,39 +634,4 @@ START_TEST(idle_reclaimer_sleeps_without_a_timeout)
         ck_assert_uint_eq(ctr_get(reclaim_counters(r), CTR_lazyfree_grace_periods), i + 1);
     }
     reclaim_destroy(&r);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *s = suite_create("reclaim");
-    TCase *tc = tcase_create("reclaim");
-
-    tcase_set_timeout(tc, 300);
-    tcase_add_test(tc, stamp_is_over_after_the_next_period_only);
-    tcase_add_test(tc, stamp_taken_within_a_period_is_not_ended_by_it);
-    tcase_add_test(tc, grace_numbers_may_wrap);
-    tcase_add_test(tc, need_rises_only_and_a_period_clears_it);
-    tcase_add_test(tc, sleep_does_not_outlast_a_need_it_waits_for);
-    tcase_add_test(tc, retired_are_released_in_order_after_a_period);
-    tcase_add_test(tc, what_a_release_retires_waits_for_a_period_of_its_own);
-    tcase_add_test(tc, nothing_is_released_while_an_earlier_reader_is_inside);
-    tcase_add_loop_test(tc, try_ends_a_period_when_nobody_is_inside, 0, 2);
-    tcase_add_test(tc, try_fails_while_a_reader_is_inside);
-    tcase_add_test(tc, try_fails_within_a_section_of_its_own);
-    tcase_add_test(tc, periods_of_others_are_as_good);
-    tcase_add_test(tc, completed_never_goes_back);
-    tcase_add_test(tc, ask_within_a_period_gets_one_of_its_own);
-    tcase_add_test(tc, stop_releases_everything);
-    tcase_add_test(tc, start_and_stop_at_once_does_not_hang);
-    tcase_add_test(tc, no_ask_is_lost);
-    tcase_add_test(tc, hook_is_called_until_it_has_nothing_left);
-    tcase_add_test(tc, idle_reclaimer_sleeps_without_a_timeout);
-    suite_add_tcase(s, tc);
-
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
 }

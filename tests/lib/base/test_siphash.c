@@ -2,12 +2,11 @@
 /*
  * siphash: the published digests, whatever the pieces the input comes in.
  */
-#include <check.h>
 #include <endian.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/siphash.h"
+#include "tests/common/unit.h"
 
 /* The key 00 01 .. 0f of the published vectors. */
 static const struct siphash_key key = {
@@ -63,7 +62,7 @@ static struct siphash_digest hash_cut(const unsigned char *input, size_t len, si
     return siphash_end(&s);
 }
 
-START_TEST(published_digests)
+TEST(published_digests)
 {
     unsigned char input[64];
 
@@ -79,9 +78,8 @@ START_TEST(published_digests)
         }
     }
 }
-END_TEST
 
-START_TEST(another_key_another_digest)
+TEST(another_key_another_digest)
 {
     struct siphash_key other = {.k0 = key.k0 ^ 1, .k1 = key.k1};
     struct siphash a;
@@ -94,20 +92,4 @@ START_TEST(another_key_another_digest)
     struct siphash_digest da = siphash_end(&a);
     struct siphash_digest db = siphash_end(&b);
     ck_assert(da.lo != db.lo && da.hi != db.hi);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("siphash");
-    TCase *tc = tcase_create("siphash");
-
-    tcase_add_test(tc, published_digests);
-    tcase_add_test(tc, another_key_another_digest);
-    suite_add_tcase(suite, tc);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

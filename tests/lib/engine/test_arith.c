@@ -4,8 +4,7 @@
  */
 #include "lib/shard/shard.h"
 
-#include <check.h>
-
+#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 static struct fixture f;
@@ -76,7 +75,7 @@ static const struct {
     {"1e3", true, 1, OUT_NON_NUMERIC, 0, NULL},
 };
 
-START_TEST(rules)
+TEST_LOOP(rules, sizeof(rows) / sizeof(rows[0]))
 {
     uint64_t number = 0;
     uint64_t cas;
@@ -97,28 +96,25 @@ START_TEST(rules)
     }
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(a_nul_is_no_end)
+TEST(a_nul_is_no_end)
 {
     fixture_start(&f, NULL);
     put_text("5\0", 2);
     ck_assert_int_eq(fixture_arith(&f, "n", false, 1, NULL), OUT_NON_NUMERIC);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(an_absent_key_is_not_made)
+TEST(an_absent_key_is_not_made)
 {
     fixture_start(&f, NULL);
     ck_assert_int_eq(fixture_arith(&f, "n", false, 1, NULL), OUT_NOT_FOUND);
     ck_assert(!fixture_has(&f, "n"));
     fixture_stop(&f);
 }
-END_TEST
 
 /* The largest block may be a number with blanks behind it; what is cut is none. */
-START_TEST(long_values)
+TEST(long_values)
 {
     static char text[5000];
 
@@ -135,9 +131,8 @@ START_TEST(long_values)
     ck_assert_uint_eq(fixture_get(&f, "n").len, sizeof(text));
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(the_deadline_stays)
+TEST(the_deadline_stays)
 {
     struct put p = {.key = "n", .ptr = "9", .len = 1};
 
@@ -154,9 +149,8 @@ START_TEST(the_deadline_stays)
     ck_assert_int_eq(fixture_arith(&f, "n", false, 1, NULL), OUT_NOT_FOUND);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(a_cas_may_be_asked_for)
+TEST(a_cas_may_be_asked_for)
 {
     struct arith a = {.key = span_str("n"), .delta = 1, .compares_cas = true};
 
@@ -176,9 +170,8 @@ START_TEST(a_cas_may_be_asked_for)
     ck_assert_uint_eq(fixture_get(&f, "n").cas, a.cas);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(an_absent_key_can_be_made)
+TEST(an_absent_key_can_be_made)
 {
     struct arith a = {.delta = 3,
                       .vivifies = true,
@@ -219,9 +212,8 @@ START_TEST(an_absent_key_can_be_made)
     ck_assert_uint_eq(fixture_counter(&f, CTR_total_items), 4);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(a_number_can_get_a_deadline)
+TEST(a_number_can_get_a_deadline)
 {
     struct arith a = {.delta = 1, .touches = true};
 
@@ -246,10 +238,9 @@ START_TEST(a_number_can_get_a_deadline)
     ck_assert(!fixture_has(&f, "n"));
     fixture_stop(&f);
 }
-END_TEST
 
 /* As memcached has it: a number of the old length is the same item, a longer one a new one. */
-START_TEST(marks_stay_while_the_length_does)
+TEST(marks_stay_while_the_length_does)
 {
     struct erase stale = {.marks_stale = true};
     struct fetch get = {0};
@@ -274,10 +265,9 @@ START_TEST(marks_stay_while_the_length_does)
     check_text("7  ");
     fixture_stop(&f);
 }
-END_TEST
 
 /* That an empty value is no number is told before the cas is looked at, the rest after. */
-START_TEST(a_cas_is_compared_between_the_checks)
+TEST(a_cas_is_compared_between_the_checks)
 {
     struct arith a = {.delta = 1, .compares_cas = true, .cas_expected = 1u << 30};
     static char large[5000] = "1";
@@ -292,29 +282,4 @@ START_TEST(a_cas_is_compared_between_the_checks)
     a.cas_expected = fixture_get(&f, "n").cas;
     ck_assert_int_eq(fixture_arith_as(&f, "n", &a), OUT_NON_NUMERIC);
     fixture_stop(&f);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("arith");
-    TCase *tc = tcase_create("arith");
-
-    tcase_add_loop_test(tc, rules, 0, sizeof(rows) / sizeof(rows[0]));
-    tcase_add_test(tc, a_nul_is_no_end);
-    tcase_add_test(tc, an_absent_key_is_not_made);
-    tcase_add_test(tc, long_values);
-    tcase_add_test(tc, the_deadline_stays);
-    tcase_add_test(tc, a_cas_may_be_asked_for);
-    tcase_add_test(tc, an_absent_key_can_be_made);
-    tcase_add_test(tc, a_number_can_get_a_deadline);
-    tcase_add_test(tc, marks_stay_while_the_length_does);
-    tcase_add_test(tc, a_cas_is_compared_between_the_checks);
-    suite_add_tcase(suite, tc);
-
-    SRunner *sr = srunner_create(suite);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
 }

@@ -8,13 +8,13 @@
  */
 #include "lib/engine/engine.h"
 
-#include <check.h>
 #include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 #define KEYS_MAX 600
@@ -555,7 +555,7 @@ static struct model *model_start(const struct run *run)
     cfg.evictions = run->evictions;
     atomic_store(&fixture_options.idle_trim_ms, 50);
     m->run = run;
-    m->seed = fixture_seed();
+    m->seed = rng_seed();
     m->flush_at = MSEC_NEVER;
     rng_init(&m->rng, m->seed);
     m->scratch = mem_alloc(run->len_max + 64);
@@ -584,7 +584,7 @@ static void model_stop(struct model *m)
     mem_free(m);
 }
 
-START_TEST(it_does_as_the_model_does)
+TEST_LOOP(it_does_as_the_model_does, RUNS)
 {
     struct model *m = model_start(&runs[_i]);
 
@@ -600,11 +600,10 @@ START_TEST(it_does_as_the_model_does)
     ck_assert(m->run->evictions || evictions(m) == 0);
     model_stop(m);
 }
-END_TEST
 
 /* ---- start and limits -------------------------------------------------------------------- */
 
-START_TEST(too_little_is_refused)
+TEST(too_little_is_refused)
 {
     struct engine_config cfg;
     struct engine e;
@@ -616,9 +615,8 @@ START_TEST(too_little_is_refused)
     cfg.shards = 0;
     ck_assert_int_eq(engine_start(&e, &cfg), MF_EINVAL);
 }
-END_TEST
 
-START_TEST(the_least_works)
+TEST(the_least_works)
 {
     struct engine_config cfg;
     struct fixture f;
@@ -636,7 +634,6 @@ START_TEST(the_least_works)
     }
     fixture_stop(&f);
 }
-END_TEST
 
 /*
  * A deadline is brought nearer within its bucket, `width` milliseconds wide, from behind the
@@ -666,16 +663,15 @@ static void bring_nearer(msec_t width, bool by_touch)
 }
 
 /* Whoever sleeps until the next deadline sleeps no longer. */
-START_TEST(a_deadline_that_comes_nearer_is_waited_for)
+TEST(a_deadline_that_comes_nearer_is_waited_for)
 {
     for (unsigned bits = 0; bits < 30; bits++) {
         bring_nearer((msec_t)1 << bits, true);
         bring_nearer((msec_t)1 << bits, false);
     }
 }
-END_TEST
 
-START_TEST(nothing_is_left_when_it_stops_with_work_to_do)
+TEST(nothing_is_left_when_it_stops_with_work_to_do)
 {
     struct engine_config cfg;
     struct fixture f;
@@ -691,25 +687,4 @@ START_TEST(nothing_is_left_when_it_stops_with_work_to_do)
     fixture_flush(&f, fixture_now(&f));
     fixture_set(&f, "after", 100000);
     fixture_stop(&f);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("engine");
-    TCase *tc = tcase_create("engine");
-
-    tcase_set_timeout(tc, 300);
-    tcase_add_loop_test(tc, it_does_as_the_model_does, 0, RUNS);
-    tcase_add_test(tc, too_little_is_refused);
-    tcase_add_test(tc, the_least_works);
-    tcase_add_test(tc, a_deadline_that_comes_nearer_is_waited_for);
-    tcase_add_test(tc, nothing_is_left_when_it_stops_with_work_to_do);
-    suite_add_tcase(suite, tc);
-
-    SRunner *sr = srunner_create(suite);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
 }

@@ -5,8 +5,7 @@
  */
 #include "lib/shard/shard.h"
 
-#include <check.h>
-
+#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 static struct fixture f;
@@ -25,7 +24,7 @@ static void use(const char *key)
     ck_assert(fixture_use(&f, key, 1).is_hit);
 }
 
-START_TEST(without_more_it_deletes)
+TEST_LOOP(without_more_it_deletes, LENS)
 {
     fixture_start(&f, NULL);
     ck_assert_int_eq(erase((struct erase){0}), OUT_NOT_FOUND);
@@ -37,9 +36,8 @@ START_TEST(without_more_it_deletes)
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(a_cas_is_compared_before_anything)
+TEST(a_cas_is_compared_before_anything)
 {
     struct erase d = {.compares_cas = true};
     uint64_t cas;
@@ -63,10 +61,9 @@ START_TEST(a_cas_is_compared_before_anything)
     ck_assert_int_eq(erase(d), OUT_DELETED);
     fixture_stop(&f);
 }
-END_TEST
 
 /* With and without a deadline before and after; the value and its use stay. */
-START_TEST(a_stale_item_stays_with_a_new_cas)
+TEST_LOOP(a_stale_item_stays_with_a_new_cas, LENS)
 {
     const size_t len = lens[_i];
 
@@ -99,9 +96,8 @@ START_TEST(a_stale_item_stays_with_a_new_cas)
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 1);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(a_stale_item_can_be_won_again)
+TEST_LOOP(a_stale_item_can_be_won_again, LENS)
 {
     struct fetch get = {0};
 
@@ -117,9 +113,8 @@ START_TEST(a_stale_item_can_be_won_again)
     fixture_check(&f, "k", lens[_i]);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(an_empty_item_is_left)
+TEST_LOOP(an_empty_item_is_left, LENS)
 {
     const size_t len = lens[_i];
 
@@ -161,9 +156,8 @@ START_TEST(an_empty_item_is_left)
     ck_assert_uint_eq(f.shard->arena.whole, 0);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(a_deadline_that_has_passed_deletes)
+TEST_LOOP(a_deadline_that_has_passed_deletes, LENS)
 {
     fixture_start(&f, NULL);
     const msec_t now = fixture_now(&f);
@@ -181,9 +175,8 @@ START_TEST(a_deadline_that_has_passed_deletes)
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(a_stale_item_dies_at_its_deadline)
+TEST_LOOP(a_stale_item_dies_at_its_deadline, LENS)
 {
     fixture_start(&f, NULL);
     const msec_t now = fixture_now(&f);
@@ -202,10 +195,9 @@ START_TEST(a_stale_item_dies_at_its_deadline)
     fixture_check(&f, "other", lens[_i]);
     fixture_stop(&f);
 }
-END_TEST
 
 /* A reader that holds the old block reads on, and sees a mark no more once it is gone. */
-START_TEST(readers_of_the_old_block_read_on)
+TEST_LOOP(readers_of_the_old_block_read_on, LENS)
 {
     const size_t len = lens[_i];
     char *want = mem_alloc(len + 1);
@@ -235,27 +227,4 @@ START_TEST(readers_of_the_old_block_read_on)
     mem_free(want);
     mem_free(read);
     fixture_stop(&f);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("erase");
-    TCase *tc = tcase_create("erase");
-
-    tcase_add_loop_test(tc, without_more_it_deletes, 0, LENS);
-    tcase_add_test(tc, a_cas_is_compared_before_anything);
-    tcase_add_loop_test(tc, a_stale_item_stays_with_a_new_cas, 0, LENS);
-    tcase_add_loop_test(tc, a_stale_item_can_be_won_again, 0, LENS);
-    tcase_add_loop_test(tc, an_empty_item_is_left, 0, LENS);
-    tcase_add_loop_test(tc, a_deadline_that_has_passed_deletes, 0, LENS);
-    tcase_add_loop_test(tc, a_stale_item_dies_at_its_deadline, 0, LENS);
-    tcase_add_loop_test(tc, readers_of_the_old_block_read_on, 0, LENS);
-    suite_add_tcase(suite, tc);
-
-    SRunner *sr = srunner_create(suite);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
 }

@@ -5,9 +5,9 @@
  */
 #include "lib/shard/shard.h"
 
-#include <check.h>
 #include <stdio.h>
 
+#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 static struct fixture f;
@@ -22,7 +22,7 @@ static void check_outs(const struct fetch *get, bool is_won, bool was_won, bool 
     ck_assert_int_eq(get->is_stale, is_stale);
 }
 
-START_TEST(a_miss_tells_why)
+TEST(a_miss_tells_why)
 {
     struct fetch get = {.recaches = true, .recache_before = MSEC_NEVER};
 
@@ -36,9 +36,8 @@ START_TEST(a_miss_tells_why)
     ck_assert(!fixture_has(&f, "k"));
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(an_absent_key_is_made_and_won)
+TEST(an_absent_key_is_made_and_won)
 {
     fixture_start(&f, NULL);
     const msec_t now = fixture_now(&f);
@@ -69,9 +68,8 @@ START_TEST(an_absent_key_is_made_and_won)
     ck_assert_uint_eq(fixture_counter(&f, CTR_total_items), 2);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(made_with_a_deadline_that_has_passed_it_is_seen_once)
+TEST(made_with_a_deadline_that_has_passed_it_is_seen_once)
 {
     struct fetch get = {.vivifies = true};
 
@@ -87,9 +85,8 @@ START_TEST(made_with_a_deadline_that_has_passed_it_is_seen_once)
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(a_deadline_that_is_near_can_be_won_once)
+TEST_LOOP(a_deadline_that_is_near_can_be_won_once, LENS)
 {
     const size_t len = lens[_i];
     struct fetch get = {.recaches = true};
@@ -119,10 +116,9 @@ START_TEST(a_deadline_that_is_near_can_be_won_once)
     ck_assert(!fixture_get(&f, "k").is_won);
     fixture_stop(&f);
 }
-END_TEST
 
 /* Which deadline is compared depends on what was asked for first. */
-START_TEST(touch_and_recache_keep_their_order)
+TEST_LOOP(touch_and_recache_keep_their_order, LENS)
 {
     const size_t len = lens[_i];
 
@@ -160,9 +156,8 @@ START_TEST(touch_and_recache_keep_their_order)
     }
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(touched_to_a_deadline_that_has_passed_it_is_seen_once_more)
+TEST_LOOP(touched_to_a_deadline_that_has_passed_it_is_seen_once_more, LENS)
 {
     struct fetch get = {.touches = true};
 
@@ -175,7 +170,6 @@ START_TEST(touched_to_a_deadline_that_has_passed_it_is_seen_once_more)
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
     fixture_stop(&f);
 }
-END_TEST
 
 static void mark(const char *key, bool is_won)
 {
@@ -197,7 +191,7 @@ static void check_marks(const char *key, bool is_stale, bool is_won)
     ck_assert_int_eq(got.is_won, is_won);
 }
 
-START_TEST(marks_survive_touch)
+TEST_LOOP(marks_survive_touch, LENS)
 {
     const size_t len = lens[_i];
 
@@ -219,9 +213,8 @@ START_TEST(marks_survive_touch)
     fixture_check(&f, "won", len);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(marks_survive_cleaning)
+TEST(marks_survive_cleaning)
 {
     char key[8];
 
@@ -252,9 +245,8 @@ START_TEST(marks_survive_cleaning)
     }
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(marks_survive_a_move_to_another_shard)
+TEST(marks_survive_a_move_to_another_shard)
 {
     struct engine_config cfg;
     char key[8];
@@ -281,29 +273,4 @@ START_TEST(marks_survive_a_move_to_another_shard)
         }
     }
     fixture_stop(&f);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("fetch");
-    TCase *tc = tcase_create("fetch");
-
-    tcase_add_test(tc, a_miss_tells_why);
-    tcase_add_test(tc, an_absent_key_is_made_and_won);
-    tcase_add_test(tc, made_with_a_deadline_that_has_passed_it_is_seen_once);
-    tcase_add_loop_test(tc, a_deadline_that_is_near_can_be_won_once, 0, LENS);
-    tcase_add_loop_test(tc, touch_and_recache_keep_their_order, 0, LENS);
-    tcase_add_loop_test(tc, touched_to_a_deadline_that_has_passed_it_is_seen_once_more, 0,
-                        LENS);
-    tcase_add_loop_test(tc, marks_survive_touch, 0, LENS);
-    tcase_add_test(tc, marks_survive_cleaning);
-    tcase_add_test(tc, marks_survive_a_move_to_another_shard);
-    suite_add_tcase(suite, tc);
-
-    SRunner *sr = srunner_create(suite);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
 }

@@ -6,9 +6,9 @@
  */
 #include "lib/shard/shard.h"
 
-#include <check.h>
 #include <stdio.h>
 
+#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 #define KEYS 1200
@@ -75,7 +75,7 @@ static uint64_t items_in(uint32_t shard)
     return ctr_get(shard_counters(f.engine.shards[shard]), CTR_curr_items);
 }
 
-START_TEST(items_keep_everything)
+TEST(items_keep_everything)
 {
     start(4);
     move(0, ROUTE_SLOTS, 0);
@@ -92,9 +92,8 @@ START_TEST(items_keep_everything)
     check_all();
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(deadlines_are_kept_where_they_went)
+TEST(deadlines_are_kept_where_they_went)
 {
     start(3);
     move(0, ROUTE_SLOTS, 1);
@@ -109,9 +108,8 @@ START_TEST(deadlines_are_kept_where_they_went)
     fixture_verify(&f);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(what_is_due_or_gone_does_not_come_along)
+TEST(what_is_due_or_gone_does_not_come_along)
 {
     start(2);
     engine_hold_sampler(&f.engine, true);
@@ -133,9 +131,8 @@ START_TEST(what_is_due_or_gone_does_not_come_along)
     fixture_verify(&f);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(a_cas_grows_from_shard_to_shard)
+TEST(a_cas_grows_from_shard_to_shard)
 {
     static uint64_t last[KEYS];
 
@@ -154,9 +151,8 @@ START_TEST(a_cas_grows_from_shard_to_shard)
     fixture_verify(&f);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(a_flush_holds_after_a_move)
+TEST(a_flush_holds_after_a_move)
 {
     start(3);
     msec_t at = fixture_now(&f) + 100;
@@ -174,9 +170,8 @@ START_TEST(a_flush_holds_after_a_move)
     fixture_check(&f, "k", 10);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(what_is_out_of_range_is_refused)
+TEST(what_is_out_of_range_is_refused)
 {
     start(2);
     ck_assert_int_eq(engine_move_slots(&f.engine, 0, 1, 2), MF_EINVAL);
@@ -185,26 +180,4 @@ START_TEST(what_is_out_of_range_is_refused)
     ck_assert_int_eq(engine_move_slots(&f.engine, UINT32_MAX, 2, 1), MF_EINVAL);
     check_all();
     fixture_stop(&f);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("migrate");
-    TCase *tc = tcase_create("migrate");
-
-    tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, items_keep_everything);
-    tcase_add_test(tc, deadlines_are_kept_where_they_went);
-    tcase_add_test(tc, what_is_due_or_gone_does_not_come_along);
-    tcase_add_test(tc, a_cas_grows_from_shard_to_shard);
-    tcase_add_test(tc, a_flush_holds_after_a_move);
-    tcase_add_test(tc, what_is_out_of_range_is_refused);
-    suite_add_tcase(suite, tc);
-
-    SRunner *sr = srunner_create(suite);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
 }

@@ -6,10 +6,10 @@
  */
 #include "lib/shard/shard.h"
 
-#include <check.h>
 #include <stdio.h>
 
 #include "lib/base/num.h"
+#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 #define KEYS      12
@@ -391,12 +391,12 @@ static void stir(void)
     }
 }
 
-START_TEST(the_engine_does_what_the_model_does)
+TEST_LOOP(the_engine_does_what_the_model_does, 8)
 {
     struct engine_config cfg;
     char key[8];
 
-    rng_init(&rng, fixture_seed() + (uint64_t)_i);
+    rng_init(&rng, rng_seed() + (uint64_t)_i);
     memset(models, 0, sizeof(models));
     fixture_config(&cfg);
     cfg.shards = 2;
@@ -432,21 +432,4 @@ START_TEST(the_engine_does_what_the_model_does)
     }
     ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
     fixture_stop(&f);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("model");
-    TCase *tc = tcase_create("model");
-
-    tcase_set_timeout(tc, 300);
-    tcase_add_loop_test(tc, the_engine_does_what_the_model_does, 0, 8);
-    suite_add_tcase(suite, tc);
-
-    SRunner *sr = srunner_create(suite);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
 }

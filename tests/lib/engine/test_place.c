@@ -4,11 +4,10 @@
  * and every place to stop at, and what can come between placing and storing: a flush, another
  * store, a change of mind.
  */
-#include <check.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/rcu.h"
+#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 #define KEY "key"
@@ -87,7 +86,7 @@ static void check_value(size_t len)
     ck_assert_int_eq(memcmp(g.value, bytes, len), 0);
 }
 
-START_TEST(a_value_of_any_length_is_what_was_written)
+TEST(a_value_of_any_length_is_what_was_written)
 {
     unsigned tried = 0;
 
@@ -120,9 +119,8 @@ START_TEST(a_value_of_any_length_is_what_was_written)
     ck_assert_uint_gt(tried, 100);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(what_came_is_kept_when_it_is_unplaced)
+TEST(what_came_is_kept_when_it_is_unplaced)
 {
     const size_t len = 20000;
 
@@ -150,9 +148,8 @@ START_TEST(what_came_is_kept_when_it_is_unplaced)
     }
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(an_abort_gives_the_blocks_back)
+TEST(an_abort_gives_the_blocks_back)
 {
     start();
     fixture_set(&f, KEY, 20000);
@@ -175,9 +172,8 @@ START_TEST(an_abort_gives_the_blocks_back)
     ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(a_flush_in_between_takes_nothing_from_it)
+TEST(a_flush_in_between_takes_nothing_from_it)
 {
     const size_t len = 20000;
 
@@ -211,9 +207,8 @@ START_TEST(a_flush_in_between_takes_nothing_from_it)
     }
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(conditions_count_when_it_is_stored)
+TEST(conditions_count_when_it_is_stored)
 {
     struct store s;
     struct body *b;
@@ -234,9 +229,8 @@ START_TEST(conditions_count_when_it_is_stored)
     fixture_verify(&f);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(what_will_not_be_stored_is_not_placed)
+TEST(what_will_not_be_stored_is_not_placed)
 {
     struct store s;
     struct body *b;
@@ -262,10 +256,9 @@ START_TEST(what_will_not_be_stored_is_not_placed)
     fixture_verify(&f);
     fixture_stop(&f);
 }
-END_TEST
 
 /* Where the item is not known before it is stored its blocks cannot be made. */
-START_TEST(what_depends_on_the_old_item_is_not_placed)
+TEST(what_depends_on_the_old_item_is_not_placed)
 {
     static const enum store_mode modes[] = {STORE_APPEND, STORE_PREPEND, STORE_CAS};
     struct body *b;
@@ -284,27 +277,4 @@ START_TEST(what_depends_on_the_old_item_is_not_placed)
         rcu_end();
     }
     fixture_stop(&f);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("place");
-    TCase *tc = tcase_create("place");
-
-    tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, a_value_of_any_length_is_what_was_written);
-    tcase_add_test(tc, what_came_is_kept_when_it_is_unplaced);
-    tcase_add_test(tc, an_abort_gives_the_blocks_back);
-    tcase_add_test(tc, a_flush_in_between_takes_nothing_from_it);
-    tcase_add_test(tc, conditions_count_when_it_is_stored);
-    tcase_add_test(tc, what_will_not_be_stored_is_not_placed);
-    tcase_add_test(tc, what_depends_on_the_old_item_is_not_placed);
-    suite_add_tcase(suite, tc);
-
-    SRunner *sr = srunner_create(suite);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

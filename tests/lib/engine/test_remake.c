@@ -5,9 +5,9 @@
  */
 #include "lib/shard/shard.h"
 
-#include <check.h>
 #include <stdio.h>
 
+#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 static struct fixture f;
@@ -53,7 +53,7 @@ static struct got check(const char *key, const struct got *old, msec_t deadline)
     return got;
 }
 
-START_TEST(the_largest_block_is_as_large_as_this_test_believes)
+TEST(the_largest_block_is_as_large_as_this_test_believes)
 {
     start(true);
     fixture_set(&f, "k", WITHOUT);
@@ -66,9 +66,8 @@ START_TEST(the_largest_block_is_as_large_as_this_test_believes)
     ck_assert(fixture_get(&f, "k").is_large);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(a_touch_leaves_value_flags_and_cas)
+TEST_LOOP(a_touch_leaves_value_flags_and_cas, LENS)
 {
     start(true);
     const msec_t now = fixture_now(&f);
@@ -93,10 +92,9 @@ START_TEST(a_touch_leaves_value_flags_and_cas)
     mem_free(value);
     fixture_stop(&f);
 }
-END_TEST
 
 /* What was not stored is not counted as stored. */
-START_TEST(a_touch_counts_as_it_does_for_others)
+TEST_LOOP(a_touch_counts_as_it_does_for_others, LENS)
 {
     start(true);
     const msec_t now = fixture_now(&f);
@@ -108,9 +106,8 @@ START_TEST(a_touch_counts_as_it_does_for_others)
     ck_assert_uint_eq(fixture_counter(&f, CTR_total_items), 1);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(a_touched_item_dies_at_its_deadline)
+TEST_LOOP(a_touched_item_dies_at_its_deadline, LENS)
 {
     start(true);
     const msec_t now = fixture_now(&f);
@@ -131,9 +128,8 @@ START_TEST(a_touched_item_dies_at_its_deadline)
     ck_assert_uint_eq(fixture_counter(&f, CTR_item_bytes), 0);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(a_fetch_that_touches_shows_the_value)
+TEST_LOOP(a_fetch_that_touches_shows_the_value, LENS)
 {
     start(true);
     const msec_t now = fixture_now(&f);
@@ -156,9 +152,8 @@ START_TEST(a_fetch_that_touches_shows_the_value)
     ck_assert(!get.is_won && get.was_won);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(a_stale_item_gets_a_deadline_and_keeps_its_marks)
+TEST_LOOP(a_stale_item_gets_a_deadline_and_keeps_its_marks, LENS)
 {
     start(true);
     const msec_t now = fixture_now(&f);
@@ -184,10 +179,9 @@ START_TEST(a_stale_item_gets_a_deadline_and_keeps_its_marks)
     ck_assert(got.is_stale && got.is_won);
     fixture_stop(&f);
 }
-END_TEST
 
 /* Pieces need more room than the block had: what cannot be remade stays as it was. */
-START_TEST(without_room_the_item_stays_as_it_was)
+TEST(without_room_the_item_stays_as_it_was)
 {
     static const size_t fill[] = {1000000, 16000, 100};
     char key[16];
@@ -206,27 +200,4 @@ START_TEST(without_room_the_item_stays_as_it_was)
     ck_assert_int_eq(fixture_get(&f, "k").deadline, MSEC_NEVER);
     ck_assert_uint_eq(fixture_get(&f, "k").cas, old.cas);
     fixture_stop(&f);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("remake");
-    TCase *tc = tcase_create("remake");
-
-    tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, the_largest_block_is_as_large_as_this_test_believes);
-    tcase_add_loop_test(tc, a_touch_leaves_value_flags_and_cas, 0, LENS);
-    tcase_add_loop_test(tc, a_touch_counts_as_it_does_for_others, 0, LENS);
-    tcase_add_loop_test(tc, a_touched_item_dies_at_its_deadline, 0, LENS);
-    tcase_add_loop_test(tc, a_fetch_that_touches_shows_the_value, 0, LENS);
-    tcase_add_loop_test(tc, a_stale_item_gets_a_deadline_and_keeps_its_marks, 0, LENS);
-    tcase_add_test(tc, without_room_the_item_stays_as_it_was);
-    suite_add_tcase(suite, tc);
-
-    SRunner *sr = srunner_create(suite);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
 }

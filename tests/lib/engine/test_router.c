@@ -5,13 +5,13 @@
  */
 #include "lib/engine/router.h"
 
-#include <check.h>
 #include <pthread.h>
 #include <sched.h>
 #include <string.h>
 
 #include "lib/base/check.h"
 #include "lib/base/rcu.h"
+#include "tests/common/unit.h"
 
 #ifdef MAYFLY_TSAN
 #define PUBLISHES 200u
@@ -33,7 +33,7 @@ static uint64_t hash_of_slot(uint32_t slot)
     return (uint64_t)slot << (64 - ROUTE_SLOT_BITS) | 0x123456789ULL;
 }
 
-START_TEST(slots_are_dealt_evenly)
+TEST(slots_are_dealt_evenly)
 {
     struct reclaimer *r = reclaim_create(NULL, NULL);
 
@@ -60,9 +60,8 @@ START_TEST(slots_are_dealt_evenly)
     }
     reclaim_destroy(&r);
 }
-END_TEST
 
-START_TEST(publish_changes_a_range_in_a_copy)
+TEST(publish_changes_a_range_in_a_copy)
 {
     struct reclaimer *r = reclaim_create(NULL, NULL);
     struct router router;
@@ -90,9 +89,8 @@ START_TEST(publish_changes_a_range_in_a_copy)
     router_fini(&router);
     reclaim_destroy(&r);
 }
-END_TEST
 
-START_TEST(what_is_out_of_range_is_refused)
+TEST(what_is_out_of_range_is_refused)
 {
     struct reclaimer *r = reclaim_create(NULL, NULL);
     struct router router;
@@ -111,7 +109,6 @@ START_TEST(what_is_out_of_range_is_refused)
     router_fini(&router);
     reclaim_destroy(&r);
 }
-END_TEST
 
 struct readers {
     struct router router;
@@ -142,7 +139,7 @@ static void *read_tables(void *arg)
     return NULL;
 }
 
-START_TEST(readers_see_one_whole_table)
+TEST(readers_see_one_whole_table)
 {
     struct reclaimer *r = reclaim_create(NULL, NULL);
     struct readers x;
@@ -172,24 +169,4 @@ START_TEST(readers_see_one_whole_table)
     }
     router_fini(&x.router);
     reclaim_destroy(&r); /* releases every old table: a leak checker would tell */
-}
-END_TEST
-
-int main(void)
-{
-    Suite *s = suite_create("router");
-    TCase *tc = tcase_create("router");
-
-    tcase_set_timeout(tc, 300);
-    tcase_add_test(tc, slots_are_dealt_evenly);
-    tcase_add_test(tc, publish_changes_a_range_in_a_copy);
-    tcase_add_test(tc, what_is_out_of_range_is_refused);
-    tcase_add_test(tc, readers_see_one_whole_table);
-    suite_add_tcase(s, tc);
-
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
 }

@@ -5,9 +5,9 @@
  */
 #include "lib/shard/shard.h"
 
-#include <check.h>
 #include <stdio.h>
 
+#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 static struct fixture f;
@@ -30,7 +30,7 @@ static void check_value(const char *key, const char *value)
     ck_assert_uint_eq(got.flags, 5);
 }
 
-START_TEST(modes_answer_as_they_should)
+TEST(modes_answer_as_they_should)
 {
     uint64_t cas;
 
@@ -60,9 +60,8 @@ START_TEST(modes_answer_as_they_should)
     ck_assert_int_eq(fixture_delete(&f, "k"), OUT_NOT_FOUND);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(a_delete_may_ask_for_a_cas)
+TEST(a_delete_may_ask_for_a_cas)
 {
     struct span key = span_str("k");
     uint64_t hash;
@@ -82,10 +81,9 @@ START_TEST(a_delete_may_ask_for_a_cas)
     ck_assert(!fixture_has(&f, "k"));
     fixture_stop(&f);
 }
-END_TEST
 
 /* Across shards and the blocks that they draw. */
-START_TEST(cas_values_are_unique_and_grow_for_each_key)
+TEST(cas_values_are_unique_and_grow_for_each_key)
 {
     const unsigned rounds = 40000;
     struct engine_config cfg;
@@ -116,13 +114,12 @@ START_TEST(cas_values_are_unique_and_grow_for_each_key)
     mem_free(seen);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(overwrites_of_all_sizes)
+TEST(overwrites_of_all_sizes)
 {
     struct rng rng;
 
-    rng_init(&rng, fixture_seed());
+    rng_init(&rng, rng_seed());
     fixture_start(&f, NULL);
     for (unsigned i = 0; i < 3000; i++) {
         size_t len = rng_below(&rng, i % 10 == 0 ? 100000 : i % 3 == 0 ? 4000 : 200);
@@ -139,9 +136,8 @@ START_TEST(overwrites_of_all_sizes)
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 1);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(keys_and_items_have_a_longest_size)
+TEST(keys_and_items_have_a_longest_size)
 {
     char key[ITEM_KEY_MAX + 2];
     struct put p = {.key = key, .ptr = "v", .len = 1};
@@ -160,7 +156,6 @@ START_TEST(keys_and_items_have_a_longest_size)
     ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_TOO_LARGE);
     fixture_stop(&f);
 }
-END_TEST
 
 /* ---- deadlines --------------------------------------------------------------------------- */
 
@@ -169,7 +164,7 @@ static const size_t lens[] = {0, 5, 1900, 2020, 9000, 32768, 100000};
 /*
  * Served to the last millisecond, and not a moment longer, whoever asks, held sampler or not.
  */
-START_TEST(an_item_lives_to_its_deadline_and_no_longer)
+TEST_LOOP(an_item_lives_to_its_deadline_and_no_longer, 7)
 {
     const size_t len = lens[_i];
     static const char *const keys[] = {"get", "delete", "touch", "incr",
@@ -205,9 +200,8 @@ START_TEST(an_item_lives_to_its_deadline_and_no_longer)
     fixture_verify(&f);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(a_miss_tells_why)
+TEST(a_miss_tells_why)
 {
     fixture_start(&f, NULL);
     fixture_set_until(&f, "k", 10, fixture_now(&f) + 5);
@@ -217,9 +211,8 @@ START_TEST(a_miss_tells_why)
     ck_assert_int_eq(fixture_get(&f, "k").miss, MISS_ABSENT);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(stored_with_a_deadline_that_has_passed_is_gone)
+TEST_LOOP(stored_with_a_deadline_that_has_passed_is_gone, 7)
 {
     const size_t len = lens[_i];
     uint64_t before;
@@ -238,9 +231,8 @@ START_TEST(stored_with_a_deadline_that_has_passed_is_gone)
     ck_assert_uint_eq(f.shard->arena.whole, 0);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(append_keeps_the_deadline_and_set_does_not)
+TEST(append_keeps_the_deadline_and_set_does_not)
 {
     fixture_start(&f, NULL);
     const msec_t now = fixture_now(&f);
@@ -256,16 +248,15 @@ START_TEST(append_keeps_the_deadline_and_set_does_not)
     ck_assert(!fixture_has(&f, "k"));
     fixture_stop(&f);
 }
-END_TEST
 
 /* Active expiry takes exactly what is due. */
-START_TEST(the_sampler_takes_what_is_due_and_nothing_else)
+TEST(the_sampler_takes_what_is_due_and_nothing_else)
 {
     char key[16];
     struct rng rng;
     static msec_t deadline[3000];
 
-    rng_init(&rng, fixture_seed());
+    rng_init(&rng, rng_seed());
     fixture_start(&f, NULL);
     for (unsigned i = 0; i < 3000; i++) {
         deadline[i] =
@@ -289,9 +280,8 @@ START_TEST(the_sampler_takes_what_is_due_and_nothing_else)
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 600);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(touch_moves_a_deadline_both_ways)
+TEST_LOOP(touch_moves_a_deadline_both_ways, 7)
 {
     const size_t len = lens[_i];
 
@@ -317,31 +307,4 @@ START_TEST(touch_moves_a_deadline_both_ways)
     ck_assert(!fixture_has(&f, "k"));
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
     fixture_stop(&f);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("store");
-    TCase *tc = tcase_create("store");
-
-    tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, modes_answer_as_they_should);
-    tcase_add_test(tc, a_delete_may_ask_for_a_cas);
-    tcase_add_test(tc, cas_values_are_unique_and_grow_for_each_key);
-    tcase_add_test(tc, overwrites_of_all_sizes);
-    tcase_add_test(tc, keys_and_items_have_a_longest_size);
-    tcase_add_loop_test(tc, an_item_lives_to_its_deadline_and_no_longer, 0, 7);
-    tcase_add_test(tc, a_miss_tells_why);
-    tcase_add_loop_test(tc, stored_with_a_deadline_that_has_passed_is_gone, 0, 7);
-    tcase_add_test(tc, append_keeps_the_deadline_and_set_does_not);
-    tcase_add_test(tc, the_sampler_takes_what_is_due_and_nothing_else);
-    tcase_add_loop_test(tc, touch_moves_a_deadline_both_ways, 0, 7);
-    suite_add_tcase(suite, tc);
-
-    SRunner *sr = srunner_create(suite);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
 }

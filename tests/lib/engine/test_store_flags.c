@@ -5,8 +5,7 @@
  */
 #include "lib/shard/shard.h"
 
-#include <check.h>
-
+#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 static struct fixture f;
@@ -41,7 +40,7 @@ static void check_shaped(size_t at, size_t total, int i, uint64_t seed)
     ck_assert_mem_eq(got.value + at, bytes, shapes[i].len);
 }
 
-START_TEST(append_and_prepend_may_compare_a_cas)
+TEST_LOOP(append_and_prepend_may_compare_a_cas, SHAPES)
 {
     const size_t len = shapes[_i].len;
     struct put p = shaped(_i, STORE_APPEND, 1);
@@ -76,9 +75,8 @@ START_TEST(append_and_prepend_may_compare_a_cas)
     }
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(append_and_prepend_may_make_the_item)
+TEST_LOOP(append_and_prepend_may_make_the_item, SHAPES)
 {
     const size_t len = shapes[_i].len;
 
@@ -103,9 +101,8 @@ START_TEST(append_and_prepend_may_make_the_item)
     }
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(a_cas_can_be_chosen)
+TEST_LOOP(a_cas_can_be_chosen, SHAPES)
 {
     static const enum store_mode modes[] = {STORE_ADD, STORE_REPLACE, STORE_SET, STORE_CAS};
     uint64_t cas = 0;
@@ -128,9 +125,8 @@ START_TEST(a_cas_can_be_chosen)
     ck_assert_uint_lt(cas, 1u << 30);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(an_older_cas_makes_a_stale_item)
+TEST_LOOP(an_older_cas_makes_a_stale_item, SHAPES)
 {
     struct fetch get = {0};
     struct put p;
@@ -181,9 +177,8 @@ START_TEST(an_older_cas_makes_a_stale_item)
     }
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(what_is_stored_anew_has_no_marks)
+TEST_LOOP(what_is_stored_anew_has_no_marks, SHAPES)
 {
     static const enum store_mode modes[] = {STORE_SET, STORE_REPLACE, STORE_APPEND,
                                             STORE_PREPEND, STORE_CAS};
@@ -206,24 +201,4 @@ START_TEST(what_is_stored_anew_has_no_marks)
         ck_assert(!fixture_get(&f, "k").was_fetched);
     }
     fixture_stop(&f);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("store_flags");
-    TCase *tc = tcase_create("store_flags");
-
-    tcase_add_loop_test(tc, append_and_prepend_may_compare_a_cas, 0, SHAPES);
-    tcase_add_loop_test(tc, append_and_prepend_may_make_the_item, 0, SHAPES);
-    tcase_add_loop_test(tc, a_cas_can_be_chosen, 0, SHAPES);
-    tcase_add_loop_test(tc, an_older_cas_makes_a_stale_item, 0, SHAPES);
-    tcase_add_loop_test(tc, what_is_stored_anew_has_no_marks, 0, SHAPES);
-    suite_add_tcase(suite, tc);
-
-    SRunner *sr = srunner_create(suite);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
 }

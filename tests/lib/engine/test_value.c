@@ -5,10 +5,10 @@
  */
 #include "lib/shard/shard.h"
 
-#include <check.h>
 #include <stdio.h>
 
 #include "lib/base/check.h"
+#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 #define LEN   200000
@@ -75,16 +75,19 @@ static void churn(void)
     }
 }
 
-static void kill_value(int how)
+/* What a value dies of. */
+enum { BY_DELETE, BY_OVERWRITE, BY_EXPIRE, BY_FLUSH, REASONS };
+
+static void kill_value(int reason)
 {
-    switch (how) {
-    case 0:
+    switch (reason) {
+    case BY_DELETE:
         ck_assert_int_eq(fixture_delete(&f, "k"), OUT_DELETED);
         break;
-    case 1:
+    case BY_OVERWRITE:
         fixture_set(&f, "k", 10);
         break;
-    case 2:
+    case BY_EXPIRE:
         clock_advance(&f.engine.clock, 1000);
         fixture_expire(&f);
         break;
@@ -94,7 +97,7 @@ static void kill_value(int how)
     }
 }
 
-START_TEST(a_pinned_value_stays_readable_until_unpinned)
+TEST_LOOP(a_pinned_value_stays_readable_until_unpinned, REASONS)
 {
     struct reader a, b;
 
@@ -123,9 +126,8 @@ START_TEST(a_pinned_value_stays_readable_until_unpinned)
     fixture_verify(&f);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(an_unpin_before_the_death_changes_nothing)
+TEST(an_unpin_before_the_death_changes_nothing)
 {
     struct reader r;
 
@@ -142,10 +144,9 @@ START_TEST(an_unpin_before_the_death_changes_nothing)
     ck_assert_uint_eq(fixture_counter(&f, CTR_pinned_dead_bytes), 0);
     fixture_stop(&f);
 }
-END_TEST
 
 /* Slow readers may hold a fiftieth of the limit that is dead. */
-START_TEST(too_much_that_is_pinned_and_dead_is_overdue)
+TEST(too_much_that_is_pinned_and_dead_is_overdue)
 {
     struct reader a, b;
 
@@ -164,9 +165,8 @@ START_TEST(too_much_that_is_pinned_and_dead_is_overdue)
     read_end(&b);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(a_walk_gives_every_byte_in_order)
+TEST(a_walk_gives_every_byte_in_order)
 {
     static const size_t lens[] = {0, 1, 1000, 5000, 32768, 32769, 40000, LEN};
 
@@ -199,11 +199,8 @@ START_TEST(a_walk_gives_every_byte_in_order)
     }
     fixture_stop(&f);
 }
-END_TEST
 
 /* ---- lazyfree ---------------------------------------------------------------------------- */
-
-enum { BY_DELETE, BY_OVERWRITE, BY_EXPIRE, BY_FLUSH, REASONS };
 
 static void start_lazy(bool is_lazy, int reason)
 {
@@ -228,7 +225,7 @@ static void check_lazy(uint64_t pending, uint64_t freed)
     ck_assert_uint_eq(fixture_counter(&f, CTR_lazyfree_freed_bytes), freed * WHOLE);
 }
 
-START_TEST(the_switch_of_a_reason_decides_who_releases)
+TEST_LOOP(the_switch_of_a_reason_decides_who_releases, 2 * REASONS)
 {
     const int reason = _i / 2;
     const bool is_lazy = _i % 2 != 0;
@@ -245,9 +242,8 @@ START_TEST(the_switch_of_a_reason_decides_who_releases)
     ck_assert_uint_eq(f.shard->arena.whole, 0);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(evictions_have_a_switch_of_their_own)
+TEST_LOOP(evictions_have_a_switch_of_their_own, 2)
 {
     const bool is_lazy = _i != 0;
     struct engine_config cfg;
@@ -266,9 +262,8 @@ START_TEST(evictions_have_a_switch_of_their_own)
     ck_assert_uint_eq(fixture_counter(&f, CTR_lazyfree_pending_objects), 0);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(below_the_threshold_nothing_is_handed_over)
+TEST(below_the_threshold_nothing_is_handed_over)
 {
     start_lazy(true, BY_DELETE);
     atomic_store(&fixture_options.lazyfree_threshold_bytes, WHOLE + 1);
@@ -282,9 +277,8 @@ START_TEST(below_the_threshold_nothing_is_handed_over)
     check_lazy(0, 1);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(over_the_backlog_who_unlinks_helps)
+TEST(over_the_backlog_who_unlinks_helps)
 {
     char key[16];
 
@@ -304,28 +298,4 @@ START_TEST(over_the_backlog_who_unlinks_helps)
     check_lazy(0, 2);
     ck_assert_uint_eq(f.shard->arena.whole, WHOLE / (32 * KIB));
     fixture_stop(&f);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("value");
-    TCase *tc = tcase_create("value");
-
-    tcase_set_timeout(tc, 120);
-    tcase_add_loop_test(tc, a_pinned_value_stays_readable_until_unpinned, 0, REASONS);
-    tcase_add_test(tc, an_unpin_before_the_death_changes_nothing);
-    tcase_add_test(tc, too_much_that_is_pinned_and_dead_is_overdue);
-    tcase_add_test(tc, a_walk_gives_every_byte_in_order);
-    tcase_add_loop_test(tc, the_switch_of_a_reason_decides_who_releases, 0, 2 * REASONS);
-    tcase_add_loop_test(tc, evictions_have_a_switch_of_their_own, 0, 2);
-    tcase_add_test(tc, below_the_threshold_nothing_is_handed_over);
-    tcase_add_test(tc, over_the_backlog_who_unlinks_helps);
-    suite_add_tcase(suite, tc);
-
-    SRunner *sr = srunner_create(suite);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
 }

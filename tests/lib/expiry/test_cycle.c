@@ -6,10 +6,10 @@
  */
 #include "lib/expiry/cycle.h"
 
-#include <check.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "tests/common/unit.h"
 
 /* What the loops find: so many due keys, spread among those sampled by a share in percent. */
 struct sim {
@@ -110,7 +110,7 @@ static const struct row rows[] = {
 };
 #define ROWS (sizeof(rows) / sizeof(*rows))
 
-START_TEST(budgets_are_those_of_the_table)
+TEST(budgets_are_those_of_the_table)
 {
     for (unsigned i = 0; i < ROWS; i++) {
         struct cycle_config cfg = config(rows[i].effort, 10);
@@ -127,9 +127,8 @@ START_TEST(budgets_are_those_of_the_table)
         ck_assert_uint_eq(b.slow_us, rows[i].slow_us_hz100);
     }
 }
-END_TEST
 
-START_TEST(budgets_of_values_out_of_range_are_the_nearest)
+TEST(budgets_of_values_out_of_range_are_the_nearest)
 {
     struct cycle_config cfg = config(0, 0);
     struct cycle_limits b;
@@ -142,7 +141,6 @@ START_TEST(budgets_of_values_out_of_range_are_the_nearest)
     ck_assert_uint_eq(b.keys_per_loop, 65);
     ck_assert_uint_eq(b.slow_us, 860);
 }
-END_TEST
 
 /* ---- loops, stops, cap hits -------------------------------------------------------------- */
 
@@ -177,7 +175,7 @@ static struct expected from_table(const struct row *r, uint32_t limit_us, uint64
     }
 }
 
-START_TEST(cycles_do_what_the_table_says)
+TEST(cycles_do_what_the_table_says)
 {
     static const unsigned densities[] = {0, 1, 2, 3, 5, 6, 7, 9, 10, 11, 12, 15, 25, 50, 100};
     static const uint64_t debts[] = {0, 1, 19, 20, 21, 64, 65, 1000, 100000};
@@ -214,9 +212,8 @@ START_TEST(cycles_do_what_the_table_says)
     ck_assert_uint_gt(hits, 100);
     ck_assert_uint_gt(stops, 100);
 }
-END_TEST
 
-START_TEST(slices_cut_a_cycle_but_do_not_change_it)
+TEST(slices_cut_a_cycle_but_do_not_change_it)
 {
     struct sim s = {
         .now_us = 5, .loop_us = 10, .between_us = 300, .debt = 1000000, .due_pct = 100};
@@ -233,9 +230,8 @@ START_TEST(slices_cut_a_cycle_but_do_not_change_it)
     /* The time between slices was not the cycle's. */
     ck_assert_uint_eq(res.time_us, 25000);
 }
-END_TEST
 
-START_TEST(nothing_sampled_while_there_is_debt_goes_on)
+TEST(nothing_sampled_while_there_is_debt_goes_on)
 {
     /* Due keys that no loop reaches: the time limit ends it. */
     struct sim s = {.now_us = 5, .loop_us = 10, .debt = 7, .due_pct = 100};
@@ -254,11 +250,10 @@ START_TEST(nothing_sampled_while_there_is_debt_goes_on)
     ck_assert_uint_eq(res.loops, 5); /* refining goes on although nothing expired */
     ck_assert(!res.hit_time_limit);
 }
-END_TEST
 
 /* ---- when a cycle may begin -------------------------------------------------------------- */
 
-START_TEST(fast_cycles_need_debt_and_distance)
+TEST(fast_cycles_need_debt_and_distance)
 {
     for (unsigned i = 0; i < ROWS; i++) {
         struct cycle_config cfg = config(rows[i].effort, 10);
@@ -276,9 +271,8 @@ START_TEST(fast_cycles_need_debt_and_distance)
         ck_assert(cycle_may_begin(&c, CYCLE_SLOW, &cfg, 0, started + 1));
     }
 }
-END_TEST
 
-START_TEST(no_fast_cycle_while_one_runs)
+TEST(no_fast_cycle_while_one_runs)
 {
     struct sim s = {.now_us = 100, .loop_us = 50, .debt = 100000, .due_pct = 100};
     struct cycle_ops ops = ops_of(&s);
@@ -295,7 +289,6 @@ START_TEST(no_fast_cycle_while_one_runs)
     cycle_slice(&c, CYCLE_FAST, &cfg, &ops, &res);
     ck_assert(!res.is_begun && c.kind == CYCLE_SLOW);
 }
-END_TEST
 
 /*
  * A worker under debt for ten seconds: a tick at hz, a fast cycle whenever it may begin.
@@ -329,7 +322,7 @@ static usec_t run_worker(const struct cycle_config *cfg, struct sim *s, uint64_t
     return spent;
 }
 
-START_TEST(the_cpu_cap_holds_over_slow_and_fast)
+TEST(the_cpu_cap_holds_over_slow_and_fast)
 {
     static const uint32_t caps[] = {0, 1, 5, 25, 40};
 
@@ -351,10 +344,9 @@ START_TEST(the_cpu_cap_holds_over_slow_and_fast)
         ck_assert_uint_gt(hits, 0);
     }
 }
-END_TEST
 
 /* Without a cap the share is that of the slow cycle and half of the rest. */
-START_TEST(without_a_cap_the_share_is_that_of_the_table)
+TEST(without_a_cap_the_share_is_that_of_the_table)
 {
     struct cycle_config cfg = config(1, 10);
     struct sim s = {
@@ -367,9 +359,8 @@ START_TEST(without_a_cap_the_share_is_that_of_the_table)
     ck_assert_int_ge(spent, 6000000);
     ck_assert_int_le(spent, 6500000);
 }
-END_TEST
 
-START_TEST(a_spent_cap_does_nothing)
+TEST(a_spent_cap_does_nothing)
 {
     struct sim s = {.now_us = 100, .loop_us = 20000, .debt = 1ULL << 40, .due_pct = 100};
     struct cycle_ops ops = ops_of(&s);
@@ -390,11 +381,10 @@ START_TEST(a_spent_cap_does_nothing)
     ck_assert_uint_eq(res.loops, 0);
     ck_assert(cycle_may_begin(&c, CYCLE_SLOW, &cfg, 1, 100 + 1000000));
 }
-END_TEST
 
 /* ---- estimates --------------------------------------------------------------------------- */
 
-START_TEST(the_stale_estimate_has_a_weight_of_five_percent)
+TEST(the_stale_estimate_has_a_weight_of_five_percent)
 {
     struct cycle_config cfg = config(1, 10);
     struct sim s = {.now_us = 1, .loop_us = 1, .debt = 1ULL << 40, .due_pct = 10};
@@ -416,9 +406,8 @@ START_TEST(the_stale_estimate_has_a_weight_of_five_percent)
         ck_assert(fabs(c.stale_pct - want) < 1e-9);
     }
 }
-END_TEST
 
-START_TEST(the_average_ttl_has_a_weight_of_two_percent)
+TEST(the_average_ttl_has_a_weight_of_two_percent)
 {
     struct cycle_config cfg = config(1, 10);
     struct sim s = {.now_us = 1, .loop_us = 1, .alive_ttl_ms = 5000};
@@ -442,33 +431,4 @@ START_TEST(the_average_ttl_has_a_weight_of_two_percent)
     s.is_empty = true;
     run_cycle(&c, CYCLE_SLOW, &cfg, &s, &slices);
     ck_assert(c.avg_ttl_ms == 0);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("expire_cycle");
-    TCase *tc = tcase_create("expire_cycle");
-    SRunner *runner;
-    int failed;
-
-    tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, budgets_are_those_of_the_table);
-    tcase_add_test(tc, budgets_of_values_out_of_range_are_the_nearest);
-    tcase_add_test(tc, cycles_do_what_the_table_says);
-    tcase_add_test(tc, slices_cut_a_cycle_but_do_not_change_it);
-    tcase_add_test(tc, nothing_sampled_while_there_is_debt_goes_on);
-    tcase_add_test(tc, fast_cycles_need_debt_and_distance);
-    tcase_add_test(tc, no_fast_cycle_while_one_runs);
-    tcase_add_test(tc, the_cpu_cap_holds_over_slow_and_fast);
-    tcase_add_test(tc, without_a_cap_the_share_is_that_of_the_table);
-    tcase_add_test(tc, a_spent_cap_does_nothing);
-    tcase_add_test(tc, the_stale_estimate_has_a_weight_of_five_percent);
-    tcase_add_test(tc, the_average_ttl_has_a_weight_of_two_percent);
-    suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

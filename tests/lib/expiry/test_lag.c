@@ -4,12 +4,12 @@
  */
 #include "lib/expiry/lag.h"
 
-#include <check.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tests/common/rng.h"
+#include "tests/common/unit.h"
 
 #define NUMBERS 5000
 
@@ -21,16 +21,15 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-START_TEST(nothing_is_no_lag)
+TEST(nothing_is_no_lag)
 {
     struct lag l = {0};
 
     ck_assert_uint_eq(lag_percentile(&l, 50), 0);
     ck_assert_uint_eq(lag_percentile(&l, 100), 0);
 }
-END_TEST
 
-START_TEST(one_number_is_every_percentile)
+TEST(one_number_is_every_percentile)
 {
     for (uint64_t v = 0; v < 100000; v = v < 20 ? v + 1 : v * 5 / 4) {
         struct lag l = {0};
@@ -43,10 +42,9 @@ START_TEST(one_number_is_every_percentile)
         ck_assert_uint_eq(l.count, 1);
     }
 }
-END_TEST
 
 /* At most an eighth too much, and never too little. */
-START_TEST(percentiles_are_right_but_for_an_eighth)
+TEST(percentiles_are_right_but_for_an_eighth)
 {
     static uint64_t numbers[NUMBERS];
     struct lag l = {0};
@@ -67,9 +65,8 @@ START_TEST(percentiles_are_right_but_for_an_eighth)
     }
     ck_assert_uint_eq(lag_percentile(&l, 100), numbers[NUMBERS - 1]);
 }
-END_TEST
 
-START_TEST(what_is_too_long_is_kept_as_the_maximum)
+TEST(what_is_too_long_is_kept_as_the_maximum)
 {
     struct lag l = {0};
 
@@ -78,23 +75,4 @@ START_TEST(what_is_too_long_is_kept_as_the_maximum)
     ck_assert_uint_eq(l.max_ms, UINT64_MAX);
     ck_assert_uint_eq(l.bin[LAG_BINS - 1], 1);
     ck_assert_uint_eq(lag_percentile(&l, 0), 3);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("lag");
-    TCase *tc = tcase_create("lag");
-
-    tcase_add_test(tc, nothing_is_no_lag);
-    tcase_add_test(tc, one_number_is_every_percentile);
-    tcase_add_test(tc, percentiles_are_right_but_for_an_eighth);
-    tcase_add_test(tc, what_is_too_long_is_kept_as_the_maximum);
-    suite_add_tcase(suite, tc);
-
-    SRunner *sr = srunner_create(suite);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
 }

@@ -5,14 +5,13 @@
  */
 #include "lib/expiry/wheel.h"
 
-#include <check.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/mem.h"
 #include "lib/memory/item.h"
 #include "tests/common/rng.h"
+#include "tests/common/unit.h"
 
 #define SECOND ((msec_t)1000)
 #define MINUTE (60 * SECOND)
@@ -23,8 +22,6 @@
 
 /* Each fake item takes so many bytes; what its header says it takes is free. */
 #define FAKE_BYTES 48u
-
-static uint64_t seed;
 
 /* ---- a fake arena, and the model: one plain array ---------------------------------------- */
 
@@ -59,7 +56,7 @@ static handle_t handle_of(uint32_t block)
 static void world_start(uint32_t items, msec_t now)
 {
     memset(&w, 0, sizeof(w));
-    rng_init(&w.rng, seed);
+    rng_init(&w.rng, rng_seed());
     w.items_len = items;
     w.base = calloc(items + 2, FAKE_BYTES);
     w.items = calloc(items, sizeof(*w.items));
@@ -396,16 +393,15 @@ static void random_run(uint32_t items, uint32_t steps)
     world_stop();
 }
 
-START_TEST(agrees_with_a_plain_array)
+TEST(agrees_with_a_plain_array)
 {
     random_run(60, 30000);
     random_run(3000, 60000);
 }
-END_TEST
 
 /* ---- leaps ------------------------------------------------------------------------------- */
 
-START_TEST(a_clock_that_leaps_loses_nothing)
+TEST(a_clock_that_leaps_loses_nothing)
 {
     static const msec_t leaps[] = {511,   512,      513,      1024,     65535,
                                    65536, 70000,    HOUR,     5 * HOUR, 10 * HOUR,
@@ -431,10 +427,9 @@ START_TEST(a_clock_that_leaps_loses_nothing)
         world_stop();
     }
 }
-END_TEST
 
 /* Stored with a stamp of before a leap that somebody else has seen already. */
-START_TEST(a_deadline_in_the_past_is_due_at_once)
+TEST(a_deadline_in_the_past_is_due_at_once)
 {
     struct wheel_info info;
 
@@ -450,9 +445,8 @@ START_TEST(a_deadline_in_the_past_is_due_at_once)
     ck_assert(wheel_verify(w.set));
     world_stop();
 }
-END_TEST
 
-START_TEST(a_deadline_put_off_stays_in_its_bucket_or_moves)
+TEST(a_deadline_put_off_stays_in_its_bucket_or_moves)
 {
     world_start(2, CLOCK_FIRST_MS);
     add(0, w.now + 30 * DAY);
@@ -473,9 +467,8 @@ START_TEST(a_deadline_put_off_stays_in_its_bucket_or_moves)
     ck_assert_uint_eq(w.in, 0);
     world_stop();
 }
-END_TEST
 
-START_TEST(a_clock_that_stands_back_is_ignored)
+TEST(a_clock_that_stands_back_is_ignored)
 {
     handle_t out[20];
     unsigned sampled;
@@ -491,11 +484,10 @@ START_TEST(a_clock_that_stands_back_is_ignored)
     ck_assert(wheel_verify(w.set));
     world_stop();
 }
-END_TEST
 
 /* ---- crowds ------------------------------------------------------------------------------ */
 
-START_TEST(a_crowd_of_one_deadline)
+TEST(a_crowd_of_one_deadline)
 {
     const uint32_t n = 100000;
     struct wheel_info info;
@@ -525,10 +517,9 @@ START_TEST(a_crowd_of_one_deadline)
     ck_assert_uint_lt(info.bytes, 128 * 1024);
     world_stop();
 }
-END_TEST
 
 /* A crowd in a coarse bucket is in its millisecond before it is due, by steps. */
-START_TEST(a_crowd_is_refined_in_time)
+TEST(a_crowd_is_refined_in_time)
 {
     const uint32_t n = 100000;
     const unsigned ticks_per_second = 10;
@@ -570,10 +561,9 @@ START_TEST(a_crowd_is_refined_in_time)
     ck_assert_uint_eq(w.in, 0);
     world_stop();
 }
-END_TEST
 
 /* Too few loops for what comes: the debt grows, buckets are in the way, nothing is lost. */
-START_TEST(a_sampler_that_is_too_slow_loses_nothing)
+TEST(a_sampler_that_is_too_slow_loses_nothing)
 {
     const uint32_t n = 60000;
     struct wheel_info info;
@@ -601,12 +591,11 @@ START_TEST(a_sampler_that_is_too_slow_loses_nothing)
     ck_assert(wheel_verify(w.set));
     world_stop();
 }
-END_TEST
 
 /* ---- when to wake ------------------------------------------------------------------------ */
 
 /* Sleeping until wheel_next() is enough to be punctual, and it does not wake for nothing. */
-START_TEST(sleeping_until_next_is_punctual_and_quiet)
+TEST(sleeping_until_next_is_punctual_and_quiet)
 {
     const uint32_t n = 300;
     uint64_t wakes = 0;
@@ -634,11 +623,10 @@ START_TEST(sleeping_until_next_is_punctual_and_quiet)
     ck_assert_int_eq(wheel_next(w.set), MSEC_NEVER);
     world_stop();
 }
-END_TEST
 
 /* ---- memory ------------------------------------------------------------------------------ */
 
-START_TEST(a_million_keys_take_five_bytes_each)
+TEST(a_million_keys_take_five_bytes_each)
 {
     const uint32_t n = 1000000;
     struct wheel_info info;
@@ -675,9 +663,8 @@ START_TEST(a_million_keys_take_five_bytes_each)
     ck_assert_uint_le(info.bytes, 128 * 1024);
     world_stop();
 }
-END_TEST
 
-START_TEST(few_keys_take_little)
+TEST(few_keys_take_little)
 {
     struct wheel_info info;
 
@@ -688,37 +675,4 @@ START_TEST(few_keys_take_little)
     wheel_info(w.set, w.now, &info);
     ck_assert_uint_le(info.bytes, 64 * 1024);
     world_stop();
-}
-END_TEST
-
-int main(void)
-{
-    const char *env = getenv("MAYFLY_SEED");
-    Suite *suite = suite_create("wheel");
-    TCase *tc = tcase_create("wheel");
-    SRunner *runner;
-    int failed;
-
-    seed = env ? strtoull(env, NULL, 0) : 20260719;
-    tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, agrees_with_a_plain_array);
-    tcase_add_test(tc, a_clock_that_leaps_loses_nothing);
-    tcase_add_test(tc, a_deadline_in_the_past_is_due_at_once);
-    tcase_add_test(tc, a_deadline_put_off_stays_in_its_bucket_or_moves);
-    tcase_add_test(tc, a_clock_that_stands_back_is_ignored);
-    tcase_add_test(tc, a_crowd_of_one_deadline);
-    tcase_add_test(tc, a_crowd_is_refined_in_time);
-    tcase_add_test(tc, a_sampler_that_is_too_slow_loses_nothing);
-    tcase_add_test(tc, sleeping_until_next_is_punctual_and_quiet);
-    tcase_add_test(tc, a_million_keys_take_five_bytes_each);
-    tcase_add_test(tc, few_keys_take_little);
-    suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    if (failed) {
-        printf("MAYFLY_SEED=%llu\n", (unsigned long long)seed);
-    }
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -6,7 +6,6 @@
  */
 #include "lib/index/table.h"
 
-#include <check.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
@@ -17,6 +16,7 @@
 #include "lib/base/hash.h"
 #include "lib/base/rcu.h"
 #include "tests/common/rng.h"
+#include "tests/common/unit.h"
 
 #define KEYS        1200u
 #define BLOCK_BYTES 128u
@@ -38,13 +38,6 @@ struct world {
     handle_t is_in[KEYS]; /* the model: handle under which the key is present, or 0 */
     unsigned present;
 };
-
-static uint64_t test_seed(void)
-{
-    const char *s = getenv("MAYFLY_SEED");
-
-    return s != NULL ? strtoull(s, NULL, 0) : 20240607;
-}
 
 static handle_t block_of(unsigned key, unsigned version)
 {
@@ -268,11 +261,11 @@ static void verify(struct world *w)
 
 /* ---- behaviour --------------------------------------------------------------------------- */
 
-START_TEST(match_finds_exactly_the_slots_of_a_tag)
+TEST(match_finds_exactly_the_slots_of_a_tag)
 {
     struct rng rng;
 
-    rng_init(&rng, test_seed());
+    rng_init(&rng, rng_seed());
     for (unsigned round = 0; round < 20000; round++) {
         /* Few different bytes, and neighbours that differ by a bit: hits and near misses. */
         uint64_t few = 0x0101010101010101ULL * (1 + rng_below(&rng, 2));
@@ -289,9 +282,8 @@ START_TEST(match_finds_exactly_the_slots_of_a_tag)
         ck_assert_uint_eq(table_match_portable(word0, word1, tag), expected);
     }
 }
-END_TEST
 
-START_TEST(keys_are_compared_whole_and_not_beyond)
+TEST(keys_are_compared_whole_and_not_beyond)
 {
     for (size_t n = 1; n <= 64; n++) {
         /* Blocks of exactly n bytes: the address sanitizer sees a load beyond. */
@@ -311,11 +303,10 @@ START_TEST(keys_are_compared_whole_and_not_beyond)
         mem_free(b);
     }
 }
-END_TEST
 
-START_TEST(agrees_with_a_plain_array)
+TEST_LOOP(agrees_with_a_plain_array, 4)
 {
-    uint64_t seed = test_seed() + (uint64_t)_i;
+    uint64_t seed = rng_seed() + (uint64_t)_i;
     struct world *w = world_create(seed, 0);
     unsigned limit = KEYS;
 
@@ -370,11 +361,10 @@ START_TEST(agrees_with_a_plain_array)
     verify(w); /* all counts are back to zero */
     world_destroy(w);
 }
-END_TEST
 
-START_TEST(full_buckets_pass_their_items_on_around_the_end)
+TEST(full_buckets_pass_their_items_on_around_the_end)
 {
-    struct world *w = world_create(test_seed(), 0);
+    struct world *w = world_create(rng_seed(), 0);
     unsigned in[40], n = 0;
 
     /* Forty keys whose home is the last bucket: three buckets behind the end take the rest. */
@@ -399,11 +389,10 @@ START_TEST(full_buckets_pass_their_items_on_around_the_end)
     }
     world_destroy(w);
 }
-END_TEST
 
-START_TEST(wants_to_grow_and_to_shrink_at_the_limits)
+TEST(wants_to_grow_and_to_shrink_at_the_limits)
 {
-    struct world *w = world_create(test_seed(), 0);
+    struct world *w = world_create(rng_seed(), 0);
     unsigned key = 0;
 
     for (; key < 153; key++) { /* 80 % of 16 * 12 is 153.6 */
@@ -426,9 +415,8 @@ START_TEST(wants_to_grow_and_to_shrink_at_the_limits)
     verify(w);
     world_destroy(w);
 }
-END_TEST
 
-START_TEST(init_makes_room_for_its_items)
+TEST(init_makes_room_for_its_items)
 {
     struct table t;
     struct budget budget = {0};
@@ -447,11 +435,10 @@ START_TEST(init_makes_room_for_its_items)
     ck_assert_uint_eq(table_bytes(&t), TABLE_MIN_BUCKETS * 64);
     table_fini(&t);
 }
-END_TEST
 
-START_TEST(shrink_that_was_outgrown_changes_nothing)
+TEST(shrink_that_was_outgrown_changes_nothing)
 {
-    struct world *w = world_create(test_seed(), 1000);
+    struct world *w = world_create(rng_seed(), 1000);
     uint64_t buckets = buckets_now(w);
     struct table_grow grow;
 
@@ -473,7 +460,6 @@ START_TEST(shrink_that_was_outgrown_changes_nothing)
     ck_assert_int_eq(atomic_load(&w->budget.used_bytes), (int64_t)table_bytes(&w->t));
     world_destroy(w);
 }
-END_TEST
 
 /* Does a reader that loaded this view find a key in it? */
 static bool is_found_in(const struct world *w, const struct table_view *v, unsigned key)
@@ -498,9 +484,9 @@ static void find_all_in(const struct world *w, const struct table_view *v, unsig
     }
 }
 
-START_TEST(views_stay_right_until_their_grace_period_ends)
+TEST(views_stay_right_until_their_grace_period_ends)
 {
-    struct world *w = world_create(test_seed(), 0);
+    struct world *w = world_create(rng_seed(), 0);
     struct table_waste waste;
     struct table_grow grow;
 
@@ -529,7 +515,6 @@ START_TEST(views_stay_right_until_their_grace_period_ends)
     verify(w);
     world_destroy(w);
 }
-END_TEST
 
 /* ---- walks ------------------------------------------------------------------------------- */
 
@@ -545,9 +530,9 @@ static void on_met(void *arg, handle_t h)
     m->times[item_at(m->w->base, h)->cas]++;
 }
 
-START_TEST(walk_meets_each_item_once_while_nothing_is_resized)
+TEST_LOOP(walk_meets_each_item_once_while_nothing_is_resized, 4)
 {
-    struct world *w = world_create(test_seed() + (uint64_t)_i, 0);
+    struct world *w = world_create(rng_seed() + (uint64_t)_i, 0);
     uint64_t steps = 0, cursor = 0;
     struct met *m = mem_zalloc(sizeof(*m));
 
@@ -566,11 +551,10 @@ START_TEST(walk_meets_each_item_once_while_nothing_is_resized)
     mem_free(m);
     world_destroy(w);
 }
-END_TEST
 
-START_TEST(walk_misses_nothing_over_resizes)
+TEST_LOOP(walk_misses_nothing_over_resizes, 4)
 {
-    uint64_t seed = test_seed() + (uint64_t)_i * 1000;
+    uint64_t seed = rng_seed() + (uint64_t)_i * 1000;
     struct world *w = world_create(seed, 0);
     struct met *m = mem_zalloc(sizeof(*m));
 
@@ -606,7 +590,6 @@ START_TEST(walk_misses_nothing_over_resizes)
     mem_free(m);
     world_destroy(w);
 }
-END_TEST
 
 /* ---- threads ----------------------------------------------------------------------------- */
 
@@ -684,9 +667,9 @@ static void rewrite_and_replace(struct world *w, unsigned key)
     replace(w, key);
 }
 
-START_TEST(readers_see_the_truth_while_a_writer_resizes)
+TEST(readers_see_the_truth_while_a_writer_resizes)
 {
-    struct world *w = world_create(test_seed(), 0);
+    struct world *w = world_create(rng_seed(), 0);
     struct readers r = {.w = w};
     pthread_t threads[3];
 
@@ -724,31 +707,4 @@ START_TEST(readers_see_the_truth_while_a_writer_resizes)
     }
     verify(w);
     world_destroy(w);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *s = suite_create("table");
-    TCase *tc = tcase_create("table");
-
-    tcase_set_timeout(tc, 300);
-    tcase_add_test(tc, match_finds_exactly_the_slots_of_a_tag);
-    tcase_add_test(tc, keys_are_compared_whole_and_not_beyond);
-    tcase_add_loop_test(tc, agrees_with_a_plain_array, 0, 4);
-    tcase_add_test(tc, full_buckets_pass_their_items_on_around_the_end);
-    tcase_add_test(tc, wants_to_grow_and_to_shrink_at_the_limits);
-    tcase_add_test(tc, init_makes_room_for_its_items);
-    tcase_add_test(tc, shrink_that_was_outgrown_changes_nothing);
-    tcase_add_test(tc, views_stay_right_until_their_grace_period_ends);
-    tcase_add_loop_test(tc, walk_meets_each_item_once_while_nothing_is_resized, 0, 4);
-    tcase_add_loop_test(tc, walk_misses_nothing_over_resizes, 0, 4);
-    tcase_add_test(tc, readers_see_the_truth_while_a_writer_resizes);
-    suite_add_tcase(s, tc);
-
-    SRunner *sr = srunner_create(s);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
 }

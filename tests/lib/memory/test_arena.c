@@ -5,8 +5,9 @@
  */
 #include "lib/memory/arena.h"
 
-#include <check.h>
 #include <string.h>
+
+#include "tests/common/unit.h"
 
 #define KIB   1024u
 #define MIB   (1024u * KIB)
@@ -62,7 +63,7 @@ static void check_held(void)
     ck_assert_int_eq(atomic_load(&budget.used_bytes), (int64_t)a.held << a.shift);
 }
 
-START_TEST(segments_suit_the_share)
+TEST(segments_suit_the_share)
 {
     static const struct {
         uint64_t share;
@@ -85,9 +86,8 @@ START_TEST(segments_suit_the_share)
         stop();
     }
 }
-END_TEST
 
-START_TEST(the_limit_is_kept_and_overdrawn_only_as_told)
+TEST(the_limit_is_kept_and_overdrawn_only_as_told)
 {
     uint32_t count = LIMIT / (64 * KIB);
 
@@ -109,9 +109,8 @@ START_TEST(the_limit_is_kept_and_overdrawn_only_as_told)
     ck_assert_uint_eq(arena_avail(&a), 0);
     stop();
 }
-END_TEST
 
-START_TEST(what_nobody_saw_is_free_at_once)
+TEST(what_nobody_saw_is_free_at_once)
 {
     segment_t last = 0;
     segment_t first;
@@ -128,9 +127,8 @@ START_TEST(what_nobody_saw_is_free_at_once)
     check_held();
     stop();
 }
-END_TEST
 
-START_TEST(a_run_waits_for_its_grace_period)
+TEST(a_run_waits_for_its_grace_period)
 {
     struct run_released r = {0};
     segment_t last = 0;
@@ -165,9 +163,8 @@ START_TEST(a_run_waits_for_its_grace_period)
     check_held();
     stop();
 }
-END_TEST
 
-START_TEST(release_is_bounded_and_in_order)
+TEST(release_is_bounded_and_in_order)
 {
     struct run_released r = {0};
     segment_t run[4];
@@ -198,13 +195,12 @@ START_TEST(release_is_bounded_and_in_order)
     ck_assert_uint_eq(a.free_count, 8);
     stop();
 }
-END_TEST
 
 /*
  * A flush dates all values by the first; what was retired before and after has dates of its
  * own.
  */
-START_TEST(a_flush_retires_all_values_in_one_step)
+TEST(a_flush_retires_all_values_in_one_step)
 {
     struct run_released r = {0};
     segment_t last = 0;
@@ -241,9 +237,8 @@ START_TEST(a_flush_retires_all_values_in_one_step)
     check_held();
     stop();
 }
-END_TEST
 
-START_TEST(a_pinned_run_waits_for_its_reader)
+TEST(a_pinned_run_waits_for_its_reader)
 {
     struct run_released r = {0};
     segment_t last = 0;
@@ -276,9 +271,8 @@ START_TEST(a_pinned_run_waits_for_its_reader)
     check_held();
     stop();
 }
-END_TEST
 
-START_TEST(trimming_pays_back_and_cold_ones_read_as_zero)
+TEST(trimming_pays_back_and_cold_ones_read_as_zero)
 {
     segment_t last = 0;
     segment_t list = 0;
@@ -316,27 +310,4 @@ START_TEST(trimming_pays_back_and_cold_ones_read_as_zero)
     ck_assert_uint_eq(arena_take(&a, SEG_WHOLE, 0), 11);
     check_held();
     stop();
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("arena");
-    TCase *tc = tcase_create("arena");
-
-    tcase_add_test(tc, segments_suit_the_share);
-    tcase_add_test(tc, the_limit_is_kept_and_overdrawn_only_as_told);
-    tcase_add_test(tc, what_nobody_saw_is_free_at_once);
-    tcase_add_test(tc, a_run_waits_for_its_grace_period);
-    tcase_add_test(tc, release_is_bounded_and_in_order);
-    tcase_add_test(tc, a_flush_retires_all_values_in_one_step);
-    tcase_add_test(tc, a_pinned_run_waits_for_its_reader);
-    tcase_add_test(tc, trimming_pays_back_and_cold_ones_read_as_zero);
-    suite_add_tcase(suite, tc);
-
-    SRunner *sr = srunner_create(suite);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
 }

@@ -5,9 +5,9 @@
  */
 #include "lib/shard/shard.h"
 
-#include <check.h>
 #include <stdio.h>
 
+#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 static struct fixture f;
@@ -42,7 +42,7 @@ static uint32_t ring_used(void)
     return f.shard->blocks.ring_tail - f.shard->blocks.ring_head;
 }
 
-START_TEST(a_block_is_not_reused_before_its_grace_period)
+TEST(a_block_is_not_reused_before_its_grace_period)
 {
     fixture_start(&f, NULL);
     const struct item *a = set_units("a", 20);
@@ -55,9 +55,8 @@ START_TEST(a_block_is_not_reused_before_its_grace_period)
     ck_assert_uint_eq(fixture_counter(&f, CTR_hole_reused), 1);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(an_overwrite_takes_what_the_one_before_left)
+TEST(an_overwrite_takes_what_the_one_before_left)
 {
     const struct item *first;
     const struct item *second;
@@ -74,10 +73,9 @@ START_TEST(an_overwrite_takes_what_the_one_before_left)
     ck_assert_uint_eq(fixture_counter(&f, CTR_hole_reused), 50);
     fixture_stop(&f);
 }
-END_TEST
 
 /* Holes may be a thirty-second too large, and no more. */
-START_TEST(a_hole_may_be_a_little_larger)
+TEST(a_hole_may_be_a_little_larger)
 {
     const struct item *a;
     struct got got;
@@ -97,7 +95,6 @@ START_TEST(a_hole_may_be_a_little_larger)
     ck_assert_ptr_eq(set_units("e", 40), a);
     fixture_stop(&f);
 }
-END_TEST
 
 /* So many holes of a size that large ones may be split. */
 static void make_holes(const char *kind, unsigned count, uint32_t units)
@@ -114,7 +111,7 @@ static void make_holes(const char *kind, unsigned count, uint32_t units)
     shard_leave(f.shard);
 }
 
-START_TEST(large_holes_are_split_when_there_are_many)
+TEST(large_holes_are_split_when_there_are_many)
 {
     uint64_t holes;
     uint64_t reused;
@@ -136,9 +133,8 @@ START_TEST(large_holes_are_split_when_there_are_many)
     ck_assert_uint_eq(fixture_counter(&f, CTR_hole_reused), reused + 50);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(nothing_is_split_that_leaves_less_than_a_block)
+TEST(nothing_is_split_that_leaves_less_than_a_block)
 {
     const struct item *b;
 
@@ -155,9 +151,8 @@ START_TEST(nothing_is_split_that_leaves_less_than_a_block)
     ck_assert_ptr_eq((const char *)fixture_get(&f, "d").item, (const char *)b + 36 * ITEM_UNIT);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(a_full_ring_forgets_deaths_but_not_their_bytes)
+TEST(a_full_ring_forgets_deaths_but_not_their_bytes)
 {
     uint32_t size;
     unsigned n;
@@ -193,9 +188,8 @@ START_TEST(a_full_ring_forgets_deaths_but_not_their_bytes)
     ck_assert_uint_eq(f.shard->blocks.hole_bytes, 0);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(deaths_ripen_in_order_of_their_grace_periods)
+TEST(deaths_ripen_in_order_of_their_grace_periods)
 {
     fixture_start(&f, NULL);
     (void)set_units("a", 10);
@@ -216,10 +210,9 @@ START_TEST(deaths_ripen_in_order_of_their_grace_periods)
     ck_assert_uint_eq(f.shard->blocks.hole_bytes, 21 * ITEM_UNIT);
     fixture_stop(&f);
 }
-END_TEST
 
 /* The reclaimer makes holes when no put comes by. */
-START_TEST(deaths_ripen_without_puts)
+TEST(deaths_ripen_without_puts)
 {
     fixture_start(&f, NULL);
     for (unsigned i = 0; i < 200; i++) {
@@ -234,9 +227,8 @@ START_TEST(deaths_ripen_without_puts)
     ck_assert_uint_eq(f.shard->blocks.hole_bytes, 200 * 10 * ITEM_UNIT);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(a_flush_voids_deaths_and_holes)
+TEST(a_flush_voids_deaths_and_holes)
 {
     fixture_start(&f, NULL);
     make_holes("hole", 100, 10);
@@ -257,13 +249,12 @@ START_TEST(a_flush_voids_deaths_and_holes)
     ck_assert_uint_eq(fixture_counter(&f, CTR_hole_reused), 0);
     fixture_stop(&f);
 }
-END_TEST
 
 /*
  * A segment that was emptied and taken anew: the deaths of its former blocks mean nothing any
  * more.
  */
-START_TEST(deaths_of_a_former_life_of_a_segment_are_void)
+TEST(deaths_of_a_former_life_of_a_segment_are_void)
 {
     fixture_start(&f, NULL);
     for (unsigned i = 0; i < 1500; i++) {
@@ -295,7 +286,6 @@ START_TEST(deaths_of_a_former_life_of_a_segment_are_void)
     }
     fixture_stop(&f);
 }
-END_TEST
 
 /* Every sealed segment but the cursor's stands in the bin of its dead share. */
 static void check_bins(void)
@@ -330,12 +320,12 @@ static void check_bins(void)
     ck_assert_uint_eq(binned, sealed);
 }
 
-START_TEST(sealed_segments_stand_in_the_bin_of_their_dead_share)
+TEST(sealed_segments_stand_in_the_bin_of_their_dead_share)
 {
     struct rng rng;
 
     fixture_start(&f, NULL);
-    rng_init(&rng, fixture_seed());
+    rng_init(&rng, rng_seed());
     for (unsigned i = 0; i < 20000; i++) {
         const char *key = name("k", (unsigned)rng_below(&rng, 9000));
 
@@ -353,31 +343,4 @@ START_TEST(sealed_segments_stand_in_the_bin_of_their_dead_share)
     }
     check_bins();
     fixture_stop(&f);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("blocks");
-    TCase *tc = tcase_create("blocks");
-
-    tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, a_block_is_not_reused_before_its_grace_period);
-    tcase_add_test(tc, an_overwrite_takes_what_the_one_before_left);
-    tcase_add_test(tc, a_hole_may_be_a_little_larger);
-    tcase_add_test(tc, large_holes_are_split_when_there_are_many);
-    tcase_add_test(tc, nothing_is_split_that_leaves_less_than_a_block);
-    tcase_add_test(tc, a_full_ring_forgets_deaths_but_not_their_bytes);
-    tcase_add_test(tc, deaths_ripen_in_order_of_their_grace_periods);
-    tcase_add_test(tc, deaths_ripen_without_puts);
-    tcase_add_test(tc, a_flush_voids_deaths_and_holes);
-    tcase_add_test(tc, deaths_of_a_former_life_of_a_segment_are_void);
-    tcase_add_test(tc, sealed_segments_stand_in_the_bin_of_their_dead_share);
-    suite_add_tcase(suite, tc);
-
-    SRunner *sr = srunner_create(suite);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
 }

@@ -5,9 +5,9 @@
  */
 #include "lib/shard/shard.h"
 
-#include <check.h>
 #include <stdio.h>
 
+#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 #define SEG (32 * KIB)
@@ -60,7 +60,7 @@ static const size_t *lengths(void)
     return list;
 }
 
-START_TEST(every_byte_has_its_place)
+TEST(every_byte_has_its_place)
 {
     start(8 * MIB);
     ck_assert_uint_eq(segment_bytes(&f.shard->arena), SEG);
@@ -86,9 +86,8 @@ START_TEST(every_byte_has_its_place)
     }
     stop();
 }
-END_TEST
 
-START_TEST(cuts_at_the_boundaries)
+TEST(cuts_at_the_boundaries)
 {
     struct cut c;
 
@@ -111,7 +110,6 @@ START_TEST(cuts_at_the_boundaries)
     ck_assert(c.segments == 32 && c.pieces == 0);
     stop();
 }
-END_TEST
 
 static void put(const char *key, enum store_mode mode, size_t from, size_t len, msec_t deadline,
                 size_t portion)
@@ -139,7 +137,7 @@ static struct got check(const char *key, size_t len)
     return got;
 }
 
-START_TEST(values_of_boundary_lengths_by_span_and_by_body)
+TEST(values_of_boundary_lengths_by_span_and_by_body)
 {
     static const size_t portions[] = {0, 1, 4093, MIB};
 
@@ -162,13 +160,12 @@ START_TEST(values_of_boundary_lengths_by_span_and_by_body)
     ck_assert_uint_eq(f.shard->arena.whole, 0);
     stop();
 }
-END_TEST
 
 /*
  * Joined from two parts, so that each length is reached from below and from across the
  * boundary.
  */
-START_TEST(values_joined_across_the_boundaries)
+TEST(values_joined_across_the_boundaries)
 {
     static const size_t cuts[] = {1, 100, 3000, 40000};
 
@@ -196,9 +193,8 @@ START_TEST(values_joined_across_the_boundaries)
     }
     stop();
 }
-END_TEST
 
-START_TEST(joined_beyond_the_item_size_is_refused)
+TEST(joined_beyond_the_item_size_is_refused)
 {
     struct put p = {.mode = STORE_APPEND, .key = "k", .len = 2000};
     struct got got;
@@ -222,13 +218,12 @@ START_TEST(joined_beyond_the_item_size_is_refused)
     fixture_verify(&f);
     stop();
 }
-END_TEST
 
 /*
  * A deadline given later makes the block anew: with pieces, with segments, and where the block
  * was full.
  */
-START_TEST(a_touch_keeps_value_and_cas_at_all_lengths)
+TEST(a_touch_keeps_value_and_cas_at_all_lengths)
 {
     start(16 * MIB - 1);
     for (const size_t *len = lengths(); *len != 0; len++) {
@@ -255,10 +250,9 @@ START_TEST(a_touch_keeps_value_and_cas_at_all_lengths)
     }
     stop();
 }
-END_TEST
 
 /* Heads and pieces are in segments that are cleaned and evicted: both sides follow. */
-START_TEST(the_cursor_moves_heads_and_pieces)
+TEST(the_cursor_moves_heads_and_pieces)
 {
     char key[16];
 
@@ -297,10 +291,9 @@ START_TEST(the_cursor_moves_heads_and_pieces)
     }
     stop();
 }
-END_TEST
 
 /* A body that is given up, before its first byte, in its segments, in its tail, when full. */
-START_TEST(an_aborted_body_gives_everything_back)
+TEST(an_aborted_body_gives_everything_back)
 {
     static const size_t stops[] = {0, 1, SEG, SEG + 5, 3 * SEG, 3 * SEG + 9, 3 * SEG + 3000};
     int64_t used;
@@ -338,28 +331,4 @@ START_TEST(an_aborted_body_gives_everything_back)
     }
     fixture_verify(&f);
     stop();
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("chunks");
-    TCase *tc = tcase_create("chunks");
-
-    tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, every_byte_has_its_place);
-    tcase_add_test(tc, cuts_at_the_boundaries);
-    tcase_add_test(tc, values_of_boundary_lengths_by_span_and_by_body);
-    tcase_add_test(tc, values_joined_across_the_boundaries);
-    tcase_add_test(tc, joined_beyond_the_item_size_is_refused);
-    tcase_add_test(tc, a_touch_keeps_value_and_cas_at_all_lengths);
-    tcase_add_test(tc, the_cursor_moves_heads_and_pieces);
-    tcase_add_test(tc, an_aborted_body_gives_everything_back);
-    suite_add_tcase(suite, tc);
-
-    SRunner *sr = srunner_create(suite);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
 }

@@ -5,9 +5,9 @@
  */
 #include "lib/shard/shard.h"
 
-#include <check.h>
 #include <stdio.h>
 
+#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 static struct fixture f;
@@ -36,7 +36,7 @@ static unsigned fill(const char *kind, size_t len, msec_t deadline, unsigned eve
     return n;
 }
 
-START_TEST(what_is_dead_is_cleaned_before_anything_is_evicted)
+TEST(what_is_dead_is_cleaned_before_anything_is_evicted)
 {
     unsigned n;
     uint64_t put = 0;
@@ -63,9 +63,8 @@ START_TEST(what_is_dead_is_cleaned_before_anything_is_evicted)
     }
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(without_dead_ones_the_oldest_are_evicted)
+TEST(without_dead_ones_the_oldest_are_evicted)
 {
     unsigned n;
 
@@ -84,9 +83,8 @@ START_TEST(without_dead_ones_the_oldest_are_evicted)
     ck_assert_uint_eq(fixture_counter(&f, CTR_cursor_cleaned), 0);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(what_is_due_dies_before_anything_alive)
+TEST(what_is_due_dies_before_anything_alive)
 {
     msec_t due;
     unsigned n;
@@ -113,9 +111,8 @@ START_TEST(what_is_due_dies_before_anything_alive)
     ck_assert_uint_eq(fixture_counter(&f, CTR_expired_unfetched), volatile_keys);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(age_order_survives_cleaning)
+TEST(age_order_survives_cleaning)
 {
     unsigned n;
     unsigned gone = 0;
@@ -143,9 +140,8 @@ START_TEST(age_order_survives_cleaning)
     ck_assert_msg(early * 20 <= gone, "%u of %u evicted keys were not old", early, gone);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(cleaning_drops_what_is_due_and_moves_the_rest_unchanged)
+TEST(cleaning_drops_what_is_due_and_moves_the_rest_unchanged)
 {
     unsigned n;
     struct got before;
@@ -176,10 +172,9 @@ START_TEST(cleaning_drops_what_is_due_and_moves_the_rest_unchanged)
     ck_assert_int_eq(fixture_get(&f, "ttl").deadline, before.deadline);
     fixture_stop(&f);
 }
-END_TEST
 
 /* One slice does its work and a block more, however much there is. */
-START_TEST(a_slice_is_bounded)
+TEST(a_slice_is_bounded)
 {
     unsigned n;
 
@@ -198,9 +193,8 @@ START_TEST(a_slice_is_bounded)
     }
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(where_nothing_may_be_evicted_it_only_cleans)
+TEST(where_nothing_may_be_evicted_it_only_cleans)
 {
     struct engine_config cfg;
     unsigned n;
@@ -229,27 +223,4 @@ START_TEST(where_nothing_may_be_evicted_it_only_cleans)
         ck_assert(fixture_has(&f, name("k", i)) == (i % 3 != 0));
     }
     fixture_stop(&f);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("cursor");
-    TCase *tc = tcase_create("cursor");
-
-    tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, what_is_dead_is_cleaned_before_anything_is_evicted);
-    tcase_add_test(tc, without_dead_ones_the_oldest_are_evicted);
-    tcase_add_test(tc, what_is_due_dies_before_anything_alive);
-    tcase_add_test(tc, age_order_survives_cleaning);
-    tcase_add_test(tc, cleaning_drops_what_is_due_and_moves_the_rest_unchanged);
-    tcase_add_test(tc, a_slice_is_bounded);
-    tcase_add_test(tc, where_nothing_may_be_evicted_it_only_cleans);
-    suite_add_tcase(suite, tc);
-
-    SRunner *sr = srunner_create(suite);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
 }

@@ -6,9 +6,9 @@
  */
 #include "lib/memory/evict.h"
 
-#include <check.h>
 #include <stdio.h>
 
+#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 /* ---- verdicts ---------------------------------------------------------------------------- */
@@ -25,7 +25,7 @@ static struct item make_item(uint8_t heat, uint32_t access_s)
     return it;
 }
 
-START_TEST(small_promotes_what_was_used)
+TEST(small_promotes_what_was_used)
 {
     struct evict_pass pass = {CHAIN_SMALL, 100, 0, 0};
 
@@ -42,9 +42,8 @@ START_TEST(small_promotes_what_was_used)
     ck_assert_int_eq(evict_judge(&pass, &fetched_once), VERDICT_EVICT);
     ck_assert_int_eq(evict_judge(&pass, &young), VERDICT_YOUNG);
 }
-END_TEST
 
-START_TEST(main_keeps_what_was_used_up_to_its_cap)
+TEST(main_keeps_what_was_used_up_to_its_cap)
 {
     struct item hot = make_item(1, 50);
     struct item cold = make_item(0, 50);
@@ -64,11 +63,10 @@ START_TEST(main_keeps_what_was_used_up_to_its_cap)
     ck_assert_uint_le(pass.kept, pass.scanned * 80 / 100 + 16384);
     ck_assert_uint_ge(pass.kept, pass.scanned * 79 / 100);
 }
-END_TEST
 
 /* ---- the ghost --------------------------------------------------------------------------- */
 
-START_TEST(no_ghost_remembers_nothing)
+TEST(no_ghost_remembers_nothing)
 {
     struct ghost g = {NULL, 0};
 
@@ -77,9 +75,8 @@ START_TEST(no_ghost_remembers_nothing)
     ck_assert(!ghost_take(&g, 77));
     ck_assert_uint_eq(ghost_capacity(&g), 0);
 }
-END_TEST
 
-START_TEST(it_remembers_once_and_counts_its_memory)
+TEST(it_remembers_once_and_counts_its_memory)
 {
     struct budget budget = {0};
     struct ghost g;
@@ -101,9 +98,8 @@ START_TEST(it_remembers_once_and_counts_its_memory)
     ck_assert_int_eq(atomic_load(&budget.used_bytes), 0);
     ck_assert(!ghost_take(&g, 1));
 }
-END_TEST
 
-START_TEST(a_full_bucket_forgets_the_oldest)
+TEST(a_full_bucket_forgets_the_oldest)
 {
     struct budget budget = {0};
     struct ghost g;
@@ -118,7 +114,6 @@ START_TEST(a_full_bucket_forgets_the_oldest)
     }
     ghost_destroy(&g, &budget);
 }
-END_TEST
 
 /* ---- at work ----------------------------------------------------------------------------- */
 
@@ -146,7 +141,7 @@ static unsigned push_out(struct fixture *f, unsigned from, uint64_t evictions)
     return from;
 }
 
-START_TEST(what_was_used_goes_to_main_and_outlives_a_scan)
+TEST(what_was_used_goes_to_main_and_outlives_a_scan)
 {
     struct fixture f;
 
@@ -177,9 +172,8 @@ START_TEST(what_was_used_goes_to_main_and_outlives_a_scan)
     fixture_verify(&f);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(what_comes_back_goes_straight_to_main)
+TEST(what_comes_back_goes_straight_to_main)
 {
     struct fixture f;
     unsigned next;
@@ -205,12 +199,11 @@ START_TEST(what_comes_back_goes_straight_to_main)
     fixture_verify(&f);
     fixture_stop(&f);
 }
-END_TEST
 
 /*
  * Everything is hot: puts still find victims, with a bounded number of bytes copied for each.
  */
-START_TEST(a_cache_in_which_all_is_hot_still_takes_puts)
+TEST(a_cache_in_which_all_is_hot_still_takes_puts)
 {
     struct fixture f;
     uint64_t moved;
@@ -240,13 +233,12 @@ START_TEST(a_cache_in_which_all_is_hot_still_takes_puts)
     fixture_verify(&f);
     fixture_stop(&f);
 }
-END_TEST
 
 /*
  * An item stored into a hole of an old segment has not had its time: it goes on, it is not
  * evicted.
  */
-START_TEST(the_young_in_old_segments_are_spared)
+TEST(the_young_in_old_segments_are_spared)
 {
     struct fixture f;
     unsigned n = 0;
@@ -270,29 +262,4 @@ START_TEST(the_young_in_old_segments_are_spared)
         ck_assert(fixture_has(&f, name("yng", i)));
     }
     fixture_stop(&f);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("evict");
-    TCase *tc = tcase_create("evict");
-
-    tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, small_promotes_what_was_used);
-    tcase_add_test(tc, main_keeps_what_was_used_up_to_its_cap);
-    tcase_add_test(tc, no_ghost_remembers_nothing);
-    tcase_add_test(tc, it_remembers_once_and_counts_its_memory);
-    tcase_add_test(tc, a_full_bucket_forgets_the_oldest);
-    tcase_add_test(tc, what_was_used_goes_to_main_and_outlives_a_scan);
-    tcase_add_test(tc, what_comes_back_goes_straight_to_main);
-    tcase_add_test(tc, a_cache_in_which_all_is_hot_still_takes_puts);
-    tcase_add_test(tc, the_young_in_old_segments_are_spared);
-    suite_add_tcase(suite, tc);
-
-    SRunner *sr = srunner_create(suite);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
 }

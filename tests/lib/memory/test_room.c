@@ -5,9 +5,9 @@
  */
 #include "lib/shard/shard.h"
 
-#include <check.h>
 #include <stdio.h>
 
+#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 static struct fixture f;
@@ -50,7 +50,7 @@ static unsigned fill(const char *kind, size_t len)
 
 static const size_t lens[] = {10, 300, 1900, 5000, 40000};
 
-START_TEST(a_full_cache_says_so_and_loses_nothing)
+TEST_LOOP(a_full_cache_says_so_and_loses_nothing, 5)
 {
     const size_t len = lens[_i];
     unsigned n;
@@ -78,9 +78,8 @@ START_TEST(a_full_cache_says_so_and_loses_nothing)
     fixture_verify(&f);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(deletes_of_one_size_make_room_for_another)
+TEST(deletes_of_one_size_make_room_for_another)
 {
     unsigned n;
 
@@ -98,9 +97,8 @@ START_TEST(deletes_of_one_size_make_room_for_another)
     }
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(overwrites_go_on_in_a_full_cache)
+TEST(overwrites_go_on_in_a_full_cache)
 {
     unsigned n;
     unsigned failed = 0;
@@ -123,13 +121,12 @@ START_TEST(overwrites_go_on_in_a_full_cache)
     fixture_verify(&f);
     fixture_stop(&f);
 }
-END_TEST
 
 /*
  * A set that fails must not leave the old value to be read; every other failure leaves all as
  * it was.
  */
-START_TEST(a_failed_set_takes_the_old_value_away)
+TEST(a_failed_set_takes_the_old_value_away)
 {
     static char value[60000];
     struct put p = {.ptr = value, .len = sizeof(value)};
@@ -164,7 +161,6 @@ START_TEST(a_failed_set_takes_the_old_value_away)
     fixture_verify(&f);
     fixture_stop(&f);
 }
-END_TEST
 
 /* ---- the budget -------------------------------------------------------------------------- */
 
@@ -173,7 +169,7 @@ static void check_budget(int64_t limit)
     ck_assert_int_le(fixture_used(&f), limit + room_overdraw(f.shard) + limit / 16);
 }
 
-START_TEST(the_budget_is_kept_whatever_comes)
+TEST_LOOP(the_budget_is_kept_whatever_comes, 4)
 {
     static const struct {
         uint32_t shards;
@@ -182,7 +178,7 @@ START_TEST(the_budget_is_kept_whatever_comes)
     const int64_t limit = (int64_t)rows[_i].limit;
     struct rng rng;
 
-    rng_init(&rng, fixture_seed());
+    rng_init(&rng, rng_seed());
     start(rows[_i].shards, rows[_i].limit, true);
     for (unsigned i = 0; i < 4000; i++) {
         size_t len = rng_below(&rng, 20) == 0 ? rng_below(&rng, 300000) : rng_below(&rng, 3000);
@@ -198,10 +194,9 @@ START_TEST(the_budget_is_kept_whatever_comes)
     fixture_verify(&f);
     fixture_stop(&f);
 }
-END_TEST
 
 /* Nothing dies while a cache is filled for the first time: it must evict all the same. */
-START_TEST(a_first_filling_without_a_grace_period_evicts)
+TEST(a_first_filling_without_a_grace_period_evicts)
 {
     start(1, 16 * MIB, true);
     for (unsigned i = 0; i < 1600; i++) {
@@ -211,9 +206,8 @@ START_TEST(a_first_filling_without_a_grace_period_evicts)
     fixture_verify(&f);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(a_lower_limit_is_reached_and_a_higher_one_used)
+TEST(a_lower_limit_is_reached_and_a_higher_one_used)
 {
     unsigned items;
 
@@ -264,10 +258,9 @@ START_TEST(a_lower_limit_is_reached_and_a_higher_one_used)
     fixture_verify(&f);
     fixture_stop(&f);
 }
-END_TEST
 
 /* What stayed free for a while goes back to the system. */
-START_TEST(idle_memory_goes_back)
+TEST(idle_memory_goes_back)
 {
     int64_t full;
 
@@ -289,11 +282,10 @@ START_TEST(idle_memory_goes_back)
     fixture_verify(&f);
     fixture_stop(&f);
 }
-END_TEST
 
 /* ---- room of other shards ---------------------------------------------------------------- */
 
-START_TEST(half_of_the_limit_in_one_value)
+TEST(half_of_the_limit_in_one_value)
 {
     start(4, 32 * MIB, true);
     for (unsigned i = 0; i < 20000; i++) {
@@ -319,9 +311,8 @@ START_TEST(half_of_the_limit_in_one_value)
     fixture_verify(&f);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(more_than_the_limit_is_refused_without_harm)
+TEST(more_than_the_limit_is_refused_without_harm)
 {
     start(1, 8 * MIB, true);
     fixture_set(&f, "k", 100);
@@ -332,30 +323,4 @@ START_TEST(more_than_the_limit_is_refused_without_harm)
     fixture_set(&f, "large", 6 * MIB);
     fixture_check(&f, "large", 6 * MIB);
     fixture_stop(&f);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("room");
-    TCase *tc = tcase_create("room");
-
-    tcase_set_timeout(tc, 120);
-    tcase_add_loop_test(tc, a_full_cache_says_so_and_loses_nothing, 0, 5);
-    tcase_add_test(tc, deletes_of_one_size_make_room_for_another);
-    tcase_add_test(tc, overwrites_go_on_in_a_full_cache);
-    tcase_add_test(tc, a_failed_set_takes_the_old_value_away);
-    tcase_add_loop_test(tc, the_budget_is_kept_whatever_comes, 0, 4);
-    tcase_add_test(tc, a_first_filling_without_a_grace_period_evicts);
-    tcase_add_test(tc, a_lower_limit_is_reached_and_a_higher_one_used);
-    tcase_add_test(tc, idle_memory_goes_back);
-    tcase_add_test(tc, half_of_the_limit_in_one_value);
-    tcase_add_test(tc, more_than_the_limit_is_refused_without_harm);
-    suite_add_tcase(suite, tc);
-
-    SRunner *sr = srunner_create(suite);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
 }

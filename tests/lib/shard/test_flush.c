@@ -5,10 +5,10 @@
  */
 #include "lib/shard/shard.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <sys/resource.h>
 
+#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 static struct fixture f;
@@ -50,7 +50,7 @@ static unsigned present(void)
     return n;
 }
 
-START_TEST(everything_is_gone_at_once_and_its_memory_later)
+TEST(everything_is_gone_at_once_and_its_memory_later)
 {
     uint64_t cas;
 
@@ -72,9 +72,8 @@ START_TEST(everything_is_gone_at_once_and_its_memory_later)
     fixture_check(&f, name(7), 10);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(twice_is_once)
+TEST(twice_is_once)
 {
     start(2);
     flush(fixture_now(&f));
@@ -90,9 +89,8 @@ START_TEST(twice_is_once)
     fixture_check(&f, "k", 10);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(what_is_to_come_happens_at_its_instant)
+TEST(what_is_to_come_happens_at_its_instant)
 {
     start(4);
     msec_t at = fixture_now(&f) + 1000;
@@ -120,10 +118,9 @@ START_TEST(what_is_to_come_happens_at_its_instant)
     fixture_check(&f, "later", 50);
     fixture_stop(&f);
 }
-END_TEST
 
 /* Every kind of write finds the cache empty, though nobody carried the flush out before. */
-START_TEST(writers_find_nothing_at_the_instant)
+TEST_LOOP(writers_find_nothing_at_the_instant, 6)
 {
     struct put p = {.key = name(3), .ptr = "x", .len = 1};
 
@@ -162,9 +159,8 @@ START_TEST(writers_find_nothing_at_the_instant)
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), _i == 5);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(the_newer_one_counts)
+TEST(the_newer_one_counts)
 {
     start(2);
     flush(fixture_now(&f) + 500);
@@ -181,9 +177,8 @@ START_TEST(the_newer_one_counts)
     fixture_check(&f, "k", 10); /* the one at once took the place of the one to come */
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(one_that_is_due_is_not_undone_by_the_next)
+TEST(one_that_is_due_is_not_undone_by_the_next)
 {
     start(3);
     flush(fixture_now(&f) + 10);
@@ -197,10 +192,9 @@ START_TEST(one_that_is_due_is_not_undone_by_the_next)
     ck_assert(!fixture_has(&f, "k"));
     fixture_stop(&f);
 }
-END_TEST
 
 /* A body that is being received has segments of its own: a flush takes none of them. */
-START_TEST(a_value_on_its_way_is_newer_than_the_flush)
+TEST(a_value_on_its_way_is_newer_than_the_flush)
 {
     const size_t len = 150000;
     char *bytes = mem_alloc(len);
@@ -244,13 +238,12 @@ START_TEST(a_value_on_its_way_is_newer_than_the_flush)
     mem_free(bytes);
     fixture_stop(&f);
 }
-END_TEST
 
 /*
  * With an index that is being resized, deadlines, dead blocks, holes and a segment under the
  * cursor.
  */
-START_TEST(a_flush_in_the_middle_of_everything)
+TEST(a_flush_in_the_middle_of_everything)
 {
     start(1);
     for (unsigned round = 0; round < 10; round++) {
@@ -278,7 +271,6 @@ START_TEST(a_flush_in_the_middle_of_everything)
     fixture_verify(&f);
     fixture_stop(&f);
 }
-END_TEST
 
 /* Waits: as a client's flush does. */
 static void flush_at_pace(void)
@@ -299,7 +291,7 @@ static void flush_at_any_pace(void)
  * waited for them. What is stored between two flushes is there until the next all the same,
  * and the memory of flushed indexes stays in bounds.
  */
-START_TEST(a_storm_of_flushes_evicts_nothing)
+TEST_LOOP(a_storm_of_flushes_evicts_nothing, 2)
 {
     struct engine_config cfg;
     int64_t most = 0;
@@ -323,7 +315,6 @@ START_TEST(a_storm_of_flushes_evicts_nothing)
     fixture_settle(&f);
     fixture_stop(&f);
 }
-END_TEST
 
 #ifndef MAYFLY_SYSTEM_ALLOC /* the checkers that stand behind malloc() need memory themselves */
 
@@ -331,7 +322,7 @@ END_TEST
  * A flush needs memory before it is promised; when there is none it says so, and what is there
  * stays. What was promised is carried out without any.
  */
-START_TEST(without_memory_nothing_is_flushed_by_halves)
+TEST(without_memory_nothing_is_flushed_by_halves)
 {
     struct rlimit had, none;
 
@@ -358,33 +349,5 @@ START_TEST(without_memory_nothing_is_flushed_by_halves)
     fixture_check(&f, "new", 10);
     fixture_stop(&f);
 }
-END_TEST
 
 #endif
-
-int main(void)
-{
-    Suite *suite = suite_create("flush");
-    TCase *tc = tcase_create("flush");
-
-    tcase_set_timeout(tc, 120);
-    tcase_add_test(tc, everything_is_gone_at_once_and_its_memory_later);
-    tcase_add_test(tc, twice_is_once);
-    tcase_add_test(tc, what_is_to_come_happens_at_its_instant);
-    tcase_add_loop_test(tc, writers_find_nothing_at_the_instant, 0, 6);
-    tcase_add_test(tc, the_newer_one_counts);
-    tcase_add_test(tc, one_that_is_due_is_not_undone_by_the_next);
-    tcase_add_test(tc, a_value_on_its_way_is_newer_than_the_flush);
-    tcase_add_test(tc, a_flush_in_the_middle_of_everything);
-    tcase_add_loop_test(tc, a_storm_of_flushes_evicts_nothing, 0, 2);
-#ifndef MAYFLY_SYSTEM_ALLOC
-    tcase_add_test(tc, without_memory_nothing_is_flushed_by_halves);
-#endif
-    suite_add_tcase(suite, tc);
-
-    SRunner *sr = srunner_create(suite);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
-}

@@ -5,10 +5,10 @@
  */
 #include "lib/shard/shard.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 #define KEYS_MAX 100000
@@ -146,7 +146,7 @@ static void meet(unsigned key, int how)
     }
 }
 
-START_TEST(who_meets_an_expired_item_tells_of_it_once)
+TEST_LOOP(who_meets_an_expired_item_tells_of_it_once, 2 * WAYS)
 {
     const size_t len = _i / WAYS != 0 ? 100000 : 10;
     const int how = _i % WAYS;
@@ -167,11 +167,10 @@ START_TEST(who_meets_an_expired_item_tells_of_it_once)
     check_only(ENGINE_EXPIRED_LAZY, 1);
     stop();
 }
-END_TEST
 
 /* ---- expired, met by the sampler --------------------------------------------------------- */
 
-START_TEST(the_sampler_tells_of_each_that_is_due)
+TEST(the_sampler_tells_of_each_that_is_due)
 {
     start(ALL);
     const msec_t now = fixture_now(&f);
@@ -192,11 +191,10 @@ START_TEST(the_sampler_tells_of_each_that_is_due)
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
     stop();
 }
-END_TEST
 
 /* ---- gone to make room ------------------------------------------------------------------- */
 
-START_TEST(every_eviction_is_told_and_what_was_told_is_gone)
+TEST(every_eviction_is_told_and_what_was_told_is_gone)
 {
     const unsigned n = 30000;
     unsigned gone = 0;
@@ -215,9 +213,8 @@ START_TEST(every_eviction_is_told_and_what_was_told_is_gone)
     ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), gone);
     stop();
 }
-END_TEST
 
-START_TEST(large_values_are_told_too)
+TEST(large_values_are_told_too)
 {
     start(ALL);
     for (unsigned i = 0; i < 200; i++) {
@@ -230,9 +227,8 @@ START_TEST(large_values_are_told_too)
     }
     stop();
 }
-END_TEST
 
-START_TEST(what_is_due_when_room_is_made_expired)
+TEST(what_is_due_when_room_is_made_expired)
 {
     unsigned before;
 
@@ -255,7 +251,6 @@ START_TEST(what_is_due_when_room_is_made_expired)
     }
     stop();
 }
-END_TEST
 
 /* ---- who is told ------------------------------------------------------------------------- */
 
@@ -280,7 +275,7 @@ static void let_items_go(unsigned key)
     fixture_expire(&f);
 }
 
-START_TEST(only_kinds_that_were_asked_for_are_told)
+TEST_LOOP(only_kinds_that_were_asked_for_are_told, KINDS)
 {
     start(1u << _i);
     let_items_go(0);
@@ -298,9 +293,8 @@ START_TEST(only_kinds_that_were_asked_for_are_told)
     ck_assert_uint_eq(told_in_all(), 0);
     stop();
 }
-END_TEST
 
-START_TEST(without_an_observer_asking_is_in_vain)
+TEST(without_an_observer_asking_is_in_vain)
 {
     fixture_start(&f, NULL);
     engine_observe(&f.engine, ALL);
@@ -308,9 +302,8 @@ START_TEST(without_an_observer_asking_is_in_vain)
     ck_assert_uint_gt(fixture_counter(&f, CTR_evictions), 0);
     stop();
 }
-END_TEST
 
-START_TEST(what_a_command_asked_for_is_no_event)
+TEST(what_a_command_asked_for_is_no_event)
 {
     start(ALL);
     const msec_t now = fixture_now(&f);
@@ -341,28 +334,4 @@ START_TEST(what_a_command_asked_for_is_no_event)
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
     ck_assert_uint_eq(told_in_all(), 0);
     stop();
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("observer");
-    TCase *tc = tcase_create("observer");
-
-    tcase_set_timeout(tc, 300);
-    tcase_add_loop_test(tc, who_meets_an_expired_item_tells_of_it_once, 0, 2 * WAYS);
-    tcase_add_test(tc, the_sampler_tells_of_each_that_is_due);
-    tcase_add_test(tc, every_eviction_is_told_and_what_was_told_is_gone);
-    tcase_add_test(tc, large_values_are_told_too);
-    tcase_add_test(tc, what_is_due_when_room_is_made_expired);
-    tcase_add_loop_test(tc, only_kinds_that_were_asked_for_are_told, 0, KINDS);
-    tcase_add_test(tc, without_an_observer_asking_is_in_vain);
-    tcase_add_test(tc, what_a_command_asked_for_is_no_event);
-    suite_add_tcase(suite, tc);
-
-    SRunner *sr = srunner_create(suite);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
 }

@@ -5,10 +5,10 @@
  */
 #include "lib/shard/shard.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
 #define SMALL     300
@@ -506,7 +506,7 @@ static const struct {
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
-START_TEST(damage_is_told_and_gone_when_undone)
+TEST_LOOP(damage_is_told_and_gone_when_undone, ROWS)
 {
     char why[256] = "";
 
@@ -519,11 +519,10 @@ START_TEST(damage_is_told_and_gone_when_undone)
     put_back();
     fixture_stop(&f);
 }
-END_TEST
 
 /* ---- what more than memory is needed for ------------------------------------------------- */
 
-START_TEST(an_item_that_died_and_was_not_unlinked_is_told)
+TEST(an_item_that_died_and_was_not_unlinked_is_told)
 {
     char why[256] = "";
 
@@ -544,9 +543,8 @@ START_TEST(an_item_that_died_and_was_not_unlinked_is_told)
     shard_leave(s);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(an_item_that_left_the_wheel_is_reported)
+TEST(an_item_that_left_the_wheel_is_reported)
 {
     char why[256] = "";
 
@@ -564,9 +562,8 @@ START_TEST(an_item_that_left_the_wheel_is_reported)
     shard_leave(s);
     fixture_stop(&f);
 }
-END_TEST
 
-START_TEST(the_first_damage_is_what_is_told_however_short)
+TEST(the_first_damage_is_what_is_told_however_short)
 {
     char why[8] = "";
 
@@ -577,24 +574,4 @@ START_TEST(the_first_damage_is_what_is_told_however_short)
     ck_assert_str_eq(why, "segment");
     put_back();
     fixture_stop(&f);
-}
-END_TEST
-
-int main(void)
-{
-    Suite *suite = suite_create("verify");
-    TCase *tc = tcase_create("verify");
-
-    tcase_set_timeout(tc, 120);
-    tcase_add_loop_test(tc, damage_is_told_and_gone_when_undone, 0, ROWS);
-    tcase_add_test(tc, an_item_that_died_and_was_not_unlinked_is_told);
-    tcase_add_test(tc, an_item_that_left_the_wheel_is_reported);
-    tcase_add_test(tc, the_first_damage_is_what_is_told_however_short);
-    suite_add_tcase(suite, tc);
-
-    SRunner *sr = srunner_create(suite);
-    srunner_run_all(sr, CK_NORMAL);
-    int failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return failed == 0 ? 0 : 1;
 }

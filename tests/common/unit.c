@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * main() of every unit test: gives the tests that registered themselves to libcheck.
+ */
+#include "tests/common/unit.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/common/rng.h"
+
+/* Seconds for one test with CK_FORK=yes; without, only the limit of the program holds. */
+#define TIMEOUT_S 300
+
+static struct unit_entry *entries; /* by line */
+
+void unit_add(struct unit_entry *e)
+{
+    struct unit_entry **at = &entries;
+
+    while (*at != NULL && (*at)->test.line < e->test.line) {
+        at = &(*at)->next;
+    }
+    e->next = *at;
+    *at = e;
+}
+
+/* The name of the suite: "span" of ".../test_span.c". */
+static void suite_name(char *name, size_t size, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *base = slash != NULL ? slash + 1 : path;
+
+    base += strncmp(base, "test_", 5) == 0 ? 5 : 0;
+    (void)snprintf(name, size, "%.*s", (int)strcspn(base, "."), base);
+}
+
+static TCase *new_case(Suite *suite, const char *name)
+{
+    TCase *tc = tcase_create(name);
+
+    tcase_set_timeout(tc, TIMEOUT_S);
+    suite_add_tcase(suite, tc);
+    return tc;
+}
+
+static Suite *suite_of(const char *path)
+{
+    static char name[64]; /* libcheck keeps the pointer */
+    Suite *suite;
+    TCase *tc = NULL;
+
+    suite_name(name, sizeof(name), path);
+    suite = suite_create(name);
+    for (struct unit_entry *e = entries; e != NULL; e = e->next) {
+        if (tc == NULL || e->test.fn == NULL) {
+            tc = new_case(suite, name);
+        }
+        if (e->test.fn == NULL) {
+            tcase_add_checked_fixture(tc, e->setup, e->teardown);
+        } else {
+            tcase_add_loop_test(tc, &e->test, 0, e->count);
+        }
+    }
+    return suite;
+}
+
+int main(void)
+{
+    SRunner *runner = srunner_create(suite_of(entries->test.file));
+    int failed;
+
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    if (failed > 0) {
+        fprintf(stderr, "again with MAYFLY_SEED=%" PRIu64 "\n", rng_seed());
+    }
+    return failed == 0 ? 0 : 1;
+}

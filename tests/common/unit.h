@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a unit test's program is made of. A test registers itself where it is defined, so that
+ * no test can be written and never run; main() is in unit.c.
+ *
+ *     TEST(a_short_copy_copies_exactly)
+ *     {
+ *         ck_assert(...);
+ *     }
+ *
+ *     TEST_LOOP(every_length_comes_back, LENGTHS)   runs once for each _i below LENGTHS
+ *     {
+ *         size_t len = lengths[_i];
+ *
+ *     TEST_FIXTURE(make_folder, remove_folder)      around each test from here to the next
+ *                                                   TEST_FIXTURE, or to the end of the file
+ *
+ * Tests run in the order of the file, all in one process unless CK_FORK=yes is set. A property
+ * test draws its numbers from rng_seed(), which is printed when a test fails.
+ */
+#ifndef MAYFLY_TESTS_COMMON_UNIT_H
+#define MAYFLY_TESTS_COMMON_UNIT_H
+
+#include <check.h>
+
+#include "lib/base/check.h"
+
+/* A test, or (without a function) the beginning of a fixture's range. */
+struct unit_entry {
+    TTest test;
+    int count;
+    SFun setup;
+    SFun teardown;
+    struct unit_entry *next;
+};
+
+/* Adds an entry to the program's list. Context: before main(). */
+void unit_add(struct unit_entry *e);
+
+#define UNIT_REGISTER(id, ...)                                                                 \
+    static MF_CONSTRUCTOR void id(void)                                                        \
+    {                                                                                          \
+        static struct unit_entry e = {__VA_ARGS__};                                            \
+                                                                                               \
+        unit_add(&e);                                                                          \
+    }
+
+#define TEST_LOOP(name, times)                                                                 \
+    static void name(int _i CK_ATTRIBUTE_UNUSED);                                              \
+    UNIT_REGISTER(name##_register, .test = {#name, name, __FILE__, __LINE__},                  \
+                  .count = (times))                                                            \
+    static void name(int _i CK_ATTRIBUTE_UNUSED)
+
+#define TEST(name) TEST_LOOP(name, 1)
+
+#define TEST_FIXTURE(before, after)                                                            \
+    UNIT_REGISTER(before##_register, .test = {.file = __FILE__, .line = __LINE__},             \
+                  .setup = (before), .teardown = (after))
+
+#endif
