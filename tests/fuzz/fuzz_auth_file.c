@@ -1,30 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzz target: a file of users, with what must hold for any: - nothing outside the text is read
- * (it stands in a block of its exact size); - it is a table exactly when every line has a
- * colon, no NUL, no carriage return and a length
- *     within the bound; else the number of the first line that has not is told;
- * - every pair of the file is let in, and a pair one byte longer or shorter only when the
+ * Fuzz target: a file of users. What must hold for any input:
+ *   - nothing outside the text is read;
+ *   - it becomes a table exactly when every line has a colon, no NUL, no carriage return and a
+ *     length within the bound; otherwise the number of the first bad line is reported;
+ *   - every pair of the file is let in, and a pair one byte longer or shorter only when the
  *     file has it too.
  */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/fuzz/fuzz.h"
 
 #include "daemon/access/auth.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define require(x)                                                                             \
-    do {                                                                                       \
-        if (!(x)) {                                                                            \
-            fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #x);             \
-            abort();                                                                           \
-        }                                                                                      \
-    } while (0)
-
-/* So many lines are compared with all others; the rest is only read. */
+/* The first lines are compared with all others; the rest is only read. */
 #define PAIRS_MAX 64
 
 static const struct siphash_key key = {.k0 = 1, .k1 = 2};
@@ -91,7 +78,7 @@ static void check_pairs(const struct auth_table *table, const struct pair *pairs
     }
 }
 
-/* The same text as the other form: each of its passwords is let in up to any colon. */
+/* The same text as a pwdb file: each password is also let in when cut at any colon. */
 static void check_pwdb(struct span text)
 {
     size_t bad_line;
@@ -119,14 +106,12 @@ static void check_pwdb(struct span text)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char *copy = malloc(size + (size == 0));
+    char *copy = exact_copy(data, size);
     struct pair pairs[PAIRS_MAX];
     size_t lines = 0;
     size_t first_bad = 0;
     size_t bad_line;
 
-    require(copy != NULL);
-    memcpy(copy, data, size);
     for (struct span text = span_of(copy, size); text.len > 0 && first_bad == 0;) {
         struct span line = take_line(&text);
 

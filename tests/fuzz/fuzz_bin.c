@@ -1,34 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Fuzz target: a stream of bytes through the parser of the binary protocol, request by request
- * as a connection does it, with what must hold for any input:
- *   - nothing outside the input is read (the input stands in a block of its exact size);
- *   - a request makes progress, within the input, and its spans lie in its bytes;
- *   - what is waited for is told, and bounded whatever lengths a frame announces;
- *   - part of a request is either waited for or already decided, and then the same;
- *   - answers have the lengths that they say, and fit the room that was promised.
+ * as a connection does it. What must hold for any input:
+ *   - nothing outside the input is read;
+ *   - a request makes progress within the input, and its spans lie in its bytes;
+ *   - the parser says how much it waits for, and that is bounded whatever lengths a frame
+ *     announces;
+ *   - a part of a request either waits for more or is already decided, and then the same way;
+ *   - answers have the lengths that they announce, and fit the room that was promised.
  */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/fuzz/fuzz.h"
 
 #include "proto/bin.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define require(x)                                                                             \
-    do {                                                                                       \
-        if (!(x)) {                                                                            \
-            fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #x);             \
-            abort();                                                                           \
-        }                                                                                      \
-    } while (0)
-
-/* What has to be kept of a frame at most, but for its value. */
+/* The most that has to be kept of a frame, without its value. */
 #define HEAD_MAX (BIN_HEADER_BYTES + BIN_EXTRAS_MAX + BIN_KEY_MAX)
 
-/* Small, so that short inputs reach values that are too large. */
+/* Small, so that short inputs contain values that are too large. */
 static const struct bin_limits limits = {.value_max = 60};
 
 struct said {
@@ -44,20 +32,6 @@ static struct said parse(const char *buf, size_t len)
 
     said.status = bin_parse(buf, len, &limits, &said.req, &said.used, &said.reply);
     return said;
-}
-
-static char *exact_copy(const char *buf, size_t len)
-{
-    char *copy = malloc(len + (len == 0));
-
-    require(copy != NULL);
-    memcpy(copy, buf, len);
-    return copy;
-}
-
-static void check_span(struct span s, const char *buf, size_t used)
-{
-    require(s.len == 0 || (s.ptr >= buf && s.ptr + s.len <= buf + used));
 }
 
 static void check_frame(const char *frame, size_t len, const struct request *req)
@@ -167,7 +141,7 @@ static void check_part(const struct said *whole, const char *buf, size_t len)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char *copy = exact_copy((const char *)data, size);
+    char *copy = exact_copy(data, size);
     size_t at = 0;
 
     while (at <= size) {

@@ -1,34 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Fuzz target: a stream of bytes through the parser of meta commands, request by request as a
- * connection does it, with what must hold for any input:
- *   - nothing outside the input, and of the room for keys, is read or written (both stand in
- *     blocks of their exact size);
- *   - a request makes progress, within the input;
- *   - its key is 1 to 250 bytes, its flags are read again without an error, and say what the
- *     set of their letters says;
- *   - part of a request is either waited for or already decided, and then the same;
- *   - a space in front, which rules the direct way out, changes nothing;
+ * connection does it. What must hold for any input:
+ *   - nothing outside the input, or outside the room for keys, is read or written;
+ *   - a request makes progress within the input;
+ *   - its key has 1 to 250 bytes; its flags can be read again without an error, and agree with
+ *     the set of their letters;
+ *   - a part of a request either waits for more or is already decided, and then the same way;
+ *   - a leading space, which rules out the fast path, changes nothing;
  *   - every reply fits the room that was promised, and is one line.
  */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/fuzz/fuzz.h"
 
 #include "proto/meta.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define require(x)                                                                             \
-    do {                                                                                       \
-        if (!(x)) {                                                                            \
-            fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #x);             \
-            abort();                                                                           \
-        }                                                                                      \
-    } while (0)
-
-/* Small, so that short inputs reach values that are too large. */
+/* Small, so that short inputs contain values that are too large. */
 #define VALUE_MAX 60
 
 struct said {
@@ -40,15 +26,7 @@ struct said {
     char *room;  /* owned */
 };
 
-static void *exact_block(size_t len)
-{
-    void *block = malloc(len + (len == 0));
-
-    require(block != NULL);
-    return block;
-}
-
-/* Parse a copy of len bytes, behind `spaces` spaces. */
+/* Parse a copy of len bytes, after `spaces` spaces. */
 static void parse(struct said *said, const char *buf, size_t len, size_t spaces)
 {
     char *room;
@@ -180,7 +158,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (size_t n = end; n > 0; n /= 2) {
             check_part(&said, buf, n - 1);
         }
-        /* The binary protocol is known by the very first byte. */
+        /* The very first byte decides whether it is the binary protocol. */
         if (len > 0 && len < TEXT_LINE_MAX && data[at] != 0x80) {
             parse(&spaced, buf, len, 1);
             check_same(&spaced, &said, 1);

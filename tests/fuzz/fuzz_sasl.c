@@ -1,32 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzz target: what clients say in exchanges of SASL with users of a plain file. The input is a
- * row of lines: a mechanism, then what is said at once, then what is said at each step; an
- * empty line begins the next exchange. What must hold for any of them:
- *   - an exchange ends in success exactly for user and password that stand in the file, by the
- *     mechanism PLAIN, and for nobody else's name;
+ * Fuzz target: SASL exchanges of clients with the users of a plain file. The input is a list of
+ * lines: a mechanism, the initial response, then one response for each step. What must hold for
+ * any input:
+ *   - an exchange by the mechanism PLAIN succeeds exactly when user and password are in the
+ *     file, and nobody is let in under another's name;
  *   - a challenge is bounded;
- *   - nothing outside what was said is read (it stands in a block of its exact size).
+ *   - nothing outside a response is read.
  */
+#include "tests/fuzz/fuzz.h"
+
 #include <ctype.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "daemon/access/auth.h"
 #include "daemon/access/auth_sasl.h"
 #include "lib/base/rcu.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define require(x)                                                                             \
-    do {                                                                                       \
-        if (!(x)) {                                                                            \
-            fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #x);             \
-            abort();                                                                           \
-        }                                                                                      \
-    } while (0)
 
 #define STEPS_MAX 8
 
@@ -39,10 +27,10 @@ static void stop(void)
     rcu_unregister();
 }
 
-/* False where there is no library, or none of its mechanisms. */
+/* False when the library, or its mechanism PLAIN, is missing. */
 static bool start(void)
 {
-    static char name[] = "users"; /* that it has one says that it is on */
+    static char name[] = "users"; /* a path switches authentication on */
     static const char text[] = "user:pass\n";
     static int state;
     size_t bad_line;
@@ -60,22 +48,21 @@ static bool start(void)
             }
         }
         if (state < 0) {
-            fprintf(stderr, "SASL with PLAIN is not here\n");
+            fprintf(stderr, "SASL with PLAIN is missing\n");
         }
     }
     return state > 0;
 }
 
-/* A line off the front of the input, as a text of its exact size; the caller frees it. */
+/* Take the first line off the input, in a block of its exact size; the caller frees it. */
 static char *take_line(struct span *input, size_t *len)
 {
     const char *newline = memchr(input->ptr, '\n', input->len);
     size_t n = newline != NULL ? (size_t)(newline - input->ptr) : input->len;
-    char *line = malloc(n + 1);
+    char *line = exact_block(n + 1);
 
-    require(line != NULL);
     memcpy(line, input->ptr, n);
-    line[n] = '\0'; /* the library promises one behind what it is given */
+    line[n] = '\0'; /* the library puts one after what it passes on */
     *len = n;
     n += newline != NULL;
     *input = span_of(input->ptr + n, input->len - n);
@@ -91,7 +78,7 @@ static bool is_good(const char *line, size_t len)
            (len == 10 && memcmp(line, plain + 4, 10) == 0);
 }
 
-/* The library takes blanks off both ends of a name: the same once they are gone. */
+/* The library strips blanks from both ends of a name: the same without them. */
 static bool is_good_but_for_blanks(const char *line, size_t len)
 {
     char bare[64];
@@ -122,7 +109,7 @@ static void exchange(struct span *input)
         result = exchange_step(x, span_of(line, len), &challenge);
     }
     if (result == EXCHANGE_DONE) {
-        /* PLAIN has other names ("PLAIN-PLUS"), and LOGIN sends the password alone. */
+        /* PLAIN has variants ("PLAIN-PLUS"), and LOGIN sends the password alone. */
         require(memmem(line, len, "pass", 4) != NULL);
         require(strcasecmp(mechanism, "PLAIN") != 0 || is_good_but_for_blanks(line, len) ||
                 memchr(line, '@', len) != NULL);

@@ -1,32 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Fuzz target: a stream of bytes through the classic text parser, request by request as a
- * connection does it, with what must hold for any input:
- *   - nothing outside the input is read (the input stands in a block of its exact size);
- *   - a request makes progress, within the input, and its spans lie in its bytes;
- *   - every key is 1 to 250 bytes without a space or a line feed;
- *   - part of a request is either waited for or already decided, and then the same;
- *   - a space in front changes nothing;
+ * connection does it. What must hold for any input:
+ *   - nothing outside the input is read;
+ *   - a request makes progress within the input, and its spans lie in its bytes;
+ *   - every key has 1 to 250 bytes, none of them a space or a line feed;
+ *   - a part of a request either waits for more or is already decided, and then the same way;
+ *   - a leading space changes nothing;
  *   - what is composed fits the room that was promised.
  */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/fuzz/fuzz.h"
 
 #include "proto/text.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define require(x)                                                                             \
-    do {                                                                                       \
-        if (!(x)) {                                                                            \
-            fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #x);             \
-            abort();                                                                           \
-        }                                                                                      \
-    } while (0)
-
-/* Small, so that short inputs reach values that are too large. */
+/* Small, so that short inputs contain values that are too large. */
 #define VALUE_MAX 60
 
 struct said {
@@ -47,20 +34,6 @@ static struct said parse(const char *buf, size_t len)
     return said;
 }
 
-static char *exact_copy(const char *buf, size_t len)
-{
-    char *copy = malloc(len + (len == 0));
-
-    require(copy != NULL);
-    memcpy(copy, buf, len);
-    return copy;
-}
-
-static void check_span(struct span s, const char *buf, size_t used)
-{
-    require(s.len == 0 || (s.ptr >= buf && s.ptr + s.len <= buf + used));
-}
-
 static void check_key(struct span key, bool with_cas)
 {
     char line[TEXT_VALUE_LINE_MAX + TEXT_KEY_MAX];
@@ -78,7 +51,7 @@ static void check_request(const struct said *said, const char *buf)
     const struct request *req = &said->req;
 
     if (req->cls == CLASS_META) {
-        return; /* fuzz_meta has its own eyes for these */
+        return; /* fuzz_meta checks these */
     }
     check_span(req->key, buf, said->used);
     check_span(req->more, buf, said->used);
@@ -137,7 +110,7 @@ static void check_said(const struct said *said, const char *buf, size_t len)
     }
 }
 
-/* The same but for where the input stands, moved by shift bytes. */
+/* The same, except that the input was moved by shift bytes. */
 static void check_same(const struct said *a, const struct said *b, size_t shift)
 {
     require(a->status == b->status && a->reply == b->reply);
@@ -169,9 +142,8 @@ static void check_part(const struct said *whole, const char *buf, size_t len)
 
 static void check_spaced(const struct said *plain, const char *buf, size_t len)
 {
-    char *copy = malloc(len + 1);
+    char *copy = exact_block(len + 1);
 
-    require(copy != NULL);
     copy[0] = ' ';
     memcpy(copy + 1, buf, len);
     struct said spaced = parse(copy, len + 1);
@@ -182,7 +154,7 @@ static void check_spaced(const struct said *plain, const char *buf, size_t len)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char *copy = exact_copy((const char *)data, size);
+    char *copy = exact_copy(data, size);
     size_t at = 0;
 
     while (at <= size) {

@@ -1,29 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzz target: what a client sends before it is known, command by command as a connection takes
- * it, with what must hold for any input:
- *   - nothing outside the input is read (the input stands in a block of its exact size);
- *   - a command makes progress, within the input, and user and password lie in its bytes;
- *   - nothing but a line that begins with the word set is an offer;
- *   - part of a command is either waited for or already decided, and then the same;
+ * Fuzz target: what a client sends before it is authenticated, command by command as a
+ * connection takes it. What must hold for any input:
+ *   - nothing outside the input is read;
+ *   - a command makes progress within the input, and user and password lie in its bytes;
+ *   - only a line that begins with the word set offers a password;
+ *   - a part of a command either waits for more or is already decided, and then the same way;
  *   - what is waited for is bounded.
  */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/fuzz/fuzz.h"
 
 #include "proto/text_auth.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define require(x)                                                                             \
-    do {                                                                                       \
-        if (!(x)) {                                                                            \
-            fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #x);             \
-            abort();                                                                           \
-        }                                                                                      \
-    } while (0)
 
 #define COMMAND_MAX (TEXT_AUTH_LINE_MAX + 1 + TEXT_AUTH_VALUE_MAX + 2)
 
@@ -48,7 +35,7 @@ static void check_word(struct span s, const char *buf, size_t used)
     require(memchr(s.ptr, ' ', s.len) == NULL);
 }
 
-/* Spaces, then the word; the line has more behind it. */
+/* Spaces, then the word set, then more of the line. */
 static void check_name(const char *buf)
 {
     while (*buf == ' ') {
@@ -86,10 +73,7 @@ static void check_said(const struct said *said, const char *buf, size_t len)
 
 static void check_part(const struct said *whole, const char *buf, size_t len)
 {
-    char *copy = malloc(len + (len == 0));
-
-    require(copy != NULL);
-    memcpy(copy, buf, len);
+    char *copy = exact_copy(buf, len);
     struct said part = parse(copy, len);
     check_said(&part, copy, len);
     if (part.status != PARSE_MORE) {
@@ -101,11 +85,9 @@ static void check_part(const struct said *whole, const char *buf, size_t len)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char *copy = malloc(size + (size == 0));
+    char *copy = exact_copy(data, size);
     size_t at = 0;
 
-    require(copy != NULL);
-    memcpy(copy, data, size);
     while (at < size) {
         const char *buf = copy + at;
         size_t len = size - at;

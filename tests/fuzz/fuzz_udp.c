@@ -1,28 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Fuzz target: a datagram as the server takes it: its frame, then requests until one does not
- * end in it, with what must hold for any input: - nothing outside the datagram is read (it
- * stands in a block of its exact size); - a frame is written as it was read, but for its
- * reserved word; - every request makes progress within the payload, and the walk ends; - a
- * reply of any length is dealt to datagrams without a gap, none empty, none too long.
+ * end in the datagram. What must hold for any input:
+ *   - nothing outside the datagram is read;
+ *   - a frame is written as it was read, except for its reserved word;
+ *   - every request makes progress within the payload, and the walk ends;
+ *   - a reply of any length is split into datagrams without a gap, none empty, none too long.
  */
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "tests/fuzz/fuzz.h"
 
 #include "proto/text.h"
 #include "proto/udp.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-#define require(x)                                                                             \
-    do {                                                                                       \
-        if (!(x)) {                                                                            \
-            fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #x);             \
-            abort();                                                                           \
-        }                                                                                      \
-    } while (0)
 
 static void check_frame(const struct udp_frame *frame, const char *datagram)
 {
@@ -67,12 +55,10 @@ static void walk(struct span payload)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char *datagram = malloc(size + (size == 0));
+    char *datagram = exact_copy(data, size);
     struct udp_frame frame;
     struct span payload;
 
-    require(datagram != NULL);
-    memcpy(datagram, data, size);
     if (udp_frame_read(span_of(datagram, size), &frame, &payload)) {
         require(payload.ptr == datagram + UDP_FRAME_BYTES &&
                 payload.len == size - UDP_FRAME_BYTES);

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Runs a fuzz target over its seeds, without a fuzzer: those named on the command line, else
+ * Runs a fuzz target over seeds, without a fuzzer: those named on the command line, otherwise
  * all of tests/fuzz/<program>.in.
  */
+#include "tests/fuzz/fuzz.h"
+
 #include <dirent.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-/* Longest seed; the rest of a longer one is left out. */
+/* The longest seed; of a longer one, the rest is ignored. */
 #define SEED_MAX ((size_t)4 * 1024 * 1024)
 
 static int replay_file(const char *path)
