@@ -119,8 +119,8 @@ static void send_counters(struct control *c)
     for (id = 0; id < CTR_COUNT; id++) {
         const struct counter_row *row = &counter_rows[id];
 
-        must(buf_printf(&bytes, "%s %" PRId64 "\n", row->stat, (int64_t)sum[id]));
-        if (strcmp(row->stat, row->name) != 0) {
+        must(buf_printf(&bytes, "%s %" PRId64 "\n", row->line, (int64_t)sum[id]));
+        if (strcmp(row->line, row->name) != 0) {
             must(buf_printf(&bytes, "%s %" PRId64 "\n", row->name, (int64_t)sum[id]));
         }
     }

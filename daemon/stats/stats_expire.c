@@ -13,51 +13,17 @@
 #include "daemon/worker/crew.h"
 #include "daemon/worker/cron.h"
 
-static const enum counter expire_rows[] = {
-    CTR_expired_lazy,
-    CTR_expired_active,
-    CTR_expire_cycles_slow,
-    CTR_expire_cycles_fast,
-    CTR_expire_slices,
-    CTR_expire_slice_longest_us,
-    CTR_expire_time_cap_reached,
-    CTR_expire_cycle_us,
-};
-
-static const enum counter lazyfree_rows[] = {
-    CTR_lazyfree_pending_objects, CTR_lazyfree_pending_bytes, CTR_lazyfree_freed_objects,
-    CTR_lazyfree_freed_bytes,     CTR_lazyfree_helped,
-};
-
-static const enum counter reclaim_rows[] = {
-    CTR_lazyfree_grace_periods,
-    CTR_lazyfree_wait_max_us,
-};
-
-static const enum counter memory_rows[] = {
-    CTR_curr_items,        CTR_item_bytes,         CTR_evictions,    CTR_reclaimed,
-    CTR_outofmemory,       CTR_moves_to_main,      CTR_moves_within, CTR_cursor_cleaned,
-    CTR_cursor_evicted,    CTR_cursor_moved_bytes, CTR_hole_reused,  CTR_direct_reclaims,
-    CTR_pinned_dead_bytes, CTR_segments_discarded,
-};
-
-/* Of the worker at home. */
-static const enum counter worker_rows[] = {
-    CTR_curr_connections,   CTR_total_connections, CTR_conn_yields, CTR_out_pending_bytes,
-    CTR_body_pending_bytes, CTR_bodies_placed,     CTR_room_waits,  CTR_slow_drops,
-};
-
-#define COUNT_OF(a) (sizeof(a) / sizeof((a)[0]))
-
 static const char *const horizons[4] = {"1s", "10s", "60s", "600s"};
 
-static void put_counters(struct stats_out *o, const enum counter *ids, size_t count,
-                         const uint64_t *sum)
+/* The lines of the counters that are shown there (one of enum counter_shown). */
+static void put_counters(struct stats_out *o, enum counter_shown where, const uint64_t *sum)
 {
-    size_t i;
+    unsigned id;
 
-    for (i = 0; i < count; i++) {
-        stats_put_u64(o, counter_rows[ids[i]].stat, sum[ids[i]]);
+    for (id = 0; id < CTR_COUNT; id++) {
+        if ((counter_rows[id].shown & where) != 0) {
+            stats_put_u64(o, counter_rows[id].line, sum[id]);
+        }
     }
 }
 
@@ -71,7 +37,7 @@ static void put_expiry(struct stats_out *o, const struct shard_info *info, const
     stats_put_u64(o, "expire_debt_keys", info->debt_keys);
     stats_put_u64(o, "expire_debt_bytes", info->debt_bytes);
     stats_put_i64(o, "expire_debt_oldest_ms", info->debt_oldest_ms);
-    put_counters(o, expire_rows, COUNT_OF(expire_rows), sum);
+    put_counters(o, CTR_IN_EXPIRY, sum);
     stats_putf(o, "expire_stale_estimate_pct", "%.2f", info->stale_pct);
     stats_putf(o, "expire_avg_ttl_ms", "%.0f", info->avg_ttl_ms);
     stats_put_u64(o, "expire_lag_p50_ms", info->lag_p50_ms);
@@ -83,7 +49,7 @@ static void put_expiry(struct stats_out *o, const struct shard_info *info, const
         snprintf(name, sizeof(name), "expire_forecast_%s_bytes", horizons[i]);
         stats_put_u64(o, name, info->forecast_bytes[i]);
     }
-    put_counters(o, lazyfree_rows, COUNT_OF(lazyfree_rows), sum);
+    put_counters(o, CTR_IN_RELEASE, sum);
 }
 
 static void put_policy(struct stats_out *o, const struct worker *w, uint32_t hz)
@@ -111,12 +77,12 @@ void stats_expire(struct worker *w, struct stats_out *o)
     stats_sum_shards(crew, worker_now(w), &info);
     put_policy(o, w, hz);
     put_expiry(o, &info, sum);
-    put_counters(o, reclaim_rows, COUNT_OF(reclaim_rows), sum);
+    put_counters(o, CTR_IN_GRACE, sum);
 }
 
 static void put_memory(struct stats_out *o, const struct shard_info *info, const uint64_t *sum)
 {
-    put_counters(o, memory_rows, COUNT_OF(memory_rows), sum);
+    put_counters(o, CTR_IN_MEMORY, sum);
     stats_put_u64(o, "hash_buckets", info->hash_buckets);
     stats_put_u64(o, "hash_bytes", info->hash_bytes);
     stats_put_u64(o, "hash_is_expanding", info->is_resizing ? 1 : 0);
@@ -156,7 +122,7 @@ void stats_shards(struct worker *w, struct stats_out *o)
         put_policy(o, home, cron_hz(home));
         put_expiry(o, &info, sum);
         put_memory(o, &info, sum);
-        put_counters(o, worker_rows, COUNT_OF(worker_rows), sum);
+        put_counters(o, CTR_IN_WORKER, sum);
         o->prefix = "";
     }
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * `stats` without an argument, and `stats settings`. The rows stand in memcached's order, since
- * people read them; tools read them by name. Rows of mechanisms that do not exist here
- * (slab pages, LRU threads, log streams) are 0, because some tools miss them else.
+ * `stats` without an argument, and `stats settings`. The lines come in memcached's order for
+ * people; tools read them by name. Those of counters follow from the rows of counters.def; the
+ * table here has the others. Lines of mechanisms that do not exist here (slab pages, LRU
+ * threads) are 0, because some tools expect them.
  */
 #include "daemon/stats/stats_general.h"
 
@@ -15,6 +16,7 @@
 #include "daemon/stats/stats.h"
 #include "daemon/stats/stats_sum.h"
 #include "daemon/worker/crew.h"
+#include "lib/base/check.h"
 
 /* What the rows are computed from. */
 struct general {
@@ -163,47 +165,7 @@ static void put_system_time(const struct general *g, struct stats_out *o, const 
     put_time(o, name, &g->usage.ru_stime);
 }
 
-/* Only where connections can be closed for being idle, as in memcached. */
-static void put_idle_kicks(const struct general *g, struct stats_out *o, const char *name)
-{
-    if (g->crew->settings->idle_timeout_s != 0) {
-        stats_put_u64(o, name, g->sum[CTR_idle_kicks]);
-    }
-}
-
-/* Only where there is UDP. */
-static void put_udp(const struct general *g, struct stats_out *o, const char *name)
-{
-    static const enum counter rows[] = {CTR_udp_datagrams, CTR_udp_errors, CTR_udp_dropped};
-
-    (void)name;
-    for (size_t i = 0; g->crew->settings->udp_port != 0 && i < 3; i++) {
-        stats_put_u64(o, counter_rows[rows[i]].stat, g->sum[rows[i]]);
-    }
-}
-
-/* The next four only where TLS is on, as in memcached; the first with the session cache. */
-static void put_ssl_sessions(const struct general *g, struct stats_out *o, const char *name)
-{
-    if (g->crew->tls != NULL && g->crew->settings->ssl_session_cache) {
-        stats_put_u64(o, name, g->sum[CTR_ssl_new_sessions]);
-    }
-}
-
-static void put_ssl_handshakes(const struct general *g, struct stats_out *o, const char *name)
-{
-    if (g->crew->tls != NULL) {
-        stats_put_u64(o, name, g->sum[CTR_ssl_handshake_errors]);
-    }
-}
-
-static void put_ssl_errors(const struct general *g, struct stats_out *o, const char *name)
-{
-    if (g->crew->tls != NULL) {
-        stats_put_u64(o, name, g->sum[CTR_ssl_proto_errors]);
-    }
-}
-
+/* Only where TLS is on, as in memcached. */
 static void put_ssl_age(const struct general *g, struct stats_out *o, const char *name)
 {
     if (g->crew->tls != NULL) {
@@ -219,157 +181,139 @@ static void put_own_version(const struct general *g, struct stats_out *o, const 
 
 /* ---- the table --------------------------------------------------------------------------- */
 
-struct row {
-    const char *name; /* NULL: the counter's own */
-    enum counter id;  /* CTR_COUNT: not a counter */
+/* A line that is no counter's, or has another name, and the counter whose line follows it. */
+struct line {
+    const char *name;
+    enum counter before; /* CTR_COUNT: it stands at the end */
+    enum counter id;     /* CTR_COUNT: not a counter */
     number_fn number;
     line_fn line;
 };
 
-#define C(id)                                                                                  \
+#define AS(before, name, id)                                                                   \
     {                                                                                          \
-        NULL, CTR_##id, NULL, NULL                                                             \
+        name, CTR_##before, CTR_##id, NULL, NULL                                               \
     }
-#define AS(name, id)                                                                           \
+#define N(before, name, fn)                                                                    \
     {                                                                                          \
-        name, CTR_##id, NULL, NULL                                                             \
+        name, CTR_##before, CTR_COUNT, fn, NULL                                                \
     }
-#define N(name, fn)                                                                            \
+#define L(before, name, fn)                                                                    \
     {                                                                                          \
-        name, CTR_COUNT, fn, NULL                                                              \
+        name, CTR_##before, CTR_COUNT, NULL, fn                                                \
     }
-#define L(name, fn)                                                                            \
+#define ZERO(before, name)                                                                     \
     {                                                                                          \
-        name, CTR_COUNT, NULL, fn                                                              \
-    }
-#define ZERO(name)                                                                             \
-    {                                                                                          \
-        name, CTR_COUNT, get_none, NULL                                                        \
+        name, CTR_##before, CTR_COUNT, get_none, NULL                                          \
     }
 
-static const struct row rows[] = {
-    N("pid", get_pid),
-    N("uptime", get_uptime),
-    N("time", get_time),
-    L("version", put_version),
-    L("libevent", put_loop_version),
-    N("pointer_size", get_pointer_size),
-    L("rusage_user", put_user_time),
-    L("rusage_system", put_system_time),
-    N("max_connections", get_max_connections),
-    C(curr_connections),
-    C(total_connections),
-    C(rejected_connections),
-    N("connection_structures", get_connection_structures),
-    C(response_obj_oom),
-    ZERO("response_obj_count"),
-    AS("response_obj_bytes", out_pending_bytes),
-    N("read_buf_count", get_threads),
-    N("read_buf_bytes", get_read_buf_bytes),
-    ZERO("read_buf_bytes_free"),
-    C(read_buf_oom),
-    N("reserved_fds", get_reserved_fds),
-    C(cmd_get),
-    C(cmd_set),
-    C(cmd_flush),
-    C(cmd_touch),
-    C(cmd_meta),
-    C(get_hits),
-    C(get_misses),
-    C(get_expired),
-    C(get_flushed),
-    C(delete_misses),
-    C(delete_hits),
-    C(incr_misses),
-    C(incr_hits),
-    C(decr_misses),
-    C(decr_hits),
-    C(cas_misses),
-    C(cas_hits),
-    C(cas_badval),
-    C(touch_hits),
-    C(touch_misses),
-    C(store_too_large),
-    C(store_no_memory),
-    C(auth_cmds),
-    C(auth_errors),
-    L("idle_kicks", put_idle_kicks),
-    C(bytes_read),
-    C(bytes_written),
-    N("limit_maxbytes", get_limit_maxbytes),
-    N("accepting_conns", get_accepting),
-    C(listen_disabled_num),
-    C(listen_disabled_us),
-    N("threads", get_threads),
-    C(conn_yields),
-    N("hash_power_level", get_hash_power),
-    N("hash_bytes", get_hash_bytes),
-    N("hash_is_expanding", get_hash_is_expanding),
-    ZERO("slab_reassign_rescues"),
-    ZERO("slab_reassign_chunk_rescues"),
-    ZERO("slab_reassign_inline_reclaim"),
-    ZERO("slab_reassign_busy_items"),
-    ZERO("slab_reassign_busy_deletes"),
-    ZERO("slab_reassign_busy_nomem"),
-    ZERO("slab_reassign_last_busy_status"),
-    ZERO("slab_reassign_running"),
-    ZERO("slabs_moved"),
-    ZERO("lru_crawler_running"),
-    N("lru_crawler_starts", get_cycles),
-    ZERO("lru_maintainer_juggles"),
-    ZERO("malloc_fails"),
-    C(log_worker_dropped),
-    C(log_worker_written),
-    C(log_watcher_skipped),
-    C(log_watcher_sent),
-    N("log_watchers", get_watchers),
-    L("ssl_new_sessions", put_ssl_sessions),
-    L("ssl_handshake_errors", put_ssl_handshakes),
-    L("ssl_proto_errors", put_ssl_errors),
-    L("time_since_server_cert_refresh", put_ssl_age),
-    ZERO("unexpected_napi_ids"),
-    ZERO("round_robin_fallback"),
-    C(item_bytes),
-    C(curr_items),
-    C(total_items),
-    N("slab_global_page_pool", get_free_segments),
-    C(expired_unfetched),
-    C(evicted_unfetched),
-    C(evicted_active),
-    C(evictions),
-    C(reclaimed),
-    AS("crawler_reclaimed", expired_active),
-    C(expire_checked),
-    ZERO("lrutail_reflocked"),
-    ZERO("moves_to_cold"),
-    C(moves_to_main),
-    C(moves_within),
-    C(direct_reclaims),
-    ZERO("lru_bumps_dropped"),
-    L("mayfly_udp", put_udp),
-    L("mayfly_version", put_own_version),
+/* In the order of the counters that they stand before. */
+static const struct line lines[] = {
+    N(curr_connections, "pid", get_pid),
+    N(curr_connections, "uptime", get_uptime),
+    N(curr_connections, "time", get_time),
+    L(curr_connections, "version", put_version),
+    L(curr_connections, "libevent", put_loop_version),
+    N(curr_connections, "pointer_size", get_pointer_size),
+    L(curr_connections, "rusage_user", put_user_time),
+    L(curr_connections, "rusage_system", put_system_time),
+    N(curr_connections, "max_connections", get_max_connections),
+    N(response_obj_oom, "connection_structures", get_connection_structures),
+    ZERO(read_buf_oom, "response_obj_count"),
+    AS(read_buf_oom, "response_obj_bytes", out_pending_bytes),
+    N(read_buf_oom, "read_buf_count", get_threads),
+    N(read_buf_oom, "read_buf_bytes", get_read_buf_bytes),
+    ZERO(read_buf_oom, "read_buf_bytes_free"),
+    N(cmd_get, "reserved_fds", get_reserved_fds),
+    N(listen_disabled_num, "limit_maxbytes", get_limit_maxbytes),
+    N(listen_disabled_num, "accepting_conns", get_accepting),
+    N(conn_yields, "threads", get_threads),
+    N(log_worker_dropped, "hash_power_level", get_hash_power),
+    N(log_worker_dropped, "hash_bytes", get_hash_bytes),
+    N(log_worker_dropped, "hash_is_expanding", get_hash_is_expanding),
+    ZERO(log_worker_dropped, "slab_reassign_rescues"),
+    ZERO(log_worker_dropped, "slab_reassign_chunk_rescues"),
+    ZERO(log_worker_dropped, "slab_reassign_inline_reclaim"),
+    ZERO(log_worker_dropped, "slab_reassign_busy_items"),
+    ZERO(log_worker_dropped, "slab_reassign_busy_deletes"),
+    ZERO(log_worker_dropped, "slab_reassign_busy_nomem"),
+    ZERO(log_worker_dropped, "slab_reassign_last_busy_status"),
+    ZERO(log_worker_dropped, "slab_reassign_running"),
+    ZERO(log_worker_dropped, "slabs_moved"),
+    ZERO(log_worker_dropped, "lru_crawler_running"),
+    N(log_worker_dropped, "lru_crawler_starts", get_cycles),
+    ZERO(log_worker_dropped, "lru_maintainer_juggles"),
+    ZERO(log_worker_dropped, "malloc_fails"),
+    N(ssl_new_sessions, "log_watchers", get_watchers),
+    L(item_bytes, "time_since_server_cert_refresh", put_ssl_age),
+    ZERO(item_bytes, "unexpected_napi_ids"),
+    ZERO(item_bytes, "round_robin_fallback"),
+    N(expired_unfetched, "slab_global_page_pool", get_free_segments),
+    AS(expire_checked, "crawler_reclaimed", expired_active),
+    ZERO(moves_to_main, "lrutail_reflocked"),
+    ZERO(moves_to_main, "moves_to_cold"),
+    ZERO(udp_datagrams, "lru_bumps_dropped"),
+    L(COUNT, "mayfly_version", put_own_version),
 };
+
+static const size_t line_count = sizeof(lines) / sizeof(lines[0]);
+
+/* The conditions of counters' lines that do not hold here. */
+static unsigned absent_features(const struct crew *crew)
+{
+    unsigned absent = 0;
+
+    if (crew->settings->idle_timeout_s == 0) {
+        absent |= CTR_IF_IDLE;
+    }
+    if (crew->settings->udp_port == 0) {
+        absent |= CTR_IF_UDP;
+    }
+    if (crew->tls == NULL) {
+        absent |= CTR_IF_TLS | CTR_IF_SESSIONS;
+    }
+    if (!crew->settings->ssl_session_cache) {
+        absent |= CTR_IF_SESSIONS;
+    }
+    return absent;
+}
+
+/* The lines before that of a counter, from the n-th on; returns the number of those done. */
+static size_t put_lines_before(const struct general *g, struct stats_out *o, unsigned id,
+                               size_t n)
+{
+    for (; n < line_count && lines[n].before == id; n++) {
+        const struct line *l = &lines[n];
+
+        if (l->line != NULL) {
+            l->line(g, o, l->name);
+        } else {
+            stats_put_u64(o, l->name, l->number != NULL ? l->number(g) : g->sum[l->id]);
+        }
+    }
+    return n;
+}
 
 void stats_general(struct worker *w, struct stats_out *o)
 {
     struct general g = {.crew = w->crew, .now = worker_now(w)};
-    size_t i;
+    unsigned absent = absent_features(g.crew);
+    size_t n = 0;
+    unsigned id;
 
     stats_sum(g.crew, g.sum);
     stats_sum_shards(g.crew, g.now, &g.shards);
     (void)getrusage(RUSAGE_SELF, &g.usage);
-    for (i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        const struct row *r = &rows[i];
+    for (id = 0; id < CTR_COUNT; id++) {
+        const struct counter_row *row = &counter_rows[id];
 
-        if (r->line != NULL) {
-            r->line(&g, o, r->name);
-        } else if (r->number != NULL) {
-            stats_put_u64(o, r->name, r->number(&g));
-        } else {
-            stats_put_u64(o, r->name != NULL ? r->name : counter_rows[r->id].stat,
-                          g.sum[r->id]);
+        n = put_lines_before(&g, o, id, n);
+        if ((row->shown & CTR_IN_STATS) != 0 && (row->shown & absent) == 0) {
+            stats_put_u64(o, row->line, g.sum[id]);
         }
     }
+    n = put_lines_before(&g, o, CTR_COUNT, n);
+    must(n == line_count); /* else they are not in order */
 }
 
 static void put_setting(void *arg, const char *name, const char *value)

@@ -69,7 +69,7 @@ static void put_rows(struct stats_out *o, const struct row *rows, size_t count,
     for (i = 0; i < count; i++) {
         const struct row *r = &rows[i];
 
-        stats_put_u64(o, r->name != NULL ? r->name : counter_rows[r->id].stat,
+        stats_put_u64(o, r->name != NULL ? r->name : counter_rows[r->id].line,
                       r->id != CTR_COUNT ? sum[r->id] : 0);
     }
 }

@@ -58,7 +58,7 @@ void stats_sum_reset(struct crew *crew)
 
     stats_sum_raw(crew, sum);
     for (id = 0; id < CTR_COUNT; id++) {
-        if (counter_rows[id].is_reset) {
+        if (counter_rows[id].kind == CTR_KIND_COUNT) {
             atomic_store_explicit(&crew->stats->base[id], sum[id], memory_order_relaxed);
         }
     }

@@ -4,19 +4,26 @@
  */
 #include "lib/base/counters.h"
 
-#define NO  false
-#define YES true
+#define IN_STATS    CTR_IN_STATS
+#define IN_EXPIRY   CTR_IN_EXPIRY
+#define IN_RELEASE  CTR_IN_RELEASE
+#define IN_GRACE    CTR_IN_GRACE
+#define IN_MEMORY   CTR_IN_MEMORY
+#define IN_WORKER   CTR_IN_WORKER
+#define IF_IDLE     CTR_IF_IDLE
+#define IF_UDP      CTR_IF_UDP
+#define IF_TLS      CTR_IF_TLS
+#define IF_SESSIONS CTR_IF_SESSIONS
+#define ELSEWHERE   0
 
 const struct counter_row counter_rows[CTR_COUNT] = {
-#define CTR(kind_, name_, set_, stat_, metric_, reset_, help_)                                 \
+#define CTR(kind_, writer_, name_, line_, shown_, meaning)                                     \
     [CTR_##name_] = {                                                                          \
         .name = #name_,                                                                        \
-        .stat = stat_,                                                                         \
-        .metric = metric_,                                                                     \
-        .help = help_,                                                                         \
+        .line = line_,                                                                         \
         .kind = CTR_KIND_##kind_,                                                              \
-        .set = CTR_SET_##set_,                                                                 \
-        .is_reset = reset_,                                                                    \
+        .writer = CTR_WRITER_##writer_,                                                        \
+        .shown = shown_,                                                                       \
     },
 #include "lib/base/counters.def"
 #undef CTR

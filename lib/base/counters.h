@@ -12,23 +12,39 @@
 #include <stdint.h>
 
 enum counter {
-#define CTR(kind, name, set, stat, metric, reset, help) CTR_##name,
+#define CTR(kind, writer, name, line, shown, meaning) CTR_##name,
 #include "lib/base/counters.def"
 #undef CTR
     CTR_COUNT
 };
 
-enum counter_kind { CTR_KIND_COUNT, CTR_KIND_GAUGE };
-enum counter_set { CTR_SET_WORKER, CTR_SET_SHARD, CTR_SET_RECLAIM, CTR_SET_MAIN };
+/* The columns of counters.def. */
+enum counter_kind { CTR_KIND_COUNT, CTR_KIND_TOTAL, CTR_KIND_GAUGE };
+enum counter_writer {
+    CTR_WRITER_WORKER,
+    CTR_WRITER_SHARD,
+    CTR_WRITER_RECLAIM,
+    CTR_WRITER_MAIN
+};
+enum counter_shown {
+    CTR_IN_STATS = 1 << 0,
+    CTR_IN_EXPIRY = 1 << 1,
+    CTR_IN_RELEASE = 1 << 2,
+    CTR_IN_GRACE = 1 << 3,
+    CTR_IN_MEMORY = 1 << 4,
+    CTR_IN_WORKER = 1 << 5,
+    CTR_IF_IDLE = 1 << 6,
+    CTR_IF_UDP = 1 << 7,
+    CTR_IF_TLS = 1 << 8,
+    CTR_IF_SESSIONS = 1 << 9,
+};
 
 struct counter_row {
     const char *name;
-    const char *stat;
-    const char *metric;
-    const char *help;
+    const char *line;
     enum counter_kind kind;
-    enum counter_set set;
-    bool is_reset;
+    enum counter_writer writer;
+    unsigned shown; /* enum counter_shown, as bits */
 };
 
 /* The table, in the order of enum counter. */

@@ -16,11 +16,7 @@ TEST(every_row_is_whole)
         const struct counter_row *row = &counter_rows[i];
 
         ck_assert_ptr_nonnull(row->name);
-        ck_assert_msg(row->stat != NULL && row->stat[0] != '\0', "%s", row->name);
-        ck_assert_msg(strncmp(row->metric, "mayfly_", 7) == 0, "%s", row->name);
-        ck_assert_msg(row->help[0] != '\0', "%s", row->name);
-        ck_assert_msg(row->kind == CTR_KIND_COUNT || !row->is_reset,
-                      "%s: a gauge tells what is now, resetting it would lie", row->name);
+        ck_assert_msg(row->line != NULL && row->line[0] != '\0', "%s", row->name);
     }
 }
 
@@ -29,22 +25,25 @@ TEST(names_are_unique)
     for (unsigned i = 0; i < CTR_COUNT; i++) {
         for (unsigned j = 0; j < i; j++) {
             ck_assert_str_ne(counter_rows[i].name, counter_rows[j].name);
-            ck_assert_str_ne(counter_rows[i].stat, counter_rows[j].stat);
-            ck_assert_str_ne(counter_rows[i].metric, counter_rows[j].metric);
+            ck_assert_str_ne(counter_rows[i].line, counter_rows[j].line);
         }
     }
 }
 
-TEST(metric_names_follow_the_convention)
+/* `stats shards` sums the words of one shard and its worker: no others may be shown there. */
+TEST(a_counter_is_shown_where_its_writer_is)
 {
-    for (unsigned i = 0; i < CTR_COUNT; i++) {
-        const char *metric = counter_rows[i].metric;
-        size_t len = strlen(metric);
-        bool is_total = len > 6 && strcmp(metric + len - 6, "_total") == 0;
+    const unsigned of_shard = CTR_IN_EXPIRY | CTR_IN_RELEASE | CTR_IN_MEMORY;
 
-        ck_assert_msg(is_total == (counter_rows[i].kind == CTR_KIND_COUNT), "%s", metric);
-        ck_assert_msg(strspn(metric, "abcdefghijklmnopqrstuvwxyz0123456789_") == len, "%s",
-                      metric);
+    for (unsigned i = 0; i < CTR_COUNT; i++) {
+        const struct counter_row *row = &counter_rows[i];
+
+        ck_assert_msg((row->shown & of_shard) == 0 || row->writer == CTR_WRITER_SHARD, "%s",
+                      row->name);
+        ck_assert_msg((row->shown & CTR_IN_WORKER) == 0 || row->writer == CTR_WRITER_WORKER,
+                      "%s", row->name);
+        ck_assert_msg((row->shown & CTR_IN_GRACE) == 0 || row->writer == CTR_WRITER_RECLAIM,
+                      "%s", row->name);
     }
 }
 
