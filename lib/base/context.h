@@ -45,6 +45,7 @@ bool context_is_home(const void *home);
 
 #define must_be_main()      debug_must(context_is_thread(THREAD_MAIN))
 #define must_be_worker(w)   debug_must(context_is_worker(w))
+#define must_be_a_worker()  debug_must(context_is_thread(THREAD_WORKER))
 #define must_be_home(s)     debug_must(context_is_home(s))
 #define must_be_reclaimer() debug_must(context_is_thread(THREAD_RECLAIMER))
 #define must_be_pool()      debug_must(context_is_thread(THREAD_POOL))

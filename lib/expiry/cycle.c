@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The policy of active expiry; the rules and their formulas stand in cycle.h. Runs on
- * the home worker of a shard, outside its lock: cycle_ops.loop() enters the shard for
- * one sampling loop. Holds no memory and cannot fail. A slice ends at most one loop after its
- * bounds, as the time is looked at after every loop.
+ * The policy of active expiry; cycle.h has the rules and their formulas. Runs on the home
+ * worker of a shard, outside the lock: cycle_ops.loop() enters the shard for one sampling loop.
+ * Allocates nothing and cannot fail. The time is read after every loop, so a slice exceeds its
+ * bounds by one loop at most.
  */
 #include "lib/expiry/cycle.h"
 
 #include <string.h>
 
+#include "lib/base/check.h"
+#include "lib/base/context.h"
+
 #define US_PER_SEC 1000000
 
-/* Weights of the estimates: of a cycle in the stale share, of a loop in the average TTL. */
+/* The weight of one cycle in the stale share, and of one loop in the average TTL. */
 #define STALE_WEIGHT 0.05
 #define TTL_WEIGHT   0.02
 
@@ -40,16 +43,17 @@ void cycle_limits(const struct cycle_config *cfg, struct cycle_limits *out)
 
 /* ---- the CPU cap ------------------------------------------------------------------------- */
 
-/* Microseconds of each window that may be spent. */
+/* How many microseconds of a window may be spent. */
 static usec_t window_limit(const struct cycle_config *cfg)
 {
-    struct cycle_limits b;
+    struct cycle_limits limits;
 
-    cycle_limits(cfg, &b);
-    return (usec_t)clamp(cfg->cpu_pct ? cfg->cpu_pct : b.slow_pct, 1, 100) * (US_PER_SEC / 100);
+    cycle_limits(cfg, &limits);
+    return (usec_t)clamp(cfg->cpu_pct ? cfg->cpu_pct : limits.slow_pct, 1, 100) *
+           (US_PER_SEC / 100);
 }
 
-/* Has the window ended, or the clock been set back, so that a new one starts? */
+/* Is a new window needed, because this one has ended or the clock was set back? */
 static bool window_is_over(const struct cycle *c, usec_t now_us)
 {
     return c->window_start_us == INT64_MIN || now_us < c->window_start_us ||
@@ -74,8 +78,9 @@ static void open_window(struct cycle *c, usec_t now_us)
 bool cycle_may_begin(const struct cycle *c, enum cycle_kind kind,
                      const struct cycle_config *cfg, uint64_t debt_keys, usec_t now_us)
 {
-    struct cycle_limits b;
+    struct cycle_limits limits;
 
+    must_be_a_worker();
     if (cap_is_spent(c, cfg, now_us)) {
         return false;
     }
@@ -85,9 +90,9 @@ bool cycle_may_begin(const struct cycle *c, enum cycle_kind kind,
     if (c->is_running || debt_keys == 0) {
         return false;
     }
-    cycle_limits(cfg, &b);
+    cycle_limits(cfg, &limits);
     return c->fast_started_us == INT64_MIN || now_us < c->fast_started_us ||
-           now_us - c->fast_started_us >= 2 * (usec_t)b.fast_us;
+           now_us - c->fast_started_us >= 2 * (usec_t)limits.fast_us;
 }
 
 static void open_cycle(struct cycle *c, enum cycle_kind kind, usec_t now_us)
@@ -103,7 +108,7 @@ static void open_cycle(struct cycle *c, enum cycle_kind kind, usec_t now_us)
     }
 }
 
-/* Fold what the cycle saw into the estimate; one that sampled nothing counts as 0. */
+/* Fold the cycle into the estimate; one that sampled nothing counts as 0. */
 static void close_cycle(struct cycle *c, bool by_time)
 {
     double share = 0;
@@ -135,7 +140,7 @@ static void fold_ttl(struct cycle *c, const struct cycle_loop *loop)
     }
 }
 
-/* Is another loop wanted after this one, time aside? */
+/* Should another loop follow this one, if there is time? */
 static bool wants_more(const struct cycle_loop *loop, uint32_t stop_pct)
 {
     if (loop->behind_keys != 0) {
@@ -147,12 +152,13 @@ static bool wants_more(const struct cycle_loop *loop, uint32_t stop_pct)
     return (uint64_t)loop->expired * 100 / loop->sampled > stop_pct;
 }
 
-/* One sampling loop and its accounts. */
+/* Run one sampling loop and count what it did. */
 static void run_loop(struct cycle *c, const struct cycle_ops *ops, unsigned keys,
                      struct cycle_loop *loop, struct cycle_result *res)
 {
     memset(loop, 0, sizeof(*loop));
     ops->loop(ops->arg, keys, loop);
+    must(loop->expired <= loop->sampled);
     res->loops++;
     res->sampled += loop->sampled;
     res->expired += loop->expired;
@@ -161,7 +167,7 @@ static void run_loop(struct cycle *c, const struct cycle_ops *ops, unsigned keys
     fold_ttl(c, loop);
 }
 
-/* Count the time since the last look, in the cycle and in the window. */
+/* Count the time since the last reading, in the cycle and in the window. */
 static void spend(struct cycle *c, usec_t us, struct cycle_result *res)
 {
     if (us > 0) {
@@ -175,10 +181,12 @@ void cycle_slice(struct cycle *c, enum cycle_kind kind, const struct cycle_confi
                  const struct cycle_ops *ops, struct cycle_result *res)
 {
     usec_t last = ops->now_us(ops->arg);
-    struct cycle_limits b;
+    struct cycle_limits limits;
     struct cycle_loop loop;
     usec_t limit;
 
+    must_be_a_worker();
+    must_not_be_reading();
     memset(res, 0, sizeof(*res));
     open_window(c, last);
     if (!c->is_running) {
@@ -189,16 +197,16 @@ void cycle_slice(struct cycle *c, enum cycle_kind kind, const struct cycle_confi
         open_cycle(c, kind, last);
         res->is_begun = true;
     }
-    cycle_limits(cfg, &b);
-    limit = c->kind == CYCLE_SLOW ? b.slow_us : b.fast_us;
+    cycle_limits(cfg, &limits);
+    limit = c->kind == CYCLE_SLOW ? limits.slow_us : limits.fast_us;
     do {
         usec_t now;
 
-        run_loop(c, ops, b.keys_per_loop, &loop, res);
+        run_loop(c, ops, limits.keys_per_loop, &loop, res);
         now = ops->now_us(ops->arg);
         spend(c, now - last, res);
         last = now;
-        if (!wants_more(&loop, b.stop_pct)) {
+        if (!wants_more(&loop, limits.stop_pct)) {
             res->is_ended = true;
         } else if (c->spent_us >= limit || c->window_spent_us >= window_limit(cfg)) {
             res->is_ended = true;

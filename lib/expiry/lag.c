@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lag histogram: see lag.h.
+ * The histogram of lag.h.
  */
 #include "lib/expiry/lag.h"
+
+#include "lib/base/check.h"
 
 #define STEPS      8u
 #define STEPS_LOG2 3u
 
-/* Values below STEPS have a bin each; above, the top four bits choose. */
+/* Values below STEPS have a bin each; of greater ones, the top four bits choose the bin. */
 static unsigned bin_of(uint64_t ms)
 {
     if (ms < STEPS) {
@@ -21,6 +23,7 @@ static unsigned bin_of(uint64_t ms)
     return bin < LAG_BINS ? bin : LAG_BINS - 1;
 }
 
+/* The greatest value of a bin. */
 static uint64_t bin_end(unsigned bin)
 {
     if (bin < STEPS) {
@@ -46,6 +49,7 @@ uint64_t lag_percentile(const struct lag *l, double pct)
     uint64_t want = (uint64_t)((double)l->count * pct / 100.0);
     uint64_t seen = 0;
 
+    debug_must(pct >= 0 && pct <= 100);
     if (l->count == 0) {
         return 0;
     }

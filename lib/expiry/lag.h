@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How late items were expired: a log-linear histogram of milliseconds (eight steps an octave),
- * in constant space.
+ * How late items were expired: a log-linear histogram of milliseconds, with eight steps per
+ * octave, in constant space.
  */
 #ifndef MAYFLY_LIB_EXPIRY_LAG_H
 #define MAYFLY_LIB_EXPIRY_LAG_H
@@ -11,17 +11,17 @@
 #define LAG_BINS 256u
 
 struct lag {
-    /* [lock] of the shard it is in */
+    /* [lock] of the shard that it is in */
     uint64_t count;
     uint64_t max_ms;
     uint64_t bin[LAG_BINS];
 };
 
-/* Context: in shard. */
+/* Count an item that was expired so late. Context: in shard. */
 void lag_add(struct lag *l, uint64_t ms);
 
 /*
- * The value below which pct per cent lie: the upper end of its bin, at most the maximum.
+ * The value that pct per cent are below: the upper end of its bin, at most the maximum.
  * Context: in shard.
  */
 uint64_t lag_percentile(const struct lag *l, double pct);

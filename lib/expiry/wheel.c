@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The volatile items of a shard by deadline: adding and removing, in buckets that are chains of
- * chunks. The shape of the wheel is explained in wheel_shape.h, chunks in
- * wheel_pool.h; time and sampling are in wheel_time.c. Runs inside the shard's lock; every
- * call takes constant time. Nothing here can fail but wheel_create() and wheel_reserve().
+ * The timing wheel: adding and removing items, in buckets that are chains of nodes. See
+ * wheel_shape.h for the shape of the wheel and wheel_pool.h for the nodes; time and sampling
+ * are in wheel_time.c. Every call takes constant time.
  */
 #include "lib/expiry/wheel.h"
 
@@ -50,7 +49,7 @@ void wheel_bucket_emptied(struct wheel *w, unsigned id)
     }
 }
 
-/* A bucket is about to get its first chunk. */
+/* A bucket is about to get its first node. */
 static void bucket_filled(struct wheel *w, unsigned id)
 {
     w->occupied[id / 64] |= 1ULL << (id % 64);
@@ -60,50 +59,50 @@ static void bucket_filled(struct wheel *w, unsigned id)
     }
 }
 
-/* Put an empty chunk on top; returns the position before its first handle. */
-static MF_NOINLINE uint32_t push_chunk(struct wheel *w, unsigned id)
+/* Put an empty node on top. Returns the position before its first handle. */
+static MF_NOINLINE uint32_t push_node(struct wheel *w, unsigned id)
 {
     struct wheel_bucket *b = &w->bucket[id];
     uint32_t number = wheel_pool_take(&w->pool);
-    struct wheel_node *c = wheel_node_at(&w->pool, number);
+    struct wheel_node *n = wheel_node_at(&w->pool, number);
 
-    c->bucket = id;
-    c->prev = 0;
-    c->next = b->top / NODE_WORDS;
+    n->bucket = id;
+    n->prev = 0;
+    n->next = b->top / NODE_WORDS;
     if (b->top) {
-        wheel_node_at(&w->pool, c->next)->prev = number;
+        wheel_node_at(&w->pool, n->next)->prev = number;
     } else {
         bucket_filled(w, id);
     }
     return number * NODE_WORDS + NODE_WORD_FIRST - 1;
 }
 
-/* The top chunk is empty: take it off. */
-static MF_NOINLINE void pop_chunk(struct wheel *w, unsigned id)
+/* Take off the top node, which is empty. */
+static MF_NOINLINE void pop_node(struct wheel *w, unsigned id)
 {
     struct wheel_bucket *b = &w->bucket[id];
     uint32_t number = b->top / NODE_WORDS;
     uint32_t next = wheel_node_at(&w->pool, number)->next;
 
     if (next) {
-        struct wheel_node *c = wheel_node_at(&w->pool, next);
+        struct wheel_node *n = wheel_node_at(&w->pool, next);
 
-        c->prev = 0;
+        n->prev = 0;
         b->top = next * NODE_WORDS + NODE_WORD_LAST;
-        __builtin_prefetch(wheel_node_at(&w->pool, c->next ? (uint32_t)c->next : next));
+        __builtin_prefetch(wheel_node_at(&w->pool, n->next ? (uint32_t)n->next : next));
     } else {
         wheel_bucket_emptied(w, id);
     }
     wheel_pool_give(&w->pool, number, wheel_size(w));
 }
 
-/* Does a bucket need a chunk for the next handle? Empty (0) and full (last word) do. */
-static inline bool needs_chunk(uint32_t top)
+/* Is a node needed for the next handle? Yes if the bucket is empty (0) or at the last word. */
+static inline bool needs_node(uint32_t top)
 {
     return (top + 1) % NODE_WORDS < NODE_WORD_FIRST;
 }
 
-/* Store a handle at the next position of a bucket, and count it there. */
+/* Write a handle to the next position of a bucket, and count it. */
 static inline void store_handle(struct wheel *w, struct wheel_bucket *b, uint32_t pos,
                                 handle_t handle)
 {
@@ -114,13 +113,13 @@ static inline void store_handle(struct wheel *w, struct wheel_bucket *b, uint32_
     set_count(w, wheel_size(w) + 1);
 }
 
-/* Append an item to a bucket of a ring, or a far one, that needs a chunk. */
-static MF_NOINLINE void attach_in_new_chunk(struct wheel *w, unsigned id, handle_t handle,
-                                            uint32_t bytes)
+/* Append an item to a bucket of a ring, or a far one, that needs another node for it. */
+static MF_NOINLINE void attach_in_new_node(struct wheel *w, unsigned id, handle_t handle,
+                                           uint32_t bytes)
 {
     struct wheel_bucket *b = &w->bucket[id];
 
-    store_handle(w, b, push_chunk(w, id) + 1, handle);
+    store_handle(w, b, push_node(w, id) + 1, handle);
     b->bytes += bytes;
 }
 
@@ -130,20 +129,21 @@ static inline void attach(struct wheel *w, unsigned id, handle_t handle, uint32_
     struct wheel_bucket *b = &w->bucket[id];
     uint32_t pos = b->top;
 
-    if (MF_UNLIKELY(needs_chunk(pos))) {
-        attach_in_new_chunk(w, id, handle, bytes);
+    if (MF_UNLIKELY(needs_node(pos))) {
+        attach_in_new_node(w, id, handle, bytes);
         return;
     }
     store_handle(w, b, pos + 1, handle);
     b->bytes += bytes;
 }
 
-/* Fill the gap at a position by the bucket's last handle, and count it off. */
+/* Close the gap at a position with the last handle of the bucket, and count one item less. */
 static inline struct wheel_bucket *fill_gap(struct wheel *w, uint32_t pos, uint32_t bytes)
 {
     unsigned id = wheel_node_at(&w->pool, pos / NODE_WORDS)->bucket;
     struct wheel_bucket *b = &w->bucket[id];
 
+    debug_must(b->count > 0 && b->top != 0);
     if (pos != b->top) {
         handle_t last = *wheel_handle_at(&w->pool, b->top);
 
@@ -161,13 +161,13 @@ static inline struct wheel_bucket *fill_gap(struct wheel *w, uint32_t pos, uint3
     return b;
 }
 
-/* Was that the last handle of its chunk? */
-static inline bool empties_chunk(const struct wheel_bucket *b)
+/* Is the top handle, which is about to go, the last one of its node? */
+static inline bool empties_node(const struct wheel_bucket *b)
 {
     return b->top % NODE_WORDS == NODE_WORD_FIRST;
 }
 
-/* Where a deadline that has not come yet belongs. */
+/* The bucket of a deadline that has not come yet. */
 static inline unsigned place(const struct wheel *w, msec_t deadline)
 {
     if (deadline < w->horizon[1]) {
@@ -182,6 +182,7 @@ static inline unsigned place(const struct wheel *w, msec_t deadline)
 
 void wheel_put(struct wheel *w, handle_t handle, msec_t deadline, uint32_t bytes)
 {
+    debug_must(deadline >= w->tick);
     attach(w, place(w, deadline), handle, bytes);
 }
 
@@ -189,7 +190,7 @@ void wheel_put_due(struct wheel *w, handle_t handle, uint32_t bytes, msec_t olde
 {
     struct wheel_bucket *b = &w->bucket[WHEEL_DUE];
 
-    store_handle(w, b, (needs_chunk(b->top) ? push_chunk(w, WHEEL_DUE) : b->top) + 1, handle);
+    store_handle(w, b, (needs_node(b->top) ? push_node(w, WHEEL_DUE) : b->top) + 1, handle);
     w->due_keys++;
     w->due_bytes += bytes;
     if (oldest < w->due_oldest) {
@@ -201,8 +202,8 @@ void wheel_pull(struct wheel *w, uint32_t pos, uint32_t bytes)
 {
     struct wheel_bucket *b = fill_gap(w, pos, bytes);
 
-    if (empties_chunk(b)) {
-        pop_chunk(w, (unsigned)(b - w->bucket));
+    if (empties_node(b)) {
+        pop_node(w, (unsigned)(b - w->bucket));
     } else {
         b->top--;
     }
@@ -210,42 +211,42 @@ void wheel_pull(struct wheel *w, uint32_t pos, uint32_t bytes)
 
 /* ---- the pool shrinks -------------------------------------------------------------------- */
 
-/* Copy one chunk of the block that is to go, its items' positions with it. */
-static void move_chunk(struct wheel *w, uint32_t from)
+/* Copy one node of the slab that is being emptied, and update the positions of its items. */
+static void move_node(struct wheel *w, uint32_t from)
 {
     struct wheel_node *old = wheel_node_at(&w->pool, from);
     uint32_t to = wheel_pool_take(&w->pool);
-    struct wheel_node *c = wheel_node_at(&w->pool, to);
+    struct wheel_node *n = wheel_node_at(&w->pool, to);
     struct wheel_bucket *b = &w->bucket[old->bucket];
     unsigned handles = NODE_HANDLES;
 
-    *c = *old;
+    *n = *old;
     if (b->top / NODE_WORDS == from) {
         uint32_t word = b->top % NODE_WORDS;
 
         b->top = to * NODE_WORDS + word;
         handles = word - NODE_WORD_FIRST + 1;
     } else {
-        wheel_node_at(&w->pool, c->prev)->next = to;
+        wheel_node_at(&w->pool, n->prev)->next = to;
     }
-    if (c->next) {
-        wheel_node_at(&w->pool, c->next)->prev = to;
-    }
-    for (unsigned i = 0; i < handles; i++) {
-        __builtin_prefetch(item_ttl(item_at(w->base, c->handle[i])), 1);
+    if (n->next) {
+        wheel_node_at(&w->pool, n->next)->prev = to;
     }
     for (unsigned i = 0; i < handles; i++) {
-        set_position(w, c->handle[i], to * NODE_WORDS + NODE_WORD_FIRST + i);
+        __builtin_prefetch(item_ttl(item_at(w->base, n->handle[i])), 1);
+    }
+    for (unsigned i = 0; i < handles; i++) {
+        set_position(w, n->handle[i], to * NODE_WORDS + NODE_WORD_FIRST + i);
     }
     wheel_pool_give(&w->pool, from, wheel_size(w));
 }
 
 void wheel_shrink_step(struct wheel *w)
 {
-    uint32_t chunk = wheel_pool_victim(&w->pool, wheel_size(w));
+    uint32_t node = wheel_pool_victim(&w->pool, wheel_size(w));
 
-    if (chunk) {
-        move_chunk(w, chunk);
+    if (node) {
+        move_node(w, node);
     }
 }
 
@@ -263,6 +264,7 @@ static MF_NOINLINE bool grow(struct wheel *w)
 
 bool wheel_reserve(struct wheel *w)
 {
+    wheel_must_be_entered(w);
     return MF_LIKELY(wheel_size(w) < w->pool.room) || grow(w);
 }
 
@@ -272,8 +274,9 @@ void wheel_add(struct wheel *w, handle_t handle)
     msec_t deadline = atomic_load_explicit(&item_ttl(it)->deadline, memory_order_relaxed);
     uint32_t bytes = item_bytes(it);
 
+    wheel_must_be_entered(w);
     debug_must(item_has_ttl(it) && deadline != MSEC_NEVER && wheel_size(w) < w->pool.room);
-    /* What has come is asked first: in a ring's past no bucket is looked at any more. */
+    /* Check for the past first: no bucket of a ring's past is ever visited again. */
     if (MF_UNLIKELY(deadline < w->tick)) {
         wheel_put_due(w, handle, bytes, deadline);
         return;
@@ -281,9 +284,9 @@ void wheel_add(struct wheel *w, handle_t handle)
     attach(w, place(w, deadline), handle, bytes);
 }
 
-static MF_NOINLINE void free_chunk(struct wheel *w, unsigned id)
+static MF_NOINLINE void free_node(struct wheel *w, unsigned id)
 {
-    pop_chunk(w, id);
+    pop_node(w, id);
     if (wheel_wants_shrink(w)) {
         wheel_shrink_step(w);
     }
@@ -296,6 +299,7 @@ void wheel_remove(struct wheel *w, handle_t handle)
     struct item_ttl *ttl;
     uint32_t pos;
 
+    wheel_must_be_entered(w);
     if (!item_has_ttl(it)) {
         return;
     }
@@ -307,22 +311,22 @@ void wheel_remove(struct wheel *w, handle_t handle)
     debug_must(*wheel_handle_at(&w->pool, pos) == handle);
     atomic_store_explicit(&ttl->wheel_pos, 0, memory_order_relaxed);
     b = fill_gap(w, pos, item_bytes(it));
-    if (MF_UNLIKELY(empties_chunk(b))) {
-        free_chunk(w, (unsigned)(b - w->bucket));
+    if (MF_UNLIKELY(empties_node(b))) {
+        free_node(w, (unsigned)(b - w->bucket));
         return;
     }
     b->top--;
 }
 
 /*
- * Would an item with this deadline be added to the very bucket now that position pos is in?
- * Then all that is counted there stays right. *id: the bucket.
+ * Would an item with this deadline be added to the same bucket that position pos is in? Then
+ * the counts of the bucket stay right. Sets *id to the bucket.
  */
 static inline bool belongs_at(const struct wheel *w, uint32_t pos, msec_t deadline,
                               unsigned *id)
 {
     debug_must(deadline != MSEC_NEVER);
-    /* What has come is asked here, too: place() is for what has not. */
+    /* As in wheel_add(): place() is for deadlines that have not come yet. */
     if (pos == 0 || MF_UNLIKELY(deadline < w->tick)) {
         return false;
     }
@@ -338,6 +342,7 @@ bool wheel_replace(struct wheel *w, handle_t old, handle_t handle)
     msec_t deadline = atomic_load_explicit(&item_ttl(is)->deadline, memory_order_relaxed);
     unsigned id;
 
+    wheel_must_be_entered(w);
     debug_must(item_has_ttl(was) && item_has_ttl(is));
     if (!belongs_at(w, pos, deadline, &id)) {
         return false;
@@ -356,6 +361,7 @@ bool wheel_retime(struct wheel *w, handle_t handle, msec_t deadline)
     uint32_t pos = atomic_load_explicit(&ttl->wheel_pos, memory_order_relaxed);
     unsigned id;
 
+    wheel_must_be_entered(w);
     debug_must(item_has_ttl(item_at(w->base, handle)));
     if (!belongs_at(w, pos, deadline, &id)) {
         return false;
@@ -372,6 +378,7 @@ void wheel_moved(struct wheel *w, handle_t from, handle_t to)
     uint32_t is = item_bytes(it);
     uint32_t pos;
 
+    wheel_must_be_entered(w);
     if (!item_has_ttl(it)) {
         return;
     }
@@ -407,7 +414,8 @@ void wheel_start(struct wheel *w, msec_t now)
     }
 }
 
-struct wheel *wheel_create(char *base, struct budget *budget, msec_t now)
+struct wheel *wheel_create(char *base, struct budget *budget, const struct lock *lock,
+                           msec_t now)
 {
     struct wheel *w = mem_zalloc(sizeof(*w));
 
@@ -415,6 +423,7 @@ struct wheel *wheel_create(char *base, struct budget *budget, msec_t now)
         return NULL;
     }
     w->base = base;
+    w->lock = lock;
     w->far = WHEEL_FAR;
     w->due_oldest = MSEC_NEVER;
     wheel_start(w, now);

@@ -1,33 +1,33 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The volatile items of a shard by deadline: what statistics and tests want to know. Read off
- * the buckets; items are looked at only where a bucket is partly due, and no more than
- * WALK_KEYS of them. Runs inside the shard's lock.
+ * The timing wheel: figures for statistics, and the check for tests. The figures come from the
+ * buckets; items are read only where a bucket is partly due, and no more than WALK_KEYS of
+ * them.
  */
 #include "lib/expiry/wheel.h"
 
 #include "lib/expiry/wheel_shape.h"
 
-/* So many items are looked at for exact figures; with more, the figures are shares. */
+/* At most so many items are read for exact figures; beyond that, the figures are estimates. */
 #define WALK_KEYS 4096u
 
 #define FORECASTS 4u
 
 static const msec_t forecast_ms[FORECASTS] = {1000, 10000, 60000, 600000};
 
-/* One wheel_info() on its way. */
+/* The state of one wheel_info(). */
 struct survey {
     const struct wheel *w;
     struct wheel_info *info;
     msec_t now;
-    msec_t oldest; /* earliest deadline of what is due */
-    uint64_t walk; /* items that may still be looked at */
+    msec_t oldest; /* the earliest deadline that is due */
+    uint64_t walk; /* how many more items may be read */
 };
 
-/* What a walk does with each item. */
+/* Called by a walk for each item. */
 typedef void (*visit_fn)(struct survey *s, msec_t deadline, uint32_t bytes);
 
-/* Visit all items of a bucket if there are not too many; false: not one was visited. */
+/* Visit all items of a bucket if there are not too many; false: none was visited. */
 static bool walk_bucket(struct survey *s, unsigned id, visit_fn visit)
 {
     const struct wheel *w = s->w;
@@ -41,13 +41,7 @@ static bool walk_bucket(struct survey *s, unsigned id, visit_fn visit)
         const struct item *it = item_at(w->base, *wheel_handle_at(&w->pool, pos));
 
         visit(s, item_deadline(it), item_bytes(it));
-        if (pos % NODE_WORDS != NODE_WORD_FIRST) {
-            pos--;
-        } else {
-            uint32_t next = wheel_node_at(&w->pool, pos / NODE_WORDS)->next;
-
-            pos = next ? next * NODE_WORDS + NODE_WORD_LAST : 0;
-        }
+        pos = wheel_pos_below(w, pos);
     }
     return true;
 }
@@ -65,7 +59,7 @@ static void visit_due(struct survey *s, msec_t deadline, uint32_t bytes)
     note_oldest(s, deadline);
 }
 
-/* Keys that fall due within [first, last], evenly. */
+/* Add keys that fall due within [first, last], evenly spread. */
 static void add_forecast(struct survey *s, msec_t first, msec_t last, uint64_t keys,
                          uint64_t bytes)
 {
@@ -100,7 +94,7 @@ static void visit_mixed(struct survey *s, msec_t deadline, uint32_t bytes)
     }
 }
 
-/* A bucket of [first, last] whose time has come but is not over. */
+/* A bucket of [first, last] that has begun but not ended: its keys are debt or forecast. */
 static void survey_partly_due(struct survey *s, unsigned id, msec_t first, msec_t last)
 {
     const struct wheel_bucket *b = &s->w->bucket[id];
@@ -143,8 +137,8 @@ static void survey_level(struct survey *s, unsigned l)
 }
 
 /*
- * What is far is of interest only when the clock has leapt by weeks: those of them
- * that are too many to be looked at are then not in the figures until they were sorted.
+ * Far items matter only after the clock has jumped by weeks. If there are too many to read
+ * them, they are missing from the figures until they have been sorted.
  */
 static void survey_far(struct survey *s)
 {
@@ -169,9 +163,10 @@ void wheel_info(struct wheel *w, msec_t now, struct wheel_info *info)
     struct survey s = {
         .w = w, .info = info, .now = now, .oldest = MSEC_NEVER, .walk = WALK_KEYS};
 
+    wheel_must_be_entered(w);
     wheel_advance(w, now);
     if (s.now < w->tick - 1) {
-        s.now = w->tick - 1; /* somebody was here with a later clock */
+        s.now = w->tick - 1; /* an earlier call had a later clock */
     }
     *info = (struct wheel_info){.keys = wheel_size(w),
                                 .debt_keys = w->due_keys,
@@ -189,7 +184,7 @@ void wheel_info(struct wheel *w, msec_t now, struct wheel_info *info)
 
 /* ---- verify ------------------------------------------------------------------------------ */
 
-/* What deadlines a bucket may hold, both included. */
+/* The deadlines that a bucket may hold, both included. */
 struct range {
     msec_t first;
     msec_t last;
@@ -210,7 +205,7 @@ static struct range range_of(const struct wheel *w, unsigned id)
         r.first = wheel_bucket_start(w, l, id);
         r.last = r.first + ((msec_t)1 << wheel_levels[l].shift) - 1;
         if (r.last < w->tick) {
-            r.last = r.first - 1; /* should be marked as due: nothing fits */
+            r.last = r.first - 1; /* it should be marked as due: no deadline fits */
         }
     } else if (id == w->far) {
         r.first = w->horizon[WHEEL_LEVELS - 1];
@@ -232,7 +227,7 @@ static bool verify_item(const struct wheel *w, uint32_t pos, struct range r, uin
     return item_deadline(it) >= r.first && item_deadline(it) <= r.last;
 }
 
-static bool verify_bucket(const struct wheel *w, unsigned id, uint64_t *bytes, uint32_t *chunks)
+static bool verify_bucket(const struct wheel *w, unsigned id, uint64_t *bytes, uint32_t *nodes)
 {
     const struct wheel_bucket *b = &w->bucket[id];
     struct range r = range_of(w, id);
@@ -242,9 +237,9 @@ static bool verify_bucket(const struct wheel *w, unsigned id, uint64_t *bytes, u
     *bytes = 0;
     for (uint32_t pos = b->top; pos;) {
         uint32_t number = pos / NODE_WORDS;
-        const struct wheel_node *c = wheel_node_at(&w->pool, number);
+        const struct wheel_node *n = wheel_node_at(&w->pool, number);
 
-        if (c->bucket != id || c->prev != above || pos % NODE_WORDS < NODE_WORD_FIRST) {
+        if (n->bucket != id || n->prev != above || pos % NODE_WORDS < NODE_WORD_FIRST) {
             return false;
         }
         for (; pos / NODE_WORDS == number && pos % NODE_WORDS >= NODE_WORD_FIRST; pos--) {
@@ -252,9 +247,9 @@ static bool verify_bucket(const struct wheel *w, unsigned id, uint64_t *bytes, u
                 return false;
             }
         }
-        ++*chunks;
+        ++*nodes;
         above = number;
-        pos = c->next ? c->next * NODE_WORDS + NODE_WORD_LAST : 0;
+        pos = n->next ? n->next * NODE_WORDS + NODE_WORD_LAST : 0;
     }
     return count == b->count &&
            ((w->occupied[id / 64] >> (id % 64) & 1) != 0) == (b->count != 0) &&
@@ -278,12 +273,13 @@ bool wheel_verify(const struct wheel *w)
     uint64_t count = 0;
     uint64_t due_keys = 0;
     uint64_t due_bytes = 0;
-    uint32_t chunks = 0;
+    uint32_t nodes = 0;
 
+    wheel_must_be_entered(w);
     for (unsigned id = 0; id < WHEEL_BUCKETS; id++) {
         uint64_t bytes;
 
-        if (!verify_bucket(w, id, &bytes, &chunks)) {
+        if (!verify_bucket(w, id, &bytes, &nodes)) {
             return false;
         }
         count += w->bucket[id].count;
@@ -295,6 +291,6 @@ bool wheel_verify(const struct wheel *w)
         }
     }
     return count == wheel_size(w) && due_keys == w->due_keys && due_bytes == w->due_bytes &&
-           chunks == w->pool.used && count <= w->pool.room && verify_bitmaps(w) &&
+           nodes == w->pool.used && count <= w->pool.room && verify_bitmaps(w) &&
            wheel_pool_verify(&w->pool);
 }

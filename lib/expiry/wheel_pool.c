@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The chunks of a shard's expires: see wheel_pool.h. Runs inside the shard's lock; the
- * only calls that leave it are mem_*() for one block (or the directory, when it doubles).
+ * The nodes of a wheel: see wheel_pool.h. The only calls that leave the folder are mem_*(), for
+ * one slab, or for the directory when it doubles.
  */
 #include "lib/expiry/wheel_pool.h"
 
@@ -9,16 +9,16 @@
 
 #include "lib/base/check.h"
 
-#define BLOCK_BYTES (SLAB_NODES * sizeof(struct wheel_node))
-#define NO_BLOCK    SLABS_MAX
+#define SLAB_BYTES (SLAB_NODES * sizeof(struct wheel_node))
+#define NO_SLAB    SLABS_MAX
 
-/* Work of one call of wheel_pool_victim(): blocks compared, chunks looked at. */
-#define VICTIM_BLOCKS 8u
-#define VICTIM_CHUNKS 16u
+/* The work of one call of wheel_pool_victim(): slabs compared, nodes checked. */
+#define VICTIM_SLABS 8u
+#define VICTIM_NODES 16u
 
-static struct wheel_slab *block_at(const struct wheel_pool *p, uint32_t block)
+static struct wheel_slab *slab_at(const struct wheel_pool *p, uint32_t slab)
 {
-    return (struct wheel_slab *)(void *)p->blocks[block];
+    return (struct wheel_slab *)(void *)p->slabs[slab];
 }
 
 static void count_bytes(struct wheel_pool *p, int64_t bytes)
@@ -28,86 +28,86 @@ static void count_bytes(struct wheel_pool *p, int64_t bytes)
     }
 }
 
-/* How many items fit into so many blocks, spread in the worst way. */
-static uint64_t room_of(const struct wheel_pool *p, uint32_t blocks)
+/* How many items fit into so many slabs when they are spread in the worst way. */
+static uint64_t room_of(const struct wheel_pool *p, uint32_t slabs)
 {
-    uint64_t chunks = (uint64_t)blocks * SLAB_USABLE;
+    uint64_t nodes = (uint64_t)slabs * SLAB_USABLE;
 
-    if (chunks <= p->buckets) {
-        return chunks;
+    if (nodes <= p->buckets) {
+        return nodes;
     }
-    return NODE_HANDLES * chunks - (NODE_HANDLES - 1) * (uint64_t)p->buckets;
+    return NODE_HANDLES * nodes - (NODE_HANDLES - 1) * (uint64_t)p->buckets;
 }
 
 /*
- * Room as it stands, and when to shrink: a block goes once the rest has room for a quarter
- * more items than there are and for a block's chunks besides, so that a count that goes up and
- * down does not move memory each time.
+ * Compute the room, and when to shrink: a slab is released once the others have room for a
+ * quarter more items than there are, and for one slab of nodes on top. So a count that goes up
+ * and down does not move memory each time.
  */
 static void update_room(struct wheel_pool *p)
 {
-    uint32_t sure = p->block_count - (p->victim != NO_BLOCK);
-    uint64_t rest = p->block_count > 1 ? room_of(p, p->block_count - 1) : 0;
+    uint32_t sure = p->slab_count - (p->victim != NO_SLAB);
+    uint64_t rest = p->slab_count > 1 ? room_of(p, p->slab_count - 1) : 0;
 
     p->room = room_of(p, sure);
     p->shrink_at = rest < SLAB_USABLE ? -1 : (int64_t)((rest - SLAB_USABLE) / 5 * 4);
 }
 
-static void partial_insert(struct wheel_pool *p, uint32_t block)
+static void partial_insert(struct wheel_pool *p, uint32_t slab)
 {
-    struct wheel_slab *b = block_at(p, block);
+    struct wheel_slab *s = slab_at(p, slab);
 
-    b->prev = NO_BLOCK;
-    b->next = p->partial;
-    if (p->partial != NO_BLOCK) {
-        block_at(p, p->partial)->prev = block;
+    s->prev = NO_SLAB;
+    s->next = p->partial;
+    if (p->partial != NO_SLAB) {
+        slab_at(p, p->partial)->prev = slab;
     }
-    p->partial = block;
+    p->partial = slab;
 }
 
-static void partial_remove(struct wheel_pool *p, uint32_t block)
+static void partial_remove(struct wheel_pool *p, uint32_t slab)
 {
-    struct wheel_slab *b = block_at(p, block);
+    struct wheel_slab *s = slab_at(p, slab);
 
-    if (b->prev != NO_BLOCK) {
-        block_at(p, b->prev)->next = b->next;
+    if (s->prev != NO_SLAB) {
+        slab_at(p, s->prev)->next = s->next;
     } else {
-        must(p->partial == block);
-        p->partial = b->next;
+        must(p->partial == slab);
+        p->partial = s->next;
     }
-    if (b->next != NO_BLOCK) {
-        block_at(p, b->next)->prev = b->prev;
+    if (s->next != NO_SLAB) {
+        slab_at(p, s->next)->prev = s->prev;
     }
 }
 
-static void release_block(struct wheel_pool *p, uint32_t block)
+static void release_slab(struct wheel_pool *p, uint32_t slab)
 {
-    mem_free(p->blocks[block]);
-    p->blocks[block] = NULL;
-    p->block_count--;
-    if (block < p->slot_hint) {
-        p->slot_hint = block;
+    mem_free(p->slabs[slab]);
+    p->slabs[slab] = NULL;
+    p->slab_count--;
+    if (slab < p->free_hint) {
+        p->free_hint = slab;
     }
-    count_bytes(p, -(int64_t)BLOCK_BYTES);
+    count_bytes(p, -(int64_t)SLAB_BYTES);
     update_room(p);
 }
 
 static bool grow_directory(struct wheel_pool *p)
 {
-    uint32_t slots = p->slots ? p->slots * 2 : 8;
-    struct wheel_node **blocks;
+    uint32_t capacity = p->capacity ? p->capacity * 2 : 8;
+    struct wheel_node **slabs;
 
-    if (slots > SLABS_MAX) {
+    if (capacity > SLABS_MAX) {
         return false;
     }
-    blocks = mem_realloc(p->blocks, slots * sizeof(*blocks));
-    if (!blocks) {
+    slabs = mem_realloc(p->slabs, capacity * sizeof(*slabs));
+    if (!slabs) {
         return false;
     }
-    memset(blocks + p->slots, 0, (slots - p->slots) * sizeof(*blocks));
-    count_bytes(p, (int64_t)((slots - p->slots) * sizeof(*blocks)));
-    p->blocks = blocks;
-    p->slots = slots;
+    memset(slabs + p->capacity, 0, (capacity - p->capacity) * sizeof(*slabs));
+    count_bytes(p, (int64_t)((capacity - p->capacity) * sizeof(*slabs)));
+    p->slabs = slabs;
+    p->capacity = capacity;
     return true;
 }
 
@@ -116,205 +116,205 @@ void wheel_pool_init(struct wheel_pool *p, uint32_t buckets, struct budget *budg
     memset(p, 0, sizeof(*p));
     p->buckets = buckets;
     p->budget = budget;
-    p->partial = NO_BLOCK;
-    p->victim = NO_BLOCK;
+    p->partial = NO_SLAB;
+    p->victim = NO_SLAB;
     update_room(p);
 }
 
 void wheel_pool_fini(struct wheel_pool *p)
 {
-    for (uint32_t i = 0; i < p->slots; i++) {
-        mem_free(p->blocks[i]);
+    for (uint32_t i = 0; i < p->capacity; i++) {
+        mem_free(p->slabs[i]);
     }
     count_bytes(p, -(int64_t)wheel_pool_bytes(p));
-    mem_free(p->blocks);
+    mem_free(p->slabs);
     memset(p, 0, sizeof(*p));
 }
 
 uint64_t wheel_pool_bytes(const struct wheel_pool *p)
 {
-    return p->block_count * BLOCK_BYTES + p->slots * sizeof(*p->blocks);
+    return p->slab_count * SLAB_BYTES + p->capacity * sizeof(*p->slabs);
 }
 
-/* The victim is needed after all. */
+/* The victim is needed after all: stop emptying it. */
 static void spare_victim(struct wheel_pool *p)
 {
-    uint32_t block = p->victim;
+    uint32_t slab = p->victim;
 
-    p->victim = NO_BLOCK;
-    if (block_at(p, block)->used < SLAB_USABLE) {
-        partial_insert(p, block);
+    p->victim = NO_SLAB;
+    if (slab_at(p, slab)->used < SLAB_USABLE) {
+        partial_insert(p, slab);
     }
     update_room(p);
 }
 
 bool wheel_pool_grow(struct wheel_pool *p)
 {
-    struct wheel_slab *b;
+    struct wheel_slab *s;
 
-    if (p->victim != NO_BLOCK) {
+    if (p->victim != NO_SLAB) {
         spare_victim(p);
         return true;
     }
-    while (p->slot_hint < p->slots && p->blocks[p->slot_hint]) {
-        p->slot_hint++;
+    while (p->free_hint < p->capacity && p->slabs[p->free_hint]) {
+        p->free_hint++;
     }
-    if (p->slot_hint == p->slots && !grow_directory(p)) {
+    if (p->free_hint == p->capacity && !grow_directory(p)) {
         return false;
     }
-    b = mem_alloc_aligned(BLOCK_BYTES, sizeof(struct wheel_node));
-    if (!b) {
+    s = mem_alloc_aligned(SLAB_BYTES, sizeof(struct wheel_node));
+    if (!s) {
         return false;
     }
-    *b = (struct wheel_slab){.fresh = 1};
-    p->blocks[p->slot_hint] = (struct wheel_node *)(void *)b;
-    partial_insert(p, p->slot_hint++);
-    p->block_count++;
-    count_bytes(p, BLOCK_BYTES);
+    *s = (struct wheel_slab){.fresh = 1};
+    p->slabs[p->free_hint] = (struct wheel_node *)(void *)s;
+    partial_insert(p, p->free_hint++);
+    p->slab_count++;
+    count_bytes(p, SLAB_BYTES);
     update_room(p);
     return true;
 }
 
 uint32_t wheel_pool_take(struct wheel_pool *p)
 {
-    uint32_t block = p->partial;
-    struct wheel_slab *b;
-    uint32_t chunk;
+    uint32_t slab = p->partial;
+    struct wheel_slab *s;
+    uint32_t node;
 
-    must(block != NO_BLOCK);
-    b = block_at(p, block);
-    chunk = b->free_list;
-    if (chunk) {
-        b->free_list = wheel_node_at(p, chunk)->next;
+    must(slab != NO_SLAB);
+    s = slab_at(p, slab);
+    node = s->free_list;
+    if (node) {
+        s->free_list = wheel_node_at(p, node)->next;
     } else {
-        chunk = block * SLAB_NODES + b->fresh++;
+        node = slab * SLAB_NODES + s->fresh++;
     }
     p->used++;
-    if (++b->used == SLAB_USABLE) {
-        partial_remove(p, block);
+    if (++s->used == SLAB_USABLE) {
+        partial_remove(p, slab);
     }
-    return chunk;
+    return node;
 }
 
-void wheel_pool_give(struct wheel_pool *p, uint32_t chunk, uint64_t count)
+void wheel_pool_give(struct wheel_pool *p, uint32_t node, uint64_t count)
 {
-    uint32_t block = chunk / SLAB_NODES;
-    struct wheel_slab *b = block_at(p, block);
-    struct wheel_node *c = wheel_node_at(p, chunk);
+    uint32_t slab = node / SLAB_NODES;
+    struct wheel_slab *s = slab_at(p, slab);
+    struct wheel_node *n = wheel_node_at(p, node);
 
-    must(b->used > 0 && c->bucket != NODE_UNUSED);
-    c->bucket = NODE_UNUSED;
-    c->next = b->free_list;
-    b->free_list = chunk;
+    must(s->used > 0 && n->bucket != NODE_UNUSED);
+    n->bucket = NODE_UNUSED;
+    n->next = s->free_list;
+    s->free_list = node;
     p->used--;
-    b->used--;
-    if (block == p->victim) {
-        if (b->used == 0) {
-            p->victim = NO_BLOCK;
-            release_block(p, block);
+    s->used--;
+    if (slab == p->victim) {
+        if (s->used == 0) {
+            p->victim = NO_SLAB;
+            release_slab(p, slab);
         }
         return;
     }
-    if (b->used == SLAB_USABLE - 1) {
-        partial_insert(p, block);
+    if (s->used == SLAB_USABLE - 1) {
+        partial_insert(p, slab);
     }
-    if (b->used == 0 && p->victim == NO_BLOCK && (int64_t)count <= p->shrink_at) {
-        partial_remove(p, block);
-        release_block(p, block);
+    if (s->used == 0 && p->victim == NO_SLAB && (int64_t)count <= p->shrink_at) {
+        partial_remove(p, slab);
+        release_slab(p, slab);
     }
 }
 
-/* Choose the emptiest of the next few blocks; false when none is near. */
+/* Choose the emptiest of the next few slabs; false when there is none to empty. */
 static bool choose_victim(struct wheel_pool *p)
 {
-    uint32_t best = NO_BLOCK;
+    uint32_t best = NO_SLAB;
 
-    for (uint32_t i = 0; i < VICTIM_BLOCKS && i < p->slots; i++) {
-        p->hand = p->hand + 1 < p->slots ? p->hand + 1 : 0;
-        if (p->blocks[p->hand] &&
-            (best == NO_BLOCK || block_at(p, p->hand)->used < block_at(p, best)->used)) {
+    for (uint32_t i = 0; i < VICTIM_SLABS && i < p->capacity; i++) {
+        p->hand = p->hand + 1 < p->capacity ? p->hand + 1 : 0;
+        if (p->slabs[p->hand] &&
+            (best == NO_SLAB || slab_at(p, p->hand)->used < slab_at(p, best)->used)) {
             best = p->hand;
         }
     }
-    if (best == NO_BLOCK) {
+    if (best == NO_SLAB) {
         return false;
     }
-    if (block_at(p, best)->used < SLAB_USABLE) {
+    if (slab_at(p, best)->used < SLAB_USABLE) {
         partial_remove(p, best);
     }
-    if (block_at(p, best)->used == 0) {
-        release_block(p, best);
+    if (slab_at(p, best)->used == 0) {
+        release_slab(p, best);
         return false;
     }
     p->victim = best;
-    p->look = 1;
+    p->victim_next = 1;
     update_room(p);
     return true;
 }
 
 uint32_t wheel_pool_victim(struct wheel_pool *p, uint64_t count)
 {
-    if (p->victim == NO_BLOCK && ((int64_t)count > p->shrink_at || !choose_victim(p))) {
+    if (p->victim == NO_SLAB && ((int64_t)count > p->shrink_at || !choose_victim(p))) {
         return 0;
     }
-    for (uint32_t i = 0; i < VICTIM_CHUNKS; i++) {
-        if (p->look >= block_at(p, p->victim)->fresh) {
-            p->look = 1;
+    for (uint32_t i = 0; i < VICTIM_NODES; i++) {
+        if (p->victim_next >= slab_at(p, p->victim)->fresh) {
+            p->victim_next = 1;
         }
-        if (p->blocks[p->victim][p->look].bucket != NODE_UNUSED) {
-            return p->victim * SLAB_NODES + p->look++;
+        if (p->slabs[p->victim][p->victim_next].bucket != NODE_UNUSED) {
+            return p->victim * SLAB_NODES + p->victim_next++;
         }
-        p->look++;
+        p->victim_next++;
     }
     return 0;
 }
 
-/* Does one block agree with itself? Adds what it has to the totals. */
-static bool verify_block(const struct wheel_pool *p, uint32_t block, uint32_t *used)
+/* Is one slab consistent? Adds its nodes in use to *used. */
+static bool verify_slab(const struct wheel_pool *p, uint32_t slab, uint32_t *used)
 {
-    const struct wheel_slab *b = block_at(p, block);
+    const struct wheel_slab *s = slab_at(p, slab);
     uint32_t unused = 0;
     uint32_t listed = 0;
 
-    if (b->fresh < 1 || b->fresh > SLAB_NODES) {
+    if (s->fresh < 1 || s->fresh > SLAB_NODES) {
         return false;
     }
-    for (uint32_t i = 1; i < b->fresh; i++) {
-        unused += p->blocks[block][i].bucket == NODE_UNUSED;
+    for (uint32_t i = 1; i < s->fresh; i++) {
+        unused += p->slabs[slab][i].bucket == NODE_UNUSED;
     }
-    for (uint32_t c = b->free_list; c && listed <= unused; c = wheel_node_at(p, c)->next) {
-        if (c / SLAB_NODES != block) {
+    for (uint32_t n = s->free_list; n && listed <= unused; n = wheel_node_at(p, n)->next) {
+        if (n / SLAB_NODES != slab) {
             return false;
         }
         listed++;
     }
-    *used += b->used;
-    return listed == unused && b->used == b->fresh - 1 - unused;
+    *used += s->used;
+    return listed == unused && s->used == s->fresh - 1 - unused;
 }
 
 bool wheel_pool_verify(const struct wheel_pool *p)
 {
-    uint32_t blocks = 0;
+    uint32_t slabs = 0;
     uint32_t used = 0;
     uint32_t with_room = 0;
     uint32_t listed = 0;
 
-    for (uint32_t i = 0; i < p->slots; i++) {
-        if (!p->blocks[i]) {
+    for (uint32_t i = 0; i < p->capacity; i++) {
+        if (!p->slabs[i]) {
             continue;
         }
-        blocks++;
-        with_room += i != p->victim && block_at(p, i)->used < SLAB_USABLE;
-        if (!verify_block(p, i, &used)) {
+        slabs++;
+        with_room += i != p->victim && slab_at(p, i)->used < SLAB_USABLE;
+        if (!verify_slab(p, i, &used)) {
             return false;
         }
     }
-    for (uint32_t i = p->partial; i != NO_BLOCK && listed <= with_room;
-         i = block_at(p, i)->next) {
-        if (i == p->victim || block_at(p, i)->used == SLAB_USABLE) {
+    for (uint32_t i = p->partial; i != NO_SLAB && listed <= with_room;
+         i = slab_at(p, i)->next) {
+        if (i == p->victim || slab_at(p, i)->used == SLAB_USABLE) {
             return false;
         }
         listed++;
     }
-    return blocks == p->block_count && used == p->used && listed == with_room;
+    return slabs == p->slab_count && used == p->used && listed == with_room;
 }

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The shape of the wheel behind wheel.h. Private to wheel*.c.
+ * The shape of the wheel of wheel.h. Private to wheel*.c.
  *
  *     level  bucket        ring of           covers, from now
  *     0      1 ms          1024 buckets      0.5 to 1 s
  *     1      512 ms         256              65 to 131 s
  *     2      65.536 s       512              4.7 to 9.3 h
  *     3      4.66 h         256              24.9 to 49.7 d
- *     far    all the rest
+ *     far    everything beyond
  *
- * horizon[l] divides level l from the next: a deadline stands in the finest level whose
- * horizon lies after it. Each ring is two buckets of the next level long, so a coarse bucket
- * can be *begun* a whole bucket before its first deadline: the horizon below moves past it,
- * and what is added for its time from then on goes to the finer ring directly. What stands in
- * it is *refined*, that is moved to the finer ring, in small steps until then.
+ * horizon[l] separates level l from the next: a deadline belongs in the finest level whose
+ * horizon is after it. Each ring is as long as two buckets of the next level, so a coarse
+ * bucket can be *begun* a whole bucket before its first deadline: the horizon of the finer
+ * level moves past it, and from then on deadlines in its time are added to the finer ring
+ * directly. The items already in it are *refined*: moved to the finer ring, in small steps,
+ * until its first deadline.
  *
- * tick is the first millisecond that has not come yet. A bucket that ends at or before
- * tick is *due* as a whole: its keys and bytes are in the totals, its items are handed out
- * without a look at them. Items added too late, and items found due while refining, stand
- * in the bucket DUE. A bucket that is not refined when its time comes is *partly due*: its
- * items are looked at one by one, and that is the only such place.
+ * tick is the first millisecond that has not come yet. A bucket that ends at or before tick is
+ * *due* as a whole: its keys and bytes are in the totals, and its items are handed out without
+ * being read. Items that are added when they are already due, and items found due while
+ * refining, go to the bucket DUE. A bucket that is not fully refined when its time comes is
+ * *partly due*: only there are items read one by one to see whether they are due.
  *
- * When the sampler is so far behind that due buckets stand where the ring is needed again,
- * their chunks are handed to DUE as they are (the items stay where they stand).
+ * When the sampler is so late that the ring needs the place of buckets that are due, their
+ * nodes are moved to DUE as they are: no item is touched.
  */
 #ifndef MAYFLY_LIB_EXPIRY_WHEEL_SHAPE_H
 #define MAYFLY_LIB_EXPIRY_WHEEL_SHAPE_H
@@ -31,17 +32,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lib/base/check.h"
 #include "lib/base/clock.h"
+#include "lib/base/lock.h"
 #include "lib/base/mem.h"
 #include "lib/expiry/wheel_pool.h"
 #include "lib/memory/item.h"
 
 #define WHEEL_LEVELS 4u
 
-/* Numbers of buckets: the rings one after the other, then three of a kind each. */
+/* Numbers of buckets: the rings one after another, then DUE and the two of what is far. */
 #define WHEEL_RINGS   2048u
 #define WHEEL_DUE     2048u
-#define WHEEL_FAR     2049u /* two: what is far, and what is being sorted anew */
+#define WHEEL_FAR     2049u /* two: what is far, and what is being sorted again */
 #define WHEEL_BUCKETS 2051u
 #define WHEEL_NONE    WHEEL_BUCKETS
 
@@ -60,51 +63,53 @@ static const struct wheel_level wheel_levels[WHEEL_LEVELS] = {
     {24, 1792, 256},
 };
 
-/* A chain of chunks of which only the top one may be partly filled. */
+/* A chain of nodes; only the top one may be partly filled. */
 struct wheel_bucket {
     uint32_t top; /* position of the last handle, 0: empty */
     uint32_t count;
-    uint64_t bytes; /* not kept up once the bucket is due */
+    uint64_t bytes; /* not updated any more once the bucket is due */
 };
 
-/* How far the refinement of the bucket begun last should be. */
+/* How far the refinement of the bucket that was begun last should have come. */
 struct wheel_pace {
-    msec_t begun;
-    msec_t start;  /* first deadline that it may hold */
-    uint64_t keys; /* when it was begun */
+    msec_t begun;  /* when */
+    msec_t start;  /* the first deadline that it may hold */
+    uint64_t keys; /* that it held when it was begun */
 };
 
 struct wheel {
     /* [lock] */
-    char *base; /* [const] of the handles */
+    char *base;              /* [const] handles are relative to it */
+    const struct lock *lock; /* [const] [borrowed] guards the wheel; NULL: one thread only */
     struct wheel_pool pool;
     msec_t tick;
     msec_t horizon[WHEEL_LEVELS];
     uint64_t due_keys;
     uint64_t due_bytes;
-    uint64_t due_words; /* which words of due are not 0 */
-    uint64_t occupied_words;
+    uint64_t due_words;      /* a bit for each word of due that is not 0 */
+    uint64_t occupied_words; /* the same for occupied */
     msec_t due_oldest;       /* no deadline in WHEEL_DUE is earlier */
     unsigned far;            /* the bucket for what lies beyond the last horizon */
     uint64_t sampled_ttl_ms; /* of those the last sample found alive */
-    struct wheel_pace pace[WHEEL_LEVELS + 1]; /* of coarse level l; the last one of far */
+    struct wheel_pace pace[WHEEL_LEVELS + 1]; /* by coarse level; the last one is of far */
     uint64_t occupied[WHEEL_BITMAP];          /* buckets that are not empty */
-    uint64_t due[WHEEL_BITMAP];               /* and among them those wholly due */
+    uint64_t due[WHEEL_BITMAP];               /* those of them that are due as a whole */
     struct wheel_bucket bucket[WHEEL_BUCKETS];
 
     /* [atomic] written in the shard */
     _Atomic uint64_t count;
 };
 
-/*
- * Half a ring, in milliseconds: a bucket of the next level. By such steps horizon[l] moves.
- */
+/* Does the caller hold the lock of the wheel? In debug builds. */
+#define wheel_must_be_entered(w) debug_must((w)->lock == NULL || lock_is_held_here((w)->lock))
+
+/* Half a ring, or a bucket of the next level, in milliseconds: the step of horizon[l]. */
 static inline msec_t wheel_step(unsigned l)
 {
     return (msec_t)(wheel_levels[l].ring / 2) << wheel_levels[l].shift;
 }
 
-/* The bucket of level l for a time within its ring. */
+/* The bucket of level l that a time within its ring belongs to. */
 static inline unsigned wheel_bucket_at(unsigned l, msec_t t)
 {
     const struct wheel_level *lv = &wheel_levels[l];
@@ -112,7 +117,7 @@ static inline unsigned wheel_bucket_at(unsigned l, msec_t t)
     return lv->first + ((unsigned)(t >> lv->shift) & (lv->ring - 1));
 }
 
-/* First moment of what a ring's bucket holds: the ring ends at its level's horizon. */
+/* The first millisecond of a bucket of a ring: the ring ends at the horizon of its level. */
 static inline msec_t wheel_bucket_start(const struct wheel *w, unsigned l, unsigned id)
 {
     const struct wheel_level *lv = &wheel_levels[l];
@@ -138,7 +143,7 @@ static inline void wheel_mark_due(struct wheel *w, unsigned id)
     w->due_words |= 1ULL << (id / 64);
 }
 
-/* The bucket of the far items that are being sorted anew. */
+/* The bucket of the far items that are being sorted again. */
 static inline unsigned wheel_far_sorted(const struct wheel *w)
 {
     return WHEEL_FAR + (w->far == WHEEL_FAR);
@@ -149,22 +154,33 @@ static inline bool wheel_wants_shrink(const struct wheel *w)
     return (int64_t)wheel_size(w) <= w->pool.shrink_at || w->pool.victim != SLABS_MAX;
 }
 
-/* Put an item where its deadline belongs. Context: in shard. */
+/* The position below one in the chain of a bucket; 0 at its end. */
+static inline uint32_t wheel_pos_below(const struct wheel *w, uint32_t pos)
+{
+    uint32_t next;
+
+    if (pos % NODE_WORDS != NODE_WORD_FIRST) {
+        return pos - 1;
+    }
+    next = wheel_node_at(&w->pool, pos / NODE_WORDS)->next;
+    return next ? next * NODE_WORDS + NODE_WORD_LAST : 0;
+}
+
+/* Put an item where its deadline belongs, which has not come yet. Context: in shard. */
 void wheel_put(struct wheel *w, handle_t handle, msec_t deadline, uint32_t bytes);
 
 /*
- * Put an item that is due; nothing that comes this way is due since before `oldest`.
- * Context: in shard.
+ * Put an item that is due into DUE. Its deadline is not before `oldest`. Context: in shard.
  */
 void wheel_put_due(struct wheel *w, handle_t handle, uint32_t bytes, msec_t oldest);
 
 /* Take out the item at a position. Context: in shard. */
 void wheel_pull(struct wheel *w, uint32_t pos, uint32_t bytes);
 
-/* The last chunk of a bucket was taken away. Context: in shard. */
+/* Note that the last node of a bucket was taken away. Context: in shard. */
 void wheel_bucket_emptied(struct wheel *w, unsigned id);
 
-/* One step of giving memory back: moves at most one chunk. Context: in shard. */
+/* One step of giving memory back; moves at most one node. Context: in shard. */
 void wheel_shrink_step(struct wheel *w);
 
 /* Let time pass: buckets that end by now become due. Context: in shard. */

@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The volatile items of a shard by deadline: time passes, coarse buckets are refined, what
- * is due is handed out. See wheel_shape.h for the terms. Runs inside the shard's lock. A
- * sample looks at no more items than it is asked for, and besides at the bitmap of buckets when
- * time has passed (33 words) and at MERGE_CHUNKS chunks when due items are in the way; so a
- * clock that leaps by days costs no more than one that ticks.
+ * The timing wheel: time passes, coarse buckets are refined, and items that are due are handed
+ * out. See wheel_shape.h for the terms. A sample reads no more items than it is asked for. On
+ * top of that it reads the bitmap of buckets (33 words) when time has passed, and moves up to
+ * MERGE_NODES nodes when due items are in the way. So a clock that jumps by days costs no more
+ * than one that ticks.
  */
 #include "lib/expiry/wheel.h"
 
 #include "lib/base/check.h"
 #include "lib/expiry/wheel_shape.h"
 
-/* Chunks that one step hands from a bucket in the way to WHEEL_DUE. */
-#define MERGE_CHUNKS 32u
+/* The most nodes that one step moves to WHEEL_DUE from buckets that are in the way. */
+#define MERGE_NODES 32u
 
-/* A sampler that wakes for refinement wants so many items at least, or all that are left. */
+/*
+ * A sampler that wakes up to refine should find at least so many items, or all that are left.
+ */
 #define REFINE_BATCH 20u
 
-/* Refinement aims to be done this fraction (1/n) of a bucket before its first deadline. */
+/* Refinement aims to finish this part (1/n) of a bucket before the first deadline of it. */
 #define REFINE_SPARE 4
 
 /* ---- time -------------------------------------------------------------------------------- */
 
-/* The buckets of a ring from number a up to b (not included) become due. */
+/* The buckets of a ring from number a up to b, not included, become due. */
 static void mark_due(struct wheel *w, const struct wheel_level *lv, int64_t a, int64_t b)
 {
     while (a < b) {
@@ -67,7 +69,7 @@ void wheel_advance(struct wheel *w, msec_t now)
 
 /* ---- the horizons move ------------------------------------------------------------------- */
 
-/* The items of a due bucket's top chunk go to WHEEL_DUE one by one. */
+/* Move the items in the top node of a due bucket to WHEEL_DUE, one by one. */
 static void merge_items(struct wheel *w, unsigned id, msec_t start)
 {
     struct wheel_bucket *b = &w->bucket[id];
@@ -83,30 +85,31 @@ static void merge_items(struct wheel *w, unsigned id, msec_t start)
 }
 
 /*
- * The full top chunk of a due bucket goes to WHEEL_DUE as it is, below the top one there,
- * which may be partly filled. The totals do not change, and no item is touched.
+ * Move the full top node of a due bucket to WHEEL_DUE as it is, below the top node there, which
+ * may be partly filled. The totals do not change, and no item is touched.
  */
-static void merge_chunk(struct wheel *w, unsigned id, msec_t start)
+static void merge_node(struct wheel *w, unsigned id, msec_t start)
 {
     struct wheel_bucket *b = &w->bucket[id];
     struct wheel_bucket *due = &w->bucket[WHEEL_DUE];
     uint32_t number = b->top / NODE_WORDS;
     uint32_t above = due->top / NODE_WORDS;
-    struct wheel_node *c = wheel_node_at(&w->pool, number);
+    struct wheel_node *n = wheel_node_at(&w->pool, number);
 
+    must(b->count >= NODE_HANDLES && above != 0);
     b->count -= NODE_HANDLES;
     due->count += NODE_HANDLES;
-    if (c->next) {
-        wheel_node_at(&w->pool, c->next)->prev = 0;
-        b->top = c->next * NODE_WORDS + NODE_WORD_LAST;
+    if (n->next) {
+        wheel_node_at(&w->pool, n->next)->prev = 0;
+        b->top = n->next * NODE_WORDS + NODE_WORD_LAST;
     } else {
         wheel_bucket_emptied(w, id);
     }
-    c->bucket = WHEEL_DUE;
-    c->prev = above;
-    c->next = wheel_node_at(&w->pool, above)->next;
-    if (c->next) {
-        wheel_node_at(&w->pool, c->next)->prev = number;
+    n->bucket = WHEEL_DUE;
+    n->prev = above;
+    n->next = wheel_node_at(&w->pool, above)->next;
+    if (n->next) {
+        wheel_node_at(&w->pool, n->next)->prev = number;
     }
     wheel_node_at(&w->pool, above)->next = number;
     if (start < w->due_oldest) {
@@ -114,53 +117,54 @@ static void merge_chunk(struct wheel *w, unsigned id, msec_t start)
     }
 }
 
-/* Merge a bucket as far as *chunks allows. */
-static void merge_bucket(struct wheel *w, unsigned id, msec_t start, unsigned *chunks)
+/* Move a due bucket to WHEEL_DUE, as far as *nodes allows. */
+static void merge_bucket(struct wheel *w, unsigned id, msec_t start, unsigned *nodes)
 {
     struct wheel_bucket *b = &w->bucket[id];
 
     must(wheel_is_due(w, id));
-    for (; b->top && *chunks; --*chunks) {
+    for (; b->top && *nodes; --*nodes) {
         if (b->top % NODE_WORDS != NODE_WORD_LAST || w->bucket[WHEEL_DUE].top == 0) {
             merge_items(w, id, start);
         } else {
-            merge_chunk(w, id, start);
+            merge_node(w, id, start);
         }
     }
 }
 
 /*
- * Is the half of a ring that begins with bucket `first` free for another turn? What stands
- * there is due: it is merged as far as *chunks allows.
+ * Is the half of a ring that begins with bucket `first` free for another turn? Items that are
+ * still there are due: they are merged into WHEEL_DUE as far as *nodes allows.
  */
-static bool clear_half(struct wheel *w, unsigned l, unsigned first, unsigned *chunks)
+static bool clear_half(struct wheel *w, unsigned l, unsigned first, unsigned *nodes)
 {
     for (unsigned word = first / 64; word < (first + wheel_levels[l].ring / 2) / 64; word++) {
         while (w->occupied[word]) {
             unsigned id = word * 64 + (unsigned)__builtin_ctzll(w->occupied[word]);
 
-            if (*chunks == 0) {
+            if (*nodes == 0) {
                 return false;
             }
-            merge_bucket(w, id, wheel_bucket_start(w, l, id), chunks);
+            merge_bucket(w, id, wheel_bucket_start(w, l, id), nodes);
         }
     }
     return true;
 }
 
 /*
- * Begin the next coarse bucket: the horizon moves half a ring, up to a whole coarse bucket
- * before its first deadline. If it lags by more (nobody called for a while) it leaps to the
- * present: what it passes over is due. False when it stays, as there is no need yet or due
- * items stand in the way; those have half the time to be handed out before they are merged.
+ * Begin the next coarse bucket, at the earliest a whole coarse bucket before its first
+ * deadline: the horizon moves on by half a ring. If it is further behind, because there was no
+ * call for a while, it jumps to the present; everything it passes over is due. Returns false
+ * when the horizon stays, because it is too early or because due items are in the way. These
+ * have half of the time to be handed out before they are merged.
  */
-static bool begin_bucket(struct wheel *w, unsigned l, unsigned *chunks)
+static bool begin_bucket(struct wheel *w, unsigned l, unsigned *nodes)
 {
     msec_t step = wheel_step(l);
     msec_t was = w->horizon[l];
     msec_t present = w->tick & ~(step - 1);
     msec_t start = was < present ? present : was;
-    unsigned allowed = w->tick >= start - step / 2 ? *chunks : 0;
+    unsigned allowed = w->tick >= start - step / 2 ? *nodes : 0;
     unsigned unused = allowed;
     bool is_clear;
 
@@ -169,7 +173,7 @@ static bool begin_bucket(struct wheel *w, unsigned l, unsigned *chunks)
     }
     is_clear = clear_half(w, l, wheel_bucket_at(l, start), &unused) &&
                (start == was || clear_half(w, l, wheel_bucket_at(l, start - step), &unused));
-    *chunks -= allowed - unused;
+    *nodes -= allowed - unused;
     if (!is_clear) {
         return false;
     }
@@ -188,14 +192,14 @@ static bool begin_bucket(struct wheel *w, unsigned l, unsigned *chunks)
     return true;
 }
 
-/* Move all horizons, the farthest first. */
+/* Move all horizons, the farthest one first. */
 static void begin_buckets(struct wheel *w)
 {
-    unsigned chunks = MERGE_CHUNKS;
+    unsigned nodes = MERGE_NODES;
 
     for (unsigned l = WHEEL_LEVELS; l-- > 0;) {
         if (w->tick >= w->horizon[l] - wheel_step(l)) {
-            while (begin_bucket(w, l, &chunks)) {
+            while (begin_bucket(w, l, &nodes)) {
                 continue;
             }
         }
@@ -205,9 +209,9 @@ static void begin_buckets(struct wheel *w)
 /* ---- refining ---------------------------------------------------------------------------- */
 
 /*
- * A begun bucket of coarse level l (WHEEL_LEVELS: far) that has items left to refine: with
- * which 0 the one whose time has come (partly due), with 1 the one after it. WHEEL_NONE if
- * there is none.
+ * A bucket of coarse level l (WHEEL_LEVELS: far) that was begun and has items left to refine:
+ * for which = 0 the one whose time has come (partly due), for 1 the one after it. WHEEL_NONE
+ * if there is none.
  */
 static unsigned unrefined(const struct wheel *w, unsigned l, unsigned which)
 {
@@ -226,13 +230,13 @@ static unsigned unrefined(const struct wheel *w, unsigned l, unsigned which)
     return w->bucket[id].count && !wheel_is_due(w, id) ? id : WHEEL_NONE;
 }
 
-/* Length of a bucket of coarse level l, and of what counts as one beyond the last. */
+/* The length of a bucket of coarse level l, or of what counts as one beyond the last level. */
 static msec_t coarse_length(unsigned l)
 {
     return wheel_step(l - 1);
 }
 
-/* The time that a refinement has, from its begin; at least 1. */
+/* How long a refinement may take from its beginning; at least 1. */
 static msec_t pace_window(const struct wheel_pace *p, unsigned l)
 {
     msec_t end = p->start - coarse_length(l) / REFINE_SPARE;
@@ -240,7 +244,7 @@ static msec_t pace_window(const struct wheel_pace *p, unsigned l)
     return end > p->begun ? end - p->begun : 1;
 }
 
-/* How many keys of coarse level l should have been refined by now and are not. */
+/* How many keys of coarse level l should have been refined by now but are not. */
 static uint64_t level_behind(const struct wheel *w, unsigned l, unsigned which)
 {
     unsigned id = unrefined(w, l, which);
@@ -275,11 +279,11 @@ static uint64_t all_behind(const struct wheel *w)
     return sum;
 }
 
-/* One wheel_sample() on its way. */
+/* The state of one wheel_sample(). */
 struct sample {
     handle_t *out;
     unsigned due;   /* handles in out */
-    unsigned alive; /* looked at and moved */
+    unsigned alive; /* read and moved */
     unsigned max;
     uint64_t ttl_ms;
 };
@@ -289,7 +293,7 @@ static unsigned sample_left(const struct sample *s)
     return s->max - s->due - s->alive;
 }
 
-/* Look at an item on top of a coarse bucket and put it where it belongs. */
+/* Read the deadline of the top item of a coarse bucket, and put it where it belongs. */
 static void refine_item(struct wheel *w, struct sample *s, uint32_t pos)
 {
     handle_t handle = *wheel_handle_at(&w->pool, pos);
@@ -297,6 +301,7 @@ static void refine_item(struct wheel *w, struct sample *s, uint32_t pos)
     msec_t deadline = item_deadline(it);
     uint32_t bytes = item_bytes(it);
 
+    debug_must(deadline != MSEC_NEVER);
     wheel_pull(w, pos, bytes);
     if (deadline < w->tick) {
         wheel_put_due(w, handle, bytes, deadline);
@@ -309,8 +314,8 @@ static void refine_item(struct wheel *w, struct sample *s, uint32_t pos)
 }
 
 /*
- * Refine up to `most` items of a bucket, a chunk's worth at a time: the deadline stands
- * in the item, so all of them are asked for before the first is looked at.
+ * Refine up to `most` items of a bucket, a node at a time. The deadline is in the item, so all
+ * items of a node are prefetched before the first one is read.
  */
 static void refine_bucket(struct wheel *w, struct sample *s, unsigned id, uint64_t most)
 {
@@ -331,7 +336,7 @@ static void refine_bucket(struct wheel *w, struct sample *s, unsigned id, uint64
     }
 }
 
-/* What is partly due first, then what is behind, then anything begun; fine levels first. */
+/* First what is partly due, then what is behind, then anything begun; fine levels first. */
 static void refine(struct wheel *w, struct sample *s)
 {
     for (unsigned pass = 0; pass < 3; pass++) {
@@ -347,7 +352,7 @@ static void refine(struct wheel *w, struct sample *s)
 
 /* ---- sampling ---------------------------------------------------------------------------- */
 
-/* Hand out items of a due bucket, the last ones first: then each removal takes the top. */
+/* Hand out items of a due bucket, the last ones first, so that each removal is at the top. */
 static void take_bucket(const struct wheel *w, struct sample *s, unsigned id, unsigned most)
 {
     uint32_t pos = w->bucket[id].top;
@@ -357,17 +362,11 @@ static void take_bucket(const struct wheel *w, struct sample *s, unsigned id, un
 
         __builtin_prefetch(item_at(w->base, handle), 1);
         s->out[s->due++] = handle;
-        if (pos % NODE_WORDS != NODE_WORD_FIRST) {
-            pos--;
-        } else {
-            uint32_t next = wheel_node_at(&w->pool, pos / NODE_WORDS)->next;
-
-            pos = next ? next * NODE_WORDS + NODE_WORD_LAST : 0;
-        }
+        pos = wheel_pos_below(w, pos);
     }
 }
 
-/* Hand out items of the due buckets among 64. */
+/* Hand out items of the due buckets in one word of the bitmap. */
 static void take_word(const struct wheel *w, struct sample *s, unsigned word, unsigned most)
 {
     for (uint64_t bits = w->due[word]; bits && s->due < most; bits &= bits - 1) {
@@ -375,7 +374,7 @@ static void take_word(const struct wheel *w, struct sample *s, unsigned word, un
     }
 }
 
-/* Hand out due items: the coarse buckets (the oldest), then the milliseconds as they passed. */
+/* Hand out due items: the coarse buckets, which are oldest, then the milliseconds in order. */
 static void take_due(const struct wheel *w, struct sample *s, unsigned most)
 {
     const unsigned fine = wheel_levels[0].ring / 64;
@@ -405,11 +404,12 @@ unsigned wheel_sample(struct wheel *w, msec_t now, handle_t *out, unsigned max,
     uint64_t behind;
     unsigned kept = 0;
 
+    wheel_must_be_entered(w);
     wheel_advance(w, now);
     begin_buckets(w);
     behind = all_behind(w);
     if (behind) {
-        /* Debt must not stop the refinement, or it would end in looking at everything. */
+        /* Debt must not stop refinement: in the end every item would be partly due. */
         kept = behind < (max + 1) / 2 ? (unsigned)behind : (max + 1) / 2;
     }
     take_due(w, &s, max - kept);
@@ -426,17 +426,20 @@ unsigned wheel_sample(struct wheel *w, msec_t now, handle_t *out, unsigned max,
 
 uint64_t wheel_sampled_ttl_ms(const struct wheel *w)
 {
+    wheel_must_be_entered(w);
     return w->sampled_ttl_ms;
 }
 
 uint64_t wheel_debt(struct wheel *w, msec_t now)
 {
+    wheel_must_be_entered(w);
     wheel_advance(w, now);
     return w->due_keys;
 }
 
 uint64_t wheel_behind(struct wheel *w, msec_t now)
 {
+    wheel_must_be_entered(w);
     wheel_advance(w, now);
     begin_buckets(w);
     return all_behind(w);
@@ -445,8 +448,9 @@ uint64_t wheel_behind(struct wheel *w, msec_t now)
 /* ---- what comes next --------------------------------------------------------------------- */
 
 /*
- * First bucket of a ring that has items, as number of its level; -1: none. Nothing is due: so
- * all that is occupied lies ahead, and the ring is searched from the present on, around.
+ * The first bucket of a ring that has items, counted in buckets of its level; -1: there is
+ * none. Nothing is due when this is called. So everything that is occupied is ahead, and the
+ * ring is searched once around from the present.
  */
 static int64_t first_bucket(const struct wheel *w, unsigned l)
 {
@@ -466,15 +470,15 @@ static int64_t first_bucket(const struct wheel *w, unsigned l)
     if (bits) {
         return present + __builtin_ctzll(bits);
     }
-    /* If nothing comes later in the ring it goes on at its start, up to this very word. */
+    /* If nothing comes later in the ring, continue at its start, up to this same word. */
     word = (unsigned)__builtin_ctzll(later ? later : words);
     id = word * 64 + (unsigned)__builtin_ctzll(w->occupied[word]);
     return present + ((id - here) & (lv->ring - 1));
 }
 
 /*
- * When a coarse bucket wants its next batch refined: when it falls behind by one, or
- * by all that is left of it.
+ * When the next batch of a coarse bucket should be refined: when the bucket is behind by a
+ * batch, or by all items that are left in it.
  */
 static msec_t next_batch(const struct wheel *w, unsigned l, msec_t start, uint64_t left)
 {
@@ -506,6 +510,7 @@ msec_t wheel_next(const struct wheel *w)
     msec_t next = MSEC_NEVER;
     int64_t n;
 
+    wheel_must_be_entered(w);
     if (w->due_keys) {
         return w->tick - 1;
     }

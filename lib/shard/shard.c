@@ -31,7 +31,7 @@ static bool init_parts(struct shard *s, uint64_t limit, uint64_t share, uint64_t
     if (!blocks_init(s, share) || !table_init(&s->table, items, s->seed, &e->budget)) {
         return false;
     }
-    s->wheel = wheel_create(s->arena.base, &e->budget, clock_now(&e->clock));
+    s->wheel = wheel_create(s->arena.base, &e->budget, &s->lock, clock_now(&e->clock));
     return s->wheel != NULL;
 }
 

@@ -52,7 +52,7 @@ static struct generation *generation_create(const struct shard *s)
     }
     g->retired.fn = release_generation;
     g->budget = &s->engine->budget;
-    g->wheel = wheel_create(s->arena.base, g->budget, clock_now(&s->engine->clock));
+    g->wheel = wheel_create(s->arena.base, g->budget, &s->lock, clock_now(&s->engine->clock));
     if (g->wheel == NULL || !table_init(&g->table, s->items_at_start, s->seed, g->budget)) {
         wheel_destroy(&g->wheel);
         mem_free(g);

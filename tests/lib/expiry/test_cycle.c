@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The policy of active expiry with a clock and a keyspace that are simulated: budgets of every
- * effort, loops, stops and cap hits as the table of efforts says, slices, the CPU cap,
- * the estimates.
+ * The policy of active expiry, with a simulated clock and keyspace: the limits of every effort,
+ * loops, stops and cap hits as the table of efforts has them, slices, the CPU cap, and the
+ * estimates.
  */
 #include "lib/expiry/cycle.h"
 
@@ -11,13 +11,13 @@
 
 #include "tests/common/unit.h"
 
-/* What the loops find: so many due keys, spread among those sampled by a share in percent. */
+/* What the loops find: so many due keys, which are a share of those sampled, in percent. */
 struct sim {
     usec_t now_us;
-    usec_t loop_us;    /* a loop takes so long */
-    usec_t between_us; /* the worker serves its sockets so long between slices */
+    usec_t loop_us;    /* how long a loop takes */
+    usec_t between_us; /* how long the worker serves its sockets between slices */
     uint64_t debt;     /* keys due */
-    unsigned due_pct;  /* of what a loop samples */
+    unsigned due_pct;  /* share of the sampled keys */
     uint64_t alive_ttl_ms;
     uint64_t behind; /* keys to refine */
     bool is_empty;
@@ -60,7 +60,7 @@ static struct cycle_ops ops_of(struct sim *s)
     return (struct cycle_ops){.now_us = sim_now, .loop = sim_loop, .arg = s};
 }
 
-/* Runs a whole cycle, slice by slice; the last slice's result, with sums over all of them. */
+/* Runs a whole cycle, slice by slice. Returns the last result, with sums over all slices. */
 static struct cycle_result run_cycle(struct cycle *c, enum cycle_kind kind,
                                      const struct cycle_config *cfg, struct sim *s,
                                      unsigned *slices)
@@ -110,7 +110,7 @@ static const struct row rows[] = {
 };
 #define ROWS (sizeof(rows) / sizeof(*rows))
 
-TEST(budgets_are_those_of_the_table)
+TEST(limits_are_those_of_the_table)
 {
     for (unsigned i = 0; i < ROWS; i++) {
         struct cycle_config cfg = config(rows[i].effort, 10);
@@ -128,7 +128,7 @@ TEST(budgets_are_those_of_the_table)
     }
 }
 
-TEST(budgets_of_values_out_of_range_are_the_nearest)
+TEST(values_out_of_range_count_as_the_nearest)
 {
     struct cycle_config cfg = config(0, 0);
     struct cycle_limits b;
@@ -144,7 +144,7 @@ TEST(budgets_of_values_out_of_range_are_the_nearest)
 
 /* ---- loops, stops, cap hits -------------------------------------------------------------- */
 
-/* What one cycle must do, computed from the table alone. */
+/* What one cycle must do, computed only from the table. */
 struct expected {
     uint64_t loops;
     bool hit;
@@ -175,7 +175,7 @@ static struct expected from_table(const struct row *r, uint32_t limit_us, uint64
     }
 }
 
-TEST(cycles_do_what_the_table_says)
+TEST(cycles_follow_the_table)
 {
     static const unsigned densities[] = {0, 1, 2, 3, 5, 6, 7, 9, 10, 11, 12, 15, 25, 50, 100};
     static const uint64_t debts[] = {0, 1, 19, 20, 21, 64, 65, 1000, 100000};
@@ -227,13 +227,13 @@ TEST(slices_cut_a_cycle_but_do_not_change_it)
     ck_assert_uint_eq(slices, 100); /* 25 ms in pieces of 250 us */
     ck_assert_uint_eq(res.loops, 2500);
     ck_assert(res.hit_time_limit);
-    /* The time between slices was not the cycle's. */
+    /* The time between slices does not count as the cycle's. */
     ck_assert_uint_eq(res.time_us, 25000);
 }
 
-TEST(nothing_sampled_while_there_is_debt_goes_on)
+TEST(sampling_nothing_while_there_is_debt_does_not_end_a_cycle)
 {
-    /* Due keys that no loop reaches: the time limit ends it. */
+    /* No loop reaches the due keys: the time limit ends the cycle. */
     struct sim s = {.now_us = 5, .loop_us = 10, .debt = 7, .due_pct = 100};
     struct cycle_config cfg = config(1, 100);
     struct cycle c;
@@ -242,12 +242,12 @@ TEST(nothing_sampled_while_there_is_debt_goes_on)
 
     cycle_init(&c);
     res = run_cycle(&c, CYCLE_SLOW, &cfg, &s, &slices);
-    ck_assert_uint_eq(res.loops, 2); /* one that takes all, one that finds nothing */
+    ck_assert_uint_eq(res.loops, 2); /* one loop takes all, one finds nothing */
     ck_assert(!res.hit_time_limit);
 
     s = (struct sim){.now_us = 5, .loop_us = 10, .behind = 100};
     res = run_cycle(&c, CYCLE_SLOW, &cfg, &s, &slices);
-    ck_assert_uint_eq(res.loops, 5); /* refining goes on although nothing expired */
+    ck_assert_uint_eq(res.loops, 5); /* it refines on, though nothing expired */
     ck_assert(!res.hit_time_limit);
 }
 
@@ -285,15 +285,15 @@ TEST(no_fast_cycle_while_one_runs)
     ck_assert(res.is_begun && !res.is_ended);
     ck_assert_uint_eq(res.loops, 5);
     ck_assert(!cycle_may_begin(&c, CYCLE_FAST, &cfg, s.debt, s.now_us));
-    /* A slice asked for as fast goes on with the slow cycle. */
+    /* A fast slice continues the slow cycle. */
     cycle_slice(&c, CYCLE_FAST, &cfg, &ops, &res);
     ck_assert(!res.is_begun && c.kind == CYCLE_SLOW);
 }
 
 /*
- * A worker under debt for ten seconds: a tick at hz, a fast cycle whenever it may begin.
- * Returns the microseconds spent in cycles; *worst is the most in any window of a second that
- * starts with a cycle.
+ * A worker with debt for ten seconds: a slow cycle hz times a second, a fast cycle whenever one
+ * may begin. Returns the microseconds spent in cycles; *worst is the most in any window of a
+ * second that starts with a cycle.
  */
 static usec_t run_worker(const struct cycle_config *cfg, struct sim *s, uint64_t *hits)
 {
@@ -338,14 +338,14 @@ TEST(the_cpu_cap_holds_over_slow_and_fast)
         cfg.cpu_pct = caps[i / ROWS];
         pct = cfg.cpu_pct ? cfg.cpu_pct : r->slow_pct;
         spent = run_worker(&cfg, &s, &hits);
-        /* Ten windows, each at most a loop over. */
+        /* Ten windows, each exceeded by one loop at most. */
         ck_assert_int_le(spent, 10 * ((usec_t)pct * 10000 + s.loop_us));
         ck_assert_int_ge(spent, 9 * (usec_t)pct * 10000);
         ck_assert_uint_gt(hits, 0);
     }
 }
 
-/* Without a cap the share is that of the slow cycle and half of the rest. */
+/* Without a cap, the slow cycle takes its share and fast cycles half of the rest. */
 TEST(without_a_cap_the_share_is_that_of_the_table)
 {
     struct cycle_config cfg = config(1, 10);
@@ -417,14 +417,14 @@ TEST(the_average_ttl_has_a_weight_of_two_percent)
 
     cycle_init(&c);
     run_cycle(&c, CYCLE_SLOW, &cfg, &s, &slices);
-    ck_assert(fabs(c.avg_ttl_ms - want) < 1e-9); /* the first is taken as it is */
+    ck_assert(fabs(c.avg_ttl_ms - want) < 1e-9); /* the first one counts fully */
     s.alive_ttl_ms = 100;
     for (unsigned i = 0; i < 100; i++) {
         run_cycle(&c, CYCLE_SLOW, &cfg, &s, &slices);
         want = 100 + (want - 100) * 0.98;
         ck_assert(fabs(c.avg_ttl_ms - want) < 1e-6);
     }
-    s.due_pct = 100; /* loops that see none alive change nothing */
+    s.due_pct = 100; /* loops that see no live key change nothing */
     s.debt = 200;
     run_cycle(&c, CYCLE_SLOW, &cfg, &s, &slices);
     ck_assert(fabs(c.avg_ttl_ms - want) < 1e-6);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lag: percentiles of the histogram against sorted numbers, and its ends.
+ * lag: percentiles of the histogram against sorted numbers, and its least and greatest values.
  */
 #include "lib/expiry/lag.h"
 
@@ -43,7 +43,7 @@ TEST(one_number_is_every_percentile)
     }
 }
 
-/* At most an eighth too much, and never too little. */
+/* A percentile is at most an eighth too great, and never too small. */
 TEST(percentiles_are_right_but_for_an_eighth)
 {
     static uint64_t numbers[NUMBERS];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The set of volatile items against a plain array: random operations at random times, leaps
- * of the clock, crowds of one deadline, a sampler that is late, and memory.
+ * The timing wheel against a plain array: random operations at random times, jumps of the
+ * clock, many keys with one deadline, a sampler that is late, and memory.
  */
 #include "lib/expiry/wheel.h"
 
@@ -20,7 +20,7 @@
 
 #define LOOP_MAX 65u
 
-/* Each fake item takes so many bytes; what its header says it takes is free. */
+/* The memory of each fake item. The size in its header is random. */
 #define FAKE_BYTES 48u
 
 /* ---- a fake arena, and the model: one plain array ---------------------------------------- */
@@ -38,7 +38,7 @@ struct world {
     struct wheel *set;
     struct model_item *items;
     uint32_t items_len;
-    uint64_t in;       /* items in the set */
+    uint64_t in;       /* items in the wheel */
     uint64_t retimed;  /* deadlines changed in place */
     uint64_t replaced; /* items replaced in place */
     msec_t now;
@@ -62,7 +62,7 @@ static void world_start(uint32_t items, msec_t now)
     w.items = calloc(items, sizeof(*w.items));
     w.now = now;
     atomic_init(&w.budget.limit_bytes, INT64_MAX);
-    w.set = wheel_create(w.base, &w.budget, now);
+    w.set = wheel_create(w.base, &w.budget, NULL, now);
     ck_assert(w.base && w.items && w.set);
     for (uint32_t i = 0; i < items; i++) {
         w.items[i].handle = handle_of(i);
@@ -115,7 +115,7 @@ static uint32_t index_of(handle_t handle)
     return 0;
 }
 
-/* Items are not moved in most tests: then the handle tells the index. */
+/* As long as no item was moved, its handle gives its index. */
 static uint32_t quick_index_of(handle_t handle)
 {
     uint32_t i = handle / (FAKE_BYTES / ITEM_UNIT) - 1;
@@ -123,7 +123,7 @@ static uint32_t quick_index_of(handle_t handle)
     return i < w.items_len && w.items[i].handle == handle ? i : index_of(handle);
 }
 
-/* One sampling loop; what it hands out must be due, and is unlinked. Returns *sampled. */
+/* One sampling loop: what it hands out must be due, and is removed. Returns *sampled. */
 static unsigned sample(unsigned max, unsigned *due)
 {
     handle_t out[LOOP_MAX];
@@ -135,7 +135,7 @@ static unsigned sample(unsigned max, unsigned *due)
     for (unsigned i = 0; i < n; i++) {
         uint32_t index = quick_index_of(out[i]);
 
-        ck_assert(w.items[index].is_in); /* handed out once only, too */
+        ck_assert(w.items[index].is_in); /* also: handed out only once */
         ck_assert_int_le(w.items[index].deadline, w.now);
         remove_item(index);
     }
@@ -145,13 +145,13 @@ static unsigned sample(unsigned max, unsigned *due)
     return sampled;
 }
 
-/* Sample until nothing is left to do; nothing due may be left behind. Returns the calls. */
+/* Sample until there is nothing to do; then nothing may be due. Returns the number of calls. */
 static uint64_t drain(unsigned max)
 {
     uint64_t calls = 1;
     uint64_t idle = 0;
 
-    /* Handing chunks out of the way takes calls that sample nothing: they are few in a row. */
+    /* Calls that only move nodes out of the way sample nothing: there are few in a row. */
     while (idle < 3) {
         idle = sample(max, NULL) == 0 ? idle + 1 : 0;
         calls++;
@@ -181,7 +181,7 @@ static uint64_t model_between(msec_t from, msec_t to, uint64_t *bytes)
     return keys;
 }
 
-/* Debt is that of the model, exactly. */
+/* The debt is exactly that of the model. */
 static void check_debt(struct wheel_info *info)
 {
     uint64_t bytes;
@@ -203,8 +203,8 @@ static void check_debt(struct wheel_info *info)
 }
 
 /*
- * The forecast is that of the model but for the bucket that straddles its end: half a second
- * up to a minute ahead, 66 s ten minutes ahead, when the sampler has nothing left to do.
+ * The forecast is that of the model except for the bucket that straddles its end: half a second
+ * up to a minute ahead, 66 s ten minutes ahead. This holds when the sampler has nothing to do.
  */
 static void check_forecast(const struct wheel_info *info)
 {
@@ -236,7 +236,7 @@ static msec_t earliest_deadline(void)
     return earliest;
 }
 
-/* A time to live of any magnitude, sometimes past, sometimes shared with others. */
+/* A time to live of any magnitude; sometimes negative, sometimes shared with other items. */
 static msec_t random_ttl(void)
 {
     static const msec_t scale[] = {1,    20,        300,     1024,     5 * SECOND, MINUTE,
@@ -265,7 +265,7 @@ static msec_t random_step(void)
     }
 }
 
-/* An item goes to the spare block; its old one becomes the spare. */
+/* Move an item to the spare block; its old block becomes the spare one. */
 static void move(uint32_t i, handle_t *spare)
 {
     handle_t from = w.items[i].handle;
@@ -277,7 +277,7 @@ static void move(uint32_t i, handle_t *spare)
     *spare = from;
 }
 
-/* Another deadline, half of the time one not far from the old. */
+/* Change a deadline, half of the time to one near the old one. */
 static void touch(uint32_t i)
 {
     struct model_item *m = &w.items[i];
@@ -296,7 +296,7 @@ static void touch(uint32_t i)
     add(i, deadline);
 }
 
-/* Another item in its place, of another size, with a deadline as above. */
+/* Replace an item by one of another size, with a new deadline as above. */
 static void replace(uint32_t i, handle_t *spare)
 {
     struct model_item *m = &w.items[i];
@@ -401,7 +401,7 @@ TEST(agrees_with_a_plain_array)
 
 /* ---- leaps ------------------------------------------------------------------------------- */
 
-TEST(a_clock_that_leaps_loses_nothing)
+TEST(a_clock_that_jumps_loses_nothing)
 {
     static const msec_t leaps[] = {511,   512,      513,      1024,     65535,
                                    65536, 70000,    HOUR,     5 * HOUR, 10 * HOUR,
@@ -418,7 +418,7 @@ TEST(a_clock_that_leaps_loses_nothing)
         w.now += leaps[k];
         check_debt(&info);
         calls = drain(20);
-        /* Each item is looked at a few times at most, on its way to its millisecond. */
+        /* Each item is read only a few times on its way to its millisecond. */
         ck_assert_uint_le(calls, w.items_len * 5 / 20 + 100);
         ck_assert(wheel_verify(w.set));
         w.now += 4000 * DAY;
@@ -428,7 +428,7 @@ TEST(a_clock_that_leaps_loses_nothing)
     }
 }
 
-/* Stored with a stamp of before a leap that somebody else has seen already. */
+/* The item was stored with a time from before a jump that another thread has seen already. */
 TEST(a_deadline_in_the_past_is_due_at_once)
 {
     struct wheel_info info;
@@ -468,7 +468,7 @@ TEST(a_deadline_put_off_stays_in_its_bucket_or_moves)
     world_stop();
 }
 
-TEST(a_clock_that_stands_back_is_ignored)
+TEST(a_clock_that_is_behind_is_ignored)
 {
     handle_t out[20];
     unsigned sampled;
@@ -487,7 +487,7 @@ TEST(a_clock_that_stands_back_is_ignored)
 
 /* ---- crowds ------------------------------------------------------------------------------ */
 
-TEST(a_crowd_of_one_deadline)
+TEST(many_keys_share_one_deadline)
 {
     const uint32_t n = 100000;
     struct wheel_info info;
@@ -518,8 +518,8 @@ TEST(a_crowd_of_one_deadline)
     world_stop();
 }
 
-/* A crowd in a coarse bucket is in its millisecond before it is due, by steps. */
-TEST(a_crowd_is_refined_in_time)
+/* Many keys of a coarse bucket reach their millisecond step by step before they are due. */
+TEST(many_keys_are_refined_in_time)
 {
     const uint32_t n = 100000;
     const unsigned ticks_per_second = 10;
@@ -532,7 +532,7 @@ TEST(a_crowd_is_refined_in_time)
         add(i, deadline + (msec_t)rng_below(&w.rng, 2000));
     }
     while (w.now < deadline - 2 * HOUR) {
-        w.now += 7 * MINUTE; /* far off: seldom is enough */
+        w.now += 7 * MINUTE; /* far ahead: seldom is enough */
         while (wheel_behind(w.set, w.now)) {
             sample(65, NULL);
         }
@@ -562,7 +562,7 @@ TEST(a_crowd_is_refined_in_time)
     world_stop();
 }
 
-/* Too few loops for what comes: the debt grows, buckets are in the way, nothing is lost. */
+/* With too few loops, debt grows and due buckets are in the way, but nothing is lost. */
 TEST(a_sampler_that_is_too_slow_loses_nothing)
 {
     const uint32_t n = 60000;
@@ -594,7 +594,7 @@ TEST(a_sampler_that_is_too_slow_loses_nothing)
 
 /* ---- when to wake ------------------------------------------------------------------------ */
 
-/* Sleeping until wheel_next() is enough to be punctual, and it does not wake for nothing. */
+/* Sleeping until wheel_next() is enough to be punctual, and seldom wakes in vain. */
 TEST(sleeping_until_next_is_punctual_and_quiet)
 {
     const uint32_t n = 300;
@@ -642,7 +642,7 @@ TEST(a_million_keys_take_five_bytes_each)
     used = (uint64_t)atomic_load(&w.budget.used_bytes);
     ck_assert_uint_eq(info.bytes, used);
     ck_assert_uint_le(info.bytes, 5 * (uint64_t)n);
-    /* Most of them go, in no order: the memory follows, and the rest stays where it belongs. */
+    /* Most items go, in random order: memory shrinks, and the others stay where they belong. */
     for (uint32_t i = 0; i < n; i++) {
         uint32_t victim = (uint32_t)((uint64_t)i * 7919 % n);
 
