@@ -23,7 +23,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#include "daemon/conn/conn.h"
+#include "daemon/conn/conn_scan.h"
 #include "daemon/options/options.h"
 #include "daemon/service/privs.h"
 #include "daemon/service/server.h"

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-#include "daemon/command/exec.h"
+#include "daemon/command/turn.h"
 #include "lib/base/num.h"
 #include "proto/encode.h"
 
@@ -56,7 +56,7 @@ static char *put_meta(const struct slice *k, const struct item *it, char *p)
     p = put_text(p, " la=");
     p += num_put_i64(p, unix_s(k, accessed));
     p = put_text(p, " cas=");
-    p += num_put_u64(p, k->turn->hides_cas ? 0 : it->cas);
+    p += num_put_u64(p, turn_cas_shown(k->turn, it->cas));
     p = put_text(p, item_was_fetched(it) ? " fetch=yes" : " fetch=no");
     p = put_text(p, " cls=" CLASS_ID " size=");
     p += num_put_u64(p, item_size(it));

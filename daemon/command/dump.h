@@ -10,21 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct dump;
 struct turn;
-
-/* The lines of a dump; memcached's END and EN close it. */
-enum dump_format {
-    DUMP_META, /* key= exp= la= cas= fetch= cls= size= flags= */
-    DUMP_MG,   /* mg <key>[ b] */
-};
-
-struct dump {
-    uint64_t cursor; /* of shard_walk() */
-    uint32_t shard;
-    uint8_t format; /* enum dump_format */
-    bool is_empty;  /* of classes that have no items: the last line alone */
-    bool is_active;
-};
 
 /*
  * Compose the next lines: for some 200 us, until some 64 KiB are there, or until the socket

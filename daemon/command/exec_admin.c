@@ -5,7 +5,7 @@
  * lru_crawler): they are checked and acknowledged as memcached does, so that tools go on
  * working. Runs on the worker of the connection, outside the read-side section of the turn.
  */
-#include "daemon/command/exec.h"
+#include "daemon/command/exec_admin.h"
 
 #include <string.h>
 
@@ -14,6 +14,7 @@
 #include "daemon/net/tls.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/crew.h"
+#include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/num.h"
 #include "proto/text.h"
@@ -63,29 +64,35 @@ static struct settings *live_settings(struct turn *t)
 
 /* ---- memcached's commands with an effect ------------------------------------------------- */
 
-enum outcome exec_flush(struct turn *t, int64_t exptime)
+/* How a flush ended, in the words of both protocols. */
+static enum turn_stop answer_flush(struct turn *t, const struct request *r, enum reply reply,
+                                   enum bin_reply bin_reply)
 {
-    msec_t at = exptime > 0 ? exec_deadline(t->w, exptime, t->now) : t->now;
-    enum outcome outcome = engine_flush(t->e, at, t->now, t->may_wait);
-
-    if (outcome == OUT_OK) {
-        ctr_add(&t->w->counters, CTR_cmd_flush, 1);
+    if (r->cls == CLASS_ADMIN) {
+        return say(t, r, reply);
     }
-    return outcome;
+    turn_bin_reply(t, r, bin_reply, 0);
+    return TURN_GOES_ON;
 }
 
-static enum turn_stop flush_all(struct turn *t, const struct request *r)
+enum turn_stop exec_flush(struct turn *t, const struct request *r)
 {
-    enum outcome outcome;
+    msec_t at = r->exptime > 0 ? turn_deadline(t, r->exptime) : t->now;
 
+    must_be_worker(t->w);
+    must_not_be_reading();
     if (t->w->settings->no_flush_all) {
-        return say(t, r, REPLY_FLUSH_OFF);
+        return answer_flush(t, r, REPLY_FLUSH_OFF, BIN_REPLY_AUTH_FAILURE);
     }
-    outcome = exec_flush(t, r->exptime);
-    if (outcome == OUT_WAIT) {
+    switch (engine_flush(t->e, at, t->now, t->may_wait)) {
+    case OUT_OK:
+        ctr_add(&t->w->counters, CTR_cmd_flush, 1);
+        return answer_flush(t, r, REPLY_OK, BIN_REPLY_OK);
+    case OUT_WAIT:
         return TURN_WAITS;
+    default:
+        return answer_flush(t, r, REPLY_NO_MEMORY, BIN_REPLY_NO_MEMORY);
     }
-    return say(t, r, outcome == OUT_OK ? REPLY_OK : REPLY_NO_MEMORY);
 }
 
 static enum turn_stop verbosity(struct turn *t, const struct request *r)
@@ -360,8 +367,8 @@ static enum turn_stop crawl(struct turn *t, const struct request *r, struct span
  * A line for every item. memcached walks by class or by its hash table; here both are the same
  * walk, of one class. It needs no sampler, so unlike there it runs also while that is off.
  */
-static enum turn_stop dump(struct turn *t, const struct request *r, enum dump_format format,
-                           struct span classes)
+static enum turn_stop begin_dump(struct turn *t, const struct request *r,
+                                 enum dump_format format, struct span classes)
 {
     enum reply reply = REPLY_OK;
     bool has_ours = true;
@@ -378,7 +385,9 @@ static enum turn_stop dump(struct turn *t, const struct request *r, enum dump_fo
     if (format == DUMP_META) {
         turn_reply(t, REPLY_OK);
     }
-    return turn_dump(t, format, has_ours);
+    t->client->dump =
+        (struct dump){.format = (uint8_t)format, .is_empty = !has_ours, .is_active = true};
+    return TURN_LASTS;
 }
 
 static enum turn_stop crawler_number(struct turn *t, const struct request *r,
@@ -433,10 +442,10 @@ static enum turn_stop lru_crawler(struct turn *t, const struct request *r)
         return crawl(t, r, w.word[1]);
     }
     if (w.count == 2 && span_is(w.word[0], "metadump")) {
-        return dump(t, r, DUMP_META, w.word[1]);
+        return begin_dump(t, r, DUMP_META, w.word[1]);
     }
     if (w.count == 2 && span_is(w.word[0], "mgdump")) {
-        return dump(t, r, DUMP_MG, w.word[1]);
+        return begin_dump(t, r, DUMP_MG, w.word[1]);
     }
     return say(t, r, REPLY_ERROR);
 }
@@ -467,6 +476,23 @@ static enum turn_stop refresh_certs(struct turn *t, const struct request *r)
 
 /* ---- watch ------------------------------------------------------------------------------- */
 
+/* The client watches these streams from now on, or is told why not. */
+static enum turn_stop begin_watching(struct turn *t, uint32_t streams)
+{
+    switch (watch_add(t->w, t->client, streams, &t->client->watcher)) {
+    case WATCH_ADDED:
+        turn_reply(t, REPLY_OK);
+        return TURN_STREAMS;
+    case WATCH_TOO_MANY:
+        turn_reply(t, REPLY_WATCHER_TOO_MANY);
+        break;
+    case WATCH_NO_MEMORY:
+        turn_reply(t, REPLY_WATCHER_FAILED);
+        break;
+    }
+    return TURN_GOES_ON;
+}
+
 /* watch [stream ...]; without a word: fetchers. */
 static enum turn_stop watch(struct turn *t, const struct request *r)
 {
@@ -485,14 +511,14 @@ static enum turn_stop watch(struct turn *t, const struct request *r)
         }
         streams |= stream;
     }
-    return turn_watch(t, streams != 0 ? streams : WATCH_FETCHERS);
+    return begin_watching(t, streams != 0 ? streams : WATCH_FETCHERS);
 }
 
 enum turn_stop exec_admin(struct turn *t, const struct request *r)
 {
     switch (r->command) {
     case CMD_FLUSH_ALL:
-        return flush_all(t, r);
+        return exec_flush(t, r);
     case CMD_VERSION:
         t->out.len +=
             text_compose_version(turn_room(t, TEXT_REPLY_MAX), span_str(MEMCACHED_LEVEL));

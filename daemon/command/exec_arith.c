@@ -3,7 +3,7 @@
  * incr, decr, delete, touch: what changes one item and answers in a word. Runs on the worker of
  * the connection, inside the read-side section of the turn.
  */
-#include "daemon/command/exec.h"
+#include "daemon/command/exec_arith.h"
 
 #include "daemon/command/observe.h"
 #include "daemon/worker/worker.h"
@@ -117,9 +117,8 @@ static MF_INLINE enum turn_stop touch(struct turn *t, const struct request *r)
 {
     struct counters *c = &t->w->counters;
     struct found f;
-    enum outcome outcome =
-        engine_touch(t->e, r->hash, r->key, exec_deadline(t->w, r->exptime, t->now), t->now,
-                     t->may_wait, &f);
+    enum outcome outcome = engine_touch(t->e, r->hash, r->key, turn_deadline(t, r->exptime),
+                                        t->now, t->may_wait, &f);
 
     if (MF_UNLIKELY(outcome != OUT_TOUCHED)) {
         return touch_failed(t, r, outcome);

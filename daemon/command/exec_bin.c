@@ -1,29 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Requests of the binary protocol that read: get, getk, touch, gat, gatk, each with its quiet
- * form, and noop; and the way to all others. Runs on the worker of the connection, inside the
- * read-side section of the turn. Values leave as they do in exec_get.c.
+ * form, and noop; those of operators (flush, version, quit); and the way to all others. Runs on
+ * the worker of the client. Values leave as they do in exec_get.c.
  */
 #include "daemon/command/exec_bin.h"
 
 #include <string.h>
 
+#include "daemon/base/version.h"
+#include "daemon/command/exec_admin.h"
+#include "daemon/command/exec_sasl.h"
 #include "daemon/command/observe.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/counters.h"
 #include "proto/bin.h"
-
-void exec_bin_reply(struct turn *t, const struct request *r, enum bin_reply reply, uint64_t cas)
-{
-    if (reply != BIN_REPLY_OK || !r->noreply) {
-        t->out.len += bin_compose_reply(turn_room(t, BIN_REPLY_MAX), r, reply, cas);
-    }
-}
-
-static inline uint64_t cas_shown(const struct turn *t, const struct item *it)
-{
-    return t->hides_cas ? 0 : it->cas;
-}
 
 /* A quiet get says nothing of a key that is not there. */
 static void answer_miss(struct turn *t, const struct request *r)
@@ -38,7 +29,8 @@ static inline void put_small(struct turn *t, const struct request *r, const stru
 {
     size_t value_len = it->value_len;
     char *p = turn_room(t, BIN_VALUE_HEAD_MAX + r->key.len + value_len);
-    size_t head = bin_compose_value(p, r, it->client_flags, value_len, cas_shown(t, it));
+    size_t head =
+        bin_compose_value(p, r, it->client_flags, value_len, turn_cas_shown(t, it->cas));
 
     memcpy(p + head, item_value(it), value_len);
     t->out.len += head + value_len;
@@ -49,21 +41,21 @@ static enum turn_stop put_large(struct turn *t, const struct request *r, const s
 {
     const struct item *it = f->item;
 
-    if (!exec_can_put_large(t, BIN_VALUE_HEAD_MAX + r->key.len)) {
+    if (!turn_has_room_for_value(t, BIN_VALUE_HEAD_MAX + r->key.len)) {
         return TURN_BLOCKED;
     }
     t->out.len += bin_compose_value(t->out.base + t->out.len, r, it->client_flags,
-                                    it->value_len, cas_shown(t, it));
+                                    it->value_len, turn_cas_shown(t, it->cas));
     out_value(&t->out, f->shard, it);
     return TURN_GOES_ON;
 }
 
-static inline enum turn_stop get(struct turn *t, const struct request *r)
+static inline enum turn_stop exec_bin_get(struct turn *t, const struct request *r)
 {
     struct found f = engine_find(t->e, t->route, r->hash, r->key.ptr, r->key.len, t->now);
 
     if (f.item == NULL) {
-        exec_tally_miss(t, f.miss);
+        turn_tally_miss(t, f.miss);
         answer_miss(t, r);
     } else {
         if (MF_LIKELY(!item_is_large(f.item))) {
@@ -88,7 +80,7 @@ static void answer_touched(struct turn *t, const struct request *r, const struct
 
     if (r->command == CMD_TOUCH) {
         t->out.len += bin_compose_value(turn_room(t, BIN_VALUE_HEAD_MAX), r, it->client_flags,
-                                        0, cas_shown(t, it));
+                                        0, turn_cas_shown(t, it->cas));
     } else if (!item_is_large(it)) {
         put_small(t, r, it);
     } else {
@@ -100,14 +92,14 @@ static void answer_touched(struct turn *t, const struct request *r, const struct
  * touch, gat, gatk. Whether the output can take the value is known before the item is touched:
  * with a deadline that has passed it would not be found a second time.
  */
-static enum turn_stop touch(struct turn *t, const struct request *r)
+static enum turn_stop exec_bin_touch(struct turn *t, const struct request *r)
 {
     struct counters *c = &t->w->counters;
-    msec_t deadline = exec_deadline(t->w, r->exptime, t->now);
+    msec_t deadline = turn_deadline(t, r->exptime);
     struct found f;
     enum outcome outcome;
 
-    if (!exec_can_put_large(t, BIN_VALUE_HEAD_MAX + r->key.len)) {
+    if (!turn_has_room_for_value(t, BIN_VALUE_HEAD_MAX + r->key.len)) {
         return TURN_BLOCKED;
     }
     outcome = engine_touch(t->e, r->hash, r->key, deadline, t->now, t->may_wait, &f);
@@ -121,7 +113,7 @@ static enum turn_stop touch(struct turn *t, const struct request *r)
         ctr_add(c, CTR_touch_hits, 1);
     } else if (outcome == OUT_NO_MEMORY) {
         ctr_add(c, CTR_store_no_memory, 1);
-        exec_bin_reply(t, r, bin_reply_of(r, outcome), 0);
+        turn_bin_reply(t, r, bin_reply_of(r, outcome), 0);
     } else {
         ctr_add(c, CTR_touch_misses, 1);
         answer_miss(t, r);
@@ -136,10 +128,10 @@ enum turn_stop exec_bin(struct turn *t, const struct request *r)
 {
     switch ((enum command)r->command) {
     case CMD_GET:
-        return get(t, r);
+        return exec_bin_get(t, r);
     case CMD_TOUCH:
     case CMD_GAT:
-        return touch(t, r);
+        return exec_bin_touch(t, r);
     case CMD_SET:
     case CMD_ADD:
     case CMD_REPLACE:
@@ -155,8 +147,34 @@ enum turn_stop exec_bin(struct turn *t, const struct request *r)
         break;
     }
     if (r->opcode == BIN_NOOP) {
-        exec_bin_reply(t, r, BIN_REPLY_OK, 0);
+        turn_bin_reply(t, r, BIN_REPLY_OK, 0);
         return TURN_GOES_ON;
     }
-    return exec_bin_sasl(t, r);
+    return exec_sasl(t, r);
+}
+
+/* ---- operators --------------------------------------------------------------------------- */
+
+/* A body that is only a value. */
+static enum turn_stop answer_version(struct turn *t, const struct request *r)
+{
+    static const char level[] = MEMCACHED_LEVEL;
+
+    t->out.len += bin_compose_stat(turn_room(t, BIN_REPLY_MAX), r, span_of(NULL, 0),
+                                   span_of(level, sizeof(level) - 1));
+    return TURN_GOES_ON;
+}
+
+enum turn_stop exec_bin_admin(struct turn *t, const struct request *r)
+{
+    switch ((enum command)r->command) {
+    case CMD_FLUSH_ALL:
+        return exec_flush(t, r);
+    case CMD_VERSION:
+        return answer_version(t, r);
+    default:
+        break;
+    }
+    turn_bin_reply(t, r, BIN_REPLY_OK, 0); /* quit */
+    return TURN_CLOSES;
 }

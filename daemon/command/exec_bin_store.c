@@ -9,6 +9,7 @@
  */
 #include "daemon/command/exec_bin.h"
 
+#include "daemon/command/exec_store.h"
 #include "daemon/command/observe.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/counters.h"
@@ -77,7 +78,7 @@ enum turn_stop exec_bin_store(struct turn *t, const struct request *r, struct bo
         .hash = r->hash,
         .key = r->key,
         .flags = r->flags,
-        .deadline = r->exptime == 0 ? MSEC_NEVER : exec_deadline(t->w, r->exptime, t->now),
+        .deadline = r->exptime == 0 ? MSEC_NEVER : turn_deadline(t, r->exptime),
         .cas_expected = r->cas,
         .value = r->value,
         .body = body,
@@ -96,7 +97,7 @@ enum turn_stop exec_bin_store(struct turn *t, const struct request *r, struct bo
         return TURN_WAITS;
     }
     count_store(t, r, outcome);
-    exec_bin_reply(t, r, bin_reply_of(r, outcome), t->hides_cas ? 0 : s.cas);
+    turn_bin_reply(t, r, bin_reply_of(r, outcome), turn_cas_shown(t, s.cas));
     if (s.mode == STORE_CAS) {
         exec_count_cas(&t->w->counters, outcome);
     }
@@ -116,7 +117,7 @@ void exec_bin_refused(struct turn *t, const struct request *r, enum bin_reply wh
     } else if (why == BIN_REPLY_NO_MEMORY_STORE) {
         exec_store_failed(t, r, REPLY_NO_MEMORY_STORE);
     }
-    exec_bin_reply(t, r, why, 0);
+    turn_bin_reply(t, r, why, 0);
 }
 
 /*
@@ -134,7 +135,7 @@ enum turn_stop exec_bin_arith(struct turn *t, const struct request *r)
         .compares_cas = r->cas != 0,
         .vivifies = r->exptime != EXPTIME_NO_CREATE,
         .may_wait = t->may_wait,
-        .cas_expected = t->hides_cas ? EXEC_CAS_NEVER : r->cas,
+        .cas_expected = turn_cas_expected(t, r->cas),
         .initial = r->number.initial,
         .vivify_deadline = MSEC_NEVER,
     };
@@ -142,7 +143,7 @@ enum turn_stop exec_bin_arith(struct turn *t, const struct request *r)
     enum outcome outcome;
 
     if (a.vivifies) {
-        a.vivify_deadline = exec_deadline(t->w, r->exptime, t->now);
+        a.vivify_deadline = turn_deadline(t, r->exptime);
     }
     if (MF_UNLIKELY(t->observed != 0)) {
         observe_before(t, r->hash, r->key, &before);
@@ -163,7 +164,7 @@ enum turn_stop exec_bin_arith(struct turn *t, const struct request *r)
         }
         if (!r->noreply) {
             t->out.len += bin_compose_number(turn_room(t, BIN_REPLY_MAX), r, a.number,
-                                             t->hides_cas ? 0 : a.cas);
+                                             turn_cas_shown(t, a.cas));
         }
         return TURN_GOES_ON;
     }
@@ -172,14 +173,14 @@ enum turn_stop exec_bin_arith(struct turn *t, const struct request *r)
     } else if (outcome == OUT_NO_MEMORY) {
         ctr_add(c, CTR_store_no_memory, 1);
     }
-    exec_bin_reply(t, r, bin_reply_of(r, outcome), 0);
+    turn_bin_reply(t, r, bin_reply_of(r, outcome), 0);
     return TURN_GOES_ON;
 }
 
 enum turn_stop exec_bin_delete(struct turn *t, const struct request *r)
 {
     struct counters *c = &t->w->counters;
-    uint64_t cas = r->cas != 0 && t->hides_cas ? EXEC_CAS_NEVER : r->cas;
+    uint64_t cas = r->cas != 0 && turn_cas_expected(t, r->cas);
     struct before before;
     enum outcome outcome;
 
@@ -196,6 +197,6 @@ enum turn_stop exec_bin_delete(struct turn *t, const struct request *r)
     if (MF_UNLIKELY(t->observed != 0)) {
         observe_delete(t, &before, r->key, "delete", outcome == OUT_DELETED);
     }
-    exec_bin_reply(t, r, bin_reply_of(r, outcome), 0);
+    turn_bin_reply(t, r, bin_reply_of(r, outcome), 0);
     return TURN_GOES_ON;
 }

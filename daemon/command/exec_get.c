@@ -4,7 +4,7 @@
  * read-side section of the turn, so items are borrowed without counting. Small values are
  * copied behind their VALUE line; a large one is sent from where it is stored, one at a time.
  */
-#include "daemon/command/exec.h"
+#include "daemon/command/exec_get.h"
 
 #include <string.h>
 
@@ -26,23 +26,12 @@ static MF_INLINE void put_small(struct turn *t, const struct item *it, struct sp
     char *p = begin;
 
     p += text_compose_value(p, key.ptr, key.len, it->client_flags, value_len, wants_cas,
-                            t->hides_cas ? 0 : it->cas);
+                            turn_cas_shown(t, it->cas));
     memcpy(p, item_value(it), value_len);
     p += value_len;
     p[0] = '\r';
     p[1] = '\n';
     t->out.len += (size_t)(p + 2 - begin);
-}
-
-bool exec_can_put_large(struct turn *t, size_t n)
-{
-    if (t->out.value_left > 0) {
-        turn_flush(t);
-    }
-    if (!t->is_halted) {
-        (void)turn_room(t, n);
-    }
-    return !t->is_halted;
 }
 
 /*
@@ -55,12 +44,12 @@ static enum turn_stop put_large(struct turn *t, const struct found *f, struct sp
     const struct item *it = f->item;
     char *p;
 
-    if (!exec_can_put_large(t, key.len + EXTRA_BYTES)) {
+    if (!turn_has_room_for_value(t, key.len + EXTRA_BYTES)) {
         return TURN_BLOCKED;
     }
     p = t->out.base + t->out.len;
     t->out.len += text_compose_value(p, key.ptr, key.len, it->client_flags, it->value_len,
-                                     wants_cas, t->hides_cas ? 0 : it->cas);
+                                     wants_cas, turn_cas_shown(t, it->cas));
     out_value(&t->out, f->shard, it);
     memcpy(t->out.base + t->out.len, "\r\n", 2);
     t->out.len += 2;
@@ -76,7 +65,7 @@ static MF_INLINE enum turn_stop get_key(struct turn *t, struct span key, uint64_
     struct found f = engine_find(t->e, t->route, hash, key.ptr, key.len, t->now);
 
     if (f.item == NULL) {
-        exec_tally_miss(t, f.miss);
+        turn_tally_miss(t, f.miss);
         (void)turn_room(t, REPLY_LEN(END));
     } else {
         if (MF_LIKELY(!item_is_large(f.item))) {
@@ -102,11 +91,11 @@ static enum turn_stop gat_key(struct turn *t, const struct request *r, struct sp
                               uint64_t hash)
 {
     struct counters *c = &t->w->counters;
-    msec_t deadline = exec_deadline(t->w, r->exptime, t->now);
+    msec_t deadline = turn_deadline(t, r->exptime);
     struct found f;
     enum outcome outcome;
 
-    if (!exec_can_put_large(t, key.len + EXTRA_BYTES)) {
+    if (!turn_has_room_for_value(t, key.len + EXTRA_BYTES)) {
         return TURN_BLOCKED;
     }
     outcome = engine_touch(t->e, hash, key, deadline, t->now, t->may_wait, &f);
@@ -143,12 +132,12 @@ static inline bool is_gat(const struct request *r)
 /*
  * Take up to a batch of keys off the front of *keys, and fetch what their lookups will touch.
  */
-static unsigned take_keys(struct turn *t, struct span *keys, struct span key[EXEC_BATCH],
-                          uint64_t hash[EXEC_BATCH])
+static unsigned take_keys(struct turn *t, struct span *keys, struct span key[TURN_BATCH],
+                          uint64_t hash[TURN_BATCH])
 {
     unsigned n = 0;
 
-    while (n < EXEC_BATCH && text_next_key(keys, &key[n])) {
+    while (n < TURN_BATCH && text_next_key(keys, &key[n])) {
         hash[n] = engine_hash(t->e, key[n].ptr, key[n].len);
         engine_prefetch_bucket(t->route, hash[n]);
         n++;
@@ -167,8 +156,8 @@ static enum turn_stop stop_at(struct turn *t, const char *p, struct span keys,
 
 enum turn_stop exec_get_keys(struct turn *t, const struct request *r, struct span keys)
 {
-    struct span key[EXEC_BATCH];
-    uint64_t hash[EXEC_BATCH];
+    struct span key[TURN_BATCH];
+    uint64_t hash[TURN_BATCH];
     bool touches = is_gat(r);
     unsigned n;
 

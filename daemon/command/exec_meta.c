@@ -8,7 +8,7 @@
  * to renew has to tell its client so, and nobody else: that, like N, R and T, is done by
  * engine_fetch(), under the shard's lock.
  */
-#include "daemon/command/exec.h"
+#include "daemon/command/exec_meta.h"
 
 #include <string.h>
 
@@ -23,23 +23,6 @@
 
 /* Bytes behind a value. */
 #define LINE_END_LEN 2u
-
-int64_t exec_meta_ttl(msec_t deadline, msec_t now)
-{
-    msec_t left = deadline - now;
-
-    if (deadline == MSEC_NEVER) {
-        return -1;
-    }
-    if (left <= 0) {
-        return 0;
-    }
-    /*
-     * Begun seconds count, as with memcached, whose items die when their last second is over.
-     * The millisecond that exec_deadline() adds is nobody's second.
-     */
-    return left <= 1000 ? 1 : (left - 1 + 999) / 1000;
-}
 
 static uint32_t idle_of(const struct turn *t, const struct item *it)
 {
@@ -57,11 +40,11 @@ static inline void describe(const struct turn *t, const struct request *r,
     uint16_t marks = shape_marks(item_shape(it));
 
     facts->shows = META_SHOWS_ITEM;
-    facts->cas = t->hides_cas ? 0 : it->cas;
+    facts->cas = turn_cas_shown(t, it->cas);
     facts->size = it->value_len;
     facts->client = it->client_flags;
     if (meta_has(r->cas, 't')) {
-        facts->ttl_s = exec_meta_ttl(item_deadline(it), t->now);
+        facts->ttl_s = turn_seconds_left(t, item_deadline(it));
         facts->ttl_before_s = facts->ttl_s;
     }
     if (meta_has(r->cas, 'l')) {
@@ -99,7 +82,7 @@ static MF_NOINLINE enum turn_stop put_other(struct turn *t, const struct request
         t->out.len += meta_compose(turn_room(t, META_LINE_MAX), META_HD, r, facts);
         return TURN_GOES_ON;
     }
-    if (!exec_can_put_large(t, META_LINE_MAX + LINE_END_LEN)) {
+    if (!turn_has_room_for_value(t, META_LINE_MAX + LINE_END_LEN)) {
         return TURN_BLOCKED;
     }
     t->out.len += meta_compose(t->out.base + t->out.len, META_VA, r, facts);
@@ -144,7 +127,7 @@ static MF_NOINLINE enum turn_stop miss(struct turn *t, const struct request *r, 
     if (!meta_has(r->cas, 'q')) {
         t->out.len += meta_compose(turn_room(t, META_LINE_MAX), META_EN, r, &facts);
     }
-    exec_tally_miss(t, why);
+    turn_tally_miss(t, why);
     t->tally.gets++;
     observe(t, r, NULL, why);
     return TURN_GOES_ON;
@@ -156,7 +139,7 @@ static MF_NOINLINE enum turn_stop miss(struct turn *t, const struct request *r, 
  */
 static msec_t recache_before(const struct turn *t, int64_t seconds)
 {
-    msec_t deadline = exec_deadline(t->w, seconds, t->now);
+    msec_t deadline = turn_deadline(t, seconds);
 
     return deadline - t->now > 1000 ? deadline - 999 : t->now;
 }
@@ -175,12 +158,12 @@ static void prepare_fetch(const struct turn *t, const struct request *r, struct 
     f->cas_new = flags.cas_new;
     f->touches = meta_has(flags.letters, 'T');
     if (f->touches) {
-        f->touch_deadline = exec_deadline(t->w, flags.exptime, t->now);
+        f->touch_deadline = turn_deadline(t, flags.exptime);
         f->touches_first = flags.touches_first;
     }
     f->vivifies = meta_has(flags.letters, 'N');
     if (f->vivifies) {
-        *made = exec_deadline(t->w, flags.vivify, t->now);
+        *made = turn_deadline(t, flags.vivify);
         f->vivify_deadline = flags.makes_by_touch ? f->touch_deadline : *made;
     }
     f->recaches = meta_has(flags.letters, 'R') && flags.recache > 0;
@@ -199,7 +182,7 @@ static MF_NOINLINE enum turn_stop fetch(struct turn *t, const struct request *r)
     msec_t made = MSEC_NEVER;
 
     /* The item changes once: that the output can take its value must be certain before. */
-    if (meta_has(r->cas, 'v') && !exec_can_put_large(t, META_LINE_MAX + LINE_END_LEN)) {
+    if (meta_has(r->cas, 'v') && !turn_has_room_for_value(t, META_LINE_MAX + LINE_END_LEN)) {
         return TURN_BLOCKED;
     }
     prepare_fetch(t, r, &f, &made);
@@ -217,13 +200,13 @@ static MF_NOINLINE enum turn_stop fetch(struct turn *t, const struct request *r)
     }
     describe(t, r, f.found.item, &facts);
     if (f.touches) {
-        facts.ttl_s = exec_meta_ttl(f.touch_deadline, t->now);
-        facts.ttl_before_s = exec_meta_ttl(f.deadline_before, t->now);
+        facts.ttl_s = turn_seconds_left(t, f.touch_deadline);
+        facts.ttl_before_s = turn_seconds_left(t, f.deadline_before);
     }
     if (f.is_created) {
         facts.is_made = true;
         facts.ttl_before_s = -1;
-        facts.ttl_made_s = exec_meta_ttl(made, t->now);
+        facts.ttl_made_s = turn_seconds_left(t, made);
     }
     facts.was_won = f.was_won;
     facts.is_stale = f.is_stale;
@@ -282,10 +265,10 @@ static enum turn_stop debug(struct turn *t, const struct request *r)
         return TURN_GOES_ON;
     }
     /* memcached counts down to the deadline: what is to come is negative. */
-    d.exp = item_deadline(f.item) == MSEC_NEVER ? -1
-                                                : -exec_meta_ttl(item_deadline(f.item), t->now);
+    d.exp =
+        item_deadline(f.item) == MSEC_NEVER ? -1 : -turn_seconds_left(t, item_deadline(f.item));
     d.idle_s = idle_of(t, f.item);
-    d.cas = t->hides_cas ? 0 : f.item->cas;
+    d.cas = turn_cas_shown(t, f.item->cas);
     d.size = sizeof(*f.item) + (item_has_ttl(f.item) ? ITEM_TTL_BYTES : 0) + f.item->key_len +
              f.item->value_len;
     d.was_fetched = item_was_fetched(f.item);

@@ -5,10 +5,11 @@
  *
  * Errors are answered as by the classic commands, in words; q hides success only.
  */
-#include "daemon/command/exec.h"
+#include "daemon/command/exec_meta.h"
 
 #include <string.h>
 
+#include "daemon/command/exec_store.h"
 #include "daemon/command/observe.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/check.h"
@@ -33,7 +34,7 @@ static enum turn_stop complain(struct turn *t, enum reply why)
 /* Under -C there are no cas values, and none that is given matches. */
 static uint64_t cas_expected(const struct turn *t, const struct meta_flags *flags)
 {
-    return t->hides_cas ? EXEC_CAS_NEVER : flags->cas;
+    return turn_cas_expected(t, flags->cas);
 }
 
 /* ---- ms ---------------------------------------------------------------------------------- */
@@ -85,7 +86,7 @@ static MF_NOINLINE void shape_store(const struct turn *t, const struct request *
         break;
     }
     s->flags = flags.client;
-    s->deadline = exec_deadline(t->w, exptime, t->now);
+    s->deadline = turn_deadline(t, exptime);
     s->cas_expected = cas_expected(t, &flags);
     s->cas_new = flags.cas_new;
 }
@@ -185,7 +186,7 @@ static MF_NOINLINE enum turn_stop end_store(struct turn *t, const struct request
     }
     facts.size = r->value_len;
     if (outcome == OUT_STORED) {
-        facts.cas = t->hides_cas ? 0 : s->cas;
+        facts.cas = turn_cas_shown(t, s->cas);
         facts.size = s->value_len;
     }
     return answer(t, r, code_of_store(outcome), &facts);
@@ -256,7 +257,7 @@ enum turn_stop exec_meta_delete(struct turn *t, const struct request *r)
     d.drops_value = meta_has(flags.letters, 'x');
     stays = d.marks_stale || d.drops_value;
     d.touches = stays && meta_has(flags.letters, 'T');
-    d.deadline = exec_deadline(t->w, flags.exptime, t->now);
+    d.deadline = turn_deadline(t, flags.exptime);
     d.flags = flags.client;
     d.cas_new = flags.cas_new;
     if (MF_UNLIKELY(t->observed != 0)) {
@@ -295,9 +296,8 @@ static void prepare_arith(const struct turn *t, const struct meta_flags *flags, 
     a->vivifies = meta_has(flags->letters, 'N');
     a->initial = flags->initial;
     a->touches = meta_has(flags->letters, 'T');
-    a->deadline = exec_deadline(t->w, flags->exptime, t->now);
-    a->vivify_deadline =
-        flags->makes_by_touch ? a->deadline : exec_deadline(t->w, flags->vivify, t->now);
+    a->deadline = turn_deadline(t, flags->exptime);
+    a->vivify_deadline = flags->makes_by_touch ? a->deadline : turn_deadline(t, flags->vivify);
     a->cas_new = flags->cas_new;
 }
 
@@ -356,15 +356,15 @@ enum turn_stop exec_meta_arith(struct turn *t, const struct request *r)
         }
     }
     facts.size = a.digit_count;
-    facts.cas = t->hides_cas ? 0 : a.cas;
+    facts.cas = turn_cas_shown(t, a.cas);
     facts.is_made = a.is_created;
     if (a.is_created) {
         facts.ttl_before_s = -1;
-        facts.ttl_made_s = exec_meta_ttl(exec_deadline(t->w, flags.vivify, t->now), t->now);
-        facts.ttl_s = exec_meta_ttl(a.deadline, t->now);
+        facts.ttl_made_s = turn_seconds_left(t, turn_deadline(t, flags.vivify));
+        facts.ttl_s = turn_seconds_left(t, a.deadline);
     } else {
-        facts.ttl_s = exec_meta_ttl(a.deadline_now, t->now);
-        facts.ttl_before_s = a.touches ? exec_meta_ttl(a.deadline_before, t->now) : facts.ttl_s;
+        facts.ttl_s = turn_seconds_left(t, a.deadline_now);
+        facts.ttl_before_s = a.touches ? turn_seconds_left(t, a.deadline_before) : facts.ttl_s;
     }
     p = turn_room(t, META_LINE_MAX + sizeof(a.digits) + 2);
     if (!meta_has(flags.letters, 'v')) {

@@ -3,7 +3,7 @@
  * set, add, replace, append, prepend, cas. Runs on the worker of the connection, inside the
  * read-side section of the turn. The engine copies or takes the value; nothing here does.
  */
-#include "daemon/command/exec.h"
+#include "daemon/command/exec_store.h"
 
 #include "daemon/command/observe.h"
 #include "daemon/worker/worker.h"
@@ -45,7 +45,7 @@ static void observe_failure(struct turn *t, const struct request *r, enum reply 
         .key = r->key,
         .mode = (enum store_mode)mode_of[r->command],
         .outcome = why == REPLY_TOO_LARGE ? OUT_TOO_LARGE : OUT_NO_MEMORY,
-        .deadline = r->exptime == 0 ? MSEC_NEVER : exec_deadline(t->w, r->exptime, t->now),
+        .deadline = r->exptime == 0 ? MSEC_NEVER : turn_deadline(t, r->exptime),
     };
 
     if (why == REPLY_TOO_LARGE || why == REPLY_NO_MEMORY_STORE) {
@@ -95,9 +95,9 @@ static inline void describe(const struct turn *t, const struct request *r, struc
     s->hash = r->hash;
     s->key = r->key;
     s->flags = r->flags;
-    s->deadline = r->exptime == 0 ? MSEC_NEVER : exec_deadline(t->w, r->exptime, t->now);
+    s->deadline = r->exptime == 0 ? MSEC_NEVER : turn_deadline(t, r->exptime);
     if (MF_UNLIKELY(s->mode == STORE_CAS)) {
-        s->cas_expected = t->hides_cas ? EXEC_CAS_NEVER : r->cas;
+        s->cas_expected = turn_cas_expected(t, r->cas);
     }
     s->value = r->value;
     s->may_wait = t->may_wait;

@@ -4,7 +4,7 @@
  */
 #include "daemon/command/observe.h"
 
-#include "daemon/command/exec.h"
+#include "daemon/command/turn.h"
 #include "daemon/stats/stats.h"
 #include "daemon/worker/crew.h"
 

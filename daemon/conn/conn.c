@@ -5,13 +5,22 @@
  * or message while it waits for memory or for an answer. Reads and writes are our own system
  * calls: libuv tells only when.
  */
-#include "daemon/conn/conn_round.h"
+#include "daemon/conn/conn.h"
 
 #include <unistd.h>
 
-#include "daemon/access/auth_sasl.h"
+#include "daemon/conn/conn_auth.h"
+#include "daemon/conn/conn_info.h"
+#include "daemon/conn/conn_input.h"
+#include "daemon/conn/conn_round.h"
+#include "daemon/conn/conn_scan.h"
+#include "daemon/conn/conn_state.h"
+#include "daemon/conn/conn_stream.h"
+#include "daemon/conn/conn_tls.h"
+#include "daemon/conn/conn_upload.h"
 #include "daemon/conn/udp.h"
 #include "daemon/stats/stats_detail.h"
+#include "daemon/worker/cron.h"
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"
 
@@ -21,7 +30,7 @@
  */
 #define DISCARD_READS 8
 
-struct conn *conn_from_poll(uv_poll_t *poll)
+static struct conn *conn_from_poll(uv_poll_t *poll)
 {
     struct conn *c = poll->data;
 
@@ -101,7 +110,7 @@ static void ready_remove(struct conn *c)
     w->ready_count--;
 }
 
-void conn_serve_ready(struct worker *w)
+static void serve_ready(struct worker *w)
 {
     usec_t slice_end = 0;
 
@@ -110,7 +119,7 @@ void conn_serve_ready(struct worker *w)
         struct conn *c = w->ready;
 
         ready_remove(c);
-        if (MF_UNLIKELY(c->io.tls != NULL)) {
+        if (MF_UNLIKELY(c->client.io.tls != NULL)) {
             conn_tls_serve(c, &slice_end);
         } else {
             conn_execute_kept(c);
@@ -138,21 +147,13 @@ void conn_close(struct conn *c)
     must(!c->is_queued); /* whoever gets here has run the round */
     c->is_closing = true;
     conn_log(c, WATCH_CONN_CLOSE);
-    watch_remove(&c->watcher);
     ready_remove(c);
     list_remove(c);
     /* It leaves the poll set before its number can be another's. */
     uv_close((uv_handle_t *)&c->poll, on_closed);
-    io_close(&c->io);
     conn_upload_drop(c);
-    outq_fini(&c->outq);
-    conn_count_output(c);
+    client_fini(&c->client, w);
     buf_fini(&c->in);
-    exchange_destroy(c->exchange);
-    if (c->ask != NULL) {
-        c->ask->conn = NULL;
-        c->ask = NULL;
-    }
     ctr_add(&w->counters, CTR_curr_connections, (uint64_t)-1);
     crew_conn_closed(w->crew);
 }
@@ -164,9 +165,9 @@ void conn_close(struct conn *c)
  */
 void conn_end(struct conn *c)
 {
-    io_send_end(&c->io);
+    io_send_end(&c->client.io);
     /* Not to the buffer for reading: others may have input there. */
-    io_discard(&c->io, c->worker->obuf, WORKER_OBUF_BYTES, DISCARD_READS);
+    io_discard(&c->client.io, c->worker->obuf, WORKER_OBUF_BYTES, DISCARD_READS);
     c->close_reason = c->worker->is_stopping ? CLOSE_SHUTDOWN : CLOSE_NORMAL;
     conn_close(c);
 }
@@ -193,24 +194,24 @@ void conn_settle(struct conn *c)
     if (c->is_closing) {
         return;
     }
-    if (!outq_is_empty(&c->outq)) {
-        conn_arm(c, io_write_events(&c->io));
-        if (c->outq.is_pinned) {
-            conn_watch(c, CONN_WATCH_MS);
+    if (!outq_is_empty(&c->client.outq)) {
+        conn_arm(c, io_write_events(&c->client.io));
+        if (c->client.outq.is_pinned) {
+            cron_wake_ms(c->worker, CONN_WATCH_MS);
         }
     } else if (c->is_finishing) {
         conn_end(c);
-    } else if (c->ask != NULL) {
+    } else if (client_is_waiting(&c->client)) {
         conn_arm(c, 0);
     } else if (c->is_waiting) {
         conn_arm(c, 0);
-        conn_watch(c, CONN_RETRY_MS);
+        cron_wake_ms(c->worker, CONN_RETRY_MS);
     } else if (c->worker->is_stopping && !c->is_kept) {
         conn_end(c);
     } else {
         /* One that stands in the ready list stays armed: re-arming twice would cost more. */
-        conn_arm(c, io_read_events(&c->io));
-        if (io_has_more(&c->io)) {
+        conn_arm(c, io_read_events(&c->client.io));
+        if (io_has_more(&c->client.io)) {
             conn_ready_add(c);
         }
     }
@@ -219,10 +220,10 @@ void conn_settle(struct conn *c)
 void conn_write(struct conn *c)
 {
     uint64_t written = 0;
-    enum send_status status = outq_send(&c->outq, &c->io, &written);
+    enum send_status status = outq_send(&c->client.outq, &c->client.io, &written);
 
     ctr_add(&c->worker->counters, CTR_bytes_written, written);
-    conn_count_output(c);
+    (void)client_count_output(&c->client, c->worker);
     if (status == SEND_BROKEN) {
         conn_close(c);
         return;
@@ -230,16 +231,32 @@ void conn_write(struct conn *c)
     if (written > 0) {
         c->last_active = worker_now(c->worker);
     }
-    if (status == SEND_ALL && c->is_kept && !c->is_waiting && c->ask == NULL) {
+    if (status == SEND_ALL && c->is_kept && !c->is_waiting && !client_is_waiting(&c->client)) {
         conn_execute_kept(c);
     } else {
         conn_settle(c);
     }
 }
 
+/* An answer that took longer than a turn is there. */
+static void on_answer(struct client *client, struct span reply, bool is_composed)
+{
+    struct conn *c = conn_of_client(client);
+    struct worker *w = c->worker;
+    bool is_kept = is_composed && outq_append(&c->client.outq, reply.ptr, reply.len);
+
+    c->last_active = worker_now(w);
+    if (!is_kept || !client_count_output(&c->client, w)) {
+        ctr_add(&w->counters, is_kept ? CTR_slow_drops : CTR_response_obj_oom, 1);
+        conn_close(c);
+        return;
+    }
+    conn_write(c);
+}
+
 void conn_input(struct conn *c)
 {
-    if (MF_UNLIKELY(c->watcher != NULL)) {
+    if (MF_UNLIKELY(c->client.watcher != NULL)) {
         conn_round_run(c->worker); /* it has the buffer */
         conn_discard(c);
     } else if (conn_upload_wants_read(c)) {
@@ -266,18 +283,18 @@ static void on_poll(uv_poll_t *handle, int status, int events)
         conn_close(c);
         return;
     }
-    if (!outq_is_empty(&c->outq)) {
+    if (!outq_is_empty(&c->client.outq)) {
         if ((events & c->events) != 0) {
             conn_round_run(c->worker); /* it was here first, and this may execute much */
             conn_write(c);
-            if (c->watcher != NULL) {
+            if (c->client.watcher != NULL) {
                 conn_stream(c);
             }
         }
-    } else if (c->is_ready || c->is_waiting || c->ask != NULL) {
+    } else if (c->is_ready || c->is_waiting || client_is_waiting(&c->client)) {
         /* It has its turn elsewhere. */
         return;
-    } else if (MF_UNLIKELY(c->io.tls != NULL)) {
+    } else if (MF_UNLIKELY(c->client.io.tls != NULL)) {
         conn_tls_event(c);
     } else {
         conn_input(c);
@@ -295,7 +312,7 @@ bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin)
         return false;
     }
     c->magic = CONN_MAGIC;
-    io_init(&c->io, fd);
+    client_init(&c->client, fd, on_answer);
     c->worker = w;
     c->origin = origin;
     c->serial = ++w->conn_serial;
@@ -303,14 +320,14 @@ bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin)
     c->last_active = worker_now(w);
     conn_auth_begin(c);
     buf_init(&c->in);
-    outq_init(&c->outq);
-    if ((origin->transport == CONN_TLS && !io_begin_tls(&c->io, w->crew->tls, &w->tls)) ||
+    if ((origin->transport == CONN_TLS &&
+         !io_begin_tls(&c->client.io, w->crew->tls, &w->tls)) ||
         uv_poll_init(&w->loop, &c->poll, fd) != 0) {
-        io_close(&c->io);
+        io_close(&c->client.io);
         mem_free(c);
         return false;
     }
-    c->is_shaking = c->io.tls != NULL;
+    c->is_shaking = c->client.io.tls != NULL;
     c->poll.data = c;
     list_add(c);
     conn_name_peer(c);
@@ -322,7 +339,7 @@ bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin)
     } else {
         conn_settle(c);
         if (c->is_shaking) {
-            conn_watch(c, CONN_WATCH_MS);
+            cron_wake_ms(c->worker, CONN_WATCH_MS);
         }
     }
     return true;
@@ -347,7 +364,7 @@ const struct worker_duties conn_duties = {
     .begin = begin_on_worker,
     .end = end_on_worker,
     .serve_round = conn_round_run,
-    .serve_ready = conn_serve_ready,
+    .serve_ready = serve_ready,
     .serve_watchers = conn_serve_watchers,
     .scan = conn_scan,
     .drain = conn_drain_all,

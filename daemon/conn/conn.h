@@ -1,22 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One connection: read, parse, execute, answer, fairness, close. It lives on one worker all
- * its life.
+ * One connection: it is read, its requests are executed and answered, it gets its fair share,
+ * it is closed. It lives on one worker all its life.
+ *
+ * daemon/conn/ is the folder of connections (conn*.[ch]; conn_state.h lists them) and of
+ * datagrams (udp.[ch]): bytes of clients on their way to commands and back, and what happens
+ * when they come too slowly, too fast or not at all. It includes itself, command, stats,
+ * worker, access, net, options, base, proto and lib. The worker calls it through conn_duties.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_H
 #define MAYFLY_DAEMON_CONN_CONN_H
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/socket.h>
 
 #include "daemon/net/origin.h"
-#include "daemon/stats/stats.h"
 #include "daemon/worker/crew.h"
-#include "lib/base/clock.h"
 
 struct conn;
 struct worker;
+
+/* What connections and datagrams do on a worker's thread. */
+extern const struct worker_duties conn_duties;
 
 /*
  * Take over an accepted, non-blocking socket; owns the descriptor from here on, also on failure
@@ -25,34 +30,30 @@ struct worker;
  */
 bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin);
 
-/*
- * Serve the connections of the round: their input was read and waits in the worker's buffer,
- * which is free then. Context: worker, outside a section.
- */
-void conn_round_run(struct worker *w);
+/* ---- for conn*.c ------------------------------------------------------------------------- */
 
 /* Begin to close; it is released in the close callback. Context: worker. */
 void conn_close(struct conn *c);
 
-/* Serve those that yielded, one turn each. Context: worker. */
-void conn_serve_ready(struct worker *w);
+/* Poll for these events, UV_READABLE or UV_WRITABLE; 0: none. Context: worker. */
+void conn_arm(struct conn *c, int events);
+
+/* Its input may have come, for a line or for a large value: read it. Context: worker. */
+void conn_input(struct conn *c);
 
 /*
- * Once a second or so: close idle connections (settings.idle_timeout), retry stores that wait
- * for room, drop clients that pin too much dead memory. Context: worker.
+ * End a connection whose replies are all with the kernel, in such a way that they arrive.
+ * Context: worker.
  */
-void conn_scan(struct worker *w, msec_t now);
+void conn_end(struct conn *c);
 
-/*
- * Stop: what was read is executed and answered, what is queued is flushed while the socket
- * takes it; then close. Context: worker.
- */
-void conn_drain_all(struct worker *w);
+/* After anything happened: wait for the right thing next, or close. Context: worker. */
+void conn_settle(struct conn *c);
 
-/* struct stats_sources: each_conn(). */
-bool conn_each(struct worker *w, uint64_t *cursor, uint32_t max, stats_socket_fn fn, void *arg);
+/* It yielded: its next turn comes after those of all others that did. Context: worker. */
+void conn_ready_add(struct conn *c);
 
-/* What this folder does on a worker's thread. */
-extern const struct worker_duties conn_duties;
+/* Send what waits; when all is sent go on with what is kept. Context: worker. */
+void conn_write(struct conn *c);
 
 #endif

@@ -7,9 +7,10 @@
  * What such a connection can make the server keep is bounded: it reads little at once
  * (CONN_AUTH_READ_BYTES), keeps less than that, and goes on only when its replies are taken.
  */
-#include "daemon/conn/conn_state.h"
+#include "daemon/conn/conn_auth.h"
 
-#include "daemon/command/exec_bin.h"
+#include "daemon/command/exec.h"
+#include "daemon/conn/conn_state.h"
 #include "daemon/options/settings.h"
 #include "lib/base/counters.h"
 #include "proto/bin.h"
@@ -29,7 +30,7 @@ void conn_auth_begin(struct conn *c)
 {
     const struct settings *s = c->worker->settings;
 
-    c->needs_auth = s->auth_file != NULL || s->sasl;
+    c->client.needs_auth = s->auth_file != NULL || s->sasl;
 }
 
 /* ---- text -------------------------------------------------------------------------------- */
@@ -45,13 +46,13 @@ static enum reply judge(struct turn *t, const struct text_auth *offer)
         ctr_add(&t->w->counters, CTR_auth_errors, 1);
         return REPLY_AUTH_FAILURE;
     }
-    t->conn->needs_auth = false;
+    turn_conn(t)->client.needs_auth = false;
     return REPLY_STORED;
 }
 
 static enum turn_stop take_text(struct turn *t, const char *p, size_t len, size_t *used)
 {
-    struct conn *c = t->conn;
+    struct conn *c = turn_conn(t);
     struct text_auth offer;
     enum reply reply;
     enum parse_status status = text_auth_parse(p, len, &offer, used, &reply);
@@ -85,7 +86,7 @@ static bool is_open_to_all(const struct request *r)
 static enum turn_stop refuse(struct turn *t, const struct request *r, enum bin_reply why)
 {
     if (why != BIN_REPLY_OK) {
-        exec_bin_reply(t, r, why, 0);
+        turn_bin_reply(t, r, why, 0);
     }
     return TURN_CLOSES;
 }
@@ -99,7 +100,7 @@ static enum turn_stop take_binary(struct turn *t, const char *p, size_t len, siz
     enum parse_status status = bin_parse(p, len, &limits, &r, used, &reply);
 
     if (status == PARSE_MORE && len < BIN_HEADER_BYTES) {
-        t->conn->need = *used;
+        turn_conn(t)->need = *used;
         *used = 0;
         return TURN_DRY;
     }
@@ -115,11 +116,11 @@ static enum turn_stop take_binary(struct turn *t, const char *p, size_t len, siz
     case PARSE_OK:
         return exec_request(t, &r);
     case PARSE_REPLY:
-        t->conn->swallow = r.value_len;
-        exec_bin_reply(t, &r, BIN_REPLY_AUTH_FAILURE, 0);
+        turn_conn(t)->swallow = r.value_len;
+        turn_bin_reply(t, &r, BIN_REPLY_AUTH_FAILURE, 0);
         return TURN_GOES_ON;
     default:
-        t->conn->need = status == PARSE_BODY ? *used + r.value_len : *used;
+        turn_conn(t)->need = status == PARSE_BODY ? *used + r.value_len : *used;
         *used = 0;
         return TURN_DRY;
     }

@@ -42,7 +42,7 @@ static MF_INLINE void fill(const struct turn *t, struct steps *steps, struct bat
     struct step *s = first;
 
     b->status = PARSE_OK;
-    while (p < end && s < steps->step + EXEC_BATCH) {
+    while (p < end && s < steps->step + TURN_BATCH) {
         struct request *r = &s->req;
         enum parse_status status;
         size_t used;

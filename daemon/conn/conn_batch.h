@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/command/exec.h"
+#include "daemon/command/turn.h"
 #include "proto/bin.h"
 #include "proto/request.h"
 #include "proto/text.h"
@@ -28,8 +28,8 @@ struct step {
 struct steps {
     unsigned used;
     char *key_room; /* in keys, free from here on */
-    struct step step[EXEC_BATCH];
-    char keys[EXEC_BATCH * TEXT_KEY_ROOM]; /* those that came as base64 */
+    struct step step[TURN_BATCH];
+    char keys[TURN_BATCH * TEXT_KEY_ROOM]; /* those that came as base64 */
 };
 
 /* What was parsed of one connection's input. */
@@ -52,7 +52,7 @@ static inline void steps_clear(struct steps *steps)
 
 static inline bool steps_are_full(const struct steps *steps)
 {
-    return steps->used == EXEC_BATCH;
+    return steps->used == TURN_BATCH;
 }
 
 /*

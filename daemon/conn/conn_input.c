@@ -10,13 +10,19 @@
  * that they are not copied again with each read, and are not parsed again before their end is
  * there.
  */
-#include "daemon/conn/conn_round.h"
+#include "daemon/conn/conn_input.h"
 
 #include <errno.h>
 #include <string.h>
 
+#include "daemon/conn/conn.h"
+#include "daemon/conn/conn_auth.h"
+#include "daemon/conn/conn_round.h"
+#include "daemon/conn/conn_state.h"
+#include "daemon/conn/conn_upload.h"
 #include "daemon/options/settings.h"
 #include "lib/base/counters.h"
+#include "proto/text.h"
 
 /* A longer tail stays where it is and is read behind. */
 #define MOVE_MAX_BYTES (64u * 1024)
@@ -32,7 +38,7 @@ static ssize_t read_some(struct conn *c, char *to, size_t n)
     ssize_t got;
 
     do {
-        got = io_read(&c->io, to, n);
+        got = io_read(&c->client.io, to, n);
     } while (got < 0 && errno == EINTR);
     if (got > 0) {
         ctr_add(&c->worker->counters, CTR_bytes_read, (uint64_t)got);
@@ -61,7 +67,7 @@ static bool is_worth_parsing(const struct conn *c, size_t tail, const char *fres
     if (c->need > 0) {
         return total >= c->need;
     }
-    if (tail == 0 || c->upload != NULL || c->swallow > 0 || c->needs_auth ||
+    if (tail == 0 || c->upload != NULL || c->swallow > 0 || c->client.needs_auth ||
         c->protocol == PROTOCOL_BINARY) {
         return true;
     }
@@ -143,7 +149,7 @@ void conn_read(struct conn *c)
     if (c->reads_little && room > CONN_READ_LITTLE_BYTES) {
         room = CONN_READ_LITTLE_BYTES;
     }
-    if (MF_UNLIKELY(c->needs_auth)) {
+    if (MF_UNLIKELY(c->client.needs_auth)) {
         room = CONN_AUTH_READ_BYTES;
     }
     n = read_some(c, p + tail, room);
@@ -181,7 +187,7 @@ bool conn_keep_input(struct conn *c, enum input_kind kind, const char *p, size_t
         ctr_add(&w->counters, CTR_read_buf_oom, 1);
         return false;
     }
-    if (c->in.cap > MOVE_MAX_BYTES && kept_by_all(w) > conn_pending_max(w)) {
+    if (c->in.cap > MOVE_MAX_BYTES && kept_by_all(w) > client_pending_max(w)) {
         ctr_add(&w->counters, CTR_slow_drops, 1);
         return false;
     }

@@ -4,6 +4,7 @@
  */
 #include "daemon/conn/conn_round.h"
 
+#include "daemon/conn/conn_state.h"
 #include "lib/base/mem.h"
 
 /*
@@ -42,6 +43,7 @@ void round_add(struct conn *c, char *p, size_t len)
     lot->p = p;
     lot->len = len;
     lot->behind = 0;
+    lot->grown = 0;
     lot->kind = INPUT_READ;
     lot->is_parsed = false;
 }

@@ -17,25 +17,16 @@
 #define MAYFLY_DAEMON_CONN_CONN_ROUND_H
 
 #include "daemon/conn/conn_batch.h"
-#include "daemon/conn/conn_state.h"
+#include "daemon/conn/conn_execute.h"
+
+struct conn;
+struct worker;
 
 /* Connections in a round. */
 #define ROUND_LOTS 32u
 
 /* When inputs have so many bytes the round is run: the rest of the buffer is for one read. */
 #define ROUND_FILL_BYTES (16u * 1024)
-
-/* Input of a connection on its way through a turn. */
-struct lot {
-    struct conn *conn; /* [borrowed] */
-    char *p;
-    size_t len;
-    size_t behind; /* bytes of room in the worker's buffer behind it */
-    enum input_kind kind;
-    bool is_parsed; /* batch has the first of it */
-    bool is_lost;   /* the connection is to be closed */
-    struct batch batch;
-};
 
 struct round {
     unsigned n;
@@ -62,15 +53,10 @@ static inline bool round_is_full(const struct round *r)
     return r->n == ROUND_LOTS || r->filled >= ROUND_FILL_BYTES;
 }
 
-/* ---- conn_turn.c ------------------------------------------------------------------------- */
-
 /*
- * Execute a lot, send what came of it, keep what is left of its input. Context: worker, in a
- * turn.
+ * Serve the connections of the round: their input was read and waits in the worker's buffer,
+ * which is free then. Context: worker, outside a section.
  */
-void lot_execute(struct turn *t, struct lot *lot);
-
-/* Then wait for the right thing next, or close. Context: worker, outside a section. */
-void lot_finish(const struct lot *lot);
+void conn_round_run(struct worker *w);
 
 #endif

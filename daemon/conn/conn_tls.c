@@ -9,8 +9,11 @@
  * the sockets, so that a request of a connection that is open waits for no more than that and
  * one step beyond.
  */
-#include "daemon/conn/conn_state.h"
+#include "daemon/conn/conn_tls.h"
 
+#include "daemon/conn/conn.h"
+#include "daemon/conn/conn_round.h"
+#include "daemon/conn/conn_state.h"
 #include "lib/base/counters.h"
 
 /* Time for handshakes between two turns of the loop, microseconds. */
@@ -19,7 +22,7 @@
 /* One step of the handshake. */
 static void shake(struct conn *c)
 {
-    switch (tls_handshake(c->io.tls)) {
+    switch (tls_handshake(c->client.io.tls)) {
     case TLS_OPEN:
         c->is_shaking = false;
         c->last_active = worker_now(c->worker);
@@ -59,7 +62,8 @@ void conn_tls_serve(struct conn *c, usec_t *slice_end)
         } else {
             conn_ready_add(c);
         }
-    } else if (!outq_is_empty(&c->outq) || c->is_waiting || c->ask != NULL) {
+    } else if (!outq_is_empty(&c->client.outq) || c->is_waiting ||
+               client_is_waiting(&c->client)) {
         /* It was served in between, and waits for something else now. */
         conn_settle(c);
     } else if (c->is_kept) {

@@ -18,7 +18,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/command/exec.h"
-#include "daemon/conn/conn.h"
+#include "daemon/conn/conn_round.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/counters.h"

@@ -13,6 +13,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/conn/conn.h"
+#include "daemon/conn/conn_info.h"
 #include "daemon/conn/udp.h"
 #include "daemon/net/tls.h"
 #include "daemon/options/options.h"

@@ -91,7 +91,7 @@ static void on_gone(struct message *m, void *receiver)
     watcher_destroy(&x);
 }
 
-static struct watcher *watcher_create(struct worker *w, struct conn *c, uint32_t streams)
+static struct watcher *watcher_create(struct worker *w, struct client *c, uint32_t streams)
 {
     struct watcher *x = mem_alloc_aligned(sizeof(*x), 64);
 
@@ -101,7 +101,7 @@ static struct watcher *watcher_create(struct worker *w, struct conn *c, uint32_t
     memset(x, 0, sizeof(*x));
     x->watch = &w->crew->watch;
     x->worker = w;
-    x->conn = c;
+    x->client = c;
     x->streams = streams;
     x->gone_message.fn = on_gone;
     if (!byte_ring_init(&x->text, w->settings->watcher_logbuf_size)) {
@@ -126,7 +126,7 @@ static bool take_slot(struct watch *watch, struct watcher *x)
     return false;
 }
 
-enum watch_added watch_add(struct worker *w, struct conn *c, uint32_t streams,
+enum watch_added watch_add(struct worker *w, struct client *c, uint32_t streams,
                            struct watcher **out)
 {
     struct watch *watch = &w->crew->watch;

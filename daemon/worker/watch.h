@@ -21,7 +21,7 @@
 #include "daemon/worker/watch_line.h"
 #include "lib/engine/engine.h"
 
-struct conn;
+struct client;
 struct crew;
 struct worker;
 
@@ -37,8 +37,8 @@ struct watcher {
     uint32_t slot;
     uint64_t gid_first; /* earlier events are not for it */
     /* [worker] */
-    struct conn *conn;    /* [borrowed] */
-    struct watcher *next; /* list of its worker */
+    struct client *client; /* [borrowed] */
+    struct watcher *next;  /* list of its worker */
     /* [main] */
     uint64_t skipped;            /* lines left out since the last that it got */
     bool has_fresh;              /* it got some in this pass */
@@ -73,7 +73,7 @@ enum watch_added { WATCH_ADDED, WATCH_TOO_MANY, WATCH_NO_MEMORY };
  * A connection watches from now on: every event that happens later, on any worker, reaches it
  * or is counted as skipped. The watcher is given back by watch_remove(). Context: worker.
  */
-enum watch_added watch_add(struct worker *w, struct conn *c, uint32_t streams,
+enum watch_added watch_add(struct worker *w, struct client *c, uint32_t streams,
                            struct watcher **out);
 
 /* Its connection closes; takes the address and nulls it; accepts NULL. Context: worker. */

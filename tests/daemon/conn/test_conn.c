@@ -14,9 +14,10 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-#include "daemon/command/exec.h"
+#include "daemon/command/turn.h"
 #include "daemon/conn/conn.h"
 #include "daemon/options/settings.h"
+#include "daemon/stats/stats.h"
 #include "daemon/worker/crew.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/mem.h"
@@ -657,23 +658,24 @@ TEST(gathered_answers_keep_their_place)
 TEST(exptimes_are_read_as_memcached_does)
 {
     const msec_t now = 5000;
+    const struct turn t = {.e = &crew.engine, .now = now};
     const int64_t month = 60 * 60 * 24 * 30;
     int64_t unix_s = clock_unix_ms(&crew.engine.clock) / 1000;
     msec_t at;
 
-    ck_assert_int_eq(exec_deadline(worker, 0, now), MSEC_NEVER);
-    ck_assert_int_le(exec_deadline(worker, -1, now), now);
-    ck_assert_int_le(exec_deadline(worker, INT64_MIN, now), now);
-    ck_assert_int_eq(exec_deadline(worker, 1, now), now + 1001);
-    ck_assert_int_eq(exec_deadline(worker, month, now), now + 1 + month * 1000);
+    ck_assert_int_eq(turn_deadline(&t, 0), MSEC_NEVER);
+    ck_assert_int_le(turn_deadline(&t, -1), now);
+    ck_assert_int_le(turn_deadline(&t, INT64_MIN), now);
+    ck_assert_int_eq(turn_deadline(&t, 1), now + 1001);
+    ck_assert_int_eq(turn_deadline(&t, month), now + 1 + month * 1000);
     /* One second more is a date, long past. */
-    ck_assert_int_le(exec_deadline(worker, month + 1, now), now);
-    at = exec_deadline(worker, unix_s + 100, now);
+    ck_assert_int_le(turn_deadline(&t, month + 1), now);
+    at = turn_deadline(&t, unix_s + 100);
     /* Of these 100 seconds so much was over at most, and nothing at least. */
     ck_assert_int_gt(at, now + (unix_s + 100) * 1000 - clock_unix_ms(&crew.engine.clock));
     ck_assert_int_le(at, now + 100001);
     /* Dates beyond 2038 and beyond all reason. */
-    ck_assert_int_gt(exec_deadline(worker, INT64_C(1) << 32, now), now + INT64_C(1000) * 86400);
-    ck_assert_int_lt(exec_deadline(worker, INT64_C(1) << 32, now), MSEC_NEVER);
-    ck_assert_int_eq(exec_deadline(worker, INT64_MAX, now), MSEC_NEVER);
+    ck_assert_int_gt(turn_deadline(&t, INT64_C(1) << 32), now + INT64_C(1000) * 86400);
+    ck_assert_int_lt(turn_deadline(&t, INT64_C(1) << 32), MSEC_NEVER);
+    ck_assert_int_eq(turn_deadline(&t, INT64_MAX), MSEC_NEVER);
 }

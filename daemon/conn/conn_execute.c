@@ -1,182 +1,36 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One turn of a connection: parse what there is, execute it in order, send the replies. Runs
- * on the connection's worker, by itself or in a round with others (conn_round.c). A read-side
- * section spans the requests and their replies, so values are sent from where they are stored
- * and the order of reads and writes is program order.
+ * Input to turns: what a connection has sent is parsed and executed in order, by itself or in a
+ * round with others (conn_round.c). On the connection's worker.
  *
- * Fairness. memcached cuts a connection off after -R requests. Here a turn is bounded by its
- * one read anyway, and cutting it costs a copy of the rest. So at every -R requests with
- * input left a yield is counted, but only at 20 times as much work (keys, and 4 KiB of output
- * each: well under a millisecond at the default) the rest is kept and the connection queues up
- * behind the others, if there are any: in its round, in the queue, or, which the kernel is
- * asked in one call without waiting, ready to be read. A neighbour of a client that pipelines
- * without end waits for one such portion, and a client alone, or one that does not exceed it,
- * never pays.
+ * A connection may have something to finish before its next request can be parsed: the rest of
+ * a get line, a dump, a large value, bytes to be dropped, its authentication
+ * (conn_has_pending()). Then come batches of requests, and after a batch perhaps something that
+ * is not a whole request.
  */
-#include "daemon/conn/conn_round.h"
+#include "daemon/conn/conn_execute.h"
 
 #include <string.h>
-#include <sys/epoll.h>
 
-#include "daemon/command/exec_bin.h"
+#include "daemon/command/dump.h"
+#include "daemon/command/exec.h"
+#include "daemon/conn/conn.h"
+#include "daemon/conn/conn_auth.h"
+#include "daemon/conn/conn_input.h"
+#include "daemon/conn/conn_round.h"
+#include "daemon/conn/conn_state.h"
+#include "daemon/conn/conn_upload.h"
 #include "daemon/options/settings.h"
-#include "lib/base/check.h"
+#include "lib/base/context.h"
 #include "lib/base/counters.h"
-#include "lib/base/rcu.h"
 
-/* A turn is cut after so many times -R units of work, if others are ready. */
-#define TURN_UNITS 20u
-
-/* Output sent, in bytes, that makes a unit of work. */
-#define UNIT_SHIFT 12
-
-/*
- * What reply bytes may wait in all, and as much again of requests behind them, if an eighth of
- * -m is less; dealt evenly to the workers.
- */
-#define PENDING_MIN_BYTES (64u << 20)
-
-/* ---- output ------------------------------------------------------------------------------ */
-
-uint64_t conn_pending_max(const struct worker *w)
-{
-    int64_t limit = atomic_load_explicit(&w->engine->budget.limit_bytes, memory_order_relaxed);
-    uint64_t eighth = (uint64_t)limit / 8;
-
-    return (eighth > PENDING_MIN_BYTES ? eighth : PENDING_MIN_BYTES) / w->engine->shard_count;
-}
-
-bool conn_count_output(struct conn *c)
-{
-    struct worker *w = c->worker;
-    size_t held = outq_held_bytes(&c->outq);
-    bool grew = held > c->held_bytes;
-
-    ctr_add(&w->counters, CTR_out_pending_bytes, (uint64_t)held - (uint64_t)c->held_bytes);
-    c->held_bytes = held;
-    return !grew || ctr_get(&w->counters, CTR_out_pending_bytes) <= conn_pending_max(w);
-}
-
-/* The socket did not take all: what is left goes to the queue. */
-static void keep_output(struct turn *t)
-{
-    t->is_halted = true;
-    if (!outq_keep(&t->conn->outq, &t->out)) {
-        ctr_add(&t->w->counters, CTR_response_obj_oom, 1);
-        t->is_broken = true;
-    } else if (!conn_count_output(t->conn)) {
-        ctr_add(&t->w->counters, CTR_slow_drops, 1);
-        t->is_broken = true;
-    }
-}
-
-void turn_flush(struct turn *t)
-{
-    uint64_t written = 0;
-    enum send_status status;
-
-    exec_tally(t); /* who has the reply finds it counted, on whatever connection he asks */
-    if (out_left(&t->out) == 0) {
-        return;
-    }
-    if (MF_UNLIKELY(t->conn == NULL)) {
-        /* A datagram's reply is sent as a whole, and this one is longer than any may be. */
-        out_init(&t->out, t->out.base, t->out.cap);
-        t->is_halted = true;
-        return;
-    }
-    if (!t->is_broken) {
-        if (!outq_is_empty(&t->conn->outq)) {
-            keep_output(t);
-        } else {
-            status = out_send(&t->out, &t->conn->io, &written);
-            if (status == SEND_BLOCKED) {
-                keep_output(t);
-            } else if (status == SEND_BROKEN) {
-                t->is_halted = true;
-                t->is_broken = true;
-            }
-        }
-    }
-    out_clear(&t->out);
-    t->units += written >> UNIT_SHIFT;
-    ctr_add(&t->w->counters, CTR_bytes_written, written);
-}
-
-void turn_emit(struct turn *t, const char *bytes, size_t n)
-{
-    while (n > 0) {
-        size_t room = t->out.cap - t->out.len;
-        size_t take = n < room ? n : room;
-
-        memcpy(t->out.base + t->out.len, bytes, take);
-        t->out.len += take;
-        bytes += take;
-        n -= take;
-        if (n > 0) {
-            turn_flush(t);
-        }
-    }
-}
-
-int turn_fd(const struct turn *t)
-{
-    return t->conn != NULL ? t->conn->io.fd : -1;
-}
-
-enum turn_stop turn_dump(struct turn *t, enum dump_format format, bool has_items)
-{
-    t->conn->dump =
-        (struct dump){.format = (uint8_t)format, .is_empty = !has_items, .is_active = true};
-    return TURN_LASTS;
-}
-
-bool turn_others_are_ready(struct turn *t)
-{
-    struct epoll_event ev[2];
-    int n;
-
-    t->unit_limit = t->units + (uint64_t)t->w->settings->reqs_per_event * TURN_UNITS;
-    if (t->is_followed || t->w->ready_count > 0) {
-        return true;
-    }
-    /*
-     * libuv's descriptors are level-triggered and carry their number: what it has not served
-     * yet in this round of events is still reported here, and asking takes nothing away from
-     * it.
-     */
-    n = epoll_wait(uv_backend_fd(&t->w->loop), ev, 2, 0);
-    for (int i = 0; i < n; i++) {
-        if (ev[i].data.fd != t->conn->io.fd) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* ---- requests ---------------------------------------------------------------------------- */
-
-void turn_read_clock(struct turn *t)
-{
-    t->now = worker_now(t->w);
-    t->now_s = (uint32_t)((uint64_t)t->now / 1000);
-}
-
-/* Open a section, and see what is true from now on. */
-static void open_section(struct turn *t)
-{
-    turn_read_clock(t);
-    t->observed = observe_flags(t->w);
-    rcu_begin();
-    t->route = router_read(&t->e->router);
-}
+/* ---- batches ----------------------------------------------------------------------------- */
 
 /* Remember where a get line was interrupted, and how much of the input is consumed. */
 static size_t remember_rest(struct turn *t, const struct request *r, const char *p,
                             size_t line_end)
 {
-    struct get_rest *rest = &t->conn->rest;
+    struct get_rest *rest = &turn_conn(t)->rest;
     size_t at = (size_t)(t->rest.ptr - p);
 
     rest->keys_bytes = t->rest.len;
@@ -186,27 +40,6 @@ static size_t remember_rest(struct turn *t, const struct request *r, const char 
     rest->wants_cas = r->wants_cas;
     rest->is_active = true;
     return at;
-}
-
-enum turn_stop turn_admin(struct turn *t, const struct request *r)
-{
-    enum turn_stop stop;
-
-    if (t->out.value_left > 0) {
-        turn_flush(t); /* a value can only be sent in the section it was found in */
-        if (t->is_halted) {
-            return TURN_BLOCKED;
-        }
-    }
-    exec_tally(t); /* statistics and their reset see what came before them */
-    rcu_end();
-    if (r->command == CMD_STATS) {
-        stop = conn_stats(t, r);
-    } else {
-        stop = r->cls == CLASS_ADMIN ? exec_admin(t, r) : exec_bin_admin(t, r);
-    }
-    open_section(t); /* it may have taken long, and switched what is observed */
-    return stop;
 }
 
 /*
@@ -266,12 +99,13 @@ static MF_NOINLINE enum turn_stop run_batch(struct turn *t, const struct batch *
 /* ---- what is no whole request ------------------------------------------------------------ */
 
 /* A storage command whose value is not all there. */
-static enum turn_stop run_body(struct turn *t, struct batch *b, size_t len, size_t *used)
+static enum turn_stop run_body(struct turn *t, struct lot *lot, size_t len, size_t *used)
 {
-    struct conn *c = t->conn;
+    struct batch *b = &lot->batch;
+    struct conn *c = turn_conn(t);
     size_t small_max = engine_small_max(t->e);
     size_t arrived = len - b->last_used;
-    bool may_place = conn_upload_may_place(t, b->last);
+    bool may_place = conn_upload_may_place(t, lot, b->last);
     enum turn_stop stop;
 
     /*
@@ -303,7 +137,7 @@ static enum turn_stop run_body(struct turn *t, struct batch *b, size_t len, size
 /* A request that cannot be executed. */
 static void answer_refused(struct turn *t, struct batch *b)
 {
-    if (t->conn->protocol == PROTOCOL_BINARY) {
+    if (turn_conn(t)->protocol == PROTOCOL_BINARY) {
         exec_bin_refused(t, b->last, b->bin_reply);
         return;
     }
@@ -319,17 +153,18 @@ static void answer_refused(struct turn *t, struct batch *b)
 /* Nothing can be read behind it any more. */
 static void answer_last(struct turn *t, struct batch *b)
 {
-    if (t->conn->protocol != PROTOCOL_BINARY) {
+    if (turn_conn(t)->protocol != PROTOCOL_BINARY) {
         turn_reply(t, b->reply);
     } else if (b->bin_reply != BIN_REPLY_OK) {
-        exec_bin_reply(t, b->last, b->bin_reply, 0);
+        turn_bin_reply(t, b->last, b->bin_reply, 0);
     }
 }
 
 /* What came behind the requests of a batch. *used: consumed of the len bytes there. */
-static enum turn_stop run_last(struct turn *t, struct batch *b, size_t len, size_t *used)
+static enum turn_stop run_last(struct turn *t, struct lot *lot, size_t len, size_t *used)
 {
-    struct conn *c = t->conn;
+    struct batch *b = &lot->batch;
+    struct conn *c = turn_conn(t);
 
     *used = 0;
     switch (b->status) {
@@ -339,7 +174,7 @@ static enum turn_stop run_last(struct turn *t, struct batch *b, size_t len, size
         c->need = b->last_used; /* of a line nobody knows it */
         return TURN_DRY;
     case PARSE_BODY:
-        return run_body(t, b, len, used);
+        return run_body(t, lot, len, used);
     case PARSE_REPLY:
         answer_refused(t, b);
         c->swallow = b->last->value_len;
@@ -358,7 +193,7 @@ static enum turn_stop run_last(struct turn *t, struct batch *b, size_t len, size
 /* Go on with the rest of a get line; its keys are at p. */
 static enum turn_stop run_rest(struct turn *t, const char *p, size_t *used)
 {
-    struct get_rest *rest = &t->conn->rest;
+    struct get_rest *rest = &turn_conn(t)->rest;
     struct request r = {
         .exptime = rest->exptime,
         .command = rest->command,
@@ -380,19 +215,20 @@ static enum turn_stop run_rest(struct turn *t, const char *p, size_t *used)
 }
 
 /* What is to be done before the next request can be parsed. */
-static enum turn_stop run_pending(struct turn *t, const char *p, size_t len, size_t *used)
+static enum turn_stop run_pending(struct turn *t, struct lot *lot, const char *p, size_t len,
+                                  size_t *used)
 {
-    struct conn *c = t->conn;
+    struct conn *c = turn_conn(t);
 
     *used = 0;
     if (c->rest.is_active) {
         return run_rest(t, p, used);
     }
-    if (c->dump.is_active) {
-        return dump_slice(t, &c->dump) ? TURN_GOES_ON : TURN_YIELDS;
+    if (c->client.dump.is_active) {
+        return dump_slice(t, &c->client.dump) ? TURN_GOES_ON : TURN_YIELDS;
     }
     if (c->upload != NULL) {
-        return conn_upload_take(t, p, len, used);
+        return conn_upload_take(t, lot, p, len, used);
     }
     if (c->swallow > 0) {
         *used = c->swallow < len ? (size_t)c->swallow : len;
@@ -433,7 +269,7 @@ static inline enum turn_stop run_single(struct turn *t, const struct lot *lot, s
  */
 static enum turn_stop run(struct turn *t, struct lot *lot, size_t *used)
 {
-    struct conn *c = t->conn;
+    struct conn *c = turn_conn(t);
     struct batch *b = &lot->batch;
     bool is_parsed = lot->is_parsed;
     const char *p = lot->p;
@@ -446,10 +282,10 @@ static enum turn_stop run(struct turn *t, struct lot *lot, size_t *used)
         size_t n;
 
         if (MF_UNLIKELY(conn_has_pending(c))) {
-            stop = run_pending(t, p + pos, len - pos, &n);
+            stop = run_pending(t, lot, p + pos, len - pos, &n);
             pos += n;
-            len += t->grown;
-            t->grown = 0;
+            len += lot->grown;
+            lot->grown = 0;
             if (stop == TURN_GOES_ON && t->is_halted) {
                 stop = TURN_BLOCKED;
             }
@@ -474,7 +310,7 @@ static enum turn_stop run(struct turn *t, struct lot *lot, size_t *used)
             stop = TURN_DRY;
         }
         if (stop == TURN_GOES_ON && b->status != PARSE_OK) {
-            stop = run_last(t, b, len - pos, &n);
+            stop = run_last(t, lot, len - pos, &n);
             pos += n;
         }
         if (stop == TURN_GOES_ON && t->is_halted) {
@@ -494,82 +330,6 @@ static enum turn_stop run(struct turn *t, struct lot *lot, size_t *used)
 
 /* ---- turns ------------------------------------------------------------------------------- */
 
-void turn_begin(struct turn *t, struct worker *w)
-{
-    t->w = w;
-    t->e = w->engine;
-    t->hides_cas = w->settings->no_cas;
-    t->is_followed = false;
-    memset(&t->tally, 0, sizeof(t->tally));
-    out_init(&t->out, w->obuf, WORKER_OBUF_BYTES);
-    open_section(t);
-}
-
-void turn_renew(struct turn *t)
-{
-    rcu_end();
-    open_section(t);
-}
-
-void turn_take(struct turn *t, struct conn *c)
-{
-    t->conn = c;
-    t->may_wait = false;
-    t->is_halted = false;
-    t->is_broken = false;
-    t->is_bulk = false;
-    t->is_placeable = false;
-    t->behind = 0;
-    t->grown = 0;
-    t->requests = 0;
-    t->units = 0;
-    t->unit_limit = (uint64_t)t->w->settings->reqs_per_event * TURN_UNITS;
-    t->rest = span_of(NULL, 0);
-}
-
-/* Each time the limit of -R was met with input left counts. */
-static void count_yields(struct turn *t, bool has_more)
-{
-    uint32_t limit = t->w->settings->reqs_per_event;
-
-    if (MF_UNLIKELY(t->requests >= limit)) {
-        ctr_add(&t->w->counters, CTR_conn_yields,
-                t->requests / limit - (t->requests % limit == 0 && !has_more));
-    }
-}
-
-/*
- * What waits for the reclaimer's period, milliseconds away, grows cold, and what is stored
- * meanwhile takes other memory, as cold: megabytes where values are large. So a worker that
- * was brought much tries to end a period by itself.
- */
-static MF_NOINLINE void try_grace(struct worker *w, uint64_t bytes_read)
-{
-    w->grace_mark = bytes_read;
-    if (engine_try_grace(w->engine)) {
-        w->grace_step = WORKER_GRACE_STEP_BYTES;
-    } else if (w->grace_step < WORKER_GRACE_STEP_MAX_BYTES) {
-        w->grace_step *= 2;
-    }
-}
-
-void turn_pass(struct turn *t, bool has_more)
-{
-    turn_flush(t);
-    count_yields(t, has_more);
-}
-
-void turn_end(struct turn *t)
-{
-    struct worker *w = t->w;
-    uint64_t bytes_read = ctr_get(&w->counters, CTR_bytes_read);
-
-    rcu_end();
-    if (MF_UNLIKELY(bytes_read - w->grace_mark >= w->grace_step)) {
-        try_grace(w, bytes_read);
-    }
-}
-
 static void note_stop(struct conn *c, enum turn_stop stop)
 {
     bool was_waiting = c->is_waiting;
@@ -583,7 +343,7 @@ static void note_stop(struct conn *c, enum turn_stop stop)
     if (stop == TURN_CLOSES) {
         c->is_finishing = true;
     }
-    if ((stop == TURN_YIELDS || stop == TURN_LASTS) && outq_is_empty(&c->outq)) {
+    if ((stop == TURN_YIELDS || stop == TURN_LASTS) && outq_is_empty(&c->client.outq)) {
         conn_ready_add(c);
     }
 }
@@ -602,10 +362,9 @@ void lot_execute(struct turn *t, struct lot *lot)
     enum turn_stop stop;
     size_t used;
 
-    debug_must(!c->is_closing && outq_is_empty(&c->outq));
-    turn_take(t, c);
-    t->may_wait = !c->is_waiting || conn_wait_now() - c->wait_since < CONN_ROOM_WAIT_MS;
-    t->behind = lot->behind;
+    debug_must(!c->is_closing && outq_is_empty(&c->client.outq));
+    turn_take(t, &c->client);
+    t->may_wait = conn_may_wait(c);
     c->last_active = t->now;
     c->need = 0;
     stop = MF_LIKELY(is_single(lot)) ? run_single(t, lot, &used) : run(t, lot, &used);
@@ -645,6 +404,7 @@ void conn_execute(struct conn *c, enum input_kind kind, char *p, size_t len)
     lot.kind = kind;
     lot.is_parsed = false;
     lot.behind = 0;
+    lot.grown = 0;
     if (kind == INPUT_READ) {
         lot.behind = (size_t)(c->worker->rbuf + WORKER_RBUF_BYTES - (p + len));
     }

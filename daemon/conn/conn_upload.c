@@ -8,17 +8,32 @@
  * Bodies begun together announce at most an eighth of -m (at least two of the longest items).
  * Beyond that a connection waits, as for room, and a body that makes no progress gives way.
  */
-#include "daemon/conn/conn_state.h"
+#include "daemon/conn/conn_upload.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/uio.h>
 
 #include "daemon/base/prefetch.h"
-#include "daemon/command/exec_bin.h"
+#include "daemon/command/exec.h"
+#include "daemon/conn/conn.h"
+#include "daemon/conn/conn_state.h"
 #include "daemon/options/settings.h"
+#include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"
+
+/* A large value on its way in. */
+struct upload {
+    struct request req; /* its key points to `key`, its args to `args` */
+    struct body *body;  /* owned */
+    size_t len;         /* announced bytes, counted in body_pending_bytes */
+    msec_t moved;       /* when its last bytes came */
+    bool may_place;     /* to be tried with its first bytes: read it into its place */
+    bool is_shed;       /* it has to give way to others */
+    char key[ITEM_KEY_MAX];
+    char args[]; /* of ms: the flags */
+};
 
 /* Read so much at most before other connections get their turn. */
 #define READ_TURN_BYTES (1u << 20)
@@ -28,6 +43,9 @@
  * of 1 MB, more of it does not.
  */
 #define SEGMENT_AHEAD (32u << 10)
+
+/* A body without fresh bytes for so long gives way when bodies hold most of what they may. */
+#define STALLED_MS 500
 
 static uint64_t announced_by_all(const struct worker *w)
 {
@@ -49,9 +67,11 @@ static uint64_t announced_max(const struct worker *w)
     return eighth > two ? eighth : two;
 }
 
-bool conn_uploads_press(const struct worker *w)
+bool conn_upload_is_stalled(const struct conn *c, msec_t now)
 {
-    return announced_by_all(w) > announced_max(w) / 4 * 3;
+    must_be_worker(c->worker);
+    return c->upload != NULL && now - c->upload->moved >= STALLED_MS && !c->is_waiting &&
+           announced_by_all(c->worker) > announced_max(c->worker) / 4 * 3;
 }
 
 static void count_announced(const struct conn *c, int64_t n)
@@ -82,7 +102,7 @@ static void fail(struct turn *t, const struct request *r, uint64_t rest)
             turn_reply(t, REPLY_NO_MEMORY_STORE);
         }
     }
-    t->conn->swallow = rest;
+    turn_conn(t)->swallow = rest;
 }
 
 /*
@@ -97,16 +117,16 @@ bool conn_upload_expects_place(struct conn *c)
         c->place_rest--;
     }
     /* What TLS deciphers comes in records: there little would be saved. */
-    return c->place_rest == 0 && c->io.tls == NULL;
+    return c->place_rest == 0 && c->client.io.tls == NULL;
 }
 
-bool conn_upload_may_place(const struct turn *t, const struct request *r)
+bool conn_upload_may_place(const struct turn *t, const struct lot *lot, const struct request *r)
 {
-    const struct conn *c = t->conn;
+    const struct conn *c = turn_conn(t);
 
     /* A read that was given less than it asked for left nothing to be read. */
-    if (r->cls != CLASS_STORE || c->io.tls != NULL || !c->is_saturated ||
-        t->behind < CONN_READ_LITTLE_BYTES || r->value_len <= EXEC_PLACE_BYTES ||
+    if (r->cls != CLASS_STORE || c->client.io.tls != NULL || !c->is_saturated ||
+        lot->behind < CONN_READ_LITTLE_BYTES || r->value_len <= EXEC_PLACE_BYTES ||
         !engine_may_place(t->e, r->value_len)) {
         return false;
     }
@@ -144,7 +164,7 @@ static struct upload *upload_create(struct turn *t, const struct request *r, boo
 
 enum turn_stop conn_upload_begin(struct turn *t, const struct request *r, bool may_place)
 {
-    struct conn *c = t->conn;
+    struct conn *c = turn_conn(t);
     uint64_t announced = announced_by_all(t->w);
 
     if (announced > 0 && announced + r->value_len > announced_max(t->w) && t->may_wait) {
@@ -180,7 +200,7 @@ static enum turn_stop fill(struct turn *t, struct upload *u, const char *p, size
         if (outcome != OUT_OK) {
             *used = pos;
             fail(t, &u->req, body_missing(u->body) + request_value_end(&u->req));
-            conn_upload_drop(t->conn);
+            conn_upload_drop(turn_conn(t));
             return TURN_GOES_ON;
         }
         room = room < len - pos ? room : len - pos;
@@ -207,18 +227,18 @@ static enum turn_stop store(struct turn *t, struct upload *u)
  * Read what is missing of a placed body straight into its blocks, and what follows behind the
  * input, of which everything has been consumed. Context: in the section of the turn.
  */
-static void read_placed(struct turn *t, struct upload *u, char *behind)
+static void read_placed(struct turn *t, struct lot *lot, struct upload *u, char *behind)
 {
     struct iovec iov[BODY_PLACES_MAX + 1];
-    struct conn *c = t->conn;
+    struct conn *c = turn_conn(t);
     size_t missing = body_missing(u->body);
     unsigned places = body_places(u->body, iov);
     size_t asked;
     ssize_t n;
 
     iov[places] = (struct iovec){behind, CONN_READ_LITTLE_BYTES};
-    if (t->behind < CONN_READ_LITTLE_BYTES) {
-        iov[places].iov_len = t->behind;
+    if (lot->behind < CONN_READ_LITTLE_BYTES) {
+        iov[places].iov_len = lot->behind;
     }
     asked = missing + iov[places].iov_len;
     for (unsigned i = 0; i < places; i++) {
@@ -226,7 +246,7 @@ static void read_placed(struct turn *t, struct upload *u, char *behind)
     }
     c->is_saturated = false;
     do {
-        n = io_readv(&c->io, iov, places + 1);
+        n = io_readv(&c->client.io, iov, places + 1);
     } while (n < 0 && errno == EINTR);
     if (n <= 0) {
         return; /* whatever it is, the next read finds it too */
@@ -234,22 +254,22 @@ static void read_placed(struct turn *t, struct upload *u, char *behind)
     ctr_add(&t->w->counters, CTR_bytes_read, (uint64_t)n);
     c->is_saturated = (size_t)n == asked;
     if ((size_t)n > missing) {
-        t->grown = (size_t)n - missing;
-        t->behind -= t->grown;
+        lot->grown = (size_t)n - missing;
+        lot->behind -= lot->grown;
         turn_read_clock(t);
     }
-    body_filled(u->body, (size_t)n - t->grown);
+    body_filled(u->body, (size_t)n - lot->grown);
 }
 
 /* The section is about to end with the body unfinished: then it cannot stay in its place. */
 static void unplace(struct turn *t, struct upload *u)
 {
     if (body_missing(u->body) > 0) {
-        t->conn->place_rest = PLACE_REST;
+        turn_conn(t)->place_rest = PLACE_REST;
     }
     if (!body_unplace(u->body)) {
         fail(t, &u->req, body_missing(u->body) + 2);
-        conn_upload_drop(t->conn);
+        conn_upload_drop(turn_conn(t));
     }
 }
 
@@ -269,7 +289,7 @@ static enum turn_stop finish(struct turn *t, struct upload *u, const char *p)
             return stop;
         }
     }
-    conn_upload_drop(t->conn);
+    conn_upload_drop(turn_conn(t));
     t->requests++;
     return TURN_GOES_ON;
 }
@@ -289,7 +309,7 @@ static enum turn_stop look_for_room(struct turn *t, struct upload *u)
     }
     if (outcome != OUT_OK || u->is_shed) {
         fail(t, &u->req, body_missing(u->body) + request_value_end(&u->req));
-        conn_upload_drop(t->conn);
+        conn_upload_drop(turn_conn(t));
     }
     return TURN_GOES_ON;
 }
@@ -298,15 +318,15 @@ static enum turn_stop look_for_room(struct turn *t, struct upload *u)
  * Nothing of the value is filled in yet, and it can come at once: try to read it into its
  * place. False when that cannot be. *len grows by what was read behind the input.
  */
-static bool take_placed(struct turn *t, struct upload *u, const char *p, size_t *len,
-                        size_t *used)
+static bool take_placed(struct turn *t, struct lot *lot, struct upload *u, const char *p,
+                        size_t *len, size_t *used)
 {
-    if (t->behind < 2 || *len >= u->len || !exec_place(t, &u->req, u->body)) {
+    if (lot->behind < 2 || *len >= u->len || !exec_place(t, &u->req, u->body)) {
         return false;
     }
     (void)fill(t, u, p, *len, used); /* all of it: there is room for the whole value */
-    read_placed(t, u, t->w->rbuf + (WORKER_RBUF_BYTES - t->behind));
-    *len += t->grown;
+    read_placed(t, lot, u, t->w->rbuf + (WORKER_RBUF_BYTES - lot->behind));
+    *len += lot->grown;
     if (body_missing(u->body) > 0 || *len - *used < 2) {
         unplace(t, u);
     } else {
@@ -315,16 +335,17 @@ static bool take_placed(struct turn *t, struct upload *u, const char *p, size_t 
     return true;
 }
 
-enum turn_stop conn_upload_take(struct turn *t, const char *p, size_t len, size_t *used)
+enum turn_stop conn_upload_take(struct turn *t, struct lot *lot, const char *p, size_t len,
+                                size_t *used)
 {
-    struct conn *c = t->conn;
+    struct conn *c = turn_conn(t);
     struct upload *u = c->upload;
     enum turn_stop stop = TURN_GOES_ON;
     bool may_place = u->may_place;
     size_t value_end;
 
     u->may_place = false;
-    if (!may_place || !take_placed(t, u, p, &len, used)) {
+    if (!may_place || !take_placed(t, lot, u, p, &len, used)) {
         stop = len > 0 ? fill(t, u, p, len, used) : look_for_room(t, u);
     }
     if (stop != TURN_GOES_ON || c->upload == NULL) {
@@ -344,7 +365,7 @@ enum turn_stop conn_upload_take(struct turn *t, const char *p, size_t len, size_
 
 void conn_upload_shed(struct conn *c)
 {
-    if (outq_is_empty(&c->outq) && !c->is_kept) {
+    if (outq_is_empty(&c->client.outq) && !c->is_kept) {
         c->upload->is_shed = true;
         conn_execute(c, INPUT_READ, c->worker->rbuf, 0);
     }
@@ -352,7 +373,7 @@ void conn_upload_shed(struct conn *c)
 
 bool conn_upload_wants_read(const struct conn *c)
 {
-    return c->upload != NULL && buf_len(&c->in) == 0 && outq_is_empty(&c->outq) &&
+    return c->upload != NULL && buf_len(&c->in) == 0 && outq_is_empty(&c->client.outq) &&
            body_missing(c->upload->body) > 0;
 }
 
@@ -394,7 +415,7 @@ static bool read_once(struct conn *c, bool may_wait, size_t *past)
     prefetch_to_write(to, iov[0].iov_len < SEGMENT_AHEAD ? iov[0].iov_len : SEGMENT_AHEAD);
     asked = iov[0].iov_len + (room >= missing ? iov[1].iov_len : 0);
     do {
-        n = io_readv(&c->io, iov, room >= missing ? 2 : 1);
+        n = io_readv(&c->client.io, iov, room >= missing ? 2 : 1);
     } while (n < 0 && errno == EINTR);
     if (n <= 0) {
         if (n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) {
@@ -416,7 +437,7 @@ static bool read_once(struct conn *c, bool may_wait, size_t *past)
 void conn_upload_read(struct conn *c)
 {
     struct worker *w = c->worker;
-    bool may_wait = !c->is_waiting || conn_wait_now() - c->wait_since < CONN_ROOM_WAIT_MS;
+    bool may_wait = conn_may_wait(c);
     size_t before = body_missing(c->upload->body);
     bool goes_on = true;
     size_t past = 0;

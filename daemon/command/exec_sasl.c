@@ -1,28 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * SASL on a connection. What a client says goes to the pool, since the library may ask other
- * processes; until it comes back the connection reads and executes nothing. The connection may
- * close meanwhile, and the server may stop: then what comes back is released.
+ * SASL in the binary protocol. A server without -S does not know the opcodes, as memcached
+ * without it. On the worker of the client.
  *
- * The exchange belongs to the connection while it waits for the client, and to the job while
- * that runs. Counted like memcached's: an exchange that ends, not its steps.
+ * What a client says goes to the pool, since the library may ask other processes; until it
+ * comes back nothing of the client is read or executed. The client may close meanwhile, and the
+ * server may stop: then what comes back is released.
+ *
+ * The exchange belongs to the client while the server waits for it, and to the job while that
+ * runs. Counted as in memcached: an exchange that ends, not its steps.
  */
-#include "daemon/conn/conn_state.h"
+#include "daemon/command/exec_sasl.h"
 
 #include <string.h>
 
 #include "daemon/access/auth_sasl.h"
 #include "daemon/base/pool.h"
-#include "daemon/command/exec_bin.h"
+#include "daemon/options/settings.h"
+#include "daemon/worker/crew.h"
+#include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"
+#include "proto/bin.h"
 
 /* A challenge goes with it: the client has to answer. */
 #define STATUS_CONTINUE 0x21
 
 struct sasl_ask {
     struct pool_job job;
-    struct conn_ask ask;
+    struct late_answer late;
     struct request req; /* its spans are gone when the answer comes */
     struct exchange *x; /* owned; NULL before it begins, and when it could not */
     bool is_hopeless;   /* needs no look to fail */
@@ -47,11 +53,13 @@ static void ask_destroy(struct sasl_ask *a)
 
 /* ---- in the pool ------------------------------------------------------------------------- */
 
-static void run(struct pool_job *job)
+static void step_in_pool(struct pool_job *job)
 {
     struct sasl_ask *a = ask_of(job);
     struct span data = span_of(a->data, a->len);
 
+    must_be_pool();
+    must_not_be_reading();
     a->result = EXCHANGE_FAILED;
     if (a->is_hopeless) {
         return;
@@ -63,29 +71,30 @@ static void run(struct pool_job *job)
     }
 }
 
-static void forget(struct pool_job *job)
+static void forget_ask(struct pool_job *job)
 {
     ask_destroy(ask_of(job));
 }
 
 /* ---- back on the worker ------------------------------------------------------------------ */
 
-/* Who fails is not known any more, if it was before. */
-static void count_failure(struct conn *c)
+/* Whoever fails is not known any more, if it was before. */
+static void count_failure(struct client *c, struct worker *w)
 {
-    ctr_add(&c->worker->counters, CTR_auth_cmds, 1);
-    ctr_add(&c->worker->counters, CTR_auth_errors, 1);
+    ctr_add(&w->counters, CTR_auth_cmds, 1);
+    ctr_add(&w->counters, CTR_auth_errors, 1);
     c->needs_auth = true;
 }
 
 /* Write the answer at out, which has room for a challenge; returns its length. */
-static size_t compose(struct conn *c, struct sasl_ask *a, char *out)
+static size_t compose_answer(struct sasl_ask *a, struct worker *w, char *out)
 {
     struct bin_head head = {.status = STATUS_CONTINUE};
+    struct client *c = a->late.client;
 
     switch (a->result) {
     case EXCHANGE_DONE:
-        ctr_add(&c->worker->counters, CTR_auth_cmds, 1);
+        ctr_add(&w->counters, CTR_auth_cmds, 1);
         c->needs_auth = false;
         return bin_compose_reply(out, &a->req, BIN_REPLY_AUTHENTICATED, 0);
     case EXCHANGE_GOES_ON:
@@ -100,53 +109,40 @@ static size_t compose(struct conn *c, struct sasl_ask *a, char *out)
     case EXCHANGE_FAILED:
         break;
     }
-    count_failure(c);
+    count_failure(c, w);
     return bin_compose_reply(out, &a->req, BIN_REPLY_AUTH_FAILURE, 0);
 }
 
 static void on_back(struct message *m, void *receiver)
 {
     struct sasl_ask *a = ask_of((struct pool_job *)(void *)m);
-    struct conn *c = a->ask.conn;
     char out[BIN_REPLY_MAX + AUTH_CHALLENGE_MAX];
-    size_t len;
-    bool is_kept;
 
-    (void)receiver;
-    if (c == NULL) {
-        ask_destroy(a);
-        return;
+    must_be_worker(receiver);
+    if (a->late.client != NULL) {
+        size_t len = compose_answer(a, receiver, out);
+
+        (void)client_answer(&a->late, span_of(out, len), true);
     }
-    c->ask = NULL;
-    c->last_active = worker_now(c->worker);
-    len = compose(c, a, out);
     ask_destroy(a);
-    is_kept = outq_append(&c->outq, out, len);
-    if (!is_kept || !conn_count_output(c)) {
-        ctr_add(&c->worker->counters, is_kept ? CTR_slow_drops : CTR_response_obj_oom, 1);
-        conn_close(c);
-        return;
-    }
-    conn_write(c);
 }
 
 /* ---- requests ---------------------------------------------------------------------------- */
 
-static struct sasl_ask *ask_create(struct conn *c, const struct request *r)
+static struct sasl_ask *ask_create(const struct turn *t, const struct request *r)
 {
-    struct sasl_ask *a = mem_zalloc(sizeof(*a) + r->value.len + 1); /* a NUL behind it */
+    struct sasl_ask *a = mem_zalloc(sizeof(*a) + r->value.len + 1); /* a NUL after it */
 
     if (a == NULL) {
         return NULL;
     }
     a->job.message.fn = on_back;
-    a->job.to = &c->worker->mailbox;
-    a->job.run = run;
-    a->job.forget = forget;
-    a->ask.conn = c;
+    a->job.to = &t->w->mailbox;
+    a->job.run = step_in_pool;
+    a->job.forget = forget_ask;
     a->req = *r;
     memcpy(a->mechanism, r->key.ptr, r->key.len);
-    /* A name with a NUL in it is none; the library would take what is before. */
+    /* A name with a NUL in it is none; the library would take what is before it. */
     a->is_hopeless = memchr(r->key.ptr, '\0', r->key.len) != NULL;
     a->len = r->value.len;
     if (a->len > 0) {
@@ -155,15 +151,16 @@ static struct sasl_ask *ask_create(struct conn *c, const struct request *r)
     return a;
 }
 
-enum turn_stop conn_sasl(struct turn *t, const struct request *r)
+/* Begin an exchange, or take the next step of the one that goes on. */
+static enum turn_stop post_step(struct turn *t, const struct request *r)
 {
-    struct conn *c = t->conn;
-    struct sasl_ask *a = ask_create(c, r);
+    struct client *c = t->client;
+    struct sasl_ask *a = ask_create(t, r);
 
     if (a == NULL) {
-        count_failure(c);
-        exec_bin_reply(t, r, BIN_REPLY_AUTH_FAILURE, 0);
-        return TURN_CLOSES; /* requests behind this one are parsed already */
+        count_failure(c, t->w);
+        turn_bin_reply(t, r, BIN_REPLY_AUTH_FAILURE, 0);
+        return TURN_CLOSES; /* requests after this one are parsed already */
     }
     if (r->opcode == BIN_SASL_STEP) {
         a->x = c->exchange;
@@ -172,7 +169,40 @@ enum turn_stop conn_sasl(struct turn *t, const struct request *r)
         exchange_destroy(c->exchange);
     }
     c->exchange = NULL;
-    c->ask = &a->ask;
+    client_expect(c, &a->late);
     pool_post(t->w->crew->access.pool, &a->job);
     return TURN_ASKED;
+}
+
+/* An answer that is nothing but a value. */
+static enum turn_stop answer_mechanisms(struct turn *t, const struct request *r)
+{
+    struct span list = auth_sasl_mechanisms();
+
+    t->out.len +=
+        bin_compose_stat(turn_room(t, BIN_HEADER_BYTES + list.len), r, span_of(NULL, 0), list);
+    return TURN_GOES_ON;
+}
+
+static enum turn_stop answer_status(struct turn *t, const struct request *r,
+                                    enum bin_reply reply)
+{
+    turn_bin_reply(t, r, reply, 0);
+    return TURN_GOES_ON;
+}
+
+enum turn_stop exec_sasl(struct turn *t, const struct request *r)
+{
+    must_be_worker(t->w);
+    must_be_reading();
+    if (!t->w->settings->sasl) {
+        return answer_status(t, r, BIN_REPLY_UNKNOWN);
+    }
+    if (r->opcode == BIN_SASL_LIST) {
+        return answer_mechanisms(t, r);
+    }
+    if (r->key.len > AUTH_MECH_MAX) {
+        return answer_status(t, r, BIN_REPLY_INVALID);
+    }
+    return post_step(t, r);
 }

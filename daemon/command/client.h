@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A client as commands know it: where replies go, what it is still owed, and what it has begun
+ * that outlasts the turn of its command. struct conn embeds it. A datagram has none.
+ *
+ * daemon/command/ is the folder of commands: a request meets the engine and becomes the bytes
+ * of a reply, in a turn (turn.h). Of a connection it knows this struct only; what the commands
+ * leave here (a dump under way, an answer that comes later) the connection looks after. It
+ * includes itself, stats, worker, access, net, options, base, proto and lib.
+ */
+#ifndef MAYFLY_DAEMON_COMMAND_CLIENT_H
+#define MAYFLY_DAEMON_COMMAND_CLIENT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/net/conn_io.h"
+#include "daemon/net/outq.h"
+#include "lib/base/check.h"
+#include "lib/base/span.h"
+
+struct client;
+struct exchange;
+struct watcher;
+struct worker;
+
+/* The lines of a dump; memcached's END and EN close it. */
+enum dump_format {
+    DUMP_META, /* key= exp= la= cas= fetch= cls= size= flags= */
+    DUMP_MG,   /* mg <key>[ b] */
+};
+
+/* A dump under way: a position in the walk over all shards, and nothing else. */
+struct dump {
+    uint64_t cursor; /* of shard_walk() */
+    uint32_t shard;
+    uint8_t format; /* enum dump_format */
+    bool is_empty;  /* of classes that have no items: the last line alone */
+    bool is_active;
+};
+
+/*
+ * An answer that comes later, from other workers or from the pool. It outlives its client if
+ * that closes first.
+ */
+struct late_answer {
+    struct client *client; /* [borrowed] NULL: it closed */
+};
+
+/*
+ * What a connection does when a late answer is there: send it and go on. is_composed: false
+ * when there was no memory for it. Context: worker, outside a section.
+ */
+typedef void (*client_answered_fn)(struct client *c, struct span reply, bool is_composed);
+
+struct client {
+    struct io io;
+    struct outq outq;  /* output that the socket did not take */
+    size_t held_bytes; /* of outq, as counted in out_pending_bytes */
+    client_answered_fn on_answer;
+    struct late_answer *late;  /* [borrowed] released by its owner when it comes; NULL: none */
+    struct exchange *exchange; /* owned, or NULL: SASL waits for its next step */
+    struct watcher *watcher;   /* owned until it closes; NULL: it does not watch */
+    struct dump dump;
+    bool needs_auth; /* has to authenticate before anything else */
+};
+
+/* Over an accepted socket, which it owns from here on; plain. Context: worker. */
+static inline void client_init(struct client *c, int fd, client_answered_fn on_answer)
+{
+    io_init(&c->io, fd);
+    outq_init(&c->outq);
+    c->on_answer = on_answer;
+}
+
+/*
+ * Release everything and close the socket; a late answer will find that it is gone. Context:
+ * worker.
+ */
+void client_fini(struct client *c, struct worker *w);
+
+/* Does it wait for an answer? Then nothing of it may be read or executed. */
+static inline bool client_is_waiting(const struct client *c)
+{
+    return c->late != NULL;
+}
+
+/*
+ * The answer to c will be given through l, which the caller keeps until then. Context: worker.
+ */
+static inline void client_expect(struct client *c, struct late_answer *l)
+{
+    must(c->late == NULL);
+    l->client = c;
+    c->late = l;
+}
+
+/* Give it. False: the client closed meanwhile. Context: worker, outside a section. */
+static inline bool client_answer(struct late_answer *l, struct span reply, bool is_composed)
+{
+    struct client *c = l->client;
+
+    if (c == NULL) {
+        return false;
+    }
+    must(c->late == l);
+    c->late = NULL;
+    c->on_answer(c, reply, is_composed);
+    return true;
+}
+
+/*
+ * Bytes of replies that may wait for slow clients on this worker; as much again may wait of
+ * requests after them. Context: worker.
+ */
+uint64_t client_pending_max(const struct worker *w);
+
+/*
+ * Count what the output queue holds. False when the queues of this worker hold too much, and
+ * this one grew. Context: worker.
+ */
+bool client_count_output(struct client *c, struct worker *w);
+
+#endif

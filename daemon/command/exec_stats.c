@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The stats command of a client, on its worker. Some answers are gathered from other workers;
+ * until they are complete nothing of the client is read or executed. It may close meanwhile:
+ * then the answer is released when it comes.
+ *
+ * Statistics are written once, as text (stats.c). For the binary protocol they are turned into
+ * frames here: a frame for each "STAT name value", then an empty one. memcached leaves that out
+ * after some answers, and its clients wait for it in vain.
+ */
+#include "daemon/command/exec_stats.h"
+
+#include <string.h>
+
+#include "daemon/stats/stats.h"
+#include "daemon/worker/worker.h"
+#include "lib/base/buf.h"
+#include "lib/base/context.h"
+#include "lib/base/mem.h"
+#include "proto/bin.h"
+
+/* An answer that may have to wait for other workers. */
+struct stats_ask {
+    struct late_answer late; /* stands first */
+    struct buf reply;
+    struct request req; /* its spans are gone when the answer comes */
+    bool is_dump;       /* binary: all lines make one statistic */
+};
+
+/* ---- frames of the binary protocol ------------------------------------------------------- */
+
+static bool begins_with(struct span s, const char *head)
+{
+    size_t len = strlen(head);
+
+    return s.len >= len && memcmp(s.ptr, head, len) == 0;
+}
+
+/* Is there an answer to stat with this key? Those that dump keys have none. */
+static bool has_answer(struct span key)
+{
+    return !begins_with(key, "cachedump") && !begins_with(key, " ");
+}
+
+/* Are the lines of its answer one statistic together? */
+static bool is_one_statistic(struct span key)
+{
+    return begins_with(key, "detail");
+}
+
+static bool append_stat(struct buf *out, const struct request *r, struct span name,
+                        struct span value)
+{
+    if (!buf_reserve(out, BIN_HEADER_BYTES + name.len + value.len)) {
+        return false;
+    }
+    out->end += bin_compose_stat(buf_end(out), r, name, value);
+    return true;
+}
+
+static bool append_reply(struct buf *out, const struct request *r, enum bin_reply reply)
+{
+    if (!buf_reserve(out, BIN_REPLY_MAX)) {
+        return false;
+    }
+    out->end += bin_compose_reply(buf_end(out), r, reply, 0);
+    return true;
+}
+
+/* The line at the front of *text, without its end, taken off it. */
+static struct span next_line(struct span *text)
+{
+    const char *end = memchr(text->ptr, '\n', text->len);
+    size_t whole = end != NULL ? (size_t)(end - text->ptr) + 1 : text->len;
+    struct span line = span_of(text->ptr, whole);
+
+    *text = span_of(text->ptr + whole, text->len - whole);
+    while (line.len > 0 && (line.ptr[line.len - 1] == '\n' || line.ptr[line.len - 1] == '\r')) {
+        line.len--;
+    }
+    return line;
+}
+
+/* A frame for each STAT line. */
+static bool append_lines(struct buf *out, const struct request *r, struct span text)
+{
+    while (begins_with(text, "STAT ")) {
+        struct span line = next_line(&text);
+        const char *name = line.ptr + 5;
+        size_t left = line.len - 5;
+        const char *space = memchr(name, ' ', left);
+        size_t name_len = space != NULL ? (size_t)(space - name) : left;
+        size_t past = space != NULL ? name_len + 1 : name_len;
+
+        if (!append_stat(out, r, span_of(name, name_len), span_of(name + past, left - past))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool append_frames(struct buf *out, const struct request *r, bool is_dump,
+                          struct span text)
+{
+    if (begins_with(text, REPLY_BYTES(NO_MEMORY_STATS))) {
+        return append_reply(out, r, BIN_REPLY_NO_MEMORY_STATS);
+    }
+    if (is_dump && (begins_with(text, "PREFIX ") || begins_with(text, REPLY_BYTES(END)))) {
+        if (!append_stat(out, r, span_str("detailed"), text)) {
+            return false;
+        }
+    } else if (begins_with(text, "STAT ")) {
+        if (!append_lines(out, r, text)) {
+            return false;
+        }
+    } else if (!begins_with(text, REPLY_BYTES(END)) &&
+               !begins_with(text, REPLY_BYTES(STATS_RESET)) &&
+               !begins_with(text, REPLY_BYTES(OK))) {
+        return append_reply(out, r, BIN_REPLY_NOT_FOUND);
+    }
+    return append_stat(out, r, span_of(NULL, 0), span_of(NULL, 0));
+}
+
+/* What stats_command() wrote, as frames in its place. False: no memory; *text is unchanged. */
+static bool to_frames(const struct stats_ask *ask, struct buf *text)
+{
+    struct buf out;
+
+    buf_init(&out);
+    if (!append_frames(&out, &ask->req, ask->is_dump, buf_span(text))) {
+        buf_fini(&out);
+        return false;
+    }
+    buf_fini(text);
+    *text = out;
+    return true;
+}
+
+/* ---- the command ------------------------------------------------------------------------- */
+
+static void ask_destroy(struct stats_ask **ask)
+{
+    buf_fini(&(*ask)->reply);
+    mem_free(*ask);
+    *ask = NULL;
+}
+
+/* The answer in the form of the protocol it was asked in. */
+static bool to_protocol(const struct stats_ask *ask, struct buf *reply)
+{
+    return ask->req.cls == CLASS_ADMIN || to_frames(ask, reply);
+}
+
+static enum turn_stop answer_no_memory(struct turn *t, const struct request *r)
+{
+    if (r->cls == CLASS_ADMIN) {
+        turn_reply(t, REPLY_NO_MEMORY_STATS);
+    } else {
+        turn_bin_reply(t, r, BIN_REPLY_NO_MEMORY_STATS, 0);
+    }
+    return TURN_GOES_ON;
+}
+
+/* The answer is complete. */
+static void on_gathered(void *arg, struct buf *reply)
+{
+    struct stats_ask *ask = arg;
+    bool is_composed = ask->late.client != NULL && to_protocol(ask, reply);
+
+    (void)client_answer(&ask->late, buf_span(reply), is_composed);
+    ask_destroy(&ask);
+}
+
+enum turn_stop exec_stats(struct turn *t, const struct request *r)
+{
+    struct stats_ask *ask;
+    enum stats_result result;
+    struct span args = r->cls == CLASS_ADMIN ? r->args : r->key;
+
+    must_be_worker(t->w);
+    must_not_be_reading();
+    must(t->client != NULL); /* no datagram asks for statistics */
+    if (r->cls != CLASS_ADMIN && !has_answer(args)) {
+        turn_bin_reply(t, r, BIN_REPLY_NOT_FOUND, 0);
+        return TURN_GOES_ON;
+    }
+    ask = mem_alloc(sizeof(*ask));
+    if (ask == NULL) {
+        return answer_no_memory(t, r);
+    }
+    ask->late.client = NULL;
+    ask->req = *r;
+    ask->is_dump = is_one_statistic(args);
+    buf_init(&ask->reply);
+    result = stats_command(t->w, args, &ask->reply, on_gathered, ask);
+    if (result == STATS_LATER) {
+        client_expect(t->client, &ask->late);
+        return TURN_ASKED;
+    }
+    if (result == STATS_DONE && to_protocol(ask, &ask->reply)) {
+        turn_emit(t, buf_begin(&ask->reply), buf_len(&ask->reply));
+    } else {
+        (void)answer_no_memory(t, r);
+    }
+    ask_destroy(&ask);
+    return TURN_GOES_ON;
+}

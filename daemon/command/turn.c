@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Turns; see turn.h. On the worker of the client.
+ *
+ * Fairness. memcached cuts a connection off after -R requests. Here a turn is bounded by its
+ * one read anyway, and cutting it costs a copy of the rest. So at every -R requests with
+ * input left a yield is counted, but only at 20 times as much work (keys, and 4 KiB of output
+ * each: well under a millisecond at the default) is the rest kept, and the client queues up
+ * after the others, if there are any: in its round, in the queue, or, which the kernel is
+ * asked in one call without waiting, ready to be read. A neighbour of a client that pipelines
+ * without end waits for one such portion, and a client alone, or one that does not exceed it,
+ * never pays.
+ */
+#include "daemon/command/turn.h"
+
+#include <sys/epoll.h>
+
+#include "daemon/command/observe.h"
+#include "daemon/options/settings.h"
+#include "daemon/worker/worker.h"
+#include "lib/base/context.h"
+#include "lib/base/counters.h"
+#include "lib/base/rcu.h"
+
+/* A turn is cut after -R times this many units of work, if others are ready. */
+#define TURN_UNITS 20u
+
+/* Output sent, in bytes, that makes a unit of work. */
+#define UNIT_SHIFT 12
+
+/* Times up to this many seconds are counted from now, later ones are unix time. */
+#define RELATIVE_MAX_S (60 * 60 * 24 * 30)
+
+/*
+ * Clocks are cut down to milliseconds: the item of a request that came late in one would expire
+ * up to a millisecond early. One is added, so that nothing is dropped before its time.
+ */
+#define ROUNDING_MS 1
+
+/* ---- sections ---------------------------------------------------------------------------- */
+
+void turn_read_clock(struct turn *t)
+{
+    t->now = worker_now(t->w);
+    t->now_s = (uint32_t)((uint64_t)t->now / 1000);
+}
+
+void turn_enter_section(struct turn *t)
+{
+    must_not_be_reading();
+    turn_read_clock(t);
+    t->observed = observe_flags(t->w);
+    rcu_begin();
+    t->route = router_read(&t->e->router);
+}
+
+bool turn_leave_section(struct turn *t)
+{
+    must_be_worker(t->w);
+    must_be_reading();
+    if (t->out.value_left > 0) {
+        turn_flush(t); /* a value can only be sent in the section it was found in */
+        if (t->is_halted) {
+            return false;
+        }
+    }
+    turn_tally(t); /* statistics and their reset see what came before them */
+    rcu_end();
+    return true;
+}
+
+/* ---- life -------------------------------------------------------------------------------- */
+
+void turn_begin(struct turn *t, struct worker *w)
+{
+    must_be_worker(w);
+    t->w = w;
+    t->e = w->engine;
+    t->hides_cas = w->settings->no_cas;
+    t->is_followed = false;
+    memset(&t->tally, 0, sizeof(t->tally));
+    out_init(&t->out, w->obuf, WORKER_OBUF_BYTES);
+    turn_enter_section(t);
+}
+
+void turn_renew(struct turn *t)
+{
+    must_be_worker(t->w);
+    debug_must(out_left(&t->out) == 0);
+    rcu_end();
+    turn_enter_section(t);
+}
+
+void turn_take(struct turn *t, struct client *c)
+{
+    must_be_worker(t->w);
+    must_be_reading();
+    t->client = c;
+    t->may_wait = false;
+    t->is_halted = false;
+    t->is_broken = false;
+    t->is_bulk = false;
+    t->is_placeable = false;
+    t->requests = 0;
+    t->units = 0;
+    t->unit_limit = (uint64_t)t->w->settings->reqs_per_event * TURN_UNITS;
+    t->rest = span_of(NULL, 0);
+}
+
+/* Each time the limit of -R was met with input left counts. */
+static void count_yields(struct turn *t, bool has_more)
+{
+    uint32_t limit = t->w->settings->reqs_per_event;
+
+    if (MF_UNLIKELY(t->requests >= limit)) {
+        ctr_add(&t->w->counters, CTR_conn_yields,
+                t->requests / limit - (t->requests % limit == 0 && !has_more));
+    }
+}
+
+void turn_pass(struct turn *t, bool has_more)
+{
+    must_be_worker(t->w);
+    turn_flush(t);
+    count_yields(t, has_more);
+}
+
+/*
+ * What waits for the reclaimer's period, milliseconds away, grows cold, and what is stored
+ * meanwhile takes other memory, as cold: megabytes where values are large. So a worker that
+ * has read much tries to end a period by itself.
+ */
+static MF_NOINLINE void try_grace(struct worker *w, uint64_t bytes_read)
+{
+    w->grace_mark = bytes_read;
+    if (engine_try_grace(w->engine)) {
+        w->grace_step = WORKER_GRACE_STEP_BYTES;
+    } else if (w->grace_step < WORKER_GRACE_STEP_MAX_BYTES) {
+        w->grace_step *= 2;
+    }
+}
+
+void turn_end(struct turn *t)
+{
+    struct worker *w = t->w;
+    uint64_t bytes_read = ctr_get(&w->counters, CTR_bytes_read);
+
+    must_be_worker(w);
+    debug_must(out_left(&t->out) == 0);
+    rcu_end();
+    if (MF_UNLIKELY(bytes_read - w->grace_mark >= w->grace_step)) {
+        try_grace(w, bytes_read);
+    }
+}
+
+bool turn_others_are_ready(struct turn *t)
+{
+    struct epoll_event ev[2];
+    int n;
+
+    must_be_worker(t->w);
+    t->unit_limit = t->units + (uint64_t)t->w->settings->reqs_per_event * TURN_UNITS;
+    if (t->is_followed || t->w->ready_count > 0) {
+        return true;
+    }
+    /*
+     * libuv's descriptors are level-triggered and carry their number: what it has not served
+     * yet in this round of events is still reported here, and asking takes nothing away from
+     * it.
+     */
+    n = epoll_wait(uv_backend_fd(&t->w->loop), ev, 2, 0);
+    for (int i = 0; i < n; i++) {
+        if (ev[i].data.fd != t->client->io.fd) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void turn_tally(struct turn *t)
+{
+    struct counters *c = &t->w->counters;
+
+    must_be_worker(t->w);
+    if (t->tally.stores > 0) {
+        ctr_add(c, CTR_cmd_set, t->tally.stores);
+    }
+    ctr_add(c, CTR_cmd_get, t->tally.gets);
+    ctr_add(c, CTR_get_hits, t->tally.hits);
+    if (t->tally.misses > 0) {
+        ctr_add(c, CTR_get_misses, t->tally.misses);
+        ctr_add(c, CTR_get_expired, t->tally.expired);
+        ctr_add(c, CTR_get_flushed, t->tally.flushed);
+    }
+    memset(&t->tally, 0, sizeof(t->tally));
+}
+
+/* ---- times ------------------------------------------------------------------------------- */
+
+msec_t turn_deadline(const struct turn *t, int64_t exptime)
+{
+    int64_t unix_ms;
+    msec_t deadline;
+
+    if (exptime == 0) {
+        return MSEC_NEVER;
+    }
+    if (exptime < 0) {
+        return t->now;
+    }
+    if (exptime <= RELATIVE_MAX_S) {
+        return t->now + ROUNDING_MS + exptime * 1000;
+    }
+    if (__builtin_mul_overflow(exptime, 1000, &unix_ms)) {
+        return MSEC_NEVER;
+    }
+    unix_ms -= clock_unix_ms(&t->e->clock);
+    if (unix_ms <= 0) {
+        return t->now;
+    }
+    if (__builtin_add_overflow(t->now + ROUNDING_MS, unix_ms, &deadline)) {
+        return MSEC_NEVER;
+    }
+    return deadline;
+}
+
+int64_t turn_seconds_left(const struct turn *t, msec_t deadline)
+{
+    msec_t left = deadline - t->now;
+
+    if (deadline == MSEC_NEVER) {
+        return -1;
+    }
+    if (left <= 0) {
+        return 0;
+    }
+    /*
+     * Begun seconds count, as in memcached, whose items expire when their last second is over.
+     * The millisecond that turn_deadline() adds is not shown.
+     */
+    return left <= 1000 ? 1 : (left - ROUNDING_MS + 999) / 1000;
+}
+
+/* ---- output ------------------------------------------------------------------------------ */
+
+/*
+ * What was composed can be handed over outside of a section too, but a value only in the one it
+ * was found in.
+ */
+static inline void must_be_able_to_send(const struct turn *t)
+{
+    must_be_worker(t->w);
+    debug_must(t->out.value_left == 0 || rcu_is_reading());
+}
+
+/* The socket did not take all: what is left goes to the queue. */
+static void keep_output(struct turn *t)
+{
+    t->is_halted = true;
+    if (!outq_keep(&t->client->outq, &t->out)) {
+        ctr_add(&t->w->counters, CTR_response_obj_oom, 1);
+        t->is_broken = true;
+    } else if (!client_count_output(t->client, t->w)) {
+        ctr_add(&t->w->counters, CTR_slow_drops, 1);
+        t->is_broken = true;
+    }
+}
+
+void turn_flush(struct turn *t)
+{
+    uint64_t written = 0;
+    enum send_status status;
+
+    must_be_able_to_send(t);
+    turn_tally(t); /* whoever has the reply finds it counted, on whatever connection it asks */
+    if (out_left(&t->out) == 0) {
+        return;
+    }
+    if (MF_UNLIKELY(t->client == NULL)) {
+        /* A datagram's reply is sent as a whole, and this one is longer than any may be. */
+        out_init(&t->out, t->out.base, t->out.cap);
+        t->is_halted = true;
+        return;
+    }
+    if (!t->is_broken) {
+        if (!outq_is_empty(&t->client->outq)) {
+            keep_output(t);
+        } else {
+            status = out_send(&t->out, &t->client->io, &written);
+            if (status == SEND_BLOCKED) {
+                keep_output(t);
+            } else if (status == SEND_BROKEN) {
+                t->is_halted = true;
+                t->is_broken = true;
+            }
+        }
+    }
+    out_clear(&t->out);
+    t->units += written >> UNIT_SHIFT;
+    ctr_add(&t->w->counters, CTR_bytes_written, written);
+}
+
+void turn_emit(struct turn *t, const char *bytes, size_t n)
+{
+    must_be_able_to_send(t);
+    while (n > 0) {
+        size_t room = t->out.cap - t->out.len;
+        size_t take = n < room ? n : room;
+
+        memcpy(t->out.base + t->out.len, bytes, take);
+        t->out.len += take;
+        bytes += take;
+        n -= take;
+        if (n > 0) {
+            turn_flush(t);
+        }
+    }
+}
+
+bool turn_has_room_for_value(struct turn *t, size_t n)
+{
+    must_be_reading();
+    if (t->out.value_left > 0) {
+        turn_flush(t);
+    }
+    if (!t->is_halted) {
+        (void)turn_room(t, n);
+    }
+    return !t->is_halted;
+}
+
+void turn_bin_reply(struct turn *t, const struct request *r, enum bin_reply reply, uint64_t cas)
+{
+    must_be_able_to_send(t);
+    if (reply != BIN_REPLY_OK || !r->noreply) {
+        t->out.len += bin_compose_reply(turn_room(t, BIN_REPLY_MAX), r, reply, cas);
+    }
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A turn: requests of one client, or of several one after the other, are executed in one
+ * read-side section and their replies composed in the worker's output buffer. The section spans
+ * the requests and their replies, so values are sent from where they are stored and the order
+ * of reads and writes is program order. Clock and routing table are read once a turn.
+ */
+#ifndef MAYFLY_DAEMON_COMMAND_TURN_H
+#define MAYFLY_DAEMON_COMMAND_TURN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "daemon/command/client.h"
+#include "daemon/net/outq.h"
+#include "lib/base/check.h"
+#include "lib/base/clock.h"
+#include "lib/base/span.h"
+#include "lib/engine/engine.h"
+#include "proto/bin.h"
+#include "proto/reply.h"
+#include "proto/request.h"
+
+struct worker;
+
+/* Requests that are looked up together, and keys of one line likewise. */
+#define TURN_BATCH 64u
+
+/* Why a turn of a client ends, or does not. */
+enum turn_stop {
+    TURN_GOES_ON,
+    TURN_DRY,     /* all that can be executed is: more has to be read */
+    TURN_BLOCKED, /* the socket takes no more: go on when it does */
+    TURN_WAITS,   /* a store found no room, or flushes come too fast: try again in 1 ms */
+    TURN_YIELDS,  /* others are ready and this client had its share */
+    TURN_ASKED,   /* the answer comes later (client_expect()) */
+    TURN_LASTS,   /* the answer has begun, and goes on in turns of its own */
+    TURN_STREAMS, /* the client watches from now on: what it sent after that is dropped */
+    TURN_CLOSES,  /* the connection ends when its replies are sent */
+};
+
+/* Lives on the stack. */
+struct turn {
+    struct worker *w;          /* [borrowed] */
+    struct engine *e;          /* [borrowed] */
+    struct client *client;     /* [borrowed] whose requests these are; NULL: of a datagram */
+    const struct route *route; /* [borrowed] of the read-side section that is open */
+    msec_t now;                /* when the section opened, or what came later was read */
+    uint32_t now_s;            /* the same in seconds */
+    bool is_followed;          /* the round has others after this client */
+    bool may_wait;             /* stores and flushes may ask for TURN_WAITS */
+    bool is_halted;            /* output waits or is broken: begin no request */
+    bool is_broken;            /* the connection is lost */
+    uint32_t observed;         /* observe_flags(): 0 when nothing is observed */
+    bool hides_cas;            /* -C: cas values are shown as 0 */
+    bool is_bulk;              /* a large value was stored */
+    bool is_placeable;         /* a value was stored that might have been placed */
+    uint32_t requests;         /* executed */
+    uint64_t units;            /* a measure of the work done: keys, and 4 KiB of output each */
+    uint64_t unit_limit;       /* at this many, check whether others are ready */
+    struct out out;            /* replies composed and not yet handed over */
+    struct span rest;          /* get family: keys not answered, when it stopped amid them */
+    struct {
+        uint32_t gets, hits, misses, expired, flushed, stores;
+    } tally; /* what turn_tally() moves to the worker's counters */
+};
+
+/* ---- life -------------------------------------------------------------------------------- */
+
+/*
+ * Begin a turn: opens a read-side section, reads the clock, takes the worker's output buffer.
+ * Context: worker, outside a section.
+ */
+void turn_begin(struct turn *t, struct worker *w);
+
+/*
+ * Whose requests come next; NULL: those of a datagram. Then no output is sent, what would be
+ * makes the turn is_halted, and no store waits for room. Context: worker, in the turn.
+ */
+void turn_take(struct turn *t, struct client *c);
+
+/*
+ * They are through: flush and count. has_more: input is left. Context: worker, in the turn.
+ */
+void turn_pass(struct turn *t, bool has_more);
+
+/*
+ * Let go of what was found, and have a new section, time and routing table. Context: worker, in
+ * the turn, after turn_pass().
+ */
+void turn_renew(struct turn *t);
+
+/*
+ * Bytes were read in the turn that are requests too: its time is no earlier than theirs.
+ * Context: worker, in the turn.
+ */
+void turn_read_clock(struct turn *t);
+
+/* Close the section. Context: worker, in the turn, after turn_pass(). */
+void turn_end(struct turn *t);
+
+/*
+ * Leave the section for a command that must not run inside one, or may take long; what was
+ * found in it is gone. False when the output refers to a value and cannot be sent now: the turn
+ * is still in its section, and nothing may be executed. Context: worker, in the turn.
+ */
+bool turn_leave_section(struct turn *t);
+
+/* Open a new one. Context: worker, after turn_leave_section(). */
+void turn_enter_section(struct turn *t);
+
+/* Is another connection of this worker ready? A system call. Context: worker. */
+bool turn_others_are_ready(struct turn *t);
+
+/* Move what the turn tallied so far to the worker's counters. Context: worker. */
+void turn_tally(struct turn *t);
+
+static inline void turn_tally_miss(struct turn *t, enum miss why)
+{
+    t->tally.misses++;
+    t->tally.expired += why == MISS_EXPIRED;
+    t->tally.flushed += why == MISS_FLUSHED;
+}
+
+/* The descriptor of the client, -1 for a datagram. */
+static inline int turn_fd(const struct turn *t)
+{
+    return t->client != NULL ? t->client->io.fd : -1;
+}
+
+/* ---- times and cas values ---------------------------------------------------------------- */
+
+/*
+ * A deadline from an exptime as memcached reads it: 0 never, negative at once, up to 30 days
+ * relative, else absolute. Context: worker, in the turn.
+ */
+msec_t turn_deadline(const struct turn *t, int64_t exptime);
+
+/* Seconds to a deadline, begun ones included; 0: it has passed; -1: there is none. */
+int64_t turn_seconds_left(const struct turn *t, msec_t deadline);
+
+/* Under -C no cas value ever matches: memcached has none then, and answers EXISTS. */
+#define TURN_CAS_NEVER UINT64_MAX
+
+/* The cas value to compare with, when the client gave one. */
+static inline uint64_t turn_cas_expected(const struct turn *t, uint64_t given)
+{
+    return t->hides_cas ? TURN_CAS_NEVER : given;
+}
+
+/* What the client is shown of a cas value. */
+static inline uint64_t turn_cas_shown(const struct turn *t, uint64_t cas)
+{
+    return t->hides_cas ? 0 : cas;
+}
+
+/* ---- output ------------------------------------------------------------------------------ */
+
+/*
+ * Hand what was composed to the socket; what it does not take is kept. The output is empty
+ * afterwards, whatever happened; t->is_halted says whether the client can go on.
+ * Context: worker, in the turn; read side while it refers to a value.
+ */
+void turn_flush(struct turn *t);
+
+/* Append bytes of any length to the output. Context: as turn_flush(). */
+void turn_emit(struct turn *t, const char *bytes, size_t n);
+
+/*
+ * Room for n more bytes of reply, n well below the size of the output. Always there: a reply
+ * to what was executed is never lost. The caller adds what it wrote to t->out.len.
+ * Context: as turn_flush().
+ */
+static inline char *turn_room(struct turn *t, size_t n)
+{
+    if (MF_UNLIKELY(t->out.cap - t->out.len < n)) {
+        turn_flush(t);
+    }
+    debug_must(t->out.cap - t->out.len >= n);
+    return t->out.base + t->out.len;
+}
+
+/*
+ * Can the output take a reply that refers to a large value, and n bytes beside it? What it
+ * refers to already is sent first. False: the client has to wait for its socket, and nothing
+ * was composed. Context: worker, read side.
+ */
+bool turn_has_room_for_value(struct turn *t, size_t n);
+
+/* Append a fixed reply; REPLY_NONE is empty. Context: as turn_flush(). */
+static inline void turn_reply(struct turn *t, enum reply r)
+{
+    if (r != REPLY_NONE) {
+        struct span text = reply_text(r);
+
+        memcpy(turn_room(t, text.len), text.ptr, text.len);
+        t->out.len += text.len;
+    }
+}
+
+/*
+ * A fixed answer of the binary protocol; a quiet request gets none for success. Context: as
+ * turn_flush().
+ */
+void turn_bin_reply(struct turn *t, const struct request *r, enum bin_reply reply,
+                    uint64_t cas);
+
+#endif

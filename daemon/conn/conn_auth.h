@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Clients that have to authenticate before anything else (-Y, -S).
+ */
+#ifndef MAYFLY_DAEMON_CONN_CONN_AUTH_H
+#define MAYFLY_DAEMON_CONN_CONN_AUTH_H
+
+#include "daemon/command/turn.h"
+
+struct conn;
+
+/* What a connection reads at once before it has authenticated. */
+#define CONN_AUTH_READ_BYTES (8u * 1024)
+
+/* Does a new connection have to authenticate? Context: worker. */
+void conn_auth_begin(struct conn *c);
+
+/*
+ * While needs_auth: take one authentication command from p and answer it; *used is what was
+ * consumed. Context: worker, in a turn.
+ */
+enum turn_stop conn_auth_take(struct turn *t, const char *p, size_t len, size_t *used);
+
+#endif

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connections as others see them: lines for those who watch connections, rows of `stats conns`.
+ * On the worker of the connection.
+ */
+#include "daemon/conn/conn_info.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "daemon/command/observe.h"
+#include "daemon/conn/conn_state.h"
+#include "daemon/worker/watch.h"
+#include "lib/base/context.h"
+
+/* Room for an address as `stats conns` shows it. */
+#define SHOWN_ADDRESS_MAX 128
+
+/* ---- connections as they come and go ----------------------------------------------------- */
+
+void conn_name_peer(struct conn *c)
+{
+    struct sockaddr_storage ss;
+    socklen_t len = sizeof(ss);
+    const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)&ss;
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)&ss;
+
+    c->peer.family = AF_UNIX;
+    if (c->origin->transport == CONN_UNIX ||
+        getpeername(c->client.io.fd, (struct sockaddr *)&ss, &len) != 0) {
+        return;
+    }
+    c->peer.family = ss.ss_family;
+    if (ss.ss_family == AF_INET) {
+        c->peer.port = ntohs(in->sin_port);
+        memcpy(c->peer.address, &in->sin_addr, sizeof(in->sin_addr));
+    } else if (ss.ss_family == AF_INET6) {
+        c->peer.port = ntohs(in6->sin6_port);
+        memcpy(c->peer.address, &in6->sin6_addr, sizeof(in6->sin6_addr));
+    }
+}
+
+void conn_log(const struct conn *c, enum watch_kind kind)
+{
+    static const char *const reasons[] = {
+        [CLOSE_ERROR] = "error",
+        [CLOSE_NORMAL] = "normal",
+        [CLOSE_IDLE] = "idle_timeout",
+        [CLOSE_SHUTDOWN] = "shutdown",
+    };
+    struct worker *w = c->worker;
+    struct watch_event e = {
+        .kind = (uint8_t)kind,
+        .fd = c->client.io.fd,
+        .port = c->peer.port,
+        .status = reasons[c->close_reason],
+    };
+    char address[INET6_ADDRSTRLEN] = "unix";
+
+    if ((observe_flags(w) & WATCH_CONNEVENTS) == 0) {
+        return;
+    }
+    if (c->peer.family != AF_UNIX) {
+        inet_ntop(c->peer.family, c->peer.address, address, sizeof(address));
+    }
+    watch_log(w, &e, span_str(address));
+}
+
+/* ---- stats conns ------------------------------------------------------------------------- */
+
+static void put_unix(const struct sockaddr_un *un, socklen_t len, char *out, size_t size)
+{
+    int path_len = (int)len - (int)offsetof(struct sockaddr_un, sun_path);
+
+    if (path_len <= 0) {
+        snprintf(out, size, "unix");
+    } else if (un->sun_path[0] == '\0') {
+        snprintf(out, size, "unix:@%.*s", path_len - 1, un->sun_path + 1);
+    } else {
+        snprintf(out, size, "unix:%.*s", path_len, un->sun_path);
+    }
+}
+
+static void put_address(const struct sockaddr_storage *ss, socklen_t len, char *out,
+                        size_t size)
+{
+    char text[INET6_ADDRSTRLEN];
+    const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)ss;
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)ss;
+
+    switch (ss->ss_family) {
+    case AF_INET:
+        inet_ntop(AF_INET, &in->sin_addr, text, sizeof(text));
+        snprintf(out, size, "tcp:%s:%u", text, (unsigned)ntohs(in->sin_port));
+        break;
+    case AF_INET6:
+        inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof(text));
+        snprintf(out, size, "tcp6:[%s]:%u", text, (unsigned)ntohs(in6->sin6_port));
+        break;
+    case AF_UNIX:
+        put_unix((const struct sockaddr_un *)(const void *)ss, len, out, size);
+        break;
+    default:
+        snprintf(out, size, "<unknown>");
+        break;
+    }
+}
+
+static const char *state_name(const struct conn *c)
+{
+    if (!outq_is_empty(&c->client.outq)) {
+        return "conn_mwrite";
+    }
+    if (c->is_finishing) {
+        return "conn_closing";
+    }
+    if (c->swallow > 0) {
+        return "conn_swallow";
+    }
+    if (c->upload != NULL || c->need > 0) {
+        return "conn_nread";
+    }
+    if (c->client.watcher != NULL) {
+        return "conn_watch";
+    }
+    if (client_is_waiting(&c->client) || c->is_waiting || c->is_ready) {
+        return "conn_parse_cmd";
+    }
+    return "conn_read";
+}
+
+/* Call fn with what `stats conns` shows of a connection. */
+static void show(const struct conn *c, stats_socket_fn fn, void *arg)
+{
+    char addr[SHOWN_ADDRESS_MAX] = "";
+    char listen_addr[SHOWN_ADDRESS_MAX] = "";
+    struct sockaddr_storage ss;
+    socklen_t len = sizeof(ss);
+    struct stats_socket shown = {
+        .fd = c->client.io.fd,
+        .addr = addr,
+        .listen_addr = listen_addr,
+        .tag = c->origin->tag,
+        .state = state_name(c),
+        .last_cmd = c->last_active,
+        .resps_waiting = !outq_is_empty(&c->client.outq),
+    };
+
+    if (getpeername(c->client.io.fd, (struct sockaddr *)&ss, &len) == 0) {
+        put_address(&ss, len, addr, sizeof(addr));
+    }
+    len = sizeof(ss);
+    if (getsockname(c->client.io.fd, (struct sockaddr *)&ss, &len) == 0) {
+        put_address(&ss, len, listen_addr, sizeof(listen_addr));
+    }
+    fn(arg, &shown);
+}
+
+bool conn_each(struct worker *w, uint64_t *cursor, uint32_t max, stats_socket_fn fn, void *arg)
+{
+    const struct conn *c = w->conns;
+
+    while (c != NULL && *cursor != 0 && c->serial >= *cursor) {
+        c = c->next;
+    }
+    for (uint32_t n = 0; c != NULL && n < max; n++, c = c->next) {
+        show(c, fn, arg);
+        *cursor = c->serial;
+    }
+    return c != NULL;
+}

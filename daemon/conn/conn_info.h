@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connections as watchers and `stats conns` see them.
+ */
+#ifndef MAYFLY_DAEMON_CONN_CONN_INFO_H
+#define MAYFLY_DAEMON_CONN_CONN_INFO_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/stats/stats.h"
+#include "daemon/worker/watch_line.h"
+
+struct conn;
+struct worker;
+
+/* Note who is at the other end. Context: worker, when it is adopted. */
+void conn_name_peer(struct conn *c);
+
+/* Log for those who watch connections: WATCH_CONN_NEW, WATCH_CONN_CLOSE. Context: worker. */
+void conn_log(const struct conn *c, enum watch_kind kind);
+
+/* struct stats_sources: each_conn(). */
+bool conn_each(struct worker *w, uint64_t *cursor, uint32_t max, stats_socket_fn fn, void *arg);
+
+#endif

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The check of all connections of a worker: stores that wait for room try again, idle clients
+ * are disconnected, so are those that keep too much dead memory pinned, stalled bodies give
+ * way; and draining. On that worker.
+ */
+#include "daemon/conn/conn_scan.h"
+
+#include "daemon/conn/conn.h"
+#include "daemon/conn/conn_input.h"
+#include "daemon/conn/conn_round.h"
+#include "daemon/conn/conn_state.h"
+#include "daemon/conn/conn_tls.h"
+#include "daemon/conn/conn_upload.h"
+#include "daemon/options/settings.h"
+#include "daemon/worker/cron.h"
+#include "lib/base/context.h"
+#include "lib/base/counters.h"
+
+/* ---- scan -------------------------------------------------------------------------------- */
+
+static void retry(struct conn *c)
+{
+    if (!outq_is_empty(&c->client.outq)) {
+        return; /* goes on when its replies are sent */
+    }
+    if (conn_upload_wants_read(c)) {
+        conn_upload_read(c);
+    } else {
+        conn_execute_kept(c);
+    }
+}
+
+static bool is_idle_too_long(const struct conn *c, msec_t now)
+{
+    uint32_t timeout_s = c->worker->settings->idle_timeout_s;
+
+    return timeout_s != 0 && !client_is_waiting(&c->client) && c->client.watcher == NULL &&
+           now - c->last_active > (msec_t)timeout_s * 1000;
+}
+
+static void scan_one(struct conn *c, msec_t now)
+{
+    struct counters *ctr = &c->worker->counters;
+
+    if (c->is_waiting) {
+        retry(c);
+    } else if (conn_tls_is_overdue(c, now)) {
+        tls_handshake_failed(c->client.io.tls, "too slow");
+        conn_close(c);
+    } else if (is_idle_too_long(c, now)) {
+        ctr_add(ctr, CTR_idle_kicks, 1);
+        c->close_reason = CLOSE_IDLE;
+        conn_close(c);
+    } else if (c->client.outq.is_pinned && value_pin_is_overdue(&c->client.outq.pin)) {
+        ctr_add(ctr, CTR_slow_drops, 1);
+        conn_close(c);
+    } else if (conn_upload_is_stalled(c, now)) {
+        conn_upload_shed(c);
+    }
+}
+
+void conn_scan(struct worker *w, msec_t now)
+{
+    struct conn *next;
+    bool looks_again = false;
+
+    for (struct conn *c = w->conns; c != NULL; c = next) {
+        next = c->next;
+        scan_one(c, now);
+        if (!c->is_closing) {
+            looks_again |= c->client.outq.is_pinned || c->upload != NULL || c->is_shaking;
+        }
+    }
+    if (looks_again) {
+        cron_wake_ms(w, CONN_WATCH_MS);
+    }
+}
+
+/* ---- draining ---------------------------------------------------------------------------- */
+
+void conn_drain(struct conn *c)
+{
+    c->close_reason = CLOSE_SHUTDOWN;
+    if (c->worker->phase >= WORKER_OVERDUE || c->is_shaking || c->client.watcher != NULL) {
+        conn_close(c);
+    } else if (outq_is_empty(&c->client.outq) && !c->is_kept &&
+               !client_is_waiting(&c->client)) {
+        if (c->upload != NULL) {
+            conn_close(c); /* half a request has no answer */
+        } else {
+            /* What the kernel has of its requests is still answered, up to one read. */
+            conn_read(c);
+            conn_round_run(c->worker);
+            conn_settle(c);
+        }
+    }
+}
+
+void conn_drain_all(struct worker *w)
+{
+    struct conn *next;
+
+    for (struct conn *c = w->conns; c != NULL; c = next) {
+        next = c->next;
+        conn_drain(c);
+    }
+}

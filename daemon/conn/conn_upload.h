@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Large values on their way in.
+ */
+#ifndef MAYFLY_DAEMON_CONN_CONN_UPLOAD_H
+#define MAYFLY_DAEMON_CONN_CONN_UPLOAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "daemon/conn/conn_execute.h"
+
+struct conn;
+
+/*
+ * A value was stored that might have been placed: shall the next one be? Context: worker.
+ */
+bool conn_upload_expects_place(struct conn *c);
+
+/*
+ * Is the value that r announces likely to be there, and may it be read into its place? r is of
+ * the lot. Context: worker, in a turn.
+ */
+bool conn_upload_may_place(const struct turn *t, const struct lot *lot,
+                           const struct request *r);
+
+/*
+ * Begin to receive the value that r announces; may_place: conn_upload_may_place() of it.
+ * Context: worker, in a turn.
+ */
+enum turn_stop conn_upload_begin(struct turn *t, const struct request *r, bool may_place);
+
+/*
+ * Go on with it: takes bytes of its value from p, then its line end, then stores. *used is what
+ * was consumed; the lot grows by what was read after it. TURN_GOES_ON when it is through.
+ * Context: worker, in a turn.
+ */
+enum turn_stop conn_upload_take(struct turn *t, struct lot *lot, const char *p, size_t len,
+                                size_t *used);
+
+/* Is it still missing bytes that can be read straight into its room? Context: worker. */
+bool conn_upload_wants_read(const struct conn *c);
+
+/* Read them. Context: worker, outside a section. */
+void conn_upload_read(struct conn *c);
+
+/*
+ * Does it make no progress while values on their way hold most of what they may? Context:
+ * worker.
+ */
+bool conn_upload_is_stalled(const struct conn *c, msec_t now);
+
+/* Give up an upload with an error to its client. Context: worker, outside a section. */
+void conn_upload_shed(struct conn *c);
+
+/* Release it without a reply. Context: worker. */
+void conn_upload_drop(struct conn *c);
+
+#endif
