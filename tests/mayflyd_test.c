@@ -32,6 +32,8 @@
 #include "lib/base/buf.h"
 #include "lib/base/mem.h"
 #include "lib/base/num.h"
+#include "lib/shard/expire.h"
+#include "lib/shard/upkeep.h"
 
 /* Longest control line. */
 #define LINE_MAX_BYTES 128u

@@ -13,6 +13,7 @@
 
 #include "daemon/command/turn.h"
 #include "lib/base/num.h"
+#include "lib/shard/info.h"
 #include "proto/encode.h"
 
 #define SLICE_US         200

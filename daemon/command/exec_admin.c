@@ -17,6 +17,7 @@
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/num.h"
+#include "lib/engine/flush.h"
 #include "proto/text.h"
 
 #define VERBOSITY_MAX     2u

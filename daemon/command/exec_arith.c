@@ -9,6 +9,9 @@
 #include "daemon/worker/worker.h"
 #include "lib/base/check.h"
 #include "lib/base/counters.h"
+#include "lib/engine/arith.h"
+#include "lib/engine/delete.h"
+#include "lib/engine/touch.h"
 #include "proto/text.h"
 
 static enum turn_stop answer(struct turn *t, const struct request *r, enum outcome outcome)

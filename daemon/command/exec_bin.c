@@ -14,6 +14,7 @@
 #include "daemon/command/observe.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/counters.h"
+#include "lib/engine/touch.h"
 #include "proto/bin.h"
 
 /* A quiet get says nothing of a key that is not there. */

@@ -13,6 +13,8 @@
 #include "daemon/command/observe.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/counters.h"
+#include "lib/engine/arith.h"
+#include "lib/engine/delete.h"
 
 /* An incr with this time does not make the number that is not there. */
 #define EXPTIME_NO_CREATE UINT32_MAX

@@ -12,6 +12,7 @@
 #include "daemon/worker/worker.h"
 #include "lib/base/check.h"
 #include "lib/base/counters.h"
+#include "lib/engine/touch.h"
 #include "proto/text.h"
 
 /* Bytes beside key and value of one reply: its line, the value's line end, and END. */

@@ -16,6 +16,7 @@
 #include "daemon/worker/worker.h"
 #include "lib/base/check.h"
 #include "lib/base/counters.h"
+#include "lib/engine/fetch.h"
 #include "proto/meta.h"
 
 /* The flags by which mg can change an item. */

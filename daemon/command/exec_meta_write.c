@@ -14,6 +14,8 @@
 #include "daemon/worker/worker.h"
 #include "lib/base/check.h"
 #include "lib/base/counters.h"
+#include "lib/engine/arith.h"
+#include "lib/engine/erase.h"
 #include "proto/meta.h"
 
 static enum turn_stop answer(struct turn *t, const struct request *r, enum meta_code code,

@@ -9,6 +9,8 @@
 #include "daemon/worker/worker.h"
 #include "lib/base/check.h"
 #include "lib/base/counters.h"
+#include "lib/engine/body.h"
+#include "lib/engine/delete.h"
 #include "proto/text.h"
 
 /* What the storage commands are to the engine. */

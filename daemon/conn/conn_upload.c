@@ -22,6 +22,7 @@
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"
+#include "lib/engine/body.h"
 
 /* A large value on its way in. */
 struct upload {

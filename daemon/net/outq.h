@@ -13,6 +13,7 @@
 #include "daemon/net/conn_io.h"
 #include "lib/base/span.h"
 #include "lib/engine/engine.h"
+#include "lib/shard/value.h"
 
 struct out {
     char *base;  /* [borrowed] where bytes are composed; in an outq: owned */

@@ -9,6 +9,7 @@
 
 #include "lib/base/counters.h"
 #include "lib/engine/engine.h"
+#include "lib/shard/info.h"
 
 struct crew;
 

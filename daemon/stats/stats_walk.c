@@ -15,6 +15,7 @@
 #include "lib/base/mem.h"
 #include "lib/base/num.h"
 #include "lib/base/rcu.h"
+#include "lib/shard/info.h"
 
 #define SLICE_US         200
 #define POSITIONS_A_LOOK 16 /* the time is looked at after so many positions of the index */

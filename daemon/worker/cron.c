@@ -24,6 +24,9 @@
 
 #include "daemon/worker/crew.h"
 #include "lib/base/mem.h"
+#include "lib/shard/expire.h"
+#include "lib/shard/info.h"
+#include "lib/shard/upkeep.h"
 
 #define MAINTAIN_SLICE_US 200
 #define RETRY_FIRST_MS    1u

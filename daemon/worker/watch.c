@@ -42,8 +42,8 @@ static void publish_streams(struct watch *watch)
 
         streams |= x != NULL ? x->streams : 0;
     }
-    kinds |= (streams & WATCH_EVICTIONS) != 0 ? 1u << ENGINE_EVICTED : 0;
-    kinds |= (streams & WATCH_EXPIRATIONS) != 0 ? ENGINE_EXPIRED_KINDS : 0;
+    kinds |= (streams & WATCH_EVICTIONS) != 0 ? 1u << SHARD_EVICTED : 0;
+    kinds |= (streams & WATCH_EXPIRATIONS) != 0 ? SHARD_EXPIRED_KINDS : 0;
     atomic_store_explicit(&watch->streams, streams, memory_order_release);
     engine_observe(&watch->crew->engine, kinds);
 }

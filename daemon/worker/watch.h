@@ -94,6 +94,6 @@ void watch_this_thread(struct worker *w);
 void watch_log(struct worker *w, struct watch_event *e, struct span key);
 
 /* What the engine calls for what it evicts and expires; arg is not used. */
-void watch_on_engine_event(void *arg, const struct engine_event *ev);
+void watch_on_engine_event(void *arg, const struct shard_event *ev);
 
 #endif

@@ -52,14 +52,14 @@ void watch_log(struct worker *w, struct watch_event *e, struct span key)
     }
 }
 
-static const char *found_by(enum engine_event_kind kind)
+static const char *found_by(enum shard_event_kind kind)
 {
-    return kind == ENGINE_EXPIRED_ACTIVE ? "active"
-           : kind == ENGINE_EXPIRED_LAZY ? "lazy"
-                                         : "reclaim";
+    return kind == SHARD_EXPIRED_ACTIVE ? "active"
+           : kind == SHARD_EXPIRED_LAZY ? "lazy"
+                                        : "reclaim";
 }
 
-void watch_on_engine_event(void *arg, const struct engine_event *ev)
+void watch_on_engine_event(void *arg, const struct shard_event *ev)
 {
     struct worker *w = this_worker;
     const struct item *it = ev->item;
@@ -67,7 +67,7 @@ void watch_on_engine_event(void *arg, const struct engine_event *ev)
     uint32_t now_s = (uint32_t)((uint64_t)ev->now / 1000);
     uint32_t access_s = atomic_load_explicit(&it->access_s, memory_order_relaxed);
     struct watch_event e = {
-        .kind = ev->kind == ENGINE_EVICTED ? WATCH_EVICTED : WATCH_EXPIRED,
+        .kind = ev->kind == SHARD_EVICTED ? WATCH_EVICTED : WATCH_EXPIRED,
         .class_id = CLASS_ID_OURS,
         .fd = -1,
         .size = it->value_len,

@@ -3,12 +3,18 @@
  * incr and decr. Values never change in place: the new number is a new item, which takes over
  * flags, deadline and marks.
  */
+#include "lib/engine/arith.h"
+
 #include <ctype.h>
 #include <string.h>
 
 #include "lib/base/check.h"
+#include "lib/base/context.h"
 #include "lib/base/num.h"
-#include "lib/engine/store.h"
+#include "lib/engine/store_common.h"
+#include "lib/engine/visit.h"
+#include "lib/memory/room_make.h"
+#include "lib/shard/keyspace.h"
 
 /*
  * A number as memcached reads it: blanks before it, one sign, digits, then the end or a blank.
@@ -91,7 +97,7 @@ static MF_COLD enum outcome vivify(struct visit *v, struct arith *a)
     put_number(a, a->initial);
 
     if (a->vivify_deadline <= v->now) {
-        a->cas = a->cas_new != 0 ? a->cas_new : shard_next_cas(v->to);
+        a->cas = a->cas_new != 0 ? a->cas_new : keyspace_next_cas(v->to);
         ctr_add(&v->to->counters, CTR_total_items, 1);
     } else {
         struct item *it;
@@ -116,7 +122,7 @@ static MF_COLD enum outcome vivify(struct visit *v, struct arith *a)
 /* It was changed, and given a deadline that has passed. */
 static MF_COLD enum outcome end(struct visit *v, struct arith *a)
 {
-    a->cas = a->cas_new != 0 ? a->cas_new : shard_next_cas(v->to);
+    a->cas = a->cas_new != 0 ? a->cas_new : keyspace_next_cas(v->to);
     a->deadline_now = a->deadline;
     visit_unlink(v, DEATH_DELETE);
     return OUT_NUMBER;
@@ -129,7 +135,7 @@ static enum outcome arith_in(struct visit *v, void *arg)
     uint64_t value = 0;
     enum outcome why;
 
-    room_make(s, sizeof(struct item) + ITEM_KEY_MAX + NUM_DIGITS_MAX, v->now);
+    room_make(&s->memory, sizeof(struct item) + ITEM_KEY_MAX + NUM_DIGITS_MAX, v->now);
     visit_find(v);
     why = judge(v, a, &value);
     if (MF_UNLIKELY(why != OUT_NUMBER)) {

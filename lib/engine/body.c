@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bodies: large values on their way in. Whole segments are taken one by one as the bytes
- * arrive, so that a value pays for its room in many small steps; what goes into pieces waits in
- * a buffer of the body until the value is whole. Or the body is placed: it has the loose blocks
- * of the item to be, and the bytes go there at once. That lasts no longer than one read-side
- * section, in which those blocks stay what they are even if a flush takes their segments away.
+ * Bodies: see body.h.
  */
+#include "lib/engine/body.h"
+
 #include <string.h>
 
 #include "lib/base/check.h"
+#include "lib/base/context.h"
+#include "lib/engine/engine.h"
+#include "lib/engine/loose.h"
+#include "lib/engine/router.h"
+#include "lib/engine/steal.h"
 #include "lib/engine/store.h"
+#include "lib/memory/room_make.h"
+#include "lib/shard/shard.h"
 
 struct body {
     struct engine *engine;
@@ -26,7 +31,7 @@ struct body {
 
 static size_t whole_bytes(const struct body *b)
 {
-    size_t n = (size_t)b->cut.segments << b->shard->arena.shift;
+    size_t n = (size_t)b->cut.segments << b->shard->memory.arena.shift;
 
     return n < b->len ? n : b->len;
 }
@@ -41,14 +46,14 @@ struct body *body_begin(struct engine *e, uint64_t hash, size_t len)
         b->engine = e;
         b->shard = rt->shards[route_slot(rt, hash)->put];
         b->len = len;
-        chunks_cut(b->shard, len, &b->cut);
+        chunks_cut(&b->shard->memory, len, &b->cut);
     }
     return b;
 }
 
 static void append_segment(struct body *b, segment_t n)
 {
-    struct segment *segs = b->shard->arena.segments;
+    struct segment *segs = b->shard->memory.arena.segments;
 
     if (b->last != 0) {
         segs[b->last].next = n;
@@ -67,7 +72,8 @@ bool engine_may_place(const struct engine *e, size_t len)
 {
     struct cut cut;
 
-    chunks_cut(e->shards[0], len, &cut); /* the size of segments is the same in all shards */
+    chunks_cut(&e->shards[0]->memory, len,
+               &cut); /* the size of segments is the same in all shards */
     return len > engine_small_max(e) && cut.segments == 0;
 }
 
@@ -167,7 +173,7 @@ static enum outcome take_segment(struct body *b)
     /* Each try is one bounded slice; the shard is free for others between them. */
     for (int i = 0; i < TAKE_TRIES && out == OUT_MISS; i++) {
         shard_enter(s);
-        out = room_take_whole(s, now, &n);
+        out = room_take_whole(&s->memory, now, &n);
         if (out == OUT_OK) {
             append_segment(b, n);
         }
@@ -177,7 +183,7 @@ static enum outcome take_segment(struct body *b)
 
             if (stolen == STEAL_DONE) {
                 out = OUT_MISS;
-            } else if (b->engine->shard_count > 1 && s->evictions) {
+            } else if (b->engine->shard_count > 1 && s->memory.evictions) {
                 out = OUT_WAIT; /* in a moment somebody may have clearly more than we */
             }
         }
@@ -188,7 +194,7 @@ static enum outcome take_segment(struct body *b)
 enum outcome body_room(struct body *b, bool may_wait, char **ptr, size_t *n)
 {
     size_t whole = whole_bytes(b);
-    uint32_t seg = segment_bytes(&b->shard->arena);
+    uint32_t seg = segment_bytes(&b->shard->memory.arena);
 
     must(b->filled < b->len);
     if (b->is_placed) {
@@ -216,7 +222,7 @@ enum outcome body_room(struct body *b, bool may_wait, char **ptr, size_t *n)
 
     size_t offset = b->filled % seg;
 
-    *ptr = segment_ptr(&b->shard->arena, b->last) + offset;
+    *ptr = segment_ptr(&b->shard->memory.arena, b->last) + offset;
     *n = seg - offset < whole - b->filled ? seg - offset : whole - b->filled;
     return OUT_OK;
 }
@@ -244,7 +250,7 @@ static void give_back(struct body *b)
 {
     if (b->first != 0) {
         shard_enter(b->shard);
-        arena_give_whole(&b->shard->arena, b->first, b->last, b->taken);
+        arena_give_whole(&b->shard->memory.arena, b->first, b->last, b->taken);
         shard_leave(b->shard);
         body_disown(b);
     }
@@ -315,9 +321,9 @@ enum outcome body_rehome(struct body *b, struct shard *to, bool may_wait)
             give_back(&moved);
             return out == OUT_WAIT && !may_wait ? OUT_NO_MEMORY : out;
         }
-        memcpy(segment_ptr(&to->arena, moved.last), segment_ptr(&b->shard->arena, from),
-               segment_bytes(&to->arena));
-        from = b->shard->arena.segments[from].next;
+        memcpy(segment_ptr(&to->memory.arena, moved.last),
+               segment_ptr(&b->shard->memory.arena, from), segment_bytes(&to->memory.arena));
+        from = b->shard->memory.arena.segments[from].next;
     }
     give_back(b);
     *b = moved;

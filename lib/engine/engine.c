@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The engine: made and released, flushed, its budget shared among the shards.
+ * The engine: started and stopped, and what may be changed in between.
  */
 #include "lib/engine/engine.h"
 
 #include <string.h>
 
 #include "lib/base/check.h"
+#include "lib/memory/room.h"
+#include "lib/memory/trim.h"
+#include "lib/shard/expire.h"
 #include "lib/shard/shard.h"
 
 #define MIB (1ull << 20)
@@ -33,7 +36,7 @@ static uint64_t reclaim_hook(void *arg)
     uint64_t again = RECLAIM_IDLE;
 
     for (uint32_t i = 0; i < e->shard_count; i++) {
-        uint64_t want = shard_reclaim(e->shards[i]);
+        uint64_t want = trim_burst(&e->shards[i]->memory);
 
         again = again < want ? again : want;
     }
@@ -60,6 +63,26 @@ static void release_all(struct engine *e)
     }
 }
 
+/* Tell the shards what they share. */
+static void fill_group(struct engine *e)
+{
+    const struct engine_config *c = &e->config;
+
+    e->group = (struct shard_group){.shards = e->shards,
+                                    .count = c->shards,
+                                    .seed = c->seed,
+                                    .items_hint = c->items_hint,
+                                    .limit_bytes = c->limit_bytes,
+                                    .evictions = c->evictions,
+                                    .clock = &e->clock,
+                                    .budget = &e->budget,
+                                    .reclaimer = e->reclaimer,
+                                    .options = c->options,
+                                    .observer = c->observer,
+                                    .observer_arg = c->observer_arg};
+    atomic_init(&e->group.cas_next, 1);
+}
+
 enum mf_err engine_start(struct engine *e, const struct engine_config *cfg)
 {
     enum mf_err err = MF_ENOMEM;
@@ -71,7 +94,6 @@ enum mf_err engine_start(struct engine *e, const struct engine_config *cfg)
         e->config.seed = hash_random_seed();
     }
     e->item_bytes_max = cfg->item_size_max - ITEM_SIZE_EXTRA;
-    atomic_init(&e->cas_next, 1);
     pthread_mutex_init(&e->flush_lock, NULL);
     atomic_init(&e->budget.limit_bytes, (int64_t)cfg->limit_bytes);
     if (cfg->shards == 0 || cfg->item_size_max <= ITEM_SIZE_EXTRA ||
@@ -83,8 +105,9 @@ enum mf_err engine_start(struct engine *e, const struct engine_config *cfg)
     if (e->reclaimer == NULL || e->shards == NULL) {
         goto fail;
     }
+    fill_group(e);
     for (uint32_t i = 0; i < cfg->shards; i++) {
-        e->shards[i] = shard_create(e, i);
+        e->shards[i] = shard_create(&e->group, i);
         if (e->shards[i] == NULL) {
             goto fail;
         }
@@ -95,7 +118,10 @@ enum mf_err engine_start(struct engine *e, const struct engine_config *cfg)
         e->plain_bytes_max = e->item_bytes_max;
     }
     for (uint32_t i = 0; i < e->shard_count; i++) {
-        room_grace_ended(e->shards[i]); /* what to keep free, until a first period has ended */
+        shard_enter(e->shards[i]);
+        room_grace_ended(
+            &e->shards[i]->memory); /* what to keep free, until a period has ended */
+        shard_leave(e->shards[i]);
     }
     err = router_init(&e->router, e->shards, e->shard_count, e->reclaimer);
     if (err == MF_OK) {
@@ -117,7 +143,7 @@ void engine_stop(struct engine *e)
 
 void engine_observe(struct engine *e, uint32_t kinds)
 {
-    atomic_store_explicit(&e->observed, e->config.observer != NULL ? kinds : 0,
+    atomic_store_explicit(&e->group.observed, e->config.observer != NULL ? kinds : 0,
                           memory_order_release);
 }
 
@@ -125,8 +151,8 @@ size_t engine_small_max(const struct engine *e)
 {
     const struct shard *s = e->shards[0];
 
-    return (size_t)s->block_max_units * ITEM_UNIT - sizeof(struct item) - ITEM_TTL_BYTES -
-           ITEM_KEY_MAX;
+    return (size_t)s->memory.block_max_units * ITEM_UNIT - sizeof(struct item) -
+           ITEM_TTL_BYTES - ITEM_KEY_MAX;
 }
 
 bool engine_try_grace(struct engine *e)
@@ -140,73 +166,9 @@ bool engine_try_grace(struct engine *e)
     return grace_try(g);
 }
 
-/*
- * Set the instant of a shard's flush. One whose instant has come must be carried out before, or
- * its items would come back; a visit may have carried ours out already (visit.c).
- */
-static void schedule_flush(struct shard *s, msec_t at, uint64_t id)
-{
-    bool is_set = false;
-
-    while (!is_set) {
-        msec_t now = clock_now(&s->engine->clock);
-
-        if (now >= atomic_load_explicit(&s->flush_at, memory_order_relaxed)) {
-            shard_flush(s, now);
-        }
-        shard_enter(s);
-        is_set = s->flush_done == id;
-        if (!is_set &&
-            (at <= now || now < atomic_load_explicit(&s->flush_at, memory_order_relaxed))) {
-            s->flush_id = id;
-            atomic_store_explicit(&s->flush_at, at <= now ? now : at, memory_order_release);
-            is_set = true;
-        }
-        shard_leave(s);
-    }
-}
-
-/* Hidden first, so that all shards are empty together; then swapped one by one. */
-static void flush_all_shards(struct engine *e, msec_t at, msec_t now)
-{
-    e->flush_id++;
-    for (uint32_t i = 0; i < e->shard_count; i++) {
-        schedule_flush(e->shards[i], at, e->flush_id);
-    }
-    for (uint32_t i = 0; at <= now && i < e->shard_count; i++) {
-        shard_flush(e->shards[i], clock_now(&e->clock));
-    }
-}
-
-enum outcome engine_flush(struct engine *e, msec_t at, msec_t now, bool may_wait)
-{
-    bool is_ready = true;
-
-    /*
-     * Flushed indexes are memory beyond the items: a burst of flushes has to go at the pace of
-     * the reclaimer, or they would take all there is.
-     */
-    if (may_wait && budget_retired(&e->budget) > room_overdraw(e->shards[0])) {
-        grace_ask(reclaim_grace(e->reclaimer), GRACE_HURRY);
-        return OUT_WAIT;
-    }
-    pthread_mutex_lock(&e->flush_lock);
-    for (uint32_t i = 0; is_ready && i < e->shard_count; i++) {
-        is_ready = shard_flush_prepare(e->shards[i]);
-    }
-    if (is_ready) {
-        flush_all_shards(e, at, now);
-    }
-    for (uint32_t i = 0; i < e->shard_count; i++) {
-        shard_flush_settle(e->shards[i]);
-    }
-    pthread_mutex_unlock(&e->flush_lock);
-    return is_ready ? OUT_OK : OUT_NO_MEMORY;
-}
-
 bool engine_set_limit(struct engine *e, uint64_t limit_bytes)
 {
-    uint64_t range = e->shards[0]->arena.map_bytes;
+    uint64_t range = e->shards[0]->memory.arena.map_bytes;
 
     if (limit_bytes / e->shard_count < SHARD_MIN_BYTES ||
         limit_bytes / e->shard_count > range) {
@@ -220,73 +182,9 @@ bool engine_set_limit(struct engine *e, uint64_t limit_bytes)
     return true;
 }
 
-/* ---- room from other shards -------------------------------------------------------------- */
-
-/* Segments taken from another shard at once. */
-#define STEAL_SEGMENTS 4
-
-/* Work of the cursor there for it. */
-#define STEAL_WORK 512
-
-/* What a shard has that it could lose, in segments. Context: in shard. */
-static uint32_t spare_segments(const struct shard *s)
+void engine_hold_sampler(struct engine *e, bool held)
 {
-    return s->blocks.chain[CHAIN_SMALL].count + s->blocks.chain[CHAIN_MAIN].count +
-           s->arena.values.segments + s->arena.free_count + arena_waiting(&s->arena);
-}
-
-/* The shard with the most to give, if it has clearly more than the needy one. */
-static struct shard *fullest(struct engine *e, const struct shard *needy)
-{
-    struct shard *best = NULL;
-    uint32_t most = 0;
-    uint32_t own = 0;
-
     for (uint32_t i = 0; i < e->shard_count; i++) {
-        struct shard *s = e->shards[i];
-        uint32_t spare;
-
-        shard_enter(s);
-        spare = spare_segments(s);
-        shard_leave(s);
-        if (s == needy) {
-            own = spare;
-        } else if (spare > most) {
-            most = spare;
-            best = s;
-        }
+        shard_hold_sampler(e->shards[i], held);
     }
-    return most > own + own / 4 + STEAL_SEGMENTS ? best : NULL;
-}
-
-enum steal engine_steal(struct engine *e, struct shard *needy)
-{
-    struct shard *s = e->shard_count > 1 ? fullest(e, needy) : NULL;
-    uint32_t spare;
-    bool waits;
-
-    if (s == NULL) {
-        return STEAL_NOTHING;
-    }
-    if (budget_retired(&e->budget) >> s->arena.shift >= STEAL_SEGMENTS) {
-        grace_ask(reclaim_grace(e->reclaimer), GRACE_HURRY);
-        return STEAL_LATER; /* what nobody needs any more will do */
-    }
-    shard_enter(s);
-    room_release(s);
-    if (s->arena.free_count + arena_waiting(&s->arena) <= room_wanted(s) + STEAL_SEGMENTS) {
-        cursor_slice_beyond(s, STEAL_WORK, clock_now(&e->clock), STEAL_SEGMENTS);
-        room_release(s);
-    }
-    spare = s->arena.free_count > room_wanted(s) ? s->arena.free_count - room_wanted(s) : 0;
-    waits = arena_waiting(&s->arena) != 0;
-    shard_leave(s);
-    if (spare != 0 && room_give_back(s, spare < STEAL_SEGMENTS ? spare : STEAL_SEGMENTS) != 0) {
-        return STEAL_DONE;
-    }
-    if (waits) {
-        grace_ask(reclaim_grace(e->reclaimer), GRACE_HURRY);
-        return STEAL_LATER;
-    }
-    return STEAL_NOTHING;
 }

@@ -1,30 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Deleting, and what may be done instead: marking as stale, or leaving an empty item behind.
+ * Instead of deleting: see erase.h.
  */
-#include "lib/base/check.h"
+#include "lib/engine/erase.h"
 
-#include "lib/engine/store.h"
-
-enum outcome engine_delete(struct engine *e, uint64_t hash, struct span key,
-                           uint64_t cas_expected, msec_t now)
-{
-    struct visit v;
-    enum outcome out = OUT_NOT_FOUND;
-
-    visit_enter(e, &v, hash, key, now);
-    visit_find(&v);
-    if (v.is_live) {
-        if (cas_expected != 0 && v.item->cas != cas_expected) {
-            out = OUT_EXISTS;
-        } else {
-            visit_unlink(&v, DEATH_DELETE);
-            out = OUT_DELETED;
-        }
-    }
-    visit_leave(&v);
-    return out;
-}
+#include "lib/base/context.h"
+#include "lib/engine/remake.h"
+#include "lib/engine/store_common.h"
+#include "lib/engine/visit.h"
+#include "lib/memory/room_make.h"
+#include "lib/shard/keyspace.h"
 
 struct erasure {
     const struct erase *what;
@@ -61,7 +46,7 @@ static enum outcome mark_stale(struct visit *v, const struct erase *d, struct re
     enum outcome out;
 
     *r = (struct remake){.deadline = d->touches ? d->deadline : item_deadline(v->item),
-                         .cas = d->cas_new != 0 ? d->cas_new : shard_next_cas(v->to),
+                         .cas = d->cas_new != 0 ? d->cas_new : keyspace_next_cas(v->to),
                          .clears = SHAPE_WON,
                          .sets = SHAPE_STALE,
                          .may_wait = d->may_wait};
@@ -76,7 +61,7 @@ static enum outcome erase_in(struct visit *v, void *arg)
     bool stays = (d->marks_stale || d->drops_value) && !(d->touches && d->deadline <= v->now);
 
     if (stays) {
-        room_make(v->to, 0, v->now);
+        room_make(&v->to->memory, 0, v->now);
     }
     visit_find(v);
     if (!v->is_live) {

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lookups that may change the item. Who is told that he won is to make it anew; the mark keeps
- * others from being told, too.
+ * Lookups that may change the item: see fetch.h.
  */
-#include "lib/base/check.h"
+#include "lib/engine/fetch.h"
 
-#include "lib/engine/store.h"
+#include "lib/base/context.h"
+#include "lib/engine/remake.h"
+#include "lib/engine/store_common.h"
+#include "lib/engine/touch.h"
+#include "lib/engine/visit.h"
+#include "lib/memory/blocks.h"
+#include "lib/memory/room_make.h"
 
 struct fetching {
     struct fetch *f;
@@ -30,7 +35,7 @@ static enum outcome make(struct visit *v, struct fetch *f)
     }
     if (is_due) {
         /* It was there for no time at all, but the caller may read it. */
-        blocks_kill(v->to, h, DEATH_REUSE);
+        blocks_kill(&v->to->memory, h, KILL_REUSE);
         ctr_add(&v->to->counters, CTR_total_items, 1);
     } else {
         item_mark(it, SHAPE_WON);
@@ -64,7 +69,7 @@ static enum outcome fetch_in(struct visit *v, void *arg)
     struct fetch *f = a->f;
     enum outcome out;
 
-    room_make(v->to, 0, v->now);
+    room_make(&v->to->memory, 0, v->now);
     visit_find(v);
     if (!v->is_live) {
         return f->vivifies ? make(v, f) : OUT_MISS;

@@ -1,14 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Moving slots of the routing table from one shard to another while requests run, through the
- * published states of router.h with a grace period after each; while a slot moves the mover
- * takes the items over one by one, with both shards entered for the link only: copies are made
- * outside.
+ * Moving slots of the routing table: through the published states of router.h with a grace
+ * period after each. While a slot moves the mover takes the items over one by one, with both
+ * shards entered for the link only: copies are made outside.
  */
+#include "lib/engine/migrate.h"
+
 #include <string.h>
 
-#include "lib/base/check.h"
+#include "lib/base/context.h"
+#include "lib/engine/delete.h"
+#include "lib/engine/engine.h"
+#include "lib/engine/router.h"
 #include "lib/engine/store.h"
+#include "lib/engine/store_common.h"
+#include "lib/shard/shard.h"
+#include "lib/shard/value.h"
 
 struct mover {
     struct engine *engine;
@@ -57,7 +64,8 @@ static enum outcome move_key(struct engine *e, const struct shard *from, uint64_
                              struct span key)
 {
     msec_t now = clock_now(&e->clock);
-    const struct item *it = table_find(&from->table, from->arena.base, hash, key.ptr, key.len);
+    const struct item *it =
+        table_find(&from->table, from->memory.arena.base, hash, key.ptr, key.len);
     struct store st = {.mode = STORE_CAS, .hash = hash, .key = key, .may_wait = true};
     struct store_over over = {.item = it, .is_copy = true};
     char *copy;
@@ -104,7 +112,7 @@ static uint64_t move_position(struct mover *m, uint64_t cursor, bool *again)
 
     rcu_begin();
     shard_enter(from);
-    next = table_walk(&from->table, from->arena.base, cursor, pick_one, &p);
+    next = table_walk(&from->table, from->memory.arena.base, cursor, pick_one, &p);
     shard_leave(from);
     *again = p.is_full;
     for (unsigned i = 0; i < p.n; i++) {
@@ -134,7 +142,7 @@ static bool is_clean(struct mover *m)
     do {
         rcu_begin();
         shard_enter(from);
-        cursor = table_walk(&from->table, from->arena.base, cursor, pick_one, &p);
+        cursor = table_walk(&from->table, from->memory.arena.base, cursor, pick_one, &p);
         shard_leave(from);
         rcu_end();
     } while (cursor != 0 && p.n == 0);

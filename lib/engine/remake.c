@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An item that stays what it is gets a new block: because it was stored without a deadline and
- * has no room for one, or because its cas changes, which readers read without a lock.
+ * New blocks for items that stay what they are: see remake.h.
  */
+#include "lib/engine/remake.h"
+
 #include <string.h>
 
-#include "lib/base/check.h"
+#include "lib/engine/engine.h"
 #include "lib/engine/store.h"
+#include "lib/engine/store_common.h"
+#include "lib/engine/visit.h"
+#include "lib/memory/chunks.h"
+#include "lib/shard/keyspace.h"
+#include "lib/shard/value.h"
 
 /* The bytes behind the key: the value, or what stands for a large one. */
 static size_t payload_bytes(const struct item *it)
@@ -34,27 +40,6 @@ static void copy_payload(const struct item *from, struct item *to)
     }
 }
 
-/* The new block takes the place of the found one; large values keep their segments. */
-static void swap_in(struct visit *v, handle_t h)
-{
-    struct shard *s = v->owner;
-    handle_t old = atomic_load_explicit(v->slot, memory_order_relaxed);
-    struct item *it = shard_item(s, h);
-
-    if (item_is_large(it)) {
-        chunks_head_moved(s, h);
-    }
-    wheel_remove(s->wheel, old);
-    if (item_deadline(it) != MSEC_NEVER) {
-        wheel_add(s->wheel, h);
-        shard_note_added(s, item_deadline(it));
-    }
-    table_replace(v->slot, h);
-    ctr_add(&s->counters, CTR_item_bytes, (uint64_t)item_bytes(it) - item_bytes(v->item));
-    blocks_kill(s, old, DEATH_REUSE);
-    v->item = it;
-}
-
 enum outcome remake_block(struct visit *v, const struct remake *r)
 {
     struct visit in_owner = *v;
@@ -67,7 +52,7 @@ enum outcome remake_block(struct visit *v, const struct remake *r)
         return OUT_TOO_LARGE;
     }
     in_owner.to = v->owner;
-    if (store_reserve(v->owner, has_ttl)) {
+    if (keyspace_reserve(v->owner, has_ttl)) {
         h = visit_block(&in_owner, visit_chain(&in_owner), &units, r->may_wait, &why);
     }
     if (h == 0) {
@@ -83,7 +68,8 @@ enum outcome remake_block(struct visit *v, const struct remake *r)
     item_copy_use(old, it);
     item_mark(it, marks | (item_is_large(old) ? SHAPE_LARGE : 0));
     copy_payload(old, it);
-    swap_in(v, h);
+    keyspace_renew(v->owner, h, v->slot);
+    v->item = it;
     return OUT_OK;
 }
 

@@ -1,25 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * New deadlines for items that stay as they are otherwise.
+ * New deadlines: see touch.h.
  */
+#include "lib/engine/touch.h"
+
 #include "lib/base/check.h"
+#include "lib/base/context.h"
+#include "lib/engine/remake.h"
+#include "lib/engine/visit.h"
+#include "lib/memory/room_make.h"
+#include "lib/shard/keyspace.h"
 
-#include "lib/engine/store.h"
-
-/* The item has the fields, but its deadline leads elsewhere, from nowhere or nowhere. */
-static MF_NOINLINE void move_deadline(struct shard *s, handle_t h, msec_t deadline)
-{
-    struct item_ttl *t = item_ttl(shard_item(s, h));
-
-    wheel_remove(s->wheel, h);
-    atomic_store_explicit(&t->deadline, deadline, memory_order_relaxed);
-    if (deadline != MSEC_NEVER) {
-        wheel_add(s->wheel, h);
-        shard_note_added(s, deadline);
-    }
-}
-
-/* The same where it has no fields: only a new block can have them. */
+/* The item has no fields for a deadline: only a new block can have them. */
 static MF_NOINLINE enum outcome touch_endless(struct visit *v, msec_t deadline, bool may_wait,
                                               struct remake *r)
 {
@@ -35,7 +27,6 @@ static MF_NOINLINE enum outcome touch_endless(struct visit *v, msec_t deadline, 
 
 enum outcome touch_found(struct visit *v, msec_t deadline, bool may_wait, struct remake *r)
 {
-    struct shard *s = v->owner;
     handle_t h;
 
     if (MF_UNLIKELY(deadline <= v->now)) {
@@ -46,14 +37,9 @@ enum outcome touch_found(struct visit *v, msec_t deadline, bool may_wait, struct
         return touch_endless(v, deadline, may_wait, r);
     }
     h = atomic_load_explicit(v->slot, memory_order_relaxed);
-    if (MF_LIKELY(deadline != MSEC_NEVER) && wheel_retime(s->wheel, h, deadline)) {
-        shard_note_changed(s, deadline);
-        return OUT_TOUCHED;
-    }
-    if (!wheel_reserve(s->wheel)) {
+    if (!keyspace_set_deadline(v->owner, h, deadline)) {
         return may_wait ? OUT_WAIT : OUT_NO_MEMORY;
     }
-    move_deadline(s, h, deadline);
     return OUT_TOUCHED;
 }
 
@@ -67,7 +53,7 @@ static enum outcome touch_in(struct visit *v, void *arg)
 {
     struct touch *t = arg;
 
-    room_make(v->to, 0, v->now);
+    room_make(&v->to->memory, 0, v->now);
     visit_find(v);
     return v->is_live ? touch_found(v, t->deadline, t->may_wait, &t->remake) : OUT_NOT_FOUND;
 }

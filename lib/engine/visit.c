@@ -4,7 +4,9 @@
  */
 #include "lib/engine/visit.h"
 
-#include "lib/base/check.h"
+#include "lib/engine/steal.h"
+#include "lib/memory/room_make.h"
+#include "lib/shard/flush.h"
 
 /* A flush whose instant has come is carried out before anything is written. */
 static void flush_if_due(struct shard *s, msec_t now)
@@ -48,12 +50,12 @@ static bool is_flush_behind(struct visit *v, msec_t now)
 static void enter_unflushed(struct visit *v)
 {
     for (;;) {
-        msec_t now = clock_now(&v->to->engine->clock);
+        msec_t now = clock_now(v->to->group->clock);
 
         flush_if_due(v->to, now);
         flush_if_due(v->from, now);
         enter_both(v);
-        now = clock_now(&v->to->engine->clock);
+        now = clock_now(v->to->group->clock);
         if (MF_LIKELY(!is_flush_due(v, now) && !is_flush_behind(v, now))) {
             return;
         }
@@ -80,7 +82,7 @@ static void enter_by(struct visit *v, const struct route *rt, const struct route
      */
     if (v->to->cas_version != rt->version) {
         v->to->cas_version = rt->version;
-        shard_draw_cas(v->to);
+        keyspace_draw_cas(v->to);
     }
 }
 
@@ -102,14 +104,7 @@ void visit_enter_slowly(struct engine *e, struct visit *v)
 
 void visit_expire(struct visit *v)
 {
-    struct counters *c = &v->owner->counters;
-
-    ctr_add(c, CTR_expired_lazy, 1);
-    if (!item_was_fetched(v->item)) {
-        ctr_add(c, CTR_expired_unfetched, 1);
-    }
-    shard_observe(v->owner, v->item, ENGINE_EXPIRED_LAZY, v->now);
-    keyspace_unlink(v->owner, v->hash, v->slot, DEATH_EXPIRE);
+    keyspace_expire(v->owner, v->hash, v->slot, SHARD_EXPIRED_LAZY, v->now);
     v->slot = NULL;
     v->item = NULL;
     v->is_live = false;
@@ -122,7 +117,7 @@ bool visit_find_moving(struct visit *v)
 
     /* Written there by somebody who did not know yet that the slot moves. */
     if (is_found && v->item->cas >= v->to->cas_next) {
-        shard_draw_cas(v->to);
+        keyspace_draw_cas(v->to);
     }
     return is_found;
 }
@@ -133,15 +128,15 @@ handle_t visit_block_pressed(struct visit *v, enum chain_id chain, uint32_t *uni
     struct shard *s = v->to;
     handle_t h = 0;
 
-    *why = room_pressed(s, v->now);
+    *why = room_pressed(&s->memory, v->now);
     if (*why == OUT_OK) {
-        h = blocks_put(s, chain, units, DRAW_PRESSED);
+        h = blocks_put(&s->memory, chain, units, DRAW_PRESSED);
         if (h != 0) {
             return h;
         }
         *why = OUT_WAIT;
     }
-    if (*why == OUT_NO_MEMORY && may_wait && s->evictions && s->engine->shard_count > 1) {
+    if (*why == OUT_NO_MEMORY && may_wait && s->memory.evictions && s->memory.sharers > 1) {
         *why = OUT_WAIT; /* another shard may have some: see visit_help() */
     }
     if (*why == OUT_WAIT && !may_wait) {
@@ -155,7 +150,7 @@ handle_t visit_block_pressed(struct visit *v, enum chain_id chain, uint32_t *uni
 
 bool visit_help(struct engine *e, const struct visit *v, enum outcome out)
 {
-    return out == OUT_WAIT && v->to->evictions && engine_steal(e, v->to) == STEAL_DONE;
+    return out == OUT_WAIT && v->to->memory.evictions && engine_steal(e, v->to) == STEAL_DONE;
 }
 
 void visit_unlink(struct visit *v, enum death_reason reason)

@@ -1,13 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One entry of a writer into the shard of a key; into two while its slot moves: new items go
- * to `to`, an old one may still be in `from`.
+ * One entry of a writer into the shard of a key; into two while its slot moves: new items go to
+ * `to`, an old one may still be in `from`.
  */
 #ifndef MAYFLY_LIB_ENGINE_VISIT_H
 #define MAYFLY_LIB_ENGINE_VISIT_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "lib/base/check.h"
+#include "lib/base/context.h"
+#include "lib/base/err.h"
+#include "lib/base/span.h"
+#include "lib/engine/engine.h"
+#include "lib/engine/router.h"
+#include "lib/memory/blocks.h"
+#include "lib/shard/keyspace.h"
 #include "lib/shard/shard.h"
+#include "lib/shard/upkeep.h"
 
 struct visit {
     struct shard *to;
@@ -71,7 +82,7 @@ void visit_expire(struct visit *v);
 static MF_INLINE bool visit_find_in(struct visit *v, struct shard *s)
 {
     v->owner = s;
-    v->slot = table_slot(&s->table, s->arena.base, v->hash, v->key.ptr, v->key.len);
+    v->slot = table_slot(&s->table, s->memory.arena.base, v->hash, v->key.ptr, v->key.len);
     v->is_live = v->slot != NULL;
     if (!v->is_live) {
         v->item = NULL;
@@ -108,7 +119,7 @@ handle_t visit_block_pressed(struct visit *v, enum chain_id chain, uint32_t *uni
 static inline handle_t visit_block(struct visit *v, enum chain_id chain, uint32_t *units,
                                    bool may_wait, enum outcome *why)
 {
-    handle_t h = blocks_put(v->to, chain, units, DRAW_PUT);
+    handle_t h = blocks_put(&v->to->memory, chain, units, DRAW_PUT);
 
     return MF_LIKELY(h != 0) ? h : visit_block_pressed(v, chain, units, may_wait, why);
 }
@@ -119,9 +130,9 @@ static inline enum chain_id visit_chain(struct visit *v)
     if (v->slot != NULL && v->owner == v->to) {
         handle_t h = atomic_load_explicit(v->slot, memory_order_relaxed);
 
-        return (enum chain_id)v->to->arena.segments[segment_of(&v->to->arena, h)].chain;
+        return memory_chain(&v->to->memory, h);
     }
-    return ghost_take(&v->to->ghost, v->hash) ? CHAIN_MAIN : CHAIN_SMALL;
+    return evict_chain(&v->to->memory.evict, v->hash);
 }
 
 /* Link a filled block in `to`, instead of what was found. Context: in shard. */

@@ -1,36 +1,48 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Eviction policy: see evict.h.
+ * What all eviction policies share: the past is made and enlarged here.
  */
 #include "lib/memory/evict.h"
 
-/*
- * One pass over main keeps at most this share of what it scanned. Without a cap, a cache in
- * which everything is hot makes one put copy megabytes before it finds a victim.
- */
-#define KEEP_PCT   80
-#define KEEP_FIRST 16384 /* bytes that are kept before the share counts */
+#include <stddef.h>
 
-static bool is_young(const struct evict_pass *pass, const struct item *it)
+#include "lib/memory/memory.h"
+
+void evict_init(struct evict *ev, const struct evict_policy *policy)
 {
-    return atomic_load_explicit(&it->access_s, memory_order_relaxed) > pass->sealed_s;
+    *ev = (struct evict){.policy = policy};
 }
 
-enum verdict evict_judge(const struct evict_pass *pass, const struct item *it)
+void evict_fini(struct evict *ev, struct budget *budget)
 {
-    uint8_t heat = atomic_load_explicit(&it->heat, memory_order_relaxed) & HEAT_COUNT;
-
-    if (pass->chain == CHAIN_SMALL) {
-        if (heat > 0) {
-            return VERDICT_PROMOTE;
-        }
-        return is_young(pass, it) ? VERDICT_YOUNG : VERDICT_EVICT;
+    if (ev->past != NULL) {
+        ev->policy->past_destroy(ev->past, budget);
     }
-    if (heat > 0) {
-        bool fits = (pass->kept + item_bytes(it)) * 100 <=
-                    pass->scanned * KEEP_PCT + (uint64_t)KEEP_FIRST * 100;
+    ev->past = NULL;
+    ev->past_capacity = 0;
+}
 
-        return fits ? VERDICT_KEEP : VERDICT_EVICT;
+uint64_t evict_past_bytes(const struct evict *ev)
+{
+    return ev->past != NULL ? ev->policy->past_bytes(ev->past) : 0;
+}
+
+void evict_make_past(struct memory *m, uint64_t items)
+{
+    const struct evict_policy *policy = m->evict.policy;
+    void *past = policy->past_create(items + items / 8 + 1024, m->arena.budget);
+    void *old;
+
+    if (past == NULL) {
+        return;
     }
-    return is_young(pass, it) ? VERDICT_YOUNG : VERDICT_EVICT;
+    lock_take(m->lock);
+    old = m->evict.past;
+    m->evict.past = past;
+    m->evict.past_capacity = policy->past_capacity(past);
+    m->evict.past_is_wanted = false;
+    lock_give(m->lock);
+    if (old != NULL) {
+        policy->past_destroy(old, m->arena.budget);
+    }
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the cursor does with a live item of a segment it evicts. The default policy is S3-FIFO
- * (J. Yang et al., SOSP 2023) over two chains: small, where new keys begin, and main, where
- * keys go that were fetched while they were in small, or that came back while the ghost
- * remembered them.
+ * The seam for eviction policies. A policy is one file with one table, struct evict_policy: it
+ * says in which chain a new key begins, which segment is emptied next, and what becomes of each
+ * live item in it. It may remember keys that were dropped. The cursor does the work.
+ *
+ * There are two chains, small and main. A policy that needs only one uses CHAIN_SMALL.
  */
 #ifndef MAYFLY_LIB_MEMORY_EVICT_H
 #define MAYFLY_LIB_MEMORY_EVICT_H
@@ -11,25 +12,101 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lib/base/mem.h"
 #include "lib/memory/arena.h"
 #include "lib/memory/item.h"
 
+struct memory;
+
+/* What becomes of a live item in a segment that is being emptied. */
 enum verdict {
-    VERDICT_PROMOTE, /* small: fetched since it came; goes to main */
-    VERDICT_KEEP,    /* main: fetched since the last round; goes on with less heat */
-    /* stored into a hole after the segment was sealed: has not had its time yet */
-    VERDICT_YOUNG,
+    VERDICT_PROMOTE, /* goes to the end of main; its heat starts over */
+    VERDICT_KEEP,    /* goes to the end of main with less heat; it has some */
+    VERDICT_YOUNG,   /* has not had its time yet: goes to the end of its own chain */
     VERDICT_EVICT,
 };
 
+/* The pass over one segment. */
 struct evict_pass {
     enum chain_id chain;
     uint32_t sealed_s;
-    uint64_t kept;    /* bytes that stay in this pass */
+    uint64_t kept;    /* bytes that VERDICT_KEEP kept in this pass */
     uint64_t scanned; /* bytes looked at */
 };
 
-/* Context: in shard. */
-enum verdict evict_judge(const struct evict_pass *pass, const struct item *it);
+/* All functions are called in shard, but those that make and release the past: outside. */
+struct evict_policy {
+    const char *name;
+    /* A sealed segment that is to be emptied next, out of either chain; 0: there is none. */
+    segment_t (*pick)(struct memory *m);
+    enum verdict (*judge)(const struct evict_pass *pass, const struct item *it);
+
+    /*
+     * The past: what the policy remembers of dropped keys, by their hashes. It is made when
+     * something is evicted for the first time, and made larger (and empty) as the number of
+     * items grows. A policy that remembers nothing leaves all of these NULL.
+     */
+    void *(*past_create)(uint64_t items, struct budget *budget); /* NULL: no memory */
+    void (*past_destroy)(void *past, struct budget *budget);
+    uint64_t (*past_capacity)(const void *past); /* in keys */
+    uint64_t (*past_bytes)(const void *past);
+    /* An item of this chain was evicted. */
+    void (*past_add)(void *past, enum chain_id chain, uint64_t hash);
+    /* The chain in which a new key begins. Without a past it is CHAIN_SMALL. */
+    enum chain_id (*past_chain)(void *past, uint64_t hash);
+    /* An item of this chain is about to be judged: bring what past_add() needs to the cache. */
+    void (*past_prefetch)(const void *past, enum chain_id chain, uint64_t hash);
+};
+
+extern const struct evict_policy evict_s3fifo;
+
+/* A policy at work in one memory. */
+struct evict {
+    const struct evict_policy *policy; /* [const] */
+    /* [lock] */
+    void *past; /* NULL: none yet */
+    uint64_t past_capacity;
+    bool past_is_wanted; /* something was evicted */
+};
+
+/* Remembers nothing yet. Context: before start. */
+void evict_init(struct evict *ev, const struct evict_policy *policy);
+
+/* Release what it remembers. Context: nobody uses it. */
+void evict_fini(struct evict *ev, struct budget *budget);
+
+/* The chain in which a new key begins. Context: in shard. */
+static inline enum chain_id evict_chain(struct evict *ev, uint64_t hash)
+{
+    return ev->past == NULL ? CHAIN_SMALL : ev->policy->past_chain(ev->past, hash);
+}
+
+/* An item was evicted. Context: in shard. */
+static inline void evict_remember(struct evict *ev, enum chain_id chain, uint64_t hash)
+{
+    if (ev->past != NULL) {
+        ev->policy->past_add(ev->past, chain, hash);
+    }
+}
+
+/* An item is about to be judged. Context: in shard. */
+static inline void evict_prefetch(const struct evict *ev, enum chain_id chain, uint64_t hash)
+{
+    if (ev->past != NULL) {
+        ev->policy->past_prefetch(ev->past, chain, hash);
+    }
+}
+
+/* Should the past be made larger, for so many items? Context: in shard. */
+static inline bool evict_wants_past(const struct evict *ev, uint64_t items)
+{
+    return ev->past_is_wanted && ev->past_capacity < items / 2 + 512;
+}
+
+/* Make the past, or a larger one, for so many items. Context: outside the shard. */
+void evict_make_past(struct memory *m, uint64_t items);
+
+/* Bytes of what it remembers. Context: in shard. */
+uint64_t evict_past_bytes(const struct evict *ev);
 
 #endif

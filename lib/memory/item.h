@@ -52,7 +52,7 @@ typedef uint32_t handle_t;
 
 struct item {
     uint64_t cas;              /* [const]; in a piece: its number; in a hole: list links */
-    uint32_t client_flags;     /* [const]; in a piece: handle of its owner [lock] */
+    uint32_t client_flags;     /* [const]; in a piece: see piece_owner() [lock] */
     uint32_t value_len;        /* [const] bytes of the value (of a piece: of the piece) */
     _Atomic uint32_t access_s; /* [atomic] second of the last access */
     uint8_t key_len;           /* [const] 0: not an item but a piece or a remnant */
@@ -222,6 +222,28 @@ static inline void item_mark_used(const struct item *it, uint32_t now_s)
     if (atomic_load_explicit(&w->access_s, memory_order_relaxed) != now_s) {
         atomic_store_explicit(&w->access_s, now_s, memory_order_relaxed);
     }
+}
+
+/* A piece of a large value: the block that holds struct large. Context: in shard. */
+static inline handle_t piece_owner(const struct item *piece)
+{
+    return piece->client_flags;
+}
+
+static inline void piece_set_owner(struct item *piece, handle_t owner)
+{
+    piece->client_flags = owner;
+}
+
+/* Its number among the pieces of its value. */
+static inline uint64_t piece_number(const struct item *piece)
+{
+    return piece->cas;
+}
+
+static inline void piece_set_number(struct item *piece, uint64_t number)
+{
+    piece->cas = number;
 }
 
 #endif

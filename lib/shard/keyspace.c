@@ -1,22 +1,94 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Items as the index sees them: filling a block, linking it under its key, unlinking and
- * killing it, with counters, deadlines and large values kept in step. Runs in the shard.
+ * Items as the index sees them: see keyspace.h. Everything here runs in the shard.
  */
-#include <string.h>
+#include "lib/shard/keyspace.h"
 
-#include "lib/base/check.h"
-#include "lib/shard/shard.h"
+#include "lib/memory/blocks.h"
+#include "lib/memory/chunks.h"
+#include "lib/shard/upkeep.h"
+
+/*
+ * A new deadline that is not the earliest does not change when the sampler must begin, unless
+ * there are many of them: a full bucket is refined earlier. So the hint is computed again every
+ * so many.
+ */
+#define NOTE_EVERY 256
 
 /* CAS values are drawn from the process in blocks. */
 #define CAS_BLOCK 65536u
 
-void shard_draw_cas(struct shard *s)
+void keyspace_draw_cas(struct shard *s)
 {
+    shard_must_be_entered(s);
     s->cas_next =
-        atomic_fetch_add_explicit(&s->engine->cas_next, CAS_BLOCK, memory_order_relaxed);
+        atomic_fetch_add_explicit(&s->group->cas_next, CAS_BLOCK, memory_order_relaxed);
     s->cas_end = s->cas_next + CAS_BLOCK;
 }
+
+/* ---- when the sampler has work ----------------------------------------------------------- */
+
+void keyspace_note_due(struct shard *s)
+{
+    msec_t next = wheel_next(s->wheel);
+
+    shard_must_be_entered(s);
+    if (next != atomic_load_explicit(&s->next_due, memory_order_relaxed)) {
+        atomic_store_explicit(&s->next_due, next, memory_order_relaxed);
+    }
+}
+
+/* A deadline was added. */
+static void note_added(struct shard *s, msec_t deadline)
+{
+    if (deadline < atomic_load_explicit(&s->next_due, memory_order_relaxed) ||
+        (wheel_count(s->wheel) & (NOTE_EVERY - 1)) == 0) {
+        keyspace_note_due(s);
+    }
+}
+
+/*
+ * A deadline took the place of another in the same bucket. The hint may lie amid the bucket,
+ * after a deadline that came nearer.
+ */
+static inline void note_changed(struct shard *s, msec_t deadline)
+{
+    if (MF_UNLIKELY(deadline < atomic_load_explicit(&s->next_due, memory_order_relaxed))) {
+        keyspace_note_due(s);
+    }
+}
+
+/* Put an item into the wheel if it has a deadline. */
+static void add_deadline(struct shard *s, handle_t h)
+{
+    msec_t deadline = item_deadline(shard_item(s, h));
+
+    if (deadline != MSEC_NEVER) {
+        wheel_add(s->wheel, h);
+        note_added(s, deadline);
+    }
+}
+
+bool keyspace_set_deadline(struct shard *s, handle_t h, msec_t deadline)
+{
+    struct item_ttl *t = item_ttl(shard_item(s, h));
+
+    shard_must_be_entered(s);
+    debug_must(item_has_ttl(shard_item(s, h)));
+    if (MF_LIKELY(deadline != MSEC_NEVER) && wheel_retime(s->wheel, h, deadline)) {
+        note_changed(s, deadline);
+        return true;
+    }
+    if (!wheel_reserve(s->wheel)) {
+        return false;
+    }
+    wheel_remove(s->wheel, h);
+    atomic_store_explicit(&t->deadline, deadline, memory_order_relaxed);
+    add_deadline(s, h);
+    return true;
+}
+
+/* ---- linking and unlinking --------------------------------------------------------------- */
 
 /* What an item counts in `bytes`: its block, and a large value's bytes. */
 static inline uint64_t item_weight(const struct item *it)
@@ -34,23 +106,9 @@ static inline void forget(struct shard *s, handle_t h, enum death_reason reason)
         wheel_remove(s->wheel, h);
     }
     if (item_is_large(it)) {
-        chunks_kill(s, it, reason);
+        chunks_kill(&s->memory, h, reason);
     }
-    blocks_kill(s, h, DEATH_REUSE);
-}
-
-/* Segments of a large value become part of the generation. */
-static void adopt_large(struct shard *s, handle_t h)
-{
-    const struct large *l = item_large(shard_item(s, h));
-
-    s->large_items++;
-    if (l->segments != 0) {
-        s->large_with_segments++;
-        arena_link_value(&s->arena, l->first, l->last, l->segments);
-        s->blocks.chain[s->arena.segments[segment_of(&s->arena, h)].chain].bytes +=
-            (uint64_t)l->segments << s->arena.shift;
-    }
+    blocks_kill(&s->memory, h, KILL_REUSE);
 }
 
 /* What a new item is besides being in the index. */
@@ -60,11 +118,10 @@ static inline void adopt(struct shard *s, handle_t h)
     uint16_t shape = item_shape(it);
 
     if (MF_UNLIKELY((shape & SHAPE_LARGE) != 0)) {
-        adopt_large(s, h);
+        chunks_adopt(&s->memory, h);
     }
-    if ((shape & SHAPE_TTL) != 0 && item_deadline(it) != MSEC_NEVER) {
-        wheel_add(s->wheel, h);
-        shard_note_added(s, item_deadline(it));
+    if ((shape & SHAPE_TTL) != 0) {
+        add_deadline(s, h);
     }
     ctr_add(&s->counters, CTR_item_bytes, item_weight(it));
     ctr_add(&s->counters, CTR_total_items, 1);
@@ -72,6 +129,7 @@ static inline void adopt(struct shard *s, handle_t h)
 
 void keyspace_insert(struct shard *s, uint64_t hash, handle_t h)
 {
+    shard_must_be_entered(s);
     adopt(s, h);
     table_insert(&s->table, hash, h);
     ctr_add(&s->counters, CTR_curr_items, 1);
@@ -94,7 +152,7 @@ static inline bool takes_place(struct shard *s, handle_t h, handle_t old, uint16
     if (deadline == MSEC_NEVER || !wheel_replace(s->wheel, old, h)) {
         return false;
     }
-    shard_note_changed(s, deadline);
+    note_changed(s, deadline);
     return true;
 }
 
@@ -105,6 +163,7 @@ void keyspace_replace(struct shard *s, handle_t h, _Atomic handle_t *slot,
     uint16_t shape = item_shape(shard_item(s, h));
     uint16_t old_shape = item_shape(shard_item(s, old));
 
+    shard_must_be_entered(s);
     if (((shape | old_shape) & (SHAPE_LARGE | SHAPE_TTL)) != 0 &&
         !takes_place(s, h, old, shape, old_shape)) {
         adopt(s, h);
@@ -117,7 +176,26 @@ void keyspace_replace(struct shard *s, handle_t h, _Atomic handle_t *slot,
             ((uint64_t)(shape & SHAPE_SIZE) - (old_shape & SHAPE_SIZE)) * ITEM_UNIT);
     ctr_add(&s->counters, CTR_total_items, 1);
     table_replace(slot, h);
-    blocks_kill(s, old, DEATH_REUSE);
+    blocks_kill(&s->memory, old, KILL_REUSE);
+}
+
+void keyspace_renew(struct shard *s, handle_t h, _Atomic handle_t *slot)
+{
+    handle_t old = atomic_load_explicit(slot, memory_order_relaxed);
+    const struct item *was = shard_item(s, old);
+    const struct item *it = shard_item(s, h);
+
+    shard_must_be_entered(s);
+    if (item_is_large(it)) {
+        chunks_head_moved(&s->memory, h);
+    }
+    if (item_has_ttl(was)) {
+        wheel_remove(s->wheel, old);
+    }
+    add_deadline(s, h);
+    table_replace(slot, h);
+    ctr_add(&s->counters, CTR_item_bytes, (uint64_t)item_bytes(it) - item_bytes(was));
+    blocks_kill(&s->memory, old, KILL_REUSE);
 }
 
 void keyspace_unlink(struct shard *s, uint64_t hash, _Atomic handle_t *slot,
@@ -125,10 +203,80 @@ void keyspace_unlink(struct shard *s, uint64_t hash, _Atomic handle_t *slot,
 {
     handle_t h = atomic_load_explicit(slot, memory_order_relaxed);
 
+    shard_must_be_entered(s);
     table_remove(&s->table, hash, slot);
     ctr_add(&s->counters, CTR_curr_items, -(uint64_t)1);
     forget(s, h, reason);
     if ((s->table.count & 0xff) == 0) {
         shard_note_work(s); /* the index may have become too large */
     }
+}
+
+/* ---- items dropped without a command that asks for it ------------------------------------ */
+
+/* Notify the observer of an item that is about to be unlinked. */
+static MF_NOINLINE void notify(struct shard *s, const struct item *it,
+                               enum shard_event_kind kind, msec_t now)
+{
+    struct shard_group *g = s->group;
+    struct shard_event ev = {kind, it, now};
+
+    if ((atomic_load_explicit(&g->observed, memory_order_acquire) & 1u << kind) != 0) {
+        g->observer(g->observer_arg, &ev);
+    }
+}
+
+/* The same; a load when nobody wants to know. */
+static inline void observe(struct shard *s, const struct item *it, enum shard_event_kind kind,
+                           msec_t now)
+{
+    if (MF_UNLIKELY(atomic_load_explicit(&s->group->observed, memory_order_acquire) != 0)) {
+        notify(s, it, kind, now);
+    }
+}
+
+/* Count an item that is about to be dropped for its deadline. */
+static void count_expired(struct shard *s, const struct item *it, enum shard_event_kind how)
+{
+    switch (how) {
+    case SHARD_EXPIRED_LAZY:
+        ctr_add(&s->counters, CTR_expired_lazy, 1);
+        break;
+    case SHARD_EXPIRED_ACTIVE:
+        ctr_add(&s->counters, CTR_expired_active, 1);
+        break;
+    case SHARD_EXPIRED_RECLAIM:
+        ctr_add(&s->counters, CTR_reclaimed, 1);
+        break;
+    case SHARD_EVICTED:
+        unreachable();
+    }
+    if (!item_was_fetched(it)) {
+        ctr_add(&s->counters, CTR_expired_unfetched, 1);
+    }
+}
+
+void keyspace_expire(struct shard *s, uint64_t hash, _Atomic handle_t *slot,
+                     enum shard_event_kind how, msec_t now)
+{
+    const struct item *it = shard_item(s, atomic_load_explicit(slot, memory_order_relaxed));
+
+    shard_must_be_entered(s);
+    count_expired(s, it, how);
+    observe(s, it, how, now);
+    keyspace_unlink(s, hash, slot, DEATH_EXPIRE);
+}
+
+void keyspace_evict(struct shard *s, uint64_t hash, _Atomic handle_t *slot, msec_t now)
+{
+    const struct item *it = shard_item(s, atomic_load_explicit(slot, memory_order_relaxed));
+
+    shard_must_be_entered(s);
+    ctr_add(&s->counters, CTR_evictions, 1);
+    ctr_add(&s->counters, item_was_fetched(it) ? CTR_evicted_active : CTR_evicted_unfetched, 1);
+    if (item_deadline(it) != MSEC_NEVER) {
+        ctr_add(&s->counters, CTR_evicted_ttl, 1);
+    }
+    observe(s, it, SHARD_EVICTED, now);
+    keyspace_unlink(s, hash, slot, DEATH_EVICT);
 }

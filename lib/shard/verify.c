@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The full walk over a shard: every block of every segment is recounted and compared with the
- * segment table, the hole lists, the bins, the index, the wheel and the counters. It holds the
- * lock throughout. For tests and for forensics.
+ * The full walk over a shard: see verify.h.
  */
+#include "lib/shard/verify.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "lib/base/check.h"
+#include "lib/memory/blocks.h"
+#include "lib/memory/chunks.h"
 #include "lib/shard/shard.h"
 
 struct tally {
@@ -40,8 +41,8 @@ static void wrong(struct tally *t, const char *fmt, ...)
 static bool is_linked(struct tally *t, const struct item *it, handle_t h)
 {
     struct shard *s = t->shard;
-    _Atomic handle_t *slot =
-        table_slot(&s->table, s->arena.base, shard_hash(s, it), item_key(it), it->key_len);
+    _Atomic handle_t *slot = table_slot(&s->table, s->memory.arena.base, shard_hash(s, it),
+                                        item_key(it), it->key_len);
 
     return slot != NULL && atomic_load_explicit(slot, memory_order_relaxed) == h;
 }
@@ -50,14 +51,14 @@ static void check_large(struct tally *t, const struct item *it, handle_t h)
 {
     struct shard *s = t->shard;
     const struct large *l = item_large(it);
-    uint64_t bytes = (uint64_t)l->segments << s->arena.shift;
+    uint64_t bytes = (uint64_t)l->segments << s->memory.arena.shift;
     uint32_t n = 0;
 
     t->large_items++;
     t->large_whole += l->segments;
-    t->chain_bytes[s->arena.segments[segment_of(&s->arena, h)].chain] += bytes;
-    for (segment_t g = l->first; n < l->segments; g = s->arena.segments[g].next, n++) {
-        if (g == 0 || s->arena.segments[g].state != SEG_WHOLE) {
+    t->chain_bytes[s->memory.arena.segments[segment_of(&s->memory.arena, h)].chain] += bytes;
+    for (segment_t g = l->first; n < l->segments; g = s->memory.arena.segments[g].next, n++) {
+        if (g == 0 || s->memory.arena.segments[g].state != SEG_WHOLE) {
             wrong(t, "item %u: segment %u of its value is not one", h, n);
             return;
         }
@@ -69,7 +70,7 @@ static void check_large(struct tally *t, const struct item *it, handle_t h)
         const struct item *p = shard_item(s, ph);
 
         if (p->key_len != 0 || !item_is_live(p) || shape_marks(item_shape(p)) != 0 ||
-            p->cas != i || p->client_flags != h) {
+            piece_number(p) != i || piece_owner(p) != h) {
             wrong(t, "item %u: piece %u at %u is not its own", h, i, ph);
             return;
         }
@@ -111,15 +112,16 @@ static void check_block(struct tally *t, segment_t n, const struct item *it, han
         t->dead += bytes;
         if (shape_is_hole(shape)) {
             t->holes += bytes;
-            if (n == t->shard->cursor.segment &&
-                h < segment_handle(&t->shard->arena, n) + t->shard->cursor.offset / ITEM_UNIT) {
+            if (n == t->shard->memory.cursor.segment &&
+                h < segment_handle(&t->shard->memory.arena, n) +
+                        t->shard->memory.cursor.offset / ITEM_UNIT) {
                 wrong(t, "hole %u is behind the cursor", h);
             }
         }
         return;
     }
     (*live)++;
-    t->chain_bytes[t->shard->arena.segments[n].chain] += bytes;
+    t->chain_bytes[t->shard->memory.arena.segments[n].chain] += bytes;
     if (shape_is_loose(shape)) {
         return;
     }
@@ -133,7 +135,7 @@ static void check_block(struct tally *t, segment_t n, const struct item *it, han
 static void check_segment(struct tally *t, segment_t n)
 {
     struct shard *s = t->shard;
-    const struct segment *g = &s->arena.segments[n];
+    const struct segment *g = &s->memory.arena.segments[n];
     uint64_t dead_before = t->dead;
     uint32_t live = 0;
     uint32_t at = 0;
@@ -143,7 +145,7 @@ static void check_segment(struct tally *t, segment_t n)
         return;
     }
     while (at < g->fill && !t->is_wrong) {
-        handle_t h = segment_handle(&s->arena, n) + at / ITEM_UNIT;
+        handle_t h = segment_handle(&s->memory.arena, n) + at / ITEM_UNIT;
         const struct item *it = shard_item(s, h);
 
         if (item_units(it) == 0) {
@@ -154,7 +156,7 @@ static void check_segment(struct tally *t, segment_t n)
         at += item_bytes(it);
     }
     if (g->state == SEG_SEALED) {
-        t->dead += segment_bytes(&s->arena) - g->fill;
+        t->dead += segment_bytes(&s->memory.arena) - g->fill;
         t->in_bins += g->bin != NO_BIN;
     }
     if (at != g->fill || live != g->live || t->dead - dead_before != g->dead) {
@@ -165,12 +167,13 @@ static void check_segment(struct tally *t, segment_t n)
 
 static void check_chain(struct tally *t, enum chain_id id)
 {
-    const struct chain *c = &t->shard->blocks.chain[id];
+    const struct chain *c = &t->shard->memory.blocks.chain[id];
     segment_t prev = 0;
     uint32_t count = 0;
 
-    for (segment_t n = c->head; n != 0 && !t->is_wrong; n = t->shard->arena.segments[n].next) {
-        const struct segment *g = &t->shard->arena.segments[n];
+    for (segment_t n = c->head; n != 0 && !t->is_wrong;
+         n = t->shard->memory.arena.segments[n].next) {
+        const struct segment *g = &t->shard->memory.arena.segments[n];
 
         if (g->prev != prev || g->chain != id) {
             wrong(t, "chain %d: segment %u is not linked well", (int)id, n);
@@ -188,7 +191,7 @@ static void check_chain(struct tally *t, enum chain_id id)
 static void check_hole_list(struct tally *t, enum chain_id id, uint32_t units)
 {
     const struct shard *s = t->shard;
-    const struct holes *l = &s->blocks.holes[id];
+    const struct holes *l = &s->memory.blocks.holes[id];
     bool has_bit = (l->words[units / 64] >> (units % 64) & 1) != 0;
     handle_t prev = 0;
 
@@ -200,7 +203,8 @@ static void check_hole_list(struct tally *t, enum chain_id id, uint32_t units)
         const struct item *it = shard_item(s, h);
 
         if (!shape_is_hole(item_shape(it)) || item_units(it) != units ||
-            hole_prev(it) != prev || s->arena.segments[segment_of(&s->arena, h)].chain != id) {
+            hole_prev(it) != prev ||
+            s->memory.arena.segments[segment_of(&s->memory.arena, h)].chain != id) {
             wrong(t, "chain %d: block %u is no hole of %u units", (int)id, h, units);
         }
         t->listed += (uint64_t)units * ITEM_UNIT;
@@ -234,15 +238,15 @@ static void check_bins(struct tally *t)
     for (uint32_t bin = 0; bin < DEAD_BINS; bin++) {
         segment_t prev = 0;
 
-        if ((s->blocks.bin_bits >> bin & 1) != (s->blocks.bin[bin] != 0)) {
+        if ((s->memory.blocks.bin_bits >> bin & 1) != (s->memory.blocks.bin[bin] != 0)) {
             wrong(t, "bin %u is not what its bit says", bin);
         }
-        for (segment_t n = s->blocks.bin[bin]; n != 0 && count <= t->in_bins;
-             n = s->arena.segments[n].bin_next) {
-            const struct segment *g = &s->arena.segments[n];
+        for (segment_t n = s->memory.blocks.bin[bin]; n != 0 && count <= t->in_bins;
+             n = s->memory.arena.segments[n].bin_next) {
+            const struct segment *g = &s->memory.arena.segments[n];
 
-            if (g->state != SEG_SEALED || g->bin != bin || bin_for(s, g) != bin ||
-                g->bin_prev != prev) {
+            if (g->state != SEG_SEALED || g->bin != bin ||
+                chains_bin_for(&s->memory, g) != bin || g->bin_prev != prev) {
                 wrong(t, "bin %u: segment %u does not belong there", bin, n);
             }
             prev = n;
@@ -258,7 +262,7 @@ static uint32_t count_list(const struct shard *s, segment_t n)
 {
     uint32_t count = 0;
 
-    for (; n != 0 && count <= s->arena.fresh; n = s->arena.segments[n].next) {
+    for (; n != 0 && count <= s->memory.arena.fresh; n = s->memory.arena.segments[n].next) {
         count++;
     }
     return count;
@@ -268,18 +272,18 @@ static uint32_t count_queue(const struct shard *s, const struct run_queue *q)
 {
     uint32_t count = 0;
 
-    for (segment_t n = q->head; n != 0; n = s->arena.segments[n].bin_next) {
-        count += s->arena.segments[n].run_count;
+    for (segment_t n = q->head; n != 0; n = s->memory.arena.segments[n].bin_next) {
+        count += s->memory.arena.segments[n].run_count;
     }
     return count;
 }
 
 static void check_arena(struct tally *t)
 {
-    const struct arena *a = &t->shard->arena;
+    const struct arena *a = &t->shard->memory.arena;
     uint32_t waiting = a->quarantine.segments + a->lazy.segments + a->pinned.segments;
-    uint32_t chained =
-        t->shard->blocks.chain[CHAIN_SMALL].count + t->shard->blocks.chain[CHAIN_MAIN].count;
+    uint32_t chained = t->shard->memory.blocks.chain[CHAIN_SMALL].count +
+                       t->shard->memory.blocks.chain[CHAIN_MAIN].count;
     uint32_t queued = count_queue(t->shard, &a->quarantine) + count_queue(t->shard, &a->lazy) +
                       count_queue(t->shard, &a->pinned);
 
@@ -314,7 +318,7 @@ static void count_linked(void *arg, handle_t h)
 static void check_totals(struct tally *t)
 {
     struct shard *s = t->shard;
-    const struct blocks *b = &s->blocks;
+    const struct blocks *b = &s->memory.blocks;
 
     if (t->dead != b->dead_bytes || t->holes != b->hole_bytes) {
         wrong(t, "dead %lu, %lu counted; holes %lu, %lu counted", (unsigned long)t->dead,
@@ -345,9 +349,9 @@ static void check_totals(struct tally *t)
         atomic_load_explicit(&s->flush_at, memory_order_relaxed) != MSEC_NEVER) {
         wrong(t, "%s", "a flush is scheduled, and nothing prepared for it");
     }
-    if (t->large_items != s->large_items) {
+    if (t->large_items != s->memory.large_items) {
         wrong(t, "large items: %lu, %lu counted", (unsigned long)t->large_items,
-              (unsigned long)s->large_items);
+              (unsigned long)s->memory.large_items);
     }
 }
 
@@ -365,7 +369,7 @@ bool shard_verify(struct shard *s, char *why, size_t why_size)
         check_bins(&t);
         check_arena(&t);
         do {
-            cursor = table_walk(&s->table, s->arena.base, cursor, count_linked, &t);
+            cursor = table_walk(&s->table, s->memory.arena.base, cursor, count_linked, &t);
         } while (cursor != 0 && !t.is_wrong);
         check_totals(&t);
     }

@@ -12,6 +12,15 @@
 
 #include "lib/base/check.h"
 #include "lib/base/rcu.h"
+#include "lib/engine/body.h"
+#include "lib/engine/delete.h"
+#include "lib/engine/flush.h"
+#include "lib/engine/touch.h"
+#include "lib/shard/expire.h"
+#include "lib/shard/info.h"
+#include "lib/shard/upkeep.h"
+#include "lib/shard/value.h"
+#include "lib/shard/verify.h"
 
 /* Grace periods that a store waits for; the daemon gives up after a second of them. */
 #define WAITS_MAX 250
@@ -113,7 +122,8 @@ static bool is_waiting(struct fixture *f)
         bool waits;
 
         shard_enter(s);
-        waits = arena_waiting(&s->arena) != 0 || s->blocks.ring_head != s->blocks.ring_tail ||
+        waits = arena_waiting(&s->memory.arena) != 0 ||
+                s->memory.blocks.ring_head != s->memory.blocks.ring_tail ||
                 s->table.phase != TABLE_STEADY;
         shard_leave(s);
         if (waits) {
@@ -408,7 +418,7 @@ struct got fixture_use(struct fixture *f, const char *key, unsigned times)
     if (got.is_hit) {
         const struct item *it = found.item;
         handle_t h =
-            (handle_t)(((uintptr_t)it - (uintptr_t)found.shard->arena.base) / ITEM_UNIT);
+            (handle_t)(((uintptr_t)it - (uintptr_t)found.shard->memory.arena.base) / ITEM_UNIT);
 
         got.len = it->value_len;
         got.flags = it->client_flags;
@@ -419,9 +429,9 @@ struct got fixture_use(struct fixture *f, const char *key, unsigned times)
         got.is_stale = item_is_stale(it);
         got.is_won = item_is_won(it);
         got.was_fetched = item_was_fetched(it);
-        got.chain =
-            (enum chain_id)found.shard->arena.segments[segment_of(&found.shard->arena, h)]
-                .chain;
+        got.chain = (enum chain_id)found.shard->memory.arena
+                        .segments[segment_of(&found.shard->memory.arena, h)]
+                        .chain;
         if (f->value_room <= got.len) {
             mem_free(f->value);
             f->value_room = got.len + 1;
@@ -488,6 +498,7 @@ void fixture_verify(struct fixture *f)
                       "shard %" PRIu32 ": %s", i, why);
     }
     ck_assert_int_ge(fixture_used(f), 0);
-    ck_assert_msg(fixture_used(f) <= limit + room_overdraw(f->shard) + limit / ARRAYS_SHARE,
+    ck_assert_msg(fixture_used(f) <=
+                      limit + memory_overdraw(&f->shard->memory) + limit / ARRAYS_SHARE,
                   "%" PRId64 " bytes used of %" PRId64, fixture_used(f), limit);
 }

@@ -10,6 +10,10 @@
 #ifndef MAYFLY_TESTS_LIB_FIXTURE_H
 #define MAYFLY_TESTS_LIB_FIXTURE_H
 
+#include "lib/engine/arith.h"
+#include "lib/engine/erase.h"
+#include "lib/engine/fetch.h"
+#include "lib/engine/store.h"
 #include "lib/shard/shard.h"
 #include "tests/common/rng.h"
 

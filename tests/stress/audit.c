@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "lib/base/rcu.h"
+#include "lib/shard/info.h"
 
 static bool is_exact(const struct world *world)
 {

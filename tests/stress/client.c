@@ -10,6 +10,8 @@
 #include <string.h>
 
 #include "lib/base/rcu.h"
+#include "lib/engine/delete.h"
+#include "lib/engine/touch.h"
 
 void client_remove(struct worker *w, const struct name *n, struct own *o)
 {

@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "lib/base/rcu.h"
+#include "lib/engine/body.h"
 
 /* Waits of about 1 ms before a store may be refused. */
 #define WAIT_TRIES 5000u

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "lib/base/rcu.h"
+#include "lib/engine/arith.h"
 
 #define BATCH 16u
 

@@ -13,6 +13,12 @@
 #include <unistd.h>
 
 #include "lib/base/rcu.h"
+#include "lib/engine/flush.h"
+#include "lib/engine/migrate.h"
+#include "lib/shard/expire.h"
+#include "lib/shard/info.h"
+#include "lib/shard/upkeep.h"
+#include "lib/shard/verify.h"
 
 /* A run is cut into rounds with a full audit after each. */
 #define ROUND_SECONDS 1.0

@@ -19,6 +19,8 @@
 
 #include "lib/base/check.h"
 #include "lib/engine/engine.h"
+#include "lib/expiry/cycle.h"
+#include "lib/shard/value.h"
 #include "tests/common/rng.h"
 #include "tests/stress/content.h"
 

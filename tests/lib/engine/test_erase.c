@@ -5,6 +5,8 @@
  */
 #include "lib/shard/shard.h"
 
+#include "lib/engine/delete.h"
+#include "lib/shard/value.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
@@ -153,7 +155,7 @@ TEST_LOOP(an_empty_item_is_left, LENS)
         fixture_verify(&f);
     }
     fixture_settle(&f);
-    ck_assert_uint_eq(f.shard->arena.whole, 0);
+    ck_assert_uint_eq(f.shard->memory.arena.whole, 0);
     fixture_stop(&f);
 }
 

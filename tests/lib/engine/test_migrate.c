@@ -8,6 +8,8 @@
 
 #include <stdio.h>
 
+#include "lib/engine/migrate.h"
+#include "lib/shard/info.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 

@@ -9,6 +9,9 @@
 #include <stdio.h>
 
 #include "lib/base/num.h"
+#include "lib/engine/migrate.h"
+#include "lib/memory/blocks.h"
+#include "lib/memory/cursor.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
@@ -374,8 +377,8 @@ static void stir(void)
     case 1:
         for (uint32_t i = 0; i < f.engine.shard_count; i++) {
             shard_enter(f.engine.shards[i]);
-            blocks_ripen(f.engine.shards[i], 1 << 20);
-            cursor_tidy(f.engine.shards[i], 1 << 20, fixture_now(&f));
+            blocks_ripen(&f.engine.shards[i]->memory, 1 << 20);
+            cursor_tidy(&f.engine.shards[i]->memory, 1 << 20, fixture_now(&f));
             shard_leave(f.engine.shards[i]);
         }
         break;

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "lib/base/rcu.h"
+#include "lib/engine/body.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 

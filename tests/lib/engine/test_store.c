@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "lib/engine/delete.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
@@ -228,7 +229,7 @@ TEST_LOOP(stored_with_a_deadline_that_has_passed_is_gone, 7)
     fixture_set(&f, "k", 1);
     ck_assert_uint_gt(fixture_get(&f, "k").cas, before);
     fixture_settle(&f);
-    ck_assert_uint_eq(f.shard->arena.whole, 0);
+    ck_assert_uint_eq(f.shard->memory.arena.whole, 0);
     fixture_stop(&f);
 }
 

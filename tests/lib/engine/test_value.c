@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "lib/base/check.h"
+#include "lib/shard/value.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
@@ -122,7 +123,7 @@ TEST_LOOP(a_pinned_value_stays_readable_until_unpinned, REASONS)
     read_end(&b);
     fixture_grace(&f);
     ck_assert_uint_eq(fixture_counter(&f, CTR_pinned_dead_bytes), 0);
-    ck_assert_uint_eq(f.shard->arena.pinned.segments, 0);
+    ck_assert_uint_eq(f.shard->memory.arena.pinned.segments, 0);
     fixture_verify(&f);
     fixture_stop(&f);
 }
@@ -235,11 +236,11 @@ TEST_LOOP(the_switch_of_a_reason_decides_who_releases, 2 * REASONS)
     start_lazy(is_lazy, reason);
     kill_value(reason);
     check_lazy(is_counted, 0);
-    ck_assert_uint_eq(f.shard->arena.lazy.segments, is_lazy ? WHOLE / (32 * KIB) : 0);
+    ck_assert_uint_eq(f.shard->memory.arena.lazy.segments, is_lazy ? WHOLE / (32 * KIB) : 0);
     fixture_verify(&f);
     fixture_settle(&f);
     check_lazy(0, is_counted);
-    ck_assert_uint_eq(f.shard->arena.whole, 0);
+    ck_assert_uint_eq(f.shard->memory.arena.whole, 0);
     fixture_stop(&f);
 }
 
@@ -296,6 +297,6 @@ TEST(over_the_backlog_who_unlinks_helps)
     ck_assert_uint_eq(fixture_counter(&f, CTR_lazyfree_helped), 3);
     fixture_settle(&f);
     check_lazy(0, 2);
-    ck_assert_uint_eq(f.shard->arena.whole, WHOLE / (32 * KIB));
+    ck_assert_uint_eq(f.shard->memory.arena.whole, WHOLE / (32 * KIB));
     fixture_stop(&f);
 }

@@ -7,6 +7,8 @@
 
 #include <stdio.h>
 
+#include "lib/memory/blocks.h"
+#include "lib/memory/cursor.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
@@ -39,7 +41,7 @@ static void delete (const char *key)
 
 static uint32_t ring_used(void)
 {
-    return f.shard->blocks.ring_tail - f.shard->blocks.ring_head;
+    return f.shard->memory.blocks.ring_tail - f.shard->memory.blocks.ring_head;
 }
 
 TEST(a_block_is_not_reused_before_its_grace_period)
@@ -107,7 +109,7 @@ static void make_holes(const char *kind, unsigned count, uint32_t units)
     }
     fixture_grace(&f);
     shard_enter(f.shard);
-    blocks_ripen(f.shard, 4096);
+    blocks_ripen(&f.shard->memory, 4096);
     shard_leave(f.shard);
 }
 
@@ -118,15 +120,15 @@ TEST(large_holes_are_split_when_there_are_many)
 
     fixture_start(&f, NULL);
     make_holes("few", 50, 200); /* 80000 bytes: less than a fiftieth of 8 MiB */
-    ck_assert_uint_eq(f.shard->blocks.hole_bytes, 80000);
+    ck_assert_uint_eq(f.shard->memory.blocks.hole_bytes, 80000);
     (void)set_units("x", 20);
     ck_assert_uint_eq(fixture_counter(&f, CTR_hole_reused), 0);
     make_holes("many", 150, 201);
-    holes = f.shard->blocks.hole_bytes;
+    holes = f.shard->memory.blocks.hole_bytes;
     ck_assert_uint_gt(holes, 8 * MIB / 50);
     reused = fixture_counter(&f, CTR_hole_reused);
     for (unsigned i = 0; i < 50; i++) {
-        ck_assert_uint_eq(f.shard->blocks.hole_bytes, holes - i * 20 * ITEM_UNIT);
+        ck_assert_uint_eq(f.shard->memory.blocks.hole_bytes, holes - i * 20 * ITEM_UNIT);
         (void)set_units(name("part", i), 20);
         fixture_check(&f, name("part", i), len_for(name("part", i), 20));
     }
@@ -140,7 +142,7 @@ TEST(nothing_is_split_that_leaves_less_than_a_block)
 
     fixture_start(&f, NULL);
     make_holes("hole", 700, 40);
-    ck_assert_uint_gt(f.shard->blocks.hole_bytes, 8 * MIB / 50);
+    ck_assert_uint_gt(f.shard->memory.blocks.hole_bytes, 8 * MIB / 50);
     (void)set_units("a", 36); /* 40 would leave 4 units */
     ck_assert_uint_eq(fixture_counter(&f, CTR_hole_reused), 0);
     b = set_units("b", 60);
@@ -158,7 +160,7 @@ TEST(a_full_ring_forgets_deaths_but_not_their_bytes)
     unsigned n;
 
     fixture_start(&f, NULL);
-    size = f.shard->blocks.ring_mask + 1;
+    size = f.shard->memory.blocks.ring_mask + 1;
     n = size + 500;
     for (unsigned i = 0; i < n; i++) {
         (void)set_units(name("k", i), 10);
@@ -170,22 +172,22 @@ TEST(a_full_ring_forgets_deaths_but_not_their_bytes)
         delete (name("k", i));
     }
     ck_assert_uint_eq(ring_used(), size);
-    ck_assert_uint_ge(f.shard->blocks.dead_bytes, n * 10 * ITEM_UNIT);
+    ck_assert_uint_ge(f.shard->memory.blocks.dead_bytes, n * 10 * ITEM_UNIT);
     fixture_grace(&f);
     shard_enter(f.shard);
-    blocks_ripen(f.shard, 5);
+    blocks_ripen(&f.shard->memory, 5);
     ck_assert_uint_le(ring_used(), size - 5);
-    blocks_ripen(f.shard, 2 * size);
+    blocks_ripen(&f.shard->memory, 2 * size);
     shard_leave(f.shard);
     ck_assert_uint_eq(ring_used(), 0);
-    ck_assert_uint_eq(f.shard->blocks.hole_bytes, size * 10 * ITEM_UNIT);
+    ck_assert_uint_eq(f.shard->memory.blocks.hole_bytes, size * 10 * ITEM_UNIT);
     fixture_verify(&f);
     /* All of them can be had, and no more. */
     for (unsigned i = 0; i < n; i++) {
         (void)set_units(name("k", i), 10);
     }
     ck_assert_uint_eq(fixture_counter(&f, CTR_hole_reused), size);
-    ck_assert_uint_eq(f.shard->blocks.hole_bytes, 0);
+    ck_assert_uint_eq(f.shard->memory.blocks.hole_bytes, 0);
     fixture_stop(&f);
 }
 
@@ -199,15 +201,15 @@ TEST(deaths_ripen_in_order_of_their_grace_periods)
     (void)set_units("x", 50); /* puts ripen: now the reclaimer's hook leaves it to them */
     delete ("b");
     shard_enter(f.shard);
-    blocks_ripen(f.shard, 100);
+    blocks_ripen(&f.shard->memory, 100);
     shard_leave(f.shard);
-    ck_assert_uint_eq(f.shard->blocks.hole_bytes, 10 * ITEM_UNIT);
+    ck_assert_uint_eq(f.shard->memory.blocks.hole_bytes, 10 * ITEM_UNIT);
     ck_assert_uint_eq(ring_used(), 1);
     fixture_grace(&f);
     shard_enter(f.shard);
-    blocks_ripen(f.shard, 100);
+    blocks_ripen(&f.shard->memory, 100);
     shard_leave(f.shard);
-    ck_assert_uint_eq(f.shard->blocks.hole_bytes, 21 * ITEM_UNIT);
+    ck_assert_uint_eq(f.shard->memory.blocks.hole_bytes, 21 * ITEM_UNIT);
     fixture_stop(&f);
 }
 
@@ -224,7 +226,7 @@ TEST(deaths_ripen_without_puts)
     }
     fixture_grace(&f);
     ck_assert_uint_eq(ring_used(), 0);
-    ck_assert_uint_eq(f.shard->blocks.hole_bytes, 200 * 10 * ITEM_UNIT);
+    ck_assert_uint_eq(f.shard->memory.blocks.hole_bytes, 200 * 10 * ITEM_UNIT);
     fixture_stop(&f);
 }
 
@@ -239,11 +241,11 @@ TEST(a_flush_voids_deaths_and_holes)
         delete (name("k", i));
     }
     ck_assert_uint_gt(ring_used(), 0);
-    ck_assert_uint_gt(f.shard->blocks.hole_bytes, 0);
+    ck_assert_uint_gt(f.shard->memory.blocks.hole_bytes, 0);
     fixture_flush(&f, fixture_now(&f));
     ck_assert_uint_eq(ring_used(), 0);
-    ck_assert_uint_eq(f.shard->blocks.hole_bytes, 0);
-    ck_assert_uint_eq(f.shard->blocks.dead_bytes, 0);
+    ck_assert_uint_eq(f.shard->memory.blocks.hole_bytes, 0);
+    ck_assert_uint_eq(f.shard->memory.blocks.dead_bytes, 0);
     fixture_grace(&f);
     (void)set_units("x", 12);
     ck_assert_uint_eq(fixture_counter(&f, CTR_hole_reused), 0);
@@ -267,7 +269,7 @@ TEST(deaths_of_a_former_life_of_a_segment_are_void)
     }
     /* Cleaned before a single one has ripened. */
     shard_enter(f.shard);
-    while (cursor_slice(f.shard, 1000, fixture_now(&f)) &&
+    while (cursor_slice(&f.shard->memory, 1000, fixture_now(&f)) &&
            fixture_counter(&f, CTR_cursor_evicted) == 0 &&
            fixture_counter(&f, CTR_cursor_cleaned) < 10) {
     }
@@ -291,7 +293,7 @@ TEST(deaths_of_a_former_life_of_a_segment_are_void)
 static void check_bins(void)
 {
     const struct shard *s = f.shard;
-    const struct blocks *b = &s->blocks;
+    const struct blocks *b = &s->memory.blocks;
     uint32_t binned = 0;
     uint32_t sealed = 0;
 
@@ -299,22 +301,23 @@ static void check_bins(void)
         segment_t prev = 0;
 
         ck_assert((b->bin[bin] != 0) == ((b->bin_bits >> bin & 1) != 0));
-        for (segment_t n = b->bin[bin]; n != 0; n = s->arena.segments[n].bin_next) {
-            const struct segment *g = &s->arena.segments[n];
-            uint64_t want = (uint64_t)g->dead * DEAD_BINS >> s->arena.shift;
+        for (segment_t n = b->bin[bin]; n != 0; n = s->memory.arena.segments[n].bin_next) {
+            const struct segment *g = &s->memory.arena.segments[n];
+            uint64_t want = (uint64_t)g->dead * DEAD_BINS >> s->memory.arena.shift;
 
             ck_assert_uint_eq(g->bin, bin);
             ck_assert_uint_eq(want < DEAD_BINS ? want : DEAD_BINS - 1, bin);
             ck_assert_uint_eq(g->bin_prev, prev);
             ck_assert_int_eq(g->state, SEG_SEALED);
-            ck_assert_uint_ne(n, s->cursor.segment);
+            ck_assert_uint_ne(n, s->memory.cursor.segment);
             prev = n;
             binned++;
         }
     }
     for (int id = 0; id < CHAINS; id++) {
-        for (segment_t n = b->chain[id].head; n != 0; n = s->arena.segments[n].next) {
-            sealed += s->arena.segments[n].state == SEG_SEALED && n != s->cursor.segment;
+        for (segment_t n = b->chain[id].head; n != 0; n = s->memory.arena.segments[n].next) {
+            sealed += s->memory.arena.segments[n].state == SEG_SEALED &&
+                      n != s->memory.cursor.segment;
         }
     }
     ck_assert_uint_eq(binned, sealed);

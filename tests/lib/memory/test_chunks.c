@@ -7,6 +7,9 @@
 
 #include <stdio.h>
 
+#include "lib/engine/body.h"
+#include "lib/memory/chunks.h"
+#include "lib/memory/cursor.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
@@ -40,8 +43,8 @@ static const size_t *lengths(void)
 {
     static size_t list[128];
     const struct shard *s = f.shard;
-    const size_t block = (size_t)s->block_max_units * ITEM_UNIT - sizeof(struct item);
-    const size_t piece = s->piece_max;
+    const size_t block = (size_t)s->memory.block_max_units * ITEM_UNIT - sizeof(struct item);
+    const size_t piece = s->memory.piece_max;
     const size_t about[] = {block - 3, block - ITEM_TTL_BYTES - 3, piece, 2 * piece,
                             PIECES_MAX * piece, SEG, SEG + piece, SEG + PIECES_MAX * piece,
                             2 * SEG,
@@ -63,25 +66,26 @@ static const size_t *lengths(void)
 TEST(every_byte_has_its_place)
 {
     start(8 * MIB);
-    ck_assert_uint_eq(segment_bytes(&f.shard->arena), SEG);
+    ck_assert_uint_eq(segment_bytes(&f.shard->memory.arena), SEG);
     for (size_t len = 1; len <= MIB; len += len < 3 * SEG ? 7 : 1021) {
         struct cut cut;
         size_t whole;
 
-        chunks_cut(f.shard, len, &cut);
+        chunks_cut(&f.shard->memory, len, &cut);
         whole = cut.segments * SEG;
         ck_assert_uint_le(cut.pieces, PIECES_MAX);
-        ck_assert_uint_le(cut.tail, (size_t)cut.pieces * f.shard->piece_max);
+        ck_assert_uint_le(cut.tail, (size_t)cut.pieces * f.shard->memory.piece_max);
         ck_assert_uint_ge(whole + cut.tail, len);
         if (cut.tail != 0) {
             ck_assert_uint_eq(whole + cut.tail, len);
-            ck_assert_uint_gt(cut.tail, (size_t)(cut.pieces - 1) * f.shard->piece_max);
+            ck_assert_uint_gt(cut.tail, (size_t)(cut.pieces - 1) * f.shard->memory.piece_max);
         } else {
             /* A hole at the end: small beside the value, or too much for pieces. */
             size_t waste = whole - len;
 
             ck_assert_uint_eq(cut.pieces, 0);
-            ck_assert(waste <= len / 16 || SEG - waste > PIECES_MAX * f.shard->piece_max);
+            ck_assert(waste <= len / 16 ||
+                      SEG - waste > PIECES_MAX * f.shard->memory.piece_max);
         }
     }
     stop();
@@ -92,21 +96,21 @@ TEST(cuts_at_the_boundaries)
     struct cut c;
 
     start(8 * MIB);
-    const uint32_t piece = f.shard->piece_max;
+    const uint32_t piece = f.shard->memory.piece_max;
 
-    chunks_cut(f.shard, piece, &c);
+    chunks_cut(&f.shard->memory, piece, &c);
     ck_assert(c.segments == 0 && c.pieces == 1 && c.tail == piece);
-    chunks_cut(f.shard, piece + 1, &c);
+    chunks_cut(&f.shard->memory, piece + 1, &c);
     ck_assert(c.segments == 0 && c.pieces == 2 && c.tail == piece + 1);
-    chunks_cut(f.shard, PIECES_MAX * piece, &c);
+    chunks_cut(&f.shard->memory, PIECES_MAX * piece, &c);
     ck_assert(c.segments == 0 && c.pieces == PIECES_MAX);
-    chunks_cut(f.shard, PIECES_MAX * piece + 1, &c);
+    chunks_cut(&f.shard->memory, PIECES_MAX * piece + 1, &c);
     ck_assert(c.segments == 1 && c.pieces == 0);
-    chunks_cut(f.shard, SEG, &c);
+    chunks_cut(&f.shard->memory, SEG, &c);
     ck_assert(c.segments == 1 && c.pieces == 0);
-    chunks_cut(f.shard, SEG + 1, &c);
+    chunks_cut(&f.shard->memory, SEG + 1, &c);
     ck_assert(c.segments == 1 && c.pieces == 1 && c.tail == 1);
-    chunks_cut(f.shard, 32 * SEG - 1000, &c);
+    chunks_cut(&f.shard->memory, 32 * SEG - 1000, &c);
     ck_assert(c.segments == 32 && c.pieces == 0);
     stop();
 }
@@ -157,7 +161,7 @@ TEST(values_of_boundary_lengths_by_span_and_by_body)
     }
     ck_assert_int_eq(fixture_delete(&f, "key"), OUT_DELETED);
     fixture_settle(&f);
-    ck_assert_uint_eq(f.shard->arena.whole, 0);
+    ck_assert_uint_eq(f.shard->memory.arena.whole, 0);
     stop();
 }
 
@@ -277,7 +281,7 @@ TEST(the_cursor_moves_heads_and_pieces)
         fixture_grace(&f);
         shard_enter(f.shard);
         for (int i = 0; i < 20; i++) {
-            (void)cursor_slice(f.shard, 200, fixture_now(&f));
+            (void)cursor_slice(&f.shard->memory, 200, fixture_now(&f));
         }
         shard_leave(f.shard);
         fixture_verify(&f);
@@ -326,7 +330,7 @@ TEST(an_aborted_body_gives_everything_back)
         body_abort(&b);
         ck_assert_ptr_null(b);
         body_abort(&b);
-        ck_assert_uint_eq(f.shard->arena.whole, 0);
+        ck_assert_uint_eq(f.shard->memory.arena.whole, 0);
         ck_assert_int_eq(fixture_used(&f), used);
     }
     fixture_verify(&f);

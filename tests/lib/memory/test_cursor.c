@@ -7,6 +7,9 @@
 
 #include <stdio.h>
 
+#include "lib/memory/cursor.h"
+#include "lib/memory/room.h"
+#include "lib/shard/info.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
@@ -25,7 +28,7 @@ static unsigned fill(const char *kind, size_t len, msec_t deadline, unsigned eve
 {
     unsigned n = 0;
 
-    while (arena_avail(&f.shard->arena) > 8) {
+    while (arena_avail(&f.shard->memory.arena) > 8) {
         fixture_set_until(&f, name(kind, n), len, n % every == 0 ? deadline : MSEC_NEVER);
         n++;
         if (n % 64 == 0) {
@@ -156,11 +159,11 @@ TEST(cleaning_drops_what_is_due_and_moves_the_rest_unchanged)
     clock_advance(&f.engine.clock, 1000);
     shard_enter(f.shard);
     for (int i = 0; i < 30; i++) {
-        if (f.shard->blocks.bin_bits >> 2 == 0) {
+        if (f.shard->memory.blocks.bin_bits >> 2 == 0) {
             break; /* nothing is left that is dead enough */
         }
-        (void)cursor_slice(f.shard, 2000, fixture_now(&f));
-        room_release(f.shard);
+        (void)cursor_slice(&f.shard->memory, 2000, fixture_now(&f));
+        room_release(&f.shard->memory);
     }
     shard_leave(f.shard);
     ck_assert_uint_gt(fixture_counter(&f, CTR_cursor_cleaned), 0);
@@ -185,8 +188,8 @@ TEST(a_slice_is_bounded)
         uint64_t before = fixture_counter(&f, CTR_evictions);
 
         shard_enter(f.shard);
-        ck_assert(cursor_slice(f.shard, 64, fixture_now(&f)));
-        room_release(f.shard);
+        ck_assert(cursor_slice(&f.shard->memory, 64, fixture_now(&f)));
+        room_release(&f.shard->memory);
         shard_leave(f.shard);
         ck_assert_uint_le(fixture_counter(&f, CTR_evictions) - before, 64 / 4 + 1);
         fixture_grace(&f);
@@ -203,18 +206,18 @@ TEST(where_nothing_may_be_evicted_it_only_cleans)
     cfg.evictions = false;
     fixture_start(&f, &cfg);
     shard_enter(f.shard);
-    ck_assert(!cursor_slice(f.shard, 1000, fixture_now(&f)));
+    ck_assert(!cursor_slice(&f.shard->memory, 1000, fixture_now(&f)));
     shard_leave(f.shard);
     n = fill("k", 200, MSEC_NEVER, 1);
     shard_enter(f.shard);
-    ck_assert(!cursor_slice(f.shard, 1000, fixture_now(&f)));
+    ck_assert(!cursor_slice(&f.shard->memory, 1000, fixture_now(&f)));
     shard_leave(f.shard);
     for (unsigned i = 0; i < n; i += 3) {
         ck_assert_int_eq(fixture_delete(&f, name("k", i)), OUT_DELETED);
     }
     shard_enter(f.shard);
-    ck_assert(cursor_slice(f.shard, 1000, fixture_now(&f)));
-    while (cursor_slice(f.shard, 1000, fixture_now(&f))) {
+    ck_assert(cursor_slice(&f.shard->memory, 1000, fixture_now(&f)));
+    while (cursor_slice(&f.shard->memory, 1000, fixture_now(&f))) {
     }
     shard_leave(f.shard);
     ck_assert_uint_gt(fixture_counter(&f, CTR_cursor_cleaned), 0);

@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 
+#include "lib/memory/ghost.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
@@ -32,15 +33,15 @@ TEST(small_promotes_what_was_used)
     for (uint8_t heat = 1; heat <= HEAT_MAX; heat++) {
         struct item it = make_item(heat, 50);
 
-        ck_assert_int_eq(evict_judge(&pass, &it), VERDICT_PROMOTE);
+        ck_assert_int_eq(evict_s3fifo.judge(&pass, &it), VERDICT_PROMOTE);
     }
     struct item cold = make_item(0, 50);
     struct item fetched_once = make_item(HEAT_FETCHED, 100);
     struct item young = make_item(0, 101);
 
-    ck_assert_int_eq(evict_judge(&pass, &cold), VERDICT_EVICT);
-    ck_assert_int_eq(evict_judge(&pass, &fetched_once), VERDICT_EVICT);
-    ck_assert_int_eq(evict_judge(&pass, &young), VERDICT_YOUNG);
+    ck_assert_int_eq(evict_s3fifo.judge(&pass, &cold), VERDICT_EVICT);
+    ck_assert_int_eq(evict_s3fifo.judge(&pass, &fetched_once), VERDICT_EVICT);
+    ck_assert_int_eq(evict_s3fifo.judge(&pass, &young), VERDICT_YOUNG);
 }
 
 TEST(main_keeps_what_was_used_up_to_its_cap)
@@ -50,13 +51,13 @@ TEST(main_keeps_what_was_used_up_to_its_cap)
     struct item young = make_item(0, 101);
     struct evict_pass pass = {CHAIN_MAIN, 100, 0, 0};
 
-    ck_assert_int_eq(evict_judge(&pass, &hot), VERDICT_KEEP);
-    ck_assert_int_eq(evict_judge(&pass, &cold), VERDICT_EVICT);
-    ck_assert_int_eq(evict_judge(&pass, &young), VERDICT_YOUNG);
+    ck_assert_int_eq(evict_s3fifo.judge(&pass, &hot), VERDICT_KEEP);
+    ck_assert_int_eq(evict_s3fifo.judge(&pass, &cold), VERDICT_EVICT);
+    ck_assert_int_eq(evict_s3fifo.judge(&pass, &young), VERDICT_YOUNG);
 
     /* All hot: of a long pass four fifths stay, and a little more for the first. */
     for (pass.scanned = 0; pass.scanned < 1024 * 1024; pass.scanned += 1024) {
-        if (evict_judge(&pass, &hot) == VERDICT_KEEP) {
+        if (evict_s3fifo.judge(&pass, &hot) == VERDICT_KEEP) {
             pass.kept += 1024;
         }
     }
@@ -244,7 +245,7 @@ TEST(the_young_in_old_segments_are_spared)
     unsigned n = 0;
 
     fixture_start(&f, NULL);
-    while (arena_avail(&f.shard->arena) > 8) {
+    while (arena_avail(&f.shard->memory.arena) > 8) {
         fixture_set(&f, name("old", n++), LEN);
     }
     clock_advance(&f.engine.clock, 5000);

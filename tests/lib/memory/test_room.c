@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "lib/shard/upkeep.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
@@ -166,7 +167,7 @@ TEST(a_failed_set_takes_the_old_value_away)
 
 static void check_budget(int64_t limit)
 {
-    ck_assert_int_le(fixture_used(&f), limit + room_overdraw(f.shard) + limit / 16);
+    ck_assert_int_le(fixture_used(&f), limit + memory_overdraw(&f.shard->memory) + limit / 16);
 }
 
 TEST_LOOP(the_budget_is_kept_whatever_comes, 4)
@@ -237,7 +238,7 @@ TEST(a_lower_limit_is_reached_and_a_higher_one_used)
     for (unsigned i = 20000; i < 24000; i++) {
         fixture_set(&f, name("k", i), 1500);
         ck_assert_int_le(fixture_used(&f),
-                         8 * (int64_t)MIB + room_overdraw(f.shard) + 512 * 1024);
+                         8 * (int64_t)MIB + memory_overdraw(&f.shard->memory) + 512 * 1024);
         if (i % 64 == 0) {
             fixture_grace(&f);
         }

@@ -8,6 +8,11 @@
 #include <stdio.h>
 #include <sys/resource.h>
 
+#include "lib/engine/body.h"
+#include "lib/engine/flush.h"
+#include "lib/memory/cursor.h"
+#include "lib/shard/expire.h"
+#include "lib/shard/upkeep.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
@@ -65,8 +70,8 @@ TEST(everything_is_gone_at_once_and_its_memory_later)
     ck_assert_uint_gt(fixture_get(&f, name(7)).cas, cas);
     fixture_settle(&f);
     for (uint32_t i = 0; i < 4; i++) {
-        ck_assert_uint_eq(arena_waiting(&f.engine.shards[i]->arena), 0);
-        ck_assert_uint_eq(f.engine.shards[i]->arena.whole, 0);
+        ck_assert_uint_eq(arena_waiting(&f.engine.shards[i]->memory.arena), 0);
+        ck_assert_uint_eq(f.engine.shards[i]->memory.arena.whole, 0);
     }
     ck_assert_uint_eq(fixture_counter(&f, CTR_lazyfree_pending_bytes), 0);
     fixture_check(&f, name(7), 10);
@@ -258,7 +263,7 @@ TEST(a_flush_in_the_middle_of_everything)
             }
         }
         shard_enter(f.shard);
-        (void)cursor_slice(f.shard, 100, fixture_now(&f));
+        (void)cursor_slice(&f.shard->memory, 100, fixture_now(&f));
         shard_leave(f.shard);
         flush(fixture_now(&f));
         fixture_verify(&f);

@@ -25,7 +25,7 @@ static struct {
     const char *wrong; /* with an event; told when nobody is in the shard any more */
 } told;
 
-static const char *look_at(void *arg, const struct engine_event *ev)
+static const char *look_at(void *arg, const struct shard_event *ev)
 {
     char key[16];
     unsigned long n;
@@ -36,7 +36,7 @@ static const char *look_at(void *arg, const struct engine_event *ev)
     if (!item_is_live(ev->item)) {
         return "its item is gone already";
     }
-    if ((ev->kind != ENGINE_EVICTED) != item_is_due(ev->item, ev->now)) {
+    if ((ev->kind != SHARD_EVICTED) != item_is_due(ev->item, ev->now)) {
         return "its item is due or is not, but not as it says";
     }
     (void)snprintf(key, sizeof(key), "%.*s", (int)ev->item->key_len, item_key(ev->item));
@@ -51,7 +51,7 @@ static const char *look_at(void *arg, const struct engine_event *ev)
     return NULL;
 }
 
-static void on_event(void *arg, const struct engine_event *ev)
+static void on_event(void *arg, const struct shard_event *ev)
 {
     const char *wrong = look_at(arg, ev);
 
@@ -97,13 +97,13 @@ static unsigned told_in_all(void)
 }
 
 /* Every event so far was of this kind, and there were so many. */
-static void check_only(enum engine_event_kind kind, unsigned count)
+static void check_only(enum shard_event_kind kind, unsigned count)
 {
     ck_assert_uint_eq(told.count[kind], count);
     ck_assert_uint_eq(told_in_all(), count);
 }
 
-#define ALL (ENGINE_EXPIRED_KINDS | 1u << ENGINE_EVICTED)
+#define ALL (SHARD_EXPIRED_KINDS | 1u << SHARD_EVICTED)
 
 /* ---- expired, met by a command ----------------------------------------------------------- */
 
@@ -155,16 +155,16 @@ TEST_LOOP(who_meets_an_expired_item_tells_of_it_once, 2 * WAYS)
     fixture_set_until(&f, name(7), len, fixture_now(&f) + 5);
     clock_advance(&f.engine.clock, 4);
     fixture_check(&f, name(7), len);
-    check_only(ENGINE_EXPIRED_LAZY, 0);
+    check_only(SHARD_EXPIRED_LAZY, 0);
     clock_advance(&f.engine.clock, 1);
     meet(7, how);
-    check_only(ENGINE_EXPIRED_LAZY, 1);
+    check_only(SHARD_EXPIRED_LAZY, 1);
     ck_assert_uint_eq(told.last_key, 7);
     ck_assert_int_eq(told.last_now, fixture_now(&f));
     ck_assert_uint_eq(fixture_counter(&f, CTR_expired_lazy), 1);
     meet(8, how);
     fixture_expire(&f);
-    check_only(ENGINE_EXPIRED_LAZY, 1);
+    check_only(SHARD_EXPIRED_LAZY, 1);
     stop();
 }
 
@@ -180,14 +180,14 @@ TEST(the_sampler_tells_of_each_that_is_due)
     }
     clock_advance(&f.engine.clock, 500);
     fixture_expire(&f);
-    check_only(ENGINE_EXPIRED_ACTIVE, 500);
+    check_only(SHARD_EXPIRED_ACTIVE, 500);
     for (unsigned i = 0; i < 1000; i++) {
         ck_assert_uint_eq(told.times[i], i % 2 == 0);
     }
     ck_assert_uint_eq(fixture_counter(&f, CTR_expired_active), 500);
     clock_advance(&f.engine.clock, 501);
     fixture_expire(&f);
-    check_only(ENGINE_EXPIRED_ACTIVE, 1000);
+    check_only(SHARD_EXPIRED_ACTIVE, 1000);
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
     stop();
 }
@@ -209,7 +209,7 @@ TEST(every_eviction_is_told_and_what_was_told_is_gone)
         gone += told.times[i];
     }
     ck_assert_uint_gt(gone, n / 3);
-    check_only(ENGINE_EVICTED, gone);
+    check_only(SHARD_EVICTED, gone);
     ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), gone);
     stop();
 }
@@ -220,8 +220,8 @@ TEST(large_values_are_told_too)
     for (unsigned i = 0; i < 200; i++) {
         fixture_set(&f, name(i), 200000);
     }
-    ck_assert_uint_gt(told.count[ENGINE_EVICTED], 100);
-    check_only(ENGINE_EVICTED, (unsigned)fixture_counter(&f, CTR_evictions));
+    ck_assert_uint_gt(told.count[SHARD_EVICTED], 100);
+    check_only(SHARD_EVICTED, (unsigned)fixture_counter(&f, CTR_evictions));
     for (unsigned i = 0; i < 200; i++) {
         ck_assert(fixture_has(&f, name(i)) == (told.times[i] == 0));
     }
@@ -236,16 +236,16 @@ TEST(what_is_due_when_room_is_made_expired)
     for (unsigned i = 0; i < 30000; i++) {
         fixture_set_until(&f, name(i), 500, fixture_now(&f) + 10);
     }
-    before = told.count[ENGINE_EVICTED];
+    before = told.count[SHARD_EVICTED];
     ck_assert_uint_eq(told_in_all(), before);
     clock_advance(&f.engine.clock, 10);
     for (unsigned i = 30000; i < 36000; i++) {
         fixture_set(&f, name(i), 500);
     }
-    ck_assert_uint_eq(told.count[ENGINE_EVICTED], before);
-    ck_assert_uint_gt(told.count[ENGINE_EXPIRED_RECLAIM], 1000);
-    ck_assert_uint_eq(told.count[ENGINE_EXPIRED_RECLAIM], fixture_counter(&f, CTR_reclaimed));
-    ck_assert_uint_eq(told_in_all(), before + told.count[ENGINE_EXPIRED_RECLAIM]);
+    ck_assert_uint_eq(told.count[SHARD_EVICTED], before);
+    ck_assert_uint_gt(told.count[SHARD_EXPIRED_RECLAIM], 1000);
+    ck_assert_uint_eq(told.count[SHARD_EXPIRED_RECLAIM], fixture_counter(&f, CTR_reclaimed));
+    ck_assert_uint_eq(told_in_all(), before + told.count[SHARD_EXPIRED_RECLAIM]);
     for (unsigned i = 0; i < 36000; i++) {
         ck_assert_uint_le(told.times[i], i < 30000 ? 1 : 0);
     }
@@ -284,7 +284,7 @@ TEST_LOOP(only_kinds_that_were_asked_for_are_told, KINDS)
     ck_assert_uint_gt(fixture_counter(&f, CTR_expired_active), 0);
     ck_assert_uint_gt(fixture_counter(&f, CTR_reclaimed), 0);
     ck_assert_uint_gt(told.count[_i], 0);
-    check_only((enum engine_event_kind)_i, told.count[_i]);
+    check_only((enum shard_event_kind)_i, told.count[_i]);
     ck_assert_msg(told.wrong == NULL, "an event: %s", told.wrong);
     /* Until nobody wants to know any more. */
     memset(&told, 0, sizeof(told));

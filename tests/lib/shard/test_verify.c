@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/memory/blocks.h"
+#include "lib/memory/chunks.h"
+#include "lib/shard/verify.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
@@ -60,7 +63,7 @@ static const char *name(unsigned n)
 static _Atomic handle_t *slot_of(const char *key)
 {
     _Atomic handle_t *slot =
-        table_slot(&s->table, s->arena.base, fixture_hash(&f, key), key, strlen(key));
+        table_slot(&s->table, s->memory.arena.base, fixture_hash(&f, key), key, strlen(key));
 
     ck_assert_ptr_nonnull(slot);
     return slot;
@@ -78,15 +81,15 @@ static struct item *piece_of(const char *key, unsigned i)
 
 static struct segment *segment(segment_t n)
 {
-    return &s->arena.segments[n];
+    return &s->memory.arena.segments[n];
 }
 
 /* The first block of a chain that is a hole, or one that is dead and none. */
 static handle_t dead_block(bool is_hole)
 {
-    for (segment_t n = s->blocks.chain[CHAIN_SMALL].head; n != 0; n = segment(n)->next) {
+    for (segment_t n = s->memory.blocks.chain[CHAIN_SMALL].head; n != 0; n = segment(n)->next) {
         for (uint32_t at = 0; at < segment(n)->fill;) {
-            handle_t h = segment_handle(&s->arena, n) + at / ITEM_UNIT;
+            handle_t h = segment_handle(&s->memory.arena, n) + at / ITEM_UNIT;
             uint16_t shape = item_shape(shard_item(s, h));
 
             if (shape_is_dead(shape) && shape_is_hole(shape) == is_hole) {
@@ -117,8 +120,8 @@ static void setup(void)
     fixture_set(&f, "waits", LARGE_LEN);
     ck_assert_int_eq(fixture_delete(&f, "waits"), OUT_DELETED);
     ck_assert_int_eq(fixture_delete(&f, name(200)), OUT_DELETED);
-    ck_assert_uint_gt(s->blocks.chain[CHAIN_SMALL].count, 3);
-    ck_assert_uint_gt(s->arena.free_count, 0);
+    ck_assert_uint_gt(s->memory.blocks.chain[CHAIN_SMALL].count, 3);
+    ck_assert_uint_gt(s->memory.arena.free_count, 0);
     ck_assert_uint_gt(item_large(item_of("large"))->segments, 1);
     ck_assert_uint_gt(item_large(item_of("large"))->pieces, 0);
     fixture_verify(&f);
@@ -197,10 +200,10 @@ static void hole_is_being_filled(void)
 
 static void hole_is_behind_the_cursor(void)
 {
-    segment_t n = segment_of(&s->arena, dead_block(true));
+    segment_t n = segment_of(&s->memory.arena, dead_block(true));
 
-    PUT(s->cursor.segment, n);
-    PUT(s->cursor.offset, segment(n)->fill);
+    PUT(s->memory.cursor.segment, n);
+    PUT(s->memory.cursor.offset, segment(n)->fill);
 }
 
 static void dead_block_is_called_a_hole(void)
@@ -226,7 +229,7 @@ static void live_block_is_dead(void)
 
 static void segment_is_of_no_chain(void)
 {
-    PUT(segment(s->blocks.chain[CHAIN_SMALL].head)->state, SEG_FREE);
+    PUT(segment(s->memory.blocks.chain[CHAIN_SMALL].head)->state, SEG_FREE);
 }
 
 static void block_has_no_size(void)
@@ -245,95 +248,96 @@ static void block_is_larger(void)
 
 static void segment_is_fuller(void)
 {
-    struct segment *g = segment(s->blocks.chain[CHAIN_SMALL].head);
+    struct segment *g = segment(s->memory.blocks.chain[CHAIN_SMALL].head);
 
     PUT(g->fill, g->fill - ITEM_UNIT);
 }
 
 static void segment_counts_another_live_block(void)
 {
-    struct segment *g = segment(s->blocks.chain[CHAIN_SMALL].head);
+    struct segment *g = segment(s->memory.blocks.chain[CHAIN_SMALL].head);
 
     PUT(g->live, g->live + 1);
 }
 
 static void segment_counts_more_dead_bytes(void)
 {
-    struct segment *g = segment(s->blocks.chain[CHAIN_SMALL].head);
+    struct segment *g = segment(s->memory.blocks.chain[CHAIN_SMALL].head);
 
     PUT(g->dead, g->dead + ITEM_UNIT);
 }
 
 static void segment_has_another_neighbour(void)
 {
-    PUT(segment(segment(s->blocks.chain[CHAIN_SMALL].head)->next)->prev, 0);
+    PUT(segment(segment(s->memory.blocks.chain[CHAIN_SMALL].head)->next)->prev, 0);
 }
 
 static void segment_is_of_the_other_chain(void)
 {
-    PUT(segment(s->blocks.chain[CHAIN_SMALL].head)->chain, CHAIN_MAIN);
+    PUT(segment(s->memory.blocks.chain[CHAIN_SMALL].head)->chain, CHAIN_MAIN);
 }
 
 static void chain_counts_another_segment(void)
 {
-    PUT(s->blocks.chain[CHAIN_MAIN].count, s->blocks.chain[CHAIN_MAIN].count + 1);
+    PUT(s->memory.blocks.chain[CHAIN_MAIN].count, s->memory.blocks.chain[CHAIN_MAIN].count + 1);
 }
 
 static void chain_ends_elsewhere(void)
 {
-    PUT(s->blocks.chain[CHAIN_SMALL].tail, s->blocks.chain[CHAIN_SMALL].head);
+    PUT(s->memory.blocks.chain[CHAIN_SMALL].tail, s->memory.blocks.chain[CHAIN_SMALL].head);
 }
 
 static void chain_counts_more_bytes(void)
 {
-    PUT(s->blocks.chain[CHAIN_SMALL].bytes, s->blocks.chain[CHAIN_SMALL].bytes + 1);
+    PUT(s->memory.blocks.chain[CHAIN_SMALL].bytes,
+        s->memory.blocks.chain[CHAIN_SMALL].bytes + 1);
 }
 
 static void free_list_lost_a_segment(void)
 {
-    PUT(s->arena.free, segment(s->arena.free)->next);
+    PUT(s->memory.arena.free, segment(s->memory.arena.free)->next);
 }
 
 static void free_list_is_a_ring(void)
 {
-    PUT(segment(s->arena.free)->next, s->arena.free);
+    PUT(segment(s->memory.arena.free)->next, s->memory.arena.free);
 }
 
 static void queue_counts_another_segment(void)
 {
-    PUT(s->arena.quarantine.segments, s->arena.quarantine.segments + 1);
+    PUT(s->memory.arena.quarantine.segments, s->memory.arena.quarantine.segments + 1);
 }
 
 static void a_segment_is_held_by_nobody(void)
 {
-    PUT(s->arena.held, s->arena.held + 1);
+    PUT(s->memory.arena.held, s->memory.arena.held + 1);
 }
 
 static void values_count_another_segment(void)
 {
-    PUT(s->arena.values.segments, s->arena.values.segments + 1);
+    PUT(s->memory.arena.values.segments, s->memory.arena.values.segments + 1);
 }
 
 static void value_is_not_in_the_queue(void)
 {
-    PUT(s->arena.values.head, 0);
+    PUT(s->memory.arena.values.head, 0);
 }
 
 static void more_is_dead(void)
 {
-    PUT(s->blocks.dead_bytes, s->blocks.dead_bytes + ITEM_UNIT);
+    PUT(s->memory.blocks.dead_bytes, s->memory.blocks.dead_bytes + ITEM_UNIT);
 }
 
 static void more_is_in_holes(void)
 {
-    PUT(s->blocks.hole_bytes, s->blocks.hole_bytes + ITEM_UNIT);
+    PUT(s->memory.blocks.hole_bytes, s->memory.blocks.hole_bytes + ITEM_UNIT);
 }
 
 static handle_t *hole_head(void)
 {
     handle_t h = dead_block(true);
 
-    return &s->blocks.holes[CHAIN_SMALL].head[item_units(shard_item(s, h))];
+    return &s->memory.blocks.holes[CHAIN_SMALL].head[item_units(shard_item(s, h))];
 }
 
 static void hole_is_not_listed(void)
@@ -342,8 +346,8 @@ static void hole_is_not_listed(void)
 
     PUT(*head, hole_next(shard_item(s, *head)));
     if (*head == 0) {
-        uint32_t units = (uint32_t)(head - s->blocks.holes[CHAIN_SMALL].head);
-        uint64_t *word = &s->blocks.holes[CHAIN_SMALL].words[units / 64];
+        uint32_t units = (uint32_t)(head - s->memory.blocks.holes[CHAIN_SMALL].head);
+        uint64_t *word = &s->memory.blocks.holes[CHAIN_SMALL].words[units / 64];
 
         PUT(*word, *word & ~(1ull << (units % 64)));
     } else {
@@ -369,7 +373,7 @@ static void hole_is_listed_by_another_size(void)
 
 static void hole_has_no_bit(void)
 {
-    struct holes *l = &s->blocks.holes[CHAIN_SMALL];
+    struct holes *l = &s->memory.blocks.holes[CHAIN_SMALL];
     uint32_t units = (uint32_t)(hole_head() - l->head);
 
     PUT(l->words[units / 64], 0);
@@ -377,13 +381,13 @@ static void hole_has_no_bit(void)
 
 static void holes_have_no_summary(void)
 {
-    PUT(s->blocks.holes[CHAIN_SMALL].summary, 0);
+    PUT(s->memory.blocks.holes[CHAIN_SMALL].summary, 0);
 }
 
 /* A sealed segment in a bin. */
 static struct segment *binned(void)
 {
-    segment_t n = s->blocks.chain[CHAIN_SMALL].head;
+    segment_t n = s->memory.blocks.chain[CHAIN_SMALL].head;
 
     while (segment(n)->bin == NO_BIN) {
         n = segment(n)->next;
@@ -410,13 +414,13 @@ static void bin_is_empty(void)
 {
     struct segment *g = binned();
 
-    PUT(s->blocks.bin_bits, s->blocks.bin_bits & ~(1u << g->bin));
-    PUT(s->blocks.bin[g->bin], 0);
+    PUT(s->memory.blocks.bin_bits, s->memory.blocks.bin_bits & ~(1u << g->bin));
+    PUT(s->memory.blocks.bin[g->bin], 0);
 }
 
 static void bin_has_no_bit(void)
 {
-    PUT(s->blocks.bin_bits, 0);
+    PUT(s->memory.blocks.bin_bits, 0);
 }
 
 static void index_counts_another_item(void)
@@ -446,7 +450,7 @@ static void position_is_of_another_item(void)
 
 static void another_large_item_is_counted(void)
 {
-    PUT(s->large_items, s->large_items + 1);
+    PUT(s->memory.large_items, s->memory.large_items + 1);
 }
 
 static const struct {
@@ -531,7 +535,7 @@ TEST(an_item_that_died_and_was_not_unlinked_is_told)
     const struct item *it = shard_item(s, *slot);
 
     shard_enter(s);
-    blocks_kill(s, *slot, DEATH_REUSE);
+    blocks_kill(&s->memory, *slot, KILL_REUSE);
     shard_leave(s);
     ck_assert(!shard_verify(s, why, sizeof(why)));
     ck_assert_msg(strstr(why, "which is no live item") != NULL, "%s", why);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Reading values: walks, copies and pins. Readers hold a read-side section and no lock.
+ * Reading values: see value.h.
  */
+#include "lib/shard/value.h"
+
 #include <string.h>
 
-#include "lib/base/check.h"
+#include "lib/memory/chunks.h"
 #include "lib/shard/shard.h"
 
 void value_walk_begin(struct value_walk *w, const struct shard *shard, const struct item *item)
@@ -27,7 +29,7 @@ void value_walk_begin(struct value_walk *w, const struct shard *shard, const str
 
 static struct span next_segment(struct value_walk *w)
 {
-    const struct arena *a = &w->shard->arena;
+    const struct arena *a = &w->shard->memory.arena;
     size_t n = w->left < segment_bytes(a) ? w->left : segment_bytes(a);
     struct span part = span_of(segment_ptr(a, w->segment), n);
 
@@ -71,7 +73,7 @@ bool value_walk_has_segments(const struct value_walk *w)
 
 size_t value_walk_tail(const struct value_walk *w)
 {
-    uint64_t whole = (uint64_t)w->segments_left << w->shard->arena.shift;
+    uint64_t whole = (uint64_t)w->segments_left << w->shard->memory.arena.shift;
 
     return w->left > whole ? (size_t)(w->left - whole) : 0;
 }
@@ -94,7 +96,7 @@ struct value_pin value_pin(const struct value_walk *w)
     struct shard *s = (struct shard *)(uintptr_t)w->shard;
 
     debug_must(w->first_segment != 0);
-    atomic_fetch_add_explicit(&s->arena.segments[w->first_segment].pins, 1,
+    atomic_fetch_add_explicit(&s->memory.arena.segments[w->first_segment].pins, 1,
                               memory_order_relaxed);
     return (struct value_pin){s, w->first_segment};
 }
@@ -105,7 +107,7 @@ void value_unpin(struct value_pin *pin)
         return;
     }
 
-    struct arena *a = &pin->shard->arena;
+    struct arena *a = &pin->shard->memory.arena;
     uint32_t before = atomic_fetch_sub_explicit(&a->segments[pin->first_segment].pins, 1,
                                                 memory_order_release);
 
@@ -125,19 +127,19 @@ bool value_pin_is_overdue(const struct value_pin *pin)
         return false;
     }
 
-    const struct engine *e = pin->shard->engine;
+    const struct shard_group *g = pin->shard->group;
     uint64_t cap =
-        (uint64_t)atomic_load_explicit(&e->budget.limit_bytes, memory_order_relaxed) /
+        (uint64_t)atomic_load_explicit(&g->budget->limit_bytes, memory_order_relaxed) /
         PINNED_SHARE;
     uint64_t held = 0;
-    uint32_t pins = atomic_load_explicit(&pin->shard->arena.segments[pin->first_segment].pins,
-                                         memory_order_relaxed);
+    uint32_t pins = atomic_load_explicit(
+        &pin->shard->memory.arena.segments[pin->first_segment].pins, memory_order_relaxed);
 
     if ((pins & PIN_DEAD) == 0) {
         return false;
     }
-    for (uint32_t i = 0; i < e->shard_count; i++) {
-        held += ctr_get(&e->shards[i]->counters, CTR_pinned_dead_bytes);
+    for (uint32_t i = 0; i < g->count; i++) {
+        held += ctr_get(&g->shards[i]->counters, CTR_pinned_dead_bytes);
     }
     return held > cap;
 }

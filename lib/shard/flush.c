@@ -1,17 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Flushes. What a shard holds is a generation: index, deadlines and chains. A flush swaps them
- * for empty ones and retires the old, so it takes constant time however much there is.
- *
- * The empty index and deadlines are made before a flush is scheduled (shard_flush_prepare()),
- * so that carrying it out cannot fail: it may be a writer who meets its instant, and what he
- * stores must not land in what the flush hides.
+ * Flushes of a shard: see flush.h.
  */
-#include "lib/base/check.h"
-
-#include <string.h>
-
-#include "lib/shard/shard.h"
+#include "lib/shard/flush.h"
 
 /*
  * Index and deadlines: empty ones for a flush to come, or flushed ones that wait for their
@@ -51,8 +42,9 @@ static struct generation *generation_create(const struct shard *s)
         return NULL;
     }
     g->retired.fn = release_generation;
-    g->budget = &s->engine->budget;
-    g->wheel = wheel_create(s->arena.base, g->budget, &s->lock, clock_now(&s->engine->clock));
+    g->budget = s->group->budget;
+    g->wheel =
+        wheel_create(s->memory.arena.base, g->budget, &s->lock, clock_now(s->group->clock));
     if (g->wheel == NULL || !table_init(&g->table, s->items_at_start, s->seed, g->budget)) {
         wheel_destroy(&g->wheel);
         mem_free(g);
@@ -136,34 +128,15 @@ void shard_flush_fini(struct shard *s)
 
 /* ---- carrying it out --------------------------------------------------------------------- */
 
-static void retire_chain(struct shard *s, const struct chain *c)
-{
-    if (c->count != 0) {
-        arena_retire(&s->arena, c->head, c->tail, c->count, RUN_DIRECT);
-    }
-}
-
 /* Everything that a new generation starts from nothing with. Context: in shard. */
 static void swap_generation(struct shard *s, struct generation *g)
 {
     struct wheel *wheel = s->wheel;
-    bool is_lazy = engine_option(s->engine->config.options, lazyfree_flush);
-    uint64_t whole = (uint64_t)s->arena.values.segments << s->arena.shift;
 
     table_swap(&s->table, &g->table);
     s->wheel = g->wheel;
     g->wheel = wheel;
-    retire_chain(s, &s->blocks.chain[CHAIN_SMALL]);
-    retire_chain(s, &s->blocks.chain[CHAIN_MAIN]);
-    arena_retire_values(&s->arena, is_lazy ? RUN_LAZY : RUN_DIRECT);
-    ctr_add(&s->counters, CTR_lazyfree_pending_objects,
-            whole != 0 ? s->large_with_segments : 0);
-    ctr_add(&s->counters, CTR_lazyfree_pending_bytes, whole);
-    blocks_reset(s);
-    memset(&s->cursor, 0, sizeof(s->cursor));
-    s->large_items = 0;
-    s->large_with_segments = 0;
-    s->epoch++;
+    memory_flush(&s->memory);
     ctr_set(&s->counters, CTR_curr_items, 0);
     ctr_set(&s->counters, CTR_item_bytes, 0);
 }
@@ -200,7 +173,33 @@ void shard_flush(struct shard *s, msec_t now)
     shard_leave(s);
     if (flushed != NULL) {
         mem_free(unused);
-        reclaim_push(s->engine->reclaimer, &flushed->retired);
-        grace_ask(s->arena.grace, GRACE_HURRY);
+        reclaim_push(s->group->reclaimer, &flushed->retired);
+        grace_ask(s->memory.arena.grace, GRACE_HURRY);
+    }
+}
+
+/*
+ * A flush whose instant has come must be carried out before, or its items would come back. A
+ * writer may have carried ours out already.
+ */
+void shard_flush_schedule(struct shard *s, msec_t at, uint64_t id)
+{
+    bool is_set = false;
+
+    while (!is_set) {
+        msec_t now = clock_now(s->group->clock);
+
+        if (now >= atomic_load_explicit(&s->flush_at, memory_order_relaxed)) {
+            shard_flush(s, now);
+        }
+        shard_enter(s);
+        is_set = s->flush_done == id;
+        if (!is_set &&
+            (at <= now || now < atomic_load_explicit(&s->flush_at, memory_order_relaxed))) {
+            s->flush_id = id;
+            atomic_store_explicit(&s->flush_at, at <= now ? now : at, memory_order_release);
+            is_set = true;
+        }
+        shard_leave(s);
     }
 }

@@ -1,21 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Active expiry of a shard: one sampling loop under the lock, and the slices of cycle.c
- * around it, with their counters.
+ * Active expiry of a shard: see expire.h.
  */
-#include "lib/base/check.h"
+#include "lib/shard/expire.h"
 
+#include "lib/base/context.h"
+#include "lib/memory/blocks.h"
+#include "lib/shard/keyspace.h"
 #include "lib/shard/shard.h"
 
 /* The most that one sampling loop looks at: 20 + 5 * 9 keys at effort 10. */
 #define LOOP_MAX 65
-
-/*
- * A new deadline that is not the earliest does not change when the sampler must begin, unless
- * there are many of them: a full bucket is refined earlier. So the hint is computed anew every
- * so many.
- */
-#define NOTE_EVERY 256
 
 struct loop_arg {
     struct shard *shard;
@@ -30,19 +25,13 @@ static usec_t mono_us(void *arg)
 
 static void expire_one(struct shard *s, handle_t h, msec_t now)
 {
-    const struct item *it = shard_item(s, h);
-    uint64_t hash = shard_hash(s, it);
-    _Atomic handle_t *slot = table_slot_of(&s->table, hash, h);
+    msec_t deadline = item_deadline(shard_item(s, h));
+    uint64_t hash;
+    _Atomic handle_t *slot = keyspace_slot_of(s, h, &hash);
 
-    must(slot != NULL);
-    ctr_add(&s->counters, CTR_expired_active, 1);
-    if (!item_was_fetched(it)) {
-        ctr_add(&s->counters, CTR_expired_unfetched, 1);
-    }
     /* Another thread may have shown the wheel a clock a moment ahead of ours. */
-    lag_add(&s->lag, now > item_deadline(it) ? (uint64_t)(now - item_deadline(it)) : 0);
-    shard_observe(s, it, ENGINE_EXPIRED_ACTIVE, now);
-    keyspace_unlink(s, hash, slot, DEATH_EXPIRE);
+    lag_add(&s->lag, now > deadline ? (uint64_t)(now - deadline) : 0);
+    keyspace_expire(s, hash, slot, SHARD_EXPIRED_ACTIVE, now);
 }
 
 /* One sampling loop: the lock is held for this long and no longer. */
@@ -71,24 +60,25 @@ static void sampling_loop(void *arg, unsigned max, struct cycle_loop *out)
     out->debt_keys = wheel_debt(s->wheel, a->now);
     out->behind_keys = wheel_behind(s->wheel, a->now);
     out->is_empty = wheel_count(s->wheel) == 0;
-    shard_note_due(s);
-    blocks_ripen(s, max);
+    keyspace_note_due(s);
+    blocks_ripen(&s->memory, max);
     shard_leave(s);
 }
 
 /* The sampler rests: turned off by an option, or held by a test. */
 static bool is_held(const struct shard *s)
 {
-    return !engine_option(s->engine->config.options, active_expire) ||
+    return !engine_option(s->group->options, active_expire) ||
            atomic_load_explicit(&s->is_held, memory_order_relaxed);
 }
 
 bool shard_expire_slice(struct shard *s, enum cycle_kind kind, const struct cycle_config *cfg)
 {
-    struct loop_arg arg = {s, clock_now(&s->engine->clock)};
+    struct loop_arg arg = {s, clock_now(s->group->clock)};
     struct cycle_ops ops = {mono_us, sampling_loop, &arg};
     struct cycle_result res;
 
+    must_be_home(s);
     if (is_held(s)) {
         return false;
     }
@@ -117,29 +107,18 @@ bool shard_expire_slice(struct shard *s, enum cycle_kind kind, const struct cycl
     return !res.is_ended;
 }
 
-void shard_note_due(struct shard *s)
-{
-    msec_t next = wheel_next(s->wheel);
-
-    if (next != atomic_load_explicit(&s->next_due, memory_order_relaxed)) {
-        atomic_store_explicit(&s->next_due, next, memory_order_relaxed);
-    }
-}
-
-void shard_note_added(struct shard *s, msec_t deadline)
-{
-    if (deadline < atomic_load_explicit(&s->next_due, memory_order_relaxed) ||
-        (wheel_count(s->wheel) & (NOTE_EVERY - 1)) == 0) {
-        shard_note_due(s);
-    }
-}
-
 bool shard_wants_fast(struct shard *s, const struct cycle_config *cfg, msec_t now)
 {
+    must_be_home(s);
     if (now < atomic_load_explicit(&s->next_due, memory_order_relaxed) || is_held(s)) {
         return false;
     }
     return cycle_may_begin(&s->cycle, CYCLE_FAST, cfg, 1, clock_mono_us());
+}
+
+void shard_hold_sampler(struct shard *s, bool held)
+{
+    atomic_store_explicit(&s->is_held, held, memory_order_relaxed);
 }
 
 msec_t shard_next_due(struct shard *s)
@@ -147,15 +126,9 @@ msec_t shard_next_due(struct shard *s)
     msec_t next = atomic_load_explicit(&s->next_due, memory_order_relaxed);
     msec_t flush = atomic_load_explicit(&s->flush_at, memory_order_relaxed);
 
+    must_be_home(s);
     if (is_held(s)) {
         return flush;
     }
     return next < flush ? next : flush;
-}
-
-void engine_hold_sampler(struct engine *e, bool held)
-{
-    for (uint32_t i = 0; i < e->shard_count; i++) {
-        atomic_store_explicit(&e->shards[i]->is_held, held, memory_order_relaxed);
-    }
 }

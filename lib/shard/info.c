@@ -2,13 +2,21 @@
 /*
  * Observation of a shard: figures for statistics, and walks over its items.
  */
+#include "lib/shard/info.h"
+
 #include <string.h>
 
+#include "lib/memory/chains.h"
 #include "lib/shard/shard.h"
+
+const struct counters *shard_counters(const struct shard *s)
+{
+    return &s->counters;
+}
 
 static void memory_info(struct shard *s, struct shard_info *info)
 {
-    const struct arena *a = &s->arena;
+    const struct arena *a = &s->memory.arena;
     uint64_t seg = segment_bytes(a);
 
     info->segment_bytes = seg;
@@ -16,15 +24,15 @@ static void memory_info(struct shard *s, struct shard_info *info)
                           a->pinned.segments - a->trimming;
     info->segments_free = a->free_count;
     info->segments_quarantined = a->quarantine.segments + a->lazy.segments + a->pinned.segments;
-    info->dead_bytes = s->blocks.dead_bytes;
-    info->hole_bytes = s->blocks.hole_bytes;
-    info->small_segments = s->blocks.chain[CHAIN_SMALL].count;
-    info->main_segments = s->blocks.chain[CHAIN_MAIN].count;
+    info->dead_bytes = s->memory.blocks.dead_bytes;
+    info->hole_bytes = s->memory.blocks.hole_bytes;
+    info->small_segments = s->memory.blocks.chain[CHAIN_SMALL].count;
+    info->main_segments = s->memory.blocks.chain[CHAIN_MAIN].count;
     info->large_segments = a->whole;
     info->hash_bytes = table_bytes(&s->table);
     info->resident_bytes = a->held * seg + info->hash_bytes +
-                           s->ghost.count * sizeof(struct ghost_bucket) +
-                           (uint64_t)(s->blocks.ring_mask + 1) * sizeof(struct death) +
+                           evict_past_bytes(&s->memory.evict) +
+                           (uint64_t)(s->memory.blocks.ring_mask + 1) * sizeof(struct death) +
                            CHAINS * sizeof(struct holes);
 }
 
@@ -34,11 +42,11 @@ static uint32_t oldest_access(const struct shard *s)
     uint32_t oldest = 0;
 
     for (int id = 0; id < CHAINS; id++) {
-        segment_t n = s->blocks.chain[id].head;
+        segment_t n = s->memory.blocks.chain[id].head;
 
-        for (uint32_t at = 0; n != 0 && at < s->arena.segments[n].fill;) {
+        for (uint32_t at = 0; n != 0 && at < s->memory.arena.segments[n].fill;) {
             const struct item *it =
-                shard_item(s, segment_handle(&s->arena, n) + at / ITEM_UNIT);
+                shard_item(s, segment_handle(&s->memory.arena, n) + at / ITEM_UNIT);
             uint32_t sec = atomic_load_explicit(&it->access_s, memory_order_relaxed);
 
             if (item_is_live(it) && it->key_len != 0) {
@@ -109,5 +117,5 @@ uint64_t shard_walk(const struct shard *s, uint64_t cursor, msec_t now, shard_wa
     if (now >= atomic_load_explicit(&s->flush_at, memory_order_acquire)) {
         return 0;
     }
-    return table_walk(&s->table, s->arena.base, cursor, walk_one, &w);
+    return table_walk(&s->table, s->memory.arena.base, cursor, walk_one, &w);
 }

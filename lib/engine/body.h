@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Bodies: large values on their way in. Whole segments are taken one by one as the bytes
+ * arrive, so that a value pays for its room in many small steps; what goes into pieces waits in
+ * a buffer of the body until the value is whole. Or the body is placed: it has the loose blocks
+ * of the item to be, and the bytes go there at once. That lasts no longer than one read-side
+ * section, in which those blocks stay what they are even if a flush takes their segments away.
+ */
+#ifndef MAYFLY_LIB_ENGINE_BODY_H
+#define MAYFLY_LIB_ENGINE_BODY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "lib/base/clock.h"
+#include "lib/base/err.h"
+#include "lib/base/span.h"
+
+struct body_parts;
+struct engine;
+struct shard;
+struct body;
+struct loose;
+struct store;
+
+/*
+ * Begin to receive a value of len bytes, more than engine_small_max(). Takes no room yet.
+ * NULL when there is no memory. Context: worker, read side.
+ */
+struct body *body_begin(struct engine *e, uint64_t hash, size_t len);
+
+/*
+ * Where the next bytes go: fills ptr and n (at least 1 while the body is not full). OUT_OK, or
+ * OUT_WAIT (ask again in 1 ms), or OUT_NO_MEMORY. Context: worker, outside a shard.
+ */
+enum outcome body_room(struct body *b, bool may_wait, char **ptr, size_t *n);
+
+/*
+ * Have the bytes of a body that goes into pieces alone, and has none yet, written to the very
+ * blocks of the item that this store makes: then they are not copied again. The blocks are the
+ * caller's until its read-side section ends, or until body_unplace(): by then the body must
+ * have been stored, unplaced or aborted. False: not now, go on without. Context: worker, read
+ * side, outside a shard.
+ */
+bool body_place(struct body *b, const struct store *st, msec_t now);
+
+/* May a value of so many bytes be placed at all? Context: any thread. */
+bool engine_may_place(const struct engine *e, size_t len);
+
+/* All places of the bytes still missing, when it is placed; how many there are. */
+#define BODY_PLACES_MAX 15u
+unsigned body_places(const struct body *b, struct iovec places[BODY_PLACES_MAX]);
+
+/*
+ * Give the blocks back and keep the bytes that came elsewhere, so that the section may end.
+ * Nothing when it is not placed. False: no memory, the body can only be aborted. Context:
+ * worker, the section of body_place().
+ */
+bool body_unplace(struct body *b);
+
+/* n bytes were written there. Context: worker. */
+void body_filled(struct body *b, size_t n);
+
+/* Bytes still missing. */
+size_t body_missing(const struct body *b);
+
+/* Give everything back; takes the address and nulls it; accepts NULL. Context: worker. */
+void body_abort(struct body **b);
+
+/* ---- inside the engine ------------------------------------------------------------------- */
+
+/* What it consists of, when it is full. Context: worker. */
+void body_parts(const struct body *b, struct body_parts *out);
+
+/* Copy to the body what came into its blocks. False: no memory. Context: their section. */
+bool body_keep_bytes(struct body *b);
+
+/* The blocks that the body was read into, to be linked; NULL when it was not. */
+struct loose *body_loose(struct body *b);
+
+/*
+ * Segments and blocks now belong to an item, or were given back: the body forgets them.
+ * Context: worker.
+ */
+void body_disown(struct body *b);
+
+/*
+ * Fill from a span as far as whole segments go; the rest may be passed as tail. OUT_OK,
+ * OUT_WAIT, OUT_NO_MEMORY.
+ */
+enum outcome body_fill_segments(struct body *b, struct span value, bool may_wait);
+/* Append to a body what fits, from a span. */
+enum outcome body_append(struct body *b, struct span part, bool may_wait);
+/* Make the body's segments those of another shard, by copying. */
+enum outcome body_rehome(struct body *b, struct shard *to, bool may_wait);
+
+#endif

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Appending and prepending: see concat.h.
+ */
+#include "lib/engine/concat.h"
+
+#include <string.h>
+
+#include "lib/base/check.h"
+#include "lib/engine/body.h"
+#include "lib/engine/engine.h"
+#include "lib/engine/find.h"
+#include "lib/engine/loose.h"
+#include "lib/engine/store_common.h"
+#include "lib/engine/store_large.h"
+#include "lib/engine/store_value.h"
+#include "lib/engine/visit.h"
+#include "lib/memory/room_make.h"
+#include "lib/shard/keyspace.h"
+#include "lib/shard/value.h"
+
+/* ---- results of one block ---------------------------------------------------------------- */
+
+/* An append or prepend, and the longest key + value that it may make. */
+struct concat {
+    struct store *st;
+    uint64_t bytes_max;
+};
+
+/* append, prepend whose result fits one block; OUT_MISS when it does not. */
+static enum outcome concat_block(struct visit *v, void *arg)
+{
+    const struct concat *c = arg;
+    struct store *st = c->st;
+    struct shard *s = v->to;
+    enum outcome why;
+
+    visit_find(v);
+    why = store_judge(v, st);
+    if (why != OUT_STORED) {
+        return why;
+    }
+
+    bool has_ttl = item_has_ttl(v->item);
+    size_t len = v->item->value_len + st->value.len;
+
+    if (st->key.len + len > c->bytes_max) {
+        return OUT_TOO_LARGE;
+    }
+    if (item_is_large(v->item) || !store_fits_block(s, st->key.len, len, has_ttl)) {
+        return OUT_MISS;
+    }
+
+    uint32_t units = keyspace_units(st->key.len, len, has_ttl);
+
+    room_make(&s->memory, (uint64_t)units * ITEM_UNIT, v->now);
+    visit_find(v); /* the cursor may have moved it, or dropped it */
+    why = store_judge(v, st);
+    if (why != OUT_STORED) {
+        return why;
+    }
+    if (!keyspace_reserve(s, has_ttl)) {
+        return st->may_wait ? OUT_WAIT : OUT_NO_MEMORY;
+    }
+
+    handle_t h = visit_block(v, visit_chain(v), &units, st->may_wait, &why);
+
+    if (h == 0) {
+        return why;
+    }
+
+    const struct item *old = v->item;
+    struct item *it = keyspace_fill(s, h, units, st->key, old->client_flags, item_deadline(old),
+                                    has_ttl, (uint32_t)len, v->now);
+    char *p = (char *)(uintptr_t)item_value(it);
+    size_t first = st->mode == STORE_PREPEND ? st->value.len : 0;
+    size_t second = st->mode == STORE_PREPEND ? 0 : old->value_len;
+
+    memcpy(p + first, item_value(old), old->value_len);
+    memcpy(p + second, st->value.ptr, st->value.len);
+    store_finish(v, st, it, HEAT_COUNT);
+    visit_link(v, h, DEATH_OVERWRITE);
+    return OUT_STORED;
+}
+
+/* ---- larger results ---------------------------------------------------------------------- */
+
+/* The value of an append or prepend becomes an item if there is none, else NOT_STORED. */
+static enum outcome concat_absent(struct engine *e, struct store *st, msec_t now)
+{
+    struct store add = *st;
+    enum outcome out;
+
+    add.mode = STORE_ADD;
+    add.body = NULL;
+    out = store_value(e, &add, now);
+    st->cas = add.cas;
+    st->value_len = add.value_len;
+    return out;
+}
+
+/* The bytes of old value and addition, in order, into a fresh body. */
+static enum outcome concat_fill(struct body *b, const struct found *old, const struct store *st)
+{
+    struct value_walk w;
+    struct span part;
+    enum outcome out = OUT_OK;
+
+    if (st->mode == STORE_PREPEND) {
+        out = body_append(b, st->value, st->may_wait);
+    }
+    value_walk_begin(&w, old->shard, old->item);
+    while (out == OUT_OK && value_walk_next(&w, &part)) {
+        out = body_append(b, part, st->may_wait);
+    }
+    if (out == OUT_OK && st->mode == STORE_APPEND) {
+        out = body_append(b, st->value, st->may_wait);
+    }
+    return out;
+}
+
+static enum outcome concat_once(struct engine *e, struct store *st, msec_t now)
+{
+    struct found old =
+        engine_find(e, router_read(&e->router), st->hash, st->key.ptr, st->key.len, now);
+    struct body *b;
+    enum outcome out;
+
+    if (old.item == NULL && st->vivifies) {
+        out = concat_absent(e, st, now);
+        return out == OUT_NOT_STORED ? OUT_MISS : out;
+    }
+    if (old.item == NULL) {
+        return OUT_NOT_STORED;
+    }
+    if (st->compares_cas && old.item->cas != st->cas_expected) {
+        return OUT_EXISTS;
+    }
+
+    size_t len = old.item->value_len + st->value.len;
+
+    if (st->key.len + len > e->item_bytes_max) {
+        return OUT_TOO_LARGE;
+    }
+    b = body_begin(e, st->hash, len);
+    if (b == NULL) {
+        return OUT_NO_MEMORY;
+    }
+
+    struct store_commit c = {
+        .st = st, .body = &b, .has_ttl = item_has_ttl(old.item), .seen = old.item};
+
+    out = concat_fill(b, &old, st);
+    if (out == OUT_OK) {
+        out = store_commit(e, &c, now);
+    }
+    body_abort(&b);
+    return out;
+}
+
+/*
+ * append, prepend with a large result: what is to be added comes as a span, or as a full body
+ * that is turned into one (the addition itself is larger than a block).
+ */
+static enum outcome concat_large(struct engine *e, struct store *st, msec_t now)
+{
+    enum outcome out = OUT_MISS;
+    struct body_parts add;
+    char *flat = NULL;
+
+    if (store_has_body(st)) {
+        segment_t n;
+        size_t done = 0;
+
+        body_parts(*st->body, &add);
+        flat = mem_alloc(add.len);
+        if (flat == NULL) {
+            body_abort(st->body);
+            return OUT_NO_MEMORY;
+        }
+        n = add.first;
+        for (uint32_t i = 0; i < add.segments; i++) {
+            size_t part = segment_bytes(&add.shard->memory.arena);
+
+            part = part < add.len - done ? part : add.len - done;
+            memcpy(flat + done, segment_ptr(&add.shard->memory.arena, n), part);
+            done += part;
+            n = add.shard->memory.arena.segments[n].next;
+        }
+        if (done < add.len) {
+            memcpy(flat + done, add.tail, add.len - done);
+        }
+        st->value = span_of(flat, add.len);
+    }
+    for (int i = 0; i < STORE_TRIES && out == OUT_MISS; i++) {
+        out = concat_once(e, st, now);
+    }
+    if (out == OUT_MISS) {
+        out = st->may_wait ? OUT_WAIT : OUT_NO_MEMORY;
+    }
+    if (flat != NULL) {
+        mem_free(flat);
+        st->value = span_of(NULL, 0);
+        if (out != OUT_WAIT) {
+            body_abort(st->body);
+        }
+    }
+    return out;
+}
+
+enum outcome store_concat(struct engine *e, struct store *st, msec_t now)
+{
+    struct concat c = {st, e->item_bytes_max};
+    struct visit v;
+    enum outcome out = OUT_MISS;
+
+    while (!store_has_body(st)) {
+        out = visit_run(e, &v, st->hash, st->key, now, concat_block, &c);
+        if (out == OUT_NOT_STORED && st->vivifies) {
+            out = concat_absent(e, st, now);
+            if (out == OUT_NOT_STORED) {
+                continue; /* somebody made it meanwhile */
+            }
+        }
+        break;
+    }
+    return out == OUT_MISS ? concat_large(e, st, now) : out;
+}

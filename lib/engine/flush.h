@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Flush commands: each flushes all shards.
+ */
+#ifndef MAYFLY_LIB_ENGINE_FLUSH_H
+#define MAYFLY_LIB_ENGINE_FLUSH_H
+
+#include <stdbool.h>
+
+#include "lib/base/clock.h"
+#include "lib/base/err.h"
+
+struct engine;
+
+/*
+ * Flush: everything stored before `at` is gone at `at` (now or earlier: at once). Constant time
+ * but for the number of shards; memory is given back in the background. OUT_OK; or nothing was
+ * done: OUT_NO_MEMORY, the system has none for new indexes; OUT_WAIT (only if it may), flushes
+ * come faster than their memory is given back: ask again in 1 ms. Context: worker, outside a
+ * shard.
+ */
+enum outcome engine_flush(struct engine *e, msec_t at, msec_t now, bool may_wait);
+
+#endif

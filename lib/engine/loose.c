@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Loose blocks: see loose.h.
+ */
+#include "lib/engine/loose.h"
+
+#include <string.h>
+
+#include "lib/base/check.h"
+#include "lib/engine/store_common.h"
+#include "lib/memory/blocks.h"
+#include "lib/memory/room_make.h"
+#include "lib/shard/keyspace.h"
+
+/*
+ * Give the blocks up: nobody ever saw them, but a hole needs its grace period all the same.
+ * Context: in shard.
+ */
+void loose_drop(struct loose *l)
+{
+    struct shard *s = l->shard;
+
+    if (l->epoch != s->memory.epoch) {
+        return; /* a flush took them */
+    }
+    for (uint32_t i = 0; i < l->pieces; i++) {
+        blocks_settle(&s->memory, l->piece[i]);
+        blocks_kill(&s->memory, l->piece[i], KILL_REUSE);
+    }
+    if (l->head != 0) {
+        blocks_settle(&s->memory, l->head);
+        blocks_kill(&s->memory, l->head, KILL_REUSE);
+    }
+}
+
+static uint32_t piece_bytes(const struct loose *l, uint32_t i)
+{
+    uint32_t max = l->shard->memory.piece_max;
+    size_t left = l->parts.tail_len - (size_t)i * max;
+
+    return left < max ? (uint32_t)left : max;
+}
+
+/* Step 2. Context: in shard. */
+enum outcome loose_make(struct visit *v, const struct store *st, bool has_ttl, struct loose *l)
+{
+    struct shard *s = v->to;
+    enum chain_id chain;
+    enum outcome why = OUT_OK;
+    uint32_t pieces =
+        l->parts.tail_len == 0
+            ? 0
+            : (uint32_t)((l->parts.tail_len + s->memory.piece_max - 1) / s->memory.piece_max);
+
+    must(pieces <= PIECES_MAX);
+    l->shard = s;
+    l->epoch = s->memory.epoch;
+    l->pieces = 0;
+    l->head = 0;
+    room_make(&s->memory, l->parts.tail_len, v->now);
+    visit_find(v);
+    why = store_judge(v, st);
+    if (why != OUT_STORED) {
+        return why;
+    }
+    if (st->deadline <= v->now && !(st->mode == STORE_APPEND || st->mode == STORE_PREPEND)) {
+        return OUT_MISS; /* dead on arrival: nothing is to be made */
+    }
+    chain = visit_chain(v);
+    while (l->pieces < pieces) {
+        uint32_t units =
+            (uint32_t)((sizeof(struct item) + piece_bytes(l, l->pieces) + ITEM_UNIT - 1) /
+                       ITEM_UNIT);
+        handle_t h = visit_block(v, chain, &units, st->may_wait, &why);
+
+        if (h == 0) {
+            loose_drop(l);
+            return store_failed(v, st, why);
+        }
+        blocks_loosen(&s->memory, h, units);
+        l->piece[l->pieces++] = h;
+    }
+    l->head_units = keyspace_units(st->key.len, 3 + LARGE_BYTES(pieces), has_ttl);
+    l->head = visit_block(v, chain, &l->head_units, st->may_wait, &why);
+    if (l->head == 0) {
+        loose_drop(l);
+        return store_failed(v, st, why);
+    }
+    blocks_loosen(&s->memory, l->head, l->head_units);
+    return OUT_STORED;
+}
+
+/* The pieces of what is replaced will die when the new bytes are here: have them at hand. */
+static void prefetch_old(const struct visit *v)
+{
+    if (v->is_live && item_is_large(v->item)) {
+        const struct large *l = item_large(v->item);
+
+        for (uint32_t i = 0; i < l->pieces; i++) {
+            handle_t h = atomic_load_explicit(&l->piece[i], memory_order_relaxed);
+
+            __builtin_prefetch(shard_item(v->owner, h), 1);
+        }
+    }
+}
+
+bool loose_begin(struct engine *e, const struct store *st, struct loose *l, msec_t now)
+{
+    struct visit v;
+    enum outcome out;
+
+    visit_enter(e, &v, st->hash, st->key, now);
+    out = loose_make(&v, st, st->deadline != MSEC_NEVER, l);
+    if (out == OUT_STORED) {
+        prefetch_old(&v);
+    }
+    visit_leave(&v);
+    return out == OUT_STORED;
+}
+
+void loose_abort(struct loose *l)
+{
+    shard_enter(l->shard);
+    loose_drop(l);
+    shard_leave(l->shard);
+}
+
+struct span loose_piece(const struct loose *l, uint32_t i)
+{
+    return span_of((const char *)(shard_item(l->shard, l->piece[i]) + 1), piece_bytes(l, i));
+}
+
+/*
+ * Step 3: the pieces, from the tail unless that stands in them already. Context: outside the
+ * shard, in the section of step 2.
+ */
+void loose_fill(const struct loose *l)
+{
+    const char *from = l->parts.tail;
+
+    for (uint32_t i = 0; i < l->pieces; i++) {
+        struct item *piece = shard_item(l->shard, l->piece[i]);
+        uint32_t n = piece_bytes(l, i);
+
+        if (from != NULL) {
+            memcpy(piece + 1, from, n);
+            from += n;
+        }
+        piece_set_number(piece, i);
+        piece->value_len = n;
+        piece_set_owner(piece, l->head);
+    }
+}
+
+/* Step 4: the head becomes the item. Context: in shard. */
+void loose_link(struct visit *v, struct store *st, msec_t deadline, bool has_ttl,
+                uint32_t flags, struct loose *l)
+{
+    struct shard *s = l->shard;
+    struct item *it;
+    struct large *large;
+
+    for (uint32_t i = 0; i < l->pieces; i++) {
+        blocks_settle(&s->memory, l->piece[i]);
+    }
+    blocks_settle(&s->memory, l->head);
+    it = keyspace_fill(s, l->head, l->head_units, st->key, flags, deadline, has_ttl,
+                       (uint32_t)l->parts.len, v->now);
+    item_mark(it, SHAPE_LARGE);
+    large = item_large(it);
+    large->first = l->parts.first;
+    large->last = l->parts.last;
+    large->segments = l->parts.segments;
+    large->pieces = l->pieces;
+    for (uint32_t i = 0; i < l->pieces; i++) {
+        atomic_store_explicit(&large->piece[i], l->piece[i], memory_order_relaxed);
+    }
+    store_finish(v, st, it, HEAT_COUNT);
+    visit_link(v, l->head, DEATH_OVERWRITE);
+    if (st->over != NULL && st->over->is_copy) {
+        /* Nobody stored anything; taken back behind the link, so that nobody reads less. */
+        ctr_add(&v->to->counters, CTR_total_items, -(uint64_t)1);
+    }
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Moving slots of the routing table from one shard to another while requests run.
+ */
+#ifndef MAYFLY_LIB_ENGINE_MIGRATE_H
+#define MAYFLY_LIB_ENGINE_MIGRATE_H
+
+#include <stdint.h>
+
+#include "lib/base/err.h"
+
+struct engine;
+
+/*
+ * Move a range of slots from one shard to another while requests run, in slices. Context: a
+ * registered thread that is no worker (waits for grace periods).
+ */
+enum mf_err engine_move_slots(struct engine *e, uint32_t first, uint32_t count, uint16_t to);
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files that store items share: see store_common.h.
+ */
+#include "lib/engine/store_common.h"
+
+#include "lib/shard/keyspace.h"
+
+static bool stands_still(const struct visit *v, const struct store_over *over)
+{
+    return v->item == over->item && item_deadline(v->item) == over->deadline;
+}
+
+enum outcome store_judge_mode(const struct visit *v, const struct store *st)
+{
+    switch (st->mode) {
+    case STORE_SET:
+        return OUT_STORED;
+    case STORE_ADD:
+        return v->is_live ? OUT_NOT_STORED : OUT_STORED;
+    case STORE_REPLACE:
+        return v->is_live ? OUT_STORED : OUT_NOT_STORED;
+    case STORE_APPEND:
+    case STORE_PREPEND:
+        if (!v->is_live) {
+            return OUT_NOT_STORED;
+        }
+        return !st->compares_cas || v->item->cas == st->cas_expected ? OUT_STORED : OUT_EXISTS;
+    case STORE_CAS:
+        if (!v->is_live) {
+            return OUT_NOT_FOUND;
+        }
+        if (st->over != NULL) {
+            return stands_still(v, st->over) ? OUT_STORED : OUT_EXISTS;
+        }
+        return v->item->cas == st->cas_expected ? OUT_STORED : OUT_EXISTS;
+    }
+    unreachable();
+}
+
+void store_finish_specially(const struct visit *v, const struct store *st, struct item *it)
+{
+    const struct store_over *over = st->over;
+
+    if (st->cas_new != 0) {
+        it->cas = st->cas_new;
+    }
+    if (over != NULL) {
+        item_mark(it,
+                  (uint16_t)((shape_marks(item_shape(v->item)) & ~over->clears) | over->sets));
+    }
+    if (over != NULL && over->is_copy) {
+        item_copy_use(v->item, it);
+    }
+}
+
+handle_t store_make(struct visit *v, uint32_t flags, msec_t deadline, size_t value_len,
+                    bool may_wait, enum outcome *why)
+{
+    bool has_ttl = deadline != MSEC_NEVER;
+    uint32_t units = keyspace_units(v->key.len, value_len, has_ttl);
+    handle_t h;
+
+    if (!keyspace_reserve(v->to, has_ttl)) {
+        *why = may_wait ? OUT_WAIT : OUT_NO_MEMORY;
+        return 0;
+    }
+    h = visit_block(v, visit_chain(v), &units, may_wait, why);
+    if (h != 0) {
+        keyspace_fill(v->to, h, units, v->key, flags, deadline, has_ttl, (uint32_t)value_len,
+                      v->now);
+    }
+    return h;
+}
+
+enum outcome store_failed(struct visit *v, const struct store *st, enum outcome why)
+{
+    /* A set that fails must not leave the old value to be read. */
+    if (why == OUT_NO_MEMORY && st->mode == STORE_SET) {
+        visit_find(v);
+        if (v->slot != NULL) {
+            visit_unlink(v, DEATH_DELETE);
+        }
+    }
+    return why;
+}
+
+enum outcome store_dead_on_arrival(struct visit *v, struct store *st)
+{
+    if (v->slot != NULL) {
+        visit_unlink(v, DEATH_OVERWRITE);
+    }
+    st->cas = st->cas_new != 0 ? st->cas_new : keyspace_next_cas(v->to);
+    st->value_len = 0;
+    ctr_add(&v->to->counters, CTR_total_items, 1);
+    return OUT_STORED;
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the files that store items share: may a store go on, making the new block, finishing it,
+ * failing.
+ */
+#ifndef MAYFLY_LIB_ENGINE_STORE_COMMON_H
+#define MAYFLY_LIB_ENGINE_STORE_COMMON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/base/check.h"
+#include "lib/engine/store.h"
+#include "lib/engine/visit.h"
+
+/* Is the value a body, rather than a span? */
+static inline bool store_has_body(const struct store *st)
+{
+    return st->body != NULL && *st->body != NULL;
+}
+
+/* The rest of store_judge(): anything but a plain set. Context: in shard. */
+enum outcome store_judge_mode(const struct visit *v, const struct store *st);
+
+/* May this store go on, by what was found? OUT_STORED: yes. Context: in shard. */
+static inline enum outcome store_judge(const struct visit *v, const struct store *st)
+{
+    return MF_LIKELY(st->mode == STORE_SET) ? OUT_STORED : store_judge_mode(v, st);
+}
+
+/* Does an item with such a value fit one block? Context: any thread. */
+static inline bool store_fits_block(const struct shard *s, size_t key_len, size_t value_len,
+                                    bool has_ttl)
+{
+    return value_len <= (size_t)s->memory.block_max_units * ITEM_UNIT &&
+           keyspace_units(key_len, value_len, has_ttl) <= s->memory.block_max_units;
+}
+
+/*
+ * keyspace_reserve() for what takes the place of the found item: only a new key needs room in
+ * the index. Context: in shard.
+ */
+static inline bool store_reserve_over(const struct visit *v, bool has_ttl)
+{
+    return (!has_ttl || wheel_reserve(v->to->wheel)) &&
+           (MF_LIKELY(v->slot != NULL && v->owner == v->to) || table_has_room(&v->to->table));
+}
+
+/*
+ * A store that the engine makes itself (as STORE_CAS) over an item that it has looked at from
+ * outside: goes on only if that very block still stands there with that deadline, else EXISTS.
+ * A cas does not tell so much, since clients may choose it. A body is kept with EXISTS, too.
+ */
+struct store_over {
+    const struct item *item; /* [borrowed] until the section ends */
+    msec_t deadline;
+    uint16_t clears, sets; /* marks: what it has, less these, and these */
+    bool is_copy;          /* heat and last access are taken over */
+};
+
+/* The rest of store_finish(). Context: in shard. */
+void store_finish_specially(const struct visit *v, const struct store *st, struct item *it);
+
+/* A new item takes over these bits of the heat of the one it replaces. Context: in shard. */
+static inline void store_inherit(const struct visit *v, struct item *it, uint8_t mask)
+{
+    if (v->is_live) {
+        uint8_t heat = atomic_load_explicit(&v->item->heat, memory_order_relaxed) & mask;
+
+        atomic_store_explicit(&it->heat, heat, memory_order_relaxed);
+    }
+}
+
+/* The last of filling a block that is about to be linked. Context: in shard. */
+static inline void store_finish(const struct visit *v, struct store *st, struct item *it,
+                                uint8_t inherit)
+{
+    store_inherit(v, it, inherit);
+    if (MF_UNLIKELY(st->over != NULL || st->cas_new != 0)) {
+        store_finish_specially(v, st, it);
+    }
+    st->cas = it->cas;
+    st->value_len = it->value_len;
+}
+
+/*
+ * A block in `to` for an item that is new or replaces the found one; filled but for its value.
+ * 0 with *why set. Context: in shard, after room_make() and visit_find().
+ */
+handle_t store_make(struct visit *v, uint32_t flags, msec_t deadline, size_t value_len,
+                    bool may_wait, enum outcome *why);
+
+/*
+ * A store found no room: returns why, and drops the old value where it must not be read any
+ * more. Context: in shard.
+ */
+enum outcome store_failed(struct visit *v, const struct store *st, enum outcome why);
+
+/* A store whose deadline has passed already: what was there is gone. Context: in shard. */
+enum outcome store_dead_on_arrival(struct visit *v, struct store *st);
+
+#endif

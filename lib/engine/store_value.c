@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Storing one value: see store_value.h.
+ */
+#include "lib/engine/store_value.h"
+
+#include <string.h>
+
+#include "lib/base/check.h"
+#include "lib/engine/engine.h"
+#include "lib/engine/store_common.h"
+#include "lib/engine/store_large.h"
+#include "lib/engine/visit.h"
+#include "lib/memory/room_make.h"
+#include "lib/shard/keyspace.h"
+
+/* set, add, replace, cas of a value that fits one block. */
+static enum outcome store_block(struct visit *v, void *arg)
+{
+    struct store *st = arg;
+    struct shard *s = v->to;
+    bool has_ttl = st->deadline != MSEC_NEVER;
+    uint32_t units = keyspace_units(st->key.len, st->value.len, has_ttl);
+    enum outcome why;
+
+    room_make(&s->memory, (uint64_t)units * ITEM_UNIT, v->now);
+    visit_find(v);
+    why = store_judge(v, st);
+    if (why != OUT_STORED) {
+        return why;
+    }
+    if (MF_UNLIKELY(st->deadline <= v->now)) {
+        return store_dead_on_arrival(v, st);
+    }
+    if (MF_UNLIKELY(!store_reserve_over(v, has_ttl))) {
+        return store_failed(v, st, st->may_wait ? OUT_WAIT : OUT_NO_MEMORY);
+    }
+
+    handle_t h = visit_block(v, visit_chain(v), &units, st->may_wait, &why);
+
+    if (MF_UNLIKELY(h == 0)) {
+        return store_failed(v, st, why);
+    }
+
+    struct item *it = keyspace_fill(s, h, units, st->key, st->flags, st->deadline, has_ttl,
+                                    (uint32_t)st->value.len, v->now);
+
+    memcpy((char *)(uintptr_t)item_value(it), st->value.ptr, st->value.len);
+    store_finish(v, st, it, HEAT_COUNT);
+    visit_link(v, h, DEATH_OVERWRITE);
+    return OUT_STORED;
+}
+
+enum outcome store_value_in_block(struct engine *e, struct store *st, msec_t now)
+{
+    struct visit v;
+
+    return visit_run(e, &v, st->hash, st->key, now, store_block, st);
+}
+
+enum outcome store_value(struct engine *e, struct store *st, msec_t now)
+{
+    /* The size of blocks is the same in all shards. */
+    if (!store_has_body(st) && store_fits_block(e->shards[0], st->key.len, st->value.len,
+                                                st->deadline != MSEC_NEVER)) {
+        return store_value_in_block(e, st, now);
+    }
+    return store_large(e, st, now);
+}

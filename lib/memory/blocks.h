@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Making and killing blocks. A block comes from a hole of its chain, of exactly its size or a
+ * little larger, else from the end of the chain's open segment. A block that dies stays as it
+ * is (readers may still be in it); the death ring remembers it with its grace number, and later
+ * puts turn what has ripened into holes: lists by exact size, linked through the dead blocks.
+ */
+#ifndef MAYFLY_LIB_MEMORY_BLOCKS_H
+#define MAYFLY_LIB_MEMORY_BLOCKS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/memory/chains.h"
+#include "lib/memory/memory.h"
+
+/* Blocks smaller than this are not worth splitting off a hole. */
+#define SPLIT_MIN_UNITS 8u
+
+/* Make the ring and the lists. False when there is no memory. Context: before start. */
+bool blocks_init(struct memory *m, uint64_t share_bytes);
+void blocks_fini(struct memory *m);
+
+/* Forget every chain, hole and death: a flush. Context: in shard. */
+void blocks_reset(struct memory *m);
+
+/*
+ * A block of at least *units in a chain: a hole or the end of the open segment; *units is what
+ * was taken. 0 when a new segment is needed and none can be had. Context: in shard.
+ */
+handle_t blocks_put(struct memory *m, enum chain_id chain, uint32_t *units, enum draw draw);
+
+/* KILL_REUSE: it becomes a hole later. KILL_FORGET: its segment is being emptied. */
+enum kill_kind { KILL_REUSE, KILL_FORGET };
+
+/* A linked block, a piece or a loose block dies: marked, counted. Context: in shard. */
+void blocks_kill(struct memory *m, handle_t h, enum kill_kind kind);
+
+/* Turn up to max deaths whose grace period is over into holes. Context: in shard. */
+void blocks_ripen(struct memory *m, unsigned max);
+
+/* Are there deaths in the ring? In shard. And is the grace period of the oldest over? */
+static inline bool blocks_has_deaths(const struct memory *m)
+{
+    memory_must_be_entered(m);
+    return m->blocks.ring_head != m->blocks.ring_tail;
+}
+
+static inline bool blocks_has_ripe(const struct memory *m)
+{
+    const struct blocks *b = &m->blocks;
+
+    return blocks_has_deaths(m) &&
+           grace_is_over(m->arena.grace, b->ring[b->ring_head & b->ring_mask].stamp);
+}
+
+/*
+ * A block is to be filled outside the shard: it is loose, and its segment is kept from the
+ * cursor until it is settled. Context: in shard.
+ */
+void blocks_loosen(struct memory *m, handle_t h, uint32_t units);
+void blocks_settle(struct memory *m, handle_t h);
+
+/* Take a hole off its list: the cursor passes over it. Context: in shard. */
+void blocks_unlist(struct memory *m, handle_t h);
+
+/* The neighbours of a hole in the list of its size; 0: none. Context: in shard. */
+static inline handle_t hole_next(const struct item *it)
+{
+    return (handle_t)it->cas;
+}
+
+static inline handle_t hole_prev(const struct item *it)
+{
+    return (handle_t)(it->cas >> 32);
+}
+
+#endif

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Chains and bins: see chains.h.
+ */
+#include "lib/memory/chains.h"
+
+#include "lib/base/check.h"
+
+/* ---- bins of sealed segments ------------------------------------------------------------- */
+
+static void bin_remove(struct memory *m, segment_t n)
+{
+    struct segment *segs = m->arena.segments;
+    struct segment *g = &segs[n];
+
+    if (g->bin == NO_BIN) {
+        return;
+    }
+    if (g->bin_prev != 0) {
+        segs[g->bin_prev].bin_next = g->bin_next;
+    } else {
+        m->blocks.bin[g->bin] = g->bin_next;
+        if (g->bin_next == 0) {
+            m->blocks.bin_bits &= ~(1u << g->bin);
+        }
+    }
+    if (g->bin_next != 0) {
+        segs[g->bin_next].bin_prev = g->bin_prev;
+    }
+    g->bin = NO_BIN;
+}
+
+static void bin_insert(struct memory *m, segment_t n, unsigned bin)
+{
+    struct segment *segs = m->arena.segments;
+    segment_t first = m->blocks.bin[bin];
+
+    segs[n].bin = (uint8_t)bin;
+    segs[n].bin_prev = 0;
+    segs[n].bin_next = first;
+    if (first != 0) {
+        segs[first].bin_prev = n;
+    }
+    m->blocks.bin[bin] = n;
+    m->blocks.bin_bits |= 1u << bin;
+}
+
+void chains_move_bin(struct memory *m, segment_t n)
+{
+    const struct segment *g = &m->arena.segments[n];
+    unsigned bin = chains_bin_for(m, g);
+
+    memory_must_be_entered(m);
+    if (g->state != SEG_SEALED || g->bin == NO_BIN) {
+        return;
+    }
+    if (g->bin != bin) {
+        bin_remove(m, n);
+        bin_insert(m, n, bin);
+    }
+    if (chains_want_tidy(m)) {
+        m->ops->wants_work(m->owner);
+    }
+}
+
+/* ---- chains ------------------------------------------------------------------------------ */
+
+static void chain_insert(struct memory *m, enum chain_id id, segment_t after, segment_t n)
+{
+    struct segment *segs = m->arena.segments;
+    struct chain *c = &m->blocks.chain[id];
+    struct segment *g = &segs[n];
+
+    g->chain = (uint8_t)id;
+    g->bin = NO_BIN;
+    g->prev = after;
+    g->next = after != 0 ? segs[after].next : 0;
+    if (after != 0) {
+        segs[after].next = n;
+    } else {
+        must(c->head == 0);
+        c->head = n;
+    }
+    if (g->next != 0) {
+        segs[g->next].prev = n;
+    } else {
+        c->tail = n;
+    }
+    c->count++;
+}
+
+void chains_seal(struct memory *m, segment_t n)
+{
+    struct segment *g = &m->arena.segments[n];
+    struct chain *c = &m->blocks.chain[g->chain];
+    uint32_t tail = segment_bytes(&m->arena) - g->fill;
+
+    memory_must_be_entered(m);
+    if (c->open == n) {
+        c->open = 0;
+    } else if (c->compact == n) {
+        c->compact = 0;
+    }
+    g->state = SEG_SEALED;
+    g->sealed_s = (uint32_t)(clock_now(m->clock) / 1000);
+    g->dead += tail;
+    m->blocks.dead_bytes += tail;
+    bin_insert(m, n, chains_bin_for(m, g));
+}
+
+void chains_claim(struct memory *m, segment_t n)
+{
+    memory_must_be_entered(m);
+    bin_remove(m, n);
+}
+
+void chains_detach(struct memory *m, segment_t n)
+{
+    struct segment *segs = m->arena.segments;
+    struct segment *g = &segs[n];
+    struct chain *c = &m->blocks.chain[g->chain];
+
+    memory_must_be_entered(m);
+    bin_remove(m, n);
+    if (g->prev != 0) {
+        segs[g->prev].next = g->next;
+    } else {
+        c->head = g->next;
+    }
+    if (g->next != 0) {
+        segs[g->next].prev = g->prev;
+    } else {
+        c->tail = g->prev;
+    }
+    c->count--;
+    m->blocks.dead_bytes -= g->dead;
+}
+
+/*
+ * A segment for a put must leave the cursor its reserve; one for the cursor may take the last,
+ * and both may overdraw when they must.
+ */
+static segment_t draw_segment(struct memory *m, enum draw draw)
+{
+    if (draw == DRAW_PUT && arena_avail(&m->arena) <= ROOM_RESERVE) {
+        return 0;
+    }
+    return arena_take(&m->arena, SEG_OPEN, draw == DRAW_PUT ? 0 : memory_overdraw(m));
+}
+
+handle_t chains_append(struct memory *m, enum chain_id chain, uint32_t units, segment_t after,
+                       enum draw draw)
+{
+    struct chain *c = &m->blocks.chain[chain];
+    segment_t *open = after != 0 ? &c->compact : &c->open;
+    uint32_t bytes = units * ITEM_UNIT;
+
+    memory_must_be_entered(m);
+    if (*open == 0 || m->arena.segments[*open].fill + bytes > segment_bytes(&m->arena)) {
+        segment_t n = draw_segment(m, draw);
+
+        if (n == 0) {
+            return 0;
+        }
+        if (*open != 0) {
+            chains_seal(m, *open);
+        }
+        *open = n;
+        chain_insert(m, chain, after != 0 ? after : c->tail, n);
+    }
+
+    struct segment *g = &m->arena.segments[*open];
+    handle_t h = segment_handle(&m->arena, *open) + g->fill / ITEM_UNIT;
+
+    g->fill += bytes;
+    g->live++;
+    c->bytes += bytes;
+    return h;
+}
+
+/* ---- the segment to empty ---------------------------------------------------------------- */
+
+segment_t chains_oldest(const struct memory *m, enum chain_id id)
+{
+    memory_must_be_entered(m);
+    for (segment_t n = m->blocks.chain[id].head; n != 0; n = m->arena.segments[n].next) {
+        if (m->arena.segments[n].state == SEG_SEALED && m->arena.segments[n].busy == 0) {
+            return n;
+        }
+    }
+    return 0;
+}
+
+segment_t chains_seal_open(struct memory *m, enum chain_id id)
+{
+    const struct chain *c = &m->blocks.chain[id];
+    segment_t open[] = {c->open, c->compact};
+
+    memory_must_be_entered(m);
+    for (int i = 0; i < 2; i++) {
+        if (open[i] != 0 && m->arena.segments[open[i]].busy == 0) {
+            chains_seal(m, open[i]);
+            return open[i];
+        }
+    }
+    return 0;
+}
+
+segment_t chains_emptiest(const struct memory *m, uint32_t least)
+{
+    memory_must_be_entered(m);
+    for (uint32_t bits = m->blocks.bin_bits; bits != 0;) {
+        unsigned bin = 31u - (unsigned)__builtin_clz(bits);
+
+        for (segment_t n = m->blocks.bin[bin]; n != 0; n = m->arena.segments[n].bin_next) {
+            if (m->arena.segments[n].busy == 0) {
+                return m->arena.segments[n].dead >= least ? n : 0;
+            }
+        }
+        bits &= ~(1u << bin);
+    }
+    return 0;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The two chains of segments, oldest first, and the bins in which sealed segments stand by
+ * their dead share. New blocks are appended to the open segment at the end of a chain. The
+ * cleaner has an open segment of its own, which stands where the segment under the cursor
+ * stands, so that the order by age stays.
+ */
+#ifndef MAYFLY_LIB_MEMORY_CHAINS_H
+#define MAYFLY_LIB_MEMORY_CHAINS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/memory/memory.h"
+
+/*
+ * Who draws a segment: a put leaves ROOM_RESERVE; a pressed put and the cursor may overdraw and
+ * take the last.
+ */
+enum draw { DRAW_PUT, DRAW_PRESSED, DRAW_CURSOR };
+
+/* Segments that only the cursor may use, so that it can always go on. */
+#define ROOM_RESERVE 2u
+
+/*
+ * Append a block to the open segment of a chain, or (after != 0) to the compaction segment that
+ * follows `after`. 0 when a new segment is needed and none can be had. Context: in shard.
+ */
+handle_t chains_append(struct memory *m, enum chain_id chain, uint32_t units, segment_t after,
+                       enum draw draw);
+
+/* Seal an open segment: it gets a bin, and may be emptied. Context: in shard. */
+void chains_seal(struct memory *m, segment_t n);
+
+/* Take a segment out of its bin, so that it is not chosen again. Context: in shard. */
+void chains_claim(struct memory *m, segment_t n);
+
+/* Take a segment out of its chain and bin. Context: in shard. */
+void chains_detach(struct memory *m, segment_t n);
+
+/* The oldest sealed segment of a chain that is not being filled; 0: none. Context: in shard. */
+segment_t chains_oldest(const struct memory *m, enum chain_id id);
+
+/*
+ * Seal what a chain has open, so that it can be emptied. 0 when there is nothing, or it is
+ * being filled. Context: in shard.
+ */
+segment_t chains_seal_open(struct memory *m, enum chain_id id);
+
+/* The sealed segment with the most dead bytes, if those are at least `least`. In shard. */
+segment_t chains_emptiest(const struct memory *m, uint32_t least);
+
+/* The bin for a sealed segment with so many dead bytes. Context: in shard. */
+static inline unsigned chains_bin_for(const struct memory *m, const struct segment *g)
+{
+    unsigned bin = (unsigned)(((uint64_t)g->dead * DEAD_BINS) >> m->arena.shift);
+
+    return bin < DEAD_BINS ? bin : DEAD_BINS - 1;
+}
+
+/*
+ * The dead bytes of a segment change by so much. True when that crossed a sixteenth:
+ * chains_move_bin() is due. It is left to the caller because blocks_put() and blocks_kill() run
+ * with every set: with all that is rare behind one last call they need no stack frame.
+ */
+static inline bool chains_add_dead(struct memory *m, struct segment *g, int32_t bytes)
+{
+    uint32_t before = g->dead;
+    uint32_t after = before + (uint32_t)bytes;
+
+    memory_must_be_entered(m);
+    g->dead = after;
+    m->blocks.dead_bytes += (uint64_t)(int64_t)bytes;
+    return ((before ^ after) >> (m->arena.shift - DEAD_BINS_LOG2)) != 0;
+}
+
+/*
+ * The dead share of a segment may have crossed a sixteenth. An open one and the one under the
+ * cursor stand in no bin. Context: in shard.
+ */
+void chains_move_bin(struct memory *m, segment_t n);
+
+/*
+ * Is so much dead that cleaning pays although room is not short? When a quarter of what is held
+ * is dead, less what waits in the death ring and is about to be used again, and a segment is at
+ * least half dead. Context: in shard.
+ */
+static inline bool chains_want_tidy(const struct memory *m)
+{
+    return m->blocks.bin_bits >> (DEAD_BINS / 2) != 0 &&
+           (m->blocks.dead_bytes - m->blocks.ring_bytes) * 4 > (uint64_t)m->arena.held
+                                                                   << m->arena.shift;
+}
+
+#endif

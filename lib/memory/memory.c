@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A memory as a whole: made, flushed, released.
+ */
+#include "lib/memory/memory.h"
+
+#include <string.h>
+
+#include "lib/base/check.h"
+#include "lib/memory/blocks.h"
+
+/* The largest block: a sixteenth of a segment, and what the size field can hold. */
+static uint32_t block_max_units(const struct arena *a)
+{
+    uint32_t units = segment_bytes(a) / 16 / ITEM_UNIT;
+
+    return units < ITEM_SIZE_MAX ? units : ITEM_SIZE_MAX;
+}
+
+bool memory_init(struct memory *m, const struct memory_setup *setup)
+{
+    uint64_t share = setup->limit_bytes / setup->sharers;
+
+    memset(m, 0, sizeof(*m));
+    m->ops = setup->ops;
+    m->owner = setup->owner;
+    m->lock = setup->lock;
+    m->counters = setup->counters;
+    m->clock = setup->clock;
+    m->options = setup->options;
+    m->sharers = setup->sharers;
+    m->evictions = setup->evictions;
+    evict_init(&m->evict, setup->policy);
+    if (!arena_init(&m->arena, setup->limit_bytes, share, setup->budget, setup->grace)) {
+        return false;
+    }
+    m->block_max_units = block_max_units(&m->arena);
+    m->piece_max = m->block_max_units * ITEM_UNIT - (uint32_t)sizeof(struct item);
+    return blocks_init(m, share);
+}
+
+void memory_fini(struct memory *m)
+{
+    evict_fini(&m->evict, m->arena.budget);
+    blocks_fini(m);
+    if (m->arena.base != NULL) {
+        arena_fini(&m->arena);
+    }
+}
+
+static void retire_chain(struct memory *m, const struct chain *c)
+{
+    if (c->count != 0) {
+        arena_retire(&m->arena, c->head, c->tail, c->count, RUN_DIRECT);
+    }
+}
+
+void memory_flush(struct memory *m)
+{
+    bool is_lazy = engine_option(m->options, lazyfree_flush);
+    uint64_t whole = (uint64_t)m->arena.values.segments << m->arena.shift;
+
+    memory_must_be_entered(m);
+    retire_chain(m, &m->blocks.chain[CHAIN_SMALL]);
+    retire_chain(m, &m->blocks.chain[CHAIN_MAIN]);
+    arena_retire_values(&m->arena, is_lazy ? RUN_LAZY : RUN_DIRECT);
+    ctr_add(m->counters, CTR_lazyfree_pending_objects, whole != 0 ? m->large_with_segments : 0);
+    ctr_add(m->counters, CTR_lazyfree_pending_bytes, whole);
+    blocks_reset(m);
+    memset(&m->cursor, 0, sizeof(m->cursor));
+    m->large_items = 0;
+    m->large_with_segments = 0;
+    m->epoch++;
+}

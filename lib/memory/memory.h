@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * lib/memory: the memory that the items of a shard live in.
+ *
+ *     arena      the address range, cut into segments
+ *     blocks     making and killing blocks: open segments, holes, the death ring
+ *     chunks     large values: whole segments and pieces
+ *     cursor     empties one segment at a time: cleans it, or evicts from it
+ *     evict      the seam for eviction policies; evict_s3fifo, with its ghost, is the default
+ *     room       how much is kept free, and who makes it
+ *     trim       what the reclaimer's thread does: releases, gives back to the system
+ *
+ * This folder knows blocks (item.h describes the header of one). It does not know the index,
+ * the deadlines or the shard. What it needs from them it asks of its owner, by the functions of
+ * struct memory_owner_ops. It may include lib/base and itself.
+ *
+ * This header holds the data that all of its files share. A struct memory is embedded in its
+ * owner and protected by the owner's lock.
+ */
+#ifndef MAYFLY_LIB_MEMORY_MEMORY_H
+#define MAYFLY_LIB_MEMORY_MEMORY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/base/clock.h"
+#include "lib/base/counters.h"
+#include "lib/base/engine_options.h"
+#include "lib/base/lock.h"
+#include "lib/memory/arena.h"
+#include "lib/memory/evict.h"
+#include "lib/memory/item.h"
+
+/* Holes are listed by exact size in units. */
+#define HOLE_SIZES (ITEM_SIZE_MAX + 1)
+#define HOLE_WORDS (HOLE_SIZES / 64)
+
+/* Sealed segments stand in bins by their dead share. */
+#define DEAD_BINS_LOG2 4u
+#define DEAD_BINS      (1u << DEAD_BINS_LOG2)
+#define NO_BIN         0xff /* open, or under the cursor */
+
+/* One chain of segments, oldest first. */
+struct chain {
+    segment_t head, tail;
+    uint32_t count;
+    uint64_t bytes;    /* live bytes, whole segments of large values included */
+    segment_t open;    /* where new blocks go */
+    segment_t compact; /* where the cleaner's survivors go */
+};
+
+struct holes {
+    handle_t head[HOLE_SIZES];
+    uint64_t words[HOLE_WORDS]; /* bit: that size has a hole */
+    uint32_t summary;           /* bit: that word is not zero */
+};
+
+/* A dead block that may become a hole when its grace period is over. */
+struct death {
+    handle_t handle;
+    uint32_t generation; /* of its segment at death */
+    uint32_t stamp;
+    uint32_t units;
+};
+
+struct blocks {
+    /* [lock] */
+    struct chain chain[CHAINS];
+    struct holes *holes; /* [CHAINS] */
+    struct death *ring;
+    uint32_t ring_mask;
+    uint32_t ring_head, ring_tail; /* taken at head, put at tail; free-running */
+    uint64_t dead_bytes;           /* in open and sealed segments, tails included */
+    uint64_t hole_bytes;           /* the part of it that is listed */
+    segment_t bin[DEAD_BINS];
+    uint32_t bin_bits;
+    uint64_t ring_bytes;    /* of dead_bytes: what waits in the ring and is soon used again */
+    uint64_t put_peak;      /* largest put_per_grace lately; the trimmer halves it */
+    uint64_t put_bytes;     /* ever put */
+    uint64_t put_mark;      /* put_bytes when the last grace period ended */
+    uint64_t put_per_grace; /* put during the last whole one */
+    uint32_t put_completed; /* its number */
+    uint32_t want;          /* room_wanted() as of then */
+};
+
+enum cursor_mode { CURSOR_CLEAN, CURSOR_EVICT };
+
+struct cursor {
+    /* [lock] */
+    segment_t segment; /* 0: none chosen */
+    uint32_t offset;
+    uint32_t ahead; /* offset up to which the owner has prefetched */
+    enum cursor_mode mode;
+    uint64_t kept, scanned; /* of an eviction pass: see struct evict_pass */
+};
+
+struct trim {
+    /* [reclaimer] */
+    msec_t looked;           /* when the free segments were counted last */
+    uint64_t put_bytes_seen; /* put_bytes when the reclaimer was here last */
+};
+
+/* Why an item's block dies. */
+enum death_reason { DEATH_EXPIRE, DEATH_EVICT, DEATH_OVERWRITE, DEATH_DELETE };
+
+/*
+ * What a memory asks of its owner, who knows which blocks are referred to by what. All are
+ * called in the shard, from the cursor or on rare paths: never by a put or a kill that finds
+ * everything at hand.
+ */
+struct memory_owner_ops {
+    /* The hash of an item's key. Brings what refers to the item into the cache. */
+    uint64_t (*prefetch)(void *owner, const struct item *it);
+    /* An item was copied to another block: whatever refers to the old one now names the new. */
+    void (*moved)(void *owner, handle_t from, handle_t to);
+    /*
+     * Unlink an item that is due (DEATH_EXPIRE) or evicted (DEATH_EVICT), and kill its block.
+     */
+    uint64_t (*drop)(void *owner, handle_t h, enum death_reason reason, msec_t now);
+    /*
+     * Drop up to max items that are due. Adds those looked at to *looked; how many it dropped.
+     */
+    unsigned (*drop_due)(void *owner, unsigned max, msec_t now, unsigned *looked);
+    /* The home worker should come by soon. */
+    void (*wants_work)(void *owner);
+};
+
+struct memory {
+    /* [const] */
+    const struct memory_owner_ops *ops;
+    void *owner;                          /* [borrowed] */
+    struct lock *lock;                    /* [borrowed] the owner's */
+    struct counters *counters;            /* [borrowed] the owner's */
+    const struct clock *clock;            /* [borrowed] */
+    const struct engine_options *options; /* [borrowed] */
+    uint32_t sharers;                     /* memories that share the budget */
+    bool evictions;                       /* false: nothing alive is dropped */
+    uint32_t block_max_units;             /* larger blocks are cut */
+    uint32_t piece_max;                   /* bytes of value in a piece */
+
+    /* [lock] */
+    struct arena arena;
+    struct blocks blocks;
+    struct cursor cursor;
+    struct evict evict;
+    uint64_t epoch; /* changes when a flush takes all blocks away */
+    uint64_t large_items;
+    uint64_t large_with_segments; /* those of them that have whole segments */
+
+    /* [reclaimer] */
+    struct trim trim;
+};
+
+/* What a memory is made from; see struct memory. */
+struct memory_setup {
+    const struct memory_owner_ops *ops;
+    void *owner;
+    struct lock *lock;
+    struct counters *counters;
+    const struct clock *clock;
+    const struct engine_options *options;
+    struct budget *budget;
+    struct grace *grace;
+    const struct evict_policy *policy;
+    uint64_t limit_bytes; /* of all that share the budget */
+    uint32_t sharers;
+    bool evictions;
+};
+
+/* Checks "Context: in shard" in debug builds. */
+#define memory_must_be_entered(m) lock_must_be_held((m)->lock)
+
+/*
+ * Reserve the address range and make the tables. False when the system has no memory; what was
+ * made is then released by memory_fini(). Context: before start.
+ */
+bool memory_init(struct memory *m, const struct memory_setup *setup);
+
+/* Release everything; accepts one that was zeroed and never made. Context: nobody uses it. */
+void memory_fini(struct memory *m);
+
+/*
+ * Forget every block, in constant time: their segments are free after a grace period. The owner
+ * no longer refers to any. Context: in shard.
+ */
+void memory_flush(struct memory *m);
+
+static inline struct item *memory_item(const struct memory *m, handle_t h)
+{
+    return arena_item(&m->arena, h);
+}
+
+/*
+ * What may be drawn beyond the limit while everything waits for a grace period, in bytes: a
+ * thirty-second of the limit, at least 4 MiB. Context: any thread.
+ */
+static inline int64_t memory_overdraw(const struct memory *m)
+{
+    int64_t limit = atomic_load_explicit(&m->arena.budget->limit_bytes, memory_order_relaxed);
+
+    return limit / 32 > (4 << 20) ? limit / 32 : 4 << 20;
+}
+
+/* The entry of the segment that a block is in. */
+static inline struct segment *memory_segment(const struct memory *m, handle_t h)
+{
+    return &m->arena.segments[segment_of(&m->arena, h)];
+}
+
+/* The chain that a block is in. Context: in shard. */
+static inline enum chain_id memory_chain(const struct memory *m, handle_t h)
+{
+    return (enum chain_id)memory_segment(m, h)->chain;
+}
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How much room there is, and how much there should be. What waits for a grace period counts as
+ * room that is on its way.
+ */
+#ifndef MAYFLY_LIB_MEMORY_ROOM_H
+#define MAYFLY_LIB_MEMORY_ROOM_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/memory/memory.h"
+
+/* Segments to keep free, or on the way to be. Context: in shard. */
+uint32_t room_wanted(const struct memory *m);
+
+/*
+ * Segments, or other memory of as many bytes, that only a grace period keeps. Context: in
+ * shard.
+ */
+uint32_t room_waiting(const struct memory *m);
+
+/* Is room short, so that the cursor should run? Context: in shard. */
+bool room_is_short(const struct memory *m);
+
+/*
+ * A grace period has ended since the last put: release what is over, measure again. Context: in
+ * shard.
+ */
+void room_grace_ended(struct memory *m);
+
+/* Release from every queue what is over, and count it. Context: in shard. */
+void room_release(struct memory *m);
+
+/*
+ * Give the pages of up to `want` free segments back to the system, and their bytes to the
+ * budget. Returns how many there were. Context: outside a shard.
+ */
+uint32_t room_give_back(struct memory *m, uint32_t want);
+
+/* One memory's share of the limit, in bytes. Context: any thread. */
+uint64_t room_share(const struct memory *m);
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Making room for puts: see room_make.h. Work per put is bounded, so that a put of any size is
+ * many small steps.
+ */
+#include "lib/memory/room_make.h"
+
+#include "lib/base/check.h"
+#include "lib/memory/blocks.h"
+#include "lib/memory/chains.h"
+#include "lib/memory/cursor.h"
+
+/* One slice of the cursor: for a put, and for one that finds nothing free. */
+#define SLICE_WORK  64
+#define PRESS_WORK  512
+#define PRESS_TRIES 8
+
+void room_make_slowly(struct memory *m, uint64_t bytes, msec_t now)
+{
+    memory_must_be_entered(m);
+    if (!room_is_short(m)) {
+        if (arena_avail(&m->arena) <= ROOM_RESERVE) {
+            grace_ask(m->arena.grace, GRACE_HURRY);
+        }
+        return;
+    }
+    if (!m->evictions && m->blocks.hole_bytes > bytes) {
+        return; /* a hole may do; see room_pressed() */
+    }
+    cursor_slice(m, SLICE_WORK + (int64_t)(bytes / ITEM_UNIT), now);
+    room_release(m);
+
+    /* Only when nothing at all is left, and nothing is on its way, one put does more. */
+    for (int i = 0; i < PRESS_TRIES && arena_avail(&m->arena) <= ROOM_RESERVE &&
+                    room_waiting(m) < room_wanted(m);
+         i++) {
+        ctr_add(m->counters, CTR_direct_reclaims, 1);
+        if (!cursor_slice(m, PRESS_WORK, now)) {
+            break;
+        }
+        room_release(m);
+    }
+}
+
+enum outcome room_pressed(struct memory *m, msec_t now)
+{
+    memory_must_be_entered(m);
+    if (!m->evictions && cursor_slice(m, PRESS_WORK, now)) {
+        grace_ask(m->arena.grace, GRACE_HURRY);
+        return OUT_WAIT; /* cleaning goes on: there was something dead enough */
+    }
+    if (room_waiting(m) == 0 && !blocks_has_deaths(m)) {
+        return OUT_NO_MEMORY;
+    }
+    grace_ask(m->arena.grace, GRACE_HURRY);
+    /* The overdraft is for what a grace period will give back. */
+    if (room_waiting(m) > 0 &&
+        -budget_left(m->arena.budget) + (int64_t)segment_bytes(&m->arena) <=
+            memory_overdraw(m)) {
+        return OUT_OK;
+    }
+    return OUT_WAIT;
+}
+
+enum outcome room_take_whole(struct memory *m, msec_t now, segment_t *out)
+{
+    bool can_go_on = true;
+
+    memory_must_be_entered(m);
+    room_release(m);
+    if (arena_avail(&m->arena) + room_waiting(m) <= room_wanted(m)) {
+        can_go_on = cursor_slice(m, PRESS_WORK, now);
+        room_release(m);
+    }
+    if (arena_avail(&m->arena) > ROOM_RESERVE) {
+        *out = arena_take(&m->arena, SEG_WHOLE, 0);
+        if (*out != 0) {
+            m->blocks.put_bytes += segment_bytes(&m->arena);
+            return OUT_OK;
+        }
+    }
+    /* What waits will do: evicting more meanwhile would only empty the cache. */
+    if (room_waiting(m) > ROOM_RESERVE) {
+        grace_ask(m->arena.grace, GRACE_HURRY);
+        return OUT_WAIT;
+    }
+    return can_go_on ? OUT_MISS : OUT_NO_MEMORY;
+}

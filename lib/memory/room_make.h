@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Making room for puts, with the cursor, and what happens when there is none.
+ */
+#ifndef MAYFLY_LIB_MEMORY_ROOM_MAKE_H
+#define MAYFLY_LIB_MEMORY_ROOM_MAKE_H
+
+#include "lib/base/check.h"
+#include "lib/base/err.h"
+#include "lib/memory/room.h"
+
+/* The rest of room_make(): bounded work of the cursor. Context: in shard. */
+void room_make_slowly(struct memory *m, uint64_t bytes, msec_t now);
+
+/*
+ * Before a put of `bytes`: release what is over, and run the cursor while room is short.
+ * Bounded work; a few loads when there is plenty. Context: in shard.
+ */
+static inline void room_make(struct memory *m, uint64_t bytes, msec_t now)
+{
+    const struct arena *a = &m->arena;
+    uint32_t completed = atomic_load_explicit(&a->grace->completed, memory_order_acquire);
+    int64_t left = budget_left(a->budget) >> a->shift;
+
+    memory_must_be_entered(m);
+    if (MF_UNLIKELY(completed != m->blocks.put_completed)) {
+        room_grace_ended(m);
+    }
+    if (MF_UNLIKELY(left < 0 || (int64_t)a->free_count + left <= (int64_t)m->blocks.want)) {
+        room_make_slowly(m, bytes, now);
+    }
+}
+
+/*
+ * A put found no room: OUT_OK when it may be tried again with DRAW_PRESSED, OUT_WAIT when only
+ * a grace period can help (it is hurried), OUT_NO_MEMORY when nothing can. Context: in shard.
+ */
+enum outcome room_pressed(struct memory *m, msec_t now);
+
+/*
+ * Take a whole segment for a large value, with one bounded slice of the cursor. OUT_OK;
+ * OUT_MISS: none yet, call again after leaving the shard; OUT_WAIT, OUT_NO_MEMORY as above.
+ * Context: in shard.
+ */
+enum outcome room_take_whole(struct memory *m, msec_t now, segment_t *out);
+
+#endif

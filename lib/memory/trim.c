@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the reclaimer's thread does for a memory: see trim.h.
+ */
+#include "lib/memory/trim.h"
+
+#include "lib/base/context.h"
+#include "lib/base/reclaim.h"
+#include "lib/memory/blocks.h"
+#include "lib/memory/chains.h"
+#include "lib/memory/room.h"
+
+/* Segments discarded in one burst: a discard of 256 KiB takes some 10 us. */
+#define TRIM_BURST 8
+
+/*
+ * How soon to look again, microseconds: at what slow readers hold, and while the budget is
+ * overdrawn.
+ */
+#define LOOK_PINNED_US 50000
+#define LOOK_OVER_US   5000
+
+/* Deaths turned into holes at once when no put comes by to do it. */
+#define RIPEN_BURST 256
+
+/*
+ * Segments to give back now: when overdrawn what is owed; else those that stayed free for
+ * idle_trim_ms beyond what is kept. Lowers *again to when to look next. Context: in shard.
+ */
+static uint32_t excess(struct memory *m, msec_t now, uint64_t *again)
+{
+    uint32_t keep = room_wanted(m) + (uint32_t)(m->blocks.put_peak >> m->arena.shift);
+    uint32_t unused = m->arena.free_count;
+    int64_t left = budget_left(m->arena.budget);
+    msec_t trim_ms = engine_option(m->options, idle_trim_ms);
+    uint32_t idle;
+
+    if (left < 0) {
+        uint32_t owed = (uint32_t)(((uint64_t)-left >> m->arena.shift) / m->sharers) + 1;
+        uint32_t spare = unused > ROOM_RESERVE ? unused - ROOM_RESERVE : 0;
+
+        *again = LOOK_OVER_US;
+        return owed < spare ? owed : spare;
+    }
+    if (unused <= room_wanted(m)) {
+        m->arena.free_low = unused;
+        m->trim.looked = now;
+        return 0;
+    }
+    if (now - m->trim.looked < trim_ms) {
+        *again = (uint64_t)(trim_ms - (now - m->trim.looked)) * 1000;
+        return 0;
+    }
+    idle = m->arena.free_low > keep ? m->arena.free_low - keep : 0;
+    if (idle <= TRIM_BURST) {
+        /* What bursts took lately is kept for the next one, but less and less of it. */
+        m->blocks.put_peak /= 2;
+        m->arena.free_low = unused - idle;
+        m->trim.looked = now;
+        *again = (uint64_t)trim_ms * 1000;
+    }
+    return idle;
+}
+
+/* One burst; true when there is more to give back. */
+static bool give_excess_back(struct memory *m, msec_t now, uint64_t *again)
+{
+    uint32_t want;
+
+    lock_take(m->lock);
+    want = excess(m, now, again);
+    lock_give(m->lock);
+    return want != 0 && room_give_back(m, want < TRIM_BURST ? want : TRIM_BURST) < want;
+}
+
+/* Release what is over; turn deaths into holes when no put did so since the last look. */
+static uint64_t release_memory(struct memory *m)
+{
+    uint64_t again = RECLAIM_IDLE;
+
+    lock_take(m->lock);
+    room_release(m);
+    if (m->blocks.put_bytes == m->trim.put_bytes_seen) {
+        blocks_ripen(m, RIPEN_BURST);
+        if (blocks_has_ripe(m)) {
+            again = 0;
+        }
+    }
+    m->trim.put_bytes_seen = m->blocks.put_bytes;
+    if (m->arena.pinned.segments != 0) {
+        again = again < LOOK_PINNED_US ? again : LOOK_PINNED_US;
+    }
+    lock_give(m->lock);
+    return again;
+}
+
+uint64_t trim_burst(struct memory *m)
+{
+    uint64_t again = release_memory(m);
+    uint64_t look = RECLAIM_IDLE;
+
+    must_be_reclaimer();
+    if (give_excess_back(m, clock_now(m->clock), &look)) {
+        return 0;
+    }
+    return again < look ? again : look;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the reclaimer's thread does for a memory: it releases what is past its grace period, and
+ * gives memory back to the system that stayed free or that exceeds the budget. In bursts, with
+ * the shard entered only for moments.
+ */
+#ifndef MAYFLY_LIB_MEMORY_TRIM_H
+#define MAYFLY_LIB_MEMORY_TRIM_H
+
+#include <stdint.h>
+
+#include "lib/memory/memory.h"
+
+/* One burst. Returns as reclaim_hook_fn does. Context: reclaimer, outside a shard. */
+uint64_t trim_burst(struct memory *m);
+
+#endif

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What happens to items without a command that asks for it, as an observer sees it.
+ */
+#ifndef MAYFLY_LIB_SHARD_EVENT_H
+#define MAYFLY_LIB_SHARD_EVENT_H
+
+#include "lib/base/clock.h"
+#include "lib/memory/item.h"
+
+enum shard_event_kind {
+    SHARD_EVICTED,
+    SHARD_EXPIRED_LAZY,    /* found by a command */
+    SHARD_EXPIRED_ACTIVE,  /* found by the sampler */
+    SHARD_EXPIRED_RECLAIM, /* found while room was made */
+};
+
+/* The bits of engine_observe() that stand for expiry. */
+#define SHARD_EXPIRED_KINDS                                                                    \
+    (1u << SHARD_EXPIRED_LAZY | 1u << SHARD_EXPIRED_ACTIVE | 1u << SHARD_EXPIRED_RECLAIM)
+
+struct shard_event {
+    enum shard_event_kind kind;
+    const struct item *item; /* [borrowed] for the call; about to be unlinked */
+    msec_t now;
+};
+
+/*
+ * Called for each event that engine_observe() asked for, before the item is unlinked. Must not
+ * wait, and not call the engine. Context: in shard, on any thread.
+ */
+typedef void (*shard_observer_fn)(void *arg, const struct shard_event *ev);
+
+#endif

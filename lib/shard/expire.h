@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Active expiry of a shard: the slices of the cycle (lib/expiry/cycle.h), whose sampling loops
+ * hold the lock one at a time, and their counters.
+ */
+#ifndef MAYFLY_LIB_SHARD_EXPIRE_H
+#define MAYFLY_LIB_SHARD_EXPIRE_H
+
+#include <stdbool.h>
+
+#include "lib/base/clock.h"
+#include "lib/expiry/cycle.h"
+
+struct shard;
+
+/*
+ * One slice of active expiry and its counters; true while the cycle wants another. Context:
+ * home worker.
+ */
+bool shard_expire_slice(struct shard *s, enum cycle_kind kind, const struct cycle_config *cfg);
+
+/*
+ * May a fast cycle begin (there is debt, gap and cap allow it)? Two loads when not. Context:
+ * home worker.
+ */
+bool shard_wants_fast(struct shard *s, const struct cycle_config *cfg, msec_t now);
+
+/*
+ * When the next background work falls due (deadline, refinement, delayed flush); MSEC_NEVER:
+ * none. Context: home worker.
+ */
+msec_t shard_next_due(struct shard *s);
+
+/* Hold the sampler: nothing is expired actively. Context: any thread. */
+void shard_hold_sampler(struct shard *s, bool held);
+
+#endif

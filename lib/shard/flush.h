@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Flushes. What a shard holds is a generation: index, deadlines and blocks. A flush swaps them
+ * for empty ones and retires the old, so it takes constant time however much there is.
+ *
+ * The empty index and deadlines are made before a flush is scheduled (shard_flush_prepare()),
+ * so that carrying it out cannot fail: it may be a writer that meets its instant, and what it
+ * stores must not land in what the flush hides.
+ */
+#ifndef MAYFLY_LIB_SHARD_FLUSH_H
+#define MAYFLY_LIB_SHARD_FLUSH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/shard/shard.h"
+
+/*
+ * Make what the next flush swaps in, before it is scheduled. False when the system has no
+ * memory. Context: outside the shard, one flush command at a time.
+ */
+bool shard_flush_prepare(struct shard *s);
+
+/*
+ * Everything stored before `at` is to be gone at `at`, by the flush command of this number, for
+ * which the shard was prepared. An earlier command that waits for its instant is replaced.
+ * Context: outside the shard, one flush command at a time.
+ */
+void shard_flush_schedule(struct shard *s, msec_t at, uint64_t id);
+
+/*
+ * Carry out the flush whose instant (flush_at) has come; nothing when it has not. Cannot fail.
+ * Context: outside the shard.
+ */
+void shard_flush(struct shard *s, msec_t now);
+
+/*
+ * A flush command is through: give back what it prepared and did not need, except for one that
+ * the next command will want. Context: outside the shard, one flush command at a time.
+ */
+void shard_flush_settle(struct shard *s);
+
+/* Release all that is prepared. Context: the shard is being destroyed. */
+void shard_flush_fini(struct shard *s);
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Items as the index sees them: filling a block, linking it under its key, unlinking and
+ * killing it, with counters, deadlines and large values kept in step.
+ */
+#ifndef MAYFLY_LIB_SHARD_KEYSPACE_H
+#define MAYFLY_LIB_SHARD_KEYSPACE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/base/span.h"
+#include "lib/shard/shard.h"
+
+/* Make sure that linking cannot fail. False: not now. Context: in shard. */
+static inline bool keyspace_reserve(struct shard *s, bool has_ttl)
+{
+    shard_must_be_entered(s);
+    return (!has_ttl || wheel_reserve(s->wheel)) && table_has_room(&s->table);
+}
+
+/*
+ * A filled block becomes the item of its key, which is absent. There must be room
+ * (keyspace_reserve()). Context: in shard.
+ */
+void keyspace_insert(struct shard *s, uint64_t hash, handle_t h);
+
+/* A filled block takes the place of the item in a slot, which dies. Context: in shard. */
+void keyspace_replace(struct shard *s, handle_t h, _Atomic handle_t *slot,
+                      enum death_reason reason);
+
+/*
+ * A filled block takes the place of the item in a slot and goes on as the same item: nothing
+ * was stored, and a large value stays where it is. Context: in shard.
+ */
+void keyspace_renew(struct shard *s, handle_t h, _Atomic handle_t *slot);
+
+/* Unlink the item in a slot and kill its block. Context: in shard. */
+void keyspace_unlink(struct shard *s, uint64_t hash, _Atomic handle_t *slot,
+                     enum death_reason reason);
+
+/*
+ * The same for an item past its deadline, and for one that is dropped to make room: counted,
+ * and the observer is notified. how: one of the kinds of expiry. Context: in shard.
+ */
+void keyspace_expire(struct shard *s, uint64_t hash, _Atomic handle_t *slot,
+                     enum shard_event_kind how, msec_t now);
+void keyspace_evict(struct shard *s, uint64_t hash, _Atomic handle_t *slot, msec_t now);
+
+/*
+ * Give an item with the deadline fields another deadline, or none. False: no memory. Context:
+ * in shard.
+ */
+bool keyspace_set_deadline(struct shard *s, handle_t h, msec_t deadline);
+
+/* Note when the sampler has work, after every change of the wheel. Context: in shard. */
+void keyspace_note_due(struct shard *s);
+
+/* The slot and the hash of a linked item. Context: in shard. */
+static inline _Atomic handle_t *keyspace_slot_of(struct shard *s, handle_t h, uint64_t *hash)
+{
+    _Atomic handle_t *slot;
+
+    shard_must_be_entered(s);
+    *hash = shard_hash(s, shard_item(s, h));
+    slot = table_slot_of(&s->table, *hash, h);
+    must(slot != NULL);
+    return slot;
+}
+
+/* Draw another block of CAS values. Context: in shard. */
+void keyspace_draw_cas(struct shard *s);
+
+/* Draw the next CAS value; unique in the process. Context: in shard. */
+static inline uint64_t keyspace_next_cas(struct shard *s)
+{
+    shard_must_be_entered(s);
+    if (MF_UNLIKELY(s->cas_next == s->cas_end)) {
+        keyspace_draw_cas(s);
+    }
+    return s->cas_next++;
+}
+
+/* Units of a block with this key and so many bytes after it. Context: any thread. */
+static inline uint32_t keyspace_units(size_t key_len, size_t value_bytes, bool has_ttl)
+{
+    size_t n = sizeof(struct item) + (has_ttl ? ITEM_TTL_BYTES : 0) + key_len + value_bytes;
+
+    return (uint32_t)((n + ITEM_UNIT - 1) / ITEM_UNIT);
+}
+
+/*
+ * Fill a fresh block's header and key; it is not linked and not in the wheel yet. Context: in
+ * shard.
+ */
+static inline struct item *keyspace_fill(struct shard *s, handle_t h, uint32_t units,
+                                         struct span key, uint32_t flags, msec_t deadline,
+                                         bool has_ttl, uint32_t value_len, msec_t now)
+{
+    struct item *it = shard_item(s, h);
+    char *p = (char *)(it + 1);
+
+    it->cas = keyspace_next_cas(s);
+    it->client_flags = flags;
+    it->value_len = value_len;
+    it->key_len = (uint8_t)key.len;
+    atomic_store_explicit(&it->access_s, (uint32_t)((uint64_t)now / 1000),
+                          memory_order_relaxed);
+    atomic_store_explicit(&it->heat, 0, memory_order_relaxed);
+    atomic_store_explicit(&it->shape, (uint16_t)(units | (has_ttl ? SHAPE_TTL : 0)),
+                          memory_order_relaxed);
+    if (has_ttl) {
+        struct item_ttl *t = item_ttl(it);
+
+        atomic_store_explicit(&t->deadline, deadline, memory_order_relaxed);
+        atomic_store_explicit(&t->wheel_pos, 0, memory_order_relaxed);
+        p += ITEM_TTL_BYTES;
+    }
+    span_copy_short(p, key.ptr, key.len);
+    return it;
+}
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the shards of an engine share. The engine fills it in before the first shard is made; a
+ * shard points to it, and knows nothing else of the engine.
+ */
+#ifndef MAYFLY_LIB_SHARD_SHARD_GROUP_H
+#define MAYFLY_LIB_SHARD_SHARD_GROUP_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/base/clock.h"
+#include "lib/base/engine_options.h"
+#include "lib/base/mem.h"
+#include "lib/base/reclaim.h"
+#include "lib/shard/event.h"
+
+struct shard;
+
+struct shard_group {
+    /* [const] */
+    struct shard **shards; /* [borrowed] */
+    uint32_t count;
+    uint64_t seed;               /* of the key hash */
+    uint64_t items_hint;         /* the indexes are made for so many items in all; 0: small */
+    uint64_t limit_bytes;        /* at the start */
+    bool evictions;              /* false: nothing alive is dropped to make room */
+    const struct clock *clock;   /* [borrowed] */
+    struct budget *budget;       /* [borrowed] */
+    struct reclaimer *reclaimer; /* [borrowed] */
+    const struct engine_options *options; /* [borrowed] */
+    shard_observer_fn observer;           /* NULL: nobody */
+    void *observer_arg;                   /* [borrowed] */
+    /* [atomic] */
+    _Atomic uint32_t
+        observed; /* bits of shard_event_kind that the observer wants; seldom set */
+    _Atomic uint64_t cas_next; /* shards draw blocks of CAS values from here */
+};
+
+#endif

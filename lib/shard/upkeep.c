@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Upkeep of a shard: see upkeep.h.
+ */
+#include "lib/shard/upkeep.h"
+
+#include "lib/base/context.h"
+#include "lib/memory/blocks.h"
+#include "lib/memory/cursor.h"
+#include "lib/memory/room.h"
+#include "lib/shard/flush.h"
+
+/* ---- resizing the index ------------------------------------------------------------------ */
+
+/* What a resize leaves; made before it begins, so that its end cannot fail. */
+struct table_retiree {
+    struct retired retired;
+    struct table_waste waste;
+    struct budget *budget;
+    int64_t bytes;
+};
+
+static void release_waste(struct retired *r)
+{
+    struct table_retiree *t = (struct table_retiree *)(void *)r;
+
+    budget_retire(t->budget, -t->bytes);
+    table_waste_release(&t->waste, t->budget);
+    mem_free(t);
+}
+
+static void begin_resize(struct shard *s)
+{
+    struct table_grow grow;
+    struct table_retiree *t = NULL;
+    uint64_t want;
+
+    shard_enter(s);
+    want = table_wants(&s->table);
+    shard_leave(s);
+    if (want == 0 || !table_prepare(&s->table, want, &grow)) {
+        return;
+    }
+    t = mem_zalloc(sizeof(*t));
+    if (t == NULL) {
+        table_prepare_undo(&s->table, &grow);
+        return;
+    }
+    shard_enter(s);
+    if (table_wants(&s->table) == want && s->table_retiree == NULL) {
+        table_publish(&s->table, &grow);
+        s->table_stamp = grace_stamp(s->memory.arena.grace);
+        s->table_retiree = t;
+        t = NULL;
+    }
+    shard_leave(s);
+    if (t != NULL) {
+        table_prepare_undo(&s->table, &grow); /* somebody else was faster */
+        mem_free(t);
+    } else {
+        grace_ask(s->memory.arena.grace, GRACE_SOON);
+    }
+}
+
+bool shard_resize_step(struct shard *s, uint64_t buckets)
+{
+    shard_must_be_entered(s);
+    if (s->table.phase == TABLE_STEADY) {
+        return false;
+    }
+    if (s->table.phase == TABLE_PUBLISHED) {
+        if (!grace_is_over(s->memory.arena.grace, s->table_stamp)) {
+            return true;
+        }
+        table_begin_move(&s->table);
+    }
+    if (table_step(&s->table, s->memory.arena.base, buckets)) {
+        struct table_retiree *t = s->table_retiree;
+
+        s->table_retiree = NULL;
+        table_retire(&s->table, &t->waste);
+        t->budget = s->group->budget;
+        t->bytes = (int64_t)t->waste.array_bytes;
+        budget_retire(t->budget, t->bytes);
+        t->retired.fn = release_waste;
+        reclaim_push(s->group->reclaimer, &t->retired);
+        return false;
+    }
+    return true;
+}
+
+/* ---- what writers and the home worker carry on ------------------------------------------- */
+
+bool shard_wants_work(const struct shard *s)
+{
+    return atomic_load_explicit(&s->wants_work, memory_order_relaxed);
+}
+
+static bool wants_resize(const struct shard *s)
+{
+    return s->table.phase == TABLE_STEADY && table_wants(&s->table) != 0;
+}
+
+static bool wants_past(const struct shard *s)
+{
+    return evict_wants_past(&s->memory.evict, ctr_get(&s->counters, CTR_curr_items));
+}
+
+void shard_note_work(struct shard *s)
+{
+    bool making = wants_resize(s) || wants_past(s);
+    bool work = making || s->table.phase != TABLE_STEADY || chains_want_tidy(&s->memory) ||
+                budget_left(s->group->budget) < 0;
+
+    shard_must_be_entered(s);
+    if (MF_UNLIKELY(work != atomic_load_explicit(&s->wants_work, memory_order_relaxed))) {
+        atomic_store_explicit(&s->wants_work, work, memory_order_relaxed);
+    }
+    if (MF_UNLIKELY(making != atomic_load_explicit(&s->wants_making, memory_order_relaxed))) {
+        atomic_store_explicit(&s->wants_making, making, memory_order_relaxed);
+    }
+}
+
+void shard_make_wanted(struct shard *s)
+{
+    bool resize;
+    bool past;
+
+    shard_enter(s);
+    resize = wants_resize(s);
+    past = wants_past(s);
+    shard_leave(s);
+    if (resize) {
+        begin_resize(s);
+    }
+    if (past) {
+        evict_make_past(&s->memory, ctr_get(&s->counters, CTR_curr_items));
+    }
+    shard_enter(s);
+    shard_note_work(s);
+    shard_leave(s);
+}
+
+/* Work of the cursor at once by the home worker. */
+#define HOME_WORK 256
+
+/* One round: true when another is wanted at once. */
+static bool maintain_once(struct shard *s, uint64_t buckets, msec_t now)
+{
+    bool more;
+
+    shard_enter(s);
+    more = shard_resize_step(s, buckets) && s->table.phase == TABLE_MOVING;
+    room_release(&s->memory);
+    blocks_ripen(&s->memory, 64);
+    if (room_is_short(&s->memory) && ctr_get(&s->counters, CTR_curr_items) > 0) {
+        more = cursor_slice(&s->memory, HOME_WORK, now) || more;
+        room_release(&s->memory);
+    } else if (chains_want_tidy(&s->memory)) {
+        more = cursor_tidy(&s->memory, HOME_WORK, now) || more;
+    }
+    shard_note_work(s);
+    shard_leave(s);
+    shard_after_leave(s);
+    return more;
+}
+
+/* Buckets moved at once by the home worker: some ten microseconds. */
+#define HOME_BUCKETS 32
+
+bool shard_maintain(struct shard *s, msec_t now, usec_t max_us)
+{
+    usec_t start;
+    bool more;
+
+    must_be_home(s);
+    must_not_be_reading();
+    if (now >= atomic_load_explicit(&s->flush_at, memory_order_relaxed)) {
+        shard_flush(s, now);
+    }
+    start = clock_mono_us();
+    do {
+        more = maintain_once(s, HOME_BUCKETS, now);
+    } while (more && clock_mono_us() - start < max_us);
+    return more;
+}

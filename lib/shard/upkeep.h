@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What writers and the home worker carry on in a shard: resizing the index, making what the
+ * eviction policy remembers, keeping room.
+ */
+#ifndef MAYFLY_LIB_SHARD_UPKEEP_H
+#define MAYFLY_LIB_SHARD_UPKEEP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/shard/shard.h"
+
+/* ---- the home worker --------------------------------------------------------------------- */
+
+/* Is there work that wants shard_maintain() soon? One relaxed load. Context: any thread. */
+bool shard_wants_work(const struct shard *s);
+
+/*
+ * Resize steps, cursor slices while room is short, delayed flush, about max_us long. Returns
+ * true when there is more to do at once. Context: home worker, outside a section.
+ */
+bool shard_maintain(struct shard *s, msec_t now, usec_t max_us);
+
+/* ---- writers ----------------------------------------------------------------------------- */
+
+/*
+ * Carry on a resize of the index by so many old buckets. True when more is to be done. Context:
+ * in shard.
+ */
+bool shard_resize_step(struct shard *s, uint64_t buckets);
+
+/*
+ * Check whether the index, the past of the eviction policy or the budget want work, and raise
+ * the flags that say so. Context: in shard.
+ */
+void shard_note_work(struct shard *s);
+
+/* Make an index or a past that is wanted. Context: outside the shard. */
+void shard_make_wanted(struct shard *s);
+
+/* Old buckets moved by each writer that comes by while the index is resized. */
+#define RESIZE_STEP_BUCKETS 2
+
+/*
+ * What a writer does before and after it leaves; cheap when nothing is due. Context: in shard /
+ * outside.
+ */
+static inline void shard_before_leave(struct shard *s)
+{
+    shard_must_be_entered(s);
+    if (MF_UNLIKELY(s->table.phase != TABLE_STEADY)) {
+        shard_resize_step(s, RESIZE_STEP_BUCKETS);
+    }
+}
+
+static inline void shard_after_leave(struct shard *s)
+{
+    shard_must_not_be_entered(s);
+    if (MF_UNLIKELY(atomic_load_explicit(&s->wants_making, memory_order_relaxed))) {
+        shard_make_wanted(s);
+    }
+}
+
+#endif

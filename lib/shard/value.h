@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reading values: walks, copies and pins. Readers hold a read-side section and no lock.
+ */
+#ifndef MAYFLY_LIB_SHARD_VALUE_H
+#define MAYFLY_LIB_SHARD_VALUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/base/span.h"
+#include "lib/memory/item.h"
+
+struct shard;
+
+/* A walk over the bytes of a value, part by part. */
+struct value_walk {
+    const struct shard *shard;
+    const struct item *item; /* [borrowed] until the section ends */
+    size_t left;             /* bytes not yet given out */
+    uint32_t segment;        /* next whole segment */
+    uint32_t segments_left;  /* whole segments not yet given out */
+    uint32_t first_segment;  /* names the value's segments for pins */
+    uint32_t piece;          /* next piece */
+};
+
+/* Begin a walk. Context: read side. */
+void value_walk_begin(struct value_walk *w, const struct shard *shard, const struct item *item);
+
+/*
+ * The next part; false at the end. Context: read side, or pinned while parts are whole
+ * segments.
+ */
+bool value_walk_next(struct value_walk *w, struct span *part);
+
+/*
+ * Are the bytes still to come, but for the last pieces, whole segments? Then a pin keeps those
+ * for after the section; what follows them (value_walk_tail() bytes) must be copied within it.
+ * Context: read side.
+ */
+bool value_walk_has_segments(const struct value_walk *w);
+size_t value_walk_tail(const struct value_walk *w);
+
+/* Copy the last bytes of the value (those in pieces) to out. Context: read side. */
+void value_walk_copy_tail(const struct value_walk *w, char *out);
+
+/*
+ * Keep the whole segments of this value after the section; each pin is undone once. Context:
+ * read side / worker.
+ */
+struct value_pin {
+    struct shard *shard;
+    uint32_t first_segment;
+};
+struct value_pin value_pin(const struct value_walk *w);
+void value_unpin(struct value_pin *pin);
+/* Was the pinned value unlinked, and does all such memory exceed its cap? Context: worker. */
+bool value_pin_is_overdue(const struct value_pin *pin);
+
+/* Copy a whole value. Context: read side. */
+void value_copy(const struct shard *shard, const struct item *item, char *out);
+
+#endif

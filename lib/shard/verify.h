@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The full walk over a shard: every block of every segment is counted again and compared with
+ * the segment table, the hole lists, the bins, the index, the wheel and the counters.
+ */
+#ifndef MAYFLY_LIB_SHARD_VERIFY_H
+#define MAYFLY_LIB_SHARD_VERIFY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct shard;
+
+/*
+ * False when something differs: what, is written to why. For tests and forensics: holds the
+ * lock throughout. Context: any thread, outside a shard.
+ */
+bool shard_verify(struct shard *s, char *why, size_t why_size);
+
+#endif
