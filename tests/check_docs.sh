@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# What the daemon prints about itself is what the tree says: tables of the manual, the licence.
+# What the daemon prints about itself is what the tree has: the generated parts of the manual, and
+# the licence.
 
 set -eu
 src=${MAYFLY_SRCDIR:-.}
@@ -11,16 +12,18 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 bad=0
 
-"$mayflyd" --describe=options >"$dir/options"
-if ! diff -u "$src/man/mayflyd-options.inc" "$dir/options"; then
-    echo "man/mayflyd-options.inc is stale: write mayflyd --describe=options to it"
-    bad=1
-fi
+for part in options synopsis; do
+    "$mayflyd" --describe=$part >"$dir/$part"
+    if ! diff -u "$src/man/mayflyd-$part.inc" "$dir/$part"; then
+        echo "man/mayflyd-$part.inc is stale: run make docs"
+        bad=1
+    fi
+done
 
-# Behind the line with the version stands COPYING, word for word.
+# After the line with the version comes COPYING, word for word.
 "$mayflyd" -i | sed -e '1,/^Copyright/{/^Copyright/!d}' >"$dir/licence"
 if ! diff -u "$src/COPYING" "$dir/licence"; then
-    echo "mayflyd -i prints another licence than COPYING"
+    echo "mayflyd -i prints a licence that is not COPYING"
     bad=1
 fi
 exit "$bad"

@@ -272,11 +272,6 @@ static bool list_mechanisms(void)
     return is_listed;
 }
 
-bool auth_sasl_is_built(void)
-{
-    return true;
-}
-
 int auth_sasl_start(const struct auth *users)
 {
     int result;

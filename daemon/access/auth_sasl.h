@@ -20,9 +20,6 @@ struct auth;
 #define AUTH_MECH_MAX      32
 #define AUTH_CHALLENGE_MAX (8u * 1024)
 
-/* Is this build able to? Context: any thread. */
-bool auth_sasl_is_built(void);
-
 /*
  * Prepare the library. users: a file of users that decides alone, when it is on; borrowed until
  * auth_sasl_stop(). Returns 0, or the exit status after a message was written; then nothing is

@@ -7,11 +7,6 @@
 
 #include "lib/base/check.h"
 
-bool auth_sasl_is_built(void)
-{
-    return false;
-}
-
 int auth_sasl_start(const struct auth *users)
 {
     (void)users;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Two versions: our own, and the level of memcached's protocol that is spoken. Clients parse
- * the latter and act on it, so it is what the version command answers.
+ * What this build is: its own version, the level of memcached's protocol that it speaks, and
+ * what it was built with. Clients parse the level and act on it, so the version command answers
+ * with that.
  */
 #ifndef MAYFLY_DAEMON_BASE_VERSION_H
 #define MAYFLY_DAEMON_BASE_VERSION_H
@@ -9,5 +10,16 @@
 #define MAYFLY_NAME     "mayflyd"
 #define MAYFLY_VERSION  PACKAGE_VERSION
 #define MEMCACHED_LEVEL "1.6.45"
+
+#ifdef HAVE_OPENSSL
+#define BUILT_WITH_TLS 1
+#else
+#define BUILT_WITH_TLS 0
+#endif
+#ifdef HAVE_SASL
+#define BUILT_WITH_SASL 1
+#else
+#define BUILT_WITH_SASL 0
+#endif
 
 #endif

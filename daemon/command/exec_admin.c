@@ -458,7 +458,7 @@ static enum turn_stop refresh_certs(struct turn *t, const struct request *r)
 {
     char why[TLS_WHY_BYTES];
 
-    if (!tls_is_built()) {
+    if (!BUILT_WITH_TLS) {
         return say(t, r, REPLY_ERROR);
     }
     if (t->w->crew->tls == NULL) {

@@ -38,11 +38,6 @@ struct tls {
     _Atomic usec_t loaded_at; /* [atomic] by clock_mono_us() */
 };
 
-bool tls_is_built(void)
-{
-    return true;
-}
-
 /* ---- one load ---------------------------------------------------------------------------- */
 
 /* Why a call of OpenSSL failed: the oldest of its errors is the cause. */

@@ -17,9 +17,6 @@ struct tls;
 /* Room for why certificates could not be loaded: memcached's line, without its end. */
 #define TLS_WHY_BYTES 1024
 
-/* Does this build speak TLS? Context: any thread. */
-bool tls_is_built(void);
-
 /*
  * Load what the settings name. Without -Z *out is NULL and nothing else happens. Returns 0, or
  * memcached's exit status after a message was written. Reads files with the rights of the

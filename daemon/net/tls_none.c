@@ -9,11 +9,6 @@
 #include "daemon/options/settings.h"
 #include "lib/base/check.h"
 
-bool tls_is_built(void)
-{
-    return false;
-}
-
 int tls_open(const struct settings *settings, struct tls **out)
 {
     must(!settings->ssl_enabled);

@@ -1,12 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Command line, help text and `stats settings`, all from the rows of options.def
- * and compat.def.
+ * The options of the daemon: from the command line to struct settings.
+ *
+ * Every option is a row of options.def, or of lib/base/engine_options.def when the engine reads
+ * it; options of memcached that have no effect here, or are refused, are rows of compat.def.
+ * All else follows from the rows:
+ *
+ *   settings.h       the struct, and the lines of `stats settings`
+ *   options_rows.h   the rows as data
+ *   options_value.h  one value: read from text, stored, shown
+ *   options_check.h  rules between options
+ *   options_help.h   -h, -V, -i, and the lists of the manual
+ *   options.h        the command line
+ *
+ * The folder may include daemon/base and lib/base.
  */
 #ifndef MAYFLY_DAEMON_OPTIONS_OPTIONS_H
 #define MAYFLY_DAEMON_OPTIONS_OPTIONS_H
-
-#include <stdio.h>
 
 #include "daemon/options/settings.h"
 
@@ -25,22 +35,9 @@ enum options_result options_parse(int argc, char **argv, struct settings *out,
                                   int *exit_status);
 
 /*
- * Log what was set and by whom at info, with one notice for each option that was accepted
- * without effect, also at info (-v). Context: main, after log_init().
+ * Log at info (-v) what was set and by what, and each option that was accepted without effect.
+ * Context: main, after log_init().
  */
 void options_log(const struct settings *s);
-
-/*
- * Calls fn for each line of `stats settings`, in memcached's order, own ones last. Name and
- * value are borrowed for the call. Context: any thread.
- */
-typedef void (*options_line_fn)(void *arg, const char *name, const char *value);
-void options_each_setting(const struct settings *s, options_line_fn fn, void *arg);
-
-/* The text of -h. Context: any thread. */
-void options_help(FILE *out);
-
-/* The options list of the manual, in mdoc. Context: any thread. */
-void options_describe(FILE *out);
 
 #endif

@@ -2,15 +2,15 @@
 /*
  * Rules between options. Texts and statuses are memcached's where it has the rule.
  */
-#include "daemon/options/options_rows.h"
+#include "daemon/options/options_check.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sysexits.h>
 
-#include "daemon/access/auth_sasl.h"
-#include "daemon/net/tls.h"
+#include "daemon/base/version.h"
+#include "daemon/options/options_rows.h"
 
 /* More worker threads than this are seldom of use: memcached's warning. */
 #define THREADS_WARN 64
@@ -45,7 +45,7 @@ static int check_sasl(const struct settings *s)
         fprintf(stderr, "ERROR: Cannot enable UDP while using binary SASL authentication.\n");
         return EX_USAGE;
     }
-    if (!auth_sasl_is_built()) {
+    if (!BUILT_WITH_SASL) {
         fprintf(stderr, "This server is not built with SASL support.\n");
         return EX_USAGE;
     }
@@ -84,7 +84,7 @@ static int check_tls(const struct settings *s)
 {
     const char *given = s->ssl_enabled ? "-Z" : first_given(s, "ssl-");
 
-    if (!tls_is_built() && given != NULL) {
+    if (!BUILT_WITH_TLS && given != NULL) {
         fprintf(stderr, "This server is not built with TLS support (%s)\n", given);
         return EX_USAGE;
     }

@@ -2,7 +2,7 @@
 /*
  * The texts made from the tables: -h, -V, -i and the options list of the manual.
  */
-#include "daemon/options/options.h"
+#include "daemon/options/options_help.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -10,6 +10,7 @@
 
 #include "daemon/base/version.h"
 #include "daemon/options/options_rows.h"
+#include "daemon/options/options_value.h"
 
 /* Columns: where the description begins and where lines end. */
 #define HELP_INDENT 30
@@ -163,7 +164,7 @@ static void put_ignored(FILE *out, const char *name, int letter)
     }
 }
 
-void options_help(FILE *out)
+void options_print_help(FILE *out)
 {
     fprintf(out,
             "%s %s, speaks the protocol of memcached %s\n"
@@ -181,10 +182,23 @@ void options_help(FILE *out)
     each_ignored(out, put_ignored);
 }
 
-void options_print_version(void)
+void options_print_version(FILE *out)
 {
-    printf("%s %s (memcached %s)\n", MAYFLY_NAME, MAYFLY_VERSION, MEMCACHED_LEVEL);
+    fprintf(out, "%s %s (memcached %s)\n", MAYFLY_NAME, MAYFLY_VERSION, MEMCACHED_LEVEL);
 }
+
+/* COPYING as a C string; the build makes it. */
+static const char license[] =
+#include "daemon/options/license.inc"
+    ;
+
+void options_print_license(FILE *out)
+{
+    options_print_version(out);
+    fprintf(out, "\n%s", license);
+}
+
+/* ---- the manual -------------------------------------------------------------------------- */
 
 /*
  * Print a sentence for mdoc, with a capital and a full stop, in lines that mandoc does not find
@@ -220,7 +234,7 @@ static void put_mdoc(FILE *out, const char *text)
     fputs(".\n", out);
 }
 
-static void describe_form(FILE *out, const struct option_row *row)
+static void put_mdoc_form(FILE *out, const struct option_row *row)
 {
     char form[OPTION_TEXT_BYTES];
     value_form(row, form);
@@ -237,11 +251,11 @@ static void describe_form(FILE *out, const struct option_row *row)
     fputc('\n', out);
 }
 
-static void describe_row(FILE *out, enum option_id id)
+static void put_mdoc_row(FILE *out, enum option_id id)
 {
     const struct option_row *row = &option_rows[id];
     char note[OPTION_TEXT_BYTES];
-    describe_form(out, row);
+    put_mdoc_form(out, row);
     put_mdoc(out, row->help);
     value_note(id, note);
     if (note[0] != '\0') {
@@ -249,7 +263,7 @@ static void describe_row(FILE *out, enum option_id id)
     }
 }
 
-static void describe_ignored(FILE *out, const char *name, int letter)
+static void put_mdoc_ignored(FILE *out, const char *name, int letter)
 {
     if (letter != 0) {
         fprintf(out, ".It Fl %c , Fl \\-%s\n", letter, name);
@@ -258,16 +272,14 @@ static void describe_ignored(FILE *out, const char *name, int letter)
     }
 }
 
-void options_describe(FILE *out)
+void options_print_manual(FILE *out)
 {
-    fputs(".\\\" Printed by mayflyd --describe=options from daemon/options/options.def and "
-          "compat.def: "
-          "do not edit.\n"
+    fputs(".\\\" Made from options.def and compat.def by `make docs`: do not edit.\n"
           ".Ss Options\n.Bl -tag -width Ds\n",
           out);
     for (unsigned id = 0; id < OPTION_COUNT; id++) {
         if (!(option_rows[id].traits & OPT_IGNORED)) {
-            describe_row(out, id);
+            put_mdoc_row(out, id);
         }
     }
     fputs(".El\n.Ss Options without effect\n"
@@ -275,6 +287,60 @@ void options_describe(FILE *out)
           "are accepted, with the same checks of their values, and do nothing here.\n"
           ".Bl -tag -width Ds -compact\n",
           out);
-    each_ignored(out, describe_ignored);
+    each_ignored(out, put_mdoc_ignored);
     fputs(".El\n", out);
+}
+
+/* Is this the row of a flag that the synopsis shows, with or without a value? */
+static bool is_in_synopsis(const struct option_row *row, int letter, bool has_value)
+{
+    return row->letter == letter && !(row->traits & OPT_IGNORED) &&
+           option_may_stand_alone(row) != has_value;
+}
+
+static void put_synopsis_value(FILE *out, const struct option_row *row)
+{
+    char word[OPTION_TEXT_BYTES];
+    fprintf(out, ".Op Fl %c", row->letter);
+    if (row->kind != OPT_ENUM) {
+        fprintf(out, " Ar %s\n", row->unit);
+        return;
+    }
+    for (unsigned n = 0; option_word(row, n, OPTION_WORD_TYPED, word) != NULL; n++) {
+        fprintf(out, "%s Cm %s", n == 0 ? "" : " |", word);
+    }
+    fputc('\n', out);
+}
+
+/* A to Z, each before its small letter. */
+static int next_letter(int letter)
+{
+    if (letter >= 'A' && letter <= 'Z') {
+        return tolower(letter);
+    }
+    return letter == 'z' ? 0 : toupper(letter) + 1;
+}
+
+void options_print_synopsis(FILE *out)
+{
+    fputs(".\\\" Made from options.def by `make docs`: do not edit.\n.Nm\n.Op Fl ", out);
+    for (int letter = 'A'; letter != 0; letter = next_letter(letter)) {
+        for (unsigned id = 0; id < OPTION_COUNT; id++) {
+            if (is_in_synopsis(&option_rows[id], letter, false)) {
+                fputc(letter, out);
+            }
+        }
+    }
+    fputc('\n', out);
+    for (int letter = 'A'; letter != 0; letter = next_letter(letter)) {
+        for (unsigned id = 0; id < OPTION_COUNT; id++) {
+            if (is_in_synopsis(&option_rows[id], letter, true)) {
+                put_synopsis_value(out, &option_rows[id]);
+            }
+        }
+        if (letter == 'o') {
+            fputs(".Op Fl o Ar list\n", out);
+        }
+    }
+    fputs(".Nm\n.Fl h | i | V\n", out);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The rows of options.def and compat.def as data, and the reading and writing of one setting
- * through its row. For the options_*.c files only; others use options.h and settings.h.
+ * The rows of options.def and compat.def as data. For this folder; others use options.h and
+ * settings.h.
  */
 #ifndef MAYFLY_DAEMON_OPTIONS_OPTIONS_ROWS_H
 #define MAYFLY_DAEMON_OPTIONS_OPTIONS_ROWS_H
@@ -59,10 +59,7 @@ struct option_row {
 /* In the order of enum option_id. */
 extern const struct option_row option_rows[OPTION_COUNT];
 
-/*
- * The lines of `stats settings` in order: id is a row, or OPTION_COUNT and value is the text.
- *
- */
+/* The lines of `stats settings`, in order: a row, or OPTION_COUNT and the text. */
 struct option_line {
     const char *name;
     enum option_id id;
@@ -97,55 +94,11 @@ bool option_may_stand_alone(const struct option_row *row);
 #define OPTION_TEXT_BYTES 160
 
 /*
- * The value as `stats settings` shows it: points into the settings, a table, or text, which is
- * of OPTION_TEXT_BYTES. Context: any thread.
- */
-const char *option_show(const struct settings *s, enum option_id id, char *text);
-
-/*
- * The default as one would type it, "" when there is none to type. Fills text. Context: any
- * thread.
- */
-const char *option_show_default(enum option_id id, char *text);
-
-/*
  * The n-th word of a row's unit, "auto:shown|ascii|binary": what is typed, or what is shown.
  * Fills text. NULL when there are fewer words. Context: any thread.
  */
 enum option_word { OPTION_WORD_TYPED, OPTION_WORD_SHOWN };
 const char *option_word(const struct option_row *row, unsigned n, enum option_word form,
                         char *text);
-
-/*
- * Store a number (in the unit of the command line). Context: any thread for LIVE rows, else
- * before start.
- */
-void option_store_number(struct settings *s, const struct option_row *row, int64_t number);
-void option_store_decimal(struct settings *s, const struct option_row *row, double number);
-
-/* The stored number, in the unit it is stored in. Context: any thread. */
-int64_t option_load_number(const struct settings *s, const struct option_row *row);
-
-/*
- * Read value by the row's kind, check its range, store it. value NULL: the option stood alone.
- * False when it is not acceptable: why (OPTION_TEXT_BYTES) then says so, and nothing was
- * stored. A source lower than the one that set it before changes nothing and is true. Context:
- * before start.
- */
-bool option_set(struct settings *s, enum option_id id, const char *value,
-                enum option_source source, char *why);
-
-/* no_<name>: turn a BOOL or SWITCH off. False for other kinds. Context: before start. */
-bool option_set_off(struct settings *s, enum option_id id, enum option_source source);
-
-/*
- * Rules between options, after all are set. Prints a message and returns memcached's exit
- * status, or 0. Context: before start.
- */
-int options_check(struct settings *s);
-
-/* -V and -i. Context: any thread. */
-void options_print_version(void);
-void options_print_license(void);
 
 #endif

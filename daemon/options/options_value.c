@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From the text of a value to the stored setting, by the kind of its row and never by the
- * option. Nothing is accepted that is not wholly understood: "12abc", "-5" for a size and ""
- * are errors (memcached takes what it can read of them).
+ * How a value is stored, shown, and read from text: by the kind of its row, never by the
+ * option. Text is accepted only if all of it is understood: "12abc", "-5" for a size and "" are
+ * errors (memcached takes what it can read of them).
+ *
+ * A field is found by its offset, so the accesses here are builtin atomics on the plain type:
+ * the fields of LIVE rows are _Atomic of the same size, and those of BOOT rows do not change
+ * once there are threads.
  */
-#include "daemon/options/options_rows.h"
+#include "daemon/options/options_value.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -14,12 +18,203 @@
 #include <strings.h>
 #include <sysexits.h>
 
+#include "daemon/options/options_rows.h"
 #include "lib/base/check.h"
 #include "lib/base/mem.h"
 #include "lib/base/num.h"
 
+_Static_assert(sizeof(_Atomic uint32_t) == sizeof(uint32_t) &&
+                   sizeof(_Atomic uint64_t) == sizeof(uint64_t) &&
+                   sizeof(_Atomic bool) == sizeof(bool) &&
+                   sizeof(_Atomic double) == sizeof(double),
+               "live settings have the layout of plain ones");
+
+/* ---- stored ------------------------------------------------------------------------------ */
+
+/* How many stored units one unit of the command line is. */
+static int64_t scale_of(const struct option_row *row)
+{
+    switch (row->kind) {
+    case OPT_MB:
+        return 1 << 20;
+    case OPT_KB:
+        return 1 << 10;
+    default:
+        return 1;
+    }
+}
+
+void option_store_number(struct settings *s, const struct option_row *row, int64_t number)
+{
+    void *field = (char *)s + row->offset;
+    switch (row->kind) {
+    case OPT_BOOL:
+        __atomic_store_n((bool *)field, number != 0, __ATOMIC_RELAXED);
+        break;
+    case OPT_SWITCH:
+    case OPT_I32:
+    case OPT_U32:
+    case OPT_LEVEL:
+    case OPT_OCTAL:
+    case OPT_ENUM:
+        __atomic_store_n((uint32_t *)field, (uint32_t)number, __ATOMIC_RELAXED);
+        break;
+    case OPT_CHAR:
+        *(char *)field = (char)number;
+        break;
+    case OPT_SIZE:
+    case OPT_MB:
+    case OPT_KB:
+        __atomic_store_n((uint64_t *)field, (uint64_t)(number * scale_of(row)),
+                         __ATOMIC_RELAXED);
+        break;
+    case OPT_DEC2:
+    case OPT_DEC3:
+    case OPT_STR:
+    case OPT_LIST:
+        unreachable();
+    }
+}
+
+void option_store_decimal(struct settings *s, const struct option_row *row, double number)
+{
+    must(row->kind == OPT_DEC2 || row->kind == OPT_DEC3);
+    __atomic_store((double *)(void *)((char *)s + row->offset), &number, __ATOMIC_RELAXED);
+}
+
+static int64_t load_number(const struct settings *s, const struct option_row *row)
+{
+    const void *field = (const char *)s + row->offset;
+    switch (row->kind) {
+    case OPT_BOOL:
+        return __atomic_load_n((const bool *)field, __ATOMIC_RELAXED);
+    case OPT_I32:
+        return __atomic_load_n((const int32_t *)field, __ATOMIC_RELAXED);
+    case OPT_SWITCH:
+    case OPT_U32:
+    case OPT_LEVEL:
+    case OPT_OCTAL:
+    case OPT_ENUM:
+        return __atomic_load_n((const uint32_t *)field, __ATOMIC_RELAXED);
+    case OPT_CHAR:
+        return *(const char *)field;
+    case OPT_SIZE:
+    case OPT_MB:
+    case OPT_KB:
+        return (int64_t)__atomic_load_n((const uint64_t *)field, __ATOMIC_RELAXED);
+    case OPT_DEC2:
+    case OPT_DEC3:
+    case OPT_STR:
+    case OPT_LIST:
+        break;
+    }
+    unreachable();
+}
+
+static double load_decimal(const struct settings *s, const struct option_row *row)
+{
+    double number;
+    __atomic_load((const double *)(const void *)((const char *)s + row->offset), &number,
+                  __ATOMIC_RELAXED);
+    return number;
+}
+
+static char *const *text_of(const struct settings *s, const struct option_row *row)
+{
+    return (char *const *)(const void *)((const char *)s + row->offset);
+}
+
+void option_store_text(struct settings *s, const struct option_row *row, char *text)
+{
+    char **field = (char **)(void *)((char *)s + row->offset);
+
+    must(row->kind == OPT_STR || row->kind == OPT_LIST);
+    mem_free(*field);
+    *field = text;
+}
+
+/* ---- shown ------------------------------------------------------------------------------- */
+
+const char *option_show(const struct settings *s, enum option_id id, char *text)
+{
+    const struct option_row *row = &option_rows[id];
+    switch (row->kind) {
+    case OPT_BOOL:
+    case OPT_ENUM:
+        return option_word(row, (unsigned)load_number(s, row), OPTION_WORD_SHOWN, text);
+    case OPT_OCTAL:
+        snprintf(text, OPTION_TEXT_BYTES, "%o", (unsigned)load_number(s, row));
+        return text;
+    case OPT_CHAR:
+        snprintf(text, OPTION_TEXT_BYTES, "%c", (int)load_number(s, row));
+        return text;
+    case OPT_DEC2:
+        snprintf(text, OPTION_TEXT_BYTES, "%.2f", load_decimal(s, row));
+        return text;
+    case OPT_DEC3:
+        snprintf(text, OPTION_TEXT_BYTES, "%.3f", load_decimal(s, row));
+        return text;
+    case OPT_STR:
+    case OPT_LIST:
+        if (*text_of(s, row) != NULL) {
+            return *text_of(s, row);
+        }
+        if ((row->traits & OPT_UNSET_NO) != 0) {
+            return "no";
+        }
+        return (row->traits & OPT_UNSET_NULL) != 0 ? "(null)" : "NULL";
+    default:
+        snprintf(text, OPTION_TEXT_BYTES, "%" PRId64, load_number(s, row));
+        return text;
+    }
+}
+
+/* A number of bytes with the largest suffix that leaves it whole. */
+static void show_size(int64_t bytes, char *text)
+{
+    static const char suffix[] = {'\0', 'k', 'm', 'g'};
+    unsigned i = 0;
+    while (i + 1 < sizeof(suffix) && bytes != 0 && bytes % 1024 == 0) {
+        bytes /= 1024;
+        i++;
+    }
+    snprintf(text, OPTION_TEXT_BYTES, "%" PRId64 "%.1s", bytes, &suffix[i]);
+}
+
+const char *option_show_default(enum option_id id, char *text)
+{
+    const struct option_row *row = &option_rows[id];
+    switch (row->kind) {
+    case OPT_STR:
+    case OPT_LIST:
+        return "";
+    case OPT_BOOL:
+        return row->def != 0 ? "on" : "off";
+    case OPT_ENUM:
+        return option_word(row, (unsigned)row->def, OPTION_WORD_TYPED, text);
+    case OPT_SIZE:
+        show_size(row->def, text);
+        return text;
+    case OPT_OCTAL:
+        snprintf(text, OPTION_TEXT_BYTES, "%o", (unsigned)row->def);
+        return text;
+    case OPT_CHAR:
+        snprintf(text, OPTION_TEXT_BYTES, "%c", (int)row->def);
+        return text;
+    case OPT_DEC2:
+    case OPT_DEC3:
+        snprintf(text, OPTION_TEXT_BYTES, "%g", row->dec_def);
+        return text;
+    default:
+        snprintf(text, OPTION_TEXT_BYTES, "%" PRId64, row->def);
+        return text;
+    }
+}
+
+/* ---- read from text ---------------------------------------------------------------------- */
+
 /* Fill why and say no, so that a caller can return it. */
-static MF_PRINTF(2, 3) bool refuse(char *why, const char *fmt, ...)
+static MF_PRINTF(2, 3) bool refuse_value(char *why, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -119,12 +314,14 @@ static bool read_number(const struct option_row *row, const char *value, int64_t
     enum mf_err err = MF_OK;
     switch (row->kind) {
     case OPT_BOOL:
-        return read_bool(value, out) || refuse(why, "\"%.40s\" is neither yes nor no", value);
+        return read_bool(value, out) ||
+               refuse_value(why, "\"%.40s\" is neither yes nor no", value);
     case OPT_OCTAL:
-        return read_octal(value, out) || refuse(why, "\"%.40s\" is not an octal number", value);
+        return read_octal(value, out) ||
+               refuse_value(why, "\"%.40s\" is not an octal number", value);
     case OPT_CHAR:
         *out = value[0];
-        return strlen(value) == 1 || refuse(why, "\"%.40s\" is not one character", value);
+        return strlen(value) == 1 || refuse_value(why, "\"%.40s\" is not one character", value);
     case OPT_SIZE:
         err = read_size(value, out);
         break;
@@ -133,10 +330,11 @@ static bool read_number(const struct option_row *row, const char *value, int64_t
         break;
     }
     if (err == MF_ERANGE) {
-        return refuse(why, "\"%.40s\" is too large", value);
+        return refuse_value(why, "\"%.40s\" is too large", value);
     }
-    return err == MF_OK || refuse(why, "\"%.40s\" is not a number%s", value,
-                                  row->kind == OPT_SIZE ? " with suffix k, m, g or none" : "");
+    return err == MF_OK ||
+           refuse_value(why, "\"%.40s\" is not a number%s", value,
+                        row->kind == OPT_SIZE ? " with suffix k, m, g or none" : "");
 }
 
 static bool read_word(const struct option_row *row, const char *value, int64_t *out, char *why)
@@ -171,11 +369,11 @@ static bool check_range(const struct option_row *row, int64_t *number, char *why
         return true;
     }
     if (row->kind == OPT_OCTAL) {
-        return refuse(why, "%" PRIo64 " is out of range (%" PRIo64 " to %" PRIo64 ")",
-                      (uint64_t)*number, (uint64_t)row->min, (uint64_t)row->max);
+        return refuse_value(why, "%" PRIo64 " is out of range (%" PRIo64 " to %" PRIo64 ")",
+                            (uint64_t)*number, (uint64_t)row->min, (uint64_t)row->max);
     }
-    return refuse(why, "%" PRId64 " is out of range (%" PRId64 " to %" PRId64 ")", *number,
-                  row->min, row->max);
+    return refuse_value(why, "%" PRId64 " is out of range (%" PRId64 " to %" PRId64 ")",
+                        *number, row->min, row->max);
 }
 
 static bool set_decimal(struct settings *s, const struct option_row *row, const char *value,
@@ -183,11 +381,11 @@ static bool set_decimal(struct settings *s, const struct option_row *row, const 
 {
     double number;
     if (!read_decimal(value, &number)) {
-        return refuse(why, "\"%.40s\" is not a number", value);
+        return refuse_value(why, "\"%.40s\" is not a number", value);
     }
     if (!(number > row->dec_min && number < row->dec_max)) {
-        return refuse(why, "%.40s is out of range (more than %g, less than %g)", value,
-                      row->dec_min, row->dec_max);
+        return refuse_value(why, "%.40s is out of range (more than %g, less than %g)", value,
+                            row->dec_min, row->dec_max);
     }
     option_store_decimal(s, row, number);
     return true;
@@ -199,23 +397,22 @@ enum text_how { TEXT_REPLACE, TEXT_ADD };
 static bool set_text(struct settings *s, const struct option_row *row, const char *value,
                      enum text_how how, char *why)
 {
-    char **field = (char **)(void *)((char *)s + row->offset);
+    const char *old = *text_of(s, row);
     if (value[0] == '\0') {
-        return refuse(why, "the value is empty");
+        return refuse_value(why, "the value is empty");
     }
-    const size_t old_len = how == TEXT_ADD && *field != NULL ? strlen(*field) + 1 : 0;
+    const size_t old_len = how == TEXT_ADD && old != NULL ? strlen(old) + 1 : 0;
     const size_t len = strlen(value);
     char *text = mem_alloc(old_len + len + 1);
     if (text == NULL) {
-        return refuse(why, "out of memory");
+        return refuse_value(why, "out of memory");
     }
     if (old_len > 0) {
-        memcpy(text, *field, old_len);
+        memcpy(text, old, old_len);
         text[old_len - 1] = ',';
     }
     memcpy(text + old_len, value, len + 1);
-    mem_free(*field);
-    *field = text;
+    option_store_text(s, row, text);
     return true;
 }
 
@@ -224,7 +421,7 @@ static void set_alone(struct settings *s, const struct option_row *row)
 {
     int64_t number = 1;
     if (row->kind == OPT_LEVEL) {
-        number += option_load_number(s, row);
+        number += load_number(s, row);
         number = number > row->max ? row->max : number;
     }
     option_store_number(s, row, number);
@@ -239,7 +436,7 @@ bool option_set(struct settings *s, enum option_id id, const char *value,
     }
     if (value == NULL) {
         if (!option_may_stand_alone(row)) {
-            return refuse(why, "a value is missing");
+            return refuse_value(why, "a value is missing");
         }
         set_alone(s, row);
     } else if (row->kind == OPT_STR || row->kind == OPT_LIST) {

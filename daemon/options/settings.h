@@ -63,4 +63,11 @@ void settings_init(struct settings *s);
 /* Release the texts. Context: main, after all threads ended. */
 void settings_fini(struct settings *s);
 
+/*
+ * Call fn for each line of `stats settings`, in memcached's order, own ones last. Name and
+ * value are borrowed for the call. Context: any thread.
+ */
+typedef void (*settings_line_fn)(void *arg, const char *name, const char *value);
+void settings_each_line(const struct settings *s, settings_line_fn fn, void *arg);
+
 #endif

@@ -12,7 +12,7 @@
 
 #include "daemon/base/version.h"
 #include "daemon/net/tls.h"
-#include "daemon/options/options.h"
+#include "daemon/options/settings.h"
 #include "daemon/stats/stats.h"
 #include "daemon/stats/stats_sum.h"
 #include "daemon/worker/crew.h"
@@ -323,5 +323,5 @@ static void put_setting(void *arg, const char *name, const char *value)
 
 void stats_settings(struct worker *w, struct stats_out *o)
 {
-    options_each_setting(w->settings, put_setting, o);
+    settings_each_line(w->settings, put_setting, o);
 }

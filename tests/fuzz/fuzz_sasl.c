@@ -14,6 +14,7 @@
 
 #include "daemon/access/auth.h"
 #include "daemon/access/auth_sasl.h"
+#include "daemon/base/version.h"
 #include "lib/base/rcu.h"
 
 #define STEPS_MAX 8
@@ -37,7 +38,7 @@ static bool start(void)
 
     if (state == 0) {
         state = -1;
-        if (auth_sasl_is_built()) {
+        if (BUILT_WITH_SASL) {
             users.path = name;
             users.table = auth_table_create(&users.key, AUTH_PWDB,
                                             span_of(text, sizeof(text) - 1), &bad_line);

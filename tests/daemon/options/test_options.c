@@ -10,9 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/net/tls.h"
+#include "daemon/base/version.h"
 #include "daemon/options/options.h"
+#include "daemon/options/options_help.h"
 #include "daemon/options/options_rows.h"
+#include "daemon/options/options_value.h"
 #include "tests/common/unit.h"
 
 #define ARGS_MAX 40
@@ -87,7 +89,7 @@ static const char *shown(const struct settings *s, const char *name)
     static struct wanted w;
 
     w = (struct wanted){.name = name};
-    options_each_setting(s, take_line, &w);
+    settings_each_line(s, take_line, &w);
     ck_assert_msg(w.count == 1, "%s is shown %u times", name, w.count);
     return w.value;
 }
@@ -268,7 +270,7 @@ TEST(settings_lines_follow_memcached)
     struct order order = {0, false};
 
     settings_init(&s);
-    options_each_setting(&s, follow_order, &order);
+    settings_each_line(&s, follow_order, &order);
     ck_assert_uint_gt(order.next, sizeof(memcached_keys) / sizeof(memcached_keys[0]));
     ck_assert(!order.is_value_missing);
     settings_fini(&s);
@@ -472,13 +474,13 @@ TEST(tls_is_configured_or_not_built)
         int status = tls_refusals[i].status;
         struct run r;
 
-        if (message == NULL && !tls_is_built()) {
+        if (message == NULL && !BUILT_WITH_TLS) {
             message = "not built with TLS";
             status = 64;
         }
         run_begin(&r, line);
         ck_assert_msg((r.result == OPTIONS_RUN) == (message == NULL), "\"%s\"", line);
-        if (message != NULL && (tls_is_built() || status == 1)) {
+        if (message != NULL && (BUILT_WITH_TLS || status == 1)) {
             ck_assert_msg(r.status == status, "\"%s\": status %d", line, r.status);
             ck_assert_msg(strstr(r.errors, message) != NULL, "\"%s\": %s", line, r.errors);
         }
@@ -582,62 +584,57 @@ TEST(long_texts_are_shown_whole)
     settings_fini(&s);
 }
 
-/* Fill text with a file of the source tree; false when there is no tree. */
-static bool read_source(const char *name, char *text, size_t size)
+/* Fill text with what a function prints. */
+static void print_to(char *text, size_t size, void (*print)(FILE *out))
 {
-    const char *dir = getenv("MAYFLY_SRCDIR");
-    char path[512];
+    FILE *f = tmpfile();
 
-    snprintf(path, sizeof(path), "%s/%s", dir != NULL ? dir : ".", name);
-    FILE *f = fopen(path, "r");
-    if (f == NULL) {
-        ck_assert_msg(dir == NULL, "%s is missing", path);
-        return false;
-    }
+    ck_assert_ptr_nonnull(f);
+    print(f);
+    rewind(f);
     text[fread(text, 1, size - 1, f)] = '\0';
     fclose(f);
-    return true;
 }
 
-TEST(the_manual_lists_the_options_of_today)
+/* That they are those of the tree is checked by tests/check_docs.sh. */
+TEST(manual_and_license_are_printed_whole)
 {
-    static char committed[65536];
-    static char printed[65536];
+    static char text[65536];
 
-    if (!read_source("man/mayflyd-options.inc", committed, sizeof(committed))) {
-        return;
+    print_to(text, sizeof(text), options_print_manual);
+    for (unsigned id = 0; id < OPTION_COUNT; id++) {
+        const struct option_row *row = &option_rows[id];
+        char name[OPTION_TEXT_BYTES];
+
+        snprintf(name, sizeof(name), "Fl \\-%s", row->name);
+        ck_assert_msg((row->traits & OPT_IGNORED) || strstr(text, name) != NULL ||
+                          (row->kind == OPT_BOOL && strstr(text, row->name) != NULL),
+                      "%s is not in the manual", row->name);
     }
-    FILE *f = tmpfile();
-    ck_assert_ptr_nonnull(f);
-    options_describe(f);
-    rewind(f);
-    printed[fread(printed, 1, sizeof(printed) - 1, f)] = '\0';
-    fclose(f);
-    ck_assert_msg(strcmp(committed, printed) == 0,
-                  "run mayflyd --describe=options >man/mayflyd-options.inc");
+    print_to(text, sizeof(text), options_print_license);
+    ck_assert_ptr_nonnull(strstr(text, "\n\nCopyright (c)"));
+    ck_assert_str_eq(text + strlen(text) - 8, "DAMAGE.\n");
 }
 
-TEST(the_license_is_that_of_the_tree)
+/* Every flag with a letter is there, and no ignored one. */
+TEST(the_synopsis_has_every_letter)
 {
-    static char committed[8192];
-    static char printed[8192];
+    static char text[8192];
 
-    if (!read_source("COPYING", committed, sizeof(committed))) {
-        return;
+    print_to(text, sizeof(text), options_print_synopsis);
+    const char *alone = strstr(text, ".Op Fl ");
+    ck_assert_ptr_nonnull(alone);
+    const size_t alone_len = strcspn(alone, "\n");
+    for (unsigned id = 0; id < OPTION_COUNT; id++) {
+        const struct option_row *row = &option_rows[id];
+        char line[] = ".Op Fl ? ";
+
+        line[7] = (char)row->letter;
+        if (row->letter != 0) {
+            const bool is_there = option_may_stand_alone(row)
+                                      ? memchr(alone + 7, row->letter, alone_len - 7) != NULL
+                                      : strstr(text, line) != NULL;
+            ck_assert_msg(is_there == !(row->traits & OPT_IGNORED), "-%c", row->letter);
+        }
     }
-    FILE *f = tmpfile();
-    ck_assert_ptr_nonnull(f);
-    fflush(stdout);
-    int saved = dup(STDOUT_FILENO);
-    dup2(fileno(f), STDOUT_FILENO);
-    options_print_license();
-    fflush(stdout);
-    dup2(saved, STDOUT_FILENO);
-    close(saved);
-    rewind(f);
-    printed[fread(printed, 1, sizeof(printed) - 1, f)] = '\0';
-    fclose(f);
-    const char *text = strstr(printed, "\n\n");
-    ck_assert_ptr_nonnull(text);
-    ck_assert_str_eq(text + 2, committed);
 }

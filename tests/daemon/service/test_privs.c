@@ -19,7 +19,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/options/options.h"
-#include "daemon/options/options_rows.h"
+#include "daemon/options/options_value.h"
 #include "daemon/service/privs.h"
 #include "tests/common/unit.h"
 

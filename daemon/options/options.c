@@ -13,7 +13,10 @@
 #include <sysexits.h>
 
 #include "daemon/base/log.h"
+#include "daemon/options/options_check.h"
+#include "daemon/options/options_help.h"
 #include "daemon/options/options_rows.h"
+#include "daemon/options/options_value.h"
 #include "lib/base/check.h"
 #include "lib/base/mem.h"
 
@@ -328,13 +331,16 @@ static enum step refuse_flag(const char *word, int *exit_status)
     return STEP_EXIT;
 }
 
-static enum step describe(const char *what, int *exit_status)
+static enum step print_part_of_manual(const char *part, int *exit_status)
 {
-    if (strcmp(what, "options") == 0) {
-        options_describe(stdout);
-        *exit_status = EXIT_SUCCESS;
+    *exit_status = EXIT_SUCCESS;
+    if (strcmp(part, "options") == 0) {
+        options_print_manual(stdout);
+    } else if (strcmp(part, "synopsis") == 0) {
+        options_print_synopsis(stdout);
     } else {
-        fprintf(stderr, "Invalid value for --describe: \"%s\" is not options\n", what);
+        fprintf(stderr,
+                "Invalid value for --describe: \"%s\" is neither options nor synopsis\n", part);
         *exit_status = EX_USAGE;
     }
     return STEP_EXIT;
@@ -344,20 +350,20 @@ static enum step apply_flag(struct settings *s, int code, char **argv, int *exit
 {
     switch (code) {
     case 'h':
-        options_help(stdout);
+        options_print_help(stdout);
         break;
     case 'i':
-        options_print_license();
+        options_print_license(stdout);
         break;
     case 'V':
-        options_print_version();
+        options_print_version(stdout);
         break;
     case 'o':
         return apply_suboptions(s, optarg, exit_status);
     case '?':
         return refuse_flag(argv[optind - 1], exit_status);
     case LONG_DESCRIBE:
-        return describe(optarg, exit_status);
+        return print_part_of_manual(optarg, exit_status);
     default:
         return code < LONG_ROW ? apply_letter(s, code, optarg, exit_status)
                                : apply_long(s, code, optarg, exit_status);

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One setting through its row: read from text, stored, shown.
+ */
+#ifndef MAYFLY_DAEMON_OPTIONS_OPTIONS_VALUE_H
+#define MAYFLY_DAEMON_OPTIONS_OPTIONS_VALUE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/options/options_rows.h"
+#include "daemon/options/settings.h"
+
+/*
+ * Read a value as the row's kind wants it, check its range, store it. value NULL: the option
+ * stood alone. False when it is not acceptable: why (OPTION_TEXT_BYTES) then has the reason,
+ * and nothing was stored. When a higher source has set the option before, nothing changes and
+ * the result is true. Context: before start.
+ */
+bool option_set(struct settings *s, enum option_id id, const char *value,
+                enum option_source source, char *why);
+
+/* no_<name>: turn a BOOL or SWITCH off. False for other kinds. Context: before start. */
+bool option_set_off(struct settings *s, enum option_id id, enum option_source source);
+
+/*
+ * The value as `stats settings` shows it: points into the settings, a table, or text, which has
+ * room for OPTION_TEXT_BYTES. Context: any thread.
+ */
+const char *option_show(const struct settings *s, enum option_id id, char *text);
+
+/*
+ * The default as a user would type it, "" when there is none to type. Fills text. Context: any
+ * thread.
+ */
+const char *option_show_default(enum option_id id, char *text);
+
+/*
+ * Store a number, in the unit of the command line, or a decimal fraction. Context: any thread
+ * for LIVE rows, else before start.
+ */
+void option_store_number(struct settings *s, const struct option_row *row, int64_t number);
+void option_store_decimal(struct settings *s, const struct option_row *row, double number);
+
+/* Store a text, which is now the settings', and release the old one. Context: before start. */
+void option_store_text(struct settings *s, const struct option_row *row, char *text);
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The settings as a whole: see settings.h.
+ */
+#include "daemon/options/settings.h"
+
+#include <string.h>
+
+#include "daemon/options/options_rows.h"
+#include "daemon/options/options_value.h"
+
+void settings_init(struct settings *s)
+{
+    memset(s, 0, sizeof(*s));
+    for (unsigned id = 0; id < OPTION_COUNT; id++) {
+        const struct option_row *row = &option_rows[id];
+        switch (row->kind) {
+        case OPT_STR:
+        case OPT_LIST:
+            break; /* NULL already */
+        case OPT_DEC2:
+        case OPT_DEC3:
+            option_store_decimal(s, row, row->dec_def);
+            break;
+        default:
+            option_store_number(s, row, row->def);
+            break;
+        }
+    }
+}
+
+void settings_fini(struct settings *s)
+{
+    for (unsigned id = 0; id < OPTION_COUNT; id++) {
+        const struct option_row *row = &option_rows[id];
+        if (row->kind == OPT_STR || row->kind == OPT_LIST) {
+            option_store_text(s, row, NULL);
+        }
+    }
+}
+
+void settings_each_line(const struct settings *s, settings_line_fn fn, void *arg)
+{
+    char text[OPTION_TEXT_BYTES];
+    for (size_t i = 0; i < option_line_count; i++) {
+        const struct option_line *line = &option_lines[i];
+        if (line->name[0] != '\0') {
+            fn(arg, line->name,
+               line->id == OPTION_COUNT ? line->value : option_show(s, line->id, text));
+        }
+    }
+}
