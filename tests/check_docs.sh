@@ -6,24 +6,24 @@
 
 set -eu
 src=${MAYFLY_SRCDIR:-.}
+. "$src/tests/common/tap.sh"
 mayflyd=${MAYFLY_BUILDDIR:-.}/daemon/mayflyd
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-bad=0
 
 for part in options synopsis; do
     "$mayflyd" --describe=$part >"$dir/$part"
     if ! diff -u "$src/man/mayflyd-$part.inc" "$dir/$part"; then
-        echo "man/mayflyd-$part.inc is stale: run make docs"
-        bad=1
+        complain "man/mayflyd-$part.inc is stale: run make docs"
     fi
+    verdict "man/mayflyd-$part.inc"
 done
 
 # After the line with the version comes COPYING, word for word.
 "$mayflyd" -i | sed -e '1,/^Copyright/{/^Copyright/!d}' >"$dir/licence"
 if ! diff -u "$src/COPYING" "$dir/licence"; then
-    echo "mayflyd -i prints a licence that is not COPYING"
-    bad=1
+    complain "mayflyd -i prints a licence that is not COPYING"
 fi
-exit "$bad"
+verdict "licence"
+end_of_tests

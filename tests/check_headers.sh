@@ -6,16 +6,15 @@
 set -eu
 build=${MAYFLY_BUILDDIR:-.}
 cd "${MAYFLY_SRCDIR:-.}"
+. tests/common/tap.sh
 
-bad=0
 for header in $(find lib proto daemon tests -name '*.h' | sort); do
     # The flags are lists of words.
     # shellcheck disable=SC2086
     printf '#include "%s"\n' "$header" |
         ${CC:-cc} ${MAYFLY_CFLAGS:--std=gnu11 -D_GNU_SOURCE} -include "$build/config.h" -I. \
-            -Wno-unused-function -fsyntax-only -x c - || {
-        printf '%s: does not compile alone\n' "$header"
-        bad=1
-    }
+            -Wno-unused-function -fsyntax-only -x c - ||
+        complain "$header: does not compile alone"
 done
-exit "$bad"
+verdict "headers compile alone"
+end_of_tests

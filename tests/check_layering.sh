@@ -6,12 +6,7 @@
 
 set -eu
 cd "${MAYFLY_SRCDIR:-.}"
-
-bad=0
-complain() {
-    printf '%s\n' "$*"
-    bad=1
-}
+. tests/common/tap.sh
 
 # Prints "file:header" for every project include (quotes) below a folder.
 own_includes() {
@@ -71,4 +66,5 @@ for file in $(grep -lE '(^|[^a-z_.>])(malloc|calloc|realloc|free|strdup|strndup)
     [ "$file" = lib/base/mem.c ] || complain "$file: allocates without lib/base/mem.h"
 done
 
-exit "$bad"
+verdict "nothing includes upward"
+end_of_tests

@@ -1,11 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# The build names every file of the tree: what no Makefile.inc knows is neither built nor run nor
-# in the tarball, and nobody would notice.
+# Nothing is forgotten: the build names every file of the tree (a file that no makefile names is
+# neither built nor run nor in the tarball), every unit test is in the folder of what it tests, and
+# every test registers itself.
 
 set -eu
 cd "${MAYFLY_SRCDIR:-.}"
+. tests/common/tap.sh
 
 names=$(mktemp)
 trap 'rm -f "$names"' EXIT
@@ -28,17 +30,28 @@ is_within_named_folder() {
     return 1
 }
 
-bad=0
 for file in $(find lib proto daemon tests tools etc systemd man -type f ! -name Makefile.inc \
     ! -name '*~' ! -name '*.pyc' ! -name '*.o' ! -name .dirstamp ! -name '*.Po' 2>/dev/null | sort); do
     is_named "$file" && continue
     is_within_named_folder "$file" && continue
     case $file in
-        # made by the build when it runs in the tree
+        # made by a build in the tree itself
         systemd/mayflyd.service | man/mayflyd.8 | man/mayfly-protocol.7) continue ;;
         *.log | *.trs) continue ;;
     esac
-    printf '%s: named by no makefile\n' "$file"
-    bad=1
+    complain "$file: named by no makefile"
 done
-exit "$bad"
+verdict "makefiles name every file"
+
+for file in $(find tests/lib tests/proto tests/daemon -name 'test_*.c' | sort); do
+    folder=${file#tests/}
+    [ -d "${folder%/*}" ] || complain "$file: there is no folder ${folder%/*}"
+done
+verdict "unit tests mirror the source"
+
+# TEST() of tests/common/unit.h, and nothing else, makes sure that a test runs.
+others=$(grep -rlE '\<(START_TEST|tcase_add_\w+)\>' tests --include='*.c' |
+    grep -vx 'tests/common/unit\.c' || true)
+[ -z "$others" ] || complain "tests without TEST(): $others"
+verdict "unit tests register themselves"
+end_of_tests

@@ -4,11 +4,13 @@
 # The manual pages, as built, are clean to mandoc's eye.
 
 set -eu
+. "${MAYFLY_SRCDIR:-.}/tests/common/tap.sh"
 
 if ! command -v mandoc >/dev/null 2>&1; then
-    echo "mandoc is not here"
-    exit 77
+    skip_all "mandoc is not installed"
 fi
 for page in "${MAYFLY_BUILDDIR:-.}"/man/*.[1-8]; do
-    mandoc -T lint -W warning "$page"
+    mandoc -T lint -W warning "$page" || complain "$page"
+    verdict "${page##*/}"
 done
+end_of_tests

@@ -6,15 +6,10 @@
 
 set -eu
 cd "${MAYFLY_SRCDIR:-.}"
+. tests/common/tap.sh
 
 rows=$(mktemp)
 trap 'rm -f "$rows"' EXIT
-
-bad=0
-complain() {
-    printf '%s\n' "$*"
-    bad=1
-}
 
 sources=$(find lib proto daemon -name '*.[ch]' -print | sort)
 
@@ -27,10 +22,12 @@ if [ -n "$literals" ]; then
     complain "$literals"
     complain "replies outside of proto/replies.def and proto/bin_replies.def"
 fi
+verdict "replies are rows"
 
 # The same text twice: one of the two rows would be changed alone one day.
 twice=$(sed -n 's/^REPLY([A-Z_]*, *\("[^"]*"\))$/\1/p' proto/replies.def | sort | uniq -d)
 [ -z "$twice" ] || complain "proto/replies.def: two rows for $twice"
+verdict "rows are unique"
 
 # shellcheck disable=SC2086
 used=$(grep -hvE '^ *(/?\*)' $sources | grep -oE '\<(BIN_)?REPLY_[A-Z_]+(\([A-Z_]+\))?' |
@@ -39,5 +36,5 @@ sed -n 's/^\(BIN_REPLY\|REPLY\)(\([A-Z_]*\),.*/\1_\2/p' proto/replies.def proto/
     sort >"$rows"
 unused=$(printf '%s\n' "$used" | comm -13 - "$rows")
 [ -z "$unused" ] || complain "nothing sends these replies: $unused"
-
-exit "$bad"
+verdict "rows are used"
+end_of_tests

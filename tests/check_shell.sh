@@ -5,10 +5,10 @@
 
 set -eu
 cd "${MAYFLY_SRCDIR:-.}"
+. tests/common/tap.sh
 
 if ! command -v shellcheck >/dev/null 2>&1; then
-    echo "shellcheck is not here"
-    exit 77
+    skip_all "shellcheck is not installed"
 fi
 
 scripts=
@@ -18,4 +18,6 @@ for file in bootstrap .ci/run $(find tests tools -type f 2>/dev/null | sort); do
     fi
 done
 # shellcheck disable=SC2086
-exec shellcheck $scripts
+shellcheck --external-sources $scripts || complain "shellcheck has objections"
+verdict "shellcheck"
+end_of_tests

@@ -2,16 +2,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # The house style, as far as a script can tell: licence line, size of files, width, white space,
-# words that do not belong, braces around every body, and clang-format 14 where it is there.
+# words that do not belong, braces around every body, order of includes, and clang-format 14.
 
 set -eu
 cd "${MAYFLY_SRCDIR:-.}"
-
-bad=0
-complain() {
-    printf '%s\n' "$*"
-    bad=1
-}
+. tests/common/tap.sh
 
 sources=$(find lib proto daemon tests -name '*.[ch]' -print | sort)
 tables=$(find lib proto daemon tests -name '*.def' -print | sort)
@@ -32,41 +27,48 @@ for file in $scripts; do
     head -n 3 "$file" | grep -q '^# SPDX-License-Identifier: BSD-3-Clause$' ||
         complain "$file:1: the licence line is missing"
 done
+verdict "licence lines, lengths of files"
 
 # Tables are as wide as their rows; everything else keeps to 96 columns.
 # shellcheck disable=SC2086
 awk 'length($0) > 96 { printf "%s:%d: %d columns, 96 is the limit\n", FILENAME, FNR, length($0); n++ }
-     END { exit n > 0 }' $sources || bad=1
+     END { exit n > 0 }' $sources || complain "lines are too long"
 
 tab=$(printf '\t')
 # shellcheck disable=SC2086
 if grep -nE "$tab|[ $tab]+\$" $sources $tables; then
     complain "tabs, or white space at the end of lines"
 fi
+verdict "width and white space"
 
 # A banner of a section is one line, filled to the last column.
 # shellcheck disable=SC2086
 awk '/^( \*|\/\*) ----/ && (!/^\/\* ---- [^ -].* -+ \*\/$/ || length($0) != 96) {
          printf "%s:%d: a banner is one line, /* ---- x ---- ... */, of 96 columns\n", FILENAME, FNR; n++ }
-     END { exit n > 0 }' $sources || bad=1
+     END { exit n > 0 }' $sources || complain "banners"
+verdict "banners"
 
 # Attributes have one spelling each.
 # shellcheck disable=SC2086
 if grep -n '__attribute__' $sources | grep -v '^lib/base/check\.h:'; then
     complain "an attribute without its macro from lib/base/check.h"
 fi
+verdict "attributes"
 
 # Work to be done is an issue with a number, not a note in the code.
 # shellcheck disable=SC2086
 if grep -nE '\<(TODO|FIXME|XXX)\>' $sources $tables $scripts | grep -vE 'TODO\(#[0-9]+\)|check_style\.sh:'; then
     complain "notes without the number of an issue"
 fi
+verdict "notes"
 
 # shellcheck disable=SC2086
-awk -f tests/braces.awk $sources || bad=1
+awk -f tests/braces.awk $sources || complain "bodies without braces"
+verdict "braces"
 
 # shellcheck disable=SC2086
-LC_ALL=C awk -f tests/includes.awk $sources || bad=1
+LC_ALL=C awk -f tests/includes.awk $sources || complain "includes are not in order"
+verdict "order of includes"
 
 format=
 for name in clang-format-14 clang-format; do
@@ -84,8 +86,8 @@ if [ -n "$format" ]; then
                 complain "$file: not as clang-format wants it (make format)"
         done
     }
+    verdict "layout"
 else
-    echo "clang-format 14 is not here: layout is not checked"
+    skip_test "layout" "clang-format 14 is not installed"
 fi
-
-exit "$bad"
+end_of_tests

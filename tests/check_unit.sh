@@ -6,31 +6,34 @@
 set -eu
 build=${MAYFLY_BUILDDIR:-.}
 unit=$build/systemd/mayflyd.service
+. "${MAYFLY_SRCDIR:-.}/tests/common/tap.sh"
 
 if ! command -v systemd-analyze >/dev/null 2>&1; then
-    echo "systemd-analyze is not here"
-    exit 77
+    skip_all "systemd-analyze is not installed"
 fi
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
-# The program may not be installed yet, and systemd looks whether it is there.
+# The program may not be installed yet, and systemd checks that it is there.
 sed "s|^ExecStart=[^ ]*|ExecStart=$build/daemon/mayflyd|" "$unit" >"$dir/mayflyd.service"
 
 out=$(systemd-analyze verify --man=no "$dir/mayflyd.service" 2>&1) || {
     printf '%s\n' "$out"
-    exit 1
+    complain "systemd does not understand it"
 }
-# It also complains, without failing, about lines that it does not know.
+# It also reports lines that it does not know, without failing.
 if printf '%s\n' "$out" | grep -F "$dir/mayflyd.service"; then
-    exit 1
+    complain "systemd ignores a line"
 fi
+verdict "systemd understands the unit"
 
 # The threshold is in tenths.
 if ! systemd-analyze security --offline=yes --no-pager --threshold=20 "$dir/mayflyd.service" \
     >"$dir/security"; then
     cat "$dir/security"
-    exit 1
+    complain "the exposure is over 2.0"
 fi
 tail -n 1 "$dir/security"
+verdict "the unit is hardened"
+end_of_tests

@@ -14,8 +14,7 @@ sys.path.append("/usr/lib/python3/dist-packages")
 try:
     import memcache
 except ImportError:
-    print("python-memcached is not installed")
-    sys.exit(77)
+    mayfly.skip_all("python-memcached is not installed")
 
 
 def exercise(servers):

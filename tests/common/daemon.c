@@ -86,7 +86,7 @@ static _Noreturn void run_child(const struct test_daemon *d, const char *program
     _exit(127);
 }
 
-/* Show what the daemon logged: the reason why a test failed is often there. */
+/* Show the daemon's log, which often says why a test failed. */
 static void show_log(const struct test_daemon *d)
 {
     char path[96], line[512];
@@ -146,7 +146,7 @@ static int connect_tcp(uint16_t port)
     return fd;
 }
 
-/* The port that the daemon wrote down: the first number behind "TCP INET: ". */
+/* The port that the daemon wrote to its file: the number after "TCP INET: ". */
 static uint16_t read_port(const struct test_daemon *d)
 {
     char path[96];
@@ -175,7 +175,7 @@ static int try_connect(struct test_daemon *d, enum test_daemon_kind kind)
     return d->port != 0 ? connect_tcp(d->port) : -1;
 }
 
-/* What still runs when a test gives up by exit(). [main] */
+/* The daemon to stop when a test calls exit(). [main] */
 static struct test_daemon *running;
 
 static void stop_running(void)

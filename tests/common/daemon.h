@@ -11,8 +11,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define TEST_SKIPPED 77
-
 enum test_daemon_kind {
     TEST_DAEMON_UNIX,    /* unix socket only */
     TEST_DAEMON_TCP,     /* TCP on 127.0.0.1 only */
@@ -28,24 +26,24 @@ struct test_daemon {
 };
 
 /*
- * Path of a built program: `name` in the build tree, or what the environment variable
- * names. Fills out; false when there is none. Context: any thread.
+ * The path of a built program: `name` in the build tree, or the value of the environment
+ * variable `env`. Fills `out`; false when there is no such program. Context: any thread.
  */
 bool test_program(const char *name, const char *env, char *out, size_t out_size);
 
 /*
  * Start a program that takes memcached's options, with the extra ones (NULL at the end; may be
- * NULL). False when it does not serve after some seconds; says why on stderr. Context: main.
+ * NULL). False when it does not serve after some seconds; prints why to stderr. Context: main.
  */
 bool test_daemon_start(struct test_daemon *d, const char *program, enum test_daemon_kind kind,
                        const char *const *extra);
 
-/* A connected, blocking socket. Ends the test when it cannot be had. Context: any thread. */
+/* A connected, blocking socket. Ends the test when connecting fails. Context: any thread. */
 int test_daemon_connect(const struct test_daemon *d);
 int test_control_connect(const struct test_daemon *d);
 
 /*
- * SIGTERM, then wait; after 20 s SIGKILL. Returns the exit status, or 128 + signal. Removes
+ * SIGTERM, then wait; after 100 s SIGKILL. Returns the exit status, or 128 + signal. Removes
  * the directory. Context: main.
  */
 int test_daemon_stop(struct test_daemon *d);

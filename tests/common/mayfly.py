@@ -23,7 +23,14 @@ PATIENCE = 100.0    # seconds for what should take milliseconds: sanitizers, bus
 
 
 class Skip(Exception):
-    """Something the test needs is not there."""
+    """Something that the test needs is not installed. .ci/run takes that for a failure."""
+
+
+class Inapplicable(Skip):
+    """This build, user or machine cannot run the test, whatever is installed."""
+
+    def __str__(self):
+        return "inapplicable: " + super().__str__()
 
 
 def wait_for(condition, what, patience=PATIENCE):
@@ -305,25 +312,31 @@ def pattern(name, n):
     return (unit * (n // len(unit) + 1))[:n]
 
 
+def skip_all(reason):
+    """Skip the whole script; the reason is a text or a Skip."""
+    print("1..0 # SKIP %s" % reason)
+    sys.exit(0)
+
+
 def main(names):
+    """Run the functions test_*, or those of them that the command line names, and report each in
+    the Test Anything Protocol."""
     if not os.access(PROGRAM, os.X_OK):
-        print("%s is not built" % PROGRAM)
-        sys.exit(77)
+        skip_all("%s is not built" % PROGRAM)
     only = sys.argv[1:]
-    failed = skipped = passed = 0
-    for name, test in list(names.items()):
-        if not name.startswith("test_") or (only and name not in only):
-            continue
+    tests = [(name, test) for name, test in names.items()
+             if name.startswith("test_") and (not only or name in only)]
+    failed = 0
+    print("1..%d" % len(tests), flush=True)
+    for number, (name, test) in enumerate(tests, 1):
         began = time.monotonic()
         try:
             test()
-            passed += 1
-            print("ok      %-40s %.2f s" % (name, time.monotonic() - began), flush=True)
+            print("ok %d - %s (%.2f s)" % (number, name, time.monotonic() - began), flush=True)
         except Skip as reason:
-            skipped += 1
-            print("skipped %-40s %s" % (name, reason), flush=True)
+            print("ok %d - %s # SKIP %s" % (number, name, reason), flush=True)
         except Exception:       # the report of a test must not end the others
             failed += 1
             traceback.print_exc()
-            print("FAILED  %s" % name, flush=True)
-    sys.exit(1 if failed else 77 if skipped and not passed else 0)
+            print("not ok %d - %s" % (number, name), flush=True)
+    sys.exit(1 if failed else 0)

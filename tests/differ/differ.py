@@ -3,186 +3,26 @@
 """The same bytes to memcached and to mayflyd: the answers have to be the same bytes, in the text
 protocol (streams.py) and in the binary one (binary_streams.py).
 
-Starts both on unix sockets in a temporary folder and plays to each, on fresh connections
-and empty caches, the scripted streams (whole, byte by byte, and cut in two at every place) and
-seeded random streams (cut at random places). What is meant to differ stands in intended.py,
-where both answers are checked.
+Each stream is played to both, on fresh connections and empty caches: the scripted ones whole, byte
+by byte, and cut in two at every place; seeded random ones cut at random places. Intended
+differences are in intended.py, and both answers of each are checked.
 
-Environment: MAYFLYD names the daemon (default $MAYFLY_BUILDDIR/daemon/mayflyd), MEMCACHED the
-peer, MAYFLY_SEED the first seed, MAYFLY_DIFFER_STREAMS the number of random streams.
-Exit status: 0 the same, 1 different, 77 no memcached here.
+Environment as in peers.py; MAYFLY_SEED is the first seed, MAYFLY_DIFFER_STREAMS the number of
+random streams.
 """
-
-import array
-import fcntl
+import contextlib
 import os
 import random
 import re
-import select
-import shutil
-import socket
-import subprocess
 import sys
-import tempfile
-import termios
-import time
 
 sys.dont_write_bytecode = True
-import binary_streams  # noqa: E402
-import intended  # noqa: E402
-import streams  # noqa: E402
+import binary_streams                                                   # noqa: E402
+import intended                                                         # noqa: E402
+import streams                                                          # noqa: E402
+from peers import Dialogue, Silence, both, first_difference             # noqa: E402
 
-PATIENCE_S = 100
-
-# An incr or decr that meets a background thread of memcached at the same item writes the number
-# without the spaces behind it, so those that can be switched off are.
-PEER_FLAGS = ["-o", "no_lru_maintainer,no_lru_crawler,no_slab_reassign"]
-
-
-class Silence(Exception):
-    """The server neither answers nor closes."""
-
-
-class Server:
-    def __init__(self, name, command, extra, folder):
-        self.name = name
-        self.path = os.path.join(folder, name)
-        args = [command, "-s", self.path, "-m", "64", "-t", "2", "-U", "0"] + extra
-        if os.geteuid() == 0:
-            args += ["-u", "root"]
-        self.log = open(self.path + ".log", "w+b")
-        self.process = subprocess.Popen(
-            args, stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log
-        )
-        self.control = None
-
-    def wait_until_ready(self):
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
-            if self.process.poll() is not None:
-                break
-            try:
-                self.control = self.connect()
-                return
-            except OSError:
-                time.sleep(0.01)
-        raise SystemExit("%s does not start: %s" % (self.name, self.log_text()))
-
-    def log_text(self):
-        self.log.seek(0)
-        return self.log.read().decode(errors="replace")
-
-    def connect(self):
-        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            sock.connect(self.path)
-        except OSError:
-            sock.close()
-            raise
-        sock.setblocking(False)
-        return sock
-
-    def flush(self):
-        self.control.sendall(b"flush_all\r\n")
-        answer = b""
-        while not answer.endswith(b"\r\n"):
-            answer += receive(self.control)
-        if answer != b"OK\r\n":
-            raise SystemExit("%s: flush_all answers %r" % (self.name, answer))
-
-    def stop(self):
-        if self.control is not None:
-            self.control.close()
-        self.process.terminate()
-        try:
-            self.process.wait(PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        self.log.close()
-        return self.process.returncode
-
-
-def receive(sock):
-    """What is there, after waiting for something; nothing at the end of the stream."""
-    ready, _, _ = select.select([sock], [], [], PATIENCE_S)
-    if not ready:
-        raise Silence()
-    try:
-        return sock.recv(1 << 16)
-    except ConnectionResetError:
-        return b""
-
-
-class Dialogue:
-    """One connection: bytes in pieces, answers collected on the way."""
-
-    def __init__(self, server):
-        self.sock = server.connect()
-        self.marks = 0
-        self.out = bytearray()
-        self.is_open = True
-
-    def send(self, piece):
-        """Send all of a piece, reading meanwhile, and wait until the server has taken it."""
-        view = memoryview(piece)
-        deadline = time.monotonic() + PATIENCE_S
-        while self.is_open and (len(view) > 0 or self.unread_by_server() > 0):
-            want = [self.sock] if len(view) > 0 else []
-            patience = PATIENCE_S if want else 0
-            readable, writable, _ = select.select([self.sock], want, [], patience)
-            if readable:
-                self.take()
-            if writable:
-                try:
-                    view = view[self.sock.send(view) :]
-                except (BrokenPipeError, ConnectionResetError):
-                    self.is_open = False
-                    return
-            if time.monotonic() > deadline:
-                raise Silence()
-
-    def unread_by_server(self):
-        count = array.array("i", [0])
-        fcntl.ioctl(self.sock, termios.TIOCOUTQ, count)
-        return count[0]
-
-    def take(self):
-        data = receive(self.sock)
-        self.out += data
-        if not data:
-            self.is_open = False
-
-    def cas_of(self, key):
-        """Ask for the cas of a key within the stream; the answer is part of what is compared."""
-        # An answer to version that is there already is that of the time before.
-        asked_at = len(self.out)
-        self.send(b"gets " + key + b"\r\nversion\r\n")
-        while self.is_open and not re.search(rb"VERSION [^\r\n]*\r\n\Z", self.out[asked_at:]):
-            self.take()
-        found = re.findall(rb"VALUE " + re.escape(key) + rb" \d+ \d+ (\d+)\r\n", bytes(self.out))
-        return found[-1] if found else b"1"
-
-    def binary_cas_of(self, key):
-        """The same in the binary protocol."""
-        self.marks += 1
-        self.send(binary_streams.ask_cas(key, self.marks))
-        while self.is_open and binary_streams.cas_in(bytes(self.out), self.marks) is None:
-            self.take()
-        return binary_streams.cas_in(bytes(self.out), self.marks) or 1
-
-    def finish(self):
-        try:
-            self.sock.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
-        while True:
-            data = receive(self.sock)
-            if not data:
-                break
-            self.out += data
-        self.sock.close()
-        return bytes(self.out)
+import mayfly                                                           # noqa: E402
 
 
 def play(server, stream):
@@ -224,12 +64,6 @@ def normal(answers):
     return re.sub(rb"(?m)^VERSION \S+\r\n", b"VERSION <version>\r\n", answers)
 
 
-def first_difference(a, b):
-    at = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
-    begin = max(0, at - 60)
-    return at, a[begin : at + 100], b[begin : at + 100]
-
-
 class Comparison:
     def __init__(self, peer, ours):
         self.peer = peer
@@ -269,61 +103,49 @@ class Comparison:
                 print("  wanted: %r" % want[:400])
 
 
-def compare_scripts(comparison):
-    for name, stream in binary_streams.scripts():
-        comparison.compare("binary " + name, stream)
-    for name, stream in streams.scripts():
-        comparison.compare(name, stream)
-        if len(stream) > 1:
-            continue
-        text = stream[0]
-        if len(text) <= streams.BYTE_BY_BYTE_MAX:
-            comparison.compare(name + ", byte by byte", [text[i : i + 1] for i in range(len(text))])
-        if len(text) <= streams.EVERY_CUT_MAX:
-            for cut in range(1, len(text)):
-                comparison.compare(name + ", cut in two", [text[:cut], text[cut:]])
+@contextlib.contextmanager
+def comparison():
+    with both() as servers:
+        c = Comparison(*servers)
+        yield c
+        print("        %d streams" % c.count)
+        assert c.different == 0, "%d of %d streams differ" % (c.different, c.count)
 
 
-def compare_random(comparison):
+def test_scripted_binary_streams():
+    with comparison() as c:
+        for name, stream in binary_streams.scripts():
+            c.compare("binary " + name, stream)
+
+
+def test_scripted_text_streams():
+    with comparison() as c:
+        for name, stream in streams.scripts():
+            c.compare(name, stream)
+            if len(stream) > 1:
+                continue
+            text = stream[0]
+            if len(text) <= streams.BYTE_BY_BYTE_MAX:
+                c.compare(name + ", byte by byte", [text[i : i + 1] for i in range(len(text))])
+            if len(text) <= streams.EVERY_CUT_MAX:
+                for cut in range(1, len(text)):
+                    c.compare(name + ", cut in two", [text[:cut], text[cut:]])
+
+
+def test_intended_differences():
+    with comparison() as c:
+        for row in intended.DIFFERENCES + binary_streams.DIFFERENCES:
+            c.expect(row)
+
+
+def test_random_streams():
     seed = int(os.environ.get("MAYFLY_SEED", "20240607"))
-    for number in range(int(os.environ.get("MAYFLY_DIFFER_STREAMS", "60"))):
-        for kind, make in (("text", streams), ("binary", binary_streams)):
-            rng = random.Random(seed + number)
-            stream = make.cut(rng, make.random_stream(rng))
-            name = "random %s stream of MAYFLY_SEED=%d" % (kind, seed + number)
-            comparison.compare(name, stream)
+    with comparison() as c:
+        for number in range(int(os.environ.get("MAYFLY_DIFFER_STREAMS", "60"))):
+            for kind, make in (("text", streams), ("binary", binary_streams)):
+                rng = random.Random(seed + number)
+                stream = make.cut(rng, make.random_stream(rng))
+                c.compare("random %s stream of MAYFLY_SEED=%d" % (kind, seed + number), stream)
 
 
-def main():
-    memcached = shutil.which(os.environ.get("MEMCACHED", "memcached"))
-    if memcached is None:
-        print("memcached is not installed")
-        return 77
-    build = os.environ.get("MAYFLY_BUILDDIR", ".")
-    mayflyd = os.environ.get("MAYFLYD", os.path.join(build, "daemon", "mayflyd"))
-    folder = tempfile.mkdtemp(prefix="mayfly-differ.")
-    servers = []
-    try:
-        both = (("memcached", memcached, PEER_FLAGS), ("mayflyd", mayflyd, []))
-        for name, command, extra in both:
-            servers.append(Server(name, command, extra, folder))
-            servers[-1].wait_until_ready()
-        comparison = Comparison(*servers)
-        compare_scripts(comparison)
-        if mayflyd != memcached:
-            for row in intended.DIFFERENCES + binary_streams.DIFFERENCES:
-                comparison.expect(row)
-        compare_random(comparison)
-    finally:
-        statuses = [server.stop() for server in servers]
-        logs = "".join(open(s.path + ".log", errors="replace").read() for s in servers[1:])
-        shutil.rmtree(folder)
-    if len(statuses) == 2 and statuses[1] != 0:
-        comparison.different += 1
-        print("mayflyd ends with status %d: %s" % (statuses[1], logs[-2000:]))
-    print("%d streams, %d different" % (comparison.count, comparison.different))
-    return 1 if comparison.different else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+mayfly.main(globals())

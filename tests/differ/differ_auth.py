@@ -1,20 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a client that has to authenticate is told by memcached and by mayflyd: the same bytes.
+"""memcached and mayflyd answer a client that has to authenticate with the same bytes.
 
-Both run with -Y and the same file. A stream is a list of commands, each sent when the one before
-was answered, for memcached forgets an answer that still waits when the next command is refused;
-the first command is also sent byte by byte, and cut in two at every place. What is meant to differ stands
-in DIFFERENCES, where both answers are checked. Environment and exit status as differ.py.
+Both run with -Y and the same file. A stream is a list of commands, each sent after the one before
+was answered, because memcached forgets an answer that still waits when the next command is
+refused; the first command is also sent byte by byte, and cut in two at every place. Intended
+differences are in DIFFERENCES, and both answers of each are checked. Environment as in peers.py.
 """
 
-import os
-import shutil
+import contextlib
 import sys
 import tempfile
 
 sys.dont_write_bytecode = True
-from differ import PEER_FLAGS, Dialogue, Server, Silence, first_difference  # noqa: E402
+from peers import Dialogue, Silence, both, first_difference             # noqa: E402
+
+import mayfly                                                           # noqa: E402
 
 
 class Whole(bytes):
@@ -125,54 +126,40 @@ def normal(answers):
                     for line in answers.splitlines(keepends=True))
 
 
-def compare(servers):
-    count = different = 0
-    for stream in streams():
-        for variant in variants(stream):
-            count += 1
-            theirs, ours = (normal(play(server, variant)) for server in servers)
-            if theirs != ours:
-                different += 1
-                print("DIFFERENT: sent %r" % (variant if len(variant) < 9 else b"".join(variant)))
-                print("  memcached %r\n  mayflyd   %r" % first_difference(theirs, ours)[1:])
-                break
-    for sent, theirs, ours, reason in DIFFERENCES:
-        for server, want in zip(servers, (theirs, ours)):
-            count += 1
-            got = play(server, sent)
-            if got != want:
-                different += 1
-                print("NOT AS INTENDED (%s), %s: %r, wanted %r" % (reason, server.name, got, want))
-    return count, different
+@contextlib.contextmanager
+def guarded():
+    with tempfile.NamedTemporaryFile(prefix="mayfly-users.") as users:
+        users.write(USERS)
+        users.flush()
+        with both("-Y", users.name) as servers:
+            yield servers
 
 
-def main():
-    memcached = shutil.which(os.environ.get("MEMCACHED", "memcached"))
-    if memcached is None:
-        print("memcached is not installed")
-        return 77
-    build = os.environ.get("MAYFLY_BUILDDIR", ".")
-    mayflyd = os.environ.get("MAYFLYD", os.path.join(build, "daemon", "mayflyd"))
-    folder = tempfile.mkdtemp(prefix="mayfly-differ.")
-    servers = []
-    statuses = []
-    try:
-        users = os.path.join(folder, "users")
-        with open(users, "wb") as f:
-            f.write(USERS)
-        for name, command, extra in (("memcached", memcached, PEER_FLAGS), ("mayflyd", mayflyd, [])):
-            servers.append(Server(name, command, extra + ["-Y", users], folder))
-            servers[-1].wait_until_ready()
-        count, different = compare(servers)
-    finally:
-        statuses = [server.stop() for server in servers]
-        shutil.rmtree(folder)
-    if statuses[-1] != 0:
-        different += 1
-        print("mayflyd ends with status %d" % statuses[-1])
-    print("%d streams, %d different" % (count, different))
-    return 1 if different else 0
+def test_streams():
+    different = 0
+    with guarded() as servers:
+        for stream in streams():
+            for variant in variants(stream):
+                theirs, ours = (normal(play(server, variant)) for server in servers)
+                if theirs != ours:
+                    different += 1
+                    print("DIFFERENT: sent %r" % (variant if len(variant) < 9 else b"".join(variant)))
+                    print("  memcached %r\n  mayflyd   %r" % first_difference(theirs, ours)[1:])
+                    break
+    assert different == 0
+
+
+def test_intended_differences():
+    different = 0
+    with guarded() as servers:
+        for sent, theirs, ours, reason in DIFFERENCES:
+            for server, want in zip(servers, (theirs, ours)):
+                got = play(server, sent)
+                if got != want:
+                    different += 1
+                    print("NOT AS INTENDED (%s), %s: %r, wanted %r" % (reason, server.name, got, want))
+    assert different == 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    mayfly.main(globals())

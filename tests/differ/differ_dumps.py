@@ -12,17 +12,17 @@ on the server or the moment is left out or brought to one form; what is meant to
 memcached runs without the thread that maintains its lists: it moves items from one to the other while
 they are dumped, so that some are missed, and starts crawls of its own, beside which a dump is refused.
 
-Environment as for differ.py. Exit status: 0 the same, 1 different, 77 no memcached here.
+Environment as in peers.py.
 """
-import os
+import contextlib
 import re
-import shutil
 import sys
-import tempfile
 import time
 
 sys.dont_write_bytecode = True
-from differ import Server, receive  # noqa: E402
+from peers import both, receive                                         # noqa: E402
+
+import mayfly                                                           # noqa: E402
 
 CLASSES = 64
 # How far from the moment it was set an item's end may stand: memcached counts from a clock that ticks
@@ -111,51 +111,42 @@ def cachedump(talk):
     return found
 
 
-def compare(what, theirs, mine):
-    if what == "cachedump":
-        theirs = {entry for entry in theirs if entry[0] != OVER}
-        mine = {entry for entry in mine if entry[0] != BINARY}
-    if theirs == mine:
-        print("%s: %d lines in both" % (what, len(mine)))
-        return 0
-    print("DIFFERENT " + what)
-    for entry in sorted(theirs - mine, key=repr):
+def compare(what, dump, talks):
+    """Dump both and compare; returns what mayflyd dumped."""
+    theirs, mine = (dump(talk) for talk in talks)
+    seen_theirs, seen_mine = theirs, mine
+    if dump is cachedump:
+        seen_theirs = {entry for entry in theirs if entry[0] != OVER}
+        seen_mine = {entry for entry in mine if entry[0] != BINARY}
+    for entry in sorted(seen_theirs - seen_mine, key=repr):
         print("  memcached only: %r" % (entry,))
-    for entry in sorted(mine - theirs, key=repr):
+    for entry in sorted(seen_mine - seen_theirs, key=repr):
         print("  mayflyd only:   %r" % (entry,))
-    return 1
+    assert seen_theirs == seen_mine, what
+    return mine
 
 
-def main():
-    memcached = shutil.which(os.environ.get("MEMCACHED", "memcached"))
-    if memcached is None:
-        print("memcached is not installed")
-        return 77
-    mayflyd = os.environ.get("MAYFLYD", os.path.join(os.environ.get("MAYFLY_BUILDDIR", "."), "daemon", "mayflyd"))
-    folder = tempfile.mkdtemp(prefix="mayfly-differ.")
-    servers = []
-    try:
-        both = (("memcached", memcached, ["-o", "no_lru_maintainer"]), ("mayflyd", mayflyd, []))
-        for name, command, extra in both:
-            servers.append(Server(name, command, extra, folder))
-            servers[-1].wait_until_ready()
+@contextlib.contextmanager
+def talks_with_both():
+    with both(peer_flags=["-o", "no_lru_maintainer"]) as servers:
         talks = [Talk(*pair) for pair in zip(SLACK_S, servers)]
-        different = 0
-        for what, dump in (("metadump of nothing", metadump), ("cachedump of nothing", cachedump)):
-            different += compare(what, *(dump(talk) for talk in talks))
-        for talk in talks:
-            fill(talk)
-        for what, dump in (("metadump", metadump), ("cachedump", cachedump)):
-            found = [dump(talk) for talk in talks]
-            different += compare(what, *found)
-            different += len(found[1]) != len(KEYS) + 1
+        yield talks
         for talk in talks:
             talk.sock.close()
-    finally:
-        statuses = [server.stop() for server in servers]
-        shutil.rmtree(folder)
-    return 1 if different or statuses[1:] != [0] else 0
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def test_dumps_of_nothing():
+    with talks_with_both() as talks:
+        for dump in (metadump, cachedump):
+            assert not compare("%s of nothing" % dump.__name__, dump, talks)
+
+
+def test_dumps_of_every_kind_of_item():
+    with talks_with_both() as talks:
+        for talk in talks:
+            fill(talk)
+        for dump in (metadump, cachedump):
+            assert len(compare(dump.__name__, dump, talks)) == len(KEYS) + 1
+
+
+mayfly.main(globals())

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""SASL as memcached and mayflyd speak it: the same frames.
+"""memcached and mayflyd speak SASL alike: the same frames.
 
 Both run with -S, the same configuration and the same users (a sasldb). A stream is a list of
-frames, each sent when the one before was answered, and once more with its first frame byte by byte. What is meant to differ stands in DIFFERENCES, where both answers
-are checked. Environment and exit status as differ.py; skipped also without saslpasswd2, or where
-one of the two is built without SASL.
+frames, each sent after the one before was answered, and once more with its first frame byte by
+byte. Intended differences are in DIFFERENCES, and both answers of each are checked. Environment as
+in peers.py.
 """
 
+import contextlib
 import os
 import shutil
 import struct
@@ -16,8 +17,10 @@ import sys
 import tempfile
 
 sys.dont_write_bytecode = True
-from differ import PEER_FLAGS, Server  # noqa: E402
-from differ_auth import Whole, cut, play  # noqa: E402
+from differ_auth import Whole, cut, play                                # noqa: E402
+from peers import both                                                  # noqa: E402
+
+import mayfly                                                           # noqa: E402
 
 GET, SET, DELETE, QUIT, NOOP, VERSION = 0x00, 0x01, 0x04, 0x07, 0x0A, 0x0B
 LIST, AUTH, STEP = 0x20, 0x21, 0x22
@@ -123,36 +126,15 @@ def variants(stream):
         yield cut(first, range(1, len(first))) + rest
 
 
-def compare(servers):
-    count = different = 0
-    for stream in streams():
-        for variant in variants(stream):
-            count += 1
-            theirs, ours = (frames(play(server, variant)) for server in servers)
-            if theirs != ours:
-                different += 1
-                print("DIFFERENT: sent %r" % b"".join(stream)[:300])
-                print("  memcached %r\n  mayflyd   %r" % (theirs, ours))
-                break
-    for sent, theirs, ours, reason in DIFFERENCES:
-        for server, want in zip(servers, (theirs, ours)):
-            count += 1
-            got = [f[3] for f in frames(play(server, sent))]
-            if want is not None and got != want:
-                different += 1
-                print("NOT AS INTENDED (%s), %s: %r, wanted %r" % (reason, server.name, got, want))
-    return count, different
-
-
 def make_users(folder):
     tool = shutil.which("saslpasswd2") or "/usr/sbin/saslpasswd2"
     if not os.access(tool, os.X_OK):
-        return False
+        raise mayfly.Skip("saslpasswd2 is not installed")
     db = os.path.join(folder, "sasldb2")
     with open(os.path.join(folder, "memcached.conf"), "w") as f:
         f.write(CONFIGURATION % db)
     arguments = [tool, "-p", "-c", "-a", "memcached", "-f", db, "-u", "realm", "user"]
-    return subprocess.run(arguments, input=b"pass").returncode == 0
+    subprocess.run(arguments, input=b"pass", check=True)
 
 
 def has_sasl(command, folder):
@@ -165,37 +147,41 @@ def has_sasl(command, folder):
     return b"not built" not in got.stdout
 
 
-def main():
-    memcached = shutil.which(os.environ.get("MEMCACHED", "memcached"))
-    if memcached is None:
-        print("memcached is not installed")
-        return 77
-    build = os.environ.get("MAYFLY_BUILDDIR", ".")
-    mayflyd = os.environ.get("MAYFLYD", os.path.join(build, "daemon", "mayflyd"))
-    folder = tempfile.mkdtemp(prefix="mayfly-differ.")
-    servers = []
-    statuses = []
-    os.environ["SASL_CONF_PATH"] = folder
-    try:
-        if not has_sasl(mayflyd, folder):
-            print("mayflyd is built without SASL")
-            return 77
-        if not make_users(folder):
-            print("saslpasswd2 is not here")
-            return 77
-        for name, command, extra in (("memcached", memcached, PEER_FLAGS), ("mayflyd", mayflyd, [])):
-            servers.append(Server(name, command, extra + ["-S"], folder))
-            servers[-1].wait_until_ready()
-        count, different = compare(servers)
-    finally:
-        statuses = [server.stop() for server in servers]
-        shutil.rmtree(folder)
-    if statuses[-1] != 0:
-        different += 1
-        print("mayflyd ends with status %d" % statuses[-1])
-    print("%d streams, %d different" % (count, different))
-    return 1 if different else 0
+@contextlib.contextmanager
+def guarded():
+    with tempfile.TemporaryDirectory(prefix="mayfly-sasl.") as folder:
+        os.environ["SASL_CONF_PATH"] = folder
+        if not has_sasl(mayfly.PROGRAM, folder):
+            raise mayfly.Inapplicable("mayflyd is built without SASL")
+        make_users(folder)
+        with both("-S") as servers:
+            yield servers
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+def test_streams():
+    different = 0
+    with guarded() as servers:
+        for stream in streams():
+            for variant in variants(stream):
+                theirs, ours = (frames(play(server, variant)) for server in servers)
+                if theirs != ours:
+                    different += 1
+                    print("DIFFERENT: sent %r" % b"".join(stream)[:300])
+                    print("  memcached %r\n  mayflyd   %r" % (theirs, ours))
+                    break
+    assert different == 0
+
+
+def test_intended_differences():
+    different = 0
+    with guarded() as servers:
+        for sent, theirs, ours, reason in DIFFERENCES:
+            for server, want in zip(servers, (theirs, ours)):
+                got = [f[3] for f in frames(play(server, sent))]
+                if want is not None and got != want:
+                    different += 1
+                    print("NOT AS INTENDED (%s), %s: %r, wanted %r" % (reason, server.name, got, want))
+    assert different == 0
+
+
+mayfly.main(globals())

@@ -46,8 +46,9 @@ static int replay_folder(const char *folder)
         }
     }
     closedir(dir);
-    printf("%s: %d seeds\n", folder, count);
-    return failed || count == 0;
+    failed |= count == 0;
+    printf("1..1\n%s - %d seeds\n", failed ? "not ok" : "ok", count);
+    return failed;
 }
 
 int main(int argc, char **argv)

@@ -1,22 +1,19 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Command lines against the program itself: what is refused, with which status and message, and
-# what starts, serves and stops. Where Debian's memcached is at hand, refusals that both
-# know have to end with the same status.
+# Command lines against the program itself: which are refused, with
+# which status and message, and which start a server that serves and stops. memcached has to refuse
+# what both know with the same status.
 
 set -u
+. "${MAYFLY_SRCDIR:-.}/tests/common/tap.sh"
 mayflyd=${MAYFLY_BUILDDIR:-.}/daemon/mayflyd
-failed=0
-tried=0
 
 if [ ! -x "$mayflyd" ]; then
-    echo "$mayflyd is not built"
-    exit 77
+    skip_all "$mayflyd is not built"
 fi
 if ! command -v nc >/dev/null 2>&1; then
-    echo "nc is not here"
-    exit 77
+    skip_all "nc is not installed"
 fi
 
 dir=$(mktemp -d) || exit 1
@@ -31,65 +28,63 @@ cleanup() {
 trap cleanup EXIT
 trap 'exit 1' INT TERM
 
-# Root has to name a user; most of these lines are not about that.
+# Root has to name a user; most of these command lines test something else.
 user=
 if [ "$(id -u)" = 0 ]; then
     user='-u root'
 fi
-
-fail() {
-    printf 'FAIL: %s\n' "$*"
-    failed=$((failed + 1))
-}
 
 # refused STATUS MESSAGE ARGUMENT...
 refused() {
     status=$1
     message=$2
     shift 2
-    tried=$((tried + 1))
     # shellcheck disable=SC2086 # user is two words or none
     timeout 100 "$mayflyd" $user "$@" >"$dir/out" 2>&1 </dev/null
     got=$?
     if [ "$got" != "$status" ]; then
-        fail "mayflyd $*: status $got, not $status ($(head -n 1 "$dir/out"))"
+        complain "mayflyd $*: status $got, not $status ($(head -n 1 "$dir/out"))"
     elif ! grep -qF -- "$message" "$dir/out"; then
-        fail "mayflyd $*: does not say \"$message\" but \"$(head -n 1 "$dir/out")\""
+        complain "mayflyd $*: does not say \"$message\" but \"$(head -n 1 "$dir/out")\""
     fi
+    verdict "mayflyd $*"
 }
 
-# The same, and memcached says the same status.
+# The same, and memcached ends with the same status.
 refused_by_both() {
     refused "$@"
     shift 2
-    if command -v memcached >/dev/null 2>&1; then
-        # shellcheck disable=SC2086
-        timeout 100 memcached $user -p 0 -s "$dir/oracle" "$@" >"$dir/out" 2>&1 </dev/null
-        got=$?
-        if [ "$got" != "$status" ]; then
-            fail "memcached $*: status $got, not $status ($(head -n 1 "$dir/out"))"
-        fi
+    if ! command -v memcached >/dev/null 2>&1; then
+        skip_test "memcached $*" "memcached is not installed"
+        return
     fi
+    # shellcheck disable=SC2086
+    timeout 100 memcached $user -p 0 -s "$dir/oracle" "$@" >"$dir/out" 2>&1 </dev/null
+    got=$?
+    if [ "$got" != "$status" ]; then
+        complain "memcached $*: status $got, not $status ($(head -n 1 "$dir/out"))"
+    fi
+    verdict "memcached $*"
 }
 
-# printed TEXT ARGUMENT...: ends with 0 and says that on standard output.
+# printed TEXT ARGUMENT...: ends with 0 and has that text on standard output.
 printed() {
     message=$1
     shift
-    tried=$((tried + 1))
     timeout 100 "$mayflyd" "$@" >"$dir/out" 2>"$dir/err" </dev/null
     got=$?
     if [ "$got" != 0 ] || [ -s "$dir/err" ] || ! grep -qF -- "$message" "$dir/out"; then
-        fail "mayflyd $*: status $got, not printing \"$message\""
+        complain "mayflyd $*: status $got, not printing \"$message\""
     fi
+    verdict "mayflyd $*"
 }
 
-# ask COMMAND: what the server that runs answers.
+# ask COMMAND: prints the answer of the running server.
 ask() {
     printf '%s\r\nquit\r\n' "$1" | timeout 100 nc -U "$dir/socket" | tr -d '\r'
 }
 
-# gone FILE: waits until a server that was told to stop has removed it.
+# gone FILE: waits until a stopping server has removed it.
 gone() {
     turns=0
     while [ -e "$1" ] && [ "$turns" -lt 5000 ]; do
@@ -99,22 +94,21 @@ gone() {
     [ ! -e "$1" ]
 }
 
-# left_nothing ARGUMENT...: what a server that ended has to have removed.
+# left_nothing ARGUMENT...: a server that ended has removed its files.
 left_nothing() {
     for left in "$dir/pid" "$dir/socket"; do
         if [ -e "$left" ]; then
-            fail "mayflyd $*: leaves ${left##*/} behind"
+            complain "mayflyd $*: leaves ${left##*/}"
             rm -f "$left"
         fi
     done
 }
 
-# serves LINE ARGUMENT...: starts on a socket, shows that line in `stats settings`, and stops by
-# SIGTERM with status 0, leaving nothing. Its log says when it is ready.
+# serves LINE ARGUMENT...: starts on a socket, shows that line in `stats settings`, and stops on
+# SIGTERM with status 0, leaving no file. Its log says when it is ready.
 serves() {
     line=$1
     shift
-    tried=$((tried + 1))
     : >"$dir/out"
     # shellcheck disable=SC2086
     "$mayflyd" $user -v -P "$dir/pid" -s "$dir/socket" -t 1 "$@" >/dev/null 2>"$dir/log" \
@@ -134,25 +128,26 @@ serves() {
     exec 3<&-
     if [ "$is_ready" = yes ]; then
         if [ "$(cat "$dir/pid" 2>/dev/null)" != "$pid" ]; then
-            fail "mayflyd $*: is not in its pid file"
+            complain "mayflyd $*: is not in its pid file"
         fi
         if ! ask 'stats settings' | grep -qxF -- "STAT $line"; then
-            fail "mayflyd $*: does not show \"$line\""
+            complain "mayflyd $*: does not show \"$line\""
         fi
         kill -TERM "$pid"
     else
-        fail "mayflyd $*: does not start ($(tail -n 1 "$dir/out"))"
+        complain "mayflyd $*: does not start ($(tail -n 1 "$dir/out"))"
     fi
     wait "$pid"
     got=$?
     pid=
     if [ "$is_ready" = yes ] && [ "$got" != 0 ]; then
-        fail "mayflyd $*: stops with status $got"
+        complain "mayflyd $*: stops with status $got"
     fi
     left_nothing "$@"
+    verdict "mayflyd $*"
 }
 
-# ---- refused: memcached takes what it can read of these ----------------------------------------
+# ---- refused: memcached takes the part of these that it can read ---------------------------------
 
 refused 64 '-5 is out of range' -m -5
 refused 64 '"12abc" is not a number' -m 12abc
@@ -244,17 +239,19 @@ fi
 
 # ---- addresses and sockets ----------------------------------------------------------------------
 
-# A name that is too long for one is looked up nowhere: no answer of a network is waited for.
+# A host name that is too long is not looked up, so no answer of a network is waited for.
 refused 71 '' -l "$(printf '%070d' 0 | tr 0 x).invalid"
 refused 71 '' -s "$dir/no/such/folder"
 
-# ---- who to be ----------------------------------------------------------------------------------
+# ---- users --------------------------------------------------------------------------------------
 
 if [ -n "$user" ]; then
     user=
     refused_by_both 64 "can't run as root without the -u switch"
     refused_by_both 67 "can't find the user no-such-user to switch to" -u no-such-user
     user='-u root'
+else
+    skip_test "users" "inapplicable: not root"
 fi
 
 # ---- information --------------------------------------------------------------------------------
@@ -284,13 +281,13 @@ serves 'hash_algorithm xxh3' -o hash_algorithm=xxh3 -o temporary_ttl=100,no_hash
 serves 'lock_memory yes' -k -r
 serves 'expire_effort 3' --expire-effort=3 --hz 20 --no-dynamic-hz
 
-# Nobody listens there: the start does not depend on it.
+# Nothing listens there: the start does not depend on it.
 NOTIFY_SOCKET=/nonexistent/notify
 export NOTIFY_SOCKET
 serves 'verbosity 1'
 unset NOTIFY_SOCKET
 
-# Sockets from nobody, for nobody.
+# Sockets that no service manager passed.
 LISTEN_FDS=nonsense LISTEN_PID=-1
 export LISTEN_FDS LISTEN_PID
 serves 'verbosity 1'
@@ -304,62 +301,63 @@ if [ -n "$user" ]; then
     serves 'num_threads 1'
     chmod 0700 "$dir"
     user='-u root'
+else
+    skip_test "another user" "inapplicable: not root"
 fi
 
 # ---- the background -----------------------------------------------------------------------------
 
 # The command returns when the server answers; a pid file that cannot be written is only a message.
-tried=$((tried + 1))
 # shellcheck disable=SC2086
 timeout 100 "$mayflyd" $user -d -A -P "$dir/none/pid" -s "$dir/socket" -t 1 >"$dir/out" 2>&1 \
     </dev/null
 got=$?
 if [ "$got" != 0 ]; then
-    fail "a pid file that cannot be written ends the start (status $got)"
+    complain "a pid file that cannot be written ends the start (status $got)"
 else
-    grep -qF 'cannot write the pid file' "$dir/out" || fail "nothing is said about the pid file"
+    grep -qF 'cannot write the pid file' "$dir/out" || complain "no message about the pid file"
     ask shutdown >/dev/null
-    # One that starts in its place meanwhile would lose its socket.
-    gone "$dir/socket" || fail "mayflyd -d: does not stop"
+    # A server that starts in its place meanwhile would lose its socket.
+    gone "$dir/socket" || complain "mayflyd -d: does not stop"
 fi
+verdict "mayflyd -d, no pid file"
 
-# The same with one, whose disappearance is the last thing that the server does.
-tried=$((tried + 1))
+# The same with a pid file; removing it is the last thing that the server does.
 # shellcheck disable=SC2086
 timeout 100 "$mayflyd" $user -d -A -P "$dir/pid" -s "$dir/socket2" -t 1 >"$dir/out" 2>&1 </dev/null
 got=$?
 pid=$(cat "$dir/pid" 2>/dev/null)
 if [ "$got" != 0 ] || [ -z "$pid" ] || [ -s "$dir/out" ]; then
-    fail "mayflyd -d: status $got, pid \"$pid\" ($(head -n 1 "$dir/out"))"
+    complain "mayflyd -d: status $got, pid \"$pid\" ($(head -n 1 "$dir/out"))"
 else
     kill -TERM "$pid"
     if gone "$dir/pid"; then
         pid=
     else
-        fail "mayflyd -d: does not stop"
+        complain "mayflyd -d: does not stop"
     fi
 fi
+verdict "mayflyd -d, with a pid file"
 
 # Closed standard descriptors: no socket gets their numbers, so no message of the server reaches a
 # client, whatever happens at -vvv.
-tried=$((tried + 1))
 # shellcheck disable=SC2086
 "$mayflyd" $user -d -vvv -A -s "$dir/socket" -t 1 <&- >&- 2>&-
 got=$?
 said=$(ask version)
 if [ "$got" != 0 ] || [ "$said" != 'VERSION 1.6.45' ]; then
-    fail "closed descriptors: status $got, \"$said\""
+    complain "closed descriptors: status $got, \"$said\""
 fi
 if [ "$got" = 0 ]; then
     ask shutdown >/dev/null
-    gone "$dir/socket" || fail "closed descriptors: does not stop"
+    gone "$dir/socket" || complain "closed descriptors: does not stop"
 fi
+verdict "mayflyd -d, standard descriptors closed"
 
-# An address that cannot be had: the parent knows.
+# An address that cannot be opened: the parent reports it.
 user_saved=$user
 user="$user -d"
 refused 71 '' -s "$dir/no/such/folder"
 user=$user_saved
 
-printf '%s command lines, %s wrong\n' "$tried" "$failed"
-[ "$failed" = 0 ]
+end_of_tests

@@ -14,7 +14,7 @@ import threading
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import mayfly                                                           # noqa: E402
-from mayfly import Client, Daemon, Skip, wait_for                       # noqa: E402
+from mayfly import Client, Daemon, Inapplicable, wait_for               # noqa: E402
 
 UNAUTHENTICATED = b"CLIENT_ERROR unauthenticated"
 FAILURE = b"CLIENT_ERROR authentication failure"
@@ -88,7 +88,7 @@ def test_start_wants_a_good_file():
 def test_start_reads_with_the_rights_that_stay():
     """What only root can read could not be read again: so it is refused at once."""
     if os.geteuid() != 0:
-        raise Skip("not root")
+        raise Inapplicable("not root")
     with tempfile.NamedTemporaryFile(prefix="mayfly-auth.") as f:
         f.write(b"u:p\n")
         f.flush()
@@ -348,7 +348,7 @@ def hold(d, count, data):
 
 def test_unauthenticated_clients_cost_little_memory():
     if mayfly.is_sanitized():
-        raise Skip("sanitizers keep memory of their own")
+        raise Inapplicable("sanitizers keep memory of their own")
     ways = [
         b"set a 0 0 4096\r\n" + b"x" * 4000,            # an offer that is never whole
         b"x" * 2048,                                    # a line that never ends

@@ -9,7 +9,7 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import mayfly                                                           # noqa: E402
-from mayfly import Daemon, Skip                                         # noqa: E402
+from mayfly import Daemon, Inapplicable                                 # noqa: E402
 
 ENV = {"ASAN_OPTIONS": "detect_leaks=1:exitcode=23:" + os.environ.get("ASAN_OPTIONS", "")}
 
@@ -37,7 +37,7 @@ def load(d, rng):
 
 def cycle(*args):
     if not mayfly.has_address_sanitizer():
-        raise Skip("not built with the address sanitizer")
+        raise Inapplicable("not built with the address sanitizer")
     with Daemon(*args, env=ENV) as d:
         clients = load(d, random.Random(1))
         status = d.stop()

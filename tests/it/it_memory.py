@@ -10,7 +10,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import binary                                                           # noqa: E402
 import mayfly                                                           # noqa: E402
-from mayfly import Daemon, Skip, wait_for                               # noqa: E402
+from mayfly import Daemon, Inapplicable, wait_for                       # noqa: E402
 
 MIB = 1 << 20
 SEED = int(os.environ.get("MAYFLY_SEED", "1"), 0)
@@ -18,7 +18,7 @@ SEED = int(os.environ.get("MAYFLY_SEED", "1"), 0)
 
 def need_real_memory():
     if mayfly.is_sanitized():
-        raise Skip("a sanitizer build")
+        raise Inapplicable("a sanitizer build")
 
 
 def test_sizes_that_wander():

@@ -9,12 +9,12 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import mayfly                                                           # noqa: E402
-from mayfly import Daemon, Skip                                         # noqa: E402
+from mayfly import Daemon, Inapplicable                                 # noqa: E402
 
 
 def need_root():
     if os.geteuid() != 0:
-        raise Skip("not root")
+        raise Inapplicable("not root")
 
 
 def test_everything_is_dropped():

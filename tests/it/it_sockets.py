@@ -189,7 +189,7 @@ def test_clients_by_ipv6():
         with socket.socket(socket.AF_INET6) as s:
             s.bind(("::1", 0))
     except OSError:
-        raise mayfly.Skip("no IPv6 here")
+        raise mayfly.Inapplicable("no IPv6 here")
     with Daemon("-l", "[::1]:0", "-t", "1", tcp=True) as d, d.client() as watcher, d.client() as c:
         with open(d.port_file) as f:
             port = [int(line.split()[2]) for line in f if line.startswith("TCP INET6: ")][0]

@@ -9,6 +9,7 @@
  */
 #include "tests/stress/world.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 int main(void)
@@ -38,6 +39,7 @@ int main(void)
     };
     struct scenario tight = roomy;
 
+    puts("1..2");
     world_run(&roomy);
     tight.name = "everything at once in little room";
     tight.shards = 4;

@@ -9,6 +9,7 @@
  */
 #include "tests/stress/world.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 int main(void)
@@ -37,6 +38,7 @@ int main(void)
     };
     struct scenario few = many;
 
+    puts("1..2");
     world_run(&many);
     /* Few keys and no rest between moves: the states of a slot change as fast as they can. */
     few.name = "slots with few keys move";

@@ -396,18 +396,17 @@ static void report(const struct world *world)
             to[k] += from[k];
         }
     }
-    printf("%s: gets %" PRIu64 " (hits %" PRIu64 "), stores %" PRIu64 " (bodies %" PRIu64
+    printf("# gets %" PRIu64 " (hits %" PRIu64 "), stores %" PRIu64 " (bodies %" PRIu64
            ", placed %" PRIu64 ", aborted %" PRIu64 ", waits %" PRIu64 ", no memory %" PRIu64
            "), deletes %" PRIu64 ", ariths %" PRIu64 ", touches %" PRIu64 ", erases %" PRIu64
            ", pins %" PRIu64 "; flushes %" PRIu64 ", slots moved %" PRIu64
            ", evictions %" PRIu64 ", expired %" PRIu64 " actively and %" PRIu64
-           " lazily, grace periods tried with success %" PRIu64 "\n",
-           world->scenario->name, sum.gets, sum.hits, sum.stores, sum.bodies, sum.placed,
-           sum.aborts, sum.waits, sum.no_memory, sum.deletes, sum.ariths, sum.touches,
-           sum.erases, sum.pins, atomic_load(&world->flush_done),
-           atomic_load(&world->slots_moved), sum_counter(world, CTR_evictions),
-           sum_counter(world, CTR_expired_active), sum_counter(world, CTR_expired_lazy),
-           sum.graces);
+           " lazily, grace periods tried with success %" PRIu64 "\nok - %s\n",
+           sum.gets, sum.hits, sum.stores, sum.bodies, sum.placed, sum.aborts, sum.waits,
+           sum.no_memory, sum.deletes, sum.ariths, sum.touches, sum.erases, sum.pins,
+           atomic_load(&world->flush_done), atomic_load(&world->slots_moved),
+           sum_counter(world, CTR_evictions), sum_counter(world, CTR_expired_active),
+           sum_counter(world, CTR_expired_lazy), sum.graces, world->scenario->name);
 }
 
 static void start_threads(struct world *world)

@@ -1,31 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Runs scripted dialogues: what a user would type, what must come back, how the clock
- * moves, what must change in the counters. Each file gets a daemon of its own
- * (tests/mayflyd-test, whose clock stands still and whose sampler is held) and runs twice:
- * as written, and with every line delivered byte by byte.
+ * Runs scripted dialogues: what clients send, what must come back, how the clock moves, and
+ * what must change in the counters. Each file gets a daemon of its own (mayflyd-test, whose
+ * clock stands still and whose sampler is held) and runs twice: as written, and with every line
+ * delivered byte by byte.
  *
  *     # comment
  *     ! -M -m 8            options of the daemon; before anything else
- *     > line               send a line (CR LF is added)
- *     >> bytes\n           send bytes; \r \n \t \0 \\ \xHH are understood
- *     >* 1000 x            send a character so many times
- *     < line               this line must come
+ *     > text               send a line (CR LF is added)
+ *     >> text              send bytes, without a line end
+ *     < text               this line must come
  *     <~ expression        a line that matches this extended regular expression must come
- *     <* 1000 x            a line of so many of this character must come
- *     <. line              lines may come, up to this one
+ *     <. text              lines may come, up to this one
  *     < [closed]           the daemon must close the connection
  *     ~ 2s                 move the clock (ms, s, m, h, d)
  *     ~ wall -2h           set the wall clock only, ahead or back
  *     + get_misses 1       counters must have grown by this since the last such line (or since
- *                          the start); others of the line are separated by commas
- *     @ 2                  go on with this connection (1 to 9; made when first named)
+ *                          the start); several are separated by commas
+ *     @ 2                  continue on this connection (1 to 9; made when first named)
  *     half-close           send no more on this connection; answers may still come
  *     sampler on|off       let expired keys be collected, or hold that
+ *     repeat 1000          run the lines up to `end` so many times; may be nested
+ *     end
  *
- * A dialogue ends with a `version` request on its connection, so that surplus answers show.
- * With DIALOGUE_SERVER=path the dialogues run against that server instead: lines `+` are
- * then left out, and `~` waits for real, to compare with memcached itself.
+ * In a text, \r \n \t \0 \\ and \xHH stand for bytes, and \*1000{text} for so many of the text
+ * in braces, without escapes of its own.
+ *
+ * A dialogue ends with a `version` request on every connection, so that surplus answers show.
+ * With DIALOGUE_SERVER=path the dialogues run against that server instead, to compare with
+ * memcached itself: `+` is then ignored, and `~` waits for real.
  */
 #include "tests/common/daemon.h"
 
@@ -33,6 +36,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <regex.h>
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,12 +50,14 @@
 #define CONNS_MAX    10
 #define COUNTERS_MAX 256
 #define WAIT_MS      100000 /* only a hang takes so long */
-#define BYTEWISE_MAX 4096u /* longer lines are sent whole also when bytes are sent one by one */
+#define BYTEWISE_MAX                                                                           \
+    4096u /* longer texts are sent whole, also when bytes are sent one by one */
+#define READ_BYTES 65536u
 
 struct peer {
-    int fd; /* -1: not yet made */
-    char *in;
-    size_t in_len, in_cap;
+    int fd;   /* -1: not yet made */
+    char *in; /* owned; unread bytes are from in_at to in_len */
+    size_t in_at, in_len, in_cap;
     bool is_closed;
 };
 
@@ -62,7 +68,9 @@ struct counter {
 
 struct dialogue {
     const char *path;
-    int line;
+    char **lines; /* owned */
+    int line_count;
+    int line; /* the one that runs, from 1 */
     bool is_bytewise, is_foreign, is_started;
     struct test_daemon daemon;
     const char *program;
@@ -75,9 +83,8 @@ struct dialogue {
     size_t control_len;
     struct counter before[COUNTERS_MAX];
     int before_count;
+    jmp_buf failure; /* where fail() goes */
 };
-
-static void dialogue_end(struct dialogue *d);
 
 static _Noreturn void fail(struct dialogue *d, const char *fmt, ...) MF_PRINTF(2, 3);
 
@@ -90,8 +97,7 @@ static _Noreturn void fail(struct dialogue *d, const char *fmt, ...)
     vfprintf(stderr, fmt, ap);
     va_end(ap);
     fputc('\n', stderr);
-    dialogue_end(d);
-    exit(1);
+    longjmp(d->failure, 1);
 }
 
 /* ---- connections ------------------------------------------------------------------------- */
@@ -121,7 +127,29 @@ static void send_bytes(struct dialogue *d, const char *bytes, size_t n)
     (void)test_send(p->fd, bytes, n);
 }
 
-/* Read more; false at the end of the stream or when nothing comes. */
+static size_t unread(const struct peer *p)
+{
+    return p->in_len - p->in_at;
+}
+
+/* Room to read into: whole blocks, after what is unread was moved to the front. */
+static void make_room(struct dialogue *d, struct peer *p)
+{
+    if (p->in_at > 0) {
+        memmove(p->in, p->in + p->in_at, unread(p));
+        p->in_len -= p->in_at;
+        p->in_at = 0;
+    }
+    if (p->in_cap - p->in_len < READ_BYTES) {
+        p->in_cap = p->in_cap * 2 + 2 * READ_BYTES;
+        p->in = realloc(p->in, p->in_cap);
+        if (p->in == NULL) {
+            fail(d, "out of memory");
+        }
+    }
+}
+
+/* Read more; false at the end of the stream, fails when nothing comes. */
 static bool receive(struct dialogue *d, struct peer *p)
 {
     struct pollfd poll_fd = {.fd = p->fd, .events = POLLIN};
@@ -130,16 +158,10 @@ static bool receive(struct dialogue *d, struct peer *p)
         return false;
     }
     if (poll(&poll_fd, 1, WAIT_MS) == 0) {
-        fail(d, "no answer comes; unread: \"%.*s\"", (int)(p->in_len < 200 ? p->in_len : 200),
-             p->in);
+        fail(d, "no answer comes; unread: \"%.*s\"", (int)(unread(p) < 200 ? unread(p) : 200),
+             p->in + p->in_at);
     }
-    if (p->in_cap - p->in_len < 65536) {
-        p->in_cap = p->in_cap * 2 + 131072;
-        p->in = realloc(p->in, p->in_cap);
-        if (p->in == NULL) {
-            fail(d, "out of memory");
-        }
-    }
+    make_room(d, p);
     ssize_t n = recv(p->fd, p->in + p->in_len, p->in_cap - p->in_len, 0);
     if (n <= 0) {
         p->is_closed = true;
@@ -149,34 +171,32 @@ static bool receive(struct dialogue *d, struct peer *p)
     return true;
 }
 
-/* The next line without its CR LF, NUL-terminated, NULL at the end; valid until dropped. */
-static char *next_line(struct dialogue *d, size_t *len, size_t *whole)
+/*
+ * Take the next line without its CR LF, NUL-terminated; NULL at the end. Valid until more is
+ * received.
+ */
+static char *next_line(struct dialogue *d, size_t *len)
 {
     struct peer *p = peer_now(d);
     size_t scanned = 0;
 
     for (;;) {
+        char *from = p->in + p->in_at;
         char *nl =
-            p->in_len > scanned ? memchr(p->in + scanned, '\n', p->in_len - scanned) : NULL;
+            unread(p) > scanned ? memchr(from + scanned, '\n', unread(p) - scanned) : NULL;
+
         if (nl != NULL) {
-            *whole = (size_t)(nl + 1 - p->in);
-            *len = nl > p->in && nl[-1] == '\r' ? *whole - 2 : *whole - 1;
-            p->in[*len] = '\0';
-            return p->in;
+            *len = (size_t)(nl - from);
+            *len -= *len > 0 && nl[-1] == '\r';
+            from[*len] = '\0';
+            p->in_at += (size_t)(nl + 1 - from);
+            return from;
         }
-        scanned = p->in_len;
+        scanned = unread(p);
         if (!receive(d, p)) {
             return NULL;
         }
     }
-}
-
-static void drop_line(struct dialogue *d, size_t whole)
-{
-    struct peer *p = peer_now(d);
-
-    memmove(p->in, p->in + whole, p->in_len - whole);
-    p->in_len -= whole;
 }
 
 /* ---- the control socket ------------------------------------------------------------------ */
@@ -253,7 +273,7 @@ static bool counter_value(const struct counter *counters, int count, const char 
     return false;
 }
 
-/* Do all deltas of a `+` line hold? Says which does not. */
+/* Do all deltas of a `+` line hold? `why` names the first that does not. */
 static bool deltas_hold(struct dialogue *d, const char *spec, const struct counter *now,
                         int now_count, char *why, size_t why_size)
 {
@@ -281,7 +301,7 @@ static bool deltas_hold(struct dialogue *d, const char *spec, const struct count
     return true;
 }
 
-/* What other threads count (the sampler, the closing of a connection) may take a moment. */
+/* Other threads (the sampler, one that closes a connection) may count a moment later. */
 static void check_deltas(struct dialogue *d, const char *spec)
 {
     static struct counter now[COUNTERS_MAX];
@@ -327,7 +347,7 @@ static void move_clock(struct dialogue *d, const char *text)
         fail(d, "not a unit of time: %s", unit);
     }
     if (d->is_foreign && is_wall) {
-        fail(d, "only the own daemon's wall clock can be set");
+        fail(d, "only mayflyd-test lets its wall clock be set");
     }
     if (d->is_foreign) {
         struct timespec t = {n * scale / 1000, n * scale % 1000 * 1000000};
@@ -359,78 +379,121 @@ static void start(struct dialogue *d)
     }
 }
 
-static void add_options(struct dialogue *d, char *text)
+static void add_options(struct dialogue *d, const char *text)
 {
-    char *save = NULL;
+    char *copy = strdup(text), *save = NULL;
 
     if (d->is_started) {
         fail(d, "options come first");
     }
-    for (char *word = strtok_r(text, " ", &save); word != NULL;
+    for (char *word = strtok_r(copy, " ", &save); word != NULL;
          word = strtok_r(NULL, " ", &save)) {
         if (d->option_count < 30) {
             d->options[d->option_count++] = strdup(word);
         }
     }
+    free(copy);
 }
 
-/* Undo the escapes of `>>`, in place; returns the length. */
-static size_t unescape(struct dialogue *d, char *text)
+/* Bytes with their length; freed with text_free(). */
+struct text {
+    char *ptr;
+    size_t len;
+};
+
+static void text_append(struct dialogue *d, struct text *t, const char *bytes, size_t n,
+                        size_t times)
+{
+    if (n == 0 || times == 0) {
+        return;
+    }
+    t->ptr = realloc(t->ptr, t->len + n * times);
+    if (t->ptr == NULL) {
+        fail(d, "out of memory");
+    }
+    for (size_t i = 0; i < times; i++) {
+        memcpy(t->ptr + t->len, bytes, n);
+        t->len += n;
+    }
+}
+
+static void text_free(struct text *t)
+{
+    free(t->ptr);
+    *t = (struct text){NULL, 0};
+}
+
+/* The escape `*1000{text}`; returns its last character. */
+static const char *unescape_many(struct dialogue *d, struct text *out, const char *p)
+{
+    char *open = NULL;
+    size_t count = strtoul(p + 1, &open, 10);
+    const char *close = *open == '{' ? strchr(open, '}') : NULL;
+
+    if (close == NULL) {
+        fail(d, "not a number and a text in braces: %s", p);
+    }
+    text_append(d, out, open + 1, (size_t)(close - open - 1), count);
+    return close;
+}
+
+/* The escape after a backslash; returns its last character. */
+static const char *unescape_one(struct dialogue *d, struct text *out, const char *p)
 {
     static const char letters[] = "rnt0\\", bytes[] = "\r\n\t\0\\";
-    char *out = text;
+    const char *at = *p != '\0' ? strchr(letters, *p) : NULL;
+
+    if (at != NULL) {
+        text_append(d, out, bytes + (at - letters), 1, 1);
+    } else if (*p == '*') {
+        p = unescape_many(d, out, p);
+    } else if (*p == 'x' && isxdigit((unsigned char)p[1]) && isxdigit((unsigned char)p[2])) {
+        char hex[3] = {p[1], p[2], '\0'};
+        char byte = (char)strtol(hex, NULL, 16);
+
+        text_append(d, out, &byte, 1, 1);
+        p += 2;
+    } else {
+        fail(d, "unknown escape");
+    }
+    return p;
+}
+
+static struct text unescape(struct dialogue *d, const char *text)
+{
+    struct text out = {NULL, 0};
 
     for (const char *p = text; *p != '\0'; p++) {
-        if (*p != '\\') {
-            *out++ = *p;
-            continue;
+        size_t plain = strcspn(p, "\\");
+
+        text_append(d, &out, p, plain, 1);
+        p += plain;
+        if (*p == '\0') {
+            break;
         }
-        p++;
-        const char *at = *p != '\0' ? strchr(letters, *p) : NULL;
-        if (at != NULL) {
-            *out++ = bytes[at - letters];
-        } else if (*p == 'x' && isxdigit((unsigned char)p[1]) &&
-                   isxdigit((unsigned char)p[2])) {
-            char hex[3] = {p[1], p[2], '\0'};
-            *out++ = (char)strtol(hex, NULL, 16);
-            p += 2;
-        } else {
-            fail(d, "unknown escape");
-        }
+        p = unescape_one(d, &out, p + 1);
     }
-    return (size_t)(out - text);
+    return out;
 }
 
-static void repeat(struct dialogue *d, const char *text, size_t *count, char *c)
+static void send_text(struct dialogue *d, const char *text, const char *line_end)
 {
-    if (sscanf(text, "%zu %c", count, c) != 2) {
-        fail(d, "not a number and a character: %s", text);
-    }
-}
+    struct text t = unescape(d, text);
 
-static void send_many(struct dialogue *d, const char *text)
-{
-    char block[65536], c = 0;
-    size_t count = 0;
-
-    repeat(d, text, &count, &c);
-    memset(block, c, sizeof(block));
-    while (count > 0) {
-        size_t n = count < sizeof(block) ? count : sizeof(block);
-        send_bytes(d, block, n);
-        count -= n;
-    }
+    text_append(d, &t, line_end, strlen(line_end), 1);
+    send_bytes(d, t.ptr, t.len);
+    text_free(&t);
 }
 
 static void expect_closed(struct dialogue *d)
 {
     struct peer *p = peer_now(d);
 
-    while (p->in_len == 0 && receive(d, p)) {
+    while (unread(p) == 0 && receive(d, p)) {
     }
-    if (p->in_len != 0) {
-        fail(d, "expected the end, got \"%.*s\"", (int)(p->in_len < 200 ? p->in_len : 200),
-             p->in);
+    if (unread(p) != 0) {
+        fail(d, "expected the end, got \"%.*s\"", (int)(unread(p) < 200 ? unread(p) : 200),
+             p->in + p->in_at);
     }
 }
 
@@ -446,74 +509,62 @@ static bool matches(struct dialogue *d, const char *expression, const char *line
     return is_match;
 }
 
-static void expect(struct dialogue *d, char kind, char *text)
+/* Is the line what `<`, `<.` or `<~` wants? */
+static bool is_wanted(struct dialogue *d, char kind, const char *text, const char *line,
+                      size_t len)
 {
-    size_t len = 0, whole = 0, count = 0;
-    bool is_right;
-    char c = 0;
+    if (kind == '~') {
+        return matches(d, text, line);
+    }
+    struct text want = unescape(d, text);
+    bool is_same = len == want.len && (len == 0 || memcmp(line, want.ptr, len) == 0);
+    text_free(&want);
+    return is_same;
+}
+
+static void expect(struct dialogue *d, char kind, const char *text)
+{
+    size_t len = 0;
+    bool is_right = false;
 
     if (kind == '<' && strcmp(text, "[closed]") == 0) {
         expect_closed(d);
         return;
     }
-    char *line = next_line(d, &len, &whole);
-    while (kind == '.' && line != NULL && strcmp(line, text) != 0) {
-        drop_line(d, whole);
-        line = next_line(d, &len, &whole);
-    }
-    if (line == NULL) {
-        fail(d, "expected \"%s\", the connection was closed", text);
-    }
-    if (kind == '~') {
-        is_right = matches(d, text, line);
-    } else if (kind == '*') {
-        repeat(d, text, &count, &c);
-        is_right = len == count && strspn(line, (char[]){c, '\0'}) == count;
-    } else {
-        size_t n = unescape(d, text);
-        is_right = len == n && memcmp(line, text, n) == 0;
-    }
-    if (!is_right) {
-        fail(d, "expected \"%s\", got \"%.*s\"", text, (int)(len < 300 ? len : 300), line);
-    }
-    drop_line(d, whole);
+    do {
+        const char *line = next_line(d, &len);
+
+        if (line == NULL) {
+            fail(d, "expected \"%s\", the connection was closed", text);
+        }
+        is_right = is_wanted(d, kind, text, line, len);
+        if (!is_right && kind != '.') {
+            fail(d, "expected \"%s\", got \"%.*s\"", text, (int)(len < 300 ? len : 300), line);
+        }
+    } while (!is_right);
 }
 
-/* The text behind a mark and one space. */
-static char *behind(char *line, size_t mark)
+/* The text after a mark and one space. */
+static const char *after(const char *line, size_t mark)
 {
     return line + mark + (line[mark] == ' ' ? 1 : 0);
 }
 
-static void do_line(struct dialogue *d, char *line)
+static void do_line(struct dialogue *d, const char *line)
 {
-    if (line[0] == '\0' || line[0] == '#') {
-        return;
-    }
-    if (line[0] == '!') {
-        add_options(d, behind(line, 1));
-        return;
-    }
-    start(d);
     if (strncmp(line, ">>", 2) == 0) {
-        char *text = behind(line, 2);
-        send_bytes(d, text, unescape(d, text));
-    } else if (strncmp(line, ">*", 2) == 0) {
-        send_many(d, behind(line, 2));
+        send_text(d, after(line, 2), "");
     } else if (line[0] == '>') {
-        char *text = behind(line, 1);
-        size_t n = strlen(text);
-        memcpy(text + n, "\r\n", 2); /* the caller left room */
-        send_bytes(d, text, n + 2);
+        send_text(d, after(line, 1), "\r\n");
     } else if (line[0] == '<') {
-        bool is_plain = line[1] != '~' && line[1] != '*' && line[1] != '.';
-        expect(d, is_plain ? '<' : line[1], behind(line, is_plain ? 1 : 2));
+        bool is_plain = line[1] != '~' && line[1] != '.';
+        expect(d, is_plain ? '<' : line[1], after(line, is_plain ? 1 : 2));
     } else if (line[0] == '~') {
-        move_clock(d, behind(line, 1));
+        move_clock(d, after(line, 1));
     } else if (line[0] == '+') {
-        check_deltas(d, behind(line, 1));
+        check_deltas(d, after(line, 1));
     } else if (line[0] == '@') {
-        d->current = atoi(behind(line, 1)) % CONNS_MAX;
+        d->current = atoi(after(line, 1)) % CONNS_MAX;
     } else if (strcmp(line, "half-close") == 0) {
         (void)shutdown(peer_now(d)->fd, SHUT_WR);
     } else if (strncmp(line, "sampler ", 8) == 0) {
@@ -521,14 +572,48 @@ static void do_line(struct dialogue *d, char *line)
             control(d, line);
         }
     } else {
-        fail(d, "what does this mean: %s", line);
+        fail(d, "unknown directive: %s", line);
     }
 }
 
-/* A last request, so that an answer too many is noticed. */
+/* Run the lines from `first` to `end`, or to the end of the file; returns where it stopped. */
+static int do_lines(struct dialogue *d, int first)
+{
+    int at = first;
+
+    while (at < d->line_count && strcmp(d->lines[at], "end") != 0) {
+        const char *line = d->lines[at++];
+        long times = 0;
+
+        d->line = at;
+        if (line[0] == '\0' || line[0] == '#') {
+            continue;
+        }
+        if (line[0] == '!') {
+            add_options(d, after(line, 1));
+            continue;
+        }
+        start(d);
+        if (sscanf(line, "repeat %ld", &times) == 1 && times > 0) {
+            int begin = at;
+
+            while (times-- > 0) {
+                at = do_lines(d, begin);
+            }
+            if (at++ == d->line_count) {
+                fail(d, "repeat without end");
+            }
+        } else {
+            do_line(d, line);
+        }
+    }
+    return at;
+}
+
+/* A last request, so that a surplus answer is noticed. */
 static void check_surplus(struct dialogue *d)
 {
-    size_t len, whole;
+    size_t len;
 
     for (int i = 0; i < CONNS_MAX; i++) {
         struct peer *p = &d->peers[i];
@@ -540,46 +625,80 @@ static void check_surplus(struct dialogue *d)
         if (!test_send(p->fd, "version\r\n", 9)) {
             continue; /* half-closed by the script */
         }
-        const char *line = next_line(d, &len, &whole);
+        const char *line = next_line(d, &len);
         if (line == NULL || strncmp(line, "VERSION ", 8) != 0) {
             fail(d, "at the end of connection %d: \"%s\"", i, line != NULL ? line : "closed");
         }
     }
 }
 
-static void dialogue_end(struct dialogue *d)
+static void read_script(struct dialogue *d)
 {
+    FILE *f = fopen(d->path, "r");
+    char *line = NULL;
+    size_t cap = 0;
+
+    if (f == NULL) {
+        fail(d, "%s", strerror(errno));
+    }
+    for (ssize_t n; (n = getline(&line, &cap, f)) > 0;) {
+        line[strcspn(line, "\n")] = '\0';
+        d->lines = reallocarray(d->lines, (size_t)d->line_count + 1, sizeof(*d->lines));
+        if (d->lines == NULL) {
+            fail(d, "out of memory");
+        }
+        d->lines[d->line_count++] = line;
+        line = NULL;
+        cap = 0;
+    }
+    free(line);
+    (void)fclose(f);
+}
+
+/* Close and stop everything; returns the daemon's exit status. */
+static int release(struct dialogue *d)
+{
+    int status = 0;
+
     for (int i = 0; i < CONNS_MAX; i++) {
         if (d->peers[i].fd >= 0) {
             (void)close(d->peers[i].fd);
         }
         free(d->peers[i].in);
-        d->peers[i] = (struct peer){.fd = -1};
     }
     if (d->control >= 0) {
         (void)close(d->control);
-        d->control = -1;
     }
     if (d->is_started) {
-        int status = test_daemon_stop(&d->daemon);
-
-        d->is_started = false;
-        if (status != 0) {
-            fprintf(stderr, "%s: the daemon ended with status %d\n", d->path, status);
-            exit(1);
-        }
+        status = test_daemon_stop(&d->daemon);
     }
     for (int i = 0; i < d->option_count; i++) {
         free(d->options[i]);
     }
-    d->option_count = 0;
+    for (int i = 0; i < d->line_count; i++) {
+        free(d->lines[i]);
+    }
+    free(d->lines);
+    return status;
 }
 
-static void run(const char *path, const char *program, bool is_foreign, bool is_bytewise)
+static bool runs_through(struct dialogue *d)
+{
+    if (setjmp(d->failure) != 0) {
+        return false;
+    }
+    read_script(d);
+    if (do_lines(d, 0) < d->line_count) {
+        fail(d, "end without repeat");
+    }
+    check_surplus(d);
+    return true;
+}
+
+/* One run of a script; false when it failed. */
+static bool play(const char *path, const char *program, bool is_foreign, bool is_bytewise)
 {
     static struct dialogue d;
-    char line[8192];
-    FILE *f = fopen(path, "r");
 
     d = (struct dialogue){.path = path,
                           .program = program,
@@ -590,36 +709,40 @@ static void run(const char *path, const char *program, bool is_foreign, bool is_
     for (int i = 0; i < CONNS_MAX; i++) {
         d.peers[i].fd = -1;
     }
-    if (f == NULL) {
-        fail(&d, "%s", strerror(errno));
+    bool is_good = runs_through(&d);
+    int status = release(&d);
+    if (status != 0) {
+        fprintf(stderr, "%s: the daemon ended with status %d\n", path, status);
     }
-    while (fgets(line, sizeof(line) - 2, f) != NULL) {
-        line[strcspn(line, "\n")] = '\0';
-        d.line++;
-        do_line(&d, line);
-    }
-    (void)fclose(f);
-    check_surplus(&d);
-    dialogue_end(&d);
+    return is_good && status == 0;
 }
 
 int main(int argc, char **argv)
 {
     char program[4096];
     bool is_foreign = getenv("DIALOGUE_SERVER") != NULL;
+    int failed = 0;
 
     if (argc < 2) {
         fprintf(stderr, "usage: dialogue file...\n");
         return 2;
     }
-    if (!test_program("tests/mayflyd-test", is_foreign ? "DIALOGUE_SERVER" : "MAYFLYD_TEST",
-                      program, sizeof(program))) {
-        fprintf(stderr, "%s is not built\n", program);
-        return TEST_SKIPPED;
+    if (!test_program("tests/dialogues/mayflyd-test",
+                      is_foreign ? "DIALOGUE_SERVER" : "MAYFLYD_TEST", program,
+                      sizeof(program))) {
+        printf("1..0 # SKIP %s is not built\n", program);
+        return 0;
     }
+    (void)setvbuf(stdout, NULL, _IOLBF, 0);
+    printf("1..%d\n", 2 * (argc - 1));
     for (int i = 1; i < argc; i++) {
-        run(argv[i], program, is_foreign, false);
-        run(argv[i], program, is_foreign, true);
+        for (int is_bytewise = 0; is_bytewise < 2; is_bytewise++) {
+            bool is_good = play(argv[i], program, is_foreign, is_bytewise != 0);
+
+            failed += !is_good;
+            printf("%s - %s, %s\n", is_good ? "ok" : "not ok", argv[i],
+                   is_bytewise != 0 ? "byte by byte" : "as written");
+        }
     }
-    return 0;
+    return failed == 0 ? 0 : 1;
 }
