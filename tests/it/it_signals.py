@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Signals: SIGTERM under load ends within seconds with status 0 and whole replies; the same port
-listens again at once, also after SIGKILL; a daemon that was stopped for seconds keeps elapsed time."""
+"""Signals: SIGTERM under load ends within seconds with status 0 and whole replies; a graceful stop
+serves the clients that are there; the same port listens again at once, also after SIGKILL; a daemon
+that was stopped for seconds keeps elapsed time."""
 import os
 import re
 import select
@@ -65,14 +66,18 @@ def run_until_end(d, how):
 
 
 def check_end(how):
-    with Daemon("-m", "64", "-t", "2") as d:
-        status, took, streams = run_until_end(d, how)
-        assert status == 0, "exit status %d: %s" % (status, d.log())
-        assert took < (60 if mayfly.is_sanitized() else 10), "%.1f s" % took
-        for data, is_in_time in streams:
-            assert data, "a connection got nothing"
-            # On a busy machine we may be too slow ourselves to take them all.
-            assert WHOLE.match(data) or not is_in_time, "a reply was cut: ...%r" % data[-80:]
+    """On a busy machine we may be too slow ourselves to take the replies in time. A daemon is tried
+    until some connection was read to its end in time."""
+    def whole_streams():
+        with Daemon("-m", "64", "-t", "2") as d:
+            status, took, streams = run_until_end(d, how)
+            assert status == 0, "exit status %d: %s" % (status, d.log())
+            assert took < (60 if mayfly.is_sanitized() else 10), "%.1f s" % took
+            for data, is_in_time in streams:
+                assert data, "a connection got nothing"
+                assert WHOLE.match(data) or not is_in_time, "a reply was cut: ...%r" % data[-80:]
+            return sum(is_in_time for _, is_in_time in streams)
+    wait_for(whole_streams, "a connection is read to its end in time")
 
 
 def test_term_under_load():
@@ -81,6 +86,75 @@ def test_term_under_load():
 
 def test_int_under_load():
     check_end(signal.SIGINT)
+
+
+def begin_graceful_stop(d, how):
+    """Ask for a graceful stop by how(); returns when the daemon accepts nobody any more."""
+    how()
+
+    def is_refused():
+        try:
+            d.client().close()
+        except OSError:
+            return True
+        return False
+    wait_for(is_refused, "nobody is accepted any more")
+    assert d.is_alive()
+
+
+def check_graceful_stop(d, how):
+    """Clients that are connected are served until the last of them has left; nobody else is."""
+    clients = [d.client() for _ in range(4)]
+    for c in clients:
+        assert c.set(b"k", b"v") == b"STORED"
+    begin_graceful_stop(d, lambda: how(d))
+    while clients:
+        for c in clients:
+            assert c.get(b"k") == b"v", "it is served to the end"
+        assert d.is_alive()
+        clients.pop().close()
+    assert d.process.wait(mayfly.PATIENCE) == 0
+
+
+def test_usr1_stops_gracefully():
+    with Daemon("-t", "2") as d:
+        check_graceful_stop(d, lambda d: d.process.send_signal(signal.SIGUSR1))
+
+
+def test_shutdown_graceful():
+    def ask(d):
+        with d.client() as c:
+            c.send(b"shutdown graceful\r\n")
+            assert c.rest() == b"", "whoever asks is the first to leave"
+    with Daemon("-A", "-t", "2") as d:
+        check_graceful_stop(d, ask)
+
+
+def test_shutdown_ends_at_once():
+    with Daemon("-A", "-t", "2") as d, d.client() as c, d.client() as stays:
+        assert stays.set(b"k", b"v") == b"STORED"
+        c.send(b"shutdown\r\n")
+        assert c.rest() == b""
+        assert stays.rest() == b""
+        assert d.process.wait(mayfly.PATIENCE) == 0
+
+
+def test_graceful_stop_without_clients():
+    with Daemon("-t", "2") as d:
+        with d.client() as c:
+            wait_for(lambda: c.stat("curr_connections") == 1, "the first connection is alone")
+        assert d.stop(signal.SIGUSR1) == 0
+
+
+def test_term_cuts_a_graceful_stop_short():
+    for second in (signal.SIGTERM, signal.SIGINT):
+        with Daemon("-t", "2") as d, d.client() as stays:
+            assert stays.set(b"k", b"v") == b"STORED"
+            begin_graceful_stop(d, lambda: d.process.send_signal(signal.SIGUSR1))
+            d.process.send_signal(signal.SIGUSR1)       # again: nothing changes
+            assert stays.get(b"k") == b"v"
+            assert d.stop(second) == 0
+            assert stays.rest() == b""
 
 
 def once_of(attempt, tries=5):

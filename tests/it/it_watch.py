@@ -401,6 +401,40 @@ def test_stalled_watcher_holds_up_nobody():
         wait_for(lambda: c.shard_sum("mayfly_out_pending_bytes") == 0, "nothing is left behind")
 
 
+def catch_up(w, c):
+    """Read until the line of the newest request is among them; returns how many were asked."""
+    w.client.sock.settimeout(0.2)
+    asked = 0
+    end = time.monotonic() + mayfly.PATIENCE
+    while time.monotonic() < end:
+        assert c.get(b"fresh:%d" % asked) is None
+        asked += 1
+        try:
+            w.lines_until(b"key=fresh%%3A%d " % (asked - 1))
+            return asked
+        except (TimeoutError, socket.timeout):
+            pass            # it was skipped, or comes late: the next one tells
+    raise AssertionError("the watcher never caught up")
+
+
+def test_each_skipped_line_is_counted_once():
+    """A watcher that stalls twice: the lines it got and those it is told to have missed are all."""
+    with Daemon("-m", "64", "-t", "1", "-o", "watcher_logbuf_size=16") as d, d.client() as c:
+        with Watcher(d, b"fetchers", rcvbuf=4096) as w:
+            asked = 0
+            for _ in range(2):
+                before = c.stat("log_watcher_skipped")
+                while c.stat("log_watcher_skipped") == before:
+                    load(c, 20)
+                    asked += 2000
+                asked += catch_up(w, c)
+                stats = c.stats()
+                assert w.skipped == int(stats["log_watcher_skipped"]) > before
+                assert len(w.gids) == int(stats["log_watcher_sent"])
+                assert len(w.gids) + w.skipped + int(stats["log_worker_dropped"]) == asked
+            assert w.gids == sorted(set(w.gids)), "in order, none twice"
+
+
 def test_full_ring_of_a_worker_drops_and_counts():
     with Daemon("-m", "64", "-t", "1", "-o", "worker_logbuf_size=1") as d, d.client() as c:
         with Watcher(d, b"fetchers") as w:
