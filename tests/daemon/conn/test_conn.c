@@ -5,7 +5,7 @@
  * hand: an engine and a worker, no listener.
  */
 #include <errno.h>
-#include <pthread.h>
+#include <semaphore.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +21,7 @@
 #include "daemon/worker/crew.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/mem.h"
+#include "lib/base/rcu.h"
 #include "lib/engine/engine.h"
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
@@ -36,16 +37,20 @@ static struct worker *worker;
 
 /* ---- a server without listeners ---------------------------------------------------------- */
 
-static void start(uint64_t limit_bytes)
+/* One worker; with several shards it is one of as many to the engine. */
+static void start_with(uint64_t limit_bytes, uint32_t shards, bool is_frozen)
 {
     struct engine_config cfg;
 
     memset(&crew, 0, sizeof(crew));
     engine_config_init(&cfg);
-    cfg.shards = 1;
+    cfg.shards = shards;
     cfg.limit_bytes = limit_bytes;
     cfg.item_size_max = settings.item_size_max;
     ck_assert_int_eq(engine_start(&crew.engine, &cfg), MF_OK);
+    if (is_frozen) {
+        clock_freeze(&crew.engine.clock);
+    }
     crew.settings = &settings;
     crew.duties = &conn_duties;
     crew.stats = &shared;
@@ -54,6 +59,11 @@ static void start(uint64_t limit_bytes)
     crew.workers = worker;
     crew.worker_count = 1;
     ck_assert_int_eq(worker_start(worker, &crew, 0), 0);
+}
+
+static void start(uint64_t limit_bytes)
+{
+    start_with(limit_bytes, 1, false);
 }
 
 static void setup(void)
@@ -121,6 +131,60 @@ static int dial(int sndbuf)
     atomic_fetch_add(&crew.conns_open, 1);
     mailbox_post(&worker->mailbox, &a->m);
     return fds[0];
+}
+
+/* What the worker does between two turns, while the test waits. */
+struct errand {
+    struct message m;
+    sem_t is_done;
+    sem_t may_go_on;
+};
+
+static void begin_errand(struct errand *e, void (*fn)(struct message *, void *))
+{
+    e->m.fn = fn;
+    sem_init(&e->is_done, 0, 0);
+    sem_init(&e->may_go_on, 0, 0);
+    mailbox_post(&worker->mailbox, &e->m);
+    while (sem_wait(&e->is_done) != 0) {
+    }
+}
+
+static void on_scan(struct message *m, void *receiver)
+{
+    struct worker *w = receiver;
+
+    conn_scan(w, worker_now(w));
+    sem_post(&((struct errand *)(void *)m)->is_done);
+}
+
+/* The worker looks at all of its connections. */
+static void scan(void)
+{
+    struct errand e;
+
+    begin_errand(&e, on_scan);
+}
+
+static void on_pause(struct message *m, void *receiver)
+{
+    struct errand *e = (struct errand *)(void *)m;
+
+    (void)receiver;
+    sem_post(&e->is_done);
+    while (sem_wait(&e->may_go_on) != 0) {
+    }
+}
+
+/* The worker stands still until the test lets it go on. */
+static void pause_worker(struct errand *e)
+{
+    begin_errand(e, on_pause);
+}
+
+static void resume_worker(struct errand *e)
+{
+    sem_post(&e->may_go_on);
 }
 
 /* ---- the client's side ------------------------------------------------------------------- */
@@ -414,6 +478,44 @@ TEST(who_never_reads_is_bounded_and_alone)
     close(other);
 }
 
+/*
+ * What a worker keeps for all clients that do not read is its part of 64 MiB; whoever would
+ * exceed it is cut off.
+ */
+TEST(replies_that_wait_are_bounded_for_each_worker)
+{
+    enum { LEN = 240000, CLIENTS = 300, SHARDS = 2 };
+    const uint64_t most = (uint64_t)64 * MIB / SHARDS;
+    static const char first[] = "VALUE k 0 240000\r\n";
+    char *v = make_value(LEN, 1);
+    int fd[CLIENTS];
+    int other;
+    int n = 0;
+
+    stop();
+    start_with(256 * (uint64_t)MIB, SHARDS, false); /* in segments of 256 KiB: it is copied */
+    other = dial(0);
+    store(other, "k", v, LEN);
+    while (counter(CTR_slow_drops) == 0) {
+        ck_assert_int_lt(n, CLIENTS);
+        fd[n] = dial(SMALL_SOCKET);
+        say(fd[n], "get k\r\n");
+        expect(fd[n++], first);
+        store(other, "turn", "x", 1); /* the turn in which it was sent is over after this */
+        ck_assert_uint_le(counter(CTR_out_pending_bytes), most);
+    }
+    ck_assert_int_ge(n, (int)(most / LEN));
+    ck_assert_uint_eq(counter(CTR_slow_drops), 1);
+    for (int i = 0; i < n - 1; i++) {
+        expect_bytes(fd[i], v, LEN);
+        expect(fd[i], "\r\nEND\r\n");
+        close(fd[i]);
+    }
+    close(fd[n - 1]);
+    close(other);
+    free(v);
+}
+
 /* ---- large values on their way in -------------------------------------------------------- */
 
 TEST(large_values_arrive_in_any_portions)
@@ -547,53 +649,45 @@ TEST(yields_are_counted_by_requests)
     close(fd);
 }
 
-struct flood {
-    int fd;
-    _Atomic bool is_over;
-};
-
-static void *flood_thread(void *arg)
-{
-    struct flood *f = arg;
-    char gets[7 * 1000];
-
-    for (size_t i = 0; i < sizeof(gets); i += 7) {
-        memcpy(gets + i, "get k\r\n", 7);
-    }
-    while (!atomic_load(&f->is_over) && send(f->fd, gets, sizeof(gets), MSG_NOSIGNAL) > 0) {
-    }
-    return NULL;
-}
-
-static void *sink_thread(void *arg)
-{
-    struct flood *f = arg;
-    char sink[65536];
-
-    while (recv(f->fd, sink, sizeof(sink), 0) > 0) {
-    }
-    return NULL;
-}
-
+/*
+ * Both are ready when the worker goes on, the flood first. Its requests count, so that the
+ * neighbour reads how many of them came before its own.
+ */
 TEST(neighbours_of_a_flood_are_served)
 {
-    struct flood f = {.fd = dial(0)};
+    enum { FLOOD = 8000, PORTION = 1000 };
     int fd = dial(0);
-    pthread_t flood;
-    pthread_t sink;
+    int neighbour = dial(0);
+    struct errand pause;
+    char *incrs = malloc(FLOOD * 10);
+    char line[32];
+    int before;
+    int len;
 
-    ck_assert_int_eq(pthread_create(&flood, NULL, flood_thread, &f), 0);
-    ck_assert_int_eq(pthread_create(&sink, NULL, sink_thread, &f), 0);
-    for (int i = 0; i < 200; i++) {
-        say(fd, "get k\r\n");
-        expect(fd, "END\r\n");
+    store(neighbour, "n", "0", 1);
+    say(fd, "get k\r\n");
+    expect(fd, "END\r\n");
+    for (size_t i = 0; i < FLOOD; i++) {
+        memcpy(incrs + 10 * i, "incr n 1\r\n", 10);
     }
-    atomic_store(&f.is_over, true);
-    shutdown(f.fd, SHUT_RDWR);
-    pthread_join(flood, NULL);
-    pthread_join(sink, NULL);
-    close(f.fd);
+    pause_worker(&pause);
+    put(fd, incrs, (size_t)FLOOD * 10);
+    say(neighbour, "incr n 1\r\n");
+    resume_worker(&pause);
+    for (len = 0; len == 0 || line[len - 1] != '\n'; len++) {
+        get(neighbour, line + len, 1);
+    }
+    before = atoi(line) - 1;
+    ck_assert_int_gt(before, 0);
+    ck_assert_int_le(before, PORTION);
+    for (int i = 1; i <= FLOOD + 1; i++) {
+        if (i != before + 1) {
+            expect_bytes(fd, line, (size_t)sprintf(line, "%d\r\n", i));
+        }
+    }
+    free(incrs);
     close(fd);
+    close(neighbour);
 }
 
 TEST(stop_answers_what_was_received)
@@ -628,14 +722,59 @@ TEST(idle_clients_are_sent_away)
 
     stop();
     settings.idle_timeout_s = 5;
-    start(64 * (uint64_t)MIB);
+    start_with(64 * (uint64_t)MIB, 1, true);
     fd = dial(0);
-    say(fd, "get k\r\n");
-    expect(fd, "END\r\n");
-    clock_advance(&crew.engine.clock, 6000);
-    worker_poke(worker);
+    for (int i = 0; i < 3; i++) {
+        say(fd, "get k\r\n");
+        expect(fd, "END\r\n");
+        clock_advance(&crew.engine.clock, 5000); /* not longer than it may */
+        scan();
+        ck_assert_uint_eq(counter(CTR_idle_kicks), 0);
+    }
+    clock_advance(&crew.engine.clock, 1);
+    scan();
     expect_end(fd);
     ck_assert_uint_eq(counter(CTR_idle_kicks), 1);
+    close(fd);
+}
+
+/*
+ * Memory that died can be used again after a grace period, and this thread holds that up. The
+ * client waits for a while, and is refused then.
+ */
+TEST(waiting_for_room_has_an_end)
+{
+    enum { LEN = 500000, SETS = 1000 };
+    static const char refusal[] = "SERVER_ERROR out of memory storing object\r\n";
+    int fd = dial(0);
+    char *v = make_value(LEN, 1);
+    char first = 'S';
+    int n = 0;
+
+    rcu_register();
+    rcu_begin();
+    for (; n < SETS; n++) {
+        say(fd, "set k 0 0 500000\r\n");
+        put(fd, v, LEN);
+        say(fd, "\r\n");
+        get(fd, &first, 1);
+        if (first == 'S') {
+            char rest[2];
+
+            get(fd, rest, sizeof(rest));
+            if (rest[0] == 'E') {
+                break;
+            }
+            expect(fd, "RED\r\n");
+        }
+    }
+    ck_assert_int_lt(n, SETS);
+    expect(fd, refusal + 3);
+    ck_assert_uint_gt(counter(CTR_room_waits), 0);
+    rcu_end();
+    rcu_unregister();
+    store(fd, "k", v, LEN);
+    free(v);
     close(fd);
 }
 

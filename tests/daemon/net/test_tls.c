@@ -6,11 +6,13 @@
  * Keys and certificates are made here, in a folder that is gone afterwards.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -240,6 +242,38 @@ TEST(what_is_sent_arrives)
         ck_assert_int_eq(memcmp(got, stream, STREAM_BYTES), 0);
         hang_up();
     }
+}
+
+/* Take whatever comes out of the client's end, as it came. */
+static void *drain(void *arg)
+{
+    static char bytes[65536];
+
+    (void)arg;
+    while (read(fds[1], bytes, sizeof(bytes)) > 0) {
+    }
+    return NULL;
+}
+
+/* Even a socket that takes everything gets no more at once: others wait for their turns. */
+TEST(a_turn_of_sending_is_bounded)
+{
+    const size_t all = 4 * (size_t)TLS_TURN_BYTES;
+    struct iovec iov = {.iov_base = calloc(1, all), .iov_len = all};
+    pthread_t drainer;
+    ssize_t n;
+
+    shake_hands();
+    /* Sends wait for the other side, so none is cut short. */
+    ck_assert_int_eq(fcntl(fds[0], F_SETFL, 0), 0);
+    ck_assert_int_eq(fcntl(fds[1], F_SETFL, 0), 0);
+    ck_assert_int_eq(pthread_create(&drainer, NULL, drain, NULL), 0);
+    n = tls_sendv(session, &iov, 1);
+    ck_assert_int_ge(n, (ssize_t)TLS_TURN_BYTES);
+    ck_assert_int_le(n, (ssize_t)(TLS_TURN_BYTES + 64 * 1024));
+    pthread_cancel(drainer); /* it stands in read(), or will */
+    pthread_join(drainer, NULL);
+    free(iov.iov_base);
 }
 
 /* ---- reading ----------------------------------------------------------------------------- */
