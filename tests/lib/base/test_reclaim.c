@@ -433,6 +433,42 @@ TEST(ask_within_a_period_gets_one_of_its_own)
     reclaim_destroy(&r);
 }
 
+/*
+ * The clock that the reclaimer's thread reads: linked in front of the real one, so that it can
+ * stand still.
+ */
+static _Atomic bool stands_still;
+static _Thread_local bool is_test;
+
+usec_t __real_clock_mono_us(void);
+usec_t __wrap_clock_mono_us(void);
+
+usec_t __wrap_clock_mono_us(void)
+{
+    static const usec_t moment = 1000000000;
+
+    return atomic_load(&stands_still) && !is_test ? moment : __real_clock_mono_us();
+}
+
+/* No time passes between the periods, so one that waits for its pace never comes. */
+TEST(hurried_periods_do_not_wait_for_their_pace)
+{
+    struct reclaimer *r = reclaim_create(NULL, NULL);
+    struct grace *g = reclaim_grace(r);
+
+    is_test = true;
+    atomic_store(&stands_still, true);
+    ck_assert_int_eq(reclaim_start(r), MF_OK);
+    for (unsigned round = 0; round < 50; round++) {
+        uint32_t stamp = grace_stamp(g);
+
+        grace_ask(g, GRACE_HURRY);
+        AWAIT(grace_is_over(g, stamp));
+    }
+    reclaim_destroy(&r);
+    atomic_store(&stands_still, false);
+}
+
 struct counted {
     struct retired retired;
     _Atomic unsigned *released;

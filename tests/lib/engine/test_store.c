@@ -303,9 +303,26 @@ TEST_LOOP(touch_moves_a_deadline_both_ways, 7)
     ck_assert_uint_eq(fixture_get(&f, "k").cas, cas);
     clock_advance(&f.engine.clock, 1);
     ck_assert(!fixture_has(&f, "k"));
-    fixture_set(&f, "k", len);
-    ck_assert_int_eq(fixture_touch(&f, "k", fixture_now(&f)), OUT_TOUCHED); /* gone at once */
-    ck_assert(!fixture_has(&f, "k"));
-    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
+    fixture_stop(&f);
+}
+
+/* A deadline that has come deletes the item at once, whether or not it had one. */
+TEST_LOOP(touch_of_now_deletes, 7)
+{
+    const size_t len = lens[_i];
+
+    fixture_start(&f, NULL);
+    const msec_t now = fixture_now(&f);
+
+    for (msec_t ago = 0; ago < 3; ago++) {
+        fixture_set(&f, "endless", len);
+        fixture_set_until(&f, "mortal", len, now + 100);
+        ck_assert_int_eq(fixture_touch(&f, "endless", now - ago), OUT_TOUCHED);
+        ck_assert_int_eq(fixture_touch(&f, "mortal", now - ago), OUT_TOUCHED);
+        ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
+    }
+    ck_assert(!fixture_has(&f, "endless"));
+    ck_assert(!fixture_has(&f, "mortal"));
+    ck_assert_uint_eq(fixture_counter(&f, CTR_expired_lazy), 0);
     fixture_stop(&f);
 }

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One worker and its clients: see solo.h.
+ */
+#include "tests/daemon/conn/solo.h"
+
+#include <check.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include "daemon/conn/conn.h"
+#include "lib/base/mem.h"
+
+#define PATIENCE_S 100 /* a socket that is silent for so long has failed the test */
+
+struct solo solo;
+
+/* ---- a server without listeners ---------------------------------------------------------- */
+
+void solo_start_with(uint64_t limit_bytes, uint32_t shards, bool is_frozen)
+{
+    struct engine_config cfg;
+
+    memset(&solo.crew, 0, sizeof(solo.crew));
+    engine_config_init(&cfg);
+    cfg.shards = shards;
+    cfg.limit_bytes = limit_bytes;
+    cfg.item_size_max = solo.settings.item_size_max;
+    ck_assert_int_eq(engine_start(&solo.crew.engine, &cfg), MF_OK);
+    if (is_frozen) {
+        clock_freeze(&solo.crew.engine.clock);
+    }
+    solo.crew.settings = &solo.settings;
+    solo.crew.duties = &conn_duties;
+    solo.crew.stats = &solo.shared;
+    solo.worker = mem_alloc_aligned(sizeof(*solo.worker), 64);
+    memset(solo.worker, 0, sizeof(*solo.worker));
+    solo.crew.workers = solo.worker;
+    solo.crew.worker_count = 1;
+    ck_assert_int_eq(worker_start(solo.worker, &solo.crew, 0), 0);
+}
+
+void solo_start(uint64_t limit_bytes)
+{
+    solo_start_with(limit_bytes, 1, false);
+}
+
+void solo_setup(void)
+{
+    settings_init(&solo.settings);
+    solo_start(64 * (uint64_t)MIB);
+}
+
+void solo_stop(void)
+{
+    worker_stop(solo.worker);
+    worker_wait_drained(solo.worker);
+    worker_end(solo.worker);
+    worker_join(solo.worker);
+    worker_release(solo.worker);
+    ck_assert_ptr_null(solo.worker->conns);
+    ck_assert_uint_eq(ctr_get(&solo.worker->counters, CTR_curr_connections), 0);
+    ck_assert_uint_eq(ctr_get(&solo.worker->counters, CTR_out_pending_bytes), 0);
+    ck_assert_uint_eq(ctr_get(&solo.worker->counters, CTR_body_pending_bytes), 0);
+    mem_free(solo.worker);
+    solo.worker = NULL;
+    engine_stop(&solo.crew.engine);
+}
+
+void solo_teardown(void)
+{
+    if (solo.worker != NULL) {
+        solo_stop();
+    }
+    settings_fini(&solo.settings);
+}
+
+struct adoption {
+    struct message m;
+    int fd;
+};
+
+static void on_adopt(struct message *m, void *receiver)
+{
+    struct adoption *a = (struct adoption *)m;
+
+    static const struct conn_origin origin = {.transport = CONN_UNIX};
+
+    conn_adopt(receiver, a->fd, &origin);
+    free(a);
+}
+
+int wire_dial(int sndbuf)
+{
+    struct adoption *a = calloc(1, sizeof(*a));
+    struct timeval patience = {.tv_sec = PATIENCE_S};
+    int fds[2];
+
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+    setsockopt(fds[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    setsockopt(fds[0], SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+    if (sndbuf > 0) {
+        setsockopt(fds[1], SOL_SOCKET, SO_SNDBUF, &sndbuf, sizeof(sndbuf));
+    }
+    a->m.fn = on_adopt;
+    a->fd = fds[1];
+    atomic_fetch_add(&solo.crew.conns_open, 1);
+    mailbox_post(&solo.worker->mailbox, &a->m);
+    return fds[0];
+}
+
+static void begin_errand(struct solo_errand *e, void (*fn)(struct message *, void *))
+{
+    e->m.fn = fn;
+    sem_init(&e->is_done, 0, 0);
+    sem_init(&e->may_go_on, 0, 0);
+    mailbox_post(&solo.worker->mailbox, &e->m);
+    while (sem_wait(&e->is_done) != 0) {
+    }
+}
+
+static void on_scan(struct message *m, void *receiver)
+{
+    struct worker *w = receiver;
+
+    conn_scan(w, worker_now(w));
+    sem_post(&((struct solo_errand *)(void *)m)->is_done);
+}
+
+void solo_scan(void)
+{
+    struct solo_errand e;
+
+    begin_errand(&e, on_scan);
+}
+
+static void on_pause(struct message *m, void *receiver)
+{
+    struct solo_errand *e = (struct solo_errand *)(void *)m;
+
+    (void)receiver;
+    sem_post(&e->is_done);
+    while (sem_wait(&e->may_go_on) != 0) {
+    }
+}
+
+void solo_pause(struct solo_errand *e)
+{
+    begin_errand(e, on_pause);
+}
+
+void solo_resume(struct solo_errand *e)
+{
+    sem_post(&e->may_go_on);
+}
+
+uint64_t solo_counter(enum counter id)
+{
+    return ctr_get(&solo.worker->counters, id);
+}
+
+/* ---- the client's side ------------------------------------------------------------------- */
+
+void wire_put(int fd, const char *bytes, size_t n)
+{
+    while (n > 0) {
+        ssize_t done = send(fd, bytes, n, MSG_NOSIGNAL);
+
+        ck_assert_msg(done > 0, "send: %s", strerror(errno));
+        bytes += done;
+        n -= (size_t)done;
+    }
+}
+
+void wire_say(int fd, const char *text)
+{
+    wire_put(fd, text, strlen(text));
+}
+
+void wire_get(int fd, char *to, size_t n)
+{
+    while (n > 0) {
+        ssize_t done = recv(fd, to, n, 0);
+
+        ck_assert_msg(done > 0, "recv: %s, %zu bytes missing",
+                      done == 0 ? "end" : strerror(errno), n);
+        to += done;
+        n -= (size_t)done;
+    }
+}
+
+void wire_expect_bytes(int fd, const char *bytes, size_t n)
+{
+    char *got = malloc(n + 1);
+
+    wire_get(fd, got, n);
+    got[n] = '\0';
+    if (memcmp(got, bytes, n) != 0) {
+        size_t i = 0;
+
+        while (got[i] == bytes[i]) {
+            i++;
+        }
+        ck_abort_msg("at byte %zu of %zu: got \"%.60s\", expected \"%.60s\"", i, n, got + i,
+                     bytes + i);
+    }
+    free(got);
+}
+
+void wire_expect(int fd, const char *text)
+{
+    wire_expect_bytes(fd, text, strlen(text));
+}
+
+void wire_expect_end(int fd)
+{
+    char c;
+
+    ck_assert_int_eq(recv(fd, &c, 1, 0), 0);
+}
+
+char *wire_value(size_t n, unsigned owner)
+{
+    char *v = malloc(n + 1);
+
+    for (size_t i = 0; i < n; i++) {
+        v[i] = (char)('!' + (i * 7 + i / 251 + owner * 13) % 90);
+    }
+    v[n] = '\0';
+    return v;
+}
+
+void wire_store(int fd, const char *key, const char *value, size_t n)
+{
+    char line[300];
+
+    wire_put(fd, line, (size_t)snprintf(line, sizeof(line), "set %s 0 0 %zu\r\n", key, n));
+    wire_put(fd, value, n);
+    wire_say(fd, "\r\n");
+    wire_expect(fd, "STORED\r\n");
+}
+
+void wire_expect_value(int fd, const char *key, const char *value, size_t n)
+{
+    char line[300];
+
+    wire_expect_bytes(fd, line,
+                      (size_t)snprintf(line, sizeof(line), "VALUE %s 0 %zu\r\n", key, n));
+    wire_expect_bytes(fd, value, n);
+    wire_expect(fd, "\r\n");
+}

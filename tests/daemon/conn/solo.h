@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One worker whose clients are socket pairs, for tests of connections: built by hand of an
+ * engine and a worker, without a listener. Everything here fails the running test instead of
+ * returning an error.
+ */
+#ifndef MAYFLY_TESTS_DAEMON_CONN_SOLO_H
+#define MAYFLY_TESTS_DAEMON_CONN_SOLO_H
+
+#include <semaphore.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/options/settings.h"
+#include "daemon/stats/stats.h"
+#include "daemon/worker/crew.h"
+#include "daemon/worker/worker.h"
+
+#define MIB          (1u << 20)
+#define SMALL_SOCKET 8192
+
+extern struct solo {
+    struct settings settings; /* may be changed while the worker is stopped */
+    struct crew crew;
+    struct stats_shared shared;
+    struct worker *worker; /* owned; NULL: it was released */
+} solo;
+
+/* The fixture of each test: default settings, 64 MiB. */
+void solo_setup(void);
+void solo_teardown(void);
+
+/* One worker; with several shards it is one of as many to the engine. */
+void solo_start_with(uint64_t limit_bytes, uint32_t shards, bool is_frozen);
+void solo_start(uint64_t limit_bytes);
+
+/* End it; nothing of its connections is left then. */
+void solo_stop(void);
+
+/* A counter of the worker. */
+uint64_t solo_counter(enum counter id);
+
+/* What the worker does between two turns, while the test waits. */
+struct solo_errand {
+    struct message m;
+    sem_t is_done;
+    sem_t may_go_on;
+};
+
+/* The worker looks at all of its connections. */
+void solo_scan(void);
+
+/* The worker stands still until the test lets it go on. */
+void solo_pause(struct solo_errand *e);
+void solo_resume(struct solo_errand *e);
+
+/* ---- the client's side ------------------------------------------------------------------- */
+
+/* A connection to the worker; the server's end takes `sndbuf` bytes (0: as usual). */
+int wire_dial(int sndbuf);
+
+void wire_put(int fd, const char *bytes, size_t n);
+void wire_say(int fd, const char *text);
+
+/* Read exactly n bytes; read what is expected; nothing but the end comes. */
+void wire_get(int fd, char *to, size_t n);
+void wire_expect_bytes(int fd, const char *bytes, size_t n);
+void wire_expect(int fd, const char *text);
+void wire_expect_end(int fd);
+
+/* n bytes of value that tell where they are and whose; to be freed. */
+char *wire_value(size_t n, unsigned owner);
+
+/* Set a key; the VALUE block of a get. */
+void wire_store(int fd, const char *key, const char *value, size_t n);
+void wire_expect_value(int fd, const char *key, const char *value, size_t n);
+
+#endif

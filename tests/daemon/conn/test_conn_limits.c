@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What one client may cost: replies and bodies that wait, turns, time without a word, and the
+ * wait for room.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "lib/base/rcu.h"
+#include "tests/common/unit.h"
+#include "tests/daemon/conn/solo.h"
+
+TEST_FIXTURE(solo_setup, solo_teardown)
+
+TEST(who_never_reads_is_bounded_and_alone)
+{
+    int slow = wire_dial(SMALL_SOCKET);
+    int other = wire_dial(0);
+    struct timeval soon = {.tv_usec = 1000};
+    char *v = wire_value(16000, 1);
+    char gets[100 * 8];
+    uint64_t sent = 0;
+
+    wire_store(other, "k", v, 16000);
+    for (size_t i = 0; i < sizeof(gets); i += 8) {
+        memcpy(gets + i, "get k \r\n", 8);
+    }
+    /* It sends until nobody takes any more. */
+    setsockopt(slow, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof(soon));
+    while (send(slow, gets, sizeof(gets), MSG_NOSIGNAL) > 0 && sent < 64 * (uint64_t)MIB) {
+        sent += sizeof(gets);
+    }
+    ck_assert_uint_lt(sent, 8 * (uint64_t)MIB);
+    ck_assert_uint_le(solo_counter(CTR_out_pending_bytes), 1 * (uint64_t)MIB);
+    wire_say(other, "get k\r\n");
+    wire_expect_value(other, "k", v, 16000);
+    wire_expect(other, "END\r\n");
+    free(v);
+    close(slow);
+    close(other);
+}
+
+/*
+ * What a worker keeps for all clients that do not read is its part of 64 MiB; whoever would
+ * exceed it is cut off.
+ */
+TEST(replies_that_wait_are_bounded_for_each_worker)
+{
+    enum { LEN = 240000, CLIENTS = 300, SHARDS = 2 };
+    const uint64_t most = (uint64_t)64 * MIB / SHARDS;
+    static const char first[] = "VALUE k 0 240000\r\n";
+    char *v = wire_value(LEN, 1);
+    int fd[CLIENTS];
+    int other;
+    int n = 0;
+
+    solo_stop();
+    solo_start_with(256 * (uint64_t)MIB, SHARDS,
+                    false); /* in segments of 256 KiB: it is copied */
+    other = wire_dial(0);
+    wire_store(other, "k", v, LEN);
+    while (solo_counter(CTR_slow_drops) == 0) {
+        ck_assert_int_lt(n, CLIENTS);
+        fd[n] = wire_dial(SMALL_SOCKET);
+        wire_say(fd[n], "get k\r\n");
+        wire_expect(fd[n++], first);
+        wire_store(other, "turn", "x",
+                   1); /* the turn in which it was sent is over after this */
+        ck_assert_uint_le(solo_counter(CTR_out_pending_bytes), most);
+    }
+    ck_assert_int_ge(n, (int)(most / LEN));
+    ck_assert_uint_eq(solo_counter(CTR_slow_drops), 1);
+    for (int i = 0; i < n - 1; i++) {
+        wire_expect_bytes(fd[i], v, LEN);
+        wire_expect(fd[i], "\r\nEND\r\n");
+        close(fd[i]);
+    }
+    close(fd[n - 1]);
+    close(other);
+    free(v);
+}
+
+TEST(bodies_that_never_come_leave_room_for_others)
+{
+    enum { CLIENTS = 40 };
+    int fd[CLIENTS];
+    int other = wire_dial(0);
+    char *v = wire_value(1000000, 1);
+
+    for (int i = 0; i < CLIENTS; i++) {
+        fd[i] = wire_dial(0);
+        wire_say(fd[i], "set body 0 0 1000000\r\nthat is all");
+    }
+    wire_store(other, "whole", v, 1000000);
+    ck_assert_uint_eq(solo_counter(CTR_body_pending_bytes), 0);
+    /* Now they send enough to be believed, all that may be announced and more. */
+    for (int i = 0; i < CLIENTS; i++) {
+        wire_put(fd[i], v, 100000);
+    }
+    wire_store(other, "small", "x", 1);
+    ck_assert_uint_le(solo_counter(CTR_body_pending_bytes), 8 * (uint64_t)MIB);
+    for (int i = 0; i < CLIENTS; i++) {
+        close(fd[i]);
+    }
+    wire_store(other, "whole", v, 1000000);
+    free(v);
+    close(other);
+}
+
+TEST(long_get_lines_are_served_up_to_their_limit)
+{
+    enum { KEYS = 40000 };
+    int fd = wire_dial(0);
+    char *line = malloc(KEYS * 25 + 8);
+    size_t n = (size_t)sprintf(line, "get");
+    char c;
+
+    wire_store(fd, "key-that-is-there-39999", "v", 1);
+    for (unsigned i = 0; i < KEYS; i++) {
+        n += (size_t)sprintf(line + n, " key-that-is-there-%05u", i);
+    }
+    n += (size_t)sprintf(line + n, "\r\n");
+    wire_put(fd, line, n);
+    wire_expect_value(fd, "key-that-is-there-39999", "v", 1);
+    wire_expect(fd, "END\r\n");
+    /* Without end it is cut off. */
+    for (int i = 0; i < 4; i++) {
+        if (send(fd, line, n - 2, MSG_NOSIGNAL) < 0) {
+            break;
+        }
+    }
+    ck_assert_int_le(recv(fd, &c, 1, 0), 0);
+    free(line);
+    close(fd);
+}
+
+TEST(yields_are_counted_by_requests)
+{
+    int fd = wire_dial(0);
+    char gets[100 * 7];
+
+    for (size_t i = 0; i < sizeof(gets); i += 7) {
+        memcpy(gets + i, "get k\r\n", 7);
+    }
+    wire_put(fd, gets, sizeof(gets));
+    for (int i = 0; i < 100; i++) {
+        wire_expect(fd, "END\r\n");
+    }
+    wire_say(fd, "version\r\n");
+    wire_expect(fd, "VERSION 1.6.45\r\n");
+    /* 100 requests in one read and -R 20; a pipe may deliver them in two. */
+    ck_assert_uint_ge(solo_counter(CTR_conn_yields), 3);
+    ck_assert_uint_le(solo_counter(CTR_conn_yields), 4);
+    close(fd);
+}
+
+/*
+ * Both are ready when the worker goes on, the flood first. Its requests count, so that the
+ * neighbour reads how many of them came before its own.
+ */
+TEST(neighbours_of_a_flood_are_served)
+{
+    enum { FLOOD = 8000, PORTION = 1000 };
+    int fd = wire_dial(0);
+    int neighbour = wire_dial(0);
+    struct solo_errand pause;
+    char *incrs = malloc(FLOOD * 10);
+    char line[32];
+    int before;
+    int len;
+
+    wire_store(neighbour, "n", "0", 1);
+    wire_say(fd, "get k\r\n");
+    wire_expect(fd, "END\r\n");
+    for (size_t i = 0; i < FLOOD; i++) {
+        memcpy(incrs + 10 * i, "incr n 1\r\n", 10);
+    }
+    solo_pause(&pause);
+    wire_put(fd, incrs, (size_t)FLOOD * 10);
+    wire_say(neighbour, "incr n 1\r\n");
+    solo_resume(&pause);
+    for (len = 0; len == 0 || line[len - 1] != '\n'; len++) {
+        wire_get(neighbour, line + len, 1);
+    }
+    before = atoi(line) - 1;
+    ck_assert_int_gt(before, 0);
+    ck_assert_int_le(before, PORTION);
+    for (int i = 1; i <= FLOOD + 1; i++) {
+        if (i != before + 1) {
+            wire_expect_bytes(fd, line, (size_t)sprintf(line, "%d\r\n", i));
+        }
+    }
+    free(incrs);
+    close(fd);
+    close(neighbour);
+}
+
+TEST(idle_clients_are_sent_away)
+{
+    int fd;
+
+    solo_stop();
+    solo.settings.idle_timeout_s = 5;
+    solo_start_with(64 * (uint64_t)MIB, 1, true);
+    fd = wire_dial(0);
+    for (int i = 0; i < 3; i++) {
+        wire_say(fd, "get k\r\n");
+        wire_expect(fd, "END\r\n");
+        clock_advance(&solo.crew.engine.clock, 5000); /* not longer than it may */
+        solo_scan();
+        ck_assert_uint_eq(solo_counter(CTR_idle_kicks), 0);
+    }
+    clock_advance(&solo.crew.engine.clock, 1);
+    solo_scan();
+    wire_expect_end(fd);
+    ck_assert_uint_eq(solo_counter(CTR_idle_kicks), 1);
+    close(fd);
+}
+
+/*
+ * Memory that died can be used again after a grace period, and this thread holds that up. The
+ * client waits for a while, and is refused then.
+ */
+TEST(waiting_for_room_has_an_end)
+{
+    enum { LEN = 500000, SETS = 1000 };
+    static const char refusal[] = "SERVER_ERROR out of memory storing object\r\n";
+    int fd = wire_dial(0);
+    char *v = wire_value(LEN, 1);
+    char first = 'S';
+    int n = 0;
+
+    rcu_register();
+    rcu_begin();
+    for (; n < SETS; n++) {
+        wire_say(fd, "set k 0 0 500000\r\n");
+        wire_put(fd, v, LEN);
+        wire_say(fd, "\r\n");
+        wire_get(fd, &first, 1);
+        if (first == 'S') {
+            char rest[2];
+
+            wire_get(fd, rest, sizeof(rest));
+            if (rest[0] == 'E') {
+                break;
+            }
+            wire_expect(fd, "RED\r\n");
+        }
+    }
+    ck_assert_int_lt(n, SETS);
+    wire_expect(fd, refusal + 3);
+    ck_assert_uint_gt(solo_counter(CTR_room_waits), 0);
+    rcu_end();
+    rcu_unregister();
+    wire_store(fd, "k", v, LEN);
+    free(v);
+    close(fd);
+}

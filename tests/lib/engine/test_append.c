@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * append and prepend: how long a result may be, and what another thread does to the item while
+ * a large value is copied. For that the added bytes stand on a page that cannot be read: the
+ * copy stops there, the other thread acts, and the copy goes on.
+ */
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "lib/base/rcu.h"
+#include "tests/common/unit.h"
+#include "tests/lib/fixture.h"
+
+#define LARGE (200 * KIB)
+
+static struct fixture f;
+
+static enum outcome add(enum store_mode mode, const char *key, const void *ptr, size_t len)
+{
+    struct put p = {.mode = mode, .key = key, .ptr = ptr, .len = len};
+
+    return fixture_store(&f, &p, NULL);
+}
+
+/* ---- limits ------------------------------------------------------------------------------ */
+
+static const enum store_mode modes[] = {STORE_APPEND, STORE_PREPEND};
+
+/* Key and value together count, however the value came to its length. */
+TEST_LOOP(the_longest_result_is_that_of_a_set, 4)
+{
+    static const char key[] = "a-key-of-some-length";
+    static char value[60000];
+    const enum store_mode mode = modes[_i / 2];
+    const bool is_block = _i % 2 == 0;
+    struct engine_config cfg;
+    size_t most;
+
+    fixture_config(&cfg);
+    cfg.item_size_max = is_block ? 3000 : 60000;
+    fixture_start(&f, &cfg);
+    most = f.engine.item_bytes_max - strlen(key);
+    fixture_set(&f, key, most);
+    ck_assert_int_eq(add(STORE_SET, key, value, most + 1), OUT_TOO_LARGE);
+    fixture_check(&f, key, most);
+    for (size_t len = 1; len <= 1000; len += 333) {
+        fixture_set(&f, key, most - len);
+        ck_assert_int_eq(add(mode, key, value, len + 1), OUT_TOO_LARGE);
+        fixture_check(&f, key, most - len);
+        ck_assert_int_eq(add(mode, key, value, len), OUT_STORED);
+        ck_assert_uint_eq(fixture_get(&f, key).len, most);
+        ck_assert_int_eq(add(mode, key, value, 1), OUT_TOO_LARGE);
+    }
+    fixture_stop(&f);
+}
+
+/* ---- amid the copy ----------------------------------------------------------------------- */
+
+static struct {
+    char *page; /* the added bytes */
+    size_t bytes;
+    void (*fn)(void); /* what the other thread does */
+    sem_t is_reached;
+    sem_t is_done;
+    unsigned times;
+} amid;
+
+static void on_fault(int number, siginfo_t *info, void *context)
+{
+    (void)context;
+    if ((char *)info->si_addr < amid.page || (char *)info->si_addr >= amid.page + amid.bytes) {
+        signal(number, SIG_DFL); /* another fault: let it end the test */
+        return;
+    }
+    amid.times++;
+    sem_post(&amid.is_reached);
+    while (sem_wait(&amid.is_done) != 0) {
+    }
+    (void)mprotect(amid.page, amid.bytes, PROT_READ);
+}
+
+static void *act(void *arg)
+{
+    rcu_register();
+    while (sem_wait(&amid.is_reached) != 0) {
+    }
+    amid.fn();
+    sem_post(&amid.is_done);
+    rcu_unregister();
+    return arg;
+}
+
+/* Add `len` bytes 'x'; fn runs on another thread when the old value was copied. */
+static enum outcome add_amid(enum store_mode mode, size_t len, void (*fn)(void))
+{
+    struct sigaction sa = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
+    struct sigaction before;
+    pthread_t other;
+    enum outcome out;
+
+    amid.bytes = (size_t)sysconf(_SC_PAGESIZE);
+    amid.page =
+        mmap(NULL, amid.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(amid.page, MAP_FAILED);
+    memset(amid.page, 'x', len);
+    ck_assert_int_eq(mprotect(amid.page, amid.bytes, PROT_NONE), 0);
+    amid.fn = fn;
+    amid.times = 0;
+    sem_init(&amid.is_reached, 0, 0);
+    sem_init(&amid.is_done, 0, 0);
+    sigemptyset(&sa.sa_mask);
+    ck_assert_int_eq(sigaction(SIGSEGV, &sa, &before), 0);
+    ck_assert_int_eq(pthread_create(&other, NULL, act, NULL), 0);
+    out = add(mode, "k", amid.page, len);
+    ck_assert_uint_eq(amid.times, 1);
+    pthread_join(other, NULL);
+    ck_assert_int_eq(sigaction(SIGSEGV, &before, NULL), 0);
+    ck_assert_int_eq(munmap(amid.page, amid.bytes), 0);
+    return out;
+}
+
+/* What the other thread sets. */
+static char fresh[LARGE];
+static size_t fresh_len;
+
+static void replace(void)
+{
+    struct store st = {.mode = STORE_SET, .flags = 7, .deadline = MSEC_NEVER};
+    enum outcome out;
+
+    st.key = span_of("k", 1);
+    st.hash = fixture_hash(&f, "k");
+    st.value = span_of(fresh, fresh_len);
+    rcu_begin();
+    out = engine_store(&f.engine, &st, fixture_now(&f));
+    rcu_end();
+    must(out == OUT_STORED);
+}
+
+static void erase(void)
+{
+    enum outcome out;
+
+    rcu_begin();
+    out = engine_delete(&f.engine, fixture_hash(&f, "k"), span_of("k", 1), 0, fixture_now(&f));
+    rcu_end();
+    must(out == OUT_DELETED);
+}
+
+static const size_t fresh_lens[] = {LARGE, 100, 20 * KIB};
+
+/* Nothing of what was replaced comes back; the bytes are added to what stands there now. */
+TEST_LOOP(a_value_that_is_replaced_meanwhile_is_added_to, 6)
+{
+    const enum store_mode mode = modes[_i / 3];
+    struct got got;
+
+    fresh_len = fresh_lens[_i % 3];
+    fixture_fill(fresh, fresh_len, 99);
+    fixture_start(&f, NULL);
+    fixture_set(&f, "k", LARGE);
+    ck_assert_int_eq(add_amid(mode, 50, replace), OUT_STORED);
+    got = fixture_get(&f, "k");
+    ck_assert(got.is_hit);
+    ck_assert_uint_eq(got.len, fresh_len + 50);
+    ck_assert_uint_eq(got.flags, 7);
+    ck_assert_int_eq(memcmp(got.value + (mode == STORE_PREPEND ? 50 : 0), fresh, fresh_len), 0);
+    ck_assert_int_eq(got.value[mode == STORE_PREPEND ? 0 : fresh_len], 'x');
+    fixture_settle(&f);
+    fixture_stop(&f);
+}
+
+TEST_LOOP(a_value_that_is_deleted_meanwhile_stays_away, 2)
+{
+    fixture_start(&f, NULL);
+    fixture_set(&f, "k", LARGE);
+    ck_assert_int_eq(add_amid(modes[_i], 50, erase), OUT_NOT_STORED);
+    ck_assert(!fixture_has(&f, "k"));
+    fixture_settle(&f);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
+    fixture_stop(&f);
+}
