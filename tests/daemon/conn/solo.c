@@ -127,7 +127,7 @@ static void on_scan(struct message *m, void *receiver)
 {
     struct worker *w = receiver;
 
-    conn_scan(w, worker_now(w));
+    solo.crew.duties->scan(w, worker_now(w));
     sem_post(&((struct solo_errand *)(void *)m)->is_done);
 }
 
