@@ -79,7 +79,7 @@ def portions(rng, data):
     return [data[a:b] for a, b in zip([0] + cuts, cuts + [len(data)])]
 
 
-def run(options, seed, placed_at_least):
+def run(options, seed):
     rng = random.Random(seed)
     model = Model()
     with Daemon(*options) as d, d.client() as c:
@@ -96,18 +96,19 @@ def run(options, seed, placed_at_least):
                                                                           answer[:60])
         assert c.ask(b"mn_is_no_command") == b"ERROR"
         placed = c.shard_sum("mayfly_bodies_placed")
-        assert placed >= placed_at_least, "%d values were read into their place" % placed
         assert c.shard_sum("mayfly_body_pending_bytes") == 0
+        return placed
 
 
 def test_random_dialogues_in_large_segments():
-    for seed in range(SEED, SEED + 4):
-        run(("-m", "1024", "-t", "1"), seed, 1)
+    placed = [run(("-m", "1024", "-t", "1"), seed) for seed in range(SEED, SEED + 4)]
+    assert all(placed), "values read into their place: %s" % placed
 
 
 def test_random_dialogues_in_small_segments():
-    for seed in range(SEED, SEED + 2):
-        run(("-m", "64", "-t", "2"), seed, 0)
+    # Few of these values have no whole segment, and only such have a place before they are whole.
+    placed = [run(("-m", "64", "-t", "2"), seed) for seed in range(SEED, SEED + 2)]
+    assert sum(placed) > 0, "no value was read into its place"
 
 
 def test_values_one_after_the_other_are_placed():

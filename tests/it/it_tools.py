@@ -3,6 +3,7 @@
 """The tools of the field against the daemon: memccapable, memcached-tool, memcslap, memcaslap,
 memcstat. A tool that is not installed is skipped."""
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -95,7 +96,10 @@ def test_memcaslap():
         status, said = run(path, "-s", "127.0.0.1:%d" % d.port, "-T", "1", "-c", "8", "-x", "5000",
                            "-v", "1.0", home=d.folder)     # it writes a file to it
         assert status == 0, said
-        assert "verify_misses: 0" in said.replace("  ", " ") or "verify" in said, said
+        found = dict(re.findall(r"^(\w+): (\d+)$", said, re.M))
+        assert int(found["cmd_get"]) + int(found["cmd_set"]) == 5000, said
+        for name in ("get_misses", "verify_misses", "verify_failed"):
+            assert found[name] == "0", said
 
 
 def test_memcstat():
