@@ -49,6 +49,9 @@ bool lock_is_held_here(const struct lock *l);
 #define lock_must_be_held(l)     debug_must(lock_is_held_here(l))
 #define lock_must_not_be_held(l) debug_must(!lock_is_held_here(l))
 
+/* For a structure that is given the lock that guards it; NULL: only one thread uses it. */
+#define lock_must_guard(l) debug_must((l) == NULL || lock_is_held_here(l))
+
 /* Slow halves: wait for the lock; wake one that waits. Context: any thread. */
 void lock_wait(struct lock *l);
 void lock_wake(struct lock *l);

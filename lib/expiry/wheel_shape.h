@@ -100,8 +100,8 @@ struct wheel {
     _Atomic uint64_t count;
 };
 
-/* Does the caller hold the lock of the wheel? In debug builds. */
-#define wheel_must_be_entered(w) debug_must((w)->lock == NULL || lock_is_held_here((w)->lock))
+/* Debug builds: the caller holds the lock of the wheel. */
+#define wheel_must_be_entered(w) lock_must_guard((w)->lock)
 
 /* Half a ring, or a bucket of the next level, in milliseconds: the step of horizon[l]. */
 static inline msec_t wheel_step(unsigned l)

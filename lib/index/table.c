@@ -1,40 +1,44 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The writers' side of the index: insert, remove, resize, walk. Everything that changes a
- * bucket runs in the shard, so a word has one writer and is changed by a relaxed
- * load and a release store. Lookups are in table_inline.h.
+ * What writers do with the index: insert, remove, resize, walk. The lookup is in
+ * table_inline.h. Everything that changes a bucket runs in the shard, so a word has one writer
+ * at a time, who changes it by a relaxed load and a release store.
  *
- * Order of stores, each a release. Insert: the counts of the buckets passed over, the handle,
- * the tag. Removal: tag, handle, counts. A move inserts before it removes, so a reader whose
- * acquire load meets anything that the removal cleared finds the item in the new array.
+ * The order of the stores, each of them a release: an insert stores the counts of the buckets
+ * it passes over, the handle, and the tag; a removal stores the tag, the handle, and the
+ * counts. A move inserts before it removes, so a reader whose acquire load sees anything that
+ * the removal cleared finds the item in the new array.
  *
- * Steps of a resize and what readers may hold meanwhile:
+ * The steps of a resize, and what readers may hold at that time:
  *
- *     publish     view (new, old)   some readers know the old array only: nothing moves
- *     begin_move  the same          every reader knows both: buckets move, old to new
- *     retire      view (new)        some readers still look in the empty old array
- *     release     -                 a grace period later: old array and views go
+ *     publish        view (new, old)   some readers know only the old array: nothing moves
+ *     begin_move     the same          all readers know both: buckets move from old to new
+ *     retire         view (new)        some readers still look in the old array, now empty
+ *     waste_release  -                 a grace period later: the old array and views go
  *
- * Inserts go to the new array from publish on: a reader that knows the old one alone began
- * before the insert, so not to find it is a right answer.
+ * Inserts go to the new array from publish on. A reader that knows only the old array began
+ * before the insert, so it may miss the item.
  */
 #include "lib/index/table.h"
 
 #include "lib/base/check.h"
 #include "lib/base/hash.h"
 
-/* In percent of all slots. Growing doubles; shrinking halves while that ends below SETTLED. */
+/*
+ * In percent of all slots. Growing doubles; shrinking halves as long as the result is below
+ * SETTLED.
+ */
 #define GROW_ABOVE   80u
 #define SHRINK_BELOW 15u
 #define SETTLED      40u
 
-/* A fresh table for n items is at most this full. */
+/* How full a new table is, at most, with the items it was made for. */
 #define INIT_FULL 75u
 
-/* Arrays of this size and more ask for huge pages. */
+/* Arrays of at least this size ask for huge pages. */
 #define HUGE_BYTES ((uint64_t)2 << 20)
 
-/* One array, as the helpers below take it. */
+/* One array, for the functions below. */
 struct array {
     struct table_bucket *buckets;
     uint64_t mask;
@@ -95,7 +99,7 @@ static void set_tag(struct table_bucket *b, unsigned slot, uint8_t tag)
     atomic_store_explicit(&b->word[slot / 8], word, memory_order_release);
 }
 
-/* Buckets from `from` up to, not including, `to` are passed over by one item more. */
+/* Count an item that passes over the buckets from `from` up to `to`, not included. */
 static void count_pass(struct array a, uint64_t from, uint64_t to)
 {
     for (uint64_t at = from; at != to; at = (at + 1) & a.mask) {
@@ -118,7 +122,7 @@ static void uncount_pass(struct array a, uint64_t from, uint64_t to)
     }
 }
 
-/* The caller has made sure that the array is not full. */
+/* Insert into an array that is not full. */
 static void array_insert(struct array a, uint64_t hash, handle_t handle)
 {
     uint64_t home = table_home(hash, a.mask);
@@ -148,7 +152,7 @@ static void array_remove(struct array a, uint64_t hash, uint64_t at, unsigned sl
     uncount_pass(a, table_home(hash, a.mask), at);
 }
 
-/* Does this array hold the slot? Fills the bucket it is in. */
+/* Does this array have the slot? Sets *at to the bucket that it is in. */
 static bool array_holds(struct array a, const _Atomic handle_t *slot, uint64_t *at)
 {
     uintptr_t offset = (uintptr_t)slot - (uintptr_t)a.buckets;
@@ -184,7 +188,8 @@ static bool is_too_full(uint64_t items, uint64_t buckets, unsigned pct)
     return items * 100 > buckets * TABLE_SLOTS * pct;
 }
 
-bool table_init(struct table *t, uint64_t items, uint64_t seed, struct budget *budget)
+bool table_init(struct table *t, uint64_t items, uint64_t seed, struct budget *budget,
+                const struct lock *lock)
 {
     uint64_t buckets = TABLE_MIN_BUCKETS;
     struct table_view *v = mem_zalloc(sizeof(*v));
@@ -202,7 +207,7 @@ bool table_init(struct table *t, uint64_t items, uint64_t seed, struct budget *b
     }
     v->mask = buckets - 1;
 
-    *t = (struct table){.budget = budget, .min_buckets = buckets, .seed = seed};
+    *t = (struct table){.budget = budget, .lock = lock, .min_buckets = buckets, .seed = seed};
     t->phase = TABLE_STEADY;
     atomic_init(&t->view, v);
     count_bytes(budget, (int64_t)array_bytes(buckets));
@@ -228,7 +233,7 @@ void table_fini(struct table *t)
 
 /* ---- single keys ------------------------------------------------------------------------- */
 
-/* The slot of a key in either array, old first, or NULL; fills handle with what it held. */
+/* The slot of a key in either array, old first, or NULL; *handle is set to what it held. */
 static _Atomic handle_t *lookup_both(const struct table_view *v, const char *base,
                                      uint64_t hash, const char *key, size_t key_len,
                                      handle_t *handle)
@@ -270,6 +275,7 @@ _Atomic handle_t *table_slot_of(struct table *t, uint64_t hash, handle_t handle)
     const struct table_view *v = view_of(t);
     _Atomic handle_t *slot = NULL;
 
+    table_must_be_entered(t);
     if (v->old != NULL) {
         slot = array_slot_of(array_old(v), hash, handle);
     }
@@ -281,7 +287,8 @@ _Atomic handle_t *table_slot_of(struct table *t, uint64_t hash, handle_t handle)
 
 void table_insert(struct table *t, uint64_t hash, handle_t handle)
 {
-    debug_must(handle != 0);
+    table_must_be_entered(t);
+    debug_must(handle != 0 && table_has_room(t));
     array_insert(array_new(view_of(t)), hash, handle);
     t->count++;
 }
@@ -292,6 +299,7 @@ void table_remove(struct table *t, uint64_t hash, _Atomic handle_t *slot)
     struct array a = array_new(v);
     uint64_t at;
 
+    table_must_be_entered(t);
     if (!array_holds(a, slot, &at)) {
         a = array_old(v);
         must(array_holds(a, slot, &at));
@@ -308,6 +316,7 @@ uint64_t table_wants(const struct table *t)
     uint64_t have = view_of(t)->mask + 1;
     uint64_t want = have;
 
+    table_must_be_entered(t);
     if (t->phase != TABLE_STEADY) {
         return 0;
     }
@@ -324,6 +333,7 @@ uint64_t table_wants(const struct table *t)
 
 bool table_prepare(const struct table *t, uint64_t buckets, struct table_grow *grow)
 {
+    debug_must(t->lock == NULL || !lock_is_held_here(t->lock));
     must(buckets >= TABLE_MIN_BUCKETS && (buckets & (buckets - 1)) == 0);
     *grow = (struct table_grow){0};
     grow->view = mem_zalloc(sizeof(*grow->view));
@@ -363,13 +373,14 @@ void table_publish(struct table *t, struct table_grow *grow)
     struct table_view *now = view_of(t);
     struct table_view *next = grow->view;
 
+    table_must_be_entered(t);
     must(t->phase == TABLE_STEADY && next != NULL);
     next->old = now->buckets;
     next->old_mask = now->mask;
 
     /*
-     * An array that has become too small takes the part of the old one: it is
-     * empty, so nothing will move, and it is what the resize leaves as waste.
+     * If the new array has become too small, it plays the part of the old one: it is empty, so
+     * nothing will move, and it is the waste that the resize leaves.
      */
     if (next->mask < now->mask && is_too_full(t->count, next->mask + 1, GROW_ABOVE)) {
         next->old = next->buckets;
@@ -389,6 +400,7 @@ void table_publish(struct table *t, struct table_grow *grow)
 
 void table_begin_move(struct table *t)
 {
+    table_must_be_entered(t);
     must(t->phase == TABLE_PUBLISHED);
     t->move_next = 0;
     t->phase = TABLE_MOVING;
@@ -412,7 +424,10 @@ static void prefetch_items(const struct table_bucket *b, const char *base)
     }
 }
 
-/* Move what stands in one old bucket, wherever its home is; hash all first: misses overlap. */
+/*
+ * Move everything in one old bucket, wherever its home is. All keys are hashed first, so that
+ * the cache misses overlap.
+ */
 static void move_bucket(struct table *t, const char *base, const struct table_view *v,
                         uint64_t at)
 {
@@ -441,6 +456,7 @@ bool table_step(struct table *t, const char *base, uint64_t buckets)
 {
     const struct table_view *v = view_of(t);
 
+    table_must_be_entered(t);
     if (t->phase == TABLE_DRAINED) {
         return true;
     }
@@ -466,6 +482,7 @@ void table_retire(struct table *t, struct table_waste *waste)
 {
     struct table_view *v = view_of(t);
 
+    table_must_be_entered(t);
     must(t->phase == TABLE_DRAINED);
     waste->views[0] = t->before;
     waste->views[1] = v;
@@ -497,6 +514,8 @@ void table_swap(struct table *t, struct table *other)
     uint64_t count = t->count;
     uint64_t next = t->move_next;
 
+    table_must_be_entered(t);
+    debug_must(t->lock == other->lock && t->seed == other->seed);
     t->before = other->before;
     t->after = other->after;
     t->phase = other->phase;
@@ -528,13 +547,15 @@ static uint64_t reverse_bits(uint64_t x)
     return __builtin_bswap64(x);
 }
 
-/* The cursor behind this one: counts from the highest bit of the mask down. */
+/* The next cursor: counts from the highest bit of the mask down. */
 static uint64_t cursor_next(uint64_t cursor, uint64_t mask)
 {
     return reverse_bits(reverse_bits(cursor | ~mask) + 1);
 }
 
-/* Report what has its home at pos, along the buckets that it may have been carried to. */
+/*
+ * Report the items whose home is pos, there and in the buckets that they may have moved on to.
+ */
 static void walk_home(const struct table *t, const char *base, struct array a, uint64_t pos,
                       table_walk_fn fn, void *arg)
 {
@@ -555,7 +576,7 @@ static void walk_home(const struct table *t, const char *base, struct array a, u
     }
 }
 
-/* Report the positions of one array that a position of an array of `small` + 1 stands for. */
+/* Report the positions of one array that make one position of an array of small + 1 buckets. */
 static void walk_part(const struct table *t, const char *base, struct array a, uint64_t small,
                       uint64_t cursor, table_walk_fn fn, void *arg)
 {
@@ -571,7 +592,8 @@ uint64_t table_walk(const struct table *t, const char *base, uint64_t cursor, ta
     const struct table_view *v = view_of(t);
     uint64_t small = v->mask;
 
-    /* The old array first: what moves while we read goes from old to new. */
+    table_must_be_readable(t);
+    /* The old array first: items that move at the same time go from old to new. */
     if (v->old != NULL) {
         small = v->old_mask < v->mask ? v->old_mask : v->mask;
         walk_part(t, base, array_old(v), small, cursor, fn, arg);

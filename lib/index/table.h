@@ -1,26 +1,31 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The index of a shard: from hash to handle. A bucket is one cache line: twelve
- * one-byte tags, an overflow count, twelve handles. A hit costs two misses (the
- * bucket, the item), a miss one.
+ * lib/index: the hash table that finds the item of a key.
+ *
+ * The folder has one module: table.h with its lookup in table_inline.h. It includes lib/base
+ * and, of lib/memory, item.h alone. It maps the hash of a key to a handle and compares the key
+ * in the item; whether that item is alive, and what it is worth, is not its business.
+ *
+ * A bucket is one cache line: twelve one-byte tags, an overflow count, and twelve handles. A
+ * hit costs two cache misses (the bucket and the item), a miss costs one.
  *
  *     word 0: tags of slots 0..7
- *     word 1: tags of slots 8..11, then 32 bits: how many items whose probe began here or
- *             earlier passed over this bucket because it was full
+ *     word 1: tags of slots 8..11, then 32 bits: how many items have passed over this bucket,
+ *             because it was full, on their way from their home bucket
  *     slot[12]: handles; 0 is empty
  *
- * An item that finds its bucket full goes to the next one with room; every bucket it
- * passes counts it, so a lookup goes on while the count is not zero and ends else.
+ * An item whose bucket is full goes to the next one with room. Every bucket that it passes
+ * counts it, so a lookup goes on to the next bucket while the count is not zero.
  *
- * Readers hold a read-side section and no lock. A tag that matches is a hint; handle and
- * key decide. Writers are in the shard. An insert stores the handle, then the tag
- * (release); a removal clears the tag, then the handle.
+ * Readers are in a read-side section and hold no lock. A tag that matches is a hint; the key in
+ * the item decides. Writers hold the lock that table_init() is given. An insert stores the
+ * handle, then the tag (release); a removal clears the tag, then the handle.
  *
- * Resizing (powers of two, grow and shrink): (old, new) are published as one view before
- * anything moves; buckets move only after a grace period, a bounded number a step. While both
- * exist readers look in old, then new; a move links in new before it unlinks from
- * old; writers find in both and insert in new. The old array is handed out for
- * release after a last grace period.
+ * A resize goes from one power of two to another, up or down. The two arrays (old, new) are
+ * published as one view before anything moves. Buckets move only after a grace period, a
+ * bounded number per step. While both arrays exist, readers look in old, then in new; a move
+ * links an item in new before it unlinks it from old; writers look in both and insert in new.
+ * The old array is handed out, to be released after another grace period.
  */
 #ifndef MAYFLY_LIB_INDEX_TABLE_H
 #define MAYFLY_LIB_INDEX_TABLE_H
@@ -29,6 +34,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lib/base/lock.h"
 #include "lib/base/mem.h"
 #include "lib/memory/item.h"
 
@@ -42,7 +48,7 @@ struct table_bucket {
 
 _Static_assert(sizeof(struct table_bucket) == 64, "a bucket is one cache line");
 
-/* One published state. [const] once published. */
+/* The arrays that readers see. [const] once published. */
 struct table_view {
     struct table_bucket *buckets;
     uint64_t mask;            /* buckets - 1 */
@@ -56,25 +62,27 @@ struct table {
     /* [rcu] */
     _Atomic(struct table_view *) view;
     /* [const] */
-    struct budget *budget; /* arrays are counted here; may be NULL in tests */
+    struct budget *budget;   /* [borrowed] arrays are counted in it; may be NULL in tests */
+    const struct lock *lock; /* [borrowed] guards the table; NULL: one thread only */
     uint64_t min_buckets;
-    uint64_t seed; /* of hash_key(), to hash again what is moved */
+    uint64_t seed; /* of hash_key(), to hash the keys of items that move */
     /* [lock] */
     enum table_phase phase;
-    uint64_t count;            /* handles present */
-    uint64_t move_next;        /* next old bucket to move */
-    struct table_view *before; /* what the resize under way replaced; NULL while steady */
-    struct table_view *after;  /* what it will end with */
+    uint64_t count;     /* items */
+    uint64_t move_next; /* next old bucket to move */
+    struct table_view
+        *before;              /* the view that the current resize replaced; NULL while steady */
+    struct table_view *after; /* the view that it will end with */
 };
 
-/* What a resize needs, made before the shard is entered. */
+/* What a resize needs; made before the shard is entered. */
 struct table_grow {
-    struct table_view *view;  /* while things move */
-    struct table_view *after; /* made here, so that retiring needs no memory */
+    struct table_view *view;  /* for the time of the resize */
+    struct table_view *after; /* made early, so that retiring needs no memory */
     uint64_t bytes;
 };
 
-/* What a resize leaves, released after a grace period, outside the shard. */
+/* What a resize leaves behind; released outside the shard, after a grace period. */
 struct table_waste {
     struct table_view *views[2];
     struct table_bucket *array;
@@ -82,30 +90,35 @@ struct table_waste {
 };
 
 /*
- * Make a table for about `items` items; it never shrinks below that. A table grows while stores
- * go on, but its first items move only after a grace period: make it large enough for what may
- * come in one (thousands), as tables of a few buckets run out of room. False when there is no
- * memory. Context: any thread, before the table is shared.
+ * Make a table for about `items` items; it never shrinks below that. A table grows while items
+ * are stored, but its first items move only after a grace period. So make it large enough for
+ * what may be stored within one (thousands): a table of a few buckets would run out of room.
+ * lock is [borrowed]: debug builds check that writers hold it; NULL when only one thread uses
+ * the table. False when there is no memory. Context: any thread, before the table is shared.
  */
-bool table_init(struct table *t, uint64_t items, uint64_t seed, struct budget *budget);
+bool table_init(struct table *t, uint64_t items, uint64_t seed, struct budget *budget,
+                const struct lock *lock);
 
 /* Release everything. Context: nobody else uses the table. */
 void table_fini(struct table *t);
 
 /*
- * Hints for a batch: bring the bucket of a hash, then the item its tag names, into the cache.
- * Context: read side.
+ * Hints for a batch: bring the bucket of a hash into the cache, then the item that its tag
+ * suggests. Context: read side, or in shard.
  */
 static inline void table_prefetch_bucket(const struct table *t, uint64_t hash);
 static inline void table_prefetch_item(const struct table *t, const char *base, uint64_t hash);
 
-/* The item of a key, or NULL. base is that of the handles. Context: read side, or in shard. */
+/*
+ * The item of a key, or NULL. base is the address that handles are relative to. Context: read
+ * side, or in shard.
+ */
 static inline const struct item *table_find(const struct table *t, const char *base,
                                             uint64_t hash, const char *key, size_t key_len);
 
 /*
- * The slot that names a key, or NULL; valid until the next table call of this visit.
- * Context: in shard.
+ * The slot that has the handle of a key, or NULL. Valid until the table is changed or the shard
+ * is left. Context: in shard.
  */
 static inline _Atomic handle_t *table_slot(struct table *t, const char *base, uint64_t hash,
                                            const char *key, size_t key_len);
@@ -114,15 +127,16 @@ static inline _Atomic handle_t *table_slot(struct table *t, const char *base, ui
 _Atomic handle_t *table_slot_of(struct table *t, uint64_t hash, handle_t handle);
 
 /*
- * Is there room for one more insert? False only when growing failed, or was not carried on, for
- * long: above 15/16 of the array that takes inserts. Context: in shard.
+ * Is there room for one more insert? False above 15/16 of the array that takes inserts, which
+ * happens only when growing has failed, or was not continued, for a long time.
+ * Context: in shard.
  */
 static inline bool table_has_room(const struct table *t);
 
 /* Insert; the key must be absent and there must be room. Context: in shard. */
 void table_insert(struct table *t, uint64_t hash, handle_t handle);
 
-/* Let a slot name another block of the same key. Context: in shard. */
+/* Put another block of the same key into a slot. Context: in shard. */
 static inline void table_replace(_Atomic handle_t *slot, handle_t handle)
 {
     atomic_store_explicit(slot, handle, memory_order_release);
@@ -132,14 +146,19 @@ static inline void table_replace(_Atomic handle_t *slot, handle_t handle)
 void table_remove(struct table *t, uint64_t hash, _Atomic handle_t *slot);
 
 /*
- * Resizing. wants: buckets the table should have, or 0 when it is well as it is or is being
- * resized (grows above 80 % full, shrinks below 15 %). prepare: allocates (outside the shard),
- * false when there is no memory; undo: gives that back unused. publish: takes what was
- * prepared; should the table have outgrown it meanwhile, the resize runs its course and leaves
- * the table as it was. The caller then lets a grace period pass and calls begin_move; step
- * moves up to `buckets` old buckets and returns true when all are moved; retire publishes the
- * new array alone and fills the waste.
- * Context: in shard, but prepare, undo and release: any thread, outside the shard.
+ * The steps of a resize:
+ *
+ *     wants       returns how many buckets the table should have, or 0 when it should stay as
+ *                 it is or is being resized. It grows above 80 % full, and shrinks below 15 %.
+ *     prepare     allocates; false when there is no memory. prepare_undo releases that unused.
+ *     publish     takes what was prepared. If the table has outgrown it by now, the resize goes
+ *                 through all steps and leaves the table as it was.
+ *     begin_move  is called a grace period after publish.
+ *     step        moves up to `buckets` old buckets; returns true when all have moved.
+ *     retire      publishes the new array alone, and fills in the waste.
+ *     waste_release  releases the waste, a grace period later.
+ *
+ * Context: in shard; prepare, prepare_undo and waste_release: any thread, outside the shard.
  */
 uint64_t table_wants(const struct table *t);
 bool table_prepare(const struct table *t, uint64_t buckets, struct table_grow *grow);
@@ -151,25 +170,25 @@ void table_retire(struct table *t, struct table_waste *waste);
 void table_waste_release(struct table_waste *waste, struct budget *budget);
 
 /*
- * Exchange the content with a table that nobody else knows: readers see the one or the other.
- * Budget, seed and least size are those of both. Context: in shard.
+ * Exchange the content with a table that no other thread knows: a reader sees the one or the
+ * other. Both have the same budget, lock, seed and least size. Context: in shard.
  */
 void table_swap(struct table *t, struct table *other);
 
-/* Bytes of all arrays. Context: in shard. */
+/* Bytes of all arrays. Context: in shard, or nobody else uses the table. */
 uint64_t table_bytes(const struct table *t);
 
 /*
- * Walk: calls fn for every handle of one position and returns the next cursor, 0 at the
- * end. An item present all the time is met at least once, also over resizes (positions are
- * visited in reverse binary order, as in Redis' dictScan by P. Noordhuis), and exactly once
- * when nothing was resized meanwhile.
+ * Walk: call fn for every handle of one position, and return the next cursor; 0 at the end. An
+ * item that is there all the time is visited at least once, even if the table is resized
+ * (positions are visited in reverse binary order, as in Redis' dictScan by P. Noordhuis), and
+ * exactly once if it is not.
  *
- * A position is a home bucket, not a physical one: an item that stands further on because
- * its bucket was full is reported where its hash belongs, or a resize between two steps
- * could carry it past the cursor. So the walk hashes the keys it meets; base is that of the
- * handles.
- * fn may remove what it is given when it runs in the shard.
+ * A position is a home bucket: an item that is in a later bucket, because its own was full, is
+ * reported with its home. Otherwise a resize between two steps could carry it past the cursor.
+ * So the walk hashes the keys that it visits. base is the address that handles are relative to.
+ *
+ * fn may remove the handle that it is given if the caller is in the shard.
  * Context: in shard, or read side.
  */
 typedef void (*table_walk_fn)(void *arg, handle_t handle);

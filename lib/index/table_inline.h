@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The lookup of table.h, inlined into its callers: it is most of what a get spends
- * in the engine.
+ * The lookup of table.h, inlined into its callers: it is most of the time that a get spends in
+ * the engine.
  *
- * Shared words are read with acquire, once each. A reader that misses a tag, a handle or a
- * count because it was cleared by a move thereby sees the copy in the new array, since
- * that was stored before.
+ * Shared words are read once each, with acquire. So a reader that misses a tag, a handle or a
+ * count because a move cleared it will see the copy in the new array, which was stored before.
  */
 #ifndef MAYFLY_LIB_INDEX_TABLE_INLINE_H
 #define MAYFLY_LIB_INDEX_TABLE_INLINE_H
@@ -13,6 +12,8 @@
 #include <string.h>
 
 #include "lib/base/check.h"
+#include "lib/base/lock.h"
+#include "lib/base/rcu.h"
 #include "lib/index/table.h"
 
 #ifdef __SSE2__
@@ -25,7 +26,7 @@
 #define TABLE_SLOT_MASK  ((1u << TABLE_SLOTS) - 1)
 #define TABLE_CACHE_LINE 64u
 
-/* The tag of a hash: its low byte, but never 0, which says empty. */
+/* The tag of a hash: its low byte, but never 0, which means empty. */
 static inline uint8_t table_tag(uint64_t hash)
 {
     uint8_t tag = (uint8_t)hash;
@@ -40,9 +41,9 @@ static inline uint64_t table_home(uint64_t hash, uint64_t mask)
 }
 
 /*
- * A bit for each byte of the word that is zero, exactly: adding 0x7f to the low seven bits sets
- * bit 7 unless they are all zero, and carries nothing into the next byte. The product then
- * gathers bit 7 of byte i in bit i of the top byte.
+ * A bit for each byte of the word that is zero. This is exact: adding 0x7f to the low seven
+ * bits sets bit 7 unless they are all zero, and carries nothing into the next byte. The product
+ * then collects bit 7 of byte i in bit i of the top byte.
  */
 static inline unsigned table_zero_bytes(uint64_t word)
 {
@@ -61,7 +62,7 @@ static inline unsigned table_match_portable(uint64_t word0, uint64_t word1, uint
            TABLE_SLOT_MASK;
 }
 
-/* A bit for each slot whose tag is this one; 0 finds the empty slots. */
+/* A bit for each slot with this tag; tag 0 finds the empty slots. */
 static inline unsigned table_match(uint64_t word0, uint64_t word1, uint8_t tag)
 {
 #ifdef TABLE_SSE2
@@ -100,8 +101,8 @@ static inline __m128i table_equal16(const char *a, const char *b)
 #endif
 
 /*
- * Are n bytes equal? Cheaper than a call of memcmp() at the length of keys. The last
- * load overlaps the one before, so that nothing beyond the n bytes is read.
+ * Are n bytes equal? For the length of keys, this is cheaper than a call of memcmp(). The last
+ * load overlaps the one before it, so nothing beyond the n bytes is read.
  */
 static inline bool table_bytes_are(const char *a, const char *b, size_t n)
 {
@@ -143,9 +144,9 @@ static inline const struct item *table_item(const char *base, handle_t handle)
 }
 
 /*
- * The slot of a key in one array, or NULL; fills handle with what the slot held when it
- * was compared. Goes on to the next bucket while something passed over this one, at
- * most once around.
+ * The slot of a key in one array, or NULL. *handle is set to what the slot held when it was
+ * compared. Goes on to the next bucket while any item has passed over this one, at most once
+ * around the array.
  */
 static MF_INLINE _Atomic handle_t *table_lookup(struct table_bucket *buckets, uint64_t mask,
                                                 const char *base, uint64_t hash,
@@ -176,7 +177,12 @@ static MF_INLINE _Atomic handle_t *table_lookup(struct table_bucket *buckets, ui
     }
 }
 
-/* table_find() while the table is being resized: old, then new. Not inlined, as it is rare. */
+/* Debug builds: the caller holds the lock of the table, or may at least read it. */
+#define table_must_be_entered(t) lock_must_guard((t)->lock)
+#define table_must_be_readable(t)                                                              \
+    debug_must((t)->lock == NULL || rcu_is_reading() || lock_is_held_here((t)->lock))
+
+/* table_find() while the table is being resized: old, then new. Rare, so not inlined. */
 const struct item *table_find_moving(const struct table_view *v, const char *base,
                                      uint64_t hash, const char *key, size_t key_len);
 
@@ -186,6 +192,7 @@ static MF_INLINE const struct item *table_find(const struct table *t, const char
     const struct table_view *v = atomic_load_explicit(&t->view, memory_order_acquire);
     handle_t h;
 
+    table_must_be_readable(t);
     if (MF_UNLIKELY(v->old != NULL)) {
         return table_find_moving(v, base, hash, key, key_len);
     }
@@ -205,6 +212,7 @@ static inline _Atomic handle_t *table_slot(struct table *t, const char *base, ui
     const struct table_view *v = atomic_load_explicit(&t->view, memory_order_acquire);
     handle_t h;
 
+    table_must_be_entered(t);
     if (MF_UNLIKELY(v->old != NULL)) {
         return table_slot_moving(v, base, hash, key, key_len);
     }
@@ -216,6 +224,7 @@ static inline bool table_has_room(const struct table *t)
     const struct table_view *v = atomic_load_explicit(&t->view, memory_order_acquire);
     uint64_t slots = (v->mask + 1) * TABLE_SLOTS;
 
+    table_must_be_entered(t);
     return t->count < slots - slots / 16;
 }
 
@@ -223,13 +232,14 @@ static inline void table_prefetch_bucket(const struct table *t, uint64_t hash)
 {
     const struct table_view *v = atomic_load_explicit(&t->view, memory_order_acquire);
 
+    table_must_be_readable(t);
     __builtin_prefetch(&v->buckets[table_home(hash, v->mask)]);
     if (MF_UNLIKELY(v->old != NULL)) {
         __builtin_prefetch(&v->old[table_home(hash, v->old_mask)]);
     }
 }
 
-/* Prefetch the first item of the home bucket that has the tag; false when none has. */
+/* Prefetch the first item of the home bucket that has the tag; false if there is none. */
 static inline bool table_prefetch_in(const struct table_bucket *buckets, uint64_t mask,
                                      const char *base, uint64_t hash)
 {
@@ -242,7 +252,7 @@ static inline bool table_prefetch_in(const struct table_bucket *buckets, uint64_
         return false;
     }
 
-    /* Header, key and the begin of the value: most items reach into a second line. */
+    /* Header, key and the first part of the value: most items reach into a second line. */
     const char *it = (const char *)table_item(
         base,
         atomic_load_explicit(&b->slot[(unsigned)__builtin_ctz(hits)], memory_order_relaxed));
@@ -255,6 +265,7 @@ static inline void table_prefetch_item(const struct table *t, const char *base, 
 {
     const struct table_view *v = atomic_load_explicit(&t->view, memory_order_acquire);
 
+    table_must_be_readable(t);
     if (MF_UNLIKELY(v->old != NULL) && table_prefetch_in(v->old, v->old_mask, base, hash)) {
         return;
     }

@@ -45,7 +45,8 @@ static struct generation *generation_create(const struct shard *s)
     g->budget = s->group->budget;
     g->wheel =
         wheel_create(s->memory.arena.base, g->budget, &s->lock, clock_now(s->group->clock));
-    if (g->wheel == NULL || !table_init(&g->table, s->items_at_start, s->seed, g->budget)) {
+    if (g->wheel == NULL ||
+        !table_init(&g->table, s->items_at_start, s->seed, g->budget, &s->lock)) {
         wheel_destroy(&g->wheel);
         mem_free(g);
         return NULL;

@@ -29,7 +29,7 @@ static bool init_parts(struct shard *s)
                                        .evictions = g->evictions};
 
     if (!memory_init(&s->memory, &setup) ||
-        !table_init(&s->table, s->items_at_start, s->seed, g->budget)) {
+        !table_init(&s->table, s->items_at_start, s->seed, g->budget, &s->lock)) {
         return false;
     }
     s->wheel = wheel_create(s->memory.arena.base, g->budget, &s->lock, clock_now(g->clock));

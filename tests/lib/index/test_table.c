@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * table: against a plain array under random operations and resizes of tiny tables, so that
- * chains of full buckets and their wrap-around are common; every count and tag recomputed;
- * walks over resizes; lookups and walks by other threads while a writer does all of that.
+ * table: against a plain array, with random operations and resizes of tiny tables, so that full
+ * buckets in a row and around the end are common; all counts and tags computed again; walks
+ * during resizes; lookups and walks by other threads while a writer does all of that.
  */
 #include "lib/index/table.h"
 
@@ -20,7 +20,7 @@
 
 #define KEYS        1200u
 #define BLOCK_BYTES 128u
-#define STABLE      600u /* keys below this stay put in walk and thread tests */
+#define STABLE      600u /* in tests of walks and threads, keys below this are never removed */
 
 #ifdef MAYFLY_TSAN
 #define THREAD_ROUNDS 40u
@@ -28,7 +28,7 @@
 #define THREAD_ROUNDS 200u
 #endif
 
-/* Two blocks a key, so that a key can move from one to the other. */
+/* Two blocks for each key, so that a key can move from one to the other. */
 struct world {
     struct table t;
     struct budget budget;
@@ -87,7 +87,7 @@ static struct world *world_create(uint64_t seed, uint64_t items)
         write_block(w, key, 0);
         write_block(w, key, 1);
     }
-    ck_assert(table_init(&w->t, items, seed * 31, &w->budget));
+    ck_assert(table_init(&w->t, items, seed * 31, &w->budget, NULL));
     w->t.min_buckets = TABLE_MIN_BUCKETS;
     return w;
 }
@@ -160,7 +160,7 @@ static void wait_nobody(void)
 {
 }
 
-/* Carry a resize one stage on; starts one towards `want` (0: none) when there is none. */
+/* Advance a resize by one step; if there is none, start one towards `want` (0: do not). */
 static void resize_stage(struct world *w, uint64_t want, uint64_t steps, void (*wait)(void))
 {
     struct table_waste waste = {0};
@@ -189,7 +189,7 @@ static void resize_stage(struct world *w, uint64_t want, uint64_t steps, void (*
     }
 }
 
-/* A size that holds what is there, from very full to very empty. */
+/* A size for the items that are there, from very full to very empty. */
 static uint64_t random_size(struct world *w)
 {
     uint64_t buckets = TABLE_MIN_BUCKETS;
@@ -202,7 +202,7 @@ static uint64_t random_size(struct world *w)
 
 /* ---- recount ----------------------------------------------------------------------------- */
 
-/* Every tag and every overflow count of one array is what the items in it say. */
+/* Every tag and every overflow count of one array agrees with the items in it. */
 static uint64_t recount(const struct world *w, struct table_bucket *buckets, uint64_t mask)
 {
     uint32_t *passes = mem_zalloc((mask + 1) * sizeof(*passes));
@@ -267,7 +267,7 @@ TEST(match_finds_exactly_the_slots_of_a_tag)
 
     rng_init(&rng, rng_seed());
     for (unsigned round = 0; round < 20000; round++) {
-        /* Few different bytes, and neighbours that differ by a bit: hits and near misses. */
+        /* Few different bytes, and neighbours that differ by one bit: hits and near misses. */
         uint64_t few = 0x0101010101010101ULL * (1 + rng_below(&rng, 2));
         uint64_t word0 = rng_next(&rng) & few;
         uint64_t word1 = rng_next(&rng) & (round % 2 == 0 ? few : 0x80ffULL * 0x100010001ULL);
@@ -283,10 +283,10 @@ TEST(match_finds_exactly_the_slots_of_a_tag)
     }
 }
 
-TEST(keys_are_compared_whole_and_not_beyond)
+TEST(a_comparison_reads_the_whole_key_and_no_more)
 {
     for (size_t n = 1; n <= 64; n++) {
-        /* Blocks of exactly n bytes: the address sanitizer sees a load beyond. */
+        /* Blocks of exactly n bytes: the address sanitizer notices a load beyond them. */
         char *a = mem_alloc(n);
         char *b = mem_alloc(n);
 
@@ -315,7 +315,7 @@ TEST_LOOP(agrees_with_a_plain_array, 4)
         unsigned key = (unsigned)rng_below(&w->rng, limit);
 
         if (op % 2500 == 0) {
-            /* Now few keys, now many: the table is to be very full and very empty. */
+            /* Sometimes few keys, sometimes many: the table is to be very full or empty. */
             limit = 100 + (unsigned)rng_below(&w->rng, KEYS - 100);
         }
         switch (rng_below(&w->rng, 8)) {
@@ -367,7 +367,7 @@ TEST(full_buckets_pass_their_items_on_around_the_end)
     struct world *w = world_create(rng_seed(), 0);
     unsigned in[40], n = 0;
 
-    /* Forty keys whose home is the last bucket: three buckets behind the end take the rest. */
+    /* Forty keys whose home is the last bucket: the first three buckets take the rest. */
     ck_assert_uint_eq(buckets_now(w), TABLE_MIN_BUCKETS);
     for (unsigned key = 0; key < KEYS && n < 40; key++) {
         if (table_home(key_hash(w, key), TABLE_MIN_BUCKETS - 1) == TABLE_MIN_BUCKETS - 1) {
@@ -385,7 +385,7 @@ TEST(full_buckets_pass_their_items_on_around_the_end)
 
     for (unsigned i = 0; i < n; i++) {
         remove_key(w, in[i]);
-        verify(w); /* a gap in a full bucket hides nothing behind it */
+        verify(w); /* a gap in a full bucket hides nothing in the next ones */
     }
     world_destroy(w);
 }
@@ -421,7 +421,7 @@ TEST(init_makes_room_for_its_items)
     struct table t;
     struct budget budget = {0};
 
-    ck_assert(table_init(&t, 100000, 1, &budget));
+    ck_assert(table_init(&t, 100000, 1, &budget, NULL));
     for (uint64_t i = 0; i < 100000; i++) {
         ck_assert(table_has_room(&t));
         table_insert(&t, hash_key(1, &i, sizeof(i)), (handle_t)(i + 1));
@@ -431,12 +431,12 @@ TEST(init_makes_room_for_its_items)
     table_fini(&t);
     ck_assert_int_eq(atomic_load(&budget.used_bytes), 0);
 
-    ck_assert(table_init(&t, 0, 1, NULL));
+    ck_assert(table_init(&t, 0, 1, NULL, NULL));
     ck_assert_uint_eq(table_bytes(&t), TABLE_MIN_BUCKETS * 64);
     table_fini(&t);
 }
 
-TEST(shrink_that_was_outgrown_changes_nothing)
+TEST(a_shrink_that_became_too_small_changes_nothing)
 {
     struct world *w = world_create(rng_seed(), 1000);
     uint64_t buckets = buckets_now(w);
@@ -461,7 +461,7 @@ TEST(shrink_that_was_outgrown_changes_nothing)
     world_destroy(w);
 }
 
-/* Does a reader that loaded this view find a key in it? */
+/* Does a reader that has loaded this view find a key? */
 static bool is_found_in(const struct world *w, const struct table_view *v, unsigned key)
 {
     char text[64];
@@ -498,7 +498,7 @@ TEST(views_stay_right_until_their_grace_period_ends)
     table_publish(&w->t, &grow);
     replace(w, 7);
     insert(w, 150);
-    find_all_in(w, steady, 150); /* which does not know of key 150 */
+    find_all_in(w, steady, 150); /* it does not know key 150 */
 
     const struct table_view *moving = atomic_load(&w->t.view);
     table_begin_move(&w->t);
@@ -530,7 +530,7 @@ static void on_met(void *arg, handle_t h)
     m->times[item_at(m->w->base, h)->cas]++;
 }
 
-TEST_LOOP(walk_meets_each_item_once_while_nothing_is_resized, 4)
+TEST_LOOP(a_walk_visits_each_item_once_without_a_resize, 4)
 {
     struct world *w = world_create(rng_seed() + (uint64_t)_i, 0);
     uint64_t steps = 0, cursor = 0;
@@ -538,7 +538,7 @@ TEST_LOOP(walk_meets_each_item_once_while_nothing_is_resized, 4)
 
     m->w = w;
     for (unsigned key = 0; table_has_room(&w->t); key++) {
-        insert(w, key); /* 94 % full: many stand far from home */
+        insert(w, key); /* 94 % full: many items are far from home */
     }
     do {
         cursor = table_walk(&w->t, w->base, cursor, on_met, m);
@@ -552,7 +552,7 @@ TEST_LOOP(walk_meets_each_item_once_while_nothing_is_resized, 4)
     world_destroy(w);
 }
 
-TEST_LOOP(walk_misses_nothing_over_resizes, 4)
+TEST_LOOP(a_walk_misses_nothing_during_resizes, 4)
 {
     uint64_t seed = rng_seed() + (uint64_t)_i * 1000;
     struct world *w = world_create(seed, 0);
@@ -583,7 +583,7 @@ TEST_LOOP(walk_misses_nothing_over_resizes, 4)
             }
         } while (cursor != 0);
         for (unsigned key = 0; key < STABLE; key++) {
-            ck_assert_msg(m->times[key] > 0, "seed %llu round %u: key %u was not met",
+            ck_assert_msg(m->times[key] > 0, "seed %llu round %u: key %u was not visited",
                           (unsigned long long)seed, round, key);
         }
     }
@@ -601,8 +601,8 @@ struct readers {
 };
 
 /*
- * What stays put is always found; what comes and goes is never taken for something else.
- * Checked by must(): the framework's assertions belong to the main thread.
+ * Keys that are never removed are always found; keys that come and go are never mistaken for
+ * others. Checked by must(), because only the main thread may use the framework's assertions.
  */
 static void *look_up(void *arg)
 {
@@ -660,7 +660,7 @@ static void *walk_all(void *arg)
     return NULL;
 }
 
-/* The block a key does not stand in is free to be written: nobody has seen it for a period. */
+/* The other block of a key may be written: no reader has seen it for a grace period. */
 static void rewrite_and_replace(struct world *w, unsigned key)
 {
     write_block(w, key, w->is_in[key] == block_of(key, 0) ? 1 : 0);

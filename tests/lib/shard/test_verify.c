@@ -62,9 +62,11 @@ static const char *name(unsigned n)
 
 static _Atomic handle_t *slot_of(const char *key)
 {
-    _Atomic handle_t *slot =
-        table_slot(&s->table, s->memory.arena.base, fixture_hash(&f, key), key, strlen(key));
+    _Atomic handle_t *slot;
 
+    shard_enter(s);
+    slot = table_slot(&s->table, s->memory.arena.base, fixture_hash(&f, key), key, strlen(key));
+    shard_leave(s);
     ck_assert_ptr_nonnull(slot);
     return slot;
 }
