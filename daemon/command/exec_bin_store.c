@@ -182,7 +182,7 @@ enum turn_stop exec_bin_arith(struct turn *t, const struct request *r)
 enum turn_stop exec_bin_delete(struct turn *t, const struct request *r)
 {
     struct counters *c = &t->w->counters;
-    uint64_t cas = r->cas != 0 && turn_cas_expected(t, r->cas);
+    uint64_t cas = r->cas != 0 ? turn_cas_expected(t, r->cas) : 0;
     struct before before;
     enum outcome outcome;
 
