@@ -9,6 +9,8 @@
 
 #include <endian.h>
 
+#include "lib/base/check.h"
+
 const char num_pairs[200] = "00010203040506070809"
                             "10111213141516171819"
                             "20212223242526272829"
@@ -130,6 +132,82 @@ enum mf_err num_i64(struct span s, int64_t *out)
     /* The unsigned negation is exact also for INT64_MIN, whose positive form has no int64_t. */
     *out = (int64_t)(negative ? 0 - v : v);
     return MF_OK;
+}
+
+/* White space as isspace() knows it in the C locale: space, and tab to carriage return. */
+static inline bool is_space(char c)
+{
+    return c == ' ' || (unsigned char)(c - '\t') < 5;
+}
+
+/* A number with white space or a sign: its sign and magnitude. */
+static MF_NOINLINE bool parse_spaced(struct span s, bool *negative, uint64_t *out)
+{
+    const char *p = s.ptr;
+    const char *end = p + s.len;
+    uint64_t n = 0;
+
+    while (p < end && is_space(*p)) {
+        p++;
+    }
+    *negative = p < end && *p == '-';
+    if (p < end && (*p == '-' || *p == '+')) {
+        p++;
+    }
+    const char *digits = p;
+    for (; p < end && is_digit(*p); p++) {
+        if (__builtin_mul_overflow(n, (uint64_t)10, &n) ||
+            __builtin_add_overflow(n, (uint64_t)(*p - '0'), &n)) {
+            return false;
+        }
+    }
+    if (p == digits || (p < end && !is_space(*p))) {
+        return false;
+    }
+    *out = n;
+    return true;
+}
+
+/* The same for any number; digits alone, which is what nearly all of them are, take no call. */
+static inline bool parse_lenient(struct span s, bool *negative, uint64_t *out)
+{
+    *negative = false;
+    return num_u64(s, out) == MF_OK || parse_spaced(s, negative, out);
+}
+
+bool num_lenient_u64(struct span s, uint64_t *out)
+{
+    bool negative;
+    uint64_t n;
+
+    if (!parse_lenient(s, &negative, &n) || (negative && n != 0)) {
+        return false;
+    }
+    *out = n;
+    return true;
+}
+
+bool num_lenient_u32(struct span s, uint32_t *out)
+{
+    uint64_t n;
+
+    if (!num_lenient_u64(s, &n) || n > UINT32_MAX) {
+        return false;
+    }
+    *out = (uint32_t)n;
+    return true;
+}
+
+bool num_lenient_i64(struct span s, int64_t *out)
+{
+    bool negative;
+    uint64_t n;
+
+    if (!parse_lenient(s, &negative, &n) || n > (uint64_t)INT64_MAX + negative) {
+        return false;
+    }
+    *out = negative ? (int64_t)(0 - n) : (int64_t)n;
+    return true;
 }
 
 /*

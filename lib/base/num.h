@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Strict decimal conversion: no locale, no errno, no leading space or plus sign.
+ * Decimal numbers, read and written without locale and errno.
  */
 #ifndef MAYFLY_LIB_BASE_NUM_H
 #define MAYFLY_LIB_BASE_NUM_H
@@ -17,13 +17,21 @@
 #define NUM_DIGITS_MAX 20
 
 /*
- * The whole span is one decimal number. MF_ESYNTAX when it is not, MF_ERANGE
- * when it does not fit; *out is then unchanged.
- * Context: any thread.
+ * Strict: the whole span is one decimal number, without space or plus sign. MF_ESYNTAX when it
+ * is not, MF_ERANGE when it does not fit; *out is then unchanged. Context: any thread.
  */
 enum mf_err num_u64(struct span s, uint64_t *out);
 enum mf_err num_u32(struct span s, uint32_t *out);
 enum mf_err num_i64(struct span s, int64_t *out);
+
+/*
+ * Lenient, as memcached reads numbers: white space, a sign, digits, then the end or white space,
+ * after which anything may stand. False, with *out unchanged, when it is not that or does not
+ * fit; an unsigned number may have a minus only before 0. Context: any thread.
+ */
+bool num_lenient_u64(struct span s, uint64_t *out);
+bool num_lenient_u32(struct span s, uint32_t *out);
+bool num_lenient_i64(struct span s, int64_t *out);
 
 /*
  * Write the decimal form of v at out, without NUL; room for NUM_DIGITS_MAX bytes
@@ -39,6 +47,34 @@ extern const char num_pairs[200];
 static inline void num_put_pair(char *out, unsigned pair)
 {
     memcpy(out, num_pairs + (size_t)2 * pair, 2);
+}
+
+/*
+ * num_put_u64() for numbers that mostly have few digits, as flags, lengths and seconds do: up to
+ * four are written in line. Returns the place after the number, not its length: callers go on
+ * writing there, and need fewer instructions. Context: any thread.
+ */
+static inline char *num_put_short(char *out, uint64_t v)
+{
+    if (v < 10) {
+        *out = (char)('0' + v);
+        return out + 1;
+    }
+    if (v < 100) {
+        num_put_pair(out, (unsigned)v);
+        return out + 2;
+    }
+    if (v < 1000) {
+        *out = (char)('0' + v / 100);
+        num_put_pair(out + 1, (unsigned)(v % 100));
+        return out + 3;
+    }
+    if (v < 10000) {
+        num_put_pair(out, (unsigned)(v / 100));
+        num_put_pair(out + 2, (unsigned)(v % 100));
+        return out + 4;
+    }
+    return out + num_put_u64(out, v);
 }
 
 /* True when a + b does not fit a size_t. */

@@ -5,7 +5,6 @@
  */
 #include "lib/engine/arith.h"
 
-#include <ctype.h>
 #include <string.h>
 
 #include "lib/base/check.h"
@@ -16,39 +15,10 @@
 #include "lib/memory/room_make.h"
 #include "lib/shard/keyspace.h"
 
-/*
- * A number as memcached reads it: blanks before it, one sign, digits, then the end or a blank.
- * Digits alone, which is what nearly all counters are, are read without it.
- */
-static bool read_odd_number(const char *p, size_t n, uint64_t *out)
+/* Nearly all counters are digits alone, which are read without a second call. */
+static inline bool read_number(struct span s, uint64_t *out)
 {
-    uint64_t v = 0;
-    size_t i = 0;
-    size_t digits = 0;
-    bool is_negative = false;
-
-    while (i < n && isspace((unsigned char)p[i])) {
-        i++;
-    }
-    if (i < n && (p[i] == '-' || p[i] == '+')) {
-        is_negative = p[i++] == '-';
-    }
-    for (; i < n && p[i] >= '0' && p[i] <= '9'; i++, digits++) {
-        if (__builtin_mul_overflow(v, 10u, &v) ||
-            __builtin_add_overflow(v, (unsigned)(p[i] - '0'), &v)) {
-            return false;
-        }
-    }
-    if (digits == 0 || (is_negative && v != 0) || (i < n && !isspace((unsigned char)p[i]))) {
-        return false;
-    }
-    *out = v;
-    return true;
-}
-
-static inline bool read_number(const char *p, size_t n, uint64_t *out)
-{
-    return MF_LIKELY(num_u64(span_of(p, n), out) == MF_OK) || read_odd_number(p, n, out);
+    return MF_LIKELY(num_u64(s, out) == MF_OK) || num_lenient_u64(s, out);
 }
 
 /* Wraps at 64 bits upwards, stops at 0 downwards. */
@@ -73,7 +43,7 @@ static enum outcome judge(const struct visit *v, const struct arith *a, uint64_t
     }
     /* A value of more than one block is no number, whatever it begins with. */
     if (item_is_large(v->item) ||
-        !read_number(item_value(v->item), v->item->value_len, value)) {
+        !read_number(span_of(item_value(v->item), v->item->value_len), value)) {
         return OUT_NON_NUMERIC;
     }
     return OUT_NUMBER;
