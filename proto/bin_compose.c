@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Binary protocol, the way out: outcomes to frames. The caller has reserved the room; nothing
- * here allocates or fails. Any thread.
+ * Binary protocol, the way out. Any thread.
  */
-#include "proto/bin.h"
+#include "proto/bin_compose.h"
 
 #include <endian.h>
 #include <string.h>
@@ -21,7 +20,7 @@ static const struct reply_row replies[BIN_REPLY_COUNT] = {
 
 #define BIN_REPLY(name, status, text)                                                          \
     _Static_assert(BIN_HEADER_BYTES + sizeof(text) - 1 <= BIN_REPLY_MAX,                       \
-                   "BIN_REPLY_MAX holds every answer");
+                   "BIN_REPLY_MAX holds every reply");
 #include "proto/bin_replies.def"
 #undef BIN_REPLY
 
@@ -38,6 +37,8 @@ struct span bin_reply_text(enum bin_reply reply)
 size_t bin_compose_reply(char *out, const struct request *req, enum bin_reply reply,
                          uint64_t cas)
 {
+    debug_must(reply < BIN_REPLY_COUNT);
+
     const struct reply_row *row = &replies[reply];
     struct bin_head head = {
         .status = row->status,
@@ -94,7 +95,7 @@ size_t bin_compose_stat(char *out, const struct request *req, struct span name,
     return BIN_HEADER_BYTES + name.len + value.len;
 }
 
-/* A store that wants the key absent, or present, says so by the status it fails with. */
+/* add and replace fail with the status that says what they found. */
 static enum bin_reply not_stored_of(const struct request *req)
 {
     if (req->command == CMD_ADD) {
@@ -104,7 +105,7 @@ static enum bin_reply not_stored_of(const struct request *req)
 }
 
 /*
- * append and prepend announce a length that fits; when the sum does not, memcached says "not
+ * append and prepend announce a length that fits; when the sum does not fit, memcached says "not
  * stored".
  */
 static enum bin_reply too_large_of(const struct request *req)
@@ -153,7 +154,7 @@ enum bin_reply bin_reply_of(const struct request *req, enum outcome outcome)
     case OUT_DELETED:
     case OUT_TOUCHED:
     case OUT_NUMBER:
-    case OUT_WAIT: /* not an answer: the request will be asked again */
+    case OUT_WAIT: /* not a reply: the request will be tried again */
     case OUT_COUNT:
         break;
     }

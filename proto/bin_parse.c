@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Binary protocol, the way in: bytes to requests. No state between calls, no allocation, spans
- * into the caller's buffer. Any thread.
+ * Binary protocol, the way in. Any thread.
  *
- * A frame is judged by its header alone, before anything is waited for: so what has to be kept
- * of an unfinished one, but for the value of a store, is below 300 bytes whatever lengths it
- * announces. Lengths are 16 and 32 bits wide on the wire and are added in 64 bits here, so none
- * of them is ever negative or wraps around.
+ * A frame is accepted or refused by its header alone, before anything is waited for. So less
+ * than 300 bytes of an unfinished frame have to be kept, apart from the value of a store,
+ * whatever lengths it announces. Lengths are 16 and 32 bits wide on the wire and are added in 64
+ * bits here, so none of them is ever negative or wraps around.
  */
-#include "proto/bin.h"
+#include "proto/bin_parse.h"
 
 #include <endian.h>
 #include <string.h>
 
-/* In the place of a length of extras: none or four bytes. */
+#include "lib/base/check.h"
+
+/* As the length of extras: none or four bytes. */
 #define MAYBE_4 UINT8_MAX
 
 enum rule_key { NO_KEY, A_KEY, ANY_KEY };
@@ -81,11 +82,11 @@ static inline struct header load_header(const char *p)
 }
 
 /*
- * A request that has nothing yet but what every one has. Field by field: for all of it at once
+ * Fill in what every request has, and empty the rest. Field by field: for all of them at once
  * compilers emit a string instruction, which takes longer to start than the rest of a get takes
  * to parse.
  */
-static inline void begin_request(struct request *req, const struct header *h)
+static inline void begin_frame(struct request *req, const struct header *h)
 {
     req->key = span_of(NULL, 0);
     req->value = span_of(NULL, 0);
@@ -119,7 +120,7 @@ static inline bool lengths_are_good(const struct rule *rule, const struct header
     return rule->has_value || head == h->body_len;
 }
 
-/* What the extras say; they are all there. */
+/* Read the extras, which are all there. */
 static inline void take_extras(struct request *req, const char *extras, size_t len)
 {
     switch ((enum command)req->command) {
@@ -146,15 +147,16 @@ static inline void take_extras(struct request *req, const char *extras, size_t l
 }
 
 /*
- * Header, extras and key are there, *used bytes: look for the value behind them. One that is
- * too large is swallowed unread, whether it is there already or not.
+ * Header, extras and key are there, *used bytes: find the value after them. A value that is too
+ * large is swallowed unread, whether it is there already or not.
  */
-static enum parse_status take_value(const char *buf, size_t len,
-                                    const struct bin_limits *limits, struct request *req,
-                                    size_t *used, enum bin_reply *reply)
+static enum parse_status take_frame_value(const char *buf, size_t len,
+                                          const struct bin_limits *limits, struct request *req,
+                                          size_t *used, enum bin_reply *reply)
 {
-    bool is_store = req->command != CMD_NONE;
+    bool is_store = req->command != CMD_NONE; /* the others are of SASL */
 
+    debug_must(*used <= len);
     if (is_store && req->key.len + req->value_len > limits->value_max) {
         req->invalidate = req->command == CMD_SET;
         *reply = BIN_REPLY_TOO_LARGE;
@@ -192,12 +194,12 @@ enum parse_status bin_parse(const char *buf, size_t len, const struct bin_limits
         return PARSE_MORE;
     }
     h = load_header(buf);
-    begin_request(req, &h);
+    begin_frame(req, &h);
     if ((size_t)h.key_len + h.extras_len > h.body_len) {
         *reply = BIN_REPLY_UNKNOWN;
         return PARSE_CLOSE;
     }
-    if (h.key_len > BIN_KEY_MAX) {
+    if (h.key_len > REQUEST_KEY_MAX) {
         *reply = BIN_REPLY_INVALID;
         return PARSE_CLOSE;
     }
@@ -224,6 +226,7 @@ enum parse_status bin_parse(const char *buf, size_t len, const struct bin_limits
     if (!rule->has_value) {
         return PARSE_OK;
     }
+    must(head - BIN_HEADER_BYTES <= h.body_len);
     req->value_len = h.body_len - h.extras_len - h.key_len;
-    return take_value(buf, len, limits, req, used, reply);
+    return take_frame_value(buf, len, limits, req, used, reply);
 }

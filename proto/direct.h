@@ -1,28 +1,30 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the direct way through text_parse.c is made of: the parts that recognise a key, a number
- * or a line's end where it stands, and those that begin a request. Private to the parsers of
- * text. No state, any thread.
+ * The parts of the direct way through text_parse.c: those that recognise a key, a number or a
+ * line end in place, and those that begin a request. For text_parse.c and meta_inline.h only.
+ * Any thread.
  */
 #ifndef MAYFLY_PROTO_DIRECT_H
 #define MAYFLY_PROTO_DIRECT_H
 
 #include <string.h>
 
-#include "proto/text.h"
+#include "lib/base/check.h"
+#include "lib/base/span.h"
+#include "proto/request.h"
 #include "proto/words.h"
 
 /* ---- a request begins -------------------------------------------------------------------- */
 
-/* No bytes. Compilers make one store of 16 bytes of this, and two of an assignment. */
+/* Make it empty. Compilers make one store of 16 bytes of this, and two of an assignment. */
 static inline void clear_span(struct span *span)
 {
     memset(span, 0, sizeof(*span));
 }
 
 /*
- * Clear what only other commands than set have. Field by field: for a run of them compilers
- * emit a string instruction, which takes longer to start than the rest of a get takes to parse.
+ * Clear the fields that set does not use. One by one: for a run of fields compilers emit a
+ * string instruction, which takes longer to start than the rest of a get takes to parse.
  */
 static inline void clear_uncommon(struct request *req)
 {
@@ -32,9 +34,9 @@ static inline void clear_uncommon(struct request *req)
     req->wants_cas = false;
 }
 
-/* An empty request but for its key; the hash is the executor's. */
-static inline void begin_request(struct request *req, enum command command,
-                                 enum command_class cls)
+/* Empty all fields but the key, and the hash, which the executor sets. */
+static inline void begin_text_request(struct request *req, enum command command,
+                                      enum command_class cls)
 {
     clear_span(&req->value);
     req->value_len = 0;
@@ -49,30 +51,33 @@ static inline void begin_request(struct request *req, enum command command,
 
 /* ---- what a line consists of ------------------------------------------------------------- */
 
-/* Shortest input the direct way looks at: words_find_gap() wants eight readable bytes. */
+/* Shortest input the direct way takes: words_find_gap() needs eight readable bytes. */
 #define DIRECT_MIN 8
 
-/* A key of a good length that one space or a line end follows; NULL when it is not that. */
+/*
+ * A key of a valid length, from p on: returns its end, where a space or a lower byte stands.
+ * NULL when there is no such key.
+ */
 static inline const char *direct_key(const char *p, const char *end, struct span *key)
 {
     const char *gap = words_find_gap(p, end);
     size_t len = (size_t)(gap - p);
 
     /* One comparison for both ends: 0 - 1 wraps around. */
-    if (len - 1 >= TEXT_KEY_MAX || gap == end) {
+    if (len - 1 >= REQUEST_KEY_MAX || gap == end) {
         return NULL;
     }
     *key = span_of(p, len);
     return gap;
 }
 
-/* The most digits of a number that cannot overflow, neither unsigned nor signed. */
+/* Most digits of a number that cannot overflow, signed or unsigned. */
 #define DIRECT_DIGITS 18
 
 /*
- * True when the input ends where direct_number() could run off it, that is in a space or a
- * digit. Looking once at the last byte saves it a comparison per digit; one range instead of
- * two hits a few bytes more, which go the general way for nothing.
+ * True when direct_number() could run off the end of the input, because it ends in a space or a
+ * digit. Checking the last byte once saves a comparison per digit. One range instead of two
+ * matches a few more bytes, which then go the general way without need.
  */
 static inline bool ends_in_number(const char *end)
 {
@@ -80,12 +85,14 @@ static inline bool ends_in_number(const char *end)
 }
 
 /*
- * Digits, any number of them: whoever calls makes sure that there were no more than
- * DIRECT_DIGITS. NULL when there is none. Between a space and the end of the input, which is
- * not in a number, so there is a byte at p and one behind the last digit.
+ * Read any number of digits: the caller makes sure that there were no more than DIRECT_DIGITS.
+ * Returns their end; NULL when there is none. A space stands before p and ends_in_number() is
+ * false, so there is a byte at p and one after the last digit.
  */
 static inline const char *direct_number(const char *p, uint64_t *out)
 {
+    debug_must(p[-1] == ' ');
+
     unsigned digit = (unsigned char)*p - (unsigned)'0';
     uint64_t n = digit;
 
@@ -99,12 +106,13 @@ static inline const char *direct_number(const char *p, uint64_t *out)
     return p;
 }
 
-/* Two bytes at p, which must be there. */
+/* Is there a line end at p? Two bytes must be readable. */
 static inline bool is_line_end(const char *p)
 {
     return memcmp(p, "\r\n", 2) == 0;
 }
 
+/* The same when the input may end before. */
 static inline bool at_line_end(const char *p, const char *end)
 {
     return end - p >= 2 && is_line_end(p);

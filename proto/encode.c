@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Keys made printable. Pure functions, any thread.
+ * Keys made printable, and back. Any thread.
  */
 #include "proto/encode.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
-/* Letters, digits and "-._~": what RFC 3986 calls unreserved. The locale has no say. */
-static bool is_plain(unsigned char c)
+#include "lib/base/check.h"
+
+/* ---- URI --------------------------------------------------------------------------------- */
+
+/* Letters, digits and "-._~": what RFC 3986 calls unreserved, in any locale. */
+static bool is_unreserved(unsigned char c)
 {
     unsigned char letter = c | 0x20;
 
@@ -24,7 +27,7 @@ size_t encode_uri(char *out, struct span s)
     for (size_t i = 0; i < s.len; i++) {
         unsigned char c = (unsigned char)s.ptr[i];
 
-        if (is_plain(c)) {
+        if (is_unreserved(c)) {
             *p++ = (char)c;
         } else {
             *p++ = '%';
@@ -34,6 +37,8 @@ size_t encode_uri(char *out, struct span s)
     }
     return (size_t)(p - out);
 }
+
+/* ---- base64 ------------------------------------------------------------------------------ */
 
 size_t encode_base64(char *out, struct span s)
 {
@@ -53,4 +58,70 @@ size_t encode_base64(char *out, struct span s)
         }
     }
     return (size_t)(p - out);
+}
+
+/* Not of the alphabet: has a bit that no value of six bits has. */
+#define NOT_BASE64 0x80u
+
+/* The six bits that a letter stands for, or NOT_BASE64. */
+static unsigned sextet_of(char letter)
+{
+    unsigned char c = (unsigned char)letter;
+
+    if (c >= 'A' && c <= 'Z') {
+        return c - (unsigned)'A';
+    }
+    if (c >= 'a' && c <= 'z') {
+        return c - (unsigned)'a' + 26;
+    }
+    if (c >= '0' && c <= '9') {
+        return c - (unsigned)'0' + 52;
+    }
+    if (c == '+') {
+        return 62;
+    }
+    return c == '/' ? 63 : NOT_BASE64;
+}
+
+/* Decode four letters, the last `pad` of which are '=', to 3 - pad bytes. */
+static bool decode_group(char *out, const char *text, size_t pad)
+{
+    uint32_t group = 0;
+    unsigned seen = 0;
+
+    for (size_t i = 0; i < 4; i++) {
+        unsigned value = i < 4 - pad ? sextet_of(text[i]) : 0;
+
+        seen |= value;
+        group = group << 6 | (value & 63);
+    }
+    for (size_t i = 0; i < 3 - pad; i++) {
+        out[i] = (char)(group >> (16 - 8 * i));
+    }
+    return (seen & NOT_BASE64) == 0;
+}
+
+bool decode_base64(char *out, size_t *len, struct span text)
+{
+    const char *end = text.ptr + text.len;
+    char *to = out;
+    size_t pad = 0;
+
+    if (text.len == 0 || text.len % 4 != 0) {
+        return false;
+    }
+    if (end[-1] == '=') {
+        pad = end[-2] == '=' ? 2 : 1;
+    }
+    for (const char *p = text.ptr; p < end; p += 4) {
+        size_t pad_here = end - p == 4 ? pad : 0;
+
+        if (!decode_group(to, p, pad_here)) {
+            return false;
+        }
+        to += 3 - pad_here;
+    }
+    *len = (size_t)(to - out);
+    debug_must(*len <= DECODE_BASE64_BYTES(text.len));
+    return true;
 }

@@ -1,27 +1,41 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Keys made printable: dumps and watchers show them URI-encoded, meta commands take odd ones
- * in base64.
+ * Keys made printable, and back: dumps and watchers show keys URI-encoded; meta commands take
+ * and return keys in base64 that could not stand in a line.
  */
 #ifndef MAYFLY_PROTO_ENCODE_H
 #define MAYFLY_PROTO_ENCODE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "lib/base/span.h"
 
-/* Bytes that the encoding of n bytes has at most. */
+/* Most bytes that the encoding of n bytes takes. */
 #define ENCODE_URI_BYTES(n)    (3 * (n))
 #define ENCODE_BASE64_BYTES(n) (((n) + 2) / 3 * 4)
 
 /*
- * Write s at out, every byte but letters, digits and "-._~" as %XX. Returns the length.
+ * Write s at out with every byte but letters, digits and "-._~" as %XX. Returns the length.
  * Context: any thread.
  */
 size_t encode_uri(char *out, struct span s);
 
-/* Write s at out in base64, padded (RFC 4648, section 4). Returns the length. Context: any
- * thread. */
+/*
+ * Write s at out in base64, padded (RFC 4648, section 4). Returns the length. Context: any
+ * thread.
+ */
 size_t encode_base64(char *out, struct span s);
+
+/* Most bytes that n bytes of base64 stand for. */
+#define DECODE_BASE64_BYTES(n) ((n) / 4 * 3)
+
+/*
+ * Write what the base64 in text stands for at out, DECODE_BASE64_BYTES(text.len) bytes at most,
+ * and its length to *len. False, with out and *len undefined, when text is not base64: every
+ * letter must be of the alphabet, the length a multiple of four and not 0, '=' only at the end.
+ * Surplus bits of the last letter may be anything. Context: any thread.
+ */
+bool decode_base64(char *out, size_t *len, struct span text);
 
 #endif

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Meta commands, the way out: the line of a reply. The caller has reserved the room; nothing
- * here allocates or fails. Any thread.
+ * Meta commands, the way out. Any thread.
  *
- * What was asked for is returned in the order in which it was asked, so the flags of the
- * request are walked once more. They were checked when they were parsed.
+ * A reply returns what was asked for, in the order of the flags, so the flags of the request are
+ * walked once more. They were checked when they were parsed.
  */
-#include "proto/meta.h"
+#include "proto/meta_compose.h"
 
 #include <string.h>
 
 #include "lib/base/check.h"
-#include "proto/decimal.h"
+#include "lib/base/num.h"
+#include "proto/words.h"
 
 static const char codes[][2] = {
     [META_HD] = {'H', 'D'}, [META_EN] = {'E', 'N'}, [META_NF] = {'N', 'F'},
@@ -31,27 +31,27 @@ static inline char *put_bytes(char *out, const char *bytes, size_t len)
     return out + len;
 }
 
-/* Negative only where it means something else than a time to come. */
+/* A negative number is not a time but has a meaning of its own. */
 static inline char *put_seconds(char *out, int64_t seconds)
 {
     if (seconds < 0) {
         *out++ = '-';
         seconds = -seconds;
     }
-    return decimal_put(out, (uint64_t)seconds);
+    return num_put_short(out, (uint64_t)seconds);
 }
 
-/* A key that came as base64 goes as base64, and b tells so. */
+/* A key that came as base64 is returned as base64, followed by the flag b. */
 static char *put_key(char *out, const struct request *req)
 {
-    if (!meta_has(req->cas, 'b')) {
+    if (!meta_has(req->letters, 'b')) {
         return put_bytes(out, req->key.ptr, req->key.len);
     }
     out += encode_base64(out, req->key);
     return put_letter(out, 'b');
 }
 
-/* What one flag of the request returns: from its letter on, token included. */
+/* Write what one flag of the request returns. flag: the whole word, token included. */
 static inline char *put_flag(char *out, struct span flag, int64_t ttl_s,
                              const struct request *req, const struct meta_facts *facts)
 {
@@ -84,18 +84,18 @@ static inline char *put_flag(char *out, struct span flag, int64_t ttl_s,
     default:
         return out;
     }
-    return decimal_put(p, number);
+    return num_put_short(p, number);
 }
 
-/* The seconds that a t in front of all other flags tells: those before a change. */
+/* The seconds that a t before all other flags returns: those before a change. */
 static inline int64_t time_at_first(const struct request *req, const struct meta_facts *facts)
 {
-    return meta_has(req->cas, 'T') || facts->is_made ? facts->ttl_before_s : facts->ttl_s;
+    return meta_has(req->letters, 'T') || facts->is_made ? facts->ttl_before_s : facts->ttl_s;
 }
 
 /*
- * put_flags() from `in` on, where something else than a letter and a space stands: tokens,
- * among them those that change the time left, and more spaces.
+ * put_flags() from `in` on, for flags with tokens (some of which change the time left) or more
+ * than one space between them.
  */
 static MF_NOINLINE char *put_long_flags(char *out, const char *in, uint64_t shows,
                                         const struct request *req,
@@ -120,7 +120,7 @@ static MF_NOINLINE char *put_long_flags(char *out, const char *in, uint64_t show
     return out;
 }
 
-/* What was asked for and can be told; shows: the set of its letters. */
+/* Write what was asked for and can be returned: the flags with a letter in `shows`. */
 static inline char *put_flags(char *out, uint64_t shows, const struct request *req,
                               const struct meta_facts *facts)
 {
@@ -153,12 +153,14 @@ static inline char *put_marks(char *out, const struct meta_facts *facts)
 size_t meta_compose(char *out, enum meta_code code, const struct request *req,
                     const struct meta_facts *facts)
 {
-    uint64_t shows = facts->shows & req->cas;
+    debug_must(code <= META_VA && req->cls == CLASS_META);
+
+    uint64_t shows = facts->shows & req->letters;
     char *p = put_bytes(out, codes[code], 2);
 
     if (code == META_VA) {
         *p = ' ';
-        p = decimal_put(p + 1, facts->size);
+        p = num_put_short(p + 1, facts->size);
     }
     if (shows != 0) {
         p = put_flags(p, shows, req, facts);
@@ -172,17 +174,18 @@ size_t meta_compose_debug(char *out, const struct request *req, const struct met
 {
     char *p = put_bytes(out, "ME ", 3);
 
-    if (meta_has(req->cas, 'b')) {
+    debug_must(req->command == CMD_ME);
+    if (meta_has(req->letters, 'b')) {
         p += encode_base64(p, req->key);
     } else {
         p = put_bytes(p, req->key.ptr, req->key.len);
     }
     p = put_seconds(put_bytes(p, " exp=", 5), debug->exp);
-    p = decimal_put(put_bytes(p, " la=", 4), debug->idle_s);
-    p = decimal_put(put_bytes(p, " cas=", 5), debug->cas);
+    p = num_put_short(put_bytes(p, " la=", 4), debug->idle_s);
+    p = num_put_short(put_bytes(p, " cas=", 5), debug->cas);
     p = put_bytes(p, debug->was_fetched ? " fetch=yes" : " fetch=no",
                   debug->was_fetched ? 10 : 9);
-    p = decimal_put(put_bytes(p, " cls=1 size=", 12), debug->size);
+    p = num_put_short(put_bytes(p, " cls=1 size=", 12), debug->size);
     memcpy(p, "\r\n", 2);
     return (size_t)(p + 2 - out);
 }

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The direct way of mg and ms: what nearly all lines of theirs look like, read where it stands.
- * Words are apart by one space, numbers are plain digits, and of the flags those that readers
- * and writers use every day. A line that is not quite that goes the general way (meta_parse.c),
- * which makes the same of what is accepted here. Included by text_parse.c alone, which keeps
- * each of the two in a function of its own. No state, any thread.
+ * The direct way of mg and ms: the form that nearly all of their lines have, read in place.
+ * Words are apart by one space, numbers are plain digits, and the flags are those that readers
+ * and writers use every day. Any other line goes the general way (meta_parse.c), which makes the
+ * same request of a line that is accepted here. Included by text_parse.c alone, which keeps each
+ * of the two in a function of its own. Any thread.
  */
 #ifndef MAYFLY_PROTO_META_INLINE_H
 #define MAYFLY_PROTO_META_INLINE_H
 
+#include "lib/base/check.h"
 #include "proto/direct.h"
-#include "proto/meta.h"
+#include "proto/meta_parse.h"
+#include "proto/text_parse.h"
 
-/* Flags that stand alone, in a plain get and in a plain set; O may. Keys are not in base64. */
+/* Flags without a token in a plain get and in a plain set; O may have one. No base64 keys. */
 #define DIRECT_MG_FLAGS                                                                        \
     (META_LETTER('c') | META_LETTER('f') | META_LETTER('h') | META_LETTER('k') |               \
      META_LETTER('l') | META_LETTER('q') | META_LETTER('s') | META_LETTER('t') |               \
@@ -21,12 +23,12 @@
     (META_LETTER('c') | META_LETTER('k') | META_LETTER('q') | META_LETTER('s') |               \
      META_LETTER('O'))
 
-/* Digits of F that cannot exceed 32 bits. */
+/* Most digits of F that cannot exceed 32 bits. */
 #define DIRECT_FLAG_DIGITS 9
 
 /*
- * The token of O, T or F from p on, to the first byte that is a space or below: any bytes, or
- * digits. NULL when it is not that, is too long, or its end is not in sight.
+ * The token of O (any bytes), T or F (digits) from p on: returns its end, where a space or a
+ * lower byte stands. NULL when it is not that, is too long, or its end has not arrived.
  */
 static inline const char *direct_token(const char *p, const char *end, char letter)
 {
@@ -46,12 +48,12 @@ static inline const char *direct_token(const char *p, const char *end, char lett
     return p < end && (unsigned char)*p <= ' ' && (size_t)(p - begin) <= max ? p : NULL;
 }
 
-/* Flags that need a token here. O may have one. */
+/* Flags that must have a token here. O may have one. */
 #define DIRECT_TOKENS (META_LETTER('F') | META_LETTER('T'))
 
 /*
- * Flags from p on, each behind one space and none twice: those of `plain` alone, O, T and F
- * with a token. Returns where they end, or NULL. *letters: which there are.
+ * Flags from p on, each after one space and none twice: those of `plain` without a token, O, T
+ * and F with one. Returns where they end, or NULL. *letters becomes the set of them.
  */
 static inline const char *direct_flags(const char *p, const char *end, uint64_t plain,
                                        uint64_t *letters)
@@ -59,7 +61,7 @@ static inline const char *direct_flags(const char *p, const char *end, uint64_t 
     uint64_t left = plain;           /* those that may still come */
     uint64_t tokens = DIRECT_TOKENS; /* the same of those with a token */
 
-    /* Room for a space, a letter and what ends it: all three are looked at. */
+    /* A space, a letter and what ends it: all three are read. */
     for (const char *last = end - 2; p < last && *p == ' ';) {
         unsigned place = (unsigned char)p[1] - (unsigned)'A';
 
@@ -88,9 +90,10 @@ static inline const char *direct_flags(const char *p, const char *end, uint64_t 
     return p;
 }
 
-/* What is between the space behind `begin` and p; nothing when they are the same. */
+/* The bytes from the one after `begin` to p; none when they are the same. */
 static inline struct span direct_args(const char *begin, const char *p)
 {
+    debug_must(begin <= p);
     begin += begin < p;
     return span_of(begin, (size_t)(p - begin));
 }
@@ -108,10 +111,10 @@ static inline bool try_mg(const char *buf, size_t len, struct request *req, size
         !at_line_end(p, end)) {
         return false;
     }
-    begin_request(req, CMD_MG, CLASS_META);
+    begin_text_request(req, CMD_MG, CLASS_META);
     req->key = key;
     req->args = direct_args(gap, p);
-    req->cas = letters;
+    req->letters = letters;
     *used = (size_t)(p + 2 - buf);
     return true;
 }
@@ -141,10 +144,10 @@ static inline bool try_ms(const char *buf, size_t len, const struct text_limits 
         key.len + bytes > limits->value_max) {
         return false;
     }
-    begin_request(req, CMD_MS, CLASS_META);
+    begin_text_request(req, CMD_MS, CLASS_META);
     req->key = key;
     req->args = direct_args(gap, p);
-    req->cas = letters;
+    req->letters = letters;
     req->value = span_of(p + 2, bytes);
     req->value_len = bytes;
     *used = (size_t)(p + 2 + bytes + 2 - buf);

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Meta commands, the way in. No state between calls, no allocation. Any thread.
+ * Meta commands, the way in. Any thread.
  *
- * This is the general way, as there is one for the classic commands: the line is cut into
- * words, and every wrong one finds its answer. What nearly all lines look like takes the direct
- * way of meta_inline.h, with the same result.
+ * This is the general way, as there is one for the classic commands: the line is cut into words,
+ * and every mistake has its reply. Nearly all lines take the direct way of meta_inline.h, with
+ * the same result.
  */
-#include "proto/meta.h"
+#include "proto/meta_parse.h"
 
 #include <string.h>
 
-#include "proto/base64.h"
+#include "lib/base/check.h"
+#include "lib/base/num.h"
+#include "proto/encode.h"
 
-/* Letters that a flag may be. S and the letters of replies are none. */
+/* Letters that flags may have. S and the letters of replies are not flags. */
 #define FLAGS_PLAIN                                                                            \
     (META_LETTER('b') | META_LETTER('c') | META_LETTER('f') | META_LETTER('h') |               \
      META_LETTER('k') | META_LETTER('l') | META_LETTER('q') | META_LETTER('s') |               \
@@ -23,7 +25,7 @@
      META_LETTER('J') | META_LETTER('N') | META_LETTER('R') | META_LETTER('T'))
 #define FLAGS_ALL (FLAGS_PLAIN | FLAGS_NUMBER | META_LETTER('M'))
 
-/* The letter as a set of one; empty when no flag can be that. */
+/* The letter as a set of one; empty when it is out of range. */
 static inline uint64_t letter_of(char c)
 {
     unsigned place = (unsigned char)c - (unsigned)'A';
@@ -35,15 +37,15 @@ static inline uint64_t letter_of(char c)
 
 static enum reply read_signed(struct span token, int64_t *out)
 {
-    return words_i64(token, out) ? REPLY_NONE : REPLY_META_BAD_TOKEN;
+    return num_lenient_i64(token, out) ? REPLY_NONE : REPLY_META_BAD_TOKEN;
 }
 
 static enum reply read_unsigned(struct span token, enum reply why, uint64_t *out)
 {
-    return words_u64(token, out) ? REPLY_NONE : why;
+    return num_lenient_u64(token, out) ? REPLY_NONE : why;
 }
 
-/* The token of a flag that has one. */
+/* Read the token of a flag, if it has one that means something. */
 static enum reply read_token(char letter, struct span token, struct meta_flags *flags)
 {
     switch (letter) {
@@ -65,7 +67,7 @@ static enum reply read_token(char letter, struct span token, struct meta_flags *
     case 'J':
         return read_unsigned(token, REPLY_META_BAD_INITIAL, &flags->initial);
     case 'F':
-        return words_u32(token, &flags->client) ? REPLY_NONE : REPLY_BAD_FORMAT;
+        return num_lenient_u32(token, &flags->client) ? REPLY_NONE : REPLY_BAD_FORMAT;
     case 'O':
         flags->opaque_len = token.len;
         return REPLY_NONE;
@@ -73,7 +75,7 @@ static enum reply read_token(char letter, struct span token, struct meta_flags *
         flags->mode = token.len == 1 ? token.ptr[0] : '\0';
         return token.len == 1 ? REPLY_NONE : REPLY_META_MODE_LENGTH;
     default:
-        return REPLY_NONE; /* b and its like: what stands behind them means nothing */
+        return REPLY_NONE; /* b and similar: the rest of the word means nothing */
     }
 }
 
@@ -107,19 +109,20 @@ enum reply meta_read_flags(struct span args, struct meta_flags *flags)
 
 /* ---- lines ------------------------------------------------------------------------------- */
 
-static enum parse_status refuse(enum reply why, enum reply *reply)
+static enum parse_status refuse_meta(enum reply why, enum reply *reply)
 {
     *reply = why;
     return PARSE_REPLY;
 }
 
-/* Decode the key into the room that the caller gave. */
+/* Decode the key into the room that the caller provides. */
 static bool decode_key(const struct text_limits *limits, struct request *req)
 {
     char *room = *limits->key_room;
     size_t len;
 
-    if (!base64_decode(room, &len, req->key)) {
+    must(DECODE_BASE64_BYTES(req->key.len) <= TEXT_KEY_ROOM);
+    if (!decode_base64(room, &len, req->key)) {
         return false;
     }
     req->key = span_of(room, len);
@@ -127,25 +130,14 @@ static bool decode_key(const struct text_limits *limits, struct request *req)
     return true;
 }
 
-/* Is the word a key, as it came? */
+/* Take the next word off the line; false when it cannot be a key. */
 static bool take_key(struct line *line, struct span *key)
 {
-    return words_next(line, key) && key->len <= TEXT_KEY_MAX;
+    return words_next(line, key) && key->len <= REQUEST_KEY_MAX;
 }
 
-/* The rest of the line without spaces around it. */
-static struct span take_args(struct line line)
-{
-    const char *begin = words_skip_spaces(line.begin, line.end);
-    const char *end = line.end;
-
-    while (end > begin && end[-1] == ' ') {
-        end--;
-    }
-    return span_of(begin, (size_t)(end - begin));
-}
-
-static bool has_many(struct span args)
+/* More flags than a line may have? */
+static bool has_many_flags(struct span args)
 {
     struct line line = {args.ptr, args.ptr + args.len};
     struct span word;
@@ -157,7 +149,7 @@ static bool has_many(struct span args)
     return count > META_FLAGS_MAX;
 }
 
-/* md and ma have one word for all that can be wrong with a flag or a key. */
+/* md and ma have one reply for all that can be wrong with a flag or a key. */
 static enum reply error_of(enum command command, enum reply why)
 {
     return command == CMD_MD || command == CMD_MA ? REPLY_META_BAD_FLAGS : why;
@@ -168,7 +160,7 @@ static bool is_mode(char mode, const char *modes)
     return mode != '\0' && strchr(modes, mode) != NULL;
 }
 
-/* What depends on the command: looked at when all flags and the key are good. */
+/* What depends on the command: checked after all flags and the key were found good. */
 static enum reply check_flags(enum command command, const struct meta_flags *flags)
 {
     if (meta_has(flags->letters, 'M')) {
@@ -182,14 +174,14 @@ static enum reply check_flags(enum command command, const struct meta_flags *fla
     return flags->opaque_len > META_OPAQUE_MAX ? REPLY_META_OPAQUE : REPLY_NONE;
 }
 
-/* The flags of mg, ms, md, ma, and the key if they say that it is base64. */
+/* Check the flags of mg, ms, md, ma; decode the key if they say that it is base64. */
 static enum reply take_flags(const struct text_limits *limits, struct request *req)
 {
     enum command command = (enum command)req->command;
     struct meta_flags flags;
     enum reply reply;
 
-    if (has_many(req->args)) {
+    if (has_many_flags(req->args)) {
         return command == CMD_MG ? REPLY_META_MG_MANY : REPLY_META_MANY;
     }
     reply = meta_read_flags(req->args, &flags);
@@ -199,11 +191,11 @@ static enum reply take_flags(const struct text_limits *limits, struct request *r
     if (reply != REPLY_NONE) {
         return error_of(command, reply);
     }
-    req->cas = flags.letters;
+    req->letters = flags.letters;
     return check_flags(command, &flags);
 }
 
-/* me: key [b]; what else stands there is not looked at. */
+/* me: key [b]; other words are ignored. */
 static enum parse_status parse_debug(struct line line, const struct text_limits *limits,
                                      struct request *req, enum reply *reply)
 {
@@ -211,13 +203,13 @@ static enum parse_status parse_debug(struct line line, const struct text_limits 
 
     req->args = span_of(line.end, 0);
     if (!take_key(&line, &req->key)) {
-        return refuse(REPLY_BAD_FORMAT, reply);
+        return refuse_meta(REPLY_BAD_FORMAT, reply);
     }
     if (words_next(&line, &word) && span_is(word, "b")) {
         if (!decode_key(limits, req)) {
-            return refuse(REPLY_BAD_FORMAT, reply);
+            return refuse_meta(REPLY_BAD_FORMAT, reply);
         }
-        req->cas = META_LETTER('b');
+        req->letters = META_LETTER('b');
     }
     return PARSE_OK;
 }
@@ -235,25 +227,26 @@ enum parse_status meta_parse_line(struct line line, const struct text_limits *li
         return parse_debug(line, limits, req, reply);
     }
     if (!words_next(&line, &req->key)) {
-        return refuse(REPLY_ERROR, reply);
+        return refuse_meta(REPLY_ERROR, reply);
     }
-    if (req->key.len > TEXT_KEY_MAX) {
-        return refuse(REPLY_BAD_FORMAT, reply);
+    if (req->key.len > REQUEST_KEY_MAX) {
+        return refuse_meta(REPLY_BAD_FORMAT, reply);
     }
     if (req->command == CMD_MS) {
-        /* A length that cannot be trusted: nothing is swallowed. */
-        if (!words_next(&line, &word) || !words_u64(word, &len) || len > TEXT_VALUE_LEN_MAX) {
-            return refuse(REPLY_BAD_FORMAT, reply);
+        /* A length that cannot be trusted: swallow nothing. */
+        if (!words_next(&line, &word) || !num_lenient_u64(word, &len) ||
+            len > TEXT_VALUE_LEN_MAX) {
+            return refuse_meta(REPLY_BAD_FORMAT, reply);
         }
         req->value_len = (size_t)len;
     }
-    req->args = take_args(line);
+    req->args = words_rest(line);
     *reply = take_flags(limits, req);
     if (*reply == REPLY_NONE) {
         return PARSE_OK;
     }
     if (req->command == CMD_MS) {
-        req->value_len += 2; /* the value is no command, whatever was wrong in front of it */
+        req->value_len += 2; /* the value is not a command, whatever was wrong before it */
     }
     return PARSE_REPLY;
 }

@@ -5,6 +5,8 @@
  */
 #include "proto/reply.h"
 
+#include "lib/base/check.h"
+
 static const struct span replies[REPLY_COUNT] = {
     [REPLY_NONE] = {"", 0},
 #define REPLY(name, text) [REPLY_##name] = {text, sizeof(text) - 1},
@@ -14,5 +16,6 @@ static const struct span replies[REPLY_COUNT] = {
 
 struct span reply_text(enum reply r)
 {
+    debug_must((unsigned)r < REPLY_COUNT);
     return replies[r];
 }

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lookups in the table of commands. Constant data, any thread.
+ * Look-ups in the table of commands. Constant data, any thread.
  */
 #include "proto/request.h"
+
+#include "lib/base/check.h"
 
 struct command_row {
     struct span name;
@@ -22,7 +24,7 @@ enum command command_find(struct span name)
         return CMD_NONE;
     }
     for (int i = CMD_NONE + 1; i < CMD_COUNT; i++) {
-        /* Length and first letter leave one or two names to compare. */
+        /* Length and first letter rule out all but one or two names. */
         const struct span *row = &commands[i].name;
         if (row->len == name.len && row->ptr[0] == name.ptr[0] && span_eq(*row, name)) {
             return (enum command)i;
@@ -33,6 +35,7 @@ enum command command_find(struct span name)
 
 struct span command_name(enum command command)
 {
+    must((unsigned)command < CMD_COUNT);
     return commands[command].name;
 }
 

@@ -1,7 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What was asked. Spans point into the input buffer. Filled in by the parsers, read by
- * the executors.
+ * proto/ is what goes over the wire: bytes to requests, and outcomes to bytes.
+ *
+ *     request, reply      what every parser fills in; the fixed replies
+ *     *_parse, *_compose  the way in and the way out of the text, meta and binary protocols
+ *     text_auth           the one text command before authentication
+ *     udp                 the frame in front of a datagram
+ *     words, encode       words and numbers of a line; keys made printable, and back
+ *     *.def               the tables of commands, opcodes and replies
+ *
+ * The folder knows nothing of connections, threads or the engine. It allocates nothing, keeps no
+ * state between calls, and writes only to buffers of the caller, so every function may be called
+ * on any thread and every parser can be fuzzed as it is. Of lib/ it includes check.h, err.h,
+ * num.h and span.h of lib/base/ (tests/check_layering.sh).
+ *
+ * This header: what a client asked for. Parsers fill in a request, executors read it. Its spans
+ * point into the input buffer.
  */
 #ifndef MAYFLY_PROTO_REQUEST_H
 #define MAYFLY_PROTO_REQUEST_H
@@ -12,6 +26,9 @@
 
 #include "lib/base/span.h"
 
+/* Longest key of any protocol, in bytes. */
+#define REQUEST_KEY_MAX 250
+
 enum command {
     CMD_NONE,
 #define COMMAND(id, ...) CMD_##id,
@@ -20,55 +37,75 @@ enum command {
     CMD_COUNT
 };
 
-/* Classes: which fields of a request are set, and which handler family runs it. */
+/* Classes: which fields of a request are set, and which family of handlers executes it. */
 enum command_class {
     CLASS_GET,   /* get gets gat gats: key, more keys */
-    CLASS_STORE, /* a value follows */
+    CLASS_STORE, /* a value follows the line */
     CLASS_DELETE,
     CLASS_ARITH,
     CLASS_TOUCH,
     CLASS_ADMIN, /* args */
-    CLASS_META,  /* key, args: the flags; proto/meta.h */
-    /* Binary protocol; what is set depends on opcode. */
+    CLASS_META,  /* key; args with the flags: proto/meta_parse.h */
+    /* Binary protocol; which fields are set depends on the opcode. */
     CLASS_BINARY,
-    CLASS_BINARY_ADMIN, /* the same, to be run where CLASS_ADMIN is */
+    CLASS_BINARY_ADMIN, /* executed where CLASS_ADMIN is */
 };
 
 /*
- * The command of a name, CMD_NONE when there is none. Names are compared byte by byte: commands
- * are lower case. Context: any thread.
+ * The command with this name; CMD_NONE when there is none. Names are compared byte by byte:
+ * commands are lower case. Context: any thread.
  */
 enum command command_find(struct span name);
 
-/* The name and the class of a command; an empty name for CMD_NONE. Context: any thread. */
+/* The name and the class of a command; CMD_NONE has an empty name. Context: any thread. */
 struct span command_name(enum command command);
 enum command_class command_class_of(enum command command);
 
-/* A field that the command has no use for is empty. */
+/* What a parser made of the bytes at the front of the input. Each parser says more about it. */
+enum parse_status {
+    /* *used bytes are one whole request. */
+    PARSE_OK,
+    /* The input ends inside a request: keep it and read on. */
+    PARSE_MORE,
+    /* *used bytes announce a value, which has not arrived as a whole yet. */
+    PARSE_BODY,
+    /* The request cannot be executed: answer *reply, drop *used bytes, then swallow
+     * req->value_len more as they arrive. */
+    PARSE_REPLY,
+    /* Answer *reply if there is one, and close the connection. */
+    PARSE_CLOSE,
+};
+
+/* A field that the command does not use is empty. */
 struct request {
     uint64_t hash;     /* of key; set by the executor's batching, not by the parser */
     struct span key;   /* the first key; len 0: none */
-    struct span value; /* store: the bytes, when they are all in the buffer */
-    size_t value_len;  /* store: announced bytes, without line end */
+    struct span value; /* store: the bytes, when all of them are in the buffer */
+    size_t value_len;  /* store: announced bytes, without the line end */
     int64_t exptime;   /* as sent: seconds; flush_all: delay, 0 when none was sent */
     uint32_t flags;
     uint8_t command; /* enum command */
     uint8_t cls;     /* enum command_class */
     bool noreply;
     bool invalidate; /* with PARSE_REPLY: the store failed, drop the key's old value */
-    /* cas unique; arith: delta; verbosity, cache_memlimit: the number; meta: set of flags */
-    uint64_t cas;
     union {
-        struct span more; /* get family: the line behind the first key; len 0: no more keys */
+        uint64_t cas;     /* cas, and all of the binary protocol: the unique to compare with */
+        uint64_t letters; /* meta: the set of the letters of its flags */
+        uint64_t verbosity; /* verbosity: the level */
+        uint64_t megabytes; /* cache_memlimit */
+    };
+    union {
+        struct span more; /* get family: the line after the first key; len 0: no more keys */
         struct {
             uint64_t delta;
-            uint64_t initial;
-        } number; /* binary incr, decr */
+            uint64_t initial; /* binary protocol only */
+        } number;             /* incr, decr */
     };
-    struct span args; /* admin: what follows the command's name, meta: the flags; trimmed */
-    bool wants_cas;   /* gets, gats */
-    uint8_t opcode;   /* binary */
-    uint32_t opaque;  /* binary: comes back in the answer */
+    struct span
+        args;        /* admin: what follows the name of the command; meta: the flags; trimmed */
+    bool wants_cas;  /* gets, gats */
+    uint8_t opcode;  /* binary */
+    uint32_t opaque; /* binary: the reply repeats it */
 };
 
 /* Bytes that end a value on the wire: its line end. Context: any thread. */

@@ -1,28 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The authentication command of the text protocol. No state between calls, no allocation, spans
- * into the caller's buffer. Any thread.
+ * The authentication command of the text protocol. Any thread.
  */
 #include "proto/text_auth.h"
 
+#include "lib/base/check.h"
+#include "lib/base/num.h"
 #include "proto/words.h"
 
-/* Where the length stands among the words behind the command's name. */
+/* Which of the words after the command's name is the length. */
 #define WORD_LENGTH 3
 
-static enum parse_status refuse(enum reply why, enum reply *reply)
+static enum parse_status refuse_auth(enum reply why, enum reply *reply)
 {
     *reply = why;
     return PARSE_REPLY;
 }
 
-/* A browser or a proxy that was made to connect here: nothing it sends is meant for us. */
-static bool is_http(struct span last)
-{
-    return last.len >= 5 && memcmp(last.ptr, "HTTP/", 5) == 0;
-}
-
-/* The line, without its line feed: how many bytes of user and password follow? */
+/* Read the line, without its line feed: how many bytes of user and password follow? */
 static enum parse_status read_line(struct line line, size_t *value_len, struct text_auth *auth,
                                    enum reply *reply)
 {
@@ -32,33 +27,33 @@ static enum parse_status read_line(struct line line, size_t *value_len, struct t
 
     words_next(&line, &name);
     words_cut(line, &args);
-    if (args.count > 0 && is_http(args.last)) {
+    if (args.count > 0 && words_are_http(args.last)) {
         return PARSE_CLOSE;
     }
     if (!span_is(name, "set") || args.count <= WORD_LENGTH ||
-        !words_u32(args.word[WORD_LENGTH], &n) || n > TEXT_VALUE_LEN_MAX) {
-        return refuse(REPLY_UNAUTHENTICATED, reply);
+        !num_lenient_u32(args.word[WORD_LENGTH], &n) || n > TEXT_VALUE_LEN_MAX) {
+        return refuse_auth(REPLY_UNAUTHENTICATED, reply);
     }
     if (n > TEXT_AUTH_VALUE_MAX) {
-        /* Somebody stores before it says who it is: the bytes must not be taken for lines. */
+        /* A store before authentication: its value must not be taken for lines. */
         auth->swallow = (size_t)n + 2;
-        return refuse(REPLY_UNAUTHENTICATED, reply);
+        return refuse_auth(REPLY_UNAUTHENTICATED, reply);
     }
     *value_len = n;
     return PARSE_OK;
 }
 
-/* The value and two bytes behind it. */
+/* Read the value; two more bytes come after it. */
 static enum parse_status read_value(const char *value, size_t len, struct text_auth *auth,
                                     enum reply *reply)
 {
     struct line line = {value, value + len};
 
     if (value[len] != '\r' || value[len + 1] != '\n') {
-        return refuse(REPLY_AUTH_END, reply);
+        return refuse_auth(REPLY_AUTH_END, reply);
     }
     if (!words_next(&line, &auth->user) || !words_next(&line, &auth->password)) {
-        return refuse(REPLY_AUTH_FORMAT, reply);
+        return refuse_auth(REPLY_AUTH_FORMAT, reply);
     }
     return PARSE_OK;
 }
@@ -95,5 +90,6 @@ enum parse_status text_auth_parse(const char *buf, size_t len, struct text_auth 
         return PARSE_MORE;
     }
     *used = line_len + value_len + 2;
+    must(value_len <= TEXT_AUTH_VALUE_MAX && *used <= len);
     return read_value(buf + line_len, value_len, auth, reply);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The one command of the text protocol before a client has said who it is:
+ * The one command of the text protocol before a client has authenticated:
  *
  *     set KEY FLAGS EXPTIME LENGTH\r\n
  *     USER PASSWORD\r\n
  *
  * Key, flags and exptime may be any words, and more words may follow. Nothing else of the text
- * protocol is looked at here, so nothing else can be reached.
+ * protocol is parsed here, so a client that has not authenticated cannot reach the rest.
  */
 #ifndef MAYFLY_PROTO_TEXT_AUTH_H
 #define MAYFLY_PROTO_TEXT_AUTH_H
@@ -15,12 +15,13 @@
 
 #include "lib/base/span.h"
 #include "proto/reply.h"
-#include "proto/text.h"
+#include "proto/request.h"
+#include "proto/text_parse.h"
 
 /*
  * Longest line, without its line feed, and longest user and password together. They bound what
- * a client can make the server keep before it is known. A longer line closes the connection, as
- * in memcached; a longer value is dropped as it comes.
+ * a client can make the server keep before it has authenticated. A longer line closes the
+ * connection, as in memcached; a longer value is dropped as it arrives.
  */
 #define TEXT_AUTH_LINE_MAX  2048
 #define TEXT_AUTH_VALUE_MAX 4096
@@ -28,17 +29,17 @@
 struct text_auth {
     struct span user;     /* [borrowed] in the caller's buffer */
     struct span password; /* [borrowed] */
-    size_t need;    /* PARSE_MORE: so many bytes must be there before it can help; 0: any */
-    size_t swallow; /* PARSE_REPLY: drop so many bytes behind *used as they come */
+    size_t need;          /* PARSE_MORE: no use to try again with fewer bytes; 0: not known */
+    size_t swallow;       /* PARSE_REPLY: drop so many bytes after *used as they arrive */
 };
 
 /*
- * Read one command at the front of buf. The result does not depend on how the input is cut.
+ * Read one command at the front of buf. The result does not depend on how the input is split.
  *
- *   PARSE_OK     user and password are set; both have at least one byte
- *   PARSE_MORE   not all there
- *   PARSE_REPLY  answer *reply and drop *used bytes
- *   PARSE_CLOSE  close without a word
+ * PARSE_OK     user and password are set; both have at least one byte
+ * PARSE_MORE   not all of it is there
+ * PARSE_REPLY  answer *reply and drop *used bytes
+ * PARSE_CLOSE  close without a reply
  *
  * Context: any thread.
  */

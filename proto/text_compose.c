@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Classic text protocol, the way out: outcomes and values to bytes. The caller has reserved the
- * room; nothing here allocates or fails. Any thread.
+ * Classic text protocol, the way out. Any thread.
  */
-#include "proto/text.h"
+#include "proto/text_compose.h"
 
 #include <string.h>
 
-#include "proto/decimal.h"
+#include "lib/base/check.h"
 
 size_t text_compose_value(char *out, const char *key, size_t key_len, uint32_t flags,
                           size_t value_len, bool with_cas, uint64_t cas)
@@ -19,18 +18,18 @@ size_t text_compose_value(char *out, const char *key, size_t key_len, uint32_t f
     span_copy_short(p, key, key_len);
     p += key_len;
     *p++ = ' ';
-    p = decimal_put(p, flags);
+    p = num_put_short(p, flags);
     *p++ = ' ';
-    p = decimal_put(p, value_len);
+    p = num_put_short(p, value_len);
     if (with_cas) {
         *p++ = ' ';
-        p = decimal_put(p, cas);
+        p = num_put_short(p, cas);
     }
     memcpy(p, "\r\n", 2);
     return (size_t)(p + 2 - out);
 }
 
-/* The reply to success: what the client wanted, in its past tense. */
+/* The reply to success: the verb of the command in its past tense. */
 static enum reply success_of(const struct request *req)
 {
     switch ((enum command_class)req->cls) {
@@ -53,7 +52,7 @@ static enum reply success_of(const struct request *req)
 }
 
 /*
- * The reply when the key is absent: stores that need one say so in a word of their own, but for
+ * The reply when the key is absent: stores that need it there have a reply of their own, except
  * cas.
  */
 static enum reply miss_of(const struct request *req)
@@ -68,7 +67,7 @@ static enum reply miss_of(const struct request *req)
 }
 
 /*
- * append and prepend announce a length that fits; when the sum does not, memcached says "not
+ * append and prepend announce a length that fits; when the sum does not fit, memcached says "not
  * stored".
  */
 static enum reply too_large_of(const struct request *req)
@@ -124,7 +123,7 @@ static enum reply reply_of(const struct request *req, enum outcome outcome)
     case OUT_NO_MEMORY:
         return no_memory_of(req);
     case OUT_NUMBER: /* composed from the number */
-    case OUT_WAIT:   /* not an answer: the request will be asked again */
+    case OUT_WAIT:   /* not a reply: the request will be tried again */
     case OUT_COUNT:
         break;
     }
@@ -137,10 +136,11 @@ size_t text_compose(char *out, const struct request *req, enum outcome outcome, 
         return 0;
     }
     if (outcome == OUT_NUMBER) {
-        char *end = decimal_put(out, number);
+        char *end = num_put_short(out, number);
         memcpy(end, "\r\n", 2);
         return (size_t)(end + 2 - out);
     }
+    debug_must(outcome != OUT_WAIT);
     struct span text = reply_text(reply_of(req, outcome));
     memcpy(out, text.ptr, text.len);
     return text.len;
@@ -150,6 +150,7 @@ size_t text_compose_version(char *out, struct span version)
 {
     char *p = out;
 
+    must(version.len <= TEXT_REPLY_MAX - 10);
     memcpy(p, "VERSION ", 8);
     p += 8;
     memcpy(p, version.ptr, version.len);

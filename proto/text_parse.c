@@ -1,34 +1,34 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Classic text protocol, the way in: bytes to requests. No state between calls, no allocation,
- * spans into the caller's buffer. Any thread.
+ * Classic text protocol, the way in. Any thread.
  *
- * There are two ways through this file with one result. The forms that make nearly all of the
- * traffic (get of one key, set, incr, decr, touch, mg, ms, words apart by one space, plain
- * digits) are recognised directly: try_get(), try_set(), try_key_number(), and in meta_inline.h
- * try_mg() and try_ms(). They accept only what they are sure of. Every other line, among them
- * every wrong one, goes the general way, which finds the line's end, cuts words and knows all
- * of memcached's rules. What a try_ function accepts, the general way would accept alike; what
- * it does not, it leaves half filled in.
+ * There are two ways through this file, with the same result. The forms that make nearly all of
+ * the traffic (get of one key, set, incr, decr, touch, mg, ms, words apart by one space, plain
+ * digits) are recognised directly: by try_get(), try_set(), try_key_number(), and in
+ * meta_inline.h try_mg() and try_ms(). They accept only what they are sure of. Every other line,
+ * and so every bad one, goes the general way, which finds the line end, cuts words and knows all
+ * of memcached's rules. A request that a try_ function accepts is the one the general way would
+ * make; a request that it does not accept is left half filled in.
  *
  * Words are apart by spaces only: tabs, other control bytes and NUL belong to the word. That is
- * how memcached's clients get away with odd keys, and no two keys become one.
+ * why odd keys work with memcached's clients, and no two keys become one.
  */
-#include "proto/text.h"
+#include "proto/text_parse.h"
 
 #include <string.h>
 
 #include "lib/base/check.h"
+#include "lib/base/num.h"
 #include "proto/direct.h"
-#include "proto/meta.h"
 #include "proto/meta_inline.h"
+#include "proto/meta_parse.h"
 #include "proto/words.h"
 
 static bool parse_value_len(struct span word, size_t *out)
 {
     uint64_t n;
 
-    if (!words_u64(word, &n) || n > TEXT_VALUE_LEN_MAX) {
+    if (!num_lenient_u64(word, &n) || n > TEXT_VALUE_LEN_MAX) {
         return false;
     }
     *out = (size_t)n;
@@ -37,27 +37,30 @@ static bool parse_value_len(struct span word, size_t *out)
 
 /* ---- endings of both ways ---------------------------------------------------------------- */
 
-/* The line cannot be executed: say so, unless the client asked for silence. */
-static enum parse_status refuse(const struct request *req, enum reply why, enum reply *reply)
+/* The line cannot be executed: answer why, unless the client asked for no reply. */
+static enum parse_status refuse_line(const struct request *req, enum reply why,
+                                     enum reply *reply)
 {
     *reply = req->noreply ? REPLY_NONE : why;
     return PARSE_REPLY;
 }
 
 /*
- * The line of a storage command is read, *used bytes long; look for its value behind it. A
- * value that is too large is swallowed unread, whether it is there already or not.
+ * The line of a storage command has been read, *used bytes; find its value after it. A value
+ * that is too large is swallowed unread, whether it is there already or not.
  */
-static inline enum parse_status take_value(const char *buf, size_t len,
-                                           const struct text_limits *limits,
-                                           struct request *req, size_t *used, enum reply *reply)
+static inline enum parse_status take_text_value(const char *buf, size_t len,
+                                                const struct text_limits *limits,
+                                                struct request *req, size_t *used,
+                                                enum reply *reply)
 {
     size_t whole = req->value_len + 2;
 
+    debug_must(req->key.len >= 1 && req->key.len <= REQUEST_KEY_MAX && *used <= len);
     if (req->key.len + req->value_len > limits->value_max) {
         req->invalidate = req->command == CMD_SET || req->command == CMD_MS;
         req->value_len = whole;
-        return refuse(req, REPLY_TOO_LARGE, reply);
+        return refuse_line(req, REPLY_TOO_LARGE, reply);
     }
     if (len - *used < whole) {
         return PARSE_BODY;
@@ -66,7 +69,7 @@ static inline enum parse_status take_value(const char *buf, size_t len,
     *used += whole;
     if (value[whole - 2] != '\r' || value[whole - 1] != '\n') {
         req->value_len = 0;
-        return refuse(req, REPLY_BAD_CHUNK, reply);
+        return refuse_line(req, REPLY_BAD_CHUNK, reply);
     }
     req->value = span_of(value, req->value_len);
     return PARSE_OK;
@@ -84,22 +87,22 @@ static inline bool try_get(const char *buf, size_t len, struct request *req, siz
     if (p == NULL || !at_line_end(p, end)) {
         return false;
     }
-    begin_request(req, CMD_GET, CLASS_GET);
+    begin_text_request(req, CMD_GET, CLASS_GET);
     req->key = key;
     *used = (size_t)(p + 2 - buf);
     return true;
 }
 
-/* What stands between key and length in most sets: no flags, no time. */
+/* What stands between key and length in most sets: flags and exptime of 0. */
 #define PLAIN     " 0 0 "
 #define PLAIN_LEN 5
 
 /*
  * "set key flags exptime bytes[ noreply]\r\n" and the value; buf starts with "set ". PARSE_OK
- * when all of it is there and good, PARSE_BODY when a good line is, and not all of its value;
- * PARSE_MORE says nothing.
+ * when all of it is there and good, PARSE_BODY when the line is good and its value is not there
+ * as a whole; PARSE_MORE: not decided, take the general way.
  *
- * The request is filled in as the line is read, which keeps few things alive at a time.
+ * The request is filled in while the line is read, which keeps few values alive at a time.
  */
 static inline enum parse_status try_set(const char *buf, size_t len,
                                         const struct text_limits *limits, struct request *req,
@@ -131,8 +134,8 @@ static inline enum parse_status try_set(const char *buf, size_t len,
         return PARSE_MORE;
     }
     /*
-     * The three numbers have a space before each and two of them at least a digit: if so many
-     * bytes hold them all, the third has no more than DIRECT_DIGITS.
+     * A space stands before each of the three numbers, and two of them have at least one digit:
+     * if all three fit so many bytes, the third has at most DIRECT_DIGITS.
      */
     if (p - gap > DIRECT_DIGITS + 5) {
         return PARSE_MORE;
@@ -148,7 +151,7 @@ static inline enum parse_status try_set(const char *buf, size_t len,
     if (number > TEXT_VALUE_LEN_MAX || req->key.len + number > limits->value_max) {
         return PARSE_MORE;
     }
-    req->value_len = number;
+    req->value_len = (size_t)number;
     clear_uncommon(req);
     if ((size_t)(end - p) < number + 4) {
         clear_span(&req->value);
@@ -164,8 +167,8 @@ static inline enum parse_status try_set(const char *buf, size_t len,
 }
 
 /*
- * "incr key number\r\n", and decr and touch likewise; buf starts with the name, name_len bytes
- * long. Only key, *number and *used are set.
+ * "incr key number\r\n", and decr and touch likewise; buf starts with the name, which has
+ * name_len bytes. Only key, *number and *used are set.
  */
 static inline bool try_key_number(const char *buf, size_t len, size_t name_len,
                                   struct request *req, uint64_t *number, size_t *used)
@@ -188,7 +191,7 @@ static inline bool try_key_number(const char *buf, size_t len, size_t name_len,
 
 /* ---- the general way --------------------------------------------------------------------- */
 
-/* True when the line asks for values: any number of keys may follow. The name must be whole. */
+/* True when the line asks for values, of any number of keys. The name must be whole. */
 static bool is_get_line(struct line line)
 {
     struct span name;
@@ -201,8 +204,8 @@ static bool is_get_line(struct line line)
 }
 
 /*
- * The bound of a line, decided by its first TEXT_LINE_MAX bytes alone, so that it does not
- * matter how much more of it has arrived.
+ * The longest that this line may be. Only its first TEXT_LINE_MAX bytes decide, so it does not
+ * matter how much more of the line has arrived.
  */
 static size_t line_bound(const char *buf, size_t len)
 {
@@ -221,59 +224,59 @@ static enum parse_status parse_get(struct line line, struct request *req, enum r
     req->wants_cas = req->command == CMD_GETS || req->command == CMD_GATS;
     if (touches) {
         if (!words_next(&line, &word)) {
-            return refuse(req, REPLY_ERROR, reply);
+            return refuse_line(req, REPLY_ERROR, reply);
         }
-        if (!words_i64(word, &req->exptime)) {
-            return refuse(req, REPLY_BAD_EXPTIME, reply);
+        if (!num_lenient_i64(word, &req->exptime)) {
+            return refuse_line(req, REPLY_BAD_EXPTIME, reply);
         }
     }
-    if (words_has_long(line, TEXT_KEY_MAX)) {
-        return refuse(req, REPLY_BAD_FORMAT, reply);
+    if (words_has_long(line, REQUEST_KEY_MAX)) {
+        return refuse_line(req, REPLY_BAD_FORMAT, reply);
     }
     if (!words_next(&line, &req->key)) {
-        return refuse(req, touches ? REPLY_END : REPLY_ERROR, reply);
+        return refuse_line(req, touches ? REPLY_END : REPLY_ERROR, reply);
     }
     line.begin = words_skip_spaces(line.begin, line.end);
     req->more = span_of(line.begin, (size_t)(line.end - line.begin));
     return PARSE_OK;
 }
 
-/* key flags exptime bytes [cas] [noreply]; a word in noreply's place is not looked at. */
+/* key flags exptime bytes [cas] [noreply]; another word in the place of noreply is ignored. */
 static enum parse_status parse_store(const struct args *args, struct request *req,
                                      enum reply *reply)
 {
     size_t fixed = req->command == CMD_CAS ? 5 : 4;
 
     if (args->count < fixed || args->count > fixed + 1) {
-        return refuse(req, REPLY_ERROR, reply);
+        return refuse_line(req, REPLY_ERROR, reply);
     }
     req->noreply = words_is_noreply(args->last);
     req->key = args->word[0];
-    if (req->key.len > TEXT_KEY_MAX || !words_u32(args->word[1], &req->flags) ||
-        !words_i64(args->word[2], &req->exptime) ||
+    if (req->key.len > REQUEST_KEY_MAX || !num_lenient_u32(args->word[1], &req->flags) ||
+        !num_lenient_i64(args->word[2], &req->exptime) ||
         !parse_value_len(args->word[3], &req->value_len) ||
-        (req->command == CMD_CAS && !words_u64(args->word[4], &req->cas))) {
+        (req->command == CMD_CAS && !num_lenient_u64(args->word[4], &req->cas))) {
         req->value_len = 0; /* nothing is swallowed: the length cannot be trusted */
-        return refuse(req, REPLY_BAD_FORMAT, reply);
+        return refuse_line(req, REPLY_BAD_FORMAT, reply);
     }
     return PARSE_OK;
 }
 
-/* key [0] [noreply]: the 0 is what is left of a time that old clients send. */
+/* key [0] [noreply]: old clients send a time, of which only 0 is still accepted. */
 static enum parse_status parse_delete(const struct args *args, struct request *req,
                                       enum reply *reply)
 {
     if (args->count < 1 || args->count > 3) {
-        return refuse(req, REPLY_ERROR, reply);
+        return refuse_line(req, REPLY_ERROR, reply);
     }
     bool has_zero = args->count > 1 && span_is(args->word[1], "0");
     req->noreply = args->count > 1 && words_is_noreply(args->last);
     if (args->count != 1 + (size_t)has_zero + (size_t)req->noreply) {
-        return refuse(req, REPLY_DELETE_USAGE, reply);
+        return refuse_line(req, REPLY_DELETE_USAGE, reply);
     }
     req->key = args->word[0];
-    if (req->key.len > TEXT_KEY_MAX) {
-        return refuse(req, REPLY_BAD_FORMAT, reply);
+    if (req->key.len > REQUEST_KEY_MAX) {
+        return refuse_line(req, REPLY_BAD_FORMAT, reply);
     }
     return PARSE_OK;
 }
@@ -283,18 +286,18 @@ static enum parse_status parse_key_number(const struct args *args, struct reques
                                           enum reply *reply)
 {
     if (args->count < 2 || args->count > 3) {
-        return refuse(req, REPLY_ERROR, reply);
+        return refuse_line(req, REPLY_ERROR, reply);
     }
     req->noreply = words_is_noreply(args->last);
     req->key = args->word[0];
-    if (req->key.len > TEXT_KEY_MAX) {
-        return refuse(req, REPLY_BAD_FORMAT, reply);
+    if (req->key.len > REQUEST_KEY_MAX) {
+        return refuse_line(req, REPLY_BAD_FORMAT, reply);
     }
-    if (req->cls == CLASS_TOUCH && !words_i64(args->word[1], &req->exptime)) {
-        return refuse(req, REPLY_BAD_EXPTIME, reply);
+    if (req->cls == CLASS_TOUCH && !num_lenient_i64(args->word[1], &req->exptime)) {
+        return refuse_line(req, REPLY_BAD_EXPTIME, reply);
     }
-    if (req->cls == CLASS_ARITH && !words_u64(args->word[1], &req->cas)) {
-        return refuse(req, REPLY_BAD_DELTA, reply);
+    if (req->cls == CLASS_ARITH && !num_lenient_u64(args->word[1], &req->number.delta)) {
+        return refuse_line(req, REPLY_BAD_DELTA, reply);
     }
     return PARSE_OK;
 }
@@ -304,29 +307,31 @@ static enum parse_status parse_flush(const struct args *args, struct request *re
                                      enum reply *reply)
 {
     if (args->count > 2) {
-        return refuse(req, REPLY_ERROR, reply);
+        return refuse_line(req, REPLY_ERROR, reply);
     }
     req->noreply = words_is_noreply(args->last);
-    if (args->count > (size_t)req->noreply && !words_i64(args->word[0], &req->exptime)) {
-        return refuse(req, REPLY_BAD_EXPTIME, reply);
+    if (args->count > (size_t)req->noreply && !num_lenient_i64(args->word[0], &req->exptime)) {
+        return refuse_line(req, REPLY_BAD_EXPTIME, reply);
     }
     return PARSE_OK;
 }
 
 /*
- * verbosity, cache_memlimit: number [noreply]. They have different words for a number that is
- * none.
+ * verbosity, cache_memlimit: number [noreply]. They answer differently to a word that is not a
+ * number.
  */
 static enum parse_status parse_one_number(const struct args *args, struct request *req,
                                           enum reply *reply)
 {
+    bool is_verbosity = req->command == CMD_VERBOSITY;
+    uint64_t *number = is_verbosity ? &req->verbosity : &req->megabytes;
+
     if (args->count < 1 || args->count > 2) {
-        return refuse(req, REPLY_ERROR, reply);
+        return refuse_line(req, REPLY_ERROR, reply);
     }
     req->noreply = words_is_noreply(args->last);
-    if (!words_u64(args->word[0], &req->cas)) {
-        return refuse(req, req->command == CMD_VERBOSITY ? REPLY_BAD_FORMAT : REPLY_ERROR,
-                      reply);
+    if (!num_lenient_u64(args->word[0], number)) {
+        return refuse_line(req, is_verbosity ? REPLY_BAD_FORMAT : REPLY_ERROR, reply);
     }
     return PARSE_OK;
 }
@@ -352,21 +357,21 @@ static enum parse_status parse_admin(struct line line, const struct args *args,
 }
 
 /*
- * Not a command. A browser, or somebody who makes one talk to us, is shown the door before its
- * next line.
+ * Not a command. A browser, or whoever makes one talk to this port, is disconnected before its
+ * next line is read.
  */
 static enum parse_status parse_unknown(struct span name, const struct args *args,
                                        struct request *req, enum reply *reply)
 {
     struct span last = args->count > 0 ? args->last : name;
 
-    if (last.len >= 5 && memcmp(last.ptr, "HTTP/", 5) == 0) {
+    if (words_are_http(last)) {
         return PARSE_CLOSE;
     }
-    return refuse(req, REPLY_ERROR, reply);
+    return refuse_line(req, REPLY_ERROR, reply);
 }
 
-/* A whole line to a request, up to the value of a storage command. */
+/* A whole line to a request, without the value of a storage command. */
 static enum parse_status parse_line(struct line line, const struct text_limits *limits,
                                     struct request *req, enum reply *reply)
 {
@@ -376,7 +381,7 @@ static enum parse_status parse_line(struct line line, const struct text_limits *
     words_next(&line, &name);
     req->command = (uint8_t)command_find(name);
     if (req->command == CMD_NONE && span_is(name, "bget")) {
-        req->command = CMD_GET; /* memcached's second name for it */
+        req->command = CMD_GET; /* a second name that memcached has for it */
     }
     req->cls = (uint8_t)command_class_of(req->command);
     if (req->cls == CLASS_GET) {
@@ -412,7 +417,7 @@ static MF_NOINLINE enum parse_status parse_general(const char *buf, size_t len,
                                                    struct request *req, size_t *used,
                                                    enum reply *reply)
 {
-    begin_request(req, CMD_NONE, CLASS_ADMIN);
+    begin_text_request(req, CMD_NONE, CLASS_ADMIN);
     req->key = span_of(NULL, 0);
     *used = 0;
     if (len == 0) {
@@ -434,14 +439,14 @@ static MF_NOINLINE enum parse_status parse_general(const char *buf, size_t len,
     enum parse_status status = parse_line(line, limits, req, reply);
     bool has_value = req->cls == CLASS_STORE || req->command == CMD_MS;
     if (status == PARSE_OK && has_value) {
-        return take_value(buf, len, limits, req, used, reply);
+        return take_text_value(buf, len, limits, req, used, reply);
     }
     return status;
 }
 
 /*
- * Lines that begin like a set, an incr or a decr. These and the general way are kept out of
- * text_parse(), and it ends with a jump to them: a get then runs without a stack frame.
+ * Lines that begin like a set. This, the functions below and the general way are kept out of
+ * text_parse(), which ends with a jump to one of them: so a get runs without a stack frame.
  */
 static MF_NOINLINE enum parse_status parse_set(const char *buf, size_t len,
                                                const struct text_limits *limits,
@@ -467,8 +472,8 @@ static MF_NOINLINE enum parse_status parse_arith(const char *buf, size_t len,
     if (!try_key_number(buf, len, 4, req, &delta, used)) {
         return parse_general(buf, len, limits, req, used, reply);
     }
-    begin_request(req, buf[0] == 'i' ? CMD_INCR : CMD_DECR, CLASS_ARITH);
-    req->cas = delta;
+    begin_text_request(req, buf[0] == 'i' ? CMD_INCR : CMD_DECR, CLASS_ARITH);
+    req->number.delta = delta;
     return PARSE_OK;
 }
 
@@ -483,7 +488,7 @@ static MF_NOINLINE enum parse_status parse_touch(const char *buf, size_t len,
     if (buf[4] != 'h' || !try_key_number(buf, len, 5, req, &exptime, used)) {
         return parse_general(buf, len, limits, req, used, reply);
     }
-    begin_request(req, CMD_TOUCH, CLASS_TOUCH);
+    begin_text_request(req, CMD_TOUCH, CLASS_TOUCH);
     req->exptime = (int64_t)exptime;
     return PARSE_OK;
 }
@@ -539,7 +544,7 @@ enum parse_status text_parse(const char *buf, size_t len, const struct text_limi
 bool text_next_key(struct span *more, struct span *key)
 {
     if (more->len == 0) {
-        return false; /* maybe without a place: NULL and nothing behind it */
+        return false; /* ptr may be NULL */
     }
     struct line line = {more->ptr, more->ptr + more->len};
     bool found = words_next(&line, key);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The frame of a datagram: see udp.h. Any thread.
+ * The frame of a datagram. Any thread.
  */
 #include "proto/udp.h"
 

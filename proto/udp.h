@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The frame of memcached's UDP protocol: eight bytes before the request or reply of a datagram,
- * four 16-bit numbers in network order: request id, number of this datagram, how many belong
- * together, and one that is reserved.
+ * The frame of memcached's UDP protocol: eight bytes before the request or reply in a datagram.
+ * They are four 16-bit numbers in network order: request id, number of this datagram, how many
+ * datagrams belong together, and a reserved one.
  */
 #ifndef MAYFLY_PROTO_UDP_H
 #define MAYFLY_PROTO_UDP_H
@@ -15,10 +15,10 @@
 
 #define UDP_FRAME_BYTES 8u
 
-/* A datagram of a reply, frame included: it passes every network without being cut. */
+/* Most bytes of a reply in one datagram, frame included: networks pass it unfragmented. */
 #define UDP_DATAGRAM_MAX 1400u
 
-/* What one datagram carries behind its frame. */
+/* Most bytes that one datagram carries after its frame. */
 #define UDP_PAYLOAD_MAX (UDP_DATAGRAM_MAX - UDP_FRAME_BYTES)
 
 struct udp_frame {
@@ -28,15 +28,15 @@ struct udp_frame {
 };
 
 /*
- * Read the frame of a datagram; *payload is what follows it, within the datagram. False: too
- * short for one. Context: any thread.
+ * Read the frame of a datagram; *payload is the rest of the datagram. False: too short to have a
+ * frame. Context: any thread.
  */
 bool udp_frame_read(struct span datagram, struct udp_frame *frame, struct span *payload);
 
 /* Write a frame, UDP_FRAME_BYTES long. Context: any thread. */
 void udp_frame_write(char *out, const struct udp_frame *frame);
 
-/* How many datagrams a reply of n bytes takes. Context: any thread. */
+/* The number of datagrams that a reply of n bytes takes. Context: any thread. */
 static inline size_t udp_datagrams(size_t n)
 {
     return (n + UDP_PAYLOAD_MAX - 1) / UDP_PAYLOAD_MAX;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The words of a line and the numbers in them, as memcached's text protocols read both: words
- * are apart by spaces only; tabs, other control bytes and NUL belong to the word.
+ * The words of a line, as memcached's text protocols cut them: by spaces only. Tabs, other
+ * control bytes and NUL belong to the word. Numbers among them are read by num_lenient_u64() and
+ * the like.
  */
 #ifndef MAYFLY_PROTO_WORDS_H
 #define MAYFLY_PROTO_WORDS_H
@@ -15,6 +16,7 @@
 #include <emmintrin.h>
 #endif
 
+#include "lib/base/check.h"
 #include "lib/base/span.h"
 
 /* A line without its end; taking a word moves begin. */
@@ -23,11 +25,11 @@ struct line {
     const char *end;
 };
 
-/* More words than any command takes behind its name: set has up to 5, cas 6. */
+/* Most words that a command takes after its name: set has up to 5, cas 6. */
 #define ARGS_MAX 6
 
 /*
- * The words behind a command's name. All are counted; the first ARGS_MAX and the last are kept.
+ * The words after a command's name. All are counted; the first ARGS_MAX and the last are kept.
  */
 struct args {
     struct span word[ARGS_MAX];
@@ -41,21 +43,10 @@ void words_cut(struct line line, struct args *args);
 /* True when a word of the line is longer than max bytes. Context: any thread. */
 bool words_has_long(struct line line, size_t max);
 
-/*
- * Numbers with the latitude that clients are used to: blanks (tab, vertical tab, form feed,
- * carriage return), a sign, digits, then the end of the word or a blank, behind which anything
- * may stand. False, with *out unchanged, when the word is not that or out of range; unsigned
- * numbers take a minus before 0 only.
- * Context: any thread.
- */
-bool words_u64(struct span word, uint64_t *out);
-bool words_u32(struct span word, uint32_t *out);
-bool words_i64(struct span word, int64_t *out);
-
-/* The same byte in all eight places. */
+/* The same byte in all eight bytes of a word. */
 #define EVERY_BYTE(b) ((uint64_t)(b)*UINT64_C(0x0101010101010101))
 
-/* Eight bytes with the first in the lowest place, whatever the machine's order. */
+/* Eight bytes with the first in the lowest byte, whatever the machine's order. */
 static inline uint64_t words_load8(const char *p)
 {
     uint64_t w;
@@ -63,7 +54,7 @@ static inline uint64_t words_load8(const char *p)
     return le64toh(w);
 }
 
-/* Four bytes in the same order, and the number that four letters are in it. */
+/* Four bytes in the same order, and the number that four letters make in it. */
 static inline uint32_t words_load4(const char *p)
 {
     uint32_t w;
@@ -82,8 +73,8 @@ static inline __m128i words_load16(const char *p)
 #endif
 
 /*
- * The first space from p on, or end; reads nothing outside [p, end). A subtraction of one
- * borrows from the next byte only above a match, so the lowest mark is always right.
+ * The first space from p on, or end; reads nothing outside [p, end). Subtracting one borrows
+ * from the next byte only above a match, so the lowest mark is always right.
  */
 static inline const char *words_find_space(const char *p, const char *end)
 {
@@ -111,8 +102,8 @@ static inline const char *words_find_space(const char *p, const char *end)
 }
 
 /*
- * Marks the high bit of bytes up to the space (0x00 to 0x20). Borrows can mark bytes above the
- * first match wrongly, never below, so only the lowest mark counts.
+ * Mark the high bit of every byte that is a space or below. Borrows can mark bytes above the
+ * first match wrongly, never below it, so only the lowest mark counts.
  */
 static inline uint64_t words_mark_gaps(uint64_t w)
 {
@@ -121,7 +112,7 @@ static inline uint64_t words_mark_gaps(uint64_t w)
 
 /*
  * The first byte from p on that is a space or below, or end. At least eight bytes before end
- * must be readable: the last word is loaded so that it ends at end, and shifting out what lies
+ * must be readable: the last word is loaded so that it ends at end, and shifting out the bytes
  * before p brings in zeros, which match.
  */
 static inline const char *words_find_gap(const char *p, const char *end)
@@ -129,6 +120,7 @@ static inline const char *words_find_gap(const char *p, const char *end)
     const char *last = end - 8;
     uint64_t marks;
 
+    debug_must(p <= end);
 #ifdef __SSE2__
     for (; end - p >= 16; p += 16) {
         __m128i bytes = words_load16(p);
@@ -163,12 +155,32 @@ static inline const char *words_skip_spaces(const char *p, const char *end)
 /* Take the next word off the front of the line; false when there is none. */
 static inline bool words_next(struct line *line, struct span *word)
 {
+    debug_must(line->begin <= line->end);
+
     const char *begin = words_skip_spaces(line->begin, line->end);
     const char *end = words_find_space(begin, line->end);
 
     line->begin = end;
     *word = span_of(begin, (size_t)(end - begin));
     return word->len > 0;
+}
+
+/* The rest of a line without the spaces around it. */
+static inline struct span words_rest(struct line line)
+{
+    const char *begin = words_skip_spaces(line.begin, line.end);
+    const char *end = line.end;
+
+    while (end > begin && end[-1] == ' ') {
+        end--;
+    }
+    return span_of(begin, (size_t)(end - begin));
+}
+
+/* Does a browser or a proxy send this line? Then nothing that it sends is meant for us. */
+static inline bool words_are_http(struct span last)
+{
+    return last.len >= 5 && memcmp(last.ptr, "HTTP/", 5) == 0;
 }
 
 static inline bool words_is_digit(char c)

@@ -18,7 +18,8 @@
 #include "lib/base/counters.h"
 #include "lib/base/num.h"
 #include "lib/engine/flush.h"
-#include "proto/text.h"
+#include "proto/text_compose.h"
+#include "proto/text_parse.h"
 
 #define VERBOSITY_MAX     2u
 #define MEMLIMIT_MIN_MB   8u
@@ -98,7 +99,7 @@ enum turn_stop exec_flush(struct turn *t, const struct request *r)
 
 static enum turn_stop verbosity(struct turn *t, const struct request *r)
 {
-    uint32_t level = r->cas < VERBOSITY_MAX ? (uint32_t)r->cas : VERBOSITY_MAX;
+    uint32_t level = r->verbosity < VERBOSITY_MAX ? (uint32_t)r->verbosity : VERBOSITY_MAX;
 
     setting_set(live_settings(t), verbosity, level);
     return say(t, r, REPLY_OK);
@@ -108,13 +109,13 @@ static enum turn_stop cache_memlimit(struct turn *t, const struct request *r)
 {
     uint64_t bytes;
 
-    if (r->cas < MEMLIMIT_MIN_MB) {
+    if (r->megabytes < MEMLIMIT_MIN_MB) {
         return say(t, r, REPLY_MEMLIMIT_SMALL);
     }
-    if (r->cas > MEMLIMIT_MAX_MB) {
+    if (r->megabytes > MEMLIMIT_MAX_MB) {
         return say(t, r, REPLY_MEMLIMIT_BYTES);
     }
-    bytes = r->cas << 20;
+    bytes = r->megabytes << 20;
     if (!engine_set_limit(t->e, bytes)) {
         return say(t, r, REPLY_MEMLIMIT_FAILED);
     }

@@ -12,7 +12,7 @@
 #include "lib/engine/arith.h"
 #include "lib/engine/delete.h"
 #include "lib/engine/touch.h"
-#include "proto/text.h"
+#include "proto/text_compose.h"
 
 static enum turn_stop answer(struct turn *t, const struct request *r, enum outcome outcome)
 {
@@ -42,7 +42,7 @@ static inline void describe(const struct turn *t, const struct request *r, struc
 {
     a->hash = r->hash;
     a->key = r->key;
-    a->delta = r->cas;
+    a->delta = r->number.delta;
     a->is_decr = r->command == CMD_DECR;
     a->compares_cas = false;
     a->vivifies = false;

@@ -15,13 +15,13 @@
 #include "daemon/worker/worker.h"
 #include "lib/base/counters.h"
 #include "lib/engine/touch.h"
-#include "proto/bin.h"
+#include "proto/bin_compose.h"
 
 /* A quiet get says nothing of a key that is not there. */
 static void answer_miss(struct turn *t, const struct request *r)
 {
     if (!r->noreply) {
-        t->out.len += bin_compose_miss(turn_room(t, BIN_REPLY_MAX + BIN_KEY_MAX), r);
+        t->out.len += bin_compose_miss(turn_room(t, BIN_REPLY_MAX + REQUEST_KEY_MAX), r);
     }
 }
 

@@ -13,7 +13,8 @@
 #include "lib/base/check.h"
 #include "lib/base/counters.h"
 #include "lib/engine/touch.h"
-#include "proto/text.h"
+#include "proto/text_compose.h"
+#include "proto/text_parse.h"
 
 /* Bytes beside key and value of one reply: its line, the value's line end, and END. */
 #define EXTRA_BYTES (TEXT_VALUE_LINE_MAX + 2 + REPLY_LEN(END))

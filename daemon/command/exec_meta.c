@@ -17,7 +17,8 @@
 #include "lib/base/check.h"
 #include "lib/base/counters.h"
 #include "lib/engine/fetch.h"
-#include "proto/meta.h"
+#include "proto/meta_compose.h"
+#include "proto/meta_parse.h"
 
 /* The flags by which mg can change an item. */
 #define ACTING (META_LETTER('N') | META_LETTER('R') | META_LETTER('T'))
@@ -44,14 +45,14 @@ static inline void describe(const struct turn *t, const struct request *r,
     facts->cas = turn_cas_shown(t, it->cas);
     facts->size = it->value_len;
     facts->client = it->client_flags;
-    if (meta_has(r->cas, 't')) {
+    if (meta_has(r->letters, 't')) {
         facts->ttl_s = turn_seconds_left(t, item_deadline(it));
         facts->ttl_before_s = facts->ttl_s;
     }
-    if (meta_has(r->cas, 'l')) {
+    if (meta_has(r->letters, 'l')) {
         facts->idle_s = idle_of(t, it);
     }
-    if (meta_has(r->cas, 'h')) {
+    if (meta_has(r->letters, 'h')) {
         facts->was_fetched = item_was_fetched(it);
     }
     facts->is_made = false;
@@ -79,7 +80,7 @@ static MF_NOINLINE enum turn_stop put_other(struct turn *t, const struct request
                                             const struct found *f,
                                             const struct meta_facts *facts)
 {
-    if (!meta_has(r->cas, 'v')) {
+    if (!meta_has(r->letters, 'v')) {
         t->out.len += meta_compose(turn_room(t, META_LINE_MAX), META_HD, r, facts);
         return TURN_GOES_ON;
     }
@@ -97,7 +98,7 @@ static MF_NOINLINE enum turn_stop put_other(struct turn *t, const struct request
 static inline enum turn_stop put_hit(struct turn *t, const struct request *r,
                                      const struct found *f, const struct meta_facts *facts)
 {
-    if (MF_UNLIKELY(!meta_has(r->cas, 'v') || item_is_large(f->item))) {
+    if (MF_UNLIKELY(!meta_has(r->letters, 'v') || item_is_large(f->item))) {
         return put_other(t, r, f, facts);
     }
     put_small(t, r, f->item, facts);
@@ -107,7 +108,7 @@ static inline enum turn_stop put_hit(struct turn *t, const struct request *r,
 static inline void mark_used(const struct turn *t, const struct request *r,
                              const struct item *it)
 {
-    if (!meta_has(r->cas, 'u')) {
+    if (!meta_has(r->letters, 'u')) {
         item_mark_used(it, t->now_s);
     }
 }
@@ -125,7 +126,7 @@ static MF_NOINLINE enum turn_stop miss(struct turn *t, const struct request *r, 
 {
     struct meta_facts facts = {.shows = META_SHOWS_KEY};
 
-    if (!meta_has(r->cas, 'q')) {
+    if (!meta_has(r->letters, 'q')) {
         t->out.len += meta_compose(turn_room(t, META_LINE_MAX), META_EN, r, &facts);
     }
     turn_tally_miss(t, why);
@@ -183,7 +184,7 @@ static MF_NOINLINE enum turn_stop fetch(struct turn *t, const struct request *r)
     msec_t made = MSEC_NEVER;
 
     /* The item changes once: that the output can take its value must be certain before. */
-    if (meta_has(r->cas, 'v') && !turn_has_room_for_value(t, META_LINE_MAX + LINE_END_LEN)) {
+    if (meta_has(r->letters, 'v') && !turn_has_room_for_value(t, META_LINE_MAX + LINE_END_LEN)) {
         return TURN_BLOCKED;
     }
     prepare_fetch(t, r, &f, &made);
@@ -232,7 +233,7 @@ static inline enum turn_stop get(struct turn *t, const struct request *r)
     struct meta_facts facts;
     struct found f;
 
-    if (MF_UNLIKELY((r->cas & ACTING) != 0)) {
+    if (MF_UNLIKELY((r->letters & ACTING) != 0)) {
         return fetch(t, r);
     }
     f = engine_find(t->e, t->route, r->hash, r->key.ptr, r->key.len, t->now);

@@ -16,12 +16,13 @@
 #include "lib/base/counters.h"
 #include "lib/engine/arith.h"
 #include "lib/engine/erase.h"
-#include "proto/meta.h"
+#include "proto/meta_compose.h"
+#include "proto/meta_parse.h"
 
 static enum turn_stop answer(struct turn *t, const struct request *r, enum meta_code code,
                              const struct meta_facts *facts)
 {
-    if (code != META_HD || !meta_has(r->cas, 'q')) {
+    if (code != META_HD || !meta_has(r->letters, 'q')) {
         t->out.len += meta_compose(turn_room(t, META_LINE_MAX), code, r, facts);
     }
     return TURN_GOES_ON;
@@ -111,7 +112,7 @@ static inline void prepare_store(const struct turn *t, const struct request *r,
     s->vivifies = false;
     s->over = NULL;
     s->cas_new = 0;
-    if ((r->cas & SHAPING) != 0) {
+    if ((r->letters & SHAPING) != 0) {
         shape_store(t, r, s);
     }
 }
@@ -205,7 +206,7 @@ static MF_INLINE enum turn_stop store(struct turn *t, const struct request *r,
         t->is_bulk |= r->value_len > EXEC_BULK_BYTES;
     }
     if (MF_UNLIKELY(*outcome != OUT_STORED ||
-                    (r->cas & (MS_SHOWS | META_LETTER('C') | META_LETTER('q'))) != 0)) {
+                    (r->letters & (MS_SHOWS | META_LETTER('C') | META_LETTER('q'))) != 0)) {
         return end_store(t, r, s, *outcome);
     }
     t->tally.stores++;

@@ -21,7 +21,7 @@
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"
-#include "proto/bin.h"
+#include "proto/bin_compose.h"
 
 /* A challenge goes with it: the client has to answer. */
 #define STATUS_CONTINUE 0x21

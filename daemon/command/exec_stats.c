@@ -17,7 +17,7 @@
 #include "lib/base/buf.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
-#include "proto/bin.h"
+#include "proto/bin_compose.h"
 
 /* An answer that may have to wait for other workers. */
 struct stats_ask {

@@ -11,7 +11,7 @@
 #include "lib/base/counters.h"
 #include "lib/engine/body.h"
 #include "lib/engine/delete.h"
-#include "proto/text.h"
+#include "proto/text_compose.h"
 
 /* What the storage commands are to the engine. */
 static const uint8_t mode_of[CMD_COUNT] = {

@@ -21,7 +21,7 @@
 #include "lib/engine/body.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/find.h"
-#include "proto/bin.h"
+#include "proto/bin_compose.h"
 #include "proto/reply.h"
 #include "proto/request.h"
 

@@ -13,7 +13,8 @@
 #include "daemon/conn/conn_state.h"
 #include "daemon/options/settings.h"
 #include "lib/base/counters.h"
-#include "proto/bin.h"
+#include "proto/bin_compose.h"
+#include "proto/bin_parse.h"
 #include "proto/text_auth.h"
 
 /* So many replies of refusals are sent before more are composed, bytes. */

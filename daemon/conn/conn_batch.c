@@ -6,6 +6,8 @@
 
 #include "daemon/options/settings.h"
 #include "lib/base/check.h"
+#include "proto/bin_parse.h"
+#include "proto/text_parse.h"
 
 typedef enum parse_status (*parse_fn)(const struct turn *t, struct steps *steps,
                                       struct batch *b, const char *p, size_t len,

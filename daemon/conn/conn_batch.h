@@ -12,9 +12,9 @@
 #include <stdint.h>
 
 #include "daemon/command/turn.h"
-#include "proto/bin.h"
+#include "proto/bin_compose.h"
 #include "proto/request.h"
-#include "proto/text.h"
+#include "proto/text_parse.h"
 
 struct step {
     struct request req;

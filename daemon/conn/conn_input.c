@@ -22,7 +22,7 @@
 #include "daemon/conn/conn_upload.h"
 #include "daemon/options/settings.h"
 #include "lib/base/counters.h"
-#include "proto/text.h"
+#include "proto/text_parse.h"
 
 /* A longer tail stays where it is and is read behind. */
 #define MOVE_MAX_BYTES (64u * 1024)

@@ -23,8 +23,9 @@
 #include "daemon/worker/worker.h"
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"
-#include "proto/bin.h"
-#include "proto/text.h"
+#include "proto/bin_compose.h"
+#include "proto/bin_parse.h"
+#include "proto/text_parse.h"
 #include "proto/udp.h"
 
 #define UDP_MAGIC 0x75647073u

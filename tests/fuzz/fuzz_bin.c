@@ -11,10 +11,11 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "proto/bin.h"
+#include "proto/bin_compose.h"
+#include "proto/bin_parse.h"
 
 /* The most that has to be kept of a frame, without its value. */
-#define HEAD_MAX (BIN_HEADER_BYTES + BIN_EXTRAS_MAX + BIN_KEY_MAX)
+#define HEAD_MAX (BIN_HEADER_BYTES + BIN_EXTRAS_MAX + REQUEST_KEY_MAX)
 
 /* Small, so that short inputs contain values that are too large. */
 static const struct bin_limits limits = {.value_max = 60};
@@ -51,7 +52,7 @@ static void check_frame(const char *frame, size_t len, const struct request *req
 
 static void check_answers(const struct request *req)
 {
-    char out[BIN_REPLY_MAX + BIN_VALUE_HEAD_MAX + BIN_KEY_MAX];
+    char out[BIN_REPLY_MAX + BIN_VALUE_HEAD_MAX + REQUEST_KEY_MAX];
 
     for (int reply = 0; reply < BIN_REPLY_COUNT; reply++) {
         size_t len = bin_compose_reply(out, req, (enum bin_reply)reply, UINT64_MAX);
@@ -75,7 +76,7 @@ static void check_request(const struct said *said, const char *buf)
     check_span(req->key, buf, said->used);
     check_span(req->value, buf, said->used);
     require(req->cls == CLASS_BINARY || req->cls == CLASS_BINARY_ADMIN);
-    require(req->command < CMD_COUNT && req->key.len <= BIN_KEY_MAX);
+    require(req->command < CMD_COUNT && req->key.len <= REQUEST_KEY_MAX);
     require(req->key.len > 0 || req->command == CMD_NONE || req->cls == CLASS_BINARY_ADMIN);
     check_answers(req);
 }

@@ -12,7 +12,8 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "proto/meta.h"
+#include "proto/meta_compose.h"
+#include "proto/meta_parse.h"
 
 /* Small, so that short inputs contain values that are too large. */
 #define VALUE_MAX 60
@@ -86,13 +87,13 @@ static void check_request(const struct request *req)
     if (req->command == CMD_MN) {
         return;
     }
-    require(req->key.len >= 1 && req->key.len <= TEXT_KEY_MAX);
-    require(req->cas == META_LETTER('b') || req->command != CMD_ME || req->cas == 0);
+    require(req->key.len >= 1 && req->key.len <= REQUEST_KEY_MAX);
+    require(req->letters == META_LETTER('b') || req->command != CMD_ME || req->letters == 0);
     if (req->command != CMD_ME) {
         require(meta_read_flags(req->args, &flags) == REPLY_NONE);
-        require(flags.letters == req->cas && flags.opaque_len <= META_OPAQUE_MAX);
+        require(flags.letters == req->letters && flags.opaque_len <= META_OPAQUE_MAX);
     }
-    require(meta_has(req->cas, 'b') || memchr(req->key.ptr, ' ', req->key.len) == NULL);
+    require(meta_has(req->letters, 'b') || memchr(req->key.ptr, ' ', req->key.len) == NULL);
     check_replies(req);
 }
 
@@ -120,7 +121,7 @@ static void check_same(const struct said *a, const struct said *b, size_t shift)
         return;
     }
     require(a->used == b->used + (a->used > 0 ? shift : 0));
-    require(a->req.command == b->req.command && a->req.cas == b->req.cas);
+    require(a->req.command == b->req.command && a->req.letters == b->req.letters);
     require(a->req.value_len == b->req.value_len && a->req.invalidate == b->req.invalidate);
     if (a->status == PARSE_OK || a->status == PARSE_BODY) {
         require(span_eq(a->req.key, b->req.key) && span_eq(a->req.args, b->req.args));

@@ -11,7 +11,8 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "proto/text.h"
+#include "proto/text_compose.h"
+#include "proto/text_parse.h"
 
 /* Small, so that short inputs contain values that are too large. */
 #define VALUE_MAX 60
@@ -36,9 +37,9 @@ static struct said parse(const char *buf, size_t len)
 
 static void check_key(struct span key, bool with_cas)
 {
-    char line[TEXT_VALUE_LINE_MAX + TEXT_KEY_MAX];
+    char line[TEXT_VALUE_LINE_MAX + REQUEST_KEY_MAX];
 
-    require(key.len >= 1 && key.len <= TEXT_KEY_MAX);
+    require(key.len >= 1 && key.len <= REQUEST_KEY_MAX);
     require(memchr(key.ptr, ' ', key.len) == NULL && memchr(key.ptr, '\n', key.len) == NULL);
     size_t len =
         text_compose_value(line, key.ptr, key.len, UINT32_MAX, SIZE_MAX, with_cas, UINT64_MAX);
@@ -122,6 +123,7 @@ static void check_same(const struct said *a, const struct said *b, size_t shift)
     require(a->req.noreply == b->req.noreply && a->req.wants_cas == b->req.wants_cas);
     require(a->req.invalidate == b->req.invalidate && a->req.flags == b->req.flags);
     require(a->req.exptime == b->req.exptime && a->req.cas == b->req.cas);
+    require(a->req.cls != CLASS_ARITH || a->req.number.delta == b->req.number.delta);
     require(a->req.value_len == b->req.value_len);
     require(a->req.cls == CLASS_META || span_eq(a->req.key, b->req.key));
     require(span_eq(a->req.more, b->req.more) && span_eq(a->req.value, b->req.value));

@@ -9,7 +9,7 @@
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "proto/text.h"
+#include "proto/text_parse.h"
 #include "proto/udp.h"
 
 static void check_frame(const struct udp_frame *frame, const char *datagram)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/bin.h"
+#include "proto/bin_compose.h"
 #include "tests/common/unit.h"
 #include "tests/proto/bin_frames.h"
 

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/bin.h"
+#include "proto/bin_compose.h"
+#include "proto/bin_parse.h"
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
 #include "tests/proto/bin_frames.h"
@@ -459,7 +460,7 @@ TEST(random_headers)
         if (said.status == PARSE_OK) {
             ck_assert_uint_le(said.used, len);
             ck_assert_uint_ge(said.used, 24);
-            ck_assert_uint_le(said.req.key.len, BIN_KEY_MAX);
+            ck_assert_uint_le(said.req.key.len, REQUEST_KEY_MAX);
             deliver(frame, said.used);
         }
     }

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/meta.h"
+#include "proto/meta_compose.h"
+#include "proto/meta_parse.h"
 #include "tests/common/unit.h"
 
 static const struct meta_facts plain = {
@@ -26,7 +27,7 @@ static struct request request_of(const char *key, const char *args)
     ck_assert_int_eq(meta_read_flags(span_str(args), &flags), REPLY_NONE);
     req.key = span_str(key);
     req.args = span_str(args);
-    req.cas = flags.letters;
+    req.letters = flags.letters;
     return req;
 }
 
@@ -135,14 +136,14 @@ TEST(the_longest_line_fits)
         .is_stale = true,
         .is_won = true,
     };
-    char key[TEXT_KEY_MAX + 1];
+    char key[REQUEST_KEY_MAX + 1];
     char *line = malloc(META_LINE_MAX);
     char *debug_line = malloc(META_DEBUG_MAX);
     struct meta_debug debug = {INT64_MIN + 1, UINT32_MAX, UINT64_MAX, UINT64_MAX, true};
 
     ck_assert(line != NULL && debug_line != NULL);
-    memset(key, 'k', TEXT_KEY_MAX);
-    key[TEXT_KEY_MAX] = '\0';
+    memset(key, 'k', REQUEST_KEY_MAX);
+    key[REQUEST_KEY_MAX] = '\0';
     struct request req =
         request_of(key, "b k O1234567890123456789012345678901 c f h l s t v q u");
     ck_assert_uint_le(meta_compose(line, META_VA, &req, &f), META_LINE_MAX);

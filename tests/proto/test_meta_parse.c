@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/meta.h"
+#include "proto/meta_parse.h"
 #include "tests/common/unit.h"
 #include "tests/proto/meta_lines.h"
 
@@ -19,7 +19,7 @@ struct said {
     enum reply reply;
     size_t used;
     struct request req;
-    char key[TEXT_KEY_MAX + 1]; /* a copy; the spans of req are stale */
+    char key[REQUEST_KEY_MAX + 1]; /* a copy; the spans of req are stale */
     char args[256];
     char room[TEXT_KEY_ROOM];
 };
@@ -39,7 +39,7 @@ static void parse_exact(struct said *said, const char *input, size_t len)
     said->reply = REPLY_COUNT;
     said->status = text_parse(copy, len, &limits, &said->req, &said->used, &said->reply);
     if (said->status == PARSE_OK || said->status == PARSE_BODY) {
-        ck_assert_uint_le(said->req.key.len, TEXT_KEY_MAX);
+        ck_assert_uint_le(said->req.key.len, REQUEST_KEY_MAX);
         ck_assert(room >= said->room && room <= said->room + sizeof(said->room));
         if (said->req.key.len > 0) {
             memcpy(said->key, said->req.key.ptr, said->req.key.len);
@@ -101,7 +101,8 @@ TEST(a_good_line_becomes_its_request)
         for (const char *p = row->letters; *p != '\0'; p++) {
             letters |= META_LETTER(*p);
         }
-        ck_assert_msg(said.req.cas == letters, "\"%s\": %" PRIx64, row->input, said.req.cas);
+        ck_assert_msg(said.req.letters == letters, "\"%s\": %" PRIx64, row->input,
+                      said.req.letters);
         ck_assert_uint_eq(said.req.value_len, row->value_len);
         ck_assert_uint_eq(said.req.value.len, row->value_len);
     }
@@ -238,7 +239,7 @@ TEST(both_ways_agree)
         ck_assert_str_eq(direct.key, general.key);
         ck_assert_str_eq(direct.args, general.args);
         ck_assert_int_eq(direct.status, general.status);
-        ck_assert_uint_eq(direct.req.cas, general.req.cas);
+        ck_assert_uint_eq(direct.req.letters, general.req.letters);
         ck_assert_uint_eq(direct.req.command, general.req.command);
         ck_assert_uint_eq(direct.req.cls, general.req.cls);
         ck_assert_uint_eq(direct.req.flags, general.req.flags);

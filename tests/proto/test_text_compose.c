@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/text.h"
+#include "proto/text_compose.h"
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
 
@@ -49,7 +49,7 @@ TEST(value_line_at_every_power_of_ten)
 
 TEST(value_line_with_any_key)
 {
-    char key[TEXT_KEY_MAX];
+    char key[REQUEST_KEY_MAX];
 
     memset(key, 'k', sizeof(key));
     for (size_t len = 1; len <= sizeof(key); len++) {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "proto/text.h"
+#include "proto/text_parse.h"
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
 #include "tests/proto/text_lines.h"
@@ -55,6 +55,22 @@ static struct said parse_exact(const char *input, size_t len)
     return said;
 }
 
+/* The number that a request carries, whichever it is. */
+static uint64_t number_of(const struct request *req)
+{
+    switch (req->command) {
+    case CMD_INCR:
+    case CMD_DECR:
+        return req->number.delta;
+    case CMD_VERBOSITY:
+        return req->verbosity;
+    case CMD_CACHE_MEMLIMIT:
+        return req->megabytes;
+    default:
+        return req->cas;
+    }
+}
+
 static void assert_same(const struct said *a, const struct said *b, const char *input, size_t n)
 {
     ck_assert_msg(a->status == b->status, "\"%s\" at %zu: status %d, else %d", input, n,
@@ -70,7 +86,7 @@ static void assert_same(const struct said *a, const struct said *b, const char *
         a->req.command == b->req.command && a->req.cls == b->req.cls &&
             a->req.noreply == b->req.noreply && a->req.invalidate == b->req.invalidate &&
             a->req.wants_cas == b->req.wants_cas && a->req.flags == b->req.flags &&
-            a->req.exptime == b->req.exptime && a->req.cas == b->req.cas &&
+            a->req.exptime == b->req.exptime && number_of(&a->req) == number_of(&b->req) &&
             a->req.value_len == b->req.value_len && a->req.key.len == b->req.key.len &&
             a->req.more.len == b->req.more.len && a->req.value.len == b->req.value.len &&
             a->req.args.len == b->req.args.len && a->key_at == b->key_at &&
@@ -146,7 +162,8 @@ TEST(a_good_line_becomes_its_request)
         assert_span(in, "value", said.value_at, said.req.value.len, row->value);
         assert_span(in, "args", said.args_at, said.req.args.len, row->args);
         ck_assert_msg(said.req.value_len == said.req.value.len, "\"%s\"", in);
-        ck_assert_msg(said.req.cas == row->cas, "\"%s\": %" PRIu64, in, said.req.cas);
+        ck_assert_msg(number_of(&said.req) == row->number, "\"%s\": %" PRIu64, in,
+                      number_of(&said.req));
         ck_assert_msg(said.req.exptime == row->exptime, "\"%s\": %" PRId64, in,
                       said.req.exptime);
         ck_assert_msg(said.req.flags == row->flags, "\"%s\": %" PRIu32, in, said.req.flags);
@@ -312,7 +329,7 @@ TEST(keys_end_at_250_bytes)
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         for (int n = 240; n <= 260; n++) {
             struct said said = deliver_word(rows[i], n);
-            bool fits = n <= TEXT_KEY_MAX;
+            bool fits = n <= REQUEST_KEY_MAX;
             ck_assert_msg(said.status == (fits ? PARSE_OK : PARSE_REPLY), "\"%s\", %d", rows[i],
                           n);
             ck_assert_msg(said.reply == (fits ? REPLY_NONE : REPLY_BAD_FORMAT), "\"%s\", %d",
@@ -330,7 +347,7 @@ TEST(keys_end_at_250_bytes)
 
 TEST(key_and_value_share_the_limit)
 {
-    for (int key = 1; key <= TEXT_KEY_MAX; key += 83) {
+    for (int key = 1; key <= REQUEST_KEY_MAX; key += 83) {
         for (int total = VALUE_MAX - 2; total <= VALUE_MAX + 2; total++) {
             char line[512];
             struct said said;
@@ -448,7 +465,7 @@ TEST(long_keys_are_found_anywhere)
         while (n < 4000 && rng_below(&rng, 12) != 0) {
             size_t len =
                 rng_below(&rng, 8) == 0 ? 245 + rng_below(&rng, 8) : rng_below(&rng, 251);
-            has_long |= len > TEXT_KEY_MAX;
+            has_long |= len > REQUEST_KEY_MAX;
             words += len > 0;
             memset(line + n, 'k', len);
             n += len;

@@ -10,14 +10,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "proto/text.h"
+#include "proto/text_parse.h"
 
 struct good_row {
     const char *input;
     size_t used; /* 0: all of the input */
     enum command command;
     const char *key, *more, *value, *args;
-    uint64_t cas;
+    uint64_t number; /* of cas, incr, decr, verbosity, cache_memlimit */
     int64_t exptime;
     uint32_t flags;
     bool noreply, wants_cas;
@@ -86,10 +86,10 @@ static const struct good_row good_rows[] = {
     {"prepend a 0 0 1 noreply\r\nx\r\n", .command = CMD_PREPEND, .key = "a", .value = "x",
      .noreply = true},
     {"cas a 1 2 1 18446744073709551615\r\nx\r\n", .command = CMD_CAS, .key = "a", .value = "x",
-     .flags = 1, .exptime = 2, .cas = UINT64_MAX},
-    {"cas a 0 0 1 5 noreply\r\nx\r\n", .command = CMD_CAS, .key = "a", .value = "x", .cas = 5,
-     .noreply = true},
-    {"cas a 0 0 1 5 x\r\nx\r\n", .command = CMD_CAS, .key = "a", .value = "x", .cas = 5},
+     .flags = 1, .exptime = 2, .number = UINT64_MAX},
+    {"cas a 0 0 1 5 noreply\r\nx\r\n", .command = CMD_CAS, .key = "a", .value = "x",
+     .number = 5, .noreply = true},
+    {"cas a 0 0 1 5 x\r\nx\r\n", .command = CMD_CAS, .key = "a", .value = "x", .number = 5},
 
     {"delete a\r\n", .command = CMD_DELETE, .key = "a"},
     {"delete a 0\r\n", .command = CMD_DELETE, .key = "a"},
@@ -97,14 +97,14 @@ static const struct good_row good_rows[] = {
     {"delete a 0 noreply\r\n", .command = CMD_DELETE, .key = "a", .noreply = true},
     {"delete noreply\r\n", .command = CMD_DELETE, .key = "noreply"},
 
-    {"incr a 1\r\n", .command = CMD_INCR, .key = "a", .cas = 1},
+    {"incr a 1\r\n", .command = CMD_INCR, .key = "a", .number = 1},
     {"incr abcdefghijklmnopqrst 12\r\n", .command = CMD_INCR, .key = "abcdefghijklmnopqrst",
-     .cas = 12},
-    {"incr a 18446744073709551615\r\n", .command = CMD_INCR, .key = "a", .cas = UINT64_MAX},
-    {"incr a 1 noreply\r\n", .command = CMD_INCR, .key = "a", .cas = 1, .noreply = true},
-    {"incr a 1 other\r\n", .command = CMD_INCR, .key = "a", .cas = 1},
-    {"decr a  5\n", .command = CMD_DECR, .key = "a", .cas = 5},
-    {"decr a 5\r\nget b\r\n", .used = 10, .command = CMD_DECR, .key = "a", .cas = 5},
+     .number = 12},
+    {"incr a 18446744073709551615\r\n", .command = CMD_INCR, .key = "a", .number = UINT64_MAX},
+    {"incr a 1 noreply\r\n", .command = CMD_INCR, .key = "a", .number = 1, .noreply = true},
+    {"incr a 1 other\r\n", .command = CMD_INCR, .key = "a", .number = 1},
+    {"decr a  5\n", .command = CMD_DECR, .key = "a", .number = 5},
+    {"decr a 5\r\nget b\r\n", .used = 10, .command = CMD_DECR, .key = "a", .number = 5},
     {"touch a 7\r\n", .command = CMD_TOUCH, .key = "a", .exptime = 7},
     {"touch abcdefghijklmnopqrst 100000\r\n", .command = CMD_TOUCH,
      .key = "abcdefghijklmnopqrst", .exptime = 100000},
@@ -131,10 +131,10 @@ static const struct good_row good_rows[] = {
     {"flush_all noreply\r\n", .command = CMD_FLUSH_ALL, .args = "noreply", .noreply = true},
     {"flush_all 5 noreply\r\n", .command = CMD_FLUSH_ALL, .args = "5 noreply", .exptime = 5,
      .noreply = true},
-    {"verbosity 2\r\n", .command = CMD_VERBOSITY, .args = "2", .cas = 2},
-    {"verbosity 2 noreply\r\n", .command = CMD_VERBOSITY, .args = "2 noreply", .cas = 2,
+    {"verbosity 2\r\n", .command = CMD_VERBOSITY, .args = "2", .number = 2},
+    {"verbosity 2 noreply\r\n", .command = CMD_VERBOSITY, .args = "2 noreply", .number = 2,
      .noreply = true},
-    {"cache_memlimit 64\r\n", .command = CMD_CACHE_MEMLIMIT, .args = "64", .cas = 64},
+    {"cache_memlimit 64\r\n", .command = CMD_CACHE_MEMLIMIT, .args = "64", .number = 64},
     {"shutdown graceful\r\n", .command = CMD_SHUTDOWN, .args = "graceful"},
     {"slabs automove 0\r\n", .command = CMD_SLABS, .args = "automove 0"},
     {"lru mode flat\r\n", .command = CMD_LRU, .args = "mode flat"},

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Meta commands, the way out: the line of a reply. The caller reserves the room; nothing here
+ * fails.
+ */
+#ifndef MAYFLY_PROTO_META_COMPOSE_H
+#define MAYFLY_PROTO_META_COMPOSE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "proto/encode.h"
+#include "proto/meta_parse.h"
+#include "proto/reply.h"
+#include "proto/request.h"
+
+/* The codes that replies begin with, as two letters. */
+enum meta_code { META_HD, META_EN, META_NF, META_NS, META_EX, META_VA };
+
+/* The letters that return something, in the order in which they were asked for. */
+#define META_SHOWS_KEY (META_LETTER('k') | META_LETTER('O'))
+#define META_SHOWS_ITEM                                                                        \
+    (META_SHOWS_KEY | META_LETTER('c') | META_LETTER('f') | META_LETTER('h') |                 \
+     META_LETTER('l') | META_LETTER('s') | META_LETTER('t'))
+
+/* What a reply can return. Only what `shows` names and the request asked for is read. */
+struct meta_facts {
+    uint64_t shows;       /* set of letters */
+    uint64_t cas;         /* c */
+    uint64_t size;        /* s: bytes of the value; also the length after VA */
+    int64_t ttl_s;        /* t: seconds left; -1: no deadline */
+    int64_t ttl_before_s; /* t where it stands before T */
+    int64_t ttl_made_s;   /* t where it stands after N, with is_made */
+    uint32_t client;      /* f */
+    uint32_t idle_s;      /* l */
+    bool was_fetched;     /* h */
+    bool is_made;         /* vivified by N, which then counts at its place as T does */
+    bool was_won;         /* adds Z */
+    bool is_stale;        /* adds X */
+    bool is_won;          /* adds W */
+};
+
+/*
+ * Longest reply line: a code, a length, every flag with what it returns (the key as base64 at
+ * worst), the marks, the line end.
+ */
+#define META_LINE_MAX                                                                          \
+    (2 + 21 + (2 + ENCODE_BASE64_BYTES(REQUEST_KEY_MAX) + 2) + (2 + META_OPAQUE_MAX) +         \
+     5 * 22 + 3 + 6 + 2)
+
+/* Write the line of a reply; returns its length. Context: any thread. */
+size_t meta_compose(char *out, enum meta_code code, const struct request *req,
+                    const struct meta_facts *facts);
+
+/*
+ * meta_compose() of META_HD for a request that asked for nothing, and no marks, without a call:
+ * nearly all stores end like this. Context: any thread.
+ */
+static inline size_t meta_compose_done(char *out)
+{
+    memcpy(out, REPLY_BYTES(META_DONE), REPLY_LEN(META_DONE));
+    return REPLY_LEN(META_DONE);
+}
+
+/* What me says about an item. */
+struct meta_debug {
+    int64_t exp; /* -1: no deadline */
+    uint32_t idle_s;
+    uint64_t cas;
+    uint64_t size;
+    bool was_fetched;
+};
+
+/* Longest line of me. */
+#define META_DEBUG_MAX (ENCODE_BASE64_BYTES(REQUEST_KEY_MAX) + 160)
+
+/* Write the line of me for an item that was found; returns its length. Context: any thread. */
+size_t meta_compose_debug(char *out, const struct request *req, const struct meta_debug *debug);
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Meta commands, the way in: mg, ms, md, ma, mn, me. A line is a name, a key, for ms a length,
+ * then flags: words that begin with a letter, which some follow with a token.
+ *
+ * The flags of a line are read twice, once to check them and once to execute them. In between,
+ * a request has only their text and the set of their letters, which keeps it small.
+ */
+#ifndef MAYFLY_PROTO_META_PARSE_H
+#define MAYFLY_PROTO_META_PARSE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/base/span.h"
+#include "proto/reply.h"
+#include "proto/request.h"
+#include "proto/text_parse.h"
+#include "proto/words.h"
+
+/* A letter in a set of letters: 'A' to 'z'. */
+#define META_LETTER(letter) (UINT64_C(1) << ((letter) - 'A'))
+
+/* Is the letter in the set? */
+static inline bool meta_has(uint64_t letters, char letter)
+{
+    return (letters & META_LETTER(letter)) != 0;
+}
+
+/* Most flags of a line, and most bytes of an opaque token. */
+#define META_FLAGS_MAX  17
+#define META_OPAQUE_MAX 31
+
+/* What the flags of a line say. What was not sent is 0. */
+struct meta_flags {
+    uint64_t letters;    /* the set of those sent */
+    int64_t exptime;     /* T */
+    int64_t vivify;      /* N */
+    int64_t recache;     /* R */
+    uint64_t cas;        /* C */
+    uint64_t cas_new;    /* E */
+    uint64_t delta;      /* D; 1 when not sent */
+    uint64_t initial;    /* J */
+    uint32_t client;     /* F */
+    char mode;           /* M; not checked */
+    size_t opaque_len;   /* O */
+    bool touches_first;  /* T stands before R */
+    bool makes_by_touch; /* T stands after N: a vivified item gets T's time */
+};
+
+/*
+ * Read flags: words apart by spaces. Returns REPLY_NONE, or what is wrong: the first letter that
+ * is not a flag or comes twice, else the last bad token; then *flags is undefined. Context: any
+ * thread.
+ */
+enum reply meta_read_flags(struct span args, struct meta_flags *flags);
+
+/*
+ * Parse a whole meta line, without its end, to a request whose command is set; `line` begins
+ * after the name. The request gets its key (decoded when it came as base64, then in the room of
+ * limits), args with the flags, the set of their letters, and the announced length of ms in
+ * value_len. Never sets noreply: errors are answered in quiet mode too.
+ *
+ * PARSE_OK (the value of ms is not looked for), or PARSE_REPLY; then value_len is the number of
+ * bytes to swallow, the line end of a value included. Context: any thread.
+ */
+enum parse_status meta_parse_line(struct line line, const struct text_limits *limits,
+                                  struct request *req, enum reply *reply);
+
+#endif
