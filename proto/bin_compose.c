@@ -105,8 +105,8 @@ static enum bin_reply not_stored_of(const struct request *req)
 }
 
 /*
- * append and prepend announce a length that fits; when the sum does not fit, memcached says "not
- * stored".
+ * append and prepend announce a length that fits; when the sum does not fit, memcached says
+ * "not stored".
  */
 static enum bin_reply too_large_of(const struct request *req)
 {

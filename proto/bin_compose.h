@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Binary protocol, the way out: outcomes and values to frames (drawn in bin_parse.h). The caller
- * reserves the room; nothing here fails.
+ * Binary protocol, the way out: outcomes and values to frames (drawn in bin_parse.h). The
+ * caller reserves the room; nothing here fails.
  */
 #ifndef MAYFLY_PROTO_BIN_COMPOSE_H
 #define MAYFLY_PROTO_BIN_COMPOSE_H
@@ -120,8 +120,8 @@ size_t bin_compose_stat(char *out, const struct request *req, struct span name,
                         struct span value);
 
 /*
- * The reply to an outcome other than HIT, NUMBER and WAIT. BIN_REPLY_OK is success. Context: any
- * thread.
+ * The reply to an outcome other than HIT, NUMBER and WAIT. BIN_REPLY_OK is success. Context:
+ * any thread.
  */
 enum bin_reply bin_reply_of(const struct request *req, enum outcome outcome);
 

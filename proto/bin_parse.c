@@ -4,8 +4,8 @@
  *
  * A frame is accepted or refused by its header alone, before anything is waited for. So less
  * than 300 bytes of an unfinished frame have to be kept, apart from the value of a store,
- * whatever lengths it announces. Lengths are 16 and 32 bits wide on the wire and are added in 64
- * bits here, so none of them is ever negative or wraps around.
+ * whatever lengths it announces. Lengths are 16 and 32 bits wide on the wire and are added in
+ * 64 bits here, so none of them is ever negative or wraps around.
  */
 #include "proto/bin_parse.h"
 

@@ -2,8 +2,8 @@
 /*
  * Meta commands, the way out. Any thread.
  *
- * A reply returns what was asked for, in the order of the flags, so the flags of the request are
- * walked once more. They were checked when they were parsed.
+ * A reply returns what was asked for, in the order of the flags, so the flags of the request
+ * are walked once more. They were checked when they were parsed.
  */
 #include "proto/meta_compose.h"
 

@@ -2,9 +2,9 @@
 /*
  * Meta commands, the way in. Any thread.
  *
- * This is the general way, as there is one for the classic commands: the line is cut into words,
- * and every mistake has its reply. Nearly all lines take the direct way of meta_inline.h, with
- * the same result.
+ * This is the general way, as there is one for the classic commands: the line is cut into
+ * words, and every mistake has its reply. Nearly all lines take the direct way of
+ * meta_inline.h, with the same result.
  */
 #include "proto/meta_parse.h"
 

@@ -50,9 +50,9 @@ struct meta_flags {
 };
 
 /*
- * Read flags: words apart by spaces. Returns REPLY_NONE, or what is wrong: the first letter that
- * is not a flag or comes twice, else the last bad token; then *flags is undefined. Context: any
- * thread.
+ * Read flags: words apart by spaces. Returns REPLY_NONE, or what is wrong: the first letter
+ * that is not a flag or comes twice, else the last bad token; then *flags is undefined.
+ * Context: any thread.
  */
 enum reply meta_read_flags(struct span args, struct meta_flags *flags);
 

@@ -9,10 +9,10 @@
  *     words, encode       words and numbers of a line; keys made printable, and back
  *     *.def               the tables of commands, opcodes and replies
  *
- * The folder knows nothing of connections, threads or the engine. It allocates nothing, keeps no
- * state between calls, and writes only to buffers of the caller, so every function may be called
- * on any thread and every parser can be fuzzed as it is. Of lib/ it includes check.h, err.h,
- * num.h and span.h of lib/base/ (tests/check_layering.sh).
+ * The folder knows nothing of connections, threads or the engine. It allocates nothing, keeps
+ * no state between calls, and writes only to buffers of the caller, so every function may be
+ * called on any thread and every parser can be fuzzed as it is. Of lib/ it includes check.h,
+ * err.h, num.h and span.h of lib/base/ (tests/check_layering.sh).
  *
  * This header: what a client asked for. Parsers fill in a request, executors read it. Its spans
  * point into the input buffer.

@@ -67,8 +67,8 @@ static enum reply miss_of(const struct request *req)
 }
 
 /*
- * append and prepend announce a length that fits; when the sum does not fit, memcached says "not
- * stored".
+ * append and prepend announce a length that fits; when the sum does not fit, memcached says
+ * "not stored".
  */
 static enum reply too_large_of(const struct request *req)
 {

@@ -35,7 +35,8 @@ size_t text_compose(char *out, const struct request *req, enum outcome outcome,
                     uint64_t number);
 
 /*
- * Write the reply to `version`; returns its length, TEXT_REPLY_MAX at most. Context: any thread.
+ * Write the reply to `version`; returns its length, TEXT_REPLY_MAX at most. Context: any
+ * thread.
  */
 size_t text_compose_version(char *out, struct span version);
 

@@ -49,9 +49,9 @@ struct text_limits {
  * PARSE_BODY   the line of a storage command is whole, *used bytes; req->value_len + 2 bytes
  *              follow, not all of which are there.
  * PARSE_REPLY  *reply is already REPLY_NONE when the client asked for noreply (meta commands
- *              have none, and their q flag does not hide errors). req->value_len counts the line
- *              end of the value too. When req->invalidate is set, the value that req->key has
- *              must not be served any more: memcached drops the old value when a set is too
+ *              have none, and their q flag does not hide errors). req->value_len counts the
+ *              line end of the value too. When req->invalidate is set, the value that req->key
+ *              has must not be served any more: memcached drops the old value when a set is too
  *              large.
  * PARSE_CLOSE  close without a reply: the line is too long, or came from a browser.
  *
@@ -65,8 +65,8 @@ enum parse_status text_parse(const char *buf, size_t len, const struct text_limi
                              struct request *req, size_t *used, enum reply *reply);
 
 /*
- * Take the next key of a get line off the front of *more; false when there is none. Context: any
- * thread.
+ * Take the next key of a get line off the front of *more; false when there is none. Context:
+ * any thread.
  */
 bool text_next_key(struct span *more, struct span *key);
 

@@ -28,8 +28,8 @@ struct udp_frame {
 };
 
 /*
- * Read the frame of a datagram; *payload is the rest of the datagram. False: too short to have a
- * frame. Context: any thread.
+ * Read the frame of a datagram; *payload is the rest of the datagram. False: too short to have
+ * a frame. Context: any thread.
  */
 bool udp_frame_read(struct span datagram, struct udp_frame *frame, struct span *payload);
 

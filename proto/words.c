@@ -24,8 +24,8 @@ bool words_has_long(struct line line, size_t max)
     const char *p = line.begin;
 
     /*
-     * Look max bytes ahead and search back for a space. After a space that is found, start over;
-     * if there is none, this word is too long. So only a few bytes of every max are read.
+     * Look max bytes ahead and search back for a space. After a space that is found, start
+     * over; if there is none, this word is too long. So only a few bytes of every max are read.
      */
     while ((size_t)(line.end - p) > max) {
         const char *space = memrchr(p, ' ', max + 1);

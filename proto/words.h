@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The words of a line, as memcached's text protocols cut them: by spaces only. Tabs, other
- * control bytes and NUL belong to the word. Numbers among them are read by num_lenient_u64() and
- * the like.
+ * control bytes and NUL belong to the word. Numbers among them are read by num_lenient_u64()
+ * and the like.
  */
 #ifndef MAYFLY_PROTO_WORDS_H
 #define MAYFLY_PROTO_WORDS_H

@@ -25,9 +25,9 @@ enum mf_err num_u32(struct span s, uint32_t *out);
 enum mf_err num_i64(struct span s, int64_t *out);
 
 /*
- * Lenient, as memcached reads numbers: white space, a sign, digits, then the end or white space,
- * after which anything may stand. False, with *out unchanged, when it is not that or does not
- * fit; an unsigned number may have a minus only before 0. Context: any thread.
+ * Lenient, as memcached reads numbers: white space, a sign, digits, then the end or white
+ * space, after which anything may stand. False, with *out unchanged, when it is not that or
+ * does not fit; an unsigned number may have a minus only before 0. Context: any thread.
  */
 bool num_lenient_u64(struct span s, uint64_t *out);
 bool num_lenient_u32(struct span s, uint32_t *out);
@@ -50,9 +50,9 @@ static inline void num_put_pair(char *out, unsigned pair)
 }
 
 /*
- * num_put_u64() for numbers that mostly have few digits, as flags, lengths and seconds do: up to
- * four are written in line. Returns the place after the number, not its length: callers go on
- * writing there, and need fewer instructions. Context: any thread.
+ * num_put_u64() for numbers that mostly have few digits, as flags, lengths and seconds do: up
+ * to four are written in line. Returns the place after the number, not its length: callers go
+ * on writing there, and need fewer instructions. Context: any thread.
  */
 static inline char *num_put_short(char *out, uint64_t v)
 {

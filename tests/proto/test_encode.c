@@ -1,35 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Keys made printable: what passes as it is, what is encoded, and the lengths.
+ * Keys made printable, and back: what passes as it is, what is encoded, the lengths, the
+ * vectors of RFC 4648, and that decoding undoes encoding.
  */
 #include "proto/encode.h"
 
-#include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "tests/common/rng.h"
 #include "tests/common/unit.h"
-
-static struct span text(const char *s)
-{
-    return span_of(s, strlen(s));
-}
 
 static void uri_is(const char *in, const char *want)
 {
     char out[ENCODE_URI_BYTES(64)];
-    size_t n = encode_uri(out, text(in));
+    size_t n = encode_uri(out, span_str(in));
 
     ck_assert_uint_eq(n, strlen(want));
-    ck_assert_mem_eq(out, want, n);
-}
-
-static void base64_is(const char *in, const char *want)
-{
-    char out[ENCODE_BASE64_BYTES(64)];
-    size_t n = encode_base64(out, text(in));
-
-    ck_assert_uint_eq(n, strlen(want));
-    ck_assert_uint_eq(n, ENCODE_BASE64_BYTES(strlen(in)));
     ck_assert_mem_eq(out, want, n);
 }
 
@@ -60,15 +47,94 @@ TEST(uri_of_every_byte_is_printable)
     }
 }
 
-TEST(base64_pads)
+/* ---- base64 ------------------------------------------------------------------------------ */
+
+static const struct {
+    const char *bytes, *text;
+} vectors[] = {
+    {"f", "Zg=="},
+    {"fo", "Zm8="},
+    {"foo", "Zm9v"},
+    {"foob", "Zm9vYg=="},
+    {"fooba", "Zm9vYmE="},
+    {"foobar", "Zm9vYmFy"},
+    {"\xfb\xff\xbf", "+/+/"},
+    {"\xff\xff\xff", "////"},
+    {"\xff\xfe\xfb", "//77"},
+    {"\x01\x02\x03", "AQID"},
+};
+
+TEST(known_texts_both_ways)
 {
-    /* The vectors of RFC 4648. */
-    base64_is("", "");
-    base64_is("f", "Zg==");
-    base64_is("fo", "Zm8=");
-    base64_is("foo", "Zm9v");
-    base64_is("foob", "Zm9vYg==");
-    base64_is("fooba", "Zm9vYmE=");
-    base64_is("foobar", "Zm9vYmFy");
-    base64_is("\xff\xfe\xfb", "//77");
+    for (size_t i = 0; i < sizeof(vectors) / sizeof(vectors[0]); i++) {
+        char out[64];
+        size_t len = encode_base64(out, span_str(vectors[i].bytes));
+
+        ck_assert_uint_eq(len, strlen(vectors[i].text));
+        ck_assert_uint_eq(len, ENCODE_BASE64_BYTES(strlen(vectors[i].bytes)));
+        ck_assert_int_eq(memcmp(out, vectors[i].text, len), 0);
+        ck_assert(decode_base64(out, &len, span_str(vectors[i].text)));
+        ck_assert_uint_eq(len, strlen(vectors[i].bytes));
+        ck_assert_int_eq(memcmp(out, vectors[i].bytes, len), 0);
+    }
+}
+
+TEST(text_that_is_not_base64_is_refused)
+{
+    static const char *const bad[] = {
+        "",     "Z",       "Zg",       "Zg=",     "====",     "=",        "Z===",  "=Zg=",
+        "Z=g=", "Zg=x",    "Zg==Zg==", "Zm9v=",   "Zm9vZ===", "Zm9 ",     "Zm9\n", "Zm-v",
+        "Zm_v", "Zm9\x80", "!!!!",     "Zm9vYg=", "Zg= =",    "Zm9v====",
+    };
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        char out[64];
+        size_t len;
+
+        ck_assert_msg(!decode_base64(out, &len, span_str(bad[i])), "\"%s\"", bad[i]);
+    }
+}
+
+TEST(surplus_bits_may_be_anything)
+{
+    char out[3];
+    size_t len;
+
+    ck_assert(decode_base64(out, &len, span_str("Zh==")));
+    ck_assert(len == 1 && out[0] == 'f');
+    ck_assert(decode_base64(out, &len, span_str("Zm9=")));
+    ck_assert(len == 2 && memcmp(out, "fo", 2) == 0);
+}
+
+TEST(decoding_undoes_encoding)
+{
+    struct rng rng;
+
+    rng_init(&rng, 20240607);
+    for (size_t len = 1; len <= 250; len++) {
+        char *bytes = malloc(len);
+        char *text = malloc(ENCODE_BASE64_BYTES(len));
+        char *back = malloc(DECODE_BASE64_BYTES(ENCODE_BASE64_BYTES(len)));
+        size_t back_len;
+
+        ck_assert(bytes != NULL && text != NULL && back != NULL);
+        for (size_t i = 0; i < len; i++) {
+            bytes[i] = (char)rng_next(&rng);
+        }
+        size_t text_len = encode_base64(text, span_of(bytes, len));
+        ck_assert_uint_eq(text_len, ENCODE_BASE64_BYTES(len));
+        ck_assert(decode_base64(back, &back_len, span_of(text, text_len)));
+        ck_assert_uint_eq(back_len, len);
+        ck_assert_int_eq(memcmp(back, bytes, len), 0);
+        free(bytes);
+        free(text);
+        free(back);
+    }
+}
+
+TEST(nothing_encodes_to_nothing)
+{
+    char out[4];
+
+    ck_assert_uint_eq(encode_base64(out, span_str("")), 0);
 }

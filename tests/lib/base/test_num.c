@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * num: limits exact, nothing lenient, and random numbers against the C library.
+ * num: exact limits, what the strict and the lenient readers accept, and random numbers against
+ * the C library.
  */
 #include <inttypes.h>
 #include <stdint.h>
@@ -119,6 +120,73 @@ TEST(no_other_byte_passes_for_a_digit)
 }
 
 /* Both directions against printf, with numbers of every length. */
+/* What the three lenient readers make of a text; NONE where they refuse it. */
+#define NONE "none"
+
+TEST(lenient_numbers_are_read_as_memcached_reads_them)
+{
+    static const struct {
+        const char *text, *u64, *u32, *i64;
+    } rows[] = {
+        {"7", "7", "7", "7"},
+        {"+7", "7", "7", "7"},
+        {"-0", "0", "0", "0"},
+        {"-1", NONE, NONE, "-1"},
+        {" \t\v\f\r\n7", "7", "7", "7"},
+        {"7 x", "7", "7", "7"},
+        {"7\r", "7", "7", "7"},
+        {" -7\tx", NONE, NONE, "-7"},
+        {"4294967295", "4294967295", "4294967295", "4294967295"},
+        {"4294967296", "4294967296", NONE, "4294967296"},
+        {"9223372036854775807", "9223372036854775807", NONE, "9223372036854775807"},
+        {"9223372036854775808", "9223372036854775808", NONE, NONE},
+        {"-9223372036854775808", NONE, NONE, "-9223372036854775808"},
+        {"-9223372036854775809", NONE, NONE, NONE},
+        {"+18446744073709551615", "18446744073709551615", NONE, NONE},
+        {"+18446744073709551616", NONE, NONE, NONE},
+        {"+000000000000000000000000000001", "1", "1", "1"},
+        {"", NONE, NONE, NONE},
+        {" ", NONE, NONE, NONE},
+        {"-", NONE, NONE, NONE},
+        {"- 1", NONE, NONE, NONE},
+        {"+-1", NONE, NONE, NONE},
+        {"--1", NONE, NONE, NONE},
+        {"7x", NONE, NONE, NONE},
+        {"7\x08", NONE, NONE, NONE},
+        {"7\x0e", NONE, NONE, NONE},
+        {"0x7", NONE, NONE, NONE},
+        {"7.0", NONE, NONE, NONE},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char got[NUM_DIGITS_MAX + 1] = NONE;
+        struct span text = span_str(rows[i].text);
+        uint64_t u64 = 4711;
+        uint32_t u32 = 4711;
+        int64_t i64 = 4711;
+
+        if (num_lenient_u64(text, &u64)) {
+            snprintf(got, sizeof(got), "%" PRIu64, u64);
+        }
+        ck_assert_str_eq(got, rows[i].u64);
+        ck_assert(strcmp(got, NONE) != 0 || u64 == 4711);
+
+        strcpy(got, NONE);
+        if (num_lenient_u32(text, &u32)) {
+            snprintf(got, sizeof(got), "%" PRIu32, u32);
+        }
+        ck_assert_str_eq(got, rows[i].u32);
+        ck_assert(strcmp(got, NONE) != 0 || u32 == 4711);
+
+        strcpy(got, NONE);
+        if (num_lenient_i64(text, &i64)) {
+            snprintf(got, sizeof(got), "%" PRId64, i64);
+        }
+        ck_assert_str_eq(got, rows[i].i64);
+        ck_assert(strcmp(got, NONE) != 0 || i64 == 4711);
+    }
+}
+
 TEST(random_numbers_go_both_ways)
 {
     uint64_t seed = rng_seed();
@@ -182,6 +250,21 @@ TEST(put_counts_digits_at_every_edge)
                           "%" PRIu64, v);
             ck_assert_msg(got[len] == '#', "%" PRIu64 " is written too long", v);
         }
+    }
+}
+
+TEST(put_short_writes_the_same)
+{
+    static const uint64_t numbers[] = {0,    9,     10,    99,    100,        101,       999,
+                                       1000, 1001,  9999,  10000, 12345,      99999,     100000,
+                                       9990, 10001, 65536, 70000, UINT32_MAX, UINT64_MAX};
+
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        char want[NUM_DIGITS_MAX], got[NUM_DIGITS_MAX];
+        size_t n = num_put_u64(want, numbers[i]);
+
+        ck_assert_ptr_eq(num_put_short(got, numbers[i]), got + n);
+        ck_assert_mem_eq(got, want, n);
     }
 }
 
