@@ -184,7 +184,8 @@ static MF_NOINLINE enum turn_stop fetch(struct turn *t, const struct request *r)
     msec_t made = MSEC_NEVER;
 
     /* The item changes once: that the output can take its value must be certain before. */
-    if (meta_has(r->letters, 'v') && !turn_has_room_for_value(t, META_LINE_MAX + LINE_END_LEN)) {
+    if (meta_has(r->letters, 'v') &&
+        !turn_has_room_for_value(t, META_LINE_MAX + LINE_END_LEN)) {
         return TURN_BLOCKED;
     }
     prepare_fetch(t, r, &f, &made);
