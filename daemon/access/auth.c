@@ -8,8 +8,6 @@
 #include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -18,6 +16,7 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "daemon/base/path.h"
 #include "lib/base/mem.h"
 #include "lib/base/rcu.h"
 
@@ -269,21 +268,6 @@ static void tell(const struct auth *a, const struct auth_table *table)
 
 /* ---- the life of it ---------------------------------------------------------------------- */
 
-/* The path from the root, links left alone: they may be what the operator changes. */
-static char *absolute(const char *path)
-{
-    char cwd[PATH_MAX];
-    bool is_whole = path[0] == '/' || getcwd(cwd, sizeof(cwd)) == NULL;
-    const char *folder = is_whole ? "" : cwd;
-    size_t size = strlen(folder) + 1 + strlen(path) + 1;
-    char *whole = mem_alloc(size);
-
-    if (whole != NULL) {
-        snprintf(whole, size, "%s%s%s", folder, is_whole ? "" : "/", path);
-    }
-    return whole;
-}
-
 static bool draw_key(struct siphash_key *key)
 {
     ssize_t n;
@@ -305,7 +289,7 @@ int auth_init(struct auth *a, enum auth_form form, const char *path)
         log_error("auth, cannot draw a key (%s)", strerror(errno));
         return EX_OSERR;
     }
-    a->path = absolute(path);
+    a->path = path_absolute(path);
     if (a->path == NULL) {
         log_error("auth, cannot start (out of memory)");
         return EX_OSERR;

@@ -36,7 +36,8 @@ size_t byte_ring_len(const struct byte_ring *r)
                     atomic_load_explicit(&r->taken, memory_order_relaxed));
 }
 
-size_t byte_ring_room(const struct byte_ring *r)
+/* Bytes that can be put now, or more by the time of the answer. Context: producer. */
+static size_t ring_room(const struct byte_ring *r)
 {
     uint64_t taken = atomic_load_explicit(&r->taken, memory_order_acquire);
 
@@ -57,7 +58,7 @@ bool byte_ring_put(struct byte_ring *r, struct span first, struct span second)
 {
     uint64_t put = atomic_load_explicit(&r->put, memory_order_relaxed);
 
-    if (byte_ring_room(r) < first.len + second.len || r->size == 0) {
+    if (ring_room(r) < first.len + second.len || r->size == 0) {
         return false;
     }
     if (first.len > 0) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A bounded queue of bytes from one thread to one other. Neither side ever waits: what finds no
- * room is refused as a whole.
+ * A bounded queue of bytes from one thread to another. Neither side ever waits: bytes that find
+ * no room are refused as a whole.
  */
 #ifndef MAYFLY_DAEMON_BASE_BYTERING_H
 #define MAYFLY_DAEMON_BASE_BYTERING_H
@@ -18,7 +18,7 @@ struct byte_ring {
     /* [const] */
     char *base; /* owned */
     size_t size;
-    /* [atomic] bytes ever put and ever taken; each is stored by its own side only */
+    /* [atomic] bytes put and taken since the start; each side stores only its own */
     alignas(64) _Atomic uint64_t put;
     alignas(64) _Atomic uint64_t taken;
 };
@@ -32,24 +32,19 @@ bool byte_ring_init(struct byte_ring *r, size_t size);
 /* Release it. Context: nobody else uses it. */
 void byte_ring_fini(struct byte_ring *r);
 
-/* Bytes that can be put now; never more than there are. Context: producer. */
-size_t byte_ring_room(const struct byte_ring *r);
-
 /*
- * Put two spans one behind the other, as one: both or, when there is no room, none. Context:
- * producer.
+ * Put two spans as one, the second after the first: both or, when there is no room, neither.
+ * Context: producer.
  */
 bool byte_ring_put(struct byte_ring *r, struct span first, struct span second);
 
-/* Bytes that can be taken now; never more than there are. Context: consumer, producer. */
+/* Copy n bytes that begin `skip` bytes after the front; all are there. Context: consumer. */
 size_t byte_ring_len(const struct byte_ring *r);
 
-/* What stands in one piece at the front; borrowed until it is dropped. Context: consumer. */
+/* The bytes at the front that are in one piece; borrowed until dropped. Context: consumer. */
 struct span byte_ring_front(const struct byte_ring *r);
 
-/*
- * Copy n bytes that begin `skip` bytes behind the front; they are there. Context: consumer.
- */
+/* Copy n bytes that begin `skip` bytes after the front; they are there. Context: consumer. */
 void byte_ring_copy(const struct byte_ring *r, size_t skip, void *out, size_t n);
 
 /* Drop n bytes off the front; they are there. Context: consumer. */

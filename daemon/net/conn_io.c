@@ -4,9 +4,11 @@
  */
 #include "daemon/net/conn_io.h"
 
+#include "daemon/net/tls.h"
+
 bool io_begin_tls(struct io *io, struct tls *tls, const struct tls_worker *w)
 {
-    io->tls = tls_session_create(tls, w, io->fd);
+    io->tls = tls_session_create(tls_take_context(tls), w, io->fd);
     return io->tls != NULL;
 }
 

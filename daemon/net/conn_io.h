@@ -18,6 +18,8 @@
 #include "daemon/net/tls_session.h"
 #include "lib/base/check.h"
 
+struct tls;
+
 struct io {
     int fd;                  /* owned */
     struct tls_session *tls; /* owned; NULL: plain */

@@ -7,18 +7,17 @@
  */
 #include "daemon/net/tls.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <openssl/err.h>
+#include <openssl/ssl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sysexits.h>
-#include <unistd.h>
 
 #include "daemon/base/log.h"
-#include "daemon/net/tls_state.h"
+#include "daemon/base/path.h"
+#include "daemon/net/tls_session.h"
 #include "daemon/options/settings.h"
 #include "lib/base/check.h"
 #include "lib/base/clock.h"
@@ -137,7 +136,7 @@ static void set_ways(const struct settings *s, SSL_CTX *context)
     SSL_CTX_set_session_id_context(context, name, sizeof(name) - 1);
     SSL_CTX_set_session_cache_mode(context, s->ssl_session_cache ? SSL_SESS_CACHE_SERVER
                                                                  : SSL_SESS_CACHE_OFF);
-    SSL_CTX_sess_set_new_cb(context, tls_on_new_session);
+    SSL_CTX_sess_set_new_cb(context, tls_session_on_new);
 }
 
 /* A context of the files as they are now, or NULL and why. */
@@ -200,32 +199,13 @@ uint64_t tls_age_s(const struct tls *t)
 
 /* ---- life -------------------------------------------------------------------------------- */
 
-/* The same file from any working directory, as that of a daemon is another. NULL: no memory. */
-static char *absolute(const char *name)
-{
-    char folder[PATH_MAX] = "";
-    size_t size;
-    char *path;
-
-    if (name[0] != '/' && getcwd(folder, sizeof(folder)) == NULL) {
-        log_warn("tls, cannot tell the working directory (%s)", strerror(errno));
-        folder[0] = '\0';
-    }
-    size = strlen(folder) + 1 + strlen(name) + 1;
-    path = mem_alloc(size);
-    if (path != NULL) {
-        snprintf(path, size, "%s%s%s", folder, folder[0] != '\0' ? "/" : "", name);
-    }
-    return path;
-}
-
 static bool set_names(struct tls *t)
 {
     const struct settings *s = t->settings;
 
-    t->chain = absolute(s->ssl_chain_cert);
-    t->key = absolute(s->ssl_key != NULL ? s->ssl_key : s->ssl_chain_cert);
-    t->ca = s->ssl_ca_cert != NULL ? absolute(s->ssl_ca_cert) : NULL;
+    t->chain = path_absolute(s->ssl_chain_cert);
+    t->key = path_absolute(s->ssl_key != NULL ? s->ssl_key : s->ssl_chain_cert);
+    t->ca = s->ssl_ca_cert != NULL ? path_absolute(s->ssl_ca_cert) : NULL;
     return t->chain != NULL && t->key != NULL && (t->ca != NULL || s->ssl_ca_cert == NULL);
 }
 

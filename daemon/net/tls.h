@@ -32,6 +32,12 @@ int tls_open(const struct settings *settings, struct tls **out);
  */
 bool tls_reload(struct tls *t, char why[TLS_WHY_BYTES]);
 
+/*
+ * The rules for sessions that begin now, with a reference that tls_session_create() takes.
+ * Context: any thread.
+ */
+struct ssl_ctx_st *tls_take_context(struct tls *t);
+
 /* Seconds since the certificates in use were loaded. Context: any thread. */
 uint64_t tls_age_s(const struct tls *t);
 

@@ -8,10 +8,10 @@
 
 #include <errno.h>
 #include <openssl/err.h>
+#include <openssl/ssl.h>
 #include <string.h>
 
 #include "daemon/base/log.h"
-#include "daemon/net/tls_state.h"
 #include "daemon/options/settings.h"
 #include "lib/base/mem.h"
 #include "lib/base/span.h"
@@ -60,23 +60,19 @@ void tls_worker_fini(struct tls_worker *w)
     w->buf = NULL;
 }
 
-struct tls_session *tls_session_create(struct tls *t, const struct tls_worker *w, int fd)
+struct tls_session *tls_session_create(SSL_CTX *context, const struct tls_worker *w, int fd)
 {
     struct tls_session *s = mem_zalloc(sizeof(*s));
-    SSL_CTX *context;
+    SSL *ssl = s != NULL ? SSL_new(context) : NULL;
 
-    if (s == NULL) {
-        return NULL;
-    }
-    context = tls_take_context(t);
-    s->ssl = SSL_new(context);
     SSL_CTX_free(context); /* the session has a reference of its own */
-    if (s->ssl == NULL || SSL_set_fd(s->ssl, fd) != 1) {
+    if (ssl == NULL || SSL_set_fd(ssl, fd) != 1) {
         ERR_clear_error();
-        SSL_free(s->ssl);
+        SSL_free(ssl);
         mem_free(s);
         return NULL;
     }
+    s->ssl = ssl;
     s->w = w;
     SSL_set_app_data(s->ssl, s);
     SSL_set_accept_state(s->ssl);
@@ -108,18 +104,13 @@ void tls_send_end(struct tls_session *s)
 
 /* ---- handshake --------------------------------------------------------------------------- */
 
-int tls_on_new_session(SSL *ssl, SSL_SESSION *resumable)
+int tls_session_on_new(SSL *ssl, SSL_SESSION *resumable)
 {
     const struct tls_session *s = SSL_get_app_data(ssl);
 
     (void)resumable;
     ctr_add(s->w->counters, CTR_ssl_new_sessions, 1);
     return 0; /* the reference stays OpenSSL's */
-}
-
-bool tls_is_open(const struct tls_session *s)
-{
-    return s->is_open;
 }
 
 void tls_handshake_failed(struct tls_session *s, const char *why)

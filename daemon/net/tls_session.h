@@ -15,7 +15,9 @@
 #include "lib/base/counters.h"
 
 struct settings;
-struct tls;
+struct ssl_ctx_st;
+struct ssl_session_st;
+struct ssl_st;
 struct tls_session;
 
 /* What the sessions of a worker share. */
@@ -35,16 +37,21 @@ bool tls_worker_init(struct tls_worker *w, const struct settings *settings,
 void tls_worker_fini(struct tls_worker *w);
 
 /*
- * The server's end of a session over an accepted socket, which it borrows. NULL: no memory.
+ * The server's end of a session over an accepted socket, which it borrows. Takes the reference
+ * to the context (of OpenSSL, from tls_take_context()), also on failure. NULL: no memory.
  * Context: worker.
  */
-struct tls_session *tls_session_create(struct tls *t, const struct tls_worker *w, int fd);
+struct tls_session *tls_session_create(struct ssl_ctx_st *context, const struct tls_worker *w,
+                                       int fd);
+
+/*
+ * For the contexts: OpenSSL made a session that a client may resume. Context: worker, called by
+ * OpenSSL.
+ */
+int tls_session_on_new(struct ssl_st *ssl, struct ssl_session_st *resumable);
 
 /* Release it; the peer is told first, if that was not done and can be. Context: worker. */
 void tls_session_destroy(struct tls_session *s);
-
-/* Is the handshake over? Nothing can be read or written before. Context: worker. */
-bool tls_is_open(const struct tls_session *s);
 
 /* What the connection has to wait for. */
 enum tls_step {

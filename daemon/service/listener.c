@@ -415,8 +415,8 @@ void listeners_destroy(struct server *s)
     }
     mem_free(l->acceptors);
     mem_free(l->batches);
-    sockets_fini(&l->list);
-    sockets_fini(&l->udp);
+    socket_list_fini(&l->list);
+    socket_list_fini(&l->udp);
     mem_free(l);
     s->listeners = NULL;
 }

@@ -18,7 +18,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#include "daemon/net/sockets_inet.h"
+#include "daemon/net/listen_address.h"
 #include "daemon/options/settings.h"
 #include "tests/common/unit.h"
 
@@ -46,11 +46,11 @@ static void close_all(void)
     for (i = 0; i < list.count; i++) {
         socket_close(&list.items[i]);
     }
-    sockets_fini(&list);
+    socket_list_fini(&list);
     for (i = 0; i < udp.count; i++) {
         socket_close(&udp.items[i]);
     }
-    sockets_fini(&udp);
+    socket_list_fini(&udp);
 }
 
 static void teardown(void)

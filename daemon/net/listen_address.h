@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The list of -l: addresses to listen on, each with memcached's prefixes.
+ */
+#ifndef MAYFLY_DAEMON_NET_LISTEN_ADDRESS_H
+#define MAYFLY_DAEMON_NET_LISTEN_ADDRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/net/origin.h"
+#include "lib/base/span.h"
+
+/* One element of -l. Empty host: every address. */
+struct listen_address {
+    char host[256];
+    bool is_plain;          /* notls: no TLS, also with -Z */
+    bool has_protocol;      /* proto[x] was given */
+    uint8_t protocol;       /* x, an enum binding_protocol */
+    char tag[CONN_TAG_MAX]; /* tag[x] */
+    bool has_port;
+    unsigned port;
+};
+
+/*
+ * Parse host, host:port, [v6], [v6]:port, a bare v6 address, or *; each may follow memcached's
+ * prefixes notls:, proto[x]: and tag[x]:, in any order. Returns NULL, or what is wrong with it.
+ */
+const char *listen_address_parse(struct span text, struct listen_address *out);
+
+/* The next element of a list like that of -l, from *at on; false at its end. */
+bool listen_address_next(const char **at, struct span *text);
+
+#endif

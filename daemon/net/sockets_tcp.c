@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * TCP sockets. Without -l they listen on the loopback interface, v4 and v6; a machine without
+ * v6 is not an error then. With -l every address that a name stands for is bound, and any that
+ * cannot be is an error: nobody shall serve less than was asked for.
+ */
+#include "daemon/net/sockets_tcp.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "daemon/net/listen_address.h"
+#include "daemon/options/settings.h"
+
+/* ---- one socket -------------------------------------------------------------------------- */
+
+void sockets_set_tcp_options(int fd)
+{
+    int on = 1;
+
+    /* Accepted connections inherit both, which saves two calls for each of them. */
+    if (setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)) != 0 ||
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0) {
+        log_warn("listener, cannot set an option (%s)", strerror(errno));
+    }
+}
+
+/* A bound and listening socket, or -1 with errno and the failed call's name. */
+static int listen_on(const struct sockaddr *addr, socklen_t len, uint32_t backlog,
+                     const char **what)
+{
+    int on = 1;
+    int fd;
+    int err;
+
+    *what = "socket()";
+    fd = socket(addr->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        return -1;
+    }
+    *what = "setsockopt()";
+    if (addr->sa_family == AF_INET6 &&
+        setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) != 0) {
+        goto fail;
+    }
+    if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0) {
+        goto fail;
+    }
+    sockets_set_tcp_options(fd);
+    *what = "bind()";
+    if (bind(fd, addr, len) != 0) {
+        goto fail;
+    }
+    *what = "listen()";
+    if (listen(fd, backlog < INT_MAX ? (int)backlog : INT_MAX) != 0) {
+        goto fail;
+    }
+    return fd;
+
+fail:
+    err = errno;
+    close(fd);
+    errno = err;
+    return -1;
+}
+
+struct conn_origin sockets_tcp_origin(const struct settings *settings,
+                                      const struct listen_address *address)
+{
+    bool is_plain = address != NULL && address->is_plain;
+    struct conn_origin origin = {
+        .transport = settings->ssl_enabled && !is_plain ? CONN_TLS : CONN_TCP,
+        .protocol = (uint8_t)settings->protocol,
+    };
+
+    if (address != NULL) {
+        memcpy(origin.tag, address->tag, sizeof(origin.tag));
+        if (address->has_protocol) {
+            origin.protocol = address->protocol;
+        }
+    }
+    return origin;
+}
+
+/* ---- the default: loopback --------------------------------------------------------------- */
+
+static int tcp_port_failed(int32_t port, const char *what)
+{
+    log_error("listener, failed to listen on TCP port %d (%s: %s)", port > 0 ? port : 0, what,
+              strerror(errno));
+    return EX_OSERR;
+}
+
+static bool is_without_family(int err)
+{
+    return err == EAFNOSUPPORT || err == EADDRNOTAVAIL || err == EPROTONOSUPPORT;
+}
+
+static int open_tcp_loopback(const struct settings *settings, struct socket_list *out)
+{
+    struct conn_origin origin = sockets_tcp_origin(settings, NULL);
+    struct sockaddr_in in = {.sin_family = AF_INET};
+    struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    uint16_t port = settings->port > 0 ? (uint16_t)settings->port : 0;
+    const char *what;
+    int status;
+    int fd;
+
+    in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    in.sin_port = htons(port);
+    fd = listen_on((const struct sockaddr *)&in, sizeof(in), settings->backlog, &what);
+    if (fd < 0) {
+        return tcp_port_failed(settings->port, what);
+    }
+    /* Of a free port the v6 socket gets the same number, if it is free there too. */
+    in6.sin6_port = htons(socket_port(fd));
+    status = socket_list_add(out, fd, &origin);
+    if (status != 0) {
+        return status;
+    }
+    fd = listen_on((const struct sockaddr *)&in6, sizeof(in6), settings->backlog, &what);
+    if (fd < 0 && errno == EADDRINUSE && port == 0) {
+        in6.sin6_port = 0;
+        fd = listen_on((const struct sockaddr *)&in6, sizeof(in6), settings->backlog, &what);
+    }
+    if (fd < 0) {
+        if (is_without_family(errno)) {
+            log_info("listener, serves IPv4 only (%s)", strerror(errno));
+            return 0;
+        }
+        return tcp_port_failed(settings->port, what);
+    }
+    return socket_list_add(out, fd, &origin);
+}
+
+/* ---- the addresses of -l ----------------------------------------------------------------- */
+
+static int tcp_address_failed(struct span text, const char *what, const char *why)
+{
+    log_error("listener, failed to listen on one of interface(s) %.*s (%s%s)", (int)text.len,
+              text.ptr, what, why);
+    return EX_OSERR;
+}
+
+static int open_resolved(const struct settings *settings, struct span text,
+                         const struct listen_address *address, const struct addrinfo *first,
+                         struct socket_list *out)
+{
+    struct conn_origin origin = sockets_tcp_origin(settings, address);
+    const struct addrinfo *ai;
+
+    for (ai = first; ai != NULL; ai = ai->ai_next) {
+        union socket_address addr;
+        const char *what;
+        int status;
+        int fd;
+
+        if ((ai->ai_family != AF_INET && ai->ai_family != AF_INET6) ||
+            ai->ai_addrlen > sizeof(addr)) {
+            continue;
+        }
+        memcpy(&addr, ai->ai_addr, ai->ai_addrlen);
+        if (socket_list_has(out, &addr, false)) {
+            continue;
+        }
+        fd = listen_on(ai->ai_addr, ai->ai_addrlen, settings->backlog, &what);
+        if (fd < 0 && errno == EAFNOSUPPORT && ai->ai_next != NULL) {
+            continue;
+        }
+        if (fd < 0) {
+            char why[128];
+
+            snprintf(why, sizeof(why), ": %s", strerror(errno));
+            return tcp_address_failed(text, what, why);
+        }
+        status = socket_list_add(out, fd, &origin);
+        if (status != 0) {
+            return status;
+        }
+    }
+    return 0;
+}
+
+static int open_tcp_address(const struct settings *settings, struct span text,
+                            struct socket_list *out)
+{
+    struct addrinfo hints = {.ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM};
+    struct addrinfo *first = NULL;
+    struct listen_address addr;
+    const char *error = listen_address_parse(text, &addr);
+    char port[16];
+    int status;
+
+    if (error != NULL) {
+        return tcp_address_failed(text, error, "");
+    }
+    /* An operator who asked clients to authenticate must not get a way around it. */
+    if (addr.has_protocol && (settings->auth_file != NULL || settings->sasl) &&
+        addr.protocol != settings->protocol) {
+        return tcp_address_failed(text, "clients that have to authenticate speak one protocol",
+                                  "");
+    }
+    if (!addr.has_port) {
+        addr.port = settings->port > 0 ? (unsigned)settings->port : 0;
+    }
+    snprintf(port, sizeof(port), "%u", addr.port);
+    status = getaddrinfo(addr.host[0] != '\0' ? addr.host : NULL, port, &hints, &first);
+    if (status != 0) {
+        return tcp_address_failed(
+            text,
+            "getaddrinfo(): ", status == EAI_SYSTEM ? strerror(errno) : gai_strerror(status));
+    }
+    status = open_resolved(settings, text, &addr, first, out);
+    freeaddrinfo(first);
+    return status;
+}
+
+int sockets_open_tcp(const struct settings *settings, struct socket_list *out)
+{
+    const char *at = settings->listen;
+    struct span text;
+
+    if (at == NULL) {
+        return open_tcp_loopback(settings, out);
+    }
+    while (listen_address_next(&at, &text)) {
+        int status = open_tcp_address(settings, text, out);
+
+        if (status != 0) {
+            return status;
+        }
+    }
+    return 0;
+}

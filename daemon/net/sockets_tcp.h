@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The TCP sockets of -p and -l.
+ */
+#ifndef MAYFLY_DAEMON_NET_SOCKETS_TCP_H
+#define MAYFLY_DAEMON_NET_SOCKETS_TCP_H
+
+#include "daemon/net/origin.h"
+#include "daemon/net/socket_list.h"
+
+struct listen_address;
+struct settings;
+
+/*
+ * Listen on every address of settings.listen, or on both loopback addresses, and append the
+ * sockets. Returns 0, or the exit status after a message was written. Context: main, before
+ * start.
+ */
+int sockets_open_tcp(const struct settings *settings, struct socket_list *out);
+
+/*
+ * What connections of a TCP socket inherit from it; address: its element of -l, NULL: none.
+ * Context: any thread.
+ */
+struct conn_origin sockets_tcp_origin(const struct settings *settings,
+                                      const struct listen_address *address);
+
+/*
+ * Set the options that accepted connections inherit: no delay, keepalive. Context: main, before
+ * start.
+ */
+void sockets_set_tcp_options(int fd);
+
+#endif

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The unix socket of -s.
+ *
+ * A file at its path is removed only when it is a socket that no process listens on, that is,
+ * when a connect to it is refused. The umask sets the mode from the moment of the bind.
+ */
+#include "daemon/net/sockets_unix.h"
+
+#include <errno.h>
+#include <pwd.h>
+#include <stddef.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "daemon/options/settings.h"
+#include "lib/base/mem.h"
+
+static int unix_failed(const char *path, const char *what)
+{
+    log_error("listener, failed to listen on UNIX socket: %s (%s: %s)", path, what,
+              strerror(errno));
+    return EX_OSERR;
+}
+
+/*
+ * Make way for a socket at this path. Returns 0 when nothing stands there (any more), else -1
+ * with errno.
+ */
+static int remove_stale(const struct sockaddr_un *addr, socklen_t len)
+{
+    struct stat st;
+    int fd;
+    int err;
+
+    if (lstat(addr->sun_path, &st) != 0) {
+        return errno == ENOENT ? 0 : -1;
+    }
+    if (!S_ISSOCK(st.st_mode)) {
+        errno = EEXIST;
+        return -1;
+    }
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        return -1;
+    }
+    err = connect(fd, (const struct sockaddr *)addr, len) == 0 ? EADDRINUSE : errno;
+    close(fd);
+    if (err != ECONNREFUSED) {
+        errno = err == EAGAIN ? EADDRINUSE : err;
+        return -1;
+    }
+    return unlink(addr->sun_path);
+}
+
+/*
+ * The address of a path, or of an abstract name that is written with a leading @. False: too
+ * long.
+ */
+static bool unix_address(const char *path, struct sockaddr_un *addr, socklen_t *len)
+{
+    size_t n = strlen(path);
+
+    memset(addr, 0, sizeof(*addr));
+    addr->sun_family = AF_UNIX;
+    if (n == 0 || n >= sizeof(addr->sun_path)) {
+        return false;
+    }
+    memcpy(addr->sun_path, path, n);
+    if (path[0] == '@') {
+        addr->sun_path[0] = '\0';
+        *len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n);
+    } else {
+        *len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n + 1);
+    }
+    return true;
+}
+
+/*
+ * The socket is made before privileges are dropped, but clients of the user we become shall be
+ * able to use it as they could use memcached's.
+ */
+static void give_to_user(const struct settings *settings, const char *path)
+{
+    const struct passwd *pw;
+
+    if (geteuid() != 0 || settings->user == NULL) {
+        return;
+    }
+    pw = getpwnam(settings->user);
+    if (pw == NULL || lchown(path, pw->pw_uid, pw->pw_gid) != 0) {
+        log_warn("listener, cannot give %s to %s (%s)", path, settings->user,
+                 pw == NULL ? "no such user" : strerror(errno));
+    }
+}
+
+/* Remember which file it is, so that nobody else's is removed at the end. */
+static int remember_file(struct socket_open *s, const char *path)
+{
+    struct stat st;
+    size_t size = strlen(path) + 1;
+
+    s->path = mem_alloc(size);
+    if (s->path == NULL || lstat(path, &st) != 0) {
+        mem_free(s->path);
+        s->path = NULL;
+        return unix_failed(path, "lstat()");
+    }
+    memcpy(s->path, path, size);
+    s->dev = st.st_dev;
+    s->ino = st.st_ino;
+    return 0;
+}
+
+int sockets_open_unix(const struct settings *settings, struct socket_list *out)
+{
+    const char *path = settings->unix_path;
+    struct conn_origin origin = {.transport = CONN_UNIX,
+                                 .protocol = (uint8_t)settings->protocol};
+    bool is_file = path[0] != '@';
+    struct sockaddr_un addr;
+    socklen_t len;
+    mode_t old_mask;
+    int status;
+    int fd;
+
+    if (!unix_address(path, &addr, &len)) {
+        errno = ENAMETOOLONG;
+        return unix_failed(path, "bind()");
+    }
+    if (is_file && remove_stale(&addr, len) != 0) {
+        return unix_failed(path, "bind()");
+    }
+    fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0) {
+        return unix_failed(path, "socket()");
+    }
+    old_mask = umask(~(mode_t)settings->unix_mask & 0777);
+    status = bind(fd, (const struct sockaddr *)&addr, len);
+    umask(old_mask);
+    if (status != 0 || (status = socket_list_add(out, fd, &origin)) != 0) {
+        if (status < 0) {
+            (void)unix_failed(path, "bind()");
+            close(fd);
+        }
+        return EX_OSERR;
+    }
+    if (is_file) {
+        status = remember_file(&out->items[out->count - 1], path);
+        if (status != 0) {
+            return status;
+        }
+        give_to_user(settings, path);
+    }
+    if (listen(fd, (int)settings->backlog) != 0) {
+        return unix_failed(path, "listen()");
+    }
+    return 0;
+}
