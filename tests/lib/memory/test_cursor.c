@@ -147,6 +147,9 @@ TEST(age_order_survives_cleaning)
 TEST(cleaning_drops_what_is_due_and_moves_the_rest_unchanged)
 {
     unsigned n;
+    unsigned was_due = 0;
+    unsigned was_deleted = 0;
+    uint64_t dropped;
     struct got before;
 
     fixture_start(&f, NULL);
@@ -167,6 +170,22 @@ TEST(cleaning_drops_what_is_due_and_moves_the_rest_unchanged)
     }
     shard_leave(f.shard);
     ck_assert_uint_gt(fixture_counter(&f, CTR_cursor_cleaned), 0);
+    /* Nobody has looked for them: what is gone was dropped by the cursor, as due. */
+    for (unsigned i = 0; i < n; i += 4) {
+        was_due++;
+    }
+    for (unsigned i = 1; i < n; i += 4) {
+        was_deleted++;
+    }
+    dropped = fixture_counter(&f, CTR_reclaimed);
+    ck_assert_uint_gt(dropped, was_due / 2);
+    ck_assert_uint_le(dropped, was_due);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), n + 1 - was_deleted - dropped);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_expired_lazy), 0);
+    for (unsigned i = 0; i < n; i++) {
+        ck_assert(fixture_has(&f, name("k", i)) == (i % 4 > 1));
+    }
     for (unsigned i = 2; i < n; i += 4) {
         fixture_check(&f, name("k", i), 300);
     }

@@ -165,9 +165,17 @@ TEST(a_failed_set_takes_the_old_value_away)
 
 /* ---- the budget -------------------------------------------------------------------------- */
 
+/*
+ * Arrays of index and wheel are counted when they are made, and a put makes room for them. Only
+ * for what waits for a grace period may more be taken, up to the overdraft.
+ */
 static void check_budget(int64_t limit)
 {
-    ck_assert_int_le(fixture_used(&f), limit + memory_overdraw(&f.shard->memory) + limit / 16);
+    int64_t used = fixture_used(&f);
+    int64_t waits = budget_retired(&f.engine.budget);
+    int64_t overdraft = memory_overdraw(&f.shard->memory);
+
+    ck_assert_int_le(used - (waits < overdraft ? waits : overdraft), limit + limit / 16);
 }
 
 TEST_LOOP(the_budget_is_kept_whatever_comes, 4)
@@ -191,7 +199,7 @@ TEST_LOOP(the_budget_is_kept_whatever_comes, 4)
         }
     }
     fixture_settle(&f);
-    check_budget(limit);
+    ck_assert_int_le(fixture_used(&f), limit);
     fixture_verify(&f);
     fixture_stop(&f);
 }
