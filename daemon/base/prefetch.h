@@ -9,8 +9,11 @@
 #ifndef MAYFLY_DAEMON_BASE_PREFETCH_H
 #define MAYFLY_DAEMON_BASE_PREFETCH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "lib/base/check.h"
 
 #define PREFETCH_LINE  64u
 #define PREFETCH_LINES 8u /* of a page; 2 to 16 do as well to read, 8 to 16 to write */
@@ -25,28 +28,34 @@ static inline const char *prefetch_next_page(const char *p)
     return p + (PREFETCH_PAGE - ((uintptr_t)p & (PREFETCH_PAGE - 1)));
 }
 
-/* The n bytes at p will be read soon. Context: any thread. */
-static inline void prefetch_to_read(const char *p, size_t n)
+/* Ask for the first lines of each page of the n bytes at p. */
+static MF_INLINE void prefetch_pages(const char *p, size_t n, bool is_written)
 {
     const char *end = p + (n < PREFETCH_MAX_BYTES ? n : PREFETCH_MAX_BYTES);
 
     for (; p < end; p = prefetch_next_page(p)) {
         for (unsigned i = 0; i < PREFETCH_LINES; i++) {
-            __builtin_prefetch(p + (size_t)i * PREFETCH_LINE, 0, 2);
+            const char *line = p + (size_t)i * PREFETCH_LINE;
+
+            if (is_written) {
+                __builtin_prefetch(line, 1, 2);
+            } else {
+                __builtin_prefetch(line, 0, 2);
+            }
         }
     }
 }
 
-/* The n bytes at p will be overwritten soon. Context: any thread. */
-static inline void prefetch_to_write(char *p, size_t n)
+/* The n bytes at p will be read soon. Context: any thread. */
+static inline void prefetch_to_read(const char *p, size_t n)
 {
-    const char *end = p + (n < PREFETCH_MAX_BYTES ? n : PREFETCH_MAX_BYTES);
+    prefetch_pages(p, n, false);
+}
 
-    for (const char *at = p; at < end; at = prefetch_next_page(at)) {
-        for (unsigned i = 0; i < PREFETCH_LINES; i++) {
-            __builtin_prefetch(at + (size_t)i * PREFETCH_LINE, 1, 2);
-        }
-    }
+/* The n bytes at p will be overwritten soon. Context: any thread. */
+static inline void prefetch_to_write(const char *p, size_t n)
+{
+    prefetch_pages(p, n, true);
 }
 
 #endif

@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "daemon/base/slab_class.h"
 #include "daemon/command/turn.h"
 #include "lib/base/num.h"
 #include "lib/shard/info.h"
@@ -19,9 +20,6 @@
 #define SLICE_US         200
 #define SLICE_BYTES      (64u * 1024)
 #define POSITIONS_A_LOOK 16 /* the time is looked at after so many positions of the index */
-
-/* The class that all items are shown in. */
-#define CLASS_ID "1"
 
 /* Longest line: seven numbers and what stands between them; memcached's words are some 60. */
 #define LINE_MAX_BYTES (ENCODE_URI_BYTES(ITEM_KEY_MAX) + 7 * NUM_DIGITS_MAX + 96)
@@ -59,7 +57,7 @@ static char *put_meta(const struct slice *k, const struct item *it, char *p)
     p = put_text(p, " cas=");
     p += num_put_u64(p, turn_cas_shown(k->turn, it->cas));
     p = put_text(p, item_was_fetched(it) ? " fetch=yes" : " fetch=no");
-    p = put_text(p, " cls=" CLASS_ID " size=");
+    p = put_text(p, " cls=" SLAB_CLASS_OURS_TEXT " size=");
     p += num_put_u64(p, item_size(it));
     p = put_text(p, " flags=");
     p += num_put_u64(p, it->client_flags);

@@ -6,6 +6,8 @@
 
 #include "daemon/command/exec_admin.h"
 #include "daemon/command/exec_stats.h"
+#include "lib/base/context.h"
+#include "lib/engine/body.h"
 
 enum turn_stop exec_outside(struct turn *t, const struct request *r)
 {
@@ -21,4 +23,40 @@ enum turn_stop exec_outside(struct turn *t, const struct request *r)
     }
     turn_enter_section(t); /* it may have taken long, and switched what is observed */
     return stop;
+}
+
+enum turn_stop exec_store_body(struct turn *t, const struct request *r, struct body **body)
+{
+    switch (r->cls) {
+    case CLASS_BINARY:
+        return exec_bin_store(t, r, body);
+    case CLASS_META:
+        return exec_meta_set(t, r, body);
+    default:
+        must(r->cls == CLASS_STORE);
+        return exec_store(t, r, body);
+    }
+}
+
+bool exec_place(struct turn *t, const struct request *r, struct body *b)
+{
+    struct store s;
+
+    must_be_worker(t->w);
+    must_be_reading();
+    switch (r->cls) {
+    case CLASS_BINARY:
+        exec_bin_prepare_store(t, r, &s);
+        break;
+    case CLASS_META:
+        exec_meta_prepare_set(t, r, &s);
+        break;
+    default:
+        must(r->cls == CLASS_STORE);
+        exec_store_prepare(t, r, &s);
+        break;
+    }
+    /* Where there is no room at once it is better waited for with the value in hand. */
+    s.may_wait = true;
+    return body_place(b, &s, t->now);
 }

@@ -20,6 +20,17 @@
  */
 enum turn_stop exec_outside(struct turn *t, const struct request *r);
 
+/*
+ * A storage command of any protocol whose value is the body. Context: worker, read side.
+ */
+enum turn_stop exec_store_body(struct turn *t, const struct request *r, struct body **body);
+
+/*
+ * May the bytes of a body that has none yet go straight to the blocks of the item that r makes?
+ * See body_place(). Context: worker, read side.
+ */
+bool exec_place(struct turn *t, const struct request *r, struct body *b);
+
 /* Execute one request. Context: worker, in a turn. */
 static inline enum turn_stop exec_request(struct turn *t, const struct request *r)
 {

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "daemon/base/log.h"
+#include "daemon/base/slab_class.h"
 #include "daemon/base/version.h"
 #include "daemon/net/tls.h"
 #include "daemon/options/settings.h"
@@ -26,8 +27,6 @@
 #define MEMLIMIT_MAX_MB   1000000000u
 #define CRAWLER_SLEEP_MAX 1000000u
 #define LRU_PCT_SUM_MAX   80u
-#define CLASS_ID_MAX      63
-#define CLASS_ID_OURS     1
 
 /* Most words that any of these commands has behind its name. */
 #define WORDS_MAX 6u
@@ -172,7 +171,7 @@ static bool parse_fraction(struct span s, double *out)
 
 static bool is_class(int64_t id)
 {
-    return id >= 0 && id <= CLASS_ID_MAX;
+    return id >= 0 && id <= SLAB_CLASS_MAX;
 }
 
 static enum turn_stop slabs_reassign(struct turn *t, const struct request *r,
@@ -333,10 +332,11 @@ static enum reply check_classes(struct span list, bool *has_ours)
         uint32_t id;
 
         if (len > 0) {
-            if (num_u32(span_of(list.ptr, len), &id) != MF_OK || id == 0 || id > CLASS_ID_MAX) {
+            if (num_u32(span_of(list.ptr, len), &id) != MF_OK || id == 0 ||
+                id > SLAB_CLASS_MAX) {
                 return REPLY_CRAWLER_BAD_CLASS;
             }
-            *has_ours |= id == CLASS_ID_OURS;
+            *has_ours |= id == SLAB_CLASS_OURS;
             reply = REPLY_OK;
         }
         list = span_of(list.ptr + past, list.len - past);

@@ -21,6 +21,9 @@ enum turn_stop exec_bin_admin(struct turn *t, const struct request *r);
  */
 enum turn_stop exec_bin_store(struct turn *t, const struct request *r, struct body **body);
 
+/* What r, one of these, asks of the engine. Context: worker, read side. */
+void exec_bin_prepare_store(const struct turn *t, const struct request *r, struct store *s);
+
 /* A request was refused by the parser: count and answer it. Context: worker, read side. */
 void exec_bin_refused(struct turn *t, const struct request *r, enum bin_reply why);
 

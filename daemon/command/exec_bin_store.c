@@ -12,6 +12,7 @@
 #include "daemon/command/exec_store.h"
 #include "daemon/command/observe.h"
 #include "daemon/worker/worker.h"
+#include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/engine/arith.h"
 #include "lib/engine/delete.h"
@@ -35,15 +36,11 @@ static enum store_mode mode_of(const struct request *r, bool compares_cas)
     }
 }
 
-static bool extends(const struct request *r)
-{
-    return r->command == CMD_APPEND || r->command == CMD_PREPEND;
-}
-
 /* A sum that is too large is a store like any other; a value that is too large is none. */
-static void count_store(struct turn *t, const struct request *r, enum outcome outcome)
+static void count_store(struct turn *t, const struct request *r, const struct store *s,
+                        enum outcome outcome)
 {
-    if (outcome == OUT_TOO_LARGE && !extends(r)) {
+    if (outcome == OUT_TOO_LARGE && !exec_store_extends(s)) {
         exec_store_failed(t, r, REPLY_TOO_LARGE);
     } else if (outcome == OUT_NO_MEMORY) {
         exec_store_failed(t, r, REPLY_NO_MEMORY_STORE);
@@ -52,63 +49,53 @@ static void count_store(struct turn *t, const struct request *r, enum outcome ou
     }
 }
 
-/* Tell who looks on how a store ended. What exec_store_failed() is told of, it tells itself. */
-static void observe_end(struct turn *t, const struct request *r, const struct before *before,
-                        const struct store *s, enum outcome outcome)
+static inline void prepare_store(const struct turn *t, const struct request *r,
+                                 struct body **body, struct store *s)
 {
-    struct observed_store seen = {
-        .key = r->key,
-        .mode = s->mode,
-        .outcome = outcome,
-        .deadline = s->deadline,
-        .size = outcome == OUT_STORED && extends(r) ? s->value_len : r->value_len,
-    };
+    bool compares_cas = r->cas != 0 && !t->hides_cas;
 
-    if (outcome == OUT_TOO_LARGE) {
-        seen.size = 0;
-    }
-    if (outcome != OUT_NO_MEMORY && (outcome != OUT_TOO_LARGE || extends(r))) {
-        observe_store(t, before, &seen);
-    }
+    exec_store_fill(t, r, body, s);
+    s->mode = mode_of(r, compares_cas);
+    s->flags = r->flags;
+    s->deadline = r->exptime == 0 ? MSEC_NEVER : turn_deadline(t, r->exptime);
+    s->cas_expected = r->cas;
+    s->compares_cas = compares_cas && exec_store_extends(s);
+}
+
+void exec_bin_prepare_store(const struct turn *t, const struct request *r, struct store *s)
+{
+    must_be_reading();
+    prepare_store(t, r, NULL, s);
 }
 
 enum turn_stop exec_bin_store(struct turn *t, const struct request *r, struct body **body)
 {
-    bool compares_cas = r->cas != 0 && !t->hides_cas;
-    struct store s = {
-        .mode = mode_of(r, compares_cas),
-        .hash = r->hash,
-        .key = r->key,
-        .flags = r->flags,
-        .deadline = r->exptime == 0 ? MSEC_NEVER : turn_deadline(t, r->exptime),
-        .cas_expected = r->cas,
-        .value = r->value,
-        .body = body,
-        .may_wait = t->may_wait,
-        .compares_cas = compares_cas && extends(r),
-    };
     struct before before;
+    struct store s;
     enum outcome outcome;
 
+    must_be_worker(t->w);
+    must_be_reading();
+    prepare_store(t, r, body, &s);
     if (MF_UNLIKELY(t->observed != 0)) {
         observe_before(t, r->hash, r->key, &before);
     }
     outcome = engine_store(t->e, &s, t->now);
-
     if (outcome == OUT_WAIT) {
         return TURN_WAITS;
     }
-    count_store(t, r, outcome);
-    turn_bin_reply(t, r, bin_reply_of(r, outcome), turn_cas_shown(t, s.cas));
+    count_store(t, r, &s, outcome);
+    turn_bin_reply(t, r, bin_reply_of(r, outcome),
+                   outcome == OUT_STORED ? turn_cas_shown(t, s.cas) : 0);
     if (s.mode == STORE_CAS) {
         exec_count_cas(&t->w->counters, outcome);
     }
-    if (MF_UNLIKELY(t->observed != 0)) {
-        observe_end(t, r, &before, &s, outcome);
+    /* What exec_store_failed() was called for it has observed. */
+    if (MF_UNLIKELY(t->observed != 0) && outcome != OUT_NO_MEMORY &&
+        (outcome != OUT_TOO_LARGE || exec_store_extends(&s))) {
+        exec_store_observe(t, r, &before, &s, outcome);
     }
-    if (MF_UNLIKELY(r->value_len > EXEC_BULK_BYTES)) {
-        t->is_bulk = true;
-    }
+    exec_store_note(t, r->value_len);
     return TURN_GOES_ON;
 }
 

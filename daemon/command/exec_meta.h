@@ -14,6 +14,9 @@ enum turn_stop exec_meta(struct turn *t, const struct request *r);
 /* ms; body as in exec_store(). */
 enum turn_stop exec_meta_set(struct turn *t, const struct request *r, struct body **body);
 
+/* What r, an ms, asks of the engine. */
+void exec_meta_prepare_set(const struct turn *t, const struct request *r, struct store *s);
+
 enum turn_stop exec_meta_delete(struct turn *t, const struct request *r);
 enum turn_stop exec_meta_arith(struct turn *t, const struct request *r);
 

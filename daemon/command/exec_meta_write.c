@@ -13,6 +13,7 @@
 #include "daemon/command/observe.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/check.h"
+#include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/engine/arith.h"
 #include "lib/engine/erase.h"
@@ -41,11 +42,6 @@ static uint64_t cas_expected(const struct turn *t, const struct meta_flags *flag
 }
 
 /* ---- ms ---------------------------------------------------------------------------------- */
-
-static bool extends(const struct store *s)
-{
-    return s->mode == STORE_APPEND || s->mode == STORE_PREPEND;
-}
 
 /* The flags that make a store anything but a set without client flags and deadline. */
 #define SHAPING                                                                                \
@@ -94,27 +90,19 @@ static MF_NOINLINE void shape_store(const struct turn *t, const struct request *
     s->cas_new = flags.cas_new;
 }
 
-/* Every field that is read: an initializer would clear the whole of it first. */
 static inline void prepare_store(const struct turn *t, const struct request *r,
                                  struct body **body, struct store *s)
 {
-    s->mode = STORE_SET;
-    s->hash = r->hash;
-    s->key = r->key;
-    s->flags = 0;
-    s->deadline = MSEC_NEVER;
-    s->cas_expected = 0;
-    s->value = r->value;
-    s->body = body;
-    s->may_wait = t->may_wait;
-    s->compares_cas = false;
-    s->takes_older = false;
-    s->vivifies = false;
-    s->over = NULL;
-    s->cas_new = 0;
+    exec_store_fill(t, r, body, s);
     if ((r->letters & SHAPING) != 0) {
         shape_store(t, r, s);
     }
+}
+
+void exec_meta_prepare_set(const struct turn *t, const struct request *r, struct store *s)
+{
+    must_be_reading();
+    prepare_store(t, r, NULL, s);
 }
 
 /* The store came to no end that has a code. */
@@ -144,26 +132,6 @@ static enum meta_code code_of_store(enum outcome outcome)
     }
 }
 
-/* Tell who looks on how a store ended. What exec_store_failed() is told of, it tells itself. */
-static void observe_end(struct turn *t, const struct request *r, const struct before *before,
-                        const struct store *s, enum outcome outcome)
-{
-    bool has_failed = outcome == OUT_NO_MEMORY || outcome == OUT_TOO_LARGE;
-    struct observed_store seen = {
-        .key = r->key,
-        .mode = s->mode,
-        .outcome = outcome,
-        .deadline = s->deadline,
-        .size = outcome == OUT_STORED && extends(s) ? s->value_len
-                : has_failed                        ? 0
-                                                    : r->value_len,
-    };
-
-    if (!has_failed || extends(s) || s->mode == STORE_ADD) {
-        observe_store(t, before, &seen);
-    }
-}
-
 /* Count and answer what is not plainly a success without a word more than its code. */
 static MF_NOINLINE enum turn_stop end_store(struct turn *t, const struct request *r,
                                             const struct store *s, enum outcome outcome)
@@ -176,7 +144,7 @@ static MF_NOINLINE enum turn_stop end_store(struct turn *t, const struct request
     if (outcome == OUT_NO_MEMORY) {
         return store_failed(t, r, s, REPLY_NO_MEMORY_STORE);
     }
-    if (outcome == OUT_TOO_LARGE && !extends(s)) {
+    if (outcome == OUT_TOO_LARGE && !exec_store_extends(s)) {
         return store_failed(t, r, s, REPLY_TOO_LARGE);
     }
     if (outcome == OUT_TOO_LARGE) {
@@ -196,14 +164,14 @@ static MF_NOINLINE enum turn_stop end_store(struct turn *t, const struct request
 }
 
 /* Store, answer and count; *outcome and s tell what came of it. */
-static MF_INLINE enum turn_stop store(struct turn *t, const struct request *r,
-                                      struct body **body, struct store *s,
-                                      enum outcome *outcome)
+static MF_INLINE enum turn_stop store_and_answer(struct turn *t, const struct request *r,
+                                                 struct body **body, struct store *s,
+                                                 enum outcome *outcome)
 {
     prepare_store(t, r, body, s);
     *outcome = engine_store(t->e, s, t->now);
     if (*outcome != OUT_WAIT) {
-        t->is_bulk |= r->value_len > EXEC_BULK_BYTES;
+        exec_store_note(t, r->value_len);
     }
     if (MF_UNLIKELY(*outcome != OUT_STORED ||
                     (r->letters & (MS_SHOWS | META_LETTER('C') | META_LETTER('q'))) != 0)) {
@@ -222,11 +190,15 @@ static MF_NOINLINE enum turn_stop store_observed(struct turn *t, const struct re
     struct store s;
     enum outcome outcome;
     enum turn_stop stop;
+    bool has_failed;
 
     observe_before(t, r->hash, r->key, &before);
-    stop = store(t, r, body, &s, &outcome);
-    if (stop == TURN_GOES_ON) {
-        observe_end(t, r, &before, &s, outcome);
+    stop = store_and_answer(t, r, body, &s, &outcome);
+    has_failed = outcome == OUT_NO_MEMORY || outcome == OUT_TOO_LARGE;
+    /* What exec_store_failed() was called for it has observed. */
+    if (stop == TURN_GOES_ON &&
+        (!has_failed || exec_store_extends(&s) || s.mode == STORE_ADD)) {
+        exec_store_observe(t, r, &before, &s, outcome);
     }
     return stop;
 }
@@ -239,7 +211,7 @@ enum turn_stop exec_meta_set(struct turn *t, const struct request *r, struct bod
     if (MF_UNLIKELY(t->observed != 0)) {
         return store_observed(t, r, body);
     }
-    return store(t, r, body, &s, &outcome);
+    return store_and_answer(t, r, body, &s, &outcome);
 }
 
 /* ---- md ---------------------------------------------------------------------------------- */

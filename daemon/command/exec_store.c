@@ -8,6 +8,7 @@
 #include "daemon/command/observe.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/check.h"
+#include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/engine/body.h"
 #include "lib/engine/delete.h"
@@ -74,7 +75,8 @@ void exec_store_failed(struct turn *t, const struct request *r, enum reply why)
 }
 
 /* Everything that is not OUT_STORED. */
-static enum turn_stop refuse(struct turn *t, const struct request *r, enum outcome outcome)
+static enum turn_stop answer_not_stored(struct turn *t, const struct request *r,
+                                        enum outcome outcome)
 {
     if (outcome == OUT_WAIT) {
         return TURN_WAITS;
@@ -90,63 +92,65 @@ static enum turn_stop refuse(struct turn *t, const struct request *r, enum outco
     return TURN_GOES_ON;
 }
 
-/* Every field that is read but body: an initializer would clear the whole of it first. */
-static inline void describe(const struct turn *t, const struct request *r, struct store *s)
+static inline void prepare(const struct turn *t, const struct request *r, struct body **body,
+                           struct store *s)
 {
+    exec_store_fill(t, r, body, s);
     s->mode = (enum store_mode)mode_of[r->command];
-    s->hash = r->hash;
-    s->key = r->key;
     s->flags = r->flags;
     s->deadline = r->exptime == 0 ? MSEC_NEVER : turn_deadline(t, r->exptime);
     if (MF_UNLIKELY(s->mode == STORE_CAS)) {
         s->cas_expected = turn_cas_expected(t, r->cas);
     }
-    s->value = r->value;
-    s->may_wait = t->may_wait;
-    s->compares_cas = false;
-    s->takes_older = false;
-    s->vivifies = false;
-    s->over = NULL;
-    s->cas_new = 0;
 }
 
-bool exec_place(struct turn *t, const struct request *r, struct body *b)
+void exec_store_prepare(const struct turn *t, const struct request *r, struct store *s)
 {
-    struct store s;
+    must_be_reading();
+    prepare(t, r, NULL, s);
+}
 
-    if (r->command == CMD_APPEND || r->command == CMD_PREPEND) {
-        return false;
+MF_NOINLINE void exec_store_note_large(struct turn *t, size_t value_len)
+{
+    t->is_bulk = value_len > EXEC_BULK_BYTES;
+    t->is_placeable = engine_may_place(t->e, value_len);
+}
+
+void exec_store_observe(struct turn *t, const struct request *r, const struct before *before,
+                        const struct store *s, enum outcome outcome)
+{
+    bool has_failed = outcome == OUT_NO_MEMORY || outcome == OUT_TOO_LARGE;
+    struct observed_store seen = {
+        .key = r->key,
+        .mode = s->mode,
+        .outcome = outcome,
+        .deadline = s->deadline,
+        .size = r->value_len,
+    };
+
+    if (has_failed) {
+        seen.size = 0;
+    } else if (outcome == OUT_STORED && exec_store_extends(s)) {
+        seen.size = s->value_len;
     }
-    describe(t, r, &s);
-    s.body = NULL;
-    /* Where there is no room at once it is better waited for with the value in hand. */
-    s.may_wait = true;
-    return body_place(b, &s, t->now);
-}
-
-/* More values of the kind will come. */
-static MF_NOINLINE void note_bulk(struct turn *t, size_t len)
-{
-    t->is_bulk = len > EXEC_BULK_BYTES;
-    t->is_placeable = engine_may_place(t->e, len);
+    observe_store(t, before, &seen);
 }
 
 /* Store, answer and count; *outcome and s tell what came of it. */
-static MF_INLINE enum turn_stop store(struct turn *t, const struct request *r,
-                                      struct body **body, struct store *s,
-                                      enum outcome *outcome)
+static MF_INLINE enum turn_stop store_and_answer(struct turn *t, const struct request *r,
+                                                 struct body **body, struct store *s,
+                                                 enum outcome *outcome)
 {
     enum turn_stop stop = TURN_GOES_ON;
 
-    describe(t, r, s);
-    s->body = body;
+    prepare(t, r, body, s);
     *outcome = engine_store(t->e, s, t->now);
 
     if (MF_LIKELY(*outcome == OUT_STORED)) {
         t->tally.stores++;
         t->out.len += text_compose_stored(turn_room(t, TEXT_REPLY_MAX), r);
     } else {
-        stop = refuse(t, r, *outcome);
+        stop = answer_not_stored(t, r, *outcome);
         if (stop != TURN_GOES_ON) {
             return stop;
         }
@@ -154,9 +158,7 @@ static MF_INLINE enum turn_stop store(struct turn *t, const struct request *r,
     if (MF_UNLIKELY(r->command == CMD_CAS)) {
         exec_count_cas(&t->w->counters, *outcome);
     }
-    if (MF_UNLIKELY(r->value_len > EXEC_PLACE_BYTES)) {
-        note_bulk(t, r->value_len);
-    }
+    exec_store_note(t, r->value_len);
     return TURN_GOES_ON;
 }
 
@@ -170,18 +172,9 @@ static MF_NOINLINE enum turn_stop store_observed(struct turn *t, const struct re
     enum turn_stop stop;
 
     observe_before(t, r->hash, r->key, &before);
-    stop = store(t, r, body, &s, &outcome);
+    stop = store_and_answer(t, r, body, &s, &outcome);
     if (stop == TURN_GOES_ON && outcome != OUT_TOO_LARGE && outcome != OUT_NO_MEMORY) {
-        bool is_joined = s.mode == STORE_APPEND || s.mode == STORE_PREPEND;
-        struct observed_store seen = {
-            .key = r->key,
-            .mode = s.mode,
-            .outcome = outcome,
-            .deadline = s.deadline,
-            .size = outcome == OUT_STORED && is_joined ? s.value_len : r->value_len,
-        };
-
-        observe_store(t, &before, &seen);
+        exec_store_observe(t, r, &before, &s, outcome);
     }
     return stop;
 }
@@ -194,5 +187,5 @@ enum turn_stop exec_store(struct turn *t, const struct request *r, struct body *
     if (MF_UNLIKELY(t->observed != 0)) {
         return store_observed(t, r, body);
     }
-    return store(t, r, body, &s, &outcome);
+    return store_and_answer(t, r, body, &s, &outcome);
 }

@@ -6,6 +6,7 @@
 #define MAYFLY_DAEMON_COMMAND_EXEC_STORE_H
 
 #include "daemon/command/turn.h"
+#include "lib/engine/store.h"
 
 /* A larger value makes the connection expect more of the kind. */
 #define EXEC_BULK_BYTES (192u * 1024)
@@ -19,17 +20,63 @@
  */
 enum turn_stop exec_store(struct turn *t, const struct request *r, struct body **body);
 
-/*
- * May the bytes of a body that has none yet go straight to the blocks of the item that r makes?
- * See body_place(). Context: worker, read side.
- */
-bool exec_place(struct turn *t, const struct request *r, struct body *b);
+/* What r, a storage command of the text protocol, asks of the engine. Context: as above. */
+void exec_store_prepare(const struct turn *t, const struct request *r, struct store *s);
 
 /*
  * A store ends without its value: count it (bad data, too large, no memory: by reply), drop
  * the old value where memcached does. Context: worker, read side.
  */
 void exec_store_failed(struct turn *t, const struct request *r, enum reply why);
+
+/*
+ * Fill in what every store has, and leave the protocol mode, flags, deadline and conditions:
+ * this one is a set. Every field that the engine reads: an initializer would clear all of it
+ * first. Context: worker, read side.
+ */
+static MF_INLINE void exec_store_fill(const struct turn *t, const struct request *r,
+                                      struct body **body, struct store *s)
+{
+    s->mode = STORE_SET;
+    s->hash = r->hash;
+    s->key = r->key;
+    s->flags = 0;
+    s->deadline = MSEC_NEVER;
+    s->cas_expected = 0;
+    s->value = r->value;
+    s->body = body;
+    s->over = NULL;
+    s->cas_new = 0;
+    s->may_wait = t->may_wait;
+    s->compares_cas = false;
+    s->takes_older = false;
+    s->vivifies = false;
+}
+
+/* A large value was stored, or refused, and more will come: exec_store_note(). */
+void exec_store_note_large(struct turn *t, size_t value_len);
+
+/*
+ * A store of such a value is over: should the connection expect more of the kind? Context:
+ * worker, in a turn.
+ */
+static inline void exec_store_note(struct turn *t, size_t value_len)
+{
+    if (MF_UNLIKELY(value_len > EXEC_PLACE_BYTES)) {
+        exec_store_note_large(t, value_len);
+    }
+}
+
+static inline bool exec_store_extends(const struct store *s)
+{
+    return s->mode == STORE_APPEND || s->mode == STORE_PREPEND;
+}
+
+struct before;
+
+/* Log and count, for those who watch, how a store of r ended. Context: worker, read side. */
+void exec_store_observe(struct turn *t, const struct request *r, const struct before *before,
+                        const struct store *s, enum outcome outcome);
 
 /* Count how a cas ended. Context: worker. */
 void exec_count_cas(struct counters *c, enum outcome outcome);

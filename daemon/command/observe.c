@@ -4,12 +4,10 @@
  */
 #include "daemon/command/observe.h"
 
+#include "daemon/base/slab_class.h"
 #include "daemon/command/turn.h"
 #include "daemon/stats/stats.h"
 #include "daemon/worker/crew.h"
-
-/* The class that all items are shown in; 0 is none. */
-#define CLASS_ID_OURS 1
 
 uint32_t observe_flags(const struct worker *w)
 {
@@ -35,7 +33,7 @@ static void log_fetch(struct turn *t, struct span key, const struct before *b)
     struct watch_event e = {
         .kind = WATCH_ITEM_GET,
         .status = b->is_found ? "found" : status_of[b->miss],
-        .class_id = b->is_found ? CLASS_ID_OURS : 0,
+        .class_id = b->is_found ? SLAB_CLASS_OURS : 0,
         .fd = turn_fd(t),
         .size = b->size,
     };
@@ -102,7 +100,7 @@ static void log_store(struct turn *t, const struct observed_store *s, bool has_f
         .kind = WATCH_ITEM_STORE,
         .status = store_status(s->outcome),
         .command = names[s->mode],
-        .class_id = has_failed ? 0 : CLASS_ID_OURS,
+        .class_id = has_failed ? 0 : SLAB_CLASS_OURS,
         .fd = turn_fd(t),
         .size = (uint32_t)s->size,
     };
@@ -148,7 +146,7 @@ void observe_delete(struct turn *t, const struct before *b, struct span key,
     struct watch_event e = {
         .kind = WATCH_DELETED,
         .command = command,
-        .class_id = CLASS_ID_OURS,
+        .class_id = SLAB_CLASS_OURS,
         .fd = -1,
         .size = b->size,
     };

@@ -126,9 +126,8 @@ bool conn_upload_may_place(const struct turn *t, const struct lot *lot, const st
     const struct conn *c = turn_conn(t);
 
     /* A read that was given less than it asked for left nothing to be read. */
-    if (r->cls != CLASS_STORE || c->client.io.tls != NULL || !c->is_saturated ||
-        lot->behind < CONN_READ_LITTLE_BYTES || r->value_len <= EXEC_PLACE_BYTES ||
-        !engine_may_place(t->e, r->value_len)) {
+    if (c->client.io.tls != NULL || !c->is_saturated || lot->behind < CONN_READ_LITTLE_BYTES ||
+        r->value_len <= EXEC_PLACE_BYTES || !engine_may_place(t->e, r->value_len)) {
         return false;
     }
     return c->place_rest == 0 && announced_by_all(t->w) + r->value_len <= announced_max(t->w);
@@ -215,15 +214,6 @@ static enum turn_stop fill(struct turn *t, struct upload *u, const char *p, size
     return TURN_GOES_ON;
 }
 
-static enum turn_stop store(struct turn *t, struct upload *u)
-{
-    if (u->req.cls == CLASS_BINARY) {
-        return exec_bin_store(t, &u->req, &u->body);
-    }
-    return u->req.cls == CLASS_META ? exec_meta_set(t, &u->req, &u->body)
-                                    : exec_store(t, &u->req, &u->body);
-}
-
 /*
  * Read what is missing of a placed body straight into its blocks, and what follows behind the
  * input, of which everything has been consumed. Context: in the section of the turn.
@@ -269,7 +259,7 @@ static void unplace(struct turn *t, struct upload *u)
         turn_conn(t)->place_rest = PLACE_REST;
     }
     if (!body_unplace(u->body)) {
-        fail(t, &u->req, body_missing(u->body) + 2);
+        fail(t, &u->req, body_missing(u->body) + request_value_end(&u->req));
         conn_upload_drop(turn_conn(t));
     }
 }
@@ -285,7 +275,7 @@ static enum turn_stop finish(struct turn *t, struct upload *u, const char *p)
             turn_reply(t, REPLY_BAD_CHUNK);
         }
     } else {
-        stop = store(t, u);
+        stop = exec_store_body(t, &u->req, &u->body);
         if (stop != TURN_GOES_ON) {
             return stop;
         }
@@ -322,13 +312,15 @@ static enum turn_stop look_for_room(struct turn *t, struct upload *u)
 static bool take_placed(struct turn *t, struct lot *lot, struct upload *u, const char *p,
                         size_t *len, size_t *used)
 {
-    if (lot->behind < 2 || *len >= u->len || !exec_place(t, &u->req, u->body)) {
+    size_t value_end = request_value_end(&u->req);
+
+    if (lot->behind < value_end || *len >= u->len || !exec_place(t, &u->req, u->body)) {
         return false;
     }
     (void)fill(t, u, p, *len, used); /* all of it: there is room for the whole value */
     read_placed(t, lot, u, t->w->rbuf + (WORKER_RBUF_BYTES - lot->behind));
     *len += lot->grown;
-    if (body_missing(u->body) > 0 || *len - *used < 2) {
+    if (body_missing(u->body) > 0 || *len - *used < value_end) {
         unplace(t, u);
     } else {
         ctr_add(&t->w->counters, CTR_bodies_placed, 1);

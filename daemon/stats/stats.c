@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "daemon/base/slab_class.h"
 #include "daemon/stats/stats_conns.h"
 #include "daemon/stats/stats_detail.h"
 #include "daemon/stats/stats_general.h"
@@ -16,10 +17,6 @@
 #include "daemon/worker/crew.h"
 #include "lib/base/num.h"
 #include "proto/reply.h"
-
-/* Class ids that memcached takes; ours is 1. */
-#define CLASS_ID_MAX  63u
-#define CLASS_ID_OURS 1u
 
 /* One `stats` command while it is dispatched. */
 struct ask {
@@ -177,10 +174,10 @@ static enum stats_result do_cachedump(const struct ask *a)
     if (num_u32(id_word, &id) != MF_OK || num_u32(limit_word, &limit) != MF_OK) {
         return answer(a, REPLY_BAD_FORMAT);
     }
-    if (id > CLASS_ID_MAX) {
+    if (id > SLAB_CLASS_MAX) {
         return answer(a, REPLY_CACHEDUMP_CLASS);
     }
-    if (id != CLASS_ID_OURS) {
+    if (id != SLAB_CLASS_OURS) {
         return answer(a, REPLY_END);
     }
     return stats_cachedump(a->w, limit, a->out, a->done, a->done_arg);

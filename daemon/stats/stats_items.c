@@ -7,11 +7,12 @@
  */
 #include "daemon/stats/stats_general.h"
 
+#include "daemon/base/slab_class.h"
 #include "daemon/stats/stats_sum.h"
 #include "daemon/worker/crew.h"
 
-#define CLASS_ITEMS "items:1:"
-#define CLASS_SLABS "1:"
+#define CLASS_ITEMS "items:" SLAB_CLASS_OURS_TEXT ":"
+#define CLASS_SLABS SLAB_CLASS_OURS_TEXT ":"
 
 struct row {
     const char *name; /* NULL: the counter's own */

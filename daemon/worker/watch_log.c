@@ -7,10 +7,9 @@
 
 #include <time.h>
 
+#include "daemon/base/slab_class.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/counters.h"
-
-#define CLASS_ID_OURS 1
 
 /*
  * The engine tells of events on whatever thread is in the shard; only workers make any, and
@@ -68,7 +67,7 @@ void watch_on_engine_event(void *arg, const struct shard_event *ev)
     uint32_t access_s = atomic_load_explicit(&it->access_s, memory_order_relaxed);
     struct watch_event e = {
         .kind = ev->kind == SHARD_EVICTED ? WATCH_EVICTED : WATCH_EXPIRED,
-        .class_id = CLASS_ID_OURS,
+        .class_id = SLAB_CLASS_OURS,
         .fd = -1,
         .size = it->value_len,
         .was_fetched = item_was_fetched(it),

@@ -9,7 +9,9 @@ import threading
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import binary                                                           # noqa: E402
 import mayfly                                                           # noqa: E402
+from binary import BinaryClient, pack, store                            # noqa: E402
 from mayfly import Daemon                                               # noqa: E402
 
 SEED = int(os.environ.get("MAYFLY_SEED", "1"), 0)
@@ -66,6 +68,9 @@ def one(rng, model):
             mode = b"set"
     quiet = rng.randrange(6) == 0
     reply = model.store(mode, key, data)
+    if mode == b"set" and rng.randrange(3) == 0:
+        return (b"ms %s %d%s\r\n%s\r\n" % (key, len(data), b" q" if quiet else b"", data),
+                b"" if quiet else b"HD\r\n")
     return (b"%s %s 0 0 %d%s\r\n%s\r\n" % (mode, key, len(data), b" noreply" if quiet else b"", data),
             b"" if quiet else reply)
 
@@ -123,6 +128,24 @@ def test_values_one_after_the_other_are_placed():
         want = b"VALUE p 0 %d\r\n%s\r\nEND\r\n" % (len(data) - 99, data[99:])
         assert c.exactly(len(want)) == want
         assert c.shard_sum("mayfly_bodies_placed") > 0
+
+
+def test_values_of_all_protocols_are_placed():
+    data = BLOB[:100 * KIB]
+    with Daemon("-m", "1024", "-t", "1") as d, d.client() as c, BinaryClient(d.address) as b:
+        for i in range(20):
+            c.send(b"ms p %d T%d F7\r\n%s\r\n" % (len(data) - i, 1000 + i, data[i:]))
+            assert c.line() == b"HD"
+        by_meta = c.shard_sum("mayfly_bodies_placed")
+        assert by_meta > 0
+        c.send(b"mg p v f\r\n")
+        assert c.line() == b"VA %d f7" % (len(data) - 19)
+        assert c.exactly(len(data) - 19 + 2) == data[19:] + b"\r\n"
+        for i in range(20):
+            assert b.call(store(binary.SET, b"q", data[i:], flags=9)).status == binary.OK
+        assert c.shard_sum("mayfly_bodies_placed") > by_meta
+        got = b.call(pack(binary.GET, b"q"))
+        assert got.value == data[19:] and got.extras == b"\0\0\0\x09"
 
 
 def test_a_deadline_that_fits_no_block():

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * memcached sorts items into slab classes by size. Here there are none: all items are shown in
+ * one class, so that tools that ask by class find them.
+ */
+#ifndef MAYFLY_DAEMON_BASE_SLAB_CLASS_H
+#define MAYFLY_DAEMON_BASE_SLAB_CLASS_H
+
+/* The class that all items are shown in, as a number and as text; 0 is none. */
+#define SLAB_CLASS_OURS      1
+#define SLAB_CLASS_OURS_TEXT "1"
+
+/* The highest class that memcached takes in a command. */
+#define SLAB_CLASS_MAX 63
+
+#endif
