@@ -7,17 +7,10 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import mayfly                                                           # noqa: E402
-from foreign import addresses, daemons                                  # noqa: E402
+from foreign import addresses, daemons, need_module                     # noqa: E402
 
-# A module of Debian's Python; another one that stands first on the PATH cannot load it.
-if sys.executable != "/usr/bin/python3" and os.path.exists("/usr/bin/python3") and \
-        "MAYFLY_REEXEC" not in os.environ:
-    os.environ["MAYFLY_REEXEC"] = "1"
-    os.execv("/usr/bin/python3", ["/usr/bin/python3"] + sys.argv)
-try:
-    import pylibmc
-except ImportError:
-    mayfly.skip_all("pylibmc is not installed")
+mayfly.use_python_of_debian()
+pylibmc = need_module("pylibmc", "pylibmc")
 
 
 def exercise(servers, binary):

@@ -7,14 +7,10 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import mayfly                                                           # noqa: E402
+from foreign import need_module                                         # noqa: E402
 from mayfly import Daemon                                               # noqa: E402
 
-# Debian's packages, also when another Python stands first on the PATH.
-sys.path.append("/usr/lib/python3/dist-packages")
-try:
-    from pymemcache.client.base import Client, PooledClient
-except ImportError:
-    mayfly.skip_all("pymemcache is not installed")
+base = need_module("pymemcache.client.base", "pymemcache")
 
 
 def check(client):
@@ -46,14 +42,14 @@ def check(client):
 
 def test_client():
     with Daemon(tcp=True) as d:
-        client = Client(d.address)
+        client = base.Client(d.address)
         check(client)
         client.close()
 
 
 def test_pooled_client_on_a_unix_socket():
     with Daemon() as d:
-        client = PooledClient(d.path, max_pool_size=4)
+        client = base.PooledClient(d.path, max_pool_size=4)
         check(client)
         client.close()
 

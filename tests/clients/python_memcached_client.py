@@ -7,14 +7,9 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import mayfly                                                           # noqa: E402
-from foreign import addresses, daemons                                  # noqa: E402
+from foreign import addresses, daemons, need_module                     # noqa: E402
 
-# Debian's packages, also when another Python stands first on the PATH.
-sys.path.append("/usr/lib/python3/dist-packages")
-try:
-    import memcache
-except ImportError:
-    mayfly.skip_all("python-memcached is not installed")
+memcache = need_module("memcache", "python-memcached")
 
 
 def exercise(servers):

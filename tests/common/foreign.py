@@ -1,17 +1,28 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Clients written in other languages: each has a script of its own in tests/clients/ that is given
-the addresses of some daemons, checks what its library offers, and ends with a line "N checks". Here
-are the daemons, the call, and what to make of its end."""
+"""Clients written in other languages: each has a script of its own in tests/clients/ that gets the
+addresses of some daemons, checks what its library offers, and ends with a line "N checks". Here are
+the daemons, and the call of such a script."""
 import contextlib
+import importlib
 import os
 import shutil
 import subprocess
 import sys
 
-from mayfly import Daemon, Skip
+from mayfly import Daemon, Skip, skip_all
 
 CLIENTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "clients")
-MISSING = 77        # what a script says when its library is not installed
+MISSING = 77        # the exit status of a script whose library is not installed
+
+
+def need_module(name, package):
+    """A Python client's module, Debian's also when another Python comes first on the PATH; without
+    it the whole script is skipped."""
+    sys.path.append("/usr/lib/python3/dist-packages")
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        skip_all(package + " is not installed")
 
 
 @contextlib.contextmanager

@@ -3,8 +3,8 @@
 speaks the text protocol, and a runner.
 
 A script defines functions whose names begin with test_ and ends with `mayfly.main(globals())`.
-Nothing waits for a fixed time to see whether something held: conditions are polled, with a
-generous limit. The daemon is ended by its process id, whatever happens.
+No test sleeps for a fixed time: conditions are polled, with a generous limit. The daemon is stopped
+by its process id, whatever happens.
 """
 import os
 import resource
@@ -19,7 +19,7 @@ import traceback
 
 BUILD = os.environ.get("MAYFLY_BUILDDIR", ".")
 PROGRAM = os.environ.get("MAYFLYD", os.path.join(BUILD, "daemon", "mayflyd"))
-PATIENCE = 100.0    # seconds for what should take milliseconds: sanitizers, busy machines
+PATIENCE = 100.0    # seconds to wait for what takes milliseconds, unless sanitizers or load slow it
 
 
 class Skip(Exception):
@@ -34,7 +34,7 @@ class Inapplicable(Skip):
 
 
 def wait_for(condition, what, patience=PATIENCE):
-    """Poll until condition() is true, and return what it returned."""
+    """Poll until condition() is true, and return its value."""
     end = time.monotonic() + patience
     while True:
         got = condition()
@@ -46,8 +46,8 @@ def wait_for(condition, what, patience=PATIENCE):
 
 
 def best_of(measure, limit, patience=20):
-    """Measure until a result is below the limit, for some time; the best one. Whatever else the
-    machine does spoils some results, a fault of the daemon spoils all."""
+    """Measure until a result is below the limit, for some time; returns the best one. Other load on
+    the machine spoils some results, a fault of the daemon spoils all."""
     end = time.monotonic() + patience
     best = measure()
     while best >= limit and time.monotonic() < end:
@@ -56,7 +56,7 @@ def best_of(measure, limit, patience=20):
 
 
 def is_sanitized(program=PROGRAM):
-    """Was it built with a sanitizer? Such builds say nothing about memory or speed."""
+    """Was it built with a sanitizer? Measuring memory or speed of such a build is pointless."""
     with open(program, "rb") as f:
         code = f.read()
     return any(name in code for name in (b"libasan", b"__asan_init", b"__tsan_init"))
@@ -65,6 +65,15 @@ def is_sanitized(program=PROGRAM):
 def has_address_sanitizer(program=PROGRAM):
     with open(program, "rb") as f:
         return b"__asan_init" in f.read()
+
+
+def use_python_of_debian():
+    """Start over with /usr/bin/python3: only it can load the compiled modules that Debian packages,
+    and another Python may come first on the PATH."""
+    python = "/usr/bin/python3"
+    if sys.executable != python and os.path.exists(python) and "MAYFLY_REEXEC" not in os.environ:
+        os.environ["MAYFLY_REEXEC"] = "1"
+        os.execv(python, [python] + sys.argv)
 
 
 class Client:
@@ -89,7 +98,7 @@ class Client:
             try:
                 self.sock.connect(address)
                 return
-            except BlockingIOError:     # a unix socket where too many wait to be accepted
+            except BlockingIOError:     # a unix socket whose queue of new connections is full
                 if time.monotonic() > end:
                     raise
                 time.sleep(0.001)
@@ -125,7 +134,7 @@ class Client:
         return data
 
     def ask(self, line):
-        """One line there, one line back."""
+        """Send a line, read a line."""
         self.send(line + b"\r\n")
         return self.line()
 
@@ -261,8 +270,8 @@ class Daemon:
             return f.read()
 
     def rss(self):
-        """Resident bytes. Counted page by page where the kernel lets us: what statm says lacks what
-        each CPU has not added to the sum yet, which is megabytes where there are many."""
+        """Resident bytes. Counted page by page where the kernel lets us: the number in statm lacks
+        what each CPU has not added to the sum yet, which is megabytes when there are many CPUs."""
         try:
             with open("/proc/%d/smaps_rollup" % self.pid) as f:
                 for line in f:
@@ -274,8 +283,8 @@ class Daemon:
             return int(f.read().split()[1]) * resource.getpagesize()
 
     def cpu(self):
-        """CPU seconds so far, of all threads. The clock of a process needs no statistics that a
-        kernel may be built without; its number is what clock_getcpuclockid() makes of the pid."""
+        """CPU seconds so far, of all threads. The clock of a process needs no statistics, which a
+        kernel may be built without; its number is computed as clock_getcpuclockid() does."""
         return time.clock_gettime(~self.pid << 3 | 2)
 
     def is_alive(self):
@@ -306,8 +315,24 @@ class Daemon:
             self.kill()
 
 
+def hold(d, count, data):
+    """So many clients of d that send as much of data as the server takes, and read nothing."""
+    held = []
+    for _ in range(count):
+        c = d.client()
+        c.sock.setblocking(False)
+        view = memoryview(data)
+        try:
+            while len(view) > 0:
+                view = view[c.sock.send(view):]
+        except (BlockingIOError, ConnectionError):
+            pass
+        held.append(c)
+    return held
+
+
 def pattern(name, n):
-    """n bytes that only belong to this name: a value that is foreign or torn does not match."""
+    """n bytes that belong to this name only: another key's value, or a torn one, does not match."""
     unit = b"<" + name + b">"
     return (unit * (n // len(unit) + 1))[:n]
 

@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 sys.dont_write_bytecode = True
-from peers import Dialogue, Silence, both, first_difference             # noqa: E402
+from peers import Dialogue, Silence, both, compare_rows, compare_streams  # noqa: E402
 
 import mayfly                                                           # noqa: E402
 
@@ -136,29 +136,13 @@ def guarded():
 
 
 def test_streams():
-    different = 0
     with guarded() as servers:
-        for stream in streams():
-            for variant in variants(stream):
-                theirs, ours = (normal(play(server, variant)) for server in servers)
-                if theirs != ours:
-                    different += 1
-                    print("DIFFERENT: sent %r" % (variant if len(variant) < 9 else b"".join(variant)))
-                    print("  memcached %r\n  mayflyd   %r" % first_difference(theirs, ours)[1:])
-                    break
-    assert different == 0
+        compare_streams(servers, streams(), variants, lambda server, stream: normal(play(server, stream)))
 
 
 def test_intended_differences():
-    different = 0
     with guarded() as servers:
-        for sent, theirs, ours, reason in DIFFERENCES:
-            for server, want in zip(servers, (theirs, ours)):
-                got = play(server, sent)
-                if got != want:
-                    different += 1
-                    print("NOT AS INTENDED (%s), %s: %r, wanted %r" % (reason, server.name, got, want))
-    assert different == 0
+        compare_rows(servers, DIFFERENCES, play)
 
 
 if __name__ == "__main__":

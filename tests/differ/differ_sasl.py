@@ -18,7 +18,7 @@ import tempfile
 
 sys.dont_write_bytecode = True
 from differ_auth import Whole, cut, play                                # noqa: E402
-from peers import both                                                  # noqa: E402
+from peers import both, compare_rows, compare_streams                   # noqa: E402
 
 import mayfly                                                           # noqa: E402
 
@@ -159,29 +159,13 @@ def guarded():
 
 
 def test_streams():
-    different = 0
     with guarded() as servers:
-        for stream in streams():
-            for variant in variants(stream):
-                theirs, ours = (frames(play(server, variant)) for server in servers)
-                if theirs != ours:
-                    different += 1
-                    print("DIFFERENT: sent %r" % b"".join(stream)[:300])
-                    print("  memcached %r\n  mayflyd   %r" % (theirs, ours))
-                    break
-    assert different == 0
+        compare_streams(servers, streams(), variants, lambda server, stream: frames(play(server, stream)))
 
 
 def test_intended_differences():
-    different = 0
     with guarded() as servers:
-        for sent, theirs, ours, reason in DIFFERENCES:
-            for server, want in zip(servers, (theirs, ours)):
-                got = [f[3] for f in frames(play(server, sent))]
-                if want is not None and got != want:
-                    different += 1
-                    print("NOT AS INTENDED (%s), %s: %r, wanted %r" % (reason, server.name, got, want))
-    assert different == 0
+        compare_rows(servers, DIFFERENCES, lambda server, sent: [f[3] for f in frames(play(server, sent))])
 
 
 mayfly.main(globals())

@@ -196,6 +196,33 @@ def both(*extra, peer_flags=PEER_FLAGS):
                 raise AssertionError("mayflyd ends with status %d: %s" % (statuses[1], f.read()[-2000:]))
 
 
+def compare_streams(servers, streams, variants, read):
+    """Both read the same in every variant of every stream; `read` plays one to a server."""
+    different = 0
+    for stream in streams:
+        for variant in variants(stream):
+            theirs, ours = (read(server, variant) for server in servers)
+            if theirs != ours:
+                different += 1
+                print("DIFFERENT: sent %r" % b"".join(stream)[:400])
+                print("  memcached %r\n  mayflyd   %r" % first_difference(theirs, ours)[1:])
+                break
+    assert different == 0, "%d streams differ" % different
+
+
+def compare_rows(servers, rows, read):
+    """Each reads what the row of an intended difference says: sent, memcached's, mayflyd's, reason.
+    None stands for an answer that varies."""
+    different = 0
+    for sent, theirs, ours, reason in rows:
+        for server, want in zip(servers, (theirs, ours)):
+            got = read(server, sent)
+            if want is not None and got != want:
+                different += 1
+                print("NOT AS INTENDED (%s), %s: %r, wanted %r" % (reason, server.name, got, want))
+    assert different == 0, "%d answers are not as intended" % different
+
+
 def first_difference(a, b):
     at = next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
     begin = max(0, at - 60)

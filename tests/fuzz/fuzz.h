@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "lib/base/span.h"
+#include "tests/common/exact.h"
 
 /* One run of the target; returns 0, and aborts where something does not hold. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -23,28 +24,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
             abort();                                                                           \
         }                                                                                      \
     } while (0)
-
-/*
- * A block of exactly so many bytes: under the address sanitizer, the first byte read or written
- * past its end is noticed. The caller frees it.
- */
-static inline void *exact_block(size_t len)
-{
-    void *block = malloc(len + (len == 0));
-
-    require(block != NULL);
-    return block;
-}
-
-static inline char *exact_copy(const void *data, size_t len)
-{
-    char *copy = exact_block(len);
-
-    if (len > 0) {
-        memcpy(copy, data, len);
-    }
-    return copy;
-}
 
 /* A span that a parser returns is empty or lies in the bytes that the request used. */
 static inline void check_span(struct span s, const char *buf, size_t used)

@@ -330,22 +330,6 @@ def test_relative_path_in_the_background():
             wait_for(lambda: not os.path.exists(pidfile), "it ends")
 
 
-def hold(d, count, data):
-    """Connections that send this much of data as the server takes, and read nothing."""
-    held = []
-    for _ in range(count):
-        c = d.client()
-        c.sock.setblocking(False)
-        view = memoryview(data)
-        try:
-            while len(view) > 0:
-                view = view[c.sock.send(view):]
-        except (BlockingIOError, ConnectionError):
-            pass
-        held.append(c)
-    return held
-
-
 def test_unauthenticated_clients_cost_little_memory():
     if mayfly.is_sanitized():
         raise Inapplicable("sanitizers keep memory of their own")
@@ -360,12 +344,12 @@ def test_unauthenticated_clients_cost_little_memory():
     with Guarded("-t", "2", "-m", "64", "-c", "1000") as g, g.known() as c:
         assert c.set(b"k", b"v" * 100000) == b"STORED"
         for way in ways:            # buffers of workers and allocator have their size now
-            for n in hold(g.daemon, 2, way):
+            for n in mayfly.hold(g.daemon, 2, way):
                 n.close()
         before = g.daemon.rss()
         held = []
         for way in ways:
-            held += hold(g.daemon, 50, way)
+            held += mayfly.hold(g.daemon, 50, way)
         assert c.get(b"k") == b"v" * 100000     # and others are served meanwhile
         grown = g.daemon.rss() - before
         assert grown < 300 * 16 * 1024, "%d bytes" % grown

@@ -451,28 +451,14 @@ def test_unauthenticated_clients_cost_little_memory():
         frame(VERSION) * 40000,                                                     # nobody reads
     ]
 
-    def hold(g, count, data):
-        held = []
-        for _ in range(count):
-            c = g.client()
-            c.sock.setblocking(False)
-            view = memoryview(data)
-            try:
-                while len(view) > 0:
-                    view = view[c.sock.send(view):]
-            except (BlockingIOError, ConnectionError):
-                pass
-            held.append(c)
-        return held
-
     with Guarded("-t", "2", "-m", "64", "-c", "1000") as g, g.known() as known:
         for way in ways:
-            for c in hold(g, 2, way):
+            for c in mayfly.hold(g, 2, way):
                 c.close()
         before = g.daemon.rss()
         held = []
         for way in ways:
-            held += hold(g, 60, way)
+            held += mayfly.hold(g, 60, way)
         assert known.ask_frame(frame(GET, b"k"))[0] == NOT_FOUND
         grown = g.daemon.rss() - before
         assert grown < 300 * 32 * 1024, "%d bytes" % grown      # what the library keeps is part of it
@@ -484,7 +470,7 @@ def test_pylibmc():
     try:
         import pylibmc
     except ImportError:
-        raise Skip("pylibmc is not here")
+        raise Skip("pylibmc is not installed")
     if not pylibmc.support_sasl:
         raise Skip("pylibmc is built without SASL")
     with Guarded(users=b"u:p\n", tcp=True) as g:
@@ -519,6 +505,7 @@ def test_tools_of_libmemcached():
         assert got.returncode != 0 and b"hello" not in got.stdout, got
 
 
+mayfly.use_python_of_debian()       # for pylibmc
 if start_status("-V")[0] == 0 and "not built with SASL" in start_status("-B", "binary")[1]:
     mayfly.skip_all(mayfly.Inapplicable("mayflyd is built without SASL"))
 mayfly.main(globals())

@@ -7,6 +7,7 @@
 #include <check.h>
 #include <inttypes.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -115,6 +116,20 @@ static void wait_for_room(struct fixture *f)
     }
 }
 
+/* Must the request be made again? Waits for room first; NO_MEMORY when that was in vain. */
+static bool has_to_wait(struct fixture *f, enum outcome *out, unsigned *waits)
+{
+    if (*out != OUT_WAIT) {
+        return false;
+    }
+    if ((*waits)++ == WAITS_MAX) {
+        *out = OUT_NO_MEMORY;
+        return false;
+    }
+    wait_for_room(f);
+    return true;
+}
+
 static bool is_waiting(struct fixture *f)
 {
     for (uint32_t i = 0; i < f->engine.shard_count; i++) {
@@ -170,6 +185,14 @@ static struct span key_of(const char *key)
 uint64_t fixture_hash(const struct fixture *f, const char *key)
 {
     return engine_hash(&f->engine, key, strlen(key));
+}
+
+const char *fixture_key(const char *prefix, unsigned number)
+{
+    static char key[64];
+
+    (void)snprintf(key, sizeof(key), "%s%u", prefix, number);
+    return key;
 }
 
 /* Receive a value in portions; OUT_OK when it is whole. */
@@ -231,18 +254,11 @@ enum outcome fixture_store(struct fixture *f, struct put *p, uint64_t *cas)
     } else {
         st.value = span_of(p->ptr, p->len);
     }
-    for (;;) {
+    do {
         rcu_begin();
         out = engine_store(&f->engine, &st, fixture_now(f));
         rcu_end();
-        if (out != OUT_WAIT || waits++ == WAITS_MAX) {
-            break;
-        }
-        wait_for_room(f);
-    }
-    if (out == OUT_WAIT) {
-        out = OUT_NO_MEMORY;
-    }
+    } while (has_to_wait(f, &out, &waits));
     ck_assert(out == OUT_NO_MEMORY || body == NULL);
     body_abort(&body);
     if (cas != NULL) {
@@ -325,52 +341,46 @@ enum outcome fixture_arith(struct fixture *f, const char *key, bool is_decr, uin
 
 enum outcome fixture_arith_as(struct fixture *f, const char *key, struct arith *a)
 {
-    enum outcome out = OUT_WAIT;
+    enum outcome out;
+    unsigned waits = 0;
 
     a->hash = fixture_hash(f, key);
     a->key = key_of(key);
     a->may_wait = true;
-    for (unsigned waits = 0; out == OUT_WAIT && waits < WAITS_MAX; waits++) {
-        if (waits > 0) {
-            wait_for_room(f);
-        }
+    do {
         rcu_begin();
         out = engine_arith(&f->engine, a, fixture_now(f));
         rcu_end();
-    }
-    return out == OUT_WAIT ? OUT_NO_MEMORY : out;
+    } while (has_to_wait(f, &out, &waits));
+    return out;
 }
 
 enum outcome fixture_erase(struct fixture *f, const char *key, const struct erase *d)
 {
     struct erase e = *d;
-    enum outcome out = OUT_WAIT;
+    enum outcome out;
+    unsigned waits = 0;
 
     e.hash = fixture_hash(f, key);
     e.key = key_of(key);
     e.may_wait = true;
-    for (unsigned waits = 0; out == OUT_WAIT && waits < WAITS_MAX; waits++) {
-        if (waits > 0) {
-            wait_for_room(f);
-        }
+    do {
         rcu_begin();
         out = engine_erase(&f->engine, &e, fixture_now(f));
         rcu_end();
-    }
-    return out == OUT_WAIT ? OUT_NO_MEMORY : out;
+    } while (has_to_wait(f, &out, &waits));
+    return out;
 }
 
 enum outcome fixture_fetch(struct fixture *f, const char *key, struct fetch *get)
 {
-    enum outcome out = OUT_WAIT;
+    enum outcome out;
+    unsigned waits = 0;
 
     get->hash = fixture_hash(f, key);
     get->key = key_of(key);
     get->may_wait = true;
-    for (unsigned waits = 0; out == OUT_WAIT && waits < WAITS_MAX; waits++) {
-        if (waits > 0) {
-            wait_for_room(f);
-        }
+    do {
         rcu_begin();
         out = engine_fetch(&f->engine, get, fixture_now(f));
         if (out == OUT_HIT) {
@@ -381,26 +391,24 @@ enum outcome fixture_fetch(struct fixture *f, const char *key, struct fetch *get
             ck_assert_ptr_null(get->found.item);
         }
         rcu_end();
-    }
-    return out == OUT_WAIT ? OUT_NO_MEMORY : out;
+    } while (has_to_wait(f, &out, &waits));
+    return out;
 }
 
 enum outcome fixture_touch(struct fixture *f, const char *key, msec_t deadline)
 {
     struct found found;
-    enum outcome out = OUT_WAIT;
+    enum outcome out;
+    unsigned waits = 0;
 
-    for (unsigned waits = 0; out == OUT_WAIT && waits < WAITS_MAX; waits++) {
-        if (waits > 0) {
-            wait_for_room(f);
-        }
+    do {
         rcu_begin();
         out = engine_touch(&f->engine, fixture_hash(f, key), key_of(key), deadline,
                            fixture_now(f), true, &found);
         rcu_end();
         ck_assert((found.item != NULL) == (out == OUT_TOUCHED));
-    }
-    return out == OUT_WAIT ? OUT_NO_MEMORY : out;
+    } while (has_to_wait(f, &out, &waits));
+    return out;
 }
 
 struct got fixture_use(struct fixture *f, const char *key, unsigned times)

@@ -136,6 +136,9 @@ int64_t fixture_used(const struct fixture *f);
 /* Bytes that follow from a seed. */
 void fixture_fill(char *out, size_t len, uint64_t seed);
 
+/* A numbered key: prefix and number; valid until the next call. */
+const char *fixture_key(const char *prefix, unsigned number);
+
 /* Hash of a key; not inlined, or the compiler warns of paths that a constant never takes. */
 uint64_t fixture_hash(const struct fixture *f, const char *key);
 

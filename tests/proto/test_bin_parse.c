@@ -10,6 +10,7 @@
 
 #include "proto/bin_compose.h"
 #include "proto/bin_parse.h"
+#include "tests/common/exact.h"
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
 #include "tests/proto/bin_frames.h"
@@ -40,10 +41,8 @@ static ptrdiff_t offset_of(struct span s, const char *buf, size_t len)
 static struct said parse_exact(const char *input, size_t len)
 {
     struct said said = {.used = 4711, .reply = BIN_REPLY_COUNT};
-    char *copy = malloc(len + (len == 0));
+    char *copy = exact_copy(input, len);
 
-    ck_assert_ptr_nonnull(copy);
-    memcpy(copy, input, len);
     said.status = bin_parse(copy, len, &limits, &said.req, &said.used, &said.reply);
     if (said.status == PARSE_OK || said.status == PARSE_BODY || said.status == PARSE_REPLY) {
         said.key_at = offset_of(said.req.key, copy, len);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "proto/meta_parse.h"
+#include "tests/common/exact.h"
 #include "tests/common/unit.h"
 #include "tests/proto/meta_lines.h"
 
@@ -27,12 +28,10 @@ struct said {
 /* Parse a copy that has not one byte more than len, with just enough room for a key. */
 static void parse_exact(struct said *said, const char *input, size_t len)
 {
-    char *copy = malloc(len + (len == 0));
+    char *copy = exact_copy(input, len);
     char *room = said->room;
     struct text_limits limits = {.value_max = VALUE_MAX, .key_room = &room};
 
-    ck_assert_ptr_nonnull(copy);
-    memcpy(copy, input, len);
     memset(said->key, 0, sizeof(said->key));
     memset(said->args, 0, sizeof(said->args));
     said->used = 4711;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "proto/text_auth.h"
+#include "tests/common/exact.h"
 #include "tests/common/unit.h"
 
 struct said {
@@ -35,10 +36,8 @@ static struct said parse_exact(const char *input, size_t len)
 {
     struct text_auth auth;
     struct said said;
-    char *copy = malloc(len + (len == 0));
+    char *copy = exact_copy(input, len);
 
-    ck_assert_ptr_nonnull(copy);
-    memcpy(copy, input, len);
     said.status = text_auth_parse(copy, len, &auth, &said.used, &said.reply);
     said.need = auth.need;
     said.swallow = auth.swallow;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "proto/text_parse.h"
+#include "tests/common/exact.h"
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
 #include "tests/proto/text_lines.h"
@@ -42,10 +43,8 @@ static ptrdiff_t offset_of(struct span s, const char *buf, size_t len)
 static struct said parse_exact(const char *input, size_t len)
 {
     struct said said = {.used = 4711, .reply = REPLY_COUNT};
-    char *copy = malloc(len + (len == 0));
+    char *copy = exact_copy(input, len);
 
-    ck_assert_ptr_nonnull(copy);
-    memcpy(copy, input, len);
     said.status = text_parse(copy, len, &limits, &said.req, &said.used, &said.reply);
     said.key_at = offset_of(said.req.key, copy, len);
     said.more_at = offset_of(said.req.more, copy, len);

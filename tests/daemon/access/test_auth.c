@@ -13,6 +13,7 @@
 
 #include "daemon/access/auth.h"
 #include "lib/base/mem.h"
+#include "tests/common/exact.h"
 #include "tests/common/unit.h"
 
 static const struct siphash_key key = {.k0 = 17, .k1 = 4};
@@ -20,11 +21,8 @@ static const struct siphash_key key = {.k0 = 17, .k1 = 4};
 static struct auth_table *table_of_form(enum auth_form form, const char *text, size_t len,
                                         size_t *bad_line)
 {
-    /* A copy of the exact size: a checker sees one byte read too many. */
-    char *copy = malloc(len + (len == 0));
+    char *copy = exact_copy(text, len);
 
-    ck_assert_ptr_nonnull(copy);
-    memcpy(copy, text, len);
     struct auth_table *table = auth_table_create(&key, form, span_of(copy, len), bad_line);
     memset(copy, 'x', len);
     free(copy);

@@ -17,14 +17,6 @@
 
 static struct fixture f;
 
-static const char *name(unsigned i)
-{
-    static char key[32];
-
-    (void)snprintf(key, sizeof(key), "key-%u", i);
-    return key;
-}
-
 static size_t len_of(unsigned i)
 {
     return i % 40 == 0 ? 20000 + i * 50 : i % 7 == 0 ? 2000 + i % 50 : i % 300;
@@ -46,9 +38,9 @@ static void start(uint32_t shards)
     cfg.limit_bytes = 64 * MIB;
     fixture_start_threaded(&f, &cfg);
     for (unsigned i = 0; i < KEYS; i++) {
-        fixture_set_until(&f, name(i), len_of(i),
+        fixture_set_until(&f, fixture_key("key-", i), len_of(i),
                           ttl_of(i) != 0 ? fixture_now(&f) + ttl_of(i) : MSEC_NEVER);
-        was[i] = fixture_use(&f, name(i), i % 4);
+        was[i] = fixture_use(&f, fixture_key("key-", i), i % 4);
     }
 }
 
@@ -60,13 +52,13 @@ static void move(uint32_t first, uint32_t count, uint16_t to)
 static void check_all(void)
 {
     for (unsigned i = 0; i < KEYS; i++) {
-        struct got got = fixture_get(&f, name(i));
+        struct got got = fixture_get(&f, fixture_key("key-", i));
 
-        ck_assert_msg(got.is_hit, "%s is lost", name(i));
+        ck_assert_msg(got.is_hit, "%s is lost", fixture_key("key-", i));
         ck_assert_uint_eq(got.cas, was[i].cas);
         ck_assert_uint_eq(got.flags, was[i].flags);
         ck_assert_int_eq(got.deadline, was[i].deadline);
-        fixture_check(&f, name(i), len_of(i));
+        fixture_check(&f, fixture_key("key-", i), len_of(i));
     }
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), KEYS);
     fixture_verify(&f);
@@ -101,7 +93,8 @@ TEST(deadlines_are_kept_where_they_went)
     move(0, ROUTE_SLOTS, 1);
     for (msec_t t = 0; t < 2500; t += 100) {
         for (unsigned i = 0; i < KEYS; i++) {
-            ck_assert(fixture_has(&f, name(i)) == (ttl_of(i) == 0 || ttl_of(i) > t));
+            ck_assert(fixture_has(&f, fixture_key("key-", i)) ==
+                      (ttl_of(i) == 0 || ttl_of(i) > t));
         }
         clock_advance(&f.engine.clock, 100);
         fixture_expire(&f);
@@ -116,7 +109,7 @@ TEST(what_is_due_or_gone_does_not_come_along)
     start(2);
     engine_hold_sampler(&f.engine, true);
     for (unsigned i = 1; i < KEYS; i += 4) {
-        ck_assert_int_eq(fixture_delete(&f, name(i)), OUT_DELETED);
+        ck_assert_int_eq(fixture_delete(&f, fixture_key("key-", i)), OUT_DELETED);
     }
     clock_advance(&f.engine.clock, 5000);
     move(0, ROUTE_SLOTS, 1);
@@ -128,7 +121,7 @@ TEST(what_is_due_or_gone_does_not_come_along)
     fixture_expire(&f);
     ck_assert_uint_eq(items_in(1), KEYS / 2);
     for (unsigned i = 0; i < KEYS; i++) {
-        ck_assert(fixture_has(&f, name(i)) == (i % 4 >= 2));
+        ck_assert(fixture_has(&f, fixture_key("key-", i)) == (i % 4 >= 2));
     }
     fixture_verify(&f);
     fixture_stop(&f);
@@ -145,9 +138,9 @@ TEST(a_cas_grows_from_shard_to_shard)
     for (unsigned round = 0; round < 6; round++) {
         move(0, ROUTE_SLOTS, (uint16_t)(round * 3 % 4));
         for (unsigned i = round; i < KEYS; i += 5) {
-            fixture_set(&f, name(i), 10);
-            ck_assert_uint_gt(fixture_get(&f, name(i)).cas, last[i]);
-            last[i] = fixture_get(&f, name(i)).cas;
+            fixture_set(&f, fixture_key("key-", i), 10);
+            ck_assert_uint_gt(fixture_get(&f, fixture_key("key-", i)).cas, last[i]);
+            last[i] = fixture_get(&f, fixture_key("key-", i)).cas;
         }
     }
     fixture_verify(&f);
@@ -165,7 +158,7 @@ TEST(a_flush_holds_after_a_move)
     clock_advance(&f.engine.clock, 100);
     move(0, ROUTE_SLOTS, 0);
     for (unsigned i = 0; i < KEYS; i++) {
-        ck_assert(!fixture_has(&f, name(i)));
+        ck_assert(!fixture_has(&f, fixture_key("key-", i)));
     }
     fixture_set(&f, "k", 10);
     move(0, ROUTE_SLOTS, 1);

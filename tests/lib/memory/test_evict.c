@@ -120,21 +120,13 @@ TEST(a_full_bucket_forgets_the_oldest)
 
 #define LEN 500
 
-static const char *name(const char *kind, unsigned i)
-{
-    static char key[32];
-
-    (void)snprintf(key, sizeof(key), "%s-%u", kind, i);
-    return key;
-}
-
 /* Store keys that nobody asks for until so many were evicted since. */
 static unsigned push_out(struct fixture *f, unsigned from, uint64_t evictions)
 {
     uint64_t until = fixture_counter(f, CTR_evictions) + evictions;
 
     while (fixture_counter(f, CTR_evictions) < until) {
-        fixture_set(f, name("cold", from++), LEN);
+        fixture_set(f, fixture_key("cold-", from++), LEN);
         if (from % 16 == 0) {
             fixture_grace(f);
         }
@@ -148,25 +140,25 @@ TEST(what_was_used_goes_to_main_and_outlives_a_scan)
 
     fixture_start(&f, NULL);
     for (unsigned i = 0; i < 500; i++) {
-        fixture_set(&f, name("hot", i), LEN);
+        fixture_set(&f, fixture_key("hot-", i), LEN);
     }
-    ck_assert_int_eq(fixture_use(&f, name("hot", 3), 2).chain, CHAIN_SMALL);
+    ck_assert_int_eq(fixture_use(&f, fixture_key("hot-", 3), 2).chain, CHAIN_SMALL);
     for (unsigned i = 0; i < 500; i++) {
-        ck_assert(fixture_use(&f, name("hot", i), 1).is_hit);
+        ck_assert(fixture_use(&f, fixture_key("hot-", i), 1).is_hit);
     }
     for (unsigned i = 500; i < 1000; i++) {
-        fixture_set(&f, name("hot", i), LEN); /* never used */
+        fixture_set(&f, fixture_key("hot-", i), LEN); /* never used */
     }
     /* Four times what fits goes through. */
     (void)push_out(&f, 0, 60000);
     for (unsigned i = 0; i < 500; i++) {
-        struct got got = fixture_get(&f, name("hot", i));
+        struct got got = fixture_get(&f, fixture_key("hot-", i));
 
         ck_assert_msg(got.is_hit, "hot key %u was evicted", i);
         ck_assert_int_eq(got.chain, CHAIN_MAIN);
     }
     for (unsigned i = 500; i < 1000; i++) {
-        ck_assert(!fixture_has(&f, name("hot", i)));
+        ck_assert(!fixture_has(&f, fixture_key("hot-", i)));
     }
     ck_assert_uint_ge(fixture_counter(&f, CTR_moves_to_main), 500);
     ck_assert_uint_eq(fixture_counter(&f, CTR_evicted_active), 0);
@@ -183,20 +175,20 @@ TEST(what_comes_back_goes_straight_to_main)
     fixture_start(&f, NULL);
     next = push_out(&f, 0, 200); /* so that there is a ghost */
     for (unsigned i = 0; i < 100; i++) {
-        fixture_set(&f, name("back", i), LEN);
+        fixture_set(&f, fixture_key("back-", i), LEN);
     }
     /* Just until the last of them was evicted. */
-    while (fixture_has(&f, name("back", 99))) {
+    while (fixture_has(&f, fixture_key("back-", 99))) {
         next = push_out(&f, next, 50);
     }
     for (unsigned i = 0; i < 100; i++) {
-        ck_assert(!fixture_has(&f, name("back", i)));
-        fixture_set(&f, name("back", i), LEN);
-        remembered += fixture_get(&f, name("back", i)).chain == CHAIN_MAIN;
+        ck_assert(!fixture_has(&f, fixture_key("back-", i)));
+        fixture_set(&f, fixture_key("back-", i), LEN);
+        remembered += fixture_get(&f, fixture_key("back-", i)).chain == CHAIN_MAIN;
     }
     ck_assert_uint_ge(remembered, 95);
-    fixture_set(&f, name("new", 1), LEN);
-    ck_assert_int_eq(fixture_get(&f, name("new", 1)).chain, CHAIN_SMALL);
+    fixture_set(&f, fixture_key("new-", 1), LEN);
+    ck_assert_int_eq(fixture_get(&f, fixture_key("new-", 1)).chain, CHAIN_SMALL);
     fixture_verify(&f);
     fixture_stop(&f);
 }
@@ -213,8 +205,8 @@ TEST(a_cache_in_which_all_is_hot_still_takes_puts)
 
     fixture_start(&f, NULL);
     while (fixture_counter(&f, CTR_evictions) == 0 && n < 30000) {
-        fixture_set(&f, name("all", n), LEN);
-        (void)fixture_use(&f, name("all", n++), 3);
+        fixture_set(&f, fixture_key("all-", n), LEN);
+        (void)fixture_use(&f, fixture_key("all-", n++), 3);
         if (n % 64 == 0) {
             fixture_grace(&f);
         }
@@ -222,8 +214,8 @@ TEST(a_cache_in_which_all_is_hot_still_takes_puts)
     ck_assert_uint_gt(fixture_counter(&f, CTR_evictions), 0);
     moved = fixture_counter(&f, CTR_cursor_moved_bytes);
     for (unsigned i = 0; i < 2000; i++, put += LEN) {
-        fixture_set(&f, name("all", n), LEN);
-        (void)fixture_use(&f, name("all", n++), 3);
+        fixture_set(&f, fixture_key("all-", n), LEN);
+        (void)fixture_use(&f, fixture_key("all-", n++), 3);
         if (n % 64 == 0) {
             fixture_grace(&f);
         }
@@ -246,21 +238,21 @@ TEST(the_young_in_old_segments_are_spared)
 
     fixture_start(&f, NULL);
     while (arena_avail(&f.shard->memory.arena) > 8) {
-        fixture_set(&f, name("old", n++), LEN);
+        fixture_set(&f, fixture_key("old-", n++), LEN);
     }
     clock_advance(&f.engine.clock, 5000);
     for (unsigned i = 0; i < 20; i++) {
-        ck_assert_int_eq(fixture_delete(&f, name("old", i)), OUT_DELETED);
+        ck_assert_int_eq(fixture_delete(&f, fixture_key("old-", i)), OUT_DELETED);
     }
     fixture_grace(&f);
     for (unsigned i = 0; i < 20; i++) {
-        fixture_set(&f, name("yng", i), LEN);
+        fixture_set(&f, fixture_key("yng-", i), LEN);
     }
     ck_assert_uint_eq(fixture_counter(&f, CTR_hole_reused), 20);
     (void)push_out(&f, 0, 200); /* the first segments are emptied */
-    ck_assert(!fixture_has(&f, name("old", 30)));
+    ck_assert(!fixture_has(&f, fixture_key("old-", 30)));
     for (unsigned i = 0; i < 20; i++) {
-        ck_assert(fixture_has(&f, name("yng", i)));
+        ck_assert(fixture_has(&f, fixture_key("yng-", i)));
     }
     fixture_stop(&f);
 }

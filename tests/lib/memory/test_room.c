@@ -13,14 +13,6 @@
 
 static struct fixture f;
 
-static const char *name(const char *kind, unsigned i)
-{
-    static char key[32];
-
-    (void)snprintf(key, sizeof(key), "%s%u", kind, i);
-    return key;
-}
-
 static void start(uint32_t shards, uint64_t limit, bool evictions)
 {
     struct engine_config cfg;
@@ -38,7 +30,7 @@ static unsigned fill(const char *kind, size_t len)
 {
     for (unsigned n = 0;; n++) {
         ck_assert_uint_lt(n, 1000000);
-        if (fixture_try(&f, name(kind, n), len, MSEC_NEVER) != OUT_STORED) {
+        if (fixture_try(&f, fixture_key(kind, n), len, MSEC_NEVER) != OUT_STORED) {
             return n;
         }
         if (n % 64 == 0) {
@@ -61,7 +53,7 @@ TEST_LOOP(a_full_cache_says_so_and_loses_nothing, 5)
     /* Most of the limit was used before. */
     ck_assert_uint_ge(fixture_counter(&f, CTR_item_bytes), 4 * MIB * 3 / 4);
     for (unsigned i = 0; i < n; i++) {
-        fixture_check(&f, name("k", i), len);
+        fixture_check(&f, fixture_key("k", i), len);
     }
     ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), n);
@@ -69,12 +61,12 @@ TEST_LOOP(a_full_cache_says_so_and_loses_nothing, 5)
 
     /* Deletes make room for about as much, of any size. */
     for (unsigned i = 0; i < n; i += 4) {
-        ck_assert_int_eq(fixture_delete(&f, name("k", i)), OUT_DELETED);
+        ck_assert_int_eq(fixture_delete(&f, fixture_key("k", i)), OUT_DELETED);
     }
     fixture_settle(&f);
     ck_assert_uint_ge(fill("again", len), n / 10);
     for (unsigned i = 0; i < n; i++) {
-        ck_assert(fixture_has(&f, name("k", i)) == (i % 4 != 0));
+        ck_assert(fixture_has(&f, fixture_key("k", i)) == (i % 4 != 0));
     }
     fixture_verify(&f);
     fixture_stop(&f);
@@ -87,14 +79,14 @@ TEST(deletes_of_one_size_make_room_for_another)
     start(1, 8 * MIB, false);
     n = fill("small", 100);
     for (unsigned i = 0; i < n; i += 2) {
-        ck_assert_int_eq(fixture_delete(&f, name("small", i)), OUT_DELETED);
+        ck_assert_int_eq(fixture_delete(&f, fixture_key("small", i)), OUT_DELETED);
     }
     fixture_settle(&f);
     /* Half of 8 MiB is dead; a value of a quarter fits. */
     fixture_set(&f, "large", 2 * MIB);
     fixture_check(&f, "large", 2 * MIB);
     for (unsigned i = 1; i < n; i += 2) {
-        fixture_check(&f, name("small", i), 100);
+        fixture_check(&f, fixture_key("small", i), 100);
     }
     fixture_stop(&f);
 }
@@ -107,7 +99,7 @@ TEST(overwrites_go_on_in_a_full_cache)
     start(1, 8 * MIB, false);
     n = fill("k", 500);
     for (unsigned i = 0; i < n; i++) {
-        failed += fixture_try(&f, name("k", i), 500, MSEC_NEVER) != OUT_STORED;
+        failed += fixture_try(&f, fixture_key("k", i), 500, MSEC_NEVER) != OUT_STORED;
     }
     /*
      * The new value is made before the old one dies: only what fails at first makes that room.
@@ -116,7 +108,7 @@ TEST(overwrites_go_on_in_a_full_cache)
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), n - failed);
     /* Smaller ones find holes that are split, but for a few. */
     for (unsigned i = 0; i < n; i++) {
-        failed += fixture_try(&f, name("k", i), 300, MSEC_NEVER) != OUT_STORED;
+        failed += fixture_try(&f, fixture_key("k", i), 300, MSEC_NEVER) != OUT_STORED;
     }
     ck_assert_uint_le(failed, n / 20);
     fixture_verify(&f);
@@ -192,7 +184,7 @@ TEST_LOOP(the_budget_is_kept_whatever_comes, 4)
     for (unsigned i = 0; i < 4000; i++) {
         size_t len = rng_below(&rng, 20) == 0 ? rng_below(&rng, 300000) : rng_below(&rng, 3000);
 
-        fixture_set(&f, name("k", (unsigned)rng_below(&rng, 5000)), len);
+        fixture_set(&f, fixture_key("k", (unsigned)rng_below(&rng, 5000)), len);
         check_budget(limit);
         if (rng_below(&rng, 40) == 0) {
             fixture_grace(&f);
@@ -209,7 +201,7 @@ TEST(a_first_filling_without_a_grace_period_evicts)
 {
     start(1, 16 * MIB, true);
     for (unsigned i = 0; i < 1600; i++) {
-        fixture_set(&f, name("k", i), 15000);
+        fixture_set(&f, fixture_key("k", i), 15000);
     }
     ck_assert_uint_gt(fixture_counter(&f, CTR_evictions), 300);
     fixture_verify(&f);
@@ -223,7 +215,7 @@ TEST(a_lower_limit_is_reached_and_a_higher_one_used)
     start(2, 16 * MIB, true);
     ck_assert(!engine_set_limit(&f.engine, MIB));
     for (unsigned i = 0; i < 12000; i++) {
-        fixture_set(&f, name("k", i), 1500);
+        fixture_set(&f, fixture_key("k", i), 1500);
         if (i % 64 == 0) {
             fixture_grace(&f);
         }
@@ -244,7 +236,7 @@ TEST(a_lower_limit_is_reached_and_a_higher_one_used)
 
     /* Held at the lower height. */
     for (unsigned i = 20000; i < 24000; i++) {
-        fixture_set(&f, name("k", i), 1500);
+        fixture_set(&f, fixture_key("k", i), 1500);
         ck_assert_int_le(fixture_used(&f),
                          8 * (int64_t)MIB + memory_overdraw(&f.shard->memory) + 512 * 1024);
         if (i % 64 == 0) {
@@ -256,7 +248,7 @@ TEST(a_lower_limit_is_reached_and_a_higher_one_used)
     uint64_t before = fixture_counter(&f, CTR_evictions);
 
     for (unsigned i = 30000; i < 42000; i++) {
-        fixture_set(&f, name("k", i), 1500);
+        fixture_set(&f, fixture_key("k", i), 1500);
         if (i % 64 == 0) {
             fixture_grace(&f);
         }
@@ -275,11 +267,11 @@ TEST(idle_memory_goes_back)
 
     start(1, 16 * MIB, true);
     for (unsigned i = 0; i < 100; i++) {
-        fixture_set(&f, name("k", i), 100000);
+        fixture_set(&f, fixture_key("k", i), 100000);
     }
     full = fixture_used(&f);
     for (unsigned i = 0; i < 100; i++) {
-        ck_assert_int_eq(fixture_delete(&f, name("k", i)), OUT_DELETED);
+        ck_assert_int_eq(fixture_delete(&f, fixture_key("k", i)), OUT_DELETED);
     }
     fixture_settle(&f);
     ck_assert_int_eq(fixture_used(&f), full);
@@ -298,7 +290,7 @@ TEST(half_of_the_limit_in_one_value)
 {
     start(4, 32 * MIB, true);
     for (unsigned i = 0; i < 20000; i++) {
-        fixture_set(&f, name("k", i), 2000);
+        fixture_set(&f, fixture_key("k", i), 2000);
         if (i % 64 == 0) {
             fixture_grace(&f);
         }
@@ -311,8 +303,8 @@ TEST(half_of_the_limit_in_one_value)
     }
     /* The others go on with what was left to them. */
     for (unsigned i = 0; i < 2000; i++) {
-        fixture_set(&f, name("n", i), 2000);
-        fixture_check(&f, name("n", i), 2000);
+        fixture_set(&f, fixture_key("n", i), 2000);
+        fixture_check(&f, fixture_key("n", i), 2000);
         if (i % 64 == 0) {
             fixture_grace(&f);
         }

@@ -18,14 +18,6 @@
 
 static struct fixture f;
 
-static const char *name(unsigned i)
-{
-    static char key[32];
-
-    (void)snprintf(key, sizeof(key), "k%u", i);
-    return key;
-}
-
 static void start(uint32_t shards)
 {
     struct engine_config cfg;
@@ -35,7 +27,7 @@ static void start(uint32_t shards)
     cfg.limit_bytes = 32 * MIB;
     fixture_start(&f, &cfg);
     for (unsigned i = 0; i < 400; i++) {
-        fixture_set_until(&f, name(i), i % 20 == 0 ? 50000 : i,
+        fixture_set_until(&f, fixture_key("k", i), i % 20 == 0 ? 50000 : i,
                           i % 3 == 0 ? fixture_now(&f) + 100000 + i : MSEC_NEVER);
     }
 }
@@ -50,7 +42,7 @@ static unsigned present(void)
     unsigned n = 0;
 
     for (unsigned i = 0; i < 400; i++) {
-        n += fixture_has(&f, name(i));
+        n += fixture_has(&f, fixture_key("k", i));
     }
     return n;
 }
@@ -60,21 +52,21 @@ TEST(everything_is_gone_at_once_and_its_memory_later)
     uint64_t cas;
 
     start(4);
-    cas = fixture_get(&f, name(7)).cas;
+    cas = fixture_get(&f, fixture_key("k", 7)).cas;
     flush(fixture_now(&f));
     ck_assert_uint_eq(present(), 0);
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
     ck_assert_uint_eq(fixture_counter(&f, CTR_item_bytes), 0);
     fixture_verify(&f);
-    fixture_set(&f, name(7), 10);
-    ck_assert_uint_gt(fixture_get(&f, name(7)).cas, cas);
+    fixture_set(&f, fixture_key("k", 7), 10);
+    ck_assert_uint_gt(fixture_get(&f, fixture_key("k", 7)).cas, cas);
     fixture_settle(&f);
     for (uint32_t i = 0; i < 4; i++) {
         ck_assert_uint_eq(arena_waiting(&f.engine.shards[i]->memory.arena), 0);
         ck_assert_uint_eq(f.engine.shards[i]->memory.arena.whole, 0);
     }
     ck_assert_uint_eq(fixture_counter(&f, CTR_lazyfree_pending_bytes), 0);
-    fixture_check(&f, name(7), 10);
+    fixture_check(&f, fixture_key("k", 7), 10);
     fixture_stop(&f);
 }
 
@@ -112,7 +104,7 @@ TEST(what_is_to_come_happens_at_its_instant)
     ck_assert_int_eq(fixture_get(&f, "later").miss, MISS_FLUSHED);
     fixture_set(&f, "later", 50);
     fixture_check(&f, "later", 50);
-    ck_assert_int_eq(fixture_get(&f, name(1)).is_hit, false);
+    ck_assert_int_eq(fixture_get(&f, fixture_key("k", 1)).is_hit, false);
     for (uint32_t i = 0; i < 4; i++) {
         (void)shard_maintain(f.engine.shards[i], fixture_now(&f), 0);
     }
@@ -127,7 +119,7 @@ TEST(what_is_to_come_happens_at_its_instant)
 /* Every kind of write finds the cache empty, though nobody carried the flush out before. */
 TEST_LOOP(writers_find_nothing_at_the_instant, 6)
 {
-    struct put p = {.key = name(3), .ptr = "x", .len = 1};
+    struct put p = {.key = fixture_key("k", 3), .ptr = "x", .len = 1};
 
     start(1);
     fixture_set(&f, "n", 0);
@@ -253,10 +245,10 @@ TEST(a_flush_in_the_middle_of_everything)
     start(1);
     for (unsigned round = 0; round < 10; round++) {
         for (unsigned i = 0; i < 6000; i++) {
-            fixture_set_until(&f, name(i), i % 500,
+            fixture_set_until(&f, fixture_key("k", i), i % 500,
                               i % 2 == 0 ? fixture_now(&f) + 10 + i : MSEC_NEVER);
             if (i % 3 == 0) {
-                (void)fixture_delete(&f, name(i / 2));
+                (void)fixture_delete(&f, fixture_key("k", i / 2));
             }
             if (i % (100 + round) == 0) {
                 fixture_grace(&f);

@@ -78,14 +78,6 @@ static void stop(void)
     fixture_stop(&f);
 }
 
-static const char *name(unsigned n)
-{
-    static char key[16];
-
-    (void)snprintf(key, sizeof(key), "%u", n);
-    return key;
-}
-
 static unsigned told_in_all(void)
 {
     unsigned sum = 0;
@@ -111,7 +103,7 @@ enum { BY_GET, BY_DELETE, BY_TOUCH, BY_SET, BY_ADD, BY_APPEND, BY_INCR, BY_FETCH
 
 static void meet(unsigned key, int how)
 {
-    struct put p = {.key = name(key), .ptr = "1", .len = 1};
+    struct put p = {.key = fixture_key("", key), .ptr = "1", .len = 1};
     struct fetch get = {0};
 
     switch (how) {
@@ -152,9 +144,9 @@ TEST_LOOP(who_meets_an_expired_item_tells_of_it_once, 2 * WAYS)
     const int how = _i % WAYS;
 
     start(ALL);
-    fixture_set_until(&f, name(7), len, fixture_now(&f) + 5);
+    fixture_set_until(&f, fixture_key("", 7), len, fixture_now(&f) + 5);
     clock_advance(&f.engine.clock, 4);
-    fixture_check(&f, name(7), len);
+    fixture_check(&f, fixture_key("", 7), len);
     check_only(SHARD_EXPIRED_LAZY, 0);
     clock_advance(&f.engine.clock, 1);
     meet(7, how);
@@ -176,7 +168,8 @@ TEST(the_sampler_tells_of_each_that_is_due)
     const msec_t now = fixture_now(&f);
 
     for (unsigned i = 0; i < 1000; i++) {
-        fixture_set_until(&f, name(i), i % 10 != 0 ? 10 : 40000, now + 1 + i % 2 * 1000);
+        fixture_set_until(&f, fixture_key("", i), i % 10 != 0 ? 10 : 40000,
+                          now + 1 + i % 2 * 1000);
     }
     clock_advance(&f.engine.clock, 500);
     fixture_expire(&f);
@@ -201,11 +194,11 @@ TEST(every_eviction_is_told_and_what_was_told_is_gone)
 
     start(ALL);
     for (unsigned i = 0; i < n; i++) {
-        fixture_set(&f, name(i), 500);
+        fixture_set(&f, fixture_key("", i), 500);
     }
     for (unsigned i = 0; i < n; i++) {
         ck_assert_uint_le(told.times[i], 1);
-        ck_assert_msg(fixture_has(&f, name(i)) == (told.times[i] == 0), "key %u", i);
+        ck_assert_msg(fixture_has(&f, fixture_key("", i)) == (told.times[i] == 0), "key %u", i);
         gone += told.times[i];
     }
     ck_assert_uint_gt(gone, n / 3);
@@ -218,12 +211,12 @@ TEST(large_values_are_told_too)
 {
     start(ALL);
     for (unsigned i = 0; i < 200; i++) {
-        fixture_set(&f, name(i), 200000);
+        fixture_set(&f, fixture_key("", i), 200000);
     }
     ck_assert_uint_gt(told.count[SHARD_EVICTED], 100);
     check_only(SHARD_EVICTED, (unsigned)fixture_counter(&f, CTR_evictions));
     for (unsigned i = 0; i < 200; i++) {
-        ck_assert(fixture_has(&f, name(i)) == (told.times[i] == 0));
+        ck_assert(fixture_has(&f, fixture_key("", i)) == (told.times[i] == 0));
     }
     stop();
 }
@@ -234,13 +227,13 @@ TEST(what_is_due_when_room_is_made_expired)
 
     start(ALL);
     for (unsigned i = 0; i < 30000; i++) {
-        fixture_set_until(&f, name(i), 500, fixture_now(&f) + 10);
+        fixture_set_until(&f, fixture_key("", i), 500, fixture_now(&f) + 10);
     }
     before = told.count[SHARD_EVICTED];
     ck_assert_uint_eq(told_in_all(), before);
     clock_advance(&f.engine.clock, 10);
     for (unsigned i = 30000; i < 36000; i++) {
-        fixture_set(&f, name(i), 500);
+        fixture_set(&f, fixture_key("", i), 500);
     }
     ck_assert_uint_eq(told.count[SHARD_EVICTED], before);
     ck_assert_uint_gt(told.count[SHARD_EXPIRED_RECLAIM], 1000);
@@ -260,17 +253,17 @@ static void let_items_go(unsigned key)
     msec_t due = fixture_now(&f) + 5;
 
     for (unsigned i = 0; i < 2; i++) {
-        fixture_set_until(&f, name(key++), 10, due);
+        fixture_set_until(&f, fixture_key("", key++), 10, due);
     }
     clock_advance(&f.engine.clock, 5);
     meet(key - 1, BY_GET);
     fixture_expire(&f);
     for (unsigned i = 0; i < 15000; i++) {
-        fixture_set_until(&f, name(key++), 1000, due + 1000);
+        fixture_set_until(&f, fixture_key("", key++), 1000, due + 1000);
     }
     clock_advance(&f.engine.clock, 1000);
     for (unsigned i = 0; i < 1000; i++) {
-        fixture_set(&f, name(key++), 1000);
+        fixture_set(&f, fixture_key("", key++), 1000);
     }
     fixture_expire(&f);
 }
@@ -309,22 +302,22 @@ TEST(what_a_command_asked_for_is_no_event)
     const msec_t now = fixture_now(&f);
 
     for (unsigned i = 0; i < 100; i++) {
-        fixture_set_until(&f, name(i), 10, now + 1000);
+        fixture_set_until(&f, fixture_key("", i), 10, now + 1000);
     }
     for (unsigned i = 0; i < 100; i++) {
         switch (i % 4) {
         case 0:
-            ck_assert_int_eq(fixture_delete(&f, name(i)), OUT_DELETED);
+            ck_assert_int_eq(fixture_delete(&f, fixture_key("", i)), OUT_DELETED);
             break;
         case 1:
-            fixture_set(&f, name(i), 3000);
+            fixture_set(&f, fixture_key("", i), 3000);
             break;
         case 2:
             /* Until now: gone, and wished so. */
-            ck_assert_int_eq(fixture_touch(&f, name(i), now), OUT_TOUCHED);
+            ck_assert_int_eq(fixture_touch(&f, fixture_key("", i), now), OUT_TOUCHED);
             break;
         default:
-            fixture_set_until(&f, name(i), 10, now);
+            fixture_set_until(&f, fixture_key("", i), 10, now);
             break;
         }
     }

@@ -52,14 +52,6 @@ static void put_back(void)
 
 /* ---- a shard that has everything --------------------------------------------------------- */
 
-static const char *name(unsigned n)
-{
-    static char key[16];
-
-    (void)snprintf(key, sizeof(key), "%u", n);
-    return key;
-}
-
 static _Atomic handle_t *slot_of(const char *key)
 {
     _Atomic handle_t *slot;
@@ -109,7 +101,7 @@ static void setup(void)
     fixture_start(&f, NULL);
     s = f.shard;
     for (unsigned i = 0; i < SMALL; i++) {
-        fixture_set(&f, name(i), 1000);
+        fixture_set(&f, fixture_key("", i), 1000);
     }
     fixture_set_until(&f, "soon", 500, fixture_now(&f) + 1000);
     fixture_set_until(&f, "later", 500, fixture_now(&f) + 10000000);
@@ -117,11 +109,11 @@ static void setup(void)
     fixture_set(&f, "free", 3 * LARGE_LEN);
     ck_assert_int_eq(fixture_delete(&f, "free"), OUT_DELETED);
     /* A few holes, for the cleaner leaves a segment with so few of them alone. */
-    ck_assert_int_eq(fixture_delete(&f, name(100)), OUT_DELETED);
+    ck_assert_int_eq(fixture_delete(&f, fixture_key("", 100)), OUT_DELETED);
     fixture_settle(&f);
     fixture_set(&f, "waits", LARGE_LEN);
     ck_assert_int_eq(fixture_delete(&f, "waits"), OUT_DELETED);
-    ck_assert_int_eq(fixture_delete(&f, name(200)), OUT_DELETED);
+    ck_assert_int_eq(fixture_delete(&f, fixture_key("", 200)), OUT_DELETED);
     ck_assert_uint_gt(s->memory.blocks.chain[CHAIN_SMALL].count, 3);
     ck_assert_uint_gt(s->memory.arena.free_count, 0);
     ck_assert_uint_gt(item_large(item_of("large"))->segments, 1);
@@ -144,7 +136,7 @@ static void value_has_too_few_segments(void)
 
 static void piece_has_another_owner(void)
 {
-    PUT(piece_of("large", 0)->client_flags, *slot_of(name(0)));
+    PUT(piece_of("large", 0)->client_flags, *slot_of(fixture_key("", 0)));
 }
 
 static void piece_has_another_number(void)
@@ -154,7 +146,7 @@ static void piece_has_another_number(void)
 
 static void piece_is_an_item(void)
 {
-    PUT(item_large(item_of("large"))->piece[0], *slot_of(name(0)));
+    PUT(item_large(item_of("large"))->piece[0], *slot_of(fixture_key("", 0)));
 }
 
 static void piece_is_shorter(void)
@@ -174,23 +166,23 @@ static void volatile_item_stands_nowhere(void)
 
 static void key_is_another(void)
 {
-    char *key = (char *)(uintptr_t)item_key(item_of(name(3)));
+    char *key = (char *)(uintptr_t)item_key(item_of(fixture_key("", 3)));
 
     PUT(*key, 'x');
 }
 
 static void slot_is_empty(void)
 {
-    _Atomic handle_t *slot = slot_of(name(3));
+    _Atomic handle_t *slot = slot_of(fixture_key("", 3));
 
     PUT(*slot, 0);
 }
 
 static void slot_names_another_item(void)
 {
-    _Atomic handle_t *slot = slot_of(name(3));
+    _Atomic handle_t *slot = slot_of(fixture_key("", 3));
 
-    PUT(*slot, *slot_of(name(4)));
+    PUT(*slot, *slot_of(fixture_key("", 4)));
 }
 
 static void hole_is_being_filled(void)
@@ -224,7 +216,7 @@ static void dead_block_lives_again(void)
 
 static void live_block_is_dead(void)
 {
-    struct item *it = item_of(name(5));
+    struct item *it = item_of(fixture_key("", 5));
 
     PUT(it->shape, item_shape(it) | SHAPE_OFF);
 }
@@ -236,14 +228,14 @@ static void segment_is_of_no_chain(void)
 
 static void block_has_no_size(void)
 {
-    struct item *it = item_of(name(5));
+    struct item *it = item_of(fixture_key("", 5));
 
     PUT(it->shape, item_shape(it) & ~SHAPE_SIZE);
 }
 
 static void block_is_larger(void)
 {
-    struct item *it = item_of(name(5));
+    struct item *it = item_of(fixture_key("", 5));
 
     PUT(it->shape, item_shape(it) + 1);
 }
@@ -533,7 +525,7 @@ TEST(an_item_that_died_and_was_not_unlinked_is_told)
     char why[256] = "";
 
     setup();
-    _Atomic handle_t *slot = slot_of(name(7));
+    _Atomic handle_t *slot = slot_of(fixture_key("", 7));
     const struct item *it = shard_item(s, *slot);
 
     shard_enter(s);
