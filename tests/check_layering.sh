@@ -1,70 +1,197 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# Nothing includes upward: reads the #include lines of lib/, proto/ and daemon/ and fails on a
-# forbidden edge. Also: who may name which library.
+# Folders depend on each other in one direction. The table below says what each folder may use;
+# the check reads the #include lines of the sources and, where there is a build, the symbols of
+# the object files, so that a call past the headers is found too. It also says which folder may
+# name which library.
 
 set -eu
+build=${MAYFLY_BUILDDIR:-}
 cd "${MAYFLY_SRCDIR:-.}"
 . tests/common/tap.sh
 
-# Prints "file:header" for every project include (quotes) below a folder.
-own_includes() {
-    find "$1" -name '*.[ch]' -exec grep -Hno '^ *# *include *"[^"]*"' {} + |
-        sed 's/^\([^:]*\):[0-9]*: *# *include *"\([^"]*\)"/\1:\2/'
+# FOLDER: what it may use besides itself. A folder stands below those it uses, so the table has no
+# circles as long as every name on the right stands on the left in an earlier line.
+layers='
+lib/base:
+lib/memory: lib/base
+lib/index: lib/base lib/memory
+lib/expiry: lib/base lib/memory
+lib/shard: lib/base lib/memory lib/index lib/expiry
+lib/engine: lib/base lib/memory lib/index lib/expiry lib/shard
+proto: lib/base
+daemon/base: lib/base
+daemon/options: lib/base daemon/base
+daemon/net: lib/base lib/memory lib/shard daemon/base daemon/options
+daemon/access: lib/base daemon/base daemon/options
+daemon/worker: lib/base lib/memory lib/expiry lib/shard lib/engine proto daemon/base daemon/options daemon/net daemon/access
+daemon/stats: lib/base lib/memory lib/shard lib/engine proto daemon/base daemon/options daemon/net daemon/access daemon/worker
+daemon/command: lib/base lib/memory lib/shard lib/engine proto daemon/base daemon/options daemon/net daemon/access daemon/worker daemon/stats
+daemon/conn: lib/base lib/memory lib/shard lib/engine proto daemon/base daemon/options daemon/net daemon/access daemon/worker daemon/stats daemon/command
+daemon/service: lib/base lib/engine proto daemon/base daemon/options daemon/net daemon/access daemon/worker daemon/stats daemon/command daemon/conn
+daemon: lib/base daemon/base daemon/options daemon/service
+'
+
+# Of lib/base the parsers may use only these headers.
+proto_headers='lib/base/buf.h lib/base/check.h lib/base/err.h lib/base/num.h lib/base/span.h'
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# Each line of a file is a complaint.
+complain_of() {
+    while read -r line; do
+        complain "$line"
+    done <"$1"
 }
 
-# The same for system includes (angle brackets).
-system_includes() {
-    find "$1" -name '*.[ch]' -exec grep -Hno '^ *# *include *<[^>]*>' {} + |
-        sed 's/^\([^:]*\):[0-9]*: *# *include *<\([^>]*\)>/\1:\2/'
-}
+# ---- the table itself --------------------------------------------------------------------------
 
-for folder in lib proto daemon; do
-    if [ ! -d "$folder" ]; then
-        continue
-    fi
-    for edge in $(own_includes "$folder"); do
-        file=${edge%%:*}
-        header=${edge#*:}
-        case $folder/$header in
-            lib/lib/*) ;;
-            proto/proto/*) ;;
-            proto/lib/base/check.h | proto/lib/base/err.h | proto/lib/base/span.h | proto/lib/base/num.h | proto/lib/base/buf.h) ;;
-            daemon/daemon/* | daemon/proto/* | daemon/lib/*) ;;
-            *) complain "$file: must not include \"$header\"" ;;
-        esac
-    done
-    for edge in $(system_includes "$folder"); do
-        file=${edge%%:*}
-        header=${edge#*:}
-        case $header in
-            mimalloc*) [ "$file" = lib/base/mem.c ] || complain "$file: only lib/base/mem.c names mimalloc" ;;
-            urcu*) case $file in lib/base/rcu.[ch]) ;; *) complain "$file: only lib/base/rcu.[ch] name liburcu" ;; esac ;;
-            xxhash*) [ "$file" = lib/base/hash.h ] || complain "$file: only lib/base/hash.h names xxhash" ;;
-            uv.h | uv/*)
-                [ "$folder" = daemon ] || complain "$file: only daemon/ knows libuv"
-                ;;
-            systemd/*)
-                [ "$folder" = daemon ] || complain "$file: only daemon/ knows systemd"
-                ;;
-            lib/* | proto/* | daemon/*)
-                complain "$file: a header of the project in angle brackets: $header"
-                ;;
-        esac
-    done
+printf '%s' "$layers" | awk -F: '
+    NF == 0 { next }
+    {
+        n = split($2, used, " ")
+        for (i = 1; i <= n; i++) {
+            if (!(used[i] in seen)) {
+                printf "%s may not use %s: it does not stand above it in the table\n", $1, used[i]
+                bad = 1
+            }
+        }
+        seen[$1] = 1
+    }
+    END { exit bad }' >"$work/table" || complain_of "$work/table"
+verdict "the table has no circles"
+
+# Prints the edges "from to" that the table allows, each folder to itself among them.
+printf '%s' "$layers" | awk -F: '
+    NF { print $1, $1; n = split($2, used, " "); for (i = 1; i <= n; i++) print $1, used[i] }' \
+    >"$work/allowed"
+
+for folder in $(find lib proto daemon -name '*.[ch]' -exec dirname {} + | sort -u); do
+    grep -qxF "$folder $folder" "$work/allowed" ||
+        complain "$folder: not in the table of tests/check_layering.sh"
 done
+verdict "every folder stands in the table"
+
+# ---- includes ----------------------------------------------------------------------------------
+
+# Prints "file header" for every include of the project.
+find lib proto daemon -name '*.[ch]' -exec grep -Hno '^ *# *include *"[^"]*"' {} + |
+    sed 's/^\([^:]*\):[0-9]*: *# *include *"\([^"]*\)"/\1 \2/' >"$work/includes"
+
+awk -v allowed="$work/allowed" -v proto="$proto_headers" '
+    function folder(path) {
+        sub("/[^/]*$", "", path)
+        return path
+    }
+    BEGIN {
+        while ((getline edge < allowed) > 0) {
+            may[edge] = 1
+        }
+        n = split(proto, list, " ")
+        for (i = 1; i <= n; i++) {
+            may_proto[list[i]] = 1
+        }
+    }
+    !((folder($1) " " folder($2)) in may) ||
+    (folder($1) == "proto" && $2 ~ "^lib/" && !($2 in may_proto)) {
+        printf "%s: must not include \"%s\"\n", $1, $2
+        bad = 1
+    }
+    END { exit bad }' "$work/includes" >"$work/wrong" || complain_of "$work/wrong"
+verdict "nothing includes upward"
+
+# ---- calls -------------------------------------------------------------------------------------
+
+# Which object uses a symbol that another one defines: the same edges, found by the linker's eyes.
+if [ -n "$build" ] && command -v nm >/dev/null 2>&1; then
+    (cd "$build" && find lib proto daemon -name '*.o' 2>/dev/null | sort) >"$work/objects"
+    while read -r object; do
+        # What is left of a source that is gone or has moved does not count.
+        [ -f "${object%.o}.c" ] || continue
+        nm -A "$build/$object" 2>/dev/null | sed "s|^$build/||"
+    done <"$work/objects" >"$work/symbols"
+    [ -s "$work/symbols" ] || complain "no object file in $build"
+    awk -v allowed="$work/allowed" '
+        function folder(path) {
+            sub("/[^/]*$", "", path)
+            return path
+        }
+        BEGIN {
+            while ((getline edge < allowed) > 0) {
+                may[edge] = 1
+            }
+        }
+        {
+            split($0, part, ":")
+            object = part[1]
+            kind = $(NF - 1)
+            name = $NF
+        }
+        kind ~ /^[TDBRVW]$/ { home[name] = object }
+        kind == "U" { uses[object " " name] = 1 }
+        END {
+            for (use in uses) {
+                split(use, side, " ")
+                if (!(side[2] in home)) {
+                    continue
+                }
+                edge = folder(side[1]) " " folder(home[side[2]])
+                if (!(edge in may)) {
+                    sub("[.]o$", ".c", side[1])
+                    printf "%s: must not use %s() of %s\n", side[1], side[2], folder(home[side[2]])
+                    bad = 1
+                }
+            }
+            exit bad
+        }' "$work/symbols" >"$work/wrong" || complain_of "$work/wrong"
+    verdict "nothing calls upward"
+else
+    skip_test "nothing calls upward" "no build or no nm"
+fi
+
+# ---- libraries ---------------------------------------------------------------------------------
+
+find lib proto daemon -name '*.[ch]' -exec grep -Hno '^ *# *include *<[^>]*>' {} + |
+    sed 's/^\([^:]*\):[0-9]*: *# *include *<\([^>]*\)>/\1 \2/' >"$work/system"
+while read -r file header; do
+    case $header in
+        mimalloc*) [ "$file" = lib/base/mem.c ] || complain "$file: only lib/base/mem.c names mimalloc" ;;
+        urcu*)
+            case $file in
+                lib/base/rcu.[ch]) ;;
+                *) complain "$file: only lib/base/rcu.[ch] name liburcu" ;;
+            esac
+            ;;
+        xxhash*) [ "$file" = lib/base/hash.h ] || complain "$file: only lib/base/hash.h names xxhash" ;;
+        uv.h | uv/* | systemd/* | openssl/* | sasl/*)
+            case $file in
+                daemon/*) ;;
+                *) complain "$file: only daemon/ knows $header" ;;
+            esac
+            ;;
+        lib/* | proto/* | daemon/*)
+            complain "$file: a header of the project in angle brackets: $header"
+            ;;
+    esac
+done <"$work/system"
+verdict "libraries are named where they belong"
 
 # Of libuv's functions only uv_async_send() may be called for another thread's loop.
-for file in $(grep -lE '\<uv_async_send *\(' daemon/*.c daemon/*/*.c 2>/dev/null || true); do
-    [ "$file" = daemon/base/mailbox.c ] || complain "$file: only daemon/base/mailbox.c calls uv_async_send()"
-done
+find daemon -name '*.c' -exec grep -lE '\<uv_async_send *\(' {} + >"$work/files" || true
+while read -r file; do
+    [ "$file" = daemon/base/mailbox.c ] ||
+        complain "$file: only daemon/base/mailbox.c calls uv_async_send()"
+done <"$work/files"
+
+verdict "loops are woken by mailboxes only"
 
 # Allocation is counted and replaced in one place.
-for file in $(grep -lE '(^|[^a-z_.>])(malloc|calloc|realloc|free|strdup|strndup)\(' \
-    lib/*/*.[ch] proto/*.[ch] daemon/*.[ch] daemon/*/*.[ch] 2>/dev/null || true); do
+find lib proto daemon -name '*.[ch]' -exec \
+    grep -lE '(^|[^a-z_.>])(malloc|calloc|realloc|free|strdup|strndup)\(' {} + >"$work/files" || true
+while read -r file; do
     [ "$file" = lib/base/mem.c ] || complain "$file: allocates without lib/base/mem.h"
-done
-
-verdict "nothing includes upward"
+done <"$work/files"
+verdict "memory comes from lib/base/mem.h"
 end_of_tests

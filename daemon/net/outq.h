@@ -12,7 +12,6 @@
 
 #include "daemon/net/conn_io.h"
 #include "lib/base/span.h"
-#include "lib/engine/engine.h"
 #include "lib/shard/value.h"
 
 struct out {
