@@ -21,7 +21,6 @@
 #include "lib/base/clock.h"
 #include "lib/base/mem.h"
 #include "lib/base/rcu.h"
-#include "lib/engine/engine.h"
 #include "tests/common/unit.h"
 
 #define LIMIT_US 60000000 /* a minute: then it hangs */
