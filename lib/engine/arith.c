@@ -105,6 +105,7 @@ static enum outcome arith_in(struct visit *v, void *arg)
     uint64_t value = 0;
     enum outcome why;
 
+    shard_must_be_entered(v->to);
     room_make(&s->memory, sizeof(struct item) + ITEM_KEY_MAX + NUM_DIGITS_MAX, v->now);
     visit_find(v);
     why = judge(v, a, &value);
@@ -168,6 +169,7 @@ enum outcome engine_arith(struct engine *e, struct arith *a, msec_t now)
 {
     struct visit v;
 
+    must_be_reading();
     a->is_created = false;
     return visit_run(e, &v, a->hash, a->key, now, arith_in, a);
 }

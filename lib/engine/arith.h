@@ -39,7 +39,7 @@ struct arith {
     msec_t deadline_before; /* with touches, of an item that was there */
 };
 
-/* NUMBER NOT_FOUND NON_NUMERIC EXISTS NO_MEMORY WAIT. Context: worker, read side. */
+/* NUMBER NOT_FOUND NON_NUMERIC EXISTS NO_MEMORY WAIT. Context: read side, no shard held. */
 enum outcome engine_arith(struct engine *e, struct arith *a, msec_t now);
 
 #endif

@@ -40,6 +40,7 @@ struct body *body_begin(struct engine *e, uint64_t hash, size_t len)
 {
     struct body *b = mem_zalloc(sizeof(*b));
 
+    must_be_reading();
     if (b != NULL) {
         const struct route *rt = router_read(&e->router);
 
@@ -79,6 +80,7 @@ bool engine_may_place(const struct engine *e, size_t len)
 
 bool body_place(struct body *b, const struct store *st, msec_t now)
 {
+    must_be_reading();
     must(b->filled == 0 && b->taken == 0);
     /* What the item will be, its deadline for one, must be known already. */
     if (b->cut.segments != 0 || st->mode > STORE_CAS || st->takes_older) {

@@ -27,13 +27,14 @@ struct store;
 
 /*
  * Begin to receive a value of len bytes, more than engine_small_max(). Takes no room yet.
- * NULL when there is no memory. Context: worker, read side.
+ * NULL when there is no memory. Context: read side, no shard held.
  */
 struct body *body_begin(struct engine *e, uint64_t hash, size_t len);
 
 /*
  * Where the next bytes go: fills ptr and n (at least 1 while the body is not full). OUT_OK, or
- * OUT_WAIT (ask again in 1 ms), or OUT_NO_MEMORY. Context: worker, outside a shard.
+ * OUT_WAIT (ask again in 1 ms), or OUT_NO_MEMORY. Context: the thread that began it, outside a
+ * shard.
  */
 enum outcome body_room(struct body *b, bool may_wait, char **ptr, size_t *n);
 
@@ -41,8 +42,8 @@ enum outcome body_room(struct body *b, bool may_wait, char **ptr, size_t *n);
  * Have the bytes of a body that goes into pieces alone, and has none yet, written to the very
  * blocks of the item that this store makes: then they are not copied again. The blocks are the
  * caller's until its read-side section ends, or until body_unplace(): by then the body must
- * have been stored, unplaced or aborted. False: not now, go on without. Context: worker, read
- * side, outside a shard.
+ * have been stored, unplaced or aborted. False: not now, go on without. Context: read
+ * side, no shard held.
  */
 bool body_place(struct body *b, const struct store *st, msec_t now);
 
@@ -56,22 +57,25 @@ unsigned body_places(const struct body *b, struct iovec places[BODY_PLACES_MAX])
 /*
  * Give the blocks back and keep the bytes that came elsewhere, so that the section may end.
  * Nothing when it is not placed. False: no memory, the body can only be aborted. Context:
- * worker, the section of body_place().
+ * the section of body_place().
  */
 bool body_unplace(struct body *b);
 
-/* n bytes were written there. Context: worker. */
+/* n bytes were written there. Context: the thread that began it. */
 void body_filled(struct body *b, size_t n);
 
 /* Bytes still missing. */
 size_t body_missing(const struct body *b);
 
-/* Give everything back; takes the address and nulls it; accepts NULL. Context: worker. */
+/*
+ * Give everything back; takes the address and nulls it; accepts NULL. Context: the thread that
+ * began it.
+ */
 void body_abort(struct body **b);
 
 /* ---- inside the engine ------------------------------------------------------------------- */
 
-/* What it consists of, when it is full. Context: worker. */
+/* What it consists of, when it is full. Context: the thread that began it. */
 void body_parts(const struct body *b, struct body_parts *out);
 
 /* Copy to the body what came into its blocks. False: no memory. Context: their section. */
@@ -82,7 +86,7 @@ struct loose *body_loose(struct body *b);
 
 /*
  * Segments and blocks now belong to an item, or were given back: the body forgets them.
- * Context: worker.
+ * Context: the thread that began it.
  */
 void body_disown(struct body *b);
 

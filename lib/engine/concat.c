@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "lib/base/check.h"
+#include "lib/base/context.h"
 #include "lib/engine/body.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/find.h"
@@ -35,6 +36,7 @@ static enum outcome concat_block(struct visit *v, void *arg)
     struct shard *s = v->to;
     enum outcome why;
 
+    shard_must_be_entered(v->to);
     visit_find(v);
     why = store_judge(v, st);
     if (why != OUT_STORED) {
@@ -214,6 +216,7 @@ enum outcome store_concat(struct engine *e, struct store *st, msec_t now)
     struct visit v;
     enum outcome out = OUT_MISS;
 
+    must_be_reading();
     while (!store_has_body(st)) {
         out = visit_run(e, &v, st->hash, st->key, now, concat_block, &c);
         if (out == OUT_NOT_STORED && st->vivifies) {

@@ -13,6 +13,7 @@ enum outcome engine_delete(struct engine *e, uint64_t hash, struct span key,
     struct visit v;
     enum outcome out = OUT_NOT_FOUND;
 
+    must_be_reading();
     visit_enter(e, &v, hash, key, now);
     visit_find(&v);
     if (v.is_live) {

@@ -14,8 +14,8 @@
 struct engine;
 
 /*
- * DELETED NOT_FOUND; cas_expected 0: any, else EXISTS when it differs. Context: worker, read
- * side.
+ * DELETED NOT_FOUND; cas_expected 0: any, else EXISTS when it differs. Context: read
+ * side, no shard held.
  */
 enum outcome engine_delete(struct engine *e, uint64_t hash, struct span key,
                            uint64_t cas_expected, msec_t now);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "lib/base/check.h"
+#include "lib/base/context.h"
 #include "lib/memory/room.h"
 #include "lib/memory/trim.h"
 #include "lib/shard/expire.h"
@@ -87,6 +88,7 @@ enum mf_err engine_start(struct engine *e, const struct engine_config *cfg)
 {
     enum mf_err err = MF_ENOMEM;
 
+    must_be_main();
     memset(e, 0, sizeof(*e));
     memcpy(&e->config, cfg, sizeof(*cfg));
     clock_init(&e->clock);
@@ -137,6 +139,7 @@ fail:
 
 void engine_stop(struct engine *e)
 {
+    must_be_main();
     release_all(e);
     pthread_mutex_destroy(&e->flush_lock);
 }
@@ -159,6 +162,8 @@ bool engine_try_grace(struct engine *e)
 {
     struct grace *g = reclaim_grace(e->reclaimer);
 
+    must_be_a_worker();
+    must_not_be_reading();
     /* Whatever began to wait has raised the need, and only the reclaimer takes it down. */
     if (atomic_load_explicit(&g->need, memory_order_relaxed) == GRACE_IDLE) {
         return true;

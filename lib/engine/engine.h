@@ -93,7 +93,7 @@ static inline uint64_t engine_hash(const struct engine *e, const void *key, size
 /* Values up to this many bytes are stored from one span; larger ones may come as a body. */
 size_t engine_small_max(const struct engine *e);
 
-/* Change -m. False when it cannot be reached. Context: worker, main. */
+/* Change -m. False when it cannot be reached. Context: worker or main, outside a shard. */
 bool engine_set_limit(struct engine *e, uint64_t limit_bytes);
 
 /*

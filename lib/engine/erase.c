@@ -60,6 +60,7 @@ static enum outcome erase_in(struct visit *v, void *arg)
     const struct erase *d = a->what;
     bool stays = (d->marks_stale || d->drops_value) && !(d->touches && d->deadline <= v->now);
 
+    shard_must_be_entered(v->to);
     if (stays) {
         room_make(&v->to->memory, 0, v->now);
     }
@@ -83,6 +84,7 @@ enum outcome engine_erase(struct engine *e, const struct erase *d, msec_t now)
     struct visit v;
     enum outcome out;
 
+    must_be_reading();
     do {
         out = visit_run(e, &v, d->hash, d->key, now, erase_in, &a);
         if (out != OUT_TOO_LARGE) {

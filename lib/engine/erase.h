@@ -34,7 +34,7 @@ struct erase {
     msec_t deadline;
 };
 
-/* DELETED NOT_FOUND EXISTS NO_MEMORY WAIT. Context: worker, read side. */
+/* DELETED NOT_FOUND EXISTS NO_MEMORY WAIT. Context: read side, no shard held. */
 enum outcome engine_erase(struct engine *e, const struct erase *d, msec_t now);
 
 #endif

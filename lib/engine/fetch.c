@@ -69,6 +69,7 @@ static enum outcome fetch_in(struct visit *v, void *arg)
     struct fetch *f = a->f;
     enum outcome out;
 
+    shard_must_be_entered(v->to);
     room_make(&v->to->memory, 0, v->now);
     visit_find(v);
     if (!v->is_live) {
@@ -95,6 +96,7 @@ enum outcome engine_fetch(struct engine *e, struct fetch *f, msec_t now)
     struct visit v;
     enum outcome out;
 
+    must_be_reading();
     f->is_created = false;
     f->found = (struct found){.miss = MISS_ABSENT};
     do {

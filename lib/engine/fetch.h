@@ -42,7 +42,7 @@ struct fetch {
 
 /*
  * HIT; MISS (found.miss tells why); NO_MEMORY, WAIT. With a touch_deadline or a vivify_deadline
- * at or before now the item is found this last time. Context: worker, read side.
+ * at or before now the item is found this last time. Context: read side, no shard held.
  */
 enum outcome engine_fetch(struct engine *e, struct fetch *f, msec_t now);
 

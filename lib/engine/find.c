@@ -11,6 +11,7 @@
 
 void engine_prefetch_bucket(const struct route *rt, uint64_t hash)
 {
+    must_be_reading();
     table_prefetch_bucket(&route_shard(rt, hash)->table, hash);
 }
 
@@ -19,6 +20,7 @@ void engine_prefetch_items(const struct route *rt, const uint64_t *hash, size_t 
 {
     const char *p = (const char *)hash;
 
+    must_be_reading();
     for (; n > 0; n--, p += stride) {
         uint64_t h = *(const uint64_t *)(const void *)p;
         const struct shard *s = route_shard(rt, h);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "lib/base/check.h"
+#include "lib/base/context.h"
 #include "lib/engine/store_common.h"
 #include "lib/memory/blocks.h"
 #include "lib/memory/room_make.h"
@@ -20,6 +21,7 @@ void loose_drop(struct loose *l)
 {
     struct shard *s = l->shard;
 
+    shard_must_be_entered(l->shard);
     if (l->epoch != s->memory.epoch) {
         return; /* a flush took them */
     }
@@ -52,6 +54,7 @@ enum outcome loose_make(struct visit *v, const struct store *st, bool has_ttl, s
             ? 0
             : (uint32_t)((l->parts.tail_len + s->memory.piece_max - 1) / s->memory.piece_max);
 
+    shard_must_be_entered(v->to);
     must(pieces <= PIECES_MAX);
     l->shard = s;
     l->epoch = s->memory.epoch;
@@ -109,6 +112,7 @@ bool loose_begin(struct engine *e, const struct store *st, struct loose *l, msec
     struct visit v;
     enum outcome out;
 
+    must_be_reading();
     visit_enter(e, &v, st->hash, st->key, now);
     out = loose_make(&v, st, st->deadline != MSEC_NEVER, l);
     if (out == OUT_STORED) {
@@ -120,6 +124,7 @@ bool loose_begin(struct engine *e, const struct store *st, struct loose *l, msec
 
 void loose_abort(struct loose *l)
 {
+    must_be_reading();
     shard_enter(l->shard);
     loose_drop(l);
     shard_leave(l->shard);
@@ -138,6 +143,7 @@ void loose_fill(const struct loose *l)
 {
     const char *from = l->parts.tail;
 
+    must_be_reading();
     for (uint32_t i = 0; i < l->pieces; i++) {
         struct item *piece = shard_item(l->shard, l->piece[i]);
         uint32_t n = piece_bytes(l, i);
@@ -160,6 +166,7 @@ void loose_link(struct visit *v, struct store *st, msec_t deadline, bool has_ttl
     struct item *it;
     struct large *large;
 
+    shard_must_be_entered(l->shard);
     for (uint32_t i = 0; i < l->pieces; i++) {
         blocks_settle(&s->memory, l->piece[i]);
     }

@@ -192,6 +192,7 @@ static enum mf_err move_run(struct engine *e, uint32_t first, uint32_t count, ui
 
 enum mf_err engine_move_slots(struct engine *e, uint32_t first, uint32_t count, uint16_t to)
 {
+    must_not_be_reading();
     if (first > ROUTE_SLOTS || count > ROUTE_SLOTS - first || to >= e->shard_count) {
         return MF_EINVAL;
     }

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "lib/base/context.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/store.h"
 #include "lib/engine/store_common.h"
@@ -48,6 +49,7 @@ enum outcome remake_block(struct visit *v, const struct remake *r)
     enum outcome why = r->may_wait ? OUT_WAIT : OUT_NO_MEMORY;
     handle_t h = 0;
 
+    shard_must_be_entered(v->owner);
     if (units > ITEM_SIZE_MAX) {
         return OUT_TOO_LARGE;
     }
@@ -94,6 +96,7 @@ enum outcome remake_as_large(struct engine *e, const struct visit *v, const stru
                        .cas_new = r->cas};
     enum outcome out;
 
+    must_be_reading();
     if (copy == NULL) {
         return OUT_NO_MEMORY;
     }

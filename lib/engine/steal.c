@@ -54,6 +54,7 @@ enum steal engine_steal(struct engine *e, struct shard *needy)
     uint32_t spare;
     bool waits;
 
+    shard_must_not_be_entered(needy);
     if (s == NULL) {
         return STEAL_NOTHING;
     }

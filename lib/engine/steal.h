@@ -16,7 +16,7 @@ enum steal {
 
 /*
  * A shard needs room that it does not have itself: take some from the fullest other one.
- * Context: worker, outside a shard.
+ * Context: outside a shard.
  */
 enum steal engine_steal(struct engine *e, struct shard *needy);
 

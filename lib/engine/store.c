@@ -63,6 +63,7 @@ static MF_NOINLINE enum outcome store_otherwise(struct engine *e, struct store *
 
 enum outcome engine_store(struct engine *e, struct store *st, msec_t now)
 {
+    must_be_reading();
     if (MF_LIKELY(st->key.len + st->value.len <= e->plain_bytes_max) &&
         MF_LIKELY(st->mode < STORE_CAS) && MF_LIKELY(st->key.len <= ITEM_KEY_MAX) &&
         MF_LIKELY(!store_has_body(st))) {

@@ -48,7 +48,10 @@ struct store {
     uint32_t value_len; /* of the whole, of append and prepend too */
 };
 
-/* STORED NOT_STORED EXISTS NOT_FOUND TOO_LARGE NO_MEMORY WAIT. Context: worker, read side. */
+/*
+ * STORED NOT_STORED EXISTS NOT_FOUND TOO_LARGE NO_MEMORY WAIT. Context: read side, no shard
+ * held.
+ */
 enum outcome engine_store(struct engine *e, struct store *s, msec_t now);
 
 #endif

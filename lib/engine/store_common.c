@@ -13,6 +13,7 @@ static bool stands_still(const struct visit *v, const struct store_over *over)
 
 enum outcome store_judge_mode(const struct visit *v, const struct store *st)
 {
+    shard_must_be_entered(v->to);
     switch (st->mode) {
     case STORE_SET:
         return OUT_STORED;
@@ -42,6 +43,7 @@ void store_finish_specially(const struct visit *v, const struct store *st, struc
 {
     const struct store_over *over = st->over;
 
+    shard_must_be_entered(v->to);
     if (st->cas_new != 0) {
         it->cas = st->cas_new;
     }
@@ -61,6 +63,7 @@ handle_t store_make(struct visit *v, uint32_t flags, msec_t deadline, size_t val
     uint32_t units = keyspace_units(v->key.len, value_len, has_ttl);
     handle_t h;
 
+    shard_must_be_entered(v->to);
     if (!keyspace_reserve(v->to, has_ttl)) {
         *why = may_wait ? OUT_WAIT : OUT_NO_MEMORY;
         return 0;
@@ -75,6 +78,7 @@ handle_t store_make(struct visit *v, uint32_t flags, msec_t deadline, size_t val
 
 enum outcome store_failed(struct visit *v, const struct store *st, enum outcome why)
 {
+    shard_must_be_entered(v->to);
     /* A set that fails must not leave the old value to be read. */
     if (why == OUT_NO_MEMORY && st->mode == STORE_SET) {
         visit_find(v);
@@ -87,6 +91,7 @@ enum outcome store_failed(struct visit *v, const struct store *st, enum outcome 
 
 enum outcome store_dead_on_arrival(struct visit *v, struct store *st)
 {
+    shard_must_be_entered(v->to);
     if (v->slot != NULL) {
         visit_unlink(v, DEATH_OVERWRITE);
     }

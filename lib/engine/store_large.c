@@ -81,6 +81,7 @@ enum outcome store_commit(struct engine *e, struct store_commit *c, msec_t now)
     struct visit v;
     enum outcome out;
 
+    must_be_reading();
     if (body_loose(*c->body) != NULL) {
         return commit_placed(e, c, body_loose(*c->body), now);
     }
@@ -129,6 +130,7 @@ enum outcome store_large(struct engine *e, struct store *st, msec_t now)
     struct store_commit c = {.st = st, .has_ttl = st->deadline != MSEC_NEVER};
     enum outcome out = OUT_OK;
 
+    must_be_reading();
     if (store_has_body(st)) {
         c.body = st->body;
     } else {

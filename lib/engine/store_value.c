@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "lib/base/check.h"
+#include "lib/base/context.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/store_common.h"
 #include "lib/engine/store_large.h"
@@ -23,6 +24,7 @@ static enum outcome store_block(struct visit *v, void *arg)
     uint32_t units = keyspace_units(st->key.len, st->value.len, has_ttl);
     enum outcome why;
 
+    shard_must_be_entered(v->to);
     room_make(&s->memory, (uint64_t)units * ITEM_UNIT, v->now);
     visit_find(v);
     why = store_judge(v, st);
@@ -55,11 +57,13 @@ enum outcome store_value_in_block(struct engine *e, struct store *st, msec_t now
 {
     struct visit v;
 
+    must_be_reading();
     return visit_run(e, &v, st->hash, st->key, now, store_block, st);
 }
 
 enum outcome store_value(struct engine *e, struct store *st, msec_t now)
 {
+    must_be_reading();
     /* The size of blocks is the same in all shards. */
     if (!store_has_body(st) && store_fits_block(e->shards[0], st->key.len, st->value.len,
                                                 st->deadline != MSEC_NEVER)) {

@@ -29,6 +29,7 @@ enum outcome touch_found(struct visit *v, msec_t deadline, bool may_wait, struct
 {
     handle_t h;
 
+    shard_must_be_entered(v->owner);
     if (MF_UNLIKELY(deadline <= v->now)) {
         visit_unlink(v, DEATH_DELETE);
         return OUT_TOUCHED;
@@ -53,6 +54,7 @@ static enum outcome touch_in(struct visit *v, void *arg)
 {
     struct touch *t = arg;
 
+    shard_must_be_entered(v->to);
     room_make(&v->to->memory, 0, v->now);
     visit_find(v);
     return v->is_live ? touch_found(v, t->deadline, t->may_wait, &t->remake) : OUT_NOT_FOUND;
@@ -65,6 +67,7 @@ enum outcome engine_touch(struct engine *e, uint64_t hash, struct span key, msec
     struct visit v;
     enum outcome out;
 
+    must_be_reading();
     t.deadline = deadline; /* the remake is filled in where it is wanted */
     t.may_wait = may_wait;
     do {

@@ -19,7 +19,7 @@ struct visit;
 /*
  * Give an item a new deadline (MSEC_NEVER: none; at or before now: it is gone at once).
  * TOUCHED, and found is filled in as engine_find() does; or NOT_FOUND, NO_MEMORY, WAIT.
- * Context: worker, read side.
+ * Context: read side, no shard held.
  */
 enum outcome engine_touch(struct engine *e, uint64_t hash, struct span key, msec_t deadline,
                           msec_t now, bool may_wait, struct found *found);

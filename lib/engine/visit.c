@@ -4,6 +4,7 @@
  */
 #include "lib/engine/visit.h"
 
+#include "lib/base/context.h"
 #include "lib/engine/steal.h"
 #include "lib/memory/room_make.h"
 #include "lib/shard/flush.h"
@@ -88,6 +89,7 @@ static void enter_by(struct visit *v, const struct route *rt, const struct route
 
 void visit_enter_slowly(struct engine *e, struct visit *v)
 {
+    must_be_reading();
     for (;;) {
         const struct route *rt = router_read(&e->router);
 
@@ -104,6 +106,7 @@ void visit_enter_slowly(struct engine *e, struct visit *v)
 
 void visit_expire(struct visit *v)
 {
+    shard_must_be_entered(v->owner);
     keyspace_expire(v->owner, v->hash, v->slot, SHARD_EXPIRED_LAZY, v->now);
     v->slot = NULL;
     v->item = NULL;
@@ -115,6 +118,7 @@ bool visit_find_moving(struct visit *v)
 {
     bool is_found = visit_find_in(v, v->from);
 
+    shard_must_be_entered(v->from);
     /* Written there by somebody who did not know yet that the slot moves. */
     if (is_found && v->item->cas >= v->to->cas_next) {
         keyspace_draw_cas(v->to);
@@ -150,11 +154,13 @@ handle_t visit_block_pressed(struct visit *v, enum chain_id chain, uint32_t *uni
 
 bool visit_help(struct engine *e, const struct visit *v, enum outcome out)
 {
+    shard_must_not_be_entered(v->to);
     return out == OUT_WAIT && v->to->memory.evictions && engine_steal(e, v->to) == STEAL_DONE;
 }
 
 void visit_unlink(struct visit *v, enum death_reason reason)
 {
+    shard_must_be_entered(v->owner);
     keyspace_unlink(v->owner, v->hash, v->slot, reason);
     v->slot = NULL;
 }

@@ -48,6 +48,7 @@ static inline void visit_enter(struct engine *e, struct visit *v, uint64_t hash,
     const struct route *rt = router_read(&e->router);
     const struct route_slot *rs = route_slot(rt, hash);
 
+    must_be_reading();
     v->to = rt->shards[rs->put];
     v->from = NULL;
     v->hash = hash;
@@ -67,6 +68,7 @@ static inline void visit_enter(struct engine *e, struct visit *v, uint64_t hash,
 /* Context: in shard. */
 static inline void visit_leave(struct visit *v)
 {
+    shard_must_be_entered(v->to);
     shard_before_leave(v->to);
     shard_leave(v->to);
     if (MF_UNLIKELY(v->from != NULL)) {
@@ -101,6 +103,7 @@ bool visit_find_moving(struct visit *v);
 /* Find the key; an item past its deadline is unlinked, and not found. Context: in shard. */
 static MF_INLINE void visit_find(struct visit *v)
 {
+    shard_must_be_entered(v->to);
     v->was_due = false;
     if (MF_UNLIKELY(v->from != NULL) && visit_find_moving(v)) {
         return;
@@ -121,12 +124,14 @@ static inline handle_t visit_block(struct visit *v, enum chain_id chain, uint32_
 {
     handle_t h = blocks_put(&v->to->memory, chain, units, DRAW_PUT);
 
+    shard_must_be_entered(v->to);
     return MF_LIKELY(h != 0) ? h : visit_block_pressed(v, chain, units, may_wait, why);
 }
 
 /* Chain for what replaces the found item, or is new. Context: in shard. */
 static inline enum chain_id visit_chain(struct visit *v)
 {
+    shard_must_be_entered(v->to);
     if (v->slot != NULL && v->owner == v->to) {
         handle_t h = atomic_load_explicit(v->slot, memory_order_relaxed);
 
@@ -138,6 +143,7 @@ static inline enum chain_id visit_chain(struct visit *v)
 /* Link a filled block in `to`, instead of what was found. Context: in shard. */
 static inline void visit_link(struct visit *v, handle_t h, enum death_reason reason)
 {
+    shard_must_be_entered(v->to);
     if (v->slot != NULL && v->owner == v->to) {
         keyspace_replace(v->to, h, v->slot, reason);
         return;

@@ -26,7 +26,7 @@ static uint32_t choose_shift(uint64_t share_bytes)
 }
 
 bool arena_init(struct arena *a, uint64_t limit_bytes, uint64_t share_bytes,
-                struct budget *budget, struct grace *grace)
+                struct budget *budget, struct grace *grace, const struct lock *lock)
 {
     /* One shard may come to hold nearly all of the limit, and the limit may be raised. */
     uint64_t range = limit_bytes * 8;
@@ -38,6 +38,7 @@ bool arena_init(struct arena *a, uint64_t limit_bytes, uint64_t share_bytes,
     a->map_bytes = range;
     a->budget = budget;
     a->grace = grace;
+    a->lock = lock;
     a->fresh = 1;
     /* Huge pages suit big shards only: a small one would be rounded up to 2 MiB a piece. */
     a->base = mem_map(range, share_bytes >= 128 * MIB ? MEM_PAGES_HUGE : MEM_PAGES_SMALL);
@@ -106,6 +107,7 @@ segment_t arena_take(struct arena *a, enum segment_state state, int64_t overdraw
 {
     segment_t s = pop_free(a);
 
+    arena_must_be_entered(a);
     if (s == 0) {
         s = pop_unheld(a, overdraw);
     }
@@ -141,6 +143,7 @@ static void free_run(struct arena *a, segment_t first)
 
 void arena_give_whole(struct arena *a, segment_t first, segment_t last, uint32_t count)
 {
+    arena_must_be_entered(a);
     a->whole -= count;
     a->segments[first].run_last = last;
     a->segments[first].run_count = count;
@@ -177,6 +180,7 @@ void arena_retire(struct arena *a, segment_t first, segment_t last, uint32_t cou
 {
     struct segment *g = &a->segments[first];
 
+    arena_must_be_entered(a);
     g->run_last = last;
     g->run_count = count;
     g->stamp = grace_stamp(a->grace);
@@ -190,6 +194,7 @@ void arena_link_value(struct arena *a, segment_t first, segment_t last, uint32_t
 {
     struct segment *g = &a->segments[first];
 
+    arena_must_be_entered(a);
     g->run_last = last;
     g->run_count = count;
     g->is_dated = 0;
@@ -201,6 +206,7 @@ void arena_retire_value(struct arena *a, segment_t first, enum run_kind kind)
 {
     struct segment *g = &a->segments[first];
 
+    arena_must_be_entered(a);
     if (g->bin_prev != 0) {
         a->segments[g->bin_prev].bin_next = g->bin_next;
     } else {
@@ -222,6 +228,7 @@ void arena_retire_values(struct arena *a, enum run_kind kind)
     struct run_queue *v = &a->values;
     struct run_queue *q = kind == RUN_LAZY ? &a->lazy : &a->quarantine;
 
+    arena_must_be_entered(a);
     if (v->head == 0) {
         return;
     }
@@ -255,6 +262,7 @@ bool arena_release(struct arena *a, enum run_kind kind, uint32_t max, struct run
 {
     struct run_queue *q = kind == RUN_LAZY ? &a->lazy : &a->quarantine;
 
+    arena_must_be_entered(a);
     while (q->head != 0 && head_is_over(a, q)) {
         if (max-- == 0) {
             return true;
@@ -286,6 +294,7 @@ void arena_release_pinned(struct arena *a, uint32_t max, struct run_released *ou
 {
     segment_t stop = a->pinned.tail;
 
+    arena_must_be_entered(a);
     while (a->pinned.head != 0 && max-- > 0) {
         segment_t first = queue_pop(a, &a->pinned);
         struct segment *g = &a->segments[first];
@@ -306,6 +315,7 @@ uint32_t arena_avail(const struct arena *a)
 {
     int64_t left = budget_left(a->budget) >> a->shift;
 
+    arena_must_be_entered(a);
     return a->free_count + (left > 0 ? (uint32_t)left : 0);
 }
 
@@ -313,6 +323,7 @@ uint32_t arena_trim_take(struct arena *a, uint32_t max, segment_t *list)
 {
     uint32_t n = 0;
 
+    arena_must_be_entered(a);
     *list = 0;
     while (n < max && a->free != 0) {
         segment_t s = pop_free(a);
@@ -334,6 +345,7 @@ void arena_trim_discard(struct arena *a, segment_t list)
 
 void arena_trim_done(struct arena *a, segment_t list, uint32_t count)
 {
+    arena_must_be_entered(a);
     while (list != 0) {
         segment_t next = a->segments[list].next;
 

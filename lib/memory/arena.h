@@ -22,6 +22,7 @@
 
 #include "lib/base/check.h"
 #include "lib/base/grace.h"
+#include "lib/base/lock.h"
 #include "lib/base/mem.h"
 #include "lib/memory/item.h"
 
@@ -76,6 +77,7 @@ struct arena {
     uint32_t shift;       /* log2 of the bytes of a segment */
     struct budget *budget;
     struct grace *grace;
+    const struct lock *lock; /* [borrowed] guards the arena; NULL: one thread only */
 
     /* [lock] */
     uint32_t fresh; /* lowest number never used */
@@ -90,12 +92,15 @@ struct arena {
     struct run_queue values; /* linked large values, doubly linked by bin_next and bin_prev */
 };
 
+/* Checks "Context: in shard" in debug builds. */
+#define arena_must_be_entered(a) debug_must((a)->lock == NULL || lock_is_held_here((a)->lock))
+
 /*
  * Reserve a range for a process limit and choose the segment size from this shard's share of
  * it. False when the system refuses. Context: before start.
  */
 bool arena_init(struct arena *a, uint64_t limit_bytes, uint64_t share_bytes,
-                struct budget *budget, struct grace *grace);
+                struct budget *budget, struct grace *grace, const struct lock *lock);
 void arena_fini(struct arena *a);
 
 static inline uint32_t segment_bytes(const struct arena *a)
@@ -178,6 +183,7 @@ uint32_t arena_avail(const struct arena *a);
 /* Segments that wait for a grace period. Context: in shard. */
 static inline uint32_t arena_waiting(const struct arena *a)
 {
+    arena_must_be_entered(a);
     return a->quarantine.segments + a->lazy.segments;
 }
 

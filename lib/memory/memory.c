@@ -31,7 +31,8 @@ bool memory_init(struct memory *m, const struct memory_setup *setup)
     m->sharers = setup->sharers;
     m->evictions = setup->evictions;
     evict_init(&m->evict, setup->policy);
-    if (!arena_init(&m->arena, setup->limit_bytes, share, setup->budget, setup->grace)) {
+    if (!arena_init(&m->arena, setup->limit_bytes, share, setup->budget, setup->grace,
+                    setup->lock)) {
         return false;
     }
     m->block_max_units = block_max_units(&m->arena);

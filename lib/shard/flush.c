@@ -134,6 +134,7 @@ static void swap_generation(struct shard *s, struct generation *g)
 {
     struct wheel *wheel = s->wheel;
 
+    shard_must_be_entered(s);
     table_swap(&s->table, &g->table);
     s->wheel = g->wheel;
     g->wheel = wheel;
@@ -148,6 +149,7 @@ static void carry_out(struct shard *s, msec_t now, struct generation **out,
 {
     struct generation *g;
 
+    shard_must_be_entered(s);
     s->flush_done = s->flush_id;
     if (s->table.count != 0) {
         g = pop_spare(s);

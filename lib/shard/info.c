@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "lib/base/context.h"
 #include "lib/memory/chains.h"
 #include "lib/shard/shard.h"
 
@@ -114,6 +115,7 @@ uint64_t shard_walk(const struct shard *s, uint64_t cursor, msec_t now, shard_wa
 {
     struct walk_arg w = {s, now, fn, arg};
 
+    must_be_reading();
     if (now >= atomic_load_explicit(&s->flush_at, memory_order_acquire)) {
         return 0;
     }

@@ -101,6 +101,7 @@ static inline struct item *keyspace_fill(struct shard *s, handle_t h, uint32_t u
     struct item *it = shard_item(s, h);
     char *p = (char *)(it + 1);
 
+    shard_must_be_entered(s);
     it->cas = keyspace_next_cas(s);
     it->client_flags = flags;
     it->value_len = value_len;

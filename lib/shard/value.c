@@ -6,11 +6,13 @@
 
 #include <string.h>
 
+#include "lib/base/context.h"
 #include "lib/memory/chunks.h"
 #include "lib/shard/shard.h"
 
 void value_walk_begin(struct value_walk *w, const struct shard *shard, const struct item *item)
 {
+    must_be_reading();
     w->shard = shard;
     w->item = item;
     w->left = item->value_len;
@@ -83,6 +85,7 @@ void value_walk_copy_tail(const struct value_walk *w, char *out)
     struct value_walk t = *w;
     struct span part;
 
+    must_be_reading();
     t.left = value_walk_tail(w);
     t.segments_left = 0;
     while (value_walk_next(&t, &part)) {
@@ -95,6 +98,7 @@ struct value_pin value_pin(const struct value_walk *w)
 {
     struct shard *s = (struct shard *)(uintptr_t)w->shard;
 
+    must_be_reading();
     debug_must(w->first_segment != 0);
     atomic_fetch_add_explicit(&s->memory.arena.segments[w->first_segment].pins, 1,
                               memory_order_relaxed);
@@ -149,6 +153,7 @@ void value_copy(const struct shard *shard, const struct item *item, char *out)
     struct value_walk w;
     struct span part;
 
+    must_be_reading();
     value_walk_begin(&w, shard, item);
     while (value_walk_next(&w, &part)) {
         memcpy(out, part.ptr, part.len);

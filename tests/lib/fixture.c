@@ -486,6 +486,16 @@ int64_t fixture_used(const struct fixture *f)
     return atomic_load(&f->engine.budget.used_bytes);
 }
 
+uint32_t fixture_avail(struct fixture *f)
+{
+    uint32_t n;
+
+    shard_enter(f->shard);
+    n = arena_avail(&f->shard->memory.arena);
+    shard_leave(f->shard);
+    return n;
+}
+
 uint64_t fixture_counter(const struct fixture *f, enum counter id)
 {
     uint64_t sum = 0;

@@ -133,6 +133,9 @@ uint64_t fixture_counter(const struct fixture *f, enum counter id);
 
 int64_t fixture_used(const struct fixture *f);
 
+/* Segments that the first shard can have at once. */
+uint32_t fixture_avail(struct fixture *f);
+
 /* Bytes that follow from a seed. */
 void fixture_fill(char *out, size_t len, uint64_t seed);
 

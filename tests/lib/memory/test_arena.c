@@ -22,7 +22,7 @@ static void start(uint64_t limit, uint64_t share)
     memset(&budget, 0, sizeof(budget));
     atomic_init(&budget.limit_bytes, (int64_t)limit);
     grace_init(&grace);
-    ck_assert(arena_init(&a, limit, share, &budget, &grace));
+    ck_assert(arena_init(&a, limit, share, &budget, &grace, NULL));
 }
 
 static void stop(void)

@@ -28,7 +28,7 @@ static unsigned fill(const char *kind, size_t len, msec_t deadline, unsigned eve
 {
     unsigned n = 0;
 
-    while (arena_avail(&f.shard->memory.arena) > 8) {
+    while (fixture_avail(&f) > 8) {
         fixture_set_until(&f, name(kind, n), len, n % every == 0 ? deadline : MSEC_NEVER);
         n++;
         if (n % 64 == 0) {

@@ -237,7 +237,7 @@ TEST(the_young_in_old_segments_are_spared)
     unsigned n = 0;
 
     fixture_start(&f, NULL);
-    while (arena_avail(&f.shard->memory.arena) > 8) {
+    while (fixture_avail(&f) > 8) {
         fixture_set(&f, fixture_key("old-", n++), LEN);
     }
     clock_advance(&f.engine.clock, 5000);

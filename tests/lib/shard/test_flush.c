@@ -62,8 +62,12 @@ TEST(everything_is_gone_at_once_and_its_memory_later)
     ck_assert_uint_gt(fixture_get(&f, fixture_key("k", 7)).cas, cas);
     fixture_settle(&f);
     for (uint32_t i = 0; i < 4; i++) {
-        ck_assert_uint_eq(arena_waiting(&f.engine.shards[i]->memory.arena), 0);
-        ck_assert_uint_eq(f.engine.shards[i]->memory.arena.whole, 0);
+        struct shard *s = f.engine.shards[i];
+
+        shard_enter(s);
+        ck_assert_uint_eq(arena_waiting(&s->memory.arena), 0);
+        ck_assert_uint_eq(s->memory.arena.whole, 0);
+        shard_leave(s);
     }
     ck_assert_uint_eq(fixture_counter(&f, CTR_lazyfree_pending_bytes), 0);
     fixture_check(&f, fixture_key("k", 7), 10);
