@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Files of users, the SASL library and the threads it runs on, in the order they need each
- * other. Runs on the main thread.
+ * Files of users, the SASL library and its threads, in the order in which they need each other.
  */
 #include "daemon/access/access.h"
 
@@ -13,12 +12,14 @@
 #include "daemon/base/log.h"
 #include "daemon/base/pool.h"
 #include "daemon/options/settings.h"
+#include "lib/base/context.h"
 
 int access_init(struct access *a, const struct settings *settings)
 {
     const char *pwdb = settings->sasl ? getenv("MEMCACHED_SASL_PWDB") : NULL;
     int status;
 
+    must_be_main();
     memset(a, 0, sizeof(*a));
     status = auth_init(&a->text, AUTH_FILE, settings->auth_file);
     return status == 0 ? auth_init(&a->sasl_users, AUTH_PWDB, pwdb) : status;
@@ -26,8 +27,10 @@ int access_init(struct access *a, const struct settings *settings)
 
 int access_load(struct access *a, const struct settings *settings)
 {
-    int status = auth_load(&a->text);
+    int status;
 
+    must_be_main();
+    status = auth_load(&a->text);
     if (status == 0) {
         status = auth_load(&a->sasl_users);
     }
@@ -40,6 +43,8 @@ int access_load(struct access *a, const struct settings *settings)
 
 int access_start_threads(struct access *a)
 {
+    must_be_main();
+    must(a->pool == NULL);
     if (!a->is_sasl_started) {
         return 0;
     }
@@ -53,9 +58,12 @@ int access_start_threads(struct access *a)
 
 void access_stop_threads(struct access *a)
 {
+    must_be_main();
     if (!pool_stop(a->pool)) {
-        /* What it may still use is left alone; the process ends anyway. */
-        log_warn("access, leaves an authentication that does not end");
+        /*
+         * The thread may still use the users: they are not released. The process ends anyway.
+         */
+        log_warn("access, left an authentication that does not end");
         a->is_sasl_started = false;
         memset(&a->sasl_users, 0, sizeof(a->sasl_users));
     }
@@ -64,6 +72,7 @@ void access_stop_threads(struct access *a)
 
 bool access_reload(struct access *a)
 {
+    must_be_main();
     if (auth_is_on(&a->text)) {
         auth_reload(&a->text);
     }
@@ -75,6 +84,8 @@ bool access_reload(struct access *a)
 
 void access_fini(struct access *a)
 {
+    must_be_main();
+    must(a->pool == NULL);
     if (a->is_sasl_started) {
         auth_sasl_stop();
         a->is_sasl_started = false;

@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who may enter: what stands behind -Y and -S, made and taken down as one.
+ * Who may use the server: the files of users, the SASL library (-Y and -S) and its threads.
+ *
+ *   access.h     all of it, started and stopped as one
+ *   auth.h       users and passwords from a file
+ *   auth_sasl.h  exchanges of the SASL library
+ *
+ * The folder may include daemon/base, daemon/options and lib/base.
  */
 #ifndef MAYFLY_DAEMON_ACCESS_ACCESS_H
 #define MAYFLY_DAEMON_ACCESS_ACCESS_H
@@ -18,34 +24,33 @@ struct access {
 
     /* [const] while workers run */
     bool is_sasl_started;
-    struct pool *pool; /* owned; runs exchanges of SASL, NULL without */
+    struct pool *pool; /* owned; runs exchanges of SASL; NULL: no SASL */
 };
 
 /*
- * Find out where users stand. Returns 0, or the exit status after a message was written; in
- * both cases access_fini() releases. Context: before start, in the folder that relative names
- * mean.
+ * Remember the files of users. Returns 0, or the exit status after a message was written;
+ * access_fini() releases in both cases. Context: main, before start, in the folder that
+ * relative names mean.
  */
 int access_init(struct access *a, const struct settings *settings);
 
 /*
- * Read the users. They will be read again with the rights that are left when the server runs,
- * so they had better be readable with them: this comes after privileges were dropped. Returns
- * as above. Context: before start.
+ * Read the users, after privileges were dropped: later reads have no other rights. Returns as
+ * above. Context: main, before start.
  */
 int access_load(struct access *a, const struct settings *settings);
 
 /*
- * Threads for what may take long. The stop is for the time when workers have no connections any
- * more but still take messages; it may be called again. Returns as above. Context: main.
+ * Start and stop the threads for slow calls. Stop them when the workers have no connections any
+ * more but still take messages; a second stop does nothing. Returns as above. Context: main.
  */
 int access_start_threads(struct access *a);
 void access_stop_threads(struct access *a);
 
-/* Read the users again. False when there are none to read. Context: main. */
+/* Read the users again. False: there is no file of users. Context: main. */
 bool access_reload(struct access *a);
 
-/* Context: main, all threads but those left behind have ended. */
+/* Release everything. Context: main, after all threads have ended that do so. */
 void access_fini(struct access *a);
 
 #endif

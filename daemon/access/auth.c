@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The file of users: read, made into a table, put in the place of the one before. Files are
- * read by the main thread only; see auth.h for who looks at the table.
+ * The file of users: read, made into a table, and published. Only the main thread reads files;
+ * see auth.h for who reads the table.
  */
 #include "daemon/access/auth.h"
 
@@ -17,12 +17,13 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/path.h"
+#include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/base/rcu.h"
 
 /* ---- the table --------------------------------------------------------------------------- */
 
-/* The length parts the two, so that no other pair is made of the same bytes. */
+/* The length separates the two, so that no other pair has the same bytes. */
 static struct siphash_digest digest_of(const struct siphash_key *key, struct span user,
                                        struct span password)
 {
@@ -42,7 +43,7 @@ static void add_entry(struct auth_table *table, const struct siphash_key *key, s
     table->entries[table->count++] = digest_of(key, user, password);
 }
 
-/* What the text protocol cannot express: the two are sent apart by spaces. */
+/* The text protocol cannot express such a word, because a space separates the two. */
 static bool is_unusable(struct span word)
 {
     return word.len == 0 || memchr(word.ptr, ' ', word.len) != NULL;
@@ -67,7 +68,7 @@ static bool add_line(struct auth_table *table, const struct siphash_key *key, st
     return true;
 }
 
-/* One entry for each place where the password may end. */
+/* Add an entry for each place where the password may end. */
 static bool add_pwdb_line(struct auth_table *table, const struct siphash_key *key,
                           struct span line)
 {
@@ -95,7 +96,7 @@ static bool add_pwdb_line(struct auth_table *table, const struct siphash_key *ke
     return true;
 }
 
-/* At least as many as there will be. */
+/* An upper bound of the number of entries. */
 static size_t count_entries(enum auth_form form, struct span text)
 {
     size_t lines = 1;
@@ -133,6 +134,7 @@ struct auth_table *auth_table_create(const struct siphash_key *key, enum auth_fo
         }
         p = newline != NULL ? newline + 1 : end;
     }
+    must(table->count <= count_entries(form, text));
     return table;
 }
 
@@ -154,7 +156,7 @@ bool auth_table_has(const struct auth_table *table, const struct siphash_key *ke
         const struct siphash_digest *e = &table->entries[i];
         uint64_t differ = (e->lo ^ offered.lo) | (e->hi ^ offered.hi);
 
-        /* The top bit of x | -x is clear for 0 alone: no branch depends on what is compared. */
+        /* The top bit of x | -x is clear only for 0: no branch depends on the comparison. */
         found |= ~(differ | -differ) >> 63;
     }
     return found != 0;
@@ -177,7 +179,7 @@ static void secret_wipe(struct secret *secret)
     }
 }
 
-/* Read what a regular file had when it was opened. Returns NULL, or what went wrong. */
+/* Read a regular file up to its size at the open. Returns NULL, or what went wrong. */
 static const char *read_all(int fd, struct secret *secret)
 {
     struct stat st;
@@ -210,10 +212,10 @@ static const char *read_all(int fd, struct secret *secret)
         }
         secret->len += (size_t)n;
     }
-    return secret->len == (size_t)st.st_size ? NULL : "it changes while it is read";
+    return secret->len == (size_t)st.st_size ? NULL : "it changed while it was read";
 }
 
-/* The same by name. A pipe or device must not make main wait: so it is opened without. */
+/* The same by name. Opened without blocking: a pipe or device must not make main wait. */
 static const char *read_file(const char *path, struct secret *secret)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -253,7 +255,7 @@ static struct auth_table *read_table(const struct auth *a)
     return table;
 }
 
-static void tell(const struct auth *a, const struct auth_table *table)
+static void log_users(const struct auth *a, const struct auth_table *table)
 {
     log_info("auth, has %zu users of authfile %s", table->count, a->path);
     if (table->count == 0) {
@@ -266,7 +268,7 @@ static void tell(const struct auth *a, const struct auth_table *table)
     }
 }
 
-/* ---- the life of it ---------------------------------------------------------------------- */
+/* ---- life -------------------------------------------------------------------------------- */
 
 static bool draw_key(struct siphash_key *key)
 {
@@ -280,6 +282,7 @@ static bool draw_key(struct siphash_key *key)
 
 int auth_init(struct auth *a, enum auth_form form, const char *path)
 {
+    must_be_main();
     memset(a, 0, sizeof(*a));
     a->form = form;
     if (path == NULL) {
@@ -301,6 +304,7 @@ int auth_load(struct auth *a)
 {
     struct auth_table *table;
 
+    must_be_main();
     if (!auth_is_on(a)) {
         return 0;
     }
@@ -309,28 +313,32 @@ int auth_load(struct auth *a)
         return EXIT_FAILURE;
     }
     atomic_store_explicit(&a->table, table, memory_order_release);
-    tell(a, table);
+    log_users(a, table);
     return 0;
 }
 
 void auth_reload(struct auth *a)
 {
-    struct auth_table *table = read_table(a);
+    struct auth_table *table;
     struct auth_table *old;
 
+    must_be_main();
+    must(auth_is_on(a));
+    table = read_table(a);
     if (table == NULL) {
-        log_error("auth, keeps the users it has");
+        log_error("auth, the users stay as they are");
         return;
     }
     old = atomic_exchange_explicit(&a->table, table, memory_order_acq_rel);
     rcu_wait();
     auth_table_destroy(old);
     log_notice("auth, read authfile %s again (%zu users)", a->path, table->count);
-    tell(a, table);
+    log_users(a, table);
 }
 
 void auth_fini(struct auth *a)
 {
+    must_be_main();
     auth_table_destroy(atomic_load_explicit(&a->table, memory_order_acquire));
     mem_free(a->path);
     explicit_bzero(a, sizeof(*a));
@@ -340,10 +348,13 @@ bool auth_check(const struct auth *a, struct span user, struct span password)
 {
     const struct auth_table *table = atomic_load_explicit(&a->table, memory_order_acquire);
 
+    must_be_reading();
+    must(table != NULL);
     return auth_table_has(table, &a->key, user, password);
 }
 
 size_t auth_count(const struct auth *a)
 {
+    must_be_reading();
     return atomic_load_explicit(&a->table, memory_order_acquire)->count;
 }

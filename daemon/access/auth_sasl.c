@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Cyrus libsasl2. The library is one for the process, so is what stands here. It is prepared
- * before there are threads, under the name "memcached", by which it finds memcached's
- * configuration and users. After that threads use it side by side: each exchange is used by
- * one at a time, and mutexes for what its plug-ins share are handed to it.
+ * Cyrus libsasl2. The state of the library is one for the process, and so is the state here.
+ * The library is prepared before there are threads, under the name "memcached", by which it
+ * finds memcached's configuration and users. After that several threads use it at once: each
+ * exchange belongs to one thread at a time, and what its plug-ins share is under mutexes that
+ * it gets from here.
  *
- * Two things differ from the defaults. Mechanisms that let anybody in are not offered: without
- * a mech_list the library would have ANONYMOUS among them. And there are no security layers:
- * what follows an exchange is the plain protocol.
+ * Two things differ from the defaults. Mechanisms that let anyone in are not offered: without a
+ * mech_list the library would offer ANONYMOUS. And there are no security layers: after an
+ * exchange comes the plain protocol.
  */
 #include "daemon/access/auth_sasl.h"
 
@@ -22,6 +23,7 @@
 #include "daemon/access/auth.h"
 #include "daemon/base/log.h"
 #include "lib/base/check.h"
+#include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/base/rcu.h"
 
@@ -40,7 +42,7 @@ static const struct auth *own_users; /* [borrowed] decides alone; NULL: the libr
 static char host[HOST_NAME_MAX + 1];
 static char mechanisms[1024];
 
-/* ---- what the library asks us for -------------------------------------------------------- */
+/* ---- callbacks of the library ------------------------------------------------------------ */
 
 static void *mutex_new(void)
 {
@@ -68,7 +70,7 @@ static void mutex_free(void *mutex)
     mem_free(mutex);
 }
 
-/* Traces are left out: they carry passwords. */
+/* Traces are not logged: they contain passwords. */
 static int on_log(void *context, int level, const char *message)
 {
     (void)context;
@@ -76,7 +78,7 @@ static int on_log(void *context, int level, const char *message)
         return SASL_OK;
     }
     if (level == SASL_LOG_ERR) {
-        log_warn("sasl, the library complains (%s)", message);
+        log_warn("sasl, the library reports an error (%s)", message);
     } else if (level <= SASL_LOG_WARN) {
         log_info("sasl, %s", message);
     } else {
@@ -86,10 +88,10 @@ static int on_log(void *context, int level, const char *message)
 }
 
 /*
- * A name before the library works on it: taken as it is, but for one that is too long. The
- * library (2.1.28) leaks each name that does not fit its own buffer, 1024 bytes with the realm,
- * and its plug-ins leak passwords when a name is refused here, so anybody could fill the memory
- * with attempts. Such a one goes on as a name that nobody has, and fails like any other.
+ * A user's name before the library uses it: unchanged, unless it is too long. The library
+ * (2.1.28) leaks each name that does not fit its own buffer, 1024 bytes with the realm, and its
+ * plug-ins leak passwords when a name is refused here, so anyone could fill the memory by
+ * attempts. A name that is too long is replaced by one that no user has, and fails like others.
  */
 static int on_name(sasl_conn_t *sasl, void *context, const char *name, unsigned len,
                    unsigned flags, const char *realm, char *out, unsigned room,
@@ -115,8 +117,8 @@ static int on_name(sasl_conn_t *sasl, void *context, const char *name, unsigned 
 }
 
 /*
- * With users of our own no configuration counts: passwords come in by PLAIN, and when ours does
- * not let one in no other source is asked, for there is none of that name.
+ * With a file of users the configuration does not count: passwords come by PLAIN, and when the
+ * file does not have one, no other source is asked, because none has this name.
  */
 static int on_option(void *context, const char *plugin, const char *option, const char **value,
                      unsigned *len)
@@ -142,8 +144,9 @@ static int on_option(void *context, const char *plugin, const char *option, cons
 }
 
 /*
- * The name as the library completed it, with this host behind an @ when the client sent none:
- * so memcached looks it up. But who writes such a file means the name alone.
+ * The library adds @ and this host to a name that the client sent without a realm, and
+ * memcached looks that up. But an operator who writes a name into the file means the name
+ * alone.
  */
 static bool is_own_user(const char *user, struct span password)
 {
@@ -235,8 +238,8 @@ static int set_configuration(void)
     } else if (strchr(folder, ':') == NULL) {
         log_warn("sasl, there is no " CONF_NAME " in %s: the library's defaults hold", folder);
     }
-    snprintf(path, sizeof(path), "%s",
-             folder); /* the library wants to be able to write to it */
+    /* A copy, because the library wants a path that it may write to. */
+    snprintf(path, sizeof(path), "%s", folder);
     return sasl_set_path(SASL_PATH_TYPE_CONFIG, path);
 }
 
@@ -256,7 +259,7 @@ static bool exchange_open(struct exchange *x)
     return true;
 }
 
-/* Which mechanisms there are does not change while the library runs. */
+/* Note the mechanisms, which do not change while the library runs. */
 static bool list_mechanisms(void)
 {
     struct exchange x;
@@ -276,6 +279,7 @@ int auth_sasl_start(const struct auth *users)
 {
     int result;
 
+    must_be_main();
     own_users = auth_is_on(users) ? users : NULL;
     if (gethostname(host, sizeof(host)) != 0) {
         log_error("sasl, cannot find the name of this host");
@@ -301,6 +305,7 @@ int auth_sasl_start(const struct auth *users)
 
 void auth_sasl_stop(void)
 {
+    must_be_main();
     sasl_done();
 }
 
@@ -311,8 +316,8 @@ struct span auth_sasl_mechanisms(void)
 
 /* ---- exchanges --------------------------------------------------------------------------- */
 
-static enum exchange_result judge(int result, const char *out, unsigned out_len,
-                                  struct span *challenge)
+static enum exchange_result result_of(int result, const char *out, unsigned out_len,
+                                      struct span *challenge)
 {
     *challenge = span_of(out, out != NULL ? out_len : 0);
     if (result == SASL_OK) {
@@ -332,6 +337,8 @@ enum exchange_result exchange_begin(struct exchange **x, const char *mechanism,
     unsigned out_len = 0;
     int result;
 
+    must_be_pool();
+    must_not_be_reading();
     *x = NULL;
     *challenge = span_of(NULL, 0);
     if (made == NULL || !exchange_open(made)) {
@@ -341,16 +348,20 @@ enum exchange_result exchange_begin(struct exchange **x, const char *mechanism,
     *x = made;
     result = sasl_server_start(made->sasl, mechanism, data.len > 0 ? data.ptr : NULL,
                                (unsigned)data.len, &out, &out_len);
-    return judge(result, out, out_len, challenge);
+    return result_of(result, out, out_len, challenge);
 }
 
 enum exchange_result exchange_step(struct exchange *x, struct span data, struct span *challenge)
 {
     const char *out = NULL;
     unsigned out_len = 0;
-    int result = sasl_server_step(x->sasl, data.ptr, (unsigned)data.len, &out, &out_len);
+    int result;
 
-    return judge(result, out, out_len, challenge);
+    must_be_pool();
+    must_not_be_reading();
+    result = sasl_server_step(x->sasl, data.ptr, (unsigned)data.len, &out, &out_len);
+
+    return result_of(result, out, out_len, challenge);
 }
 
 void exchange_destroy(struct exchange *x)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A build without libsasl2: the options refuse -S, so nothing here is reached but the question
- * whether it is built.
+ * A build without libsasl2. The options refuse -S, so no exchange ever begins.
  */
 #include "daemon/access/auth_sasl.h"
 

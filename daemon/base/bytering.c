@@ -50,6 +50,7 @@ static void write_at(struct byte_ring *r, uint64_t position, struct span s)
     size_t at = (size_t)(position % r->size);
     size_t first = s.len < r->size - at ? s.len : r->size - at;
 
+    debug_must(s.len <= r->size);
     memcpy(r->base + at, s.ptr, first);
     memcpy(r->base, s.ptr + first, s.len - first);
 }

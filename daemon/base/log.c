@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The log: formats on the stack, writes once, never blocks on a lock. Every thread calls it.
- * The state is two words that log_init() sets before there are threads.
+ * The log: formats on the stack, writes once, takes no lock. The state is two words that
+ * log_init() sets before there are threads.
  */
 #include "daemon/base/log.h"
 
@@ -17,8 +17,9 @@
 
 #include "lib/base/check.h"
 #include "lib/base/clock.h"
+#include "lib/base/context.h"
 
-/* A line, its end included; PIPE_BUF would allow more, readers would not. */
+/* A line with its end. PIPE_BUF would allow more, but readers would not. */
 #define LOG_LINE_BYTES 1024
 
 /* [const] after log_init() */
@@ -36,9 +37,9 @@ static const struct {
 };
 
 /*
- * The service manager names the journal's socket by device and inode in JOURNAL_STREAM. That
- * our standard error is that very socket is what counts: the variable alone is inherited by
- * children whose output goes elsewhere.
+ * The service manager names the journal's socket by device and inode in JOURNAL_STREAM. Our
+ * standard error must be that socket: the variable alone is also inherited by processes whose
+ * output goes elsewhere.
  */
 static bool stderr_is_journal(void)
 {
@@ -54,6 +55,7 @@ static bool stderr_is_journal(void)
 
 void log_init(const _Atomic uint32_t *verbosity)
 {
+    must_be_main();
     log_verbosity = verbosity;
     log_is_journal = stderr_is_journal();
 }
@@ -65,7 +67,7 @@ bool log_is_on(enum log_level level)
     return (uint32_t)level <= LOG_LEVEL_NOTICE + verbosity;
 }
 
-/* What stands before the text; the number of bytes. */
+/* Write what comes before the text; returns its length. */
 static size_t put_head(char *line, enum log_level level)
 {
     if (log_is_journal) {
@@ -80,7 +82,7 @@ static size_t put_head(char *line, enum log_level level)
                                 ".%03ldZ %s: ", now.tv_nsec / 1000000, log_levels[level].word);
 }
 
-/* Text that a line must not carry: one that ends it, or moves a terminal. */
+/* Replace characters that would end the line or move the cursor of a terminal. */
 static void blank_controls(char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
@@ -96,7 +98,7 @@ static void write_line(const char *line, size_t len)
     do {
         n = write(STDERR_FILENO, line, len);
     } while (n < 0 && errno == EINTR);
-    /* Nowhere to complain about a log that cannot be written; the service goes on. */
+    /* An error here cannot be reported anywhere; the service goes on. */
 }
 
 static MF_PRINTF(2, 0) void put_line(enum log_level level, const char *fmt, va_list args,
@@ -105,6 +107,8 @@ static MF_PRINTF(2, 0) void put_line(enum log_level level, const char *fmt, va_l
     static const char cut[] = "...";
     char line[LOG_LINE_BYTES];
     const size_t head = put_head(line, level);
+
+    must(level <= LOG_LEVEL_TRACE && head < sizeof(line) / 2);
     const size_t room = sizeof(line) - head - 1; /* for the line's end */
     int n = vsnprintf(line + head, room, fmt, args);
     if (n < 0) {
@@ -138,8 +142,8 @@ void log_write(enum log_level level, const char *fmt, ...)
 }
 
 /*
- * May this call site speak? Two threads that meet at the turn of a window may both reset the
- * count: a few lines more, not worth a lock.
+ * May this call site write a line? Two threads may both reset the count when a window begins:
+ * that lets a few more lines pass and is not worth a lock.
  */
 static bool limit_allows(struct log_limit *limit)
 {

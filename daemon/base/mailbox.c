@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The receiving end runs on its loop's thread; posting is lock-free from any thread. The
- * wake-up is sent only by the post that found the list empty: whoever found it filled
- * knows that the receiver has a wake-up coming that it did not answer yet.
+ * The receiver runs on its loop's thread; posting is lock-free from any thread. Only the post
+ * that found the list empty sends a wake-up: if the list was not empty, a wake-up is on its way
+ * that the receiver has not answered yet.
  *
- * The receiver takes the list once a wake-up, so messages that post further messages to the
- * same mailbox (work cut into slices) leave the loop a turn in between.
+ * The receiver takes the list once per wake-up, so when a message posts another one to the same
+ * mailbox (work cut into slices), the loop gets a turn in between.
  */
 #include "daemon/base/mailbox.h"
 
@@ -29,7 +29,7 @@ static bool run_waiting(struct mailbox *m)
     while (n != NULL) {
         struct message *msg = message_from(n);
 
-        /* The message may be gone, or be posted again, as soon as its function runs. */
+        /* The message may be released or posted again as soon as its function runs. */
         n = n->next;
         msg->fn(msg, m->receiver);
     }
@@ -54,7 +54,7 @@ void mailbox_post(struct mailbox *m, struct message *msg)
 {
     debug_must(msg->fn != NULL);
     if (mpsc_push(&m->queue, &msg->node)) {
-        /* It fails only for a handle that is none. */
+        /* It fails only for a handle of another type. */
         int err = uv_async_send(&m->async);
         must(err == 0);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages to a worker: a many-producers list and one wake-up handle. Wake-ups coalesce: one
- * may stand for many messages. The only file that calls uv_async_send().
+ * Messages to a thread with a loop: a list with many producers and one wake-up handle. Wake-ups
+ * coalesce: one may stand for many messages. Only this file calls uv_async_send().
  */
 #ifndef MAYFLY_DAEMON_BASE_MAILBOX_H
 #define MAYFLY_DAEMON_BASE_MAILBOX_H
@@ -11,7 +11,7 @@
 #include "lib/base/mpsc.h"
 
 /*
- * Embedded in what is sent; fn runs on the receiving thread and owns the message from then on.
+ * Embedded in what is sent; fn runs on the receiving thread and then owns the message.
  */
 struct message {
     struct mpsc_node node;
@@ -32,8 +32,8 @@ struct mailbox {
 int mailbox_init(struct mailbox *m, uv_loop_t *loop, void *receiver);
 
 /*
- * Have a function called each time before messages are run. Context: the receiving thread,
- * before others post.
+ * Set a function that is called each time before messages are run. Context: the receiving
+ * thread, before others post.
  */
 static inline void mailbox_run_before(struct mailbox *m, void (*fn)(void *receiver))
 {
@@ -41,14 +41,14 @@ static inline void mailbox_run_before(struct mailbox *m, void (*fn)(void *receiv
 }
 
 /*
- * Takes the message until its fn runs. Never fails, keeps the order of one poster. Context: any
- * thread.
+ * Send a message, which is the mailbox's until its fn runs. Never fails, keeps the order of one
+ * sender. Context: any thread.
  */
 void mailbox_post(struct mailbox *m, struct message *msg);
 
 /*
- * Run what waits, then close the handle; nobody posts any more. The caller lets its loop run
- * until the handle is gone. Context: the receiving thread.
+ * Run the messages that wait, then close the handle; no thread may post any more. The caller
+ * runs its loop until the handle is gone. Context: the receiving thread.
  */
 void mailbox_close(struct mailbox *m);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One queue under one lock, which is a leaf. Threads are detached: the stop counts them down
- * and does not wait for one that hangs; whoever leaves last after such a stop releases the
- * pool.
+ * One queue under one lock, which is a leaf. Threads are detached: the stop counts them, and
+ * does not wait for one that hangs. After such a stop the last thread to end releases the pool.
  */
 #include "daemon/base/pool.h"
 
@@ -23,13 +22,13 @@ struct pool {
 
     /* [lock] */
     struct pool_job *first;
-    struct pool_job *last; /* good while first is not NULL */
-    unsigned threads;      /* that run */
+    struct pool_job *last; /* valid while first is not NULL */
+    unsigned threads;      /* not yet ended */
     bool is_stopping;
-    bool is_left; /* the stop went without the threads */
+    bool is_left; /* the stop did not wait for all threads */
 };
 
-static void destroy(struct pool *p)
+static void pool_destroy(struct pool *p)
 {
     pthread_cond_destroy(&p->wanted);
     pthread_cond_destroy(&p->ended);
@@ -38,7 +37,7 @@ static void destroy(struct pool *p)
 }
 
 /* The next job; NULL when the pool stops. */
-static struct pool_job *take(struct pool *p)
+static struct pool_job *take_job(struct pool *p)
 {
     struct pool_job *job;
 
@@ -54,8 +53,8 @@ static struct pool_job *take(struct pool *p)
     return job;
 }
 
-/* Send it back, unless there may be nobody any more to take it. */
-static void give_back(struct pool *p, struct pool_job *job)
+/* Send it back, unless the receivers may be gone. */
+static void give_job_back(struct pool *p, struct pool_job *job)
 {
     bool is_late;
 
@@ -80,7 +79,7 @@ static void thread_ended(struct pool *p)
     pthread_cond_signal(&p->ended);
     pthread_mutex_unlock(&p->lock);
     if (is_mine) {
-        destroy(p);
+        pool_destroy(p);
     }
 }
 
@@ -92,9 +91,9 @@ static void *thread_main(void *arg)
     check_note("pool");
     context_set_thread(THREAD_POOL, NULL, NULL);
     rcu_register();
-    while ((job = take(p)) != NULL) {
+    while ((job = take_job(p)) != NULL) {
         job->run(job);
-        give_back(p, job);
+        give_job_back(p, job);
     }
     rcu_unregister();
     thread_ended(p);
@@ -128,6 +127,7 @@ struct pool *pool_start(void)
     pthread_condattr_t attr;
     bool has_threads;
 
+    must_be_main();
     if (p == NULL) {
         return NULL;
     }
@@ -142,7 +142,7 @@ struct pool *pool_start(void)
     has_threads = p->threads > 0;
     pthread_mutex_unlock(&p->lock);
     if (!has_threads) {
-        destroy(p);
+        pool_destroy(p);
         return NULL;
     }
     return p;
@@ -150,6 +150,7 @@ struct pool *pool_start(void)
 
 void pool_post(struct pool *p, struct pool_job *job)
 {
+    debug_must(job->run != NULL && job->forget != NULL && job->message.fn != NULL);
     job->next = NULL;
     pthread_mutex_lock(&p->lock);
     debug_must(!p->is_stopping);
@@ -163,7 +164,7 @@ void pool_post(struct pool *p, struct pool_job *job)
     pthread_mutex_unlock(&p->lock);
 }
 
-/* Wait until all threads have ended, or the time is over. Context: under the lock. */
+/* Wait until all threads have ended, or for POOL_STOP_MS. Context: under the lock. */
 static void wait_for_threads(struct pool *p)
 {
     struct timespec until;
@@ -184,6 +185,7 @@ bool pool_stop(struct pool *p)
     struct pool_job *waiting;
     bool is_done;
 
+    must_be_main();
     if (p == NULL) {
         return true;
     }
@@ -203,7 +205,7 @@ bool pool_stop(struct pool *p)
         job->forget(job);
     }
     if (is_done) {
-        destroy(p);
+        pool_destroy(p);
     }
     return is_done;
 }

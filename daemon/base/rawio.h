@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The system calls of a request, without what the C library puts around them: read(), readv(),
- * send() and sendmsg() are points at which a thread can be cancelled, which in a process with
- * threads costs each call two atomic exchanges, together a hundredth of what an unpipelined get
- * takes. No thread of ours is ever cancelled.
+ * The system calls of a request, without the C library's wrappers: read(), readv(), send() and
+ * sendmsg() are cancellation points, which costs each call two atomic exchanges in a process
+ * with threads, together a hundredth of an unpipelined get. No thread of ours is ever
+ * cancelled.
  */
 #ifndef MAYFLY_DAEMON_BASE_RAWIO_H
 #define MAYFLY_DAEMON_BASE_RAWIO_H

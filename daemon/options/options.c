@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The command line: short and long flags by getopt_long() and the suboptions of -o, all looked
- * up in the tables. Texts and exit statuses of what memcached refuses too are memcached's;
- * what it takes by mistake (trailing garbage, stray words) is refused here.
+ * The command line: short and long flags by getopt_long(), and the suboptions of -o, all looked
+ * up in the tables. What memcached refuses is refused with its text and exit status; what it
+ * takes by mistake (trailing garbage, stray words) is refused here too.
  */
 #include "daemon/options/options.h"
 
@@ -28,7 +28,7 @@ enum {
     LONG_DESCRIBE = 10000,
 };
 
-/* A letter takes three bytes at most, a row two long flags, and a few flags have no row. */
+/* A row makes at most two long flags, and a few flags have no row. */
 #define FLAGS_OWN     5
 #define FLAGS_MAX     (2 * OPTION_COUNT + compat_row_count + FLAGS_OWN)
 #define OFF_NAME_SIZE 40
@@ -39,8 +39,8 @@ struct flags {
     char (*names)[OFF_NAME_SIZE]; /* owned: the names of --no-* */
 };
 
-/* What one flag or suboption led to. */
-enum step { STEP_ON, STEP_EXIT };
+/* What to do after a flag or suboption. */
+enum step { STEP_GO_ON, STEP_EXIT };
 
 static void add_letter(struct flags *f, int letter, int has_arg)
 {
@@ -71,7 +71,7 @@ static void add_row_flags(struct flags *f, struct option **next, unsigned id)
     }
 }
 
-/* Release what flags_init() made; also after it failed half way. */
+/* Release what flags_init() made, also after it failed. */
 static void flags_fini(struct flags *f)
 {
     mem_free(f->letters);
@@ -79,7 +79,7 @@ static void flags_fini(struct flags *f)
     mem_free(f->names);
 }
 
-/* Make getopt's tables from the rows. False when there is no memory. */
+/* Make getopt's tables from the rows. False: no memory. */
 static bool flags_init(struct flags *f)
 {
     f->letters = mem_zalloc(2 * FLAGS_MAX + 1);
@@ -115,8 +115,8 @@ static bool flags_init(struct flags *f)
 }
 
 /*
- * Edits (insert, remove, replace one character) that make b of a, - and _ being the same; more
- * than EDITS_MAX is not told apart.
+ * The number of edits (insert, remove or replace a character) that turn a into b; - and _ are
+ * the same. EDITS_MAX + 1 when b is too long for the table.
  */
 #define NAME_MAX_LEN 40
 #define EDITS_MAX    3
@@ -145,10 +145,7 @@ static unsigned edits_between(const char *a, size_t a_len, const char *b)
     return row[b_len];
 }
 
-/*
- * The option name nearest to what was given, or NULL when none is near, or it is that very
- * name.
- */
+/* The option name nearest to what was given; NULL when none is near, or it is that name. */
 static const char *nearest_name(const char *given, size_t len)
 {
     const char *best = NULL;
@@ -183,7 +180,7 @@ static enum step set_row(struct settings *s, enum option_id id, const char *give
 {
     char why[OPTION_TEXT_BYTES];
     if (option_set(s, id, value, OPTION_COMMAND_LINE, why)) {
-        return STEP_ON;
+        return STEP_GO_ON;
     }
     if (value == NULL) {
         fprintf(stderr, "Missing argument for %s\n", given);
@@ -214,10 +211,10 @@ static enum step apply_compat(struct settings *s, const struct compat_row *row,
         return STEP_EXIT;
     }
     s->compat[row->id] = true;
-    return STEP_ON;
+    return STEP_GO_ON;
 }
 
-/* no_<name>, where that is an option that can be turned off. */
+/* Turn the option <name> of no_<name> off. False: there is none that can be turned off. */
 static bool set_off_by_name(struct settings *s, const char *name, size_t len)
 {
     for (unsigned id = 0; id < OPTION_COUNT; id++) {
@@ -254,7 +251,7 @@ static enum step apply_suboption(struct settings *s, const char *text, int *exit
         }
     }
     if (len > 3 && option_name_is("no-", text, 3) && set_off_by_name(s, text + 3, len - 3)) {
-        return STEP_ON;
+        return STEP_GO_ON;
     }
     fprintf(stderr, "Illegal suboption \"%s\"", text);
     print_suggestion(text, len);
@@ -262,10 +259,10 @@ static enum step apply_suboption(struct settings *s, const char *text, int *exit
     return STEP_EXIT;
 }
 
-/* The argument of -o: suboptions between commas; a comma at the very end is nothing. */
+/* The argument of -o: suboptions between commas; a comma at the end is allowed. */
 static enum step apply_suboptions(struct settings *s, const char *list, int *exit_status)
 {
-    enum step step = STEP_ON;
+    enum step step = STEP_GO_ON;
     char *copy = mem_alloc(strlen(list) + 1);
     if (copy == NULL) {
         fprintf(stderr, "out of memory\n");
@@ -273,7 +270,7 @@ static enum step apply_suboptions(struct settings *s, const char *list, int *exi
         return STEP_EXIT;
     }
     strcpy(copy, list);
-    for (char *p = copy; step == STEP_ON && *p != '\0';) {
+    for (char *p = copy; step == STEP_GO_ON && *p != '\0';) {
         char *end = p + strcspn(p, ",");
         const bool is_last = *end == '\0';
         *end = '\0';
@@ -298,7 +295,7 @@ static enum step apply_letter(struct settings *s, int letter, const char *value,
             return apply_compat(s, &compat_rows[i], given, value, exit_status);
         }
     }
-    unreachable(); /* getopt_long() knows the letters of the tables only */
+    unreachable(); /* getopt_long() knows only the letters of the tables */
 }
 
 static enum step apply_long(struct settings *s, int code, const char *value, int *exit_status)
@@ -311,14 +308,14 @@ static enum step apply_long(struct settings *s, int code, const char *value, int
     }
     if (code >= LONG_ROW_OFF) {
         option_set_off(s, (enum option_id)(code - LONG_ROW_OFF), OPTION_COMMAND_LINE);
-        return STEP_ON;
+        return STEP_GO_ON;
     }
     const enum option_id id = (enum option_id)(code - LONG_ROW);
     snprintf(given, sizeof(given), "--%s", option_rows[id].name);
     return set_row(s, id, given, value, exit_status);
 }
 
-/* getopt_long() printed what is wrong already. */
+/* After getopt_long() has printed what is wrong. */
 static enum step refuse_flag(const char *word, int *exit_status)
 {
     fprintf(stderr, "Illegal argument \"?\"");
@@ -375,7 +372,7 @@ static enum step apply_flag(struct settings *s, int code, char **argv, int *exit
 enum options_result options_parse(int argc, char **argv, struct settings *out, int *exit_status)
 {
     struct flags flags;
-    enum step step = STEP_ON;
+    enum step step = STEP_GO_ON;
     settings_init(out);
     if (!flags_init(&flags)) {
         fprintf(stderr, "out of memory\n");
@@ -383,8 +380,8 @@ enum options_result options_parse(int argc, char **argv, struct settings *out, i
         flags_fini(&flags);
         return OPTIONS_EXIT;
     }
-    optind = 0; /* glibc: forget what an earlier call, in a test, left behind */
-    while (step == STEP_ON) {
+    optind = 0; /* glibc: start over, in case a test has called this before */
+    while (step == STEP_GO_ON) {
         const int code = getopt_long(argc, argv, flags.letters, flags.longs, NULL);
         if (code == -1) {
             break;
@@ -392,16 +389,16 @@ enum options_result options_parse(int argc, char **argv, struct settings *out, i
         step = apply_flag(out, code, argv, exit_status);
     }
     flags_fini(&flags);
-    if (step == STEP_ON && optind < argc) {
+    if (step == STEP_GO_ON && optind < argc) {
         fprintf(stderr, "Illegal argument \"%s\"\n", argv[optind]);
         *exit_status = EXIT_FAILURE;
         step = STEP_EXIT;
     }
-    if (step == STEP_ON) {
+    if (step == STEP_GO_ON) {
         *exit_status = options_check(out);
-        step = *exit_status == 0 ? STEP_ON : STEP_EXIT;
+        step = *exit_status == 0 ? STEP_GO_ON : STEP_EXIT;
     }
-    return step == STEP_ON ? OPTIONS_RUN : OPTIONS_EXIT;
+    return step == STEP_GO_ON ? OPTIONS_RUN : OPTIONS_EXIT;
 }
 
 void options_log(const struct settings *s)

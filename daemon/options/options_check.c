@@ -12,11 +12,11 @@
 #include "daemon/base/version.h"
 #include "daemon/options/options_rows.h"
 
-/* More worker threads than this are seldom of use: memcached's warning. */
+/* With more worker threads than this memcached warns. */
 #define THREADS_WARN 64
 
-/* What memcached implies: -D turns the counting on, temporary_ttl its LRU. */
-static void imply(struct settings *s)
+/* Set what follows in memcached: -D turns on counting by prefix, temporary_ttl its LRU. */
+static void set_implied(struct settings *s)
 {
     if (s->sources[OPTION_prefix_delimiter] != OPTION_DEFAULT &&
         s->sources[OPTION_detail_enabled] == OPTION_DEFAULT) {
@@ -52,7 +52,7 @@ static int check_sasl(const struct settings *s)
     return 0;
 }
 
-/* Who authenticates by text must not come in by another way. */
+/* With authentication by text there must be no other way in. */
 static int check_auth(const struct settings *s)
 {
     if (s->auth_file != NULL && s->protocol != PROTOCOL_ASCII) {
@@ -67,7 +67,7 @@ static int check_auth(const struct settings *s)
     return 0;
 }
 
-/* Was any option given whose name begins like this? */
+/* The first option given whose name begins with this; NULL: none. */
 static const char *first_given(const struct settings *s, const char *prefix)
 {
     for (unsigned id = 0; id < OPTION_COUNT; id++) {
@@ -79,7 +79,7 @@ static const char *first_given(const struct settings *s, const char *prefix)
     return NULL;
 }
 
-/* Nobody who asks for encryption shall get a server that does without. */
+/* Whoever asks for encryption must not get a server without it. */
 static int check_tls(const struct settings *s)
 {
     const char *given = s->ssl_enabled ? "-Z" : first_given(s, "ssl-");
@@ -107,7 +107,7 @@ static int check_tls(const struct settings *s)
     return 0;
 }
 
-/* memcached's rules for its LRU; here they only keep the same command lines out. */
+/* memcached's rules for its LRU: here they only refuse the same command lines. */
 static int check_lru(const struct settings *s)
 {
     if (setting_get(s, hot_lru_pct) + setting_get(s, warm_lru_pct) > 80) {
@@ -123,7 +123,7 @@ static int check_lru(const struct settings *s)
 
 int options_check(struct settings *s)
 {
-    imply(s);
+    set_implied(s);
     if (s->item_size_max > setting_get(s, memory_limit_bytes) / 2) {
         fprintf(stderr, "Cannot set item size limit higher than 1/2 of memory max.\n");
         return EX_USAGE;

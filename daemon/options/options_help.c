@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The texts made from the tables: -h, -V, -i and the options list of the manual.
+ * The texts made from the tables: -h, -V, -i, and the generated parts of the manual.
  */
 #include "daemon/options/options_help.h"
 
@@ -12,7 +12,7 @@
 #include "daemon/options/options_rows.h"
 #include "daemon/options/options_value.h"
 
-/* Columns: where the description begins and where lines end. */
+/* Columns: where the description begins, and where lines end. */
 #define HELP_INDENT 30
 #define HELP_WIDTH  92
 
@@ -22,7 +22,7 @@ static bool has_no_form(const struct option_row *row)
     return row->kind == OPT_BOOL && row->letter == 0;
 }
 
-/* What stands after the flag: "=<threads>", "[=yes|no]", "=auto|ascii|binary". Fills out. */
+/* What follows the flag: "=<threads>", "[=0..2]", "=auto|ascii|binary". Fills out. */
 static void value_form(const struct option_row *row, char *out)
 {
     char word[OPTION_TEXT_BYTES];
@@ -47,7 +47,7 @@ static void value_form(const struct option_row *row, char *out)
     }
 }
 
-/* What is said about range and default, or nothing. */
+/* The words about range and default, or nothing. Fills out. */
 static void value_note(enum option_id id, char *out)
 {
     const struct option_row *row = &option_rows[id];
@@ -70,7 +70,7 @@ static void value_note(enum option_id id, char *out)
     }
 }
 
-/* Print words from column `column` on, broken before HELP_WIDTH, aligned at HELP_INDENT. */
+/* Print words after `column`, in lines from HELP_INDENT to HELP_WIDTH. */
 static void put_wrapped(FILE *out, size_t column, const char *text)
 {
     if (column + 1 >= HELP_INDENT) {
@@ -113,7 +113,7 @@ static void put_row(FILE *out, enum option_id id)
     put_wrapped(out, used > 0 ? (size_t)used : 0, text);
 }
 
-/* The rows with a letter or those without; ignored ones apart. */
+/* The rows with a letter, or those without; none of the ignored ones. */
 static void put_rows(FILE *out, bool has_letter)
 {
     for (unsigned id = 0; id < OPTION_COUNT; id++) {
@@ -124,7 +124,7 @@ static void put_rows(FILE *out, bool has_letter)
     }
 }
 
-/* A name as it is written after -o: memcached's spelling has underscores. */
+/* A name as users of memcached write it after -o, with underscores. */
 static const char *suboption_name(const char *name, char *text)
 {
     size_t i;
@@ -135,7 +135,7 @@ static const char *suboption_name(const char *name, char *text)
     return text;
 }
 
-/* What is accepted without effect, called with each flag and name. */
+/* Call put for each flag and name that is accepted without effect. */
 static void each_ignored(FILE *out, void (*put)(FILE *out, const char *name, int letter))
 {
     char text[OPTION_TEXT_BYTES];
@@ -174,11 +174,11 @@ void options_print_help(FILE *out)
     fprintf(out, "  -o, --extended=<list>\n");
     put_wrapped(
         out, 0,
-        "comma separated list of name or name=value, of any option that has a name; - and _ in "
-        "names are the same, no_ before a name turns it off");
+        "comma separated list of name or name=value, for any option that has a long form; in "
+        "names - and _ are the same, and no_ before a name turns a switch off");
     fprintf(out, "  -h, --help\n  -i, --license\n  -V, --version\n\n");
     put_rows(out, false);
-    fprintf(out, "\nAccepted for memcached's sake, without effect:\n");
+    fprintf(out, "\nAccepted for compatibility with memcached, without effect:\n");
     each_ignored(out, put_ignored);
 }
 
@@ -201,8 +201,8 @@ void options_print_license(FILE *out)
 /* ---- the manual -------------------------------------------------------------------------- */
 
 /*
- * Print a sentence for mdoc, with a capital and a full stop, in lines that mandoc does not find
- * too long. A backslash, and a point or quote at the start of a line, are special.
+ * Print a sentence for mdoc, with a capital and a full stop, in lines that are not too long for
+ * mandoc. A backslash is special, and so is a point or quote at the start of a line.
  */
 #define MDOC_WIDTH 78
 static void put_mdoc(FILE *out, const char *text)
@@ -284,7 +284,7 @@ void options_print_manual(FILE *out)
     }
     fputs(".El\n.Ss Options without effect\n"
           "These options and\n.Fl o\nnames of\n.Xr memcached 1\n"
-          "are accepted, with the same checks of their values, and do nothing here.\n"
+          "are accepted, after the same checks of their values, and have no effect here.\n"
           ".Bl -tag -width Ds -compact\n",
           out);
     each_ignored(out, put_mdoc_ignored);

@@ -76,7 +76,7 @@ struct compat_row {
     int letter; /* 0: none */
     enum compat_arg arg;
     enum option_id option; /* COMPAT_ALIAS: what it stands for */
-    enum compat_id id;     /* COMPAT_TAKEN: its mark in settings.compat */
+    enum compat_id id;     /* COMPAT_TAKEN: its index in settings.compat */
     const char *name;
     const char *text; /* why it has no effect; what is refused */
 };
@@ -84,18 +84,18 @@ struct compat_row {
 extern const struct compat_row compat_rows[];
 extern const size_t compat_row_count;
 
-/* Two names are one when they differ only in - and _. Context: any thread. */
+/* Are the names the same, apart from - and _? Context: any thread. */
 bool option_name_is(const char *row_name, const char *given, size_t given_len);
 
-/* Can the row stand without a value? Context: any thread. */
+/* Can the option be given without a value? Context: any thread. */
 bool option_may_stand_alone(const struct option_row *row);
 
 /* Room for the longest number, word or message about a value. */
 #define OPTION_TEXT_BYTES 160
 
 /*
- * The n-th word of a row's unit, "auto:shown|ascii|binary": what is typed, or what is shown.
- * Fills text. NULL when there are fewer words. Context: any thread.
+ * The n-th word of a row's unit ("auto:shown|ascii|binary"), as it is typed or as it is shown.
+ * Fills text. NULL: there are fewer words. Context: any thread.
  */
 enum option_word { OPTION_WORD_TYPED, OPTION_WORD_SHOWN };
 const char *option_word(const struct option_row *row, unsigned n, enum option_word form,

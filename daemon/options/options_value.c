@@ -31,7 +31,7 @@ _Static_assert(sizeof(_Atomic uint32_t) == sizeof(uint32_t) &&
 
 /* ---- stored ------------------------------------------------------------------------------ */
 
-/* How many stored units one unit of the command line is. */
+/* Stored units in one unit of the command line. */
 static int64_t scale_of(const struct option_row *row)
 {
     switch (row->kind) {
@@ -169,7 +169,7 @@ const char *option_show(const struct settings *s, enum option_id id, char *text)
     }
 }
 
-/* A number of bytes with the largest suffix that leaves it whole. */
+/* A number of bytes with the largest suffix that keeps it a whole number. */
 static void show_size(int64_t bytes, char *text)
 {
     static const char suffix[] = {'\0', 'k', 'm', 'g'};
@@ -284,7 +284,7 @@ static enum mf_err read_size(const char *value, int64_t *out)
     return err;
 }
 
-/* Digits, optionally a point and more digits; a leading minus. Without locale or exponent. */
+/* An optional minus, digits, an optional point and more digits. No locale, no exponent. */
 static bool read_decimal(const char *value, double *out)
 {
     const char *p = value + (value[0] == '-');
@@ -307,7 +307,7 @@ static bool read_decimal(const char *value, double *out)
     return has_digit && p - value <= 30;
 }
 
-/* A whole number of this row's kind, or why it is none. */
+/* Read a whole number of this row's kind; false and why when it is not one. */
 static bool read_number(const struct option_row *row, const char *value, int64_t *out,
                         char *why)
 {
@@ -356,8 +356,8 @@ static bool read_word(const struct option_row *row, const char *value, int64_t *
 }
 
 /*
- * Is it within the row's bounds? A clamped one is moved there. The message names the bounds as
- * one types them.
+ * Is the number within the row's bounds? A clamped one is moved there. The message has the
+ * bounds as a user types them.
  */
 static bool check_range(const struct option_row *row, int64_t *number, char *why)
 {
@@ -416,7 +416,7 @@ static bool set_text(struct settings *s, const struct option_row *row, const cha
     return true;
 }
 
-/* What an option means that stands without a value. */
+/* Set an option that was given without a value. */
 static void set_alone(struct settings *s, const struct option_row *row)
 {
     int64_t number = 1;

@@ -17,7 +17,7 @@ void settings_init(struct settings *s)
         switch (row->kind) {
         case OPT_STR:
         case OPT_LIST:
-            break; /* NULL already */
+            break; /* already NULL */
         case OPT_DEC2:
         case OPT_DEC3:
             option_store_decimal(s, row, row->dec_def);

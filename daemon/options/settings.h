@@ -3,8 +3,9 @@
  * The settings of the process, generated from options.def and compat.def.
  *
  * Fields of life BOOT are constant once the threads run. Fields of life LIVE are relaxed
- * atomics: read them with setting_get(), change them with setting_set(). Texts are
- * owned by the settings and NULL when unset.
+ * atomics: read them by setting_get(), change them by setting_set(). The options of the engine
+ * are fields of `engine`, which the engine reads directly. Texts are owned by the settings and
+ * NULL when unset.
  */
 #ifndef MAYFLY_DAEMON_OPTIONS_SETTINGS_H
 #define MAYFLY_DAEMON_OPTIONS_SETTINGS_H
@@ -18,7 +19,7 @@
 /* Values of settings.protocol, in the order of its words. */
 enum binding_protocol { PROTOCOL_AUTO, PROTOCOL_ASCII, PROTOCOL_BINARY };
 
-/* Where a value came from; a later one wins over an earlier one. */
+/* Where a value came from; a later source overrides an earlier one. */
 enum option_source { OPTION_DEFAULT, OPTION_FILE, OPTION_COMMAND_LINE, OPTION_RUN_TIME };
 
 enum option_id {

@@ -256,13 +256,13 @@ def test_broken_file_at_reload_keeps_the_old_users():
     with Guarded(users=b"u:p\n") as g:
         for broken in (b"u:p\nbroken\n", b"\xff\xfeu\0:\0p\0", b"v:" + b"x" * 5000 + b"\n"):
             g.write(broken)
-            g.reload("keeps the users it has")
+            g.reload("the users stay as they are")
             g.known(b"u", b"p").close()
         os.unlink(g.file)
-        g.reload("keeps the users it has")
+        g.reload("the users stay as they are")
         g.known(b"u", b"p").close()
         os.mkfifo(g.file)       # nobody will ever write to it
-        g.reload("keeps the users it has")
+        g.reload("the users stay as they are")
         g.known(b"u", b"p").close()
         os.unlink(g.file)
         g.write(b"v:q\n")
