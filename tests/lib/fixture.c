@@ -23,12 +23,10 @@
 #include "lib/shard/value.h"
 #include "lib/shard/verify.h"
 
-/* Grace periods that a store waits for; the daemon gives up after a second of them. */
+/* The most grace periods that a request waits for; the daemon gives up after a second. */
 #define WAITS_MAX 250
 
-/*
- * Counted without asking for room: arrays of index and wheel that are made while they grow.
- */
+/* The part of the limit that arrays of index and wheel may exceed it by while they grow. */
 #define ARRAYS_SHARE 16
 
 #define SEED 20240229
@@ -60,7 +58,7 @@ void fixture_start_threaded(struct fixture *f, const struct engine_config *cfg)
     clock_freeze(&f->engine.clock);
     f->shard = f->engine.shards[0];
     f->has_thread = true;
-    /* A test that fails without a process of its own does not come to its end. */
+    /* Without a process of its own, a test that fails does not reach fixture_stop(). */
     if (!is_registered) {
         is_registered = true;
         rcu_register();
@@ -107,7 +105,7 @@ void fixture_grace(struct fixture *f)
     }
 }
 
-/* What happens while a connection waits for room. */
+/* What the daemon does while a connection waits for room. */
 static void wait_for_room(struct fixture *f)
 {
     fixture_grace(f);
@@ -293,7 +291,7 @@ enum outcome fixture_try(struct fixture *f, const char *key, size_t len, msec_t 
 
     ck_assert_ptr_nonnull(value);
     fixture_fill(value, len, seed_of(key, len));
-    /* What is so large never comes in one span. */
+    /* A value this large is never received in one span. */
     p.portion = len > MIB ? MIB : 0;
     out = fixture_store(f, &p, NULL);
     mem_free(value);

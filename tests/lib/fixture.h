@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An engine for unit tests. Its clock stands still but for clock_advance(), and no thread runs
- * beside the test: grace periods happen when the test asks for one, so that every order of
- * events can be written down. Where a test needs the reclaimer's thread it says so at the
- * start.
+ * An engine for unit tests. Its clock stands still except for clock_advance(), and no other
+ * thread runs: a grace period passes when the test asks for one, so that a test can fix every
+ * order of events. A test that needs the reclaimer's thread starts with
+ * fixture_start_threaded().
  *
- * Everything here fails the running test instead of returning an error.
+ * A function that cannot do its work fails the running test instead of returning an error.
  */
 #ifndef MAYFLY_TESTS_LIB_FIXTURE_H
 #define MAYFLY_TESTS_LIB_FIXTURE_H
@@ -31,10 +31,10 @@ struct fixture {
 /* The defaults of a test: one shard of 8 MiB, whose segments are 32 KiB, and a fixed seed. */
 void fixture_config(struct engine_config *cfg);
 
-/* The options of every engine here; fixture_config() sets them to their defaults. */
+/* The options of every engine of a fixture; fixture_config() sets them to their defaults. */
 extern struct engine_options fixture_options;
 
-/* Start; NULL: the defaults. The calling thread is registered for reading. */
+/* Start; NULL stands for the defaults. Registers the calling thread for reading. */
 void fixture_start(struct fixture *f, const struct engine_config *cfg);
 void fixture_start_threaded(struct fixture *f, const struct engine_config *cfg);
 
@@ -43,10 +43,10 @@ void fixture_stop(struct fixture *f);
 
 /* ---- time -------------------------------------------------------------------------------- */
 
-/* Frozen milliseconds now. */
+/* The frozen time, in milliseconds. */
 msec_t fixture_now(const struct fixture *f);
 
-/* A whole grace period, and the reclaimer's turn after it. Outside a section. */
+/* A whole grace period, and the reclaimer's turn after it. Context: outside a section. */
 void fixture_grace(struct fixture *f);
 
 /* Grace periods and maintenance until nothing waits any more. */
@@ -65,26 +65,26 @@ struct put {
     uint32_t flags;
     msec_t deadline; /* 0: MSEC_NEVER */
     uint64_t cas;    /* STORE_CAS: expected */
-    size_t portion;  /* not 0: as a body, received in portions of up to so many bytes */
+    size_t portion;  /* not 0: store a body, received in portions of this size */
     bool compares_cas, takes_older, vivifies;
     uint64_t cas_new;
     uint32_t value_len; /* out */
 };
 
 /*
- * Store; waits by grace periods as the daemon does, NO_MEMORY when that does not help. The new
- * cas goes to *cas when it is not NULL.
+ * Store; waits for grace periods as the daemon does, and returns NO_MEMORY when that does not
+ * help. The new cas goes to *cas unless that is NULL.
  */
 enum outcome fixture_store(struct fixture *f, struct put *p, uint64_t *cas);
 
-/* Set a key to `len` bytes that follow from key and length; must be stored. */
+/* Set a key to `len` bytes that depend on key and length; it must be stored. */
 void fixture_set(struct fixture *f, const char *key, size_t len);
 void fixture_set_until(struct fixture *f, const char *key, size_t len, msec_t deadline);
 
-/* The same, but NO_MEMORY is an answer too. */
+/* The same, but NO_MEMORY is allowed too. */
 enum outcome fixture_try(struct fixture *f, const char *key, size_t len, msec_t deadline);
 
-/* Flush everything at an instant, now or earlier: at once; without waiting. */
+/* Flush everything at an instant (at once if that is not later than now), without waiting. */
 void fixture_flush(struct fixture *f, msec_t at);
 
 enum outcome fixture_delete(struct fixture *f, const char *key);
@@ -92,7 +92,7 @@ enum outcome fixture_arith(struct fixture *f, const char *key, bool is_decr, uin
                            uint64_t *number);
 enum outcome fixture_touch(struct fixture *f, const char *key, msec_t deadline);
 
-/* These fill in key, hash, may_wait; outs are in *a and *get. */
+/* These fill in key, hash and may_wait; results are in *a and *get. */
 enum outcome fixture_arith_as(struct fixture *f, const char *key, struct arith *a);
 enum outcome fixture_erase(struct fixture *f, const char *key, const struct erase *d);
 enum outcome fixture_fetch(struct fixture *f, const char *key, struct fetch *get);
@@ -100,12 +100,12 @@ enum outcome fixture_fetch(struct fixture *f, const char *key, struct fetch *get
 struct got {
     bool is_hit;
     enum miss miss;
-    const char *value; /* in the fixture, until the next get */
+    const char *value; /* owned by the fixture, valid until the next get */
     size_t len;
     uint32_t flags;
     uint64_t cas;
     msec_t deadline;
-    const struct item *item; /* for comparing addresses; its block may be reused any time */
+    const struct item *item; /* to compare addresses; its block may be reused at any time */
     struct shard *shard;
     uint32_t units;
     enum chain_id chain;
@@ -120,15 +120,18 @@ struct got fixture_use(struct fixture *f, const char *key, unsigned times);
 
 bool fixture_has(struct fixture *f, const char *key);
 
-/* The key is there with the value that fixture_set() gave it. */
+/* Check that the key has the value that fixture_set() gave it. */
 void fixture_check(struct fixture *f, const char *key, size_t len);
 
 /* ---- the whole --------------------------------------------------------------------------- */
 
-/* Every shard verifies, and the budget is kept but for what may be overdrawn. */
+/*
+ * Check that every shard verifies, and that the budget is kept except for what may be
+ * overdrawn.
+ */
 void fixture_verify(struct fixture *f);
 
-/* Sum of a counter over the shards. */
+/* The sum of a counter over the shards. */
 uint64_t fixture_counter(const struct fixture *f, enum counter id);
 
 int64_t fixture_used(const struct fixture *f);
@@ -136,13 +139,16 @@ int64_t fixture_used(const struct fixture *f);
 /* Segments that the first shard can have at once. */
 uint32_t fixture_avail(struct fixture *f);
 
-/* Bytes that follow from a seed. */
+/* Fill with bytes that depend on the seed only. */
 void fixture_fill(char *out, size_t len, uint64_t seed);
 
 /* A numbered key: prefix and number; valid until the next call. */
 const char *fixture_key(const char *prefix, unsigned number);
 
-/* Hash of a key; not inlined, or the compiler warns of paths that a constant never takes. */
+/*
+ * The hash of a key; not inlined, because the compiler would warn of paths that a constant key
+ * never takes.
+ */
 uint64_t fixture_hash(const struct fixture *f, const char *key);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * auth: what a file of users may contain, that exactly its pairs are let in, and that a file
- * which cannot be read leaves the users alone.
+ * that cannot be read leaves the users unchanged.
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -272,7 +272,7 @@ TEST(relative_path_outlives_the_folder)
 
 #define MARK_BYTES 24u
 
-/* Byte i of a name or password that stands in memory nowhere else, not even here. */
+/* Byte i of a name or password that is nowhere else in memory, not even in the program. */
 static char mark_byte(unsigned which, unsigned i)
 {
     return (char)('a' + (which * 7 + i * i * 11 + i * 5) % 26);
@@ -288,7 +288,10 @@ static bool is_mark(const char *p, unsigned which)
     return true;
 }
 
-/* Where a mark stands in [from, to), or 0. Read by a call, as the bytes may be poisoned. */
+/*
+ * The address of a mark in [from, to), or 0. Read by a system call, because the bytes may be
+ * poisoned.
+ */
 static uintptr_t find_mark_in(int memory, uintptr_t from, uintptr_t to, unsigned which)
 {
     static char bytes[65536];
@@ -310,7 +313,7 @@ static uintptr_t find_mark_in(int memory, uintptr_t from, uintptr_t to, unsigned
     return found;
 }
 
-/* In the pages of a mapping that are there. */
+/* The same in the present pages of a mapping. */
 static uintptr_t find_mark_mapped(int memory, int pagemap, uintptr_t from, uintptr_t to,
                                   unsigned which)
 {
@@ -334,7 +337,7 @@ static uintptr_t find_mark_mapped(int memory, int pagemap, uintptr_t from, uintp
     return found;
 }
 
-/* Does a mark stand anywhere in the memory of this process that can be written? */
+/* Is a mark anywhere in the writable memory of this process? */
 static bool is_in_memory(unsigned which)
 {
     FILE *maps = fopen("/proc/self/maps", "r");
@@ -349,7 +352,7 @@ static bool is_in_memory(unsigned which)
         unsigned long to;
         char rights[8];
 
-        /* The shadow of a sanitizer is larger than all else. */
+        /* Larger mappings are the shadow of a sanitizer. */
         if (sscanf(line, "%lx-%lx %7s", &from, &to, rights) == 3 && rights[0] == 'r' &&
             rights[1] == 'w' && to - from < (1ul << 33)) {
             found = find_mark_mapped(memory, pagemap, from, to, which);
@@ -387,7 +390,7 @@ static void write_marks(void)
     close(fd);
 }
 
-/* Nor does a name. What is looked for is found where it is: that is shown first. */
+/* Nor does a name. First, show that the search finds a mark that is there. */
 TEST(no_password_stays_in_memory)
 {
     struct auth a;
@@ -433,7 +436,7 @@ TEST(start_wants_a_good_file)
     assert_start_fails();
     unlink(path);
     ck_assert_int_eq(mkfifo(path, 0600), 0);
-    assert_start_fails(); /* and does not wait for a writer */
+    assert_start_fails(); /* and does not wait for a writer of the pipe */
     unlink(path);
     ck_assert_int_eq(mkdir(path, 0700), 0);
     assert_start_fails();

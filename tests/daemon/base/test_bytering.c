@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The byte ring: order over its end, all or nothing, one producer and one consumer.
+ * The byte ring: order across its end, all or nothing, one producer and one consumer.
  */
 #include "daemon/base/bytering.h"
 
@@ -18,7 +18,7 @@ TEST(bytes_come_out_in_order_over_the_end)
     unsigned char next = 0;
     unsigned char want = 0;
 
-    ck_assert(byte_ring_init(&r, 37)); /* no power of two, and no multiple of what is put */
+    ck_assert(byte_ring_init(&r, 37)); /* no power of two, no multiple of what is put */
     for (int round = 0; round < 1000; round++) {
         char a[5];
         char b[8];

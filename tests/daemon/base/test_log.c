@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * log: the form of a line, levels, the limit on warnings, and that threads do not mix lines.
+ * log: the form of a line, levels, the limit on warnings, and that lines of threads do not mix.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +18,7 @@ static _Atomic uint32_t verbosity;
 static int log_fd;
 static int saved_stderr;
 
-/* Standard error becomes a file that the test reads back. */
+/* Standard error becomes a file that the test reads. */
 static void setup(void)
 {
     FILE *f = tmpfile();
@@ -46,7 +46,7 @@ static void teardown(void)
 
 TEST_FIXTURE(setup, teardown)
 
-/* All that was logged so far; the log is empty afterwards. */
+/* Everything logged so far; the log is empty afterwards. */
 static const char *logged(void)
 {
     static char text[1 << 20];
@@ -118,7 +118,7 @@ TEST(the_journal_gets_priorities)
     log_notice("test, started");
     ck_assert_str_eq(logged(), "<5>test, started\n");
 
-    /* Inherited, but standard error leads elsewhere. */
+    /* The variable is inherited, but standard error goes elsewhere. */
     setenv("JOURNAL_STREAM", "1:1", 1);
     log_init(&verbosity);
     log_notice("test, started");
@@ -168,7 +168,7 @@ TEST(warnings_of_one_place_are_limited)
     for (int i = 0; i < 1000; i++) {
         warn_here();
     }
-    /* The window may turn once while the loop runs. */
+    /* A new window may begin once while the loop runs. */
     unsigned lines = count_lines(logged());
     ck_assert_uint_ge(lines, LOG_LIMIT_BURST);
     ck_assert_uint_le(lines, 2 * LOG_LIMIT_BURST);
@@ -178,7 +178,7 @@ TEST(warnings_of_one_place_are_limited)
     }
     ck_assert_uint_ge(count_lines(logged()), LOG_LIMIT_BURST);
 
-    /* The next window begins: one line, and it says what was left out. */
+    /* The next window begins with one line, which says how many were left out. */
     atomic_store(&limit.window, 0);
     const uint32_t left_out = atomic_load(&limit.left_out);
     ck_assert_uint_gt(left_out, 0);

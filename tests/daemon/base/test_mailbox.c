@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The mailbox: order of one poster, nothing lost among many, posting from within a message, and
- * the last look when it is closed.
+ * The mailbox: the order of one poster, no loss with many posters, posting from within a
+ * message, and what is run when it is closed.
  */
 #include "daemon/base/mailbox.h"
 
@@ -89,7 +89,7 @@ TEST(many_posters_lose_nothing_and_keep_their_order)
     for (p = 0; p < POSTERS; p++) {
         ck_assert_int_eq(pthread_create(&threads[p], NULL, post_many, &all[p * EACH]), 0);
     }
-    /* Ends when the last message closed the mailbox. */
+    /* Returns after the last message closed the mailbox. */
     uv_run(&loop, UV_RUN_DEFAULT);
     for (p = 0; p < POSTERS; p++) {
         pthread_join(threads[p], NULL);
@@ -100,13 +100,13 @@ TEST(many_posters_lose_nothing_and_keep_their_order)
 }
 
 /*
- * A message that posts itself again: once a turn, so that the loop gets to other things in
+ * A message that posts itself again: it runs once a turn, so that the loop can do other work in
  * between.
  */
 struct repeated {
     struct message message;
     unsigned left;
-    unsigned turns; /* of the loop, counted by a check handle */
+    unsigned turns; /* turns of the loop, counted by a check handle */
     unsigned turns_at_last;
     bool is_twice_a_turn;
 };

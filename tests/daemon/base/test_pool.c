@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * pool: every job comes back to the loop it was sent from, and a stop neither waits for one
- * that hangs nor loses one.
+ * pool: every job comes back to the loop that sent it, and a stop neither waits for a job that
+ * hangs nor loses one.
  */
 #include <sched.h>
 #include <semaphore.h>
@@ -19,7 +19,7 @@ struct task {
     _Atomic int ran;
     _Atomic int forgotten;
     int came_back;
-    sem_t *gate; /* [borrowed] run waits for it */
+    sem_t *gate; /* [borrowed] run() waits for it */
 };
 
 static uv_loop_t loop;
@@ -158,9 +158,7 @@ TEST(stop_forgets_what_waits_and_leaves_what_hangs)
         ck_assert_int_eq(waiting[i].forgotten, 1);
         ck_assert_int_eq(waiting[i].ran, 0);
     }
-    /*
-     * The call returns after all: it is forgotten too, and the last thread releases the pool.
-     */
+    /* The call returns late: its result is dropped, and the last thread releases the pool. */
     for (unsigned i = 0; i < POOL_THREADS; i++) {
         sem_post(&gate);
     }

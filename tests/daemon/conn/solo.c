@@ -15,7 +15,7 @@
 #include "daemon/conn/conn.h"
 #include "lib/base/mem.h"
 
-#define PATIENCE_S 100 /* a socket that is silent for so long has failed the test */
+#define PATIENCE_S 100 /* a socket that is silent this long fails the test */
 
 struct solo solo;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One worker whose clients are socket pairs, for tests of connections: built by hand of an
- * engine and a worker, without a listener. Everything here fails the running test instead of
- * returning an error.
+ * One worker whose clients are socket pairs, for tests of connections: built from an engine and
+ * a worker, without a listener. A function that cannot do its work fails the running test
+ * instead of returning an error.
  */
 #ifndef MAYFLY_TESTS_DAEMON_CONN_SOLO_H
 #define MAYFLY_TESTS_DAEMON_CONN_SOLO_H
@@ -34,23 +34,23 @@ void solo_teardown(void);
 void solo_start_with(uint64_t limit_bytes, uint32_t shards, bool is_frozen);
 void solo_start(uint64_t limit_bytes);
 
-/* End it; nothing of its connections is left then. */
+/* End it; no connection may be left then. */
 void solo_stop(void);
 
 /* A counter of the worker. */
 uint64_t solo_counter(enum counter id);
 
-/* What the worker does between two turns, while the test waits. */
+/* Let the worker do something between two turns, and wait for it. */
 struct solo_errand {
     struct message m;
     sem_t is_done;
     sem_t may_go_on;
 };
 
-/* The worker looks at all of its connections. */
+/* Let the worker check all of its connections. */
 void solo_scan(void);
 
-/* The worker stands still until the test lets it go on. */
+/* Stop the worker until the test lets it continue. */
 void solo_pause(struct solo_errand *e);
 void solo_resume(struct solo_errand *e);
 
@@ -62,16 +62,16 @@ int wire_dial(int sndbuf);
 void wire_put(int fd, const char *bytes, size_t n);
 void wire_say(int fd, const char *text);
 
-/* Read exactly n bytes; read what is expected; nothing but the end comes. */
+/* Read exactly n bytes; read what is expected; expect only the end. */
 void wire_get(int fd, char *to, size_t n);
 void wire_expect_bytes(int fd, const char *bytes, size_t n);
 void wire_expect(int fd, const char *text);
 void wire_expect_end(int fd);
 
-/* n bytes of value that tell where they are and whose; to be freed. */
+/* A value of n bytes that depend on their place and the key; to be freed. */
 char *wire_value(size_t n, unsigned owner);
 
-/* Set a key; the VALUE block of a get. */
+/* Set a key; expect the VALUE block of a get. */
 void wire_store(int fd, const char *key, const char *value, size_t n);
 void wire_expect_value(int fd, const char *key, const char *value, size_t n);
 

@@ -168,7 +168,7 @@ TEST(large_values_arrive_whole_though_they_are_replaced)
 
     wire_store(other, "big", old, LEN);
     wire_say(slow, "get big\r\n");
-    wire_expect_bytes(slow, first, n); /* it has begun, and stands */
+    wire_expect_bytes(slow, first, n); /* it has begun, and the socket is full */
     wire_store(other, "big", new, LEN);
     wire_say(other, "delete big\r\nflush_all\r\n");
     wire_expect(other, "DELETED\r\nOK\r\n");
@@ -277,7 +277,7 @@ TEST(gathered_answers_keep_their_place)
     wire_expect(fd, "OK\r\nSTORED\r\nVALUE p:a 0 1\r\nx\r\nEND\r\n"
                     "PREFIX p get 1 hit 1 set 1 del 0\r\nEND\r\n"
                     "VALUE p:a 0 1\r\nx\r\nEND\r\nRESET\r\nOK\r\n");
-    /* Who leaves before the answer is there takes nothing along. */
+    /* A client that leaves before its answer is there frees everything. */
     wire_say(fd, "stats detail on\r\nstats detail dump\r\n");
     close(fd);
 }
@@ -297,13 +297,13 @@ TEST(exptimes_are_read_as_memcached_does)
     ck_assert_int_le(turn_deadline(&t, INT64_MIN), now);
     ck_assert_int_eq(turn_deadline(&t, 1), now + 1001);
     ck_assert_int_eq(turn_deadline(&t, month), now + 1 + month * 1000);
-    /* One second more is a date, long past. */
+    /* One second more is a date that is long past. */
     ck_assert_int_le(turn_deadline(&t, month + 1), now);
     at = turn_deadline(&t, unix_s + 100);
-    /* Of these 100 seconds so much was over at most, and nothing at least. */
+    /* At most this much of the 100 seconds has passed, at least nothing. */
     ck_assert_int_gt(at, now + (unix_s + 100) * 1000 - clock_unix_ms(&solo.crew.engine.clock));
     ck_assert_int_le(at, now + 100001);
-    /* Dates beyond 2038 and beyond all reason. */
+    /* Dates after 2038, and absurdly late ones. */
     ck_assert_int_gt(turn_deadline(&t, INT64_C(1) << 32), now + INT64_C(1000) * 86400);
     ck_assert_int_lt(turn_deadline(&t, INT64_C(1) << 32), MSEC_NEVER);
     ck_assert_int_eq(turn_deadline(&t, INT64_MAX), MSEC_NEVER);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What one client may cost: replies and bodies that wait, turns, time without a word, and the
- * wait for room.
+ * What one client may cost: replies and bodies that wait, turns, idle time, and the wait for
+ * room.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ TEST(who_never_reads_is_bounded_and_alone)
     for (size_t i = 0; i < sizeof(gets); i += 8) {
         memcpy(gets + i, "get k \r\n", 8);
     }
-    /* It sends until nobody takes any more. */
+    /* It sends until the server takes no more. */
     setsockopt(slow, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof(soon));
     while (send(slow, gets, sizeof(gets), MSG_NOSIGNAL) > 0 && sent < 64 * (uint64_t)MIB) {
         sent += sizeof(gets);
@@ -45,8 +45,8 @@ TEST(who_never_reads_is_bounded_and_alone)
 }
 
 /*
- * What a worker keeps for all clients that do not read is its part of 64 MiB; whoever would
- * exceed it is cut off.
+ * What a worker keeps for clients that do not read is bounded by its share of 64 MiB; a client
+ * that would exceed it is disconnected.
  */
 TEST(replies_that_wait_are_bounded_for_each_worker)
 {
@@ -68,8 +68,7 @@ TEST(replies_that_wait_are_bounded_for_each_worker)
         fd[n] = wire_dial(SMALL_SOCKET);
         wire_say(fd[n], "get k\r\n");
         wire_expect(fd[n++], first);
-        wire_store(other, "turn", "x",
-                   1); /* the turn in which it was sent is over after this */
+        wire_store(other, "turn", "x", 1); /* after this, the turn that sent it is over */
         ck_assert_uint_le(solo_counter(CTR_out_pending_bytes), most);
     }
     ck_assert_int_ge(n, (int)(most / LEN));
@@ -97,7 +96,7 @@ TEST(bodies_that_never_come_leave_room_for_others)
     }
     wire_store(other, "whole", v, 1000000);
     ck_assert_uint_eq(solo_counter(CTR_body_pending_bytes), 0);
-    /* Now they send enough to be believed, all that may be announced and more. */
+    /* Now they send enough to be believed, more than may be announced. */
     for (int i = 0; i < CLIENTS; i++) {
         wire_put(fd[i], v, 100000);
     }
@@ -127,7 +126,7 @@ TEST(long_get_lines_are_served_up_to_their_limit)
     wire_put(fd, line, n);
     wire_expect_value(fd, "key-that-is-there-39999", "v", 1);
     wire_expect(fd, "END\r\n");
-    /* Without end it is cut off. */
+    /* A line without an end is cut off. */
     for (int i = 0; i < 4; i++) {
         if (send(fd, line, n - 2, MSG_NOSIGNAL) < 0) {
             break;
@@ -159,8 +158,8 @@ TEST(yields_are_counted_by_requests)
 }
 
 /*
- * Both are ready when the worker goes on, the flood first. Its requests count, so that the
- * neighbour reads how many of them came before its own.
+ * Both are ready when the worker continues, the flood first. Its requests increment a number,
+ * so that the neighbour reads how many of them came before its own.
  */
 TEST(neighbours_of_a_flood_are_served)
 {
@@ -222,8 +221,8 @@ TEST(idle_clients_are_sent_away)
 }
 
 /*
- * Memory that died can be used again after a grace period, and this thread holds that up. The
- * client waits for a while, and is refused then.
+ * Dead memory can be reused after a grace period, which this thread delays. The client waits
+ * for a while, and is then refused.
  */
 TEST(waiting_for_room_has_an_end)
 {

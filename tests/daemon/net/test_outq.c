@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * outq: what goes through a socket in arbitrary portions, from the output of a turn and from
- * the queue, is what was composed; pinned values survive their item; memory is given back.
+ * outq: the bytes that leave in arbitrary portions, from the output of a turn and from the
+ * queue, are those that were composed; pinned values survive their item; memory is released.
  */
 #include <fcntl.h>
 #include <stdint.h>
@@ -88,7 +88,7 @@ static struct found find_value(void)
                        "key", 3, clock_now(&engine.clock));
 }
 
-/* Compose n bytes that nothing else looks like, and expect them. */
+/* Compose n bytes that occur nowhere else, and expect them. */
 static void compose(struct out *o, size_t *total, size_t n, char c)
 {
     memset(o->base + o->len, c, n);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Listening sockets: what -l takes, and what may stand where a unix socket shall be. Each test
- * has a fresh folder that is gone afterwards.
+ * Listening sockets: what -l takes, and what may already be at the path of a unix socket. Each
+ * test has a fresh folder, which is removed afterwards.
  */
 #include "daemon/net/sockets.h"
 
@@ -65,7 +65,7 @@ static void teardown(void)
 
 TEST_FIXTURE(setup, teardown)
 
-/* Leave a socket file behind that nobody listens on. */
+/* Leave a socket file that no process listens on. */
 static void make_stale(void)
 {
     struct sockaddr_un un = {.sun_family = AF_UNIX};
@@ -305,7 +305,7 @@ TEST(port_file_names_every_port)
 
 /* ---- ports that cannot be had ------------------------------------------------------------ */
 
-/* A socket of somebody else on loopback and its port; -1: there is no such loopback. */
+/* Another program's socket on loopback, and its port; -1: there is no such loopback. */
 static int occupy(int family, int type, unsigned *port)
 {
     union {
@@ -365,7 +365,7 @@ TEST(loopback_is_the_default)
     }
 }
 
-/* By default and by -l, v4 and v6, streams and datagrams. */
+/* By default and with -l, IPv4 and IPv6, streams and datagrams. */
 TEST_LOOP(port_of_somebody_else_is_refused, 8)
 {
     const int family = (_i & 1) != 0 ? AF_INET6 : AF_INET;
@@ -389,14 +389,14 @@ TEST_LOOP(port_of_somebody_else_is_refused, 8)
     close(fd);
 }
 
-/* The second of two: what was opened before is no success. */
+/* The second of two: opening only the first is a failure. */
 TEST(one_bad_address_of_several_is_refused)
 {
     static const char *const cases[] = {
         "127.0.0.1:0,127.0.0.1:x",
         "127.0.0.1:0,[::1",
         "127.0.0.1:0,127.0.0.1:70000",
-        /* A name too long for one is looked up nowhere. */
+        /* A host name that is too long is not looked up. */
         "127.0.0.1:0,xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx."
         "invalid:0",
         "127.0.0.1:0,proto[telnet]:127.0.0.1:0",
@@ -407,7 +407,7 @@ TEST(one_bad_address_of_several_is_refused)
         listen_to((char *)(uintptr_t)cases[i]);
         ck_assert_msg(sockets_open(&settings, &list, &udp) == EX_OSERR, "%s", cases[i]);
         close_all();
-        /* Without TCP it is up to the datagrams to say so. */
+        /* Without TCP, opening the datagram socket reports it. */
         settings.port = 0;
         settings.udp_port = -1;
         ck_assert_msg(sockets_open(&settings, &list, &udp) == EX_OSERR, "%s", cases[i]);
@@ -424,7 +424,7 @@ TEST_LOOP(address_named_twice_is_opened_once, 2)
 
     settings.udp_port = -1;
     settings.threads = 2;
-    /* The system's choice of a moment ago is free, but for a rare coincidence. */
+    /* The port that the system chose a moment ago is still free, except by rare coincidence. */
     for (int tries = 0; status != 0 && tries < 10; tries++) {
         int fd = occupy(_i != 0 ? AF_INET6 : AF_INET, SOCK_STREAM, &port);
 

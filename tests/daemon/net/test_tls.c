@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * TLS sessions over socket pairs, with OpenSSL as the client on the other end: what is sent in
- * arbitrary portions arrives, whatever the socket cut short; what comes is read to its end
- * without waiting for events that never come; ends are announced; certificates are exchanged.
- * Keys and certificates are made here, in a folder that is gone afterwards.
+ * TLS sessions over socket pairs, with OpenSSL as the client: bytes sent in arbitrary portions
+ * arrive, wherever the socket cuts a write short; received bytes are read to their end without
+ * waiting for events that never come; ends are announced; certificates are replaced. Keys and
+ * certificates are made here, in a folder that is removed afterwards.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -178,7 +178,7 @@ static void fill_stream(struct rng *rng)
 
 /* ---- sending ----------------------------------------------------------------------------- */
 
-/* Offer a run of bytes in random parts, from a place where it never was before. */
+/* Offer a run of bytes in random parts, each at a fresh address. */
 static ssize_t offer(struct rng *rng, const char *from, size_t len)
 {
     struct iovec iov[PARTS_MAX];
@@ -193,7 +193,7 @@ static ssize_t offer(struct rng *rng, const char *from, size_t len)
         size_t take = n + 1 < PARTS_MAX ? rng_below(rng, (uint32_t)most) : len - at;
 
         take = take < len - at ? take : len - at;
-        iov[n++] = (struct iovec){copy + at, take}; /* of no byte, sometimes */
+        iov[n++] = (struct iovec){copy + at, take}; /* sometimes empty */
         at += take;
     }
     sent = tls_sendv(session, iov, n);
@@ -201,7 +201,7 @@ static ssize_t offer(struct rng *rng, const char *from, size_t len)
     return sent;
 }
 
-/* The client reads something, if there is anything; returns the new sum. */
+/* The client reads what has arrived, if anything; returns the new sum. */
 static size_t take(struct rng *rng, size_t have)
 {
     int n = SSL_read(
@@ -246,7 +246,7 @@ TEST(what_is_sent_arrives)
     }
 }
 
-/* Take whatever comes out of the client's end, as it came. */
+/* Take the raw bytes that the client wrote. */
 static void *drain(void *arg)
 {
     static char bytes[65536];
@@ -257,7 +257,7 @@ static void *drain(void *arg)
     return NULL;
 }
 
-/* Even a socket that takes everything gets no more at once: others wait for their turns. */
+/* Even a socket that takes everything gets no more in one turn: others wait for theirs. */
 TEST(a_turn_of_sending_is_bounded)
 {
     const size_t all = 4 * (size_t)TLS_TURN_BYTES;
@@ -273,7 +273,7 @@ TEST(a_turn_of_sending_is_bounded)
     n = tls_sendv(session, &iov, 1);
     ck_assert_int_ge(n, (ssize_t)TLS_TURN_BYTES);
     ck_assert_int_le(n, (ssize_t)(TLS_TURN_BYTES + 64 * 1024));
-    pthread_cancel(drainer); /* it stands in read(), or will */
+    pthread_cancel(drainer); /* it is in read(), or will be */
     pthread_join(drainer, NULL);
     free(iov.iov_base);
 }
@@ -292,8 +292,8 @@ static ssize_t read_parts(struct rng *rng, char *to, size_t room)
 }
 
 /*
- * The server reads only when the socket has something or the session says so: were that
- * wrong, nothing would move any more.
+ * The server reads only when the socket is readable or the session says so; if that were wrong,
+ * the exchange would hang.
  */
 TEST(what_comes_is_read)
 {
@@ -302,7 +302,7 @@ TEST(what_comes_is_read)
     rng_init(&rng, rng_seed() + 1);
     for (unsigned round = 0; round < 8; round++) {
         size_t sent = 0;
-        size_t owed = 0; /* of a write that the socket did not take */
+        size_t owed = 0; /* left by a write that the socket did not take */
         size_t have = 0;
 
         fill_stream(&rng);
@@ -352,13 +352,13 @@ TEST(end_behind_data_is_seen)
     SSL_shutdown(client);
     ck_assert(is_readable(fds[0]));
     ck_assert_int_eq(tls_readv(session, &(struct iovec){room, sizeof(room)}, 1), 4);
-    /* All bytes of the socket are taken; that the end is among them must be known. */
+    /* All bytes of the socket are taken, the end too: the session must report it. */
     ck_assert(is_readable(fds[0]) || tls_has_more(session));
     ck_assert_int_eq(tls_readv(session, &(struct iovec){&byte, 1}, 1), 0);
     ck_assert_int_eq(tls_readv(session, &(struct iovec){&byte, 1}, 1), 0);
 }
 
-/* Many records of one byte: a turn takes some of them, and says that there are more. */
+/* Many records of one byte: a turn takes some of them, and reports that there are more. */
 TEST(tiny_records_do_not_hold_a_turn)
 {
     const size_t all = 3000;
@@ -391,8 +391,8 @@ TEST(tiny_records_do_not_hold_a_turn)
 }
 
 /*
- * A peer may ask for new keys, and the answer is written by a read; when the peer takes none of
- * the answers, reading waits for room in the socket, and goes on.
+ * A peer may ask for new keys, and a read writes the answer. When the peer takes no answers,
+ * reading waits for room in the socket, then continues.
  */
 TEST(reading_may_wait_for_room)
 {
@@ -499,7 +499,7 @@ TEST(certificates_are_exchanged)
     began = clock_mono_us();
     ck_assert(tls_reload(tls, why));
     ck_assert_uint_le(tls_age_s(tls), (uint64_t)(clock_mono_us() - began) / 1000000);
-    /* The session that was open goes on. */
+    /* The open session continues. */
     ck_assert_int_eq(tls_sendv(before, &(struct iovec){stream, 5}, 1), 5);
     ck_assert_int_eq(SSL_read(client, got, 100), 5);
     hang_up();

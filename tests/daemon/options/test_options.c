@@ -19,7 +19,7 @@
 
 #define ARGS_MAX 40
 
-/* What one run of options_parse() came to. */
+/* The result of one run of options_parse(). */
 struct run {
     struct settings settings;
     enum options_result result;
@@ -27,7 +27,7 @@ struct run {
     char errors[1024]; /* what it printed on standard error */
 };
 
-/* Parse a command line whose words are separated by single spaces. */
+/* Parse a command line; its words are separated by single spaces. */
 static void run_begin(struct run *r, const char *line)
 {
     static char program[] = "mayflyd";
@@ -169,7 +169,7 @@ TEST(defaults_are_within_their_range_or_mean_unset)
     settings_fini(&s);
 }
 
-/* The keys of Debian's memcached, in its order. */
+/* The keys that Debian's memcached prints, in its order. */
 static const char *const memcached_keys[] = {"maxbytes",
                                              "maxconns",
                                              "tcpport",
@@ -348,7 +348,7 @@ TEST(settings_lines_show_what_was_given)
     }
 }
 
-/* Refused, with memcached's status where it refuses too; the message names what is wrong. */
+/* Refused, with memcached's status if it refuses them too; the message names what is wrong. */
 static const struct {
     const char *line;
     int status;
@@ -440,7 +440,7 @@ TEST(bad_command_lines_are_refused)
     }
 }
 
-/* The texts behind the status of each build; NULL: accepted. */
+/* Part of the message in each build; NULL: accepted. */
 static const struct {
     const char *line;
     int status;
@@ -596,7 +596,7 @@ static void print_to(char *text, size_t size, void (*print)(FILE *out))
     fclose(f);
 }
 
-/* That they are those of the tree is checked by tests/check_docs.sh. */
+/* tests/check_docs.sh compares them with the files of the tree. */
 TEST(manual_and_license_are_printed_whole)
 {
     static char text[65536];
@@ -616,7 +616,7 @@ TEST(manual_and_license_are_printed_whole)
     ck_assert_str_eq(text + strlen(text) - 8, "DAMAGE.\n");
 }
 
-/* Every flag with a letter is there, and no ignored one. */
+/* Every option with a letter is listed, except the ignored ones. */
 TEST(the_synopsis_has_every_letter)
 {
     static char text[8192];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * notify: what the service manager gets, and that its absence is of no consequence.
+ * notify: what the service manager receives, and that its absence does not matter.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * privs: each test runs in a child, as there is no way back from most of these calls.
+ * privs: each test runs in a child, because most of these calls cannot be undone.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,7 +23,7 @@
 #include "daemon/service/privs.h"
 #include "tests/common/unit.h"
 
-/* A child gives up with the number of its line, so that a failure says where. */
+/* A child exits with a status made from the line number, so that a failure shows where. */
 #define child_must(x)                                                                          \
     do {                                                                                       \
         if (!(x)) {                                                                            \
@@ -56,7 +56,7 @@ static void teardown(void)
 
 TEST_FIXTURE(setup, teardown)
 
-/* Run fn in a child with a quiet standard error; its exit status. */
+/* Run fn in a child whose standard error is closed; returns its exit status. */
 static int in_child(void (*fn)(void))
 {
     int status;
@@ -129,7 +129,7 @@ TEST(root_has_to_say_who_to_be)
     ck_assert_int_eq(in_child(expect_status_of_root), 0);
 }
 
-/* A line of /proc/self/status, from its value on. */
+/* The value in a line of /proc/self/status. */
 static void read_status(const char *name, char *value, size_t size)
 {
     char line[256];
@@ -215,7 +215,7 @@ static void raise_limits(void)
     child_must(after.rlim_cur > settings.conn_limit);
 }
 
-/* The hard limit leaves room for the clients alone, or not even for them. */
+/* The hard limit leaves room for the clients only, or not even for them. */
 static void raise_to_bound(void)
 {
     struct rlimit limit = {16, 200};
@@ -267,7 +267,7 @@ TEST(locking_memory_never_ends_the_start)
     ck_assert_int_eq(in_child(lock_or_warn), 0);
 }
 
-/* Content of the pid file, 0 when there is none. */
+/* The number in the pid file, 0 when there is none. */
 static long pid_in_file(void)
 {
     char line[32] = "0";
@@ -306,14 +306,14 @@ TEST(the_pid_file_lives_as_long_as_the_server)
     set_text(OPTION_pidfile, path);
     ck_assert_int_eq(in_child(write_and_remove), 0);
 
-    /* One that a crash left behind is replaced. */
+    /* One that was left by a crash is replaced. */
     FILE *f = fopen(path, "we");
     ck_assert_ptr_nonnull(f);
     fputs("999999999\n", f);
     fclose(f);
     ck_assert_int_eq(in_child(write_and_remove), 0);
 
-    /* In a folder of root's the file cannot be removed later, but emptied. */
+    /* In a folder of root, the file cannot be removed later, only emptied. */
     if (geteuid() == 0) {
         ck_assert_int_eq(chmod(dir, 0755), 0);
         set_text(OPTION_user, "nobody");
@@ -340,7 +340,7 @@ TEST(a_pid_file_that_cannot_be_written_is_only_a_message)
     ck_assert_int_eq(in_child(write_nowhere), 0);
 }
 
-/* The server of these tests: fails at start, is killed, or serves until its pipe is closed. */
+/* The server of these tests fails at start, is killed, or serves until its pipe is closed. */
 static int serve_fds[2];
 
 static void fail_in_background(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Counts by prefix: what is counted, the bound, the reset, and the dump over several workers.
- * The workers here have no threads: their mailboxes stand on one loop, which the test runs.
+ * The workers have no threads here: their mailboxes are on one loop, which the test runs.
  */
 #include "daemon/stats/stats_detail.h"
 
@@ -134,7 +134,7 @@ TEST(reset_forgets_on_every_worker)
 {
     count(0, STATS_DETAIL_SET, "a:1");
     count(1, STATS_DETAIL_SET, "b:1");
-    atomic_fetch_add(&shared.detail_epoch, 1); /* what `stats reset` does about it */
+    atomic_fetch_add(&shared.detail_epoch, 1); /* as `stats reset` does */
     ck_assert_str_eq(ask("detail dump"), "END\r\n");
     count(1, STATS_DETAIL_SET, "b:1");
     ck_assert_str_eq(ask("detail dump"), "PREFIX b get 0 hit 0 set 1 del 0\r\nEND\r\n");

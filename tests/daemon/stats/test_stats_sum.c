@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * stats_sum: which words make a sum. Two workers without threads, an engine of three shards.
+ * stats_sum: which words a sum consists of. Two workers without threads, an engine of three
+ * shards.
  */
 #include "daemon/stats/stats_sum.h"
 
@@ -44,7 +45,7 @@ static void teardown(void)
 
 TEST_FIXTURE(setup, teardown)
 
-/* Every word of a writer's kind, one after the other; NULL behind the last. */
+/* The counters of each writer of this kind in turn; NULL after the last. */
 static struct counters *writer_of(enum counter_writer writer, uint32_t n)
 {
     switch (writer) {
@@ -108,7 +109,7 @@ TEST(of_the_longest_slice_the_longest_counts)
     ck_assert_uint_eq(sum[CTR_expire_slice_longest_us], 70);
 }
 
-/* Counts begin at 0 again; what is true now (a gauge) or for ever (a total) stays. */
+/* Counts restart at 0; gauges and totals stay. */
 TEST(reset_begins_counts_anew)
 {
     uint64_t before[CTR_COUNT];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * buf: the marks, growth, and a long random run against a plain model.
+ * buf: the marks, growth, and a long random run compared with a plain model.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A check that fails says what, where and in which thread, in one line, and aborts.
+ * A check that fails prints one line with expression, place and thread, and aborts.
  */
 #include "lib/base/check.h"
 
@@ -13,7 +13,7 @@
 
 #include "tests/common/unit.h"
 
-/* What a process that does this says on standard error; it must abort. */
+/* What a child that calls fn prints on standard error; it must abort. */
 static void last_words(void (*fn)(void), char *out, size_t size)
 {
     size_t len = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * clock: starts where it says, moves by what tests add, stands still when frozen.
+ * clock: its first value, that it moves by what tests add, that it stands still when frozen.
  */
 #include <stdlib.h>
 #include <time.h>
@@ -40,7 +40,7 @@ TEST(frozen_clock_moves_only_by_advance)
     msec_t t = clock_now(&c);
     int64_t unix_ms = clock_unix_ms(&c);
 
-    /* Spend real time without sleeping: until the CPU clock has seen three milliseconds. */
+    /* Spend three milliseconds of CPU time, without sleeping. */
     usec_t begin = clock_thread_cpu_us();
     while (clock_thread_cpu_us() - begin < 3000) {
     }

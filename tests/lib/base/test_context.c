@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * context: what a thread said it is, as the checks of other functions see it. In debug builds
- * also: a lock knows which thread holds it.
+ * context: what a thread declared itself to be, as the checks of other functions see it. In
+ * debug builds also: a lock knows which thread holds it.
  */
 #include "lib/base/context.h"
 

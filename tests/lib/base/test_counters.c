@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * counters: the table is whole and its names are unique; sums, gauges, maxima. The two
- * result vocabularies of err.h are checked here as well: tables like this one.
+ * counters: the table is complete and its names are unique; sums, gauges, maxima. The two
+ * vocabularies of results in err.h are similar tables, and are tested here as well.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ TEST(names_are_unique)
     }
 }
 
-/* `stats shards` sums the words of one shard and its worker: no others may be shown there. */
+/* `stats shards` sums the words of one shard and its worker, so it may show no others. */
 TEST(a_counter_is_shown_where_its_writer_is)
 {
     const unsigned of_shard = CTR_IN_EXPIRY | CTR_IN_RELEASE | CTR_IN_MEMORY;
@@ -70,7 +70,7 @@ TEST(sums_over_writers)
     free(set);
 }
 
-/* What is added on one shard may be removed on another: words wrap, their sum does not. */
+/* A shard may subtract what another one added: single words wrap, their sum does not. */
 TEST(gauge_may_be_negative_in_one_set)
 {
     struct counters *set = calloc(2, sizeof(*set));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * lock: one at a time, with and without sleepers, and what the word says afterwards.
+ * lock: one holder at a time, with and without sleepers, and the value of the word afterwards.
  */
 #include "lib/base/lock.h"
 
@@ -18,7 +18,7 @@
 #endif
 
 static struct lock lock;
-static uint64_t guarded; /* not atomic: the thread sanitizer looks too */
+static uint64_t guarded; /* not atomic, so that the thread sanitizer checks the lock as well */
 static _Atomic int inside;
 
 TEST(try_takes_it_once)
@@ -41,7 +41,7 @@ static void *hammer(void *arg)
 
     for (unsigned i = 0; i < ROUNDS; i++) {
         if (i % 3 == 0 && lock_try(&lock)) {
-            /* had it at once */
+            /* taken without waiting */
         } else {
             lock_take(&lock);
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * mem: allocation, mapped pages and what discarding does to them, the budget with several
- * threads. The seed of the key hash is checked here as well.
+ * mem: allocation, mapped pages and how they are discarded, the budget with several threads.
+ * The seed of the key hash is tested here as well.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -49,7 +49,7 @@ TEST(aligned_allocations_are_aligned)
     }
 }
 
-/* Resident pages of a range, by asking the kernel. */
+/* The resident pages of a range, as the kernel counts them. */
 static size_t resident_pages(void *p, size_t n)
 {
     static unsigned char vec[8192];
@@ -95,7 +95,7 @@ TEST(discarded_pages_leave_and_read_as_zero)
     mem_unmap(p, n);
 }
 
-/* With -k all memory is locked, and the kernel refuses the plain advice. */
+/* With -k all memory is locked, and the kernel refuses MADV_DONTNEED. */
 TEST(locked_pages_are_discarded_too)
 {
     size_t n = 4 * (size_t)sysconf(_SC_PAGESIZE);

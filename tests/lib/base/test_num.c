@@ -99,7 +99,7 @@ TEST(i64_accepts_exactly_the_range)
     }
 }
 
-/* One byte that is no digit spoils a number, whichever it is and wherever it stands. */
+/* One byte that is not a digit spoils a number, whichever byte it is and wherever it is. */
 TEST(no_other_byte_passes_for_a_digit)
 {
     char text[20];
@@ -119,7 +119,7 @@ TEST(no_other_byte_passes_for_a_digit)
     }
 }
 
-/* Both directions against printf, with numbers of every length. */
+/* Both directions compared with printf, with numbers of every length. */
 /* What the three lenient readers make of a text; NONE where they refuse it. */
 #define NONE "none"
 
@@ -227,7 +227,7 @@ TEST(put_writes_the_extremes)
     ck_assert_int_eq(memcmp(out, "-9223372036854775808", 20), 0);
 }
 
-/* Around each power of ten and of two: where the count of digits changes, or is guessed. */
+/* Around each power of ten and of two, where the number of digits changes or is estimated. */
 TEST(put_counts_digits_at_every_edge)
 {
     uint64_t edges[128];

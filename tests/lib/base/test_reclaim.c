@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * reclaim and grace: stamps, order of release, no release under a reader that began before, the
- * hook's turns, stop, and that an idle reclaimer sleeps without a timeout.
+ * reclaim and grace: stamps, order of release, no release while a reader is inside that began
+ * before, the turns of the hook, stop, and that an idle reclaimer sleeps without a timeout.
  *
- * Where another thread has to get somewhere first the tests poll for it, with a
- * generous limit that only a hang reaches; no verdict rests on how long something took.
+ * A test that waits for another thread polls for it, with a generous limit that only a hang
+ * reaches; no verdict depends on how long something took.
  */
 #include "lib/base/reclaim.h"
 
@@ -23,11 +23,11 @@
 #include "lib/base/rcu.h"
 #include "tests/common/unit.h"
 
-#define LIMIT_US 60000000 /* a minute: then it hangs */
+#define LIMIT_US 60000000 /* a minute: after that it is a hang */
 
 /*
- * Wait until a condition holds, a short sleep at a time. Fails by must(), as other threads than
- * the main one use it, where the framework's assertions have no place.
+ * Wait until a condition holds, in short sleeps. Fails with must(), because threads other than
+ * the main one use it too, and only the main thread may use libcheck's assertions.
  */
 #define AWAIT(cond)                                                                            \
     do {                                                                                       \
@@ -58,7 +58,7 @@ struct journal {
     unsigned n;
     unsigned hook_calls;
     struct reclaimer *r;
-    struct thing *next; /* retired by the release of the one before */
+    struct thing *next; /* retired by the release of the previous one */
 };
 
 static void note_release(struct retired *r)
@@ -162,7 +162,7 @@ TEST(sleep_does_not_outlast_a_need_it_waits_for)
 
     grace_init(&g);
     grace_wake(&g, GRACE_SOON);
-    grace_sleep(&g, GRACE_SOON, -1); /* hangs if the need were not looked at */
+    grace_sleep(&g, GRACE_SOON, -1); /* hangs if the need is not checked */
     grace_sleep(&g, GRACE_HURRY, 1000);
     grace_wake(&g, GRACE_HURRY);
     grace_sleep(&g, GRACE_HURRY, -1);
@@ -207,7 +207,7 @@ TEST(what_a_release_retires_waits_for_a_period_of_its_own)
     reclaim_push(r, &t[0].retired);
     reclaim_run_once(r);
     ck_assert_uint_eq(j.n, 1);
-    reclaim_stop(r); /* no thread: drains here */
+    reclaim_stop(r); /* drains here, because there is no thread */
     ck_assert_uint_eq(j.n, 2);
     reclaim_destroy(&r);
 }
@@ -258,7 +258,7 @@ TEST(nothing_is_released_while_an_earlier_reader_is_inside)
         AWAIT(atomic_load(&obj.is_read));
         reclaim_push(r, &obj.retired);
         grace_ask(g, GRACE_HURRY);
-        /* The period has begun and cannot end: an early release has every occasion. */
+        /* The period has begun and cannot end: a release that is too early would happen now. */
         AWAIT((int32_t)(atomic_load(&g->begun) - obj.retired.stamp) >= 0);
         ck_assert(!grace_is_over(g, obj.retired.stamp));
         ck_assert(!atomic_load(&obj.is_released));
@@ -273,7 +273,7 @@ TEST(nothing_is_released_while_an_earlier_reader_is_inside)
 
 /* ---- periods that need no waiting -------------------------------------------------------- */
 
-/* A kernel without the barrier of the whole process has none of this. */
+/* Only where the kernel has the barrier for the whole process (membarrier). */
 static bool has_membarrier(void)
 {
     return syscall(SYS_membarrier, MEMBARRIER_CMD_QUERY, 0, 0) > 0;
@@ -284,7 +284,7 @@ struct idler {
     _Atomic bool may_end;
 };
 
-/* A thread that may read, and does not. */
+/* A registered thread that is not inside a section. */
 static void *idle_registered(void *arg)
 {
     struct idler *idler = arg;
@@ -342,7 +342,7 @@ TEST(try_fails_while_a_reader_is_inside)
     ck_assert(!grace_is_over(&g, early));
     atomic_store(&obj.may_leave, true);
     pthread_join(reader, NULL);
-    /* Who has ended is no longer looked at; the next period ends the failed ones too. */
+    /* A thread that has ended is ignored; the next period ends the failed ones too. */
     ck_assert(grace_try(&g));
     ck_assert(grace_is_over(&g, early));
     ck_assert(grace_is_over(&g, late));
@@ -363,8 +363,8 @@ TEST(try_fails_within_a_section_of_its_own)
 }
 
 /*
- * Periods that others end release what waits here, and when they cease the reclaimer's own
- * come again.
+ * Periods that other threads end release what waits here; when they stop doing so, the
+ * reclaimer runs periods of its own again.
  */
 TEST(periods_of_others_are_as_good)
 {
@@ -433,7 +433,7 @@ TEST(ask_within_a_period_gets_one_of_its_own)
 }
 
 /*
- * The clock that the reclaimer's thread reads: linked in front of the real one, so that it can
+ * The clock that the reclaimer's thread reads, linked in place of the real one so that it can
  * stand still.
  */
 static _Atomic bool stands_still;
@@ -449,7 +449,7 @@ usec_t __wrap_clock_mono_us(void)
     return atomic_load(&stands_still) && !is_test ? moment : __real_clock_mono_us();
 }
 
-/* No time passes between the periods, so one that waits for its pace never comes. */
+/* No time passes between the periods, so one that waits for its pace would never run. */
 TEST(hurried_periods_do_not_wait_for_their_pace)
 {
     struct reclaimer *r = reclaim_create(NULL, NULL);
@@ -523,7 +523,7 @@ TEST(stop_releases_everything)
     reclaim_stop(r);
     ck_assert_uint_eq(atomic_load(&released), PUSHERS * PUSHES);
 
-    /* It can be started again, and destroy stops and drains as well. */
+    /* It can be started again; destroy stops and drains too. */
     ck_assert_int_eq(reclaim_start(r), MF_OK);
     (void)push_many(&p);
     reclaim_destroy(&r);
@@ -588,7 +588,7 @@ TEST(hook_is_called_until_it_has_nothing_left)
     struct grace *g = reclaim_grace(r);
 
     ck_assert_int_eq(reclaim_start(r), MF_OK);
-    grace_ask(g, GRACE_SOON); /* one period; the other turns come by themselves */
+    grace_ask(g, GRACE_SOON); /* one period; the other turns follow without being asked for */
     AWAIT(atomic_load(&turns) == 10);
     ck_assert_uint_eq(ctr_get(reclaim_counters(r), CTR_lazyfree_grace_periods), 1);
     grace_ask(g, GRACE_SOON);
@@ -615,7 +615,7 @@ static bool read_task_file(const char *tid, const char *name, char *out, size_t 
     return ok;
 }
 
-/* The thread id of the reclaimer, as text; false while it has not named itself. */
+/* The thread id of the reclaimer, as text; false until it has set its name. */
 static bool find_reclaimer(char tid[24])
 {
     char comm[32];
@@ -636,7 +636,7 @@ static bool find_reclaimer(char tid[24])
     return is_found;
 }
 
-/* Does the thread stand in a futex wait on this word, and without a timeout? */
+/* Does the thread wait for this futex, without a timeout? */
 static bool sleeps_for_good(const char *tid, const void *word)
 {
     char line[256];
@@ -656,7 +656,7 @@ TEST(idle_reclaimer_sleeps_without_a_timeout)
     ck_assert_int_eq(reclaim_start(r), MF_OK);
     AWAIT(find_reclaimer(tid));
     if (!read_task_file(tid, "syscall", line, sizeof(line))) {
-        reclaim_destroy(&r); /* this kernel does not tell what a thread waits for */
+        reclaim_destroy(&r); /* this kernel does not report what a thread waits for */
         return;
     }
     AWAIT(sleeps_for_good(tid, &g->need));

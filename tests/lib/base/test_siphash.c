@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * siphash: the published digests, whatever the pieces the input comes in.
+ * siphash: the published digests, for the input in one piece and in many.
  */
 #include <endian.h>
 #include <string.h>
@@ -14,7 +14,9 @@ static const struct siphash_key key = {
     .k1 = UINT64_C(0x0f0e0d0c0b0a0908),
 };
 
-/* What `openssl mac -macopt size:16 SIPHASH` makes of the bytes 00 01 .. of these lengths. */
+/*
+ * The output of `openssl mac -macopt size:16 SIPHASH` for the bytes 00 01 .. of these lengths.
+ */
 static const struct {
     size_t len;
     unsigned char digest[16];

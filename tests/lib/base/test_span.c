@@ -15,7 +15,7 @@ TEST(spans_are_equal_by_bytes_and_length)
     ck_assert(!span_is(span_str("abc"), "abcd"));
 }
 
-/* The length of every key, and beyond; neither end is overrun. */
+/* The length of every key, and longer; nothing before or after the copy is written. */
 TEST(short_copy_copies_exactly)
 {
     enum { LONGEST = 300, AROUND = 32 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * append and prepend: how long a result may be, and what another thread does to the item while
- * a large value is copied. For that the added bytes stand on a page that cannot be read: the
- * copy stops there, the other thread acts, and the copy goes on.
+ * append and prepend: how long a result may be, and what another thread may do to the item
+ * while a large value is copied. For that, the added bytes are on a page that cannot be read:
+ * the copy stops there, the other thread acts, and the copy continues.
  */
 #include <pthread.h>
 #include <semaphore.h>
@@ -31,7 +31,7 @@ static enum outcome add(enum store_mode mode, const char *key, const void *ptr, 
 
 static const enum store_mode modes[] = {STORE_APPEND, STORE_PREPEND};
 
-/* Key and value together count, however the value came to its length. */
+/* Key and value count together, however the value got its length. */
 TEST_LOOP(the_longest_result_is_that_of_a_set, 4)
 {
     static const char key[] = "a-key-of-some-length";
@@ -74,7 +74,7 @@ static void on_fault(int number, siginfo_t *info, void *context)
 {
     (void)context;
     if ((char *)info->si_addr < amid.page || (char *)info->si_addr >= amid.page + amid.bytes) {
-        signal(number, SIG_DFL); /* another fault: let it end the test */
+        signal(number, SIG_DFL); /* another fault: let it kill the test */
         return;
     }
     amid.times++;
@@ -95,7 +95,7 @@ static void *act(void *arg)
     return arg;
 }
 
-/* Add `len` bytes 'x'; fn runs on another thread when the old value was copied. */
+/* Add `len` bytes 'x'; fn runs on another thread after the old value was copied. */
 static enum outcome add_amid(enum store_mode mode, size_t len, void (*fn)(void))
 {
     struct sigaction sa = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
@@ -154,7 +154,7 @@ static void erase(void)
 
 static const size_t fresh_lens[] = {LARGE, 100, 20 * KIB};
 
-/* Nothing of what was replaced comes back; the bytes are added to what stands there now. */
+/* Nothing of the replaced value comes back; the bytes are added to the present value. */
 TEST_LOOP(a_value_that_is_replaced_meanwhile_is_added_to, 6)
 {
     const enum store_mode mode = modes[_i / 3];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * arith: what counts as a number, how it wraps, stops and is padded, and what an item keeps.
+ * arith: what counts as a number, how numbers wrap, stop at 0 and are padded, and what an item
+ * keeps.
  */
 #include "lib/shard/shard.h"
 
@@ -113,7 +114,10 @@ TEST(an_absent_key_is_not_made)
     fixture_stop(&f);
 }
 
-/* The largest block may be a number with blanks behind it; what is cut is none. */
+/*
+ * A number followed by blanks may fill the largest block; a value cut into pieces is not a
+ * number.
+ */
 TEST(long_values)
 {
     static char text[5000];
@@ -203,7 +207,7 @@ TEST(an_absent_key_can_be_made)
     ck_assert(a.is_created);
     ck_assert_uint_eq(a.cas, 777);
     ck_assert_uint_eq(fixture_get(&f, "n").cas, 777);
-    /* With a deadline that has passed it is counted, and gone. */
+    /* With a deadline that has passed, the request counts the number, and the item is gone. */
     fixture_delete(&f, "n");
     a.vivify_deadline = fixture_now(&f);
     ck_assert_int_eq(fixture_arith_as(&f, "n", &a), OUT_NUMBER);
@@ -239,7 +243,9 @@ TEST(a_number_can_get_a_deadline)
     fixture_stop(&f);
 }
 
-/* As memcached has it: a number of the old length is the same item, a longer one a new one. */
+/*
+ * As in memcached: a number of the same length keeps the item, a longer one makes a new item.
+ */
 TEST(marks_stay_while_the_length_does)
 {
     struct erase stale = {.marks_stale = true};
@@ -266,7 +272,10 @@ TEST(marks_stay_while_the_length_does)
     fixture_stop(&f);
 }
 
-/* That an empty value is no number is told before the cas is looked at, the rest after. */
+/*
+ * An empty value is rejected before the cas is compared, any other value that is not a number
+ * after.
+ */
 TEST(a_cas_is_compared_between_the_checks)
 {
     struct arith a = {.delta = 1, .compares_cas = true, .cas_expected = 1u << 30};

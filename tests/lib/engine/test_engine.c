@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * engine: long random runs of all operations against a plain model, with every shard verified
- * again and again; and what start and limits refuse.
+ * engine: long random runs of all operations compared with a plain model, in which every shard
+ * is verified again and again; and the settings that engine_start() refuses.
  *
- * The model knows exactly what must be there. Where evictions are on it asks for a reason: no
- * more keys may be missing than evictions were counted, and none where there was room for all.
+ * The model knows exactly which keys must be present. With evictions on, it demands a reason:
+ * no more keys may be missing than evictions were counted, and none if there was room for all.
  */
 #include "lib/engine/engine.h"
 
@@ -23,7 +23,7 @@
 
 #define KEYS_MAX 600
 
-/* CAS values that one run can draw. */
+/* The number of cas values that one run can draw. */
 #define CAS_MAX (64u << 16)
 
 struct run {
@@ -35,7 +35,7 @@ struct run {
     unsigned keys;  /* of KEYS_MAX */
     size_t len_max; /* longest value */
     unsigned ops;
-    uint64_t kinds; /* which shape the run has besides: see disturb() */
+    uint64_t kinds; /* what else happens in the run: see disturb() */
 };
 
 enum { KIND_FLUSH = 1, KIND_LIMIT = 2, KIND_LAZY = 4 };
@@ -72,7 +72,7 @@ struct model {
     uint64_t seed;
     unsigned op;
     msec_t flush_at;
-    uint64_t lost; /* keys that were missing */
+    uint64_t lost; /* keys found missing */
     uint64_t evictions_before;
     uint64_t *cas_seen; /* bit: drawn */
     char *scratch;
@@ -113,7 +113,7 @@ static bool is_live(const struct model *m, const struct entry *e)
     return e->is_present && fixture_now(&m->f) < e->deadline;
 }
 
-/* The engine says that a live key is not there: there must be an eviction for it. */
+/* The engine misses a live key: an eviction must account for it. */
 static void lose(struct model *m, struct entry *e, const char *what)
 {
     m->lost++;
@@ -169,7 +169,7 @@ static size_t pick_len(struct model *m)
     case 4:
         return rng_below(&m->rng, max < small ? max : small);
     case 5:
-        /* About the largest block. */
+        /* Around the largest block. */
         return max < small + 400 ? max : small - 100 + rng_below(&m->rng, 400);
     default:
         return rng_below(&m->rng, rng_below(&m->rng, 2) != 0 ? max : max / 8 + 1);
@@ -326,7 +326,7 @@ static bool is_number(const struct entry *e, uint64_t *v)
     const char *sign;
 
     if (e->len >= sizeof(text)) {
-        /* The engine reads on to the first blank: so must this. */
+        /* The engine reads up to the first blank, so this must too. */
         size_t i = 0;
 
         while (i < sizeof(text) - 1 && !(i > 0 && isspace((unsigned char)e->value[i]))) {
@@ -427,7 +427,7 @@ static void do_flush(struct model *m)
     }
 }
 
-/* Everything that is nobody's request. */
+/* Everything that does not come from a request. */
 static void disturb(struct model *m)
 {
     struct engine *e = &m->f.engine;
@@ -462,7 +462,10 @@ static void disturb(struct model *m)
         } else if ((m->run->kinds & KIND_LIMIT) != 0 && rng_below(&m->rng, 4) == 0) {
             bool is_cut = rng_below(&m->rng, 3) == 0;
 
-            /* Never cut for long: what is checked besides is the budget, at its full height. */
+            /*
+             * The limit is never lowered for long, because the budget is compared with the full
+             * one.
+             */
             ck_assert(engine_set_limit(e, is_cut ? m->run->limit / 4 * 3 : m->run->limit));
         }
         break;
@@ -489,7 +492,7 @@ static void verify_all(struct model *m)
     uint64_t items = 0;
 
     for (uint32_t i = 0; i < m->f.engine.shard_count; i++) {
-        /* A flush that is due is carried out by the home worker, or by the next writer. */
+        /* The home worker or the next writer carries out a flush that is due. */
         (void)shard_maintain(m->f.engine.shards[i], fixture_now(&m->f), 0);
         model_must(m, shard_verify(m->f.engine.shards[i], why, sizeof(why)), why, NULL);
     }
@@ -501,7 +504,7 @@ static void verify_all(struct model *m)
         shard_info(m->f.engine.shards[i], fixture_now(&m->f), &info);
         items += info.items;
     }
-    /* A get removes what is due, and every key was asked for. */
+    /* A get removes a due item, and every key was read. */
     model_must(m, items == present || m->flush_at != MSEC_NEVER, "count of items", NULL);
 }
 
@@ -641,9 +644,9 @@ TEST(the_least_works)
 }
 
 /*
- * A deadline is brought nearer within its bucket, `width` milliseconds wide, from behind the
- * moment for which the sampler is to be woken to one before it: that is where the next bucket
- * is begun, a quarter of it early.
+ * A deadline is brought nearer within its bucket, which is `width` milliseconds wide: from
+ * after the time at which the sampler would wake, to before it. The sampler would wake at the
+ * next bucket, a quarter of a bucket early.
  */
 static void bring_nearer(msec_t width, bool by_touch)
 {
@@ -667,7 +670,7 @@ static void bring_nearer(msec_t width, bool by_touch)
     fixture_stop(&f);
 }
 
-/* Whoever sleeps until the next deadline sleeps no longer. */
+/* A thread that sleeps until the next deadline does not sleep longer. */
 TEST(a_deadline_that_comes_nearer_is_waited_for)
 {
     for (unsigned bits = 0; bits < 30; bits++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * delete, and what is done instead of it: stale items, which their next reader renews, and
- * empty ones that are left behind. Small values, large ones, and those between.
+ * delete, and what a client may ask for instead: to make the item stale, so that its next
+ * reader renews it, or to keep it without its value. With small, large and medium values.
  */
 #include "lib/shard/shard.h"
 
@@ -12,7 +12,7 @@
 
 static struct fixture f;
 
-/* 2020 bytes fill the largest block so far that a deadline does not fit with them. */
+/* 2020 bytes leave no room for a deadline in the largest block. */
 static const size_t lens[] = {0, 5, 1900, 2020, 16335, 32768, 100000};
 #define LENS (sizeof(lens) / sizeof(lens[0]))
 
@@ -64,7 +64,7 @@ TEST(a_cas_is_compared_before_anything)
     fixture_stop(&f);
 }
 
-/* With and without a deadline before and after; the value and its use stay. */
+/* With and without a deadline, before and after; the value and its use counts stay. */
 TEST_LOOP(a_stale_item_stays_with_a_new_cas, LENS)
 {
     const size_t len = lens[_i];
@@ -198,7 +198,10 @@ TEST_LOOP(a_stale_item_dies_at_its_deadline, LENS)
     fixture_stop(&f);
 }
 
-/* A reader that holds the old block reads on, and sees a mark no more once it is gone. */
+/*
+ * A reader that holds the old block continues to read it; the mark is no longer visible after
+ * it was removed.
+ */
 TEST_LOOP(readers_of_the_old_block_read_on, LENS)
 {
     const size_t len = lens[_i];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lookups that change the item: made when absent, won for renewal, given a deadline. The rows
- * are what memcached answers.
+ * Lookups that change the item: they make it when it is absent, win its renewal, set its
+ * deadline. The expected answers are memcached's.
  */
 #include "lib/shard/shard.h"
 
@@ -56,7 +56,7 @@ TEST(an_absent_key_is_made_and_won)
     ck_assert_uint_eq(got.flags, 0);
     ck_assert_int_eq(got.deadline, now + 30);
     ck_assert(got.is_won && !got.is_stale && !got.was_fetched);
-    /* The next one does not win it, and its deadline for new items counts no more. */
+    /* The next fetch does not win it, and its deadline for new items has no effect. */
     get.vivify_deadline = now + 500;
     ck_assert_int_eq(fixture_fetch(&f, "k", &get), OUT_HIT);
     ck_assert(!get.is_created);
@@ -101,7 +101,7 @@ TEST_LOOP(a_deadline_that_is_near_can_be_won_once, LENS)
     fixture_set(&f, "k", len);
     get.recache_before = now + 1000000;
     ck_assert_int_eq(fixture_fetch(&f, "k", &get), OUT_HIT);
-    check_outs(&get, false, false, false); /* no deadline is not a near one */
+    check_outs(&get, false, false, false); /* without a deadline, none is near */
     fixture_set_until(&f, "k", len, now + 50);
     cas = fixture_get(&f, "k").cas;
     get.recache_before = now + 50;
@@ -114,13 +114,13 @@ TEST_LOOP(a_deadline_that_is_near_can_be_won_once, LENS)
     check_outs(&get, false, true, false);
     ck_assert_uint_eq(fixture_get(&f, "k").cas, cas);
     fixture_check(&f, "k", len);
-    /* What is stored anew has no marks. */
+    /* A newly stored item has no marks. */
     fixture_set_until(&f, "k", len, now + 50);
     ck_assert(!fixture_get(&f, "k").is_won);
     fixture_stop(&f);
 }
 
-/* Which deadline is compared depends on what was asked for first. */
+/* The order of the flags decides which deadline is compared. */
 TEST_LOOP(touch_and_recache_keep_their_order, LENS)
 {
     const size_t len = lens[_i];
@@ -205,7 +205,7 @@ TEST_LOOP(marks_survive_touch, LENS)
     fixture_set(&f, "won", len);
     mark("stale", false);
     mark("won", true);
-    /* The first one gives them room for a deadline, that is other blocks. */
+    /* The first touch makes room for a deadline, so the items move to other blocks. */
     for (int i = 0; i < 2; i++) {
         ck_assert_int_eq(fixture_touch(&f, "stale", now + 1000 + i), OUT_TOUCHED);
         ck_assert_int_eq(fixture_touch(&f, "won", now + 1000 + i), OUT_TOUCHED);

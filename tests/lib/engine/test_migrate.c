@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * migrate: items keep everything when their slots move, nothing comes twice or comes back, and
- * the cas of a key goes on growing. Moves wait for grace periods, so the reclaimer's thread
- * runs here.
+ * migrate: items keep everything when their slots move, no item is duplicated or comes back,
+ * and the cas of a key continues to grow. Moves wait for grace periods, so the reclaimer's
+ * thread runs here.
  */
 #include "lib/shard/shard.h"
 
@@ -82,7 +82,7 @@ TEST(items_keep_everything)
     move(0, ROUTE_SLOTS, 2); /* from two shards at once */
     check_all();
     ck_assert_uint_eq(items_in(2), KEYS);
-    move(0, ROUTE_SLOTS, 2); /* they are there */
+    move(0, ROUTE_SLOTS, 2); /* all of them are there */
     check_all();
     fixture_stop(&f);
 }
@@ -114,7 +114,7 @@ TEST(what_is_due_or_gone_does_not_come_along)
     clock_advance(&f.engine.clock, 5000);
     move(0, ROUTE_SLOTS, 1);
     ck_assert_uint_eq(items_in(0), 0);
-    /* Those that are due and were there all the time still wait for the sampler. */
+    /* Due items that did not move still wait for the sampler. */
     engine_hold_sampler(&f.engine, false);
     ck_assert_uint_gt(fixture_counter(&f, CTR_expired_lazy), 0);
     ck_assert_uint_lt(fixture_counter(&f, CTR_expired_lazy), KEYS / 4);

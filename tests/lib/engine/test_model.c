@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * All operations with all that can be asked of them, at random, against a plain model: a few
- * keys, values from nothing to several segments, the clock moving, items cleaned and moved to
- * another shard in between. The model is written from memcached's answers.
+ * Random operations with every option of each, compared with a plain model: a few keys, values
+ * from empty to several segments, a moving clock, items that are cleaned or moved to another
+ * shard in between. The model follows memcached's answers.
  */
 #include "lib/shard/shard.h"
 
@@ -65,7 +65,7 @@ static uint64_t pick_cas_new(void)
     return rng_below(&rng, 6) != 0 ? 0 : 1 + rng_below(&rng, 1u << 20);
 }
 
-/* The engine told a new cas: the chosen one, or one that it drew. */
+/* The engine reported a new cas: the one that was chosen, or one that it drew. */
 static void take_cas(struct model *m, uint64_t cas, uint64_t chosen)
 {
     ck_assert_uint_ne(cas, 0);
@@ -80,7 +80,7 @@ static void end_if_due(struct model *m)
     m->is_there = m->is_there && m->deadline > fixture_now(&f);
 }
 
-/* Key number k is what its model says; a cas that no answer told is learnt. */
+/* Key number k agrees with its model; a cas that no answer reported is taken from the item. */
 static void compare(unsigned k, bool knows_cas)
 {
     struct model *m = &models[k];
@@ -283,7 +283,10 @@ static void do_arith(struct model *m, const char *key)
         return;
     }
     if (out == OUT_NON_NUMERIC) {
-        /* Odd values are read leniently, which is not repeated here; plain ones must be. */
+        /*
+         * Odd values are read leniently, which the model does not repeat; plain numbers must be
+         * accepted.
+         */
         ck_assert(m->len > engine_small_max(&f.engine) || digits != m->len ||
                   num_u64(span_of(m->value, digits), &number) != MF_OK);
         return;
@@ -364,7 +367,7 @@ static void do_use(struct model *m, const char *key)
     }
 }
 
-/* What moves items. */
+/* Whatever moves items. */
 static void stir(void)
 {
     switch (rng_below(&rng, 8)) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Placed bodies: values that are received straight in the blocks of their item. Every length
- * and every place to stop at, and what can come between placing and storing: a flush, another
- * store, a change of mind.
+ * Placed bodies: values that are received directly into the blocks of their item. Every length,
+ * every place to stop at, and what can happen between placing and storing: a flush, another
+ * store, a body that is unplaced.
  */
 #include <string.h>
 
@@ -33,7 +33,7 @@ static void store_init(struct store *s, enum store_mode mode, struct body **b)
                         .may_wait = true};
 }
 
-/* Begin and place; in a section that the caller ends. */
+/* Begin and place, within a section that the caller ends. */
 static struct body *placed(const struct store *s, size_t len)
 {
     struct body *b = body_begin(&f.engine, s->hash, len);
@@ -62,7 +62,7 @@ static void fill_places(struct body *b, size_t end)
     body_filled(b, sum);
 }
 
-/* Write the rest portion by portion, wherever the body wants it. */
+/* Write the rest in portions, wherever the body wants them. */
 static void fill_rest(struct body *b, size_t len, size_t portion)
 {
     while (body_missing(b) > 0) {
@@ -169,7 +169,7 @@ TEST(an_abort_gives_the_blocks_back)
             fixture_settle(&f);
         }
     }
-    fixture_check(&f, KEY, 20000); /* 40 MB went through 8 MiB, and nothing was evicted */
+    fixture_check(&f, KEY, 20000); /* 40 MB were written to 8 MiB, and nothing was evicted */
     ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
     fixture_stop(&f);
 }
@@ -220,7 +220,7 @@ TEST(conditions_count_when_it_is_stored)
     b = placed(&s, 20000);
     fill_places(b, 20000);
     rcu_end();
-    /* One thread, no period: the section may have a gap here that nobody notices. */
+    /* There is one thread and no grace period, so a gap in the section does no harm here. */
     fixture_set(&f, KEY, 30);
     rcu_begin();
     ck_assert_int_eq(engine_store(&f.engine, &s, fixture_now(&f)), OUT_NOT_STORED);
@@ -258,7 +258,7 @@ TEST(what_will_not_be_stored_is_not_placed)
     fixture_stop(&f);
 }
 
-/* Where the item is not known before it is stored its blocks cannot be made. */
+/* When the item is not known before it is stored, its blocks cannot be made in advance. */
 TEST(what_depends_on_the_old_item_is_not_placed)
 {
     static const enum store_mode modes[] = {STORE_APPEND, STORE_PREPEND, STORE_CAS};

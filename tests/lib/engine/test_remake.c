@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * An item that fills the largest block there is, so that a deadline does not fit with it: it
- * becomes a large value when it is given one. Only shards of 128 MiB or more have such blocks.
+ * An item that fills the largest block, so that a deadline does not fit: given one, it becomes
+ * a large value. Only shards of 128 MiB or more have such blocks.
  */
 #include "lib/shard/shard.h"
 
@@ -12,7 +12,7 @@
 
 static struct fixture f;
 
-/* With a key of one byte: the longest value that a deadline fits with, and without one. */
+/* With a key of one byte: the longest value with a deadline, and without one. */
 #define WITH_DEADLINE 16339
 #define WITHOUT       16351
 
@@ -39,7 +39,7 @@ static struct got make(const char *key, size_t len)
     return fixture_get(&f, key);
 }
 
-/* It is what it was, but for its deadline and where it stands. */
+/* It is unchanged except for its deadline and its place. */
 static struct got check(const char *key, const struct got *old, msec_t deadline)
 {
     struct got got = fixture_get(&f, key);
@@ -93,7 +93,7 @@ TEST_LOOP(a_touch_leaves_value_flags_and_cas, LENS)
     fixture_stop(&f);
 }
 
-/* What was not stored is not counted as stored. */
+/* An item that was remade is not counted as stored. */
 TEST_LOOP(a_touch_counts_as_it_does_for_others, LENS)
 {
     start(true);
@@ -114,7 +114,7 @@ TEST_LOOP(a_touched_item_dies_at_its_deadline, LENS)
     struct got old = make("k", lens[_i]);
 
     ck_assert_int_eq(fixture_touch(&f, "k", now + 50), OUT_TOUCHED);
-    /* Now that it has the fields it is changed where it stands, to none as well. */
+    /* Now that it has the fields, its deadline changes in place, also to none. */
     ck_assert_int_eq(fixture_touch(&f, "k", MSEC_NEVER), OUT_TOUCHED);
     (void)check("k", &old, MSEC_NEVER);
     ck_assert_int_eq(fixture_touch(&f, "k", now + 60), OUT_TOUCHED);
@@ -141,7 +141,7 @@ TEST_LOOP(a_fetch_that_touches_shows_the_value, LENS)
     struct got old = make("k", lens[_i]);
     struct got got;
 
-    /* The new deadline is near: who sets it wins, and the item says so. */
+    /* The new deadline is near: the request that sets it wins, and the item is marked so. */
     ck_assert_int_eq(fixture_fetch(&f, "k", &get), OUT_HIT);
     ck_assert(get.is_won && !get.was_won && !get.is_stale && !get.is_created);
     ck_assert_int_eq(get.deadline_before, MSEC_NEVER);
@@ -169,7 +169,7 @@ TEST_LOOP(a_stale_item_gets_a_deadline_and_keeps_its_marks, LENS)
     got = check("a", &old, now + 50);
     ck_assert(got.is_stale && !got.is_won);
     ck_assert_uint_gt(got.cas, old.cas);
-    /* Marked, won, then given one by a touch. */
+    /* Marked, won, then given a deadline by a touch. */
     old = make("b", lens[_i]);
     ck_assert_int_eq(fixture_erase(&f, "b", &stale), OUT_DELETED);
     ck_assert_int_eq(fixture_fetch(&f, "b", &win), OUT_HIT);
@@ -180,7 +180,7 @@ TEST_LOOP(a_stale_item_gets_a_deadline_and_keeps_its_marks, LENS)
     fixture_stop(&f);
 }
 
-/* Pieces need more room than the block had: what cannot be remade stays as it was. */
+/* Pieces need more room than the block had: an item that cannot be remade stays unchanged. */
 TEST(without_room_the_item_stays_as_it_was)
 {
     static const size_t fill[] = {1000000, 16000, 100};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * router: how slots are dealt, what a change publishes and leaves alone, and that readers
- * always see one whole table while it is replaced.
+ * router: how slots are distributed, what a change publishes and what it leaves alone, and that
+ * readers see one whole table at any time while it is replaced.
  */
 #include "lib/engine/router.h"
 
@@ -19,7 +19,7 @@
 #define PUBLISHES 1000u
 #endif
 
-/* Shards are only pointed at. */
+/* Shards are only compared by address. */
 static char bodies[8];
 static struct shard *shards[8] = {
     (struct shard *)(void *)&bodies[0], (struct shard *)(void *)&bodies[1],
@@ -74,7 +74,7 @@ TEST(publish_changes_a_range_in_a_copy)
     ck_assert_int_eq(router_publish(&router, 100, 50, route_moving(0, 3)), MF_OK);
     const struct route *after = router_read(&router);
     ck_assert_ptr_ne(after, before);
-    ck_assert_mem_eq(before->slot, was, sizeof(was)); /* what a reader holds stays as it was */
+    ck_assert_mem_eq(before->slot, was, sizeof(was)); /* a reader's table does not change */
     for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
         bool is_moved = i >= 100 && i < 150;
 
@@ -82,7 +82,7 @@ TEST(publish_changes_a_range_in_a_copy)
         ck_assert_uint_eq(after->slot[i].from, is_moved ? 0 : was[i].from);
         ck_assert_uint_eq(after->slot[i].to, is_moved ? 3 : was[i].to);
     }
-    reclaim_run_once(r); /* releases the table before: the address sanitizer would tell */
+    reclaim_run_once(r); /* the address sanitizer would report a use after this */
 
     ck_assert_int_eq(router_publish(&router, 0, ROUTE_SLOTS, route_settled(2)), MF_OK);
     ck_assert_ptr_eq(route_shard(router_read(&router), hash_of_slot(4095)), shards[2]);
@@ -168,5 +168,5 @@ TEST(readers_see_one_whole_table)
         pthread_join(threads[i], NULL);
     }
     router_fini(&x.router);
-    reclaim_destroy(&r); /* releases every old table: a leak checker would tell */
+    reclaim_destroy(&r); /* releases every old table: a leak checker would report the rest */
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * store, delete, touch: what every mode answers, cas values, sizes, and deadlines, which are
- * kept to the millisecond by every operation.
+ * store, delete, touch: the answers of every mode, cas values, sizes, and deadlines, which
+ * every operation respects to the millisecond.
  */
 #include "lib/shard/shard.h"
 
@@ -163,7 +163,7 @@ TEST(keys_and_items_have_a_longest_size)
 static const size_t lens[] = {0, 5, 1900, 2020, 9000, 32768, 100000};
 
 /*
- * Served to the last millisecond, and not a moment longer, whoever asks, held sampler or not.
+ * Served to the last millisecond and no longer, by every command, with the sampler held or not.
  */
 TEST_LOOP(an_item_lives_to_its_deadline_and_no_longer, 7)
 {
@@ -195,7 +195,7 @@ TEST_LOOP(an_item_lives_to_its_deadline_and_no_longer, 7)
     ck_assert_int_eq(put(STORE_APPEND, "append", "x", 0), OUT_NOT_STORED);
     ck_assert_int_eq(put(STORE_CAS, "cas", "x", cas), OUT_NOT_FOUND);
     ck_assert_int_eq(put(STORE_ADD, "add", "x", 0), OUT_STORED);
-    /* Every one of them was unlinked by who met it. */
+    /* Each of them was unlinked by the request that found it. */
     ck_assert_uint_eq(fixture_counter(&f, CTR_expired_lazy), 7);
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 1);
     fixture_verify(&f);
@@ -250,7 +250,7 @@ TEST(append_keeps_the_deadline_and_set_does_not)
     fixture_stop(&f);
 }
 
-/* Active expiry takes exactly what is due. */
+/* Active expiry removes exactly the due items. */
 TEST(the_sampler_takes_what_is_due_and_nothing_else)
 {
     char key[16];

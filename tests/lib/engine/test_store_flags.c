@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * store: what meta and binary commands ask for besides: a cas compared by append, chosen for
- * the new item or taken although it is older, and items that are made by append.
+ * store: the options of meta and binary commands: append compares a cas, the new item's cas is
+ * chosen, an older cas is accepted, and append makes the item.
  */
 #include "lib/shard/shard.h"
 
@@ -118,7 +118,7 @@ TEST_LOOP(a_cas_can_be_chosen, SHAPES)
         ck_assert_uint_eq(fixture_get(&f, "k").cas, cas);
         check_shaped(0, shapes[_i].len, _i, i);
     }
-    /* The next one is drawn again. */
+    /* The next cas is drawn as usual. */
     struct put p = shaped(_i, STORE_SET, 9);
 
     ck_assert_int_eq(fixture_store(&f, &p, &cas), OUT_STORED);
@@ -166,7 +166,7 @@ TEST_LOOP(an_older_cas_makes_a_stale_item, SHAPES)
             ck_assert_int_eq(fixture_get(&f, "k").is_won, n == 2);
             ck_assert_int_eq(fixture_fetch(&f, "k", &get), OUT_HIT);
         }
-        /* The very one: stored as usual. */
+        /* The same cas: stored as usual. */
         p = shaped(_i, STORE_CAS, 3);
         p.takes_older = true;
         p.cas = cas;

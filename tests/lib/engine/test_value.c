@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * value: pins that outlive the item, and who releases the segments of large values: the
- * switches, the threshold and the backlog of lazyfree, and its counters.
+ * value: pins that outlive the item, and which thread releases the segments of large values:
+ * the switches, the threshold and the backlog of lazyfree, and its counters.
  */
 #include "lib/shard/shard.h"
 
@@ -13,7 +13,7 @@
 #include "tests/lib/fixture.h"
 
 #define LEN   200000
-#define WHOLE (6 * 32 * KIB) /* of it; the rest is in pieces */
+#define WHOLE (6 * 32 * KIB) /* in whole segments; the rest is in pieces */
 
 static struct fixture f;
 
@@ -25,7 +25,7 @@ struct reader {
     char *copy;
 };
 
-/* Read as a connection does that could send nothing yet: pinned, and the tail copied. */
+/* Read like a connection whose socket is full: pin the value, and copy its tail. */
 static void read_begin(struct reader *r, const char *key)
 {
     struct found found;
@@ -44,7 +44,7 @@ static void read_begin(struct reader *r, const char *key)
     ck_assert_uint_eq(value_walk_tail(&r->walk), LEN - WHOLE);
 }
 
-/* All that stands in whole segments is still as it was. */
+/* Everything in whole segments is still unchanged. */
 static void read_on(struct reader *r)
 {
     struct value_walk w = r->walk;
@@ -63,11 +63,11 @@ static void read_on(struct reader *r)
 static void read_end(struct reader *r)
 {
     value_unpin(&r->pin);
-    value_unpin(&r->pin); /* undone once */
+    value_unpin(&r->pin); /* only the first has an effect */
     mem_free(r->copy);
 }
 
-/* Much that would take the segments if they were free. */
+/* Many values, which would take the segments if they were free. */
 static void churn(void)
 {
     for (unsigned i = 0; i < 60; i++) {
@@ -76,7 +76,7 @@ static void churn(void)
     }
 }
 
-/* What a value dies of. */
+/* The reasons for which a value dies. */
 enum { BY_DELETE, BY_OVERWRITE, BY_EXPIRE, BY_FLUSH, REASONS };
 
 static void kill_value(int reason)
@@ -146,7 +146,7 @@ TEST(an_unpin_before_the_death_changes_nothing)
     fixture_stop(&f);
 }
 
-/* Slow readers may hold a fiftieth of the limit that is dead. */
+/* Slow readers may hold dead values of up to a fiftieth of the limit. */
 TEST(too_much_that_is_pinned_and_dead_is_overdue)
 {
     struct reader a, b;
@@ -159,7 +159,7 @@ TEST(too_much_that_is_pinned_and_dead_is_overdue)
     fixture_grace(&f);
     ck_assert_uint_gt(WHOLE, 8 * MIB / 50);
     ck_assert(value_pin_is_overdue(&a.pin));
-    ck_assert(!value_pin_is_overdue(&b.pin)); /* what it reads is alive */
+    ck_assert(!value_pin_is_overdue(&b.pin)); /* the value that it reads is alive */
     ck_assert(engine_set_limit(&f.engine, 64 * MIB));
     ck_assert(!value_pin_is_overdue(&a.pin));
     read_end(&a);
@@ -208,7 +208,7 @@ static void start_lazy(bool is_lazy, int reason)
     struct engine_config cfg;
 
     fixture_config(&cfg);
-    /* All switches but the one in question say the opposite. */
+    /* All switches except the one under test are set the other way. */
     atomic_store(&fixture_options.lazyfree_delete, (reason == BY_DELETE) == is_lazy);
     atomic_store(&fixture_options.lazyfree_overwrite, (reason == BY_OVERWRITE) == is_lazy);
     atomic_store(&fixture_options.lazyfree_expire, (reason == BY_EXPIRE) == is_lazy);
@@ -230,7 +230,7 @@ TEST_LOOP(the_switch_of_a_reason_decides_who_releases, 2 * REASONS)
 {
     const int reason = _i / 2;
     const bool is_lazy = _i % 2 != 0;
-    /* What a flush retires waits where the switch says, and is counted in any case. */
+    /* The switch says where retired values of a flush wait; they are counted in any case. */
     const bool is_counted = is_lazy || reason == BY_FLUSH;
 
     start_lazy(is_lazy, reason);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * visit: a writer that waits for the lock of a shard while slots move. What it knew before is
- * no longer true when it gets the lock, so it must start over with the table of then.
+ * visit: a writer that waits for the lock of a shard while slots move. When it gets the lock,
+ * the table that it read before may be out of date, so it must start over with the present one.
  */
 #include "lib/engine/visit.h"
 
@@ -12,7 +12,7 @@
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
-#define PATIENCE_US 60000000 /* after so long the writer hangs */
+#define PATIENCE_US 60000000 /* after this long the writer hangs */
 
 static struct fixture f;
 
@@ -66,7 +66,7 @@ static const struct {
 } moves[] = {
     {{0, 0, 0}, {1, 1, 1}, 0, 1}, /* settled elsewhere */
     {{0, 0, 0}, {0, 1, 1}, 0, 1}, /* moving: new items go to the other one */
-    {{0, 1, 1}, {0, 0, 0}, 0, 0}, /* not moving any more: the slow way in has to look, too */
+    {{0, 1, 1}, {0, 0, 0}, 0, 0}, /* not moving any more: the slow path has to check that too */
     {{0, 1, 1}, {1, 1, 1}, 1, 1},
 };
 

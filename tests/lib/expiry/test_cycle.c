@@ -11,7 +11,9 @@
 
 #include "tests/common/unit.h"
 
-/* What the loops find: so many due keys, which are a share of those sampled, in percent. */
+/*
+ * What the loops find: the number of due keys, and their share of the sampled keys in percent.
+ */
 struct sim {
     usec_t now_us;
     usec_t loop_us;    /* how long a loop takes */
@@ -233,7 +235,7 @@ TEST(slices_cut_a_cycle_but_do_not_change_it)
 
 TEST(sampling_nothing_while_there_is_debt_does_not_end_a_cycle)
 {
-    /* No loop reaches the due keys: the time limit ends the cycle. */
+    /* The loops never get to the due keys: the time limit ends the cycle. */
     struct sim s = {.now_us = 5, .loop_us = 10, .debt = 7, .due_pct = 100};
     struct cycle_config cfg = config(1, 100);
     struct cycle c;
@@ -247,7 +249,7 @@ TEST(sampling_nothing_while_there_is_debt_does_not_end_a_cycle)
 
     s = (struct sim){.now_us = 5, .loop_us = 10, .behind = 100};
     res = run_cycle(&c, CYCLE_SLOW, &cfg, &s, &slices);
-    ck_assert_uint_eq(res.loops, 5); /* it refines on, though nothing expired */
+    ck_assert_uint_eq(res.loops, 5); /* it continues to refine, although nothing expired */
     ck_assert(!res.hit_time_limit);
 }
 
@@ -338,7 +340,7 @@ TEST(the_cpu_cap_holds_over_slow_and_fast)
         cfg.cpu_pct = caps[i / ROWS];
         pct = cfg.cpu_pct ? cfg.cpu_pct : r->slow_pct;
         spent = run_worker(&cfg, &s, &hits);
-        /* Ten windows, each exceeded by one loop at most. */
+        /* Ten windows, each exceeding its limit by one loop at most. */
         ck_assert_int_le(spent, 10 * ((usec_t)pct * 10000 + s.loop_us));
         ck_assert_int_ge(spent, 9 * (usec_t)pct * 10000);
         ck_assert_uint_gt(hits, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The timing wheel against a plain array: random operations at random times, jumps of the
+ * The timing wheel compared with a plain array: random operations at random times, jumps of the
  * clock, many keys with one deadline, a sampler that is late, and memory.
  */
 #include "lib/expiry/wheel.h"
@@ -594,7 +594,7 @@ TEST(a_sampler_that_is_too_slow_loses_nothing)
 
 /* ---- when to wake ------------------------------------------------------------------------ */
 
-/* Sleeping until wheel_next() is enough to be punctual, and seldom wakes in vain. */
+/* Sleeping until wheel_next() is enough to be punctual, and few wake-ups are in vain. */
 TEST(sleeping_until_next_is_punctual_and_quiet)
 {
     const uint32_t n = 300;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * table: against a plain array, with random operations and resizes of tiny tables, so that full
- * buckets in a row and around the end are common; all counts and tags computed again; walks
- * during resizes; lookups and walks by other threads while a writer does all of that.
+ * table: compared with a plain array under random operations and resizes of tiny tables, in
+ * which runs of full buckets, also around the end, are common; all counts and tags are
+ * recomputed; walks during resizes; lookups and walks by other threads while a writer does all
+ * of that.
  */
 #include "lib/index/table.h"
 
@@ -35,7 +36,7 @@ struct world {
     char *base;
     struct rng rng;
     uint64_t seed;
-    handle_t is_in[KEYS]; /* the model: handle under which the key is present, or 0 */
+    handle_t is_in[KEYS]; /* the model: the key's handle, or 0 if it is absent */
     unsigned present;
 };
 
@@ -44,7 +45,7 @@ static handle_t block_of(unsigned key, unsigned version)
     return (1 + key * 2 + version) * (BLOCK_BYTES / ITEM_UNIT);
 }
 
-/* Lengths from 1 to 50, so that every path of the comparison is taken. */
+/* Lengths from 1 to 50, so that the comparison takes each of its paths. */
 static size_t key_text(unsigned key, char out[64])
 {
     static const char pad[] = "0123456789012345678901234567890123456789012345";
@@ -160,7 +161,7 @@ static void wait_nobody(void)
 {
 }
 
-/* Advance a resize by one step; if there is none, start one towards `want` (0: do not). */
+/* Advance a resize by one step; if none is running, start one towards `want` (0: do not). */
 static void resize_stage(struct world *w, uint64_t want, uint64_t steps, void (*wait)(void))
 {
     struct table_waste waste = {0};
@@ -189,7 +190,7 @@ static void resize_stage(struct world *w, uint64_t want, uint64_t steps, void (*
     }
 }
 
-/* A size for the items that are there, from very full to very empty. */
+/* A size for the items present, from very full to very empty. */
 static uint64_t random_size(struct world *w)
 {
     uint64_t buckets = TABLE_MIN_BUCKETS;
@@ -202,7 +203,7 @@ static uint64_t random_size(struct world *w)
 
 /* ---- recount ----------------------------------------------------------------------------- */
 
-/* Every tag and every overflow count of one array agrees with the items in it. */
+/* Check that every tag and every overflow count of an array agree with its items. */
 static uint64_t recount(const struct world *w, struct table_bucket *buckets, uint64_t mask)
 {
     uint32_t *passes = mem_zalloc((mask + 1) * sizeof(*passes));
@@ -286,7 +287,7 @@ TEST(match_finds_exactly_the_slots_of_a_tag)
 TEST(a_comparison_reads_the_whole_key_and_no_more)
 {
     for (size_t n = 1; n <= 64; n++) {
-        /* Blocks of exactly n bytes: the address sanitizer notices a load beyond them. */
+        /* Blocks of exactly n bytes: the address sanitizer notices a load past their end. */
         char *a = mem_alloc(n);
         char *b = mem_alloc(n);
 
@@ -315,7 +316,10 @@ TEST_LOOP(agrees_with_a_plain_array, 4)
         unsigned key = (unsigned)rng_below(&w->rng, limit);
 
         if (op % 2500 == 0) {
-            /* Sometimes few keys, sometimes many: the table is to be very full or empty. */
+            /*
+             * Sometimes few keys, sometimes many, so that the table is very full or nearly
+             * empty.
+             */
             limit = 100 + (unsigned)rng_below(&w->rng, KEYS - 100);
         }
         switch (rng_below(&w->rng, 8)) {
@@ -461,7 +465,7 @@ TEST(a_shrink_that_became_too_small_changes_nothing)
     world_destroy(w);
 }
 
-/* Does a reader that has loaded this view find a key? */
+/* Does a reader that loaded this view find the key? */
 static bool is_found_in(const struct world *w, const struct table_view *v, unsigned key)
 {
     char text[64];
@@ -498,7 +502,7 @@ TEST(views_stay_right_until_their_grace_period_ends)
     table_publish(&w->t, &grow);
     replace(w, 7);
     insert(w, 150);
-    find_all_in(w, steady, 150); /* it does not know key 150 */
+    find_all_in(w, steady, 150); /* key 150 is not in it */
 
     const struct table_view *moving = atomic_load(&w->t.view);
     table_begin_move(&w->t);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * arena: segments alone, with grace numbers that the test counts itself: what is taken and paid
- * for, runs that wait and are released in one piece, pins, the way to the system and back.
+ * arena: segments alone, with grace numbers that the test counts itself: taking and paying,
+ * runs that wait and are released as one, pins, giving segments back to the system and taking
+ * them again.
  */
 #include "lib/memory/arena.h"
 
@@ -39,7 +40,7 @@ static void end_grace(void)
     atomic_store(&grace.completed, number);
 }
 
-/* A list of so many whole segments. */
+/* A list of `count` whole segments. */
 static segment_t take_list(uint32_t count, segment_t *last)
 {
     segment_t first = 0;
@@ -151,7 +152,7 @@ TEST(a_run_waits_for_its_grace_period)
     ck_assert(!arena_release(&a, RUN_DIRECT, 10, &r));
     ck_assert_uint_eq(a.free_count, 0);
     end_grace();
-    ck_assert(!arena_release(&a, RUN_LAZY, 10, &r)); /* it is not in that queue */
+    ck_assert(!arena_release(&a, RUN_LAZY, 10, &r)); /* it is not in this queue */
     ck_assert_uint_eq(a.free_count, 0);
     ck_assert(!arena_release(&a, RUN_DIRECT, 10, &r));
     ck_assert_uint_eq(a.free_count, 100);
@@ -175,7 +176,7 @@ TEST(release_is_bounded_and_in_order)
         run[i] = take_list(2, &last);
         arena_link_value(&a, run[i], last, 2);
     }
-    /* Out of the middle, then the ends. */
+    /* First from the middle, then from both ends. */
     arena_retire_value(&a, run[1], RUN_LAZY);
     arena_retire_value(&a, run[0], RUN_LAZY);
     end_grace();
@@ -183,7 +184,7 @@ TEST(release_is_bounded_and_in_order)
     arena_retire_value(&a, run[2], RUN_LAZY);
     ck_assert_uint_eq(a.values.head, 0);
     ck_assert_uint_eq(a.values.tail, 0);
-    ck_assert(arena_release(&a, RUN_LAZY, 1, &r)); /* one more is over */
+    ck_assert(arena_release(&a, RUN_LAZY, 1, &r)); /* one more grace period is over */
     ck_assert_uint_eq(r.lazy_runs, 1);
     ck_assert(!arena_release(&a, RUN_LAZY, 10, &r)); /* two are not */
     ck_assert_uint_eq(r.lazy_runs, 2);
@@ -197,8 +198,8 @@ TEST(release_is_bounded_and_in_order)
 }
 
 /*
- * A flush dates all values by the first; what was retired before and after has dates of its
- * own.
+ * A flush gives all values the stamp of the first; values retired before and after it have
+ * their own.
  */
 TEST(a_flush_retires_all_values_in_one_step)
 {
@@ -217,7 +218,7 @@ TEST(a_flush_retires_all_values_in_one_step)
     arena_retire_value(&a, first, RUN_LAZY);
     end_grace();
     arena_retire_values(&a, RUN_LAZY);
-    arena_retire_values(&a, RUN_LAZY); /* nothing is there: nothing happens */
+    arena_retire_values(&a, RUN_LAZY); /* there is nothing: nothing happens */
     ck_assert_uint_eq(a.whole, 0);
     ck_assert_uint_eq(a.lazy.segments, 43);
     first = take_list(1, &last);
@@ -289,7 +290,7 @@ TEST(trimming_pays_back_and_cold_ones_read_as_zero)
     ck_assert_uint_eq(a.free_count, 6);
     ck_assert_uint_eq(a.held, 10);
     arena_trim_discard(&a, list);
-    check_held(); /* paid for until it is done */
+    check_held(); /* paid for until that is done */
     arena_trim_done(&a, list, n);
     ck_assert_uint_eq(a.held, 6);
     ck_assert_uint_eq(a.trimming, 0);
@@ -300,7 +301,7 @@ TEST(trimming_pays_back_and_cold_ones_read_as_zero)
     ck_assert_uint_eq(a.held, 0);
     ck_assert_uint_eq(arena_trim_take(&a, 100, &list), 0);
     ck_assert_uint_eq(list, 0);
-    /* Cold ones come back before fresh ones. */
+    /* Cold segments are taken before fresh ones. */
     for (int i = 0; i < 10; i++) {
         segment_t s = arena_take(&a, SEG_WHOLE, 0);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * blocks: which dead block a put takes and when, seen by the addresses of items; the death
+ * blocks: which dead block a put takes and when, as the addresses of items show; the death
  * ring, splitting, and the bins of sealed segments.
  */
 #include "lib/shard/shard.h"
@@ -22,7 +22,7 @@ static const char *name(const char *kind, unsigned i)
     return key;
 }
 
-/* Bytes of value that make a block of so many units with this key and no deadline. */
+/* The length of a value that makes a block of `units` units with this key and no deadline. */
 static size_t len_for(const char *key, uint32_t units)
 {
     return units * ITEM_UNIT - sizeof(struct item) - strlen(key);
@@ -76,7 +76,7 @@ TEST(an_overwrite_takes_what_the_one_before_left)
     fixture_stop(&f);
 }
 
-/* Holes may be a thirty-second too large, and no more. */
+/* A hole may be too large by a thirty-second of the block, and no more. */
 TEST(a_hole_may_be_a_little_larger)
 {
     const struct item *a;
@@ -98,7 +98,7 @@ TEST(a_hole_may_be_a_little_larger)
     fixture_stop(&f);
 }
 
-/* So many holes of a size that large ones may be split. */
+/* Enough holes of one size that large ones may be split. */
 static void make_holes(const char *kind, unsigned count, uint32_t units)
 {
     for (unsigned i = 0; i < count; i++) {
@@ -149,7 +149,7 @@ TEST(nothing_is_split_that_leaves_less_than_a_block)
     delete ("b");
     fixture_grace(&f);
     ck_assert_ptr_eq(set_units("c", 36), b);
-    (void)set_units("d", 24); /* just the rest of it */
+    (void)set_units("d", 24); /* exactly the rest of it */
     ck_assert_ptr_eq((const char *)fixture_get(&f, "d").item, (const char *)b + 36 * ITEM_UNIT);
     fixture_stop(&f);
 }
@@ -182,7 +182,7 @@ TEST(a_full_ring_forgets_deaths_but_not_their_bytes)
     ck_assert_uint_eq(ring_used(), 0);
     ck_assert_uint_eq(f.shard->memory.blocks.hole_bytes, size * 10 * ITEM_UNIT);
     fixture_verify(&f);
-    /* All of them can be had, and no more. */
+    /* All of them can be taken, and no more. */
     for (unsigned i = 0; i < n; i++) {
         (void)set_units(name("k", i), 10);
     }
@@ -198,7 +198,7 @@ TEST(deaths_ripen_in_order_of_their_grace_periods)
     (void)set_units("b", 11);
     delete ("a");
     fixture_grace(&f);
-    (void)set_units("x", 50); /* puts ripen: now the reclaimer's hook leaves it to them */
+    (void)set_units("x", 50); /* puts ripen blocks now, so the reclaimer's hook does not */
     delete ("b");
     shard_enter(f.shard);
     blocks_ripen(&f.shard->memory, 100);
@@ -213,7 +213,7 @@ TEST(deaths_ripen_in_order_of_their_grace_periods)
     fixture_stop(&f);
 }
 
-/* The reclaimer makes holes when no put comes by. */
+/* The reclaimer makes holes when there are no puts. */
 TEST(deaths_ripen_without_puts)
 {
     fixture_start(&f, NULL);
@@ -252,10 +252,7 @@ TEST(a_flush_voids_deaths_and_holes)
     fixture_stop(&f);
 }
 
-/*
- * A segment that was emptied and taken anew: the deaths of its former blocks mean nothing any
- * more.
- */
+/* A segment that was emptied and taken again: the deaths of its former blocks are void. */
 TEST(deaths_of_a_former_life_of_a_segment_are_void)
 {
     fixture_start(&f, NULL);
@@ -267,7 +264,7 @@ TEST(deaths_of_a_former_life_of_a_segment_are_void)
             delete (name("k", i));
         }
     }
-    /* Cleaned before a single one has ripened. */
+    /* Cleaned before any of them has ripened. */
     shard_enter(f.shard);
     while (cursor_slice(&f.shard->memory, 1000, fixture_now(&f)) &&
            fixture_counter(&f, CTR_cursor_evicted) == 0 &&
@@ -289,7 +286,7 @@ TEST(deaths_of_a_former_life_of_a_segment_are_void)
     fixture_stop(&f);
 }
 
-/* Every sealed segment but the cursor's stands in the bin of its dead share. */
+/* Every sealed segment except the cursor's is in the bin of its dead share. */
 static void check_bins(void)
 {
     const struct shard *s = f.shard;

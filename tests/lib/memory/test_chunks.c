@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * chunks: how large values are cut, and every length about every boundary stored, read, joined,
+ * chunks: how large values are cut. Every length around every boundary is stored, read, joined,
  * touched, moved by the cursor and killed.
  */
 #include "lib/shard/shard.h"
@@ -16,7 +16,7 @@
 #define SEG (32 * KIB)
 
 static struct fixture f;
-static char *bytes; /* what values are made of */
+static char *bytes; /* the bytes of all values */
 
 #define BYTES (MIB + 64)
 
@@ -38,7 +38,7 @@ static void stop(void)
     fixture_stop(&f);
 }
 
-/* Lengths about everything where the cut changes; ends with 0. */
+/* Lengths around each place where the cut changes; 0 ends the list. */
 static const size_t *lengths(void)
 {
     static size_t list[128];
@@ -48,7 +48,10 @@ static const size_t *lengths(void)
     const size_t about[] = {block - 3, block - ITEM_TTL_BYTES - 3, piece, 2 * piece,
                             PIECES_MAX * piece, SEG, SEG + piece, SEG + PIECES_MAX * piece,
                             2 * SEG,
-                            /* The last segment may be empty by a sixteenth of the value. */
+                            /*
+                             * The unused part of the last segment may be a sixteenth of the
+                             * value.
+                             */
                             8 * SEG - 8 * SEG / 17, 15 * SEG, 16 * SEG - SEG * 16 / 17, MIB};
     size_t n = 0;
 
@@ -80,7 +83,7 @@ TEST(every_byte_has_its_place)
             ck_assert_uint_eq(whole + cut.tail, len);
             ck_assert_uint_gt(cut.tail, (size_t)(cut.pieces - 1) * f.shard->memory.piece_max);
         } else {
-            /* A hole at the end: small beside the value, or too much for pieces. */
+            /* The unused end: small in comparison with the value, or too large for pieces. */
             size_t waste = whole - len;
 
             ck_assert_uint_eq(cut.pieces, 0);
@@ -166,8 +169,8 @@ TEST(values_of_boundary_lengths_by_span_and_by_body)
 }
 
 /*
- * Joined from two parts, so that each length is reached from below and from across the
- * boundary.
+ * Joined from two parts, so that each length is reached from below the boundary and from beyond
+ * it.
  */
 TEST(values_joined_across_the_boundaries)
 {
@@ -204,7 +207,7 @@ TEST(joined_beyond_the_item_size_is_refused)
     struct got got;
 
     start(16 * MIB - 1);
-    const size_t max = f.engine.item_bytes_max - 1; /* beside the key */
+    const size_t max = f.engine.item_bytes_max - 1; /* next to the key */
 
     p.ptr = bytes;
     put("k", STORE_SET, 0, max - 1999, 0, 0);
@@ -224,8 +227,8 @@ TEST(joined_beyond_the_item_size_is_refused)
 }
 
 /*
- * A deadline given later makes the block anew: with pieces, with segments, and where the block
- * was full.
+ * A deadline that is given later makes a new block: with pieces, with segments, and for a full
+ * block.
  */
 TEST(a_touch_keeps_value_and_cas_at_all_lengths)
 {
@@ -255,7 +258,10 @@ TEST(a_touch_keeps_value_and_cas_at_all_lengths)
     stop();
 }
 
-/* Heads and pieces are in segments that are cleaned and evicted: both sides follow. */
+/*
+ * Heads and pieces are in segments that are cleaned and evicted: references in both directions
+ * are kept.
+ */
 TEST(the_cursor_moves_heads_and_pieces)
 {
     char key[16];
@@ -296,14 +302,14 @@ TEST(the_cursor_moves_heads_and_pieces)
     stop();
 }
 
-/* A body that is given up, before its first byte, in its segments, in its tail, when full. */
+/* A body that is aborted before its first byte, in its segments, in its tail, when full. */
 TEST(an_aborted_body_gives_everything_back)
 {
     static const size_t stops[] = {0, 1, SEG, SEG + 5, 3 * SEG, 3 * SEG + 9, 3 * SEG + 3000};
     int64_t used;
 
     start(8 * MIB);
-    fixture_set(&f, "warm", 200000); /* segments that are held anyway */
+    fixture_set(&f, "warm", 200000); /* segments that are held in any case */
     (void)fixture_delete(&f, "warm");
     fixture_settle(&f);
     used = fixture_used(&f);

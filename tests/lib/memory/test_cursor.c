@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cursor: when it cleans and when it evicts, that what is due goes before anything alive, that
- * age order survives cleaning, and that a slice is bounded.
+ * cursor: when it cleans and when it evicts, that due items go before live ones, that cleaning
+ * keeps the order of age, and that a slice is bounded.
  */
 #include "lib/shard/shard.h"
 
@@ -133,7 +133,10 @@ TEST(age_order_survives_cleaning)
         }
     }
     ck_assert_uint_gt(fixture_counter(&f, CTR_cursor_cleaned), 20);
-    /* What is left of several victims shares a segment, so that a few go with their elders. */
+    /*
+     * The live items of several victims share a segment, so that a few are evicted with older
+     * ones.
+     */
     for (unsigned i = 1; i < n; i += 2) {
         if (!fixture_has(&f, name("k", i))) {
             gone++;
@@ -163,14 +166,17 @@ TEST(cleaning_drops_what_is_due_and_moves_the_rest_unchanged)
     shard_enter(f.shard);
     for (int i = 0; i < 30; i++) {
         if (f.shard->memory.blocks.bin_bits >> 2 == 0) {
-            break; /* nothing is left that is dead enough */
+            break; /* no segment is dead enough any more */
         }
         (void)cursor_slice(&f.shard->memory, 2000, fixture_now(&f));
         room_release(&f.shard->memory);
     }
     shard_leave(f.shard);
     ck_assert_uint_gt(fixture_counter(&f, CTR_cursor_cleaned), 0);
-    /* Nobody has looked for them: what is gone was dropped by the cursor, as due. */
+    /*
+     * No request named them: the ones that are gone were dropped by the cursor because they
+     * were due.
+     */
     for (unsigned i = 0; i < n; i += 4) {
         was_due++;
     }
@@ -195,7 +201,7 @@ TEST(cleaning_drops_what_is_due_and_moves_the_rest_unchanged)
     fixture_stop(&f);
 }
 
-/* One slice does its work and a block more, however much there is. */
+/* One slice exceeds its work by one block at most, however much there is to do. */
 TEST(a_slice_is_bounded)
 {
     unsigned n;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * evict and ghost: the verdicts of the policy, its cap, and what the ghost remembers, alone;
- * then both at work in a shard: promotion, return by the ghost, the cap against a hot main
- * chain.
+ * evict and ghost: the verdicts of the policy, its cap, and what the ghost remembers, each
+ * alone; then both in a shard: promotion, return through the ghost, the cap when the main chain
+ * is hot.
  */
 #include "lib/memory/evict.h"
 
@@ -55,7 +55,7 @@ TEST(main_keeps_what_was_used_up_to_its_cap)
     ck_assert_int_eq(evict_s3fifo.judge(&pass, &cold), VERDICT_EVICT);
     ck_assert_int_eq(evict_s3fifo.judge(&pass, &young), VERDICT_YOUNG);
 
-    /* All hot: of a long pass four fifths stay, and a little more for the first. */
+    /* All items are hot: of a long pass four fifths stay, and a little more at its start. */
     for (pass.scanned = 0; pass.scanned < 1024 * 1024; pass.scanned += 1024) {
         if (evict_s3fifo.judge(&pass, &hot) == VERDICT_KEEP) {
             pass.kept += 1024;
@@ -120,7 +120,7 @@ TEST(a_full_bucket_forgets_the_oldest)
 
 #define LEN 500
 
-/* Store keys that nobody asks for until so many were evicted since. */
+/* Store keys that are never read until `count` more items were evicted. */
 static unsigned push_out(struct fixture *f, unsigned from, uint64_t evictions)
 {
     uint64_t until = fixture_counter(f, CTR_evictions) + evictions;
@@ -149,7 +149,7 @@ TEST(what_was_used_goes_to_main_and_outlives_a_scan)
     for (unsigned i = 500; i < 1000; i++) {
         fixture_set(&f, fixture_key("hot-", i), LEN); /* never used */
     }
-    /* Four times what fits goes through. */
+    /* Four times as much as fits is stored. */
     (void)push_out(&f, 0, 60000);
     for (unsigned i = 0; i < 500; i++) {
         struct got got = fixture_get(&f, fixture_key("hot-", i));
@@ -173,11 +173,11 @@ TEST(what_comes_back_goes_straight_to_main)
     unsigned remembered = 0;
 
     fixture_start(&f, NULL);
-    next = push_out(&f, 0, 200); /* so that there is a ghost */
+    next = push_out(&f, 0, 200); /* so that the ghost is in use */
     for (unsigned i = 0; i < 100; i++) {
         fixture_set(&f, fixture_key("back-", i), LEN);
     }
-    /* Just until the last of them was evicted. */
+    /* Only until the last of them was evicted. */
     while (fixture_has(&f, fixture_key("back-", 99))) {
         next = push_out(&f, next, 50);
     }
@@ -193,9 +193,7 @@ TEST(what_comes_back_goes_straight_to_main)
     fixture_stop(&f);
 }
 
-/*
- * Everything is hot: puts still find victims, with a bounded number of bytes copied for each.
- */
+/* Everything is hot: puts still find victims, and the bytes copied for each are bounded. */
 TEST(a_cache_in_which_all_is_hot_still_takes_puts)
 {
     struct fixture f;
@@ -221,15 +219,15 @@ TEST(a_cache_in_which_all_is_hot_still_takes_puts)
         }
     }
     moved = fixture_counter(&f, CTR_cursor_moved_bytes) - moved;
-    /* Four fifths kept are four bytes moved for one gained; promotions come on top. */
+    /* Keeping four fifths moves four bytes for each one gained; promotions are extra. */
     ck_assert_uint_le(moved, put * 12);
     fixture_verify(&f);
     fixture_stop(&f);
 }
 
 /*
- * An item stored into a hole of an old segment has not had its time: it goes on, it is not
- * evicted.
+ * An item that was stored in a hole of an old segment has not had its time yet: it is moved,
+ * not evicted.
  */
 TEST(the_young_in_old_segments_are_spared)
 {

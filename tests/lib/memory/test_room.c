@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * room: the budget under all kinds of load, a cache that may not evict, a limit that is
- * changed, and values that one shard has no room for.
+ * room: the budget under all kinds of load, a cache that must not evict, a limit that changes,
+ * and values that one shard has no room for.
  */
 #include "lib/shard/shard.h"
 
@@ -25,7 +25,7 @@ static void start(uint32_t shards, uint64_t limit, bool evictions)
     fixture_start(&f, &cfg);
 }
 
-/* Store new keys until one finds no room; returns how many were stored. */
+/* Store new keys until there is no room; returns how many were stored. */
 static unsigned fill(const char *kind, size_t len)
 {
     for (unsigned n = 0;; n++) {
@@ -59,7 +59,7 @@ TEST_LOOP(a_full_cache_says_so_and_loses_nothing, 5)
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), n);
     fixture_verify(&f);
 
-    /* Deletes make room for about as much, of any size. */
+    /* Deletes make room for about as much as they freed, in any size. */
     for (unsigned i = 0; i < n; i += 4) {
         ck_assert_int_eq(fixture_delete(&f, fixture_key("k", i)), OUT_DELETED);
     }
@@ -82,7 +82,7 @@ TEST(deletes_of_one_size_make_room_for_another)
         ck_assert_int_eq(fixture_delete(&f, fixture_key("small", i)), OUT_DELETED);
     }
     fixture_settle(&f);
-    /* Half of 8 MiB is dead; a value of a quarter fits. */
+    /* Half of 8 MiB is dead; a value of a quarter of the limit fits. */
     fixture_set(&f, "large", 2 * MIB);
     fixture_check(&f, "large", 2 * MIB);
     for (unsigned i = 1; i < n; i += 2) {
@@ -102,11 +102,12 @@ TEST(overwrites_go_on_in_a_full_cache)
         failed += fixture_try(&f, fixture_key("k", i), 500, MSEC_NEVER) != OUT_STORED;
     }
     /*
-     * The new value is made before the old one dies: only what fails at first makes that room.
+     * The new value is made before the old one dies: only a set that fails at first frees that
+     * room.
      */
     ck_assert_uint_le(failed, 4);
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), n - failed);
-    /* Smaller ones find holes that are split, but for a few. */
+    /* Except for a few, smaller ones find holes to split. */
     for (unsigned i = 0; i < n; i++) {
         failed += fixture_try(&f, fixture_key("k", i), 300, MSEC_NEVER) != OUT_STORED;
     }
@@ -116,8 +117,8 @@ TEST(overwrites_go_on_in_a_full_cache)
 }
 
 /*
- * A set that fails must not leave the old value to be read; every other failure leaves all as
- * it was.
+ * After a set that failed, the old value must not be served; every other failure changes
+ * nothing.
  */
 TEST(a_failed_set_takes_the_old_value_away)
 {
@@ -159,7 +160,7 @@ TEST(a_failed_set_takes_the_old_value_away)
 
 /*
  * Arrays of index and wheel are counted when they are made, and a put makes room for them. Only
- * for what waits for a grace period may more be taken, up to the overdraft.
+ * memory that waits for a grace period may exceed the limit, up to the overdraft.
  */
 static void check_budget(int64_t limit)
 {
@@ -234,7 +235,7 @@ TEST(a_lower_limit_is_reached_and_a_higher_one_used)
     items = (unsigned)fixture_counter(&f, CTR_curr_items);
     ck_assert_uint_gt(items, 3000);
 
-    /* Held at the lower height. */
+    /* It stays at the lower limit. */
     for (unsigned i = 20000; i < 24000; i++) {
         fixture_set(&f, fixture_key("k", i), 1500);
         ck_assert_int_le(fixture_used(&f),
@@ -253,14 +254,14 @@ TEST(a_lower_limit_is_reached_and_a_higher_one_used)
             fixture_grace(&f);
         }
     }
-    /* The shards are not of one size, so that one of them may evict a little. */
+    /* The shards are not equally full, so one of them may evict a little. */
     ck_assert_uint_le(fixture_counter(&f, CTR_evictions) - before, 600);
     ck_assert_int_ge(fixture_used(&f), 20 * (int64_t)MIB);
     fixture_verify(&f);
     fixture_stop(&f);
 }
 
-/* What stayed free for a while goes back to the system. */
+/* Segments that stay free for a while go back to the system. */
 TEST(idle_memory_goes_back)
 {
     int64_t full;
@@ -301,7 +302,7 @@ TEST(half_of_the_limit_in_one_value)
         check_budget(32 * (int64_t)MIB);
         fixture_verify(&f);
     }
-    /* The others go on with what was left to them. */
+    /* The other shards continue with the memory that is left to them. */
     for (unsigned i = 0; i < 2000; i++) {
         fixture_set(&f, fixture_key("n", i), 2000);
         fixture_check(&f, fixture_key("n", i), 2000);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * flush: at once and at an instant to come, twice, while large values are on their way; what it
- * leaves alone, and that its memory comes back.
+ * flush: at once and at a future instant, twice, while large values are being received; what it
+ * leaves alone, and that its memory is released.
  */
 #include "lib/shard/shard.h"
 
@@ -103,7 +103,7 @@ TEST(what_is_to_come_happens_at_its_instant)
     ck_assert_uint_eq(present(), 400);
     fixture_check(&f, "later", 100);
     clock_advance(&f.engine.clock, 1);
-    ck_assert_uint_eq(present(), 0); /* hidden, though nobody carried it out yet */
+    ck_assert_uint_eq(present(), 0); /* hidden, although the flush was not carried out yet */
     ck_assert(!fixture_has(&f, "later"));
     ck_assert_int_eq(fixture_get(&f, "later").miss, MISS_FLUSHED);
     fixture_set(&f, "later", 50);
@@ -120,7 +120,7 @@ TEST(what_is_to_come_happens_at_its_instant)
     fixture_stop(&f);
 }
 
-/* Every kind of write finds the cache empty, though nobody carried the flush out before. */
+/* Every kind of write finds the cache empty, although the flush was not carried out before. */
 TEST_LOOP(writers_find_nothing_at_the_instant, 6)
 {
     struct put p = {.key = fixture_key("k", 3), .ptr = "x", .len = 1};
@@ -175,7 +175,7 @@ TEST(the_newer_one_counts)
     ck_assert_uint_eq(present(), 0);
     fixture_set(&f, "k", 10);
     clock_advance(&f.engine.clock, 200000);
-    fixture_check(&f, "k", 10); /* the one at once took the place of the one to come */
+    fixture_check(&f, "k", 10); /* the immediate one replaced the future one */
     fixture_stop(&f);
 }
 
@@ -194,7 +194,7 @@ TEST(one_that_is_due_is_not_undone_by_the_next)
     fixture_stop(&f);
 }
 
-/* A body that is being received has segments of its own: a flush takes none of them. */
+/* A body that is being received has its own segments: a flush takes none of them. */
 TEST(a_value_on_its_way_is_newer_than_the_flush)
 {
     const size_t len = 150000;
@@ -273,7 +273,7 @@ TEST(a_flush_in_the_middle_of_everything)
     fixture_stop(&f);
 }
 
-/* Waits: as a client's flush does. */
+/* Waits, as a client's flush does. */
 static void flush_at_pace(void)
 {
     while (engine_flush(&f.engine, fixture_now(&f), fixture_now(&f), true) == OUT_WAIT) {
@@ -281,16 +281,16 @@ static void flush_at_pace(void)
     }
 }
 
-/* As by a client who has waited too long. */
+/* As for a client that has waited too long. */
 static void flush_at_any_pace(void)
 {
     flush(fixture_now(&f));
 }
 
 /*
- * Writers may end grace periods while the reclaimer has not come round to giving back what
- * waited for them. What is stored between two flushes is there until the next all the same,
- * and the memory of flushed indexes stays in bounds.
+ * Writers may end grace periods before the reclaimer gets to release what waited for them. Even
+ * so, items stored between two flushes stay until the next one, and the memory of flushed
+ * indexes stays bounded.
  */
 TEST_LOOP(a_storm_of_flushes_evicts_nothing, 2)
 {
@@ -317,18 +317,18 @@ TEST_LOOP(a_storm_of_flushes_evicts_nothing, 2)
     fixture_stop(&f);
 }
 
-#ifndef MAYFLY_SYSTEM_ALLOC /* the checkers that stand behind malloc() need memory themselves */
+#ifndef MAYFLY_SYSTEM_ALLOC /* the sanitizers behind malloc() need memory themselves */
 
 /*
- * A flush needs memory before it is promised; when there is none it says so, and what is there
- * stays. What was promised is carried out without any.
+ * A flush takes its memory before it is promised; without memory it is refused, and everything
+ * stays. A promised flush is carried out without more memory.
  */
 TEST(without_memory_nothing_is_flushed_by_halves)
 {
     struct rlimit had, none;
 
     start(4);
-    flush(fixture_now(&f) + 10); /* now each shard has what this one needs */
+    flush(fixture_now(&f) + 10); /* now each shard has the memory for this one */
     ck_assert_int_eq(getrlimit(RLIMIT_AS, &had), 0);
     none = (struct rlimit){.rlim_cur = 1, .rlim_max = had.rlim_max};
     ck_assert_int_eq(setrlimit(RLIMIT_AS, &none), 0);

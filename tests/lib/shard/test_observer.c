@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the engine tells its observer: which items went that no command asked to go, why, once
- * each, and before they are gone.
+ * What the engine reports to its observer: the items that go without a command asking for it,
+ * why, each once, and before they are gone.
  */
 #include "lib/shard/shard.h"
 
@@ -16,13 +16,13 @@
 
 static struct fixture f;
 
-/* What was told. Keys are numbers in decimal, so that they can be counted. */
+/* What was reported. Keys are decimal numbers, so that they can be counted. */
 static struct {
     unsigned count[KINDS];
     uint8_t times[KEYS_MAX]; /* by key */
     unsigned last_key;
     msec_t last_now;
-    const char *wrong; /* with an event; told when nobody is in the shard any more */
+    const char *wrong; /* with an event that is reported after the shard was left */
 } told;
 
 static const char *look_at(void *arg, const struct shard_event *ev)
@@ -88,7 +88,7 @@ static unsigned told_in_all(void)
     return sum;
 }
 
-/* Every event so far was of this kind, and there were so many. */
+/* Every event so far was of this kind, and there were `count` of them. */
 static void check_only(enum shard_event_kind kind, unsigned count)
 {
     ck_assert_uint_eq(told.count[kind], count);
@@ -279,7 +279,7 @@ TEST_LOOP(only_kinds_that_were_asked_for_are_told, KINDS)
     ck_assert_uint_gt(told.count[_i], 0);
     check_only((enum shard_event_kind)_i, told.count[_i]);
     ck_assert_msg(told.wrong == NULL, "an event: %s", told.wrong);
-    /* Until nobody wants to know any more. */
+    /* Until no kind is asked for any more. */
     memset(&told, 0, sizeof(told));
     engine_observe(&f.engine, 0);
     let_items_go(KEYS_MAX / 2);
@@ -313,7 +313,7 @@ TEST(what_a_command_asked_for_is_no_event)
             fixture_set(&f, fixture_key("", i), 3000);
             break;
         case 2:
-            /* Until now: gone, and wished so. */
+            /* Gone because a command asked for it. */
             ck_assert_int_eq(fixture_touch(&f, fixture_key("", i), now), OUT_TOUCHED);
             break;
         default:

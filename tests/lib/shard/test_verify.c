@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Verification can fail: a shard is damaged in one place after the other, and each time it says
- * so, in the words for that kind of damage. Then the damage is undone, and all is well again.
+ * Verification can fail: a shard is damaged in one place after another, and each time
+ * verification names that kind of damage. Then the damage is undone, and verification succeeds
+ * again.
  */
 #include "lib/shard/shard.h"
 
@@ -39,7 +40,7 @@ static void keep(const volatile void *at, size_t len)
     changes++;
 }
 
-/* Where, and what shall stand there until the damage is undone. */
+/* The place, and the value to write there until the damage is undone. */
 #define PUT(place, value) (keep(&(place), sizeof(place)), (place) = (value))
 
 static void put_back(void)
@@ -78,7 +79,7 @@ static struct segment *segment(segment_t n)
     return &s->memory.arena.segments[n];
 }
 
-/* The first block of a chain that is a hole, or one that is dead and none. */
+/* The first block of a chain that is a hole, or one that is dead but not a hole. */
 static handle_t dead_block(bool is_hole)
 {
     for (segment_t n = s->memory.blocks.chain[CHAIN_SMALL].head; n != 0; n = segment(n)->next) {
@@ -108,7 +109,7 @@ static void setup(void)
     fixture_set(&f, "large", LARGE_LEN);
     fixture_set(&f, "free", 3 * LARGE_LEN);
     ck_assert_int_eq(fixture_delete(&f, "free"), OUT_DELETED);
-    /* A few holes, for the cleaner leaves a segment with so few of them alone. */
+    /* A few holes: the cleaner leaves a segment with so few of them alone. */
     ck_assert_int_eq(fixture_delete(&f, fixture_key("", 100)), OUT_DELETED);
     fixture_settle(&f);
     fixture_set(&f, "waits", LARGE_LEN);
@@ -448,7 +449,7 @@ static void another_large_item_is_counted(void)
 }
 
 static const struct {
-    const char *why; /* part of what is said */
+    const char *why; /* part of the message */
     void (*damage)(void);
 } rows[] = {
     {"of its value is not one", value_has_a_foreign_segment},
@@ -469,7 +470,7 @@ static const struct {
     {"live ", live_block_is_dead},
     {"of a chain has state 0", segment_is_of_no_chain},
     {"block of no size", block_has_no_size},
-    {"", block_is_larger}, /* what is met next is anything */
+    {"", block_is_larger}, /* the next block could be anything */
     {"fill ", segment_is_fuller},
     {"live ", segment_counts_another_live_block},
     {"dead ", segment_counts_more_dead_bytes},
@@ -533,7 +534,7 @@ TEST(an_item_that_died_and_was_not_unlinked_is_told)
     shard_leave(s);
     ck_assert(!shard_verify(s, why, sizeof(why)));
     ck_assert_msg(strstr(why, "which is no live item") != NULL, "%s", why);
-    /* Now the rest of an unlink. */
+    /* Then the rest of an unlink. */
     shard_enter(s);
     table_remove(&s->table, shard_hash(s, it), slot);
     ctr_add(&s->counters, CTR_curr_items, -(uint64_t)1);
