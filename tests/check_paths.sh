@@ -1,0 +1,118 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+#
+# What the documents name exists: files and folders, link targets and their headings, and in
+# backticks functions (with parentheses) and identifiers (with an underscore). A function that is
+# said to be in a file, "`f()` in `file`" or "`f()` (`file`)", is found there.
+
+set -eu
+cd "${MAYFLY_SRCDIR:-.}"
+. tests/common/tap.sh
+
+documents="README.md DESIGN.md HACKING.md NEWS"
+folders="lib proto daemon tests man systemd"
+
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+
+# ---- what there is -----------------------------------------------------------------------------
+
+# shellcheck disable=SC2086
+find $folders .ci bootstrap configure.ac Makefile.am -type f ! -name '*.o' ! -name '*~' \
+    ! -name '*.pyc' ! -name check_paths.sh >"$dir/files"
+# shellcheck disable=SC2046
+cat $(cat "$dir/files") >"$dir/text"
+LC_ALL=C tr -cs 'A-Za-z0-9_' '\n' <"$dir/text" | sort -u >"$dir/words"
+LC_ALL=C grep -aoE '[A-Za-z_][A-Za-z0-9_]* ?\(' "$dir/text" | tr -d ' (' | sort -u >"$dir/calls"
+
+exists() {
+    # A path may be a pattern; a program of one file is named without its .c.
+    for file in $1 $1.c; do
+        if [ -e "$file" ]; then
+            return 0
+        fi
+    done
+    return 1
+}
+
+# ---- what is named: one thing on each line -----------------------------------------------------
+
+# Anything that begins with a folder of the tree is a path; a name to fill in (<file>) ends it.
+paths_in() {
+    LC_ALL=C grep -oE "(^|[^A-Za-z0-9_./-])($(echo "$folders" | tr ' ' '|'))/[A-Za-z0-9_./*-]*<?" "$1" |
+        sed -e 's/^[^a-z]//' -e 's/[^/]*<$//' -e 's/[.-]*$//' | sort -u
+}
+
+in_backticks() {
+    # shellcheck disable=SC2016
+    LC_ALL=C grep -oE '`[^`]+`' "$1" | tr -d '`' | sort -u
+}
+
+functions_in() {
+    in_backticks "$1" | sed -n 's/^\([A-Za-z_][A-Za-z0-9_]*\)()$/\1/p'
+}
+
+identifiers_in() {
+    in_backticks "$1" | sed -n -e 's/^\([A-Za-z][A-Za-z0-9]*_[A-Za-z0-9_]*\)$/\1/p' \
+        -e 's/^\(struct\|enum\) \([a-z0-9_]*\)$/\2/p'
+}
+
+# "function file" for each function that is said to be in a file.
+functions_in_files() {
+    # shellcheck disable=SC2016
+    tr -s '\n ' '  ' <"$1" | LC_ALL=C grep -oE '`[A-Za-z0-9_]+\(\)` (in |\()`[A-Za-z0-9_./]+`' |
+        sed 's/^`\([A-Za-z0-9_]*\)()` [^`]*`\([^`]*\)`$/\1 \2/' | sort -u
+}
+
+links_in() {
+    LC_ALL=C grep -oE '\]\([^)]*\)' "$1" | sed -e 's/^](//' -e 's/)$//' | sort -u
+}
+
+# The anchors of headings, as forges make them.
+anchors_in() {
+    sed -n 's/^##* //p' "$1" | tr '[:upper:]' '[:lower:]' | sed -e 's/[^a-z0-9 _-]//g' -e 's/ /-/g'
+}
+
+# ---- does it exist? ----------------------------------------------------------------------------
+
+check_link() {
+    case $2 in
+        http*://*) ;;
+        *'#'*)
+            target=${2%%#*}
+            anchors_in "${target:-$1}" | grep -qxF -e "${2#*#}" ||
+                complain "there is no heading for the link $2"
+            ;;
+        *) exists "$2" || complain "the link leads nowhere: $2" ;;
+    esac
+}
+
+for doc in $documents; do
+    paths_in "$doc" >"$dir/names"
+    while read -r path; do
+        exists "$path" || complain "there is no $path"
+    done <"$dir/names"
+
+    links_in "$doc" >"$dir/names"
+    while read -r link; do
+        check_link "$doc" "$link"
+    done <"$dir/names"
+
+    functions_in "$doc" >"$dir/names"
+    while read -r name; do
+        grep -qxF -e "$name" "$dir/calls" || complain "there is no function $name()"
+    done <"$dir/names"
+
+    identifiers_in "$doc" >"$dir/names"
+    while read -r name; do
+        grep -qxF -e "$name" "$dir/words" || complain "nothing is called $name"
+    done <"$dir/names"
+
+    functions_in_files "$doc" >"$dir/names"
+    while read -r name file; do
+        grep -qE "(^|[^A-Za-z0-9_])$name ?\(" "$file" 2>/dev/null || complain "$name() is not in $file"
+    done <"$dir/names"
+
+    verdict "$doc names only what exists"
+done
+end_of_tests
