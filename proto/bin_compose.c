@@ -24,16 +24,6 @@ static const struct reply_row replies[BIN_REPLY_COUNT] = {
 #include "proto/bin_replies.def"
 #undef BIN_REPLY
 
-uint16_t bin_reply_status(enum bin_reply reply)
-{
-    return replies[reply].status;
-}
-
-struct span bin_reply_text(enum bin_reply reply)
-{
-    return replies[reply].text;
-}
-
 size_t bin_compose_reply(char *out, const struct request *req, enum bin_reply reply,
                          uint64_t cas)
 {
@@ -62,6 +52,7 @@ size_t bin_compose_miss(char *out, const struct request *req)
     if (!bin_wants_key(req)) {
         return bin_compose_reply(out, req, BIN_REPLY_NOT_FOUND, 0);
     }
+    debug_must(req->key.len <= REQUEST_KEY_MAX);
     bin_compose_head(out, req, head);
     memcpy(out + BIN_HEADER_BYTES, req->key.ptr, req->key.len);
     return BIN_HEADER_BYTES + req->key.len;
@@ -85,6 +76,7 @@ size_t bin_compose_stat(char *out, const struct request *req, struct span name,
         .body_len = (uint32_t)(name.len + value.len),
     };
 
+    must(name.len <= UINT16_MAX && value.len <= INT32_MAX);
     bin_compose_head(out, req, head);
     if (name.len > 0) {
         memcpy(out + BIN_HEADER_BYTES, name.ptr, name.len);

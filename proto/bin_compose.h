@@ -41,10 +41,6 @@ static inline bool bin_wants_key(const struct request *req)
            req->opcode == BIN_GATKQ;
 }
 
-/* Status and text of a fixed reply. Context: any thread. */
-uint16_t bin_reply_status(enum bin_reply reply);
-struct span bin_reply_text(enum bin_reply reply);
-
 /* Lengths and status of a response; opcode and opaque come from the request. */
 struct bin_head {
     uint16_t status;
@@ -87,6 +83,7 @@ static inline size_t bin_compose_value(char *out, const struct request *req, uin
         .cas = cas,
     };
 
+    debug_must(key_len <= REQUEST_KEY_MAX && value_len <= INT32_MAX);
     bin_compose_head(out, req, head);
     memcpy(out + BIN_HEADER_BYTES, &be_flags, sizeof(be_flags));
     memcpy(out + BIN_VALUE_HEAD_MAX, req->key.ptr, key_len);

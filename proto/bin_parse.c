@@ -123,6 +123,7 @@ static inline bool lengths_are_good(const struct rule *rule, const struct header
 /* Read the extras, which are all there. */
 static inline void take_extras(struct request *req, const char *extras, size_t len)
 {
+    debug_must(len <= BIN_EXTRAS_MAX);
     switch ((enum command)req->command) {
     case CMD_SET:
     case CMD_ADD:
@@ -171,6 +172,7 @@ static enum parse_status take_frame_value(const char *buf, size_t len,
     }
     req->value = span_of(buf + *used, req->value_len);
     *used += req->value_len;
+    debug_must(*used <= len);
     return PARSE_OK;
 }
 
@@ -218,6 +220,7 @@ enum parse_status bin_parse(const char *buf, size_t len, const struct bin_limits
     if (len < head) {
         return PARSE_MORE;
     }
+    debug_must(head <= BIN_HEADER_BYTES + BIN_EXTRAS_MAX + REQUEST_KEY_MAX);
     req->command = rule->command;
     req->cls = rule->cls;
     req->noreply = rule->is_quiet;

@@ -35,6 +35,7 @@ size_t encode_uri(char *out, struct span s)
             *p++ = digits[c & 15];
         }
     }
+    debug_must((size_t)(p - out) <= ENCODE_URI_BYTES(s.len));
     return (size_t)(p - out);
 }
 
@@ -57,6 +58,7 @@ size_t encode_base64(char *out, struct span s)
             *p++ = k <= n ? digits[bits >> (18 - 6 * k) & 63] : '=';
         }
     }
+    debug_must((size_t)(p - out) == ENCODE_BASE64_BYTES(s.len));
     return (size_t)(p - out);
 }
 

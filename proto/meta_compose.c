@@ -34,6 +34,7 @@ static inline char *put_bytes(char *out, const char *bytes, size_t len)
 /* A negative number is not a time but has a meaning of its own. */
 static inline char *put_seconds(char *out, int64_t seconds)
 {
+    debug_must(seconds > INT64_MIN);
     if (seconds < 0) {
         *out++ = '-';
         seconds = -seconds;
@@ -167,6 +168,7 @@ size_t meta_compose(char *out, enum meta_code code, const struct request *req,
     }
     p = put_marks(p, facts);
     memcpy(p, "\r\n", 2);
+    debug_must((size_t)(p + 2 - out) <= META_LINE_MAX);
     return (size_t)(p + 2 - out);
 }
 
@@ -174,7 +176,7 @@ size_t meta_compose_debug(char *out, const struct request *req, const struct met
 {
     char *p = put_bytes(out, "ME ", 3);
 
-    debug_must(req->command == CMD_ME);
+    debug_must(req->cls == CLASS_META);
     if (meta_has(req->letters, 'b')) {
         p += encode_base64(p, req->key);
     } else {
@@ -187,5 +189,6 @@ size_t meta_compose_debug(char *out, const struct request *req, const struct met
                   debug->was_fetched ? 10 : 9);
     p = num_put_short(put_bytes(p, " cls=1 size=", 12), debug->size);
     memcpy(p, "\r\n", 2);
+    debug_must((size_t)(p + 2 - out) <= META_DEBUG_MAX);
     return (size_t)(p + 2 - out);
 }

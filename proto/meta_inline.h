@@ -87,6 +87,7 @@ static inline const char *direct_flags(const char *p, const char *end, uint64_t 
         }
     }
     *letters = (plain ^ left) | (DIRECT_TOKENS ^ tokens);
+    debug_must((*letters & ~(plain | DIRECT_TOKENS)) == 0 && p <= end);
     return p;
 }
 
@@ -116,6 +117,7 @@ static inline bool try_mg(const char *buf, size_t len, struct request *req, size
     req->args = direct_args(gap, p);
     req->letters = letters;
     *used = (size_t)(p + 2 - buf);
+    debug_must(*used <= len);
     return true;
 }
 
@@ -151,6 +153,7 @@ static inline bool try_ms(const char *buf, size_t len, const struct text_limits 
     req->value = span_of(p + 2, bytes);
     req->value_len = bytes;
     *used = (size_t)(p + 2 + bytes + 2 - buf);
+    debug_must(*used <= len && req->key.len + req->value_len <= limits->value_max);
     return true;
 }
 

@@ -125,6 +125,7 @@ static bool decode_key(const struct text_limits *limits, struct request *req)
     if (!decode_base64(room, &len, req->key)) {
         return false;
     }
+    debug_must(len >= 1 && len <= REQUEST_KEY_MAX);
     req->key = span_of(room, len);
     *limits->key_room = room + len;
     return true;
@@ -240,6 +241,7 @@ enum parse_status meta_parse_line(struct line line, const struct text_limits *li
         }
         req->value_len = (size_t)len;
     }
+    debug_must(req->key.len >= 1 && !req->noreply);
     req->args = words_rest(line);
     *reply = take_flags(limits, req);
     if (*reply == REPLY_NONE) {

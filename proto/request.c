@@ -33,13 +33,8 @@ enum command command_find(struct span name)
     return CMD_NONE;
 }
 
-struct span command_name(enum command command)
-{
-    must((unsigned)command < CMD_COUNT);
-    return commands[command].name;
-}
-
 enum command_class command_class_of(enum command command)
 {
+    must((unsigned)command < CMD_COUNT);
     return (enum command_class)commands[command].cls;
 }

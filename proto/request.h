@@ -57,8 +57,7 @@ enum command_class {
  */
 enum command command_find(struct span name);
 
-/* The name and the class of a command; CMD_NONE has an empty name. Context: any thread. */
-struct span command_name(enum command command);
+/* The class of a command. Context: any thread. */
 enum command_class command_class_of(enum command command);
 
 /* What a parser made of the bytes at the front of the input. Each parser says more about it. */
@@ -75,6 +74,8 @@ enum parse_status {
     /* Answer *reply if there is one, and close the connection. */
     PARSE_CLOSE,
 };
+
+_Static_assert(CMD_COUNT <= UINT8_MAX, "a request keeps its command in a byte");
 
 /* A field that the command does not use is empty. */
 struct request {

@@ -10,6 +10,7 @@
 
 /* Which of the words after the command's name is the length. */
 #define WORD_LENGTH 3
+_Static_assert(WORD_LENGTH < ARGS_MAX, "words_cut() keeps it");
 
 static enum parse_status refuse_auth(enum reply why, enum reply *reply)
 {
@@ -55,6 +56,7 @@ static enum parse_status read_value(const char *value, size_t len, struct text_a
     if (!words_next(&line, &auth->user) || !words_next(&line, &auth->password)) {
         return refuse_auth(REPLY_AUTH_FORMAT, reply);
     }
+    debug_must(auth->user.len + auth->password.len < len);
     return PARSE_OK;
 }
 

@@ -13,6 +13,7 @@ size_t text_compose_value(char *out, const char *key, size_t key_len, uint32_t f
 {
     char *p = out;
 
+    debug_must(key_len <= REQUEST_KEY_MAX);
     memcpy(p, "VALUE ", 6);
     p += 6;
     span_copy_short(p, key, key_len);
@@ -26,6 +27,7 @@ size_t text_compose_value(char *out, const char *key, size_t key_len, uint32_t f
         p = num_put_short(p, cas);
     }
     memcpy(p, "\r\n", 2);
+    debug_must((size_t)(p + 2 - out) <= TEXT_VALUE_LINE_MAX + key_len);
     return (size_t)(p + 2 - out);
 }
 
@@ -140,8 +142,8 @@ size_t text_compose(char *out, const struct request *req, enum outcome outcome, 
         memcpy(end, "\r\n", 2);
         return (size_t)(end + 2 - out);
     }
-    debug_must(outcome != OUT_WAIT);
     struct span text = reply_text(reply_of(req, outcome));
+    debug_must(text.len <= TEXT_REPLY_MAX);
     memcpy(out, text.ptr, text.len);
     return text.len;
 }

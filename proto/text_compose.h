@@ -11,6 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "lib/base/check.h"
 #include "lib/base/err.h"
 #include "lib/base/num.h"
 #include "lib/base/span.h"
@@ -46,6 +47,7 @@ size_t text_compose_version(char *out, struct span version);
  */
 static inline size_t text_compose_stored(char *out, const struct request *req)
 {
+    debug_must(req->cls == CLASS_STORE);
     memcpy(out, REPLY_BYTES(STORED), REPLY_LEN(STORED));
     return req->noreply ? 0 : REPLY_LEN(STORED);
 }
@@ -53,6 +55,7 @@ static inline size_t text_compose_stored(char *out, const struct request *req)
 /* The same for OUT_TOUCHED. Context: any thread. */
 static inline size_t text_compose_touched(char *out, const struct request *req)
 {
+    debug_must(req->cls == CLASS_TOUCH);
     memcpy(out, REPLY_BYTES(TOUCHED), REPLY_LEN(TOUCHED));
     return req->noreply ? 0 : REPLY_LEN(TOUCHED);
 }
@@ -65,6 +68,7 @@ static inline size_t text_compose_touched(char *out, const struct request *req)
 static inline size_t text_compose_digits(char *out, const struct request *req,
                                          const char digits[NUM_DIGITS_MAX], size_t n)
 {
+    debug_must(n >= 1 && n <= NUM_DIGITS_MAX);
     memcpy(out, digits, NUM_DIGITS_MAX);
     memcpy(out + n, "\r\n", 2);
     return req->noreply ? 0 : n + 2;

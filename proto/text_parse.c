@@ -90,6 +90,7 @@ static inline bool try_get(const char *buf, size_t len, struct request *req, siz
     begin_text_request(req, CMD_GET, CLASS_GET);
     req->key = key;
     *used = (size_t)(p + 2 - buf);
+    debug_must(*used <= len);
     return true;
 }
 
@@ -163,6 +164,7 @@ static inline enum parse_status try_set(const char *buf, size_t len,
     }
     req->value = span_of(p + 2, number);
     *used = (size_t)(p + 2 + number + 2 - buf);
+    debug_must(*used <= len);
     return PARSE_OK;
 }
 
@@ -186,6 +188,7 @@ static inline bool try_key_number(const char *buf, size_t len, size_t name_len,
         return false;
     }
     *used = (size_t)(p + 2 - buf);
+    debug_must(*used <= len);
     return true;
 }
 
@@ -236,6 +239,7 @@ static enum parse_status parse_get(struct line line, struct request *req, enum r
     if (!words_next(&line, &req->key)) {
         return refuse_line(req, touches ? REPLY_END : REPLY_ERROR, reply);
     }
+    debug_must(req->key.len <= REQUEST_KEY_MAX);
     line.begin = words_skip_spaces(line.begin, line.end);
     req->more = span_of(line.begin, (size_t)(line.end - line.begin));
     return PARSE_OK;
@@ -378,6 +382,7 @@ static enum parse_status parse_line(struct line line, const struct text_limits *
     struct span name;
     struct args args;
 
+    debug_must(memchr(line.begin, '\n', (size_t)(line.end - line.begin)) == NULL);
     words_next(&line, &name);
     req->command = (uint8_t)command_find(name);
     if (req->command == CMD_NONE && span_is(name, "bget")) {
@@ -548,6 +553,7 @@ bool text_next_key(struct span *more, struct span *key)
     }
     struct line line = {more->ptr, more->ptr + more->len};
     bool found = words_next(&line, key);
+    debug_must(key->len <= more->len);
 
     *more = span_of(line.begin, (size_t)(line.end - line.begin));
     return found;

@@ -4,6 +4,8 @@
  */
 #include "proto/words.h"
 
+#include "lib/base/check.h"
+
 void words_cut(struct line line, struct args *args)
 {
     struct span word;
@@ -23,6 +25,7 @@ bool words_has_long(struct line line, size_t max)
 {
     const char *p = line.begin;
 
+    debug_must(max > 0 && line.begin <= line.end);
     /*
      * Look max bytes ahead and search back for a space. After a space that is found, start
      * over; if there is none, this word is too long. So only a few bytes of every max are read.

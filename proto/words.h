@@ -162,6 +162,7 @@ static inline bool words_next(struct line *line, struct span *word)
 
     line->begin = end;
     *word = span_of(begin, (size_t)(end - begin));
+    debug_must(end <= line->end);
     return word->len > 0;
 }
 
