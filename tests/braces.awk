@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # Reports bodies of if, else, for, while, do without braces in C sources. Comments, strings and
-# preprocessor conditions are blanked first; macro bodies are looked at. Written for POSIX awk.
+# preprocessor conditions are blanked first; macro bodies are checked. Written for POSIX awk.
 
 # Blank comments, strings and characters of one line; `in_comment` carries over lines.
 function strip(line,    out, i, c, two)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # The order of includes: a source file's own header, a blank line, system headers, a blank line,
-# the project's headers; sorted within each group. Tables (.def) stand where they are used.
+# the project's headers; sorted within each group. Tables (.def) are included where they are used.
 
 FNR == 1 { group = 0; last = ""; is_over = 0; has_begun = 0; is_blank = 0 }
 

@@ -67,7 +67,7 @@ struct conn {
     size_t out_len, out_at, out_cap;
     unsigned waiting;  /* requests without their whole reply */
     uint64_t skip;     /* bytes of a value still to come */
-    uint64_t value_id; /* whose value that is */
+    uint64_t value_id; /* the key of that value */
     unsigned got;      /* text: values of the get that is being answered */
     unsigned array;    /* RESP: elements of an array still to come */
     char tail[TAIL_BYTES];
@@ -120,7 +120,10 @@ static uint64_t rng_below(uint64_t n)
 
 /* ---- keys and values --------------------------------------------------------------------- */
 
-/* A ring of picks by Zipf's law: the cumulative weights once, then a binary search a pick. */
+/*
+ * A ring of picks by Zipf's law: the cumulative weights once, then a binary search for each
+ * pick.
+ */
 static void make_zipf(void)
 {
     double *sum = must_alloc(malloc(opt.keys * sizeof(*sum))), total = 0;
@@ -142,7 +145,7 @@ static void make_zipf(void)
                 high = mid;
             }
         }
-        /* Ranks are scattered over the keys, so that hot ones do not stand side by side. */
+        /* Ranks are scattered over the keys, so that hot keys are not neighbours. */
         zipf_ring[i] = (uint32_t)(low * 2654435761u % opt.keys);
     }
     free(sum);
@@ -322,7 +325,7 @@ static void reply_done(struct conn *c)
     counts.done++;
 }
 
-/* A line of the text protocol; end points behind its last character. */
+/* A line of the text protocol; `end` points after its last character. */
 static void text_line(struct conn *c, const char *line, const char *end)
 {
     size_t len = (size_t)(end - line);

@@ -30,7 +30,7 @@
 #define LINE_MAX    16384u
 #define THREADS_MAX 64u
 
-/* One connection. What a read left unfinished is kept in tail, what a write left in rest. */
+/* One connection. An unfinished request is kept in tail, unsent bytes of a reply in rest. */
 struct peer {
     int fd;
     uint64_t skip; /* bytes of a value still to come, its line end included */
@@ -89,7 +89,7 @@ static void make_hit(size_t value_bytes)
     memcpy(hit.rest + hit.rest_len - 2, "\r\n", 2);
 }
 
-/* A hit for every key of the line behind the command. */
+/* A hit for every key in the line after the command. */
 static void answer_get(struct out *o, const char *at, const char *end)
 {
     while (at < end) {
@@ -141,7 +141,7 @@ static void answer(struct peer *p, struct out *o, const char *line, const char *
     }
 }
 
-/* Answer all that is whole; returns how many bytes are used up. */
+/* Answer the complete requests; returns how many bytes they used. */
 static size_t serve(struct peer *p, struct out *o, const char *bytes, size_t n)
 {
     size_t at = 0;
@@ -188,8 +188,8 @@ static void watch(int ep, struct peer *p, uint32_t events)
 }
 
 /*
- * Write a reply; what the socket does not take is kept, and nothing is read until it is
- * gone.
+ * Write a reply; the bytes that the socket does not take are kept, and nothing is read until
+ * they are sent.
  */
 static bool send_out(int ep, struct peer *p, struct out *o)
 {

@@ -38,7 +38,7 @@
 /* Longest control line. */
 #define LINE_MAX_BYTES 128u
 
-/* Slices that one worker runs at most to settle: far more than any dialogue leaves to do. */
+/* The most slices that a worker runs to settle: far more than any dialogue needs. */
 #define SETTLE_SLICES 10000u
 
 struct control;
@@ -73,7 +73,7 @@ static void serve_lines(struct control *c);
 /* ---- answers ----------------------------------------------------------------------------- */
 
 struct answer {
-    uv_write_t write; /* stands first */
+    uv_write_t write; /* must be first */
     struct buf bytes;
 };
 
@@ -86,7 +86,7 @@ static void on_written(uv_write_t *write, int status)
     mem_free(a);
 }
 
-/* Send what is in bytes, which is taken. */
+/* Send the bytes; takes ownership of them. */
 static void send_bytes(struct control *c, struct buf *bytes)
 {
     struct answer *a = mem_alloc(sizeof(*a));
@@ -146,7 +146,7 @@ static void on_settled(struct message *m, void *receiver)
 }
 
 /*
- * On a worker: expire and maintain until nothing is due, look at its connections, go on to
+ * On a worker: expire and maintain until nothing is due, check its connections, then go back to
  * main.
  */
 static void on_settle(struct message *m, void *receiver)
@@ -215,7 +215,7 @@ static void execute(struct control *c, struct span line)
     }
 }
 
-/* Execute the lines that are complete, until one has to wait for the workers. */
+/* Execute the complete lines, up to one that has to wait for the workers. */
 static void serve_lines(struct control *c)
 {
     while (!c->is_settling && !c->is_over && buf_len(&c->in) > 0) {
@@ -266,7 +266,8 @@ static void on_client(uv_stream_t *listener, int status)
 
     if (status != 0 || c->has_client) {
         /*
-         * One at a time: it waits in the backlog and is not met again until another one comes.
+         * One client at a time: this one waits in the backlog, and is tried again only when
+         * another comes.
          */
         return;
     }
@@ -308,7 +309,7 @@ static bool control_open(struct control *c, struct server *server)
     return true;
 }
 
-/* Close the handles; server_stop() lets the loop forget them. */
+/* Close the handles; server_stop() runs the loop until they are gone. */
 static void control_close(struct control *c)
 {
     if (c->is_open) {

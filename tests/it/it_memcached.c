@@ -87,7 +87,7 @@ static void test_single(memcached_st *m, bool is_binary)
     check(rc == MEMCACHED_SUCCESS && len == 5 && memcmp(got, "value", 5) == 0);
     check(flags == 123456789);
     free(got);
-    /* What stands in the way of a store is told in the binary protocol only. */
+    /* Only the binary protocol says why a store was refused. */
     check(memcached_add(m, "k", 1, "x", 1, 0, 0) ==
           (is_binary ? MEMCACHED_DATA_EXISTS : MEMCACHED_NOTSTORED));
     check(memcached_replace(m, "absent", 6, "x", 1, 0, 0) ==
@@ -142,7 +142,7 @@ static void test_multiget(memcached_st *m)
     while (memcached_fetch_result(m, &result, &rc) != NULL) {
         unsigned i = KEYS;
 
-        /* Of a key that came in the binary protocol only the length tells the end. */
+        /* The end of a key from the binary protocol follows from its length only. */
         snprintf(key, sizeof(key), "%.*s", (int)memcached_result_key_length(&result),
                  memcached_result_key_value(&result));
         check(sscanf(key, "key-%u", &i) == 1 && i < KEYS);
@@ -232,7 +232,7 @@ static void test_expired_and_flushed(memcached_st *m)
     check(is_missing(m, "key-7"));
 }
 
-/* What libmemcached offers in the binary protocol only, or does by other commands there. */
+/* What libmemcached offers in the binary protocol only, or does with other commands there. */
 static void test_binary(memcached_st *m)
 {
     uint64_t n = 0;

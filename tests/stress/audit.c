@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What exists from the start, and what is compared while nobody else is at work: shared keys
- * against the sums of what every thread did to them, owned keys against their owners'
- * knowledge, a walk over all items against both.
+ * What exists from the start, and what is compared while no other thread works: shared keys
+ * with the sums of what every thread did to them, owned keys with what their owners know, and a
+ * walk over all items with both.
  */
 #include "tests/stress/client.h"
 
@@ -207,7 +207,7 @@ static void audit_walk(struct world *world)
     mem_free(walk.marks);
 }
 
-/* Every key against what its owner knows. */
+/* Compare every key with what its owner knows. */
 static void audit_owned(struct world *world, struct worker *w, enum kind kind)
 {
     msec_t now = clock_now(&world->engine.clock);

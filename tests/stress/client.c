@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The stress client as the owner of keys with stamped values: it alone writes them, so it knows
- * after every request what must be there, what must not, and where both are right (a deadline
- * that passed meanwhile, a flush under way, an eviction).
+ * The stress client as the owner of keys with stamped values: only it writes them, so after
+ * every request it knows which keys must be present, which must not, and where both are right
+ * (a deadline that has just passed, a flush in progress, an eviction).
  */
 #include "tests/stress/client.h"
 
@@ -68,7 +68,7 @@ static size_t pick_len(struct worker *w, enum kind kind)
     return STAMP_BYTES + rng_below(&w->rng, max - STAMP_BYTES);
 }
 
-/* What a store of this mode must answer when the key is, and when it is not there. */
+/* What a store of this mode must answer when the key is present, and when it is absent. */
 static bool answer_fits(enum store_mode mode, enum outcome out, bool *is_there)
 {
     switch (mode) {
@@ -178,7 +178,7 @@ void client_look(struct worker *w, const struct name *n, struct own *o)
     own_judge(w, n->id, o, &b, f.item != NULL, "get");
 }
 
-/* touch, or gat when the dice say so: the answer shows the item as it was found. */
+/* touch, or gat at random: the answer shows the item as it was found. */
 static void touch(struct worker *w, const struct name *n, struct own *o)
 {
     struct engine *e = &w->world->engine;

@@ -11,7 +11,7 @@
 #include "lib/engine/store.h"
 #include "tests/stress/world.h"
 
-/* A key at hand. */
+/* A key to work on. */
 struct name {
     uint32_t id;
     size_t len;
@@ -27,26 +27,28 @@ void name_of(const struct worker *w, uint32_t id, struct name *n);
 const char *client_value(struct worker *w, const struct found *f, size_t *len);
 
 /*
- * Store len bytes at value: as one span, or as a body when they are many and the dice say
- * so. Waits while there is no room, doing its duties. OUT_WAIT never comes back. Context:
- * that worker.
+ * Store len bytes at value: as one span, or, for long values, at random as a body. While there
+ * is no room it waits and does the worker's duties, so it never returns OUT_WAIT. Context: that
+ * worker.
  */
 enum outcome client_store(struct worker *w, const struct name *n, enum store_mode mode,
                           const char *value, size_t len, uint32_t flags, msec_t deadline,
                           uint64_t cas_expected, uint64_t *cas);
 
-/* Wait about a millisecond for room; gives up after a while: false. Context: that worker. */
+/*
+ * Wait about a millisecond for room; false when it has waited for too long. Context: that
+ * worker.
+ */
 bool client_wait(struct worker *w, unsigned *tries);
 
 /*
- * Pin a large value found in the section that is open, and hold it beyond. Context: read
+ * Pin a large value that was found in the open section, to hold it after that. Context: read
  * side.
  */
 void client_pin(struct worker *w, const struct found *f, uint32_t id);
 
 /*
- * Read the rest of a held value, check it, give it back. Context: that worker, outside a
- * section.
+ * Read the rest of a held value, check it, unpin it. Context: that worker, outside a section.
  */
 void client_unpin(struct worker *w, struct held_pin *p);
 
@@ -60,14 +62,14 @@ struct before {
 
 struct before own_look_before(struct worker *w, const struct own *o);
 
-/* The engine said whether the key is there: fails when that cannot be, else takes it over. */
+/* The engine said whether the key is present: fails if that cannot be, otherwise records it. */
 void own_judge(struct worker *w, uint32_t id, struct own *o, const struct before *b,
                bool is_there, const char *what);
 
-/* While nobody else is at work: may the key be, or not be, there? Context: main. */
+/* While no other thread works: may the key be present, or absent? Context: main. */
 void own_judge_at_rest(struct worker *w, uint32_t id, const struct own *o, bool is_there);
 
-/* Bracket a store: what the flushes and the clock were before and after it. */
+/* Call these around a store: they note flushes and clock before and after it. */
 void own_store_begins(struct worker *w, struct own *o);
 void own_store_ended(struct worker *w, uint32_t id, struct own *o, uint64_t cas,
                      bool was_there);
@@ -95,7 +97,7 @@ void client_log_turn(struct worker *w, const struct name *n, struct own *o);
 void client_check_item(struct worker *w, const struct name *n, const struct found *f,
                        msec_t now);
 
-/* One request on a key that belongs to nobody. Context: that worker. */
+/* One request on a key without an owner. Context: that worker. */
 void client_shared_turn(struct worker *w);
 
 #endif

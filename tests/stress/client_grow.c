@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The stress client as the owner of values that grow out of what was there: numbers by incr and
- * decr, logs by append and prepend.
+ * The stress client as the owner of values that change step by step: numbers by incr and decr,
+ * logs by append and prepend.
  */
 #include "tests/stress/client.h"
 

@@ -104,8 +104,8 @@ static bool body_fill(struct worker *w, struct body **b, const char *value, size
 }
 
 /*
- * As one read straight into the value's place would: all of it, or only its beginning. True:
- * it is in place, and to be stored in this section. False: what is missing comes later.
+ * Write as one read into the value's place would: all of it, or only its beginning. True: it is
+ * complete, and has to be stored in this section. False: the rest comes later.
  */
 static bool body_fill_placed(struct worker *w, const struct store *s, struct body *b,
                              const char *value, size_t len)
@@ -157,7 +157,7 @@ enum outcome client_store(struct worker *w, const struct name *n, enum store_mod
                       .may_wait = true};
     enum outcome out;
     unsigned tries = 0;
-    bool is_inside = false; /* of a section already */
+    bool is_inside = false; /* of a section that is already open */
 
     w->tally.stores++;
     if (len > engine_small_max(e) && mode <= STORE_CAS && rng_below(&w->rng, 4) != 0) {
@@ -234,7 +234,7 @@ void client_pin(struct worker *w, const struct found *f, uint32_t id)
     }
     value_walk_copy_tail(&p->walk, p->copy + p->len - tail);
     p->whole = p->len;
-    p->len -= tail; /* what is still to be read from segments ends here */
+    p->len -= tail; /* the part to be read from segments ends here */
     p->pin = value_pin(&p->walk);
     p->is_held = true;
     w->tally.pins++;

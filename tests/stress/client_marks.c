@@ -13,13 +13,13 @@ void own_check_marks(struct worker *w, uint32_t id, const struct own *o, const s
     uint16_t shape = item_shape(it);
     uint16_t want = (uint16_t)((o->is_stale ? SHAPE_STALE : 0) | (o->is_won ? SHAPE_WON : 0));
 
-    /* What was unlinked or moved since it was found has none any more. */
+    /* An item that was unlinked or moved since it was found has no cas any more. */
     if (shape_is_live(shape) && shape_marks(shape) != want) {
         stress_fail(w->world, id, "marks %#x, should be %#x", shape_marks(shape), want);
     }
 }
 
-/* The answer to the request does not tell the new cas. */
+/* The answer to the request does not contain the new cas. */
 static void learn_cas(struct worker *w, const struct name *n, struct own *o)
 {
     struct engine *e = &w->world->engine;

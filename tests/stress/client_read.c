@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The stress client as a reader of everybody's keys, and its work on keys that belong to
- * nobody.
+ * The stress client as a reader of all keys, and its work on keys without an owner.
  */
 #include "tests/stress/client.h"
 
@@ -18,7 +17,7 @@
 /* Records a thread appends to one shared log between two audits. */
 #define SHARED_RECORDS 60
 
-/* Keys that nobody ever deletes, and that nothing but eviction or a flush can take away. */
+/* Keys that are never deleted, and that only eviction or a flush can remove. */
 static bool must_be_there(const struct worker *w, uint32_t id)
 {
     const struct scenario *sc = w->world->scenario;
@@ -55,7 +54,7 @@ static void check_stamped(struct worker *w, const struct name *n, const struct f
     }
     if (owner == OWNER_ALL) {
         if (!must_be_there(w, n->id)) {
-            return; /* when it vanishes somebody begins it anew, with version 0 */
+            return; /* when it vanishes, some thread starts it over with version 0 */
         }
         owner = 0;
     }
@@ -236,8 +235,8 @@ static void append_record(struct worker *w, const struct name *n)
     uint64_t cas;
 
     /*
-     * Where a log may vanish and begin anew, writers cannot know where they stand: read
-     * only.
+     * Where a log may vanish and start over, writers cannot know its last record, so it is only
+     * read.
      */
     if (!is_exact || *next >= SHARED_RECORDS) {
         return;

@@ -21,7 +21,7 @@ size_t content_key(uint32_t id, char out[KEY_BYTES])
                      KEY_INDEX(id));
     size_t len = (size_t)n;
 
-    /* One key in 32 is as long as a key may be, one in 8 is of middling length. */
+    /* One key in 32 has the maximum length, one in 8 a medium one. */
     size_t want = KEY_INDEX(id) % 32 == 7 ? 250 : KEY_INDEX(id) % 8 == 3 ? 60 : len;
     while (len < want) {
         out[len++] = '.';
@@ -104,7 +104,7 @@ void content_record(struct record *out, uint32_t id, uint32_t lap, int32_t seq)
     out->sum = record_sum(out);
 }
 
-/* The record at an offset; false with the reason when it is not one of that key. */
+/* The record at an offset; false, with the reason, when it does not belong to that key. */
 static bool record_at(const char *value, size_t at, uint32_t id, struct record *out, char *why,
                       size_t why_size)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Keys and values of the stress tests. Every value tells whose it is and proves that it is
- * whole: it carries the number of its key, its length, its version, its deadline and a
- * checksum, so a torn value, a foreign one and an old one are all noticed by whoever reads
- * it, without asking who wrote it.
+ * Keys and values of the stress tests. Every value carries the number of its key, its length,
+ * its version, its deadline and a checksum, so any reader notices a torn value, another key's
+ * value and an old one, without asking the writer.
  */
 #ifndef MAYFLY_TESTS_STRESS_CONTENT_H
 #define MAYFLY_TESTS_STRESS_CONTENT_H
@@ -16,7 +15,7 @@
 #include "lib/base/span.h"
 #include "tests/common/rng.h"
 
-/* What may be done with a key, and what its value looks like. */
+/* The operations on a key, and the form of its value. */
 enum kind {
     KIND_VALUE,         /* stamped; every storage command, delete, deadlines */
     KIND_STAY,          /* stamped; overwritten, never deleted, no deadline: never a miss */
@@ -36,7 +35,7 @@ static inline bool kind_is_stamped(enum kind kind)
     return kind <= KIND_CHURN || kind == KIND_SHARED_VALUE;
 }
 
-/* A key: its kind, the worker that owns it (OWNER_ALL: nobody), its place among those. */
+/* A key: its kind, the worker that owns it (OWNER_ALL: none), its number among those. */
 #define OWNER_ALL 0xffu
 #define KEY_ID(kind, owner, index)                                                             \
     ((uint32_t)(kind) << 24 | (uint32_t)(owner) << 16 | (uint32_t)(index))
@@ -73,7 +72,7 @@ struct stamp {
 /* Fill len bytes (at least STAMP_BYTES). */
 void content_stamp(char *out, size_t len, uint32_t id, uint64_t version, msec_t deadline);
 
-/* Is this a whole value of that key? Fills the stamp; on false says in why what is wrong. */
+/* Is this a whole value of that key? Fills the stamp; if false, `why` says what is wrong. */
 bool content_check_stamp(const char *value, size_t len, uint32_t id, struct stamp *stamp,
                          char *why, size_t why_size);
 
@@ -81,7 +80,7 @@ bool content_check_stamp(const char *value, size_t len, uint32_t id, struct stam
 
 struct record {
     uint32_t id;
-    uint32_t lap; /* how often the log was begun anew; shared log: the writer */
+    uint32_t lap; /* how often the log was started over; shared log: the writer */
     int32_t seq;  /* grows by one from record to record (shared: of one writer) */
     uint32_t sum;
 };

@@ -20,7 +20,7 @@ struct before own_look_before(struct worker *w, const struct own *o)
     return b;
 }
 
-/* May the engine have dropped it by now? Asked after the engine answered. */
+/* May the engine have dropped it by now? To be called after the engine answered. */
 static bool may_be_gone(struct worker *w, const struct own *o)
 {
     struct world *world = w->world;

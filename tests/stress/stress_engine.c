@@ -2,10 +2,10 @@
 /*
  * Everything at once on the engine, without sockets: readers, writers, large values, expiry,
  * flushes, eviction under a small and changing limit, an index that grows and shrinks, slots
- * that move. First with room for everything, so that every answer can be predicted but for
- * flushes; then with so little room that every key may be evicted at any time.
+ * that move. First with room for everything, so that every answer can be predicted except for
+ * flushes; then with so little room that any key may be evicted at any time.
  *
- * MAYFLY_STRESS_SECONDS says how long (default 5), MAYFLY_SEED with which random numbers.
+ * MAYFLY_STRESS_SECONDS sets how long it runs (default 5), MAYFLY_SEED the random numbers.
  */
 #include "tests/stress/world.h"
 

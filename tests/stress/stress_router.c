@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The routing table is replaced under load without a wrong answer: slots move between
- * shards all the time while workers write, and nothing but a deadline may take a key away.
- * Every miss, every old version, every lost addition and every cas that was won twice is an
- * error.
+ * The routing table is replaced under load without a wrong answer: slots move between shards
+ * all the time while workers write, and only a deadline may remove a key. Every miss, every old
+ * version, every lost addition and every cas that was won twice is an error.
  *
- * MAYFLY_STRESS_SECONDS says how long (default 5), MAYFLY_SEED with which random numbers.
+ * MAYFLY_STRESS_SECONDS sets how long it runs (default 5), MAYFLY_SEED the random numbers.
  */
 #include "tests/stress/world.h"
 

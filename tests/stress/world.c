@@ -20,14 +20,14 @@
 #include "lib/shard/upkeep.h"
 #include "lib/shard/verify.h"
 
-/* A run is cut into rounds with a full audit after each. */
+/* A run consists of rounds with a full audit after each. */
 #define ROUND_SECONDS 1.0
 
-/* What is promised: the limit, a twentieth of it, and so many bytes. */
+/* The promised bound: the limit, a twentieth of it, and this many bytes. */
 #define OVER_SHARE 20
 #define OVER_BYTES (16ULL << 20)
 
-/* A wedged engine must not wedge the tests. */
+/* An engine that hangs must not make the tests hang. */
 #define HANG_SECONDS 500u
 
 void stress_fail(const struct world *w, uint32_t key, const char *fmt, ...)
@@ -212,7 +212,7 @@ static void verify_shard(struct world *world, uint32_t i)
     }
 }
 
-/* The budget is a promise at every moment. */
+/* The budget must be kept at every moment. */
 static void check_budget(struct world *world)
 {
     uint64_t limit = world->scenario->limit_bytes;
@@ -292,7 +292,10 @@ static void disturb(struct world *world, struct rng *rng)
     } else if (dice < 24) {
         engine_hold_sampler(&world->engine, dice % 2 == 0);
     } else if (dice < 28 && sc->flushes) {
-        /* A new flush replaces one still to come: wait for that, so that it holds for good. */
+        /*
+         * A new flush replaces one that is still to come, so wait until that one is carried
+         * out.
+         */
         if (clock_now(&world->engine.clock) >= atomic_load(&world->delayed.maybe_at)) {
             if (dice < 26) {
                 flush_now(world);
@@ -343,7 +346,7 @@ static void run_rounds(struct world *world)
     } while (!atomic_load(&world->is_stopping));
 }
 
-/* After a last flush nothing may be left: no item, no debt, no byte that waits. */
+/* After a last flush nothing may be left: no item, no debt, no byte waiting to be released. */
 static void check_empty(struct world *world)
 {
     struct engine *e = &world->engine;

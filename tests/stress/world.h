@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The world of a stress test: an engine, one worker thread a shard that serves requests and
- * does the background work of its shard as in the daemon, readers, a thread that moves
+ * The world of a stress test: an engine, one worker thread for each shard that serves requests
+ * and does the background work of its shard as in the daemon, readers, a thread that moves
  * slots, and the main thread, which moves the clock, flushes, changes the limit, walks and
  * verifies.
  *
- * Most keys have one owner, a worker that alone writes them and so knows what must be
- * there. The clock is frozen and moved by the main thread: nothing depends on how fast the
- * machine is.
+ * Most keys have one owner: the only worker that writes them, and so knows which must be
+ * present. The clock is frozen, and the main thread moves it: nothing depends on the speed of
+ * the machine.
  */
 #ifndef MAYFLY_TESTS_STRESS_WORLD_H
 #define MAYFLY_TESTS_STRESS_WORLD_H
@@ -27,7 +27,7 @@
 #define WORKERS_MAX 16u
 #define PINS_HELD   4u
 
-/* What a run is made of. */
+/* The parameters of a run. */
 struct scenario {
     const char *name;
     uint32_t shards;  /* and workers */
@@ -48,7 +48,7 @@ struct scenario {
 /* What the owner of a key knows about it. */
 struct own {
     bool is_present;
-    bool is_unsure;        /* a store failed half way: there or not, both are right */
+    bool is_unsure;        /* a store failed half way: present or absent, both are right */
     bool is_stale, is_won; /* the marks it has, while it is present */
     uint32_t len;
     uint64_t version; /* of the last store tried; KIND_NUMBER: the number */
@@ -62,7 +62,7 @@ struct own {
     msec_t began, ended;          /* the clock then */
 };
 
-/* What a thread counted: plain numbers of its own, read when it rests. */
+/* What a thread counted: plain numbers, read while it rests. */
 struct tally {
     uint64_t gets, hits, misses, stores, waits, no_memory, deletes, ariths, touches, erases,
         bodies, aborts, pins, slices, graces, placed;
@@ -73,7 +73,7 @@ struct held_pin {
     struct value_walk walk;
     uint32_t id;
     size_t whole; /* bytes of the value */
-    size_t len;   /* of them in front of the tail, which is copied at once */
+    size_t len;   /* of them before the tail, which is copied at once */
     size_t done;  /* and read so far */
     char *copy;   /* of the value */
     bool is_held;
@@ -85,7 +85,7 @@ struct worker {
     /* [const] */
     struct world *world;
     uint32_t id;  /* readers come after the workers */
-    bool is_home; /* has the shard of the same number */
+    bool is_home; /* also the number of its shard */
     pthread_t thread;
     struct own *own[KIND_COUNT];
     uint64_t *seen[KIND_COUNT]; /* highest version met, by owner and index */
@@ -97,7 +97,7 @@ struct worker {
     struct cycle_config expire;
     msec_t next_tick;
     bool is_cycling;
-    bool is_growing; /* KIND_CHURN: towards many or towards none */
+    bool is_growing; /* KIND_CHURN: filling or emptying */
     uint32_t churn_at;
     uint64_t turns;
     uint64_t shared_sum[256];   /* what it added to each shared number */
@@ -117,14 +117,14 @@ struct world {
     uint32_t thread_count; /* workers and readers */
     struct worker *workers;
     pthread_t mover;
-    pthread_barrier_t barrier; /* all threads and main meet twice a pause */
+    pthread_barrier_t barrier; /* all threads and main meet twice in a pause */
     /* [atomic] */
     _Atomic bool is_pausing, is_stopping;
     _Atomic uint64_t flush_begun, flush_done; /* immediate flushes */
     struct {
-        _Atomic msec_t maybe_at; /* the newest delayed flush, which may have been taken up */
-        _Atomic msec_t sure_at;  /* and surely was */
-        _Atomic msec_t past_at;  /* the one before it, whose moment has come */
+        _Atomic msec_t maybe_at; /* the newest delayed flush, which the engine may know */
+        _Atomic msec_t sure_at;  /* and which it surely knows */
+        _Atomic msec_t past_at;  /* the previous one, whose instant has passed */
     } delayed;
     _Atomic uint64_t slots_moved;
 };
@@ -149,15 +149,18 @@ double stress_seconds(void);
 void client_turn(struct worker *w);
 void client_read_turn(struct worker *w);
 
-/* Store what exists from the start and what belongs to nobody. Context: main, registered. */
+/*
+ * Store the keys that exist from the start and the keys without an owner. Context: main,
+ * registered.
+ */
 void client_setup(struct worker *w);
 
-/* Give back pins. Context: that worker. */
+/* Unpin all held values. Context: that worker. */
 void client_rest(struct worker *w);
 
 /*
- * With nobody else at work: what everybody counted must be what is stored; every key
- * that must be there is met by a walk. Context: main, registered.
+ * While no other thread works: what all threads counted must be what is stored, and a walk must
+ * meet every key that must be present. Context: main, registered.
  */
 void client_audit(struct world *world);
 
