@@ -10,7 +10,7 @@
 #include "lib/base/check.h"
 #include "lib/base/counters.h"
 #include "lib/engine/arith.h"
-#include "lib/engine/delete.h"
+#include "lib/engine/erase.h"
 #include "lib/engine/touch.h"
 #include "proto/text_compose.h"
 

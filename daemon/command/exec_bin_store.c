@@ -15,7 +15,7 @@
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/engine/arith.h"
-#include "lib/engine/delete.h"
+#include "lib/engine/erase.h"
 
 /* An incr with this time does not make the number that is not there. */
 #define EXPTIME_NO_CREATE UINT32_MAX

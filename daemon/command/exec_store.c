@@ -11,7 +11,7 @@
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/engine/body.h"
-#include "lib/engine/delete.h"
+#include "lib/engine/erase.h"
 #include "proto/text_compose.h"
 
 /* What the storage commands are to the engine. */

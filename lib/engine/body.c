@@ -11,7 +11,6 @@
 #include "lib/engine/engine.h"
 #include "lib/engine/loose.h"
 #include "lib/engine/router.h"
-#include "lib/engine/steal.h"
 #include "lib/engine/store.h"
 #include "lib/memory/room_make.h"
 #include "lib/shard/shard.h"

@@ -111,4 +111,18 @@ void engine_hold_sampler(struct engine *e, bool held);
  */
 void engine_observe(struct engine *e, uint32_t kinds);
 
+/* ---- room from other shards -------------------------------------------------------------- */
+
+enum steal {
+    STEAL_NOTHING, /* nobody has clearly more */
+    STEAL_LATER,   /* what another could give waits for a grace period: ask again in 1 ms */
+    STEAL_DONE,    /* the budget has room again */
+};
+
+/*
+ * A shard needs room that it does not have itself: take some from the fullest other one.
+ * Context: outside a shard.
+ */
+enum steal engine_steal(struct engine *e, struct shard *needy);
+
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Instead of deleting: see erase.h.
+ * Deleting, and what may be done instead: see erase.h.
  */
 #include "lib/engine/erase.h"
 
@@ -10,6 +10,29 @@
 #include "lib/engine/visit.h"
 #include "lib/memory/room_make.h"
 #include "lib/shard/keyspace.h"
+
+enum outcome engine_delete(struct engine *e, uint64_t hash, struct span key,
+                           uint64_t cas_expected, msec_t now)
+{
+    struct visit v;
+    enum outcome out = OUT_NOT_FOUND;
+
+    must_be_reading();
+    visit_enter(e, &v, hash, key, now);
+    visit_find(&v);
+    if (v.is_live) {
+        if (cas_expected != 0 && v.item->cas != cas_expected) {
+            out = OUT_EXISTS;
+        } else {
+            visit_unlink(&v, DEATH_DELETE);
+            out = OUT_DELETED;
+        }
+    }
+    visit_leave(&v);
+    return out;
+}
+
+/* ---- instead of deleting ----------------------------------------------------------------- */
 
 struct erasure {
     const struct erase *what;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What may be done to an item instead of deleting it: marking it as stale, or leaving an empty
+ * Deleting, and what may be done to an item instead: marking it as stale, or leaving an empty
  * item behind.
  */
 #ifndef MAYFLY_LIB_ENGINE_ERASE_H
@@ -14,6 +14,13 @@
 #include "lib/base/span.h"
 
 struct engine;
+
+/*
+ * DELETED NOT_FOUND; cas_expected 0: any, else EXISTS when it differs. Context: read
+ * side, no shard held.
+ */
+enum outcome engine_delete(struct engine *e, uint64_t hash, struct span key,
+                           uint64_t cas_expected, msec_t now);
 
 /* What may be done to an item instead of dropping it. */
 struct erase {

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "lib/base/context.h"
-#include "lib/engine/delete.h"
 #include "lib/engine/engine.h"
+#include "lib/engine/erase.h"
 #include "lib/engine/router.h"
 #include "lib/engine/store.h"
 #include "lib/engine/store_common.h"

@@ -9,7 +9,6 @@
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/engine/body.h"
-#include "lib/engine/delete.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/find.h"
 #include "lib/engine/loose.h"
@@ -151,8 +150,11 @@ enum outcome store_large(struct engine *e, struct store *st, msec_t now)
         out = commit_again(e, &c, now);
     }
     if (out == OUT_NO_MEMORY && st->mode == STORE_SET) {
-        /* The old value must not be read any more. */
-        engine_delete(e, st->hash, st->key, 0, now);
+        struct visit v;
+
+        visit_enter(e, &v, st->hash, st->key, now);
+        out = store_failed(&v, st, out);
+        visit_leave(&v);
     }
     body_abort(&own);
     if (out != OUT_WAIT && !(out == OUT_EXISTS && st->over != NULL) && st->body != NULL) {

@@ -5,7 +5,6 @@
 #include "lib/engine/visit.h"
 
 #include "lib/base/context.h"
-#include "lib/engine/steal.h"
 #include "lib/memory/room_make.h"
 #include "lib/shard/flush.h"
 

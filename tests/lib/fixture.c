@@ -14,7 +14,7 @@
 #include "lib/base/check.h"
 #include "lib/base/rcu.h"
 #include "lib/engine/body.h"
-#include "lib/engine/delete.h"
+#include "lib/engine/erase.h"
 #include "lib/engine/flush.h"
 #include "lib/engine/touch.h"
 #include "lib/shard/expire.h"

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "lib/base/rcu.h"
-#include "lib/engine/delete.h"
+#include "lib/engine/erase.h"
 #include "lib/engine/touch.h"
 
 void client_remove(struct worker *w, const struct name *n, struct own *o)

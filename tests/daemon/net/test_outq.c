@@ -13,8 +13,8 @@
 
 #include "daemon/net/outq.h"
 #include "lib/base/rcu.h"
-#include "lib/engine/delete.h"
 #include "lib/engine/engine.h"
+#include "lib/engine/erase.h"
 #include "lib/engine/find.h"
 #include "lib/engine/store.h"
 #include "tests/common/rng.h"

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "lib/base/rcu.h"
-#include "lib/engine/delete.h"
+#include "lib/engine/erase.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 

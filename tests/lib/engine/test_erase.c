@@ -5,7 +5,7 @@
  */
 #include "lib/shard/shard.h"
 
-#include "lib/engine/delete.h"
+#include "lib/engine/erase.h"
 #include "lib/shard/value.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"

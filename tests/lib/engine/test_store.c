@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-#include "lib/engine/delete.h"
+#include "lib/engine/erase.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
