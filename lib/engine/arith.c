@@ -30,18 +30,18 @@ static uint64_t apply(const struct arith *a, uint64_t v)
     return v + a->delta;
 }
 
-/* Checks before anything is made; OUT_NUMBER when the item may be changed. */
+/* Check before anything is made. OUT_NUMBER when the item may be changed. */
 static enum outcome judge(const struct visit *v, const struct arith *a, uint64_t *value)
 {
     if (!v->is_live) {
         return OUT_NOT_FOUND;
     }
-    /* That an empty value is no number is told before that, as memcached does. */
+    /* An empty value is reported as no number before the cas is compared, as in memcached. */
     if (MF_UNLIKELY(a->compares_cas) && v->item->cas != a->cas_expected &&
         v->item->value_len != 0) {
         return OUT_EXISTS;
     }
-    /* A value of more than one block is no number, whatever it begins with. */
+    /* A value of more than one block is not a number, whatever it begins with. */
     if (item_is_large(v->item) ||
         !read_number(span_of(item_value(v->item), v->item->value_len), value)) {
         return OUT_NON_NUMERIC;
@@ -89,7 +89,7 @@ static MF_COLD enum outcome vivify(struct visit *v, struct arith *a)
     return OUT_NUMBER;
 }
 
-/* It was changed, and given a deadline that has passed. */
+/* The number was changed, and the item was given a deadline that has passed. */
 static MF_COLD enum outcome end(struct visit *v, struct arith *a)
 {
     a->cas = a->cas_new != 0 ? a->cas_new : keyspace_next_cas(v->to);

@@ -36,7 +36,7 @@ struct arith {
     uint64_t number;
     uint64_t cas;
     msec_t deadline_now;    /* of the item */
-    msec_t deadline_before; /* with touches, of an item that was there */
+    msec_t deadline_before; /* with touches: of an item that was there */
 };
 
 /* NUMBER NOT_FOUND NON_NUMERIC EXISTS NO_MEMORY WAIT. Context: read side, no shard held. */

@@ -81,7 +81,7 @@ bool body_place(struct body *b, const struct store *st, msec_t now)
 {
     must_be_reading();
     must(b->filled == 0 && b->taken == 0);
-    /* What the item will be, its deadline for one, must be known already. */
+    /* What the item will be must be known already, for example its deadline. */
     if (b->cut.segments != 0 || st->mode > STORE_CAS || st->takes_older) {
         return false;
     }
@@ -161,7 +161,7 @@ bool body_unplace(struct body *b)
 
 /* ---- whole segments ---------------------------------------------------------------------- */
 
-/* How often the cursor is asked for one segment before the caller is told to come again. */
+/* How often the cursor is asked for one segment before the caller has to come again. */
 #define TAKE_TRIES 64
 
 static enum outcome take_segment(struct body *b)
@@ -185,7 +185,7 @@ static enum outcome take_segment(struct body *b)
             if (stolen == STEAL_DONE) {
                 out = OUT_MISS;
             } else if (b->engine->shard_count > 1 && s->memory.evictions) {
-                out = OUT_WAIT; /* in a moment somebody may have clearly more than we */
+                out = OUT_WAIT; /* soon another shard may have clearly more than this one */
             }
         }
     }

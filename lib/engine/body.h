@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Bodies: large values on their way in. Whole segments are taken one by one as the bytes
- * arrive, so that a value pays for its room in many small steps; what goes into pieces waits in
+ * arrive, so that room for a value is made in many small steps; what goes into pieces waits in
  * a buffer of the body until the value is whole. Or the body is placed: it has the loose blocks
  * of the item to be, and the bytes go there at once. That lasts no longer than one read-side
  * section, in which those blocks stay what they are even if a flush takes their segments away.
@@ -39,24 +39,24 @@ struct body *body_begin(struct engine *e, uint64_t hash, size_t len);
 enum outcome body_room(struct body *b, bool may_wait, char **ptr, size_t *n);
 
 /*
- * Have the bytes of a body that goes into pieces alone, and has none yet, written to the very
- * blocks of the item that this store makes: then they are not copied again. The blocks are the
- * caller's until its read-side section ends, or until body_unplace(): by then the body must
- * have been stored, unplaced or aborted. False: not now, go on without. Context: read
- * side, no shard held.
+ * For a body without whole segments that has received nothing yet: make the blocks of the item
+ * that this store makes, and receive the bytes there. Then they are not copied again. The
+ * blocks are the caller's until its read-side section ends, or until body_unplace(): by then
+ * the body must have been stored, unplaced or aborted. False: not now, go on without. Context:
+ * read side, no shard held.
  */
 bool body_place(struct body *b, const struct store *st, msec_t now);
 
 /* May a value of so many bytes be placed at all? Context: any thread. */
 bool engine_may_place(const struct engine *e, size_t len);
 
-/* All places of the bytes still missing, when it is placed; how many there are. */
+/* The places of all bytes still missing, when the body is placed. Returns how many. */
 #define BODY_PLACES_MAX 15u
 unsigned body_places(const struct body *b, struct iovec places[BODY_PLACES_MAX]);
 
 /*
- * Give the blocks back and keep the bytes that came elsewhere, so that the section may end.
- * Nothing when it is not placed. False: no memory, the body can only be aborted. Context:
+ * Give the blocks back and keep the received bytes elsewhere, so that the section may end. Does
+ * nothing if the body is not placed. False: no memory, the body can only be aborted. Context:
  * the section of body_place().
  */
 bool body_unplace(struct body *b);
@@ -78,10 +78,12 @@ void body_abort(struct body **b);
 /* What it consists of, when it is full. Context: the thread that began it. */
 void body_parts(const struct body *b, struct body_parts *out);
 
-/* Copy to the body what came into its blocks. False: no memory. Context: their section. */
+/*
+ * Copy to the body what was received into its blocks. False: no memory. Context: their section.
+ */
 bool body_keep_bytes(struct body *b);
 
-/* The blocks that the body was read into, to be linked; NULL when it was not. */
+/* The blocks into which the body was received, to be linked; NULL when it is not placed. */
 struct loose *body_loose(struct body *b);
 
 /*
@@ -91,13 +93,13 @@ struct loose *body_loose(struct body *b);
 void body_disown(struct body *b);
 
 /*
- * Fill from a span as far as whole segments go; the rest may be passed as tail. OUT_OK,
- * OUT_WAIT, OUT_NO_MEMORY.
+ * Fill the whole segments from a span; the rest may be passed as tail. OUT_OK, OUT_WAIT,
+ * OUT_NO_MEMORY.
  */
 enum outcome body_fill_segments(struct body *b, struct span value, bool may_wait);
-/* Append to a body what fits, from a span. */
+/* Append a span to a body. Outcomes as above. */
 enum outcome body_append(struct body *b, struct span part, bool may_wait);
-/* Make the body's segments those of another shard, by copying. */
+/* Copy the body's segments to segments of another shard. Outcomes as above. */
 enum outcome body_rehome(struct body *b, struct shard *to, bool may_wait);
 
 #endif

@@ -28,7 +28,7 @@ struct concat {
     uint64_t bytes_max;
 };
 
-/* append, prepend whose result fits one block; OUT_MISS when it does not. */
+/* append and prepend with a result that fits one block; OUT_MISS when it does not. */
 static enum outcome concat_block(struct visit *v, void *arg)
 {
     const struct concat *c = arg;
@@ -87,7 +87,7 @@ static enum outcome concat_block(struct visit *v, void *arg)
 
 /* ---- larger results ---------------------------------------------------------------------- */
 
-/* The value of an append or prepend becomes an item if there is none, else NOT_STORED. */
+/* Store the value of an append or prepend as an item if there is none, else NOT_STORED. */
 static enum outcome concat_absent(struct engine *e, struct store *st, msec_t now)
 {
     struct store add = *st;
@@ -101,7 +101,7 @@ static enum outcome concat_absent(struct engine *e, struct store *st, msec_t now
     return out;
 }
 
-/* The bytes of old value and addition, in order, into a fresh body. */
+/* Copy the old value and the addition, in order, to a fresh body. */
 static enum outcome concat_fill(struct body *b, const struct found *old, const struct store *st)
 {
     struct value_walk w;
@@ -161,8 +161,8 @@ static enum outcome concat_once(struct engine *e, struct store *st, msec_t now)
 }
 
 /*
- * append, prepend with a large result: what is to be added comes as a span, or as a full body
- * that is turned into one (the addition itself is larger than a block).
+ * append and prepend with a large result. The addition is a span, or a full body that is turned
+ * into a span (if it is larger than a block itself).
  */
 static enum outcome concat_large(struct engine *e, struct store *st, msec_t now)
 {
@@ -222,7 +222,7 @@ enum outcome store_concat(struct engine *e, struct store *st, msec_t now)
         if (out == OUT_NOT_STORED && st->vivifies) {
             out = concat_absent(e, st, now);
             if (out == OUT_NOT_STORED) {
-                continue; /* somebody made it meanwhile */
+                continue; /* another writer has made it meanwhile */
             }
         }
         break;

@@ -16,7 +16,7 @@
 
 #define MIB (1ull << 20)
 
-/* What memcached counts beside key and value against -I. */
+/* What memcached counts against -I besides key and value. */
 #define ITEM_SIZE_EXTRA 59
 
 /* The least that a shard can work with. */
@@ -45,7 +45,7 @@ static uint64_t reclaim_hook(void *arg)
     return again;
 }
 
-/* Everything that engine_start() made, in reverse; what was not made is 0. */
+/* Release everything that engine_start() made, in reverse order. What was not made is 0. */
 static void release_all(struct engine *e)
 {
     if (e->reclaimer != NULL) {
@@ -165,7 +165,7 @@ bool engine_try_grace(struct engine *e)
 
     must_be_a_worker();
     must_not_be_reading();
-    /* Whatever began to wait has raised the need, and only the reclaimer takes it down. */
+    /* Whatever began to wait has raised the need, and only the reclaimer lowers it. */
     if (atomic_load_explicit(&g->need, memory_order_relaxed) == GRACE_IDLE) {
         return true;
     }
@@ -200,10 +200,10 @@ void engine_hold_sampler(struct engine *e, bool held)
 /* Segments taken from another shard at once. */
 #define STEAL_SEGMENTS 4
 
-/* Work of the cursor there for it. */
+/* Work of the cursor in the other shard for them. */
 #define STEAL_WORK 512
 
-/* What a shard has that it could lose, in segments. Context: in shard. */
+/* How many segments a shard could lose. Context: in shard. */
 static uint32_t spare_segments(const struct shard *s)
 {
     return s->memory.blocks.chain[CHAIN_SMALL].count +
@@ -247,7 +247,7 @@ enum steal engine_steal(struct engine *e, struct shard *needy)
     }
     if (budget_retired(&e->budget) >> s->memory.arena.shift >= STEAL_SEGMENTS) {
         grace_ask(reclaim_grace(e->reclaimer), GRACE_HURRY);
-        return STEAL_LATER; /* what nobody needs any more will do */
+        return STEAL_LATER; /* what has been retired is enough */
     }
     shard_enter(s);
     room_release(&s->memory);

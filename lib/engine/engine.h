@@ -3,21 +3,21 @@
  * lib/engine: the storage engine as a whole, and the operations that commands call. daemon/ and
  * the tests create one; nothing in it is process-wide.
  *
- *     engine        clock, budget, reclaimer, shards: started and stopped
- *     router        hash -> shard; migrate moves slots of it while requests run
- *     find          lookups without a lock
- *     visit         one entry of a writer into the shard of a key
- *     store         set, add, replace, cas, append, prepend; store_large for large values, with
- *                   body (on their way in) and loose (blocks under construction)
- *     arith, delete, erase, fetch, touch, remake   the other writes
- *     flush, steal  what concerns all shards
+ *     engine       clock, budget, reclaimer, shards: start, stop, limit, room from other shards
+ *     router       hash -> shard; migrate moves slots while requests run
+ *     find         lookups without a lock
+ *     visit        one entry of a writer into the shard of a key
+ *     store        the six modes of storing: concat does append and prepend, store_value the
+ *                  others, store_large those that fit no block, with body (a value on its way
+ *                  in) and loose (its blocks under construction)
+ *     remake       a new block for an item that stays what it is
+ *     arith, erase, fetch, touch, flush    the other writes
  *
  * Reads run under a read-side section and take no lock. Writes run in place under the shard's
  * lock; the functions here enter and leave it.
  *
- * This folder is the top of lib/: it may include all of it. Within it, what is called stands in
- * the table above or to the left of what calls it, except that the writes rest on visit and
- * store_common.
+ * This folder is the top of lib/: it may include all of it. Calls go one way: store, concat,
+ * store_value, store_large, body, loose, store_common, visit, engine.
  */
 #ifndef MAYFLY_LIB_ENGINE_ENGINE_H
 #define MAYFLY_LIB_ENGINE_ENGINE_H
@@ -69,15 +69,16 @@ struct engine {
     struct budget budget;
     struct shard_group group; /* what the shards know of the above */
     /* under flush_lock */
-    pthread_mutex_t flush_lock; /* one flush command at a time; a leaf but for shards */
-    uint64_t flush_id;          /* flush commands so far */
+    pthread_mutex_t
+        flush_lock; /* one flush command at a time; only shards are entered while it is held */
+    uint64_t flush_id; /* flush commands so far */
     /* [rcu] */
     struct router router;
 };
 
 /*
- * Build everything; the reclaimer's thread runs when this returns. MF_EINVAL when the config
- * cannot be kept, MF_ENOMEM, MF_ESYS. Context: main, before start.
+ * Build everything; the reclaimer's thread runs when this returns. MF_EINVAL when the config is
+ * impossible; MF_ENOMEM; MF_ESYS. Context: main, before start.
  */
 enum mf_err engine_start(struct engine *e, const struct engine_config *cfg);
 
@@ -114,13 +115,13 @@ void engine_observe(struct engine *e, uint32_t kinds);
 /* ---- room from other shards -------------------------------------------------------------- */
 
 enum steal {
-    STEAL_NOTHING, /* nobody has clearly more */
+    STEAL_NOTHING, /* no shard has clearly more */
     STEAL_LATER,   /* what another could give waits for a grace period: ask again in 1 ms */
     STEAL_DONE,    /* the budget has room again */
 };
 
 /*
- * A shard needs room that it does not have itself: take some from the fullest other one.
+ * A shard needs room that it cannot make itself: take some from the fullest other shard.
  * Context: outside a shard.
  */
 enum steal engine_steal(struct engine *e, struct shard *needy);

@@ -33,11 +33,11 @@ struct erase {
      * `touches`, and the cas of the old one unless marks_stale or cas_new.
      */
     bool drops_value;
-    bool touches; /* with marks_stale or drops_value: the deadline; passed: deleted */
+    bool touches; /* with marks_stale or drops_value: the new deadline; passed: deleted */
     bool may_wait;
     uint32_t flags; /* with drops_value */
     uint64_t cas_expected;
-    uint64_t cas_new; /* of the item that stays; 0: drawn, or kept as told above */
+    uint64_t cas_new; /* of the item that stays; 0: drawn, or kept as described above */
     msec_t deadline;
 };
 

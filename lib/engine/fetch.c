@@ -17,7 +17,7 @@ struct fetching {
     struct remake remake;
 };
 
-/* An absent key becomes an empty item, won by who asked. */
+/* An absent key becomes an empty item, won by the caller. */
 static enum outcome make(struct visit *v, struct fetch *f)
 {
     enum outcome why;
@@ -34,7 +34,7 @@ static enum outcome make(struct visit *v, struct fetch *f)
         it->cas = f->cas_new;
     }
     if (is_due) {
-        /* It was there for no time at all, but the caller may read it. */
+        /* It was never there for anyone else, but the caller may read it. */
         blocks_kill(&v->to->memory, h, KILL_REUSE);
         ctr_add(&v->to->counters, CTR_total_items, 1);
     } else {
@@ -50,7 +50,7 @@ static enum outcome make(struct visit *v, struct fetch *f)
     return OUT_HIT;
 }
 
-/* What the found item was when it was met, and whether the caller wins it. */
+/* Note what the found item is, and whether the caller wins it. */
 static void look(const struct visit *v, struct fetch *f)
 {
     msec_t deadline;

@@ -14,15 +14,15 @@
 #include "lib/engine/find.h"
 
 /*
- * A lookup that may change the item: make an absent one, win the right to make it anew, give it
- * a deadline. A plain engine_find() will do when none of this is asked for and the item found
- * is not item_is_winnable().
+ * A lookup that may change the item: make an absent one, win the right to refresh it, give it a
+ * deadline. A plain engine_find() will do when none of this is asked for and the item found is
+ * not item_is_winnable().
  */
 struct fetch {
     uint64_t hash;
     struct span key;
     bool vivifies;      /* absent: made with an empty value, and won by the caller */
-    bool recaches;      /* has a deadline before recache_before, and nobody won: won */
+    bool recaches;      /* if its deadline is before recache_before and no client won it: won */
     bool touches;       /* an item that was there gets touch_deadline */
     bool touches_first; /* before its deadline is compared for recaches */
     bool may_wait;
@@ -33,15 +33,15 @@ struct fetch {
     /* out, with HIT */
     bool is_created;
     bool is_stale;
-    bool is_won;            /* by this call: a stale item that nobody won is, too */
-    bool was_won;           /* by somebody before */
+    bool is_won;            /* by this call; a stale item that no client won is won, too */
+    bool was_won;           /* by another client before */
     msec_t deadline_before; /* the deadline it came with */
     /* Borrowed until the section ends; not yet marked as used: the caller does that. */
     struct found found;
 };
 
 /*
- * HIT; MISS (found.miss tells why); NO_MEMORY, WAIT. With a touch_deadline or a vivify_deadline
+ * HIT; MISS (found.miss says why); NO_MEMORY, WAIT. With a touch_deadline or a vivify_deadline
  * at or before now the item is found this last time. Context: read side, no shard held.
  */
 enum outcome engine_fetch(struct engine *e, struct fetch *f, msec_t now);

@@ -29,7 +29,7 @@ void engine_prefetch_items(const struct route *rt, const uint64_t *hash, size_t 
     }
 }
 
-/* A reader met a due item: unlink it if nobody is in the shard, else the sampler will. */
+/* A reader found a due item: unlink it if the shard is free, otherwise the sampler will. */
 static void expire_lazily(struct shard *s, uint64_t hash, const char *key, size_t key_len,
                           msec_t now)
 {
@@ -68,7 +68,7 @@ static const struct item *find_in(struct shard *s, uint64_t hash, const char *ke
     return it;
 }
 
-/* All of engine_find(), with everything that is rare. */
+/* All of engine_find(), including the rare cases. */
 static MF_NOINLINE struct found find_slowly(const struct route *rt, uint64_t hash,
                                             const char *key, size_t key_len, msec_t now)
 {

@@ -23,8 +23,8 @@ struct found {
 };
 
 /*
- * Hints for a batch, in this order with other work between: each bucket, then the items of n
- * hashes that stand `stride` bytes apart. Context: read side.
+ * Prefetch for a batch, in two steps with other work in between: the bucket of each hash, then
+ * the items of n hashes that are `stride` bytes apart. Context: read side.
  */
 void engine_prefetch_bucket(const struct route *rt, uint64_t hash);
 void engine_prefetch_items(const struct route *rt, const uint64_t *hash, size_t stride,

@@ -10,7 +10,10 @@
 #include "lib/shard/flush.h"
 #include "lib/shard/shard.h"
 
-/* Hidden first, so that all shards are empty together; then swapped one by one. */
+/*
+ * Everything is hidden first, so that all shards become empty together; then swapped one by
+ * one.
+ */
 static void flush_all_shards(struct engine *e, msec_t at, msec_t now)
 {
     e->flush_id++;
@@ -27,8 +30,8 @@ enum outcome engine_flush(struct engine *e, msec_t at, msec_t now, bool may_wait
     bool is_ready = true;
 
     /*
-     * Flushed indexes are memory beyond the items: a burst of flushes has to go at the pace of
-     * the reclaimer, or they would take all there is.
+     * Flushed indexes are memory beyond the items: a burst of flushes has to wait for the
+     * reclaimer, or they would take all memory.
      */
     if (may_wait && budget_retired(&e->budget) > memory_overdraw(&e->shards[0]->memory)) {
         grace_ask(reclaim_grace(e->reclaimer), GRACE_HURRY);

@@ -13,11 +13,10 @@
 struct engine;
 
 /*
- * Flush: everything stored before `at` is gone at `at` (now or earlier: at once). Constant time
- * but for the number of shards; memory is given back in the background. OUT_OK; or nothing was
- * done: OUT_NO_MEMORY, the system has none for new indexes; OUT_WAIT (only if it may), flushes
- * come faster than their memory is given back: ask again in 1 ms. Context: outside a
- * shard.
+ * Flush: everything stored before `at` is gone at `at` (now or earlier: at once). Takes
+ * constant time for each shard; memory is given back in the background. OUT_OK; or nothing was
+ * done: OUT_NO_MEMORY, there is no memory for new indexes; OUT_WAIT (only if it may), flushes
+ * come faster than their memory is given back: ask again in 1 ms. Context: outside a shard.
  */
 enum outcome engine_flush(struct engine *e, msec_t at, msec_t now, bool may_wait);
 

@@ -14,7 +14,7 @@
 #include "lib/shard/keyspace.h"
 
 /*
- * Give the blocks up: nobody ever saw them, but a hole needs its grace period all the same.
+ * Give the blocks up. No reader has seen them, but a hole needs its grace period all the same.
  * Context: in shard.
  */
 void loose_drop(struct loose *l)
@@ -67,7 +67,7 @@ enum outcome loose_make(struct visit *v, const struct store *st, bool has_ttl, s
         return why;
     }
     if (st->deadline <= v->now && !(st->mode == STORE_APPEND || st->mode == STORE_PREPEND)) {
-        return OUT_MISS; /* dead on arrival: nothing is to be made */
+        return OUT_MISS; /* dead on arrival: nothing to make */
     }
     chain = visit_chain(v);
     while (l->pieces < pieces) {
@@ -93,7 +93,10 @@ enum outcome loose_make(struct visit *v, const struct store *st, bool has_ttl, s
     return OUT_STORED;
 }
 
-/* The pieces of what is replaced will die when the new bytes are here: have them at hand. */
+/*
+ * The pieces of the replaced value will be killed when the new bytes have arrived: prefetch
+ * them.
+ */
 static void prefetch_old(const struct visit *v)
 {
     if (v->is_live && item_is_large(v->item)) {
@@ -136,8 +139,8 @@ struct span loose_piece(const struct loose *l, uint32_t i)
 }
 
 /*
- * Step 3: the pieces, from the tail unless that stands in them already. Context: outside the
- * shard, in the section of step 2.
+ * Step 3: fill the pieces from the tail, unless their bytes are there already. Context: outside
+ * the shard, in the section of step 2.
  */
 void loose_fill(const struct loose *l)
 {
@@ -185,7 +188,10 @@ void loose_link(struct visit *v, struct store *st, msec_t deadline, bool has_ttl
     store_finish(v, st, it, HEAT_COUNT);
     visit_link(v, l->head, DEATH_OVERWRITE);
     if (st->over != NULL && st->over->is_copy) {
-        /* Nobody stored anything; taken back behind the link, so that nobody reads less. */
+        /*
+         * No client stored anything. Subtracted after the link, so that the count never goes
+         * down.
+         */
         ctr_add(&v->to->counters, CTR_total_items, -(uint64_t)1);
     }
 }

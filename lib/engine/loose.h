@@ -2,8 +2,8 @@
 /*
  * Loose blocks: head and pieces of one large value under construction. They are kept from the
  * cursor until they are linked or given up, and filled outside the shard. A flush takes them
- * away (the epoch tells); their bytes are not reused before the read-side section in which they
- * were made has ended.
+ * away (the epoch shows it); their bytes are not reused before the read-side section in which
+ * they were made has ended.
  */
 #ifndef MAYFLY_LIB_ENGINE_LOOSE_H
 #define MAYFLY_LIB_ENGINE_LOOSE_H
@@ -44,7 +44,7 @@ struct loose {
  */
 bool loose_begin(struct engine *e, const struct store *st, struct loose *l, msec_t now);
 
-/* Give them up again. Context: the same section, outside a shard. */
+/* Give them up. Context: the same section, outside a shard. */
 void loose_abort(struct loose *l);
 
 /* The bytes of a piece. */
@@ -69,7 +69,7 @@ void loose_link(struct visit *v, struct store *st, msec_t deadline, bool has_ttl
                 uint32_t flags, struct loose *l);
 
 /*
- * Give the blocks up: nobody ever saw them, but a hole needs its grace period all the same.
+ * Give the blocks up. No reader has seen them, but a hole needs its grace period all the same.
  * Context: in shard.
  */
 void loose_drop(struct loose *l);

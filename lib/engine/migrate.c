@@ -56,9 +56,9 @@ static void pick_one(void *arg, handle_t h)
 }
 
 /*
- * Put a copy of the item into the other shard as what it is, cas and deadline included. The
- * copy is made through the ordinary store, which finds the old one in `from` and unlinks it
- * after linking.
+ * Put an exact copy of the item into the other shard, with its cas and deadline. It is made by
+ * an ordinary store, which finds the old item in `from` and unlinks it after linking the new
+ * one.
  */
 static enum outcome move_key(struct engine *e, const struct shard *from, uint64_t hash,
                              struct span key)
@@ -91,15 +91,18 @@ static enum outcome move_key(struct engine *e, const struct shard *from, uint64_
     st.cas_new = it->cas;
     out = engine_store(e, &st, now);
     mem_free(copy);
-    /* NOT_FOUND: a writer was faster. EXISTS, too, or it was moved or touched: look again. */
+    /*
+     * NOT_FOUND: a writer was faster. EXISTS: likewise, or the item was moved or touched: look
+     * again.
+     */
     return out == OUT_STORED || out == OUT_NOT_FOUND ? OUT_STORED : OUT_WAIT;
 }
 
 #define BATCH 64
 
 /*
- * One position of the source's index. Returns the next cursor; *again: it must be visited once
- * more.
+ * Move the items of one position of the source's index. Returns the next cursor. *again: the
+ * position must be visited once more.
  */
 static uint64_t move_position(struct mover *m, uint64_t cursor, bool *again)
 {
@@ -130,7 +133,7 @@ static uint64_t move_position(struct mover *m, uint64_t cursor, bool *again)
     return next;
 }
 
-/* Are there items of the range left behind? Only when the index was resized under the walk. */
+/* Are no items of the range left? Some may be if the index was resized during the walk. */
 static bool is_clean(struct mover *m)
 {
     struct shard *from = m->engine->shards[m->from];
@@ -166,7 +169,7 @@ static void move_all(struct mover *m)
     } while (!is_clean(m));
 }
 
-/* A range of slots that are all at the same shard. */
+/* Move a range of slots that are all at the same shard. */
 static enum mf_err move_run(struct engine *e, uint32_t first, uint32_t count, uint16_t from,
                             uint16_t to)
 {
@@ -176,13 +179,16 @@ static enum mf_err move_run(struct engine *e, uint32_t first, uint32_t count, ui
     if (err != MF_OK) {
         return err;
     }
-    rcu_wait(); /* nobody is left who would look in `from` alone */
+    rcu_wait(); /* no reader is left that would look in `from` alone */
     err = router_publish(&e->router, first, count, route_moving(from, to));
     if (err == MF_OK) {
         rcu_wait();
         move_all(&m);
     }
-    /* Without memory for a table the slots stay prepared, which only costs a second look. */
+    /*
+     * If there is no memory for a table the slots stay prepared, which only costs a second
+     * lookup.
+     */
     if (err == MF_OK) {
         err = router_publish(&e->router, first, count, route_settled(to));
     }

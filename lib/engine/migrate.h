@@ -13,7 +13,7 @@ struct engine;
 
 /*
  * Move a range of slots from one shard to another while requests run, in slices. Context: a
- * registered thread that is no worker (waits for grace periods).
+ * registered thread that is not a worker (it waits for grace periods), outside a section.
  */
 enum mf_err engine_move_slots(struct engine *e, uint32_t first, uint32_t count, uint16_t to);
 

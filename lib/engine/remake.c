@@ -15,7 +15,7 @@
 #include "lib/shard/keyspace.h"
 #include "lib/shard/value.h"
 
-/* The bytes behind the key: the value, or what stands for a large one. */
+/* The bytes after the key: the value, or what stands for a large one. */
 static size_t payload_bytes(const struct item *it)
 {
     return item_is_large(it) ? 3 + LARGE_BYTES(item_large(it)->pieces) : it->value_len;
@@ -103,6 +103,6 @@ enum outcome remake_as_large(struct engine *e, const struct visit *v, const stru
     value_copy(v->owner, item, copy);
     out = engine_store(e, &st, v->now);
     mem_free(copy);
-    /* NOT_FOUND: deleted meanwhile, which who begins again will see. */
+    /* NOT_FOUND: deleted meanwhile, which the caller will see when it starts over. */
     return out == OUT_STORED ? OUT_OK : out == OUT_NOT_FOUND ? OUT_EXISTS : out;
 }

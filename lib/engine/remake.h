@@ -15,7 +15,7 @@
 struct engine;
 struct visit;
 
-/* What the found item is to have that cannot be changed where it stands. */
+/* What the found item should have that cannot be changed in place. */
 struct remake {
     msec_t deadline;
     uint64_t cas;
@@ -24,15 +24,15 @@ struct remake {
 };
 
 /*
- * Make the block of the found item anew, whatever its value is, and swap it in. OUT_OK, and the
- * visit has the new item; OUT_WAIT, OUT_NO_MEMORY; OUT_TOO_LARGE: with a deadline it fits no
- * block any more, remake_as_large() must do it. Context: in shard.
+ * Make a new block for the found item, whatever its value is, and swap it in. OUT_OK: the visit
+ * has the new item; OUT_WAIT, OUT_NO_MEMORY; OUT_TOO_LARGE: with a deadline it no longer fits a
+ * block, so remake_as_large() must do it. Context: in shard.
  */
 enum outcome remake_block(struct visit *v, const struct remake *r);
 
 /*
- * The same by storing a copy as a large value. OUT_OK; OUT_EXISTS: something changed, begin
- * again; OUT_WAIT, OUT_NO_MEMORY. Context: read side, no shard held.
+ * The same by storing a copy as a large value. OUT_OK; OUT_EXISTS: something changed, start
+ * over; OUT_WAIT, OUT_NO_MEMORY. Context: read side, no shard held.
  */
 enum outcome remake_as_large(struct engine *e, const struct visit *v, const struct remake *r);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The routing table: hash -> slot (its top bits) -> shard, published by RCU. A table is never
- * changed after it was published: a change publishes a copy. A slot that moves from A to B goes
- * through these states, with a grace period after each:
+ * The routing table: hash -> slot (its top bits) -> shard, published by RCU. A published table
+ * is never changed: a change publishes a copy. A slot that moves from A to B goes through these
+ * states, with a grace period after each:
  *
  *     settled at A    readers look in A; writers hold and change A
  *     prepared        readers look in A, then in B; writers as before
@@ -10,9 +10,9 @@
  *                     A, then in B, and put new items in B; the mover takes the others over
  *     settled at B
  *
- * Before the first item is in B nobody is left who looks in A only. A writer looks at the table
- * again once it holds its lock, and begins anew when another was published: two writers that
- * know different states are ordered by the lock of A.
+ * When the first item comes to B, no reader is left that looks in A only. A writer reads the
+ * table again once it holds its lock, and starts over if another one was published: two writers
+ * that know different states are ordered by the lock of A.
  */
 #ifndef MAYFLY_LIB_ENGINE_ROUTER_H
 #define MAYFLY_LIB_ENGINE_ROUTER_H
@@ -34,7 +34,7 @@ struct route {
     struct retired retired;
     struct shard **shards; /* [borrowed] of the engine */
     uint32_t shard_count;
-    uint64_t version; /* grows by one with each table */
+    uint64_t version; /* goes up by one with each table */
     struct route_slot {
         uint16_t from; /* where the slot's items are */
         uint16_t to;   /* == from, or where they are moving to */
@@ -59,7 +59,7 @@ enum mf_err router_init(struct router *r, struct shard **shards, uint32_t count,
 /* Withdraw and release the table. Context: main, no readers left. */
 void router_fini(struct router *r);
 
-/* The table of now: load it once a batch. Context: read side. */
+/* The current table: load it once a batch. Context: read side. */
 static inline const struct route *router_read(const struct router *r)
 {
     return atomic_load_explicit(&r->route, memory_order_acquire);

@@ -13,8 +13,8 @@
 #include "lib/engine/store_value.h"
 
 /*
- * A cas that takes older values: what is to be stored depends on the item that it meets, so it
- * is looked at first, and again when it did not stand still.
+ * A cas that takes older values: what is stored depends on the item that is there, so that is
+ * read first, and again if it changed meanwhile.
  */
 static enum outcome store_older(struct engine *e, struct store *st, msec_t now)
 {
@@ -46,7 +46,7 @@ static enum outcome store_older(struct engine *e, struct store *st, msec_t now)
     return out;
 }
 
-/* What is not plainly a value that fits one block. */
+/* All other stores than that of a plain value that fits one block. */
 static MF_NOINLINE enum outcome store_otherwise(struct engine *e, struct store *st, msec_t now)
 {
     if (st->key.len > ITEM_KEY_MAX || st->key.len + st->value.len > e->item_bytes_max) {

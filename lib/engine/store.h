@@ -24,28 +24,28 @@ struct store {
     uint64_t hash;
     struct span key;
     uint32_t flags;
-    msec_t deadline;       /* MSEC_NEVER: none; at or before now: stored as expired at once */
+    msec_t deadline;       /* MSEC_NEVER: none; at or before now: the item is gone at once */
     uint64_t cas_expected; /* STORE_CAS, or with compares_cas */
     struct span value;     /* the bytes, of any length, when body is NULL */
     /* a full body: taken (and nulled) when stored or refused, kept on OUT_WAIT */
     struct body **body;
-    const struct store_over *over; /* the engine's own; NULL (store.h) */
+    const struct store_over *over; /* used by the engine only (store_common.h); else NULL */
     uint64_t cas_new;              /* cas of the new item; 0: drawn */
     bool may_wait;                 /* false: OUT_NO_MEMORY instead of OUT_WAIT */
     /*
-     * append, prepend: an item that is there must have cas_expected, else EXISTS. Of the other
-     * modes a set or replace that compares is STORE_CAS, and an add never does.
+     * append, prepend: an item that is there must have cas_expected, else EXISTS. In the other
+     * modes, a set or replace that compares is STORE_CAS, and an add never compares.
      */
     bool compares_cas;
     /*
-     * STORE_CAS: a cas_expected that is not 0 and below the item's stores all the same. The new
-     * item is stale, keeps the deadline, and is won if the old one was.
+     * STORE_CAS: a cas_expected that is not 0 and less than the item's cas stores all the same.
+     * The new item is stale, keeps the deadline, and is won if the old one was.
      */
     bool takes_older;
     bool vivifies; /* append, prepend of an absent key: stored as by an add */
     /* out, with STORED */
     uint64_t cas;
-    uint32_t value_len; /* of the whole, of append and prepend too */
+    uint32_t value_len; /* of the whole value, after append and prepend too */
 };
 
 /*

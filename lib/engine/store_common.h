@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the files that store items share: may a store go on, making the new block, finishing it,
- * failing.
+ * What the files that store items share: judging whether a store may go on, making the new
+ * block, finishing it, failing.
  */
 #ifndef MAYFLY_LIB_ENGINE_STORE_COMMON_H
 #define MAYFLY_LIB_ENGINE_STORE_COMMON_H
@@ -23,7 +23,7 @@ static inline bool store_has_body(const struct store *st)
 /* The rest of store_judge(): anything but a plain set. Context: in shard. */
 enum outcome store_judge_mode(const struct visit *v, const struct store *st);
 
-/* May this store go on, by what was found? OUT_STORED: yes. Context: in shard. */
+/* May this store go on, given what was found? OUT_STORED: yes. Context: in shard. */
 static inline enum outcome store_judge(const struct visit *v, const struct store *st)
 {
     return MF_LIKELY(st->mode == STORE_SET) ? OUT_STORED : store_judge_mode(v, st);
@@ -48,21 +48,22 @@ static inline bool store_reserve_over(const struct visit *v, bool has_ttl)
 }
 
 /*
- * A store that the engine makes itself (as STORE_CAS) over an item that it has looked at from
- * outside: goes on only if that very block still stands there with that deadline, else EXISTS.
- * A cas does not tell so much, since clients may choose it. A body is kept with EXISTS, too.
+ * A store that the engine makes itself (as STORE_CAS) over an item that it has read without the
+ * lock: it goes on only if that very block is still there with that deadline, else EXISTS. The
+ * cas does not prove it, because clients may choose it. A body is kept on EXISTS, too.
  */
 struct store_over {
     const struct item *item; /* [borrowed] until the section ends */
     msec_t deadline;
-    uint16_t clears, sets; /* marks: what it has, less these, and these */
-    bool is_copy;          /* heat and last access are taken over */
+    uint16_t clears,
+        sets;     /* marks of the new item: those of the old one without `clears`, and `sets` */
+    bool is_copy; /* heat and last access are taken over */
 };
 
 /* The rest of store_finish(). Context: in shard. */
 void store_finish_specially(const struct visit *v, const struct store *st, struct item *it);
 
-/* A new item takes over these bits of the heat of the one it replaces. Context: in shard. */
+/* A new item takes over these bits of the heat of the item it replaces. Context: in shard. */
 static inline void store_inherit(const struct visit *v, struct item *it, uint8_t mask)
 {
     if (v->is_live) {
@@ -72,7 +73,7 @@ static inline void store_inherit(const struct visit *v, struct item *it, uint8_t
     }
 }
 
-/* The last of filling a block that is about to be linked. Context: in shard. */
+/* The last step of filling a block before it is linked. Context: in shard. */
 static inline void store_finish(const struct visit *v, struct store *st, struct item *it,
                                 uint8_t inherit)
 {
@@ -92,12 +93,12 @@ handle_t store_make(struct visit *v, uint32_t flags, msec_t deadline, size_t val
                     bool may_wait, enum outcome *why);
 
 /*
- * A store found no room: returns why, and drops the old value where it must not be read any
- * more. Context: in shard.
+ * A store found no room: returns why, and drops the old value if it must no longer be read.
+ * Context: in shard.
  */
 enum outcome store_failed(struct visit *v, const struct store *st, enum outcome why);
 
-/* A store whose deadline has passed already: what was there is gone. Context: in shard. */
+/* A store whose deadline has already passed: what was there is gone. Context: in shard. */
 enum outcome store_dead_on_arrival(struct visit *v, struct store *st);
 
 #endif

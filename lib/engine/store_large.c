@@ -16,13 +16,13 @@
 #include "lib/shard/keyspace.h"
 #include "lib/shard/value.h"
 
-/* Did what append or prepend copied from change meanwhile? */
+/* Did the item that append or prepend copied change meanwhile? */
 static bool did_change(const struct visit *v, const struct store_commit *c)
 {
     return c->seen != NULL && (!v->is_live || v->item != c->seen);
 }
 
-/* Step 4, with the conditions tested again. */
+/* Step 4, which tests the conditions again. */
 static enum outcome commit_link(struct engine *e, struct store_commit *c, struct loose *l,
                                 msec_t now)
 {
@@ -56,8 +56,8 @@ static enum outcome commit_link(struct engine *e, struct store_commit *c, struct
 }
 
 /*
- * A body that was read into its blocks. If that was in vain its bytes are kept for another
- * attempt: they stand where they are until the section ends.
+ * A body that was received into its blocks. If the item cannot be linked, the bytes are kept
+ * for another attempt: they stay where they are until the section ends.
  */
 static enum outcome commit_placed(struct engine *e, struct store_commit *c, struct loose *l,
                                   msec_t now)

@@ -15,7 +15,9 @@
  */
 enum outcome store_value(struct engine *e, struct store *st, msec_t now);
 
-/* The same for a span that is known to fit one block. Compiled once, whatever led to it. */
+/*
+ * The same for a span that is known to fit one block. Not inlined, so that it is compiled once.
+ */
 enum outcome store_value_in_block(struct engine *e, struct store *st, msec_t now);
 
 #endif

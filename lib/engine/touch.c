@@ -11,7 +11,7 @@
 #include "lib/memory/room_make.h"
 #include "lib/shard/keyspace.h"
 
-/* The item has no fields for a deadline: only a new block can have them. */
+/* The item has no fields for a deadline: it needs a new block with them. */
 static MF_NOINLINE enum outcome touch_endless(struct visit *v, msec_t deadline, bool may_wait,
                                               struct remake *r)
 {
@@ -68,7 +68,7 @@ enum outcome engine_touch(struct engine *e, uint64_t hash, struct span key, msec
     enum outcome out;
 
     must_be_reading();
-    t.deadline = deadline; /* the remake is filled in where it is wanted */
+    t.deadline = deadline; /* the remake is filled in when it is needed */
     t.may_wait = may_wait;
     do {
         out = visit_run(e, &v, hash, key, now, touch_in, &t);
@@ -83,7 +83,8 @@ enum outcome engine_touch(struct engine *e, uint64_t hash, struct span key, msec
         *found = engine_find(e, router_read(&e->router), hash, key.ptr, key.len, now);
         out = found->item != NULL ? OUT_TOUCHED : OUT_NOT_FOUND;
     } else if (out == OUT_TOUCHED) {
-        found->item = v.item; /* unlinked or not: it stays readable until the section ends */
+        found->item =
+            v.item; /* even if it was unlinked it stays readable until the section ends */
     } else if (out == OUT_NOT_FOUND && v.was_due) {
         found->miss = MISS_EXPIRED;
     }

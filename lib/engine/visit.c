@@ -32,9 +32,9 @@ static void enter_both(struct visit *v)
 }
 
 /*
- * `to` was flushed by a command that has not come to `from` yet: it comes now, or an item could
- * be taken from there past the flush. The command has prepared both shards. Nothing is behind
- * where a newer one stands: it has replaced that flush. Context: both entered.
+ * `to` was flushed by a command that has not reached `from` yet. It reaches it now, or an item
+ * could survive the flush by being taken over from there. The command has prepared both shards.
+ * If `from` has a newer flush scheduled, that has replaced this one. Context: both entered.
  */
 static bool is_flush_behind(struct visit *v, msec_t now)
 {
@@ -46,7 +46,7 @@ static bool is_flush_behind(struct visit *v, msec_t now)
     return true;
 }
 
-/* Enter both shards when neither has a flush to carry out, by the clock of now. */
+/* Enter both shards at a moment when neither has a flush to carry out. */
 static void enter_unflushed(struct visit *v)
 {
     for (;;) {
@@ -64,7 +64,7 @@ static void enter_unflushed(struct visit *v)
     }
 }
 
-/* Enter by this table. */
+/* Enter according to this table. */
 static void enter_by(struct visit *v, const struct route *rt, const struct route_slot *rs)
 {
     v->to = rt->shards[rs->put];
@@ -77,8 +77,8 @@ static void enter_by(struct visit *v, const struct route *rt, const struct route
     v->from = rt->shards[rs->from];
     enter_unflushed(v);
     /*
-     * A key's cas grows although another shard drew it: our block must be newer than any of
-     * theirs.
+     * The cas of a key must grow even when another shard drew the last one: the block of values
+     * of this shard must be newer than any of the other's.
      */
     if (v->to->cas_version != rt->version) {
         v->to->cas_version = rt->version;
@@ -118,7 +118,7 @@ bool visit_find_moving(struct visit *v)
     bool is_found = visit_find_in(v, v->from);
 
     shard_must_be_entered(v->from);
-    /* Written there by somebody who did not know yet that the slot moves. */
+    /* It was written there by a writer that did not know yet that the slot moves. */
     if (is_found && v->item->cas >= v->to->cas_next) {
         keyspace_draw_cas(v->to);
     }

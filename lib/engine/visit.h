@@ -30,14 +30,14 @@ struct visit {
     struct shard *owner;    /* where the item is */
     _Atomic handle_t *slot; /* NULL: absent */
     struct item
-        *item; /* NULL likewise; valid until the next step that may move blocks (room_make) */
-    bool is_live; /* present, that is slot is not NULL */
-    bool was_due; /* it was there, but past its deadline: it is gone now */
+        *item; /* NULL: absent; valid until the next step that may move blocks (room_make()) */
+    bool is_live; /* present: slot is not NULL */
+    bool was_due; /* it was there past its deadline, and is gone now */
 };
 
 /*
- * The rest of visit_enter(): a slot that moves, a flush that is due, a table that was replaced
- * meanwhile. Context: read side, no shard held.
+ * The rest of visit_enter(): a slot that moves, a flush that is due, or a table that has been
+ * replaced. Context: read side, no shard held.
  */
 void visit_enter_slowly(struct engine *e, struct visit *v);
 
@@ -111,13 +111,13 @@ static MF_INLINE void visit_find(struct visit *v)
     visit_find_in(v, v->to);
 }
 
-/* The rest of visit_block(): there was no room. */
+/* The rest of visit_block(), when there was no room. */
 handle_t visit_block_pressed(struct visit *v, enum chain_id chain, uint32_t *units,
                              bool may_wait, enum outcome *why);
 
 /*
- * A block for a new item or piece in `to`: runs what room_pressed() allows. 0 with *why set:
- * OUT_WAIT or OUT_NO_MEMORY. Context: in shard, after room_make().
+ * A block for a new item or piece in `to`; if there is no room, as far as room_pressed()
+ * allows. 0 with *why set: OUT_WAIT or OUT_NO_MEMORY. Context: in shard, after room_make().
  */
 static inline handle_t visit_block(struct visit *v, enum chain_id chain, uint32_t *units,
                                    bool may_wait, enum outcome *why)
@@ -128,7 +128,7 @@ static inline handle_t visit_block(struct visit *v, enum chain_id chain, uint32_
     return MF_LIKELY(h != 0) ? h : visit_block_pressed(v, chain, units, may_wait, why);
 }
 
-/* Chain for what replaces the found item, or is new. Context: in shard. */
+/* The chain for what replaces the found item, or for a new one. Context: in shard. */
 static inline enum chain_id visit_chain(struct visit *v)
 {
     shard_must_be_entered(v->to);
@@ -156,8 +156,8 @@ static inline void visit_link(struct visit *v, handle_t h, enum death_reason rea
 }
 
 /*
- * A write ended with `out`: if it found no room, was room found elsewhere, so that it should be
- * tried again? Context: outside the shards.
+ * A write ended with `out`. If it found no room, was room taken from another shard, so that it
+ * should be tried again? Context: outside the shards.
  */
 bool visit_help(struct engine *e, const struct visit *v, enum outcome out);
 
@@ -168,8 +168,8 @@ void visit_unlink(struct visit *v, enum death_reason reason);
 typedef enum outcome (*visit_act_fn)(struct visit *v, void *arg);
 
 /*
- * A whole write: enter, act, leave; once more when it found no room and room was found
- * elsewhere. Inlined, and so is an `act` that has no other caller: a set pays for no call.
+ * A whole write: enter, act, leave; once more when it found no room and some was taken from
+ * another shard. It is inlined, with an `act` that has no other caller: a set pays for no call.
  * Context: read side, no shard held.
  */
 static MF_INLINE enum outcome visit_run(struct engine *e, struct visit *v, uint64_t hash,

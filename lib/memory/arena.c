@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Segments of a shard: see arena.h. Nothing here looks into a segment.
- */
+/* Segments of a shard: see arena.h. Nothing here reads what is in a segment. */
 #include "lib/memory/arena.h"
 
 #include <string.h>
@@ -17,7 +15,7 @@
 #define RANGE_MIN GIB
 
 /*
- * Segment size: big segments cost less in table and links, small ones waste less when the
+ * Segment size: big segments need fewer table entries and links, small ones waste less when the
  * shard itself is small (each chain has an open one, and some are kept free).
  */
 static uint32_t choose_shift(uint64_t share_bytes)
@@ -53,7 +51,7 @@ bool arena_init(struct arena *a, uint64_t limit_bytes, uint64_t share_bytes,
 void arena_fini(struct arena *a)
 {
     if (a->base != NULL) {
-        /* Marks of holes would outlive the mapping, and befall what is mapped here next. */
+        /* The poison of holes would outlive the mapping, and hit what is mapped here next. */
         UNPOISON(a->base, (uint64_t)a->fresh << a->shift);
         mem_unmap(a->base, a->map_bytes);
     }
@@ -129,7 +127,7 @@ segment_t arena_take(struct arena *a, enum segment_state state, int64_t overdraw
     return s;
 }
 
-/* Put a run in front of the free list. */
+/* Put a run at the front of the free list. */
 static void free_run(struct arena *a, segment_t first)
 {
     struct segment *g = &a->segments[first];
@@ -232,7 +230,7 @@ void arena_retire_values(struct arena *a, enum run_kind kind)
     if (v->head == 0) {
         return;
     }
-    /* The first run is dated for all: those behind it in the queue go by its stamp. */
+    /* The first run is dated for all: those after it in the queue use its stamp. */
     a->segments[v->head].stamp = grace_stamp(a->grace);
     a->segments[v->head].is_dated = 1;
     if (q->tail != 0) {
@@ -276,7 +274,7 @@ bool arena_release(struct arena *a, enum run_kind kind, uint32_t max, struct run
             out->lazy_segments += g->run_count;
         }
         /*
-         * No new pin can come after the grace period: who pins has found the value in a
+         * No new pin can come after the grace period: whoever pins has found the value in a
          * section.
          */
         if (is_pinned(g)) {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The address range of a shard, cut into segments, and which of them are in whose hands.
+ * The address range of a shard, cut into segments, and what each segment is used for.
  *
  *     fresh -> (open -> sealed -> quarantine) or (whole -> quarantine) -> free -> ...
  *     free -> cold (given back to the system) -> open or whole
  *
  * Every segment that is neither fresh nor cold is *held*: resident and counted in the budget of
- * the process, so the resident size is an identity, not a hope.
+ * the process, so the resident size is known exactly.
  *
  * What leaves use is handed over in *runs*: lists of segments joined by `next`, described in
  * the entry of the first. A run waits for its grace period in one of two queues (whoever is in
- * the shard releases from `quarantine`, the reclaimer from `lazy`), then, when somebody has
+ * the shard releases from `quarantine`, the reclaimer from `lazy`), then, if a reader has
  * pinned it, in `pinned`. Handing over and releasing a run is O(1) whatever its length.
  */
 #ifndef MAYFLY_LIB_MEMORY_ARENA_H
@@ -38,34 +38,35 @@ enum segment_state {
 enum chain_id { CHAIN_SMALL, CHAIN_MAIN, CHAINS };
 
 struct segment {
-    /* [lock], but next of a whole segment: [const] while readers can see the value */
+    /* [lock], except that next of a whole segment is [const] while readers can see the value */
     uint32_t next, prev;         /* neighbours in the chain; next also in runs and free lists */
-    uint32_t bin_next, bin_prev; /* sealed: others as dead as this. bin_next also joins runs */
+    uint32_t bin_next, bin_prev; /* sealed: others in the same bin. bin_next also joins runs */
     uint32_t fill;               /* bytes taken from the front */
     uint32_t dead;               /* bytes of dead blocks; the unused tail too once sealed */
     uint32_t live;               /* live blocks */
-    uint32_t generation;   /* changes whenever the segment is taken: dates death ring entries */
-    uint32_t sealed_s;     /* second of sealing */
-    uint32_t run_last;     /* first of a run: its last segment */
-    uint32_t run_count;    /* first of a run: segments */
-    uint32_t stamp;        /* first of a run: its grace number */
-    _Atomic uint32_t pins; /* [atomic] first of a value's segments: slow readers that hold it */
-    uint16_t busy;         /* blocks being filled outside the lock */
-    uint8_t state;         /* enum segment_state */
-    uint8_t chain;         /* enum chain_id */
+    uint32_t generation; /* changes when it is taken, which voids entries of the death ring */
+    uint32_t sealed_s;   /* second of sealing */
+    uint32_t run_last;   /* first of a run: its last segment */
+    uint32_t run_count;  /* first of a run: segments */
+    uint32_t stamp;      /* first of a run: its grace number */
+    _Atomic uint32_t
+        pins;      /* [atomic] first of a value's segments: how many slow readers hold it */
+    uint16_t busy; /* blocks being filled outside the lock */
+    uint8_t state; /* enum segment_state */
+    uint8_t chain; /* enum chain_id */
     uint8_t bin;
     uint8_t is_lazy : 1;  /* first of a run: counted as lazyfree work */
-    uint8_t is_dated : 1; /* first of a run: stamp is its own, else that of the run before */
+    uint8_t is_dated : 1; /* first of a run: else the stamp of the run before it counts */
 } MF_LINE_ALIGNED;
 
-/* pins: how many hold the value, and whether it was unlinked meanwhile. */
+/* pins: how many hold the value, and whether it has been unlinked. */
 #define PIN_DEAD  0x80000000u
 #define PIN_COUNT 0x7fffffffu
 
 struct run_queue {
     segment_t head, tail;
     uint32_t segments;
-    uint32_t stamp; /* of the newest dated run taken off */
+    uint32_t stamp; /* of the last dated run taken off */
 };
 
 struct arena {
@@ -83,7 +84,7 @@ struct arena {
     uint32_t fresh; /* lowest number never used */
     segment_t free; /* held and unused */
     uint32_t free_count;
-    uint32_t free_low; /* least free_count since the last look of the trimmer */
+    uint32_t free_low; /* least free_count since the trimmer last looked */
     segment_t cold;    /* unused and not resident */
     uint32_t held;     /* open, sealed, whole, waiting, free */
     uint32_t whole;    /* in large values, linked or being received */
@@ -129,13 +130,14 @@ static inline struct item *arena_item(const struct arena *a, handle_t h)
 }
 
 /*
- * Take a segment: a free one, else one within the budget (overdraw: bytes beyond the limit that
- * are tolerated). 0 when there is none. Its entry is reset. Context: in shard.
+ * Take a segment: a free one, else one within the budget (overdraw: how many bytes beyond the
+ * limit are tolerated). 0 when there is none. The entry of the segment is reset. Context: in
+ * shard.
  */
 segment_t arena_take(struct arena *a, enum segment_state state, int64_t overdraw);
 
 /*
- * Give back whole segments, joined by next, that nobody but the caller ever saw. Context: in
+ * Give back whole segments, joined by next, which only the caller has ever seen. Context: in
  * shard.
  */
 void arena_give_whole(struct arena *a, segment_t first, segment_t last, uint32_t count);
@@ -166,16 +168,18 @@ struct run_released {
 };
 
 /*
- * Release runs of a queue whose grace period is over, at most max of them. True when
- * some that are over are left. Context: in shard.
+ * Release runs of a queue whose grace period is over, at most max of them. True when more of
+ * them are over. Context: in shard.
  */
 bool arena_release(struct arena *a, enum run_kind kind, uint32_t max, struct run_released *out);
 
-/* Look at up to max pinned runs and release those no longer pinned. Context: in shard. */
+/*
+ * Check up to max pinned runs and release those that are no longer pinned. Context: in shard.
+ */
 void arena_release_pinned(struct arena *a, uint32_t max, struct run_released *out);
 
 /*
- * Segments that can be had at once: free ones, and what the budget still allows. Context: in
+ * How many segments can be taken now: free ones, and what the budget still allows. Context: in
  * shard.
  */
 uint32_t arena_avail(const struct arena *a);

@@ -10,11 +10,14 @@
 #include "lib/memory/chains.h"
 #include "lib/memory/poison.h"
 
-/* Ring entries for a share: one per 4 KiB, within these. A full ring only loses holes to be. */
+/*
+ * Ring entries for a share: one per 4 KiB, within these. If the ring is full, some future holes
+ * are lost.
+ */
 #define RING_MIN (1u << 10)
 #define RING_MAX (1u << 17)
 
-/* Holes may be this much larger than asked, as a share of the size; above, they are split. */
+/* A hole may be larger than what is asked for by this share of it; larger ones are split. */
 #define SLACK_SHIFT 5
 
 /* Splitting begins when holes hold more than 1/50 of the limit. */
@@ -186,7 +189,7 @@ static handle_t hole_take(struct memory *m, enum chain_id chain, uint32_t *units
     }
     m->blocks.chain[chain].bytes += size * ITEM_UNIT;
     *units = size;
-    /* The next one of its size is likely wanted next: have its links at hand. */
+    /* The next hole of this size is likely to be needed next: prefetch its links. */
     if (l->head[size] != 0) {
         __builtin_prefetch(memory_item(m, l->head[size]), 1);
     }
@@ -195,8 +198,8 @@ static handle_t hole_take(struct memory *m, enum chain_id chain, uint32_t *units
 
 /*
  * The oldest death, when it has ripened and is of just this size: the common case where values
- * of one size are overwritten. It spares listing a hole and finding it again. *crossed: as of
- * chains_add_dead().
+ * of one size are overwritten. It saves listing a hole and finding it again. *crossed: what
+ * chains_add_dead() returned.
  */
 static inline handle_t take_ripe(struct memory *m, enum chain_id chain, uint32_t units,
                                  bool *crossed)
@@ -221,15 +224,15 @@ static inline handle_t take_ripe(struct memory *m, enum chain_id chain, uint32_t
     g->live++;
     *crossed = chains_add_dead(m, g, -(int32_t)(units * ITEM_UNIT));
     b->chain[chain].bytes += units * ITEM_UNIT;
-    /* The block that a later put takes this way is long out of the cache. */
+    /* The block that the put after next takes this way has long left the cache. */
     __builtin_prefetch(memory_item(m, b->ring[(b->ring_head + 1) & b->ring_mask].handle), 1);
     return h;
 }
 
-/* Holes made by one put, when the ring's head is of no use to it. */
+/* Holes made by one put, when it cannot use the ring's head. */
 #define RIPEN_MAX 16
 
-/* A put from elsewhere than the ring's head. */
+/* Put a block that does not come from the ring's head. */
 static handle_t put_elsewhere(struct memory *m, enum chain_id chain, uint32_t *units,
                               enum draw draw)
 {
@@ -251,7 +254,7 @@ static inline bool ring_is_half_full(const struct blocks *b)
     return b->ring_tail - b->ring_head > b->ring_mask / 2;
 }
 
-/* The rest of blocks_put(). h: the block that the ring's head was, or 0. */
+/* The rest of blocks_put(). h: the block taken from the ring's head, or 0. */
 static MF_NOINLINE handle_t put_slowly(struct memory *m, enum chain_id chain, uint32_t *units,
                                        enum draw draw, handle_t h)
 {
@@ -283,7 +286,7 @@ handle_t blocks_put(struct memory *m, enum chain_id chain, uint32_t *units, enum
 
 /* ---- death ------------------------------------------------------------------------------- */
 
-/* What a death may lead to. */
+/* What a death may make necessary. */
 static MF_NOINLINE void after_kill(struct memory *m, segment_t n, bool must_ask)
 {
     chains_move_bin(m, n);
@@ -305,7 +308,7 @@ void blocks_kill(struct memory *m, handle_t h, enum kill_kind kind)
 
     memory_must_be_entered(m);
     debug_must(shape_is_live(shape));
-    /* What a reader must know to go on reading stays; an item that is gone is not stale. */
+    /* What a reader needs to go on reading stays. An unlinked item is not stale. */
     atomic_store_explicit(&it->shape, (uint16_t)((shape & ~SHAPE_TOP) | SHAPE_OFF),
                           memory_order_relaxed);
     g->live--;

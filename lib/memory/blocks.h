@@ -26,20 +26,23 @@ void blocks_reset(struct memory *m);
 
 /*
  * A block of at least *units in a chain: a hole or the end of the open segment; *units is what
- * was taken. 0 when a new segment is needed and none can be had. Context: in shard.
+ * was taken. 0 when a new segment is needed and there is none. Context: in shard.
  */
 handle_t blocks_put(struct memory *m, enum chain_id chain, uint32_t *units, enum draw draw);
 
-/* KILL_REUSE: it becomes a hole later. KILL_FORGET: its segment is being emptied. */
+/* KILL_REUSE: the block becomes a hole later. KILL_FORGET: its segment is being emptied. */
 enum kill_kind { KILL_REUSE, KILL_FORGET };
 
-/* A linked block, a piece or a loose block dies: marked, counted. Context: in shard. */
+/*
+ * Kill a linked block, a piece or a settled loose block: it is marked as dead and counted.
+ * Context: in shard.
+ */
 void blocks_kill(struct memory *m, handle_t h, enum kill_kind kind);
 
 /* Turn up to max deaths whose grace period is over into holes. Context: in shard. */
 void blocks_ripen(struct memory *m, unsigned max);
 
-/* Are there deaths in the ring? In shard. And is the grace period of the oldest over? */
+/* Are there deaths in the ring? Is the grace period of the oldest over? Context: in shard. */
 static inline bool blocks_has_deaths(const struct memory *m)
 {
     memory_must_be_entered(m);
@@ -61,7 +64,7 @@ static inline bool blocks_has_ripe(const struct memory *m)
 void blocks_loosen(struct memory *m, handle_t h, uint32_t units);
 void blocks_settle(struct memory *m, handle_t h);
 
-/* Take a hole off its list: the cursor passes over it. Context: in shard. */
+/* Take a hole off its list, because the cursor passes over it. Context: in shard. */
 void blocks_unlist(struct memory *m, handle_t h);
 
 /* The neighbours of a hole in the list of its size; 0: none. Context: in shard. */

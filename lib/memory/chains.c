@@ -137,8 +137,8 @@ void chains_detach(struct memory *m, segment_t n)
 }
 
 /*
- * A segment for a put must leave the cursor its reserve; one for the cursor may take the last,
- * and both may overdraw when they must.
+ * A put must leave the cursor its reserve. The cursor may take the last segment. Both may
+ * overdraw when they have to.
  */
 static segment_t draw_segment(struct memory *m, enum draw draw)
 {

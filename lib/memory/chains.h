@@ -2,8 +2,8 @@
 /*
  * The two chains of segments, oldest first, and the bins in which sealed segments stand by
  * their dead share. New blocks are appended to the open segment at the end of a chain. The
- * cleaner has an open segment of its own, which stands where the segment under the cursor
- * stands, so that the order by age stays.
+ * cleaner has an open segment of its own, which takes the place in the chain of the segment
+ * that is being cleaned, so that the chain stays ordered by age.
  */
 #ifndef MAYFLY_LIB_MEMORY_CHAINS_H
 #define MAYFLY_LIB_MEMORY_CHAINS_H
@@ -24,7 +24,7 @@ enum draw { DRAW_PUT, DRAW_PRESSED, DRAW_CURSOR };
 
 /*
  * Append a block to the open segment of a chain, or (after != 0) to the compaction segment that
- * follows `after`. 0 when a new segment is needed and none can be had. Context: in shard.
+ * follows `after`. 0 when a new segment is needed and there is none. Context: in shard.
  */
 handle_t chains_append(struct memory *m, enum chain_id chain, uint32_t units, segment_t after,
                        enum draw draw);
@@ -47,7 +47,10 @@ segment_t chains_oldest(const struct memory *m, enum chain_id id);
  */
 segment_t chains_seal_open(struct memory *m, enum chain_id id);
 
-/* The sealed segment with the most dead bytes, if those are at least `least`. In shard. */
+/*
+ * The sealed segment with the most dead bytes, if there are at least `least`. Context: in
+ * shard.
+ */
 segment_t chains_emptiest(const struct memory *m, uint32_t least);
 
 /* The bin for a sealed segment with so many dead bytes. Context: in shard. */
@@ -61,7 +64,7 @@ static inline unsigned chains_bin_for(const struct memory *m, const struct segme
 /*
  * The dead bytes of a segment change by so much. True when that crossed a sixteenth:
  * chains_move_bin() is due. It is left to the caller because blocks_put() and blocks_kill() run
- * with every set: with all that is rare behind one last call they need no stack frame.
+ * with every set: with everything rare in one last call they need no stack frame.
  */
 static inline bool chains_add_dead(struct memory *m, struct segment *g, int32_t bytes)
 {
@@ -75,15 +78,15 @@ static inline bool chains_add_dead(struct memory *m, struct segment *g, int32_t 
 }
 
 /*
- * The dead share of a segment may have crossed a sixteenth. An open one and the one under the
- * cursor stand in no bin. Context: in shard.
+ * The dead share of a segment may have crossed a sixteenth. An open segment and the one under
+ * the cursor are in no bin. Context: in shard.
  */
 void chains_move_bin(struct memory *m, segment_t n);
 
 /*
- * Is so much dead that cleaning pays although room is not short? When a quarter of what is held
- * is dead, less what waits in the death ring and is about to be used again, and a segment is at
- * least half dead. Context: in shard.
+ * Is so much dead that cleaning pays even if room is not short? Yes when a quarter of what is
+ * held is dead (without what waits in the death ring and is about to be reused) and some
+ * segment is at least half dead. Context: in shard.
  */
 static inline bool chains_want_tidy(const struct memory *m)
 {

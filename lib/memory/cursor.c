@@ -12,22 +12,22 @@
 #include "lib/memory/chunks.h"
 #include "lib/memory/room.h"
 
-/* Work units: what a dead block, a live one and the bytes of a piece cost. */
+/* Work units: the cost of a dead block, of a live one, and of the bytes of a piece. */
 #define WORK_DEAD        1
 #define WORK_LIVE        4
 #define WORK_PIECE_BYTES 512
 
 /*
- * And what the whole segments of a large value cost that is dropped: as much room as so many
- * small items make, so one slice does not drop many of them.
+ * The cost of each whole segment of a large value that is dropped. It frees as much room as
+ * many small items, so one slice must not drop many of them.
  */
 #define WORK_SEGMENT 128
 
 /*
- * Cleaning begins when this share of the held segments is dead, on segments at least so dead;
- * where nothing may be evicted it is the only way to room, so it begins earlier. No share may
- * be within what the unused tail of a segment can be, a sixteenth: cleaning would go round and
- * round and gain nothing.
+ * Cleaning begins when this share of the held bytes is dead, with segments of which at least
+ * that share is dead. Where nothing may be evicted it is the only way to make room, so it
+ * begins earlier. The share of a segment must be larger than its unused tail can be (a
+ * sixteenth): otherwise cleaning would go round and round and gain nothing.
  */
 #define CLEAN_TOTAL_PCT      5
 #define CLEAN_SEGMENT_PCT    15
@@ -37,7 +37,7 @@
 /* What refers to a block is brought into the cache this many bytes of blocks ahead. */
 #define AHEAD_BYTES 1024
 
-/* How many due keys are killed at once before anything alive is evicted. */
+/* How many due items are dropped at once before anything alive is evicted. */
 #define DUE_BATCH 20
 
 static struct segment *seg(struct memory *m, segment_t n)
@@ -134,7 +134,7 @@ static void copy_block(struct memory *m, handle_t to, handle_t from)
     memcpy(b + 1, a + 1, item_bytes(a) - sizeof(*a));
 }
 
-/* False when no segment could be had for the copy. */
+/* False when there was no segment for the copy. */
 static bool move_block(struct memory *m, handle_t from, enum chain_id chain, segment_t after)
 {
     const struct item *it = memory_item(m, from);
@@ -162,7 +162,7 @@ static bool move_block(struct memory *m, handle_t from, enum chain_id chain, seg
     return true;
 }
 
-/* A live piece goes where its owner is. */
+/* A live piece moves to the chain of its owner. */
 static bool empty_piece(struct memory *m, handle_t h)
 {
     const struct item *it = memory_item(m, h);
@@ -178,7 +178,7 @@ static void set_heat(struct item *it, uint8_t heat)
     atomic_store_explicit(&it->heat, heat, memory_order_relaxed);
 }
 
-/* Judge a live item that is not due. False when no segment could be had for the copy. */
+/* Judge a live item that is not due. False when there was no segment for the copy. */
 static bool judge_item(struct memory *m, handle_t h, msec_t now)
 {
     struct cursor *c = &m->cursor;
@@ -260,12 +260,12 @@ static void finish_segment(struct memory *m)
     ctr_add(m->counters, c->mode == CURSOR_CLEAN ? CTR_cursor_cleaned : CTR_cursor_evicted, 1);
     chains_detach(m, n);
     g->state = SEG_FREE;
-    g->generation++; /* deaths in it that still wait to ripen are void */
+    g->generation++; /* this voids the deaths in it that still wait to ripen */
     c->segment = 0;
     arena_retire(&m->arena, n, n, 1, RUN_DIRECT);
 }
 
-/* One block; false when it cannot be moved for want of a segment. */
+/* Empty one block. False when there is no segment to move it to. */
 static bool empty_block(struct memory *m, msec_t now, int64_t *work)
 {
     struct cursor *c = &m->cursor;
@@ -300,7 +300,10 @@ static bool empty_block(struct memory *m, msec_t now, int64_t *work)
     return true;
 }
 
-/* Go on with the chosen segment until it is done or the work is; false when it cannot be. */
+/*
+ * Go on with the chosen segment until it is empty or the work is used up. False when a block
+ * cannot be moved.
+ */
 static bool empty_segment(struct memory *m, int64_t *work, msec_t now)
 {
     struct cursor *c = &m->cursor;
@@ -332,7 +335,7 @@ bool cursor_slice_beyond(struct memory *m, int64_t work, msec_t now, uint32_t se
         }
         if (m->cursor.segment == 0 &&
             arena_avail(&m->arena) + room_waiting(m) >= room_wanted(m) + segments) {
-            break; /* what was made must only wait for its grace period */
+            break; /* the room that was made only waits for its grace period */
         }
     }
     return true;
@@ -357,9 +360,7 @@ bool cursor_tidy(struct memory *m, int64_t work, msec_t now)
             }
             choose(m, n, CURSOR_CLEAN);
         }
-        /*
-         * An eviction that was begun and is no longer needed keeps what is left of its segment.
-         */
+        /* An eviction that is no longer needed keeps what is left of its segment. */
         c->mode = CURSOR_CLEAN;
         if (!empty_segment(m, &work, now)) {
             return false;

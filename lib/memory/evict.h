@@ -21,8 +21,8 @@ struct memory;
 /* What becomes of a live item in a segment that is being emptied. */
 enum verdict {
     VERDICT_PROMOTE, /* goes to the end of main; its heat starts over */
-    VERDICT_KEEP,    /* goes to the end of main with less heat; it has some */
-    VERDICT_YOUNG,   /* has not had its time yet: goes to the end of its own chain */
+    VERDICT_KEEP,    /* goes to the end of main with less heat; must have some */
+    VERDICT_YOUNG,   /* has not been there long enough: goes to the end of its own chain */
     VERDICT_EVICT,
 };
 
@@ -34,10 +34,13 @@ struct evict_pass {
     uint64_t scanned; /* bytes looked at */
 };
 
-/* All functions are called in shard, but those that make and release the past: outside. */
+/* All functions are called in the shard, except past_create and past_destroy: outside. */
 struct evict_policy {
     const char *name;
-    /* A sealed segment that is to be emptied next, out of either chain; 0: there is none. */
+    /*
+     * The sealed segment to empty next, from either chain; 0: there is none. It may seal an
+     * open one.
+     */
     segment_t (*pick)(struct memory *m);
     enum verdict (*judge)(const struct evict_pass *pass, const struct item *it);
 
@@ -54,7 +57,9 @@ struct evict_policy {
     void (*past_add)(void *past, enum chain_id chain, uint64_t hash);
     /* The chain in which a new key begins. Without a past it is CHAIN_SMALL. */
     enum chain_id (*past_chain)(void *past, uint64_t hash);
-    /* An item of this chain is about to be judged: bring what past_add() needs to the cache. */
+    /*
+     * An item of this chain is about to be judged: bring what past_add() needs into the cache.
+     */
     void (*past_prefetch)(const void *past, enum chain_id chain, uint64_t hash);
 };
 

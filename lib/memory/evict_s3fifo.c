@@ -25,7 +25,7 @@
 
 /* ---- the segment to empty ---------------------------------------------------------------- */
 
-/* Does a chain hold more than its least share? Whole segments of large values count. */
+/* Does a chain hold more than its least share? Whole segments of large values count as well. */
 static bool is_rich(const struct memory *m, enum chain_id id)
 {
     uint64_t held = (uint64_t)m->arena.held << m->arena.shift;

@@ -32,7 +32,7 @@ void ghost_destroy(struct ghost *g, struct budget *budget)
     g->count = 0;
 }
 
-/* Bits of the hash are used up by slot, bucket and tag: mix them anew. */
+/* The router, the bucket and the tag have used bits of the hash: mix them again. */
 static struct ghost_bucket *bucket_of(const struct ghost *g, uint64_t hash, uint32_t *print)
 {
     uint64_t mixed = hash * 0x9e3779b97f4a7c15ULL;

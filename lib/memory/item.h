@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A block: what stands in a log segment. Header of 24 bytes, with a deadline 12 more,
- * then key, then value; the whole a multiple of 8 bytes, named by a 32-bit handle
- * (its offset in the shard's range / 8; 0 is none).
+ * A block: a run of bytes in a segment. A header of 24 bytes (36 with a deadline), then the
+ * key, then the value; its size is a multiple of 8 bytes. It is named by a 32-bit handle: its
+ * offset in the shard's range divided by 8; 0 is none.
  *
  *     0        8      12           16         20       21    22
  *     | cas    | flags | value_len | access_s | key_len | heat | shape |
  *     [ deadline 8 | wheel position 4  ]            when shape has TTL
  *     key, value (LARGE: struct large, 4-aligned, instead of the value)
  *
- * Key and value bytes never change after the item was linked. heat and access_s are
- * written by readers without a lock; heat is a byte of its own, so a lost update
- * touches nothing else. shape and the deadline are written under the shard's lock.
+ * Key and value bytes never change after the item was linked. heat and access_s are written by
+ * readers without a lock; heat is a byte of its own, so a lost update touches nothing else.
+ * shape and the deadline are written under the shard's lock.
  */
 #ifndef MAYFLY_LIB_MEMORY_ITEM_H
 #define MAYFLY_LIB_MEMORY_ITEM_H
@@ -24,26 +24,26 @@
 #include "lib/base/clock.h"
 #include "lib/base/span.h"
 
-#define ITEM_UNIT     8u    /* bytes a unit of size and of handles */
+#define ITEM_UNIT     8u    /* bytes in a unit of size and of handles */
 #define ITEM_KEY_MAX  250u  /* bytes of the longest key */
 #define ITEM_SIZE_MAX 2047u /* units of the largest block */
 
 /*
  * shape: size in units in the low 11 bits, marks above. The two at the top mean one thing in a
- * block that is live and another in one that is not: ask for them by the predicates below.
+ * block that is live and another in one that is not: use the predicates below to read them.
  */
 #define SHAPE_SIZE  0x07ffu
-#define SHAPE_OFF   0x0800u /* not live: no item and no piece */
-#define SHAPE_LARGE 0x1000u /* the value is a chain: struct large */
+#define SHAPE_OFF   0x0800u /* not live: neither an item nor a piece */
+#define SHAPE_LARGE 0x1000u /* the value is in segments and pieces: struct large */
 #define SHAPE_TTL   0x2000u /* has the deadline fields */
 #define SHAPE_TOP   0xc000u /* the two that follow */
-/* Off, with neither: dead, that is unlinked or never an item. */
+/* Off, with neither of the two: dead, that is unlinked or never an item. */
 #define SHAPE_HOLE  0x4000u /* off: dead and listed for reuse */
 #define SHAPE_LOOSE 0x8000u /* off: being filled outside the lock, kept from the cursor */
 #define SHAPE_STALE 0x4000u /* live: invalidated; whoever fetches it next is to renew it */
-#define SHAPE_WON   0x8000u /* live: somebody was told to renew it */
+#define SHAPE_WON   0x8000u /* live: a client was told to renew it */
 
-/* heat: how often it was fetched lately (low two bits), and whether ever. */
+/* heat: how often it was fetched lately (low two bits), and whether it was ever fetched. */
 #define HEAT_COUNT   0x03u
 #define HEAT_FETCHED 0x04u
 #define HEAT_MAX     3u
@@ -60,7 +60,7 @@ struct item {
     _Atomic uint16_t shape;    /* [atomic] written under the lock */
 };
 
-/* Behind the header when shape has TTL. */
+/* After the header when shape has TTL. */
 struct item_ttl {
     _Atomic msec_t deadline;    /* [atomic] written under the lock; MSEC_NEVER: none any more */
     _Atomic uint32_t wheel_pos; /* [lock] where it stands in the shard's wheel; 0: nowhere */
@@ -117,13 +117,13 @@ static inline bool item_is_stale(const struct item *it)
     return (item_shape(it) & (SHAPE_OFF | SHAPE_STALE)) == SHAPE_STALE;
 }
 
-/* Somebody was told to renew it. Context: read side. */
+/* A client was told to renew it. Context: read side. */
 static inline bool item_is_won(const struct item *it)
 {
     return (item_shape(it) & (SHAPE_OFF | SHAPE_WON)) == SHAPE_WON;
 }
 
-/* Stale, and nobody was told yet: who fetches it wins. Context: read side. */
+/* Stale, and no client was told yet: whoever fetches it wins. Context: read side. */
 static inline bool item_is_winnable(const struct item *it)
 {
     return (item_shape(it) & (SHAPE_OFF | SHAPE_TOP)) == SHAPE_STALE;
@@ -196,7 +196,7 @@ static inline void item_mark(struct item *it, uint16_t marks)
     atomic_store_explicit(&it->shape, item_shape(it) | marks, memory_order_relaxed);
 }
 
-/* A new block of the same item goes on where the old one was. Context: in shard. */
+/* A new block of the same item takes over how the old one was used. Context: in shard. */
 static inline void item_copy_use(const struct item *from, struct item *to)
 {
     atomic_store_explicit(&to->heat, atomic_load_explicit(&from->heat, memory_order_relaxed),

@@ -79,7 +79,7 @@ struct blocks {
     uint64_t put_peak;      /* largest put_per_grace lately; the trimmer halves it */
     uint64_t put_bytes;     /* ever put */
     uint64_t put_mark;      /* put_bytes when the last grace period ended */
-    uint64_t put_per_grace; /* put during the last whole one */
+    uint64_t put_per_grace; /* put during the last whole grace period */
     uint32_t put_completed; /* its number */
     uint32_t want;          /* room_wanted() as of then */
 };
@@ -105,9 +105,8 @@ struct trim {
 enum death_reason { DEATH_EXPIRE, DEATH_EVICT, DEATH_OVERWRITE, DEATH_DELETE };
 
 /*
- * What a memory asks of its owner, who knows which blocks are referred to by what. All are
- * called in the shard, from the cursor or on rare paths: never by a put or a kill that finds
- * everything at hand.
+ * What a memory asks of its owner, which knows what refers to each block. All are called in the
+ * shard, by the cursor and on rare paths only: an ordinary put or kill calls none of them.
  */
 struct memory_owner_ops {
     /* The hash of an item's key. Brings what refers to the item into the cache. */
@@ -116,10 +115,12 @@ struct memory_owner_ops {
     void (*moved)(void *owner, handle_t from, handle_t to);
     /*
      * Unlink an item that is due (DEATH_EXPIRE) or evicted (DEATH_EVICT), and kill its block.
+     * Returns the hash of its key.
      */
     uint64_t (*drop)(void *owner, handle_t h, enum death_reason reason, msec_t now);
     /*
-     * Drop up to max items that are due. Adds those looked at to *looked; how many it dropped.
+     * Drop up to max items that are due. Adds the number of items it looked at to *looked.
+     * Returns how many it dropped.
      */
     unsigned (*drop_due)(void *owner, unsigned max, msec_t now, unsigned *looked);
     /* The home worker should come by soon. */
@@ -177,7 +178,7 @@ struct memory_setup {
  */
 bool memory_init(struct memory *m, const struct memory_setup *setup);
 
-/* Release everything; accepts one that was zeroed and never made. Context: nobody uses it. */
+/* Release everything; accepts one that is all zero. Context: nobody uses it. */
 void memory_fini(struct memory *m);
 
 /*

@@ -6,10 +6,10 @@
 
 #include "lib/base/check.h"
 
-/* Kept free beyond what is put during a grace period. */
+/* Segments kept free beyond what is put during a grace period. */
 #define KEEP_FREE 4
 
-/* What is put during a grace period is foreseen up to this share of a shard's part. */
+/* Room for what is put during a grace period is kept up to this part of a shard's share. */
 #define GRACE_SHARE 256
 
 /* Runs released at once: each is O(1). */
@@ -30,7 +30,7 @@ uint32_t room_wanted(const struct memory *m)
     uint32_t want = KEEP_FREE + (uint32_t)((foreseen < most ? foreseen : most) >> shift);
 
     memory_must_be_entered(m);
-    /* An overdraft is paid back by all shards alike. */
+    /* All shards pay back an overdraft in equal parts. */
     if (left < 0) {
         want += (uint32_t)((uint64_t)-left / m->sharers >> shift) + 1;
     }
@@ -42,7 +42,7 @@ uint32_t room_waiting(const struct memory *m)
     int64_t retired = budget_retired(m->arena.budget);
 
     memory_must_be_entered(m);
-    /* What is retired is of all shards: each has its part of it. */
+    /* What is retired comes from all shards: each counts its part of it. */
     return arena_waiting(&m->arena) +
            (retired > 0 ? (uint32_t)(retired >> m->arena.shift) / m->sharers : 0);
 }

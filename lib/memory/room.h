@@ -11,11 +11,11 @@
 
 #include "lib/memory/memory.h"
 
-/* Segments to keep free, or on the way to be. Context: in shard. */
+/* How many segments should be free or about to be. Context: in shard. */
 uint32_t room_wanted(const struct memory *m);
 
 /*
- * Segments, or other memory of as many bytes, that only a grace period keeps. Context: in
+ * How many segments, or other memory in segments, only wait for a grace period. Context: in
  * shard.
  */
 uint32_t room_waiting(const struct memory *m);
@@ -24,12 +24,12 @@ uint32_t room_waiting(const struct memory *m);
 bool room_is_short(const struct memory *m);
 
 /*
- * A grace period has ended since the last put: release what is over, measure again. Context: in
- * shard.
+ * A grace period has ended since the last put: release what can be released, measure again.
+ * Context: in shard.
  */
 void room_grace_ended(struct memory *m);
 
-/* Release from every queue what is over, and count it. Context: in shard. */
+/* Release from every queue what is past its grace period, and count it. Context: in shard. */
 void room_release(struct memory *m);
 
 /*

@@ -13,8 +13,8 @@
 void room_make_slowly(struct memory *m, uint64_t bytes, msec_t now);
 
 /*
- * Before a put of `bytes`: release what is over, and run the cursor while room is short.
- * Bounded work; a few loads when there is plenty. Context: in shard.
+ * Before a put of `bytes`: release what can be released, and run the cursor while room is
+ * short. Bounded work; a few loads when there is plenty of room. Context: in shard.
  */
 static inline void room_make(struct memory *m, uint64_t bytes, msec_t now)
 {

@@ -14,18 +14,19 @@
 #define TRIM_BURST 8
 
 /*
- * How soon to look again, microseconds: at what slow readers hold, and while the budget is
+ * How soon to check again, in microseconds: what slow readers hold, and while the budget is
  * overdrawn.
  */
 #define LOOK_PINNED_US 50000
 #define LOOK_OVER_US   5000
 
-/* Deaths turned into holes at once when no put comes by to do it. */
+/* Deaths turned into holes at once when no put does it. */
 #define RIPEN_BURST 256
 
 /*
- * Segments to give back now: when overdrawn what is owed; else those that stayed free for
- * idle_trim_ms beyond what is kept. Lowers *again to when to look next. Context: in shard.
+ * How many segments to give back now: when overdrawn, what is owed; otherwise those beyond what
+ * is kept that stayed free for idle_trim_ms. Lowers *again to when to check next. Context: in
+ * shard.
  */
 static uint32_t excess(struct memory *m, msec_t now, uint64_t *again)
 {
@@ -53,7 +54,7 @@ static uint32_t excess(struct memory *m, msec_t now, uint64_t *again)
     }
     idle = m->arena.free_low > keep ? m->arena.free_low - keep : 0;
     if (idle <= TRIM_BURST) {
-        /* What bursts took lately is kept for the next one, but less and less of it. */
+        /* What recent bursts took is kept for the next one, but less and less of it. */
         m->blocks.put_peak /= 2;
         m->arena.free_low = unused - idle;
         m->trim.looked = now;
@@ -73,7 +74,7 @@ static bool give_excess_back(struct memory *m, msec_t now, uint64_t *again)
     return want != 0 && room_give_back(m, want < TRIM_BURST ? want : TRIM_BURST) < want;
 }
 
-/* Release what is over; turn deaths into holes when no put did so since the last look. */
+/* Release what can be released. Turn deaths into holes if no put did so since the last time. */
 static uint64_t release_memory(struct memory *m)
 {
     uint64_t again = RECLAIM_IDLE;

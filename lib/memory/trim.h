@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What the reclaimer's thread does for a memory: it releases what is past its grace period, and
- * gives memory back to the system that stayed free or that exceeds the budget. In bursts, with
- * the shard entered only for moments.
+ * gives back to the system what stayed free or exceeds the budget. It works in bursts and
+ * enters the shard only for moments.
  */
 #ifndef MAYFLY_LIB_MEMORY_TRIM_H
 #define MAYFLY_LIB_MEMORY_TRIM_H

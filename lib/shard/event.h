@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * What happens to items without a command that asks for it, as an observer sees it.
- */
+/* What happens to items although no command asked for it, as an observer sees it. */
 #ifndef MAYFLY_LIB_SHARD_EVENT_H
 #define MAYFLY_LIB_SHARD_EVENT_H
 
@@ -21,13 +19,13 @@ enum shard_event_kind {
 
 struct shard_event {
     enum shard_event_kind kind;
-    const struct item *item; /* [borrowed] for the call; about to be unlinked */
+    const struct item *item; /* [borrowed] for the call; it is about to be unlinked */
     msec_t now;
 };
 
 /*
  * Called for each event that engine_observe() asked for, before the item is unlinked. Must not
- * wait, and not call the engine. Context: in shard, on any thread.
+ * wait, and must not call the engine. Context: in shard, on any thread.
  */
 typedef void (*shard_observer_fn)(void *arg, const struct shard_event *ev);
 

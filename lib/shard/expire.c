@@ -9,7 +9,7 @@
 #include "lib/shard/keyspace.h"
 #include "lib/shard/shard.h"
 
-/* The most that one sampling loop looks at: 20 + 5 * 9 keys at effort 10. */
+/* The most keys that one sampling loop checks: 20 + 5 * 9 at effort 10. */
 #define LOOP_MAX 65
 
 struct loop_arg {
@@ -85,10 +85,10 @@ bool shard_expire_slice(struct shard *s, enum cycle_kind kind, const struct cycl
     cycle_slice(&s->cycle, kind, cfg, &ops, &res);
 
     if (res.loops == 0) {
-        return false; /* refused by the cap */
+        return false; /* the CPU cap forbids it */
     }
 
-    /* Only the home worker writes these, inside the shard like every counter of it. */
+    /* Only the home worker writes these, inside the shard like all its counters. */
     shard_enter(s);
     ctr_add(&s->counters, CTR_expire_slices, 1);
     ctr_add(&s->counters, CTR_expire_cycle_us, res.time_us);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Active expiry of a shard: the slices of the cycle (lib/expiry/cycle.h), whose sampling loops
- * hold the lock one at a time, and their counters.
+ * take the lock one by one, and their counters.
  */
 #ifndef MAYFLY_LIB_SHARD_EXPIRE_H
 #define MAYFLY_LIB_SHARD_EXPIRE_H
@@ -20,8 +20,8 @@ struct shard;
 bool shard_expire_slice(struct shard *s, enum cycle_kind kind, const struct cycle_config *cfg);
 
 /*
- * May a fast cycle begin (there is debt, gap and cap allow it)? Two loads when not. Context:
- * home worker.
+ * May a fast cycle begin? Yes if there is debt and the gap and the CPU cap allow it. Two loads
+ * if not. Context: home worker.
  */
 bool shard_wants_fast(struct shard *s, const struct cycle_config *cfg, msec_t now);
 

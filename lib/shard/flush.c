@@ -5,12 +5,12 @@
 #include "lib/shard/flush.h"
 
 /*
- * Index and deadlines: empty ones for a flush to come, or flushed ones that wait for their
+ * An index and deadlines: empty ones for a future flush, or flushed ones that wait for their
  * grace period. The segments wait in the arena's queues.
  */
 struct generation {
     struct retired retired;
-    struct generation *next; /* the next spare one */
+    struct generation *next; /* the next in the list of spare ones */
     struct table table;
     struct wheel *wheel;
     struct budget *budget;
@@ -129,7 +129,7 @@ void shard_flush_fini(struct shard *s)
 
 /* ---- carrying it out --------------------------------------------------------------------- */
 
-/* Everything that a new generation starts from nothing with. Context: in shard. */
+/* Exchange everything that a new generation starts without. Context: in shard. */
 static void swap_generation(struct shard *s, struct generation *g)
 {
     struct wheel *wheel = s->wheel;
@@ -143,7 +143,7 @@ static void swap_generation(struct shard *s, struct generation *g)
     ctr_set(&s->counters, CTR_item_bytes, 0);
 }
 
-/* What is flushed goes to *out, if there is anything. Context: in shard. */
+/* What was flushed, if anything, goes to *out. Context: in shard. */
 static void carry_out(struct shard *s, msec_t now, struct generation **out,
                       struct table_retiree **unused)
 {
@@ -158,9 +158,9 @@ static void carry_out(struct shard *s, msec_t now, struct generation **out,
         g->bytes = (int64_t)(table_bytes(&g->table) + wheel_bytes(g->wheel));
         budget_retire(g->budget, g->bytes);
         *out = g;
-        *unused = s->table_retiree; /* of a resize that will not go on */
+        *unused = s->table_retiree; /* belongs to a resize that ends here */
         s->table_retiree = NULL;
-    } /* else a burst of flushes must not cost a generation each */
+    } /* otherwise keep it: a burst of flushes must not cost a generation each */
     atomic_store_explicit(&s->flush_at, MSEC_NEVER, memory_order_release);
 }
 
@@ -172,7 +172,7 @@ void shard_flush(struct shard *s, msec_t now)
     shard_enter(s);
     if (now >= atomic_load_explicit(&s->flush_at, memory_order_relaxed)) {
         carry_out(s, now, &flushed, &unused);
-    } /* else another thread was faster: what is here now is newer than the flush */
+    } /* otherwise another thread was faster: what is here now is newer than the flush */
     shard_leave(s);
     if (flushed != NULL) {
         mem_free(unused);
@@ -182,8 +182,8 @@ void shard_flush(struct shard *s, msec_t now)
 }
 
 /*
- * A flush whose instant has come must be carried out before, or its items would come back. A
- * writer may have carried ours out already.
+ * A flush whose instant has come must be carried out first, or its items would come back. A
+ * writer may have carried out ours already.
  */
 void shard_flush_schedule(struct shard *s, msec_t at, uint64_t id)
 {

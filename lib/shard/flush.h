@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Flushes. What a shard holds is a generation: index, deadlines and blocks. A flush swaps them
- * for empty ones and retires the old, so it takes constant time however much there is.
+ * for empty ones and retires the old, so it takes constant time, however many items there are.
  *
  * The empty index and deadlines are made before a flush is scheduled (shard_flush_prepare()),
- * so that carrying it out cannot fail: it may be a writer that meets its instant, and what it
- * stores must not land in what the flush hides.
+ * so that carrying it out cannot fail: a writer may be the first to meet its instant, and what
+ * that writer stores must not end up among what the flush hides.
  */
 #ifndef MAYFLY_LIB_SHARD_FLUSH_H
 #define MAYFLY_LIB_SHARD_FLUSH_H
@@ -22,8 +22,8 @@
 bool shard_flush_prepare(struct shard *s);
 
 /*
- * Everything stored before `at` is to be gone at `at`, by the flush command of this number, for
- * which the shard was prepared. An earlier command that waits for its instant is replaced.
+ * Have everything stored before `at` flushed at `at`, by the flush command with this number,
+ * for which the shard was prepared. An earlier command that waits for its instant is replaced.
  * Context: outside the shard, one flush command at a time.
  */
 void shard_flush_schedule(struct shard *s, msec_t at, uint64_t id);
@@ -35,8 +35,8 @@ void shard_flush_schedule(struct shard *s, msec_t at, uint64_t id);
 void shard_flush(struct shard *s, msec_t now);
 
 /*
- * A flush command is through: give back what it prepared and did not need, except for one that
- * the next command will want. Context: outside the shard, one flush command at a time.
+ * A flush command has ended: give back what it prepared and did not need, but keep one for the
+ * next command. Context: outside the shard, one flush command at a time.
  */
 void shard_flush_settle(struct shard *s);
 

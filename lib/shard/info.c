@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Observation of a shard: figures for statistics, and walks over its items.
- */
+/* Figures of a shard for statistics, and walks over its items. */
 #include "lib/shard/info.h"
 
 #include <string.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * Observation of a shard: figures for statistics, and walks over its items.
- */
+/* Figures of a shard for statistics, and walks over its items. */
 #ifndef MAYFLY_LIB_SHARD_INFO_H
 #define MAYFLY_LIB_SHARD_INFO_H
 
@@ -20,7 +18,7 @@ struct shard_info {
     bool is_resizing;
     uint64_t segment_bytes, segments_used, segments_free, segments_quarantined;
     uint64_t dead_bytes, hole_bytes;
-    uint64_t resident_bytes; /* all of it that is counted against the limit */
+    uint64_t resident_bytes; /* everything here that is counted against the limit */
     uint64_t small_segments, main_segments, large_segments;
     uint32_t oldest_access_s; /* of the oldest sealed segment's first live item; 0: none */
     uint64_t volatile_keys, debt_keys, debt_bytes;

@@ -10,8 +10,8 @@
 
 /*
  * A new deadline that is not the earliest does not change when the sampler must begin, unless
- * there are many of them: a full bucket is refined earlier. So the hint is computed again every
- * so many.
+ * there are many of them: a full bucket is refined earlier. So the hint is computed again after
+ * every so many.
  */
 #define NOTE_EVERY 256
 
@@ -48,8 +48,8 @@ static void note_added(struct shard *s, msec_t deadline)
 }
 
 /*
- * A deadline took the place of another in the same bucket. The hint may lie amid the bucket,
- * after a deadline that came nearer.
+ * A deadline took the place of another in the same bucket. The hint may be in the middle of the
+ * bucket, after a deadline that came nearer.
  */
 static inline void note_changed(struct shard *s, msec_t deadline)
 {
@@ -90,13 +90,13 @@ bool keyspace_set_deadline(struct shard *s, handle_t h, msec_t deadline)
 
 /* ---- linking and unlinking --------------------------------------------------------------- */
 
-/* What an item counts in `bytes`: its block, and a large value's bytes. */
+/* What an item adds to the counter `bytes`: its block, and the bytes of a large value. */
 static inline uint64_t item_weight(const struct item *it)
 {
     return item_bytes(it) + (item_is_large(it) ? it->value_len : 0);
 }
 
-/* The item of a handle left the index: everything else that knows it forgets it. */
+/* An item has left the index: remove it from everything else. */
 static inline void forget(struct shard *s, handle_t h, enum death_reason reason)
 {
     struct item *it = shard_item(s, h);
@@ -111,7 +111,7 @@ static inline void forget(struct shard *s, handle_t h, enum death_reason reason)
     blocks_kill(&s->memory, h, KILL_REUSE);
 }
 
-/* What a new item is besides being in the index. */
+/* Enter a new item everywhere but in the index. */
 static inline void adopt(struct shard *s, handle_t h)
 {
     struct item *it = shard_item(s, h);
@@ -171,7 +171,7 @@ void keyspace_replace(struct shard *s, handle_t h, _Atomic handle_t *slot,
         forget(s, old, reason);
         return;
     }
-    /* The same, where a block in the index is all that changes. */
+    /* The same, when only the block in the index changes. */
     ctr_add(&s->counters, CTR_item_bytes,
             ((uint64_t)(shape & SHAPE_SIZE) - (old_shape & SHAPE_SIZE)) * ITEM_UNIT);
     ctr_add(&s->counters, CTR_total_items, 1);
@@ -226,7 +226,7 @@ static MF_NOINLINE void notify(struct shard *s, const struct item *it,
     }
 }
 
-/* The same; a load when nobody wants to know. */
+/* The same; only a load when there is no observer. */
 static inline void observe(struct shard *s, const struct item *it, enum shard_event_kind kind,
                            msec_t now)
 {

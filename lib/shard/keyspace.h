@@ -31,7 +31,7 @@ void keyspace_replace(struct shard *s, handle_t h, _Atomic handle_t *slot,
                       enum death_reason reason);
 
 /*
- * A filled block takes the place of the item in a slot and goes on as the same item: nothing
+ * A filled block takes the place of the item in a slot and continues as the same item: nothing
  * was stored, and a large value stays where it is. Context: in shard.
  */
 void keyspace_renew(struct shard *s, handle_t h, _Atomic handle_t *slot);
@@ -41,20 +41,23 @@ void keyspace_unlink(struct shard *s, uint64_t hash, _Atomic handle_t *slot,
                      enum death_reason reason);
 
 /*
- * The same for an item past its deadline, and for one that is dropped to make room: counted,
- * and the observer is notified. how: one of the kinds of expiry. Context: in shard.
+ * The same for an item past its deadline, and for one that is dropped to make room. Counts it
+ * and notifies the observer. how: one of the kinds of expiry. Context: in shard.
  */
 void keyspace_expire(struct shard *s, uint64_t hash, _Atomic handle_t *slot,
                      enum shard_event_kind how, msec_t now);
 void keyspace_evict(struct shard *s, uint64_t hash, _Atomic handle_t *slot, msec_t now);
 
 /*
- * Give an item with the deadline fields another deadline, or none. False: no memory. Context:
- * in shard.
+ * Give an item that has the deadline fields another deadline, or none. False: no memory.
+ * Context: in shard.
  */
 bool keyspace_set_deadline(struct shard *s, handle_t h, msec_t deadline);
 
-/* Note when the sampler has work, after every change of the wheel. Context: in shard. */
+/*
+ * Note when the sampler has its next work; called after every change of the wheel. Context: in
+ * shard.
+ */
 void keyspace_note_due(struct shard *s);
 
 /* The slot and the hash of a linked item. Context: in shard. */
@@ -82,7 +85,9 @@ static inline uint64_t keyspace_next_cas(struct shard *s)
     return s->cas_next++;
 }
 
-/* Units of a block with this key and so many bytes after it. Context: any thread. */
+/*
+ * Units of a block with a key of this length and this many bytes after it. Context: any thread.
+ */
 static inline uint32_t keyspace_units(size_t key_len, size_t value_bytes, bool has_ttl)
 {
     size_t n = sizeof(struct item) + (has_ttl ? ITEM_TTL_BYTES : 0) + key_len + value_bytes;

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/*
- * A shard as the owner of its memory: what refers to a block is the index and the wheel.
- */
+/* A shard as the owner of its memory: the index and the wheel refer to its blocks. */
 #ifndef MAYFLY_LIB_SHARD_OWNER_H
 #define MAYFLY_LIB_SHARD_OWNER_H
 

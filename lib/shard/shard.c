@@ -9,7 +9,7 @@
 #include "lib/shard/flush.h"
 #include "lib/shard/owner.h"
 
-/* Index at start, when nothing else is asked for: small, it grows in steps. */
+/* The index at the start, unless more is asked for. It grows in steps. */
 #define ITEMS_AT_START 4096
 
 static bool init_parts(struct shard *s)

@@ -7,7 +7,7 @@
  *     owner      what the shard's memory asks of the shard
  *     expire     active expiry: slices of the cycle
  *     flush      generations: a flush swaps everything for something empty
- *     upkeep     what writers and the home worker carry on: resizing, room, the past of evict
+ *     upkeep     resizing the index, making room: what writers and the home worker do
  *     value      reading values: walks, copies and pins
  *     info       figures and walks for statistics
  *     verify     the full walk, for tests and forensics
@@ -50,7 +50,7 @@ struct shard {
     _Atomic bool wants_work;   /* see shard_note_work() */
     _Atomic bool wants_making; /* an index or a past is to be made, outside the lock */
     _Atomic bool is_held;      /* the sampler is held */
-    _Atomic msec_t next_due;   /* hint of wheel_next() after the last change */
+    _Atomic msec_t next_due;   /* wheel_next() after the last change, as a hint */
     _Atomic double stale_pct, avg_ttl_ms; /* estimates of the cycle, for statistics */
 
     struct lock lock MF_LINE_ALIGNED;
@@ -60,11 +60,11 @@ struct shard {
     struct wheel *wheel;
     uint64_t flush_id;        /* the flush command that set flush_at */
     uint64_t flush_done;      /* the newest that was carried out */
-    struct generation *spare; /* empty ones: never fewer than flushes that are scheduled */
+    struct generation *spare; /* empty ones: at least as many as flushes are scheduled */
     uint64_t cas_next, cas_end;
-    uint64_t cas_version; /* of the routing table for which the block of values was drawn */
+    uint64_t cas_version; /* version of the routing table when the block of values was drawn */
     uint32_t table_stamp; /* grace number that a resize waits for */
-    struct table_retiree *table_retiree; /* made with a resize, used when it ends */
+    struct table_retiree *table_retiree; /* made when a resize begins, used when it ends */
     struct lag lag;
 
     /* [home] */
@@ -89,7 +89,7 @@ struct shard *shard_create(struct shard_group *group, uint32_t id);
  */
 void shard_destroy(struct shard **s);
 
-/* The shard's lock. Context: any thread, no other shard held but as router.h says. */
+/* The shard's lock. Context: any thread, no other shard held except as router.h says. */
 static inline void shard_enter(struct shard *s)
 {
     lock_take(&s->lock);

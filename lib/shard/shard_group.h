@@ -25,7 +25,7 @@ struct shard_group {
     uint64_t seed;               /* of the key hash */
     uint64_t items_hint;         /* the indexes are made for so many items in all; 0: small */
     uint64_t limit_bytes;        /* at the start */
-    bool evictions;              /* false: nothing alive is dropped to make room */
+    bool evictions;              /* false: no live item is dropped to make room */
     const struct clock *clock;   /* [borrowed] */
     struct budget *budget;       /* [borrowed] */
     struct reclaimer *reclaimer; /* [borrowed] */

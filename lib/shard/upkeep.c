@@ -12,7 +12,10 @@
 
 /* ---- resizing the index ------------------------------------------------------------------ */
 
-/* What a resize leaves; made before it begins, so that its end cannot fail. */
+/*
+ * What a resize leaves to be released. It is made before the resize begins, so that its end
+ * cannot fail.
+ */
 struct table_retiree {
     struct retired retired;
     struct table_waste waste;
@@ -55,7 +58,7 @@ static void begin_resize(struct shard *s)
     }
     shard_leave(s);
     if (t != NULL) {
-        table_prepare_undo(&s->table, &grow); /* somebody else was faster */
+        table_prepare_undo(&s->table, &grow); /* another thread was faster */
         mem_free(t);
     } else {
         grace_ask(s->memory.arena.grace, GRACE_SOON);
@@ -141,10 +144,10 @@ void shard_make_wanted(struct shard *s)
     shard_leave(s);
 }
 
-/* Work of the cursor at once by the home worker. */
+/* Work of the cursor per round of the home worker. */
 #define HOME_WORK 256
 
-/* One round: true when another is wanted at once. */
+/* One round. True when another should follow at once. */
 static bool maintain_once(struct shard *s, uint64_t buckets, msec_t now)
 {
     bool more;
@@ -165,7 +168,7 @@ static bool maintain_once(struct shard *s, uint64_t buckets, msec_t now)
     return more;
 }
 
-/* Buckets moved at once by the home worker: some ten microseconds. */
+/* Buckets moved per round of the home worker: about ten microseconds. */
 #define HOME_BUCKETS 32
 
 bool shard_maintain(struct shard *s, msec_t now, usec_t max_us)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What writers and the home worker carry on in a shard: resizing the index, making what the
- * eviction policy remembers, keeping room.
+ * What writers and the home worker do for a shard besides requests: resizing the index, making
+ * the past of the eviction policy, keeping room free.
  */
 #ifndef MAYFLY_LIB_SHARD_UPKEEP_H
 #define MAYFLY_LIB_SHARD_UPKEEP_H
@@ -25,26 +25,26 @@ bool shard_maintain(struct shard *s, msec_t now, usec_t max_us);
 /* ---- writers ----------------------------------------------------------------------------- */
 
 /*
- * Carry on a resize of the index by so many old buckets. True when more is to be done. Context:
- * in shard.
+ * Continue a resize of the index by this many old buckets. True when there is more to do.
+ * Context: in shard.
  */
 bool shard_resize_step(struct shard *s, uint64_t buckets);
 
 /*
- * Check whether the index, the past of the eviction policy or the budget want work, and raise
- * the flags that say so. Context: in shard.
+ * Check whether the index, the past of the eviction policy or the budget want work, and set the
+ * flags accordingly. Context: in shard.
  */
 void shard_note_work(struct shard *s);
 
 /* Make an index or a past that is wanted. Context: outside the shard. */
 void shard_make_wanted(struct shard *s);
 
-/* Old buckets moved by each writer that comes by while the index is resized. */
+/* Old buckets moved by each writer while the index is resized. */
 #define RESIZE_STEP_BUCKETS 2
 
 /*
- * What a writer does before and after it leaves; cheap when nothing is due. Context: in shard /
- * outside.
+ * What a writer does before and after it leaves; cheap when there is nothing to do. Context: in
+ * shard / outside.
  */
 static inline void shard_before_leave(struct shard *s)
 {

@@ -117,12 +117,12 @@ void value_unpin(struct value_pin *pin)
 
     must((before & PIN_COUNT) != 0);
     if (before == (PIN_DEAD | 1)) {
-        grace_ask(a->grace, GRACE_SOON); /* the reclaimer looks at the pinned ones */
+        grace_ask(a->grace, GRACE_SOON); /* the reclaimer checks the pinned ones */
     }
     pin->shard = NULL;
 }
 
-/* Dead memory that slow readers hold may be a fiftieth of the limit. */
+/* How much dead memory slow readers may hold: a fiftieth of the limit. */
 #define PINNED_SHARE 50
 
 bool value_pin_is_overdue(const struct value_pin *pin)

@@ -35,9 +35,9 @@ void value_walk_begin(struct value_walk *w, const struct shard *shard, const str
 bool value_walk_next(struct value_walk *w, struct span *part);
 
 /*
- * Are the bytes still to come, but for the last pieces, whole segments? Then a pin keeps those
- * for after the section; what follows them (value_walk_tail() bytes) must be copied within it.
- * Context: read side.
+ * Do the bytes still to come begin with whole segments? Then a pin keeps those beyond the
+ * section; the bytes after them (value_walk_tail()) must be copied inside it. Context: read
+ * side.
  */
 bool value_walk_has_segments(const struct value_walk *w);
 size_t value_walk_tail(const struct value_walk *w);
@@ -46,8 +46,8 @@ size_t value_walk_tail(const struct value_walk *w);
 void value_walk_copy_tail(const struct value_walk *w, char *out);
 
 /*
- * Keep the whole segments of this value after the section; each pin is undone once. Context:
- * read side / worker.
+ * Keep the whole segments of this value beyond the section. Each pin must be undone once.
+ * Context: read side; value_unpin(): any registered thread.
  */
 struct value_pin {
     struct shard *shard;
@@ -55,7 +55,9 @@ struct value_pin {
 };
 struct value_pin value_pin(const struct value_walk *w);
 void value_unpin(struct value_pin *pin);
-/* Was the pinned value unlinked, and does all such memory exceed its cap? Context: worker. */
+/*
+ * Was the pinned value unlinked, and does all such memory exceed its cap? Context: any thread.
+ */
 bool value_pin_is_overdue(const struct value_pin *pin);
 
 /* Copy a whole value. Context: read side. */

@@ -30,7 +30,7 @@ static void wrong(struct tally *t, const char *fmt, ...)
     va_list ap;
 
     if (t->is_wrong) {
-        return; /* the first one tells most */
+        return; /* the first one is the most useful */
     }
     t->is_wrong = true;
     va_start(ap, fmt);

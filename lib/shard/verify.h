@@ -12,8 +12,8 @@
 struct shard;
 
 /*
- * False when something differs: what, is written to why. For tests and forensics: holds the
- * lock throughout. Context: any thread, outside a shard.
+ * False when something differs: a description is written to why. For tests and forensics: holds
+ * the lock throughout. Context: any thread, outside a shard.
  */
 bool shard_verify(struct shard *s, char *why, size_t why_size);
 
