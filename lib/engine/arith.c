@@ -22,7 +22,7 @@ static inline bool read_number(struct span s, uint64_t *out)
 }
 
 /* Wraps at 64 bits upwards, stops at 0 downwards. */
-static uint64_t apply(const struct arith *a, uint64_t v)
+static uint64_t next_number(const struct arith *a, uint64_t v)
 {
     if (a->is_decr) {
         return a->delta > v ? 0 : v - a->delta;
@@ -31,7 +31,7 @@ static uint64_t apply(const struct arith *a, uint64_t v)
 }
 
 /* Check before anything is made. OUT_NUMBER when the item may be changed. */
-static enum outcome judge(const struct visit *v, const struct arith *a, uint64_t *value)
+static enum outcome check_number(const struct visit *v, const struct arith *a, uint64_t *value)
 {
     if (!v->is_live) {
         return OUT_NOT_FOUND;
@@ -59,7 +59,7 @@ static inline size_t put_number(struct arith *a, uint64_t number)
 }
 
 /* The absent key becomes an item. */
-static MF_COLD enum outcome vivify(struct visit *v, struct arith *a)
+static MF_COLD enum outcome make_initial(struct visit *v, struct arith *a)
 {
     enum outcome why;
     handle_t h;
@@ -90,7 +90,7 @@ static MF_COLD enum outcome vivify(struct visit *v, struct arith *a)
 }
 
 /* The number was changed, and the item was given a deadline that has passed. */
-static MF_COLD enum outcome end(struct visit *v, struct arith *a)
+static MF_COLD enum outcome drop_changed(struct visit *v, struct arith *a)
 {
     a->cas = a->cas_new != 0 ? a->cas_new : keyspace_next_cas(v->to);
     a->deadline_now = a->deadline;
@@ -108,16 +108,16 @@ static enum outcome arith_in(struct visit *v, void *arg)
     shard_must_be_entered(v->to);
     room_make(&s->memory, sizeof(struct item) + ITEM_KEY_MAX + NUM_DIGITS_MAX, v->now);
     visit_find(v);
-    why = judge(v, a, &value);
+    why = check_number(v, a, &value);
     if (MF_UNLIKELY(why != OUT_NUMBER)) {
-        return why == OUT_NOT_FOUND && a->vivifies ? vivify(v, a) : why;
+        return why == OUT_NOT_FOUND && a->vivifies ? make_initial(v, a) : why;
     }
 
     const struct item *old = v->item;
     uint16_t old_shape = item_shape(old); /* read once: it is atomic */
     bool has_ttl = (old_shape & SHAPE_TTL) != 0;
     msec_t deadline = has_ttl ? item_deadline(old) : MSEC_NEVER;
-    size_t n = put_number(a, apply(a, value));
+    size_t n = put_number(a, next_number(a, value));
     size_t len;
 
     if (MF_UNLIKELY(a->touches)) {
@@ -125,7 +125,7 @@ static enum outcome arith_in(struct visit *v, void *arg)
         deadline = a->deadline;
         has_ttl = deadline != MSEC_NEVER;
         if (deadline <= v->now) {
-            return end(v, a);
+            return drop_changed(v, a);
         }
     }
     /*

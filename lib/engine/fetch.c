@@ -18,7 +18,7 @@ struct fetching {
 };
 
 /* An absent key becomes an empty item, won by the caller. */
-static enum outcome make(struct visit *v, struct fetch *f)
+static enum outcome make_empty(struct visit *v, struct fetch *f)
 {
     enum outcome why;
     bool is_due = f->vivify_deadline <= v->now;
@@ -51,7 +51,7 @@ static enum outcome make(struct visit *v, struct fetch *f)
 }
 
 /* Note what the found item is, and whether the caller wins it. */
-static void look(const struct visit *v, struct fetch *f)
+static void note_found(const struct visit *v, struct fetch *f)
 {
     msec_t deadline;
 
@@ -73,9 +73,9 @@ static enum outcome fetch_in(struct visit *v, void *arg)
     room_make(&v->to->memory, 0, v->now);
     visit_find(v);
     if (!v->is_live) {
-        return f->vivifies ? make(v, f) : OUT_MISS;
+        return f->vivifies ? make_empty(v, f) : OUT_MISS;
     }
-    look(v, f);
+    note_found(v, f);
     if (f->touches) {
         out = touch_found(v, f->touch_deadline, f->may_wait, &a->remake);
         if (out != OUT_TOUCHED) {

@@ -44,16 +44,15 @@ struct segment {
     uint32_t fill;               /* bytes taken from the front */
     uint32_t dead;               /* bytes of dead blocks; the unused tail too once sealed */
     uint32_t live;               /* live blocks */
-    uint32_t generation; /* changes when it is taken, which voids entries of the death ring */
-    uint32_t sealed_s;   /* second of sealing */
-    uint32_t run_last;   /* first of a run: its last segment */
-    uint32_t run_count;  /* first of a run: segments */
-    uint32_t stamp;      /* first of a run: its grace number */
-    _Atomic uint32_t
-        pins;      /* [atomic] first of a value's segments: how many slow readers hold it */
-    uint16_t busy; /* blocks being filled outside the lock */
-    uint8_t state; /* enum segment_state */
-    uint8_t chain; /* enum chain_id */
+    uint32_t generation;   /* changes when it is taken, which voids entries of the death ring */
+    uint32_t sealed_s;     /* second of sealing */
+    uint32_t run_last;     /* first of a run: its last segment */
+    uint32_t run_count;    /* first of a run: segments */
+    uint32_t stamp;        /* first of a run: its grace number */
+    _Atomic uint32_t pins; /* [atomic] first of a value's segments: slow readers that hold it */
+    uint16_t busy;         /* blocks being filled outside the lock */
+    uint8_t state;         /* enum segment_state */
+    uint8_t chain;         /* enum chain_id */
     uint8_t bin;
     uint8_t is_lazy : 1;  /* first of a run: counted as lazyfree work */
     uint8_t is_dated : 1; /* first of a run: else the stamp of the run before it counts */

@@ -47,7 +47,7 @@ static struct segment *seg(struct memory *m, segment_t n)
 
 /* ---- choosing a segment ------------------------------------------------------------------ */
 
-static void choose(struct memory *m, segment_t n, enum cursor_mode mode)
+static void begin_segment(struct memory *m, segment_t n, enum cursor_mode mode)
 {
     struct cursor *c = &m->cursor;
 
@@ -91,7 +91,7 @@ static void drop_due(struct memory *m, msec_t now, int64_t *work)
 }
 
 /* Choose what to do next; false when there is nothing. */
-static bool pick(struct memory *m, msec_t now, int64_t *work)
+static bool choose_next(struct memory *m, msec_t now, int64_t *work)
 {
     drop_due(m, now, work);
     if (*work <= 0) {
@@ -101,7 +101,7 @@ static bool pick(struct memory *m, msec_t now, int64_t *work)
     segment_t n = should_clean(m) ? emptiest(m) : 0;
 
     if (n != 0) {
-        choose(m, n, CURSOR_CLEAN);
+        begin_segment(m, n, CURSOR_CLEAN);
         return true;
     }
     if (!m->evictions) {
@@ -113,7 +113,7 @@ static bool pick(struct memory *m, msec_t now, int64_t *work)
     }
     must(seg(m, n)->state == SEG_SEALED && seg(m, n)->busy == 0);
     m->evict.past_is_wanted = m->evict.policy->past_create != NULL;
-    choose(m, n, CURSOR_EVICT);
+    begin_segment(m, n, CURSOR_EVICT);
     return true;
 }
 
@@ -327,7 +327,7 @@ bool cursor_slice_beyond(struct memory *m, int64_t work, msec_t now, uint32_t se
 {
     memory_must_be_entered(m);
     while (work > 0) {
-        if (m->cursor.segment == 0 && !pick(m, now, &work)) {
+        if (m->cursor.segment == 0 && !choose_next(m, now, &work)) {
             return false;
         }
         if (!empty_segment(m, &work, now)) {
@@ -358,7 +358,7 @@ bool cursor_tidy(struct memory *m, int64_t work, msec_t now)
             if (n == 0) {
                 return false;
             }
-            choose(m, n, CURSOR_CLEAN);
+            begin_segment(m, n, CURSOR_CLEAN);
         }
         /* An eviction that is no longer needed keeps what is left of its segment. */
         c->mode = CURSOR_CLEAN;
