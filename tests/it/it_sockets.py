@@ -13,7 +13,7 @@ import tempfile
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import mayfly                                                           # noqa: E402
-from mayfly import Daemon, wait_for                                     # noqa: E402
+from mayfly import Client, Daemon, wait_for                                     # noqa: E402
 
 
 def mode_of(path):
@@ -181,6 +181,11 @@ def test_sockets_of_a_service_manager():
 def test_several_addresses():
     with Daemon("-l", "127.0.0.2", tcp=True) as d, d.client() as c:
         assert c.set(b"k", b"v") == b"STORED"
+        with open(d.port_file) as f:
+            ports = [int(line.split()[2]) for line in f if line.startswith("TCP INET: ")]
+        assert len(ports) == 2, ports
+        with Client(("127.0.0.2", ports[1])) as other:
+            assert other.get(b"k") == b"v"
 
 
 def test_clients_by_ipv6():

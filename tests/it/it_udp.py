@@ -249,25 +249,43 @@ def test_random_datagrams_are_harmless():
             assert fresh.ask(b"get a\r\n") == b"END\r\n"
 
 
+def check_not_answered(d, c, own):
+    """A datagram from that socket is dropped and counted."""
+    before = c.stat("mayfly_udp_errors")
+    own.sendto(b"\0\1\0\0\0\1\0\0get a\r\n", ("127.0.0.1", d.udp_port))
+    wait_for(lambda: c.stat("mayfly_udp_errors") == before + 1, "it is dropped")
+    own.setblocking(False)
+    try:
+        raise AssertionError("answered: %r" % own.recv(2000))
+    except BlockingIOError:
+        pass
+
+
 def test_replies_are_not_answered():
-    """Two servers must not be set upon each other: services' ports, and our own, get no reply."""
-    with UdpDaemon() as d, d.client() as c:
-        own = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        own.settimeout(PATIENCE)
+    """Two servers must not be set upon each other: our own port gets no reply."""
+    with UdpDaemon() as d, d.client() as c, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as own:
         try:
             # Another address with the same port number as the daemon's.
             own.bind(("127.0.0.2", d.udp_port))
         except OSError:
             raise mayfly.Inapplicable("the port is taken on 127.0.0.2")
-        with own:
-            before = c.stat("mayfly_udp_errors")
-            own.sendto(b"\0\1\0\0\0\1\0\0get a\r\n", ("127.0.0.1", d.udp_port))
-            wait_for(lambda: c.stat("mayfly_udp_errors") == before + 1, "it is dropped")
-            own.setblocking(False)
-            try:
-                raise AssertionError("answered: %r" % own.recv(2000))
-            except BlockingIOError:
-                pass
+        check_not_answered(d, c, own)
+
+
+def test_services_are_not_answered():
+    """Nor do the ports of services, up to the last of them."""
+    with UdpDaemon() as d, d.client() as c:
+        for wanted in (range(20, 1024), range(1023, 20, -1)):
+            with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as own:
+                for port in wanted:
+                    try:
+                        own.bind(("127.0.0.1", port))
+                        break
+                    except PermissionError:
+                        raise mayfly.Inapplicable("not allowed to bind ports of services")
+                    except OSError:
+                        continue
+                check_not_answered(d, c, own)
 
 
 def test_off_unless_asked():
