@@ -20,39 +20,58 @@
 
 static struct fixture f;
 
-static enum outcome add(enum store_mode mode, const char *key, const void *ptr, size_t len)
+static enum outcome add_in(size_t portion, enum store_mode mode, const char *key,
+                           const void *ptr, size_t len)
 {
-    struct put p = {.mode = mode, .key = key, .ptr = ptr, .len = len};
+    struct put p = {.mode = mode, .key = key, .ptr = ptr, .len = len, .portion = portion};
 
     return fixture_store(&f, &p, NULL);
+}
+
+static enum outcome add(enum store_mode mode, const char *key, const void *ptr, size_t len)
+{
+    return add_in(0, mode, key, ptr, len);
 }
 
 /* ---- limits ------------------------------------------------------------------------------ */
 
 static const enum store_mode modes[] = {STORE_APPEND, STORE_PREPEND};
 
-/* Key and value count together, however the value got its length. */
-TEST_LOOP(the_longest_result_is_that_of_a_set, 4)
+static const struct {
+    size_t item_size_max;
+    size_t portion; /* of the addition; not 0: it comes as a body */
+    size_t first, step;
+} results[] = {
+    {1500, 0, 1, 333},        /* of one block */
+    {60000, 0, 1, 333},       /* large */
+    {60000, 5000, 3000, 9000} /* large, and so is the addition */
+};
+
+/* Key and value together count, however the value got its length. */
+TEST_LOOP(the_longest_result_is_that_of_a_set, 6)
 {
     static const char key[] = "a-key-of-some-length";
     static char value[60000];
-    const enum store_mode mode = modes[_i / 2];
-    const bool is_block = _i % 2 == 0;
+    const enum store_mode mode = modes[_i / 3];
+    const size_t portion = results[_i % 3].portion;
+    const size_t first = results[_i % 3].first;
+    const size_t step = results[_i % 3].step;
     struct engine_config cfg;
     size_t most;
 
     fixture_config(&cfg);
-    cfg.item_size_max = is_block ? 3000 : 60000;
+    cfg.item_size_max = results[_i % 3].item_size_max;
     fixture_start(&f, &cfg);
     most = f.engine.item_bytes_max - strlen(key);
+    ck_assert((engine_small_max(&f.engine) > most) == (_i % 3 == 0));
     fixture_set(&f, key, most);
     ck_assert_int_eq(add(STORE_SET, key, value, most + 1), OUT_TOO_LARGE);
     fixture_check(&f, key, most);
-    for (size_t len = 1; len <= 1000; len += 333) {
+    for (size_t len = first; len <= first + 3 * step; len += step) {
         fixture_set(&f, key, most - len);
-        ck_assert_int_eq(add(mode, key, value, len + 1), OUT_TOO_LARGE);
+        ck_assert_int_eq(add_in(portion, mode, key, value, len + 1), OUT_TOO_LARGE);
         fixture_check(&f, key, most - len);
-        ck_assert_int_eq(add(mode, key, value, len), OUT_STORED);
+        ck_assert_int_eq(add_in(portion, mode, key, value, len), OUT_STORED);
         ck_assert_uint_eq(fixture_get(&f, key).len, most);
         ck_assert_int_eq(add(mode, key, value, 1), OUT_TOO_LARGE);
     }
