@@ -201,6 +201,34 @@ TEST(cleaning_drops_what_is_due_and_moves_the_rest_unchanged)
     fixture_stop(&f);
 }
 
+/* The cursor has begun with a segment when items of it fall due: these are not moved. */
+TEST(what_falls_due_amid_a_segment_is_dropped)
+{
+    struct cursor *c;
+    segment_t begun;
+
+    fixture_start(&f, NULL);
+    c = &f.shard->memory.cursor;
+    for (unsigned i = 1, n = fill("k", 300, fixture_now(&f) + 1000, 4); i < n; i += 4) {
+        ck_assert_int_eq(fixture_delete(&f, name("k", i)), OUT_DELETED);
+    }
+    shard_enter(f.shard);
+    while (fixture_counter(&f, CTR_cursor_moved_bytes) == 0) {
+        ck_assert(cursor_slice(&f.shard->memory, 1, fixture_now(&f)));
+    }
+    begun = c->segment;
+    ck_assert_uint_ne(begun, 0);
+    clock_advance(&f.engine.clock, 1000);
+    while (fixture_counter(&f, CTR_reclaimed) == 0 && c->segment == begun) {
+        ck_assert(cursor_slice(&f.shard->memory, 1, fixture_now(&f)));
+    }
+    ck_assert_uint_eq(c->segment, begun);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_reclaimed), 1);
+    room_release(&f.shard->memory);
+    shard_leave(f.shard);
+    fixture_stop(&f);
+}
+
 /* One slice exceeds its work by one block at most, however much there is to do. */
 TEST(a_slice_is_bounded)
 {
