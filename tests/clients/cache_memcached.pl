@@ -18,7 +18,7 @@ sub check {
     die "failed: $what\n" unless $good;
 }
 
-# By itself it takes a second without an answer for a miss: too little for a busy machine.
+# By default it takes a second without an answer for a miss: too short on a busy machine.
 my $c = Cache::Memcached->new({servers => [@ARGV], namespace => "perl:", compress_threshold => 10_000,
                                connect_timeout => 60, select_timeout => 60});
 

@@ -18,7 +18,7 @@ sub check {
     die "failed: $what\n" unless $good;
 }
 
-# By itself it takes a second without an answer for a miss: too little for a busy machine.
+# By default it takes a second without an answer for a miss: too short on a busy machine.
 my @patient = (connect_timeout => 60, io_timeout => 60);
 
 my $c = Cache::Memcached::Fast->new({

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Perl: Cache::Memcached, the first client there was, and Cache::Memcached::Fast."""
+"""Perl: Cache::Memcached, the first client of all, and Cache::Memcached::Fast."""
 import os
 import sys
 

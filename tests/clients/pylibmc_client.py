@@ -30,7 +30,7 @@ def exercise(servers, binary):
     check(c.replace("k", "w") and c.get("k") == "w", "replace")
     try:
         replaced = c.replace("absent", "w")
-    except pylibmc.NotFound:        # what the binary protocol says of it
+    except pylibmc.NotFound:        # by the binary protocol
         replaced = False
     check(not replaced, "replace of an absent key")
     check(c.set("text", b"b") and c.append("text", b"c") and c.prepend("text", b"a"), "append, prepend")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""pymemcache, the client most used from Python: everything it offers, against the daemon."""
+"""pymemcache, the most popular client for Python: everything that it offers."""
 import os
 import sys
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""python-memcached, the oldest client of Python."""
+"""python-memcached, the oldest client for Python."""
 import os
 import sys
 
@@ -20,7 +20,7 @@ def exercise(servers):
         checks += 1
         assert good, what
 
-    # By itself it gives a server up for dead after three seconds.
+    # By default it takes a server for dead after three seconds.
     c = memcache.Client(servers, cache_cas=True, socket_timeout=60)
     c.flush_all()
     check(c.set("k", "v") and c.get("k") == "v", "set, get")

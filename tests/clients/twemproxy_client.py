@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""twemproxy (Debian's nutcracker) in front of three daemons, as one uses several machines: keys are
-spread by consistent hashing, a daemon that dies is taken out, and comes back."""
+"""twemproxy (Debian's nutcracker) in front of three daemons, as if on several machines: keys are
+spread by consistent hashing; a daemon that dies is taken out, and one that returns is put back."""
 import os
 import shutil
 import socket
@@ -34,7 +34,7 @@ def free_port():
 
 
 class Proxy:
-    """A nutcracker on a unix socket, before daemons that are on unix sockets too."""
+    """A nutcracker on a unix socket, in front of daemons on unix sockets."""
 
     def __init__(self, group, folder):
         self.program = shutil.which("nutcracker")
@@ -61,7 +61,7 @@ class Proxy:
     def client(self):
         def connects():
             if self.process.poll() is not None:
-                # Its port for statistics was free a moment ago; somebody else may have it by now.
+                # Its port for statistics was free a moment ago; another program may have taken it.
                 if self.tries < 5:
                     self.start()
                     return None
@@ -111,7 +111,7 @@ def spread_and_lose_one(proxy, group):
         assert c.set(b"n", b"10") == b"STORED" and c.ask(b"incr n 5") == b"15"
         checks += KEYS + 6
 
-        # One is killed: after its first failure its keys are somebody else's.
+        # One is killed: after its first failure its keys go to the others.
         victim = group[1]
         victim.process.kill()
         victim.process.wait()

@@ -15,10 +15,10 @@ import streams
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import binary as b  # noqa: E402
 
-# A frame whose cas is the present one of a key.
+# A frame with the current cas of a key.
 WithCas = collections.namedtuple("WithCas", "key text")
 
-CAS_AT = 16  # where it stands in a header
+CAS_AT = 16  # its place in a header
 
 
 def with_cas(frame, cas):
@@ -31,7 +31,7 @@ def ask_cas(key, mark):
 
 
 def cas_in(answers, mark):
-    """None until the answer to ask_cas() is there; 1 when there is no such key."""
+    """None until the answer to ask_cas() has come; 1 when there is no such key."""
     frames, _ = b.split(answers)
     cas = 1
     for frame in frames:
@@ -43,7 +43,7 @@ def cas_in(answers, mark):
 
 
 def normal(answers):
-    """A line for each frame, without what no two servers share."""
+    """A line for each frame, without what differs between any two servers."""
     frames, rest = b.split(answers)
     names = {0: 0}
     lines = []
@@ -78,13 +78,13 @@ UNKNOWN = [0x1B, 0x1F, 0x25, 0x30, 0x3C, 0x7F, 0x80, 0x81, 0xFF]
 
 TIME = b"\0\0\x27\x10"
 
-# Behind a noop answers leave. While one refers to a number, memcached writes the next beside it and
-# without the spaces that fill its length.
+# A noop makes the answers before it leave. While an answer refers to a number, memcached writes the
+# next number elsewhere, and without the spaces that fill its length.
 RELEASE = b.pack(b.NOOP)
 
 
 def good_frames():
-    """Every opcode as it is meant, on keys that are there and one that is not."""
+    """Every opcode, used properly, on keys that are present and one that is not."""
     for key in (b"a", b"n", b"zz", b"odd \r\n\0\xff"):
         for opcode in UPDATES:
             yield b.store(opcode, key, b"value", flags=0x01020304, exptime=1000, opaque=opcode)
@@ -135,7 +135,7 @@ def cuts():
 
 
 def is_out_of_step(opcode, extras, key, value):
-    """Does memcached take part of this frame for the next one?"""
+    """Does memcached take part of this frame for the next frame?"""
     if len(key) > 250:
         return False
     if opcode in UNKNOWN:
@@ -146,7 +146,7 @@ def is_out_of_step(opcode, extras, key, value):
 
 
 def wrong_lengths():
-    """Every opcode with extras, keys and values that it may not have."""
+    """Every opcode with extras, keys and values that are not allowed."""
     opcodes = UPDATES + EXTENSIONS + ARITHMETIC + GETS + TOUCHES + DELETES + SASL + BARE + [b.STAT, 0x77]
     for opcode in opcodes:
         for extras in (b"", TIME, b"\0" * 8, b"\0" * 20, b"\0" * 19, b"\xff" * 255):
@@ -191,7 +191,7 @@ def values():
 
 
 def too_large():
-    """Swallowed, and a set drops the old value."""
+    """The value is swallowed, and a set drops the old one."""
     body = b.store(b.SET, b"a", b"inside") * 40000
     for opcode in UPDATES:
         yield "too large %02x" % opcode, [PREPARE + b.store(opcode, b"a", body) + FINISH]
@@ -221,7 +221,7 @@ def numbers():
                 change = RELEASE + b.arith(opcode, b"n", delta)
                 life = b.store(b.SET, b"n", text) + change + b.pack(b.GET, b"n") + change
                 yield "%r and %02x of %d" % (text, opcode, delta), [life + FINISH]
-    # None so short that it may be over before the number is read: memcached's clock ticks in seconds.
+    # None is so short that it could end before the number is read: memcached's clock ticks in seconds.
     for exptime in (0, 100, 1000, 2592000, 0xFFFFFFFE):
         for opcode in ARITHMETIC:
             made = b.arith(opcode, b"new", 1, 5, exptime) * 2
@@ -256,7 +256,7 @@ EXPTIMES = [0, 0, 0, 1000, 100000, 0xFFFFFFFF]
 
 
 def random_value(rng):
-    """Without NUL, where memcached ends a number, also one that append and prepend put together."""
+    """Without NUL, at which memcached ends a number, also one made by append and prepend."""
     return streams.random_value(rng).replace(b"\0", b"z")
 
 
@@ -271,7 +271,7 @@ def random_frame(rng):
         frame = b.store(rng.choice(UPDATES), key, value, rng.randrange(1 << 32), rng.choice(EXPTIMES),
                         opaque=opaque)
     elif kind < 65:
-        # Short: memcached takes "5 " with 80 KB behind it for a number, mayflyd only a small value.
+        # Short: memcached takes "5 " with 80 KB after it for a number, mayflyd only a small value.
         value = random_value(rng)[:1000]
         frame = b.pack(rng.choice(EXTENSIONS), key, value=value, opaque=opaque)
     elif kind < 77:
@@ -298,7 +298,7 @@ def random_frame(rng):
 
 
 def random_stream(rng):
-    """Requests in one stream, in pieces only where a cas has to be known."""
+    """Requests in one stream, in pieces only where the current cas is needed."""
     stream = [b""]
     for _ in range(rng.randrange(20, 400)):
         frame = random_frame(rng)
@@ -313,7 +313,7 @@ def cut(rng, stream):
     return streams.cut(rng, stream, b.pack(b.NOOP))
 
 
-# ---- where mayflyd is meant to answer something else ----
+# ---- intended differences ----
 
 LAST = b.pack(b.NOOP, opaque=1)
 LAST_LINE = line(b.NOOP, opaque=1)

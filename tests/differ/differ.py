@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The same bytes to memcached and to mayflyd: the answers have to be the same bytes, in the text
+"""The same bytes sent to memcached and to mayflyd have to give the same answers, in the text
 protocol (streams.py) and in the binary one (binary_streams.py).
 
 Each stream is played to both, on fresh connections and empty caches: the scripted ones whole, byte
@@ -44,8 +44,8 @@ def play(server, stream):
 
 
 def normal(answers):
-    """Without what no two servers share: versions, the absolute value of cas numbers, and how
-    much of a second has passed (times to live differ by hundreds)."""
+    """Without what differs between any two servers: versions, absolute cas numbers, and the part of
+    a second that has passed (times to live differ by hundreds)."""
     if answers[:1] == b"\x81":
         return binary_streams.normal(answers)
     names = {}
@@ -73,7 +73,7 @@ class Comparison:
         self.names_shown = set()
 
     def compare(self, name, stream):
-        """Play a stream to both; one report per name is enough."""
+        """Play a stream to both; at most one report for each name."""
         self.count += 1
         answers = [normal(play(server, stream)) for server in (self.peer, self.ours)]
         if answers[0] == answers[1]:

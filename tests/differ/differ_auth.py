@@ -19,7 +19,7 @@ import mayfly                                                           # noqa: 
 
 
 class Whole(bytes):
-    """A piece that ends a command: its answer, or the end, is waited for."""
+    """A piece that ends a command: the next is sent after its answer, or not at all after the end."""
 
 USERS = b"u:p\nc:p:q\nspace:p q\nd:1\nd:2\nempty:\n:nobody\n"
 
@@ -71,7 +71,7 @@ def streams():
     yield [b"x" * 2049]
 
 
-# What is sent, in pieces; what each answers; why.
+# The pieces sent; the answers of memcached and mayflyd; the reason.
 DIFFERENCES = [
     ([offer(b"u q") + GOOD + b"get x\r\n"], STORED + b"END\r\n", FAILURE + STORED + b"END\r\n",
      "an answer is not lost when the next command is there already"),

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Dumps of memcached and of mayflyd over the same items: lru_crawler metadump and stats cachedump.
+"""memcached and mayflyd dump the same items: lru_crawler metadump and stats cachedump.
 
 A server dumps in its own order, and memcached by class, so lines are compared as sets. What depends
-on the server or the moment is left out or brought to one form; what is meant to differ:
+on the server or the time is left out or normalised. Intended differences:
   - metadump begins with OK and ends its lines with flags=, as memcached 1.6.45 does; Debian's
     1.6.18 does not yet;
-  - size= and cls= tell of the server's own memory, cas= of its own counter;
-  - cachedump of memcached leaves out keys of any bytes, and has what is over until somebody asks.
+  - size= and cls= describe the server's own memory, cas= its own counter;
+  - memcached's cachedump leaves out keys of arbitrary bytes, and shows expired items until a request
+    finds them.
 
-memcached runs without the thread that maintains its lists: it moves items from one to the other while
-they are dumped, so that some are missed, and starts crawls of its own, beside which a dump is refused.
+memcached runs without the thread that maintains its lists, because that moves items between lists
+during a dump, so that some are missed, and starts crawls of its own, during which a dump is refused.
 
 Environment as in peers.py.
 """
@@ -25,8 +26,8 @@ from peers import both, receive                                         # noqa: 
 import mayfly                                                           # noqa: E402
 
 CLASSES = 64
-# How far from the moment it was set an item's end may stand: memcached counts from a clock that ticks
-# once a second, and later still when the machine is busy; mayflyd counts from the request.
+# How far the expiry time of an item may be off: memcached counts from a clock that ticks once a second,
+# and later when the machine is busy; mayflyd counts from the request.
 SLACK_S = {"memcached": 100, "mayflyd": 1}
 
 BINARY = b""        # what cachedump shows of a key that begins with NUL
@@ -36,7 +37,7 @@ KEYS = [b"plain", b"with:colon", b"100%", b"a=b&c", b"sp%20ace", b"\xc3\xa4\xff"
 
 
 class Talk:
-    """A connection, and when the server was asked to let which items end."""
+    """A connection, and the expiry times that were asked for."""
 
     def __init__(self, name, server):
         self.slack = SLACK_S[name]
@@ -53,26 +54,26 @@ class Talk:
         return answer
 
     def named(self, end):
-        """An end in seconds of the day -> the time to live that was asked for; else as it is."""
+        """An expiry time -> the time to live that was asked for; an unknown one as it is."""
         for ttl, (first, last) in self.ends.items():
             if first - self.slack <= end <= last + self.slack:
                 return "in %d s" % ttl
         return end
 
     def ask(self, request, end):
-        """Send a request and read until the answer ends so."""
+        """Send a request and read until the answer matches `end`."""
         self.sock.sendall(request)
         answer = b""
         while not re.search(end, answer):
             got = receive(self.sock)
             if not got:
-                raise SystemExit("closed after %r" % request[:60])
+                raise EOFError("closed after %r" % request[:60])
             answer += got
         return answer
 
 
 def fill(talk):
-    """The same items for both: each key with each kind of end, one deleted, one read, one binary."""
+    """The same items for both: each key with each kind of expiry, one deleted, one read, one binary."""
     absolute = int(time.time()) + 5000
     talk.ends[5000] = (absolute, absolute)
     for i, key in enumerate(KEYS):

@@ -48,7 +48,7 @@ GOOD = plain(b"user@realm", b"pass")
 WRONG = plain(b"user@realm", b"wrong")
 MISS = frame(GET, b"k")
 
-# These open the door; the next authentication is not what memcached expects then.
+# These succeed; after them memcached does not expect another authentication.
 KEYS = [GOOD, plain(b"user@realm", b"pass", b"user@realm"), frame(AUTH, b"plain", b"\0user@realm\0pass")]
 
 OPENINGS = KEYS + [
@@ -90,7 +90,7 @@ def streams():
     yield login[:1] + [GOOD, MISS]
 
 
-# What is sent; status of each answer, None where it depends on what came at once; why.
+# The frames sent; the status of each answer (None if it depends on how they arrived); the reason.
 DIFFERENCES = [
     ([GOOD, GOOD, MISS], [0, 0x20, 0x20], [0, 0, 1], "who authenticates again begins anew"),
     ([GOOD, frame(LIST), MISS], [0, 0, 0x20], [0, 0, 1], "asking for the mechanisms takes nothing back"),
@@ -138,7 +138,7 @@ def make_users(folder):
 
 
 def has_sasl(command, folder):
-    """-S with a protocol that does not go with it is refused in other words without SASL."""
+    """Without SASL, -S with a protocol that it excludes is refused with another message."""
     user = ["-u", "root"] if os.geteuid() == 0 else []
     path = os.path.join(folder, "none")
     got = subprocess.run([command, "-s", path, "-S", "-U", "0"] + user, timeout=100, stdin=subprocess.DEVNULL,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Where mayflyd is meant to answer something else than Debian's memcached 1.6.18.
+"""Intended differences between the answers of mayflyd and of Debian's memcached 1.6.18.
 
 One row per difference: what is sent, what each answers, and why. differ.py checks both sides, so
 a row that no longer holds is noticed; None stands for an answer that varies. Versions (mayflyd

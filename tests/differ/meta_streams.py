@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Streams of meta commands for differ.py: single lines, courses of events, and random requests.
+"""Streams of meta commands for differ.py: single lines, sequences of events, and random requests.
 
 What Debian's memcached does not have yet (E, x, s of ms, N of append) is in intended.py. Times to
 live are far from what R compares them with, so that nothing depends on how long a stream takes.
@@ -7,7 +7,7 @@ live are far from what R compares them with, so that nothing depends on how long
 
 import re
 
-# Lines that have to leave the connection in step; values of ms stand behind their line.
+# Lines that have to leave the connection in sync; the value of an ms follows its line.
 LINES = r"""
 mg
 mg a
@@ -254,7 +254,7 @@ ma enp6 N0 J7 k b v
 ma enp6 b
 """.strip("\n")
 
-# What happens to an item, told in several requests.
+# What happens to an item over several requests.
 COURSES = [
     ["md a I", "mg a v", "mg a v", "mg a N5 R5000", "get a", "ms a 2\r\nv2", "mg a v"],
     ["md a I T500", "mg a t f", "md a I", "mg a t", "mg a", "md a I q", "mg a", "md a", "mg a"],
@@ -343,10 +343,10 @@ def scripts():
 
 # ---- random requests ----
 
-# Of a number whose item it is about to answer with memcached makes a new item: without the marks of
-# the old one, the blanks behind a number that became shorter, and the time that T gives. So what is
-# counted with has keys of its own, also apart from those of the classic commands, and only grows;
-# the scripted streams have the rest.
+# While memcached still has to send a number's item, it makes a new item for the next number: without
+# the marks of the old one, the blanks after a number that became shorter, and the time that T gives.
+# So numbers have keys of their own, apart from those of the classic commands too, and only grow; the
+# scripted streams cover the rest.
 COUNTED = [b"n1", b"n2", b"n:0000000000000001"]
 FETCHED = [b"m1", b"m2", b"m3:" + b"y" * 30]
 KEYS = COUNTED + FETCHED
@@ -355,7 +355,7 @@ SHOWN = [b"c", b"f", b"k", b"s", b"t", b"v", b"O1", b"Oabc", b"q", b"P/x", b"L"]
 VALUES = [b"1", b"5", b"99", b"100000", b"x", b"hello", b"", b"mn\r\n", b"y" * 5000]
 
 
-# Those that mark no key, and bring no value (which may be wrong, and take what follows with it).
+# Those that mark no key and have no value (which might be malformed, and swallow what follows).
 ODD_LINES = [
     line
     for line in LINES.split("\n")
@@ -381,7 +381,7 @@ def random_get(rng, key):
         key = rng.choice(FETCHED)
         time = rng.choice(TIMES)
         acting = [b"N" + time, b"R" + rng.choice([b"0", b"50", b"5000"])]
-        # t shows nothing sensible of an item whose time is over.
+        # t shows nothing sensible for an item whose time has passed.
         acting += [b"T" + time] if time != b"-1" else []
         acting = some(rng, acting, 3)
     shown = [flag for flag in some(rng, SHOWN, 6) if b"N-1" not in acting or flag != b"t"]
@@ -429,7 +429,7 @@ def random_arith(rng, key):
 
 
 def random_request(rng, with_cas):
-    """One request; with_cas(key, text) stands for one that needs the present cas of a key."""
+    """One request; with_cas(key, text) makes one that needs the current cas of a key."""
     key = rng.choice(KEYS)
     kind = rng.randrange(100)
     if kind < 40:

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What differ.py sends: scripted streams and random ones.
 
-A stream is a list of pieces: bytes, or WithCas, whose text is sent with the present cas of a key
-in the place of %CAS%. None of them waits for time to pass, reads statistics or depends on which
+A stream is a list of pieces: bytes, or WithCas, whose text is sent with the current cas of a key
+in place of %CAS%. None of them waits for time to pass, reads statistics or depends on which
 items are evicted.
 
 memcached loses answers when it closes a connection, or complains about a key of a get, while
-they wait to be sent (mayflyd does not: intended.py). Such lines come in a piece of their own
-here, after the answers to what was before have left.
+they wait to be sent (mayflyd does not: intended.py). Such lines are a piece of their own here,
+sent after the answers to all earlier requests have left.
 """
 
 import collections
@@ -20,14 +20,14 @@ WithCas = collections.namedtuple("WithCas", "key text")
 BYTE_BY_BYTE_MAX = 400
 EVERY_CUT_MAX = 90
 
-# A day from now, and long ago: absolute times.
+# Absolute times: a day from now, and long ago.
 TOMORROW = b"%d" % (int(time.time()) + 86400)
 LONG_AGO = b"%d" % (31 * 86400)
 
 K250 = b"k" * 250
 K251 = b"k" * 251
 
-# Lines that have to leave the connection in step; a get of a known key follows each of them.
+# Lines that have to leave the connection in sync; a get of a known key follows each of them.
 ODD_LINES = """
 get
 get a b c
@@ -330,7 +330,7 @@ def values():
 
 
 def too_large():
-    """Swallowed with its line end, and a set drops the old value."""
+    """The value is swallowed with its line end, and a set drops the old one."""
     size = 2000000
     body = (b"get a\r\n" * (size // 7 + 1))[:size]
     for command in (b"set", b"add", b"replace", b"append", b"prepend", b"cas"):
@@ -380,7 +380,7 @@ def times():
         for line in lines:
             yield "%r with %r" % (line, exptime), [PREPARE + line % exptime + after]
     yield "far flush", [PREPARE + b"flush_all 100000\r\n" + FINISH + b"flush_all\r\n" + FINISH]
-    # Large values, more than a socket takes at once: each is sent although its time is over.
+    # Large values, more than a socket takes at once: each is sent although its time has passed.
     names = (b"p", b"q", b"r", b"s", b"t")
     stores = b"".join(b"set %s 0 0 300000\r\n%s\r\n" % (k, k * 300000) for k in names)
     several = b" ".join(names)
@@ -439,12 +439,12 @@ def scripts():
 
 # ---- random streams ----
 
-# The answer to "version" marks the place where a cas was asked for, so nothing else may ask; and
-# a line that announces a value would take the request behind it for one.
+# The answer to "version" marks the place where a cas was asked for, so no other request may be
+# "version"; and a line that announces a value would take the next request for its value.
 RANDOM_LINES = [line for line in ODD_LINES.split("\n") if not line.startswith(("version", " set"))]
 
 KEYS = [b"a", b"n", b"key", b"k:0000000000000001", b"x" * 40, K250, b"odd\xff\x01"]
-# Below 2^63: of larger ones memcached looks for a minus in whatever stands behind the value.
+# Below 2^63: for larger ones memcached looks for a minus in the bytes after the value.
 NUMBERS = [b"0", b"1", b"5", b"99", b"100", b"1000000", b"999999999999999999", b"007"]
 STORES = [b"set", b"set", b"set", b"add", b"replace", b"append", b"prepend", b"cas"]
 LIKE_COMMANDS = [b"get a\r\n", b"set a 0 0 1\r\nx\r\n", b"\r\n", b"END\r\n", b"quit\r\n", b"\0"]
@@ -452,7 +452,7 @@ EXPTIMES = [b"0", b"0", b"0", b"1000", b"100000", b"-1", TOMORROW]
 
 
 def random_value(rng):
-    """memcached's incr reads on behind a value of white space only, and no further than a NUL."""
+    """memcached's incr reads past a value of white space only, and never past a NUL."""
     value = random_bytes(rng)
     text = value.strip(b" \t\r\n\v\f")
     is_odd = (value and not text) or (b"\0" in text and text[:1] in b"+-0123456789\0")
@@ -468,7 +468,7 @@ def random_bytes(rng):
     if kind == 5:
         return rng.randbytes(rng.randrange(3000))
     if kind == 6 and rng.randrange(8) == 0:
-        # Of digits it would be a number to memcached alone, see intended.py.
+        # A value of digits would be a number for memcached only, see intended.py.
         byte = rng.randrange(256)
         return bytes([byte if byte not in b"0123456789" else 0x2E]) * rng.randrange(200000)
     return rng.randbytes(rng.randrange(40))
@@ -499,7 +499,7 @@ def random_request(rng):
         return rng.choice([b"get ", b"get ", b"gets "]) + key + b"\r\n"
     if kind < 33:
         command = rng.choice([b"get", b"gets", b"gat 0", b"gats 1000", b"gat -1"])
-        # Of a gat memcached takes 2 KiB, or less if it comes in pieces.
+        # memcached accepts 2 KiB of a gat line, or less if it comes in pieces.
         several = rng.randrange(1, 7 if command.startswith(b"gat") else 60)
         return b" ".join([command] + rng.choices(KEYS, k=several)) + b"\r\n"
     if kind < 65:
@@ -521,7 +521,7 @@ def random_request(rng):
 
 
 def random_stream(rng):
-    """Requests in one stream, in pieces only where a cas has to be known.
+    """Requests in one stream, in pieces only where the current cas is needed.
 
     Of every two streams one has meta commands, alone or among the others.
     """
