@@ -13,6 +13,7 @@
 
 #include "daemon/base/slab_class.h"
 #include "daemon/command/turn.h"
+#include "lib/base/context.h"
 #include "lib/base/num.h"
 #include "lib/shard/info.h"
 #include "proto/encode.h"
@@ -132,6 +133,7 @@ static bool walk(struct turn *t, struct dump *d)
 
 bool dump_slice(struct turn *t, struct dump *d)
 {
+    must_be_in_turn(t);
     if (!d->is_empty && !walk(t, d)) {
         return false;
     }

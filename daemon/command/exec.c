@@ -27,6 +27,7 @@ enum turn_stop exec_outside(struct turn *t, const struct request *r)
 
 enum turn_stop exec_store_body(struct turn *t, const struct request *r, struct body **body)
 {
+    must_be_in_turn(t);
     switch (r->cls) {
     case CLASS_BINARY:
         return exec_bin_store(t, r, body);

@@ -518,6 +518,7 @@ static enum turn_stop watch(struct turn *t, const struct request *r)
 
 enum turn_stop exec_admin(struct turn *t, const struct request *r)
 {
+    must_be_outside_section(t);
     switch (r->command) {
     case CMD_FLUSH_ALL:
         return exec_flush(t, r);

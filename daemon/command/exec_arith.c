@@ -8,6 +8,7 @@
 #include "daemon/command/observe.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/check.h"
+#include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/engine/arith.h"
 #include "lib/engine/erase.h"
@@ -82,6 +83,7 @@ static enum turn_stop arith_observed(struct turn *t, const struct request *r)
 
 enum turn_stop exec_arith(struct turn *t, const struct request *r)
 {
+    must_be_in_turn(t);
     return MF_UNLIKELY(t->observed != 0) ? arith_observed(t, r) : arith(t, r);
 }
 
@@ -90,6 +92,7 @@ enum turn_stop exec_delete(struct turn *t, const struct request *r)
     struct before before;
     enum outcome outcome;
 
+    must_be_in_turn(t);
     if (MF_UNLIKELY(t->observed != 0)) {
         observe_before(t, r->hash, r->key, &before);
     }
@@ -149,5 +152,6 @@ static enum turn_stop touch_observed(struct turn *t, const struct request *r)
 
 enum turn_stop exec_touch(struct turn *t, const struct request *r)
 {
+    must_be_in_turn(t);
     return MF_UNLIKELY(t->observed != 0) ? touch_observed(t, r) : touch(t, r);
 }

@@ -13,6 +13,7 @@
 #include "daemon/command/exec_sasl.h"
 #include "daemon/command/observe.h"
 #include "daemon/worker/worker.h"
+#include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/engine/touch.h"
 #include "proto/bin_compose.h"
@@ -127,6 +128,7 @@ static enum turn_stop exec_bin_touch(struct turn *t, const struct request *r)
 
 enum turn_stop exec_bin(struct turn *t, const struct request *r)
 {
+    must_be_in_turn(t);
     switch ((enum command)r->command) {
     case CMD_GET:
         return exec_bin_get(t, r);
@@ -168,6 +170,7 @@ static enum turn_stop answer_version(struct turn *t, const struct request *r)
 
 enum turn_stop exec_bin_admin(struct turn *t, const struct request *r)
 {
+    must_be_outside_section(t);
     switch ((enum command)r->command) {
     case CMD_FLUSH_ALL:
         return exec_flush(t, r);

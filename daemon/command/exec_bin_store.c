@@ -101,6 +101,7 @@ enum turn_stop exec_bin_store(struct turn *t, const struct request *r, struct bo
 
 void exec_bin_refused(struct turn *t, const struct request *r, enum bin_reply why)
 {
+    must_be_in_turn(t);
     if (why == BIN_REPLY_TOO_LARGE) {
         exec_store_failed(t, r, REPLY_TOO_LARGE);
     } else if (why == BIN_REPLY_NO_MEMORY_STORE) {
@@ -131,6 +132,7 @@ enum turn_stop exec_bin_arith(struct turn *t, const struct request *r)
     struct before before;
     enum outcome outcome;
 
+    must_be_in_turn(t);
     if (a.vivifies) {
         a.vivify_deadline = turn_deadline(t, r->exptime);
     }
@@ -173,6 +175,7 @@ enum turn_stop exec_bin_delete(struct turn *t, const struct request *r)
     struct before before;
     enum outcome outcome;
 
+    must_be_in_turn(t);
     if (MF_UNLIKELY(t->observed != 0)) {
         observe_before(t, r->hash, r->key, &before);
     }

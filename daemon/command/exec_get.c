@@ -11,6 +11,7 @@
 #include "daemon/command/observe.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/check.h"
+#include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/engine/touch.h"
 #include "proto/text_compose.h"
@@ -163,6 +164,7 @@ enum turn_stop exec_get_keys(struct turn *t, const struct request *r, struct spa
     bool touches = is_gat(r);
     unsigned n;
 
+    must_be_in_turn(t);
     while ((n = take_keys(t, &keys, key, hash)) > 0) {
         for (unsigned i = 0; i < n; i++) {
             enum turn_stop stop;
@@ -191,6 +193,7 @@ enum turn_stop exec_get(struct turn *t, const struct request *r)
 {
     enum turn_stop stop;
 
+    must_be_in_turn(t);
     if (r->more.len > 0 || is_gat(r)) {
         size_t len = (size_t)(r->more.ptr + r->more.len - r->key.ptr);
 

@@ -15,6 +15,7 @@
 #include "daemon/command/observe.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/check.h"
+#include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/engine/fetch.h"
 #include "proto/meta_compose.h"
@@ -283,6 +284,7 @@ static enum turn_stop debug(struct turn *t, const struct request *r)
 
 enum turn_stop exec_meta(struct turn *t, const struct request *r)
 {
+    must_be_in_turn(t);
     if (MF_LIKELY(r->command == CMD_MG)) {
         return get(t, r);
     }

@@ -208,6 +208,7 @@ enum turn_stop exec_meta_set(struct turn *t, const struct request *r, struct bod
     struct store s;
     enum outcome outcome;
 
+    must_be_in_turn(t);
     if (MF_UNLIKELY(t->observed != 0)) {
         return store_observed(t, r, body);
     }
@@ -225,6 +226,7 @@ enum turn_stop exec_meta_delete(struct turn *t, const struct request *r)
     struct erase d = {.hash = r->hash, .key = r->key, .may_wait = t->may_wait};
     bool stays;
 
+    must_be_in_turn(t);
     (void)meta_read_flags(r->args, &flags);
     d.compares_cas = meta_has(flags.letters, 'C');
     d.cas_expected = cas_expected(t, &flags);
@@ -308,6 +310,7 @@ enum turn_stop exec_meta_arith(struct turn *t, const struct request *r)
     enum outcome outcome;
     char *p;
 
+    must_be_in_turn(t);
     (void)meta_read_flags(r->args, &flags);
     prepare_arith(t, &flags, &a);
     if (MF_UNLIKELY(t->observed != 0)) {

@@ -60,6 +60,7 @@ void exec_store_failed(struct turn *t, const struct request *r, enum reply why)
 {
     struct counters *c = &t->w->counters;
 
+    must_be_in_turn(t);
     if (why == REPLY_TOO_LARGE) {
         ctr_add(c, CTR_store_too_large, 1);
         invalidate(t, r);
@@ -112,6 +113,7 @@ void exec_store_prepare(const struct turn *t, const struct request *r, struct st
 
 MF_NOINLINE void exec_store_note_large(struct turn *t, size_t value_len)
 {
+    must_be_in_turn(t);
     t->is_bulk = value_len > EXEC_BULK_BYTES;
     t->is_placeable = engine_may_place(t->e, value_len);
 }
@@ -128,6 +130,7 @@ void exec_store_observe(struct turn *t, const struct request *r, const struct be
         .size = r->value_len,
     };
 
+    must_be_in_turn(t);
     if (has_failed) {
         seen.size = 0;
     } else if (outcome == OUT_STORED && exec_store_extends(s)) {
@@ -184,6 +187,7 @@ enum turn_stop exec_store(struct turn *t, const struct request *r, struct body *
     struct store s;
     enum outcome outcome;
 
+    must_be_in_turn(t);
     if (MF_UNLIKELY(t->observed != 0)) {
         return store_observed(t, r, body);
     }

@@ -8,11 +8,13 @@
 #include "daemon/command/turn.h"
 #include "daemon/stats/stats.h"
 #include "daemon/worker/crew.h"
+#include "lib/base/context.h"
 
 uint32_t observe_flags(const struct worker *w)
 {
     uint32_t streams = atomic_load_explicit(&w->crew->watch.streams, memory_order_acquire);
 
+    must_be_worker(w);
     return streams | (stats_detail_is_on(w) ? OBSERVE_DETAIL : 0);
 }
 
@@ -45,6 +47,7 @@ static void log_fetch(struct turn *t, struct span key, const struct before *b)
 
 void observe_before(struct turn *t, uint64_t hash, struct span key, struct before *b)
 {
+    must_be_in_turn(t);
     *b = (struct before){.miss = MISS_ABSENT};
     if ((t->observed & (WATCH_FETCHERS | WATCH_DELETIONS)) != 0) {
         struct found f = engine_find(t->e, t->route, hash, key.ptr, key.len, t->now);
@@ -63,12 +66,14 @@ void observe_get(struct turn *t, struct span key, const struct item *it, enum mi
         .size = it != NULL ? it->value_len : 0,
     };
 
+    must_be_in_turn(t);
     count(t, it != NULL ? STATS_DETAIL_GET_HIT : STATS_DETAIL_GET_MISS, key);
     log_fetch(t, key, &b);
 }
 
 void observe_fetch(struct turn *t, struct span key, const struct before *b)
 {
+    must_be_in_turn(t);
     log_fetch(t, key, b);
 }
 
@@ -118,6 +123,7 @@ void observe_store(struct turn *t, const struct before *b, const struct observed
 {
     bool has_failed = s->outcome == OUT_TOO_LARGE || s->outcome == OUT_NO_MEMORY;
 
+    must_be_in_turn(t);
     if (b != NULL) {
         log_fetch(t, s->key, b);
     }
@@ -137,6 +143,7 @@ void observe_made(struct turn *t, struct span key, msec_t deadline, size_t size)
         .size = size,
     };
 
+    must_be_in_turn(t);
     log_store(t, &made, false);
 }
 
@@ -151,6 +158,7 @@ void observe_delete(struct turn *t, const struct before *b, struct span key,
         .size = b->size,
     };
 
+    must_be_in_turn(t);
     log_fetch(t, key, b);
     if (is_deleted && (t->observed & WATCH_DELETIONS) != 0) {
         watch_log(t->w, &e, key);

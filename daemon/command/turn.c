@@ -202,6 +202,7 @@ msec_t turn_deadline(const struct turn *t, int64_t exptime)
     int64_t unix_ms;
     msec_t deadline;
 
+    must_be_worker(t->w);
     if (exptime == 0) {
         return MSEC_NEVER;
     }

@@ -17,6 +17,7 @@
 #include "daemon/net/outq.h"
 #include "lib/base/check.h"
 #include "lib/base/clock.h"
+#include "lib/base/context.h"
 #include "lib/base/span.h"
 #include "lib/engine/body.h"
 #include "lib/engine/engine.h"
@@ -68,6 +69,18 @@ struct turn {
         uint32_t gets, hits, misses, expired, flushed, stores;
     } tally; /* what turn_tally() moves to the worker's counters */
 };
+
+/* Checks of debug builds: the turn's worker calls, inside of the section or outside of it. */
+#define must_be_in_turn(t)                                                                     \
+    do {                                                                                       \
+        must_be_worker((t)->w);                                                                \
+        must_be_reading();                                                                     \
+    } while (0)
+#define must_be_outside_section(t)                                                             \
+    do {                                                                                       \
+        must_be_worker((t)->w);                                                                \
+        must_not_be_reading();                                                                 \
+    } while (0)
 
 /* ---- life -------------------------------------------------------------------------------- */
 

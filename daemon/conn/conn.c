@@ -21,6 +21,7 @@
 #include "daemon/conn/udp.h"
 #include "daemon/stats/stats_detail.h"
 #include "daemon/worker/cron.h"
+#include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"
 
@@ -73,6 +74,7 @@ void conn_ready_add(struct conn *c)
 {
     struct worker *w = c->worker;
 
+    must_be_worker(c->worker);
     if (c->is_ready) {
         return;
     }
@@ -114,6 +116,7 @@ static void serve_ready(struct worker *w)
 {
     usec_t slice_end = 0;
 
+    must_be_worker(w);
     /* Those that yield again queue up behind and are not served twice. */
     for (uint32_t n = w->ready_count; n > 0 && w->ready != NULL; n--) {
         struct conn *c = w->ready;
@@ -141,6 +144,7 @@ void conn_close(struct conn *c)
 {
     struct worker *w = c->worker;
 
+    must_be_worker(c->worker);
     if (c->is_closing) {
         return;
     }
@@ -165,6 +169,7 @@ void conn_close(struct conn *c)
  */
 void conn_end(struct conn *c)
 {
+    must_be_worker(c->worker);
     io_send_end(&c->client.io);
     /* Not to the buffer for reading: others may have input there. */
     io_discard(&c->client.io, c->worker->obuf, WORKER_OBUF_BYTES, DISCARD_READS);
@@ -178,6 +183,7 @@ static void on_poll(uv_poll_t *handle, int status, int events);
 
 void conn_arm(struct conn *c, int events)
 {
+    must_be_worker(c->worker);
     if (events == c->events) {
         return;
     }
@@ -191,6 +197,7 @@ void conn_arm(struct conn *c, int events)
 
 void conn_settle(struct conn *c)
 {
+    must_be_worker(c->worker);
     if (c->is_closing) {
         return;
     }
@@ -222,6 +229,7 @@ void conn_write(struct conn *c)
     uint64_t written = 0;
     enum send_status status = outq_send(&c->client.outq, &c->client.io, &written);
 
+    must_be_worker(c->worker);
     ctr_add(&c->worker->counters, CTR_bytes_written, written);
     (void)client_count_output(&c->client, c->worker);
     if (status == SEND_BROKEN) {
@@ -256,6 +264,7 @@ static void on_answer(struct client *client, struct span reply, bool is_composed
 
 void conn_input(struct conn *c)
 {
+    must_be_worker(c->worker);
     if (MF_UNLIKELY(c->client.watcher != NULL)) {
         conn_round_run(c->worker); /* it has the buffer */
         conn_discard(c);
@@ -307,6 +316,7 @@ bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin)
 {
     struct conn *c = mem_zalloc(sizeof(*c));
 
+    must_be_worker(w);
     if (c == NULL) {
         close(fd);
         return false;
@@ -349,12 +359,14 @@ bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin)
 
 static bool begin_on_worker(struct worker *w)
 {
+    must_be_worker(w);
     w->round = round_create();
     return w->round != NULL;
 }
 
 static void end_on_worker(struct worker *w)
 {
+    must_be_worker(w);
     round_destroy(w->round);
     w->round = NULL;
     detail_table_destroy(&w->detail);

@@ -12,6 +12,7 @@
 #include "daemon/command/exec.h"
 #include "daemon/conn/conn_state.h"
 #include "daemon/options/settings.h"
+#include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "proto/bin_compose.h"
 #include "proto/bin_parse.h"
@@ -31,6 +32,7 @@ void conn_auth_begin(struct conn *c)
 {
     const struct settings *s = c->worker->settings;
 
+    must_be_worker(c->worker);
     c->client.needs_auth = s->auth_file != NULL || s->sasl;
 }
 
@@ -134,6 +136,7 @@ enum turn_stop conn_auth_take(struct turn *t, const char *p, size_t len, size_t 
     bool is_text = t->w->settings->auth_file != NULL;
     enum turn_stop stop = is_text ? take_text(t, p, len, used) : take_binary(t, p, len, used);
 
+    must_be_in_turn(t);
     if (stop != TURN_GOES_ON) {
         return stop;
     }

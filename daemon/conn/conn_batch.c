@@ -6,6 +6,7 @@
 
 #include "daemon/options/settings.h"
 #include "lib/base/check.h"
+#include "lib/base/context.h"
 #include "proto/bin_parse.h"
 #include "proto/text_parse.h"
 
@@ -86,6 +87,7 @@ static MF_NOINLINE void fill_binary(const struct turn *t, struct steps *steps, s
 void batch_parse(const struct turn *t, uint8_t *protocol, struct steps *steps, struct batch *b,
                  const char *p, size_t len, bool is_alone)
 {
+    must_be_in_turn(t);
     if (MF_UNLIKELY(*protocol == PROTOCOL_AUTO)) {
         *protocol = (unsigned char)*p == BIN_REQUEST ? PROTOCOL_BINARY : PROTOCOL_ASCII;
     }

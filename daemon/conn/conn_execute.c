@@ -362,6 +362,7 @@ void lot_execute(struct turn *t, struct lot *lot)
     enum turn_stop stop;
     size_t used;
 
+    must_be_in_turn(t);
     debug_must(!c->is_closing && outq_is_empty(&c->client.outq));
     turn_take(t, &c->client);
     t->may_wait = conn_may_wait(c);
@@ -386,6 +387,8 @@ void lot_execute(struct turn *t, struct lot *lot)
 
 void lot_finish(const struct lot *lot)
 {
+    must_be_worker(lot->conn->worker);
+    must_not_be_reading();
     if (MF_UNLIKELY(lot->is_lost)) {
         conn_close(lot->conn);
     } else {
@@ -398,6 +401,8 @@ void conn_execute(struct conn *c, enum input_kind kind, char *p, size_t len)
     struct turn t;
     struct lot lot;
 
+    must_be_worker(c->worker);
+    must_not_be_reading();
     lot.conn = c;
     lot.p = p;
     lot.len = len;
@@ -416,5 +421,7 @@ void conn_execute(struct conn *c, enum input_kind kind, char *p, size_t len)
 
 void conn_execute_kept(struct conn *c)
 {
+    must_be_worker(c->worker);
+    must_not_be_reading();
     conn_execute(c, INPUT_KEPT, buf_begin(&c->in), buf_len(&c->in));
 }

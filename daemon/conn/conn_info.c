@@ -29,6 +29,7 @@ void conn_name_peer(struct conn *c)
     const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)&ss;
     const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)&ss;
 
+    must_be_worker(c->worker);
     c->peer.family = AF_UNIX;
     if (c->origin->transport == CONN_UNIX ||
         getpeername(c->client.io.fd, (struct sockaddr *)&ss, &len) != 0) {
@@ -61,6 +62,7 @@ void conn_log(const struct conn *c, enum watch_kind kind)
     };
     char address[INET6_ADDRSTRLEN] = "unix";
 
+    must_be_worker(c->worker);
     if ((observe_flags(w) & WATCH_CONNEVENTS) == 0) {
         return;
     }
@@ -164,6 +166,7 @@ bool conn_each(struct worker *w, uint64_t *cursor, uint32_t max, stats_socket_fn
 {
     const struct conn *c = w->conns;
 
+    must_be_worker(w);
     while (c != NULL && *cursor != 0 && c->serial >= *cursor) {
         c = c->next;
     }

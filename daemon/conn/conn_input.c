@@ -21,6 +21,7 @@
 #include "daemon/conn/conn_state.h"
 #include "daemon/conn/conn_upload.h"
 #include "daemon/options/settings.h"
+#include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "proto/text_parse.h"
 
@@ -56,6 +57,7 @@ static ssize_t read_some(struct conn *c, char *to, size_t n)
 
 void conn_discard(struct conn *c)
 {
+    must_be_worker(c->worker);
     (void)read_some(c, c->worker->rbuf, WORKER_RBUF_BYTES);
 }
 
@@ -136,6 +138,7 @@ void conn_read(struct conn *c)
     size_t room;
     ssize_t n;
 
+    must_be_worker(c->worker);
     if (tail > MOVE_MAX_BYTES) {
         conn_round_run(w);
         read_long(c);
@@ -181,6 +184,7 @@ bool conn_keep_input(struct conn *c, enum input_kind kind, const char *p, size_t
 {
     struct worker *w = c->worker;
 
+    must_be_worker(c->worker);
     if (kind == INPUT_KEPT) {
         buf_consume(&c->in, used);
     } else if (used < len && !buf_append(&c->in, p + used, len - used)) {

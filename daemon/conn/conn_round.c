@@ -5,6 +5,7 @@
 #include "daemon/conn/conn_round.h"
 
 #include "daemon/conn/conn_state.h"
+#include "lib/base/context.h"
 #include "lib/base/mem.h"
 
 /*
@@ -36,6 +37,7 @@ void round_add(struct conn *c, char *p, size_t len)
     struct round *r = w->round;
     struct lot *lot = &r->lot[r->n++];
 
+    must_be_worker(c->worker);
     debug_must(r->n <= ROUND_LOTS && p == w->rbuf + r->filled && !c->is_queued);
     r->filled += len;
     c->is_queued = true;
@@ -99,6 +101,8 @@ void conn_round_run(struct worker *w)
     struct round *r = w->round;
     unsigned n = r->n;
 
+    must_be_worker(w);
+    must_not_be_reading();
     if (n == 0) {
         return;
     }

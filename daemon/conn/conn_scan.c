@@ -65,6 +65,7 @@ void conn_scan(struct worker *w, msec_t now)
     struct conn *next;
     bool looks_again = false;
 
+    must_be_worker(w);
     for (struct conn *c = w->conns; c != NULL; c = next) {
         next = c->next;
         scan_one(c, now);
@@ -81,6 +82,7 @@ void conn_scan(struct worker *w, msec_t now)
 
 void conn_drain(struct conn *c)
 {
+    must_be_worker(c->worker);
     c->close_reason = CLOSE_SHUTDOWN;
     if (c->worker->phase >= WORKER_OVERDUE || c->is_shaking || c->client.watcher != NULL) {
         conn_close(c);
@@ -101,6 +103,7 @@ void conn_drain_all(struct worker *w)
 {
     struct conn *next;
 
+    must_be_worker(w);
     for (struct conn *c = w->conns; c != NULL; c = next) {
         next = c->next;
         conn_drain(c);

@@ -18,6 +18,7 @@
 
 void conn_stream(struct conn *c)
 {
+    must_be_worker(c->worker);
     while (!c->is_closing && outq_is_empty(&c->client.outq)) {
         struct byte_ring *ring = &c->client.watcher->text;
         struct span text = byte_ring_front(ring);
@@ -42,6 +43,7 @@ void conn_serve_watchers(struct worker *w)
 {
     struct watcher *next;
 
+    must_be_worker(w);
     for (struct watcher *x = w->watchers; x != NULL; x = next) {
         next = x->next; /* closing takes it off the list */
         conn_stream(conn_of_client(x->client));

@@ -14,6 +14,7 @@
 #include "daemon/conn/conn.h"
 #include "daemon/conn/conn_round.h"
 #include "daemon/conn/conn_state.h"
+#include "lib/base/context.h"
 #include "lib/base/counters.h"
 
 /* Time for handshakes between two turns of the loop, microseconds. */
@@ -42,6 +43,7 @@ static void shake(struct conn *c)
 
 void conn_tls_event(struct conn *c)
 {
+    must_be_worker(c->worker);
     if (c->is_shaking) {
         conn_ready_add(c);
     } else {
@@ -53,6 +55,7 @@ void conn_tls_event(struct conn *c)
 
 void conn_tls_serve(struct conn *c, usec_t *slice_end)
 {
+    must_be_worker(c->worker);
     if (c->is_shaking) {
         if (*slice_end == 0) {
             *slice_end = clock_mono_us() + TLS_SLICE_US;
@@ -75,5 +78,6 @@ void conn_tls_serve(struct conn *c, usec_t *slice_end)
 
 bool conn_tls_is_overdue(const struct conn *c, msec_t now)
 {
+    must_be_worker(c->worker);
     return c->is_shaking && now - c->last_active >= TLS_HANDSHAKE_MS;
 }

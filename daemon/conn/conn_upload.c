@@ -84,6 +84,7 @@ void conn_upload_drop(struct conn *c)
 {
     struct upload *u = c->upload;
 
+    must_be_worker(c->worker);
     if (u != NULL) {
         count_announced(c, -(int64_t)u->len);
         body_abort(&u->body);
@@ -114,6 +115,7 @@ static void fail(struct turn *t, const struct request *r, uint64_t rest)
 
 bool conn_upload_expects_place(struct conn *c)
 {
+    must_be_worker(c->worker);
     if (c->place_rest > 0) {
         c->place_rest--;
     }
@@ -125,6 +127,7 @@ bool conn_upload_may_place(const struct turn *t, const struct lot *lot, const st
 {
     const struct conn *c = turn_conn(t);
 
+    must_be_in_turn(t);
     /* A read that was given less than it asked for left nothing to be read. */
     if (c->client.io.tls != NULL || !c->is_saturated || lot->behind < CONN_READ_LITTLE_BYTES ||
         r->value_len <= EXEC_PLACE_BYTES || !engine_may_place(t->e, r->value_len)) {
@@ -167,6 +170,7 @@ enum turn_stop conn_upload_begin(struct turn *t, const struct request *r, bool m
     struct conn *c = turn_conn(t);
     uint64_t announced = announced_by_all(t->w);
 
+    must_be_in_turn(t);
     if (announced > 0 && announced + r->value_len > announced_max(t->w) && t->may_wait) {
         return TURN_WAITS;
     }
@@ -337,6 +341,7 @@ enum turn_stop conn_upload_take(struct turn *t, struct lot *lot, const char *p, 
     bool may_place = u->may_place;
     size_t value_end;
 
+    must_be_in_turn(t);
     u->may_place = false;
     if (!may_place || !take_placed(t, lot, u, p, &len, used)) {
         stop = len > 0 ? fill(t, u, p, len, used) : look_for_room(t, u);
@@ -358,6 +363,8 @@ enum turn_stop conn_upload_take(struct turn *t, struct lot *lot, const char *p, 
 
 void conn_upload_shed(struct conn *c)
 {
+    must_be_worker(c->worker);
+    must_not_be_reading();
     if (outq_is_empty(&c->client.outq) && !c->is_kept) {
         c->upload->is_shed = true;
         conn_execute(c, INPUT_READ, c->worker->rbuf, 0);
@@ -366,6 +373,7 @@ void conn_upload_shed(struct conn *c)
 
 bool conn_upload_wants_read(const struct conn *c)
 {
+    must_be_worker(c->worker);
     return c->upload != NULL && buf_len(&c->in) == 0 && outq_is_empty(&c->client.outq) &&
            body_missing(c->upload->body) > 0;
 }
@@ -435,6 +443,8 @@ void conn_upload_read(struct conn *c)
     bool goes_on = true;
     size_t past = 0;
 
+    must_be_worker(c->worker);
+    must_not_be_reading();
     while (goes_on && conn_upload_wants_read(c) &&
            before - body_missing(c->upload->body) < READ_TURN_BYTES) {
         goes_on = read_once(c, may_wait, &past);

@@ -21,6 +21,7 @@
 #include "daemon/conn/conn_round.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/worker.h"
+#include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"
 #include "proto/bin_compose.h"
@@ -429,6 +430,7 @@ bool udp_adopt(struct worker *w, int fd)
     union address own;
     socklen_t len = sizeof(own);
 
+    must_be_worker(w);
     memset(&own, 0, sizeof(own));
     if (u == NULL || getsockname(fd, &own.sa, &len) != 0 ||
         uv_poll_init(&w->loop, &u->poll, fd) != 0) {
@@ -458,6 +460,7 @@ static void on_closed(uv_handle_t *handle)
 
 void udp_close_all(struct worker *w)
 {
+    must_be_worker(w);
     while (w->udp != NULL) {
         struct udp *u = w->udp;
 
@@ -469,6 +472,7 @@ void udp_close_all(struct worker *w)
 
 void udp_each(struct worker *w, stats_socket_fn fn, void *arg)
 {
+    must_be_worker(w);
     for (const struct udp *u = w->udp; u != NULL; u = u->next) {
         struct stats_socket shown = {
             .fd = u->fd,

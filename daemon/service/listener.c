@@ -21,6 +21,7 @@
 #include "daemon/conn/udp.h"
 #include "daemon/net/sockets.h"
 #include "daemon/service/server.h"
+#include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "proto/reply.h"
 
@@ -226,6 +227,7 @@ void listeners_resume(struct server *s)
 {
     struct listeners *l = s->listeners;
 
+    must_be_main();
     if (l == NULL || l->acceptors == NULL || !l->is_paused) {
         return;
     }
@@ -324,6 +326,7 @@ int listeners_open(struct server *s)
     uint32_t i;
     int status;
 
+    must_be_main();
     if (l == NULL) {
         log_error("listener, cannot start (out of memory)");
         return 1;
@@ -348,6 +351,7 @@ int listeners_accept(struct server *s)
     struct listeners *l = s->listeners;
     uint32_t i;
 
+    must_be_main();
     l->batches = mem_zalloc(s->crew.worker_count * sizeof(*l->batches));
     l->acceptors = mem_zalloc((l->list.count + 1) * sizeof(*l->acceptors));
     if (l->batches == NULL || l->acceptors == NULL) {
@@ -386,6 +390,7 @@ void listeners_close(struct server *s)
     struct listeners *l = s->listeners;
     uint32_t i;
 
+    must_be_main();
     if (l == NULL || l->is_closed) {
         return;
     }
@@ -410,6 +415,7 @@ void listeners_destroy(struct server *s)
 {
     struct listeners *l = s->listeners;
 
+    must_be_main();
     if (l == NULL) {
         return;
     }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "lib/base/context.h"
 
 /* Longest message; what is longer is cut. */
 #define NOTIFY_BYTES 512
@@ -20,6 +21,7 @@
 static void send_state(const char *state)
 {
     const int n = sd_notify(0, state);
+
     if (n < 0) {
         log_debug("notify, message not delivered (%s)", strerror(-n));
     }
@@ -28,12 +30,15 @@ static void send_state(const char *state)
 void notify_ready(const char *status)
 {
     char state[NOTIFY_BYTES];
+
+    must_be_main();
     snprintf(state, sizeof(state), "READY=1\nMAINPID=%ld\nSTATUS=%s", (long)getpid(), status);
     send_state(state);
 }
 
 void notify_stopping(void)
 {
+    must_be_main();
     send_state("STOPPING=1\nSTATUS=stopping");
 }
 
@@ -42,6 +47,8 @@ void notify_status(const char *fmt, ...)
     char state[NOTIFY_BYTES] = "STATUS=";
     const size_t n = strlen(state);
     va_list args;
+
+    must_be_main();
     va_start(args, fmt);
     vsnprintf(state + n, sizeof(state) - n, fmt, args);
     va_end(args);

@@ -107,6 +107,7 @@ void server_reload(struct server *s)
 {
     bool has_any = access_reload(&s->crew.access);
 
+    must_be_main();
     if (s->crew.tls != NULL) {
         reload_tls(s);
         has_any = true;
@@ -379,11 +380,13 @@ fail:
 
 void server_serve(struct server *s)
 {
+    must_be_main();
     uv_run(&s->loop, UV_RUN_DEFAULT);
 }
 
 void server_stop(struct server *s)
 {
+    must_be_main();
     take_down(s);
     log_info("server, stopped");
 }

@@ -15,6 +15,7 @@
 #include "daemon/stats/stats_sum.h"
 #include "daemon/stats/stats_walk.h"
 #include "daemon/worker/crew.h"
+#include "lib/base/context.h"
 #include "lib/base/num.h"
 #include "proto/reply.h"
 
@@ -212,6 +213,8 @@ enum stats_result stats_command(struct worker *w, struct span args, struct buf *
     struct ask a = {w, rest, out, done, arg};
     size_t i;
 
+    must_be_worker(w);
+    must_not_be_reading();
     for (i = 0; i < sizeof(handlers) / sizeof(handlers[0]); i++) {
         if (span_is(name, handlers[i].name)) {
             return handlers[i].fn(&a);

@@ -8,6 +8,7 @@
 
 #include "daemon/stats/stats_gather.h"
 #include "daemon/worker/crew.h"
+#include "lib/base/context.h"
 #include "lib/base/mem.h"
 
 /* Connections described in one turn of a worker: some 2 us each. */
@@ -71,6 +72,7 @@ enum stats_result stats_conns(struct worker *w, struct buf *out, stats_done_fn d
 {
     struct conns_gather *cg = mem_zalloc(sizeof(*cg));
 
+    must_be_worker(w);
     if (cg == NULL) {
         return STATS_NO_MEMORY;
     }

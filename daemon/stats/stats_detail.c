@@ -15,6 +15,7 @@
 
 #include "daemon/stats/stats_gather.h"
 #include "daemon/worker/crew.h"
+#include "lib/base/context.h"
 #include "lib/base/hash.h"
 #include "lib/base/mem.h"
 
@@ -189,6 +190,7 @@ void stats_detail_count(struct worker *w, enum stats_detail_op op, const char *k
     const char *end = memchr(key, w->settings->prefix_delimiter, key_len);
     struct detail_table *t;
 
+    must_be_worker(w);
     /* A key without the delimiter has no prefix and is not counted. */
     if (end == NULL || (t = table_of(w)) == NULL) {
         return;
@@ -273,6 +275,7 @@ enum stats_result stats_detail_dump(struct worker *w, struct buf *out, stats_don
 {
     struct dump *d = mem_zalloc(sizeof(*d));
 
+    must_be_worker(w);
     if (d == NULL) {
         return STATS_NO_MEMORY;
     }

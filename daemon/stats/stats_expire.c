@@ -12,6 +12,7 @@
 #include "daemon/stats/stats_sum.h"
 #include "daemon/worker/crew.h"
 #include "daemon/worker/cron.h"
+#include "lib/base/context.h"
 
 static const char *const horizons[4] = {"1s", "10s", "60s", "600s"};
 
@@ -68,6 +69,7 @@ void stats_expire(struct worker *w, struct stats_out *o)
     uint32_t hz = 0;
     uint32_t i;
 
+    must_be_worker(w);
     for (i = 0; i < crew->worker_count; i++) {
         uint32_t one = cron_hz(&crew->workers[i]);
 
@@ -107,6 +109,7 @@ void stats_shards(struct worker *w, struct stats_out *o)
     msec_t now = worker_now(w);
     uint32_t i;
 
+    must_be_worker(w);
     stats_put_u64(o, "shards", crew->engine.shard_count);
     for (i = 0; i < crew->engine.shard_count; i++) {
         const struct worker *home = &crew->workers[i];

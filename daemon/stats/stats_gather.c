@@ -6,6 +6,7 @@
 #include "daemon/stats/stats_gather.h"
 
 #include "daemon/worker/crew.h"
+#include "lib/base/context.h"
 #include "lib/base/mem.h"
 
 static struct stats_gather *gather_of(struct message *m)
@@ -70,6 +71,7 @@ enum stats_result stats_gather_begin(struct stats_gather *g, struct worker *aske
                                      enum stats_gather_span span, struct buf *out,
                                      stats_done_fn done, void *arg)
 {
+    must_be_worker(asker);
     g->asker = asker;
     g->next = 0;
     g->start = buf_len(out);

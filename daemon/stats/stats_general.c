@@ -17,6 +17,7 @@
 #include "daemon/stats/stats_sum.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/check.h"
+#include "lib/base/context.h"
 
 /* What the rows are computed from. */
 struct general {
@@ -301,6 +302,7 @@ void stats_general(struct worker *w, struct stats_out *o)
     size_t n = 0;
     unsigned id;
 
+    must_be_worker(w);
     stats_sum(g.crew, g.sum);
     stats_sum_shards(g.crew, g.now, &g.shards);
     (void)getrusage(RUSAGE_SELF, &g.usage);
@@ -323,5 +325,6 @@ static void put_setting(void *arg, const char *name, const char *value)
 
 void stats_settings(struct worker *w, struct stats_out *o)
 {
+    must_be_worker(w);
     settings_each_line(w->settings, put_setting, o);
 }

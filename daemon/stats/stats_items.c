@@ -10,6 +10,7 @@
 #include "daemon/base/slab_class.h"
 #include "daemon/stats/stats_sum.h"
 #include "daemon/worker/crew.h"
+#include "lib/base/context.h"
 
 #define CLASS_ITEMS "items:" SLAB_CLASS_OURS_TEXT ":"
 #define CLASS_SLABS SLAB_CLASS_OURS_TEXT ":"
@@ -82,6 +83,7 @@ void stats_items(struct worker *w, struct stats_out *o)
     struct shard_info info;
     uint32_t now_s = (uint32_t)(now / 1000);
 
+    must_be_worker(w);
     stats_sum(w->crew, sum);
     stats_sum_shards(w->crew, now, &info);
     if (info.items == 0) {
@@ -107,6 +109,7 @@ void stats_slabs(struct worker *w, struct stats_out *o)
     uint64_t sum[CTR_COUNT];
     struct shard_info info;
 
+    must_be_worker(w);
     stats_sum(w->crew, sum);
     stats_sum_shards(w->crew, worker_now(w), &info);
     if (info.items > 0) {

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "daemon/stats/stats_gather.h"
+#include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/base/num.h"
 #include "lib/base/rcu.h"
@@ -166,6 +167,7 @@ enum stats_result stats_sizes(struct worker *w, struct buf *out, stats_done_fn d
 {
     struct sizes *z = mem_zalloc(sizeof(*z));
 
+    must_be_worker(w);
     if (z == NULL) {
         return STATS_NO_MEMORY;
     }
@@ -213,6 +215,7 @@ enum stats_result stats_cachedump(struct worker *w, uint32_t limit, struct buf *
 {
     struct dump *d = mem_zalloc(sizeof(*d));
 
+    must_be_worker(w);
     if (d == NULL) {
         return STATS_NO_MEMORY;
     }

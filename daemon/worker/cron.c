@@ -23,6 +23,7 @@
 #include "daemon/worker/cron.h"
 
 #include "daemon/worker/crew.h"
+#include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/shard/expire.h"
 #include "lib/shard/info.h"
@@ -312,6 +313,7 @@ void cron_wake_ms(struct worker *w, unsigned ms)
 {
     struct cron *c = w->cron;
 
+    must_be_worker(w);
     if (!uv_is_active((uv_handle_t *)&c->scan) || uv_timer_get_due_in(&c->scan) > ms) {
         uv_timer_start(&c->scan, on_scan, ms, 0);
     }
@@ -323,6 +325,7 @@ void cron_poked(struct worker *w)
 {
     struct cron *c = w->cron;
 
+    must_be_worker(w);
     c->retry_ms = RETRY_FIRST_MS;
     disarm_tick(c);
     if (w->settings->idle_timeout_s != 0 && w->conn_count > 0) {
@@ -334,6 +337,7 @@ void cron_after_events(struct worker *w)
 {
     struct cron *c = w->cron;
 
+    must_be_worker(w);
     upkeep(c);
     look_at_others(c);
     if (c->is_cycling) {
@@ -345,6 +349,7 @@ bool cron_before_block(struct worker *w)
 {
     struct cron *c = w->cron;
 
+    must_be_worker(w);
     if (!c->is_cycling && setting_get(w->settings, engine.active_expire) && has_debt(c)) {
         struct cycle_config cfg;
 
@@ -367,6 +372,7 @@ int cron_start(struct worker *w)
 {
     struct cron *c = mem_zalloc(sizeof(*c));
 
+    must_be_worker(w);
     if (c == NULL) {
         return UV_ENOMEM;
     }
@@ -387,6 +393,7 @@ void cron_stop(struct worker *w)
 {
     struct cron *c = w->cron;
 
+    must_be_worker(w);
     uv_close((uv_handle_t *)&c->tick, NULL);
     uv_close((uv_handle_t *)&c->retry, NULL);
     uv_close((uv_handle_t *)&c->scan, NULL);
@@ -394,6 +401,7 @@ void cron_stop(struct worker *w)
 
 void cron_destroy(struct worker *w)
 {
+    must_be_worker(w);
     mem_free(w->cron);
     w->cron = NULL;
 }

@@ -18,6 +18,7 @@
 
 #include "daemon/worker/crew.h"
 #include "lib/base/check.h"
+#include "lib/base/context.h"
 #include "lib/base/mem.h"
 
 /* Events that main makes lines of in one turn, and of one worker at a time. */
@@ -133,6 +134,7 @@ enum watch_added watch_add(struct worker *w, struct client *c, uint32_t streams,
     struct watcher *x = watcher_create(w, c, streams);
     enum watch_added added = WATCH_NO_MEMORY;
 
+    must_be_worker(w);
     if (x == NULL) {
         return added;
     }
@@ -283,6 +285,7 @@ void watch_wake_main(struct worker *w)
 {
     struct byte_ring *ring = atomic_load_explicit(&w->watch_ring, memory_order_acquire);
 
+    must_be_worker(w);
     if (ring != NULL && byte_ring_len(ring) > 0) {
         wake(&w->crew->watch);
     }
@@ -292,6 +295,7 @@ void watch_wake_main(struct worker *w)
 
 void watch_init(struct watch *watch, struct crew *crew)
 {
+    must_be_main();
     watch->crew = crew;
     watch->wake_message.fn = on_wake;
     pthread_mutex_init(&watch->lock, NULL);
@@ -299,6 +303,7 @@ void watch_init(struct watch *watch, struct crew *crew)
 
 void watch_fini(struct watch *watch)
 {
+    must_be_main();
     for (unsigned i = 0; i < WATCHERS_MAX; i++) {
         must(atomic_load_explicit(&watch->slots[i], memory_order_relaxed) == NULL);
     }

@@ -9,6 +9,7 @@
 
 #include "daemon/base/slab_class.h"
 #include "daemon/worker/crew.h"
+#include "lib/base/context.h"
 #include "lib/base/counters.h"
 
 /*
@@ -35,6 +36,7 @@ void watch_log(struct worker *w, struct watch_event *e, struct span key)
     struct byte_ring *ring = atomic_load_explicit(&w->watch_ring, memory_order_acquire);
     struct watch *watch = &w->crew->watch;
 
+    must_be_worker(w);
     if (ring == NULL) {
         return; /* whoever set the stream has made the ring before */
     }

@@ -233,6 +233,7 @@ static void release_buffers(struct worker *w)
 
 void worker_release(struct worker *w)
 {
+    must_be_main();
     if (w->start_status == 0) {
         int err = uv_loop_close(&w->loop);
         must(err == 0);
@@ -281,6 +282,7 @@ int worker_start(struct worker *w, struct crew *crew, uint32_t id)
     char name[16];
     int err = worker_init(w, crew, id);
 
+    must_be_main();
     if (err != 0) {
         return err;
     }
@@ -303,20 +305,24 @@ int worker_start(struct worker *w, struct crew *crew, uint32_t id)
 
 void worker_stop(struct worker *w)
 {
+    must_be_main();
     mailbox_post(&w->mailbox, &w->drain_message);
 }
 
 void worker_wait_drained(struct worker *w)
 {
+    must_be_main();
     uv_sem_wait(&w->drained);
 }
 
 void worker_end(struct worker *w)
 {
+    must_be_main();
     mailbox_post(&w->mailbox, &w->end_message);
 }
 
 void worker_join(struct worker *w)
 {
+    must_be_main();
     pthread_join(w->thread, NULL);
 }

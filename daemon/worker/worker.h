@@ -16,6 +16,7 @@
 #include "daemon/base/mailbox.h"
 #include "daemon/net/tls_session.h"
 #include "lib/base/check.h"
+#include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/engine/engine.h"
 
@@ -157,6 +158,7 @@ static inline struct worker *worker_from_loop(const uv_loop_t *loop)
 /* Read the clock for the turn that begins. Context: worker. */
 static inline msec_t worker_now(struct worker *w)
 {
+    must_be_worker(w);
     w->now = clock_now(&w->engine->clock);
     return w->now;
 }

@@ -27,7 +27,7 @@ bool shard_wants_fast(struct shard *s, const struct cycle_config *cfg, msec_t no
 
 /*
  * When the next background work falls due (deadline, refinement, delayed flush); MSEC_NEVER:
- * none. Context: home worker.
+ * none. Context: any thread.
  */
 msec_t shard_next_due(struct shard *s);
 
