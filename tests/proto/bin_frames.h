@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Frames of the binary protocol for tests, byte by byte: shares nothing with what it tests.
+ * Frames of the binary protocol for tests, byte by byte: it shares no code with what it tests.
  */
 #ifndef MAYFLY_TESTS_PROTO_BIN_FRAMES_H
 #define MAYFLY_TESTS_PROTO_BIN_FRAMES_H
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a header says; lengths that are 0 are those of what follows, others SAYS(). */
+/* A frame. Its says_ lengths are 0 to announce the true ones, or SAYS() to announce others. */
 struct frame {
     int magic;
     int opcode;
@@ -47,7 +47,7 @@ static inline void frame_put(char *out, uint64_t number, unsigned bytes)
     }
 }
 
-/* The bytes of a frame, to be freed. */
+/* The bytes of a frame; the caller frees them. */
 static inline char *frame_bytes(const struct frame *f, size_t *len)
 {
     size_t body = f->extras_len + f->key_len + f->value_len;

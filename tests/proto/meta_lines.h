@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Meta lines and what text_parse() makes of them. The answers are those of memcached, where its
+ * Meta lines and what text_parse() makes of them. The replies are those of memcached, where its
  * own faults do not count.
  */
 #ifndef MAYFLY_TESTS_PROTO_META_LINES_H
@@ -97,7 +97,7 @@ struct bad_line {
     size_t swallow;
 };
 
-/* One flag more than there may be, all of them different. */
+/* One flag more than a line may have, all of them different. */
 #define TOO_MANY "v c f h k l s t u q O1 P L N0 R0 T0 C1 D1"
 
 static const struct bad_line bad_lines[] = {
@@ -151,7 +151,7 @@ static const struct bad_line bad_lines[] = {
     {"ms a 2 O O1\r\n", REPLY_META_DUPLICATE, 4},
     {"md a k k\r\n", REPLY_META_BAD_FLAGS, 0},
     {"ma a D1 D1\r\n", REPLY_META_BAD_FLAGS, 0},
-    /* tokens: missing, no number, out of range */
+    /* tokens: missing, not a number, out of range */
     {"mg a N\r\n", REPLY_META_BAD_TOKEN, 0},
     {"mg a R\r\n", REPLY_META_BAD_TOKEN, 0},
     {"mg a T\r\n", REPLY_META_BAD_TOKEN, 0},
@@ -203,7 +203,7 @@ static const struct bad_line bad_lines[] = {
     {"ms a 2 b MX\r\n", REPLY_META_BAD_KEY, 4},
     {"md a b\r\n", REPLY_META_BAD_FLAGS, 0},
     {"me a b\r\n", REPLY_BAD_FORMAT, 0},
-    /* more than there may be */
+    /* too many flags */
     {"mg a " TOO_MANY "\r\n", REPLY_META_MG_MANY, 0},
     {"mg a Z Z Z Z Z Z Z Z Z Z Z Z Z Z Z Z Z Z Z Z Z\r\n", REPLY_META_MG_MANY, 0},
     {"ms a 2 " TOO_MANY "\r\n", REPLY_META_MANY, 4},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bin_compose: the bytes of answers, against frames that are put together byte by byte.
+ * bin_compose: the bytes of replies, against frames that are put together byte by byte.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -132,7 +132,7 @@ TEST(statistics_end_with_an_empty_frame)
     assert_frame(out, len, FRAME(0x10));
 }
 
-TEST(outcomes_are_told_by_the_status)
+TEST(every_outcome_has_a_status)
 {
     struct request set = request_of(0x01, CMD_SET);
     struct request add = request_of(0x02, CMD_ADD);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * bin_parse: what every opcode becomes, and what becomes of frames whose lengths are wrong.
- * Each frame is parsed whole, with more behind it, and cut at every byte, always from a block
+ * bin_parse: what every opcode becomes, and frames whose lengths are wrong.
+ * Each frame is parsed whole, with more after it, and cut at every byte, always from a block
  * of its exact size, so that a checker sees one byte read too many; all must agree.
  */
 #include <stdint.h>
@@ -37,7 +37,7 @@ static ptrdiff_t offset_of(struct span s, const char *buf, size_t len)
     return s.ptr - buf;
 }
 
-/* Parse a copy that has not one byte more than len. */
+/* Parse a copy of exactly len bytes. */
 static struct said parse_exact(const char *input, size_t len)
 {
     struct said said = {.used = 4711, .reply = BIN_REPLY_COUNT};
@@ -58,7 +58,7 @@ static void assert_same(const struct said *a, const struct said *b, size_t n)
                   b->status);
     ck_assert_msg(a->reply == b->reply, "at %zu: reply %d, else %d", n, a->reply, b->reply);
     if (a->status == PARSE_CLOSE) {
-        return; /* nothing else counts any more */
+        return; /* the rest is undefined */
     }
     ck_assert_msg(a->used == b->used, "at %zu: used %zu, else %zu", n, a->used, b->used);
     ck_assert_msg(
@@ -75,8 +75,8 @@ static void assert_same(const struct said *a, const struct said *b, size_t n)
 }
 
 /*
- * Parse the input in every way it can arrive; returns what it became. Waiting must tell what it
- * waits for, and end no later, with the final result.
+ * Parse the input in every way it can arrive; returns the result. While the parser waits, it
+ * must say for how many bytes; when they are there, it must give the final result.
  */
 static struct said deliver(const char *input, size_t len)
 {
@@ -233,7 +233,7 @@ TEST(virtual_bucket_and_data_type_say_nothing)
 /* ---- wrong frames ------------------------------------------------------------------------ */
 
 /*
- * CVE-2009-2415 and CVE-2016-8704, -8705, -8706 are of this kind: a length that another belies.
+ * CVE-2009-2415 and CVE-2016-8704, -8705, -8706 are of this kind: lengths that contradict.
  */
 TEST(lengths_beyond_the_body_close)
 {
@@ -297,7 +297,7 @@ TEST(lengths_that_an_opcode_does_not_have_close)
     }
 }
 
-/* CVE-2020-10931 is extras that are copied before their length is looked at. */
+/* CVE-2020-10931 is extras that are copied before their length is checked. */
 TEST(extras_of_255_bytes_close)
 {
     char extras[255] = {0};
@@ -434,7 +434,7 @@ TEST(a_wrong_magic_closes_at_once)
     }
 }
 
-/* Any header at all: no span leaves the input, and what is used is what was there. */
+/* Any header at all: no span leaves the input, and no more is used than was there. */
 TEST(random_headers)
 {
     struct rng rng;
@@ -448,7 +448,7 @@ TEST(random_headers)
         frame[0] = (char)0x80;
         frame[1] = (char)rng_below(&rng, 0x28);
         if (round % 8 != 0) {
-            frame[2] = 0; /* lengths that are right now and then */
+            frame[2] = 0; /* so that lengths are right now and then */
             frame[3] = (char)rng_below(&rng, 4);
             frame[4] = (char)((rng_below(&rng, 4) + 3) % 4 * 4);
             memset(frame + 8, 0, 3);

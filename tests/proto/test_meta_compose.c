@@ -45,7 +45,7 @@ static void assert_line(enum meta_code code, const char *args, const struct meta
     free(line);
 }
 
-TEST(what_was_asked_comes_in_order)
+TEST(flags_are_answered_in_order)
 {
     assert_line(META_HD, "", &plain, "HD\r\n");
     assert_line(META_VA, "v", &plain, "VA 2\r\n");
@@ -64,7 +64,7 @@ TEST(a_base64_key_returns_as_one)
     assert_line(META_HD, "b", &plain, "HD\r\n");
 }
 
-TEST(only_what_can_be_told_is_shown)
+TEST(only_known_facts_are_shown)
 {
     struct meta_facts key_only = {.shows = META_SHOWS_KEY};
 
@@ -85,7 +85,7 @@ TEST(time_left_before_and_after_a_touch)
     assert_line(META_HD, "t", &endless, "HD t-1\r\n");
 }
 
-TEST(time_left_of_an_item_that_was_made)
+TEST(time_left_of_a_vivified_item)
 {
     struct meta_facts made = plain;
 
@@ -114,7 +114,7 @@ TEST(marks_come_last)
     assert_line(META_HD, "h", &f, "HD h1 Z\r\n");
 }
 
-TEST(a_short_success_is_what_the_long_way_writes)
+TEST(both_ways_write_the_same_success)
 {
     char line[META_LINE_MAX];
     size_t len = meta_compose_done(line);
@@ -152,7 +152,7 @@ TEST(the_longest_line_fits)
     free(debug_line);
 }
 
-TEST(debug_tells_in_memcacheds_order)
+TEST(debug_has_memcacheds_order)
 {
     struct request req = request_of("a b", "");
     struct meta_debug debug = {-1, 7, 12, 62, true};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Meta lines to requests: good ones, every wrong one with memcached's answer, and the same
+ * Meta lines to requests: good ones, every bad one with memcached's reply, and the same
  * result however the input is cut.
  */
 #include <inttypes.h>
@@ -51,7 +51,7 @@ static void parse_exact(struct said *said, const char *input, size_t len)
     free(copy);
 }
 
-/* Every shorter input is waited for, or was enough; a longer one changes nothing. */
+/* A shorter input must wait or give the same result; a longer one changes nothing. */
 static void deliver(struct said *whole, const char *input, size_t len)
 {
     char *longer = malloc(len + 5);
@@ -107,7 +107,7 @@ TEST(a_good_line_becomes_its_request)
     }
 }
 
-TEST(a_wrong_line_gets_memcacheds_answer)
+TEST(a_bad_line_gets_memcacheds_reply)
 {
     for (size_t i = 0; i < sizeof(bad_lines) / sizeof(bad_lines[0]); i++) {
         const struct bad_line *row = &bad_lines[i];
@@ -123,7 +123,7 @@ TEST(a_wrong_line_gets_memcacheds_answer)
     }
 }
 
-TEST(a_value_that_is_not_there_yet_is_told)
+TEST(a_value_that_has_not_arrived_is_announced)
 {
     struct said said;
 
@@ -152,7 +152,7 @@ TEST(a_value_too_large_is_swallowed_and_invalidates)
     }
 }
 
-TEST(a_bad_chunk_is_said)
+TEST(a_bad_chunk_is_refused)
 {
     struct said said;
 
@@ -162,7 +162,7 @@ TEST(a_bad_chunk_is_said)
     ck_assert_uint_eq(said.req.value_len, 0);
 }
 
-/* Keys of 250 bytes, and of 251; the largest that base64 can bring. */
+/* Keys of 250 bytes, and of 251; the largest that base64 can encode. */
 TEST(keys_at_their_limit)
 {
     char line[600];
@@ -222,7 +222,7 @@ TEST(flags_are_read)
 }
 
 /*
- * What the direct way makes of a line is what the general way makes of it with a space before.
+ * The direct way makes the same of a line as the general way does with a space before it.
  */
 TEST(both_ways_agree)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * text_auth_parse: what memcached takes for an authentication and what it answers to all else.
- * Each input is read whole, with more behind it, and byte by byte, always from a block of its
+ * text_auth_parse: what memcached accepts as authentication, and its replies to all else.
+ * Each input is read whole, with more after it, and byte by byte, always from a block of its
  * exact size, so that a checker sees one byte read too many; all must agree.
  */
 #include <stdio.h>
@@ -57,7 +57,7 @@ static void assert_same(const struct said *a, const struct said *b, size_t cut)
     ck_assert_str_eq(a->password, b->password);
 }
 
-/* The one result of an input, however much of it is there when it is decided. */
+/* The result of an input, which must not depend on how much of it has arrived. */
 static struct said parse(const char *input, size_t len)
 {
     struct said whole = parse_exact(input, len);
@@ -118,7 +118,7 @@ static void assert_line(const char *line)
     assert_reply(line, REPLY_UNAUTHENTICATED, strlen(line));
 }
 
-TEST(takes_what_memcached_takes)
+TEST(accepts_what_memcached_accepts)
 {
     assert_pair("set a 0 0 3\r\nu p\r\n", "u", "p");
     assert_pair("set foo bar baz 3\r\nu p\r\n", "u", "p");

@@ -12,7 +12,7 @@
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
 
-/* The value line has to be what printf makes of it, and to fit the room it promises to fit. */
+/* The value line must be what printf makes of it, and fit the room that it promises. */
 static void assert_value_line(const char *key, size_t key_len, uint32_t flags, size_t value_len,
                               bool with_cas, uint64_t cas)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * text_parse: what every form of a line becomes, in memcached's words where it becomes an
- * answer. Each input is parsed whole, with more behind it, and byte by byte, always from a
+ * text_parse: what every form of a line becomes, in memcached's words where that is a
+ * reply. Each input is parsed whole, with more after it, and byte by byte, always from a
  * block of its exact size, so that a checker sees one byte read too many; all must agree.
  */
 #include <inttypes.h>
@@ -39,7 +39,7 @@ static ptrdiff_t offset_of(struct span s, const char *buf, size_t len)
     return s.ptr - buf;
 }
 
-/* Parse a copy that has not one byte more than len. */
+/* Parse a copy of exactly len bytes. */
 static struct said parse_exact(const char *input, size_t len)
 {
     struct said said = {.used = 4711, .reply = REPLY_COUNT};
@@ -77,7 +77,7 @@ static void assert_same(const struct said *a, const struct said *b, const char *
     ck_assert_msg(a->reply == b->reply, "\"%s\" at %zu: reply %d, else %d", input, n, a->reply,
                   b->reply);
     if (a->status == PARSE_CLOSE) {
-        return; /* nothing else counts any more */
+        return; /* the rest is undefined */
     }
     ck_assert_msg(a->used == b->used, "\"%s\" at %zu: used %zu, else %zu", input, n, a->used,
                   b->used);
@@ -94,8 +94,9 @@ static void assert_same(const struct said *a, const struct said *b, const char *
 }
 
 /*
- * Parse the input in every way it can arrive; returns what it became. Waiting must end at one
- * byte, with the final result, and may pass from "more" to "value missing" on the way only.
+ * Parse the input in every way it can arrive; returns the result. The parser must wait up to
+ * some byte, and from there on give the final result; before that it may change only from
+ * waiting for the line to waiting for the value.
  */
 static struct said deliver(const char *input, size_t len)
 {
@@ -172,9 +173,9 @@ TEST(a_good_line_becomes_its_request)
     }
 }
 
-/* ---- answers ----------------------------------------------------------------------------- */
+/* ---- replies ----------------------------------------------------------------------------- */
 
-TEST(a_wrong_line_gets_memcacheds_answer)
+TEST(a_bad_line_gets_memcacheds_reply)
 {
     for (size_t i = 0; i < sizeof(bad_rows) / sizeof(bad_rows[0]); i++) {
         const struct bad_row *row = &bad_rows[i];
@@ -240,8 +241,8 @@ TEST(a_value_on_its_way_is_announced)
 }
 
 /*
- * A line that the direct way takes while its value is on its way says what the general way says
- * of it, which a second space leads to.
+ * When a line has arrived without its value, the direct way makes the same of it as the general
+ * way, which a second space forces.
  */
 TEST(both_ways_announce_the_same)
 {
@@ -388,7 +389,10 @@ TEST(lines_are_bounded)
         size_t bound = rows[i].bound;
         char *line = long_line(rows[i].head, bound + 1);
 
-        /* At the bound it may still end, one further not even with its end in hand. */
+        /*
+         * At the bound it may still end; one byte further it may not, even when the end is
+         * there.
+         */
         ck_assert_int_eq(parse_exact(line, bound).status, PARSE_MORE);
         ck_assert_int_eq(parse_exact(line, bound + 1).status, PARSE_CLOSE);
         ck_assert_int_eq(parse_exact(line, bound + 3).status, PARSE_CLOSE);
@@ -517,8 +521,8 @@ static size_t random_line(struct rng *rng, char *out)
 }
 
 /*
- * A leading space means nothing to the protocol and keeps a line off the direct way: both ways
- * have to agree, and each with itself byte by byte.
+ * A leading space means nothing to the protocol and forces the general way: both ways must
+ * agree, and each with itself when the input comes byte by byte.
  */
 TEST(direct_and_general_way_agree)
 {

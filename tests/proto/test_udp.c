@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The frame of datagrams.
+ * The frame of a datagram.
  */
 #include "proto/udp.h"
 
@@ -18,7 +18,7 @@ TEST(frame_is_in_network_order)
     ck_assert_mem_eq(bytes, "\x12\x34\x00\x02\x01\x03\x00\x00", 8);
 }
 
-TEST(what_was_written_is_read)
+TEST(frames_are_read_as_written)
 {
     for (unsigned i = 0; i < 65536; i += 257) {
         struct udp_frame in = {

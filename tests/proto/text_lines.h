@@ -169,7 +169,7 @@ static const struct bad_row bad_rows[] = {
     {"foo HTTP/1.1 x\r\n", .reply = REPLY_ERROR},
     {"foo XHTTP/1.1\r\n", .reply = REPLY_ERROR},
     {"foo HTTP\r\n", .reply = REPLY_ERROR},
-    {"\x80\r\n", .reply = REPLY_ERROR}, /* binary is known by the first byte of all */
+    {"\x80\r\n", .reply = REPLY_ERROR}, /* only the very first byte can mean binary */
     {"\x81\r\n", .reply = REPLY_ERROR},
     {"debugtime p\r\n", .reply = REPLY_ERROR},
     {"foo\r\nget a\r\n", .reply = REPLY_ERROR, .used = 5},
