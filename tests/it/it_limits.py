@@ -104,6 +104,19 @@ def test_who_comes_too_late_waits():
             c.close()
 
 
+def test_workers_take_turns():
+    """Connections are dealt evenly, whoever they are and wherever they came."""
+    with Daemon("-t", "4") as d, d.client() as c:
+        before = [int(c.stats(b"shards")["%d:total_connections" % i]) for i in range(4)]
+        clients = [d.client() for _ in range(40)]
+        for other in clients:
+            assert is_served(other)
+        after = [int(c.stats(b"shards")["%d:total_connections" % i]) for i in range(4)]
+        assert [b - a for a, b in zip(before, after)] == [10] * 4, (before, after)
+        for other in clients:
+            other.close()
+
+
 def test_flood_beyond_the_limit():
     with Daemon("-c", "20", "-t", "2") as d:
         keep = d.client()

@@ -4,6 +4,7 @@
 closed at the start, an environment left over from a service manager."""
 import fcntl
 import os
+import signal
 import socket
 import stat
 import subprocess
@@ -99,7 +100,7 @@ def test_left_over_environment():
                 assert d.is_alive()
 
 
-def test_tells_the_service_manager_when_it_serves():
+def test_tells_the_service_manager_when_it_serves_and_stops():
     with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
         path = os.path.join(folder, "notify")
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
@@ -109,7 +110,13 @@ def test_tells_the_service_manager_when_it_serves():
                 said = b""
                 while b"READY=1" not in said:
                     said += s.recv(4096) + b"\n"
+                assert b"STOPPING=1" not in said
                 with d.client() as c:
+                    assert c.ask(b"version").startswith(b"VERSION")
+                    # A graceful stop is one, too, while clients are still served.
+                    d.process.send_signal(signal.SIGUSR1)
+                    while b"STOPPING=1" not in said:
+                        said += s.recv(4096) + b"\n"
                     assert c.ask(b"version").startswith(b"VERSION")
 
 

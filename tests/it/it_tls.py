@@ -598,6 +598,12 @@ def test_limit_of_connections():
     with Server("-t", "1", "-c", "10") as d, contextlib.ExitStack() as stack:
         clients = [stack.enter_context(d.tls()) for _ in range(10)]
         assert refused(d.tls)
+        with mayfly.Client(d.address) as plain:
+            try:
+                said = plain.rest()
+            except ConnectionError:
+                said = b""
+            assert said == b"", "words that its client could not read: %r" % said
         assert clients[0].set(b"k", b"v") == b"STORED"
 
 

@@ -470,6 +470,23 @@ def test_watchers_come_and_go_under_load():
         wait_for(lambda: c.stat("log_watchers") == 0, "all left")
 
 
+def test_a_watcher_sees_nothing_of_before():
+    """What was logged before it asked is not for it, though it may not have been dealt out yet."""
+    asked = b"".join(b"get past:%d\r\n" % i for i in range(100))
+    with Daemon("-m", "64", "-t", "1") as d, d.client() as c, Watcher(d, b"fetchers") as first:
+        for i in range(100):
+            with d.client() as late:
+                late.send(asked + b"watch fetchers\r\n")
+                for _ in range(100):
+                    assert late.get_reply() == {}
+                assert late.line() == b"OK"
+                assert c.get(b"now:%d" % i) is None
+                while b"\n" not in late.buf:
+                    assert late.more()
+                assert b" key=now%%3A%d " % i in late.buf.split(b"\n")[0], late.buf[:200]
+            first.lines_until(b"key=now%%3A%d " % i)
+
+
 def test_server_stops_while_clients_watch():
     d = Daemon("-m", "64", "-t", "2")
     with d, d.client() as c:

@@ -79,6 +79,7 @@ void fixture_stop(struct fixture *f)
     is_registered = false;
     engine_stop(&f->engine);
     ck_assert_int_eq(fixture_used(f), 0);
+    ck_assert_int_eq(budget_retired(&f->engine.budget), 0);
     mem_free(f->value);
 }
 

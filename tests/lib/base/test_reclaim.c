@@ -437,6 +437,7 @@ TEST(ask_within_a_period_gets_one_of_its_own)
  * stand still.
  */
 static _Atomic bool stands_still;
+static _Atomic usec_t moment = 1000000000; /* what it shows then */
 static _Thread_local bool is_test;
 
 usec_t __real_clock_mono_us(void);
@@ -444,9 +445,8 @@ usec_t __wrap_clock_mono_us(void);
 
 usec_t __wrap_clock_mono_us(void)
 {
-    static const usec_t moment = 1000000000;
-
-    return atomic_load(&stands_still) && !is_test ? moment : __real_clock_mono_us();
+    return atomic_load(&stands_still) && !is_test ? atomic_load(&moment)
+                                                  : __real_clock_mono_us();
 }
 
 /* No time passes between the periods, so one that waits for its pace would never run. */
@@ -464,6 +464,52 @@ TEST(hurried_periods_do_not_wait_for_their_pace)
         grace_ask(g, GRACE_HURRY);
         AWAIT(grace_is_over(g, stamp));
     }
+    reclaim_destroy(&r);
+    atomic_store(&stands_still, false);
+}
+
+struct hooked {
+    struct reclaimer *r;
+    _Atomic unsigned calls;
+    _Atomic uint64_t periods; /* of the reclaimer's own, at the last call */
+};
+
+static uint64_t note_periods(void *arg)
+{
+    struct hooked *h = arg;
+
+    atomic_store(&h->periods, ctr_get(reclaim_counters(h->r), CTR_lazyfree_grace_periods));
+    atomic_fetch_add(&h->calls, 1);
+    return RECLAIM_IDLE;
+}
+
+/* While others end periods the reclaimer runs none; when no more of theirs comes, it does. */
+TEST(periods_are_spared_while_others_end_them)
+{
+    struct hooked h = {0};
+    struct reclaimer *r = reclaim_create(note_periods, &h);
+    struct grace *g = reclaim_grace(r);
+    const usec_t more_than_a_pace = 1000000;
+    unsigned calls;
+
+    h.r = r;
+    is_test = true;
+    atomic_store(&stands_still, true);
+    rcu_register();
+    ck_assert_int_eq(reclaim_start(r), MF_OK);
+    grace_ask(g, GRACE_HURRY);
+    AWAIT(atomic_load(&h.periods) == 1);
+    for (unsigned round = 0; round < 5; round++) {
+        calls = atomic_load(&h.calls);
+        AWAIT(grace_try(g));
+        grace_ask(g, GRACE_SOON);
+        atomic_fetch_add(&moment, more_than_a_pace);
+        AWAIT(atomic_load(&h.calls) > calls);
+        ck_assert_uint_eq(atomic_load(&h.periods), 1);
+    }
+    atomic_fetch_add(&moment, more_than_a_pace);
+    AWAIT(atomic_load(&h.periods) == 2);
+    rcu_unregister();
     reclaim_destroy(&r);
     atomic_store(&stands_still, false);
 }

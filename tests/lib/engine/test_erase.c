@@ -164,17 +164,17 @@ TEST_LOOP(a_deadline_that_has_passed_deletes, LENS)
     fixture_start(&f, NULL);
     const msec_t now = fixture_now(&f);
 
-    for (int i = 1; i < 4; i++) {
-        struct erase d = {.drops_value = (i & 1) != 0,
-                          .marks_stale = (i & 2) != 0,
+    for (int i = 2; i < 8; i++) {
+        struct erase d = {.drops_value = (i & 2) != 0,
+                          .marks_stale = (i & 4) != 0,
                           .touches = true,
-                          .deadline = now};
+                          .deadline = now - (i & 1)};
 
         fixture_set(&f, "k", lens[_i]);
         ck_assert_int_eq(erase(d), OUT_DELETED);
+        ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0); /* before it is looked for */
         ck_assert(!fixture_has(&f, "k"));
     }
-    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
     fixture_stop(&f);
 }
 
