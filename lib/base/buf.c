@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Growable byte buffer. Memory doubles, so appending byte by byte costs a constant
- * number of copies for each byte; it shrinks only in buf_fini().
+ * A growable byte buffer. Its memory doubles, so each byte is copied a constant number of times
+ * when bytes are appended one by one. It shrinks only in buf_fini().
  */
 #include "lib/base/buf.h"
 
@@ -13,7 +13,7 @@
 #include "lib/base/check.h"
 #include "lib/base/mem.h"
 
-/* The first allocation: most replies to administrative commands fit. */
+/* The first allocation: most replies to administrative commands fit into it. */
 #define BUF_MIN_BYTES 128u
 
 void buf_init(struct buf *b)
@@ -27,7 +27,7 @@ void buf_fini(struct buf *b)
     buf_init(b);
 }
 
-/* Move the content to the front, so that all free room is behind the write mark. */
+/* Move the content to the front, so that all free room is after the write mark. */
 static void buf_compact(struct buf *b)
 {
     size_t len = buf_len(b);
@@ -58,7 +58,7 @@ bool buf_reserve(struct buf *b, size_t n)
     if (cap < len + n) {
         cap = len + n;
     }
-    /* A new block and not mem_realloc(): that would also copy what was already read. */
+    /* New memory, because mem_realloc() would also copy what was already read. */
     char *base = mem_alloc(cap);
     if (base == NULL) {
         return false;
@@ -91,9 +91,9 @@ bool buf_printf(struct buf *b, const char *fmt, ...)
     va_start(args, fmt);
     int need = vsnprintf(NULL, 0, fmt, args);
     va_end(args);
-    must(need >= 0); /* only a broken format string makes it negative */
+    must(need >= 0); /* it is negative only for a broken format string */
 
-    /* The closing NUL needs room too, but never becomes content. */
+    /* The final NUL also needs room, but does not become content. */
     if (!buf_reserve(b, (size_t)need + 1)) {
         return false;
     }

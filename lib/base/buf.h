@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A growable byte buffer with a read mark and a write mark. Bytes between the
- * marks are the content. An empty buffer owns no memory until first written.
+ * A growable byte buffer with a read mark and a write mark. The bytes between the marks are the
+ * content. A buffer owns no memory until it is first written.
  */
 #ifndef MAYFLY_LIB_BASE_BUF_H
 #define MAYFLY_LIB_BASE_BUF_H
@@ -13,7 +13,7 @@
 #include "lib/base/span.h"
 
 struct buf {
-    char *base;   /* owned; NULL while nothing was ever reserved */
+    char *base;   /* owned; NULL before the first reserve */
     size_t cap;   /* bytes at base */
     size_t begin; /* read mark */
     size_t end;   /* write mark */
@@ -22,12 +22,12 @@ struct buf {
 /* Make an empty buffer that owns nothing. Context: any thread. */
 void buf_init(struct buf *b);
 
-/* Give the memory back; the buffer is as after buf_init(). Context: any thread. */
+/* Release the memory; the buffer is then as after buf_init(). Context: any thread. */
 void buf_fini(struct buf *b);
 
 /*
- * Make room for n more bytes behind the write mark; moves content to the front
- * before it grows. False when there is no memory; the content is then unchanged.
+ * Make room for n more bytes after the write mark: move the content to the front if that is
+ * enough, else grow. False when there is no memory; the content is then unchanged.
  * Context: any thread.
  */
 bool buf_reserve(struct buf *b, size_t n);
@@ -35,10 +35,10 @@ bool buf_reserve(struct buf *b, size_t n);
 /* Append bytes; false when there is no memory. Context: any thread. */
 bool buf_append(struct buf *b, const void *bytes, size_t n);
 
-/* Append as printf does; false when there is no memory. Context: any thread. */
+/* Append formatted text; false when there is no memory. Context: any thread. */
 bool buf_printf(struct buf *b, const char *fmt, ...) MF_PRINTF(2, 3);
 
-/* Take n bytes (at most the content) off the front. Context: any thread. */
+/* Remove n bytes, at most the content, from the front. Context: any thread. */
 void buf_consume(struct buf *b, size_t n);
 
 /* Forget the content, keep the memory. Context: any thread. */
@@ -46,6 +46,7 @@ void buf_clear(struct buf *b);
 
 static inline size_t buf_len(const struct buf *b)
 {
+    debug_must(b->begin <= b->end);
     return b->end - b->begin;
 }
 
@@ -59,9 +60,10 @@ static inline char *buf_end(const struct buf *b)
     return b->base + b->end;
 }
 
-/* Room behind the write mark without growing. */
+/* Bytes that fit after the write mark without growing. */
 static inline size_t buf_room(const struct buf *b)
 {
+    debug_must(b->end <= b->cap);
     return b->cap - b->end;
 }
 

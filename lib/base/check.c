@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a failed check does: one line on standard error, then abort. The line goes out by one
- * write() from a buffer on the stack, since neither heap nor stdio can be trusted by then.
+ * What a failed check does: it prints one line on standard error and aborts. The line is
+ * written by one write() from a buffer on the stack, because neither heap nor stdio can be
+ * trusted then.
  */
 #include "lib/base/check.h"
 
@@ -10,7 +11,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-static _Thread_local const char *thread_note; /* [borrowed] from who set it */
+static _Thread_local const char *thread_note; /* [borrowed] see check_note() */
 
 void check_note(const char *text)
 {
@@ -34,7 +35,7 @@ _Noreturn void check_failed(const char *expr, const char *file, int line)
         text[n - 1] = '\n';
     }
     if (n > 0 && write(STDERR_FILENO, text, (size_t)n) < 0) {
-        /* Nobody can be told; the core dump has it all. */
+        /* The line is lost; the core dump has everything. */
         abort();
     }
     abort();

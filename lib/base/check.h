@@ -1,9 +1,21 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Assertions. must() stays in release builds: cheap checks on structure whose
- * failure would corrupt data. debug_must() is for hot paths and expensive walks
- * and is compiled in by --enable-debug only. Neither ever tests what a client
- * sent or what the system may return.
+ * lib/base: what every other folder builds on, and what knows nothing of items.
+ *
+ *     check, context, err      assertions, the contexts they check, results of functions
+ *     span, buf, num           bytes, growing buffers, decimal numbers
+ *     clock, counters, mem     time, statistics, allocation and the memory budget
+ *     hash, siphash            the hash of keys, and a keyed hash for digests
+ *     lock, rcu, grace         the lock of a shard, read-side sections, grace periods
+ *     mpsc, reclaim            a queue of many producers, the reclaimer's thread
+ *
+ * The folder includes no other folder of the project. The tables (*.def) are here because
+ * counters, errors and outcomes are the words that lib/, proto/ and daemon/ share.
+ *
+ * This header has the assertions and the attributes of functions. must() stays in release
+ * builds: it is for cheap checks of structure whose failure would corrupt data. debug_must() is
+ * for hot paths and expensive walks, and is compiled in only by --enable-debug. Neither checks
+ * what a client sent or what the system may return.
  */
 #ifndef MAYFLY_LIB_BASE_CHECK_H
 #define MAYFLY_LIB_BASE_CHECK_H
@@ -11,34 +23,34 @@
 #define MF_LIKELY(x)   __builtin_expect(!!(x), 1)
 #define MF_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* For what runs with every request and is too long for the compiler to inline by itself. */
+/*
+ * For a function that runs with every request, and that the compiler would not inline itself.
+ */
 #define MF_INLINE inline __attribute__((always_inline))
 
-/* For the rare branch of such a function: kept out of it, so that its code stays dense. */
+/* For a rare branch of such a function: kept out of line, so that the code stays dense. */
 #define MF_NOINLINE __attribute__((noinline))
 
-/* The same for what hardly ever runs: also moved away from the other code. */
+/* The same for code that hardly ever runs: it is also moved away from the rest. */
 #define MF_COLD __attribute__((noinline, cold))
 
 /* Arguments checked as printf's: the number of the format, of the first value (0: va_list). */
 #define MF_PRINTF(format_arg, first_arg) __attribute__((format(printf, format_arg, first_arg)))
 
-/* A member or type that begins a cache line of its own. */
+/* A member or type that begins on a cache line of its own. */
 #define MF_LINE_ALIGNED __attribute__((aligned(64)))
 
 /* A function that runs before main(). Only for tests, which register themselves so. */
 #define MF_CONSTRUCTOR __attribute__((constructor))
 
 /*
- * Prints expression, place, thread and the note of this thread, then aborts.
- * Context: any thread.
+ * Print the expression, the place, the thread and its note, then abort. Context: any thread.
  */
 _Noreturn void check_failed(const char *expr, const char *file, int line);
 
 /*
- * A short text that a failed check of this thread prints: what the thread is
- * and what it is doing. Borrows the text until the next call.
- * Context: any thread.
+ * Set a short text that a failed check of this thread prints: what the thread is, or what it
+ * is doing. The text is borrowed until the next call. Context: any thread.
  */
 void check_note(const char *text);
 

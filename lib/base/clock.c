@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Clocks. Deadlines hang on CLOCK_BOOTTIME, so neither a step of the wall clock nor a sleep
- * of the machine changes how long an item lives. The kernel serves these clocks
- * without a system call.
+ * Clocks. Deadlines use CLOCK_BOOTTIME, so neither a step of the wall clock nor a suspended
+ * machine changes how long an item lives. The kernel provides these clocks without a system
+ * call.
  */
 #include "lib/base/clock.h"
 
@@ -19,7 +19,7 @@ static int64_t read_ns(clockid_t id)
     struct timespec ts = {0};
 
     if (MF_UNLIKELY(clock_gettime(id, &ts) != 0) && id == CLOCK_BOOTTIME) {
-        /* Some sandboxes refuse it; this one differs only while the machine sleeps. */
+        /* Some sandboxes refuse it; this one differs only while the machine is suspended. */
         clock_gettime(CLOCK_MONOTONIC, &ts);
     }
     return (int64_t)ts.tv_sec * NS_PER_SEC + ts.tv_nsec;
@@ -35,10 +35,10 @@ static bool is_frozen(const struct clock *c)
     return atomic_load_explicit(&c->is_frozen, memory_order_acquire);
 }
 
-/* Milliseconds since the clock was made, without what tests added. */
+/* Milliseconds since the clock was made, without the offset of tests. */
 static int64_t elapsed_ms(const struct clock *c)
 {
-    /* Unsigned, which divides in half the steps: this clock never goes back. */
+    /* Unsigned, which takes half the instructions to divide: this clock never goes back. */
     return (int64_t)((uint64_t)(read_ns(CLOCK_BOOTTIME) - c->start_ns) / NS_PER_MS);
 }
 
@@ -75,6 +75,7 @@ int64_t clock_to_unix_ms(const struct clock *c, msec_t t)
 
 void clock_advance(struct clock *c, msec_t ms)
 {
+    must(ms >= 0);
     atomic_fetch_add_explicit(&c->offset_ms, ms, memory_order_relaxed);
 }
 
@@ -88,7 +89,7 @@ void clock_freeze(struct clock *c)
     if (is_frozen(c)) {
         return;
     }
-    /* From here on the offset stands for all time that passed, real or made. */
+    /* From here on the offset has all time that has passed. */
     clock_advance(c, elapsed_ms(c));
     atomic_store_explicit(&c->is_frozen, true, memory_order_release);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What each thread said it is: see context.h.
+ * What each thread has said it is: see context.h.
  */
 #include "lib/base/context.h"
 

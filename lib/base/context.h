@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The contexts that function comments promise, as checks: which thread calls, and whether a
- * read-side section is open. (For locks there is lock_must_be_held().) They are compiled in
- * by --enable-debug only. A function whose comment says "Context: worker" begins with
- * must_be_worker().
+ * Checks of the contexts that comments of functions promise: which thread is calling, and
+ * whether a read-side section is open. (For locks there is lock_must_be_held().) They are
+ * compiled in only by --enable-debug. For example, a function whose comment says "Context:
+ * worker" begins with must_be_worker().
  *
- * A thread of the daemon says once what it is. A thread that never did, as in unit tests, may
- * be any of them.
+ * Each thread of the daemon says once what it is. A thread that has not, as in unit tests, may
+ * pass for any of them.
  */
 #ifndef MAYFLY_LIB_BASE_CONTEXT_H
 #define MAYFLY_LIB_BASE_CONTEXT_H
@@ -17,7 +17,7 @@
 #include "lib/base/rcu.h"
 
 enum thread_role {
-    THREAD_UNKNOWN, /* it never said: every role is allowed */
+    THREAD_UNKNOWN, /* the thread has not said: it may have any role */
     THREAD_MAIN,
     THREAD_WORKER,
     THREAD_RECLAIMER,
@@ -26,20 +26,23 @@ enum thread_role {
 
 struct thread_context {
     enum thread_role role;
-    const void *self; /* [borrowed] a worker's struct worker */
-    const void *home; /* [borrowed] a worker's home shard */
+    const void *self; /* [borrowed] of a worker: its struct worker */
+    const void *home; /* [borrowed] of a worker: its home shard */
 };
 
 /*
- * Say what the calling thread is until it says otherwise. self and home may be NULL: then the
+ * Say what the calling thread is, until the next call. self and home may be NULL: then the
  * thread passes for every worker, and is at home in every shard. Context: any thread.
  */
 void context_set_thread(enum thread_role role, const void *self, const void *home);
 
-/* Does the calling thread have this role, or none? Context: any thread. */
+/* Does the calling thread have this role, or is its role unknown? Context: any thread. */
 bool context_is_thread(enum thread_role role);
 
-/* Is it a worker, and this one (self) or the home worker of this shard (home)? */
+/*
+ * Is it a worker, and the one with this struct worker (self), or the home worker of this shard
+ * (home)? Context: any thread.
+ */
 bool context_is_worker(const void *self);
 bool context_is_home(const void *home);
 
@@ -50,7 +53,7 @@ bool context_is_home(const void *home);
 #define must_be_reclaimer() debug_must(context_is_thread(THREAD_RECLAIMER))
 #define must_be_pool()      debug_must(context_is_thread(THREAD_POOL))
 
-/* Inside and outside of a read-side section. */
+/* Inside, and outside, a read-side section. */
 #define must_be_reading()     debug_must(rcu_is_reading())
 #define must_not_be_reading() debug_must(!rcu_is_reading())
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The table of all counters, and sums over the sets of several writers.
+ * The table of all counters, and sums over the words of several writers.
  */
 #include "lib/base/counters.h"
 

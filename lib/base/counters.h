@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Counters. Every word has one writer: the worker it belongs to, or whoever is in
- * the shard it belongs to; it is updated by relaxed load and store, and readers sum
- * relaxed. `stats reset` remembers a baseline, it does not write other threads' words.
+ * Counters. Every word has one writer at a time: the worker that it belongs to, or the thread
+ * that is in the shard that it belongs to. It is updated by a relaxed load and store; readers
+ * sum words by relaxed loads. `stats reset` remembers a baseline instead of writing the words
+ * of other threads.
  */
 #ifndef MAYFLY_LIB_BASE_COUNTERS_H
 #define MAYFLY_LIB_BASE_COUNTERS_H
@@ -51,25 +52,28 @@ struct counter_row {
 extern const struct counter_row counter_rows[CTR_COUNT];
 
 struct counters {
-    _Atomic uint64_t v[CTR_COUNT]; /* [atomic] one writer a word */
+    _Atomic uint64_t v[CTR_COUNT]; /* [atomic] each word has one writer */
 };
 
+/* Read a word. Context: any thread. */
 static inline uint64_t ctr_get(const struct counters *c, enum counter id)
 {
     return atomic_load_explicit(&c->v[id], memory_order_relaxed);
 }
 
+/* Write a word. Context: the writer of that word. */
 static inline void ctr_set(struct counters *c, enum counter id, uint64_t value)
 {
     atomic_store_explicit(&c->v[id], value, memory_order_relaxed);
 }
 
-/* Context: the writer of that word. Gauges go down by adding a negative number. */
+/* Add n; for a gauge it may be negative. Context: the writer of that word. */
 static inline void ctr_add(struct counters *c, enum counter id, uint64_t n)
 {
     ctr_set(c, id, ctr_get(c, id) + n);
 }
 
+/* Raise a word to value if it is less. Context: the writer of that word. */
 static inline void ctr_max(struct counters *c, enum counter id, uint64_t value)
 {
     if (value > ctr_get(c, id)) {
@@ -77,7 +81,7 @@ static inline void ctr_max(struct counters *c, enum counter id, uint64_t value)
     }
 }
 
-/* Add every word of one to sum (plain numbers). Context: any thread. */
+/* Add every word of `one` to the plain numbers of sum. Context: any thread. */
 void counters_sum(uint64_t sum[CTR_COUNT], const struct counters *one);
 
 #endif

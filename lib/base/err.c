@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The texts of enum mf_err and the names of enum outcome, from their tables.
+ * The texts of enum mf_err and the names of enum outcome, made from their tables.
  */
 #include "lib/base/err.h"
 

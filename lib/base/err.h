@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The two result vocabularies: enum mf_err for functions, enum outcome for
- * commands. Both come from their table.
+ * The two kinds of result: enum mf_err of functions, enum outcome of commands. Each is made
+ * from its table.
  */
 #ifndef MAYFLY_LIB_BASE_ERR_H
 #define MAYFLY_LIB_BASE_ERR_H
@@ -28,7 +28,7 @@ enum outcome {
     OUT_COUNT
 };
 
-/* The text of an error. Context: any thread. */
+/* The text of an error, in static memory. Context: any thread. */
 const char *mf_strerror(enum mf_err err);
 
 /* The name of an outcome as in outcomes.def, for logs and tests. Context: any thread. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Grace numbers. Grace periods are numbered as they begin; who unlinks something dates it
- * with grace_stamp() and may reuse it once grace_is_over(). The reclaimer runs them; a worker
- * that stores large values tries one now and then (grace_try()). Grace numbers are compared by
- * distance, so 32 bits that wrap are enough.
+ * Numbers of grace periods. A period gets its number when it begins. A thread that unlinks
+ * something dates it with grace_stamp(), and may reuse it once grace_is_over(). The reclaimer
+ * runs the periods; a worker that stores large values also tries one now and then
+ * (grace_try()). Numbers are compared by distance, so 32 bits that wrap are enough.
  */
 #ifndef MAYFLY_LIB_BASE_GRACE_H
 #define MAYFLY_LIB_BASE_GRACE_H
@@ -17,15 +17,15 @@
 enum grace_need {
     GRACE_IDLE,  /* nothing waits */
     GRACE_SOON,  /* something waits: a few milliseconds are fine */
-    GRACE_HURRY, /* somebody cannot go on without it */
+    GRACE_HURRY, /* a thread cannot go on without one */
 };
 
 struct grace {
     /* [atomic] */
     _Atomic uint32_t begun;     /* number of the newest period begun (release) */
-    _Atomic uint32_t completed; /* all up to this one have ended (release) */
+    _Atomic uint32_t completed; /* this period and all before it have ended (release) */
     _Atomic uint32_t need;      /* enum grace_need; the futex word the reclaimer sleeps on */
-    _Atomic uint32_t wakes_at;  /* the least need that must wake it; IDLE: it runs */
+    _Atomic uint32_t wakes_at;  /* the least need that must wake the reclaimer; IDLE: it runs */
 };
 
 static inline void grace_init(struct grace *g)
@@ -37,9 +37,9 @@ static inline void grace_init(struct grace *g)
 }
 
 /*
- * The number whose completion makes safe what was unlinked before this call. Period
- * begun+1 starts after the unlink is visible (see rcu_order_unlink), so it waits for
- * every section that may have seen it. Context: registered thread, after the unlink.
+ * The number of the period after whose end nobody can see what was unlinked before this call.
+ * Period begun + 1 starts after the unlink is visible (see rcu_order_unlink()), so it waits for
+ * every section that may have seen the object. Context: registered thread, after the unlink.
  */
 static inline uint32_t grace_stamp(const struct grace *g)
 {
@@ -47,15 +47,15 @@ static inline uint32_t grace_stamp(const struct grace *g)
     return atomic_load_explicit(&g->begun, memory_order_acquire) + 1;
 }
 
-/* Has the period of a stamp ended? Context: any thread. */
+/* Has the period with the number of a stamp ended? Context: any thread. */
 static inline bool grace_is_over(const struct grace *g, uint32_t stamp)
 {
     return (int32_t)(atomic_load_explicit(&g->completed, memory_order_acquire) - stamp) >= 0;
 }
 
 /*
- * Number a period that begins now, and publish that it has ended: it ends all with lower
- * numbers too. Several may run at once. Context: any thread.
+ * Begin: number a period that begins now. Complete: publish that it has ended, and with it all
+ * with lower numbers. Several may run at once. Context: any thread.
  */
 static inline uint32_t grace_begin(struct grace *g)
 {
@@ -65,35 +65,37 @@ static inline uint32_t grace_begin(struct grace *g)
 void grace_complete(struct grace *g, uint32_t number);
 
 /*
- * Run a period here and now if that takes no waiting. True when one has ended. What waits for
- * longer grows cold: who stores much memory at a time gets the same lines back out of the
- * cache. Context: registered thread, outside a section and a shard.
+ * Run a period here and now if no waiting is needed. True when one has ended. Memory that is
+ * reused soon is still in the cache, which is worth the price to a thread that stores large
+ * values. False in a section of the calling thread. Context: registered thread, outside a
+ * shard.
  */
 bool grace_try(struct grace *g);
 
 /*
- * Slow half of grace_ask(): raises the need and, if the reclaimer sleeps so deep, wakes it
- * by a system call that does not wait. Context: any thread, also in shard.
+ * The slow half of grace_ask(): raise the need, and wake the reclaimer if it sleeps and must be
+ * woken for this need. The system call for that does not wait. Context: any thread, also in
+ * shard.
  */
 void grace_wake(struct grace *g, enum grace_need need);
 
 /*
- * Sleep until the need is at least `wakes_at` or timeout_us have passed (negative: no
- * timeout); may return early. Context: reclaimer.
+ * Sleep until the need is at least `wakes_at`, or until timeout_us have passed (negative: no
+ * timeout). May return early. Context: reclaimer.
  */
 void grace_sleep(struct grace *g, enum grace_need wakes_at, int64_t timeout_us);
 
-/* Is the need known already? See grace_ask(). Context: any thread, also in shard. */
+/* Has this need been raised already? See grace_ask(). Context: any thread, also in shard. */
 static inline bool grace_is_asked(const struct grace *g, enum grace_need need)
 {
     return atomic_load_explicit(&g->need, memory_order_relaxed) >= (uint32_t)need;
 }
 
 /*
- * Ask for a grace period, after grace_stamp(): then the period of that stamp will be run. The
- * need is cleared before a period is numbered, and the stamp was read with acquire; so
- * whoever still finds an old need here holds a stamp that the period it stands for ends.
- * Cheap when already asked. Context: any thread, also in shard.
+ * Ask for a grace period, after grace_stamp(): the period of that stamp will then be run. The
+ * need is cleared before a period gets its number, and the stamp was read with acquire. So a
+ * thread that still finds an old need here has a stamp which the coming period will end. Cheap
+ * when the need has been raised already. Context: any thread, also in shard.
  */
 static inline void grace_ask(struct grace *g, enum grace_need need)
 {

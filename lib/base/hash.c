@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The seed of the key hash, from the kernel.
+ * The seed for the hash of keys, drawn from the kernel.
  */
 #include "lib/base/hash.h"
 
@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 /*
- * For kernels or filters that refuse getrandom(): hard to guess from afar, which is all that
- * is left, and better than a seed everybody knows.
+ * For kernels or filters that refuse getrandom(): hard to guess from outside, which is the best
+ * that is left, and better than a seed that everybody knows.
  */
 static uint64_t weak_seed(void)
 {

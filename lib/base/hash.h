@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Key hash: XXH3, 64 bits, keyed with a seed drawn at start so that nobody can
- * prepare keys that collide. Bits are used as follows: 52..63 slot of the
- * routing table, 8..51 bucket of a shard's index, 0..7 tag in the bucket.
+ * The hash of keys: XXH3 with 64 bits and a seed that is drawn at start, so that nobody can
+ * prepare keys that collide. Bits 52..63 choose the slot of the routing table, 8..51 the bucket
+ * of a shard's index, and 0..7 the tag in the bucket.
  */
 #ifndef MAYFLY_LIB_BASE_HASH_H
 #define MAYFLY_LIB_BASE_HASH_H
@@ -13,6 +13,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+/* Hash a key. Context: any thread. */
 static inline uint64_t hash_key(uint64_t seed, const void *key, size_t len)
 {
     return XXH3_64bits_withSeed(key, len, seed);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Waiting for a shard's lock: see lock.h.
+ * Waiting for the lock of a shard: see lock.h.
  */
 #include "lib/base/lock.h"
 
@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 /*
- * What is done under the lock takes a microsecond or less: look for about as long before
- * the kernel is asked, which costs more than that.
+ * The lock is held for a microsecond or less. So spin for about as long before going to sleep
+ * in the kernel, which costs more than that.
  */
 #define SPINS 60
 
@@ -31,7 +31,7 @@ void lock_wait(struct lock *l)
         }
         pause_cpu();
     }
-    /* From here on the state says that somebody may be waiting, also when we get it. */
+    /* From here on the state says that threads may be waiting, even when this one gets it. */
     while (atomic_exchange_explicit(&l->state, LOCK_WAITED, memory_order_acquire) !=
            LOCK_FREE) {
         syscall(SYS_futex, &l->state, FUTEX_WAIT_PRIVATE, LOCK_WAITED, NULL, NULL, 0);
@@ -46,7 +46,7 @@ void lock_wake(struct lock *l)
 
 #ifdef MAYFLY_DEBUG
 
-/* Its address names the thread. */
+/* The address of this variable names the thread. */
 static _Thread_local char this_thread;
 
 void lock_note_holder(struct lock *l, bool is_held)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The lock of a shard: a futex word with three states (U. Drepper, "Futexes are tricky", 2004,
- * mutex2). Taken and released several times a request by writers and nearly never contended, so
- * its fast paths are inlined: one compare-and-swap in, one exchange out, a sixth of what a
- * pthread mutex executes. Not recursive.
+ * mutex2). Writers take and release it several times per request, and it is hardly ever
+ * contended. So the fast paths are inlined: one compare-and-swap to take it, one exchange to
+ * release it, which is a sixth of the instructions of a pthread mutex. Not recursive.
  */
 #ifndef MAYFLY_LIB_BASE_LOCK_H
 #define MAYFLY_LIB_BASE_LOCK_H
@@ -20,10 +20,11 @@ enum lock_state { LOCK_FREE, LOCK_HELD, LOCK_WAITED };
 struct lock {
     _Atomic uint32_t state; /* [atomic] enum lock_state; the futex word */
 #ifdef MAYFLY_DEBUG
-    _Atomic(const void *) holder; /* [atomic] names the thread that has it; NULL: nobody has */
+    _Atomic(const void *) holder; /* [atomic] names the thread that holds it; NULL: none */
 #endif
 };
 
+/* Make a free lock. Context: before it is shared. */
 static inline void lock_init(struct lock *l)
 {
     atomic_init(&l->state, LOCK_FREE);
@@ -33,9 +34,9 @@ static inline void lock_init(struct lock *l)
 }
 
 /*
- * Debug builds: the lock knows which thread holds it, so that a function can check that its
- * caller does. Note the calling thread (or nobody) as the holder; does it hold the lock?
- * Context: any thread.
+ * Debug builds only: the lock knows which thread holds it, so that a function can check that
+ * its caller does. The first notes the calling thread, or none, as the holder; the second asks
+ * whether the calling thread is the holder. Context: any thread.
  */
 void lock_note_holder(struct lock *l, bool is_held);
 bool lock_is_held_here(const struct lock *l);
@@ -52,11 +53,11 @@ bool lock_is_held_here(const struct lock *l);
 /* For a structure that is given the lock that guards it; NULL: only one thread uses it. */
 #define lock_must_guard(l) debug_must((l) == NULL || lock_is_held_here(l))
 
-/* Slow halves: wait for the lock; wake one that waits. Context: any thread. */
+/* The slow halves: wait for the lock; wake one waiting thread. Context: any thread. */
 void lock_wait(struct lock *l);
 void lock_wake(struct lock *l);
 
-/* Context: any thread. */
+/* Take the lock if it is free. Context: any thread. */
 static inline bool lock_try(struct lock *l)
 {
     uint32_t expected = LOCK_FREE;
@@ -69,6 +70,7 @@ static inline bool lock_try(struct lock *l)
     return true;
 }
 
+/* Take the lock; waits if another thread holds it. Context: a thread that does not hold it. */
 static inline void lock_take(struct lock *l)
 {
     lock_must_not_be_held(l);
@@ -77,7 +79,7 @@ static inline void lock_take(struct lock *l)
     }
 }
 
-/* Context: the thread that took it. */
+/* Release the lock. Context: the thread that took it. */
 static inline void lock_give(struct lock *l)
 {
     lock_must_be_held(l);

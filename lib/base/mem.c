@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Allocation by mimalloc, or by the C library in sanitizer builds, whose checkers stand behind
- * malloc(); and pages straight from the system.
+ * Allocation by mimalloc, and pages from the system. Sanitizer builds allocate by the C
+ * library, because sanitizers watch malloc().
  */
 #include "lib/base/mem.h"
 
@@ -89,7 +89,7 @@ static void *map_pages(size_t n)
     return p == MAP_FAILED ? NULL : p;
 }
 
-/* Map more than is needed, then cut off what stands before and behind the aligned range. */
+/* Map more than is needed, then cut off what is before and after the aligned range. */
 static void *map_aligned(size_t n, size_t align)
 {
     size_t page = page_bytes();
@@ -108,12 +108,12 @@ static void *map_aligned(size_t n, size_t align)
         return NULL;
     }
     size_t before = (size_t)(-(uintptr_t)base & (align - 1));
-    size_t behind = total - before - n;
+    size_t after = total - before - n;
     if (before > 0) {
         munmap(base, before);
     }
-    if (behind > 0) {
-        munmap(base + before + n, behind);
+    if (after > 0) {
+        munmap(base + before + n, after);
     }
     return base + before;
 }
@@ -123,10 +123,10 @@ void *mem_map(size_t n, enum mem_pages pages)
     void *p = pages == MEM_PAGES_HUGE ? map_aligned(n, HUGE_PAGE_BYTES) : map_pages(n);
 
     if (p != NULL && pages == MEM_PAGES_SMALL) {
-        /* Where the system hands out huge pages unasked, one byte would make 2 MiB resident. */
+        /* If the system uses huge pages by default, one byte would make 2 MiB resident. */
         (void)madvise(p, n, MADV_NOHUGEPAGE);
     } else if (p != NULL) {
-        /* A wish: without huge pages the range works as well, with more misses of the TLB. */
+        /* Optional: without huge pages the range works as well, with more TLB misses. */
         (void)madvise(p, n, MADV_HUGEPAGE);
     }
     return p;
@@ -135,7 +135,7 @@ void *mem_map(size_t n, enum mem_pages pages)
 void mem_unmap(void *p, size_t n)
 {
     if (p != NULL) {
-        must(munmap(p, n) == 0); /* fails only for a range that was never mapped as such */
+        must(munmap(p, n) == 0); /* fails only for a range that was not mapped like this */
     }
 }
 
@@ -146,13 +146,13 @@ void mem_discard(void *p, size_t n)
     if (n == 0 || madvise(p, n, MADV_DONTNEED) == 0) {
         return;
     }
-    /* Memory that -k locked refuses the plain advice; kernels before 5.18 refuse both. */
+    /* For memory locked by -k the kernel refuses this; before 5.18 it refuses the next, too. */
 #ifdef MADV_DONTNEED_LOCKED
     if (madvise(p, n, MADV_DONTNEED_LOCKED) == 0) {
         return;
     }
 #endif
-    /* What was promised to callers is that the range reads as zero; then it stays resident. */
+    /* Callers were promised that the range reads as zero; it stays resident. */
     memset(p, 0, n);
 }
 
@@ -161,6 +161,7 @@ bool budget_take(struct budget *b, int64_t n, int64_t overdraw)
     int64_t limit = atomic_load_explicit(&b->limit_bytes, memory_order_relaxed);
     int64_t used = atomic_load_explicit(&b->used_bytes, memory_order_relaxed);
 
+    must(n >= 0 && overdraw >= 0);
     do {
         if (used + n > limit + overdraw) {
             return false;

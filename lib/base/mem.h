@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Memory that is not an item, and the budget of the process. This is the only
- * file that names mimalloc (sanitizer builds use the system's allocator).
+ * Memory that is not an item, and the memory budget of the process. Only mem.c names mimalloc;
+ * sanitizer builds use the system's allocator.
  *
- * A budget holds what -m bounds: resident segments, indexes, wheels, ghosts,
- * rings and announced bodies. It is a plain counter: whoever grows something
- * counts it, whoever gives it back counts it down.
+ * A budget counts what -m bounds: resident segments, indexes, wheels, ghosts, rings and
+ * announced bodies. It is a plain counter: code that allocates such memory adds to it, and code
+ * that releases it subtracts.
  */
 #ifndef MAYFLY_LIB_BASE_MEM_H
 #define MAYFLY_LIB_BASE_MEM_H
@@ -19,48 +19,46 @@ struct budget {
     /* [atomic] */
     _Atomic int64_t limit_bytes;
     _Atomic int64_t used_bytes;
-    _Atomic int64_t
-        retired_bytes; /* part of used: waits for a grace period only, but for segments */
+    _Atomic int64_t retired_bytes; /* of used: only waits for a grace period; not segments */
 };
 
-/* malloc, zeroed, resized, freed; NULL when there is no memory. Context: any thread. */
+/* As malloc, calloc (of one object), realloc and free of the C library. Context: any thread. */
 void *mem_alloc(size_t n);
 void *mem_zalloc(size_t n);
 void *mem_realloc(void *p, size_t n);
 void mem_free(void *p);
 
-/* As above, aligned to a power of two; freed by mem_free(). Context: any thread. */
+/* The same, aligned to a power of two; released by mem_free(). Context: any thread. */
 void *mem_alloc_aligned(size_t n, size_t align);
 
 enum mem_pages { MEM_PAGES_SMALL, MEM_PAGES_HUGE };
 
 /*
- * Zeroed pages straight from the system, resident only when touched, given back
- * at once by mem_unmap(): for big arrays. MEM_PAGES_HUGE aligns to 2 MiB and asks for huge
- * pages. NULL when the system refuses. A system call: never inside a shard.
- * Context: any thread.
+ * Zeroed pages from the system, for big arrays: resident only when touched, given back at once
+ * by mem_unmap(). MEM_PAGES_HUGE aligns to 2 MiB and asks for huge pages. NULL when the system
+ * refuses. A system call, so never inside a shard. Context: any thread.
  */
 void *mem_map(size_t n, enum mem_pages pages);
 void mem_unmap(void *p, size_t n);
 
 /*
- * Give the pages of a mapped range back to the system; they read as zero when
- * touched again. A system call: never inside a shard. Context: any thread.
+ * Give the pages of a mapped range back to the system; they read as zero when touched again. A
+ * system call, so never inside a shard. Context: any thread.
  */
 void mem_discard(void *p, size_t n);
 
-/* Take n bytes if used + n <= limit + overdraw. Context: any thread. */
+/* Count n bytes if then used <= limit + overdraw; else false. Context: any thread. */
 bool budget_take(struct budget *b, int64_t n, int64_t overdraw);
 
-/* Count n bytes (negative: back) without asking. Context: any thread. */
+/* Count n bytes, or -n bytes less, whatever the limit. Context: any thread. */
 static inline void budget_add(struct budget *b, int64_t n)
 {
     atomic_fetch_add_explicit(&b->used_bytes, n, memory_order_relaxed);
 }
 
 /*
- * Count n bytes that are used until a grace period ends (negative: it has ended). Context: any
- * thread.
+ * Count n bytes that are used until a grace period ends; negative when it has ended.
+ * Context: any thread.
  */
 static inline void budget_retire(struct budget *b, int64_t n)
 {
@@ -73,7 +71,7 @@ static inline int64_t budget_retired(const struct budget *b)
     return atomic_load_explicit(&b->retired_bytes, memory_order_relaxed);
 }
 
-/* Bytes left once what waits for a grace period is gone. Context: any thread. */
+/* Bytes left when those that wait for a grace period are released. Context: any thread. */
 static inline int64_t budget_left_soon(const struct budget *b)
 {
     return atomic_load_explicit(&b->limit_bytes, memory_order_relaxed) -

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Intrusive list with many producers and one consumer. Producers push with one
- * compare-and-swap loop; the consumer takes everything at once with one
- * exchange, and gets it in the order of pushing. Lock-free; no ABA problem, since
- * nothing is ever popped singly.
+ * An intrusive list with many producers and one consumer. Producers push with a
+ * compare-and-swap loop. The consumer takes everything at once with one exchange, and gets it
+ * in the order of pushing. Lock-free; there is no ABA problem, because single nodes are never
+ * popped.
  */
 #ifndef MAYFLY_LIB_BASE_MPSC_H
 #define MAYFLY_LIB_BASE_MPSC_H
@@ -20,13 +20,14 @@ struct mpsc {
     _Atomic(struct mpsc_node *) head; /* [atomic] newest first */
 };
 
+/* Make an empty list. Context: before it is shared. */
 static inline void mpsc_init(struct mpsc *q)
 {
     atomic_init(&q->head, NULL);
 }
 
 /*
- * Push; true when the list was empty, so that the caller wakes the consumer. Context: any
+ * Push; true when the list was empty, so that the consumer may have to be woken. Context: any
  * thread.
  */
 static inline bool mpsc_push(struct mpsc *q, struct mpsc_node *n)
@@ -39,7 +40,7 @@ static inline bool mpsc_push(struct mpsc *q, struct mpsc_node *n)
     return head == NULL;
 }
 
-/* Take all, oldest first, linked by next; NULL when empty. Context: the consumer. */
+/* Take everything, oldest first, linked by next; NULL when empty. Context: the consumer. */
 static inline struct mpsc_node *mpsc_take(struct mpsc *q)
 {
     struct mpsc_node *n = atomic_exchange_explicit(&q->head, NULL, memory_order_acquire);
@@ -53,6 +54,7 @@ static inline struct mpsc_node *mpsc_take(struct mpsc *q)
     return oldest;
 }
 
+/* Is the list empty at this moment? Context: any thread. */
 static inline bool mpsc_is_empty(const struct mpsc *q)
 {
     return atomic_load_explicit(&q->head, memory_order_relaxed) == NULL;

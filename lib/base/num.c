@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Decimal conversion. Parsing stands on the path of every incr: up to 19 digits cannot overflow
- * 64 bits, and eight of them are looked at and added up in one word.
- * Writing takes four digits a step, in pairs from a table: a quarter of the divisions, and
- * straight to their place, as their number is known before.
+ * Decimal conversion. Parsing is on the path of every incr: up to 19 digits cannot overflow 64
+ * bits, and the first eight are checked and added up in one word. Writing takes four digits per
+ * step, in pairs from a table, which needs a quarter of the divisions. The digits are counted
+ * first, so each goes directly to its place.
  */
 #include "lib/base/num.h"
 
@@ -22,7 +22,7 @@ const char num_pairs[200] = "00010203040506070809"
                             "80818283848586878889"
                             "90919293949596979899";
 
-/* So many digits always fit a uint64_t. */
+/* A uint64_t always has room for so many digits. */
 #define DIGITS_SAFE 19u
 
 static inline bool is_digit(char c)
@@ -30,13 +30,13 @@ static inline bool is_digit(char c)
     return (unsigned char)(c - '0') < 10;
 }
 
-/* More than 19 digits: leading zeros are skipped, the rest is added up with overflow checks. */
+/* More than 19 digits: the number is added up with checks for overflow. */
 static enum mf_err parse_long(struct span s, uint64_t *out)
 {
     uint64_t v = 0;
     bool overflowed = false;
 
-    /* All characters are looked at before the verdict: a word that is no number is ESYNTAX. */
+    /* Check all characters first: a word that is not a number is MF_ESYNTAX, however long. */
     for (size_t i = 0; i < s.len; i++) {
         if (!is_digit(s.ptr[i])) {
             return MF_ESYNTAX;
@@ -52,9 +52,10 @@ static enum mf_err parse_long(struct span s, uint64_t *out)
 }
 
 /*
- * Eight digits at p at once, the first of them in the lowest byte of the word. False when they
- * are not all digits: what stands for one is below 10, so adding 0x76 leaves its top bit clear.
- * Then pairs are added up, pairs of these, and the two halves.
+ * Parse eight digits at once, with the first one in the lowest byte of the word. False when
+ * they are not all digits: the value of a digit is below 10, so adding 0x76 leaves the top bit
+ * of its byte clear. Then digits are combined into pairs, pairs into fours, and these into the
+ * number.
  */
 static inline bool take_eight(const char *p, uint64_t *out)
 {
@@ -83,7 +84,7 @@ enum mf_err num_u64(struct span s, uint64_t *out)
     if (s.len == 0) {
         return MF_ESYNTAX;
     }
-    /* Once: numbers of sixteen digits are rare, and a loop would keep its constants at hand. */
+    /* Only once: numbers of 16 digits are rare, and a loop would load the constants early. */
     if (s.len >= 8) {
         if (!take_eight(p, &v)) {
             return MF_ESYNTAX;
@@ -129,7 +130,7 @@ enum mf_err num_i64(struct span s, int64_t *out)
     if (v > (uint64_t)INT64_MAX + (negative ? 1u : 0u)) {
         return MF_ERANGE;
     }
-    /* The unsigned negation is exact also for INT64_MIN, whose positive form has no int64_t. */
+    /* Unsigned negation is also exact for INT64_MIN, whose positive form is not an int64_t. */
     *out = (int64_t)(negative ? 0 - v : v);
     return MF_OK;
 }
@@ -211,13 +212,13 @@ bool num_lenient_i64(struct span s, int64_t *out)
 }
 
 /*
- * Decimal digits of v. 1233/4096 is a little more than log10(2), so this many bits make the
- * count or one less; the power of ten decides.
+ * The number of decimal digits of v. 1233/4096 is a little more than log10(2), so the number of
+ * bits gives the count or one less; the power of ten decides.
  */
 static inline unsigned count_digits(uint64_t v)
 {
     static const uint64_t power_of_ten[NUM_DIGITS_MAX] = {
-        0, /* so that 0 has a digit */
+        0, /* so that 0 has one digit */
         10ULL,
         100ULL,
         1000ULL,
@@ -241,6 +242,7 @@ static inline unsigned count_digits(uint64_t v)
     unsigned bits = 64u - (unsigned)__builtin_clzll(v | 1);
     unsigned n = bits * 1233 >> 12;
 
+    debug_must(n < NUM_DIGITS_MAX);
     return n + (v >= power_of_ten[n]);
 }
 

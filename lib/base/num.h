@@ -10,10 +10,11 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "lib/base/check.h"
 #include "lib/base/err.h"
 #include "lib/base/span.h"
 
-/* Longest decimal of a 64-bit number, sign included, without NUL. */
+/* The longest decimal form of a 64-bit number, with the sign, without NUL. */
 #define NUM_DIGITS_MAX 20
 
 /*
@@ -34,18 +35,19 @@ bool num_lenient_u32(struct span s, uint32_t *out);
 bool num_lenient_i64(struct span s, int64_t *out);
 
 /*
- * Write the decimal form of v at out, without NUL; room for NUM_DIGITS_MAX bytes
- * is needed. Returns the number of bytes. Context: any thread.
+ * Write the decimal form of v to out, without NUL, and return its length. out must have room
+ * for NUM_DIGITS_MAX bytes. Context: any thread.
  */
 size_t num_put_u64(char *out, uint64_t v);
 size_t num_put_i64(char *out, int64_t v);
 
-/* The two digits of 0 to 99, one pair after the other. */
+/* The two digits of each number from 0 to 99, one pair after another. */
 extern const char num_pairs[200];
 
-/* Write both digits of a number below 100. Context: any thread. */
+/* Write the two digits of a number below 100. Context: any thread. */
 static inline void num_put_pair(char *out, unsigned pair)
 {
+    debug_must(pair < 100);
     memcpy(out, num_pairs + (size_t)2 * pair, 2);
 }
 
@@ -77,7 +79,7 @@ static inline char *num_put_short(char *out, uint64_t v)
     return out + num_put_u64(out, v);
 }
 
-/* True when a + b does not fit a size_t. */
+/* Add two sizes; true when the sum does not fit. Context: any thread. */
 static inline bool add_overflows(size_t a, size_t b, size_t *sum)
 {
     return __builtin_add_overflow(a, b, sum);

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Threads that read, and the grace period that needs no waiting.
+ * The list of threads that read, and the grace period that needs no waiting.
  *
- * liburcu can only wait, which a worker must never do. But whoever is between two sections can
- * look whether all others are as well. Its readers note in a word of their thread that they
- * are inside; the order of that note and what they read inside is the compiler's alone, so a
- * membarrier goes before the look (an open section is seen, or what it reads is newer than
- * every unlink before this call) and one behind it (what a section read that is seen to have
- * ended was read before what happens next here).
+ * liburcu can only wait, which a worker must never do. But a thread between two sections can
+ * check whether all others are outside sections as well. Each reader notes in a word of its
+ * thread that it is inside. Only the compiler orders that note with what the section reads, so
+ * this needs two membarriers. The one before the check makes sure that an open section is
+ * seen, or else reads nothing that was unlinked before this call. The one after the check makes
+ * sure that a section which was seen to have ended read everything before what happens next
+ * here.
  *
- * The library keeps the list of its readers to itself, so there is one here. It is the only
- * state of the process in lib/, as that library's own is.
+ * The library does not share its list of readers, so there is one here. Like the library's own
+ * state, it belongs to the process; no other state in lib/ does.
  */
 #include "lib/base/rcu.h"
 
@@ -28,16 +29,17 @@
 
 /* A registered thread; in its own thread-local storage. */
 struct reader {
-    const unsigned long *sections; /* [const] liburcu's word: not 0 in NEST_MASK when inside */
-    struct reader *next;           /* [lock] */
+    const unsigned long *sections; /* [const] liburcu's word: bits of NEST_MASK when inside */
+    struct reader *next;           /* [readers_lock] */
 };
 
 static pthread_mutex_t readers_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct reader *readers; /* under readers_lock */
+static struct reader *readers; /* [readers_lock] */
 static _Thread_local struct reader self;
 
 void rcu_register(void)
 {
+    must(self.sections == NULL);
     urcu_memb_register_thread();
     self.sections = &URCU_TLS(urcu_memb_reader).ctr;
     pthread_mutex_lock(&readers_lock);
@@ -50,12 +52,14 @@ void rcu_unregister(void)
 {
     struct reader **at = &readers;
 
+    debug_must(!rcu_is_reading());
     pthread_mutex_lock(&readers_lock);
     while (*at != &self) {
         must(*at != NULL);
         at = &(*at)->next;
     }
     *at = self.next;
+    self.sections = NULL;
     pthread_mutex_unlock(&readers_lock);
     urcu_memb_unregister_thread();
 }
@@ -75,7 +79,7 @@ static bool run_barriers(void)
     return syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
 }
 
-/* Nobody else reads: then the order of this thread's own steps suffices. */
+/* Is no other thread registered? Then the order of this thread's own steps is enough. */
 static bool is_only_reader(void)
 {
     return readers == &self && self.next == NULL;
@@ -85,8 +89,9 @@ bool rcu_try_wait(void)
 {
     bool is_over;
 
+    debug_must(self.sections != NULL);
     if (pthread_mutex_trylock(&readers_lock) != 0) {
-        return false; /* another thread tries, begins or ends: it will not take long */
+        return false; /* another thread tries, or joins or leaves the list: this is short */
     }
     if (is_only_reader()) {
         is_over = !is_any_inside();

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Read-copy-update, memb flavour of liburcu: this and rcu.c are the only files that name the
- * library. A section is short, never nested, and closed in the function that
- * opened it or by the paired leave. Registered threads may block in epoll.
+ * Read-copy-update by liburcu (memb flavour); only this file and rcu.c name the library. A
+ * read-side section is short, never nested, and is closed by the function that opened it or by
+ * the paired leave function. Registered threads may block in epoll outside sections.
  *
- * liburcu 0.13 is not instrumented for ThreadSanitizer: in such builds the end of
- * a section releases, and the end of a grace period acquires, one common word.
+ * liburcu 0.13 is not instrumented for ThreadSanitizer. In such builds the end of a section
+ * releases, and the end of a grace period acquires, one common word.
  */
 #ifndef MAYFLY_LIB_BASE_RCU_H
 #define MAYFLY_LIB_BASE_RCU_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
+
+#include "lib/base/check.h"
 
 #if defined(__SANITIZE_THREAD__)
 #define MAYFLY_TSAN 1
@@ -29,7 +31,7 @@
 #ifdef MAYFLY_TSAN
 void __tsan_acquire(void *addr);
 void __tsan_release(void *addr);
-extern _Atomic int rcu_tsan_word; /* only its address is used; in reclaim.c */
+extern _Atomic int rcu_tsan_word; /* only its address is used */
 #define rcu_tsan_release() __tsan_release(&rcu_tsan_word)
 #define rcu_tsan_acquire() __tsan_acquire(&rcu_tsan_word)
 #else
@@ -37,57 +39,60 @@ extern _Atomic int rcu_tsan_word; /* only its address is used; in reclaim.c */
 #define rcu_tsan_acquire() ((void)0)
 #endif
 
-/* Every thread that reads calls these once each. Context: any thread. */
+/* Every thread that reads calls each of these once. Context: any thread, outside a section. */
 void rcu_register(void);
 void rcu_unregister(void);
 
-/* Context: registered thread, outside a section. */
+/* Open a section. Context: registered thread, outside a section. */
 static inline void rcu_begin(void)
 {
+    debug_must(!urcu_memb_read_ongoing());
     urcu_memb_read_lock();
 }
 
+/* Close the section. Context: read side. */
 static inline void rcu_end(void)
 {
+    debug_must(urcu_memb_read_ongoing());
     rcu_tsan_release();
     urcu_memb_read_unlock();
 }
 
-/* Is a section of the calling thread open? Context: any thread. */
+/* Is the calling thread in a section? Context: any thread. */
 static inline bool rcu_is_reading(void)
 {
     return urcu_memb_read_ongoing() != 0;
 }
 
 /*
- * Wait until every section that is open now has ended. Context: reclaimer, main; never a
- * worker.
+ * Wait until every section that is open now has ended. Context: reclaimer or main, never a
+ * worker; outside a section.
  */
 static inline void rcu_wait(void)
 {
+    debug_must(!urcu_memb_read_ongoing());
     urcu_memb_synchronize_rcu();
     rcu_tsan_acquire();
 }
 
 /*
- * The same if it takes no waiting: true when every thread was seen outside a section within
- * the call, so what was unlinked before it can be reused. Costs two membarriers unless the
- * caller is the only thread that reads, so it is for those who have much to gain. False also
- * where the kernel lacks that call.
- * Context: any registered thread, outside a section.
+ * The same if no waiting is needed: true when every thread was seen outside a section during
+ * the call, so that what was unlinked before it can be reused. Costs two membarriers, unless
+ * the caller is the only registered thread, so it must be worth it. False in a section of the
+ * calling thread, and always where the kernel lacks that call. Context: registered thread.
  */
 bool rcu_try_wait(void);
 
 /*
- * Stands between an unlink and the reading of the grace number that dates it.
- * rcu_wait() makes every running thread execute a barrier (membarrier), so the compiler's
- * order suffices here; where the kernel lacks that call a real fence is needed. A thread that
- * is not registered would escape rcu_try_wait(). Context: registered thread, or before start.
+ * The barrier between an unlink and reading the grace number that dates it. rcu_wait() makes
+ * every running thread execute a barrier (membarrier), so the compiler's order is enough here;
+ * where the kernel lacks that call, a real fence is needed. rcu_try_wait() would miss a thread
+ * that is not registered. Context: registered thread, or before start.
  */
 static inline void rcu_order_unlink(void)
 {
 #ifdef MAYFLY_TSAN
-    /* The sanitizer knows no fences; a read-modify-write is one on every machine it runs on. */
+    /* The sanitizer does not know fences; a read-modify-write is one wherever it runs. */
     atomic_fetch_add_explicit(&rcu_tsan_word, 0, memory_order_seq_cst);
 #else
     urcu_memb_smp_mb_slave();

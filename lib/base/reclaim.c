@@ -1,24 +1,22 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The reclaimer's thread. One turn of its loop runs a grace period if one is due, releases a
- * burst of what is over, and calls the hook if that is due; then it yields if there is
- * more of that, else sleeps until the earliest of
+ * The thread of the reclaimer. One turn of its loop runs a grace period if one is due, releases
+ * a burst of objects whose period is over, and calls the hook if it is due. If there is more to
+ * do, it yields the CPU and starts over. Otherwise it sleeps until the hook is due or a period
+ * is asked for. It reacts to that at once if the need is HURRY or the last period ended at
+ * least PACE_US ago, else when PACE_US have passed.
  *
- *     somebody asks           at once if the last period ended long enough ago or the
- *                             need is HURRY, else when that is so
- *     the hook wants its turn
+ * So after a period the thread sleeps PACE_US in any case, and during that time asking for
+ * another one needs no system call. A loaded server sees one wake-up per period, an idle one
+ * none: after the last period one sleep of PACE_US ends, and the next one has no timeout.
  *
- * After a period the thread sleeps PACE_US in any case, and asks of that time cost the asker
- * no system call. So a loaded server sees one wake-up a period, an idle one none: the sleep
- * after the last period ends once more, then it is without a timeout.
+ * While workers end periods themselves, none is run here (is_period_spared()): the thread wakes
+ * up as often, releases what those periods made free, and does not clear the need.
  *
- * While workers end periods themselves none is run here (is_period_spared()): the thread wakes
- * as often, releases what theirs ended, and leaves the need up.
- *
- * Nothing retired is forgotten: reclaim_push() dates, pushes, asks, in this order, and
- * the barrier that rcu_wait() makes every thread execute stands between the clearing of the
- * need and the taking of the queue. So what is pushed too late to be taken finds the need
- * cleared and raises it; and the queue is looked at again before every sleep.
+ * No retired object is forgotten. reclaim_push() dates it, pushes it and asks for a period, in
+ * this order. rcu_wait() makes every thread execute a barrier between the clearing of the need
+ * and the taking of the queue. So an object that is pushed too late to be taken finds the need
+ * cleared and raises it; and the queue is checked again before every sleep.
  */
 #include "lib/base/reclaim.h"
 
@@ -39,12 +37,12 @@
 _Atomic int rcu_tsan_word;
 #endif
 
-#define PACE_US  4000 /* between the end of a period and the next that nobody hurries */
-#define BURST_US 100  /* of releasing, between two looks at what is due */
+#define PACE_US  4000 /* from the end of a period to the next one, unless that is in a hurry */
+#define BURST_US 100  /* of releasing, before the loop checks again what is due */
 
 #define RECLAIM_NICE 10
 
-/* Small, since -k locks whole stacks; what runs here is not deep. */
+/* Small, because -k locks whole stacks; nothing here nests deeply. */
 #define STACK_BYTES ((size_t)256 << 10)
 
 #define USEC_NEVER INT64_MAX
@@ -55,21 +53,21 @@ struct reclaimer {
     void *hook_arg;
     /* [atomic] */
     struct grace grace;
-    struct mpsc incoming; /* retired, not yet seen by the reclaimer */
+    struct mpsc incoming; /* retired, not yet taken by the reclaimer */
     struct counters counters;
-    _Atomic bool is_stopping; /* sequentially consistent, against need */
+    _Atomic bool is_stopping; /* sequentially consistent, as is need */
     /* [reclaimer] */
     struct mpsc_node *waiting; /* retired, oldest first */
     struct mpsc_node *waiting_last;
-    usec_t period_at; /* the earliest moment of the next unhurried period */
-    uint32_t seen;    /* the newest period known to have ended */
+    usec_t period_at; /* no period before this time, unless in a hurry */
+    uint32_t seen;    /* the newest period that is known to have ended */
     usec_t hook_at;
     /* [main] */
     bool is_running;
     pthread_t thread;
 };
 
-/* ---- what was retired -------------------------------------------------------------------- */
+/* ---- retired objects --------------------------------------------------------------------- */
 
 static struct retired *retired_from(struct mpsc_node *n)
 {
@@ -100,8 +98,8 @@ static bool has_retired(const struct reclaimer *r)
 }
 
 /*
- * The oldest, if its period is over. Two pushers may queue in the other order than they were
- * dated: then the later stamp keeps the earlier one waiting a period longer, no harm.
+ * The oldest object, if its period is over. Two threads may push in the opposite order of their
+ * stamps. Then the later stamp makes the earlier one wait a period longer, which does no harm.
  */
 static struct retired *next_released(struct reclaimer *r)
 {
@@ -113,15 +111,16 @@ static struct retired *next_released(struct reclaimer *r)
     return grace_is_over(&r->grace, obj->stamp) ? obj : NULL;
 }
 
-/* Release until `until`, at least one. True when there is more that could be released. */
+/* Release at least one object, and go on until `until`. True when more could be released. */
 static bool release_burst(struct reclaimer *r, usec_t until)
 {
     struct retired *obj;
 
     take_incoming(r);
     while ((obj = next_released(r)) != NULL) {
-        r->waiting = obj->node.next; /* before fn: the object is gone after it */
+        r->waiting = obj->node.next; /* before fn, which releases the object */
         obj->fn(obj);
+        must_not_be_reading();
         if (until != USEC_NEVER && clock_mono_us() >= until) {
             return next_released(r) != NULL;
         }
@@ -131,12 +130,13 @@ static bool release_burst(struct reclaimer *r, usec_t until)
 
 /* ---- periods and hook -------------------------------------------------------------------- */
 
-/* One whole grace period. The need goes down first: an ask after this line means the next. */
+/* Run a grace period. The need is cleared first: raised from then on, it means the next one. */
 static void run_period(struct reclaimer *r)
 {
     struct grace *g = &r->grace;
     usec_t start = clock_mono_us();
 
+    must_not_be_reading();
     (void)atomic_exchange(&g->need, (uint32_t)GRACE_IDLE);
     uint32_t number = grace_begin(g);
     rcu_wait();
@@ -161,9 +161,10 @@ static bool is_period_due(const struct reclaimer *r, usec_t now)
 }
 
 /*
- * Workers that are brought much end periods themselves, between their sections. While they do,
- * nobody waits for one of ours, and waiting for a worker in the midst of a section would only
- * take it from its CPU. The need stays up: if no more of theirs ends in a pace, ours is due.
+ * Workers that store much end periods themselves, between their sections. While they do, no
+ * thread waits for a period of ours, and waiting for a worker in a section would only take the
+ * CPU from it. The need is not cleared: if no period of theirs ends within PACE_US, ours is
+ * due.
  */
 static bool is_period_spared(struct reclaimer *r, usec_t now)
 {
@@ -176,7 +177,7 @@ static bool is_period_spared(struct reclaimer *r, usec_t now)
     }
     r->seen = completed;
     r->period_at = now + PACE_US;
-    r->hook_at = now; /* it has something to release, as after one of ours */
+    r->hook_at = now; /* there is something to release, as after one of ours */
     return true;
 }
 
@@ -186,6 +187,7 @@ static bool call_hook(struct reclaimer *r)
     uint64_t delay_us = r->hook != NULL ? r->hook(r->hook_arg) : RECLAIM_IDLE;
     usec_t now = clock_mono_us();
 
+    must_not_be_reading();
     r->hook_at = delay_us < (uint64_t)(USEC_NEVER - now) ? now + (usec_t)delay_us : USEC_NEVER;
     return delay_us == 0;
 }
@@ -196,9 +198,9 @@ static bool is_stopping(const struct reclaimer *r)
 }
 
 /*
- * Sleep until something falls due. A push that comes after the queue was looked at has raised
- * the need, and no sleep here outlasts that. reclaim_stop() sets its flag, then raises the
- * need; if a period has taken that down again, the flag is seen here.
+ * Sleep until something is due. A push that comes after the queue was checked has raised the
+ * need, which ends the sleep or forbids it. reclaim_stop() sets its flag and then raises the
+ * need; if a period has cleared the need since, the flag is seen here.
  */
 static void sleep_until_due(struct reclaimer *r)
 {
@@ -236,7 +238,7 @@ static void *reclaim_main(void *arg)
     (void)pthread_setname_np(pthread_self(), "reclaimer");
     check_note("reclaimer");
     context_set_thread(THREAD_RECLAIMER, NULL, NULL);
-    /* Refused by some sandboxes; then it runs like the others and delays their wake-ups. */
+    /* Some sandboxes refuse this; then it delays the wake-ups of the other threads. */
     (void)setpriority(PRIO_PROCESS, (id_t)gettid(), RECLAIM_NICE);
 
     while (!is_stopping(r)) {
@@ -284,15 +286,16 @@ enum mf_err reclaim_start(struct reclaimer *r)
     sigset_t all, had;
     int rc;
 
+    must_be_main();
     must(!r->is_running);
     if (pthread_attr_init(&attr) != 0) {
         return MF_ENOMEM;
     }
-    /* Refused when the system's least is larger: the default will do. */
+    /* Fails if the system's minimum is larger; then the default size is used. */
     (void)pthread_attr_setstacksize(&attr, STACK_BYTES);
     atomic_store(&r->is_stopping, false);
 
-    /* Signals are for the main thread: the new one inherits this mask. */
+    /* Signals are for the main thread; the new thread inherits this mask. */
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &had);
     rc = pthread_create(&r->thread, &attr, reclaim_main, r);
@@ -305,6 +308,8 @@ enum mf_err reclaim_start(struct reclaimer *r)
 
 void reclaim_stop(struct reclaimer *r)
 {
+    must_be_main();
+    must_not_be_reading();
     if (r->is_running) {
         atomic_store(&r->is_stopping, true);
         grace_wake(&r->grace, GRACE_HURRY);
@@ -331,6 +336,7 @@ struct grace *reclaim_grace(struct reclaimer *r)
 
 void reclaim_push(struct reclaimer *r, struct retired *obj)
 {
+    debug_must(obj->fn != NULL);
     obj->stamp = grace_stamp(&r->grace);
     mpsc_push(&r->incoming, &obj->node);
     grace_ask(&r->grace, GRACE_SOON);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * SipHash-2-4-128 of Aumasson and Bernstein: two rounds for a word of input, four at the end of
- * each half of the digest. No state but the caller's; any thread.
+ * SipHash-2-4-128 of Aumasson and Bernstein: two rounds for each word of input, and four before
+ * each half of the digest. All state is the caller's.
  */
 #include "lib/base/siphash.h"
 
 #include <endian.h>
 #include <string.h>
+
+#include "lib/base/check.h"
 
 #define ROUNDS_WORD 2
 #define ROUNDS_END  4
@@ -79,7 +81,8 @@ struct siphash_digest siphash_end(struct siphash *s)
 {
     struct siphash_digest d;
 
-    /* The last word ends in the lowest byte of the length. */
+    must(s->tail_len < 8);
+    /* The highest byte of the last word is the lowest byte of the length. */
     take_word(s, s->tail | s->len << 56);
     s->v2 ^= 0xee;
     rounds(s, ROUNDS_END);

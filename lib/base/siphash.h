@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * SipHash-2-4 with a result of 128 bits: a pseudo-random function of a secret key. Who does not
- * know the key can neither predict the hash of anything nor make two inputs collide, so digests
- * stand for what they are made of where that must not be kept or compared itself. Slower than
- * hash.h, which places items and promises less.
+ * SipHash-2-4 with a result of 128 bits: a pseudo-random function of a secret key. Without the
+ * key nobody can predict the hash of an input or make two inputs collide. So a digest can stand
+ * for an input that must not be kept or compared itself, such as a password. It is slower than
+ * hash.h, which is for placing items and promises less.
  */
 #ifndef MAYFLY_LIB_BASE_SIPHASH_H
 #define MAYFLY_LIB_BASE_SIPHASH_H
@@ -27,16 +27,19 @@ struct siphash {
     uint64_t v1;
     uint64_t v2;
     uint64_t v3;
-    uint64_t tail;     /* bytes that do not fill a word yet, the first in the lowest place */
+    uint64_t tail;     /* bytes that do not fill a word yet, the first one lowest */
     uint64_t len;      /* bytes fed so far */
     unsigned tail_len; /* bytes in tail, below 8 */
 };
 
-/* Begin; any cut of the same bytes into pieces has the same digest. Context: any thread. */
+/*
+ * Begin, then feed bytes. The digest does not depend on how they are cut into pieces.
+ * Context: any thread.
+ */
 void siphash_init(struct siphash *s, const struct siphash_key *key);
 void siphash_feed(struct siphash *s, const void *bytes, size_t n);
 
-/* The digest of all that was fed; s is used up. Context: any thread. */
+/* The digest of all bytes; s must not be used any more. Context: any thread. */
 struct siphash_digest siphash_end(struct siphash *s);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Borrowed bytes: a pointer and a length. A span never owns what it points at
- * and its bytes need not end in NUL.
+ * Borrowed bytes: a pointer and a length. A span never owns its bytes, and they need not end
+ * with NUL.
  */
 #ifndef MAYFLY_LIB_BASE_SPAN_H
 #define MAYFLY_LIB_BASE_SPAN_H
@@ -10,17 +10,20 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "lib/base/check.h"
+
 struct span {
     const char *ptr; /* [borrowed] */
     size_t len;
 };
 
+/* The n bytes at ptr. Context: any thread, as all of these. */
 static inline struct span span_of(const void *ptr, size_t len)
 {
     return (struct span){(const char *)ptr, len};
 }
 
-/* A span over the characters of a NUL-terminated string, without the NUL. */
+/* The characters of a NUL-terminated string, without the NUL. */
 static inline struct span span_str(const char *s)
 {
     return (struct span){s, strlen(s)};
@@ -37,12 +40,13 @@ static inline bool span_is(struct span a, const char *s)
 }
 
 /*
- * Copy a short run of bytes: a key, a number. Written out because a call of memcpy() costs more
- * than such a copy: steps of 16, 8 or 4 bytes, the last one ending where the bytes end, over
- * what is there already. The two must not overlap.
+ * Copy a few bytes, such as a key or a number. For so few, a call of memcpy() costs more than
+ * the copy itself. Goes in steps of 16, 8 or 4 bytes; the last step ends where the bytes end
+ * and may overlap the one before it. Source and target must not overlap. Context: any thread.
  */
 static inline void span_copy_short(char *out, const char *p, size_t n)
 {
+    debug_must(n == 0 || out + n <= p || p + n <= out);
     if (n >= 16) {
         for (size_t at = 0; at < n - 16; at += 16) {
             memcpy(out + at, p + at, 16);

@@ -53,7 +53,7 @@ static void holds_and_fails(void)
     must(two + two == 5);
 }
 
-TEST(it_says_what_failed_where_and_who)
+TEST(it_prints_what_failed_where_and_in_which_thread)
 {
     char said[1024];
 
@@ -70,7 +70,7 @@ static void fails_with_a_note(void)
     must(0);
 }
 
-TEST(it_says_what_the_thread_was_doing)
+TEST(it_prints_the_note_of_the_thread)
 {
     char said[1024];
 
@@ -87,7 +87,7 @@ static void fails_at_length(void)
     check_failed(expr, __FILE__, __LINE__);
 }
 
-TEST(a_long_line_is_cut_and_ends)
+TEST(a_long_line_is_cut_but_still_ended)
 {
     char said[4096];
 

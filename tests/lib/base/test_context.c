@@ -12,7 +12,7 @@
 
 static int worker_1, worker_2, shard_1, shard_2;
 
-TEST(a_thread_that_said_nothing_may_be_any)
+TEST(a_thread_that_said_nothing_passes_for_any)
 {
     ck_assert(context_is_thread(THREAD_MAIN));
     ck_assert(context_is_thread(THREAD_RECLAIMER));
@@ -61,7 +61,7 @@ TEST(a_worker_without_a_name_passes_for_all)
     ck_assert(is_right);
 }
 
-TEST(a_section_is_known_to_be_open)
+TEST(an_open_section_is_noticed)
 {
     rcu_register();
     ck_assert(!rcu_is_reading());

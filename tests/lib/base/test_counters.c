@@ -10,7 +10,7 @@
 #include "lib/base/err.h"
 #include "tests/common/unit.h"
 
-TEST(every_row_is_whole)
+TEST(every_row_is_complete)
 {
     for (unsigned i = 0; i < CTR_COUNT; i++) {
         const struct counter_row *row = &counter_rows[i];

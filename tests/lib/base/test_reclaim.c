@@ -88,7 +88,7 @@ static void thing_init(struct thing *t, unsigned id, struct journal *j)
     *t = (struct thing){.retired.fn = note_release, .id = id, .journal = j};
 }
 
-TEST(stamp_is_over_after_the_next_period_only)
+TEST(stamp_is_over_only_after_the_next_period)
 {
     struct reclaimer *r = reclaim_create(NULL, NULL);
     struct grace *g = reclaim_grace(r);
@@ -140,7 +140,7 @@ TEST(grace_numbers_may_wrap)
     reclaim_destroy(&r);
 }
 
-TEST(need_rises_only_and_a_period_clears_it)
+TEST(need_only_rises_until_a_period_clears_it)
 {
     struct reclaimer *r = reclaim_create(NULL, NULL);
     struct grace *g = reclaim_grace(r);
@@ -156,7 +156,7 @@ TEST(need_rises_only_and_a_period_clears_it)
     reclaim_destroy(&r);
 }
 
-TEST(sleep_does_not_outlast_a_need_it_waits_for)
+TEST(sleep_ends_when_its_need_is_raised)
 {
     struct grace g;
 
@@ -169,7 +169,7 @@ TEST(sleep_does_not_outlast_a_need_it_waits_for)
     ck_assert_uint_eq(atomic_load(&g.wakes_at), GRACE_IDLE);
 }
 
-TEST(retired_are_released_in_order_after_a_period)
+TEST(retired_objects_are_released_in_order_after_a_period)
 {
     struct journal j = {0};
     struct thing t[4];
@@ -366,7 +366,7 @@ TEST(try_fails_within_a_section_of_its_own)
  * Periods that other threads end release what waits here; when they stop doing so, the
  * reclaimer runs periods of its own again.
  */
-TEST(periods_of_others_are_as_good)
+TEST(periods_of_other_threads_count_as_well)
 {
     struct reclaimer *r = reclaim_create(NULL, NULL);
     struct grace *g = reclaim_grace(r);
@@ -406,7 +406,7 @@ TEST(completed_never_goes_back)
     ck_assert_uint_eq(atomic_load(&g.completed), fast);
 }
 
-TEST(ask_within_a_period_gets_one_of_its_own)
+TEST(asking_during_a_period_gets_another_one)
 {
     struct reclaimer *r = reclaim_create(NULL, NULL);
     struct grace *g = reclaim_grace(r);
@@ -604,7 +604,7 @@ static void *ask_and_wait(void *arg)
     return NULL;
 }
 
-TEST(no_ask_is_lost)
+TEST(no_request_is_lost)
 {
     struct reclaimer *r = reclaim_create(NULL, NULL);
     pthread_t threads[3];

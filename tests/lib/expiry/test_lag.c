@@ -21,7 +21,7 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-TEST(nothing_is_no_lag)
+TEST(no_item_means_no_lag)
 {
     struct lag l = {0};
 
@@ -44,7 +44,7 @@ TEST(one_number_is_every_percentile)
 }
 
 /* A percentile is at most an eighth too great, and never too small. */
-TEST(percentiles_are_right_but_for_an_eighth)
+TEST(percentiles_are_exact_to_an_eighth)
 {
     static uint64_t numbers[NUMBERS];
     struct lag l = {0};
@@ -66,7 +66,7 @@ TEST(percentiles_are_right_but_for_an_eighth)
     ck_assert_uint_eq(lag_percentile(&l, 100), numbers[NUMBERS - 1]);
 }
 
-TEST(what_is_too_long_is_kept_as_the_maximum)
+TEST(the_maximum_is_kept_beyond_the_last_bin)
 {
     struct lag l = {0};
 

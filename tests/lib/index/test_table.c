@@ -488,7 +488,7 @@ static void find_all_in(const struct world *w, const struct table_view *v, unsig
     }
 }
 
-TEST(views_stay_right_until_their_grace_period_ends)
+TEST(views_stay_valid_until_their_grace_period_ends)
 {
     struct world *w = world_create(rng_seed(), 0);
     struct table_waste waste;
@@ -671,7 +671,7 @@ static void rewrite_and_replace(struct world *w, unsigned key)
     replace(w, key);
 }
 
-TEST(readers_see_the_truth_while_a_writer_resizes)
+TEST(readers_find_the_right_items_while_a_writer_resizes)
 {
     struct world *w = world_create(rng_seed(), 0);
     struct readers r = {.w = w};
