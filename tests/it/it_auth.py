@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Authentication by a file of users (-Y): what starts, what is let in, what is not reached before,
-how the file is read again, and how little a client costs that never says who it is."""
+how the file is read again, and how little a client costs that never authenticates."""
 import os
 import signal
 import socket
@@ -41,7 +41,7 @@ class Guarded:
             f.write(users)
 
     def reload(self, says):
-        """SIGHUP, and wait until the log has told about it once more."""
+        """Send SIGHUP, and wait until the log mentions it once more."""
         before = self.daemon.log().count(says)
         self.daemon.process.send_signal(signal.SIGHUP)
         wait_for(lambda: self.daemon.log().count(says) > before, says)
@@ -86,7 +86,7 @@ def test_start_wants_a_good_file():
 
 
 def test_start_reads_with_the_rights_that_stay():
-    """What only root can read could not be read again: so it is refused at once."""
+    """A file that only root can read could not be read again, so it is refused at once."""
     if os.geteuid() != 0:
         raise Inapplicable("not root")
     with tempfile.NamedTemporaryFile(prefix="mayfly-auth.") as f:
@@ -183,7 +183,7 @@ def test_offer_cut_at_every_byte():
         for cut in range(1, len(sent)):
             with g.daemon.client() as c:
                 c.send(sent[:cut])
-                # The stream is in order: what another connection is told now came after the first
+                # The stream is in order: another connection gets its reply now only after the first
                 # piece, since one worker serves both.
                 with g.daemon.client() as n:
                     n.ask(b"version")
@@ -202,7 +202,7 @@ def test_http_is_closed():
 
 
 def test_lengths():
-    """No announced length makes the stream lose step, or anything be stored."""
+    """Whatever length is announced, the stream stays in step and nothing is stored."""
     with Guarded() as g, g.known() as known:
         for n in (b"-1", b"2147483646", b"2147483647", b"4294967293", b"4294967295", b"4294967296",
                   b"18446744073709551615", b"18446744073709551616", b"9" * 40):
@@ -271,7 +271,7 @@ def test_broken_file_at_reload_keeps_the_old_users():
 
 
 def test_reload_under_load():
-    """Clients come in all the time while the file changes; who is in both versions always gets in."""
+    """Clients connect all the time while the file changes; a user of both versions always gets in."""
     with Guarded("-t", "2", users=b"u:p\n") as g:
         stop = threading.Event()
         failures = []
@@ -304,7 +304,7 @@ def test_reload_under_load():
 
 
 def test_relative_path_in_the_background():
-    """-d leaves the folder; the file is found again all the same."""
+    """-d leaves the folder; the file is still found again."""
     with tempfile.TemporaryDirectory(prefix="mayfly-auth.") as folder:
         with open(os.path.join(folder, "users"), "wb") as f:
             f.write(b"u:p\n")

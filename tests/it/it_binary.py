@@ -120,7 +120,7 @@ def test_touch_and_gat():
         assert is_error(c.call(timed(b.GAT, b"no")), b.GAT, b.NOT_FOUND)
         assert c.call(timed(b.GATK, b"no")).key == b"no"
         assert c.until_noop(timed(b.GATQ, b"no") + timed(b.GATKQ, b"no")) == []
-        # A time in the past: found a last time.
+        # A time in the past: found one last time.
         assert c.call(timed(b.GAT, b"k", 31 * 86400)).value == b"v"
         assert is_error(c.call(pack(b.GET, b"k")), b.GET, b.NOT_FOUND)
 
@@ -165,7 +165,7 @@ def test_sasl_is_unknown_without_S():
 # ---- order ---------------------------------------------------------------------------------------
 
 def test_quiet_run():
-    """Hits and errors come in order, successes and misses not at all."""
+    """Hits and errors are answered in order, successes and misses not at all."""
     with Daemon() as d, connect(d) as c:
         run, wanted = b"", []
         for i in range(500):
@@ -218,7 +218,7 @@ def test_large_values():
 
 
 def test_large_values_in_pieces():
-    """The end of a value is the end of a read, or not: nothing stands behind it to wait for."""
+    """A value may end where a read ends, or not: nothing follows it that has to be waited for."""
     with Daemon("-m", "128", "-t", "1") as d, connect(d) as c:
         value = pattern(b"large", 700000)
         frame = store(b.SET, b"k", value)
@@ -251,7 +251,7 @@ def test_slow_reader_gets_all_in_order():
 # ---- wrong frames --------------------------------------------------------------------------------
 
 class Intact:
-    """Around what a wrong frame does: nothing is stored, and the daemon serves as before."""
+    """Put around a bad frame: checks that nothing was stored and the daemon serves as before."""
 
     def __init__(self, daemon):
         self.daemon = daemon
@@ -279,7 +279,7 @@ def closes(daemon, frame, status):
 
 
 def test_cve_2009_2415_length_beyond_2_31():
-    """A value that takes a signed length for more than it is: refused, swallowed, in sync."""
+    """A value as long as a signed length can say: refused, swallowed, in sync."""
     with Daemon() as d, Intact(d), connect(d) as c:
         body = pack(b.SET, b"x", b"\0" * 8, b"y") * 40000
         for opcode in (b.SET, b.ADD, b.REPLACE, b.SETQ):
@@ -335,7 +335,7 @@ def test_cve_2016_8706_sasl_value_before_its_mechanism():
 
 
 def test_cve_2017_9951_get_of_a_length_that_is_not_there():
-    """Keys of gets: announced beyond the body, beyond what comes, beyond what a key is."""
+    """Keys of gets, announced longer than the body, than what arrives, than a key may be."""
     with Daemon() as d:
         for opcode in (b.GET, b.GETQ, b.GETK, b.GETKQ):
             closes(d, pack(opcode, b"k", body_len=0), b.UNKNOWN)
@@ -365,7 +365,7 @@ def test_unknown_opcodes_stay_in_sync():
 
 
 def test_too_large_drops_the_old_value():
-    """What is in the value is not run, and only a set makes the old value go."""
+    """Commands in the value are not executed, and only a set removes the old value."""
     body = store(b.SET, b"inside", b"x") * 40000
     with Daemon() as d, connect(d) as c:
         for opcode, is_gone in ((b.SET, True), (b.SETQ, True), (b.ADD, False), (b.REPLACE, False),
@@ -503,8 +503,8 @@ def test_statistics_amid_a_pipeline():
         assert frames[-1].value == b"v"
 
 
-# What one request adds, to the counters that memcached has. Only what differs from memcached on
-# purpose is marked: it does not count binary stores over the size limit.
+# What one request adds to the counters that memcached has. Only intended differences are
+# marked: memcached does not count binary stores over the size limit.
 COUNTS = [
     (pack(b.GET, b"k"), "cmd_get get_hits"),
     (pack(b.GETQ, b"k"), "cmd_get get_hits"),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Values of 20 to 300 KiB, whole, in pieces and between other commands: every reply and every byte
-is compared with what a model says, and those that could be read into their place were."""
+is compared with a model, and values that can be read straight into their place are."""
 import os
 import random
 import sys
@@ -25,7 +25,7 @@ def value(rng, low=20 * KIB, high=300 * KIB):
 
 
 class Model:
-    """What is stored, and what a command answers."""
+    """What is stored, and how a command is answered."""
 
     def __init__(self):
         self.items = {}
@@ -57,7 +57,7 @@ def one(rng, model):
         data = value(rng, 0, 300)
         return b"set %s 0 0 %d\r\n%s\r\n" % (key, len(data), data), model.store(b"set", key, data)
     if kind == 3:
-        # The bytes behind the value are no line end; the next command begins behind them.
+        # The bytes after the value are not a line end; the next command begins after them.
         data = value(rng)
         return b"set %s 0 0 %d\r\n%sxx" % (key, len(data), data), b"CLIENT_ERROR bad data chunk\r\n"
     mode = rng.choice([b"set"] * 6 + [b"add", b"replace", b"append"])
@@ -92,7 +92,7 @@ def run(options, seed):
             pairs = [one(rng, model) for _ in range(rng.choice((1, 1, 1, 2, 5)))]
             parts = portions(rng, b"".join(p[0] for p in pairs))
             answer = b"".join(p[1] for p in pairs)
-            # The daemon reads no more while its answers are not taken.
+            # The daemon reads no more while its replies are not taken.
             sender = threading.Thread(target=lambda: [c.send(part) for part in parts])
             sender.start()
             got = c.exactly(len(answer))
@@ -111,7 +111,7 @@ def test_random_dialogues_in_large_segments():
 
 
 def test_random_dialogues_in_small_segments():
-    # Few of these values have no whole segment, and only such have a place before they are whole.
+    # Nearly all of these values have a whole segment, so they have a place before they are whole.
     placed = [run(("-m", "64", "-t", "2"), seed) for seed in range(SEED, SEED + 2)]
     assert sum(placed) > 0, "no value was read into its place"
 
@@ -150,7 +150,7 @@ def test_values_of_all_protocols_are_placed():
 
 def test_a_deadline_that_fits_no_block():
     """The longest values of one block: given a deadline they become large ones. Only append makes
-    such, as a value that comes with its command leaves room for both. Some of these lengths are on
+    such, because a value that comes with its command leaves room for both. Some of these lengths are on
     either side, whatever the key."""
     with Daemon("-m", "256", "-t", "1") as d, d.client() as c:
         for how, answer in ((b"touch %s 1000", [b"TOUCHED"]), (b"gat 1000 %s", None),
@@ -170,7 +170,7 @@ def test_a_deadline_that_fits_no_block():
                 else:
                     assert c.get_reply() == {key: data}, (how, n)
                 assert c.stat("total_items") == before, (how, n)
-                # Stale ones get another cas and say so; for the others nothing but time changed.
+                # Stale ones get another cas and say so; for the others only time has passed.
                 after = c.ask(b"mg %s c t f" % key).split()
                 assert after[0] == b"HD" and 0 < int(after[2][1:]) <= 1000 and after[3] == b"f5", after
                 assert (after[1] == cas.split()[1]) == (b" I " not in how), (how, n, cas, after)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Dumps of all keys: the forms of their lines, every key that stays is shown, readers that stall
-or leave cost nothing to others (faults.md, dumps)."""
+"""Dumps of all keys: the forms of their lines; every key that stays is shown; readers that stall
+or leave cost others nothing."""
 import base64
 import os
 import re
@@ -71,7 +71,7 @@ def test_form_of_metadump():
         assert keys_of([other]) == [odd]
         assert plain.group(2) == b"-1" and plain.group(5) == b"yes"
         assert plain.group(7) == b"4294967295"
-        # A clock of its own may be some of a millisecond behind ours when the second turns.
+        # The daemon's clock may be up to a millisecond behind ours when a second begins.
         assert began + 499 <= int(other.group(2)) <= time.time() + 501
         assert began - 1 <= int(other.group(3)) <= time.time() + 1
         assert other.group(5) == b"no" and 1000 < int(other.group(6)) < 1100
@@ -144,7 +144,7 @@ def test_quiet_table_is_shown_exactly_once():
 
 
 def test_untouched_keys_survive_writes_deletes_and_resizes():
-    """While a dump goes on others store, delete and grow the index: what stays is shown."""
+    """During a dump other clients store, delete and grow the index: what stays is shown."""
     with Daemon("-m", "256", "-t", "2") as d, d.client() as c, d.client(rcvbuf=4096) as reader:
         keys = [b"stay:%d" % i for i in range(30000)]
         store(c, keys)
@@ -197,7 +197,7 @@ def test_stalled_dumps_cost_little_and_delay_nobody():
 
 
 def test_others_are_served_between_slices():
-    """A dump does not keep the only worker: requests on another connection are answered while it goes
+    """A dump does not occupy the only worker: requests on another connection are answered while it goes
     on. It shows next to nothing, so that no full socket ends its turns: most keys have expired."""
     with Daemon("-m", "256", "-t", "1", "-o", "no_lru_crawler") as d, d.client() as c:
         assert c.set(b"stays", b"v") == b"STORED"
@@ -216,7 +216,7 @@ def test_others_are_served_between_slices():
                     answered += not reader.buf.endswith(b"END\r\n")
                 assert reader.buf.count(b"\n") == 2, "one key, and the end"
             return answered
-        # How many there are depends on us, too.
+        # How many there are depends on this test, too.
         wait_for(lambda: answers_amid_a_dump() >= 3, "requests are answered amid a dump")
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""How connections end: RST in the middle of a reply, half-close with answers pending, quit behind
-a pipeline. Nobody else notices, nothing is left behind."""
+"""How connections end: RST in the middle of a reply, half-close with replies pending, quit after
+a pipeline. No other client notices, nothing is left behind."""
 import os
 import sys
 
@@ -68,7 +68,7 @@ def test_quit_behind_a_pipeline():
 
 
 def test_closed_without_reading():
-    """A client that goes without reading its answers: EPIPE, not the end of the daemon."""
+    """A client leaves without reading its replies: EPIPE, and not the end of the daemon."""
     with Daemon("-m", "64", "-t", "1") as d, d.client() as c:
         assert c.set(b"k", b"v" * 10000) == b"STORED"
         for _ in range(100):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Faults that caches of this family have had and that no other script has as its subject: keys made
+"""Faults that caches of this family have had and that no other script covers: keys made
 to collide, uploads that break off in meta and binary, and reloads without end under load."""
 import os
 import random
@@ -39,7 +39,7 @@ def murmur3(key):
 
 def colliding(count):
     """Keys of eight bytes that all have one hash. A block is mixed in by steps that can be undone, so
-    for any first block there is a second one that leads to the state that is wanted."""
+    for any first block there is a second one that leads to the wanted state."""
     wanted = rotate((0x12345678 - 0xe6546b64) * pow(5, -1, 1 << 32) & MASK, 32 - 13)
     undo1, undo2 = pow(0xcc9e2d51, -1, 1 << 32), pow(0x1b873593, -1, 1 << 32)
     keys = []
@@ -72,7 +72,7 @@ def cost_of(keys):
 
 
 def test_keys_that_collide_cost_no_more():
-    """Whoever knows the hash must not be able to make one chain of all keys."""
+    """An attacker who knows memcached's hash must not be able to put all keys into one chain."""
     count = 20000
     bad = colliding(count)
     rng = random.Random(SEED)
@@ -89,8 +89,8 @@ def bin_set(key, length):
 
 
 def test_uploads_that_break_off():
-    """A value of ms or of a binary set that stops in the middle leaves nothing, and takes with it
-    neither the old value nor the key and flags of the others."""
+    """A value of ms or of a binary set that stops in the middle leaves nothing behind, and harms
+    neither the old value nor the keys and flags of others."""
     size = 700000
     rng = random.Random(SEED)
     with Daemon("-m", "64", "-t", "2") as d, d.client() as c:
@@ -109,7 +109,7 @@ def test_uploads_that_break_off():
         assert c.get(b"there") == old
         assert c.stat("curr_items") == 1
         wait_for(lambda: c.shard_sum("mayfly_body_pending_bytes") == 0, "nothing is held for them")
-        # One that stops, and goes on when others have used the memory of its line.
+        # An upload that stops, and goes on after others have used the memory of its line.
         with d.client() as u:
             new = pattern(b"slow", size)
             u.send(b"ms %s %d T100 F77 k Oopaque c s\r\n" % (b"k" * 250, size) + new[:300000])

@@ -26,7 +26,7 @@ def test_idle_costs_nothing():
             cpu = d.cpu()
             time.sleep(WINDOW)
             return d.cpu() - cpu
-        # What a load leaves to do may take a moment; then a window must be quiet.
+        # Work left over from the load may take a moment; after that, one window must be quiet.
         limit = (0.10 if mayfly.is_sanitized() else 0.02) * WINDOW
         best = best_of(spent, limit)
         assert best < limit, "%.1f %% CPU while idle" % (best / WINDOW * 100)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """The whole cycle of start, load and stop under the leak checker: a stopped process has freed
-everything. Only says something when the daemon is built with the address sanitizer."""
+everything. It can only fail when the daemon is built with the address sanitizer."""
 import os
 import random
 import sys

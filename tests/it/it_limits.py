@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Limits on connections: -c serves exactly so many, refuses the rest as memcached does, and
-recovers; when descriptors run out accepting pauses without spinning and goes on."""
+recovers; when descriptors run out, accepting pauses without spinning, and resumes."""
 import os
 import resource
 import sys
@@ -14,7 +14,7 @@ from mayfly import Daemon, best_of, wait_for                            # noqa: 
 
 
 def is_served(client):
-    """Does this connection get an answer, or the refusal? None: neither yet."""
+    """Does this connection get a reply, or the refusal? None: neither yet."""
     try:
         client.send(b"version\r\n")
         line = client.line()
@@ -25,7 +25,7 @@ def is_served(client):
 
 def test_exactly_so_many_are_served():
     with Daemon("-c", "50", "-t", "2") as d:
-        # The connection that waited for the start is gone before anything is counted.
+        # The connection that waited for the start has to be gone before anything is counted.
         first = d.client()
         wait_for(lambda: first.stat("curr_connections") == 1, "the first connection is alone")
         clients = [first] + [d.client() for _ in range(69)]
@@ -40,7 +40,7 @@ def test_exactly_so_many_are_served():
                 return c
             c.close()
             return None
-        # It stays: whoever came next might still find the places of those who leave taken.
+        # It stays connected: the next client might still find the places of leaving ones taken.
         with wait_for(one_more, "there is room again") as c:
             for left in clients:
                 left.close()
@@ -64,7 +64,7 @@ def test_refused_as_memcached_does():
 
 
 def test_who_comes_too_late_waits():
-    """Without maxconns_fast nobody is refused: accepting pauses at -c, and goes on with every client
+    """Without maxconns_fast no client is refused: accepting pauses at -c, and resumes with every client
     that leaves."""
     with Daemon("-c", "5", "-t", "2", "-o", "no_maxconns_fast") as d:
         keep = d.client()
@@ -83,7 +83,7 @@ def test_who_comes_too_late_waits():
             c.close()
             assert late[n].line().startswith(b"VERSION"), n
             assert keep.stat("curr_connections") <= 5
-        # As many as before; whoever comes now waits again, and a stop leaves nobody waiting.
+        # As many as before; the next client waits again, and a stop leaves none waiting.
         last = d.client()
         last.send(b"version\r\n")
         wait_for(lambda: keep.stat("accepting_conns") == 0, "accepting pauses again")
@@ -145,7 +145,7 @@ def test_descriptors_run_out():
         waiting = [d.client() for _ in range(30)]
         for c in waiting:
             c.send(b"get k\r\n")
-        # Those that fit are served; the others wait in the kernel's queue, nobody is cut off.
+        # As many as fit are served; the others wait in the kernel's queue, none is cut off.
         wait_for(lambda: len(os.listdir("/proc/%d/fd" % d.pid)) >= used + 4, "descriptors are used up")
 
         def spent():

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Memory: random sizes under -m 64 stay within the promised bound with recent items live; a flush
-gives memory back; idle connections cost little. Says nothing in sanitizer builds."""
+gives memory back; idle connections cost little. Skipped in sanitizer builds."""
 import os
 import random
 import sys
@@ -65,7 +65,7 @@ def test_flush_gives_memory_back():
 
 def test_storm_of_flushes():
     """Flushed indexes are memory too: nothing stored between two flushes is evicted for them, and
-    they stay in bounds, whatever protocol asks."""
+    they stay in bounds, whatever protocol asked for the flush."""
     rounds, each = 40, 100
     text = b"".join(b"set k 0 0 1\r\n%d\r\nget k\r\nflush_all\r\n" % (n % 10) for n in range(each))
     replies = b"".join(b"STORED\r\nVALUE k 0 1\r\n%d\r\nEND\r\nOK\r\n" % (n % 10) for n in range(each))

@@ -25,12 +25,12 @@ EXPORTED = """uptime time bytes_read bytes_written curr_connections total_connec
     lru_crawler_starts direct_reclaims crawler_items_checked crawler_reclaimed moves_to_cold
     moves_to_warm moves_within_lru max_connections""".split()
 
-# Telegraf, Datadog, OpenTelemetry and others beside that.
+# What Telegraf, Datadog, OpenTelemetry and others read in addition.
 READ_BY_OTHERS = """pid version pointer_size rusage_user rusage_system connection_structures
     auth_cmds auth_errors hash_bytes hash_is_expanding hash_power_level evicted_unfetched
     expired_unfetched malloc_fails log_worker_dropped log_watcher_skipped""".split()
 
-# Their presence switches on whole blocks of the exporter that are not ours to fill.
+# They would switch on whole blocks of the exporter that this server has no figures for.
 FOREIGN = ("extstore_limit_maxbytes", "proxy_backend_total")
 
 # With `lru_crawler yes` these must be numbers in the settings.

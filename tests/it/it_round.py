@@ -20,7 +20,7 @@ from mayfly import Daemon, wait_for                                     # noqa: 
 
 
 class Stopped:
-    """While it is entered the daemon does not run."""
+    """Within it the daemon is stopped (SIGSTOP)."""
 
     def __init__(self, daemon):
         self.daemon = daemon
@@ -41,10 +41,10 @@ class Stopped:
         os.kill(self.daemon.pid, signal.SIGCONT)
 
 
-# ---- what clients say, and what they are to hear -------------------------------------------------
+# ---- what clients send, and the replies they must get -------------------------------------------------
 
 def binary_get(key, value):
-    """A get of a key that is there with flags 0, or not; the cas of the answer is not told."""
+    """A get of a key that is there with flags 0, or absent, and its reply but for the cas."""
     request = struct.pack(">BBHBBHIIQ", 0x80, 0x00, len(key), 0, 0, 0, len(key), 7, 0) + key
     if value is None:
         text = b"Not found"
@@ -53,7 +53,7 @@ def binary_get(key, value):
 
 
 class TextClient:
-    """Says things with keys of its own, so that nobody else changes the answers."""
+    """A client with keys of its own, so that no other client changes its replies."""
 
     def __init__(self, name, rng):
         self.name, self.rng, self.values = name, rng, {}
@@ -132,7 +132,7 @@ class TextClient:
         return b"mg %s b v\r\n" % coded, b"EN\r\n" if value is None else b"VA %d\r\n%s\r\n" % (len(value), value)
 
     def do_line_of_keys(self):
-        """Longer than what is kept of other lines, and than a turn's fair share."""
+        """Longer than what is kept of other lines, and than a fair share of a turn."""
         key = b"%s-long" % self.name
         if key not in self.values:
             self.values[key] = b"zz"
@@ -145,7 +145,7 @@ class TextClient:
         return b"mn\r\n" * n, b"MN\r\n" * n
 
     def say(self):
-        """One request, or a pipeline of them, and the answer."""
+        """One request, or a pipeline of them, and the reply."""
         kind = self.rng.random()
         if kind < 0.02:
             return self.do_too_large()
@@ -173,7 +173,7 @@ def pieces(request, rng):
 # ---- tests ---------------------------------------------------------------------------------------
 
 def push(daemon, inputs):
-    """Send to all of them while the daemon stands still: as much as their sockets take; the rest after."""
+    """Send to all of them while the daemon is stopped, as much as their sockets take, and the rest after."""
     rest = []
     with Stopped(daemon):
         for client, data in inputs:
@@ -222,7 +222,7 @@ def test_everybody_gets_his_own_over_tcp():
 
 
 def test_neighbours_that_leave():
-    """Some of a round close, reset, half-close or quit behind their requests."""
+    """Some clients of a round close, reset, half-close or quit after their requests."""
     rng = random.Random(4)
     with Daemon("-m", "64", "-t", "1", tcp=True) as d:
         with d.client() as c:
@@ -254,7 +254,7 @@ def test_neighbours_that_leave():
 
 
 def test_statistics_amid_a_round():
-    """A command that is answered later, or changes what others see, stands among gets."""
+    """Among gets there is a command that is answered later, or changes what others see."""
     with Daemon("-m", "64", "-t", "2") as d:
         clients = [d.client() for _ in range(48)]
         assert clients[0].set(b"k", b"v") == b"STORED"
@@ -270,14 +270,14 @@ def test_statistics_amid_a_round():
                 assert client.line() == b"OK"
             first = client.exactly(len(miss))
             assert first == miss or first + client.exactly(len(hit) - len(miss)) == hit
-        # Not before the flush is answered: another worker may be behind with its round.
+        # Only after the reply to the flush: another worker may be late with its round.
         for client in clients:
             assert client.get(b"k") is None
             client.close()
 
 
 def test_shutdown_amid_a_round():
-    """What was read is answered before the end."""
+    """Requests that were read are answered before the end."""
     with Daemon("-m", "64", "-t", "1", "-A") as d:
         clients = [d.client() for _ in range(32)]
         with Stopped(d):
@@ -290,7 +290,7 @@ def test_shutdown_amid_a_round():
 
 
 def test_long_keys_of_many():
-    """Keys in base64 are decoded to the round's own room, also those of requests that are not whole."""
+    """Keys in base64 are decoded to room that the round has, also those of incomplete requests."""
     keys = [base64.b64encode((b"%03d" % i).ljust(186, b"\xee")) for i in range(200)]
     with Daemon("-m", "64", "-t", "1") as d:
         clients = [d.client() for _ in range(32)]
@@ -312,7 +312,7 @@ def test_long_keys_of_many():
 
 
 def test_what_nobody_reads_is_nobody_s_request():
-    """A connection ends, with input that is thrown away, while the input of another one waits."""
+    """A connection ends, and its input is dropped, while the input of another one waits."""
     ask, junk = b"get victim        \r\n", b"delete victim     \r\n"
     with Daemon("-m", "64", "-t", "1") as d, d.client() as c:
         assert c.set(b"victim", b"precious") == b"STORED"

@@ -352,10 +352,10 @@ def test_own_users_are_read_again():
         assert old.ask_frame(frame(GET, b"k"))[0] == NOT_FOUND
 
 
-# ---- what others may not notice ------------------------------------------------------------------
+# ---- what others must not notice ------------------------------------------------------------------
 
 class Authd:
-    """In the place of saslauthd: takes requests and answers when it is told to, if ever."""
+    """Stands in for saslauthd: takes requests, and answers when the test says so, if ever."""
 
     def __init__(self, folder):
         self.path = os.path.join(folder, "mux")

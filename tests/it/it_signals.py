@@ -21,7 +21,7 @@ WHOLE = re.compile(rb"(VALUE k 0 3000\r\n" + re.escape(VALUE) + rb"\r\nEND\r\n|S
 
 
 def run_until_end(d, how):
-    """Load from several connections while the daemon is told to end; returns what each received."""
+    """Load from several connections while the daemon is asked to end; returns what each received."""
     batch = (b"get k\r\n" * 9 + b"set k 0 0 3000\r\n" + VALUE + b"\r\n") * 3
     clients = [d.client() for _ in range(12)]
     got = {c.sock: [] for c in clients}
@@ -35,7 +35,7 @@ def run_until_end(d, how):
     ended = {}
     open_ones = set(got)
     while open_ones and time.monotonic() < began + mayfly.PATIENCE:
-        # Every connection is at work, and has been for a while.
+        # Every connection is busy, and has been for a while.
         if told is None and time.monotonic() > began + 0.3 and all(got.values()):
             d.process.send_signal(how)
             told = time.monotonic()
@@ -66,7 +66,7 @@ def run_until_end(d, how):
 
 
 def check_end(how):
-    """On a busy machine we may be too slow ourselves to take the replies in time. A daemon is tried
+    """On a busy machine this test may be too slow to take the replies in time. Daemons are tried
     until some connection was read to its end in time."""
     def whole_streams():
         with Daemon("-m", "64", "-t", "2") as d:
@@ -89,7 +89,7 @@ def test_int_under_load():
 
 
 def begin_graceful_stop(d, how):
-    """Ask for a graceful stop by how(); returns when the daemon accepts nobody any more."""
+    """Ask for a graceful stop by how(); returns when the daemon accepts no more connections."""
     how()
 
     def is_refused():
@@ -103,7 +103,7 @@ def begin_graceful_stop(d, how):
 
 
 def check_graceful_stop(d, how):
-    """Clients that are connected are served until the last of them has left; nobody else is."""
+    """Connected clients are served until the last of them has left; no new one is."""
     clients = [d.client() for _ in range(4)]
     for c in clients:
         assert c.set(b"k", b"v") == b"STORED"
@@ -158,7 +158,7 @@ def test_term_cuts_a_graceful_stop_short():
 
 
 def once_of(attempt, tries=5):
-    """Between two daemons the kernel may give their port to somebody else for a connection; not
+    """Between two daemons the kernel may give their port to another program's connection, but not
     every time."""
     for left in reversed(range(tries)):
         try:

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Clients that take their time, or never read at all: what they cost is bounded, and others do
-not notice (faults.md, connections; CVE-2025-21605)."""
+not notice (see also CVE-2025-21605)."""
 import os
 import sys
 import time
@@ -43,7 +43,7 @@ def median_ms(daemon, rounds=101):
 
 
 def serves_within(daemon, limit_ms, rounds=101):
-    """Is a polite client served in so much time? A machine that is busy may need several tries; the
+    """Is a polite client served in so much time? A busy machine may need several tries; a faulty
     daemon would be late each time."""
     best = best_of(lambda: median_ms(daemon, rounds), limit_ms)
     assert best < limit_ms, "median %.1f ms, limit %d" % (best, limit_ms)
@@ -100,7 +100,7 @@ def begin_slow_get(daemon, i):
 
 
 def disturb(c, i):
-    """Delete, overwrite, append to, flush, evict what is being sent."""
+    """Delete, overwrite, append to, flush or evict what is being sent."""
     if i % 5 == 0:
         assert c.ask(b"delete key%d" % i) in (b"DELETED", b"NOT_FOUND")
     elif i % 5 == 1:
@@ -126,7 +126,7 @@ def test_value_that_is_sent_slowly_stays_whole():
 
 
 def test_many_values_that_are_sent_slowly():
-    """Beyond the cap on what slow readers may hold some may be cut off, but none gets other bytes."""
+    """Over the limit of what slow readers may hold, some may be cut off, but none gets wrong bytes."""
     with Daemon("-m", "64", "-t", "2") as d, d.client() as c:
         for i in range(12):
             assert c.set(b"key%d" % i, mayfly.pattern(b"key%d" % i, SIZE)) == b"STORED"
@@ -190,7 +190,7 @@ def test_bodies_that_come_in_part():
 
 
 def test_slow_loris():
-    """Hundreds of connections, a byte at a time: each gets its answer, others at normal latency."""
+    """Hundreds of connections, a byte at a time: each gets its reply, others see normal latency."""
     line = b"set loris 0 0 5\r\nhello\r\nget loris\r\n"
     with Daemon("-m", "64", "-t", "2", "-c", "1024") as d:
         many = [d.client() for _ in range(300)]

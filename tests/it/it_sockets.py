@@ -69,7 +69,7 @@ def test_longest_path():
 
 
 def test_descriptors_closed_at_start():
-    """What is opened first must not become 0, 1 or 2: logs would go to clients."""
+    """The first descriptor opened must not become 0, 1 or 2: logs would go to clients."""
     def close_all():
         for fd in (0, 1, 2):
             os.close(fd)
@@ -121,7 +121,7 @@ def test_tells_the_service_manager_when_it_serves_and_stops():
 
 
 def test_ports_of_somebody_else():
-    """Refused with memcached's status, whoever asks for them, and in the background as well."""
+    """Refused with memcached's exit status, for any user, and with -d as well."""
     root = ["-u", "root"] if os.geteuid() == 0 else []
     with socket.socket() as tcp, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
         tcp.bind(("127.0.0.1", 0))
@@ -139,10 +139,11 @@ def test_ports_of_somebody_else():
 
 
 def test_sockets_of_a_service_manager():
-    """Passed descriptors that listen are served, and no others are opened; what does not listen is
+    """Passed descriptors that listen are served, and no others are opened; one that does not listen is
     left alone."""
     root = ["-u", "root"] if os.geteuid() == 0 else []
-    # The manager's part, in the process that becomes the daemon. One more is announced than passed.
+    # What the service manager does, in the process that becomes the daemon. It announces one
+    # descriptor more than it passes.
     manager = ("import os, sys\n"
                "for i in range(3):\n"
                "    os.dup2(int(sys.argv[1 + i]), 3 + i)\n"
@@ -174,7 +175,7 @@ def test_sockets_of_a_service_manager():
                 assert len(listening) == 2, listening
             process.terminate()
             assert process.wait(mayfly.PATIENCE) == 0
-            # The file is the manager's, who may start us again.
+            # The file belongs to the manager, which may start the daemon again.
             assert stat.S_ISSOCK(os.stat(path).st_mode)
             with open(os.path.join(folder, "log")) as f:
                 said = f.read()
@@ -211,7 +212,7 @@ def test_clients_by_ipv6():
             assert s.recv(100) == b"STORED\r\n"
             mine = s.getsockname()[1]
             shown = sorted(v for v in c.stats(b"conns").values() if v.startswith("tcp6:"))
-            # Who listens, who is connected, and to what.
+            # Which sockets listen, which are connected, and to what.
             here = "tcp6:[::1]:%d" % port
             assert shown == sorted([here, here, "tcp6:[::1]:%d" % mine]), shown
         told = b" type=conn_new rip=::1 rport=%d transport=tcp " % mine
@@ -242,7 +243,7 @@ def test_sockets_with_a_protocol_and_a_tag_of_their_own():
         with mayfly.Client(("127.0.0.1", ascii_only)) as tagged:
             def tags():
                 return sorted(v for k, v in tagged.stats(b"conns").items() if k.endswith(":tag"))
-            # Two listen, one is connected; those from before may be leaving yet.
+            # Two listen, one is connected; earlier ones may still be closing.
             wait_for(lambda: tags() == ["bin", "txt", "txt"], "the tags")
 
 

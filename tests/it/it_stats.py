@@ -92,7 +92,7 @@ def test_conns_and_sizes():
             assert number.isdigit()
             assert "unix:" + d.path in (conns[number + ":addr"], conns.get(number + ":listen_addr")), conns
             states[number] = conns[number + ":state"]
-        # This one is amid a command, the other waits for one.
+        # This connection is in the middle of a command, the other waits for one.
         assert sorted(states.values()) == ["conn_listening", "conn_parse_cmd", "conn_read"], conns
         sizes = c.stats(b"sizes")
         assert all(key.isdigit() and int(value) > 0 for key, value in sizes.items()), sizes
@@ -112,13 +112,13 @@ def test_very_many_sizes():
         assert len(sizes) == steps, len(sizes)
         assert [k for k, _ in sizes] == list(range(sizes[0][0], sizes[0][0] + 32 * steps, 32)), sizes
         assert [v for _, v in sizes] == [2 if i % 10 == 0 else 1 for i in range(steps)], sizes
-        # Counted anew each time.
+        # Counted from scratch each time.
         assert c.ask(b"delete k0001") == b"DELETED"
         assert len(c.stats(b"sizes")) == steps - 1
 
 
 def test_every_connection_is_shown_once():
-    """More of them than are described in one turn."""
+    """More connections than are described in one turn."""
     with Daemon("-t", "2") as d, d.client() as c:
         others = [d.client() for _ in range(400)]
         try:
@@ -149,7 +149,7 @@ def test_reset():
 
 
 def test_expiry_that_was_off_at_the_start_can_be_turned_on():
-    """The setting, and not only its line, reaches the engine."""
+    """The setting reaches the engine, not only its line in the statistics."""
     with Daemon("-o", "no_lru_crawler") as d, d.client() as c:
         for i in range(100):
             assert c.set(b"k%d" % i, b"v", exptime=1) == b"STORED"
@@ -161,7 +161,7 @@ def test_expiry_that_was_off_at_the_start_can_be_turned_on():
 
 
 def test_prefixes_without_end():
-    """`stats detail` counts so many of them apart, and all others together."""
+    """`stats detail` counts so many prefixes apart, and all others together."""
     apart, rounds = 10000, 100
     with Daemon("-t", "2") as d, d.client() as c:
         assert c.ask(b"stats detail on") == b"OK"

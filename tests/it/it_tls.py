@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """TLS: small and large values, pipelines, slow readers, records of odd sizes, client certificates,
 versions, new certificates while connections stay, resumption, plain listeners beside it, and peers
-that never finish a handshake. Certificates are made by openssl into a temporary directory."""
+that never finish a handshake. Certificates are made by openssl in a temporary directory."""
 import atexit
 import contextlib
 import os
@@ -89,7 +89,7 @@ class Client(mayfly.Client):
 
 
 class Server(Daemon):
-    """A daemon that speaks TLS on one port, and beside it plainly on another."""
+    """A daemon that speaks TLS on one port, and plain text on another."""
 
     def __init__(self, *args, options="", chain="server.pem", key="server.key", serves=True, **kw):
         self.serves = serves                # does it answer those who did not authenticate?
@@ -139,12 +139,12 @@ def test_small_values():
         assert c.set(b"b", b"two") == b"STORED"
         assert c.get(b"a", b"b", b"c") == {b"a": b"1", b"b": b"two"}
         assert c.ask(b"incr a 41") == b"42"
-        # What the other side of the house stores is seen here: it is one cache.
+        # An item stored through the plain port is seen here: it is one cache.
         with d.plain() as p:
             assert p.get(b"b") == b"two"
             settings = p.stats(b"settings")
             assert settings["ssl_enabled"] == "yes" and settings["ssl_min_version"] == "tlsv1.2"
-        # Everything of `stats` that others gather arrives too.
+        # Statistics gathered from other workers arrive too.
         assert c.shard_sum("curr_items") == 2
         assert d.log().count("handshake failed") == 0
 
@@ -173,7 +173,7 @@ def test_values_of_all_sizes():
 
 
 def test_pipeline():
-    """10 000 requests without reading an answer; the answers come in order."""
+    """10 000 requests without reading a reply; the replies come in order."""
     n = 10000
     with Server("-t", "2") as d, d.tls() as c:
         sets = b"".join(b"set k%d 0 0 %d\r\nvalue %d\r\n" % (i, 6 + len(b"%d" % i), i) for i in range(n))
@@ -264,8 +264,8 @@ def test_bytes_behind_the_handshake():
 
 
 def test_less_read_than_a_record_holds():
-    """Before a client has authenticated little is read at once: what is left of the record stands in
-    the library, where no event of the socket tells of it."""
+    """Before a client has authenticated little is read at once: the rest of the record waits in
+    the library, and no event of the socket reports it."""
     with open(path("users"), "w") as f:
         f.write("me:secret\n")
     with Server("-t", "1", "-Y", path("users"), serves=False) as d, d.tls() as c:
@@ -281,7 +281,7 @@ def test_less_read_than_a_record_holds():
 
 
 def test_slow_reader():
-    """Answers wait, are kept, and arrive whole; others are served meanwhile."""
+    """Replies wait, are kept, and arrive whole; others are served meanwhile."""
     with Server("-t", "1", "-m", "128") as d, d.tls(rcvbuf=4096) as slow, d.tls() as other:
         value = mayfly.pattern(b"big", 900000)
         assert other.set(b"big", value) == b"STORED"
@@ -333,7 +333,7 @@ def test_stop_is_announced():
 
 
 def refused(connect):
-    """True when the server ended it, during the handshake or behind it (TLS 1.3)."""
+    """True when the server ended it, during the handshake or after it (TLS 1.3)."""
     try:
         with connect() as c:
             return c.ask(b"version") is None
@@ -381,7 +381,7 @@ def test_ciphers():
 
 
 def test_refresh():
-    """By command and by signal: new handshakes see the new certificate, the old stay, and a file that
+    """By command and by signal: new handshakes see the new certificate, old sessions stay, and a file that
     cannot be used changes nothing."""
     with Server("-t", "2") as d, d.tls() as old:
         assert old.subject() == "first"
@@ -415,7 +415,7 @@ def test_refresh():
 
 
 def test_refreshes_without_end_hold_nobody_up():
-    """Each reads files and keys: who pipelines them takes turns with the others."""
+    """Each refresh reads files and keys: a client that pipelines them takes turns with the others."""
     with Server("-t", "1") as d, d.plain() as c:
         def answered_meanwhile():
             with d.plain() as other:
@@ -424,8 +424,8 @@ def test_refreshes_without_end_hold_nobody_up():
                     assert c.ask(b"mn") == b"MN"
                 assert other.more()
                 return other.buf.count(b"OK")
-        # A refresh or two between two answers; not all that was asked before the first. More when
-        # others keep us from asking, but not each time.
+        # A refresh or two between two replies; not all of them before the first. More when
+        # a busy machine keeps this test from asking, but not each time.
         answered = best_of(answered_meanwhile, 1000)
         assert answered < 1000, answered
 
@@ -483,7 +483,7 @@ def test_resumption_from_the_cache():
 
 
 def test_client_certificate_and_resumption():
-    """Who resumes is still who showed the certificate; a session without one is not let in."""
+    """A resumed session keeps the certificate it began with; a session without one is refused."""
     with Server("-t", "1", options="ssl_verify_mode=2,ssl_ca_cert=" + path("ca.pem")) as d:
         mine = context("client")
         with d.tls(mine) as c:
@@ -504,7 +504,7 @@ def test_plain_bytes_on_a_tls_port():
                 got = b""
             assert b"VERSION" not in got, got
         wait_for(lambda: p.stat("ssl_handshake_errors") == 1, "it is counted")
-        # Somebody who only looks whether the port is open is no error.
+        # A probe that only checks whether the port is open is not an error.
         before = p.stat("total_connections")
         mayfly.Client(d.address).close()
         wait_for(lambda: p.stat("total_connections") == before + 1 and p.stat("curr_connections") == 1,
@@ -520,7 +520,7 @@ def test_tls_on_a_plain_port():
 
 
 def test_broken_record():
-    """Noise behind the handshake ends the connection and is counted."""
+    """Noise after the handshake ends the connection and is counted."""
     with Server("-t", "1") as d, d.plain() as p:
         with d.tls() as c:
             assert c.set(b"k", b"v") == b"STORED"
@@ -532,7 +532,7 @@ def test_broken_record():
 
 
 def test_half_a_handshake_holds_nobody_up():
-    """Peers that stop amid the handshake stay for ten seconds, and others do not notice."""
+    """Peers that stop during the handshake stay for ten seconds, and others do not notice."""
     with Server("-t", "1") as d:
         inbound, outbound = ssl.MemoryBIO(), ssl.MemoryBIO()
         session = context().wrap_bio(inbound, outbound)
@@ -590,7 +590,7 @@ def test_storm_of_handshakes():
                 assert s.recv(1), "no answer to a hello"
                 s.close()
             return answered < 300
-        # Whether the three answers come amid the storm depends on us, too.
+        # Whether the three replies come during the storm depends on this test, too.
         wait_for(is_served_amid_them, "requests are served amid handshakes")
 
 
@@ -618,7 +618,7 @@ def test_s_client():
 
 
 def test_renegotiation_is_refused():
-    """TLS 1.2 lets a client ask for a handshake again and again; each would cost us a signature."""
+    """TLS 1.2 lets a client ask for a handshake again and again; each would cost a signature."""
     with Server("-t", "1") as d:
         asking = subprocess.Popen(
             ["openssl", "s_client", "-connect", "127.0.0.1:%d" % d.port, "-CAfile", path("ca.pem"), "-tls1_2"],
@@ -686,7 +686,7 @@ def test_kernel_tls_if_it_can():
 
 
 def test_nothing_is_left_of_connections():
-    """Memory after many connections is that after some; the address sanitizer tells exactly."""
+    """Many connections leave no more memory in use than some; the address sanitizer is exact."""
     if mayfly.is_sanitized():
         raise mayfly.Inapplicable("a sanitizer keeps what is freed")
     with Server("-t", "1") as d:

@@ -74,7 +74,7 @@ def test_memcached_tool_dump_and_keys():
             at = [n for n, line in enumerate(lines) if line.startswith("add k:%d %d " % (i, i))]
             assert status == 0 and len(at) == 1 and lines[at[0] + 1] == "v%d" % i, said
             assert (lines[at[0]].split()[3] == "0") == (i % 2 == 0), lines[at[0]]
-        # What it printed is a script that brings the keys back.
+        # What it printed is a script that restores the keys.
         assert c.ask(b"flush_all") == b"OK"
         c.send("".join(line + "\r\n" for line in lines if line.startswith(("add", "v"))).encode())
         for _ in range(50):
@@ -110,7 +110,7 @@ def test_memcstat():
 
 
 def test_first_steps_of_the_readme():
-    """What a newcomer types: a value with a second to live, read at once and later."""
+    """What a newcomer types: a value with one second to live, read at once and later."""
     with Daemon(tcp=True) as d, d.client() as c:
         began = time.monotonic()
         c.send(b"set a 0 1 5\r\nhello\r\nget a\r\n")

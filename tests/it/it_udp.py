@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The UDP protocol: frames, replies of one and of many datagrams, what is refused, and what a
+"""The UDP protocol: frames, replies of one and of many datagrams, refusals, and what a
 stranger could do with it."""
 import os
 import random
@@ -19,7 +19,7 @@ PATIENCE = mayfly.PATIENCE
 
 
 class Datagrams:
-    """A client by UDP. Loopback loses nothing, so an answer that does not come is a failure."""
+    """A UDP client. Loopback loses nothing, so a reply that does not come is a failure."""
 
     def __init__(self, port, host):
         self.sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -152,7 +152,7 @@ def test_replies_to_other_machines_are_small():
 
 
 def replies_to(sock, payload):
-    """All datagrams that answer this one, up to the answer of a request that is sent behind it:
+    """All datagrams that answer this one, up to the reply to a request that is sent after it:
     the socket has one worker, which answers in order."""
     sock.send(struct.pack(">HHHH", 1, 0, 1, 0) + payload)
     sock.send(struct.pack(">HHHH", 2, 0, 1, 0) + b"mn\r\n")
@@ -165,7 +165,7 @@ def replies_to(sock, payload):
 
 
 def test_requests_of_one_datagram_do_not_add_up():
-    """The bound holds for a datagram: many small requests in it are not answered each with so much."""
+    """The bound holds for a whole datagram, not for each of the many small requests in it."""
     host = other_address()
     with UdpDaemon("-l", host, "-t", "1") as d, d.client() as c:
         assert c.set(b"k", b"s" * 200) == b"STORED"
@@ -176,10 +176,10 @@ def test_requests_of_one_datagram_do_not_add_up():
                 got = replies_to(u.sock, payload)
                 assert got, payload[:10]
                 assert sum(len(data) + 28 for data in got) <= sent, (payload[:10], got)
-            # What does not fit is told, once.
+            # A reply that does not fit is reported, once.
             got = replies_to(u.sock, b"get k\r\n" * 3)
             assert [data[8:20] for data in got] == [b"VALUE k 0 20", b"SERVER_ERROR"], got
-    # Nobody forges who asks from here.
+    # Nobody can forge a sender on loopback.
     with UdpDaemon("-t", "1") as d, d.client() as c, d.datagrams() as u:
         assert c.set(b"k", b"s" * 200) == b"STORED"
         assert len(replies_to(u.sock, b"get k\r\n" * 50)) == 50
@@ -262,7 +262,7 @@ def check_not_answered(d, c, own):
 
 
 def test_replies_are_not_answered():
-    """Two servers must not be set upon each other: our own port gets no reply."""
+    """Two servers must not be made to talk to each other: the daemon's own port gets no reply."""
     with UdpDaemon() as d, d.client() as c, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as own:
         try:
             # Another address with the same port number as the daemon's.

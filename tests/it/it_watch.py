@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""watch: the forms of its lines, all streams, and that a watcher who stalls or leaves never holds
-up anybody (faults.md, watchers)."""
+"""watch: the forms of its lines, all streams, and that a watcher that stalls or leaves never holds
+up other clients."""
 import os
 import re
 import shutil
@@ -60,7 +60,7 @@ class Watcher:
         self.close()
 
 
-# What memcached tells of the same requests; its descriptors and classes are its own.
+# What memcached logs for the same requests; its descriptors and classes differ.
 REQUESTS = [
     b"get foo", b"set foo 0 0 3\r\nabc", b"get foo", b"gets foo bar", b"add foo 0 0 1\r\n1",
     b"add new 0 100 1\r\n1", b"replace nono 0 0 1\r\n1", b"append foo 0 0 1\r\n1",
@@ -110,7 +110,7 @@ type=item_get key=last status=not_found clsid=0 cfd=N size=0
 
 
 def told(watcher, client):
-    """Send the requests; what the watcher is told, without descriptors."""
+    """Send the requests; returns what the watcher gets, without descriptors."""
     for request in REQUESTS:
         client.send(request + b"\r\n")
         if not request.startswith((b"get", b"gat")):
@@ -133,7 +133,7 @@ def test_memcached_tells_the_same():
     with Daemon() as d:         # its folder has room for another server's socket
         place = os.path.join(d.folder, "other")
         user = ["-u", "root"] if os.geteuid() == 0 else []
-        # A thread that looks at an item makes incr write a new one, so nobody else may.
+        # While another thread reads an item, incr writes a new one; so no other client may run.
         alone = ["-o", "no_lru_maintainer,no_lru_crawler"]
         peer = subprocess.Popen([path, *user, "-s", place, "-t", "1", *alone])
 
@@ -153,8 +153,8 @@ def test_memcached_tells_the_same():
             peer.wait()
 
 
-# A request of the meta commands, and what of it both tell alike. memcached looks twice before ma
-# makes an item.
+# A meta command, and what both log alike for it. memcached looks twice before ma
+# creates an item.
 META = [
     (b"mg foo v", ["get foo not_found 0"]),
     (b"mg nono v N30", ["get nono not_found 0"]),
@@ -302,7 +302,7 @@ def test_evictions():
 
 
 def test_failing_stores_while_mutations_are_watched():
-    """The peer crashed here (faults.md)."""
+    """memcached once crashed here."""
     with Daemon("-m", "8", "-I", "4m", "-M") as d, d.client() as c:
         with Watcher(d, b"mutations") as w:
             said = []
@@ -356,7 +356,7 @@ def test_watcher_only_listens():
 
 
 def load(c, rounds, key=b"some-key-of-usual-length:%d"):
-    """Gets of absent keys, each answered: a line of the fetchers each."""
+    """Gets of absent keys, each answered: each gives one line of the fetchers."""
     for r in range(rounds):
         c.send(b"".join(b"get " + key % i + b"\r\n" for i in range(r * 100, r * 100 + 100)))
         for _ in range(100):
@@ -372,7 +372,7 @@ def test_stalled_watcher_holds_up_nobody():
         load(c, 200)
         wait_for(lambda: c.stat("log_watcher_skipped") > 0, "lines are skipped")
         with Watcher(d, b"fetchers") as w:
-            # A watcher that reads gets all, however deaf the others are.
+            # A watcher that reads gets all lines, however slow the others are.
             for i in range(500):
                 assert c.get(b"now:%d" % i) is None
                 assert b"key=now%%3A%d " % i in w.line()
@@ -418,7 +418,7 @@ def catch_up(w, c):
 
 
 def test_each_skipped_line_is_counted_once():
-    """A watcher that stalls twice: the lines it got and those it is told to have missed are all."""
+    """A watcher stalls twice: the lines it got and those reported as skipped are all there were."""
     with Daemon("-m", "64", "-t", "1", "-o", "watcher_logbuf_size=16") as d, d.client() as c:
         with Watcher(d, b"fetchers", rcvbuf=4096) as w:
             asked = 0
