@@ -28,15 +28,6 @@ struct said {
     ptrdiff_t key_at, value_at;
 };
 
-static ptrdiff_t offset_of(struct span s, const char *buf, size_t len)
-{
-    if (s.len == 0) {
-        return 0;
-    }
-    ck_assert_msg(s.ptr >= buf && s.ptr + s.len <= buf + len, "a span leaves the input");
-    return s.ptr - buf;
-}
-
 /* Parse a copy of exactly len bytes. */
 static struct said parse_exact(const char *input, size_t len)
 {

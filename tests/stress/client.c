@@ -183,13 +183,14 @@ static void touch(struct worker *w, const struct name *n, struct own *o)
 {
     struct engine *e = &w->world->engine;
     msec_t deadline = pick_deadline(w, KIND_TOUCH);
-    struct before b = own_look_before(w, o);
+    struct before b;
     struct found f = {0};
     enum outcome out;
     unsigned tries = 0;
     bool may_wait = true;
 
-    for (;;) {
+    do {
+        b = own_look_before(w, o);
         rcu_begin();
         out = engine_touch(e, n->hash, span_of(n->text, n->len), deadline, b.now, may_wait, &f);
         if (out == OUT_TOUCHED && f.item != NULL && deadline > b.now) {
@@ -197,19 +198,10 @@ static void touch(struct worker *w, const struct name *n, struct own *o)
             check_own(w, n, o, &f);
         }
         rcu_end();
-        if (out != OUT_WAIT) {
-            break;
-        }
-        may_wait = client_wait(w, &tries);
-        b = own_look_before(w, o);
-    }
+    } while (client_again(w, out, &may_wait, &tries));
     w->tally.touches++;
-    if (out == OUT_NO_MEMORY) {
-        w->tally.no_memory++;
+    if (client_had_no_room(w, n->id, out, OUT_TOUCHED, "touch")) {
         return;
-    }
-    if (out != OUT_TOUCHED && out != OUT_NOT_FOUND) {
-        stress_fail(w->world, n->id, "touch says %s", outcome_name(out));
     }
     own_judge(w, n->id, o, &b, out == OUT_TOUCHED, "touch");
     if (out == OUT_TOUCHED) {

@@ -41,6 +41,13 @@ enum outcome client_store(struct worker *w, const struct name *n, enum store_mod
  */
 bool client_wait(struct worker *w, unsigned *tries);
 
+/* Must the request be made again? Waits for room first. Context: that worker. */
+bool client_again(struct worker *w, enum outcome out, bool *may_wait, unsigned *tries);
+
+/* Was there no room? Fails unless the request succeeded or the key was absent. */
+bool client_had_no_room(struct worker *w, uint32_t id, enum outcome out, enum outcome success,
+                        const char *what);
+
 /*
  * Pin a large value that was found in the open section, to hold it after that. Context: read
  * side.

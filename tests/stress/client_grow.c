@@ -47,29 +47,21 @@ static void count_number(struct worker *w, const struct name *n, struct own *o)
                       .may_wait = true};
     uint64_t want =
         a.is_decr ? (a.delta > o->version ? 0 : o->version - a.delta) : o->version + a.delta;
-    struct before b = own_look_before(w, o);
+    struct before b;
     struct own made = *o;
     unsigned tries = 0;
     enum outcome out;
 
     own_store_begins(w, &made);
-    for (;;) {
+    do {
+        b = own_look_before(w, o);
         rcu_begin();
         out = engine_arith(e, &a, b.now);
         rcu_end();
-        if (out != OUT_WAIT) {
-            break;
-        }
-        a.may_wait = client_wait(w, &tries);
-        b = own_look_before(w, o);
-    }
+    } while (client_again(w, out, &a.may_wait, &tries));
     w->tally.ariths++;
-    if (out == OUT_NO_MEMORY) {
-        w->tally.no_memory++;
+    if (client_had_no_room(w, n->id, out, OUT_NUMBER, "incr")) {
         return;
-    }
-    if (out != OUT_NUMBER && out != OUT_NOT_FOUND) {
-        stress_fail(w->world, n->id, "incr says %s", outcome_name(out));
     }
     own_judge(w, n->id, o, &b, out == OUT_NUMBER && !a.is_created, "incr");
     if (out == OUT_NUMBER && a.is_created) {

@@ -62,6 +62,28 @@ bool client_wait(struct worker *w, unsigned *tries)
     return ++*tries < WAIT_TRIES;
 }
 
+bool client_again(struct worker *w, enum outcome out, bool *may_wait, unsigned *tries)
+{
+    if (out != OUT_WAIT) {
+        return false;
+    }
+    *may_wait = client_wait(w, tries);
+    return true;
+}
+
+bool client_had_no_room(struct worker *w, uint32_t id, enum outcome out, enum outcome success,
+                        const char *what)
+{
+    if (out == OUT_NO_MEMORY) {
+        w->tally.no_memory++;
+        return true;
+    }
+    if (out != success && out != OUT_NOT_FOUND) {
+        stress_fail(w->world, id, "%s says %s", what, outcome_name(out));
+    }
+    return false;
+}
+
 /* Hand a value over piece by piece, as it would arrive. False: no room; the body is gone. */
 static bool body_fill(struct worker *w, struct body **b, const char *value, size_t len)
 {

@@ -43,27 +43,19 @@ static void mark_stale(struct worker *w, const struct name *n, struct own *o)
                       .key = span_of(n->text, n->len),
                       .marks_stale = true,
                       .may_wait = true};
-    struct before b = own_look_before(w, o);
+    struct before b;
     unsigned tries = 0;
     enum outcome out;
 
-    for (;;) {
+    do {
+        b = own_look_before(w, o);
         rcu_begin();
         out = engine_erase(e, &d, b.now);
         rcu_end();
-        if (out != OUT_WAIT) {
-            break;
-        }
-        d.may_wait = client_wait(w, &tries);
-        b = own_look_before(w, o);
-    }
+    } while (client_again(w, out, &d.may_wait, &tries));
     w->tally.erases++;
-    if (out == OUT_NO_MEMORY) {
-        w->tally.no_memory++;
+    if (client_had_no_room(w, n->id, out, OUT_DELETED, "erase")) {
         return;
-    }
-    if (out != OUT_DELETED && out != OUT_NOT_FOUND) {
-        stress_fail(w->world, n->id, "erase says %s", outcome_name(out));
     }
     own_judge(w, n->id, o, &b, out == OUT_DELETED, "erase");
     if (out == OUT_DELETED) {

@@ -175,7 +175,7 @@ void client_read_turn(struct worker *w)
     }
 }
 
-/* ---- keys that belong to nobody ---------------------------------------------------------- */
+/* ---- keys without an owner --------------------------------------------------------------- */
 
 static void put_shared(struct worker *w, const struct name *n)
 {
@@ -206,17 +206,13 @@ static void add_to_number(struct worker *w, const struct name *n)
     enum outcome out;
     unsigned tries = 0;
 
-    for (;;) {
+    do {
         msec_t now = clock_now(&e->clock);
 
         rcu_begin();
         out = engine_arith(e, &a, now);
         rcu_end();
-        if (out != OUT_WAIT) {
-            break;
-        }
-        a.may_wait = client_wait(w, &tries);
-    }
+    } while (client_again(w, out, &a.may_wait, &tries));
     w->tally.ariths++;
     if (out == OUT_NUMBER) {
         w->shared_sum[KEY_INDEX(n->id)] += a.delta;

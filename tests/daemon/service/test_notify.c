@@ -14,7 +14,7 @@
 
 static int manager = -1;
 
-/* An abstract socket leaves no file behind. */
+/* An abstract socket leaves no file. */
 static void setup(void)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};

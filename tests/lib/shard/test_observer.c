@@ -245,7 +245,7 @@ TEST(what_is_due_when_room_is_made_expired)
     stop();
 }
 
-/* ---- who is told ------------------------------------------------------------------------- */
+/* ---- which observer is called ------------------------------------------------------------ */
 
 /* Events of every kind, for keys from this one on. */
 static void let_items_go(unsigned key)
