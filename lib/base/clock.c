@@ -98,8 +98,3 @@ usec_t clock_mono_us(void)
 {
     return read_ns(CLOCK_MONOTONIC) / NS_PER_US;
 }
-
-usec_t clock_thread_cpu_us(void)
-{
-    return read_ns(CLOCK_THREAD_CPUTIME_ID) / NS_PER_US;
-}

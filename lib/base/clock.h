@@ -60,7 +60,4 @@ void clock_freeze(struct clock *c);
  */
 usec_t clock_mono_us(void);
 
-/* CPU time of the calling thread, in microseconds. Context: any thread. */
-usec_t clock_thread_cpu_us(void);
-
 #endif

@@ -89,7 +89,8 @@ static void chain_insert(struct memory *m, enum chain_id id, segment_t after, se
     c->count++;
 }
 
-void chains_seal(struct memory *m, segment_t n)
+/* Seal an open segment: it gets a bin, and may be emptied. */
+static void seal(struct memory *m, segment_t n)
 {
     struct segment *g = &m->arena.segments[n];
     struct chain *c = &m->blocks.chain[g->chain];
@@ -163,7 +164,7 @@ handle_t chains_append(struct memory *m, enum chain_id chain, uint32_t units, se
             return 0;
         }
         if (*open != 0) {
-            chains_seal(m, *open);
+            seal(m, *open);
         }
         *open = n;
         chain_insert(m, chain, after != 0 ? after : c->tail, n);
@@ -199,7 +200,7 @@ segment_t chains_seal_open(struct memory *m, enum chain_id id)
     memory_must_be_entered(m);
     for (int i = 0; i < 2; i++) {
         if (open[i] != 0 && m->arena.segments[open[i]].busy == 0) {
-            chains_seal(m, open[i]);
+            seal(m, open[i]);
             return open[i];
         }
     }

@@ -29,9 +29,6 @@ enum draw { DRAW_PUT, DRAW_PRESSED, DRAW_CURSOR };
 handle_t chains_append(struct memory *m, enum chain_id chain, uint32_t units, segment_t after,
                        enum draw draw);
 
-/* Seal an open segment: it gets a bin, and may be emptied. Context: in shard. */
-void chains_seal(struct memory *m, segment_t n);
-
 /* Take a segment out of its bin, so that it is not chosen again. Context: in shard. */
 void chains_claim(struct memory *m, segment_t n);
 

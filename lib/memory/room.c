@@ -15,7 +15,8 @@
 /* Runs released at once: each is O(1). */
 #define RELEASE_MAX 16
 
-uint64_t room_share(const struct memory *m)
+/* One memory's share of the limit, in bytes. */
+static uint64_t share_of_limit(const struct memory *m)
 {
     return (uint64_t)atomic_load_explicit(&m->arena.budget->limit_bytes, memory_order_relaxed) /
            m->sharers;
@@ -25,7 +26,7 @@ uint32_t room_wanted(const struct memory *m)
 {
     uint32_t shift = m->arena.shift;
     uint64_t foreseen = m->blocks.put_per_grace;
-    uint64_t most = room_share(m) / GRACE_SHARE;
+    uint64_t most = share_of_limit(m) / GRACE_SHARE;
     int64_t left = budget_left_soon(m->arena.budget);
     uint32_t want = KEEP_FREE + (uint32_t)((foreseen < most ? foreseen : most) >> shift);
 

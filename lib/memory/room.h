@@ -38,7 +38,4 @@ void room_release(struct memory *m);
  */
 uint32_t room_give_back(struct memory *m, uint32_t want);
 
-/* One memory's share of the limit, in bytes. Context: any thread. */
-uint64_t room_share(const struct memory *m);
-
 #endif

@@ -40,9 +40,9 @@ TEST(frozen_clock_moves_only_by_advance)
     msec_t t = clock_now(&c);
     int64_t unix_ms = clock_unix_ms(&c);
 
-    /* Spend three milliseconds of CPU time, without sleeping. */
-    usec_t begin = clock_thread_cpu_us();
-    while (clock_thread_cpu_us() - begin < 3000) {
+    /* Let three milliseconds pass. */
+    usec_t begin = clock_mono_us();
+    while (clock_mono_us() - begin < 3000) {
     }
     ck_assert_int_eq(clock_now(&c), t);
     ck_assert_int_eq(clock_unix_ms(&c), unix_ms);
@@ -82,13 +82,11 @@ TEST(unix_time_of_a_moment)
     ck_assert(clock_to_unix_ms(&c, MSEC_NEVER) == MSEC_NEVER);
 }
 
-TEST(measuring_clocks_move)
+TEST(the_measuring_clock_moves)
 {
-    usec_t mono = clock_mono_us();
-    usec_t cpu = clock_thread_cpu_us();
+    usec_t begin = clock_mono_us();
 
-    while (clock_thread_cpu_us() == cpu) {
+    while (clock_mono_us() == begin) {
     }
-    ck_assert_int_gt(clock_thread_cpu_us(), cpu);
-    ck_assert_int_ge(clock_mono_us(), mono);
+    ck_assert_int_gt(clock_mono_us(), begin);
 }
