@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Accepting, on the main thread. A readable socket is accepted from until it is empty or
- * ACCEPT_PER_TURN connections came; they are handed to the workers in batches, one message a
- * worker and turn.
+ * Accepting, on the main thread. When a socket is readable, connections are accepted until
+ * there are no more or ACCEPT_PER_TURN came. They are handed to the workers in batches, one
+ * message for each worker and turn.
  *
  * Accepting pauses for two reasons: the limit on connections is reached and maxconns_fast is
- * off, or descriptors have run out. It goes on when a connection closes; and, since the
- * system's descriptors are not all ours, RETRY_MS later in the second case. While paused
- * nothing polls.
+ * off, or descriptors have run out. It goes on when a connection closes; in the second case
+ * also after RETRY_MS, because other processes use the system's descriptors too. While paused
+ * no socket is polled.
  */
 #include "daemon/service/listener.h"
 
@@ -55,9 +55,9 @@ struct listeners {
     /* [const] after listeners_open() */
     struct server *server;
     struct socket_list list;
-    struct socket_list udp; /* theirs are the workers', once they accept */
+    struct socket_list udp; /* the workers own the descriptors once they were dealt */
     /* [main] */
-    struct acceptor *acceptors;  /* one for each of the list; NULL until accepting */
+    struct acceptor *acceptors;  /* one for each socket of the list; NULL until accepting */
     struct conn_batch **batches; /* of this turn, one for each worker */
     uv_timer_t retry;
     uint32_t next_worker;
@@ -194,14 +194,11 @@ static void pause_accepting(struct listeners *l)
     l->is_paused = true;
     l->paused_at_us = clock_mono_us();
     atomic_store(&s->crew.is_accepting, false);
-    /*
-     * Told before the limit is looked at again: whoever closes a connection after that wakes
-     * us.
-     */
+    /* Set before the limit is checked again: a connection that closes after that wakes main. */
     atomic_store(&s->crew.wants_room, true);
 }
 
-/* The limit is reached and clients shall wait. */
+/* The limit is reached, and clients have to wait. */
 static void pause_full(struct listeners *l)
 {
     ctr_add(&l->server->crew.counters, CTR_listen_disabled_num, 1);
@@ -211,7 +208,7 @@ static void pause_full(struct listeners *l)
     }
 }
 
-/* The process or the system has no descriptor left. */
+/* The process or the system has no descriptors left. */
 static void pause_starved(struct listeners *l, int err)
 {
     if (!l->is_starved) {
@@ -248,8 +245,8 @@ void listeners_resume(struct server *s)
 
 /* ---- accepting --------------------------------------------------------------------------- */
 
-/* Beyond the limit: say so, where a client would understand it, and hang up. */
-static void refuse(struct listeners *l, int fd, enum conn_transport transport)
+/* Beyond the limit: say so, if the client would understand it, and close. */
+static void reject(struct listeners *l, int fd, enum conn_transport transport)
 {
     char unread[2048];
 
@@ -264,7 +261,7 @@ static void refuse(struct listeners *l, int fd, enum conn_transport transport)
 }
 
 /*
- * Accept one. False when this turn is over: nothing waits, or accepting was paused.
+ * Accept one. False when this turn is over: no connection waits, or accepting was paused.
  */
 static bool accept_one(struct acceptor *a)
 {
@@ -294,7 +291,7 @@ static bool accept_one(struct acceptor *a)
     }
     l->is_starved = false;
     if (is_full(s)) {
-        refuse(l, fd, a->socket->origin.transport);
+        reject(l, fd, a->socket->origin.transport);
     } else {
         deal(l, fd, &a->socket->origin);
     }

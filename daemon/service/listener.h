@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Listening sockets: made by plain system calls before privileges are dropped, accepted on the
- * main thread, connections dealt to the workers in turn. The only place that knows the limit on
+ * main thread, connections dealt to the workers in turn. Only this module knows the limit on
  * connections (-c) and what to do when descriptors run out.
  */
 #ifndef MAYFLY_DAEMON_SERVICE_LISTENER_H
@@ -31,8 +31,8 @@ int listeners_accept(struct server *s);
 void listeners_resume(struct server *s);
 
 /*
- * Stop to accept and close the sockets; a unix socket's file is removed. What was accepted is
- * with the workers when this returns. Accepts NULL listeners. Context: main.
+ * Stop accepting and close the sockets; the file of a unix socket is removed. What was accepted
+ * is with the workers when this returns. Accepts NULL listeners. Context: main.
  */
 void listeners_close(struct server *s);
 

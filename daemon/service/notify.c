@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Messages to the service manager, on the main thread. libsystemd reads NOTIFY_SOCKET at each
- * call, returns 0 when it is unset and an error when nobody listens there; neither is of any
- * consequence for the service.
+ * call, returns 0 when it is unset and an error when no process listens there; the service goes
+ * on in both cases.
  */
 #include "daemon/service/notify.h"
 
@@ -15,7 +15,7 @@
 #include "daemon/base/log.h"
 #include "lib/base/context.h"
 
-/* Longest message; what is longer is cut. */
+/* Longest message; a longer one is cut. */
 #define NOTIFY_BYTES 512
 
 static void send_state(const char *state)

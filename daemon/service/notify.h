@@ -9,7 +9,7 @@
 
 #include "lib/base/check.h"
 
-/* The server answers; status is shown to the operator. Context: main. */
+/* The server serves clients now; status is shown to the operator. Context: main. */
 void notify_ready(const char *status);
 
 /* The server begins to stop. Context: main. */

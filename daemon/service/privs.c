@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The process and its place in the system: standard descriptors, signals, limits, user, memory
- * lock. All on the main thread before there are others. The background and the pid
- * file are in privs_background.c.
+ * lock. All on the main thread before there are others. -d and -P are in
+ * privs_background.c.
  */
 #include "daemon/service/privs.h"
 
@@ -51,7 +51,7 @@ static bool is_root(void)
     return getuid() == 0 || geteuid() == 0;
 }
 
-/* The user of -u, looked up once more where it is needed. NULL: there is none. */
+/* The user of -u, looked up each time it is needed. NULL: there is none. */
 static struct passwd *find_user(const struct settings *s)
 {
     errno = 0;
@@ -86,7 +86,7 @@ void privs_ignore_signals(const struct settings *s)
     }
 }
 
-/* As far up as it may go; the hard limit too when that is allowed. */
+/* As high as possible; the hard limit too if that is allowed. */
 static int raise_core_limit(void)
 {
     struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
@@ -103,8 +103,9 @@ static int raise_core_limit(void)
 }
 
 /*
- * Room for all connections and for ourselves. Where the system's bound leaves room for the
- * connections alone, the server starts as memcached does, and accepts less than -c says.
+ * Room for all connections and for the process itself. Where the system's limit leaves room
+ * for the connections alone, the server starts as memcached does, and accepts less than -c
+ * says.
  */
 static int raise_fd_limit(const struct settings *s)
 {
@@ -149,9 +150,9 @@ int privs_set_limits(const struct settings *s)
 }
 
 /*
- * Locking is unlimited for who has CAP_IPC_LOCK, which is given up soon: the limit must be
- * lifted as well. With a finite one later mappings (reserved address space counts in full)
- * would fail, and the server with them.
+ * Locking is unlimited for a process that has CAP_IPC_LOCK, which is given up soon: the limit
+ * must be lifted as well. With a finite one later mappings (reserved address space counts in
+ * full) would fail, and the server with them.
  */
 static bool lift_lock_limit(void)
 {
@@ -198,7 +199,7 @@ static void close_way_back(void)
 
 /*
  * Empty the permitted, effective and inheritable sets. Under a system call filter that forbids
- * even this (the service manager's), it is enough that they are empty already.
+ * even this (the service manager's), it is enough if they are empty already.
  */
 static bool clear_capabilities(void)
 {

@@ -3,7 +3,7 @@
  * What the process may do and how it stands in the system: descriptors 0 to 2, signals,
  * background, limits, user, memory lock, pid file.
  *
- * The order of a start (all: context main; no other thread yet, but at the last two):
+ * The order of a start (context of all: main; no other threads yet, except for the last two):
  *
  *     privs_open_std_fds()      first of all, before anything opens a descriptor
  *     options_parse(), log_init()
@@ -36,14 +36,14 @@ struct settings;
  */
 int privs_open_std_fds(void);
 
-/* Root must say who to be (64), and that user must exist (67). Returns a status. */
+/* Root must name a user (64), and that user must exist (67). Returns a status. */
 int privs_check_user(const struct settings *s);
 
 /*
  * -d: go on in a child with a session of its own, in the root folder (in the present one with
  * -r, for core files); nothing without -d. The parent never returns: it exits with 0 once
- * privs_ready() was called, or with the child's status when that ends before. Returns a status
- * in the child.
+ * privs_ready() was called, or with the child's status if the child ends before that. Returns a
+ * status in the child.
  */
 int privs_daemonize(const struct settings *s);
 
@@ -58,8 +58,8 @@ void privs_ignore_signals(const struct settings *s);
 int privs_set_limits(const struct settings *s);
 
 /*
- * -k: what is touched stays in memory; reserved address space is not faulted in. A failure is
- * only a warning.
+ * -k: pages that are touched stay in memory; reserved address space is not faulted in. A
+ * failure is only a warning.
  */
 void privs_lock_memory(const struct settings *s);
 
@@ -77,14 +77,14 @@ int privs_drop(const struct settings *s);
 void privs_write_pidfile(const struct settings *s);
 
 /*
- * Remove the file if privs_write_pidfile() wrote it; empty it where its folder does not let us.
- *
+ * Remove the file if privs_write_pidfile() wrote it; empty it if its folder does not allow
+ * that.
  */
 void privs_remove_pidfile(const struct settings *s);
 
 /*
- * The server answers: -d lets the parent go, and closes the terminal unless -v was given.
- * Nothing without -d.
+ * The server serves clients now: -d lets the parent go, and closes the terminal unless -v was
+ * given. Nothing without -d.
  */
 void privs_ready(const struct settings *s);
 

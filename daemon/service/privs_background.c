@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * -d and -P: going on in the background, telling the parent when the server answers, and the
- * pid file. On the main thread. What is remembered between the calls are the descriptor to the
- * parent and whether the pid file is ours.
+ * -d and -P: going on in the background, telling the parent when the server serves clients, and
+ * the pid file. On the main thread. Between the calls it remembers the descriptor of the pipe
+ * to the parent, and whether the pid file is ours.
  */
 #include "daemon/service/privs.h"
 
@@ -24,13 +24,12 @@
 #include "lib/base/num.h"
 
 /* [main] */
-static int ready_fd = -1; /* write end of the pipe to the parent; -1: nobody waits */
+static int ready_fd = -1; /* write end of the pipe to the parent; -1: no parent waits */
 static bool is_pidfile_ours;
 
 /*
  * The parent's part: until the child says it is ready, or ends. A child that was ready goes on
- * without us; one that ended gave its messages already, so its status is all there is to pass
- * on.
+ * alone; one that ended has printed its messages already, so only its status is passed on.
  */
 _Noreturn static void wait_for_child(int fd, pid_t child)
 {
@@ -65,7 +64,7 @@ int privs_daemonize(const struct settings *s)
         fprintf(stderr, "failed to daemon() in order to daemonize: %s\n", strerror(errno));
         return EX_OSERR;
     }
-    fflush(NULL); /* what stdio holds must not be written twice */
+    fflush(NULL); /* buffered output must not be written twice */
     const pid_t child = fork();
     if (child < 0) {
         fprintf(stderr, "failed to daemon() in order to daemonize: %s\n", strerror(errno));
@@ -81,8 +80,8 @@ int privs_daemonize(const struct settings *s)
     ready_fd = fds[1];
     setsid();
     /*
-     * Keep no file system busy; but core files are written where we stand, and -r wants to find
-     * them.
+     * Keep no file system busy. But core files are written to the current folder, and -r wants
+     * to find them.
      */
     if (!s->coredumps && chdir("/") != 0) {
         fprintf(stderr, "failed to change to the root folder: %s\n", strerror(errno));
@@ -120,12 +119,12 @@ void privs_ready(const struct settings *s)
     do {
         n = write(ready_fd, "r", 1);
     } while (n < 0 && errno == EINTR);
-    /* A parent that was killed meanwhile is no reason to end. */
+    /* That the parent was killed meanwhile is no reason to end. */
     close(ready_fd);
     ready_fd = -1;
 }
 
-/* The process id in this file, if it is one of a process that lives; else 0. */
+/* The process id in this file, if that process is alive; else 0. */
 static pid_t read_live_pid(const char *path)
 {
     char line[32];
@@ -198,7 +197,7 @@ void privs_write_pidfile(const struct settings *s)
                  strerror(ENAMETOOLONG));
         return;
     }
-    /* Whoever reads the file sees a whole number or none. */
+    /* A reader of the file sees a whole number or none. */
     if (!write_pid(s, temporary) || rename(temporary, s->pidfile) != 0) {
         log_warn("privs, cannot write the pid file %s (%s)", s->pidfile, strerror(errno));
         unlink(temporary);

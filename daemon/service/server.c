@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Start and stop, on the main thread. The start is a row of steps (enum step); s->step says how
- * far it came, and take_down() undoes exactly those, the last first. It serves the failed start
- * and the regular stop alike.
+ * Start and stop, on the main thread. The start is a series of steps (enum step); s->step says
+ * how far it came, and take_down() undoes exactly those, the last first. It serves a failed
+ * start and a regular stop alike.
  *
  * Signals are blocked while threads are made, so that only the main thread ever takes one.
  */
@@ -23,7 +23,7 @@
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 
-/* What is done, in the order of the start. */
+/* The steps that are done, in the order of the start. */
 enum step {
     STEP_NONE,
     STEP_LOOP,    /* main's loop and mailbox; from here on a signal to stop is a regular stop */
@@ -44,7 +44,7 @@ static struct server *server_of(void *p)
 
 /* ---- being told to stop ------------------------------------------------------------------ */
 
-/* Graceful: over when the last client has left. */
+/* A graceful stop is over when the last client has left. */
 static void stop_if_empty(struct server *s)
 {
     atomic_store(&s->crew.wants_room, true);
@@ -142,7 +142,7 @@ static void close_loop(struct server *s)
 {
     int err;
 
-    /* A late wish to stop must not stop this last run of the loop. */
+    /* A late request to stop must not stop this last run of the loop. */
     s->stopping = CREW_STOP_SOON;
     mailbox_close(&s->crew.main_mailbox);
     while (s->signal_count > 0) {
@@ -212,7 +212,7 @@ static int start_engine(struct server *s)
     return 0;
 }
 
-/* Threads inherit the mask of their maker; none but main shall take a signal. */
+/* Threads inherit the mask of the thread that makes them; only main may take a signal. */
 static void block_signals(struct server *s)
 {
     sigset_t all;
@@ -255,7 +255,8 @@ static void take_down(struct server *s)
     if (s->step >= STEP_WORKERS) {
         crew_stop(&s->crew);
     }
-    access_stop_threads(&s->crew.access); /* without workers nobody has */
+    access_stop_threads(
+        &s->crew.access); /* if there were no workers, crew_stop() has not done it */
     if (s->step >= STEP_ENGINE) {
         engine_stop(&s->crew.engine);
     }
@@ -274,7 +275,8 @@ static void take_down(struct server *s)
 }
 
 /*
- * What concerns the process: before any descriptor or thread of ours. Returns an exit status.
+ * Prepare the process itself, before it opens descriptors or makes threads. Returns an exit
+ * status.
  */
 static int prepare_process(struct server *s)
 {
@@ -285,7 +287,7 @@ static int prepare_process(struct server *s)
     options_log(settings);
     status = privs_check_user(settings);
     if (status == 0) {
-        /* With the rights and from the folder of who starts it, who sees it if it fails. */
+        /* With the rights and in the folder of the user that starts it, who sees what fails. */
         status = tls_open(settings, &s->crew.tls);
     }
     if (status == 0) {
@@ -298,7 +300,7 @@ static int prepare_process(struct server *s)
     return status;
 }
 
-/* Sockets, then the end of privileges, then who may enter. Returns an exit status. */
+/* Open the sockets, give up privileges, then read the users. Returns an exit status. */
 static int open_and_drop(struct server *s)
 {
     int status = listeners_open(s);

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Builds and takes down everything: the root of ownership.
+ * The server: builds and takes down everything; the root of ownership.
+ *
+ * daemon/service/ is the top folder below main.c: start and stop (server.[ch]), accepting
+ * (listener.[ch]), the process and its privileges (privs*.[ch]), the service manager
+ * (notify.[ch]). It hands the folders below what they need from above: conn_duties to the
+ * workers, stats_sources to statistics. It may include every folder of daemon/, and lib.
  */
 #ifndef MAYFLY_DAEMON_SERVICE_SERVER_H
 #define MAYFLY_DAEMON_SERVICE_SERVER_H
@@ -18,7 +23,7 @@ struct listeners;
 #define SERVER_SIGNALS 4
 
 struct server {
-    struct crew crew; /* [const] [atomic] what the workers need; has its own rules */
+    struct crew crew; /* what the workers share */
     struct stats_shared stats;
 
     struct listeners *listeners; /* owned; what it listens on is const, the rest is [main] */
@@ -46,9 +51,9 @@ static inline const struct server *server_of_crew(const struct crew *crew)
 int server_run(struct settings *settings);
 
 /*
- * The same in parts, for a test variant that has something to do in between. server_start()
- * returns 0, or the exit status when it failed; then everything is taken down again and a
- * message was written. No client is served before server_serve(), which returns when the server
+ * The same in parts, for a test program that does something in between. server_start() returns
+ * 0, or the exit status when it failed; then everything was taken down again and a message
+ * written. No client is served before server_serve(), which returns when the server
  * was told to stop; server_stop() then drains and releases everything.
  * Context: main.
  */
@@ -58,7 +63,8 @@ void server_stop(struct server *s);
 
 /*
  * Read again what can change while the server runs (SIGHUP): the certificates of TLS, the file
- * of users. What is broken stays as it was, and the log tells. Context: main.
+ * of users. A file that cannot be used is logged, and what was loaded before stays in use.
+ * Context: main.
  */
 void server_reload(struct server *s);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The sub-commands of `stats`: a table from name to handler. Sections that can be read off at
+ * The sub-commands of `stats`: a table from name to handler. Sections that can be answered at
  * once are in stats_general.c, stats_items.c and stats_expire.c; those that ask other workers
  * or walk over items are in stats_conns.c, stats_detail.c and stats_walk.c.
  */
@@ -22,13 +22,13 @@
 /* One `stats` command while it is dispatched. */
 struct ask {
     struct worker *w;
-    struct span args; /* behind the sub-command */
+    struct span args; /* after the sub-command */
     struct buf *out;
     stats_done_fn done;
     void *done_arg;
 };
 
-/* The next word of a line, taken off its front; of length 0 at the end. */
+/* The next word of a line, taken off its front; empty at the end. */
 static struct span next_word(struct span *rest)
 {
     struct span word;
@@ -81,7 +81,7 @@ static enum stats_result do_detail(const struct ask *a)
     return answer(a, REPLY_DETAIL_USAGE);
 }
 
-/* As in memcached these two answers have no END. */
+/* As in memcached, these two answers have no END. */
 static enum stats_result do_sizes_enable(const struct ask *a)
 {
     if (a->w->settings->no_cas) {

@@ -1,6 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * `stats` and its sub-commands.
+ *
+ * daemon/stats/ is the folder of statistics: it reads counters and shards, asks other workers
+ * by messages (stats_gather.h), and writes the answers as text. Connections and listeners it
+ * knows only as the rows that struct stats_sources hands it. It includes itself, worker,
+ * access, net, options, base, proto (for replies) and lib.
  */
 #ifndef MAYFLY_DAEMON_STATS_STATS_H
 #define MAYFLY_DAEMON_STATS_STATS_H
@@ -42,8 +47,8 @@ struct stats_sources {
 
     /*
      * The next `max` connections of a worker, the newest first. *cursor is 0 at the beginning;
-     * connections may come and go between calls: those that stay are seen once. False: those
-     * were the last. Context: that worker.
+     * connections may come and go between calls: those that stay are seen once. False: there
+     * are no more. Context: that worker.
      */
     bool (*each_conn)(struct worker *w, uint64_t *cursor, uint32_t max, stats_socket_fn fn,
                       void *arg);
@@ -53,8 +58,9 @@ struct stats_sources {
 struct stats_shared {
     struct stats_sources sources; /* [const] */
     /* [atomic] */
-    _Atomic bool tracks_sizes;        /* stats sizes */
-    _Atomic uint32_t detail_epoch;    /* stats reset: older tables of stats detail are void */
+    _Atomic bool tracks_sizes; /* stats sizes */
+    _Atomic uint32_t
+        detail_epoch; /* raised by stats reset: older tables of stats detail are void */
     _Atomic uint64_t base[CTR_COUNT]; /* sums at the last `stats reset` */
 };
 
@@ -62,14 +68,14 @@ enum stats_result { STATS_DONE, STATS_LATER, STATS_NO_MEMORY };
 
 /*
  * Called once, on the worker that asked, when an answer that was STATS_LATER is complete; out
- * is the caller's again.
+ * belongs to the caller again.
  */
 typedef void (*stats_done_fn)(void *arg, struct buf *out);
 
 /*
  * Answer `stats <args>`: appends the whole reply with its last line (END, RESET, OK or an
  * error) to out. STATS_LATER: other workers have to be asked (conns, sizes, detail); out and
- * done are kept until done is called; the caller reads nothing more from that client meanwhile.
+ * done are kept until done is called; meanwhile the caller reads nothing more from that client.
  * Context: worker, outside a read-side section.
  */
 enum stats_result stats_command(struct worker *w, struct span args, struct buf *out,

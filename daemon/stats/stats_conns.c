@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The round goes over all workers; each writes the lines of its own connections.
+ * `stats conns`: the message visits all workers; each writes the lines of its own connections.
  */
 #include "daemon/stats/stats_conns.h"
 
@@ -11,13 +11,13 @@
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 
-/* Connections described in one turn of a worker: some 2 us each. */
+/* Connections shown in one turn of a worker: about 2 us each. */
 #define CONNS_PER_SLICE 128u
 
 struct conns_gather {
     struct stats_gather gather; /* stands first */
     uint64_t cursor;            /* in the list of the worker that has it */
-    bool is_amid;               /* of that list */
+    bool is_amid;               /* in the middle of that list */
 };
 
 struct lines {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A table is an array of rows, in the order of their first use, and a hash index over it. Rows
- * are never removed singly, so a dump may go over them in slices by position while more are
- * added. A table belongs to its worker's thread. `stats reset` raises the epoch in the server;
- * each table empties itself when it is next used.
+ * are never removed one by one, so a dump may go over them in slices by position while more are
+ * added. A table belongs to its worker's thread. `stats reset` raises the shared epoch; each
+ * table empties itself when it is next used.
  *
- * The dump merges the tables of all workers in a table of its own on its round.
+ * The dump merges the tables of all workers into one of its own.
  */
 #include "daemon/stats/stats_detail.h"
 
@@ -37,7 +37,7 @@ struct detail_table {
     uint32_t cap; /* rows; half of the places */
     uint32_t index_mask;
     uint32_t epoch;
-    uint64_t overflow[4]; /* of prefixes that found no row */
+    uint64_t overflow[4]; /* of prefixes without a row */
 };
 
 /* ---- the table --------------------------------------------------------------------------- */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * `stats expire` and `stats shards`: expiry, release and memory, for all shards together and
- * for each. Names of our own stand here only, so that readers of the other sections meet none
- * they do not know.
+ * for each. Names of our own appear only here, so that tools that read the other sections find
+ * no unknown ones.
  */
 #include "daemon/stats/stats_general.h"
 
@@ -28,7 +28,7 @@ static void put_counters(struct stats_out *o, enum counter_shown where, const ui
     }
 }
 
-/* What is known of a shard, or of all: `info` and `sum` are of the same set. */
+/* The expiry of a shard, or of all; `info` and `sum` are of the same set. */
 static void put_expiry(struct stats_out *o, const struct shard_info *info, const uint64_t *sum)
 {
     char name[64];
@@ -101,7 +101,7 @@ static void put_memory(struct stats_out *o, const struct shard_info *info, const
 }
 
 /*
- * Counters here are those since the start: the baseline of `stats reset` is one for all shards.
+ * Counters here count from the start: `stats reset` keeps one baseline for all shards together.
  */
 void stats_shards(struct worker *w, struct stats_out *o)
 {

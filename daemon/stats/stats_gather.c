@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See stats_gather.h. A message that posts itself to the worker it is on comes up again in that
+ * See stats_gather.h. A message that posts itself to the worker it is on runs again in that
  * worker's next turn, after its sockets (mailbox.c).
  */
 #include "daemon/stats/stats_gather.h"

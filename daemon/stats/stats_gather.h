@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Answers that need more than the worker that was asked, or more time than one turn: a message
- * goes from worker to worker, does a slice of work on each as often as it takes, and comes back
- * to the asker, who ends the answer. Only one thread at a time has it, so it needs no lock.
+ * goes from worker to worker, does slices of work on each until that is done, and comes back to
+ * the worker that asked, which ends the answer. Only one thread at a time has it, so it needs
+ * no lock.
  */
 #ifndef MAYFLY_DAEMON_STATS_STATS_GATHER_H
 #define MAYFLY_DAEMON_STATS_STATS_GATHER_H
@@ -16,7 +17,7 @@
 
 struct worker;
 
-/* Embedded first in what one kind of answer needs; the whole is one block of mem_alloc(). */
+/* The first field of what one kind of answer needs; all of it is one block of mem_alloc(). */
 struct stats_gather {
     struct message message;
     struct worker *asker; /* [borrowed] */
@@ -26,11 +27,11 @@ struct stats_gather {
     stats_done_fn done;
     void *done_arg;
 
-    /* One slice on one worker. True: done there. Context: worker w. */
+    /* Do one slice on one worker. True: done there. Context: worker w. */
     bool (*visit)(struct stats_gather *g, struct worker *w);
     /*
-     * All were visited: append what is left, and release what hangs on the gather. May be NULL.
-     * Context: asker.
+     * All were visited: append what is left, and release what belongs to the gather. May be
+     * NULL. Context: worker, the asker.
      */
     void (*finish)(struct stats_gather *g);
 };
@@ -38,8 +39,8 @@ struct stats_gather {
 enum stats_gather_span { GATHER_ASKER, GATHER_ALL_WORKERS };
 
 /*
- * Set out on the round, over all workers or on the asker alone; takes g. The asker counts it in
- * later_count until done was called. Always STATS_LATER. Context: worker.
+ * Start, over all workers or on the asker alone; takes g. The asker counts it in later_count
+ * until done was called. Always STATS_LATER. Context: worker.
  */
 enum stats_result stats_gather_begin(struct stats_gather *g, struct worker *asker,
                                      enum stats_gather_span span, struct buf *out,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The sections of `stats` that are read off in one go: each appends its lines without the last
+ * The sections of `stats` that are answered at once: each appends its lines except the last
  * one. Private to stats*.c. Context: worker, outside a read-side section and outside a shard.
  */
 #ifndef MAYFLY_DAEMON_STATS_STATS_GENERAL_H

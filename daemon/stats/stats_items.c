@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * `stats items` and `stats slabs`. There are no size classes here: all items stand in class 1,
- * whose pages are segments and whose chunk size is the mean size of an item, so that tools that
- * compute fill and waste from these numbers come to sensible results. An empty cache shows no
+ * `stats items` and `stats slabs`. There are no size classes here: all items are shown in class
+ * 1, whose pages are segments and whose chunk size is the mean size of an item, so that tools
+ * that compute fill and waste from these numbers get sensible results. An empty cache shows no
  * class.
  */
 #include "daemon/stats/stats_general.h"
@@ -33,7 +33,7 @@ struct row {
         name, CTR_COUNT                                                                        \
     }
 
-/* What stands behind the age, in memcached's order. */
+/* The lines after the age, in memcached's order. */
 static const struct row item_rows[] = {
     AS("mem_requested", item_bytes),
     AS("evicted", evictions),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Lines of a statistics answer. A buffer that has no memory left is remembered, not reported at
- * each line: the answer is then replaced as a whole.
+ * Lines of a statistics answer. That there was no memory for a line is remembered, not reported
+ * at once: the whole answer is replaced at its end.
  */
 #ifndef MAYFLY_DAEMON_STATS_STATS_OUT_H
 #define MAYFLY_DAEMON_STATS_STATS_OUT_H
@@ -14,7 +14,7 @@
 
 struct stats_out {
     struct buf *buf;    /* [borrowed] */
-    const char *prefix; /* [borrowed] stands before each name: "items:1:", "" */
+    const char *prefix; /* [borrowed] comes before each name: "items:1:", "" */
     bool is_short;      /* there was no memory for some line */
 };
 
@@ -33,8 +33,9 @@ void stats_putf(struct stats_out *o, const char *name, const char *fmt, ...) MF_
 void stats_put_raw(struct stats_out *o, const char *line);
 
 /*
- * Write END; or, when something did not fit, an error in place of everything since `start`
- * (buf_len() at the beginning). False when not even that fits. Context: as above.
+ * Write END; or, when there was no memory for a line, an error in place of everything since
+ * `start` (buf_len() at the beginning). False when there is no memory for that either. Context:
+ * as above.
  */
 bool stats_out_end(struct stats_out *o, size_t start);
 

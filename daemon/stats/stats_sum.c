@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See stats_sum.h. Words are read relaxed while their writers go on; a sum is therefore exact
- * only for a server at rest, and a difference to the baseline that would be negative is 0.
+ * See stats_sum.h. Words are read relaxed while their writers go on; so a sum is exact only
+ * when the server is idle, and a difference to the baseline that would be negative is 0.
  */
 #include "daemon/stats/stats_sum.h"
 
@@ -10,7 +10,7 @@
 #include "daemon/stats/stats.h"
 #include "daemon/worker/crew.h"
 
-/* Of a gauge of single events the sum over shards says nothing. */
+/* The longest of something: a sum over shards would mean nothing. */
 static void take_maximum(uint64_t sum[CTR_COUNT], const struct crew *crew, enum counter id)
 {
     uint32_t i;

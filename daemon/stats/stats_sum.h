@@ -17,12 +17,12 @@ struct crew;
 void stats_sum_raw(const struct crew *crew, uint64_t sum[CTR_COUNT]);
 
 /*
- * The same since the last `stats reset`, where a counter takes part in that; of the longest
- * slice the largest instead of the sum. Context: any thread.
+ * The same since the last `stats reset`, for counters that it resets; for the longest slice the
+ * largest instead of the sum. Context: any thread.
  */
 void stats_sum(const struct crew *crew, uint64_t sum[CTR_COUNT]);
 
-/* Let the sums begin anew. Context: any thread. */
+/* Count from now on: what `stats reset` does. Context: any thread. */
 void stats_sum_reset(struct crew *crew);
 
 /*

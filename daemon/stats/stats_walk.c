@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A walk visits shard after shard by shard_walk()'s cursor. A slice opens one read-side
- * section, goes on for about SLICE_US, and closes it. The cursor meets an item at least once
- * and may meet it twice while its shard's index is being resized: a histogram is then a little
- * too high.
+ * section, goes on for about SLICE_US, and closes it. The cursor visits an item at least once,
+ * and perhaps twice while its shard's index is being resized: a histogram is then a little too
+ * high.
  */
 #include "daemon/stats/stats_walk.h"
 
@@ -19,7 +19,7 @@
 #include "lib/shard/info.h"
 
 #define SLICE_US         200
-#define POSITIONS_A_LOOK 16 /* the time is looked at after so many positions of the index */
+#define POSITIONS_A_LOOK 16 /* the clock is read after this many positions of the index */
 #define SIZE_STEP        32u
 #define DUMP_BYTES_MAX   (2u * 1024 * 1024)
 
@@ -47,7 +47,7 @@ static void on_item(void *arg, const struct shard *s, const struct item *it)
     }
 }
 
-/* One slice of the walk. True: all shards are through. */
+/* One slice of the walk. True: all shards are done. */
 static bool visit(struct stats_gather *g, struct worker *w)
 {
     struct walk *k = walk_of(g);

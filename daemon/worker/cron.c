@@ -2,23 +2,23 @@
 /*
  * Background work of one worker, on its thread. Three kinds:
  *
- * Expiry. The tick timer is armed for the moment at which the shard's next item falls due, but
- * no sooner than 1/hz after the last slow cycle began. It begins a slow cycle. A cycle is a row
- * of slices; between two of them the loop serves its sockets, and does not block. When a cycle
+ * Expiry. The tick timer is armed for the moment when the shard's next item falls due, but no
+ * sooner than 1/hz after the last slow cycle began. It begins a slow cycle. A cycle is a series
+ * of slices; between two of them the loop serves its sockets and does not block. If a cycle
  * ended with debt left (its time was spent), the tick comes back after the gap of the fast
- * cycle, which the hook before the loop blocks then begins.
+ * cycle; the hook before the loop blocks then begins one.
  *
  * Upkeep. When the shard says that it wants work (resizing, room, a delayed flush), a slice of
- * it runs after each turn. Work that waits for a grace period is looked at again by a timer
- * whose interval doubles from 1 ms while nothing moves.
+ * it runs after each turn. For work that waits for a grace period, a timer checks again; its
+ * interval doubles from 1 ms while nothing moves.
  *
  * A writer on another worker may bring a deadline nearer, or leave work, while the home worker
- * sleeps. So each worker publishes what it knows of its shard (sleeps_until, knows_work), and a
- * worker that has written compares the other shards with that and pokes their homes. Both sides
- * store, fence, then load, so that one of them sees the other's store.
+ * sleeps. So each worker publishes what it knows about its shard (sleeps_until, knows_work). A
+ * worker that has written compares the other shards with that and pokes their home workers.
+ * Both sides store, fence, then load, so one of them sees the other's store.
  *
- * Waiting connections. conn_scan() runs once a second while an idle timeout is set and there
- * are connections, and when a connection asked for it.
+ * Waiting connections. They are scanned once a second while an idle timeout is set and there
+ * are connections, and whenever a connection asks for it.
  */
 #include "daemon/worker/cron.h"
 
@@ -34,15 +34,15 @@
 #define RETRY_LAST_MS     64u
 #define SCAN_MS           1000u
 #define HZ_MAX            500u
-#define OTHERS_PER_TURN   16u  /* shards of other homes looked at in one turn */
-#define CLIENTS_PER_TICK  200u /* dynamic_hz: above, hz doubles; the figure is Redis' */
+#define OTHERS_PER_TURN   16u  /* shards of other workers checked in one turn */
+#define CLIENTS_PER_TICK  200u /* dynamic_hz: above this, hz doubles; the figure is Redis's */
 
 struct cron {
     /* [worker] */
     struct worker *worker; /* [borrowed] */
     uv_timer_t tick;       /* expiry */
     uv_timer_t retry;      /* upkeep that waits for a grace period */
-    uv_timer_t scan;       /* conn_scan() */
+    uv_timer_t scan;       /* the check of all connections */
     uint64_t tick_at;      /* loop milliseconds that tick is armed for; 0: not armed */
     msec_t due_seen;       /* what fell due next when it was armed */
     uint64_t slow_at;      /* loop milliseconds at which the last slow cycle began; 0: never */
@@ -52,8 +52,8 @@ struct cron {
     bool is_behind;        /* the last cycle expired something and left debt */
     bool has_upkeep;       /* the shard wants more upkeep at once */
     unsigned retry_ms;     /* next interval of retry */
-    uint64_t writes_seen;  /* of this worker, when it last began to look at other shards */
-    uint32_t others_left;  /* shards still to be looked at, from others_next on */
+    uint64_t writes_seen;  /* of this worker, when it last began to check other shards */
+    uint32_t others_left;  /* shards still to be checked, from others_next on */
     uint32_t others_next;
 };
 
@@ -86,7 +86,7 @@ static uint64_t expired_active(const struct cron *c)
     return ctr_get(shard_counters(c->worker->shard), CTR_expired_active);
 }
 
-/* Is something due that is still there? Reads no clock when nothing has a deadline. */
+/* Is an item due that is still there? Reads no clock when nothing has a deadline. */
 static bool has_debt(const struct cron *c)
 {
     const struct worker *w = c->worker;
@@ -130,7 +130,7 @@ static void on_tick(uv_timer_t *timer)
     struct worker *w = c->worker;
 
     c->tick_at = 0;
-    /* A delayed flush that has come to its time is due work too. */
+    /* A delayed flush whose time has come is due work too. */
     c->has_upkeep = shard_maintain(w->shard, worker_now(w), MAINTAIN_SLICE_US);
     if (setting_get(w->settings, engine.active_expire) && !c->is_cycling && has_debt(c) &&
         uv_now(&w->loop) >= slow_not_before(c)) {
@@ -139,7 +139,7 @@ static void on_tick(uv_timer_t *timer)
 }
 
 /*
- * Milliseconds from the end of one fast cycle to the next, rounded up: it may run half of the
+ * Milliseconds from the end of one fast cycle to the next, rounded up: it may run half the
  * time.
  */
 static uint64_t fast_gap_ms(const struct cron *c)
@@ -161,8 +161,8 @@ static void disarm_tick(struct cron *c)
 }
 
 /*
- * What falls due next, published as what this worker knows. Read again after it was published:
- * a writer that came in between has seen the old value.
+ * When the next item falls due, published as what this worker knows. Read again after it was
+ * published: a writer that came in between has seen the old value.
  */
 static msec_t publish_due(struct worker *w)
 {
@@ -177,7 +177,7 @@ static msec_t publish_due(struct worker *w)
     }
 }
 
-/* Arm the tick for what falls due next; a timer that is armed for an earlier moment stands. */
+/* Arm the tick for what falls due next; a timer armed for an earlier moment stays. */
 static void arm_tick(struct cron *c)
 {
     struct worker *w = c->worker;
@@ -196,7 +196,7 @@ static void arm_tick(struct cron *c)
         return;
     }
     now = clock_now(&w->engine->clock);
-    /* The loop's time is that of the turn's begin; a timer counted from it would be early. */
+    /* The loop's time is when the turn began; a timer counted from it would be early. */
     uv_update_time(&w->loop);
     loop_now = uv_now(&w->loop);
     at = loop_now + (due > now ? (uint64_t)(due - now) : 0);
@@ -221,7 +221,7 @@ static uint64_t writes_so_far(const struct worker *w)
            setting_get(w->settings, memory_limit_bytes);
 }
 
-/* Does a shard hold something that its home worker does not know yet? */
+/* Does a shard hold work that its home worker does not know about yet? */
 static bool needs_poke(const struct worker *home)
 {
     if (shard_wants_work(home->shard) &&
@@ -232,8 +232,8 @@ static bool needs_poke(const struct worker *home)
            atomic_load_explicit(&home->sleeps_until, memory_order_relaxed);
 }
 
-/* After writes: look at the shards of other workers, a bounded number a turn. */
-static void look_at_others(struct cron *c)
+/* After writes: check the shards of other workers, a bounded number a turn. */
+static void check_others(struct cron *c)
 {
     struct worker *w = c->worker;
     struct crew *crew = w->crew;
@@ -263,7 +263,7 @@ static void look_at_others(struct cron *c)
 
 static void on_retry(uv_timer_t *timer)
 {
-    /* The turn that this wake-up begins looks at the shard by itself. */
+    /* The turn that this wake-up begins checks the shard by itself. */
     (void)timer;
 }
 
@@ -339,7 +339,7 @@ void cron_after_events(struct worker *w)
 
     must_be_worker(w);
     upkeep(c);
-    look_at_others(c);
+    check_others(c);
     if (c->is_cycling) {
         run_slice(c);
     }

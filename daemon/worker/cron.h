@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What a worker does besides requests: active expiry and upkeep of its home shard in slices
- * between turns of the loop, and the look at connections that have waited long. A worker
- * with nothing to do has no timer armed and does not wake.
+ * between turns of the loop, and the check of connections that have waited long. A worker
+ * with nothing to do has no timer armed and does not wake up.
  */
 #ifndef MAYFLY_DAEMON_WORKER_CRON_H
 #define MAYFLY_DAEMON_WORKER_CRON_H
@@ -30,23 +30,24 @@ void cron_after_events(struct worker *w);
 bool cron_before_block(struct worker *w);
 
 /*
- * Somebody changed something this worker sleeps on (its shard, the clock, a live option).
- * Context: worker.
+ * Something this worker sleeps on has changed: its shard, the clock, a live option. Context:
+ * worker.
  */
 void cron_poked(struct worker *w);
 
 /*
- * Call conn_scan() in so many milliseconds, once; an earlier wish stands. Context: worker.
+ * Scan the connections in this many milliseconds, once; an earlier request stays. Context:
+ * worker.
  */
 void cron_wake_ms(struct worker *w, unsigned ms);
 
 /*
- * Background ticks a second as they stand: settings.hz, doubled while clients crowd in
+ * Background ticks a second at present: settings.hz, doubled while there are many clients
  * (dynamic_hz). Context: any thread.
  */
 uint32_t cron_hz(const struct worker *w);
 
-/* The expiry settings as they stand. Context: any thread. */
+/* The present settings of expiry. Context: any thread. */
 void cron_expire_config(const struct worker *w, struct cycle_config *cfg);
 
 #endif

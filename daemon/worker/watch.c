@@ -2,13 +2,13 @@
 /*
  * The registry of watchers, on any worker, and the making of lines, on main; see watch.h.
  *
- * Who is woken. A worker that logged something posts one message to main before it blocks; main
- * says that it is awake no more before it looks, so no event is left lying. Main takes a
- * bounded number of events in a turn, so that accepting goes on, and pokes the workers whose
- * watchers got something.
+ * Waking. A worker that has logged an event posts one message to main before it blocks. Main
+ * clears is_awake before it reads the rings, so no event is left behind. It takes a bounded
+ * number of events in a turn, so that accepting goes on, and pokes the workers whose watchers
+ * got lines.
  *
- * Who releases. A watcher belongs to its worker until its connection closes; then a message
- * takes it to main, which alone clears slots, and so is not using it.
+ * Releasing. A watcher belongs to its worker until its connection closes; then a message takes
+ * it to main. Only main clears slots, so it is not using the watcher at that moment.
  */
 #include "daemon/worker/watch.h"
 
@@ -21,7 +21,7 @@
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 
-/* Events that main makes lines of in one turn, and of one worker at a time. */
+/* Events that main turns into lines in one turn, and of one worker at a time. */
 #define EVENTS_A_TURN   512u
 #define EVENTS_A_WORKER 64u
 
@@ -30,8 +30,8 @@
 /* ---- the registry ------------------------------------------------------------------------ */
 
 /*
- * What somebody watches has changed: tell those who see events. A store that comes a moment
- * late costs an event nobody wants. Context: under the lock.
+ * The set of watched streams may have changed: publish it for those who log events. If one of
+ * them sees it a moment late, it logs an event that no client wants. Context: under the lock.
  */
 static void publish_streams(struct watch *watch)
 {
@@ -49,7 +49,7 @@ static void publish_streams(struct watch *watch)
     engine_observe(&watch->crew->engine, kinds);
 }
 
-/* The rings of all workers; they stay once there is one. Context: under the lock. */
+/* Make the rings of all workers; they are kept from then on. Context: under the lock. */
 static bool make_rings(struct crew *crew)
 {
     for (uint32_t i = 0; i < crew->worker_count; i++) {
@@ -174,8 +174,8 @@ void watch_remove(struct watcher **x)
 
 /* ---- lines ------------------------------------------------------------------------------- */
 
-/* Give a line to a watcher, after one that tells how many it missed; or it misses this one. */
-static void give(struct watch *watch, struct watcher *x, struct span line)
+/* Give a line to a watcher, after one that says how many it missed; or it misses this one. */
+static void give_line(struct watch *watch, struct watcher *x, struct span line)
 {
     struct counters *c = &watch->crew->counters;
     char text[SKIPPED_LINE_MAX];
@@ -194,8 +194,8 @@ static void give(struct watch *watch, struct watcher *x, struct span line)
     }
 }
 
-/* Give an event to all who want it; its line is made for the first of them. */
-static void deal(struct watch *watch, const struct watch_event *e, struct span key)
+/* Give an event to all watchers that want it; its line is made for the first of them. */
+static void deal_event(struct watch *watch, const struct watch_event *e, struct span key)
 {
     uint32_t stream = watch_kind_stream((enum watch_kind)e->kind);
     char line[WATCH_LINE_MAX];
@@ -210,7 +210,7 @@ static void deal(struct watch *watch, const struct watch_event *e, struct span k
         if (len == 0) {
             len = watch_line(line, e, key);
         }
-        give(watch, x, span_of(line, len));
+        give_line(watch, x, span_of(line, len));
     }
 }
 
@@ -226,25 +226,25 @@ static unsigned take_events(struct watch *watch, struct worker *w, unsigned max)
         byte_ring_copy(ring, 0, &e, sizeof(e));
         byte_ring_copy(ring, sizeof(e), key, e.key_len);
         byte_ring_drop(ring, sizeof(e) + e.key_len);
-        deal(watch, &e, span_of(key, e.key_len));
+        deal_event(watch, &e, span_of(key, e.key_len));
         n++;
     }
     return n;
 }
 
 /*
- * Both sides exchange: of two exchanges one comes first, and whoever is second sees what the
- * other wrote before. So either main finds the events, or it is woken for them. With a mere
- * load or store on one side both could miss the other's.
+ * Both sides exchange: of two exchanges one comes first, and the second sees what the other
+ * side wrote before. So either main finds the events, or it is woken for them. With only a load
+ * or a store on one side, both could miss the other's.
  */
-static void wake(struct watch *watch)
+static void wake_main(struct watch *watch)
 {
     if (!atomic_exchange_explicit(&watch->is_awake, true, memory_order_acq_rel)) {
         mailbox_post(&watch->crew->main_mailbox, &watch->wake_message);
     }
 }
 
-/* Those who got lines in this turn are sent to. */
+/* Poke the workers of watchers that got lines in this turn. */
 static void poke_fresh(struct watch *watch)
 {
     for (unsigned i = 0; i < WATCHERS_MAX; i++) {
@@ -257,7 +257,7 @@ static void poke_fresh(struct watch *watch)
     }
 }
 
-/* Some worker logged something. Context: main. */
+/* A worker has logged events. Context: main. */
 static void on_wake(struct message *m, void *receiver)
 {
     struct watch *watch =
@@ -277,7 +277,7 @@ static void on_wake(struct message *m, void *receiver)
     } while (n > 0 && total < EVENTS_A_TURN);
     poke_fresh(watch);
     if (n > 0) {
-        wake(watch);
+        wake_main(watch);
     }
 }
 
@@ -287,7 +287,7 @@ void watch_wake_main(struct worker *w)
 
     must_be_worker(w);
     if (ring != NULL && byte_ring_len(ring) > 0) {
-        wake(&w->crew->watch);
+        wake_main(&w->crew->watch);
     }
 }
 

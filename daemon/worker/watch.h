@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * `watch`: clients that are told what happens. Who sees an event (a worker, mostly) puts it
- * into a ring of its own, bounded by worker_logbuf_size, and goes on; main takes it from there,
- * makes the line and puts it into the ring of each client that wants it, bounded by
- * watcher_logbuf_size; the worker of that client sends it. Nobody ever waits for anybody: what
- * finds no room is dropped and counted. While nobody watches all of this is one word that reads
+ * `watch`: clients that are sent a line for each event. A worker puts an event into a ring of
+ * its own, bounded by worker_logbuf_size, and goes on. Main takes it from there, makes the line
+ * and puts it into the ring of each client that wants it, bounded by watcher_logbuf_size. The
+ * worker of that client sends it. No thread ever waits for another: an event or line that finds
+ * no room is dropped and counted. While no client watches, all of this is one word that reads
  * 0.
  */
 #ifndef MAYFLY_DAEMON_WORKER_WATCH_H
@@ -25,23 +25,23 @@ struct client;
 struct crew;
 struct worker;
 
-/* As many clients may watch at a time, like in memcached. */
+/* So many clients may watch at a time, as in memcached. */
 #define WATCHERS_MAX 20
 
 /* A client that watches. */
 struct watcher {
     /* [const] */
     struct watch *watch;   /* [borrowed] */
-    struct worker *worker; /* [borrowed] gone when main releases the watcher at last */
+    struct worker *worker; /* [borrowed] may be gone when main releases the watcher */
     uint32_t streams;      /* mask */
     uint32_t slot;
-    uint64_t gid_first; /* earlier events are not for it */
+    uint64_t gid_first; /* it gets no earlier events */
     /* [worker] */
     struct client *client; /* [borrowed] */
     struct watcher *next;  /* list of its worker */
     /* [main] */
-    uint64_t skipped;            /* lines left out since the last that it got */
-    bool has_fresh;              /* it got some in this pass */
+    uint64_t skipped;            /* lines left out since the last one it got */
+    bool has_fresh;              /* it got lines in this pass */
     struct byte_ring text;       /* main puts, the worker takes */
     struct message gone_message; /* its connection closed: main releases it */
 };
@@ -49,7 +49,7 @@ struct watcher {
 /* Part of the crew. */
 struct watch {
     /* [atomic] */
-    alignas(64) _Atomic uint32_t streams;          /* what somebody watches */
+    alignas(64) _Atomic uint32_t streams;          /* those that any client watches */
     alignas(64) _Atomic uint64_t gid;              /* of the last event */
     _Atomic bool is_awake;                         /* acq_rel: wake_message is on its way */
     _Atomic uint32_t count;                        /* of watchers */
@@ -57,7 +57,7 @@ struct watch {
     /* [const] */
     struct crew *crew; /* [borrowed] */
     struct message wake_message;
-    /* a leaf: of slots, and of what follows from who is in them */
+    /* a leaf: protects slots, and what is derived from them */
     pthread_mutex_t lock;
 };
 
@@ -79,12 +79,12 @@ enum watch_added watch_add(struct worker *w, struct client *c, uint32_t streams,
 /* Its connection closes; takes the address and nulls it; accepts NULL. Context: worker. */
 void watch_remove(struct watcher **x);
 
-/* Have main look if there are events it was not told of. Context: worker, before it blocks. */
+/* Wake main if there are events it was not woken for yet. Context: worker. */
 void watch_wake_main(struct worker *w);
 
-/* ---- watch_log.c: those who see events --------------------------------------------------- */
+/* ---- watch_log.c: logging events --------------------------------------------------------- */
 
-/* The calling thread is that of w (NULL: no worker's any more). Context: worker. */
+/* The calling thread is that of w (NULL: of no worker any more). Context: worker. */
 void watch_this_thread(struct worker *w);
 
 /*
@@ -93,7 +93,7 @@ void watch_this_thread(struct worker *w);
  */
 void watch_log(struct worker *w, struct watch_event *e, struct span key);
 
-/* What the engine calls for what it evicts and expires; arg is not used. */
+/* The engine calls it for what it evicts and expires; arg is not used. */
 void watch_on_engine_event(void *arg, const struct shard_event *ev);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is logged for watchers: an event as it is kept by the worker that saw it, and the line
- * that watchers get of it.
+ * What is logged for watchers: an event as the worker that saw it keeps it, and the line that
+ * watchers get.
  */
 #ifndef MAYFLY_DAEMON_WORKER_WATCH_LINE_H
 #define MAYFLY_DAEMON_WORKER_WATCH_LINE_H
@@ -39,7 +39,10 @@ enum watch_kind {
     WATCH_CONN_CLOSE, /* the same, and the reason as status */
 };
 
-/* An event; its key follows it in the ring of its worker. What a kind does not have is 0. */
+/*
+ * An event; its key follows it in the ring of its worker. Fields that a kind does not have are
+ * 0.
+ */
 struct watch_event {
     uint64_t gid;        /* number of the event */
     int64_t time_us;     /* unix time */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The producers' side of watch.h. Runs on workers, also inside a shard: a copy into the
- * worker's ring, and no more than a wake-up.
+ * The producers' side of watch.h. Runs on workers, also inside a shard: it copies the event
+ * into the worker's ring, and wakes main at most.
  */
 #include "daemon/worker/watch.h"
 
@@ -38,7 +38,7 @@ void watch_log(struct worker *w, struct watch_event *e, struct span key)
 
     must_be_worker(w);
     if (ring == NULL) {
-        return; /* whoever set the stream has made the ring before */
+        return; /* nothing is watched: rings are made before a stream is published */
     }
     e->gid = atomic_fetch_add_explicit(&watch->gid, 1, memory_order_relaxed) + 1;
     e->time_us = unix_us();
@@ -49,7 +49,7 @@ void watch_log(struct worker *w, struct watch_event *e, struct span key)
     }
     ctr_add(&w->counters, CTR_log_worker_written, 1);
     if (byte_ring_len(ring) > ring->size / 2) {
-        watch_wake_main(w); /* else once in a turn of the loop */
+        watch_wake_main(w); /* otherwise once in a turn of the loop */
     }
 }
 

@@ -30,7 +30,7 @@ static struct worker *worker_of(void *receiver)
 
 static void on_no_block(uv_idle_t *idle)
 {
-    /* That it is active is all that is wanted: the loop then does not block. */
+    /* It only has to be active: then the loop does not block. */
     (void)idle;
 }
 
@@ -50,7 +50,7 @@ static void on_before_block(uv_prepare_t *prepare)
     }
 }
 
-static void look_if_drained(struct worker *w)
+static void check_drained(struct worker *w)
 {
     if (w->conn_count == 0 && w->later_count == 0 && w->phase < WORKER_DRAINED) {
         uv_timer_stop(&w->drain_timer);
@@ -69,11 +69,11 @@ static void on_after_events(uv_check_t *check)
     }
     cron_after_events(w);
     if (w->is_stopping) {
-        look_if_drained(w);
+        check_drained(w);
     }
 }
 
-/* Messages find no connection with input that waits to be served. */
+/* Before messages run, input that was read is served. */
 static void before_messages(void *receiver)
 {
     struct worker *w = worker_of(receiver);
@@ -102,7 +102,9 @@ static void on_drain(struct message *m, void *receiver)
     uv_update_time(&w->loop);
     uv_timer_start(&w->drain_timer, on_drain_overdue, WORKER_DRAIN_MS, 0);
     w->crew->duties->drain(w);
-    /* Connections close in later turns; without any, this turn's last hook finds it drained. */
+    /*
+     * Connections close in later turns. If there are none, on_after_events() finds it drained.
+     */
 }
 
 static void on_end(struct message *m, void *receiver)
@@ -124,7 +126,7 @@ static void on_poke(struct message *m, void *receiver)
     struct worker *w = worker_of(receiver);
 
     (void)m;
-    /* First, so that whoever changes something from here on pokes again. */
+    /* First, so that a change made from here on brings another poke. */
     atomic_store_explicit(&w->is_poked, false, memory_order_seq_cst);
     cron_poked(w);
     w->crew->duties->serve_watchers(w);
@@ -132,7 +134,7 @@ static void on_poke(struct message *m, void *receiver)
 
 /* ---- the thread -------------------------------------------------------------------------- */
 
-/* The handles of the loop; those made so far are closed by the caller's run of the loop. */
+/* Make the handles of the loop. On failure the caller runs the loop, which closes them. */
 static int open_handles(struct worker *w)
 {
     int err = mailbox_init(&w->mailbox, &w->loop, w);

@@ -37,8 +37,8 @@ struct watcher;
 #define WORKER_OBUF_BYTES (128u * 1024)
 
 /*
- * A grace period is tried after so many bytes read; when that fails, since another worker is
- * inside a section, later and later.
+ * A grace period is tried after this many bytes read. Each time it fails, because another
+ * worker is inside a section, the step doubles up to the maximum.
  */
 #define WORKER_GRACE_STEP_BYTES     (512u << 10)
 #define WORKER_GRACE_STEP_MAX_BYTES (16u << 20)
@@ -104,8 +104,8 @@ struct worker {
     _Atomic(struct byte_ring *) watch_ring;
 
     /* [atomic] what this worker knows of its shard, see cron.c */
-    alignas(64) _Atomic msec_t sleeps_until; /* the next deadline it reckons with */
-    _Atomic bool knows_work;                 /* it looks after the shard's upkeep by itself */
+    alignas(64) _Atomic msec_t sleeps_until; /* the next deadline it knows of */
+    _Atomic bool knows_work;                 /* it knows that the shard has upkeep to do */
 
     /* any thread posts, the worker takes */
     alignas(64) struct mailbox mailbox;
@@ -123,10 +123,9 @@ int worker_start(struct worker *w, struct crew *crew, uint32_t id);
 /*
  * Taking workers down has four steps, each done for all workers before the next: ask to drain
  * and wait until that is done (bounded by WORKER_DRAIN_MS), let the loop end, wait for the
- * thread, release. While one drains, the others still answer its messages; and since a poster
- * may be about to send its wake-up to a worker that has the message already, loops are closed
- * when all threads have ended.
- * Context: main.
+ * thread, release. While one drains, the others still answer its messages. A poster may be
+ * about to send the wake-up for a message that the worker has taken already, so loops are
+ * closed only when all threads have ended. Context: main.
  */
 void worker_stop(struct worker *w);
 void worker_wait_drained(struct worker *w);
@@ -135,8 +134,8 @@ void worker_join(struct worker *w);
 void worker_release(struct worker *w);
 
 /*
- * Have a worker look at its home shard soon: a writer that is not at home left work there
- * (shard_wants_work()). Pokes coalesce; an uncontended one is a load. Context: any thread.
+ * Have a worker check its home shard soon: another worker left work there (shard_wants_work()).
+ * Pokes coalesce; one that is on its way already costs a load. Context: any thread.
  */
 static inline void worker_poke(struct worker *w)
 {
