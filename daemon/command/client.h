@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A client as commands know it: where replies go, what it is still owed, and what it has begun
- * that outlasts the turn of its command. struct conn embeds it. A datagram has none.
+ * A client as commands know it: where replies go, which of them were not sent yet, and what its
+ * commands began that outlasts their turn. struct conn embeds it. A datagram has none.
  *
  * daemon/command/ is the folder of commands: a request meets the engine and becomes the bytes
- * of a reply, in a turn (turn.h). Of a connection it knows this struct only; what the commands
- * leave here (a dump under way, an answer that comes later) the connection looks after. It
+ * of a reply, in a turn (turn.h). Of a connection it knows only this struct; the connection
+ * continues what commands leave here (a dump under way, an answer that comes later). It
  * includes itself, stats, worker, access, net, options, base, proto and lib.
  */
 #ifndef MAYFLY_DAEMON_COMMAND_CLIENT_H

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Lines of dumps. Runs in turns of the connection that asked, on its worker, in the read-side
- * section of the turn: items are borrowed without a lock, and what is stored, moved or deleted
- * meanwhile waits for nothing.
+ * section of the turn: items are borrowed without a lock, and writers of items wait for nothing
+ * meanwhile.
  *
  * A key in metadump is URI-encoded. In mgdump each line is a command that finds the item: a key
- * that could not stand in a line as it is comes in base64, with the flag that says so.
+ * that cannot be part of a line as it is comes in base64, with the flag that says so.
  */
 #include "daemon/command/dump.h"
 
@@ -20,15 +20,15 @@
 
 #define SLICE_US         200
 #define SLICE_BYTES      (64u * 1024)
-#define POSITIONS_A_LOOK 16 /* the time is looked at after so many positions of the index */
+#define POSITIONS_A_LOOK 16 /* the clock is read after this many positions of the index */
 
-/* Longest line: seven numbers and what stands between them; memcached's words are some 60. */
+/* Longest line: seven numbers and the words between them, about 60 bytes. */
 #define LINE_MAX_BYTES (ENCODE_URI_BYTES(ITEM_KEY_MAX) + 7 * NUM_DIGITS_MAX + 96)
 
 struct slice {
     struct turn *turn;
     const struct dump *dump;
-    int64_t unix_offset_ms; /* what makes a moment of the engine unix milliseconds */
+    int64_t unix_offset_ms; /* added to a time of the engine it makes unix milliseconds */
 };
 
 static char *put_text(char *p, const char *text)
@@ -65,7 +65,7 @@ static char *put_meta(const struct slice *k, const struct item *it, char *p)
     return put_text(p, "\n");
 }
 
-/* Can a key stand in a line of text, whatever reads it? */
+/* Can a key be part of a line of text, whatever reads it? */
 static bool is_plain(struct span key)
 {
     for (size_t i = 0; i < key.len; i++) {
@@ -102,13 +102,13 @@ static void on_item(void *arg, const struct shard *s, const struct item *it)
     t->out.len += (size_t)(end - begin);
 }
 
-/* Is there enough for this slice? */
+/* Is this slice over? */
 static bool is_over(const struct turn *t)
 {
     return t->is_halted || t->out.len >= SLICE_BYTES;
 }
 
-/* Walk until the slice is over; true: all shards are through. */
+/* Walk until the slice is over; true: all shards are done. */
 static bool walk(struct turn *t, struct dump *d)
 {
     const struct engine *e = t->e;

@@ -57,7 +57,7 @@ bool exec_place(struct turn *t, const struct request *r, struct body *b)
         exec_store_prepare(t, r, &s);
         break;
     }
-    /* Where there is no room at once it is better waited for with the value in hand. */
+    /* If there is no room at once, it is better to wait for it with the value read. */
     s.may_wait = true;
     return body_place(b, &s, t->now);
 }

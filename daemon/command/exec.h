@@ -20,9 +20,7 @@
  */
 enum turn_stop exec_outside(struct turn *t, const struct request *r);
 
-/*
- * A storage command of any protocol whose value is the body. Context: worker, read side.
- */
+/* A storage command of any protocol whose value is in a body. Context: worker, read side. */
 enum turn_stop exec_store_body(struct turn *t, const struct request *r, struct body **body);
 
 /*

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Commands of the operator: flush_all, version, verbosity, cache_memlimit, shutdown, quit,
- * and those that turn screws which memcached has and this server has not (slabs, lru,
+ * and those that adjust mechanisms of memcached that this server does not have (slabs, lru,
  * lru_crawler): they are checked and acknowledged as memcached does, so that tools go on
- * working. Runs on the worker of the connection, outside the read-side section of the turn.
+ * working. Runs on the worker of the client, outside the read-side section of the turn.
  */
 #include "daemon/command/exec_admin.h"
 
@@ -28,7 +28,7 @@
 #define CRAWLER_SLEEP_MAX 1000000u
 #define LRU_PCT_SUM_MAX   80u
 
-/* Most words that any of these commands has behind its name. */
+/* The most words that any of these commands has after its name. */
 #define WORDS_MAX 6u
 
 struct words {
@@ -57,7 +57,7 @@ static enum turn_stop say(struct turn *t, const struct request *r, enum reply re
     return TURN_GOES_ON;
 }
 
-/* The settings, to be changed: only their live fields are. */
+/* The settings, to be changed: only live fields may be. */
 static struct settings *live_settings(struct turn *t)
 {
     return t->w->crew->settings;
@@ -138,12 +138,15 @@ static enum turn_stop shutdown_server(struct turn *t, const struct request *r)
     return TURN_CLOSES;
 }
 
-/* ---- screws that turn nothing ------------------------------------------------------------ */
+/*
+ * ---- settings without effect here
+ * ------------------------------------------------------------
+ */
 
-/* So many are told apart; behind the point more are not looked at. */
+/* Digits that count; more of them after the point are ignored. */
 #define FRACTION_DIGITS_MAX 30
 
-/* A decimal fraction, maybe negative; false when it is not one. */
+/* A decimal fraction, perhaps negative; false when it is not one. */
 static bool parse_fraction(struct span s, double *out)
 {
     bool is_negative = s.len > 0 && s.ptr[0] == '-';
@@ -345,8 +348,8 @@ static enum reply check_classes(struct span list, bool *has_ours)
 }
 
 /*
- * Run one pass now: every worker looks for what is due in its shard without waiting for its
- * timer. Only that is ever looked at, as expired keys are known by their deadlines.
+ * Run one pass now: every worker drops what is due in its shard without waiting for its timer.
+ * Other items need no check, because expired keys are known by their deadlines.
  */
 static enum turn_stop crawl(struct turn *t, const struct request *r, struct span classes)
 {
@@ -367,7 +370,8 @@ static enum turn_stop crawl(struct turn *t, const struct request *r, struct span
 
 /*
  * A line for every item. memcached walks by class or by its hash table; here both are the same
- * walk, of one class. It needs no sampler, so unlike there it runs also while that is off.
+ * walk, of one class. It does not need the sampler, so unlike in memcached it also runs while
+ * that is off.
  */
 static enum turn_stop begin_dump(struct turn *t, const struct request *r,
                                  enum dump_format format, struct span classes)
@@ -454,7 +458,7 @@ static enum turn_stop lru_crawler(struct turn *t, const struct request *r)
 
 /* ---- TLS --------------------------------------------------------------------------------- */
 
-/* Read certificates anew; a failure is told in memcached's words. */
+/* Load the certificates again; a failure is answered in memcached's words. */
 static enum turn_stop refresh_certs(struct turn *t, const struct request *r)
 {
     char why[TLS_WHY_BYTES];
@@ -465,7 +469,7 @@ static enum turn_stop refresh_certs(struct turn *t, const struct request *r)
     if (t->w->crew->tls == NULL) {
         return say(t, r, REPLY_NO_TLS);
     }
-    /* Files are read and keys checked, for milliseconds: others come first, then the next. */
+    /* Reading files and checking keys takes milliseconds: after it others get their turn. */
     t->units = t->units > t->unit_limit ? t->units : t->unit_limit;
     if (tls_reload(t->w->crew->tls, why)) {
         return say(t, r, REPLY_OK);
@@ -545,7 +549,7 @@ enum turn_stop exec_admin(struct turn *t, const struct request *r)
     case CMD_REFRESH_CERTS:
         return refresh_certs(t, r);
     default:
-        /* extstore: what it is about is not built. */
+        /* extstore: not part of this server. */
         return say(t, r, REPLY_ERROR);
     }
 }

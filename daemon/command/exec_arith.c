@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * incr, decr, delete, touch: what changes one item and answers in a word. Runs on the worker of
- * the connection, inside the read-side section of the turn.
+ * incr, decr, delete, touch: they change one item and answer in a word. Runs on the worker of
+ * the client, inside the read-side section of the turn.
  */
 #include "daemon/command/exec_arith.h"
 
@@ -15,13 +15,14 @@
 #include "lib/engine/touch.h"
 #include "proto/text_compose.h"
 
-static enum turn_stop answer(struct turn *t, const struct request *r, enum outcome outcome)
+static enum turn_stop answer_outcome(struct turn *t, const struct request *r,
+                                     enum outcome outcome)
 {
     t->out.len += text_compose(turn_room(t, TEXT_REPLY_MAX), r, outcome, 0);
     return TURN_GOES_ON;
 }
 
-/* What is no number. */
+/* Anything but OUT_NUMBER. */
 static MF_NOINLINE enum turn_stop arith_failed(struct turn *t, const struct request *r,
                                                enum outcome outcome)
 {
@@ -35,11 +36,11 @@ static MF_NOINLINE enum turn_stop arith_failed(struct turn *t, const struct requ
     } else if (outcome == OUT_NO_MEMORY) {
         ctr_add(c, CTR_store_no_memory, 1);
     }
-    return answer(t, r, outcome);
+    return answer_outcome(t, r, outcome);
 }
 
-/* Every field that is read: an initializer would clear the whole of it first. */
-static inline void describe(const struct turn *t, const struct request *r, struct arith *a)
+/* Every field that the engine reads: an initializer would clear all of it first. */
+static inline void prepare_arith(const struct turn *t, const struct request *r, struct arith *a)
 {
     a->hash = r->hash;
     a->key = r->key;
@@ -52,12 +53,12 @@ static inline void describe(const struct turn *t, const struct request *r, struc
     a->cas_new = 0;
 }
 
-static MF_INLINE enum turn_stop arith(struct turn *t, const struct request *r)
+static MF_INLINE enum turn_stop arith_and_answer(struct turn *t, const struct request *r)
 {
     struct arith a;
     enum outcome outcome;
 
-    describe(t, r, &a);
+    prepare_arith(t, r, &a);
     outcome = engine_arith(t->e, &a, t->now);
     if (MF_UNLIKELY(outcome != OUT_NUMBER)) {
         return arith_failed(t, r, outcome);
@@ -67,14 +68,14 @@ static MF_INLINE enum turn_stop arith(struct turn *t, const struct request *r)
     return TURN_GOES_ON;
 }
 
-/* The same while somebody looks on. */
+/* The same while commands are observed. */
 static enum turn_stop arith_observed(struct turn *t, const struct request *r)
 {
     struct before before;
     enum turn_stop stop;
 
     observe_before(t, r->hash, r->key, &before);
-    stop = arith(t, r);
+    stop = arith_and_answer(t, r);
     if (stop == TURN_GOES_ON) {
         observe_fetch(t, r->key, &before);
     }
@@ -84,7 +85,7 @@ static enum turn_stop arith_observed(struct turn *t, const struct request *r)
 enum turn_stop exec_arith(struct turn *t, const struct request *r)
 {
     must_be_in_turn(t);
-    return MF_UNLIKELY(t->observed != 0) ? arith_observed(t, r) : arith(t, r);
+    return MF_UNLIKELY(t->observed != 0) ? arith_observed(t, r) : arith_and_answer(t, r);
 }
 
 enum turn_stop exec_delete(struct turn *t, const struct request *r)
@@ -102,10 +103,10 @@ enum turn_stop exec_delete(struct turn *t, const struct request *r)
     if (MF_UNLIKELY(t->observed != 0)) {
         observe_delete(t, &before, r->key, "delete", outcome == OUT_DELETED);
     }
-    return answer(t, r, outcome);
+    return answer_outcome(t, r, outcome);
 }
 
-/* What changed no item. */
+/* Anything but OUT_TOUCHED. */
 static MF_NOINLINE enum turn_stop touch_failed(struct turn *t, const struct request *r,
                                                enum outcome outcome)
 {
@@ -116,10 +117,10 @@ static MF_NOINLINE enum turn_stop touch_failed(struct turn *t, const struct requ
     }
     ctr_add(c, CTR_cmd_touch, 1);
     ctr_add(c, outcome == OUT_NO_MEMORY ? CTR_store_no_memory : CTR_touch_misses, 1);
-    return answer(t, r, outcome);
+    return answer_outcome(t, r, outcome);
 }
 
-static MF_INLINE enum turn_stop touch(struct turn *t, const struct request *r)
+static MF_INLINE enum turn_stop touch_and_answer(struct turn *t, const struct request *r)
 {
     struct counters *c = &t->w->counters;
     struct found f;
@@ -136,14 +137,14 @@ static MF_INLINE enum turn_stop touch(struct turn *t, const struct request *r)
     return TURN_GOES_ON;
 }
 
-/* The same while somebody looks on. */
+/* The same while commands are observed. */
 static enum turn_stop touch_observed(struct turn *t, const struct request *r)
 {
     struct before before;
     enum turn_stop stop;
 
     observe_before(t, r->hash, r->key, &before);
-    stop = touch(t, r);
+    stop = touch_and_answer(t, r);
     if (stop == TURN_GOES_ON) {
         observe_fetch(t, r->key, &before);
     }
@@ -153,5 +154,5 @@ static enum turn_stop touch_observed(struct turn *t, const struct request *r)
 enum turn_stop exec_touch(struct turn *t, const struct request *r)
 {
     must_be_in_turn(t);
-    return MF_UNLIKELY(t->observed != 0) ? touch_observed(t, r) : touch(t, r);
+    return MF_UNLIKELY(t->observed != 0) ? touch_observed(t, r) : touch_and_answer(t, r);
 }

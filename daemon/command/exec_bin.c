@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Requests of the binary protocol that read: get, getk, touch, gat, gatk, each with its quiet
- * form, and noop; those of operators (flush, version, quit); and the way to all others. Runs on
- * the worker of the client. Values leave as they do in exec_get.c.
+ * form, and noop; those of operators (flush, version, quit); and the dispatch of all others.
+ * Runs on the worker of the client. Values are sent as in exec_get.c.
  */
 #include "daemon/command/exec_bin.h"
 
@@ -18,7 +18,7 @@
 #include "lib/engine/touch.h"
 #include "proto/bin_compose.h"
 
-/* A quiet get says nothing of a key that is not there. */
+/* A quiet get is not answered if the key is not there. */
 static void answer_miss(struct turn *t, const struct request *r)
 {
     if (!r->noreply) {
@@ -38,7 +38,7 @@ static inline void put_small(struct turn *t, const struct request *r, const stru
     t->out.len += head + value_len;
 }
 
-/* A large one is sent from where it stands. Nothing was composed when it cannot be. */
+/* A large one is sent from where it is stored. Nothing was composed when it cannot be. */
 static enum turn_stop put_large(struct turn *t, const struct request *r, const struct found *f)
 {
     const struct item *it = f->item;
@@ -75,7 +75,7 @@ static inline enum turn_stop exec_bin_get(struct turn *t, const struct request *
     return TURN_GOES_ON;
 }
 
-/* What a touch found; touch itself answers with the flags only. */
+/* Answer a touch that found the item; touch itself gets only the flags. */
 static void answer_touched(struct turn *t, const struct request *r, const struct found *f)
 {
     const struct item *it = f->item;
@@ -91,8 +91,8 @@ static void answer_touched(struct turn *t, const struct request *r, const struct
 }
 
 /*
- * touch, gat, gatk. Whether the output can take the value is known before the item is touched:
- * with a deadline that has passed it would not be found a second time.
+ * touch, gat, gatk. Whether the output can take the value is checked before the item is
+ * touched: with a deadline that has passed it would not be found a second time.
  */
 static enum turn_stop exec_bin_touch(struct turn *t, const struct request *r)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The binary protocol: exec_bin.c has the requests that read, the few of operators and the way
- * to all, exec_bin_store.c those that write. Statistics are in exec_stats.c, SASL in
+ * The binary protocol: exec_bin.c has the requests that read, the few of operators and the
+ * dispatch, exec_bin_store.c those that write. Statistics are in exec_stats.c, SASL in
  * exec_sasl.c.
  */
 #ifndef MAYFLY_DAEMON_COMMAND_EXEC_BIN_H

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Requests of the binary protocol that write: set, add, replace, append, prepend, incr, decr,
- * delete, each with its quiet form. Runs on the worker of the connection, inside the read-side
+ * delete, each with its quiet form. Runs on the worker of the client, inside the read-side
  * section of the turn.
  *
  * A cas value in a request is a condition. With one, set, add and replace are all the same:
@@ -17,7 +17,7 @@
 #include "lib/engine/arith.h"
 #include "lib/engine/erase.h"
 
-/* An incr with this time does not make the number that is not there. */
+/* An incr with this exptime does not create the number. */
 #define EXPTIME_NO_CREATE UINT32_MAX
 
 static enum store_mode mode_of(const struct request *r, bool compares_cas)
@@ -36,7 +36,7 @@ static enum store_mode mode_of(const struct request *r, bool compares_cas)
     }
 }
 
-/* A sum that is too large is a store like any other; a value that is too large is none. */
+/* An append beyond the limit counts as a store; a value beyond it does not. */
 static void count_store(struct turn *t, const struct request *r, const struct store *s,
                         enum outcome outcome)
 {
@@ -90,7 +90,7 @@ enum turn_stop exec_bin_store(struct turn *t, const struct request *r, struct bo
     if (s.mode == STORE_CAS) {
         exec_count_cas(&t->w->counters, outcome);
     }
-    /* What exec_store_failed() was called for it has observed. */
+    /* exec_store_failed() has observed the others. */
     if (MF_UNLIKELY(t->observed != 0) && outcome != OUT_NO_MEMORY &&
         (outcome != OUT_TOO_LARGE || exec_store_extends(&s))) {
         exec_store_observe(t, r, &before, &s, outcome);
@@ -111,8 +111,8 @@ void exec_bin_refused(struct turn *t, const struct request *r, enum bin_reply wh
 }
 
 /*
- * A number that was made is neither hit nor miss, as in memcached. Its memory is that of a new
- * item, and the answer says so when there is none.
+ * A number that is created counts as neither hit nor miss, as in memcached. It needs memory as
+ * a new item does, and the answer says so when there is none.
  */
 enum turn_stop exec_bin_arith(struct turn *t, const struct request *r)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * get, gets, gat, gats: the hot path. Runs on the worker of the connection, inside the
- * read-side section of the turn, so items are borrowed without counting. Small values are
- * copied behind their VALUE line; a large one is sent from where it is stored, one at a time.
+ * get, gets, gat, gats: the hot path. Runs on the worker of the client, inside the read-side
+ * section of the turn, so items are borrowed without counting. Small values are copied after
+ * their VALUE line; a large one is sent from where it is stored, one at a time.
  */
 #include "daemon/command/exec_get.h"
 
@@ -38,8 +38,8 @@ static MF_INLINE void put_small(struct turn *t, const struct item *it, struct sp
 }
 
 /*
- * A large value: the output can refer to one at a time, so the one before is sent first. When
- * the socket takes not all of that, nothing was composed here.
+ * A large value: the output can refer to one at a time, so the one before is sent first. If
+ * the socket does not take all of that, nothing was composed here.
  */
 static enum turn_stop put_large(struct turn *t, const struct found *f, struct span key,
                                 bool wants_cas)
@@ -60,7 +60,7 @@ static enum turn_stop put_large(struct turn *t, const struct found *f, struct sp
 }
 
 /*
- * Everything of a get of one key but the END, for which there is room afterwards.
+ * All of a get of one key except the END, for which there is room afterwards.
  */
 static MF_INLINE enum turn_stop get_key(struct turn *t, struct span key, uint64_t hash,
                                         bool wants_cas)
@@ -87,8 +87,8 @@ static MF_INLINE enum turn_stop get_key(struct turn *t, struct span key, uint64_
 }
 
 /*
- * The same for gat. Whether the output can take the value is known before the item is touched:
- * with a deadline that has passed it would not be found a second time.
+ * The same for gat. Whether the output can take the value is checked before the item is
+ * touched: with a deadline that has passed it would not be found a second time.
  */
 static enum turn_stop gat_key(struct turn *t, const struct request *r, struct span key,
                               uint64_t hash)
@@ -115,8 +115,8 @@ static enum turn_stop gat_key(struct turn *t, const struct request *r, struct sp
         ctr_add(c, CTR_touch_hits, 1);
     } else {
         /*
-         * Without memory for its deadline an item cannot be touched: it is left out like a
-         * miss.
+         * Without memory for its deadline an item cannot be touched: it is left out as a
+         * miss is.
          */
         ctr_add(c, outcome == OUT_NO_MEMORY ? CTR_store_no_memory : CTR_touch_misses, 1);
     }

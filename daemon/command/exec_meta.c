@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Meta commands: mg, me, mn; those that write are in exec_meta_write.c. Runs on the worker of
- * the connection, inside the read-side section of the turn.
+ * the client, inside the read-side section of the turn.
  *
  * An mg without N, R and T only reads and goes the way of a get: no lock, nothing counted, the
- * value copied or sent from where it stands. One that meets a stale item which nobody was told
- * to renew has to tell its client so, and nobody else: that, like N, R and T, is done by
- * engine_fetch(), under the shard's lock.
+ * value copied or sent from where it is stored. If it finds a stale item that no client was
+ * told to renew yet, it has to tell its client so, and no other: that is done by engine_fetch()
+ * under the shard's lock, as are N, R and T.
  */
 #include "daemon/command/exec_meta.h"
 
@@ -24,7 +24,7 @@
 /* The flags by which mg can change an item. */
 #define ACTING (META_LETTER('N') | META_LETTER('R') | META_LETTER('T'))
 
-/* Bytes behind a value. */
+/* Bytes after a value. */
 #define LINE_END_LEN 2u
 
 static uint32_t idle_of(const struct turn *t, const struct item *it)
@@ -36,9 +36,9 @@ static uint32_t idle_of(const struct turn *t, const struct item *it)
 
 /* ---- mg ---------------------------------------------------------------------------------- */
 
-/* What the reply to a hit can tell of the item, but for its marks. */
-static inline void describe(const struct turn *t, const struct request *r,
-                            const struct item *it, struct meta_facts *facts)
+/* What the reply to a hit can say about the item. */
+static inline void fill_facts(const struct turn *t, const struct request *r,
+                              const struct item *it, struct meta_facts *facts)
 {
     uint16_t marks = shape_marks(item_shape(it));
 
@@ -62,7 +62,7 @@ static inline void describe(const struct turn *t, const struct request *r,
     facts->is_won = false;
 }
 
-/* A value that stands in one block: all of its reply goes to the output. */
+/* A value that is stored in one block: all of its reply goes to the output. */
 static inline void put_small(struct turn *t, const struct request *r, const struct item *it,
                              const struct meta_facts *facts)
 {
@@ -76,7 +76,7 @@ static inline void put_small(struct turn *t, const struct request *r, const stru
     t->out.len = (size_t)(p + LINE_END_LEN - t->out.base);
 }
 
-/* A hit without its value, or with a large one, for which the output may have no place now. */
+/* A hit without its value, or with a large one, which the output may not be able to take. */
 static MF_NOINLINE enum turn_stop put_other(struct turn *t, const struct request *r,
                                             const struct found *f,
                                             const struct meta_facts *facts)
@@ -95,7 +95,7 @@ static MF_NOINLINE enum turn_stop put_other(struct turn *t, const struct request
     return TURN_GOES_ON;
 }
 
-/* Compose the reply to a hit. When the output cannot take it nothing was composed. */
+/* Compose the reply to a hit. If the output cannot take it, nothing was composed. */
 static inline enum turn_stop put_hit(struct turn *t, const struct request *r,
                                      const struct found *f, const struct meta_facts *facts)
 {
@@ -114,16 +114,17 @@ static inline void mark_used(const struct turn *t, const struct request *r,
     }
 }
 
-/* Tell who looks on; it: NULL when the key was not there. */
-static inline void observe(struct turn *t, const struct request *r, const struct item *it,
-                           enum miss why)
+/* Observe a fetch; it: NULL when the key was not there. */
+static inline void observe_mg(struct turn *t, const struct request *r, const struct item *it,
+                              enum miss why)
 {
     if (MF_UNLIKELY(t->observed != 0)) {
         observe_get(t, r->key, it, why);
     }
 }
 
-static MF_NOINLINE enum turn_stop miss(struct turn *t, const struct request *r, enum miss why)
+static MF_NOINLINE enum turn_stop answer_miss(struct turn *t, const struct request *r,
+                                              enum miss why)
 {
     struct meta_facts facts = {.shows = META_SHOWS_KEY};
 
@@ -132,13 +133,13 @@ static MF_NOINLINE enum turn_stop miss(struct turn *t, const struct request *r, 
     }
     turn_tally_miss(t, why);
     t->tally.gets++;
-    observe(t, r, NULL, why);
+    observe_mg(t, r, NULL, why);
     return TURN_GOES_ON;
 }
 
 /*
  * "Less than so many seconds are left": the first deadline for which that is not so. The
- * seconds are those that t shows.
+ * seconds are those that the flag t shows.
  */
 static msec_t recache_before(const struct turn *t, int64_t seconds)
 {
@@ -147,7 +148,7 @@ static msec_t recache_before(const struct turn *t, int64_t seconds)
     return deadline - t->now > 1000 ? deadline - 999 : t->now;
 }
 
-/* What the flags ask of the engine. With N, *made is the deadline that it gives. */
+/* What the flags ask of the engine. With N, *made is the deadline of the item it makes. */
 static void prepare_fetch(const struct turn *t, const struct request *r, struct fetch *f,
                           msec_t *made)
 {
@@ -175,8 +176,8 @@ static void prepare_fetch(const struct turn *t, const struct request *r, struct 
     }
 }
 
-/* An mg that may change the item, or has to tell one client only that it is stale. */
-static MF_NOINLINE enum turn_stop fetch(struct turn *t, const struct request *r)
+/* An mg that may change the item, or is the one that is told that it is stale. */
+static MF_NOINLINE enum turn_stop fetch_and_answer(struct turn *t, const struct request *r)
 {
     struct counters *c = &t->w->counters;
     struct meta_facts facts;
@@ -184,7 +185,7 @@ static MF_NOINLINE enum turn_stop fetch(struct turn *t, const struct request *r)
     enum outcome outcome;
     msec_t made = MSEC_NEVER;
 
-    /* The item changes once: that the output can take its value must be certain before. */
+    /* The item changes only once, so first make sure that the output can take its value. */
     if (meta_has(r->letters, 'v') &&
         !turn_has_room_for_value(t, META_LINE_MAX + LINE_END_LEN)) {
         return TURN_BLOCKED;
@@ -200,9 +201,9 @@ static MF_NOINLINE enum turn_stop fetch(struct turn *t, const struct request *r)
         return TURN_GOES_ON;
     }
     if (outcome != OUT_HIT) {
-        return miss(t, r, f.found.miss);
+        return answer_miss(t, r, f.found.miss);
     }
-    describe(t, r, f.found.item, &facts);
+    fill_facts(t, r, f.found.item, &facts);
     if (f.touches) {
         facts.ttl_s = turn_seconds_left(t, f.touch_deadline);
         facts.ttl_before_s = turn_seconds_left(t, f.deadline_before);
@@ -226,39 +227,39 @@ static MF_NOINLINE enum turn_stop fetch(struct turn *t, const struct request *r)
         t->tally.gets++;
         t->tally.hits++;
     }
-    observe(t, r, f.is_created ? NULL : f.found.item, MISS_ABSENT);
+    observe_mg(t, r, f.is_created ? NULL : f.found.item, MISS_ABSENT);
     return TURN_GOES_ON;
 }
 
-static inline enum turn_stop get(struct turn *t, const struct request *r)
+static inline enum turn_stop exec_mg(struct turn *t, const struct request *r)
 {
     struct meta_facts facts;
     struct found f;
 
     if (MF_UNLIKELY((r->letters & ACTING) != 0)) {
-        return fetch(t, r);
+        return fetch_and_answer(t, r);
     }
     f = engine_find(t->e, t->route, r->hash, r->key.ptr, r->key.len, t->now);
     if (f.item == NULL) {
-        return miss(t, r, f.miss);
+        return answer_miss(t, r, f.miss);
     }
     if (MF_UNLIKELY(item_is_winnable(f.item))) {
-        return fetch(t, r);
+        return fetch_and_answer(t, r);
     }
-    describe(t, r, f.item, &facts);
+    fill_facts(t, r, f.item, &facts);
     if (put_hit(t, r, &f, &facts) != TURN_GOES_ON) {
         return TURN_BLOCKED;
     }
     mark_used(t, r, f.item);
     t->tally.gets++;
     t->tally.hits++;
-    observe(t, r, f.item, f.miss);
+    observe_mg(t, r, f.item, f.miss);
     return TURN_GOES_ON;
 }
 
 /* ---- me ---------------------------------------------------------------------------------- */
 
-static enum turn_stop debug(struct turn *t, const struct request *r)
+static enum turn_stop exec_me(struct turn *t, const struct request *r)
 {
     struct found f = engine_find(t->e, t->route, r->hash, r->key.ptr, r->key.len, t->now);
     struct meta_debug d;
@@ -268,7 +269,7 @@ static enum turn_stop debug(struct turn *t, const struct request *r)
         turn_reply(t, REPLY_META_MISS);
         return TURN_GOES_ON;
     }
-    /* memcached counts down to the deadline: what is to come is negative. */
+    /* memcached counts up to the deadline: before it the number is negative. */
     d.exp =
         item_deadline(f.item) == MSEC_NEVER ? -1 : -turn_seconds_left(t, item_deadline(f.item));
     d.idle_s = idle_of(t, f.item);
@@ -286,7 +287,7 @@ enum turn_stop exec_meta(struct turn *t, const struct request *r)
 {
     must_be_in_turn(t);
     if (MF_LIKELY(r->command == CMD_MG)) {
-        return get(t, r);
+        return exec_mg(t, r);
     }
     switch (r->command) {
     case CMD_MS:
@@ -296,7 +297,7 @@ enum turn_stop exec_meta(struct turn *t, const struct request *r)
     case CMD_MA:
         return exec_meta_arith(t, r);
     case CMD_ME:
-        return debug(t, r);
+        return exec_me(t, r);
     default:
         turn_reply(t, REPLY_META_NOOP);
         return TURN_GOES_ON;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The meta commands: exec_meta.c has those that read and the way to all, exec_meta_write.c
- * those that write. Context of all: worker, read side.
+ * The meta commands: exec_meta.c has those that read and the dispatch, exec_meta_write.c those
+ * that write. Context of all: worker, read side.
  */
 #ifndef MAYFLY_DAEMON_COMMAND_EXEC_META_H
 #define MAYFLY_DAEMON_COMMAND_EXEC_META_H

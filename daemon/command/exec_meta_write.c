@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Meta commands that write: ms, md, ma. Runs on the worker of the connection, inside the
+ * Meta commands that write: ms, md, ma. Runs on the worker of the client, inside the
  * read-side section of the turn.
  *
- * Errors are answered as by the classic commands, in words; q hides success only.
+ * Errors are answered in words, as those of the classic commands; q hides only success.
  */
 #include "daemon/command/exec_meta.h"
 
@@ -20,8 +20,8 @@
 #include "proto/meta_compose.h"
 #include "proto/meta_parse.h"
 
-static enum turn_stop answer(struct turn *t, const struct request *r, enum meta_code code,
-                             const struct meta_facts *facts)
+static enum turn_stop answer_code(struct turn *t, const struct request *r, enum meta_code code,
+                                  const struct meta_facts *facts)
 {
     if (code != META_HD || !meta_has(r->letters, 'q')) {
         t->out.len += meta_compose(turn_room(t, META_LINE_MAX), code, r, facts);
@@ -29,13 +29,13 @@ static enum turn_stop answer(struct turn *t, const struct request *r, enum meta_
     return TURN_GOES_ON;
 }
 
-static enum turn_stop complain(struct turn *t, enum reply why)
+static enum turn_stop answer_error(struct turn *t, enum reply why)
 {
     turn_reply(t, why);
     return TURN_GOES_ON;
 }
 
-/* Under -C there are no cas values, and none that is given matches. */
+/* Under -C there are no cas values, and no value that is given matches. */
 static uint64_t cas_expected(const struct turn *t, const struct meta_flags *flags)
 {
     return turn_cas_expected(t, flags->cas);
@@ -48,12 +48,12 @@ static uint64_t cas_expected(const struct turn *t, const struct meta_flags *flag
     (META_LETTER('C') | META_LETTER('E') | META_LETTER('F') | META_LETTER('I') |               \
      META_LETTER('M') | META_LETTER('N') | META_LETTER('T'))
 
-/* What the reply to a store can tell. */
+/* What the reply to a store can show. */
 #define MS_SHOWS (META_SHOWS_KEY | META_LETTER('c') | META_LETTER('s'))
 
 /*
- * Mode, comparison and deadline. A comparison makes a cas of set and replace, add knows none,
- * and append and prepend take C0 for none.
+ * Mode, comparison and deadline. With a comparison, set and replace become a cas; add ignores
+ * it, and append and prepend ignore C0.
  */
 static MF_NOINLINE void shape_store(const struct turn *t, const struct request *r,
                                     struct store *s)
@@ -105,17 +105,17 @@ void exec_meta_prepare_set(const struct turn *t, const struct request *r, struct
     prepare_store(t, r, NULL, s);
 }
 
-/* The store came to no end that has a code. */
+/* The store ended in a way that has no code. */
 static enum turn_stop store_failed(struct turn *t, const struct request *r,
                                    const struct store *s, enum reply why)
 {
     if (s->mode == STORE_SET || s->mode == STORE_REPLACE || s->mode == STORE_CAS) {
         exec_store_failed(t, r, why);
     } else {
-        /* What is there was to stay, or to be extended: it is not out of date. */
+        /* The old value was to be kept or extended: it is not out of date. */
         ctr_add(&t->w->counters, CTR_store_no_memory, 1);
     }
-    return complain(t, why);
+    return answer_error(t, why);
 }
 
 static enum meta_code code_of_store(enum outcome outcome)
@@ -132,7 +132,7 @@ static enum meta_code code_of_store(enum outcome outcome)
     }
 }
 
-/* Count and answer what is not plainly a success without a word more than its code. */
+/* Count and answer everything but a success that is answered by its code alone. */
 static MF_NOINLINE enum turn_stop end_store(struct turn *t, const struct request *r,
                                             const struct store *s, enum outcome outcome)
 {
@@ -160,10 +160,10 @@ static MF_NOINLINE enum turn_stop end_store(struct turn *t, const struct request
         facts.cas = turn_cas_shown(t, s->cas);
         facts.size = s->value_len;
     }
-    return answer(t, r, code_of_store(outcome), &facts);
+    return answer_code(t, r, code_of_store(outcome), &facts);
 }
 
-/* Store, answer and count; *outcome and s tell what came of it. */
+/* Store, answer and count; *outcome and s have the result. */
 static MF_INLINE enum turn_stop store_and_answer(struct turn *t, const struct request *r,
                                                  struct body **body, struct store *s,
                                                  enum outcome *outcome)
@@ -182,7 +182,7 @@ static MF_INLINE enum turn_stop store_and_answer(struct turn *t, const struct re
     return TURN_GOES_ON;
 }
 
-/* The same while somebody looks on. */
+/* The same while commands are observed. */
 static MF_NOINLINE enum turn_stop store_observed(struct turn *t, const struct request *r,
                                                  struct body **body)
 {
@@ -195,7 +195,7 @@ static MF_NOINLINE enum turn_stop store_observed(struct turn *t, const struct re
     observe_before(t, r->hash, r->key, &before);
     stop = store_and_answer(t, r, body, &s, &outcome);
     has_failed = outcome == OUT_NO_MEMORY || outcome == OUT_TOO_LARGE;
-    /* What exec_store_failed() was called for it has observed. */
+    /* exec_store_failed() has observed the others. */
     if (stop == TURN_GOES_ON &&
         (!has_failed || exec_store_extends(&s) || s.mode == STORE_ADD)) {
         exec_store_observe(t, r, &before, &s, outcome);
@@ -250,16 +250,16 @@ enum turn_stop exec_meta_delete(struct turn *t, const struct request *r)
     }
     if (outcome == OUT_NO_MEMORY) {
         ctr_add(c, CTR_store_no_memory, 1);
-        return complain(t, REPLY_NO_MEMORY);
+        return answer_error(t, REPLY_NO_MEMORY);
     }
     if (outcome != OUT_DELETED) {
         ctr_add(c, CTR_delete_misses, 1);
-        return answer(t, r, outcome == OUT_EXISTS ? META_EX : META_NF, &facts);
+        return answer_code(t, r, outcome == OUT_EXISTS ? META_EX : META_NF, &facts);
     }
     if (!stays) {
         ctr_add(c, CTR_delete_hits, 1);
     }
-    return answer(t, r, META_HD, &facts);
+    return answer_code(t, r, META_HD, &facts);
 }
 
 /* ---- ma ---------------------------------------------------------------------------------- */
@@ -278,7 +278,7 @@ static void prepare_arith(const struct turn *t, const struct meta_flags *flags, 
     a->cas_new = flags->cas_new;
 }
 
-/* What is no number. */
+/* Anything but OUT_NUMBER. */
 static enum turn_stop arith_failed(struct turn *t, const struct request *r,
                                    const struct arith *a, enum outcome outcome)
 {
@@ -289,15 +289,15 @@ static enum turn_stop arith_failed(struct turn *t, const struct request *r,
     case OUT_WAIT:
         return TURN_WAITS;
     case OUT_NON_NUMERIC:
-        return complain(t, REPLY_NON_NUMERIC);
+        return answer_error(t, REPLY_NON_NUMERIC);
     case OUT_NO_MEMORY:
         ctr_add(c, CTR_store_no_memory, 1);
-        return complain(t, REPLY_NO_MEMORY);
+        return answer_error(t, REPLY_NO_MEMORY);
     case OUT_EXISTS:
-        return answer(t, r, META_EX, &facts);
+        return answer_code(t, r, META_EX, &facts);
     default:
         ctr_add(c, a->is_decr ? CTR_decr_misses : CTR_incr_misses, 1);
-        return answer(t, r, META_NF, &facts);
+        return answer_code(t, r, META_NF, &facts);
     }
 }
 
@@ -326,7 +326,7 @@ enum turn_stop exec_meta_arith(struct turn *t, const struct request *r)
     if (outcome != OUT_NUMBER) {
         return arith_failed(t, r, &a, outcome);
     }
-    /* q is for what was there: that a number began its life is told in any case. */
+    /* q is for numbers that were there: that one was created is always answered. */
     if (!a.is_created) {
         ctr_add(&t->w->counters, a.is_decr ? CTR_decr_hits : CTR_incr_hits, 1);
         if (meta_has(flags.letters, 'q')) {

@@ -8,7 +8,7 @@
  * server may stop: then what comes back is released.
  *
  * The exchange belongs to the client while the server waits for it, and to the job while that
- * runs. Counted as in memcached: an exchange that ends, not its steps.
+ * runs. As in memcached, an exchange that ends is counted, not its steps.
  */
 #include "daemon/command/exec_sasl.h"
 
@@ -29,9 +29,9 @@
 struct sasl_ask {
     struct pool_job job;
     struct late_answer late;
-    struct request req; /* its spans are gone when the answer comes */
+    struct request req; /* its spans are no longer valid when the answer comes */
     struct exchange *x; /* owned; NULL before it begins, and when it could not */
-    bool is_hopeless;   /* needs no look to fail */
+    bool is_hopeless;   /* fails without asking the library */
     enum exchange_result result;
     struct span challenge; /* in x */
     char mechanism[AUTH_MECH_MAX + 1];
@@ -78,7 +78,7 @@ static void forget_ask(struct pool_job *job)
 
 /* ---- back on the worker ------------------------------------------------------------------ */
 
-/* Whoever fails is not known any more, if it was before. */
+/* A client that fails is no longer authenticated, if it was before. */
 static void count_failure(struct client *c, struct worker *w)
 {
     ctr_add(&w->counters, CTR_auth_cmds, 1);
@@ -142,7 +142,7 @@ static struct sasl_ask *ask_create(const struct turn *t, const struct request *r
     a->job.forget = forget_ask;
     a->req = *r;
     memcpy(a->mechanism, r->key.ptr, r->key.len);
-    /* A name with a NUL in it is none; the library would take what is before it. */
+    /* A name with a NUL in it is not valid; the library would use the part before it. */
     a->is_hopeless = memchr(r->key.ptr, '\0', r->key.len) != NULL;
     a->len = r->value.len;
     if (a->len > 0) {

@@ -23,7 +23,7 @@
 struct stats_ask {
     struct late_answer late; /* stands first */
     struct buf reply;
-    struct request req; /* its spans are gone when the answer comes */
+    struct request req; /* its spans are no longer valid when the answer comes */
     bool is_dump;       /* binary: all lines make one statistic */
 };
 
@@ -42,7 +42,7 @@ static bool has_answer(struct span key)
     return !begins_with(key, "cachedump") && !begins_with(key, " ");
 }
 
-/* Are the lines of its answer one statistic together? */
+/* Do the lines of its answer make one statistic together? */
 static bool is_one_statistic(struct span key)
 {
     return begins_with(key, "detail");
@@ -67,7 +67,7 @@ static bool append_reply(struct buf *out, const struct request *r, enum bin_repl
     return true;
 }
 
-/* The line at the front of *text, without its end, taken off it. */
+/* Take the first line off *text; without its line end. */
 static struct span next_line(struct span *text)
 {
     const char *end = memchr(text->ptr, '\n', text->len);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * set, add, replace, append, prepend, cas. Runs on the worker of the connection, inside the
+ * set, add, replace, append, prepend, cas. Runs on the worker of the client, inside the
  * read-side section of the turn. The engine copies or takes the value; nothing here does.
  */
 #include "daemon/command/exec_store.h"
@@ -14,7 +14,7 @@
 #include "lib/engine/erase.h"
 #include "proto/text_compose.h"
 
-/* What the storage commands are to the engine. */
+/* The storage commands as modes of the engine. */
 static const uint8_t mode_of[CMD_COUNT] = {
     [CMD_SET] = STORE_SET,       [CMD_ADD] = STORE_ADD,         [CMD_REPLACE] = STORE_REPLACE,
     [CMD_APPEND] = STORE_APPEND, [CMD_PREPEND] = STORE_PREPEND, [CMD_CAS] = STORE_CAS,
@@ -33,7 +33,7 @@ void exec_count_cas(struct counters *c, enum outcome outcome)
 
 /*
  * Drop the old value of a set that failed: it must not be served as if the set had never
- * been.
+ * come.
  */
 static void invalidate(struct turn *t, const struct request *r)
 {
@@ -139,7 +139,7 @@ void exec_store_observe(struct turn *t, const struct request *r, const struct be
     observe_store(t, before, &seen);
 }
 
-/* Store, answer and count; *outcome and s tell what came of it. */
+/* Store, answer and count; *outcome and s have the result. */
 static MF_INLINE enum turn_stop store_and_answer(struct turn *t, const struct request *r,
                                                  struct body **body, struct store *s,
                                                  enum outcome *outcome)
@@ -165,7 +165,7 @@ static MF_INLINE enum turn_stop store_and_answer(struct turn *t, const struct re
     return TURN_GOES_ON;
 }
 
-/* The same while somebody looks on. Not inlined: others would pay for its frame. */
+/* The same while commands are observed. Not inlined: the usual way would pay for its frame. */
 static MF_NOINLINE enum turn_stop store_observed(struct turn *t, const struct request *r,
                                                  struct body **body)
 {

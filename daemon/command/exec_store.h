@@ -8,10 +8,10 @@
 #include "daemon/command/turn.h"
 #include "lib/engine/store.h"
 
-/* A larger value makes the connection expect more of the kind. */
+/* After a larger value the connection expects more such values. */
 #define EXEC_BULK_BYTES (192u * 1024)
 
-/* So does a larger one that can be placed (body_place()): it is worth a read of its own. */
+/* After one beyond this too, if it could be placed (body_place()): worth a read of its own. */
 #define EXEC_PLACE_BYTES (24u * 1024)
 
 /*
@@ -30,8 +30,8 @@ void exec_store_prepare(const struct turn *t, const struct request *r, struct st
 void exec_store_failed(struct turn *t, const struct request *r, enum reply why);
 
 /*
- * Fill in what every store has, and leave the protocol mode, flags, deadline and conditions:
- * this one is a set. Every field that the engine reads: an initializer would clear all of it
+ * Fill in what all stores have in common; mode, flags, deadline and conditions are then those
+ * of a plain set. Sets every field that the engine reads: an initializer would clear all of it
  * first. Context: worker, read side.
  */
 static MF_INLINE void exec_store_fill(const struct turn *t, const struct request *r,
@@ -53,12 +53,12 @@ static MF_INLINE void exec_store_fill(const struct turn *t, const struct request
     s->vivifies = false;
 }
 
-/* A large value was stored, or refused, and more will come: exec_store_note(). */
+/* exec_store_note() for a large value. Context: worker, in a turn. */
 void exec_store_note_large(struct turn *t, size_t value_len);
 
 /*
- * A store of such a value is over: should the connection expect more of the kind? Context:
- * worker, in a turn.
+ * A store of so many bytes is over: note whether the connection should expect more such values.
+ * Context: worker, in a turn.
  */
 static inline void exec_store_note(struct turn *t, size_t value_len)
 {

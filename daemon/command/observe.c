@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Telling those who look on; see observe.h. Runs in the turn of the command.
+ * Observation of commands; see observe.h. Runs in the turn of the command.
  */
 #include "daemon/command/observe.h"
 
@@ -18,7 +18,7 @@ uint32_t observe_flags(const struct worker *w)
     return streams | (stats_detail_is_on(w) ? OBSERVE_DETAIL : 0);
 }
 
-static void count(struct turn *t, enum stats_detail_op op, struct span key)
+static void count_by_prefix(struct turn *t, enum stats_detail_op op, struct span key)
 {
     if ((t->observed & OBSERVE_DETAIL) != 0) {
         stats_detail_count(t->w, op, key.ptr, key.len);
@@ -67,7 +67,7 @@ void observe_get(struct turn *t, struct span key, const struct item *it, enum mi
     };
 
     must_be_in_turn(t);
-    count(t, it != NULL ? STATS_DETAIL_GET_HIT : STATS_DETAIL_GET_MISS, key);
+    count_by_prefix(t, it != NULL ? STATS_DETAIL_GET_HIT : STATS_DETAIL_GET_MISS, key);
     log_fetch(t, key, &b);
 }
 
@@ -129,7 +129,7 @@ void observe_store(struct turn *t, const struct before *b, const struct observed
     }
     log_store(t, s, has_failed);
     if (!has_failed) {
-        count(t, STATS_DETAIL_SET, s->key);
+        count_by_prefix(t, STATS_DETAIL_SET, s->key);
     }
 }
 
@@ -163,5 +163,5 @@ void observe_delete(struct turn *t, const struct before *b, struct span key,
     if (is_deleted && (t->observed & WATCH_DELETIONS) != 0) {
         watch_log(t->w, &e, key);
     }
-    count(t, STATS_DETAIL_DELETE, key);
+    count_by_prefix(t, STATS_DETAIL_DELETE, key);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Who looks on while commands are executed: stats detail, which counts by prefix, and watchers,
- * who get a line. Handlers ask one word of their turn (t->observed) and call these when it is
+ * Observation of commands: stats detail counts them by prefix, and watchers get a line for
+ * each. Handlers check one word of their turn (t->observed) and call these functions if it is
  * not 0.
  *
- * A command that writes looks at the item first (observe_before()), as what it found there is
- * part of what is told, and tells when it is done, so that a store that waits for room and is
- * tried again is told of once.
+ * A command that writes looks at the item first (observe_before()), because what it finds there
+ * is reported too. It reports when it is done, so that a store that waits for room and is tried
+ * again is reported once.
  */
 #ifndef MAYFLY_DAEMON_COMMAND_OBSERVE_H
 #define MAYFLY_DAEMON_COMMAND_OBSERVE_H
@@ -36,7 +36,7 @@ struct before {
     uint32_t size;
 };
 
-/* Look, when somebody is to be told. Context: worker, read side. */
+/* Look, if that will be reported. Context: worker, read side. */
 void observe_before(struct turn *t, uint64_t hash, struct span key, struct before *b);
 
 /* A key was asked for; it: NULL when it was not found. Context: worker, read side. */
@@ -51,13 +51,13 @@ struct observed_store {
     enum store_mode mode;
     enum outcome outcome;
     msec_t deadline; /* MSEC_NEVER: none */
-    size_t size;     /* of the value: as it is now when stored, as sent when not; failed: 0 */
+    size_t size;     /* of the value: stored: as it is now; not stored: as sent; failed: 0 */
 };
 
 /* b: NULL when it failed before anything was looked for. Context: worker, read side. */
 void observe_store(struct turn *t, const struct before *b, const struct observed_store *s);
 
-/* A command that is no store made the item it did not find. Context: worker, read side. */
+/* A command that is not a store created the item it did not find. Context: as above. */
 void observe_made(struct turn *t, struct span key, msec_t deadline, size_t size);
 
 /* A delete; command: delete or md. Context: worker, read side. */

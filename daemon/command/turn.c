@@ -2,14 +2,14 @@
 /*
  * Turns; see turn.h. On the worker of the client.
  *
- * Fairness. memcached cuts a connection off after -R requests. Here a turn is bounded by its
- * one read anyway, and cutting it costs a copy of the rest. So at every -R requests with
- * input left a yield is counted, but only at 20 times as much work (keys, and 4 KiB of output
- * each: well under a millisecond at the default) is the rest kept, and the client queues up
- * after the others, if there are any: in its round, in the queue, or, which the kernel is
- * asked in one call without waiting, ready to be read. A neighbour of a client that pipelines
- * without end waits for one such portion, and a client alone, or one that does not exceed it,
- * never pays.
+ * Fairness. memcached interrupts a connection after -R requests. Here a turn is bounded by its
+ * one read anyway, and interrupting it costs a copy of the rest. So a yield is counted at every
+ * -R requests with input left, but the rest is kept only after 20 times as much work (a unit
+ * for each key and each 4 KiB of output: well under a millisecond at the default), and only if
+ * other connections are ready: in the round, in the queue, or, as the kernel says in one call
+ * without waiting, to be read. Then the client queues up after them. A neighbour of a client
+ * that pipelines without end waits for one such portion; a client that is alone, or does not
+ * exceed it, never pays.
  */
 #include "daemon/command/turn.h"
 
@@ -32,8 +32,8 @@
 #define RELATIVE_MAX_S (60 * 60 * 24 * 30)
 
 /*
- * Clocks are cut down to milliseconds: the item of a request that came late in one would expire
- * up to a millisecond early. One is added, so that nothing is dropped before its time.
+ * Times are rounded down to milliseconds: the item of a request that came late in one would
+ * expire up to a millisecond early. One is added, so that nothing is dropped before its time.
  */
 #define ROUNDING_MS 1
 
@@ -107,7 +107,7 @@ void turn_take(struct turn *t, struct client *c)
     t->rest = span_of(NULL, 0);
 }
 
-/* Each time the limit of -R was met with input left counts. */
+/* Count each time the limit of -R was reached with input left. */
 static void count_yields(struct turn *t, bool has_more)
 {
     uint32_t limit = t->w->settings->reqs_per_event;
@@ -126,9 +126,9 @@ void turn_pass(struct turn *t, bool has_more)
 }
 
 /*
- * What waits for the reclaimer's period, milliseconds away, grows cold, and what is stored
- * meanwhile takes other memory, as cold: megabytes where values are large. So a worker that
- * has read much tries to end a period by itself.
+ * Memory that waits for the reclaimer's period, milliseconds away, gets cold, and what is
+ * stored meanwhile takes other memory that is cold too: megabytes if values are large. So a
+ * worker that has read much tries to end a period by itself.
  */
 static MF_NOINLINE void try_grace(struct worker *w, uint64_t bytes_read)
 {

@@ -3,7 +3,7 @@
  * A turn: requests of one client, or of several one after the other, are executed in one
  * read-side section and their replies composed in the worker's output buffer. The section spans
  * the requests and their replies, so values are sent from where they are stored and the order
- * of reads and writes is program order. Clock and routing table are read once a turn.
+ * of reads and writes is program order. The clock and the routing table are read once a turn.
  */
 #ifndef MAYFLY_DAEMON_COMMAND_TURN_H
 #define MAYFLY_DAEMON_COMMAND_TURN_H
@@ -64,7 +64,7 @@ struct turn {
     uint64_t units;            /* a measure of the work done: keys, and 4 KiB of output each */
     uint64_t unit_limit;       /* at this many, check whether others are ready */
     struct out out;            /* replies composed and not yet handed over */
-    struct span rest;          /* get family: keys not answered, when it stopped amid them */
+    struct span rest;          /* get family: keys not answered, when it stopped between them */
     struct {
         uint32_t gets, hits, misses, expired, flushed, stores;
     } tally; /* what turn_tally() moves to the worker's counters */
