@@ -138,10 +138,7 @@ static enum turn_stop shutdown_server(struct turn *t, const struct request *r)
     return TURN_CLOSES;
 }
 
-/*
- * ---- settings without effect here
- * ------------------------------------------------------------
- */
+/* ---- settings without effect here -------------------------------------------------------- */
 
 /* Digits that count; more of them after the point are ignored. */
 #define FRACTION_DIGITS_MAX 30

@@ -2,8 +2,8 @@
 /*
  * The life of a connection on its worker: adopted, served on poll events, closed. It waits
  * for exactly one thing at a time: input; room in the socket while replies wait; or a timer
- * or message while it waits for memory or for an answer. Reads and writes are our own system
- * calls: libuv tells only when.
+ * or message while it waits for memory or for an answer. Reads and writes are plain system
+ * calls: libuv only says when.
  */
 #include "daemon/conn/conn.h"
 
@@ -26,8 +26,8 @@
 #include "lib/base/mem.h"
 
 /*
- * Input thrown away at most when a connection is ended by us, in reads of the worker's output
- * buffer.
+ * When the server ends a connection it discards at most this much input, in reads of the size
+ * of the worker's output buffer.
  */
 #define DISCARD_READS 8
 
@@ -117,7 +117,7 @@ static void serve_ready(struct worker *w)
     usec_t slice_end = 0;
 
     must_be_worker(w);
-    /* Those that yield again queue up behind and are not served twice. */
+    /* Those that yield again queue up after the others and are not served twice. */
     for (uint32_t n = w->ready_count; n > 0 && w->ready != NULL; n--) {
         struct conn *c = w->ready;
 
@@ -148,12 +148,12 @@ void conn_close(struct conn *c)
     if (c->is_closing) {
         return;
     }
-    must(!c->is_queued); /* whoever gets here has run the round */
+    must(!c->is_queued); /* every way to here has run the round */
     c->is_closing = true;
     conn_log(c, WATCH_CONN_CLOSE);
     ready_remove(c);
     list_remove(c);
-    /* It leaves the poll set before its number can be another's. */
+    /* It leaves the poll set before its number can be given to another socket. */
     uv_close((uv_handle_t *)&c->poll, on_closed);
     conn_upload_drop(c);
     client_fini(&c->client, w);
@@ -163,15 +163,15 @@ void conn_close(struct conn *c)
 }
 
 /*
- * End a connection whose replies are all with the kernel. Input that nobody read would make the
- * kernel answer the close with a reset, and the peer might lose the replies before it: so the
- * sending side is shut first, and what is there of the input is thrown away.
+ * End a connection whose replies are all with the kernel. Unread input would make the kernel
+ * answer the close with a reset, and the peer might lose the replies before it: so the sending
+ * side is shut first, and the input that is there is discarded.
  */
 void conn_end(struct conn *c)
 {
     must_be_worker(c->worker);
     io_send_end(&c->client.io);
-    /* Not to the buffer for reading: others may have input there. */
+    /* Not into the buffer for reading: other connections may have input there. */
     io_discard(&c->client.io, c->worker->obuf, WORKER_OBUF_BYTES, DISCARD_READS);
     c->close_reason = c->worker->is_stopping ? CLOSE_SHUTDOWN : CLOSE_NORMAL;
     conn_close(c);
@@ -216,7 +216,7 @@ void conn_settle(struct conn *c)
     } else if (c->worker->is_stopping && !c->is_kept) {
         conn_end(c);
     } else {
-        /* One that stands in the ready list stays armed: re-arming twice would cost more. */
+        /* One that is in the ready list stays armed: re-arming twice would cost more. */
         conn_arm(c, io_read_events(&c->client.io));
         if (io_has_more(&c->client.io)) {
             conn_ready_add(c);
@@ -266,7 +266,7 @@ void conn_input(struct conn *c)
 {
     must_be_worker(c->worker);
     if (MF_UNLIKELY(c->client.watcher != NULL)) {
-        conn_round_run(c->worker); /* it has the buffer */
+        conn_round_run(c->worker); /* its input is in the buffer */
         conn_discard(c);
     } else if (conn_upload_wants_read(c)) {
         conn_round_run(c->worker);
@@ -281,7 +281,7 @@ static void on_poll(uv_poll_t *handle, int status, int events)
     struct conn *c = conn_from_poll(handle);
 
     if (MF_UNLIKELY(c->is_queued)) {
-        /* Something came behind its input, in the same turn of the loop. */
+        /* Another event came after its input, in the same turn of the loop. */
         conn_round_run(c->worker);
         if (c->is_closing) {
             return;
@@ -294,7 +294,7 @@ static void on_poll(uv_poll_t *handle, int status, int events)
     }
     if (!outq_is_empty(&c->client.outq)) {
         if ((events & c->events) != 0) {
-            conn_round_run(c->worker); /* it was here first, and this may execute much */
+            conn_round_run(c->worker); /* it came first, and conn_write() may execute much */
             conn_write(c);
             if (c->client.watcher != NULL) {
                 conn_stream(c);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A connection that has to say who it is (-Y, -S), on its worker. It stands before everything
- * else that looks at input. Under -Y no byte of a client that is not known reaches a parser of
- * commands, of whatever protocol; under -S a binary request is let through by its opcode.
+ * A connection that has to authenticate (-Y, -S), on its worker. This comes before everything
+ * else that reads input. Under -Y no byte of a client that has not authenticated reaches a
+ * parser of commands, of any protocol; under -S a binary request is let through by its opcode.
  *
  * What such a connection can make the server keep is bounded: it reads little at once
  * (CONN_AUTH_READ_BYTES), keeps less than that, and goes on only when its replies are taken.
@@ -18,10 +18,10 @@
 #include "proto/bin_parse.h"
 #include "proto/text_auth.h"
 
-/* So many replies of refusals are sent before more are composed, bytes. */
+/* When so many bytes of refusals are composed they are sent before there are more. */
 #define REPLIES_MAX_BYTES (4u * 1024)
 
-/* Entries that are compared in the time of one unit of work. */
+/* Entries that are compared in about the time of one unit of work. */
 #define ENTRIES_PER_UNIT 1024
 
 _Static_assert(AUTH_LINE_MAX == TEXT_AUTH_VALUE_MAX, "every line of a file can be sent");
@@ -38,8 +38,8 @@ void conn_auth_begin(struct conn *c)
 
 /* ---- text -------------------------------------------------------------------------------- */
 
-/* An offer of user and password. */
-static enum reply judge(struct turn *t, const struct text_auth *offer)
+/* Check the user and the password that a client sent. */
+static enum reply check_offer(struct turn *t, const struct text_auth *offer)
 {
     const struct auth *auth = &t->w->crew->access.text;
 
@@ -69,7 +69,7 @@ static enum turn_stop take_text(struct turn *t, const char *p, size_t len, size_
         return TURN_CLOSES;
     }
     if (status == PARSE_OK) {
-        reply = judge(t, &offer);
+        reply = check_offer(t, &offer);
     }
     c->swallow = offer.swallow;
     turn_reply(t, reply);
@@ -78,7 +78,7 @@ static enum turn_stop take_text(struct turn *t, const char *p, size_t len, size_
 
 /* ---- binary ------------------------------------------------------------------------------ */
 
-/* What memcached serves before, too. */
+/* As in memcached, these are served before authentication. */
 static bool is_open_to_all(const struct request *r)
 {
     return r->opcode == BIN_SASL_LIST || r->opcode == BIN_SASL_AUTH ||
@@ -86,7 +86,8 @@ static bool is_open_to_all(const struct request *r)
 }
 
 /* Answer and close. */
-static enum turn_stop refuse(struct turn *t, const struct request *r, enum bin_reply why)
+static enum turn_stop answer_and_close(struct turn *t, const struct request *r,
+                                       enum bin_reply why)
 {
     if (why != BIN_REPLY_OK) {
         turn_bin_reply(t, r, why, 0);
@@ -94,7 +95,7 @@ static enum turn_stop refuse(struct turn *t, const struct request *r, enum bin_r
     return TURN_CLOSES;
 }
 
-/* One request; its header alone says whether it is let through. */
+/* Take one request; its header alone says whether it is let through. */
 static enum turn_stop take_binary(struct turn *t, const char *p, size_t len, size_t *used)
 {
     const struct bin_limits limits = {.value_max = 0};
@@ -109,11 +110,11 @@ static enum turn_stop take_binary(struct turn *t, const char *p, size_t len, siz
     }
     if ((unsigned char)p[0] != BIN_REQUEST || (status == PARSE_CLOSE && is_open_to_all(&r))) {
         *used = len;
-        return refuse(t, &r, reply);
+        return answer_and_close(t, &r, reply);
     }
     if (!is_open_to_all(&r)) {
         *used = len;
-        return refuse(t, &r, BIN_REPLY_AUTH_FAILURE);
+        return answer_and_close(t, &r, BIN_REPLY_AUTH_FAILURE);
     }
     switch (status) {
     case PARSE_OK:

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bytes to batches; see conn_batch.h. Runs in a turn.
+ * From bytes to batches; see conn_batch.h. Runs in a turn.
  */
 #include "daemon/conn/conn_batch.h"
 
@@ -37,8 +37,8 @@ static inline enum parse_status parse_binary(const struct turn *t, struct steps 
 }
 
 /* batch_parse(), compiled once for each protocol. */
-static MF_INLINE void fill(const struct turn *t, struct steps *steps, struct batch *b,
-                           const char *p, size_t len, bool is_alone, parse_fn parse)
+static MF_INLINE void parse_all(const struct turn *t, struct steps *steps, struct batch *b,
+                                const char *p, size_t len, bool is_alone, parse_fn parse)
 {
     const char *end = p + len;
     struct step *first = steps->step + steps->used;
@@ -55,7 +55,7 @@ static MF_INLINE void fill(const struct turn *t, struct steps *steps, struct bat
             b->status = status;
             b->last = r;
             b->last_used = used;
-            r->hash = 0; /* steps_prefetch() does not ask */
+            r->hash = 0; /* steps_prefetch() takes all steps */
             steps->used++;
             break;
         }
@@ -63,7 +63,8 @@ static MF_INLINE void fill(const struct turn *t, struct steps *steps, struct bat
         s->end = p;
         r->hash = engine_hash(t->e, r->key.ptr, r->key.len);
         if (!is_alone || p < end || s > first) {
-            engine_prefetch_bucket(t->route, r->hash); /* alone it would come too late */
+            engine_prefetch_bucket(t->route,
+                                   r->hash); /* for a single request it would come too late */
         }
         s++;
     }
@@ -72,16 +73,18 @@ static MF_INLINE void fill(const struct turn *t, struct steps *steps, struct bat
     steps->used += b->n;
 }
 
-static MF_NOINLINE void fill_text(const struct turn *t, struct steps *steps, struct batch *b,
-                                  const char *p, size_t len, bool is_alone)
+static MF_NOINLINE void parse_all_text(const struct turn *t, struct steps *steps,
+                                       struct batch *b, const char *p, size_t len,
+                                       bool is_alone)
 {
-    fill(t, steps, b, p, len, is_alone, parse_text);
+    parse_all(t, steps, b, p, len, is_alone, parse_text);
 }
 
-static MF_NOINLINE void fill_binary(const struct turn *t, struct steps *steps, struct batch *b,
-                                    const char *p, size_t len, bool is_alone)
+static MF_NOINLINE void parse_all_binary(const struct turn *t, struct steps *steps,
+                                         struct batch *b, const char *p, size_t len,
+                                         bool is_alone)
 {
-    fill(t, steps, b, p, len, is_alone, parse_binary);
+    parse_all(t, steps, b, p, len, is_alone, parse_binary);
 }
 
 void batch_parse(const struct turn *t, uint8_t *protocol, struct steps *steps, struct batch *b,
@@ -92,8 +95,8 @@ void batch_parse(const struct turn *t, uint8_t *protocol, struct steps *steps, s
         *protocol = (unsigned char)*p == BIN_REQUEST ? PROTOCOL_BINARY : PROTOCOL_ASCII;
     }
     if (*protocol == PROTOCOL_BINARY) {
-        fill_binary(t, steps, b, p, len, is_alone);
+        parse_all_binary(t, steps, b, p, len, is_alone);
     } else {
-        fill_text(t, steps, b, p, len, is_alone);
+        parse_all_text(t, steps, b, p, len, is_alone);
     }
 }

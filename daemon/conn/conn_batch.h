@@ -18,16 +18,16 @@
 
 struct step {
     struct request req;
-    const char *end; /* where it ends; of what is no whole request it is not told */
+    const char *end; /* where it ends; not set for the last one if it is not a whole request */
 };
 
 /*
- * Room for parsed requests, of one connection or of several. Whatever was parsed takes a step,
- * also what is no whole request: so there is room for the key of each.
+ * Room for parsed requests, of one connection or of several. Everything that was parsed takes a
+ * step, also a request that is not whole: so there is room for the key of each.
  */
 struct steps {
     unsigned used;
-    char *key_room; /* in keys, free from here on */
+    char *key_room; /* in keys: free from here on */
     struct step step[TURN_BATCH];
     char keys[TURN_BATCH * TEXT_KEY_ROOM]; /* those that came as base64 */
 };
@@ -36,7 +36,7 @@ struct steps {
 struct batch {
     const struct step *step; /* [borrowed] n of them */
     unsigned n;
-    /* what came behind them, when status is not PARSE_OK */
+    /* what came after them, when status is not PARSE_OK */
     enum parse_status status;
     const struct request *last; /* [borrowed] */
     size_t last_used;
@@ -64,7 +64,7 @@ void batch_parse(const struct turn *t, uint8_t *protocol, struct steps *steps, s
                  const char *p, size_t len, bool is_alone);
 
 /*
- * Fetch the items of all that was parsed: their buckets were asked for when they were.
+ * Prefetch the items of all that was parsed; their buckets were prefetched while parsing.
  * Context: worker, in a turn.
  */
 static inline void steps_prefetch(const struct turn *t, const struct steps *steps)

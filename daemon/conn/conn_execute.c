@@ -5,8 +5,8 @@
  *
  * A connection may have something to finish before its next request can be parsed: the rest of
  * a get line, a dump, a large value, bytes to be dropped, its authentication
- * (conn_has_pending()). Then come batches of requests, and after a batch perhaps something that
- * is not a whole request.
+ * (conn_has_pending()). Then come batches of requests, and after a batch perhaps bytes that are
+ * not a whole request.
  */
 #include "daemon/conn/conn_execute.h"
 
@@ -43,8 +43,8 @@ static size_t remember_rest(struct turn *t, const struct request *r, const char 
 }
 
 /*
- * What is consumed of a batch whose first byte is at p when a step of it stops the turn; the
- * step begins at `begin`.
+ * How much is consumed of a batch whose first byte is at p when a step of it stops the turn.
+ * The step begins at `begin`.
  */
 static size_t stopped_at(struct turn *t, const struct step *s, const char *p, const char *begin,
                          enum turn_stop stop)
@@ -61,7 +61,7 @@ static size_t stopped_at(struct turn *t, const struct step *s, const char *p, co
 
 /*
  * Execute a batch whose first byte is at p. *used is what was consumed of it. Not inlined:
- * together with run() the loop runs out of registers.
+ * together with run_lot() the loop runs out of registers.
  */
 static MF_NOINLINE enum turn_stop run_batch(struct turn *t, const struct batch *b,
                                             const char *p, size_t *used)
@@ -109,9 +109,9 @@ static enum turn_stop run_body(struct turn *t, struct lot *lot, size_t len, size
     enum turn_stop stop;
 
     /*
-     * A value that one read can bring waits in the connection's buffer until it is whole: it is
-     * copied once into its pieces then, where a body would copy it there too. Unless it is
-     * there to be read into them.
+     * A value that fits one read waits in the connection's buffer until it is whole: then it is
+     * copied once into its pieces, and a body would copy it too. Unless it can be read into
+     * them right away.
      */
     if (b->last->value_len <= small_max ||
         (b->last->value_len <= EXEC_BULK_BYTES && !may_place)) {
@@ -119,8 +119,8 @@ static enum turn_stop run_body(struct turn *t, struct lot *lot, size_t len, size
         return TURN_DRY;
     }
     /*
-     * A body takes room as its bytes come, and counts as announced when it is begun: that is
-     * believed only of who sent something of it.
+     * A body takes room as its bytes come, but counts as announced when it is begun: so it is
+     * begun only when some of its bytes have come.
      */
     if (arrived < small_max && !c->is_saturated) { /* never when it may be placed */
         t->is_bulk = true; /* larger than EXEC_BULK_BYTES, or it would have waited */
@@ -142,7 +142,9 @@ static void answer_refused(struct turn *t, struct batch *b)
         return;
     }
     if (b->last->cls == CLASS_STORE) {
-        /* Only what is too large is swallowed; with noreply the reply does not tell. */
+        /*
+         * Only values that are too large are swallowed; with noreply there is no reply to ask.
+         */
         exec_store_failed(t, b->last, b->last->value_len > 0 ? REPLY_TOO_LARGE : b->reply);
     } else if (b->last->command == CMD_MS) {
         exec_store_failed(t, b->last, b->reply);
@@ -150,7 +152,7 @@ static void answer_refused(struct turn *t, struct batch *b)
     turn_reply(t, b->reply);
 }
 
-/* Nothing can be read behind it any more. */
+/* After it nothing can be parsed any more. */
 static void answer_last(struct turn *t, struct batch *b)
 {
     if (turn_conn(t)->protocol != PROTOCOL_BINARY) {
@@ -160,7 +162,7 @@ static void answer_last(struct turn *t, struct batch *b)
     }
 }
 
-/* What came behind the requests of a batch. *used: consumed of the len bytes there. */
+/* What came after the requests of a batch. *used: consumed of the len bytes there. */
 static enum turn_stop run_last(struct turn *t, struct lot *lot, size_t len, size_t *used)
 {
     struct batch *b = &lot->batch;
@@ -171,7 +173,7 @@ static enum turn_stop run_last(struct turn *t, struct lot *lot, size_t len, size
     case PARSE_OK:
         break;
     case PARSE_MORE:
-        c->need = b->last_used; /* of a line nobody knows it */
+        c->need = b->last_used; /* 0 for a line: its length is not known */
         return TURN_DRY;
     case PARSE_BODY:
         return run_body(t, lot, len, used);
@@ -214,7 +216,7 @@ static enum turn_stop run_rest(struct turn *t, const char *p, size_t *used)
     return TURN_GOES_ON;
 }
 
-/* What is to be done before the next request can be parsed. */
+/* Go on with what has to be done before the next request can be parsed. */
 static enum turn_stop run_pending(struct turn *t, struct lot *lot, const char *p, size_t len,
                                   size_t *used)
 {
@@ -238,7 +240,7 @@ static enum turn_stop run_pending(struct turn *t, struct lot *lot, const char *p
     return len > 0 ? conn_auth_take(t, p, len, used) : TURN_DRY;
 }
 
-/* Is the lot one whole request, the usual thing of a client that does not pipeline? */
+/* Is the lot one whole request, as usual for a client that does not pipeline? */
 static inline bool is_single(const struct lot *lot)
 {
     const struct batch *b = &lot->batch;
@@ -247,7 +249,7 @@ static inline bool is_single(const struct lot *lot)
            b->step->end == lot->p + lot->len;
 }
 
-/* Execute it, with the result of run(). */
+/* Execute it, with the result of run_lot(). */
 static inline enum turn_stop run_single(struct turn *t, const struct lot *lot, size_t *used)
 {
     const struct step *s = lot->batch.step;
@@ -265,9 +267,9 @@ static inline enum turn_stop run_single(struct turn *t, const struct lot *lot, s
 
 /*
  * Execute as much of a lot as possible; *used is what was consumed of it. It grows by what is
- * read behind it.
+ * read after it.
  */
-static enum turn_stop run(struct turn *t, struct lot *lot, size_t *used)
+static enum turn_stop run_lot(struct turn *t, struct lot *lot, size_t *used)
 {
     struct conn *c = turn_conn(t);
     struct batch *b = &lot->batch;
@@ -290,8 +292,8 @@ static enum turn_stop run(struct turn *t, struct lot *lot, size_t *used)
                 stop = TURN_BLOCKED;
             }
             /*
-             * What came of it may want bytes itself: those of a value that failed are no
-             * commands.
+             * That may have left more to finish: the bytes of a value that failed, for one, are
+             * not commands.
              */
             if (stop == TURN_GOES_ON && conn_has_pending(c) && pos < len) {
                 continue;
@@ -368,7 +370,7 @@ void lot_execute(struct turn *t, struct lot *lot)
     t->may_wait = conn_may_wait(c);
     c->last_active = t->now;
     c->need = 0;
-    stop = MF_LIKELY(is_single(lot)) ? run_single(t, lot, &used) : run(t, lot, &used);
+    stop = MF_LIKELY(is_single(lot)) ? run_single(t, lot, &used) : run_lot(t, lot, &used);
     used = stop == TURN_STREAMS ? lot->len : used;
     turn_pass(t, used < lot->len);
     c->reads_little = t->is_bulk || c->upload != NULL;
@@ -376,7 +378,7 @@ void lot_execute(struct turn *t, struct lot *lot)
         c->reads_little |= conn_upload_expects_place(c);
     }
     if (stop == TURN_WAITS && t->requests > 0) {
-        /* If a store waits now it is another one, with a second of its own. */
+        /* The store that waits now is another one, and may wait a second of its own. */
         c->wait_since = conn_wait_now();
     }
     lot->is_lost = MF_UNLIKELY(t->is_broken) || !keep_input(c, lot, used);

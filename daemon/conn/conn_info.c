@@ -136,7 +136,7 @@ static const char *state_name(const struct conn *c)
 }
 
 /* Call fn with what `stats conns` shows of a connection. */
-static void show(const struct conn *c, stats_socket_fn fn, void *arg)
+static void show_conn(const struct conn *c, stats_socket_fn fn, void *arg)
 {
     char addr[SHOWN_ADDRESS_MAX] = "";
     char listen_addr[SHOWN_ADDRESS_MAX] = "";
@@ -171,7 +171,7 @@ bool conn_each(struct worker *w, uint64_t *cursor, uint32_t max, stats_socket_fn
         c = c->next;
     }
     for (uint32_t n = 0; c != NULL && n < max; n++, c = c->next) {
-        show(c, fn, arg);
+        show_conn(c, fn, arg);
         *cursor = c->serial;
     }
     return c != NULL;

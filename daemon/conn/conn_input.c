@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Reading of a connection, on its worker. One read a turn into the worker's shared buffer,
- * behind what was read of others for the same round; the end of a request that is not all there
- * is kept by the connection and put in front of the next read. So an idle connection has no
- * buffer.
+ * after what was read of others for the same round. The beginning of a request that has not
+ * come whole is kept by the connection and put in front of the next read. So an idle connection
+ * has no buffer.
  *
  * What is kept is bounded by the protocol: a line (TEXT_LINE_MAX, lines of keys
- * TEXT_GET_LINE_MAX) or a small value. Long lines are read straight behind what is kept, so
- * that they are not copied again with each read, and are not parsed again before their end is
+ * TEXT_GET_LINE_MAX) or a small value. Long lines are read directly after what is kept, so
+ * that they are not copied again with each read, and not parsed again before their end is
  * there.
  */
 #include "daemon/conn/conn_input.h"
@@ -25,13 +25,13 @@
 #include "lib/base/counters.h"
 #include "proto/text_parse.h"
 
-/* A longer tail stays where it is and is read behind. */
+/* A longer tail stays where it is, and more is read after it. */
 #define MOVE_MAX_BYTES (64u * 1024)
 
-/* So much of one connection is served at once. */
+/* If one connection sent so much, the round is served at once. */
 #define AT_ONCE_BYTES (8u * 1024)
 
-/* What is read at once behind a long tail. */
+/* What is read at once after a long tail. */
 #define LONG_READ_BYTES (64u * 1024)
 
 static ssize_t read_some(struct conn *c, char *to, size_t n)
@@ -46,7 +46,7 @@ static ssize_t read_some(struct conn *c, char *to, size_t n)
         c->is_saturated = (size_t)got == n;
     } else if (got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK)) {
         /*
-         * End or error. Everything that came before was executed: what is still kept is no
+         * End or error. Everything that came before was executed: what is still kept is not a
          * whole request, and nothing is read while replies wait.
          */
         c->close_reason = got == 0 ? CLOSE_NORMAL : CLOSE_ERROR;
@@ -61,7 +61,7 @@ void conn_discard(struct conn *c)
     (void)read_some(c, c->worker->rbuf, WORKER_RBUF_BYTES);
 }
 
-/* Can parsing have a result, now that fresh bytes are there behind a tail that had none? */
+/* Can parsing have a result now, with n new bytes after a tail that had none? */
 static bool is_worth_parsing(const struct conn *c, size_t tail, const char *fresh, size_t n)
 {
     size_t total = tail + n;
@@ -79,7 +79,7 @@ static bool is_worth_parsing(const struct conn *c, size_t tail, const char *fres
     return c->reads_little || memchr(fresh, '\n', n) != NULL;
 }
 
-/* Bytes that all connections of the worker keep of unfinished input. */
+/* Bytes of unfinished input that all connections of the worker keep. */
 static uint64_t kept_by_all(const struct worker *w)
 {
     uint64_t sum = 0;
@@ -91,7 +91,7 @@ static uint64_t kept_by_all(const struct worker *w)
 }
 
 /*
- * Does -o read_buf_mem_limit leave room for n more bytes? Asked only where buffers get large.
+ * Does -o read_buf_mem_limit leave room for n more bytes? Asked only when buffers get large.
  */
 static bool may_keep(const struct worker *w, size_t n)
 {
@@ -100,13 +100,13 @@ static bool may_keep(const struct worker *w, size_t n)
     return limit == 0 || kept_by_all(w) + n <= limit / w->engine->shard_count;
 }
 
-static void refuse_memory(struct conn *c)
+static void close_out_of_memory(struct conn *c)
 {
     ctr_add(&c->worker->counters, CTR_read_buf_oom, 1);
     conn_close(c);
 }
 
-/* Read behind a long tail. */
+/* Read after a long tail. */
 static void read_long(struct conn *c)
 {
     size_t tail = buf_len(&c->in);
@@ -114,7 +114,7 @@ static void read_long(struct conn *c)
 
     if (buf_room(&c->in) < LONG_READ_BYTES && (!may_keep(c->worker, LONG_READ_BYTES) ||
                                                !buf_reserve(&c->in, tail + LONG_READ_BYTES))) {
-        refuse_memory(c);
+        close_out_of_memory(c);
         return;
     }
     n = read_some(c, buf_end(&c->in), LONG_READ_BYTES);
@@ -163,7 +163,7 @@ void conn_read(struct conn *c)
         if (!is_worth_parsing(c, tail, p + tail, (size_t)n)) {
             c->last_active = worker_now(w);
             if (!buf_append(&c->in, p + tail, (size_t)n)) {
-                refuse_memory(c);
+                close_out_of_memory(c);
             }
             return;
         }

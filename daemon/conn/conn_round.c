@@ -9,9 +9,9 @@
 #include "lib/base/mem.h"
 
 /*
- * After so many units of work (keys, and 4 KiB of output each) the section is closed and opened
- * anew, and the clock read again: many connections in a round then hold back memory, and know
- * the time, about as one does that pipelines.
+ * After so many units of work (a unit for each key and each 4 KiB of output) a new section is
+ * opened and the clock read again: then a round of many connections holds back memory, and
+ * knows the time, about as one connection that pipelines.
  */
 #define RENEW_UNITS 64u
 
@@ -71,7 +71,7 @@ static unsigned parse_some(struct turn *t, struct round *r, unsigned i)
 }
 
 /* Serve all lots in one turn. */
-static void execute(struct worker *w, struct round *r)
+static void serve_lots(struct worker *w, struct round *r)
 {
     uint64_t units = 0;
     unsigned parsed = 0;
@@ -116,7 +116,7 @@ void conn_round_run(struct worker *w)
         conn_execute(lot->conn, INPUT_READ, lot->p, lot->len);
         return;
     }
-    execute(w, r);
+    serve_lots(w, r);
     /* The inputs are consumed or kept: what comes now may use the buffer. */
     r->n = 0;
     r->filled = 0;

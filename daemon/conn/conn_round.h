@@ -3,15 +3,15 @@
  * A round: connections that were found readable one after the other are read one after the
  * other, and then served in one turn, in that order. For conn*.c and the worker.
  *
- * Two things come of it. Their requests are parsed before the first is executed, so the cache
- * misses of clients that do not pipeline overlap as those of one that does; and the kernel's
- * code for reading and ours for serving are each used several times while they are in the
- * cache. Clock, section and routing table are had once a round.
+ * This has two benefits. Requests are parsed before the first is executed, so the cache misses
+ * of clients that do not pipeline overlap as those of one that does. And the kernel's code for
+ * reading and ours for serving are each used several times while they are in the cache. Clock,
+ * section and routing table are read once a round.
  *
- * What was read lies in the worker's buffer, one input behind the other, until the round is
- * run: when it is full, when somebody else wants the buffer or is to be served, and at the
- * latest before the worker looks for new events. A connection stands in it once, and nothing
- * else happens to it meanwhile.
+ * What was read stays in the worker's buffer, one input after the other, until the round is
+ * run: when it is full, when the buffer is needed for something else or another connection is
+ * served, and at the latest before the worker asks for new events. A connection is in it only
+ * once, and nothing else happens to it meanwhile.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_ROUND_H
 #define MAYFLY_DAEMON_CONN_CONN_ROUND_H
@@ -25,7 +25,7 @@ struct worker;
 /* Connections in a round. */
 #define ROUND_LOTS 32u
 
-/* When inputs have so many bytes the round is run: the rest of the buffer is for one read. */
+/* With so many bytes of input the round is run: the rest of the buffer is for one read. */
 #define ROUND_FILL_BYTES (16u * 1024)
 
 struct round {
@@ -47,7 +47,7 @@ void round_destroy(struct round *r);
  */
 void round_add(struct conn *c, char *p, size_t len);
 
-/* Does nothing more fit into it? */
+/* Can it take no more? */
 static inline bool round_is_full(const struct round *r)
 {
     return r->n == ROUND_LOTS || r->filled >= ROUND_FILL_BYTES;

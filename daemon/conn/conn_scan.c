@@ -19,10 +19,10 @@
 
 /* ---- scan -------------------------------------------------------------------------------- */
 
-static void retry(struct conn *c)
+static void retry_store(struct conn *c)
 {
     if (!outq_is_empty(&c->client.outq)) {
-        return; /* goes on when its replies are sent */
+        return; /* it goes on when its replies are sent */
     }
     if (conn_upload_wants_read(c)) {
         conn_upload_read(c);
@@ -44,7 +44,7 @@ static void scan_one(struct conn *c, msec_t now)
     struct counters *ctr = &c->worker->counters;
 
     if (c->is_waiting) {
-        retry(c);
+        retry_store(c);
     } else if (conn_tls_is_overdue(c, now)) {
         tls_handshake_failed(c->client.io.tls, "too slow");
         conn_close(c);
@@ -89,9 +89,9 @@ void conn_drain(struct conn *c)
     } else if (outq_is_empty(&c->client.outq) && !c->is_kept &&
                !client_is_waiting(&c->client)) {
         if (c->upload != NULL) {
-            conn_close(c); /* half a request has no answer */
+            conn_close(c); /* half a request cannot be answered */
         } else {
-            /* What the kernel has of its requests is still answered, up to one read. */
+            /* Requests that are in the kernel already are still answered, up to one read. */
             conn_read(c);
             conn_round_run(c->worker);
             conn_settle(c);

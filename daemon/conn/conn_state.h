@@ -43,12 +43,12 @@ struct upload;
 #define CONN_ROOM_WAIT_MS 1000
 
 /*
- * A connection that expects a large value reads no more at once: a line and little of the
- * value, which is copied once more.
+ * A connection that expects a large value reads only this much at once: a line and little of
+ * the value, as that is copied once more.
  */
 #define CONN_READ_LITTLE_BYTES 512u
 
-/* The rest of a get line that was interrupted; its keys stand at the front of conn.in. */
+/* The rest of a get line that was interrupted; its keys are at the front of conn.in. */
 struct get_rest {
     size_t keys_bytes;
     size_t line_bytes; /* keys and line end */
@@ -61,7 +61,7 @@ struct get_rest {
 /* Why a connection closes, as watchers are told. */
 enum close_reason { CLOSE_ERROR, CLOSE_NORMAL, CLOSE_IDLE, CLOSE_SHUTDOWN };
 
-/* Who is at the other end, as it was when it came. */
+/* The address of the other end, as it was when it connected. */
 struct conn_peer {
     uint8_t address[16]; /* as in sockaddr_in, sockaddr_in6 */
     uint16_t port;       /* 0: a unix socket */
@@ -84,12 +84,12 @@ struct conn {
     bool is_closing;      /* conn_close() was called: refuses work */
     bool is_finishing;    /* closes when its output is sent; executes nothing more */
     bool is_kept;         /* `in` has requests that can be executed without reading */
-    bool is_queued;       /* stands in the worker's round: input of it waits there */
-    bool is_ready;        /* stands in the worker's ready list */
+    bool is_queued;       /* is in the worker's round: its input waits there */
+    bool is_ready;        /* is in the worker's ready list */
     bool is_waiting;      /* for memory to come: conn_scan() tries again */
     bool reads_little;    /* large values are expected */
     bool is_saturated;    /* the last read got all that was asked for */
-    uint8_t place_rest;   /* large values until one is read into its place again */
+    uint8_t place_rest;   /* so many large values until one is read into its place again */
     uint8_t close_reason; /* enum close_reason, when it closes now */
     struct conn *next;    /* worker's list */
     struct conn *prev;
@@ -107,7 +107,7 @@ struct conn {
 
 _Static_assert(sizeof(struct conn) <= 768, "an idle connection stays well below 1 KiB");
 
-/* A waiting store tries again after so long; pins and bodies are checked, milliseconds. */
+/* After this a waiting store is tried again; pins and bodies are checked, milliseconds. */
 #define CONN_RETRY_MS 1u
 #define CONN_WATCH_MS 500u
 

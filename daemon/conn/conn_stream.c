@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A connection that watches, on its worker. From the OK on it gets lines and is asked nothing:
- * what it sends is read and dropped, so that its end is noticed. Its lines wait in the ring of
- * its watcher and go out in small portions as its socket takes them; what finds no room in the
- * ring is skipped by main, so a client that does not read holds no more than that.
+ * A connection that watches, on its worker. After the OK it only gets lines: what it sends is
+ * read and dropped, so that its end is noticed. Its lines wait in the ring of its watcher and
+ * are sent in small portions as its socket takes them. Main skips lines that find no room in
+ * the ring, so a client that does not read holds no more than that.
  */
 #include "daemon/conn/conn_stream.h"
 
@@ -33,7 +33,9 @@ void conn_stream(struct conn *c)
             return;
         }
         byte_ring_drop(ring, n);
-        /* Few may watch and each keeps one portion: that is no reason to end one. */
+        /*
+         * Few clients may watch and each keeps one portion: too much output does not end one.
+         */
         (void)client_count_output(&c->client, c->worker);
         conn_write(c);
     }
@@ -45,7 +47,7 @@ void conn_serve_watchers(struct worker *w)
 
     must_be_worker(w);
     for (struct watcher *x = w->watchers; x != NULL; x = next) {
-        next = x->next; /* closing takes it off the list */
+        next = x->next; /* closing removes it from the list */
         conn_stream(conn_of_client(x->client));
     }
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a TLS connection does otherwise than a plain one: it begins with a handshake, and bytes
- * that OpenSSL has read of the socket already are announced by no event, so it takes its turns
+ * What a TLS connection does differently from a plain one: it begins with a handshake; and no
+ * event announces bytes that OpenSSL has read from the socket already, so it takes its turns
  * from the worker's ready list while there may be some.
  *
- * A handshake costs up to milliseconds of signing, and a storm of connections brings hundreds
- * of them at once. They queue in the ready list too and share TLS_SLICE_US between two looks at
- * the sockets, so that a request of a connection that is open waits for no more than that and
- * one step beyond.
+ * The signing of a handshake takes up to milliseconds, and a storm of connections brings
+ * hundreds of them at once. They queue in the ready list too and share TLS_SLICE_US between two
+ * checks of the sockets, so that a request of an open connection waits for no more than that
+ * and one step of a handshake.
  */
 #include "daemon/conn/conn_tls.h"
 
@@ -49,7 +49,7 @@ void conn_tls_event(struct conn *c)
     } else {
         conn_input(c);
         conn_round_run(c->worker);
-        conn_settle(c); /* some ways through reading leave what it waits for as it was */
+        conn_settle(c); /* not every way through reading settles it */
     }
 }
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Large values on their way in, on the worker of the connection. What came with the line is
- * copied, the rest is read straight into the value's segments; behind it the line end, if the
+ * copied, the rest is read directly into the value's segments; then the line end, if the
  * protocol has one, is checked and the value stored. The bytes that follow come with the same
  * read, into the worker's buffer.
  *
- * Bodies begun together announce at most an eighth of -m (at least two of the longest items).
- * Beyond that a connection waits, as for room, and a body that makes no progress gives way.
+ * Bodies on their way announce at most an eighth of -m in all (at least two of the longest
+ * items). Beyond that a connection waits, as for room, and a body without progress gives way.
  */
 #include "daemon/conn/conn_upload.h"
 
@@ -36,16 +36,16 @@ struct upload {
     char args[]; /* of ms: the flags */
 };
 
-/* Read so much at most before other connections get their turn. */
+/* At most this much is read before other connections get their turn. */
 #define READ_TURN_BYTES (1u << 20)
 
 /*
- * Of a segment so much is prefetched before it is read into: that takes a hundredth off a set
- * of 1 MB, more of it does not.
+ * This much of a segment is prefetched before bytes are read into it: that takes a hundredth
+ * off a set of 1 MB, and more does not help.
  */
 #define SEGMENT_AHEAD (32u << 10)
 
-/* A body without fresh bytes for so long gives way when bodies hold most of what they may. */
+/* A body without new bytes for so long gives way when bodies hold most of what they may. */
 #define STALLED_MS 500
 
 static uint64_t announced_by_all(const struct worker *w)
@@ -93,8 +93,8 @@ void conn_upload_drop(struct conn *c)
     }
 }
 
-/* The value cannot be stored: say so; `rest` bytes that belong to it are to be dropped. */
-static void fail(struct turn *t, const struct request *r, uint64_t rest)
+/* The value cannot be stored: answer so; `rest` bytes that belong to it will be dropped. */
+static void fail_store(struct turn *t, const struct request *r, uint64_t rest)
 {
     if (r->cls == CLASS_BINARY) {
         exec_bin_refused(t, r, BIN_REPLY_NO_MEMORY_STORE);
@@ -108,8 +108,8 @@ static void fail(struct turn *t, const struct request *r, uint64_t rest)
 }
 
 /*
- * After so many values one is tried again that could be read into its place, when one did not
- * come whole.
+ * If a value that was read into its place did not come whole, this many values are not tried
+ * before the next one.
  */
 #define PLACE_REST 16
 
@@ -119,7 +119,7 @@ bool conn_upload_expects_place(struct conn *c)
     if (c->place_rest > 0) {
         c->place_rest--;
     }
-    /* What TLS deciphers comes in records: there little would be saved. */
+    /* TLS delivers bytes in records: there is little to save. */
     return c->place_rest == 0 && c->client.io.tls == NULL;
 }
 
@@ -128,7 +128,7 @@ bool conn_upload_may_place(const struct turn *t, const struct lot *lot, const st
     const struct conn *c = turn_conn(t);
 
     must_be_in_turn(t);
-    /* A read that was given less than it asked for left nothing to be read. */
+    /* If the last read got less than it asked for, there is nothing more to be read. */
     if (c->client.io.tls != NULL || !c->is_saturated || lot->behind < CONN_READ_LITTLE_BYTES ||
         r->value_len <= EXEC_PLACE_BYTES || !engine_may_place(t->e, r->value_len)) {
         return false;
@@ -178,7 +178,7 @@ enum turn_stop conn_upload_begin(struct turn *t, const struct request *r, bool m
                     ? upload_create(t, r, may_place)
                     : NULL;
     if (c->upload == NULL) {
-        fail(t, r, r->value_len + request_value_end(r));
+        fail_store(t, r, r->value_len + request_value_end(r));
     } else {
         count_announced(c, (int64_t)r->value_len);
     }
@@ -186,9 +186,9 @@ enum turn_stop conn_upload_begin(struct turn *t, const struct request *r, bool m
     return TURN_GOES_ON;
 }
 
-/* Copy bytes of the value that are at hand. */
-static enum turn_stop fill(struct turn *t, struct upload *u, const char *p, size_t len,
-                           size_t *used)
+/* Copy the bytes of the value that have come already. */
+static enum turn_stop copy_in(struct turn *t, struct upload *u, const char *p, size_t len,
+                              size_t *used)
 {
     size_t pos = 0;
 
@@ -203,7 +203,7 @@ static enum turn_stop fill(struct turn *t, struct upload *u, const char *p, size
         }
         if (outcome != OUT_OK) {
             *used = pos;
-            fail(t, &u->req, body_missing(u->body) + request_value_end(&u->req));
+            fail_store(t, &u->req, body_missing(u->body) + request_value_end(&u->req));
             conn_upload_drop(turn_conn(t));
             return TURN_GOES_ON;
         }
@@ -219,8 +219,8 @@ static enum turn_stop fill(struct turn *t, struct upload *u, const char *p, size
 }
 
 /*
- * Read what is missing of a placed body straight into its blocks, and what follows behind the
- * input, of which everything has been consumed. Context: in the section of the turn.
+ * Read what is missing of a placed body straight into its blocks, and what follows after the
+ * input, all of which has been consumed. Context: in the section of the turn.
  */
 static void read_placed(struct turn *t, struct lot *lot, struct upload *u, char *behind)
 {
@@ -244,7 +244,7 @@ static void read_placed(struct turn *t, struct lot *lot, struct upload *u, char 
         n = io_readv(&c->client.io, iov, places + 1);
     } while (n < 0 && errno == EINTR);
     if (n <= 0) {
-        return; /* whatever it is, the next read finds it too */
+        return; /* the next read finds the same */
     }
     ctr_add(&t->w->counters, CTR_bytes_read, (uint64_t)n);
     c->is_saturated = (size_t)n == asked;
@@ -256,20 +256,20 @@ static void read_placed(struct turn *t, struct lot *lot, struct upload *u, char 
     body_filled(u->body, (size_t)n - lot->grown);
 }
 
-/* The section is about to end with the body unfinished: then it cannot stay in its place. */
+/* The section is about to end before the body is whole: so it cannot stay in its place. */
 static void unplace(struct turn *t, struct upload *u)
 {
     if (body_missing(u->body) > 0) {
         turn_conn(t)->place_rest = PLACE_REST;
     }
     if (!body_unplace(u->body)) {
-        fail(t, &u->req, body_missing(u->body) + request_value_end(&u->req));
+        fail_store(t, &u->req, body_missing(u->body) + request_value_end(&u->req));
         conn_upload_drop(turn_conn(t));
     }
 }
 
-/* All bytes are there, and those that end the value at p. */
-static enum turn_stop finish(struct turn *t, struct upload *u, const char *p)
+/* All bytes are there; those that end the value are at p. */
+static enum turn_stop store_whole(struct turn *t, struct upload *u, const char *p)
 {
     enum turn_stop stop;
 
@@ -289,8 +289,8 @@ static enum turn_stop finish(struct turn *t, struct upload *u, const char *p)
     return TURN_GOES_ON;
 }
 
-/* There are no bytes at hand: is there room for those to come? */
-static enum turn_stop look_for_room(struct turn *t, struct upload *u)
+/* No bytes have come: is there room for those that will? */
+static enum turn_stop wait_for_room(struct turn *t, struct upload *u)
 {
     enum outcome outcome = OUT_OK;
     size_t room;
@@ -303,15 +303,15 @@ static enum turn_stop look_for_room(struct turn *t, struct upload *u)
         return TURN_WAITS;
     }
     if (outcome != OUT_OK || u->is_shed) {
-        fail(t, &u->req, body_missing(u->body) + request_value_end(&u->req));
+        fail_store(t, &u->req, body_missing(u->body) + request_value_end(&u->req));
         conn_upload_drop(turn_conn(t));
     }
     return TURN_GOES_ON;
 }
 
 /*
- * Nothing of the value is filled in yet, and it can come at once: try to read it into its
- * place. False when that cannot be. *len grows by what was read behind the input.
+ * Nothing of the value is filled in yet, and it may be there already: try to read it into its
+ * place. False if that is not possible. *len grows by what was read after the input.
  */
 static bool take_placed(struct turn *t, struct lot *lot, struct upload *u, const char *p,
                         size_t *len, size_t *used)
@@ -321,7 +321,7 @@ static bool take_placed(struct turn *t, struct lot *lot, struct upload *u, const
     if (lot->behind < value_end || *len >= u->len || !exec_place(t, &u->req, u->body)) {
         return false;
     }
-    (void)fill(t, u, p, *len, used); /* all of it: there is room for the whole value */
+    (void)copy_in(t, u, p, *len, used); /* all of it: there is room for the whole value */
     read_placed(t, lot, u, t->w->rbuf + (WORKER_RBUF_BYTES - lot->behind));
     *len += lot->grown;
     if (body_missing(u->body) > 0 || *len - *used < value_end) {
@@ -344,7 +344,7 @@ enum turn_stop conn_upload_take(struct turn *t, struct lot *lot, const char *p, 
     must_be_in_turn(t);
     u->may_place = false;
     if (!may_place || !take_placed(t, lot, u, p, &len, used)) {
-        stop = len > 0 ? fill(t, u, p, len, used) : look_for_room(t, u);
+        stop = len > 0 ? copy_in(t, u, p, len, used) : wait_for_room(t, u);
     }
     if (stop != TURN_GOES_ON || c->upload == NULL) {
         return stop;
@@ -353,7 +353,7 @@ enum turn_stop conn_upload_take(struct turn *t, struct lot *lot, const char *p, 
     if (body_missing(u->body) > 0 || len - *used < value_end) {
         return TURN_DRY;
     }
-    stop = finish(t, u, p + *used);
+    stop = store_whole(t, u, p + *used);
     if (stop == TURN_GOES_ON) {
         *used += value_end;
         t->may_wait = true;
@@ -378,15 +378,14 @@ bool conn_upload_wants_read(const struct conn *c)
            body_missing(c->upload->body) > 0;
 }
 
-/* Is there nothing to be read any more before it is stored? */
+/* Is there nothing more to be read before it is stored? */
 static bool is_whole(const struct conn *c)
 {
     return body_missing(c->upload->body) == 0 && request_value_end(&c->upload->req) == 0;
 }
 
 /*
- * One read into the body's room, and behind it into the worker's buffer. False: no more for
- * now.
+ * One read into the body's room, and then into the worker's buffer. False: no more for now.
  */
 static bool read_once(struct conn *c, bool may_wait, size_t *past)
 {

@@ -38,7 +38,7 @@ enum turn_stop conn_upload_begin(struct turn *t, const struct request *r, bool m
 enum turn_stop conn_upload_take(struct turn *t, struct lot *lot, const char *p, size_t len,
                                 size_t *used);
 
-/* Is it still missing bytes that can be read straight into its room? Context: worker. */
+/* Are bytes missing that can be read directly into its room? Context: worker. */
 bool conn_upload_wants_read(const struct conn *c);
 
 /* Read them. Context: worker, outside a section. */

@@ -2,10 +2,10 @@
 /*
  * Datagrams: read, executed, answered; see udp.h. On the worker that owns the socket.
  *
- * A datagram is a turn of its own without a connection: what a connection would keep for later
- * (half a line, a value on its way, replies that the socket does not take) has no later here. A
- * reply is composed whole before any of it is sent, because every datagram of it says how many
- * there are.
+ * A datagram is a turn of its own without a connection: what a connection would keep (half a
+ * line, a value on its way, replies that the socket does not take) is not kept here. A reply is
+ * composed whole before any of it is sent, because every datagram of it says how many there
+ * are.
  */
 #include "daemon/conn/udp.h"
 
@@ -31,19 +31,19 @@
 
 #define UDP_MAGIC 0x75647073u
 
-/* Longest datagram there is. Those of one call lie side by side in the worker's buffer. */
+/* Longest datagram there is. Those of one call are side by side in the worker's buffer. */
 #define SLOT_BYTES (64u * 1024)
 #define SLOTS      (WORKER_RBUF_BYTES / SLOT_BYTES)
 
-/* Calls for more before other sockets get their turn. */
+/* So many calls before other sockets get their turn. */
 #define READS_PER_TURN 8u
 
 /* Most datagrams of a reply: what the output buffer of a worker holds. */
 #define PARTS_MAX (WORKER_OBUF_BYTES / UDP_PAYLOAD_MAX + 1)
 
 /*
- * Nobody who asks has such a port: it is a service, and our reply would be a request to it,
- * whose reply would be one to us.
+ * A client does not have such a port: it is a service, and our reply would be a request to it,
+ * whose reply would be a request to us.
  */
 #define SERVICE_PORT_MAX 1023u
 
@@ -90,7 +90,7 @@ static uint16_t port_of(const union address *a)
     return ntohs(a->sa.sa_family == AF_INET6 ? a->in6.sin6_port : a->in.sin_port);
 }
 
-/* An address of this machine itself: nobody else is hit by what is sent there. */
+/* An address of this machine itself: what is sent there hits no other machine. */
 static bool is_loopback(const union address *a)
 {
     if (a->sa.sa_family == AF_INET6) {
@@ -107,8 +107,8 @@ static bool is_client(const struct datagram *d)
 }
 
 /*
- * What all replies to a datagram may come to. It has room for hundreds of requests, so a bound
- * for each of them would be none for a forged sender.
+ * The most bytes that all replies to a datagram may have. It has room for hundreds of requests,
+ * so a bound for each of them would not protect the victim of a forged address.
  */
 static size_t replies_max(const struct datagram *d)
 {
@@ -177,7 +177,7 @@ static void send_error(struct datagram *d, enum reply why)
 }
 
 /*
- * Bring the value that the output refers to, if there is one, to its place in it: a datagram is
+ * Copy the value that the output refers to, if there is one, to its place in it: a datagram is
  * sent from one piece of memory. False: there is no room for it.
  */
 static bool join_value(struct out *o)
@@ -225,7 +225,7 @@ static void send_refusal(struct datagram *d, const struct request *r, enum reply
 /*
  * The reply of one request is composed: send it, or an error instead of one that is too long.
  */
-static void answer(struct datagram *d, struct turn *t, const struct request *r)
+static void answer_request(struct datagram *d, struct turn *t, const struct request *r)
 {
     if (t->is_halted || !join_value(&t->out) || t->out.len > d->left) {
         send_refusal(d, r, REPLY_UDP_TOO_LONG, BIN_REPLY_TOO_LARGE);
@@ -238,13 +238,13 @@ static void answer(struct datagram *d, struct turn *t, const struct request *r)
 
 /* ---- requests ---------------------------------------------------------------------------- */
 
-/* Commands of operators make long replies, or change what is not the sender's. */
+/* Commands of operators have long replies, or change more than the sender's items. */
 static bool is_served(const struct request *r)
 {
     return (r->cls != CLASS_ADMIN && r->cls != CLASS_BINARY_ADMIN) || r->command == CMD_VERSION;
 }
 
-static void execute(struct datagram *d, struct turn *t, struct request *r)
+static void execute_request(struct datagram *d, struct turn *t, struct request *r)
 {
     if (!is_served(r)) {
         send_refusal(d, r, REPLY_UDP_NOT_SERVED, BIN_REPLY_UNKNOWN);
@@ -255,12 +255,12 @@ static void execute(struct datagram *d, struct turn *t, struct request *r)
         send_refusal(d, r, REPLY_NO_MEMORY_STORE, BIN_REPLY_NO_MEMORY_STORE);
         return;
     }
-    answer(d, t, r);
+    answer_request(d, t, r);
 }
 
-/* The parser found why it cannot be executed. */
-static void refuse(struct datagram *d, struct turn *t, const struct request *r,
-                   enum reply reply)
+/* The parser refused it. */
+static void answer_refused(struct datagram *d, struct turn *t, const struct request *r,
+                           enum reply reply)
 {
     if (r->cls == CLASS_STORE) {
         exec_store_failed(t, r, r->value_len > 0 ? REPLY_TOO_LARGE : reply);
@@ -288,12 +288,12 @@ static void run_text(struct datagram *d, struct turn *t, struct span payload)
 
         switch (status) {
         case PARSE_OK:
-            execute(d, t, &r);
+            execute_request(d, t, &r);
             break;
         case PARSE_REPLY:
-            refuse(d, t, &r, reply);
+            answer_refused(d, t, &r, reply);
             if (r.cls == CLASS_STORE || r.command == CMD_MS) {
-                return; /* what follows may be the value, which is no command */
+                return; /* what follows may be the value, which is not a command */
             }
             break;
         case PARSE_MORE:
@@ -324,7 +324,7 @@ static void run_binary(struct datagram *d, struct turn *t, struct span payload)
 
         switch (status) {
         case PARSE_OK:
-            execute(d, t, &r);
+            execute_request(d, t, &r);
             break;
         case PARSE_REPLY:
             send_bin_error(d, &r, reply);
@@ -339,7 +339,7 @@ static void run_binary(struct datagram *d, struct turn *t, struct span payload)
             }
             return;
         case PARSE_MORE:
-            /* Its header or key is cut off: there is nothing to answer to. */
+            /* Its header or key is cut off: nothing can be answered. */
             ctr_add(&t->w->counters, CTR_udp_errors, 1);
             return;
         }
@@ -350,8 +350,8 @@ static void run_binary(struct datagram *d, struct turn *t, struct span payload)
     }
 }
 
-/* Every datagram says by its first byte which protocol it speaks. */
-static void run(struct datagram *d, struct turn *t, struct span payload)
+/* The first byte of each datagram says which protocol it speaks. */
+static void run_payload(struct datagram *d, struct turn *t, struct span payload)
 {
     uint32_t protocol = t->w->settings->protocol;
     bool is_binary = payload.len > 0 && (unsigned char)payload.ptr[0] == BIN_REQUEST;
@@ -365,7 +365,7 @@ static void run(struct datagram *d, struct turn *t, struct span payload)
     }
 }
 
-static void serve(struct udp *u, char *p, size_t n, struct msghdr *head)
+static void serve_datagram(struct udp *u, char *p, size_t n, struct msghdr *head)
 {
     struct counters *c = &u->worker->counters;
     struct datagram d = {.socket = u, .from = head->msg_name, .from_len = head->msg_namelen};
@@ -387,7 +387,7 @@ static void serve(struct udp *u, char *p, size_t n, struct msghdr *head)
     turn_begin(&t, u->worker);
     turn_take(&t, NULL);
     t.unit_limit = UINT64_MAX; /* one datagram is no more than a fair share */
-    run(&d, &t, payload);
+    run_payload(&d, &t, payload);
     turn_pass(&t, false);
     turn_end(&t);
 }
@@ -405,7 +405,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
         log_warn("udp, %s failed (%s)", u->name, uv_strerror(status));
         return;
     }
-    conn_round_run(u->worker); /* it has the buffer */
+    conn_round_run(u->worker); /* its input is in the buffer */
     worker_now(u->worker);
     for (unsigned round = 0; round < READS_PER_TURN && got == SLOTS; round++) {
         for (unsigned i = 0; i < SLOTS; i++) {
@@ -417,7 +417,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
         }
         got = recvmmsg(u->fd, message, SLOTS, MSG_DONTWAIT, NULL);
         for (int i = 0; i < got; i++) {
-            serve(u, iov[i].iov_base, message[i].msg_len, &message[i].msg_hdr);
+            serve_datagram(u, iov[i].iov_base, message[i].msg_len, &message[i].msg_hdr);
         }
     }
 }

@@ -4,9 +4,9 @@
  * deals datagrams to them by the client's address. A datagram holds whole requests, or none; a
  * reply goes out in as many datagrams as it takes, within a bound.
  *
- * The address a datagram claims to come from may be that of a victim. So what a datagram
- * of another machine is answered with is at most udp_reply_max bytes long, however many
- * requests it has; replies are not answered, and what only an operator would ask is refused.
+ * The address that a datagram claims to come from may be that of a victim. So the answer to a
+ * datagram of another machine is at most udp_reply_max bytes long, however many requests it
+ * has; replies are not answered, and requests that only an operator sends are refused.
  */
 #ifndef MAYFLY_DAEMON_CONN_UDP_H
 #define MAYFLY_DAEMON_CONN_UDP_H
