@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The direct way of mg and ms: the form that nearly all of their lines have, read in place.
- * Words are apart by one space, numbers are plain digits, and the flags are those that readers
- * and writers use every day. Any other line goes the general way (meta_parse.c), which makes
- * the same request of a line that is accepted here. Included by text_parse.c alone, which keeps
- * each of the two in a function of its own. Any thread.
+ * Words are separated by one space, numbers are plain digits, and the flags are those that
+ * readers and writers use every day. Any other line goes the general way (meta_parse.c), which
+ * makes the same request of a line that is accepted here. Included by text_parse.c alone, which
+ * keeps each of the two in a function of its own. Any thread.
  */
 #ifndef MAYFLY_PROTO_META_INLINE_H
 #define MAYFLY_PROTO_META_INLINE_H

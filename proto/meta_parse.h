@@ -50,7 +50,7 @@ struct meta_flags {
 };
 
 /*
- * Read flags: words apart by spaces. Returns REPLY_NONE, or what is wrong: the first letter
+ * Read flags: words separated by spaces. Returns REPLY_NONE, or what is wrong: the first letter
  * that is not a flag or comes twice, else the last bad token; then *flags is undefined.
  * Context: any thread.
  */

@@ -3,15 +3,15 @@
  * Classic text protocol, the way in. Any thread.
  *
  * There are two ways through this file, with the same result. The forms that make nearly all of
- * the traffic (get of one key, set, incr, decr, touch, mg, ms, words apart by one space, plain
- * digits) are recognised directly: by try_get(), try_set(), try_key_number(), and in
+ * the traffic (get of one key, set, incr, decr, touch, mg, ms, words separated by one space,
+ * plain digits) are recognised directly: by try_get(), try_set(), try_key_number(), and in
  * meta_inline.h try_mg() and try_ms(). They accept only what they are sure of. Every other
  * line, and so every bad one, goes the general way, which finds the line end, cuts words and
  * knows all of memcached's rules. A request that a try_ function accepts is the one the general
  * way would make; a request that it does not accept is left half filled in.
  *
- * Words are apart by spaces only: tabs, other control bytes and NUL belong to the word. That is
- * why odd keys work with memcached's clients, and no two keys become one.
+ * Words are separated by spaces only: tabs, other control bytes and NUL belong to the word.
+ * That is why odd keys work with memcached's clients, and no two keys become one.
  */
 #include "proto/text_parse.h"
 
