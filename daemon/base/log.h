@@ -1,7 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The log: one line per event, to standard error, with the journal's priority prefixes when
- * standard error is the journal. The form is
+ * The base of the daemon: what every folder above may use. It knows no settings.
+ *
+ *   log.h       the log
+ *   mailbox.h   messages to a thread with a loop
+ *   pool.h      threads for slow calls
+ *   bytering.h  a queue of bytes from one thread to another
+ *   path.h      absolute paths
+ *   rawio.h     system calls of a request; prefetch.h: what they are about to copy
+ *   version.h   what this build is
+ *
+ * The folder may include lib/base.
+ *
+ * Here: the log. One line per event, to standard error, with the journal's priority prefixes
+ * when standard error is the journal. The form is
  *
  *     log_warn("listener, cannot bind %s (%s)", where, why);
  *

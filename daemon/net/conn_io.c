@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Beginning and end of what conn_io.h does in between.
+ * Begin and end of a connection; see conn_io.h for what is in between.
  */
 #include "daemon/net/conn_io.h"
 
 #include "daemon/net/tls.h"
+#include "lib/base/check.h"
+#include "lib/base/context.h"
 
 bool io_begin_tls(struct io *io, struct tls *tls, const struct tls_worker *w)
 {
+    must_be_a_worker();
+    must(io->tls == NULL);
     io->tls = tls_session_create(tls_take_context(tls), w, io->fd);
     return io->tls != NULL;
 }
 
 void io_send_end(struct io *io)
 {
+    must_be_a_worker();
     if (io->tls != NULL) {
         tls_send_end(io->tls);
     }
@@ -22,13 +27,15 @@ void io_send_end(struct io *io)
 
 void io_discard(struct io *io, char *to, size_t n, unsigned times)
 {
-    /* The socket's bytes, whatever they mean: nobody is going to decrypt them. */
+    must_be_a_worker();
+    /* The raw bytes of the socket: they are never decrypted. */
     while (times-- > 0 && read(io->fd, to, n) > 0) {
     }
 }
 
 void io_close(struct io *io)
 {
+    must_be_a_worker();
     if (io->tls != NULL) {
         tls_session_destroy(io->tls);
         io->tls = NULL;

@@ -1,8 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Bytes in and out of a connection: plain system calls, or TLS over the same socket. Both have
- * the manners of the calls: non-blocking, a short count when the socket has or takes no more.
- * A plain connection pays one branch that always goes the same way.
+ * The network: sockets, and bytes in and out of them.
+ *
+ *   conn_io.h      reads and writes of one connection, plain or TLS
+ *   outq.h         replies on their way to a socket
+ *   tls.h          certificates and rules; tls_session.h: one session
+ *   sockets.h      listening sockets
+ *   origin.h       what a connection inherits from its listening socket
+ *
+ * The folder may include daemon/base, daemon/options and lib.
+ *
+ * Here: bytes in and out of a connection, by plain system calls or by TLS over the same socket.
+ * Both behave as the calls do: non-blocking, a short count when the socket has or takes no
+ * more. A plain connection pays one branch, which always goes the same way.
  */
 #ifndef MAYFLY_DAEMON_NET_CONN_IO_H
 #define MAYFLY_DAEMON_NET_CONN_IO_H
@@ -25,14 +35,14 @@ struct io {
     struct tls_session *tls; /* owned; NULL: plain */
 };
 
-/* Take over a socket; plain. Context: worker. */
+/* Take over a socket, for plain bytes. Context: worker. */
 static inline void io_init(struct io *io, int fd)
 {
     io->fd = fd;
     io->tls = NULL;
 }
 
-/* Speak TLS on it from now on. False: no memory; it stays as it is. Context: worker. */
+/* Speak TLS on it from now on. False: no memory; it stays plain. Context: worker. */
 bool io_begin_tls(struct io *io, struct tls *tls, const struct tls_worker *w);
 
 /* As read(2). Context: worker. */
@@ -54,8 +64,8 @@ static inline ssize_t io_readv(struct io *io, const struct iovec *iov, unsigned 
 }
 
 /*
- * As send(2) and sendmsg(2), without a signal. What a short count or EAGAIN left is to be sent
- * next, see tls_sendv(). Context: worker.
+ * As send(2) and sendmsg(2), without a signal. After a short count or EAGAIN the same bytes
+ * must be sent next, see tls_sendv(). Context: worker.
  */
 static inline ssize_t io_send(struct io *io, char *p, size_t n)
 {
@@ -77,7 +87,7 @@ static inline ssize_t io_sendv(struct io *io, struct iovec *iov, unsigned count)
 static inline int io_read_events(const struct io *io)
 {
     if (MF_UNLIKELY(io->tls != NULL) && tls_read_wants_write(io->tls)) {
-        /* Not readable too: bytes it cannot look at yet would announce themselves for ever. */
+        /* Not UV_READABLE as well: bytes that cannot be read yet would report for ever. */
         return UV_WRITABLE;
     }
     return UV_READABLE;
@@ -92,7 +102,7 @@ static inline int io_write_events(const struct io *io)
 }
 
 /*
- * Are bytes here, or the end, that no event of the socket will tell of? Context: worker.
+ * Are there bytes, or an end, that no event of the socket will report? Context: worker.
  */
 static inline bool io_has_more(const struct io *io)
 {
@@ -103,7 +113,7 @@ static inline bool io_has_more(const struct io *io)
 void io_send_end(struct io *io);
 
 /*
- * Throw away what has come and nobody will read, up to n bytes at once, `times` times at most.
+ * Discard what has come and will not be read, up to n bytes at once, at most `times` times.
  * Context: worker.
  */
 void io_discard(struct io *io, char *to, size_t n, unsigned times);

@@ -11,7 +11,7 @@
 
 #define LIST_SEPARATORS " ;,"
 
-static struct span skip(struct span s, size_t n)
+static struct span span_after(struct span s, size_t n)
 {
     return span_of(s.ptr + n, s.len - n);
 }
@@ -24,8 +24,8 @@ static bool starts_with(struct span s, const char *word)
 }
 
 /*
- * Take "word[x]:" off the front; false when it does not stand there. *error is set when it does
- * not end.
+ * Take "word[x]:" off the front; false: it is not there. When its end is missing, *error is
+ * set.
  */
 static bool take_bracket(struct span *s, const char *word, struct span *x, const char **error)
 {
@@ -35,14 +35,14 @@ static bool take_bracket(struct span *s, const char *word, struct span *x, const
     if (!starts_with(*s, word)) {
         return false;
     }
-    *x = skip(*s, head);
+    *x = span_after(*s, head);
     end = memchr(x->ptr, ']', x->len);
     if (end == NULL || end + 1 == s->ptr + s->len || end[1] != ':') {
         *error = "Invalid prefix of an address";
         return false;
     }
     x->len = (size_t)(end - x->ptr);
-    *s = skip(*s, head + x->len + 2);
+    *s = span_after(*s, head + x->len + 2);
     return true;
 }
 
@@ -73,7 +73,7 @@ static const char *set_tag(struct listen_address *out, struct span tag)
     return NULL;
 }
 
-/* Memcached's prefixes, in any order. Returns what is wrong, or NULL. */
+/* Take memcached's prefixes, in any order. Returns what is wrong, or NULL. */
 static const char *take_prefixes(struct span *s, struct listen_address *out)
 {
     const char *error = NULL;
@@ -83,7 +83,7 @@ static const char *take_prefixes(struct span *s, struct listen_address *out)
 
         if (starts_with(*s, "notls:")) {
             out->is_plain = true;
-            *s = skip(*s, 6);
+            *s = span_after(*s, 6);
         } else if (take_bracket(s, "proto[", &x, &error)) {
             error = set_protocol(out, x);
         } else if (take_bracket(s, "tag[", &x, &error)) {
@@ -140,7 +140,7 @@ const char *listen_address_parse(struct span text, struct listen_address *out)
             return "Invalid IPV6 address";
         }
         host = span_of(text.ptr + 1, (size_t)(end - text.ptr) - 1);
-        rest = skip(text, host.len + 2);
+        rest = span_after(text, host.len + 2);
         if (rest.len > 0 && rest.ptr[0] != ':') {
             return "Invalid IPV6 address";
         }
@@ -148,15 +148,15 @@ const char *listen_address_parse(struct span text, struct listen_address *out)
         end = memchr(text.ptr, ':', text.len);
         if (end != NULL &&
             memchr(end + 1, ':', text.len - (size_t)(end + 1 - text.ptr)) != NULL) {
-            /* More than one colon: an address without a port. */
+            /* More than one colon: a v6 address without a port. */
             end = NULL;
         }
         host = span_of(text.ptr, end != NULL ? (size_t)(end - text.ptr) : text.len);
-        rest = skip(text, host.len);
+        rest = span_after(text, host.len);
     }
     error = set_host(out, host);
     if (error == NULL && rest.len > 0) {
-        error = set_port(out, skip(rest, 1));
+        error = set_port(out, span_after(rest, 1));
     }
     return error;
 }

@@ -11,10 +11,10 @@
 #include "daemon/net/origin.h"
 #include "lib/base/span.h"
 
-/* One element of -l. Empty host: every address. */
+/* One element of -l. An empty host stands for every address. */
 struct listen_address {
     char host[256];
-    bool is_plain;          /* notls: no TLS, also with -Z */
+    bool is_plain;          /* notls: no TLS, even with -Z */
     bool has_protocol;      /* proto[x] was given */
     uint8_t protocol;       /* x, an enum binding_protocol */
     char tag[CONN_TAG_MAX]; /* tag[x] */
@@ -23,12 +23,15 @@ struct listen_address {
 };
 
 /*
- * Parse host, host:port, [v6], [v6]:port, a bare v6 address, or *; each may follow memcached's
- * prefixes notls:, proto[x]: and tag[x]:, in any order. Returns NULL, or what is wrong with it.
+ * Parse host, host:port, [v6], [v6]:port, a bare v6 address, or *, each after any of
+ * memcached's prefixes notls:, proto[x]: and tag[x]: in any order. Returns NULL, or what is
+ * wrong. Context: any thread.
  */
 const char *listen_address_parse(struct span text, struct listen_address *out);
 
-/* The next element of a list like that of -l, from *at on; false at its end. */
+/*
+ * The next element of a list like that of -l, from *at on; false: no more. Context: any thread.
+ */
 bool listen_address_next(const char **at, struct span *text);
 
 #endif

@@ -17,7 +17,6 @@ enum conn_transport {
 /* Longest tag of a listening socket, NUL included. */
 #define CONN_TAG_MAX 32
 
-/* What connections inherit from the socket that accepted them. */
 struct conn_origin {
     enum conn_transport transport;
     uint8_t protocol;       /* enum binding_protocol */

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Replies on their way to a socket; see outq.h. Runs on the worker of the connection. A value
- * is never copied while the socket takes it; nothing here decides how much may wait: conn
- * does.
+ * is never copied while the socket takes it. How much may wait is decided by the connection.
  */
 #include "daemon/net/outq.h"
 
@@ -12,15 +11,16 @@
 
 #include "daemon/base/prefetch.h"
 #include "lib/base/check.h"
+#include "lib/base/context.h"
 #include "lib/base/mem.h"
 
 /*
- * Parts of one sendmsg(). At 32 KiB, the smallest segment, they make 2 MiB: no socket takes
- * more.
+ * Parts of one sendmsg(). At 32 KiB, the smallest segment, they add up to 2 MiB: no socket
+ * takes more.
  */
 #define IOV_PARTS 64u
 
-/* Less of a value than this is copied: a pin would keep dead memory for very little. */
+/* If less of a value than this is left, it is copied: a pin could keep much dead memory. */
 #define COPY_MAX_BYTES (32u * 1024)
 
 /* A queue's memory is a multiple of this. */
@@ -28,6 +28,7 @@
 
 void out_value(struct out *o, const struct shard *shard, const struct item *item)
 {
+    must_be_reading();
     debug_must(o->value_left == 0);
     value_walk_begin(&o->walk, shard, item);
     o->part = span_of(NULL, 0);
@@ -35,13 +36,13 @@ void out_value(struct out *o, const struct shard *shard, const struct item *item
     o->value_left = o->walk.left;
 }
 
-/* Where the bytes end that go before the value. */
+/* The end of the bytes before the value. */
 static size_t head_end(const struct out *o)
 {
     return o->value_left > 0 ? o->mark : o->len;
 }
 
-/* Collect what is to be sent next; *total is its length. Leaves o as it is. */
+/* Collect what is to be sent next; *total is its length. Does not change o. */
 static unsigned gather(const struct out *o, struct iovec iov[IOV_PARTS], size_t *total)
 {
     struct value_walk walk = o->walk;
@@ -76,7 +77,7 @@ static unsigned gather(const struct out *o, struct iovec iov[IOV_PARTS], size_t 
     return n;
 }
 
-/* Have a part of the value at hand; there is one. */
+/* Fetch the next part of the value into o->part, unless it has one; there is one. */
 static void next_part(struct out *o)
 {
     if (o->part.len == 0) {
@@ -87,7 +88,7 @@ static void next_part(struct out *o)
     }
 }
 
-/* The first n bytes of what is left were sent. */
+/* Note that the first n bytes of what is left were sent. */
 static void advance(struct out *o, size_t n)
 {
     size_t head = head_end(o) - o->sent;
@@ -107,7 +108,7 @@ static void advance(struct out *o, size_t n)
     debug_must(o->sent <= o->len);
 }
 
-/* Hand what is left to the socket once. */
+/* Offer what is left to the socket once. */
 static ssize_t send_parts(const struct out *o, struct io *io, size_t *total)
 {
     struct iovec iov[IOV_PARTS];
@@ -138,7 +139,7 @@ enum send_status out_send(struct out *o, struct io *io, uint64_t *written)
         }
         advance(o, (size_t)n);
         if ((size_t)n < total) {
-            /* A short count means a full socket: asking again would only cost a call. */
+            /* A short count means a full socket: another try would only cost a call. */
             return SEND_BLOCKED;
         }
     }
@@ -153,6 +154,7 @@ void outq_init(struct outq *q)
 
 void outq_fini(struct outq *q)
 {
+    must_be_a_worker();
     if (q->is_pinned) {
         value_unpin(&q->pin);
     }
@@ -160,7 +162,7 @@ void outq_fini(struct outq *q)
     outq_init(q);
 }
 
-/* Make room for n more bytes, after moving what was sent out of the way. */
+/* Make room for n more bytes, after dropping the bytes that were sent. */
 static bool outq_reserve(struct outq *q, size_t n)
 {
     struct out *o = &q->out;
@@ -189,6 +191,7 @@ static bool outq_reserve(struct outq *q, size_t n)
 /* Copy bytes for which there is room. */
 static void put(struct out *to, const char *bytes, size_t n)
 {
+    debug_must(to->len + n <= to->cap);
     if (n > 0) {
         memcpy(to->base + to->len, bytes, n);
         to->len += n;
@@ -197,6 +200,7 @@ static void put(struct out *to, const char *bytes, size_t n)
 
 bool outq_append(struct outq *q, const char *bytes, size_t n)
 {
+    must_be_a_worker();
     if (n > 0 && !outq_reserve(q, n)) {
         return false;
     }
@@ -215,7 +219,7 @@ static void copy_value(struct out *to, struct out *o)
     }
 }
 
-/* Is what is left of the value, but for its last pieces, in whole segments, and worth a pin? */
+/* Is the rest of the value, except its last pieces, in whole segments, and worth a pin? */
 static bool is_pinnable(const struct out *o)
 {
     if (o->value_left <= COPY_MAX_BYTES) {
@@ -224,7 +228,7 @@ static bool is_pinnable(const struct out *o)
     return (o->part.len > 0 && o->part_is_pinnable) || value_walk_has_segments(&o->walk);
 }
 
-/* Pin the whole segments that are left of o's value, and copy the pieces behind them. */
+/* Pin the whole segments that are left of o's value, and copy the pieces after them. */
 static void pin_value(struct outq *q, struct out *o, size_t tail)
 {
     struct out *to = &q->out;
@@ -248,6 +252,7 @@ bool outq_keep(struct outq *q, struct out *o)
     size_t tail = 0;
     bool is_copy = true;
 
+    must_be_reading();
     if (o->value_left > 0) {
         must(outq_is_empty(q));
         is_copy = !is_pinnable(o);
@@ -271,8 +276,10 @@ bool outq_keep(struct outq *q, struct out *o)
 
 enum send_status outq_send(struct outq *q, struct io *io, uint64_t *written)
 {
-    enum send_status status = out_send(&q->out, io, written);
+    enum send_status status;
 
+    must_be_a_worker();
+    status = out_send(&q->out, io, written);
     if (q->is_pinned && q->out.value_left == 0) {
         value_unpin(&q->pin);
         q->is_pinned = false;

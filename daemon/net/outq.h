@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Replies on their way to a socket. struct out is a run of bytes with at most one large value
- * amid them, whose bytes are sent from where they are stored. struct outq owns what a socket
+ * in between, whose bytes are sent from where they are stored. struct outq owns what a socket
  * did not take: bytes are copied, whole segments of a value are pinned.
  */
 #ifndef MAYFLY_DAEMON_NET_OUTQ_H
@@ -15,22 +15,21 @@
 #include "lib/shard/value.h"
 
 struct out {
-    char *base;  /* [borrowed] where bytes are composed; in an outq: owned */
-    size_t cap;  /* bytes at base */
-    size_t len;  /* bytes composed */
-    size_t sent; /* of these, sent; never beyond mark while value_left */
-    size_t mark; /* the value goes before byte `mark` */
-    size_t
-        value_left;   /* bytes of the value not yet sent, part included; 0: there is no value */
-    struct span part; /* [borrowed] rest of the part of the value that is being sent */
+    char *base;             /* [borrowed] where bytes are composed; in an outq: owned */
+    size_t cap;             /* bytes at base */
+    size_t len;             /* bytes composed */
+    size_t sent;            /* of these, sent; never beyond mark while value_left */
+    size_t mark;            /* the value goes before byte `mark` */
+    size_t value_left;      /* bytes of the value not yet sent, with `part`; 0: no value */
+    struct span part;       /* [borrowed] the rest of the part that is being sent */
     struct value_walk walk; /* what follows part */
-    bool part_is_pinnable;  /* part stands in a whole segment */
+    bool part_is_pinnable;  /* part is in a whole segment */
 };
 
 enum send_status {
     SEND_ALL,     /* everything was taken */
     SEND_BLOCKED, /* the socket takes no more for now */
-    SEND_BROKEN,  /* it never will */
+    SEND_BROKEN,  /* it never will again */
 };
 
 /* Forget what was composed, sent or not. Context: worker. */
@@ -53,20 +52,20 @@ static inline void out_init(struct out *o, char *base, size_t cap)
 }
 
 /*
- * The whole value of an item follows the bytes composed so far; there must be none yet. Borrows
- * the item until all is sent or kept. Context: read side.
+ * Append the whole value of an item to the bytes composed so far; there must be no value yet.
+ * Borrows the item until all is sent or kept. Context: read side.
  */
 void out_value(struct out *o, const struct shard *shard, const struct item *item);
 
-/* Bytes of it that were not sent yet. */
+/* Bytes not yet sent. Context: worker. */
 static inline size_t out_left(const struct out *o)
 {
     return o->len - o->sent + o->value_left;
 }
 
 /*
- * Write to a connection until all is sent or it takes no more; adds what was taken to
- * *written. Context: worker; read side while there is a value that is not pinned.
+ * Write to a connection until all is sent or it takes no more, and add to *written what it
+ * took. Context: worker; read side while there is a value that is not pinned.
  */
 enum send_status out_send(struct out *o, struct io *io, uint64_t *written);
 
@@ -79,7 +78,7 @@ struct outq {
 /* Make an empty queue; takes no memory. Context: worker. */
 void outq_init(struct outq *q);
 
-/* Forget everything: gives the bytes back, undoes the pin. Context: worker. */
+/* Drop everything: release the bytes, undo the pin. Context: worker. */
 void outq_fini(struct outq *q);
 
 static inline bool outq_is_empty(const struct outq *q)
@@ -87,7 +86,7 @@ static inline bool outq_is_empty(const struct outq *q)
     return out_left(&q->out) == 0;
 }
 
-/* Memory of its own that it holds. */
+/* Bytes of memory that it owns. Context: worker. */
 static inline size_t outq_held_bytes(const struct outq *q)
 {
     return q->out.cap;
@@ -100,13 +99,13 @@ static inline size_t outq_held_bytes(const struct outq *q)
 bool outq_append(struct outq *q, const char *bytes, size_t n);
 
 /*
- * Keep what is left of o for after the section: copies bytes, pins whole segments. o is empty
- * then. A value can only be kept by an empty queue. False when there is no memory; what was to
- * be sent is then lost and the connection cannot go on. Context: read side.
+ * Keep what is left of o for after the section: copy bytes, pin whole segments. o is empty
+ * then. Only an empty queue can keep a value. False: no memory; the rest of o is lost and the
+ * connection cannot go on. Context: read side.
  */
 bool outq_keep(struct outq *q, struct out *o);
 
-/* As out_send(); an emptied queue has given its memory back. Context: worker. */
+/* As out_send(); a queue that becomes empty releases its memory. Context: worker. */
 enum send_status outq_send(struct outq *q, struct io *io, uint64_t *written);
 
 #endif

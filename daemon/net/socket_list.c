@@ -44,8 +44,8 @@ void socket_close(struct socket_open *s)
 
         if (lstat(s->path, &st) == 0 && st.st_dev == s->dev && st.st_ino == s->ino) {
             /*
-             * Not worth a word when it fails: the folder may belong to root, and we no longer
-             * do.
+             * A failure is not reported: the folder may belong to root, and the process no
+             * longer does.
              */
             (void)unlink(s->path);
         }

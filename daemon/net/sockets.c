@@ -18,6 +18,7 @@
 #include "daemon/net/sockets_udp.h"
 #include "daemon/net/sockets_unix.h"
 #include "daemon/options/settings.h"
+#include "lib/base/context.h"
 #include "lib/base/num.h"
 
 /* Descriptors that a service manager passes begin here (SD_LISTEN_FDS_START). */
@@ -34,7 +35,7 @@ static bool is_listening_stream(int fd)
            socket_option(fd, SO_TYPE) == SOCK_STREAM && socket_option(fd, SO_ACCEPTCONN) == 1;
 }
 
-/* How many descriptors were passed to this very process; 0 for none and for nonsense. */
+/* The number of descriptors passed to this process; 0: none, or malformed variables. */
 static uint32_t inherited_count(void)
 {
     const char *pid = getenv("LISTEN_PID");
@@ -54,6 +55,7 @@ int sockets_inherit(const struct settings *settings, struct socket_list *out, bo
     uint32_t count = inherited_count();
     uint32_t i;
 
+    must_be_main();
     *found = false;
     for (i = 0; i < count; i++) {
         int fd = INHERIT_FIRST + (int)i;
@@ -63,7 +65,7 @@ int sockets_inherit(const struct settings *settings, struct socket_list *out, bo
 
         if (flags < 0 || !is_listening_stream(fd)) {
             log_warn(
-                "listener, passed descriptor %d is left alone (no listening stream socket)",
+                "listener, passed descriptor %d is left alone (not a listening stream socket)",
                 fd);
             continue;
         }
@@ -89,7 +91,7 @@ int sockets_inherit(const struct settings *settings, struct socket_list *out, bo
 
 /* ---- the file of ports ------------------------------------------------------------------- */
 
-/* The sockets of one address stand side by side: its line is written once. */
+/* The sockets of one address are neighbours: its line is written once. */
 static void write_ports_of(FILE *f, const struct socket_list *l, const char *protocol)
 {
     const char *last = "";
@@ -151,6 +153,7 @@ int sockets_open(const struct settings *settings, struct socket_list *out,
 {
     int status = 0;
 
+    must_be_main();
     if (settings->unix_path != NULL) {
         status = sockets_open_unix(settings, out);
         if (status != 0 || !settings->listen_both) {

@@ -27,14 +27,14 @@ void sockets_set_tcp_options(int fd)
 {
     int on = 1;
 
-    /* Accepted connections inherit both, which saves two calls for each of them. */
+    /* Accepted connections inherit both, which saves two calls for each. */
     if (setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)) != 0 ||
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0) {
         log_warn("listener, cannot set an option (%s)", strerror(errno));
     }
 }
 
-/* A bound and listening socket, or -1 with errno and the failed call's name. */
+/* A socket that listens, or -1 with errno and the name of the call that failed. */
 static int listen_on(const struct sockaddr *addr, socklen_t len, uint32_t backlog,
                      const char **what)
 {
@@ -121,7 +121,7 @@ static int open_tcp_loopback(const struct settings *settings, struct socket_list
     if (fd < 0) {
         return tcp_port_failed(settings->port, what);
     }
-    /* Of a free port the v6 socket gets the same number, if it is free there too. */
+    /* With any free port the v6 socket gets the same number, if it is free there too. */
     in6.sin6_port = htons(socket_port(fd));
     status = socket_list_add(out, fd, &origin);
     if (status != 0) {
@@ -203,10 +203,10 @@ static int open_tcp_address(const struct settings *settings, struct span text,
     if (error != NULL) {
         return tcp_address_failed(text, error, "");
     }
-    /* An operator who asked clients to authenticate must not get a way around it. */
+    /* When clients must authenticate, no address may offer a way around it. */
     if (addr.has_protocol && (settings->auth_file != NULL || settings->sasl) &&
         addr.protocol != settings->protocol) {
-        return tcp_address_failed(text, "clients that have to authenticate speak one protocol",
+        return tcp_address_failed(text, "clients that must authenticate speak one protocol",
                                   "");
     }
     if (!addr.has_port) {

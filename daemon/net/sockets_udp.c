@@ -47,7 +47,7 @@ static bool set_flag(int fd, int level, int option)
     return setsockopt(fd, level, option, &on, sizeof(on)) == 0;
 }
 
-/* A bound socket, or -1 with errno and the failed call's name. */
+/* A bound socket, or -1 with errno and the name of the call that failed. */
 static int bind_udp(const struct sockaddr *addr, socklen_t len, bool is_first,
                     const char **what)
 {

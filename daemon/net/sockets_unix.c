@@ -16,6 +16,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/options/settings.h"
+#include "lib/base/context.h"
 #include "lib/base/mem.h"
 
 static int unix_failed(const char *path, const char *what)
@@ -26,8 +27,8 @@ static int unix_failed(const char *path, const char *what)
 }
 
 /*
- * Make way for a socket at this path. Returns 0 when nothing stands there (any more), else -1
- * with errno.
+ * Remove a socket that no process listens on. Returns 0 when the path is free, else -1 with
+ * errno.
  */
 static int remove_stale(const struct sockaddr_un *addr, socklen_t len)
 {
@@ -56,7 +57,7 @@ static int remove_stale(const struct sockaddr_un *addr, socklen_t len)
 }
 
 /*
- * The address of a path, or of an abstract name that is written with a leading @. False: too
+ * The address of a path, or of an abstract name, which is written with a leading @. False: too
  * long.
  */
 static bool unix_address(const char *path, struct sockaddr_un *addr, socklen_t *len)
@@ -79,8 +80,8 @@ static bool unix_address(const char *path, struct sockaddr_un *addr, socklen_t *
 }
 
 /*
- * The socket is made before privileges are dropped, but clients of the user we become shall be
- * able to use it as they could use memcached's.
+ * The socket is made before privileges are dropped, but clients that run as the user of -u must
+ * be able to use it, as with memcached.
  */
 static void give_to_user(const struct settings *settings, const char *path)
 {
@@ -96,7 +97,7 @@ static void give_to_user(const struct settings *settings, const char *path)
     }
 }
 
-/* Remember which file it is, so that nobody else's is removed at the end. */
+/* Remember which file it is, so that no other file is removed at the end. */
 static int remember_file(struct socket_open *s, const char *path)
 {
     struct stat st;
@@ -126,6 +127,7 @@ int sockets_open_unix(const struct settings *settings, struct socket_list *out)
     int status;
     int fd;
 
+    must_be_main();
     if (!unix_address(path, &addr, &len)) {
         errno = ENAMETOOLONG;
         return unix_failed(path, "bind()");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Certificates and rules of TLS, as one immutable OpenSSL context that is made anew by each
- * load and exchanged under a lock; sessions hold a reference to the one they began with. A
- * fresh context has fresh keys for session tickets, so nobody resumes a session that was begun
- * under other rules, such as another list of client certificates.
+ * Certificates and rules of TLS, as one immutable OpenSSL context. Each load makes a new one
+ * and exchanges it under a lock; a session has a reference to the one it began with. A new
+ * context has new keys for session tickets, so no client can resume a session that began under
+ * other rules, such as another list of client certificates.
  */
 #include "daemon/net/tls.h"
 
@@ -21,16 +21,17 @@
 #include "daemon/options/settings.h"
 #include "lib/base/check.h"
 #include "lib/base/clock.h"
+#include "lib/base/context.h"
 #include "lib/base/mem.h"
 
 struct tls {
     /* [const] */
     const struct settings *settings; /* [borrowed] */
-    char *chain;                     /* owned; absolute names of the files */
+    char *chain;                     /* owned; absolute paths of the files */
     char *key;                       /* owned */
     char *ca;                        /* owned; NULL: none */
 
-    pthread_mutex_t reloading; /* held while files are read, so that the last load wins */
+    pthread_mutex_t reloading; /* held while files are read: the last load wins */
     pthread_mutex_t lock;      /* a leaf */
     SSL_CTX *context;          /* [lock] a reference of ours */
 
@@ -39,8 +40,8 @@ struct tls {
 
 /* ---- one load ---------------------------------------------------------------------------- */
 
-/* Why a call of OpenSSL failed: the oldest of its errors is the cause. */
-static bool refuse(char why[TLS_WHY_BYTES], const char *what, const char *name)
+/* Fill why after a call of OpenSSL failed, by its oldest error; returns false. */
+static bool load_failed(char why[TLS_WHY_BYTES], const char *what, const char *name)
 {
     char reason[256];
 
@@ -50,7 +51,7 @@ static bool refuse(char why[TLS_WHY_BYTES], const char *what, const char *name)
     return false;
 }
 
-/* A daemon has nobody to ask for the password of a key. */
+/* Nobody is there to type the password of a key. */
 static int no_password(char *buf, int size, int is_writing, void *arg)
 {
     (void)buf;
@@ -66,25 +67,25 @@ static bool load_files(const struct tls *t, SSL_CTX *context, char why[TLS_WHY_B
     const char *key_name = s->ssl_key != NULL ? s->ssl_key : s->ssl_chain_cert;
 
     if (SSL_CTX_use_certificate_chain_file(context, t->chain) != 1) {
-        return refuse(why, "certificate chain", s->ssl_chain_cert);
+        return load_failed(why, "certificate chain", s->ssl_chain_cert);
     }
     if (SSL_CTX_use_PrivateKey_file(context, t->key, (int)s->ssl_keyformat) != 1 ||
         SSL_CTX_check_private_key(context) != 1) {
-        return refuse(why, "key", key_name);
+        return load_failed(why, "key", key_name);
     }
     if (t->ca != NULL) {
         STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(t->ca);
 
         if (names == NULL || SSL_CTX_load_verify_locations(context, t->ca, NULL) != 1) {
             sk_X509_NAME_pop_free(names, X509_NAME_free);
-            return refuse(why, "CA certificate", s->ssl_ca_cert);
+            return load_failed(why, "CA certificate", s->ssl_ca_cert);
         }
         SSL_CTX_set_client_CA_list(context, names); /* takes them */
     }
     return true;
 }
 
-/* Who may come, and by which protocol and ciphers. */
+/* Which clients, versions and ciphers are accepted. */
 static bool set_rules(const struct settings *s, SSL_CTX *context, char why[TLS_WHY_BYTES])
 {
     static const int versions[] = {TLS1_VERSION, TLS1_1_VERSION, TLS1_2_VERSION,
@@ -98,7 +99,7 @@ static bool set_rules(const struct settings *s, SSL_CTX *context, char why[TLS_W
 
     SSL_CTX_set_verify(context, modes[s->ssl_verify_mode], NULL);
     if (SSL_CTX_set_min_proto_version(context, versions[s->ssl_min_version]) != 1) {
-        return refuse(why, "minimum version", "ssl_min_version");
+        return load_failed(why, "minimum version", "ssl_min_version");
     }
     if (s->ssl_ciphers != NULL && SSL_CTX_set_cipher_list(context, s->ssl_ciphers) != 1) {
         ERR_clear_error();
@@ -109,48 +110,48 @@ static bool set_rules(const struct settings *s, SSL_CTX *context, char why[TLS_W
     return true;
 }
 
-static void set_ways(const struct settings *s, SSL_CTX *context)
+static void set_options(const struct settings *s, SSL_CTX *context)
 {
     static const unsigned char name[] = "mayfly";
     uint64_t options = SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
                        SSL_OP_CIPHER_SERVER_PREFERENCE | SSL_OP_PRIORITIZE_CHACHA |
-                       /* A request says itself where it ends: a client need not say bye. */
+                       /* A request shows where it ends: a client may close without notice. */
                        SSL_OP_IGNORE_UNEXPECTED_EOF;
 
     if (s->ssl_kernel_tls) {
         options |= SSL_OP_ENABLE_KTLS;
     } else {
-        /* One read brings a record's head with its body, where else it takes two. */
+        /* One read brings the head of a record with its body, instead of two. */
         SSL_CTX_set_read_ahead(context, 1);
     }
     SSL_CTX_set_options(context, options);
     /*
-     * What a full socket left unsent moves to the output queue, and buffers of an idle session
-     * are given back.
+     * What a full socket did not take moves to the output queue, and the buffers of an idle
+     * session are released.
      */
     SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE |
                                   SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
                                   SSL_MODE_RELEASE_BUFFERS);
     SSL_CTX_set_default_passwd_cb(context, no_password);
-    /* Tickets cost the server nothing and are always given; this is for those without. */
+    /* Tickets cost the server nothing and are always issued; this is for clients without. */
     SSL_CTX_set_session_id_context(context, name, sizeof(name) - 1);
     SSL_CTX_set_session_cache_mode(context, s->ssl_session_cache ? SSL_SESS_CACHE_SERVER
                                                                  : SSL_SESS_CACHE_OFF);
     SSL_CTX_sess_set_new_cb(context, tls_session_on_new);
 }
 
-/* A context of the files as they are now, or NULL and why. */
-static SSL_CTX *load(const struct tls *t, char why[TLS_WHY_BYTES])
+/* A context from the files as they are now, or NULL and why. */
+static SSL_CTX *load_context(const struct tls *t, char why[TLS_WHY_BYTES])
 {
     SSL_CTX *context;
 
     ERR_clear_error();
     context = SSL_CTX_new(TLS_server_method());
     if (context == NULL) {
-        refuse(why, "library", "OpenSSL");
+        load_failed(why, "library", "OpenSSL");
         return NULL;
     }
-    set_ways(t->settings, context);
+    set_options(t->settings, context);
     if (!load_files(t, context, why) || !set_rules(t->settings, context, why)) {
         SSL_CTX_free(context);
         return NULL;
@@ -166,6 +167,7 @@ SSL_CTX *tls_take_context(struct tls *t)
 
     pthread_mutex_lock(&t->lock);
     context = t->context;
+    must(context != NULL);
     SSL_CTX_up_ref(context);
     pthread_mutex_unlock(&t->lock);
     return context;
@@ -177,7 +179,7 @@ bool tls_reload(struct tls *t, char why[TLS_WHY_BYTES])
     SSL_CTX *context;
 
     pthread_mutex_lock(&t->reloading);
-    context = load(t, why);
+    context = load_context(t, why);
     if (context != NULL) {
         pthread_mutex_lock(&t->lock);
         before = t->context;
@@ -214,13 +216,14 @@ int tls_open(const struct settings *settings, struct tls **out)
     char why[TLS_WHY_BYTES];
     struct tls *t;
 
+    must_be_main();
     *out = NULL;
     if (!settings->ssl_enabled) {
         return 0;
     }
     /*
-     * The library shall not clean up behind our back when the process exits: threads of ours,
-     * or of a test, may still be at it.
+     * The library must not clean up by itself when the process exits: other threads may still
+     * use it.
      */
     if (OPENSSL_init_ssl(OPENSSL_INIT_NO_ATEXIT, NULL) != 1) {
         log_error("tls, cannot start (OpenSSL is not usable)");
@@ -256,6 +259,7 @@ int tls_open(const struct settings *settings, struct tls **out)
 
 void tls_close(struct tls *t)
 {
+    must_be_main();
     if (t == NULL) {
         return;
     }

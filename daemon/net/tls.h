@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The server's side of TLS: certificates, keys and rules (-Z and the ssl_* options), loaded at
- * the start and again when told to. What one connection does with them is in tls_session.h.
+ * the start and again on request. tls_session.h has the sessions of connections.
  *
  * A build without OpenSSL has tls_none.c instead of tls.c and tls_session.c.
  */
@@ -14,21 +14,21 @@
 struct settings;
 struct tls;
 
-/* Room for why certificates could not be loaded: memcached's line, without its end. */
+/* Room for the reason why certificates cannot be loaded: memcached's line without its end. */
 #define TLS_WHY_BYTES 1024
 
 /*
  * Load what the settings name. Without -Z *out is NULL and nothing else happens. Returns 0, or
- * memcached's exit status after a message was written. Reads files with the rights of the
- * caller, relative names from where it stands; the latter is remembered.
+ * memcached's exit status after a message was written. Reads the files with the rights of the
+ * caller; relative names start in the working folder of this call, also for later loads.
  * Context: main, before start.
  */
 int tls_open(const struct settings *settings, struct tls **out);
 
 /*
- * Load the same files again. Handshakes that begin after it use them; connections and
- * handshakes under way keep what they began with. False when a file is not usable: why says so
- * and everything stays as it was. Reads files, so it may block. Context: any thread.
+ * Load the same files again. Later handshakes use them; connections and handshakes under way
+ * keep what they began with. False: a file cannot be used; why has the reason, and everything
+ * stays as it was. Reads files, so it may block. Context: any thread.
  */
 bool tls_reload(struct tls *t, char why[TLS_WHY_BYTES]);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A build without OpenSSL. options_check() refuses -Z, so no connection is ever given a
- * session and nothing below tls_close() is reached.
+ * A build without OpenSSL. options_check() refuses -Z, so there is never a session, and the
+ * functions of sessions are never called.
  */
 #include "daemon/net/tls.h"
 

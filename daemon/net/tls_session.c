@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * One TLS session over OpenSSL, which reads and writes the socket itself. OpenSSL keeps errors
- * in a queue per thread that outlives a call, so it is emptied before each call whose result is
- * asked about.
+ * in a queue per thread that outlives a call, so the queue is emptied before each call whose
+ * error may be queried.
  */
 #include "daemon/net/tls_session.h"
 
@@ -13,15 +13,16 @@
 
 #include "daemon/base/log.h"
 #include "daemon/options/settings.h"
+#include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/base/span.h"
 
-/* More never comes of one read: it is the size of a record. */
+/* The size of a record: one read never returns more. */
 #define RECORD_BYTES (16u * 1024)
 
 /*
- * Records of a turn: a peer may put one byte in each, and a read of the worker's whole buffer
- * would take a tenth of a second.
+ * Records per turn: a peer may put one byte in each, and then a read of the worker's whole
+ * buffer would take a tenth of a second.
  */
 #define RECORDS_MAX 500u
 
@@ -32,10 +33,10 @@ struct tls_session {
 
     /* [worker] */
     bool is_open;          /* the handshake is over */
-    bool is_broken;        /* after an error OpenSSL must not be asked for more */
-    bool has_more;         /* bytes may be here already, or the end */
-    bool read_wants_write; /* what the last read that brought nothing waits for */
-    bool write_wants_read; /* the same of writing */
+    bool is_broken;        /* after an error OpenSSL must not be called again */
+    bool has_more;         /* bytes, or the end, may already be here */
+    bool read_wants_write; /* the last read that brought nothing waits for this */
+    bool write_wants_read; /* the same for writing */
 };
 
 /* ---- life -------------------------------------------------------------------------------- */
@@ -65,6 +66,8 @@ struct tls_session *tls_session_create(SSL_CTX *context, const struct tls_worker
     struct tls_session *s = mem_zalloc(sizeof(*s));
     SSL *ssl = s != NULL ? SSL_new(context) : NULL;
 
+    must_be_a_worker();
+    must(w->buf != NULL);
     SSL_CTX_free(context); /* the session has a reference of its own */
     if (ssl == NULL || SSL_set_fd(ssl, fd) != 1) {
         ERR_clear_error();
@@ -81,6 +84,7 @@ struct tls_session *tls_session_create(SSL_CTX *context, const struct tls_worker
 
 void tls_session_destroy(struct tls_session *s)
 {
+    must_be_a_worker();
     tls_send_end(s);
     SSL_free(s->ssl);
     mem_free(s);
@@ -94,8 +98,8 @@ void tls_send_end(struct tls_session *s)
     ERR_clear_error();
     if ((SSL_get_shutdown(s->ssl) & SSL_SENT_SHUTDOWN) == 0 && SSL_shutdown(s->ssl) < 0) {
         /*
-         * The socket is full or gone. That is no reason to forget a session that went well, as
-         * OpenSSL does unless it believes that the end was announced.
+         * The socket is full or gone. OpenSSL would drop the session from its cache, unless it
+         * believes that the end was announced; but the session was fine.
          */
         SSL_set_shutdown(s->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
         ERR_clear_error();
@@ -128,7 +132,7 @@ static const char *reason(int ssl_error, int err)
 
     ERR_clear_error();
     if (ssl_error == SSL_ERROR_SYSCALL || text == NULL) {
-        return err != 0 ? strerror(err) : "the client left";
+        return err != 0 ? strerror(err) : "the client closed the connection";
     }
     return text;
 }
@@ -139,6 +143,8 @@ enum tls_step tls_handshake(struct tls_session *s)
     int result;
     int err;
 
+    must_be_a_worker();
+    debug_must(!s->is_broken);
     ERR_clear_error();
     errno = 0;
     result = SSL_do_handshake(s->ssl);
@@ -156,7 +162,7 @@ enum tls_step tls_handshake(struct tls_session *s)
         return TLS_WANTS_WRITE;
     }
     if (BIO_number_read(SSL_get_rbio(s->ssl)) == 0) {
-        /* Gone without a byte, as those do who only look whether the port is open. */
+        /* Closed without a byte, as by a client that only checks whether the port is open. */
         s->is_broken = true;
         ERR_clear_error();
     } else {
@@ -167,10 +173,10 @@ enum tls_step tls_handshake(struct tls_session *s)
 
 /* ---- errors ------------------------------------------------------------------------------ */
 
-/* The session is at its end. Returns -1 with errno, or 0 for an end that the peer announced. */
-static ssize_t fail(struct tls_session *s, int ssl_error, int err)
+/* End the session. Returns -1 with errno, or 0 for an end that the peer announced. */
+static ssize_t end_after_error(struct tls_session *s, int ssl_error, int err)
 {
-    s->has_more = true; /* that is, the next read tells the same */
+    s->has_more = true; /* the next read returns the same */
     if (ssl_error == SSL_ERROR_ZERO_RETURN) {
         return 0;
     }
@@ -188,8 +194,8 @@ static ssize_t fail(struct tls_session *s, int ssl_error, int err)
 /* ---- reading ----------------------------------------------------------------------------- */
 
 /*
- * Read into one room until it is full, there is no more, or *records have been read. *got is
- * what came; false: do not go on, *result is what to return if nothing came.
+ * Read into one part until it is full, there is no more, or *records have been read. *got is
+ * what came; false: do not go on; *result is what to return if nothing came.
  */
 static bool read_room(struct tls_session *s, const struct iovec *to, unsigned *records,
                       size_t *got, ssize_t *result)
@@ -218,14 +224,14 @@ static bool read_room(struct tls_session *s, const struct iovec *to, unsigned *r
                 errno = EAGAIN;
                 *result = -1;
             } else {
-                *result = fail(s, ssl_error, err);
+                *result = end_after_error(s, ssl_error, err);
             }
             return false;
         }
         *got += n;
         --*records;
         if (n < RECORD_BYTES && n < room && SSL_has_pending(s->ssl) == 0) {
-            /* All that was read of the socket is used up, and a busy sender fills records. */
+            /* All bytes of the socket are used up, and a busy sender would fill its records. */
             s->has_more = false;
             return false;
         }
@@ -240,6 +246,7 @@ ssize_t tls_readv(struct tls_session *s, const struct iovec *iov, unsigned count
     size_t total = 0;
     size_t got;
 
+    must_be_a_worker();
     if (s->is_broken) {
         errno = EPROTO;
         return -1;
@@ -269,7 +276,7 @@ bool tls_read_wants_write(const struct tls_session *s)
 
 /* ---- writing ----------------------------------------------------------------------------- */
 
-/* Where a walk over the parts stands. */
+/* The position of a walk over the parts. */
 struct parts {
     const struct iovec *iov;
     unsigned count;
@@ -287,9 +294,9 @@ static void parts_skip(struct parts *p, size_t n)
 }
 
 /*
- * The next bytes in one piece: as many as the buffer holds, or all that are left. They stay
- * where they are if they stand together; that they are that many in either case is what lets a
- * write that was cut short be begun again.
+ * The next bytes in one piece: as many as the buffer holds, or all that are left. They are
+ * copied only if they are not contiguous. The length is the same in either case, so a write
+ * that was cut short can be repeated.
  */
 static struct span next_piece(const struct tls_worker *w, const struct parts *p)
 {
@@ -312,7 +319,7 @@ static struct span next_piece(const struct tls_worker *w, const struct parts *p)
     return span_of(w->buf, n);
 }
 
-/* Encrypt and send a piece. Returns what was taken; less than all of it: *result says why. */
+/* Encrypt and send a piece. Returns what was taken; if less than all, *result says why. */
 static size_t write_piece(struct tls_session *s, struct span piece, ssize_t *result)
 {
     size_t done = 0;
@@ -334,7 +341,7 @@ static size_t write_piece(struct tls_session *s, struct span piece, ssize_t *res
                 errno = EAGAIN;
                 *result = -1;
             } else {
-                fail(s, ssl_error, err);
+                end_after_error(s, ssl_error, err);
                 *result = -1;
             }
             break;
@@ -350,6 +357,7 @@ ssize_t tls_sendv(struct tls_session *s, const struct iovec *iov, unsigned count
     ssize_t result = 0;
     size_t total = 0;
 
+    must_be_a_worker();
     if (s->is_broken) {
         errno = EPIPE;
         return -1;
@@ -359,6 +367,8 @@ ssize_t tls_sendv(struct tls_session *s, const struct iovec *iov, unsigned count
     while (p.count > 0 && total < TLS_TURN_BYTES) {
         struct span piece = next_piece(s->w, &p);
         size_t done = write_piece(s, piece, &result);
+
+        debug_must(piece.len > 0 && done <= piece.len);
 
         total += done;
         if (done < piece.len) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * TLS of one connection, over its non-blocking socket. Reading and writing have the manners of
- * readv() and sendmsg(): bytes of the protocol behind it go in and out, a short count means
- * that the socket has or takes no more, -1 sets errno.
+ * TLS of one connection, over its non-blocking socket. Reading and writing behave like readv()
+ * and sendmsg(): they take and give plain bytes, a short count means that the socket has or
+ * takes no more, -1 sets errno.
  */
 #ifndef MAYFLY_DAEMON_NET_TLS_SESSION_H
 #define MAYFLY_DAEMON_NET_TLS_SESSION_H
@@ -28,12 +28,12 @@ struct tls_worker {
 };
 
 /*
- * Make it ready; takes memory only with -Z. False when there is none. Context: before start.
+ * Prepare it; takes memory only with -Z. False: no memory. Context: main, before start.
  */
 bool tls_worker_init(struct tls_worker *w, const struct settings *settings,
                      struct counters *counters);
 
-/* Release it, once the worker's sessions are gone. Context: main, after the worker ended. */
+/* Release it, after the worker's sessions. Context: main, after the worker ended. */
 void tls_worker_fini(struct tls_worker *w);
 
 /*
@@ -50,7 +50,7 @@ struct tls_session *tls_session_create(struct ssl_ctx_st *context, const struct 
  */
 int tls_session_on_new(struct ssl_st *ssl, struct ssl_session_st *resumable);
 
-/* Release it; the peer is told first, if that was not done and can be. Context: worker. */
+/* Release it, after tls_send_end() if that was not called. Context: worker. */
 void tls_session_destroy(struct tls_session *s);
 
 /* What the connection has to wait for. */
@@ -58,15 +58,15 @@ enum tls_step {
     TLS_OPEN,        /* the handshake is over */
     TLS_WANTS_READ,  /* it goes on when the socket is readable */
     TLS_WANTS_WRITE, /* it goes on when the socket takes bytes */
-    TLS_FAILED,      /* it never will; the peer was told why */
+    TLS_FAILED,      /* it never will; the peer was sent the reason */
 };
 
-/* Go on with the handshake as far as the socket allows. Context: worker. */
+/* Continue the handshake as far as the socket allows. Context: worker. */
 enum tls_step tls_handshake(struct tls_session *s);
 
 /*
- * Count that a handshake failed, and log why. For those that are given up from outside; a
- * TLS_FAILED is counted already. Context: worker.
+ * Count a failed handshake and log why. For a handshake that the caller gives up; TLS_FAILED
+ * has been counted already. Context: worker.
  */
 void tls_handshake_failed(struct tls_session *s, const char *why);
 
@@ -74,8 +74,8 @@ void tls_handshake_failed(struct tls_session *s, const char *why);
 ssize_t tls_readv(struct tls_session *s, const struct iovec *iov, unsigned count);
 
 /*
- * Send as much as the socket takes, up to TLS_TURN_BYTES and a little. After a short count the
- * next call must begin with the very bytes that were not taken, at least as many of them.
+ * Send as much as the socket takes, up to a little more than TLS_TURN_BYTES. After a short
+ * count the next call must begin with the bytes that were not taken, and have at least as many.
  * Context: worker.
  */
 #define TLS_TURN_BYTES (512u * 1024)
@@ -84,11 +84,11 @@ ssize_t tls_sendv(struct tls_session *s, const struct iovec *iov, unsigned count
 /* May a read bring more without any event of the socket? Context: worker. */
 bool tls_has_more(const struct tls_session *s);
 
-/* Does reading, writing wait for the opposite direction of the socket? Context: worker. */
+/* Does reading or writing wait for the opposite direction of the socket? Context: worker. */
 bool tls_read_wants_write(const struct tls_session *s);
 bool tls_write_wants_read(const struct tls_session *s);
 
-/* Tell the peer that nothing more comes. Context: worker. */
+/* Announce to the peer that nothing more comes. Context: worker. */
 void tls_send_end(struct tls_session *s);
 
 #endif
