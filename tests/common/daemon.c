@@ -231,14 +231,22 @@ int test_daemon_connect(const struct test_daemon *d)
     if (fd < 0) {
         perror("cannot connect");
         show_log(d);
-        exit(1);
     }
     return fd;
 }
 
+/* Has the daemon ended by itself? Its status stays for test_daemon_stop(). */
+static bool has_ended(const struct test_daemon *d)
+{
+    siginfo_t info = {0};
+
+    return waitid(P_PID, (id_t)d->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+           info.si_pid == d->pid;
+}
+
 int test_control_connect(const struct test_daemon *d)
 {
-    for (int waited = 0; waited < START_MS; waited += POLL_MS) {
+    for (int waited = 0; waited < START_MS && !has_ended(d); waited += POLL_MS) {
         int fd = connect_unix(d->control);
         if (fd >= 0) {
             return fd;
@@ -246,7 +254,7 @@ int test_control_connect(const struct test_daemon *d)
         doze(POLL_MS);
     }
     (void)fprintf(stderr, "no control socket at %s\n", d->control);
-    exit(1);
+    return -1;
 }
 
 int test_daemon_stop(struct test_daemon *d)

@@ -38,7 +38,7 @@ bool test_program(const char *name, const char *env, char *out, size_t out_size)
 bool test_daemon_start(struct test_daemon *d, const char *program, enum test_daemon_kind kind,
                        const char *const *extra);
 
-/* A connected, blocking socket. Ends the test when connecting fails. Context: any thread. */
+/* A connected, blocking socket; -1 and a message when that fails. Context: any thread. */
 int test_daemon_connect(const struct test_daemon *d);
 int test_control_connect(const struct test_daemon *d);
 

@@ -108,6 +108,9 @@ static struct peer *peer_now(struct dialogue *d)
 
     if (p->fd < 0) {
         p->fd = test_daemon_connect(&d->daemon);
+        if (p->fd < 0) {
+            fail(d, "no connection");
+        }
     }
     return p;
 }
@@ -375,6 +378,9 @@ static void start(struct dialogue *d)
     }
     if (!d->is_foreign) {
         d->control = test_control_connect(&d->daemon);
+        if (d->control < 0) {
+            fail(d, "no control connection");
+        }
         d->before_count = read_counters(d, d->before);
     }
 }
