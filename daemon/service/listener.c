@@ -77,6 +77,8 @@ static void on_batch(struct message *m, void *receiver)
     struct worker *w = receiver;
     uint32_t i;
 
+    must_be_worker(w);
+    must(b->count <= BATCH_MAX);
     worker_now(w);
     for (i = 0; i < b->count; i++) {
         if (!conn_adopt(w, b->items[i].fd, b->items[i].origin)) {
@@ -126,6 +128,7 @@ static void deal(struct listeners *l, int fd, const struct conn_origin *origin)
     uint32_t id = l->next_worker;
     struct conn_batch *b = l->batches[id];
 
+    must_be_main();
     l->next_worker = id + 1 < s->crew.worker_count ? id + 1 : 0;
     if (b == NULL) {
         b = mem_alloc(sizeof(*b));
@@ -139,6 +142,7 @@ static void deal(struct listeners *l, int fd, const struct conn_origin *origin)
         l->batches[id] = b;
     }
     atomic_fetch_add(&s->crew.conns_open, 1);
+    must(b->count < BATCH_MAX);
     b->items[b->count].fd = fd;
     b->items[b->count].origin = origin;
     b->count++;
@@ -148,6 +152,7 @@ static void post_batches(struct listeners *l)
 {
     uint32_t i;
 
+    must_be_main();
     for (i = 0; i < l->server->crew.worker_count; i++) {
         if (l->batches[i] != NULL) {
             mailbox_post(&l->server->crew.workers[i].mailbox, &l->batches[i]->message);
@@ -180,6 +185,7 @@ static void on_retry(uv_timer_t *timer)
 {
     struct listeners *l = timer->data;
 
+    must_be_main();
     listeners_resume(l->server);
 }
 
@@ -188,6 +194,7 @@ static void pause_accepting(struct listeners *l)
     struct server *s = l->server;
     uint32_t i;
 
+    must_be_main();
     for (i = 0; i < l->list.count; i++) {
         uv_poll_stop(&l->acceptors[i].poll);
     }
@@ -444,5 +451,6 @@ void listeners_each(const struct crew *crew, stats_socket_fn fn, void *arg)
 
 uint32_t listeners_count(const struct crew *crew)
 {
+    must(server_of_crew(crew)->listeners != NULL);
     return server_of_crew(crew)->listeners->list.count;
 }

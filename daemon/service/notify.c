@@ -6,7 +6,6 @@
  */
 #include "daemon/service/notify.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <systemd/sd-daemon.h>
@@ -40,17 +39,4 @@ void notify_stopping(void)
 {
     must_be_main();
     send_state("STOPPING=1\nSTATUS=stopping");
-}
-
-void notify_status(const char *fmt, ...)
-{
-    char state[NOTIFY_BYTES] = "STATUS=";
-    const size_t n = strlen(state);
-    va_list args;
-
-    must_be_main();
-    va_start(args, fmt);
-    vsnprintf(state + n, sizeof(state) - n, fmt, args);
-    va_end(args);
-    send_state(state);
 }

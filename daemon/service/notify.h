@@ -7,15 +7,10 @@
 #ifndef MAYFLY_DAEMON_SERVICE_NOTIFY_H
 #define MAYFLY_DAEMON_SERVICE_NOTIFY_H
 
-#include "lib/base/check.h"
-
 /* The server serves clients now; status is shown to the operator. Context: main. */
 void notify_ready(const char *status);
 
 /* The server begins to stop. Context: main. */
 void notify_stopping(void);
-
-/* One line for the operator, as printf. Context: main. */
-void notify_status(const char *fmt, ...) MF_PRINTF(1, 2);
 
 #endif

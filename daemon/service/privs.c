@@ -24,6 +24,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/options/settings.h"
+#include "lib/base/context.h"
 
 /*
  * Descriptors beside those of clients: three standard ones, listeners, and for the loop of each
@@ -34,6 +35,7 @@
 
 int privs_open_std_fds(void)
 {
+    must_be_main();
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
         if (fcntl(fd, F_GETFD) != -1 || errno != EBADF) {
             continue;
@@ -60,6 +62,7 @@ static struct passwd *find_user(const struct settings *s)
 
 int privs_check_user(const struct settings *s)
 {
+    must_be_main();
     if (!is_root()) {
         return 0;
     }
@@ -77,6 +80,8 @@ int privs_check_user(const struct settings *s)
 void privs_ignore_signals(const struct settings *s)
 {
     struct sigaction sa;
+
+    must_be_main();
     memset(&sa, 0, sizeof(sa));
     sa.sa_handler = SIG_IGN;
     sigemptyset(&sa.sa_mask);
@@ -137,6 +142,7 @@ static int raise_fd_limit(const struct settings *s)
 
 int privs_set_limits(const struct settings *s)
 {
+    must_be_main();
     if (s->coredumps && raise_core_limit() != 0) {
         fprintf(stderr, "failed to ensure corefile creation\n");
         return EX_OSERR;
@@ -169,6 +175,7 @@ static bool lift_lock_limit(void)
 
 void privs_lock_memory(const struct settings *s)
 {
+    must_be_main();
     if (!s->lock_memory) {
         return;
     }
@@ -251,6 +258,7 @@ static int change_user(const struct settings *s)
 
 int privs_drop(const struct settings *s)
 {
+    must_be_main();
     if (is_root()) {
         const int status = change_user(s);
         if (status != 0) {

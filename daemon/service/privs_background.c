@@ -21,6 +21,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/options/settings.h"
+#include "lib/base/context.h"
 #include "lib/base/num.h"
 
 /* [main] */
@@ -57,6 +58,8 @@ _Noreturn static void wait_for_child(int fd, pid_t child)
 int privs_daemonize(const struct settings *s)
 {
     int fds[2];
+
+    must_be_main();
     if (!s->daemonize) {
         return 0;
     }
@@ -111,6 +114,7 @@ static void leave_terminal(const struct settings *s)
 
 void privs_ready(const struct settings *s)
 {
+    must_be_main();
     if (ready_fd < 0) {
         return;
     }
@@ -183,6 +187,8 @@ static bool write_pid(const struct settings *s, const char *path)
 void privs_write_pidfile(const struct settings *s)
 {
     char temporary[PATH_MAX];
+
+    must_be_main();
     if (s->pidfile == NULL) {
         return;
     }
@@ -208,6 +214,7 @@ void privs_write_pidfile(const struct settings *s)
 
 void privs_remove_pidfile(const struct settings *s)
 {
+    must_be_main();
     if (!is_pidfile_ours) {
         return;
     }

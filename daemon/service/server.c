@@ -55,6 +55,7 @@ static void stop_if_empty(struct server *s)
 
 static void begin_stop(struct server *s, enum crew_stop how)
 {
+    must_be_main();
     if (how <= s->stopping) {
         return;
     }
@@ -83,6 +84,7 @@ static void on_room_message(struct message *m, void *receiver)
 {
     struct server *s = server_of(receiver);
 
+    must_be_main();
     (void)m;
     atomic_store(&s->crew.is_room_posted, false);
     if (s->stopping == CREW_STOP_GRACEFUL) {
@@ -142,6 +144,7 @@ static void close_loop(struct server *s)
 {
     int err;
 
+    must_be_main();
     /* A late request to stop must not stop this last run of the loop. */
     s->stopping = CREW_STOP_SOON;
     mailbox_close(&s->crew.main_mailbox);
@@ -251,6 +254,7 @@ static int start_threads(struct server *s)
 /* Undo the steps of the start that were done, the last first. */
 static void take_down(struct server *s)
 {
+    must_be_main();
     listeners_close(s);
     if (s->step >= STEP_WORKERS) {
         crew_stop(&s->crew);

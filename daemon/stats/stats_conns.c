@@ -57,6 +57,7 @@ static bool visit_conns(struct stats_gather *g, struct worker *w)
     const struct stats_sources *from = &w->crew->stats->sources;
     struct lines l = {&g->out, worker_now(w)};
 
+    debug_must(from->each_conn != NULL);
     if (!cg->is_amid) {
         cg->cursor = 0;
         if (g->next == 0) {

@@ -23,7 +23,8 @@ static void on_back(struct message *m, void *receiver)
     stats_done_fn done = g->done;
     void *arg = g->done_arg;
 
-    must(w == g->asker);
+    must_be_worker(w);
+    must(w == g->asker && w->later_count > 0);
     if (g->finish != NULL) {
         g->finish(g);
     }
@@ -42,6 +43,7 @@ static void on_asker(struct message *m, void *receiver)
 {
     struct stats_gather *g = gather_of(m);
 
+    must_be_worker(receiver);
     if (!g->visit(g, receiver)) {
         post_to(g, receiver);
         return;
@@ -54,6 +56,8 @@ static void on_worker(struct message *m, void *receiver)
     struct stats_gather *g = gather_of(m);
     struct worker *w = receiver;
 
+    must_be_worker(w);
+    debug_must(w->id == g->next);
     if (!g->visit(g, w)) {
         post_to(g, w);
         return;
@@ -72,6 +76,7 @@ enum stats_result stats_gather_begin(struct stats_gather *g, struct worker *aske
                                      stats_done_fn done, void *arg)
 {
     must_be_worker(asker);
+    must(g->visit != NULL && done != NULL);
     g->asker = asker;
     g->next = 0;
     g->start = buf_len(out);

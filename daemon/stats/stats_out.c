@@ -21,6 +21,7 @@ static void put(struct stats_out *o, const char *name, const char *value, size_t
     size_t name_len = strlen(name);
     char *at;
 
+    debug_must(name_len > 0 && o->prefix != NULL);
     if (o->is_short || !buf_reserve(o->buf, 5 + prefix_len + name_len + 1 + value_len + 2)) {
         o->is_short = true;
         return;
@@ -37,6 +38,7 @@ static void put(struct stats_out *o, const char *name, const char *value, size_t
     at += value_len;
     *at++ = '\r';
     *at++ = '\n';
+    debug_must(at <= buf_end(o->buf) + buf_room(o->buf));
     o->buf->end = (size_t)(at - o->buf->base);
 }
 
@@ -87,6 +89,7 @@ bool stats_out_end(struct stats_out *o, size_t start)
     if (!o->is_short) {
         return true;
     }
+    must(start <= buf_len(o->buf));
     /* What was written is dropped, which makes room for the error. */
     o->buf->end = o->buf->begin + start;
     return buf_append(o->buf, REPLY_BYTES(NO_MEMORY_STATS), REPLY_LEN(NO_MEMORY_STATS));

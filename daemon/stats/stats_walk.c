@@ -55,12 +55,15 @@ static bool visit(struct stats_gather *g, struct worker *w)
     usec_t until = clock_mono_us() + SLICE_US;
     bool is_done = false;
 
+    must_be_worker(w);
+    must_not_be_reading();
     k->now = worker_now(w);
     rcu_begin();
     do {
         unsigned n;
 
         for (n = 0; n < POSITIONS_A_LOOK && !is_done; n++) {
+            debug_must(k->shard < e->shard_count);
             k->cursor = shard_walk(e->shards[k->shard], k->cursor, k->now, on_item, k);
             if (k->cursor == 0) {
                 k->shard++;
@@ -91,6 +94,7 @@ static struct size_count *size_place(struct size_count *places, uint32_t mask, u
 {
     uint32_t i = step * 2654435761u & mask;
 
+    debug_must(step != 0);
     while (places[i].step != 0 && places[i].step != step) {
         i = (i + 1) & mask;
     }
@@ -205,6 +209,7 @@ static void dump_item(struct walk *k, const struct item *it)
         k->is_full = true;
         return;
     }
+    debug_must(d->left > 0);
     stats_put_raw(&g->out, line);
     d->left--;
     k->is_full = d->left == 0 || g->out.is_short;

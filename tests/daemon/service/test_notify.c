@@ -60,10 +60,8 @@ TEST(ready_names_the_process)
     ck_assert_str_eq(received(), wanted);
 }
 
-TEST(status_and_stopping_arrive)
+TEST(stopping_arrives)
 {
-    notify_status("%d of %d", 2, 3);
-    ck_assert_str_eq(received(), "STATUS=2 of 3");
     notify_stopping();
     ck_assert_int_eq(strncmp(received(), "STOPPING=1", 10), 0);
 }
@@ -74,7 +72,7 @@ TEST(a_long_status_is_cut)
 
     memset(text, 'a', sizeof(text) - 1);
     text[sizeof(text) - 1] = '\0';
-    notify_status("%s", text);
+    notify_ready(text);
     ck_assert_uint_gt(strlen(received()), 400);
 }
 
@@ -87,7 +85,7 @@ TEST(without_a_manager_nothing_happens)
     setenv("NOTIFY_SOCKET", "/nonexistent/socket", 1);
     notify_ready("serving");
     setenv("NOTIFY_SOCKET", "nonsense", 1);
-    notify_status("x");
+    notify_ready("x");
     setenv("NOTIFY_SOCKET", "", 1);
     notify_stopping();
     ck_assert_str_eq(received(), "");
