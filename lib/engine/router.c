@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "lib/base/check.h"
+#include "lib/base/context.h"
 #include "lib/base/mem.h"
 
 static struct route *route_from(struct retired *r)
@@ -47,6 +48,7 @@ enum mf_err router_init(struct router *r, struct shard **shards, uint32_t count,
 
 void router_fini(struct router *r)
 {
+    must_be_main();
     mem_free(atomic_exchange_explicit(&r->route, NULL, memory_order_relaxed));
 }
 

@@ -21,6 +21,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lib/base/context.h"
 #include "lib/base/err.h"
 #include "lib/base/reclaim.h"
 
@@ -45,7 +46,7 @@ struct route {
 struct router {
     /* [rcu] */
     _Atomic(struct route *) route;
-    /* [main] writers */
+    /* one writer at a time */
     struct reclaimer *reclaimer;
 };
 
@@ -62,6 +63,7 @@ void router_fini(struct router *r);
 /* The current table: load it once a batch. Context: read side. */
 static inline const struct route *router_read(const struct router *r)
 {
+    must_be_reading();
     return atomic_load_explicit(&r->route, memory_order_acquire);
 }
 
@@ -100,7 +102,7 @@ static inline struct shard *route_shard(const struct route *t, uint64_t hash)
 /*
  * Publish a copy in which a range of slots [first, first + count) has the given states; the
  * old table is retired. MF_EINVAL when slots or shards are out of range; MF_ENOMEM; the
- * table is then unchanged. Context: main (one writer at a time).
+ * table is then unchanged. Context: one writer at a time.
  */
 enum mf_err router_publish(struct router *r, uint32_t first, uint32_t count,
                            struct route_slot state);

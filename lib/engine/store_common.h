@@ -26,6 +26,7 @@ enum outcome store_judge_mode(const struct visit *v, const struct store *st);
 /* May this store go on, given what was found? OUT_STORED: yes. Context: in shard. */
 static inline enum outcome store_judge(const struct visit *v, const struct store *st)
 {
+    shard_must_be_entered(v->to);
     return MF_LIKELY(st->mode == STORE_SET) ? OUT_STORED : store_judge_mode(v, st);
 }
 
@@ -43,6 +44,7 @@ static inline bool store_fits_block(const struct shard *s, size_t key_len, size_
  */
 static inline bool store_reserve_over(const struct visit *v, bool has_ttl)
 {
+    shard_must_be_entered(v->to);
     return (!has_ttl || wheel_reserve(v->to->wheel)) &&
            (MF_LIKELY(v->slot != NULL && v->owner == v->to) || table_has_room(&v->to->table));
 }
@@ -66,6 +68,7 @@ void store_finish_specially(const struct visit *v, const struct store *st, struc
 /* A new item takes over these bits of the heat of the item it replaces. Context: in shard. */
 static inline void store_inherit(const struct visit *v, struct item *it, uint8_t mask)
 {
+    shard_must_be_entered(v->to);
     if (v->is_live) {
         uint8_t heat = atomic_load_explicit(&v->item->heat, memory_order_relaxed) & mask;
 
@@ -77,6 +80,7 @@ static inline void store_inherit(const struct visit *v, struct item *it, uint8_t
 static inline void store_finish(const struct visit *v, struct store *st, struct item *it,
                                 uint8_t inherit)
 {
+    shard_must_be_entered(v->to);
     store_inherit(v, it, inherit);
     if (MF_UNLIKELY(st->over != NULL || st->cas_new != 0)) {
         store_finish_specially(v, st, it);

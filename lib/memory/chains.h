@@ -55,6 +55,7 @@ static inline unsigned chains_bin_for(const struct memory *m, const struct segme
 {
     unsigned bin = (unsigned)(((uint64_t)g->dead * DEAD_BINS) >> m->arena.shift);
 
+    memory_must_be_entered(m);
     return bin < DEAD_BINS ? bin : DEAD_BINS - 1;
 }
 
@@ -87,6 +88,7 @@ void chains_move_bin(struct memory *m, segment_t n);
  */
 static inline bool chains_want_tidy(const struct memory *m)
 {
+    memory_must_be_entered(m);
     return m->blocks.bin_bits >> (DEAD_BINS / 2) != 0 &&
            (m->blocks.dead_bytes - m->blocks.ring_bytes) * 4 > (uint64_t)m->arena.held
                                                                    << m->arena.shift;

@@ -343,6 +343,7 @@ bool cursor_slice_beyond(struct memory *m, int64_t work, msec_t now, uint32_t se
 
 bool cursor_slice(struct memory *m, int64_t work, msec_t now)
 {
+    memory_must_be_entered(m);
     return cursor_slice_beyond(m, work, now, 0);
 }
 

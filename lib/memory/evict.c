@@ -8,9 +8,9 @@
 
 #include "lib/memory/memory.h"
 
-void evict_init(struct evict *ev, const struct evict_policy *policy)
+void evict_init(struct evict *ev, const struct evict_policy *policy, const struct lock *lock)
 {
-    *ev = (struct evict){.policy = policy};
+    *ev = (struct evict){.policy = policy, .lock = lock};
 }
 
 void evict_fini(struct evict *ev, struct budget *budget)
@@ -24,6 +24,7 @@ void evict_fini(struct evict *ev, struct budget *budget)
 
 uint64_t evict_past_bytes(const struct evict *ev)
 {
+    evict_must_be_entered(ev);
     return ev->past != NULL ? ev->policy->past_bytes(ev->past) : 0;
 }
 

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lib/base/lock.h"
 #include "lib/base/mem.h"
 #include "lib/memory/arena.h"
 #include "lib/memory/item.h"
@@ -67,15 +68,20 @@ extern const struct evict_policy evict_s3fifo;
 
 /* A policy at work in one memory. */
 struct evict {
-    const struct evict_policy *policy; /* [const] */
+    /* [const] */
+    const struct evict_policy *policy;
+    const struct lock *lock; /* [borrowed] guards it */
     /* [lock] */
     void *past; /* NULL: none yet */
     uint64_t past_capacity;
     bool past_is_wanted; /* something was evicted */
 };
 
-/* Remembers nothing yet. Context: before start. */
-void evict_init(struct evict *ev, const struct evict_policy *policy);
+/* Checks "Context: in shard" in debug builds. */
+#define evict_must_be_entered(ev) lock_must_be_held((ev)->lock)
+
+/* Remembers nothing yet. lock: of the shard. Context: before start. */
+void evict_init(struct evict *ev, const struct evict_policy *policy, const struct lock *lock);
 
 /* Release what it remembers. Context: nobody uses it. */
 void evict_fini(struct evict *ev, struct budget *budget);
@@ -83,12 +89,14 @@ void evict_fini(struct evict *ev, struct budget *budget);
 /* The chain in which a new key begins. Context: in shard. */
 static inline enum chain_id evict_chain(struct evict *ev, uint64_t hash)
 {
+    evict_must_be_entered(ev);
     return ev->past == NULL ? CHAIN_SMALL : ev->policy->past_chain(ev->past, hash);
 }
 
 /* An item was evicted. Context: in shard. */
 static inline void evict_remember(struct evict *ev, enum chain_id chain, uint64_t hash)
 {
+    evict_must_be_entered(ev);
     if (ev->past != NULL) {
         ev->policy->past_add(ev->past, chain, hash);
     }
@@ -97,6 +105,7 @@ static inline void evict_remember(struct evict *ev, enum chain_id chain, uint64_
 /* An item is about to be judged. Context: in shard. */
 static inline void evict_prefetch(const struct evict *ev, enum chain_id chain, uint64_t hash)
 {
+    evict_must_be_entered(ev);
     if (ev->past != NULL) {
         ev->policy->past_prefetch(ev->past, chain, hash);
     }
@@ -105,6 +114,7 @@ static inline void evict_prefetch(const struct evict *ev, enum chain_id chain, u
 /* Should the past be made larger, for so many items? Context: in shard. */
 static inline bool evict_wants_past(const struct evict *ev, uint64_t items)
 {
+    evict_must_be_entered(ev);
     return ev->past_is_wanted && ev->past_capacity < items / 2 + 512;
 }
 

@@ -3,7 +3,7 @@
  * Fingerprints of keys that were evicted lately from the small chain (the ghost queue of
  * S3-FIFO, J. Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023): a key
  * that comes back while it is remembered goes straight to the main chain. A bucket is a cache
- * line of fifteen 32-bit fingerprints, replaced in turn.
+ * line of fifteen 32-bit fingerprints, replaced in turn. Whoever has a ghost guards it.
  */
 #ifndef MAYFLY_LIB_MEMORY_GHOST_H
 #define MAYFLY_LIB_MEMORY_GHOST_H
@@ -36,13 +36,13 @@ static inline uint64_t ghost_capacity(const struct ghost *g)
     return g->count * GHOST_WAYS;
 }
 
-/* Remember a key. Context: in shard. */
+/* Remember a key. */
 void ghost_add(struct ghost *g, uint64_t hash);
 
-/* Was a key remembered? If so, forget it. Context: in shard. */
+/* Was a key remembered? If so, forget it. */
 bool ghost_take(struct ghost *g, uint64_t hash);
 
-/* Bring the bucket of a hash into the cache. Context: in shard. */
+/* Bring the bucket of a hash into the cache. */
 static inline void ghost_prefetch(const struct ghost *g, uint64_t hash)
 {
     if (g->buckets != NULL) {

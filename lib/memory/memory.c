@@ -30,7 +30,7 @@ bool memory_init(struct memory *m, const struct memory_setup *setup)
     m->options = setup->options;
     m->sharers = setup->sharers;
     m->evictions = setup->evictions;
-    evict_init(&m->evict, setup->policy);
+    evict_init(&m->evict, setup->policy, setup->lock);
     if (!arena_init(&m->arena, setup->limit_bytes, share, setup->budget, setup->grace,
                     setup->lock)) {
         return false;

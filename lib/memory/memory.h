@@ -212,6 +212,7 @@ static inline struct segment *memory_segment(const struct memory *m, handle_t h)
 /* The chain that a block is in. Context: in shard. */
 static inline enum chain_id memory_chain(const struct memory *m, handle_t h)
 {
+    memory_must_be_entered(m);
     return (enum chain_id)memory_segment(m, h)->chain;
 }
 
