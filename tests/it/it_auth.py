@@ -232,6 +232,25 @@ def test_many_users():
                 assert c.line() == FAILURE
 
 
+def test_guesses_do_not_hold_up_neighbours():
+    """With so many users a guess is much work, and a turn ends after a few of them if others wait.
+    The neighbour's answer says how many were judged before it was its turn."""
+    users = b"user:pass\n" + b"".join(b"user%d:pass%d\n" % (i, i) for i in range(20000))
+    with Guarded("-t", "1", users=users) as g, g.known() as c, g.daemon.client() as guesser:
+        assert guesser.ask(b"version") == UNAUTHENTICATED
+        before = c.stat("auth_cmds")
+        g.daemon.process.send_signal(signal.SIGSTOP)        # so that both are ready at once
+        guesser.send(offer(b"user", b"guess") * 150)
+        c.send(b"stats\r\n")
+        g.daemon.process.send_signal(signal.SIGCONT)
+        line = c.line()
+        while not line.startswith(b"STAT auth_cmds "):
+            line = c.line()
+        assert int(line.split()[2]) - before < 75, "%s, before %d" % (line, before)
+        for _ in range(150):
+            assert guesser.line() == FAILURE
+
+
 def test_reload():
     with Guarded(users=b"u:p\n") as g:
         old = g.known(b"u", b"p")
