@@ -29,7 +29,7 @@ struct byte_ring {
  */
 bool byte_ring_init(struct byte_ring *r, size_t size);
 
-/* Release it. Context: nobody else uses it. */
+/* Release it. Context: the last thread that uses it. */
 void byte_ring_fini(struct byte_ring *r);
 
 /*

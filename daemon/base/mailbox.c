@@ -31,6 +31,7 @@ static bool run_waiting(struct mailbox *m)
 
         /* The message may be released or posted again as soon as its function runs. */
         n = n->next;
+        debug_must(msg->fn != NULL);
         msg->fn(msg, m->receiver);
     }
     return had_any;
@@ -43,6 +44,7 @@ static void on_wake(uv_async_t *async)
 
 int mailbox_init(struct mailbox *m, uv_loop_t *loop, void *receiver)
 {
+    must(loop != NULL);
     mpsc_init(&m->queue);
     m->receiver = receiver;
     m->before = NULL;
@@ -62,6 +64,7 @@ void mailbox_post(struct mailbox *m, struct message *msg)
 
 void mailbox_close(struct mailbox *m)
 {
+    must(m->async.data == m);
     while (run_waiting(m)) {
     }
     uv_close((uv_handle_t *)&m->async, NULL);

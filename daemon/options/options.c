@@ -18,6 +18,7 @@
 #include "daemon/options/options_rows.h"
 #include "daemon/options/options_value.h"
 #include "lib/base/check.h"
+#include "lib/base/context.h"
 #include "lib/base/mem.h"
 
 /* What getopt_long() returns for a long flag: a base and the number of its row. */
@@ -106,11 +107,13 @@ static bool flags_init(struct flags *f)
         {"version", no_argument, NULL, 'V'},
         {"extended", required_argument, NULL, 'o'},
         {"describe", required_argument, NULL, LONG_DESCRIBE}};
+    must((size_t)(next - f->longs) + FLAGS_OWN <= FLAGS_MAX);
     memcpy(next, own, sizeof(own));
     add_letter(f, 'h', no_argument);
     add_letter(f, 'i', no_argument);
     add_letter(f, 'V', no_argument);
     add_letter(f, 'o', required_argument);
+    must(strlen(f->letters) <= 2 * FLAGS_MAX);
     return true;
 }
 
@@ -373,6 +376,8 @@ enum options_result options_parse(int argc, char **argv, struct settings *out, i
 {
     struct flags flags;
     enum step step = STEP_GO_ON;
+
+    must_be_main();
     settings_init(out);
     if (!flags_init(&flags)) {
         fprintf(stderr, "out of memory\n");
@@ -410,8 +415,11 @@ void options_log(const struct settings *s)
         [OPTION_RUN_TIME] = "run time",
     };
     char text[OPTION_TEXT_BYTES];
+
+    must_be_main();
     for (unsigned id = 0; id < OPTION_COUNT; id++) {
         const struct option_row *row = &option_rows[id];
+        must(s->sources[id] <= OPTION_RUN_TIME);
         if (s->sources[id] == OPTION_DEFAULT) {
             continue;
         }

@@ -11,6 +11,7 @@
 
 #include "daemon/base/version.h"
 #include "daemon/options/options_rows.h"
+#include "lib/base/context.h"
 
 /* With more worker threads than this memcached warns. */
 #define THREADS_WARN 64
@@ -123,6 +124,7 @@ static int check_lru(const struct settings *s)
 
 int options_check(struct settings *s)
 {
+    must_be_main();
     set_implied(s);
     if (s->item_size_max > setting_get(s, memory_limit_bytes) / 2) {
         fprintf(stderr, "Cannot set item size limit higher than 1/2 of memory max.\n");

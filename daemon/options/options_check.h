@@ -9,7 +9,7 @@
 
 /*
  * Set what follows from other options, and check them against each other. Prints a message and
- * returns memcached's exit status, or 0. Context: before start, after all are set.
+ * returns memcached's exit status, or 0. Context: main, before start, after all are set.
  */
 int options_check(struct settings *s);
 

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "lib/base/check.h"
+
 const struct option_row option_rows[OPTION_COUNT] = {
 #define ROW(place, kind_, field, letter_, name_, def_, min_, max_, unit_, life_, traits_,      \
             status_, settings_, help_)                                                         \
@@ -77,6 +79,8 @@ const char *option_word(const struct option_row *row, unsigned n, enum option_wo
                         char *text)
 {
     const char *word = row->unit;
+
+    must(row->kind == OPT_BOOL || row->kind == OPT_ENUM);
     while (n-- > 0) {
         word = strchr(word, '|');
         if (word == NULL) {

@@ -138,6 +138,8 @@ void option_store_text(struct settings *s, const struct option_row *row, char *t
 const char *option_show(const struct settings *s, enum option_id id, char *text)
 {
     const struct option_row *row = &option_rows[id];
+
+    must(id < OPTION_COUNT);
     switch (row->kind) {
     case OPT_BOOL:
     case OPT_ENUM:
@@ -184,6 +186,8 @@ static void show_size(int64_t bytes, char *text)
 const char *option_show_default(enum option_id id, char *text)
 {
     const struct option_row *row = &option_rows[id];
+
+    must(id < OPTION_COUNT);
     switch (row->kind) {
     case OPT_STR:
     case OPT_LIST:
@@ -431,6 +435,8 @@ bool option_set(struct settings *s, enum option_id id, const char *value,
                 enum option_source source, char *why)
 {
     const struct option_row *row = &option_rows[id];
+
+    must(id < OPTION_COUNT && row->name[0] != '\0');
     if (s->sources[id] > source) {
         return true;
     }
@@ -464,6 +470,8 @@ bool option_set(struct settings *s, enum option_id id, const char *value,
 bool option_set_off(struct settings *s, enum option_id id, enum option_source source)
 {
     const struct option_row *row = &option_rows[id];
+
+    must(id < OPTION_COUNT);
     if (row->kind != OPT_BOOL && row->kind != OPT_SWITCH) {
         return false;
     }

@@ -8,9 +8,12 @@
 
 #include "daemon/options/options_rows.h"
 #include "daemon/options/options_value.h"
+#include "lib/base/check.h"
+#include "lib/base/context.h"
 
 void settings_init(struct settings *s)
 {
+    must_be_main();
     memset(s, 0, sizeof(*s));
     for (unsigned id = 0; id < OPTION_COUNT; id++) {
         const struct option_row *row = &option_rows[id];
@@ -31,6 +34,7 @@ void settings_init(struct settings *s)
 
 void settings_fini(struct settings *s)
 {
+    must_be_main();
     for (unsigned id = 0; id < OPTION_COUNT; id++) {
         const struct option_row *row = &option_rows[id];
         if (row->kind == OPT_STR || row->kind == OPT_LIST) {
@@ -44,6 +48,7 @@ void settings_each_line(const struct settings *s, settings_line_fn fn, void *arg
     char text[OPTION_TEXT_BYTES];
     for (size_t i = 0; i < option_line_count; i++) {
         const struct option_line *line = &option_lines[i];
+        must(line->id <= OPTION_COUNT);
         if (line->name[0] != '\0') {
             fn(arg, line->name,
                line->id == OPTION_COUNT ? line->value : option_show(s, line->id, text));

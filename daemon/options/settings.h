@@ -58,7 +58,7 @@ struct settings {
 #define setting_set(s, field, value)                                                           \
     atomic_store_explicit(&(s)->field, (value), memory_order_relaxed)
 
-/* Fill in the defaults; owns nothing yet. Context: before start. */
+/* Fill in the defaults; owns nothing yet. Context: main, before start. */
 void settings_init(struct settings *s);
 
 /* Release the texts. Context: main, after all threads ended. */

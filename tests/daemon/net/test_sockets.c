@@ -144,7 +144,7 @@ TEST(link_is_left_alone)
     ck_assert_uint_eq(mode_of(path) & S_IFMT, S_IFLNK);
 }
 
-TEST(file_of_somebody_else_survives_the_close)
+TEST(file_of_another_process_survives_the_close)
 {
     ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
     ck_assert_int_eq(unlink(path), 0);
@@ -366,7 +366,7 @@ TEST(loopback_is_the_default)
 }
 
 /* By default and with -l, IPv4 and IPv6, streams and datagrams. */
-TEST_LOOP(port_of_somebody_else_is_refused, 8)
+TEST_LOOP(port_of_another_process_is_refused, 8)
 {
     const int family = (_i & 1) != 0 ? AF_INET6 : AF_INET;
     const bool is_udp = (_i & 2) != 0;

@@ -342,7 +342,7 @@ TEST(what_comes_is_read)
     }
 }
 
-TEST(end_behind_data_is_seen)
+TEST(end_after_data_is_seen)
 {
     char byte;
     char room[64];
