@@ -46,7 +46,7 @@ struct engine_config {
     uint64_t items_hint;                  /* size the index for this many items; 0: small */
     bool evictions;                       /* false: -M */
     uint64_t seed;                        /* of the key hash */
-    shard_observer_fn observer;           /* NULL: nobody */
+    shard_observer_fn observer;           /* NULL: none */
     void *observer_arg;                   /* [borrowed] */
     const struct engine_options *options; /* [borrowed] read while the engine runs */
 };

@@ -7,7 +7,7 @@
  *     chunks     large values: whole segments and pieces
  *     cursor     empties one segment at a time: cleans it, or evicts from it
  *     evict      the seam for eviction policies; evict_s3fifo, with its ghost, is the default
- *     room       how much is kept free, and who makes it
+ *     room       how much is kept free, and making room
  *     trim       what the reclaimer's thread does: releases, gives back to the system
  *
  * This folder knows blocks (item.h describes the header of one). It does not know the index,

@@ -30,7 +30,7 @@ struct shard_group {
     struct budget *budget;       /* [borrowed] */
     struct reclaimer *reclaimer; /* [borrowed] */
     const struct engine_options *options; /* [borrowed] */
-    shard_observer_fn observer;           /* NULL: nobody */
+    shard_observer_fn observer;           /* NULL: none */
     void *observer_arg;                   /* [borrowed] */
     /* [atomic] */
     _Atomic uint32_t
