@@ -257,7 +257,7 @@ static struct auth_table *read_table(const struct auth *a)
 
 static void log_users(const struct auth *a, const struct auth_table *table)
 {
-    log_info("auth, has %zu users of authfile %s", table->count, a->path);
+    log_info("auth, loaded %zu users from authfile %s", table->count, a->path);
     if (table->count == 0) {
         log_warn("auth, authfile %s is empty: nobody can authenticate", a->path);
     }
@@ -326,13 +326,13 @@ void auth_reload(struct auth *a)
     must(auth_is_on(a));
     table = read_table(a);
     if (table == NULL) {
-        log_error("auth, the users stay as they are");
+        log_error("auth, kept the users in use");
         return;
     }
     old = atomic_exchange_explicit(&a->table, table, memory_order_acq_rel);
     rcu_wait();
     auth_table_destroy(old);
-    log_notice("auth, read authfile %s again (%zu users)", a->path, table->count);
+    log_notice("auth, reloaded authfile %s (%zu users)", a->path, table->count);
     log_users(a, table);
 }
 

@@ -87,7 +87,7 @@ int auth_load(struct auth *a);
 
 /*
  * Read the file again. When that fails the old users stay, and the log says so. Connections
- * that have authenticated stay so. Context: main.
+ * that have authenticated stay authenticated. Context: main.
  */
 void auth_reload(struct auth *a);
 

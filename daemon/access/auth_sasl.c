@@ -236,7 +236,7 @@ static int set_configuration(void)
     if (has_configuration(folder)) {
         log_info("sasl, reads " CONF_NAME " in %s", folder);
     } else if (strchr(folder, ':') == NULL) {
-        log_warn("sasl, there is no " CONF_NAME " in %s: the library's defaults hold", folder);
+        log_warn("sasl, there is no " CONF_NAME " in %s: using the library's defaults", folder);
     }
     /* A copy, because the library wants a path that it may write to. */
     snprintf(path, sizeof(path), "%s", folder);

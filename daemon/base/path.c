@@ -20,7 +20,8 @@ char *path_absolute(const char *path)
     char *whole;
 
     if (path[0] != '/' && getcwd(folder, sizeof(folder)) == NULL) {
-        log_warn("path, cannot find the working folder of %s (%s)", path, strerror(errno));
+        log_warn("path, cannot determine the working directory for %s (%s)", path,
+                 strerror(errno));
         folder[0] = '\0';
     }
     size = strlen(folder) + 1 + strlen(path) + 1;

@@ -64,9 +64,8 @@ int sockets_inherit(const struct settings *settings, struct socket_list *out, bo
         int status;
 
         if (flags < 0 || !is_listening_stream(fd)) {
-            log_warn(
-                "listener, passed descriptor %d is left alone (not a listening stream socket)",
-                fd);
+            log_warn("listener, ignored passed descriptor %d (not a listening stream socket)",
+                     fd);
             continue;
         }
         if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 ||

@@ -92,7 +92,7 @@ static void give_to_user(const struct settings *settings, const char *path)
     }
     pw = getpwnam(settings->user);
     if (pw == NULL || lchown(path, pw->pw_uid, pw->pw_gid) != 0) {
-        log_warn("listener, cannot give %s to %s (%s)", path, settings->user,
+        log_warn("listener, cannot change the owner of %s to %s (%s)", path, settings->user,
                  pw == NULL ? "no such user" : strerror(errno));
     }
 }

@@ -221,7 +221,7 @@ static void pause_starved(struct listeners *l, int err)
     if (!l->is_starved) {
         l->is_starved = true;
         ctr_add(&l->server->crew.counters, CTR_listen_disabled_num, 1);
-        log_warn("listener, accepting pauses (%s)", strerror(err));
+        log_warn("listener, paused accepting (%s)", strerror(err));
     }
     pause_accepting(l);
     uv_timer_start(&l->retry, on_retry, RETRY_MS, 0);
@@ -345,7 +345,7 @@ int listeners_open(struct server *s)
         log_info("listener, listens on %s", l->list.items[i].name);
     }
     for (i = 0; status == 0 && i < l->udp.count; i += s->crew.settings->threads) {
-        log_info("listener, takes datagrams on %s", l->udp.items[i].name);
+        log_info("listener, receives datagrams on %s", l->udp.items[i].name);
     }
     return status;
 }

@@ -158,7 +158,8 @@ static void give_to_user(const struct settings *s, int fd)
     }
     const struct passwd *pw = getpwnam(s->user);
     if (pw != NULL && fchown(fd, pw->pw_uid, pw->pw_gid) != 0) {
-        log_warn("privs, cannot give the pid file to %s (%s)", s->user, strerror(errno));
+        log_warn("privs, cannot change the owner of the pid file to %s (%s)", s->user,
+                 strerror(errno));
     }
 }
 

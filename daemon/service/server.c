@@ -66,7 +66,7 @@ static void begin_stop(struct server *s, enum crew_stop how)
         uv_stop(&s->loop);
         return;
     }
-    log_notice("server, stops gracefully (%u connections left)",
+    log_notice("server, is stopping gracefully (%u connections left)",
                (unsigned)atomic_load(&s->crew.conns_open));
     stop_if_empty(s);
 }
@@ -99,7 +99,7 @@ static void reload_tls(struct server *s)
     char why[TLS_WHY_BYTES];
 
     if (tls_reload(s->crew.tls, why)) {
-        log_notice("tls, certificates loaded again");
+        log_notice("tls, reloaded the certificates");
     } else {
         log_error("tls, kept the certificates in use (%s)", why);
     }
@@ -131,7 +131,7 @@ static void on_signal(uv_signal_t *handle, int number)
         begin_stop(s, CREW_STOP_GRACEFUL);
         break;
     default:
-        log_notice("server, stops (%s)", strsignal(number));
+        log_notice("server, is stopping (%s)", strsignal(number));
         begin_stop(s, CREW_STOP_SOON);
         break;
     }
@@ -329,7 +329,7 @@ static int begin_serving(struct server *s)
     }
     privs_ready(s->crew.settings);
     notify_ready("serving");
-    log_info("server, serves (%u threads)", (unsigned)s->crew.worker_count);
+    log_info("server, is ready (%u threads)", (unsigned)s->crew.worker_count);
     return 0;
 }
 

@@ -119,7 +119,7 @@ serves() {
     while read -r said <&3; do
         printf '%s\n' "$said" >>"$dir/out"
         case $said in
-            *'server, serves'*)
+            *'server, is ready'*)
                 is_ready=yes
                 break
                 ;;

@@ -256,7 +256,7 @@ def test_reload():
         old = g.known(b"u", b"p")
         assert old.set(b"k", b"v") == b"STORED"
         g.write(b"v:q\nw:r\n")
-        g.reload("again (2 users)")
+        g.reload("(2 users)")
         g.known(b"v", b"q").close()
         g.known(b"w", b"r").close()
         with g.daemon.client() as c:
@@ -275,17 +275,17 @@ def test_broken_file_at_reload_keeps_the_old_users():
     with Guarded(users=b"u:p\n") as g:
         for broken in (b"u:p\nbroken\n", b"\xff\xfeu\0:\0p\0", b"v:" + b"x" * 5000 + b"\n"):
             g.write(broken)
-            g.reload("the users stay as they are")
+            g.reload("kept the users in use")
             g.known(b"u", b"p").close()
         os.unlink(g.file)
-        g.reload("the users stay as they are")
+        g.reload("kept the users in use")
         g.known(b"u", b"p").close()
         os.mkfifo(g.file)       # nobody will ever write to it
-        g.reload("the users stay as they are")
+        g.reload("kept the users in use")
         g.known(b"u", b"p").close()
         os.unlink(g.file)
         g.write(b"v:q\n")
-        g.reload("again (1 users)")
+        g.reload("(1 users)")
         g.known(b"v", b"q").close()
 
 
@@ -314,7 +314,7 @@ def test_reload_under_load():
         try:
             for i in range(20):
                 g.write(b"u:p\n" + b"n:m\n" * i)
-                g.reload("again (%d users)" % (i + 1))
+                g.reload("(%d users)" % (i + 1))
         finally:
             stop.set()
             for t in threads:

@@ -342,12 +342,12 @@ def test_own_users_are_read_again():
             g.daemon.process.send_signal(signal.SIGHUP)
             wait_for(lambda: g.daemon.log().count(says) > before, says)
         g.write(b"v:q\n")
-        reload("again (1 users)")
+        reload("(1 users)")
         g.known(b"v", b"q").close()
         with g.client() as c:
             assert c.ask_frame(plain(b"u", b"p")) == FAILED
         os.unlink(g.pwdb)
-        reload("the users stay as they are")
+        reload("kept the users in use")
         g.known(b"v", b"q").close()
         assert old.ask_frame(frame(GET, b"k"))[0] == NOT_FOUND
 
@@ -435,7 +435,7 @@ def test_stop_while_a_check_hangs():
                     c.send(plain(b"user", b"pass"))
                 wait_for(lambda: len(authd.waiting) >= 3, "some checks hang")
                 assert g.daemon.stop() == 0, g.daemon.log()
-                assert "left an authentication" in g.daemon.log()
+                assert "abandoned an authentication" in g.daemon.log()
         finally:
             authd.close()
 
