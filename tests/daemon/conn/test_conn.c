@@ -9,7 +9,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "daemon/command/turn.h"
 #include "lib/base/mem.h"
 #include "tests/common/rng.h"
 #include "tests/common/unit.h"
@@ -95,7 +94,7 @@ TEST(half_close_gets_all_answers)
     close(fd);
 }
 
-TEST(quit_ends_behind_the_pipeline)
+TEST(quit_ends_after_the_pipeline)
 {
     int fd = wire_dial(SMALL_SOCKET);
     char *v = wire_value(16000, 1);
@@ -280,31 +279,4 @@ TEST(gathered_answers_keep_their_place)
     /* A client that leaves before its answer is there frees everything. */
     wire_say(fd, "stats detail on\r\nstats detail dump\r\n");
     close(fd);
-}
-
-/* ---- deadlines --------------------------------------------------------------------------- */
-
-TEST(exptimes_are_read_as_memcached_does)
-{
-    const msec_t now = 5000;
-    const struct turn t = {.e = &solo.crew.engine, .now = now};
-    const int64_t month = 60 * 60 * 24 * 30;
-    int64_t unix_s = clock_unix_ms(&solo.crew.engine.clock) / 1000;
-    msec_t at;
-
-    ck_assert_int_eq(turn_deadline(&t, 0), MSEC_NEVER);
-    ck_assert_int_le(turn_deadline(&t, -1), now);
-    ck_assert_int_le(turn_deadline(&t, INT64_MIN), now);
-    ck_assert_int_eq(turn_deadline(&t, 1), now + 1001);
-    ck_assert_int_eq(turn_deadline(&t, month), now + 1 + month * 1000);
-    /* One second more is a date that is long past. */
-    ck_assert_int_le(turn_deadline(&t, month + 1), now);
-    at = turn_deadline(&t, unix_s + 100);
-    /* At most this much of the 100 seconds has passed, at least nothing. */
-    ck_assert_int_gt(at, now + (unix_s + 100) * 1000 - clock_unix_ms(&solo.crew.engine.clock));
-    ck_assert_int_le(at, now + 100001);
-    /* Dates after 2038, and absurdly late ones. */
-    ck_assert_int_gt(turn_deadline(&t, INT64_C(1) << 32), now + INT64_C(1000) * 86400);
-    ck_assert_int_lt(turn_deadline(&t, INT64_C(1) << 32), MSEC_NEVER);
-    ck_assert_int_eq(turn_deadline(&t, INT64_MAX), MSEC_NEVER);
 }

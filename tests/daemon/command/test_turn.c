@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a turn knows of times and cas values, and answers that come later than their turn. No
+ * worker runs and no section is open: these functions need neither.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/command/client.h"
+#include "daemon/command/turn.h"
+#include "daemon/worker/worker.h"
+#include "tests/common/unit.h"
+
+#define NOW   5000
+#define MONTH (INT64_C(60) * 60 * 24 * 30)
+
+static struct engine engine;
+static struct turn turn;
+
+static void setup(void)
+{
+    clock_init(&engine.clock);
+    memset(&turn, 0, sizeof(turn));
+    turn.e = &engine;
+    turn.now = NOW;
+}
+
+static void teardown(void)
+{
+}
+
+TEST_FIXTURE(setup, teardown)
+
+TEST(exptimes_are_read_as_memcached_does)
+{
+    int64_t unix_s = clock_unix_ms(&engine.clock) / 1000;
+    msec_t at;
+
+    ck_assert_int_eq(turn_deadline(&turn, 0), MSEC_NEVER);
+    ck_assert_int_le(turn_deadline(&turn, -1), NOW);
+    ck_assert_int_le(turn_deadline(&turn, INT64_MIN), NOW);
+    ck_assert_int_eq(turn_deadline(&turn, 1), NOW + 1001);
+    ck_assert_int_eq(turn_deadline(&turn, MONTH), NOW + 1 + MONTH * 1000);
+    /* One second more is a date that is long past. */
+    ck_assert_int_le(turn_deadline(&turn, MONTH + 1), NOW);
+    at = turn_deadline(&turn, unix_s + 100);
+    /* At most this much of the 100 seconds has passed, at least nothing. */
+    ck_assert_int_gt(at, NOW + (unix_s + 100) * 1000 - clock_unix_ms(&engine.clock));
+    ck_assert_int_le(at, NOW + 100001);
+    /* Dates after 2038, and absurdly late ones. */
+    ck_assert_int_gt(turn_deadline(&turn, INT64_C(1) << 32), NOW + INT64_C(1000) * 86400);
+    ck_assert_int_lt(turn_deadline(&turn, INT64_C(1) << 32), MSEC_NEVER);
+    ck_assert_int_eq(turn_deadline(&turn, INT64_MAX), MSEC_NEVER);
+}
+
+TEST(seconds_left_are_those_that_were_asked_for)
+{
+    ck_assert_int_eq(turn_seconds_left(&turn, MSEC_NEVER), -1);
+    ck_assert_int_eq(turn_seconds_left(&turn, NOW), 0);
+    ck_assert_int_eq(turn_seconds_left(&turn, NOW - 1), 0);
+    ck_assert_int_eq(turn_seconds_left(&turn, NOW + 1), 1);
+    for (int64_t s = 1; s < 100; s++) {
+        ck_assert_int_eq(turn_seconds_left(&turn, turn_deadline(&turn, s)), s);
+    }
+    /* A second that has begun counts, one that is over does not. */
+    ck_assert_int_eq(turn_seconds_left(&turn, NOW + 2001), 2);
+    ck_assert_int_eq(turn_seconds_left(&turn, NOW + 2002), 3);
+}
+
+TEST(without_cas_none_is_shown_and_none_matches)
+{
+    ck_assert_uint_eq(turn_cas_shown(&turn, 7), 7);
+    ck_assert_uint_eq(turn_cas_expected(&turn, 7), 7);
+    turn.hides_cas = true;
+    ck_assert_uint_eq(turn_cas_shown(&turn, 7), 0);
+    ck_assert_uint_eq(turn_cas_expected(&turn, 7), TURN_CAS_NEVER);
+}
+
+/* ---- late answers ------------------------------------------------------------------------ */
+
+static struct span answered;
+static bool answered_composed;
+
+static void on_answer(struct client *c, struct span reply, bool is_composed)
+{
+    ck_assert(!client_is_waiting(c));
+    answered = reply;
+    answered_composed = is_composed;
+}
+
+static int open_client(struct client *c)
+{
+    int fds[2];
+
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+    memset(c, 0, sizeof(*c));
+    client_init(c, fds[0], on_answer);
+    return fds[1];
+}
+
+static struct worker *make_worker(void)
+{
+    struct worker *w = aligned_alloc(64, (sizeof(*w) + 63) / 64 * 64);
+
+    ck_assert_ptr_nonnull(w);
+    memset(w, 0, sizeof(*w));
+    w->magic = WORKER_MAGIC;
+    return w;
+}
+
+TEST(a_late_answer_reaches_its_client)
+{
+    struct worker *w = make_worker();
+    struct late_answer late;
+    struct client c;
+    int peer = open_client(&c);
+
+    ck_assert(!client_is_waiting(&c));
+    client_expect(&c, &late);
+    ck_assert(client_is_waiting(&c));
+    ck_assert(client_answer(&late, span_of("OK", 2), true));
+    ck_assert_uint_eq(answered.len, 2);
+    ck_assert(answered_composed);
+    client_expect(&c, &late);
+    ck_assert(client_answer(&late, span_of(NULL, 0), false));
+    ck_assert(!answered_composed);
+    client_fini(&c, w);
+    close(peer);
+    free(w);
+}
+
+TEST(a_late_answer_finds_that_its_client_closed)
+{
+    struct worker *w = make_worker();
+    struct late_answer late;
+    struct client c;
+    int peer = open_client(&c);
+    char byte;
+
+    answered.len = 99;
+    client_expect(&c, &late);
+    client_fini(&c, w);
+    ck_assert_ptr_null(late.client);
+    ck_assert(!client_answer(&late, span_of("OK", 2), true));
+    ck_assert_uint_eq(answered.len, 99);
+    ck_assert_int_eq(read(peer, &byte, 1), 0);
+    close(peer);
+    free(w);
+}
