@@ -215,6 +215,16 @@ static inline void turn_reply(struct turn *t, enum reply r)
     }
 }
 
+/* The same, unless r wants no reply. TURN_GOES_ON. Context: as turn_flush(). */
+static inline enum turn_stop turn_answer(struct turn *t, const struct request *r,
+                                         enum reply reply)
+{
+    if (!r->noreply) {
+        turn_reply(t, reply);
+    }
+    return TURN_GOES_ON;
+}
+
 /*
  * A fixed answer of the binary protocol; a quiet request gets none for success. Context: as
  * turn_flush().

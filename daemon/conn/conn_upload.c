@@ -100,9 +100,7 @@ static void fail_store(struct turn *t, const struct request *r, uint64_t rest)
         exec_bin_refused(t, r, BIN_REPLY_NO_MEMORY_STORE);
     } else {
         exec_store_failed(t, r, REPLY_NO_MEMORY_STORE);
-        if (!r->noreply) {
-            turn_reply(t, REPLY_NO_MEMORY_STORE);
-        }
+        (void)turn_answer(t, r, REPLY_NO_MEMORY_STORE);
     }
     turn_conn(t)->swallow = rest;
 }
@@ -275,9 +273,7 @@ static enum turn_stop store_whole(struct turn *t, struct upload *u, const char *
 
     if (request_value_end(&u->req) > 0 && (p[0] != '\r' || p[1] != '\n')) {
         exec_store_failed(t, &u->req, REPLY_BAD_CHUNK);
-        if (!u->req.noreply) {
-            turn_reply(t, REPLY_BAD_CHUNK);
-        }
+        (void)turn_answer(t, &u->req, REPLY_BAD_CHUNK);
     } else {
         stop = exec_store_body(t, &u->req, &u->body);
         if (stop != TURN_GOES_ON) {
