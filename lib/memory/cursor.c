@@ -185,15 +185,18 @@ static bool judge_item(struct memory *m, handle_t h, msec_t now)
     struct item *it = memory_item(m, h);
     const struct segment *g = seg(m, c->segment);
     struct evict_pass pass = {(enum chain_id)g->chain, g->sealed_s, c->kept, c->scanned};
+    enum verdict verdict = m->evict.policy->judge(&pass, it);
+    /* After the verdict: a reader may have raised it from 0 meanwhile, none lowers it to 0. */
     uint8_t heat = atomic_load_explicit(&it->heat, memory_order_relaxed);
     uint64_t hash;
 
-    switch (m->evict.policy->judge(&pass, it)) {
+    switch (verdict) {
     case VERDICT_PROMOTE:
         set_heat(it, heat & (uint8_t)~HEAT_COUNT);
         ctr_add(m->counters, CTR_moves_to_main, 1);
         return move_block(m, h, CHAIN_MAIN, 0);
     case VERDICT_KEEP:
+        debug_must((heat & HEAT_COUNT) > 0);
         set_heat(it, (uint8_t)(heat - 1));
         c->kept += item_bytes(it);
         ctr_add(m->counters, CTR_moves_within, 1);

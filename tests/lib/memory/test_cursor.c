@@ -280,3 +280,33 @@ TEST(where_nothing_may_be_evicted_it_only_cleans)
     }
     fixture_stop(&f);
 }
+
+/* Keeps an item that a reader uses just then, so that its heat goes from 0 to 1. */
+static enum verdict judge_while_used(const struct evict_pass *pass, const struct item *it)
+{
+    item_mark_used(it, pass->sealed_s);
+    return VERDICT_KEEP;
+}
+
+/* Readers write heat without the lock: what the verdict saw must be what is counted down. */
+TEST(heat_does_not_wrap_when_a_reader_comes_during_the_verdict)
+{
+    struct evict_policy policy = evict_s3fifo;
+    unsigned kept;
+
+    fixture_start(&f, NULL);
+    (void)fill("k", 200, MSEC_NEVER, 1);
+    policy.judge = judge_while_used;
+    shard_enter(f.shard);
+    f.shard->memory.evict.policy = &policy;
+    while (fixture_counter(&f, CTR_moves_within) == 0) {
+        ck_assert(cursor_slice(&f.shard->memory, 1, fixture_now(&f)));
+    }
+    f.shard->memory.evict.policy = &evict_s3fifo;
+    shard_leave(f.shard);
+    kept = (unsigned)fixture_counter(&f, CTR_moves_within);
+    for (unsigned i = 0; i < kept; i++) {
+        ck_assert_uint_eq(fixture_get(&f, name("k", i)).item->heat, HEAT_FETCHED);
+    }
+    fixture_stop(&f);
+}
