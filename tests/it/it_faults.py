@@ -164,7 +164,7 @@ def test_hups_without_end():
                 for user in users:
                     user.join()
                 assert not failures, failures[0]
-                wait_for(lambda: "again" in d.log(), "the file was read again")
+                wait_for(lambda: "reloaded" in d.log(), "the file was read again")
     finally:
         os.unlink(path)
         os.rmdir(folder)
