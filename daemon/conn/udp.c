@@ -59,17 +59,10 @@ struct udp {
     uv_poll_t poll;
 };
 
-union address {
-    struct sockaddr sa;
-    struct sockaddr_in in;
-    struct sockaddr_in6 in6;
-    struct sockaddr_storage any;
-};
-
 /* One datagram that is being served. */
 struct datagram {
     struct udp *socket; /* [borrowed] */
-    union address *from;
+    union socket_address *from;
     socklen_t from_len;
     struct udp_frame frame;
     size_t left; /* bytes of replies that it may still cause; 0: it is served no further */
@@ -85,13 +78,8 @@ static struct udp *udp_from_poll(uv_poll_t *poll)
 
 /* ---- addresses --------------------------------------------------------------------------- */
 
-static uint16_t port_of(const union address *a)
-{
-    return ntohs(a->sa.sa_family == AF_INET6 ? a->in6.sin6_port : a->in.sin_port);
-}
-
 /* An address of this machine itself: what is sent there hits no other machine. */
-static bool is_loopback(const union address *a)
+static bool is_loopback(const union socket_address *a)
 {
     if (a->sa.sa_family == AF_INET6) {
         return IN6_IS_ADDR_LOOPBACK(&a->in6.sin6_addr);
@@ -101,7 +89,7 @@ static bool is_loopback(const union address *a)
 
 static bool is_client(const struct datagram *d)
 {
-    uint16_t port = port_of(d->from);
+    uint16_t port = socket_address_port(d->from);
 
     return port > SERVICE_PORT_MAX && port != d->socket->port;
 }
@@ -395,7 +383,7 @@ static void serve_datagram(struct udp *u, char *p, size_t n, struct msghdr *head
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
     struct udp *u = udp_from_poll(poll);
-    union address from[SLOTS];
+    union socket_address from[SLOTS];
     struct iovec iov[SLOTS];
     struct mmsghdr message[SLOTS];
     int got = SLOTS;
@@ -427,7 +415,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 bool udp_adopt(struct worker *w, int fd)
 {
     struct udp *u = mem_zalloc(sizeof(*u));
-    union address own;
+    union socket_address own;
     socklen_t len = sizeof(own);
 
     must_be_worker(w);
@@ -440,7 +428,7 @@ bool udp_adopt(struct worker *w, int fd)
     }
     u->magic = UDP_MAGIC;
     u->fd = fd;
-    u->port = port_of(&own);
+    u->port = socket_address_port(&own);
     u->worker = w;
     u->poll.data = u;
     socket_name(fd, u->name);
