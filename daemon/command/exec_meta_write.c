@@ -106,8 +106,8 @@ void exec_meta_prepare_set(const struct turn *t, const struct request *r, struct
 }
 
 /* The store ended in a way that has no code. */
-static enum turn_stop store_failed(struct turn *t, const struct request *r,
-                                   const struct store *s, enum reply why)
+static enum turn_stop meta_store_failed(struct turn *t, const struct request *r,
+                                        const struct store *s, enum reply why)
 {
     if (s->mode == STORE_SET || s->mode == STORE_REPLACE || s->mode == STORE_CAS) {
         exec_store_failed(t, r, why);
@@ -142,10 +142,10 @@ static MF_NOINLINE enum turn_stop end_store(struct turn *t, const struct request
         return TURN_WAITS;
     }
     if (outcome == OUT_NO_MEMORY) {
-        return store_failed(t, r, s, REPLY_NO_MEMORY_STORE);
+        return meta_store_failed(t, r, s, REPLY_NO_MEMORY_STORE);
     }
     if (outcome == OUT_TOO_LARGE && !exec_store_extends(s)) {
-        return store_failed(t, r, s, REPLY_TOO_LARGE);
+        return meta_store_failed(t, r, s, REPLY_TOO_LARGE);
     }
     if (outcome == OUT_TOO_LARGE) {
         ctr_add(&t->w->counters, CTR_store_too_large, 1);
