@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The file of users: read, made into a table, and published. Only the main thread reads files;
- * see auth.h for who reads the table.
+ * see auth.h for the threads that read the table.
  */
 #include "daemon/access/auth.h"
 

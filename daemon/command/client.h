@@ -18,6 +18,7 @@
 #include "daemon/net/conn_io.h"
 #include "daemon/net/outq.h"
 #include "lib/base/check.h"
+#include "lib/base/context.h"
 #include "lib/base/span.h"
 
 struct client;
@@ -69,6 +70,7 @@ struct client {
 /* Over an accepted socket, which it owns from here on; plain. Context: worker. */
 static inline void client_init(struct client *c, int fd, client_answered_fn on_answer)
 {
+    must_be_a_worker();
     io_init(&c->io, fd);
     outq_init(&c->outq);
     c->on_answer = on_answer;
@@ -91,6 +93,7 @@ static inline bool client_is_waiting(const struct client *c)
  */
 static inline void client_expect(struct client *c, struct late_answer *l)
 {
+    must_be_a_worker();
     must(c->late == NULL);
     l->client = c;
     c->late = l;
@@ -101,6 +104,8 @@ static inline bool client_answer(struct late_answer *l, struct span reply, bool 
 {
     struct client *c = l->client;
 
+    must_be_a_worker();
+    must_not_be_reading();
     if (c == NULL) {
         return false;
     }

@@ -13,6 +13,7 @@ enum turn_stop exec_outside(struct turn *t, const struct request *r)
 {
     enum turn_stop stop;
 
+    must_be_in_turn(t);
     if (!turn_leave_section(t)) {
         return TURN_BLOCKED;
     }

@@ -13,6 +13,7 @@
 #include "daemon/command/exec_meta.h"
 #include "daemon/command/exec_store.h"
 #include "daemon/command/turn.h"
+#include "lib/base/context.h"
 
 /*
  * Commands that must not run inside a section, or may take long there: the turn leaves its
@@ -32,6 +33,7 @@ bool exec_place(struct turn *t, const struct request *r, struct body *b);
 /* Execute one request. Context: worker, in a turn. */
 static inline enum turn_stop exec_request(struct turn *t, const struct request *r)
 {
+    must_be_in_turn(t);
     switch ((enum command_class)r->cls) {
     case CLASS_GET:
         return exec_get(t, r);

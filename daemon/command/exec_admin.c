@@ -125,7 +125,7 @@ static enum turn_stop refresh_certs(struct turn *t, const struct request *r)
 
 /* ---- watch ------------------------------------------------------------------------------- */
 
-/* The client watches these streams from now on, or is told why not. */
+/* The client watches these streams from now on, or gets the reason why not. */
 static enum turn_stop begin_watching(struct turn *t, uint32_t streams)
 {
     switch (watch_add(t->w, t->client, streams, &t->client->watcher)) {

@@ -176,7 +176,7 @@ static void prepare_fetch(const struct turn *t, const struct request *r, struct 
     }
 }
 
-/* An mg that may change the item, or is the one that is told that it is stale. */
+/* An mg that may change the item, or is the one that learns that it is stale. */
 static MF_NOINLINE enum turn_stop fetch_and_answer(struct turn *t, const struct request *r)
 {
     struct counters *c = &t->w->counters;

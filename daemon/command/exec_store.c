@@ -22,6 +22,7 @@ static const uint8_t mode_of[CMD_COUNT] = {
 
 void exec_count_cas(struct counters *c, enum outcome outcome)
 {
+    must_be_a_worker();
     if (outcome == OUT_STORED) {
         ctr_add(c, CTR_cas_hits, 1);
     } else if (outcome == OUT_EXISTS) {

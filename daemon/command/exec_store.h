@@ -37,6 +37,7 @@ void exec_store_failed(struct turn *t, const struct request *r, enum reply why);
 static MF_INLINE void exec_store_fill(const struct turn *t, const struct request *r,
                                       struct body **body, struct store *s)
 {
+    must_be_in_turn(t);
     s->mode = STORE_SET;
     s->hash = r->hash;
     s->key = r->key;
@@ -62,6 +63,7 @@ void exec_store_note_large(struct turn *t, size_t value_len);
  */
 static inline void exec_store_note(struct turn *t, size_t value_len)
 {
+    must_be_in_turn(t);
     if (MF_UNLIKELY(value_len > EXEC_PLACE_BYTES)) {
         exec_store_note_large(t, value_len);
     }

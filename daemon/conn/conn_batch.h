@@ -69,6 +69,7 @@ void batch_parse(const struct turn *t, uint8_t *protocol, struct steps *steps, s
  */
 static inline void steps_prefetch(const struct turn *t, const struct steps *steps)
 {
+    must_be_in_turn(t);
     if (steps->used > 1) {
         engine_prefetch_items(t->route, &steps->step[0].req.hash, sizeof(steps->step[0]),
                               steps->used);

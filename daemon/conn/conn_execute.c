@@ -96,7 +96,7 @@ static MF_NOINLINE enum turn_stop run_batch(struct turn *t, const struct batch *
     return stop;
 }
 
-/* ---- what is no whole request ------------------------------------------------------------ */
+/* ---- unfinished requests ----------------------------------------------------------------- */
 
 /* A storage command whose value is not all there. */
 static enum turn_stop run_body(struct turn *t, struct lot *lot, size_t len, size_t *used)

@@ -33,6 +33,7 @@
 #include "lib/base/buf.h"
 #include "lib/base/check.h"
 #include "lib/base/clock.h"
+#include "lib/base/context.h"
 #include "proto/request.h"
 
 struct upload;
@@ -58,7 +59,7 @@ struct get_rest {
     bool is_active;
 };
 
-/* Why a connection closes, as watchers are told. */
+/* Why a connection closes, as it is reported to watchers. */
 enum close_reason { CLOSE_ERROR, CLOSE_NORMAL, CLOSE_IDLE, CLOSE_SHUTDOWN };
 
 /* The address of the other end, as it was when it connected. */
@@ -123,6 +124,7 @@ static inline struct conn *conn_of_client(struct client *client)
 /* The connection whose turn it is. Context: worker, in its turn. */
 static inline struct conn *turn_conn(const struct turn *t)
 {
+    must_be_worker(t->w);
     return conn_of_client(t->client);
 }
 
@@ -135,12 +137,14 @@ static inline msec_t conn_wait_now(void)
 /* May stores of it still ask for time to wait for room? Context: worker. */
 static inline bool conn_may_wait(const struct conn *c)
 {
+    must_be_worker(c->worker);
     return !c->is_waiting || conn_wait_now() - c->wait_since < CONN_ROOM_WAIT_MS;
 }
 
 /* Is something to be done before its next request can be parsed? Context: worker. */
 static inline bool conn_has_pending(const struct conn *c)
 {
+    must_be_worker(c->worker);
     return c->rest.is_active || c->client.dump.is_active || c->upload != NULL ||
            c->swallow > 0 || c->client.needs_auth;
 }

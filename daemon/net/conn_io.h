@@ -27,6 +27,7 @@
 #include "daemon/base/rawio.h"
 #include "daemon/net/tls_session.h"
 #include "lib/base/check.h"
+#include "lib/base/context.h"
 
 struct tls;
 
@@ -38,6 +39,7 @@ struct io {
 /* Take over a socket, for plain bytes. Context: worker. */
 static inline void io_init(struct io *io, int fd)
 {
+    must_be_a_worker();
     io->fd = fd;
     io->tls = NULL;
 }
@@ -48,6 +50,7 @@ bool io_begin_tls(struct io *io, struct tls *tls, const struct tls_worker *w);
 /* As read(2). Context: worker. */
 static inline ssize_t io_read(struct io *io, char *to, size_t n)
 {
+    must_be_a_worker();
     if (MF_UNLIKELY(io->tls != NULL)) {
         return tls_readv(io->tls, &(struct iovec){to, n}, 1);
     }
@@ -57,6 +60,7 @@ static inline ssize_t io_read(struct io *io, char *to, size_t n)
 /* As readv(2). Context: worker. */
 static inline ssize_t io_readv(struct io *io, const struct iovec *iov, unsigned count)
 {
+    must_be_a_worker();
     if (MF_UNLIKELY(io->tls != NULL)) {
         return tls_readv(io->tls, iov, count);
     }
@@ -69,6 +73,7 @@ static inline ssize_t io_readv(struct io *io, const struct iovec *iov, unsigned 
  */
 static inline ssize_t io_send(struct io *io, char *p, size_t n)
 {
+    must_be_a_worker();
     if (MF_UNLIKELY(io->tls != NULL)) {
         return tls_sendv(io->tls, &(struct iovec){p, n}, 1);
     }
@@ -77,6 +82,7 @@ static inline ssize_t io_send(struct io *io, char *p, size_t n)
 
 static inline ssize_t io_sendv(struct io *io, struct iovec *iov, unsigned count)
 {
+    must_be_a_worker();
     if (MF_UNLIKELY(io->tls != NULL)) {
         return tls_sendv(io->tls, iov, count);
     }
@@ -86,6 +92,7 @@ static inline ssize_t io_sendv(struct io *io, struct iovec *iov, unsigned count)
 /* The events that reading and writing wait for. Context: worker. */
 static inline int io_read_events(const struct io *io)
 {
+    must_be_a_worker();
     if (MF_UNLIKELY(io->tls != NULL) && tls_read_wants_write(io->tls)) {
         /* Not UV_READABLE as well: bytes that cannot be read yet would report for ever. */
         return UV_WRITABLE;
@@ -95,6 +102,7 @@ static inline int io_read_events(const struct io *io)
 
 static inline int io_write_events(const struct io *io)
 {
+    must_be_a_worker();
     if (MF_UNLIKELY(io->tls != NULL) && tls_write_wants_read(io->tls)) {
         return UV_READABLE;
     }
@@ -106,6 +114,7 @@ static inline int io_write_events(const struct io *io)
  */
 static inline bool io_has_more(const struct io *io)
 {
+    must_be_a_worker();
     return MF_UNLIKELY(io->tls != NULL) && tls_has_more(io->tls);
 }
 

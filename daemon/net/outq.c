@@ -119,6 +119,7 @@ static ssize_t send_parts(const struct out *o, struct io *io, size_t *total)
 
 enum send_status out_send(struct out *o, struct io *io, uint64_t *written)
 {
+    must_be_a_worker();
     while (out_left(o) > 0) {
         size_t total = o->len - o->sent;
         ssize_t n = o->value_left == 0 ? io_send(io, o->base + o->sent, total)
@@ -148,6 +149,7 @@ enum send_status out_send(struct out *o, struct io *io, uint64_t *written)
 
 void outq_init(struct outq *q)
 {
+    must_be_a_worker();
     out_init(&q->out, NULL, 0);
     q->is_pinned = false;
 }

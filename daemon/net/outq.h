@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #include "daemon/net/conn_io.h"
+#include "lib/base/context.h"
 #include "lib/base/span.h"
 #include "lib/shard/value.h"
 
@@ -35,6 +36,7 @@ enum send_status {
 /* Forget what was composed, sent or not. Context: worker. */
 static inline void out_clear(struct out *o)
 {
+    must_be_a_worker();
     o->len = 0;
     o->sent = 0;
     o->mark = 0;
@@ -46,6 +48,7 @@ static inline void out_clear(struct out *o)
 /* Start composing at base. Context: worker. */
 static inline void out_init(struct out *o, char *base, size_t cap)
 {
+    must_be_a_worker();
     o->base = base;
     o->cap = cap;
     out_clear(o);
@@ -60,6 +63,7 @@ void out_value(struct out *o, const struct shard *shard, const struct item *item
 /* Bytes not yet sent. Context: worker. */
 static inline size_t out_left(const struct out *o)
 {
+    must_be_a_worker();
     return o->len - o->sent + o->value_left;
 }
 
@@ -89,6 +93,7 @@ static inline bool outq_is_empty(const struct outq *q)
 /* Bytes of memory that it owns. Context: worker. */
 static inline size_t outq_held_bytes(const struct outq *q)
 {
+    must_be_a_worker();
     return q->out.cap;
 }
 

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "lib/base/context.h"
 #include "lib/base/mem.h"
 
 /* ---- the list ---------------------------------------------------------------------------- */
@@ -22,6 +23,7 @@ int socket_list_add(struct socket_list *l, int fd, const struct conn_origin *ori
     struct socket_open *items = mem_realloc(l->items, (l->count + 1) * sizeof(*items));
     struct socket_open *s;
 
+    must_be_main();
     if (items == NULL) {
         log_error("listener, no memory for a socket");
         close(fd);
@@ -38,6 +40,7 @@ int socket_list_add(struct socket_list *l, int fd, const struct conn_origin *ori
 
 void socket_close(struct socket_open *s)
 {
+    must_be_main();
     close(s->fd);
     if (s->path != NULL) {
         struct stat st;
@@ -56,6 +59,7 @@ void socket_close(struct socket_open *s)
 
 void socket_list_fini(struct socket_list *l)
 {
+    must_be_main();
     mem_free(l->items);
     l->items = NULL;
     l->count = 0;
@@ -74,6 +78,7 @@ static bool is_same_host(const union socket_address *a, const union socket_addre
 bool socket_list_has(const struct socket_list *l, const union socket_address *addr,
                      bool is_any_port)
 {
+    must_be_main();
     for (uint32_t i = 0; i < l->count; i++) {
         union socket_address own;
         socklen_t len = sizeof(own);

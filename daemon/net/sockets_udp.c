@@ -20,6 +20,7 @@
 #include "daemon/base/log.h"
 #include "daemon/net/listen_address.h"
 #include "daemon/options/settings.h"
+#include "lib/base/context.h"
 
 /*
  * Room in the kernel for bursts that come while a worker is busy: as much as it allows, up to
@@ -176,6 +177,7 @@ int sockets_open_udp(const struct settings *settings, struct socket_list *out)
     const char *at = settings->listen;
     struct span text;
 
+    must_be_main();
     if (settings->udp_port == 0) {
         return 0;
     }

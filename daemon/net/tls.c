@@ -51,7 +51,7 @@ static bool load_failed(char why[TLS_WHY_BYTES], const char *what, const char *n
     return false;
 }
 
-/* Nobody is there to type the password of a key. */
+/* A daemon cannot ask for the password of a key. */
 static int no_password(char *buf, int size, int is_writing, void *arg)
 {
     (void)buf;

@@ -44,6 +44,7 @@ struct tls_session {
 bool tls_worker_init(struct tls_worker *w, const struct settings *settings,
                      struct counters *counters)
 {
+    must_be_main();
     w->counters = counters;
     w->buf = NULL;
     w->size = 0;
@@ -57,6 +58,7 @@ bool tls_worker_init(struct tls_worker *w, const struct settings *settings,
 
 void tls_worker_fini(struct tls_worker *w)
 {
+    must_be_main();
     mem_free(w->buf);
     w->buf = NULL;
 }
@@ -92,6 +94,7 @@ void tls_session_destroy(struct tls_session *s)
 
 void tls_send_end(struct tls_session *s)
 {
+    must_be_a_worker();
     if (!s->is_open || s->is_broken) {
         return;
     }
@@ -119,6 +122,7 @@ int tls_session_on_new(SSL *ssl, SSL_SESSION *resumable)
 
 void tls_handshake_failed(struct tls_session *s, const char *why)
 {
+    must_be_a_worker();
     s->is_broken = true;
     ctr_add(s->w->counters, CTR_ssl_handshake_errors, 1);
     log_info("tls, handshake failed (%s)", why);
@@ -266,11 +270,13 @@ ssize_t tls_readv(struct tls_session *s, const struct iovec *iov, unsigned count
 
 bool tls_has_more(const struct tls_session *s)
 {
+    must_be_a_worker();
     return s->has_more;
 }
 
 bool tls_read_wants_write(const struct tls_session *s)
 {
+    must_be_a_worker();
     return s->read_wants_write;
 }
 
@@ -381,5 +387,6 @@ ssize_t tls_sendv(struct tls_session *s, const struct iovec *iov, unsigned count
 
 bool tls_write_wants_read(const struct tls_session *s)
 {
+    must_be_a_worker();
     return s->write_wants_read;
 }

@@ -123,7 +123,7 @@ void privs_ready(const struct settings *s)
     do {
         n = write(ready_fd, "r", 1);
     } while (n < 0 && errno == EINTR);
-    /* That the parent was killed meanwhile is no reason to end. */
+    /* If the parent was killed meanwhile, the daemon still goes on. */
     close(ready_fd);
     ready_fd = -1;
 }
@@ -223,7 +223,7 @@ void privs_remove_pidfile(const struct settings *s)
     if (unlink(s->pidfile) == 0 || errno == ENOENT) {
         return;
     }
-    /* Its folder may be root's, and root we are no more: an empty file names nobody. */
+    /* The folder may be root's, which we no longer are. An empty file names no process. */
     const int why = errno;
     if (truncate(s->pidfile, 0) != 0) {
         log_warn("privs, cannot remove the pid file %s (%s)", s->pidfile, strerror(why));

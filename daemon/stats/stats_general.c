@@ -31,7 +31,7 @@ struct general {
 typedef uint64_t (*number_fn)(const struct general *g);
 typedef void (*line_fn)(const struct general *g, struct stats_out *o, const char *name);
 
-/* ---- numbers that are no counters -------------------------------------------------------- */
+/* ---- numbers that are not counters ------------------------------------------------------- */
 
 static uint64_t get_pid(const struct general *g)
 {
@@ -133,7 +133,7 @@ static uint64_t get_none(const struct general *g)
     return 0;
 }
 
-/* ---- lines that are no numbers ----------------------------------------------------------- */
+/* ---- lines that are not numbers ---------------------------------------------------------- */
 
 static void put_version(const struct general *g, struct stats_out *o, const char *name)
 {
@@ -148,7 +148,7 @@ static void put_loop_version(const struct general *g, struct stats_out *o, const
 }
 
 /*
- * Six digits behind the point: some readers take the fraction for a whole number of
+ * Six digits after the point: some readers take the fraction for a whole number of
  * microseconds.
  */
 static void put_time(struct stats_out *o, const char *name, const struct timeval *t)
@@ -182,7 +182,10 @@ static void put_own_version(const struct general *g, struct stats_out *o, const 
 
 /* ---- the table --------------------------------------------------------------------------- */
 
-/* A line that is no counter's, or has another name, and the counter whose line follows it. */
+/*
+ * A line that is not a counter's, or has another name than its counter, and the counter whose
+ * line follows it.
+ */
 struct line {
     const char *name;
     enum counter before; /* CTR_COUNT: it stands at the end */

@@ -86,6 +86,7 @@ void crew_conn_closed(struct crew *crew)
 {
     uint32_t before = atomic_fetch_sub(&crew->conns_open, 1);
 
+    must_be_a_worker();
     must(before > 0);
     if (atomic_load(&crew->wants_room) && atomic_exchange(&crew->wants_room, false) &&
         !atomic_exchange(&crew->is_room_posted, true)) {

@@ -83,6 +83,7 @@ static void on_gone(struct message *m, void *receiver)
         (struct watcher *)(void *)((char *)m - offsetof(struct watcher, gone_message));
     struct watch *watch = x->watch;
 
+    must_be_main();
     (void)receiver;
     pthread_mutex_lock(&watch->lock);
     atomic_store_explicit(&watch->slots[x->slot], NULL, memory_order_relaxed);
@@ -266,6 +267,7 @@ static void on_wake(struct message *m, void *receiver)
     unsigned total = 0;
     unsigned n;
 
+    must_be_main();
     (void)receiver;
     (void)atomic_exchange_explicit(&watch->is_awake, false, memory_order_acq_rel);
     do {

@@ -13,13 +13,14 @@
 #include "lib/base/counters.h"
 
 /*
- * The engine tells of events on whatever thread is in the shard; only workers make any, and
+ * The engine reports events on whatever thread is in the shard; only workers make any, and
  * each writes to its own ring.
  */
 static _Thread_local struct worker *this_worker;
 
 void watch_this_thread(struct worker *w)
 {
+    must_be_a_worker();
     this_worker = w;
 }
 
@@ -36,7 +37,7 @@ void watch_log(struct worker *w, struct watch_event *e, struct span key)
     struct byte_ring *ring = atomic_load_explicit(&w->watch_ring, memory_order_acquire);
     struct watch *watch = &w->crew->watch;
 
-    must_be_worker(w);
+    must_be_a_worker();
     if (ring == NULL) {
         return; /* nothing is watched: rings are made before a stream is published */
     }

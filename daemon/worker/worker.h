@@ -150,6 +150,7 @@ static inline struct worker *worker_from_loop(const uv_loop_t *loop)
 {
     struct worker *w = loop->data;
 
+    must_be_worker(w);
     must(w->magic == WORKER_MAGIC);
     return w;
 }

@@ -321,6 +321,7 @@ void reclaim_stop(struct reclaimer *r)
 
 void reclaim_destroy(struct reclaimer **r)
 {
+    must_be_main();
     if (*r == NULL) {
         return;
     }

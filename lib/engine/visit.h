@@ -178,6 +178,7 @@ static MF_INLINE enum outcome visit_run(struct engine *e, struct visit *v, uint6
 {
     enum outcome out;
 
+    must_be_reading();
     do {
         visit_enter(e, v, hash, key, now);
         out = act(v, arg);

@@ -36,6 +36,7 @@ void wheel_bucket_emptied(struct wheel *w, unsigned id)
 {
     struct wheel_bucket *b = &w->bucket[id];
 
+    wheel_must_be_entered(w);
     must(b->count == 0);
     b->top = 0;
     b->bytes = 0;
@@ -182,6 +183,7 @@ static inline unsigned place(const struct wheel *w, msec_t deadline)
 
 void wheel_put(struct wheel *w, handle_t handle, msec_t deadline, uint32_t bytes)
 {
+    wheel_must_be_entered(w);
     debug_must(deadline >= w->tick);
     attach(w, place(w, deadline), handle, bytes);
 }
@@ -190,6 +192,7 @@ void wheel_put_due(struct wheel *w, handle_t handle, uint32_t bytes, msec_t olde
 {
     struct wheel_bucket *b = &w->bucket[WHEEL_DUE];
 
+    wheel_must_be_entered(w);
     store_handle(w, b, (needs_node(b->top) ? push_node(w, WHEEL_DUE) : b->top) + 1, handle);
     w->due_keys++;
     w->due_bytes += bytes;
@@ -202,6 +205,7 @@ void wheel_pull(struct wheel *w, uint32_t pos, uint32_t bytes)
 {
     struct wheel_bucket *b = fill_gap(w, pos, bytes);
 
+    wheel_must_be_entered(w);
     if (empties_node(b)) {
         pop_node(w, (unsigned)(b - w->bucket));
     } else {
@@ -245,6 +249,7 @@ void wheel_shrink_step(struct wheel *w)
 {
     uint32_t node = wheel_pool_victim(&w->pool, wheel_size(w));
 
+    wheel_must_be_entered(w);
     if (node) {
         move_node(w, node);
     }

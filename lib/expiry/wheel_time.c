@@ -48,6 +48,7 @@ static void mark_due(struct wheel *w, const struct wheel_level *lv, int64_t a, i
 
 void wheel_advance(struct wheel *w, msec_t now)
 {
+    wheel_must_be_entered(w);
     msec_t was = w->tick;
 
     if (now < was) {

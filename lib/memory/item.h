@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/context.h"
 #include "lib/base/span.h"
 
 #define ITEM_UNIT     8u    /* bytes in a unit of size and of handles */
@@ -216,6 +217,7 @@ static inline void item_mark_used(const struct item *it, uint32_t now_s)
     uint8_t heat = atomic_load_explicit(&w->heat, memory_order_relaxed);
     uint8_t hot = (uint8_t)(((heat & HEAT_COUNT) < HEAT_MAX ? heat + 1 : heat) | HEAT_FETCHED);
 
+    must_be_reading();
     if (hot != heat) {
         atomic_store_explicit(&w->heat, hot, memory_order_relaxed);
     }
