@@ -83,7 +83,7 @@ if [ -n "$format" ]; then
         # shellcheck disable=SC2086
         for file in $sources; do
             "$format" --style=file --dry-run --Werror "$file" >/dev/null 2>&1 ||
-                complain "$file: not as clang-format wants it (make format)"
+                complain "$file: not formatted (make format)"
         done
     }
     verdict "layout"

@@ -14,7 +14,7 @@
 struct conn;
 struct worker;
 
-/* Note who is at the other end. Context: worker, when it is adopted. */
+/* Note the address of the other end. Context: worker, when it is adopted. */
 void conn_name_peer(struct conn *c);
 
 /* Log for those who watch connections: WATCH_CONN_NEW, WATCH_CONN_CLOSE. Context: worker. */

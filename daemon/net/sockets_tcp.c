@@ -2,7 +2,7 @@
 /*
  * TCP sockets. Without -l they listen on the loopback interface, v4 and v6; a machine without
  * v6 is not an error then. With -l every address that a name stands for is bound, and any that
- * cannot be is an error: nobody shall serve less than was asked for.
+ * cannot be is an error: a server that serves less than was asked for is not started.
  */
 #include "daemon/net/sockets_tcp.h"
 

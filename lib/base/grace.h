@@ -37,9 +37,10 @@ static inline void grace_init(struct grace *g)
 }
 
 /*
- * The number of the period after whose end nobody can see what was unlinked before this call.
- * Period begun + 1 starts after the unlink is visible (see rcu_order_unlink()), so it waits for
- * every section that may have seen the object. Context: registered thread, after the unlink.
+ * The number of the period after whose end no thread can see what was unlinked before this
+ * call. Period begun + 1 starts after the unlink is visible (see rcu_order_unlink()), so it
+ * waits for every section that may have seen the object. Context: registered thread, after the
+ * unlink.
  */
 static inline uint32_t grace_stamp(const struct grace *g)
 {

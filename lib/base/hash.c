@@ -11,7 +11,7 @@
 
 /*
  * For kernels or filters that refuse getrandom(): hard to guess from outside, which is the best
- * that is left, and better than a seed that everybody knows.
+ * that is left, and better than a seed that is known to all.
  */
 static uint64_t weak_seed(void)
 {

@@ -56,7 +56,7 @@ void reclaim_stop(struct reclaimer *r);
 
 /*
  * Stop, release what was retired since, free the reclaimer and null the pointer; accepts NULL.
- * Context: main, nobody else uses it.
+ * Context: main, no other thread uses it.
  */
 void reclaim_destroy(struct reclaimer **r);
 

@@ -7,9 +7,9 @@
  *     cycle    the policy: Redis' slow and fast expire cycles, as budgets of time and keys
  *     lag      a histogram of how late items were expired
  *
- * The three do not know each other. The shard puts them together: lib/shard/shard_expire.c
- * runs a slice of the cycle, which samples the wheel and notes the lag. The folder includes
- * lib/base and, of lib/memory, item.h alone; it knows no keys, no index and no shard.
+ * The three do not know each other. The shard puts them together: lib/shard/expire.c runs a
+ * slice of the cycle, which samples the wheel and notes the lag. The folder includes lib/base
+ * and, of lib/memory, item.h alone; it knows no keys, no index and no shard.
  *
  * The wheel is a hierarchical timing wheel (G. Varghese, A. Lauck, "Hashed and hierarchical
  * timing wheels", SOSP 1987) whose buckets are unrolled lists: chains of nodes of one cache
@@ -47,7 +47,7 @@ struct wheel *wheel_create(char *base, struct budget *budget, const struct lock 
  */
 void wheel_start(struct wheel *w, msec_t now);
 
-/* Release everything and null the pointer; accepts NULL. Context: nobody else uses it. */
+/* Release everything and null the pointer; accepts NULL. Context: no other thread uses it. */
 void wheel_destroy(struct wheel **w);
 
 /* Make sure that the next add has room. False when there is no memory. Context: in shard. */

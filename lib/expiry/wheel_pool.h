@@ -73,10 +73,10 @@ struct wheel_pool {
     struct budget *budget; /* may be NULL */
 };
 
-/* Make an empty pool for a wheel of so many buckets. Context: nobody else uses it. */
+/* Make an empty pool for a wheel of so many buckets. Context: no other thread uses it. */
 void wheel_pool_init(struct wheel_pool *p, uint32_t buckets, struct budget *budget);
 
-/* Release everything. Context: nobody else uses it. */
+/* Release everything. Context: no other thread uses it. */
 void wheel_pool_fini(struct wheel_pool *p);
 
 /* Add a slab, or stop shrinking. False when there is no memory. Context: in shard. */

@@ -99,7 +99,7 @@ struct table_waste {
 bool table_init(struct table *t, uint64_t items, uint64_t seed, struct budget *budget,
                 const struct lock *lock);
 
-/* Release everything. Context: nobody else uses the table. */
+/* Release everything. Context: no other thread uses the table. */
 void table_fini(struct table *t);
 
 /*
@@ -175,7 +175,7 @@ void table_waste_release(struct table_waste *waste, struct budget *budget);
  */
 void table_swap(struct table *t, struct table *other);
 
-/* Bytes of all arrays. Context: in shard, or nobody else uses the table. */
+/* Bytes of all arrays. Context: in shard, or no other thread uses the table. */
 uint64_t table_bytes(const struct table *t);
 
 /*

@@ -83,7 +83,7 @@ struct evict {
 /* Remembers nothing yet. lock: of the shard. Context: before start. */
 void evict_init(struct evict *ev, const struct evict_policy *policy, const struct lock *lock);
 
-/* Release what it remembers. Context: nobody uses it. */
+/* Release what it remembers. Context: no thread uses it. */
 void evict_fini(struct evict *ev, struct budget *budget);
 
 /* The chain in which a new key begins. Context: in shard. */

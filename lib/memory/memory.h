@@ -4,6 +4,7 @@
  *
  *     arena      the address range, cut into segments
  *     blocks     making and killing blocks: open segments, holes, the death ring
+ *     chains     the two lists of segments, and where new blocks are appended
  *     chunks     large values: whole segments and pieces
  *     cursor     empties one segment at a time: cleans it, or evicts from it
  *     evict      the seam for eviction policies; evict_s3fifo, with its ghost, is the default
@@ -178,7 +179,7 @@ struct memory_setup {
  */
 bool memory_init(struct memory *m, const struct memory_setup *setup);
 
-/* Release everything; accepts one that is all zero. Context: nobody uses it. */
+/* Release everything; accepts one that is all zero. Context: no thread uses it. */
 void memory_fini(struct memory *m);
 
 /*

@@ -115,7 +115,7 @@ static void check_block(struct tally *t, segment_t n, const struct item *it, han
             if (n == t->shard->memory.cursor.segment &&
                 h < segment_handle(&t->shard->memory.arena, n) +
                         t->shard->memory.cursor.offset / ITEM_UNIT) {
-                wrong(t, "hole %u is behind the cursor", h);
+                wrong(t, "hole %u is where the cursor has been", h);
             }
         }
         return;

@@ -71,7 +71,7 @@ def answer(opcode, status=OK, key=b"", extras=b"", value=None, opaque=0, cas=0):
 
 
 def split(data):
-    """The frames at the front of data, and what is behind them."""
+    """The frames at the front of data, and what follows them."""
     frames = []
     while len(data) >= HEADER:
         magic, opcode, key_len, extras_len, datatype, status, body_len, opaque, cas = \

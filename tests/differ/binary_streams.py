@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What differ.py sends in the binary protocol, and how answers in it are compared.
 
-Streams are made as in streams.py. What memcached gets out of step with (a key or extras behind an
-unknown opcode, a value behind touch, gat and stat, a body of 2 GiB and more) stands in DIFFERENCES.
+Streams are made as in streams.py. What memcached gets out of step with (a key or extras after an
+unknown opcode, a value after touch, gat and stat, a body of 2 GiB and more) stands in DIFFERENCES.
 """
 
 import collections
@@ -170,7 +170,7 @@ def wrong_lengths():
 def wrong_magic():
     for magic in (0, 0x67, 0x7F, 0x81, 0xFF):
         yield "magic %02x" % magic, [PREPARE, b.pack(b.NOOP, magic=magic) + FINISH]
-    yield "text behind binary", [PREPARE + b.pack(b.NOOP), b"get a\r\nget a\r\nget a\r\nget a\r\n"]
+    yield "text after binary", [PREPARE + b.pack(b.NOOP), b"get a\r\nget a\r\nget a\r\nget a\r\n"]
 
 
 def values():
@@ -337,7 +337,7 @@ def _differences():
     negative = "a body of 2 GiB and more is too large, and swallowed"
     frame = b.store(b.SET, b"a", body_len=0xFFFFFFFF)
     yield row(frame + LAST, line(b.SET, b.TOO_LARGE) + LAST_LINE, line(b.SET, b.TOO_LARGE), negative)
-    early = "an error is told at once, not behind what is swallowed"
+    early = "an error is sent at once, not after what is swallowed"
     frame = b.store(b.SET, b"a", body_len=0x7FFFFFFF)
     yield row(frame + LAST, b"", line(b.SET, b.TOO_LARGE), early)
     yield row(b.pack(b.GET, key_len=65535, body_len=65535), b"", line(b.GET, b.INVALID), early)

@@ -92,7 +92,7 @@ def streams():
 
 # The frames sent; the status of each answer (None if it depends on how they arrived); the reason.
 DIFFERENCES = [
-    ([GOOD, GOOD, MISS], [0, 0x20, 0x20], [0, 0, 1], "who authenticates again begins anew"),
+    ([GOOD, GOOD, MISS], [0, 0x20, 0x20], [0, 0, 1], "authenticating again starts over"),
     ([GOOD, frame(LIST), MISS], [0, 0, 0x20], [0, 0, 1], "asking for the mechanisms takes nothing back"),
     ([frame(AUTH, b"PLAIN\0x", b"\0user@realm\0pass")], [0], [0x20], "NUL is a byte of the name, and ends nothing"),
     ([plain(b"user@realm", b"p" * 2000000), GOOD], [0x82, 0], [0x20, 0], "what is too long is no password"),

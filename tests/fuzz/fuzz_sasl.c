@@ -4,7 +4,7 @@
  * lines: a mechanism, the initial response, then one response for each step. What must hold for
  * any input:
  *   - an exchange by the mechanism PLAIN succeeds exactly when user and password are in the
- *     file, and nobody is let in under another's name;
+ *     file, and no client is let in under another's name;
  *   - a challenge is bounded;
  *   - nothing outside a response is read.
  */

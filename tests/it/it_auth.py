@@ -262,7 +262,7 @@ def test_reload():
         with g.daemon.client() as c:
             c.send(offer(b"u", b"p"))
             assert c.line() == FAILURE
-        assert old.get(b"k") == b"v"        # who is in stays in
+        assert old.get(b"k") == b"v"        # clients that are in stay in
         g.write(b"")
         g.reload("is empty")
         with g.daemon.client() as c:
@@ -280,7 +280,7 @@ def test_broken_file_at_reload_keeps_the_old_users():
         os.unlink(g.file)
         g.reload("kept the users in use")
         g.known(b"u", b"p").close()
-        os.mkfifo(g.file)       # nobody will ever write to it
+        os.mkfifo(g.file)       # nothing will ever write to it
         g.reload("kept the users in use")
         g.known(b"u", b"p").close()
         os.unlink(g.file)
@@ -355,8 +355,8 @@ def test_unauthenticated_clients_cost_little_memory():
     ways = [
         b"set a 0 0 4096\r\n" + b"x" * 4000,            # an offer that is never whole
         b"x" * 2048,                                    # a line that never ends
-        b"set a 0 0 1000000\r\n" + b"x" * 900000,       # a value for somebody who is not known
-        b"\n" * (1 << 20),                              # answers that nobody reads
+        b"set a 0 0 1000000\r\n" + b"x" * 900000,       # a value of an unknown client
+        b"\n" * (1 << 20),                              # answers that no client reads
         offer(b"user", b"wrong") * 20000,
         b"get " + b"k " * (1 << 19),                    # closed: its line is too long
     ]

@@ -118,7 +118,7 @@ def test_mgdump_lines_are_commands():
                 assert words[2] == b"b", line
             found.add(base64.b64decode(words[1]) if len(words) == 3 else words[1])
         assert found == keys
-        assert c.ask(b"version").startswith(b"VERSION"), "nothing behind EN"
+        assert c.ask(b"version").startswith(b"VERSION"), "nothing after EN"
 
 
 def test_requests_behind_a_dump_wait_for_it():

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """How connections end: RST in the middle of a reply, half-close with replies pending, quit after
-a pipeline. No other client notices, nothing is left behind."""
+a pipeline. No other client notices, and nothing is left over."""
 import os
 import sys
 

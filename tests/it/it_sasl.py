@@ -189,7 +189,7 @@ def test_steps_belong_to_a_connection():
         assert b.ask_frame(frame(STEP, b"LOGIN", b"pass")) == FAILED        # it is over
         with g.client() as c:               # left in the middle
             assert c.ask_frame(frame(AUTH, b"LOGIN"))[0] == CONTINUE
-        with g.client() as c:               # begun anew
+        with g.client() as c:               # started over
             assert c.ask_frame(frame(AUTH, b"LOGIN"))[0] == CONTINUE
             assert c.ask_frame(plain(b"user@realm", b"pass")) == GOOD
 
@@ -448,7 +448,7 @@ def test_unauthenticated_clients_cost_little_memory():
         frame(AUTH, b"LOGIN"),                                                      # in the middle
         frame(AUTH, b"PLAIN", b"x", body_len=1 << 30) + b"x" * (1 << 20),           # swallowed
         frame(SET, b"k", b"v" * 1000, b"\0" * 8, body_len=1000000),                 # refused
-        frame(VERSION) * 40000,                                                     # nobody reads
+        frame(VERSION) * 40000,                                                     # unread answers
     ]
 
     with Guarded("-t", "2", "-m", "64", "-c", "1000") as g, g.known() as known:
@@ -491,7 +491,7 @@ def test_pylibmc():
 def test_tools_of_libmemcached():
     if shutil.which("memccp") is None or shutil.which("memccat") is None:
         raise Skip("memccp and memccat are not here")
-    with Guarded(users=b"u:p\n", tcp=True) as g:      # its SASL wants addresses
+    with Guarded(users=b"u:p\n", tcp=True) as g:      # its SASL needs addresses
         where = ["--binary", "--servers=127.0.0.1:%d" % g.daemon.port, "--username=u"]
         path = os.path.join(g.folder.name, "greeting")
         with open(path, "w") as f:

@@ -16,7 +16,7 @@ import mayfly                                                           # noqa: 
 from mayfly import Daemon, wait_for                                     # noqa: E402
 
 VALUE = mayfly.pattern(b"k", 3000)
-DRAIN = 1.0         # seconds: who has not taken his answers by then is cut off (daemon/worker/worker.h)
+DRAIN = 1.0         # seconds: a client that has not taken its answers by then is cut off (daemon/worker/worker.h)
 WHOLE = re.compile(rb"(VALUE k 0 3000\r\n" + re.escape(VALUE) + rb"\r\nEND\r\n|STORED\r\n)*\Z")
 
 
@@ -98,7 +98,7 @@ def begin_graceful_stop(d, how):
         except OSError:
             return True
         return False
-    wait_for(is_refused, "nobody is accepted any more")
+    wait_for(is_refused, "no client is accepted any more")
     assert d.is_alive()
 
 

@@ -92,7 +92,7 @@ class Server(Daemon):
     """A daemon that speaks TLS on one port, and plain text on another."""
 
     def __init__(self, *args, options="", chain="server.pem", key="server.key", serves=True, **kw):
-        self.serves = serves                # does it answer those who did not authenticate?
+        self.serves = serves                # does it answer clients that did not authenticate?
         # Files of its own, so that a test may replace them.
         self.files = tempfile.mkdtemp(prefix="files.", dir=FOLDER)
         self.put(chain, "chain.pem")
@@ -461,7 +461,7 @@ def test_resumption_by_ticket():
             with d.plain() as p:
                 assert "ssl_new_sessions" not in p.stats()
                 assert p.ask(b"refresh_certs") == b"OK"
-            with d.tls(mine, session=session) as c:     # other rules may hold: begin anew
+            with d.tls(mine, session=session) as c:     # other rules may hold: start over
                 assert not c.sock.session_reused
                 assert c.get(b"k") == b"v"
 
@@ -576,7 +576,7 @@ def test_storm_of_handshakes():
         hello = hello_out.read()
 
         def is_served_amid_them():
-            wait_for(lambda: p.stat("curr_connections") == 2, "nobody else is there")
+            wait_for(lambda: p.stat("curr_connections") == 2, "no other client is there")
             socks = [socket.create_connection(d.address, mayfly.PATIENCE) for _ in range(300)]
             wait_for(lambda: p.stat("curr_connections") == 302, "they are there")
             d.process.send_signal(signal.SIGSTOP)       # so that they all come at once

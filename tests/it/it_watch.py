@@ -187,7 +187,7 @@ def test_meta_commands():
                     got.append(fields[b"size"])
                     assert b" ".join(got).decode() == told_, (request, line)
             assert c.set(b"last", b"x") == b"STORED"
-            assert b"key=last" in w.line(), "nothing else was told"
+            assert b"key=last" in w.line(), "nothing else was reported"
 
 
 def test_words_and_errors():
@@ -273,7 +273,7 @@ def test_expirations_lazy():
                 return c.get(b"a") is None
 
             wait_for(is_over, "it is past its deadline")
-            for _ in range(20):     # one that finds somebody in the shard leaves it to the next
+            for _ in range(20):     # one that finds another thread in the shard leaves it to the next
                 c.get(b"a")
             lines = w.lines_until(rb"type=expired key=a ")
             assert re.match(EXPIRED % (b"a", b"(yes|no)", 5, b"lazy"), lines[-1]), lines
@@ -297,7 +297,7 @@ def test_evictions():
                 assert match
                 assert (match.group(2) == b"-1") == (int(match.group(1)) % 2 == 0)
                 seen.add(match.group(1))
-            assert len(seen) == evicted, "each is told of once"
+            assert len(seen) == evicted, "each is reported once"
             assert c.stat("log_worker_dropped") == 0
 
 
@@ -329,7 +329,7 @@ def test_only_twenty_may_watch():
         assert c.ask(b"watch") == b"WATCHER_TOO_MANY log watcher limit reached"
         assert c.get(b"k") is None, "it is still a client like others"
         for w in watchers:
-            assert b"key=k " in w.line(), "all of them are told"
+            assert b"key=k " in w.line(), "all of them are sent it"
         watchers.pop().close()
         wait_for(lambda: c.stat("log_watchers") == 19, "one of them left")
         with Watcher(d, b"fetchers"):

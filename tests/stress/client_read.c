@@ -112,7 +112,7 @@ void client_check_item(struct worker *w, const struct name *n, const struct foun
     item_mark_used(it, (uint32_t)(now / 1000));
 }
 
-/* ---- reading everybody's keys ------------------------------------------------------------ */
+/* ---- reading the keys of all ------------------------------------------------------------- */
 
 static uint32_t pick_any(struct worker *w)
 {

@@ -237,7 +237,7 @@ TEST(lines_of_threads_do_not_mix)
 TEST(a_closed_standard_error_is_survived)
 {
     close(STDERR_FILENO);
-    log_error("test, nobody hears");
+    log_error("test, no reader");
     dup2(log_fd, STDERR_FILENO);
     ck_assert_str_eq(logged(), "");
 }

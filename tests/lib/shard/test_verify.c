@@ -465,7 +465,7 @@ static const struct {
     {"is live and not in the index", slot_names_another_item},
     {"is live and not in the index", dead_block_lives_again},
     {"is a hole and being filled", hole_is_being_filled},
-    {"is behind the cursor", hole_is_behind_the_cursor},
+    {"is where the cursor has been", hole_is_behind_the_cursor},
     {" listed", dead_block_is_called_a_hole},
     {"live ", live_block_is_dead},
     {"of a chain has state 0", segment_is_of_no_chain},
@@ -505,7 +505,7 @@ static const struct {
 };
 #define ROWS (sizeof(rows) / sizeof(rows[0]))
 
-TEST_LOOP(damage_is_told_and_gone_when_undone, ROWS)
+TEST_LOOP(damage_is_reported_and_gone_when_undone, ROWS)
 {
     char why[256] = "";
 
