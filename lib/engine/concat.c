@@ -93,6 +93,10 @@ static enum outcome concat_absent(struct engine *e, struct store *st, msec_t now
     struct store add = *st;
     enum outcome out;
 
+    /* Of a value that came as a body the length has not been checked yet. */
+    if (st->key.len + st->value.len > e->item_bytes_max) {
+        return OUT_TOO_LARGE;
+    }
     add.mode = STORE_ADD;
     add.body = NULL;
     out = store_value(e, &add, now);

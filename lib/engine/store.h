@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Storing: set, add, replace, cas, append, prepend. Values that fit one block are stored here;
- * larger ones go on to store_large.c.
+ * Storing: set, add, replace, cas, append, prepend. concat.c does append and prepend,
+ * store_value.c the others; both go on to store_large.c if the value does not fit one block.
  */
 #ifndef MAYFLY_LIB_ENGINE_STORE_H
 #define MAYFLY_LIB_ENGINE_STORE_H

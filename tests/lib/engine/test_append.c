@@ -33,6 +33,17 @@ static enum outcome add(enum store_mode mode, const char *key, const void *ptr, 
     return add_in(0, mode, key, ptr, len);
 }
 
+/* The same for a key that is not there, which becomes an item. */
+static enum outcome add_absent(size_t portion, enum store_mode mode, const char *key,
+                               const void *ptr, size_t len)
+{
+    struct put p = {
+        .mode = mode, .key = key, .ptr = ptr, .len = len, .portion = portion, .vivifies = true};
+
+    (void)fixture_delete(&f, key);
+    return fixture_store(&f, &p, NULL);
+}
+
 /* ---- limits ------------------------------------------------------------------------------ */
 
 static const enum store_mode modes[] = {STORE_APPEND, STORE_PREPEND};
@@ -75,6 +86,10 @@ TEST_LOOP(the_longest_result_is_that_of_a_set, 6)
         ck_assert_uint_eq(fixture_get(&f, key).len, most);
         ck_assert_int_eq(add(mode, key, value, 1), OUT_TOO_LARGE);
     }
+    ck_assert_int_eq(add_absent(portion, mode, key, value, most + 1), OUT_TOO_LARGE);
+    ck_assert(!fixture_has(&f, key));
+    ck_assert_int_eq(add_absent(portion, mode, key, value, most), OUT_STORED);
+    ck_assert_uint_eq(fixture_get(&f, key).len, most);
     fixture_stop(&f);
 }
 
