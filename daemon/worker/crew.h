@@ -101,8 +101,8 @@ struct crew {
 int crew_start(struct crew *crew);
 
 /*
- * Take all workers down; see worker.h. While the last connections close, threads that may still
- * post to workers (access) are stopped. Context: main.
+ * Take all workers down; see worker.h. When all connections are closed, and before the loops
+ * end, the threads that may still post to workers (access) are stopped. Context: main.
  */
 void crew_stop(struct crew *crew);
 
