@@ -254,7 +254,8 @@ bool outq_keep(struct outq *q, struct out *o)
     size_t tail = 0;
     bool is_copy = true;
 
-    must_be_reading();
+    must_be_a_worker();
+    debug_must(o->value_left == 0 || rcu_is_reading());
     if (o->value_left > 0) {
         must(outq_is_empty(q));
         is_copy = !is_pinnable(o);

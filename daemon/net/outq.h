@@ -106,7 +106,7 @@ bool outq_append(struct outq *q, const char *bytes, size_t n);
 /*
  * Keep what is left of o for after the section: copy bytes, pin whole segments. o is empty
  * then. Only an empty queue can keep a value. False: no memory; the rest of o is lost and the
- * connection cannot go on. Context: read side.
+ * connection cannot go on. Context: worker; read side while o refers to a value.
  */
 bool outq_keep(struct outq *q, struct out *o);
 
