@@ -48,35 +48,6 @@ static struct settings *live_settings(struct turn *t)
 
 /* ---- settings without effect here -------------------------------------------------------- */
 
-/* Digits that count; more of them after the point are ignored. */
-#define FRACTION_DIGITS_MAX 30
-
-/* A decimal fraction, perhaps negative; false when it is not one. */
-static bool parse_fraction(struct span s, double *out)
-{
-    bool is_negative = s.len > 0 && s.ptr[0] == '-';
-    bool has_dot = false;
-    unsigned digits = 0;
-    double scale = 1;
-    double n = 0;
-
-    for (size_t i = is_negative ? 1 : 0; i < s.len; i++) {
-        char c = s.ptr[i];
-
-        if (c == '.' && !has_dot) {
-            has_dot = true;
-        } else if (c < '0' || c > '9' || (digits == FRACTION_DIGITS_MAX && !has_dot)) {
-            return false;
-        } else if (digits < FRACTION_DIGITS_MAX) {
-            n = n * 10 + (c - '0');
-            scale *= has_dot ? 10 : 1;
-            digits++;
-        }
-    }
-    *out = (is_negative ? -n : n) / scale;
-    return digits > 0;
-}
-
 static bool is_class(int64_t id)
 {
     return id >= 0 && id <= SLAB_CLASS_MAX;
@@ -110,7 +81,7 @@ static enum turn_stop slabs_automove(struct turn *t, const struct request *r,
     double fraction;
 
     if (is_ratio || span_is(what, "freeratio")) {
-        if (w->count < 3 || !parse_fraction(w->word[2], &fraction)) {
+        if (w->count < 3 || !num_fraction(w->word[2], &fraction)) {
             return turn_answer(t, r, REPLY_ERROR);
         }
         if (is_ratio) {
@@ -162,8 +133,8 @@ static enum turn_stop lru_tune(struct turn *t, const struct request *r, const st
     double warm_factor;
 
     if (w->count < 5 || num_u32(w->word[1], &hot) != MF_OK ||
-        num_u32(w->word[2], &warm) != MF_OK || !parse_fraction(w->word[3], &hot_factor) ||
-        !parse_fraction(w->word[4], &warm_factor)) {
+        num_u32(w->word[2], &warm) != MF_OK || !num_fraction(w->word[3], &hot_factor) ||
+        !num_fraction(w->word[4], &warm_factor)) {
         return turn_answer(t, r, REPLY_ERROR);
     }
     if ((uint64_t)hot + warm > LRU_PCT_SUM_MAX) {

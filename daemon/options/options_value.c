@@ -288,29 +288,6 @@ static enum mf_err read_size(const char *value, int64_t *out)
     return err;
 }
 
-/* An optional minus, digits, an optional point and more digits. No locale, no exponent. */
-static bool read_decimal(const char *value, double *out)
-{
-    const char *p = value + (value[0] == '-');
-    double sum = 0;
-    double unit = 1;
-    bool has_digit = false;
-    bool has_point = false;
-    for (; *p != '\0'; p++) {
-        if (*p == '.' && !has_point) {
-            has_point = true;
-        } else if (*p >= '0' && *p <= '9') {
-            has_digit = true;
-            sum = sum * 10 + (*p - '0');
-            unit *= has_point ? 10 : 1;
-        } else {
-            return false;
-        }
-    }
-    *out = (value[0] == '-' ? -sum : sum) / unit;
-    return has_digit && p - value <= 30;
-}
-
 /* Read a whole number of this row's kind; false and why when it is not one. */
 static bool read_number(const struct option_row *row, const char *value, int64_t *out,
                         char *why)
@@ -384,7 +361,7 @@ static bool set_decimal(struct settings *s, const struct option_row *row, const 
                         char *why)
 {
     double number;
-    if (!read_decimal(value, &number)) {
+    if (!num_fraction(span_str(value), &number)) {
         return refuse_value(why, "\"%.40s\" is not a number", value);
     }
     if (!(number > row->dec_min && number < row->dec_max)) {

@@ -211,6 +211,37 @@ bool num_lenient_i64(struct span s, int64_t *out)
     return true;
 }
 
+/* Digits that count; more of them after the point are ignored. */
+#define FRACTION_DIGITS_MAX 30
+
+bool num_fraction(struct span s, double *out)
+{
+    bool is_negative = s.len > 0 && s.ptr[0] == '-';
+    bool has_point = false;
+    unsigned digits = 0;
+    double scale = 1;
+    double n = 0;
+
+    for (size_t i = is_negative ? 1 : 0; i < s.len; i++) {
+        char c = s.ptr[i];
+
+        if (c == '.' && !has_point) {
+            has_point = true;
+        } else if (c < '0' || c > '9' || (digits == FRACTION_DIGITS_MAX && !has_point)) {
+            return false;
+        } else if (digits < FRACTION_DIGITS_MAX) {
+            n = n * 10 + (c - '0');
+            scale *= has_point ? 10 : 1;
+            digits++;
+        }
+    }
+    if (digits == 0) {
+        return false;
+    }
+    *out = (is_negative ? -n : n) / scale;
+    return true;
+}
+
 /*
  * The number of decimal digits of v. 1233/4096 is a little more than log10(2), so the number of
  * bits gives the count or one less; the power of ten decides.

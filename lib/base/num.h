@@ -35,6 +35,13 @@ bool num_lenient_u32(struct span s, uint32_t *out);
 bool num_lenient_i64(struct span s, int64_t *out);
 
 /*
+ * A decimal fraction: perhaps a minus, digits and at most one point, such as "-1", "0.25" or
+ * "5."; no exponent. Of more than 30 digits those after the point are ignored. False, with *out
+ * unchanged, when it is not that. Context: any thread.
+ */
+bool num_fraction(struct span s, double *out);
+
+/*
  * Write the decimal form of v to out, without NUL, and return its length. out must have room
  * for NUM_DIGITS_MAX bytes. Context: any thread.
  */

@@ -276,3 +276,38 @@ TEST(add_overflows_at_the_edge)
     ck_assert_uint_eq(sum, SIZE_MAX);
     ck_assert(add_overflows(SIZE_MAX, 1, &sum));
 }
+
+TEST(fractions_have_digits_and_one_point)
+{
+    static const struct {
+        const char *text;
+        double value;
+    } good[] = {
+        {"0", 0},       {"5.", 5},
+        {".5", 0.5},    {"-.5", -0.5},
+        {"0.25", 0.25}, {"-12.75", -12.75},
+        {"007", 7},     {"0.500000000000000000000000000000000001", 0.5},
+    };
+    static const char *const bad[] = {"",
+                                      "-",
+                                      ".",
+                                      "-.",
+                                      "+1",
+                                      "1.2.3",
+                                      "1e3",
+                                      " 1",
+                                      "1 ",
+                                      "--1",
+                                      "1000000000000000000000000000000"};
+    double out = 7;
+
+    for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        ck_assert_msg(num_fraction(span_str(good[i].text), &out), "%s", good[i].text);
+        ck_assert_msg(out == good[i].value, "%s: %g", good[i].text, out);
+    }
+    out = 7;
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        ck_assert_msg(!num_fraction(span_str(bad[i]), &out), "%s", bad[i]);
+        ck_assert(out == 7);
+    }
+}
