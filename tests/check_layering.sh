@@ -104,7 +104,7 @@ verdict "nothing includes upward"
 
 # ---- calls -------------------------------------------------------------------------------------
 
-# Which object uses a symbol that another one defines: the same edges, found by the linker's eyes.
+# Which object uses a symbol that another one defines: the same edges, as the linker sees them.
 if [ -n "$build" ] && command -v nm >/dev/null 2>&1; then
     (cd "$build" && find lib proto daemon -name '*.o' 2>/dev/null | sort) >"$work/objects"
     while read -r object; do

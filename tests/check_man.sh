@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# The manual pages, as built, are clean to mandoc's eye.
+# The manual pages, as built, pass the checks of mandoc.
 
 set -eu
 . "${MAYFLY_SRCDIR:-.}/tests/common/tap.sh"

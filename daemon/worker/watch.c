@@ -160,6 +160,7 @@ void watch_remove(struct watcher **x)
     struct worker *w;
     struct watcher **at;
 
+    must_be_a_worker();
     if (*x == NULL) {
         return;
     }

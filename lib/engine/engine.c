@@ -206,6 +206,7 @@ void engine_hold_sampler(struct engine *e, bool held)
 /* How many segments a shard could lose. Context: in shard. */
 static uint32_t spare_segments(const struct shard *s)
 {
+    shard_must_be_entered(s);
     return s->memory.blocks.chain[CHAIN_SMALL].count +
            s->memory.blocks.chain[CHAIN_MAIN].count + s->memory.arena.values.segments +
            s->memory.arena.free_count + arena_waiting(&s->memory.arena);

@@ -260,7 +260,7 @@ TEST(waiting_for_room_has_an_end)
 
     memcpy(set + n, v, LEN);
     memcpy(set + n + LEN, "\r\n", 2);
-    /* Nothing is asserted within the section: who fails there would leave it open. */
+    /* Nothing is asserted within the section: a failure there would leave it open. */
     rcu_register();
     rcu_begin();
     for (int i = 0; i < SETS && is_answered && strcmp(line, "STORED\r\n") == 0; i++) {
