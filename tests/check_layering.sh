@@ -34,7 +34,7 @@ daemon: lib/base daemon/base daemon/options daemon/service
 '
 
 # Of lib/base the parsers may use only these headers.
-proto_headers='lib/base/buf.h lib/base/check.h lib/base/err.h lib/base/num.h lib/base/span.h'
+proto_headers='lib/base/check.h lib/base/err.h lib/base/num.h lib/base/span.h'
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "lib/base/rcu.h"
 #include "lib/memory/cursor.h"
 #include "lib/memory/room.h"
 #include "lib/shard/info.h"
@@ -284,7 +285,9 @@ TEST(where_nothing_may_be_evicted_it_only_cleans)
 /* Keeps an item that a reader uses just then, so that its heat goes from 0 to 1. */
 static enum verdict judge_while_used(const struct evict_pass *pass, const struct item *it)
 {
+    rcu_begin();
     item_mark_used(it, pass->sealed_s);
+    rcu_end();
     return VERDICT_KEEP;
 }
 
