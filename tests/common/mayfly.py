@@ -6,6 +6,7 @@ A script defines functions whose names begin with test_ and ends with `mayfly.ma
 No test sleeps for a fixed time: conditions are polled, with a generous limit. The daemon is stopped
 by its process id, whatever happens.
 """
+import contextlib
 import os
 import resource
 import shutil
@@ -289,6 +290,24 @@ class Daemon:
 
     def is_alive(self):
         return self.process.poll() is None
+
+    def has_stopped(self):
+        tasks = "/proc/%d/task" % self.pid
+        for task in os.listdir(tasks):
+            with open("%s/%s/stat" % (tasks, task)) as f:
+                if f.read().rsplit(")", 1)[1].split()[0] != "T":
+                    return False
+        return True
+
+    @contextlib.contextmanager
+    def paused(self):
+        """Within it the daemon stands still: what is sent meanwhile is all there when it goes on."""
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            wait_for(self.has_stopped, "the daemon stands still")
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
 
     def stop(self, how=signal.SIGTERM, patience=PATIENCE):
         """Ask it to end; returns its exit status."""

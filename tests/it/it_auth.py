@@ -239,10 +239,9 @@ def test_guesses_do_not_hold_up_neighbours():
     with Guarded("-t", "1", users=users) as g, g.known() as c, g.daemon.client() as guesser:
         assert guesser.ask(b"version") == UNAUTHENTICATED
         before = c.stat("auth_cmds")
-        g.daemon.process.send_signal(signal.SIGSTOP)        # so that both are ready at once
-        guesser.send(offer(b"user", b"guess") * 150)
-        c.send(b"stats\r\n")
-        g.daemon.process.send_signal(signal.SIGCONT)
+        with g.daemon.paused():             # so that both are ready at once
+            guesser.send(offer(b"user", b"guess") * 150)
+            c.send(b"stats\r\n")
         line = c.line()
         while not line.startswith(b"STAT auth_cmds "):
             line = c.line()

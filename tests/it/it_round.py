@@ -8,7 +8,6 @@ they are sure to come in rounds."""
 import base64
 import os
 import random
-import signal
 import socket
 import struct
 import sys
@@ -17,28 +16,6 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import mayfly                                                           # noqa: E402
 from mayfly import Daemon, wait_for                                     # noqa: E402
-
-
-class Stopped:
-    """Within it the daemon is stopped (SIGSTOP)."""
-
-    def __init__(self, daemon):
-        self.daemon = daemon
-
-    def has_stopped(self):
-        tasks = "/proc/%d/task" % self.daemon.pid
-        for task in os.listdir(tasks):
-            with open("%s/%s/stat" % (tasks, task)) as f:
-                if f.read().rsplit(")", 1)[1].split()[0] != "T":
-                    return False
-        return True
-
-    def __enter__(self):
-        os.kill(self.daemon.pid, signal.SIGSTOP)
-        wait_for(self.has_stopped, "the daemon stands still")
-
-    def __exit__(self, *_):
-        os.kill(self.daemon.pid, signal.SIGCONT)
 
 
 # ---- what clients send, and the replies they must get -------------------------------------------------
@@ -175,7 +152,7 @@ def pieces(request, rng):
 def push(daemon, inputs):
     """Send to all of them while the daemon is stopped, as much as their sockets take, and the rest after."""
     rest = []
-    with Stopped(daemon):
+    with daemon.paused():
         for client, data in inputs:
             client.sock.setblocking(False)
             try:
@@ -231,7 +208,7 @@ def test_neighbours_that_leave():
         for _ in range(20):
             clients = [d.client() for _ in range(40)]
             ways = [rng.choice(["stay", "stay", "close", "reset", "half", "quit", "junk"]) for _ in clients]
-            with Stopped(d):
+            with d.paused():
                 for client, way in zip(clients, ways):
                     client.send(b"get k\r\n" + {"quit": b"quit\r\nget k\r\n", "junk": b"\x80\x7f"}.get(way, b""))
                     if way == "close":
@@ -259,7 +236,7 @@ def test_statistics_amid_a_round():
         clients = [d.client() for _ in range(48)]
         assert clients[0].set(b"k", b"v") == b"STORED"
         hit, miss = b"VALUE k 0 1\r\nv\r\nEND\r\n", b"END\r\n"
-        with Stopped(d):
+        with d.paused():
             for i, client in enumerate(clients):
                 client.send((b"stats\r\n" if i % 5 == 3 else b"") + (b"flush_all\r\n" if i == 20 else b"") + b"get k\r\n")
         for i, client in enumerate(clients):
@@ -280,7 +257,7 @@ def test_shutdown_amid_a_round():
     """Requests that were read are answered before the end."""
     with Daemon("-m", "64", "-t", "1", "-A") as d:
         clients = [d.client() for _ in range(32)]
-        with Stopped(d):
+        with d.paused():
             for i, client in enumerate(clients):
                 client.send(b"shutdown\r\n" if i == 16 else b"get k\r\n")
         for i, client in enumerate(clients):
@@ -294,7 +271,7 @@ def test_long_keys_of_many():
     keys = [base64.b64encode((b"%03d" % i).ljust(186, b"\xee")) for i in range(200)]
     with Daemon("-m", "64", "-t", "1") as d:
         clients = [d.client() for _ in range(32)]
-        with Stopped(d):
+        with d.paused():
             for client, key in zip(clients, keys):
                 client.send(b"ms %s 100 b\r\n" % key)        # the value comes later
             clients[31].send(b"v" * 100 + b"\r\n" + b"".join(b"mg %s b k v\r\n" % key for key in keys[100:164]))
@@ -322,7 +299,7 @@ def test_what_nobody_reads_is_nobody_s_request():
                 assert a.ask(b"mn") == b"MN"
                 b.send(b"get big\r\nquit\r\n")
                 wait_for(lambda: "conn_mwrite" in c.stats(b"conns").values(), "its socket is full")
-                with Stopped(d):
+                with d.paused():
                     b.send(junk)
                     a.send(ask)
                     b.sock.setblocking(False)
@@ -342,7 +319,7 @@ def test_binary_and_text_in_one_round():
         clients = [d.client() for _ in range(64)]
         assert clients[0].set(b"k", b"value") == b"STORED"
         for _ in range(10):
-            with Stopped(d):
+            with d.paused():
                 for i, client in enumerate(clients):
                     client.send([b"get k\r\n", b"get absent\r\n"][i % 2] if i % 4 < 2
                                 else binary_get([b"k", b"absent"][i % 2], None)[0])

@@ -579,10 +579,9 @@ def test_storm_of_handshakes():
             wait_for(lambda: p.stat("curr_connections") == 2, "no other client is there")
             socks = [socket.create_connection(d.address, mayfly.PATIENCE) for _ in range(300)]
             wait_for(lambda: p.stat("curr_connections") == 302, "they are there")
-            d.process.send_signal(signal.SIGSTOP)       # so that they all come at once
-            for s in socks:
-                s.send(hello)
-            d.process.send_signal(signal.SIGCONT)
+            with d.paused():        # so that they all come at once
+                for s in socks:
+                    s.send(hello)
             for i in range(3):
                 assert c.set(b"k", b"v%d" % i) == b"STORED"
             answered = len(select.select(socks, [], [], 0)[0])
