@@ -18,6 +18,7 @@
 #include "daemon/conn/conn_stream.h"
 #include "daemon/conn/conn_tls.h"
 #include "daemon/conn/conn_upload.h"
+#include "daemon/conn/conn_wait.h"
 #include "daemon/conn/udp.h"
 #include "daemon/stats/stats_detail.h"
 #include "daemon/worker/cron.h"
@@ -152,6 +153,7 @@ void conn_close(struct conn *c)
     c->is_closing = true;
     conn_log(c, WATCH_CONN_CLOSE);
     ready_remove(c);
+    conn_wait_end(c);
     list_remove(c);
     /* It leaves the poll set before its number can be given to another socket. */
     uv_close((uv_handle_t *)&c->poll, on_closed);
@@ -212,7 +214,7 @@ void conn_settle(struct conn *c)
         conn_arm(c, 0);
     } else if (c->is_waiting) {
         conn_arm(c, 0);
-        cron_wake_ms(c->worker, CONN_RETRY_MS);
+        cron_retry_soon(c->worker);
     } else if (c->worker->is_stopping && !c->is_kept) {
         conn_end(c);
     } else {
@@ -378,6 +380,7 @@ const struct worker_duties conn_duties = {
     .serve_round = conn_round_run,
     .serve_ready = serve_ready,
     .serve_watchers = conn_serve_watchers,
+    .retry_waiting = conn_wait_retry,
     .scan = conn_scan,
     .drain = conn_drain_all,
     .close_datagrams = udp_close_all,

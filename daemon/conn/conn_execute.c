@@ -20,6 +20,7 @@
 #include "daemon/conn/conn_round.h"
 #include "daemon/conn/conn_state.h"
 #include "daemon/conn/conn_upload.h"
+#include "daemon/conn/conn_wait.h"
 #include "daemon/options/settings.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
@@ -334,13 +335,11 @@ static enum turn_stop run_lot(struct turn *t, struct lot *lot, size_t *used)
 
 static void note_stop(struct conn *c, enum turn_stop stop)
 {
-    bool was_waiting = c->is_waiting;
-
     c->is_kept = stop != TURN_DRY && stop != TURN_CLOSES && stop != TURN_STREAMS;
-    c->is_waiting = stop == TURN_WAITS;
-    if (c->is_waiting && !was_waiting) {
-        c->wait_since = conn_wait_now();
-        ctr_add(&c->worker->counters, CTR_room_waits, 1);
+    if (MF_UNLIKELY(stop == TURN_WAITS)) {
+        conn_wait_begin(c);
+    } else if (MF_UNLIKELY(c->is_waiting)) {
+        conn_wait_end(c);
     }
     if (stop == TURN_CLOSES) {
         c->is_finishing = true;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The check of all connections of a worker: stores that wait for room try again, idle clients
- * are disconnected, so are those that keep too much dead memory pinned, stalled bodies give
- * way; and draining. On that worker.
+ * The check of all connections of a worker: idle clients are disconnected, so are those that
+ * keep too much dead memory pinned, stalled bodies give way; and draining. On that worker.
  */
 #include "daemon/conn/conn_scan.h"
 
@@ -19,18 +18,6 @@
 
 /* ---- scan -------------------------------------------------------------------------------- */
 
-static void retry_store(struct conn *c)
-{
-    if (!outq_is_empty(&c->client.outq)) {
-        return; /* it goes on when its replies are sent */
-    }
-    if (conn_upload_wants_read(c)) {
-        conn_upload_read(c);
-    } else {
-        conn_execute_kept(c);
-    }
-}
-
 static bool is_idle_too_long(const struct conn *c, msec_t now)
 {
     uint32_t timeout_s = c->worker->settings->idle_timeout_s;
@@ -44,8 +31,9 @@ static void scan_one(struct conn *c, msec_t now)
     struct counters *ctr = &c->worker->counters;
 
     if (c->is_waiting) {
-        retry_store(c);
-    } else if (conn_tls_is_overdue(c, now)) {
+        return; /* conn_wait_retry() looks after it */
+    }
+    if (conn_tls_is_overdue(c, now)) {
         tls_handshake_failed(c->client.io.tls, "too slow");
         conn_close(c);
     } else if (is_idle_too_long(c, now)) {

@@ -11,8 +11,8 @@ struct conn;
 struct worker;
 
 /*
- * Once a second or so: close idle connections (settings.idle_timeout), retry stores that wait
- * for room, drop clients that pin too much dead memory. Context: worker.
+ * Once a second or so: close idle connections (settings.idle_timeout), drop clients that pin
+ * too much dead memory. Context: worker.
  */
 void conn_scan(struct worker *w, msec_t now);
 

@@ -13,7 +13,8 @@
  *     conn_tls      handshakes, and what TLS has read ahead
  *     conn_stream   a connection that watches
  *     conn_info     connections as watchers and `stats conns` see them
- *     conn_scan     the check of all connections: idle, waiting, stalled, draining
+ *     conn_wait     connections whose stores wait for room
+ *     conn_scan     the check of all connections: idle, stalled, draining
  *
  * These files call each other in circles: each event may lead to any next step of a connection,
  * and a step that is done asks conn.c what to wait for (conn_settle()).
@@ -87,7 +88,7 @@ struct conn {
     bool is_kept;         /* `in` has requests that can be executed without reading */
     bool is_queued;       /* is in the worker's round: its input waits there */
     bool is_ready;        /* is in the worker's ready list */
-    bool is_waiting;      /* for memory to come: conn_scan() tries again */
+    bool is_waiting;      /* for room, in the worker's list: conn_wait_retry() tries again */
     bool reads_little;    /* large values are expected */
     bool is_saturated;    /* the last read got all that was asked for */
     uint8_t place_rest;   /* so many large values until one is read into its place again */
@@ -96,6 +97,8 @@ struct conn {
     struct conn *prev;
     struct conn *ready_next; /* ring of those that yielded, while is_ready */
     struct conn *ready_prev;
+    struct conn *wait_next; /* ring of those that wait for room, while is_waiting */
+    struct conn *wait_prev;
     struct buf in;    /* input not consumed; no memory when there is none */
     size_t need;      /* bytes that `in` must reach before parsing again can help; 0: any */
     uint64_t swallow; /* bytes of input to be dropped unread */
@@ -108,8 +111,7 @@ struct conn {
 
 _Static_assert(sizeof(struct conn) <= 768, "an idle connection stays well below 1 KiB");
 
-/* After this a waiting store is tried again; pins and bodies are checked, milliseconds. */
-#define CONN_RETRY_MS 1u
+/* Pins and bodies are checked after so many milliseconds. */
 #define CONN_WATCH_MS 500u
 
 /* The connection that a client is part of. Context: any thread. */

@@ -18,6 +18,7 @@
 #include "daemon/command/exec.h"
 #include "daemon/conn/conn.h"
 #include "daemon/conn/conn_state.h"
+#include "daemon/conn/conn_wait.h"
 #include "daemon/options/settings.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
@@ -401,7 +402,7 @@ static bool read_once(struct conn *c, bool may_wait, size_t *past)
         conn_execute(c, INPUT_READ, w->rbuf, 0);
         return false;
     }
-    c->is_waiting = false;
+    conn_wait_end(c);
     c->is_kept = false;
     iov[0] = (struct iovec){to, room < missing ? room : missing};
     iov[1] = (struct iovec){w->rbuf, WORKER_RBUF_BYTES};

@@ -49,6 +49,9 @@ struct worker_duties {
     /* Send what the rings of watchers hold. */
     void (*serve_watchers)(struct worker *w);
 
+    /* Try the stores again that wait for room. */
+    void (*retry_waiting)(struct worker *w);
+
     /* Check the connections for what has waited too long. */
     void (*scan)(struct worker *w, msec_t now);
 

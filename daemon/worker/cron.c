@@ -17,8 +17,9 @@
  * worker that has written compares the other shards with that and pokes their home workers.
  * Both sides store, fence, then load, so one of them sees the other's store.
  *
- * Waiting connections. They are scanned once a second while an idle timeout is set and there
- * are connections, and whenever a connection asks for it.
+ * Connections. Those whose stores wait for room are tried again each millisecond. All of them
+ * are checked once a second while an idle timeout is set and there are connections, and
+ * whenever a connection asks for it.
  */
 #include "daemon/worker/cron.h"
 
@@ -32,6 +33,7 @@
 #define MAINTAIN_SLICE_US 200
 #define RETRY_FIRST_MS    1u
 #define RETRY_LAST_MS     64u
+#define STORES_MS         1u /* until stores that wait for room are tried again */
 #define SCAN_MS           1000u
 #define HZ_MAX            500u
 #define OTHERS_PER_TURN   16u  /* shards of other workers checked in one turn */
@@ -42,6 +44,7 @@ struct cron {
     struct worker *worker; /* [borrowed] */
     uv_timer_t tick;       /* expiry */
     uv_timer_t retry;      /* upkeep that waits for a grace period */
+    uv_timer_t stores;     /* stores that wait for room */
     uv_timer_t scan;       /* the check of all connections */
     uint64_t tick_at;      /* loop milliseconds that tick is armed for; 0: not armed */
     msec_t due_seen;       /* what fell due next when it was armed */
@@ -319,6 +322,23 @@ void cron_wake_ms(struct worker *w, unsigned ms)
     }
 }
 
+static void on_stores(uv_timer_t *timer)
+{
+    struct cron *c = timer->data;
+
+    c->worker->crew->duties->retry_waiting(c->worker);
+}
+
+void cron_retry_soon(struct worker *w)
+{
+    struct cron *c = w->cron;
+
+    must_be_worker(w);
+    if (!uv_is_active((uv_handle_t *)&c->stores)) {
+        uv_timer_start(&c->stores, on_stores, STORES_MS, 0);
+    }
+}
+
 /* ---- hooks ------------------------------------------------------------------------------- */
 
 void cron_poked(struct worker *w)
@@ -381,9 +401,11 @@ int cron_start(struct worker *w)
     /* uv_timer_init() cannot fail. */
     uv_timer_init(&w->loop, &c->tick);
     uv_timer_init(&w->loop, &c->retry);
+    uv_timer_init(&w->loop, &c->stores);
     uv_timer_init(&w->loop, &c->scan);
     c->tick.data = c;
     c->retry.data = c;
+    c->stores.data = c;
     c->scan.data = c;
     w->cron = c;
     return 0;
@@ -396,6 +418,7 @@ void cron_stop(struct worker *w)
     must_be_worker(w);
     uv_close((uv_handle_t *)&c->tick, NULL);
     uv_close((uv_handle_t *)&c->retry, NULL);
+    uv_close((uv_handle_t *)&c->stores, NULL);
     uv_close((uv_handle_t *)&c->scan, NULL);
 }
 

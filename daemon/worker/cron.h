@@ -41,6 +41,9 @@ void cron_poked(struct worker *w);
  */
 void cron_wake_ms(struct worker *w, unsigned ms);
 
+/* Try stores that wait for room again in a millisecond. Context: worker. */
+void cron_retry_soon(struct worker *w);
+
 /*
  * Background ticks a second at present: settings.hz, doubled while there are many clients
  * (dynamic_hz). Context: any thread.

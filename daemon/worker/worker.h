@@ -86,6 +86,8 @@ struct worker {
     struct watcher *watchers; /* list of those of its connections that watch */
     uint32_t ready_count;     /* connections that yielded and wait for their next turn */
     struct conn *ready;       /* their list, served before the loop blocks */
+    uint32_t waiting_count;   /* connections whose stores wait for room */
+    struct conn *waiting;     /* their list, the oldest first */
     uint32_t later_count;     /* answers begun here that other workers still contribute to */
     msec_t now;               /* of the turn that runs */
     uint64_t grace_mark;      /* bytes_read when a grace period was last tried */

@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #include "daemon/conn/conn_scan.h"
+#include "daemon/conn/conn_wait.h"
 #include "daemon/options/options.h"
 #include "daemon/service/privs.h"
 #include "daemon/service/server.h"
@@ -167,6 +168,7 @@ static void on_settle(struct message *m, void *receiver)
         shard_expire_slice(w->shard, CYCLE_SLOW, &cfg);
     }
     cron_poked(w);
+    conn_wait_retry(w);
     conn_scan(w, now);
     m->fn = on_settled;
     mailbox_post(&w->crew->main_mailbox, m);

@@ -63,6 +63,7 @@ void solo_stop(void)
     worker_join(solo.worker);
     worker_release(solo.worker);
     ck_assert_ptr_null(solo.worker->conns);
+    ck_assert_ptr_null(solo.worker->waiting);
     ck_assert_uint_eq(ctr_get(&solo.worker->counters, CTR_curr_connections), 0);
     ck_assert_uint_eq(ctr_get(&solo.worker->counters, CTR_out_pending_bytes), 0);
     ck_assert_uint_eq(ctr_get(&solo.worker->counters, CTR_body_pending_bytes), 0);
