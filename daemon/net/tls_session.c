@@ -13,6 +13,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/options/settings.h"
+#include "lib/base/clock.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/base/span.h"
@@ -26,6 +27,22 @@
  */
 #define RECORDS_MAX 500u
 
+/*
+ * Records without data, after the handshake: a peer may ask for new keys, or for another
+ * handshake, which is refused. They cost ten times what a record of data costs, and OpenSSL
+ * takes as many of them as there are before it returns. So a session has a stock of them. A
+ * full record's worth of data adds one, and so does each second; who exceeds it is
+ * disconnected. A client that renews its keys as often as any standard asks for never comes
+ * near.
+ */
+#define EMPTY_MAX 32u
+
+/*
+ * Records of a handshake. It has about ten, and some more with a long chain of certificates;
+ * but a peer may put one byte of its messages in each.
+ */
+#define HANDSHAKE_RECORDS_MAX 256u
+
 struct tls_session {
     /* [const] */
     SSL *ssl;                   /* owned */
@@ -37,7 +54,78 @@ struct tls_session {
     bool has_more;         /* bytes, or the end, may already be here */
     bool read_wants_write; /* the last read that brought nothing waits for this */
     bool write_wants_read; /* the same for writing */
+    bool is_flooding;      /* it sent too many records without data */
+    uint32_t empty_left; /* records without data, or of the handshake, that it may still send */
+    size_t data_bytes;   /* received since data last added to empty_left */
+    usec_t refilled_at;  /* when time last did, or might have, by clock_mono_us() */
 };
+
+/* ---- records without data ---------------------------------------------------------------- */
+
+static void refill_by_time(struct tls_session *s)
+{
+    usec_t now = clock_mono_us();
+    usec_t seconds = (now - s->refilled_at) / 1000000;
+
+    if (seconds > 0) {
+        usec_t most = EMPTY_MAX - s->empty_left;
+
+        s->empty_left += (uint32_t)(seconds < most ? seconds : most);
+        s->refilled_at = now;
+    }
+}
+
+static void refill_by_data(struct tls_session *s, size_t n)
+{
+    s->data_bytes += n;
+    if (s->data_bytes >= RECORD_BYTES) {
+        s->data_bytes = 0;
+        s->empty_left += s->empty_left < EMPTY_MAX;
+    }
+}
+
+/* A record that brings no data: if it is one too many, OpenSSL reads no further. */
+static void spend_empty(struct tls_session *s)
+{
+    if (s->is_open) {
+        refill_by_time(s);
+    }
+    if (s->empty_left > 0) {
+        s->empty_left--;
+    } else {
+        s->is_flooding = true;
+        /* As if it had closed: the only way to end a call of OpenSSL from within. */
+        SSL_set_shutdown(s->ssl, SSL_get_shutdown(s->ssl) | SSL_RECEIVED_SHUTDOWN);
+    }
+}
+
+/*
+ * OpenSSL shows the header of each record that comes, and, where that says "data" of all that
+ * is encrypted, also what it really is.
+ */
+static void on_message(int is_sent, int version, int type, const void *bytes, size_t len,
+                       SSL *ssl, void *session)
+{
+    struct tls_session *s = session;
+    bool is_record = type == SSL3_RT_HEADER || type == SSL3_RT_INNER_CONTENT_TYPE;
+
+    (void)version;
+    (void)ssl;
+    if (is_sent || !is_record || len == 0 || (!s->is_open && type != SSL3_RT_HEADER)) {
+        return;
+    }
+    if (!s->is_open || *(const unsigned char *)bytes != SSL3_RT_APPLICATION_DATA) {
+        spend_empty(s);
+    }
+}
+
+/* Count it and log; the session is over. */
+static void end_flood(struct tls_session *s)
+{
+    s->is_broken = true;
+    ctr_add(s->w->counters, CTR_ssl_floods, 1);
+    log_info("tls, connection closed (too many records without data)");
+}
 
 /* ---- life -------------------------------------------------------------------------------- */
 
@@ -79,7 +167,10 @@ struct tls_session *tls_session_create(SSL_CTX *context, const struct tls_worker
     }
     s->ssl = ssl;
     s->w = w;
+    s->empty_left = HANDSHAKE_RECORDS_MAX;
     SSL_set_app_data(s->ssl, s);
+    SSL_set_msg_callback(s->ssl, on_message);
+    SSL_set_msg_callback_arg(s->ssl, s);
     SSL_set_accept_state(s->ssl);
     return s;
 }
@@ -155,8 +246,14 @@ enum tls_step tls_handshake(struct tls_session *s)
     err = errno;
     if (result == 1) {
         s->is_open = true;
+        s->empty_left = EMPTY_MAX;
         s->has_more = SSL_has_pending(s->ssl) == 1;
         return TLS_OPEN;
+    }
+    if (s->is_flooding) {
+        ERR_clear_error();
+        tls_handshake_failed(s, "too many records");
+        return TLS_FAILED;
     }
     ssl_error = SSL_get_error(s->ssl, result);
     if (ssl_error == SSL_ERROR_WANT_READ) {
@@ -181,11 +278,14 @@ enum tls_step tls_handshake(struct tls_session *s)
 static ssize_t end_after_error(struct tls_session *s, int ssl_error, int err)
 {
     s->has_more = true; /* the next read returns the same */
-    if (ssl_error == SSL_ERROR_ZERO_RETURN) {
+    if (ssl_error == SSL_ERROR_ZERO_RETURN && !s->is_flooding) {
         return 0;
     }
     s->is_broken = true;
-    if (ssl_error == SSL_ERROR_SSL) {
+    if (s->is_flooding) {
+        end_flood(s);
+        err = EPROTO;
+    } else if (ssl_error == SSL_ERROR_SSL) {
         ctr_add(s->w->counters, CTR_ssl_proto_errors, 1);
         log_info("tls, connection closed (%s)", reason(ssl_error, err));
         err = EPROTO;
@@ -234,6 +334,7 @@ static bool read_room(struct tls_session *s, const struct iovec *to, unsigned *r
         }
         *got += n;
         --*records;
+        refill_by_data(s, n);
         if (n < RECORD_BYTES && n < room && SSL_has_pending(s->ssl) == 0) {
             /* All bytes of the socket are used up, and a busy sender would fill its records. */
             s->has_more = false;

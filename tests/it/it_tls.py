@@ -5,6 +5,7 @@ versions, new certificates while connections stay, resumption, plain listeners b
 that never finish a handshake. Certificates are made by openssl in a temporary directory."""
 import atexit
 import contextlib
+import ctypes
 import os
 import select
 import shutil
@@ -631,6 +632,31 @@ def test_renegotiation_is_refused():
         assert b"no renegotiation" in said, said
         with d.tls() as c:
             assert c.set(b"k", b"v") == b"STORED"
+
+
+def test_records_without_data():
+    """A client that renews its keys without end is closed, and counted."""
+    libssl = ctypes.CDLL("libssl.so.3")
+    for name in ("TLS_client_method", "SSL_CTX_new", "SSL_new"):
+        getattr(libssl, name).restype = ctypes.c_void_p
+    with Server("-t", "1") as d, d.plain() as p:
+        rules = ctypes.c_void_p(libssl.SSL_CTX_new(ctypes.c_void_p(libssl.TLS_client_method())))
+        session = ctypes.c_void_p(libssl.SSL_new(rules))
+        with socket.create_connection(d.address) as s:
+            s.settimeout(None)
+            libssl.SSL_set_fd(session, s.fileno())
+            assert libssl.SSL_connect(session) == 1
+            for _ in range(20):     # some are no offence
+                assert libssl.SSL_key_update(session, 0) == 1 and libssl.SSL_do_handshake(session) == 1
+            assert libssl.SSL_write(session, b"mn\r\n", 4) == 4
+            got = ctypes.create_string_buffer(100)
+            assert libssl.SSL_read(session, got, 100) == 4 and got.value == b"MN\r\n"
+            assert p.stat("mayfly_ssl_floods") == 0
+            while libssl.SSL_key_update(session, 0) == 1 and libssl.SSL_do_handshake(session) == 1:
+                pass
+        assert p.stat("mayfly_ssl_floods") == 1
+        libssl.SSL_free(session)
+        libssl.SSL_CTX_free(rules)
 
 
 def test_pymemcache():

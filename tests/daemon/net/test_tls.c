@@ -390,6 +390,117 @@ TEST(tiny_records_do_not_hold_a_turn)
     ck_assert_uint_eq(have, all);
 }
 
+/* ---- records without data ---------------------------------------------------------------- */
+
+/* The client notes what it writes instead of sending it, until push_notes(). */
+static BIO *note_writes(void)
+{
+    BIO *made = BIO_new(BIO_s_mem());
+
+    SSL_set0_wbio(client, made);
+    return made;
+}
+
+/* All of it is there before the server looks. */
+static void push_notes(BIO *made)
+{
+    int large = 1 << 20;
+    char *bytes;
+    long len = BIO_get_mem_data(made, &bytes);
+
+    setsockopt(fds[1], SOL_SOCKET, SO_SNDBUF, &large, sizeof(large));
+    ck_assert_int_eq(write(fds[1], bytes, (size_t)len), len);
+    ck_assert_int_eq(BIO_reset(made), 1);
+}
+
+static void renew_keys(unsigned times)
+{
+    while (times-- > 0) {
+        ck_assert_int_eq(SSL_key_update(client, SSL_KEY_UPDATE_NOT_REQUESTED), 1);
+        ck_assert_int_eq(SSL_do_handshake(client), 1);
+    }
+}
+
+static ssize_t read_once(size_t room)
+{
+    return tls_readv(session, &(struct iovec){got, room}, 1);
+}
+
+TEST(some_records_without_data_are_welcome)
+{
+    BIO *made;
+
+    shake_hands();
+    made = note_writes();
+    for (unsigned round = 0; round < 100; round++) {
+        renew_keys(1);
+        ck_assert_int_eq(SSL_write(client, stream, 16 * 1024), 16 * 1024);
+        push_notes(made);
+        for (size_t have = 0; have < 16 * 1024;) {
+            ssize_t n = read_once(16 * 1024);
+
+            ck_assert_int_gt(n, 0);
+            have += (size_t)n;
+        }
+    }
+    renew_keys(20);
+    push_notes(made);
+    ck_assert_int_eq(read_once(100), -1);
+    ck_assert_int_eq(errno, EAGAIN);
+    ck_assert_uint_eq(ctr_get(&counters, CTR_ssl_floods), 0);
+}
+
+/* A peer that renews its keys without end is closed, even if it mixes that with some data. */
+TEST(too_many_records_without_data_end_the_session)
+{
+    for (unsigned data = 0; data <= 1; data++) {
+        BIO *made;
+        ssize_t n;
+        size_t have = 0;
+
+        shake_hands();
+        made = note_writes();
+        for (unsigned i = 0; i < 300; i++) {
+            renew_keys(1);
+            if (data > 0) {
+                ck_assert_int_eq(SSL_write(client, stream, 1), 1);
+            }
+        }
+        push_notes(made);
+        while ((n = read_once(1000)) > 0) {
+            have += (size_t)n;
+        }
+        ck_assert_int_eq(n, -1);
+        ck_assert_int_eq(errno, EPROTO);
+        ck_assert_uint_lt(have, 100);
+        ck_assert_uint_eq(ctr_get(&counters, CTR_ssl_floods), data + 1);
+        ck_assert_int_eq(read_once(1000), -1);
+        hang_up();
+    }
+    ck_assert_uint_eq(ctr_get(&counters, CTR_ssl_proto_errors), 0);
+}
+
+/* A handshake in records of one byte: given up long before all of them are looked at. */
+TEST(records_of_a_handshake_are_bounded)
+{
+    enum { RECORDS = 2000 };
+    static char bytes[RECORDS * 6];
+    int large = 1 << 20;
+
+    for (unsigned i = 0; i < RECORDS; i++) {
+        static const char hello[] = {1, 0, 0x7f, 0x00}; /* a long ClientHello begins */
+
+        memcpy(bytes + (size_t)i * 6, "\x16\x03\x01\x00\x01", 5);
+        bytes[(size_t)i * 6 + 5] = i < sizeof(hello) ? hello[i] : 3;
+    }
+    dial();
+    setsockopt(fds[1], SOL_SOCKET, SO_SNDBUF, &large, sizeof(large));
+    ck_assert_int_eq(write(fds[1], bytes, sizeof(bytes)), sizeof(bytes));
+    ck_assert_int_eq(tls_handshake(session), TLS_FAILED);
+    ck_assert_uint_eq(ctr_get(&counters, CTR_ssl_handshake_errors), 1);
+    ck_assert_uint_eq(ERR_peek_error(), 0);
+}
+
 /*
  * A peer may ask for new keys, and a read writes the answer. When the peer takes no answers,
  * reading waits for room in the socket, then continues.
