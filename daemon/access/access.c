@@ -14,6 +14,9 @@
 #include "daemon/options/settings.h"
 #include "lib/base/context.h"
 
+/* Logins that the SASL library works on at the same time. */
+#define LOGIN_THREADS 4u
+
 int access_init(struct access *a, const struct settings *settings)
 {
     const char *pwdb = settings->sasl ? getenv("MEMCACHED_SASL_PWDB") : NULL;
@@ -48,7 +51,7 @@ int access_start_threads(struct access *a)
     if (!a->is_sasl_started) {
         return 0;
     }
-    a->pool = pool_start();
+    a->pool = pool_start("p", LOGIN_THREADS);
     if (a->pool == NULL) {
         log_error("access, cannot start threads for SASL");
         return EX_OSERR;

@@ -100,9 +100,9 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
-static void start_threads(struct pool *p)
+static void start_threads(struct pool *p, const char *pool_name, unsigned threads)
 {
-    for (unsigned i = 0; i < POOL_THREADS; i++) {
+    for (unsigned i = 0; i < threads; i++) {
         pthread_t thread;
         char name[16];
 
@@ -115,13 +115,13 @@ static void start_threads(struct pool *p)
             pthread_mutex_unlock(&p->lock);
             return;
         }
-        snprintf(name, sizeof(name), "mayfly-p%u", i);
+        snprintf(name, sizeof(name), "mayfly-%.3s%u", pool_name, i % 1000);
         pthread_setname_np(thread, name);
         pthread_detach(thread);
     }
 }
 
-struct pool *pool_start(void)
+struct pool *pool_start(const char *name, unsigned threads)
 {
     struct pool *p = mem_zalloc(sizeof(*p));
     pthread_condattr_t attr;
@@ -137,7 +137,7 @@ struct pool *pool_start(void)
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&p->ended, &attr);
     pthread_condattr_destroy(&attr);
-    start_threads(p);
+    start_threads(p, name, threads);
     pthread_mutex_lock(&p->lock);
     has_threads = p->threads > 0;
     pthread_mutex_unlock(&p->lock);

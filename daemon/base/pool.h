@@ -13,8 +13,6 @@
 
 #include "daemon/base/mailbox.h"
 
-#define POOL_THREADS 4u
-
 /* A stop waits this long for calls that are under way, milliseconds. */
 #define POOL_STOP_MS 500
 
@@ -29,8 +27,11 @@ struct pool_job {
 
 struct pool;
 
-/* NULL: no memory, or no thread can be made. Context: main, before start. */
-struct pool *pool_start(void);
+/*
+ * With so many threads, named mayfly-<name>0 and so on, or as many of them as can be made.
+ * NULL: no memory, or no thread can be made. Context: main, before start.
+ */
+struct pool *pool_start(const char *name, unsigned threads);
 
 /*
  * Hand over a job, until its message comes or it is forgotten. Jobs begin in the order they

@@ -6,9 +6,9 @@
  */
 #include "daemon/command/exec_admin.h"
 
+#include <stddef.h>
 #include <string.h>
 
-#include "daemon/base/log.h"
 #include "daemon/base/version.h"
 #include "daemon/command/exec_lru.h"
 #include "daemon/net/tls.h"
@@ -16,6 +16,7 @@
 #include "daemon/worker/crew.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
+#include "lib/base/mem.h"
 #include "lib/engine/flush.h"
 #include "proto/text_compose.h"
 #include "proto/text_parse.h"
@@ -101,10 +102,39 @@ static enum turn_stop shutdown_server(struct turn *t, const struct request *r)
 
 /* ---- TLS --------------------------------------------------------------------------------- */
 
-/* Load the certificates again; a failure is answered in memcached's words. */
+/* A client that waits for its answer to refresh_certs. */
+struct certs_wait {
+    struct certs_ask ask; /* stands first: it is released as a whole */
+    struct late_answer late;
+};
+
+static struct certs_wait *wait_of(struct message *m)
+{
+    return (struct certs_wait *)(void *)((char *)m - offsetof(struct certs_wait, ask.answer));
+}
+
+/* The answer of main; a failure is told in memcached's words. */
+static void on_certs(struct message *m, void *receiver)
+{
+    struct certs_wait *wait = wait_of(m);
+    char reply[TLS_WHY_BYTES + 2];
+    size_t len = strlen(wait->ask.why);
+
+    must_be_worker(receiver);
+    if (wait->ask.is_loaded) {
+        (void)client_answer(&wait->late, reply_text(REPLY_OK), true);
+    } else {
+        memcpy(reply, wait->ask.why, len);
+        memcpy(reply + len, "\r\n", 2);
+        (void)client_answer(&wait->late, span_of(reply, len + 2), true);
+    }
+    mem_free(wait);
+}
+
+/* Have the certificates loaded again: not here, because that reads files and checks keys. */
 static enum turn_stop refresh_certs(struct turn *t, const struct request *r)
 {
-    char why[TLS_WHY_BYTES];
+    struct certs_wait *wait;
 
     if (!BUILT_WITH_TLS) {
         return turn_answer(t, r, REPLY_ERROR);
@@ -112,15 +142,16 @@ static enum turn_stop refresh_certs(struct turn *t, const struct request *r)
     if (t->w->crew->tls == NULL) {
         return turn_answer(t, r, REPLY_NO_TLS);
     }
-    /* Reading files and checking keys takes milliseconds: after it others get their turn. */
-    t->units = t->units > t->unit_limit ? t->units : t->unit_limit;
-    if (tls_reload(t->w->crew->tls, why)) {
-        return turn_answer(t, r, REPLY_OK);
+    must(t->client != NULL); /* no datagram asks for it */
+    wait = mem_zalloc(sizeof(*wait));
+    if (wait == NULL) {
+        return turn_answer(t, r, REPLY_NO_MEMORY_STATS);
     }
-    log_error("tls, kept the certificates in use (%s)", why);
-    turn_emit(t, why, strlen(why));
-    turn_emit(t, "\r\n", 2);
-    return TURN_GOES_ON;
+    wait->ask.answer.fn = on_certs;
+    wait->ask.to = &t->w->mailbox;
+    client_expect(t->client, &wait->late);
+    crew_ask_for_certs(t->w->crew, &wait->ask);
+    return TURN_ASKED;
 }
 
 /* ---- watch ------------------------------------------------------------------------------- */

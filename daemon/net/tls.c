@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Certificates and rules of TLS, as one immutable OpenSSL context. Each load makes a new one
- * and exchanges it under a lock; a session has a reference to the one it began with. A new
- * context has new keys for session tickets, so no client can resume a session that began under
- * other rules, such as another list of client certificates.
+ * and exchanges it under a lock; a session has a reference to the one it began with.
+ *
+ * A new context has new keys for session tickets, unless it takes them from the one before. It
+ * does when the server's key is the same and so is the file of trusted clients: then whoever
+ * may resume a session could as well begin one.
+ *
+ * A load is skipped when the files are those in use, which costs a stat(2) for each. A file
+ * that changed so lately that its next change might not show in its times is always read.
  */
 #include "daemon/net/tls.h"
 
@@ -13,7 +18,9 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sysexits.h>
+#include <time.h>
 
 #include "daemon/base/log.h"
 #include "daemon/base/path.h"
@@ -24,6 +31,29 @@
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 
+/* Room for the keys of session tickets, bytes. */
+#define TICKET_KEYS_MAX 256
+
+/* A file changed less than this before it was looked at may change again unseen, seconds. */
+#define SETTLED_S 2
+
+/* What tells one state of a file from another. */
+struct file_id {
+    dev_t device;
+    ino_t inode;
+    off_t size;
+    struct timespec modified;
+    struct timespec changed;
+    bool is_settled; /* no later change has the same times */
+};
+
+/* The files as they were before they were read. */
+struct files_id {
+    struct file_id chain;
+    struct file_id key;
+    struct file_id ca; /* settled zeros when there is none */
+};
+
 struct tls {
     /* [const] */
     const struct settings *settings; /* [borrowed] */
@@ -31,12 +61,64 @@ struct tls {
     char *key;                       /* owned */
     char *ca;                        /* owned; NULL: none */
 
-    pthread_mutex_t reloading; /* held while files are read: the last load wins */
-    pthread_mutex_t lock;      /* a leaf */
-    SSL_CTX *context;          /* [lock] a reference of ours */
+    struct files_id files; /* of what is in use; whoever loads */
+
+    pthread_mutex_t lock; /* a leaf */
+    SSL_CTX *context;     /* [lock] a reference of ours */
 
     _Atomic usec_t loaded_at; /* [atomic] by clock_mono_us() */
 };
+
+/* ---- files ------------------------------------------------------------------------------- */
+
+static struct file_id identify(const char *path)
+{
+    struct file_id id = {.is_settled = false};
+    struct timespec now;
+    struct stat st;
+
+    if (stat(path, &st) != 0) {
+        return id; /* the load says what is wrong */
+    }
+    clock_gettime(CLOCK_REALTIME, &now);
+    id.device = st.st_dev;
+    id.inode = st.st_ino;
+    id.size = st.st_size;
+    id.modified = st.st_mtim;
+    id.changed = st.st_ctim;
+    id.is_settled = st.st_ctim.tv_sec + SETTLED_S <= now.tv_sec;
+    return id;
+}
+
+static struct files_id identify_all(const struct tls *t)
+{
+    static const struct file_id none = {.is_settled = true};
+
+    return (struct files_id){
+        .chain = identify(t->chain),
+        .key = identify(t->key),
+        .ca = t->ca != NULL ? identify(t->ca) : none,
+    };
+}
+
+static bool is_same_time(struct timespec a, struct timespec b)
+{
+    return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
+
+/* Is a file still what it was when it was read? */
+static bool is_same_file(const struct file_id *then, const struct file_id *now)
+{
+    return then->is_settled && then->device == now->device && then->inode == now->inode &&
+           then->size == now->size && is_same_time(then->modified, now->modified) &&
+           is_same_time(then->changed, now->changed);
+}
+
+static bool are_same_files(const struct files_id *then, const struct files_id *now)
+{
+    return is_same_file(&then->chain, &now->chain) && is_same_file(&then->key, &now->key) &&
+           is_same_file(&then->ca, &now->ca);
+}
 
 /* ---- one load ---------------------------------------------------------------------------- */
 
@@ -173,23 +255,59 @@ SSL_CTX *tls_take_context(struct tls *t)
     return context;
 }
 
-bool tls_reload(struct tls *t, char why[TLS_WHY_BYTES])
+/* Have the sessions of one context resumed by another. */
+static void hand_tickets_on(SSL_CTX *from, SSL_CTX *to)
 {
-    SSL_CTX *before;
-    SSL_CTX *context;
+    unsigned char keys[TICKET_KEYS_MAX];
+    long n = SSL_CTX_get_tlsext_ticket_keys(from, NULL, 0);
 
-    pthread_mutex_lock(&t->reloading);
-    context = load_context(t, why);
-    if (context != NULL) {
-        pthread_mutex_lock(&t->lock);
-        before = t->context;
-        t->context = context;
-        pthread_mutex_unlock(&t->lock);
-        SSL_CTX_free(before);
-        atomic_store_explicit(&t->loaded_at, clock_mono_us(), memory_order_relaxed);
+    if (n > 0 && (size_t)n <= sizeof(keys) &&
+        SSL_CTX_get_tlsext_ticket_keys(from, keys, (size_t)n) == 1) {
+        (void)SSL_CTX_set_tlsext_ticket_keys(to, keys, (size_t)n);
     }
-    pthread_mutex_unlock(&t->reloading);
-    return context != NULL;
+    OPENSSL_cleanse(keys, sizeof(keys));
+    ERR_clear_error(); /* without them clients begin new sessions */
+}
+
+/* May a client that has a ticket of one context come in by the other? */
+static bool trusts_the_same(const struct tls *t, const struct files_id *now, SSL_CTX *before,
+                            SSL_CTX *after)
+{
+    return is_same_file(&t->files.ca, &now->ca) &&
+           EVP_PKEY_eq(SSL_CTX_get0_privatekey(before), SSL_CTX_get0_privatekey(after)) == 1;
+}
+
+static void exchange(struct tls *t, SSL_CTX *context, const struct files_id *files)
+{
+    SSL_CTX *before = t->context; /* nobody else changes it */
+
+    if (before != NULL && trusts_the_same(t, files, before, context)) {
+        hand_tickets_on(before, context);
+    }
+    pthread_mutex_lock(&t->lock);
+    t->context = context;
+    pthread_mutex_unlock(&t->lock);
+    SSL_CTX_free(before);
+    t->files = *files;
+}
+
+enum tls_renewal tls_reload(struct tls *t, char why[TLS_WHY_BYTES])
+{
+    struct files_id files = identify_all(t); /* before they are read: a later change is seen */
+    enum tls_renewal result = TLS_UNCHANGED;
+
+    must_not_be_reading();
+    if (!are_same_files(&t->files, &files)) {
+        SSL_CTX *context = load_context(t, why);
+
+        if (context == NULL) {
+            return TLS_KEPT;
+        }
+        exchange(t, context, &files);
+        result = TLS_RENEWED;
+    }
+    atomic_store_explicit(&t->loaded_at, clock_mono_us(), memory_order_relaxed);
+    return result;
 }
 
 uint64_t tls_age_s(const struct tls *t)
@@ -235,14 +353,13 @@ int tls_open(const struct settings *settings, struct tls **out)
         return EX_OSERR;
     }
     t->settings = settings;
-    pthread_mutex_init(&t->reloading, NULL);
     pthread_mutex_init(&t->lock, NULL);
     if (!set_names(t)) {
         log_error("tls, cannot start (out of memory)");
         tls_close(t);
         return EX_OSERR;
     }
-    if (!tls_reload(t, why)) {
+    if (tls_reload(t, why) == TLS_KEPT) {
         log_error("tls, cannot start (%s)", why);
         tls_close(t);
         return EX_USAGE;
@@ -265,7 +382,6 @@ void tls_close(struct tls *t)
     }
     SSL_CTX_free(t->context);
     pthread_mutex_destroy(&t->lock);
-    pthread_mutex_destroy(&t->reloading);
     mem_free(t->ca);
     mem_free(t->key);
     mem_free(t->chain);

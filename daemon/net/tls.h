@@ -25,12 +25,19 @@ struct tls;
  */
 int tls_open(const struct settings *settings, struct tls **out);
 
+enum tls_renewal {
+    TLS_RENEWED,   /* later handshakes use what the files have now */
+    TLS_UNCHANGED, /* the files are those in use */
+    TLS_KEPT,      /* a file cannot be used; everything stays as it was */
+};
+
 /*
- * Load the same files again. Later handshakes use them; connections and handshakes under way
- * keep what they began with. False: a file cannot be used; why has the reason, and everything
- * stays as it was. Reads files, so it may block. Context: any thread.
+ * Load the same files again, unless they are known to be unchanged. Connections and handshakes
+ * under way keep what they began with. Clients can still resume their sessions by ticket,
+ * unless the key or the list of trusted clients changed. TLS_KEPT: why has the reason. Reads
+ * files, so it may block. Context: main before start, or pool; not twice at the same time.
  */
-bool tls_reload(struct tls *t, char why[TLS_WHY_BYTES]);
+enum tls_renewal tls_reload(struct tls *t, char why[TLS_WHY_BYTES]);
 
 /*
  * The rules for sessions that begin now, with a reference that tls_session_create() takes.
@@ -38,7 +45,7 @@ bool tls_reload(struct tls *t, char why[TLS_WHY_BYTES]);
  */
 struct ssl_ctx_st *tls_take_context(struct tls *t);
 
-/* Seconds since the certificates in use were loaded. Context: any thread. */
+/* Seconds since the certificates in use were loaded or found unchanged. Context: any thread. */
 uint64_t tls_age_s(const struct tls *t);
 
 /* Release it; accepts NULL. Sessions may outlive it. Context: main. */

@@ -36,7 +36,7 @@ void tls_worker_fini(struct tls_worker *w)
     must(w->buf == NULL);
 }
 
-bool tls_reload(struct tls *t, char why[TLS_WHY_BYTES])
+enum tls_renewal tls_reload(struct tls *t, char why[TLS_WHY_BYTES])
 {
     (void)t;
     (void)why;

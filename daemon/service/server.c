@@ -20,6 +20,7 @@
 #include "daemon/service/listener.h"
 #include "daemon/service/notify.h"
 #include "daemon/service/privs.h"
+#include "daemon/service/renewal.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 
@@ -94,24 +95,13 @@ static void on_room_message(struct message *m, void *receiver)
     }
 }
 
-static void reload_tls(struct server *s)
-{
-    char why[TLS_WHY_BYTES];
-
-    if (tls_reload(s->crew.tls, why)) {
-        log_notice("tls, reloaded the certificates");
-    } else {
-        log_error("tls, kept the certificates in use (%s)", why);
-    }
-}
-
 void server_reload(struct server *s)
 {
     bool has_any = access_reload(&s->crew.access);
 
     must_be_main();
     if (s->crew.tls != NULL) {
-        reload_tls(s);
+        renewal_want(s);
         has_any = true;
     }
     if (!has_any) {
@@ -170,6 +160,7 @@ static int open_loop(struct server *s)
     }
     s->crew.stop_message.fn = on_stop_message;
     s->crew.room_message.fn = on_room_message;
+    s->crew.on_certs_ask = renewal_on_ask;
     while (s->signal_count < SERVER_SIGNALS) {
         uv_signal_t *handle = &s->signals[s->signal_count];
 
@@ -240,6 +231,9 @@ static int start_threads(struct server *s)
         status = access_start_threads(&s->crew.access);
     }
     if (status == 0) {
+        status = renewal_start(s);
+    }
+    if (status == 0) {
         status = crew_start(&s->crew);
         if (status == 0) {
             s->step = STEP_WORKERS;
@@ -256,6 +250,7 @@ static void take_down(struct server *s)
 {
     must_be_main();
     listeners_close(s);
+    renewal_stop(s); /* its answers go out before the workers stop */
     if (s->step >= STEP_WORKERS) {
         crew_stop(&s->crew);
     }
@@ -271,9 +266,12 @@ static void take_down(struct server *s)
         close_loop(s); /* the last watchers are released */
         watch_fini(&s->crew.watch);
     }
+    renewal_destroy(s);
     listeners_destroy(s);
     access_fini(&s->crew.access);
-    tls_close(s->crew.tls);
+    if (!s->is_tls_abandoned) {
+        tls_close(s->crew.tls);
+    }
     s->crew.tls = NULL;
     s->step = STEP_NONE;
 }

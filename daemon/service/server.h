@@ -3,9 +3,10 @@
  * The server: builds and takes down everything; the root of ownership.
  *
  * daemon/service/ is the top folder below main.c: start and stop (server.[ch]), accepting
- * (listener.[ch]), the process and its privileges (privs*.[ch]), the service manager
- * (notify.[ch]). It hands the folders below what they need from above: conn_duties to the
- * workers, stats_sources to statistics. It may include every folder of daemon/, and lib.
+ * (listener.[ch]), certificates that are loaded again (renewal.[ch]), the process and its
+ * privileges (privs*.[ch]), the service manager (notify.[ch]). It hands the folders below what
+ * they need from above: conn_duties to the workers, stats_sources to statistics. It may include
+ * every folder of daemon/, and lib.
  */
 #ifndef MAYFLY_DAEMON_SERVICE_SERVER_H
 #define MAYFLY_DAEMON_SERVICE_SERVER_H
@@ -19,6 +20,7 @@
 #include "daemon/worker/crew.h"
 
 struct listeners;
+struct renewal;
 
 #define SERVER_SIGNALS 4
 
@@ -28,6 +30,8 @@ struct server {
 
     struct listeners *listeners; /* owned; what it listens on is const, the rest is [main] */
 
+    struct renewal *renewal; /* owned; NULL: TLS is off */
+
     /* [main] */
     uv_loop_t loop;
     uv_signal_t signals[SERVER_SIGNALS];
@@ -35,6 +39,7 @@ struct server {
     sigset_t signal_mask; /* the caller's, while signals are blocked during start */
     int step;             /* how far the start came, see server.c */
     enum crew_stop stopping;
+    bool is_tls_abandoned; /* a thread still uses the certificates: they stay */
 };
 
 /* The server a crew is part of. Context: any thread. */
@@ -62,8 +67,9 @@ void server_serve(struct server *s);
 void server_stop(struct server *s);
 
 /*
- * Read again what can change while the server runs (SIGHUP): the certificates of TLS, the file
- * of users. A file that cannot be used is logged, and what was loaded before stays in use.
+ * Read again what can change while the server runs (SIGHUP): the file of users, at once, and
+ * the certificates of TLS, soon. A file that cannot be used is logged, and what was loaded
+ * before stays in use.
  * Context: main.
  */
 void server_reload(struct server *s);

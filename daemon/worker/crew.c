@@ -82,6 +82,14 @@ void crew_request_stop(struct crew *crew, enum crew_stop how)
     }
 }
 
+void crew_ask_for_certs(struct crew *crew, struct certs_ask *ask)
+{
+    must_be_a_worker();
+    must(crew->tls != NULL);
+    ask->message.fn = crew->on_certs_ask;
+    mailbox_post(&crew->main_mailbox, &ask->message);
+}
+
 void crew_conn_closed(struct crew *crew)
 {
     uint32_t before = atomic_fetch_sub(&crew->conns_open, 1);

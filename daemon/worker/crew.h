@@ -19,6 +19,7 @@
 
 #include "daemon/access/access.h"
 #include "daemon/base/mailbox.h"
+#include "daemon/net/tls.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/watch.h"
 #include "daemon/worker/worker.h"
@@ -62,6 +63,20 @@ struct worker_duties {
     void (*close_datagrams)(struct worker *w);
 };
 
+/*
+ * A client waits for certificates to be loaded again: what main is asked, and answers. On the
+ * heap, at the front of what the client's command remembers; main releases it if the workers
+ * are gone when it comes.
+ */
+struct certs_ask {
+    struct message message; /* [const] main's, see crew_ask_for_certs() */
+    struct message answer;  /* comes back; its fn is the caller's */
+    struct mailbox *to;     /* [borrowed] where to */
+    struct certs_ask *next; /* [main] */
+    bool is_loaded;         /* the files are in use now */
+    char why[TLS_WHY_BYTES];
+};
+
 /* How the main thread is asked to stop; a later one of these overrides an earlier one. */
 enum crew_stop {
     CREW_STOP_NONE,
@@ -85,6 +100,7 @@ struct crew {
     struct mailbox main_mailbox;
     struct message stop_message;
     struct message room_message;
+    void (*on_certs_ask)(struct message *m, void *receiver); /* [const] the server's */
 
     /* [atomic] */
     struct counters counters;     /* set MAIN */
@@ -120,6 +136,11 @@ void crew_request_stop(struct crew *crew, enum crew_stop how);
  * Context: worker.
  */
 void crew_conn_closed(struct crew *crew);
+
+/*
+ * Ask main to load the certificates again; ask->answer comes back. TLS is on. Context: worker.
+ */
+void crew_ask_for_certs(struct crew *crew, struct certs_ask *ask);
 
 /* Have every worker check its home shard soon. Context: any thread. */
 void crew_poke_all(struct crew *crew);

@@ -13,6 +13,8 @@
 #include "lib/base/clock.h"
 #include "tests/common/unit.h"
 
+#define POOL_THREADS 4u
+
 struct task {
     struct pool_job job;
     _Atomic int began;
@@ -85,7 +87,7 @@ TEST(every_job_comes_back)
 {
     enum { JOBS = 1000 };
     static struct task tasks[JOBS];
-    struct pool *p = pool_start();
+    struct pool *p = pool_start("t", POOL_THREADS);
 
     ck_assert_ptr_nonnull(p);
     expected = JOBS;
@@ -104,7 +106,7 @@ TEST(every_job_comes_back)
 
 TEST(one_that_hangs_holds_up_no_other)
 {
-    struct pool *p = pool_start();
+    struct pool *p = pool_start("t", POOL_THREADS);
     struct task slow[POOL_THREADS - 1];
     struct task quick;
     sem_t gate;
@@ -133,7 +135,7 @@ TEST(one_that_hangs_holds_up_no_other)
 
 TEST(stop_forgets_what_waits_and_leaves_what_hangs)
 {
-    struct pool *p = pool_start();
+    struct pool *p = pool_start("t", POOL_THREADS);
     struct task hanging[POOL_THREADS];
     struct task waiting[10];
     sem_t gate;

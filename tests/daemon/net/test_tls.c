@@ -608,7 +608,7 @@ TEST(certificates_are_exchanged)
     before = session;
     write_pair("second");
     began = clock_mono_us();
-    ck_assert(tls_reload(tls, why));
+    ck_assert_int_eq(tls_reload(tls, why), TLS_RENEWED);
     ck_assert_uint_le(tls_age_s(tls), (uint64_t)(clock_mono_us() - began) / 1000000);
     /* The open session continues. */
     ck_assert_int_eq(tls_sendv(before, &(struct iovec){stream, 5}, 1), 5);
@@ -623,20 +623,108 @@ TEST(useless_files_change_nothing)
     char text[TLS_WHY_BYTES];
 
     write_text(chain, "no certificate\n");
-    ck_assert(!tls_reload(tls, why));
+    ck_assert_int_eq(tls_reload(tls, why), TLS_KEPT);
     snprintf(text, sizeof(text), "Error loading the certificate chain: %s : error:", chain);
     ck_assert_msg(strncmp(why, text, strlen(text)) == 0, "%s", why);
     check_subject("first");
     write_pair("second");
     write_text(key, "no key\n");
-    ck_assert(!tls_reload(tls, why));
+    ck_assert_int_eq(tls_reload(tls, why), TLS_KEPT);
     snprintf(text, sizeof(text), "Error loading the key: %s : error:", key);
     ck_assert_msg(strncmp(why, text, strlen(text)) == 0, "%s", why);
     ck_assert_int_eq(unlink(key), 0);
-    ck_assert(!tls_reload(tls, why));
+    ck_assert_int_eq(tls_reload(tls, why), TLS_KEPT);
     ck_assert_msg(strstr(why, "No such file or directory") != NULL, "%s", why);
     check_subject("first");
     ck_assert_uint_eq(ERR_peek_error(), 0);
+}
+
+/* Wait until the files have been as they are for so long that they count as settled. */
+static void let_files_settle(void)
+{
+    usec_t until = clock_mono_us() + 10 * 1000000;
+    char why[TLS_WHY_BYTES];
+
+    while (tls_reload(tls, why) != TLS_UNCHANGED) {
+        ck_assert_int_lt(clock_mono_us(), until);
+        usleep(50000);
+    }
+}
+
+TEST(unchanged_files_are_not_read)
+{
+    char why[TLS_WHY_BYTES];
+    SSL_CTX *before;
+    SSL_CTX *after;
+
+    let_files_settle();
+    before = tls_take_context(tls);
+    ck_assert_int_eq(tls_reload(tls, why), TLS_UNCHANGED);
+    after = tls_take_context(tls);
+    ck_assert_ptr_eq(before, after);
+    SSL_CTX_free(before);
+    SSL_CTX_free(after);
+    write_pair("second");
+    ck_assert_int_eq(tls_reload(tls, why), TLS_RENEWED);
+    check_subject("second");
+    ck_assert_int_eq(unlink(key), 0);
+    ck_assert_int_eq(tls_reload(tls, why), TLS_KEPT);
+}
+
+/* The client's session, for another connection. */
+static SSL_SESSION *take_ticket(void)
+{
+    SSL_SESSION *ticket;
+    char byte;
+
+    SSL_CTX_set_max_proto_version(client_context, TLS1_2_VERSION);
+    shake_hands();
+    (void)SSL_read(client, &byte, 1);
+    ERR_clear_error();
+    ticket = SSL_get1_session(client);
+    ck_assert(SSL_SESSION_has_ticket(ticket));
+    SSL_set_shutdown(client, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
+    hang_up();
+    return ticket;
+}
+
+static bool is_resumed(SSL_SESSION *ticket)
+{
+    enum tls_step step = TLS_WANTS_READ;
+    bool client_is_open = false;
+    bool is_reused;
+
+    dial();
+    SSL_set_session(client, ticket);
+    while (step != TLS_OPEN || !client_is_open) {
+        step = tls_handshake(session);
+        ck_assert_int_ne(step, TLS_FAILED);
+        client_is_open = SSL_do_handshake(client) == 1;
+        ERR_clear_error();
+    }
+    is_reused = SSL_session_reused(client) == 1;
+    SSL_set_shutdown(client, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
+    hang_up();
+    return is_reused;
+}
+
+/* A new certificate for the same key leaves tickets valid, another key does not. */
+TEST(tickets_outlive_certificates_but_not_keys)
+{
+    SSL_SESSION *ticket = take_ticket();
+    char why[TLS_WHY_BYTES];
+    FILE *f;
+
+    ck_assert(is_resumed(ticket));
+    f = fopen(chain, "a"); /* the file changes, the key does not */
+    ck_assert_int_ge(fputs("\n", f), 0);
+    fclose(f);
+    ck_assert_int_eq(tls_reload(tls, why), TLS_RENEWED);
+    ck_assert(is_resumed(ticket));
+    write_pair("second");
+    ck_assert_int_eq(tls_reload(tls, why), TLS_RENEWED);
+    ck_assert(!is_resumed(ticket));
+    SSL_SESSION_free(ticket);
 }
 
 TEST(without_the_option_there_is_nothing)
