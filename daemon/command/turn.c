@@ -104,8 +104,14 @@ void turn_take(struct turn *t, struct client *c)
     t->is_placeable = false;
     t->requests = 0;
     t->units = 0;
-    t->unit_limit = (uint64_t)t->w->settings->reqs_per_event * TURN_UNITS;
+    t->unit_limit = turn_share_units(t->w);
     t->rest = span_of(NULL, 0);
+}
+
+uint64_t turn_share_units(const struct worker *w)
+{
+    must_be_worker(w);
+    return (uint64_t)w->settings->reqs_per_event * TURN_UNITS;
 }
 
 /* Count each time the limit of -R was reached with input left. */
@@ -160,7 +166,10 @@ bool turn_others_are_ready(struct turn *t)
     int n;
 
     must_be_worker(t->w);
-    t->unit_limit = t->units + (uint64_t)t->w->settings->reqs_per_event * TURN_UNITS;
+    if (t->client == NULL) {
+        return true;
+    }
+    t->unit_limit = t->units + turn_share_units(t->w);
     if (t->is_followed || t->w->ready_count > 0) {
         return true;
     }

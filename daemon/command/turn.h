@@ -126,8 +126,14 @@ bool turn_leave_section(struct turn *t);
 /* Open a new one. Context: worker, after turn_leave_section(). */
 void turn_enter_section(struct turn *t);
 
-/* Is another connection of this worker ready? A system call. Context: worker. */
+/*
+ * Is another connection of this worker ready? A system call. Always true for a datagram, which
+ * ends where a connection would yield. Context: worker.
+ */
 bool turn_others_are_ready(struct turn *t);
+
+/* Units of work that make the share of one client in a turn of the loop. Context: worker. */
+uint64_t turn_share_units(const struct worker *w);
 
 /* Move what the turn tallied so far to the worker's counters. Context: worker. */
 void turn_tally(struct turn *t);

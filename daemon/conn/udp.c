@@ -5,7 +5,7 @@
  * A datagram is a turn of its own without a connection: what a connection would keep (half a
  * line, a value on its way, replies that the socket does not take) is not kept here. A reply is
  * composed whole before any of it is sent, because every datagram of it says how many there
- * are.
+ * are. Its work is bounded too, as nothing of it can be kept for a later turn.
  */
 #include "daemon/conn/udp.h"
 
@@ -35,8 +35,19 @@
 #define SLOT_BYTES (64u * 1024)
 #define SLOTS      (WORKER_RBUF_BYTES / SLOT_BYTES)
 
-/* So many calls before other sockets get their turn. */
+/*
+ * So many calls before other sockets get their turn; fewer when the datagrams have taken the
+ * share of a client in units of work before.
+ */
 #define READS_PER_TURN 8u
+
+/*
+ * Work that one datagram may ask for: a unit for each request and each key, and SEND_UNITS for
+ * each datagram of its replies, which takes about as long. It is enough for all that fits into
+ * a datagram which networks pass unfragmented; one of 64 KiB could name 30 000 keys.
+ */
+#define DATAGRAM_UNITS 1024u
+#define SEND_UNITS     2u
 
 /* Most datagrams of a reply: what the output buffer of a worker holds. */
 #define PARTS_MAX (WORKER_OBUF_BYTES / UDP_PAYLOAD_MAX + 1)
@@ -65,7 +76,8 @@ struct datagram {
     union socket_address *from;
     socklen_t from_len;
     struct udp_frame frame;
-    size_t left; /* bytes of replies that it may still cause; 0: it is served no further */
+    size_t left;   /* bytes of replies that it may still cause; 0: it is served no further */
+    uint32_t sent; /* datagrams of its replies */
 };
 
 static struct udp *udp_from_poll(uv_poll_t *poll)
@@ -126,6 +138,7 @@ static void send_reply(struct datagram *d, const char *bytes, size_t n)
 
     must(count <= PARTS_MAX);
     spend(d, n);
+    d->sent += count;
     for (unsigned i = 0; i < count; i++) {
         size_t at = (size_t)i * UDP_PAYLOAD_MAX;
         size_t part = n - at < UDP_PAYLOAD_MAX ? n - at : UDP_PAYLOAD_MAX;
@@ -234,16 +247,34 @@ static bool is_served(const struct request *r)
 
 static void execute_request(struct datagram *d, struct turn *t, struct request *r)
 {
+    enum turn_stop stop;
+
     if (!is_served(r)) {
         send_refusal(d, r, REPLY_UDP_NOT_SERVED, BIN_REPLY_UNKNOWN);
         return;
     }
     r->hash = engine_hash(t->e, r->key.ptr, r->key.len);
-    if (exec_request(t, r) == TURN_WAITS) {
+    stop = exec_request(t, r);
+    turn_tally(t); /* whoever has the reply finds it counted */
+    if (stop == TURN_WAITS) {
         send_refusal(d, r, REPLY_NO_MEMORY_STORE, BIN_REPLY_NO_MEMORY_STORE);
-        return;
+    } else if (stop == TURN_YIELDS) {
+        /* A get of too many keys; those that were found are dropped with the reply. */
+        out_init(&t->out, t->out.base, t->out.cap);
+        t->is_halted = false;
+        send_error(d, REPLY_UDP_TOO_MANY);
+    } else {
+        answer_request(d, t, r);
     }
-    answer_request(d, t, r);
+}
+
+/* One more request: is there work left for it? */
+static bool is_within_share(const struct datagram *d, struct turn *t)
+{
+    uint64_t spent = t->units + (uint64_t)d->sent * SEND_UNITS;
+
+    t->units++;
+    return spent < DATAGRAM_UNITS;
 }
 
 /* The parser refused it. */
@@ -274,6 +305,10 @@ static void run_text(struct datagram *d, struct turn *t, struct span payload)
         enum parse_status status =
             text_parse(payload.ptr, payload.len, &limits, &r, &used, &reply);
 
+        if (!is_within_share(d, t)) {
+            send_error(d, REPLY_UDP_TOO_MANY);
+            return;
+        }
         switch (status) {
         case PARSE_OK:
             execute_request(d, t, &r);
@@ -310,6 +345,10 @@ static void run_binary(struct datagram *d, struct turn *t, struct span payload)
         enum parse_status status =
             bin_parse(payload.ptr, payload.len, &limits, &r, &used, &reply);
 
+        if ((status == PARSE_OK || status == PARSE_REPLY) && !is_within_share(d, t)) {
+            send_bin_error(d, &r, BIN_REPLY_TOO_LARGE);
+            return;
+        }
         switch (status) {
         case PARSE_OK:
             execute_request(d, t, &r);
@@ -353,7 +392,8 @@ static void run_payload(struct datagram *d, struct turn *t, struct span payload)
     }
 }
 
-static void serve_datagram(struct udp *u, char *p, size_t n, struct msghdr *head)
+/* Returns the units of work that it took. */
+static uint64_t serve_datagram(struct udp *u, char *p, size_t n, struct msghdr *head)
 {
     struct counters *c = &u->worker->counters;
     struct datagram d = {.socket = u, .from = head->msg_name, .from_len = head->msg_namelen};
@@ -365,19 +405,20 @@ static void serve_datagram(struct udp *u, char *p, size_t n, struct msghdr *head
     if ((head->msg_flags & MSG_TRUNC) != 0 || !is_client(&d) ||
         !udp_frame_read(span_of(p, n), &d.frame, &payload)) {
         ctr_add(c, CTR_udp_errors, 1);
-        return;
+        return 1;
     }
     d.left = replies_max(&d);
     if (d.frame.total > 1) {
         send_error(&d, REPLY_UDP_MULTI_PACKET);
-        return;
+        return SEND_UNITS;
     }
     turn_begin(&t, u->worker);
     turn_take(&t, NULL);
-    t.unit_limit = UINT64_MAX; /* one datagram is no more than a fair share */
+    t.unit_limit = DATAGRAM_UNITS;
     run_payload(&d, &t, payload);
     turn_pass(&t, false);
     turn_end(&t);
+    return t.units + (uint64_t)d.sent * SEND_UNITS;
 }
 
 static void on_readable(uv_poll_t *poll, int status, int events)
@@ -386,6 +427,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     union socket_address from[SLOTS];
     struct iovec iov[SLOTS];
     struct mmsghdr message[SLOTS];
+    uint64_t units = 0;
     int got = SLOTS;
 
     (void)events;
@@ -396,6 +438,9 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     conn_round_run(u->worker); /* its input is in the buffer */
     worker_now(u->worker);
     for (unsigned round = 0; round < READS_PER_TURN && got == SLOTS; round++) {
+        if (units >= turn_share_units(u->worker)) {
+            break; /* the loop comes back: the rest stays readable */
+        }
         for (unsigned i = 0; i < SLOTS; i++) {
             iov[i] = (struct iovec){u->worker->rbuf + (size_t)i * SLOT_BYTES, SLOT_BYTES};
             message[i].msg_hdr = (struct msghdr){.msg_name = &from[i],
@@ -405,7 +450,8 @@ static void on_readable(uv_poll_t *poll, int status, int events)
         }
         got = recvmmsg(u->fd, message, SLOTS, MSG_DONTWAIT, NULL);
         for (int i = 0; i < got; i++) {
-            serve_datagram(u, iov[i].iov_base, message[i].msg_len, &message[i].msg_hdr);
+            units +=
+                serve_datagram(u, iov[i].iov_base, message[i].msg_len, &message[i].msg_hdr);
         }
     }
 }

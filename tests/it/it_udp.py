@@ -123,6 +123,27 @@ def test_a_reply_beyond_the_bound_is_an_error():
         assert u.ask(b"get absent\r\n") == b"END\r\n"
 
 
+def test_the_work_of_a_datagram_is_bounded():
+    too_many = b"SERVER_ERROR too many requests in one datagram\r\n"
+    with UdpDaemon() as d, d.datagrams() as u, d.client() as c:
+        assert c.set(b"k", b"v") == b"STORED"
+        assert u.ask(b"get" + b" a" * 1000 + b" k\r\n") == b"VALUE k 0 1\r\nv\r\nEND\r\n"
+        before = int(c.stats()["cmd_get"])
+        assert u.ask(b"get k" + b" a" * 30000 + b"\r\n") == too_many
+        gets = int(c.stats()["cmd_get"]) - before
+        assert 1000 < gets <= 1100, gets
+        # Quiet requests, and such that are answered: one error, and no request after it.
+        u.send(b"set n 0 0 1 noreply\r\n0\r\n" + b"incr n 1 noreply\r\n" * 3000)
+        assert u.receive() == too_many
+        assert 1000 < int(c.get(b"n")) < 1100
+        u.send(b"mn\r\n" * 3000)
+        replies = [u.receive()]
+        while replies[-1] != too_many:
+            replies.append(u.receive())
+        assert set(replies[:-1]) == {b"MN\r\n"} and 300 < len(replies) < 400, len(replies)
+        assert u.ask(b"get k\r\n") == b"VALUE k 0 1\r\nv\r\nEND\r\n"
+
+
 def other_address():
     """An address of this machine that is not loopback."""
     probe = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
