@@ -24,6 +24,7 @@ int access_init(struct access *a, const struct settings *settings)
 
     must_be_main();
     memset(a, 0, sizeof(*a));
+    auth_peers_init(&a->peers);
     status = auth_init(&a->text, AUTH_FILE, settings->auth_file);
     return status == 0 ? auth_init(&a->sasl_users, AUTH_PWDB, pwdb) : status;
 }
@@ -95,4 +96,5 @@ void access_fini(struct access *a)
     }
     auth_fini(&a->sasl_users);
     auth_fini(&a->text);
+    auth_peers_fini(&a->peers);
 }

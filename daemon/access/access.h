@@ -4,6 +4,7 @@
  *
  *   access.h     all of it, started and stopped as one
  *   auth.h       users and passwords from a file
+ *   auth_peers.h failed logins by peer
  *   auth_sasl.h  exchanges of the SASL library
  *
  * The folder may include daemon/base, daemon/options and lib/base.
@@ -14,6 +15,7 @@
 #include <stdbool.h>
 
 #include "daemon/access/auth.h"
+#include "daemon/access/auth_peers.h"
 
 struct pool;
 struct settings;
@@ -21,6 +23,7 @@ struct settings;
 struct access {
     struct auth text;       /* -Y */
     struct auth sasl_users; /* MEMCACHED_SASL_PWDB */
+    struct auth_peers peers;
 
     /* [const] while workers run */
     bool is_sasl_started;

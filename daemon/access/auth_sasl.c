@@ -364,6 +364,17 @@ enum exchange_result exchange_step(struct exchange *x, struct span data, struct 
     return result_of(result, out, out_len, challenge);
 }
 
+struct span exchange_user(const struct exchange *x)
+{
+    const void *name = NULL;
+
+    if (x == NULL || (sasl_getprop(x->sasl, SASL_AUTHUSER, &name) != SASL_OK &&
+                      sasl_getprop(x->sasl, SASL_USERNAME, &name) != SASL_OK)) {
+        name = NULL;
+    }
+    return name != NULL ? span_str(name) : span_of(NULL, 0);
+}
+
 void exchange_destroy(struct exchange *x)
 {
     if (x != NULL) {

@@ -57,6 +57,12 @@ enum exchange_result exchange_begin(struct exchange **x, const char *mechanism,
 enum exchange_result exchange_step(struct exchange *x, struct span data,
                                    struct span *challenge);
 
+/*
+ * What the client calls itself, as far as that is known; borrowed from the exchange. Accepts
+ * NULL. Context: any thread, after a call of it has returned.
+ */
+struct span exchange_user(const struct exchange *x);
+
 /* Release it; accepts NULL. Context: any thread. */
 void exchange_destroy(struct exchange *x);
 

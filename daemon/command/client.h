@@ -55,16 +55,26 @@ struct late_answer {
  */
 typedef void (*client_answered_fn)(struct client *c, struct span reply, bool is_composed);
 
+/*
+ * A login of c failed: count it, and log it. user: what it called itself, empty if that is not
+ * known. True: it was one too many, and the connection ends when its replies are sent. Context:
+ * worker.
+ */
+typedef bool (*client_login_failed_fn)(struct client *c, struct span user);
+
 struct client {
     struct io io;
     struct outq outq;  /* output that the socket did not take */
     size_t held_bytes; /* of outq, as counted in out_pending_bytes */
     client_answered_fn on_answer;
+    client_login_failed_fn on_login_failed;
     struct late_answer *late;  /* [borrowed] released by its owner when it comes; NULL: none */
     struct exchange *exchange; /* owned, or NULL: SASL waits for its next step */
     struct watcher *watcher;   /* owned until it closes; NULL: it does not watch */
     struct dump dump;
-    bool needs_auth; /* has to authenticate before anything else */
+    uint8_t login_failures; /* of this connection */
+    bool is_logging_in;     /* the answer it waits for is that of a login */
+    bool needs_auth;        /* has to authenticate before anything else */
 };
 
 /* Over an accepted socket, which it owns from here on; plain. Context: worker. */

@@ -79,11 +79,10 @@ static void forget_ask(struct pool_job *job)
 /* ---- back on the worker ------------------------------------------------------------------ */
 
 /* A client that fails is no longer authenticated, if it was before. */
-static void count_failure(struct client *c, struct worker *w)
+static void count_failure(struct client *c, struct span user)
 {
-    ctr_add(&w->counters, CTR_auth_cmds, 1);
-    ctr_add(&w->counters, CTR_auth_errors, 1);
     c->needs_auth = true;
+    (void)c->on_login_failed(c, user); /* whether it ends is seen when the answer is sent */
 }
 
 /* Write the answer at out, which has room for a challenge; returns its length. */
@@ -109,7 +108,7 @@ static size_t compose_answer(struct sasl_ask *a, struct worker *w, char *out)
     case EXCHANGE_FAILED:
         break;
     }
-    count_failure(c, w);
+    count_failure(c, exchange_user(a->x));
     return bin_compose_reply(out, &a->req, BIN_REPLY_AUTH_FAILURE, 0);
 }
 
@@ -122,6 +121,7 @@ static void on_back(struct message *m, void *receiver)
     if (a->late.client != NULL) {
         size_t len = compose_answer(a, receiver, out);
 
+        a->late.client->is_logging_in = false;
         (void)client_answer(&a->late, span_of(out, len), true);
     }
     ask_destroy(a);
@@ -158,7 +158,7 @@ static enum turn_stop post_step(struct turn *t, const struct request *r)
     struct sasl_ask *a = ask_create(t, r);
 
     if (a == NULL) {
-        count_failure(c, t->w);
+        count_failure(c, span_of(NULL, 0));
         turn_bin_reply(t, r, BIN_REPLY_AUTH_FAILURE, 0);
         return TURN_CLOSES; /* requests after this one are parsed already */
     }
@@ -170,6 +170,7 @@ static enum turn_stop post_step(struct turn *t, const struct request *r)
     }
     c->exchange = NULL;
     client_expect(c, &a->late);
+    c->is_logging_in = true;
     pool_post(t->w->crew->access.pool, &a->job);
     return TURN_ASKED;
 }

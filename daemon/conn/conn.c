@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "daemon/conn/conn_auth.h"
+#include "daemon/conn/conn_deadline.h"
 #include "daemon/conn/conn_info.h"
 #include "daemon/conn/conn_input.h"
 #include "daemon/conn/conn_round.h"
@@ -154,6 +155,7 @@ void conn_close(struct conn *c)
     conn_log(c, WATCH_CONN_CLOSE);
     ready_remove(c);
     conn_wait_end(c);
+    conn_deadline_clear_all(c);
     list_remove(c);
     /* It leaves the poll set before its number can be given to another socket. */
     uv_close((uv_handle_t *)&c->poll, on_closed);
@@ -212,6 +214,7 @@ void conn_settle(struct conn *c)
         conn_end(c);
     } else if (client_is_waiting(&c->client)) {
         conn_arm(c, 0);
+        conn_auth_note(c);
     } else if (c->is_waiting) {
         conn_arm(c, 0);
         cron_retry_soon(c->worker);
@@ -256,6 +259,7 @@ static void on_answer(struct client *client, struct span reply, bool is_composed
     bool is_kept = is_composed && outq_append(&c->client.outq, reply.ptr, reply.len);
 
     c->last_active = worker_now(w);
+    conn_auth_note(c);
     if (!is_kept || !client_count_output(&c->client, w)) {
         ctr_add(&w->counters, is_kept ? CTR_slow_drops : CTR_response_obj_oom, 1);
         conn_close(c);
@@ -325,6 +329,7 @@ bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin)
     }
     c->magic = CONN_MAGIC;
     client_init(&c->client, fd, on_answer);
+    c->client.on_login_failed = conn_auth_failed;
     c->worker = w;
     c->origin = origin;
     c->serial = ++w->conn_serial;
@@ -349,10 +354,13 @@ bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin)
     if (w->is_stopping) {
         conn_drain(c);
     } else {
-        conn_settle(c);
         if (c->is_shaking) {
-            cron_wake_ms(c->worker, CONN_WATCH_MS);
+            conn_deadline_set(c, DEADLINE_HANDSHAKE);
         }
+        if (c->client.needs_auth) {
+            conn_deadline_set(c, DEADLINE_LOGIN);
+        }
+        conn_settle(c);
     }
     return true;
 }
@@ -381,6 +389,7 @@ const struct worker_duties conn_duties = {
     .serve_ready = serve_ready,
     .serve_watchers = conn_serve_watchers,
     .retry_waiting = conn_wait_retry,
+    .check_deadlines = conn_deadline_check,
     .scan = conn_scan,
     .drain = conn_drain_all,
     .close_datagrams = udp_close_all,

@@ -9,7 +9,12 @@
  */
 #include "daemon/conn/conn_auth.h"
 
+#include <inttypes.h>
+
+#include "daemon/base/log.h"
 #include "daemon/command/exec.h"
+#include "daemon/conn/conn_deadline.h"
+#include "daemon/conn/conn_info.h"
 #include "daemon/conn/conn_state.h"
 #include "daemon/options/settings.h"
 #include "lib/base/context.h"
@@ -24,6 +29,9 @@
 /* Entries that are compared in about the time of one unit of work. */
 #define ENTRIES_PER_UNIT 1024
 
+/* What is logged of a user's name, bytes. */
+#define NAME_SHOWN_MAX 64u
+
 _Static_assert(AUTH_LINE_MAX == TEXT_AUTH_VALUE_MAX, "every line of a file can be sent");
 _Static_assert(CONN_AUTH_READ_BYTES > TEXT_AUTH_LINE_MAX + TEXT_AUTH_VALUE_MAX + 4,
                "the longest command that is looked at can be read at once");
@@ -36,20 +44,85 @@ void conn_auth_begin(struct conn *c)
     c->client.needs_auth = s->auth_file != NULL || s->sasl;
 }
 
+/* ---- failures ---------------------------------------------------------------------------- */
+
+/* A name for the log: short, and with nothing that could be taken for more than a name. */
+static void put_name(struct span name, char out[NAME_SHOWN_MAX + 1])
+{
+    size_t n = name.len < NAME_SHOWN_MAX ? name.len : NAME_SHOWN_MAX;
+
+    for (size_t i = 0; i < n; i++) {
+        char byte = name.ptr[i];
+
+        out[i] = byte > ' ' && byte <= '~' && byte != '"' ? byte : '?';
+    }
+    out[n] = '\0';
+}
+
+/* Never the password. */
+static void warn_of_guesses(const struct conn *c, struct span user, uint64_t failures)
+{
+    char address[CONN_PEER_MAX];
+    char name[NAME_SHOWN_MAX + 1];
+
+    conn_put_peer(c, address);
+    put_name(user, name);
+    log_warn("auth, %" PRIu64 " failed logins from %s (the last as \"%s\")", failures, address,
+             name);
+}
+
+bool conn_auth_failed(struct client *client, struct span user)
+{
+    struct conn *c = conn_of_client(client);
+    struct worker *w = c->worker;
+    uint64_t id = auth_peers_id(c->peer.family, c->peer.address);
+    uint64_t failures;
+
+    must_be_worker(w);
+    ctr_add(&w->counters, CTR_auth_cmds, 1);
+    ctr_add(&w->counters, CTR_auth_errors, 1);
+    failures = auth_peers_note(&w->crew->access.peers, id, conn_wait_now());
+    if (failures > 0) {
+        warn_of_guesses(c, user, failures);
+    }
+    client->login_failures++;
+    if (client->login_failures == CONN_AUTH_FAILURES_MAX) {
+        ctr_add(&w->counters, CTR_auth_kicks, 1);
+    }
+    return client->login_failures >= CONN_AUTH_FAILURES_MAX;
+}
+
+void conn_auth_note(struct conn *c)
+{
+    struct client *client = &c->client;
+
+    must_be_worker(c->worker);
+    if (client->needs_auth || client->is_logging_in) {
+        conn_deadline_set(c, DEADLINE_LOGIN);
+    } else {
+        conn_deadline_clear(c, DEADLINE_LOGIN);
+    }
+    if (client->login_failures >= CONN_AUTH_FAILURES_MAX) {
+        c->is_finishing = true;
+        c->is_kept = false;
+    }
+}
+
 /* ---- text -------------------------------------------------------------------------------- */
 
-/* Check the user and the password that a client sent. */
-static enum reply check_offer(struct turn *t, const struct text_auth *offer)
+/* Check the user and the password that a client sent. *is_over: it failed once too often. */
+static enum reply check_offer(struct turn *t, const struct text_auth *offer, bool *is_over)
 {
     const struct auth *auth = &t->w->crew->access.text;
 
-    ctr_add(&t->w->counters, CTR_auth_cmds, 1);
     t->units += auth_count(auth) / ENTRIES_PER_UNIT;
     if (!auth_check(auth, offer->user, offer->password)) {
-        ctr_add(&t->w->counters, CTR_auth_errors, 1);
+        *is_over = conn_auth_failed(t->client, offer->user);
         return REPLY_AUTH_FAILURE;
     }
-    turn_conn(t)->client.needs_auth = false;
+    ctr_add(&t->w->counters, CTR_auth_cmds, 1);
+    t->client->needs_auth = false;
+    conn_deadline_clear(turn_conn(t), DEADLINE_LOGIN);
     return REPLY_STORED;
 }
 
@@ -57,6 +130,7 @@ static enum turn_stop take_text(struct turn *t, const char *p, size_t len, size_
 {
     struct conn *c = turn_conn(t);
     struct text_auth offer;
+    bool is_over = false;
     enum reply reply;
     enum parse_status status = text_auth_parse(p, len, &offer, used, &reply);
 
@@ -69,11 +143,11 @@ static enum turn_stop take_text(struct turn *t, const char *p, size_t len, size_
         return TURN_CLOSES;
     }
     if (status == PARSE_OK) {
-        reply = check_offer(t, &offer);
+        reply = check_offer(t, &offer, &is_over);
     }
     c->swallow = offer.swallow;
     turn_reply(t, reply);
-    return TURN_GOES_ON;
+    return is_over ? TURN_CLOSES : TURN_GOES_ON;
 }
 
 /* ---- binary ------------------------------------------------------------------------------ */

@@ -9,6 +9,9 @@
 
 struct conn;
 
+/* So many failed logins end a connection. */
+#define CONN_AUTH_FAILURES_MAX 5u
+
 /* What a connection reads at once before it has authenticated. */
 #define CONN_AUTH_READ_BYTES (8u * 1024)
 
@@ -20,5 +23,14 @@ void conn_auth_begin(struct conn *c);
  * consumed. Context: worker, in a turn.
  */
 enum turn_stop conn_auth_take(struct turn *t, const char *p, size_t len, size_t *used);
+
+/* A login failed; a client_login_failed_fn. Context: worker. */
+bool conn_auth_failed(struct client *client, struct span user);
+
+/*
+ * Its login has begun or ended: give it a time limit, or take that away, and end it when it has
+ * failed too often. Context: worker.
+ */
+void conn_auth_note(struct conn *c);
 
 #endif

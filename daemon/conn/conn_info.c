@@ -45,6 +45,15 @@ void conn_name_peer(struct conn *c)
     }
 }
 
+void conn_put_peer(const struct conn *c, char out[CONN_PEER_MAX])
+{
+    must_be_worker(c->worker);
+    if (c->peer.family == AF_UNIX ||
+        inet_ntop(c->peer.family, c->peer.address, out, CONN_PEER_MAX) == NULL) {
+        snprintf(out, CONN_PEER_MAX, "unix");
+    }
+}
+
 void conn_log(const struct conn *c, enum watch_kind kind)
 {
     static const char *const reasons[] = {
@@ -60,15 +69,13 @@ void conn_log(const struct conn *c, enum watch_kind kind)
         .port = c->peer.port,
         .status = reasons[c->close_reason],
     };
-    char address[INET6_ADDRSTRLEN] = "unix";
+    char address[CONN_PEER_MAX];
 
     must_be_worker(c->worker);
     if ((observe_flags(w) & WATCH_CONNEVENTS) == 0) {
         return;
     }
-    if (c->peer.family != AF_UNIX) {
-        inet_ntop(c->peer.family, c->peer.address, address, sizeof(address));
-    }
+    conn_put_peer(c, address);
     watch_log(w, &e, span_str(address));
 }
 

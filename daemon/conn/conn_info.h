@@ -17,6 +17,12 @@ struct worker;
 /* Note the address of the other end. Context: worker, when it is adopted. */
 void conn_name_peer(struct conn *c);
 
+/* Room for what conn_put_peer() writes. */
+#define CONN_PEER_MAX 64u
+
+/* Write the address of the other end without its port, or "unix". Context: worker. */
+void conn_put_peer(const struct conn *c, char out[CONN_PEER_MAX]);
+
 /* Log for those who watch connections: WATCH_CONN_NEW, WATCH_CONN_CLOSE. Context: worker. */
 void conn_log(const struct conn *c, enum watch_kind kind);
 

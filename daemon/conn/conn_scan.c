@@ -9,7 +9,6 @@
 #include "daemon/conn/conn_input.h"
 #include "daemon/conn/conn_round.h"
 #include "daemon/conn/conn_state.h"
-#include "daemon/conn/conn_tls.h"
 #include "daemon/conn/conn_upload.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/cron.h"
@@ -33,10 +32,7 @@ static void scan_one(struct conn *c, msec_t now)
     if (c->is_waiting) {
         return; /* conn_wait_retry() looks after it */
     }
-    if (conn_tls_is_overdue(c, now)) {
-        tls_handshake_failed(c->client.io.tls, "too slow");
-        conn_close(c);
-    } else if (is_idle_too_long(c, now)) {
+    if (is_idle_too_long(c, now)) {
         ctr_add(ctr, CTR_idle_kicks, 1);
         c->close_reason = CLOSE_IDLE;
         conn_close(c);
@@ -58,7 +54,7 @@ void conn_scan(struct worker *w, msec_t now)
         next = c->next;
         scan_one(c, now);
         if (!c->is_closing) {
-            looks_again |= c->client.outq.is_pinned || c->upload != NULL || c->is_shaking;
+            looks_again |= c->client.outq.is_pinned || c->upload != NULL;
         }
     }
     if (looks_again) {

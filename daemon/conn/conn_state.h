@@ -14,6 +14,7 @@
  *     conn_stream   a connection that watches
  *     conn_info     connections as watchers and `stats conns` see them
  *     conn_wait     connections whose stores wait for room
+ *     conn_deadline handshakes and logins that take too long
  *     conn_scan     the check of all connections: idle, stalled, draining
  *
  * These files call each other in circles: each event may lead to any next step of a connection,
@@ -60,6 +61,14 @@ struct get_rest {
     bool is_active;
 };
 
+/* A connection's place in one of the lists of conn_deadline.h. */
+struct conn_place {
+    struct conn *next;
+    struct conn *prev;
+    msec_t since; /* by conn_wait_now() */
+    bool is_queued;
+};
+
 /* Why a connection closes, as it is reported to watchers. */
 enum close_reason { CLOSE_ERROR, CLOSE_NORMAL, CLOSE_IDLE, CLOSE_SHUTDOWN };
 
@@ -99,6 +108,7 @@ struct conn {
     struct conn *ready_prev;
     struct conn *wait_next; /* ring of those that wait for room, while is_waiting */
     struct conn *wait_prev;
+    struct conn_place deadlines[DEADLINES];
     struct buf in;    /* input not consumed; no memory when there is none */
     size_t need;      /* bytes that `in` must reach before parsing again can help; 0: any */
     uint64_t swallow; /* bytes of input to be dropped unread */

@@ -12,6 +12,7 @@
 #include "daemon/conn/conn_tls.h"
 
 #include "daemon/conn/conn.h"
+#include "daemon/conn/conn_deadline.h"
 #include "daemon/conn/conn_round.h"
 #include "daemon/conn/conn_state.h"
 #include "lib/base/context.h"
@@ -26,6 +27,7 @@ static void shake(struct conn *c)
     switch (tls_handshake(c->client.io.tls)) {
     case TLS_OPEN:
         c->is_shaking = false;
+        conn_deadline_clear(c, DEADLINE_HANDSHAKE);
         c->last_active = worker_now(c->worker);
         conn_settle(c);
         break;
@@ -74,10 +76,4 @@ void conn_tls_serve(struct conn *c, usec_t *slice_end)
     } else {
         conn_tls_event(c);
     }
-}
-
-bool conn_tls_is_overdue(const struct conn *c, msec_t now)
-{
-    must_be_worker(c->worker);
-    return c->is_shaking && now - c->last_active >= TLS_HANDSHAKE_MS;
 }

@@ -23,7 +23,4 @@ void conn_tls_event(struct conn *c);
  */
 void conn_tls_serve(struct conn *c, usec_t *slice_end);
 
-/* Has it been at its handshake for too long? Context: worker. */
-bool conn_tls_is_overdue(const struct conn *c, msec_t now);
-
 #endif

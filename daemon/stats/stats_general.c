@@ -276,6 +276,9 @@ static unsigned absent_features(const struct crew *crew)
     if (crew->tls == NULL) {
         absent |= CTR_IF_TLS | CTR_IF_SESSIONS;
     }
+    if (crew->settings->auth_file == NULL && !crew->settings->sasl) {
+        absent |= CTR_IF_AUTH;
+    }
     if (!crew->settings->ssl_session_cache) {
         absent |= CTR_IF_SESSIONS;
     }

@@ -53,6 +53,9 @@ struct worker_duties {
     /* Try the stores again that wait for room. */
     void (*retry_waiting)(struct worker *w);
 
+    /* Close connections whose handshake or login takes too long. */
+    void (*check_deadlines)(struct worker *w);
+
     /* Check the connections for what has waited too long. */
     void (*scan)(struct worker *w, msec_t now);
 

@@ -19,7 +19,8 @@
  *
  * Connections. Those whose stores wait for room are tried again each millisecond. All of them
  * are checked once a second while an idle timeout is set and there are connections, and
- * whenever a connection asks for it.
+ * whenever a connection asks for it. A timer of its own is armed for the first of those that
+ * have to finish a handshake or a login in time.
  */
 #include "daemon/worker/cron.h"
 
@@ -45,6 +46,7 @@ struct cron {
     uv_timer_t tick;       /* expiry */
     uv_timer_t retry;      /* upkeep that waits for a grace period */
     uv_timer_t stores;     /* stores that wait for room */
+    uv_timer_t deadlines;  /* handshakes and logins that take too long */
     uv_timer_t scan;       /* the check of all connections */
     uint64_t tick_at;      /* loop milliseconds that tick is armed for; 0: not armed */
     msec_t due_seen;       /* what fell due next when it was armed */
@@ -339,6 +341,23 @@ void cron_retry_soon(struct worker *w)
     }
 }
 
+static void on_deadline(uv_timer_t *timer)
+{
+    struct cron *c = timer->data;
+
+    c->worker->crew->duties->check_deadlines(c->worker);
+}
+
+void cron_check_deadlines_in(struct worker *w, uint64_t ms)
+{
+    uv_timer_t *timer = &w->cron->deadlines;
+
+    must_be_worker(w);
+    if (!uv_is_active((uv_handle_t *)timer) || uv_timer_get_due_in(timer) > ms) {
+        uv_timer_start(timer, on_deadline, ms, 0);
+    }
+}
+
 /* ---- hooks ------------------------------------------------------------------------------- */
 
 void cron_poked(struct worker *w)
@@ -402,10 +421,12 @@ int cron_start(struct worker *w)
     uv_timer_init(&w->loop, &c->tick);
     uv_timer_init(&w->loop, &c->retry);
     uv_timer_init(&w->loop, &c->stores);
+    uv_timer_init(&w->loop, &c->deadlines);
     uv_timer_init(&w->loop, &c->scan);
     c->tick.data = c;
     c->retry.data = c;
     c->stores.data = c;
+    c->deadlines.data = c;
     c->scan.data = c;
     w->cron = c;
     return 0;
@@ -419,6 +440,7 @@ void cron_stop(struct worker *w)
     uv_close((uv_handle_t *)&c->tick, NULL);
     uv_close((uv_handle_t *)&c->retry, NULL);
     uv_close((uv_handle_t *)&c->stores, NULL);
+    uv_close((uv_handle_t *)&c->deadlines, NULL);
     uv_close((uv_handle_t *)&c->scan, NULL);
 }
 

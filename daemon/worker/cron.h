@@ -45,6 +45,12 @@ void cron_wake_ms(struct worker *w, unsigned ms);
 void cron_retry_soon(struct worker *w);
 
 /*
+ * Have the deadlines of connections checked in so many milliseconds, or earlier if that was
+ * asked for before. Context: worker.
+ */
+void cron_check_deadlines_in(struct worker *w, uint64_t ms);
+
+/*
  * Background ticks a second at present: settings.hz, doubled while there are many clients
  * (dynamic_hz). Context: any thread.
  */

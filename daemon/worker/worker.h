@@ -46,6 +46,15 @@ struct watcher;
 /* How long a stopping worker lets clients take what is queued for them, milliseconds. */
 #define WORKER_DRAIN_MS 1000u
 
+/* What connections must get done in time, see daemon/conn/conn_deadline.h. */
+enum conn_deadline { DEADLINE_HANDSHAKE, DEADLINE_LOGIN, DEADLINES };
+
+/* Those that have to, the oldest first. */
+struct conn_queue {
+    struct conn *first;
+    struct conn *last;
+};
+
 enum worker_phase {
     WORKER_SERVING,
     WORKER_DRAINING, /* connections finish what is in flight */
@@ -88,11 +97,12 @@ struct worker {
     struct conn *ready;       /* their list, served before the loop blocks */
     uint32_t waiting_count;   /* connections whose stores wait for room */
     struct conn *waiting;     /* their list, the oldest first */
-    uint32_t later_count;     /* answers begun here that other workers still contribute to */
-    msec_t now;               /* of the turn that runs */
-    uint64_t grace_mark;      /* bytes_read when a grace period was last tried */
-    uint32_t grace_step;      /* bytes to be read until the next try */
-    bool is_stopping; /* draining: answers in flight are finished, nothing new is read */
+    struct conn_queue deadlines[DEADLINES];
+    uint32_t later_count; /* answers begun here that other workers still contribute to */
+    msec_t now;           /* of the turn that runs */
+    uint64_t grace_mark;  /* bytes_read when a grace period was last tried */
+    uint32_t grace_step;  /* bytes to be read until the next try */
+    bool is_stopping;     /* draining: answers in flight are finished, nothing new is read */
     enum worker_phase phase;
     char note[32]; /* shown by a failed check */
 

@@ -14,6 +14,7 @@
 #define IF_UDP      CTR_IF_UDP
 #define IF_TLS      CTR_IF_TLS
 #define IF_SESSIONS CTR_IF_SESSIONS
+#define IF_AUTH     CTR_IF_AUTH
 #define ELSEWHERE   0
 
 const struct counter_row counter_rows[CTR_COUNT] = {

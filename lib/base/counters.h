@@ -38,6 +38,7 @@ enum counter_shown {
     CTR_IF_UDP = 1 << 7,
     CTR_IF_TLS = 1 << 8,
     CTR_IF_SESSIONS = 1 << 9,
+    CTR_IF_AUTH = 1 << 10,
 };
 
 struct counter_row {

@@ -128,6 +128,11 @@ class Guarded:
         assert got == GOOD, got
         return c
 
+    def fails(self, data):
+        """Does that fail, in a connection of its own?"""
+        with self.client() as c:
+            return c.ask_frame(data) == FAILED
+
     def __enter__(self):
         self.daemon.__enter__()
         return self
@@ -158,11 +163,11 @@ def test_start_wants_users():
 
 def test_plain():
     with Guarded() as g:
+        assert g.fails(plain(b"nobody@realm", b"pass"))
+        assert g.fails(plain(b"user@realm", b"pass", b"other"))
+        assert g.fails(frame(AUTH, b"PLAIN", b"garbage"))
         with g.client() as c:
             assert c.ask_frame(plain(b"user@realm", b"wrong")) == FAILED
-            assert c.ask_frame(plain(b"nobody@realm", b"pass")) == FAILED
-            assert c.ask_frame(plain(b"user@realm", b"pass", b"other")) == FAILED
-            assert c.ask_frame(frame(AUTH, b"PLAIN", b"garbage")) == FAILED
             assert c.ask_frame(frame(AUTH, b"CRAM-MD5")) == FAILED
             assert c.ask_frame(frame(AUTH, b"PLAIN\0", b"\0user@realm\0pass")) == FAILED
             assert c.ask_frame(frame(STEP, b"PLAIN", b"\0user@realm\0pass")) == FAILED
@@ -270,17 +275,17 @@ def test_lengths():
             assert c.ask_frame(frame(AUTH, b"M" * 32, b"x")) == FAILED
             assert c.ask_frame(frame(AUTH, b"M" * 33, b"x"))[0] == INVALID
             for n in (8191, 8192, 8193, 100000, 2000000):
-                assert c.ask_frame(plain(b"user@realm", b"p" * n)) == FAILED, n
+                assert g.fails(plain(b"user@realm", b"p" * n)), n
             assert c.ask_frame(plain(b"user@realm", b"pass")) == GOOD
-        with g.client() as c:               # long names, which the library would leak
-            for n in (512, 513, 1024, 2000, 8000):
-                assert c.ask_frame(plain(b"u" * n, b"pass")) == FAILED, n
-                assert c.ask_frame(plain(b"user@" + b"r" * n, b"pass")) == FAILED, n
-                assert c.ask_frame(plain(b"user@realm", b"pass", b"z" * n)) == FAILED, n
+        for n in (512, 513, 1024, 2000, 8000):      # long names, which the library would leak
+            assert g.fails(plain(b"u" * n, b"pass")), n
+            assert g.fails(plain(b"user@" + b"r" * n, b"pass")), n
+            assert g.fails(plain(b"user@realm", b"pass", b"z" * n)), n
+            with g.client() as c:
                 assert c.ask_frame(frame(AUTH, b"LOGIN"))[0] == CONTINUE
                 assert c.ask_frame(frame(STEP, b"LOGIN", b"u" * n))[0] in (CONTINUE, AUTH_FAILURE), n
                 c.ask_frame(frame(STEP, b"LOGIN", b"pass"))
-            assert c.ask_frame(plain(b"user@realm", b"pass")) == GOOD
+                assert c.ask_frame(plain(b"user@realm", b"pass")) == GOOD
         for n in (0x7fffffff, 0x80000000, 0xffffffff):
             with g.client() as c:
                 assert c.ask_frame(frame(AUTH, b"PLAIN", b"x", body_len=n)) == FAILED, n
@@ -298,6 +303,19 @@ def test_settings_and_counters():
         after = c.stats_frames()
         assert int(after["auth_cmds"]) - int(before["auth_cmds"]) == 2
         assert int(after["auth_errors"]) - int(before["auth_errors"]) == 1
+
+
+def test_guesses_end_the_connection():
+    """As it_auth.py has it for the text protocol; a good login afterwards is not looked at."""
+    with Guarded(users=b"u:p\n") as g, g.known(b"u", b"p") as c:
+        with g.client() as guesser:
+            guesser.send(plain(b"name", b"guess") * 7 + plain(b"u", b"p"))
+            assert [guesser.frame() for _ in range(5)] == [FAILED] * 5
+            assert guesser.is_at_end()
+        stats = c.stats_frames()
+        assert stats["auth_errors"] == "5" and stats["mayfly_auth_kicks"] == "1", stats
+        log = g.daemon.log()
+        assert "auth, 5 failed logins from unix (the last as \"name" in log and "guess" not in log, log
 
 
 def test_nobody_comes_in_without_a_name():
@@ -394,6 +412,29 @@ class Authd:
 
 def hanging(folder):
     return "mech_list: plain\npwcheck_method: saslauthd\nsaslauthd_path: %s\n" % os.path.join(folder, "mux")
+
+
+def test_a_slow_check_does_not_keep_its_client():
+    """A login that is not over in time ends the connection, also one that was known before."""
+    with tempfile.TemporaryDirectory(prefix="mayfly-authd.") as folder:
+        authd = Authd(folder)
+        try:
+            with Guarded("-t", "1", "-o", "auth_timeout=1", conf=hanging(folder)) as g:
+                authd.answers.set()
+                again, known = g.known(b"user", b"pass"), g.known(b"user", b"pass")
+                authd.answers.clear()
+                c = g.client()
+                for client in (c, again):
+                    client.send(plain(b"user", b"pass"))
+                for client in (c, again):
+                    assert client.is_at_end()
+                    client.close()
+                assert known.stats_frames()["mayfly_auth_timeouts"] == "2"
+                authd.answers.set()
+                g.known(b"user", b"pass").close()
+                known.close()
+        finally:
+            authd.close()
 
 
 def test_a_slow_check_blocks_nobody_else():

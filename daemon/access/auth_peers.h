@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Failed logins by peer, so that the log tells of guesses, however often the guesser connects
+ * anew. The table is small: a peer that is not in it takes the place of the one in its row that
+ * has failed least lately. It is for warnings only; no peer is treated differently by it.
+ */
+#ifndef MAYFLY_DAEMON_ACCESS_AUTH_PEERS_H
+#define MAYFLY_DAEMON_ACCESS_AUTH_PEERS_H
+
+#include <pthread.h>
+#include <stdint.h>
+
+#include "lib/base/clock.h"
+
+#define AUTH_PEERS_ROWS 64u
+#define AUTH_PEERS_WAYS 4u
+
+/* The first warning about a peer comes with so many failures, the next at twice as many. */
+#define AUTH_PEERS_FIRST 5u
+
+/* After so long without a failure a peer's count starts over, milliseconds. */
+#define AUTH_PEERS_FORGET_MS (10 * 60 * 1000)
+
+struct auth_peer {
+    uint64_t id;       /* see auth_peers_id() */
+    uint64_t failures; /* 0: not in use */
+    msec_t last;
+};
+
+struct auth_peers {
+    pthread_mutex_t lock; /* a leaf; taken for failures only */
+    struct auth_peer peers[AUTH_PEERS_ROWS][AUTH_PEERS_WAYS]; /* [lock] */
+};
+
+/* Context: main, before start; main, after the last thread that fails. */
+void auth_peers_init(struct auth_peers *a);
+void auth_peers_fini(struct auth_peers *a);
+
+/*
+ * What stands for a peer: its address (family AF_INET or AF_INET6); of IPv6 the first half, as
+ * a single machine may have all of the other. All clients of unix sockets are one peer.
+ * Context: any thread.
+ */
+uint64_t auth_peers_id(uint16_t family, const uint8_t address[16]);
+
+/*
+ * A login failed. Returns the number of failures of this peer if it is time for a warning, else
+ * 0. now: real time, by any clock. Context: any thread.
+ */
+uint64_t auth_peers_note(struct auth_peers *a, uint64_t id, msec_t now);
+
+#endif
