@@ -48,15 +48,16 @@ static enum parse_status read_line(struct line line, size_t *value_len, struct t
 static enum parse_status read_value(const char *value, size_t len, struct text_auth *auth,
                                     enum reply *reply)
 {
-    struct line line = {value, value + len};
+    const char *space = memchr(value, ' ', len);
 
     if (value[len] != '\r' || value[len + 1] != '\n') {
         return refuse_auth(REPLY_AUTH_END, reply);
     }
-    if (!words_next(&line, &auth->user) || !words_next(&line, &auth->password)) {
+    if (space == NULL) {
         return refuse_auth(REPLY_AUTH_FORMAT, reply);
     }
-    debug_must(auth->user.len + auth->password.len < len);
+    auth->user = span_of(value, (size_t)(space - value));
+    auth->password = span_of(space + 1, len - auth->user.len - 1);
     return PARSE_OK;
 }
 

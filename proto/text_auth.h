@@ -5,7 +5,8 @@
  *     set KEY FLAGS EXPTIME LENGTH\r\n
  *     USER PASSWORD\r\n
  *
- * Key, flags and exptime may be any words, and more words may follow. Nothing else of the text
+ * The first space ends the user; all after it is the password, so it may have spaces. Key,
+ * flags and exptime may be any words, and more words may follow. Nothing else of the text
  * protocol is parsed here, so a client that has not authenticated cannot reach the rest.
  */
 #ifndef MAYFLY_PROTO_TEXT_AUTH_H
@@ -36,7 +37,7 @@ struct text_auth {
 /*
  * Read one command at the front of buf. The result does not depend on how the input is split.
  *
- * PARSE_OK     user and password are set; both have at least one byte
+ * PARSE_OK     user and password are set; either may be empty
  * PARSE_MORE   not all of it is there
  * PARSE_REPLY  answer *reply and drop *used bytes
  * PARSE_CLOSE  close without a reply

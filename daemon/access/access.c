@@ -25,7 +25,10 @@ int access_init(struct access *a, const struct settings *settings)
     must_be_main();
     memset(a, 0, sizeof(*a));
     auth_peers_init(&a->peers);
-    status = auth_init(&a->text, AUTH_FILE, settings->auth_file);
+    status = settings->sasl ? auth_sasl_find_configuration() : 0;
+    if (status == 0) {
+        status = auth_init(&a->text, AUTH_FILE, settings->auth_file);
+    }
     return status == 0 ? auth_init(&a->sasl_users, AUTH_PWDB, pwdb) : status;
 }
 

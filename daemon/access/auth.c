@@ -43,10 +43,17 @@ static void add_entry(struct auth_table *table, const struct siphash_key *key, s
     table->entries[table->count++] = digest_of(key, user, password);
 }
 
-/* The text protocol cannot express such a word, because a space separates the two. */
-static bool is_unusable(struct span word)
+/* In the text protocol the first space ends the user. */
+static bool is_unusable(struct span user, struct span password)
 {
-    return word.len == 0 || memchr(word.ptr, ' ', word.len) != NULL;
+    return user.len == 0 || password.len == 0 || memchr(user.ptr, ' ', user.len) != NULL;
+}
+
+/* Editors of other systems end lines with CR LF. */
+static struct span without_return(struct span line)
+{
+    line.len -= line.len > 0 && line.ptr[line.len - 1] == '\r';
+    return line;
 }
 
 static bool add_line(struct auth_table *table, const struct siphash_key *key, struct span line)
@@ -61,7 +68,7 @@ static bool add_line(struct auth_table *table, const struct siphash_key *key, st
     }
     user = span_of(line.ptr, (size_t)(colon - line.ptr));
     password = span_of(colon + 1, line.len - user.len - 1);
-    if (is_unusable(user) || is_unusable(password)) {
+    if (is_unusable(user, password)) {
         table->unusable++;
     }
     add_entry(table, key, user, password);
@@ -82,9 +89,6 @@ static bool add_pwdb_line(struct auth_table *table, const struct siphash_key *ke
     }
     if (colon == NULL || colon == line.ptr) {
         return true;
-    }
-    if (end[-1] == '\r') {
-        end--;
     }
     user = span_of(line.ptr, (size_t)(colon - line.ptr));
     password = colon + 1;
@@ -123,9 +127,11 @@ struct auth_table *auth_table_create(const struct siphash_key *key, enum auth_fo
     }
     table->count = 0;
     table->unusable = 0;
+    table->is_ended = text.len == 0 || text.ptr[text.len - 1] == '\n';
     for (size_t number = 1; p < end; number++) {
         const char *newline = memchr(p, '\n', (size_t)(end - p));
-        struct span line = span_of(p, (size_t)((newline != NULL ? newline : end) - p));
+        struct span line =
+            without_return(span_of(p, (size_t)((newline != NULL ? newline : end) - p)));
 
         if (!(form == AUTH_PWDB ? add_pwdb_line : add_line)(table, key, line)) {
             *bad_line = number;
@@ -262,9 +268,10 @@ static void log_users(const struct auth *a, const struct auth_table *table)
         log_warn("auth, authfile %s is empty: nobody can authenticate", a->path);
     }
     if (table->unusable > 0) {
-        log_warn("auth, %zu entries of authfile %s have an empty user or password, or a space: "
-                 "nobody can authenticate with them",
-                 table->unusable, a->path);
+        log_warn(
+            "auth, %zu entries of authfile %s have an empty user or password, or a space in "
+            "the user: nobody can authenticate with them",
+            table->unusable, a->path);
     }
 }
 
@@ -317,16 +324,45 @@ int auth_load(struct auth *a)
     return 0;
 }
 
+/*
+ * Does a file look as if it was cut, compared with the one in use: is it empty now, or has its
+ * last line lost its end? Whoever reads a file that is being written sees that. NULL: no.
+ */
+static const char *why_cut(const struct auth_table *now, const struct auth_table *before)
+{
+    if (now->count == 0 && before->count > 0) {
+        return "it is empty";
+    }
+    return !now->is_ended && before->is_ended ? "its last line has no end" : NULL;
+}
+
+/* Read the file again, for use in the place of `before`. NULL after a message was written. */
+static struct auth_table *read_table_again(const struct auth *a,
+                                           const struct auth_table *before)
+{
+    struct auth_table *table = read_table(a);
+    const char *why = table != NULL ? why_cut(table, before) : NULL;
+
+    if (why != NULL) {
+        log_error("auth, authfile %s seems to be cut off (%s)", a->path, why);
+        auth_table_destroy(table);
+        table = NULL;
+    }
+    if (table == NULL) {
+        log_error("auth, kept the users in use");
+    }
+    return table;
+}
+
 void auth_reload(struct auth *a)
 {
     struct auth_table *table;
-    struct auth_table *old;
+    struct auth_table *old = atomic_load_explicit(&a->table, memory_order_acquire);
 
     must_be_main();
     must(auth_is_on(a));
-    table = read_table(a);
+    table = read_table_again(a, old);
     if (table == NULL) {
-        log_error("auth, kept the users in use");
         return;
     }
     old = atomic_exchange_explicit(&a->table, table, memory_order_acq_rel);

@@ -29,11 +29,13 @@
 /*
  * What a file looks like.
  *
+ * Lines end in LF or CR LF.
+ *
  * AUTH_FILE  of -Y: every line is `user:password`, separated by the first colon. The file is
- *            refused when a line has no colon, is too long or contains a carriage return or
- *            NUL.
- * AUTH_PWDB  of MEMCACHED_SASL_PWDB: `user:password` or `user:password:anything`; lines may end
- *            in a carriage return. It is unknown where a password with colons ends, so it may
+ *            refused when a line has no colon, is too long, or contains NUL or another carriage
+ *            return.
+ * AUTH_PWDB  of MEMCACHED_SASL_PWDB: `user:password` or `user:password:anything`. It is unknown
+ * where a password with colons ends, so it may
  *            end at any of them. Lines without a colon and empty lines are skipped.
  */
 enum auth_form { AUTH_FILE, AUTH_PWDB };
@@ -41,7 +43,9 @@ enum auth_form { AUTH_FILE, AUTH_PWDB };
 struct auth_table {
     /* [const] */
     size_t count;
-    size_t unusable; /* entries no client can send: user or password is empty or has a space */
+    size_t
+        unusable; /* entries no client can use: user or password is empty, or a space in user */
+    bool is_ended; /* the last line has its line feed */
     struct siphash_digest entries[];
 };
 
@@ -86,7 +90,9 @@ int auth_init(struct auth *a, enum auth_form form, const char *path);
 int auth_load(struct auth *a);
 
 /*
- * Read the file again. When that fails the old users stay, and the log says so. Connections
+ * Read the file again. When that fails the old users stay, and the log says so; also when the
+ * file seems to be cut off: if it is empty, or its last line has no line feed while that of the
+ * file in use had one. Connections
  * that have authenticated stay authenticated. Context: main.
  */
 void auth_reload(struct auth *a);

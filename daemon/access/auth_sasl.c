@@ -22,6 +22,7 @@
 
 #include "daemon/access/auth.h"
 #include "daemon/base/log.h"
+#include "daemon/base/path.h"
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
@@ -39,6 +40,7 @@ struct exchange {
 
 /* [const] after the start */
 static const struct auth *own_users; /* [borrowed] decides alone; NULL: the library does */
+static char *named_folders;          /* owned; of SASL_CONF_PATH; NULL: not set */
 static char host[HOST_NAME_MAX + 1];
 static char mechanisms[1024];
 
@@ -210,10 +212,8 @@ static const char *find_configuration(void)
         "/etc/sasl/" CONF_NAME,
         "/etc/sasl2/" CONF_NAME,
     };
-    const char *named = getenv("SASL_CONF_PATH");
-
-    if (named != NULL) {
-        return named;
+    if (named_folders != NULL) {
+        return named_folders;
     }
     for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
         if (has_configuration(folders[i])) {
@@ -221,6 +221,47 @@ static const char *find_configuration(void)
         }
     }
     return NULL;
+}
+
+/* Append the absolute path of a folder to a list, and release the old one. NULL: no memory. */
+static char *list_append(char *list, const char *folder)
+{
+    char *absolute = path_absolute(folder);
+    size_t list_len = list != NULL ? strlen(list) + 1 : 0;
+    char *longer = absolute != NULL ? mem_alloc(list_len + strlen(absolute) + 1) : NULL;
+
+    if (longer != NULL) {
+        snprintf(longer, list_len + strlen(absolute) + 1, "%s%s%s", list != NULL ? list : "",
+                 list != NULL ? ":" : "", absolute);
+    }
+    mem_free(absolute);
+    mem_free(list);
+    return longer;
+}
+
+int auth_sasl_find_configuration(void)
+{
+    const char *named = getenv("SASL_CONF_PATH");
+    char path[PATH_MAX];
+    char *rest = path;
+    char *folder;
+
+    must_be_main();
+    if (named == NULL) {
+        return 0;
+    }
+    if (snprintf(path, sizeof(path), "%s", named) >= (int)sizeof(path)) {
+        log_error("sasl, cannot start (SASL_CONF_PATH is too long)");
+        return EXIT_FAILURE;
+    }
+    while ((folder = strsep(&rest, ":")) != NULL) {
+        named_folders = list_append(named_folders, folder);
+        if (named_folders == NULL) {
+            log_error("sasl, cannot start (out of memory)");
+            return EXIT_FAILURE;
+        }
+    }
+    return 0;
 }
 
 static int set_configuration(void)
@@ -287,6 +328,8 @@ int auth_sasl_start(const struct auth *users)
     }
     sasl_set_mutex(mutex_new, mutex_lock, mutex_unlock, mutex_free);
     result = own_users != NULL ? SASL_OK : set_configuration();
+    mem_free(named_folders); /* the library has a copy */
+    named_folders = NULL;
     if (result == SASL_OK) {
         result = sasl_server_init(own_users != NULL ? callbacks_own_users : callbacks, SERVICE);
     }

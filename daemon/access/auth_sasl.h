@@ -21,9 +21,15 @@ struct auth;
 #define AUTH_CHALLENGE_MAX (8u * 1024)
 
 /*
- * Prepare the library. users: decides alone when it is on; borrowed until auth_sasl_stop().
- * Returns 0, or the exit status after a message was written; then there is nothing to release.
- * Context: main, before start.
+ * Remember where SASL_CONF_PATH leads, for a relative name in the folder that is meant. Returns
+ * 0, or the exit status after a message was written. Context: main, before start.
+ */
+int auth_sasl_find_configuration(void);
+
+/*
+ * Prepare the library, after that. users: decides alone when it is on; borrowed until
+ * auth_sasl_stop(). Returns 0, or the exit status after a message was written; then there is
+ * nothing to release. Context: main, before start.
  */
 int auth_sasl_start(const struct auth *users);
 

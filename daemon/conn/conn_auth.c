@@ -116,7 +116,8 @@ static enum reply check_offer(struct turn *t, const struct text_auth *offer, boo
     const struct auth *auth = &t->w->crew->access.text;
 
     t->units += auth_count(auth) / ENTRIES_PER_UNIT;
-    if (!auth_check(auth, offer->user, offer->password)) {
+    if (offer->user.len == 0 || offer->password.len == 0 ||
+        !auth_check(auth, offer->user, offer->password)) {
         *is_over = conn_auth_failed(t->client, offer->user);
         return REPLY_AUTH_FAILURE;
     }

@@ -38,6 +38,12 @@ static int check_sasl(const struct settings *s)
     if (!s->sasl) {
         return 0;
     }
+    if (s->auth_file != NULL) {
+        fprintf(stderr,
+                "ERROR: -S and -Y cannot be used together: SASL is of the binary protocol, "
+                "and a file of users of the ASCII protocol.\n");
+        return EX_USAGE;
+    }
     if (s->protocol != PROTOCOL_BINARY && s->sources[OPTION_protocol] != OPTION_DEFAULT) {
         fprintf(stderr, "ERROR: You cannot allow the ASCII protocol while using SASL.\n");
         return EX_USAGE;

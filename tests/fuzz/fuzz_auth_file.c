@@ -21,7 +21,7 @@ struct pair {
     struct span password;
 };
 
-/* Take a line off the front of the text. */
+/* Take a line off the front of the text, without its CR LF or LF. */
 static struct span take_line(struct span *text)
 {
     const char *newline = memchr(text->ptr, '\n', text->len);
@@ -30,6 +30,7 @@ static struct span take_line(struct span *text)
 
     len += newline != NULL;
     *text = span_of(text->ptr + len, text->len - len);
+    line.len -= line.len > 0 && line.ptr[line.len - 1] == '\r';
     return line;
 }
 
@@ -87,9 +88,6 @@ static void check_pwdb(struct span text)
     while (table != NULL && text.len > 0) {
         struct span line = take_line(&text);
 
-        if (line.len > 0 && line.ptr[line.len - 1] == '\r') {
-            line.len--;
-        }
         if (is_good(line) && line.ptr[0] != ':') {
             struct pair pair = pair_of(line);
             const char *colon = memchr(pair.password.ptr, ':', pair.password.len);

@@ -78,7 +78,7 @@ def test_start_wants_a_good_file():
         path = os.path.join(folder, "users")
         assert start_status("-Y", path)[0] == 1
         assert start_status("-Y", folder)[0] == 1
-        for text in (b"user\n", b"u:p\n\n", b"u:p\r\n", b"u:p\nno colon\nv:q\n"):
+        for text in (b"user\n", b"u:p\n\n", b"u:p\rv:q\n", b"u:p\nno colon\nv:q\n"):
             with open(path, "wb") as f:
                 f.write(text)
             status, said = start_status("-Y", path)
@@ -98,9 +98,20 @@ def test_start_reads_with_the_rights_that_stay():
 
 
 def test_other_ways_in_are_refused():
-    for args in (("-B", "auto"), ("-B", "binary"), ("-U", "11211")):
+    for args in (("-B", "auto"), ("-B", "binary"), ("-U", "11211"), ("-S",)):
         status, said = start_status("-Y", "users", *args)
         assert status == 64, (args, status, said)
+    assert "-S and -Y cannot be used together" in said, said
+
+
+def test_password_is_all_after_the_first_space():
+    with Guarded(users=b"u:p\r\nv:q r\r\n") as g:
+        g.known(b"u", b"p").close()
+        g.known(b"v", b"q r").close()
+        for user, password in ((b"u", b"p "), (b"u", b" p"), (b" u", b"p"), (b"v", b"q"), (b"v", b"q r "), (b"", b"u p")):
+            with g.daemon.client() as c:
+                c.send(offer(user, password))
+                assert c.line() == FAILURE, (user, password)
 
 
 def test_settings_and_counters():
@@ -285,11 +296,15 @@ def test_reload():
             c.send(offer(b"u", b"p"))
             assert c.line() == FAILURE
         assert old.get(b"k") == b"v"        # clients that are in stay in
-        g.write(b"")
-        g.reload("is empty")
+        for cut in (b"", b"v:q\nw:longe"):      # as somebody sees it who reads while it is written
+            g.write(cut)
+            g.reload("seems to be cut off")
+            g.known(b"v", b"q").close()
+        g.write(b"-:\n")       # nobody, and that is meant
+        g.reload("nobody can authenticate with them")
         with g.daemon.client() as c:
-            c.send(offer(b"v", b"q"))
-            assert c.line() == FAILURE
+            c.send(offer(b"v", b"q") + offer(b"-", b""))
+            assert [c.line(), c.line()] == [FAILURE] * 2
         old.close()
 
 

@@ -336,6 +336,26 @@ def test_off_without_the_option():
             assert c.ask_frame(frame(GET, b"k"))[0] == NOT_FOUND
 
 
+def test_relative_configuration_in_the_background():
+    """-d leaves the folder; the configuration is still that of the folder it was started in."""
+    with tempfile.TemporaryDirectory(prefix="mayfly-sasl.") as folder:
+        os.mkdir(os.path.join(folder, "conf"))
+        with open(os.path.join(folder, "conf", "memcached.conf"), "w") as f:
+            f.write("mech_list: login\npwcheck_method: saslauthd\nsaslauthd_path: /no/such\n")
+        path, pidfile = os.path.join(folder, "socket"), os.path.join(folder, "pid")
+        user = ["-u", "root"] if os.geteuid() == 0 else []
+        subprocess.run([os.path.abspath(mayfly.PROGRAM), "-d", "-S", "-s", path, "-P", pidfile] + user, cwd=folder,
+                       check=True, timeout=mayfly.PATIENCE, env=dict(os.environ, SASL_CONF_PATH="none:conf"))
+        with open(pidfile) as f:
+            pid = int(f.read())
+        try:
+            with Binary(path) as c:
+                assert c.ask_frame(frame(LIST)) == (OK, b"LOGIN")
+        finally:
+            os.kill(pid, signal.SIGTERM)
+            wait_for(lambda: not os.path.exists(pidfile), "it ends")
+
+
 # ---- users of a plain file -----------------------------------------------------------------------
 
 def test_own_users():

@@ -119,6 +119,19 @@ TEST(last_line_may_lack_its_end)
     auth_table_destroy(t);
 }
 
+TEST(lines_may_end_as_on_other_systems)
+{
+    struct auth_table *t = table_of("u:p\r\nv:q r\r\nw:s\r");
+
+    ck_assert_uint_eq(t->count, 3);
+    ck_assert_uint_eq(t->unusable, 0);
+    ck_assert(has(t, "u", "p"));
+    ck_assert(!has(t, "u", "p\r"));
+    ck_assert(has(t, "v", "q r"));
+    ck_assert(has(t, "w", "s"));
+    auth_table_destroy(t);
+}
+
 TEST(malformed_lines)
 {
     assert_bad_text("user", 1);
@@ -127,7 +140,9 @@ TEST(malformed_lines)
     assert_bad_text("u:p\n\n", 2);
     assert_bad_text("u:p\nv:q\nuser\nw:r\n", 3);
     assert_bad_text("# users\nu:p\n", 1);
-    assert_bad_text("u:p\r\n", 1);
+    assert_bad_text("u:p\r\r\n", 1);
+    assert_bad_text("u:p\rv:q\n", 1);
+    assert_bad_text("u:p\n\r\n", 2);
     assert_bad_text("u:p\n\xff\xfe\n", 2);
     assert_bad_text("u:p\nu\0:\0p\0\n", 2);
     assert_bad_text("u:p\n\0\0\0\0", 2);
@@ -259,6 +274,45 @@ static size_t entries_of(const struct auth *a)
     rcu_end();
     rcu_unregister();
     return count;
+}
+
+/* What is read while it is being written must not lock anybody out. */
+TEST(what_seems_cut_off_is_not_used)
+{
+    struct auth a;
+
+    write_file("u:p\nv:q\n");
+    ck_assert_int_eq(auth_init(&a, AUTH_FILE, path), 0);
+    ck_assert_int_eq(auth_load(&a), 0);
+    write_file("");
+    auth_reload(&a);
+    ck_assert(lets_in(&a, "v", "q"));
+    write_file("u:p\nv:longer");
+    auth_reload(&a);
+    ck_assert(lets_in(&a, "v", "q"));
+    ck_assert(!lets_in(&a, "v", "longer"));
+    write_file("v:longer\n");
+    auth_reload(&a);
+    ck_assert(lets_in(&a, "v", "longer"));
+    ck_assert(!lets_in(&a, "u", "p"));
+    auth_fini(&a);
+}
+
+/* Some tools never write the last line feed: then its absence says nothing. */
+TEST(a_last_line_without_end_may_be_a_habit)
+{
+    struct auth a;
+
+    write_file("u:p");
+    ck_assert_int_eq(auth_init(&a, AUTH_FILE, path), 0);
+    ck_assert_int_eq(auth_load(&a), 0);
+    write_file("v:q");
+    auth_reload(&a);
+    ck_assert(lets_in(&a, "v", "q"));
+    write_file("");
+    auth_reload(&a);
+    ck_assert(lets_in(&a, "v", "q"));
+    auth_fini(&a);
 }
 
 TEST(off_without_a_file)
@@ -475,9 +529,6 @@ TEST(reload_takes_the_new_users)
     ck_assert(!lets_in(&a, "u", "p"));
     ck_assert(lets_in(&a, "v", "q"));
     ck_assert(lets_in(&a, "w", "r"));
-    write_file("");
-    auth_reload(&a);
-    ck_assert(!lets_in(&a, "v", "q"));
     auth_fini(&a);
 }
 
