@@ -77,16 +77,24 @@ void access_stop_threads(struct access *a)
     a->pool = NULL;
 }
 
-bool access_reload(struct access *a)
+bool access_reload(struct access *a, bool *has_new)
 {
     must_be_main();
+    *has_new = false;
     if (auth_is_on(&a->text)) {
-        auth_reload(&a->text);
+        *has_new |= auth_reload(&a->text);
     }
     if (auth_is_on(&a->sasl_users)) {
-        auth_reload(&a->sasl_users);
+        *has_new |= auth_reload(&a->sasl_users);
     }
     return auth_is_on(&a->text) || auth_is_on(&a->sasl_users);
+}
+
+void access_log_reload(struct access *a)
+{
+    must_be_main();
+    auth_log_reload(&a->text);
+    auth_log_reload(&a->sasl_users);
 }
 
 void access_fini(struct access *a)

@@ -50,8 +50,14 @@ int access_load(struct access *a, const struct settings *settings);
 int access_start_threads(struct access *a);
 void access_stop_threads(struct access *a);
 
-/* Read the users again. False: there is no file of users. Context: main. */
-bool access_reload(struct access *a);
+/*
+ * Read the users again. False: there is no file of users. *has_new: clients that are in may
+ * have to leave. Context: main.
+ */
+bool access_reload(struct access *a, bool *has_new);
+
+/* Log what was new, when it has been passed on. Context: main. */
+void access_log_reload(struct access *a);
 
 /* Release everything. Context: main, after all threads have ended that do so. */
 void access_fini(struct access *a);

@@ -152,10 +152,8 @@ void auth_table_destroy(struct auth_table *table)
     }
 }
 
-bool auth_table_has(const struct auth_table *table, const struct siphash_key *key,
-                    struct span user, struct span password)
+static bool has_digest(const struct auth_table *table, struct siphash_digest offered)
 {
-    struct siphash_digest offered = digest_of(key, user, password);
     uint64_t found = 0;
 
     for (size_t i = 0; i < table->count; i++) {
@@ -166,6 +164,12 @@ bool auth_table_has(const struct auth_table *table, const struct siphash_key *ke
         found |= ~(differ | -differ) >> 63;
     }
     return found != 0;
+}
+
+bool auth_table_has(const struct auth_table *table, const struct siphash_key *key,
+                    struct span user, struct span password)
+{
+    return has_digest(table, digest_of(key, user, password));
 }
 
 /* ---- the file ---------------------------------------------------------------------------- */
@@ -354,7 +358,7 @@ static struct auth_table *read_table_again(const struct auth *a,
     return table;
 }
 
-void auth_reload(struct auth *a)
+bool auth_reload(struct auth *a)
 {
     struct auth_table *table;
     struct auth_table *old = atomic_load_explicit(&a->table, memory_order_acquire);
@@ -363,13 +367,25 @@ void auth_reload(struct auth *a)
     must(auth_is_on(a));
     table = read_table_again(a, old);
     if (table == NULL) {
-        return;
+        return false;
     }
     old = atomic_exchange_explicit(&a->table, table, memory_order_acq_rel);
     rcu_wait();
     auth_table_destroy(old);
-    log_notice("auth, reloaded authfile %s (%zu users)", a->path, table->count);
-    log_users(a, table);
+    a->is_fresh = true;
+    return true;
+}
+
+void auth_log_reload(struct auth *a)
+{
+    const struct auth_table *table = atomic_load_explicit(&a->table, memory_order_acquire);
+
+    must_be_main();
+    if (a->is_fresh) {
+        a->is_fresh = false;
+        log_notice("auth, reloaded authfile %s (%zu users)", a->path, table->count);
+        log_users(a, table);
+    }
 }
 
 void auth_fini(struct auth *a)
@@ -380,13 +396,20 @@ void auth_fini(struct auth *a)
     explicit_bzero(a, sizeof(*a));
 }
 
-bool auth_check(const struct auth *a, struct span user, struct span password)
+bool auth_check(const struct auth *a, struct span user, struct span password,
+                struct siphash_digest *login)
+{
+    *login = digest_of(&a->key, user, password);
+    return auth_knows(a, login);
+}
+
+bool auth_knows(const struct auth *a, const struct siphash_digest *login)
 {
     const struct auth_table *table = atomic_load_explicit(&a->table, memory_order_acquire);
 
     must_be_reading();
     must(table != NULL);
-    return auth_table_has(table, &a->key, user, password);
+    return has_digest(table, *login);
 }
 
 size_t auth_count(const struct auth *a)

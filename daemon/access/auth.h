@@ -74,6 +74,8 @@ struct auth {
     struct siphash_key key;
     /* [rcu] */
     struct auth_table *_Atomic table; /* owned; release, acquire */
+    /* [main] */
+    bool is_fresh; /* reloaded and not yet logged */
 };
 
 /*
@@ -92,10 +94,13 @@ int auth_load(struct auth *a);
 /*
  * Read the file again. When that fails the old users stay, and the log says so; also when the
  * file seems to be cut off: if it is empty, or its last line has no line feed while that of the
- * file in use had one. Connections
- * that have authenticated stay authenticated. Context: main.
+ * file in use had one. True: there
+ * are new users, and some that were may be gone. Context: main.
  */
-void auth_reload(struct auth *a);
+bool auth_reload(struct auth *a);
+
+/* Log it, if there are new users since this was called last. Context: main. */
+void auth_log_reload(struct auth *a);
 
 /* Release it. Context: main, after the last reader. */
 void auth_fini(struct auth *a);
@@ -105,8 +110,15 @@ static inline bool auth_is_on(const struct auth *a)
     return a->path != NULL;
 }
 
-/* May this user with this password use the server? Context: read side. */
-bool auth_check(const struct auth *a, struct span user, struct span password);
+/*
+ * May this user with this password use the server? If so, *login stands for the two; it tells
+ * nothing about them. Context: read side.
+ */
+bool auth_check(const struct auth *a, struct span user, struct span password,
+                struct siphash_digest *login);
+
+/* Is a login that was good still good? Context: read side. */
+bool auth_knows(const struct auth *a, const struct siphash_digest *login);
 
 /* The number of entries. Context: read side. */
 size_t auth_count(const struct auth *a);

@@ -35,8 +35,13 @@
 #define CONF_NAME SERVICE ".conf"
 
 struct exchange {
-    sasl_conn_t *sasl; /* owned */
+    sasl_conn_t *sasl;           /* owned */
+    struct siphash_digest login; /* by our own users, if has_login */
+    bool has_login;
 };
+
+/* Of the exchange whose call runs on this thread, as callbacks do not know which it is. */
+static _Thread_local struct exchange *running;
 
 /* [const] after the start */
 static const struct auth *own_users; /* [borrowed] decides alone; NULL: the library does */
@@ -150,17 +155,23 @@ static int on_option(void *context, const char *plugin, const char *option, cons
  * memcached looks that up. But an operator who writes a name into the file means the name
  * alone.
  */
-static bool is_own_user(const char *user, struct span password)
+static bool is_own_user(const char *user, struct span password, struct siphash_digest *login)
 {
     struct span name = span_str(user);
     size_t host_len = strlen(host);
-    bool is_whole = auth_check(own_users, name, password);
+    struct siphash_digest whole;
+    bool is_whole = auth_check(own_users, name, password, &whole);
+    bool is_part;
 
     if (name.len > host_len + 1 && user[name.len - host_len - 1] == '@' &&
         memcmp(user + name.len - host_len, host, host_len) == 0) {
         name.len -= host_len + 1;
     }
-    return auth_check(own_users, name, password) || is_whole;
+    is_part = auth_check(own_users, name, password, login);
+    if (!is_part) {
+        *login = whole;
+    }
+    return is_part || is_whole;
 }
 
 static int on_password(sasl_conn_t *sasl, void *context, const char *user, const char *password,
@@ -172,8 +183,9 @@ static int on_password(sasl_conn_t *sasl, void *context, const char *user, const
     (void)context;
     (void)properties;
     rcu_begin();
-    is_good = is_own_user(user, span_of(password, len));
+    is_good = is_own_user(user, span_of(password, len), &running->login);
     rcu_end();
+    running->has_login = is_good;
     return is_good ? SASL_OK : SASL_BADAUTH;
 }
 
@@ -389,6 +401,7 @@ enum exchange_result exchange_begin(struct exchange **x, const char *mechanism,
         return EXCHANGE_FAILED;
     }
     *x = made;
+    running = made;
     result = sasl_server_start(made->sasl, mechanism, data.len > 0 ? data.ptr : NULL,
                                (unsigned)data.len, &out, &out_len);
     return result_of(result, out, out_len, challenge);
@@ -402,9 +415,15 @@ enum exchange_result exchange_step(struct exchange *x, struct span data, struct 
 
     must_be_pool();
     must_not_be_reading();
+    running = x;
     result = sasl_server_step(x->sasl, data.ptr, (unsigned)data.len, &out, &out_len);
 
     return result_of(result, out, out_len, challenge);
+}
+
+const struct siphash_digest *exchange_login(const struct exchange *x)
+{
+    return x->has_login ? &x->login : NULL;
 }
 
 struct span exchange_user(const struct exchange *x)

@@ -15,6 +15,7 @@
 #include "lib/base/span.h"
 
 struct auth;
+struct siphash_digest;
 
 /* Longest name of a mechanism, and longest challenge, in bytes. */
 #define AUTH_MECH_MAX      32
@@ -68,6 +69,12 @@ enum exchange_result exchange_step(struct exchange *x, struct span data,
  * NULL. Context: any thread, after a call of it has returned.
  */
 struct span exchange_user(const struct exchange *x);
+
+/*
+ * After EXCHANGE_DONE: the login that auth_knows() may be asked about; borrowed from the
+ * exchange. NULL: our own users did not decide. Context: any thread.
+ */
+const struct siphash_digest *exchange_login(const struct exchange *x);
 
 /* Release it; accepts NULL. Context: any thread. */
 void exchange_destroy(struct exchange *x);

@@ -44,6 +44,12 @@ enum exchange_result exchange_step(struct exchange *x, struct span data, struct 
     return EXCHANGE_FAILED;
 }
 
+const struct siphash_digest *exchange_login(const struct exchange *x)
+{
+    (void)x;
+    return NULL;
+}
+
 struct span exchange_user(const struct exchange *x)
 {
     (void)x;

@@ -19,6 +19,7 @@
 #include "daemon/net/outq.h"
 #include "lib/base/check.h"
 #include "lib/base/context.h"
+#include "lib/base/siphash.h"
 #include "lib/base/span.h"
 
 struct client;
@@ -72,6 +73,9 @@ struct client {
     struct exchange *exchange; /* owned, or NULL: SASL waits for its next step */
     struct watcher *watcher;   /* owned until it closes; NULL: it does not watch */
     struct dump dump;
+    struct siphash_digest login; /* if has_login: what it authenticated with */
+    bool has_login;
+    bool is_doubted;        /* needs_auth until its login is found to be still good */
     uint8_t login_failures; /* of this connection */
     bool is_logging_in;     /* the answer it waits for is that of a login */
     bool needs_auth;        /* has to authenticate before anything else */

@@ -82,7 +82,25 @@ static void forget_ask(struct pool_job *job)
 static void count_failure(struct client *c, struct span user)
 {
     c->needs_auth = true;
+    c->is_doubted = false;
+    c->has_login = false;
     (void)c->on_login_failed(c, user); /* whether it ends is seen when the answer is sent */
+}
+
+/*
+ * The client is authenticated. The users may have changed since the pool looked: then its login
+ * is looked at again before anything is executed.
+ */
+static void let_in(struct client *c, const struct exchange *x)
+{
+    const struct siphash_digest *login = exchange_login(x);
+
+    c->has_login = login != NULL;
+    if (login != NULL) {
+        c->login = *login;
+    }
+    c->needs_auth = c->has_login;
+    c->is_doubted = c->has_login;
 }
 
 /* Write the answer at out, which has room for a challenge; returns its length. */
@@ -94,7 +112,7 @@ static size_t compose_answer(struct sasl_ask *a, struct worker *w, char *out)
     switch (a->result) {
     case EXCHANGE_DONE:
         ctr_add(&w->counters, CTR_auth_cmds, 1);
-        c->needs_auth = false;
+        let_in(c, a->x);
         return bin_compose_reply(out, &a->req, BIN_REPLY_AUTHENTICATED, 0);
     case EXCHANGE_GOES_ON:
         c->exchange = a->x;

@@ -389,6 +389,7 @@ const struct worker_duties conn_duties = {
     .serve_ready = serve_ready,
     .serve_watchers = conn_serve_watchers,
     .retry_waiting = conn_wait_retry,
+    .doubt_logins = conn_auth_doubt_all,
     .check_deadlines = conn_deadline_check,
     .scan = conn_scan,
     .drain = conn_drain_all,

@@ -13,12 +13,14 @@
 
 #include "daemon/base/log.h"
 #include "daemon/command/exec.h"
+#include "daemon/conn/conn.h"
 #include "daemon/conn/conn_deadline.h"
 #include "daemon/conn/conn_info.h"
 #include "daemon/conn/conn_state.h"
 #include "daemon/options/settings.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
+#include "lib/base/rcu.h"
 #include "proto/bin_compose.h"
 #include "proto/bin_parse.h"
 #include "proto/text_auth.h"
@@ -97,7 +99,7 @@ void conn_auth_note(struct conn *c)
     struct client *client = &c->client;
 
     must_be_worker(c->worker);
-    if (client->needs_auth || client->is_logging_in) {
+    if ((client->needs_auth && !client->is_doubted) || client->is_logging_in) {
         conn_deadline_set(c, DEADLINE_LOGIN);
     } else {
         conn_deadline_clear(c, DEADLINE_LOGIN);
@@ -106,6 +108,61 @@ void conn_auth_note(struct conn *c)
         c->is_finishing = true;
         c->is_kept = false;
     }
+}
+
+/* ---- users that are gone ----------------------------------------------------------------- */
+
+/* The users that its login was checked with. */
+static const struct auth *users_of(const struct worker *w)
+{
+    const struct access *access = &w->crew->access;
+
+    return w->settings->auth_file != NULL ? &access->text : &access->sasl_users;
+}
+
+void conn_auth_doubt_all(struct worker *w)
+{
+    struct conn *next;
+
+    must_be_worker(w);
+    for (struct conn *c = w->conns; c != NULL; c = next) {
+        struct client *client = &c->client;
+        bool is_good = true;
+
+        next = c->next;
+        if (!client->has_login) {
+            continue;
+        }
+        client->needs_auth = true;
+        client->is_doubted = true;
+        if (client->watcher != NULL) {
+            rcu_begin();
+            is_good = auth_knows(users_of(w), &client->login);
+            rcu_end();
+        }
+        if (!is_good) {
+            ctr_add(&w->counters, CTR_auth_revoked, 1);
+            conn_close(c);
+        }
+    }
+}
+
+/* Look at a login again. False: it is no longer good, and its client has to authenticate. */
+static bool dispel_doubt(struct turn *t)
+{
+    struct client *client = t->client;
+    const struct auth *users = users_of(t->w);
+
+    t->units += auth_count(users) / ENTRIES_PER_UNIT;
+    client->is_doubted = false;
+    if (auth_knows(users, &client->login)) {
+        client->needs_auth = false;
+        return true;
+    }
+    client->has_login = false;
+    ctr_add(&t->w->counters, CTR_auth_revoked, 1);
+    log_info("auth, ended a session whose user or password is gone");
+    return false;
 }
 
 /* ---- text -------------------------------------------------------------------------------- */
@@ -117,12 +174,13 @@ static enum reply check_offer(struct turn *t, const struct text_auth *offer, boo
 
     t->units += auth_count(auth) / ENTRIES_PER_UNIT;
     if (offer->user.len == 0 || offer->password.len == 0 ||
-        !auth_check(auth, offer->user, offer->password)) {
+        !auth_check(auth, offer->user, offer->password, &t->client->login)) {
         *is_over = conn_auth_failed(t->client, offer->user);
         return REPLY_AUTH_FAILURE;
     }
     ctr_add(&t->w->counters, CTR_auth_cmds, 1);
     t->client->needs_auth = false;
+    t->client->has_login = true;
     conn_deadline_clear(turn_conn(t), DEADLINE_LOGIN);
     return REPLY_STORED;
 }
@@ -210,9 +268,20 @@ static enum turn_stop take_binary(struct turn *t, const char *p, size_t len, siz
 enum turn_stop conn_auth_take(struct turn *t, const char *p, size_t len, size_t *used)
 {
     bool is_text = t->w->settings->auth_file != NULL;
-    enum turn_stop stop = is_text ? take_text(t, p, len, used) : take_binary(t, p, len, used);
+    enum turn_stop stop;
 
     must_be_in_turn(t);
+    if (t->client->is_doubted) {
+        bool is_good = dispel_doubt(t);
+
+        if (is_good || is_text) {
+            *used = is_good ? 0 : len;
+            turn_reply(t, is_good ? REPLY_NONE : REPLY_UNAUTHENTICATED);
+            return is_good ? TURN_GOES_ON : TURN_CLOSES;
+        }
+        conn_deadline_set(turn_conn(t), DEADLINE_LOGIN);
+    }
+    stop = is_text ? take_text(t, p, len, used) : take_binary(t, p, len, used);
     if (stop != TURN_GOES_ON) {
         return stop;
     }

@@ -8,6 +8,7 @@
 #include "daemon/command/turn.h"
 
 struct conn;
+struct worker;
 
 /* So many failed logins end a connection. */
 #define CONN_AUTH_FAILURES_MAX 5u
@@ -26,6 +27,12 @@ enum turn_stop conn_auth_take(struct turn *t, const char *p, size_t len, size_t 
 
 /* A login failed; a client_login_failed_fn. Context: worker. */
 bool conn_auth_failed(struct client *client, struct span user);
+
+/*
+ * The users were read again: who is no longer among them has to leave, at the next request or,
+ * if it watches, at once. Context: worker, outside a section.
+ */
+void conn_auth_doubt_all(struct worker *w);
 
 /*
  * Its login has begun or ended: give it a time limit, or take that away, and end it when it has

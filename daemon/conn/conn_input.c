@@ -153,7 +153,7 @@ void conn_read(struct conn *c)
         room = CONN_READ_LITTLE_BYTES;
     }
     if (MF_UNLIKELY(c->client.needs_auth)) {
-        room = CONN_AUTH_READ_BYTES;
+        room = room < CONN_AUTH_READ_BYTES ? room : CONN_AUTH_READ_BYTES;
     }
     n = read_some(c, p + tail, room);
     if (n <= 0) {

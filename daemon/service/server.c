@@ -97,9 +97,14 @@ static void on_room_message(struct message *m, void *receiver)
 
 void server_reload(struct server *s)
 {
-    bool has_any = access_reload(&s->crew.access);
+    bool has_new;
+    bool has_any = access_reload(&s->crew.access, &has_new);
 
     must_be_main();
+    if (has_new) {
+        crew_doubt_logins(&s->crew);
+        access_log_reload(&s->crew.access);
+    }
     if (s->crew.tls != NULL) {
         renewal_want(s);
         has_any = true;

@@ -104,6 +104,18 @@ void crew_conn_closed(struct crew *crew)
 
 /* ---- all workers ------------------------------------------------------------------------- */
 
+void crew_doubt_logins(struct crew *crew)
+{
+    must_be_main();
+    for (uint32_t i = 0; i < crew->worker_count; i++) {
+        struct worker *w = &crew->workers[i];
+
+        if (!atomic_exchange(&w->is_doubt_posted, true)) {
+            mailbox_post(&w->mailbox, &w->doubt_message);
+        }
+    }
+}
+
 void crew_poke_all(struct crew *crew)
 {
     for (uint32_t i = 0; i < crew->worker_count; i++) {

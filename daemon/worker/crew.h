@@ -53,6 +53,9 @@ struct worker_duties {
     /* Try the stores again that wait for room. */
     void (*retry_waiting)(struct worker *w);
 
+    /* The users were read again: clients that are gone from them have to leave. */
+    void (*doubt_logins)(struct worker *w);
+
     /* Close connections whose handshake or login takes too long. */
     void (*check_deadlines)(struct worker *w);
 
@@ -144,6 +147,9 @@ void crew_conn_closed(struct crew *crew);
  * Ask main to load the certificates again; ask->answer comes back. TLS is on. Context: worker.
  */
 void crew_ask_for_certs(struct crew *crew, struct certs_ask *ask);
+
+/* The users were read again: have every worker look at its clients. Context: main. */
+void crew_doubt_logins(struct crew *crew);
 
 /* Have every worker check its home shard soon. Context: any thread. */
 void crew_poke_all(struct crew *crew);

@@ -121,6 +121,15 @@ static void on_end(struct message *m, void *receiver)
     mailbox_close(&w->mailbox);
 }
 
+static void on_doubt(struct message *m, void *receiver)
+{
+    struct worker *w = worker_of(receiver);
+
+    (void)m;
+    atomic_store(&w->is_doubt_posted, false); /* first: users that come now bring another */
+    w->crew->duties->doubt_logins(w);
+}
+
 static void on_poke(struct message *m, void *receiver)
 {
     struct worker *w = worker_of(receiver);
@@ -259,6 +268,7 @@ static int worker_init(struct worker *w, struct crew *crew, uint32_t id)
     w->drain_message.fn = on_drain;
     w->end_message.fn = on_end;
     w->poke_message.fn = on_poke;
+    w->doubt_message.fn = on_doubt;
     atomic_init(&w->sleeps_until, MSEC_NEVER);
     w->rbuf = mem_alloc_aligned(WORKER_RBUF_BYTES, 64);
     w->obuf = mem_alloc_aligned(WORKER_OBUF_BYTES, 64);

@@ -110,7 +110,9 @@ struct worker {
     struct message drain_message;
     struct message end_message;
     struct message poke_message;
-    _Atomic bool is_poked; /* [atomic] seq_cst: poke_message is on its way */
+    struct message doubt_message;
+    _Atomic bool is_doubt_posted; /* [atomic] acq_rel: doubt_message is on its way */
+    _Atomic bool is_poked;        /* [atomic] seq_cst: poke_message is on its way */
 
     /* [atomic] events for watchers: made by the first watch command; owned */
     _Atomic(struct byte_ring *) watch_ring;

@@ -295,7 +295,6 @@ def test_reload():
         with g.daemon.client() as c:
             c.send(offer(b"u", b"p"))
             assert c.line() == FAILURE
-        assert old.get(b"k") == b"v"        # clients that are in stay in
         for cut in (b"", b"v:q\nw:longe"):      # as somebody sees it who reads while it is written
             g.write(cut)
             g.reload("seems to be cut off")
@@ -306,6 +305,28 @@ def test_reload():
             c.send(offer(b"v", b"q") + offer(b"-", b""))
             assert [c.line(), c.line()] == [FAILURE] * 2
         old.close()
+
+
+def test_who_is_removed_has_to_leave():
+    """At the next request, whatever the client is in the middle of; who is still in the file stays."""
+    with Guarded("-t", "1", users=b"u:p\nv:q\n") as g, g.known(b"v", b"q") as stays:
+        idle, half, big, watches, asks = (g.known(b"u", b"p") for _ in range(5))
+        half.send(b"set k 0 0 5\r\nab")
+        big.send(b"set l 0 0 500000\r\n" + b"x" * 300000)
+        assert watches.ask(b"watch fetchers") == b"OK"
+        assert asks.set(b"k", b"v") == b"STORED"
+        wait_for(lambda: stays.shard_sum("mayfly_body_pending_bytes") > 0, "the large value is under way")
+        g.write(b"u:new\nv:q\n")
+        g.reload("(2 users)")
+        watches.rest()          # closed at once: it sends no requests
+        for c, more, said in ((idle, b"get k\r\n", b""), (half, b"cde\r\n", b""), (asks, b"get k\r\n", b""),
+                              (big, b"x" * 200000 + b"\r\nget k\r\n", b"STORED\r\n")):
+            c.send(more)
+            assert c.rest() == said + UNAUTHENTICATED + b"\r\n", more[:20]
+            c.close()
+        assert stays.get(b"k") == b"v" and stays.stat("mayfly_auth_revoked") == 5
+        assert stays.stat("auth_errors") == 0
+        g.known(b"u", b"new").close()
 
 
 def test_broken_file_at_reload_keeps_the_old_users():

@@ -384,10 +384,15 @@ def test_own_users_are_read_again():
         g.known(b"v", b"q").close()
         with g.client() as c:
             assert c.ask_frame(plain(b"u", b"p")) == FAILED
+        with g.known(b"v", b"q") as known:
+            reload("(1 users)")
+            assert known.ask_frame(frame(GET, b"k"))[0] == NOT_FOUND
+            assert old.ask_frame(frame(GET, b"k")) == FAILED        # its user is gone
+            assert old.is_at_end()
+            assert known.stats_frames()["mayfly_auth_revoked"] == "1"
         os.unlink(g.pwdb)
         reload("kept the users in use")
         g.known(b"v", b"q").close()
-        assert old.ask_frame(frame(GET, b"k"))[0] == NOT_FOUND
 
 
 # ---- what others must not notice ------------------------------------------------------------------
