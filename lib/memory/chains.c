@@ -195,7 +195,11 @@ segment_t chains_oldest(const struct memory *m, enum chain_id id)
 segment_t chains_seal_open(struct memory *m, enum chain_id id)
 {
     const struct chain *c = &m->blocks.chain[id];
-    segment_t open[] = {c->open, c->compact};
+    /*
+     * The cleaner's first. What has to stay when a segment is evicted from goes to the other: if
+     * that came first, a piece in it would go round and round, and its head never be reached.
+     */
+    segment_t open[] = {c->compact, c->open};
 
     memory_must_be_entered(m);
     for (int i = 0; i < 2; i++) {

@@ -6,6 +6,7 @@
 #include "lib/shard/shard.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "lib/base/rcu.h"
 #include "lib/memory/cursor.h"
@@ -311,5 +312,45 @@ TEST(heat_does_not_wrap_when_a_reader_comes_during_the_verdict)
     for (unsigned i = 0; i < kept; i++) {
         ck_assert_uint_eq(fixture_get(&f, name("k", i)).item->heat, HEAT_FETCHED);
     }
+    fixture_stop(&f);
+}
+
+/* Items in blocks of a kilobyte, from `first` on. */
+static void set_kilobytes(const char *kind, unsigned first, unsigned count)
+{
+    for (unsigned i = first; i < first + count; i++) {
+        fixture_set(&f, name(kind, i), KIB - sizeof(struct item) - strlen(name(kind, i)));
+    }
+}
+
+/*
+ * Pieces are in one segment and their head in another, which is cleaned: the cleaner has the
+ * head in its open segment, the pieces come to the other one when theirs is evicted.
+ */
+TEST(a_head_apart_from_its_pieces_is_reached)
+{
+    unsigned per_segment;
+    size_t piece;
+    struct memory *m;
+
+    fixture_start(&f, NULL);
+    m = &f.shard->memory;
+    per_segment = segment_bytes(&m->arena) / KIB;
+    piece = m->piece_max;
+    set_kilobytes("old", 0, per_segment - 4);
+    fixture_set(&f, "wide", 2 * piece);
+    set_kilobytes("dead", 0, per_segment);
+    for (unsigned i = 0; i + 1 < per_segment; i++) {
+        ck_assert_int_eq(fixture_delete(&f, name("dead", i)), OUT_DELETED);
+    }
+    fixture_settle(&f);
+    shard_enter(f.shard);
+    (void)cursor_tidy(m, 1000, fixture_now(&f));
+    ck_assert_uint_ne(m->blocks.chain[CHAIN_SMALL].compact, 0);
+    for (int i = 0; i < 100 && fixture_counter(&f, CTR_curr_items) > 0; i++) {
+        (void)cursor_slice_beyond(m, 100, fixture_now(&f), 1000);
+    }
+    shard_leave(f.shard);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
     fixture_stop(&f);
 }
