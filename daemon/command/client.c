@@ -5,6 +5,7 @@
 #include "daemon/command/client.h"
 
 #include "daemon/access/auth_sasl.h"
+#include "daemon/options/settings.h"
 #include "daemon/worker/watch.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/context.h"
@@ -22,7 +23,7 @@ uint64_t client_pending_max(const struct worker *w)
     uint64_t eighth = (uint64_t)limit / 8;
 
     must_be_worker(w);
-    return (eighth > PENDING_MIN_BYTES ? eighth : PENDING_MIN_BYTES) / w->engine->shard_count;
+    return (eighth > PENDING_MIN_BYTES ? eighth : PENDING_MIN_BYTES) / w->settings->threads;
 }
 
 bool client_count_output(struct client *c, struct worker *w)

@@ -97,7 +97,7 @@ static bool may_keep(const struct worker *w, size_t n)
 {
     uint64_t limit = w->settings->read_buf_mem_limit_bytes;
 
-    return limit == 0 || kept_by_all(w) + n <= limit / w->engine->shard_count;
+    return limit == 0 || kept_by_all(w) + n <= limit / w->settings->threads;
 }
 
 static void close_out_of_memory(struct conn *c)

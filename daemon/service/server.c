@@ -195,8 +195,8 @@ static int start_engine(struct server *s)
     enum mf_err err;
 
     engine_config_init(&cfg);
-    cfg.shards = set->threads;
     cfg.limit_bytes = setting_get(set, memory_limit_bytes);
+    cfg.shards = engine_shards_for(set->threads, cfg.limit_bytes);
     cfg.item_size_max = set->item_size_max;
     cfg.items_hint = set->hashpower > 0 ? UINT64_C(1) << set->hashpower : 0;
     cfg.evictions = !set->no_evictions;

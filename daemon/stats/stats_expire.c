@@ -101,8 +101,26 @@ static void put_memory(struct stats_out *o, const struct shard_info *info, const
 }
 
 /*
- * Counters here count from the start: `stats reset` keeps one baseline for all shards together.
+ * One worker, with the shard that it is at home in. Counters here count from the start: `stats
+ * reset` keeps one baseline for all shards together.
  */
+static void put_worker(struct stats_out *o, const struct worker *w, msec_t now)
+{
+    uint64_t sum[CTR_COUNT] = {0};
+
+    counters_sum(sum, &w->counters);
+    if (w->shard != NULL) {
+        struct shard_info info;
+
+        counters_sum(sum, shard_counters(w->shard));
+        shard_info(w->shard, now, &info);
+        put_policy(o, w, cron_hz(w));
+        put_expiry(o, &info, sum);
+        put_memory(o, &info, sum);
+    }
+    put_counters(o, CTR_IN_WORKER, sum);
+}
+
 void stats_shards(struct worker *w, struct stats_out *o)
 {
     const struct crew *crew = w->crew;
@@ -111,21 +129,12 @@ void stats_shards(struct worker *w, struct stats_out *o)
 
     must_be_worker(w);
     stats_put_u64(o, "shards", crew->engine.shard_count);
-    for (i = 0; i < crew->engine.shard_count; i++) {
-        const struct worker *home = &crew->workers[i];
-        uint64_t sum[CTR_COUNT] = {0};
-        struct shard_info info;
+    for (i = 0; i < crew->worker_count; i++) {
         char prefix[16];
 
-        counters_sum(sum, shard_counters(crew->engine.shards[i]));
-        counters_sum(sum, &home->counters);
-        shard_info(crew->engine.shards[i], now, &info);
         snprintf(prefix, sizeof(prefix), "%u:", (unsigned)i);
         o->prefix = prefix;
-        put_policy(o, home, cron_hz(home));
-        put_expiry(o, &info, sum);
-        put_memory(o, &info, sum);
-        put_counters(o, CTR_IN_WORKER, sum);
+        put_worker(o, &crew->workers[i], now);
         o->prefix = "";
     }
 }

@@ -42,7 +42,7 @@ void crew_stop(struct crew *crew)
 
 int crew_start(struct crew *crew)
 {
-    uint32_t count = crew->engine.shard_count;
+    uint32_t count = crew->settings->threads;
     uint32_t i;
 
     must_be_main();

@@ -119,9 +119,9 @@ struct crew {
 };
 
 /*
- * Make as many workers as there are shards and start their threads. Returns 0, or the exit
- * status after a message was written; then none is left. Context: main, the engine runs,
- * signals are blocked.
+ * Make as many workers as -t says and start their threads. Returns 0, or the exit status after
+ * a message was written; then none is left. Context: main, the engine runs, signals are
+ * blocked.
  */
 int crew_start(struct crew *crew);
 

@@ -15,7 +15,8 @@
  * A writer on another worker may bring a deadline nearer, or leave work, while the home worker
  * sleeps. So each worker publishes what it knows about its shard (sleeps_until, knows_work). A
  * worker that has written compares the other shards with that and pokes their home workers.
- * Both sides store, fence, then load, so one of them sees the other's store.
+ * Both sides store, fence, then load, so one of them sees the other's store. A worker without a
+ * home shard does none of this, except that it pokes others.
  *
  * Connections. Those whose stores wait for room are tried again each millisecond. All of them
  * are checked once a second while an idle timeout is set and there are connections, and
@@ -95,7 +96,7 @@ static uint64_t expired_active(const struct cron *c)
 static bool has_debt(const struct cron *c)
 {
     const struct worker *w = c->worker;
-    msec_t due = shard_next_due(w->shard);
+    msec_t due = w->shard != NULL ? shard_next_due(w->shard) : MSEC_NEVER;
 
     return due != MSEC_NEVER && due <= clock_now(&w->engine->clock);
 }
@@ -171,7 +172,7 @@ static void disarm_tick(struct cron *c)
  */
 static msec_t publish_due(struct worker *w)
 {
-    for (;;) {
+    while (w->shard != NULL) {
         msec_t due = shard_next_due(w->shard);
 
         if (due == atomic_load_explicit(&w->sleeps_until, memory_order_relaxed)) {
@@ -180,6 +181,7 @@ static msec_t publish_due(struct worker *w)
         atomic_store_explicit(&w->sleeps_until, due, memory_order_relaxed);
         atomic_thread_fence(memory_order_seq_cst);
     }
+    return MSEC_NEVER;
 }
 
 /* Arm the tick for what falls due next; a timer armed for an earlier moment stays. */
@@ -229,6 +231,9 @@ static uint64_t writes_so_far(const struct worker *w)
 /* Does a shard hold work that its home worker does not know about yet? */
 static bool needs_poke(const struct worker *home)
 {
+    if (home->shard == NULL) {
+        return false;
+    }
     if (shard_wants_work(home->shard) &&
         !atomic_load_explicit(&home->knows_work, memory_order_relaxed)) {
         return true;
@@ -275,7 +280,7 @@ static void on_retry(uv_timer_t *timer)
 /* Does the shard want work? Publishes the answer as what this worker knows. */
 static bool publish_work(struct worker *w)
 {
-    bool wants = shard_wants_work(w->shard);
+    bool wants = w->shard != NULL && shard_wants_work(w->shard);
 
     if (wants != atomic_load_explicit(&w->knows_work, memory_order_relaxed)) {
         atomic_store_explicit(&w->knows_work, wants, memory_order_relaxed);

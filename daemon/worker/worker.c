@@ -205,7 +205,8 @@ static void *thread_main(void *arg)
 
     snprintf(w->note, sizeof(w->note), "worker %u", (unsigned)w->id);
     check_note(w->note);
-    context_set_thread(THREAD_WORKER, w, w->shard);
+    /* NULL would stand for every shard; one that has no home is at home in none. */
+    context_set_thread(THREAD_WORKER, w, w->shard != NULL ? (const void *)w->shard : w);
     rcu_register();
     watch_this_thread(w);
     w->start_status = thread_begin(w);
@@ -263,7 +264,7 @@ static int worker_init(struct worker *w, struct crew *crew, uint32_t id)
     w->crew = crew;
     w->engine = &crew->engine;
     w->settings = crew->settings;
-    w->shard = crew->engine.shards[id];
+    w->shard = id < crew->engine.shard_count ? crew->engine.shards[id] : NULL;
     w->grace_step = WORKER_GRACE_STEP_BYTES;
     w->drain_message.fn = on_drain;
     w->end_message.fn = on_end;

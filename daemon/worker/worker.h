@@ -70,7 +70,7 @@ struct worker {
     struct crew *crew;               /* [borrowed] */
     struct engine *engine;           /* [borrowed] */
     const struct settings *settings; /* [borrowed] */
-    struct shard *shard;             /* [borrowed] its home shard */
+    struct shard *shard;             /* [borrowed] its home shard; NULL: it has none */
     pthread_t thread;
     uv_sem_t started; /* posted once: start_status is set */
     uv_sem_t drained; /* posted once: the last connection is gone */

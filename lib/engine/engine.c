@@ -22,6 +22,13 @@
 /* The least that a shard can work with. */
 #define SHARD_MIN_BYTES (1 * MIB)
 
+/*
+ * No more shards are made at the start than have this share each. What an empty shard takes
+ * (the first index, the wheel, ring and holes: about 100 KiB) and what it keeps open or free (8
+ * segments of 32 KiB) is a tenth of it, and the limit may still be lowered to a quarter.
+ */
+#define SHARD_START_BYTES (4 * MIB)
+
 void engine_config_init(struct engine_config *c)
 {
     memset(c, 0, sizeof(*c));
@@ -30,6 +37,13 @@ void engine_config_init(struct engine_config *c)
     c->item_size_max = MIB;
     c->evictions = true;
     c->options = &engine_options_default;
+}
+
+uint32_t engine_shards_for(uint32_t threads, uint64_t limit_bytes)
+{
+    uint64_t most = limit_bytes / SHARD_START_BYTES;
+
+    return most >= threads ? threads : most > 1 ? (uint32_t)most : 1;
 }
 
 static uint64_t reclaim_hook(void *arg)

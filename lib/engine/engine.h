@@ -54,6 +54,12 @@ struct engine_config {
 /* Fill in the defaults. Context: before start. */
 void engine_config_init(struct engine_config *cfg);
 
+/*
+ * How many shards suit so many threads and a limit: one for each thread, but fewer if their
+ * shares of the limit would be too small to work with. At least 1. Context: any thread.
+ */
+uint32_t engine_shards_for(uint32_t threads, uint64_t limit_bytes);
+
 struct shard;
 
 struct engine {

@@ -196,8 +196,9 @@ segment_t chains_seal_open(struct memory *m, enum chain_id id)
 {
     const struct chain *c = &m->blocks.chain[id];
     /*
-     * The cleaner's first. What has to stay when a segment is evicted from goes to the other: if
-     * that came first, a piece in it would go round and round, and its head never be reached.
+     * The cleaner's first. What has to stay when a segment is evicted from goes to the other:
+     * if that came first, a piece in it would go round and round, and its head never be
+     * reached.
      */
     segment_t open[] = {c->compact, c->open};
 

@@ -28,6 +28,7 @@ void solo_start_with(uint64_t limit_bytes, uint32_t shards, bool is_frozen)
     memset(&solo.crew, 0, sizeof(solo.crew));
     engine_config_init(&cfg);
     cfg.shards = shards;
+    solo.settings.threads = shards;
     cfg.limit_bytes = limit_bytes;
     cfg.item_size_max = solo.settings.item_size_max;
     ck_assert_int_eq(engine_start(&solo.crew.engine, &cfg), MF_OK);

@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Whatever -m, -t and -I are, the server starts, stores items as large as -I allows, and evicts."""
+import os
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import mayfly                                                           # noqa: E402
+from mayfly import Daemon, pattern                                      # noqa: E402
+
+KIB = 1 << 10
+MIB = 1 << 20
+ITEM_EXTRA = 200    # more than what counts against -I besides the value
+
+
+def check_room(d, megabytes, largest):
+    """Items of the largest size, then more small ones than fit, then both again: all are stored."""
+    big = pattern(b"big", largest - ITEM_EXTRA)
+    small = b"s" * 4000
+    with d.client() as c:
+        for turn in range(2):
+            for i in range(3):
+                key = b"big%d" % i
+                assert c.set(key, big) == b"STORED", (d.command, key, turn)
+                assert c.get(key) == big, (d.command, key, turn)
+            for i in range(0, megabytes * 260, 20):
+                c.send(b"".join(b"set %d.%d 0 0 %d\r\n%s\r\n" % (turn, i + n, len(small), small) for n in range(20)))
+                for _ in range(20):
+                    assert c.line() == b"STORED"
+            assert c.get(b"%d.%d" % (turn, i + 19)) == small
+        assert c.stat("evictions") > 0
+        assert c.stat("store_no_memory") == 0
+
+
+def test_every_limit_serves_with_every_number_of_threads():
+    rows = ((1, 4, 512 * KIB), (2, 4, MIB), (3, 4, 1536 * KIB), (8, 64, 4 * MIB), (16, 64, 8 * MIB))
+    for megabytes, threads, largest in rows:
+        with Daemon("-m", str(megabytes), "-t", str(threads), "-I", str(largest)) as d:
+            check_room(d, megabytes, largest)
+
+
+def test_many_threads_with_the_default_limit():
+    with Daemon("-t", "65") as d, d.client() as c:
+        assert c.stats(b"settings")["num_threads"] == "65"
+        assert c.set(b"k", b"v" * (MIB - ITEM_EXTRA)) == b"STORED"
+        # Workers beyond the shards have lines of their own, without a shard.
+        shards = c.stats(b"shards")
+        assert int(shards["shards"]) < 65
+        assert "64:curr_connections" in shards and "64:segments_used" not in shards
+
+
+mayfly.main(globals())
