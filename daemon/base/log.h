@@ -2,7 +2,8 @@
 /*
  * The base of the daemon: what every folder above may use. It knows no settings.
  *
- *   log.h       the log
+ *   log.h       the log: what others call; log_line: the form of a line; log_writer: the thread
+ *               that writes; log_ring: what waits for it
  *   mailbox.h   messages to a thread with a loop
  *   pool.h      threads for slow calls
  *   bytering.h  a queue of bytes from one thread to another
@@ -21,9 +22,16 @@
  * never logged, keys only at debug.
  *
  * A line is composed on the stack and written by one write(2), so lines of threads do not mix;
- * a line that is too long is cut. Warnings are limited per call site to LOG_LIMIT_BURST in
- * LOG_LIMIT_S seconds; the next one after that says how many were left out. All lines go to
- * descriptor 2; privs_open_std_fds() makes sure that it is never a client's.
+ * a line that is too long is cut. All lines go to descriptor 2; privs_open_std_fds() makes sure
+ * that it is never a client's.
+ *
+ * Whoever logs never waits for standard error: between log_start() and log_stop() lines go into
+ * a ring of fixed size, and a thread of the log writes them. Lines that find no room are
+ * dropped and counted, and the log says how many there were.
+ *
+ * In that time a call site writes at most LOG_LIMIT_BURST lines in LOG_LIMIT_S seconds,
+ * whatever the level; the next line after that says how many were left out. So no client can
+ * fill a disk. Only log_notice() is not limited: it is for what the operator does.
  */
 #ifndef MAYFLY_DAEMON_BASE_LOG_H
 #define MAYFLY_DAEMON_BASE_LOG_H
@@ -33,6 +41,7 @@
 #include <stdint.h>
 
 #include "lib/base/check.h"
+#include "lib/base/counters.h"
 
 /*
  * The higher, the less important. Error, warn and notice are always written; -v adds info, -vv
@@ -50,7 +59,7 @@ enum log_level {
 #define LOG_LIMIT_BURST 5
 #define LOG_LIMIT_S     10
 
-/* What a call site of log_warn() remembers. */
+/* What a call site remembers. */
 struct log_limit {
     /* [atomic] */
     _Atomic int64_t window;    /* number of the LOG_LIMIT_S window of its last line */
@@ -65,33 +74,52 @@ struct log_limit {
  */
 void log_init(const _Atomic uint32_t *verbosity);
 
+/*
+ * From here on lines are limited, and a thread writes them. False: the thread cannot be made,
+ * and lines are written as before. Context: main, after the process went to the background,
+ * before clients are served.
+ */
+bool log_start(void);
+
+/*
+ * Wait until what was logged so far is written, for at most a second. Context: main.
+ */
+void log_flush(void);
+
+/*
+ * End the thread once it has written what waits. If it has not within a second, the thread is
+ * left behind, and what is logged from then on is dropped: a standard error that nobody reads
+ * must not keep the process from ending. Nothing happens if the thread does not run. Context:
+ * main, no client is served any more.
+ */
+void log_stop(void);
+
+/* The counters of the log (writer ANY in counters.def). Context: any thread. */
+const struct counters *log_counters(void);
+
 /* Would a line of this level be written? One relaxed load. Context: any thread. */
 bool log_is_on(enum log_level level);
 
 /* Write a line. Keeps errno. Context: any thread. */
 void log_write(enum log_level level, const char *fmt, ...) MF_PRINTF(2, 3);
 
-/* Write a warning unless its call site is over the limit. Keeps errno. Context: any thread. */
-void log_write_limited(struct log_limit *limit, const char *fmt, ...) MF_PRINTF(2, 3);
+/* Write a line unless its call site is over the limit. Keeps errno. Context: any thread. */
+void log_write_limited(struct log_limit *limit, enum log_level level, const char *fmt, ...)
+    MF_PRINTF(3, 4);
 
-#define log_error(...)  log_write(LOG_LEVEL_ERROR, __VA_ARGS__)
-#define log_notice(...) log_write(LOG_LEVEL_NOTICE, __VA_ARGS__)
-
-#define log_warn(...)                                                                          \
-    do {                                                                                       \
-        static struct log_limit log_limit_here_;                                               \
-        log_write_limited(&log_limit_here_, __VA_ARGS__);                                      \
-    } while (0)
-
-/* The arguments of these are not evaluated when the level is off. */
+/* The arguments are not evaluated when the level is off. */
 #define log_at_(level, ...)                                                                    \
     do {                                                                                       \
+        static struct log_limit log_limit_here_;                                               \
         if (log_is_on(level)) {                                                                \
-            log_write(level, __VA_ARGS__);                                                     \
+            log_write_limited(&log_limit_here_, level, __VA_ARGS__);                           \
         }                                                                                      \
     } while (0)
-#define log_info(...)  log_at_(LOG_LEVEL_INFO, __VA_ARGS__)
-#define log_debug(...) log_at_(LOG_LEVEL_DEBUG, __VA_ARGS__)
-#define log_trace(...) log_at_(LOG_LEVEL_TRACE, __VA_ARGS__)
+#define log_error(...)  log_at_(LOG_LEVEL_ERROR, __VA_ARGS__)
+#define log_warn(...)   log_at_(LOG_LEVEL_WARN, __VA_ARGS__)
+#define log_notice(...) log_write(LOG_LEVEL_NOTICE, __VA_ARGS__)
+#define log_info(...)   log_at_(LOG_LEVEL_INFO, __VA_ARGS__)
+#define log_debug(...)  log_at_(LOG_LEVEL_DEBUG, __VA_ARGS__)
+#define log_trace(...)  log_at_(LOG_LEVEL_TRACE, __VA_ARGS__)
 
 #endif

@@ -106,6 +106,7 @@ static void leave_terminal(const struct settings *s)
     }
     dup2(null, STDIN_FILENO);
     if (setting_get(s, verbosity) == 0) {
+        log_flush(); /* what was logged so far is for whoever has started us */
         dup2(null, STDOUT_FILENO);
         dup2(null, STDERR_FILENO);
     }

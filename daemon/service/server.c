@@ -230,7 +230,12 @@ static int start_threads(struct server *s)
     int status;
 
     block_signals(s);
-    status = start_engine(s);
+    if (!log_start()) {
+        log_error("server, cannot start the thread of the log");
+        status = EX_OSERR;
+    } else {
+        status = start_engine(s);
+    }
     if (status == 0) {
         s->step = STEP_ENGINE;
         status = access_start_threads(&s->crew.access);
@@ -384,6 +389,7 @@ int server_start(struct server *s, struct settings *settings)
 
 fail:
     take_down(s);
+    log_stop();
     return status;
 }
 
@@ -398,6 +404,7 @@ void server_stop(struct server *s)
     must_be_main();
     take_down(s);
     log_info("server, stopped");
+    log_stop();
 }
 
 int server_run(struct settings *settings)

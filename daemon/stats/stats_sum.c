@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "daemon/base/log.h"
 #include "daemon/stats/stats.h"
 #include "daemon/worker/crew.h"
 
@@ -36,6 +37,7 @@ void stats_sum_raw(const struct crew *crew, uint64_t sum[CTR_COUNT])
     }
     counters_sum(sum, reclaim_counters(crew->engine.reclaimer));
     counters_sum(sum, &crew->counters);
+    counters_sum(sum, log_counters());
     take_maximum(sum, crew, CTR_expire_slice_longest_us);
 }
 

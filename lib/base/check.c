@@ -2,20 +2,59 @@
 /*
  * What a failed check does: it prints one line on standard error and aborts. The line is
  * written by one write() from a buffer on the stack, because neither heap nor stdio can be
- * trusted then.
+ * trusted then. Standard error may be a pipe that nobody reads; the process aborts all the
+ * same.
  */
 #include "lib/base/check.h"
 
+#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
+
+/* Seconds that the write may take. */
+#define OVERDUE_S 1
 
 static _Thread_local const char *thread_note; /* [borrowed] see check_note() */
 
 void check_note(const char *text)
 {
     thread_note = text;
+}
+
+static _Noreturn void on_overdue(int number)
+{
+    (void)number;
+    abort();
+}
+
+/*
+ * Write unless that would wait. Something else may fill the pipe between the question and the
+ * write; then an alarm ends the process.
+ */
+static void write_last_words(const char *text, size_t len)
+{
+    struct pollfd out = {.fd = STDERR_FILENO, .events = POLLOUT};
+    struct sigaction overdue;
+    sigset_t alarm_only;
+
+    if (poll(&out, 1, 0) != 1 || (out.revents & POLLOUT) == 0) {
+        return;
+    }
+    memset(&overdue, 0, sizeof(overdue));
+    overdue.sa_handler = on_overdue;
+    sigemptyset(&overdue.sa_mask);
+    sigaction(SIGALRM, &overdue, NULL);
+    sigemptyset(&alarm_only);
+    sigaddset(&alarm_only, SIGALRM);
+    pthread_sigmask(SIG_UNBLOCK, &alarm_only, NULL);
+    alarm(OVERDUE_S);
+    if (write(STDERR_FILENO, text, len) < 0) {
+        return; /* the line is lost */
+    }
 }
 
 _Noreturn void check_failed(const char *expr, const char *file, int line)
@@ -34,9 +73,8 @@ _Noreturn void check_failed(const char *expr, const char *file, int line)
         n = (int)sizeof(text) - 1;
         text[n - 1] = '\n';
     }
-    if (n > 0 && write(STDERR_FILENO, text, (size_t)n) < 0) {
-        /* The line is lost; the core dump has everything. */
-        abort();
+    if (n > 0) {
+        write_last_words(text, (size_t)n);
     }
     abort();
 }

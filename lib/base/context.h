@@ -22,6 +22,7 @@ enum thread_role {
     THREAD_WORKER,
     THREAD_RECLAIMER,
     THREAD_POOL,
+    THREAD_LOG,
 };
 
 struct thread_context {

@@ -2,8 +2,8 @@
 /*
  * Counters. Every word has one writer at a time: the worker that it belongs to, or the thread
  * that is in the shard that it belongs to. It is updated by a relaxed load and store; readers
- * sum words by relaxed loads. `stats reset` remembers a baseline instead of writing the words
- * of other threads.
+ * sum words by relaxed loads. Only the words of the log have many writers, which add
+ * atomically. `stats reset` remembers a baseline instead of writing the words of other threads.
  */
 #ifndef MAYFLY_LIB_BASE_COUNTERS_H
 #define MAYFLY_LIB_BASE_COUNTERS_H
@@ -25,7 +25,8 @@ enum counter_writer {
     CTR_WRITER_WORKER,
     CTR_WRITER_SHARD,
     CTR_WRITER_RECLAIM,
-    CTR_WRITER_MAIN
+    CTR_WRITER_MAIN,
+    CTR_WRITER_ANY
 };
 enum counter_shown {
     CTR_IN_STATS = 1 << 0,
@@ -53,7 +54,7 @@ struct counter_row {
 extern const struct counter_row counter_rows[CTR_COUNT];
 
 struct counters {
-    _Atomic uint64_t v[CTR_COUNT]; /* [atomic] each word has one writer */
+    _Atomic uint64_t v[CTR_COUNT]; /* [atomic] each word has one writer, unless that is ANY */
 };
 
 /* Read a word. Context: any thread. */
@@ -72,6 +73,12 @@ static inline void ctr_set(struct counters *c, enum counter id, uint64_t value)
 static inline void ctr_add(struct counters *c, enum counter id, uint64_t n)
 {
     ctr_set(c, id, ctr_get(c, id) + n);
+}
+
+/* Add n to a word that any thread may write (writer ANY). Context: any thread. */
+static inline void ctr_add_shared(struct counters *c, enum counter id, uint64_t n)
+{
+    atomic_fetch_add_explicit(&c->v[id], n, memory_order_relaxed);
 }
 
 /* Raise a word to value if it is less. Context: the writer of that word. */

@@ -203,7 +203,7 @@ class Daemon:
     """A running daemon; use it in a with statement."""
 
     def __init__(self, *args, tcp=False, port=None, path=None, env=None, before=None, wait=True,
-                 user=True, program=PROGRAM):
+                 user=True, program=PROGRAM, stderr=None):
         self.folder = tempfile.mkdtemp(prefix="mayfly-it.")
         self.path = path or os.path.join(self.folder, "socket")
         self.log_path = os.path.join(self.folder, "log")
@@ -220,8 +220,8 @@ class Daemon:
         self.tcp, self.port, self.port_file, self.command = tcp, port, port_file, command + list(args)
         log = open(self.log_path, "wb")
         try:
-            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                                            env=environment, preexec_fn=before)
+            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=log,
+                                            stderr=log if stderr is None else stderr, env=environment, preexec_fn=before)
             if wait:
                 self.wait_until_it_serves()
         except BaseException:

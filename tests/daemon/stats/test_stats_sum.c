@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "daemon/base/log.h"
 #include "daemon/stats/stats.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/mem.h"
@@ -59,6 +60,8 @@ static struct counters *writer_of(enum counter_writer writer, uint32_t n)
                      : NULL;
     case CTR_WRITER_MAIN:
         return n < 1 ? &crew.counters : NULL;
+    case CTR_WRITER_ANY:
+        return n < 1 ? (struct counters *)(uintptr_t)log_counters() : NULL;
     }
     return NULL;
 }

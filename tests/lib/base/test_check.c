@@ -4,6 +4,7 @@
  */
 #include "lib/base/check.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -95,4 +96,32 @@ TEST(a_long_line_is_cut_but_still_ended)
     ck_assert_uint_gt(strlen(said), 100);
     ck_assert_uint_lt(strlen(said), 1000);
     ck_assert_ptr_eq(strchr(said, '\n'), said + strlen(said) - 1);
+}
+
+TEST(a_standard_error_that_nobody_reads_does_not_keep_it_from_aborting)
+{
+    static const char block[4096];
+    int fds[2];
+    int status;
+
+    ck_assert_int_eq(pipe(fds), 0);
+    ck_assert_int_eq(fcntl(fds[1], F_SETFL, O_NONBLOCK), 0);
+    while (write(fds[1], block, sizeof(block)) > 0) {
+    }
+    ck_assert_int_eq(fcntl(fds[1], F_SETFL, 0), 0);
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        const struct rlimit no_core = {0, 0};
+
+        (void)setrlimit(RLIMIT_CORE, &no_core);
+        (void)dup2(fds[1], STDERR_FILENO);
+        holds_and_fails();
+        _exit(0);
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert(WIFSIGNALED(status));
+    ck_assert_int_eq(WTERMSIG(status), SIGABRT);
+    close(fds[0]);
+    close(fds[1]);
 }

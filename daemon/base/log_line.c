@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See log_line.h. The state is one word, which is set before there are threads.
+ */
+#include "daemon/base/log_line.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/base/check.h"
+#include "lib/base/context.h"
+
+/* [const] after log_line_choose_form() */
+static bool is_journal;
+
+/* The journal's priority (syslog's numbers) and the word of the plain form. */
+static const struct {
+    int priority;
+    const char *word;
+} levels[] = {
+    [LOG_LEVEL_ERROR] = {3, "error"},   [LOG_LEVEL_WARN] = {4, "warn"},
+    [LOG_LEVEL_NOTICE] = {5, "notice"}, [LOG_LEVEL_INFO] = {6, "info"},
+    [LOG_LEVEL_DEBUG] = {7, "debug"},   [LOG_LEVEL_TRACE] = {7, "trace"},
+};
+
+/*
+ * The service manager names the journal's socket by device and inode in JOURNAL_STREAM. Our
+ * standard error must be that socket: the variable alone is also inherited by processes whose
+ * output goes elsewhere.
+ */
+static bool stderr_is_journal(void)
+{
+    const char *stream = getenv("JOURNAL_STREAM");
+    struct stat st;
+    char own[64];
+
+    if (stream == NULL || fstat(STDERR_FILENO, &st) != 0) {
+        return false;
+    }
+    snprintf(own, sizeof(own), "%ju:%ju", (uintmax_t)st.st_dev, (uintmax_t)st.st_ino);
+    return strcmp(own, stream) == 0;
+}
+
+void log_line_choose_form(void)
+{
+    must_be_main();
+    is_journal = stderr_is_journal();
+}
+
+/* Write what comes before the text; returns its length. */
+static size_t put_head(char *line, enum log_level level)
+{
+    struct timespec now;
+    struct tm tm;
+    size_t n;
+
+    if (is_journal) {
+        return (size_t)snprintf(line, LOG_LINE_BYTES, "<%d>", levels[level].priority);
+    }
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &tm);
+    n = strftime(line, LOG_LINE_BYTES, "%Y-%m-%dT%H:%M:%S", &tm);
+    return n + (size_t)snprintf(line + n, LOG_LINE_BYTES - n,
+                                ".%03ldZ %s: ", now.tv_nsec / 1000000, levels[level].word);
+}
+
+/* Replace characters that would end the line or move the cursor of a terminal. */
+static void blank_controls(char *text, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        if ((unsigned char)text[i] < ' ' || text[i] == 0x7f) {
+            text[i] = '?';
+        }
+    }
+}
+
+size_t log_line(char out[LOG_LINE_BYTES], enum log_level level, uint32_t left_out,
+                const char *fmt, va_list args)
+{
+    static const char cut[] = "...";
+    const size_t head = put_head(out, level);
+    size_t room;
+    size_t len;
+    int n;
+
+    must(level <= LOG_LEVEL_TRACE && head < LOG_LINE_BYTES / 2);
+    room = LOG_LINE_BYTES - head - 1; /* for the line's end */
+    n = vsnprintf(out + head, room, fmt, args);
+    if (n < 0) {
+        return 0;
+    }
+    len = (size_t)n;
+    if (len >= room) {
+        len = room - 1;
+        memcpy(out + head + len - (sizeof(cut) - 1), cut, sizeof(cut) - 1);
+    }
+    if (left_out > 0 && len + 1 < room) {
+        n = snprintf(out + head + len, room - len, " [%" PRIu32 " more like this left out]",
+                     left_out);
+        len += n > 0 && (size_t)n < room - len ? (size_t)n : 0;
+    }
+    blank_controls(out + head, len);
+    out[head + len] = '\n';
+    return head + len + 1;
+}
+
+size_t log_linef(char out[LOG_LINE_BYTES], enum log_level level, const char *fmt, ...)
+{
+    va_list args;
+    size_t len;
+
+    va_start(args, fmt);
+    len = log_line(out, level, 0, fmt, args);
+    va_end(args);
+    return len;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * One line of the log, as it is written: see log.h for its form.
+ */
+#ifndef MAYFLY_DAEMON_BASE_LOG_LINE_H
+#define MAYFLY_DAEMON_BASE_LOG_LINE_H
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/base/log.h"
+
+/* A line with its end. PIPE_BUF would allow more, but readers would not. */
+#define LOG_LINE_BYTES 1024
+
+/*
+ * Choose the journal's or the plain form by what standard error is now. Context: main, before
+ * start.
+ */
+void log_line_choose_form(void);
+
+/*
+ * Compose a line, its end included; returns its length, which is 0 when the format is
+ * malformed. left_out: so many lines like it were not written (0: none). Context: any thread.
+ */
+size_t log_line(char out[LOG_LINE_BYTES], enum log_level level, uint32_t left_out,
+                const char *fmt, va_list args) MF_PRINTF(4, 0);
+
+/* The same of arguments, and without lines left out. Context: any thread. */
+size_t log_linef(char out[LOG_LINE_BYTES], enum log_level level, const char *fmt, ...)
+    MF_PRINTF(3, 4);
+
+#endif

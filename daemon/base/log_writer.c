@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See log_writer.h. The state is the process's: there is one standard error.
+ *
+ * Waking. Whoever puts or drops a line rings the bell: it exchanges is_rung, and posts the
+ * semaphore if that was false. The thread clears is_rung, also by an exchange, before it looks
+ * at the ring. Of two exchanges the second sees what the other side did before its own, so
+ * either the thread finds the line, or it is woken for it.
+ */
+#include "daemon/base/log_writer.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/base/log_ring.h"
+#include "lib/base/check.h"
+#include "lib/base/context.h"
+
+/* A flush, and a stop, wait for so long for what standard error does not take. */
+#define PATIENCE_MS 1000
+
+/* After so long it is tried again, even if the system does not say that it would be taken. */
+#define RETRY_MS 1000
+
+/* Small, because -k locks whole stacks; a line of the log and printf fit easily. */
+#define STACK_BYTES ((size_t)256 << 10)
+
+enum state {
+    STATE_DIRECT, /* there is no thread: whoever logs writes */
+    STATE_QUEUED,
+    STATE_STUCK, /* stopped, but the thread still waits in write(): nothing can be written */
+};
+
+/* [atomic] */
+static _Atomic int state; /* enum state; changed by main */
+static _Atomic bool is_rung;
+static _Atomic bool is_stopping;
+static _Atomic bool is_awaited; /* main waits for `drained` */
+/* [const] while the thread runs */
+static sem_t bell;
+static sem_t drained;
+static pthread_t thread;
+static struct log_ring ring;
+
+/* ---- writing ----------------------------------------------------------------------------- */
+
+static void write_whole(struct span line)
+{
+    struct pollfd stderr_poll = {.fd = STDERR_FILENO, .events = POLLOUT};
+
+    while (line.len > 0) {
+        ssize_t n = write(STDERR_FILENO, line.ptr, line.len);
+
+        if (n > 0) {
+            line = span_of(line.ptr + n, line.len - (size_t)n);
+        } else if (n < 0 && errno == EAGAIN) {
+            /* Whoever started us, or shares the pipe with us, has set O_NONBLOCK. */
+            (void)poll(&stderr_poll, 1, RETRY_MS);
+        } else if (n == 0 || errno != EINTR) {
+            return; /* this cannot be reported anywhere; the service goes on */
+        }
+    }
+}
+
+/* Without a thread nobody waits for a standard error that takes nothing at the moment. */
+static void write_once(struct span line)
+{
+    ssize_t n;
+
+    do {
+        n = write(STDERR_FILENO, line.ptr, line.len);
+    } while (n < 0 && errno == EINTR);
+}
+
+static void write_dropped(uint32_t count)
+{
+    char line[LOG_LINE_BYTES];
+
+    if (count > 0) {
+        size_t len = log_linef(line, LOG_LEVEL_WARN,
+                               "log, %u messages dropped (standard error did not take them)",
+                               (unsigned)count);
+
+        write_whole(span_of(line, len));
+    }
+}
+
+static void write_waiting(void)
+{
+    const struct log_slot *s;
+
+    while ((s = log_ring_front(&ring)) != NULL) {
+        write_dropped(s->dropped);
+        write_whole(span_of(s->text, s->len));
+        log_ring_drop(&ring);
+    }
+    write_dropped(log_ring_take_dropped(&ring));
+}
+
+/* ---- the thread -------------------------------------------------------------------------- */
+
+static void ring_bell(void)
+{
+    if (!atomic_exchange_explicit(&is_rung, true, memory_order_acq_rel)) {
+        (void)sem_post(&bell);
+    }
+}
+
+static void *writer_main(void *arg)
+{
+    bool is_last = false;
+
+    (void)arg;
+    (void)pthread_setname_np(pthread_self(), "mayfly-log");
+    check_note("log");
+    context_set_thread(THREAD_LOG, NULL, NULL);
+    while (!is_last) {
+        while (sem_wait(&bell) != 0) {
+            /* A debugger has interrupted it. */
+        }
+        (void)atomic_exchange_explicit(&is_rung, false, memory_order_acq_rel);
+        is_last = atomic_load_explicit(&is_stopping, memory_order_relaxed);
+        write_waiting();
+        if (atomic_exchange_explicit(&is_awaited, false, memory_order_acq_rel) || is_last) {
+            (void)sem_post(&drained);
+        }
+    }
+    return NULL;
+}
+
+/* Wait until everything put so far is written; false when PATIENCE_MS have passed. */
+static bool wait_until_drained(void)
+{
+    struct timespec until;
+    int err;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += PATIENCE_MS / 1000;
+    atomic_store_explicit(&is_awaited, true, memory_order_release);
+    ring_bell();
+    do {
+        err = sem_clockwait(&drained, CLOCK_MONOTONIC, &until) == 0 ? 0 : errno;
+    } while (err == EINTR);
+    if (err != 0 && !atomic_exchange_explicit(&is_awaited, false, memory_order_acq_rel)) {
+        /* The thread has taken the request just now, and posts in any case. */
+        while (sem_wait(&drained) != 0) {
+        }
+        err = 0;
+    }
+    return err == 0;
+}
+
+/* ---- public ------------------------------------------------------------------------------ */
+
+bool log_writer_is_on(void)
+{
+    return atomic_load_explicit(&state, memory_order_acquire) == STATE_QUEUED;
+}
+
+bool log_writer_put(struct span line)
+{
+    bool is_put = false;
+
+    switch (atomic_load_explicit(&state, memory_order_acquire)) {
+    case STATE_DIRECT:
+        write_once(line);
+        return true;
+    case STATE_QUEUED:
+        is_put = log_ring_put(&ring, line);
+        ring_bell();
+        break;
+    default:
+        break;
+    }
+    return is_put;
+}
+
+bool log_writer_start(void)
+{
+    pthread_attr_t attr;
+    sigset_t all, had;
+    int err;
+
+    must_be_main();
+    must(atomic_load(&state) == STATE_DIRECT);
+    log_ring_init(&ring);
+    atomic_store(&is_rung, false);
+    atomic_store(&is_stopping, false);
+    atomic_store(&is_awaited, false);
+    if (sem_init(&bell, 0, 0) != 0 || sem_init(&drained, 0, 0) != 0 ||
+        pthread_attr_init(&attr) != 0) {
+        return false;
+    }
+    /* Fails if the system's minimum is larger; then the default size is used. */
+    (void)pthread_attr_setstacksize(&attr, STACK_BYTES);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &had);
+    err = pthread_create(&thread, &attr, writer_main, NULL);
+    pthread_sigmask(SIG_SETMASK, &had, NULL);
+    pthread_attr_destroy(&attr);
+    if (err == 0) {
+        atomic_store_explicit(&state, STATE_QUEUED, memory_order_release);
+    }
+    return err == 0;
+}
+
+void log_writer_flush(void)
+{
+    must_be_main();
+    if (log_writer_is_on()) {
+        (void)wait_until_drained();
+    }
+}
+
+void log_writer_stop(void)
+{
+    must_be_main();
+    if (!log_writer_is_on()) {
+        return;
+    }
+    atomic_store_explicit(&is_stopping, true, memory_order_relaxed);
+    if (!wait_until_drained()) {
+        atomic_store_explicit(&state, STATE_STUCK, memory_order_release);
+        pthread_detach(thread);
+        return;
+    }
+    pthread_join(thread, NULL);
+    atomic_store_explicit(&state, STATE_DIRECT, memory_order_release);
+    /* A thread that was left behind may have put a line since. */
+    write_waiting();
+    sem_destroy(&bell);
+    sem_destroy(&drained);
+}
