@@ -11,6 +11,7 @@
 
 #include "daemon/conn/conn_auth.h"
 #include "daemon/conn/conn_deadline.h"
+#include "daemon/conn/conn_drain.h"
 #include "daemon/conn/conn_info.h"
 #include "daemon/conn/conn_input.h"
 #include "daemon/conn/conn_round.h"
@@ -28,7 +29,7 @@
 #include "lib/base/mem.h"
 
 /*
- * When the server ends a connection it discards at most this much input, in reads of the size
+ * When the server ends one connection it discards at most this much input, in reads of the size
  * of the worker's output buffer.
  */
 #define DISCARD_READS 8
@@ -174,16 +175,22 @@ void conn_close(struct conn *c)
 void conn_end(struct conn *c)
 {
     must_be_worker(c->worker);
-    io_send_end(&c->client.io);
+    if (c->worker->is_stopping) {
+        ready_remove(c);
+        conn_drain_end(c);
+        return;
+    }
+    (void)io_send_end(&c->client.io);
     /* Not into the buffer for reading: other connections may have input there. */
-    io_discard(&c->client.io, c->worker->obuf, WORKER_OBUF_BYTES, DISCARD_READS);
-    c->close_reason = c->worker->is_stopping ? CLOSE_SHUTDOWN : CLOSE_NORMAL;
+    (void)io_discard(&c->client.io, c->worker->obuf, WORKER_OBUF_BYTES, DISCARD_READS);
+    c->close_reason = CLOSE_NORMAL;
     conn_close(c);
 }
 
 /* ---- events ------------------------------------------------------------------------------ */
 
 static void on_poll(uv_poll_t *handle, int status, int events);
+static void on_poll_draining(uv_poll_t *handle, int status, int events);
 
 void conn_arm(struct conn *c, int events)
 {
@@ -195,7 +202,7 @@ void conn_arm(struct conn *c, int events)
     if (events == 0) {
         uv_poll_stop(&c->poll);
     } else {
-        uv_poll_start(&c->poll, events, on_poll);
+        uv_poll_start(&c->poll, events, c->worker->is_stopping ? on_poll_draining : on_poll);
     }
 }
 
@@ -218,7 +225,7 @@ void conn_settle(struct conn *c)
     } else if (c->is_waiting) {
         conn_arm(c, 0);
         cron_retry_soon(c->worker);
-    } else if (c->worker->is_stopping && !c->is_kept) {
+    } else if (c->worker->is_stopping && !c->is_kept && !conn_drain_has_input(c)) {
         conn_end(c);
     } else {
         /* One that is in the ready list stays armed: re-arming twice would cost more. */
@@ -316,6 +323,25 @@ static void on_poll(uv_poll_t *handle, int status, int events)
     }
 }
 
+/* The same while the server stops; then there are no rounds of several connections. */
+static void on_poll_draining(uv_poll_t *handle, int status, int events)
+{
+    struct conn *c = conn_from_poll(handle);
+    struct counters *ctr = &c->worker->counters;
+    uint64_t before = ctr_get(ctr, CTR_bytes_read);
+
+    if (status >= 0 && c->ending != ENDING_NOT) {
+        conn_drain_event(c);
+        return;
+    }
+    on_poll(handle, status, events);
+    conn_round_run(c->worker);
+    if (!c->is_closing) {
+        conn_drain_count(c, ctr_get(ctr, CTR_bytes_read) - before);
+        conn_settle(c);
+    }
+}
+
 /* ---- the beginning ----------------------------------------------------------------------- */
 
 bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin)
@@ -393,5 +419,6 @@ const struct worker_duties conn_duties = {
     .check_deadlines = conn_deadline_check,
     .scan = conn_scan,
     .drain = conn_drain_all,
+    .check_drain = conn_drain_check,
     .close_datagrams = udp_close_all,
 };

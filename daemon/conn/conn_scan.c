@@ -1,21 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The check of all connections of a worker: idle clients are disconnected, so are those that
- * keep too much dead memory pinned, stalled bodies give way; and draining. On that worker.
+ * keep too much dead memory pinned, stalled bodies give way. On that worker.
  */
 #include "daemon/conn/conn_scan.h"
 
 #include "daemon/conn/conn.h"
-#include "daemon/conn/conn_input.h"
-#include "daemon/conn/conn_round.h"
 #include "daemon/conn/conn_state.h"
 #include "daemon/conn/conn_upload.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/cron.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
-
-/* ---- scan -------------------------------------------------------------------------------- */
 
 static bool is_idle_too_long(const struct conn *c, msec_t now)
 {
@@ -59,37 +55,5 @@ void conn_scan(struct worker *w, msec_t now)
     }
     if (looks_again) {
         cron_wake_ms(w, CONN_WATCH_MS);
-    }
-}
-
-/* ---- draining ---------------------------------------------------------------------------- */
-
-void conn_drain(struct conn *c)
-{
-    must_be_worker(c->worker);
-    c->close_reason = CLOSE_SHUTDOWN;
-    if (c->worker->phase >= WORKER_OVERDUE || c->is_shaking || c->client.watcher != NULL) {
-        conn_close(c);
-    } else if (outq_is_empty(&c->client.outq) && !c->is_kept &&
-               !client_is_waiting(&c->client)) {
-        if (c->upload != NULL) {
-            conn_close(c); /* half a request cannot be answered */
-        } else {
-            /* Requests that are in the kernel already are still answered, up to one read. */
-            conn_read(c);
-            conn_round_run(c->worker);
-            conn_settle(c);
-        }
-    }
-}
-
-void conn_drain_all(struct worker *w)
-{
-    struct conn *next;
-
-    must_be_worker(w);
-    for (struct conn *c = w->conns; c != NULL; c = next) {
-        next = c->next;
-        conn_drain(c);
     }
 }

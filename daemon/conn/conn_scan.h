@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The check of all connections of a worker, and the end of all when it stops.
+ * The check of all connections of a worker.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_SCAN_H
 #define MAYFLY_DAEMON_CONN_CONN_SCAN_H
 
 #include "lib/base/clock.h"
 
-struct conn;
 struct worker;
 
 /*
@@ -15,14 +14,5 @@ struct worker;
  * too much dead memory. Context: worker.
  */
 void conn_scan(struct worker *w, msec_t now);
-
-/* The worker stops: finish what was begun, then close. Context: worker. */
-void conn_drain(struct conn *c);
-
-/*
- * The same for all: what was read is executed and answered, what is queued is sent while the
- * socket takes it; then they close. Context: worker.
- */
-void conn_drain_all(struct worker *w);
 
 #endif

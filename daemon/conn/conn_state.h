@@ -15,7 +15,8 @@
  *     conn_info     connections as watchers and `stats conns` see them
  *     conn_wait     connections whose stores wait for room
  *     conn_deadline handshakes and logins that take too long
- *     conn_scan     the check of all connections: idle, stalled, draining
+ *     conn_drain    the end of all connections when the server stops
+ *     conn_scan     the check of all connections: idle, stalled
  *
  * These files call each other in circles: each event may lead to any next step of a connection,
  * and a step that is done asks conn.c what to wait for (conn_settle()).
@@ -72,6 +73,16 @@ struct conn_place {
 /* Why a connection closes, as it is reported to watchers. */
 enum close_reason { CLOSE_ERROR, CLOSE_NORMAL, CLOSE_IDLE, CLOSE_SHUTDOWN };
 
+/* How far the end of a connection has come while the server stops. */
+enum conn_ending {
+    ENDING_NOT,       /* what was received is answered */
+    ENDING_ANNOUNCES, /* the end waits for room in the socket */
+    ENDING_LINGERS,   /* it was announced; input is dropped until the peer closes */
+};
+
+/* In conn.events: nothing that may be armed for, so the next time counts. */
+#define CONN_EVENTS_OLD 0xffu
+
 /* The address of the other end, as it was when it connected. */
 struct conn_peer {
     uint8_t address[16]; /* as in sockaddr_in, sockaddr_in6 */
@@ -102,6 +113,10 @@ struct conn {
     bool is_saturated;    /* the last read got all that was asked for */
     uint8_t place_rest;   /* so many large values until one is read into its place again */
     uint8_t close_reason; /* enum close_reason, when it closes now */
+    uint8_t ending;       /* enum conn_ending */
+    uint8_t quiet_checks; /* while it lingers: since the peer last sent something */
+    bool was_idle;        /* when the server was told to stop */
+    size_t drain_bytes;   /* received before the stop and not read yet */
     struct conn *next;    /* worker's list */
     struct conn *prev;
     struct conn *ready_next; /* ring of those that yielded, while is_ready */

@@ -19,7 +19,7 @@
 void conn_stream(struct conn *c)
 {
     must_be_worker(c->worker);
-    while (!c->is_closing && outq_is_empty(&c->client.outq)) {
+    while (!c->is_closing && c->client.watcher != NULL && outq_is_empty(&c->client.outq)) {
         struct byte_ring *ring = &c->client.watcher->text;
         struct span text = byte_ring_front(ring);
         size_t n = text.len < PORTION_BYTES ? text.len : PORTION_BYTES;

@@ -498,6 +498,7 @@ void udp_close_all(struct worker *w)
     while (w->udp != NULL) {
         struct udp *u = w->udp;
 
+        on_readable(&u->poll, 0, UV_READABLE); /* what came before the stop is answered */
         w->udp = u->next;
         uv_close((uv_handle_t *)&u->poll, on_closed);
         close(u->fd);

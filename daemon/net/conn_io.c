@@ -4,6 +4,10 @@
  */
 #include "daemon/net/conn_io.h"
 
+#include <errno.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+
 #include "daemon/net/tls.h"
 #include "lib/base/check.h"
 #include "lib/base/context.h"
@@ -16,21 +20,47 @@ bool io_begin_tls(struct io *io, struct tls *tls, const struct tls_worker *w)
     return io->tls != NULL;
 }
 
-void io_send_end(struct io *io)
+bool io_send_end(struct io *io)
 {
     must_be_a_worker();
-    if (io->tls != NULL) {
-        tls_send_end(io->tls);
+    if (io->tls != NULL && !tls_send_end(io->tls)) {
+        return false;
     }
     shutdown(io->fd, SHUT_WR);
+    return true;
 }
 
-void io_discard(struct io *io, char *to, size_t n, unsigned times)
+bool io_discard(struct io *io, char *to, size_t n, unsigned times)
 {
+    ssize_t got = 1;
+
     must_be_a_worker();
     /* The raw bytes of the socket: they are never decrypted. */
-    while (times-- > 0 && read(io->fd, to, n) > 0) {
+    while (times-- > 0 && got > 0) {
+        do {
+            got = read(io->fd, to, n);
+        } while (got < 0 && errno == EINTR);
     }
+    return got > 0 || (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK));
+}
+
+size_t io_unread(const struct io *io)
+{
+    int bytes = 0;
+
+    must_be_a_worker();
+    if (ioctl(io->fd, FIONREAD, &bytes) != 0) {
+        bytes = 0;
+    }
+    return (size_t)bytes + (io_has_more(io) ? TLS_RECORD_BYTES : 0);
+}
+
+size_t io_unsent(const struct io *io)
+{
+    int bytes = 0;
+
+    must_be_a_worker();
+    return ioctl(io->fd, SIOCOUTQ, &bytes) == 0 ? (size_t)bytes : 0;
 }
 
 void io_close(struct io *io)

@@ -118,14 +118,26 @@ static inline bool io_has_more(const struct io *io)
     return MF_UNLIKELY(io->tls != NULL) && tls_has_more(io->tls);
 }
 
-/* Tell the peer that nothing more comes. Context: worker. */
-void io_send_end(struct io *io);
+/*
+ * Tell the peer that nothing more comes. False: the socket takes no bytes; call it again when
+ * it does. Context: worker.
+ */
+bool io_send_end(struct io *io);
 
 /*
  * Discard what has come and will not be read, up to n bytes at once, at most `times` times.
+ * False: that was all, the peer has closed or is gone. Context: worker.
+ */
+bool io_discard(struct io *io, char *to, size_t n, unsigned times);
+
+/*
+ * Bytes that have come and were not read; with TLS the bytes on the wire, which are more.
  * Context: worker.
  */
-void io_discard(struct io *io, char *to, size_t n, unsigned times);
+size_t io_unread(const struct io *io);
+
+/* Bytes that the peer has not acknowledged; its end counts as one. Context: worker. */
+size_t io_unsent(const struct io *io);
 
 /* Release the session and close the socket. Context: worker. */
 void io_close(struct io *io);

@@ -117,7 +117,7 @@ bool tls_write_wants_read(const struct tls_session *s)
     unreachable();
 }
 
-void tls_send_end(struct tls_session *s)
+bool tls_send_end(struct tls_session *s)
 {
     (void)s;
     unreachable();

@@ -18,9 +18,6 @@
 #include "lib/base/mem.h"
 #include "lib/base/span.h"
 
-/* The size of a record: one read never returns more. */
-#define RECORD_BYTES (16u * 1024)
-
 /*
  * Records per turn: a peer may put one byte in each, and then a read of the worker's whole
  * buffer would take a tenth of a second.
@@ -51,6 +48,7 @@ struct tls_session {
     /* [worker] */
     bool is_open;          /* the handshake is over */
     bool is_broken;        /* after an error OpenSSL must not be called again */
+    bool end_is_sent;      /* the peer was told that nothing more comes */
     bool has_more;         /* bytes, or the end, may already be here */
     bool read_wants_write; /* the last read that brought nothing waits for this */
     bool write_wants_read; /* the same for writing */
@@ -78,7 +76,7 @@ static void refill_by_time(struct tls_session *s)
 static void refill_by_data(struct tls_session *s, size_t n)
 {
     s->data_bytes += n;
-    if (s->data_bytes >= RECORD_BYTES) {
+    if (s->data_bytes >= TLS_RECORD_BYTES) {
         s->data_bytes = 0;
         s->empty_left += s->empty_left < EMPTY_MAX;
     }
@@ -175,29 +173,45 @@ struct tls_session *tls_session_create(SSL_CTX *context, const struct tls_worker
     return s;
 }
 
+/*
+ * OpenSSL would drop the session from its cache, unless it believes that the end was announced;
+ * but the session was fine.
+ */
+static void believe_end(struct tls_session *s)
+{
+    SSL_set_shutdown(s->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
+}
+
 void tls_session_destroy(struct tls_session *s)
 {
     must_be_a_worker();
-    tls_send_end(s);
+    if (!tls_send_end(s)) {
+        believe_end(s);
+    }
     SSL_free(s->ssl);
     mem_free(s);
 }
 
-void tls_send_end(struct tls_session *s)
+bool tls_send_end(struct tls_session *s)
 {
+    int result;
+
     must_be_a_worker();
-    if (!s->is_open || s->is_broken) {
-        return;
+    if (!s->is_open || s->is_broken || s->end_is_sent) {
+        return true;
     }
     ERR_clear_error();
-    if ((SSL_get_shutdown(s->ssl) & SSL_SENT_SHUTDOWN) == 0 && SSL_shutdown(s->ssl) < 0) {
-        /*
-         * The socket is full or gone. OpenSSL would drop the session from its cache, unless it
-         * believes that the end was announced; but the session was fine.
-         */
-        SSL_set_shutdown(s->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
+    result = SSL_shutdown(s->ssl);
+    if (result < 0 && SSL_get_error(s->ssl, result) == SSL_ERROR_WANT_WRITE) {
+        ERR_clear_error();
+        return false;
+    }
+    s->end_is_sent = true;
+    if (result < 0) { /* the socket is gone */
+        believe_end(s);
         ERR_clear_error();
     }
+    return true;
 }
 
 /* ---- handshake --------------------------------------------------------------------------- */
@@ -335,7 +349,7 @@ static bool read_room(struct tls_session *s, const struct iovec *to, unsigned *r
         *got += n;
         --*records;
         refill_by_data(s, n);
-        if (n < RECORD_BYTES && n < room && SSL_has_pending(s->ssl) == 0) {
+        if (n < TLS_RECORD_BYTES && n < room && SSL_has_pending(s->ssl) == 0) {
             /* All bytes of the socket are used up, and a busy sender would fill its records. */
             s->has_more = false;
             return false;

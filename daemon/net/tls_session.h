@@ -20,6 +20,9 @@ struct ssl_session_st;
 struct ssl_st;
 struct tls_session;
 
+/* The size of a record: one read never returns more. */
+#define TLS_RECORD_BYTES (16u * 1024)
+
 /* What the sessions of a worker share. */
 struct tls_worker {
     char *buf;                 /* owned; output is gathered here before it is encrypted */
@@ -88,7 +91,10 @@ bool tls_has_more(const struct tls_session *s);
 bool tls_read_wants_write(const struct tls_session *s);
 bool tls_write_wants_read(const struct tls_session *s);
 
-/* Announce to the peer that nothing more comes. Context: worker. */
-void tls_send_end(struct tls_session *s);
+/*
+ * Announce to the peer that nothing more comes. False: the socket is full; call it again when
+ * it takes bytes. Context: worker.
+ */
+bool tls_send_end(struct tls_session *s);
 
 #endif

@@ -29,6 +29,9 @@
 #define BATCH_MAX       ACCEPT_PER_TURN
 #define RETRY_MS        100u
 
+/* Accepted of one socket before it is closed: what the kernel lets wait by default. */
+#define ACCEPT_LAST_MAX 4096u
+
 /* A datagram socket on its way to a worker. */
 struct udp_handover {
     struct message message;
@@ -321,6 +324,22 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     post_batches(a->all);
 }
 
+/*
+ * The sockets are about to be closed, which would reset the connections that wait in them.
+ * Their clients may have sent requests already. So those that fit are accepted.
+ */
+static void accept_waiting(struct listeners *l)
+{
+    for (uint32_t i = 0; i < l->list.count && !l->is_paused; i++) {
+        for (unsigned n = 0; n < ACCEPT_LAST_MAX && accept_one(&l->acceptors[i]); n++) {
+            if (n % ACCEPT_PER_TURN == ACCEPT_PER_TURN - 1) {
+                post_batches(l);
+            }
+        }
+        post_batches(l);
+    }
+}
+
 /* ---- life -------------------------------------------------------------------------------- */
 
 int listeners_open(struct server *s)
@@ -399,6 +418,9 @@ void listeners_close(struct server *s)
         return;
     }
     l->is_closed = true;
+    if (l->acceptors != NULL && s->crew.worker_count > 0) {
+        accept_waiting(l);
+    }
     atomic_store(&s->crew.is_accepting, false);
     if (l->acceptors != NULL) {
         uv_close((uv_handle_t *)&l->retry, NULL);

@@ -45,12 +45,31 @@ static struct server *server_of(void *p)
 
 /* ---- being told to stop ------------------------------------------------------------------ */
 
+/* Main's loop goes on until the workers are done, so that another signal is noticed. */
+static void begin_drain(struct server *s)
+{
+    s->is_draining = true;
+    crew_drain(&s->crew);
+}
+
+static void on_drained_message(struct message *m, void *receiver)
+{
+    struct server *s = server_of(receiver);
+
+    must_be_main();
+    (void)m;
+    if (s->is_draining) {
+        s->is_draining = false;
+        uv_stop(&s->loop);
+    }
+}
+
 /* A graceful stop is over when the last client has left. */
 static void stop_if_empty(struct server *s)
 {
     atomic_store(&s->crew.wants_room, true);
     if (atomic_load(&s->crew.conns_open) == 0) {
-        uv_stop(&s->loop);
+        begin_drain(s);
     }
 }
 
@@ -64,7 +83,7 @@ static void begin_stop(struct server *s, enum crew_stop how)
     notify_stopping();
     listeners_close(s);
     if (how == CREW_STOP_SOON) {
-        uv_stop(&s->loop);
+        begin_drain(s);
         return;
     }
     log_notice("server, is stopping gracefully (%u connections left)",
@@ -126,8 +145,13 @@ static void on_signal(uv_signal_t *handle, int number)
         begin_stop(s, CREW_STOP_GRACEFUL);
         break;
     default:
-        log_notice("server, is stopping (%s)", strsignal(number));
-        begin_stop(s, CREW_STOP_SOON);
+        if (s->stopping == CREW_STOP_SOON) {
+            log_notice("server, is stopping at once (%s)", strsignal(number));
+            crew_hurry(&s->crew);
+        } else {
+            log_notice("server, is stopping (%s)", strsignal(number));
+            begin_stop(s, CREW_STOP_SOON);
+        }
         break;
     }
 }
@@ -142,6 +166,7 @@ static void close_loop(struct server *s)
     must_be_main();
     /* A late request to stop must not stop this last run of the loop. */
     s->stopping = CREW_STOP_SOON;
+    s->is_draining = false;
     mailbox_close(&s->crew.main_mailbox);
     while (s->signal_count > 0) {
         uv_close((uv_handle_t *)&s->signals[--s->signal_count], NULL);
@@ -166,6 +191,7 @@ static int open_loop(struct server *s)
     s->crew.stop_message.fn = on_stop_message;
     s->crew.room_message.fn = on_room_message;
     s->crew.on_certs_ask = renewal_on_ask;
+    s->crew.drained_message.fn = on_drained_message;
     while (s->signal_count < SERVER_SIGNALS) {
         uv_signal_t *handle = &s->signals[s->signal_count];
 

@@ -12,6 +12,7 @@
 #define MAYFLY_DAEMON_SERVICE_SERVER_H
 
 #include <signal.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <uv.h>
 
@@ -40,6 +41,7 @@ struct server {
     int step;             /* how far the start came, see server.c */
     enum crew_stop stopping;
     bool is_tls_abandoned; /* a thread still uses the certificates: they stay */
+    bool is_draining;      /* the loop runs until the workers have drained */
 };
 
 /* The server a crew is part of. Context: any thread. */

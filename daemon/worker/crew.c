@@ -13,15 +13,46 @@
 
 /* ---- start and stop ---------------------------------------------------------------------- */
 
+void crew_drain(struct crew *crew)
+{
+    must_be_main();
+    if (crew->is_draining) {
+        return;
+    }
+    crew->is_draining = true;
+    atomic_store(&crew->undrained, crew->worker_count);
+    for (uint32_t i = 0; i < crew->worker_count; i++) {
+        worker_stop(&crew->workers[i]);
+    }
+}
+
+void crew_hurry(struct crew *crew)
+{
+    must_be_main();
+    if (!crew->is_draining || crew->is_hurried) {
+        return;
+    }
+    crew->is_hurried = true;
+    for (uint32_t i = 0; i < crew->worker_count; i++) {
+        worker_hurry(&crew->workers[i]);
+    }
+}
+
+void crew_worker_drained(struct crew *crew)
+{
+    must_be_a_worker();
+    if (atomic_fetch_sub(&crew->undrained, 1) == 1 && crew->drained_message.fn != NULL) {
+        mailbox_post(&crew->main_mailbox, &crew->drained_message);
+    }
+}
+
 /* Each step is done for all workers before the next one: see worker.h. */
 void crew_stop(struct crew *crew)
 {
     uint32_t i;
 
     must_be_main();
-    for (i = 0; i < crew->worker_count; i++) {
-        worker_stop(&crew->workers[i]);
-    }
+    crew_drain(crew);
     for (i = 0; i < crew->worker_count; i++) {
         worker_wait_drained(&crew->workers[i]);
     }

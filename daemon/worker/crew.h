@@ -65,6 +65,9 @@ struct worker_duties {
     /* The worker stops: let every connection finish what is in flight, then close it. */
     void (*drain)(struct worker *w);
 
+    /* The worker stops: finish by its phase, close connections that nobody needs any more. */
+    void (*check_drain)(struct worker *w);
+
     /* The worker stops: close its datagram sockets. */
     void (*close_datagrams)(struct worker *w);
 };
@@ -107,6 +110,7 @@ struct crew {
     struct message stop_message;
     struct message room_message;
     void (*on_certs_ask)(struct message *m, void *receiver); /* [const] the server's */
+    struct message drained_message; /* posted by the last worker that is drained */
 
     /* [atomic] */
     struct counters counters;     /* set MAIN */
@@ -116,6 +120,11 @@ struct crew {
     _Atomic uint32_t stop_wanted; /* enum crew_stop */
     _Atomic bool is_stop_posted;  /* acq_rel: stop_message is on its way */
     _Atomic bool is_accepting;
+    _Atomic uint32_t undrained; /* workers that have connections, while the crew drains */
+
+    /* [main] */
+    bool is_draining; /* crew_drain() was called */
+    bool is_hurried;  /* crew_hurry() was called */
 };
 
 /*
@@ -126,8 +135,22 @@ struct crew {
 int crew_start(struct crew *crew);
 
 /*
- * Take all workers down; see worker.h. When all connections are closed, and before the loops
- * end, the threads that may still post to workers (access) are stopped. Context: main.
+ * Begin to take all workers down: they finish what is in flight, which takes at most
+ * WORKER_DRAIN_MS. The last one that is done posts drained_message, if its fn is set. Context:
+ * main.
+ */
+void crew_drain(struct crew *crew);
+
+/* While the crew drains: close what is left at once. Context: main. */
+void crew_hurry(struct crew *crew);
+
+/* A worker has no connections any more, while the crew drains. Context: worker. */
+void crew_worker_drained(struct crew *crew);
+
+/*
+ * Take all workers down; see worker.h. It waits for those that still drain. When all
+ * connections are closed, and before the loops end, the threads that may still post to workers
+ * (access) are stopped. Context: main.
  */
 void crew_stop(struct crew *crew);
 

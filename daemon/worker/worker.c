@@ -55,6 +55,7 @@ static void check_drained(struct worker *w)
     if (w->conn_count == 0 && w->later_count == 0 && w->phase < WORKER_DRAINED) {
         uv_timer_stop(&w->drain_timer);
         w->phase = WORKER_DRAINED;
+        crew_worker_drained(w->crew);
         uv_sem_post(&w->drained);
     }
 }
@@ -83,12 +84,34 @@ static void before_messages(void *receiver)
 
 /* ---- stopping ---------------------------------------------------------------------------- */
 
-static void on_drain_overdue(uv_timer_t *timer)
+static void drain_overdue(struct worker *w)
+{
+    if (w->phase < WORKER_OVERDUE) {
+        w->phase = WORKER_OVERDUE;
+        w->crew->duties->drain(w);
+    }
+}
+
+static void on_drain_check(uv_timer_t *timer)
 {
     struct worker *w = worker_of(timer->data);
 
-    w->phase = WORKER_OVERDUE;
-    w->crew->duties->drain(w);
+    uint64_t passed = uv_now(&w->loop) - w->drain_began;
+
+    if (passed >= WORKER_DRAIN_MS) {
+        drain_overdue(w);
+        return;
+    }
+    if (passed >= WORKER_ANSWER_MS && w->phase == WORKER_DRAINING) {
+        w->phase = WORKER_FINISHING;
+    }
+    w->crew->duties->check_drain(w);
+}
+
+static void on_hurry(struct message *m, void *receiver)
+{
+    (void)m;
+    drain_overdue(worker_of(receiver));
 }
 
 static void on_drain(struct message *m, void *receiver)
@@ -100,7 +123,9 @@ static void on_drain(struct message *m, void *receiver)
     w->phase = WORKER_DRAINING;
     w->crew->duties->close_datagrams(w);
     uv_update_time(&w->loop);
-    uv_timer_start(&w->drain_timer, on_drain_overdue, WORKER_DRAIN_MS, 0);
+    w->drain_began = uv_now(&w->loop);
+    uv_timer_start(&w->drain_timer, on_drain_check, WORKER_DRAIN_CHECK_MS,
+                   WORKER_DRAIN_CHECK_MS);
     w->crew->duties->drain(w);
     /*
      * Connections close in later turns. If there are none, on_after_events() finds it drained.
@@ -267,6 +292,7 @@ static int worker_init(struct worker *w, struct crew *crew, uint32_t id)
     w->shard = id < crew->engine.shard_count ? crew->engine.shards[id] : NULL;
     w->grace_step = WORKER_GRACE_STEP_BYTES;
     w->drain_message.fn = on_drain;
+    w->hurry_message.fn = on_hurry;
     w->end_message.fn = on_end;
     w->poke_message.fn = on_poke;
     w->doubt_message.fn = on_doubt;
@@ -320,6 +346,12 @@ void worker_stop(struct worker *w)
 {
     must_be_main();
     mailbox_post(&w->mailbox, &w->drain_message);
+}
+
+void worker_hurry(struct worker *w)
+{
+    must_be_main();
+    mailbox_post(&w->mailbox, &w->hurry_message);
 }
 
 void worker_wait_drained(struct worker *w)

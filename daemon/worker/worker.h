@@ -43,8 +43,13 @@ struct watcher;
 #define WORKER_GRACE_STEP_BYTES     (512u << 10)
 #define WORKER_GRACE_STEP_MAX_BYTES (16u << 20)
 
-/* How long a stopping worker lets clients take what is queued for them, milliseconds. */
-#define WORKER_DRAIN_MS 1000u
+/*
+ * A stopping worker executes what was received for so long, lets clients take what is queued
+ * for them until the second time is over, and checks its connections so often, milliseconds.
+ */
+#define WORKER_ANSWER_MS      500u
+#define WORKER_DRAIN_MS       1500u
+#define WORKER_DRAIN_CHECK_MS 25u
 
 /* What connections must get done in time, see daemon/conn/conn_deadline.h. */
 enum conn_deadline { DEADLINE_HANDSHAKE, DEADLINE_LOGIN, DEADLINES };
@@ -57,10 +62,11 @@ struct conn_queue {
 
 enum worker_phase {
     WORKER_SERVING,
-    WORKER_DRAINING, /* connections finish what is in flight */
-    WORKER_OVERDUE,  /* the time for that is over: they are closed as they stand */
-    WORKER_DRAINED,  /* none is left; messages of other workers are still answered */
-    WORKER_ENDING,   /* every worker is drained: handles are being closed */
+    WORKER_DRAINING,  /* what was received is answered */
+    WORKER_FINISHING, /* they finish the reply that was begun */
+    WORKER_OVERDUE,   /* the time for that is over: they are closed as they stand */
+    WORKER_DRAINED,   /* none is left; messages of other workers are still answered */
+    WORKER_ENDING,    /* every worker is drained: handles are being closed */
 };
 
 struct worker {
@@ -102,12 +108,14 @@ struct worker {
     msec_t now;           /* of the turn that runs */
     uint64_t grace_mark;  /* bytes_read when a grace period was last tried */
     uint32_t grace_step;  /* bytes to be read until the next try */
-    bool is_stopping;     /* draining: answers in flight are finished, nothing new is read */
+    bool is_stopping;     /* draining: what was received is answered, nothing new is read */
+    uint64_t drain_began; /* by the loop's clock, milliseconds */
     enum worker_phase phase;
     char note[32]; /* shown by a failed check */
 
     /* Posted by main and by other workers; each is in flight at most once. */
     struct message drain_message;
+    struct message hurry_message;
     struct message end_message;
     struct message poke_message;
     struct message doubt_message;
@@ -142,6 +150,7 @@ int worker_start(struct worker *w, struct crew *crew, uint32_t id);
  * closed only when all threads have ended. Context: main.
  */
 void worker_stop(struct worker *w);
+void worker_hurry(struct worker *w); /* the time to drain is over; at most once */
 void worker_wait_drained(struct worker *w);
 void worker_end(struct worker *w);
 void worker_join(struct worker *w);

@@ -333,6 +333,24 @@ def test_stop_is_announced():
         assert c.rest() == b""
 
 
+def test_stop_answers_what_was_received():
+    value = mayfly.pattern(b"k", 20000)
+    with Server("-m", "64", "-t", "2") as d:
+        clients = [d.tls() for _ in range(4)]
+        for c in clients:
+            assert c.set(b"k", value) == b"STORED"
+            c.send(b"get k\r\n" * 40)
+            c.get_reply()
+        d.process.send_signal(signal.SIGTERM)
+        for c in clients:
+            c.sock.suppress_ragged_eofs = False
+            data = c.rest()
+            answer = b"VALUE k 0 20000\r\n" + value + b"\r\nEND\r\n"
+            assert data == answer * (len(data) // len(answer)), "a reply was cut: ...%r" % data[-80:]
+            c.close()
+        assert d.process.wait(mayfly.PATIENCE) == 0
+
+
 def refused(connect):
     """True when the server ended it, during the handshake or after it (TLS 1.3)."""
     try:

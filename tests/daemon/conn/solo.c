@@ -125,19 +125,30 @@ static void begin_errand(struct solo_errand *e, void (*fn)(struct message *, voi
     }
 }
 
-static void on_scan(struct message *m, void *receiver)
-{
-    struct worker *w = receiver;
+static void (*to_run)(struct worker *w);
 
-    solo.crew.duties->scan(w, worker_now(w));
+static void on_run(struct message *m, void *receiver)
+{
+    to_run(receiver);
     sem_post(&((struct solo_errand *)(void *)m)->is_done);
+}
+
+void solo_run(void (*fn)(struct worker *w))
+{
+    struct solo_errand e;
+
+    to_run = fn;
+    begin_errand(&e, on_run);
+}
+
+static void scan(struct worker *w)
+{
+    w->crew->duties->scan(w, worker_now(w));
 }
 
 void solo_scan(void)
 {
-    struct solo_errand e;
-
-    begin_errand(&e, on_scan);
+    solo_run(scan);
 }
 
 static void on_pause(struct message *m, void *receiver)

@@ -47,6 +47,9 @@ struct solo_errand {
     sem_t may_go_on;
 };
 
+/* Let the worker run a function, outside a section, and wait until it has. */
+void solo_run(void (*fn)(struct worker *w));
+
 /* Let the worker check all of its connections. */
 void solo_scan(void);
 

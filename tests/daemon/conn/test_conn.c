@@ -3,9 +3,12 @@
  * Connections of one worker, driven through socket pairs: order, splitting, slow readers,
  * large values both ways, half-close, draining.
  */
+#include <linux/sockios.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -254,6 +257,156 @@ TEST(stop_answers_what_was_received)
     }
     wire_expect(fd, "END\r\n");
     wire_expect_value(fd, "k", v, 15000);
+    wire_expect(fd, "END\r\n");
+    wire_expect_end(fd);
+    close(fd);
+    free(v);
+    worker_wait_drained(solo.worker);
+    worker_end(solo.worker);
+    worker_join(solo.worker);
+    worker_release(solo.worker);
+    mem_free(solo.worker);
+    solo.worker = NULL;
+    engine_stop(&solo.crew.engine);
+}
+
+/* Wait until the worker has read all that was sent to it. */
+static void wait_until_read(int fd)
+{
+    int unread;
+
+    do {
+        ck_assert_int_eq(ioctl(fd, SIOCOUTQ, &unread), 0);
+        sched_yield();
+    } while (unread > 0);
+}
+
+static void drain(struct worker *w)
+{
+    w->is_stopping = true;
+    w->phase = WORKER_DRAINING;
+    w->crew->duties->drain(w);
+}
+
+/* As long after the stop as nothing more is executed. */
+static void finish(struct worker *w)
+{
+    w->phase = WORKER_FINISHING;
+    w->crew->duties->check_drain(w);
+}
+
+static void check_four_times(struct worker *w)
+{
+    for (unsigned i = 0; i < 4; i++) {
+        w->crew->duties->check_drain(w);
+    }
+}
+
+static void expect_open(struct worker *w)
+{
+    ck_assert_uint_eq(w->conn_count, 1);
+}
+
+static void expect_closed(struct worker *w)
+{
+    ck_assert_uint_eq(w->conn_count, 0);
+}
+
+TEST(stop_is_no_reset)
+{
+    int fd = wire_dial(0);
+
+    wire_say(fd, "mn\r\n");
+    solo_run(drain);
+    wire_expect(fd, "MN\r\n");
+    wire_expect_end(fd);
+    /* What is sent now is taken and dropped. */
+    wire_say(fd, "set k 0 0 3\r\nabc\r\nget k\r\n");
+    wait_until_read(fd);
+    wire_expect_end(fd);
+    solo_run(expect_open);
+    close(fd);
+}
+
+TEST(stop_does_not_wait_for_quiet_clients)
+{
+    int fd = wire_dial(0);
+
+    wire_say(fd, "mn\r\n");
+    wire_expect(fd, "MN\r\n");
+    solo_run(drain);
+    solo_run(expect_open);
+    solo_run(check_four_times);
+    solo_run(expect_closed);
+    close(fd);
+}
+
+TEST(stop_waits_while_answers_are_under_way)
+{
+    int fd = wire_dial(0);
+
+    wire_say(fd, "mn\r\n");
+    wait_until_read(fd);
+    solo_run(drain);
+    solo_run(check_four_times);
+    solo_run(expect_open); /* the reply was not taken yet */
+    wire_expect(fd, "MN\r\n");
+    wire_expect_end(fd);
+    solo_run(check_four_times);
+    solo_run(expect_closed);
+    close(fd);
+}
+
+TEST(stop_ends_between_two_replies)
+{
+    int fd = wire_dial(SMALL_SOCKET);
+    char *v = wire_value(500000, 1);
+
+    wire_store(fd, "k", v, 500000);
+    wire_say(fd, "get k k\r\nget k\r\nget k\r\n");
+    wait_until_read(fd);
+    solo_run(drain);
+    solo_run(finish);
+    wire_expect_value(fd, "k", v, 500000);
+    wire_expect_value(fd, "k", v, 500000); /* the rest of the line that was begun */
+    wire_expect(fd, "END\r\n");
+    wire_expect_end(fd);
+    close(fd);
+    free(v);
+}
+
+TEST(stop_ends_half_a_request)
+{
+    int fd = wire_dial(0);
+    char *v = wire_value(700000, 1);
+
+    wire_say(fd, "mn\r\nset k 0 0 900000\r\n");
+    wire_put(fd, v, 700000);
+    wait_until_read(fd);
+    solo_run(drain);
+    wire_expect(fd, "MN\r\n");
+    wire_expect_end(fd);
+    ck_assert_uint_eq(solo_counter(CTR_body_pending_bytes), 0);
+    close(fd);
+    free(v);
+}
+
+TEST(stop_lets_the_last_bytes_of_a_value_in)
+{
+    int fd = wire_dial(0);
+    struct solo_errand pause;
+    char *v = wire_value(100000, 1);
+
+    wire_say(fd, "set k 0 0 100000\r\n");
+    wire_put(fd, v, 50000);
+    wait_until_read(fd);
+    solo_pause(&pause);
+    wire_put(fd, v + 50000, 50000);
+    wire_say(fd, "\r\nget k\r\n");
+    worker_stop(solo.worker);
+    solo_resume(&pause);
+    wire_expect(fd, "STORED\r\n");
+    wire_expect_value(fd, "k", v, 100000);
     wire_expect(fd, "END\r\n");
     wire_expect_end(fd);
     close(fd);

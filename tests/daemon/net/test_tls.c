@@ -540,9 +540,35 @@ TEST(own_end_is_announced)
     char byte;
 
     shake_hands();
-    tls_send_end(session);
-    tls_send_end(session);
+    ck_assert(tls_send_end(session));
+    ck_assert(tls_send_end(session));
     ck_assert_int_le(SSL_read(client, &byte, 1), 0);
+    ck_assert_int_eq(SSL_get_shutdown(client) & SSL_RECEIVED_SHUTDOWN, SSL_RECEIVED_SHUTDOWN);
+}
+
+TEST(own_end_waits_for_room)
+{
+    int least = 1;
+    ssize_t n;
+    char byte;
+
+    shake_hands();
+    memset(stream, 'x', STREAM_BYTES);
+    do {
+        n = tls_sendv(session, &(struct iovec){stream, 1}, 1);
+    } while (n == 1);
+    ck_assert_int_eq(errno, EAGAIN);
+    /* The byte that was not taken goes first. Then the socket is made to take less. */
+    while (tls_sendv(session, &(struct iovec){stream, 1}, 1) != 1) {
+        ck_assert_int_eq(SSL_read(client, &byte, 1), 1);
+    }
+    setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &least, sizeof(least));
+    ck_assert(!tls_send_end(session));
+    while (!tls_send_end(session)) {
+        ck_assert_int_eq(SSL_read(client, &byte, 1), 1);
+    }
+    while (SSL_read(client, &byte, 1) == 1) {
+    }
     ck_assert_int_eq(SSL_get_shutdown(client) & SSL_RECEIVED_SHUTDOWN, SSL_RECEIVED_SHUTDOWN);
 }
 

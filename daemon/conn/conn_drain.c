@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Draining; see conn_drain.h. On the worker of the connections. Nothing here takes longer than
+ * the worker allows: when its time is over, all connections are closed as they stand.
+ */
+#include "daemon/conn/conn_drain.h"
+
+#include "daemon/conn/conn.h"
+#include "daemon/conn/conn_deadline.h"
+#include "daemon/conn/conn_state.h"
+#include "daemon/conn/conn_stream.h"
+#include "daemon/conn/conn_upload.h"
+#include "daemon/worker/watch.h"
+#include "lib/base/context.h"
+
+/* Input is dropped in reads of the size of the worker's output buffer, so many at once. */
+#define DISCARD_READS 8
+
+/*
+ * A peer that has acknowledged everything and sent nothing for so many checks is not waited
+ * for. Clients in a pool notice the end only when they are used again.
+ */
+#define QUIET_CHECKS 4
+
+/* A connection without traffic for so long was not about to send, milliseconds. */
+#define IDLE_MS 1000
+
+/* Has nothing happened for a while, and is nothing to be finished? */
+static bool is_idle(const struct conn *c)
+{
+    return c->worker->now - c->last_active >= IDLE_MS && c->drain_bytes == 0 &&
+           outq_is_empty(&c->client.outq) && !c->is_kept && !client_is_waiting(&c->client) &&
+           c->client.watcher == NULL && io_unsent(&c->client.io) == 0;
+}
+
+static void close_overdue(struct conn *c)
+{
+    /* What the kernel still has to send is sent, unless there is unread input. */
+    (void)io_discard(&c->client.io, c->worker->obuf, WORKER_OBUF_BYTES, DISCARD_READS);
+    conn_close(c);
+}
+
+void conn_drain(struct conn *c)
+{
+    must_be_worker(c->worker);
+    must_not_be_reading();
+    c->close_reason = CLOSE_SHUTDOWN;
+    if (c->worker->phase >= WORKER_OVERDUE) {
+        close_overdue(c);
+        return;
+    }
+    if (c->is_shaking) {
+        conn_close(c);
+        return;
+    }
+    if (c->ending != ENDING_NOT) {
+        return;
+    }
+    c->drain_bytes = io_unread(&c->client.io);
+    c->was_idle = is_idle(c);
+    c->events = CONN_EVENTS_OLD;
+    if (c->client.watcher != NULL) {
+        conn_stream(c);
+    }
+    conn_settle(c);
+}
+
+void conn_drain_all(struct worker *w)
+{
+    struct conn *next;
+
+    must_be_worker(w);
+    worker_now(w);
+    for (struct conn *c = w->conns; c != NULL; c = next) {
+        next = c->next;
+        conn_drain(c);
+    }
+}
+
+/* Has a reply been begun that is composed in more than one turn? */
+static bool is_in_reply(const struct conn *c)
+{
+    return c->rest.is_active || c->client.dump.is_active;
+}
+
+/*
+ * The time to execute is over: drop the requests after the reply that was begun. A store that
+ * waits for room is in the middle of its request and goes on.
+ */
+static void finish_reply(struct conn *c)
+{
+    size_t kept = c->rest.is_active ? c->rest.line_bytes : 0;
+
+    if (c->is_waiting) {
+        return;
+    }
+    if (c->client.watcher != NULL) {
+        conn_close(c); /* it had time to take the lines */
+        return;
+    }
+    c->drain_bytes = 0;
+    c->is_kept = is_in_reply(c);
+    if (buf_len(&c->in) > kept) {
+        c->in.end = c->in.begin + kept;
+    }
+    conn_settle(c);
+}
+
+/* Close one that lingers if the peer has everything and is quiet. */
+static void check_lingering(struct conn *c)
+{
+    if (io_unsent(&c->client.io) > 0) {
+        c->quiet_checks = 0;
+    } else if (++c->quiet_checks >= QUIET_CHECKS) {
+        conn_close(c);
+    }
+}
+
+void conn_drain_check(struct worker *w)
+{
+    struct conn *next;
+
+    must_be_worker(w);
+    for (struct conn *c = w->conns; c != NULL; c = next) {
+        next = c->next;
+        if (c->ending == ENDING_LINGERS) {
+            check_lingering(c);
+        } else if (c->ending == ENDING_NOT && w->phase == WORKER_FINISHING) {
+            finish_reply(c);
+        }
+    }
+}
+
+bool conn_drain_has_input(const struct conn *c)
+{
+    must_be_worker(c->worker);
+    if (c->client.watcher != NULL) {
+        return byte_ring_len(&c->client.watcher->text) > 0;
+    }
+    return c->drain_bytes > 0 && io_unread(&c->client.io) > 0;
+}
+
+void conn_drain_count(struct conn *c, uint64_t bytes)
+{
+    must_be_worker(c->worker);
+    c->drain_bytes -= bytes < c->drain_bytes ? (size_t)bytes : c->drain_bytes;
+}
+
+void conn_drain_end(struct conn *c)
+{
+    must_be_worker(c->worker);
+    must_not_be_reading();
+    if (c->ending == ENDING_LINGERS) {
+        return;
+    }
+    if (!io_send_end(&c->client.io)) {
+        c->ending = ENDING_ANNOUNCES;
+        conn_arm(c, UV_WRITABLE);
+        return;
+    }
+    c->ending = ENDING_LINGERS;
+    c->is_kept = false;
+    conn_deadline_clear_all(c);
+    watch_remove(&c->client.watcher);
+    conn_upload_drop(c);
+    buf_fini(&c->in);
+    if (c->was_idle) {
+        conn_close(c);
+    } else {
+        conn_arm(c, UV_READABLE);
+    }
+}
+
+void conn_drain_event(struct conn *c)
+{
+    must_be_worker(c->worker);
+    if (c->ending == ENDING_ANNOUNCES) {
+        conn_drain_end(c);
+    } else if (io_discard(&c->client.io, c->worker->obuf, WORKER_OBUF_BYTES, DISCARD_READS)) {
+        c->quiet_checks = 0;
+    } else {
+        conn_close(c);
+    }
+}
