@@ -7,7 +7,7 @@
  *   mailbox.h   messages to a thread with a loop
  *   pool.h      threads for slow calls
  *   bytering.h  a queue of bytes from one thread to another
- *   path.h      absolute paths
+ *   path.h      absolute paths; file.h: small files in folders of somebody else
  *   rawio.h     system calls of a request; prefetch.h: what they are about to copy
  *   version.h   what this build is
  *

@@ -6,19 +6,20 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "daemon/base/file.h"
 #include "daemon/base/log.h"
 #include "daemon/net/sockets_tcp.h"
 #include "daemon/net/sockets_udp.h"
 #include "daemon/net/sockets_unix.h"
 #include "daemon/options/settings.h"
 #include "lib/base/context.h"
+#include "lib/base/mem.h"
 #include "lib/base/num.h"
 
 /* Descriptors that a service manager passes begin here (SD_LISTEN_FDS_START). */
@@ -90,8 +91,15 @@ int sockets_inherit(const struct settings *settings, struct socket_list *out, bo
 
 /* ---- the file of ports ------------------------------------------------------------------- */
 
-/* The sockets of one address are neighbours: its line is written once. */
-static void write_ports_of(FILE *f, const struct socket_list *l, const char *protocol)
+/* "TCP INET6: 65535" and its end, rounded up. */
+#define PORT_LINE_BYTES 24
+
+/*
+ * Append the lines of a list to text; returns the new length. The sockets of one address are
+ * neighbours: its line is written once.
+ */
+static size_t put_ports(char *text, size_t len, const struct socket_list *l,
+                        const char *protocol)
 {
     const char *last = "";
 
@@ -99,50 +107,44 @@ static void write_ports_of(FILE *f, const struct socket_list *l, const char *pro
         const struct socket_open *s = &l->items[i];
 
         if (s->origin.transport != CONN_UNIX && strcmp(s->name, last) != 0) {
-            fprintf(f, "%s %s: %u\n", protocol, strchr(s->name, '[') != NULL ? "INET6" : "INET",
-                    (unsigned)socket_port(s->fd));
+            len += (size_t)snprintf(text + len, PORT_LINE_BYTES, "%s %s: %u\n", protocol,
+                                    strchr(s->name, '[') != NULL ? "INET6" : "INET",
+                                    (unsigned)socket_port(s->fd));
             last = s->name;
         }
     }
-}
-
-static int write_ports(const struct socket_list *tcp, const struct socket_list *udp,
-                       const char *path)
-{
-    FILE *f = fopen(path, "we");
-    int err;
-
-    if (f == NULL) {
-        return -1;
-    }
-    write_ports_of(f, tcp, "TCP");
-    write_ports_of(f, udp, "UDP");
-    err = ferror(f);
-    return fclose(f) != 0 || err != 0 ? -1 : 0;
+    return len;
 }
 
 /*
  * Write the ports to the file that MEMCACHED_PORT_FILENAME names, if it does, in memcached's
- * form ("TCP INET: 1234"), under a temporary name that is then renamed.
+ * form ("TCP INET: 1234"). Root may do this in a folder of the user it becomes.
  */
 static int write_port_file(const struct socket_list *tcp, const struct socket_list *udp)
 {
     const char *path = getenv("MEMCACHED_PORT_FILENAME");
-    char temporary[PATH_MAX];
+    const struct file_owner owner = {(uid_t)-1, (gid_t)-1};
+    struct file_id id;
+    char *text;
+    size_t len;
+    int status = 0;
 
     if (path == NULL || path[0] == '\0') {
         return 0;
     }
-    if ((size_t)snprintf(temporary, sizeof(temporary), "%s.lck", path) >= sizeof(temporary)) {
-        log_error("listener, cannot write the ports (name too long)");
+    text = mem_alloc(((size_t)tcp->count + udp->count + 1) * PORT_LINE_BYTES);
+    if (text == NULL) {
+        log_error("listener, cannot write the ports to %s (out of memory)", path);
         return EX_OSERR;
     }
-    if (write_ports(tcp, udp, temporary) != 0 || rename(temporary, path) != 0) {
+    len = put_ports(text, 0, tcp, "TCP");
+    len = put_ports(text, len, udp, "UDP");
+    if (!file_replace(path, span_of(text, len), 0666, &owner, &id)) {
         log_error("listener, cannot write the ports to %s (%s)", path, strerror(errno));
-        (void)unlink(temporary);
-        return EX_OSERR;
+        status = EX_OSERR;
     }
-    return 0;
+    mem_free(text);
+    return status;
 }
 
 /* ---- the sockets of the settings --------------------------------------------------------- */

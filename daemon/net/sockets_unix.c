@@ -8,6 +8,7 @@
 #include "daemon/net/sockets_unix.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pwd.h>
 #include <stddef.h>
 #include <string.h>
@@ -81,9 +82,9 @@ static bool unix_address(const char *path, struct sockaddr_un *addr, socklen_t *
 
 /*
  * The socket is made before privileges are dropped, but clients that run as the user of -u must
- * be able to use it, as with memcached.
+ * be able to use it, as with memcached. file: the socket's, opened by O_PATH.
  */
-static void give_to_user(const struct settings *settings, const char *path)
+static void give_to_user(const struct settings *settings, const char *path, int file)
 {
     const struct passwd *pw;
 
@@ -91,28 +92,40 @@ static void give_to_user(const struct settings *settings, const char *path)
         return;
     }
     pw = getpwnam(settings->user);
-    if (pw == NULL || lchown(path, pw->pw_uid, pw->pw_gid) != 0) {
+    if (pw == NULL || fchownat(file, "", pw->pw_uid, pw->pw_gid, AT_EMPTY_PATH) != 0) {
         log_warn("listener, cannot change the owner of %s to %s (%s)", path, settings->user,
                  pw == NULL ? "no such user" : strerror(errno));
     }
 }
 
-/* Remember which file it is, so that no other file is removed at the end. */
-static int remember_file(struct socket_open *s, const char *path)
+/*
+ * Remember which file it is, so that no other file is removed at the end, and give that file to
+ * the user of -u. Whoever owns the folder may have put something else in its place since the
+ * bind: nothing but a socket that has no other name is taken for ours.
+ */
+static int adopt_file(const struct settings *settings, struct socket_open *s, const char *path)
 {
-    struct stat st;
+    int file = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     size_t size = strlen(path) + 1;
+    struct stat st;
 
-    s->path = mem_alloc(size);
-    if (s->path == NULL || lstat(path, &st) != 0) {
-        mem_free(s->path);
-        s->path = NULL;
-        return unix_failed(path, "lstat()");
+    if (file < 0 || fstat(file, &st) != 0) {
+        (void)unix_failed(path, "open()");
+    } else if (!S_ISSOCK(st.st_mode) || st.st_nlink != 1) {
+        errno = EEXIST;
+        (void)unix_failed(path, "open()");
+    } else if ((s->path = mem_alloc(size)) == NULL) {
+        (void)unix_failed(path, "open()");
+    } else {
+        memcpy(s->path, path, size);
+        s->dev = st.st_dev;
+        s->ino = st.st_ino;
+        give_to_user(settings, path, file);
     }
-    memcpy(s->path, path, size);
-    s->dev = st.st_dev;
-    s->ino = st.st_ino;
-    return 0;
+    if (file >= 0) {
+        close(file);
+    }
+    return s->path != NULL ? 0 : EX_OSERR;
 }
 
 int sockets_open_unix(const struct settings *settings, struct socket_list *out)
@@ -150,11 +163,10 @@ int sockets_open_unix(const struct settings *settings, struct socket_list *out)
         return EX_OSERR;
     }
     if (is_file) {
-        status = remember_file(&out->items[out->count - 1], path);
+        status = adopt_file(settings, &out->items[out->count - 1], path);
         if (status != 0) {
             return status;
         }
-        give_to_user(settings, path);
     }
     if (listen(fd, (int)settings->backlog) != 0) {
         return unix_failed(path, "listen()");

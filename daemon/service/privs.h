@@ -71,14 +71,14 @@ void privs_lock_memory(const struct settings *s);
 int privs_drop(const struct settings *s);
 
 /*
- * -P: write the process id, under a temporary name that is then renamed. A failure is only a
- * message, as in memcached.
+ * -P: write the process id to a new file that takes the place of any other (file.h). A failure
+ * is only a message, as in memcached.
  */
 void privs_write_pidfile(const struct settings *s);
 
 /*
- * Remove the file if privs_write_pidfile() wrote it; empty it if its folder does not allow
- * that.
+ * Remove the file if privs_write_pidfile() wrote it and nobody has replaced it; empty it if its
+ * folder does not allow that.
  */
 void privs_remove_pidfile(const struct settings *s);
 

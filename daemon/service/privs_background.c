@@ -2,7 +2,7 @@
 /*
  * -d and -P: going on in the background, telling the parent when the server serves clients, and
  * the pid file. On the main thread. Between the calls it remembers the descriptor of the pipe
- * to the parent, and whether the pid file is ours.
+ * to the parent, and which file the pid file is.
  */
 #include "daemon/service/privs.h"
 
@@ -14,11 +14,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "daemon/base/file.h"
 #include "daemon/base/log.h"
 #include "daemon/options/settings.h"
 #include "lib/base/context.h"
@@ -27,6 +27,7 @@
 /* [main] */
 static int ready_fd = -1; /* write end of the pipe to the parent; -1: no parent waits */
 static bool is_pidfile_ours;
+static struct file_id pidfile_id; /* valid if it is ours */
 
 /*
  * The parent's part: until the child says it is ready, or ends. A child that was ready goes on
@@ -133,15 +134,10 @@ void privs_ready(const struct settings *s)
 static pid_t read_live_pid(const char *path)
 {
     char line[32];
-    FILE *f = fopen(path, "re");
-    if (f == NULL) {
-        return 0;
-    }
-    const size_t n = fread(line, 1, sizeof(line) - 1, f);
-    fclose(f);
-    line[n] = '\0';
     int64_t pid;
-    if (num_i64(span_of(line, strcspn(line, "\n")), &pid) != MF_OK || pid < 1 ||
+
+    if (file_read_start(path, line, sizeof(line)) < 0 ||
+        num_i64(span_of(line, strcspn(line, "\n")), &pid) != MF_OK || pid < 1 ||
         pid > INT_MAX) {
         return 0;
     }
@@ -152,43 +148,24 @@ static pid_t read_live_pid(const char *path)
  * Root hands the file to the user that it becomes, who will at least be able to empty it. That
  * user may not have an entry any more; then the file stays root's.
  */
-static void give_to_user(const struct settings *s, int fd)
+static struct file_owner owner_of_pidfile(const struct settings *s)
 {
-    if (geteuid() != 0 || s->user == NULL) {
-        return;
-    }
-    const struct passwd *pw = getpwnam(s->user);
-    if (pw != NULL && fchown(fd, pw->pw_uid, pw->pw_gid) != 0) {
-        log_warn("privs, cannot change the owner of the pid file to %s (%s)", s->user,
-                 strerror(errno));
-    }
-}
+    struct file_owner owner = {(uid_t)-1, (gid_t)-1};
+    const struct passwd *pw;
 
-/* Write the id to this file. False: errno says why. */
-static bool write_pid(const struct settings *s, const char *path)
-{
-    char line[32];
-    const int len = snprintf(line, sizeof(line), "%ld\n", (long)getpid());
-    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
-    if (fd < 0) {
-        return false;
+    if (geteuid() == 0 && s->user != NULL) {
+        pw = getpwnam(s->user);
+        if (pw != NULL) {
+            owner = (struct file_owner){pw->pw_uid, pw->pw_gid};
+        }
     }
-    give_to_user(s, fd);
-    const ssize_t n = write(fd, line, (size_t)len);
-    if (n >= 0 && n < len) {
-        errno = ENOSPC;
-    }
-    const int write_errno = errno;
-    if (close(fd) == 0 && n == len) {
-        return true;
-    }
-    errno = n == len ? errno : write_errno;
-    return false;
+    return owner;
 }
 
 void privs_write_pidfile(const struct settings *s)
 {
-    char temporary[PATH_MAX];
+    const struct file_owner owner = owner_of_pidfile(s);
+    char line[32];
 
     must_be_main();
     if (s->pidfile == NULL) {
@@ -198,17 +175,9 @@ void privs_write_pidfile(const struct settings *s)
     if (other != 0 && other != getpid()) {
         log_warn("privs, pid file %s named the running process %ld", s->pidfile, (long)other);
     }
-    const int len =
-        snprintf(temporary, sizeof(temporary), "%s.%ld", s->pidfile, (long)getpid());
-    if (len < 0 || (size_t)len >= sizeof(temporary)) {
-        log_warn("privs, cannot write the pid file %s (%s)", s->pidfile,
-                 strerror(ENAMETOOLONG));
-        return;
-    }
-    /* A reader of the file sees a whole number or none. */
-    if (!write_pid(s, temporary) || rename(temporary, s->pidfile) != 0) {
+    const int len = snprintf(line, sizeof(line), "%ld\n", (long)getpid());
+    if (!file_replace(s->pidfile, span_of(line, (size_t)len), 0644, &owner, &pidfile_id)) {
         log_warn("privs, cannot write the pid file %s (%s)", s->pidfile, strerror(errno));
-        unlink(temporary);
         return;
     }
     is_pidfile_ours = true;
@@ -221,12 +190,8 @@ void privs_remove_pidfile(const struct settings *s)
         return;
     }
     is_pidfile_ours = false;
-    if (unlink(s->pidfile) == 0 || errno == ENOENT) {
-        return;
-    }
-    /* The folder may be root's, which we no longer are. An empty file names no process. */
-    const int why = errno;
-    if (truncate(s->pidfile, 0) != 0) {
-        log_warn("privs, cannot remove the pid file %s (%s)", s->pidfile, strerror(why));
+    /* In a folder of root, who we no longer are, it stays: empty, it names no process. */
+    if (!file_remove(s->pidfile, &pidfile_id)) {
+        log_warn("privs, cannot remove the pid file %s (%s)", s->pidfile, strerror(errno));
     }
 }

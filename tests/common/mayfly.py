@@ -216,7 +216,7 @@ class Daemon:
             command += ["-l", "127.0.0.1", "-p", str(port or -1)]
         else:
             command += ["-s", self.path]
-        environment = dict(os.environ, MEMCACHED_PORT_FILENAME=port_file, **(env or {}))
+        environment = {**os.environ, "MEMCACHED_PORT_FILENAME": port_file, **(env or {})}
         self.tcp, self.port, self.port_file, self.command = tcp, port, port_file, command + list(args)
         log = open(self.log_path, "wb")
         try:

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Root gives everything up with -u, and is refused without it."""
+"""Root gives everything up with -u, and is refused without it. What it writes before that goes to no
+other file."""
 import os
 import pwd
+import shutil
 import subprocess
 import sys
+import tempfile
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
@@ -30,6 +33,38 @@ def test_everything_is_dropped():
             assert set(status["Groups"].split()) <= {str(nobody.pw_gid)}, status["Groups"]
             for caps in ("CapPrm", "CapEff", "CapAmb"):
                 assert int(status[caps], 16) == 0, (caps, status[caps])
+
+
+def test_traps_in_the_folder_of_the_user():
+    """The user of -u owns the folder and has put links and fifos where root writes at the start."""
+    need_root()
+    nobody = pwd.getpwnam("nobody")
+    folder = tempfile.mkdtemp(prefix="mayfly-it.")
+    precious = tempfile.NamedTemporaryFile(prefix="mayfly-it.")
+    precious.write(b"precious")
+    precious.flush()
+
+    def inside(name):
+        return os.path.join(folder, name)
+    try:
+        os.chown(folder, nobody.pw_uid, nobody.pw_gid)
+        os.symlink(precious.name, inside("ports"))
+        os.symlink(precious.name, inside("ports.lck"))
+        os.mkfifo(inside("pid"))
+        with Daemon("-u", "nobody", "-P", inside("pid"), "-l", "127.0.0.1", "-p", "-1", "-o", "listen_both",
+                    user=False, path=inside("socket"), env={"MEMCACHED_PORT_FILENAME": inside("ports")}) as d:
+            with open(inside("pid")) as f:
+                assert int(f.read()) == d.pid
+            assert not os.path.islink(inside("ports"))
+            with open(inside("ports")) as f:
+                assert f.read().startswith("TCP INET: ")
+            assert os.stat(inside("socket")).st_uid == nobody.pw_uid
+        with open(precious.name, "rb") as f:
+            assert f.read() == b"precious"
+        assert sorted(os.listdir(folder)) == ["ports", "ports.lck"], "pid file and socket are removed"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        precious.close()
 
 
 def test_root_is_refused_without_a_user():

@@ -443,6 +443,34 @@ TEST_LOOP(address_named_twice_is_opened_once, 2)
     ck_assert_uint_eq(udp.count, 2);
 }
 
+/* As somebody may do who owns the folder, when the server starts as root. */
+TEST(the_port_file_follows_no_link_and_waits_for_no_fifo)
+{
+    static const char *const names[] = {"ports", "ports.lck"};
+    char file[108];
+    char precious[108];
+    char trap[108];
+    struct stat st;
+
+    snprintf(file, sizeof(file), "%s/ports", folder);
+    snprintf(precious, sizeof(precious), "%s/precious", folder);
+    settings.port = -1;
+    listen_to((char *)(uintptr_t) "127.0.0.1");
+    for (int i = 0; i < 4; i++) {
+        snprintf(trap, sizeof(trap), "%s/%s", folder, names[i % 2]);
+        ck_assert_int_eq(i < 2 ? symlink(precious, trap) : mkfifo(trap, 0600), 0);
+        setenv("MEMCACHED_PORT_FILENAME", file, 1);
+        ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
+        unsetenv("MEMCACHED_PORT_FILENAME");
+        close_all();
+        ck_assert_int_ne(lstat(precious, &st), 0);
+        ck_assert_int_eq(lstat(file, &st), 0);
+        ck_assert(S_ISREG(st.st_mode) && st.st_size > 0);
+        unlink(file);
+        unlink(trap);
+    }
+}
+
 TEST(ports_that_cannot_be_written_are_an_error)
 {
     char file[PATH_MAX + 16];

@@ -322,6 +322,46 @@ TEST(the_pid_file_lives_as_long_as_the_server)
     }
 }
 
+/* As somebody may do who owns the folder, when the server starts as root. */
+TEST(a_pid_file_follows_no_link_and_waits_for_no_fifo)
+{
+    char path[128];
+    char precious[128];
+
+    snprintf(path, sizeof(path), "%s/pid", dir);
+    snprintf(precious, sizeof(precious), "%s/precious", dir);
+    set_text(OPTION_pidfile, path);
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+    ck_assert_int_eq(in_child(write_and_remove), 0);
+    ck_assert_int_eq(symlink(precious, path), 0);
+    ck_assert_int_eq(in_child(write_and_remove), 0);
+    ck_assert_int_ne(access(precious, F_OK), 0);
+}
+
+static void replace_and_remove(void)
+{
+    char other[PATH_MAX];
+    FILE *f;
+
+    privs_write_pidfile(&settings);
+    snprintf(other, sizeof(other), "%s.other", settings.pidfile);
+    f = fopen(other, "we");
+    child_must(f != NULL && fputs("1\n", f) >= 0 && fclose(f) == 0);
+    child_must(rename(other, settings.pidfile) == 0);
+    privs_remove_pidfile(&settings);
+    child_must(pid_in_file() == 1);
+}
+
+TEST(the_pid_file_of_another_server_stays)
+{
+    char path[128];
+
+    snprintf(path, sizeof(path), "%s/pid", dir);
+    set_text(OPTION_pidfile, path);
+    ck_assert_int_eq(in_child(replace_and_remove), 0);
+    ck_assert_int_eq(unlink(path), 0);
+}
+
 static void write_nowhere(void)
 {
     privs_write_pidfile(&settings);

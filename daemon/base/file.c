@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See file.h.
+ */
+#include "daemon/base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/base/context.h"
+
+static mode_t current_umask(void)
+{
+    mode_t mask = umask(0);
+
+    umask(mask);
+    return mask;
+}
+
+/* Short files: a write that takes a part means that the disk is full. */
+static bool write_content(int fd, struct span content)
+{
+    ssize_t n = write(fd, content.ptr, content.len);
+
+    if (n >= 0 && (size_t)n < content.len) {
+        errno = ENOSPC;
+    }
+    return n == (ssize_t)content.len;
+}
+
+/* Everything that has to be done with a file that no other process knows of yet. */
+static bool fill(int fd, struct span content, mode_t mode, const struct file_owner *owner,
+                 struct file_id *id)
+{
+    struct stat st;
+
+    if (!write_content(fd, content) || fchmod(fd, mode & ~current_umask()) != 0 ||
+        fstat(fd, &st) != 0) {
+        return false;
+    }
+    id->dev = st.st_dev;
+    id->ino = st.st_ino;
+    return (owner->uid == (uid_t)-1 && owner->gid == (gid_t)-1) ||
+           fchown(fd, owner->uid, owner->gid) == 0;
+}
+
+bool file_replace(const char *path, struct span content, mode_t mode,
+                  const struct file_owner *owner, struct file_id *id)
+{
+    char temporary[PATH_MAX];
+    bool is_filled;
+    int why;
+    int fd;
+
+    must_be_main();
+    if ((size_t)snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path) >=
+        sizeof(temporary)) {
+        errno = ENAMETOOLONG;
+        return false;
+    }
+    fd = mkostemp(temporary, O_CLOEXEC); /* O_EXCL: a file that was not there before */
+    if (fd < 0) {
+        return false;
+    }
+    is_filled = fill(fd, content, mode, owner, id);
+    why = errno;
+    if (close(fd) == 0 && is_filled && rename(temporary, path) == 0) {
+        return true;
+    }
+    why = is_filled ? errno : why;
+    (void)unlink(temporary);
+    errno = why;
+    return false;
+}
+
+/* Open a regular file. O_NONBLOCK: a fifo without a reader or writer is not waited for. */
+static int open_regular(const char *path, int access)
+{
+    int fd = open(path, access | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    struct stat st;
+
+    if (fd >= 0 && (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode))) {
+        close(fd);
+        errno = EINVAL;
+        fd = -1;
+    }
+    return fd;
+}
+
+ssize_t file_read_start(const char *path, char *out, size_t size)
+{
+    int fd = open_regular(path, O_RDONLY);
+    ssize_t n;
+    int why;
+
+    debug_must(size > 0);
+    if (fd < 0) {
+        return -1;
+    }
+    n = read(fd, out, size - 1);
+    why = errno;
+    close(fd);
+    errno = why;
+    out[n > 0 ? n : 0] = '\0';
+    return n;
+}
+
+static bool is_file(const struct stat *st, const struct file_id *id)
+{
+    return st->st_dev == id->dev && st->st_ino == id->ino;
+}
+
+bool file_remove(const char *path, const struct file_id *id)
+{
+    struct stat st;
+    bool is_emptied;
+    int why;
+    int fd;
+
+    if (lstat(path, &st) != 0 || !is_file(&st, id)) {
+        return true; /* somebody has removed or replaced it */
+    }
+    if (unlink(path) == 0 || errno == ENOENT) {
+        return true;
+    }
+    why = errno;
+    fd = open_regular(path, O_WRONLY);
+    if (fd < 0) {
+        errno = why;
+        return false;
+    }
+    is_emptied = fstat(fd, &st) == 0 && is_file(&st, id) && ftruncate(fd, 0) == 0;
+    close(fd);
+    errno = why;
+    return is_emptied;
+}

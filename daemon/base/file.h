@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Small files in folders that may belong to somebody else. The server starts as root, and the
+ * folder of its pid file is often that of the user it becomes: what stands there must not lead
+ * root to another file (a link) or hold up the start (a fifo).
+ */
+#ifndef MAYFLY_DAEMON_BASE_FILE_H
+#define MAYFLY_DAEMON_BASE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "lib/base/span.h"
+
+/* Which file it is, whatever its name. */
+struct file_id {
+    dev_t dev;
+    ino_t ino;
+};
+
+/* As whom to make a file; (uid_t)-1 and (gid_t)-1: as whoever makes it. */
+struct file_owner {
+    uid_t uid;
+    gid_t gid;
+};
+
+/*
+ * Make a file with this content at the path, in the place of whatever stands there: a link is
+ * replaced, not followed. The mode is less the umask. It is written under a random name beside
+ * the path, so a reader finds the whole content or none. False: errno says why, and nothing
+ * is left. *id: the file. Context: main, before start.
+ */
+bool file_replace(const char *path, struct span content, mode_t mode,
+                  const struct file_owner *owner, struct file_id *id);
+
+/*
+ * Read the first bytes of a regular file, and end them by NUL; at most size - 1. Neither
+ * follows a link nor waits. Returns how many, or -1 with errno. Context: any thread.
+ */
+ssize_t file_read_start(const char *path, char *out, size_t size);
+
+/*
+ * Remove this file, or empty it where its folder does not allow that; nothing happens if
+ * another file has its name by now. False: errno says why. Context: any thread.
+ */
+bool file_remove(const char *path, const struct file_id *id);
+
+#endif
