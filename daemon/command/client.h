@@ -79,6 +79,7 @@ struct client {
     uint8_t login_failures; /* of this connection */
     bool is_logging_in;     /* the answer it waits for is that of a login */
     bool needs_auth;        /* has to authenticate before anything else */
+    bool is_local;          /* [const] came over a unix socket */
 };
 
 /* Over an accepted socket, which it owns from here on; plain. Context: worker. */

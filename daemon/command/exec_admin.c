@@ -159,7 +159,9 @@ static enum turn_stop refresh_certs(struct turn *t, const struct request *r)
 /* The client watches these streams from now on, or gets the reason why not. */
 static enum turn_stop begin_watching(struct turn *t, uint32_t streams)
 {
-    switch (watch_add(t->w, t->client, streams, &t->client->watcher)) {
+    struct client *c = t->client;
+
+    switch (watch_add(t->w, c, streams, c->is_local, &c->watcher)) {
     case WATCH_ADDED:
         turn_reply(t, REPLY_OK);
         return TURN_STREAMS;

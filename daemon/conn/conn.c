@@ -356,6 +356,7 @@ bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin)
     c->magic = CONN_MAGIC;
     client_init(&c->client, fd, on_answer);
     c->client.on_login_failed = conn_auth_failed;
+    c->client.is_local = origin->transport == CONN_UNIX;
     c->worker = w;
     c->origin = origin;
     c->serial = ++w->conn_serial;

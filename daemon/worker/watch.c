@@ -38,7 +38,7 @@ static void publish_streams(struct watch *watch)
     uint32_t streams = 0;
     uint32_t kinds = 0;
 
-    for (unsigned i = 0; i < WATCHERS_MAX; i++) {
+    for (unsigned i = 0; i < WATCHER_SLOTS; i++) {
         const struct watcher *x = atomic_load_explicit(&watch->slots[i], memory_order_relaxed);
 
         streams |= x != NULL ? x->streams : 0;
@@ -113,10 +113,10 @@ static struct watcher *watcher_create(struct worker *w, struct client *c, uint32
     return x;
 }
 
-/* Context: under the lock. */
-static bool take_slot(struct watch *watch, struct watcher *x)
+/* One of the first `count` slots. Context: under the lock. */
+static bool take_slot(struct watch *watch, struct watcher *x, uint32_t count)
 {
-    for (uint32_t i = 0; i < WATCHERS_MAX; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         if (atomic_load_explicit(&watch->slots[i], memory_order_relaxed) == NULL) {
             x->slot = i;
             x->gid_first = atomic_load_explicit(&watch->gid, memory_order_relaxed) + 1;
@@ -128,9 +128,10 @@ static bool take_slot(struct watch *watch, struct watcher *x)
     return false;
 }
 
-enum watch_added watch_add(struct worker *w, struct client *c, uint32_t streams,
+enum watch_added watch_add(struct worker *w, struct client *c, uint32_t streams, bool is_local,
                            struct watcher **out)
 {
+    const uint32_t slots = is_local ? WATCHER_SLOTS : WATCHERS_MAX;
     struct watch *watch = &w->crew->watch;
     struct watcher *x = watcher_create(w, c, streams);
     enum watch_added added = WATCH_NO_MEMORY;
@@ -141,7 +142,7 @@ enum watch_added watch_add(struct worker *w, struct client *c, uint32_t streams,
     }
     pthread_mutex_lock(&watch->lock);
     if (make_rings(w->crew)) {
-        added = take_slot(watch, x) ? WATCH_ADDED : WATCH_TOO_MANY;
+        added = take_slot(watch, x, slots) ? WATCH_ADDED : WATCH_TOO_MANY;
     }
     pthread_mutex_unlock(&watch->lock);
     if (added != WATCH_ADDED) {
@@ -203,7 +204,7 @@ static void deal_event(struct watch *watch, const struct watch_event *e, struct 
     char line[WATCH_LINE_MAX];
     size_t len = 0;
 
-    for (unsigned i = 0; i < WATCHERS_MAX; i++) {
+    for (unsigned i = 0; i < WATCHER_SLOTS; i++) {
         struct watcher *x = atomic_load_explicit(&watch->slots[i], memory_order_acquire);
 
         if (x == NULL || (x->streams & stream) == 0 || e->gid < x->gid_first) {
@@ -249,7 +250,7 @@ static void wake_main(struct watch *watch)
 /* Poke the workers of watchers that got lines in this turn. */
 static void poke_fresh(struct watch *watch)
 {
-    for (unsigned i = 0; i < WATCHERS_MAX; i++) {
+    for (unsigned i = 0; i < WATCHER_SLOTS; i++) {
         struct watcher *x = atomic_load_explicit(&watch->slots[i], memory_order_acquire);
 
         if (x != NULL && x->has_fresh) {
@@ -307,7 +308,7 @@ void watch_init(struct watch *watch, struct crew *crew)
 void watch_fini(struct watch *watch)
 {
     must_be_main();
-    for (unsigned i = 0; i < WATCHERS_MAX; i++) {
+    for (unsigned i = 0; i < WATCHER_SLOTS; i++) {
         must(atomic_load_explicit(&watch->slots[i], memory_order_relaxed) == NULL);
     }
     pthread_mutex_destroy(&watch->lock);

@@ -28,6 +28,11 @@ struct worker;
 /* So many clients may watch at a time, as in memcached. */
 #define WATCHERS_MAX 20
 
+/* And so many more over a unix socket: the operator can always have a look. */
+#define WATCHERS_LOCAL_MORE 2
+
+#define WATCHER_SLOTS (WATCHERS_MAX + WATCHERS_LOCAL_MORE)
+
 /* A client that watches. */
 struct watcher {
     /* [const] */
@@ -49,11 +54,11 @@ struct watcher {
 /* Part of the crew. */
 struct watch {
     /* [atomic] */
-    alignas(64) _Atomic uint32_t streams;          /* those that any client watches */
-    alignas(64) _Atomic uint64_t gid;              /* of the last event */
-    _Atomic bool is_awake;                         /* acq_rel: wake_message is on its way */
-    _Atomic uint32_t count;                        /* of watchers */
-    _Atomic(struct watcher *) slots[WATCHERS_MAX]; /* set under lock, cleared by main */
+    alignas(64) _Atomic uint32_t streams;           /* those that any client watches */
+    alignas(64) _Atomic uint64_t gid;               /* of the last event */
+    _Atomic bool is_awake;                          /* acq_rel: wake_message is on its way */
+    _Atomic uint32_t count;                         /* of watchers */
+    _Atomic(struct watcher *) slots[WATCHER_SLOTS]; /* set under lock, cleared by main */
     /* [const] */
     struct crew *crew; /* [borrowed] */
     struct message wake_message;
@@ -71,9 +76,10 @@ enum watch_added { WATCH_ADDED, WATCH_TOO_MANY, WATCH_NO_MEMORY };
 
 /*
  * A connection watches from now on: every event that happens later, on any worker, reaches it
- * or is counted as skipped. The watcher is given back by watch_remove(). Context: worker.
+ * or is counted as skipped. is_local: it came over a unix socket. The watcher is given back by
+ * watch_remove(). Context: worker.
  */
-enum watch_added watch_add(struct worker *w, struct client *c, uint32_t streams,
+enum watch_added watch_add(struct worker *w, struct client *c, uint32_t streams, bool is_local,
                            struct watcher **out);
 
 /* Its connection closes; takes the address and nulls it; accepts NULL. Context: worker. */

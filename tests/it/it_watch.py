@@ -323,7 +323,7 @@ def test_failing_stores_while_mutations_are_watched():
 
 
 def test_only_twenty_may_watch():
-    with Daemon("-m", "64", "-t", "2") as d, d.client() as c:
+    with Daemon("-m", "64", "-t", "2", tcp=True) as d, d.client() as c:
         watchers = [Watcher(d, b"fetchers") for _ in range(20)]
         assert c.stat("log_watchers") == 20
         assert c.ask(b"watch") == b"WATCHER_TOO_MANY log watcher limit reached"
@@ -337,6 +337,35 @@ def test_only_twenty_may_watch():
         for w in watchers:
             w.close()
         wait_for(lambda: c.stat("log_watchers") == 0, "all of them left")
+
+
+class OverTcp:
+    """The TCP side of a daemon that listens on a unix socket as well."""
+
+    def __init__(self, daemon):
+        self.address = ("127.0.0.1", daemon.find_port())
+
+    def client(self, **how):
+        return Client(self.address, **how)
+
+
+def test_two_more_may_watch_over_a_unix_socket():
+    """Whoever took all places over the network does not keep the operator from watching."""
+    with Daemon("-m", "64", "-t", "2", "-l", "127.0.0.1", "-p", "-1", "-o", "listen_both") as d, d.client() as c:
+        remote = OverTcp(d)
+        watchers = [Watcher(remote, b"fetchers") for _ in range(20)]
+        with remote.client() as late:
+            assert late.ask(b"watch") == b"WATCHER_TOO_MANY log watcher limit reached"
+            watchers += [Watcher(d, b"fetchers") for _ in range(2)]
+            assert c.ask(b"watch") == b"WATCHER_TOO_MANY log watcher limit reached"
+            assert c.get(b"k") is None
+            for w in watchers:
+                assert b"key=k " in w.line(), "all of them are sent it"
+            watchers.pop(0).close()
+            wait_for(lambda: c.stat("log_watchers") == 21, "one has left")
+            assert late.ask(b"watch") == b"OK"
+        for w in watchers:
+            w.close()
 
 
 def test_watcher_only_listens():
