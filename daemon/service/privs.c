@@ -108,6 +108,24 @@ static int raise_core_limit(void)
 }
 
 /*
+ * The memory of the process has values, passwords on their way to a digest, and keys of TLS.
+ * Without -r nothing of that is written to a disk. The limit alone would not do: where the
+ * system pipes core files to a program it is not looked at. A process that cannot be dumped
+ * cannot be traced either, except by root. A change of ids sets the flag anew, so this is
+ * called before and after it.
+ */
+static void allow_core(const struct settings *s)
+{
+    struct rlimit limit;
+
+    prctl(PR_SET_DUMPABLE, s->coredumps ? 1 : 0, 0, 0, 0);
+    if (!s->coredumps && getrlimit(RLIMIT_CORE, &limit) == 0) {
+        limit.rlim_cur = 0;
+        (void)setrlimit(RLIMIT_CORE, &limit); /* lowering it is always allowed */
+    }
+}
+
+/*
  * Room for all connections and for the process itself. Where the system's limit leaves room
  * for the connections alone, the server starts as memcached does, and accepts less than -c
  * says.
@@ -143,6 +161,7 @@ static int raise_fd_limit(const struct settings *s)
 int privs_set_limits(const struct settings *s)
 {
     must_be_main();
+    allow_core(s);
     if (s->coredumps && raise_core_limit() != 0) {
         fprintf(stderr, "failed to ensure corefile creation\n");
         return EX_OSERR;
@@ -265,16 +284,13 @@ int privs_drop(const struct settings *s)
             return status;
         }
     }
+    allow_core(s);
     if (is_root()) {
         return 0; /* -u root: as asked */
     }
     if (!clear_capabilities()) {
         fprintf(stderr, "failed to drop capabilities: %s\n", strerror(errno));
         return EX_OSERR;
-    }
-    if (s->coredumps) {
-        /* A change of ids forbids core files; -r asks for them. */
-        prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
     }
     return 0;
 }

@@ -51,7 +51,8 @@ int privs_daemonize(const struct settings *s);
 void privs_ignore_signals(const struct settings *s);
 
 /*
- * -r: the limit on core files goes up as far as it may. -c: the limit on open descriptors
+ * -r: the limit on core files goes up as far as it may; without it no core file can be
+ * written, here and after privs_drop(). -c: the limit on open descriptors
  * covers the connections and what the process needs for itself (71 when it cannot). Returns a
  * status.
  */

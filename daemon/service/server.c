@@ -226,6 +226,7 @@ static int start_engine(struct server *s)
     cfg.item_size_max = set->item_size_max;
     cfg.items_hint = set->hashpower > 0 ? UINT64_C(1) << set->hashpower : 0;
     cfg.evictions = !set->no_evictions;
+    cfg.is_in_cores = set->coredumps;
     cfg.seed = hash_random_seed();
     cfg.observer = watch_on_engine_event;
     cfg.options = &set->engine;

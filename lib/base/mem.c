@@ -156,6 +156,11 @@ void mem_discard(void *p, size_t n)
     memset(p, 0, n);
 }
 
+void mem_leave_out_of_cores(void *p, size_t n)
+{
+    (void)madvise(p, n, MADV_DONTDUMP);
+}
+
 bool budget_take(struct budget *b, int64_t n, int64_t overdraw)
 {
     int64_t limit = atomic_load_explicit(&b->limit_bytes, memory_order_relaxed);

@@ -47,6 +47,13 @@ void mem_unmap(void *p, size_t n);
  */
 void mem_discard(void *p, size_t n);
 
+/*
+ * Leave a mapped range out of core files. A debugger that attaches as root still sees it. Fails
+ * only where the system does not know how; then nothing changes. Context: any thread, outside a
+ * shard.
+ */
+void mem_leave_out_of_cores(void *p, size_t n);
+
 /* Count n bytes if then used <= limit + overdraw; else false. Context: any thread. */
 bool budget_take(struct budget *b, int64_t n, int64_t overdraw);
 

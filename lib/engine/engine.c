@@ -90,6 +90,7 @@ static void fill_group(struct engine *e)
                                     .items_hint = c->items_hint,
                                     .limit_bytes = c->limit_bytes,
                                     .evictions = c->evictions,
+                                    .is_in_cores = c->is_in_cores,
                                     .clock = &e->clock,
                                     .budget = &e->budget,
                                     .reclaimer = e->reclaimer,

@@ -35,6 +35,9 @@ bool memory_init(struct memory *m, const struct memory_setup *setup)
                     setup->lock)) {
         return false;
     }
+    if (!setup->is_in_cores) {
+        mem_leave_out_of_cores(m->arena.base, m->arena.map_bytes);
+    }
     m->block_max_units = block_max_units(&m->arena);
     m->piece_max = m->block_max_units * ITEM_UNIT - (uint32_t)sizeof(struct item);
     return blocks_init(m, share);

@@ -168,6 +168,7 @@ struct memory_setup {
     uint64_t limit_bytes; /* of all that share the budget */
     uint32_t sharers;
     bool evictions;
+    bool is_in_cores; /* core files have the items */
 };
 
 /* Checks "Context: in shard" in debug builds. */

@@ -26,7 +26,8 @@ static bool init_parts(struct shard *s)
                                        .policy = &evict_s3fifo,
                                        .limit_bytes = g->limit_bytes,
                                        .sharers = g->count,
-                                       .evictions = g->evictions};
+                                       .evictions = g->evictions,
+                                       .is_in_cores = g->is_in_cores};
 
     if (!memory_init(&s->memory, &setup) ||
         !table_init(&s->table, s->items_at_start, s->seed, g->budget, &s->lock)) {

@@ -203,7 +203,8 @@ class Daemon:
     """A running daemon; use it in a with statement."""
 
     def __init__(self, *args, tcp=False, port=None, path=None, env=None, before=None, wait=True,
-                 user=True, program=PROGRAM, stderr=None):
+                 user=True, program=PROGRAM, stderr=None, is_visible=False):
+        """is_visible: the test reads what /proc shows of its descriptors. That takes root, or -r."""
         self.folder = tempfile.mkdtemp(prefix="mayfly-it.")
         self.path = path or os.path.join(self.folder, "socket")
         self.log_path = os.path.join(self.folder, "log")
@@ -211,6 +212,10 @@ class Daemon:
         command = [program]
         if os.geteuid() == 0 and user:
             command += ["-u", "root"]
+        elif is_visible:
+            if resource.getrlimit(resource.RLIMIT_CORE)[1] == 0:
+                raise Inapplicable("neither root nor allowed to write core files")
+            command += ["-r"]
         port_file = os.path.join(self.folder, "port")
         if tcp:
             command += ["-l", "127.0.0.1", "-p", str(port or -1)]

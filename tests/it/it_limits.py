@@ -136,7 +136,7 @@ def test_flood_beyond_the_limit():
 
 
 def test_descriptors_run_out():
-    with Daemon("-c", "200", "-t", "2") as d:
+    with Daemon("-c", "200", "-t", "2", is_visible=True) as d:
         keep = d.client()
         assert keep.set(b"k", b"v") == b"STORED"
         used = len(os.listdir("/proc/%d/fd" % d.pid))
@@ -166,7 +166,7 @@ def test_descriptors_run_out():
 
 def test_recovers_when_clients_leave():
     """The same, but room comes from clients that leave."""
-    with Daemon("-c", "200", "-t", "2") as d:
+    with Daemon("-c", "200", "-t", "2", is_visible=True) as d:
         keep = d.client()
         first = [d.client() for _ in range(4)]
         for c in first:

@@ -35,6 +35,25 @@ def test_everything_is_dropped():
                 assert int(status[caps], 16) == 0, (caps, status[caps])
 
 
+def kinds_of_pages(d):
+    """The flags of each mapping: dd is one that core files leave out."""
+    with open("/proc/%d/smaps" % d.pid) as f:
+        return [set(line.split()[1:]) for line in f if line.startswith("VmFlags:")]
+
+
+def test_items_are_left_out_of_core_files():
+    need_root()
+    for options, shown in (((), True), (("-r",), False)):
+        with Daemon(*options, "-u", "nobody", "-t", "2", tcp=True, user=False) as d:
+            with open("/proc/%d/limits" % d.pid) as f:
+                soft = [line.split()[4] for line in f if line.startswith("Max core file size")][0]
+            assert (soft == "0") is shown, soft
+            # Root owns what cannot be dumped.
+            assert (os.stat("/proc/%d/mem" % d.pid).st_uid == 0) is shown
+            if shown or not mayfly.is_sanitized():      # a sanitizer leaves out its own memory
+                assert any({"dd", "wr"} <= flags for flags in kinds_of_pages(d)) is shown
+
+
 def test_traps_in_the_folder_of_the_user():
     """The user of -u owns the folder and has put links and fifos where root writes at the start."""
     need_root()

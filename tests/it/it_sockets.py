@@ -30,7 +30,7 @@ def test_mode_of_a_unix_socket():
 
 
 def test_unix_socket_turns_tcp_off():
-    with Daemon() as d:
+    with Daemon(is_visible=True) as d:
         inodes = set()
         for fd in os.listdir("/proc/%d/fd" % d.pid):
             try:
@@ -73,7 +73,7 @@ def test_descriptors_closed_at_start():
     def close_all():
         for fd in (0, 1, 2):
             os.close(fd)
-    with Daemon("-vv", "-t", "2", before=close_all) as d:
+    with Daemon("-vv", "-t", "2", before=close_all, is_visible=True) as d:
         clients = [d.client() for _ in range(5)]
         for i, c in enumerate(clients):
             assert c.set(b"k%d" % i, b"v") == b"STORED"

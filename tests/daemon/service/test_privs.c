@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -237,6 +238,48 @@ TEST(descriptors_are_enough_for_the_connections)
     settings.conn_limit = 100;
     ck_assert_int_eq(in_child(raise_limits), 0);
     ck_assert_int_eq(in_child(raise_to_bound), 0);
+}
+
+static bool is_dumpable(void)
+{
+    return prctl(PR_GET_DUMPABLE, 0, 0, 0, 0) == 1;
+}
+
+static void forbid_cores(void)
+{
+    struct rlimit limit;
+
+    child_must(privs_set_limits(&settings) == 0);
+    child_must(!is_dumpable());
+    child_must(getrlimit(RLIMIT_CORE, &limit) == 0 && limit.rlim_cur == 0);
+    prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* as a change of ids may do */
+    child_must(privs_drop(&settings) == 0);
+    child_must(!is_dumpable());
+}
+
+static void allow_cores(void)
+{
+    struct rlimit limit;
+
+    settings.coredumps = true;
+    child_must(privs_set_limits(&settings) == 0);
+    child_must(getrlimit(RLIMIT_CORE, &limit) == 0 && limit.rlim_cur > 0);
+    child_must(privs_drop(&settings) == 0);
+    child_must(is_dumpable());
+}
+
+TEST(core_files_only_if_asked_for)
+{
+    struct rlimit limit;
+
+    set_text(OPTION_user, "nobody");
+    ck_assert_int_eq(in_child(forbid_cores), 0);
+    ck_assert_int_eq(getrlimit(RLIMIT_CORE, &limit), 0);
+    if (limit.rlim_max > 0 || geteuid() == 0) {
+        ck_assert_int_eq(in_child(allow_cores), 0);
+    }
+    set_text(OPTION_user, "root");
+    ck_assert_int_eq(in_child(forbid_cores), 0);
 }
 
 static void write_to_closed_pipe(void)
