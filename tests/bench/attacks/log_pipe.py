@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Messages to a standard error that nobody reads: verbosity 3, commands, failed handshakes."""
+import contextlib
+import fcntl
+import os
+import socket
+import time
+
+import attack
+
+
+class Attack(attack.Attack):
+    tls = True
+    attackers = 2
+    honest_clients = 2
+    pipes = []          # open for as long as the runner lives
+
+    def stderr(self, server):
+        reader, writer = os.pipe()
+        fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+        self.pipes += [reader, writer]
+        return writer
+
+    def attack(self, server, number):
+        with server.client() as c:
+            assert c.ask(b"verbosity 3") == b"OK"
+        while True:
+            # A server that stands still answers nothing: the attacker goes on with new connections.
+            with contextlib.suppress(OSError, EOFError):
+                with server.client(timeout=1) as c:
+                    for i in range(100):
+                        c.get(b"key%d" % i)
+            for _ in range(20):
+                with socket.socket() as s, contextlib.suppress(OSError):
+                    s.settimeout(1)
+                    s.connect(server.address)
+                    s.sendall(b"this is no handshake\r\n")
+                    s.recv(100)
+            time.sleep(.001)
+
+    def honest(self, client, number):
+        key = b"honest%d" % number
+        assert client.set(key, b"v" * 1000) == b"STORED"
+        assert client.get(key) == b"v" * 1000
+        time.sleep(.001)
+
+    def judge(self, run):
+        """A server that stands still answers nothing during the attack: the get that waits for it is
+        the worst one afterwards."""
+        reasons = super().judge(run)
+        if run.after.max > run.before.max + attack.LATER_MS:
+            reasons.append("neighbour stands still")
+        return reasons
