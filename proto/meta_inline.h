@@ -23,7 +23,7 @@
     (META_LETTER('c') | META_LETTER('k') | META_LETTER('q') | META_LETTER('s') |               \
      META_LETTER('O'))
 
-/* Most digits of F that cannot exceed 32 bits. */
+/* Most digits of F and T that cannot exceed 32 bits. */
 #define DIRECT_FLAG_DIGITS 9
 
 /*
@@ -32,7 +32,7 @@
  */
 static inline const char *direct_token(const char *p, const char *end, char letter)
 {
-    size_t max = letter == 'T' ? DIRECT_DIGITS : DIRECT_FLAG_DIGITS;
+    size_t max = DIRECT_FLAG_DIGITS;
     const char *begin = p;
 
     if (letter == 'O') {

@@ -35,14 +35,21 @@ static inline uint64_t letter_of(char c)
 
 /* ---- flags ------------------------------------------------------------------------------- */
 
-static enum reply read_signed(struct span token, int64_t *out)
+/* A time: 32 bits, as memcached has it. */
+static enum reply read_time(struct span token, int64_t *out)
 {
-    return num_lenient_i64(token, out) ? REPLY_NONE : REPLY_META_BAD_TOKEN;
+    int64_t n;
+
+    if (num_i64(token, &n) != MF_OK || n < INT32_MIN || n > INT32_MAX) {
+        return REPLY_META_BAD_TOKEN;
+    }
+    *out = n;
+    return REPLY_NONE;
 }
 
 static enum reply read_unsigned(struct span token, enum reply why, uint64_t *out)
 {
-    return num_lenient_u64(token, out) ? REPLY_NONE : why;
+    return num_u64(token, out) == MF_OK ? REPLY_NONE : why;
 }
 
 /* Read the token of a flag, if it has one that means something. */
@@ -52,12 +59,12 @@ static enum reply read_token(char letter, struct span token, struct meta_flags *
     case 'T':
         flags->touches_first = !meta_has(flags->letters, 'R');
         flags->makes_by_touch = true;
-        return read_signed(token, &flags->exptime);
+        return read_time(token, &flags->exptime);
     case 'N':
         flags->makes_by_touch = false;
-        return read_signed(token, &flags->vivify);
+        return read_time(token, &flags->vivify);
     case 'R':
-        return read_signed(token, &flags->recache);
+        return read_time(token, &flags->recache);
     case 'C':
         return read_unsigned(token, REPLY_META_BAD_TOKEN, &flags->cas);
     case 'E':
@@ -67,13 +74,13 @@ static enum reply read_token(char letter, struct span token, struct meta_flags *
     case 'J':
         return read_unsigned(token, REPLY_META_BAD_INITIAL, &flags->initial);
     case 'F':
-        return num_lenient_u32(token, &flags->client) ? REPLY_NONE : REPLY_BAD_FORMAT;
+        return num_u32(token, &flags->client) == MF_OK ? REPLY_NONE : REPLY_BAD_FORMAT;
     case 'O':
         flags->opaque_len = token.len;
         return REPLY_NONE;
     case 'M':
-        flags->mode = token.len == 1 ? token.ptr[0] : '\0';
-        return token.len == 1 ? REPLY_NONE : REPLY_META_MODE_LENGTH;
+        flags->mode = token.len > 0 ? token.ptr[0] : '\0';
+        return REPLY_NONE;
     default:
         return REPLY_NONE; /* b and similar: the rest of the word means nothing */
     }
@@ -137,23 +144,38 @@ static bool take_key(struct line *line, struct span *key)
     return words_next(line, key) && key->len <= REQUEST_KEY_MAX;
 }
 
-/* More flags than a line may have? */
-static bool has_many_flags(struct span args)
+/* May a flag begin so? What is no letter of any flag is told apart later. */
+static bool may_begin_flag(char c)
+{
+    return (c >= 'A' && c <= 'z') || words_is_digit(c);
+}
+
+/* Does a flag begin with a byte that is neither? Such a line is wrong as a whole. */
+static bool has_odd_flag(struct span args)
 {
     struct line line = {args.ptr, args.ptr + args.len};
     struct span word;
-    unsigned count = 0;
 
-    while (count <= META_FLAGS_MAX && words_next(&line, &word)) {
-        count++;
+    while (words_next(&line, &word)) {
+        if (!may_begin_flag(word.ptr[0])) {
+            return true;
+        }
     }
-    return count > META_FLAGS_MAX;
+    return false;
 }
 
-/* md and ma have one reply for all that can be wrong with a flag or a key. */
-static enum reply error_of(enum command command, enum reply why)
+/* More flags than a line may have? */
+static bool has_many_flags(const struct request *req)
 {
-    return command == CMD_MD || command == CMD_MA ? REPLY_META_BAD_FLAGS : why;
+    struct line line = {req->args.ptr, req->args.ptr + req->args.len};
+    unsigned most = req->command == CMD_MS ? META_MS_FLAGS_MAX : META_FLAGS_MAX;
+    struct span word;
+    unsigned count = 0;
+
+    while (count <= most && words_next(&line, &word)) {
+        count++;
+    }
+    return count > most;
 }
 
 static bool is_mode(char mode, const char *modes)
@@ -175,22 +197,38 @@ static enum reply check_flags(enum command command, const struct meta_flags *fla
     return flags->opaque_len > META_OPAQUE_MAX ? REPLY_META_OPAQUE : REPLY_NONE;
 }
 
-/* Check the flags of mg, ms, md, ma; decode the key if they say that it is base64. */
+/* Read the flags of mg, ms, md, ma; decode the key if they say that it is base64. */
+static enum reply read_flags(const struct text_limits *limits, struct request *req,
+                             struct meta_flags *flags)
+{
+    enum reply reply;
+
+    if (req->key.len > REQUEST_KEY_MAX) {
+        return REPLY_BAD_FORMAT;
+    }
+    if (has_many_flags(req)) {
+        return REPLY_META_MANY;
+    }
+    reply = meta_read_flags(req->args, flags);
+    if (reply == REPLY_NONE && meta_has(flags->letters, 'b') && !decode_key(limits, req)) {
+        reply = REPLY_META_BAD_KEY;
+    }
+    return reply;
+}
+
+/* The same, and what depends on the command. */
 static enum reply take_flags(const struct text_limits *limits, struct request *req)
 {
     enum command command = (enum command)req->command;
     struct meta_flags flags;
     enum reply reply;
 
-    if (has_many_flags(req->args)) {
-        return command == CMD_MG ? REPLY_META_MG_MANY : REPLY_META_MANY;
+    if (has_odd_flag(req->args)) {
+        return REPLY_BAD_FORMAT;
     }
-    reply = meta_read_flags(req->args, &flags);
-    if (reply == REPLY_NONE && meta_has(flags.letters, 'b') && !decode_key(limits, req)) {
-        reply = REPLY_META_BAD_KEY;
-    }
+    reply = read_flags(limits, req, &flags);
     if (reply != REPLY_NONE) {
-        return error_of(command, reply);
+        return command == CMD_MA ? REPLY_META_BAD_FLAGS : reply; /* one for all of them */
     }
     req->letters = flags.letters;
     return check_flags(command, &flags);
@@ -219,7 +257,6 @@ enum parse_status meta_parse_line(struct line line, const struct text_limits *li
                                   struct request *req, enum reply *reply)
 {
     struct span word;
-    uint64_t len;
 
     if (req->command == CMD_MN) {
         return PARSE_OK;
@@ -228,18 +265,13 @@ enum parse_status meta_parse_line(struct line line, const struct text_limits *li
         return parse_debug(line, limits, req, reply);
     }
     if (!words_next(&line, &req->key)) {
-        return refuse_meta(REPLY_ERROR, reply);
-    }
-    if (req->key.len > REQUEST_KEY_MAX) {
         return refuse_meta(REPLY_BAD_FORMAT, reply);
     }
     if (req->command == CMD_MS) {
         /* A length that cannot be trusted: swallow nothing. */
-        if (!words_next(&line, &word) || !num_lenient_u64(word, &len) ||
-            len > TEXT_VALUE_LEN_MAX) {
+        if (!words_next(&line, &word) || !text_value_len(word, &req->value_len)) {
             return refuse_meta(REPLY_BAD_FORMAT, reply);
         }
-        req->value_len = (size_t)len;
     }
     debug_must(req->key.len >= 1 && !req->noreply);
     req->args = words_rest(line);

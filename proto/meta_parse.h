@@ -28,9 +28,10 @@ static inline bool meta_has(uint64_t letters, char letter)
     return (letters & META_LETTER(letter)) != 0;
 }
 
-/* Most flags of a line, and most bytes of an opaque token. */
-#define META_FLAGS_MAX  17
-#define META_OPAQUE_MAX 31
+/* Most flags of a line (the length of ms counts as one); most bytes of an opaque token. */
+#define META_FLAGS_MAX    18
+#define META_MS_FLAGS_MAX (META_FLAGS_MAX - 1)
+#define META_OPAQUE_MAX   31
 
 /* What the flags of a line say. What was not sent is 0. */
 struct meta_flags {
@@ -43,7 +44,7 @@ struct meta_flags {
     uint64_t delta;      /* D; 1 when not sent */
     uint64_t initial;    /* J */
     uint32_t client;     /* F */
-    char mode;           /* M; not checked */
+    char mode;           /* M: the first letter of its token, or NUL; not checked */
     size_t opaque_len;   /* O */
     bool touches_first;  /* T stands before R */
     bool makes_by_touch; /* T stands after N: a vivified item gets T's time */

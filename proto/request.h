@@ -68,8 +68,8 @@ enum parse_status {
     PARSE_MORE,
     /* *used bytes announce a value, which has not arrived as a whole yet. */
     PARSE_BODY,
-    /* The request cannot be executed: answer *reply, drop *used bytes, then swallow
-     * req->value_len more as they arrive. */
+    /* The request cannot be executed: answer *reply unless the client asked for no reply, drop
+     * *used bytes, then swallow req->value_len more as they arrive. */
     PARSE_REPLY,
     /* Answer *reply if there is one, and close the connection. */
     PARSE_CLOSE,

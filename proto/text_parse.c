@@ -24,24 +24,35 @@
 #include "proto/meta_parse.h"
 #include "proto/words.h"
 
-static bool parse_value_len(struct span word, size_t *out)
+bool text_value_len(struct span word, size_t *out)
 {
-    uint64_t n;
+    int64_t n;
 
-    if (!num_lenient_u64(word, &n) || n > TEXT_VALUE_LEN_MAX) {
+    if (num_i64(word, &n) != MF_OK || n < 0 || n > TEXT_VALUE_LEN_MAX) {
         return false;
     }
     *out = (size_t)n;
     return true;
 }
 
+/* A time of a command that stores nothing: a plain number of 32 bits. */
+static bool parse_exptime(struct span word, int64_t *out)
+{
+    int64_t n;
+
+    if (num_i64(word, &n) != MF_OK || n < INT32_MIN || n > INT32_MAX) {
+        return false;
+    }
+    *out = n;
+    return true;
+}
+
 /* ---- endings of both ways ---------------------------------------------------------------- */
 
-/* The line cannot be executed: answer why, unless the client asked for no reply. */
-static enum parse_status refuse_line(const struct request *req, enum reply why,
-                                     enum reply *reply)
+/* The line cannot be executed, for this reason. */
+static enum parse_status refuse_line(enum reply why, enum reply *reply)
 {
-    *reply = req->noreply ? REPLY_NONE : why;
+    *reply = why;
     return PARSE_REPLY;
 }
 
@@ -60,7 +71,7 @@ static inline enum parse_status take_text_value(const char *buf, size_t len,
     if (req->key.len + req->value_len > limits->value_max) {
         req->invalidate = req->command == CMD_SET || req->command == CMD_MS;
         req->value_len = whole;
-        return refuse_line(req, REPLY_TOO_LARGE, reply);
+        return refuse_line(REPLY_TOO_LARGE, reply);
     }
     if (len - *used < whole) {
         return PARSE_BODY;
@@ -69,7 +80,7 @@ static inline enum parse_status take_text_value(const char *buf, size_t len,
     *used += whole;
     if (value[whole - 2] != '\r' || value[whole - 1] != '\n') {
         req->value_len = 0;
-        return refuse_line(req, REPLY_BAD_CHUNK, reply);
+        return refuse_line(REPLY_BAD_CHUNK, reply);
     }
     req->value = span_of(value, req->value_len);
     return PARSE_OK;
@@ -203,7 +214,7 @@ static bool is_get_line(struct line line)
         return false;
     }
     return span_is(name, "get") || span_is(name, "gets") || span_is(name, "gat") ||
-           span_is(name, "gats") || span_is(name, "bget");
+           span_is(name, "gats");
 }
 
 /*
@@ -225,19 +236,18 @@ static enum parse_status parse_get(struct line line, struct request *req, enum r
     struct span word;
 
     req->wants_cas = req->command == CMD_GETS || req->command == CMD_GATS;
-    if (touches) {
-        if (!words_next(&line, &word)) {
-            return refuse_line(req, REPLY_ERROR, reply);
-        }
-        if (!num_lenient_i64(word, &req->exptime)) {
-            return refuse_line(req, REPLY_BAD_EXPTIME, reply);
-        }
+    if (touches && !words_next(&line, &word)) {
+        return refuse_line(REPLY_BAD_FORMAT, reply);
     }
-    if (words_has_long(line, REQUEST_KEY_MAX)) {
-        return refuse_line(req, REPLY_BAD_FORMAT, reply);
-    }
+    struct line keys = line;
     if (!words_next(&line, &req->key)) {
-        return refuse_line(req, touches ? REPLY_END : REPLY_ERROR, reply);
+        return refuse_line(REPLY_BAD_FORMAT, reply);
+    }
+    if (touches && !parse_exptime(word, &req->exptime)) {
+        return refuse_line(REPLY_BAD_EXPTIME, reply);
+    }
+    if (words_has_long(keys, REQUEST_KEY_MAX)) {
+        return refuse_line(REPLY_BAD_FORMAT, reply);
     }
     debug_must(req->key.len <= REQUEST_KEY_MAX);
     line.begin = words_skip_spaces(line.begin, line.end);
@@ -245,63 +255,61 @@ static enum parse_status parse_get(struct line line, struct request *req, enum r
     return PARSE_OK;
 }
 
-/* key flags exptime bytes [cas] [noreply]; another word in the place of noreply is ignored. */
+/*
+ * key flags exptime bytes [cas] [noreply]; further words are ignored. Once the length is known
+ * the value is no command, whatever else is wrong with the line.
+ */
 static enum parse_status parse_store(const struct args *args, struct request *req,
                                      enum reply *reply)
 {
-    size_t fixed = req->command == CMD_CAS ? 5 : 4;
+    bool is_cas = req->command == CMD_CAS;
 
-    if (args->count < fixed || args->count > fixed + 1) {
-        return refuse_line(req, REPLY_ERROR, reply);
+    if (args->count < 4 || !text_value_len(args->word[3], &req->value_len)) {
+        return refuse_line(REPLY_BAD_FORMAT, reply);
     }
     req->noreply = words_is_noreply(args->last);
     req->key = args->word[0];
     if (req->key.len > REQUEST_KEY_MAX || !num_lenient_u32(args->word[1], &req->flags) ||
         !num_lenient_i64(args->word[2], &req->exptime) ||
-        !parse_value_len(args->word[3], &req->value_len) ||
-        (req->command == CMD_CAS && !num_lenient_u64(args->word[4], &req->cas))) {
-        req->value_len = 0; /* nothing is swallowed: the length cannot be trusted */
-        return refuse_line(req, REPLY_BAD_FORMAT, reply);
+        (is_cas && (args->count < 5 || num_u64(args->word[4], &req->cas) != MF_OK))) {
+        req->value_len += 2;
+        return refuse_line(REPLY_BAD_FORMAT, reply);
     }
     return PARSE_OK;
 }
 
-/* key [0] [noreply]: old clients send a time, of which only 0 is still accepted. */
+/* key [noreply]: old clients send a time, which is ignored as any other word. */
 static enum parse_status parse_delete(const struct args *args, struct request *req,
                                       enum reply *reply)
 {
-    if (args->count < 1 || args->count > 3) {
-        return refuse_line(req, REPLY_ERROR, reply);
+    if (args->count < 1) {
+        return refuse_line(REPLY_BAD_FORMAT, reply);
     }
-    bool has_zero = args->count > 1 && span_is(args->word[1], "0");
     req->noreply = args->count > 1 && words_is_noreply(args->last);
-    if (args->count != 1 + (size_t)has_zero + (size_t)req->noreply) {
-        return refuse_line(req, REPLY_DELETE_USAGE, reply);
-    }
     req->key = args->word[0];
     if (req->key.len > REQUEST_KEY_MAX) {
-        return refuse_line(req, REPLY_BAD_FORMAT, reply);
+        return refuse_line(REPLY_BAD_FORMAT, reply);
     }
     return PARSE_OK;
 }
 
-/* incr, decr: key delta [noreply]; touch: key exptime [noreply]. */
+/* incr, decr: key delta [noreply]; touch: key exptime [noreply]. Further words are ignored. */
 static enum parse_status parse_key_number(const struct args *args, struct request *req,
                                           enum reply *reply)
 {
-    if (args->count < 2 || args->count > 3) {
-        return refuse_line(req, REPLY_ERROR, reply);
+    if (args->count < 2) {
+        return refuse_line(REPLY_BAD_FORMAT, reply);
     }
     req->noreply = words_is_noreply(args->last);
     req->key = args->word[0];
     if (req->key.len > REQUEST_KEY_MAX) {
-        return refuse_line(req, REPLY_BAD_FORMAT, reply);
+        return refuse_line(REPLY_BAD_FORMAT, reply);
     }
-    if (req->cls == CLASS_TOUCH && !num_lenient_i64(args->word[1], &req->exptime)) {
-        return refuse_line(req, REPLY_BAD_EXPTIME, reply);
+    if (req->cls == CLASS_TOUCH && !parse_exptime(args->word[1], &req->exptime)) {
+        return refuse_line(REPLY_BAD_EXPTIME, reply);
     }
-    if (req->cls == CLASS_ARITH && !num_lenient_u64(args->word[1], &req->number.delta)) {
-        return refuse_line(req, REPLY_BAD_DELTA, reply);
+    if (req->cls == CLASS_ARITH && num_u64(args->word[1], &req->number.delta) != MF_OK) {
+        return refuse_line(REPLY_BAD_DELTA, reply);
     }
     return PARSE_OK;
 }
@@ -310,34 +318,38 @@ static enum parse_status parse_key_number(const struct args *args, struct reques
 static enum parse_status parse_flush(const struct args *args, struct request *req,
                                      enum reply *reply)
 {
-    if (args->count > 2) {
-        return refuse_line(req, REPLY_ERROR, reply);
-    }
-    req->noreply = words_is_noreply(args->last);
-    if (args->count > (size_t)req->noreply && !num_lenient_i64(args->word[0], &req->exptime)) {
-        return refuse_line(req, REPLY_BAD_EXPTIME, reply);
+    if (args->count > (size_t)req->noreply && !parse_exptime(args->word[0], &req->exptime)) {
+        return refuse_line(REPLY_BAD_EXPTIME, reply);
     }
     return PARSE_OK;
 }
 
 /*
  * verbosity, cache_memlimit: number [noreply]. They answer differently to a word that is not a
- * number.
+ * number of 32 bits.
  */
 static enum parse_status parse_one_number(const struct args *args, struct request *req,
                                           enum reply *reply)
 {
     bool is_verbosity = req->command == CMD_VERBOSITY;
-    uint64_t *number = is_verbosity ? &req->verbosity : &req->megabytes;
+    uint32_t number;
 
-    if (args->count < 1 || args->count > 2) {
-        return refuse_line(req, REPLY_ERROR, reply);
+    if (args->count < 1 || num_u32(args->word[0], &number) != MF_OK) {
+        return refuse_line(is_verbosity ? REPLY_BAD_FORMAT : REPLY_ERROR, reply);
     }
-    req->noreply = words_is_noreply(args->last);
-    if (!num_lenient_u64(args->word[0], number)) {
-        return refuse_line(req, is_verbosity ? REPLY_BAD_FORMAT : REPLY_ERROR, reply);
+    if (is_verbosity) {
+        req->verbosity = number;
+    } else {
+        req->megabytes = number;
     }
     return PARSE_OK;
+}
+
+/* Commands that answer whatever their last word is; noreply hides the answer of all others. */
+static bool always_answers(enum command command)
+{
+    return command == CMD_STATS || command == CMD_VERSION || command == CMD_WATCH ||
+           command == CMD_QUIT;
 }
 
 static enum parse_status parse_admin(struct line line, const struct args *args,
@@ -349,6 +361,7 @@ static enum parse_status parse_admin(struct line line, const struct args *args,
     } else {
         req->args = span_of(line.end, 0);
     }
+    req->noreply = !always_answers((enum command)req->command) && words_is_noreply(args->last);
     switch (req->command) {
     case CMD_FLUSH_ALL:
         return parse_flush(args, req, reply);
@@ -364,15 +377,14 @@ static enum parse_status parse_admin(struct line line, const struct args *args,
  * Not a command. A browser, or whoever makes one talk to this port, is disconnected before its
  * next line is read.
  */
-static enum parse_status parse_unknown(struct span name, const struct args *args,
-                                       struct request *req, enum reply *reply)
+static enum parse_status parse_unknown(const struct args *args, struct request *req,
+                                       enum reply *reply)
 {
-    struct span last = args->count > 0 ? args->last : name;
-
-    if (words_are_http(last)) {
+    if (words_are_http(args->last)) {
         return PARSE_CLOSE;
     }
-    return refuse_line(req, REPLY_ERROR, reply);
+    req->noreply = words_is_noreply(args->last);
+    return refuse_line(REPLY_ERROR, reply);
 }
 
 /* A whole line to a request, without the value of a storage command. */
@@ -385,9 +397,6 @@ static enum parse_status parse_line(struct line line, const struct text_limits *
     debug_must(memchr(line.begin, '\n', (size_t)(line.end - line.begin)) == NULL);
     words_next(&line, &name);
     req->command = (uint8_t)command_find(name);
-    if (req->command == CMD_NONE && span_is(name, "bget")) {
-        req->command = CMD_GET; /* a second name that memcached has for it */
-    }
     req->cls = (uint8_t)command_class_of(req->command);
     if (req->cls == CLASS_GET) {
         return parse_get(line, req, reply);
@@ -397,7 +406,7 @@ static enum parse_status parse_line(struct line line, const struct text_limits *
     }
     words_cut(line, &args);
     if (req->command == CMD_NONE) {
-        return parse_unknown(name, &args, req, reply);
+        return parse_unknown(&args, req, reply);
     }
     switch ((enum command_class)req->cls) {
     case CLASS_STORE:
@@ -415,6 +424,17 @@ static enum parse_status parse_line(struct line line, const struct text_limits *
         break;
     }
     return parse_admin(line, &args, req, reply);
+}
+
+/*
+ * Shortest line of memcached, with its end and without spaces in front; no command but mn has
+ * room in less.
+ */
+#define LINE_MIN 4
+
+static bool is_noop(struct line line)
+{
+    return line.end - line.begin == 2 && memcmp(line.begin, "mn", 2) == 0;
 }
 
 static MF_NOINLINE enum parse_status parse_general(const char *buf, size_t len,
@@ -441,6 +461,10 @@ static MF_NOINLINE enum parse_status parse_general(const char *buf, size_t len,
         line.end--;
     }
     *used = line_len + 1;
+    line.begin = words_skip_spaces(line.begin, line.end);
+    if (newline + 1 - line.begin < LINE_MIN && !is_noop(line)) {
+        return refuse_line(REPLY_BAD_FORMAT, reply);
+    }
     enum parse_status status = parse_line(line, limits, req, reply);
     bool has_value = req->cls == CLASS_STORE || req->command == CMD_MS;
     if (status == PARSE_OK && has_value) {
@@ -490,7 +514,8 @@ static MF_NOINLINE enum parse_status parse_touch(const char *buf, size_t len,
 {
     uint64_t exptime;
 
-    if (buf[4] != 'h' || !try_key_number(buf, len, 5, req, &exptime, used)) {
+    if (buf[4] != 'h' || !try_key_number(buf, len, 5, req, &exptime, used) ||
+        exptime > INT32_MAX) {
         return parse_general(buf, len, limits, req, used, reply);
     }
     begin_text_request(req, CMD_TOUCH, CLASS_TOUCH);

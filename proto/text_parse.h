@@ -28,6 +28,12 @@
 /* Longest value a line can announce; a greater number makes it a bad line. */
 #define TEXT_VALUE_LEN_MAX (INT32_MAX - 2)
 
+/*
+ * Read the announced length of a value: digits, as memcached has it. False when it is not that
+ * or too large. Context: any thread.
+ */
+bool text_value_len(struct span word, size_t *out);
+
 struct text_limits {
     /*
      * Most bytes that a key and its announced value may have together. When they have more, the
@@ -48,11 +54,11 @@ struct text_limits {
  *
  * PARSE_BODY   the line of a storage command is whole, *used bytes; req->value_len + 2 bytes
  *              follow, not all of which are there.
- * PARSE_REPLY  *reply is already REPLY_NONE when the client asked for noreply (meta commands
- *              have none, and their q flag does not hide errors). req->value_len counts the
- *              line end of the value too. When req->invalidate is set, the value that req->key
- *              has must not be served any more: memcached drops the old value when a set is too
- *              large.
+ * PARSE_REPLY  *reply says what is wrong; it is not sent when req->noreply is set (meta
+ *              commands never set it: their q flag does not hide errors). req->value_len
+ *              counts the line end of the value too, and is 0 when its length is not known.
+ *              When req->invalidate is set, the value that req->key has must not be served any
+ *              more: memcached drops the old value when a set is too large.
  * PARSE_CLOSE  close without a reply: the line is too long, or came from a browser.
  *
  * Every key is checked: a request that comes out with PARSE_OK or PARSE_BODY has only keys of 1

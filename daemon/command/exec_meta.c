@@ -269,9 +269,7 @@ static enum turn_stop exec_me(struct turn *t, const struct request *r)
         turn_reply(t, REPLY_META_MISS);
         return TURN_GOES_ON;
     }
-    /* memcached counts up to the deadline: before it the number is negative. */
-    d.exp =
-        item_deadline(f.item) == MSEC_NEVER ? -1 : -turn_seconds_left(t, item_deadline(f.item));
+    d.exp = turn_seconds_left(t, item_deadline(f.item));
     d.idle_s = idle_of(t, f.item);
     d.cas = turn_cas_shown(t, f.item->cas);
     d.size = sizeof(*f.item) + (item_has_ttl(f.item) ? ITEM_TTL_BYTES : 0) + f.item->key_len +

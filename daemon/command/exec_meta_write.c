@@ -326,12 +326,11 @@ enum turn_stop exec_meta_arith(struct turn *t, const struct request *r)
     if (outcome != OUT_NUMBER) {
         return arith_failed(t, r, &a, outcome);
     }
-    /* q is for numbers that were there: that one was created is always answered. */
     if (!a.is_created) {
         ctr_add(&t->w->counters, a.is_decr ? CTR_decr_hits : CTR_incr_hits, 1);
-        if (meta_has(flags.letters, 'q')) {
-            return TURN_GOES_ON;
-        }
+    }
+    if (meta_has(flags.letters, 'q')) {
+        return TURN_GOES_ON;
     }
     facts.size = a.digit_count;
     facts.cas = turn_cas_shown(t, a.cas);

@@ -142,15 +142,10 @@ static void answer_refused(struct turn *t, struct batch *b)
         exec_bin_refused(t, b->last, b->bin_reply);
         return;
     }
-    if (b->last->cls == CLASS_STORE) {
-        /*
-         * Only values that are too large are swallowed; with noreply there is no reply to ask.
-         */
-        exec_store_failed(t, b->last, b->last->value_len > 0 ? REPLY_TOO_LARGE : b->reply);
-    } else if (b->last->command == CMD_MS) {
+    if (b->last->cls == CLASS_STORE || b->last->command == CMD_MS) {
         exec_store_failed(t, b->last, b->reply);
     }
-    turn_reply(t, b->reply);
+    (void)turn_answer(t, b->last, b->reply);
 }
 
 /* After it nothing can be parsed any more. */

@@ -281,12 +281,10 @@ static bool is_within_share(const struct datagram *d, struct turn *t)
 static void answer_refused(struct datagram *d, struct turn *t, const struct request *r,
                            enum reply reply)
 {
-    if (r->cls == CLASS_STORE) {
-        exec_store_failed(t, r, r->value_len > 0 ? REPLY_TOO_LARGE : reply);
-    } else if (r->command == CMD_MS) {
+    if (r->cls == CLASS_STORE || r->command == CMD_MS) {
         exec_store_failed(t, r, reply);
     }
-    if (reply != REPLY_NONE) {
+    if (!r->noreply) {
         send_error(d, reply);
     }
 }

@@ -132,6 +132,7 @@ static enum outcome arith_in(struct visit *v, void *arg)
      * A number that became shorter is padded with blanks to the old length, as memcached does.
      */
     len = n < old->value_len ? old->value_len : n;
+    bool is_same = len == old->value_len; /* to memcached it is the same item then */
     if (MF_UNLIKELY(!store_reserve_over(v, has_ttl))) {
         return a->may_wait ? OUT_WAIT : OUT_NO_MEMORY;
     }
@@ -151,9 +152,8 @@ static enum outcome arith_in(struct visit *v, void *arg)
     if (MF_UNLIKELY(n < len)) {
         memset(p + n, ' ', len - n);
     }
-    /* To memcached a number of the same length is the same item; a longer one is a new one. */
-    store_inherit(v, it, len == old->value_len ? HEAT_COUNT | HEAT_FETCHED : HEAT_COUNT);
-    if (MF_UNLIKELY((old_shape & SHAPE_TOP) != 0) && len == old->value_len) {
+    store_inherit(v, it, is_same ? HEAT_COUNT | HEAT_FETCHED : HEAT_COUNT);
+    if (MF_UNLIKELY((old_shape & SHAPE_TOP) != 0) && is_same) {
         item_mark(it, shape_marks(old_shape));
     }
     if (MF_UNLIKELY(a->cas_new != 0)) {
@@ -162,6 +162,7 @@ static enum outcome arith_in(struct visit *v, void *arg)
     a->cas = it->cas;
     a->deadline_now = deadline;
     visit_link(v, h, DEATH_OVERWRITE);
+    ctr_add(&s->counters, CTR_total_items, -(uint64_t)is_same);
     return OUT_NUMBER;
 }
 

@@ -3,6 +3,9 @@
 """The same bytes sent to memcached and to mayflyd have to give the same answers, in the text
 protocol (streams.py) and in the binary one (binary_streams.py).
 
+The reference is memcached 1.6.45. An older one, such as that of Debian, stands for it where both
+answer the same; where they do not, the answer of 1.6.45 is in recorded.txt (recorded.py).
+
 Each stream is played to both, on fresh connections and empty caches: the scripted ones whole, byte
 by byte, and cut in two at every place; seeded random ones cut at random places. Intended
 differences are in intended.py, and both answers of each are checked.
@@ -19,6 +22,7 @@ import sys
 sys.dont_write_bytecode = True
 import binary_streams                                                   # noqa: E402
 import intended                                                         # noqa: E402
+import recorded                                                         # noqa: E402
 import streams                                                          # noqa: E402
 from peers import Dialogue, Silence, both, first_difference             # noqa: E402
 
@@ -59,6 +63,10 @@ def normal(answers):
         line = re.sub(rb" l\d+", b" l<idle>", line)
         return re.sub(rb" t(\d+)", lambda m: b" t<%d>" % -(-int(m.group(1)) // 100), line)
 
+    # What 1.6.45 sends after a key of a get that is too long is no answer to anything.
+    answers = answers.replace(b"CLIENT_ERROR bad command line format\r\n\r\n",
+                              b"CLIENT_ERROR bad command line format\r\n")
+    answers = re.sub(rb"(?m)^ME (\S+) exp=(-?\d+) .*\r\n", rb"ME \1 exp=\2\r\n", answers)
     answers = re.sub(rb"(?m)^(?:HD|VA|EX|NS|NF) [^\r\n]*\r\n", meta_line, answers)
     answers = re.sub(rb"(?m)^(VALUE \S+ \d+ \d+ )(\d+)\r\n", name_cas, answers)
     return re.sub(rb"(?m)^VERSION \S+\r\n", b"VERSION <version>\r\n", answers)
@@ -68,14 +76,18 @@ class Comparison:
     def __init__(self, peer, ours):
         self.peer = peer
         self.ours = ours
+        self.recorded = {} if recorded.is_reference(peer) else recorded.load()
         self.count = 0
         self.different = 0
         self.names_shown = set()
 
-    def compare(self, name, stream):
+    def compare(self, name, stream, change=lambda answers: answers):
         """Play a stream to both; at most one report for each name."""
         self.count += 1
-        answers = [normal(play(server, stream)) for server in (self.peer, self.ours)]
+        answers = [self.recorded.get(recorded.digest(stream)), normal(play(self.ours, stream))]
+        if answers[0] is None:
+            answers[0] = normal(play(self.peer, stream))
+        answers = [change(answer) for answer in answers]
         if answers[0] == answers[1]:
             return
         self.different += 1
@@ -93,6 +105,8 @@ class Comparison:
     def expect(self, row):
         """An intended difference: both answers are known, and differ."""
         for server, want in ((self.peer, row.peer), (self.ours, row.ours)):
+            if server is self.peer and recorded.digest([row.sent]) in self.recorded:
+                want = None
             self.count += 1
             got = normal(play(server, [row.sent]))
             if want is not None and got != want:
@@ -138,14 +152,23 @@ def test_intended_differences():
             c.expect(row)
 
 
+def without_padding(answers):
+    """The blanks after a number that became shorter stay in memcached only until it meets the item
+    while an answer with it is on its way."""
+    return re.sub(rb"(?m)^(VALUE \S+ \d+|VA) \d+( [^\r\n]*)?\r\n(\d+) *\r\n", rb"\1 n\2\r\n\3\r\n", answers)
+
+
 def test_random_streams():
     seed = int(os.environ.get("MAYFLY_SEED", "20240607"))
     with comparison() as c:
+        streams.leave_out(c.recorded)
         for number in range(int(os.environ.get("MAYFLY_DIFFER_STREAMS", "60"))):
             for kind, make in (("text", streams), ("binary", binary_streams)):
                 rng = random.Random(seed + number)
                 stream = make.cut(rng, make.random_stream(rng))
-                c.compare("random %s stream of MAYFLY_SEED=%d" % (kind, seed + number), stream)
+                name = "random %s stream of MAYFLY_SEED=%d" % (kind, seed + number)
+                c.compare(name, stream, without_padding)
 
 
-mayfly.main(globals())
+if __name__ == "__main__":
+    mayfly.main(globals())

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Intended differences between the answers of mayflyd and of Debian's memcached 1.6.18.
+"""Intended differences between the answers of mayflyd and of memcached 1.6.45.
 
 One row per difference: what is sent, what each answers, and why. differ.py checks both sides, so
-a row that no longer holds is noticed; None stands for an answer that varies. Versions (mayflyd
-says 1.6.45, the level of the protocol that it speaks) and cas numbers are replaced before.
+a row that no longer holds is noticed; None stands for an answer that varies. The side of memcached
+is checked where the one that runs answers as 1.6.45 does (recorded.py). Versions (mayflyd says
+1.6.45, the level of the protocol that it speaks) and cas numbers are replaced before.
+
+One more is taken out of the answers by differ.py: after a key of a get that is too long 1.6.45 sends
+an empty line behind the error.
 """
 
 import collections
@@ -13,10 +17,6 @@ Difference = collections.namedtuple("Difference", "sent peer ours reason")
 BAD_FORMAT = b"CLIENT_ERROR bad command line format\r\n"
 
 HIT = b"VALUE a 0 1\r\nx\r\n"
-
-# One flag more than a meta command may have.
-MANY_FLAGS = b"v c f h k l s t u q O1 P L N0 R0 T0 C1 D1"
-TOO_MANY = b"CLIENT_ERROR options flags too long\r\n"
 
 DIFFERENCES = [
     Difference(
@@ -70,50 +70,20 @@ DIFFERENCES = [
     Difference(
         b"set a 4294967296 0 1\r\nx\r\nget a\r\n",
         b"STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\n",
-        BAD_FORMAT + b"ERROR\r\nEND\r\n",
+        BAD_FORMAT + b"END\r\n",
         "flags over 32 bits are refused, not cut",
     ),
     Difference(
         b"set a -18446744073709551615 0 1\r\nx\r\nget a\r\n",
         b"STORED\r\nVALUE a 1 1\r\nx\r\nEND\r\n",
-        BAD_FORMAT + b"ERROR\r\nEND\r\n",
+        BAD_FORMAT + b"END\r\n",
         "a negative number is none of the unsigned ones, also where it wraps around to one",
-    ),
-    Difference(
-        b"set a 0 0 1\r\n5\r\nincr a -18446744073709551615\r\n",
-        b"STORED\r\n6\r\n",
-        b"STORED\r\nCLIENT_ERROR invalid numeric delta argument\r\n",
-        "a negative number is none of the unsigned ones, also where it wraps around to one",
-    ),
-    Difference(
-        b"set a 0 0 4294967296\r\nversion\r\n",
-        b"CLIENT_ERROR bad data chunk\r\nERROR\r\n",
-        BAD_FORMAT + b"VERSION <version>\r\n",
-        "a length over 32 bits is refused, not cut",
     ),
     Difference(
         b"set a 0 2147483648 1\r\nx\r\nget a\r\n",
         b"STORED\r\nEND\r\n",
         b"STORED\r\nVALUE a 0 1\r\nx\r\nEND\r\n",
         "times are 64 bits wide: 2038 and later are in the future",
-    ),
-    Difference(
-        b"set a\0b 0 0 1\r\nx\r\nget a\r\nget a\0b\r\n",
-        b"ERROR\r\nERROR\r\nEND\r\nEND\r\n",
-        b"STORED\r\nEND\r\nVALUE a\0b 0 1\r\nx\r\nEND\r\n",
-        "NUL is a byte of the key; it does not end the line, and no key stands for another",
-    ),
-    Difference(
-        b"set b 0 0 1\r\nx\r\ndelete b\0c\r\nget b\r\n",
-        b"STORED\r\nDELETED\r\nEND\r\n",
-        b"STORED\r\nNOT_FOUND\r\nVALUE b 0 1\r\nx\r\nEND\r\n",
-        "NUL is a byte of the key; it does not end the line, and no key stands for another",
-    ),
-    Difference(
-        b"trace / HTTP/1.1\r\nversion\r\n",
-        b"ERROR\r\nVERSION <version>\r\n",
-        b"",
-        "HTTP closes whatever the method's first letter is",
     ),
     Difference(
         b"PUT " + b"a " * 30 + b"HTTP/1.1\r\nversion\r\n",
@@ -128,48 +98,6 @@ DIFFERENCES = [
         "gat takes as many keys as get",
     ),
     Difference(
-        b"ms a 1\r\nx\r\nmg a x E5 v\r\n",
-        b"HD\r\nCLIENT_ERROR invalid flag\r\n",
-        b"HD\r\nVA 1\r\nx\r\n",
-        "1.6.45 knows x and E",
-    ),
-    Difference(
-        b"ms a 1 E77\r\nx\r\nms a 1 C77 E78\r\ny\r\nma n N0 E9\r\n",
-        b"CLIENT_ERROR invalid flag\r\n" * 2 + b"CLIENT_ERROR invalid or duplicate flag\r\n",
-        b"HD\r\nHD\r\nHD\r\n",
-        "1.6.45 takes a new cas with E",
-    ),
-    Difference(
-        b"ms a 1 F5\r\nx\r\nmd a x\r\nmg a v f\r\n",
-        b"HD\r\nCLIENT_ERROR invalid or duplicate flag\r\nVA 1 f5\r\nx\r\n",
-        b"HD\r\nHD\r\nVA 0 f0\r\n\r\n",
-        "1.6.45 drops the value and keeps the item with x",
-    ),
-    Difference(
-        b"ms a 1 s\r\nx\r\nms a 2 MA k s\r\nyz\r\n",
-        b"HD\r\nHD ka\r\n",
-        b"HD s1\r\nHD ka s3\r\n",
-        "1.6.45 returns the size of what was stored",
-    ),
-    Difference(
-        b"ms a 1 MA N0\r\nx\r\nmg a v\r\n",
-        b"NS\r\nEN\r\n",
-        b"HD\r\nVA 1\r\nx\r\n",
-        "1.6.45 makes what append and prepend do not find with N",
-    ),
-    Difference(
-        b"set a 0 0 1\r\nx\r\nms a 10 " + MANY_FLAGS + b"\r\ndelete a\r\n\r\nmg a v\r\n",
-        b"STORED\r\n" + TOO_MANY + b"DELETED\r\nERROR\r\nEN\r\n",
-        b"STORED\r\n" + TOO_MANY + b"VA 1\r\nx\r\n",
-        "the value of an ms is no command, whatever was wrong in front of it",
-    ),
-    Difference(
-        b"mg a \x80\r\n",
-        b"CLIENT_ERROR duplicate flag\r\n",
-        b"CLIENT_ERROR invalid flag\r\n",
-        "a byte that is no letter is an invalid flag",
-    ),
-    Difference(
         b"ms a 1\r\nx\r\nmg YQ== b k\r\nms YWI= 1 b\r\nx\r\nmg ab k\r\n",
         b"HD\r\nHD ka\r\nHD\r\nHD kYWI= b\r\n",
         b"HD\r\nHD kYQ== b\r\nHD\r\nHD kab\r\n",
@@ -182,39 +110,63 @@ DIFFERENCES = [
         "padding in the middle is no base64",
     ),
     Difference(
-        b"ms a 1 F4294967296\r\nx\r\nmg a v\r\n",
-        b"HD\r\nVA 1\r\nx\r\n",
-        BAD_FORMAT + b"EN\r\n",
-        "flags over 32 bits are refused, not cut",
-    ),
-    Difference(
-        b"ms a 1 C-18446744073709551615\r\nx\r\n",
-        b"NF\r\n",
-        b"CLIENT_ERROR bad token in command line format\r\n",
-        "a negative number is none of the unsigned ones, also where it wraps around to one",
-    ),
-    Difference(
-        b"ms a 4294967297\r\nx\r\n",
-        b"HD\r\n",
-        BAD_FORMAT + b"ERROR\r\n",
-        "a length over 32 bits is refused, not cut",
-    ),
-    Difference(
-        b"ms a 1 T2147483648\r\nx\r\nmg a v\r\n",
-        b"HD\r\nEN\r\n",
-        b"HD\r\nVA 1\r\nx\r\n",
-        "times are 64 bits wide: 2038 and later are in the future",
-    ),
-    Difference(
         b"ms a 1\r\nx\r\nmg a T-1 t\r\nmg zz N-1 t\r\nma n N-1 t\r\n",
         None,
         b"HD\r\nHD t<0>\r\nHD t<0> W\r\nHD t<0>\r\n",
         "of a time that is over nothing is left; memcached shows a negative number as unsigned",
     ),
     Difference(
-        b"set a 0 0 1\r\nx\r\nmg a\0b v\r\nmg a v\r\n",
+        b"set a 0 0 1\r\nx\r\n  get  a\r\n mg a v\r\n mn\r\n set  a  0  0  1\r\nx\r\n",
+        b"STORED\r\n" + b"ERROR\r\n" * 4 + BAD_FORMAT,
+        b"STORED\r\n" + HIT + b"END\r\nVA 1\r\nx\r\nMN\r\nSTORED\r\n",
+        "spaces in front of a command mean nothing, as they did in memcached for long",
+    ),
+    Difference(
+        b"   \r\n     \r\n x\r\n",
+        b"ERROR\r\n" * 3,
+        BAD_FORMAT * 3,
+        "spaces in front mean nothing: a line of spaces is answered as an empty one",
+    ),
+    Difference(
+        b"mn\n",
+        BAD_FORMAT,
+        b"MN\r\n",
+        "mn may end in a bare line feed, as every other command",
+    ),
+    Difference(
+        b"set noreply 0 0 1\r\nx\r\ndelete noreply\r\n",
+        b"STORED\r\n",
+        b"STORED\r\nDELETED\r\n",
+        "a key is not taken for an option",
+    ),
+    Difference(
+        b"set a 0 0 1\r\nx\r\nset b x 0 2000000\r\nx",
+        b"",
+        b"STORED\r\n" + BAD_FORMAT,
+        "what was executed is answered before the connection closes",
+    ),
+    Difference(
+        b"set a 0 0 1\r\nx\r\nms a 8 !\r\nmd a q\r\n\r\nmg a v\r\n",
         None,
-        b"STORED\r\nEN\r\nVA 1\r\nx\r\n",
-        "NUL is a byte of the key; it does not end the line, and no key stands for another",
+        b"STORED\r\n" + BAD_FORMAT + b"VA 1\r\nx\r\n",
+        "the value of an ms is no command, whatever was wrong in front of it",
+    ),
+    Difference(
+        b"set a 0 0 1\r\nx\r\nme YQ== b\r\n",
+        b"STORED\r\nEN\r\n",
+        b"STORED\r\nME YQ== exp=-1\r\n",
+        "b of me needs no further word behind it",
+    ),
+    Difference(
+        b"set a 0 0 00000000000000000001\r\nx\r\ntouch a 00000000000000000001\r\n",
+        BAD_FORMAT * 2 + b"CLIENT_ERROR invalid exptime argument\r\n",
+        b"STORED\r\nTOUCHED\r\n",
+        "a number may have any number of zeros in front",
+    ),
+    Difference(
+        b"set a 0 0 1\r\nx\r\ntouch a -\r\n",
+        b"STORED\r\nTOUCHED\r\n",
+        b"STORED\r\nCLIENT_ERROR invalid exptime argument\r\n",
+        "a sign alone is no number",
     ),
 ]

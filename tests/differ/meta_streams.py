@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Streams of meta commands for differ.py: single lines, sequences of events, and random requests.
 
-What Debian's memcached does not have yet (E, x, s of ms, N of append) is in intended.py. Times to
+What only a newer memcached has (E, x, s of ms, N of append) is in streams.py, newer(). Times to
 live are far from what R compares them with, so that nothing depends on how long a stream takes.
 """
 
@@ -12,7 +12,6 @@ LINES = r"""
 mg
 mg a
 mg  a  v   k 
- mg a v
 mg a v\r
 mg a v \r
 mg a\tb v
@@ -99,14 +98,10 @@ mg AAo= b k
 mn
 mn x
 mn q y z
- mn
 me
 me zz
-me a b
-me YQ b
 me enp6 b
 me enp6 b x
-me a b b
 ms
 ms a
 ms a k
@@ -293,7 +288,7 @@ def lines():
     for line in LINES.split("\n"):
         text = unescape(line)
         yield repr(line), [PREPARE + text + b"\r\n" + FINISH]
-        if b"\n" not in text and not text.endswith(b"\r"):
+        if b"\n" not in text and not text.endswith(b"\r") and text != b"mn":
             yield repr(line) + " and LF", [PREPARE + text + b"\n" + FINISH]
 
 
@@ -403,7 +398,7 @@ def random_set(rng, key, with_cas):
         flags.append(cas)
     rng.shuffle(flags)
     value = rng.choice(VALUES)
-    end = b"\r\n" if rng.randrange(40) else b"z\r\n"
+    end = b"\r\n" if rng.randrange(40) else b"zz"
     text = join([b"ms", key, b"%d" % len(value)] + flags) + value + end
     return with_cas(key, text) if cas == b"C%CAS%" else text
 
@@ -425,6 +420,8 @@ def random_arith(rng, key):
         [b"k", b"O4", b"q", b"v", b"t", b"c", b"N0", b"N1000", b"J12", b"D7", b"D0", b"M+", b"C0"],
         6,
     )
+    # With q an older memcached answers when it made the number.
+    flags = [flag for flag in flags if flag != b"q" or not {b"N0", b"N1000"} & set(flags)]
     return join([b"ma", key] + flags)
 
 
@@ -441,5 +438,5 @@ def random_request(rng, with_cas):
     if kind < 88:
         return random_arith(rng, rng.choice(COUNTED))
     if kind < 91:
-        return rng.choice([b"mn\r\n", b"me zz\r\n", b"mn\n"])
+        return rng.choice([b"mn\r\n", b"me zz\r\n"])
     return unescape(rng.choice(ODD_LINES)) + b"\r\n"

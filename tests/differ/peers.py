@@ -81,6 +81,14 @@ class Server:
         if answer != b"OK\r\n":
             raise RuntimeError("%s: flush_all answers %r" % (self.name, answer))
 
+    def version(self):
+        """Its version as three numbers."""
+        self.control.sendall(b"version\r\n")
+        answer = b""
+        while not answer.endswith(b"\r\n"):
+            answer += receive(self.control)
+        return tuple(int(n) for n in re.findall(rb"\d+", answer)[:3])
+
     def stop(self):
         if self.control is not None:
             self.control.close()

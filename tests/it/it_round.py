@@ -94,8 +94,9 @@ class TextClient:
                 b"SERVER_ERROR object too large for cache\r\n")
 
     def do_bad(self):
-        return self.rng.choice([(b"bogus\r\n", b"ERROR\r\n"), (b"set x\r\n", b"ERROR\r\n"),
-                                (b"get\r\n", b"ERROR\r\n"), (b"version\r\n", b"VERSION 1.6.45\r\n"),
+        return self.rng.choice([(b"bogus\r\n", b"ERROR\r\n"), (b"version\r\n", b"VERSION 1.6.45\r\n"),
+                                (b"set x\r\n", b"CLIENT_ERROR bad command line format\r\n"),
+                                (b"get\r\n", b"CLIENT_ERROR bad command line format\r\n"),
                                 (b"incr nobody-has-this one\r\n",
                                  b"CLIENT_ERROR invalid numeric delta argument\r\n")])
 
