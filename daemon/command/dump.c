@@ -13,13 +13,15 @@
 
 #include "daemon/base/slab_class.h"
 #include "daemon/command/turn.h"
+#include "daemon/worker/worker.h"
 #include "lib/base/context.h"
 #include "lib/base/num.h"
 #include "lib/shard/info.h"
 #include "proto/encode.h"
 
-#define SLICE_US         200
-#define SLICE_BYTES      (64u * 1024)
+/* So much of each dump may wait for a client that does not read. */
+#define SLICE_BYTES (16u * 1024)
+
 #define POSITIONS_A_LOOK 16 /* the clock is read after this many positions of the index */
 
 /* Longest line: seven numbers and the words between them, about 60 bytes. */
@@ -117,7 +119,6 @@ static bool walk(struct turn *t, struct dump *d)
         .dump = d,
         .unix_offset_ms = clock_to_unix_ms(&e->clock, t->now) - t->now,
     };
-    usec_t until = clock_mono_us() + SLICE_US;
 
     do {
         for (unsigned n = 0; n < POSITIONS_A_LOOK && !is_over(t); n++) {
@@ -127,17 +128,24 @@ static bool walk(struct turn *t, struct dump *d)
             d->cursor = shard_walk(e->shards[d->shard], d->cursor, t->now, on_item, &k);
             d->shard += d->cursor == 0;
         }
-    } while (!is_over(t) && clock_mono_us() < until);
+    } while (!is_over(t) && !tasks_slice_is_over(t->w));
     return false;
 }
 
-bool dump_slice(struct turn *t, struct dump *d)
+enum turn_stop dump_go_on(struct turn *t, struct dump *d)
 {
+    bool is_done;
+
     must_be_in_turn(t);
-    if (!d->is_empty && !walk(t, d)) {
-        return false;
+    if (!tasks_begin_slice(t->w)) {
+        return TURN_QUEUES;
+    }
+    is_done = d->is_empty || walk(t, d);
+    tasks_end_slice(t->w);
+    if (!is_done) {
+        return TURN_QUEUES;
     }
     turn_reply(t, d->format == DUMP_MG ? REPLY_META_MISS : REPLY_END);
     d->is_active = false;
-    return true;
+    return TURN_GOES_ON;
 }

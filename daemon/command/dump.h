@@ -1,25 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * `lru_crawler metadump` and `mgdump`: a line for every item. A dump is a position in the
- * walk over all shards and nothing else, so any number of them may go on at a time. Each turn
- * of the client composes one slice of lines, and none until the client has taken the last one.
+ * `lru_crawler metadump` and `mgdump`: a line for every item. A dump is a position in the walk
+ * over all shards and nothing else, so any number of them may go on at a time. Each slice of
+ * the client's task composes some lines, and none until the client has taken the last ones.
  */
 #ifndef MAYFLY_DAEMON_COMMAND_DUMP_H
 #define MAYFLY_DAEMON_COMMAND_DUMP_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "daemon/command/turn.h"
 
 struct dump;
-struct turn;
 
 /*
- * Compose the next lines: for about 200 us, until there are about 64 KiB, or until the socket
- * takes no more. Shows every item that is there from the first slice to the last at least once,
- * and just once when no index is resized meanwhile (slots do not change their shard while the
- * daemon runs). True: the dump is complete, with its last line.
- * Context: worker, read side.
+ * Compose the next lines: for one slice of a task (tasks.h), until there are about 16 KiB, or
+ * until the socket takes no more. Shows every item that is there from the first slice to the
+ * last at least once, and just once when no index is resized meanwhile (slots do not change
+ * their shard while the daemon runs). TURN_QUEUES: it is not complete; TURN_GOES_ON: it is,
+ * with its last line. Context: worker, read side.
  */
-bool dump_slice(struct turn *t, struct dump *d);
+enum turn_stop dump_go_on(struct turn *t, struct dump *d);
 
 #endif

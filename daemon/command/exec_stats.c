@@ -2,7 +2,8 @@
 /*
  * The stats command of a client, on its worker. Some answers are gathered from other workers;
  * until they are complete nothing of the client is read or executed. It may close meanwhile:
- * then the answer is released when it comes.
+ * then the answer is released when it comes. Statistics take longer than a request does, so
+ * they are answered from the budget of tasks (tasks.h).
  *
  * Statistics are written once, as text (stats.c). For the binary protocol they are turned into
  * frames here: a frame for each "STAT name value", then an empty one. memcached leaves that out
@@ -171,15 +172,13 @@ static void on_gathered(void *arg, struct buf *reply)
     ask_destroy(&ask);
 }
 
-enum turn_stop exec_stats(struct turn *t, const struct request *r)
+/* Answer it, or have it answered later. */
+static enum turn_stop run_stats(struct turn *t, const struct request *r)
 {
     struct stats_ask *ask;
     enum stats_result result;
     struct span args = r->cls == CLASS_ADMIN ? r->args : r->key;
 
-    must_be_worker(t->w);
-    must_not_be_reading();
-    must(t->client != NULL); /* no datagram asks for statistics */
     if (r->cls != CLASS_ADMIN && !has_answer(args)) {
         turn_bin_reply(t, r, BIN_REPLY_NOT_FOUND, 0);
         return TURN_GOES_ON;
@@ -204,4 +203,19 @@ enum turn_stop exec_stats(struct turn *t, const struct request *r)
     }
     ask_destroy(&ask);
     return TURN_GOES_ON;
+}
+
+enum turn_stop exec_stats(struct turn *t, const struct request *r)
+{
+    enum turn_stop stop;
+
+    must_be_worker(t->w);
+    must_not_be_reading();
+    must(t->client != NULL); /* no datagram asks for statistics */
+    if (!tasks_begin_slice(t->w)) {
+        return TURN_QUEUES;
+    }
+    stop = run_stats(t, r);
+    tasks_end_slice(t->w);
+    return stop;
 }

@@ -39,7 +39,8 @@ enum turn_stop {
     TURN_WAITS,   /* a store found no room, or flushes come too fast: try again in 1 ms */
     TURN_YIELDS,  /* others are ready and this client had its share */
     TURN_ASKED,   /* the answer comes later (client_expect()) */
-    TURN_LASTS,   /* the answer has begun, and goes on in turns of its own */
+    TURN_LASTS,   /* the answer has begun, and goes on as a task */
+    TURN_QUEUES,  /* more work than a request's, which has to wait for its turn as a task */
     TURN_STREAMS, /* the client watches from now on: what it sent after that is dropped */
     TURN_CLOSES,  /* the connection ends when its replies are sent */
 };

@@ -12,6 +12,7 @@
 #include "daemon/conn/conn_auth.h"
 #include "daemon/conn/conn_deadline.h"
 #include "daemon/conn/conn_drain.h"
+#include "daemon/conn/conn_execute.h"
 #include "daemon/conn/conn_info.h"
 #include "daemon/conn/conn_input.h"
 #include "daemon/conn/conn_round.h"
@@ -22,6 +23,7 @@
 #include "daemon/conn/conn_upload.h"
 #include "daemon/conn/conn_wait.h"
 #include "daemon/conn/udp.h"
+#include "daemon/stats/stats.h"
 #include "daemon/stats/stats_detail.h"
 #include "daemon/worker/cron.h"
 #include "lib/base/context.h"
@@ -61,6 +63,11 @@ static void list_remove(struct conn *c)
 {
     struct worker *w = c->worker;
 
+    for (struct stats_conn_cursor *at = w->conn_cursors; at != NULL; at = at->next) {
+        if (at->next_conn == c) {
+            at->next_conn = c->next;
+        }
+    }
     if (c->prev != NULL) {
         c->prev->next = c->next;
     } else {
@@ -157,6 +164,7 @@ void conn_close(struct conn *c)
     ready_remove(c);
     conn_wait_end(c);
     conn_deadline_clear_all(c);
+    task_remove(w, &c->task);
     list_remove(c);
     /* It leaves the poll set before its number can be given to another socket. */
     uv_close((uv_handle_t *)&c->poll, on_closed);
@@ -225,6 +233,8 @@ void conn_settle(struct conn *c)
     } else if (c->is_waiting) {
         conn_arm(c, 0);
         cron_retry_soon(c->worker);
+    } else if (task_is_waiting(&c->task)) {
+        conn_arm(c, 0);
     } else if (c->worker->is_stopping && !c->is_kept && !conn_drain_has_input(c)) {
         conn_end(c);
     } else {
@@ -359,9 +369,9 @@ bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin)
     c->client.is_local = origin->transport == CONN_UNIX;
     c->worker = w;
     c->origin = origin;
-    c->serial = ++w->conn_serial;
     c->protocol = origin->protocol;
     c->last_active = worker_now(w);
+    c->task.run = conn_execute_task;
     conn_auth_begin(c);
     buf_init(&c->in);
     if ((origin->transport == CONN_TLS &&

@@ -223,7 +223,7 @@ static enum turn_stop run_pending(struct turn *t, struct lot *lot, const char *p
         return run_rest(t, p, used);
     }
     if (c->client.dump.is_active) {
-        return dump_slice(t, &c->client.dump) ? TURN_GOES_ON : TURN_YIELDS;
+        return dump_go_on(t, &c->client.dump);
     }
     if (c->upload != NULL) {
         return conn_upload_take(t, lot, p, len, used);
@@ -339,8 +339,13 @@ static void note_stop(struct conn *c, enum turn_stop stop)
     if (stop == TURN_CLOSES) {
         c->is_finishing = true;
     }
-    if ((stop == TURN_YIELDS || stop == TURN_LASTS) && outq_is_empty(&c->client.outq)) {
+    if (!outq_is_empty(&c->client.outq)) {
+        return; /* it goes on when its replies are sent */
+    }
+    if (stop == TURN_YIELDS) {
         conn_ready_add(c);
+    } else if (stop == TURN_LASTS || stop == TURN_QUEUES) {
+        task_add(c->worker, &c->task);
     }
 }
 
@@ -420,4 +425,17 @@ void conn_execute_kept(struct conn *c)
     must_be_worker(c->worker);
     must_not_be_reading();
     conn_execute(c, INPUT_KEPT, buf_begin(&c->in), buf_len(&c->in));
+}
+
+void conn_execute_task(struct task *task, struct worker *w)
+{
+    struct conn *c = conn_of_task(task);
+
+    must_be_worker(w);
+    must_not_be_reading();
+    if (c->is_kept) {
+        conn_execute_kept(c);
+    } else {
+        conn_settle(c); /* the server stops, and what it waited with was dropped */
+    }
 }

@@ -8,6 +8,8 @@
 #include "daemon/conn/conn_batch.h"
 
 struct conn;
+struct task;
+struct worker;
 
 enum input_kind {
     INPUT_READ, /* bytes in the worker's read buffer; what is not consumed is kept */
@@ -43,5 +45,8 @@ void conn_execute(struct conn *c, enum input_kind kind, char *p, size_t len);
 
 /* Go on with what is kept. Context: as above. */
 void conn_execute_kept(struct conn *c);
+
+/* The same when its task gets a slice. Context: as above. */
+void conn_execute_task(struct task *task, struct worker *w);
 
 #endif

@@ -136,7 +136,8 @@ static const char *state_name(const struct conn *c)
     if (c->client.watcher != NULL) {
         return "conn_watch";
     }
-    if (client_is_waiting(&c->client) || c->is_waiting || c->is_ready) {
+    if (client_is_waiting(&c->client) || c->is_waiting || c->is_ready ||
+        task_is_waiting(&c->task)) {
         return "conn_parse_cmd";
     }
     return "conn_read";
@@ -169,17 +170,42 @@ static void show_conn(const struct conn *c, stats_socket_fn fn, void *arg)
     fn(arg, &shown);
 }
 
-bool conn_each(struct worker *w, uint64_t *cursor, uint32_t max, stats_socket_fn fn, void *arg)
+static void cursor_begin(struct stats_conn_cursor *cursor, struct worker *w)
 {
-    const struct conn *c = w->conns;
+    cursor->next_conn = w->conns;
+    cursor->next = w->conn_cursors;
+    cursor->link = &w->conn_cursors;
+    if (cursor->next != NULL) {
+        cursor->next->link = &cursor->next;
+    }
+    w->conn_cursors = cursor;
+}
 
+static void cursor_end(struct stats_conn_cursor *cursor)
+{
+    *cursor->link = cursor->next;
+    if (cursor->next != NULL) {
+        cursor->next->link = cursor->link;
+    }
+    cursor->link = NULL;
+}
+
+bool conn_each(struct worker *w, struct stats_conn_cursor *cursor, uint32_t max,
+               stats_socket_fn fn, void *arg)
+{
     must_be_worker(w);
-    while (c != NULL && *cursor != 0 && c->serial >= *cursor) {
-        c = c->next;
+    if (cursor->link == NULL) {
+        cursor_begin(cursor, w);
     }
-    for (uint32_t n = 0; c != NULL && n < max; n++, c = c->next) {
+    for (uint32_t n = 0; cursor->next_conn != NULL && n < max; n++) {
+        const struct conn *c = cursor->next_conn;
+
+        cursor->next_conn = c->next;
         show_conn(c, fn, arg);
-        *cursor = c->serial;
     }
-    return c != NULL;
+    if (cursor->next_conn != NULL) {
+        return true;
+    }
+    cursor_end(cursor);
+    return false;
 }

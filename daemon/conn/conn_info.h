@@ -27,6 +27,7 @@ void conn_put_peer(const struct conn *c, char out[CONN_PEER_MAX]);
 void conn_log(const struct conn *c, enum watch_kind kind);
 
 /* struct stats_sources: each_conn(). */
-bool conn_each(struct worker *w, uint64_t *cursor, uint32_t max, stats_socket_fn fn, void *arg);
+bool conn_each(struct worker *w, struct stats_conn_cursor *cursor, uint32_t max,
+               stats_socket_fn fn, void *arg);
 
 #endif

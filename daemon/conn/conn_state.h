@@ -33,6 +33,7 @@
 #include "daemon/command/turn.h"
 #include "daemon/net/origin.h"
 #include "daemon/worker/crew.h"
+#include "daemon/worker/tasks.h"
 #include "lib/base/buf.h"
 #include "lib/base/check.h"
 #include "lib/base/clock.h"
@@ -96,7 +97,6 @@ struct conn {
     struct worker *worker;            /* [borrowed] */
     const struct conn_origin *origin; /* [borrowed] */
     struct conn_peer peer;
-    uint64_t serial; /* from 1; the worker's list has the highest first */
 
     /* [worker] */
     struct client client; /* socket, output, and what commands have begun */
@@ -128,6 +128,7 @@ struct conn {
     size_t need;      /* bytes that `in` must reach before parsing again can help; 0: any */
     uint64_t swallow; /* bytes of input to be dropped unread */
     struct get_rest rest;
+    struct task task;      /* to go on with `in` and the dump: more work than a request's */
     struct upload *upload; /* owned, or NULL */
     msec_t wait_since;     /* when is_waiting began, by conn_wait_now() */
     msec_t last_active;    /* when the last bytes came or went */
@@ -143,6 +144,15 @@ _Static_assert(sizeof(struct conn) <= 768, "an idle connection stays well below 
 static inline struct conn *conn_of_client(struct client *client)
 {
     struct conn *c = (struct conn *)(void *)((char *)client - offsetof(struct conn, client));
+
+    debug_must(c->magic == CONN_MAGIC);
+    return c;
+}
+
+/* The connection that waits for a slice by a task. Context: any thread. */
+static inline struct conn *conn_of_task(struct task *task)
+{
+    struct conn *c = (struct conn *)(void *)((char *)task - offsetof(struct conn, task));
 
     debug_must(c->magic == CONN_MAGIC);
     return c;

@@ -36,6 +36,13 @@ struct stats_socket {
 
 typedef void (*stats_socket_fn)(void *arg, const struct stats_socket *socket);
 
+/* A position in the connections of a worker. It is moved on when its connection closes. */
+struct stats_conn_cursor {
+    struct conn *next_conn; /* [borrowed] to be shown next */
+    struct stats_conn_cursor *next;
+    struct stats_conn_cursor **link; /* what points to it in the worker's list; NULL: none */
+};
+
 /* Where the sockets are found: functions of the folders above. */
 struct stats_sources {
     /* Every listening socket, and how many there are. Context: any thread. */
@@ -46,12 +53,13 @@ struct stats_sources {
     void (*each_datagram)(struct worker *w, stats_socket_fn fn, void *arg);
 
     /*
-     * The next `max` connections of a worker, the newest first. *cursor is 0 at the beginning;
-     * connections may come and go between calls: those that stay are seen once. False: there
-     * are no more. Context: that worker.
+     * The next `max` connections of a worker, the newest first. The cursor is all zero at the
+     * beginning, and the worker has it in a list until the end; connections may come and go
+     * between calls: those that stay are seen once. False: there are no more.
+     * Context: that worker.
      */
-    bool (*each_conn)(struct worker *w, uint64_t *cursor, uint32_t max, stats_socket_fn fn,
-                      void *arg);
+    bool (*each_conn)(struct worker *w, struct stats_conn_cursor *cursor, uint32_t max,
+                      stats_socket_fn fn, void *arg);
 };
 
 /* What the workers share of statistics. Made by the server. */

@@ -11,13 +11,13 @@
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 
-/* Connections shown in one turn of a worker: about 2 us each. */
-#define CONNS_PER_SLICE 128u
+/* The clock is read after so many connections: about 2 us each. */
+#define CONNS_A_LOOK 8u
 
 struct conns_gather {
-    struct stats_gather gather; /* stands first */
-    uint64_t cursor;            /* in the list of the worker that has it */
-    bool is_amid;               /* in the middle of that list */
+    struct stats_gather gather;      /* stands first */
+    struct stats_conn_cursor cursor; /* in the list of the worker that has it */
+    bool is_amid;                    /* in the middle of that list */
 };
 
 struct lines {
@@ -59,13 +59,14 @@ static bool visit_conns(struct stats_gather *g, struct worker *w)
 
     debug_must(from->each_conn != NULL);
     if (!cg->is_amid) {
-        cg->cursor = 0;
         if (g->next == 0) {
             from->each_listener(w->crew, put_socket, &l);
         }
         from->each_datagram(w, put_socket, &l);
     }
-    cg->is_amid = from->each_conn(w, &cg->cursor, CONNS_PER_SLICE, put_socket, &l);
+    do {
+        cg->is_amid = from->each_conn(w, &cg->cursor, CONNS_A_LOOK, put_socket, &l);
+    } while (cg->is_amid && !tasks_slice_is_over(w));
     return !cg->is_amid;
 }
 

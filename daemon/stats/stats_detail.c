@@ -20,7 +20,7 @@
 #include "lib/base/mem.h"
 
 #define FIRST_ROWS    64u
-#define ROWS_A_SLICE  512u
+#define ROWS_A_LOOK   64u /* the clock is read after so many */
 #define OVERFLOW_NAME "(more)"
 
 struct row {
@@ -208,7 +208,7 @@ struct dump {
     struct stats_gather gather;
     struct detail_table *sum; /* owned */
     uint64_t seed;
-    uint32_t next; /* row of the table that is being visited */
+    uint32_t next; /* row of the table that is being visited, then of sum */
 };
 
 static struct dump *dump_of(struct stats_gather *g)
@@ -225,23 +225,31 @@ static void add_counts(uint64_t *to, const uint64_t *from)
     }
 }
 
+/* Where the clock is read next, of `used` rows. */
+static uint32_t look_at(uint32_t next, uint32_t used)
+{
+    return used - next < ROWS_A_LOOK ? used : next + ROWS_A_LOOK;
+}
+
 static bool visit(struct stats_gather *g, struct worker *w)
 {
     struct dump *d = dump_of(g);
     const struct detail_table *t = table_of(w);
-    uint32_t end;
 
     if (t == NULL) {
         return true;
     }
-    end = d->next + ROWS_A_SLICE;
-    for (; d->next < end && d->next < t->used; d->next++) {
-        const struct row *r = &t->rows[d->next];
+    while (d->next < t->used) {
+        uint32_t end = look_at(d->next, t->used);
 
-        add_counts(table_counts(d->sum, d->seed, r->prefix, r->prefix_len), r->count);
-    }
-    if (d->next < t->used) {
-        return false;
+        for (; d->next < end; d->next++) {
+            const struct row *r = &t->rows[d->next];
+
+            add_counts(table_counts(d->sum, d->seed, r->prefix, r->prefix_len), r->count);
+        }
+        if (d->next < t->used && tasks_slice_is_over(w)) {
+            return false;
+        }
     }
     add_counts(d->sum->overflow, t->overflow);
     d->next = 0;
@@ -259,19 +267,26 @@ static void put_row(struct stats_out *o, const char *prefix, const uint64_t *cou
     stats_put_raw(o, line);
 }
 
-static void finish(struct stats_gather *g)
+static bool finish(struct stats_gather *g)
 {
     struct dump *d = dump_of(g);
     const uint64_t *more = d->sum->overflow;
-    uint32_t i;
 
-    for (i = 0; i < d->sum->used; i++) {
-        put_row(&g->out, d->sum->rows[i].prefix, d->sum->rows[i].count);
+    while (d->next < d->sum->used) {
+        uint32_t end = look_at(d->next, d->sum->used);
+
+        for (; d->next < end; d->next++) {
+            put_row(&g->out, d->sum->rows[d->next].prefix, d->sum->rows[d->next].count);
+        }
+        if (d->next < d->sum->used && tasks_slice_is_over(g->asker)) {
+            return false;
+        }
     }
     if ((more[0] | more[1] | more[2] | more[3]) != 0) {
         put_row(&g->out, OVERFLOW_NAME, more);
     }
     detail_table_destroy(&d->sum);
+    return true;
 }
 
 enum stats_result stats_detail_dump(struct worker *w, struct buf *out, stats_done_fn done,

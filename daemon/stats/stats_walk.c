@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A walk visits shard after shard by shard_walk()'s cursor. A slice opens one read-side
- * section, goes on for about SLICE_US, and closes it. The cursor visits an item at least once,
+ * A walk visits shard after shard by shard_walk()'s cursor. A slice of it opens one read-side
+ * section and closes it. The cursor visits an item at least once,
  * and perhaps twice while its shard's index is being resized: a histogram is then a little too
  * high.
  */
@@ -18,7 +18,6 @@
 #include "lib/base/rcu.h"
 #include "lib/shard/info.h"
 
-#define SLICE_US         200
 #define POSITIONS_A_LOOK 16 /* the clock is read after this many positions of the index */
 #define SIZE_STEP        32u
 #define DUMP_BYTES_MAX   (2u * 1024 * 1024)
@@ -52,7 +51,6 @@ static bool visit(struct stats_gather *g, struct worker *w)
 {
     struct walk *k = walk_of(g);
     const struct engine *e = w->engine;
-    usec_t until = clock_mono_us() + SLICE_US;
     bool is_done = false;
 
     must_be_worker(w);
@@ -70,7 +68,7 @@ static bool visit(struct stats_gather *g, struct worker *w)
             }
             is_done = k->is_full || k->shard >= e->shard_count;
         }
-    } while (!is_done && clock_mono_us() < until);
+    } while (!is_done && !tasks_slice_is_over(w));
     rcu_end();
     return is_done;
 }
@@ -150,7 +148,7 @@ static int by_step(const void *a, const void *b)
     return x->step < y->step ? -1 : x->step > y->step;
 }
 
-static void finish_sizes(struct stats_gather *g)
+static bool finish_sizes(struct stats_gather *g)
 {
     struct sizes *z = (struct sizes *)(void *)walk_of(g);
     uint32_t i;
@@ -165,6 +163,7 @@ static void finish_sizes(struct stats_gather *g)
         }
     }
     mem_free(z->places);
+    return true;
 }
 
 enum stats_result stats_sizes(struct worker *w, struct buf *out, stats_done_fn done, void *arg)

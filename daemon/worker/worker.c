@@ -2,8 +2,8 @@
 /*
  * The thread of a worker. A turn of its loop: timers, then before_block (background work that
  * is due; does the loop have to go on at once?), then events (sockets, mailbox), then
- * after_events (connections that were read are served, those that yielded get their turn, one
- * slice of background work).
+ * after_events (connections that were read are served, those that yielded get their turn, tasks
+ * take theirs, one slice of background work).
  *
  * Stopping: see worker.h. The last connection to close ends the draining; a client that does
  * not take its answers is cut off after WORKER_DRAIN_MS.
@@ -14,6 +14,7 @@
 
 #include "daemon/worker/crew.h"
 #include "daemon/worker/cron.h"
+#include "daemon/worker/tasks.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/base/rcu.h"
@@ -41,7 +42,7 @@ static void on_before_block(uv_prepare_t *prepare)
     bool is_spinning = uv_is_active((uv_handle_t *)&w->no_block) != 0;
 
     watch_wake_main(w);
-    if ((has_work || w->ready_count > 0) != is_spinning) {
+    if ((has_work || w->ready_count > 0 || w->tasks.first != NULL) != is_spinning) {
         if (is_spinning) {
             uv_idle_stop(&w->no_block);
         } else {
@@ -68,6 +69,10 @@ static void on_after_events(uv_check_t *check)
     if (w->ready_count > 0) {
         w->crew->duties->serve_ready(w);
     }
+    if (MF_UNLIKELY(w->tasks.first != NULL)) {
+        tasks_run(w);
+    }
+    w->tasks.spent_us = 0;
     cron_after_events(w);
     if (w->is_stopping) {
         check_drained(w);

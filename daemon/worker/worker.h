@@ -15,6 +15,7 @@
 
 #include "daemon/base/mailbox.h"
 #include "daemon/net/tls_session.h"
+#include "daemon/worker/tasks.h"
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
@@ -27,6 +28,7 @@ struct cron;
 struct detail_table;
 struct round;
 struct settings;
+struct stats_conn_cursor;
 struct udp;
 struct watcher;
 
@@ -96,14 +98,15 @@ struct worker {
     struct tls_worker tls;       /* shared by its TLS sessions */
     struct conn *conns;          /* doubly linked list of all open connections */
     uint32_t conn_count;
-    uint64_t conn_serial;     /* of the last connection */
-    struct udp *udp;          /* list of its datagram sockets */
-    struct watcher *watchers; /* list of those of its connections that watch */
-    uint32_t ready_count;     /* connections that yielded and wait for their next turn */
-    struct conn *ready;       /* their list, served before the loop blocks */
-    uint32_t waiting_count;   /* connections whose stores wait for room */
-    struct conn *waiting;     /* their list, the oldest first */
+    struct stats_conn_cursor *conn_cursors; /* list of positions in conns */
+    struct udp *udp;                        /* list of its datagram sockets */
+    struct watcher *watchers;               /* list of those of its connections that watch */
+    uint32_t ready_count;   /* connections that yielded and wait for their next turn */
+    struct conn *ready;     /* their list, served before the loop blocks */
+    uint32_t waiting_count; /* connections whose stores wait for room */
+    struct conn *waiting;   /* their list, the oldest first */
     struct conn_queue deadlines[DEADLINES];
+    struct tasks tasks;   /* work that is more than a request's */
     uint32_t later_count; /* answers begun here that other workers still contribute to */
     msec_t now;           /* of the turn that runs */
     uint64_t grace_mark;  /* bytes_read when a grace period was last tried */

@@ -92,7 +92,10 @@ static const char *ask(const char *args)
     result = stats_command(&crew->workers[0], span_str(args), &answer, on_answer, &answer);
     if (result == STATS_LATER) {
         while (!is_answered) {
-            uv_run(&loop, UV_RUN_ONCE);
+            for (uint32_t i = 0; i < WORKERS; i++) {
+                tasks_run(&crew->workers[i]);
+            }
+            uv_run(&loop, UV_RUN_NOWAIT);
         }
     } else {
         ck_assert_int_eq(result, STATS_DONE);

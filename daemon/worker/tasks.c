@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See tasks.h. On the worker.
+ */
+#include "daemon/worker/tasks.h"
+
+#include "daemon/worker/worker.h"
+#include "lib/base/check.h"
+#include "lib/base/context.h"
+#include "lib/base/counters.h"
+
+/* In a turn of the loop. What comes on top of it: the last slice, as far as it is too long. */
+#define BUDGET_US 250
+
+/* Long beside what it costs to begin one, short beside the budget. */
+#define SLICE_US 50
+
+void task_add(struct worker *w, struct task *task)
+{
+    struct tasks *q = &w->tasks;
+
+    must_be_worker(w);
+    debug_must(task->run != NULL);
+    if (task_is_waiting(task)) {
+        return;
+    }
+    if (q->first == NULL) {
+        task->next = task;
+        task->prev = task;
+        q->first = task;
+    } else {
+        task->next = q->first;
+        task->prev = q->first->prev;
+        task->prev->next = task;
+        q->first->prev = task;
+    }
+}
+
+void task_remove(struct worker *w, struct task *task)
+{
+    struct tasks *q = &w->tasks;
+
+    must_be_worker(w);
+    if (!task_is_waiting(task)) {
+        return;
+    }
+    if (task->next == task) {
+        q->first = NULL;
+    } else {
+        task->prev->next = task->next;
+        task->next->prev = task->prev;
+        if (q->first == task) {
+            q->first = task->next;
+        }
+    }
+    task->next = NULL;
+    task->prev = NULL;
+}
+
+static void set_slice(struct tasks *q, usec_t now, usec_t left)
+{
+    q->slice_begin = now;
+    q->slice_end = now + (left < SLICE_US ? left : SLICE_US);
+}
+
+/* May it begin on the spot, or go on in the slice that runs? */
+static bool may_begin(struct worker *w)
+{
+    struct tasks *q = &w->tasks;
+
+    if (q->is_running) {
+        /* Whatever delayed this thread: a task that gets its slice does something. */
+        bool may = q->is_fresh || !tasks_slice_is_over(w);
+
+        q->is_fresh = false;
+        return may;
+    }
+    if (q->first != NULL || q->spent_us >= BUDGET_US) {
+        return false;
+    }
+    set_slice(q, clock_mono_us(), BUDGET_US - q->spent_us);
+    return true;
+}
+
+bool tasks_begin_slice(struct worker *w)
+{
+    bool may;
+
+    must_be_worker(w);
+    may = may_begin(w);
+    ctr_add(&w->counters, CTR_task_waits, !may);
+    return may;
+}
+
+void tasks_end_slice(struct worker *w)
+{
+    struct tasks *q = &w->tasks;
+
+    must_be_worker(w);
+    if (!q->is_running) {
+        q->spent_us += clock_mono_us() - q->slice_begin;
+    }
+}
+
+bool tasks_slice_is_over(const struct worker *w)
+{
+    must_be_worker(w);
+    return clock_mono_us() >= w->tasks.slice_end;
+}
+
+void tasks_run(struct worker *w)
+{
+    struct tasks *q = &w->tasks;
+    usec_t now = clock_mono_us();
+    usec_t end = now + BUDGET_US - (q->spent_us < BUDGET_US ? q->spent_us : BUDGET_US);
+
+    must_be_worker(w);
+    must_not_be_reading();
+    q->is_running = true;
+    while (q->first != NULL) {
+        struct task *task = q->first;
+
+        task_remove(w, task);
+        set_slice(q, now, SLICE_US);
+        q->is_fresh = true;
+        task->run(task, w);
+        now = clock_mono_us();
+        if (now >= end) {
+            break;
+        }
+    }
+    q->is_running = false;
+}

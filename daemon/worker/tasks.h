@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Work of a worker that is more than a request's: dumps, walks over all items, statistics. It
+ * is done in slices. All of it together has one budget of time in a turn of the loop, so a
+ * neighbour waits for that budget and not for the number of those who ask. What finds the
+ * budget spent waits in a ring, and is served in turn.
+ */
+#ifndef MAYFLY_DAEMON_WORKER_TASKS_H
+#define MAYFLY_DAEMON_WORKER_TASKS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "lib/base/clock.h"
+
+struct task;
+struct worker;
+
+/* Do one slice; task_add() it again if more is left. Context: worker. */
+typedef void (*task_fn)(struct task *task, struct worker *w);
+
+/* Embedded in what it is a task of. */
+struct task {
+    task_fn run;
+    struct task *next; /* ring of those that wait; NULL: it does not */
+    struct task *prev;
+};
+
+/* Those of a worker. [worker] */
+struct tasks {
+    struct task *first; /* ring of those that wait for a slice, the oldest first; or NULL */
+    usec_t spent_us;    /* in this turn of the loop, outside of tasks_run() */
+    usec_t slice_begin; /* of the slice that runs */
+    usec_t slice_end;
+    bool is_running; /* tasks_run() runs one */
+    bool is_fresh;   /* and nothing was done in its slice yet */
+};
+
+/* Does it wait for a slice? */
+static inline bool task_is_waiting(const struct task *task)
+{
+    return task->next != NULL;
+}
+
+/*
+ * Wait for a slice, behind those that wait already; nothing happens if it does.
+ * Context: worker.
+ */
+void task_add(struct worker *w, struct task *task);
+
+/* Wait no more; nothing happens if it does not. Context: worker. */
+void task_remove(struct worker *w, struct task *task);
+
+/*
+ * May such work be done now? In a task's slice: until that is over. On the spot: if no task
+ * waits and the budget of this turn of the loop is not spent. True begins a slice, which
+ * tasks_end_slice() ends; false: become a task. Context: worker.
+ */
+bool tasks_begin_slice(struct worker *w);
+
+/* Context: worker. */
+void tasks_end_slice(struct worker *w);
+
+/* Is the slice that was begun over? Reads the clock. Context: worker. */
+bool tasks_slice_is_over(const struct worker *w);
+
+/*
+ * Serve those that wait from what is left of the budget, one of them at least. Context: worker,
+ * outside a section.
+ */
+void tasks_run(struct worker *w);
+
+#endif
