@@ -301,6 +301,7 @@ class Attack:
     honest_clients = 0      # processes that run honest() from before the attack until after it
     seconds = None          # of each of the three phases, instead of what the runner was told
     settles = 1.0           # seconds between the start of the attackers and the phase "during"
+    episodes = 0            # so many servers are started and handed to episode(), and nothing else is measured
 
     def options(self, server):
         """Flags that depend on server.name, or that name files in server.folder."""
@@ -324,6 +325,11 @@ class Attack:
     def honest(self, client, number):
         """One operation of an honest client, repeated. An exception counts as a failure; EOFError
         and OSError count as a connection that was cut, and the client connects again."""
+        raise NotImplementedError
+
+    def episode(self, server):
+        """One life of a server, up to its end. Returns how many clients were served well, how many
+        badly, how many were cut, and what to say about it."""
         raise NotImplementedError
 
     def judge(self, run):
@@ -377,6 +383,29 @@ def be_honest(attack, server, number, tally):
                 client.close()
                 client = None
             time.sleep(.05)
+
+
+class Episodes:
+    """An attack on the end of servers, repeated."""
+
+    def __init__(self, name, attack, server_name, program):
+        self.name, self.server_name = name, server_name
+        self.ok = self.bad = self.cut = 0
+        self.said = []
+        for _ in range(attack.episodes):
+            server = Server(server_name, program, attack)
+            try:
+                ok, bad, cut, said = attack.episode(server)
+            finally:
+                server.stop()
+            self.ok, self.bad, self.cut = self.ok + ok, self.bad + bad, self.cut + cut
+            self.said.append(said)
+        self.reasons = ["%d clients cut or served badly" % (self.bad + self.cut)] if self.bad + self.cut else []
+
+    def __str__(self):
+        return "%-20s %-10s %-95s %-18s %s" % (
+            self.name, self.server_name, "longest: " + max(self.said), "%d/%d/%d" % (self.ok, self.bad, self.cut),
+            ", ".join(self.reasons) or "holds")
 
 
 class Run:

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: BSD-3-Clause
+import time
+
+import attack
+
+
+class Attack(attack.Attack):
+    """Two hundred connections that send requests a byte at a time, each byte in a segment of its own."""
+
+    attackers = 4
+    honest_clients = 2
+
+    def attack(self, server, number):
+        held = [server.client() for _ in range(50)]
+        request = b"set drip%d 0 0 10\r\n0123456789\r\nget drip%d\r\n" % (number, number)
+        while True:
+            for byte in request:
+                for c in held:
+                    c.sock.send(bytes([byte]))
+            for c in held:
+                assert c.line() == b"STORED"
+                assert c.get_reply()
+
+    def honest(self, client, number):
+        key = b"honest%d" % number
+        assert client.set(key, b"v" * 1000) == b"STORED"
+        assert client.get(key) == b"v" * 1000
+        time.sleep(.001)
