@@ -20,6 +20,9 @@
 #include "lib/base/mem.h"
 #include "proto/bin_compose.h"
 
+/* Statistics written, in bytes, that cost about as much as a unit of work. */
+#define UNIT_SHIFT 7
+
 /* An answer that may have to wait for other workers. */
 struct stats_ask {
     struct late_answer late; /* stands first */
@@ -197,6 +200,7 @@ static enum turn_stop run_stats(struct turn *t, const struct request *r)
         return TURN_ASKED;
     }
     if (result == STATS_DONE && to_protocol(ask, &ask->reply)) {
+        t->units += buf_len(&ask->reply) >> UNIT_SHIFT;
         turn_emit(t, buf_begin(&ask->reply), buf_len(&ask->reply));
     } else {
         (void)answer_no_memory(t, r);

@@ -198,6 +198,34 @@ TEST(neighbours_of_a_flood_are_served)
     close(neighbour);
 }
 
+TEST(statistics_count_as_the_work_they_are)
+{
+    enum { FLOOD = 40 };
+    static const char request[] = "stats settings\r\nincr n 1\r\n";
+    int fd = wire_dial(0);
+    int neighbour = wire_dial(0);
+    struct solo_errand pause;
+    char line[32];
+    int len;
+
+    wire_store(neighbour, "n", "0", 1);
+    wire_say(fd, "get k\r\n");
+    wire_expect(fd, "END\r\n");
+    solo_pause(&pause);
+    for (int i = 0; i < FLOOD; i++) {
+        wire_say(fd, request);
+    }
+    wire_say(neighbour, "incr n 1\r\n");
+    solo_resume(&pause);
+    for (len = 0; len == 0 || line[len - 1] != '\n'; len++) {
+        wire_get(neighbour, line + len, 1);
+    }
+    ck_assert_int_gt(atoi(line), 1);
+    ck_assert_int_le(atoi(line), FLOOD * 3 / 4);
+    close(fd);
+    close(neighbour);
+}
+
 TEST(idle_clients_are_sent_away)
 {
     int fd;
