@@ -36,7 +36,7 @@ class Attack(attack.Attack):
                     s.connect(server.address)
                     s.sendall(b"this is no handshake\r\n")
                     s.recv(100)
-            time.sleep(.001)
+            time.sleep(.2)      # messages shall hold the server up, not handshakes
 
     def honest(self, client, number):
         key = b"honest%d" % number
