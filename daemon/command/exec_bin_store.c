@@ -106,6 +106,8 @@ void exec_bin_refused(struct turn *t, const struct request *r, enum bin_reply wh
         exec_store_failed(t, r, REPLY_TOO_LARGE);
     } else if (why == BIN_REPLY_NO_MEMORY_STORE) {
         exec_store_failed(t, r, REPLY_NO_MEMORY_STORE);
+    } else if (why == BIN_REPLY_NO_MEMORY_READ) {
+        exec_store_failed(t, r, REPLY_NO_MEMORY_READ);
     }
     turn_bin_reply(t, r, why, 0);
 }

@@ -52,7 +52,7 @@ static void observe_failure(struct turn *t, const struct request *r, enum reply 
         .deadline = r->exptime == 0 ? MSEC_NEVER : turn_deadline(t, r->exptime),
     };
 
-    if (why == REPLY_TOO_LARGE || why == REPLY_NO_MEMORY_STORE) {
+    if (why == REPLY_TOO_LARGE || why == REPLY_NO_MEMORY_STORE || why == REPLY_NO_MEMORY_READ) {
         observe_store(t, NULL, &seen);
     }
 }
@@ -68,6 +68,8 @@ void exec_store_failed(struct turn *t, const struct request *r, enum reply why)
     } else if (why == REPLY_NO_MEMORY_STORE) {
         ctr_add(c, CTR_store_no_memory, 1);
         invalidate(t, r);
+    } else if (why == REPLY_NO_MEMORY_READ) {
+        ctr_add(c, CTR_store_no_memory, 1);
     } else if (why == REPLY_BAD_CHUNK) {
         ctr_add(c, CTR_cmd_set, 1);
     }

@@ -25,7 +25,8 @@ void exec_store_prepare(const struct turn *t, const struct request *r, struct st
 
 /*
  * A store ends without its value: count it (bad data, too large, no memory: by reply), drop
- * the old value where memcached does. Context: worker, read side.
+ * the old value where memcached does: not when memory ran out while the value was read.
+ * Context: worker, read side.
  */
 void exec_store_failed(struct turn *t, const struct request *r, enum reply why);
 

@@ -15,6 +15,8 @@
 #include "daemon/conn/conn_execute.h"
 #include "daemon/conn/conn_info.h"
 #include "daemon/conn/conn_input.h"
+#include "daemon/conn/conn_pace.h"
+#include "daemon/conn/conn_pin.h"
 #include "daemon/conn/conn_round.h"
 #include "daemon/conn/conn_scan.h"
 #include "daemon/conn/conn_state.h"
@@ -169,6 +171,7 @@ void conn_close(struct conn *c)
     /* It leaves the poll set before its number can be given to another socket. */
     uv_close((uv_handle_t *)&c->poll, on_closed);
     conn_upload_drop(c);
+    conn_pin_end(c);
     client_fini(&c->client, w);
     buf_fini(&c->in);
     ctr_add(&w->counters, CTR_curr_connections, (uint64_t)-1);
@@ -223,7 +226,7 @@ void conn_settle(struct conn *c)
     if (!outq_is_empty(&c->client.outq)) {
         conn_arm(c, io_write_events(&c->client.io));
         if (c->client.outq.is_pinned) {
-            cron_wake_ms(c->worker, CONN_WATCH_MS);
+            conn_pin_begin(c);
         }
     } else if (c->is_finishing) {
         conn_end(c);
@@ -253,6 +256,10 @@ void conn_write(struct conn *c)
 
     must_be_worker(c->worker);
     ctr_add(&c->worker->counters, CTR_bytes_written, written);
+    c->pin_sent += written;
+    if (!c->client.outq.is_pinned) {
+        conn_pin_end(c);
+    }
     (void)client_count_output(&c->client, c->worker);
     if (status == SEND_BROKEN) {
         conn_close(c);
@@ -428,6 +435,7 @@ const struct worker_duties conn_duties = {
     .retry_waiting = conn_wait_retry,
     .doubt_logins = conn_auth_doubt_all,
     .check_deadlines = conn_deadline_check,
+    .check_pace = conn_pace_check,
     .scan = conn_scan,
     .drain = conn_drain_all,
     .check_drain = conn_drain_check,

@@ -10,8 +10,7 @@
 struct worker;
 
 /*
- * Once a second or so: close idle connections (settings.idle_timeout), drop clients that pin
- * too much dead memory. Context: worker.
+ * Once a second or so: close idle connections (settings.idle_timeout). Context: worker.
  */
 void conn_scan(struct worker *w, msec_t now);
 

@@ -16,7 +16,11 @@
  *     conn_wait     connections whose stores wait for room
  *     conn_deadline handshakes and logins that take too long
  *     conn_drain    the end of all connections when the server stops
- *     conn_scan     the check of all connections: idle, stalled
+ *     conn_pace     the regular check for those that are too slow:
+ *     conn_drain    the end of all connections when the server stops
+ *     conn_pace     the regular check for those that are too slow:
+ *     conn_pin      readers of large values; uploads are in conn_upload
+ *     conn_scan     the check of all connections: idle ones are closed
  *
  * These files call each other in circles: each event may lead to any next step of a connection,
  * and a step that is done asks conn.c what to wait for (conn_settle()).
@@ -29,6 +33,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "daemon/base/pace.h"
 #include "daemon/command/client.h"
 #include "daemon/command/turn.h"
 #include "daemon/net/origin.h"
@@ -130,15 +135,14 @@ struct conn {
     struct get_rest rest;
     struct task task;      /* to go on with `in` and the dump: more work than a request's */
     struct upload *upload; /* owned, or NULL */
+    struct pace pin;       /* how fast its pinned value is read, while there is one */
+    uint64_t pin_sent;     /* bytes written since that began */
     msec_t wait_since;     /* when is_waiting began, by conn_wait_now() */
     msec_t last_active;    /* when the last bytes came or went */
     uv_poll_t poll;
 };
 
 _Static_assert(sizeof(struct conn) <= 768, "an idle connection stays well below 1 KiB");
-
-/* Pins and bodies are checked after so many milliseconds. */
-#define CONN_WATCH_MS 500u
 
 /* The connection that a client is part of. Context: any thread. */
 static inline struct conn *conn_of_client(struct client *client)

@@ -5,8 +5,10 @@
  * protocol has one, is checked and the value stored. The bytes that follow come with the same
  * read, into the worker's buffer.
  *
- * Bodies on their way announce at most an eighth of -m in all (at least two of the longest
- * items). Beyond that a connection waits, as for room, and a body without progress gives way.
+ * What has been received of all of them takes at most a quarter of -m (at least two of the
+ * longest items). Beyond that they wait, as for room. From half of that on, those that come too
+ * slowly give way, the slowest first: a client that announces much and sends little holds
+ * nobody up.
  */
 #include "daemon/conn/conn_upload.h"
 
@@ -17,9 +19,11 @@
 #include "daemon/base/prefetch.h"
 #include "daemon/command/exec.h"
 #include "daemon/conn/conn.h"
+#include "daemon/conn/conn_pace.h"
 #include "daemon/conn/conn_state.h"
 #include "daemon/conn/conn_wait.h"
 #include "daemon/options/settings.h"
+#include "daemon/worker/cron.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"
@@ -29,8 +33,10 @@
 struct upload {
     struct request req; /* its key points to `key`, its args to `args` */
     struct body *body;  /* owned */
-    size_t len;         /* announced bytes, counted in body_pending_bytes */
-    msec_t moved;       /* when its last bytes came */
+    struct conn *conn;  /* [borrowed] */
+    struct pace pace;   /* in the worker's list */
+    size_t len;         /* announced bytes */
+    size_t held;        /* by the body, as counted in body_pending_bytes */
     bool may_place;     /* to be tried with its first bytes: read it into its place */
     bool is_shed;       /* it has to give way to others */
     char key[ITEM_KEY_MAX];
@@ -46,10 +52,26 @@ struct upload {
  */
 #define SEGMENT_AHEAD (32u << 10)
 
-/* A body without new bytes for so long gives way when bodies hold most of what they may. */
-#define STALLED_MS 500
+/*
+ * While uploads hold more than half of what they may, each has to bring in this part of its
+ * value, and no more than so many bytes, in a second. Who does not is shed after a second, or
+ * sooner when there is hardly any room left.
+ */
+#define LEAST_SHARE     16
+#define LEAST_MAX_BYTES (64 << 10)
+#define PATIENCE_MS     1000
+#define HURRY_MS        250
 
-static uint64_t announced_by_all(const struct worker *w)
+/* So many are shed in one check. */
+#define SHED_MAX 64
+
+/* What memcached takes in one piece. */
+#define EARLY_MAX_BYTES (512u << 10)
+
+/* Checks that lie further apart say more about the server than about its clients. */
+#define AWAY_MS 500
+
+static uint64_t held_by_all(const struct worker *w)
 {
     const struct crew *crew = w->crew;
     uint64_t sum = 0;
@@ -60,25 +82,61 @@ static uint64_t announced_by_all(const struct worker *w)
     return sum;
 }
 
-static uint64_t announced_max(const struct worker *w)
+static uint64_t held_max(const struct worker *w)
 {
     int64_t limit = atomic_load_explicit(&w->engine->budget.limit_bytes, memory_order_relaxed);
-    uint64_t eighth = (uint64_t)limit / 8;
+    uint64_t quarter = (uint64_t)limit / 4;
     uint64_t two = 2 * w->settings->item_size_max;
 
-    return eighth > two ? eighth : two;
+    return quarter > two ? quarter : two;
 }
 
-bool conn_upload_is_stalled(const struct conn *c, msec_t now)
+/*
+ * Do uploads hold all they may? A worker whose own hold less than half of its share does not
+ * look at the others: so all together may hold half as much again.
+ */
+static bool is_full(const struct worker *w)
 {
-    must_be_worker(c->worker);
-    return c->upload != NULL && now - c->upload->moved >= STALLED_MS && !c->is_waiting &&
-           announced_by_all(c->worker) > announced_max(c->worker) / 4 * 3;
+    uint64_t max = held_max(w);
+    uint64_t own = ctr_get(&w->counters, CTR_body_pending_bytes);
+
+    return own > max / 2 / w->crew->worker_count && held_by_all(w) > max;
 }
 
-static void count_announced(const struct conn *c, int64_t n)
+/* Count what the body holds by now; after it is gone: nothing. */
+static void count_held(const struct conn *c)
 {
-    ctr_add(&c->worker->counters, CTR_body_pending_bytes, (uint64_t)n);
+    struct upload *u = c->upload;
+    size_t held = u->body != NULL ? body_held_bytes(u->body) : 0;
+
+    ctr_add(&c->worker->counters, CTR_body_pending_bytes, (uint64_t)held - (uint64_t)u->held);
+    u->held = held;
+}
+
+/* As body_room(), within what uploads may hold. */
+static enum outcome find_room(const struct conn *c, bool may_wait, char **to, size_t *room)
+{
+    struct upload *u = c->upload;
+    enum outcome outcome;
+
+    if (!body_next_is_held(u->body) && is_full(c->worker)) {
+        return may_wait ? OUT_WAIT : OUT_NO_MEMORY;
+    }
+    outcome = body_room(u->body, may_wait, to, room);
+    count_held(c);
+    return outcome;
+}
+
+/* n bytes have come. */
+static void note_filled(const struct conn *c, size_t n)
+{
+    body_filled(c->upload->body, n);
+    count_held(c);
+}
+
+static int64_t received(const struct upload *u)
+{
+    return (int64_t)(u->len - (u->body != NULL ? body_missing(u->body) : 0));
 }
 
 void conn_upload_drop(struct conn *c)
@@ -87,8 +145,9 @@ void conn_upload_drop(struct conn *c)
 
     must_be_worker(c->worker);
     if (u != NULL) {
-        count_announced(c, -(int64_t)u->len);
+        pace_end(&u->pace);
         body_abort(&u->body);
+        count_held(c);
         mem_free(u);
         c->upload = NULL;
     }
@@ -104,6 +163,30 @@ static void fail_store(struct turn *t, const struct request *r, uint64_t rest)
         (void)turn_answer(t, r, REPLY_NO_MEMORY_STORE);
     }
     turn_conn(t)->swallow = rest;
+}
+
+/*
+ * A value that has come in part cannot be stored. memcached takes room for a value of up to
+ * half a megabyte before it reads it, for a longer one while it does; in the first case the old
+ * value goes, in the second it stays. It stays as well when the upload is shed.
+ */
+static void fail_midway(struct turn *t)
+{
+    struct conn *c = turn_conn(t);
+    const struct upload *u = c->upload;
+    const struct request *r = &u->req;
+    uint64_t rest = body_missing(u->body) + request_value_end(r);
+
+    if (!u->is_shed && u->len <= EARLY_MAX_BYTES) {
+        fail_store(t, r, rest);
+    } else if (r->cls == CLASS_BINARY) {
+        exec_bin_refused(t, r, BIN_REPLY_NO_MEMORY_READ);
+    } else {
+        exec_store_failed(t, r, REPLY_NO_MEMORY_READ);
+        (void)turn_answer(t, r, REPLY_NO_MEMORY_READ);
+    }
+    c->swallow = rest;
+    conn_upload_drop(c);
 }
 
 /*
@@ -132,7 +215,7 @@ bool conn_upload_may_place(const struct turn *t, const struct lot *lot, const st
         r->value_len <= EXEC_PLACE_BYTES || !engine_may_place(t->e, r->value_len)) {
         return false;
     }
-    return c->place_rest == 0 && announced_by_all(t->w) + r->value_len <= announced_max(t->w);
+    return c->place_rest == 0 && !is_full(t->w);
 }
 
 static struct upload *upload_create(struct turn *t, const struct request *r, bool may_place)
@@ -152,34 +235,34 @@ static struct upload *upload_create(struct turn *t, const struct request *r, boo
     u->req.args = span_of(u->args, args_len);
     u->req.hash = engine_hash(t->e, u->key, r->key.len);
     engine_prefetch_bucket(t->route, u->req.hash);
+    u->conn = turn_conn(t);
     u->len = r->value_len;
+    u->held = 0;
     u->may_place = may_place;
     u->is_shed = false;
-    u->moved = t->now;
     u->body = body_begin(t->e, u->req.hash, u->len);
     if (u->body == NULL) {
         mem_free(u);
         return NULL;
     }
+    u->pace.next = NULL;
+    pace_note(&t->w->uploads, &u->pace, t->now, 0);
+    cron_pace_ms(t->w, CONN_PACE_UPLOADS_MS);
     return u;
 }
 
 enum turn_stop conn_upload_begin(struct turn *t, const struct request *r, bool may_place)
 {
     struct conn *c = turn_conn(t);
-    uint64_t announced = announced_by_all(t->w);
+    bool has_room = !is_full(t->w);
 
     must_be_in_turn(t);
-    if (announced > 0 && announced + r->value_len > announced_max(t->w) && t->may_wait) {
+    if (!has_room && t->may_wait) {
         return TURN_WAITS;
     }
-    c->upload = announced == 0 || announced + r->value_len <= announced_max(t->w)
-                    ? upload_create(t, r, may_place)
-                    : NULL;
+    c->upload = has_room ? upload_create(t, r, may_place) : NULL;
     if (c->upload == NULL) {
         fail_store(t, r, r->value_len + request_value_end(r));
-    } else {
-        count_announced(c, (int64_t)r->value_len);
     }
     t->may_wait = true;
     return TURN_GOES_ON;
@@ -194,7 +277,7 @@ static enum turn_stop copy_in(struct turn *t, struct upload *u, const char *p, s
     while (pos < len && body_missing(u->body) > 0) {
         char *to;
         size_t room;
-        enum outcome outcome = body_room(u->body, t->may_wait, &to, &room);
+        enum outcome outcome = find_room(turn_conn(t), t->may_wait, &to, &room);
 
         if (outcome == OUT_WAIT) {
             *used = pos;
@@ -202,16 +285,18 @@ static enum turn_stop copy_in(struct turn *t, struct upload *u, const char *p, s
         }
         if (outcome != OUT_OK) {
             *used = pos;
-            fail_store(t, &u->req, body_missing(u->body) + request_value_end(&u->req));
-            conn_upload_drop(turn_conn(t));
+            fail_midway(t);
             return TURN_GOES_ON;
         }
         room = room < len - pos ? room : len - pos;
         memcpy(to, p + pos, room);
-        body_filled(u->body, room);
+        note_filled(turn_conn(t), room);
         pos += room;
-        u->moved = t->now;
         t->may_wait = true;
+    }
+    if (u->pace.bytes == 0) {
+        /* What came with the line is no sign of pace. */
+        pace_note(&t->w->uploads, &u->pace, t->now, received(u));
     }
     *used = pos;
     return TURN_GOES_ON;
@@ -252,7 +337,7 @@ static void read_placed(struct turn *t, struct lot *lot, struct upload *u, char 
         lot->behind -= lot->grown;
         turn_read_clock(t);
     }
-    body_filled(u->body, (size_t)n - lot->grown);
+    note_filled(c, (size_t)n - lot->grown);
 }
 
 /* The section is about to end before the body is whole: so it cannot stay in its place. */
@@ -262,8 +347,7 @@ static void unplace(struct turn *t, struct upload *u)
         turn_conn(t)->place_rest = PLACE_REST;
     }
     if (!body_unplace(u->body)) {
-        fail_store(t, &u->req, body_missing(u->body) + request_value_end(&u->req));
-        conn_upload_drop(turn_conn(t));
+        fail_midway(t);
     }
 }
 
@@ -294,14 +378,13 @@ static enum turn_stop wait_for_room(struct turn *t, struct upload *u)
     char *to;
 
     if (!u->is_shed && body_missing(u->body) > 0) {
-        outcome = body_room(u->body, t->may_wait, &to, &room);
+        outcome = find_room(turn_conn(t), t->may_wait, &to, &room);
     }
     if (outcome == OUT_WAIT) {
         return TURN_WAITS;
     }
     if (outcome != OUT_OK || u->is_shed) {
-        fail_store(t, &u->req, body_missing(u->body) + request_value_end(&u->req));
-        conn_upload_drop(turn_conn(t));
+        fail_midway(t);
     }
     return TURN_GOES_ON;
 }
@@ -358,14 +441,63 @@ enum turn_stop conn_upload_take(struct turn *t, struct lot *lot, const char *p, 
     return stop;
 }
 
-void conn_upload_shed(struct conn *c)
+/* Give it up with an error; who does not even take replies is closed. */
+static void shed(struct conn *c)
 {
-    must_be_worker(c->worker);
-    must_not_be_reading();
-    if (outq_is_empty(&c->client.outq) && !c->is_kept) {
-        c->upload->is_shed = true;
-        conn_execute(c, INPUT_READ, c->worker->rbuf, 0);
+    ctr_add(&c->worker->counters, CTR_bodies_shed, 1);
+    if (!outq_is_empty(&c->client.outq)) {
+        conn_close(c);
+        return;
     }
+    c->upload->is_shed = true;
+    conn_execute(c, INPUT_READ, c->worker->rbuf, 0);
+}
+
+/* Has it brought in too little since its mark, in `patience` milliseconds or more? */
+static bool is_too_slow(const struct upload *u, msec_t patience)
+{
+    int64_t least = (int64_t)u->len / LEAST_SHARE;
+
+    least = least < LEAST_MAX_BYTES ? least : LEAST_MAX_BYTES;
+    return (received(u) - u->pace.bytes) * 1000 < least * patience;
+}
+
+static struct upload *upload_of_pace(struct pace *p)
+{
+    return (struct upload *)(void *)((char *)p - offsetof(struct upload, pace));
+}
+
+static void check_slowest(struct worker *w, struct upload *u, msec_t now, msec_t patience)
+{
+    struct conn *c = u->conn;
+    /* Then it is the server that it waits for. */
+    bool is_held_up = c->is_waiting || (c->is_kept && outq_is_empty(&c->client.outq));
+
+    if (is_held_up || !is_too_slow(u, patience)) {
+        pace_note(&w->uploads, &u->pace, now, received(u));
+    } else {
+        shed(c);
+    }
+}
+
+bool conn_upload_check(struct worker *w, msec_t now)
+{
+    uint64_t max = held_max(w);
+    msec_t patience = held_by_all(w) > max - max / 8 ? HURRY_MS : PATIENCE_MS;
+    bool was_away = now - w->uploads_checked > AWAY_MS;
+
+    must_be_worker(w);
+    must_not_be_reading();
+    w->uploads_checked = now;
+    for (unsigned n = 0; n < SHED_MAX && !was_away; n++) {
+        struct pace *p = pace_slowest(&w->uploads);
+
+        if (p == NULL || held_by_all(w) <= max / 2 || now - p->since < patience) {
+            break;
+        }
+        check_slowest(w, upload_of_pace(p), now, patience);
+    }
+    return pace_slowest(&w->uploads) != NULL;
 }
 
 bool conn_upload_wants_read(const struct conn *c)
@@ -394,7 +526,7 @@ static bool read_once(struct conn *c, bool may_wait, size_t *past)
     size_t room;
     ssize_t n;
     char *to;
-    enum outcome outcome = body_room(u->body, may_wait, &to, &room);
+    enum outcome outcome = find_room(c, may_wait, &to, &room);
 
     *past = 0;
     if (outcome != OUT_OK) {
@@ -402,7 +534,10 @@ static bool read_once(struct conn *c, bool may_wait, size_t *past)
         conn_execute(c, INPUT_READ, w->rbuf, 0);
         return false;
     }
-    conn_wait_end(c);
+    if (c->is_waiting) {
+        pace_note(&w->uploads, &u->pace, worker_now(w), received(u)); /* it counts from now */
+        conn_wait_end(c);
+    }
     c->is_kept = false;
     iov[0] = (struct iovec){to, room < missing ? room : missing};
     iov[1] = (struct iovec){w->rbuf, WORKER_RBUF_BYTES};
@@ -422,12 +557,11 @@ static bool read_once(struct conn *c, bool may_wait, size_t *past)
         return false;
     }
     ctr_add(&w->counters, CTR_bytes_read, (uint64_t)n);
-    u->moved = worker_now(w);
-    c->last_active = w->now;
+    c->last_active = worker_now(w);
     if ((size_t)n > iov[0].iov_len) {
         *past = (size_t)n - iov[0].iov_len;
     }
-    body_filled(u->body, (size_t)n - *past);
+    note_filled(c, (size_t)n - *past);
     return (size_t)n == asked;
 }
 

@@ -11,6 +11,7 @@
 #include "daemon/conn/conn_execute.h"
 
 struct conn;
+struct worker;
 
 /*
  * A value was stored that might have been placed: shall the next one be? Context: worker.
@@ -45,13 +46,10 @@ bool conn_upload_wants_read(const struct conn *c);
 void conn_upload_read(struct conn *c);
 
 /*
- * Does it make no progress while values on their way hold most of what they may? Context:
- * worker.
+ * While uploads hold too much memory, shed those that come too slowly, with an error to their
+ * clients. True: there are uploads, check again. Context: worker, outside a section.
  */
-bool conn_upload_is_stalled(const struct conn *c, msec_t now);
-
-/* Give up an upload with an error to its client. Context: worker, outside a section. */
-void conn_upload_shed(struct conn *c);
+bool conn_upload_check(struct worker *w, msec_t now);
 
 /* Release it without a reply. Context: worker. */
 void conn_upload_drop(struct conn *c);

@@ -221,13 +221,17 @@ static void copy_value(struct out *to, struct out *o)
     }
 }
 
-/* Is the rest of the value, except its last pieces, in whole segments, and worth a pin? */
+/*
+ * Is the rest of the value, except its last pieces, in whole segments, and worth a pin? What is
+ * pinned in all has a bound; beyond it values are copied, and count as output that waits.
+ */
 static bool is_pinnable(const struct out *o)
 {
     if (o->value_left <= COPY_MAX_BYTES) {
         return false;
     }
-    return (o->part.len > 0 && o->part_is_pinnable) || value_walk_has_segments(&o->walk);
+    return ((o->part.len > 0 && o->part_is_pinnable) || value_walk_has_segments(&o->walk)) &&
+           value_may_pin(&o->walk);
 }
 
 /* Pin the whole segments that are left of o's value, and copy the pieces after them. */

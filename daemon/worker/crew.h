@@ -59,6 +59,9 @@ struct worker_duties {
     /* Close connections whose handshake or login takes too long. */
     void (*check_deadlines)(struct worker *w);
 
+    /* Check the clients that hold memory for those that are too slow. */
+    void (*check_pace)(struct worker *w);
+
     /* Check the connections for what has waited too long. */
     void (*scan)(struct worker *w, msec_t now);
 

@@ -18,10 +18,10 @@
  * Both sides store, fence, then load, so one of them sees the other's store. A worker without a
  * home shard does none of this, except that it pokes others.
  *
- * Connections. Those whose stores wait for room are tried again each millisecond. All of them
- * are checked once a second while an idle timeout is set and there are connections, and
- * whenever a connection asks for it. A timer of its own is armed for the first of those that
- * have to finish a handshake or a login in time.
+ * Connections. Those whose stores wait for room are tried again each millisecond. Those that
+ * hold memory are checked for their pace while there are any. All are checked once a second
+ * while an idle timeout is set, and whenever a connection asks for it. A timer of its own is
+ * armed for the first of those that have to finish a handshake or a login in time.
  */
 #include "daemon/worker/cron.h"
 
@@ -48,6 +48,7 @@ struct cron {
     uv_timer_t retry;      /* upkeep that waits for a grace period */
     uv_timer_t stores;     /* stores that wait for room */
     uv_timer_t deadlines;  /* handshakes and logins that take too long */
+    uv_timer_t pace;       /* clients that may be too slow */
     uv_timer_t scan;       /* the check of all connections */
     uint64_t tick_at;      /* loop milliseconds that tick is armed for; 0: not armed */
     msec_t due_seen;       /* what fell due next when it was armed */
@@ -363,6 +364,23 @@ void cron_check_deadlines_in(struct worker *w, uint64_t ms)
     }
 }
 
+static void on_pace(uv_timer_t *timer)
+{
+    struct cron *c = timer->data;
+
+    c->worker->crew->duties->check_pace(c->worker);
+}
+
+void cron_pace_ms(struct worker *w, unsigned ms)
+{
+    struct cron *c = w->cron;
+
+    must_be_worker(w);
+    if (!uv_is_active((uv_handle_t *)&c->pace) || uv_timer_get_due_in(&c->pace) > ms) {
+        uv_timer_start(&c->pace, on_pace, ms, 0);
+    }
+}
+
 /* ---- hooks ------------------------------------------------------------------------------- */
 
 void cron_poked(struct worker *w)
@@ -427,11 +445,13 @@ int cron_start(struct worker *w)
     uv_timer_init(&w->loop, &c->retry);
     uv_timer_init(&w->loop, &c->stores);
     uv_timer_init(&w->loop, &c->deadlines);
+    uv_timer_init(&w->loop, &c->pace);
     uv_timer_init(&w->loop, &c->scan);
     c->tick.data = c;
     c->retry.data = c;
     c->stores.data = c;
     c->deadlines.data = c;
+    c->pace.data = c;
     c->scan.data = c;
     w->cron = c;
     return 0;
@@ -446,6 +466,7 @@ void cron_stop(struct worker *w)
     uv_close((uv_handle_t *)&c->retry, NULL);
     uv_close((uv_handle_t *)&c->stores, NULL);
     uv_close((uv_handle_t *)&c->deadlines, NULL);
+    uv_close((uv_handle_t *)&c->pace, NULL);
     uv_close((uv_handle_t *)&c->scan, NULL);
 }
 

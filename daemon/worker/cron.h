@@ -51,6 +51,12 @@ void cron_retry_soon(struct worker *w);
 void cron_check_deadlines_in(struct worker *w, uint64_t ms);
 
 /*
+ * Check in this many milliseconds who is too slow, once; an earlier request stays. Context:
+ * worker.
+ */
+void cron_pace_ms(struct worker *w, unsigned ms);
+
+/*
  * Background ticks a second at present: settings.hz, doubled while there are many clients
  * (dynamic_hz). Context: any thread.
  */

@@ -296,6 +296,9 @@ static int worker_init(struct worker *w, struct crew *crew, uint32_t id)
     w->settings = crew->settings;
     w->shard = id < crew->engine.shard_count ? crew->engine.shards[id] : NULL;
     w->grace_step = WORKER_GRACE_STEP_BYTES;
+    pace_list_init(&w->pins_new);
+    pace_list_init(&w->pins);
+    pace_list_init(&w->uploads);
     w->drain_message.fn = on_drain;
     w->hurry_message.fn = on_hurry;
     w->end_message.fn = on_end;

@@ -14,6 +14,7 @@
 #include <uv.h>
 
 #include "daemon/base/mailbox.h"
+#include "daemon/base/pace.h"
 #include "daemon/net/tls_session.h"
 #include "daemon/worker/tasks.h"
 #include "lib/base/check.h"
@@ -106,7 +107,12 @@ struct worker {
     uint32_t waiting_count; /* connections whose stores wait for room */
     struct conn *waiting;   /* their list, the oldest first */
     struct conn_queue deadlines[DEADLINES];
-    struct tasks tasks;   /* work that is more than a request's */
+    struct tasks tasks;        /* work that is more than a request's */
+    struct pace_list pins_new; /* connections that have pinned a value since the last check */
+    struct pace_list pins;     /* and those that had before */
+    struct pace_list uploads;  /* large values on their way in */
+    msec_t pins_checked;       /* when these were last checked */
+    msec_t uploads_checked;
     uint32_t later_count; /* answers begun here that other workers still contribute to */
     msec_t now;           /* of the turn that runs */
     uint64_t grace_mark;  /* bytes_read when a grace period was last tried */

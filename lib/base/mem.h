@@ -20,6 +20,7 @@ struct budget {
     _Atomic int64_t limit_bytes;
     _Atomic int64_t used_bytes;
     _Atomic int64_t retired_bytes; /* of used: only waits for a grace period; not segments */
+    _Atomic int64_t pinned_bytes;  /* of used: in large values that slow readers have pinned */
 };
 
 /* As malloc, calloc (of one object), realloc and free of the C library. Context: any thread. */
@@ -76,6 +77,21 @@ static inline void budget_retire(struct budget *b, int64_t n)
 static inline int64_t budget_retired(const struct budget *b)
 {
     return atomic_load_explicit(&b->retired_bytes, memory_order_relaxed);
+}
+
+/*
+ * Count n bytes that readers have pinned; negative when they no longer are. Context: any
+ * thread.
+ */
+static inline void budget_pin(struct budget *b, int64_t n)
+{
+    atomic_fetch_add_explicit(&b->pinned_bytes, n, memory_order_relaxed);
+}
+
+/* Bytes that readers have pinned. Context: any thread. */
+static inline int64_t budget_pinned(const struct budget *b)
+{
+    return atomic_load_explicit(&b->pinned_bytes, memory_order_relaxed);
 }
 
 /* Bytes left when those that wait for a grace period are released. Context: any thread. */

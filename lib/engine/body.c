@@ -239,6 +239,21 @@ size_t body_missing(const struct body *b)
     return b->len - b->filled;
 }
 
+size_t body_held_bytes(const struct body *b)
+{
+    size_t whole = whole_bytes(b);
+    size_t segments = (size_t)b->taken << b->shard->memory.arena.shift;
+
+    return segments + (b->filled > whole ? b->filled - whole : 0);
+}
+
+bool body_next_is_held(const struct body *b)
+{
+    size_t segments = (size_t)b->taken << b->shard->memory.arena.shift;
+
+    return b->is_placed || (b->filled < whole_bytes(b) && b->filled < segments);
+}
+
 void body_disown(struct body *b)
 {
     b->first = 0;

@@ -68,6 +68,15 @@ void body_filled(struct body *b, size_t n);
 size_t body_missing(const struct body *b);
 
 /*
+ * Memory that the body takes: its segments, and the bytes received for its pieces. Context: the
+ * thread that began it.
+ */
+size_t body_held_bytes(const struct body *b);
+
+/* Has the next byte its place already, so that body_room() takes nothing? Context: the same. */
+bool body_next_is_held(const struct body *b);
+
+/*
  * Give everything back; takes the address and nulls it; accepts NULL. Context: the thread that
  * began it.
  */

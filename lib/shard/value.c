@@ -94,15 +94,44 @@ void value_walk_copy_tail(const struct value_walk *w, char *out)
     }
 }
 
-struct value_pin value_pin(const struct value_walk *w)
+/* The parts of the limit that pinned values, and those of them that are dead, may take. */
+#define PINNED_MAX(limit)      ((limit) / 8 * 3)
+#define PINNED_DEAD_MAX(limit) ((limit) / 8)
+
+static struct segment *first_segment(const struct value_walk *w)
 {
-    struct shard *s = (struct shard *)(uintptr_t)w->shard;
+    return &w->shard->memory.arena.segments[w->first_segment];
+}
+
+static int64_t run_bytes(const struct value_walk *w)
+{
+    return (int64_t)item_large(w->item)->segments << w->shard->memory.arena.shift;
+}
+
+bool value_may_pin(const struct value_walk *w)
+{
+    const struct budget *b = w->shard->memory.arena.budget;
+    int64_t limit = atomic_load_explicit(&b->limit_bytes, memory_order_relaxed);
+    uint32_t pins = atomic_load_explicit(&first_segment(w)->pins, memory_order_relaxed);
 
     must_be_reading();
     debug_must(w->first_segment != 0);
-    atomic_fetch_add_explicit(&s->memory.arena.segments[w->first_segment].pins, 1,
-                              memory_order_relaxed);
-    return (struct value_pin){s, w->first_segment};
+    return (pins & PIN_COUNT) != 0 || budget_pinned(b) + run_bytes(w) <= PINNED_MAX(limit);
+}
+
+struct value_pin value_pin(const struct value_walk *w)
+{
+    struct shard *s = (struct shard *)(uintptr_t)w->shard;
+    struct value_pin pin = {s, w->first_segment, run_bytes(w)};
+    uint32_t before;
+
+    must_be_reading();
+    debug_must(w->first_segment != 0);
+    before = atomic_fetch_add_explicit(&first_segment(w)->pins, 1, memory_order_relaxed);
+    if ((before & PIN_COUNT) == 0) {
+        budget_pin(s->memory.arena.budget, pin.bytes);
+    }
+    return pin;
 }
 
 void value_unpin(struct value_pin *pin)
@@ -116,36 +145,38 @@ void value_unpin(struct value_pin *pin)
                                                 memory_order_release);
 
     must((before & PIN_COUNT) != 0);
+    if ((before & PIN_COUNT) == 1) {
+        budget_pin(a->budget, -pin->bytes);
+    }
     if (before == (PIN_DEAD | 1)) {
         grace_ask(a->grace, GRACE_SOON); /* the reclaimer checks the pinned ones */
     }
     pin->shard = NULL;
 }
 
-/* How much dead memory slow readers may hold: a fiftieth of the limit. */
-#define PINNED_SHARE 50
-
-bool value_pin_is_overdue(const struct value_pin *pin)
+bool value_pin_is_dead(const struct value_pin *pin)
 {
+    const struct arena *a;
+
     if (pin->shard == NULL) {
         return false;
     }
+    a = &pin->shard->memory.arena;
+    return (atomic_load_explicit(&a->segments[pin->first_segment].pins, memory_order_relaxed) &
+            PIN_DEAD) != 0;
+}
 
-    const struct shard_group *g = pin->shard->group;
-    uint64_t cap =
-        (uint64_t)atomic_load_explicit(&g->budget->limit_bytes, memory_order_relaxed) /
-        PINNED_SHARE;
+uint64_t value_pinned_excess(const struct shard *s)
+{
+    const struct shard_group *g = s->group;
+    uint64_t limit =
+        (uint64_t)atomic_load_explicit(&g->budget->limit_bytes, memory_order_relaxed);
     uint64_t held = 0;
-    uint32_t pins = atomic_load_explicit(
-        &pin->shard->memory.arena.segments[pin->first_segment].pins, memory_order_relaxed);
 
-    if ((pins & PIN_DEAD) == 0) {
-        return false;
-    }
     for (uint32_t i = 0; i < g->count; i++) {
         held += ctr_get(&g->shards[i]->counters, CTR_pinned_dead_bytes);
     }
-    return held > cap;
+    return held > PINNED_DEAD_MAX(limit) ? held - PINNED_DEAD_MAX(limit) : 0;
 }
 
 void value_copy(const struct shard *shard, const struct item *item, char *out)

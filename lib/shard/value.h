@@ -52,13 +52,26 @@ void value_walk_copy_tail(const struct value_walk *w, char *out);
 struct value_pin {
     struct shard *shard;
     uint32_t first_segment;
+    int64_t bytes; /* of those segments */
 };
 struct value_pin value_pin(const struct value_walk *w);
 void value_unpin(struct value_pin *pin);
+
 /*
- * Was the pinned value unlinked, and does all such memory exceed its cap? Context: any thread.
+ * May the value be pinned? What is pinned, dead or alive, is at most three eighths of the limit
+ * (and one value for each thread that asks at the same time); a value that is pinned already
+ * adds nothing. Context: read side.
  */
-bool value_pin_is_overdue(const struct value_pin *pin);
+bool value_may_pin(const struct value_walk *w);
+
+/* Was the pinned value unlinked? Then the pin keeps dead memory. Context: any thread. */
+bool value_pin_is_dead(const struct value_pin *pin);
+
+/*
+ * By how many bytes does the dead memory that all pins of the shard's group keep exceed an
+ * eighth of the limit? 0: it does not. Context: any thread.
+ */
+uint64_t value_pinned_excess(const struct shard *s);
 
 /* Copy a whole value. Context: read side. */
 void value_copy(const struct shard *shard, const struct item *item, char *out);

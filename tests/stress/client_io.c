@@ -272,7 +272,7 @@ void client_unpin(struct worker *w, struct held_pin *p)
         return;
     }
     p->is_held = false;
-    if (value_pin_is_overdue(&p->pin)) {
+    if (value_pin_is_dead(&p->pin) && value_pinned_excess(p->pin.shard) > 0) {
         value_unpin(&p->pin);
         return;
     }

@@ -151,6 +151,19 @@ void solo_scan(void)
     solo_run(scan);
 }
 
+static void on_check_pace(struct message *m, void *receiver)
+{
+    solo.crew.duties->check_pace(receiver);
+    sem_post(&((struct solo_errand *)(void *)m)->is_done);
+}
+
+void solo_check_pace(void)
+{
+    struct solo_errand e;
+
+    begin_errand(&e, on_check_pace);
+}
+
 static void on_pause(struct message *m, void *receiver)
 {
     struct solo_errand *e = (struct solo_errand *)(void *)m;

@@ -53,6 +53,9 @@ void solo_run(void (*fn)(struct worker *w));
 /* Let the worker check all of its connections. */
 void solo_scan(void);
 
+/* Let the worker check who is too slow. */
+void solo_check_pace(void);
+
 /* Stop the worker until the test lets it continue. */
 void solo_pause(struct solo_errand *e);
 void solo_resume(struct solo_errand *e);

@@ -135,9 +135,9 @@ TEST(an_unpin_before_the_death_changes_nothing)
     fixture_start(&f, NULL);
     fixture_set(&f, "k", LEN);
     read_begin(&r, "k");
-    ck_assert(!value_pin_is_overdue(&r.pin));
+    ck_assert(!value_pin_is_dead(&r.pin));
     read_end(&r);
-    ck_assert(!value_pin_is_overdue(&r.pin));
+    ck_assert(!value_pin_is_dead(&r.pin));
     churn();
     fixture_check(&f, "k", LEN);
     ck_assert_int_eq(fixture_delete(&f, "k"), OUT_DELETED);
@@ -146,24 +146,79 @@ TEST(an_unpin_before_the_death_changes_nothing)
     fixture_stop(&f);
 }
 
-/* Slow readers may hold dead values of up to a fiftieth of the limit. */
-TEST(too_much_that_is_pinned_and_dead_is_overdue)
+static void key_of(char key[8], unsigned i)
 {
-    struct reader a, b;
+    (void)snprintf(key, 8, "%u", i);
+}
+
+TEST(dead_values_beyond_an_eighth_of_the_limit_are_too_much)
+{
+    enum { READERS = 8 * MIB / 8 / WHOLE + 1 };
+    struct reader alive, r[READERS];
 
     fixture_start(&f, NULL);
-    fixture_set(&f, "k", LEN);
-    read_begin(&a, "k");
-    fixture_set(&f, "k", LEN);
-    read_begin(&b, "k");
-    fixture_grace(&f);
-    ck_assert_uint_gt(WHOLE, 8 * MIB / 50);
-    ck_assert(value_pin_is_overdue(&a.pin));
-    ck_assert(!value_pin_is_overdue(&b.pin)); /* the value that it reads is alive */
+    fixture_set(&f, "alive", LEN);
+    read_begin(&alive, "alive");
+    for (unsigned i = 0; i < READERS; i++) {
+        ck_assert_uint_eq(value_pinned_excess(f.shard), 0);
+        fixture_set(&f, "k", LEN);
+        read_begin(&r[i], "k");
+        fixture_set(&f, "k", LEN);
+        ck_assert(value_pin_is_dead(&r[i].pin));
+        fixture_grace(&f);
+    }
+    ck_assert(!value_pin_is_dead(&alive.pin));
+    ck_assert_uint_eq(value_pinned_excess(f.shard), READERS * WHOLE - 8 * MIB / 8);
     ck_assert(engine_set_limit(&f.engine, 64 * MIB));
-    ck_assert(!value_pin_is_overdue(&a.pin));
-    read_end(&a);
-    read_end(&b);
+    ck_assert_uint_eq(value_pinned_excess(f.shard), 0);
+    for (unsigned i = 0; i < READERS; i++) {
+        read_end(&r[i]);
+    }
+    read_end(&alive);
+    fixture_stop(&f);
+}
+
+/* May the value of a key be pinned? */
+static bool may_pin(const char *key)
+{
+    struct value_walk w;
+    struct found found;
+    bool may;
+
+    rcu_begin();
+    found = engine_find(&f.engine, router_read(&f.engine.router), fixture_hash(&f, key), key,
+                        strlen(key), fixture_now(&f));
+    value_walk_begin(&w, found.shard, found.item);
+    may = value_may_pin(&w);
+    rcu_end();
+    return may;
+}
+
+TEST(three_eighths_of_the_limit_may_be_pinned)
+{
+    enum { READERS = 8 * MIB / 8 * 3 / WHOLE };
+    struct reader r[READERS], again;
+    char key[8];
+
+    fixture_start(&f, NULL);
+    fixture_set(&f, "more", LEN);
+    for (unsigned i = 0; i < READERS; i++) {
+        key_of(key, i);
+        fixture_set(&f, key, LEN);
+        ck_assert(may_pin("more"));
+        read_begin(&r[i], key);
+    }
+    ck_assert(!may_pin("more"));
+    ck_assert(may_pin(key)); /* it is pinned already */
+    read_begin(&again, key);
+    read_end(&r[READERS - 1]);
+    ck_assert(!may_pin("more"));
+    read_end(&again);
+    ck_assert(may_pin("more"));
+    for (unsigned i = 0; i < READERS - 1; i++) {
+        read_end(&r[i]);
+    }
+    ck_assert_int_eq(budget_pinned(&f.engine.budget), 0);
     fixture_stop(&f);
 }
 

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The regular check for clients that hold memory and are too slow.
+ */
+#ifndef MAYFLY_DAEMON_CONN_CONN_PACE_H
+#define MAYFLY_DAEMON_CONN_CONN_PACE_H
+
+struct worker;
+
+/* Until the next check while there are readers of pinned values, or uploads; milliseconds. */
+#define CONN_PACE_PINS_MS    500
+#define CONN_PACE_UPLOADS_MS 100
+
+/*
+ * Check them, and ask for the next check if any are left. Looks only at those that hold such
+ * memory, and at a bounded number of them. Context: worker, outside a section.
+ */
+void conn_pace_check(struct worker *w);
+
+#endif

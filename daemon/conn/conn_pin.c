@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Slow readers of large values; see conn_pin.h.
+ *
+ * A pin costs nothing while its value is alive. When the value is deleted or overwritten, its
+ * memory is lost to others until the reader is through. Of such memory there may be an eighth
+ * of -m. Beyond that, readers go that took less than PROGRESS_BYTES in STALLED_MS, the slowest
+ * first, and a few at a time: they are released after a moment, and perhaps that is enough.
+ *
+ * Progress is what has left the socket, not what has been written to it: the kernel asks for
+ * more only when a third of its buffer is empty, which takes an honest slow reader much longer
+ * than STALLED_MS. What is left there is asked for (SIOCOUTQ) only of readers that last through
+ * a check, and of those that have proved no progress for STALLED_MS while there is too much.
+ */
+#include "daemon/conn/conn_pin.h"
+
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+
+#include "daemon/conn/conn.h"
+#include "daemon/conn/conn_pace.h"
+#include "daemon/worker/cron.h"
+#include "lib/base/context.h"
+#include "lib/base/counters.h"
+
+#define STALLED_MS     5000
+#define PROGRESS_BYTES 4096
+
+/* So many readers are looked at in one check, and this part of the stalled ones goes. */
+#define LOOKS_MAX 256u
+#define CUT_SHARE 16u
+
+/* A reader that has stalled, and how far it came since it last made progress. */
+struct stalled {
+    struct conn *conn;
+    int64_t moved;
+};
+
+static struct conn *conn_of_pin(struct pace *p)
+{
+    struct conn *c = (struct conn *)(void *)((char *)p - offsetof(struct conn, pin));
+
+    must(c->magic == CONN_MAGIC);
+    return c;
+}
+
+void conn_pin_begin(struct conn *c)
+{
+    struct worker *w = c->worker;
+
+    must_be_worker(w);
+    if (!pace_is_listed(&c->pin)) {
+        c->pin_sent = 0;
+        pace_note(&w->pins_new, &c->pin, w->now, 0);
+        cron_pace_ms(w, CONN_PACE_PINS_MS);
+    }
+}
+
+void conn_pin_end(struct conn *c)
+{
+    must_be_worker(c->worker);
+    pace_end(&c->pin);
+}
+
+/*
+ * Bytes that the peer has taken since the pin began, less what the socket held then. *is_all:
+ * it holds nothing any more, so the peer waits for us.
+ */
+static int64_t taken(const struct conn *c, bool *is_all)
+{
+    int queued = 0;
+
+    *is_all = ioctl(c->client.io.fd, SIOCOUTQ, &queued) == 0 && queued == 0;
+    return (int64_t)c->pin_sent - queued;
+}
+
+/* See how far the readers are that have come since the last check. */
+static void look_at_new(struct worker *w, msec_t now)
+{
+    for (unsigned n = 0; n < LOOKS_MAX; n++) {
+        struct pace *p = pace_slowest(&w->pins_new);
+        bool is_all;
+
+        if (p == NULL) {
+            break;
+        }
+        pace_note(&w->pins, p, now, taken(conn_of_pin(p), &is_all));
+    }
+}
+
+/* Fill in who has stalled over dead memory; the others go to the end of the list. */
+static unsigned find_stalled(struct worker *w, msec_t now, struct stalled out[LOOKS_MAX])
+{
+    struct pace *p = pace_slowest(&w->pins);
+    struct pace *next;
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < LOOKS_MAX && p != NULL && now - p->since >= STALLED_MS; i++) {
+        struct conn *c = conn_of_pin(p);
+        bool is_all;
+        int64_t at = taken(c, &is_all);
+
+        next = pace_next(&w->pins, p);
+        if (is_all || at - p->bytes >= PROGRESS_BYTES ||
+            !value_pin_is_dead(&c->client.outq.pin)) {
+            pace_note(&w->pins, p, now, at);
+        } else {
+            out[n++] = (struct stalled){c, at - p->bytes};
+        }
+        p = next;
+    }
+    return n;
+}
+
+/* The one that came least far; of several the first, which has stalled for longest. */
+static struct stalled *find_slowest(struct stalled *s, unsigned n)
+{
+    struct stalled *least = NULL;
+
+    for (unsigned i = 0; i < n; i++) {
+        if (s[i].conn != NULL && (least == NULL || s[i].moved < least->moved)) {
+            least = &s[i];
+        }
+    }
+    return least;
+}
+
+bool conn_pin_has_any(const struct worker *w)
+{
+    must_be_worker(w);
+    return pace_slowest(&w->pins) != NULL || pace_slowest(&w->pins_new) != NULL;
+}
+
+void conn_pin_check(struct worker *w, msec_t now)
+{
+    struct stalled stalled[LOOKS_MAX];
+    uint64_t excess;
+
+    must_be_worker(w);
+    must_not_be_reading();
+    look_at_new(w, now);
+    excess = value_pinned_excess(w->shard);
+    if (excess > 0) {
+        unsigned n = find_stalled(w, now, stalled);
+        unsigned cuts = n > 0 ? 1 + n / CUT_SHARE : 0;
+
+        for (uint64_t gone = 0; cuts > 0 && gone < excess; cuts--) {
+            struct stalled *s = find_slowest(stalled, n);
+
+            gone += (uint64_t)s->conn->client.outq.pin.bytes;
+            ctr_add(&w->counters, CTR_slow_drops, 1);
+            conn_close(s->conn);
+            s->conn = NULL;
+        }
+    }
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Readers of large values that their sockets did not take at once: the values are pinned until
+ * they are sent.
+ */
+#ifndef MAYFLY_DAEMON_CONN_CONN_PIN_H
+#define MAYFLY_DAEMON_CONN_CONN_PIN_H
+
+#include "daemon/conn/conn_state.h"
+
+struct worker;
+
+/* Its queue begins with a pinned value: watch its pace. Context: worker. */
+void conn_pin_begin(struct conn *c);
+
+/* It has pinned nothing any more; nothing happens if it did not. Context: worker. */
+void conn_pin_end(struct conn *c);
+
+/* Are there such connections? Context: worker. */
+bool conn_pin_has_any(const struct worker *w);
+
+/*
+ * Close readers that do not progress if all that is pinned and dead is too much. Context:
+ * worker, outside a section.
+ */
+void conn_pin_check(struct worker *w, msec_t now);
+
+#endif

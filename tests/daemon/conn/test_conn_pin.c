@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Slow readers of large values that are overwritten: who is cut off, and when. The clock stands
+ * still unless the test moves it.
+ */
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "lib/shard/shard.h"
+#include "tests/common/unit.h"
+#include "tests/daemon/conn/solo.h"
+
+#define LEN   1000000
+#define WHOLE MIB /* the segments of a value */
+#define LIMIT (64u * MIB)
+
+/* So many dead values are pinned before it is too much. */
+#define ENOUGH (LIMIT / 8 / WHOLE)
+
+static char *value;
+
+static void setup(void)
+{
+    solo_setup();
+    solo_stop();
+    solo_start_with(LIMIT, 1, true);
+    value = wire_value(LEN, 1);
+}
+
+static void teardown(void)
+{
+    free(value);
+    solo_teardown();
+}
+
+TEST_FIXTURE(setup, teardown)
+
+/* Ask for a value, and read no more than the line before it. */
+static int begin_reading(const char *ask, const char *first)
+{
+    int fd = wire_dial(SMALL_SOCKET);
+
+    wire_say(fd, ask);
+    wire_expect(fd, first);
+    return fd;
+}
+
+/* Values count as dead and pinned from the end of their grace period to the last reader's. */
+static void wait_for_dead(unsigned values)
+{
+    const struct counters *c = &solo.crew.engine.shards[0]->counters;
+
+    for (int i = 0; ctr_get(c, CTR_pinned_dead_bytes) != (uint64_t)values * WHOLE; i++) {
+        ck_assert_int_lt(i, 100000);
+        usleep(1000);
+    }
+}
+
+static void begin_reading_k(int fd[], unsigned n, int other)
+{
+    for (unsigned i = 0; i < n; i++) {
+        fd[i] = begin_reading("get k\r\n", "VALUE k 0 1000000\r\n");
+        wire_store(other, "k", value, LEN);
+    }
+    wait_for_dead(n);
+}
+
+/* The rest of a value comes whole, except the bytes before `at`. */
+static void finish_reading(int fd, size_t at)
+{
+    wire_expect_bytes(fd, value + at, LEN - at);
+    wire_expect(fd, "\r\nEND\r\n");
+    close(fd);
+}
+
+/* It was closed before all came. */
+static void expect_cut(int fd)
+{
+    char *rest = malloc(LEN);
+    size_t n = 0;
+    ssize_t got;
+
+    do {
+        got = recv(fd, rest + n, LEN - n, 0);
+        n += got > 0 ? (size_t)got : 0;
+    } while (got > 0 && n < LEN);
+    ck_assert_int_eq(got, 0);
+    ck_assert_mem_eq(rest, value, n);
+    free(rest);
+    close(fd);
+}
+
+static void pass(msec_t ms)
+{
+    clock_advance(&solo.crew.engine.clock, ms);
+    solo_check_pace();
+}
+
+TEST(an_eighth_may_be_dead_and_pinned_for_ever)
+{
+    int other = wire_dial(0);
+    int fd[ENOUGH];
+
+    wire_store(other, "k", value, LEN);
+    begin_reading_k(fd, ENOUGH, other);
+    for (int i = 0; i < 10; i++) {
+        pass(3600 * 1000);
+    }
+    ck_assert_uint_eq(solo_counter(CTR_slow_drops), 0);
+    for (unsigned i = 0; i < ENOUGH; i++) {
+        finish_reading(fd[i], 0);
+    }
+    close(other);
+}
+
+TEST(who_stands_still_is_cut_when_too_much_is_dead)
+{
+    int other = wire_dial(0);
+    int fd[ENOUGH + 1];
+    char *some = malloc(LEN / 2);
+    int alive;
+
+    wire_store(other, "k", value, LEN);
+    wire_store(other, "alive", value, LEN);
+    alive = begin_reading("get alive\r\n", "VALUE alive 0 1000000\r\n");
+    begin_reading_k(fd, ENOUGH + 1, other);
+    pass(500); /* sees how far they are */
+    pass(4999);
+    ck_assert_uint_eq(solo_counter(CTR_slow_drops), 0);
+    wire_get(fd[0], some, LEN / 2);
+    ck_assert_mem_eq(some, value, LEN / 2);
+    pass(501); /* more than five seconds later */
+    ck_assert_uint_eq(solo_counter(CTR_slow_drops), 1);
+    /* Not the one that progresses, nor the one whose value costs nothing. */
+    expect_cut(fd[1]);
+    wait_for_dead(ENOUGH);
+    pass(3600 * 1000); /* what is left may stay */
+    pass(3600 * 1000);
+    ck_assert_uint_eq(solo_counter(CTR_slow_drops), 1);
+    finish_reading(alive, 0);
+    finish_reading(fd[0], LEN / 2);
+    for (unsigned i = 2; i < ENOUGH + 1; i++) {
+        finish_reading(fd[i], 0);
+    }
+    free(some);
+    close(other);
+}
+
+TEST(who_progresses_is_not_cut_however_much_is_dead)
+{
+    enum { READERS = ENOUGH + 4, STEP = LEN / 10 };
+    int other = wire_dial(0);
+    int fd[READERS];
+
+    wire_store(other, "k", value, LEN);
+    begin_reading_k(fd, READERS, other);
+    for (size_t at = 0; at < LEN - STEP; at += STEP) {
+        for (unsigned i = 0; i < READERS; i++) {
+            wire_expect_bytes(fd[i], value + at, STEP);
+        }
+        pass(5000);
+    }
+    ck_assert_uint_eq(solo_counter(CTR_slow_drops), 0);
+    for (unsigned i = 0; i < READERS; i++) {
+        finish_reading(fd[i], LEN - STEP);
+    }
+    close(other);
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Large values that come slowly: what they hold, who gives way, what becomes of the old value.
+ * The clock stands still unless the test moves it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tests/common/unit.h"
+#include "tests/daemon/conn/solo.h"
+
+#define LEN   1000000
+#define LIMIT (64 * (uint64_t)MIB)
+
+/* What uploads may hold in all, and a segment. */
+#define HELD_MAX (LIMIT / 4 + (64u << 10))
+
+static char *value;
+
+static void setup(void)
+{
+    solo_setup();
+    solo_stop();
+    solo_start_with(LIMIT, 1, true);
+    value = wire_value(LEN, 1);
+}
+
+static void teardown(void)
+{
+    free(value);
+    solo_teardown();
+}
+
+TEST_FIXTURE(setup, teardown)
+
+/* Announce a value under a key of its own, and send the beginning. */
+static int begin_upload(unsigned i, size_t n)
+{
+    char line[64];
+    int fd = wire_dial(0);
+
+    wire_put(fd, line, (size_t)snprintf(line, sizeof(line), "set slow%u 0 0 %d\r\n", i, LEN));
+    wire_put(fd, value, n);
+    return fd;
+}
+
+/* Until the worker has read what these sent. */
+static void wait_until_held(uint64_t bytes)
+{
+    for (int i = 0; solo_counter(CTR_body_pending_bytes) < bytes; i++) {
+        ck_assert_int_lt(i, 100000);
+        usleep(1000);
+    }
+}
+
+/* Time passes in steps of the checks. */
+static void pass(unsigned ms)
+{
+    for (unsigned i = 0; i < ms; i += 100) {
+        clock_advance(&solo.crew.engine.clock, 100);
+        solo_check_pace();
+    }
+}
+
+TEST(few_that_drip_hold_nobody_up)
+{
+    enum { DRIPPING = 9, BEGUN = 70000 };
+    int other = wire_dial(0);
+    int fd[DRIPPING];
+
+    for (unsigned i = 0; i < DRIPPING; i++) {
+        fd[i] = begin_upload(i, BEGUN);
+    }
+    wait_until_held(DRIPPING * (128u << 10));
+    for (unsigned sent = 0; sent < 20; sent++) {
+        wire_store(other, "k", value, 400000);
+        for (unsigned i = 0; i < DRIPPING; i++) {
+            wire_put(fd[i], value + BEGUN + sent, 1);
+        }
+        pass(300);
+    }
+    ck_assert_uint_eq(solo_counter(CTR_room_waits), 0);
+    ck_assert_uint_eq(solo_counter(CTR_bodies_shed), 0); /* they hold little */
+    for (unsigned i = 0; i < DRIPPING; i++) {
+        wire_put(fd[i], value + BEGUN + 20, LEN - BEGUN - 20);
+        wire_say(fd[i], "\r\n");
+        wire_expect(fd[i], "STORED\r\n");
+        close(fd[i]);
+    }
+    close(other);
+}
+
+TEST(the_slowest_give_way_when_they_hold_too_much)
+{
+    enum { SLOW = 70, BEGUN = 100000, STEP = 100000 };
+    int quick = begin_upload(SLOW, BEGUN);
+    int other = wire_dial(0);
+    int fd[SLOW];
+    uint64_t shed;
+
+    wire_store(other, "slow0", "old", 3);
+    for (unsigned i = 0; i < SLOW; i++) {
+        fd[i] = begin_upload(i, BEGUN);
+    }
+    wait_until_held((SLOW + 1) * (128u << 10));
+    pass(200); /* the first check of all */
+    for (size_t at = BEGUN; at < LEN; at += STEP) {
+        wire_put(quick, value + at, STEP);
+        wire_store(other, "k", "v", 1); /* by then the step was read */
+        pass(600);
+    }
+    wire_say(quick, "\r\n");
+    wire_expect(quick, "STORED\r\n");
+    shed = solo_counter(CTR_bodies_shed);
+    ck_assert_uint_ge(shed, 6);
+    ck_assert_uint_lt(shed, SLOW / 2); /* no more than it takes */
+    ck_assert_uint_le(solo_counter(CTR_body_pending_bytes), LIMIT / 8);
+    /* The one that began first. Its old value stays, and its stream is in step. */
+    wire_expect(fd[0], "SERVER_ERROR Out of memory during read\r\n");
+    wire_put(fd[0], value + BEGUN, LEN - BEGUN);
+    wire_say(fd[0], "\r\nget slow0\r\n");
+    wire_expect_value(fd[0], "slow0", "old", 3);
+    wire_expect(fd[0], "END\r\n");
+    for (unsigned i = 0; i < SLOW; i++) {
+        close(fd[i]);
+    }
+    close(quick);
+    close(other);
+}
+
+TEST(what_they_hold_has_a_bound)
+{
+    enum { SLOW = 200, BEGUN = 100000 };
+    int fd[SLOW];
+
+    for (unsigned i = 0; i < SLOW; i++) {
+        fd[i] = begin_upload(i, BEGUN);
+    }
+    wait_until_held(LIMIT / 4);
+    ck_assert_uint_le(solo_counter(CTR_body_pending_bytes), HELD_MAX);
+    ck_assert_uint_eq(solo_counter(CTR_bodies_shed), 0);
+    pass(700); /* when there is no room left they give way sooner */
+    ck_assert_uint_gt(solo_counter(CTR_bodies_shed), 0);
+    ck_assert_uint_le(solo_counter(CTR_body_pending_bytes), HELD_MAX);
+    for (unsigned i = 0; i < SLOW; i++) {
+        close(fd[i]);
+    }
+}
+
+TEST(a_client_that_goes_away_leaves_the_old_value)
+{
+    int other = wire_dial(0);
+    int fd;
+
+    wire_store(other, "slow0", "old", 3);
+    fd = begin_upload(0, LEN / 2);
+    wait_until_held(LEN / 2);
+    close(fd);
+    for (int i = 0; solo_counter(CTR_body_pending_bytes) > 0; i++) {
+        ck_assert_int_lt(i, 100000);
+        usleep(1000);
+    }
+    wire_say(other, "get slow0\r\n");
+    wire_expect_value(other, "slow0", "old", 3);
+    wire_expect(other, "END\r\n");
+    close(other);
+}
