@@ -5,6 +5,7 @@
 #include "proto/encode.h"
 
 #include <stdint.h>
+#include <string.h>
 
 #include "lib/base/check.h"
 
@@ -37,6 +38,27 @@ size_t encode_uri(char *out, struct span s)
     }
     debug_must((size_t)(p - out) <= ENCODE_URI_BYTES(s.len));
     return (size_t)(p - out);
+}
+
+static bool breaks_line(struct span key)
+{
+    for (size_t i = 0; i < key.len; i++) {
+        char c = key.ptr[i];
+
+        if (c == ' ' || c == '\0' || c == '\r' || c == '\n') {
+            return true;
+        }
+    }
+    return false;
+}
+
+size_t encode_line_key(char *out, struct span key)
+{
+    if (breaks_line(key)) {
+        return encode_uri(out, key);
+    }
+    memcpy(out, key.ptr, key.len);
+    return key.len;
 }
 
 /* ---- base64 ------------------------------------------------------------------------------ */

@@ -22,6 +22,13 @@
 size_t encode_uri(char *out, struct span s);
 
 /*
+ * Write a key at out as part of a line: as it is, or as encode_uri() does if it has a space, a
+ * NUL or a line end. Returns the length, ENCODE_URI_BYTES(key.len) at most. Context: any
+ * thread.
+ */
+size_t encode_line_key(char *out, struct span key);
+
+/*
  * Write s at out in base64, padded (RFC 4648, section 4). Returns the length. Context: any
  * thread.
  */

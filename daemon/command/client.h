@@ -27,18 +27,21 @@ struct exchange;
 struct watcher;
 struct worker;
 
-/* The lines of a dump; memcached's END and EN close it. */
+/* The lines of a dump; memcached's END or EN closes it. */
 enum dump_format {
-    DUMP_META, /* key= exp= la= cas= fetch= cls= size= flags= */
-    DUMP_MG,   /* mg <key>[ b] */
+    DUMP_META,  /* key= exp= la= cas= fetch= cls= size= flags= */
+    DUMP_MG,    /* mg <key>[ b] */
+    DUMP_CACHE, /* ITEM <key> [<bytes> b; <unix time> s] */
 };
 
-/* A dump under way: a position in the walk over all shards, and nothing else. */
+/* A dump under way: a position in the walk over all shards, and how much may still come. */
 struct dump {
     uint64_t cursor; /* of shard_walk() */
     uint32_t shard;
-    uint8_t format; /* enum dump_format */
-    bool is_empty;  /* of classes that have no items: the last line alone */
+    uint32_t items_left; /* DUMP_CACHE */
+    uint32_t bytes_left; /* DUMP_CACHE: lines, the last one included */
+    uint8_t format;      /* enum dump_format */
+    bool is_over;        /* no more items are wanted: the last line alone is left */
     bool is_active;
 };
 

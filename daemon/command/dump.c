@@ -5,7 +5,9 @@
  * meanwhile.
  *
  * A key in metadump is URI-encoded. In mgdump each line is a command that finds the item: a key
- * that cannot be part of a line as it is comes in base64, with the flag that says so.
+ * that cannot be part of a line as it is comes in base64, with the flag that says so. cachedump
+ * shows keys as they are, as memcached does, except those that would break its lines, which
+ * memcached leaves out: these are URI-encoded.
  */
 #include "daemon/command/dump.h"
 
@@ -29,7 +31,7 @@
 
 struct slice {
     struct turn *turn;
-    const struct dump *dump;
+    struct dump *dump;
     int64_t unix_offset_ms; /* added to a time of the engine it makes unix milliseconds */
 };
 
@@ -93,15 +95,64 @@ static char *put_mg(const struct item *it, char *p)
     return put_text(p, " b\r\n");
 }
 
+static char *put_cache(const struct slice *k, const struct item *it, char *p)
+{
+    msec_t deadline = item_deadline(it);
+
+    p = put_text(p, "ITEM ");
+    p += encode_line_key(p, span_of(item_key(it), it->key_len));
+    p = put_text(p, " [");
+    p += num_put_u64(p, it->value_len);
+    p = put_text(p, " b; ");
+    p += num_put_i64(p, deadline == MSEC_NEVER ? 0 : unix_s(k, deadline));
+    return put_text(p, " s]\r\n");
+}
+
+static char *put_line(const struct slice *k, const struct item *it, char *p)
+{
+    switch ((enum dump_format)k->dump->format) {
+    case DUMP_META:
+        return put_meta(k, it, p);
+    case DUMP_MG:
+        return put_mg(it, p);
+    case DUMP_CACHE:
+        return put_cache(k, it, p);
+    }
+    unreachable();
+}
+
+/* A line of n bytes is composed: is it one too many? Does anything follow it? */
+static bool exceeds(struct dump *d, size_t n)
+{
+    if (d->format != DUMP_CACHE) {
+        return false;
+    }
+    if (n + REPLY_LEN(END) > d->bytes_left) {
+        d->is_over = true;
+        return true;
+    }
+    d->bytes_left -= (uint32_t)n;
+    d->items_left--;
+    d->is_over = d->items_left == 0;
+    return false;
+}
+
 static void on_item(void *arg, const struct shard *s, const struct item *it)
 {
     const struct slice *k = arg;
     struct turn *t = k->turn;
-    char *begin = turn_room(t, LINE_MAX_BYTES);
-    char *end = k->dump->format == DUMP_META ? put_meta(k, it, begin) : put_mg(it, begin);
+    char *begin;
+    size_t n;
 
     (void)s;
-    t->out.len += (size_t)(end - begin);
+    if (k->dump->is_over) {
+        return;
+    }
+    begin = turn_room(t, LINE_MAX_BYTES);
+    n = (size_t)(put_line(k, it, begin) - begin);
+    if (!exceeds(k->dump, n)) {
+        t->out.len += n;
+    }
 }
 
 /* Is this slice over? */
@@ -110,7 +161,7 @@ static bool is_over(const struct turn *t)
     return t->is_halted || t->out.len >= SLICE_BYTES;
 }
 
-/* Walk until the slice is over; true: all shards are done. */
+/* Walk until the slice is over; true: all shards are done, or no more items are wanted. */
 static bool walk(struct turn *t, struct dump *d)
 {
     const struct engine *e = t->e;
@@ -122,7 +173,7 @@ static bool walk(struct turn *t, struct dump *d)
 
     do {
         for (unsigned n = 0; n < POSITIONS_A_LOOK && !is_over(t); n++) {
-            if (d->shard == e->shard_count) {
+            if (d->is_over || d->shard == e->shard_count) {
                 return true;
             }
             d->cursor = shard_walk(e->shards[d->shard], d->cursor, t->now, on_item, &k);
@@ -140,7 +191,7 @@ enum turn_stop dump_go_on(struct turn *t, struct dump *d)
     if (!tasks_begin_slice(t->w)) {
         return TURN_QUEUES;
     }
-    is_done = d->is_empty || walk(t, d);
+    is_done = walk(t, d);
     tasks_end_slice(t->w);
     if (!is_done) {
         return TURN_QUEUES;

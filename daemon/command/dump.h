@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * `lru_crawler metadump` and `mgdump`: a line for every item. A dump is a position in the walk
- * over all shards and nothing else, so any number of them may go on at a time. Each slice of
- * the client's task composes some lines, and none until the client has taken the last ones.
+ * `lru_crawler metadump`, `mgdump` and `stats cachedump`: a line for every item. A dump is a
+ * position in the walk over all shards and nothing else, so any number of them may go on at a
+ * time. Each slice of the client's task composes some lines, and none until the client has
+ * taken the last ones.
  */
 #ifndef MAYFLY_DAEMON_COMMAND_DUMP_H
 #define MAYFLY_DAEMON_COMMAND_DUMP_H

@@ -270,7 +270,7 @@ static enum turn_stop begin_dump(struct turn *t, const struct request *r,
         turn_reply(t, REPLY_OK);
     }
     t->client->dump =
-        (struct dump){.format = (uint8_t)format, .is_empty = !has_ours, .is_active = true};
+        (struct dump){.format = (uint8_t)format, .is_over = !has_ours, .is_active = true};
     return TURN_LASTS;
 }
 

@@ -13,12 +13,16 @@
 
 #include <string.h>
 
+#include "daemon/base/slab_class.h"
+#include "daemon/options/settings.h"
 #include "daemon/stats/stats.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/buf.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
+#include "lib/base/num.h"
 #include "proto/bin_compose.h"
+#include "proto/text_parse.h"
 
 /* Statistics written, in bytes, that cost about as much as a unit of work. */
 #define UNIT_SHIFT 7
@@ -40,7 +44,7 @@ static bool begins_with(struct span s, const char *head)
     return s.len >= len && memcmp(s.ptr, head, len) == 0;
 }
 
-/* Is there an answer to stat with this key? Those that dump keys have none. */
+/* Is there an answer to a binary stat with this key? Those that dump keys have none. */
 static bool has_answer(struct span key)
 {
     return !begins_with(key, "cachedump") && !begins_with(key, " ");
@@ -140,7 +144,7 @@ static bool to_frames(const struct stats_ask *ask, struct buf *text)
     return true;
 }
 
-/* ---- the command ------------------------------------------------------------------------- */
+/* ---- answers ----------------------------------------------------------------------------- */
 
 static void ask_destroy(struct stats_ask **ask)
 {
@@ -175,6 +179,56 @@ static void on_gathered(void *arg, struct buf *reply)
     ask_destroy(&ask);
 }
 
+/* ---- cachedump --------------------------------------------------------------------------- */
+
+/* Most bytes of its answer, as in memcached. */
+#define CACHEDUMP_BYTES (2u << 20)
+
+/* Take the word "cachedump" off the args of stats. */
+static bool is_cachedump(struct span *args)
+{
+    struct span rest = *args;
+    struct span word;
+
+    if (!text_next_key(&rest, &word) || !span_is(word, "cachedump")) {
+        return false;
+    }
+    *args = rest;
+    return true;
+}
+
+/* Begin it: `cachedump <class> <items; 0: all>`. */
+static enum turn_stop begin_cachedump(struct turn *t, const struct request *r, struct span args)
+{
+    struct span id_word = span_of(NULL, 0);
+    struct span limit_word;
+    uint32_t id;
+    uint32_t limit;
+
+    if (t->w->settings->no_dump) {
+        return turn_answer(t, r, REPLY_CACHEDUMP_OFF);
+    }
+    if (!text_next_key(&args, &id_word) || !text_next_key(&args, &limit_word)) {
+        return turn_answer(t, r, REPLY_CACHEDUMP_USAGE);
+    }
+    if (num_u32(id_word, &id) != MF_OK || num_u32(limit_word, &limit) != MF_OK) {
+        return turn_answer(t, r, REPLY_BAD_FORMAT);
+    }
+    if (id > SLAB_CLASS_MAX) {
+        return turn_answer(t, r, REPLY_CACHEDUMP_CLASS);
+    }
+    t->client->dump = (struct dump){
+        .items_left = limit > 0 ? limit : UINT32_MAX,
+        .bytes_left = CACHEDUMP_BYTES,
+        .format = DUMP_CACHE,
+        .is_over = id != SLAB_CLASS_OURS,
+        .is_active = true,
+    };
+    return TURN_LASTS;
+}
+
+/* ---- the command ------------------------------------------------------------------------- */
+
 /* Answer it, or have it answered later. */
 static enum turn_stop run_stats(struct turn *t, const struct request *r)
 {
@@ -182,6 +236,9 @@ static enum turn_stop run_stats(struct turn *t, const struct request *r)
     enum stats_result result;
     struct span args = r->cls == CLASS_ADMIN ? r->args : r->key;
 
+    if (r->cls == CLASS_ADMIN && is_cachedump(&args)) {
+        return begin_cachedump(t, r, args);
+    }
     if (r->cls != CLASS_ADMIN && !has_answer(args)) {
         turn_bin_reply(t, r, BIN_REPLY_NOT_FOUND, 0);
         return TURN_GOES_ON;

@@ -8,7 +8,6 @@
 
 #include <string.h>
 
-#include "daemon/base/slab_class.h"
 #include "daemon/stats/stats_conns.h"
 #include "daemon/stats/stats_detail.h"
 #include "daemon/stats/stats_general.h"
@@ -16,7 +15,6 @@
 #include "daemon/stats/stats_walk.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/context.h"
-#include "lib/base/num.h"
 #include "proto/reply.h"
 
 /* One `stats` command while it is dispatched. */
@@ -158,32 +156,6 @@ static enum stats_result do_sizes(const struct ask *a)
     return stats_sizes(a->w, a->out, a->done, a->done_arg);
 }
 
-static enum stats_result do_cachedump(const struct ask *a)
-{
-    struct span rest = a->args;
-    struct span id_word = next_word(&rest);
-    struct span limit_word = next_word(&rest);
-    uint32_t id;
-    uint32_t limit;
-
-    if (a->w->settings->no_dump) {
-        return answer(a, REPLY_CACHEDUMP_OFF);
-    }
-    if (limit_word.len == 0) {
-        return answer(a, REPLY_CACHEDUMP_USAGE);
-    }
-    if (num_u32(id_word, &id) != MF_OK || num_u32(limit_word, &limit) != MF_OK) {
-        return answer(a, REPLY_BAD_FORMAT);
-    }
-    if (id > SLAB_CLASS_MAX) {
-        return answer(a, REPLY_CACHEDUMP_CLASS);
-    }
-    if (id != SLAB_CLASS_OURS) {
-        return answer(a, REPLY_END);
-    }
-    return stats_cachedump(a->w, limit, a->out, a->done, a->done_arg);
-}
-
 /* ---- dispatch ---------------------------------------------------------------------------- */
 
 static const struct {
@@ -200,7 +172,6 @@ static const struct {
     {"sizes_disable", do_sizes_disable},
     {"conns", do_conns},
     {"detail", do_detail},
-    {"cachedump", do_cachedump},
     {"expire", do_expire},
     {"shards", do_shards},
 };

@@ -18,6 +18,7 @@
 #include "lib/base/context.h"
 #include "lib/base/hash.h"
 #include "lib/base/mem.h"
+#include "proto/encode.h"
 
 #define FIRST_ROWS    64u
 #define ROWS_A_LOOK   64u /* the clock is read after so many */
@@ -256,13 +257,15 @@ static bool visit(struct stats_gather *g, struct worker *w)
     return true;
 }
 
-static void put_row(struct stats_out *o, const char *prefix, const uint64_t *count)
+static void put_row(struct stats_out *o, struct span prefix, const uint64_t *count)
 {
-    char line[256 + 4 * 24];
+    char name[ENCODE_URI_BYTES(UINT8_MAX)];
+    char line[sizeof(name) + 4 * 24 + 32];
+    int name_len = (int)encode_line_key(name, prefix);
 
     snprintf(line, sizeof(line),
-             "PREFIX %s get %" PRIu64 " hit %" PRIu64 " set %" PRIu64 " del %" PRIu64 "\r\n",
-             prefix, count[STATS_DETAIL_GET_HIT] + count[STATS_DETAIL_GET_MISS],
+             "PREFIX %.*s get %" PRIu64 " hit %" PRIu64 " set %" PRIu64 " del %" PRIu64 "\r\n",
+             name_len, name, count[STATS_DETAIL_GET_HIT] + count[STATS_DETAIL_GET_MISS],
              count[STATS_DETAIL_GET_HIT], count[STATS_DETAIL_SET], count[STATS_DETAIL_DELETE]);
     stats_put_raw(o, line);
 }
@@ -276,14 +279,16 @@ static bool finish(struct stats_gather *g)
         uint32_t end = look_at(d->next, d->sum->used);
 
         for (; d->next < end; d->next++) {
-            put_row(&g->out, d->sum->rows[d->next].prefix, d->sum->rows[d->next].count);
+            const struct row *r = &d->sum->rows[d->next];
+
+            put_row(&g->out, span_of(r->prefix, r->prefix_len), r->count);
         }
         if (d->next < d->sum->used && tasks_slice_is_over(g->asker)) {
             return false;
         }
     }
     if ((more[0] | more[1] | more[2] | more[3]) != 0) {
-        put_row(&g->out, OVERFLOW_NAME, more);
+        put_row(&g->out, span_str(OVERFLOW_NAME), more);
     }
     detail_table_destroy(&d->sum);
     return true;

@@ -20,7 +20,6 @@
 
 #define POSITIONS_A_LOOK 16 /* the clock is read after this many positions of the index */
 #define SIZE_STEP        32u
-#define DUMP_BYTES_MAX   (2u * 1024 * 1024)
 
 struct walk {
     struct stats_gather gather;
@@ -184,48 +183,4 @@ enum stats_result stats_sizes(struct worker *w, struct buf *out, stats_done_fn d
     z->walk.gather.visit = visit;
     z->walk.gather.finish = finish_sizes;
     return stats_gather_begin(&z->walk.gather, w, GATHER_ASKER, out, done, arg);
-}
-
-/* ---- cachedump --------------------------------------------------------------------------- */
-
-struct dump {
-    struct walk walk;
-    const struct clock *clock; /* [borrowed] */
-    uint32_t left;
-};
-
-static void dump_item(struct walk *k, const struct item *it)
-{
-    struct dump *d = (struct dump *)(void *)k; /* the walk stands first */
-    struct stats_gather *g = &k->gather;
-    char line[ITEM_KEY_MAX + 2 * NUM_DIGITS_MAX + 32];
-    msec_t deadline = item_deadline(it);
-    int64_t unix_s = deadline == MSEC_NEVER ? 0 : clock_to_unix_ms(d->clock, deadline) / 1000;
-    int n = snprintf(line, sizeof(line), "ITEM %.*s [%" PRIu32 " b; %" PRId64 " s]\r\n",
-                     (int)it->key_len, item_key(it), it->value_len, unix_s);
-
-    if (buf_len(g->out.buf) - g->start + (size_t)n > DUMP_BYTES_MAX) {
-        k->is_full = true;
-        return;
-    }
-    debug_must(d->left > 0);
-    stats_put_raw(&g->out, line);
-    d->left--;
-    k->is_full = d->left == 0 || g->out.is_short;
-}
-
-enum stats_result stats_cachedump(struct worker *w, uint32_t limit, struct buf *out,
-                                  stats_done_fn done, void *arg)
-{
-    struct dump *d = mem_zalloc(sizeof(*d));
-
-    must_be_worker(w);
-    if (d == NULL) {
-        return STATS_NO_MEMORY;
-    }
-    d->clock = &w->engine->clock;
-    d->left = limit > 0 ? limit : UINT32_MAX;
-    d->walk.item = dump_item;
-    d->walk.gather.visit = visit;
-    return stats_gather_begin(&d->walk.gather, w, GATHER_ASKER, out, done, arg);
 }

@@ -30,7 +30,7 @@ CLASSES = 64
 # and later when the machine is busy; mayflyd counts from the request.
 SLACK_S = {"memcached": 100, "mayflyd": 1}
 
-BINARY = b""        # what cachedump shows of a key that begins with NUL
+BINARY = b"%00%01%02%20%FF"     # a key of arbitrary bytes
 OVER = b"over"
 KEYS = [b"plain", b"with:colon", b"100%", b"a=b&c", b"sp%20ace", b"\xc3\xa4\xff", b"tab\there",
         b"~!@#$^*()-_+[]{}|;'\",.<>/?`", b"k" * 250, b"\x01\x7f"]

@@ -3,6 +3,7 @@
 """Dumps of all keys: the forms of their lines; every key that stays is shown; readers that stall
 or leave cost others nothing."""
 import base64
+import contextlib
 import os
 import re
 import select
@@ -12,7 +13,9 @@ import urllib.parse
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import binary                                                           # noqa: E402
 import mayfly                                                           # noqa: E402
+from binary import BinaryClient                                         # noqa: E402
 from mayfly import Daemon, wait_for                                     # noqa: E402
 
 MIB = 1 << 20
@@ -242,8 +245,51 @@ def test_cachedump():
             size += len(line) + 2
         assert 1.9 * MIB < size <= 2 * MIB, "its answer is bounded by 2 MiB: %d" % size
         assert c.ask(b"stats cachedump 2 0") == b"END"
+        assert c.ask(b"stats cachedump 0 1") == b"END"
         assert c.ask(b"stats cachedump 64 0") == b"CLIENT_ERROR Illegal slab id"
         assert c.ask(b"stats cachedump 1") == b"CLIENT_ERROR bad command line"
+
+
+def test_keys_cannot_break_the_lines_of_cachedump_and_detail():
+    """Keys of the binary protocol are any bytes."""
+    evil = b"p\r\nEND\r\n \0:x"
+    encoded = b"p%0D%0AEND%0D%0A%20%00"
+    with Daemon() as d, d.client() as c, BinaryClient(d.address) as b:
+        assert c.ask(b"stats detail on") == b"OK"
+        b.call(binary.store(binary.SET, evil, b"abc"))
+        assert c.set(b"100%:\tx", b"as it is") == b"STORED"
+        c.send(b"stats cachedump 1 0\r\n")
+        assert sorted(c.line() for _ in range(2)) == [
+            b"ITEM 100%:\tx [8 b; 0 s]", b"ITEM " + encoded + b"%3Ax [3 b; 0 s]"]
+        assert c.line() == b"END"
+        c.send(b"stats detail dump\r\n")
+        assert sorted(c.line() for _ in range(2)) == [
+            b"PREFIX 100% get 0 hit 0 set 1 del 0", b"PREFIX " + encoded + b" get 0 hit 0 set 1 del 0"]
+        assert c.line() == b"END"
+
+
+def test_dumps_of_clients_that_do_not_read_hold_little():
+    """A slice is composed when the last one has left."""
+    with Daemon("-m", "64", "-t", "1") as d, d.client() as c:
+        store(c, (b"k%0100d" % i for i in range(30000)))
+        asks = (b"stats cachedump 1 0", b"lru_crawler metadump all", b"lru_crawler mgdump all")
+        with contextlib.ExitStack() as stack:
+            readers = [stack.enter_context(d.client(rcvbuf=4096)) for _ in range(60)]
+            for i, reader in enumerate(readers):
+                reader.send(asks[i % 3] + b"\r\n")
+            wait_for(lambda: sum(state == "conn_mwrite" for name, state in c.stats(b"conns").items()
+                                 if name.endswith(":state")) == len(readers),
+                     "all wait for their readers")
+            pending = sum(int(n) for name, n in c.stats(b"shards").items()
+                          if name.endswith("out_pending_bytes"))
+            assert pending <= len(readers) * 32 * 1024, pending
+            for reader in readers[:3]:
+                lines = 0
+                while not reader.buf.endswith((b"\nEND\r\n", b"\nEN\r\n")):
+                    assert reader.more(), "a dump goes on when its reader does"
+                    lines += reader.buf.count(b"\n", 0, -6)
+                    reader.buf = reader.buf[-6:]
+                assert lines > 15000
 
 
 mayfly.main(globals())

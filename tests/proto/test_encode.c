@@ -132,6 +132,26 @@ TEST(decoding_undoes_encoding)
     }
 }
 
+TEST(keys_in_lines_are_encoded_only_if_they_would_break_them)
+{
+    static const struct {
+        struct span key;
+        const char *shown;
+    } keys[] = {
+        {{"plain", 5}, "plain"},   {{"100%/\t\x01\x7f\xff", 9}, "100%/\t\x01\x7f\xff"},
+        {{"a b%", 4}, "a%20b%25"}, {{"\r\nEND", 5}, "%0D%0AEND"},
+        {{"a\0", 2}, "a%00"},      {{"", 0}, ""},
+    };
+
+    for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
+        char out[64];
+        size_t n = encode_line_key(out, keys[i].key);
+
+        ck_assert_uint_eq(n, strlen(keys[i].shown));
+        ck_assert_mem_eq(out, keys[i].shown, n);
+    }
+}
+
 TEST(nothing_encodes_to_nothing)
 {
     char out[4];
