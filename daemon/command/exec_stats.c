@@ -173,7 +173,9 @@ static enum turn_stop answer_no_memory(struct turn *t, const struct request *r)
 static void on_gathered(void *arg, struct buf *reply)
 {
     struct stats_ask *ask = arg;
-    bool is_composed = ask->late.client != NULL && to_protocol(ask, reply);
+    /* Every answer has at least an END; without memory for that one there is none. */
+    bool is_composed =
+        ask->late.client != NULL && buf_len(reply) > 0 && to_protocol(ask, reply);
 
     (void)client_answer(&ask->late, buf_span(reply), is_composed);
     ask_destroy(&ask);

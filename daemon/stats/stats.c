@@ -2,7 +2,7 @@
 /*
  * The sub-commands of `stats`: a table from name to handler. Sections that can be answered at
  * once are in stats_general.c, stats_items.c and stats_expire.c; those that ask other workers
- * or walk over items are in stats_conns.c, stats_detail.c and stats_walk.c.
+ * or walk over items are in stats_conns.c, stats_detail.c and stats_sizes.c.
  */
 #include "daemon/stats/stats.h"
 
@@ -11,8 +11,8 @@
 #include "daemon/stats/stats_conns.h"
 #include "daemon/stats/stats_detail.h"
 #include "daemon/stats/stats_general.h"
+#include "daemon/stats/stats_sizes.h"
 #include "daemon/stats/stats_sum.h"
-#include "daemon/stats/stats_walk.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/context.h"
 #include "proto/reply.h"

@@ -79,5 +79,5 @@ enum stats_result stats_conns(struct worker *w, struct buf *out, stats_done_fn d
         return STATS_NO_MEMORY;
     }
     cg->gather.visit = visit_conns;
-    return stats_gather_begin(&cg->gather, w, GATHER_ALL_WORKERS, out, done, arg);
+    return stats_gather_begin(&cg->gather, w, out, done, arg);
 }

@@ -311,5 +311,5 @@ enum stats_result stats_detail_dump(struct worker *w, struct buf *out, stats_don
     d->seed = w->engine->config.seed;
     d->gather.visit = visit;
     d->gather.finish = finish;
-    return stats_gather_begin(&d->gather, w, GATHER_ALL_WORKERS, out, done, arg);
+    return stats_gather_begin(&d->gather, w, out, done, arg);
 }

@@ -57,7 +57,7 @@ static void end(struct stats_gather *g, struct worker *w)
 /* Done on a worker: on to the next, or home. */
 static void move_on(struct stats_gather *g, struct worker *w)
 {
-    if (g->span == GATHER_ALL_WORKERS && g->next + 1 < w->crew->worker_count) {
+    if (g->next + 1 < w->crew->worker_count) {
         g->next++;
         hand_over(g, w, &w->crew->workers[g->next]);
     } else {
@@ -84,8 +84,7 @@ static void run_slice(struct task *task, struct worker *w)
 }
 
 enum stats_result stats_gather_begin(struct stats_gather *g, struct worker *asker,
-                                     enum stats_gather_span span, struct buf *out,
-                                     stats_done_fn done, void *arg)
+                                     struct buf *out, stats_done_fn done, void *arg)
 {
     must_be_worker(asker);
     must(g->visit != NULL && done != NULL);
@@ -98,11 +97,10 @@ enum stats_result stats_gather_begin(struct stats_gather *g, struct worker *aske
     }
     g->done = done;
     g->done_arg = arg;
-    g->span = span;
     g->is_home = false;
     g->message.fn = on_arrival;
     g->task.run = run_slice;
     asker->later_count++;
-    hand_over(g, asker, span == GATHER_ASKER ? asker : &asker->crew->workers[0]);
+    hand_over(g, asker, &asker->crew->workers[0]);
     return STATS_LATER;
 }

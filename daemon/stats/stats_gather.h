@@ -18,16 +18,13 @@
 
 struct worker;
 
-enum stats_gather_span { GATHER_ASKER, GATHER_ALL_WORKERS };
-
 /* The first field of what one kind of answer needs; all of it is one block of mem_alloc(). */
 struct stats_gather {
     struct message message;
     struct task task;     /* of the worker that has it */
     struct worker *asker; /* [borrowed] */
     uint32_t next;        /* the worker that has it, or had it last */
-    enum stats_gather_span span;
-    bool is_home; /* all were visited, and the asker has it */
+    bool is_home;         /* all were visited, and the asker has it */
     struct stats_out out;
     size_t start; /* length of the caller's buffer when the answer began */
     stats_done_fn done;
@@ -46,11 +43,10 @@ struct stats_gather {
 };
 
 /*
- * Start, over all workers or on the asker alone; takes g. The asker counts it in later_count
+ * Start, on the first worker; takes g. The asker counts it in later_count
  * until done was called. Always STATS_LATER. Context: worker.
  */
 enum stats_result stats_gather_begin(struct stats_gather *g, struct worker *asker,
-                                     enum stats_gather_span span, struct buf *out,
-                                     stats_done_fn done, void *arg);
+                                     struct buf *out, stats_done_fn done, void *arg);
 
 #endif

@@ -30,6 +30,7 @@ struct detail_table;
 struct round;
 struct settings;
 struct stats_conn_cursor;
+struct stats_sizes;
 struct udp;
 struct watcher;
 
@@ -92,6 +93,7 @@ struct worker {
     uv_idle_t no_block; /* active while there is work that must not wait for an event */
     uv_timer_t drain_timer;
     struct cron *cron;
+    struct stats_sizes *sizes;   /* walk of stats sizes; NULL: nobody asks; owned */
     struct detail_table *detail; /* of stats detail; NULL until first used */
     char *rbuf;                  /* what a turn reads lands here first */
     char *obuf;                  /* replies of a turn are composed here */

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See stats_sizes.h. A walk visits shard after shard by shard_walk()'s cursor. A slice of it
+ * opens one read-side section and closes it. The cursor visits an item at least once, and
+ * perhaps twice while its shard's index is being resized: a histogram is then a little too
+ * high.
+ */
+#include "daemon/stats/stats_sizes.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/stats/stats_out.h"
+#include "lib/base/context.h"
+#include "lib/base/mem.h"
+#include "lib/base/num.h"
+#include "lib/base/rcu.h"
+#include "lib/shard/info.h"
+
+#define POSITIONS_A_LOOK 16u /* the clock is read after this many positions of the index */
+#define LINES_A_LOOK     64u /* and lines of the answer */
+#define SIZE_STEP        32u
+#define FIRST_PLACES     256u
+
+/* A count; step 0 is an empty place. */
+struct size_count {
+    uint32_t step;
+    uint64_t items;
+};
+
+/* One who asked. */
+struct size_asker {
+    struct size_asker *next;
+    struct buf *out; /* [borrowed] */
+    stats_done_fn done;
+    void *done_arg;
+};
+
+struct askers {
+    struct size_asker *first;
+    struct size_asker **end; /* where the next one is linked */
+};
+
+enum phase { COUNTING, SORTING, COMPOSING, GIVING };
+
+/* A walk under way, and who waits for it. Of one worker, while anybody waits. [worker] */
+struct stats_sizes {
+    struct task task;
+    enum phase phase;
+    uint32_t shard;
+    uint64_t cursor;
+    msec_t now;                /* of the slice */
+    struct size_count *places; /* owned; a hash table by step, at most three quarters full */
+    uint32_t mask;
+    uint32_t used;
+    uint32_t composed; /* places that have their line */
+    struct buf text;   /* the answer */
+    struct stats_out out;
+    struct askers askers;  /* of this walk */
+    struct askers waiting; /* for the next one */
+};
+
+/* ---- askers ------------------------------------------------------------------------------ */
+
+static void askers_init(struct askers *a)
+{
+    a->first = NULL;
+    a->end = &a->first;
+}
+
+static void askers_add(struct askers *a, struct size_asker *asker)
+{
+    asker->next = NULL;
+    *a->end = asker;
+    a->end = &asker->next;
+}
+
+static struct size_asker *askers_take(struct askers *a)
+{
+    struct size_asker *asker = a->first;
+
+    a->first = asker->next;
+    if (a->first == NULL) {
+        a->end = &a->first;
+    }
+    return asker;
+}
+
+/* All of them leave `from` for `to`, which is empty. */
+static void askers_move(struct askers *to, struct askers *from)
+{
+    debug_must(to->first == NULL);
+    while (from->first != NULL) {
+        askers_add(to, askers_take(from));
+    }
+}
+
+/* ---- counts ------------------------------------------------------------------------------ */
+
+static struct size_count *size_place(struct size_count *places, uint32_t mask, uint32_t step)
+{
+    uint32_t i = step * 2654435761u & mask;
+
+    debug_must(step != 0);
+    while (places[i].step != 0 && places[i].step != step) {
+        i = (i + 1) & mask;
+    }
+    return &places[i];
+}
+
+static bool sizes_grow(struct stats_sizes *z)
+{
+    uint32_t mask = z->mask * 2 + 1;
+    struct size_count *places = mem_zalloc(((size_t)mask + 1) * sizeof(*places));
+    uint32_t i;
+
+    if (places == NULL) {
+        return false;
+    }
+    for (i = 0; i <= z->mask; i++) {
+        if (z->places[i].step != 0) {
+            *size_place(places, mask, z->places[i].step) = z->places[i];
+        }
+    }
+    mem_free(z->places);
+    z->places = places;
+    z->mask = mask;
+    return true;
+}
+
+static void count_size(void *arg, const struct shard *s, const struct item *it)
+{
+    struct stats_sizes *z = arg;
+    uint32_t step = (uint32_t)((item_size(it) + SIZE_STEP - 1) / SIZE_STEP);
+    struct size_count *place;
+
+    (void)s;
+    if (z->out.is_short) {
+        return;
+    }
+    place = size_place(z->places, z->mask, step);
+    if (place->step == 0) {
+        if (z->used >= z->mask - z->mask / 4) {
+            if (!sizes_grow(z)) {
+                z->out.is_short = true;
+                return;
+            }
+            place = size_place(z->places, z->mask, step);
+        }
+        place->step = step;
+        z->used++;
+    }
+    place->items++;
+}
+
+/* ---- phases: true when one is over ------------------------------------------------------- */
+
+static bool count(struct stats_sizes *z, struct worker *w)
+{
+    const struct engine *e = w->engine;
+    bool is_done = false;
+
+    z->now = worker_now(w);
+    rcu_begin();
+    do {
+        for (unsigned n = 0; n < POSITIONS_A_LOOK && !is_done; n++) {
+            if (z->shard < e->shard_count) {
+                z->cursor = shard_walk(e->shards[z->shard], z->cursor, z->now, count_size, z);
+                z->shard += z->cursor == 0;
+            }
+            is_done = z->out.is_short || z->shard >= e->shard_count;
+        }
+    } while (!is_done && !tasks_slice_is_over(w));
+    rcu_end();
+    return is_done;
+}
+
+static int by_step(const void *a, const void *b)
+{
+    const struct size_count *x = a;
+    const struct size_count *y = b;
+
+    return x->step < y->step ? -1 : x->step > y->step;
+}
+
+/* Leave only the places in use, in the order of their steps. */
+static bool sort(struct stats_sizes *z)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i <= z->mask; i++) {
+        if (z->places[i].step != 0) {
+            z->places[n++] = z->places[i];
+        }
+    }
+    debug_must(n == z->used);
+    qsort(z->places, n, sizeof(z->places[0]), by_step);
+    return true;
+}
+
+static void put_line(struct stats_sizes *z, const struct size_count *count)
+{
+    char name[NUM_DIGITS_MAX + 1];
+
+    snprintf(name, sizeof(name), "%" PRIu64, (uint64_t)count->step * SIZE_STEP);
+    stats_put_u64(&z->out, name, count->items);
+}
+
+static bool compose(struct stats_sizes *z, struct worker *w)
+{
+    while (z->composed < z->used) {
+        for (unsigned n = 0; n < LINES_A_LOOK && z->composed < z->used; n++) {
+            put_line(z, &z->places[z->composed++]);
+        }
+        if (z->composed < z->used && tasks_slice_is_over(w)) {
+            return false;
+        }
+    }
+    (void)stats_out_end(&z->out, 0);
+    return true;
+}
+
+/*
+ * Give the answer to all who share it. One that gets it may go on, and ask again. An answer
+ * that is empty says that there was no memory.
+ */
+static bool give(struct stats_sizes *z, struct worker *w)
+{
+    while (z->askers.first != NULL) {
+        struct size_asker asker = *z->askers.first;
+        struct size_asker *taken = askers_take(&z->askers);
+
+        mem_free(taken);
+        w->later_count--;
+        (void)buf_append(asker.out, buf_begin(&z->text), buf_len(&z->text));
+        asker.done(asker.done_arg, asker.out);
+        if (z->askers.first != NULL && tasks_slice_is_over(w)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool run_phase(struct stats_sizes *z, struct worker *w)
+{
+    switch (z->phase) {
+    case COUNTING:
+        return count(z, w);
+    case SORTING:
+        return sort(z);
+    case COMPOSING:
+        return compose(z, w);
+    case GIVING:
+        return give(z, w);
+    }
+    unreachable();
+}
+
+/* ---- walks ------------------------------------------------------------------------------- */
+
+static void sizes_destroy(struct stats_sizes **z)
+{
+    buf_fini(&(*z)->text);
+    mem_free((*z)->places);
+    mem_free(*z);
+    *z = NULL;
+}
+
+/* For those who wait. */
+static void begin_walk(struct stats_sizes *z, struct worker *w)
+{
+    askers_move(&z->askers, &z->waiting);
+    memset(z->places, 0, ((size_t)z->mask + 1) * sizeof(z->places[0]));
+    buf_clear(&z->text);
+    z->out = stats_out_to(&z->text);
+    z->phase = COUNTING;
+    z->shard = 0;
+    z->cursor = 0;
+    z->used = 0;
+    z->composed = 0;
+    ctr_add(&w->counters, CTR_size_walks, 1);
+}
+
+static void run_slice(struct task *task, struct worker *w)
+{
+    struct stats_sizes *z = (struct stats_sizes *)(void *)task; /* the task stands first */
+
+    must_be_worker(w);
+    must_not_be_reading();
+    if (run_phase(z, w)) {
+        if (z->phase != GIVING) {
+            z->phase++;
+        } else if (z->waiting.first != NULL) {
+            begin_walk(z, w);
+        } else {
+            sizes_destroy(&w->sizes);
+            return;
+        }
+    }
+    task_add(w, task);
+}
+
+static struct stats_sizes *sizes_create(void)
+{
+    struct stats_sizes *z = mem_zalloc(sizeof(*z));
+
+    if (z == NULL) {
+        return NULL;
+    }
+    z->places = mem_alloc(FIRST_PLACES * sizeof(z->places[0]));
+    if (z->places == NULL) {
+        mem_free(z);
+        return NULL;
+    }
+    z->mask = FIRST_PLACES - 1;
+    z->task.run = run_slice;
+    buf_init(&z->text);
+    askers_init(&z->askers);
+    askers_init(&z->waiting);
+    return z;
+}
+
+enum stats_result stats_sizes(struct worker *w, struct buf *out, stats_done_fn done, void *arg)
+{
+    struct size_asker *asker;
+    bool is_first = w->sizes == NULL;
+
+    must_be_worker(w);
+    asker = mem_alloc(sizeof(*asker));
+    if (asker == NULL) {
+        return STATS_NO_MEMORY;
+    }
+    if (is_first) {
+        w->sizes = sizes_create();
+        if (w->sizes == NULL) {
+            mem_free(asker);
+            return STATS_NO_MEMORY;
+        }
+    }
+    asker->out = out;
+    asker->done = done;
+    asker->done_arg = arg;
+    askers_add(&w->sizes->waiting, asker);
+    w->later_count++;
+    if (is_first) {
+        begin_walk(w->sizes, w);
+        task_add(w, &w->sizes->task);
+    }
+    return STATS_LATER;
+}
