@@ -27,10 +27,9 @@ void conn_deadline_set(struct conn *c, enum conn_deadline which)
     msec_t limit = limit_of(w, which);
 
     must_be_worker(w);
-    if (limit == 0 || place->is_queued) {
+    if (limit == 0 || place->since != 0) {
         return;
     }
-    place->is_queued = true;
     place->since = conn_wait_now();
     place->next = NULL;
     place->prev = queue->last;
@@ -49,10 +48,10 @@ void conn_deadline_clear(struct conn *c, enum conn_deadline which)
     struct conn_place *place = &c->deadlines[which];
 
     must_be_worker(c->worker);
-    if (!place->is_queued) {
+    if (place->since == 0) {
         return;
     }
-    place->is_queued = false;
+    place->since = 0;
     if (place->prev != NULL) {
         place->prev->deadlines[which].next = place->next;
     } else {

@@ -72,8 +72,7 @@ struct get_rest {
 struct conn_place {
     struct conn *next;
     struct conn *prev;
-    msec_t since; /* by conn_wait_now() */
-    bool is_queued;
+    msec_t since; /* by conn_wait_now(), which is never 0; 0: it is not in the list */
 };
 
 /* Why a connection closes, as it is reported to watchers. */
