@@ -175,7 +175,7 @@ void conn_close(struct conn *c)
     client_fini(&c->client, w);
     buf_fini(&c->in);
     ctr_add(&w->counters, CTR_curr_connections, (uint64_t)-1);
-    crew_conn_closed(w->crew);
+    crew_conn_closed(w->crew, c->origin->transport == CONN_UNIX);
 }
 
 /*

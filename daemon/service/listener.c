@@ -4,10 +4,14 @@
  * there are no more or ACCEPT_PER_TURN came. They are handed to the workers in batches, one
  * message for each worker and turn.
  *
+ * Some connections over the unix socket do not count (-o admin_conns), if there is TCP too:
+ * when clients have taken all of -c the administrator still comes in, and clients of TCP always
+ * have all of -c.
+ *
  * Accepting pauses for two reasons: the limit on connections is reached and maxconns_fast is
  * off, or descriptors have run out. It goes on when a connection closes; in the second case
  * also after RETRY_MS, because other processes use the system's descriptors too. While paused
- * no socket is polled.
+ * no socket is polled, except those of the administrator in the first case.
  */
 #include "daemon/service/listener.h"
 
@@ -64,6 +68,7 @@ struct listeners {
     struct conn_batch **batches; /* of this turn, one for each worker */
     uv_timer_t retry;
     uint32_t next_worker;
+    uint32_t admin_conns; /* connections over unix sockets that do not count */
     bool is_paused;
     bool is_closed;
     bool udp_is_dealt;
@@ -86,7 +91,7 @@ static void on_batch(struct message *m, void *receiver)
     for (i = 0; i < b->count; i++) {
         if (!conn_adopt(w, b->items[i].fd, b->items[i].origin)) {
             log_warn("listener, connection dropped (no memory)");
-            crew_conn_closed(w->crew);
+            crew_conn_closed(w->crew, b->items[i].origin->transport == CONN_UNIX);
         }
     }
     mem_free(b);
@@ -145,6 +150,9 @@ static void deal(struct listeners *l, int fd, const struct conn_origin *origin)
         l->batches[id] = b;
     }
     atomic_fetch_add(&s->crew.conns_open, 1);
+    if (origin->transport == CONN_UNIX) {
+        atomic_fetch_add(&s->crew.conns_local, 1);
+    }
     must(b->count < BATCH_MAX);
     b->items[b->count].fd = fd;
     b->items[b->count].origin = origin;
@@ -166,9 +174,28 @@ static void post_batches(struct listeners *l)
 
 /* ---- pausing ----------------------------------------------------------------------------- */
 
+/* Is the place free that an administrator has beyond -c? */
+static bool has_admin_place(const struct server *s)
+{
+    return atomic_load(&s->crew.conns_local) < s->listeners->admin_conns;
+}
+
+/* Are all places taken that a connection of this kind could have? */
+static bool is_full_for(const struct server *s, enum conn_transport transport)
+{
+    uint32_t open = atomic_load(&s->crew.conns_open); /* first: it is never the smaller one */
+    uint32_t local = atomic_load(&s->crew.conns_local);
+    uint32_t beyond = local < s->listeners->admin_conns ? local : s->listeners->admin_conns;
+
+    if (transport == CONN_UNIX && has_admin_place(s)) {
+        return false;
+    }
+    return open - beyond >= s->crew.settings->conn_limit;
+}
+
 static bool is_full(const struct server *s)
 {
-    return atomic_load(&s->crew.conns_open) >= s->crew.settings->conn_limit;
+    return is_full_for(s, CONN_TCP);
 }
 
 static void on_readable(uv_poll_t *poll, int status, int events);
@@ -184,6 +211,16 @@ static void poll_all(struct listeners *l)
     }
 }
 
+/* While the others are paused: the administrator's sockets, if there is a place again. */
+static void poll_admin(struct listeners *l)
+{
+    for (uint32_t i = 0; i < l->list.count && has_admin_place(l->server); i++) {
+        if (l->list.items[i].origin.transport == CONN_UNIX) {
+            uv_poll_start(&l->acceptors[i].poll, UV_READABLE, on_readable);
+        }
+    }
+}
+
 static void on_retry(uv_timer_t *timer)
 {
     struct listeners *l = timer->data;
@@ -192,14 +229,21 @@ static void on_retry(uv_timer_t *timer)
     listeners_resume(l->server);
 }
 
-static void pause_accepting(struct listeners *l)
+/* spares_admin: sockets of the administrator stay open while there is a place. */
+static void pause_accepting(struct listeners *l, bool spares_admin)
 {
     struct server *s = l->server;
     uint32_t i;
 
     must_be_main();
     for (i = 0; i < l->list.count; i++) {
-        uv_poll_stop(&l->acceptors[i].poll);
+        if (!spares_admin || l->list.items[i].origin.transport != CONN_UNIX ||
+            !has_admin_place(s)) {
+            uv_poll_stop(&l->acceptors[i].poll);
+        }
+    }
+    if (l->is_paused) {
+        return;
     }
     l->is_paused = true;
     l->paused_at_us = clock_mono_us();
@@ -211,8 +255,10 @@ static void pause_accepting(struct listeners *l)
 /* The limit is reached, and clients have to wait. */
 static void pause_full(struct listeners *l)
 {
-    ctr_add(&l->server->crew.counters, CTR_listen_disabled_num, 1);
-    pause_accepting(l);
+    if (!l->is_paused) {
+        ctr_add(&l->server->crew.counters, CTR_listen_disabled_num, 1);
+    }
+    pause_accepting(l, true);
     if (!is_full(l->server)) {
         listeners_resume(l->server);
     }
@@ -226,7 +272,7 @@ static void pause_starved(struct listeners *l, int err)
         ctr_add(&l->server->crew.counters, CTR_listen_disabled_num, 1);
         log_warn("listener, paused accepting (%s)", strerror(err));
     }
-    pause_accepting(l);
+    pause_accepting(l, false);
     uv_timer_start(&l->retry, on_retry, RETRY_MS, 0);
 }
 
@@ -241,6 +287,7 @@ void listeners_resume(struct server *s)
     if (!l->is_starved && is_full(s)) {
         atomic_store(&s->crew.wants_room, true);
         if (is_full(s)) {
+            poll_admin(l);
             return;
         }
     }
@@ -279,7 +326,7 @@ static bool accept_one(struct acceptor *a)
     struct server *s = l->server;
     int fd;
 
-    if (!s->crew.settings->maxconns_fast && is_full(s)) {
+    if (!s->crew.settings->maxconns_fast && is_full_for(s, a->socket->origin.transport)) {
         pause_full(l);
         return false;
     }
@@ -300,7 +347,7 @@ static bool accept_one(struct acceptor *a)
         }
     }
     l->is_starved = false;
-    if (is_full(s)) {
+    if (is_full_for(s, a->socket->origin.transport)) {
         reject(l, fd, a->socket->origin.transport);
     } else {
         deal(l, fd, &a->socket->origin);
@@ -369,6 +416,17 @@ int listeners_open(struct server *s)
     return status;
 }
 
+/* There is an administrator where clients have another way in. */
+static uint32_t admin_conns_of(const struct listeners *l)
+{
+    bool has_tcp = false;
+
+    for (uint32_t i = 0; i < l->list.count; i++) {
+        has_tcp |= l->list.items[i].origin.transport != CONN_UNIX;
+    }
+    return has_tcp ? l->server->crew.settings->admin_conns : 0;
+}
+
 int listeners_accept(struct server *s)
 {
     struct listeners *l = s->listeners;
@@ -382,6 +440,7 @@ int listeners_accept(struct server *s)
         l->acceptors = NULL;
         return UV_ENOMEM;
     }
+    l->admin_conns = admin_conns_of(l);
     uv_timer_init(&s->loop, &l->retry);
     l->retry.data = l;
     for (i = 0; i < l->list.count; i++) {

@@ -121,9 +121,15 @@ void crew_ask_for_certs(struct crew *crew, struct certs_ask *ask)
     mailbox_post(&crew->main_mailbox, &ask->message);
 }
 
-void crew_conn_closed(struct crew *crew)
+void crew_conn_closed(struct crew *crew, bool is_local)
 {
-    uint32_t before = atomic_fetch_sub(&crew->conns_open, 1);
+    uint32_t before;
+
+    if (is_local) {
+        atomic_fetch_sub(&crew->conns_local,
+                         1); /* first: there are never too many of the others */
+    }
+    before = atomic_fetch_sub(&crew->conns_open, 1);
 
     must_be_a_worker();
     must(before > 0);

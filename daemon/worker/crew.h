@@ -118,6 +118,7 @@ struct crew {
     /* [atomic] */
     struct counters counters;     /* set MAIN */
     _Atomic uint32_t conns_open;  /* accepted and not yet closed, for -c */
+    _Atomic uint32_t conns_local; /* those of them over unix sockets */
     _Atomic bool wants_room;      /* main waits for a close (seq_cst, with conns_open) */
     _Atomic bool is_room_posted;  /* acq_rel: room_message is on its way */
     _Atomic uint32_t stop_wanted; /* enum crew_stop */
@@ -164,10 +165,10 @@ void crew_stop(struct crew *crew);
 void crew_request_stop(struct crew *crew, enum crew_stop how);
 
 /*
- * A connection is gone: there is room for another one. Wakes main when accepting was paused.
- * Context: worker.
+ * A connection is gone: there is room for another one. is_local: it came over a unix socket.
+ * Wakes main when accepting was paused. Context: worker.
  */
-void crew_conn_closed(struct crew *crew);
+void crew_conn_closed(struct crew *crew, bool is_local);
 
 /*
  * Ask main to load the certificates again; ask->answer comes back. TLS is on. Context: worker.

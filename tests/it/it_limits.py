@@ -5,6 +5,7 @@ recovers; when descriptors run out, accepting pauses without spinning, and resum
 import os
 import resource
 import sys
+import tempfile
 import time
 
 sys.dont_write_bytecode = True
@@ -102,6 +103,73 @@ def test_who_comes_too_late_waits():
             pass
         for c in late + [keep, last, never]:
             c.close()
+
+
+class Both(Daemon):
+    """A daemon with TCP and a unix socket."""
+
+    def __init__(self, *args):
+        self.socket_folder = tempfile.TemporaryDirectory(prefix="mayfly-admin.")
+        self.admin_path = os.path.join(self.socket_folder.name, "socket")
+        super().__init__("-s", self.admin_path, *args, tcp=True)
+
+    def admin(self):
+        return mayfly.Client(self.admin_path)
+
+    def kill(self):
+        super().kill()
+        self.socket_folder.cleanup()
+
+
+def test_administrator_comes_in_when_all_places_are_taken():
+    """Connections over the unix socket have places beyond -c; TCP has all of -c, whoever came first."""
+    for option in ("maxconns_fast", "no_maxconns_fast"):
+        with Both("-c", "5", "-A", "-t", "2", "-o", "listen_both,admin_conns=2," + option) as d:
+            with d.admin() as first:
+                wait_for(lambda: first.stat("curr_connections") == 1, "the first connection is alone")
+                held = [d.client() for _ in range(5)]
+                for c in held:
+                    assert is_served(c)
+                late = d.client()
+                if option == "maxconns_fast":
+                    assert late.line() == b"ERROR Too many open connections"
+                else:
+                    wait_for(lambda: first.stat("accepting_conns") == 0, "accepting pauses")
+                with d.admin() as second:
+                    assert second.stat("curr_connections") == 7
+                    if option == "maxconns_fast":
+                        with d.admin() as third:        # only so many are beyond -c
+                            assert third.line() == b"ERROR Too many open connections"
+                wait_for(lambda: first.stat("curr_connections") == 6, "the second has left")
+                for _ in range(3):                      # and its place is free again
+                    with d.admin() as c:
+                        assert c.stat("curr_connections") == 7
+                    wait_for(lambda: first.stat("curr_connections") == 6, "it has left")
+            held[0].close()
+            if option == "maxconns_fast":
+                late.close()
+                wait_for(lambda: is_served_once(d), "the place is free")
+            else:
+                assert is_served(late)
+            with d.admin() as c:
+                c.send(b"shutdown\r\n")
+                assert d.process.wait(mayfly.PATIENCE) == 0
+            for c in held + [late]:
+                c.close()
+
+
+def is_served_once(d):
+    with d.client() as c:
+        return (c.ask(b"version") or b"").startswith(b"VERSION")
+
+
+def test_unix_sockets_alone_have_no_places_of_their_own():
+    with Daemon("-c", "2", "-t", "1") as d, d.client() as a:
+        wait_for(lambda: a.stat("curr_connections") == 1, "the first connection is alone")
+        with d.client() as b:
+            assert is_served(b)
+            with d.client() as c:
+                assert c.line() == b"ERROR Too many open connections"
 
 
 def test_workers_take_turns():

@@ -111,6 +111,7 @@ int wire_dial(int sndbuf)
     a->m.fn = on_adopt;
     a->fd = fds[1];
     atomic_fetch_add(&solo.crew.conns_open, 1);
+    atomic_fetch_add(&solo.crew.conns_local, 1);
     mailbox_post(&solo.worker->mailbox, &a->m);
     return fds[0];
 }
