@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * One queue under one lock, which is a leaf. Threads are detached: the stop counts them, and
+ * Queues under one lock, which is a leaf. Threads are detached: the stop counts them, and
  * does not wait for one that hangs. After such a stop the last thread to end releases the pool.
  */
 #include "daemon/base/pool.h"
@@ -15,15 +15,25 @@
 #include "lib/base/mem.h"
 #include "lib/base/rcu.h"
 
+/* Jobs of some sources. */
+struct queue {
+    struct pool_job *first;
+    struct pool_job *last; /* valid while first is not NULL */
+    unsigned waiting;
+    unsigned running;
+};
+
 struct pool {
     pthread_mutex_t lock;
     pthread_cond_t wanted; /* a job came, or is_stopping */
     pthread_cond_t ended;  /* a thread has ended */
 
     /* [lock] */
-    struct pool_job *first;
-    struct pool_job *last; /* valid while first is not NULL */
-    unsigned threads;      /* not yet ended */
+    struct queue queues[POOL_QUEUES];
+    unsigned waiting;     /* in all queues */
+    unsigned turn;        /* the queue that is looked at first */
+    unsigned running_max; /* of one queue */
+    unsigned threads;     /* not yet ended */
     bool is_stopping;
     bool is_left; /* the stop did not wait for all threads */
 };
@@ -36,18 +46,43 @@ static void pool_destroy(struct pool *p)
     mem_free(p);
 }
 
+static struct queue *queue_of(struct pool *p, const struct pool_job *job)
+{
+    /* Fibonacci hashing: the top bits depend on all bits of the source. */
+    return &p->queues[(job->source * UINT64_C(0x9e3779b97f4a7c15)) >> 58 & (POOL_QUEUES - 1)];
+}
+
+/* The queue whose turn it is and which may run a job. NULL: none. Context: under the lock. */
+static struct queue *next_queue(struct pool *p)
+{
+    for (unsigned i = 0; p->waiting > 0 && i < POOL_QUEUES; i++) {
+        unsigned at = (p->turn + i) % POOL_QUEUES;
+        struct queue *q = &p->queues[at];
+
+        if (q->waiting > 0 && q->running < p->running_max) {
+            p->turn = (at + 1) % POOL_QUEUES;
+            return q;
+        }
+    }
+    return NULL;
+}
+
 /* The next job; NULL when the pool stops. */
 static struct pool_job *take_job(struct pool *p)
 {
-    struct pool_job *job;
+    struct pool_job *job = NULL;
+    struct queue *q = NULL;
 
     pthread_mutex_lock(&p->lock);
-    while (p->first == NULL && !p->is_stopping) {
+    while (!p->is_stopping && (q = next_queue(p)) == NULL) {
         pthread_cond_wait(&p->wanted, &p->lock);
     }
-    job = p->is_stopping ? NULL : p->first;
-    if (job != NULL) {
-        p->first = job->next;
+    if (!p->is_stopping) {
+        job = q->first;
+        q->first = job->next;
+        q->waiting--;
+        q->running++;
+        p->waiting--;
     }
     pthread_mutex_unlock(&p->lock);
     return job;
@@ -60,6 +95,10 @@ static void give_job_back(struct pool *p, struct pool_job *job)
 
     pthread_mutex_lock(&p->lock);
     is_late = p->is_stopping;
+    queue_of(p, job)->running--;
+    if (p->waiting > 0) {
+        pthread_cond_signal(&p->wanted); /* another of its source may run now */
+    }
     if (!is_late) {
         mailbox_post(job->to, &job->message);
     }
@@ -137,6 +176,7 @@ struct pool *pool_start(const char *name, unsigned threads)
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&p->ended, &attr);
     pthread_condattr_destroy(&attr);
+    p->running_max = threads > 1 ? threads - 1 : 1;
     start_threads(p, name, threads);
     pthread_mutex_lock(&p->lock);
     has_threads = p->threads > 0;
@@ -148,20 +188,54 @@ struct pool *pool_start(const char *name, unsigned threads)
     return p;
 }
 
-void pool_post(struct pool *p, struct pool_job *job)
+/* Context: under the lock. */
+static bool has_room(const struct pool *p, const struct queue *q)
 {
+    return q->waiting < (p->waiting < POOL_MAX ? POOL_QUEUE_MAX : POOL_QUEUE_MIN);
+}
+
+bool pool_post(struct pool *p, struct pool_job *job)
+{
+    struct queue *q = queue_of(p, job);
+    bool is_taken;
+
     debug_must(job->run != NULL && job->forget != NULL && job->message.fn != NULL);
     job->next = NULL;
     pthread_mutex_lock(&p->lock);
     debug_must(!p->is_stopping);
-    if (p->first == NULL) {
-        p->first = job;
-    } else {
-        p->last->next = job;
+    is_taken = has_room(p, q);
+    if (is_taken) {
+        if (q->first == NULL) {
+            q->first = job;
+        } else {
+            q->last->next = job;
+        }
+        q->last = job;
+        q->waiting++;
+        p->waiting++;
+        pthread_cond_signal(&p->wanted);
     }
-    p->last = job;
-    pthread_cond_signal(&p->wanted);
     pthread_mutex_unlock(&p->lock);
+    return is_taken;
+}
+
+/* Take all waiting jobs out. Context: under the lock. */
+static struct pool_job *take_waiting(struct pool *p)
+{
+    struct pool_job *all = NULL;
+
+    for (unsigned i = 0; i < POOL_QUEUES; i++) {
+        struct queue *q = &p->queues[i];
+
+        if (q->first != NULL) {
+            q->last->next = all;
+            all = q->first;
+            q->first = NULL;
+            q->waiting = 0;
+        }
+    }
+    p->waiting = 0;
+    return all;
 }
 
 /* Wait until all threads have ended, or for POOL_STOP_MS. Context: under the lock. */
@@ -191,8 +265,7 @@ bool pool_stop(struct pool *p)
     }
     pthread_mutex_lock(&p->lock);
     p->is_stopping = true;
-    waiting = p->first;
-    p->first = NULL;
+    waiting = take_waiting(p);
     pthread_cond_broadcast(&p->wanted);
     wait_for_threads(p);
     is_done = p->threads == 0;

@@ -13,6 +13,15 @@
 
 #include "daemon/base/mailbox.h"
 
+/*
+ * Jobs wait in queues by their source, and the queues take turns. So many jobs of one source
+ * may wait, and so many of all; but each queue has a few places whatever the others hold.
+ */
+#define POOL_QUEUES    64u
+#define POOL_QUEUE_MAX 256u
+#define POOL_MAX       1024u
+#define POOL_QUEUE_MIN 16u
+
 /* A stop waits this long for calls that are under way, milliseconds. */
 #define POOL_STOP_MS 500
 
@@ -22,6 +31,7 @@ struct pool_job {
     struct mailbox *to;                   /* [borrowed] */
     void (*run)(struct pool_job *job);    /* context: pool, outside a read-side section */
     void (*forget)(struct pool_job *job); /* release it: it does not come back */
+    uint64_t source;                      /* who wants it, such as an address */
     struct pool_job *next;                /* [lock] */
 };
 
@@ -34,10 +44,11 @@ struct pool;
 struct pool *pool_start(const char *name, unsigned threads);
 
 /*
- * Hand over a job, until its message comes or it is forgotten. Jobs begin in the order they
- * came. Context: any thread, until pool_stop().
+ * Hand over a job, until its message comes or it is forgotten. Jobs of one source begin in the
+ * order they came, and never occupy all threads, unless there is only one. False: too many
+ * wait; the job is still the caller's. Context: any thread, until pool_stop().
  */
-void pool_post(struct pool *p, struct pool_job *job);
+bool pool_post(struct pool *p, struct pool_job *job);
 
 /*
  * After this no job comes back: waiting jobs are forgotten, running ones are waited for. True:

@@ -48,6 +48,7 @@ void client_fini(struct client *c, struct worker *w)
     c->exchange = NULL;
     if (c->late != NULL) {
         c->late->client = NULL;
+        atomic_store_explicit(&c->late->is_left, true, memory_order_relaxed);
         c->late = NULL;
     }
 }

@@ -11,6 +11,7 @@
 #ifndef MAYFLY_DAEMON_COMMAND_CLIENT_H
 #define MAYFLY_DAEMON_COMMAND_CLIENT_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -51,6 +52,7 @@ struct dump {
  */
 struct late_answer {
     struct client *client; /* [borrowed] NULL: it closed */
+    _Atomic bool is_left;  /* the same, for threads that are not the client's */
 };
 
 /*
@@ -77,6 +79,7 @@ struct client {
     struct watcher *watcher;   /* owned until it closes; NULL: it does not watch */
     struct dump dump;
     struct siphash_digest login; /* if has_login: what it authenticated with */
+    uint64_t peer;               /* auth_peers_id() of its address */
     bool has_login;
     bool is_doubted;        /* needs_auth until its login is found to be still good */
     uint8_t login_failures; /* of this connection */

@@ -61,8 +61,8 @@ static void step_in_pool(struct pool_job *job)
     must_be_pool();
     must_not_be_reading();
     a->result = EXCHANGE_FAILED;
-    if (a->is_hopeless) {
-        return;
+    if (a->is_hopeless || atomic_load_explicit(&a->late.is_left, memory_order_relaxed)) {
+        return; /* also when its client has gone while it waited */
     }
     if (a->req.opcode == BIN_SASL_STEP) {
         a->result = exchange_step(a->x, data, &a->challenge);
@@ -158,6 +158,7 @@ static struct sasl_ask *ask_create(const struct turn *t, const struct request *r
     a->job.to = &t->w->mailbox;
     a->job.run = step_in_pool;
     a->job.forget = forget_ask;
+    a->job.source = t->client->peer;
     a->req = *r;
     memcpy(a->mechanism, r->key.ptr, r->key.len);
     /* A name with a NUL in it is not valid; the library would use the part before it. */
@@ -167,6 +168,21 @@ static struct sasl_ask *ask_create(const struct turn *t, const struct request *r
         memcpy(a->data, r->value.ptr, a->len);
     }
     return a;
+}
+
+/* Too many logins wait: this client may come again. */
+static enum turn_stop refuse_step(struct turn *t, struct sasl_ask *a)
+{
+    struct client *c = t->client;
+
+    c->late = NULL;
+    c->needs_auth = true;
+    c->is_doubted = false;
+    c->has_login = false;
+    ctr_add(&t->w->counters, CTR_auth_busy, 1);
+    turn_bin_reply(t, &a->req, BIN_REPLY_BUSY, 0);
+    ask_destroy(a);
+    return TURN_CLOSES; /* requests after this one are parsed already */
 }
 
 /* Begin an exchange, or take the next step of the one that goes on. */
@@ -188,8 +204,10 @@ static enum turn_stop post_step(struct turn *t, const struct request *r)
     }
     c->exchange = NULL;
     client_expect(c, &a->late);
+    if (!pool_post(t->w->crew->access.pool, &a->job)) {
+        return refuse_step(t, a);
+    }
     c->is_logging_in = true;
-    pool_post(t->w->crew->access.pool, &a->job);
     return TURN_ASKED;
 }
 

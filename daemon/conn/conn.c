@@ -392,6 +392,7 @@ bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin)
     c->poll.data = c;
     list_add(c);
     conn_name_peer(c);
+    c->client.peer = auth_peers_id(c->peer.family, c->peer.address);
     conn_log(c, WATCH_CONN_NEW);
     ctr_add(&w->counters, CTR_total_connections, 1);
     ctr_add(&w->counters, CTR_curr_connections, 1);

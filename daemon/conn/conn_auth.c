@@ -77,13 +77,12 @@ bool conn_auth_failed(struct client *client, struct span user)
 {
     struct conn *c = conn_of_client(client);
     struct worker *w = c->worker;
-    uint64_t id = auth_peers_id(c->peer.family, c->peer.address);
     uint64_t failures;
 
     must_be_worker(w);
     ctr_add(&w->counters, CTR_auth_cmds, 1);
     ctr_add(&w->counters, CTR_auth_errors, 1);
-    failures = auth_peers_note(&w->crew->access.peers, id, conn_wait_now());
+    failures = auth_peers_note(&w->crew->access.peers, client->peer, conn_wait_now());
     if (failures > 0) {
         warn_of_guesses(c, user, failures);
     }

@@ -97,7 +97,7 @@ static void begin_load(struct renewal *r)
     r->is_loading = true;
     r->under_way = r->waiting;
     r->waiting.first = NULL;
-    pool_post(r->pool, &r->job);
+    must(pool_post(r->pool, &r->job)); /* it is the only one */
 }
 
 static void on_pause_over(uv_timer_t *timer)

@@ -3,6 +3,7 @@
 """SASL in the binary protocol (-S): users of the library and users of a plain file, what is served
 before, how little a client costs that never authenticates, and a password check that hangs."""
 import os
+import select
 import signal
 import shutil
 import socket
@@ -19,7 +20,7 @@ from mayfly import Client, Daemon, Skip, wait_for                       # noqa: 
 
 GET, SET, QUIT, NOOP, VERSION, STAT = 0x00, 0x01, 0x07, 0x0a, 0x0b, 0x10
 LIST, AUTH, STEP = 0x20, 0x21, 0x22
-OK, NOT_FOUND, INVALID, AUTH_FAILURE, CONTINUE, UNKNOWN = 0x00, 0x01, 0x04, 0x20, 0x21, 0x81
+OK, NOT_FOUND, INVALID, AUTH_FAILURE, CONTINUE, UNKNOWN, BUSY = 0x00, 0x01, 0x04, 0x20, 0x21, 0x81, 0x85
 FAILED = (AUTH_FAILURE, b"Auth failure.")
 GOOD = (OK, b"Authenticated")
 
@@ -448,16 +449,56 @@ def test_a_slow_check_does_not_keep_its_client():
                 authd.answers.set()
                 again, known = g.known(b"user", b"pass"), g.known(b"user", b"pass")
                 authd.answers.clear()
-                c = g.client()
-                for client in (c, again):
+                late = [again] + [g.client() for _ in range(9)]
+                for client in late:
                     client.send(plain(b"user", b"pass"))
-                for client in (c, again):
+                for client in late:
                     assert client.is_at_end()
                     client.close()
-                assert known.stats_frames()["mayfly_auth_timeouts"] == "2"
+                assert known.stats_frames()["mayfly_auth_timeouts"] == "10"
                 authd.answers.set()
                 g.known(b"user", b"pass").close()
+                # Nobody asked about those whose turn had not come when they were closed.
+                assert len(authd.waiting) == 2 + 3 + 1, len(authd.waiting)
                 known.close()
+        finally:
+            authd.close()
+
+
+def test_logins_are_fair_and_bounded():
+    """While checks hang, one peer neither takes all threads nor lets its queue grow without end."""
+    with tempfile.TemporaryDirectory(prefix="mayfly-authd.") as folder:
+        authd = Authd(folder)
+        try:
+            with Guarded("-t", "2", "-o", "auth_timeout=0", conf=hanging(folder), tcp=True) as g:
+                authd.answers.set()
+                known = g.known(b"user", b"pass")
+                authd.answers.clear()
+                held = [g.client() for _ in range(300)]
+                for c in held:
+                    c.send(plain(b"user", b"pass"))
+                busy = []
+
+                def refused():
+                    ready = select.select([c.sock for c in held], [], [], 0)[0]
+                    for c in [c for c in held if c.sock in ready]:
+                        assert c.frame() == (BUSY, b"Busy") and c.is_at_end()
+                        held.remove(c)
+                        busy.append(c)
+                    return len(busy) == 300 - 3 - 256
+                wait_for(refused, "those that find no place are told")
+                wait_for(lambda: len(authd.waiting) == 1 + 3, "three checks run")
+                other = Binary.__new__(Binary)
+                other.sock, other.buf = socket.create_connection(g.daemon.address, mayfly.PATIENCE,
+                                                                 ("127.0.0.2", 0)), b""
+                other.send(plain(b"user", b"pass"))
+                wait_for(lambda: len(authd.waiting) == 1 + 4, "another peer has its turn")
+                authd.answers.set()
+                for c in held + [other]:
+                    assert c.frame() == GOOD
+                assert known.stats_frames()["mayfly_auth_busy"] == str(len(busy))
+                for c in held + busy + [other, known]:
+                    c.close()
         finally:
             authd.close()
 

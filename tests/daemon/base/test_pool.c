@@ -93,7 +93,8 @@ TEST(every_job_comes_back)
     expected = JOBS;
     for (int i = 0; i < JOBS; i++) {
         task_init(&tasks[i], NULL);
-        pool_post(p, &tasks[i].job);
+        tasks[i].job.source = (uint64_t)i;
+        ck_assert(pool_post(p, &tasks[i].job));
     }
     uv_run(&loop, UV_RUN_DEFAULT);
     ck_assert(pool_stop(p));
@@ -118,6 +119,7 @@ TEST(one_that_hangs_holds_up_no_other)
         pool_post(p, &slow[i].job);
     }
     task_init(&quick, NULL);
+    quick.job.source = 1;
     expected = 1;
     pool_post(p, &quick.job);
     uv_run(&loop, UV_RUN_DEFAULT);
@@ -126,6 +128,75 @@ TEST(one_that_hangs_holds_up_no_other)
     expected = POOL_THREADS - 1;
     for (unsigned i = 0; i < POOL_THREADS - 1; i++) {
         ck_assert_int_eq(slow[i].came_back, 0);
+        sem_post(&gate);
+    }
+    uv_run(&loop, UV_RUN_DEFAULT);
+    ck_assert(pool_stop(p));
+    sem_destroy(&gate);
+}
+
+/* Whoever has much to do waits longer than who comes with one thing, and has a limit. */
+TEST(sources_take_turns)
+{
+    struct pool *p = pool_start("t", 2);
+    static struct task many[POOL_QUEUE_MAX + 2];
+    struct task one;
+    unsigned taken = 0;
+    sem_t gate;
+
+    ck_assert_int_eq(sem_init(&gate, 0, 0), 0);
+    expected = 1;
+    task_init(&many[0], &gate);
+    ck_assert(pool_post(p, &many[0].job));
+    while (many[0].began == 0) {
+        sched_yield();
+    }
+    for (unsigned i = 1; i < POOL_QUEUE_MAX + 2; i++) {
+        task_init(&many[i], &gate);
+        taken += pool_post(p, &many[i].job);
+    }
+    ck_assert_uint_eq(taken, POOL_QUEUE_MAX);
+    task_init(&one, NULL);
+    one.job.source = 1;
+    ck_assert(pool_post(p, &one.job));
+    uv_run(&loop, UV_RUN_DEFAULT);
+    ck_assert_int_eq(one.came_back, 1);
+    ck_assert_int_eq(many[1].began, 0); /* a thread is idle, but not for the same source */
+    expected = (int)taken + 1;
+    for (unsigned i = 0; i <= taken; i++) {
+        sem_post(&gate);
+    }
+    uv_run(&loop, UV_RUN_DEFAULT);
+    ck_assert(pool_stop(p));
+    sem_destroy(&gate);
+}
+
+/* When all places are taken a source that has few jobs still gets in. */
+TEST(every_source_has_some_places)
+{
+    enum { SOURCES = 1000 };
+    struct pool *p = pool_start("t", 1);
+    static struct task tasks[POOL_MAX + POOL_QUEUES * POOL_QUEUE_MIN + 2 * SOURCES];
+    unsigned n = 0;
+    sem_t gate;
+
+    ck_assert_int_eq(sem_init(&gate, 0, 0), 0);
+    for (uint64_t source = 0; source < SOURCES && n < POOL_MAX; source++) {
+        for (unsigned i = 0; i < POOL_QUEUE_MAX && n < POOL_MAX; i++) {
+            task_init(&tasks[n], &gate);
+            tasks[n].job.source = source;
+            n += pool_post(p, &tasks[n].job);
+        }
+    }
+    for (uint64_t source = 0; source < SOURCES; source++) {
+        task_init(&tasks[n], &gate);
+        tasks[n].job.source = source;
+        n += pool_post(p, &tasks[n].job);
+    }
+    ck_assert_uint_gt(n, POOL_MAX + 100);
+    ck_assert_uint_le(n, POOL_MAX + POOL_QUEUES * POOL_QUEUE_MIN + 1);
+    expected = (int)n;
+    for (unsigned i = 0; i < n; i++) {
         sem_post(&gate);
     }
     uv_run(&loop, UV_RUN_DEFAULT);
@@ -144,6 +215,7 @@ TEST(stop_forgets_what_waits_and_leaves_what_hangs)
     ck_assert_int_eq(sem_init(&gate, 0, 0), 0);
     for (unsigned i = 0; i < POOL_THREADS; i++) {
         task_init(&hanging[i], &gate);
+        hanging[i].job.source = i;
         pool_post(p, &hanging[i].job);
     }
     for (int i = 0; i < 10; i++) {
