@@ -258,6 +258,7 @@ def test_guesses_end_the_connection():
             assert [n.line() for _ in range(6)] == [FAILURE] * 4 + [b"STORED", b"END"]
         stats = c.stats()
         assert int(stats["auth_errors"]) == 24 and int(stats["mayfly_auth_kicks"]) == 4, stats
+        wait_for(lambda: "20 failed logins" in g.daemon.log(), "the last warning is written")
         log = g.daemon.log()
         for n in (5, 10, 20):
             assert "auth, %d failed logins from unix (the last as \"us?er\")" % n in log, log
@@ -268,6 +269,7 @@ def test_silent_clients_leave_room():
     """Clients that do not log in are closed in time, however they pass it, and others get their places."""
     ways = [b"", b"x", b"get a\r\n", b"set any 0 0 100\r\nuser ", offer(b"user", b"wrong")]
     with Guarded("-c", "12", "-o", "auth_timeout=1") as g, g.known() as known:
+        wait_for(lambda: known.stat("curr_connections") == 1, "it is alone")
         held = [mayfly.hold(g.daemon, 1, ways[i % len(ways)])[0] for i in range(11)]
         wait_for(lambda: known.stat("mayfly_auth_timeouts") == 11, "they are closed")
         assert known.stat("curr_connections") == 1      # and who has logged in stays

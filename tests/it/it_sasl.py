@@ -315,6 +315,7 @@ def test_guesses_end_the_connection():
             assert guesser.is_at_end()
         stats = c.stats_frames()
         assert stats["auth_errors"] == "5" and stats["mayfly_auth_kicks"] == "1", stats
+        wait_for(lambda: "5 failed logins" in g.daemon.log(), "the warning is written")
         log = g.daemon.log()
         assert "auth, 5 failed logins from unix (the last as \"name" in log and "guess" not in log, log
 
