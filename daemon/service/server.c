@@ -8,6 +8,7 @@
  */
 #include "daemon/service/server.h"
 
+#include <inttypes.h>
 #include <string.h>
 #include <sysexits.h>
 
@@ -230,10 +231,20 @@ static int start_engine(struct server *s)
     cfg.seed = hash_random_seed();
     cfg.observer = watch_on_engine_event;
     cfg.options = &set->engine;
+    if (cfg.shards < engine_shards_least(cfg.limit_bytes)) {
+        log_error("server, -m %" PRIu64 " needs %u threads or more (-t)", cfg.limit_bytes >> 20,
+                  (unsigned)engine_shards_least(cfg.limit_bytes));
+        return EX_USAGE;
+    }
     err = engine_start(&s->crew.engine, &cfg);
     if (err != MF_OK) {
         log_error("server, cannot start the engine (%s)", mf_strerror(err));
         return EX_OSERR;
+    }
+    if (engine_range(&s->crew.engine) < cfg.limit_bytes) {
+        log_warn("server, holds at most %" PRIu64
+                 " megabytes: the address space is limited (ulimit -v)",
+                 engine_range(&s->crew.engine) >> 20);
     }
     return 0;
 }

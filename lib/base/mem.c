@@ -6,9 +6,11 @@
 #include "lib/base/mem.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "lib/base/check.h"
@@ -81,16 +83,15 @@ static size_t page_bytes(void)
     return (size_t)sysconf(_SC_PAGESIZE);
 }
 
-static void *map_pages(size_t n)
+static void *map_pages(size_t n, int prot)
 {
-    void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                   -1, 0);
+    void *p = mmap(NULL, n, prot, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     return p == MAP_FAILED ? NULL : p;
 }
 
 /* Map more than is needed, then cut off what is before and after the aligned range. */
-static void *map_aligned(size_t n, size_t align)
+static void *map_aligned(size_t n, size_t align, int prot)
 {
     size_t page = page_bytes();
     size_t total;
@@ -103,7 +104,7 @@ static void *map_aligned(size_t n, size_t align)
         return NULL;
     }
 
-    char *base = map_pages(total);
+    char *base = map_pages(total, prot);
     if (base == NULL) {
         return NULL;
     }
@@ -118,9 +119,10 @@ static void *map_aligned(size_t n, size_t align)
     return base + before;
 }
 
-void *mem_map(size_t n, enum mem_pages pages)
+static void *map_range(size_t n, enum mem_pages pages, int prot)
 {
-    void *p = pages == MEM_PAGES_HUGE ? map_aligned(n, HUGE_PAGE_BYTES) : map_pages(n);
+    void *p =
+        pages == MEM_PAGES_HUGE ? map_aligned(n, HUGE_PAGE_BYTES, prot) : map_pages(n, prot);
 
     if (p != NULL && pages == MEM_PAGES_SMALL) {
         /* If the system uses huge pages by default, one byte would make 2 MiB resident. */
@@ -130,6 +132,53 @@ void *mem_map(size_t n, enum mem_pages pages)
         (void)madvise(p, n, MADV_HUGEPAGE);
     }
     return p;
+}
+
+void *mem_map(size_t n, enum mem_pages pages)
+{
+    return map_range(n, pages, PROT_READ | PROT_WRITE);
+}
+
+/* Pages without access are not counted as promised, even where overcommit is off. */
+void *mem_reserve(size_t n, enum mem_pages pages)
+{
+    return map_range(n, pages, PROT_NONE);
+}
+
+bool mem_commit(void *p, size_t n)
+{
+    size_t before = (uintptr_t)p & (page_bytes() - 1); /* pages may be larger than a step */
+
+    p = (char *)p - before;
+    n += before;
+    return n == 0 || mprotect(p, n, PROT_READ | PROT_WRITE) == 0;
+}
+
+/* What the process has mapped, in bytes; 0: unknown. */
+static uint64_t address_space_used(void)
+{
+    FILE *f = fopen("/proc/self/statm", "re");
+    unsigned long long pages = 0;
+
+    if (f != NULL) {
+        if (fscanf(f, "%llu", &pages) != 1) {
+            pages = 0;
+        }
+        (void)fclose(f);
+    }
+    return pages * page_bytes();
+}
+
+uint64_t mem_address_space_left(void)
+{
+    struct rlimit limit;
+    uint64_t used;
+
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) {
+        return UINT64_MAX;
+    }
+    used = address_space_used();
+    return limit.rlim_cur > used ? limit.rlim_cur - used : 0;
 }
 
 void mem_unmap(void *p, size_t n)

@@ -43,6 +43,21 @@ void *mem_map(size_t n, enum mem_pages pages);
 void mem_unmap(void *p, size_t n);
 
 /*
+ * The same in two steps, for what may grow without moving: reserve takes address space only;
+ * commit lets a part of it be used. False when the system refuses to promise the memory (it may
+ * where overcommit is off, or data segments are limited). Released by mem_unmap() as a whole.
+ * System calls, so never inside a shard. Context: any thread.
+ */
+void *mem_reserve(size_t n, enum mem_pages pages);
+bool mem_commit(void *p, size_t n);
+
+/*
+ * Address space that the process may still take (RLIMIT_AS), in bytes; UINT64_MAX: it is not
+ * limited. Context: any thread.
+ */
+uint64_t mem_address_space_left(void);
+
+/*
  * Give the pages of a mapped range back to the system; they read as zero when touched again. A
  * system call, so never inside a shard. Context: any thread.
  */

@@ -134,7 +134,7 @@ static enum outcome arith_in(struct visit *v, void *arg)
     len = n < old->value_len ? old->value_len : n;
     bool is_same = len == old->value_len; /* to memcached it is the same item then */
     if (MF_UNLIKELY(!store_reserve_over(v, has_ttl))) {
-        return a->may_wait ? OUT_WAIT : OUT_NO_MEMORY;
+        return visit_wait_for_index(v, a->may_wait);
     }
 
     uint32_t units = keyspace_units(a->key.len, len, has_ttl);

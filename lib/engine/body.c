@@ -14,6 +14,7 @@
 #include "lib/engine/store.h"
 #include "lib/memory/room_make.h"
 #include "lib/shard/shard.h"
+#include "lib/shard/upkeep.h"
 
 struct body {
     struct engine *engine;
@@ -179,6 +180,7 @@ static enum outcome take_segment(struct body *b)
             append_segment(b, n);
         }
         shard_leave(s);
+        shard_after_leave(s);
         if (out == OUT_NO_MEMORY || out == OUT_WAIT) {
             enum steal stolen = engine_steal(b->engine, s);
 

@@ -62,7 +62,7 @@ static enum outcome concat_block(struct visit *v, void *arg)
         return why;
     }
     if (!keyspace_reserve(s, has_ttl)) {
-        return st->may_wait ? OUT_WAIT : OUT_NO_MEMORY;
+        return visit_wait_for_index(v, st->may_wait);
     }
 
     handle_t h = visit_block(v, visit_chain(v), &units, st->may_wait, &why);

@@ -46,6 +46,23 @@ uint32_t engine_shards_for(uint32_t threads, uint64_t limit_bytes)
     return most >= threads ? threads : most > 1 ? (uint32_t)most : 1;
 }
 
+uint32_t engine_shards_least(uint64_t limit_bytes)
+{
+    return (uint32_t)((limit_bytes + ARENA_RANGE_MAX - 1) / ARENA_RANGE_MAX);
+}
+
+/*
+ * Address space for the range of each shard. Where it is limited, half of what is left:
+ * indexes, stacks and libraries need some as well.
+ */
+static uint64_t range_for(const struct engine_config *c)
+{
+    uint64_t left = mem_address_space_left();
+    uint64_t range = arena_range_for(c->limit_bytes);
+
+    return left == UINT64_MAX || range <= left / 2 / c->shards ? range : left / 2 / c->shards;
+}
+
 static uint64_t reclaim_hook(void *arg)
 {
     struct engine *e = arg;
@@ -89,6 +106,7 @@ static void fill_group(struct engine *e)
                                     .seed = c->seed,
                                     .items_hint = c->items_hint,
                                     .limit_bytes = c->limit_bytes,
+                                    .range_bytes = range_for(c),
                                     .evictions = c->evictions,
                                     .is_in_cores = c->is_in_cores,
                                     .clock = &e->clock,
@@ -115,7 +133,8 @@ enum mf_err engine_start(struct engine *e, const struct engine_config *cfg)
     pthread_mutex_init(&e->flush_lock, NULL);
     atomic_init(&e->budget.limit_bytes, (int64_t)cfg->limit_bytes);
     if (cfg->shards == 0 || cfg->item_size_max <= ITEM_SIZE_EXTRA ||
-        cfg->limit_bytes / cfg->shards < SHARD_MIN_BYTES) {
+        cfg->limit_bytes / cfg->shards < SHARD_MIN_BYTES ||
+        cfg->shards < engine_shards_least(cfg->limit_bytes)) {
         return MF_EINVAL;
     }
     e->reclaimer = reclaim_create(reclaim_hook, e);
@@ -131,6 +150,7 @@ enum mf_err engine_start(struct engine *e, const struct engine_config *cfg)
         }
     }
     e->shard_count = cfg->shards;
+    e->range_bytes = cfg->shards * e->shards[0]->memory.arena.map_bytes;
     e->plain_bytes_max = engine_small_max(e) + ITEM_KEY_MAX;
     if (e->plain_bytes_max > e->item_bytes_max) {
         e->plain_bytes_max = e->item_bytes_max;
@@ -187,16 +207,21 @@ bool engine_try_grace(struct engine *e)
     return grace_try(g);
 }
 
+uint64_t engine_range(const struct engine *e)
+{
+    return e->range_bytes;
+}
+
 bool engine_set_limit(struct engine *e, uint64_t limit_bytes)
 {
-    uint64_t range = e->shards[0]->memory.arena.map_bytes;
-
-    if (limit_bytes / e->shard_count < SHARD_MIN_BYTES ||
-        limit_bytes / e->shard_count > range) {
+    if (limit_bytes / e->shard_count < SHARD_MIN_BYTES || limit_bytes > e->range_bytes) {
         return false;
     }
     atomic_store_explicit(&e->budget.limit_bytes, (int64_t)limit_bytes, memory_order_relaxed);
     for (uint32_t i = 0; i < e->shard_count; i++) {
+        shard_enter(e->shards[i]);
+        arena_range_retry(&e->shards[i]->memory.arena);
+        shard_leave(e->shards[i]);
         atomic_store_explicit(&e->shards[i]->wants_work, true, memory_order_relaxed);
     }
     grace_ask(reclaim_grace(e->reclaimer), GRACE_SOON);
@@ -251,6 +276,17 @@ static struct shard *fullest(struct engine *e, const struct shard *needy)
     return most > own + own / 4 + STEAL_SEGMENTS ? best : NULL;
 }
 
+/* Is it the budget that a shard has no room in, and not its range? */
+static bool lacks_budget(struct shard *needy)
+{
+    bool lacks;
+
+    shard_enter(needy);
+    lacks = arena_unheld(&needy->memory.arena) != 0;
+    shard_leave(needy);
+    return lacks;
+}
+
 enum steal engine_steal(struct engine *e, struct shard *needy)
 {
     struct shard *s = e->shard_count > 1 ? fullest(e, needy) : NULL;
@@ -258,7 +294,7 @@ enum steal engine_steal(struct engine *e, struct shard *needy)
     bool waits;
 
     shard_must_not_be_entered(needy);
-    if (s == NULL) {
+    if (s == NULL || !lacks_budget(needy)) {
         return STEAL_NOTHING;
     }
     if (budget_retired(&e->budget) >> s->memory.arena.shift >= STEAL_SEGMENTS) {

@@ -61,6 +61,9 @@ void engine_config_init(struct engine_config *cfg);
  */
 uint32_t engine_shards_for(uint32_t threads, uint64_t limit_bytes);
 
+/* The least number of shards that can hold so much. Context: any thread. */
+uint32_t engine_shards_least(uint64_t limit_bytes);
+
 struct shard;
 
 struct engine {
@@ -71,6 +74,7 @@ struct engine {
     struct reclaimer *reclaimer;
     uint64_t item_bytes_max;  /* longest key + value that a store takes */
     uint64_t plain_bytes_max; /* the part of that which always fits one block */
+    uint64_t range_bytes;     /* see engine_range() */
     /* [atomic] */
     struct clock clock;
     struct budget budget;
@@ -100,6 +104,13 @@ static inline uint64_t engine_hash(const struct engine *e, const void *key, size
 
 /* Values up to this many bytes are stored from one span; larger ones may come as a body. */
 size_t engine_small_max(const struct engine *e);
+
+/*
+ * What the shards' address ranges can hold in all, in bytes: engine_set_limit() accepts no
+ * more. Less than the limit if the address space of the process is limited. Context: any
+ * thread.
+ */
+uint64_t engine_range(const struct engine *e);
 
 /* Change -m. False when it cannot be reached. Context: worker or main, outside a shard. */
 bool engine_set_limit(struct engine *e, uint64_t limit_bytes);

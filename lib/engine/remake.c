@@ -46,18 +46,21 @@ enum outcome remake_block(struct visit *v, const struct remake *r)
     struct visit in_owner = *v;
     bool has_ttl = r->deadline != MSEC_NEVER;
     uint32_t units = keyspace_units(v->key.len, payload_bytes(v->item), has_ttl);
-    enum outcome why = r->may_wait ? OUT_WAIT : OUT_NO_MEMORY;
-    handle_t h = 0;
+    enum outcome why;
+    handle_t h;
 
     shard_must_be_entered(v->owner);
     if (units > ITEM_SIZE_MAX) {
         return OUT_TOO_LARGE;
     }
-    in_owner.to = v->owner;
-    if (keyspace_reserve(v->owner, has_ttl)) {
-        h = visit_block(&in_owner, visit_chain(&in_owner), &units, r->may_wait, &why);
+    if (!keyspace_reserve(v->owner, has_ttl)) {
+        return visit_wait_for_index(v, r->may_wait);
     }
+    in_owner.to = v->owner;
+    h = visit_block(&in_owner, visit_chain(&in_owner), &units, r->may_wait, &why);
     if (h == 0) {
+        v->waits_for = in_owner.waits_for;
+        v->needy = in_owner.needy;
         return why;
     }
 

@@ -65,7 +65,7 @@ handle_t store_make(struct visit *v, uint32_t flags, msec_t deadline, size_t val
 
     shard_must_be_entered(v->to);
     if (!keyspace_reserve(v->to, has_ttl)) {
-        *why = may_wait ? OUT_WAIT : OUT_NO_MEMORY;
+        *why = visit_wait_for_index(v, may_wait);
         return 0;
     }
     h = visit_block(v, visit_chain(v), &units, may_wait, why);

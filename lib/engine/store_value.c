@@ -35,7 +35,7 @@ static enum outcome store_block(struct visit *v, void *arg)
         return store_dead_on_arrival(v, st);
     }
     if (MF_UNLIKELY(!store_reserve_over(v, has_ttl))) {
-        return store_failed(v, st, st->may_wait ? OUT_WAIT : OUT_NO_MEMORY);
+        return store_failed(v, st, visit_wait_for_index(v, st->may_wait));
     }
 
     handle_t h = visit_block(v, visit_chain(v), &units, st->may_wait, &why);

@@ -39,7 +39,7 @@ enum outcome touch_found(struct visit *v, msec_t deadline, bool may_wait, struct
     }
     h = atomic_load_explicit(v->slot, memory_order_relaxed);
     if (!keyspace_set_deadline(v->owner, h, deadline)) {
-        return may_wait ? OUT_WAIT : OUT_NO_MEMORY;
+        return visit_wait_for_index(v, may_wait);
     }
     return OUT_TOUCHED;
 }

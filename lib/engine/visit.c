@@ -125,12 +125,23 @@ bool visit_find_moving(struct visit *v)
     return is_found;
 }
 
+enum outcome visit_wait_for_index(struct visit *v, bool may_wait)
+{
+    shard_must_be_entered(v->to);
+    v->waits_for = WAIT_INDEX;
+    /* Its items move once a grace period is over. */
+    grace_ask(v->to->memory.arena.grace, GRACE_HURRY);
+    return may_wait ? OUT_WAIT : OUT_NO_MEMORY;
+}
+
 handle_t visit_block_pressed(struct visit *v, enum chain_id chain, uint32_t *units,
                              bool may_wait, enum outcome *why)
 {
     struct shard *s = v->to;
     handle_t h = 0;
 
+    v->waits_for = WAIT_ROOM;
+    v->needy = s;
     *why = room_pressed(&s->memory, v->now);
     if (*why == OUT_OK) {
         h = blocks_put(&s->memory, chain, units, DRAW_PRESSED);
@@ -138,6 +149,11 @@ handle_t visit_block_pressed(struct visit *v, enum chain_id chain, uint32_t *uni
             return h;
         }
         *why = OUT_WAIT;
+    }
+    if (arena_needs_range(&s->memory.arena)) {
+        v->waits_for = WAIT_RANGE;
+        *why = OUT_WAIT;
+        return 0; /* nobody waits: visit_help() lets it grow */
     }
     if (*why == OUT_NO_MEMORY && may_wait && s->memory.evictions && s->memory.sharers > 1) {
         *why = OUT_WAIT; /* another shard may have some: see visit_help() */
@@ -154,7 +170,14 @@ handle_t visit_block_pressed(struct visit *v, enum chain_id chain, uint32_t *uni
 bool visit_help(struct engine *e, const struct visit *v, enum outcome out)
 {
     shard_must_not_be_entered(v->to);
-    return out == OUT_WAIT && v->to->memory.evictions && engine_steal(e, v->to) == STEAL_DONE;
+    if (out != OUT_WAIT || v->waits_for == WAIT_INDEX) {
+        return false;
+    }
+    if (v->waits_for == WAIT_RANGE) {
+        memory_grow(&v->needy->memory); /* or it ends there, and the next try knows that */
+        return true;
+    }
+    return v->needy->memory.evictions && engine_steal(e, v->needy) == STEAL_DONE;
 }
 
 void visit_unlink(struct visit *v, enum death_reason reason)

@@ -20,6 +20,13 @@
 #include "lib/shard/shard.h"
 #include "lib/shard/upkeep.h"
 
+/* What a write waits for that ended with OUT_WAIT. */
+enum visit_wait {
+    WAIT_INDEX, /* a larger index, or memory from the system */
+    WAIT_ROOM,  /* segments: other shards may have some to give */
+    WAIT_RANGE, /* the range grows: try again at once */
+};
+
 struct visit {
     struct shard *to;
     struct shard *from; /* NULL when the slot does not move */
@@ -33,6 +40,9 @@ struct visit {
         *item; /* NULL: absent; valid until the next step that may move blocks (room_make()) */
     bool is_live; /* present: slot is not NULL */
     bool was_due; /* it was there past its deadline, and is gone now */
+    /* set when a step returns OUT_WAIT */
+    enum visit_wait waits_for;
+    struct shard *needy; /* unless for the index: whose room it is */
 };
 
 /*
@@ -111,6 +121,12 @@ static MF_INLINE void visit_find(struct visit *v)
     visit_find_in(v, v->to);
 }
 
+/*
+ * There is no room in the index, or none for a deadline: what to return. Taking segments from
+ * other shards would not help. Context: in shard.
+ */
+enum outcome visit_wait_for_index(struct visit *v, bool may_wait);
+
 /* The rest of visit_block(), when there was no room. */
 handle_t visit_block_pressed(struct visit *v, enum chain_id chain, uint32_t *units,
                              bool may_wait, enum outcome *why);
@@ -156,8 +172,8 @@ static inline void visit_link(struct visit *v, handle_t h, enum death_reason rea
 }
 
 /*
- * A write ended with `out`. If it found no room, was room taken from another shard, so that it
- * should be tried again? Context: outside the shards.
+ * A write ended with `out`. If it found no room, was room made or taken from another shard, so
+ * that it should be tried again? Context: outside the shards.
  */
 bool visit_help(struct engine *e, const struct visit *v, enum outcome out);
 

@@ -10,9 +10,15 @@
 #define MIB (1024u * 1024)
 #define GIB (1024ull * MIB)
 
-/* Handles are 32 bits of 8 bytes. */
-#define RANGE_MAX (32 * GIB)
-#define RANGE_MIN GIB
+/* At least so much, so that a small limit may be raised. */
+#define RANGE_MIN (4 * GIB)
+
+/* A step of the range: this part of the share, and at least so many segments. */
+#define STEPS_A_SHARE 32
+#define STEP_SEGMENTS 64u
+
+/* So that the table entries of a step fill pages. */
+#define STEP_MULTIPLE (4096u / sizeof(struct segment))
 
 /*
  * Segment size: big segments need fewer table entries and links, small ones waste less when the
@@ -23,28 +29,50 @@ static uint32_t choose_shift(uint64_t share_bytes)
     return share_bytes >= 128 * MIB ? 18 : share_bytes >= 16 * MIB ? 16 : 15;
 }
 
-bool arena_init(struct arena *a, uint64_t limit_bytes, uint64_t share_bytes,
+uint64_t arena_range_for(uint64_t limit_bytes)
+{
+    if (limit_bytes >= ARENA_RANGE_MAX / 8) {
+        return ARENA_RANGE_MAX;
+    }
+    return limit_bytes * 8 > RANGE_MIN ? limit_bytes * 8 : RANGE_MIN;
+}
+
+static uint64_t table_bytes(uint32_t segments)
+{
+    return (uint64_t)segments * sizeof(struct segment);
+}
+
+bool arena_init(struct arena *a, uint64_t range_bytes, uint64_t share_bytes,
                 struct budget *budget, struct grace *grace, const struct lock *lock)
 {
-    /* One shard may come to hold nearly all of the limit, and the limit may be raised. */
-    uint64_t range = limit_bytes * 8;
+    /* Huge pages suit big shards only: a small one would be rounded up to 2 MiB a piece. */
+    enum mem_pages pages = share_bytes >= 128 * MIB ? MEM_PAGES_HUGE : MEM_PAGES_SMALL;
+    uint64_t step;
+    uint32_t first;
 
-    range = range < RANGE_MIN ? RANGE_MIN : range > RANGE_MAX ? RANGE_MAX : range;
     memset(a, 0, sizeof(*a));
     a->shift = choose_shift(share_bytes);
-    a->segment_max = (uint32_t)(range >> a->shift);
-    a->map_bytes = range;
+    step = share_bytes / STEPS_A_SHARE >> a->shift;
+    step -= step % STEP_MULTIPLE;
+    a->step_segments = step > STEP_SEGMENTS ? (uint32_t)step : STEP_SEGMENTS;
+    a->map_bytes = range_bytes < ARENA_RANGE_MAX ? range_bytes : ARENA_RANGE_MAX;
+    a->map_bytes -= a->map_bytes % ((uint64_t)a->step_segments << a->shift);
     a->budget = budget;
     a->grace = grace;
     a->lock = lock;
     a->fresh = 1;
-    /* Huge pages suit big shards only: a small one would be rounded up to 2 MiB a piece. */
-    a->base = mem_map(range, share_bytes >= 128 * MIB ? MEM_PAGES_HUGE : MEM_PAGES_SMALL);
-    a->segments = mem_map((uint64_t)a->segment_max * sizeof(struct segment), MEM_PAGES_SMALL);
-    if (a->base == NULL || a->segments == NULL) {
+    if (a->map_bytes == 0) {
+        return false;
+    }
+    a->held_max = (uint32_t)(a->map_bytes >> a->shift) - 1; /* number 0 is never used */
+    a->base = mem_reserve(a->map_bytes, pages);
+    a->segments = mem_reserve(table_bytes(a->held_max + 1), MEM_PAGES_SMALL);
+    first = a->step_segments;
+    if (a->base == NULL || a->segments == NULL || !arena_range_commit(a, 0)) {
         arena_fini(a);
         return false;
     }
+    a->committed = first;
     return true;
 }
 
@@ -56,11 +84,48 @@ void arena_fini(struct arena *a)
         mem_unmap(a->base, a->map_bytes);
     }
     if (a->segments != NULL) {
-        mem_unmap(a->segments, (uint64_t)a->segment_max * sizeof(struct segment));
+        mem_unmap(a->segments, table_bytes((uint32_t)(a->map_bytes >> a->shift)));
     }
     budget_add(a->budget, -((int64_t)a->held << a->shift));
     memset(a, 0, sizeof(*a));
 }
+
+/* ---- the range --------------------------------------------------------------------------- */
+
+uint32_t arena_range_begin(const struct arena *a)
+{
+    arena_must_be_entered(a);
+    return a->wants_range && a->committed <= a->held_max ? a->committed : 0;
+}
+
+bool arena_range_commit(const struct arena *a, uint32_t committed)
+{
+    return mem_commit((char *)a->segments + table_bytes(committed),
+                      table_bytes(a->step_segments)) &&
+           mem_commit(segment_ptr(a, committed), (uint64_t)a->step_segments << a->shift);
+}
+
+void arena_range_end(struct arena *a, uint32_t committed, bool is_done)
+{
+    arena_must_be_entered(a);
+    if (a->committed != committed) {
+        return; /* another thread was faster */
+    }
+    a->wants_range = false;
+    if (is_done) {
+        a->committed += a->step_segments;
+    } else {
+        a->held_max = committed - 1;
+    }
+}
+
+void arena_range_retry(struct arena *a)
+{
+    arena_must_be_entered(a);
+    a->held_max = (uint32_t)(a->map_bytes >> a->shift) - 1;
+}
+
+/* ---- taking and giving ------------------------------------------------------------------- */
 
 static bool is_pinned(const struct segment *g)
 {
@@ -86,8 +151,11 @@ static segment_t pop_unheld(struct arena *a, int64_t overdraw)
 {
     segment_t s = a->cold;
 
-    if (s == 0 && a->fresh >= a->segment_max) {
-        return 0;
+    if (s == 0 && a->committed - a->fresh <= a->step_segments / 2) {
+        a->wants_range = a->committed <= a->held_max;
+        if (a->fresh == a->committed) {
+            return 0;
+        }
     }
     if (!budget_take(a->budget, (int64_t)1 << a->shift, overdraw)) {
         return 0;
@@ -311,10 +379,10 @@ void arena_release_pinned(struct arena *a, uint32_t max, struct run_released *ou
 
 uint32_t arena_avail(const struct arena *a)
 {
-    int64_t left = budget_left(a->budget) >> a->shift;
+    int64_t allowed = arena_allowed(a);
 
     arena_must_be_entered(a);
-    return a->free_count + (left > 0 ? (uint32_t)left : 0);
+    return a->free_count + (allowed > 0 ? (uint32_t)allowed : 0);
 }
 
 uint32_t arena_trim_take(struct arena *a, uint32_t max, segment_t *list)

@@ -8,6 +8,10 @@
  * Every segment that is neither fresh nor cold is *held*: resident and counted in the budget of
  * the process, so the resident size is known exactly.
  *
+ * The range is reserved as a whole and committed in steps, as segments are used for the first
+ * time: a reserved page takes address space, a committed one is also promised by the system,
+ * which counts where overcommit is off.
+ *
  * What leaves use is handed over in *runs*: lists of segments joined by `next`, described in
  * the entry of the first. A run waits for its grace period in one of two queues (whoever is in
  * the shard releases from `quarantine`, the reclaimer from `lazy`), then, if a reader has
@@ -73,15 +77,18 @@ struct arena {
     char *base;
     struct segment *segments;
     uint64_t map_bytes;
-    uint32_t segment_max; /* numbers below this exist */
-    uint32_t shift;       /* log2 of the bytes of a segment */
+    uint32_t shift;         /* log2 of the bytes of a segment */
+    uint32_t step_segments; /* committed at once */
     struct budget *budget;
     struct grace *grace;
     const struct lock *lock; /* [borrowed] guards the arena; NULL: one thread only */
 
     /* [lock] */
-    uint32_t fresh; /* lowest number never used */
-    segment_t free; /* held and unused */
+    uint32_t held_max;  /* segments of the whole range; fewer once a step was refused */
+    uint32_t committed; /* numbers below this may be used */
+    bool wants_range;   /* the next step should be committed */
+    uint32_t fresh;     /* lowest number never used */
+    segment_t free;     /* held and unused */
     uint32_t free_count;
     uint32_t free_low; /* least free_count since the trimmer last looked */
     segment_t cold;    /* unused and not resident */
@@ -95,13 +102,33 @@ struct arena {
 /* Checks "Context: in shard" in debug builds. */
 #define arena_must_be_entered(a) debug_must((a)->lock == NULL || lock_is_held_here((a)->lock))
 
+/* The longest range that handles can name, in bytes: 32 bits of ITEM_UNIT. */
+#define ARENA_RANGE_MAX ((uint64_t)ITEM_UNIT << 32)
+
 /*
- * Reserve a range for a process limit and choose the segment size from this shard's share of
- * it. False when the system refuses. Context: before start.
+ * The range that suits a process limit, in bytes: one shard may come to hold nearly all of it,
+ * and it may be raised. Context: any thread.
  */
-bool arena_init(struct arena *a, uint64_t limit_bytes, uint64_t share_bytes,
+uint64_t arena_range_for(uint64_t limit_bytes);
+
+/*
+ * Reserve a range, and choose the segment size from the shard's share of the limit. False when
+ * the system refuses. Context: before start.
+ */
+bool arena_init(struct arena *a, uint64_t range_bytes, uint64_t share_bytes,
                 struct budget *budget, struct grace *grace, const struct lock *lock);
 void arena_fini(struct arena *a);
+
+/*
+ * The range grows by a step, outside the lock: begin returns how many segments are committed
+ * (0: no step is wanted), commit asks the system, end notes its answer. When it refuses, the
+ * range ends there until arena_range_retry(). Context: begin, end, retry: in shard; commit:
+ * outside a shard.
+ */
+uint32_t arena_range_begin(const struct arena *a);
+bool arena_range_commit(const struct arena *a, uint32_t committed);
+void arena_range_end(struct arena *a, uint32_t committed, bool is_done);
+void arena_range_retry(struct arena *a);
 
 static inline uint32_t segment_bytes(const struct arena *a)
 {
@@ -130,8 +157,8 @@ static inline struct item *arena_item(const struct arena *a, handle_t h)
 
 /*
  * Take a segment: a free one, else one within the budget (overdraw: how many bytes beyond the
- * limit are tolerated). 0 when there is none. The entry of the segment is reset. Context: in
- * shard.
+ * limit are tolerated). 0 when there is none, or (wants_range is set) its part of the range is
+ * not committed yet. The entry of the segment is reset. Context: in shard.
  */
 segment_t arena_take(struct arena *a, enum segment_state state, int64_t overdraw);
 
@@ -177,9 +204,35 @@ bool arena_release(struct arena *a, enum run_kind kind, uint32_t max, struct run
  */
 void arena_release_pinned(struct arena *a, uint32_t max, struct run_released *out);
 
+/* Is the next segment one that is not committed yet? Context: in shard. */
+static inline bool arena_needs_range(const struct arena *a)
+{
+    arena_must_be_entered(a);
+    return a->wants_range && a->free == 0 && a->cold == 0 && a->fresh == a->committed;
+}
+
+/* How many segments more the range can hold. Context: in shard. */
+static inline uint32_t arena_unheld(const struct arena *a)
+{
+    arena_must_be_entered(a);
+    return a->held_max - a->held;
+}
+
 /*
- * How many segments can be taken now: free ones, and what the budget still allows. Context: in
- * shard.
+ * How many segments the budget and the range still allow; negative when the budget is
+ * overdrawn. Context: in shard.
+ */
+static inline int64_t arena_allowed(const struct arena *a)
+{
+    int64_t left = budget_left(a->budget) >> a->shift;
+    int64_t unheld = arena_unheld(a);
+
+    return left < unheld ? left : unheld;
+}
+
+/*
+ * How many segments can be taken now: free ones, and what budget and range still allow.
+ * Context: in shard.
  */
 uint32_t arena_avail(const struct arena *a);
 

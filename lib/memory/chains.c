@@ -143,10 +143,16 @@ void chains_detach(struct memory *m, segment_t n)
  */
 static segment_t draw_segment(struct memory *m, enum draw draw)
 {
+    segment_t n;
+
     if (draw == DRAW_PUT && arena_avail(&m->arena) <= ROOM_RESERVE) {
         return 0;
     }
-    return arena_take(&m->arena, SEG_OPEN, draw == DRAW_PUT ? 0 : memory_overdraw(m));
+    n = arena_take(&m->arena, SEG_OPEN, draw == DRAW_PUT ? 0 : memory_overdraw(m));
+    if (m->arena.wants_range) {
+        m->ops->wants_range(m->owner);
+    }
+    return n;
 }
 
 handle_t chains_append(struct memory *m, enum chain_id chain, uint32_t units, segment_t after,

@@ -31,7 +31,7 @@ bool memory_init(struct memory *m, const struct memory_setup *setup)
     m->sharers = setup->sharers;
     m->evictions = setup->evictions;
     evict_init(&m->evict, setup->policy, setup->lock);
-    if (!arena_init(&m->arena, setup->limit_bytes, share, setup->budget, setup->grace,
+    if (!arena_init(&m->arena, setup->range_bytes, share, setup->budget, setup->grace,
                     setup->lock)) {
         return false;
     }
@@ -50,6 +50,26 @@ void memory_fini(struct memory *m)
     if (m->arena.base != NULL) {
         arena_fini(&m->arena);
     }
+}
+
+void memory_grow(struct memory *m)
+{
+    uint32_t from;
+    bool is_done;
+
+    lock_take(m->lock);
+    from = arena_range_begin(&m->arena);
+    lock_give(m->lock);
+    if (from == 0) {
+        return;
+    }
+    is_done = arena_range_commit(&m->arena, from);
+    lock_take(m->lock);
+    if (!is_done && m->arena.committed == from) {
+        ctr_add(m->counters, CTR_range_refused, 1);
+    }
+    arena_range_end(&m->arena, from, is_done);
+    lock_give(m->lock);
 }
 
 static void retire_chain(struct memory *m, const struct chain *c)

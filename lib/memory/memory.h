@@ -126,6 +126,8 @@ struct memory_owner_ops {
     unsigned (*drop_due)(void *owner, unsigned max, msec_t now, unsigned *looked);
     /* The home worker should come by soon. */
     void (*wants_work)(void *owner);
+    /* The range should grow: memory_grow() is to be called soon, outside the shard. */
+    void (*wants_range)(void *owner);
 };
 
 struct memory {
@@ -166,6 +168,7 @@ struct memory_setup {
     struct grace *grace;
     const struct evict_policy *policy;
     uint64_t limit_bytes; /* of all that share the budget */
+    uint64_t range_bytes; /* of address space; see arena_range_for() */
     uint32_t sharers;
     bool evictions;
     bool is_in_cores; /* core files have the items */
@@ -188,6 +191,12 @@ void memory_fini(struct memory *m);
  * no longer refers to any. Context: in shard.
  */
 void memory_flush(struct memory *m);
+
+/*
+ * Let the range grow by a step, if that is wanted. When the system refuses, which is counted,
+ * it ends where it is. Context: outside a shard.
+ */
+void memory_grow(struct memory *m);
 
 static inline struct item *memory_item(const struct memory *m, handle_t h)
 {

@@ -74,6 +74,12 @@ enum outcome room_take_whole(struct memory *m, msec_t now, segment_t *out)
     }
     if (arena_avail(&m->arena) > ROOM_RESERVE) {
         *out = arena_take(&m->arena, SEG_WHOLE, 0);
+        if (m->arena.wants_range) {
+            m->ops->wants_range(m->owner);
+        }
+        if (*out == 0 && arena_needs_range(&m->arena)) {
+            return OUT_MISS;
+        }
         if (*out != 0) {
             m->blocks.put_bytes += segment_bytes(&m->arena);
             return OUT_OK;

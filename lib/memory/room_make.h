@@ -20,7 +20,7 @@ static inline void room_make(struct memory *m, uint64_t bytes, msec_t now)
 {
     const struct arena *a = &m->arena;
     uint32_t completed = atomic_load_explicit(&a->grace->completed, memory_order_acquire);
-    int64_t left = budget_left(a->budget) >> a->shift;
+    int64_t left = arena_allowed(a);
 
     memory_must_be_entered(m);
     if (MF_UNLIKELY(completed != m->blocks.put_completed)) {

@@ -70,10 +70,19 @@ static void owner_wants_work(void *owner)
     atomic_store_explicit(&s->wants_work, true, memory_order_relaxed);
 }
 
+static void owner_wants_range(void *owner)
+{
+    struct shard *s = owner;
+
+    atomic_store_explicit(&s->wants_making, true, memory_order_relaxed);
+    atomic_store_explicit(&s->wants_work, true, memory_order_relaxed);
+}
+
 const struct memory_owner_ops shard_owner_ops = {
     .prefetch = owner_prefetch,
     .moved = owner_moved,
     .drop = owner_drop,
     .drop_due = owner_drop_due,
     .wants_work = owner_wants_work,
+    .wants_range = owner_wants_range,
 };

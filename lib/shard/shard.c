@@ -25,6 +25,7 @@ static bool init_parts(struct shard *s)
                                        .grace = reclaim_grace(g->reclaimer),
                                        .policy = &evict_s3fifo,
                                        .limit_bytes = g->limit_bytes,
+                                       .range_bytes = g->range_bytes,
                                        .sharers = g->count,
                                        .evictions = g->evictions,
                                        .is_in_cores = g->is_in_cores};

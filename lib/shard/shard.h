@@ -48,7 +48,7 @@ struct shard {
     /* [atomic] */
     _Atomic msec_t flush_at;   /* everything here is flushed from then on; MSEC_NEVER */
     _Atomic bool wants_work;   /* see shard_note_work() */
-    _Atomic bool wants_making; /* an index or a past is to be made, outside the lock */
+    _Atomic bool wants_making; /* an index, a past, a step of the range: outside the lock */
     _Atomic bool is_held;      /* the sampler is held */
     _Atomic msec_t next_due;   /* wheel_next() after the last change, as a hint */
     _Atomic double stale_pct, avg_ttl_ms; /* estimates of the cycle, for statistics */

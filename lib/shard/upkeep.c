@@ -111,7 +111,7 @@ static bool wants_past(const struct shard *s)
 
 void shard_note_work(struct shard *s)
 {
-    bool making = wants_resize(s) || wants_past(s);
+    bool making = wants_resize(s) || wants_past(s) || s->memory.arena.wants_range;
     bool work = making || s->table.phase != TABLE_STEADY || chains_want_tidy(&s->memory) ||
                 budget_left(s->group->budget) < 0;
 
@@ -136,6 +136,7 @@ void shard_make_wanted(struct shard *s)
     if (resize) {
         begin_resize(s);
     }
+    memory_grow(&s->memory);
     if (past) {
         evict_make_past(&s->memory, ctr_get(&s->counters, CTR_curr_items));
     }

@@ -36,7 +36,7 @@ bool shard_resize_step(struct shard *s, uint64_t buckets);
  */
 void shard_note_work(struct shard *s);
 
-/* Make an index or a past that is wanted. Context: outside the shard. */
+/* Make an index, a past or a step of the range that is wanted. Context: outside the shard. */
 void shard_make_wanted(struct shard *s);
 
 /* Old buckets moved by each writer while the index is resized. */

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Whatever -m, -t and -I are, the server starts, stores items as large as -I allows, and evicts."""
 import os
+import resource
 import sys
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import mayfly                                                           # noqa: E402
-from mayfly import Daemon, pattern                                      # noqa: E402
+from mayfly import Daemon, Inapplicable, pattern                        # noqa: E402
 
 KIB = 1 << 10
 MIB = 1 << 20
@@ -48,6 +49,43 @@ def test_many_threads_with_the_default_limit():
         shards = c.stats(b"shards")
         assert int(shards["shards"]) < 65
         assert "64:curr_connections" in shards and "64:segments_used" not in shards
+
+
+def limited(what, value):
+    return lambda: resource.setrlimit(what, (value, value))
+
+
+def test_limited_address_space():
+    if mayfly.is_sanitized():
+        raise Inapplicable("sanitizers take address space")
+    with Daemon("-m", "1024", before=limited(resource.RLIMIT_AS, 16000000 * KIB)) as d, d.client() as c:
+        assert c.set(b"k", b"v" * (MIB - ITEM_EXTRA)) == b"STORED"
+        assert "address space" not in d.log()
+    with Daemon("-m", "4096", before=limited(resource.RLIMIT_AS, 3000000 * KIB)) as d, d.client() as c:
+        assert c.set(b"k", b"v" * (MIB - ITEM_EXTRA)) == b"STORED"
+        assert "the address space is limited" in d.log()
+
+
+def test_memory_that_the_system_does_not_promise():
+    """As where overcommit is off: data that may be written is limited. What is there is used."""
+    if mayfly.is_sanitized():
+        raise Inapplicable("sanitizers take memory of their own")
+    with Daemon("-m", "1024", "-t", "1", before=limited(resource.RLIMIT_DATA, 200 * MIB)) as d, d.client() as c:
+        big = b"v" * (MIB - ITEM_EXTRA)
+        for i in range(300):
+            assert c.set(b"k%d" % i, big) == b"STORED", i
+        assert c.get(b"k299") == big
+        assert c.stat("evictions") > 0
+        assert c.shard_sum("range_refused") > 0
+
+
+def test_what_cannot_be_held_is_refused():
+    with Daemon("-m", "1048576", "-t", "4", wait=False) as d:
+        assert d.process.wait(mayfly.PATIENCE) == os.EX_USAGE
+        assert "-m 1048576 needs 32 threads or more" in d.log()
+    with Daemon("-m", "64", "-t", "2") as d, d.client() as c:
+        assert c.ask(b"cache_memlimit 8192") == b"OK"
+        assert c.ask(b"cache_memlimit 8193").startswith(b"MEMLIMIT_ADJUST_FAILED")
 
 
 mayfly.main(globals())

@@ -639,6 +639,36 @@ TEST(shards_suit_threads_and_limit)
     }
 }
 
+TEST(what_the_ranges_cannot_hold_needs_more_shards)
+{
+    struct engine_config cfg;
+    struct engine e;
+
+    ck_assert_uint_eq(engine_shards_least(MIB), 1);
+    ck_assert_uint_eq(engine_shards_least(32768 * MIB), 1);
+    ck_assert_uint_eq(engine_shards_least(32768 * MIB + 1), 2);
+    ck_assert_uint_eq(engine_shards_least(1048576 * MIB), 32);
+    fixture_config(&cfg);
+    cfg.shards = 2;
+    cfg.limit_bytes = 65537 * MIB;
+    ck_assert_int_eq(engine_start(&e, &cfg), MF_EINVAL);
+}
+
+TEST(the_limit_rises_as_far_as_the_ranges)
+{
+    struct engine_config cfg;
+    struct fixture f;
+
+    fixture_config(&cfg);
+    cfg.shards = 2;
+    fixture_start(&f, &cfg);
+    ck_assert_uint_eq(engine_range(&f.engine), 2 * 4096 * MIB);
+    ck_assert(engine_set_limit(&f.engine, engine_range(&f.engine)));
+    ck_assert(!engine_set_limit(&f.engine, engine_range(&f.engine) + 1));
+    ck_assert(engine_set_limit(&f.engine, 8 * MIB));
+    fixture_stop(&f);
+}
+
 TEST(the_least_works)
 {
     struct engine_config cfg;

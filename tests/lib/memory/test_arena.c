@@ -23,13 +23,32 @@ static void start(uint64_t limit, uint64_t share)
     memset(&budget, 0, sizeof(budget));
     atomic_init(&budget.limit_bytes, (int64_t)limit);
     grace_init(&grace);
-    ck_assert(arena_init(&a, limit, share, &budget, &grace, NULL));
+    ck_assert(arena_init(&a, arena_range_for(limit), share, &budget, &grace, NULL));
 }
 
 static void stop(void)
 {
     arena_fini(&a);
     ck_assert_int_eq(atomic_load(&budget.used_bytes), 0);
+}
+
+/* Let the range grow if it wants to, as memory_grow() does. */
+static void grow(bool is_granted)
+{
+    uint32_t from = arena_range_begin(&a);
+
+    if (from != 0) {
+        arena_range_end(&a, from, is_granted && arena_range_commit(&a, from));
+    }
+}
+
+/* Take a segment; the range grows when it has to. */
+static segment_t take(enum segment_state state, int64_t overdraw)
+{
+    segment_t n = arena_take(&a, state, overdraw);
+
+    grow(true);
+    return n;
 }
 
 static void end_grace(void)
@@ -46,7 +65,7 @@ static segment_t take_list(uint32_t count, segment_t *last)
     segment_t first = 0;
 
     for (uint32_t i = 0; i < count; i++) {
-        segment_t n = arena_take(&a, SEG_WHOLE, 0);
+        segment_t n = take(SEG_WHOLE, 0);
 
         ck_assert_uint_ne(n, 0);
         if (first == 0) {
@@ -95,21 +114,108 @@ TEST(the_limit_is_kept_and_overdrawn_only_as_told)
     start(LIMIT, LIMIT);
     ck_assert_uint_eq(arena_avail(&a), count);
     for (uint32_t i = 0; i < count; i++) {
-        segment_t n = arena_take(&a, SEG_OPEN, 0);
+        segment_t n = take(SEG_OPEN, 0);
 
         ck_assert_uint_ne(n, 0);
         ck_assert_uint_eq(a.segments[n].state, SEG_OPEN);
         check_held();
     }
     ck_assert_uint_eq(arena_avail(&a), 0);
-    ck_assert_uint_eq(arena_take(&a, SEG_OPEN, 0), 0);
-    ck_assert_uint_eq(arena_take(&a, SEG_OPEN, 64 * KIB - 1), 0);
-    ck_assert_uint_ne(arena_take(&a, SEG_OPEN, 64 * KIB), 0);
-    ck_assert_uint_eq(arena_take(&a, SEG_OPEN, 64 * KIB), 0);
+    ck_assert_uint_eq(take(SEG_OPEN, 0), 0);
+    ck_assert_uint_eq(take(SEG_OPEN, 64 * KIB - 1), 0);
+    ck_assert_uint_ne(take(SEG_OPEN, 64 * KIB), 0);
+    ck_assert_uint_eq(take(SEG_OPEN, 64 * KIB), 0);
     ck_assert_int_lt(budget_left(&budget), 0);
     ck_assert_uint_eq(arena_avail(&a), 0);
     stop();
 }
+
+/* ---- the range --------------------------------------------------------------------------- */
+
+TEST(the_range_grows_before_it_is_needed)
+{
+    start(LIMIT, LIMIT);
+    ck_assert_uint_eq(arena_range_begin(&a), 0);
+    for (uint32_t i = 0; i < LIMIT / (64 * KIB); i++) {
+        segment_t n = arena_take(&a, SEG_OPEN, 0);
+
+        ck_assert_uint_ne(n, 0);
+        memset(segment_ptr(&a, n), 1, segment_bytes(&a));
+        ck_assert(!arena_needs_range(&a));
+        grow(true);
+    }
+    ck_assert_uint_gt(a.committed, a.step_segments);
+    stop();
+}
+
+TEST(nothing_is_taken_from_a_step_that_is_not_committed)
+{
+    uint32_t taken = 0;
+
+    start(LIMIT, LIMIT);
+    while (arena_take(&a, SEG_OPEN, 0) != 0) {
+        taken++;
+    }
+    ck_assert_uint_eq(taken, a.step_segments - 1);
+    /* There is room nevertheless: in the range, and in the budget. */
+    ck_assert(arena_needs_range(&a));
+    ck_assert_uint_eq(arena_avail(&a), LIMIT / (64 * KIB) - taken);
+    grow(true);
+    ck_assert(!arena_needs_range(&a));
+    ck_assert_uint_ne(arena_take(&a, SEG_OPEN, 0), 0);
+    stop();
+}
+
+TEST(where_the_system_refuses_the_range_ends)
+{
+    uint32_t taken = 0;
+
+    start(LIMIT, LIMIT);
+    while (arena_take(&a, SEG_OPEN, 0) != 0) {
+        taken++;
+    }
+    grow(false);
+    ck_assert(!arena_needs_range(&a));
+    ck_assert_uint_eq(arena_unheld(&a), 0);
+    ck_assert_uint_eq(arena_avail(&a), 0);
+    ck_assert_uint_eq(arena_take(&a, SEG_OPEN, 0), 0);
+    ck_assert_uint_eq(arena_range_begin(&a), 0);
+    arena_range_retry(&a);
+    ck_assert_uint_eq(arena_take(&a, SEG_OPEN, 0), 0);
+    grow(true);
+    ck_assert_uint_ne(arena_take(&a, SEG_OPEN, 0), 0);
+    stop();
+}
+
+/* A range that is shorter than the limit. */
+TEST(room_knows_where_the_range_ends)
+{
+    uint32_t taken = 0;
+
+    memset(&budget, 0, sizeof(budget));
+    atomic_init(&budget.limit_bytes, (int64_t)(4 * LIMIT));
+    grace_init(&grace);
+    ck_assert(arena_init(&a, LIMIT, LIMIT, &budget, &grace, NULL));
+    ck_assert_uint_eq(arena_avail(&a), LIMIT / (64 * KIB) - 1);
+    while (take(SEG_OPEN, 0) != 0) {
+        taken++;
+    }
+    ck_assert_uint_eq(taken, LIMIT / (64 * KIB) - 1);
+    ck_assert_uint_eq(arena_avail(&a), 0);
+    ck_assert_int_gt(budget_left(&budget), 0);
+    stop();
+}
+
+TEST(ranges_suit_the_limit)
+{
+    ck_assert_uint_eq(arena_range_for(1 * MIB), 4096ull * MIB);
+    ck_assert_uint_eq(arena_range_for(1024ull * MIB), 8192ull * MIB);
+    ck_assert_uint_eq(arena_range_for(4096ull * MIB), 32768ull * MIB);
+    ck_assert_uint_eq(arena_range_for(UINT64_MAX), 32768ull * MIB);
+    ck_assert_uint_eq(ARENA_RANGE_MAX, 32768ull * MIB);
+}
+
+/* ---- runs -------------------------------------------------------------------------------- */
 
 TEST(what_nobody_saw_is_free_at_once)
 {
@@ -159,7 +265,7 @@ TEST(a_run_waits_for_its_grace_period)
     ck_assert_uint_eq(arena_waiting(&a), 0);
     ck_assert_uint_eq(r.lazy_runs, 0);
     ck_assert_uint_eq(r.pinned_segments, 0);
-    first = arena_take(&a, SEG_OPEN, 0);
+    first = take(SEG_OPEN, 0);
     ck_assert_uint_gt(a.segments[first].generation, generation);
     check_held();
     stop();
@@ -303,12 +409,12 @@ TEST(trimming_pays_back_and_cold_ones_read_as_zero)
     ck_assert_uint_eq(list, 0);
     /* Cold segments are taken before fresh ones. */
     for (int i = 0; i < 10; i++) {
-        segment_t s = arena_take(&a, SEG_WHOLE, 0);
+        segment_t s = take(SEG_WHOLE, 0);
 
         ck_assert_uint_le(s, 10);
         ck_assert_int_eq(segment_ptr(&a, s)[100], 0);
     }
-    ck_assert_uint_eq(arena_take(&a, SEG_WHOLE, 0), 11);
+    ck_assert_uint_eq(take(SEG_WHOLE, 0), 11);
     check_held();
     stop();
 }

@@ -6,7 +6,10 @@
 #include "lib/shard/shard.h"
 
 #include <stdio.h>
+#include <string.h>
 
+#include "lib/base/rcu.h"
+#include "lib/engine/router.h"
 #include "lib/shard/upkeep.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
@@ -326,5 +329,79 @@ TEST(more_than_the_limit_is_refused_without_harm)
     fixture_verify(&f);
     fixture_set(&f, "large", 6 * MIB);
     fixture_check(&f, "large", 6 * MIB);
+    fixture_stop(&f);
+}
+
+/* ---- what a put waits for ---------------------------------------------------------------- */
+
+/* A shard at the end of its range evicts its own, and takes nothing from others. */
+TEST(a_shard_at_the_end_of_its_range_evicts_its_own)
+{
+    struct arena *a;
+    uint64_t others;
+
+    start(2, 16 * MIB, true);
+    a = &f.engine.shards[0]->memory.arena;
+    for (unsigned i = 0; i < 1000; i++) {
+        fixture_set(&f, fixture_key("k", i), 1000);
+    }
+    fixture_settle(&f);
+    a->held_max = a->held;
+    others = ctr_get(&f.engine.shards[1]->counters, CTR_curr_items);
+    for (unsigned i = 1000; i < 3000; i++) {
+        fixture_set(&f, fixture_key("k", i), 1000);
+        fixture_check(&f, fixture_key("k", i), 1000);
+    }
+    ck_assert_uint_gt(ctr_get(&f.engine.shards[0]->counters, CTR_evictions), 0);
+    ck_assert_uint_eq(ctr_get(&f.engine.shards[1]->counters, CTR_evictions), 0);
+    ck_assert_uint_gt(ctr_get(&f.engine.shards[1]->counters, CTR_curr_items), others + 500);
+    fixture_stop(&f);
+}
+
+/* The nth key from a number on that a shard has. */
+static const char *key_of(const struct shard *s, const char *kind, unsigned *n)
+{
+    for (;;) {
+        const char *key = fixture_key(kind, (*n)++);
+        const struct route *rt = router_read(&f.engine.router);
+        uint64_t hash = engine_hash(&f.engine, key, strlen(key));
+
+        if (rt->shards[route_slot(rt, hash)->put] == s) {
+            return key;
+        }
+    }
+}
+
+/*
+ * The index of one shard has no room until a grace period is over: nothing is evicted from
+ * another that holds more.
+ */
+TEST(waiting_for_the_index_evicts_nothing)
+{
+    struct store st = {
+        .mode = STORE_SET, .deadline = MSEC_NEVER, .value = span_of("", 0), .may_wait = true};
+    enum outcome out = OUT_STORED;
+    unsigned stored = 0;
+    unsigned n = 0;
+
+    start(2, 64 * MIB, true);
+    for (unsigned i = 0; i < 2000; i++) {
+        fixture_set(&f, key_of(f.engine.shards[1], "full", &n), 4000);
+    }
+    for (n = 0; out == OUT_STORED; stored++) {
+        const char *key = key_of(f.engine.shards[0], "k", &n);
+
+        ck_assert_uint_lt(n, 1000000);
+        st.key = span_of(key, strlen(key));
+        st.hash = engine_hash(&f.engine, key, strlen(key));
+        rcu_begin();
+        out = engine_store(&f.engine, &st, fixture_now(&f));
+        rcu_end();
+    }
+    ck_assert_int_eq(out, OUT_WAIT);
+    fixture_settle(&f);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 2000 + stored - 1);
+    fixture_set(&f, fixture_key("k", n - 1), 0);
     fixture_stop(&f);
 }
