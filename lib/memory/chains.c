@@ -187,11 +187,19 @@ handle_t chains_append(struct memory *m, enum chain_id chain, uint32_t units, se
 
 /* ---- the segment to empty ---------------------------------------------------------------- */
 
-segment_t chains_oldest(const struct memory *m, enum chain_id id)
+segment_t chains_oldest(struct memory *m, enum chain_id id)
 {
+    const struct chain *c = &m->blocks.chain[id];
+
     memory_must_be_entered(m);
-    for (segment_t n = m->blocks.chain[id].head; n != 0; n = m->arena.segments[n].next) {
-        if (m->arena.segments[n].state == SEG_SEALED && m->arena.segments[n].busy == 0) {
+    for (segment_t n = c->head; n != 0; n = m->arena.segments[n].next) {
+        if (m->arena.segments[n].busy != 0) {
+            continue;
+        }
+        if (n == c->compact) {
+            seal(m, n);
+        }
+        if (m->arena.segments[n].state == SEG_SEALED) {
             return n;
         }
     }
@@ -201,12 +209,7 @@ segment_t chains_oldest(const struct memory *m, enum chain_id id)
 segment_t chains_seal_open(struct memory *m, enum chain_id id)
 {
     const struct chain *c = &m->blocks.chain[id];
-    /*
-     * The cleaner's first. What has to stay when a segment is evicted from goes to the other:
-     * if that came first, a piece in it would go round and round, and its head never be
-     * reached.
-     */
-    segment_t open[] = {c->compact, c->open};
+    segment_t open[] = {c->open, c->compact};
 
     memory_must_be_entered(m);
     for (int i = 0; i < 2; i++) {

@@ -35,8 +35,12 @@ void chains_claim(struct memory *m, segment_t n);
 /* Take a segment out of its chain and bin. Context: in shard. */
 void chains_detach(struct memory *m, segment_t n);
 
-/* The oldest sealed segment of a chain that is not being filled; 0: none. Context: in shard. */
-segment_t chains_oldest(const struct memory *m, enum chain_id id);
+/*
+ * The oldest segment of a chain that is not being filled, except for the open one at its end;
+ * 0: none. If it is the cleaner's, it is sealed: pieces that an eviction moves to the end would
+ * otherwise go round and round, and their heads in it never be reached. Context: in shard.
+ */
+segment_t chains_oldest(struct memory *m, enum chain_id id);
 
 /*
  * Seal what a chain has open, so that it can be emptied. 0 when there is nothing, or it is

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "lib/base/rcu.h"
+#include "lib/memory/chunks.h"
 #include "lib/memory/cursor.h"
 #include "lib/memory/room.h"
 #include "lib/shard/info.h"
@@ -327,8 +328,9 @@ static void set_kilobytes(const char *kind, unsigned first, unsigned count)
  * Pieces are in one segment and their head in another, which is cleaned: the cleaner has the
  * head in its open segment, the pieces come to the other one when theirs is evicted.
  */
-TEST(a_head_apart_from_its_pieces_is_reached)
+TEST_LOOP(a_head_apart_from_its_pieces_is_reached, 2)
 {
+    const unsigned pieces = _i == 0 ? 2 : PIECES_MAX; /* a few, and a segment full */
     unsigned per_segment;
     size_t piece;
     struct memory *m;
@@ -337,8 +339,8 @@ TEST(a_head_apart_from_its_pieces_is_reached)
     m = &f.shard->memory;
     per_segment = segment_bytes(&m->arena) / KIB;
     piece = m->piece_max;
-    set_kilobytes("old", 0, per_segment - 4);
-    fixture_set(&f, "wide", 2 * piece);
+    set_kilobytes("old", 0, per_segment - 2 * pieces);
+    fixture_set(&f, "wide", pieces * piece);
     set_kilobytes("dead", 0, per_segment);
     for (unsigned i = 0; i + 1 < per_segment; i++) {
         ck_assert_int_eq(fixture_delete(&f, name("dead", i)), OUT_DELETED);
