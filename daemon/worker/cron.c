@@ -272,11 +272,7 @@ static void check_others(struct cron *c)
 
 /* ---- upkeep ------------------------------------------------------------------------------ */
 
-static void on_retry(uv_timer_t *timer)
-{
-    /* The turn that this wake-up begins checks the shard by itself. */
-    (void)timer;
-}
+static void on_retry(uv_timer_t *timer);
 
 /* Does the shard want work? Publishes the answer as what this worker knows. */
 static bool publish_work(struct worker *w)
@@ -305,10 +301,20 @@ static void upkeep(struct cron *c)
     c->has_upkeep = shard_maintain(w->shard, worker_now(w), MAINTAIN_SLICE_US);
     if (c->has_upkeep) {
         c->retry_ms = RETRY_FIRST_MS;
-    } else if (shard_wants_work(w->shard) && !uv_is_active((uv_handle_t *)&c->retry)) {
+    } else if (publish_work(w) && !uv_is_active((uv_handle_t *)&c->retry)) {
+        /* Published again: one that sleeps as if it knew would not be poked. */
         uv_timer_start(&c->retry, on_retry, c->retry_ms, 0);
         c->retry_ms = c->retry_ms < RETRY_LAST_MS ? c->retry_ms * 2 : RETRY_LAST_MS;
     }
+}
+
+/*
+ * After a poll that timed out the loop runs its checks first and its timers then: what the
+ * check found left, with this timer still armed, would be left for good.
+ */
+static void on_retry(uv_timer_t *timer)
+{
+    upkeep(timer->data);
 }
 
 /* ---- waiting connections ----------------------------------------------------------------- */
