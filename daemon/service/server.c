@@ -241,6 +241,11 @@ static int start_engine(struct server *s)
         log_error("server, cannot start the engine (%s)", mf_strerror(err));
         return EX_OSERR;
     }
+    if (engine_items_hint(&s->crew.engine) < cfg.items_hint) {
+        log_notice("server, sizes the index for %" PRIu64
+                   " items: -m bears no more (hashpower)",
+                   engine_items_hint(&s->crew.engine));
+    }
     if (engine_range(&s->crew.engine) < cfg.limit_bytes) {
         log_warn("server, holds at most %" PRIu64
                  " megabytes: the address space is limited (ulimit -v)",

@@ -207,6 +207,14 @@ bool engine_try_grace(struct engine *e)
     return grace_try(g);
 }
 
+uint64_t engine_items_hint(const struct engine *e)
+{
+    uint64_t each = shard_items_hint(&e->group, e->config.limit_bytes);
+
+    return each < e->config.items_hint / e->shard_count ? each * e->shard_count
+                                                        : e->config.items_hint;
+}
+
 uint64_t engine_range(const struct engine *e)
 {
     return e->range_bytes;
@@ -217,13 +225,12 @@ bool engine_set_limit(struct engine *e, uint64_t limit_bytes)
     if (limit_bytes / e->shard_count < SHARD_MIN_BYTES || limit_bytes > e->range_bytes) {
         return false;
     }
+    pthread_mutex_lock(&e->flush_lock);
     atomic_store_explicit(&e->budget.limit_bytes, (int64_t)limit_bytes, memory_order_relaxed);
     for (uint32_t i = 0; i < e->shard_count; i++) {
-        shard_enter(e->shards[i]);
-        arena_range_retry(&e->shards[i]->memory.arena);
-        shard_leave(e->shards[i]);
-        atomic_store_explicit(&e->shards[i]->wants_work, true, memory_order_relaxed);
+        shard_fit_limit(e->shards[i]);
     }
+    pthread_mutex_unlock(&e->flush_lock);
     grace_ask(reclaim_grace(e->reclaimer), GRACE_SOON);
     return true;
 }

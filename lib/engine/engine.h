@@ -79,10 +79,9 @@ struct engine {
     struct clock clock;
     struct budget budget;
     struct shard_group group; /* what the shards know of the above */
-    /* under flush_lock */
-    pthread_mutex_t
-        flush_lock; /* one flush command at a time; only shards are entered while it is held */
-    uint64_t flush_id; /* flush commands so far */
+    /* under flush_lock: one flush or change of the limit at a time */
+    pthread_mutex_t flush_lock; /* only shards are entered while it is held */
+    uint64_t flush_id;          /* flush commands so far */
     /* [rcu] */
     struct router router;
 };
@@ -111,6 +110,12 @@ size_t engine_small_max(const struct engine *e);
  * thread.
  */
 uint64_t engine_range(const struct engine *e);
+
+/*
+ * For how many items the indexes are made at the start: items_hint, or less if the limit does
+ * not bear that; 0: no hint. Context: any thread.
+ */
+uint64_t engine_items_hint(const struct engine *e);
 
 /* Change -m. False when it cannot be reached. Context: worker or main, outside a shard. */
 bool engine_set_limit(struct engine *e, uint64_t limit_bytes);

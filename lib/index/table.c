@@ -188,17 +188,40 @@ static bool is_too_full(uint64_t items, uint64_t buckets, unsigned pct)
     return items * 100 > buckets * TABLE_SLOTS * pct;
 }
 
+static uint64_t buckets_for(uint64_t items)
+{
+    uint64_t buckets = TABLE_MIN_BUCKETS;
+
+    while (is_too_full(items, buckets, INIT_FULL)) {
+        buckets *= 2;
+    }
+    return buckets;
+}
+
+uint64_t table_items_in(uint64_t bytes)
+{
+    uint64_t buckets = TABLE_MIN_BUCKETS;
+
+    while (array_bytes(buckets * 2) <= bytes) {
+        buckets *= 2;
+    }
+    return buckets * TABLE_SLOTS * INIT_FULL / 100;
+}
+
+void table_set_least(struct table *t, uint64_t items)
+{
+    table_must_be_entered(t);
+    t->min_buckets = buckets_for(items);
+}
+
 bool table_init(struct table *t, uint64_t items, uint64_t seed, struct budget *budget,
                 const struct lock *lock)
 {
-    uint64_t buckets = TABLE_MIN_BUCKETS;
+    uint64_t buckets = buckets_for(items);
     struct table_view *v = mem_zalloc(sizeof(*v));
 
     if (v == NULL) {
         return false;
-    }
-    while (is_too_full(items, buckets, INIT_FULL)) {
-        buckets *= 2;
     }
     v->buckets = array_map(buckets);
     if (v->buckets == NULL) {

@@ -64,9 +64,9 @@ struct table {
     /* [const] */
     struct budget *budget;   /* [borrowed] arrays are counted in it; may be NULL in tests */
     const struct lock *lock; /* [borrowed] guards the table; NULL: one thread only */
-    uint64_t min_buckets;
-    uint64_t seed; /* of hash_key(), to hash the keys of items that move */
+    uint64_t seed;           /* of hash_key(), to hash the keys of items that move */
     /* [lock] */
+    uint64_t min_buckets; /* it does not shrink below */
     enum table_phase phase;
     uint64_t count;     /* items */
     uint64_t move_next; /* next old bucket to move */
@@ -98,6 +98,12 @@ struct table_waste {
  */
 bool table_init(struct table *t, uint64_t items, uint64_t seed, struct budget *budget,
                 const struct lock *lock);
+
+/* For how many items table_init() makes at most so many bytes. Context: any thread. */
+uint64_t table_items_in(uint64_t bytes);
+
+/* From now on it may shrink to a table for so many items. Context: in shard. */
+void table_set_least(struct table *t, uint64_t items);
 
 /* Release everything. Context: no other thread uses the table. */
 void table_fini(struct table *t);
@@ -171,7 +177,8 @@ void table_waste_release(struct table_waste *waste, struct budget *budget);
 
 /*
  * Exchange the content with a table that no other thread knows: a reader sees the one or the
- * other. Both have the same budget, lock, seed and least size. Context: in shard.
+ * other. Both have the same budget, lock and seed; each keeps its least size. Context: in
+ * shard.
  */
 void table_swap(struct table *t, struct table *other);
 

@@ -17,6 +17,9 @@
 #define RING_MIN (1u << 10)
 #define RING_MAX (1u << 17)
 
+/* What another ring takes over at most: copied under the lock, in some ten microseconds. */
+#define RING_KEPT 4096u
+
 /* A hole may be larger than what is asked for by this share of it; larger ones are split. */
 #define SLACK_SHIFT 5
 
@@ -379,14 +382,65 @@ void blocks_settle(struct memory *m, handle_t h)
 
 /* ---- start, flush, stop ------------------------------------------------------------------ */
 
-bool blocks_init(struct memory *m, uint64_t share_bytes)
+static uint32_t ring_entries(uint64_t share_bytes)
 {
-    struct blocks *b = &m->blocks;
-    uint64_t entries = RING_MIN;
+    uint32_t entries = RING_MIN;
 
     while (entries < share_bytes / 4096 && entries < RING_MAX) {
         entries *= 2;
     }
+    return entries;
+}
+
+/* The last deaths, as many as fit, go to another ring. */
+static void move_deaths(struct blocks *b, struct death *ring, uint32_t entries)
+{
+    uint32_t max = entries < RING_KEPT ? entries : RING_KEPT;
+    uint32_t n = 0;
+
+    for (; b->ring_tail - b->ring_head > max; b->ring_head++) {
+        b->ring_bytes -= b->ring[b->ring_head & b->ring_mask].units * ITEM_UNIT;
+    }
+    for (; b->ring_head != b->ring_tail; b->ring_head++) {
+        ring[n++] = b->ring[b->ring_head & b->ring_mask];
+    }
+    b->ring_head = 0;
+    b->ring_tail = n;
+    b->ring_mask = entries - 1;
+    b->ring = ring;
+}
+
+void blocks_fit_ring(struct memory *m)
+{
+    struct blocks *b = &m->blocks;
+    int64_t limit = atomic_load_explicit(&m->arena.budget->limit_bytes, memory_order_relaxed);
+    uint32_t entries = ring_entries((uint64_t)limit / m->sharers);
+    struct death *old = mem_map(entries * sizeof(struct death), MEM_PAGES_SMALL);
+    uint32_t old_entries = entries;
+
+    if (old == NULL) {
+        return;
+    }
+    lock_take(m->lock);
+    b->ring_misfits = false;
+    if (b->ring_mask + 1 != entries) {
+        struct death *fresh = old;
+
+        old = b->ring;
+        old_entries = b->ring_mask + 1;
+        move_deaths(b, fresh, entries);
+    }
+    lock_give(m->lock);
+    mem_unmap(old, old_entries * sizeof(struct death));
+    budget_add(m->arena.budget,
+               ((int64_t)entries - old_entries) * (int64_t)sizeof(struct death));
+}
+
+bool blocks_init(struct memory *m, uint64_t share_bytes)
+{
+    struct blocks *b = &m->blocks;
+    uint64_t entries = ring_entries(share_bytes);
+
     b->ring_mask = (uint32_t)entries - 1;
     b->ring = mem_map(entries * sizeof(struct death), MEM_PAGES_SMALL);
     b->holes = mem_map(CHAINS * sizeof(struct holes), MEM_PAGES_SMALL);

@@ -21,6 +21,12 @@
 bool blocks_init(struct memory *m, uint64_t share_bytes);
 void blocks_fini(struct memory *m);
 
+/*
+ * Make the ring anew, for the limit as it is now, if that has changed (ring_misfits). Deaths
+ * beyond the last few thousand are forgotten. Context: outside the shard.
+ */
+void blocks_fit_ring(struct memory *m);
+
 /* Forget every chain, hole and death: a flush. Context: in shard. */
 void blocks_reset(struct memory *m);
 

@@ -47,8 +47,9 @@ struct evict_policy {
 
     /*
      * The past: what the policy remembers of dropped keys, by their hashes. It is made when
-     * something is evicted for the first time, and made larger (and empty) as the number of
-     * items grows. A policy that remembers nothing leaves all of these NULL.
+     * something is evicted for the first time, and made anew (and empty) when the number of
+     * items has become much larger or smaller. A policy that remembers nothing leaves all of
+     * these NULL.
      */
     void *(*past_create)(uint64_t items, struct budget *budget); /* NULL: no memory */
     void (*past_destroy)(void *past, struct budget *budget);
@@ -111,14 +112,18 @@ static inline void evict_prefetch(const struct evict *ev, enum chain_id chain, u
     }
 }
 
-/* Should the past be made larger, for so many items? Context: in shard. */
+/*
+ * Should the past be made anew for so many items, because it is much too small, or much too
+ * large? Context: in shard.
+ */
 static inline bool evict_wants_past(const struct evict *ev, uint64_t items)
 {
     evict_must_be_entered(ev);
-    return ev->past_is_wanted && ev->past_capacity < items / 2 + 512;
+    return (ev->past_is_wanted && ev->past_capacity < items / 2 + 512) ||
+           ev->past_capacity > 4 * items + 8192;
 }
 
-/* Make the past, or a larger one, for so many items. Context: outside the shard. */
+/* Make the past, or another one, for so many items. Context: outside the shard. */
 void evict_make_past(struct memory *m, uint64_t items);
 
 /* Bytes of what it remembers. Context: in shard. */

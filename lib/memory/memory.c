@@ -52,6 +52,13 @@ void memory_fini(struct memory *m)
     }
 }
 
+void memory_fit_limit(struct memory *m)
+{
+    memory_must_be_entered(m);
+    arena_range_retry(&m->arena);
+    m->blocks.ring_misfits = true;
+}
+
 void memory_grow(struct memory *m)
 {
     uint32_t from;

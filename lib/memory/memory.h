@@ -71,6 +71,7 @@ struct blocks {
     struct holes *holes; /* [CHAINS] */
     struct death *ring;
     uint32_t ring_mask;
+    bool ring_misfits;             /* it was made for another limit */
     uint32_t ring_head, ring_tail; /* taken at head, put at tail; free-running */
     uint64_t dead_bytes;           /* in open and sealed segments, tails included */
     uint64_t hole_bytes;           /* the part of it that is listed */
@@ -191,6 +192,12 @@ void memory_fini(struct memory *m);
  * no longer refers to any. Context: in shard.
  */
 void memory_flush(struct memory *m);
+
+/*
+ * The limit has changed: the range may grow again where the system refused it, and the ring is
+ * to be made anew. Context: in shard.
+ */
+void memory_fit_limit(struct memory *m);
 
 /*
  * Let the range grow by a step, if that is wanted. When the system refuses, which is counted,

@@ -4,6 +4,8 @@
  */
 #include "lib/shard/flush.h"
 
+#include "lib/shard/upkeep.h"
+
 /*
  * An index and deadlines: empty ones for a future flush, or flushed ones that wait for their
  * grace period. The segments wait in the arena's queues.
@@ -120,6 +122,42 @@ void shard_flush_settle(struct shard *s)
     generation_destroy(g);
 }
 
+/* Put g in the place of one with a larger index, which is returned; NULL: there is none. */
+static struct generation *exchange_larger(struct shard *s, struct generation *g)
+{
+    struct generation **at;
+    struct generation *larger;
+
+    shard_enter(s);
+    at = &s->spare;
+    while (*at != NULL && table_bytes(&(*at)->table) <= table_bytes(&g->table)) {
+        at = &(*at)->next;
+    }
+    larger = *at;
+    if (larger != NULL) {
+        g->next = larger->next;
+        *at = g;
+    }
+    shard_leave(s);
+    return larger;
+}
+
+void shard_flush_fit(struct shard *s)
+{
+    struct generation *g = s->spare != NULL ? generation_create(s) : NULL;
+
+    while (g != NULL) {
+        struct generation *larger = exchange_larger(s, g);
+
+        if (larger == NULL) {
+            generation_destroy(g);
+            return;
+        }
+        generation_destroy(larger);
+        g = generation_create(s);
+    }
+}
+
 void shard_flush_fini(struct shard *s)
 {
     while (s->spare != NULL) {
@@ -160,6 +198,7 @@ static void carry_out(struct shard *s, msec_t now, struct generation **out,
         *out = g;
         *unused = s->table_retiree; /* belongs to a resize that ends here */
         s->table_retiree = NULL;
+        shard_note_work(s); /* the past is too large for what is left */
     } /* otherwise keep it: a burst of flushes must not cost a generation each */
     atomic_store_explicit(&s->flush_at, MSEC_NEVER, memory_order_release);
 }
@@ -175,7 +214,7 @@ void shard_flush(struct shard *s, msec_t now)
     } /* otherwise another thread was faster: what is here now is newer than the flush */
     shard_leave(s);
     if (flushed != NULL) {
-        mem_free(unused);
+        shard_resize_forget(unused);
         reclaim_push(s->group->reclaimer, &flushed->retired);
         grace_ask(s->memory.arena.grace, GRACE_HURRY);
     }

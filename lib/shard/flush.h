@@ -40,6 +40,12 @@ void shard_flush(struct shard *s, msec_t now);
  */
 void shard_flush_settle(struct shard *s);
 
+/*
+ * What is prepared was made for a higher limit: make it anew (shard_fit_limit()). Context:
+ * outside the shard, one flush command at a time.
+ */
+void shard_flush_fit(struct shard *s);
+
 /* Release all that is prepared. Context: the shard is being destroyed. */
 void shard_flush_fini(struct shard *s);
 

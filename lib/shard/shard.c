@@ -8,9 +8,13 @@
 
 #include "lib/shard/flush.h"
 #include "lib/shard/owner.h"
+#include "lib/shard/upkeep.h"
 
 /* The index at the start, unless more is asked for. It grows in steps. */
 #define ITEMS_AT_START 4096
+
+/* A hint makes it no larger than this part of the shard's share of the limit. */
+#define INDEX_SHARE 8
 
 static bool init_parts(struct shard *s)
 {
@@ -38,9 +42,36 @@ static bool init_parts(struct shard *s)
     return s->wheel != NULL;
 }
 
+uint64_t shard_items_hint(const struct shard_group *g, uint64_t limit_bytes)
+{
+    uint64_t hint = g->items_hint / g->count;
+    uint64_t most = table_items_in(limit_bytes / g->count / INDEX_SHARE);
+
+    return hint < most ? hint : most;
+}
+
+static uint64_t items_at_start(const struct shard_group *g)
+{
+    int64_t limit = atomic_load_explicit(&g->budget->limit_bytes, memory_order_relaxed);
+    uint64_t hint = shard_items_hint(g, (uint64_t)limit);
+
+    return hint > ITEMS_AT_START ? hint : ITEMS_AT_START;
+}
+
+void shard_fit_limit(struct shard *s)
+{
+    shard_enter(s);
+    s->items_at_start = items_at_start(s->group);
+    table_set_least(&s->table, s->items_at_start);
+    memory_fit_limit(&s->memory);
+    shard_leave(s);
+    shard_flush_fit(s);
+    shard_make_wanted(s); /* before anything is evicted for it */
+    atomic_store_explicit(&s->wants_work, true, memory_order_relaxed);
+}
+
 struct shard *shard_create(struct shard_group *group, uint32_t id)
 {
-    uint64_t hint = group->items_hint / group->count;
     struct shard *s = mem_alloc_aligned(sizeof(*s), 64);
 
     if (s == NULL) {
@@ -55,7 +86,7 @@ struct shard *shard_create(struct shard_group *group, uint32_t id)
     atomic_init(&s->next_due, MSEC_NEVER);
     lock_init(&s->lock);
     cycle_init(&s->cycle);
-    s->items_at_start = hint > ITEMS_AT_START ? hint : ITEMS_AT_START;
+    s->items_at_start = items_at_start(group);
     if (!init_parts(s)) {
         shard_destroy(&s);
     }
@@ -75,7 +106,7 @@ void shard_destroy(struct shard **sp)
     if (atomic_load_explicit(&s->table.view, memory_order_relaxed) != NULL) {
         table_fini(&s->table);
     }
-    mem_free(s->table_retiree);
+    shard_resize_forget(s->table_retiree);
     memory_fini(&s->memory);
     s->magic = 0;
     mem_free(s);

@@ -40,7 +40,6 @@ struct shard {
     uint32_t id;
     struct shard_group *group; /* [borrowed] */
     uint64_t seed;
-    uint64_t items_at_start; /* what a fresh index is made for */
 
     /* [rcu] read by anyone, written under the lock */
     struct table table;
@@ -58,6 +57,7 @@ struct shard {
     /* [lock] */
     struct memory memory;
     struct wheel *wheel;
+    uint64_t items_at_start;  /* what a fresh index is made for */
     uint64_t flush_id;        /* the flush command that set flush_at */
     uint64_t flush_done;      /* the newest that was carried out */
     struct generation *spare; /* empty ones: at least as many as flushes are scheduled */
@@ -80,8 +80,20 @@ struct shard {
 #define shard_must_be_entered(s)     lock_must_be_held(&(s)->lock)
 #define shard_must_not_be_entered(s) lock_must_not_be_held(&(s)->lock)
 
+/*
+ * For how many items each shard makes its index: what the hint says, at most what an eighth of
+ * such a limit bears. Context: any thread.
+ */
+uint64_t shard_items_hint(const struct shard_group *g, uint64_t limit_bytes);
+
 /* Make; NULL when there is no memory. Borrows the group. Context: before start. */
 struct shard *shard_create(struct shard_group *group, uint32_t id);
+
+/*
+ * The limit has changed: make anew what was made for it. Context: outside the shard, one flush
+ * command at a time.
+ */
+void shard_fit_limit(struct shard *s);
 
 /*
  * Release everything; takes the address and nulls it; accepts NULL. Context: main, after the

@@ -20,7 +20,7 @@ struct table_retiree {
     struct retired retired;
     struct table_waste waste;
     struct budget *budget;
-    int64_t bytes;
+    int64_t bytes; /* counted as retired: from the beginning when the index shrinks */
 };
 
 static void release_waste(struct retired *r)
@@ -30,6 +30,20 @@ static void release_waste(struct retired *r)
     budget_retire(t->budget, -t->bytes);
     table_waste_release(&t->waste, t->budget);
     mem_free(t);
+}
+
+static void count_retired(struct table_retiree *t, uint64_t bytes)
+{
+    budget_retire(t->budget, (int64_t)bytes - t->bytes);
+    t->bytes = (int64_t)bytes;
+}
+
+void shard_resize_forget(struct table_retiree *t)
+{
+    if (t != NULL) {
+        count_retired(t, 0);
+        mem_free(t);
+    }
 }
 
 static void begin_resize(struct shard *s)
@@ -49,8 +63,13 @@ static void begin_resize(struct shard *s)
         table_prepare_undo(&s->table, &grow);
         return;
     }
+    t->budget = s->group->budget;
     shard_enter(s);
     if (table_wants(&s->table) == want && s->table_retiree == NULL) {
+        uint64_t bytes = table_bytes(&s->table);
+
+        /* The large array of one that shrinks is room to come: nothing is evicted for it. */
+        count_retired(t, grow.bytes < bytes ? bytes : 0);
         table_publish(&s->table, &grow);
         s->table_stamp = grace_stamp(s->memory.arena.grace);
         s->table_retiree = t;
@@ -82,9 +101,7 @@ bool shard_resize_step(struct shard *s, uint64_t buckets)
 
         s->table_retiree = NULL;
         table_retire(&s->table, &t->waste);
-        t->budget = s->group->budget;
-        t->bytes = (int64_t)t->waste.array_bytes;
-        budget_retire(t->budget, t->bytes);
+        count_retired(t, t->waste.array_bytes);
         t->retired.fn = release_waste;
         reclaim_push(s->group->reclaimer, &t->retired);
         return false;
@@ -111,7 +128,8 @@ static bool wants_past(const struct shard *s)
 
 void shard_note_work(struct shard *s)
 {
-    bool making = wants_resize(s) || wants_past(s) || s->memory.arena.wants_range;
+    bool making = wants_resize(s) || wants_past(s) || s->memory.arena.wants_range ||
+                  s->memory.blocks.ring_misfits;
     bool work = making || s->table.phase != TABLE_STEADY || chains_want_tidy(&s->memory) ||
                 budget_left(s->group->budget) < 0;
 
@@ -128,15 +146,20 @@ void shard_make_wanted(struct shard *s)
 {
     bool resize;
     bool past;
+    bool ring;
 
     shard_enter(s);
     resize = wants_resize(s);
     past = wants_past(s);
+    ring = s->memory.blocks.ring_misfits;
     shard_leave(s);
     if (resize) {
         begin_resize(s);
     }
     memory_grow(&s->memory);
+    if (ring) {
+        blocks_fit_ring(&s->memory);
+    }
     if (past) {
         evict_make_past(&s->memory, ctr_get(&s->counters, CTR_curr_items));
     }

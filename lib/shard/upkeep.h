@@ -30,6 +30,9 @@ bool shard_maintain(struct shard *s, msec_t now, usec_t max_us);
  */
 bool shard_resize_step(struct shard *s, uint64_t buckets);
 
+/* A flush took away the index that was being resized. Accepts NULL. Context: any thread. */
+void shard_resize_forget(struct table_retiree *t);
+
 /*
  * Check whether the index, the past of the eviction policy or the budget want work, and set the
  * flags accordingly. Context: in shard.

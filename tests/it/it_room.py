@@ -8,7 +8,7 @@ import sys
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import mayfly                                                           # noqa: E402
-from mayfly import Daemon, Inapplicable, pattern                        # noqa: E402
+from mayfly import Daemon, Inapplicable, pattern, wait_for              # noqa: E402
 
 KIB = 1 << 10
 MIB = 1 << 20
@@ -63,7 +63,7 @@ def test_limited_address_space():
         assert "address space" not in d.log()
     with Daemon("-m", "4096", before=limited(resource.RLIMIT_AS, 3000000 * KIB)) as d, d.client() as c:
         assert c.set(b"k", b"v" * (MIB - ITEM_EXTRA)) == b"STORED"
-        assert "the address space is limited" in d.log()
+        wait_for(lambda: "the address space is limited" in d.log(), "a warning")
 
 
 def test_memory_that_the_system_does_not_promise():
@@ -86,6 +86,49 @@ def test_what_cannot_be_held_is_refused():
     with Daemon("-m", "64", "-t", "2") as d, d.client() as c:
         assert c.ask(b"cache_memlimit 8192") == b"OK"
         assert c.ask(b"cache_memlimit 8193").startswith(b"MEMLIMIT_ADJUST_FAILED")
+
+
+def fill(c, count, value):
+    for i in range(0, count, 1000):
+        c.send(b"".join(b"set %d 0 0 %d noreply\r\n%s\r\n" % (i + n, len(value), value) for n in range(1000)))
+        assert c.ask(b"version").startswith(b"VERSION")
+
+
+def test_a_lower_limit_is_taken_up_without_requests():
+    if mayfly.is_sanitized():
+        raise Inapplicable("a sanitizer build")
+    with Daemon("-m", "96", "-t", "4") as d, d.client() as c:
+        empty = d.rss()
+        fill(c, 90000, b"v" * 1000)
+        assert d.rss() > empty + 80 * MIB
+        assert c.ask(b"cache_memlimit 32") == b"OK"
+        wait_for(lambda: d.rss() < empty + 40 * MIB, "what the limit no longer allows is given back")
+
+
+def test_overhead_shrinks_with_the_limit():
+    """After many small items the index, the ghost and the rings fit the new limit as well."""
+    with Daemon("-m", "24", "-t", "4") as d, d.client() as c:
+        fill(c, 600000, b"v" * 10)
+        assert c.stat("evictions") > 0
+        before = c.stat("hash_bytes")
+        assert c.ask(b"cache_memlimit 8") == b"OK"
+        for i in range(100):
+            assert c.set(b"k%d" % i, b"v" * 20000) == b"STORED", i
+        assert c.get(b"k99") == b"v" * 20000
+        wait_for(lambda: c.stat("hash_bytes") <= before / 2, "the index shrinks")
+        wait_for(lambda: c.shard_sum("resident_bytes") <= 8 * MIB, "all of it fits the limit")
+
+
+def test_a_hint_is_cut_to_what_the_limit_bears():
+    with Daemon("-m", "64", "-t", "1", "-o", "hashpower=24") as d, d.client() as c:
+        wait_for(lambda: "sizes the index for" in d.log(), "a notice")
+        assert c.stat("hash_bytes") <= 8 * MIB
+        fill(c, 10000, b"v" * 1000)
+        assert c.stat("evictions") == 0 and c.stat("curr_items") == 10000
+        assert c.ask(b"cache_memlimit 16") == b"OK"
+        wait_for(lambda: c.stat("hash_bytes") <= 2 * MIB, "the index fits the new limit")
+    with Daemon("-m", "64", "-t", "3", "-o", "hashpower=19") as d, d.client() as c:
+        assert "sizes the index for" not in d.log()
 
 
 mayfly.main(globals())

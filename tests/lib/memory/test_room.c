@@ -363,10 +363,15 @@ static const char *key_of(const struct shard *s, const char *kind, unsigned *n)
 {
     for (;;) {
         const char *key = fixture_key(kind, (*n)++);
-        const struct route *rt = router_read(&f.engine.router);
         uint64_t hash = engine_hash(&f.engine, key, strlen(key));
+        const struct route *rt;
+        bool is_here;
 
-        if (rt->shards[route_slot(rt, hash)->put] == s) {
+        rcu_begin();
+        rt = router_read(&f.engine.router);
+        is_here = rt->shards[route_slot(rt, hash)->put] == s;
+        rcu_end();
+        if (is_here) {
             return key;
         }
     }
@@ -403,5 +408,105 @@ TEST(waiting_for_the_index_evicts_nothing)
     ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 2000 + stored - 1);
     fixture_set(&f, fixture_key("k", n - 1), 0);
+    fixture_stop(&f);
+}
+
+/* ---- overhead ---------------------------------------------------------------------------- */
+
+TEST(the_ring_fits_the_limit)
+{
+    const struct blocks *b;
+    int64_t used;
+
+    start(1, 64 * MIB, true);
+    b = &f.shard->memory.blocks;
+    ck_assert_uint_eq(b->ring_mask + 1, 16384);
+    for (unsigned i = 0; i < 6000; i++) {
+        fixture_set(&f, fixture_key("k", i), 100);
+    }
+    for (unsigned i = 0; i < 6000; i++) {
+        ck_assert_int_eq(fixture_delete(&f, fixture_key("k", i)), OUT_DELETED);
+    }
+    used = fixture_used(&f);
+    ck_assert(engine_set_limit(&f.engine, 4 * MIB));
+    ck_assert_uint_eq(b->ring_mask + 1, 1024);
+    ck_assert_uint_eq(b->ring_tail - b->ring_head, 1024);
+    ck_assert_int_eq(fixture_used(&f), used - (16384 - 1024) * (int64_t)sizeof(struct death));
+    fixture_verify(&f);
+    ck_assert(engine_set_limit(&f.engine, 1024 * MIB));
+    ck_assert_uint_eq(b->ring_mask + 1, 131072);
+    ck_assert_uint_eq(b->ring_tail - b->ring_head, 1024);
+    fixture_settle(&f);
+    fixture_verify(&f);
+    fixture_stop(&f);
+}
+
+TEST(a_flush_leaves_a_small_past)
+{
+    uint64_t before;
+
+    start(1, 8 * MIB, true);
+    for (unsigned i = 0; i < 200000; i++) {
+        fixture_set(&f, fixture_key("k", i), 10);
+        if (i % 64 == 0) {
+            fixture_grace(&f);
+        }
+    }
+    fixture_settle(&f);
+    shard_enter(f.shard);
+    before = evict_past_bytes(&f.shard->memory.evict);
+    shard_leave(f.shard);
+    ck_assert_uint_gt(before, 256 * KIB);
+    fixture_flush(&f, fixture_now(&f));
+    fixture_settle(&f);
+    shard_enter(f.shard);
+    ck_assert_uint_lt(evict_past_bytes(&f.shard->memory.evict), 32 * KIB);
+    shard_leave(f.shard);
+    fixture_stop(&f);
+}
+
+/* The index shrinks meanwhile, which takes a grace period: items that fit then stay. */
+TEST(a_lower_limit_spares_what_fits_beside_a_smaller_index)
+{
+    start(1, 64 * MIB, true);
+    for (unsigned i = 0; i < 400000; i++) {
+        fixture_set(&f, fixture_key("k", i), 10);
+        if (i % 64 == 0) {
+            fixture_grace(&f);
+        }
+    }
+    fixture_settle(&f);
+    ck_assert(engine_set_limit(&f.engine, 4 * MIB));
+    for (unsigned i = 0; i < 3000 && fixture_used(&f) > 4 * (int64_t)MIB; i++) {
+        (void)shard_maintain(f.shard, fixture_now(&f), 100);
+        fixture_grace(&f);
+    }
+    ck_assert_int_le(fixture_used(&f), 4 * (int64_t)MIB);
+    ck_assert_uint_gt(fixture_counter(&f, CTR_curr_items), 20000);
+    fixture_verify(&f);
+    fixture_stop(&f);
+}
+
+TEST(an_index_made_for_a_hint_bears_the_limit)
+{
+    struct engine_config cfg;
+
+    ck_assert_uint_eq(table_items_in(8 * MIB), 131072 * 9);
+    ck_assert_uint_eq(table_items_in(16 * MIB - 1), 131072 * 9);
+    fixture_config(&cfg);
+    cfg.limit_bytes = 64 * MIB;
+    cfg.items_hint = 1 << 24;
+    fixture_start(&f, &cfg);
+    ck_assert_uint_eq(table_bytes(&f.shard->table), 8 * MIB);
+    ck_assert_uint_eq(engine_items_hint(&f.engine), 131072 * 9);
+    fixture_flush(&f, fixture_now(&f)); /* leaves a spare index */
+    fixture_set(&f, "k", 10);
+    ck_assert(engine_set_limit(&f.engine, 8 * MIB));
+    fixture_settle(&f);
+    fixture_grace(&f);
+    fixture_grace(&f);
+    ck_assert_uint_eq(table_bytes(&f.shard->table), MIB);
+    ck_assert_int_le(fixture_used(&f), 3 * (int64_t)MIB);
+    fixture_check(&f, "k", 10);
     fixture_stop(&f);
 }
