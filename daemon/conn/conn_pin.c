@@ -139,7 +139,7 @@ void conn_pin_check(struct worker *w, msec_t now)
     must_be_worker(w);
     must_not_be_reading();
     look_at_new(w, now);
-    excess = value_pinned_excess(w->shard);
+    excess = value_pinned_excess(w->engine->shards[0]);
     if (excess > 0) {
         unsigned n = find_stalled(w, now, stalled);
         unsigned cuts = n > 0 ? 1 + n / CUT_SHARE : 0;

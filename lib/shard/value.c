@@ -113,10 +113,11 @@ bool value_may_pin(const struct value_walk *w)
     const struct budget *b = w->shard->memory.arena.budget;
     int64_t limit = atomic_load_explicit(&b->limit_bytes, memory_order_relaxed);
     uint32_t pins = atomic_load_explicit(&first_segment(w)->pins, memory_order_relaxed);
+    int64_t pinned = budget_pinned(b);
 
     must_be_reading();
     debug_must(w->first_segment != 0);
-    return (pins & PIN_COUNT) != 0 || budget_pinned(b) + run_bytes(w) <= PINNED_MAX(limit);
+    return (pins & PIN_COUNT) != 0 || pinned == 0 || pinned + run_bytes(w) <= PINNED_MAX(limit);
 }
 
 struct value_pin value_pin(const struct value_walk *w)

@@ -194,6 +194,23 @@ static bool may_pin(const char *key)
     return may;
 }
 
+TEST(one_value_of_half_the_limit_may_be_pinned)
+{
+    struct engine_config cfg;
+    struct reader r;
+
+    fixture_config(&cfg);
+    cfg.item_size_max = 4 * MIB;
+    fixture_start(&f, &cfg);
+    fixture_set(&f, "half", 4 * MIB - 200);
+    ck_assert(may_pin("half"));
+    fixture_set(&f, "other", LEN);
+    read_begin(&r, "other");
+    ck_assert(!may_pin("half"));
+    read_end(&r);
+    fixture_stop(&f);
+}
+
 TEST(three_eighths_of_the_limit_may_be_pinned)
 {
     enum { READERS = 8 * MIB / 8 * 3 / WHOLE };
