@@ -230,6 +230,25 @@ static size_t line_bound(const char *buf, size_t len)
     return is_get_line(head) ? TEXT_GET_LINE_MAX : TEXT_LINE_MAX;
 }
 
+/* What memcached skips before it looks whether a long line without its end may be a get. */
+#define UNENDED_SPACES_MAX 100
+
+/* len bytes of a line have come, but not its end: may it go on? The rules are memcached's. */
+static bool may_go_on(const char *buf, size_t len)
+{
+    size_t spaces = 0;
+
+    if (len <= TEXT_UNENDED_MAX) {
+        return true;
+    }
+    while (spaces <= UNENDED_SPACES_MAX && buf[spaces] == ' ') {
+        spaces++;
+    }
+    buf += spaces;
+    return len <= TEXT_GET_LINE_MAX && spaces <= UNENDED_SPACES_MAX &&
+           (memcmp(buf, "get ", 4) == 0 || memcmp(buf, "gets ", 5) == 0);
+}
+
 static enum parse_status parse_get(struct line line, struct request *req, enum reply *reply)
 {
     bool touches = req->command == CMD_GAT || req->command == CMD_GATS;
@@ -449,12 +468,12 @@ static MF_NOINLINE enum parse_status parse_general(const char *buf, size_t len,
         return PARSE_MORE;
     }
     const char *newline = memchr(buf, '\n', len);
-    size_t line_len = newline != NULL ? (size_t)(newline - buf) : len;
+    if (newline == NULL) {
+        return may_go_on(buf, len) ? PARSE_MORE : PARSE_CLOSE;
+    }
+    size_t line_len = (size_t)(newline - buf);
     if (line_len > line_bound(buf, line_len)) {
         return PARSE_CLOSE;
-    }
-    if (newline == NULL) {
-        return PARSE_MORE;
     }
     struct line line = {buf, newline};
     if (line.end > line.begin && line.end[-1] == '\r') {

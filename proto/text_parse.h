@@ -18,9 +18,16 @@
 #define TEXT_KEY_ROOM 192
 
 /*
- * Longest line in bytes, without its '\n'. A longer one closes the connection, so this bounds
- * what a connection has to keep of a line that has not ended yet. Lines of the get family carry
- * many keys and have a bound of their own: 2 MiB is 10 000 keys of 200 bytes, or 70 000 of 28.
+ * A line without its end, longer than this, closes the connection, as in memcached, unless it
+ * begins with "get " or "gets ", after 100 spaces at most. So this bounds what a connection has
+ * to keep of any other line.
+ */
+#define TEXT_UNENDED_MAX 2048
+
+/*
+ * Longest line in bytes, without its '\n', that came with its end. A longer one closes the
+ * connection. Lines of the get family carry many keys and have a bound of their own: 2 MiB is
+ * 10 000 keys of 200 bytes, or 70 000 of 28.
  */
 #define TEXT_LINE_MAX     (16 * 1024)
 #define TEXT_GET_LINE_MAX (2 * 1024 * 1024)
@@ -49,8 +56,9 @@ struct text_limits {
 
 /*
  * Parse one request at the front of buf. Never reads beyond len; gives the same result however
- * the input is split. When the line announces a value, and all of it is in the buffer with its
- * line end, the status is PARSE_OK and value is set.
+ * the input is split, except for lines longer than TEXT_UNENDED_MAX. When the line announces a
+ * value, and all of it is in the buffer with its line end, the status is PARSE_OK and value is
+ * set.
  *
  * PARSE_BODY   the line of a storage command is whole, *used bytes; req->value_len + 2 bytes
  *              follow, not all of which are there.
@@ -64,8 +72,8 @@ struct text_limits {
  * Every key is checked: a request that comes out with PARSE_OK or PARSE_BODY has only keys of 1
  * to REQUEST_KEY_MAX bytes, those in more included. A key is any bytes but space and line feed.
  *
- * A caller that waits for the rest of a long line saves time by calling again only when a '\n'
- * has arrived or TEXT_LINE_MAX is passed. Context: any thread.
+ * A caller that waits for the rest of a line saves time by calling again only when a '\n' has
+ * arrived, or TEXT_UNENDED_MAX or TEXT_GET_LINE_MAX is passed. Context: any thread.
  */
 enum parse_status text_parse(const char *buf, size_t len, const struct text_limits *limits,
                              struct request *req, size_t *used, enum reply *reply);

@@ -5,7 +5,7 @@
  * come whole is kept by the connection and put in front of the next read. So an idle connection
  * has no buffer.
  *
- * What is kept is bounded by the protocol: a line (TEXT_LINE_MAX, lines of keys
+ * What is kept is bounded by the protocol: a line (TEXT_UNENDED_MAX, lines of keys
  * TEXT_GET_LINE_MAX) or a small value. Long lines are read directly after what is kept, so
  * that they are not copied again with each read, and not parsed again before their end is
  * there.
@@ -73,7 +73,7 @@ static bool is_worth_parsing(const struct conn *c, size_t tail, const char *fres
         c->protocol == PROTOCOL_BINARY) {
         return true;
     }
-    if (total > (tail > TEXT_LINE_MAX ? TEXT_GET_LINE_MAX : TEXT_LINE_MAX) || tail < 8) {
+    if (total > (tail > TEXT_UNENDED_MAX ? TEXT_GET_LINE_MAX : TEXT_UNENDED_MAX) || tail < 8) {
         return true;
     }
     return c->reads_little || memchr(fresh, '\n', n) != NULL;

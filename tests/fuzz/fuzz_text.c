@@ -136,7 +136,9 @@ static void check_part(const struct said *whole, const char *buf, size_t len)
     struct said part = parse(copy, len);
 
     check_said(&part, copy, len);
-    if (part.status != PARSE_MORE && part.status != PARSE_BODY) {
+    /* A long line may be refused for want of its end. */
+    if (part.status != PARSE_MORE && part.status != PARSE_BODY &&
+        (part.status != PARSE_CLOSE || len <= TEXT_UNENDED_MAX)) {
         check_same(&part, whole, 0);
     }
     free(copy);
@@ -169,7 +171,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (size_t n = end; n > 0; n /= 2) {
             check_part(&said, buf, n - 1);
         }
-        if (len > 0 && len < TEXT_LINE_MAX) {
+        if (len > 0 && len < TEXT_UNENDED_MAX) {
             check_spaced(&said, buf, len);
         }
         if (said.status != PARSE_OK && said.status != PARSE_REPLY) {

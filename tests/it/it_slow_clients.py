@@ -218,6 +218,26 @@ def test_line_without_end():
             c.close()
 
 
+def test_only_gets_may_be_long_without_an_end():
+    """As memcached: 2048 bytes without a line feed are too many for anything else, whatever comes after."""
+    with Daemon("-m", "64", "-t", "1") as d:
+        for head in (b"", b"set ", b"mg ", b"gat 0 ", b" " * 101 + b"get "):
+            with d.client() as c:
+                c.send(b"version\r\n" + head + b"x" * (2048 - len(head)))
+                assert c.line().startswith(b"VERSION"), head
+                c.send(b"x")
+                try:
+                    assert c.line() is None, head
+                except ConnectionError:
+                    pass
+        for head in (b"get ", b"gets ", b" " * 100 + b"get "):
+            with d.client() as c:
+                c.send(b"version\r\n" + head + b"x " * 3000)
+                assert c.line().startswith(b"VERSION"), head
+                c.send(b"\r\n")
+                assert c.line() == b"END", head
+
+
 def test_endless_pipeliner_has_a_polite_neighbour():
     with Daemon("-m", "64", "-t", "1") as d:
         with d.client() as c:

@@ -366,13 +366,19 @@ TEST(lines_are_bounded)
 {
     static const struct {
         const char *head;
-        size_t bound;
+        size_t bound;   /* of a line whose end is there */
+        size_t unended; /* of one whose end is missing */
     } rows[] = {
-        {"get ", TEXT_GET_LINE_MAX},    {"gets ", TEXT_GET_LINE_MAX},
-        {"gat 0 ", TEXT_GET_LINE_MAX},  {"gats 0 ", TEXT_GET_LINE_MAX},
-        {"   get ", TEXT_GET_LINE_MAX}, {"set ", TEXT_LINE_MAX},
-        {"version ", TEXT_LINE_MAX},    {"getx ", TEXT_LINE_MAX},
-        {"xxxx", TEXT_LINE_MAX},
+        {"get ", TEXT_GET_LINE_MAX, TEXT_GET_LINE_MAX},
+        {"gets ", TEXT_GET_LINE_MAX, TEXT_GET_LINE_MAX},
+        {"   get ", TEXT_GET_LINE_MAX, TEXT_GET_LINE_MAX},
+        {"gat 0 ", TEXT_GET_LINE_MAX, TEXT_UNENDED_MAX},
+        {"gats 0 ", TEXT_GET_LINE_MAX, TEXT_UNENDED_MAX},
+        {"mg a ", TEXT_LINE_MAX, TEXT_UNENDED_MAX},
+        {"set ", TEXT_LINE_MAX, TEXT_UNENDED_MAX},
+        {"version ", TEXT_LINE_MAX, TEXT_UNENDED_MAX},
+        {"getx ", TEXT_LINE_MAX, TEXT_UNENDED_MAX},
+        {"xxxx", TEXT_LINE_MAX, TEXT_UNENDED_MAX},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -383,8 +389,8 @@ TEST(lines_are_bounded)
          * At the bound it may still end; one byte further it may not, even when the end is
          * there.
          */
-        ck_assert_int_eq(parse_exact(line, bound).status, PARSE_MORE);
-        ck_assert_int_eq(parse_exact(line, bound + 1).status, PARSE_CLOSE);
+        ck_assert_int_eq(parse_exact(line, rows[i].unended).status, PARSE_MORE);
+        ck_assert_int_eq(parse_exact(line, rows[i].unended + 1).status, PARSE_CLOSE);
         ck_assert_int_eq(parse_exact(line, bound + 3).status, PARSE_CLOSE);
         line[bound] = '\n';
         ck_assert_int_ne(parse_exact(line, bound + 1).status, PARSE_CLOSE);
@@ -399,10 +405,25 @@ TEST(spaces_without_end_are_bounded)
     ck_assert_ptr_nonnull(line);
     memset(line, ' ', TEXT_LINE_MAX + 8);
     memcpy(line + TEXT_LINE_MAX, "get a b\n", 8);
-    ck_assert_int_eq(parse_exact(line, TEXT_LINE_MAX).status, PARSE_MORE);
-    ck_assert_int_eq(parse_exact(line, TEXT_LINE_MAX + 1).status, PARSE_CLOSE);
+    ck_assert_int_eq(parse_exact(line, TEXT_UNENDED_MAX).status, PARSE_MORE);
+    ck_assert_int_eq(parse_exact(line, TEXT_UNENDED_MAX + 1).status, PARSE_CLOSE);
     ck_assert_int_eq(parse_exact(line, TEXT_LINE_MAX + 8).status, PARSE_CLOSE);
     free(line);
+}
+
+/* As memcached: a hundred spaces before a get are skipped, and no more. */
+TEST(spaces_before_a_long_get_are_bounded)
+{
+    for (size_t spaces = 99; spaces <= 102; spaces++) {
+        char *line = long_line("", TEXT_LINE_MAX);
+        struct said said;
+
+        memset(line, ' ', spaces);
+        memcpy(line + spaces, "get ", 4);
+        said = parse_exact(line, TEXT_UNENDED_MAX + 1);
+        ck_assert_int_eq(said.status, spaces <= 100 ? PARSE_MORE : PARSE_CLOSE);
+        free(line);
+    }
 }
 
 TEST(ten_thousand_keys_in_a_line)
