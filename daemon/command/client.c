@@ -11,30 +11,38 @@
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 
-/*
- * What reply bytes may wait in all, and as much again of requests after them, if an eighth of
- * -m is less; divided evenly among the workers.
- */
-#define PENDING_MIN_BYTES (64u << 20)
+/* From so many bytes on it is noted what the peer had not taken when they began to wait. */
+#define NOTE_UNSENT_BYTES (16u * 1024)
 
-uint64_t client_pending_max(const struct worker *w)
+/* It keeps so much of both now. */
+static bool count(struct client *c, struct worker *w, size_t in_bytes, size_t out_bytes)
 {
-    int64_t limit = atomic_load_explicit(&w->engine->budget.limit_bytes, memory_order_relaxed);
-    uint64_t eighth = (uint64_t)limit / 8;
+    size_t before = c->holder.bytes;
 
-    must_be_worker(w);
-    return (eighth > PENDING_MIN_BYTES ? eighth : PENDING_MIN_BYTES) / w->settings->threads;
+    c->out_bytes = out_bytes;
+    if (holder_set(w, &c->holder, in_bytes + out_bytes) && out_bytes >= NOTE_UNSENT_BYTES) {
+        c->holder.unsent = (int64_t)io_unsent(&c->io);
+    }
+    return c->holder.bytes <= before || !holder_has_too_much(w, &c->holder);
 }
 
 bool client_count_output(struct client *c, struct worker *w)
 {
+    size_t in_bytes = c->holder.bytes - c->out_bytes;
     size_t held = outq_held_bytes(&c->outq);
-    bool grew = held > c->held_bytes;
 
     must_be_worker(w);
-    ctr_add(&w->counters, CTR_out_pending_bytes, (uint64_t)held - (uint64_t)c->held_bytes);
-    c->held_bytes = held;
-    return !grew || ctr_get(&w->counters, CTR_out_pending_bytes) <= client_pending_max(w);
+    ctr_add(&w->counters, CTR_out_pending_bytes, (uint64_t)held - (uint64_t)c->out_bytes);
+    return count(c, w, in_bytes, held);
+}
+
+bool client_count_input(struct client *c, struct worker *w, size_t bytes)
+{
+    size_t before = c->holder.bytes - c->out_bytes;
+
+    must_be_worker(w);
+    ctr_add(&w->counters, CTR_in_pending_bytes, (uint64_t)bytes - (uint64_t)before);
+    return count(c, w, bytes, c->out_bytes);
 }
 
 void client_fini(struct client *c, struct worker *w)
@@ -44,6 +52,7 @@ void client_fini(struct client *c, struct worker *w)
     io_close(&c->io);
     outq_fini(&c->outq);
     (void)client_count_output(c, w);
+    (void)client_count_input(c, w, 0);
     exchange_destroy(c->exchange);
     c->exchange = NULL;
     if (c->late != NULL) {

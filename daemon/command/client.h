@@ -18,6 +18,7 @@
 
 #include "daemon/net/conn_io.h"
 #include "daemon/net/outq.h"
+#include "daemon/worker/holders.h"
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/base/siphash.h"
@@ -70,8 +71,9 @@ typedef bool (*client_login_failed_fn)(struct client *c, struct span user);
 
 struct client {
     struct io io;
-    struct outq outq;  /* output that the socket did not take */
-    size_t held_bytes; /* of outq, as counted in out_pending_bytes */
+    struct outq outq;     /* output that the socket did not take */
+    struct holder holder; /* what it keeps of input and output */
+    size_t out_bytes;     /* of that, in outq; the rest is input */
     client_answered_fn on_answer;
     client_login_failed_fn on_login_failed;
     struct late_answer *late;  /* [borrowed] released by its owner when it comes; NULL: none */
@@ -94,6 +96,7 @@ static inline void client_init(struct client *c, int fd, client_answered_fn on_a
     must_be_a_worker();
     io_init(&c->io, fd);
     outq_init(&c->outq);
+    holder_init(&c->holder, &c->io);
     c->on_answer = on_answer;
 }
 
@@ -137,15 +140,12 @@ static inline bool client_answer(struct late_answer *l, struct span reply, bool 
 }
 
 /*
- * Bytes of replies that may wait for slow clients on this worker; as much again may wait of
- * requests after them. Context: worker.
- */
-uint64_t client_pending_max(const struct worker *w);
-
-/*
- * Count what the output queue holds. False when the queues of this worker hold too much, and
- * this one grew. Context: worker.
+ * Count what the output queue holds. False when it grew and the connection keeps more than one
+ * may. Context: worker.
  */
 bool client_count_output(struct client *c, struct worker *w);
+
+/* The same of input: what is kept of it takes so many bytes now. Context: worker. */
+bool client_count_input(struct client *c, struct worker *w, size_t bytes);
 
 #endif

@@ -19,6 +19,7 @@
 #include "daemon/conn/conn_pin.h"
 #include "daemon/conn/conn_round.h"
 #include "daemon/conn/conn_scan.h"
+#include "daemon/conn/conn_shed.h"
 #include "daemon/conn/conn_state.h"
 #include "daemon/conn/conn_stream.h"
 #include "daemon/conn/conn_tls.h"
@@ -130,9 +131,14 @@ static void serve_ready(struct worker *w)
 
     must_be_worker(w);
     /* Those that yield again queue up after the others and are not served twice. */
-    for (uint32_t n = w->ready_count; n > 0 && w->ready != NULL; n--) {
-        struct conn *c = w->ready;
+    for (uint32_t n = w->ready_count; n > 0; n--) {
+        struct conn *c;
 
+        conn_shed_if_crowded(w);
+        c = w->ready;
+        if (c == NULL) {
+            return;
+        }
         ready_remove(c);
         if (MF_UNLIKELY(c->client.io.tls != NULL)) {
             conn_tls_serve(c, &slice_end);
@@ -256,6 +262,7 @@ void conn_write(struct conn *c)
 
     must_be_worker(c->worker);
     ctr_add(&c->worker->counters, CTR_bytes_written, written);
+    holder_moved(c->worker, &c->client.holder, written);
     c->pin_sent += written;
     if (!c->client.outq.is_pinned) {
         conn_pin_end(c);
@@ -310,12 +317,13 @@ static void on_poll(uv_poll_t *handle, int status, int events)
 {
     struct conn *c = conn_from_poll(handle);
 
+    conn_shed_if_crowded(c->worker);
     if (MF_UNLIKELY(c->is_queued)) {
         /* Another event came after its input, in the same turn of the loop. */
         conn_round_run(c->worker);
-        if (c->is_closing) {
-            return;
-        }
+    }
+    if (MF_UNLIKELY(c->is_closing)) {
+        return;
     }
     if (status < 0) {
         /* The peer reset the connection. libuv has stopped the handle. */
@@ -427,15 +435,23 @@ static void end_on_worker(struct worker *w)
     detail_table_destroy(&w->detail);
 }
 
+static void serve_round(struct worker *w)
+{
+    must_be_worker(w);
+    conn_round_run(w);
+    conn_shed_if_crowded(w);
+}
+
 const struct worker_duties conn_duties = {
     .begin = begin_on_worker,
     .end = end_on_worker,
-    .serve_round = conn_round_run,
+    .serve_round = serve_round,
     .serve_ready = serve_ready,
     .serve_watchers = conn_serve_watchers,
     .retry_waiting = conn_wait_retry,
     .doubt_logins = conn_auth_doubt_all,
     .check_deadlines = conn_deadline_check,
+    .shed = conn_shed_quietly,
     .check_pace = conn_pace_check,
     .scan = conn_scan,
     .drain = conn_drain_all,

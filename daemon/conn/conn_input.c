@@ -20,7 +20,6 @@
 #include "daemon/conn/conn_round.h"
 #include "daemon/conn/conn_state.h"
 #include "daemon/conn/conn_upload.h"
-#include "daemon/options/settings.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "proto/text_parse.h"
@@ -30,6 +29,12 @@
 
 /* If one connection sent so much, the round is served at once. */
 #define AT_ONCE_BYTES (8u * 1024)
+
+/* Room after a value for what the client sends next. */
+#define NEXT_LINE_BYTES 4096u
+
+/* A larger buffer of which little is used is replaced. */
+#define SHRINK_BYTES (16u * 1024)
 
 /* What is read at once after a long tail. */
 #define LONG_READ_BYTES (64u * 1024)
@@ -79,25 +84,13 @@ static bool is_worth_parsing(const struct conn *c, size_t tail, const char *fres
     return c->reads_little || memchr(fresh, '\n', n) != NULL;
 }
 
-/* Bytes of unfinished input that all connections of the worker keep. */
-static uint64_t kept_by_all(const struct worker *w)
+/* What is kept of its input has changed, or n bytes of it came. False: it is too much. */
+static bool count_kept(struct conn *c, size_t n)
 {
-    uint64_t sum = 0;
+    bool is_good = client_count_input(&c->client, c->worker, c->in.cap);
 
-    for (const struct conn *c = w->conns; c != NULL; c = c->next) {
-        sum += c->in.cap;
-    }
-    return sum;
-}
-
-/*
- * Does -o read_buf_mem_limit leave room for n more bytes? Asked only when buffers get large.
- */
-static bool may_keep(const struct worker *w, size_t n)
-{
-    uint64_t limit = w->settings->read_buf_mem_limit_bytes;
-
-    return limit == 0 || kept_by_all(w) + n <= limit / w->settings->threads;
+    holder_moved(c->worker, &c->client.holder, n);
+    return is_good;
 }
 
 static void close_out_of_memory(struct conn *c)
@@ -106,22 +99,36 @@ static void close_out_of_memory(struct conn *c)
     conn_close(c);
 }
 
+/* What is kept until it can be parsed has this length at most; it is more than is kept now. */
+static size_t kept_most(const struct conn *c)
+{
+    return c->need > buf_len(&c->in) ? c->need + NEXT_LINE_BYTES : SIZE_MAX;
+}
+
+/* Make room for n more bytes of a tail, and for some that follow if they are sure to come. */
+static bool reserve(struct conn *c, size_t n)
+{
+    return buf_reserve_within(&c->in, n, kept_most(c));
+}
+
 /* Read after a long tail. */
 static void read_long(struct conn *c)
 {
     size_t tail = buf_len(&c->in);
+    size_t most = kept_most(c) - tail;
+    size_t room = most < LONG_READ_BYTES ? most : LONG_READ_BYTES;
     ssize_t n;
 
-    if (buf_room(&c->in) < LONG_READ_BYTES && (!may_keep(c->worker, LONG_READ_BYTES) ||
-                                               !buf_reserve(&c->in, tail + LONG_READ_BYTES))) {
+    if (!reserve(c, room) || !count_kept(c, 0)) {
         close_out_of_memory(c);
         return;
     }
-    n = read_some(c, buf_end(&c->in), LONG_READ_BYTES);
+    n = read_some(c, buf_end(&c->in), room);
     if (n <= 0) {
         return;
     }
     c->in.end += (size_t)n;
+    holder_moved(c->worker, &c->client.holder, (size_t)n);
     if (is_worth_parsing(c, tail, buf_end(&c->in) - n, (size_t)n)) {
         conn_execute_kept(c);
     } else {
@@ -162,7 +169,8 @@ void conn_read(struct conn *c)
     if (tail > 0) {
         if (!is_worth_parsing(c, tail, p + tail, (size_t)n)) {
             c->last_active = worker_now(w);
-            if (!buf_append(&c->in, p + tail, (size_t)n)) {
+            if (!reserve(c, (size_t)n) || !buf_append(&c->in, p + tail, (size_t)n) ||
+                !count_kept(c, (size_t)n)) {
                 close_out_of_memory(c);
             }
             return;
@@ -179,24 +187,38 @@ void conn_read(struct conn *c)
     }
 }
 
+/* Little is left of much: give the rest of the memory back. */
+static void shrink(struct buf *b)
+{
+    struct buf small;
+
+    if (b->cap <= SHRINK_BYTES || buf_len(b) >= b->cap / 4) {
+        return;
+    }
+    buf_init(&small);
+    if (buf_append(&small, buf_begin(b), buf_len(b))) {
+        buf_fini(b);
+        *b = small;
+    }
+}
+
 bool conn_keep_input(struct conn *c, enum input_kind kind, const char *p, size_t len,
                      size_t used)
 {
-    struct worker *w = c->worker;
-
     must_be_worker(c->worker);
     if (kind == INPUT_KEPT) {
         buf_consume(&c->in, used);
+        shrink(&c->in);
     } else if (used < len && !buf_append(&c->in, p + used, len - used)) {
-        ctr_add(&w->counters, CTR_read_buf_oom, 1);
-        return false;
-    }
-    if (c->in.cap > MOVE_MAX_BYTES && kept_by_all(w) > client_pending_max(w)) {
-        ctr_add(&w->counters, CTR_slow_drops, 1);
+        ctr_add(&c->worker->counters, CTR_read_buf_oom, 1);
         return false;
     }
     if (buf_len(&c->in) == 0 && c->in.cap > 0) {
         buf_fini(&c->in);
+    }
+    if (!count_kept(c, kind == INPUT_READ ? len - used : 0)) {
+        ctr_add(&c->worker->counters, CTR_read_buf_oom, 1);
+        return false;
     }
     return true;
 }

@@ -22,8 +22,8 @@ void conn_read(struct conn *c);
 void conn_discard(struct conn *c);
 
 /*
- * Keep what a turn did not consume. False when there is no memory for it or slow clients keep
- * too much; counted. Context: worker.
+ * Keep what a turn did not consume. False when there is no memory for it, or the connection
+ * keeps too much; counted. Context: worker.
  */
 bool conn_keep_input(struct conn *c, enum input_kind kind, const char *p, size_t len,
                      size_t used);

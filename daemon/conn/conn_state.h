@@ -16,8 +16,7 @@
  *     conn_wait     connections whose stores wait for room
  *     conn_deadline handshakes and logins that take too long
  *     conn_drain    the end of all connections when the server stops
- *     conn_pace     the regular check for those that are too slow:
- *     conn_drain    the end of all connections when the server stops
+ *     conn_shed     those that keep too much between turns
  *     conn_pace     the regular check for those that are too slow:
  *     conn_pin      readers of large values; uploads are in conn_upload
  *     conn_scan     the check of all connections: idle ones are closed
@@ -141,7 +140,7 @@ struct conn {
     uv_poll_t poll;
 };
 
-_Static_assert(sizeof(struct conn) <= 768, "an idle connection stays well below 1 KiB");
+_Static_assert(sizeof(struct conn) <= 896, "an idle connection stays well below 1 KiB");
 
 /* The connection that a client is part of. Context: any thread. */
 static inline struct conn *conn_of_client(struct client *client)

@@ -5,6 +5,7 @@
 #include "daemon/conn/conn_wait.h"
 
 #include "daemon/conn/conn_execute.h"
+#include "daemon/conn/conn_shed.h"
 #include "daemon/conn/conn_upload.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
@@ -84,5 +85,6 @@ void conn_wait_retry(struct worker *w)
 
         w->waiting = c->wait_next;
         retry(c);
+        conn_shed_if_crowded(w);
     }
 }

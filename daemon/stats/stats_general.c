@@ -77,7 +77,7 @@ static uint64_t get_threads(const struct general *g)
 
 static uint64_t get_read_buf_bytes(const struct general *g)
 {
-    return (uint64_t)g->crew->worker_count * WORKER_RBUF_BYTES;
+    return (uint64_t)g->crew->worker_count * WORKER_RBUF_BYTES + g->sum[CTR_in_pending_bytes];
 }
 
 static uint64_t get_reserved_fds(const struct general *g)

@@ -62,6 +62,9 @@ struct worker_duties {
     /* Check the clients that hold memory for those that are too slow. */
     void (*check_pace)(struct worker *w);
 
+    /* Close connections that keep too much, if all workers together do. */
+    void (*shed)(struct worker *w);
+
     /* Check the connections for what has waited too long. */
     void (*scan)(struct worker *w, msec_t now);
 
@@ -119,6 +122,7 @@ struct crew {
     struct counters counters;     /* set MAIN */
     _Atomic uint32_t conns_open;  /* accepted and not yet closed, for -c */
     _Atomic uint32_t conns_local; /* those of them over unix sockets */
+    _Atomic int64_t held_bytes;   /* what connections keep, see holders.h */
     _Atomic bool wants_room;      /* main waits for a close (seq_cst, with conns_open) */
     _Atomic bool is_room_posted;  /* acq_rel: room_message is on its way */
     _Atomic uint32_t stop_wanted; /* enum crew_stop */

@@ -168,6 +168,7 @@ static void on_poke(struct message *m, void *receiver)
     /* First, so that a change made from here on brings another poke. */
     atomic_store_explicit(&w->is_poked, false, memory_order_seq_cst);
     cron_poked(w);
+    w->crew->duties->shed(w);
     w->crew->duties->serve_watchers(w);
 }
 

@@ -16,6 +16,7 @@
 #include "daemon/base/mailbox.h"
 #include "daemon/base/pace.h"
 #include "daemon/net/tls_session.h"
+#include "daemon/worker/holders.h"
 #include "daemon/worker/tasks.h"
 #include "lib/base/check.h"
 #include "lib/base/context.h"
@@ -101,6 +102,7 @@ struct worker {
     struct tls_worker tls;       /* shared by its TLS sessions */
     struct conn *conns;          /* doubly linked list of all open connections */
     uint32_t conn_count;
+    struct holders holders;                 /* what its connections keep */
     struct stats_conn_cursor *conn_cursors; /* list of positions in conns */
     struct udp *udp;                        /* list of its datagram sockets */
     struct watcher *watchers;               /* list of those of its connections that watch */

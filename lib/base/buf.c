@@ -41,6 +41,11 @@ static void buf_compact(struct buf *b)
 
 bool buf_reserve(struct buf *b, size_t n)
 {
+    return buf_reserve_within(b, n, SIZE_MAX);
+}
+
+bool buf_reserve_within(struct buf *b, size_t n, size_t most)
+{
     size_t len = buf_len(b);
 
     if (buf_room(b) >= n) {
@@ -55,6 +60,9 @@ bool buf_reserve(struct buf *b, size_t n)
     }
 
     size_t cap = b->cap < BUF_MIN_BYTES ? BUF_MIN_BYTES : b->cap * 2;
+    if (cap > most) {
+        cap = most;
+    }
     if (cap < len + n) {
         cap = len + n;
     }

@@ -32,6 +32,12 @@ void buf_fini(struct buf *b);
  */
 bool buf_reserve(struct buf *b, size_t n);
 
+/*
+ * The same for content that will be `most` bytes in all, as far as is known: it does not grow
+ * beyond that unless n asks for more. Context: any thread.
+ */
+bool buf_reserve_within(struct buf *b, size_t n, size_t most);
+
 /* Append bytes; false when there is no memory. Context: any thread. */
 bool buf_append(struct buf *b, const void *bytes, size_t n);
 

@@ -67,7 +67,9 @@ void solo_stop(void)
     ck_assert_ptr_null(solo.worker->waiting);
     ck_assert_uint_eq(ctr_get(&solo.worker->counters, CTR_curr_connections), 0);
     ck_assert_uint_eq(ctr_get(&solo.worker->counters, CTR_out_pending_bytes), 0);
+    ck_assert_uint_eq(ctr_get(&solo.worker->counters, CTR_in_pending_bytes), 0);
     ck_assert_uint_eq(ctr_get(&solo.worker->counters, CTR_body_pending_bytes), 0);
+    ck_assert_int_eq(atomic_load(&solo.crew.held_bytes), 0);
     mem_free(solo.worker);
     solo.worker = NULL;
     engine_stop(&solo.crew.engine);

@@ -44,43 +44,174 @@ TEST(who_never_reads_is_bounded_and_alone)
     close(other);
 }
 
-/*
- * What a worker keeps for clients that do not read is bounded by its share of 64 MiB; a client
- * that would exceed it is disconnected.
- */
-TEST(replies_that_wait_are_bounded_for_each_worker)
+#define KEPT_MAX (24 * (uint64_t)MIB) /* by all connections together, if no limit is given */
+#define READ_LEN 240000               /* in segments of 256 KiB: what is not taken is copied */
+
+/* A client that asks for the value and reads only its first line. */
+static int begin_to_read(int other)
 {
-    enum { LEN = 240000, CLIENTS = 300, SHARDS = 2 };
-    const uint64_t most = (uint64_t)64 * MIB / SHARDS;
     static const char first[] = "VALUE k 0 240000\r\n";
-    char *v = wire_value(LEN, 1);
+    int fd = wire_dial(SMALL_SOCKET);
+
+    wire_say(fd, "get k\r\n");
+    wire_expect(fd, first);
+    wire_store(other, "turn", "x", 1); /* after this, the turn that sent it is over */
+    return fd;
+}
+
+static uint64_t kept(void)
+{
+    return solo_counter(CTR_out_pending_bytes) + solo_counter(CTR_in_pending_bytes);
+}
+
+static void wait_for_value(int fd, const char *v, size_t from)
+{
+    wire_expect_bytes(fd, v + from, READ_LEN - from);
+    wire_expect(fd, "\r\nEND\r\n");
+    close(fd);
+}
+
+/*
+ * When too much is kept of replies that clients do not read, one of them goes: where all keep
+ * the same, the one that does so for the longest time.
+ */
+TEST(replies_that_wait_are_bounded)
+{
+    enum { CLIENTS = 300 };
+    char *v = wire_value(READ_LEN, 1);
     int fd[CLIENTS];
     int other;
     int n = 0;
 
     solo_stop();
-    solo_start_with(256 * (uint64_t)MIB, SHARDS,
-                    false); /* in segments of 256 KiB: it is copied */
+    solo_start_with(256 * (uint64_t)MIB, 2, true);
     other = wire_dial(0);
-    wire_store(other, "k", v, LEN);
+    wire_store(other, "k", v, READ_LEN);
     while (solo_counter(CTR_slow_drops) == 0) {
         ck_assert_int_lt(n, CLIENTS);
-        fd[n] = wire_dial(SMALL_SOCKET);
-        wire_say(fd[n], "get k\r\n");
-        wire_expect(fd[n++], first);
-        wire_store(other, "turn", "x", 1); /* after this, the turn that sent it is over */
-        ck_assert_uint_le(solo_counter(CTR_out_pending_bytes), most);
+        fd[n++] = begin_to_read(other);
+        ck_assert_uint_le(kept(), KEPT_MAX);
     }
-    ck_assert_int_ge(n, (int)(most / LEN));
+    ck_assert_int_ge(n, (int)(KEPT_MAX / 4 * 3 / READ_LEN));
     ck_assert_uint_eq(solo_counter(CTR_slow_drops), 1);
-    for (int i = 0; i < n - 1; i++) {
-        wire_expect_bytes(fd[i], v, LEN);
-        wire_expect(fd[i], "\r\nEND\r\n");
-        close(fd[i]);
+    close(fd[0]);
+    for (int i = 1; i < n; i++) {
+        wait_for_value(fd[i], v, 0);
     }
-    close(fd[n - 1]);
     close(other);
     free(v);
+}
+
+/* Others do not read, and keep as much as it does: it stays, and gets all of its value. */
+TEST(a_reader_that_moves_stays)
+{
+    enum { DEAF = 60, LATE = 60, TAKEN = 100000 };
+    char *v = wire_value(READ_LEN, 1);
+    int fd[DEAF + LATE];
+    int reader;
+    int other;
+
+    solo_stop();
+    solo_start_with(256 * (uint64_t)MIB, 2, true);
+    other = wire_dial(0);
+    wire_store(other, "k", v, READ_LEN);
+    reader = begin_to_read(other);
+    for (int i = 0; i < DEAF; i++) {
+        fd[i] = begin_to_read(other);
+    }
+    clock_advance(&solo.crew.engine.clock, 4000);
+    wire_expect_bytes(reader, v, TAKEN);
+    clock_advance(&solo.crew.engine.clock, 2000);
+    ck_assert_uint_eq(solo_counter(CTR_slow_drops), 0);
+    for (int i = DEAF; i < DEAF + LATE; i++) {
+        fd[i] = begin_to_read(other);
+        ck_assert_uint_le(kept(), KEPT_MAX);
+    }
+    ck_assert_uint_gt(solo_counter(CTR_slow_drops), 0);
+    ck_assert_uint_le(solo_counter(CTR_slow_drops), DEAF);
+    wait_for_value(reader, v, TAKEN);
+    for (int i = DEAF; i < DEAF + LATE; i++) {
+        wait_for_value(fd[i], v, 0);
+    }
+    for (int i = 0; i < DEAF; i++) {
+        close(fd[i]);
+    }
+    close(other);
+    free(v);
+}
+
+/* Send what a client sends that does not care whether it is disconnected. */
+static void push(int fd, const char *bytes, size_t n)
+{
+    while (n > 0) {
+        ssize_t done = send(fd, bytes, n, MSG_NOSIGNAL);
+
+        if (done <= 0) {
+            return;
+        }
+        bytes += done;
+        n -= (size_t)done;
+    }
+}
+
+/* Not he who comes last goes, and sends a value that is of use, but those who keep most. */
+TEST(lines_without_end_are_bounded)
+{
+    enum { CLIENTS = 40, LINE = 1900000, VALUE = 150000 };
+    char *line = malloc(LINE);
+    char *v = wire_value(VALUE, 1);
+    int fd[CLIENTS];
+    int other;
+
+    solo_stop();
+    solo_start_with(64 * (uint64_t)MIB, 1, true);
+    other = wire_dial(0);
+    memset(line, 'k', LINE);
+    memcpy(line, "get ", 4);
+    for (size_t i = 100; i < LINE; i += 100) {
+        line[i] = ' ';
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        fd[i] = wire_dial(0);
+        push(fd[i], line, LINE);
+        wire_store(other, "turn", "x", 1);
+        ck_assert_uint_le(kept(), KEPT_MAX);
+    }
+    ck_assert_uint_gt(solo_counter(CTR_slow_drops), 0);
+    wire_say(other, "set v 0 0 150000\r\n");
+    for (int i = 0; i < VALUE; i += VALUE / 10) {
+        wire_put(other, v + i, VALUE / 10);
+    }
+    wire_say(other, "\r\n");
+    wire_expect(other, "STORED\r\n");
+    for (int i = 0; i < CLIENTS; i++) {
+        close(fd[i]);
+    }
+    close(other);
+    free(line);
+    free(v);
+}
+
+TEST(one_connection_keeps_a_share_at_most)
+{
+    enum { LINE = 1900000 };
+    char *line = malloc(LINE);
+    int fd;
+
+    solo_stop();
+    solo.settings.read_buf_mem_limit_bytes = 4 * MIB;
+    solo_start_with(64 * (uint64_t)MIB, 1, true);
+    fd = wire_dial(0);
+    memset(line, ' ', LINE);
+    memcpy(line, "get k", 5);
+    push(fd, line, LINE);
+    close(fd);
+    fd = wire_dial(0);
+    wire_store(fd, "turn", "x", 1);
+    ck_assert_uint_eq(solo_counter(CTR_read_buf_oom), 1);
+    ck_assert_uint_eq(kept(), 0);
+    close(fd);
+    free(line);
 }
 
 TEST(bodies_that_never_come_leave_room_for_others)

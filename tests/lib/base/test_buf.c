@@ -65,6 +65,22 @@ TEST(reserve_moves_to_the_front_before_it_grows)
     buf_fini(&b);
 }
 
+TEST(reserve_grows_no_further_than_the_content_will)
+{
+    struct buf b;
+    char bytes[1000] = {0};
+
+    buf_init(&b);
+    ck_assert(buf_append(&b, bytes, sizeof(bytes)));
+    ck_assert(buf_reserve_within(&b, 200, 1500));
+    ck_assert_uint_eq(b.cap, 1500);
+    ck_assert(buf_append(&b, bytes, 500));
+    ck_assert_uint_eq(b.cap, 1500);
+    ck_assert(buf_reserve_within(&b, 100, 1500));
+    ck_assert_uint_ge(b.cap, 1600);
+    buf_fini(&b);
+}
+
 TEST(impossible_reserve_keeps_the_content)
 {
     struct buf b;

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connections that keep too much; see conn_shed.h. On their worker.
+ */
+#include "daemon/conn/conn_shed.h"
+
+#include "daemon/conn/conn.h"
+#include "daemon/conn/conn_round.h"
+#include "daemon/conn/conn_state.h"
+#include "daemon/worker/crew.h"
+#include "lib/base/context.h"
+#include "lib/base/counters.h"
+
+/* Closed at once: the bytes of so many are more than was kept too much. */
+#define SHED_MAX 64u
+
+/* The other workers are asked so often, milliseconds. */
+#define TELL_MS 100
+
+static struct conn *conn_of_holder(struct holder *x)
+{
+    return conn_of_client(
+        (struct client *)(void *)((char *)x - offsetof(struct client, holder)));
+}
+
+void conn_shed_quietly(struct worker *w)
+{
+    struct holder *x;
+
+    must_be_worker(w);
+    must_not_be_reading();
+    conn_round_run(w);
+    w->holders.is_crowded = false;
+    for (unsigned n = 0; n < SHED_MAX && (x = holders_victim(w, worker_now(w))) != NULL; n++) {
+        ctr_add(&w->counters, CTR_slow_drops, 1);
+        conn_close(conn_of_holder(x));
+    }
+}
+
+void conn_shed(struct worker *w)
+{
+    must_be_worker(w);
+    conn_shed_quietly(w);
+    if (w->crew->worker_count > 1 && holders_are_many(w) &&
+        w->now - w->holders.told_others >= TELL_MS) {
+        w->holders.told_others = w->now;
+        crew_poke_all(w->crew);
+    }
+}

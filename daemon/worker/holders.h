@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What connections keep between turns: input that is not a whole request yet, or waits behind
+ * replies, and replies that a socket did not take. All workers together may keep a limit (-o
+ * read_buf_mem_limit), and one connection a quarter of it. When three quarters are in use,
+ * connections go that have not moved for seconds, the greatest first. When all is in use, the
+ * greatest goes that has not moved for a second; if there is none, the greatest of all.
+ *
+ * A connection moves if bytes came from it, or its peer took bytes, at a least rate. That is
+ * looked up only when a connection may have to go: the kernel knows how much of what it was
+ * given the peer has not taken yet. So a reader whose buffers are large counts as what it is,
+ * however seldom its socket reports room.
+ *
+ * Each worker has its holders in rings by size, a ring for each power of two, in the order in
+ * which they were last looked at. No step costs more when there are more connections.
+ */
+#ifndef MAYFLY_DAEMON_WORKER_HOLDERS_H
+#define MAYFLY_DAEMON_WORKER_HOLDERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/base/clock.h"
+
+struct io;
+struct worker;
+
+/* Powers of two from 1 byte to 2 GiB; what is larger is with the last. */
+#define HOLDER_CLASSES 32u
+
+/* One connection. */
+struct holder {
+    /* [worker] */
+    struct io *io;       /* [borrowed] */
+    size_t bytes;        /* what it keeps; 0: it is in no ring */
+    msec_t since;        /* when it was looked at last, or came to its ring */
+    msec_t moves_until;  /* what it moved so far is enough until then */
+    int64_t unsent;      /* io_unsent() at `since`; -1: unknown */
+    struct holder *next; /* ring of its size */
+    struct holder *prev;
+};
+
+/* Those of a worker. */
+struct holders {
+    /* [worker] */
+    struct holder *ring[HOLDER_CLASSES]; /* the head was not looked at for the longest time */
+    int64_t bytes;                       /* the sum of all */
+    int64_t told;                        /* what of it is in the sum of all workers */
+    msec_t looked;                       /* when a connection was last looked for that may go */
+    msec_t told_others;                  /* when the other workers were last asked to look */
+    bool is_crowded; /* one may have to go: holders_victim() shall be asked */
+};
+
+/* Context: worker. */
+void holder_init(struct holder *x, struct io *io);
+
+/*
+ * It keeps so many bytes now. True: it moved to another ring, and is looked at anew. Sets
+ * is_crowded when it grew and too much is kept. Context: worker.
+ */
+bool holder_set(struct worker *w, struct holder *x, size_t bytes);
+
+/* Bytes came from it, or its socket took some. Context: worker. */
+void holder_moved(const struct worker *w, struct holder *x, uint64_t bytes);
+
+/* Does it keep more than any one connection may? Context: worker. */
+bool holder_has_too_much(const struct worker *w, const struct holder *x);
+
+/*
+ * The one that has to go; NULL: none, or none of this worker. Context: worker, outside a
+ * section.
+ */
+struct holder *holders_victim(struct worker *w, msec_t now);
+
+/* Do all workers together keep so much that connections may have to go? Context: worker. */
+bool holders_are_many(const struct worker *w);
+
+#endif
