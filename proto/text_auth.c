@@ -12,6 +12,13 @@
 #define WORD_LENGTH 3
 _Static_assert(WORD_LENGTH < ARGS_MAX, "words_cut() keeps it");
 
+/*
+ * memcached looks at nothing shorter, and closes after a line that is shorter (without its line
+ * feed): quit for one, and empty lines.
+ */
+#define BYTES_MIN 3
+#define LINE_MIN  6
+
 static enum parse_status refuse_auth(enum reply why, enum reply *reply)
 {
     *reply = why;
@@ -32,7 +39,7 @@ static enum parse_status read_line(struct line line, size_t *value_len, struct t
         return PARSE_CLOSE;
     }
     if (!span_is(name, "set") || args.count <= WORD_LENGTH ||
-        !num_lenient_u32(args.word[WORD_LENGTH], &n) || n > TEXT_VALUE_LEN_MAX) {
+        num_u32(args.word[WORD_LENGTH], &n) != MF_OK || n > TEXT_VALUE_LEN_MAX) {
         return refuse_auth(REPLY_UNAUTHENTICATED, reply);
     }
     if (n > TEXT_AUTH_VALUE_MAX) {
@@ -71,12 +78,15 @@ enum parse_status text_auth_parse(const char *buf, size_t len, struct text_auth 
     memset(auth, 0, sizeof(*auth));
     *used = 0;
     *reply = REPLY_NONE;
-    if (len == 0) {
+    if (len < BYTES_MIN) {
         return PARSE_MORE;
     }
     const char *newline = memchr(buf, '\n', look);
     if (newline == NULL) {
         return len > TEXT_AUTH_LINE_MAX ? PARSE_CLOSE : PARSE_MORE;
+    }
+    if (newline - buf < LINE_MIN) {
+        return PARSE_CLOSE;
     }
     struct line line = {buf, newline};
     if (line.end > line.begin && line.end[-1] == '\r') {

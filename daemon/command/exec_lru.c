@@ -248,8 +248,8 @@ static enum turn_stop crawl(struct turn *t, const struct request *r, struct span
 
 /*
  * A line for every item. memcached walks by class or by its hash table; here both are the same
- * walk, of one class. It does not need the sampler, so unlike in memcached it also runs while
- * that is off.
+ * walk, of one class. It does not need the sampler, but tools that switch the crawler off rely
+ * on the refusal.
  */
 static enum turn_stop begin_dump(struct turn *t, const struct request *r,
                                  enum dump_format format, struct span classes)
@@ -257,8 +257,11 @@ static enum turn_stop begin_dump(struct turn *t, const struct request *r,
     enum reply reply = REPLY_OK;
     bool has_ours = true;
 
+    if (!setting_get(t->w->settings, engine.active_expire)) {
+        return turn_answer(t, r, REPLY_CRAWLER_OFF);
+    }
     if (t->w->settings->no_dump) {
-        return turn_answer(t, r, REPLY_DUMP_OFF);
+        return turn_answer(t, r, format == DUMP_META ? REPLY_DUMP_OFF : REPLY_MGDUMP_OFF);
     }
     if (!span_is(classes, "all") && !span_is(classes, "hash")) {
         reply = check_classes(classes, &has_ours);

@@ -76,13 +76,32 @@ static inline void put_small(struct turn *t, const struct request *r, const stru
     t->out.len = (size_t)(p + LINE_END_LEN - t->out.base);
 }
 
-/* A hit without its value, or with a large one, which the output may not be able to take. */
+/* Does the client have this value already? Its cas came with C. */
+static bool has_same_cas(const struct turn *t, const struct request *r, const struct item *it)
+{
+    struct meta_flags flags;
+
+    if (!meta_has(r->letters, 'C')) {
+        return false;
+    }
+    (void)meta_read_flags(r->args, &flags);
+    return flags.cas == turn_cas_shown(t, it->cas);
+}
+
+/*
+ * A hit without its value, with one that the client may have, or with a large one, which the
+ * output may not be able to take.
+ */
 static MF_NOINLINE enum turn_stop put_other(struct turn *t, const struct request *r,
                                             const struct found *f,
                                             const struct meta_facts *facts)
 {
-    if (!meta_has(r->letters, 'v')) {
+    if (!meta_has(r->letters, 'v') || has_same_cas(t, r, f->item)) {
         t->out.len += meta_compose(turn_room(t, META_LINE_MAX), META_HD, r, facts);
+        return TURN_GOES_ON;
+    }
+    if (!item_is_large(f->item)) {
+        put_small(t, r, f->item, facts);
         return TURN_GOES_ON;
     }
     if (!turn_has_room_for_value(t, META_LINE_MAX + LINE_END_LEN)) {
@@ -99,7 +118,9 @@ static MF_NOINLINE enum turn_stop put_other(struct turn *t, const struct request
 static inline enum turn_stop put_hit(struct turn *t, const struct request *r,
                                      const struct found *f, const struct meta_facts *facts)
 {
-    if (MF_UNLIKELY(!meta_has(r->letters, 'v') || item_is_large(f->item))) {
+    uint64_t asked = r->letters & (META_LETTER('v') | META_LETTER('C'));
+
+    if (MF_UNLIKELY(asked != META_LETTER('v') || item_is_large(f->item))) {
         return put_other(t, r, f, facts);
     }
     put_small(t, r, f->item, facts);

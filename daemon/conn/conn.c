@@ -200,7 +200,7 @@ void conn_end(struct conn *c)
     (void)io_send_end(&c->client.io);
     /* Not into the buffer for reading: other connections may have input there. */
     (void)io_discard(&c->client.io, c->worker->obuf, WORKER_OBUF_BYTES, DISCARD_READS);
-    c->close_reason = CLOSE_NORMAL;
+    c->close_reason = c->is_refused ? CLOSE_ERROR : CLOSE_NORMAL;
     conn_close(c);
 }
 

@@ -184,6 +184,15 @@ static enum reply check_offer(struct turn *t, const struct text_auth *offer, boo
     return REPLY_STORED;
 }
 
+/* As in memcached, all that a client sends at once before its login is refused once. */
+static bool is_said_already(const struct turn *t, enum reply reply)
+{
+    size_t len = REPLY_LEN(UNAUTHENTICATED);
+
+    return reply == REPLY_UNAUTHENTICATED && t->out.len >= len &&
+           memcmp(t->out.base + t->out.len - len, REPLY_BYTES(UNAUTHENTICATED), len) == 0;
+}
+
 static enum turn_stop take_text(struct turn *t, const char *p, size_t len, size_t *used)
 {
     struct conn *c = turn_conn(t);
@@ -204,7 +213,9 @@ static enum turn_stop take_text(struct turn *t, const char *p, size_t len, size_
         reply = check_offer(t, &offer, &is_over);
     }
     c->swallow = offer.swallow;
-    turn_reply(t, reply);
+    if (!is_said_already(t, reply)) {
+        turn_reply(t, reply);
+    }
     return is_over ? TURN_CLOSES : TURN_GOES_ON;
 }
 

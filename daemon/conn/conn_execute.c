@@ -182,6 +182,7 @@ static enum turn_stop run_last(struct turn *t, struct lot *lot, size_t len, size
         break;
     case PARSE_CLOSE:
         answer_last(t, b);
+        c->is_refused = true;
         *used = len;
         return TURN_CLOSES;
     }

@@ -108,6 +108,7 @@ struct conn {
     uint8_t protocol;     /* enum binding_protocol; PROTOCOL_AUTO until its first byte came */
     bool is_closing;      /* conn_close() was called: refuses work */
     bool is_finishing;    /* closes when its output is sent; executes nothing more */
+    bool is_refused;      /* what it sent last is no request: it closes for that */
     bool is_kept;         /* `in` has requests that can be executed without reading */
     bool is_queued;       /* is in the worker's round: its input waits there */
     bool is_ready;        /* is in the worker's ready list */

@@ -167,8 +167,5 @@ int sockets_open(const struct settings *settings, struct socket_list *out,
     if (status == 0) {
         status = sockets_open_udp(settings, udp);
     }
-    if (status != 0 || (settings->port == 0 && settings->udp_port == 0)) {
-        return status;
-    }
-    return write_port_file(out, udp);
+    return status != 0 ? status : write_port_file(out, udp);
 }

@@ -16,7 +16,10 @@
 /* With more worker threads than this memcached warns. */
 #define THREADS_WARN 64
 
-/* Set what follows in memcached: -D turns on counting by prefix, temporary_ttl its LRU. */
+/*
+ * Set what follows in memcached: -D turns on counting by prefix, temporary_ttl its LRU, -U a
+ * TCP port of the same number, and no_modern the crawler off.
+ */
 static void set_implied(struct settings *s)
 {
     if (s->sources[OPTION_prefix_delimiter] != OPTION_DEFAULT &&
@@ -25,6 +28,12 @@ static void set_implied(struct settings *s)
     }
     if (s->sources[OPTION_temporary_ttl] != OPTION_DEFAULT) {
         setting_set(s, temp_lru, true);
+    }
+    if (s->udp_port != 0 && s->sources[OPTION_port] == OPTION_DEFAULT) {
+        s->port = s->udp_port;
+    }
+    if (s->compat[COMPAT_no_modern] && s->sources[OPTION_active_expire] == OPTION_DEFAULT) {
+        setting_set(s, engine.active_expire, false);
     }
     if (s->sources[OPTION_protocol] == OPTION_DEFAULT) {
         s->protocol = s->auth_file != NULL ? PROTOCOL_ASCII

@@ -65,6 +65,9 @@ static enum stats_result do_detail(const struct ask *a)
     struct span rest = a->args;
     struct span word = next_word(&rest);
 
+    if (a->w->settings->no_dump) {
+        return answer(a, REPLY_DETAIL_OFF); /* prefixes are of keys */
+    }
     if (span_is(word, "on")) {
         setting_set(a->w->crew->settings, detail_enabled, true);
         return answer(a, REPLY_OK);

@@ -29,10 +29,10 @@ static struct said parse(const char *buf, size_t len)
     return said;
 }
 
-static void check_word(struct span s, const char *buf, size_t used)
+/* Either may be empty. */
+static void check_place(struct span s, const char *buf, size_t used)
 {
-    require(s.len > 0 && s.ptr > buf && s.ptr + s.len + 2 <= buf + used);
-    require(memchr(s.ptr, ' ', s.len) == NULL);
+    require(s.ptr > buf && s.ptr + s.len + 2 <= buf + used);
 }
 
 /* Spaces, then the word set, then more of the line. */
@@ -51,8 +51,9 @@ static void check_said(const struct said *said, const char *buf, size_t len)
     case PARSE_OK:
         require(said->used > 0 && said->reply == REPLY_NONE && said->auth.swallow == 0);
         check_name(buf);
-        check_word(said->auth.user, buf, said->used);
-        check_word(said->auth.password, buf, said->used);
+        check_place(said->auth.user, buf, said->used);
+        check_place(said->auth.password, buf, said->used);
+        require(memchr(said->auth.user.ptr, ' ', said->auth.user.len) == NULL);
         require(said->auth.user.ptr < said->auth.password.ptr);
         break;
     case PARSE_REPLY:

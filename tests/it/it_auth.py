@@ -135,9 +135,12 @@ def test_settings_and_counters():
 TEXT_BEFORE = [
     b"get a", b"gets a b c", b"gat 0 a", b"delete a", b"incr a 1", b"touch a 0", b"flush_all", b"version",
     b"verbosity 2", b"stats", b"stats settings", b"stats detail on", b"cache_memlimit 64", b"shutdown",
-    b"quit", b"slabs automove 1", b"lru_crawler metadump all", b"lru_crawler enable", b"watch fetchers",
-    b"refresh_certs", b"debugtime p", b"mn", b"mg a v", b"me a", b"ma a", b"md a", b"", b" ", b"SET a 0 0 1",
+    b"slabs automove 1", b"lru_crawler metadump all", b"lru_crawler enable", b"watch fetchers",
+    b"refresh_certs", b"debugtime p", b"mg a v", b"SET a 0 0 1",
 ]
+
+# Less than six bytes: closed without a word.
+SHORT_BEFORE = [b"quit", b"mn", b"me a", b"ma a", b"md a", b" "]
 
 
 def test_nothing_before_authentication_on_text_and_meta():
@@ -148,11 +151,13 @@ def test_nothing_before_authentication_on_text_and_meta():
             with g.daemon.client() as n:
                 assert n.ask(line) == UNAUTHENTICATED, line
                 assert n.ask(b"get a") == UNAUTHENTICATED, line
+        for line in SHORT_BEFORE:
+            with g.daemon.client() as n:
+                n.send(line + b"\r\n" + offer(b"user", b"pass"))
+                assert n.rest() == b"", line
         with g.daemon.client() as n:        # all in one write, then the way in
             n.send(b"".join(line + b"\r\n" for line in TEXT_BEFORE) + offer(b"user", b"pass") + b"get a\r\n")
-            for line in TEXT_BEFORE:
-                assert n.line() == UNAUTHENTICATED, line
-            assert n.line() == b"STORED"
+            assert [n.line(), n.line()] == [UNAUTHENTICATED, b"STORED"], "one refusal for each read"
             assert n.get_reply() == {b"a": b"secret"}
         with g.daemon.client() as n:        # stores, whose values are no commands and no offers
             for verb in (b"add", b"replace", b"append", b"prepend", b"cas", b"ms"):

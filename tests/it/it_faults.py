@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Faults that caches of this family have had and that no other script covers: keys made
-to collide, uploads that break off in meta and binary, and reloads without end under load."""
+to collide, uploads that break off in meta and binary, reloads without end under load, and what is
+no request at all."""
 import os
 import random
 import signal
@@ -168,6 +169,22 @@ def test_hups_without_end():
     finally:
         os.unlink(path)
         os.rmdir(folder)
+
+
+# ---- what is no request -------------------------------------------------------------------------
+
+def test_watchers_see_why_a_connection_was_closed():
+    """A browser, or a line too long, is an error; quit is none."""
+    with Daemon("-t", "1", tcp=True) as d, d.client() as w:
+        assert w.ask(b"watch connevents") == b"OK"
+        for sent, reason in ((b"GET / HTTP/1.1\r\n", b"error"), (b"x" * 70000, b"error"), (b"quit\r\n", b"normal")):
+            with d.client() as c:
+                c.send(sent)
+                c.rest()
+            while b"type=conn_close" not in w.buf or not w.buf.endswith(b"\n"):
+                assert w.more()
+            assert b" reason=%s " % reason in w.buf, (sent[:20], w.buf)
+            w.buf = b""
 
 
 if __name__ == "__main__":

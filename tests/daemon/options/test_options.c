@@ -335,6 +335,13 @@ TEST(settings_lines_show_what_was_given)
         {"-o conn_limit=7,threads=2", "maxconns", "7"},
         {"-p -1", "tcpport", "-1"},
         {"-p 5 --port=6", "tcpport", "6"},
+        {"-U 5", "tcpport", "5"},
+        {"-U -1", "tcpport", "-1"},
+        {"-U 0", "tcpport", "11211"},
+        {"-p 6 -U 5", "tcpport", "6"},
+        {"-o relaxed_privileges", "lru_crawler", "yes"},
+        {"-o no_modern", "lru_crawler", "no"},
+        {"-o no_modern,lru_crawler", "lru_crawler", "yes"},
     };
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -393,7 +400,6 @@ static const struct {
     {"-o ext_path=/x:1G", 64, "not built with external storage"},
     {"-o proxy_config=x", 64, "not built with proxy"},
     {"-o drop_privileges", 64, "not built with system call filter"},
-    {"-o relaxed_privileges", 64, "not built with system call filter"},
     {"-o foo", 1, "Illegal suboption \"foo\""},
     {"-o lru_crawler,,hz=1", 1, "Illegal suboption \"\""},
     {"-o idle_timeot=5", 1, "(did you mean \"idle-timeout\"?)"},
