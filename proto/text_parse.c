@@ -445,15 +445,16 @@ static enum parse_status parse_line(struct line line, const struct text_limits *
     return parse_admin(line, &args, req, reply);
 }
 
-/*
- * Shortest line of memcached, with its end and without spaces in front; no command but mn has
- * room in less.
- */
+/* Shortest line that memcached looks at, with its end; no command but mn has room in less. */
 #define LINE_MIN 4
 
-static bool is_noop(struct line line)
+/* Too short to be a command, or all spaces. Such a line is a bad format, not a bad command. */
+static bool is_nothing(struct line line, size_t with_end)
 {
-    return line.end - line.begin == 2 && memcmp(line.begin, "mn", 2) == 0;
+    bool is_noop = line.end - line.begin == 2 && memcmp(line.begin, "mn", 2) == 0;
+
+    return (with_end < LINE_MIN && !is_noop) ||
+           words_skip_spaces(line.begin, line.end) == line.end;
 }
 
 static MF_NOINLINE enum parse_status parse_general(const char *buf, size_t len,
@@ -480,8 +481,7 @@ static MF_NOINLINE enum parse_status parse_general(const char *buf, size_t len,
         line.end--;
     }
     *used = line_len + 1;
-    line.begin = words_skip_spaces(line.begin, line.end);
-    if (newline + 1 - line.begin < LINE_MIN && !is_noop(line)) {
+    if (is_nothing(line, *used)) {
         return refuse_line(REPLY_BAD_FORMAT, reply);
     }
     enum parse_status status = parse_line(line, limits, req, reply);

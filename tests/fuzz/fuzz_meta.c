@@ -161,8 +161,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (size_t n = end; n > 0; n /= 2) {
             check_part(&said, buf, n - 1);
         }
-        /* The very first byte decides whether it is the binary protocol. */
-        if (len > 0 && len < TEXT_UNENDED_MAX && data[at] != 0x80) {
+        /*
+         * The very first byte decides whether it is the binary protocol; a line of less than
+         * four bytes is judged by its length.
+         */
+        if (len > 0 && len < TEXT_UNENDED_MAX && data[at] != 0x80 &&
+            (said.used == 0 || said.used >= 4)) {
             parse(&spaced, buf, len, 1);
             check_same(&spaced, &said, 1);
             forget(&spaced);

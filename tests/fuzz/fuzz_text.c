@@ -171,7 +171,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         for (size_t n = end; n > 0; n /= 2) {
             check_part(&said, buf, n - 1);
         }
-        if (len > 0 && len < TEXT_UNENDED_MAX) {
+        /* A line of less than four bytes is judged by its length. */
+        if (len > 0 && len < TEXT_UNENDED_MAX && (said.used == 0 || said.used >= 4)) {
             check_spaced(&said, buf, len);
         }
         if (said.status != PARSE_OK && said.status != PARSE_REPLY) {

