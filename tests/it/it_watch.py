@@ -306,8 +306,8 @@ def test_failing_stores_while_mutations_are_watched():
     with Daemon("-m", "8", "-I", "4m", "-M") as d, d.client() as c:
         with Watcher(d, b"mutations") as w:
             said = []
-            for i in range(6):
-                said.append(c.set(b"k%d" % i, b"v" * 2000000))
+            for i in range(30):             # longer ones fail while they are read
+                said.append(c.set(b"k%d" % i, b"v" * 400000))
             assert b"SERVER_ERROR out of memory storing object" in said
             c.send(b"set big 0 0 9000000 noreply\r\n" + b"x" * 9000000 + b"\r\n")
             c.send(b"ms ")                  # half a line, then the end of it
@@ -317,7 +317,7 @@ def test_failing_stores_while_mutations_are_watched():
             lines = w.lines_until(rb"key=small ")
             assert any(b"status=no_memory cmd=set" in line for line in lines), lines
             assert any(b"key=big status=too_large cmd=set ttl=0 clsid=0" in line for line in lines)
-            statuses = [re.search(rb"key=k\d status=(\w+)", line) for line in lines]
+            statuses = [re.search(rb"key=k\d+ status=(\w+)", line) for line in lines]
             assert [m.group(1) == b"stored" for m in statuses if m] == \
                 [s == b"STORED" for s in said]
 
