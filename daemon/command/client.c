@@ -58,6 +58,7 @@ void client_fini(struct client *c, struct worker *w)
     if (c->late != NULL) {
         c->late->client = NULL;
         atomic_store_explicit(&c->late->is_left, true, memory_order_relaxed);
+        client_has_taken(c); /* or never will */
         c->late = NULL;
     }
 }

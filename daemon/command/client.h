@@ -53,7 +53,12 @@ struct dump {
  */
 struct late_answer {
     struct client *client; /* [borrowed] NULL: it closed */
-    _Atomic bool is_left;  /* the same, for threads that are not the client's */
+    /*
+     * Not NULL: the client has a portion of the answer that it did not take yet. It is called
+     * when that is taken, or the client closed. Context: worker.
+     */
+    void (*on_taken)(struct late_answer *l);
+    _Atomic bool is_left; /* the same, for threads that are not the client's */
 };
 
 /*
@@ -120,7 +125,39 @@ static inline void client_expect(struct client *c, struct late_answer *l)
     must_be_a_worker();
     must(c->late == NULL);
     l->client = c;
+    l->on_taken = NULL;
     c->late = l;
+}
+
+/*
+ * Give a portion of it; on_taken will be called once, perhaps from within. The client is there.
+ * Context: worker, outside a section.
+ */
+static inline void client_answer_portion(struct late_answer *l, struct span portion,
+                                         bool is_composed,
+                                         void (*on_taken)(struct late_answer *l))
+{
+    struct client *c = l->client;
+
+    must_be_a_worker();
+    must_not_be_reading();
+    must(c->late == l && l->on_taken == NULL);
+    l->on_taken = on_taken;
+    c->on_answer(c, portion, is_composed);
+}
+
+/* All that was given to it is with the socket. Context: worker, outside a section. */
+static inline void client_has_taken(struct client *c)
+{
+    struct late_answer *l = c->late;
+
+    must_be_a_worker();
+    if (l != NULL && l->on_taken != NULL) {
+        void (*on_taken)(struct late_answer * l) = l->on_taken;
+
+        l->on_taken = NULL;
+        on_taken(l);
+    }
 }
 
 /* Give it. False: the client closed meanwhile. Context: worker, outside a section. */

@@ -27,12 +27,19 @@
 /* Statistics written, in bytes, that cost about as much as a unit of work. */
 #define UNIT_SHIFT 7
 
+/* Answers composed as a whole, of those that may be long, that a worker makes at a time. */
+#define WHOLE_MAX 4u
+
 /* An answer that may have to wait for other workers. */
 struct stats_ask {
     struct late_answer late; /* stands first */
+    struct worker *worker;   /* [borrowed] */
     struct buf reply;
-    struct request req; /* its spans are no longer valid when the answer comes */
-    bool is_dump;       /* binary: all lines make one statistic */
+    struct request req;        /* its spans are no longer valid when the answer comes */
+    bool is_whole;             /* binary: all lines make one statistic */
+    bool is_lost;              /* there was no memory for all of them */
+    struct buf whole;          /* of is_whole: the portions so far */
+    struct stats_gather *rest; /* [borrowed] while the client takes a portion */
 };
 
 /* ---- frames of the binary protocol ------------------------------------------------------- */
@@ -135,7 +142,22 @@ static bool to_frames(const struct stats_ask *ask, struct buf *text)
     struct buf out;
 
     buf_init(&out);
-    if (!append_frames(&out, &ask->req, ask->is_dump, buf_span(text))) {
+    if (!append_frames(&out, &ask->req, ask->is_whole, buf_span(text))) {
+        buf_fini(&out);
+        return false;
+    }
+    buf_fini(text);
+    *text = out;
+    return true;
+}
+
+/* The same for a portion, which is lines alone. */
+static bool lines_to_frames(const struct stats_ask *ask, struct buf *text)
+{
+    struct buf out;
+
+    buf_init(&out);
+    if (!append_lines(&out, &ask->req, buf_span(text))) {
         buf_fini(&out);
         return false;
     }
@@ -149,6 +171,7 @@ static bool to_frames(const struct stats_ask *ask, struct buf *text)
 static void ask_destroy(struct stats_ask **ask)
 {
     buf_fini(&(*ask)->reply);
+    buf_fini(&(*ask)->whole);
     mem_free(*ask);
     *ask = NULL;
 }
@@ -169,15 +192,70 @@ static enum turn_stop answer_no_memory(struct turn *t, const struct request *r)
     return TURN_GOES_ON;
 }
 
-/* The answer is complete. */
-static void on_gathered(void *arg, struct buf *reply)
+/* The client has taken a portion, or is gone. */
+static void on_taken(struct late_answer *late)
+{
+    struct stats_ask *ask = (struct stats_ask *)(void *)late; /* it stands first */
+
+    stats_go_on(ask->rest, late->client != NULL);
+}
+
+/* Append what came to the portions before it. False: no memory for all. */
+static bool collect(struct stats_ask *ask, struct buf *text)
+{
+    ask->is_lost |= !buf_append(&ask->whole, buf_begin(text), buf_len(text));
+    buf_clear(text);
+    return !ask->is_lost;
+}
+
+/* The last portion is there: put those before it in front, unless it is an error. */
+static void put_in_front(struct stats_ask *ask, struct buf *text)
+{
+    struct buf whole;
+
+    if (begins_with(buf_span(text), REPLY_BYTES(NO_MEMORY_STATS))) {
+        return;
+    }
+    if (collect(ask, text)) {
+        whole = ask->whole;
+        ask->whole = *text;
+        *text = whole;
+    }
+}
+
+static void on_portion(struct stats_ask *ask, struct buf *text, struct stats_gather *rest)
+{
+    bool is_composed;
+
+    ask->rest = rest;
+    if (ask->late.client == NULL) {
+        stats_go_on(rest, false);
+    } else if (ask->is_whole) {
+        stats_go_on(rest, collect(ask, text));
+    } else {
+        is_composed = ask->req.cls == CLASS_ADMIN || lines_to_frames(ask, text);
+        client_answer_portion(&ask->late, buf_span(text), is_composed, on_taken);
+        buf_fini(text);
+    }
+}
+
+/* A portion of the answer is there, or the last one. */
+static void on_gathered(void *arg, struct buf *text, struct stats_gather *rest)
 {
     struct stats_ask *ask = arg;
-    /* Every answer has at least an END; without memory for that one there is none. */
-    bool is_composed =
-        ask->late.client != NULL && buf_len(reply) > 0 && to_protocol(ask, reply);
+    bool is_composed;
 
-    (void)client_answer(&ask->late, buf_span(reply), is_composed);
+    if (rest != NULL) {
+        on_portion(ask, text, rest);
+        return;
+    }
+    if (ask->is_whole) {
+        ask->worker->whole_count--;
+        put_in_front(ask, text);
+    }
+    /* Every answer has at least an END; without memory for that one there is none. */
+    is_composed = ask->late.client != NULL && buf_len(text) > 0 && to_protocol(ask, text);
+    (void)client_answer(&ask->late, buf_span(text), is_composed);
     ask_destroy(&ask);
 }
 
@@ -237,6 +315,7 @@ static enum turn_stop run_stats(struct turn *t, const struct request *r)
     struct stats_ask *ask;
     enum stats_result result;
     struct span args = r->cls == CLASS_ADMIN ? r->args : r->key;
+    bool is_whole = r->cls != CLASS_ADMIN && is_one_statistic(args);
 
     if (r->cls == CLASS_ADMIN && is_cachedump(&args)) {
         return begin_cachedump(t, r, args);
@@ -245,16 +324,19 @@ static enum turn_stop run_stats(struct turn *t, const struct request *r)
         turn_bin_reply(t, r, BIN_REPLY_NOT_FOUND, 0);
         return TURN_GOES_ON;
     }
-    ask = mem_alloc(sizeof(*ask));
+    if (is_whole && t->w->whole_count >= WHOLE_MAX) {
+        return TURN_QUEUES;
+    }
+    ask = mem_zalloc(sizeof(*ask));
     if (ask == NULL) {
         return answer_no_memory(t, r);
     }
-    ask->late.client = NULL;
+    ask->worker = t->w;
     ask->req = *r;
-    ask->is_dump = is_one_statistic(args);
-    buf_init(&ask->reply);
+    ask->is_whole = is_whole;
     result = stats_command(t->w, args, &ask->reply, on_gathered, ask);
     if (result == STATS_LATER) {
+        t->w->whole_count += is_whole;
         client_expect(t->client, &ask->late);
         return TURN_ASKED;
     }

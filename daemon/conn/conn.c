@@ -277,9 +277,12 @@ void conn_write(struct conn *c)
     }
     if (status == SEND_ALL && c->is_kept && !c->is_waiting && !client_is_waiting(&c->client)) {
         conn_execute_kept(c);
-    } else {
-        conn_settle(c);
+        return;
     }
+    if (status == SEND_ALL) {
+        client_has_taken(&c->client);
+    }
+    conn_settle(c);
 }
 
 /* An answer that took longer than a turn is there. */

@@ -181,8 +181,12 @@ static void cursor_begin(struct stats_conn_cursor *cursor, struct worker *w)
     w->conn_cursors = cursor;
 }
 
-static void cursor_end(struct stats_conn_cursor *cursor)
+void conn_each_end(struct stats_conn_cursor *cursor)
 {
+    must_be_a_worker();
+    if (cursor->link == NULL) {
+        return;
+    }
     *cursor->link = cursor->next;
     if (cursor->next != NULL) {
         cursor->next->link = cursor->link;
@@ -206,6 +210,6 @@ bool conn_each(struct worker *w, struct stats_conn_cursor *cursor, uint32_t max,
     if (cursor->next_conn != NULL) {
         return true;
     }
-    cursor_end(cursor);
+    conn_each_end(cursor);
     return false;
 }

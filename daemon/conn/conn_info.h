@@ -30,4 +30,7 @@ void conn_log(const struct conn *c, enum watch_kind kind);
 bool conn_each(struct worker *w, struct stats_conn_cursor *cursor, uint32_t max,
                stats_socket_fn fn, void *arg);
 
+/* struct stats_sources: leave_conns(). */
+void conn_each_end(struct stats_conn_cursor *cursor);
+
 #endif

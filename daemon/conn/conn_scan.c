@@ -14,7 +14,8 @@ static bool is_idle_too_long(const struct conn *c, msec_t now)
 {
     uint32_t timeout_s = c->worker->settings->idle_timeout_s;
 
-    return timeout_s != 0 && !client_is_waiting(&c->client) && c->client.watcher == NULL &&
+    return timeout_s != 0 && c->client.watcher == NULL &&
+           (!client_is_waiting(&c->client) || !outq_is_empty(&c->client.outq)) &&
            now - c->last_active > (msec_t)timeout_s * 1000;
 }
 

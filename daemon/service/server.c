@@ -399,6 +399,7 @@ int server_start(struct server *s, struct settings *settings)
         .count_listeners = listeners_count,
         .each_datagram = udp_each,
         .each_conn = conn_each,
+        .leave_conns = conn_each_end,
     };
     atomic_store(&s->stats.tracks_sizes, settings->track_sizes);
     status = access_init(&s->crew.access, settings);

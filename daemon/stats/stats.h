@@ -60,6 +60,8 @@ struct stats_sources {
      */
     bool (*each_conn)(struct worker *w, struct stats_conn_cursor *cursor, uint32_t max,
                       stats_socket_fn fn, void *arg);
+    /* Give up before the end. Context: that worker. */
+    void (*leave_conns)(struct stats_conn_cursor *cursor);
 };
 
 /* What the workers share of statistics. Made by the server. */
@@ -74,17 +76,27 @@ struct stats_shared {
 
 enum stats_result { STATS_DONE, STATS_LATER, STATS_NO_MEMORY };
 
+struct stats_gather;
+
 /*
- * Called once, on the worker that asked, when an answer that was STATS_LATER is complete; out
- * belongs to the caller again.
+ * Called on the worker that asked, when an answer that was STATS_LATER is complete (rest is
+ * NULL; out belongs to the caller again), and before that, if it is long, with portions of
+ * whole lines: then it takes the text from out, releases its memory, and calls stats_go_on()
+ * once it wants more.
  */
-typedef void (*stats_done_fn)(void *arg, struct buf *out);
+typedef void (*stats_done_fn)(void *arg, struct buf *out, struct stats_gather *rest);
+
+/*
+ * Go on with an answer of which a portion was given. is_wanted: false to end it; what comes
+ * then is without meaning. The answer goes on later, not within. Context: worker, the asker.
+ */
+void stats_go_on(struct stats_gather *rest, bool is_wanted);
 
 /*
  * Answer `stats <args>`: appends the whole reply with its last line (END, RESET, OK or an
  * error) to out. STATS_LATER: other workers have to be asked (conns, sizes, detail); out and
- * done are kept until done is called; meanwhile the caller reads nothing more from that client.
- * Context: worker, outside a read-side section.
+ * done are kept until done was called for the last time; meanwhile the caller reads nothing
+ * more from that client. Context: worker, outside a read-side section.
  */
 enum stats_result stats_command(struct worker *w, struct span args, struct buf *out,
                                 stats_done_fn done, void *arg);

@@ -66,8 +66,15 @@ static bool visit_conns(struct stats_gather *g, struct worker *w)
     }
     do {
         cg->is_amid = from->each_conn(w, &cg->cursor, CONNS_A_LOOK, put_socket, &l);
-    } while (cg->is_amid && !tasks_slice_is_over(w));
+    } while (cg->is_amid && !stats_gather_pauses(g, w));
     return !cg->is_amid;
+}
+
+static void drop_conns(struct stats_gather *g, struct worker *w)
+{
+    struct conns_gather *cg = (struct conns_gather *)(void *)g;
+
+    w->crew->stats->sources.leave_conns(&cg->cursor);
 }
 
 enum stats_result stats_conns(struct worker *w, struct buf *out, stats_done_fn done, void *arg)
@@ -79,5 +86,6 @@ enum stats_result stats_conns(struct worker *w, struct buf *out, stats_done_fn d
         return STATS_NO_MEMORY;
     }
     cg->gather.visit = visit_conns;
+    cg->gather.drop = drop_conns;
     return stats_gather_begin(&cg->gather, w, out, done, arg);
 }

@@ -5,7 +5,9 @@
  * added. A table belongs to its worker's thread. `stats reset` raises the shared epoch; each
  * table empties itself when it is next used.
  *
- * The dump merges the tables of all workers into one of its own.
+ * The dump merges the tables of all workers, a range of hashes at a time: so it holds the rows
+ * of one range, however many there are and however slowly its client reads. Ranges are cut as
+ * rows are found.
  */
 #include "daemon/stats/stats_detail.h"
 
@@ -20,8 +22,13 @@
 #include "lib/base/mem.h"
 #include "proto/encode.h"
 
-#define FIRST_ROWS    64u
-#define ROWS_A_LOOK   64u /* the clock is read after so many */
+#define FIRST_ROWS  64u
+#define ROWS_A_LOOK 64u /* the clock is read after so many */
+
+/* Of a range in a dump: rows, and bytes of their lines at most. */
+#define RANGE_ROWS  128u
+#define RANGE_BYTES (32u * 1024)
+
 #define OVERFLOW_NAME "(more)"
 
 struct row {
@@ -103,13 +110,25 @@ static uint32_t *index_place(const struct detail_table *t, uint32_t hash, const 
     return &t->index[i];
 }
 
+/* Enter all rows into an index that is empty. */
+static void fill_index(const struct detail_table *t, uint32_t *index, uint32_t mask)
+{
+    for (uint32_t i = 0; i < t->used; i++) {
+        uint32_t at = t->rows[i].hash & mask;
+
+        while (index[at] != 0) {
+            at = (at + 1) & mask;
+        }
+        index[at] = i + 1;
+    }
+}
+
 static bool table_grow(struct detail_table *t)
 {
     uint32_t cap = t->cap * 2;
     uint32_t mask = 2 * cap - 1;
     struct row *rows = mem_realloc(t->rows, cap * sizeof(rows[0]));
     uint32_t *index;
-    uint32_t i;
 
     if (rows == NULL) {
         return false;
@@ -119,19 +138,29 @@ static bool table_grow(struct detail_table *t)
     if (index == NULL) {
         return false;
     }
-    for (i = 0; i < t->used; i++) {
-        uint32_t at = rows[i].hash & mask;
-
-        while (index[at] != 0) {
-            at = (at + 1) & mask;
-        }
-        index[at] = i + 1;
-    }
+    fill_index(t, index, mask);
     mem_free(t->index);
     t->index = index;
     t->index_mask = mask;
     t->cap = cap;
     return true;
+}
+
+/* Drop the rows with a hash above `last`. */
+static void table_cut(struct detail_table *t, uint32_t last)
+{
+    uint32_t kept = 0;
+
+    for (uint32_t i = 0; i < t->used; i++) {
+        if (t->rows[i].hash <= last) {
+            t->rows[kept++] = t->rows[i];
+        } else {
+            mem_free(t->rows[i].prefix);
+        }
+    }
+    t->used = kept;
+    memset(t->index, 0, ((size_t)t->index_mask + 1) * sizeof(t->index[0]));
+    fill_index(t, t->index, t->index_mask);
 }
 
 /* The counts of a prefix; those of the common row when there is no room for one of its own. */
@@ -207,9 +236,12 @@ void stats_detail_count(struct worker *w, enum stats_detail_op op, const char *k
 
 struct dump {
     struct stats_gather gather;
-    struct detail_table *sum; /* owned */
+    struct detail_table *sum; /* owned; of the range that is under way; NULL: not begun */
     uint64_t seed;
-    uint32_t next; /* row of the table that is being visited, then of sum */
+    uint32_t next;        /* row of the table that is being visited, then of sum */
+    uint32_t first, last; /* the range: hashes from and to, both included */
+    uint32_t shown;
+    uint64_t more[4]; /* of prefixes without a row */
 };
 
 static struct dump *dump_of(struct stats_gather *g)
@@ -232,11 +264,69 @@ static uint32_t look_at(uint32_t next, uint32_t used)
     return used - next < ROWS_A_LOOK ? used : next + ROWS_A_LOOK;
 }
 
+/* As many as may have a row were shown: the others are added up. */
+static bool is_full(const struct dump *d)
+{
+    return d->shown >= DETAIL_PREFIXES_MAX;
+}
+
+static size_t line_bytes(const struct row *r)
+{
+    return ENCODE_URI_BYTES((size_t)r->prefix_len) + 32;
+}
+
+static bool range_is_too_large(const struct detail_table *sum)
+{
+    size_t bytes = 0;
+
+    if (sum->used > RANGE_ROWS) {
+        return true;
+    }
+    for (uint32_t i = 0; i < sum->used; i++) {
+        bytes += line_bytes(&sum->rows[i]);
+    }
+    return bytes > RANGE_BYTES;
+}
+
+/*
+ * Halve the range until it has few rows. What was added of the rest is dropped: it is visited
+ * once more, for another range.
+ */
+static void narrow(struct dump *d)
+{
+    while (range_is_too_large(d->sum) && d->last > d->first) {
+        d->last = d->first + (d->last - d->first) / 2;
+        table_cut(d->sum, d->last);
+    }
+}
+
+static void add_row(struct dump *d, const struct row *r)
+{
+    uint32_t used;
+
+    if (r->hash < d->first || r->hash > d->last) {
+        return;
+    }
+    if (is_full(d)) {
+        add_counts(d->more, r->count);
+        return;
+    }
+    used = d->sum->used;
+    add_counts(table_counts(d->sum, d->seed, r->prefix, r->prefix_len), r->count);
+    if (d->sum->used > used && (d->sum->used > RANGE_ROWS || d->sum->used % 16 == 0)) {
+        narrow(d);
+    }
+}
+
 static bool visit(struct stats_gather *g, struct worker *w)
 {
     struct dump *d = dump_of(g);
     const struct detail_table *t = table_of(w);
 
+    if (d->sum == NULL && (d->sum = table_create()) == NULL) {
+        g->out.is_short = true;
+        return true;
+    }
     if (t == NULL) {
         return true;
     }
@@ -244,15 +334,15 @@ static bool visit(struct stats_gather *g, struct worker *w)
         uint32_t end = look_at(d->next, t->used);
 
         for (; d->next < end; d->next++) {
-            const struct row *r = &t->rows[d->next];
-
-            add_counts(table_counts(d->sum, d->seed, r->prefix, r->prefix_len), r->count);
+            add_row(d, &t->rows[d->next]);
         }
-        if (d->next < t->used && tasks_slice_is_over(w)) {
+        if (d->next < t->used && stats_gather_pauses(g, w)) {
             return false;
         }
     }
-    add_counts(d->sum->overflow, t->overflow);
+    if (d->first == 0) {
+        add_counts(d->more, t->overflow);
+    }
     d->next = 0;
     return true;
 }
@@ -270,28 +360,56 @@ static void put_row(struct stats_out *o, struct span prefix, const uint64_t *cou
     stats_put_raw(o, line);
 }
 
-static bool finish(struct stats_gather *g)
+/* The next range, twice as long as this one; the last one if no rows are to be shown. */
+static void begin_range(struct dump *d)
+{
+    uint32_t length = d->last - d->first;
+
+    d->first = d->last + 1;
+    d->last = UINT32_MAX;
+    if (!is_full(d) && length < (UINT32_MAX - d->first) / 2) {
+        d->last = d->first + 2 * length + 1;
+    }
+}
+
+static void put_range(struct dump *d)
+{
+    for (uint32_t i = 0; i < d->sum->used; i++) {
+        const struct row *r = &d->sum->rows[i];
+
+        if (is_full(d)) {
+            add_counts(d->more, r->count);
+        } else {
+            put_row(&d->gather.out, span_of(r->prefix, r->prefix_len), r->count);
+            d->shown++;
+        }
+    }
+    add_counts(d->more, d->sum->overflow);
+}
+
+static enum gather_end finish(struct stats_gather *g)
 {
     struct dump *d = dump_of(g);
-    const uint64_t *more = d->sum->overflow;
+    const uint64_t *more = d->more;
 
-    while (d->next < d->sum->used) {
-        uint32_t end = look_at(d->next, d->sum->used);
-
-        for (; d->next < end; d->next++) {
-            const struct row *r = &d->sum->rows[d->next];
-
-            put_row(&g->out, span_of(r->prefix, r->prefix_len), r->count);
-        }
-        if (d->next < d->sum->used && tasks_slice_is_over(g->asker)) {
-            return false;
-        }
+    if (d->sum != NULL) {
+        put_range(d);
+        detail_table_destroy(&d->sum);
+    }
+    if (d->last < UINT32_MAX && !g->out.is_short) {
+        begin_range(d);
+        return GATHER_AGAIN;
     }
     if ((more[0] | more[1] | more[2] | more[3]) != 0) {
         put_row(&g->out, span_str(OVERFLOW_NAME), more);
     }
-    detail_table_destroy(&d->sum);
-    return true;
+    return GATHER_DONE;
+}
+
+static void drop(struct stats_gather *g, struct worker *w)
+{
+    must_be_worker(w);
+    detail_table_destroy(&dump_of(g)->sum);
 }
 
 enum stats_result stats_detail_dump(struct worker *w, struct buf *out, stats_done_fn done,
@@ -303,13 +421,10 @@ enum stats_result stats_detail_dump(struct worker *w, struct buf *out, stats_don
     if (d == NULL) {
         return STATS_NO_MEMORY;
     }
-    d->sum = table_create();
-    if (d->sum == NULL) {
-        mem_free(d);
-        return STATS_NO_MEMORY;
-    }
     d->seed = w->engine->config.seed;
+    d->last = UINT32_MAX;
     d->gather.visit = visit;
     d->gather.finish = finish;
+    d->gather.drop = drop;
     return stats_gather_begin(&d->gather, w, out, done, arg);
 }

@@ -40,7 +40,26 @@ static void hand_over(struct stats_gather *g, struct worker *from, struct worker
     }
 }
 
-/* Back on the asker: end the answer and give the buffer back. */
+static bool has_portion(const struct stats_gather *g)
+{
+    return buf_len(g->out.buf) >= GATHER_PORTION_BYTES && g->stage != GATHER_IS_DROPPED;
+}
+
+bool stats_gather_pauses(const struct stats_gather *g, const struct worker *w)
+{
+    must_be_worker(w);
+    return has_portion(g) || tasks_slice_is_over(w);
+}
+
+/* Hand it to whoever goes on with it. */
+static void route(struct stats_gather *g, struct worker *w)
+{
+    bool goes_home = g->stage == GATHER_FINISHES || has_portion(g);
+
+    hand_over(g, w, goes_home ? g->asker : &w->crew->workers[g->next]);
+}
+
+/* On the asker: end the answer and give the buffer back. */
 static void end(struct stats_gather *g, struct worker *w)
 {
     struct buf *out = g->out.buf;
@@ -48,20 +67,48 @@ static void end(struct stats_gather *g, struct worker *w)
     void *arg = g->done_arg;
 
     must(w == g->asker && w->later_count > 0);
-    (void)stats_out_end(&g->out, g->start);
+    (void)stats_out_end(&g->out, 0);
     mem_free(g);
     w->later_count--;
-    done(arg, out);
+    done(arg, out, NULL);
 }
 
-/* Done on a worker: on to the next, or home. */
-static void move_on(struct stats_gather *g, struct worker *w)
+static void visit(struct stats_gather *g, struct worker *w)
 {
-    if (g->next + 1 < w->crew->worker_count) {
+    if (g->visit(g, w)) {
         g->next++;
-        hand_over(g, w, &w->crew->workers[g->next]);
+        if (g->next == w->crew->worker_count) {
+            g->stage = GATHER_FINISHES;
+        }
+    }
+    route(g, w);
+}
+
+static void finish(struct stats_gather *g, struct worker *w)
+{
+    enum gather_end how = g->finish != NULL ? g->finish(g) : GATHER_DONE;
+
+    if (how == GATHER_DONE) {
+        end(g, w);
+        return;
+    }
+    if (how == GATHER_AGAIN) {
+        g->stage = GATHER_VISITS;
+        g->next = 0;
+    }
+    route(g, w);
+}
+
+/* First where it was under way, then at home. */
+static void drop(struct stats_gather *g, struct worker *w)
+{
+    if (g->drop != NULL) {
+        g->drop(g, w);
+        g->drop = NULL;
+    }
+    if (w == g->asker) {
+        end(g, w);
     } else {
-        g->is_home = true;
         hand_over(g, w, g->asker);
     }
 }
@@ -71,36 +118,49 @@ static void run_slice(struct task *task, struct worker *w)
     struct stats_gather *g = gather_of_task(task);
 
     must_be_worker(w);
-    if (g->is_home) {
-        if (g->finish == NULL || g->finish(g)) {
-            end(g, w);
-            return;
-        }
-    } else if (g->visit(g, w)) {
-        move_on(g, w);
+    if (has_portion(g)) {
+        must(w == g->asker);
+        g->done(g->done_arg, g->out.buf, g); /* it stays here until stats_go_on() */
         return;
     }
-    task_add(w, task);
+    switch (g->stage) {
+    case GATHER_VISITS:
+        visit(g, w);
+        break;
+    case GATHER_FINISHES:
+        finish(g, w);
+        break;
+    case GATHER_IS_DROPPED:
+        drop(g, w);
+        break;
+    }
+}
+
+void stats_go_on(struct stats_gather *g, bool is_wanted)
+{
+    bool is_visiting = g->stage == GATHER_VISITS;
+
+    must_be_worker(g->asker);
+    if (!is_wanted) {
+        g->stage = GATHER_IS_DROPPED;
+    }
+    hand_over(g, g->asker, is_visiting ? &g->asker->crew->workers[g->next] : g->asker);
 }
 
 enum stats_result stats_gather_begin(struct stats_gather *g, struct worker *asker,
                                      struct buf *out, stats_done_fn done, void *arg)
 {
     must_be_worker(asker);
-    must(g->visit != NULL && done != NULL);
+    must(g->visit != NULL && done != NULL && buf_len(out) == 0);
     g->asker = asker;
     g->next = 0;
-    g->start = buf_len(out);
-    g->out.buf = out;
-    if (g->out.prefix == NULL) {
-        g->out.prefix = "";
-    }
+    g->out = stats_out_to(out);
     g->done = done;
     g->done_arg = arg;
-    g->is_home = false;
+    g->stage = GATHER_VISITS;
     g->message.fn = on_arrival;
     g->task.run = run_slice;
     asker->later_count++;
-    hand_over(g, asker, &asker->crew->workers[0]);
+    route(g, asker);
     return STATS_LATER;
 }

@@ -4,6 +4,10 @@
  * goes from worker to worker, is a task of each until its work there is done, and comes back to
  * the worker that asked, which ends the answer. Only one thread at a time has it, so it needs
  * no lock.
+ *
+ * A long answer is given in portions. Whenever GATHER_PORTION_BYTES of it are there, the
+ * message goes home, and stays until the client has taken them: so clients that do not read
+ * hold little.
  */
 #ifndef MAYFLY_DAEMON_STATS_STATS_GATHER_H
 #define MAYFLY_DAEMON_STATS_STATS_GATHER_H
@@ -18,35 +22,53 @@
 
 struct worker;
 
+/* Text that makes a portion. */
+#define GATHER_PORTION_BYTES (8u * 1024)
+
+enum gather_stage { GATHER_VISITS, GATHER_FINISHES, GATHER_IS_DROPPED };
+
+/* What finish() came to. */
+enum gather_end {
+    GATHER_MORE,  /* the slice is over */
+    GATHER_AGAIN, /* visit all workers once more */
+    GATHER_DONE,
+};
+
 /* The first field of what one kind of answer needs; all of it is one block of mem_alloc(). */
 struct stats_gather {
     struct message message;
     struct task task;     /* of the worker that has it */
     struct worker *asker; /* [borrowed] */
-    uint32_t next;        /* the worker that has it, or had it last */
-    bool is_home;         /* all were visited, and the asker has it */
+    uint32_t next;        /* the worker that is visited next */
+    enum gather_stage stage;
     struct stats_out out;
-    size_t start; /* length of the caller's buffer when the answer began */
     stats_done_fn done;
     void *done_arg;
 
     /*
-     * Go on on one worker until the slice is over (tasks_slice_is_over()). True: done there.
-     * Context: worker w.
+     * Go on on one worker until stats_gather_pauses(). True: done there. Context: worker w.
      */
     bool (*visit)(struct stats_gather *g, struct worker *w);
     /*
-     * All were visited: append what is left, in slices too, and then release what belongs to
-     * the gather. True: done. May be NULL. Context: worker, the asker.
+     * All were visited: append what is left, in slices too, and release what belongs to the
+     * gather, if it is done. May be NULL. Context: worker, the asker.
      */
-    bool (*finish)(struct stats_gather *g);
+    enum gather_end (*finish)(struct stats_gather *g);
+    /*
+     * The answer is not wanted any more: release what belongs to the gather. May be NULL.
+     * Context: worker w, the one that was or would have been visited next; or the asker.
+     */
+    void (*drop)(struct stats_gather *g, struct worker *w);
 };
 
 /*
- * Start, on the first worker; takes g. The asker counts it in later_count
- * until done was called. Always STATS_LATER. Context: worker.
+ * Start, on the first worker; takes g. The asker counts it in later_count until done was called
+ * for the last time. Always STATS_LATER. Context: worker.
  */
 enum stats_result stats_gather_begin(struct stats_gather *g, struct worker *asker,
                                      struct buf *out, stats_done_fn done, void *arg);
+
+/* Is the slice over, or a portion complete? Context: worker w, which has it. */
+bool stats_gather_pauses(const struct stats_gather *g, const struct worker *w);
 
 #endif

@@ -236,7 +236,7 @@ static bool give(struct stats_sizes *z, struct worker *w)
         mem_free(taken);
         w->later_count--;
         (void)buf_append(asker.out, buf_begin(&z->text), buf_len(&z->text));
-        asker.done(asker.done_arg, asker.out);
+        asker.done(asker.done_arg, asker.out, NULL);
         if (z->askers.first != NULL && tasks_slice_is_over(w)) {
             return false;
         }

@@ -111,6 +111,7 @@ struct worker {
     uint32_t waiting_count; /* connections whose stores wait for room */
     struct conn *waiting;   /* their list, the oldest first */
     struct conn_queue deadlines[DEADLINES];
+    uint32_t whole_count;      /* long answers of statistics that are composed as a whole */
     struct tasks tasks;        /* work that is more than a request's */
     struct pace_list pins_new; /* connections that have pinned a value since the last check */
     struct pace_list pins;     /* and those that had before */

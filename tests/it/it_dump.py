@@ -272,28 +272,66 @@ def test_keys_cannot_break_the_lines_of_cachedump_and_detail():
         assert c.line() == b"END"
 
 
-def test_dumps_of_clients_that_do_not_read_hold_little():
-    """A slice is composed when the last one has left."""
-    with Daemon("-m", "64", "-t", "1") as d, d.client() as c:
-        store(c, (b"k%0100d" % i for i in range(30000)))
-        asks = (b"stats cachedump 1 0", b"lru_crawler metadump all", b"lru_crawler mgdump all")
+def test_answers_to_clients_that_do_not_read_hold_little():
+    """The next part is composed when the last one has left."""
+    with Daemon("-m", "64", "-t", "2") as d, d.client() as c:
+        assert c.ask(b"stats detail on") == b"OK"
+        store(c, (b"p%0100d:%d" % (i // 2, i) for i in range(20000)))
+        asks = (b"stats cachedump 1 0", b"lru_crawler metadump all", b"lru_crawler mgdump all",
+                b"stats detail dump")
         with contextlib.ExitStack() as stack:
             readers = [stack.enter_context(d.client(rcvbuf=4096)) for _ in range(60)]
             for i, reader in enumerate(readers):
-                reader.send(asks[i % 3] + b"\r\n")
+                reader.send(asks[i % len(asks)] + b"\r\n")
             wait_for(lambda: sum(state == "conn_mwrite" for name, state in c.stats(b"conns").items()
                                  if name.endswith(":state")) == len(readers),
                      "all wait for their readers")
             pending = sum(int(n) for name, n in c.stats(b"shards").items()
                           if name.endswith("out_pending_bytes"))
-            assert pending <= len(readers) * 32 * 1024, pending
-            for reader in readers[:3]:
+            # Each of them asked for megabytes.
+            assert pending <= len(readers) * 64 * 1024, pending
+            for reader in readers[:len(asks)]:
                 lines = 0
                 while not reader.buf.endswith((b"\nEND\r\n", b"\nEN\r\n")):
-                    assert reader.more(), "a dump goes on when its reader does"
+                    assert reader.more(), "an answer goes on when its reader does"
                     lines += reader.buf.count(b"\n", 0, -6)
                     reader.buf = reader.buf[-6:]
-                assert lines > 15000
+                assert lines >= 9990, lines
+        # By the binary protocol the whole is one statistic, of which few are made at a time.
+        with contextlib.ExitStack() as stack:
+            clients = [stack.enter_context(BinaryClient(d.address)) for _ in range(12)]
+            for b in clients:
+                b.send(binary.pack(binary.STAT, b"detail dump"))
+            for b in clients:
+                frame = b.frame()
+                assert frame.key == b"detailed" and frame.value.count(b"PREFIX ") == 10000
+                assert frame.value.endswith(b"END\r\n") and not b.frame().key
+        # The others left in the middle.
+        wait_for(lambda: c.stat("curr_connections") == 1, "their connections are closed")
+
+
+def test_stats_conns_of_many_in_portions():
+    with Daemon("-t", "2") as d, d.client() as c, contextlib.ExitStack() as stack:
+        held = [stack.enter_context(d.client()) for _ in range(300)]
+        for one in held:
+            assert one.ask(b"mn") == b"MN"
+        deaf = stack.enter_context(d.client(rcvbuf=4096))
+        deaf.send(b"stats conns\r\n" * 20)
+        for left in (302, 152):
+            rows = [name for name in c.stats(b"conns") if name.endswith(":state")]
+            assert left <= len(rows) <= left + 2, rows
+            for one in held[:150]:
+                one.close()
+            wait_for(lambda: c.stat("curr_connections") <= 153, "half of them are closed")
+        b = stack.enter_context(BinaryClient(d.address))
+        rows = [name for name in b.statistics(b"conns") if name.endswith(":state")]
+        assert len(rows) >= 153, len(rows)
+        # It asked when all were there, and reads while they go.
+        answers = 0
+        while answers < 20:
+            assert deaf.more()
+            answers += deaf.buf.count(b"END\r\n")
+            deaf.buf = deaf.buf[deaf.buf.rfind(b"\n") + 1:]
 
 
 mayfly.main(globals())

@@ -19,7 +19,10 @@ static struct crew *crew;
 static struct stats_shared shared;
 static struct settings settings;
 static uv_loop_t loop;
-static struct buf answer;
+static struct buf portion;
+static struct buf answer; /* all portions */
+static unsigned portions;
+static unsigned portions_wanted; /* after so many it is given up; 0: never */
 static bool is_answered;
 
 static void setup(void)
@@ -49,6 +52,8 @@ static void setup(void)
         ck_assert_int_eq(mailbox_init(&w->mailbox, &loop, w), 0);
     }
     buf_init(&answer);
+    buf_init(&portion);
+    portions_wanted = 0;
 }
 
 static void teardown(void)
@@ -63,6 +68,7 @@ static void teardown(void)
     uv_run(&loop, UV_RUN_DEFAULT);
     ck_assert_int_eq(uv_loop_close(&loop), 0);
     buf_fini(&answer);
+    buf_fini(&portion);
     settings_fini(&settings);
     free(crew->workers);
     free(crew);
@@ -75,11 +81,29 @@ static void count(unsigned worker, enum stats_detail_op op, const char *key)
     stats_detail_count(&crew->workers[worker], op, key, strlen(key));
 }
 
-static void on_answer(void *arg, struct buf *out)
+static void on_answer(void *arg, struct buf *out, struct stats_gather *rest)
 {
     ck_assert_ptr_eq(arg, &answer);
-    ck_assert_ptr_eq(out, &answer);
-    is_answered = true;
+    ck_assert_ptr_eq(out, &portion);
+    ck_assert(buf_append(&answer, buf_begin(out), buf_len(out)));
+    portions++;
+    is_answered = rest == NULL;
+    if (rest != NULL) {
+        ck_assert_uint_le(buf_len(out), 64 * 1024);
+        buf_fini(out);
+        stats_go_on(rest, portions != portions_wanted);
+    }
+}
+
+/* Let the workers work until there is an answer. */
+static void serve(void)
+{
+    while (!is_answered) {
+        for (uint32_t i = 0; i < WORKERS; i++) {
+            tasks_run(&crew->workers[i]);
+        }
+        uv_run(&loop, UV_RUN_NOWAIT);
+    }
 }
 
 /* Ask worker 0; returns the whole answer, NUL-terminated. */
@@ -88,17 +112,15 @@ static const char *ask(const char *args)
     enum stats_result result;
 
     buf_clear(&answer);
+    buf_clear(&portion);
+    portions = 0;
     is_answered = false;
-    result = stats_command(&crew->workers[0], span_str(args), &answer, on_answer, &answer);
+    result = stats_command(&crew->workers[0], span_str(args), &portion, on_answer, &answer);
     if (result == STATS_LATER) {
-        while (!is_answered) {
-            for (uint32_t i = 0; i < WORKERS; i++) {
-                tasks_run(&crew->workers[i]);
-            }
-            uv_run(&loop, UV_RUN_NOWAIT);
-        }
+        serve();
     } else {
         ck_assert_int_eq(result, STATS_DONE);
+        ck_assert(buf_append(&answer, buf_begin(&portion), buf_len(&portion)));
     }
     ck_assert(buf_append(&answer, "", 1));
     return buf_begin(&answer);
@@ -168,6 +190,50 @@ TEST(dump_of_40000_prefixes_is_bounded_and_loses_no_count)
     ck_assert_str_eq(text, "END\r\n");
     ck_assert_uint_eq(rows, DETAIL_PREFIXES_MAX + 1);
     ck_assert_uint_eq(sum, 80000);
+    ck_assert_uint_gt(portions, 20);
+}
+
+TEST(every_prefix_of_a_long_dump_is_shown_once)
+{
+    static const char counts[] = " get 0 hit 0 set 1 del 1\r\n";
+    static bool is_shown[5000];
+    const char *text;
+
+    for (unsigned i = 0; i < 5000; i++) {
+        char key[280];
+
+        snprintf(key, sizeof(key), "%u-%0*u:k", i, (int)(i % 200), 0u);
+        count(i % WORKERS, STATS_DETAIL_SET, key);
+        count((i + 1) % WORKERS, STATS_DETAIL_DELETE, key);
+    }
+    text = ask("detail dump");
+    for (unsigned n = 0; n < 5000; n++) {
+        unsigned i;
+
+        ck_assert_int_eq(sscanf(text, "PREFIX %u-", &i), 1);
+        ck_assert_uint_lt(i, 5000);
+        ck_assert(!is_shown[i]);
+        is_shown[i] = true;
+        text = strchr(text, ' ') + 1;
+        text = strchr(text, ' ');
+        ck_assert(strncmp(text, counts, strlen(counts)) == 0);
+        text += strlen(counts);
+    }
+    ck_assert_str_eq(text, "END\r\n");
+}
+
+TEST(a_dump_that_is_given_up_releases_everything)
+{
+    for (unsigned i = 0; i < 5000; i++) {
+        char key[32];
+
+        snprintf(key, sizeof(key), "p%u:k", i);
+        count(i % WORKERS, STATS_DETAIL_SET, key);
+    }
+    for (portions_wanted = 1; portions_wanted < 20; portions_wanted++) {
+        (void)ask("detail dump");
+        ck_assert_uint_eq(portions, portions_wanted + 1); /* the last one says that it ends */
+    }
 }
 
 TEST(counts_survive_off_and_on)

@@ -21,8 +21,9 @@ static unsigned more; /* so many ask again when they are answered */
 
 static void ask(unsigned i);
 
-static void on_answer(void *arg, struct buf *out)
+static void on_answer(void *arg, struct buf *out, struct stats_gather *rest)
 {
+    ck_assert_ptr_null(rest);
     ck_assert_ptr_eq(out, arg);
     ck_assert_ptr_eq(out, &answers[answered % ASKERS]); /* in the order in which they asked */
     ck_assert_uint_eq(buf_len(out), strlen("END\r\n"));
