@@ -144,8 +144,13 @@ static struct generation *exchange_larger(struct shard *s, struct generation *g)
 
 void shard_flush_fit(struct shard *s)
 {
-    struct generation *g = s->spare != NULL ? generation_create(s) : NULL;
+    struct generation *g;
+    bool has_spare;
 
+    shard_enter(s);
+    has_spare = s->spare != NULL;
+    shard_leave(s);
+    g = has_spare ? generation_create(s) : NULL;
     while (g != NULL) {
         struct generation *larger = exchange_larger(s, g);
 
