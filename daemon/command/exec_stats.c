@@ -225,6 +225,7 @@ static void put_in_front(struct stats_ask *ask, struct buf *text)
 
 static void on_portion(struct stats_ask *ask, struct buf *text, struct stats_gather *rest)
 {
+    struct buf portion;
     bool is_composed;
 
     ask->rest = rest;
@@ -234,8 +235,11 @@ static void on_portion(struct stats_ask *ask, struct buf *text, struct stats_gat
         stats_go_on(rest, collect(ask, text));
     } else {
         is_composed = ask->req.cls == CLASS_ADMIN || lines_to_frames(ask, text);
-        client_answer_portion(&ask->late, buf_span(text), is_composed, on_taken);
-        buf_fini(text);
+        /* The client may take it at once: then the gather is at another worker on return. */
+        portion = *text;
+        buf_init(text);
+        client_answer_portion(&ask->late, buf_span(&portion), is_composed, on_taken);
+        buf_fini(&portion);
     }
 }
 

@@ -141,6 +141,7 @@ void stats_go_on(struct stats_gather *g, bool is_wanted)
     bool is_visiting = g->stage == GATHER_VISITS;
 
     must_be_worker(g->asker);
+    must(buf_len(g->out.buf) == 0 || !is_wanted); /* from here on another worker writes to it */
     if (!is_wanted) {
         g->stage = GATHER_IS_DROPPED;
     }
