@@ -11,18 +11,13 @@
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 
-/* From so many bytes on it is noted what the peer had not taken when they began to wait. */
-#define NOTE_UNSENT_BYTES (16u * 1024)
-
 /* It keeps so much of both now. */
 static bool count(struct client *c, struct worker *w, size_t in_bytes, size_t out_bytes)
 {
     size_t before = c->holder.bytes;
 
     c->out_bytes = out_bytes;
-    if (holder_set(w, &c->holder, in_bytes + out_bytes) && out_bytes >= NOTE_UNSENT_BYTES) {
-        c->holder.unsent = (int64_t)io_unsent(&c->io);
-    }
+    holder_set(w, &c->holder, in_bytes, out_bytes);
     return c->holder.bytes <= before || !holder_has_too_much(w, &c->holder);
 }
 

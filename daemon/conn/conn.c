@@ -262,7 +262,7 @@ void conn_write(struct conn *c)
 
     must_be_worker(c->worker);
     ctr_add(&c->worker->counters, CTR_bytes_written, written);
-    holder_moved(c->worker, &c->client.holder, written);
+    holder_wrote(c->worker, &c->client.holder, written);
     c->pin_sent += written;
     if (!c->client.outq.is_pinned) {
         conn_pin_end(c);

@@ -89,7 +89,7 @@ static bool count_kept(struct conn *c, size_t n)
 {
     bool is_good = client_count_input(&c->client, c->worker, c->in.cap);
 
-    holder_moved(c->worker, &c->client.holder, n);
+    holder_sent(c->worker, &c->client.holder, n);
     return is_good;
 }
 
@@ -128,7 +128,7 @@ static void read_long(struct conn *c)
         return;
     }
     c->in.end += (size_t)n;
-    holder_moved(c->worker, &c->client.holder, (size_t)n);
+    holder_sent(c->worker, &c->client.holder, (size_t)n);
     if (is_worth_parsing(c, tail, buf_end(&c->in) - n, (size_t)n)) {
         conn_execute_kept(c);
     } else {

@@ -4,8 +4,10 @@
  *
  * A pin costs nothing while its value is alive. When the value is deleted or overwritten, its
  * memory is lost to others until the reader is through. Of such memory there may be an eighth
- * of -m. Beyond that, readers go that took less than PROGRESS_BYTES in STALLED_MS, the slowest
- * first, and a few at a time: they are released after a moment, and perhaps that is enough.
+ * of -m. Beyond that, readers go that took nothing for STALLED_MS, and a few at a time: what
+ * they held is released after a moment, and perhaps that is enough. The slowest go first: those
+ * that took least for the time since they were first looked at; where several took nothing at
+ * all, those that stand still for longest. Who takes any byte stays, whatever others do.
  *
  * Progress is what has left the socket, not what has been written to it: the kernel asks for
  * more only when a third of its buffer is empty, which takes an honest slow reader much longer
@@ -23,17 +25,16 @@
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 
-#define STALLED_MS     5000
-#define PROGRESS_BYTES 4096
+#define STALLED_MS 5000
 
 /* So many readers are looked at in one check, and this part of the stalled ones goes. */
 #define LOOKS_MAX 256u
 #define CUT_SHARE 16u
 
-/* A reader that has stalled, and how far it came since it last made progress. */
+/* A reader that has stalled, and the bytes in a millisecond that it took before. */
 struct stalled {
     struct conn *conn;
-    int64_t moved;
+    double rate;
 };
 
 static struct conn *conn_of_pin(struct pace *p)
@@ -79,12 +80,16 @@ static void look_at_new(struct worker *w, msec_t now)
 {
     for (unsigned n = 0; n < LOOKS_MAX; n++) {
         struct pace *p = pace_slowest(&w->pins_new);
+        struct conn *c;
         bool is_all;
 
         if (p == NULL) {
             break;
         }
-        pace_note(&w->pins, p, now, taken(conn_of_pin(p), &is_all));
+        c = conn_of_pin(p);
+        c->pin_seen = now;
+        c->pin_seen_at = taken(c, &is_all);
+        pace_note(&w->pins, p, now, c->pin_seen_at);
     }
 }
 
@@ -101,24 +106,24 @@ static unsigned find_stalled(struct worker *w, msec_t now, struct stalled out[LO
         int64_t at = taken(c, &is_all);
 
         next = pace_next(&w->pins, p);
-        if (is_all || at - p->bytes >= PROGRESS_BYTES ||
-            !value_pin_is_dead(&c->client.outq.pin)) {
+        if (is_all || at > p->bytes || !value_pin_is_dead(&c->client.outq.pin)) {
             pace_note(&w->pins, p, now, at);
         } else {
-            out[n++] = (struct stalled){c, at - p->bytes};
+            out[n++] = (struct stalled){c, (double)(at - c->pin_seen_at) /
+                                               (double)(now - c->pin_seen)};
         }
         p = next;
     }
     return n;
 }
 
-/* The one that came least far; of several the first, which has stalled for longest. */
+/* The slowest; of several the first, which has stalled for longest. */
 static struct stalled *find_slowest(struct stalled *s, unsigned n)
 {
     struct stalled *least = NULL;
 
     for (unsigned i = 0; i < n; i++) {
-        if (s[i].conn != NULL && (least == NULL || s[i].moved < least->moved)) {
+        if (s[i].conn != NULL && (least == NULL || s[i].rate < least->rate)) {
             least = &s[i];
         }
     }

@@ -136,6 +136,8 @@ struct conn {
     struct upload *upload; /* owned, or NULL */
     struct pace pin;       /* how fast its pinned value is read, while there is one */
     uint64_t pin_sent;     /* bytes written since that began */
+    msec_t pin_seen;       /* when it was first looked at how many of them the peer had taken */
+    int64_t pin_seen_at;   /* and how many those were */
     msec_t wait_since;     /* when is_waiting began, by conn_wait_now() */
     msec_t last_active;    /* when the last bytes came or went */
     uv_poll_t poll;

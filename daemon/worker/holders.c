@@ -20,20 +20,22 @@
 /* The sum of all workers is as exact as this, for each of them. */
 #define TELL_BYTES ((int64_t)32 << 10)
 
-/* Who moves less than so many bytes in a millisecond does not move. */
+/* Who sends less than so many bytes in a millisecond does not move. */
 #define LEAST_RATE 1
 
 /* Who moved more may pause for it, but no longer than this. */
 #define PAUSE_MS 5000
 
-/* Who does not move for so long may go: when much is kept, and when too much is. */
+/* Who does not move for so long may go when much is kept. */
 #define STALLED_MS 5000
-#define SLACK_MS   1000
+
+/* What the peer of a new holder of output will do is not known before so long. */
+#define SLACK_MS 1000
 
 /* While much is kept, but not too much, those that do not move are looked for so often. */
 #define LOOK_MS 100
 
-/* Connections looked at in one search, in one ring of it when the greatest is looked for. */
+/* Connections looked at in one search, and in one ring when the burdens are compared. */
 #define LOOKS      64u
 #define RING_LOOKS 16u
 
@@ -124,15 +126,28 @@ static void note_crowd(struct worker *w)
     }
 }
 
-bool holder_set(struct worker *w, struct holder *x, size_t bytes)
+static void note_output(const struct worker *w, struct holder *x, bool has_output)
+{
+    if (!has_output) {
+        x->unsent = -1;
+    } else if (x->unsent < 0) {
+        x->unsent = (int64_t)io_unsent(x->io);
+        x->out_since = w->now;
+        x->taken = 0;
+    }
+}
+
+void holder_set(struct worker *w, struct holder *x, size_t in_bytes, size_t out_bytes)
 {
     struct holder **rings = w->holders.ring;
+    size_t bytes = in_bytes + out_bytes;
     size_t before = x->bytes;
     bool is_other;
 
     must_be_worker(w);
+    note_output(w, x, out_bytes > 0);
     if (bytes == before) {
-        return false;
+        return;
     }
     is_other = before == 0 || bytes == 0 || class_of(bytes) != class_of(before);
     if (is_other && before > 0) {
@@ -141,7 +156,6 @@ bool holder_set(struct worker *w, struct holder *x, size_t bytes)
     x->bytes = bytes;
     if (is_other && bytes > 0) {
         x->since = w->now;
-        x->unsent = -1;
         if (before == 0) {
             x->moves_until = w->now;
         }
@@ -151,7 +165,6 @@ bool holder_set(struct worker *w, struct holder *x, size_t bytes)
     if (bytes > before) {
         note_crowd(w);
     }
-    return is_other && bytes > 0;
 }
 
 static void add_moved(struct holder *x, uint64_t bytes, msec_t since, msec_t now)
@@ -167,10 +180,30 @@ static void add_moved(struct holder *x, uint64_t bytes, msec_t since, msec_t now
     }
 }
 
-void holder_moved(const struct worker *w, struct holder *x, uint64_t bytes)
+/* Its peer took bytes: that is enough for now, however few they are. */
+static void add_taken(struct holder *x, uint64_t bytes, msec_t since, msec_t now)
+{
+    add_moved(x, bytes, since, now);
+    if (x->moves_until < now) {
+        x->moves_until = now;
+    }
+}
+
+void holder_sent(const struct worker *w, struct holder *x, uint64_t bytes)
 {
     must_be_worker(w);
     add_moved(x, bytes, w->now, w->now);
+}
+
+void holder_wrote(const struct worker *w, struct holder *x, uint64_t bytes)
+{
+    must_be_worker(w);
+    if (bytes > 0) {
+        add_taken(x, bytes, w->now, w->now);
+        if (x->unsent >= 0) {
+            x->unsent += (int64_t)bytes;
+        }
+    }
 }
 
 bool holder_has_too_much(const struct worker *w, const struct holder *x)
@@ -195,12 +228,15 @@ bool holders_are_many(const struct worker *w)
  */
 static msec_t paused_ms(struct holder *x, msec_t now)
 {
-    int64_t unsent = (int64_t)io_unsent(x->io);
+    if (x->unsent >= 0) {
+        int64_t unsent = (int64_t)io_unsent(x->io);
 
-    if (x->unsent > unsent) {
-        add_moved(x, (uint64_t)(x->unsent - unsent), x->since, now);
+        if (x->unsent > unsent) {
+            x->taken += (uint64_t)(x->unsent - unsent);
+            add_taken(x, (uint64_t)(x->unsent - unsent), x->since, now);
+        }
+        x->unsent = unsent;
     }
-    x->unsent = unsent;
     return now - x->moves_until;
 }
 
@@ -233,28 +269,50 @@ static struct holder *find_stalled(struct holders *h, msec_t now)
 }
 
 /*
- * The greatest that has not moved for a while. If there is none, the greatest of all: memory
- * has to be bounded.
+ * How much of a burden is it? Its size times the milliseconds that it has not moved for. If it
+ * keeps output, times those that its peer has needed for a byte so far: so a peer that takes
+ * nothing comes before one that takes little, and that before one that is merely slow.
  */
-static struct holder *find_greatest(struct holders *h, msec_t now)
+static double burden(struct holder *x, msec_t now)
 {
-    struct holder *greatest = NULL;
+    double size = (double)((uint64_t)1 << class_of(x->bytes));
+    msec_t ms = paused_ms(x, now);
+
+    if (x->unsent >= 0 && now - x->out_since >= SLACK_MS) {
+        return size * (double)(now - x->out_since) / (double)(x->taken > 0 ? x->taken : 1);
+    }
+    return x->unsent >= 0 || ms < 1 ? size : size * (double)ms;
+}
+
+/*
+ * The greatest burden; of several the one that was looked at first. There is one if anything is
+ * kept here: memory has to be bounded even if all move.
+ */
+static struct holder *find_burden(struct holders *h, msec_t now)
+{
+    struct holder *worst = NULL;
+    double most = 0;
     unsigned looks = 0;
 
     for (unsigned i = HOLDER_CLASSES; i-- > 0;) {
-        struct holder *x = h->ring[i];
+        struct holder *first = h->ring[i];
 
-        if (greatest == NULL) {
-            greatest = x;
-        }
-        for (unsigned n = 0; x != NULL && n < RING_LOOKS && looks < LOOKS; n++, looks++) {
-            if (paused_ms(x, now) >= SLACK_MS) {
-                return x;
+        for (unsigned n = 0; n < RING_LOOKS && looks < LOOKS; n++, looks++) {
+            struct holder *x = h->ring[i];
+            double weight;
+
+            if (x == NULL || (n > 0 && x == first)) {
+                break;
             }
-            x = x->next != h->ring[i] ? x->next : NULL;
+            weight = burden(x, now);
+            if (worst == NULL || weight > most) {
+                worst = x;
+                most = weight;
+            }
+            look_later(h, x, now);
         }
     }
-    return greatest;
+    return worst;
 }
 
 struct holder *holders_victim(struct worker *w, msec_t now)
@@ -276,5 +334,5 @@ struct holder *holders_victim(struct worker *w, msec_t now)
     if (h->bytes <= limit_bytes(w) / w->crew->worker_count) {
         return NULL;
     }
-    return find_greatest(h, now);
+    return find_burden(h, now);
 }

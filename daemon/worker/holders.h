@@ -4,12 +4,14 @@
  * replies, and replies that a socket did not take. All workers together may keep a limit (-o
  * read_buf_mem_limit), and one connection a quarter of it. When three quarters are in use,
  * connections go that have not moved for seconds, the greatest first. When all is in use, the
- * greatest goes that has not moved for a second; if there is none, the greatest of all.
+ * one goes that is the greatest burden: its bytes times the time it has not moved for, or,
+ * where its peer takes bytes, times the time it needs for one.
  *
- * A connection moves if bytes came from it, or its peer took bytes, at a least rate. That is
- * looked up only when a connection may have to go: the kernel knows how much of what it was
- * given the peer has not taken yet. So a reader whose buffers are large counts as what it is,
- * however seldom its socket reports room.
+ * A connection that keeps replies moves if its peer takes any byte of them; one that keeps only
+ * input moves if bytes come from it at a least rate. What a peer took is looked up only when a
+ * connection may have to go: the kernel knows how much of what it was given the peer has not
+ * taken yet. So a reader whose buffers are large counts as what it is, however seldom its
+ * socket reports room.
  *
  * Each worker has its holders in rings by size, a ring for each power of two, in the order in
  * which they were last looked at. No step costs more when there are more connections.
@@ -32,11 +34,13 @@ struct worker;
 /* One connection. */
 struct holder {
     /* [worker] */
-    struct io *io;       /* [borrowed] */
-    size_t bytes;        /* what it keeps; 0: it is in no ring */
-    msec_t since;        /* when it was looked at last, or came to its ring */
-    msec_t moves_until;  /* what it moved so far is enough until then */
-    int64_t unsent;      /* io_unsent() at `since`; -1: unknown */
+    struct io *io;      /* [borrowed] */
+    size_t bytes;       /* what it keeps; 0: it is in no ring */
+    msec_t since;       /* when it was looked at last, or came to its ring */
+    msec_t moves_until; /* what it moved so far is enough until then */
+    int64_t unsent;   /* not taken by its peer when that was last known; -1: keeps no output */
+    msec_t out_since; /* when it began to keep output, if it does */
+    uint64_t taken;   /* bytes that its peer is known to have taken since then */
     struct holder *next; /* ring of its size */
     struct holder *prev;
 };
@@ -56,13 +60,16 @@ struct holders {
 void holder_init(struct holder *x, struct io *io);
 
 /*
- * It keeps so many bytes now. True: it moved to another ring, and is looked at anew. Sets
- * is_crowded when it grew and too much is kept. Context: worker.
+ * It keeps so many bytes of input and of output now. Sets is_crowded when it grew and too much
+ * is kept. Context: worker.
  */
-bool holder_set(struct worker *w, struct holder *x, size_t bytes);
+void holder_set(struct worker *w, struct holder *x, size_t in_bytes, size_t out_bytes);
 
-/* Bytes came from it, or its socket took some. Context: worker. */
-void holder_moved(const struct worker *w, struct holder *x, uint64_t bytes);
+/* Bytes came from it. Context: worker. */
+void holder_sent(const struct worker *w, struct holder *x, uint64_t bytes);
+
+/* Its socket took bytes of what it keeps, so its peer had taken some. Context: worker. */
+void holder_wrote(const struct worker *w, struct holder *x, uint64_t bytes);
 
 /* Does it keep more than any one connection may? Context: worker. */
 bool holder_has_too_much(const struct worker *w, const struct holder *x);

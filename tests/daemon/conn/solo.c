@@ -6,11 +6,15 @@
 
 #include <check.h>
 #include <errno.h>
+#include <linux/sockios.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 #include "daemon/conn/conn.h"
 #include "lib/base/mem.h"
@@ -98,13 +102,12 @@ static void on_adopt(struct message *m, void *receiver)
     free(a);
 }
 
-int wire_dial(int sndbuf)
+/* Hand the second end of a connection to the worker; returns the first, the client's. */
+static int hand_over(const int fds[2], int sndbuf)
 {
     struct adoption *a = calloc(1, sizeof(*a));
     struct timeval patience = {.tv_sec = PATIENCE_S};
-    int fds[2];
 
-    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
     setsockopt(fds[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
     setsockopt(fds[0], SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
     if (sndbuf > 0) {
@@ -116,6 +119,56 @@ int wire_dial(int sndbuf)
     atomic_fetch_add(&solo.crew.conns_local, 1);
     mailbox_post(&solo.worker->mailbox, &a->m);
     return fds[0];
+}
+
+int wire_dial(int sndbuf)
+{
+    int fds[2];
+
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+    return hand_over(fds, sndbuf);
+}
+
+int wire_dial_tcp(int *server)
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof(at);
+    int listener = socket(AF_INET, SOCK_STREAM, 0);
+    int little = 1024;
+    int fds[2];
+
+    ck_assert_int_eq(bind(listener, (struct sockaddr *)&at, sizeof(at)), 0);
+    ck_assert_int_eq(listen(listener, 1), 0);
+    ck_assert_int_eq(getsockname(listener, (struct sockaddr *)&at, &len), 0);
+    fds[0] = socket(AF_INET, SOCK_STREAM, 0);
+    setsockopt(fds[0], SOL_SOCKET, SO_RCVBUF, &little, sizeof(little));
+    ck_assert_int_eq(connect(fds[0], (struct sockaddr *)&at, sizeof(at)), 0);
+    fds[1] = accept4(listener, NULL, NULL, SOCK_NONBLOCK);
+    ck_assert_int_ge(fds[1], 0);
+    close(listener);
+    *server = fds[1];
+    return hand_over(fds, SMALL_SOCKET);
+}
+
+static int unsent(int server)
+{
+    int bytes = 0;
+
+    ck_assert_int_eq(ioctl(server, SIOCOUTQ, &bytes), 0);
+    return bytes;
+}
+
+size_t wire_take_little(int fd, int server, const char *v)
+{
+    int before = unsent(server);
+    size_t n = 0;
+
+    /* What it holds grows again if the worker is told that there is room. */
+    while (unsent(server) == before) {
+        wire_expect_bytes(fd, v + n, 1);
+        n++;
+    }
+    return n;
 }
 
 static void begin_errand(struct solo_errand *e, void (*fn)(struct message *, void *))

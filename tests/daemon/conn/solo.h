@@ -65,6 +65,18 @@ void solo_resume(struct solo_errand *e);
 /* A connection to the worker; the server's end takes `sndbuf` bytes (0: as usual). */
 int wire_dial(int sndbuf);
 
+/*
+ * The same over TCP, with small buffers at both ends, so that little is under way. *server: the
+ * worker's descriptor, to look at only.
+ */
+int wire_dial_tcp(int *server);
+
+/*
+ * Read on, from v, until the worker's end sees that bytes were taken. How many were read; it
+ * sees about as many.
+ */
+size_t wire_take_little(int fd, int server, const char *v);
+
 void wire_put(int fd, const char *bytes, size_t n);
 void wire_say(int fd, const char *text);
 

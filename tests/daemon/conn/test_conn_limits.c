@@ -140,6 +140,45 @@ TEST(a_reader_that_moves_stays)
     free(v);
 }
 
+/* The others take nothing, and keep no more than it does: it stays, though it takes little. */
+TEST(a_reader_that_takes_any_byte_stays)
+{
+    enum { DEAF = 100, ROUNDS = 5 };
+    char *v = wire_value(READ_LEN, 1);
+    int fd[DEAF];
+    int server;
+    int reader;
+    int other;
+    size_t at = 0;
+
+    solo_stop();
+    solo_start_with(256 * (uint64_t)MIB, 2, true);
+    other = wire_dial(0);
+    wire_store(other, "k", v, READ_LEN);
+    reader = wire_dial_tcp(&server);
+    wire_say(reader, "get k\r\n");
+    wire_expect(reader, "VALUE k 0 240000\r\n");
+    wire_store(other, "turn", "x", 1);
+    for (int i = 0; i < DEAF; i++) {
+        if (i % (DEAF / ROUNDS) == 0) {
+            size_t took = wire_take_little(reader, server, v + at);
+
+            ck_assert_uint_lt(took, 4096);
+            at += took;
+            clock_advance(&solo.crew.engine.clock, 5000);
+        }
+        fd[i] = begin_to_read(other);
+        ck_assert_uint_le(kept(), KEPT_MAX);
+    }
+    ck_assert_uint_gt(solo_counter(CTR_slow_drops), 0);
+    wait_for_value(reader, v, at);
+    for (int i = 0; i < DEAF; i++) {
+        close(fd[i]);
+    }
+    close(other);
+    free(v);
+}
+
 /* Send what a client sends that does not care whether it is disconnected. */
 static void push(int fd, const char *bytes, size_t n)
 {

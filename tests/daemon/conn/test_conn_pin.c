@@ -167,3 +167,67 @@ TEST(who_progresses_is_not_cut_however_much_is_dead)
     }
     close(other);
 }
+
+/* A few bytes are progress as well, for those whose sockets take few at a time. */
+TEST(who_takes_any_byte_is_not_cut)
+{
+    enum { READERS = ENOUGH + 4, ROUNDS = 6, LITTLE = 4096 };
+    int other = wire_dial(0);
+    int server[READERS];
+    size_t at[READERS] = {0};
+    int fd[READERS];
+
+    wire_store(other, "k", value, LEN);
+    for (unsigned i = 0; i < READERS; i++) {
+        fd[i] = wire_dial_tcp(&server[i]);
+        wire_say(fd[i], "get k\r\n");
+        wire_expect(fd[i], "VALUE k 0 1000000\r\n");
+        wire_store(other, "k", value, LEN);
+    }
+    wait_for_dead(READERS);
+    pass(500);
+    for (unsigned n = 0; n < ROUNDS; n++) {
+        for (unsigned i = 0; i < READERS; i++) {
+            size_t took = wire_take_little(fd[i], server[i], value + at[i]);
+
+            ck_assert_uint_lt(took, LITTLE);
+            at[i] += took;
+        }
+        pass(5000);
+    }
+    ck_assert_uint_eq(solo_counter(CTR_slow_drops), 0);
+    for (unsigned i = 0; i < READERS; i++) {
+        finish_reading(fd[i], at[i]);
+    }
+    close(other);
+}
+
+/* All stand still: he who took least before is the slowest, whoever stood still first. */
+TEST(the_slowest_of_those_that_stand_still_goes)
+{
+    int other = wire_dial(0);
+    int fd[ENOUGH + 1];
+    char *some = malloc(LEN / 2);
+    size_t at[ENOUGH + 1];
+
+    wire_store(other, "k", value, LEN);
+    begin_reading_k(fd, ENOUGH + 1, other);
+    pass(500); /* sees how far they are */
+    for (unsigned i = 0; i < ENOUGH + 1; i++) {
+        at[i] = i == 0 ? LEN / 2 : i == 2 ? LEN / 10 : LEN / 5;
+        wire_get(fd[i], some, at[i]);
+    }
+    pass(5000); /* and that they came further */
+    ck_assert_uint_eq(solo_counter(CTR_slow_drops), 0);
+    pass(5000);
+    ck_assert_uint_eq(solo_counter(CTR_slow_drops), 1);
+    wait_for_dead(ENOUGH);
+    for (unsigned i = 0; i < ENOUGH + 1; i++) {
+        if (i != 2) {
+            finish_reading(fd[i], at[i]);
+        }
+    }
+    close(fd[2]);
+    free(some);
+    close(other);
+}
