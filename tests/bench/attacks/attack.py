@@ -6,12 +6,13 @@ is its title. The runner starts a server, measures a neighbour before, during an
 and what the server takes in memory, and asks the class to judge that. See Attack for what a file
 may set and define; `idle.py` is the smallest example.
 
-The neighbour is a process of its own that gets a value of 100 bytes a thousand times a second. A
-get that is late because the one before took long counts from the moment it was due. The neighbour
-runs at a higher priority than the server and the attackers at a lower one, as far as the user may
-ask for that: they stand for other machines, and the server shall be measured, not the scheduler.
+The neighbour is a process of its own that gets a value of 100 bytes a thousand times a second, each
+get at its time, whether or not those before it were answered. It runs at a higher priority than the
+server and the attackers at a lower one, as far as the user may ask for that: they stand for other
+machines, and the server shall be measured, not the scheduler.
 """
 import array
+import collections
 import ctypes
 import gc
 import mmap
@@ -39,6 +40,7 @@ GETS_PER_SECOND = 1000
 NEIGHBOUR_PATIENCE = 20     # seconds until a get that is not answered is an error
 LATER_MS = 20               # the neighbour's worst get may be so much later than before the attack
 MORE_MIB = 48               # resident memory may exceed -m by so much
+LOG_CHARS = 4000            # of the messages of a server that died
 
 
 class Client(mayfly.Client):
@@ -210,39 +212,99 @@ class Server:
 # ---- the neighbour --------------------------------------------------------------------------------
 
 
-def probe(server, result, stop):
-    """Get the neighbour's value again and again; write (when, seconds; -1: failed) to result."""
-    gc.disable()
-    samples = array.array("d")
-    ask, answer = b"get " + KEY + b"\r\n", b"VALUE %s 0 %d\r\n%s\r\nEND\r\n" % (KEY, len(VALUE), VALUE)
-    c = None
-    due = time.monotonic()
-    while not select.select([stop], [], [], 0)[0]:
-        began = time.monotonic()
-        if began < due:
-            time.sleep(due - began)
-            began = time.monotonic()        # what it overslept is not the server's fault
-        else:
-            began = due
+class Probe:
+    """Gets the neighbour's value again and again, each get at its time, whether or not those before
+    it were answered: a server that is late with one is late with those that were due meanwhile, and
+    by how much is what each of them took."""
+
+    ASK = b"get " + KEY + b"\r\n"
+    ANSWER = b"VALUE %s 0 %d\r\n%s\r\nEND\r\n" % (KEY, len(VALUE), VALUE)
+
+    def __init__(self, server, stop):
+        self.server, self.stop = server, stop
+        self.samples = array.array("d")         # when it was asked, seconds until the answer; -1: failed
+        self.asked = collections.deque()        # times of gets that are not answered
+        self.client = None
+        self.got = b""
+
+    def note(self, asked, seconds):
+        self.samples.extend((asked, seconds))
+
+    def connect(self):
+        self.client = self.server.client()
+        self.client.sock.setblocking(False)
+        self.got = self.client.buf
+
+    def fail(self):
+        """The connection is lost, and what was asked with it."""
+        for asked in self.asked:
+            self.note(asked, -1)
+        self.asked.clear()
+        if self.client is not None:
+            self.client.close()
+            self.client = None
+        time.sleep(.01)
+
+    def ask(self):
+        now = time.monotonic()      # what the process overslept is not the server's fault
+        self.asked.append(now)
+        if self.client is None:
+            self.connect()
+        if self.client.sock.send(self.ASK) != len(self.ASK):
+            raise OSError("the socket takes no more")
+
+    def hear(self):
         try:
-            c = c or server.client()
-            c.sock.sendall(ask)
-            got = c.sock.recv(4096)
-            while got and len(got) < len(answer):
-                got += c.sock.recv(4096)
-            now = time.monotonic()
-            samples.extend((now, now - began if got == answer else -1))
-            if got != answer:
-                raise EOFError
-        except (OSError, EOFError, AssertionError):
-            if c is not None:
-                c.close()
-                c = None
-            now = time.monotonic()
-            samples.extend((now, -1))
-            time.sleep(.01)
-        due = max(due + 1 / GETS_PER_SECOND, now - .5)
-    os.write(result, b"".join((struct.pack("=Q", len(samples)),)))
+            more = self.client.sock.recv(1 << 16)
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return
+        now = time.monotonic()
+        self.got += more
+        while self.asked and self.got.startswith(self.ANSWER):
+            asked = self.asked.popleft()
+            self.note(asked, now - asked)
+            self.got = self.got[len(self.ANSWER):]
+        if not more or not self.ANSWER.startswith(self.got):
+            raise EOFError
+
+    def step(self, due):
+        """Ask when it is time, hear what has come. Returns when the next get is due."""
+        now = time.monotonic()
+        if now >= due:
+            self.ask()
+            return max(due + 1 / GETS_PER_SECOND, now - .1)
+        # select() takes microseconds; poll() would round up to milliseconds.
+        ready = select.select([self.stop] + ([self.client.sock] if self.client else []), [], [], due - now)[0]
+        if self.stop in ready:
+            raise StopIteration
+        if ready:
+            self.hear()
+        if self.asked and now - self.asked[0] > NEIGHBOUR_PATIENCE:
+            raise EOFError
+        return due
+
+    def run(self):
+        due = time.monotonic()
+        while True:
+            try:
+                due = self.step(due)
+            except StopIteration:
+                break
+            except (OSError, EOFError, AssertionError):
+                if self.client is None and not self.asked:
+                    self.asked.append(time.monotonic())
+                self.fail()
+        now = time.monotonic()
+        for asked in self.asked:
+            self.note(asked, now - asked)       # so late at least
+        return self.samples
+
+
+def probe(server, result, stop):
+    """Write the samples of a probe to result: their count, then the numbers."""
+    gc.disable()
+    samples = Probe(server, stop).run()
+    os.write(result, struct.pack("=Q", len(samples)))
     with os.fdopen(result, "wb") as f:
         f.write(samples.tobytes())
 
@@ -259,7 +321,7 @@ class Neighbour:
         os.close(stop)
 
     def finish(self):
-        """A list of (when, seconds)."""
+        """A list of (when it was asked, seconds)."""
         os.write(self.stop, b"x")
         with os.fdopen(self.result, "rb") as f:
             count = struct.unpack("=Q", f.read(8))[0]
@@ -271,7 +333,8 @@ class Neighbour:
 
 
 class Phase:
-    """The neighbour's gets of one stretch of time, in milliseconds."""
+    """The neighbour's gets that were asked in a stretch of time, in milliseconds. One that was
+    answered much later belongs here as well."""
 
     def __init__(self, samples, begin, end):
         inside = [s for when, s in samples if begin <= when < end]
@@ -335,8 +398,11 @@ class Attack:
     def judge(self, run):
         """Reasons why the server did not withstand; none: it did."""
         reasons = []
-        if run.during.max > run.before.max + LATER_MS:
-            reasons.append("late by %.0f ms" % (run.during.max - run.before.max))
+        for phase, when in ((run.during, ""), (run.after, " afterwards")):
+            if phase.count == 0:
+                reasons.append("neighbour not served" + when)
+            elif phase.max > run.before.max + LATER_MS:
+                reasons.append("late by %.0f ms%s" % (phase.max - run.before.max, when))
         if run.before.errors + run.during.errors + run.after.errors:
             reasons.append("neighbour cut")
         if run.rss_peak > (self.memory_mib + MORE_MIB) * MIB:
@@ -346,7 +412,7 @@ class Attack:
         if run.cut:
             reasons.append("honest clients cut")
         if not run.is_alive:
-            reasons.append("server died")
+            reasons.append("server died: %d" % run.server.process.returncode)
         return reasons
 
 
@@ -457,6 +523,8 @@ class Run:
         self.after = Phase(samples, after, over)
         self.ok, self.failed, self.cut = (tally.sum(i) for i in range(3))
         self.is_alive = server.is_alive()
+        if not self.is_alive:
+            sys.stderr.write("%s, its last messages:\n%s" % (server.name, server.log()[-LOG_CHARS:]))
         self.reasons = attack.judge(self)
 
     HEAD = "%-20s %-10s %-18s %-22s %-18s %-6s %-15s %-18s %s" % (
