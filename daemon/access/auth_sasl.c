@@ -236,7 +236,7 @@ static const char *find_configuration(void)
 }
 
 /* Append the absolute path of a folder to a list, and release the old one. NULL: no memory. */
-static char *list_append(char *list, const char *folder)
+static char *add_folder(char *list, const char *folder)
 {
     char *absolute = path_absolute(folder);
     size_t list_len = list != NULL ? strlen(list) + 1 : 0;
@@ -267,7 +267,7 @@ int auth_sasl_find_configuration(void)
         return EXIT_FAILURE;
     }
     while ((folder = strsep(&rest, ":")) != NULL) {
-        named_folders = list_append(named_folders, folder);
+        named_folders = add_folder(named_folders, folder);
         if (named_folders == NULL) {
             log_error("sasl, cannot start (out of memory)");
             return EXIT_FAILURE;

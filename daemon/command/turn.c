@@ -170,7 +170,7 @@ bool turn_others_are_ready(struct turn *t)
         return true;
     }
     t->unit_limit = t->units + turn_share_units(t->w);
-    if (t->is_followed || t->w->ready_count > 0 || t->w->tasks.first != NULL) {
+    if (t->is_followed || t->w->ready_count > 0 || !list_is_empty(&t->w->tasks.waiting)) {
         return true;
     }
     /*

@@ -13,12 +13,12 @@
 #include "daemon/conn/conn_deadline.h"
 #include "daemon/conn/conn_drain.h"
 #include "daemon/conn/conn_execute.h"
+#include "daemon/conn/conn_idle.h"
 #include "daemon/conn/conn_info.h"
 #include "daemon/conn/conn_input.h"
 #include "daemon/conn/conn_pace.h"
 #include "daemon/conn/conn_pin.h"
 #include "daemon/conn/conn_round.h"
-#include "daemon/conn/conn_scan.h"
 #include "daemon/conn/conn_shed.h"
 #include "daemon/conn/conn_state.h"
 #include "daemon/conn/conn_stream.h"
@@ -49,7 +49,7 @@ static struct conn *conn_from_poll(uv_poll_t *poll)
 
 /* ---- lists ------------------------------------------------------------------------------- */
 
-static void list_add(struct conn *c)
+static void conns_add(struct conn *c)
 {
     struct worker *w = c->worker;
 
@@ -62,7 +62,7 @@ static void list_add(struct conn *c)
     w->conn_count++;
 }
 
-static void list_remove(struct conn *c)
+static void conns_remove(struct conn *c)
 {
     struct worker *w = c->worker;
 
@@ -85,44 +85,19 @@ static void list_remove(struct conn *c)
 
 void conn_ready_add(struct conn *c)
 {
-    struct worker *w = c->worker;
-
     must_be_worker(c->worker);
-    if (c->is_ready) {
-        return;
+    if (!conn_is_ready(c)) {
+        list_append(&c->worker->ready, &c->ready_link);
+        c->worker->ready_count++;
     }
-    if (w->ready == NULL) {
-        c->ready_next = c;
-        c->ready_prev = c;
-        w->ready = c;
-    } else {
-        c->ready_next = w->ready;
-        c->ready_prev = w->ready->ready_prev;
-        c->ready_prev->ready_next = c;
-        w->ready->ready_prev = c;
-    }
-    c->is_ready = true;
-    w->ready_count++;
 }
 
 static void ready_remove(struct conn *c)
 {
-    struct worker *w = c->worker;
-
-    if (!c->is_ready) {
-        return;
+    if (conn_is_ready(c)) {
+        list_remove(&c->ready_link);
+        c->worker->ready_count--;
     }
-    if (c->ready_next == c) {
-        w->ready = NULL;
-    } else {
-        c->ready_prev->ready_next = c->ready_next;
-        c->ready_next->ready_prev = c->ready_prev;
-        if (w->ready == c) {
-            w->ready = c->ready_next;
-        }
-    }
-    c->is_ready = false;
-    w->ready_count--;
 }
 
 static void serve_ready(struct worker *w)
@@ -135,10 +110,10 @@ static void serve_ready(struct worker *w)
         struct conn *c;
 
         conn_shed_if_crowded(w);
-        c = w->ready;
-        if (c == NULL) {
+        if (list_is_empty(&w->ready)) {
             return;
         }
+        c = LIST_MEMBER(list_first(&w->ready), struct conn, ready_link);
         ready_remove(c);
         if (MF_UNLIKELY(c->client.io.tls != NULL)) {
             conn_tls_serve(c, &slice_end);
@@ -172,8 +147,9 @@ void conn_close(struct conn *c)
     ready_remove(c);
     conn_wait_end(c);
     conn_deadline_clear_all(c);
+    conn_idle_end(c);
     task_remove(w, &c->task);
-    list_remove(c);
+    conns_remove(c);
     /* It leaves the poll set before its number can be given to another socket. */
     uv_close((uv_handle_t *)&c->poll, on_closed);
     conn_upload_drop(c);
@@ -239,7 +215,7 @@ void conn_settle(struct conn *c)
     } else if (client_is_waiting(&c->client)) {
         conn_arm(c, 0);
         conn_auth_note(c);
-    } else if (c->is_waiting) {
+    } else if (conn_is_waiting(c)) {
         conn_arm(c, 0);
         cron_retry_soon(c->worker);
     } else if (task_is_waiting(&c->task)) {
@@ -275,7 +251,8 @@ void conn_write(struct conn *c)
     if (written > 0) {
         c->last_active = worker_now(c->worker);
     }
-    if (status == SEND_ALL && c->is_kept && !c->is_waiting && !client_is_waiting(&c->client)) {
+    if (status == SEND_ALL && c->is_kept && !conn_is_waiting(c) &&
+        !client_is_waiting(&c->client)) {
         conn_execute_kept(c);
         return;
     }
@@ -341,7 +318,7 @@ static void on_poll(uv_poll_t *handle, int status, int events)
                 conn_stream(c);
             }
         }
-    } else if (c->is_ready || c->is_waiting || client_is_waiting(&c->client)) {
+    } else if (conn_is_ready(c) || conn_is_waiting(c) || client_is_waiting(&c->client)) {
         /* It has its turn elsewhere. */
         return;
     } else if (MF_UNLIKELY(c->client.io.tls != NULL)) {
@@ -401,7 +378,8 @@ bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin)
     }
     c->is_shaking = c->client.io.tls != NULL;
     c->poll.data = c;
-    list_add(c);
+    conns_add(c);
+    conn_idle_begin(c);
     conn_name_peer(c);
     c->client.peer = auth_peers_id(c->peer.family, c->peer.address);
     conn_log(c, WATCH_CONN_NEW);
@@ -456,7 +434,7 @@ const struct worker_duties conn_duties = {
     .check_deadlines = conn_deadline_check,
     .shed = conn_shed_quietly,
     .check_pace = conn_pace_check,
-    .scan = conn_scan,
+    .check_idle = conn_idle_check,
     .drain = conn_drain_all,
     .check_drain = conn_drain_check,
     .close_datagrams = udp_close_all,

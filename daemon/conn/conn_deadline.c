@@ -22,46 +22,25 @@ static msec_t limit_of(const struct worker *w, enum conn_deadline which)
 void conn_deadline_set(struct conn *c, enum conn_deadline which)
 {
     struct worker *w = c->worker;
-    struct conn_queue *queue = &w->deadlines[which];
+    struct list *list = &w->deadlines[which];
     struct conn_place *place = &c->deadlines[which];
     msec_t limit = limit_of(w, which);
 
     must_be_worker(w);
-    if (limit == 0 || place->since != 0) {
+    if (limit == 0 || list_has_link(&place->link)) {
         return;
     }
     place->since = conn_wait_now();
-    place->next = NULL;
-    place->prev = queue->last;
-    if (queue->last != NULL) {
-        queue->last->deadlines[which].next = c;
-    } else {
-        queue->first = c;
+    if (list_is_empty(list)) {
         cron_check_deadlines_in(w, (uint64_t)limit);
     }
-    queue->last = c;
+    list_append(list, &place->link);
 }
 
 void conn_deadline_clear(struct conn *c, enum conn_deadline which)
 {
-    struct conn_queue *queue = &c->worker->deadlines[which];
-    struct conn_place *place = &c->deadlines[which];
-
     must_be_worker(c->worker);
-    if (place->since == 0) {
-        return;
-    }
-    place->since = 0;
-    if (place->prev != NULL) {
-        place->prev->deadlines[which].next = place->next;
-    } else {
-        queue->first = place->next;
-    }
-    if (place->next != NULL) {
-        place->next->deadlines[which].prev = place->prev;
-    } else {
-        queue->last = place->prev;
-    }
+    list_remove(&c->deadlines[which].link);
 }
 
 void conn_deadline_clear_all(struct conn *c)
@@ -84,6 +63,14 @@ static void close_late(struct conn *c, enum conn_deadline which)
     conn_close(c);
 }
 
+/* The one that began first; NULL: there is none. */
+static struct conn *find_first(const struct worker *w, enum conn_deadline which)
+{
+    struct list_link *link = list_first(&w->deadlines[which]);
+
+    return link != NULL ? LIST_MEMBER(link, struct conn, deadlines[which].link) : NULL;
+}
+
 void conn_deadline_check(struct worker *w)
 {
     msec_t now = conn_wait_now();
@@ -91,16 +78,15 @@ void conn_deadline_check(struct worker *w)
     must_be_worker(w);
     for (unsigned i = 0; i < DEADLINES; i++) {
         enum conn_deadline which = (enum conn_deadline)i;
-        struct conn_queue *queue = &w->deadlines[i];
         msec_t limit = limit_of(w, which);
+        struct conn *c = find_first(w, which);
 
-        while (queue->first != NULL && now - queue->first->deadlines[i].since >= limit) {
-            close_late(queue->first, which);
+        while (c != NULL && now - c->deadlines[i].since >= limit) {
+            close_late(c, which);
+            c = find_first(w, which);
         }
-        if (queue->first != NULL) {
-            msec_t left = queue->first->deadlines[i].since + limit - now;
-
-            cron_check_deadlines_in(w, (uint64_t)left);
+        if (c != NULL) {
+            cron_check_deadlines_in(w, (uint64_t)(c->deadlines[i].since + limit - now));
         }
     }
 }

@@ -91,7 +91,7 @@ static void finish_reply(struct conn *c)
 {
     size_t kept = c->rest.is_active ? c->rest.line_bytes : 0;
 
-    if (c->is_waiting) {
+    if (conn_is_waiting(c)) {
         return;
     }
     if (c->client.watcher != NULL) {

@@ -334,7 +334,7 @@ static void note_stop(struct conn *c, enum turn_stop stop)
     c->is_kept = stop != TURN_DRY && stop != TURN_CLOSES && stop != TURN_STREAMS;
     if (MF_UNLIKELY(stop == TURN_WAITS)) {
         conn_wait_begin(c);
-    } else if (MF_UNLIKELY(c->is_waiting)) {
+    } else if (MF_UNLIKELY(conn_is_waiting(c))) {
         conn_wait_end(c);
     }
     if (stop == TURN_CLOSES) {

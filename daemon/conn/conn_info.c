@@ -136,7 +136,7 @@ static const char *state_name(const struct conn *c)
     if (c->client.watcher != NULL) {
         return "conn_watch";
     }
-    if (client_is_waiting(&c->client) || c->is_waiting || c->is_ready ||
+    if (client_is_waiting(&c->client) || conn_is_waiting(c) || conn_is_ready(c) ||
         task_is_waiting(&c->task)) {
         return "conn_parse_cmd";
     }

@@ -19,7 +19,7 @@
  *     conn_shed     those that keep too much between turns
  *     conn_pace     the regular check for those that are too slow:
  *     conn_pin      readers of large values; uploads are in conn_upload
- *     conn_scan     the check of all connections: idle ones are closed
+ *     conn_idle     those that say nothing
  *
  * These files call each other in circles: each event may lead to any next step of a connection,
  * and a step that is done asks conn.c what to wait for (conn_settle()).
@@ -32,6 +32,7 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "daemon/base/list.h"
 #include "daemon/base/pace.h"
 #include "daemon/command/client.h"
 #include "daemon/command/turn.h"
@@ -69,9 +70,8 @@ struct get_rest {
 
 /* A connection's place in one of the lists of conn_deadline.h. */
 struct conn_place {
-    struct conn *next;
-    struct conn *prev;
-    msec_t since; /* by conn_wait_now(), which is never 0; 0: it is not in the list */
+    struct list_link link;
+    msec_t since; /* by conn_wait_now() */
 };
 
 /* Why a connection closes, as it is reported to watchers. */
@@ -111,8 +111,6 @@ struct conn {
     bool is_refused;      /* what it sent last is no request: it closes for that */
     bool is_kept;         /* `in` has requests that can be executed without reading */
     bool is_queued;       /* is in the worker's round: its input waits there */
-    bool is_ready;        /* is in the worker's ready list */
-    bool is_waiting;      /* for room, in the worker's list: conn_wait_retry() tries again */
     bool reads_little;    /* large values are expected */
     bool is_saturated;    /* the last read got all that was asked for */
     uint8_t place_rest;   /* so many large values until one is read into its place again */
@@ -123,10 +121,10 @@ struct conn {
     size_t drain_bytes;   /* received before the stop and not read yet */
     struct conn *next;    /* worker's list */
     struct conn *prev;
-    struct conn *ready_next; /* ring of those that yielded, while is_ready */
-    struct conn *ready_prev;
-    struct conn *wait_next; /* ring of those that wait for room, while is_waiting */
-    struct conn *wait_prev;
+    struct list_link ready_link; /* in the worker's list of those that yielded */
+    struct list_link wait_link;  /* and of those that wait for room: conn_wait_retry() */
+    struct list_link idle_link;  /* in a slot of the worker's struct idle */
+    uint32_t idle_pass;          /* the last check that looked at it */
     struct conn_place deadlines[DEADLINES];
     struct buf in;    /* input not consumed; no memory when there is none */
     size_t need;      /* bytes that `in` must reach before parsing again can help; 0: any */
@@ -138,7 +136,7 @@ struct conn {
     uint64_t pin_sent;     /* bytes written since that began */
     msec_t pin_seen;       /* when it was first looked at how many of them the peer had taken */
     int64_t pin_seen_at;   /* and how many those were */
-    msec_t wait_since;     /* when is_waiting began, by conn_wait_now() */
+    msec_t wait_since;     /* when it began to wait for room, by conn_wait_now() */
     msec_t last_active;    /* when the last bytes came or went */
     uv_poll_t poll;
 };
@@ -176,11 +174,25 @@ static inline msec_t conn_wait_now(void)
     return clock_mono_us() / 1000;
 }
 
+/* Did it yield, and wait for its next turn? Context: worker. */
+static inline bool conn_is_ready(const struct conn *c)
+{
+    must_be_worker(c->worker);
+    return list_has_link(&c->ready_link);
+}
+
+/* Does it wait for room? Context: worker. */
+static inline bool conn_is_waiting(const struct conn *c)
+{
+    must_be_worker(c->worker);
+    return list_has_link(&c->wait_link);
+}
+
 /* May stores of it still ask for time to wait for room? Context: worker. */
 static inline bool conn_may_wait(const struct conn *c)
 {
     must_be_worker(c->worker);
-    return !c->is_waiting || conn_wait_now() - c->wait_since < CONN_ROOM_WAIT_MS;
+    return !conn_is_waiting(c) || conn_wait_now() - c->wait_since < CONN_ROOM_WAIT_MS;
 }
 
 /* Is something to be done before its next request can be parsed? Context: worker. */

@@ -33,9 +33,7 @@ void conn_stream(struct conn *c)
             return;
         }
         byte_ring_drop(ring, n);
-        /*
-         * Few clients may watch and each keeps one portion: too much output does not end one.
-         */
+        /* A portion is far below what one connection may keep, so this is never too much. */
         (void)client_count_output(&c->client, c->worker);
         conn_write(c);
     }

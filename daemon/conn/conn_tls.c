@@ -67,7 +67,7 @@ void conn_tls_serve(struct conn *c, usec_t *slice_end)
         } else {
             conn_ready_add(c);
         }
-    } else if (!outq_is_empty(&c->client.outq) || c->is_waiting ||
+    } else if (!outq_is_empty(&c->client.outq) || conn_is_waiting(c) ||
                client_is_waiting(&c->client)) {
         /* It was served in between, and waits for something else now. */
         conn_settle(c);

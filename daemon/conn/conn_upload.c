@@ -245,7 +245,7 @@ static struct upload *upload_create(struct turn *t, const struct request *r, boo
         mem_free(u);
         return NULL;
     }
-    u->pace.next = NULL;
+    u->pace.link.next = NULL;
     pace_note(&t->w->uploads, &u->pace, t->now, 0);
     cron_pace_ms(t->w, CONN_PACE_UPLOADS_MS);
     return u;
@@ -471,7 +471,7 @@ static void check_slowest(struct worker *w, struct upload *u, msec_t now, msec_t
 {
     struct conn *c = u->conn;
     /* Then it is the server that it waits for. */
-    bool is_held_up = c->is_waiting || (c->is_kept && outq_is_empty(&c->client.outq));
+    bool is_held_up = conn_is_waiting(c) || (c->is_kept && outq_is_empty(&c->client.outq));
 
     if (is_held_up || !is_too_slow(u, patience)) {
         pace_note(&w->uploads, &u->pace, now, received(u));
@@ -534,7 +534,7 @@ static bool read_once(struct conn *c, bool may_wait, size_t *past)
         conn_execute(c, INPUT_READ, w->rbuf, 0);
         return false;
     }
-    if (c->is_waiting) {
+    if (conn_is_waiting(c)) {
         pace_note(&w->uploads, &u->pace, worker_now(w), received(u)); /* it counts from now */
         conn_wait_end(c);
     }

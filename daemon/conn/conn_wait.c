@@ -10,56 +10,25 @@
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 
-static void list_append(struct conn *c)
-{
-    struct worker *w = c->worker;
-
-    if (w->waiting == NULL) {
-        c->wait_next = c;
-        c->wait_prev = c;
-        w->waiting = c;
-    } else {
-        c->wait_next = w->waiting;
-        c->wait_prev = w->waiting->wait_prev;
-        c->wait_prev->wait_next = c;
-        w->waiting->wait_prev = c;
-    }
-    w->waiting_count++;
-}
-
-static void list_remove(struct conn *c)
-{
-    struct worker *w = c->worker;
-
-    if (c->wait_next == c) {
-        w->waiting = NULL;
-    } else {
-        c->wait_prev->wait_next = c->wait_next;
-        c->wait_next->wait_prev = c->wait_prev;
-        if (w->waiting == c) {
-            w->waiting = c->wait_next;
-        }
-    }
-    w->waiting_count--;
-}
-
 void conn_wait_begin(struct conn *c)
 {
-    must_be_worker(c->worker);
-    if (!c->is_waiting) {
-        c->is_waiting = true;
+    struct worker *w = c->worker;
+
+    must_be_worker(w);
+    if (!conn_is_waiting(c)) {
         c->wait_since = conn_wait_now();
-        list_append(c);
-        ctr_add(&c->worker->counters, CTR_room_waits, 1);
+        list_append(&w->waiting, &c->wait_link);
+        w->waiting_count++;
+        ctr_add(&w->counters, CTR_room_waits, 1);
     }
 }
 
 void conn_wait_end(struct conn *c)
 {
     must_be_worker(c->worker);
-    if (c->is_waiting) {
-        c->is_waiting = false;
-        list_remove(c);
+    if (conn_is_waiting(c)) {
+        list_remove(&c->wait_link);
+        c->worker->waiting_count--;
     }
 }
 
@@ -80,11 +49,11 @@ void conn_wait_retry(struct worker *w)
     must_be_worker(w);
     must_not_be_reading();
     /* Each goes to the end before it is tried: so those that still wait stay in order. */
-    for (uint32_t n = w->waiting_count; n > 0 && w->waiting != NULL; n--) {
-        struct conn *c = w->waiting;
+    for (uint32_t n = w->waiting_count; n > 0 && !list_is_empty(&w->waiting); n--) {
+        struct list_link *link = list_first(&w->waiting);
 
-        w->waiting = c->wait_next;
-        retry(c);
+        list_append(&w->waiting, link);
+        retry(LIST_MEMBER(link, struct conn, wait_link));
         conn_shed_if_crowded(w);
     }
 }

@@ -65,8 +65,8 @@ struct worker_duties {
     /* Close connections that keep too much, if all workers together do. */
     void (*shed)(struct worker *w);
 
-    /* Check the connections for what has waited too long. */
-    void (*scan)(struct worker *w, msec_t now);
+    /* Close connections that said nothing for too long. */
+    void (*check_idle)(struct worker *w, msec_t now);
 
     /* The worker stops: let every connection finish what is in flight, then close it. */
     void (*drain)(struct worker *w);

@@ -36,7 +36,7 @@
 #define RETRY_FIRST_MS    1u
 #define RETRY_LAST_MS     64u
 #define STORES_MS         1u /* until stores that wait for room are tried again */
-#define SCAN_MS           1000u
+#define IDLE_MS           1000u
 #define HZ_MAX            500u
 #define OTHERS_PER_TURN   16u  /* shards of other workers checked in one turn */
 #define CLIENTS_PER_TICK  200u /* dynamic_hz: above this, hz doubles; the figure is Redis's */
@@ -49,7 +49,7 @@ struct cron {
     uv_timer_t stores;     /* stores that wait for room */
     uv_timer_t deadlines;  /* handshakes and logins that take too long */
     uv_timer_t pace;       /* clients that may be too slow */
-    uv_timer_t scan;       /* the check of all connections */
+    uv_timer_t idle;       /* the check for idle connections */
     uint64_t tick_at;      /* loop milliseconds that tick is armed for; 0: not armed */
     msec_t due_seen;       /* what fell due next when it was armed */
     uint64_t slow_at;      /* loop milliseconds at which the last slow cycle began; 0: never */
@@ -319,20 +319,20 @@ static void on_retry(uv_timer_t *timer)
 
 /* ---- waiting connections ----------------------------------------------------------------- */
 
-static void on_scan(uv_timer_t *timer)
+static void on_idle(uv_timer_t *timer)
 {
     struct cron *c = timer->data;
 
-    c->worker->crew->duties->scan(c->worker, worker_now(c->worker));
+    c->worker->crew->duties->check_idle(c->worker, worker_now(c->worker));
 }
 
-void cron_wake_ms(struct worker *w, unsigned ms)
+void cron_check_idle_ms(struct worker *w, unsigned ms)
 {
     struct cron *c = w->cron;
 
     must_be_worker(w);
-    if (!uv_is_active((uv_handle_t *)&c->scan) || uv_timer_get_due_in(&c->scan) > ms) {
-        uv_timer_start(&c->scan, on_scan, ms, 0);
+    if (!uv_is_active((uv_handle_t *)&c->idle) || uv_timer_get_due_in(&c->idle) > ms) {
+        uv_timer_start(&c->idle, on_idle, ms, 0);
     }
 }
 
@@ -397,7 +397,7 @@ void cron_poked(struct worker *w)
     c->retry_ms = RETRY_FIRST_MS;
     disarm_tick(c);
     if (w->settings->idle_timeout_s != 0 && w->conn_count > 0) {
-        cron_wake_ms(w, 0);
+        cron_check_idle_ms(w, 0);
     }
 }
 
@@ -431,7 +431,7 @@ bool cron_before_block(struct worker *w)
     }
     arm_tick(c);
     if (w->settings->idle_timeout_s != 0 && w->conn_count > 0) {
-        cron_wake_ms(w, SCAN_MS);
+        cron_check_idle_ms(w, IDLE_MS);
     }
     return false;
 }
@@ -452,13 +452,13 @@ int cron_start(struct worker *w)
     uv_timer_init(&w->loop, &c->stores);
     uv_timer_init(&w->loop, &c->deadlines);
     uv_timer_init(&w->loop, &c->pace);
-    uv_timer_init(&w->loop, &c->scan);
+    uv_timer_init(&w->loop, &c->idle);
     c->tick.data = c;
     c->retry.data = c;
     c->stores.data = c;
     c->deadlines.data = c;
     c->pace.data = c;
-    c->scan.data = c;
+    c->idle.data = c;
     w->cron = c;
     return 0;
 }
@@ -473,7 +473,7 @@ void cron_stop(struct worker *w)
     uv_close((uv_handle_t *)&c->stores, NULL);
     uv_close((uv_handle_t *)&c->deadlines, NULL);
     uv_close((uv_handle_t *)&c->pace, NULL);
-    uv_close((uv_handle_t *)&c->scan, NULL);
+    uv_close((uv_handle_t *)&c->idle, NULL);
 }
 
 void cron_destroy(struct worker *w)

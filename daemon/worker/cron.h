@@ -36,10 +36,10 @@ bool cron_before_block(struct worker *w);
 void cron_poked(struct worker *w);
 
 /*
- * Scan the connections in this many milliseconds, once; an earlier request stays. Context:
- * worker.
+ * Check for idle connections in this many milliseconds, once; an earlier request stays.
+ * Context: worker.
  */
-void cron_wake_ms(struct worker *w, unsigned ms);
+void cron_check_idle_ms(struct worker *w, unsigned ms);
 
 /* Try stores that wait for room again in a millisecond. Context: worker. */
 void cron_retry_soon(struct worker *w);

@@ -35,9 +35,9 @@
 /* While much is kept, but not too much, those that do not move are looked for so often. */
 #define LOOK_MS 100
 
-/* Connections looked at in one search, and in one ring when the burdens are compared. */
+/* Connections looked at in one search, and in one list when the burdens are compared. */
 #define LOOKS      64u
-#define RING_LOOKS 16u
+#define LIST_LOOKS 16u
 
 static int64_t limit_bytes(const struct worker *w)
 {
@@ -59,8 +59,7 @@ static int64_t kept_by_all(const struct worker *w)
     return told + w->holders.bytes - w->holders.told;
 }
 
-/* ---- rings ------------------------------------------------------------------------------- */
-
+/* The list for so many bytes: powers of two. */
 static unsigned class_of(size_t bytes)
 {
     unsigned log = 63 - (unsigned)__builtin_clzll(bytes);
@@ -68,34 +67,22 @@ static unsigned class_of(size_t bytes)
     return log < HOLDER_CLASSES ? log : HOLDER_CLASSES - 1;
 }
 
-static void ring_append(struct holder **ring, struct holder *x)
+/* The first of a list; NULL: it is empty. */
+static struct holder *first_of(const struct list *l)
 {
-    if (*ring == NULL) {
-        x->next = x;
-        x->prev = x;
-        *ring = x;
-    } else {
-        x->next = *ring;
-        x->prev = (*ring)->prev;
-        x->prev->next = x;
-        (*ring)->prev = x;
-    }
-}
+    struct list_link *link = list_first(l);
 
-static void ring_remove(struct holder **ring, struct holder *x)
-{
-    if (x->next == x) {
-        *ring = NULL;
-    } else {
-        x->prev->next = x->next;
-        x->next->prev = x->prev;
-        if (*ring == x) {
-            *ring = x->next;
-        }
-    }
+    return link != NULL ? LIST_MEMBER(link, struct holder, link) : NULL;
 }
 
 /* ---- accounts ---------------------------------------------------------------------------- */
+
+void holders_init(struct holders *h)
+{
+    for (unsigned i = 0; i < HOLDER_CLASSES; i++) {
+        list_init(&h->list[i]);
+    }
+}
 
 void holder_init(struct holder *x, struct io *io)
 {
@@ -139,7 +126,6 @@ static void note_output(const struct worker *w, struct holder *x, bool has_outpu
 
 void holder_set(struct worker *w, struct holder *x, size_t in_bytes, size_t out_bytes)
 {
-    struct holder **rings = w->holders.ring;
     size_t bytes = in_bytes + out_bytes;
     size_t before = x->bytes;
     bool is_other;
@@ -151,7 +137,7 @@ void holder_set(struct worker *w, struct holder *x, size_t in_bytes, size_t out_
     }
     is_other = before == 0 || bytes == 0 || class_of(bytes) != class_of(before);
     if (is_other && before > 0) {
-        ring_remove(&rings[class_of(before)], x);
+        list_remove(&x->link);
     }
     x->bytes = bytes;
     if (is_other && bytes > 0) {
@@ -159,7 +145,7 @@ void holder_set(struct worker *w, struct holder *x, size_t in_bytes, size_t out_
         if (before == 0) {
             x->moves_until = w->now;
         }
-        ring_append(&rings[class_of(bytes)], x);
+        list_append(&w->holders.list[class_of(bytes)], &x->link);
     }
     add_bytes(w, (int64_t)bytes - (int64_t)before);
     if (bytes > before) {
@@ -240,14 +226,11 @@ static msec_t paused_ms(struct holder *x, msec_t now)
     return now - x->moves_until;
 }
 
-/* It stays: look at it again after the others of its ring. */
+/* It stays: look at it again after the others of its list. */
 static void look_later(struct holders *h, struct holder *x, msec_t now)
 {
-    struct holder **ring = &h->ring[class_of(x->bytes)];
-
     x->since = now;
-    ring_remove(ring, x);
-    ring_append(ring, x);
+    list_append(&h->list[class_of(x->bytes)], &x->link);
 }
 
 /* The greatest that has not moved for long; of such the one that was looked at first. */
@@ -258,7 +241,8 @@ static struct holder *find_stalled(struct holders *h, msec_t now)
     for (unsigned i = HOLDER_CLASSES; i-- > 0;) {
         struct holder *x;
 
-        while ((x = h->ring[i]) != NULL && now - x->since >= STALLED_MS && looks++ < LOOKS) {
+        while ((x = first_of(&h->list[i])) != NULL && now - x->since >= STALLED_MS &&
+               looks++ < LOOKS) {
             if (paused_ms(x, now) >= STALLED_MS) {
                 return x;
             }
@@ -295,10 +279,10 @@ static struct holder *find_burden(struct holders *h, msec_t now)
     unsigned looks = 0;
 
     for (unsigned i = HOLDER_CLASSES; i-- > 0;) {
-        struct holder *first = h->ring[i];
+        const struct holder *first = first_of(&h->list[i]);
 
-        for (unsigned n = 0; n < RING_LOOKS && looks < LOOKS; n++, looks++) {
-            struct holder *x = h->ring[i];
+        for (unsigned n = 0; n < LIST_LOOKS && looks < LOOKS; n++, looks++) {
+            struct holder *x = first_of(&h->list[i]);
             double weight;
 
             if (x == NULL || (n > 0 && x == first)) {

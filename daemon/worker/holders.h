@@ -13,7 +13,7 @@
  * taken yet. So a reader whose buffers are large counts as what it is, however seldom its
  * socket reports room.
  *
- * Each worker has its holders in rings by size, a ring for each power of two, in the order in
+ * Each worker has its holders in lists by size, a list for each power of two, in the order in
  * which they were last looked at. No step costs more when there are more connections.
  */
 #ifndef MAYFLY_DAEMON_WORKER_HOLDERS_H
@@ -23,6 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/base/list.h"
 #include "lib/base/clock.h"
 
 struct io;
@@ -35,26 +36,28 @@ struct worker;
 struct holder {
     /* [worker] */
     struct io *io;      /* [borrowed] */
-    size_t bytes;       /* what it keeps; 0: it is in no ring */
-    msec_t since;       /* when it was looked at last, or came to its ring */
+    size_t bytes;       /* what it keeps; 0: it is in no list */
+    msec_t since;       /* when it was looked at last, or came to its list */
     msec_t moves_until; /* what it moved so far is enough until then */
     int64_t unsent;   /* not taken by its peer when that was last known; -1: keeps no output */
     msec_t out_since; /* when it began to keep output, if it does */
     uint64_t taken;   /* bytes that its peer is known to have taken since then */
-    struct holder *next; /* ring of its size */
-    struct holder *prev;
+    struct list_link link; /* in the list of its size */
 };
 
 /* Those of a worker. */
 struct holders {
     /* [worker] */
-    struct holder *ring[HOLDER_CLASSES]; /* the head was not looked at for the longest time */
-    int64_t bytes;                       /* the sum of all */
-    int64_t told;                        /* what of it is in the sum of all workers */
-    msec_t looked;                       /* when a connection was last looked for that may go */
-    msec_t told_others;                  /* when the other workers were last asked to look */
-    bool is_crowded; /* one may have to go: holders_victim() shall be asked */
+    struct list list[HOLDER_CLASSES]; /* the first was not looked at for the longest time */
+    int64_t bytes;                    /* the sum of all */
+    int64_t told;                     /* what of it is in the sum of all workers */
+    msec_t looked;                    /* when a connection was last looked for that may go */
+    msec_t told_others;               /* when the other workers were last asked to look */
+    bool is_crowded;                  /* one may have to go: holders_victim() shall be asked */
 };
+
+/* Those of a worker that has no connections yet. Context: before start. */
+void holders_init(struct holders *h);
 
 /* Context: worker. */
 void holder_init(struct holder *x, struct io *io);

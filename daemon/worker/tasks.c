@@ -17,44 +17,17 @@
 
 void task_add(struct worker *w, struct task *task)
 {
-    struct tasks *q = &w->tasks;
-
     must_be_worker(w);
     debug_must(task->run != NULL);
-    if (task_is_waiting(task)) {
-        return;
-    }
-    if (q->first == NULL) {
-        task->next = task;
-        task->prev = task;
-        q->first = task;
-    } else {
-        task->next = q->first;
-        task->prev = q->first->prev;
-        task->prev->next = task;
-        q->first->prev = task;
+    if (!task_is_waiting(task)) {
+        list_append(&w->tasks.waiting, &task->link);
     }
 }
 
-void task_remove(struct worker *w, struct task *task)
+void task_remove(const struct worker *w, struct task *task)
 {
-    struct tasks *q = &w->tasks;
-
     must_be_worker(w);
-    if (!task_is_waiting(task)) {
-        return;
-    }
-    if (task->next == task) {
-        q->first = NULL;
-    } else {
-        task->prev->next = task->next;
-        task->next->prev = task->prev;
-        if (q->first == task) {
-            q->first = task->next;
-        }
-    }
-    task->next = NULL;
-    task->prev = NULL;
+    list_remove(&task->link);
 }
 
 static void set_slice(struct tasks *q, usec_t now, usec_t left)
@@ -75,7 +48,7 @@ static bool may_begin(struct worker *w)
         q->is_fresh = false;
         return may;
     }
-    if (q->first != NULL || q->spent_us >= BUDGET_US) {
+    if (!list_is_empty(&q->waiting) || q->spent_us >= BUDGET_US) {
         return false;
     }
     set_slice(q, clock_mono_us(), BUDGET_US - q->spent_us);
@@ -117,8 +90,8 @@ void tasks_run(struct worker *w)
     must_be_worker(w);
     must_not_be_reading();
     q->is_running = true;
-    while (q->first != NULL) {
-        struct task *task = q->first;
+    while (!list_is_empty(&q->waiting)) {
+        struct task *task = LIST_MEMBER(list_first(&q->waiting), struct task, link);
 
         task_remove(w, task);
         set_slice(q, now, SLICE_US);

@@ -3,7 +3,7 @@
  * Work of a worker that is more than a request's: dumps, walks over all items, statistics. It
  * is done in slices. All of it together has one budget of time in a turn of the loop, so a
  * neighbour waits for that budget and not for the number of those who ask. What finds the
- * budget spent waits in a ring, and is served in turn.
+ * budget spent waits in a list, and is served in turn.
  */
 #ifndef MAYFLY_DAEMON_WORKER_TASKS_H
 #define MAYFLY_DAEMON_WORKER_TASKS_H
@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "daemon/base/list.h"
 #include "lib/base/clock.h"
 
 struct task;
@@ -22,15 +23,14 @@ typedef void (*task_fn)(struct task *task, struct worker *w);
 /* Embedded in what it is a task of. */
 struct task {
     task_fn run;
-    struct task *next; /* ring of those that wait; NULL: it does not */
-    struct task *prev;
+    struct list_link link; /* in the list of those that wait */
 };
 
 /* Those of a worker. [worker] */
 struct tasks {
-    struct task *first; /* ring of those that wait for a slice, the oldest first; or NULL */
-    usec_t spent_us;    /* in this turn of the loop, outside of tasks_run() */
-    usec_t slice_begin; /* of the slice that runs */
+    struct list waiting; /* for a slice, the oldest first */
+    usec_t spent_us;     /* in this turn of the loop, outside of tasks_run() */
+    usec_t slice_begin;  /* of the slice that runs */
     usec_t slice_end;
     bool is_running; /* tasks_run() runs one */
     bool is_fresh;   /* and nothing was done in its slice yet */
@@ -39,7 +39,7 @@ struct tasks {
 /* Does it wait for a slice? */
 static inline bool task_is_waiting(const struct task *task)
 {
-    return task->next != NULL;
+    return list_has_link(&task->link);
 }
 
 /*
@@ -49,7 +49,7 @@ static inline bool task_is_waiting(const struct task *task)
 void task_add(struct worker *w, struct task *task);
 
 /* Wait no more; nothing happens if it does not. Context: worker. */
-void task_remove(struct worker *w, struct task *task);
+void task_remove(const struct worker *w, struct task *task);
 
 /*
  * May such work be done now? In a task's slice: until that is over. On the spot: if no task

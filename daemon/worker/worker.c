@@ -42,7 +42,7 @@ static void on_before_block(uv_prepare_t *prepare)
     bool is_spinning = uv_is_active((uv_handle_t *)&w->no_block) != 0;
 
     watch_wake_main(w);
-    if ((has_work || w->ready_count > 0 || w->tasks.first != NULL) != is_spinning) {
+    if ((has_work || w->ready_count > 0 || !list_is_empty(&w->tasks.waiting)) != is_spinning) {
         if (is_spinning) {
             uv_idle_stop(&w->no_block);
         } else {
@@ -69,7 +69,7 @@ static void on_after_events(uv_check_t *check)
     if (w->ready_count > 0) {
         w->crew->duties->serve_ready(w);
     }
-    if (MF_UNLIKELY(w->tasks.first != NULL)) {
+    if (MF_UNLIKELY(!list_is_empty(&w->tasks.waiting))) {
         tasks_run(w);
     }
     w->tasks.spent_us = 0;
@@ -297,9 +297,20 @@ static int worker_init(struct worker *w, struct crew *crew, uint32_t id)
     w->settings = crew->settings;
     w->shard = id < crew->engine.shard_count ? crew->engine.shards[id] : NULL;
     w->grace_step = WORKER_GRACE_STEP_BYTES;
-    pace_list_init(&w->pins_new);
-    pace_list_init(&w->pins);
-    pace_list_init(&w->uploads);
+    list_init(&w->ready);
+    list_init(&w->waiting);
+    for (unsigned i = 0; i < DEADLINES; i++) {
+        list_init(&w->deadlines[i]);
+    }
+    for (unsigned i = 0; i < IDLE_SLOTS; i++) {
+        list_init(&w->idle.slot[i]);
+    }
+    w->idle.pass = 1;
+    list_init(&w->pins_new);
+    list_init(&w->pins);
+    list_init(&w->uploads);
+    list_init(&w->tasks.waiting);
+    holders_init(&w->holders);
     w->drain_message.fn = on_drain;
     w->hurry_message.fn = on_hurry;
     w->end_message.fn = on_end;

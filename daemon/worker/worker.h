@@ -13,8 +13,8 @@
 #include <stdint.h>
 #include <uv.h>
 
+#include "daemon/base/list.h"
 #include "daemon/base/mailbox.h"
-#include "daemon/base/pace.h"
 #include "daemon/net/tls_session.h"
 #include "daemon/worker/holders.h"
 #include "daemon/worker/tasks.h"
@@ -59,10 +59,15 @@ struct watcher;
 /* What connections must get done in time, see daemon/conn/conn_deadline.h. */
 enum conn_deadline { DEADLINE_HANDSHAKE, DEADLINE_LOGIN, DEADLINES };
 
-/* Those that have to, the oldest first. */
-struct conn_queue {
-    struct conn *first;
-    struct conn *last;
+/* Seconds ahead that idle connections are sorted by, see daemon/conn/conn_idle.h. */
+#define IDLE_SLOTS 64
+
+/* Connections by the second in which they will have been idle for too long. */
+struct idle {
+    struct list slot[IDLE_SLOTS];
+    msec_t second;  /* the first that is not done */
+    uint32_t count; /* of the connections in all slots */
+    uint32_t pass;  /* of the check that runs, or of the next one */
 };
 
 enum worker_phase {
@@ -107,16 +112,17 @@ struct worker {
     struct udp *udp;                        /* list of its datagram sockets */
     struct watcher *watchers;               /* list of those of its connections that watch */
     uint32_t ready_count;   /* connections that yielded and wait for their next turn */
-    struct conn *ready;     /* their list, served before the loop blocks */
+    struct list ready;      /* those, served before the loop blocks */
     uint32_t waiting_count; /* connections whose stores wait for room */
-    struct conn *waiting;   /* their list, the oldest first */
-    struct conn_queue deadlines[DEADLINES];
-    uint32_t whole_count;      /* long answers of statistics that are composed as a whole */
-    struct tasks tasks;        /* work that is more than a request's */
-    struct pace_list pins_new; /* connections that have pinned a value since the last check */
-    struct pace_list pins;     /* and those that had before */
-    struct pace_list uploads;  /* large values on their way in */
-    msec_t pins_checked;       /* when these were last checked */
+    struct list waiting;    /* those, the oldest first */
+    struct list deadlines[DEADLINES]; /* connections that have to, the oldest first */
+    struct idle idle;
+    uint32_t whole_count; /* long answers of statistics that are composed as a whole */
+    struct tasks tasks;   /* work that is more than a request's */
+    struct list pins_new; /* connections that have pinned a value since the last check */
+    struct list pins;     /* and those that had before */
+    struct list uploads;  /* large values on their way in */
+    msec_t pins_checked;  /* when these were last checked */
     msec_t uploads_checked;
     uint32_t later_count; /* answers begun here that other workers still contribute to */
     msec_t now;           /* of the turn that runs */

@@ -23,7 +23,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#include "daemon/conn/conn_scan.h"
+#include "daemon/conn/conn_idle.h"
 #include "daemon/conn/conn_wait.h"
 #include "daemon/options/options.h"
 #include "daemon/service/privs.h"
@@ -169,7 +169,7 @@ static void on_settle(struct message *m, void *receiver)
     }
     cron_poked(w);
     conn_wait_retry(w);
-    conn_scan(w, now);
+    conn_idle_check(w, now);
     m->fn = on_settled;
     mailbox_post(&w->crew->main_mailbox, m);
 }

@@ -68,7 +68,7 @@ void solo_stop(void)
     worker_join(solo.worker);
     worker_release(solo.worker);
     ck_assert_ptr_null(solo.worker->conns);
-    ck_assert_ptr_null(solo.worker->waiting);
+    ck_assert(list_is_empty(&solo.worker->waiting));
     ck_assert_uint_eq(ctr_get(&solo.worker->counters, CTR_curr_connections), 0);
     ck_assert_uint_eq(ctr_get(&solo.worker->counters, CTR_out_pending_bytes), 0);
     ck_assert_uint_eq(ctr_get(&solo.worker->counters, CTR_in_pending_bytes), 0);
@@ -197,14 +197,14 @@ void solo_run(void (*fn)(struct worker *w))
     begin_errand(&e, on_run);
 }
 
-static void scan(struct worker *w)
+static void check_idle(struct worker *w)
 {
-    w->crew->duties->scan(w, worker_now(w));
+    w->crew->duties->check_idle(w, worker_now(w));
 }
 
-void solo_scan(void)
+void solo_check_idle(void)
 {
-    solo_run(scan);
+    solo_run(check_idle);
 }
 
 static void on_check_pace(struct message *m, void *receiver)

@@ -50,8 +50,8 @@ struct solo_errand {
 /* Let the worker run a function, outside a section, and wait until it has. */
 void solo_run(void (*fn)(struct worker *w));
 
-/* Let the worker check all of its connections. */
-void solo_scan(void);
+/* Let the worker check for idle connections. */
+void solo_check_idle(void);
 
 /* Let the worker check who is too slow. */
 void solo_check_pace(void);

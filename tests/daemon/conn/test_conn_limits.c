@@ -10,6 +10,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "daemon/conn/conn_state.h"
 #include "lib/base/rcu.h"
 #include "tests/common/unit.h"
 #include "tests/daemon/conn/solo.h"
@@ -408,12 +409,95 @@ TEST(idle_clients_are_sent_away)
         wire_say(fd, "get k\r\n");
         wire_expect(fd, "END\r\n");
         clock_advance(&solo.crew.engine.clock, 5000); /* not longer than it may */
-        solo_scan();
+        solo_check_idle();
         ck_assert_uint_eq(solo_counter(CTR_idle_kicks), 0);
     }
     clock_advance(&solo.crew.engine.clock, 1);
-    solo_scan();
+    solo_check_idle();
     wire_expect_end(fd);
+    ck_assert_uint_eq(solo_counter(CTR_idle_kicks), 1);
+    close(fd);
+}
+
+#define IDLE_CLIENTS 40
+#define IDLE_S       30
+
+static uint32_t looked_at; /* connections that the last check for idle ones looked at */
+
+static void count_looks(struct worker *w)
+{
+    looked_at = 0;
+    for (const struct conn *c = w->conns; c != NULL; c = c->next) {
+        looked_at += c->idle_pass == w->idle.pass - 1;
+    }
+}
+
+/* Seconds pass; how many were looked at in those? */
+static unsigned pass_seconds(unsigned seconds)
+{
+    unsigned looks = 0;
+
+    for (unsigned i = 0; i < seconds; i++) {
+        clock_advance(&solo.crew.engine.clock, 1000);
+        solo_check_idle();
+        solo_run(count_looks);
+        looks += looked_at;
+    }
+    return looks;
+}
+
+static void wait_for_kicks(uint64_t n)
+{
+    for (int i = 0; solo_counter(CTR_idle_kicks) != n; i++) {
+        ck_assert_int_lt(i, 100000);
+        usleep(1000);
+    }
+}
+
+TEST(a_check_looks_at_those_that_may_be_idle)
+{
+    int fd[IDLE_CLIENTS];
+
+    solo_stop();
+    solo.settings.idle_timeout_s = IDLE_S;
+    solo_start_with(64 * (uint64_t)MIB, 1, true);
+    for (unsigned i = 0; i < IDLE_CLIENTS; i++) {
+        fd[i] = wire_dial(0);
+        wire_store(fd[i], "k", "v", 1);
+    }
+    ck_assert_uint_eq(pass_seconds(20), 0);
+    for (unsigned i = 0; i < IDLE_CLIENTS / 2; i++) {
+        wire_store(fd[i], "k", "v", 1);
+    }
+    ck_assert_uint_eq(pass_seconds(9), 0);
+    (void)pass_seconds(2); /* more of them go than one check may close */
+    wait_for_kicks(IDLE_CLIENTS / 2);
+    for (unsigned i = IDLE_CLIENTS / 2; i < IDLE_CLIENTS; i++) {
+        wire_expect_end(fd[i]);
+        close(fd[i]);
+    }
+    ck_assert_uint_eq(pass_seconds(18), 0);
+    (void)pass_seconds(2);
+    wait_for_kicks(IDLE_CLIENTS);
+    for (unsigned i = 0; i < IDLE_CLIENTS / 2; i++) {
+        close(fd[i]);
+    }
+}
+
+/* Longer than the worker sorts by. */
+TEST(a_long_timeout_is_kept_to_the_millisecond)
+{
+    int fd;
+
+    solo_stop();
+    solo.settings.idle_timeout_s = 1000;
+    solo_start_with(64 * (uint64_t)MIB, 1, true);
+    fd = wire_dial(0);
+    wire_store(fd, "k", "v", 1);
+    ck_assert_uint_le(pass_seconds(1000), 1000 / IDLE_SLOTS + 2);
+    ck_assert_uint_eq(solo_counter(CTR_idle_kicks), 0);
+    clock_advance(&solo.crew.engine.clock, 1);
+    solo_check_idle();
     ck_assert_uint_eq(solo_counter(CTR_idle_kicks), 1);
     close(fd);
 }

@@ -50,6 +50,7 @@ static void setup(void)
         w->settings = &settings;
         w->engine = &crew->engine;
         ck_assert_int_eq(mailbox_init(&w->mailbox, &loop, w), 0);
+        list_init(&w->tasks.waiting);
     }
     buf_init(&answer);
     buf_init(&portion);

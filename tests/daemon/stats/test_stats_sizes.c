@@ -43,7 +43,7 @@ static void ask(unsigned i)
 
 static void serve(void)
 {
-    while (w->tasks.first != NULL) {
+    while (!list_is_empty(&w->tasks.waiting)) {
         tasks_run(w);
     }
 }
@@ -53,6 +53,7 @@ static void setup(void)
     w = aligned_alloc(64, (sizeof(*w) + 63) / 64 * 64);
     ck_assert_ptr_nonnull(w);
     memset(w, 0, sizeof(*w));
+    list_init(&w->tasks.waiting);
     memset(&engine, 0, sizeof(engine));
     clock_init(&engine.clock);
     w->engine = &engine;

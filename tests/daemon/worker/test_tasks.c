@@ -49,6 +49,7 @@ static void setup(void)
     w = aligned_alloc(64, (sizeof(*w) + 63) / 64 * 64);
     ck_assert_ptr_nonnull(w);
     memset(w, 0, sizeof(*w));
+    list_init(&w->tasks.waiting);
     memset(ran, 0, sizeof(ran));
     ran_count = 0;
 }
@@ -70,7 +71,7 @@ TEST(tasks_take_turns_until_they_are_done)
     task_add(w, &b.task);
     task_add(w, &c.task);
     task_add(w, &a.task); /* it waits already */
-    while (w->tasks.first != NULL) {
+    while (!list_is_empty(&w->tasks.waiting)) {
         tasks_run(w);
     }
     ck_assert_str_eq(ran, "abcaca");
@@ -90,7 +91,7 @@ TEST(one_is_served_even_if_the_budget_is_spent)
     ck_assert_str_eq(ran, "ab");
     tasks_run(w);
     ck_assert_str_eq(ran, "aba");
-    ck_assert_ptr_null(w->tasks.first);
+    ck_assert(list_is_empty(&w->tasks.waiting));
 }
 
 TEST(a_task_that_is_removed_does_not_run)
@@ -105,7 +106,7 @@ TEST(a_task_that_is_removed_does_not_run)
         task_remove(w, &job[gone].task);
         task_remove(w, &job[gone].task);
         ck_assert(!task_is_waiting(&job[gone].task));
-        while (w->tasks.first != NULL) {
+        while (!list_is_empty(&w->tasks.waiting)) {
             tasks_run(w);
         }
     }

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Lists whose members have their link inside: joining and leaving take no memory and no search.
+ * A member that is all zero is in no list. One thread at a time.
+ */
+#ifndef MAYFLY_DAEMON_BASE_LIST_H
+#define MAYFLY_DAEMON_BASE_LIST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Part of a member. */
+struct list_link {
+    struct list_link *next; /* NULL: it is in no list */
+    struct list_link *prev;
+};
+
+/* A ring through `ends`: its next is the first member, its prev the last. */
+struct list {
+    struct list_link ends;
+};
+
+/* The member that a link is the field `field` of. */
+#define LIST_MEMBER(link, type, field) ((type *)(void *)((char *)(link)-offsetof(type, field)))
+
+/* Make an empty list. Context: the list's thread, as of all functions here. */
+static inline void list_init(struct list *l)
+{
+    l->ends.next = &l->ends;
+    l->ends.prev = &l->ends;
+}
+
+static inline bool list_is_empty(const struct list *l)
+{
+    return l->ends.next == &l->ends;
+}
+
+/* Is it in a list? */
+static inline bool list_has_link(const struct list_link *link)
+{
+    return link->next != NULL;
+}
+
+/* The first member's link; NULL: there is none. */
+static inline struct list_link *list_first(const struct list *l)
+{
+    return list_is_empty(l) ? NULL : l->ends.next;
+}
+
+/* The one after it; NULL: it is the last. */
+static inline struct list_link *list_next(const struct list *l, const struct list_link *link)
+{
+    return link->next != &l->ends ? link->next : NULL;
+}
+
+/* Leave the list; nothing happens if it is in none. */
+static inline void list_remove(struct list_link *link)
+{
+    if (link->next != NULL) {
+        link->prev->next = link->next;
+        link->next->prev = link->prev;
+        link->next = NULL;
+        link->prev = NULL;
+    }
+}
+
+/* Become the last of l, from whatever list it was in. */
+static inline void list_append(struct list *l, struct list_link *link)
+{
+    list_remove(link);
+    link->next = &l->ends;
+    link->prev = l->ends.prev;
+    link->prev->next = link;
+    l->ends.prev = link;
+}
+
+#endif

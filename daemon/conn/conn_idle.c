@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Idle connections; see conn_idle.h. On their worker.
+ *
+ * The slots are a ring of IDLE_SLOTS seconds. What is due later than that waits in the last of
+ * them, and is moved on when that second has come: so a connection is looked at once in its
+ * timeout or in IDLE_SLOTS seconds, whichever is less.
+ */
+#include "daemon/conn/conn_idle.h"
+
+#include "daemon/conn/conn.h"
+#include "daemon/options/settings.h"
+#include "daemon/worker/cron.h"
+#include "lib/base/context.h"
+#include "lib/base/counters.h"
+
+/* So many are looked at in a turn of the loop, or a sixteenth of that closed. */
+#define LOOKS_MAX   256u
+#define CLOSE_LOOKS 16u
+
+static msec_t second_of(msec_t ms)
+{
+    return ms / 1000;
+}
+
+static struct list *slot_of(struct idle *idle, msec_t second)
+{
+    return &idle->slot[(uint64_t)second % IDLE_SLOTS];
+}
+
+static msec_t timeout_ms(const struct worker *w)
+{
+    return (msec_t)w->settings->idle_timeout_s * 1000;
+}
+
+/*
+ * It is not idle while its request is under way, or it watches. One that waits for room is
+ * looked after by conn_wait_retry().
+ */
+static bool may_be_idle(const struct conn *c)
+{
+    return c->client.watcher == NULL && !conn_is_waiting(c) &&
+           (!client_is_waiting(&c->client) || !outq_is_empty(&c->client.outq));
+}
+
+/* Look at it again when it is due, which is in `second` at the earliest. */
+static void wait_until(struct conn *c, msec_t due, msec_t second)
+{
+    struct idle *idle = &c->worker->idle;
+    msec_t last = idle->second + IDLE_SLOTS - 1;
+    msec_t at = second_of(due);
+
+    at = at < second ? second : at;
+    list_append(slot_of(idle, at < last ? at : last), &c->idle_link);
+}
+
+void conn_idle_begin(struct conn *c)
+{
+    struct worker *w = c->worker;
+    struct idle *idle = &w->idle;
+
+    must_be_worker(w);
+    if (timeout_ms(w) == 0) {
+        return;
+    }
+    if (idle->count == 0) {
+        idle->second = second_of(c->last_active);
+    }
+    idle->count++;
+    wait_until(c, c->last_active + timeout_ms(w) + 1, idle->second);
+}
+
+void conn_idle_end(struct conn *c)
+{
+    must_be_worker(c->worker);
+    if (list_has_link(&c->idle_link)) {
+        list_remove(&c->idle_link);
+        c->worker->idle.count--;
+    }
+}
+
+/* Close it or let it wait on. What of LOOKS_MAX that is worth. */
+static unsigned look_at(struct conn *c, msec_t now)
+{
+    struct worker *w = c->worker;
+    msec_t due = c->last_active + timeout_ms(w) + 1;
+
+    c->idle_pass = w->idle.pass;
+    if (!may_be_idle(c)) {
+        wait_until(c, now, second_of(now) + 1);
+        return 1;
+    }
+    if (due > now) {
+        wait_until(c, due, second_of(now));
+        return 1;
+    }
+    ctr_add(&w->counters, CTR_idle_kicks, 1);
+    c->close_reason = CLOSE_IDLE;
+    conn_close(c);
+    return CLOSE_LOOKS;
+}
+
+/* False: there are more than may be looked at. */
+static bool check_slot(struct idle *idle, msec_t now, unsigned *looks)
+{
+    struct list *slot = slot_of(idle, idle->second);
+
+    while (!list_is_empty(slot)) {
+        struct conn *c = LIST_MEMBER(list_first(slot), struct conn, idle_link);
+
+        /* Those that are due in the rest of this second are behind all others now. */
+        if (c->idle_pass == idle->pass) {
+            break;
+        }
+        if (*looks >= LOOKS_MAX) {
+            return false;
+        }
+        *looks += look_at(c, now);
+    }
+    return true;
+}
+
+void conn_idle_check(struct worker *w, msec_t now)
+{
+    struct idle *idle = &w->idle;
+    msec_t last = second_of(now);
+    unsigned looks = 0;
+
+    must_be_worker(w);
+    must_not_be_reading();
+    if (last - idle->second >= IDLE_SLOTS) {
+        idle->second = last - IDLE_SLOTS + 1; /* each slot once */
+    }
+    while (check_slot(idle, now, &looks)) {
+        if (idle->second >= last) {
+            idle->pass++;
+            return;
+        }
+        idle->second++;
+    }
+    cron_check_idle_ms(w, 0);
+}

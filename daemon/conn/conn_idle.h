@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Clients that say nothing are disconnected (settings.idle_timeout). A connection waits in the
+ * slot of the second in which it has been idle for too long if nothing comes; only when that
+ * second has come it is looked at, and moved to a later one if something came. So a request
+ * costs nothing here, and a check looks at those that may be due and at no others, however many
+ * connections there are.
+ */
+#ifndef MAYFLY_DAEMON_CONN_CONN_IDLE_H
+#define MAYFLY_DAEMON_CONN_CONN_IDLE_H
+
+#include "daemon/conn/conn_state.h"
+#include "lib/base/clock.h"
+
+struct worker;
+
+/* It may be idle from now on; nothing happens if there is no timeout. Context: worker. */
+void conn_idle_begin(struct conn *c);
+
+/* It closes. Context: worker. */
+void conn_idle_end(struct conn *c);
+
+/*
+ * Once a second or so: close those that were idle for too long. If there are very many, some of
+ * them; then it will be called again in the next turn of the loop. Context: worker, outside a
+ * section.
+ */
+void conn_idle_check(struct worker *w, msec_t now);
+
+#endif
