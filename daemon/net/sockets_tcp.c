@@ -21,15 +21,26 @@
 #include "daemon/net/listen_address.h"
 #include "daemon/options/settings.h"
 
+/*
+ * A socket takes so many bytes more than its peer's window and the network do. Without this
+ * bound it takes 2.6 MB over loopback from the start, however little the peer reads: a
+ * thousand peers that do not read would fill the memory that the system has for all TCP, and
+ * whoever uses TCP on the machine would lose packets. What is under way does not count, so no
+ * transfer gets slower.
+ */
+#define UNSENT_BYTES (128 * 1024)
+
 /* ---- one socket -------------------------------------------------------------------------- */
 
 void sockets_set_tcp_options(int fd)
 {
     int on = 1;
+    int unsent = UNSENT_BYTES;
 
-    /* Accepted connections inherit both, which saves two calls for each. */
+    /* Accepted connections inherit these, which saves three calls for each. */
     if (setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)) != 0 ||
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0) {
+        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0 ||
+        setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof(unsent)) != 0) {
         log_warn("listener, cannot set an option (%s)", strerror(errno));
     }
 }

@@ -87,6 +87,22 @@ def test_small_gets_never_read():
             assert grown < 48 * MIB, "%d MiB" % (grown // MIB)
 
 
+def test_sockets_take_little_that_nobody_reads():
+    """What the kernel takes is memory of the whole machine, and copying it takes the neighbours'
+    time."""
+    value = mayfly.pattern(b"big", 900000)
+    with Daemon("-m", "64", "-t", "1", tcp=True) as d, d.client() as c:
+        assert c.set(b"big", value) == b"STORED"
+        before = c.stat("bytes_written")
+        with d.client(rcvbuf=65536) as deaf:
+            deaf.send(b"get big\r\n" * 20)
+            wait_for(lambda: "conn_mwrite" in c.stats(b"conns").values(), "it waits for its reader")
+            taken = c.stat("bytes_written") - before
+            assert taken < MIB, "%d KiB for a client that does not read" % (taken // 1024)
+            for _ in range(20):
+                assert deaf.get_reply() == {b"big": value}
+
+
 SIZE = 900000
 
 
