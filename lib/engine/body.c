@@ -24,7 +24,9 @@ struct body {
     size_t filled;
     segment_t first, last;
     uint32_t taken;
-    char *tail; /* buffer for the pieces' bytes, made when they begin */
+    segment_t at;      /* the segment that is being filled; 0: none yet */
+    uint32_t at_index; /* its place among those that are taken */
+    char *tail;        /* buffer for the pieces' bytes, made when they begin */
     bool is_placed;
     struct loose loose; /* when it is placed: the pieces that take the bytes instead */
 };
@@ -55,7 +57,10 @@ struct body *body_begin(struct engine *e, uint64_t hash, size_t len)
 static void append_segment(struct body *b, segment_t n)
 {
     struct segment *segs = b->shard->memory.arena.segments;
+    uint32_t seg = segment_bytes(&b->shard->memory.arena);
+    size_t rest = whole_bytes(b) - (size_t)b->taken * seg;
 
+    segs[n].fill = rest < seg ? (uint32_t)rest : seg;
     if (b->last != 0) {
         segs[b->last].next = n;
     } else {
@@ -194,6 +199,20 @@ static enum outcome take_segment(struct body *b)
     return out == OUT_MISS ? OUT_WAIT : out;
 }
 
+/* The segment with this index, which is that of the last call or the next. */
+static segment_t segment_at(struct body *b, uint32_t index)
+{
+    if (b->at == 0) {
+        b->at = b->first;
+        b->at_index = 0;
+    } else if (b->at_index < index) {
+        b->at = b->shard->memory.arena.segments[b->at].next;
+        b->at_index++;
+    }
+    debug_must(b->at_index == index);
+    return b->at;
+}
+
 enum outcome body_room(struct body *b, bool may_wait, char **ptr, size_t *n)
 {
     size_t whole = whole_bytes(b);
@@ -225,7 +244,8 @@ enum outcome body_room(struct body *b, bool may_wait, char **ptr, size_t *n)
 
     size_t offset = b->filled % seg;
 
-    *ptr = segment_ptr(&b->shard->memory.arena, b->last) + offset;
+    *ptr = segment_ptr(&b->shard->memory.arena, segment_at(b, (uint32_t)(b->filled / seg))) +
+           offset;
     *n = seg - offset < whole - b->filled ? seg - offset : whole - b->filled;
     return OUT_OK;
 }
@@ -316,6 +336,16 @@ enum outcome body_append(struct body *b, struct span part, bool may_wait)
         part = span_of(part.ptr + n, part.len - n);
     }
     return OUT_OK;
+}
+
+enum outcome body_take(struct body *b, bool may_wait)
+{
+    enum outcome out = OUT_OK;
+
+    while (out == OUT_OK && b->taken < b->cut.segments) {
+        out = take_segment(b);
+    }
+    return out == OUT_WAIT && !may_wait ? OUT_NO_MEMORY : out;
 }
 
 enum outcome body_fill_segments(struct body *b, struct span value, bool may_wait)

@@ -102,6 +102,12 @@ struct loose *body_loose(struct body *b);
 void body_disown(struct body *b);
 
 /*
+ * Take all its whole segments before anything is filled in: then there is no wait amid a copy.
+ * Outcomes as below; what was taken is kept.
+ */
+enum outcome body_take(struct body *b, bool may_wait);
+
+/*
  * Fill the whole segments from a span; the rest may be passed as tail. OUT_OK, OUT_WAIT,
  * OUT_NO_MEMORY.
  */

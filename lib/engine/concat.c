@@ -10,12 +10,14 @@
 #include "lib/base/context.h"
 #include "lib/engine/body.h"
 #include "lib/engine/engine.h"
+#include "lib/engine/extend.h"
 #include "lib/engine/find.h"
 #include "lib/engine/loose.h"
 #include "lib/engine/store_common.h"
 #include "lib/engine/store_large.h"
 #include "lib/engine/store_value.h"
 #include "lib/engine/visit.h"
+#include "lib/memory/chunks.h"
 #include "lib/memory/room_make.h"
 #include "lib/shard/keyspace.h"
 #include "lib/shard/value.h"
@@ -87,22 +89,45 @@ static enum outcome concat_block(struct visit *v, void *arg)
 
 /* ---- larger results ---------------------------------------------------------------------- */
 
-/* Store the value of an append or prepend as an item if there is none, else NOT_STORED. */
+/*
+ * Store the value of an append or prepend as an item if there is none, else NOT_STORED. A body
+ * is kept unless it was stored.
+ */
 static enum outcome concat_absent(struct engine *e, struct store *st, msec_t now)
 {
     struct store add = *st;
+    struct store_commit c = {
+        .st = &add, .body = st->body, .has_ttl = st->deadline != MSEC_NEVER};
     enum outcome out;
 
     /* Of a value that came as a body the length has not been checked yet. */
-    if (st->key.len + st->value.len > e->item_bytes_max) {
+    if (st->key.len + store_addition_len(st) > e->item_bytes_max) {
         return OUT_TOO_LARGE;
     }
     add.mode = STORE_ADD;
-    add.body = NULL;
-    out = store_value(e, &add, now);
+    out = store_has_body(st) ? store_commit(e, &c, now) : store_value(e, &add, now);
     st->cas = add.cas;
     st->value_len = add.value_len;
     return out;
+}
+
+static enum outcome append_addition(struct body *b, const struct store *st)
+{
+    struct body_parts add;
+    enum outcome out = OUT_OK;
+
+    if (!store_has_body(st)) {
+        return body_append(b, st->value, st->may_wait);
+    }
+    body_parts(*st->body, &add);
+    for (segment_t n = add.first; add.segments > 0 && out == OUT_OK; add.segments--) {
+        const struct segment *g = &add.shard->memory.arena.segments[n];
+
+        out = body_append(b, span_of(segment_ptr(&add.shard->memory.arena, n), g->fill),
+                          st->may_wait);
+        n = g->next;
+    }
+    return out == OUT_OK ? body_append(b, span_of(add.tail, add.tail_len), st->may_wait) : out;
 }
 
 /* Copy the old value and the addition, in order, to a fresh body. */
@@ -110,22 +135,32 @@ static enum outcome concat_fill(struct body *b, const struct found *old, const s
 {
     struct value_walk w;
     struct span part;
-    enum outcome out = OUT_OK;
+    enum outcome out = body_take(b, st->may_wait);
 
-    if (st->mode == STORE_PREPEND) {
-        out = body_append(b, st->value, st->may_wait);
+    if (out == OUT_OK && st->mode == STORE_PREPEND) {
+        out = append_addition(b, st);
     }
     value_walk_begin(&w, old->shard, old->item);
     while (out == OUT_OK && value_walk_next(&w, &part)) {
         out = body_append(b, part, st->may_wait);
     }
     if (out == OUT_OK && st->mode == STORE_APPEND) {
-        out = body_append(b, st->value, st->may_wait);
+        out = append_addition(b, st);
     }
     return out;
 }
 
-static enum outcome concat_once(struct engine *e, struct store *st, msec_t now)
+/* Could store_extend() extend what was found? Not while its slot moves. */
+static bool may_extend(const struct engine *e, const struct store *st, const struct found *old)
+{
+    const struct route *rt = router_read(&e->router);
+
+    return item_is_large(old->item) && item_large(old->item)->segments >= EXTEND_SEGMENTS &&
+           rt->shards[route_slot(rt, st->hash)->put] == old->shard;
+}
+
+/* Copy both; or the old value only, if the addition is long. */
+static enum outcome concat_copied(struct engine *e, struct store *st, msec_t now)
 {
     struct found old =
         engine_find(e, router_read(&e->router), st->hash, st->key.ptr, st->key.len, now);
@@ -143,10 +178,16 @@ static enum outcome concat_once(struct engine *e, struct store *st, msec_t now)
         return OUT_EXISTS;
     }
 
-    size_t len = old.item->value_len + st->value.len;
+    size_t len = old.item->value_len + store_addition_len(st);
 
     if (st->key.len + len > e->item_bytes_max) {
         return OUT_TOO_LARGE;
+    }
+    if (may_extend(e, st, &old)) {
+        return OUT_MISS; /* it has just become so long */
+    }
+    if (store_joins(st)) {
+        return store_join(e, st, &old, now);
     }
     b = body_begin(e, st->hash, len);
     if (b == NULL) {
@@ -164,53 +205,56 @@ static enum outcome concat_once(struct engine *e, struct store *st, msec_t now)
     return out;
 }
 
-/*
- * append and prepend with a large result. The addition is a span, or a full body that is turned
- * into a span (if it is larger than a block itself).
- */
-static enum outcome concat_large(struct engine *e, struct store *st, msec_t now)
+static enum outcome concat_tries(struct engine *e, struct store *st, msec_t now)
 {
     enum outcome out = OUT_MISS;
-    struct body_parts add;
-    char *flat = NULL;
 
-    if (store_has_body(st)) {
-        segment_t n;
-        size_t done = 0;
-
-        body_parts(*st->body, &add);
-        flat = mem_alloc(add.len);
-        if (flat == NULL) {
-            body_abort(st->body);
-            return OUT_NO_MEMORY;
-        }
-        n = add.first;
-        for (uint32_t i = 0; i < add.segments; i++) {
-            size_t part = segment_bytes(&add.shard->memory.arena);
-
-            part = part < add.len - done ? part : add.len - done;
-            memcpy(flat + done, segment_ptr(&add.shard->memory.arena, n), part);
-            done += part;
-            n = add.shard->memory.arena.segments[n].next;
-        }
-        if (done < add.len) {
-            memcpy(flat + done, add.tail, add.len - done);
-        }
-        st->value = span_of(flat, add.len);
-    }
     for (int i = 0; i < STORE_TRIES && out == OUT_MISS; i++) {
-        out = concat_once(e, st, now);
+        out = store_extend(e, st, e->item_bytes_max, now);
+        if (out == OUT_NOT_STORED && st->vivifies) {
+            out = OUT_MISS;
+        }
+        if (out == OUT_MISS) {
+            out = concat_copied(e, st, now);
+        }
     }
     if (out == OUT_MISS) {
         out = st->may_wait ? OUT_WAIT : OUT_NO_MEMORY;
     }
-    if (flat != NULL) {
-        mem_free(flat);
-        st->value = span_of(NULL, 0);
-        if (out != OUT_WAIT) {
+    return out;
+}
+
+/* append and prepend with a large result. A span so long that it is joined becomes a body. */
+static enum outcome concat_large(struct engine *e, struct store *st, msec_t now)
+{
+    const struct arena *a =
+        &e->shards[0]->memory.arena; /* segments are the same in all shards */
+    struct store with_body = *st;
+    struct body *body;
+    enum outcome out;
+
+    if (store_has_body(st) || st->value.len < (size_t)EXTEND_SEGMENTS << a->shift) {
+        out = concat_tries(e, st, now);
+        if (out != OUT_WAIT && st->body != NULL) {
             body_abort(st->body);
         }
+        return out;
     }
+    if (st->key.len + st->value.len > e->item_bytes_max) {
+        return OUT_TOO_LARGE;
+    }
+    body = body_begin(e, st->hash, st->value.len);
+    if (body == NULL) {
+        return OUT_NO_MEMORY;
+    }
+    with_body.body = &body;
+    out = body_append(body, st->value, st->may_wait);
+    if (out == OUT_OK) {
+        out = concat_tries(e, &with_body, now);
+        st->cas = with_body.cas;
+        st->value_len = with_body.value_len;
+    }
+    body_abort(&body);
     return out;
 }
 

@@ -7,9 +7,10 @@
  *     router       hash -> shard; migrate moves slots while requests run
  *     find         lookups without a lock
  *     visit        one entry of a writer into the shard of a key
- *     store        the six modes of storing: concat does append and prepend, store_value the
- *                  others, store_large those that fit no block, with body (a value on its way
- *                  in) and loose (its blocks under construction)
+ *     store        the six modes of storing: concat does append and prepend (extend, where the
+ *                  value is large), store_value the others, store_large those that fit no
+ *                  block, with body (a value on its way in) and loose (its blocks under
+ *                  construction)
  *     remake       a new block for an item that stays what it is
  *     arith, erase, fetch, touch, flush    the other writes
  *
@@ -17,7 +18,7 @@
  * lock; the functions here enter and leave it.
  *
  * This folder is the top of lib/: it may include all of it. Calls go one way: store, concat,
- * store_value, store_large, body, loose, store_common, visit, engine.
+ * extend, store_value, store_large, body, loose, store_common, visit, engine.
  */
 #ifndef MAYFLY_LIB_ENGINE_ENGINE_H
 #define MAYFLY_LIB_ENGINE_ENGINE_H

@@ -182,6 +182,8 @@ void loose_link(struct visit *v, struct store *st, msec_t deadline, bool has_ttl
     large->last = l->parts.last;
     large->segments = l->parts.segments;
     large->pieces = l->pieces;
+    large->skip = 0;
+    large->anchor = l->parts.first;
     for (uint32_t i = 0; i < l->pieces; i++) {
         atomic_store_explicit(&large->piece[i], l->piece[i], memory_order_relaxed);
     }

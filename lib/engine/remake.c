@@ -31,6 +31,8 @@ static void copy_payload(const struct item *from, struct item *to)
         b->last = a->last;
         b->segments = a->segments;
         b->pieces = a->pieces;
+        b->skip = a->skip;
+        b->anchor = a->anchor;
         for (uint32_t i = 0; i < a->pieces; i++) {
             atomic_store_explicit(&b->piece[i],
                                   atomic_load_explicit(&a->piece[i], memory_order_relaxed),

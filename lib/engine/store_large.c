@@ -85,6 +85,9 @@ enum outcome store_commit(struct engine *e, struct store_commit *c, msec_t now)
         return commit_placed(e, c, body_loose(*c->body), now);
     }
     body_parts(*c->body, &l.parts);
+    if (c->parts != NULL) {
+        l.parts = *c->parts;
+    }
     if (c->tail.ptr != NULL) {
         l.parts.tail = c->tail.ptr;
     }

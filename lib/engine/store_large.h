@@ -25,7 +25,8 @@ enum outcome store_large(struct engine *e, struct store *st, msec_t now);
 struct store_commit {
     struct store *st;
     struct body **body;
-    struct span tail; /* bytes for the pieces when the body does not have them */
+    struct span tail;               /* bytes for the pieces when the body does not have them */
+    const struct body_parts *parts; /* [borrowed] of the value, if the body is a part of it */
     bool has_ttl;
     const struct item *seen; /* append, prepend: the item that was copied; NULL: any */
 };

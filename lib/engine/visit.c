@@ -170,7 +170,7 @@ handle_t visit_block_pressed(struct visit *v, enum chain_id chain, uint32_t *uni
 bool visit_help(struct engine *e, const struct visit *v, enum outcome out)
 {
     shard_must_not_be_entered(v->to);
-    if (out != OUT_WAIT || v->waits_for == WAIT_INDEX) {
+    if (out != OUT_WAIT || v->waits_for == WAIT_INDEX || v->waits_for == WAIT_CLAIM) {
         return false;
     }
     if (v->waits_for == WAIT_RANGE) {

@@ -23,6 +23,7 @@
 /* What a write waits for that ended with OUT_WAIT. */
 enum visit_wait {
     WAIT_INDEX, /* a larger index, or memory from the system */
+    WAIT_CLAIM, /* another thread extends the value (extend.c) */
     WAIT_ROOM,  /* segments: other shards may have some to give */
     WAIT_RANGE, /* the range grows: try again at once */
 };

@@ -196,81 +196,112 @@ segment_t arena_take(struct arena *a, enum segment_state state, int64_t overdraw
 }
 
 /* Put a run at the front of the free list. */
-static void free_run(struct arena *a, segment_t first)
+static void free_run(struct arena *a, segment_t anchor)
 {
-    struct segment *g = &a->segments[first];
+    struct segment *g = &a->segments[anchor];
     uint32_t count = g->run_count;
 
     g->is_lazy = 0;
     a->segments[g->run_last].next = a->free;
-    a->free = first;
+    a->free = g->run_first;
     a->free_count += count;
+}
+
+/* Make the first segment of a run its anchor. */
+static struct segment *describe_run(struct arena *a, segment_t first, segment_t last,
+                                    uint32_t count)
+{
+    struct segment *g = &a->segments[first];
+
+    g->run_first = first;
+    g->run_last = last;
+    g->run_count = count;
+    return g;
 }
 
 void arena_give_whole(struct arena *a, segment_t first, segment_t last, uint32_t count)
 {
     arena_must_be_entered(a);
     a->whole -= count;
-    a->segments[first].run_last = last;
-    a->segments[first].run_count = count;
+    describe_run(a, first, last, count);
     free_run(a, first);
 }
 
-static void queue_push(struct arena *a, struct run_queue *q, segment_t first)
+static void queue_push(struct arena *a, struct run_queue *q, segment_t anchor)
 {
-    a->segments[first].bin_next = 0;
-    a->segments[first].bin_prev = q->tail;
+    a->segments[anchor].bin_next = 0;
+    a->segments[anchor].bin_prev = q->tail;
     if (q->tail != 0) {
-        a->segments[q->tail].bin_next = first;
+        a->segments[q->tail].bin_next = anchor;
     } else {
-        q->head = first;
+        q->head = anchor;
     }
-    q->tail = first;
-    q->segments += a->segments[first].run_count;
+    q->tail = anchor;
+    q->segments += a->segments[anchor].run_count;
 }
 
 static segment_t queue_pop(struct arena *a, struct run_queue *q)
 {
-    segment_t first = q->head;
+    segment_t anchor = q->head;
 
-    q->head = a->segments[first].bin_next;
+    q->head = a->segments[anchor].bin_next;
     if (q->head == 0) {
         q->tail = 0;
     }
-    q->segments -= a->segments[first].run_count;
-    return first;
+    q->segments -= a->segments[anchor].run_count;
+    return anchor;
+}
+
+/* Date a run and have it wait for its grace period. */
+static void retire_run(struct arena *a, segment_t anchor, enum run_kind kind)
+{
+    struct segment *g = &a->segments[anchor];
+
+    g->stamp = grace_stamp(a->grace);
+    g->is_dated = 1;
+    g->is_lazy = kind == RUN_LAZY;
+    queue_push(a, kind == RUN_LAZY ? &a->lazy : &a->quarantine, anchor);
+    grace_ask(a->grace, GRACE_SOON);
 }
 
 void arena_retire(struct arena *a, segment_t first, segment_t last, uint32_t count,
                   enum run_kind kind)
 {
-    struct segment *g = &a->segments[first];
-
     arena_must_be_entered(a);
-    g->run_last = last;
-    g->run_count = count;
-    g->stamp = grace_stamp(a->grace);
-    g->is_dated = 1;
-    g->is_lazy = kind == RUN_LAZY;
-    queue_push(a, kind == RUN_LAZY ? &a->lazy : &a->quarantine, first);
-    grace_ask(a->grace, GRACE_SOON);
+    describe_run(a, first, last, count);
+    retire_run(a, first, kind);
 }
 
 void arena_link_value(struct arena *a, segment_t first, segment_t last, uint32_t count)
 {
-    struct segment *g = &a->segments[first];
+    struct segment *g = describe_run(a, first, last, count);
 
     arena_must_be_entered(a);
-    g->run_last = last;
-    g->run_count = count;
     g->is_dated = 0;
     g->is_lazy = 1; /* what a flush retires counts as such */
     queue_push(a, &a->values, first);
 }
 
-void arena_retire_value(struct arena *a, segment_t first, enum run_kind kind)
+void arena_extend_value(struct arena *a, segment_t anchor, enum run_end where, segment_t first,
+                        segment_t last, uint32_t count)
 {
-    struct segment *g = &a->segments[first];
+    struct segment *g = &a->segments[anchor];
+
+    arena_must_be_entered(a);
+    if (where == RUN_BACK) {
+        a->segments[g->run_last].next = first;
+        g->run_last = last;
+    } else {
+        a->segments[last].next = g->run_first;
+        g->run_first = first;
+    }
+    g->run_count += count;
+    a->values.segments += count;
+}
+
+void arena_retire_value(struct arena *a, segment_t anchor, enum run_kind kind)
+{
+    struct segment *g = &a->segments[anchor];
 
     arena_must_be_entered(a);
     if (g->bin_prev != 0) {
@@ -286,7 +317,7 @@ void arena_retire_value(struct arena *a, segment_t first, enum run_kind kind)
     a->values.segments -= g->run_count;
     a->whole -= g->run_count;
     atomic_fetch_or_explicit(&g->pins, PIN_DEAD, memory_order_relaxed);
-    arena_retire(a, first, g->run_last, g->run_count, kind);
+    retire_run(a, anchor, kind);
 }
 
 void arena_retire_values(struct arena *a, enum run_kind kind)
@@ -334,8 +365,8 @@ bool arena_release(struct arena *a, enum run_kind kind, uint32_t max, struct run
             return true;
         }
 
-        segment_t first = queue_pop(a, q);
-        struct segment *g = &a->segments[first];
+        segment_t anchor = queue_pop(a, q);
+        struct segment *g = &a->segments[anchor];
 
         if (g->is_lazy) {
             out->lazy_runs++;
@@ -348,9 +379,9 @@ bool arena_release(struct arena *a, enum run_kind kind, uint32_t max, struct run
         if (is_pinned(g)) {
             out->pinned_segments += g->run_count;
             atomic_fetch_or_explicit(&g->pins, PIN_DEAD, memory_order_relaxed);
-            queue_push(a, &a->pinned, first);
+            queue_push(a, &a->pinned, anchor);
         } else {
-            free_run(a, first);
+            free_run(a, anchor);
         }
     }
     return false;
@@ -362,16 +393,16 @@ void arena_release_pinned(struct arena *a, uint32_t max, struct run_released *ou
 
     arena_must_be_entered(a);
     while (a->pinned.head != 0 && max-- > 0) {
-        segment_t first = queue_pop(a, &a->pinned);
-        struct segment *g = &a->segments[first];
+        segment_t anchor = queue_pop(a, &a->pinned);
+        struct segment *g = &a->segments[anchor];
 
         if (is_pinned(g)) {
-            queue_push(a, &a->pinned, first);
+            queue_push(a, &a->pinned, anchor);
         } else {
             out->unpinned_segments += g->run_count;
-            free_run(a, first);
+            free_run(a, anchor);
         }
-        if (first == stop) {
+        if (anchor == stop) {
             break;
         }
     }

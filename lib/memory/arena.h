@@ -13,7 +13,8 @@
  * which counts where overcommit is off.
  *
  * What leaves use is handed over in *runs*: lists of segments joined by `next`, described in
- * the entry of the first. A run waits for its grace period in one of two queues (whoever is in
+ * the entry of one of them, the anchor. That is the first, unless a large value was extended at
+ * its front. A run waits for its grace period in one of two queues (whoever is in
  * the shard releases from `quarantine`, the reclaimer from `lazy`), then, if a reader has
  * pinned it, in `pinned`. Handing over and releasing a run is O(1) whatever its length.
  */
@@ -42,29 +43,43 @@ enum segment_state {
 enum chain_id { CHAIN_SMALL, CHAIN_MAIN, CHAINS };
 
 struct segment {
-    /* [lock], except that next of a whole segment is [const] while readers can see the value */
-    uint32_t next, prev;         /* neighbours in the chain; next also in runs and free lists */
+    /*
+     * [lock], except that next, fill and skip of a whole segment are [const] for the readers of
+     * a value: they read them only where the value goes on (see struct large).
+     */
+    uint32_t next; /* in the chain, the run or the free list */
+    union {
+        uint32_t prev;      /* in the chain */
+        uint32_t run_first; /* anchor of a run: its first segment */
+    };
     uint32_t bin_next, bin_prev; /* sealed: others in the same bin. bin_next also joins runs */
-    uint32_t fill;               /* bytes taken from the front */
-    uint32_t dead;               /* bytes of dead blocks; the unused tail too once sealed */
-    uint32_t live;               /* live blocks */
+    uint32_t fill;               /* bytes taken from the front; whole: the end of its part */
+    union {
+        uint32_t dead; /* bytes of dead blocks; the unused tail too once sealed */
+        uint32_t skip; /* whole: where its part of the value begins */
+    };
+    uint32_t live;         /* live blocks */
     uint32_t generation;   /* changes when it is taken, which voids entries of the death ring */
     uint32_t sealed_s;     /* second of sealing */
-    uint32_t run_last;     /* first of a run: its last segment */
-    uint32_t run_count;    /* first of a run: segments */
-    uint32_t stamp;        /* first of a run: its grace number */
-    _Atomic uint32_t pins; /* [atomic] first of a value's segments: slow readers that hold it */
-    uint16_t busy;         /* blocks being filled outside the lock */
-    uint8_t state;         /* enum segment_state */
-    uint8_t chain;         /* enum chain_id */
+    uint32_t run_last;     /* anchor of a run: its last segment */
+    uint32_t run_count;    /* anchor of a run: segments */
+    uint32_t stamp;        /* anchor of a run: its grace number */
+    _Atomic uint64_t pins; /* [atomic] anchor of a value: slow readers that hold it */
+    uint16_t busy; /* blocks being filled outside the lock; anchor: value being extended */
+    uint8_t state; /* enum segment_state */
+    uint8_t chain; /* enum chain_id */
     uint8_t bin;
-    uint8_t is_lazy : 1;  /* first of a run: counted as lazyfree work */
-    uint8_t is_dated : 1; /* first of a run: else the stamp of the run before it counts */
+    uint8_t is_lazy : 1;  /* anchor of a run: counted as lazyfree work */
+    uint8_t is_dated : 1; /* anchor of a run: else the stamp of the run before it counts */
 } MF_LINE_ALIGNED;
 
-/* pins: how many hold the value, and whether it has been unlinked. */
-#define PIN_DEAD  0x80000000u
-#define PIN_COUNT 0x7fffffffu
+/*
+ * pins: how many hold the value, whether it has been unlinked, and how many segments it had
+ * when the first of them came: so many are counted as pinned, though it may have grown since.
+ */
+#define PIN_COUNT          0x7fffffffull
+#define PIN_DEAD           0x80000000ull
+#define PIN_SEGMENTS_SHIFT 32
 
 struct run_queue {
     segment_t head, tail;
@@ -182,7 +197,15 @@ void arena_retire(struct arena *a, segment_t first, segment_t last, uint32_t cou
  * shard.
  */
 void arena_link_value(struct arena *a, segment_t first, segment_t last, uint32_t count);
-void arena_retire_value(struct arena *a, segment_t first, enum run_kind kind);
+void arena_retire_value(struct arena *a, segment_t anchor, enum run_kind kind);
+
+/*
+ * The value with this anchor gets more whole segments, joined by next, behind its last or
+ * before its first. Context: in shard.
+ */
+enum run_end { RUN_FRONT, RUN_BACK, RUN_ENDS };
+void arena_extend_value(struct arena *a, segment_t anchor, enum run_end where, segment_t first,
+                        segment_t last, uint32_t count);
 void arena_retire_values(struct arena *a, enum run_kind kind);
 
 /* What a release gave back, for counters. */

@@ -68,22 +68,53 @@ void chunks_adopt(struct memory *m, handle_t head)
     }
 }
 
+static void kill_pieces(struct memory *m, struct large *l)
+{
+    for (uint32_t i = 0; i < l->pieces; i++) {
+        blocks_kill(m, atomic_load_explicit(&l->piece[i], memory_order_relaxed), KILL_REUSE);
+    }
+}
+
+void chunks_extend(struct memory *m, handle_t from, handle_t to,
+                   const struct growth by[RUN_ENDS])
+{
+    struct large *old = item_large(memory_item(m, from));
+    struct large *l = item_large(memory_item(m, to));
+    const struct segment *run = &m->arena.segments[old->anchor];
+    struct chain *chain = m->blocks.chain;
+
+    memory_must_be_entered(m);
+    for (int i = 0; i < RUN_ENDS; i++) {
+        if (by[i].count != 0) {
+            arena_extend_value(&m->arena, old->anchor, (enum run_end)i, by[i].first, by[i].last,
+                               by[i].count);
+        }
+    }
+    l->first = run->run_first;
+    l->last = run->run_last;
+    l->segments = run->run_count;
+    l->pieces = 0;
+    l->skip = m->arena.segments[l->first].skip;
+    l->anchor = old->anchor;
+    chain[memory_chain(m, from)].bytes -= (uint64_t)old->segments << m->arena.shift;
+    chain[memory_chain(m, to)].bytes += (uint64_t)l->segments << m->arena.shift;
+    kill_pieces(m, old);
+}
+
 void chunks_kill(struct memory *m, handle_t head, enum death_reason reason)
 {
     struct large *l = item_large(memory_item(m, head));
     uint64_t bytes = (uint64_t)l->segments << m->arena.shift;
 
     memory_must_be_entered(m);
-    for (uint32_t i = 0; i < l->pieces; i++) {
-        blocks_kill(m, atomic_load_explicit(&l->piece[i], memory_order_relaxed), KILL_REUSE);
-    }
+    kill_pieces(m, l);
     m->large_items--;
     if (l->segments != 0) {
         enum run_kind kind = run_kind_for(m, bytes, reason);
 
         m->large_with_segments--;
         m->blocks.chain[memory_chain(m, head)].bytes -= bytes;
-        arena_retire_value(&m->arena, l->first, kind);
+        arena_retire_value(&m->arena, l->anchor, kind);
         if (kind == RUN_LAZY) {
             ctr_add(m->counters, CTR_lazyfree_pending_objects, 1);
             ctr_add(m->counters, CTR_lazyfree_pending_bytes, bytes);

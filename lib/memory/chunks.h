@@ -15,16 +15,28 @@
 
 #define PIECES_MAX 15u
 
-/* Stands in a large item instead of its value, 4-aligned. */
+/*
+ * Stands in a large item instead of its value, 4-aligned.
+ *
+ * The entry of a whole segment says which part of it belongs to the value: from skip to fill.
+ * Both are the ends of the segment in a value that was stored as such, except that the last may
+ * be filled in part. append and prepend may extend a value (chunks_extend()): then the old item
+ * and the new one share segments. The old one shows what it showed, because its own fields say
+ * where it begins (skip) and ends (its length and the number of segments): of its first segment
+ * nobody who reads it reads skip in the entry, and of its last neither fill nor next. The
+ * entries between these two do not change.
+ */
 struct large {
     segment_t first, last; /* [const] whole segments, joined by next; 0 when there are none */
     uint32_t segments;     /* [const] */
-    uint32_t pieces;       /* [const] */
+    uint32_t pieces;       /* [const] 0 in a value that was extended */
+    uint32_t skip;         /* [const] bytes of the first segment that are not the value's */
+    segment_t anchor;      /* [const] describes the run, and has the pins; 0 as first */
     _Atomic handle_t
         piece[PIECES_MAX]; /* [rcu] patched when a piece moves; only `pieces` of them exist */
 };
 
-#define LARGE_BYTES(pieces) (16u + 4u * (pieces))
+#define LARGE_BYTES(pieces) (24u + 4u * (pieces))
 
 static inline struct large *item_large(const struct item *it)
 {
@@ -43,6 +55,21 @@ void chunks_cut(const struct memory *m, size_t len, struct cut *out);
 
 /* A large item was linked: it is counted, and its segments are visible. Context: in shard. */
 void chunks_adopt(struct memory *m, handle_t head);
+
+/* Whole segments that come to an end of a value, joined by next; none if count is 0. */
+struct growth {
+    segment_t first, last;
+    uint32_t count;
+};
+
+/*
+ * The item in block `to` has the segments of the live item `from` and more: before the first
+ * (by[RUN_FRONT]) and behind the last (by[RUN_BACK]). Its struct large is set. The pieces of
+ * `from` are killed: what was in them is in segments now. Context: in shard, before `from` is
+ * killed as a block.
+ */
+void chunks_extend(struct memory *m, handle_t from, handle_t to,
+                   const struct growth by[RUN_ENDS]);
 
 /*
  * Kill the pieces and retire the segments of a large item that was unlinked; its own block is

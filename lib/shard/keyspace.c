@@ -5,7 +5,6 @@
 #include "lib/shard/keyspace.h"
 
 #include "lib/memory/blocks.h"
-#include "lib/memory/chunks.h"
 #include "lib/shard/upkeep.h"
 
 /*
@@ -179,23 +178,38 @@ void keyspace_replace(struct shard *s, handle_t h, _Atomic handle_t *slot,
     blocks_kill(&s->memory, old, KILL_REUSE);
 }
 
-void keyspace_renew(struct shard *s, handle_t h, _Atomic handle_t *slot)
+/* Block h takes the place of the one in the slot, whose segments and pieces are h's now. */
+static void succeed(struct shard *s, handle_t h, _Atomic handle_t *slot)
 {
     handle_t old = atomic_load_explicit(slot, memory_order_relaxed);
     const struct item *was = shard_item(s, old);
-    const struct item *it = shard_item(s, h);
 
-    shard_must_be_entered(s);
-    if (item_is_large(it)) {
-        chunks_head_moved(&s->memory, h);
-    }
     if (item_has_ttl(was)) {
         wheel_remove(s->wheel, old);
     }
     add_deadline(s, h);
     table_replace(slot, h);
-    ctr_add(&s->counters, CTR_item_bytes, (uint64_t)item_bytes(it) - item_bytes(was));
+    ctr_add(&s->counters, CTR_item_bytes, item_weight(shard_item(s, h)) - item_weight(was));
     blocks_kill(&s->memory, old, KILL_REUSE);
+}
+
+void keyspace_renew(struct shard *s, handle_t h, _Atomic handle_t *slot)
+{
+    shard_must_be_entered(s);
+    if (item_is_large(shard_item(s, h))) {
+        chunks_head_moved(&s->memory, h);
+    }
+    succeed(s, h, slot);
+}
+
+void keyspace_extend(struct shard *s, handle_t h, _Atomic handle_t *slot,
+                     const struct growth by[RUN_ENDS])
+{
+    shard_must_be_entered(s);
+    chunks_extend(&s->memory, atomic_load_explicit(slot, memory_order_relaxed), h, by);
+    succeed(s, h, slot);
+    ctr_add(&s->counters, CTR_total_items, 1);
+    ctr_add(&s->counters, CTR_values_extended, 1);
 }
 
 void keyspace_unlink(struct shard *s, uint64_t hash, _Atomic handle_t *slot,

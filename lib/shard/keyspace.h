@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "lib/base/span.h"
+#include "lib/memory/chunks.h"
 #include "lib/shard/shard.h"
 
 /* Make sure that linking cannot fail. False: not now. Context: in shard. */
@@ -35,6 +36,13 @@ void keyspace_replace(struct shard *s, handle_t h, _Atomic handle_t *slot,
  * was stored, and a large value stays where it is. Context: in shard.
  */
 void keyspace_renew(struct shard *s, handle_t h, _Atomic handle_t *slot);
+
+/*
+ * A filled block takes the place of the large item in a slot and has its segments and more
+ * (chunks_extend()). Context: in shard.
+ */
+void keyspace_extend(struct shard *s, handle_t h, _Atomic handle_t *slot,
+                     const struct growth by[RUN_ENDS]);
 
 /* Unlink the item in a slot and kill its block. Context: in shard. */
 void keyspace_unlink(struct shard *s, uint64_t hash, _Atomic handle_t *slot,

@@ -18,28 +18,41 @@ void value_walk_begin(struct value_walk *w, const struct shard *shard, const str
     w->left = item->value_len;
     w->piece = 0;
     w->segment = 0;
+    w->skip = 0;
     w->segments_left = 0;
-    w->first_segment = 0;
+    w->segments = 0;
+    w->anchor = 0;
+    w->tail = 0;
     if (item_is_large(item)) {
         const struct large *l = item_large(item);
 
         w->segment = l->first;
-        w->first_segment = l->first;
+        w->skip = l->skip;
         w->segments_left = l->segments;
+        w->segments = l->segments;
+        w->anchor = l->anchor;
+        if (l->pieces != 0) { /* then no segment has a gap */
+            w->tail = item->value_len - (l->segments << shard->memory.arena.shift);
+        }
     }
 }
 
 static struct span next_segment(struct value_walk *w)
 {
     const struct arena *a = &w->shard->memory.arena;
-    size_t n = w->left < segment_bytes(a) ? w->left : segment_bytes(a);
-    struct span part = span_of(segment_ptr(a, w->segment), n);
+    const struct segment *g = &a->segments[w->segment];
+    const char *begin = segment_ptr(a, w->segment) + w->skip;
+    size_t n;
 
-    w->left -= n;
     if (--w->segments_left > 0) {
-        w->segment = a->segments[w->segment].next;
+        n = g->fill - w->skip;
+        w->segment = g->next;
+        w->skip = a->segments[g->next].skip;
+    } else {
+        n = w->left - w->tail;
     }
-    return part;
+    w->left -= n;
+    return span_of(begin, n);
 }
 
 static struct span next_piece(struct value_walk *w)
@@ -49,6 +62,7 @@ static struct span next_piece(struct value_walk *w)
     const struct item *piece = shard_item(w->shard, h);
 
     w->left -= piece->value_len;
+    w->tail -= piece->value_len;
     return span_of(piece + 1, piece->value_len);
 }
 
@@ -73,13 +87,6 @@ bool value_walk_has_segments(const struct value_walk *w)
     return w->segments_left > 0;
 }
 
-size_t value_walk_tail(const struct value_walk *w)
-{
-    uint64_t whole = (uint64_t)w->segments_left << w->shard->memory.arena.shift;
-
-    return w->left > whole ? (size_t)(w->left - whole) : 0;
-}
-
 void value_walk_copy_tail(const struct value_walk *w, char *out)
 {
     struct value_walk t = *w;
@@ -98,41 +105,53 @@ void value_walk_copy_tail(const struct value_walk *w, char *out)
 #define PINNED_MAX(limit)      ((limit) / 8 * 3)
 #define PINNED_DEAD_MAX(limit) ((limit) / 8)
 
-static struct segment *first_segment(const struct value_walk *w)
+static struct segment *anchor_of(const struct value_walk *w)
 {
-    return &w->shard->memory.arena.segments[w->first_segment];
+    return &w->shard->memory.arena.segments[w->anchor];
 }
 
 static int64_t run_bytes(const struct value_walk *w)
 {
-    return (int64_t)item_large(w->item)->segments << w->shard->memory.arena.shift;
+    return (int64_t)w->segments << w->shard->memory.arena.shift;
+}
+
+static int64_t pinned_bytes(const struct arena *a, uint64_t pins)
+{
+    return (int64_t)(pins >> PIN_SEGMENTS_SHIFT << a->shift);
 }
 
 bool value_may_pin(const struct value_walk *w)
 {
     const struct budget *b = w->shard->memory.arena.budget;
     int64_t limit = atomic_load_explicit(&b->limit_bytes, memory_order_relaxed);
-    uint32_t pins = atomic_load_explicit(&first_segment(w)->pins, memory_order_relaxed);
+    uint64_t pins = atomic_load_explicit(&anchor_of(w)->pins, memory_order_relaxed);
     int64_t pinned = budget_pinned(b);
 
     must_be_reading();
-    debug_must(w->first_segment != 0);
+    debug_must(w->anchor != 0);
     return (pins & PIN_COUNT) != 0 || pinned == 0 || pinned + run_bytes(w) <= PINNED_MAX(limit);
 }
 
 struct value_pin value_pin(const struct value_walk *w)
 {
     struct shard *s = (struct shard *)(uintptr_t)w->shard;
-    struct value_pin pin = {s, w->first_segment, run_bytes(w)};
-    uint32_t before;
+    _Atomic uint64_t *pins = &anchor_of(w)->pins;
+    uint64_t before = atomic_load_explicit(pins, memory_order_relaxed);
+    uint64_t after;
 
     must_be_reading();
-    debug_must(w->first_segment != 0);
-    before = atomic_fetch_add_explicit(&first_segment(w)->pins, 1, memory_order_relaxed);
+    debug_must(w->anchor != 0);
+    do {
+        after = before + 1;
+        if ((before & PIN_COUNT) == 0) {
+            after = (uint64_t)w->segments << PIN_SEGMENTS_SHIFT | (before & PIN_DEAD) | 1;
+        }
+    } while (!atomic_compare_exchange_weak_explicit(pins, &before, after, memory_order_relaxed,
+                                                    memory_order_relaxed));
     if ((before & PIN_COUNT) == 0) {
-        budget_pin(s->memory.arena.budget, pin.bytes);
+        budget_pin(s->memory.arena.budget, run_bytes(w));
     }
-    return pin;
+    return (struct value_pin){s, w->anchor, run_bytes(w)};
 }
 
 void value_unpin(struct value_pin *pin)
@@ -142,14 +161,14 @@ void value_unpin(struct value_pin *pin)
     }
 
     struct arena *a = &pin->shard->memory.arena;
-    uint32_t before = atomic_fetch_sub_explicit(&a->segments[pin->first_segment].pins, 1,
-                                                memory_order_release);
+    uint64_t before =
+        atomic_fetch_sub_explicit(&a->segments[pin->anchor].pins, 1, memory_order_release);
 
     must((before & PIN_COUNT) != 0);
     if ((before & PIN_COUNT) == 1) {
-        budget_pin(a->budget, -pin->bytes);
+        budget_pin(a->budget, -pinned_bytes(a, before));
     }
-    if (before == (PIN_DEAD | 1)) {
+    if ((before & (PIN_DEAD | PIN_COUNT)) == (PIN_DEAD | 1)) {
         grace_ask(a->grace, GRACE_SOON); /* the reclaimer checks the pinned ones */
     }
     pin->shard = NULL;
@@ -163,7 +182,7 @@ bool value_pin_is_dead(const struct value_pin *pin)
         return false;
     }
     a = &pin->shard->memory.arena;
-    return (atomic_load_explicit(&a->segments[pin->first_segment].pins, memory_order_relaxed) &
+    return (atomic_load_explicit(&a->segments[pin->anchor].pins, memory_order_relaxed) &
             PIN_DEAD) != 0;
 }
 

@@ -20,8 +20,11 @@ struct value_walk {
     const struct item *item; /* [borrowed] until the section ends */
     size_t left;             /* bytes not yet given out */
     uint32_t segment;        /* next whole segment */
+    uint32_t skip;           /* bytes at its front that are not the value's */
     uint32_t segments_left;  /* whole segments not yet given out */
-    uint32_t first_segment;  /* names the value's segments for pins */
+    uint32_t segments;       /* in all */
+    uint32_t anchor;         /* of the value's segments: has the pins */
+    uint32_t tail;           /* of left: the bytes in pieces */
     uint32_t piece;          /* next piece */
 };
 
@@ -40,7 +43,10 @@ bool value_walk_next(struct value_walk *w, struct span *part);
  * side.
  */
 bool value_walk_has_segments(const struct value_walk *w);
-size_t value_walk_tail(const struct value_walk *w);
+static inline size_t value_walk_tail(const struct value_walk *w)
+{
+    return w->tail;
+}
 
 /* Copy the last bytes of the value (those in pieces) to out. Context: read side. */
 void value_walk_copy_tail(const struct value_walk *w, char *out);
@@ -51,8 +57,8 @@ void value_walk_copy_tail(const struct value_walk *w, char *out);
  */
 struct value_pin {
     struct shard *shard;
-    uint32_t first_segment;
-    int64_t bytes; /* of those segments */
+    uint32_t anchor;
+    int64_t bytes; /* of the segments that the value had */
 };
 struct value_pin value_pin(const struct value_walk *w);
 void value_unpin(struct value_pin *pin);

@@ -47,23 +47,42 @@ static bool is_linked(struct tally *t, const struct item *it, handle_t h)
     return slot != NULL && atomic_load_explicit(slot, memory_order_relaxed) == h;
 }
 
+/* Does the anchor of a value describe the run that was found, which ends with `last`? */
+static bool is_run_of(const struct shard *s, const struct large *l, segment_t last)
+{
+    const struct segment *run = &s->memory.arena.segments[l->anchor];
+
+    return run->run_first == l->first && run->run_last == last && l->last == last &&
+           run->run_count == l->segments && s->memory.arena.segments[l->first].skip == l->skip;
+}
+
 static void check_large(struct tally *t, const struct item *it, handle_t h)
 {
     struct shard *s = t->shard;
     const struct large *l = item_large(it);
-    uint64_t bytes = (uint64_t)l->segments << s->memory.arena.shift;
+    uint64_t whole = (uint64_t)l->segments << s->memory.arena.shift;
+    uint64_t bytes = 0;
+    segment_t prev = 0;
     uint32_t n = 0;
 
     t->large_items++;
     t->large_whole += l->segments;
-    t->chain_bytes[s->memory.arena.segments[segment_of(&s->memory.arena, h)].chain] += bytes;
-    for (segment_t g = l->first; n < l->segments; g = s->memory.arena.segments[g].next, n++) {
-        if (g == 0 || s->memory.arena.segments[g].state != SEG_WHOLE) {
+    t->chain_bytes[s->memory.arena.segments[segment_of(&s->memory.arena, h)].chain] += whole;
+    for (segment_t i = l->first; n < l->segments; i = s->memory.arena.segments[i].next, n++) {
+        const struct segment *g = &s->memory.arena.segments[i];
+
+        if (i == 0 || g->state != SEG_WHOLE || g->skip >= g->fill ||
+            g->fill > segment_bytes(&s->memory.arena)) {
             wrong(t, "item %u: segment %u of its value is not one", h, n);
             return;
         }
+        bytes += g->fill - g->skip;
+        prev = i;
     }
-    bytes = bytes < it->value_len ? bytes : it->value_len;
+    if (l->segments != 0 && !is_run_of(s, l, prev)) {
+        wrong(t, "item %u: its run is another", h);
+        return;
+    }
     for (uint32_t i = 0; i < l->pieces; i++) {
         handle_t ph = atomic_load_explicit(&((struct large *)(uintptr_t)l)->piece[i],
                                            memory_order_relaxed);

@@ -18,6 +18,10 @@
 
 #define LARGE (200 * KIB)
 
+/* So long that it is extended, and an addition that needs a segment for that. */
+#define LONG     (600 * KIB)
+#define ADDITION (20 * KIB)
+
 static struct fixture f;
 
 static enum outcome add_in(size_t portion, enum store_mode mode, const char *key,
@@ -138,6 +142,7 @@ static enum outcome add_amid(enum store_mode mode, size_t len, void (*fn)(void))
     enum outcome out;
 
     amid.bytes = (size_t)sysconf(_SC_PAGESIZE);
+    amid.bytes *= 1 + (len - 1) / amid.bytes;
     amid.page =
         mmap(NULL, amid.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     ck_assert_ptr_ne(amid.page, MAP_FAILED);
@@ -159,7 +164,7 @@ static enum outcome add_amid(enum store_mode mode, size_t len, void (*fn)(void))
 }
 
 /* What the other thread sets. */
-static char fresh[LARGE];
+static char fresh[LONG];
 static size_t fresh_len;
 
 static void replace(void)
@@ -217,5 +222,114 @@ TEST_LOOP(a_value_that_is_deleted_meanwhile_stays_away, 2)
     ck_assert(!fixture_has(&f, "k"));
     fixture_settle(&f);
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
+    fixture_stop(&f);
+}
+
+/* ---- amid an extension ------------------------------------------------------------------- */
+
+/* Check that the key has `len` bytes of `fresh`, and the addition at its end. */
+static void check_longer(enum store_mode mode, size_t len, size_t added)
+{
+    struct got got = fixture_get(&f, "k");
+    const char *x = got.value + (mode == STORE_PREPEND ? 0 : len);
+
+    ck_assert(got.is_hit);
+    ck_assert_uint_eq(got.len, len + added);
+    ck_assert_int_eq(memcmp(got.value + (mode == STORE_PREPEND ? added : 0), fresh, len), 0);
+    for (size_t i = 0; i < added; i++) {
+        ck_assert_int_eq(x[i], 'x');
+    }
+}
+
+static void start_long(void)
+{
+    fixture_fill(fresh, LONG, 99);
+    fixture_start(&f, NULL);
+    ck_assert_int_eq(add(STORE_SET, "k", fresh, LONG), OUT_STORED);
+}
+
+static const size_t longer_lens[] = {LONG, LONG - 1, LARGE, 100};
+
+TEST_LOOP(a_long_value_that_is_replaced_meanwhile_is_added_to, 8)
+{
+    const enum store_mode mode = modes[_i / 4];
+
+    start_long();
+    fresh_len = longer_lens[_i % 4];
+    ck_assert_int_eq(add_amid(mode, ADDITION, replace), OUT_STORED);
+    check_longer(mode, fresh_len, ADDITION);
+    ck_assert_uint_eq(fixture_get(&f, "k").flags, 7);
+    fixture_settle(&f);
+    fixture_stop(&f);
+}
+
+static void flush(void)
+{
+    fixture_flush(&f, fixture_now(&f));
+}
+
+static void expire(void)
+{
+    clock_advance(&f.engine.clock, 1000);
+    fixture_expire(&f);
+}
+
+TEST_LOOP(a_long_value_that_goes_meanwhile_stays_away, 6)
+{
+    void (*const ways[])(void) = {erase, flush, expire};
+    struct put p = {.mode = STORE_SET, .key = "k", .ptr = fresh, .len = LONG};
+
+    start_long();
+    p.deadline = fixture_now(&f) + 1000;
+    ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_STORED);
+    ck_assert_int_eq(add_amid(modes[_i % 2], ADDITION, ways[_i / 2]), OUT_NOT_STORED);
+    ck_assert(!fixture_has(&f, "k"));
+    fixture_settle(&f);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
+    fixture_stop(&f);
+}
+
+static void put_off(void)
+{
+    ck_assert_int_eq(fixture_touch(&f, "k", fixture_now(&f) + 5000), OUT_TOUCHED);
+}
+
+/* The head gets another block, the value stays. */
+TEST_LOOP(a_long_value_that_is_touched_meanwhile_is_extended, 2)
+{
+    start_long();
+    ck_assert_int_eq(add_amid(modes[_i], ADDITION, put_off), OUT_STORED);
+    check_longer(modes[_i], LONG, ADDITION);
+    ck_assert_int_eq(fixture_get(&f, "k").deadline, fixture_now(&f) + 5000);
+    fixture_settle(&f);
+    fixture_stop(&f);
+}
+
+static void add_too(void)
+{
+    struct store st = {.mode = STORE_APPEND, .deadline = MSEC_NEVER, .may_wait = true};
+    enum outcome out;
+
+    st.key = span_of("k", 1);
+    st.hash = fixture_hash(&f, "k");
+    st.value = span_of("torn", 4);
+    rcu_begin();
+    out = engine_store(&f.engine, &st, fixture_now(&f));
+    must(out == OUT_WAIT);
+    st.may_wait = false;
+    out = engine_store(&f.engine, &st, fixture_now(&f));
+    rcu_end();
+    must(out == OUT_NO_MEMORY);
+}
+
+/* Two extensions do not get into each other: the second has to come again. */
+TEST_LOOP(a_long_value_is_extended_by_one_at_a_time, 2)
+{
+    start_long();
+    ck_assert_int_eq(add_amid(modes[_i], ADDITION, add_too), OUT_STORED);
+    check_longer(modes[_i], LONG, ADDITION);
+    ck_assert_int_eq(add(STORE_APPEND, "k", "torn", 4), OUT_STORED);
+    ck_assert_uint_eq(fixture_get(&f, "k").len, LONG + ADDITION + 4);
+    fixture_settle(&f);
     fixture_stop(&f);
 }

@@ -1,0 +1,615 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Extending large values: see extend.h.
+ *
+ * An addition that needs no segment and fits a block is copied under the lock, as a set would
+ * be. Any other takes two visits. The first claims the value: its anchor is busy, and nobody
+ * else extends it until the second. In between, outside the shard, segments are taken and
+ * filled; the free part of the segment at the end belongs to whoever has the claim. Meanwhile
+ * the value may die, or its head may move; it cannot get longer or shorter. The second visit
+ * tests the conditions again and links. A claim does not outlast the read-side section in which
+ * it was made. So what dies meanwhile is written to without harm: it is not used again before.
+ */
+#include "lib/engine/extend.h"
+
+#include <string.h>
+
+#include "lib/base/check.h"
+#include "lib/base/context.h"
+#include "lib/engine/body.h"
+#include "lib/engine/loose.h"
+#include "lib/engine/store_common.h"
+#include "lib/engine/store_large.h"
+#include "lib/memory/chunks.h"
+#include "lib/memory/room_make.h"
+#include "lib/shard/keyspace.h"
+#include "lib/shard/value.h"
+
+/* Fewer than EXTEND_SEGMENTS are copied, and less than two before or after them. */
+#define FRESH_MAX (EXTEND_SEGMENTS + 2)
+
+/* ---- the addition ------------------------------------------------------------------------ */
+
+/* The bytes of a span or of a full body, from front to back. */
+struct source {
+    const struct arena *arena;
+    segment_t at; /* next whole segment */
+    uint32_t segments;
+    struct span tail; /* what follows the segments */
+};
+
+static struct source source_of_body(const struct body_parts *parts)
+{
+    return (struct source){&parts->shard->memory.arena, parts->first, parts->segments,
+                           span_of(parts->tail, parts->tail_len)};
+}
+
+static struct source source_of(const struct store *st)
+{
+    struct body_parts parts;
+
+    if (!store_has_body(st)) {
+        return (struct source){.tail = st->value};
+    }
+    body_parts(*st->body, &parts);
+    return source_of_body(&parts);
+}
+
+static bool source_next(struct source *s, struct span *part)
+{
+    if (s->segments > 0) {
+        const struct segment *g = &s->arena->segments[s->at];
+
+        *part = span_of(segment_ptr(s->arena, s->at), g->fill);
+        s->at = g->next;
+        s->segments--;
+        return true;
+    }
+    *part = s->tail;
+    s->tail.len = 0;
+    return part->len > 0;
+}
+
+size_t store_addition_len(const struct store *st)
+{
+    struct body_parts parts;
+
+    if (!store_has_body(st)) {
+        return st->value.len;
+    }
+    body_parts(*st->body, &parts);
+    return parts.len;
+}
+
+bool store_joins(const struct store *st)
+{
+    struct body_parts parts;
+
+    if (!store_has_body(st)) {
+        return false;
+    }
+    body_parts(*st->body, &parts);
+    return parts.segments >= EXTEND_SEGMENTS;
+}
+
+/* ---- segments ---------------------------------------------------------------------------- */
+
+/* Segments that only this thread knows. */
+struct fresh {
+    struct body *body; /* owns them */
+    uint32_t count;
+    segment_t at[FRESH_MAX];
+};
+
+static enum outcome fresh_take(struct engine *e, const struct store *st, uint32_t count,
+                               struct fresh *f)
+{
+    struct body_parts parts;
+    enum outcome out;
+
+    must(count <= FRESH_MAX);
+    f->body = NULL;
+    f->count = count;
+    if (count == 0) {
+        return OUT_OK;
+    }
+    f->body = body_begin(
+        e, st->hash, (size_t)count << e->shards[0]->memory.arena.shift); /* the same in all */
+    if (f->body == NULL) {
+        return OUT_NO_MEMORY;
+    }
+    out = body_take(f->body, st->may_wait);
+    if (out == OUT_OK) {
+        segment_t n;
+
+        body_parts(f->body, &parts);
+        n = parts.first;
+        for (uint32_t i = 0; i < count; i++) {
+            f->at[i] = n;
+            n = parts.shard->memory.arena.segments[n].next;
+        }
+    }
+    return out;
+}
+
+/* Where bytes are copied to: a segment, and where it ends those that follow it. */
+struct sink {
+    struct arena *arena;
+    segment_t segment;
+    uint32_t at;
+    const segment_t *then;
+};
+
+static void sink_put(struct sink *k, struct span part)
+{
+    while (part.len > 0) {
+        uint32_t room = segment_bytes(k->arena) - k->at;
+        size_t n = part.len < room ? part.len : room;
+
+        if (n == 0) {
+            k->segment = *k->then++;
+            k->at = 0;
+            continue;
+        }
+        memcpy(segment_ptr(k->arena, k->segment) + k->at, part.ptr, n);
+        k->at += (uint32_t)n;
+        part = span_of(part.ptr + n, part.len - n);
+    }
+}
+
+static void sink_put_all(struct sink *k, struct source s)
+{
+    struct span part;
+
+    while (source_next(&s, &part)) {
+        sink_put(k, part);
+    }
+}
+
+/* Join segments to a run, in this order; none where count is 0. */
+static void growth_add(struct arena *a, struct growth *g, segment_t first, segment_t last,
+                       uint32_t count)
+{
+    if (count == 0) {
+        return;
+    }
+    if (g->count == 0) {
+        g->first = first;
+    } else {
+        a->segments[g->last].next = first;
+    }
+    g->last = last;
+    g->count += count;
+}
+
+static void growth_add_fresh(struct arena *a, struct growth *g, const segment_t *at,
+                             uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        growth_add(a, g, at[i], at[i], 1);
+    }
+}
+
+/* ---- what is to be done ------------------------------------------------------------------ */
+
+struct extension {
+    struct store *st;
+    uint64_t bytes_max;
+    size_t len;  /* of the addition */
+    bool joins;  /* its segments become part of the value */
+    bool claims; /* the value was claimed: the rest is to be set */
+    struct shard *shard;
+    segment_t anchor;
+    enum run_end where;
+    segment_t end; /* the segment at that end of the value */
+    uint32_t at;   /* where its bytes begin or end there */
+    uint32_t room; /* bytes of the addition that go to its free part */
+    bool has_ttl;
+    uint32_t tail;   /* bytes of the value that are in pieces */
+    uint32_t before; /* fresh segments for the addition, before the others */
+    uint32_t behind; /* at the back, for the bytes in pieces */
+    struct value_walk pieces;
+    struct loose head;
+    struct fresh fresh;
+};
+
+static uint32_t segments_for(const struct extension *x, size_t bytes)
+{
+    uint32_t shift = x->shard->memory.arena.shift;
+
+    return (uint32_t)((bytes + ((size_t)1 << shift) - 1) >> shift);
+}
+
+/* How the found item is to be extended. Context: in shard. */
+static void extension_plan(struct extension *x, const struct visit *v)
+{
+    const struct large *l = item_large(v->item);
+    const struct arena *a = &v->to->memory.arena;
+    struct body_parts parts = {.tail_len = 0};
+    size_t rest = x->len;
+    uint32_t room;
+
+    shard_must_be_entered(v->to);
+    x->shard = v->to;
+    x->anchor = l->anchor;
+    x->where = x->st->mode == STORE_APPEND ? RUN_BACK : RUN_FRONT;
+    value_walk_begin(&x->pieces, v->to, v->item);
+    x->tail = x->pieces.tail;
+    if (x->where == RUN_BACK) {
+        x->end = l->last;
+        x->at = a->segments[l->last].fill;
+        room = x->tail == 0 ? segment_bytes(a) - x->at : 0;
+    } else {
+        x->end = l->first;
+        x->at = l->skip;
+        room = l->skip;
+    }
+    if (x->joins) {
+        body_parts(*x->st->body, &parts);
+        x->room = 0;
+        x->before = parts.tail_len != 0;
+        x->behind = x->tail != 0;
+        return;
+    }
+    x->room = (uint32_t)(rest < room ? rest : room);
+    rest -= x->room;
+    if (x->where == RUN_BACK) {
+        x->before = segments_for(x, x->tail + rest); /* the pieces go to the first of them */
+        x->behind = 0;
+    } else {
+        x->before = segments_for(x, rest);
+        x->behind = x->tail != 0;
+    }
+}
+
+/* May the found item be extended? OUT_STORED: yes. Context: in shard. */
+static enum outcome extension_judge(const struct extension *x, const struct visit *v)
+{
+    enum outcome out = store_judge(v, x->st);
+
+    if (out != OUT_STORED) {
+        return out;
+    }
+    if (x->st->key.len + v->item->value_len + x->len > x->bytes_max) {
+        return OUT_TOO_LARGE;
+    }
+    if (!item_is_large(v->item) || item_large(v->item)->segments < EXTEND_SEGMENTS ||
+        v->owner != v->to) {
+        return OUT_MISS;
+    }
+    return OUT_STORED;
+}
+
+/* ---- linking ----------------------------------------------------------------------------- */
+
+/* A filled block with the longer value takes the place of the found item. Context: in shard. */
+static void link_longer(struct extension *x, struct visit *v, handle_t h, uint32_t units,
+                        const struct growth by[RUN_ENDS])
+{
+    struct segment *end = &v->to->memory.arena.segments[x->end];
+    bool has_ttl = item_has_ttl(v->item);
+    struct item *it = keyspace_fill(v->to, h, units, x->st->key, v->item->client_flags,
+                                    item_deadline(v->item), has_ttl,
+                                    v->item->value_len + (uint32_t)x->len, v->now);
+
+    shard_must_be_entered(v->to);
+    item_mark(it, SHAPE_LARGE);
+    if (x->where == RUN_BACK) {
+        end->fill += x->room;
+    } else {
+        end->skip -= x->room;
+    }
+    store_finish(v, x->st, it, HEAT_COUNT);
+    keyspace_extend(v->to, h, v->slot, by);
+}
+
+static uint32_t head_units(const struct visit *v, bool has_ttl)
+{
+    return keyspace_units(v->key.len, 3 + LARGE_BYTES(0), has_ttl);
+}
+
+/* An addition that needs no segment, as a whole. Context: in shard. */
+static enum outcome extend_at_once(struct extension *x, struct visit *v)
+{
+    const struct growth none[RUN_ENDS] = {{0}, {0}};
+    bool has_ttl = item_has_ttl(v->item);
+    uint32_t units = head_units(v, has_ttl);
+    struct sink k = {&v->to->memory.arena, x->end, x->at, NULL};
+    enum outcome why;
+    handle_t h;
+
+    if (!store_reserve_over(v, has_ttl)) {
+        return visit_wait_for_index(v, x->st->may_wait);
+    }
+    h = visit_block(v, visit_chain(v), &units, x->st->may_wait, &why);
+    if (h == 0) {
+        return why;
+    }
+    if (x->where == RUN_FRONT) {
+        k.at -= x->room;
+    }
+    sink_put_all(&k, source_of(x->st));
+    link_longer(x, v, h, units, none);
+    return OUT_STORED;
+}
+
+/* ---- the visits -------------------------------------------------------------------------- */
+
+/* The first: OUT_OK: claimed, the rest follows. */
+static enum outcome extend_begin(struct visit *v, void *arg)
+{
+    struct extension *x = arg;
+    struct segment *anchor;
+    enum outcome out;
+
+    shard_must_be_entered(v->to);
+    room_make(&v->to->memory, 0, v->now);
+    visit_find(v);
+    out = extension_judge(x, v);
+    if (out != OUT_STORED) {
+        return out;
+    }
+    extension_plan(x, v);
+    anchor = &v->to->memory.arena.segments[x->anchor];
+    if (anchor->busy != 0) {
+        v->waits_for = WAIT_CLAIM;
+        return x->st->may_wait ? OUT_WAIT : OUT_NO_MEMORY;
+    }
+    if (x->before == 0 && x->behind == 0 && !x->joins &&
+        x->len <= (size_t)v->to->memory.block_max_units * ITEM_UNIT) {
+        return extend_at_once(x, v);
+    }
+    memset(&x->head.parts, 0, sizeof(x->head.parts));
+    x->has_ttl = item_has_ttl(v->item);
+    out = loose_make(v, x->st, x->has_ttl, &x->head);
+    if (out != OUT_STORED) {
+        return out;
+    }
+    anchor->busy = 1;
+    x->claims = true;
+    return OUT_OK;
+}
+
+/* Copy what is to be copied, and say what each end grows by. Context: outside the shard. */
+static void extend_fill(struct extension *x, struct growth by[RUN_ENDS])
+{
+    struct arena *a = &x->shard->memory.arena;
+    const segment_t *fresh = x->fresh.at;
+    struct source addition = source_of(x->st);
+    struct sink k = {a, x->end, x->at, fresh};
+    struct growth *g = &by[x->where];
+
+    if (x->behind != 0 || (x->where == RUN_BACK && x->tail != 0)) {
+        segment_t n = x->behind != 0 ? fresh[x->before] : fresh[0];
+
+        value_walk_copy_tail(&x->pieces, segment_ptr(a, n));
+        if (x->behind != 0) {
+            a->segments[n].fill = x->tail;
+        }
+    }
+    if (x->joins) {
+        struct body_parts parts;
+
+        body_parts(*x->st->body, &parts);
+        growth_add_fresh(a, &by[RUN_BACK], fresh + x->before, x->behind);
+        growth_add(a, g, parts.first, parts.last, parts.segments);
+        if (x->before != 0) {
+            memcpy(segment_ptr(a, fresh[0]), parts.tail, parts.tail_len);
+            a->segments[fresh[0]].fill = (uint32_t)parts.tail_len;
+            growth_add_fresh(a, g, fresh, 1);
+        }
+        return;
+    }
+    if (x->where == RUN_BACK) {
+        if (x->tail != 0) {
+            k = (struct sink){a, fresh[0], x->tail, fresh + 1};
+        }
+        sink_put_all(&k, addition);
+        if (x->before != 0) {
+            a->segments[fresh[x->before - 1]].fill = k.at;
+        }
+    } else {
+        segment_t order[FRESH_MAX + 1];
+        size_t rest = x->len - x->room;
+        uint32_t skip = (uint32_t)(((size_t)x->before << a->shift) - rest);
+
+        memcpy(order, fresh, x->before * sizeof(order[0]));
+        order[x->before] = x->end;
+        k = (struct sink){a, order[0], x->before != 0 ? skip : x->at - x->room, order + 1};
+        sink_put_all(&k, addition);
+        if (x->before != 0) {
+            a->segments[fresh[0]].skip = skip;
+        }
+    }
+    growth_add_fresh(a, g, fresh, x->before);
+    growth_add_fresh(a, &by[RUN_BACK], fresh + x->before, x->behind);
+}
+
+/* Give up the claim, and the block of the head unless it was linked. Context: in shard. */
+static void release_claim(struct extension *x, bool is_linked)
+{
+    shard_must_be_entered(x->shard);
+    x->shard->memory.arena.segments[x->anchor].busy = 0;
+    if (!is_linked) {
+        loose_drop(&x->head);
+    }
+}
+
+/* Is what was found the value that was claimed? Context: in shard. */
+static bool is_claimed(const struct extension *x, const struct visit *v)
+{
+    return v->owner == x->shard && v->to == x->shard && item_is_large(v->item) &&
+           item_large(v->item)->anchor == x->anchor && x->head.epoch == x->shard->memory.epoch;
+}
+
+/* The second visit. */
+static enum outcome extend_end(struct engine *e, struct extension *x,
+                               const struct growth by[RUN_ENDS], msec_t now)
+{
+    struct visit v;
+    enum outcome out;
+
+    visit_enter(e, &v, x->st->hash, x->st->key, now);
+    visit_find(&v);
+    out = store_judge(&v, x->st);
+    if (out == OUT_STORED && (!is_claimed(x, &v) || item_has_ttl(v.item) != x->has_ttl ||
+                              !store_reserve_over(&v, x->has_ttl))) {
+        out = OUT_MISS;
+    }
+    if (out == OUT_STORED) {
+        blocks_settle(&x->shard->memory, x->head.head);
+        link_longer(x, &v, x->head.head, x->head.head_units, by);
+        release_claim(x, true);
+    } else if (v.to == x->shard) {
+        release_claim(x, false);
+    }
+    visit_leave(&v);
+    if (out != OUT_STORED && v.to != x->shard) {
+        shard_enter(x->shard);
+        release_claim(x, false);
+        shard_leave(x->shard);
+    }
+    return out;
+}
+
+static enum outcome extend_claimed(struct engine *e, struct extension *x, msec_t now)
+{
+    struct growth by[RUN_ENDS] = {{0}, {0}};
+    enum outcome out = fresh_take(e, x->st, x->before + x->behind, &x->fresh);
+    struct body_parts parts;
+
+    if (out == OUT_OK && x->fresh.body != NULL) {
+        body_parts(x->fresh.body, &parts);
+        if (parts.shard != x->shard) {
+            out = OUT_MISS; /* the slot moves */
+        }
+    }
+    if (out == OUT_OK && x->joins) {
+        body_parts(*x->st->body, &parts);
+        if (parts.shard != x->shard) {
+            out = body_rehome(*x->st->body, x->shard, x->st->may_wait);
+            out = out == OUT_OK ? OUT_MISS : out;
+        }
+    }
+    if (out != OUT_OK) {
+        shard_enter(x->shard);
+        release_claim(x, false);
+        shard_leave(x->shard);
+        body_abort(&x->fresh.body);
+        return out;
+    }
+    extend_fill(x, by);
+    out = extend_end(e, x, by, now);
+    if (out == OUT_STORED) {
+        if (x->fresh.body != NULL) {
+            body_disown(x->fresh.body);
+        }
+        if (x->joins) {
+            body_disown(*x->st->body);
+        }
+    }
+    body_abort(&x->fresh.body);
+    return out;
+}
+
+enum outcome store_extend(struct engine *e, struct store *st, uint64_t bytes_max, msec_t now)
+{
+    struct extension x = {.st = st, .bytes_max = bytes_max};
+    struct visit v;
+    enum outcome out;
+
+    must_be_reading();
+    x.len = store_addition_len(st);
+    x.joins = store_joins(st);
+    out = visit_run(e, &v, st->hash, st->key, now, extend_begin, &x);
+    return x.claims ? extend_claimed(e, &x, now) : out;
+}
+
+/* ---- a long addition to a short value ---------------------------------------------------- */
+
+/* How many fresh segments take the old value, and what ends the addition. */
+static uint32_t join_count(const struct body_parts *add, const struct store *st, size_t old_len,
+                           uint32_t *joint)
+{
+    uint32_t shift = add->shard->memory.arena.shift;
+    size_t bytes = old_len + (st->mode == STORE_PREPEND ? add->tail_len : 0);
+
+    *joint = (uint32_t)((bytes + ((size_t)1 << shift) - 1) >> shift);
+    return *joint + (st->mode == STORE_APPEND && add->tail_len > 0);
+}
+
+/*
+ * Fill the fresh segments. The run of the new value is those with the old one, then the
+ * addition's, then one with its end; or the addition's, then those with its end and the old
+ * one.
+ */
+static void join_fill(const struct store *st, const struct found *old,
+                      const struct body_parts *add, const struct fresh *f, uint32_t joint,
+                      struct growth *run)
+{
+    struct arena *a = &add->shard->memory.arena;
+    struct sink k = {a, f->at[0], 0, f->at + 1};
+    struct value_walk w;
+    struct span part;
+
+    if (st->mode == STORE_PREPEND) {
+        growth_add(a, run, add->first, add->last, add->segments);
+        sink_put(&k, span_of(add->tail, add->tail_len));
+    }
+    value_walk_begin(&w, old->shard, old->item);
+    while (value_walk_next(&w, &part)) {
+        sink_put(&k, part);
+    }
+    if (joint > 0) {
+        a->segments[f->at[joint - 1]].fill = k.at;
+    }
+    growth_add_fresh(a, run, f->at, joint);
+    if (st->mode == STORE_APPEND) {
+        growth_add(a, run, add->first, add->last, add->segments);
+        if (f->count > joint) {
+            memcpy(segment_ptr(a, f->at[joint]), add->tail, add->tail_len);
+            a->segments[f->at[joint]].fill = (uint32_t)add->tail_len;
+            growth_add_fresh(a, run, f->at + joint, 1);
+        }
+    }
+}
+
+enum outcome store_join(struct engine *e, struct store *st, const struct found *old, msec_t now)
+{
+    struct body_parts parts, add;
+    struct growth run = {0};
+    struct fresh f;
+    uint32_t joint;
+    enum outcome out;
+
+    must_be_reading();
+    body_parts(*st->body, &add);
+    out = fresh_take(e, st, join_count(&add, st, old->item->value_len, &joint), &f);
+    if (out == OUT_OK && f.body != NULL) {
+        body_parts(f.body, &parts);
+        if (parts.shard != add.shard) {
+            out = body_rehome(*st->body, parts.shard, st->may_wait); /* the slot has moved */
+            out = out == OUT_OK ? OUT_MISS : out;
+        }
+    }
+    if (out == OUT_OK) {
+        struct store_commit c = {.st = st,
+                                 .body = st->body,
+                                 .parts = &parts,
+                                 .has_ttl = item_has_ttl(old->item),
+                                 .seen = old->item};
+
+        join_fill(st, old, &add, &f, joint, &run);
+        parts = (struct body_parts){.shard = add.shard,
+                                    .first = run.first,
+                                    .last = run.last,
+                                    .segments = run.count,
+                                    .len = old->item->value_len + add.len};
+        out = store_commit(e, &c, now);
+        if (out == OUT_STORED && f.body != NULL) {
+            body_disown(f.body);
+        }
+    }
+    body_abort(&f.body);
+    return out;
+}
