@@ -38,7 +38,8 @@
 #define MF_PRINTF(format_arg, first_arg) __attribute__((format(printf, format_arg, first_arg)))
 
 /* A member or type that begins on a cache line of its own. */
-#define MF_LINE_ALIGNED __attribute__((aligned(64)))
+#define MF_LINE_BYTES   64
+#define MF_LINE_ALIGNED __attribute__((aligned(MF_LINE_BYTES)))
 
 /* A function that runs before main(). Only for tests, which register themselves so. */
 #define MF_CONSTRUCTOR __attribute__((constructor))

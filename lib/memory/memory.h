@@ -67,23 +67,26 @@ struct death {
 
 struct blocks {
     /* [lock] */
-    struct chain chain[CHAINS];
-    struct holes *holes; /* [CHAINS] */
-    struct death *ring;
-    uint32_t ring_mask;
-    bool ring_misfits;             /* it was made for another limit */
+    /* Every put and kill writes these: with the lock before them they share a line. */
     uint32_t ring_head, ring_tail; /* taken at head, put at tail; free-running */
-    uint64_t dead_bytes;           /* in open and sealed segments, tails included */
-    uint64_t hole_bytes;           /* the part of it that is listed */
-    segment_t bin[DEAD_BINS];
-    uint32_t bin_bits;
-    uint64_t ring_bytes;    /* of dead_bytes: what waits in the ring and is soon used again */
+    uint32_t ring_mask;
+    uint32_t want; /* room_wanted() when the last grace period ended */
+    struct death *ring;
+    uint64_t dead_bytes; /* in open and sealed segments, tails included */
+    uint64_t ring_bytes; /* of dead_bytes: what waits in the ring and is soon used again */
+    uint64_t put_bytes;  /* ever put */
+    /* The next line. */
+    struct chain chain[CHAINS];
+
+    struct holes *holes;    /* [CHAINS] */
+    uint64_t hole_bytes;    /* the part of dead_bytes that is listed */
     uint64_t put_peak;      /* largest put_per_grace lately; the trimmer halves it */
-    uint64_t put_bytes;     /* ever put */
     uint64_t put_mark;      /* put_bytes when the last grace period ended */
     uint64_t put_per_grace; /* put during the last whole grace period */
     uint32_t put_completed; /* its number */
-    uint32_t want;          /* room_wanted() as of then */
+    uint32_t bin_bits;
+    segment_t bin[DEAD_BINS];
+    bool ring_misfits; /* it was made for another limit */
 };
 
 enum cursor_mode { CURSOR_CLEAN, CURSOR_EVICT };
@@ -132,6 +135,9 @@ struct memory_owner_ops {
 };
 
 struct memory {
+    /* [lock] first, since a put writes to it: see struct blocks */
+    struct blocks blocks;
+
     /* [const] */
     const struct memory_owner_ops *ops;
     void *owner;                          /* [borrowed] */
@@ -146,7 +152,6 @@ struct memory {
 
     /* [lock] */
     struct arena arena;
-    struct blocks blocks;
     struct cursor cursor;
     struct evict evict;
     uint64_t epoch; /* changes when a flush takes all blocks away */

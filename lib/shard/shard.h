@@ -21,6 +21,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "lib/base/check.h"
@@ -41,11 +42,13 @@ struct shard {
     struct shard_group *group; /* [borrowed] */
     uint64_t seed;
 
+    /* [atomic] read with every request, so it stands where nothing is written */
+    _Atomic msec_t flush_at; /* everything here is flushed from then on; MSEC_NEVER */
+
     /* [rcu] read by anyone, written under the lock */
     struct table table;
 
     /* [atomic] */
-    _Atomic msec_t flush_at;   /* everything here is flushed from then on; MSEC_NEVER */
     _Atomic bool wants_work;   /* see shard_note_work() */
     _Atomic bool wants_making; /* an index, a past, a step of the range: outside the lock */
     _Atomic bool is_held;      /* the sampler is held */
@@ -55,13 +58,14 @@ struct shard {
     struct lock lock MF_LINE_ALIGNED;
 
     /* [lock] */
-    struct memory memory;
+    uint64_t cas_next;
+    struct memory memory; /* begins with what every set writes */
     struct wheel *wheel;
     uint64_t items_at_start;  /* what a fresh index is made for */
     uint64_t flush_id;        /* the flush command that set flush_at */
     uint64_t flush_done;      /* the newest that was carried out */
     struct generation *spare; /* empty ones: at least as many as flushes are scheduled */
-    uint64_t cas_next, cas_end;
+    uint64_t cas_end;
     uint64_t cas_version; /* version of the routing table when the block of values was drawn */
     uint32_t table_stamp; /* grace number that a resize waits for */
     struct table_retiree *table_retiree; /* made when a resize begins, used when it ends */
@@ -75,6 +79,28 @@ struct shard {
 };
 
 #define SHARD_MAGIC 0x6d665344u
+
+/*
+ * What a set writes of these changes hands with the lock when several workers write: see
+ * "Lines that change hands" in DESIGN.md. So it stands in two lines, and the counters in one
+ * more; what every reader needs stands in lines that no set writes.
+ */
+#ifndef MAYFLY_DEBUG /* the lock is longer */
+#define SHARD_LINE(member) (offsetof(struct shard, member) / MF_LINE_BYTES)
+_Static_assert(SHARD_LINE(memory.blocks.put_bytes) == SHARD_LINE(lock), "the first line");
+_Static_assert(SHARD_LINE(memory.blocks.chain[0].head) == SHARD_LINE(lock) + 1 &&
+                   SHARD_LINE(memory.blocks.chain[CHAINS - 1].compact) == SHARD_LINE(lock) + 1,
+               "the second line");
+_Static_assert(CTR_item_bytes / 8 == CTR_total_items / 8 &&
+                   CTR_item_bytes / 8 == CTR_hole_reused / 8,
+               "the line of the counters");
+_Static_assert(SHARD_LINE(flush_at) == SHARD_LINE(table.view) &&
+                   SHARD_LINE(table.view) < SHARD_LINE(table.count) &&
+                   SHARD_LINE(memory.arena.base) > SHARD_LINE(memory.blocks.ring_misfits) &&
+                   SHARD_LINE(memory.arena.base) < SHARD_LINE(memory.arena.held_max),
+               "the readers' lines");
+#undef SHARD_LINE
+#endif
 
 /* Checks "Context: in shard" in debug builds. */
 #define shard_must_be_entered(s)     lock_must_be_held(&(s)->lock)
