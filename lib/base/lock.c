@@ -23,6 +23,21 @@ static void pause_cpu(void)
 #endif
 }
 
+/*
+ * Counted as a sleeper: take the lock, or sleep until woken. False: it was woken, and is not
+ * counted any more.
+ */
+static bool take_asleep(struct lock *l)
+{
+    while (!lock_try(l)) {
+        if (syscall(SYS_futex, &l->state, FUTEX_WAIT_PRIVATE, LOCK_HELD, NULL, NULL, 0) == 0) {
+            return false;
+        }
+    }
+    atomic_fetch_sub_explicit(&l->sleepers, 1, memory_order_relaxed);
+    return true;
+}
+
 void lock_wait(struct lock *l)
 {
     for (int i = 0; i < SPINS; i++) {
@@ -31,17 +46,25 @@ void lock_wait(struct lock *l)
         }
         pause_cpu();
     }
-    /* From here on the state says that threads may be waiting, even when this one gets it. */
-    while (atomic_exchange_explicit(&l->state, LOCK_WAITED, memory_order_acquire) !=
-           LOCK_FREE) {
-        syscall(SYS_futex, &l->state, FUTEX_WAIT_PRIVATE, LOCK_WAITED, NULL, NULL, 0);
-    }
-    lock_note(l, true);
+    do {
+        atomic_fetch_add_explicit(&l->sleepers, 1, memory_order_relaxed);
+        /*
+         * A holder that does not see this sleeper has released the lock before the fence ended,
+         * so it is not found held by that one.
+         */
+        rcu_fence_heavy();
+    } while (!take_asleep(l));
 }
 
+/*
+ * The thread that is woken is no longer counted: until it runs, which may be long, nobody wakes
+ * again. One that is about to sleep is not woken, and stays counted.
+ */
 void lock_wake(struct lock *l)
 {
-    syscall(SYS_futex, &l->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+    if (syscall(SYS_futex, &l->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0) == 1) {
+        atomic_fetch_sub_explicit(&l->sleepers, 1, memory_order_relaxed);
+    }
 }
 
 #ifdef MAYFLY_DEBUG

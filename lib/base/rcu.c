@@ -79,6 +79,19 @@ static bool run_barriers(void)
     return syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
 }
 
+void rcu_fence_heavy(void)
+{
+#ifdef MAYFLY_TSAN
+    rcu_fence_light();
+#else
+    if (urcu_memb_has_sys_membarrier) {
+        must(run_barriers());
+    } else {
+        atomic_thread_fence(memory_order_seq_cst);
+    }
+#endif
+}
+
 /* Is no other thread registered? Then the order of this thread's own steps is enough. */
 static bool is_only_reader(void)
 {

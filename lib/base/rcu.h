@@ -84,12 +84,13 @@ static inline void rcu_wait(void)
 bool rcu_try_wait(void);
 
 /*
- * The barrier between an unlink and reading the grace number that dates it. rcu_wait() makes
- * every running thread execute a barrier (membarrier), so the compiler's order is enough here;
- * where the kernel lacks that call, a real fence is needed. rcu_try_wait() would miss a thread
- * that is not registered. Context: registered thread, or before start.
+ * A fence in two unequal halves. A thread that stores, then has the one half, then loads, and
+ * another that does the same with the other half: at least one of them sees the other's store.
+ * The light half is a barrier for the compiler alone, the heavy one makes every running thread
+ * of the process execute a real one (membarrier). Where the kernel lacks that call, both are
+ * real fences. Context: any thread.
  */
-static inline void rcu_order_unlink(void)
+static inline void rcu_fence_light(void)
 {
 #ifdef MAYFLY_TSAN
     /* The sanitizer does not know fences; a read-modify-write is one wherever it runs. */
@@ -97,6 +98,18 @@ static inline void rcu_order_unlink(void)
 #else
     urcu_memb_smp_mb_slave();
 #endif
+}
+
+void rcu_fence_heavy(void);
+
+/*
+ * The barrier between an unlink and reading the grace number that dates it: rcu_wait() has the
+ * heavy half. rcu_try_wait() would miss a thread that is not registered. Context: registered
+ * thread, or before start.
+ */
+static inline void rcu_order_unlink(void)
+{
+    rcu_fence_light();
 }
 
 #endif

@@ -71,6 +71,7 @@ TEST(one_at_a_time)
         pthread_join(thread[i], NULL);
     }
     ck_assert_uint_eq(guarded, (uint64_t)THREADS * ROUNDS);
+    ck_assert_uint_eq(atomic_load(&lock.sleepers), 0);
     ck_assert_uint_eq(atomic_load(&lock.state), LOCK_FREE);
 }
 
@@ -93,13 +94,14 @@ TEST(sleepers_are_woken)
     lock_take(&lock);
     ck_assert_int_eq(pthread_create(&a, NULL, take_once, NULL), 0);
     ck_assert_int_eq(pthread_create(&b, NULL, take_once, NULL), 0);
-    while (atomic_load(&lock.state) != LOCK_WAITED) {
+    while (atomic_load(&lock.sleepers) != 2) {
         (void)sched_yield();
     }
     lock_give(&lock);
     pthread_join(a, NULL);
     pthread_join(b, NULL);
     ck_assert_uint_eq(guarded, 2);
+    ck_assert_uint_eq(atomic_load(&lock.sleepers), 0);
     ck_assert(lock_try(&lock));
     lock_give(&lock);
 }

@@ -50,7 +50,7 @@ static void wait_until_waited_for(struct shard *s)
 {
     const usec_t until = clock_mono_us() + PATIENCE_US;
 
-    while (atomic_load(&s->lock.state) != LOCK_WAITED) {
+    while (atomic_load(&s->lock.sleepers) == 0) {
         struct timespec ts = {.tv_nsec = 100000};
 
         must(clock_mono_us() < until && "the writer never came to the shard");
