@@ -101,10 +101,16 @@ static enum outcome move_key(struct engine *e, const struct shard *from, uint64_
 #define BATCH 64
 
 /*
- * Move the items of one position of the source's index. Returns the next cursor. *again: the
- * position must be visited once more.
+ * After so many passes over one position that moved nothing the move is given up. Each of them
+ * waits for a grace period, and with that for all room that is on its way.
  */
-static uint64_t move_position(struct mover *m, uint64_t cursor, bool *again)
+#define FRUITLESS_MAX 200
+
+/*
+ * Move the items of one position of the source's index. Returns the next cursor. *again: the
+ * position must be visited once more. *moved: how many items are not there any more.
+ */
+static uint64_t move_position(struct mover *m, uint64_t cursor, bool *again, unsigned *moved)
 {
     struct engine *e = m->engine;
     struct shard *from = e->shards[m->from];
@@ -118,10 +124,13 @@ static uint64_t move_position(struct mover *m, uint64_t cursor, bool *again)
     next = table_walk(&from->table, from->memory.arena.base, cursor, pick_one, &p);
     shard_leave(from);
     *again = p.is_full;
+    *moved = 0;
     for (unsigned i = 0; i < p.n; i++) {
         struct span key = span_of(keys[i], key_len[i]);
 
-        if (move_key(e, from, engine_hash(e, key.ptr, key.len), key) != OUT_STORED) {
+        if (move_key(e, from, engine_hash(e, key.ptr, key.len), key) == OUT_STORED) {
+            ++*moved;
+        } else {
             *again = true;
         }
     }
@@ -152,48 +161,64 @@ static bool is_clean(struct mover *m)
     return p.n == 0;
 }
 
-static void move_all(struct mover *m)
+/* One walk over the source. False when something in it cannot be stored in the target. */
+static bool move_once(struct mover *m)
 {
+    uint64_t cursor = 0;
+    unsigned fruitless = 0;
+    bool again;
+
     do {
-        uint64_t cursor = 0;
+        unsigned moved;
+        uint64_t next = move_position(m, cursor, &again, &moved);
 
-        do {
-            bool again;
-            uint64_t next = move_position(m, cursor, &again);
-
-            cursor = again ? cursor : next;
-            if (!again && next == 0) {
-                break;
-            }
-        } while (true);
-    } while (!is_clean(m));
+        fruitless = again && moved == 0 ? fruitless + 1 : 0;
+        cursor = again ? cursor : next;
+    } while ((again || cursor != 0) && fruitless < FRUITLESS_MAX);
+    return fruitless < FRUITLESS_MAX;
 }
 
-/* Move a range of slots that are all at the same shard. */
-static enum mf_err move_run(struct engine *e, uint32_t first, uint32_t count, uint16_t from,
-                            uint16_t to)
+static enum mf_err move_all(struct mover *m)
 {
-    struct mover m = {.engine = e, .first = first, .count = count, .from = from, .to = to};
-    enum mf_err err = router_publish(&e->router, first, count, route_prepared(from, to));
+    do {
+        if (!move_once(m)) {
+            return MF_ENOMEM;
+        }
+    } while (!is_clean(m));
+    return MF_OK;
+}
 
-    if (err != MF_OK) {
-        return err;
+/*
+ * Move a range of slots that are all in the same state. If there is no memory for a table or an
+ * item, they stay in the state that they have by then.
+ */
+static enum mf_err move_run(struct engine *e, uint32_t first, uint32_t count,
+                            struct route_slot now, uint16_t to)
+{
+    struct mover m = {.engine = e, .first = first, .count = count, .from = now.from, .to = to};
+    enum mf_err err = MF_OK;
+
+    if (!route_is_moving(&now)) {
+        err = router_publish(&e->router, first, count, route_prepared(now.from, to));
+        rcu_wait(); /* no reader is left that would look in `from` alone */
     }
-    rcu_wait(); /* no reader is left that would look in `from` alone */
-    err = router_publish(&e->router, first, count, route_moving(from, to));
-    if (err == MF_OK) {
+    if (err == MF_OK && now.put != to) {
+        err = router_publish(&e->router, first, count, route_moving(now.from, to));
         rcu_wait();
-        move_all(&m);
     }
-    /*
-     * If there is no memory for a table the slots stay prepared, which only costs a second
-     * lookup.
-     */
+    if (err == MF_OK) {
+        err = move_all(&m);
+    }
     if (err == MF_OK) {
         err = router_publish(&e->router, first, count, route_settled(to));
     }
     rcu_wait();
     return err;
+}
+
+static bool is_same_state(const struct route_slot *a, const struct route_slot *b)
+{
+    return a->from == b->from && a->to == b->to && a->put == b->put;
 }
 
 enum mf_err engine_move_slots(struct engine *e, uint32_t first, uint32_t count, uint16_t to)
@@ -203,18 +228,21 @@ enum mf_err engine_move_slots(struct engine *e, uint32_t first, uint32_t count, 
         return MF_EINVAL;
     }
     for (uint32_t at = first; at < first + count;) {
-        uint16_t from;
+        struct route_slot now;
         uint32_t n = 1;
         enum mf_err err = MF_OK;
 
         rcu_begin();
-        from = router_read(&e->router)->slot[at].from;
-        while (at + n < first + count && router_read(&e->router)->slot[at + n].from == from) {
+        now = router_read(&e->router)->slot[at];
+        while (at + n < first + count &&
+               is_same_state(&router_read(&e->router)->slot[at + n], &now)) {
             n++;
         }
         rcu_end();
-        if (from != to) {
-            err = move_run(e, at, n, from, to);
+        if (route_is_moving(&now) && now.to != to) {
+            err = MF_EINVAL;
+        } else if (now.from != to) {
+            err = move_run(e, at, n, now, to);
         }
         if (err != MF_OK) {
             return err;

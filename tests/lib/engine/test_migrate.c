@@ -176,3 +176,36 @@ TEST(what_is_out_of_range_is_refused)
     check_all();
     fixture_stop(&f);
 }
+
+/* Where nothing may be evicted an item may find no room. The move ends, and can go on later. */
+TEST(a_move_without_room_ends_and_can_go_on)
+{
+    struct engine_config cfg;
+    unsigned n = 0;
+
+    fixture_config(&cfg);
+    cfg.shards = 2;
+    cfg.evictions = false;
+    fixture_start_threaded(&f, &cfg);
+    while (fixture_try(&f, fixture_key("key-", n), 3000, 0) == OUT_STORED) {
+        n++;
+    }
+    ck_assert_uint_gt(n, 1000);
+    ck_assert_int_eq(engine_move_slots(&f.engine, 0, ROUTE_SLOTS, 1), MF_ENOMEM);
+    ck_assert_int_eq(engine_move_slots(&f.engine, 0, 1, 0), MF_EINVAL); /* it is on its way */
+    for (unsigned i = 0; i < n; i++) {
+        fixture_check(&f, fixture_key("key-", i), 3000);
+    }
+    for (unsigned i = 0; i < n; i++) {
+        if (i % 8 != 0) {
+            ck_assert_int_eq(fixture_delete(&f, fixture_key("key-", i)), OUT_DELETED);
+        }
+    }
+    fixture_settle(&f);
+    move(0, ROUTE_SLOTS, 1);
+    ck_assert_uint_eq(items_in(0), 0);
+    for (unsigned i = 0; i < n; i += 8) {
+        fixture_check(&f, fixture_key("key-", i), 3000);
+    }
+    fixture_stop(&f);
+}
