@@ -73,13 +73,9 @@ struct upload {
 
 static uint64_t held_by_all(const struct worker *w)
 {
-    const struct crew *crew = w->crew;
-    uint64_t sum = 0;
+    int64_t held = atomic_load_explicit(&w->crew->upload_bytes, memory_order_relaxed);
 
-    for (uint32_t i = 0; i < crew->worker_count; i++) {
-        sum += ctr_get(&crew->workers[i].counters, CTR_body_pending_bytes);
-    }
-    return sum;
+    return held > 0 ? (uint64_t)held : 0;
 }
 
 static uint64_t held_max(const struct worker *w)
@@ -91,16 +87,10 @@ static uint64_t held_max(const struct worker *w)
     return quarter > two ? quarter : two;
 }
 
-/*
- * Do uploads hold all they may? A worker whose own hold less than half of its share does not
- * look at the others: so all together may hold half as much again.
- */
+/* Do uploads hold all they may? */
 static bool is_full(const struct worker *w)
 {
-    uint64_t max = held_max(w);
-    uint64_t own = ctr_get(&w->counters, CTR_body_pending_bytes);
-
-    return own > max / 2 / w->crew->worker_count && held_by_all(w) > max;
+    return held_by_all(w) > held_max(w);
 }
 
 /* Count what the body holds by now; after it is gone: nothing. */
@@ -109,8 +99,13 @@ static void count_held(const struct conn *c)
     struct upload *u = c->upload;
     size_t held = u->body != NULL ? body_held_bytes(u->body) : 0;
 
-    ctr_add(&c->worker->counters, CTR_body_pending_bytes, (uint64_t)held - (uint64_t)u->held);
-    u->held = held;
+    if (held != u->held) {
+        ctr_add(&c->worker->counters, CTR_body_pending_bytes,
+                (uint64_t)held - (uint64_t)u->held);
+        atomic_fetch_add_explicit(&c->worker->crew->upload_bytes,
+                                  (int64_t)held - (int64_t)u->held, memory_order_relaxed);
+        u->held = held;
+    }
 }
 
 /* As body_room(), within what uploads may hold. */

@@ -123,6 +123,7 @@ struct crew {
     _Atomic uint32_t conns_open;  /* accepted and not yet closed, for -c */
     _Atomic uint32_t conns_local; /* those of them over unix sockets */
     _Atomic int64_t held_bytes;   /* what connections keep, see holders.h */
+    _Atomic int64_t upload_bytes; /* what large values on their way in hold (conn_upload.c) */
     _Atomic bool wants_room;      /* main waits for a close (seq_cst, with conns_open) */
     _Atomic bool is_room_posted;  /* acq_rel: room_message is on its way */
     _Atomic uint32_t stop_wanted; /* enum crew_stop */

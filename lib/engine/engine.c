@@ -250,6 +250,12 @@ void engine_hold_sampler(struct engine *e, bool held)
 /* Work of the cursor in the other shard for them. */
 #define STEAL_WORK 512
 
+/*
+ * So many shards are looked at in one search for the fullest; the next search goes on with
+ * those after them. Who finds none comes again a millisecond later, so all have their turn.
+ */
+#define STEAL_LOOKS 8u
+
 /* How many segments a shard could lose. Context: in shard. */
 static uint32_t spare_segments(const struct shard *s)
 {
@@ -259,25 +265,32 @@ static uint32_t spare_segments(const struct shard *s)
            s->memory.arena.free_count + arena_waiting(&s->memory.arena);
 }
 
-/* The shard with the most to give, if it has clearly more than the needy one. */
-static struct shard *fullest(struct engine *e, const struct shard *needy)
+/*
+ * The shard with the most to give of some, if it has clearly more than the needy one. One that
+ * somebody else is in is passed over: nobody waits for a lock that he does not need.
+ */
+static struct shard *fullest(struct engine *e, struct shard *needy)
 {
+    uint32_t looks = e->shard_count < STEAL_LOOKS ? e->shard_count : STEAL_LOOKS;
+    uint32_t next = atomic_fetch_add_explicit(&e->steal_next, looks, memory_order_relaxed);
     struct shard *best = NULL;
     uint32_t most = 0;
-    uint32_t own = 0;
+    uint32_t own;
 
-    for (uint32_t i = 0; i < e->shard_count; i++) {
-        struct shard *s = e->shards[i];
-        uint32_t spare;
+    shard_enter(needy);
+    own = spare_segments(needy);
+    shard_leave(needy);
+    for (uint32_t i = 0; i < looks; i++) {
+        struct shard *s = e->shards[(next + i) % e->shard_count];
 
-        shard_enter(s);
-        spare = spare_segments(s);
-        shard_leave(s);
-        if (s == needy) {
-            own = spare;
-        } else if (spare > most) {
-            most = spare;
-            best = s;
+        if (s != needy && shard_try_enter(s)) {
+            uint32_t spare = spare_segments(s);
+
+            shard_leave(s);
+            if (spare > most) {
+                most = spare;
+                best = s;
+            }
         }
     }
     return most > own + own / 4 + STEAL_SEGMENTS ? best : NULL;

@@ -79,7 +79,8 @@ struct engine {
     /* [atomic] */
     struct clock clock;
     struct budget budget;
-    struct shard_group group; /* what the shards know of the above */
+    struct shard_group group;    /* what the shards know of the above */
+    _Atomic uint32_t steal_next; /* where the next search for a full shard begins */
     /* under flush_lock: one flush or change of the limit at a time */
     pthread_mutex_t flush_lock; /* only shards are entered while it is held */
     uint64_t flush_id;          /* flush commands so far */
@@ -139,14 +140,14 @@ void engine_observe(struct engine *e, uint32_t kinds);
 /* ---- room from other shards -------------------------------------------------------------- */
 
 enum steal {
-    STEAL_NOTHING, /* no shard has clearly more */
+    STEAL_NOTHING, /* no shard of those looked at has clearly more */
     STEAL_LATER,   /* what another could give waits for a grace period: ask again in 1 ms */
     STEAL_DONE,    /* the budget has room again */
 };
 
 /*
- * A shard needs room that it cannot make itself: take some from the fullest other shard.
- * Context: outside a shard.
+ * A shard needs room that it cannot make itself: take some from the fullest of a few others,
+ * which are the next ones at each call. Context: outside a shard.
  */
 enum steal engine_steal(struct engine *e, struct shard *needy);
 
