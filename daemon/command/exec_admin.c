@@ -157,6 +157,21 @@ static enum turn_stop refresh_certs(struct turn *t, const struct request *r)
 /* ---- watch ------------------------------------------------------------------------------- */
 
 /* The client watches these streams from now on, or gets the reason why not. */
+bool exec_is_first(const struct turn *t, const struct request *r)
+{
+    const char *end = memrchr(t->input, '\n', (size_t)(r->args.ptr - t->input));
+    size_t len;
+
+    must_be_outside_section(t);
+    if (end == NULL) {
+        return true;
+    }
+    len = (size_t)(end - t->input);
+    len -= len > 0 && end[-1] == '\r';
+    return len >= 2 && memcmp(t->input + len - 2, "mn", 2) == 0 &&
+           (len == 2 || t->input[len - 3] == '\n');
+}
+
 static enum turn_stop begin_watching(struct turn *t, uint32_t streams)
 {
     struct client *c = t->client;
@@ -184,6 +199,9 @@ static enum turn_stop watch(struct turn *t, const struct request *r)
 
     if (t->w->settings->no_watch) {
         return turn_answer(t, r, REPLY_WATCH_OFF);
+    }
+    if (!exec_is_first(t, r)) {
+        return turn_answer(t, r, REPLY_WATCH_LATER);
     }
     while (text_next_key(&args, &word)) {
         uint32_t stream = watch_stream_of(word);

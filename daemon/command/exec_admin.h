@@ -16,4 +16,11 @@ enum turn_stop exec_admin(struct turn *t, const struct request *r);
  */
 enum turn_stop exec_flush(struct turn *t, const struct request *r);
 
+/*
+ * Is a command of CLASS_ADMIN the first that its turn took from the input, or the first after
+ * an mn? As in memcached, dumps and watching have to be: replies before them would still wait
+ * to be sent. Context: worker, outside a read-side section.
+ */
+bool exec_is_first(const struct turn *t, const struct request *r);
+
 #endif

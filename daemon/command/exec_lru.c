@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "daemon/base/slab_class.h"
+#include "daemon/command/exec_admin.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/context.h"
@@ -263,15 +264,17 @@ static enum turn_stop begin_dump(struct turn *t, const struct request *r,
     if (t->w->settings->no_dump) {
         return turn_answer(t, r, format == DUMP_META ? REPLY_DUMP_OFF : REPLY_MGDUMP_OFF);
     }
+    if (!exec_is_first(t, r)) {
+        return turn_answer(t, r,
+                           format == DUMP_META ? REPLY_METADUMP_LATER : REPLY_MGDUMP_LATER);
+    }
     if (!span_is(classes, "all") && !span_is(classes, "hash")) {
         reply = check_classes(classes, &has_ours);
     }
     if (reply != REPLY_OK) {
         return turn_answer(t, r, reply);
     }
-    if (format == DUMP_META) {
-        turn_reply(t, REPLY_OK);
-    }
+    turn_reply(t, REPLY_OK);
     t->client->dump =
         (struct dump){.format = (uint8_t)format, .is_over = !has_ours, .is_active = true};
     return TURN_LASTS;

@@ -367,6 +367,7 @@ void lot_execute(struct turn *t, struct lot *lot)
     must_be_in_turn(t);
     debug_must(!c->is_closing && outq_is_empty(&c->client.outq));
     turn_take(t, &c->client);
+    t->input = lot->p;
     t->may_wait = conn_may_wait(c);
     c->last_active = t->now;
     c->need = 0;

@@ -50,12 +50,6 @@ DIFFERENCES = [
         "a key can be named any number of times; memcached runs out of references to the item",
     ),
     Difference(
-        b"set a 0 0 1\r\nx\r\nwatch foo\r\n",
-        b"STORED\r\nERROR cannot pipeline other commands before watch\r\n",
-        b"STORED\r\nERROR\r\n",
-        "whether answers are still waiting makes no difference to watch",
-    ),
-    Difference(
         b"set a 0 0 60000\r\n" + b"0" * 60000 + b"\r\nincr a 1\r\n",
         b"STORED\r\n1\r\n",
         b"STORED\r\nCLIENT_ERROR cannot increment or decrement non-numeric value\r\n",

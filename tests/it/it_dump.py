@@ -111,6 +111,7 @@ def test_mgdump_lines_are_commands():
         keys = {b"plain", b"colon:%25", b"high\xff", b"control\x01"}
         store(c, keys)
         c.send(b"lru_crawler mgdump all\r\n")
+        assert c.line() == b"OK"
         found = set()
         while True:
             line = c.line()
@@ -128,11 +129,14 @@ def test_mgdump_lines_are_commands():
 def test_requests_behind_a_dump_wait_for_it():
     with Daemon("-m", "64", "-t", "1") as d, d.client() as c:
         store(c, (b"k%d" % i for i in range(20000)))
-        c.send(b"get k1\r\nlru_crawler metadump all\r\nget k2\r\nlru_crawler metadump all\r\nversion\r\n")
+        c.send(b"get k1\r\nmn\r\nlru_crawler metadump all\r\n"
+               b"get k2\r\nmn\r\nlru_crawler metadump all\r\nversion\r\n")
         assert c.get_reply() == {b"k1": b"v"}
+        assert c.line() == b"MN"
         assert c.line() == b"OK"
         assert len(read_metadump(c, ask=False)) == 20000
         assert c.get_reply() == {b"k2": b"v"}
+        assert c.line() == b"MN"
         assert c.line() == b"OK"
         assert len(read_metadump(c, ask=False)) == 20000
         assert c.line().startswith(b"VERSION")

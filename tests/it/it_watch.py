@@ -370,8 +370,9 @@ def test_two_more_may_watch_over_a_unix_socket():
 
 def test_watcher_only_listens():
     with Daemon("-m", "64", "-t", "1") as d, d.client() as c, d.client() as w:
-        w.send(b"get x\r\nwatch fetchers\r\nget y\r\nquit\r\n")     # what follows is dropped
+        w.send(b"get x\r\nmn\r\nwatch fetchers\r\nget y\r\nquit\r\n")  # what follows is dropped
         assert w.get_reply() == {}
+        assert w.line() == b"MN"
         assert w.line() == b"OK"
         w.send(b"flush_all\r\nset y 0 0 1\r\n1\r\nquit\r\n")
         assert c.get(b"z") is None
@@ -505,9 +506,10 @@ def test_a_watcher_sees_nothing_of_before():
     with Daemon("-m", "64", "-t", "1") as d, d.client() as c, Watcher(d, b"fetchers") as first:
         for i in range(100):
             with d.client() as late:
-                late.send(asked + b"watch fetchers\r\n")
+                late.send(asked + b"mn\r\nwatch fetchers\r\n")
                 for _ in range(100):
                     assert late.get_reply() == {}
+                assert late.line() == b"MN"
                 assert late.line() == b"OK"
                 assert c.get(b"now:%d" % i) is None
                 while b"\n" not in late.buf:

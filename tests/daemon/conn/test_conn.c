@@ -434,3 +434,33 @@ TEST(gathered_answers_keep_their_place)
     wire_say(fd, "stats detail on\r\nstats detail dump\r\n");
     close(fd);
 }
+
+/* What is sent in one piece, as memcached 1.6.45 answers it. */
+TEST(streams_do_not_follow_replies_that_were_not_sent)
+{
+    static const char *const answers[][2] = {
+        {"mg foo v\r\nlru_crawler metadump all\r\nversion\r\n",
+         "EN\r\nERROR cannot pipeline other commands before metadump\r\nVERSION 1.6.45\r\n"},
+        {"get foo\r\nlru_crawler mgdump hash\r\n",
+         "END\r\nERROR cannot pipeline other commands before mgdump\r\n"},
+        {"mg foo q\r\nlru_crawler mgdump all\r\n",
+         "ERROR cannot pipeline other commands before mgdump\r\n"},
+        {"mn\r\nlru_crawler mgdump all\r\n", "MN\r\nOK\r\nmg key\r\nEN\r\n"},
+        {"lru_crawler mgdump all\r\nlru_crawler mgdump 1\r\nversion\r\n",
+         "OK\r\nmg key\r\nEN\r\nOK\r\nmg key\r\nEN\r\nVERSION 1.6.45\r\n"},
+        {"version\r\nwatch\r\n",
+         "VERSION 1.6.45\r\nERROR cannot pipeline other commands before watch\r\n"},
+    };
+    int fd = wire_dial(0);
+
+    wire_store(fd, "key", "abc", 3);
+    for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+        struct solo_errand pause;
+
+        solo_pause(&pause);
+        wire_say(fd, answers[i][0]);
+        solo_resume(&pause);
+        wire_expect(fd, answers[i][1]);
+    }
+    close(fd);
+}
