@@ -260,11 +260,12 @@ static void count_expired(struct shard *s, const struct item *it, enum shard_eve
         ctr_add(&s->counters, CTR_expired_active, 1);
         break;
     case SHARD_EXPIRED_RECLAIM:
-        ctr_add(&s->counters, CTR_reclaimed, 1);
+        ctr_add(&s->counters, CTR_expired_reclaim, 1);
         break;
     case SHARD_EVICTED:
         unreachable();
     }
+    ctr_add(&s->counters, CTR_reclaimed, 1);
     if (!item_was_fetched(it)) {
         ctr_add(&s->counters, CTR_expired_unfetched, 1);
     }

@@ -113,7 +113,7 @@ TEST(what_is_due_dies_before_anything_alive)
             fixture_grace(&f);
         }
     }
-    ck_assert_uint_eq(fixture_counter(&f, CTR_reclaimed), volatile_keys);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_expired_reclaim), volatile_keys);
     ck_assert_uint_eq(fixture_counter(&f, CTR_expired_unfetched), volatile_keys);
     fixture_stop(&f);
 }
@@ -186,7 +186,7 @@ TEST(cleaning_drops_what_is_due_and_moves_the_rest_unchanged)
     for (unsigned i = 1; i < n; i += 4) {
         was_deleted++;
     }
-    dropped = fixture_counter(&f, CTR_reclaimed);
+    dropped = fixture_counter(&f, CTR_expired_reclaim);
     ck_assert_uint_gt(dropped, was_due / 2);
     ck_assert_uint_le(dropped, was_due);
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), n + 1 - was_deleted - dropped);
@@ -222,11 +222,11 @@ TEST(what_falls_due_amid_a_segment_is_dropped)
     begun = c->segment;
     ck_assert_uint_ne(begun, 0);
     clock_advance(&f.engine.clock, 1000);
-    while (fixture_counter(&f, CTR_reclaimed) == 0 && c->segment == begun) {
+    while (fixture_counter(&f, CTR_expired_reclaim) == 0 && c->segment == begun) {
         ck_assert(cursor_slice(&f.shard->memory, 1, fixture_now(&f)));
     }
     ck_assert_uint_eq(c->segment, begun);
-    ck_assert_uint_eq(fixture_counter(&f, CTR_reclaimed), 1);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_expired_reclaim), 1);
     room_release(&f.shard->memory);
     shard_leave(f.shard);
     fixture_stop(&f);

@@ -237,7 +237,8 @@ TEST(what_is_due_when_room_is_made_expired)
     }
     ck_assert_uint_eq(told.count[SHARD_EVICTED], before);
     ck_assert_uint_gt(told.count[SHARD_EXPIRED_RECLAIM], 1000);
-    ck_assert_uint_eq(told.count[SHARD_EXPIRED_RECLAIM], fixture_counter(&f, CTR_reclaimed));
+    ck_assert_uint_eq(told.count[SHARD_EXPIRED_RECLAIM],
+                      fixture_counter(&f, CTR_expired_reclaim));
     ck_assert_uint_eq(told_in_all(), before + told.count[SHARD_EXPIRED_RECLAIM]);
     for (unsigned i = 0; i < 36000; i++) {
         ck_assert_uint_le(told.times[i], i < 30000 ? 1 : 0);
@@ -275,7 +276,7 @@ TEST_LOOP(only_kinds_that_were_asked_for_are_told, KINDS)
     ck_assert_uint_gt(fixture_counter(&f, CTR_evictions), 0);
     ck_assert_uint_gt(fixture_counter(&f, CTR_expired_lazy), 0);
     ck_assert_uint_gt(fixture_counter(&f, CTR_expired_active), 0);
-    ck_assert_uint_gt(fixture_counter(&f, CTR_reclaimed), 0);
+    ck_assert_uint_gt(fixture_counter(&f, CTR_expired_reclaim), 0);
     ck_assert_uint_gt(told.count[_i], 0);
     check_only((enum shard_event_kind)_i, told.count[_i]);
     ck_assert_msg(told.wrong == NULL, "an event: %s", told.wrong);
