@@ -51,6 +51,34 @@ def test_many_threads_with_the_default_limit():
         assert "64:curr_connections" in shards and "64:segments_used" not in shards
 
 
+def test_many_workers_with_a_shard_each():
+    """On whatever number of cores. A limit of less than 1 MiB for each shard is refused."""
+    for threads, megabytes in ((64, 256), (128, 512))[:1 if mayfly.is_sanitized() else 2]:
+        with Daemon("-t", str(threads), "-m", str(megabytes)) as d:
+            clients = [d.client() for _ in range(2 * threads)]
+            c = clients[0]
+            assert c.stats(b"shards")["shards"] == str(threads)
+            assert c.ask(b"cache_memlimit %d" % (threads - 1)).startswith(b"MEMLIMIT_ADJUST_FAILED out of bounds")
+            assert c.ask(b"cache_memlimit %d" % threads) == b"OK"
+            for turn in range(3):
+                for i, client in enumerate(clients):
+                    client.send(b"".join(b"set %d.%d 0 0 %d\r\n%s\r\n" % (i, n, 9000, b"v" * 9000) for n in range(50)))
+                for client in clients:
+                    for _ in range(50):
+                        assert client.line() == b"STORED"
+            big = pattern(b"big", MIB - ITEM_EXTRA)
+            for i, client in enumerate(clients[:40]):
+                assert client.set(b"big%d" % i, big) == b"STORED", i
+                assert clients[-1 - i].get(b"big%d" % i) == big
+            stats = c.stats()
+            assert stats["threads"] == str(threads) and stats["store_no_memory"] == "0"
+            assert int(stats["evictions"]) > 0 and int(stats["total_items"]) == 300 * threads + 40
+            assert c.ask(b"flush_all") == b"OK"
+            assert [client.get(b"big0") for client in clients] == [None] * len(clients)
+            for client in clients:
+                client.close()
+
+
 def limited(what, value):
     return lambda: resource.setrlimit(what, (value, value))
 
