@@ -131,6 +131,17 @@ static void *worker_main(void *arg)
     return NULL;
 }
 
+/* Move slots; a move that found no room goes on, as nothing else can move them meanwhile. */
+static enum mf_err move_slots(struct world *world, uint32_t first, uint32_t count, uint16_t to)
+{
+    enum mf_err err;
+
+    do {
+        err = engine_move_slots(&world->engine, first, count, to);
+    } while (err == MF_ENOMEM && !atomic_load(&world->is_stopping));
+    return err;
+}
+
 /* Moves ranges of slots from shard to shard all the time. */
 static void *mover_main(void *arg)
 {
@@ -152,7 +163,7 @@ static void *mover_main(void *arg)
         if (count > ROUTE_SLOTS - first) {
             count = ROUTE_SLOTS - first;
         }
-        enum mf_err err = engine_move_slots(e, first, count, to);
+        enum mf_err err = move_slots(world, first, count, to);
         if (err == MF_OK) {
             atomic_fetch_add(&world->slots_moved, count);
         } else if (err != MF_ENOMEM) {
