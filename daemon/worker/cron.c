@@ -12,8 +12,13 @@
  * it runs after each turn. For work that waits for a grace period, a timer checks again; its
  * interval doubles from 1 ms while nothing moves.
  *
+ * Tidying. When much is dead in the shard, a timer looks whether that is about to be reused
+ * (shard_tidy()). If not, slices of cleaning run between turns, as those of expiry do, until
+ * their common share of the CPU is spent.
+ *
  * A writer on another worker may bring a deadline nearer, or leave work, while the home worker
- * sleeps. So each worker publishes what it knows about its shard (sleeps_until, knows_work). A
+ * sleeps. So each worker publishes what it knows about its shard (sleeps_until, knows_work,
+ * knows_tidy). A
  * worker that has written compares the other shards with that and pokes their home workers.
  * Both sides store, fence, then load, so one of them sees the other's store. A worker without a
  * home shard does none of this, except that it pokes others.
@@ -46,6 +51,7 @@ struct cron {
     struct worker *worker; /* [borrowed] */
     uv_timer_t tick;       /* expiry */
     uv_timer_t retry;      /* upkeep that waits for a grace period */
+    uv_timer_t tidy;       /* the next look at what is dead */
     uv_timer_t stores;     /* stores that wait for room */
     uv_timer_t deadlines;  /* handshakes and logins that take too long */
     uv_timer_t pace;       /* clients that may be too slow */
@@ -57,6 +63,7 @@ struct cron {
     enum cycle_kind kind;  /* of the running cycle */
     bool is_cycling;       /* a cycle runs and wants another slice */
     bool is_behind;        /* the last cycle expired something and left debt */
+    bool is_tidying;       /* more should be cleaned at once */
     bool has_upkeep;       /* the shard wants more upkeep at once */
     unsigned retry_ms;     /* next interval of retry */
     uint64_t writes_seen;  /* of this worker, when it last began to check other shards */
@@ -239,6 +246,10 @@ static bool needs_poke(const struct worker *home)
         !atomic_load_explicit(&home->knows_work, memory_order_relaxed)) {
         return true;
     }
+    if (shard_wants_tidy(home->shard) &&
+        !atomic_load_explicit(&home->knows_tidy, memory_order_relaxed)) {
+        return true;
+    }
     return shard_next_due(home->shard) <
            atomic_load_explicit(&home->sleeps_until, memory_order_relaxed);
 }
@@ -315,6 +326,46 @@ static void upkeep(struct cron *c)
 static void on_retry(uv_timer_t *timer)
 {
     upkeep(timer->data);
+}
+
+/* ---- tidying ----------------------------------------------------------------------------- */
+
+static void on_tidy(uv_timer_t *timer);
+
+/* Look, or run a slice. The timer looks again, until there is nothing to look for. */
+static void tidy(struct cron *c)
+{
+    struct worker *w = c->worker;
+    struct cycle_config cfg;
+    uint32_t again_ms;
+
+    cron_expire_config(w, &cfg);
+    again_ms = shard_tidy(w->shard, &cfg, worker_now(w));
+    c->is_tidying = again_ms == 0;
+    if (again_ms == SHARD_TIDY) {
+        atomic_store_explicit(&w->knows_tidy, false, memory_order_relaxed);
+        atomic_thread_fence(memory_order_seq_cst);
+    } else if (again_ms != 0) {
+        uv_timer_start(&c->tidy, on_tidy, again_ms, 0);
+    }
+}
+
+static void on_tidy(uv_timer_t *timer)
+{
+    tidy(timer->data);
+}
+
+/* Something became dead since there was nothing to look for. */
+static void begin_to_tidy(struct cron *c)
+{
+    struct worker *w = c->worker;
+
+    /* Again, if it came to be wanted while this worker still seemed to know. */
+    while (w->shard != NULL && shard_wants_tidy(w->shard) &&
+           !atomic_load_explicit(&w->knows_tidy, memory_order_relaxed)) {
+        atomic_store_explicit(&w->knows_tidy, true, memory_order_relaxed);
+        tidy(c);
+    }
 }
 
 /* ---- waiting connections ----------------------------------------------------------------- */
@@ -411,6 +462,9 @@ void cron_after_events(struct worker *w)
     if (c->is_cycling) {
         run_slice(c);
     }
+    if (c->is_tidying) {
+        tidy(c);
+    }
 }
 
 bool cron_before_block(struct worker *w)
@@ -426,7 +480,8 @@ bool cron_before_block(struct worker *w)
             begin_expiry(c, CYCLE_FAST);
         }
     }
-    if (c->is_cycling || c->has_upkeep || c->others_left > 0) {
+    begin_to_tidy(c);
+    if (c->is_cycling || c->has_upkeep || c->is_tidying || c->others_left > 0) {
         return true;
     }
     arm_tick(c);
@@ -449,12 +504,14 @@ int cron_start(struct worker *w)
     /* uv_timer_init() cannot fail. */
     uv_timer_init(&w->loop, &c->tick);
     uv_timer_init(&w->loop, &c->retry);
+    uv_timer_init(&w->loop, &c->tidy);
     uv_timer_init(&w->loop, &c->stores);
     uv_timer_init(&w->loop, &c->deadlines);
     uv_timer_init(&w->loop, &c->pace);
     uv_timer_init(&w->loop, &c->idle);
     c->tick.data = c;
     c->retry.data = c;
+    c->tidy.data = c;
     c->stores.data = c;
     c->deadlines.data = c;
     c->pace.data = c;
@@ -470,6 +527,7 @@ void cron_stop(struct worker *w)
     must_be_worker(w);
     uv_close((uv_handle_t *)&c->tick, NULL);
     uv_close((uv_handle_t *)&c->retry, NULL);
+    uv_close((uv_handle_t *)&c->tidy, NULL);
     uv_close((uv_handle_t *)&c->stores, NULL);
     uv_close((uv_handle_t *)&c->deadlines, NULL);
     uv_close((uv_handle_t *)&c->pace, NULL);

@@ -148,6 +148,7 @@ struct worker {
     /* [atomic] what this worker knows of its shard, see cron.c */
     alignas(64) _Atomic msec_t sleeps_until; /* the next deadline it knows of */
     _Atomic bool knows_work;                 /* it knows that the shard has upkeep to do */
+    _Atomic bool knows_tidy;                 /* it knows that much is dead in the shard */
 
     /* any thread posts, the worker takes */
     alignas(64) struct mailbox mailbox;
@@ -177,7 +178,7 @@ void worker_join(struct worker *w);
 void worker_release(struct worker *w);
 
 /*
- * Have a worker check its home shard soon: another worker left work there (shard_wants_work()).
+ * Have a worker check its home shard soon: another worker left work there.
  * Pokes coalesce; one that is on its way already costs a load. Context: any thread.
  */
 static inline void worker_poke(struct worker *w)

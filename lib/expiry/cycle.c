@@ -73,6 +73,21 @@ static void open_window(struct cycle *c, usec_t now_us)
     }
 }
 
+bool cycle_has_time(const struct cycle *c, const struct cycle_config *cfg, usec_t now_us)
+{
+    must_be_a_worker();
+    return !cap_is_spent(c, cfg, now_us);
+}
+
+void cycle_spend(struct cycle *c, usec_t us, usec_t from_us)
+{
+    must_be_a_worker();
+    open_window(c, from_us);
+    if (us > 0) {
+        c->window_spent_us += us;
+    }
+}
+
 /* ---- cycles ------------------------------------------------------------------------------ */
 
 bool cycle_may_begin(const struct cycle *c, enum cycle_kind kind,

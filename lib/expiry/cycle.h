@@ -16,7 +16,8 @@
  * The time is read after every loop. A slice ends after slice_us, and the cycle continues with
  * the next slice; it ends by the rules above or when its time limit is spent.
  *
- * A CPU cap limits both kinds together: cpu_pct of every window of one second. A window starts
+ * A CPU cap limits both kinds together, and what else is done in the background under it
+ * (cycle_spend()): cpu_pct of every window of one second. A window starts
  * with the first cycle after the last window has ended, so a burst after a quiet time may use
  * the whole share of a second at once. A cycle that reaches the cap ends and counts as cut by
  * time; no other begins until the next window.
@@ -101,6 +102,13 @@ void cycle_limits(const struct cycle_config *cfg, struct cycle_limits *out);
  */
 bool cycle_may_begin(const struct cycle *c, enum cycle_kind kind,
                      const struct cycle_config *cfg, uint64_t debt_keys, usec_t now_us);
+
+/*
+ * Other background work under the same cap: may it run now? It took so long, from then on.
+ * Context: home worker.
+ */
+bool cycle_has_time(const struct cycle *c, const struct cycle_config *cfg, usec_t now_us);
+void cycle_spend(struct cycle *c, usec_t us, usec_t from_us);
 
 /*
  * Run one slice: continue the running cycle, or begin one of this kind. When the CPU cap

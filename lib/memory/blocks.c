@@ -423,7 +423,7 @@ void blocks_fit_ring(struct memory *m)
     }
     lock_take(m->lock);
     b->ring_misfits = false;
-    if (b->ring_mask + 1 != entries) {
+    if (b->ring_mask + 1 != entries || b->ring_head == b->ring_tail) {
         struct death *fresh = old;
 
         old = b->ring;

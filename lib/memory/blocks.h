@@ -22,8 +22,9 @@ bool blocks_init(struct memory *m, uint64_t share_bytes);
 void blocks_fini(struct memory *m);
 
 /*
- * Make the ring anew, for the limit as it is now, if that has changed (ring_misfits). Deaths
- * beyond the last few thousand are forgotten. Context: outside the shard.
+ * Make the ring anew, for the limit as it is now, if that has changed (ring_misfits) or the
+ * ring is empty, so that none of its pages is resident. Deaths beyond the last few thousand are
+ * forgotten. Context: outside the shard.
  */
 void blocks_fit_ring(struct memory *m);
 

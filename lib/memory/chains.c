@@ -5,6 +5,7 @@
 #include "lib/memory/chains.h"
 
 #include "lib/base/check.h"
+#include "lib/memory/tidy.h"
 
 /* ---- bins of sealed segments ------------------------------------------------------------- */
 
@@ -58,8 +59,9 @@ void chains_move_bin(struct memory *m, segment_t n)
         bin_remove(m, n);
         bin_insert(m, n, bin);
     }
-    if (chains_want_tidy(m)) {
-        m->ops->wants_work(m->owner);
+    if (tidy_wants_look(m, g)) {
+        m->tidy.is_watched = true;
+        m->ops->wants_tidy(m->owner);
     }
 }
 

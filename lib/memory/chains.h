@@ -85,17 +85,4 @@ static inline bool chains_add_dead(struct memory *m, struct segment *g, int32_t 
  */
 void chains_move_bin(struct memory *m, segment_t n);
 
-/*
- * Is so much dead that cleaning pays even if room is not short? Yes when a quarter of what is
- * held is dead (without what waits in the death ring and is about to be reused) and some
- * segment is at least half dead. Context: in shard.
- */
-static inline bool chains_want_tidy(const struct memory *m)
-{
-    memory_must_be_entered(m);
-    return m->blocks.bin_bits >> (DEAD_BINS / 2) != 0 &&
-           (m->blocks.dead_bytes - m->blocks.ring_bytes) * 4 > (uint64_t)m->arena.held
-                                                                   << m->arena.shift;
-}
-
 #endif

@@ -60,8 +60,7 @@ static void begin_segment(struct memory *m, segment_t n, enum cursor_mode mode)
     chains_claim(m, n);
 }
 
-/* The emptiest sealed segment, if it is dead enough. */
-static segment_t emptiest(const struct memory *m)
+segment_t cursor_emptiest(const struct memory *m)
 {
     uint32_t pct = m->evictions ? CLEAN_SEGMENT_PCT : NO_EVICT_SEGMENT_PCT;
 
@@ -72,9 +71,8 @@ static bool should_clean(const struct memory *m)
 {
     uint64_t held = (uint64_t)m->arena.held << m->arena.shift;
 
-    return chains_want_tidy(m) ||
-           m->blocks.dead_bytes * 100 >
-               held * (m->evictions ? CLEAN_TOTAL_PCT : NO_EVICT_TOTAL_PCT);
+    return m->blocks.dead_bytes * 100 >
+           held * (m->evictions ? CLEAN_TOTAL_PCT : NO_EVICT_TOTAL_PCT);
 }
 
 /* What is due dies before anything alive is evicted. */
@@ -98,7 +96,7 @@ static bool choose_next(struct memory *m, msec_t now, int64_t *work)
         return true;
     }
 
-    segment_t n = should_clean(m) ? emptiest(m) : 0;
+    segment_t n = should_clean(m) ? cursor_emptiest(m) : 0;
 
     if (n != 0) {
         begin_segment(m, n, CURSOR_CLEAN);
@@ -350,25 +348,14 @@ bool cursor_slice(struct memory *m, int64_t work, msec_t now)
     return cursor_slice_beyond(m, work, now, 0);
 }
 
-bool cursor_tidy(struct memory *m, int64_t work, msec_t now)
+bool cursor_clean(struct memory *m, segment_t n, int64_t *work, msec_t now)
 {
     struct cursor *c = &m->cursor;
 
     memory_must_be_entered(m);
-    while (work > 0) {
-        if (c->segment == 0) {
-            segment_t n = chains_want_tidy(m) ? emptiest(m) : 0;
-
-            if (n == 0) {
-                return false;
-            }
-            begin_segment(m, n, CURSOR_CLEAN);
-        }
-        /* An eviction that is no longer needed keeps what is left of its segment. */
-        c->mode = CURSOR_CLEAN;
-        if (!empty_segment(m, &work, now)) {
-            return false;
-        }
+    if (c->segment == 0) {
+        begin_segment(m, n, CURSOR_CLEAN);
     }
-    return true;
+    c->mode = CURSOR_CLEAN;
+    return empty_segment(m, work, now);
 }

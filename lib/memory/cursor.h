@@ -30,10 +30,21 @@ bool cursor_slice(struct memory *m, int64_t work, msec_t now);
  */
 bool cursor_slice_beyond(struct memory *m, int64_t work, msec_t now, uint32_t segments);
 
+/* The sealed segment that is best to clean; 0 when none is dead enough. Context: in shard. */
+segment_t cursor_emptiest(const struct memory *m);
+
+/* Is a segment being cleaned? Context: in shard. */
+static inline bool cursor_is_cleaning(const struct memory *m)
+{
+    memory_must_be_entered(m);
+    return m->cursor.segment != 0 && m->cursor.mode == CURSOR_CLEAN;
+}
+
 /*
- * The same when room is not short: clean segments of which half or more is dead, so that memory
- * is given back after a mass death. Evicts nothing. See chains_want_tidy(). Context: in shard.
+ * Go on with the segment under the cursor, or begin with n, until it is clean or the work is
+ * used up. An eviction that is under way keeps what is left of its segment. False when there
+ * was no segment for a copy. Context: in shard.
  */
-bool cursor_tidy(struct memory *m, int64_t work, msec_t now);
+bool cursor_clean(struct memory *m, segment_t n, int64_t *work, msec_t now);
 
 #endif

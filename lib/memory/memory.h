@@ -9,6 +9,7 @@
  *     cursor     empties one segment at a time: cleans it, or evicts from it
  *     evict      the seam for eviction policies; evict_s3fifo, with its ghost, is the default
  *     room       how much is kept free, and making room
+ *     tidy       cleaning when room is not short: memory follows the data after a mass death
  *     trim       what the reclaimer's thread does: releases, gives back to the system
  *
  * This folder knows blocks (item.h describes the header of one). It does not know the index,
@@ -100,10 +101,21 @@ struct cursor {
     uint64_t kept, scanned; /* of an eviction pass: see struct evict_pass */
 };
 
+struct tidy {
+    /* [lock] */
+    bool is_watched;         /* the owner was told: it looks until there is nothing to do */
+    bool is_measured;        /* the pace of puts is known */
+    msec_t looked;           /* when it looked last */
+    uint64_t put_bytes_seen; /* put_bytes as of then */
+    uint64_t spare_bytes;    /* dead bytes that puts are likely to reuse */
+    msec_t put_marked;       /* when the last grace period ended, as put_mark has it */
+};
+
 struct trim {
     /* [reclaimer] */
     msec_t looked;           /* when the free segments were counted last */
     uint64_t put_bytes_seen; /* put_bytes when the reclaimer was here last */
+    uint64_t put_bytes_then; /* put_bytes when the free segments were counted last */
 };
 
 /* Why an item's block dies. */
@@ -128,8 +140,8 @@ struct memory_owner_ops {
      * Returns how many it dropped.
      */
     unsigned (*drop_due)(void *owner, unsigned max, msec_t now, unsigned *looked);
-    /* The home worker should come by soon. */
-    void (*wants_work)(void *owner);
+    /* Much is dead: the home worker should come by soon, for tidy_look(). */
+    void (*wants_tidy)(void *owner);
     /* The range should grow: memory_grow() is to be called soon, outside the shard. */
     void (*wants_range)(void *owner);
 };
@@ -154,6 +166,7 @@ struct memory {
     struct arena arena;
     struct cursor cursor;
     struct evict evict;
+    struct tidy tidy;
     uint64_t epoch; /* changes when a flush takes all blocks away */
     uint64_t large_items;
     uint64_t large_with_segments; /* those of them that have whole segments */

@@ -12,6 +12,9 @@
 /* Room for what is put during a grace period is kept up to this part of a shard's share. */
 #define GRACE_SHARE 256
 
+/* A period is over after so many milliseconds, unless the reclaimer is kept from its CPU. */
+#define GRACE_MS 8
+
 /* Runs released at once: each is O(1). */
 #define RELEASE_MAX 16
 
@@ -94,6 +97,19 @@ void room_release(struct memory *m)
     count_released(m, &r);
 }
 
+/*
+ * What was put during the period that has just ended. While nothing dies no period runs: then
+ * only the part counts that came within an ordinary one.
+ */
+static uint64_t put_per_grace(struct memory *m, msec_t now)
+{
+    uint64_t put = m->blocks.put_bytes - m->blocks.put_mark;
+    msec_t passed = now - m->tidy.put_marked;
+
+    m->tidy.put_marked = now;
+    return passed > GRACE_MS ? put * GRACE_MS / (uint64_t)passed : put;
+}
+
 void room_grace_ended(struct memory *m)
 {
     struct blocks *b = &m->blocks;
@@ -102,7 +118,7 @@ void room_grace_ended(struct memory *m)
     if (m->arena.quarantine.head != 0) {
         release_queue(m, RUN_DIRECT);
     }
-    b->put_per_grace = b->put_bytes - b->put_mark;
+    b->put_per_grace = put_per_grace(m, clock_now(m->clock));
     b->put_mark = b->put_bytes;
     if (b->put_per_grace > b->put_peak) {
         b->put_peak = b->put_per_grace;

@@ -30,7 +30,7 @@
  */
 static uint32_t excess(struct memory *m, msec_t now, uint64_t *again)
 {
-    uint32_t keep = room_wanted(m) + (uint32_t)(m->blocks.put_peak >> m->arena.shift);
+    uint32_t keep;
     uint32_t unused = m->arena.free_count;
     int64_t left = budget_left(m->arena.budget);
     msec_t trim_ms = engine_option(m->options, idle_trim_ms);
@@ -43,6 +43,12 @@ static uint32_t excess(struct memory *m, msec_t now, uint64_t *again)
         *again = LOOK_OVER_US;
         return owed < spare ? owed : spare;
     }
+    if (now - m->trim.looked >= trim_ms) {
+        if (m->blocks.put_bytes == m->trim.put_bytes_then) {
+            m->blocks.put_per_grace = 0; /* nobody stores: nothing is foreseen */
+        }
+        m->trim.put_bytes_then = m->blocks.put_bytes;
+    }
     if (unused <= room_wanted(m)) {
         m->arena.free_low = unused;
         m->trim.looked = now;
@@ -52,6 +58,7 @@ static uint32_t excess(struct memory *m, msec_t now, uint64_t *again)
         *again = (uint64_t)(trim_ms - (now - m->trim.looked)) * 1000;
         return 0;
     }
+    keep = room_wanted(m) + (uint32_t)(m->blocks.put_peak >> m->arena.shift);
     idle = m->arena.free_low > keep ? m->arena.free_low - keep : 0;
     if (idle <= TRIM_BURST) {
         /* What recent bursts took is kept for the next one, but less and less of it. */

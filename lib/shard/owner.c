@@ -63,11 +63,11 @@ static unsigned owner_drop_due(void *owner, unsigned max, msec_t now, unsigned *
     return n;
 }
 
-static void owner_wants_work(void *owner)
+static void owner_wants_tidy(void *owner)
 {
     struct shard *s = owner;
 
-    atomic_store_explicit(&s->wants_work, true, memory_order_relaxed);
+    atomic_store_explicit(&s->wants_tidy, true, memory_order_relaxed);
 }
 
 static void owner_wants_range(void *owner)
@@ -83,6 +83,6 @@ const struct memory_owner_ops shard_owner_ops = {
     .moved = owner_moved,
     .drop = owner_drop,
     .drop_due = owner_drop_due,
-    .wants_work = owner_wants_work,
+    .wants_tidy = owner_wants_tidy,
     .wants_range = owner_wants_range,
 };

@@ -50,6 +50,7 @@ struct shard {
 
     /* [atomic] */
     _Atomic bool wants_work;   /* see shard_note_work() */
+    _Atomic bool wants_tidy;   /* see shard_tidy() */
     _Atomic bool wants_making; /* an index, a past, a step of the range: outside the lock */
     _Atomic bool is_held;      /* the sampler is held */
     _Atomic msec_t next_due;   /* wheel_next() after the last change, as a hint */

@@ -8,6 +8,7 @@
 #include "lib/memory/blocks.h"
 #include "lib/memory/cursor.h"
 #include "lib/memory/room.h"
+#include "lib/memory/tidy.h"
 #include "lib/shard/flush.h"
 
 /* ---- resizing the index ------------------------------------------------------------------ */
@@ -130,8 +131,7 @@ void shard_note_work(struct shard *s)
 {
     bool making = wants_resize(s) || wants_past(s) || s->memory.arena.wants_range ||
                   s->memory.blocks.ring_misfits;
-    bool work = making || s->table.phase != TABLE_STEADY || chains_want_tidy(&s->memory) ||
-                budget_left(s->group->budget) < 0;
+    bool work = making || s->table.phase != TABLE_STEADY || budget_left(s->group->budget) < 0;
 
     shard_must_be_entered(s);
     if (MF_UNLIKELY(work != atomic_load_explicit(&s->wants_work, memory_order_relaxed))) {
@@ -183,8 +183,6 @@ static bool maintain_once(struct shard *s, uint64_t buckets, msec_t now)
     if (room_is_short(&s->memory) && ctr_get(&s->counters, CTR_curr_items) > 0) {
         more = cursor_slice(&s->memory, HOME_WORK, now) || more;
         room_release(&s->memory);
-    } else if (chains_want_tidy(&s->memory)) {
-        more = cursor_tidy(&s->memory, HOME_WORK, now) || more;
     }
     shard_note_work(s);
     shard_leave(s);
@@ -210,4 +208,51 @@ bool shard_maintain(struct shard *s, msec_t now, usec_t max_us)
         more = maintain_once(s, HOME_BUCKETS, now);
     } while (more && clock_mono_us() - start < max_us);
     return more;
+}
+
+/* ---- memory follows the data ------------------------------------------------------------- */
+
+bool shard_wants_tidy(const struct shard *s)
+{
+    return atomic_load_explicit(&s->wants_tidy, memory_order_relaxed);
+}
+
+uint32_t shard_tidy(struct shard *s, const struct cycle_config *cfg, msec_t now)
+{
+    struct memory *m = &s->memory;
+    usec_t start = clock_mono_us();
+    enum tidy_next next;
+    bool more;
+    bool fit_ring;
+
+    must_be_home(s);
+    must_not_be_reading();
+    shard_enter(s);
+    next = tidy_look(m, now);
+    fit_ring = tidy_wants_ring(m);
+    if (next == TIDY_DONE) {
+        atomic_store_explicit(&s->wants_tidy, false, memory_order_relaxed);
+    }
+    shard_leave(s);
+    if (fit_ring) {
+        blocks_fit_ring(m);
+    }
+    if (next != TIDY_NOW || !cycle_has_time(&s->cycle, cfg, start)) {
+        return next == TIDY_DONE ? SHARD_TIDY : TIDY_LOOK_MS;
+    }
+    do {
+        shard_enter(s);
+        more = tidy_slice(m, HOME_WORK, now);
+        room_release(m);
+        shard_leave(s);
+    } while (more && clock_mono_us() - start < (usec_t)cfg->slice_us);
+
+    usec_t took = clock_mono_us() - start;
+    cycle_spend(&s->cycle, took, start);
+    shard_enter(s);
+    ctr_add(&s->counters, CTR_tidy_us, (uint64_t)(took > 0 ? took : 0));
+    shard_note_work(s);
+    shard_leave(s);
+    shard_after_leave(s);
+    return more ? 0 : TIDY_LOOK_MS;
 }

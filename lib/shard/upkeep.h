@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What writers and the home worker do for a shard besides requests: resizing the index, making
- * the past of the eviction policy, keeping room free.
+ * the past of the eviction policy, keeping room free, giving memory back.
  */
 #ifndef MAYFLY_LIB_SHARD_UPKEEP_H
 #define MAYFLY_LIB_SHARD_UPKEEP_H
@@ -21,6 +21,19 @@ bool shard_wants_work(const struct shard *s);
  * true when there is more to do at once. Context: home worker, outside a section.
  */
 bool shard_maintain(struct shard *s, msec_t now, usec_t max_us);
+
+/* Is so much dead that shard_tidy() should be called? One relaxed load. Context: any thread. */
+bool shard_wants_tidy(const struct shard *s);
+
+#define SHARD_TIDY UINT32_MAX
+
+/*
+ * Have memory follow the data after a mass death: look whether what is dead is about to be
+ * reused, or run a slice of cleaning. Takes its time from the CPU cap of active expiry. Returns
+ * in how many milliseconds it wants to be called again: 0 for at once, SHARD_TIDY not before
+ * shard_wants_tidy(). Context: home worker, outside a section.
+ */
+uint32_t shard_tidy(struct shard *s, const struct cycle_config *cfg, msec_t now);
 
 /* ---- writers ----------------------------------------------------------------------------- */
 

@@ -63,6 +63,37 @@ def test_flush_gives_memory_back():
         wait_for(lambda: d.rss() < before + (full - before) / 3, "memory is given back after a flush")
 
 
+def resident_after(d, c, name):
+    """A bound that memory has to come below, without a request: what lives, and what a server needs."""
+    live = c.stat("bytes")
+    wait_for(lambda: d.rss() < 1.1 * live + 16 * MIB, "memory follows the data: " + name)
+
+
+def test_memory_follows_the_data():
+    """After a mass death memory is given back although nobody asks for anything any more."""
+    need_real_memory()
+    count, value = 45000, b"v" * 1000
+    for threads in ("1", "4"):
+        with Daemon("-m", "64", "-t", threads) as d, d.client() as c:
+            for i in range(0, count, 1000):
+                c.send(b"".join(b"set %d 0 %d 1000 noreply\r\n%s\r\n" % (n, 3600 * (n % 2), value)
+                                for n in range(i, i + 1000)))
+                assert c.ask(b"version").startswith(b"VERSION")
+            assert d.rss() > 45 * MIB
+            # Nine of ten, then half of the rest, by expiry.
+            for i in range(0, count, 1000):
+                c.send(b"".join(b"delete %d noreply\r\n" % n for n in range(i, i + 1000) if n * 7919 % 10))
+                assert c.ask(b"version").startswith(b"VERSION")
+            resident_after(d, c, "nine tenths deleted")
+            assert c.stat("curr_items") == count / 10
+            for i in range(0, count, 1000):
+                c.send(b"".join(b"touch %d 1 noreply\r\n" % n for n in range(i, i + 1000)))
+                assert c.ask(b"version").startswith(b"VERSION")
+            resident_after(d, c, "all expired")
+            wait_for(lambda: d.rss() < 16 * MIB, "hardly anything stays")
+            assert c.stat("evictions") == 0
+
+
 def test_storm_of_flushes():
     """Flushed indexes are memory too: nothing stored between two flushes is evicted for them, and
     they stay in bounds, whatever protocol asked for the flush."""

@@ -86,6 +86,9 @@ void worker_duties(struct worker *w)
             now = clock_now(&e->clock);
         }
     }
+    if (shard_wants_tidy(s) && w->turns % 16 == 0) {
+        (void)shard_tidy(s, &w->expire, now);
+    }
     if (w->is_cycling || now >= w->next_tick) {
         w->next_tick = now + 1000 / w->expire.hz;
         w->is_cycling = shard_expire_slice(s, CYCLE_SLOW, &w->expire);

@@ -9,7 +9,7 @@
 
 #include "lib/engine/migrate.h"
 #include "lib/memory/blocks.h"
-#include "lib/memory/cursor.h"
+#include "lib/memory/tidy.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
@@ -238,7 +238,7 @@ TEST(marks_survive_cleaning)
     fixture_grace(&f);
     shard_enter(f.shard);
     blocks_ripen(&f.shard->memory, 1 << 20);
-    cursor_tidy(&f.shard->memory, 1 << 20, fixture_now(&f));
+    (void)tidy_slice(&f.shard->memory, 1 << 20, fixture_now(&f));
     shard_leave(f.shard);
     ck_assert_uint_gt(fixture_counter(&f, CTR_cursor_moved_bytes), 20000);
     for (unsigned i = 0; i < 600; i += 8) {

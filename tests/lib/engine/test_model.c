@@ -11,7 +11,7 @@
 #include "lib/base/num.h"
 #include "lib/engine/migrate.h"
 #include "lib/memory/blocks.h"
-#include "lib/memory/cursor.h"
+#include "lib/memory/tidy.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
@@ -381,7 +381,7 @@ static void stir(void)
         for (uint32_t i = 0; i < f.engine.shard_count; i++) {
             shard_enter(f.engine.shards[i]);
             blocks_ripen(&f.engine.shards[i]->memory, 1 << 20);
-            cursor_tidy(&f.engine.shards[i]->memory, 1 << 20, fixture_now(&f));
+            (void)tidy_slice(&f.engine.shards[i]->memory, 1 << 20, fixture_now(&f));
             shard_leave(f.engine.shards[i]);
         }
         break;

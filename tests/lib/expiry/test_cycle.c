@@ -384,6 +384,26 @@ TEST(a_spent_cap_does_nothing)
     ck_assert(cycle_may_begin(&c, CYCLE_SLOW, &cfg, 1, 100 + 1000000));
 }
 
+TEST(other_work_counts_in_the_cap)
+{
+    struct sim s = {.now_us = 100, .loop_us = 1, .debt = 1ULL << 40, .due_pct = 100};
+    struct cycle_ops ops = ops_of(&s);
+    struct cycle_config cfg = config(1, 10);
+    struct cycle c;
+    struct cycle_result res;
+
+    cfg.cpu_pct = 1;
+    cycle_init(&c);
+    ck_assert(cycle_has_time(&c, &cfg, s.now_us));
+    cycle_spend(&c, 9999, s.now_us);
+    ck_assert(cycle_has_time(&c, &cfg, s.now_us + 9999));
+    cycle_spend(&c, 1, s.now_us + 9999);
+    ck_assert(!cycle_has_time(&c, &cfg, s.now_us + 10000));
+    cycle_slice(&c, CYCLE_SLOW, &cfg, &ops, &res);
+    ck_assert_uint_eq(res.loops, 0);
+    ck_assert(cycle_has_time(&c, &cfg, s.now_us + 1000000));
+}
+
 /* ---- estimates --------------------------------------------------------------------------- */
 
 TEST(the_stale_estimate_has_a_weight_of_five_percent)

@@ -269,6 +269,7 @@ TEST(a_lower_limit_is_reached_and_a_higher_one_used)
 /* Segments that stay free for a while go back to the system. */
 TEST(idle_memory_goes_back)
 {
+    const struct cycle_config cap = {.effort = 1, .hz = 10, .slice_us = 1000, .cpu_pct = 100};
     int64_t full;
 
     start(1, 16 * MIB, true);
@@ -284,6 +285,7 @@ TEST(idle_memory_goes_back)
     for (unsigned i = 0; i < 200; i++) {
         clock_advance(&f.engine.clock, 100);
         fixture_settle(&f);
+        (void)shard_tidy(f.shard, &cap, fixture_now(&f));
     }
     ck_assert_int_lt(fixture_used(&f), full - 8 * (int64_t)MIB);
     fixture_verify(&f);

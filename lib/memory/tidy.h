@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Cleaning when room is not short, so that memory follows the data after a mass death.
+ *
+ * Dead bytes are worth something as long as puts are about to reuse them. So the home worker
+ * looks four times a second, and only while there is something to look for: what is put within
+ * ten seconds at the present pace is spared (at most a quarter of what is filled), and of the
+ * rest at most a sixteenth of what is filled stays, and two segments. Under load that is little
+ * work or none. When nobody stores, what is dead goes. A segment without anything alive goes in
+ * any case, since nothing has to be copied for it.
+ */
+#ifndef MAYFLY_LIB_MEMORY_TIDY_H
+#define MAYFLY_LIB_MEMORY_TIDY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/memory/memory.h"
+
+/* Milliseconds between two looks. */
+#define TIDY_LOOK_MS 250
+
+/* What a look has found. */
+enum tidy_next {
+    TIDY_DONE,  /* nothing; the owner is told when that changes (wants_tidy) */
+    TIDY_LATER, /* much is dead, but it may be reused: look again after TIDY_LOOK_MS */
+    TIDY_NOW,   /* tidy_slice() has something to do */
+};
+
+/* Bytes of segments with items in them, alive or dead. Context: in shard. */
+static inline uint64_t tidy_filled(const struct memory *m)
+{
+    memory_must_be_entered(m);
+    return (uint64_t)(m->blocks.chain[CHAIN_SMALL].count + m->blocks.chain[CHAIN_MAIN].count +
+                      m->arena.whole)
+           << m->arena.shift;
+}
+
+/* The dead bytes that may stay in any case. Context: in shard. */
+static inline uint64_t tidy_allowance(const struct memory *m)
+{
+    return tidy_filled(m) / 16 + ((uint64_t)2 << m->arena.shift);
+}
+
+/* A segment has more dead bytes: is somebody to be told? Context: in shard. */
+static inline bool tidy_wants_look(const struct memory *m, const struct segment *g)
+{
+    memory_must_be_entered(m);
+    return !m->tidy.is_watched && (g->live == 0 || m->blocks.dead_bytes > tidy_allowance(m));
+}
+
+/* Decide. The pace of puts is measured once in TIDY_LOOK_MS. Context: in shard. */
+enum tidy_next tidy_look(struct memory *m, msec_t now);
+
+/*
+ * Make holes of what has ripened, and clean, for about `work` units. Evicts nothing. False when
+ * there is nothing left to do. Context: in shard.
+ */
+bool tidy_slice(struct memory *m, int64_t work, msec_t now);
+
+/*
+ * Is the death ring empty, with pages resident that it does not need? Then blocks_fit_ring()
+ * gives them back. Context: in shard.
+ */
+bool tidy_wants_ring(const struct memory *m);
+
+#endif

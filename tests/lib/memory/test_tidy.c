@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * tidy: that memory follows the data after a mass death, that what puts are about to reuse
+ * stays, and that a home worker is told once and has an end.
+ */
+#include "lib/shard/shard.h"
+
+#include "lib/memory/tidy.h"
+#include "lib/shard/upkeep.h"
+#include "tests/common/unit.h"
+#include "tests/lib/fixture.h"
+
+#define ITEMS 8000u
+#define BYTES 500u
+
+static struct fixture f;
+
+static const struct cycle_config cap = {
+    .effort = 1, .hz = 10, .slice_us = 1000000, .cpu_pct = 100};
+
+static void start_full(void)
+{
+    fixture_start(&f, NULL);
+    for (unsigned i = 0; i < ITEMS; i++) {
+        fixture_set(&f, fixture_key("k", i), BYTES);
+    }
+}
+
+/* Delete all but every n-th item. */
+static void delete_but(unsigned n)
+{
+    for (unsigned i = 0; i < ITEMS; i++) {
+        if (i % n != 0) {
+            ck_assert_int_eq(fixture_delete(&f, fixture_key("k", i)), OUT_DELETED);
+        }
+    }
+    fixture_grace(&f);
+}
+
+/* One call of a home worker, whose timer is over. */
+static uint32_t look(void)
+{
+    clock_advance(&f.engine.clock, TIDY_LOOK_MS);
+    return shard_tidy(f.shard, &cap, fixture_now(&f));
+}
+
+static void tidy_to_the_end(void)
+{
+    unsigned calls = 0;
+
+    while (look() != SHARD_TIDY) {
+        fixture_grace(&f);
+        ck_assert_uint_lt(++calls, 10000);
+    }
+}
+
+static uint64_t filled(void)
+{
+    uint64_t bytes;
+
+    shard_enter(f.shard);
+    bytes = tidy_filled(&f.shard->memory);
+    shard_leave(f.shard);
+    return bytes;
+}
+
+TEST(memory_follows_the_data)
+{
+    static const unsigned kept[] = {2, 10, ITEMS};
+
+    for (unsigned i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
+        uint64_t seg;
+        uint64_t live;
+
+        start_full();
+        seg = segment_bytes(&f.shard->memory.arena);
+        ck_assert(!shard_wants_tidy(f.shard));
+        delete_but(kept[i]);
+        ck_assert(shard_wants_tidy(f.shard));
+        tidy_to_the_end();
+        ck_assert(!shard_wants_tidy(f.shard));
+        live = fixture_counter(&f, CTR_item_bytes);
+        /* A sixteenth of it may be dead, and two segments; three are open. */
+        ck_assert_uint_le(filled() * 15 / 16, live + 5 * seg);
+        ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), (ITEMS - 1) / kept[i] + 1);
+        ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
+        fixture_stop(&f);
+    }
+}
+
+TEST(what_puts_are_about_to_reuse_stays)
+{
+    uint64_t before;
+
+    start_full();
+    delete_but(4);
+    (void)look();
+    before = filled();
+    for (unsigned round = 0; round < 4; round++) {
+        /* A tenth of what is dead in each second: in ten seconds all of it. */
+        for (unsigned i = 0; i < ITEMS * 3 / 4 / 40; i++) {
+            fixture_set(&f, fixture_key(round % 2 != 0 ? "a" : "b", i), BYTES + 200);
+        }
+        fixture_grace(&f);
+        ck_assert_uint_eq(look(), TIDY_LOOK_MS);
+        /* A quarter is spared at most. The rest may be cleaned, and is copied. */
+        ck_assert_uint_ge(filled(), before / 3);
+    }
+    ck_assert(shard_wants_tidy(f.shard));
+    before = filled();
+    tidy_to_the_end();
+    ck_assert_uint_lt(filled(), before);
+    fixture_stop(&f);
+}
+
+TEST(a_small_share_of_dead_is_no_work)
+{
+    start_full();
+    for (unsigned i = 0; i < ITEMS; i += 40) {
+        ck_assert_int_eq(fixture_delete(&f, fixture_key("k", i)), OUT_DELETED);
+    }
+    ck_assert(!shard_wants_tidy(f.shard));
+    fixture_stop(&f);
+}
+
+/* A segment with nothing alive is worth no copying: it goes even if little is dead in all. */
+TEST(what_is_wholly_dead_goes_at_once)
+{
+    uint32_t a_segment;
+
+    start_full();
+    a_segment = segment_bytes(&f.shard->memory.arena) / BYTES;
+    for (unsigned i = 0; i < 3 * a_segment; i++) {
+        ck_assert_int_eq(fixture_delete(&f, fixture_key("k", i)), OUT_DELETED);
+    }
+    fixture_grace(&f);
+    ck_assert(shard_wants_tidy(f.shard));
+    tidy_to_the_end();
+    ck_assert_uint_ge(fixture_counter(&f, CTR_cursor_cleaned), 2);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_cursor_moved_bytes), 0);
+    fixture_stop(&f);
+}
+
+TEST(an_empty_ring_gives_its_pages_back)
+{
+    start_full();
+    delete_but(ITEMS);
+    ck_assert_uint_gt(f.shard->memory.blocks.ring_tail, 1024);
+    tidy_to_the_end();
+    ck_assert_uint_eq(f.shard->memory.blocks.ring_tail, 0);
+    fixture_stop(&f);
+}
+
+TEST(nothing_is_cleaned_when_the_share_of_the_cpu_is_spent)
+{
+    const struct cycle_config none = {.effort = 1, .hz = 10, .slice_us = 250, .cpu_pct = 1};
+    struct cycle *c;
+    uint32_t again;
+    usec_t began;
+
+    start_full();
+    c = &f.shard->cycle;
+    delete_but(10);
+    (void)look();
+    do {
+        /* Again, if the window of a second may have ended meanwhile. */
+        clock_advance(&f.engine.clock, TIDY_LOOK_MS);
+        began = clock_mono_us();
+        cycle_spend(c, 2000000, began);
+        again = shard_tidy(f.shard, &none, fixture_now(&f));
+    } while (clock_mono_us() - began > 900000);
+    ck_assert_uint_eq(again, TIDY_LOOK_MS);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_cursor_cleaned), 0);
+    fixture_stop(&f);
+}
