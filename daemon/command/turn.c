@@ -25,6 +25,9 @@
 /* A turn is cut after -R times this many units of work, if others are ready. */
 #define TURN_UNITS 20u
 
+/* The same when the turn of the loop has done much already. */
+#define TURN_LATE_UNITS 64u
+
 /* Output sent, in bytes, that makes a unit of work. */
 #define UNIT_SHIFT 12
 
@@ -104,7 +107,8 @@ void turn_take(struct turn *t, struct client *c)
     t->is_placeable = false;
     t->requests = 0;
     t->units = 0;
-    t->unit_limit = turn_share_units(t->w);
+    t->unit_limit = MF_LIKELY(t->w->loop_units < WORKER_LOOP_UNITS) ? turn_share_units(t->w)
+                                                                    : TURN_LATE_UNITS;
     t->rest = span_of(NULL, 0);
 }
 

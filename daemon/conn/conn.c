@@ -18,6 +18,7 @@
 #include "daemon/conn/conn_input.h"
 #include "daemon/conn/conn_pace.h"
 #include "daemon/conn/conn_pin.h"
+#include "daemon/conn/conn_ready.h"
 #include "daemon/conn/conn_round.h"
 #include "daemon/conn/conn_shed.h"
 #include "daemon/conn/conn_state.h"
@@ -83,46 +84,6 @@ static void conns_remove(struct conn *c)
     w->conn_count--;
 }
 
-void conn_ready_add(struct conn *c)
-{
-    must_be_worker(c->worker);
-    if (!conn_is_ready(c)) {
-        list_append(&c->worker->ready, &c->ready_link);
-        c->worker->ready_count++;
-    }
-}
-
-static void ready_remove(struct conn *c)
-{
-    if (conn_is_ready(c)) {
-        list_remove(&c->ready_link);
-        c->worker->ready_count--;
-    }
-}
-
-static void serve_ready(struct worker *w)
-{
-    usec_t slice_end = 0;
-
-    must_be_worker(w);
-    /* Those that yield again queue up after the others and are not served twice. */
-    for (uint32_t n = w->ready_count; n > 0; n--) {
-        struct conn *c;
-
-        conn_shed_if_crowded(w);
-        if (list_is_empty(&w->ready)) {
-            return;
-        }
-        c = LIST_MEMBER(list_first(&w->ready), struct conn, ready_link);
-        ready_remove(c);
-        if (MF_UNLIKELY(c->client.io.tls != NULL)) {
-            conn_tls_serve(c, &slice_end);
-        } else {
-            conn_execute_kept(c);
-        }
-    }
-}
-
 /* ---- the end ----------------------------------------------------------------------------- */
 
 static void on_closed(uv_handle_t *handle)
@@ -144,7 +105,7 @@ void conn_close(struct conn *c)
     must(!c->is_queued); /* every way to here has run the round */
     c->is_closing = true;
     conn_log(c, WATCH_CONN_CLOSE);
-    ready_remove(c);
+    conn_ready_remove(c);
     conn_wait_end(c);
     conn_deadline_clear_all(c);
     conn_idle_end(c);
@@ -169,7 +130,7 @@ void conn_end(struct conn *c)
 {
     must_be_worker(c->worker);
     if (c->worker->is_stopping) {
-        ready_remove(c);
+        conn_ready_remove(c);
         conn_drain_end(c);
         return;
     }
@@ -238,6 +199,8 @@ void conn_write(struct conn *c)
 
     must_be_worker(c->worker);
     ctr_add(&c->worker->counters, CTR_bytes_written, written);
+    conn_ready_count(c, written);
+    c->is_light = false;
     holder_wrote(c->worker, &c->client.holder, written);
     c->pin_sent += written;
     if (!c->client.outq.is_pinned) {
@@ -293,6 +256,30 @@ void conn_input(struct conn *c)
     }
 }
 
+static inline void take_event(struct conn *c)
+{
+    if (!outq_is_empty(&c->client.outq)) {
+        conn_round_run(c->worker); /* it came first, and conn_write() may execute much */
+        conn_write(c);
+        if (c->client.watcher != NULL) {
+            conn_stream(c);
+        }
+    } else if (conn_is_waiting(c) || client_is_waiting(&c->client)) {
+        /* It has its turn elsewhere. */
+        return;
+    } else if (MF_UNLIKELY(c->client.io.tls != NULL)) {
+        conn_tls_event(c);
+    } else {
+        conn_input(c);
+    }
+}
+
+void conn_take_event(struct conn *c)
+{
+    must_be_worker(c->worker);
+    take_event(c);
+}
+
 static void on_poll(uv_poll_t *handle, int status, int events)
 {
     struct conn *c = conn_from_poll(handle);
@@ -310,22 +297,14 @@ static void on_poll(uv_poll_t *handle, int status, int events)
         conn_close(c);
         return;
     }
-    if (!outq_is_empty(&c->client.outq)) {
-        if ((events & c->events) != 0) {
-            conn_round_run(c->worker); /* it came first, and conn_write() may execute much */
-            conn_write(c);
-            if (c->client.watcher != NULL) {
-                conn_stream(c);
-            }
-        }
-    } else if (conn_is_ready(c) || conn_is_waiting(c) || client_is_waiting(&c->client)) {
-        /* It has its turn elsewhere. */
-        return;
-    } else if (MF_UNLIKELY(c->client.io.tls != NULL)) {
-        conn_tls_event(c);
-    } else {
-        conn_input(c);
+    if (conn_is_ready(c) || (events & c->events) == 0) {
+        return; /* it has its turn elsewhere, or waits for something else by now */
     }
+    if (conn_ready_must_wait(c) && !c->worker->is_stopping) {
+        conn_ready_defer(c);
+        return;
+    }
+    take_event(c);
 }
 
 /* The same while the server stops; then there are no rounds of several connections. */
@@ -427,7 +406,7 @@ const struct worker_duties conn_duties = {
     .begin = begin_on_worker,
     .end = end_on_worker,
     .serve_round = serve_round,
-    .serve_ready = serve_ready,
+    .serve_ready = conn_ready_serve,
     .serve_watchers = conn_serve_watchers,
     .retry_waiting = conn_wait_retry,
     .doubt_logins = conn_auth_doubt_all,

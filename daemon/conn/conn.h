@@ -50,8 +50,8 @@ void conn_end(struct conn *c);
 /* After anything happened: wait for the right thing next, or close. Context: worker. */
 void conn_settle(struct conn *c);
 
-/* It yielded: its next turn comes after those of all others that did. Context: worker. */
-void conn_ready_add(struct conn *c);
+/* Its socket has input, or takes replies that wait: go on. Context: worker. */
+void conn_take_event(struct conn *c);
 
 /* Send what waits; when all is sent go on with what is kept. Context: worker. */
 void conn_write(struct conn *c);

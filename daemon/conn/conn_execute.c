@@ -17,6 +17,7 @@
 #include "daemon/conn/conn.h"
 #include "daemon/conn/conn_auth.h"
 #include "daemon/conn/conn_input.h"
+#include "daemon/conn/conn_ready.h"
 #include "daemon/conn/conn_round.h"
 #include "daemon/conn/conn_state.h"
 #include "daemon/conn/conn_upload.h"
@@ -362,6 +363,7 @@ void lot_execute(struct turn *t, struct lot *lot)
 {
     struct conn *c = lot->conn;
     enum turn_stop stop;
+    uint32_t units;
     size_t used;
 
     must_be_in_turn(t);
@@ -374,6 +376,9 @@ void lot_execute(struct turn *t, struct lot *lot)
     stop = MF_LIKELY(is_single(lot)) ? run_single(t, lot, &used) : run_lot(t, lot, &used);
     used = stop == TURN_STREAMS ? lot->len : used;
     turn_pass(t, used < lot->len);
+    units = (uint32_t)t->units + (uint32_t)(lot->len / READY_UNIT_BYTES);
+    t->w->loop_units += units + READY_EVENT_UNITS;
+    c->is_light = units < READY_LIGHT_UNITS;
     c->reads_little = t->is_bulk || c->upload != NULL;
     if (MF_UNLIKELY(t->is_placeable)) {
         c->reads_little |= conn_upload_expects_place(c);

@@ -17,6 +17,7 @@
 
 #include "daemon/conn/conn.h"
 #include "daemon/conn/conn_auth.h"
+#include "daemon/conn/conn_ready.h"
 #include "daemon/conn/conn_round.h"
 #include "daemon/conn/conn_state.h"
 #include "daemon/conn/conn_upload.h"
@@ -62,8 +63,10 @@ static ssize_t read_some(struct conn *c, char *to, size_t n)
 
 void conn_discard(struct conn *c)
 {
+    ssize_t n = read_some(c, c->worker->rbuf, WORKER_RBUF_BYTES);
+
     must_be_worker(c->worker);
-    (void)read_some(c, c->worker->rbuf, WORKER_RBUF_BYTES);
+    conn_ready_count(c, n > 0 ? (size_t)n : 0);
 }
 
 /* Can parsing have a result now, with n new bytes after a tail that had none? */
@@ -128,6 +131,7 @@ static void read_long(struct conn *c)
         return;
     }
     c->in.end += (size_t)n;
+    conn_ready_count(c, (size_t)n);
     holder_sent(c->worker, &c->client.holder, (size_t)n);
     if (is_worth_parsing(c, tail, buf_end(&c->in) - n, (size_t)n)) {
         conn_execute_kept(c);
@@ -169,6 +173,7 @@ void conn_read(struct conn *c)
     if (tail > 0) {
         if (!is_worth_parsing(c, tail, p + tail, (size_t)n)) {
             c->last_active = worker_now(w);
+            conn_ready_count(c, (size_t)n);
             if (!reserve(c, (size_t)n) || !buf_append(&c->in, p + tail, (size_t)n) ||
                 !count_kept(c, (size_t)n)) {
                 close_out_of_memory(c);

@@ -6,6 +6,7 @@
  *     conn          adopt, close, events, what to wait for next
  *     conn_input    reading: one read a turn, the tail that is kept
  *     conn_round    several connections served in one turn
+ *     conn_ready    connections that wait for their next turn
  *     conn_batch    requests parsed ahead
  *     conn_execute  input to turns: parse, execute, flush, keep
  *     conn_upload   large values straight into their segments
@@ -111,6 +112,8 @@ struct conn {
     bool is_refused;      /* what it sent last is no request: it closes for that */
     bool is_kept;         /* `in` has requests that can be executed without reading */
     bool is_queued;       /* is in the worker's round: its input waits there */
+    bool is_deferred;     /* is ready with an event to be taken: nothing was read for it yet */
+    bool is_light;        /* its last turn was little work */
     bool reads_little;    /* large values are expected */
     bool is_saturated;    /* the last read got all that was asked for */
     uint8_t place_rest;   /* so many large values until one is read into its place again */
@@ -121,7 +124,7 @@ struct conn {
     size_t drain_bytes;   /* received before the stop and not read yet */
     struct conn *next;    /* worker's list */
     struct conn *prev;
-    struct list_link ready_link; /* in the worker's list of those that yielded */
+    struct list_link ready_link; /* in the worker's list of those that are ready */
     struct list_link wait_link;  /* and of those that wait for room: conn_wait_retry() */
     struct list_link idle_link;  /* in a slot of the worker's struct idle */
     uint32_t idle_pass;          /* the last check that looked at it */
@@ -174,7 +177,7 @@ static inline msec_t conn_wait_now(void)
     return clock_mono_us() / 1000;
 }
 
-/* Did it yield, and wait for its next turn? Context: worker. */
+/* Does it wait for its next turn? Context: worker. */
 static inline bool conn_is_ready(const struct conn *c)
 {
     must_be_worker(c->worker);

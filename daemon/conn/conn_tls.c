@@ -13,6 +13,7 @@
 
 #include "daemon/conn/conn.h"
 #include "daemon/conn/conn_deadline.h"
+#include "daemon/conn/conn_ready.h"
 #include "daemon/conn/conn_round.h"
 #include "daemon/conn/conn_state.h"
 #include "lib/base/context.h"

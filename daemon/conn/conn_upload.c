@@ -20,6 +20,7 @@
 #include "daemon/command/exec.h"
 #include "daemon/conn/conn.h"
 #include "daemon/conn/conn_pace.h"
+#include "daemon/conn/conn_ready.h"
 #include "daemon/conn/conn_state.h"
 #include "daemon/conn/conn_wait.h"
 #include "daemon/options/settings.h"
@@ -326,6 +327,7 @@ static void read_placed(struct turn *t, struct lot *lot, struct upload *u, char 
         return; /* the next read finds the same */
     }
     ctr_add(&t->w->counters, CTR_bytes_read, (uint64_t)n);
+    conn_ready_count(c, (size_t)n);
     c->is_saturated = (size_t)n == asked;
     if ((size_t)n > missing) {
         lot->grown = (size_t)n - missing;
@@ -552,6 +554,8 @@ static bool read_once(struct conn *c, bool may_wait, size_t *past)
         return false;
     }
     ctr_add(&w->counters, CTR_bytes_read, (uint64_t)n);
+    conn_ready_count(c, (size_t)n);
+    c->is_light = false;
     c->last_active = worker_now(w);
     if ((size_t)n > iov[0].iov_len) {
         *past = (size_t)n - iov[0].iov_len;

@@ -73,6 +73,7 @@ static void on_after_events(uv_check_t *check)
         tasks_run(w);
     }
     w->tasks.spent_us = 0;
+    w->loop_units = 0;
     cron_after_events(w);
     if (w->is_stopping) {
         check_drained(w);
@@ -297,6 +298,7 @@ static int worker_init(struct worker *w, struct crew *crew, uint32_t id)
     w->settings = crew->settings;
     w->shard = id < crew->engine.shard_count ? crew->engine.shards[id] : NULL;
     w->grace_step = WORKER_GRACE_STEP_BYTES;
+    list_init(&w->ready_light);
     list_init(&w->ready);
     list_init(&w->waiting);
     for (unsigned i = 0; i < DEADLINES; i++) {

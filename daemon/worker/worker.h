@@ -42,6 +42,13 @@ struct watcher;
 #define WORKER_OBUF_BYTES (128u * 1024)
 
 /*
+ * After so many units of work for connections (see turn.h) in a turn of the loop, those that
+ * need much wait for the next one: so others wait a millisecond or some for them, however many
+ * they are.
+ */
+#define WORKER_LOOP_UNITS 1024u
+
+/*
  * A grace period is tried after this many bytes read. Each time it fails, because another
  * worker is inside a section, the step doubles up to the maximum.
  */
@@ -111,10 +118,12 @@ struct worker {
     struct stats_conn_cursor *conn_cursors; /* list of positions in conns */
     struct udp *udp;                        /* list of its datagram sockets */
     struct watcher *watchers;               /* list of those of its connections that watch */
-    uint32_t ready_count;   /* connections that yielded and wait for their next turn */
-    struct list ready;      /* those, served before the loop blocks */
-    uint32_t waiting_count; /* connections whose stores wait for room */
-    struct list waiting;    /* those, the oldest first */
+    uint32_t loop_units;     /* of work for connections, in this turn of the loop */
+    uint32_t ready_count;    /* connections that wait for their next turn, in two lists */
+    struct list ready_light; /* those that needed little in their last one, and are first */
+    struct list ready;       /* the others */
+    uint32_t waiting_count;  /* connections whose stores wait for room */
+    struct list waiting;     /* those, the oldest first */
     struct list deadlines[DEADLINES]; /* connections that have to, the oldest first */
     struct idle idle;
     uint32_t whole_count; /* long answers of statistics that are composed as a whole */

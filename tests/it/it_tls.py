@@ -207,6 +207,7 @@ def test_watcher_and_dump():
 
             wait_for(skips, "those who do not read skip lines")
             reader.send(b"lru_crawler mgdump all\r\nversion\r\n")
+            assert reader.line() == b"OK"
             assert {reader.line() for _ in range(5000)} == {b"mg k%d" % i for i in range(5000)}
             assert reader.line() == b"EN"
             assert reader.line().startswith(b"VERSION")

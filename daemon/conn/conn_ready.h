@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connections that are ready and wait for their next turn: those that were cut off because they
+ * had their share, and those whose event came when the turn of the loop had done enough. They
+ * are served in the order in which they came, but those whose last turn was little work before
+ * the others. For conn*.c and the worker.
+ */
+#ifndef MAYFLY_DAEMON_CONN_CONN_READY_H
+#define MAYFLY_DAEMON_CONN_CONN_READY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/conn/conn_state.h"
+#include "daemon/worker/worker.h"
+
+/* Who needs less in a turn is served whatever others need, up to so many units in all. */
+#define READY_LIGHT_UNITS     64u
+#define READY_LIGHT_ALL_UNITS (4 * WORKER_LOOP_UNITS)
+
+/* An event of a connection costs so much beside what is done for it: two system calls. */
+#define READY_EVENT_UNITS 4u
+
+/* Bytes that are read or sent and make a unit of work. */
+#define READY_UNIT_BYTES 4096u
+
+/*
+ * Count bytes read or sent without a turn, and the event that caused it, as work of this turn
+ * of the loop; turns are counted by lot_execute(). Context: worker.
+ */
+static inline void conn_ready_count(struct conn *c, size_t bytes)
+{
+    must_be_worker(c->worker);
+    c->worker->loop_units += (uint32_t)(bytes / READY_UNIT_BYTES) + READY_EVENT_UNITS;
+}
+
+/*
+ * Must an event wait, because others have had enough in this turn of the loop? Context: worker.
+ */
+static inline bool conn_ready_must_wait(const struct conn *c)
+{
+    uint32_t units = c->worker->loop_units;
+
+    must_be_worker(c->worker);
+    return MF_UNLIKELY(units >= WORKER_LOOP_UNITS) &&
+           (!c->is_light || units >= READY_LIGHT_ALL_UNITS);
+}
+
+/* It yielded: its next turn comes after those of all others that did. Context: worker. */
+void conn_ready_add(struct conn *c);
+
+/* Its event has to wait: the same. Context: worker. */
+void conn_ready_defer(struct conn *c);
+
+/* It waits no more; nothing happens if it does not wait. Context: worker. */
+void conn_ready_remove(struct conn *c);
+
+/*
+ * Serve those that wait, up to WORKER_LOOP_UNITS of work for those that need little and as much
+ * for the others. Context: worker, outside a section.
+ */
+void conn_ready_serve(struct worker *w);
+
+#endif
