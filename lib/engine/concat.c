@@ -150,13 +150,17 @@ static enum outcome concat_fill(struct body *b, const struct found *old, const s
     return out;
 }
 
-/* Could store_extend() extend what was found? Not while its slot moves. */
-static bool may_extend(const struct engine *e, const struct store *st, const struct found *old)
+/* Is what was found so long that it is extended, unless its slot moves? */
+static bool is_long(const struct found *old)
+{
+    return item_is_large(old->item) && item_large(old->item)->segments >= EXTEND_SEGMENTS;
+}
+
+static bool is_moving(const struct engine *e, const struct store *st, const struct found *old)
 {
     const struct route *rt = router_read(&e->router);
 
-    return item_is_large(old->item) && item_large(old->item)->segments >= EXTEND_SEGMENTS &&
-           rt->shards[route_slot(rt, st->hash)->put] == old->shard;
+    return rt->shards[route_slot(rt, st->hash)->put] != old->shard;
 }
 
 /* Copy both; or the old value only, if the addition is long. */
@@ -183,10 +187,10 @@ static enum outcome concat_copied(struct engine *e, struct store *st, msec_t now
     if (st->key.len + len > e->item_bytes_max) {
         return OUT_TOO_LARGE;
     }
-    if (may_extend(e, st, &old)) {
+    if (is_long(&old) && !is_moving(e, st, &old)) {
         return OUT_MISS; /* it has just become so long */
     }
-    if (store_joins(st)) {
+    if (store_joins(st) && !is_long(&old)) {
         return store_join(e, st, &old, now);
     }
     b = body_begin(e, st->hash, len);

@@ -109,7 +109,7 @@ static enum outcome fresh_take(struct engine *e, const struct store *st, uint32_
 
     must(count <= FRESH_MAX);
     f->body = NULL;
-    f->count = count;
+    f->count = 0;
     if (count == 0) {
         return OUT_OK;
     }
@@ -128,8 +128,26 @@ static enum outcome fresh_take(struct engine *e, const struct store *st, uint32_
             f->at[i] = n;
             n = parts.shard->memory.arena.segments[n].next;
         }
+        f->count = count;
     }
     return out;
+}
+
+/*
+ * Give the segments back, unless the body has been disowned. They may have been joined to
+ * others in between, so they are joined anew as they were taken.
+ */
+static void fresh_drop(struct fresh *f)
+{
+    struct body_parts parts;
+
+    if (f->body != NULL) {
+        body_parts(f->body, &parts);
+        for (uint32_t i = 1; parts.segments != 0 && i < f->count; i++) {
+            parts.shard->memory.arena.segments[f->at[i - 1]].next = f->at[i];
+        }
+    }
+    body_abort(&f->body);
 }
 
 /* Where bytes are copied to: a segment, and where it ends those that follow it. */
@@ -495,7 +513,7 @@ static enum outcome extend_claimed(struct engine *e, struct extension *x, msec_t
         shard_enter(x->shard);
         release_claim(x, false);
         shard_leave(x->shard);
-        body_abort(&x->fresh.body);
+        fresh_drop(&x->fresh);
         return out;
     }
     extend_fill(x, by);
@@ -508,7 +526,7 @@ static enum outcome extend_claimed(struct engine *e, struct extension *x, msec_t
             body_disown(*x->st->body);
         }
     }
-    body_abort(&x->fresh.body);
+    fresh_drop(&x->fresh);
     return out;
 }
 
@@ -610,6 +628,6 @@ enum outcome store_join(struct engine *e, struct store *st, const struct found *
             body_disown(f.body);
         }
     }
-    body_abort(&f.body);
+    fresh_drop(&f);
     return out;
 }

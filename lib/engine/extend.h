@@ -41,8 +41,8 @@ bool store_joins(const struct store *st);
 
 /*
  * Append or prepend such an addition to an item that is too short to be extended: it is copied,
- * the addition is not. Outcomes as above; OUT_MISS: the item has changed meanwhile. Context: as
- * above.
+ * the addition is not. It has less than EXTEND_SEGMENTS. Outcomes as above; OUT_MISS: the item
+ * has changed meanwhile. Context: as above.
  */
 enum outcome store_join(struct engine *e, struct store *st, const struct found *old,
                         msec_t now);

@@ -98,7 +98,12 @@ void chunks_extend(struct memory *m, handle_t from, handle_t to,
     l->anchor = old->anchor;
     chain[memory_chain(m, from)].bytes -= (uint64_t)old->segments << m->arena.shift;
     chain[memory_chain(m, to)].bytes += (uint64_t)l->segments << m->arena.shift;
-    kill_pieces(m, old);
+}
+
+void chunks_extended(struct memory *m, handle_t from)
+{
+    memory_must_be_entered(m);
+    kill_pieces(m, item_large(memory_item(m, from)));
 }
 
 void chunks_kill(struct memory *m, handle_t head, enum death_reason reason)

@@ -64,12 +64,17 @@ struct growth {
 
 /*
  * The item in block `to` has the segments of the live item `from` and more: before the first
- * (by[RUN_FRONT]) and behind the last (by[RUN_BACK]). Its struct large is set. The pieces of
- * `from` are killed: what was in them is in segments now. Context: in shard, before `from` is
- * killed as a block.
+ * (by[RUN_FRONT]) and behind the last (by[RUN_BACK]). Its struct large is set. Context: in
+ * shard, before `to` is linked.
  */
 void chunks_extend(struct memory *m, handle_t from, handle_t to,
                    const struct growth by[RUN_ENDS]);
+
+/*
+ * Then, when no reader can find `from` any more: its pieces are killed, as what was in them is
+ * in segments now. Context: in shard, after `to` was linked in its place.
+ */
+void chunks_extended(struct memory *m, handle_t from);
 
 /*
  * Kill the pieces and retire the segments of a large item that was unlinked; its own block is

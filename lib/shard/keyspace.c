@@ -205,9 +205,12 @@ void keyspace_renew(struct shard *s, handle_t h, _Atomic handle_t *slot)
 void keyspace_extend(struct shard *s, handle_t h, _Atomic handle_t *slot,
                      const struct growth by[RUN_ENDS])
 {
+    handle_t old = atomic_load_explicit(slot, memory_order_relaxed);
+
     shard_must_be_entered(s);
-    chunks_extend(&s->memory, atomic_load_explicit(slot, memory_order_relaxed), h, by);
+    chunks_extend(&s->memory, old, h, by);
     succeed(s, h, slot);
+    chunks_extended(&s->memory, old);
     ctr_add(&s->counters, CTR_total_items, 1);
     ctr_add(&s->counters, CTR_values_extended, 1);
 }

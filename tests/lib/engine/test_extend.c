@@ -7,10 +7,15 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "lib/base/check.h"
 #include "lib/base/rcu.h"
+#include "lib/engine/body.h"
+#include "lib/engine/migrate.h"
 #include "lib/memory/chunks.h"
 #include "lib/shard/value.h"
 #include "tests/common/unit.h"
@@ -267,6 +272,149 @@ TEST_LOOP(a_value_stays_when_there_is_no_room_for_more, 2)
     }
     fixture_settle(&f);
     add_to_model(modes[_i], 100 * KIB, 0);
+    check_model();
+    fixture_settle(&f);
+    fixture_stop(&f);
+}
+
+static enum outcome store_once(struct store *st)
+{
+    enum outcome out;
+
+    st->hash = engine_hash(&f.engine, st->key.ptr, st->key.len);
+    rcu_begin();
+    out = engine_store(&f.engine, st, fixture_now(&f));
+    rcu_end();
+    return out;
+}
+
+/* Nothing maintains the index here: in the end it has no room, nor for a replacement. */
+static void fill_index(void)
+{
+    struct store st = {.mode = STORE_SET, .deadline = MSEC_NEVER, .may_wait = true};
+    unsigned n = 0;
+
+    st.value = span_of(input, 1);
+    do {
+        st.key = span_str(fixture_key("x", n));
+    } while (store_once(&st) == OUT_STORED && n++ < 100000);
+    ck_assert_uint_lt(n, 100000);
+}
+
+/* A long addition that is joined at the last moment cannot be linked; it comes again. */
+TEST_LOOP(a_joint_that_has_to_wait_is_undone, 2)
+{
+    struct store st = {.mode = modes[_i], .deadline = MSEC_NEVER, .may_wait = true};
+    struct body *body;
+
+    start();
+    set_model(1000, 0);
+    fill_index();
+    fixture_fill(input, LEN, 1);
+    rcu_begin();
+    body = body_begin(&f.engine, fixture_hash(&f, "k"), LEN);
+    ck_assert_int_eq(body_append(body, span_of(input, LEN), true), OUT_OK);
+    rcu_end();
+    st.key = span_of("k", 1);
+    st.body = &body;
+    ck_assert_int_eq(store_once(&st), OUT_WAIT);
+    fixture_verify(&f);
+    check_model();
+    fixture_settle(&f);
+    ck_assert_int_eq(store_once(&st), OUT_STORED);
+    ck_assert_ptr_null(body);
+    memmove(model + (_i == 0 ? 0 : LEN), model, 1000);
+    memcpy(model + (_i == 0 ? 1000 : 0), input, LEN);
+    model_len += LEN;
+    check_model();
+    fixture_settle(&f);
+    fixture_stop(&f);
+}
+
+/* A value that is still in the shard which its slot leaves moves, however long it is. */
+TEST_LOOP(a_long_addition_to_a_value_that_moves_is_copied, 4)
+{
+    struct engine_config cfg;
+    struct route_slot at;
+    uint32_t slot;
+    uint16_t to;
+
+    fixture_config(&cfg);
+    cfg.shards = 2;
+    cfg.limit_bytes = 30 * MIB;
+    cfg.item_size_max = LONGER_MAX;
+    fixture_start_threaded(&f, &cfg);
+    set_model(_i / 2 == 0 ? 3 * LEN : 1000, 0);
+    slot = (uint32_t)(fixture_hash(&f, "k") >> (64 - ROUTE_SLOT_BITS));
+    at = *route_slot(router_read(&f.engine.router), fixture_hash(&f, "k"));
+    to = 1 - at.put;
+    ck_assert_int_eq(router_publish(&f.engine.router, slot, 1, route_prepared(at.from, to)),
+                     MF_OK);
+    ck_assert_int_eq(router_publish(&f.engine.router, slot, 1, route_moving(at.from, to)),
+                     MF_OK);
+    add_to_model(modes[_i % 2], LEN, 9999);
+    check_model();
+    ck_assert_ptr_eq(fixture_get(&f, "k").shard, f.engine.shards[to]);
+    add_to_model(modes[_i % 2], LEN, 9999);
+    check_model();
+    ck_assert_int_eq(engine_move_slots(&f.engine, slot, 1, to), MF_OK);
+    fixture_settle(&f);
+    check_model();
+    fixture_stop(&f);
+}
+
+/* ---- the order of link and death --------------------------------------------------------- */
+
+/* The page of the index that names the key is only read until the link, which stops there. */
+static struct {
+    char *page;
+    size_t bytes;
+    uint64_t deaths; /* dated by then */
+    unsigned times;
+} link_at;
+
+static void on_link(int number, siginfo_t *info, void *context)
+{
+    (void)context;
+    if ((char *)info->si_addr < link_at.page ||
+        (char *)info->si_addr >= link_at.page + link_at.bytes) {
+        signal(number, SIG_DFL); /* another fault: let it kill the test */
+        return;
+    }
+    link_at.times++;
+    link_at.deaths = f.shard->memory.blocks.ring_tail;
+    (void)mprotect(link_at.page, link_at.bytes, PROT_READ | PROT_WRITE);
+}
+
+/*
+ * A reader may find the old item until the new one is linked, so what dies with the old one
+ * must be dated after that: its pieces too.
+ */
+TEST_LOOP(what_an_extension_leaves_dies_after_the_link, 2)
+{
+    struct sigaction sa = {.sa_sigaction = on_link, .sa_flags = SA_SIGINFO};
+    struct sigaction before;
+    const char *slot;
+    uint64_t deaths;
+
+    start();
+    set_model(LEN, 0);
+    shard_enter(f.shard);
+    slot = (const char *)table_slot(&f.shard->table, f.shard->memory.arena.base,
+                                    fixture_hash(&f, "k"), "k", 1);
+    deaths = f.shard->memory.blocks.ring_tail;
+    shard_leave(f.shard);
+    link_at.bytes = (size_t)sysconf(_SC_PAGESIZE);
+    link_at.page = (char *)((uintptr_t)slot & ~(link_at.bytes - 1));
+    link_at.times = 0;
+    sigemptyset(&sa.sa_mask);
+    ck_assert_int_eq(sigaction(SIGSEGV, &sa, &before), 0);
+    ck_assert_int_eq(mprotect(link_at.page, link_at.bytes, PROT_READ), 0);
+    add_to_model(modes[_i], 100, 0);
+    ck_assert_int_eq(sigaction(SIGSEGV, &before, NULL), 0);
+    ck_assert_uint_eq(link_at.times, 1);
+    ck_assert_uint_eq(link_at.deaths, deaths);
+    ck_assert_uint_gt(f.shard->memory.blocks.ring_tail, deaths + 1);
     check_model();
     fixture_settle(&f);
     fixture_stop(&f);
