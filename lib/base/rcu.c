@@ -74,9 +74,25 @@ static bool is_any_inside(void)
     return false;
 }
 
+bool rcu_has_barriers;
+
+static long membarrier_call(int command)
+{
+    return syscall(SYS_membarrier, command, 0, 0);
+}
+
+/* Before there is a second thread: all have to agree on which halves of a fence they use. */
+static MF_CONSTRUCTOR void find_barriers(void)
+{
+    long commands = membarrier_call(MEMBARRIER_CMD_QUERY);
+
+    rcu_has_barriers = commands > 0 && (commands & MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0 &&
+                       membarrier_call(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
+}
+
 static bool run_barriers(void)
 {
-    return syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
+    return rcu_has_barriers && membarrier_call(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
 }
 
 void rcu_fence_heavy(void)
@@ -84,7 +100,7 @@ void rcu_fence_heavy(void)
 #ifdef MAYFLY_TSAN
     rcu_fence_light();
 #else
-    if (urcu_memb_has_sys_membarrier) {
+    if (rcu_has_barriers) {
         must(run_barriers());
     } else {
         atomic_thread_fence(memory_order_seq_cst);

@@ -84,11 +84,17 @@ static inline void rcu_wait(void)
 bool rcu_try_wait(void);
 
 /*
+ * Can a thread make all others of the process run a barrier (membarrier, from Linux 4.14 on)?
+ * liburcu makes do with an older command, which takes milliseconds. [const] once main() runs.
+ */
+extern bool rcu_has_barriers;
+
+/*
  * A fence in two unequal halves. A thread that stores, then has the one half, then loads, and
  * another that does the same with the other half: at least one of them sees the other's store.
  * The light half is a barrier for the compiler alone, the heavy one makes every running thread
- * of the process execute a real one (membarrier). Where the kernel lacks that call, both are
- * real fences. Context: any thread.
+ * of the process execute a real one. Where the kernel lacks that call, both are real fences.
+ * Context: any thread.
  */
 static inline void rcu_fence_light(void)
 {
@@ -96,7 +102,11 @@ static inline void rcu_fence_light(void)
     /* The sanitizer does not know fences; a read-modify-write is one wherever it runs. */
     atomic_fetch_add_explicit(&rcu_tsan_word, 0, memory_order_seq_cst);
 #else
-    urcu_memb_smp_mb_slave();
+    if (MF_LIKELY(rcu_has_barriers)) {
+        atomic_signal_fence(memory_order_seq_cst);
+    } else {
+        atomic_thread_fence(memory_order_seq_cst);
+    }
 #endif
 }
 
