@@ -267,10 +267,36 @@ static MF_NOINLINE bool grow(struct wheel *w)
     return true;
 }
 
+/* There is little room, or none. */
+static MF_NOINLINE bool reserve_slowly(struct wheel *w)
+{
+    if (w->pool.wants_spare != NULL && w->pool.spare.slab == NULL) {
+        *w->pool.wants_spare = true;
+    }
+    return wheel_size(w) < w->pool.room || grow(w);
+}
+
 bool wheel_reserve(struct wheel *w)
 {
     wheel_must_be_entered(w);
-    return MF_LIKELY(wheel_size(w) < w->pool.room) || grow(w);
+    return MF_LIKELY(wheel_size(w) < w->pool.enough) || reserve_slowly(w);
+}
+
+void wheel_tell(struct wheel *w, bool *wants_spare)
+{
+    w->pool.wants_spare = wants_spare;
+}
+
+uint32_t wheel_spare_capacity(const struct wheel *w)
+{
+    wheel_must_be_entered(w);
+    return wheel_pool_spare_capacity(&w->pool);
+}
+
+void wheel_take_spare(struct wheel *w, struct wheel_spare *spare)
+{
+    wheel_must_be_entered(w);
+    wheel_pool_take_spare(&w->pool, spare);
 }
 
 void wheel_add(struct wheel *w, handle_t handle)

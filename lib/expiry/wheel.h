@@ -31,6 +31,7 @@
 #include "lib/memory/item.h"
 
 struct wheel;
+struct wheel_node;
 
 /*
  * Make an empty wheel. base is the address that handles are relative to. lock is [borrowed]:
@@ -50,8 +51,42 @@ void wheel_start(struct wheel *w, msec_t now);
 /* Release everything and null the pointer; accepts NULL. Context: no other thread uses it. */
 void wheel_destroy(struct wheel **w);
 
-/* Make sure that the next add has room. False when there is no memory. Context: in shard. */
+/*
+ * Make sure that the next add has room. Where the spare is missing, memory is allocated here.
+ * False when there is none. Context: in shard.
+ */
 bool wheel_reserve(struct wheel *w);
+
+/*
+ * What a wheel grows by next, so that it allocates nothing in the shard: a slab of nodes, and a
+ * longer directory of slabs when that is full. Empty: both NULL.
+ */
+struct wheel_spare {
+    struct wheel_node *slab;
+    struct wheel_node **slabs;
+    uint32_t capacity; /* of slabs */
+};
+
+/*
+ * Have *wants set whenever the wheel should have a spare and has none. Borrowed. Context:
+ * before the wheel is shared; *wants is written in shard.
+ */
+void wheel_tell(struct wheel *w, bool *wants);
+
+/* How long the directory of a spare has to be; 0: it needs none. Context: in shard. */
+uint32_t wheel_spare_capacity(const struct wheel *w);
+
+/*
+ * Allocate a spare, and touch its pages. False when there is not enough memory; what there is
+ * may be used. Context: any thread, outside a shard.
+ */
+bool wheel_spare_make(struct wheel_spare *spare, uint32_t capacity);
+
+/* Hand a spare over; what the wheel does not need any more is left in it. Context: in shard. */
+void wheel_take_spare(struct wheel *w, struct wheel_spare *spare);
+
+/* Release what is in it. Context: any thread, outside a shard. */
+void wheel_spare_release(struct wheel_spare *spare);
 
 /*
  * Add an item by its deadline field (not MSEC_NEVER; it may have passed) and set its position.

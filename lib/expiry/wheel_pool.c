@@ -16,6 +16,11 @@
 #define VICTIM_SLABS 8u
 #define VICTIM_NODES 16u
 
+/* When so few items more fit, there should be a spare slab. */
+#define SPARE_ITEMS 128u
+
+#define CAPACITY_MIN 8u
+
 static struct wheel_slab *slab_at(const struct wheel_pool *p, uint32_t slab)
 {
     return (struct wheel_slab *)(void *)p->slabs[slab];
@@ -50,6 +55,8 @@ static void update_room(struct wheel_pool *p)
     uint64_t rest = p->slab_count > 1 ? room_of(p, p->slab_count - 1) : 0;
 
     p->room = room_of(p, sure);
+    p->enough =
+        p->room > SPARE_ITEMS && p->spare.slab == NULL ? p->room - SPARE_ITEMS : p->room;
     p->shrink_at = rest < SLAB_USABLE ? -1 : (int64_t)((rest - SLAB_USABLE) / 5 * 4);
 }
 
@@ -92,23 +99,57 @@ static void release_slab(struct wheel_pool *p, uint32_t slab)
     update_room(p);
 }
 
-static bool grow_directory(struct wheel_pool *p)
+static uint32_t next_capacity(const struct wheel_pool *p)
 {
-    uint32_t capacity = p->capacity ? p->capacity * 2 : 8;
-    struct wheel_node **slabs;
+    return p->capacity ? p->capacity * 2 : CAPACITY_MIN;
+}
 
-    if (capacity > SLABS_MAX) {
-        return false;
-    }
-    slabs = mem_realloc(p->slabs, capacity * sizeof(*slabs));
-    if (!slabs) {
-        return false;
+/* Use another directory, which is longer; returns the old one. */
+static struct wheel_node **exchange_directory(struct wheel_pool *p, struct wheel_node **slabs,
+                                              uint32_t capacity)
+{
+    struct wheel_node **old = p->slabs;
+
+    if (p->capacity > 0) {
+        memcpy(slabs, old, p->capacity * sizeof(*slabs));
     }
     memset(slabs + p->capacity, 0, (capacity - p->capacity) * sizeof(*slabs));
     count_bytes(p, (int64_t)((capacity - p->capacity) * sizeof(*slabs)));
     p->slabs = slabs;
     p->capacity = capacity;
+    return old;
+}
+
+static bool grow_directory(struct wheel_pool *p)
+{
+    uint32_t capacity = next_capacity(p);
+    struct wheel_node **slabs;
+
+    if (capacity > SLABS_MAX) {
+        return false;
+    }
+    slabs = mem_alloc(capacity * sizeof(*slabs));
+    if (!slabs) {
+        return false;
+    }
+    mem_free(exchange_directory(p, slabs, capacity));
     return true;
+}
+
+/* The spare slab, else a new one; NULL: no memory. */
+static struct wheel_slab *take_slab(struct wheel_pool *p)
+{
+    struct wheel_node *slab = p->spare.slab;
+
+    if (slab != NULL) {
+        p->spare.slab = NULL;
+    } else {
+        slab = mem_alloc_aligned(SLAB_BYTES, sizeof(struct wheel_node));
+        if (slab != NULL) {
+            count_bytes(p, SLAB_BYTES);
+        }
+    }
+    return (struct wheel_slab *)(void *)slab;
 }
 
 void wheel_pool_init(struct wheel_pool *p, uint32_t buckets, struct budget *budget)
@@ -127,13 +168,15 @@ void wheel_pool_fini(struct wheel_pool *p)
         mem_free(p->slabs[i]);
     }
     count_bytes(p, -(int64_t)wheel_pool_bytes(p));
+    mem_free(p->spare.slab);
     mem_free(p->slabs);
     memset(p, 0, sizeof(*p));
 }
 
 uint64_t wheel_pool_bytes(const struct wheel_pool *p)
 {
-    return p->slab_count * SLAB_BYTES + p->capacity * sizeof(*p->slabs);
+    return (p->slab_count + (p->spare.slab != NULL)) * SLAB_BYTES +
+           p->capacity * sizeof(*p->slabs);
 }
 
 /* The victim is needed after all: stop emptying it. */
@@ -162,7 +205,7 @@ bool wheel_pool_grow(struct wheel_pool *p)
     if (p->free_hint == p->capacity && !grow_directory(p)) {
         return false;
     }
-    s = mem_alloc_aligned(SLAB_BYTES, sizeof(struct wheel_node));
+    s = take_slab(p);
     if (!s) {
         return false;
     }
@@ -170,9 +213,48 @@ bool wheel_pool_grow(struct wheel_pool *p)
     p->slabs[p->free_hint] = (struct wheel_node *)(void *)s;
     partial_insert(p, p->free_hint++);
     p->slab_count++;
-    count_bytes(p, SLAB_BYTES);
     update_room(p);
     return true;
+}
+
+bool wheel_spare_make(struct wheel_spare *spare, uint32_t capacity)
+{
+    *spare = (struct wheel_spare){.capacity = capacity};
+    spare->slab = mem_alloc_aligned(SLAB_BYTES, sizeof(struct wheel_node));
+    if (spare->slab != NULL) {
+        memset(spare->slab, 0, SLAB_BYTES); /* its pages are there when it is used */
+    }
+    if (capacity != 0) {
+        spare->slabs = mem_alloc(capacity * sizeof(struct wheel_node *));
+    }
+    return spare->slab != NULL && (capacity == 0 || spare->slabs != NULL);
+}
+
+void wheel_spare_release(struct wheel_spare *spare)
+{
+    mem_free(spare->slab);
+    mem_free(spare->slabs);
+    *spare = (struct wheel_spare){.slab = NULL};
+}
+
+uint32_t wheel_pool_spare_capacity(const struct wheel_pool *p)
+{
+    /* One slab more may not fit: no entry is free if the first below is not. */
+    return p->slab_count == p->capacity && next_capacity(p) <= SLABS_MAX ? next_capacity(p) : 0;
+}
+
+void wheel_pool_take_spare(struct wheel_pool *p, struct wheel_spare *spare)
+{
+    if (p->spare.slab == NULL && spare->slab != NULL) {
+        p->spare.slab = spare->slab;
+        spare->slab = NULL;
+        count_bytes(p, SLAB_BYTES);
+    }
+    if (spare->slabs != NULL && spare->capacity > p->capacity) {
+        spare->slabs = exchange_directory(p, spare->slabs, spare->capacity);
+        spare->capacity = 0;
+    }
+    update_room(p);
 }
 
 uint32_t wheel_pool_take(struct wheel_pool *p)

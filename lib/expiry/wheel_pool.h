@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "lib/base/mem.h"
+#include "lib/expiry/wheel.h"
 #include "lib/memory/item.h"
 
 #define NODE_HANDLES 14u /* handles per node */
@@ -59,16 +60,19 @@ struct wheel_pool {
     /* [lock] of the wheel */
     struct wheel_node **slabs; /* by number; NULL where there is none */
     uint64_t room;             /* items that fit in any case */
+    uint64_t enough;           /* below this many items there is no need of a spare slab */
     int64_t shrink_at;         /* the pool shrinks at this many items or fewer; -1: never */
     uint32_t capacity;         /* length of slabs */
     uint32_t free_hint;        /* every entry below has a slab */
     uint32_t slab_count;
-    uint32_t used;        /* nodes taken */
-    uint32_t partial;     /* first slab with room */
-    uint32_t victim;      /* slab being emptied, or SLABS_MAX */
-    uint32_t hand;        /* where the search for a victim continues */
-    uint32_t victim_next; /* next node of the victim to check */
-    uint32_t buckets;     /* of the wheel: at most this many nodes are not full */
+    uint32_t used;            /* nodes taken */
+    uint32_t partial;         /* first slab with room */
+    uint32_t victim;          /* slab being emptied, or SLABS_MAX */
+    uint32_t hand;            /* where the search for a victim continues */
+    uint32_t victim_next;     /* next node of the victim to check */
+    uint32_t buckets;         /* of the wheel: at most this many nodes are not full */
+    struct wheel_spare spare; /* what the pool grows by next; empty: none */
+    bool *wants_spare;        /* [borrowed] set when there should be one; NULL: never */
     /* [const] */
     struct budget *budget; /* may be NULL */
 };
@@ -79,8 +83,22 @@ void wheel_pool_init(struct wheel_pool *p, uint32_t buckets, struct budget *budg
 /* Release everything. Context: no other thread uses it. */
 void wheel_pool_fini(struct wheel_pool *p);
 
-/* Add a slab, or stop shrinking. False when there is no memory. Context: in shard. */
+/*
+ * Add a slab, or stop shrinking. The slab is the spare one, if there is one; else it is
+ * allocated here. False when there is no memory. Context: in shard.
+ */
 bool wheel_pool_grow(struct wheel_pool *p);
+
+/*
+ * Hand a spare over. What the pool does not need is left in *spare, or what it gives back.
+ * Context: in shard.
+ */
+void wheel_pool_take_spare(struct wheel_pool *p, struct wheel_spare *spare);
+
+/*
+ * How long the directory of a spare has to be; 0: the one in use has room. Context: in shard.
+ */
+uint32_t wheel_pool_spare_capacity(const struct wheel_pool *p);
 
 /* Take a node. Cannot fail while there are at most `room` items. Context: in shard. */
 uint32_t wheel_pool_take(struct wheel_pool *p);

@@ -36,7 +36,7 @@ static void release_generation(struct retired *r)
     generation_destroy(g);
 }
 
-static struct generation *generation_create(const struct shard *s)
+static struct generation *generation_create(struct shard *s)
 {
     struct generation *g = mem_zalloc(sizeof(*g));
 
@@ -47,6 +47,9 @@ static struct generation *generation_create(const struct shard *s)
     g->budget = s->group->budget;
     g->wheel =
         wheel_create(s->memory.arena.base, g->budget, &s->lock, clock_now(s->group->clock));
+    if (g->wheel != NULL) {
+        wheel_tell(g->wheel, &s->wants_spare);
+    }
     if (g->wheel == NULL ||
         !table_init(&g->table, s->items_at_start, s->seed, g->budget, &s->lock)) {
         wheel_destroy(&g->wheel);

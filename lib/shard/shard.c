@@ -39,6 +39,9 @@ static bool init_parts(struct shard *s)
         return false;
     }
     s->wheel = wheel_create(s->memory.arena.base, g->budget, &s->lock, clock_now(g->clock));
+    if (s->wheel != NULL) {
+        wheel_tell(s->wheel, &s->wants_spare);
+    }
     return s->wheel != NULL;
 }
 

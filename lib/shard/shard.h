@@ -62,6 +62,7 @@ struct shard {
     uint64_t cas_next;
     struct memory memory; /* begins with what every set writes */
     struct wheel *wheel;
+    bool wants_spare;         /* the wheel should have a spare, see wheel_tell() */
     uint64_t items_at_start;  /* what a fresh index is made for */
     uint64_t flush_id;        /* the flush command that set flush_at */
     uint64_t flush_done;      /* the newest that was carried out */

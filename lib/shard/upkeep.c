@@ -130,7 +130,7 @@ static bool wants_past(const struct shard *s)
 void shard_note_work(struct shard *s)
 {
     bool making = wants_resize(s) || wants_past(s) || s->memory.arena.wants_range ||
-                  s->memory.blocks.ring_misfits;
+                  s->wants_spare || s->memory.blocks.ring_misfits;
     bool work = making || s->table.phase != TABLE_STEADY || budget_left(s->group->budget) < 0;
 
     shard_must_be_entered(s);
@@ -142,8 +142,23 @@ void shard_note_work(struct shard *s)
     }
 }
 
+/* Make what the wheel grows by next, and hand it over. */
+static void make_spare(struct shard *s, uint32_t capacity)
+{
+    struct wheel_spare spare;
+
+    (void)wheel_spare_make(&spare, capacity); /* what failed is allocated when it is needed */
+    shard_enter(s);
+    s->wants_spare = false;
+    wheel_take_spare(s->wheel, &spare);
+    shard_leave(s);
+    wheel_spare_release(&spare);
+}
+
 void shard_make_wanted(struct shard *s)
 {
+    uint32_t spare_capacity;
+    bool spare;
     bool resize;
     bool past;
     bool ring;
@@ -152,7 +167,12 @@ void shard_make_wanted(struct shard *s)
     resize = wants_resize(s);
     past = wants_past(s);
     ring = s->memory.blocks.ring_misfits;
+    spare = s->wants_spare;
+    spare_capacity = wheel_spare_capacity(s->wheel);
     shard_leave(s);
+    if (spare) {
+        make_spare(s, spare_capacity);
+    }
     if (resize) {
         begin_resize(s);
     }

@@ -676,3 +676,52 @@ TEST(few_keys_take_little)
     ck_assert_uint_le(info.bytes, 64 * 1024);
     world_stop();
 }
+
+/* ---- the spare --------------------------------------------------------------------------- */
+
+/* With a spare each time it is wanted, only the first slab is allocated by a reserve. */
+TEST(a_wheel_with_a_spare_allocates_nothing)
+{
+    const uint32_t count = 40000;
+    bool wants = false;
+    unsigned spares = 0;
+
+    world_start(count, 1000);
+    wheel_tell(w.set, &wants);
+    add(0, 2000);
+    for (uint32_t i = 1; i < count; i++) {
+        int64_t before = atomic_load(&w.budget.used_bytes);
+
+        add(i, 2000 + (msec_t)rng_below(&w.rng, 100000000));
+        ck_assert_int_eq(atomic_load(&w.budget.used_bytes), before);
+        if (wants) {
+            struct wheel_spare spare;
+
+            wants = false;
+            ck_assert(wheel_spare_make(&spare, wheel_spare_capacity(w.set)));
+            wheel_take_spare(w.set, &spare);
+            wheel_spare_release(&spare);
+            spares++;
+        }
+    }
+    ck_assert_uint_gt(spares, 10); /* the directory became longer, too */
+    ck_assert(wheel_verify(w.set));
+    world_stop();
+}
+
+/* A spare that is not needed is left to the caller, or released with the wheel. */
+TEST(a_second_spare_is_left)
+{
+    struct wheel_spare spare;
+
+    world_start(1, 1000);
+    for (int i = 0; i < 2; i++) {
+        ck_assert(wheel_spare_make(&spare, 0));
+        wheel_take_spare(w.set, &spare);
+        ck_assert((spare.slab == NULL) == (i == 0));
+        wheel_spare_release(&spare);
+    }
+    add(0, 2000);
+    ck_assert(wheel_verify(w.set));
+    world_stop();
+}

@@ -143,3 +143,31 @@ TEST(a_shard_over_the_limit_has_work)
     fixture_settle(&f);
     fixture_stop(&f);
 }
+
+/* A writer that finds little room for deadlines makes more when it has left the shard. */
+TEST(the_wheel_gets_its_spare_outside_the_shard)
+{
+    uint64_t bytes;
+
+    fixture_start(&f, NULL);
+    for (unsigned i = 0; i < 3000; i++) {
+        fixture_set_until(&f, fixture_key("k", i), 10, fixture_now(&f) + 1000 + i);
+        ck_assert(!f.shard->wants_spare);
+    }
+    fixture_flush(&f, fixture_now(&f));
+    fixture_settle(&f);
+    for (unsigned i = 0; i < 200; i++) {
+        fixture_set_until(&f, fixture_key("k", i), 10, fixture_now(&f) + 1000 + i);
+    }
+    shard_enter(f.shard);
+    bytes = wheel_bytes(f.shard->wheel);
+    shard_leave(f.shard);
+    for (unsigned i = 200; i < 300; i++) { /* more than one slab takes: the spare is used */
+        fixture_set_until(&f, fixture_key("k", i), 10, fixture_now(&f) + 1000 + i);
+    }
+    shard_enter(f.shard);
+    ck_assert_uint_le(wheel_bytes(f.shard->wheel), bytes + 17 * KIB);
+    shard_leave(f.shard);
+    ck_assert(!f.shard->wants_spare);
+    fixture_stop(&f);
+}
