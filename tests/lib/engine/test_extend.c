@@ -436,7 +436,7 @@ TEST_LOOP(random_additions_are_what_a_model_says, 8)
         if (model_len + len + 1 > f.engine.item_bytes_max) {
             set_model(1 + rng_below(&rng, LEN), rng_below(&rng, 2) * 9999);
         } else {
-            size_t portion = len > engine_small_max(&f.engine) ? rng_below(&rng, 2) * 9999 : 0;
+            size_t portion = len > ENGINE_SMALL_MAX ? rng_below(&rng, 2) * 9999 : 0;
 
             add_to_model(modes[rng_below(&rng, 2)], len, portion);
         }
