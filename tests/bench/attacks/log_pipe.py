@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Messages to a standard error that nobody reads: verbosity 3, commands, failed handshakes."""
 import contextlib
 import fcntl
 import os
@@ -10,6 +9,8 @@ import attack
 
 
 class Attack(attack.Attack):
+    """Messages to a standard error that nobody reads: verbosity 3, commands, failed handshakes."""
+
     tls = True
     attackers = 2
     honest_clients = 2
