@@ -112,8 +112,10 @@ void stats_slabs(struct worker *w, struct stats_out *o)
     must_be_worker(w);
     stats_sum(w->crew, sum);
     stats_sum_shards(w->crew, worker_now(w), &info);
-    if (info.items > 0) {
-        uint64_t mean = (info.item_bytes + info.items - 1) / info.items;
+    /* As in memcached, a class that has had items and is empty now is still shown. */
+    if (info.items > 0 || info.segments_used > 0) {
+        uint64_t items = info.items > 0 ? info.items : 1;
+        uint64_t mean = (info.item_bytes + items - 1) / items;
         uint64_t pages = info.segments_used > 0 ? info.segments_used : 1;
         uint64_t total;
 
@@ -133,6 +135,6 @@ void stats_slabs(struct worker *w, struct stats_out *o)
         put_rows(o, slab_rows, sizeof(slab_rows) / sizeof(slab_rows[0]), sum);
         o->prefix = "";
     }
-    stats_put_u64(o, "active_slabs", info.items > 0 ? 1 : 0);
+    stats_put_u64(o, "active_slabs", info.items > 0 || info.segments_used > 0 ? 1 : 0);
     stats_put_u64(o, "total_malloced", info.resident_bytes);
 }
