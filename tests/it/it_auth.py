@@ -270,13 +270,28 @@ def test_guesses_end_the_connection():
         assert log.count("failed logins") == 3 and "guess" not in log, log
 
 
+def known_in_the_end(guarded):
+    """A client that has logged in; where the machine is slow it may be too late for that at times."""
+    clients = []
+
+    def is_in():
+        try:
+            clients.append(guarded.known())
+        except (AssertionError, EOFError, OSError):
+            pass
+        return clients != []
+    wait_for(is_in, "a client logs in in time")
+    return clients[0]
+
+
 def test_silent_clients_leave_room():
     """Clients that do not log in are closed in time, however they pass it, and others get their places."""
     ways = [b"", b"x", b"get a\r\n", b"set any 0 0 100\r\nuser ", offer(b"user", b"wrong")]
-    with Guarded("-c", "12", "-o", "auth_timeout=1") as g, g.known() as known:
+    with Guarded("-c", "12", "-o", "auth_timeout=1") as g, known_in_the_end(g) as known:
         wait_for(lambda: known.stat("curr_connections") == 1, "it is alone")
+        late = known.stat("mayfly_auth_timeouts")
         held = [mayfly.hold(g.daemon, 1, ways[i % len(ways)])[0] for i in range(11)]
-        wait_for(lambda: known.stat("mayfly_auth_timeouts") == 11, "they are closed")
+        wait_for(lambda: known.stat("mayfly_auth_timeouts") == late + 11, "they are closed")
         assert known.stat("curr_connections") == 1      # and who has logged in stays
         for c in held:
             c.sock.setblocking(True)
