@@ -46,6 +46,9 @@
 /* How many due items are dropped at once before anything alive is evicted. */
 #define DUE_BATCH 20
 
+/* More than this many bytes of due items take too long to drop for a store that waits. */
+#define FAR_BYTES (1 << 20)
+
 static struct segment *seg(struct memory *m, segment_t n)
 {
     return &m->arena.segments[n];
@@ -75,40 +78,72 @@ segment_t cursor_emptiest(const struct memory *m)
     return chains_emptiest(m, (uint32_t)((uint64_t)segment_bytes(&m->arena) * pct / 100));
 }
 
-static bool should_clean(const struct memory *m)
+/* How many bytes are dead less than it takes to begin cleaning; negative: more. */
+static int64_t dead_missing(const struct memory *m)
 {
     uint64_t held = (uint64_t)m->arena.held << m->arena.shift;
+    uint32_t pct = m->evictions ? CLEAN_TOTAL_PCT : NO_EVICT_TOTAL_PCT;
 
-    return m->blocks.dead_bytes * 100 >
-           held * (m->evictions ? CLEAN_TOTAL_PCT : NO_EVICT_TOTAL_PCT);
+    return (int64_t)(held * pct / 100) - (int64_t)m->blocks.dead_bytes;
 }
 
-/* What is due dies before anything alive is evicted. */
-static void drop_due(struct memory *m, msec_t now, int64_t *work)
+/*
+ * The segment to clean; 0: none is worth it. While items are due, the cursor makes what is dead
+ * by itself, so it cleans what is half dead however little is dead in all.
+ */
+static segment_t pick_dead(const struct memory *m)
+{
+    if (dead_missing(m) < 0) {
+        return cursor_emptiest(m);
+    }
+    return m->cursor.is_due_left ? chains_emptiest(m, segment_bytes(&m->arena) / 2) : 0;
+}
+
+/*
+ * Nothing is free beyond the reserve, or about to be: a put fails, or waits, unless the next
+ * slices make room.
+ */
+static bool is_pressed(const struct memory *m)
+{
+    return arena_avail(&m->arena) <= ROOM_RESERVE && room_waiting(m) <= ROOM_RESERVE;
+}
+
+/* Drop due items until the work is down to `rest`. */
+static void drop_due(struct memory *m, msec_t now, int64_t *work, int64_t rest)
 {
     unsigned dropped = 1;
 
-    while (*work > 0 && dropped > 0) {
+    while (*work > rest && dropped > 0) {
         unsigned looked = 0;
 
         dropped = m->ops->drop_due(m->owner, DUE_BATCH, now, &looked);
         *work -= (int64_t)looked * WORK_LIVE;
     }
+    m->cursor.is_due_left = dropped > 0;
 }
 
-/* Choose what to do next; false when there is nothing. */
+/*
+ * Choose what to do next; false when there is nothing. Half of the work goes into dropping what
+ * is due, the rest into cleaning. What is due dies before anything alive is evicted, except
+ * where millions are due, spread over all segments: then it takes long until anything is worth
+ * cleaning. If room cannot wait for that, the other half goes into evicting, where due items
+ * die as well.
+ */
 static bool choose_next(struct memory *m, msec_t now, int64_t *work)
 {
-    drop_due(m, now, work);
-    if (*work <= 0) {
-        return true;
-    }
+    segment_t n;
 
-    segment_t n = should_clean(m) ? cursor_emptiest(m) : 0;
-
+    drop_due(m, now, work, *work / 2);
+    n = pick_dead(m);
     if (n != 0) {
         begin_segment(m, n, CURSOR_CLEAN);
         return true;
+    }
+    if (!m->evictions || !is_pressed(m) || dead_missing(m) < FAR_BYTES) {
+        drop_due(m, now, work, 0);
+        if (*work <= 0) {
+            return true;
+        }
     }
     if (!m->evictions) {
         return false;

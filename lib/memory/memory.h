@@ -98,6 +98,7 @@ struct cursor {
     uint32_t offset;
     uint32_t ahead; /* offset up to which the owner has prefetched */
     enum cursor_mode mode;
+    bool is_due_left;       /* more was due when the work was used up */
     uint64_t kept, scanned; /* of evictions lately: see struct evict_pass */
 };
 

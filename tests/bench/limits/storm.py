@@ -3,7 +3,7 @@
 """Stores at the limit while very many keys fall due in the same second.
 
 Fills the server up to its limit with small items that all fall due at one second, and has 20
-clients store 2 KB (half of them) or 300 KB (the others) from just before that second on. Prints
+clients store 2 KB (half of them) or 300 KB (the others) from that second on. Prints
 how many stores were refused, how long they waited, and what the engine did meanwhile. The goal:
 none is refused, none waits longer than 50 ms.
 
@@ -21,7 +21,6 @@ from mayfly import Client, Daemon                                       # noqa: 
 
 CLIENTS = 20
 KEYS_A_MIB = 7800       # of 64 bytes: with index and wheel they fill the limit
-FILL_PER_S = 600000     # at least
 
 
 def fill(c, count, due):
@@ -32,12 +31,13 @@ def fill(c, count, due):
         assert c.ask(b"version").startswith(b"VERSION")
 
 
-def store(path, number, size, until, out):
+def store(path, number, size, begin, until, out):
     """One client. Tells how many stores it made, how many were refused, and all waits in seconds."""
     waits, refused, answers = [], 0, {}
     value = b"s" * size
     with Client(path) as c:
         i = 0
+        time.sleep(max(0, begin - time.time()))
         while time.time() < until:
             began = time.monotonic()
             answer = c.set(b"c%d.%d" % (number, i % 1000), value)
@@ -64,16 +64,18 @@ def main():
     count = args.m * KEYS_A_MIB
     sizes = [int(n) for n in args.sizes.split(",")]
     with Daemon("-m", str(args.m), "-t", str(args.t), *args.args.split()) as d, d.client() as c:
-        due = int(time.time() + 4 + count / FILL_PER_S)
+        began = time.monotonic()
+        fill(c, count // 20, int(time.time()) + 3600)
+        due = int(time.time() + 6 + 45 * (time.monotonic() - began))
         began = time.monotonic()
         fill(c, count, due)
         print("-m %d -t %d: %d items in %.1f s, %d evicted; resident %d MiB" % (
             args.m, args.t, count, time.monotonic() - began, c.stat("evictions"), d.rss() >> 20), flush=True)
-        time.sleep(max(0, due - 0.5 - time.time()))
+        time.sleep(max(0, due - 1 - time.time()))
         before, shards = c.stats(), {n: c.shard_sum(n) for n in ("mayfly_room_waits", "cursor_cleaned", "cursor_evicted")}
         out = multiprocessing.Queue()
         until = due + args.seconds
-        clients = [multiprocessing.Process(target=store, args=(d.path, n, sizes[n % len(sizes)], until, out))
+        clients = [multiprocessing.Process(target=store, args=(d.path, n, sizes[n % len(sizes)], due, until, out))
                    for n in range(CLIENTS)]
         for p in clients:
             p.start()

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "lib/base/rcu.h"
+#include "lib/memory/chains.h"
 #include "lib/memory/chunks.h"
 #include "lib/memory/cursor.h"
 #include "lib/memory/room.h"
@@ -67,6 +68,50 @@ TEST(what_is_dead_is_cleaned_before_anything_is_evicted)
     for (unsigned i = 0; i < n; i++) {
         ck_assert(fixture_has(&f, name("k", i)) == (i % 5 >= 2));
     }
+    fixture_stop(&f);
+}
+
+/*
+ * Very many fall due in the same second, one here and one there. No segment is worth cleaning
+ * for long, yet a store that is pressed does not wait until all of them were dropped.
+ */
+TEST(a_storm_of_deadlines_leaves_work_for_making_room)
+{
+    struct engine_config cfg;
+    struct memory *m;
+    segment_t taken[64];
+    unsigned slices = 0;
+    unsigned n = 0;
+    unsigned keys;
+
+    fixture_config(&cfg);
+    cfg.limit_bytes = 28 * MIB;
+    fixture_start(&f, &cfg);
+    m = &f.shard->memory;
+    for (keys = 0; fixture_avail(&f) > 16; keys++) {
+        /* Neighbours fall due in different milliseconds. */
+        fixture_set_until(&f, name("k", keys), 40, fixture_now(&f) + 60000 + keys % 997);
+        if (keys % 4096 == 0) {
+            fixture_settle(&f);
+        }
+    }
+    clock_advance(&f.engine.clock, 62000);
+    shard_enter(f.shard);
+    while (arena_avail(&m->arena) > ROOM_RESERVE) {
+        ck_assert_uint_lt(n, 64);
+        taken[n++] = arena_take(&m->arena, SEG_WHOLE, 0);
+    }
+    while (room_waiting(m) == 0) {
+        ck_assert(cursor_slice(m, 512, fixture_now(&f)));
+        ck_assert_uint_lt(++slices, 100);
+    }
+    ck_assert_uint_lt(fixture_counter(&f, CTR_expired_reclaim), keys / 8);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
+    while (n > 0) {
+        n--;
+        arena_give_whole(&m->arena, taken[n], taken[n], 1);
+    }
+    shard_leave(f.shard);
     fixture_stop(&f);
 }
 
