@@ -76,8 +76,6 @@ void *mem_alloc_aligned(size_t n, size_t align)
 
 #endif
 
-#define HUGE_PAGE_BYTES ((size_t)2 << 20)
-
 static size_t page_bytes(void)
 {
     return (size_t)sysconf(_SC_PAGESIZE);
@@ -122,7 +120,7 @@ static void *map_aligned(size_t n, size_t align, int prot)
 static void *map_range(size_t n, enum mem_pages pages, int prot)
 {
     void *p =
-        pages == MEM_PAGES_HUGE ? map_aligned(n, HUGE_PAGE_BYTES, prot) : map_pages(n, prot);
+        pages == MEM_PAGES_HUGE ? map_aligned(n, MEM_HUGE_BYTES, prot) : map_pages(n, prot);
 
     if (p != NULL && pages == MEM_PAGES_SMALL) {
         /* If the system uses huge pages by default, one byte would make 2 MiB resident. */
@@ -203,6 +201,11 @@ void mem_discard(void *p, size_t n)
 #endif
     /* Callers were promised that the range reads as zero; it stays resident. */
     memset(p, 0, n);
+}
+
+void mem_use_huge(void *p, size_t n, bool may)
+{
+    (void)madvise(p, n, may ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
 void mem_leave_out_of_cores(void *p, size_t n)

@@ -64,6 +64,14 @@ uint64_t mem_address_space_left(void);
 void mem_discard(void *p, size_t n);
 
 /*
+ * Whether the system may use huge pages in a part of a range that was mapped with
+ * MEM_PAGES_HUGE, in whole MEM_HUGE_BYTES. Only a hint. A system call, so never inside a shard.
+ * Context: any thread.
+ */
+#define MEM_HUGE_BYTES ((size_t)2 << 20)
+void mem_use_huge(void *p, size_t n, bool may);
+
+/*
  * Leave a mapped range out of core files. A debugger that attaches as root still sees it. Fails
  * only where the system does not know how; then nothing changes. Context: any thread, outside a
  * shard.

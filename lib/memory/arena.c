@@ -54,6 +54,8 @@ bool arena_init(struct arena *a, uint64_t range_bytes, uint64_t share_bytes,
     a->shift = choose_shift(share_bytes);
     step = share_bytes / STEPS_A_SHARE >> a->shift;
     step -= step % STEP_MULTIPLE;
+
+    a->unit_segments = pages == MEM_PAGES_HUGE ? (uint32_t)(MEM_HUGE_BYTES >> a->shift) : 0;
     a->step_segments = step > STEP_SEGMENTS ? (uint32_t)step : STEP_SEGMENTS;
     a->map_bytes = range_bytes < ARENA_RANGE_MAX ? range_bytes : ARENA_RANGE_MAX;
     a->map_bytes -= a->map_bytes % ((uint64_t)a->step_segments << a->shift);
@@ -183,10 +185,12 @@ segment_t arena_take(struct arena *a, enum segment_state state, int64_t overdraw
 
     struct segment *g = &a->segments[s];
     uint32_t generation = g->generation + 1;
+    uint8_t is_small = g->is_small;
 
     debug_must(!is_pinned(g));
     memset(g, 0, sizeof(*g));
     g->generation = generation;
+    g->is_small = is_small & 1;
     g->state = (uint8_t)state;
     if (state == SEG_WHOLE) {
         a->whole++;
@@ -416,6 +420,62 @@ uint32_t arena_avail(const struct arena *a)
     return a->free_count + (allowed > 0 ? (uint32_t)allowed : 0);
 }
 
+/* The first segment of the unit that a segment is in. Number 0, never used, is in the first. */
+static segment_t unit_of(const struct arena *a, segment_t s)
+{
+    return s - s % a->unit_segments;
+}
+
+static void note_small_unit(struct arena *a, segment_t s)
+{
+    struct segment *first;
+
+    if (a->unit_segments == 0) {
+        return;
+    }
+    first = &a->segments[unit_of(a, s)];
+    a->small_units += !first->is_small;
+    first->is_small = 1;
+}
+
+/* Units looked at in a call of arena_unit_whole(). */
+#define UNITS_A_CALL 16
+
+static bool unit_is_held(const struct arena *a, segment_t first)
+{
+    if (first + a->unit_segments > a->fresh) {
+        return false;
+    }
+    for (segment_t s = first; s < first + a->unit_segments; s++) {
+        if (a->segments[s].is_cold) {
+            return false;
+        }
+    }
+    return true;
+}
+
+segment_t arena_unit_whole(struct arena *a)
+{
+    arena_must_be_entered(a);
+    /* What is being given back is not cold yet. */
+    for (unsigned i = 0; i < UNITS_A_CALL && a->small_units != 0 && a->trimming == 0; i++) {
+        segment_t first = a->unit_next;
+
+        a->unit_next = first + a->unit_segments < a->fresh ? first + a->unit_segments : 0;
+        if (a->segments[first].is_small && unit_is_held(a, first)) {
+            a->segments[first].is_small = 0;
+            a->small_units--;
+            return first + 1;
+        }
+    }
+    return 0;
+}
+
+void arena_unit_use_huge(const struct arena *a, segment_t in)
+{
+    mem_use_huge(segment_ptr(a, unit_of(a, in)), MEM_HUGE_BYTES, true);
+}
+
 uint32_t arena_trim_take(struct arena *a, uint32_t max, segment_t *list)
 {
     uint32_t n = 0;
@@ -428,6 +488,7 @@ uint32_t arena_trim_take(struct arena *a, uint32_t max, segment_t *list)
         a->segments[s].next = *list;
         *list = s;
         n++;
+        note_small_unit(a, s);
     }
     a->trimming += n;
     return n;
@@ -436,6 +497,9 @@ uint32_t arena_trim_take(struct arena *a, uint32_t max, segment_t *list)
 void arena_trim_discard(struct arena *a, segment_t list)
 {
     for (segment_t s = list; s != 0; s = a->segments[s].next) {
+        if (a->unit_segments != 0) {
+            mem_use_huge(segment_ptr(a, unit_of(a, s)), MEM_HUGE_BYTES, false);
+        }
         mem_discard(segment_ptr(a, s), segment_bytes(a));
     }
 }
@@ -446,6 +510,7 @@ void arena_trim_done(struct arena *a, segment_t list, uint32_t count)
     while (list != 0) {
         segment_t next = a->segments[list].next;
 
+        a->segments[list].is_cold = 1;
         a->segments[list].next = a->cold;
         a->cold = list;
         list = next;

@@ -70,6 +70,8 @@ struct segment {
     uint8_t chain; /* enum chain_id */
     uint8_t bin;
     uint8_t is_lazy : 1;  /* anchor of a run: counted as lazyfree work */
+    uint8_t is_cold : 1;  /* its pages were given back, and it was not taken since */
+    uint8_t is_small : 1; /* first of a unit: the system is to use no huge pages in it */
     uint8_t is_dated : 1; /* anchor of a run: else the stamp of the run before it counts */
 } MF_LINE_ALIGNED;
 
@@ -94,6 +96,7 @@ struct arena {
     uint64_t map_bytes;
     uint32_t shift;         /* log2 of the bytes of a segment */
     uint32_t step_segments; /* committed at once */
+    uint32_t unit_segments; /* that share a huge page; 0: the range has none */
     struct budget *budget;
     struct grace *grace;
     const struct lock *lock; /* [borrowed] guards the arena; NULL: one thread only */
@@ -105,11 +108,13 @@ struct arena {
     uint32_t fresh;     /* lowest number never used */
     segment_t free;     /* held and unused */
     uint32_t free_count;
-    uint32_t free_low; /* least free_count since the trimmer last looked */
-    segment_t cold;    /* unused and not resident */
-    uint32_t held;     /* open, sealed, whole, waiting, free */
-    uint32_t whole;    /* in large values, linked or being received */
-    uint32_t trimming; /* taken off the free list to be given back to the system */
+    uint32_t free_low;    /* least free_count since the trimmer last looked */
+    segment_t cold;       /* unused and not resident */
+    uint32_t held;        /* open, sealed, whole, waiting, free */
+    uint32_t whole;       /* in large values, linked or being received */
+    uint32_t small_units; /* units in which the system is to use no huge pages */
+    segment_t unit_next;  /* the first segment of the unit to look at next */
+    uint32_t trimming;    /* taken off the free list to be given back to the system */
     struct run_queue quarantine, lazy, pinned;
     struct run_queue values; /* linked large values, doubly linked by bin_next and bin_prev */
 };
@@ -273,5 +278,14 @@ static inline uint32_t arena_waiting(const struct arena *a)
 uint32_t arena_trim_take(struct arena *a, uint32_t max, segment_t *list);
 void arena_trim_discard(struct arena *a, segment_t list);
 void arena_trim_done(struct arena *a, segment_t list, uint32_t count);
+
+/*
+ * Huge pages. In a unit of which a part was given back the system must use none: it would fill
+ * the holes again. Once all segments of the unit are held it may. Returns a segment of a unit
+ * that has become whole, 0 if there is none among the few that were looked at; the caller then
+ * says so to the system, outside. Context: in shard; arena_unit_use_huge(): outside.
+ */
+segment_t arena_unit_whole(struct arena *a);
+void arena_unit_use_huge(const struct arena *a, segment_t in);
 
 #endif

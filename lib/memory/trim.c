@@ -125,12 +125,26 @@ static uint64_t release_memory(struct memory *m)
     return again;
 }
 
+/* Let the system use huge pages again in what is wholly held again. */
+static void mend_unit(struct memory *m)
+{
+    segment_t first;
+
+    lock_take(m->lock);
+    first = arena_unit_whole(&m->arena);
+    lock_give(m->lock);
+    if (first != 0) {
+        arena_unit_use_huge(&m->arena, first);
+    }
+}
+
 uint64_t trim_burst(struct memory *m)
 {
     uint64_t again = release_memory(m);
     uint64_t look = RECLAIM_IDLE;
 
     must_be_reclaimer();
+    mend_unit(m);
     if (give_excess_back(m, clock_now(m->clock), &look)) {
         return 0;
     }

@@ -379,6 +379,42 @@ TEST(a_pinned_run_waits_for_its_reader)
     stop();
 }
 
+/* A unit of which a part was given back gets no huge page until all of it is held again. */
+TEST(units_with_holes_have_small_pages)
+{
+    segment_t last = 0;
+    segment_t list = 0;
+    segment_t first;
+    uint32_t n;
+
+    start(1024 * MIB, 1024 * MIB);
+    ck_assert_uint_eq(a.unit_segments, 8);
+    first = take_list(40, &last);
+    ck_assert_uint_eq(arena_unit_whole(&a), 0);
+    arena_give_whole(&a, first, last, 40);
+    n = arena_trim_take(&a, 3, &list);
+    ck_assert_uint_eq(arena_unit_whole(&a), 0);
+    arena_trim_discard(&a, list);
+    arena_trim_done(&a, list, n);
+    ck_assert_uint_ge(a.small_units, 1);
+    n = a.small_units;
+    ck_assert_uint_eq(arena_unit_whole(&a), 0);
+    for (int i = 0; i < 40; i++) {
+        (void)take(SEG_WHOLE, 0);
+    }
+    ck_assert_uint_eq(a.cold, 0);
+    while (n-- > 0) {
+        segment_t in = arena_unit_whole(&a);
+
+        ck_assert_uint_ne(in, 0);
+        ck_assert(!a.segments[in / 8 * 8].is_small);
+        arena_unit_use_huge(&a, in);
+    }
+    ck_assert_uint_eq(a.small_units, 0);
+    ck_assert_uint_eq(arena_unit_whole(&a), 0);
+    stop();
+}
+
 TEST(trimming_pays_back_and_cold_ones_read_as_zero)
 {
     segment_t last = 0;
