@@ -269,8 +269,9 @@ static double burden(struct holder *x, msec_t now)
 }
 
 /*
- * The greatest burden; of several the one that was looked at first. There is one if anything is
- * kept here: memory has to be bounded even if all move.
+ * The greatest burden; of several the one whose last move is longest ago, so that who still
+ * sends stays, and is soon through. There is one if anything is kept here: memory has to be
+ * bounded even if all move.
  */
 static struct holder *find_burden(struct holders *h, msec_t now)
 {
@@ -289,7 +290,8 @@ static struct holder *find_burden(struct holders *h, msec_t now)
                 break;
             }
             weight = burden(x, now);
-            if (worst == NULL || weight > most) {
+            if (worst == NULL || weight > most ||
+                (weight >= most && x->moves_until < worst->moves_until)) {
                 worst = x;
                 most = weight;
             }

@@ -232,6 +232,41 @@ TEST(lines_without_end_are_bounded)
     free(v);
 }
 
+/* Of those that keep as much, and all came lately, those go that have stopped sending. */
+TEST(who_still_sends_stays)
+{
+    enum { CLIENTS = 60, LINE = 1000000, BEGIN = 600000, MORE = 5000 };
+    char *line = malloc(LINE);
+    int fd[CLIENTS];
+    int sender;
+    int other;
+
+    solo_stop();
+    solo_start_with(64 * (uint64_t)MIB, 1, true);
+    other = wire_dial(0);
+    sender = wire_dial(0);
+    memset(line, ' ', LINE);
+    memcpy(line, "get k", 5);
+    wire_put(sender, line, BEGIN);
+    for (int i = 0; i < CLIENTS; i++) {
+        clock_advance(&solo.crew.engine.clock, 20);
+        wire_put(sender, line + 5, MORE);
+        wire_store(other, "turn", "x", 1);
+        fd[i] = wire_dial(0);
+        push(fd[i], line, LINE);
+        wire_store(other, "turn", "x", 1);
+    }
+    ck_assert_uint_gt(solo_counter(CTR_slow_drops), CLIENTS / 4);
+    wire_say(sender, "\r\n");
+    wire_expect(sender, "END\r\n");
+    for (int i = 0; i < CLIENTS; i++) {
+        close(fd[i]);
+    }
+    close(sender);
+    close(other);
+    free(line);
+}
+
 TEST(one_connection_keeps_a_share_at_most)
 {
     enum { LINE = 1900000 };
