@@ -55,7 +55,7 @@ struct segment {
     uint32_t bin_next, bin_prev; /* sealed: others in the same bin. bin_next also joins runs */
     uint32_t fill;               /* bytes taken from the front; whole: the end of its part */
     union {
-        uint32_t dead; /* bytes of dead blocks, without the unused tail */
+        uint32_t dead; /* bytes of dead blocks; the unused tail too once sealed */
         uint32_t skip; /* whole: where its part of the value begins */
     };
     uint32_t live;         /* live blocks */

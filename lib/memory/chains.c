@@ -96,6 +96,7 @@ static void seal(struct memory *m, segment_t n)
 {
     struct segment *g = &m->arena.segments[n];
     struct chain *c = &m->blocks.chain[g->chain];
+    uint32_t tail = segment_bytes(&m->arena) - g->fill;
 
     memory_must_be_entered(m);
     if (c->open == n) {
@@ -105,6 +106,8 @@ static void seal(struct memory *m, segment_t n)
     }
     g->state = SEG_SEALED;
     g->sealed_s = (uint32_t)(clock_now(m->clock) / 1000);
+    g->dead += tail;
+    m->blocks.dead_bytes += tail;
     bin_insert(m, n, chains_bin_for(m, g));
 }
 

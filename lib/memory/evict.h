@@ -31,8 +31,8 @@ enum verdict {
 struct evict_pass {
     enum chain_id chain;
     uint32_t sealed_s;
-    uint64_t kept;    /* bytes that VERDICT_KEEP kept lately, in this pass and before */
-    uint64_t scanned; /* bytes of main looked at meanwhile */
+    uint64_t kept;    /* bytes that VERDICT_KEEP kept in this pass */
+    uint64_t scanned; /* bytes looked at */
 };
 
 /* All functions are called in the shard, except past_create and past_destroy: outside. */
@@ -119,7 +119,7 @@ static inline void evict_prefetch(const struct evict *ev, enum chain_id chain, u
 static inline bool evict_wants_past(const struct evict *ev, uint64_t items)
 {
     evict_must_be_entered(ev);
-    return (ev->past_is_wanted && ev->past_capacity < items / 2) ||
+    return (ev->past_is_wanted && ev->past_capacity < items / 2 + 512) ||
            ev->past_capacity > 4 * items + 8192;
 }
 

@@ -17,7 +17,7 @@
 #define SMALL_PCT 10
 
 /*
- * Passes over main keep at most this share of what they scanned. Without a cap, a cache in
+ * One pass over main keeps at most this share of what it scanned. Without a cap, a cache in
  * which everything is hot makes one put copy megabytes before it finds a victim.
  */
 #define KEEP_PCT   80
