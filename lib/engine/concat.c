@@ -12,7 +12,8 @@
 #include "lib/engine/engine.h"
 #include "lib/engine/extend.h"
 #include "lib/engine/find.h"
-#include "lib/engine/loose.h"
+#include "lib/engine/join.h"
+#include "lib/engine/splice.h"
 #include "lib/engine/store_common.h"
 #include "lib/engine/store_large.h"
 #include "lib/engine/store_value.h"
@@ -113,21 +114,14 @@ static enum outcome concat_absent(struct engine *e, struct store *st, msec_t now
 
 static enum outcome append_addition(struct body *b, const struct store *st)
 {
-    struct body_parts add;
+    struct source s = source_of(st);
+    struct span part;
     enum outcome out = OUT_OK;
 
-    if (!store_has_body(st)) {
-        return body_append(b, st->value, st->may_wait);
+    while (out == OUT_OK && source_next(&s, &part)) {
+        out = body_append(b, part, st->may_wait);
     }
-    body_parts(*st->body, &add);
-    for (segment_t n = add.first; add.segments > 0 && out == OUT_OK; add.segments--) {
-        const struct segment *g = &add.shard->memory.arena.segments[n];
-
-        out = body_append(b, span_of(segment_ptr(&add.shard->memory.arena, n), g->fill),
-                          st->may_wait);
-        n = g->next;
-    }
-    return out == OUT_OK ? body_append(b, span_of(add.tail, add.tail_len), st->may_wait) : out;
+    return out;
 }
 
 /* Copy the old value and the addition, in order, to a fresh body. */

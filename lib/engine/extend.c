@@ -18,195 +18,13 @@
 #include "lib/base/context.h"
 #include "lib/engine/body.h"
 #include "lib/engine/loose.h"
+#include "lib/engine/splice.h"
 #include "lib/engine/store_common.h"
 #include "lib/engine/store_large.h"
 #include "lib/memory/chunks.h"
 #include "lib/memory/room_make.h"
 #include "lib/shard/keyspace.h"
 #include "lib/shard/value.h"
-
-/* Fewer than EXTEND_SEGMENTS are copied, and less than two before or after them. */
-#define FRESH_MAX (EXTEND_SEGMENTS + 2)
-
-/* ---- the addition ------------------------------------------------------------------------ */
-
-/* The bytes of a span or of a full body, from front to back. */
-struct source {
-    const struct arena *arena;
-    segment_t at; /* next whole segment */
-    uint32_t segments;
-    struct span tail; /* what follows the segments */
-};
-
-static struct source source_of_body(const struct body_parts *parts)
-{
-    return (struct source){&parts->shard->memory.arena, parts->first, parts->segments,
-                           span_of(parts->tail, parts->tail_len)};
-}
-
-static struct source source_of(const struct store *st)
-{
-    struct body_parts parts;
-
-    if (!store_has_body(st)) {
-        return (struct source){.tail = st->value};
-    }
-    body_parts(*st->body, &parts);
-    return source_of_body(&parts);
-}
-
-static bool source_next(struct source *s, struct span *part)
-{
-    if (s->segments > 0) {
-        const struct segment *g = &s->arena->segments[s->at];
-
-        *part = span_of(segment_ptr(s->arena, s->at), g->fill);
-        s->at = g->next;
-        s->segments--;
-        return true;
-    }
-    *part = s->tail;
-    s->tail.len = 0;
-    return part->len > 0;
-}
-
-size_t store_addition_len(const struct store *st)
-{
-    struct body_parts parts;
-
-    if (!store_has_body(st)) {
-        return st->value.len;
-    }
-    body_parts(*st->body, &parts);
-    return parts.len;
-}
-
-bool store_joins(const struct store *st)
-{
-    struct body_parts parts;
-
-    if (!store_has_body(st)) {
-        return false;
-    }
-    body_parts(*st->body, &parts);
-    return parts.segments >= EXTEND_SEGMENTS;
-}
-
-/* ---- segments ---------------------------------------------------------------------------- */
-
-/* Segments that only this thread knows. */
-struct fresh {
-    struct body *body; /* owns them */
-    uint32_t count;
-    segment_t at[FRESH_MAX];
-};
-
-static enum outcome fresh_take(struct engine *e, const struct store *st, uint32_t count,
-                               struct fresh *f)
-{
-    struct body_parts parts;
-    enum outcome out;
-
-    must(count <= FRESH_MAX);
-    f->body = NULL;
-    f->count = 0;
-    if (count == 0) {
-        return OUT_OK;
-    }
-    f->body = body_begin(
-        e, st->hash, (size_t)count << e->shards[0]->memory.arena.shift); /* the same in all */
-    if (f->body == NULL) {
-        return OUT_NO_MEMORY;
-    }
-    out = body_take(f->body, st->may_wait);
-    if (out == OUT_OK) {
-        segment_t n;
-
-        body_parts(f->body, &parts);
-        n = parts.first;
-        for (uint32_t i = 0; i < count; i++) {
-            f->at[i] = n;
-            n = parts.shard->memory.arena.segments[n].next;
-        }
-        f->count = count;
-    }
-    return out;
-}
-
-/*
- * Give the segments back, unless the body has been disowned. They may have been joined to
- * others in between, so they are joined anew as they were taken.
- */
-static void fresh_drop(struct fresh *f)
-{
-    struct body_parts parts;
-
-    if (f->body != NULL) {
-        body_parts(f->body, &parts);
-        for (uint32_t i = 1; parts.segments != 0 && i < f->count; i++) {
-            parts.shard->memory.arena.segments[f->at[i - 1]].next = f->at[i];
-        }
-    }
-    body_abort(&f->body);
-}
-
-/* Where bytes are copied to: a segment, and where it ends those that follow it. */
-struct sink {
-    struct arena *arena;
-    segment_t segment;
-    uint32_t at;
-    const segment_t *then;
-};
-
-static void sink_put(struct sink *k, struct span part)
-{
-    while (part.len > 0) {
-        uint32_t room = segment_bytes(k->arena) - k->at;
-        size_t n = part.len < room ? part.len : room;
-
-        if (n == 0) {
-            k->segment = *k->then++;
-            k->at = 0;
-            continue;
-        }
-        memcpy(segment_ptr(k->arena, k->segment) + k->at, part.ptr, n);
-        k->at += (uint32_t)n;
-        part = span_of(part.ptr + n, part.len - n);
-    }
-}
-
-static void sink_put_all(struct sink *k, struct source s)
-{
-    struct span part;
-
-    while (source_next(&s, &part)) {
-        sink_put(k, part);
-    }
-}
-
-/* Join segments to a run, in this order; none where count is 0. */
-static void growth_add(struct arena *a, struct growth *g, segment_t first, segment_t last,
-                       uint32_t count)
-{
-    if (count == 0) {
-        return;
-    }
-    if (g->count == 0) {
-        g->first = first;
-    } else {
-        a->segments[g->last].next = first;
-    }
-    g->last = last;
-    g->count += count;
-}
-
-static void growth_add_fresh(struct arena *a, struct growth *g, const segment_t *at,
-                             uint32_t count)
-{
-    for (uint32_t i = 0; i < count; i++) {
-        growth_add(a, g, at[i], at[i], 1);
-    }
-}
 
 /* ---- what is to be done ------------------------------------------------------------------ */
 
@@ -230,13 +48,6 @@ struct extension {
     struct loose head;
     struct fresh fresh;
 };
-
-static uint32_t segments_for(const struct extension *x, size_t bytes)
-{
-    uint32_t shift = x->shard->memory.arena.shift;
-
-    return (uint32_t)((bytes + ((size_t)1 << shift) - 1) >> shift);
-}
 
 /* How the found item is to be extended. Context: in shard. */
 static void extension_plan(struct extension *x, const struct visit *v)
@@ -272,10 +83,10 @@ static void extension_plan(struct extension *x, const struct visit *v)
     x->room = (uint32_t)(rest < room ? rest : room);
     rest -= x->room;
     if (x->where == RUN_BACK) {
-        x->before = segments_for(x, x->tail + rest); /* the pieces go to the first of them */
+        x->before = segments_for(a, x->tail + rest); /* the pieces go to the first of them */
         x->behind = 0;
     } else {
-        x->before = segments_for(x, rest);
+        x->before = segments_for(a, rest);
         x->behind = x->tail != 0;
     }
 }
@@ -409,12 +220,12 @@ static void extend_fill(struct extension *x, struct growth by[RUN_ENDS])
         struct body_parts parts;
 
         body_parts(*x->st->body, &parts);
-        growth_add_fresh(a, &by[RUN_BACK], fresh + x->before, x->behind);
+        growth_add_each(a, &by[RUN_BACK], fresh + x->before, x->behind);
         growth_add(a, g, parts.first, parts.last, parts.segments);
         if (x->before != 0) {
             memcpy(segment_ptr(a, fresh[0]), parts.tail, parts.tail_len);
             a->segments[fresh[0]].fill = (uint32_t)parts.tail_len;
-            growth_add_fresh(a, g, fresh, 1);
+            growth_add_each(a, g, fresh, 1);
         }
         return;
     }
@@ -439,8 +250,8 @@ static void extend_fill(struct extension *x, struct growth by[RUN_ENDS])
             a->segments[fresh[0]].skip = skip;
         }
     }
-    growth_add_fresh(a, g, fresh, x->before);
-    growth_add_fresh(a, &by[RUN_BACK], fresh + x->before, x->behind);
+    growth_add_each(a, g, fresh, x->before);
+    growth_add_each(a, &by[RUN_BACK], fresh + x->before, x->behind);
 }
 
 /* Give up the claim, and the block of the head unless it was linked. Context: in shard. */
@@ -519,9 +330,7 @@ static enum outcome extend_claimed(struct engine *e, struct extension *x, msec_t
     extend_fill(x, by);
     out = extend_end(e, x, by, now);
     if (out == OUT_STORED) {
-        if (x->fresh.body != NULL) {
-            body_disown(x->fresh.body);
-        }
+        fresh_keep(&x->fresh);
         if (x->joins) {
             body_disown(*x->st->body);
         }
@@ -541,93 +350,4 @@ enum outcome store_extend(struct engine *e, struct store *st, uint64_t bytes_max
     x.joins = store_joins(st);
     out = visit_run(e, &v, st->hash, st->key, now, extend_begin, &x);
     return x.claims ? extend_claimed(e, &x, now) : out;
-}
-
-/* ---- a long addition to a short value ---------------------------------------------------- */
-
-/* How many fresh segments take the old value, and what ends the addition. */
-static uint32_t join_count(const struct body_parts *add, const struct store *st, size_t old_len,
-                           uint32_t *joint)
-{
-    uint32_t shift = add->shard->memory.arena.shift;
-    size_t bytes = old_len + (st->mode == STORE_PREPEND ? add->tail_len : 0);
-
-    *joint = (uint32_t)((bytes + ((size_t)1 << shift) - 1) >> shift);
-    return *joint + (st->mode == STORE_APPEND && add->tail_len > 0);
-}
-
-/*
- * Fill the fresh segments. The run of the new value is those with the old one, then the
- * addition's, then one with its end; or the addition's, then those with its end and the old
- * one.
- */
-static void join_fill(const struct store *st, const struct found *old,
-                      const struct body_parts *add, const struct fresh *f, uint32_t joint,
-                      struct growth *run)
-{
-    struct arena *a = &add->shard->memory.arena;
-    struct sink k = {a, f->at[0], 0, f->at + 1};
-    struct value_walk w;
-    struct span part;
-
-    if (st->mode == STORE_PREPEND) {
-        growth_add(a, run, add->first, add->last, add->segments);
-        sink_put(&k, span_of(add->tail, add->tail_len));
-    }
-    value_walk_begin(&w, old->shard, old->item);
-    while (value_walk_next(&w, &part)) {
-        sink_put(&k, part);
-    }
-    if (joint > 0) {
-        a->segments[f->at[joint - 1]].fill = k.at;
-    }
-    growth_add_fresh(a, run, f->at, joint);
-    if (st->mode == STORE_APPEND) {
-        growth_add(a, run, add->first, add->last, add->segments);
-        if (f->count > joint) {
-            memcpy(segment_ptr(a, f->at[joint]), add->tail, add->tail_len);
-            a->segments[f->at[joint]].fill = (uint32_t)add->tail_len;
-            growth_add_fresh(a, run, f->at + joint, 1);
-        }
-    }
-}
-
-enum outcome store_join(struct engine *e, struct store *st, const struct found *old, msec_t now)
-{
-    struct body_parts parts, add;
-    struct growth run = {0};
-    struct fresh f;
-    uint32_t joint;
-    enum outcome out;
-
-    must_be_reading();
-    body_parts(*st->body, &add);
-    out = fresh_take(e, st, join_count(&add, st, old->item->value_len, &joint), &f);
-    if (out == OUT_OK && f.body != NULL) {
-        body_parts(f.body, &parts);
-        if (parts.shard != add.shard) {
-            out = body_rehome(*st->body, parts.shard, st->may_wait); /* the slot has moved */
-            out = out == OUT_OK ? OUT_MISS : out;
-        }
-    }
-    if (out == OUT_OK) {
-        struct store_commit c = {.st = st,
-                                 .body = st->body,
-                                 .parts = &parts,
-                                 .has_ttl = item_has_ttl(old->item),
-                                 .seen = old->item};
-
-        join_fill(st, old, &add, &f, joint, &run);
-        parts = (struct body_parts){.shard = add.shard,
-                                    .first = run.first,
-                                    .last = run.last,
-                                    .segments = run.count,
-                                    .len = old->item->value_len + add.len};
-        out = store_commit(e, &c, now);
-        if (out == OUT_STORED && f.body != NULL) {
-            body_disown(f.body);
-        }
-    }
-    fresh_drop(&f);
-    return out;
 }
