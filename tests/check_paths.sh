@@ -3,7 +3,8 @@
 #
 # What the documents name exists: files and folders, link targets and their headings, and in
 # backticks functions (with parentheses) and identifiers (with an underscore). A function that is
-# said to be in a file, "`f()` in `file`" or "`f()` (`file`)", is found there.
+# said to be in a file, "`f()` in `file`" or "`f()` (`file`)", is found there. And what the source
+# calls a heading of a document ("..." in DESIGN.md) is one.
 
 set -eu
 cd "${MAYFLY_SRCDIR:-.}"
@@ -73,6 +74,19 @@ anchors_in() {
     sed -n 's/^##* //p' "$1" | tr '[:upper:]' '[:lower:]' | sed -e 's/[^a-z0-9 _-]//g' -e 's/ /-/g'
 }
 
+# "file|document|heading" for each heading that the source names; comments wrap where they must.
+headings_named() {
+    for doc in $documents; do
+        # shellcheck disable=SC2086
+        grep -rlF --include='*.[ch]' --include='*.def' --include='*.py' --include='*.sh' "$doc" $folders |
+            while read -r file; do
+                [ "$file" = tests/check_paths.sh ] ||
+                    tr -s '\n*# ' '    ' <"$file" | LC_ALL=C grep -oE "\"[^\"]+\" in $doc" |
+                    sed "s|^\"\(.*\)\" in $doc\$|$file\|$doc\|\1|"
+            done
+    done
+}
+
 # ---- does it exist? ----------------------------------------------------------------------------
 
 check_link() {
@@ -115,4 +129,12 @@ for doc in $documents; do
 
     verdict "$doc names only what exists"
 done
+
+headings_named >"$dir/names"
+[ -s "$dir/names" ] || complain "the source names no heading: this check looks for the wrong thing"
+while IFS='|' read -r file doc heading; do
+    sed -n 's/^##* //p' "$doc" | grep -qxF -e "$heading" ||
+        complain "$file names a heading that $doc has not: $heading"
+done <"$dir/names"
+verdict "the source names only headings that there are"
 end_of_tests

@@ -156,7 +156,6 @@ static enum turn_stop refresh_certs(struct turn *t, const struct request *r)
 
 /* ---- watch ------------------------------------------------------------------------------- */
 
-/* The client watches these streams from now on, or gets the reason why not. */
 bool exec_is_first(const struct turn *t, const struct request *r)
 {
     const char *end = memrchr(t->input, '\n', (size_t)(r->args.ptr - t->input));
@@ -172,6 +171,7 @@ bool exec_is_first(const struct turn *t, const struct request *r)
            (len == 2 || t->input[len - 3] == '\n');
 }
 
+/* The client watches these streams from now on, or gets the reason why not. */
 static enum turn_stop begin_watching(struct turn *t, uint32_t streams)
 {
     struct client *c = t->client;

@@ -63,9 +63,10 @@ static ssize_t read_some(struct conn *c, char *to, size_t n)
 
 void conn_discard(struct conn *c)
 {
-    ssize_t n = read_some(c, c->worker->rbuf, WORKER_RBUF_BYTES);
+    ssize_t n;
 
     must_be_worker(c->worker);
+    n = read_some(c, c->worker->rbuf, WORKER_RBUF_BYTES);
     conn_ready_count(c, n > 0 ? (size_t)n : 0);
 }
 

@@ -241,7 +241,7 @@ static struct upload *upload_create(struct turn *t, const struct request *r, boo
         mem_free(u);
         return NULL;
     }
-    u->pace.link.next = NULL;
+    u->pace = (struct pace){.bytes = 0}; /* in no list */
     pace_note(&t->w->uploads, &u->pace, t->now, 0);
     cron_pace_ms(t->w, CONN_PACE_UPLOADS_MS);
     return u;
@@ -511,7 +511,8 @@ static bool is_whole(const struct conn *c)
 }
 
 /*
- * One read into the body's room, and then into the worker's buffer. False: no more for now.
+ * One read into the body's room, and then into the worker's buffer. False: that was all that
+ * can be read in this turn.
  */
 static bool read_once(struct conn *c, bool may_wait, size_t *past)
 {

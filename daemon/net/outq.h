@@ -29,7 +29,7 @@ struct out {
 
 enum send_status {
     SEND_ALL,     /* everything was taken */
-    SEND_BLOCKED, /* the socket takes no more for now */
+    SEND_BLOCKED, /* the socket takes no more until it says so */
     SEND_BROKEN,  /* it never will again */
 };
 

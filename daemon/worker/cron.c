@@ -18,10 +18,9 @@
  *
  * A writer on another worker may bring a deadline nearer, or leave work, while the home worker
  * sleeps. So each worker publishes what it knows about its shard (sleeps_until, knows_work,
- * knows_tidy). A
- * worker that has written compares the other shards with that and pokes their home workers.
- * Both sides store, fence, then load, so one of them sees the other's store. A worker without a
- * home shard does none of this, except that it pokes others.
+ * knows_tidy). A worker that has written compares the other shards with that and pokes their
+ * home workers. Both sides store, fence, then load, so one of them sees the other's store. A
+ * worker without a home shard does none of this, except that it pokes others.
  *
  * Connections. Those whose stores wait for room are tried again each millisecond. Those that
  * hold memory are checked for their pace while there are any. All are checked once a second

@@ -166,7 +166,7 @@ static void add_moved(struct holder *x, uint64_t bytes, msec_t since, msec_t now
     }
 }
 
-/* Its peer took bytes: that is enough for now, however few they are. */
+/* Its peer took bytes: so it moves at this moment, however few they are. */
 static void add_taken(struct holder *x, uint64_t bytes, msec_t since, msec_t now)
 {
     add_moved(x, bytes, since, now);

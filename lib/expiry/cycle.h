@@ -17,10 +17,10 @@
  * the next slice; it ends by the rules above or when its time limit is spent.
  *
  * A CPU cap limits both kinds together, and what else is done in the background under it
- * (cycle_spend()): cpu_pct of every window of one second. A window starts
- * with the first cycle after the last window has ended, so a burst after a quiet time may use
- * the whole share of a second at once. A cycle that reaches the cap ends and counts as cut by
- * time; no other begins until the next window.
+ * (cycle_spend()): cpu_pct of every window of one second. A window starts with the first cycle
+ * after the last window has ended, so a burst after a quiet time may use the whole share of a
+ * second at once. A cycle that reaches the cap ends and counts as cut by time; no other begins
+ * until the next window.
  */
 #ifndef MAYFLY_LIB_EXPIRY_CYCLE_H
 #define MAYFLY_LIB_EXPIRY_CYCLE_H

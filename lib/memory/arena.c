@@ -54,7 +54,6 @@ bool arena_init(struct arena *a, uint64_t range_bytes, uint64_t share_bytes,
     a->shift = choose_shift(share_bytes);
     step = share_bytes / STEPS_A_SHARE >> a->shift;
     step -= step % STEP_MULTIPLE;
-
     a->unit_segments = pages == MEM_PAGES_HUGE ? (uint32_t)(MEM_HUGE_BYTES >> a->shift) : 0;
     a->step_segments = step > STEP_SEGMENTS ? (uint32_t)step : STEP_SEGMENTS;
     a->map_bytes = range_bytes < ARENA_RANGE_MAX ? range_bytes : ARENA_RANGE_MAX;

@@ -14,9 +14,9 @@
  *
  * What leaves use is handed over in *runs*: lists of segments joined by `next`, described in
  * the entry of one of them, the anchor. That is the first, unless a large value was extended at
- * its front. A run waits for its grace period in one of two queues (whoever is in
- * the shard releases from `quarantine`, the reclaimer from `lazy`), then, if a reader has
- * pinned it, in `pinned`. Handing over and releasing a run is O(1) whatever its length.
+ * its front. A run waits for its grace period in one of two queues (whoever is in the shard
+ * releases from `quarantine`, the reclaimer from `lazy`), then, if a reader has pinned it, in
+ * `pinned`. Handing over and releasing a run is O(1) whatever its length.
  */
 #ifndef MAYFLY_LIB_MEMORY_ARENA_H
 #define MAYFLY_LIB_MEMORY_ARENA_H

@@ -83,9 +83,9 @@ struct shard {
 #define SHARD_MAGIC 0x6d665344u
 
 /*
- * What a set writes of these changes hands with the lock when several workers write: see
- * "Lines that change hands" in DESIGN.md. So it stands in two lines, and the counters in one
- * more; what every reader needs stands in lines that no set writes.
+ * What a set writes of these goes from CPU to CPU with the lock when several workers write: see
+ * "What a set writes for its shard stands in three lines" in DESIGN.md. Two of them are here,
+ * the third is in the counters; what every reader needs stands in lines that no set writes.
  */
 #ifndef MAYFLY_DEBUG /* the lock is longer */
 #define SHARD_LINE(member) (offsetof(struct shard, member) / MF_LINE_BYTES)
