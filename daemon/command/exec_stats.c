@@ -136,28 +136,18 @@ static bool append_frames(struct buf *out, const struct request *r, bool is_dump
     return append_stat(out, r, span_of(NULL, 0), span_of(NULL, 0));
 }
 
-/* What stats_command() wrote, as frames in its place. False: no memory; *text is unchanged. */
-static bool to_frames(const struct stats_ask *ask, struct buf *text)
+/*
+ * What stats_command() wrote, as frames in its place; a portion of it is lines alone. False: no
+ * memory; *text is unchanged.
+ */
+static bool to_frames(const struct stats_ask *ask, bool is_portion, struct buf *text)
 {
+    const struct request *r = &ask->req;
     struct buf out;
 
     buf_init(&out);
-    if (!append_frames(&out, &ask->req, ask->is_whole, buf_span(text))) {
-        buf_fini(&out);
-        return false;
-    }
-    buf_fini(text);
-    *text = out;
-    return true;
-}
-
-/* The same for a portion, which is lines alone. */
-static bool lines_to_frames(const struct stats_ask *ask, struct buf *text)
-{
-    struct buf out;
-
-    buf_init(&out);
-    if (!append_lines(&out, &ask->req, buf_span(text))) {
+    if (!(is_portion ? append_lines(&out, r, buf_span(text))
+                     : append_frames(&out, r, ask->is_whole, buf_span(text)))) {
         buf_fini(&out);
         return false;
     }
@@ -176,10 +166,10 @@ static void ask_destroy(struct stats_ask **ask)
     *ask = NULL;
 }
 
-/* The answer in the form of the protocol it was asked in. */
-static bool to_protocol(const struct stats_ask *ask, struct buf *reply)
+/* The answer, or a portion of it, in the form of the protocol it was asked in. */
+static bool to_protocol(const struct stats_ask *ask, bool is_portion, struct buf *reply)
 {
-    return ask->req.cls == CLASS_ADMIN || to_frames(ask, reply);
+    return ask->req.cls == CLASS_ADMIN || to_frames(ask, is_portion, reply);
 }
 
 static enum turn_stop answer_no_memory(struct turn *t, const struct request *r)
@@ -234,7 +224,7 @@ static void on_portion(struct stats_ask *ask, struct buf *text, struct stats_gat
     } else if (ask->is_whole) {
         stats_go_on(rest, collect(ask, text));
     } else {
-        is_composed = ask->req.cls == CLASS_ADMIN || lines_to_frames(ask, text);
+        is_composed = to_protocol(ask, true, text);
         /* The client may take it at once: then the gather is at another worker on return. */
         portion = *text;
         buf_init(text);
@@ -258,7 +248,8 @@ static void on_gathered(void *arg, struct buf *text, struct stats_gather *rest)
         put_in_front(ask, text);
     }
     /* Every answer has at least an END; without memory for that one there is none. */
-    is_composed = ask->late.client != NULL && buf_len(text) > 0 && to_protocol(ask, text);
+    is_composed =
+        ask->late.client != NULL && buf_len(text) > 0 && to_protocol(ask, false, text);
     (void)client_answer(&ask->late, buf_span(text), is_composed);
     ask_destroy(&ask);
 }
@@ -344,7 +335,7 @@ static enum turn_stop run_stats(struct turn *t, const struct request *r)
         client_expect(t->client, &ask->late);
         return TURN_ASKED;
     }
-    if (result == STATS_DONE && to_protocol(ask, &ask->reply)) {
+    if (result == STATS_DONE && to_protocol(ask, false, &ask->reply)) {
         t->units += buf_len(&ask->reply) >> UNIT_SHIFT;
         turn_emit(t, buf_begin(&ask->reply), buf_len(&ask->reply));
     } else {

@@ -238,7 +238,7 @@ struct dump {
     struct stats_gather gather;
     struct detail_table *sum; /* owned; of the range that is under way; NULL: not begun */
     uint64_t seed;
-    uint32_t next;        /* row of the table that is being visited, then of sum */
+    uint32_t next;        /* row of the table that is being visited */
     uint32_t first, last; /* the range: hashes from and to, both included */
     uint32_t shown;
     uint64_t more[4]; /* of prefixes without a row */

@@ -86,16 +86,12 @@ static void visit(struct stats_gather *g, struct worker *w)
 
 static void finish(struct stats_gather *g, struct worker *w)
 {
-    enum gather_end how = g->finish != NULL ? g->finish(g) : GATHER_DONE;
-
-    if (how == GATHER_DONE) {
+    if (g->finish == NULL || g->finish(g) == GATHER_DONE) {
         end(g, w);
         return;
     }
-    if (how == GATHER_AGAIN) {
-        g->stage = GATHER_VISITS;
-        g->next = 0;
-    }
+    g->stage = GATHER_VISITS;
+    g->next = 0;
     route(g, w);
 }
 

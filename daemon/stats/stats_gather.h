@@ -29,7 +29,6 @@ enum gather_stage { GATHER_VISITS, GATHER_FINISHES, GATHER_IS_DROPPED };
 
 /* What finish() came to. */
 enum gather_end {
-    GATHER_MORE,  /* the slice is over */
     GATHER_AGAIN, /* visit all workers once more */
     GATHER_DONE,
 };
@@ -50,8 +49,8 @@ struct stats_gather {
      */
     bool (*visit)(struct stats_gather *g, struct worker *w);
     /*
-     * All were visited: append what is left, in slices too, and release what belongs to the
-     * gather, if it is done. May be NULL. Context: worker, the asker.
+     * All were visited: append what is left, and release what belongs to the gather unless all
+     * are to be visited again. May be NULL. Context: worker, the asker.
      */
     enum gather_end (*finish)(struct stats_gather *g);
     /*
