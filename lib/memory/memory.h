@@ -83,6 +83,7 @@ struct blocks {
     uint64_t hole_bytes;    /* the part of dead_bytes that is listed */
     uint64_t put_peak;      /* largest put_per_grace lately; the trimmer halves it */
     uint64_t put_mark;      /* put_bytes when the last grace period ended */
+    msec_t put_marked;      /* when that was */
     uint64_t put_per_grace; /* put during the last whole grace period */
     uint32_t put_completed; /* its number */
     uint32_t bin_bits;
@@ -109,7 +110,6 @@ struct tidy {
     msec_t looked;           /* when it looked last */
     uint64_t put_bytes_seen; /* put_bytes as of then */
     uint64_t spare_bytes;    /* dead bytes that puts are likely to reuse */
-    msec_t put_marked;       /* when the last grace period ended, as put_mark has it */
 };
 
 struct trim {

@@ -104,9 +104,9 @@ void room_release(struct memory *m)
 static uint64_t put_per_grace(struct memory *m, msec_t now)
 {
     uint64_t put = m->blocks.put_bytes - m->blocks.put_mark;
-    msec_t passed = now - m->tidy.put_marked;
+    msec_t passed = now - m->blocks.put_marked;
 
-    m->tidy.put_marked = now;
+    m->blocks.put_marked = now;
     return passed > GRACE_MS ? put * GRACE_MS / (uint64_t)passed : put;
 }
 
