@@ -25,7 +25,7 @@
 #include "proto/text_parse.h"
 
 /* Statistics written, in bytes, that cost about as much as a unit of work. */
-#define UNIT_SHIFT 7
+#define UNIT_BYTES 128u
 
 /* Answers composed as a whole, of those that may be long, that a worker makes at a time. */
 #define WHOLE_MAX 4u
@@ -336,7 +336,7 @@ static enum turn_stop run_stats(struct turn *t, const struct request *r)
         return TURN_ASKED;
     }
     if (result == STATS_DONE && to_protocol(ask, false, &ask->reply)) {
-        t->units += buf_len(&ask->reply) >> UNIT_SHIFT;
+        t->units += buf_len(&ask->reply) / UNIT_BYTES;
         turn_emit(t, buf_begin(&ask->reply), buf_len(&ask->reply));
     } else {
         (void)answer_no_memory(t, r);

@@ -25,12 +25,6 @@
 /* A turn is cut after -R times this many units of work, if others are ready. */
 #define TURN_UNITS 20u
 
-/* The same when the turn of the loop has done much already. */
-#define TURN_LATE_UNITS 64u
-
-/* Output sent, in bytes, that makes a unit of work. */
-#define UNIT_SHIFT 12
-
 /* Times up to this many seconds are counted from now, later ones are unix time. */
 #define RELATIVE_MAX_S (60 * 60 * 24 * 30)
 
@@ -108,7 +102,7 @@ void turn_take(struct turn *t, struct client *c)
     t->requests = 0;
     t->units = 0;
     t->unit_limit = MF_LIKELY(t->w->loop_units < WORKER_LOOP_UNITS) ? turn_share_units(t->w)
-                                                                    : TURN_LATE_UNITS;
+                                                                    : WORKER_LIGHT_UNITS;
     t->rest = span_of(NULL, 0);
 }
 
@@ -311,7 +305,7 @@ void turn_flush(struct turn *t)
         }
     }
     out_clear(&t->out);
-    t->units += written >> UNIT_SHIFT;
+    t->units += written / WORKER_UNIT_BYTES;
     ctr_add(&t->w->counters, CTR_bytes_written, written);
 }
 

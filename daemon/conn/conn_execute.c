@@ -376,9 +376,9 @@ void lot_execute(struct turn *t, struct lot *lot)
     stop = MF_LIKELY(is_single(lot)) ? run_single(t, lot, &used) : run_lot(t, lot, &used);
     used = stop == TURN_STREAMS ? lot->len : used;
     turn_pass(t, used < lot->len);
-    units = (uint32_t)t->units + (uint32_t)(lot->len / READY_UNIT_BYTES);
+    units = (uint32_t)t->units + (uint32_t)(lot->len / WORKER_UNIT_BYTES);
     t->w->loop_units += units + READY_EVENT_UNITS;
-    c->is_light = units < READY_LIGHT_UNITS;
+    c->is_light = units < WORKER_LIGHT_UNITS;
     c->reads_little = t->is_bulk || c->upload != NULL;
     if (MF_UNLIKELY(t->is_placeable)) {
         c->reads_little |= conn_upload_expects_place(c);

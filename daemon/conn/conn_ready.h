@@ -15,15 +15,11 @@
 #include "daemon/conn/conn_state.h"
 #include "daemon/worker/worker.h"
 
-/* Who needs less in a turn is served whatever others need, up to so many units in all. */
-#define READY_LIGHT_UNITS     64u
+/* Those that need little are served whatever others need, up to so many units in all. */
 #define READY_LIGHT_ALL_UNITS (4 * WORKER_LOOP_UNITS)
 
 /* An event of a connection costs so much beside what is done for it: two system calls. */
 #define READY_EVENT_UNITS 4u
-
-/* Bytes that are read or sent and make a unit of work. */
-#define READY_UNIT_BYTES 4096u
 
 /*
  * Count bytes read or sent without a turn, and the event that caused it, as work of this turn
@@ -32,7 +28,7 @@
 static inline void conn_ready_count(struct conn *c, size_t bytes)
 {
     must_be_worker(c->worker);
-    c->worker->loop_units += (uint32_t)(bytes / READY_UNIT_BYTES) + READY_EVENT_UNITS;
+    c->worker->loop_units += (uint32_t)(bytes / WORKER_UNIT_BYTES) + READY_EVENT_UNITS;
 }
 
 /*

@@ -49,6 +49,15 @@ struct watcher;
 #define WORKER_LOOP_UNITS 1024u
 
 /*
+ * Those that need less in a turn of theirs do not wait for it; but whoever needs more by now
+ * is cut off there.
+ */
+#define WORKER_LIGHT_UNITS 64u
+
+/* Bytes that are read or sent and make a unit of work. */
+#define WORKER_UNIT_BYTES 4096u
+
+/*
  * A grace period is tried after this many bytes read. Each time it fails, because another
  * worker is inside a section, the step doubles up to the maximum.
  */
