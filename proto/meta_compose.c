@@ -32,14 +32,14 @@ static inline char *put_bytes(char *out, const char *bytes, size_t len)
 }
 
 /* A negative number is not a time but has a meaning of its own. */
-static inline char *put_seconds(char *out, int64_t seconds)
+static inline char *put_time(char *out, int64_t time)
 {
-    debug_must(seconds > INT64_MIN);
-    if (seconds < 0) {
+    debug_must(time > INT64_MIN);
+    if (time < 0) {
         *out++ = '-';
-        seconds = -seconds;
+        time = -time;
     }
-    return num_put_short(out, (uint64_t)seconds);
+    return num_put_short(out, (uint64_t)time);
 }
 
 /* A key that came as base64 is returned as base64, followed by the flag b. */
@@ -53,7 +53,7 @@ static char *put_key(char *out, const struct request *req)
 }
 
 /* Write what one flag of the request returns. flag: the whole word, token included. */
-static inline char *put_flag(char *out, struct span flag, int64_t ttl_s,
+static inline char *put_flag(char *out, struct span flag, int64_t left_ms,
                              const struct request *req, const struct meta_facts *facts)
 {
     char letter = flag.ptr[0];
@@ -66,7 +66,9 @@ static inline char *put_flag(char *out, struct span flag, int64_t ttl_s,
     case 'k':
         return put_key(p, req);
     case 't':
-        return put_seconds(p, ttl_s);
+        return put_time(p, meta_seconds(left_ms));
+    case 'p':
+        return put_time(p, left_ms);
     case 'c':
         number = facts->cas;
         break;
@@ -88,10 +90,11 @@ static inline char *put_flag(char *out, struct span flag, int64_t ttl_s,
     return num_put_short(p, number);
 }
 
-/* The seconds that a t before all other flags returns: those before a change. */
+/* The time that a t or p before all other flags returns: those before a change. */
 static inline int64_t time_at_first(const struct request *req, const struct meta_facts *facts)
 {
-    return meta_has(req->letters, 'T') || facts->is_made ? facts->ttl_before_s : facts->ttl_s;
+    return meta_has(req->letters, 'T') || facts->is_made ? facts->left_before_ms
+                                                         : facts->left_ms;
 }
 
 /*
@@ -103,19 +106,21 @@ static MF_NOINLINE char *put_long_flags(char *out, const char *in, uint64_t show
                                         const struct meta_facts *facts)
 {
     struct line line = {in, req->args.ptr + req->args.len};
-    int64_t ttl_s = time_at_first(req, facts);
+    int64_t left_ms = time_at_first(req, facts);
     struct span flag;
 
     while (words_next(&line, &flag)) {
         char letter = flag.ptr[0];
 
-        if (meta_has(shows, letter)) {
-            out = put_flag(out, flag, ttl_s, req, facts);
+        if (meta_is_time(flag)) {
+            left_ms = facts->left_ms;
+            continue;
         }
-        if (letter == 'T') {
-            ttl_s = facts->ttl_s;
-        } else if (letter == 'N' && facts->is_made) {
-            ttl_s = facts->ttl_made_s;
+        if (meta_has(shows, letter)) {
+            out = put_flag(out, flag, left_ms, req, facts);
+        }
+        if (letter == 'N' && facts->is_made) {
+            left_ms = facts->left_made_ms;
         }
     }
     return out;
@@ -127,14 +132,14 @@ static inline char *put_flags(char *out, uint64_t shows, const struct request *r
 {
     const char *in = req->args.ptr;
     const char *end = in + req->args.len;
-    int64_t ttl_s = time_at_first(req, facts);
+    int64_t left_ms = time_at_first(req, facts);
 
     for (; in < end; in += 2) {
         if (*in == ' ' || (in + 1 < end && in[1] != ' ')) {
             return put_long_flags(out, in, shows, req, facts);
         }
         if (meta_has(shows, *in)) {
-            out = put_flag(out, span_of(in, 1), ttl_s, req, facts);
+            out = put_flag(out, span_of(in, 1), left_ms, req, facts);
         }
     }
     return out;
@@ -182,7 +187,7 @@ size_t meta_compose_debug(char *out, const struct request *req, const struct met
     } else {
         p = put_bytes(p, req->key.ptr, req->key.len);
     }
-    p = put_seconds(put_bytes(p, " exp=", 5), debug->exp);
+    p = put_time(put_bytes(p, " exp=", 5), debug->exp);
     p = num_put_short(put_bytes(p, " la=", 4), debug->idle_s);
     p = num_put_short(put_bytes(p, " cas=", 5), debug->cas);
     p = put_bytes(p, debug->was_fetched ? " fetch=yes" : " fetch=no",

@@ -23,24 +23,31 @@ enum meta_code { META_HD, META_EN, META_NF, META_NS, META_EX, META_VA };
 #define META_SHOWS_KEY (META_LETTER('k') | META_LETTER('O'))
 #define META_SHOWS_ITEM                                                                        \
     (META_SHOWS_KEY | META_LETTER('c') | META_LETTER('f') | META_LETTER('h') |                 \
-     META_LETTER('l') | META_LETTER('s') | META_LETTER('t'))
+     META_LETTER('l') | META_LETTER('p') | META_LETTER('s') | META_LETTER('t'))
 
 /* What a reply can return. Only what `shows` names and the request asked for is read. */
 struct meta_facts {
-    uint64_t shows;       /* set of letters */
-    uint64_t cas;         /* c */
-    uint64_t size;        /* s: bytes of the value; also the length after VA */
-    int64_t ttl_s;        /* t: seconds left; -1: no deadline */
-    int64_t ttl_before_s; /* t where it stands before T */
-    int64_t ttl_made_s;   /* t where it stands after N, with is_made */
-    uint32_t client;      /* f */
-    uint32_t idle_s;      /* l */
-    bool was_fetched;     /* h */
-    bool is_made;         /* vivified by N, which then counts at its place as T does */
-    bool was_won;         /* adds Z */
-    bool is_stale;        /* adds X */
-    bool is_won;          /* adds W */
+    uint64_t shows; /* set of letters */
+    uint64_t cas;   /* c */
+    uint64_t size;  /* s: bytes of the value; also the length after VA */
+    /* t and p: milliseconds left; -1: no deadline */
+    int64_t left_ms;
+    int64_t left_before_ms; /* where t or p stands before T */
+    int64_t left_made_ms;   /* where it stands after N, with is_made */
+    uint32_t client;        /* f */
+    uint32_t idle_s;        /* l */
+    bool was_fetched;       /* h */
+    bool is_made;           /* vivified by N, which then counts at its place as T does */
+    bool was_won;           /* adds Z */
+    bool is_stale;          /* adds X */
+    bool is_won;            /* adds W */
 };
+
+/* Milliseconds left as the flag t shows them: begun seconds count; -1 stays. */
+static inline int64_t meta_seconds(int64_t left_ms)
+{
+    return left_ms < 0 ? -1 : (int64_t)(((uint64_t)left_ms + 999) / 1000);
+}
 
 /*
  * Longest reply line: a code, a length, every flag with what it returns (the key as base64 at
@@ -48,7 +55,7 @@ struct meta_facts {
  */
 #define META_LINE_MAX                                                                          \
     (2 + 21 + (2 + ENCODE_BASE64_BYTES(REQUEST_KEY_MAX) + 2) + (2 + META_OPAQUE_MAX) +         \
-     5 * 22 + 3 + 6 + 2)
+     6 * 22 + 3 + 6 + 2)
 
 /* Write the line of a reply; returns its length. Context: any thread. */
 size_t meta_compose(char *out, enum meta_code code, const struct request *req,

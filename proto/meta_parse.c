@@ -25,6 +25,9 @@
      META_LETTER('J') | META_LETTER('N') | META_LETTER('R') | META_LETTER('T'))
 #define FLAGS_ALL (FLAGS_PLAIN | FLAGS_NUMBER | META_LETTER('M'))
 
+/* Those that memcached does not have. */
+#define FLAGS_OWN META_LETTER('p')
+
 /* The letter as a set of one; empty when it is out of range. */
 static inline uint64_t letter_of(char c)
 {
@@ -34,6 +37,12 @@ static inline uint64_t letter_of(char c)
 }
 
 /* ---- flags ------------------------------------------------------------------------------- */
+
+/* A time in milliseconds. */
+static enum reply read_time_ms(struct span token, int64_t *out)
+{
+    return num_i64(token, out) == MF_OK ? REPLY_NONE : REPLY_META_BAD_TOKEN;
+}
 
 /* A time: 32 bits, as memcached has it. */
 static enum reply read_time(struct span token, int64_t *out)
@@ -56,6 +65,14 @@ static enum reply read_unsigned(struct span token, enum reply why, uint64_t *out
 static enum reply read_token(char letter, struct span token, struct meta_flags *flags)
 {
     switch (letter) {
+    case 'p':
+        if (token.len == 0) {
+            return REPLY_NONE;
+        }
+        flags->is_ms = true;
+        flags->touches_first = !meta_has(flags->letters, 'R');
+        flags->makes_by_touch = true;
+        return read_time_ms(token, &flags->exptime);
     case 'T':
         flags->touches_first = !meta_has(flags->letters, 'R');
         flags->makes_by_touch = true;
@@ -86,8 +103,9 @@ static enum reply read_token(char letter, struct span token, struct meta_flags *
     }
 }
 
-enum reply meta_read_flags(struct span args, struct meta_flags *flags)
+enum reply meta_read_flags(struct span args, bool is_extended, struct meta_flags *flags)
 {
+    const uint64_t known = FLAGS_ALL | (is_extended ? FLAGS_OWN : 0);
     struct line line = {args.ptr, args.ptr + args.len};
     enum reply why = REPLY_NONE;
     struct span word;
@@ -95,14 +113,14 @@ enum reply meta_read_flags(struct span args, struct meta_flags *flags)
     memset(flags, 0, sizeof(*flags));
     flags->delta = 1;
     while (words_next(&line, &word)) {
-        uint64_t letter = letter_of(word.ptr[0]);
+        uint64_t letter = letter_of(meta_is_time(word) && is_extended ? 'T' : word.ptr[0]);
         struct span token = span_of(word.ptr + 1, word.len - 1);
         enum reply reply;
 
         if ((flags->letters & letter) != 0) {
             return REPLY_META_DUPLICATE;
         }
-        if ((FLAGS_ALL & letter) == 0) {
+        if ((known & letter) == 0) {
             return REPLY_META_INVALID;
         }
         reply = read_token(word.ptr[0], token, flags);
@@ -194,6 +212,9 @@ static enum reply check_flags(enum command command, const struct meta_flags *fla
             return REPLY_META_MA_MODE;
         }
     }
+    if (meta_has(flags->letters, 'p') && command != CMD_MG && command != CMD_MA) {
+        return REPLY_META_BAD_TOKEN; /* nothing to show there: the number was forgotten */
+    }
     return flags->opaque_len > META_OPAQUE_MAX ? REPLY_META_OPAQUE : REPLY_NONE;
 }
 
@@ -209,7 +230,7 @@ static enum reply read_flags(const struct text_limits *limits, struct request *r
     if (has_many_flags(req)) {
         return REPLY_META_MANY;
     }
-    reply = meta_read_flags(req->args, flags);
+    reply = meta_read_flags(req->args, limits->has_extensions, flags);
     if (reply == REPLY_NONE && meta_has(flags->letters, 'b') && !decode_key(limits, req)) {
         reply = REPLY_META_BAD_KEY;
     }

@@ -36,7 +36,7 @@ static inline bool meta_has(uint64_t letters, char letter)
 /* What the flags of a line say. What was not sent is 0. */
 struct meta_flags {
     uint64_t letters;    /* the set of those sent */
-    int64_t exptime;     /* T */
+    int64_t exptime;     /* T, or p with a number */
     int64_t vivify;      /* N */
     int64_t recache;     /* R */
     uint64_t cas;        /* C */
@@ -46,16 +46,26 @@ struct meta_flags {
     uint32_t client;     /* F */
     char mode;           /* M: the first letter of its token, or NUL; not checked */
     size_t opaque_len;   /* O */
+    bool is_ms;          /* exptime is in milliseconds: it came with p */
     bool touches_first;  /* T stands before R */
     bool makes_by_touch; /* T stands after N: a vivified item gets T's time */
 };
 
 /*
  * Read flags: words separated by spaces. Returns REPLY_NONE, or what is wrong: the first letter
- * that is not a flag or comes twice, else the last bad token; then *flags is undefined.
- * Context: any thread.
+ * that is not a flag or comes twice, else the last bad token; then *flags is undefined. Flags
+ * that memcached does not have are flags if is_extended.
+ *
+ * p with a number is T in milliseconds, and in the set of letters it is T. So p is in that set
+ * only if it stands alone and asks for the milliseconds left. Context: any thread.
  */
-enum reply meta_read_flags(struct span args, struct meta_flags *flags);
+enum reply meta_read_flags(struct span args, bool is_extended, struct meta_flags *flags);
+
+/* Is the word of a flag a T, in seconds or in milliseconds? */
+static inline bool meta_is_time(struct span flag)
+{
+    return flag.ptr[0] == 'T' || (flag.ptr[0] == 'p' && flag.len > 1);
+}
 
 /*
  * Parse a whole meta line, without its end, to a request whose command is set; `line` begins

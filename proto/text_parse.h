@@ -52,6 +52,7 @@ struct text_limits {
      * at *key_room. The bytes used are taken off its front; the request refers to them.
      */
     char **key_room;
+    bool has_extensions; /* are commands and flags known that memcached does not have? */
 };
 
 /*

@@ -34,6 +34,13 @@ static uint32_t idle_of(const struct turn *t, const struct item *it)
     return t->now_s > access_s ? t->now_s - access_s : 0;
 }
 
+msec_t exec_meta_deadline(const struct turn *t, const struct meta_flags *flags)
+{
+    must_be_in_turn(t);
+    return flags->is_ms ? turn_deadline_ms(t, flags->exptime)
+                        : turn_deadline(t, flags->exptime);
+}
+
 /* ---- mg ---------------------------------------------------------------------------------- */
 
 /* What the reply to a hit can say about the item. */
@@ -46,9 +53,9 @@ static inline void fill_facts(const struct turn *t, const struct request *r,
     facts->cas = turn_cas_shown(t, it->cas);
     facts->size = it->value_len;
     facts->client = it->client_flags;
-    if (meta_has(r->letters, 't')) {
-        facts->ttl_s = turn_seconds_left(t, item_deadline(it));
-        facts->ttl_before_s = facts->ttl_s;
+    if ((r->letters & (META_LETTER('t') | META_LETTER('p'))) != 0) {
+        facts->left_ms = turn_ms_left(t, item_deadline(it));
+        facts->left_before_ms = facts->left_ms;
     }
     if (meta_has(r->letters, 'l')) {
         facts->idle_s = idle_of(t, it);
@@ -84,7 +91,7 @@ static bool has_same_cas(const struct turn *t, const struct request *r, const st
     if (!meta_has(r->letters, 'C')) {
         return false;
     }
-    (void)meta_read_flags(r->args, &flags);
+    (void)meta_read_flags(r->args, true, &flags);
     return flags.cas == turn_cas_shown(t, it->cas);
 }
 
@@ -175,7 +182,7 @@ static void prepare_fetch(const struct turn *t, const struct request *r, struct 
 {
     struct meta_flags flags;
 
-    (void)meta_read_flags(r->args, &flags);
+    (void)meta_read_flags(r->args, true, &flags);
     memset(f, 0, sizeof(*f));
     f->hash = r->hash;
     f->key = r->key;
@@ -183,7 +190,7 @@ static void prepare_fetch(const struct turn *t, const struct request *r, struct 
     f->cas_new = flags.cas_new;
     f->touches = meta_has(flags.letters, 'T');
     if (f->touches) {
-        f->touch_deadline = turn_deadline(t, flags.exptime);
+        f->touch_deadline = exec_meta_deadline(t, &flags);
         f->touches_first = flags.touches_first;
     }
     f->vivifies = meta_has(flags.letters, 'N');
@@ -226,13 +233,13 @@ static MF_NOINLINE enum turn_stop fetch_and_answer(struct turn *t, const struct 
     }
     fill_facts(t, r, f.found.item, &facts);
     if (f.touches) {
-        facts.ttl_s = turn_seconds_left(t, f.touch_deadline);
-        facts.ttl_before_s = turn_seconds_left(t, f.deadline_before);
+        facts.left_ms = turn_ms_left(t, f.touch_deadline);
+        facts.left_before_ms = turn_ms_left(t, f.deadline_before);
     }
     if (f.is_created) {
         facts.is_made = true;
-        facts.ttl_before_s = -1;
-        facts.ttl_made_s = turn_seconds_left(t, made);
+        facts.left_before_ms = -1;
+        facts.left_made_ms = turn_ms_left(t, made);
     }
     facts.was_won = f.was_won;
     facts.is_stale = f.is_stale;

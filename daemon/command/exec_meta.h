@@ -17,6 +17,10 @@ enum turn_stop exec_meta_set(struct turn *t, const struct request *r, struct bod
 /* What r, an ms, asks of the engine. */
 void exec_meta_prepare_set(const struct turn *t, const struct request *r, struct store *s);
 
+/* The deadline of T, or of p with a number; none without either. */
+struct meta_flags;
+msec_t exec_meta_deadline(const struct turn *t, const struct meta_flags *flags);
+
 enum turn_stop exec_meta_delete(struct turn *t, const struct request *r);
 enum turn_stop exec_meta_arith(struct turn *t, const struct request *r);
 

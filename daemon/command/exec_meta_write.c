@@ -60,10 +60,10 @@ static MF_NOINLINE void shape_store(const struct turn *t, const struct request *
 {
     struct meta_flags flags;
 
-    (void)meta_read_flags(r->args, &flags);
+    (void)meta_read_flags(r->args, true, &flags);
+    s->deadline = exec_meta_deadline(t, &flags);
 
     bool compares = meta_has(flags.letters, 'C');
-    int64_t exptime = flags.exptime;
 
     switch (flags.mode) {
     case 'E':
@@ -74,7 +74,7 @@ static MF_NOINLINE void shape_store(const struct turn *t, const struct request *
         s->mode = flags.mode == 'A' ? STORE_APPEND : STORE_PREPEND;
         s->compares_cas = compares && flags.cas != 0;
         s->vivifies = meta_has(flags.letters, 'N');
-        exptime = flags.vivify;
+        s->deadline = turn_deadline(t, flags.vivify);
         break;
     default:
         s->mode = flags.mode == 'R' ? STORE_REPLACE : STORE_SET;
@@ -85,7 +85,6 @@ static MF_NOINLINE void shape_store(const struct turn *t, const struct request *
         break;
     }
     s->flags = flags.client;
-    s->deadline = turn_deadline(t, exptime);
     s->cas_expected = cas_expected(t, &flags);
     s->cas_new = flags.cas_new;
 }
@@ -227,14 +226,14 @@ enum turn_stop exec_meta_delete(struct turn *t, const struct request *r)
     bool stays;
 
     must_be_in_turn(t);
-    (void)meta_read_flags(r->args, &flags);
+    (void)meta_read_flags(r->args, true, &flags);
     d.compares_cas = meta_has(flags.letters, 'C');
     d.cas_expected = cas_expected(t, &flags);
     d.marks_stale = meta_has(flags.letters, 'I');
     d.drops_value = meta_has(flags.letters, 'x');
     stays = d.marks_stale || d.drops_value;
     d.touches = stays && meta_has(flags.letters, 'T');
-    d.deadline = turn_deadline(t, flags.exptime);
+    d.deadline = exec_meta_deadline(t, &flags);
     d.flags = flags.client;
     d.cas_new = flags.cas_new;
     if (MF_UNLIKELY(t->observed != 0)) {
@@ -273,7 +272,7 @@ static void prepare_arith(const struct turn *t, const struct meta_flags *flags, 
     a->vivifies = meta_has(flags->letters, 'N');
     a->initial = flags->initial;
     a->touches = meta_has(flags->letters, 'T');
-    a->deadline = turn_deadline(t, flags->exptime);
+    a->deadline = exec_meta_deadline(t, flags);
     a->vivify_deadline = flags->makes_by_touch ? a->deadline : turn_deadline(t, flags->vivify);
     a->cas_new = flags->cas_new;
 }
@@ -303,7 +302,8 @@ static enum turn_stop arith_failed(struct turn *t, const struct request *r,
 
 enum turn_stop exec_meta_arith(struct turn *t, const struct request *r)
 {
-    struct meta_facts facts = {.shows = META_SHOWS_KEY | META_LETTER('c') | META_LETTER('t')};
+    struct meta_facts facts = {.shows = META_SHOWS_KEY | META_LETTER('c') | META_LETTER('t') |
+                                        META_LETTER('p')};
     struct arith a = {.hash = r->hash, .key = r->key, .may_wait = t->may_wait};
     struct meta_flags flags;
     struct before before;
@@ -311,7 +311,7 @@ enum turn_stop exec_meta_arith(struct turn *t, const struct request *r)
     char *p;
 
     must_be_in_turn(t);
-    (void)meta_read_flags(r->args, &flags);
+    (void)meta_read_flags(r->args, true, &flags);
     prepare_arith(t, &flags, &a);
     if (MF_UNLIKELY(t->observed != 0)) {
         observe_before(t, r->hash, r->key, &before);
@@ -336,12 +336,12 @@ enum turn_stop exec_meta_arith(struct turn *t, const struct request *r)
     facts.cas = turn_cas_shown(t, a.cas);
     facts.is_made = a.is_created;
     if (a.is_created) {
-        facts.ttl_before_s = -1;
-        facts.ttl_made_s = turn_seconds_left(t, turn_deadline(t, flags.vivify));
-        facts.ttl_s = turn_seconds_left(t, a.deadline);
+        facts.left_before_ms = -1;
+        facts.left_made_ms = turn_ms_left(t, turn_deadline(t, flags.vivify));
+        facts.left_ms = turn_ms_left(t, a.deadline);
     } else {
-        facts.ttl_s = turn_seconds_left(t, a.deadline_now);
-        facts.ttl_before_s = a.touches ? turn_seconds_left(t, a.deadline_before) : facts.ttl_s;
+        facts.left_ms = turn_ms_left(t, a.deadline_now);
+        facts.left_before_ms = a.touches ? turn_ms_left(t, a.deadline_before) : facts.left_ms;
     }
     p = turn_room(t, META_LINE_MAX + sizeof(a.digits) + 2);
     if (!meta_has(flags.letters, 'v')) {

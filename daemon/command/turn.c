@@ -26,7 +26,7 @@
 #define TURN_UNITS 20u
 
 /* Times up to this many seconds are counted from now, later ones are unix time. */
-#define RELATIVE_MAX_S (60 * 60 * 24 * 30)
+#define RELATIVE_MAX_S INT64_C(2592000) /* 30 days */
 
 /*
  * Times are rounded down to milliseconds: the item of a request that came late in one would
@@ -205,35 +205,52 @@ void turn_tally(struct turn *t)
 
 /* ---- times ------------------------------------------------------------------------------- */
 
-msec_t turn_deadline(const struct turn *t, int64_t exptime)
+msec_t turn_deadline_after(const struct turn *t, int64_t ms)
 {
-    int64_t unix_ms;
     msec_t deadline;
 
     must_be_worker(t->w);
-    if (exptime == 0) {
+    if (ms <= 0) {
+        return t->now;
+    }
+    return __builtin_add_overflow(t->now + ROUNDING_MS, ms, &deadline) ? MSEC_NEVER : deadline;
+}
+
+msec_t turn_deadline_at(const struct turn *t, int64_t unix_ms)
+{
+    int64_t offset_ms = clock_unix_offset_ms(&t->e->clock);
+
+    must_be_worker(t->w);
+    return unix_ms <= offset_ms ? t->now : turn_deadline_after(t, unix_ms - offset_ms - t->now);
+}
+
+msec_t turn_deadline_ms(const struct turn *t, int64_t exptime_ms)
+{
+    must_be_worker(t->w);
+    if (exptime_ms == 0) {
         return MSEC_NEVER;
+    }
+    return exptime_ms <= RELATIVE_MAX_S * 1000 ? turn_deadline_after(t, exptime_ms)
+                                               : turn_deadline_at(t, exptime_ms);
+}
+
+msec_t turn_deadline(const struct turn *t, int64_t exptime)
+{
+    must_be_worker(t->w);
+    if (MF_LIKELY((uint64_t)exptime - 1 < RELATIVE_MAX_S)) {
+        return t->now + ROUNDING_MS + exptime * 1000;
     }
     if (exptime < 0) {
         return t->now;
     }
-    if (exptime <= RELATIVE_MAX_S) {
-        return t->now + ROUNDING_MS + exptime * 1000;
-    }
-    if (__builtin_mul_overflow(exptime, 1000, &unix_ms)) {
-        return MSEC_NEVER;
-    }
-    unix_ms -= clock_unix_ms(&t->e->clock);
-    if (unix_ms <= 0) {
-        return t->now;
-    }
-    if (__builtin_add_overflow(t->now + ROUNDING_MS, unix_ms, &deadline)) {
-        return MSEC_NEVER;
-    }
-    return deadline;
+    return exptime > INT64_MAX / 1000 ? MSEC_NEVER : turn_deadline_ms(t, exptime * 1000);
 }
 
-int64_t turn_seconds_left(const struct turn *t, msec_t deadline)
+/*
+ * The millisecond that turn_deadline_after() adds is not shown, except as the last one of an
+ * item that is still there.
+ */
+int64_t turn_ms_left(const struct turn *t, msec_t deadline)
 {
     msec_t left = deadline - t->now;
 
@@ -243,11 +260,13 @@ int64_t turn_seconds_left(const struct turn *t, msec_t deadline)
     if (left <= 0) {
         return 0;
     }
-    /*
-     * Begun seconds count, as in memcached, whose items expire when their last second is over.
-     * The millisecond that turn_deadline() adds is not shown.
-     */
-    return left <= 1000 ? 1 : (left - ROUNDING_MS + 999) / 1000;
+    return left > ROUNDING_MS ? left - ROUNDING_MS : left;
+}
+
+int64_t turn_unix_ms(const struct turn *t, msec_t deadline)
+{
+    must_be_worker(t->w);
+    return clock_to_unix_ms(&t->e->clock, deadline - ROUNDING_MS);
 }
 
 /* ---- output ------------------------------------------------------------------------------ */

@@ -23,6 +23,7 @@
 #include "lib/engine/engine.h"
 #include "lib/engine/find.h"
 #include "proto/bin_compose.h"
+#include "proto/meta_compose.h"
 #include "proto/reply.h"
 #include "proto/request.h"
 
@@ -161,8 +162,30 @@ static inline int turn_fd(const struct turn *t)
  */
 msec_t turn_deadline(const struct turn *t, int64_t exptime);
 
-/* Seconds to a deadline, begun ones included; 0: it has passed; -1: there is none. */
-int64_t turn_seconds_left(const struct turn *t, msec_t deadline);
+/* The same for an exptime in milliseconds. Context: worker, in the turn. */
+msec_t turn_deadline_ms(const struct turn *t, int64_t exptime_ms);
+
+/*
+ * The deadline after so many milliseconds, and that at a Unix time, however far it is. One that
+ * has passed is t->now. Context: worker, in the turn.
+ */
+msec_t turn_deadline_after(const struct turn *t, int64_t ms);
+msec_t turn_deadline_at(const struct turn *t, int64_t unix_ms);
+
+/* Milliseconds to a deadline; 0: it has passed; -1: there is none. */
+int64_t turn_ms_left(const struct turn *t, msec_t deadline);
+
+/* A deadline that there is as a Unix time in milliseconds. Context: worker. */
+int64_t turn_unix_ms(const struct turn *t, msec_t deadline);
+
+/*
+ * The same as turn_ms_left() in seconds, with the one that has begun: in memcached items expire
+ * when their last second is over.
+ */
+static inline int64_t turn_seconds_left(const struct turn *t, msec_t deadline)
+{
+    return meta_seconds(turn_ms_left(t, deadline));
+}
 
 /* Under -C no cas value ever matches: memcached has none then, and answers EXISTS. */
 #define TURN_CAS_NEVER UINT64_MAX

@@ -5,35 +5,30 @@
 #include "daemon/conn/conn_batch.h"
 
 #include "daemon/options/settings.h"
+#include "daemon/worker/worker.h"
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "proto/bin_parse.h"
 #include "proto/text_parse.h"
 
-typedef enum parse_status (*parse_fn)(const struct turn *t, struct steps *steps,
-                                      struct batch *b, const char *p, size_t len,
-                                      struct request *r, size_t *used);
+typedef enum parse_status (*parse_fn)(const struct text_limits *limits, struct batch *b,
+                                      const char *p, size_t len, struct request *r,
+                                      size_t *used);
 
-static inline enum parse_status parse_text(const struct turn *t, struct steps *steps,
-                                           struct batch *b, const char *p, size_t len,
-                                           struct request *r, size_t *used)
+static inline enum parse_status parse_text(const struct text_limits *limits, struct batch *b,
+                                           const char *p, size_t len, struct request *r,
+                                           size_t *used)
 {
-    struct text_limits limits = {
-        .value_max = t->e->item_bytes_max,
-        .key_room = &steps->key_room,
-    };
-
-    return text_parse(p, len, &limits, r, used, &b->reply);
+    return text_parse(p, len, limits, r, used, &b->reply);
 }
 
-static inline enum parse_status parse_binary(const struct turn *t, struct steps *steps,
-                                             struct batch *b, const char *p, size_t len,
-                                             struct request *r, size_t *used)
+static inline enum parse_status parse_binary(const struct text_limits *limits, struct batch *b,
+                                             const char *p, size_t len, struct request *r,
+                                             size_t *used)
 {
-    struct bin_limits limits = {.value_max = t->e->item_bytes_max};
+    struct bin_limits bin_limits = {.value_max = limits->value_max};
 
-    (void)steps;
-    return bin_parse(p, len, &limits, r, used, &b->bin_reply);
+    return bin_parse(p, len, &bin_limits, r, used, &b->bin_reply);
 }
 
 /* batch_parse(), compiled once for each protocol. */
@@ -43,6 +38,11 @@ static MF_INLINE void parse_all(const struct turn *t, struct steps *steps, struc
     const char *end = p + len;
     struct step *first = steps->step + steps->used;
     struct step *s = first;
+    const struct text_limits limits = {
+        .value_max = t->e->item_bytes_max,
+        .key_room = &steps->key_room,
+        .has_extensions = t->w->settings->extensions,
+    };
 
     b->status = PARSE_OK;
     while (p < end && s < steps->step + TURN_BATCH) {
@@ -50,7 +50,7 @@ static MF_INLINE void parse_all(const struct turn *t, struct steps *steps, struc
         enum parse_status status;
         size_t used;
 
-        status = parse(t, steps, b, p, (size_t)(end - p), r, &used);
+        status = parse(&limits, b, p, (size_t)(end - p), r, &used);
         if (MF_UNLIKELY(status != PARSE_OK)) {
             b->status = status;
             b->last = r;

@@ -296,7 +296,9 @@ static void run_text(struct datagram *d, struct turn *t, struct span payload)
 
     while (payload.len > 0 && d->left > 0) {
         char *room = key;
-        struct text_limits limits = {.value_max = t->e->item_bytes_max, .key_room = &room};
+        struct text_limits limits = {.value_max = t->e->item_bytes_max,
+                                     .key_room = &room,
+                                     .has_extensions = t->w->settings->extensions};
         struct request r;
         enum reply reply;
         size_t used;

@@ -65,12 +65,27 @@ int64_t clock_unix_ms(const struct clock *c)
     return real + offset_ms(c) + atomic_load_explicit(&c->step_ms, memory_order_relaxed);
 }
 
+int64_t clock_unix_offset_ms(const struct clock *c)
+{
+    int64_t start_unix_ms = c->start_unix_ms;
+
+    if (MF_LIKELY(!is_frozen(c))) {
+        /* The wall clock first: whatever passes between the two makes the offset smaller. */
+        int64_t real_ns = read_ns(CLOCK_REALTIME);
+        int64_t since_start_ns = read_ns(CLOCK_BOOTTIME) - c->start_ns;
+
+        start_unix_ms = (real_ns - since_start_ns) / NS_PER_MS;
+    }
+    return start_unix_ms + atomic_load_explicit(&c->step_ms, memory_order_relaxed) -
+           CLOCK_FIRST_MS;
+}
+
 int64_t clock_to_unix_ms(const struct clock *c, msec_t t)
 {
     if (t == MSEC_NEVER) {
         return MSEC_NEVER;
     }
-    return clock_unix_ms(c) + (t - clock_now(c));
+    return t + clock_unix_offset_ms(c);
 }
 
 void clock_advance(struct clock *c, msec_t ms)

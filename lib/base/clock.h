@@ -40,6 +40,12 @@ msec_t clock_now(const struct clock *c);
 /* The wall clock in Unix milliseconds; tests move it likewise. Context: any thread. */
 int64_t clock_unix_ms(const struct clock *c);
 
+/*
+ * What to add to a time to have it in Unix milliseconds, by the wall clock as it is now.
+ * Rounded down, so a Unix time minus this is never early. Context: any thread.
+ */
+int64_t clock_unix_offset_ms(const struct clock *c);
+
 /* A time in Unix milliseconds, by the wall clock as it is now. Context: any thread. */
 int64_t clock_to_unix_ms(const struct clock *c, msec_t t);
 

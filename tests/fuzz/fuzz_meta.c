@@ -37,7 +37,8 @@ static void parse(struct said *said, const char *buf, size_t len, size_t spaces)
     memset(said->input, ' ', spaces);
     memcpy(said->input + spaces, buf, len);
     room = said->room;
-    struct text_limits limits = {.value_max = VALUE_MAX, .key_room = &room};
+    struct text_limits limits = {
+        .value_max = VALUE_MAX, .key_room = &room, .has_extensions = true};
     said->used = 0;
     said->status =
         text_parse(said->input, len + spaces, &limits, &said->req, &said->used, &said->reply);
@@ -56,8 +57,8 @@ static void check_replies(const struct request *req)
         .shows = META_SHOWS_ITEM,
         .cas = UINT64_MAX,
         .size = UINT64_MAX,
-        .ttl_s = INT64_MAX,
-        .ttl_before_s = -1,
+        .left_ms = INT64_MAX,
+        .left_before_ms = -1,
         .client = UINT32_MAX,
         .idle_s = UINT32_MAX,
         .was_won = true,
@@ -90,7 +91,7 @@ static void check_request(const struct request *req)
     require(req->key.len >= 1 && req->key.len <= REQUEST_KEY_MAX);
     require(req->letters == META_LETTER('b') || req->command != CMD_ME || req->letters == 0);
     if (req->command != CMD_ME) {
-        require(meta_read_flags(req->args, &flags) == REPLY_NONE);
+        require(meta_read_flags(req->args, true, &flags) == REPLY_NONE);
         require(flags.letters == req->letters && flags.opaque_len <= META_OPAQUE_MAX);
     }
     require(meta_has(req->letters, 'b') || memchr(req->key.ptr, ' ', req->key.len) == NULL);

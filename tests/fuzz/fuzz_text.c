@@ -28,7 +28,8 @@ static struct said parse(const char *buf, size_t len)
 {
     static char keys[TEXT_KEY_ROOM];
     char *room = keys;
-    struct text_limits limits = {.value_max = VALUE_MAX, .key_room = &room};
+    struct text_limits limits = {
+        .value_max = VALUE_MAX, .key_room = &room, .has_extensions = true};
     struct said said = {.used = 0};
 
     said.status = text_parse(buf, len, &limits, &said.req, &said.used, &said.reply);

@@ -36,7 +36,8 @@ static void walk(struct span payload)
 
     while (payload.len > 0) {
         char *room = key;
-        struct text_limits limits = {.value_max = 60, .key_room = &room};
+        struct text_limits limits = {
+            .value_max = 60, .key_room = &room, .has_extensions = true};
         struct request req;
         enum reply reply;
         size_t used = 0;

@@ -13,8 +13,8 @@ static const struct meta_facts plain = {
     .shows = META_SHOWS_ITEM,
     .cas = 77,
     .size = 2,
-    .ttl_s = 300,
-    .ttl_before_s = 50,
+    .left_ms = 300 * 1000,
+    .left_before_ms = 50 * 1000 - 999,
     .client = 5,
     .idle_s = 12,
 };
@@ -24,7 +24,7 @@ static struct request request_of(const char *key, const char *args)
     struct request req = {.command = CMD_MG, .cls = CLASS_META};
     struct meta_flags flags;
 
-    ck_assert_int_eq(meta_read_flags(span_str(args), &flags), REPLY_NONE);
+    ck_assert_int_eq(meta_read_flags(span_str(args), true, &flags), REPLY_NONE);
     req.key = span_str(key);
     req.args = span_str(args);
     req.letters = flags.letters;
@@ -81,8 +81,23 @@ TEST(time_left_before_and_after_a_touch)
     assert_line(META_HD, "t T300", &plain, "HD t50\r\n");
     assert_line(META_HD, "T300 t", &plain, "HD t300\r\n");
     assert_line(META_HD, "t", &plain, "HD t300\r\n");
-    endless.ttl_s = -1;
+    endless.left_ms = -1;
     assert_line(META_HD, "t", &endless, "HD t-1\r\n");
+    assert_line(META_HD, "p", &endless, "HD p-1\r\n");
+}
+
+TEST(milliseconds_left_before_and_after_a_touch)
+{
+    struct meta_facts f = plain;
+
+    assert_line(META_HD, "p t p1", &plain, "HD p49001 t50\r\n");
+    assert_line(META_HD, "p p1 t", &plain, "HD p49001 t300\r\n");
+    assert_line(META_HD, "p1 p t", &plain, "HD p300000 t300\r\n");
+    assert_line(META_HD, "k p", &plain, "HD ka b p300000\r\n");
+    f.left_ms = 1;
+    assert_line(META_HD, "p t", &f, "HD p1 t1\r\n");
+    f.left_ms = 0;
+    assert_line(META_HD, "p t", &f, "HD p0 t0\r\n");
 }
 
 TEST(time_left_of_a_vivified_item)
@@ -90,8 +105,8 @@ TEST(time_left_of_a_vivified_item)
     struct meta_facts made = plain;
 
     made.is_made = true;
-    made.ttl_before_s = -1;
-    made.ttl_made_s = 30;
+    made.left_before_ms = -1;
+    made.left_made_ms = 30 * 1000;
     assert_line(META_HD, "t N30 T300", &made, "HD t-1\r\n");
     assert_line(META_HD, "N30 t T300", &made, "HD t30\r\n");
     assert_line(META_HD, "N30 T300 t", &made, "HD t300\r\n");
@@ -129,7 +144,7 @@ TEST(the_longest_line_fits)
         .shows = META_SHOWS_ITEM,
         .cas = UINT64_MAX,
         .size = UINT64_MAX,
-        .ttl_s = INT64_MAX,
+        .left_ms = INT64_MAX,
         .client = UINT32_MAX,
         .idle_s = UINT32_MAX,
         .was_won = true,
@@ -145,7 +160,7 @@ TEST(the_longest_line_fits)
     memset(key, 'k', REQUEST_KEY_MAX);
     key[REQUEST_KEY_MAX] = '\0';
     struct request req =
-        request_of(key, "b k O1234567890123456789012345678901 c f h l s t v q u");
+        request_of(key, "b k O1234567890123456789012345678901 c f h l p s t v q u");
     ck_assert_uint_le(meta_compose(line, META_VA, &req, &f), META_LINE_MAX);
     ck_assert_uint_le(meta_compose_debug(debug_line, &req, &debug), META_DEBUG_MAX);
     free(line);

@@ -198,13 +198,38 @@ TEST(keys_at_their_limit)
     ck_assert_uint_eq(said.req.key.len, 186);
 }
 
+/* p is a flag of mayflyd alone: T in milliseconds, or a question for them. */
+TEST(a_time_in_milliseconds_is_a_time)
+{
+    struct meta_flags f;
+
+    ck_assert_int_eq(meta_read_flags(span_str("R60 p1500 p N5"), true, &f), REPLY_NONE);
+    ck_assert(f.is_ms && f.exptime == 1500 && !f.touches_first && !f.makes_by_touch);
+    ck_assert_uint_eq(f.letters, META_LETTER('R') | META_LETTER('T') | META_LETTER('p') |
+                                     META_LETTER('N'));
+    ck_assert_int_eq(meta_read_flags(span_str("p-9223372036854775808 R60"), true, &f),
+                     REPLY_NONE);
+    ck_assert(f.is_ms && f.exptime == INT64_MIN && f.touches_first && f.makes_by_touch);
+    ck_assert_int_eq(meta_read_flags(span_str("T5"), true, &f), REPLY_NONE);
+    ck_assert(!f.is_ms && f.exptime == 5);
+    ck_assert_int_eq(meta_read_flags(span_str("p5 T5"), true, &f), REPLY_META_DUPLICATE);
+    ck_assert_int_eq(meta_read_flags(span_str("p5 p6"), true, &f), REPLY_META_DUPLICATE);
+    ck_assert_int_eq(meta_read_flags(span_str("p p"), true, &f), REPLY_META_DUPLICATE);
+    ck_assert_int_eq(meta_read_flags(span_str("p1.5"), true, &f), REPLY_META_BAD_TOKEN);
+    ck_assert_int_eq(meta_read_flags(span_str("p9223372036854775808"), true, &f),
+                     REPLY_META_BAD_TOKEN);
+    ck_assert_int_eq(meta_read_flags(span_str("v p5"), false, &f), REPLY_META_INVALID);
+    ck_assert_int_eq(meta_read_flags(span_str("p"), false, &f), REPLY_META_INVALID);
+    ck_assert_int_eq(meta_read_flags(span_str("k p T5 k"), false, &f), REPLY_META_INVALID);
+}
+
 TEST(flags_are_read)
 {
     struct meta_flags f;
 
     ck_assert_int_eq(meta_read_flags(span_str("T-5 N30 R60 C18446744073709551615 E7 D9 J8"
                                               " F4294967295 MA Oabc"),
-                                     &f),
+                                     true, &f),
                      REPLY_NONE);
     ck_assert_int_eq(f.exptime, -5);
     ck_assert_int_eq(f.vivify, 30);
@@ -217,9 +242,9 @@ TEST(flags_are_read)
     ck_assert_int_eq(f.mode, 'A');
     ck_assert_uint_eq(f.opaque_len, 3);
     ck_assert(f.touches_first);
-    ck_assert_int_eq(meta_read_flags(span_str("R60 T5"), &f), REPLY_NONE);
+    ck_assert_int_eq(meta_read_flags(span_str("R60 T5"), true, &f), REPLY_NONE);
     ck_assert(!f.touches_first);
-    ck_assert_int_eq(meta_read_flags(span_str(""), &f), REPLY_NONE);
+    ck_assert_int_eq(meta_read_flags(span_str(""), true, &f), REPLY_NONE);
     ck_assert(f.letters == 0 && f.delta == 1);
 }
 

@@ -23,6 +23,8 @@ static struct turn turn;
 static void setup(void)
 {
     clock_init(&engine.clock);
+    clock_freeze(&engine.clock);
+    clock_advance(&engine.clock, NOW - clock_now(&engine.clock));
     memset(&turn, 0, sizeof(turn));
     turn.e = &engine;
     turn.now = NOW;
@@ -36,8 +38,8 @@ TEST_FIXTURE(setup, teardown)
 
 TEST(exptimes_are_read_as_memcached_does)
 {
-    int64_t unix_s = clock_unix_ms(&engine.clock) / 1000;
-    msec_t at;
+    int64_t unix_ms = clock_unix_ms(&engine.clock);
+    int64_t unix_s = unix_ms / 1000;
 
     ck_assert_int_eq(turn_deadline(&turn, 0), MSEC_NEVER);
     ck_assert_int_le(turn_deadline(&turn, -1), NOW);
@@ -46,14 +48,53 @@ TEST(exptimes_are_read_as_memcached_does)
     ck_assert_int_eq(turn_deadline(&turn, MONTH), NOW + 1 + MONTH * 1000);
     /* One second more is a date that is long past. */
     ck_assert_int_le(turn_deadline(&turn, MONTH + 1), NOW);
-    at = turn_deadline(&turn, unix_s + 100);
-    /* At most this much of the 100 seconds has passed, at least nothing. */
-    ck_assert_int_gt(at, NOW + (unix_s + 100) * 1000 - clock_unix_ms(&engine.clock));
-    ck_assert_int_le(at, NOW + 100001);
+    ck_assert_int_eq(turn_deadline(&turn, unix_s + 100),
+                     NOW + 1 + (unix_s + 100) * 1000 - unix_ms);
     /* Dates after 2038, and absurdly late ones. */
     ck_assert_int_gt(turn_deadline(&turn, INT64_C(1) << 32), NOW + INT64_C(1000) * 86400);
     ck_assert_int_lt(turn_deadline(&turn, INT64_C(1) << 32), MSEC_NEVER);
     ck_assert_int_eq(turn_deadline(&turn, INT64_MAX), MSEC_NEVER);
+}
+
+TEST(exptimes_in_milliseconds_follow_the_same_rules)
+{
+    int64_t unix_ms = clock_unix_ms(&engine.clock);
+
+    ck_assert_int_eq(turn_deadline_ms(&turn, 0), MSEC_NEVER);
+    ck_assert_int_eq(turn_deadline_ms(&turn, -1), NOW);
+    ck_assert_int_eq(turn_deadline_ms(&turn, INT64_MIN), NOW);
+    ck_assert_int_eq(turn_deadline_ms(&turn, 1), NOW + 2);
+    ck_assert_int_eq(turn_deadline_ms(&turn, 1500), NOW + 1501);
+    ck_assert_int_eq(turn_deadline_ms(&turn, MONTH * 1000), NOW + 1 + MONTH * 1000);
+    ck_assert_int_eq(turn_deadline_ms(&turn, MONTH * 1000 + 1), NOW);
+    ck_assert_int_eq(turn_deadline_ms(&turn, unix_ms + 7), NOW + 8);
+    ck_assert_int_eq(turn_deadline_ms(&turn, unix_ms), NOW);
+    ck_assert_int_gt(turn_deadline_ms(&turn, INT64_MAX), NOW + (INT64_C(1) << 60));
+}
+
+TEST(deadlines_after_a_while_and_at_a_date)
+{
+    int64_t unix_ms = clock_unix_ms(&engine.clock);
+
+    ck_assert_int_eq(turn_deadline_after(&turn, 0), NOW);
+    ck_assert_int_eq(turn_deadline_after(&turn, INT64_MIN), NOW);
+    ck_assert_int_eq(turn_deadline_after(&turn, MONTH * 2000), NOW + 1 + MONTH * 2000);
+    ck_assert_int_eq(turn_deadline_after(&turn, INT64_MAX), MSEC_NEVER);
+    ck_assert_int_eq(turn_deadline_at(&turn, INT64_MIN), NOW);
+    ck_assert_int_eq(turn_deadline_at(&turn, 0), NOW);
+    ck_assert_int_eq(turn_deadline_at(&turn, unix_ms + 1), NOW + 2);
+    ck_assert_int_eq(turn_unix_ms(&turn, turn_deadline_at(&turn, unix_ms + 1)), unix_ms + 1);
+    ck_assert_int_eq(turn_unix_ms(&turn, turn_deadline_after(&turn, 250)), unix_ms + 250);
+}
+
+TEST(milliseconds_left_are_those_that_were_asked_for)
+{
+    ck_assert_int_eq(turn_ms_left(&turn, MSEC_NEVER), -1);
+    ck_assert_int_eq(turn_ms_left(&turn, NOW), 0);
+    ck_assert_int_eq(turn_ms_left(&turn, NOW - 7), 0);
+    ck_assert_int_eq(turn_ms_left(&turn, NOW + 1), 1);
+    ck_assert_int_eq(turn_ms_left(&turn, turn_deadline_ms(&turn, 1)), 1);
+    ck_assert_int_eq(turn_ms_left(&turn, turn_deadline_ms(&turn, 12345)), 12345);
 }
 
 TEST(seconds_left_are_those_that_were_asked_for)

@@ -80,6 +80,8 @@ TEST(unix_time_of_a_moment)
     ck_assert_int_eq(clock_to_unix_ms(&c, t + 250), clock_unix_ms(&c) + 250);
     ck_assert_int_eq(clock_to_unix_ms(&c, t - 250), clock_unix_ms(&c) - 250);
     ck_assert(clock_to_unix_ms(&c, MSEC_NEVER) == MSEC_NEVER);
+    clock_step_wall(&c, -5000);
+    ck_assert_int_eq(clock_unix_offset_ms(&c), clock_unix_ms(&c) - clock_now(&c));
 }
 
 TEST(the_measuring_clock_moves)
