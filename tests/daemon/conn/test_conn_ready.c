@@ -17,19 +17,26 @@ TEST_FIXTURE(solo_setup, solo_teardown)
 #define FLOODS      60
 #define FLOOD_LINES 400u
 
-/* As many requests as make the share of a connection; each adds 1 to n. */
-static void flood(int fd)
+/* So many requests that each add 1 to n, and one that is answered, in one call. */
+static void put_lines(int fd, size_t count)
 {
     static const char line[] = "incr n 1 noreply\r\n";
+    static const char last[] = "version\r\n";
     size_t n = sizeof(line) - 1;
-    char *lines = malloc(n * FLOOD_LINES);
+    char *lines = malloc(count * n + sizeof(last));
 
-    for (size_t i = 0; i < FLOOD_LINES; i++) {
+    for (size_t i = 0; i < count; i++) {
         memcpy(lines + i * n, line, n);
     }
-    wire_put(fd, lines, n * FLOOD_LINES);
-    wire_say(fd, "version\r\n");
+    memcpy(lines + count * n, last, sizeof(last));
+    wire_put(fd, lines, count * n + sizeof(last) - 1);
     free(lines);
+}
+
+/* As many requests as make the share of a connection. */
+static void flood(int fd)
+{
+    put_lines(fd, FLOOD_LINES);
 }
 
 static void expect_version(int fd)
@@ -118,6 +125,28 @@ TEST(floods_of_those_that_were_quiet_are_bounded_too)
     }
     before = executed_before(floods, FLOODS, quiet);
     ck_assert_uint_lt(before, READY_LIGHT_ALL_UNITS + 2 * WORKER_LOOP_UNITS);
+    ck_assert_uint_gt(solo_counter(CTR_conn_deferrals), 0);
+    for (unsigned i = 0; i < FLOODS; i++) {
+        close(floods[i]);
+    }
+    close(quiet);
+}
+
+/* Those whose last turn was much work wait, as new ones do. */
+TEST(floods_that_go_on_are_bounded_like_new_ones)
+{
+    int quiet = dial_quiet();
+    int floods[FLOODS];
+    uint64_t before;
+
+    wire_store(quiet, "n", "0", 1);
+    for (unsigned i = 0; i < FLOODS; i++) {
+        floods[i] = dial_quiet();
+        put_lines(floods[i], FLOOD_LINES / 2);
+        expect_version(floods[i]);
+    }
+    before = executed_before(floods, FLOODS, quiet);
+    ck_assert_uint_lt(before, 3 * WORKER_LOOP_UNITS);
     for (unsigned i = 0; i < FLOODS; i++) {
         close(floods[i]);
     }
