@@ -15,27 +15,20 @@
  * trace each with keys of its own, each beginning a part of it after the one before. Prints one
  * line of JSON. Exit status 1 when a reply was wrong, 2 when it could not work.
  */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <math.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
-#include <time.h>
-#include <unistd.h>
 
-#define READ_BYTES (1024u * 1024)
-#define KEY_BYTES  22u
-#define WAIT_MS    20000
-#define BATCH_MAX  256
+#include "tests/bench/basics.h"
+#include "tests/bench/wire.h"
+
+#define KEY_BYTES 22u
+#define BATCH_MAX 256
 
 static struct {
     int port, conns, pipeline;
@@ -49,40 +42,22 @@ static struct {
 
 /* One connection: a batch of sets for what was missed, then gets. */
 struct conn {
-    int fd;
-    char *out;
-    size_t out_len, out_at, out_cap;
+    struct wire wire; /* stands first */
     uint64_t gets[BATCH_MAX];
     uint64_t missed[BATCH_MAX];
     unsigned sets_waiting, get_count, gets_done, missed_count;
     bool has_value; /* the get that is being answered was a hit */
-    uint64_t skip;  /* bytes of a value still to come */
-    char tail[256];
-    size_t tail_len;
-    bool is_writing;
 };
 
 static struct conn *conns;
-static int epoll_fd;
-static char *read_buf;
 static char *text;
 static uint32_t *request; /* key numbers, in order */
 static uint64_t requests, next_request, last_request;
-static uint64_t gets, hits, stores, wrong;
-static char first_wrong[160];
+static uint64_t gets, hits, stores;
 
-static void die(const char *what)
+static struct conn *conn_of(struct wire *w)
 {
-    fprintf(stderr, "bench_aside: %s: %s\n", what, strerror(errno));
-    exit(2);
-}
-
-static void *must_alloc(void *p)
-{
-    if (p == NULL) {
-        die("memory");
-    }
-    return p;
+    return (struct conn *)(void *)w;
 }
 
 static uint64_t mix(uint64_t x)
@@ -101,30 +76,17 @@ static uint64_t size_of(uint64_t id)
 
 static void draw_keys(void)
 {
-    double *sum = must_alloc(malloc(opt.keys * sizeof(*sum))), total = 0;
+    struct zipf z;
     uint64_t state = opt.seed;
 
-    for (uint64_t i = 0; i < opt.keys; i++) {
-        total += pow((double)(i + 1), -opt.theta);
-        sum[i] = total;
-    }
+    zipf_init(&z, opt.keys, opt.theta);
     requests = opt.ops + opt.warmup;
     request = must_alloc(malloc(requests * sizeof(*request)));
     for (uint64_t i = 0; i < requests; i++) {
-        double x = (double)(mix(state += 0x9e3779b97f4a7c15ULL) >> 11) * 0x1p-53 * total;
-        uint64_t low = 0, high = opt.keys - 1;
-
-        while (low < high) {
-            uint64_t mid = (low + high) / 2;
-            if (sum[mid] < x) {
-                low = mid + 1;
-            } else {
-                high = mid;
-            }
-        }
-        request[i] = (uint32_t)low;
+        state += 0x9e3779b97f4a7c15ULL;
+        request[i] = (uint32_t)zipf_pick(&z, unit_of(mix(state)));
     }
-    free(sum);
+    zipf_fini(&z);
 }
 
 /* The tenants take turns; each begins a part of the trace after the one before. */
@@ -322,61 +284,24 @@ static void simulate(void)
 
 /* ---- sending ----------------------------------------------------------------------------- */
 
-static char *room(struct conn *c, size_t n)
-{
-    if (c->out_len + n > c->out_cap) {
-        c->out_cap = (c->out_len + n) * 2;
-        c->out = must_alloc(realloc(c->out, c->out_cap));
-    }
-    return c->out + c->out_len;
-}
-
 static void put_set(struct conn *c, uint64_t id)
 {
     uint64_t size = size_of(id);
-    char *p = room(c, size + 128), *start = p;
+    char *p = wire_room(&c->wire, size + 128), *start = p;
 
     p += sprintf(p, "set %0*" PRIu64 " 0 0 %" PRIu64 "\r\n", (int)KEY_BYTES, id, size);
     memcpy(p, text, size);
     memcpy(p + size, "\r\n", 2);
-    c->out_len += (size_t)(p + size + 2 - start);
+    c->wire.out_len += (size_t)(p + size + 2 - start);
     c->sets_waiting++;
 }
 
 static void put_get(struct conn *c, uint64_t id)
 {
-    char *p = room(c, 64);
+    char *p = wire_room(&c->wire, 64);
 
-    c->out_len += (size_t)sprintf(p, "get %0*" PRIu64 "\r\n", (int)KEY_BYTES, id);
+    c->wire.out_len += (size_t)sprintf(p, "get %0*" PRIu64 "\r\n", (int)KEY_BYTES, id);
     c->gets[c->get_count++] = id;
-}
-
-static void watch(struct conn *c, bool for_writing)
-{
-    struct epoll_event ev = {.events = EPOLLIN | (for_writing ? EPOLLOUT : 0), .data.ptr = c};
-
-    if (c->is_writing != for_writing && epoll_ctl(epoll_fd, EPOLL_CTL_MOD, c->fd, &ev) != 0) {
-        die("epoll_ctl");
-    }
-    c->is_writing = for_writing;
-}
-
-static void send_out(struct conn *c)
-{
-    while (c->out_at < c->out_len) {
-        ssize_t n = send(c->fd, c->out + c->out_at, c->out_len - c->out_at,
-                         MSG_NOSIGNAL | MSG_DONTWAIT);
-
-        if (n < 0 && errno == EAGAIN) {
-            watch(c, true);
-            return;
-        }
-        if (n < 0) {
-            die("send");
-        }
-        c->out_at += (size_t)n;
-    }
-    watch(c, false);
 }
 
 static bool is_waiting(const struct conn *c)
@@ -386,7 +311,7 @@ static bool is_waiting(const struct conn *c)
 
 static void next_batch(struct conn *c)
 {
-    c->out_len = c->out_at = 0;
+    wire_clear(&c->wire);
     for (unsigned i = 0; i < c->missed_count; i++) {
         put_set(c, c->missed[i]);
     }
@@ -398,18 +323,10 @@ static void next_batch(struct conn *c)
             put_get(c, request[next_request++]);
         }
     }
-    send_out(c);
+    wire_send(&c->wire);
 }
 
 /* ---- replies ----------------------------------------------------------------------------- */
-
-static void wrong_reply(const char *line, size_t len)
-{
-    if (wrong++ == 0) {
-        (void)snprintf(first_wrong, sizeof(first_wrong), "%.*s", (int)(len < 100 ? len : 100),
-                       line);
-    }
-}
 
 static void get_answered(struct conn *c)
 {
@@ -424,16 +341,18 @@ static void get_answered(struct conn *c)
     c->has_value = false;
 }
 
-static void on_line(struct conn *c, const char *line, size_t len)
+static void on_line(struct wire *w, const char *line, size_t len)
 {
+    struct conn *c = conn_of(w);
+
     if (len > 6 && memcmp(line, "VALUE ", 6) == 0) {
         uint64_t size = size_of(c->gets[c->gets_done]);
 
         c->has_value = true;
-        c->skip = size + 2;
+        w->skip = size + 2;
         if (strtoull(line + 6, NULL, 10) != c->gets[c->gets_done] ||
             strtoull(line + 6 + KEY_BYTES + 3, NULL, 10) != size) {
-            wrong_reply(line, len);
+            wire_is_wrong(line, len);
         }
     } else if (len == 3 && memcmp(line, "END", 3) == 0 && c->gets_done < c->get_count) {
         get_answered(c);
@@ -441,7 +360,7 @@ static void on_line(struct conn *c, const char *line, size_t len)
         c->sets_waiting--;
         stores++;
         if (len != 6 || memcmp(line, "STORED", 6) != 0) {
-            wrong_reply(line, len);
+            wire_is_wrong(line, len);
         }
     } else {
         errno = EPROTO;
@@ -449,136 +368,46 @@ static void on_line(struct conn *c, const char *line, size_t len)
     }
 }
 
-static void on_readable(struct conn *c)
+static void on_taken(struct wire *w)
 {
-    char *end, *p = read_buf;
-    ssize_t n;
-
-    memcpy(read_buf, c->tail, c->tail_len);
-    n = recv(c->fd, read_buf + c->tail_len, READ_BYTES, MSG_DONTWAIT);
-    if (n < 0 && errno == EAGAIN) {
-        return;
-    }
-    if (n <= 0) {
-        die("the server closed a connection");
-    }
-    end = read_buf + c->tail_len + n;
-    while (p < end) {
-        uint64_t left = (uint64_t)(end - p);
-        char *nl;
-
-        if (c->skip != 0) {
-            uint64_t take = c->skip < left ? c->skip : left;
-            c->skip -= take;
-            p += take;
-            continue;
-        }
-        nl = memchr(p, '\n', left);
-        if (nl == NULL) {
-            break;
-        }
-        on_line(c, p, (size_t)(nl - 1 - p));
-        p = nl + 1;
-    }
-    c->tail_len = (size_t)(end - p);
-    if (c->tail_len > sizeof(c->tail)) {
-        errno = EPROTO;
-        die("a reply line is too long");
-    }
-    memcpy(c->tail, p, c->tail_len);
-    if (!is_waiting(c)) {
-        next_batch(c);
+    if (!is_waiting(conn_of(w))) {
+        next_batch(conn_of(w));
     }
 }
 
 /* ---- the loop ---------------------------------------------------------------------------- */
 
-static bool is_anything_waiting(void)
+static bool is_phase_over(void)
 {
     for (int i = 0; i < opt.conns; i++) {
         if (is_waiting(&conns[i])) {
-            return true;
+            return false;
         }
     }
-    return false;
+    return true;
 }
 
 /* Send the next n requests over all connections and read all replies. */
 static void run_phase(uint64_t n)
 {
-    struct epoll_event events[256];
+    static const struct wire_client client = {on_line, NULL, on_taken};
 
     last_request = next_request + n;
     for (int i = 0; i < opt.conns; i++) {
         next_batch(&conns[i]);
     }
-    while (is_anything_waiting()) {
-        int ready = epoll_wait(epoll_fd, events, 256, WAIT_MS);
-
-        if (ready == 0) {
-            errno = ETIMEDOUT;
-            die("no reply");
-        }
-        for (int i = 0; i < ready; i++) {
-            struct conn *c = events[i].data.ptr;
-
-            if ((events[i].events & EPOLLOUT) != 0) {
-                send_out(c);
-            }
-            if ((events[i].events & ~(uint32_t)EPOLLOUT) != 0) {
-                on_readable(c);
-            }
-        }
-    }
-}
-
-static void open_connections(void)
-{
-    struct sockaddr_in sa = {.sin_family = AF_INET,
-                             .sin_port = htons((uint16_t)opt.port),
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-
-    conns = must_alloc(calloc((size_t)opt.conns, sizeof(*conns)));
-    epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    for (int i = 0; i < opt.conns; i++) {
-        struct conn *c = &conns[i];
-        struct epoll_event ev = {.events = EPOLLIN, .data.ptr = c};
-        int one = 1;
-
-        c->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (c->fd < 0 || connect(c->fd, (struct sockaddr *)&sa, sizeof(sa)) != 0) {
-            die("connect");
-        }
-        (void)setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-        if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, c->fd, &ev) != 0) {
-            die("epoll_ctl");
-        }
-    }
-}
-
-static double seconds_of(clockid_t id)
-{
-    struct timespec t;
-
-    if (clock_gettime(id, &t) != 0) {
-        die("clock");
-    }
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+    wire_run(&client, is_phase_over);
 }
 
 static void play(void)
 {
-    clockid_t server = CLOCK_MONOTONIC;
+    clockid_t server = cpu_clock_of(opt.pid);
     double cpu;
 
-    read_buf = must_alloc(malloc(READ_BYTES + sizeof(conns->tail)));
-    text = must_alloc(malloc(opt.size_high + 1));
-    for (uint64_t i = 0; i < opt.size_high; i++) {
-        text[i] = (char)('a' + (i * 7919 + i / 26) % 26);
-    }
-    open_connections();
-    if (opt.pid != 0 && clock_getcpuclockid(opt.pid, &server) != 0) {
-        die("no such server process");
+    text = make_text(opt.size_high);
+    conns = must_alloc(calloc((size_t)opt.conns, sizeof(*conns)));
+    for (int i = 0; i < opt.conns; i++) {
+        wire_open(&conns[i].wire, opt.port);
     }
     run_phase(opt.warmup);
     gets = hits = stores = 0;
@@ -588,13 +417,12 @@ static void play(void)
     printf("{\"gets\": %" PRIu64 ", \"stores\": %" PRIu64 ", \"hit_ratio\": %.4f, "
            "\"server_us_per_op\": %.4f, \"wrong\": %" PRIu64 ", \"first_wrong\": \"%s\"}\n",
            gets, stores, gets != 0 ? (double)hits / (double)gets : 0,
-           opt.pid != 0 ? cpu * 1e6 / (double)(gets + stores) : 0, wrong, first_wrong);
+           opt.pid != 0 ? cpu * 1e6 / (double)(gets + stores) : 0, wire_wrong,
+           wire_first_wrong);
     for (int i = 0; i < opt.conns; i++) {
-        (void)close(conns[i].fd);
-        free(conns[i].out);
+        wire_close(&conns[i].wire);
     }
     free(conns);
-    free(read_buf);
     free(text);
 }
 
@@ -689,5 +517,5 @@ int main(int argc, char **argv)
         play();
     }
     free(request);
-    return wrong != 0;
+    return wire_wrong != 0;
 }

@@ -13,30 +13,21 @@
  * Prints one line: the figures as JSON. Exit status 1 when a reply was wrong, 2 when it could
  * not work. Each value is checked for its length, and byte by byte with --verify.
  */
-#include <arpa/inet.h>
-#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <math.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/epoll.h>
-#include <sys/socket.h>
-#include <time.h>
-#include <unistd.h>
 
-#define READ_BYTES  (1024u * 1024)
-#define TAIL_BYTES  1024u
+#include "tests/bench/basics.h"
+#include "tests/bench/wire.h"
+
 #define KEY_BYTES   20u
 #define ZIPF_RING   (1u << 20)
 #define ZIPF_THETA  0.99
 #define TEXT_SPREAD 4096u
-#define WAIT_MS     20000
 
 enum op { OP_GET, OP_SET, OP_MIXED, OP_INCR };
 enum proto { PROTO_TEXT, PROTO_RESP };
@@ -62,47 +53,30 @@ static struct {
 
 /* One connection: the batch in flight and how far its replies are read. */
 struct conn {
-    int fd;
-    char *out;
-    size_t out_len, out_at, out_cap;
+    struct wire wire;  /* stands first */
     unsigned waiting;  /* requests without their whole reply */
-    uint64_t skip;     /* bytes of a value still to come */
-    uint64_t value_id; /* the key of that value */
+    uint64_t value_id; /* the key of the value that is coming */
     unsigned got;      /* text: values of the get that is being answered */
     unsigned array;    /* RESP: elements of an array still to come */
-    char tail[TAIL_BYTES];
-    size_t tail_len;
-    bool is_writing;
 };
 
 struct counts {
-    uint64_t done, hits, misses, wrong;
+    uint64_t done, hits, misses;
 };
 
 static struct conn *conns;
-static int epoll_fd;
-static char *read_buf;
 static char *text; /* values are slices of it */
 static uint32_t *zipf_ring;
 static uint32_t zipf_at;
 static uint64_t rng_state;
 static struct counts counts;
-static uint64_t to_send; /* requests of this phase not yet sent */
+static uint64_t to_send;    /* requests of this phase not yet sent */
+static uint64_t done_until; /* so many replies end this phase */
 static uint64_t fill_next;
-static char first_wrong[160];
 
-static void die(const char *what)
+static struct conn *conn_of(struct wire *w)
 {
-    fprintf(stderr, "bench_load: %s: %s\n", what, strerror(errno));
-    exit(2);
-}
-
-static void *must_alloc(void *p)
-{
-    if (p == NULL) {
-        die("memory");
-    }
-    return p;
+    return (struct conn *)(void *)w;
 }
 
 static uint64_t rng_next(void)
@@ -120,35 +94,18 @@ static uint64_t rng_below(uint64_t n)
 
 /* ---- keys and values --------------------------------------------------------------------- */
 
-/*
- * A ring of picks by Zipf's law: the cumulative weights once, then a binary search for each
- * pick.
- */
+/* A ring of picks by Zipf's law. */
 static void make_zipf(void)
 {
-    double *sum = must_alloc(malloc(opt.keys * sizeof(*sum))), total = 0;
+    struct zipf z;
 
-    for (uint64_t i = 0; i < opt.keys; i++) {
-        total += pow((double)(i + 1), -ZIPF_THETA);
-        sum[i] = total;
-    }
+    zipf_init(&z, opt.keys, ZIPF_THETA);
     zipf_ring = must_alloc(malloc(ZIPF_RING * sizeof(*zipf_ring)));
     for (uint32_t i = 0; i < ZIPF_RING; i++) {
-        double x = (double)(rng_next() >> 11) * 0x1p-53 * total;
-        uint64_t low = 0, high = opt.keys - 1;
-
-        while (low < high) {
-            uint64_t mid = (low + high) / 2;
-            if (sum[mid] < x) {
-                low = mid + 1;
-            } else {
-                high = mid;
-            }
-        }
         /* Ranks are scattered over the keys, so that hot keys are not neighbours. */
-        zipf_ring[i] = (uint32_t)(low * 2654435761u % opt.keys);
+        zipf_ring[i] = (uint32_t)(zipf_pick(&z, unit_of(rng_next())) * 2654435761u % opt.keys);
     }
-    free(sum);
+    zipf_fini(&z);
 }
 
 static uint64_t pick_key(void)
@@ -183,30 +140,11 @@ static const char *value_of(uint64_t id)
     return text + (id * 0x9e3779b97f4a7c15ULL >> 32) % TEXT_SPREAD;
 }
 
-static void make_text(void)
-{
-    size_t n = opt.size + TEXT_SPREAD;
-
-    text = must_alloc(malloc(n));
-    for (size_t i = 0; i < n; i++) {
-        text[i] = (char)('a' + (i * 7919 + i / 26) % 26);
-    }
-}
-
 /* ---- requests ---------------------------------------------------------------------------- */
-
-static char *room(struct conn *c, size_t n)
-{
-    if (c->out_len + n > c->out_cap) {
-        c->out_cap = (c->out_len + n) * 2;
-        c->out = must_alloc(realloc(c->out, c->out_cap));
-    }
-    return c->out + c->out_len;
-}
 
 static void put_get(struct conn *c)
 {
-    char *p = room(c, 64 + (size_t)opt.width * (KEY_BYTES + 8)), *start = p;
+    char *p = wire_room(&c->wire, 64 + (size_t)opt.width * (KEY_BYTES + 8)), *start = p;
 
     if (opt.proto == PROTO_TEXT) {
         memcpy(p, "get", 3);
@@ -228,12 +166,12 @@ static void put_get(struct conn *c)
             p += 7 + KEY_BYTES;
         }
     }
-    c->out_len += (size_t)(p - start);
+    c->wire.out_len += (size_t)(p - start);
 }
 
 static void put_set(struct conn *c, uint64_t id)
 {
-    char *p = room(c, opt.size + 256), *start = p, key[KEY_BYTES];
+    char *p = wire_room(&c->wire, opt.size + 256), *start = p, key[KEY_BYTES];
     char number[24];
     unsigned ttl = opt.ttl != 0 ? opt.ttl + (unsigned)rng_below(opt.ttl * 4) : 0;
     const char *value = value_of(id);
@@ -259,15 +197,15 @@ static void put_set(struct conn *c, uint64_t id)
         int n = sprintf(seconds, "%u", ttl);
         p += sprintf(p, "$2\r\nEX\r\n$%d\r\n%s\r\n", n, seconds);
     }
-    c->out_len += (size_t)(p - start);
+    c->wire.out_len += (size_t)(p - start);
 }
 
 static void put_incr(struct conn *c)
 {
-    char *p = room(c, 128), key[KEY_BYTES];
+    char *p = wire_room(&c->wire, 128), key[KEY_BYTES];
 
     put_key(key, pick_key());
-    c->out_len +=
+    c->wire.out_len +=
         (size_t)(opt.proto == PROTO_TEXT
                      ? sprintf(p, "incr %.*s 1\r\n", (int)KEY_BYTES, key)
                      : sprintf(p, "*2\r\n$4\r\nINCR\r\n$20\r\n%.*s\r\n", (int)KEY_BYTES, key));
@@ -301,21 +239,13 @@ static void put_request(struct conn *c)
 
 /* ---- replies ----------------------------------------------------------------------------- */
 
-static void wrong_reply(const char *line, size_t len)
-{
-    if (counts.wrong++ == 0) {
-        (void)snprintf(first_wrong, sizeof(first_wrong), "%.*s", (int)(len < 100 ? len : 100),
-                       line);
-    }
-}
-
 static void value_begins(struct conn *c, uint64_t len)
 {
     counts.hits++;
     c->got++;
-    c->skip = len + 2;
+    c->wire.skip = len + 2;
     if (opt.op != OP_INCR && len != opt.size) {
-        wrong_reply("length", 6);
+        wire_is_wrong("length", 6);
     }
 }
 
@@ -325,16 +255,17 @@ static void reply_done(struct conn *c)
     counts.done++;
 }
 
-/* A line of the text protocol; `end` points after its last character. */
-static void text_line(struct conn *c, const char *line, const char *end)
+/* A line of the text protocol. */
+static void text_line(struct wire *w, const char *line, size_t len)
 {
-    size_t len = (size_t)(end - line);
+    struct conn *c = conn_of(w);
 
     if (len > 6 + KEY_BYTES && memcmp(line, "VALUE ", 6) == 0) {
         uint64_t n = 0;
 
         c->value_id = read_key(line + 6);
-        for (const char *p = line + 6 + KEY_BYTES + 3; p < end && *p >= '0' && *p <= '9'; p++) {
+        for (const char *p = line + 6 + KEY_BYTES + 3; p < line + len && *p >= '0' && *p <= '9';
+             p++) {
             n = n * 10 + (uint64_t)(*p - '0');
         }
         value_begins(c, n);
@@ -343,13 +274,14 @@ static void text_line(struct conn *c, const char *line, const char *end)
     if (!(len == 3 && memcmp(line, "END", 3) == 0) &&
         !(len == 6 && memcmp(line, "STORED", 6) == 0) &&
         !(len != 0 && *line >= '0' && *line <= '9')) {
-        wrong_reply(line, len);
+        wire_is_wrong(line, len);
     }
     reply_done(c);
 }
 
-static void resp_line(struct conn *c, const char *line, const char *end)
+static void resp_line(struct wire *w, const char *line, size_t len)
 {
+    struct conn *c = conn_of(w);
     int64_t n = strtoll(line + 1, NULL, 10);
 
     switch (*line) {
@@ -373,187 +305,71 @@ static void resp_line(struct conn *c, const char *line, const char *end)
     case ':':
         break;
     default:
-        wrong_reply(line, (size_t)(end - line));
+        wire_is_wrong(line, len);
         break;
     }
     reply_done(c);
 }
 
-static void check_value(struct conn *c, const char *bytes, uint64_t n)
+static void check_value(struct wire *w, const char *bytes, size_t n)
 {
-    uint64_t at = opt.size + 2 - c->skip;
+    const struct conn *c = conn_of(w);
+    uint64_t at = opt.size + 2 - w->skip;
 
-    if (opt.verify && opt.op != OP_INCR && c->value_id != UINT64_MAX && at < opt.size) {
+    if (c->value_id != UINT64_MAX && at < opt.size) {
         uint64_t take = n < opt.size - at ? n : opt.size - at;
         if (memcmp(value_of(c->value_id) + at, bytes, take) != 0) {
-            wrong_reply("value", 5);
+            wire_is_wrong("value", 5);
         }
     }
-}
-
-/* Read what arrived; an unfinished line stays in the tail. */
-static void take_replies(struct conn *c, const char *bytes, size_t len)
-{
-    size_t at = 0;
-
-    while (at < len) {
-        if (c->skip != 0) {
-            uint64_t n = c->skip < len - at ? c->skip : len - at;
-
-            check_value(c, bytes + at, n);
-            c->skip -= n;
-            at += n;
-            continue;
-        }
-        const char *nl = memchr(bytes + at, '\n', len - at);
-        if (nl == NULL) {
-            break;
-        }
-        const char *line = bytes + at;
-        at = (size_t)(nl + 1 - bytes);
-        if (opt.proto == PROTO_TEXT) {
-            text_line(c, line, nl - 1);
-        } else {
-            resp_line(c, line, nl - 1);
-        }
-    }
-    c->tail_len = len - at;
-    if (c->tail_len > TAIL_BYTES) {
-        errno = EPROTO;
-        die("a reply line is too long");
-    }
-    memcpy(c->tail, bytes + at, c->tail_len);
 }
 
 /* ---- the loop ---------------------------------------------------------------------------- */
 
-static void watch(struct conn *c, bool for_writing)
-{
-    struct epoll_event ev = {.events = EPOLLIN | (for_writing ? EPOLLOUT : 0), .data.ptr = c};
-
-    if (c->is_writing != for_writing && epoll_ctl(epoll_fd, EPOLL_CTL_MOD, c->fd, &ev) != 0) {
-        die("epoll_ctl");
-    }
-    c->is_writing = for_writing;
-}
-
-static void send_out(struct conn *c)
-{
-    while (c->out_at < c->out_len) {
-        ssize_t n = send(c->fd, c->out + c->out_at, c->out_len - c->out_at,
-                         MSG_NOSIGNAL | MSG_DONTWAIT);
-
-        if (n < 0 && errno == EAGAIN) {
-            watch(c, true);
-            return;
-        }
-        if (n < 0) {
-            die("send");
-        }
-        c->out_at += (size_t)n;
-    }
-    watch(c, false);
-}
-
 static void next_batch(struct conn *c)
 {
-    c->out_len = c->out_at = 0;
+    wire_clear(&c->wire);
     for (int i = 0; i < opt.pipeline && to_send > 0; i++) {
         put_request(c);
         to_send--;
         c->waiting++;
     }
-    send_out(c);
+    wire_send(&c->wire);
 }
 
-static void on_readable(struct conn *c)
+static void on_taken(struct wire *w)
 {
-    memcpy(read_buf, c->tail, c->tail_len);
-    ssize_t n = recv(c->fd, read_buf + c->tail_len, READ_BYTES, MSG_DONTWAIT);
+    struct conn *c = conn_of(w);
 
-    if (n < 0 && errno == EAGAIN) {
-        return;
-    }
-    if (n <= 0) {
-        die("the server closed a connection");
-    }
-    take_replies(c, read_buf, c->tail_len + (size_t)n);
     if (c->waiting == 0 && to_send > 0) {
         next_batch(c);
     }
 }
 
+static bool is_phase_over(void)
+{
+    return counts.done >= done_until;
+}
+
 /* Send n requests over all connections and read all replies. */
 static void run_phase(uint64_t n)
 {
-    struct epoll_event events[256];
-    uint64_t until = counts.done + n;
+    const struct wire_client client = {opt.proto == PROTO_TEXT ? text_line : resp_line,
+                                       opt.verify && opt.op != OP_INCR ? check_value : NULL,
+                                       on_taken};
 
+    done_until = counts.done + n;
     to_send = n;
     for (int i = 0; i < opt.conns && to_send > 0; i++) {
         next_batch(&conns[i]);
     }
-    while (counts.done < until) {
-        int ready = epoll_wait(epoll_fd, events, 256, WAIT_MS);
-
-        if (ready == 0) {
-            errno = ETIMEDOUT;
-            die("no reply");
-        }
-        for (int i = 0; i < ready; i++) {
-            struct conn *c = events[i].data.ptr;
-
-            if ((events[i].events & EPOLLOUT) != 0) {
-                send_out(c);
-            }
-            if ((events[i].events & ~(uint32_t)EPOLLOUT) != 0) {
-                on_readable(c);
-            }
-        }
-    }
-}
-
-static void open_connections(void)
-{
-    struct sockaddr_in sa = {.sin_family = AF_INET,
-                             .sin_port = htons((uint16_t)opt.port),
-                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-
-    conns = must_alloc(calloc((size_t)opt.conns, sizeof(*conns)));
-    epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    for (int i = 0; i < opt.conns; i++) {
-        struct conn *c = &conns[i];
-        struct epoll_event ev = {.events = EPOLLIN, .data.ptr = c};
-        int one = 1;
-
-        c->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (c->fd < 0 || connect(c->fd, (struct sockaddr *)&sa, sizeof(sa)) != 0) {
-            die("connect");
-        }
-        (void)setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-        if (epoll_ctl(epoll_fd, EPOLL_CTL_ADD, c->fd, &ev) != 0) {
-            die("epoll_ctl");
-        }
-    }
-}
-
-static double seconds_of(clockid_t id)
-{
-    struct timespec t;
-
-    if (clock_gettime(id, &t) != 0) {
-        die("clock");
-    }
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+    wire_run(&client, is_phase_over);
 }
 
 static void measure(void)
 {
-    clockid_t server = CLOCK_MONOTONIC;
+    clockid_t server = cpu_clock_of(opt.pid);
 
-    if (opt.pid != 0 && clock_getcpuclockid(opt.pid, &server) != 0) {
-        die("no such server process");
-    }
     if (!opt.fill && opt.warmup > 0) {
         run_phase(opt.warmup);
     }
@@ -570,7 +386,7 @@ static void measure(void)
            "\"client_busy\": %.3f, \"ops_per_s\": %.0f, \"hits\": %" PRIu64
            ", \"misses\": %" PRIu64 ", \"wrong\": %" PRIu64 ", \"first_wrong\": \"%s\"}\n",
            n, opt.pid != 0 ? cpu * 1e6 / (double)n : 0, cpu / wall, mine / wall,
-           (double)n / wall, counts.hits, counts.misses - misses, counts.wrong, first_wrong);
+           (double)n / wall, counts.hits, counts.misses - misses, wire_wrong, wire_first_wrong);
 }
 
 static enum op parse_op(const char *s)
@@ -671,20 +487,20 @@ int main(int argc, char **argv)
 {
     parse_options(argc, argv);
     rng_state = opt.seed * 0x9e3779b97f4a7c15ULL | 1;
-    make_text();
+    text = make_text(opt.size + TEXT_SPREAD);
     if (opt.zipf) {
         make_zipf();
     }
-    read_buf = must_alloc(malloc(READ_BYTES + TAIL_BYTES));
-    open_connections();
+    conns = must_alloc(calloc((size_t)opt.conns, sizeof(*conns)));
+    for (int i = 0; i < opt.conns; i++) {
+        wire_open(&conns[i].wire, opt.port);
+    }
     measure();
     for (int i = 0; i < opt.conns; i++) {
-        (void)close(conns[i].fd);
-        free(conns[i].out);
+        wire_close(&conns[i].wire);
     }
     free(conns);
-    free(read_buf);
     free(text);
     free(zipf_ring);
-    return counts.wrong != 0;
+    return wire_wrong != 0;
 }

@@ -25,6 +25,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "tests/bench/basics.h"
+
 #define READ_BYTES  (256u * 1024)
 #define EVENTS      256
 #define LINE_MAX    16384u
@@ -52,20 +54,6 @@ static struct {
     char *rest;
     size_t rest_len;
 } hit;
-
-static void die(const char *what)
-{
-    fprintf(stderr, "bench_null: %s: %s\n", what, strerror(errno));
-    exit(1);
-}
-
-static void *must_alloc(void *p)
-{
-    if (p == NULL) {
-        die("memory");
-    }
-    return p;
-}
 
 static void out_put(struct out *o, const char *bytes, size_t n)
 {

@@ -27,6 +27,7 @@
 #include "lib/engine/find.h"
 #include "lib/engine/store.h"
 #include "lib/shard/shard.h"
+#include "tests/bench/basics.h"
 #include "tests/common/rng.h"
 
 #define THREADS_MAX 128
@@ -66,14 +67,6 @@ struct thread {
     uint64_t sets;
     double cpu_s;
 };
-
-static double seconds_of(clockid_t clock)
-{
-    struct timespec ts;
-
-    clock_gettime(clock, &ts);
-    return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
-}
 
 static void fail(const char *why)
 {

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See basics.h.
+ */
+#include "tests/bench/basics.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void die(const char *what)
+{
+    fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name, what, strerror(errno));
+    exit(2);
+}
+
+void *must_alloc(void *p)
+{
+    if (p == NULL) {
+        die("memory");
+    }
+    return p;
+}
+
+double seconds_of(clockid_t id)
+{
+    struct timespec t;
+
+    if (clock_gettime(id, &t) != 0) {
+        die("clock");
+    }
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+clockid_t cpu_clock_of(pid_t pid)
+{
+    clockid_t id = CLOCK_MONOTONIC;
+
+    if (pid != 0 && (errno = clock_getcpuclockid(pid, &id)) != 0) {
+        die("no such server process");
+    }
+    return id;
+}
+
+char *make_text(size_t n)
+{
+    char *text = must_alloc(malloc(n + 1));
+
+    for (size_t i = 0; i < n; i++) {
+        text[i] = (char)('a' + (i * 7919 + i / 26) % 26);
+    }
+    return text;
+}
+
+void zipf_init(struct zipf *z, uint64_t count, double theta)
+{
+    double total = 0;
+
+    z->sum = must_alloc(malloc(count * sizeof(*z->sum)));
+    z->count = count;
+    for (uint64_t i = 0; i < count; i++) {
+        total += pow((double)(i + 1), -theta);
+        z->sum[i] = total;
+    }
+}
+
+void zipf_fini(struct zipf *z)
+{
+    free(z->sum);
+}
+
+uint64_t zipf_pick(const struct zipf *z, double x)
+{
+    uint64_t low = 0, high = z->count - 1;
+
+    x *= z->sum[high];
+    while (low < high) {
+        uint64_t mid = (low + high) / 2;
+
+        if (z->sum[mid] < x) {
+            low = mid + 1;
+        } else {
+            high = mid;
+        }
+    }
+    return low;
+}

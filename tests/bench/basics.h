@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What the programs of the bench need first: an end with a reason, clocks, bytes for values,
+ * and picks by Zipf's law.
+ */
+#ifndef MAYFLY_TESTS_BENCH_BASICS_H
+#define MAYFLY_TESTS_BENCH_BASICS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+/* End with status 2 and a message: the program, what, and the reason in errno. */
+_Noreturn void die(const char *what);
+
+/* p, unless it is NULL. */
+void *must_alloc(void *p);
+
+double seconds_of(clockid_t id);
+
+/* The CPU time of a process; for pid 0 the time of day, which nobody should look at. */
+clockid_t cpu_clock_of(pid_t pid);
+
+/* n letters, the same each time; to be freed. */
+char *make_text(size_t n);
+
+/*
+ * Picks of 0 .. count-1, where the one of rank r has the weight (r + 1)^-theta; theta 0 is
+ * uniform. x: a random number from 0 to below 1.
+ */
+struct zipf {
+    double *sum; /* owned; of the weights up to each rank */
+    uint64_t count;
+};
+
+void zipf_init(struct zipf *z, uint64_t count, double theta);
+void zipf_fini(struct zipf *z);
+uint64_t zipf_pick(const struct zipf *z, double x);
+
+/* The same of 64 random bits. */
+static inline double unit_of(uint64_t bits)
+{
+    return (double)(bits >> 11) * 0x1p-53;
+}
+
+#endif
