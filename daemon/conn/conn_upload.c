@@ -6,9 +6,9 @@
  * read, into the worker's buffer.
  *
  * What has been received of all of them takes at most a quarter of -m (at least two of the
- * longest items). Beyond that they wait, as for room. From half of that on, those that come too
- * slowly give way, the slowest first: a client that announces much and sends little holds
- * nobody up.
+ * longest items). Beyond that they wait in a line, of which only the first goes on
+ * (upload_line.h). From half of that on, those that come too slowly give way, the slowest
+ * first: a client that announces much and sends little holds nobody up.
  */
 #include "daemon/conn/conn_upload.h"
 
@@ -32,14 +32,16 @@
 
 /* A large value on its way in. */
 struct upload {
-    struct request req; /* its key points to `key`, its args to `args` */
-    struct body *body;  /* owned */
-    struct conn *conn;  /* [borrowed] */
-    struct pace pace;   /* in the worker's list */
-    size_t len;         /* announced bytes */
-    size_t held;        /* by the body, as counted in body_pending_bytes */
-    bool may_place;     /* to be tried with its first bytes: read it into its place */
-    bool is_shed;       /* it has to give way to others */
+    struct request req;        /* its key points to `key`, its args to `args` */
+    struct body *body;         /* owned */
+    struct conn *conn;         /* [borrowed] */
+    struct pace pace;          /* in the worker's list */
+    size_t len;                /* announced bytes */
+    size_t held;               /* by the body, as counted in body_pending_bytes */
+    struct upload_place place; /* among those that met the bound of what they hold */
+    uint32_t moves; /* of their line, when it was last looked at for an end of waiting */
+    bool may_place; /* to be tried with its first bytes: read it into its place */
+    bool is_shed;   /* it has to give way to others */
     char key[ITEM_KEY_MAX];
     char args[]; /* of ms: the flags */
 };
@@ -109,25 +111,50 @@ static void count_held(const struct conn *c)
     }
 }
 
-/* As body_room(), within what uploads may hold. */
-static enum outcome find_room(const struct conn *c, bool may_wait, char **to, size_t *room)
+/*
+ * It waits for others to be done. While they are it waits on, however long: they may be many,
+ * and those that are too slow are shed.
+ */
+static enum outcome wait_in_line(struct conn *c, bool may_wait)
 {
     struct upload *u = c->upload;
+    uint32_t moves =
+        atomic_load_explicit(&c->worker->crew->uploads.moves, memory_order_relaxed);
+
+    if (!may_wait && moves == u->moves) {
+        return OUT_NO_MEMORY;
+    }
+    if (!may_wait) {
+        u->moves = moves;
+        c->wait_since = conn_wait_now();
+    }
+    return OUT_WAIT;
+}
+
+/* As body_room(), within what uploads may hold. */
+static enum outcome find_room(struct conn *c, bool may_wait, char **to, size_t *room)
+{
+    struct upload *u = c->upload;
+    struct worker *w = c->worker;
     enum outcome outcome;
 
-    if (!body_next_is_held(u->body) && is_full(c->worker)) {
-        return may_wait ? OUT_WAIT : OUT_NO_MEMORY;
+    if (!body_next_is_held(u->body) &&
+        !upload_line_lets(&w->crew->uploads, &u->place, w, is_full(w))) {
+        return wait_in_line(c, may_wait);
     }
     outcome = body_room(u->body, may_wait, to, room);
     count_held(c);
     return outcome;
 }
 
-/* n bytes have come. */
-static void note_filled(const struct conn *c, size_t n)
+/* n bytes have come. What is waited for next may take a second of its own. */
+static void note_filled(struct conn *c, size_t n)
 {
     body_filled(c->upload->body, n);
     count_held(c);
+    if (conn_is_waiting(c)) {
+        c->wait_since = conn_wait_now();
+    }
 }
 
 static int64_t received(const struct upload *u)
@@ -144,6 +171,7 @@ void conn_upload_drop(struct conn *c)
         pace_end(&u->pace);
         body_abort(&u->body);
         count_held(c);
+        upload_line_leave(&c->worker->crew->uploads, &u->place);
         mem_free(u);
         c->upload = NULL;
     }
@@ -234,6 +262,8 @@ static struct upload *upload_create(struct turn *t, const struct request *r, boo
     u->conn = turn_conn(t);
     u->len = r->value_len;
     u->held = 0;
+    u->place = (struct upload_place){.worker = NULL};
+    u->moves = 0;
     u->may_place = may_place;
     u->is_shed = false;
     u->body = body_begin(t->e, u->req.hash, u->len);
@@ -250,13 +280,9 @@ static struct upload *upload_create(struct turn *t, const struct request *r, boo
 enum turn_stop conn_upload_begin(struct turn *t, const struct request *r, bool may_place)
 {
     struct conn *c = turn_conn(t);
-    bool has_room = !is_full(t->w);
 
     must_be_in_turn(t);
-    if (!has_room && t->may_wait) {
-        return TURN_WAITS;
-    }
-    c->upload = has_room ? upload_create(t, r, may_place) : NULL;
+    c->upload = upload_create(t, r, may_place);
     if (c->upload == NULL) {
         fail_store(t, r, r->value_len + request_value_end(r));
     }

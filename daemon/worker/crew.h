@@ -21,6 +21,7 @@
 #include "daemon/base/mailbox.h"
 #include "daemon/net/tls.h"
 #include "daemon/options/settings.h"
+#include "daemon/worker/upload_line.h"
 #include "daemon/worker/watch.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/counters.h"
@@ -124,6 +125,7 @@ struct crew {
     _Atomic uint32_t conns_local; /* those of them over unix sockets */
     _Atomic int64_t held_bytes;   /* what connections keep, see holders.h */
     _Atomic int64_t upload_bytes; /* what large values on their way in hold (conn_upload.c) */
+    struct upload_line uploads;   /* those that met the bound of it */
     _Atomic bool wants_room;      /* main waits for a close (seq_cst, with conns_open) */
     _Atomic bool is_room_posted;  /* acq_rel: room_message is on its way */
     _Atomic uint32_t stop_wanted; /* enum crew_stop */

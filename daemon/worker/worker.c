@@ -161,6 +161,16 @@ static void on_doubt(struct message *m, void *receiver)
     w->crew->duties->doubt_logins(w);
 }
 
+static void on_retry(struct message *m, void *receiver)
+{
+    struct worker *w = worker_of(receiver);
+
+    (void)m;
+    /* First: room that is made from here on brings another message. */
+    atomic_exchange_explicit(&w->is_retry_posted, false, memory_order_acq_rel);
+    w->crew->duties->retry_waiting(w);
+}
+
 static void on_poke(struct message *m, void *receiver)
 {
     struct worker *w = worker_of(receiver);
@@ -318,6 +328,7 @@ static int worker_init(struct worker *w, struct crew *crew, uint32_t id)
     w->end_message.fn = on_end;
     w->poke_message.fn = on_poke;
     w->doubt_message.fn = on_doubt;
+    w->retry_message.fn = on_retry;
     atomic_init(&w->sleeps_until, MSEC_NEVER);
     w->rbuf = mem_alloc_aligned(WORKER_RBUF_BYTES, 64);
     w->obuf = mem_alloc_aligned(WORKER_OBUF_BYTES, 64);

@@ -157,8 +157,10 @@ struct worker {
     struct message end_message;
     struct message poke_message;
     struct message doubt_message;
+    struct message retry_message;
     _Atomic bool is_doubt_posted; /* [atomic] acq_rel: doubt_message is on its way */
     _Atomic bool is_poked;        /* [atomic] seq_cst: poke_message is on its way */
+    _Atomic bool is_retry_posted; /* [atomic] acq_rel: retry_message is on its way */
 
     /* [atomic] events for watchers: made by the first watch command; owned */
     _Atomic(struct byte_ring *) watch_ring;
@@ -204,6 +206,17 @@ static inline void worker_poke(struct worker *w)
     if (!atomic_load_explicit(&w->is_poked, memory_order_seq_cst) &&
         !atomic_exchange_explicit(&w->is_poked, true, memory_order_seq_cst)) {
         mailbox_post(&w->mailbox, &w->poke_message);
+    }
+}
+
+/*
+ * Room was made that a connection of the worker waits for: have it try again. Coalesces.
+ * Context: any thread, also in shard.
+ */
+static inline void worker_retry(struct worker *w)
+{
+    if (!atomic_exchange_explicit(&w->is_retry_posted, true, memory_order_acq_rel)) {
+        mailbox_post(&w->mailbox, &w->retry_message);
     }
 }
 

@@ -12,10 +12,11 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import binary                                                           # noqa: E402
 import mayfly                                                           # noqa: E402
 from binary import BinaryClient, pack, store                            # noqa: E402
-from mayfly import Daemon                                               # noqa: E402
+from mayfly import Daemon, wait_for                                     # noqa: E402
 
 SEED = int(os.environ.get("MAYFLY_SEED", "1"), 0)
 KIB = 1024
+MIB = 1024 * KIB
 BLOB = random.Random(SEED).randbytes(400 * KIB)
 
 
@@ -193,6 +194,28 @@ def test_a_value_that_stalls_holds_nobody_up():
         assert slow.line() == b"STORED"
         got = c.get(b"s", b"k")
         assert got[b"s"] == data and got[b"k"] == data
+
+
+def test_many_long_values_at_once_do_not_wait_for_one_another():
+    """All together want four times what values on their way in may hold: each has a part of it soon."""
+    size, clients, sets = 4 * MIB, 16, 3
+    answers = []
+
+    def run(d, number):
+        data = bytes([number]) * size
+        with d.client() as c:
+            for i in range(sets):
+                answers.append(c.set(b"k%d" % number, data))
+
+    with Daemon("-m", "64", "-t", "2", "-I", "5m") as d, d.client() as c:
+        threads = [threading.Thread(target=run, args=(d, n)) for n in range(clients)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        assert answers == [b"STORED"] * (clients * sets), answers
+        wait_for(lambda: c.shard_sum("mayfly_body_pending_bytes") == 0, "nothing is on its way")
+        assert c.shard_sum("mayfly_room_waits") > 0
 
 
 mayfly.main(globals())

@@ -13,8 +13,8 @@
 #define LEN   1000000
 #define LIMIT (64 * (uint64_t)MIB)
 
-/* What uploads may hold in all, and a segment. */
-#define HELD_MAX (LIMIT / 4 + (64u << 10))
+/* What uploads may hold in all, a segment, and the value that may go on beyond that. */
+#define HELD_MAX (LIMIT / 4 + (64u << 10) + LEN)
 
 static char *value;
 

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The line of uploads. All together hold a bounded amount; those that meet the bound stand in a
+ * line, over all workers, in the order in which they met it. The first in the line goes on
+ * beyond the bound until it is done: otherwise all could hold a part of their values, and wait
+ * for one another for ever. The others go on when less is held, before those that come new.
+ *
+ * Without uploads that wait it costs a load.
+ */
+#ifndef MAYFLY_DAEMON_WORKER_UPLOAD_LINE_H
+#define MAYFLY_DAEMON_WORKER_UPLOAD_LINE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/base/lock.h"
+
+struct worker;
+
+/* The place of an upload; all zero: it has none. */
+struct upload_place {
+    /* under the line's lock */
+    struct upload_place *next, *prev;
+    struct worker *worker; /* NULL: it is not in the line; also read by this worker */
+    bool waits;            /* it was told to wait when it asked last */
+};
+
+/* All zero: empty. */
+struct upload_line {
+    struct lock lock; /* a leaf; workers are posted to while it is held */
+    /* under the lock */
+    struct upload_place *first, *last;
+    /* [atomic] */
+    _Atomic uint32_t waiting; /* how many wait; changed under the lock */
+    _Atomic uint32_t moves;   /* how often one in the line was let go on */
+};
+
+/*
+ * May this upload take more, when all together hold as much as they may, or not (is_full)? If
+ * not it gets a place, or keeps that which it has. Context: the upload's worker.
+ */
+bool upload_line_lets(struct upload_line *l, struct upload_place *p, struct worker *w,
+                      bool is_full);
+
+/*
+ * An upload is done, or given up; it may have no place. Whoever waits is told that less is held
+ * now. Context: the upload's worker.
+ */
+void upload_line_leave(struct upload_line *l, struct upload_place *p);
+
+#endif
