@@ -9,11 +9,13 @@
 struct command_row {
     struct span name;
     uint8_t cls; /* enum command_class */
+    bool is_extension;
 };
 
 static const struct command_row commands[CMD_COUNT] = {
-    [CMD_NONE] = {{"", 0}, CLASS_ADMIN},
-#define COMMAND(id, text, cls) [CMD_##id] = {{text, sizeof(text) - 1}, cls},
+    [CMD_NONE] = {{"", 0}, CLASS_ADMIN, false},
+#define COMMAND(id, text, cls)   [CMD_##id] = {{text, sizeof(text) - 1}, cls, false},
+#define EXTENSION(id, text, cls) [CMD_##id] = {{text, sizeof(text) - 1}, cls, true},
 #include "proto/command.def"
 #undef COMMAND
 };
@@ -37,4 +39,10 @@ enum command_class command_class_of(enum command command)
 {
     must((unsigned)command < CMD_COUNT);
     return (enum command_class)commands[command].cls;
+}
+
+bool command_is_extension(enum command command)
+{
+    must((unsigned)command < CMD_COUNT);
+    return commands[command].is_extension;
 }

@@ -4,6 +4,7 @@
  *
  *     request, reply      what every parser fills in; the fixed replies
  *     *_parse, *_compose  the way in and the way out of the text, meta and binary protocols
+ *     expiry_parse        text commands that memcached does not have
  *     text_auth           the one text command before authentication
  *     udp                 the frame in front of a datagram
  *     words, encode       words and numbers of a line; keys made printable, and back
@@ -44,8 +45,11 @@ enum command_class {
     CLASS_DELETE,
     CLASS_ARITH,
     CLASS_TOUCH,
-    CLASS_ADMIN, /* args */
-    CLASS_META,  /* key; args with the flags: proto/meta_parse.h */
+    CLASS_ADMIN,    /* args */
+    CLASS_META,     /* key; args with the flags: proto/meta_parse.h */
+    CLASS_DEADLINE, /* key, exptime, conditions: proto/expiry_parse.h */
+    CLASS_TTL,      /* key */
+    CLASS_UNLINK,   /* key, more keys */
     /* Binary protocol; which fields are set depends on the opcode. */
     CLASS_BINARY,
     CLASS_BINARY_ADMIN, /* executed where CLASS_ADMIN is */
@@ -59,6 +63,17 @@ enum command command_find(struct span name);
 
 /* The class of a command. Context: any thread. */
 enum command_class command_class_of(enum command command);
+
+/* Is it a command that memcached does not have? Context: any thread. */
+bool command_is_extension(enum command command);
+
+/* Which items get a new deadline: a set of conditions, all of which must hold. */
+enum deadline_only {
+    ONLY_ENDLESS = 1 << 0,  /* NX: those without one */
+    ONLY_VOLATILE = 1 << 1, /* XX: those with one */
+    ONLY_LATER = 1 << 2,    /* GT: if theirs is earlier; none is later than all */
+    ONLY_EARLIER = 1 << 3,  /* LT: if theirs is later */
+};
 
 /* What a parser made of the bytes at the front of the input. Each parser says more about it. */
 enum parse_status {
@@ -83,8 +98,9 @@ struct request {
     struct span key;   /* the first key; len 0: none */
     struct span value; /* store: the bytes, when all of them are in the buffer */
     size_t value_len;  /* store: announced bytes, without the line end */
-    int64_t exptime;   /* as sent: seconds; flush_all: delay, 0 when none was sent */
-    uint32_t flags;
+    /* As sent: seconds; flush_all: delay, 0 when none was sent. CLASS_DEADLINE: in ms. */
+    int64_t exptime;
+    uint32_t flags;  /* CLASS_DEADLINE: set of enum deadline_only */
     uint8_t command; /* enum command */
     uint8_t cls;     /* enum command_class */
     bool noreply;

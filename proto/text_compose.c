@@ -43,6 +43,9 @@ static enum reply success_of(const struct request *req)
         return REPLY_DELETED;
     case CLASS_TOUCH:
         return REPLY_TOUCHED;
+    case CLASS_DEADLINE: /* their answers are numbers */
+    case CLASS_TTL:
+    case CLASS_UNLINK:
     case CLASS_ARITH:
     case CLASS_ADMIN:
     case CLASS_META:
@@ -91,6 +94,9 @@ static enum reply no_memory_of(const struct request *req)
     case CLASS_TOUCH:
     case CLASS_ADMIN:
     case CLASS_META:
+    case CLASS_DEADLINE:
+    case CLASS_TTL:
+    case CLASS_UNLINK:
     case CLASS_BINARY:
     case CLASS_BINARY_ADMIN:
         break;
@@ -138,7 +144,8 @@ size_t text_compose(char *out, const struct request *req, enum outcome outcome, 
         return 0;
     }
     if (outcome == OUT_NUMBER) {
-        char *end = num_put_short(out, number);
+        char *end = req->cls == CLASS_TTL ? out + num_put_i64(out, (int64_t)number)
+                                          : num_put_short(out, number);
         memcpy(end, "\r\n", 2);
         return (size_t)(end + 2 - out);
     }

@@ -29,8 +29,8 @@ size_t text_compose_value(char *out, const char *key, size_t key_len, uint32_t f
 #define TEXT_REPLY_MAX 256
 
 /*
- * Write the reply to a request with this outcome; nothing for noreply. Returns its length.
- * Context: any thread.
+ * Write the reply to a request with this outcome; nothing for noreply. number: of OUT_NUMBER;
+ * one of CLASS_TTL may be negative. Returns its length. Context: any thread.
  */
 size_t text_compose(char *out, const struct request *req, enum outcome outcome,
                     uint64_t number);

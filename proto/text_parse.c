@@ -20,6 +20,7 @@
 #include "lib/base/check.h"
 #include "lib/base/num.h"
 #include "proto/direct.h"
+#include "proto/expiry_parse.h"
 #include "proto/meta_inline.h"
 #include "proto/meta_parse.h"
 #include "proto/words.h"
@@ -233,8 +234,11 @@ static size_t line_bound(const char *buf, size_t len)
 /* What memcached skips before it looks whether a long line without its end may be a get. */
 #define UNENDED_SPACES_MAX 100
 
-/* len bytes of a line have come, but not its end: may it go on? The rules are memcached's. */
-static bool may_go_on(const char *buf, size_t len)
+/*
+ * len bytes of a line have come, but not its end: may it go on? The rules are memcached's, but
+ * for unlink, which memcached does not have.
+ */
+static bool may_go_on(const char *buf, size_t len, const struct text_limits *limits)
 {
     size_t spaces = 0;
 
@@ -245,6 +249,9 @@ static bool may_go_on(const char *buf, size_t len)
         spaces++;
     }
     buf += spaces;
+    if (limits->has_extensions && memcmp(buf, "unlink ", 7) == 0) {
+        return len <= TEXT_LINE_MAX;
+    }
     return len <= TEXT_GET_LINE_MAX && spaces <= UNENDED_SPACES_MAX &&
            (memcmp(buf, "get ", 4) == 0 || memcmp(buf, "gets ", 5) == 0);
 }
@@ -416,6 +423,9 @@ static enum parse_status parse_line(struct line line, const struct text_limits *
     debug_must(memchr(line.begin, '\n', (size_t)(line.end - line.begin)) == NULL);
     words_next(&line, &name);
     req->command = (uint8_t)command_find(name);
+    if (!limits->has_extensions && command_is_extension((enum command)req->command)) {
+        req->command = CMD_NONE;
+    }
     req->cls = (uint8_t)command_class_of(req->command);
     if (req->cls == CLASS_GET) {
         return parse_get(line, req, reply);
@@ -435,6 +445,10 @@ static enum parse_status parse_line(struct line line, const struct text_limits *
     case CLASS_ARITH:
     case CLASS_TOUCH:
         return parse_key_number(&args, req, reply);
+    case CLASS_DEADLINE:
+    case CLASS_TTL:
+    case CLASS_UNLINK:
+        return expiry_parse(&args, req, reply);
     case CLASS_ADMIN:
     case CLASS_GET:
     case CLASS_META:
@@ -470,7 +484,7 @@ static MF_NOINLINE enum parse_status parse_general(const char *buf, size_t len,
     }
     const char *newline = memchr(buf, '\n', len);
     if (newline == NULL) {
-        return may_go_on(buf, len) ? PARSE_MORE : PARSE_CLOSE;
+        return may_go_on(buf, len, limits) ? PARSE_MORE : PARSE_CLOSE;
     }
     size_t line_len = (size_t)(newline - buf);
     if (line_len > line_bound(buf, line_len)) {

@@ -19,8 +19,8 @@
 
 /*
  * A line without its end, longer than this, closes the connection, as in memcached, unless it
- * begins with "get " or "gets ", after 100 spaces at most. So this bounds what a connection has
- * to keep of any other line.
+ * begins with "get ", "gets " or "unlink ", after 100 spaces at most. So this bounds what a
+ * connection has to keep of any other line.
  */
 #define TEXT_UNENDED_MAX 2048
 

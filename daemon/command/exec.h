@@ -9,6 +9,7 @@
 
 #include "daemon/command/exec_arith.h"
 #include "daemon/command/exec_bin.h"
+#include "daemon/command/exec_expiry.h"
 #include "daemon/command/exec_get.h"
 #include "daemon/command/exec_meta.h"
 #include "daemon/command/exec_store.h"
@@ -52,6 +53,12 @@ static inline enum turn_stop exec_request(struct turn *t, const struct request *
         return exec_outside(t, r);
     case CLASS_META:
         return exec_meta(t, r);
+    case CLASS_DEADLINE:
+        return exec_deadline(t, r);
+    case CLASS_TTL:
+        return exec_ttl(t, r);
+    case CLASS_UNLINK:
+        return exec_unlink(t, r);
     }
     unreachable();
 }

@@ -44,32 +44,53 @@ enum outcome touch_found(struct visit *v, msec_t deadline, bool may_wait, struct
     return OUT_TOUCHED;
 }
 
+/* MSEC_NEVER is later than any deadline, as no deadline should be. */
+static bool is_wanted(const struct deadline_change *c, msec_t has)
+{
+    return !(c->if_endless && has != MSEC_NEVER) && !(c->if_volatile && has == MSEC_NEVER) &&
+           !(c->if_later && c->deadline <= has) && !(c->if_earlier && c->deadline >= has);
+}
+
 struct touch {
-    msec_t deadline;
-    bool may_wait;
-    struct remake remake;
+    const struct deadline_change *change;
+    struct remake remake; /* filled in when it is needed */
 };
 
 static enum outcome touch_in(struct visit *v, void *arg)
 {
     struct touch *t = arg;
+    const struct deadline_change *c = t->change;
 
     shard_must_be_entered(v->to);
     room_make(&v->to->memory, 0, v->now);
     visit_find(v);
-    return v->is_live ? touch_found(v, t->deadline, t->may_wait, &t->remake) : OUT_NOT_FOUND;
+    if (!v->is_live) {
+        return OUT_NOT_FOUND;
+    }
+    return is_wanted(c, item_deadline(v->item))
+               ? touch_found(v, c->deadline, c->may_wait, &t->remake)
+               : OUT_NOT_STORED;
 }
 
 enum outcome engine_touch(struct engine *e, uint64_t hash, struct span key, msec_t deadline,
                           msec_t now, bool may_wait, struct found *found)
+{
+    const struct deadline_change change = {.deadline = deadline, .may_wait = may_wait};
+
+    must_be_reading();
+    return engine_touch_if(e, hash, key, &change, now, found);
+}
+
+enum outcome engine_touch_if(struct engine *e, uint64_t hash, struct span key,
+                             const struct deadline_change *change, msec_t now,
+                             struct found *found)
 {
     struct touch t;
     struct visit v;
     enum outcome out;
 
     must_be_reading();
-    t.deadline = deadline; /* the remake is filled in when it is needed */
-    t.may_wait = may_wait;
+    t.change = change;
     do {
         out = visit_run(e, &v, hash, key, now, touch_in, &t);
         if (out == OUT_TOO_LARGE) {
@@ -82,7 +103,7 @@ enum outcome engine_touch(struct engine *e, uint64_t hash, struct span key, msec
     if (out == OUT_OK) {
         *found = engine_find(e, router_read(&e->router), hash, key.ptr, key.len, now);
         out = found->item != NULL ? OUT_TOUCHED : OUT_NOT_FOUND;
-    } else if (out == OUT_TOUCHED) {
+    } else if (out == OUT_TOUCHED || out == OUT_NOT_STORED) {
         found->item =
             v.item; /* even if it was unlinked it stays readable until the section ends */
     } else if (out == OUT_NOT_FOUND && v.was_due) {

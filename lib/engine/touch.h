@@ -22,6 +22,24 @@ struct visit;
 enum outcome engine_touch(struct engine *e, uint64_t hash, struct span key, msec_t deadline,
                           msec_t now, bool may_wait, struct found *found);
 
+/* A deadline that an item gets only under some conditions. */
+struct deadline_change {
+    msec_t deadline; /* as in engine_touch() */
+    bool if_endless;
+    bool if_volatile;
+    bool if_later; /* than the one it has; none is later than all */
+    bool if_earlier;
+    bool may_wait;
+};
+
+/*
+ * engine_touch() if all conditions hold, which are looked at first; NOT_STORED if not: the item
+ * is there and stays as it is. Context: read side, no shard held.
+ */
+enum outcome engine_touch_if(struct engine *e, uint64_t hash, struct span key,
+                             const struct deadline_change *change, msec_t now,
+                             struct found *found);
+
 /*
  * Give the found item a deadline. OUT_TOUCHED: the visit has the item, which was unlinked if
  * the deadline has passed. Otherwise as remake_block(), with *r filled in for it. Context: in

@@ -142,6 +142,11 @@ def test_the_work_of_a_datagram_is_bounded():
             replies.append(u.receive())
         assert set(replies[:-1]) == {b"MN\r\n"} and 300 < len(replies) < 400, len(replies)
         assert u.ask(b"get k\r\n") == b"VALUE k 0 1\r\nv\r\nEND\r\n"
+        # The keys of an unlink count as well.
+        assert u.ask(b"unlink a k" + b" a" * 2000 + b"\r\n") == too_many
+        assert u.ask(b"get k\r\n") == b"VALUE k 0 1\r\nv\r\nEND\r\n"
+        assert u.ask(b"unlink" + b" a" * 1000 + b" k\r\n") == b"1\r\n"
+        assert u.ask(b"pttl k\r\n") == b"-2\r\n"
 
 
 def other_address():

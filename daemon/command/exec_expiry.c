@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * expire and its like, ttl and its like, persist, unlink. Runs on the worker of the client,
+ * inside the read-side section of the turn.
+ *
+ * A new deadline counts as a touch, and an item that gets one as used. A question is neither.
+ */
+#include "daemon/command/exec_expiry.h"
+
+#include "daemon/command/observe.h"
+#include "daemon/worker/worker.h"
+#include "lib/base/check.h"
+#include "lib/base/context.h"
+#include "lib/base/counters.h"
+#include "lib/engine/erase.h"
+#include "lib/engine/touch.h"
+#include "proto/text_compose.h"
+#include "proto/text_parse.h"
+
+static enum turn_stop answer_number(struct turn *t, const struct request *r, int64_t number)
+{
+    t->out.len += text_compose(turn_room(t, TEXT_REPLY_MAX), r, OUT_NUMBER, (uint64_t)number);
+    return TURN_GOES_ON;
+}
+
+/* ---- new deadlines ----------------------------------------------------------------------- */
+
+static msec_t deadline_of(const struct turn *t, const struct request *r)
+{
+    switch (r->command) {
+    case CMD_PERSIST:
+        return MSEC_NEVER;
+    case CMD_EXPIREAT:
+    case CMD_PEXPIREAT:
+        return turn_deadline_at(t, r->exptime);
+    default:
+        return turn_deadline_after(t, r->exptime);
+    }
+}
+
+static void observe_change(struct turn *t, const struct request *r, const struct before *before,
+                           bool is_deleted)
+{
+    if (is_deleted) {
+        observe_delete(t, before, r->key, "expire", true);
+    } else {
+        observe_fetch(t, r->key, before);
+    }
+}
+
+enum turn_stop exec_deadline(struct turn *t, const struct request *r)
+{
+    const struct deadline_change change = {
+        .deadline = deadline_of(t, r),
+        .if_endless = (r->flags & ONLY_ENDLESS) != 0,
+        .if_volatile = (r->flags & ONLY_VOLATILE) != 0 || r->command == CMD_PERSIST,
+        .if_later = (r->flags & ONLY_LATER) != 0,
+        .if_earlier = (r->flags & ONLY_EARLIER) != 0,
+        .may_wait = t->may_wait,
+    };
+    struct counters *c = &t->w->counters;
+    struct before before;
+    struct found f;
+    enum outcome out;
+
+    must_be_in_turn(t);
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_before(t, r->hash, r->key, &before);
+    }
+    out = engine_touch_if(t->e, r->hash, r->key, &change, t->now, &f);
+    if (out == OUT_WAIT) {
+        return TURN_WAITS;
+    }
+    ctr_add(c, CTR_cmd_touch, 1);
+    if (out == OUT_NO_MEMORY) {
+        ctr_add(c, CTR_store_no_memory, 1);
+        return turn_answer(t, r, REPLY_NO_MEMORY);
+    }
+    ctr_add(c, out == OUT_NOT_FOUND ? CTR_touch_misses : CTR_touch_hits, 1);
+    if (out == OUT_TOUCHED) {
+        item_mark_used(f.item, t->now_s);
+    }
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_change(t, r, &before, out == OUT_TOUCHED && change.deadline <= t->now);
+    }
+    return answer_number(t, r, out == OUT_TOUCHED);
+}
+
+/* ---- questions --------------------------------------------------------------------------- */
+
+/* Milliseconds to seconds, the nearest, as Redis shows them. */
+static int64_t nearest_seconds(int64_t ms)
+{
+    return (ms + 500) / 1000;
+}
+
+static int64_t number_of(const struct turn *t, const struct request *r, const struct item *it)
+{
+    msec_t deadline = it != NULL ? item_deadline(it) : 0;
+
+    if (it == NULL || deadline == MSEC_NEVER) {
+        return it == NULL ? -2 : -1;
+    }
+    switch (r->command) {
+    case CMD_TTL:
+        return nearest_seconds(turn_ms_left(t, deadline));
+    case CMD_PTTL:
+        return turn_ms_left(t, deadline);
+    case CMD_EXPIRETIME:
+        return nearest_seconds(turn_unix_ms(t, deadline));
+    default:
+        return turn_unix_ms(t, deadline);
+    }
+}
+
+enum turn_stop exec_ttl(struct turn *t, const struct request *r)
+{
+    struct found f = engine_find(t->e, t->route, r->hash, r->key.ptr, r->key.len, t->now);
+
+    must_be_in_turn(t);
+    ctr_add(&t->w->counters, CTR_cmd_ttl, 1);
+    return answer_number(t, r, number_of(t, r, f.item));
+}
+
+/* ---- unlink ------------------------------------------------------------------------------ */
+
+static unsigned unlink_key(struct turn *t, struct span key, uint64_t hash)
+{
+    struct before before;
+    bool is_deleted;
+
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_before(t, hash, key, &before);
+    }
+    is_deleted = engine_delete(t->e, hash, key, 0, t->now) == OUT_DELETED;
+    ctr_add(&t->w->counters, is_deleted ? CTR_delete_hits : CTR_delete_misses, 1);
+    if (MF_UNLIKELY(t->observed != 0)) {
+        observe_delete(t, &before, key, "unlink", is_deleted);
+    }
+    return is_deleted;
+}
+
+static size_t count_keys(struct span keys)
+{
+    struct span key;
+    size_t n = 0;
+
+    while (text_next_key(&keys, &key)) {
+        n++;
+    }
+    return n;
+}
+
+enum turn_stop exec_unlink(struct turn *t, const struct request *r)
+{
+    size_t more = count_keys(r->more);
+    struct span keys = r->more;
+    struct span key = r->key;
+    int64_t deleted = 0;
+
+    must_be_in_turn(t);
+    if (t->client == NULL && t->units + more > t->unit_limit) {
+        return TURN_YIELDS; /* too much for a datagram */
+    }
+    t->units += more;
+    deleted += unlink_key(t, key, r->hash);
+    while (text_next_key(&keys, &key)) {
+        deleted += unlink_key(t, key, engine_hash(t->e, key.ptr, key.len));
+    }
+    return answer_number(t, r, deleted);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Text commands in the words of Redis, the way in: new deadlines, questions for them, unlink.
+ * memcached has none of them.
+ */
+#ifndef MAYFLY_PROTO_EXPIRY_PARSE_H
+#define MAYFLY_PROTO_EXPIRY_PARSE_H
+
+#include "proto/reply.h"
+#include "proto/request.h"
+#include "proto/words.h"
+
+/* Times are refused that are farther from now, or from 1970, than this many milliseconds. */
+#define EXPIRY_MS_MAX (INT64_MAX / 4)
+
+/*
+ * Parse a line of CLASS_DEADLINE, CLASS_TTL or CLASS_UNLINK, without its end, to a request
+ * whose command is set; args are its words after the name.
+ *
+ *     expire|pexpire|expireat|pexpireat key time [NX|XX|GT|LT ...] [noreply]
+ *         exptime has the time in milliseconds, flags the conditions
+ *     persist key [noreply]
+ *     ttl|pttl|expiretime|pexpiretime key
+ *     unlink key [key ...] [noreply]
+ *         more has the line after the first key, without noreply
+ *
+ * PARSE_OK or PARSE_REPLY. Context: any thread.
+ */
+enum parse_status expiry_parse(const struct args *args, struct request *req, enum reply *reply);
+
+#endif

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * New deadlines under conditions: which items get them, and that the others stay as they are.
+ */
+#include "lib/engine/touch.h"
+
+#include <string.h>
+
+#include "lib/base/rcu.h"
+#include "lib/shard/shard.h"
+#include "tests/common/unit.h"
+#include "tests/lib/fixture.h"
+
+static struct fixture f;
+
+/* A change of k's deadline, whose conditions are the letters in `only`: n x g l. */
+static enum outcome change(msec_t deadline, const char *only)
+{
+    struct deadline_change c = {
+        .deadline = deadline,
+        .if_endless = strchr(only, 'n') != NULL,
+        .if_volatile = strchr(only, 'x') != NULL,
+        .if_later = strchr(only, 'g') != NULL,
+        .if_earlier = strchr(only, 'l') != NULL,
+    };
+    struct found found;
+    enum outcome out;
+
+    rcu_begin();
+    out = engine_touch_if(&f.engine, fixture_hash(&f, "k"), span_str("k"), &c, fixture_now(&f),
+                          &found);
+    ck_assert((found.item != NULL) == (out == OUT_TOUCHED || out == OUT_NOT_STORED));
+    rcu_end();
+    return out;
+}
+
+TEST(conditions_compare_with_the_deadline_there_is)
+{
+    static const size_t lens[] = {5, 16335, 100000};
+
+    for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+        fixture_start(&f, NULL);
+        const msec_t now = fixture_now(&f);
+
+        ck_assert_int_eq(change(now + 10, ""), OUT_NOT_FOUND);
+        ck_assert_int_eq(change(now + 10, "n"), OUT_NOT_FOUND);
+        fixture_set(&f, "k", lens[i]);
+        /* No deadline is later than all. */
+        ck_assert_int_eq(change(now + 10, "x"), OUT_NOT_STORED);
+        ck_assert_int_eq(change(now + 10, "g"), OUT_NOT_STORED);
+        ck_assert_int_eq(change(MSEC_NEVER, "x"), OUT_NOT_STORED);
+        ck_assert_int_eq(fixture_get(&f, "k").deadline, MSEC_NEVER);
+        ck_assert_int_eq(change(now + 100, "l"), OUT_TOUCHED);
+        ck_assert_int_eq(fixture_get(&f, "k").deadline, now + 100);
+        ck_assert_int_eq(change(now + 200, "n"), OUT_NOT_STORED);
+        ck_assert_int_eq(change(now + 100, "g"), OUT_NOT_STORED);
+        ck_assert_int_eq(change(now + 100, "l"), OUT_NOT_STORED);
+        ck_assert_int_eq(change(now + 99, "xg"), OUT_NOT_STORED);
+        ck_assert_int_eq(fixture_get(&f, "k").deadline, now + 100);
+        ck_assert_int_eq(change(now + 101, "xg"), OUT_TOUCHED);
+        ck_assert_int_eq(change(now + 90, "xl"), OUT_TOUCHED);
+        ck_assert_int_eq(fixture_get(&f, "k").deadline, now + 90);
+        ck_assert_int_eq(change(MSEC_NEVER, "x"), OUT_TOUCHED);
+        ck_assert_int_eq(fixture_get(&f, "k").deadline, MSEC_NEVER);
+        ck_assert_int_eq(change(now + 7, "n"), OUT_TOUCHED);
+        fixture_check(&f, "k", lens[i]);
+        fixture_verify(&f);
+        fixture_stop(&f);
+    }
+}
+
+TEST(a_deadline_that_has_passed_deletes_if_the_conditions_hold)
+{
+    fixture_start(&f, NULL);
+    const msec_t now = fixture_now(&f);
+
+    fixture_set_until(&f, "k", 5, now + 10);
+    ck_assert_int_eq(change(now, "g"), OUT_NOT_STORED);
+    ck_assert_int_eq(change(now, "n"), OUT_NOT_STORED);
+    ck_assert(fixture_has(&f, "k"));
+    ck_assert_int_eq(change(now, "l"), OUT_TOUCHED);
+    ck_assert(!fixture_has(&f, "k"));
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_expired_lazy), 0);
+    fixture_verify(&f);
+    fixture_stop(&f);
+}
+
+TEST(an_expired_item_is_not_there)
+{
+    fixture_start(&f, NULL);
+    const msec_t now = fixture_now(&f);
+
+    fixture_set_until(&f, "k", 5, now + 10);
+    clock_advance(&f.engine.clock, 10);
+    ck_assert_int_eq(change(now + 100, "g"), OUT_NOT_FOUND);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_expired_lazy), 1);
+    fixture_stop(&f);
+}
