@@ -17,6 +17,20 @@
 
 TEST_FIXTURE(solo_setup, solo_teardown)
 
+/* Another worker, whose clock stands still. */
+static void restart(uint64_t limit_mib, uint32_t shards)
+{
+    solo_stop();
+    solo_start_with(limit_mib * MIB, shards, true);
+}
+
+static void restart_with_idle_timeout(uint32_t seconds)
+{
+    solo_stop();
+    solo.settings.idle_timeout_s = seconds;
+    solo_start_with(64 * (uint64_t)MIB, 1, true);
+}
+
 TEST(who_never_reads_is_bounded_and_alone)
 {
     int slow = wire_dial(SMALL_SOCKET);
@@ -84,8 +98,7 @@ TEST(replies_that_wait_are_bounded)
     int other;
     int n = 0;
 
-    solo_stop();
-    solo_start_with(256 * (uint64_t)MIB, 2, true);
+    restart(256, 2);
     other = wire_dial(0);
     wire_store(other, "k", v, READ_LEN);
     while (solo_counter(CTR_slow_drops) == 0) {
@@ -112,8 +125,7 @@ TEST(a_reader_that_moves_stays)
     int reader;
     int other;
 
-    solo_stop();
-    solo_start_with(256 * (uint64_t)MIB, 2, true);
+    restart(256, 2);
     other = wire_dial(0);
     wire_store(other, "k", v, READ_LEN);
     reader = begin_to_read(other);
@@ -152,8 +164,7 @@ TEST(a_reader_that_takes_any_byte_stays)
     int other;
     size_t at = 0;
 
-    solo_stop();
-    solo_start_with(256 * (uint64_t)MIB, 2, true);
+    restart(256, 2);
     other = wire_dial(0);
     wire_store(other, "k", v, READ_LEN);
     reader = wire_dial_tcp(&server);
@@ -203,8 +214,7 @@ TEST(lines_without_end_are_bounded)
     int fd[CLIENTS];
     int other;
 
-    solo_stop();
-    solo_start_with(64 * (uint64_t)MIB, 1, true);
+    restart(64, 1);
     other = wire_dial(0);
     memset(line, 'k', LINE);
     memcpy(line, "get ", 4);
@@ -241,8 +251,7 @@ TEST(who_still_sends_stays)
     int sender;
     int other;
 
-    solo_stop();
-    solo_start_with(64 * (uint64_t)MIB, 1, true);
+    restart(64, 1);
     other = wire_dial(0);
     sender = wire_dial(0);
     memset(line, ' ', LINE);
@@ -436,9 +445,7 @@ TEST(idle_clients_are_sent_away)
 {
     int fd;
 
-    solo_stop();
-    solo.settings.idle_timeout_s = 5;
-    solo_start_with(64 * (uint64_t)MIB, 1, true);
+    restart_with_idle_timeout(5);
     fd = wire_dial(0);
     for (int i = 0; i < 3; i++) {
         wire_say(fd, "get k\r\n");
@@ -493,9 +500,7 @@ TEST(a_check_looks_at_those_that_may_be_idle)
 {
     int fd[IDLE_CLIENTS];
 
-    solo_stop();
-    solo.settings.idle_timeout_s = IDLE_S;
-    solo_start_with(64 * (uint64_t)MIB, 1, true);
+    restart_with_idle_timeout(IDLE_S);
     for (unsigned i = 0; i < IDLE_CLIENTS; i++) {
         fd[i] = wire_dial(0);
         wire_store(fd[i], "k", "v", 1);
@@ -524,9 +529,7 @@ TEST(a_long_timeout_is_kept_to_the_millisecond)
 {
     int fd;
 
-    solo_stop();
-    solo.settings.idle_timeout_s = 1000;
-    solo_start_with(64 * (uint64_t)MIB, 1, true);
+    restart_with_idle_timeout(1000);
     fd = wire_dial(0);
     wire_store(fd, "k", "v", 1);
     ck_assert_uint_le(pass_seconds(1000), 1000 / IDLE_SLOTS + 2);

@@ -362,46 +362,59 @@ TEST(without_a_cap_the_share_is_that_of_the_table)
     ck_assert_int_le(spent, 6500000);
 }
 
+/* A cycle under a cap of 1 %, which is 10 ms of each second, with much to do. */
+struct capped {
+    struct sim s;
+    struct cycle_config cfg;
+    struct cycle c;
+};
+
+static void begin_capped(struct capped *t, usec_t loop_us)
+{
+    t->s = (struct sim){.now_us = 100, .loop_us = loop_us, .debt = 1ULL << 40, .due_pct = 100};
+    t->cfg = config(1, 10);
+    t->cfg.cpu_pct = 1;
+    cycle_init(&t->c);
+}
+
+static void check_nothing_runs(struct capped *t)
+{
+    struct cycle_ops ops = ops_of(&t->s);
+    struct cycle_result res;
+
+    cycle_slice(&t->c, CYCLE_SLOW, &t->cfg, &ops, &res);
+    ck_assert(res.is_ended && !res.is_begun && !res.hit_time_limit);
+    ck_assert_uint_eq(res.loops, 0);
+}
+
 TEST(a_spent_cap_does_nothing)
 {
-    struct sim s = {.now_us = 100, .loop_us = 20000, .debt = 1ULL << 40, .due_pct = 100};
-    struct cycle_ops ops = ops_of(&s);
-    struct cycle_config cfg = config(1, 10);
-    struct cycle c;
+    struct capped t;
     struct cycle_result res;
     unsigned slices;
 
-    cfg.cpu_pct = 1;
-    cycle_init(&c);
-    res = run_cycle(&c, CYCLE_SLOW, &cfg, &s, &slices);
+    begin_capped(&t, 20000);
+    res = run_cycle(&t.c, CYCLE_SLOW, &t.cfg, &t.s, &slices);
     ck_assert_uint_eq(res.loops, 1);
     ck_assert(res.hit_time_limit);
-    ck_assert(!cycle_may_begin(&c, CYCLE_SLOW, &cfg, 1, s.now_us));
-    ck_assert(!cycle_may_begin(&c, CYCLE_FAST, &cfg, 1, s.now_us));
-    cycle_slice(&c, CYCLE_SLOW, &cfg, &ops, &res);
-    ck_assert(res.is_ended && !res.is_begun && !res.hit_time_limit);
-    ck_assert_uint_eq(res.loops, 0);
-    ck_assert(cycle_may_begin(&c, CYCLE_SLOW, &cfg, 1, 100 + 1000000));
+    ck_assert(!cycle_may_begin(&t.c, CYCLE_SLOW, &t.cfg, 1, t.s.now_us));
+    ck_assert(!cycle_may_begin(&t.c, CYCLE_FAST, &t.cfg, 1, t.s.now_us));
+    check_nothing_runs(&t);
+    ck_assert(cycle_may_begin(&t.c, CYCLE_SLOW, &t.cfg, 1, 100 + 1000000));
 }
 
 TEST(other_work_counts_in_the_cap)
 {
-    struct sim s = {.now_us = 100, .loop_us = 1, .debt = 1ULL << 40, .due_pct = 100};
-    struct cycle_ops ops = ops_of(&s);
-    struct cycle_config cfg = config(1, 10);
-    struct cycle c;
-    struct cycle_result res;
+    struct capped t;
 
-    cfg.cpu_pct = 1;
-    cycle_init(&c);
-    ck_assert(cycle_has_time(&c, &cfg, s.now_us));
-    cycle_spend(&c, 9999, s.now_us);
-    ck_assert(cycle_has_time(&c, &cfg, s.now_us + 9999));
-    cycle_spend(&c, 1, s.now_us + 9999);
-    ck_assert(!cycle_has_time(&c, &cfg, s.now_us + 10000));
-    cycle_slice(&c, CYCLE_SLOW, &cfg, &ops, &res);
-    ck_assert_uint_eq(res.loops, 0);
-    ck_assert(cycle_has_time(&c, &cfg, s.now_us + 1000000));
+    begin_capped(&t, 1);
+    ck_assert(cycle_has_time(&t.c, &t.cfg, t.s.now_us));
+    cycle_spend(&t.c, 9999, t.s.now_us);
+    ck_assert(cycle_has_time(&t.c, &t.cfg, t.s.now_us + 9999));
+    cycle_spend(&t.c, 1, t.s.now_us + 9999);
+    ck_assert(!cycle_has_time(&t.c, &t.cfg, t.s.now_us + 10000));
+    check_nothing_runs(&t);
+    ck_assert(cycle_has_time(&t.c, &t.cfg, t.s.now_us + 1000000));
 }
 
 /* ---- estimates --------------------------------------------------------------------------- */
