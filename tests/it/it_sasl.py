@@ -476,7 +476,11 @@ def test_logins_are_fair_and_bounded():
                 known = g.known(b"user", b"pass")
                 authd.answers.clear()
                 held = [g.client() for _ in range(300)]
-                for c in held:
+                for c in held[:3]:
+                    c.send(plain(b"user", b"pass"))
+                # Only then is it known how many of the others find a place.
+                wait_for(lambda: len(authd.waiting) == 1 + 3, "three checks run")
+                for c in held[3:]:
                     c.send(plain(b"user", b"pass"))
                 busy = []
 
@@ -488,7 +492,7 @@ def test_logins_are_fair_and_bounded():
                         busy.append(c)
                     return len(busy) == 300 - 3 - 256
                 wait_for(refused, "those that find no place are told")
-                wait_for(lambda: len(authd.waiting) == 1 + 3, "three checks run")
+                assert len(authd.waiting) == 1 + 3, len(authd.waiting)
                 other = Binary.__new__(Binary)
                 other.sock, other.buf = socket.create_connection(g.daemon.address, mayfly.PATIENCE,
                                                                  ("127.0.0.2", 0)), b""
