@@ -105,7 +105,6 @@ static enum turn_stop run_body(struct turn *t, struct lot *lot, size_t len, size
 {
     struct batch *b = &lot->batch;
     struct conn *c = turn_conn(t);
-    size_t small_max = engine_small_max(t->e);
     size_t arrived = len - b->last_used;
     bool may_place = conn_upload_may_place(t, lot, b->last);
     enum turn_stop stop;
@@ -115,7 +114,7 @@ static enum turn_stop run_body(struct turn *t, struct lot *lot, size_t len, size
      * copied once into its pieces, and a body would copy it too. Unless it can be read into
      * them right away.
      */
-    if (b->last->value_len <= small_max ||
+    if (b->last->value_len <= ENGINE_SMALL_MAX ||
         (b->last->value_len <= EXEC_BULK_BYTES && !may_place)) {
         c->need = b->last_used + b->last->value_len + request_value_end(b->last);
         return TURN_DRY;
@@ -124,7 +123,7 @@ static enum turn_stop run_body(struct turn *t, struct lot *lot, size_t len, size
      * A body takes room as its bytes come, but counts as announced when it is begun: so it is
      * begun only when some of its bytes have come.
      */
-    if (arrived < small_max && !c->is_saturated) { /* never when it may be placed */
+    if (arrived < ENGINE_SMALL_MAX && !c->is_saturated) { /* never when it may be placed */
         t->is_bulk = true; /* larger than EXEC_BULK_BYTES, or it would have waited */
         return TURN_DRY;
     }

@@ -80,7 +80,7 @@ bool engine_may_place(const struct engine *e, size_t len)
 
     chunks_cut(&e->shards[0]->memory, len,
                &cut); /* the size of segments is the same in all shards */
-    return len > engine_small_max(e) && cut.segments == 0;
+    return len > ENGINE_SMALL_MAX && cut.segments == 0;
 }
 
 bool body_place(struct body *b, const struct store *st, msec_t now)

@@ -26,7 +26,7 @@ struct loose;
 struct store;
 
 /*
- * Begin to receive a value of len bytes, more than engine_small_max(). Takes no room yet.
+ * Begin to receive a value of len bytes, more than ENGINE_SMALL_MAX. Takes no room yet.
  * NULL when there is no memory. Context: read side, no shard held.
  */
 struct body *body_begin(struct engine *e, uint64_t hash, size_t len);

@@ -151,7 +151,8 @@ enum mf_err engine_start(struct engine *e, const struct engine_config *cfg)
     }
     e->shard_count = cfg->shards;
     e->range_bytes = cfg->shards * e->shards[0]->memory.arena.map_bytes;
-    e->plain_bytes_max = engine_small_max(e) + ITEM_KEY_MAX;
+    e->plain_bytes_max =
+        e->shards[0]->memory.fitting_units * ITEM_UNIT - sizeof(struct item) - ITEM_TTL_BYTES;
     if (e->plain_bytes_max > e->item_bytes_max) {
         e->plain_bytes_max = e->item_bytes_max;
     }
@@ -184,14 +185,6 @@ void engine_observe(struct engine *e, uint32_t kinds)
 {
     atomic_store_explicit(&e->group.observed, e->config.observer != NULL ? kinds : 0,
                           memory_order_release);
-}
-
-size_t engine_small_max(const struct engine *e)
-{
-    const struct shard *s = e->shards[0];
-
-    return (size_t)s->memory.block_max_units * ITEM_UNIT - sizeof(struct item) -
-           ITEM_TTL_BYTES - ITEM_KEY_MAX;
 }
 
 bool engine_try_grace(struct engine *e)

@@ -104,7 +104,8 @@ static inline uint64_t engine_hash(const struct engine *e, const void *key, size
 }
 
 /* Values up to this many bytes are stored from one span; larger ones may come as a body. */
-size_t engine_small_max(const struct engine *e);
+#define ENGINE_SMALL_MAX                                                                       \
+    (ITEM_SIZE_MAX * ITEM_UNIT - sizeof(struct item) - ITEM_TTL_BYTES - ITEM_KEY_MAX)
 
 /*
  * What the shards' address ranges can hold in all, in bytes: engine_set_limit() accepts no

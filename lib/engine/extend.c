@@ -184,8 +184,7 @@ static enum outcome extend_begin(struct visit *v, void *arg)
         v->waits_for = WAIT_CLAIM;
         return x->st->may_wait ? OUT_WAIT : OUT_NO_MEMORY;
     }
-    if (x->before == 0 && x->behind == 0 && !x->joins &&
-        x->len <= (size_t)v->to->memory.block_max_units * ITEM_UNIT) {
+    if (x->before == 0 && x->behind == 0 && !x->joins && x->len <= ITEM_SIZE_MAX * ITEM_UNIT) {
         return extend_at_once(x, v);
     }
     memset(&x->head.parts, 0, sizeof(x->head.parts));

@@ -34,8 +34,8 @@ static inline enum outcome store_judge(const struct visit *v, const struct store
 static inline bool store_fits_block(const struct shard *s, size_t key_len, size_t value_len,
                                     bool has_ttl)
 {
-    return value_len <= (size_t)s->memory.block_max_units * ITEM_UNIT &&
-           keyspace_units(key_len, value_len, has_ttl) <= s->memory.block_max_units;
+    return value_len <= ITEM_SIZE_MAX * ITEM_UNIT &&
+           memory_fits(&s->memory, keyspace_units(key_len, value_len, has_ttl));
 }
 
 /*

@@ -55,15 +55,18 @@ struct segment {
     uint32_t bin_next, bin_prev; /* sealed: others in the same bin. bin_next also joins runs */
     uint32_t fill;               /* bytes taken from the front; whole: the end of its part */
     union {
-        uint32_t dead; /* bytes of dead blocks; the unused tail too once sealed */
+        uint32_t dead; /* bytes of dead blocks, without the unused tail */
         uint32_t skip; /* whole: where its part of the value begins */
     };
-    uint32_t live;         /* live blocks */
-    uint32_t generation;   /* changes when it is taken, which voids entries of the death ring */
-    uint32_t sealed_s;     /* second of sealing */
-    uint32_t run_last;     /* anchor of a run: its last segment */
-    uint32_t run_count;    /* anchor of a run: segments */
-    uint32_t stamp;        /* anchor of a run: its grace number */
+    uint32_t live;       /* live blocks */
+    uint32_t generation; /* changes when it is taken, which voids entries of the death ring */
+    uint32_t sealed_s;   /* second of sealing */
+    uint32_t run_last;   /* anchor of a run: its last segment */
+    uint32_t run_count;  /* anchor of a run: segments */
+    union {
+        uint32_t stamp;      /* anchor of a run: its grace number */
+        uint32_t sealed_cas; /* sealed: low bits of the cas that came next then */
+    };
     _Atomic uint64_t pins; /* [atomic] anchor of a value: slow readers that hold it */
     uint16_t busy; /* blocks being filled outside the lock; anchor: value being extended */
     uint8_t state; /* enum segment_state */

@@ -315,7 +315,8 @@ void blocks_kill(struct memory *m, handle_t h, enum kill_kind kind)
     atomic_store_explicit(&it->shape, (uint16_t)((shape & ~SHAPE_TOP) | SHAPE_OFF),
                           memory_order_relaxed);
     g->live--;
-    crossed = chains_add_dead(m, g, (int32_t)bytes);
+    /* With its last live block a segment is wholly dead, which somebody may be told. */
+    crossed = chains_add_dead(m, g, (int32_t)bytes) || g->live == 0;
     b->chain[g->chain].bytes -= bytes;
     if (kind == KILL_REUSE && b->ring_tail - b->ring_head <= b->ring_mask &&
         n != m->cursor.segment) {

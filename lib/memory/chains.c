@@ -96,7 +96,6 @@ static void seal(struct memory *m, segment_t n)
 {
     struct segment *g = &m->arena.segments[n];
     struct chain *c = &m->blocks.chain[g->chain];
-    uint32_t tail = segment_bytes(&m->arena) - g->fill;
 
     memory_must_be_entered(m);
     if (c->open == n) {
@@ -106,8 +105,7 @@ static void seal(struct memory *m, segment_t n)
     }
     g->state = SEG_SEALED;
     g->sealed_s = (uint32_t)(clock_now(m->clock) / 1000);
-    g->dead += tail;
-    m->blocks.dead_bytes += tail;
+    g->sealed_cas = (uint32_t)m->ops->next_cas(m->owner);
     bin_insert(m, n, chains_bin_for(m, g));
 }
 

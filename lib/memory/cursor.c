@@ -12,10 +12,10 @@
 #include "lib/memory/chunks.h"
 #include "lib/memory/room.h"
 
-/* Work units: the cost of a dead block, of a live one, and of the bytes of a piece. */
-#define WORK_DEAD        1
-#define WORK_LIVE        4
-#define WORK_PIECE_BYTES 512
+/* Work units: the cost of a dead block, of a live one, and of this many bytes of a live one. */
+#define WORK_DEAD  1
+#define WORK_LIVE  4
+#define WORK_BYTES 512
 
 /*
  * The cost of each whole segment of a large value that is dropped. It frees as much room as
@@ -26,8 +26,8 @@
 /*
  * Cleaning begins when this share of the held bytes is dead, with segments of which at least
  * that share is dead. Where nothing may be evicted it is the only way to make room, so it
- * begins earlier. The share of a segment must be larger than its unused tail can be (a
- * sixteenth): otherwise cleaning would go round and round and gain nothing.
+ * begins earlier. The unused tail of a segment does not count: what is moved leaves a tail as
+ * well, so cleaning would go round and round and gain nothing.
  */
 #define CLEAN_TOTAL_PCT      5
 #define CLEAN_SEGMENT_PCT    15
@@ -36,6 +36,12 @@
 
 /* What refers to a block is brought into the cache this many bytes of blocks ahead. */
 #define AHEAD_BYTES 1024
+
+/*
+ * What evictions kept, of what they scanned, is counted over about so many bytes: in one
+ * segment there may be two items only.
+ */
+#define KEEP_MEMORY (1u << 20)
 
 /* How many due items are dropped at once before anything alive is evicted. */
 #define DUE_BATCH 20
@@ -58,8 +64,10 @@ static void begin_segment(struct memory *m, segment_t n, enum cursor_mode mode)
     c->offset = 0;
     c->ahead = 0;
     c->mode = mode;
-    c->kept = 0;
-    c->scanned = 0;
+    if (c->scanned > KEEP_MEMORY) {
+        c->scanned /= 2;
+        c->kept /= 2;
+    }
     chains_claim(m, n);
 }
 
@@ -190,13 +198,13 @@ static bool move_block(struct memory *m, handle_t from, enum chain_id chain, seg
         }
         m->ops->moved(m->owner, from, to);
     }
-    blocks_kill(m, from, KILL_FORGET);
+    blocks_kill(m, from, KILL_REUSE);
     ctr_add(m->counters, CTR_cursor_moved_bytes, units * ITEM_UNIT);
     return true;
 }
 
 /* A live piece moves to the chain of its owner. */
-static bool empty_piece(struct memory *m, handle_t h)
+static bool move_piece(struct memory *m, handle_t h)
 {
     const struct item *it = memory_item(m, h);
     enum chain_id mine = (enum chain_id)seg(m, m->cursor.segment)->chain;
@@ -211,13 +219,57 @@ static void set_heat(struct item *it, uint8_t heat)
     atomic_store_explicit(&it->heat, heat, memory_order_relaxed);
 }
 
-/* Judge a live item that is not due. False when there was no segment for the copy. */
+/* An item that stays goes to the end of a chain. */
+static bool keep_item(struct memory *m, handle_t h, enum chain_id chain)
+{
+    const struct item *it = memory_item(m, h);
+    handle_t first = 0;
+
+    if (item_is_large(it) && item_large(it)->pieces != 0) {
+        first = atomic_load_explicit(&item_large(it)->piece[0], memory_order_relaxed);
+    }
+    return move_block(m, h, chain, 0) && (first == 0 || move_block(m, first, chain, 0));
+}
+
+/* Bytes of blocks of an item. */
+static uint64_t bytes_in_blocks(const struct memory *m, const struct item *it)
+{
+    uint64_t whole;
+
+    if (!item_is_large(it) || item_large(it)->pieces == 0) {
+        return item_bytes(it);
+    }
+    whole = (uint64_t)item_large(it)->segments << m->arena.shift;
+    return item_bytes(it) + it->value_len - whole;
+}
+
+/*
+ * Was an item stored after its segment was sealed? Within a second its cas tells, which grows
+ * from item to item. Beyond that it does not count, because clients may choose it: an item with
+ * a large one would be young for ever.
+ */
+static bool is_young(const struct memory *m, handle_t h)
+{
+    const struct segment *g = memory_segment(m, h);
+    const struct item *it = memory_item(m, h);
+    uint32_t access_s = atomic_load_explicit(&it->access_s, memory_order_relaxed);
+
+    if (g->state != SEG_SEALED || access_s < g->sealed_s) {
+        return false;
+    }
+    return access_s > g->sealed_s || (int32_t)((uint32_t)it->cas - g->sealed_cas) >= 0;
+}
+
+/*
+ * Judge a live item that is not due; it may be in another segment of the same chain. False when
+ * there was no segment for the copy.
+ */
 static bool judge_item(struct memory *m, handle_t h, msec_t now)
 {
     struct cursor *c = &m->cursor;
     struct item *it = memory_item(m, h);
     const struct segment *g = seg(m, c->segment);
-    struct evict_pass pass = {(enum chain_id)g->chain, g->sealed_s, c->kept, c->scanned};
+    struct evict_pass pass = {(enum chain_id)g->chain, is_young(m, h), c->kept, c->scanned};
     enum verdict verdict = m->evict.policy->judge(&pass, it);
     /* After the verdict: a reader may have raised it from 0 meanwhile, none lowers it to 0. */
     uint8_t heat = atomic_load_explicit(&it->heat, memory_order_relaxed);
@@ -227,15 +279,15 @@ static bool judge_item(struct memory *m, handle_t h, msec_t now)
     case VERDICT_PROMOTE:
         set_heat(it, heat & (uint8_t)~HEAT_COUNT);
         ctr_add(m->counters, CTR_moves_to_main, 1);
-        return move_block(m, h, CHAIN_MAIN, 0);
+        return keep_item(m, h, CHAIN_MAIN);
     case VERDICT_KEEP:
         debug_must((heat & HEAT_COUNT) > 0);
         set_heat(it, (uint8_t)(heat - 1));
-        c->kept += item_bytes(it);
+        c->kept += bytes_in_blocks(m, it);
         ctr_add(m->counters, CTR_moves_within, 1);
-        return move_block(m, h, CHAIN_MAIN, 0);
+        return keep_item(m, h, CHAIN_MAIN);
     case VERDICT_YOUNG:
-        return move_block(m, h, pass.chain, 0);
+        return keep_item(m, h, pass.chain);
     case VERDICT_EVICT:
         break;
     }
@@ -256,6 +308,35 @@ static bool empty_item(struct memory *m, handle_t h, msec_t now)
         return move_block(m, h, (enum chain_id)seg(m, c->segment)->chain, c->segment);
     }
     return judge_item(m, h, now);
+}
+
+/* Is a block in the segment under the cursor, or in the next one if that is full as well? */
+static bool is_near(const struct memory *m, handle_t h)
+{
+    const struct segment *segs = m->arena.segments;
+    segment_t n = segment_of(&m->arena, h);
+
+    return n == m->cursor.segment ||
+           (n == segs[m->cursor.segment].next && segs[n].state == SEG_SEALED);
+}
+
+/*
+ * A live piece. An eviction judges the whole item when it meets the first piece: that piece is
+ * older than the head, and a copy of it would be in vain if the head is evicted later. Whoever
+ * keeps the head moves the first piece with it, so no item is judged twice in a pass. A piece
+ * that went to a hole stands among older items: then the head is far, and is judged when it is
+ * met.
+ */
+static bool empty_piece(struct memory *m, handle_t h, msec_t now)
+{
+    const struct cursor *c = &m->cursor;
+    const struct item *piece = memory_item(m, h);
+    handle_t head = piece_owner(piece);
+
+    if (c->mode == CURSOR_EVICT && piece_number(piece) == 0 && is_near(m, head)) {
+        return empty_item(m, head, now) && (!item_is_live(piece) || move_piece(m, h));
+    }
+    return move_piece(m, h);
 }
 
 /* ---- the walk ---------------------------------------------------------------------------- */
@@ -316,22 +397,17 @@ static bool empty_block(struct memory *m, msec_t now, int64_t *work)
     if (shape_is_hole(shape)) {
         blocks_unlist(m, h);
     } else if (shape_is_live(shape)) {
-        *work -= WORK_LIVE - WORK_DEAD;
-        if (it->key_len == 0) {
-            *work -= bytes / WORK_PIECE_BYTES;
-            if (!empty_piece(m, h)) {
-                return false;
-            }
-        } else {
-            uint32_t held = m->arena.values.segments;
+        uint32_t held = m->arena.values.segments;
 
-            if (!empty_item(m, h, now)) {
-                return false;
-            }
-            *work -= (int64_t)(held - m->arena.values.segments) * WORK_SEGMENT;
+        *work -= WORK_LIVE - WORK_DEAD + bytes / WORK_BYTES;
+        if (!(it->key_len == 0 ? empty_piece(m, h, now) : empty_item(m, h, now))) {
+            return false;
         }
+        *work -= (int64_t)(held - m->arena.values.segments) * WORK_SEGMENT;
     }
-    c->scanned += bytes;
+    if (c->mode == CURSOR_EVICT && seg(m, c->segment)->chain == CHAIN_MAIN) {
+        c->scanned += bytes;
+    }
     c->offset += bytes;
     return true;
 }

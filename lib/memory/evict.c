@@ -8,6 +8,12 @@
 
 #include "lib/memory/memory.h"
 
+/*
+ * A past of as many keys as there are items, as S3-FIFO has it. A longer one takes too many
+ * keys for popular: with three times as many the hit ratio of 500 items was a point lower.
+ */
+#define PAST_LEAST 16
+
 void evict_init(struct evict *ev, const struct evict_policy *policy, const struct lock *lock)
 {
     *ev = (struct evict){.policy = policy, .lock = lock};
@@ -31,7 +37,7 @@ uint64_t evict_past_bytes(const struct evict *ev)
 void evict_make_past(struct memory *m, uint64_t items)
 {
     const struct evict_policy *policy = m->evict.policy;
-    void *past = policy->past_create(items + items / 8 + 1024, m->arena.budget);
+    void *past = policy->past_create(items + PAST_LEAST, m->arena.budget);
     void *old;
 
     if (past == NULL) {

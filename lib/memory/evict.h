@@ -27,12 +27,12 @@ enum verdict {
     VERDICT_EVICT,
 };
 
-/* The pass over one segment. */
+/* The pass over one segment, and what it tells of the item to judge. */
 struct evict_pass {
     enum chain_id chain;
-    uint32_t sealed_s;
-    uint64_t kept;    /* bytes that VERDICT_KEEP kept in this pass */
-    uint64_t scanned; /* bytes looked at */
+    bool is_young;    /* the item was stored after its segment was sealed, into a hole */
+    uint64_t kept;    /* bytes that VERDICT_KEEP kept lately, in this pass and before */
+    uint64_t scanned; /* bytes of main looked at meanwhile */
 };
 
 /* All functions are called in the shard, except past_create and past_destroy: outside. */
@@ -119,7 +119,7 @@ static inline void evict_prefetch(const struct evict *ev, enum chain_id chain, u
 static inline bool evict_wants_past(const struct evict *ev, uint64_t items)
 {
     evict_must_be_entered(ev);
-    return (ev->past_is_wanted && ev->past_capacity < items / 2 + 512) ||
+    return (ev->past_is_wanted && ev->past_capacity < items / 2) ||
            ev->past_capacity > 4 * items + 8192;
 }
 

@@ -17,7 +17,13 @@
 #define SMALL_PCT 10
 
 /*
- * One pass over main keeps at most this share of what it scanned. Without a cap, a cache in
+ * A chain of fewer segments is not rich, whatever its share: what was stored last would be
+ * evicted at once in a shard that has only a few.
+ */
+#define RICH_SEGMENTS 2
+
+/*
+ * Passes over main keep at most this share of what they scanned. Without a cap, a cache in
  * which everything is hot makes one put copy megabytes before it finds a victim.
  */
 #define KEEP_PCT   80
@@ -29,8 +35,9 @@
 static bool is_rich(const struct memory *m, enum chain_id id)
 {
     uint64_t held = (uint64_t)m->arena.held << m->arena.shift;
+    uint64_t bytes = m->blocks.chain[id].bytes;
 
-    return m->blocks.chain[id].bytes * 100 > held * SMALL_PCT;
+    return bytes * 100 > held * SMALL_PCT && bytes >> m->arena.shift >= RICH_SEGMENTS;
 }
 
 /*
@@ -63,18 +70,12 @@ static segment_t s3fifo_pick(struct memory *m)
 
 /* ---- verdicts ---------------------------------------------------------------------------- */
 
-/* Stored into a hole after the segment was sealed. */
-static bool is_young(const struct evict_pass *pass, const struct item *it)
-{
-    return atomic_load_explicit(&it->access_s, memory_order_relaxed) > pass->sealed_s;
-}
-
 static enum verdict s3fifo_judge(const struct evict_pass *pass, const struct item *it)
 {
     uint8_t heat = atomic_load_explicit(&it->heat, memory_order_relaxed) & HEAT_COUNT;
 
     if (heat == 0) {
-        return is_young(pass, it) ? VERDICT_YOUNG : VERDICT_EVICT;
+        return pass->is_young ? VERDICT_YOUNG : VERDICT_EVICT;
     }
     if (pass->chain == CHAIN_SMALL) {
         return VERDICT_PROMOTE;

@@ -9,12 +9,25 @@
 #include "lib/base/check.h"
 #include "lib/memory/blocks.h"
 
-/* The largest block: a sixteenth of a segment, and what the size field can hold. */
-static uint32_t block_max_units(const struct arena *a)
-{
-    uint32_t units = segment_bytes(a) / 16 / ITEM_UNIT;
+/*
+ * Pieces are so much smaller than a segment that they fill it to the end, however large the
+ * blocks before them are.
+ */
+#define PIECE_SHARE 16
 
-    return units < ITEM_SIZE_MAX ? units : ITEM_SIZE_MAX;
+/* Blocks of one size leave at most this part of a segment unused, or are cut: memory_fits(). */
+#define WASTE_SHARE 8
+
+/* How long after a change of the limit an overdraft is paid back at once, in milliseconds. */
+#define HASTY_MS 1000
+
+/* The longest piece: a sixteenth of a segment, and what the size field can hold. */
+static uint32_t piece_max(const struct arena *a)
+{
+    uint32_t units = segment_bytes(a) / PIECE_SHARE / ITEM_UNIT;
+
+    units = units < ITEM_SIZE_MAX ? units : ITEM_SIZE_MAX;
+    return units * ITEM_UNIT - (uint32_t)sizeof(struct item);
 }
 
 bool memory_init(struct memory *m, const struct memory_setup *setup)
@@ -38,8 +51,11 @@ bool memory_init(struct memory *m, const struct memory_setup *setup)
     if (!setup->is_in_cores) {
         mem_leave_out_of_cores(m->arena.base, m->arena.map_bytes);
     }
-    m->block_max_units = block_max_units(&m->arena);
-    m->piece_max = m->block_max_units * ITEM_UNIT - (uint32_t)sizeof(struct item);
+    m->piece_max = piece_max(&m->arena);
+    m->fitting_units = segment_bytes(&m->arena) / WASTE_SHARE / ITEM_UNIT;
+    if (m->fitting_units > ITEM_SIZE_MAX) {
+        m->fitting_units = ITEM_SIZE_MAX;
+    }
     return blocks_init(m, share);
 }
 
@@ -57,6 +73,7 @@ void memory_fit_limit(struct memory *m)
     memory_must_be_entered(m);
     arena_range_retry(&m->arena);
     m->blocks.ring_misfits = true;
+    m->trim.hasty_until = clock_now(m->clock) + HASTY_MS;
 }
 
 void memory_grow(struct memory *m)
@@ -84,6 +101,13 @@ static void retire_chain(struct memory *m, const struct chain *c)
     if (c->count != 0) {
         arena_retire(&m->arena, c->head, c->tail, c->count, RUN_DIRECT);
     }
+}
+
+bool memory_fits_slowly(const struct memory *m, uint32_t units)
+{
+    uint32_t segment = segment_bytes(&m->arena);
+
+    return units <= ITEM_SIZE_MAX && segment % (units * ITEM_UNIT) <= segment / WASTE_SHARE;
 }
 
 void memory_flush(struct memory *m)

@@ -73,7 +73,7 @@ struct blocks {
     uint32_t ring_mask;
     uint32_t want; /* room_wanted() when the last grace period ended */
     struct death *ring;
-    uint64_t dead_bytes; /* in open and sealed segments, tails included */
+    uint64_t dead_bytes; /* in open and sealed segments */
     uint64_t ring_bytes; /* of dead_bytes: what waits in the ring and is soon used again */
     uint64_t put_bytes;  /* ever put */
     /* The next line. */
@@ -100,7 +100,7 @@ struct cursor {
     uint32_t ahead; /* offset up to which the owner has prefetched */
     enum cursor_mode mode;
     bool is_due_left;       /* more was due when the work was used up */
-    uint64_t kept, scanned; /* of an eviction pass: see struct evict_pass */
+    uint64_t kept, scanned; /* of evictions lately: see struct evict_pass */
 };
 
 struct tidy {
@@ -113,6 +113,8 @@ struct tidy {
 };
 
 struct trim {
+    /* [lock] */
+    msec_t hasty_until; /* until then an overdraft is paid back at once */
     /* [reclaimer] */
     msec_t looked;           /* when the free segments were counted last */
     uint64_t put_bytes_seen; /* put_bytes when the reclaimer was here last */
@@ -141,6 +143,8 @@ struct memory_owner_ops {
      * Returns how many it dropped.
      */
     unsigned (*drop_due)(void *owner, unsigned max, msec_t now, unsigned *looked);
+    /* The cas of the next item that is stored. */
+    uint64_t (*next_cas)(void *owner);
     /* Much is dead: the home worker should come by soon, for tidy_look(). */
     void (*wants_tidy)(void *owner);
     /* The range should grow: memory_grow() is to be called soon, outside the shard. */
@@ -160,7 +164,7 @@ struct memory {
     const struct engine_options *options; /* [borrowed] */
     uint32_t sharers;                     /* memories that share the budget */
     bool evictions;                       /* false: nothing alive is dropped */
-    uint32_t block_max_units;             /* larger blocks are cut */
+    uint32_t fitting_units;               /* blocks up to this size fit: memory_fits() */
     uint32_t piece_max;                   /* bytes of value in a piece */
 
     /* [lock] */
@@ -172,8 +176,7 @@ struct memory {
     uint64_t large_items;
     uint64_t large_with_segments; /* those of them that have whole segments */
 
-    /* [reclaimer] */
-    struct trim trim;
+    struct trim trim; /* but for what the reclaimer alone uses */
 };
 
 /* What a memory is made from; see struct memory. */
@@ -223,6 +226,19 @@ void memory_fit_limit(struct memory *m);
  * it ends where it is. Context: outside a shard.
  */
 void memory_grow(struct memory *m);
+
+/* The rest of memory_fits(). */
+bool memory_fits_slowly(const struct memory *m, uint32_t units);
+
+/*
+ * May an item of so many units be one block? Not if it is longer than a block can be, or if
+ * blocks of its size would leave more than an eighth of each segment unused. Context: any
+ * thread.
+ */
+static inline bool memory_fits(const struct memory *m, uint32_t units)
+{
+    return units <= m->fitting_units || memory_fits_slowly(m, units);
+}
 
 static inline struct item *memory_item(const struct memory *m, handle_t h)
 {

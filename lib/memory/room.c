@@ -5,12 +5,19 @@
 #include "lib/memory/room.h"
 
 #include "lib/base/check.h"
+#include "lib/memory/tidy.h"
 
 /* Segments kept free beyond what is put during a grace period. */
 #define KEEP_FREE 4
 
 /* Room for what is put during a grace period is kept up to this part of a shard's share. */
 #define GRACE_SHARE 256
+
+/*
+ * A shard that holds no more than this in segments evicts nothing to pay back an overdraft:
+ * what is owed then is an index that was made for more, and is about to shrink.
+ */
+#define HELD_LEAST 8
 
 /* A period is over after so many milliseconds, unless the reclaimer is kept from its CPU. */
 #define GRACE_MS 8
@@ -35,7 +42,7 @@ uint32_t room_wanted(const struct memory *m)
 
     memory_must_be_entered(m);
     /* All shards pay back an overdraft in equal parts. */
-    if (left < 0) {
+    if (left < 0 && tidy_filled(m) >> shift > HELD_LEAST) {
         want += (uint32_t)((uint64_t)-left / m->sharers >> shift) + 1;
     }
     return want;

@@ -13,15 +13,56 @@
 /* Segments discarded in one burst: a discard of 256 KiB takes some 10 us. */
 #define TRIM_BURST 8
 
-/*
- * How soon to check again, in microseconds: what slow readers hold, and while the budget is
- * overdrawn.
- */
+/* How soon to check again, in microseconds: what slow readers hold, and after a lower limit. */
 #define LOOK_PINNED_US 50000
 #define LOOK_OVER_US   5000
 
+/*
+ * An overdraft is paid back with segments that stayed free for so long. Stores that come faster
+ * than grace periods end overdraw again and again: with what is free only for a moment they
+ * would give pages back all the time, and fault them in again.
+ */
+#define OVERDRAWN_MS 50
+
 /* Deaths turned into holes at once when no put does it. */
 #define RIPEN_BURST 256
+
+/* Segments that stayed free since the last look, beyond `keep`; begins another look. */
+static uint32_t idle_since(struct memory *m, msec_t now, uint32_t keep, uint32_t most)
+{
+    uint32_t idle = m->arena.free_low > keep ? m->arena.free_low - keep : 0;
+
+    idle = idle < most ? idle : most;
+    if (idle <= TRIM_BURST) {
+        m->arena.free_low = m->arena.free_count - idle;
+        m->trim.looked = now;
+    }
+    return idle;
+}
+
+/*
+ * What is owed when the budget is overdrawn: at once if that is so because the limit was
+ * lowered, else with what stayed free. As excess().
+ */
+static uint32_t owed(struct memory *m, msec_t now, uint64_t *again)
+{
+    int64_t left = budget_left(m->arena.budget);
+    uint32_t most = (uint32_t)(((uint64_t)-left >> m->arena.shift) / m->sharers) + 1;
+
+    if (now < m->trim.hasty_until) {
+        uint32_t spare =
+            m->arena.free_count > ROOM_RESERVE ? m->arena.free_count - ROOM_RESERVE : 0;
+
+        *again = LOOK_OVER_US;
+        return most < spare ? most : spare;
+    }
+    if (now - m->trim.looked < OVERDRAWN_MS) {
+        *again = (uint64_t)(OVERDRAWN_MS - (now - m->trim.looked)) * 1000;
+        return 0;
+    }
+    *again = (uint64_t)OVERDRAWN_MS * 1000;
+    return idle_since(m, now, ROOM_RESERVE, most);
+}
 
 /*
  * How many segments to give back now: when overdrawn, what is owed; otherwise those beyond what
@@ -30,18 +71,13 @@
  */
 static uint32_t excess(struct memory *m, msec_t now, uint64_t *again)
 {
-    uint32_t keep;
     uint32_t unused = m->arena.free_count;
-    int64_t left = budget_left(m->arena.budget);
     msec_t trim_ms = engine_option(m->options, idle_trim_ms);
+    uint32_t keep;
     uint32_t idle;
 
-    if (left < 0) {
-        uint32_t owed = (uint32_t)(((uint64_t)-left >> m->arena.shift) / m->sharers) + 1;
-        uint32_t spare = unused > ROOM_RESERVE ? unused - ROOM_RESERVE : 0;
-
-        *again = LOOK_OVER_US;
-        return owed < spare ? owed : spare;
+    if (budget_left(m->arena.budget) < 0) {
+        return owed(m, now, again);
     }
     if (now - m->trim.looked >= trim_ms) {
         if (m->blocks.put_bytes == m->trim.put_bytes_then) {
@@ -59,12 +95,10 @@ static uint32_t excess(struct memory *m, msec_t now, uint64_t *again)
         return 0;
     }
     keep = room_wanted(m) + (uint32_t)(m->blocks.put_peak >> m->arena.shift);
-    idle = m->arena.free_low > keep ? m->arena.free_low - keep : 0;
+    idle = idle_since(m, now, keep, UINT32_MAX);
     if (idle <= TRIM_BURST) {
         /* What recent bursts took is kept for the next one, but less and less of it. */
         m->blocks.put_peak /= 2;
-        m->arena.free_low = unused - idle;
-        m->trim.looked = now;
         *again = (uint64_t)trim_ms * 1000;
     }
     return idle;

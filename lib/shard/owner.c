@@ -63,6 +63,14 @@ static unsigned owner_drop_due(void *owner, unsigned max, msec_t now, unsigned *
     return n;
 }
 
+static uint64_t owner_next_cas(void *owner)
+{
+    const struct shard *s = owner;
+
+    shard_must_be_entered(s);
+    return s->cas_next;
+}
+
 static void owner_wants_tidy(void *owner)
 {
     struct shard *s = owner;
@@ -83,6 +91,7 @@ const struct memory_owner_ops shard_owner_ops = {
     .moved = owner_moved,
     .drop = owner_drop,
     .drop_due = owner_drop_due,
+    .next_cas = owner_next_cas,
     .wants_tidy = owner_wants_tidy,
     .wants_range = owner_wants_range,
 };

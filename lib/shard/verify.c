@@ -175,7 +175,6 @@ static void check_segment(struct tally *t, segment_t n)
         at += item_bytes(it);
     }
     if (g->state == SEG_SEALED) {
-        t->dead += segment_bytes(&s->memory.arena) - g->fill;
         t->in_bins += g->bin != NO_BIN;
     }
     if (at != g->fill || live != g->live || t->dead - dead_before != g->dead) {

@@ -59,7 +59,7 @@ static size_t pick_len(struct worker *w, enum kind kind)
                                       : 1200;
 
     if (kind == KIND_LARGE) {
-        size_t small = engine_small_max(&w->world->engine);
+        size_t small = ENGINE_SMALL_MAX;
         return small / 2 + rng_below(&w->rng, max - small / 2);
     }
     if (kind == KIND_VALUE && rng_below(&w->rng, 16) == 0) {

@@ -182,7 +182,7 @@ enum outcome client_store(struct worker *w, const struct name *n, enum store_mod
     bool is_inside = false; /* of a section that is already open */
 
     w->tally.stores++;
-    if (len > engine_small_max(e) && mode <= STORE_CAS && rng_below(&w->rng, 4) != 0) {
+    if (len > ENGINE_SMALL_MAX && mode <= STORE_CAS && rng_below(&w->rng, 4) != 0) {
         rcu_begin();
         body = body_begin(e, n->hash, len);
         is_inside = body != NULL && body_fill_placed(w, &s, body, value, len);

@@ -78,7 +78,7 @@ TEST_LOOP(the_longest_result_is_that_of_a_set, 6)
     cfg.item_size_max = results[_i % 3].item_size_max;
     fixture_start(&f, &cfg);
     most = f.engine.item_bytes_max - strlen(key);
-    ck_assert((engine_small_max(&f.engine) > most) == (_i % 3 == 0));
+    ck_assert((ENGINE_SMALL_MAX > most) == (_i % 3 == 0));
     fixture_set(&f, key, most);
     ck_assert_int_eq(add(STORE_SET, key, value, most + 1), OUT_TOO_LARGE);
     fixture_check(&f, key, most);

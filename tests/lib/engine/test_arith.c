@@ -120,7 +120,7 @@ TEST(an_absent_key_is_not_made)
  */
 TEST(long_values)
 {
-    static char text[5000];
+    static char text[20000];
 
     fixture_start(&f, NULL);
     memset(text, ' ', sizeof(text));

@@ -156,7 +156,7 @@ static struct got compare(struct model *m, struct entry *e)
 
 static size_t pick_len(struct model *m)
 {
-    size_t small = engine_small_max(&m->f.engine);
+    size_t small = ENGINE_SMALL_MAX;
     size_t max = m->run->len_max;
 
     switch (rng_below(&m->rng, 8)) {
@@ -242,7 +242,7 @@ static void fill_value(struct model *m, struct put *p)
                                   rng_below(&m->rng, 8) == 0 ? " " : "",
                                   rng_next(&m->rng) >> rng_below(&m->rng, 64));
     }
-    if (p->len > engine_small_max(&m->f.engine) && rng_below(&m->rng, 2) == 0) {
+    if (p->len > ENGINE_SMALL_MAX && rng_below(&m->rng, 2) == 0) {
         p->portion = 1 + rng_below(&m->rng, 20000);
     }
 }

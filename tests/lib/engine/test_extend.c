@@ -346,9 +346,7 @@ TEST_LOOP(a_long_addition_to_a_value_that_moves_is_copied, 4)
     fixture_start_threaded(&f, &cfg);
     set_model(_i / 2 == 0 ? 3 * LEN : 1000, 0);
     slot = (uint32_t)(fixture_hash(&f, "k") >> (64 - ROUTE_SLOT_BITS));
-    rcu_begin();
     at = *route_slot(router_read(&f.engine.router), fixture_hash(&f, "k"));
-    rcu_end();
     to = 1 - at.put;
     ck_assert_int_eq(router_publish(&f.engine.router, slot, 1, route_prepared(at.from, to)),
                      MF_OK);
@@ -438,7 +436,7 @@ TEST_LOOP(random_additions_are_what_a_model_says, 8)
         if (model_len + len + 1 > f.engine.item_bytes_max) {
             set_model(1 + rng_below(&rng, LEN), rng_below(&rng, 2) * 9999);
         } else {
-            size_t portion = len > engine_small_max(&f.engine) ? rng_below(&rng, 2) * 9999 : 0;
+            size_t portion = len > ENGINE_SMALL_MAX ? rng_below(&rng, 2) * 9999 : 0;
 
             add_to_model(modes[rng_below(&rng, 2)], len, portion);
         }

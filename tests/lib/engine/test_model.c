@@ -195,7 +195,7 @@ static void do_store(struct model *m, const char *key)
     if (m->len + p.len > VALUE_MAX && p.mode >= STORE_APPEND) {
         p.mode = STORE_SET;
     }
-    if (p.len > engine_small_max(&f.engine) && flip()) {
+    if (p.len > ENGINE_SMALL_MAX && flip()) {
         p.portion = 1 + rng_below(&rng, p.len);
     }
     want = judge(m, &p);
@@ -274,7 +274,7 @@ static void do_arith(struct model *m, const char *key)
         digits++;
     }
     if (a.compares_cas && a.cas_expected != m->cas && m->len != 0 &&
-        m->len <= engine_small_max(&f.engine)) {
+        m->len <= ENGINE_SMALL_MAX) {
         ck_assert_int_eq(out, OUT_EXISTS);
         return;
     }
@@ -287,7 +287,7 @@ static void do_arith(struct model *m, const char *key)
          * Odd values are read leniently, which the model does not repeat; plain numbers must be
          * accepted.
          */
-        ck_assert(m->len > engine_small_max(&f.engine) || digits != m->len ||
+        ck_assert(m->len > ENGINE_SMALL_MAX || digits != m->len ||
                   num_u64(span_of(m->value, digits), &number) != MF_OK);
         return;
     }

@@ -92,7 +92,7 @@ TEST(a_value_of_any_length_is_what_was_written)
     unsigned tried = 0;
 
     start();
-    for (size_t len = engine_small_max(&f.engine) + 1; len < sizeof(bytes); len += 173) {
+    for (size_t len = ENGINE_SMALL_MAX + 1; len < sizeof(bytes); len += 101) {
         struct store s;
         struct body *b;
 
@@ -237,7 +237,7 @@ TEST(what_will_not_be_stored_is_not_placed)
     struct body *b;
 
     start();
-    ck_assert(!engine_may_place(&f.engine, engine_small_max(&f.engine)));
+    ck_assert(!engine_may_place(&f.engine, ENGINE_SMALL_MAX));
     ck_assert(!engine_may_place(&f.engine, MIB));
     rcu_begin();
     b = body_begin(&f.engine, fixture_hash(&f, KEY), 20000);

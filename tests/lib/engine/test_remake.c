@@ -27,7 +27,7 @@ static void start(bool evictions)
     cfg.limit_bytes = 128 * MIB;
     cfg.evictions = evictions;
     fixture_start(&f, &cfg);
-    ck_assert_uint_eq(f.shard->memory.block_max_units, ITEM_SIZE_MAX);
+    ck_assert(memory_fits(&f.shard->memory, ITEM_SIZE_MAX));
 }
 
 /* An item in a block without room for a deadline, fetched once. */

@@ -43,7 +43,7 @@ static const size_t *lengths(void)
 {
     static size_t list[128];
     const struct shard *s = f.shard;
-    const size_t block = (size_t)s->memory.block_max_units * ITEM_UNIT - sizeof(struct item);
+    const size_t block = ITEM_SIZE_MAX * ITEM_UNIT - sizeof(struct item);
     const size_t piece = s->memory.piece_max;
     const size_t about[] = {block - 3, block - ITEM_TTL_BYTES - 3, piece, 2 * piece,
                             PIECES_MAX * piece, SEG, SEG + piece, SEG + PIECES_MAX * piece,
@@ -127,7 +127,7 @@ static void put(const char *key, enum store_mode mode, size_t from, size_t len, 
                     .len = len,
                     .flags = 7,
                     .deadline = deadline,
-                    .portion = len > engine_small_max(&f.engine) ? portion : 0};
+                    .portion = len > ENGINE_SMALL_MAX ? portion : 0};
 
     ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_STORED);
 }
