@@ -167,3 +167,18 @@ size_t text_compose_version(char *out, struct span version)
     memcpy(p, "\r\n", 2);
     return (size_t)(p + 2 - out);
 }
+
+size_t text_compose_refusal(char *out, struct span reason)
+{
+    size_t len = reason.len < TEXT_REASON_MAX ? reason.len : TEXT_REASON_MAX;
+    char *p = out + REPLY_LEN(CONFIG_REFUSED);
+
+    memcpy(out, REPLY_BYTES(CONFIG_REFUSED), REPLY_LEN(CONFIG_REFUSED));
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)reason.ptr[i];
+
+        *p++ = c < ' ' || c == 0x7f ? '?' : (char)c;
+    }
+    memcpy(p, "\r\n", 2);
+    return (size_t)(p + 2 - out);
+}

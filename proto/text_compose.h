@@ -42,6 +42,13 @@ size_t text_compose(char *out, const struct request *req, enum outcome outcome,
 size_t text_compose_version(char *out, struct span version);
 
 /*
+ * Write an error of the client with its reason, at most TEXT_REASON_MAX bytes of it; control
+ * bytes become question marks. Returns its length, TEXT_REPLY_MAX at most. Context: any thread.
+ */
+#define TEXT_REASON_MAX (TEXT_REPLY_MAX - 16)
+size_t text_compose_refusal(char *out, struct span reason);
+
+/*
  * text_compose() for OUT_STORED, without a call: nearly all stores end like this. With noreply
  * it is written too, into room that is there anyway, and then not counted. Context: any thread.
  */

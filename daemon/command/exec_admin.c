@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "daemon/base/version.h"
+#include "daemon/command/exec_config.h"
 #include "daemon/command/exec_lru.h"
 #include "daemon/net/tls.h"
 #include "daemon/options/settings.h"
@@ -77,11 +78,7 @@ static enum turn_stop cache_memlimit(struct turn *t, const struct request *r)
         return turn_answer(t, r, REPLY_MEMLIMIT_BYTES);
     }
     bytes = r->megabytes << 20;
-    if (!engine_set_limit(t->e, bytes)) {
-        return turn_answer(t, r, REPLY_MEMLIMIT_FAILED);
-    }
-    setting_set(t->w->crew->settings, memory_limit_bytes, bytes);
-    return turn_answer(t, r, REPLY_OK);
+    return turn_answer(t, r, exec_config_limit(t, bytes) ? REPLY_OK : REPLY_MEMLIMIT_FAILED);
 }
 
 static enum turn_stop shutdown_server(struct turn *t, const struct request *r)
@@ -242,6 +239,8 @@ enum turn_stop exec_admin(struct turn *t, const struct request *r)
         return watch(t, r);
     case CMD_REFRESH_CERTS:
         return refresh_certs(t, r);
+    case CMD_CONFIG:
+        return exec_config(t, r);
     default:
         /* extstore: not part of this server. */
         return turn_answer(t, r, REPLY_ERROR);

@@ -15,6 +15,7 @@
 #include "daemon/base/log.h"
 #include "daemon/options/options_check.h"
 #include "daemon/options/options_help.h"
+#include "daemon/options/options_live.h"
 #include "daemon/options/options_rows.h"
 #include "daemon/options/options_value.h"
 #include "lib/base/check.h"
@@ -117,61 +118,9 @@ static bool flags_init(struct flags *f)
     return true;
 }
 
-/*
- * The number of edits (insert, remove or replace a character) that turn a into b; - and _ are
- * the same. EDITS_MAX + 1 when b is too long for the table.
- */
-#define NAME_MAX_LEN 40
-#define EDITS_MAX    3
-static unsigned edits_between(const char *a, size_t a_len, const char *b)
-{
-    const size_t b_len = strlen(b);
-    unsigned row[NAME_MAX_LEN + 1];
-    if (b_len > NAME_MAX_LEN) {
-        return EDITS_MAX + 1;
-    }
-    for (unsigned j = 0; j <= b_len; j++) {
-        row[j] = j;
-    }
-    for (unsigned i = 1; i <= a_len; i++) {
-        unsigned corner = row[0];
-        row[0] = i;
-        for (unsigned j = 1; j <= b_len; j++) {
-            const bool is_same = option_name_is((char[]){b[j - 1], '\0'}, &a[i - 1], 1);
-            unsigned best = corner + !is_same;
-            best = row[j] + 1 < best ? row[j] + 1 : best;
-            best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
-            corner = row[j];
-            row[j] = best;
-        }
-    }
-    return row[b_len];
-}
-
-/* The option name nearest to what was given; NULL when none is near, or it is that name. */
-static const char *nearest_name(const char *given, size_t len)
-{
-    const char *best = NULL;
-    unsigned best_edits = len / 3 < EDITS_MAX ? (unsigned)(len / 3) : EDITS_MAX;
-    if (len > NAME_MAX_LEN) {
-        return NULL;
-    }
-    for (unsigned i = 0; i < OPTION_COUNT + compat_row_count; i++) {
-        const char *name =
-            i < OPTION_COUNT ? option_rows[i].name : compat_rows[i - OPTION_COUNT].name;
-        const unsigned edits =
-            name[0] != '\0' ? edits_between(given, len, name) : EDITS_MAX + 1;
-        if (edits < best_edits || (edits == best_edits && best == NULL)) {
-            best = name;
-            best_edits = edits;
-        }
-    }
-    return best_edits > 0 ? best : NULL;
-}
-
 static void print_suggestion(const char *given, size_t len)
 {
-    const char *name = nearest_name(given, len);
+    const char *name = option_nearest(given, len);
     if (name != NULL) {
         fprintf(stderr, " (did you mean \"%s\"?)", name);
     }
@@ -220,18 +169,9 @@ static enum step apply_compat(struct settings *s, const struct compat_row *row,
 /* Turn the option <name> of no_<name> off. False: there is none that can be turned off. */
 static bool set_off_by_name(struct settings *s, const char *name, size_t len)
 {
-    for (unsigned id = 0; id < OPTION_COUNT; id++) {
-        if (option_name_is(option_rows[id].name, name, len)) {
-            return option_set_off(s, id, OPTION_COMMAND_LINE);
-        }
-    }
-    for (size_t i = 0; i < compat_row_count; i++) {
-        if (compat_rows[i].verdict == COMPAT_ALIAS &&
-            option_name_is(compat_rows[i].name, name, len)) {
-            return option_set_off(s, compat_rows[i].option, OPTION_COMMAND_LINE);
-        }
-    }
-    return false;
+    enum option_id id = option_find(name, len);
+
+    return id != OPTION_COUNT && option_set_off(s, id, OPTION_COMMAND_LINE);
 }
 
 /* One name or name=value of -o; the text is NUL-terminated. */
@@ -239,8 +179,8 @@ static enum step apply_suboption(struct settings *s, const char *text, int *exit
 {
     const size_t len = strcspn(text, "=");
     const char *value = text[len] == '=' ? text + len + 1 : NULL;
-    char given[NAME_MAX_LEN + 8];
-    snprintf(given, sizeof(given), "%.*s", (int)(len < NAME_MAX_LEN ? len : NAME_MAX_LEN),
+    char given[OPTION_NAME_MAX + 8];
+    snprintf(given, sizeof(given), "%.*s", (int)(len < OPTION_NAME_MAX ? len : OPTION_NAME_MAX),
              text);
 
     for (unsigned id = 0; id < OPTION_COUNT; id++) {
@@ -303,7 +243,7 @@ static enum step apply_letter(struct settings *s, int letter, const char *value,
 
 static enum step apply_long(struct settings *s, int code, const char *value, int *exit_status)
 {
-    char given[NAME_MAX_LEN + 8];
+    char given[OPTION_NAME_MAX + 8];
     if (code >= LONG_COMPAT) {
         const struct compat_row *row = &compat_rows[code - LONG_COMPAT];
         snprintf(given, sizeof(given), "--%s", row->name);
@@ -419,15 +359,16 @@ void options_log(const struct settings *s)
     must_be_main();
     for (unsigned id = 0; id < OPTION_COUNT; id++) {
         const struct option_row *row = &option_rows[id];
-        must(s->sources[id] <= OPTION_RUN_TIME);
-        if (s->sources[id] == OPTION_DEFAULT) {
+        const enum option_source source = setting_source(s, id);
+        must(source <= OPTION_RUN_TIME);
+        if (source == OPTION_DEFAULT) {
             continue;
         }
         if (row->traits & OPT_IGNORED) {
             log_info("options, %s accepted without effect (%s)", row->name, row->help);
         } else {
             log_info("options, %s is %s (%s)", row->name, option_show(s, id, text),
-                     sources[s->sources[id]]);
+                     sources[source]);
         }
     }
     for (size_t i = 0; i < compat_row_count; i++) {

@@ -9,6 +9,7 @@
  *   settings.h       the struct, and the lines of `stats settings`
  *   options_rows.h   the rows as data
  *   options_value.h  one value: read from text, stored, shown
+ *   options_live.h   options of a running server: by name, changed, listed
  *   options_check.h  rules between options
  *   options_help.h   -h, -V, -i, and the lists of the manual
  *   options.h        the command line

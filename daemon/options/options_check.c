@@ -22,20 +22,21 @@
  */
 static void set_implied(struct settings *s)
 {
-    if (s->sources[OPTION_prefix_delimiter] != OPTION_DEFAULT &&
-        s->sources[OPTION_detail_enabled] == OPTION_DEFAULT) {
+    if (setting_source(s, OPTION_prefix_delimiter) != OPTION_DEFAULT &&
+        setting_source(s, OPTION_detail_enabled) == OPTION_DEFAULT) {
         setting_set(s, detail_enabled, true);
     }
-    if (s->sources[OPTION_temporary_ttl] != OPTION_DEFAULT) {
+    if (setting_source(s, OPTION_temporary_ttl) != OPTION_DEFAULT) {
         setting_set(s, temp_lru, true);
     }
-    if (s->udp_port != 0 && s->sources[OPTION_port] == OPTION_DEFAULT) {
+    if (s->udp_port != 0 && setting_source(s, OPTION_port) == OPTION_DEFAULT) {
         s->port = s->udp_port;
     }
-    if (s->compat[COMPAT_no_modern] && s->sources[OPTION_active_expire] == OPTION_DEFAULT) {
+    if (s->compat[COMPAT_no_modern] &&
+        setting_source(s, OPTION_active_expire) == OPTION_DEFAULT) {
         setting_set(s, engine.active_expire, false);
     }
-    if (s->sources[OPTION_protocol] == OPTION_DEFAULT) {
+    if (setting_source(s, OPTION_protocol) == OPTION_DEFAULT) {
         s->protocol = s->auth_file != NULL ? PROTOCOL_ASCII
                       : s->sasl            ? PROTOCOL_BINARY
                                            : s->protocol;
@@ -53,7 +54,8 @@ static int check_sasl(const struct settings *s)
                 "and a file of users of the ASCII protocol.\n");
         return EX_USAGE;
     }
-    if (s->protocol != PROTOCOL_BINARY && s->sources[OPTION_protocol] != OPTION_DEFAULT) {
+    if (s->protocol != PROTOCOL_BINARY &&
+        setting_source(s, OPTION_protocol) != OPTION_DEFAULT) {
         fprintf(stderr, "ERROR: You cannot allow the ASCII protocol while using SASL.\n");
         return EX_USAGE;
     }
@@ -87,7 +89,7 @@ static int check_auth(const struct settings *s)
 static const char *first_given(const struct settings *s, const char *prefix)
 {
     for (unsigned id = 0; id < OPTION_COUNT; id++) {
-        if (s->sources[id] != OPTION_DEFAULT &&
+        if (setting_source(s, id) != OPTION_DEFAULT &&
             strncmp(option_rows[id].name, prefix, strlen(prefix)) == 0) {
             return option_rows[id].name;
         }

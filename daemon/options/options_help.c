@@ -261,6 +261,9 @@ static void put_mdoc_row(FILE *out, enum option_id id)
     if (note[0] != '\0') {
         put_mdoc(out, note);
     }
+    if (row->life == OPT_LIVE) {
+        put_mdoc(out, "live");
+    }
 }
 
 static void put_mdoc_ignored(FILE *out, const char *name, int letter)

@@ -183,6 +183,47 @@ static void show_size(int64_t bytes, char *text)
     snprintf(text, OPTION_TEXT_BYTES, "%" PRId64 "%.1s", bytes, &suffix[i]);
 }
 
+/* A number in the unit of the command line, as a user types it. Fills text. */
+static const char *type_number(const struct option_row *row, int64_t number, char *text)
+{
+    switch (row->kind) {
+    case OPT_ENUM:
+        return option_word(row, (unsigned)number, OPTION_WORD_TYPED, text);
+    case OPT_SIZE:
+        show_size(number, text);
+        return text;
+    case OPT_OCTAL:
+        snprintf(text, OPTION_TEXT_BYTES, "%o", (unsigned)number);
+        return text;
+    case OPT_CHAR:
+        snprintf(text, OPTION_TEXT_BYTES, "%c", (int)number);
+        return text;
+    default:
+        snprintf(text, OPTION_TEXT_BYTES, "%" PRId64, number);
+        return text;
+    }
+}
+
+const char *option_typed(const struct settings *s, enum option_id id, char *text)
+{
+    const struct option_row *row = &option_rows[id];
+
+    must(id < OPTION_COUNT);
+    switch (row->kind) {
+    case OPT_STR:
+    case OPT_LIST:
+        return *text_of(s, row) != NULL ? *text_of(s, row) : "";
+    case OPT_BOOL:
+        return load_number(s, row) != 0 ? "yes" : "no";
+    case OPT_DEC2:
+    case OPT_DEC3:
+        snprintf(text, OPTION_TEXT_BYTES, "%g", load_decimal(s, row));
+        return text;
+    default:
+        return type_number(row, load_number(s, row) / scale_of(row), text);
+    }
+}
+
 const char *option_show_default(enum option_id id, char *text)
 {
     const struct option_row *row = &option_rows[id];
@@ -194,24 +235,12 @@ const char *option_show_default(enum option_id id, char *text)
         return "";
     case OPT_BOOL:
         return row->def != 0 ? "on" : "off";
-    case OPT_ENUM:
-        return option_word(row, (unsigned)row->def, OPTION_WORD_TYPED, text);
-    case OPT_SIZE:
-        show_size(row->def, text);
-        return text;
-    case OPT_OCTAL:
-        snprintf(text, OPTION_TEXT_BYTES, "%o", (unsigned)row->def);
-        return text;
-    case OPT_CHAR:
-        snprintf(text, OPTION_TEXT_BYTES, "%c", (int)row->def);
-        return text;
     case OPT_DEC2:
     case OPT_DEC3:
         snprintf(text, OPTION_TEXT_BYTES, "%g", row->dec_def);
         return text;
     default:
-        snprintf(text, OPTION_TEXT_BYTES, "%" PRId64, row->def);
-        return text;
+        return type_number(row, row->def, text);
     }
 }
 
@@ -414,7 +443,7 @@ bool option_set(struct settings *s, enum option_id id, const char *value,
     const struct option_row *row = &option_rows[id];
 
     must(id < OPTION_COUNT && row->name[0] != '\0');
-    if (s->sources[id] > source) {
+    if (setting_source(s, id) > source) {
         return true;
     }
     if (value == NULL) {
@@ -423,7 +452,7 @@ bool option_set(struct settings *s, enum option_id id, const char *value,
         }
         set_alone(s, row);
     } else if (row->kind == OPT_STR || row->kind == OPT_LIST) {
-        const bool is_repeated = row->kind == OPT_LIST && s->sources[id] == (uint8_t)source;
+        const bool is_repeated = row->kind == OPT_LIST && setting_source(s, id) == source;
         if (!set_text(s, row, value, is_repeated ? TEXT_ADD : TEXT_REPLACE, why)) {
             return false;
         }
@@ -440,7 +469,7 @@ bool option_set(struct settings *s, enum option_id id, const char *value,
         }
         option_store_number(s, row, number);
     }
-    s->sources[id] = (uint8_t)source;
+    atomic_store_explicit(&s->sources[id], (uint8_t)source, memory_order_relaxed);
     return true;
 }
 
@@ -452,9 +481,9 @@ bool option_set_off(struct settings *s, enum option_id id, enum option_source so
     if (row->kind != OPT_BOOL && row->kind != OPT_SWITCH) {
         return false;
     }
-    if (s->sources[id] <= source) {
+    if (setting_source(s, id) <= source) {
         option_store_number(s, row, 0);
-        s->sources[id] = (uint8_t)source;
+        atomic_store_explicit(&s->sources[id], (uint8_t)source, memory_order_relaxed);
     }
     return true;
 }

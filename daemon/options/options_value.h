@@ -15,7 +15,7 @@
  * Read a value as the row's kind wants it, check its range, store it. value NULL: the option
  * stood alone. False when it is not acceptable: why (OPTION_TEXT_BYTES) then has the reason,
  * and nothing was stored. When a higher source has set the option before, nothing changes and
- * the result is true. Context: before start.
+ * the result is true. Context: before start; for LIVE rows any thread.
  */
 bool option_set(struct settings *s, enum option_id id, const char *value,
                 enum option_source source, char *why);
@@ -28,6 +28,12 @@ bool option_set_off(struct settings *s, enum option_id id, enum option_source so
  * room for OPTION_TEXT_BYTES. Context: any thread.
  */
 const char *option_show(const struct settings *s, enum option_id id, char *text);
+
+/*
+ * The value as a user would type it, so that option_set() reads it again; "" for a text that is
+ * not set. Points into the settings, a table, or text. Context: any thread.
+ */
+const char *option_typed(const struct settings *s, enum option_id id, char *text);
 
 /*
  * The default as a user would type it, "" when there is none to type. Fills text. Context: any

@@ -48,10 +48,17 @@ struct settings {
 #define ENGINE_OPT(...) /* fields of engine */
 #include "daemon/options/options.def"
     struct engine_options engine;
+    /* [atomic] */
+    _Atomic uint8_t sources[OPTION_COUNT]; /* enum option_source */
     /* [const] */
-    uint8_t sources[OPTION_COUNT]; /* enum option_source */
-    bool compat[COMPAT_COUNT];     /* flags without effect that were given */
+    bool compat[COMPAT_COUNT]; /* flags without effect that were given */
 };
+
+/* Where the value of an option came from. Context: any thread. */
+static inline enum option_source setting_source(const struct settings *s, enum option_id id)
+{
+    return (enum option_source)atomic_load_explicit(&s->sources[id], memory_order_relaxed);
+}
 
 /* Read or change a LIVE setting. Context: any thread. */
 #define setting_get(s, field) atomic_load_explicit(&(s)->field, memory_order_relaxed)

@@ -228,6 +228,11 @@ bool engine_set_limit(struct engine *e, uint64_t limit_bytes)
     return true;
 }
 
+void engine_options_changed(struct engine *e)
+{
+    grace_ask(reclaim_grace(e->reclaimer), GRACE_HURRY); /* after a period it looks at all */
+}
+
 void engine_hold_sampler(struct engine *e, bool held)
 {
     for (uint32_t i = 0; i < e->shard_count; i++) {

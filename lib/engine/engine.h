@@ -129,6 +129,12 @@ bool engine_set_limit(struct engine *e, uint64_t limit_bytes);
  */
 bool engine_try_grace(struct engine *e);
 
+/*
+ * An option of the engine has changed: whoever sleeps by the old one in the engine looks again.
+ * Context: any thread.
+ */
+void engine_options_changed(struct engine *e);
+
 /* Hold the sampler (tests, forensics): nothing is expired actively. Context: any thread. */
 void engine_hold_sampler(struct engine *e, bool held);
 

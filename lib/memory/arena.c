@@ -204,7 +204,6 @@ static void free_run(struct arena *a, segment_t anchor)
     struct segment *g = &a->segments[anchor];
     uint32_t count = g->run_count;
 
-    g->is_lazy = 0;
     a->segments[g->run_last].next = a->free;
     a->free = g->run_first;
     a->free_count += count;
@@ -262,7 +261,6 @@ static void retire_run(struct arena *a, segment_t anchor, enum run_kind kind)
 
     g->stamp = grace_stamp(a->grace);
     g->is_dated = 1;
-    g->is_lazy = kind == RUN_LAZY;
     queue_push(a, kind == RUN_LAZY ? &a->lazy : &a->quarantine, anchor);
     grace_ask(a->grace, GRACE_SOON);
 }
@@ -281,7 +279,6 @@ void arena_link_value(struct arena *a, segment_t first, segment_t last, uint32_t
 
     arena_must_be_entered(a);
     g->is_dated = 0;
-    g->is_lazy = 1; /* what a flush retires counts as such */
     queue_push(a, &a->values, first);
 }
 
@@ -371,7 +368,7 @@ bool arena_release(struct arena *a, enum run_kind kind, uint32_t max, struct run
         segment_t anchor = queue_pop(a, q);
         struct segment *g = &a->segments[anchor];
 
-        if (g->is_lazy) {
+        if (kind == RUN_LAZY) {
             out->lazy_runs++;
             out->lazy_segments += g->run_count;
         }

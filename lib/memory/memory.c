@@ -119,8 +119,10 @@ void memory_flush(struct memory *m)
     retire_chain(m, &m->blocks.chain[CHAIN_SMALL]);
     retire_chain(m, &m->blocks.chain[CHAIN_MAIN]);
     arena_retire_values(&m->arena, is_lazy ? RUN_LAZY : RUN_DIRECT);
-    ctr_add(m->counters, CTR_lazyfree_pending_objects, whole != 0 ? m->large_with_segments : 0);
-    ctr_add(m->counters, CTR_lazyfree_pending_bytes, whole);
+    if (is_lazy && whole != 0) {
+        ctr_add(m->counters, CTR_lazyfree_pending_objects, m->large_with_segments);
+        ctr_add(m->counters, CTR_lazyfree_pending_bytes, whole);
+    }
     blocks_reset(m);
     memset(&m->cursor, 0, sizeof(m->cursor));
     m->large_items = 0;

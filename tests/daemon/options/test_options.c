@@ -555,7 +555,7 @@ TEST(a_refused_value_changes_nothing)
     settings_init(&s);
     ck_assert(!option_set(&s, OPTION_threads, "0", OPTION_COMMAND_LINE, why));
     ck_assert_uint_eq(s.threads, 4);
-    ck_assert_uint_eq(s.sources[OPTION_threads], OPTION_DEFAULT);
+    ck_assert_uint_eq(setting_source(&s, OPTION_threads), OPTION_DEFAULT);
     settings_fini(&s);
 }
 

@@ -302,16 +302,14 @@ TEST_LOOP(the_switch_of_a_reason_decides_who_releases, 2 * REASONS)
 {
     const int reason = _i / 2;
     const bool is_lazy = _i % 2 != 0;
-    /* The switch says where retired values of a flush wait; they are counted in any case. */
-    const bool is_counted = is_lazy || reason == BY_FLUSH;
 
     start_lazy(is_lazy, reason);
     kill_value(reason);
-    check_lazy(is_counted, 0);
+    check_lazy(is_lazy, 0);
     ck_assert_uint_eq(f.shard->memory.arena.lazy.segments, is_lazy ? WHOLE / (32 * KIB) : 0);
     fixture_verify(&f);
     fixture_settle(&f);
-    check_lazy(0, is_counted);
+    check_lazy(0, is_lazy);
     ck_assert_uint_eq(f.shard->memory.arena.whole, 0);
     fixture_stop(&f);
 }

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Options of a running server: see options_live.h. Any thread: the rows are constant, and the
+ * fields of live rows are atomics.
+ */
+#include "daemon/options/options_live.h"
+
+#include <fnmatch.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/options/options_rows.h"
+#include "daemon/options/options_value.h"
+#include "lib/base/check.h"
+
+/* ---- names ------------------------------------------------------------------------------- */
+
+enum option_id option_find(const char *name, size_t len)
+{
+    for (unsigned id = 0; id < OPTION_COUNT; id++) {
+        if (option_name_is(option_rows[id].name, name, len)) {
+            return id;
+        }
+    }
+    for (size_t i = 0; i < compat_row_count; i++) {
+        const struct compat_row *row = &compat_rows[i];
+
+        if (row->verdict == COMPAT_ALIAS && option_name_is(row->name, name, len)) {
+            return row->option;
+        }
+    }
+    return OPTION_COUNT;
+}
+
+/*
+ * The number of edits (insert, remove or replace a character) that turn a into b; - and _ are
+ * the same. EDITS_MAX + 1 when b is too long for the table.
+ */
+#define EDITS_MAX 3
+static unsigned edits_between(const char *a, size_t a_len, const char *b)
+{
+    const size_t b_len = strlen(b);
+    unsigned row[OPTION_NAME_MAX + 1];
+    if (b_len > OPTION_NAME_MAX) {
+        return EDITS_MAX + 1;
+    }
+    for (unsigned j = 0; j <= b_len; j++) {
+        row[j] = j;
+    }
+    for (unsigned i = 1; i <= a_len; i++) {
+        unsigned corner = row[0];
+        row[0] = i;
+        for (unsigned j = 1; j <= b_len; j++) {
+            const bool is_same = option_name_is((char[]){b[j - 1], '\0'}, &a[i - 1], 1);
+            unsigned best = corner + !is_same;
+            best = row[j] + 1 < best ? row[j] + 1 : best;
+            best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
+            corner = row[j];
+            row[j] = best;
+        }
+    }
+    return row[b_len];
+}
+
+const char *option_nearest(const char *given, size_t len)
+{
+    const char *best = NULL;
+    unsigned best_edits = len / 3 < EDITS_MAX ? (unsigned)(len / 3) : EDITS_MAX;
+    if (len > OPTION_NAME_MAX) {
+        return NULL;
+    }
+    for (unsigned i = 0; i < OPTION_COUNT + compat_row_count; i++) {
+        const char *name =
+            i < OPTION_COUNT ? option_rows[i].name : compat_rows[i - OPTION_COUNT].name;
+        const unsigned edits =
+            name[0] != '\0' ? edits_between(given, len, name) : EDITS_MAX + 1;
+        if (edits < best_edits || (edits == best_edits && best == NULL)) {
+            best = name;
+            best_edits = edits;
+        }
+    }
+    return best_edits > 0 ? best : NULL;
+}
+
+/* ---- changing ---------------------------------------------------------------------------- */
+
+bool option_is_live(enum option_id id, char *why)
+{
+    const struct option_row *row = &option_rows[id];
+
+    must(id < OPTION_COUNT);
+    if ((row->traits & OPT_IGNORED) != 0) {
+        snprintf(why, OPTION_TEXT_BYTES, "has no effect in this server");
+        return false;
+    }
+    if (row->life != OPT_LIVE) {
+        snprintf(why, OPTION_TEXT_BYTES, "needs a restart");
+        return false;
+    }
+    return true;
+}
+
+bool option_change(struct settings *s, enum option_id id, const char *value, char *why)
+{
+    must(option_rows[id].kind != OPT_STR && option_rows[id].kind != OPT_LIST);
+    return option_is_live(id, why) && option_set(s, id, value, OPTION_RUN_TIME, why);
+}
+
+/* ---- showing ----------------------------------------------------------------------------- */
+
+void options_each_matching(const struct settings *s, const char *pattern, option_fn fn,
+                           void *arg)
+{
+    char text[OPTION_TEXT_BYTES];
+    char name[OPTION_TEXT_BYTES];
+
+    for (unsigned id = 0; id < OPTION_COUNT; id++) {
+        const struct option_row *row = &option_rows[id];
+
+        if (row->name[0] == '\0' || (row->traits & OPT_IGNORED) != 0) {
+            continue;
+        }
+        snprintf(name, sizeof(name), "%s", row->name);
+        for (char *dash = strchr(name, '-'); dash != NULL; dash = strchr(dash, '-')) {
+            *dash = '_';
+        }
+        if (fnmatch(pattern, name, 0) == 0 || fnmatch(pattern, row->name, 0) == 0) {
+            fn(arg, name, option_typed(s, id, text));
+        }
+    }
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Options of a running server: found by name, shown as a user types them, changed. The words
+ * and ranges are those of the rows, so whoever reads options from elsewhere than the command
+ * line uses this.
+ */
+#ifndef MAYFLY_DAEMON_OPTIONS_OPTIONS_LIVE_H
+#define MAYFLY_DAEMON_OPTIONS_OPTIONS_LIVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "daemon/options/settings.h"
+
+/* Longest name that is given back in a message. */
+#define OPTION_NAME_MAX 40
+
+/*
+ * The option with this name, or with this alias of memcached; - and _ are the same.
+ * OPTION_COUNT: there is none. Context: any thread.
+ */
+enum option_id option_find(const char *name, size_t len);
+
+/*
+ * The option name nearest to what was given; NULL when none is near, or it is that name.
+ * Context: any thread.
+ */
+const char *option_nearest(const char *given, size_t len);
+
+/*
+ * May it be changed now? If not, why (OPTION_TEXT_BYTES) has the reason: it needs a restart, or
+ * has no effect in this server. Context: any thread.
+ */
+bool option_is_live(enum option_id id, char *why);
+
+/*
+ * Change a live option. False when the value is not acceptable: why (OPTION_TEXT_BYTES) then
+ * has the reason, and nothing was changed. The new value counts as set at run time. It is read
+ * from now on; whatever has to be told of it is told by the caller. Context: any thread.
+ */
+bool option_change(struct settings *s, enum option_id id, const char *value, char *why);
+
+/*
+ * Call fn for each option that has an effect and whose name matches a pattern of the shell
+ * (fnmatch(3); with - or _), in the order of the rows: its name with _, and its value as a user
+ * types it, "" for a text that is not set. Both are borrowed for the call. Context: any thread.
+ */
+typedef void (*option_fn)(void *arg, const char *name, const char *value);
+void options_each_matching(const struct settings *s, const char *pattern, option_fn fn,
+                           void *arg);
+
+#endif

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Options of a running server: names, what may be changed, and that every value that is shown
+ * can be set again.
+ */
+#include "daemon/options/options_live.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/options/options_rows.h"
+#include "daemon/options/options_value.h"
+#include "tests/common/unit.h"
+
+static struct settings s;
+static char why[OPTION_TEXT_BYTES];
+
+static void setup(void)
+{
+    settings_init(&s);
+    why[0] = '\0';
+}
+
+static void teardown(void)
+{
+    settings_fini(&s);
+}
+
+TEST_FIXTURE(setup, teardown)
+
+static enum option_id find(const char *name)
+{
+    return option_find(name, strlen(name));
+}
+
+TEST(options_are_found_by_name)
+{
+    ck_assert_int_eq(find("hz"), OPTION_hz);
+    ck_assert_int_eq(find("expire-effort"), OPTION_expire_effort);
+    ck_assert_int_eq(find("expire_effort"), OPTION_expire_effort);
+    ck_assert_int_eq(find("lru_crawler"), OPTION_active_expire);
+    ck_assert_int_eq(find("memory-limit"), OPTION_memory_limit_bytes);
+    ck_assert_int_eq(find("h"), OPTION_COUNT);
+    ck_assert_int_eq(find("hzz"), OPTION_COUNT);
+    ck_assert_int_eq(find(""), OPTION_COUNT); /* some rows have no name */
+    ck_assert_int_eq(find("modern"), OPTION_COUNT);
+    ck_assert_str_eq(option_nearest("expire_efort", 12), "expire-effort");
+    ck_assert_ptr_null(option_nearest("wibble", 6));
+}
+
+TEST(only_live_options_with_an_effect_may_change)
+{
+    for (unsigned id = 0; id < OPTION_COUNT; id++) {
+        const struct option_row *row = &option_rows[id];
+        bool is_live = option_is_live(id, why);
+
+        ck_assert_int_eq(is_live, row->life == OPT_LIVE && (row->traits & OPT_IGNORED) == 0);
+        if (!is_live) {
+            ck_assert_str_eq(why, (row->traits & OPT_IGNORED) != 0
+                                      ? "has no effect in this server"
+                                      : "needs a restart");
+        }
+    }
+    ck_assert(!option_change(&s, OPTION_threads, "2", why));
+    ck_assert_uint_eq(s.threads, 4);
+    ck_assert_int_eq(setting_source(&s, OPTION_threads), OPTION_DEFAULT);
+}
+
+TEST(a_change_counts_as_made_at_run_time)
+{
+    ck_assert(option_set(&s, OPTION_expire_effort, "3", OPTION_COMMAND_LINE, why));
+    ck_assert(option_change(&s, OPTION_expire_effort, "9", why));
+    ck_assert_uint_eq(setting_get(&s, expire_effort), 9);
+    ck_assert_int_eq(setting_source(&s, OPTION_expire_effort), OPTION_RUN_TIME);
+    ck_assert(!option_change(&s, OPTION_expire_effort, "0", why));
+    ck_assert_str_eq(why, "0 is out of range (1 to 10)");
+    ck_assert_uint_eq(setting_get(&s, expire_effort), 9);
+}
+
+TEST(what_is_typed_can_be_set_again)
+{
+    char text[OPTION_TEXT_BYTES];
+    char typed[OPTION_TEXT_BYTES];
+    char again[OPTION_TEXT_BYTES];
+
+    for (unsigned id = 0; id < OPTION_COUNT; id++) {
+        const struct option_row *row = &option_rows[id];
+
+        if (row->name[0] == '\0' || row->kind == OPT_STR || row->kind == OPT_LIST ||
+            (row->kind == OPT_U32 && row->def < row->min)) {
+            continue; /* not set, or not to be set */
+        }
+        snprintf(typed, sizeof(typed), "%s", option_typed(&s, id, text));
+        ck_assert_msg(option_set(&s, id, typed, OPTION_COMMAND_LINE, why), "%s %s: %s",
+                      row->name, typed, why);
+        snprintf(again, sizeof(again), "%s", option_typed(&s, id, text));
+        ck_assert_str_eq(typed, again);
+    }
+    ck_assert(option_change(&s, OPTION_memory_limit_bytes, "100", why));
+    ck_assert_str_eq(option_typed(&s, OPTION_memory_limit_bytes, text), "100");
+    ck_assert(option_change(&s, OPTION_lazyfree_threshold_bytes, "1536", why));
+    ck_assert_str_eq(option_typed(&s, OPTION_lazyfree_threshold_bytes, text), "1536");
+    ck_assert(option_set(&s, OPTION_no_cas, NULL, OPTION_COMMAND_LINE, why));
+    ck_assert_str_eq(option_typed(&s, OPTION_no_cas, text), "yes");
+    ck_assert(option_set(&s, OPTION_user, "me", OPTION_COMMAND_LINE, why));
+    ck_assert_str_eq(option_typed(&s, OPTION_user, text), "me");
+    ck_assert_str_eq(option_typed(&s, OPTION_pidfile, text), "");
+    ck_assert(option_set(&s, OPTION_ssl_min_version, "3", OPTION_COMMAND_LINE, why));
+    ck_assert_str_eq(option_typed(&s, OPTION_ssl_min_version, text), "3");
+}
+
+static unsigned seen;
+static char first[OPTION_TEXT_BYTES];
+
+static void on_option(void *arg, const char *name, const char *value)
+{
+    ck_assert_ptr_eq(arg, &seen);
+    ck_assert_ptr_null(strchr(name, '-'));
+    if (seen++ == 0) {
+        snprintf(first, sizeof(first), "%s %s", name, value);
+    }
+}
+
+static unsigned matching(const char *pattern)
+{
+    seen = 0;
+    options_each_matching(&s, pattern, on_option, &seen);
+    return seen;
+}
+
+TEST(patterns_are_those_of_a_shell)
+{
+    ck_assert_uint_eq(matching("hz"), 1);
+    ck_assert_str_eq(first, "hz 10");
+    ck_assert_uint_eq(matching("lazyfree_*"), 7);
+    ck_assert_str_eq(first, "lazyfree_expire yes");
+    ck_assert_uint_eq(matching("lazyfree-*"), 7);
+    ck_assert_uint_eq(matching("lazyfree?[df]*"), 2);
+    ck_assert_uint_eq(matching("hot_lru_pct"), 0); /* it has no effect */
+    ck_assert_uint_eq(matching(""), 0);
+    ck_assert_uint_gt(matching("*"), 50);
+    ck_assert_str_eq(first, "memory_limit 64");
+}
