@@ -26,7 +26,7 @@
 #define FLAGS_ALL (FLAGS_PLAIN | FLAGS_NUMBER | META_LETTER('M'))
 
 /* Those that memcached does not have. */
-#define FLAGS_OWN META_LETTER('p')
+#define FLAGS_OWN (META_LETTER('j') | META_LETTER('p'))
 
 /* The letter as a set of one; empty when it is out of range. */
 static inline uint64_t letter_of(char c)
@@ -73,6 +73,10 @@ static enum reply read_token(char letter, struct span token, struct meta_flags *
         flags->touches_first = !meta_has(flags->letters, 'R');
         flags->makes_by_touch = true;
         return read_time_ms(token, &flags->exptime);
+    case 'j':
+        return num_u32(token, &flags->jitter) == MF_OK && flags->jitter <= 100
+                   ? REPLY_NONE
+                   : REPLY_META_BAD_TOKEN;
     case 'T':
         flags->touches_first = !meta_has(flags->letters, 'R');
         flags->makes_by_touch = true;
@@ -214,6 +218,9 @@ static enum reply check_flags(enum command command, const struct meta_flags *fla
     }
     if (meta_has(flags->letters, 'p') && command != CMD_MG && command != CMD_MA) {
         return REPLY_META_BAD_TOKEN; /* nothing to show there: the number was forgotten */
+    }
+    if (meta_has(flags->letters, 'j') && command != CMD_MS) {
+        return command == CMD_MA ? REPLY_META_BAD_FLAGS : REPLY_META_INVALID;
     }
     return flags->opaque_len > META_OPAQUE_MAX ? REPLY_META_OPAQUE : REPLY_NONE;
 }

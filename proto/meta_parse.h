@@ -44,6 +44,7 @@ struct meta_flags {
     uint64_t delta;      /* D; 1 when not sent */
     uint64_t initial;    /* J */
     uint32_t client;     /* F */
+    uint32_t jitter;     /* j: percent, 0 to 100 */
     char mode;           /* M: the first letter of its token, or NUL; not checked */
     size_t opaque_len;   /* O */
     bool is_ms;          /* exptime is in milliseconds: it came with p */

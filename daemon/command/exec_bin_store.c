@@ -57,7 +57,7 @@ static inline void prepare_store(const struct turn *t, const struct request *r,
     exec_store_fill(t, r, body, s);
     s->mode = mode_of(r, compares_cas);
     s->flags = r->flags;
-    s->deadline = r->exptime == 0 ? MSEC_NEVER : turn_deadline(t, r->exptime);
+    s->deadline = r->exptime == 0 ? MSEC_NEVER : turn_store_deadline(t, r->hash, r->exptime);
     s->cas_expected = r->cas;
     s->compares_cas = compares_cas && exec_store_extends(s);
 }

@@ -11,6 +11,7 @@
 
 #include "daemon/command/exec_store.h"
 #include "daemon/command/observe.h"
+#include "daemon/options/settings.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/check.h"
 #include "lib/base/context.h"
@@ -84,6 +85,9 @@ static MF_NOINLINE void shape_store(const struct turn *t, const struct request *
         }
         break;
     }
+    s->deadline = turn_jitter(
+        t, r->hash, s->deadline,
+        meta_has(flags.letters, 'j') ? flags.jitter : setting_get(t->w->settings, ttl_jitter));
     s->flags = flags.client;
     s->cas_expected = cas_expected(t, &flags);
     s->cas_new = flags.cas_new;

@@ -102,7 +102,7 @@ static inline void prepare(const struct turn *t, const struct request *r, struct
     exec_store_fill(t, r, body, s);
     s->mode = (enum store_mode)mode_of[r->command];
     s->flags = r->flags;
-    s->deadline = r->exptime == 0 ? MSEC_NEVER : turn_deadline(t, r->exptime);
+    s->deadline = r->exptime == 0 ? MSEC_NEVER : turn_store_deadline(t, r->hash, r->exptime);
     if (MF_UNLIKELY(s->mode == STORE_CAS)) {
         s->cas_expected = turn_cas_expected(t, r->cas);
     }

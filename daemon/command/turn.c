@@ -246,6 +246,35 @@ msec_t turn_deadline(const struct turn *t, int64_t exptime)
     return exptime > INT64_MAX / 1000 ? MSEC_NEVER : turn_deadline_ms(t, exptime * 1000);
 }
 
+/* Mixes the bits of x (splitmix64, by S. Vigna): neighbours become unrelated numbers. */
+static uint64_t mix(uint64_t x)
+{
+    x += UINT64_C(0x9e3779b97f4a7c15);
+    x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    x = (x ^ x >> 27) * UINT64_C(0x94d049bb133111eb);
+    return x ^ x >> 31;
+}
+
+msec_t turn_jitter(const struct turn *t, uint64_t hash, msec_t deadline, uint32_t pct)
+{
+    msec_t ttl = deadline - t->now - ROUNDING_MS;
+    unsigned __int128 spread;
+
+    must_be_worker(t->w);
+    if (pct == 0 || deadline == MSEC_NEVER || ttl <= 1) {
+        return deadline;
+    }
+    /* At least a millisecond is left. */
+    spread = (unsigned __int128)(uint64_t)(ttl - (pct >= 100)) * pct / 100 + 1;
+    return deadline - (msec_t)(mix(hash ^ mix((uint64_t)t->now)) * spread >> 64);
+}
+
+msec_t turn_store_deadline(const struct turn *t, uint64_t hash, int64_t exptime)
+{
+    return turn_jitter(t, hash, turn_deadline(t, exptime),
+                       setting_get(t->w->settings, ttl_jitter));
+}
+
 /*
  * The millisecond that turn_deadline_after() adds is not shown, except as the last one of an
  * item that is still there.

@@ -172,6 +172,16 @@ msec_t turn_deadline_ms(const struct turn *t, int64_t exptime_ms);
 msec_t turn_deadline_after(const struct turn *t, int64_t ms);
 msec_t turn_deadline_at(const struct turn *t, int64_t unix_ms);
 
+/*
+ * The same deadline or an earlier one: by 0 to pct percent of the time until then, each
+ * millisecond as likely as another. The hash of the key and the time decide, so there is no
+ * state; no deadline, and one that has passed, stay. Context: worker, in the turn.
+ */
+msec_t turn_jitter(const struct turn *t, uint64_t hash, msec_t deadline, uint32_t pct);
+
+/* turn_deadline() for what is stored: with the jitter of the settings. Context: as above. */
+msec_t turn_store_deadline(const struct turn *t, uint64_t hash, int64_t exptime);
+
 /* Milliseconds to a deadline; 0: it has passed; -1: there is none. */
 int64_t turn_ms_left(const struct turn *t, msec_t deadline);
 

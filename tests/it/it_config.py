@@ -266,6 +266,18 @@ def test_memory_limit():
         assert c.stat("evictions") > 0
 
 
+def test_ttl_jitter():
+    with Daemon("-t", "1") as d, d.client() as c:
+        def left_ms():
+            return {int(c.ask(b"pttl k%d" % i)) for i in range(100)
+                    if c.set(b"k%d" % i, b"x", exptime=100000) == b"STORED"}
+        assert min(left_ms()) > 99900000        # some milliseconds may have passed
+        change(c, ttl_jitter=50)
+        spread = left_ms()
+        assert len(spread) > 50 and 49900000 < min(spread) < max(spread) <= 100000000, spread
+        assert max(spread) - min(spread) > 20000000, spread
+
+
 # ---- the rest -------------------------------------------------------------------------------------
 
 def test_detail_enabled():

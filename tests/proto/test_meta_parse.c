@@ -223,6 +223,22 @@ TEST(a_time_in_milliseconds_is_a_time)
     ck_assert_int_eq(meta_read_flags(span_str("k p T5 k"), false, &f), REPLY_META_INVALID);
 }
 
+TEST(a_jitter_is_a_percentage)
+{
+    struct meta_flags f;
+
+    ck_assert_int_eq(meta_read_flags(span_str("j20 T5"), true, &f), REPLY_NONE);
+    ck_assert_uint_eq(f.jitter, 20);
+    ck_assert_int_eq(meta_read_flags(span_str("j0"), true, &f), REPLY_NONE);
+    ck_assert(meta_has(f.letters, 'j') && f.jitter == 0);
+    ck_assert_int_eq(meta_read_flags(span_str("j100"), true, &f), REPLY_NONE);
+    ck_assert_int_eq(meta_read_flags(span_str("j101"), true, &f), REPLY_META_BAD_TOKEN);
+    ck_assert_int_eq(meta_read_flags(span_str("j"), true, &f), REPLY_META_BAD_TOKEN);
+    ck_assert_int_eq(meta_read_flags(span_str("j-1"), true, &f), REPLY_META_BAD_TOKEN);
+    ck_assert_int_eq(meta_read_flags(span_str("j5 j5"), true, &f), REPLY_META_DUPLICATE);
+    ck_assert_int_eq(meta_read_flags(span_str("j5"), false, &f), REPLY_META_INVALID);
+}
+
 TEST(flags_are_read)
 {
     struct meta_flags f;

@@ -97,6 +97,77 @@ TEST(milliseconds_left_are_those_that_were_asked_for)
     ck_assert_int_eq(turn_ms_left(&turn, turn_deadline_ms(&turn, 12345)), 12345);
 }
 
+/* Hashes from 1 up: they are not even random. */
+#define SAMPLES 100000
+#define BINS    50
+
+/* Twice the sum of squared deviations from a uniform distribution, in units of its mean. */
+static double chi_square(msec_t ttl, uint32_t pct, uint64_t *whole)
+{
+    const msec_t spread = ttl * pct / 100 + 1;
+    unsigned bins[BINS] = {0};
+    double sum = 0;
+
+    for (uint64_t hash = 1; hash <= SAMPLES; hash++) {
+        msec_t got = turn_jitter(&turn, hash, NOW + 1 + ttl, pct);
+        msec_t taken = NOW + 1 + ttl - got;
+
+        ck_assert_int_ge(taken, 0);
+        ck_assert_int_lt(taken, spread);
+        bins[taken * BINS / spread]++;
+        *whole += (uint64_t)taken;
+    }
+    for (unsigned i = 0; i < BINS; i++) {
+        double off = bins[i] - (double)SAMPLES / BINS;
+
+        sum += off * off / ((double)SAMPLES / BINS);
+    }
+    return sum;
+}
+
+TEST(jitter_is_uniform_and_never_later)
+{
+    static const struct {
+        msec_t ttl;
+        uint32_t pct;
+    } rows[] = {{100000, 20}, {3600 * 1000, 1}, {MONTH * 1000, 50}, {99999, 99}};
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        uint64_t sum = 0;
+        double spread = (double)rows[i].ttl * rows[i].pct / 100;
+        double chi = chi_square(rows[i].ttl, rows[i].pct, &sum);
+
+        /* With 49 degrees of freedom 99.9 % of uniform samples are below; so is each here. */
+        ck_assert_msg(chi < 85.4, "%g", chi);
+        ck_assert_double_eq_tol((double)sum / SAMPLES, spread / 2, spread / 100);
+    }
+    /* The same key at another time is another sample. */
+    msec_t one = turn_jitter(&turn, 7, NOW + 1000001, 50);
+    turn.now++;
+    ck_assert_int_ne(turn_jitter(&turn, 7, NOW + 1000002, 50), one + 1);
+}
+
+TEST(jitter_leaves_what_it_must)
+{
+    unsigned least = 0;
+    unsigned most = 0;
+
+    ck_assert_int_eq(turn_jitter(&turn, 7, MSEC_NEVER, 50), MSEC_NEVER);
+    ck_assert_int_eq(turn_jitter(&turn, 7, NOW, 50), NOW);
+    ck_assert_int_eq(turn_jitter(&turn, 7, NOW - 9, 50), NOW - 9);
+    ck_assert_int_eq(turn_jitter(&turn, 7, NOW + 2, 100), NOW + 2);
+    ck_assert_int_eq(turn_jitter(&turn, 7, NOW + 100001, 0), NOW + 100001);
+    for (uint64_t hash = 1; hash <= 1000; hash++) {
+        msec_t got = turn_jitter(&turn, hash, NOW + 1 + 5, 100);
+
+        ck_assert(got >= NOW + 2 && got <= NOW + 6);
+        least += got == NOW + 2;
+        most += got == NOW + 6;
+    }
+    ck_assert(least > 100 && most > 100);
+    ck_assert_int_gt(turn_jitter(&turn, 7, MSEC_NEVER - 1, 100), NOW + 1);
+}
+
 TEST(seconds_left_are_those_that_were_asked_for)
 {
     ck_assert_int_eq(turn_seconds_left(&turn, MSEC_NEVER), -1);
