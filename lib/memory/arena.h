@@ -78,8 +78,8 @@ struct segment {
 } MF_LINE_ALIGNED;
 
 /*
- * pins: how many hold the value, whether it has been unlinked, and how many segments it had
- * when the first of them came: so many are counted as pinned, though it may have grown since.
+ * pins: how many hold the value, whether it has been unlinked, and how many segments the
+ * longest version of it has that was pinned: so many are counted as pinned.
  */
 #define PIN_COUNT          0x7fffffffull
 #define PIN_DEAD           0x80000000ull

@@ -115,9 +115,10 @@ static int64_t run_bytes(const struct value_walk *w)
     return (int64_t)w->segments << w->shard->memory.arena.shift;
 }
 
+/* So many are counted as pinned by whoever holds the value: none where nobody does. */
 static int64_t pinned_bytes(const struct arena *a, uint64_t pins)
 {
-    return (int64_t)(pins >> PIN_SEGMENTS_SHIFT << a->shift);
+    return (pins & PIN_COUNT) != 0 ? (int64_t)(pins >> PIN_SEGMENTS_SHIFT << a->shift) : 0;
 }
 
 bool value_may_pin(const struct value_walk *w)
@@ -125,16 +126,19 @@ bool value_may_pin(const struct value_walk *w)
     const struct budget *b = w->shard->memory.arena.budget;
     int64_t limit = atomic_load_explicit(&b->limit_bytes, memory_order_relaxed);
     uint64_t pins = atomic_load_explicit(&anchor_of(w)->pins, memory_order_relaxed);
+    int64_t held = pinned_bytes(&w->shard->memory.arena, pins);
+    int64_t more = run_bytes(w) - held;
     int64_t pinned = budget_pinned(b);
 
     must_be_reading();
     debug_must(w->anchor != 0);
-    return (pins & PIN_COUNT) != 0 || pinned == 0 || pinned + run_bytes(w) <= PINNED_MAX(limit);
+    return more <= 0 || pinned <= held || pinned + more <= PINNED_MAX(limit);
 }
 
 struct value_pin value_pin(const struct value_walk *w)
 {
     struct shard *s = (struct shard *)(uintptr_t)w->shard;
+    const struct arena *a = &s->memory.arena;
     _Atomic uint64_t *pins = &anchor_of(w)->pins;
     uint64_t before = atomic_load_explicit(pins, memory_order_relaxed);
     uint64_t after;
@@ -143,14 +147,13 @@ struct value_pin value_pin(const struct value_walk *w)
     debug_must(w->anchor != 0);
     do {
         after = before + 1;
-        if ((before & PIN_COUNT) == 0) {
-            after = (uint64_t)w->segments << PIN_SEGMENTS_SHIFT | (before & PIN_DEAD) | 1;
+        if (pinned_bytes(a, before) < run_bytes(w)) {
+            after =
+                (uint64_t)w->segments << PIN_SEGMENTS_SHIFT | (after & (PIN_DEAD | PIN_COUNT));
         }
     } while (!atomic_compare_exchange_weak_explicit(pins, &before, after, memory_order_relaxed,
                                                     memory_order_relaxed));
-    if ((before & PIN_COUNT) == 0) {
-        budget_pin(s->memory.arena.budget, run_bytes(w));
-    }
+    budget_pin(a->budget, pinned_bytes(a, after) - pinned_bytes(a, before));
     return (struct value_pin){s, w->anchor, run_bytes(w)};
 }
 

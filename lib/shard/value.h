@@ -65,8 +65,8 @@ void value_unpin(struct value_pin *pin);
 
 /*
  * May the value be pinned? What is pinned, dead or alive, is at most three eighths of the limit
- * (and one value for each thread that asks at the same time), or one value of any length; a
- * value that is pinned already adds nothing. Context: read side.
+ * (and one value for each thread that asks at the same time), or one value of any length; one
+ * that is pinned already adds what it has grown by since. Context: read side.
  */
 bool value_may_pin(const struct value_walk *w);
 

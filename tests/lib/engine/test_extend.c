@@ -143,20 +143,37 @@ struct reader {
     size_t len;
 };
 
+/* Context: read side. */
+static void walk_begin(struct value_walk *w, const char *key)
+{
+    struct found found = engine_find(&f.engine, router_read(&f.engine.router),
+                                     fixture_hash(&f, key), key, strlen(key), fixture_now(&f));
+
+    value_walk_begin(w, found.shard, found.item);
+}
+
 static void read_begin(struct reader *r)
 {
-    struct found found;
-
     r->len = model_len;
     r->copy = mem_alloc(r->len);
     must(r->copy != NULL);
     memcpy(r->copy, model, r->len);
     rcu_begin();
-    found = engine_find(&f.engine, router_read(&f.engine.router), fixture_hash(&f, "k"), "k", 1,
-                        fixture_now(&f));
-    value_walk_begin(&r->walk, found.shard, found.item);
+    walk_begin(&r->walk, "k");
     r->pin = value_pin(&r->walk);
     rcu_end();
+}
+
+static bool may_pin(const char *key)
+{
+    struct value_walk w;
+    bool may;
+
+    rcu_begin();
+    walk_begin(&w, key);
+    may = value_may_pin(&w);
+    rcu_end();
+    return may;
 }
 
 static void read_end(struct reader *r)
@@ -187,7 +204,8 @@ TEST(a_reader_keeps_what_it_began_with)
         add_to_model(modes[i % 2], i % 3 == 0 ? 40000 : 3000, 0);
     }
     add_to_model(STORE_PREPEND, LEN, 7777);
-    ck_assert_int_eq(budget_pinned(&f.engine.budget), (int64_t)(WHOLE * SEGMENT));
+    ck_assert_int_gt(readers[11].pin.bytes, (int64_t)(WHOLE * SEGMENT));
+    ck_assert_int_eq(budget_pinned(&f.engine.budget), readers[11].pin.bytes);
     ck_assert_int_eq(fixture_delete(&f, "k"), OUT_DELETED);
     fixture_grace(&f);
     ck_assert_uint_ge(fixture_counter(&f, CTR_pinned_dead_bytes), model_len);
@@ -201,6 +219,45 @@ TEST(a_reader_keeps_what_it_began_with)
     fixture_settle(&f);
     ck_assert_uint_eq(fixture_counter(&f, CTR_pinned_dead_bytes), 0);
     ck_assert_int_eq(budget_pinned(&f.engine.budget), 0);
+    fixture_stop(&f);
+}
+
+/* What a value grows by while it is pinned counts for whoever pins it then. */
+TEST_LOOP(growth_of_a_pinned_value_counts, 2)
+{
+    const int64_t most = 15 * MIB / 8 * 3;
+    struct reader first, second, other;
+
+    start();
+    fixture_set(&f, "o", WHOLE * SEGMENT);
+    set_model(LEN, 0);
+    read_begin(&first);
+    do {
+        ck_assert(may_pin("k")); /* no other is pinned */
+        add_to_model(modes[_i], LONGER_MAX / 4, 7777);
+    } while (model_len < LONGER_MAX * 3 / 4);
+    ck_assert_int_eq(budget_pinned(&f.engine.budget), (int64_t)(WHOLE * SEGMENT));
+
+    /* So much beside it that the three eighths hold what was pinned, and not what it is now. */
+    budget_pin(&f.engine.budget, most - MIB);
+    ck_assert(may_pin("o"));
+    ck_assert(!may_pin("k"));
+    budget_pin(&f.engine.budget, MIB - most);
+
+    read_begin(&second);
+    ck_assert_int_ge(second.pin.bytes, (int64_t)model_len);
+    ck_assert_int_eq(budget_pinned(&f.engine.budget), second.pin.bytes);
+    budget_pin(&f.engine.budget, most);
+    ck_assert(may_pin("k")); /* this length counts already */
+    budget_pin(&f.engine.budget, -most);
+    read_begin(&other);
+    ck_assert_int_eq(budget_pinned(&f.engine.budget), second.pin.bytes);
+    read_end(&second);
+    read_end(&other);
+    ck_assert_int_eq(budget_pinned(&f.engine.budget), second.pin.bytes);
+    read_end(&first);
+    ck_assert_int_eq(budget_pinned(&f.engine.budget), 0);
+    fixture_settle(&f);
     fixture_stop(&f);
 }
 
