@@ -7,6 +7,7 @@
  */
 #include "daemon/conn/conn.h"
 
+#include <poll.h>
 #include <unistd.h>
 
 #include "daemon/conn/conn_auth.h"
@@ -160,6 +161,28 @@ void conn_arm(struct conn *c, int events)
     }
 }
 
+/*
+ * Nothing is read of one that waits for an answer. A login may take long, though: if its client
+ * is gone meanwhile, nobody else has to wait for it.
+ */
+static int waiting_events(const struct conn *c)
+{
+    return c->client.is_logging_in && !c->is_half_closed ? UV_DISCONNECT : 0;
+}
+
+/* The peer sent its end while it waited. It may want the answer all the same, or be gone. */
+static void on_peer_end(struct conn *c)
+{
+    struct pollfd p = {.fd = c->client.io.fd};
+
+    if (poll(&p, 1, 0) > 0 && (p.revents & (POLLERR | POLLHUP)) != 0) {
+        conn_close(c);
+    } else {
+        c->is_half_closed = true;
+        conn_arm(c, 0);
+    }
+}
+
 void conn_settle(struct conn *c)
 {
     must_be_worker(c->worker);
@@ -174,7 +197,7 @@ void conn_settle(struct conn *c)
     } else if (c->is_finishing) {
         conn_end(c);
     } else if (client_is_waiting(&c->client)) {
-        conn_arm(c, 0);
+        conn_arm(c, waiting_events(c));
         conn_auth_note(c);
     } else if (conn_is_waiting(c)) {
         conn_arm(c, 0);
@@ -266,7 +289,9 @@ static inline void take_event(struct conn *c)
         }
     } else if (conn_is_waiting(c) || client_is_waiting(&c->client)) {
         /* It has its turn elsewhere. */
-        return;
+        if (c->events == UV_DISCONNECT) {
+            on_peer_end(c);
+        }
     } else if (MF_UNLIKELY(c->client.io.tls != NULL)) {
         conn_tls_event(c);
     } else {

@@ -116,6 +116,7 @@ struct conn {
     bool is_light;        /* its last turn was little work */
     bool reads_little;    /* large values are expected */
     bool is_saturated;    /* the last read got all that was asked for */
+    bool is_half_closed;  /* it sent its end while it waited for its login */
     uint8_t place_rest;   /* so many large values until one is read into its place again */
     uint8_t close_reason; /* enum close_reason, when it closes now */
     uint8_t ending;       /* enum conn_ending */

@@ -508,6 +508,39 @@ def test_logins_are_fair_and_bounded():
             authd.close()
 
 
+def check_those_that_leave(tcp):
+    with tempfile.TemporaryDirectory(prefix="mayfly-authd.") as folder:
+        authd = Authd(folder)
+        try:
+            with Guarded("-t", "1", "-o", "auth_timeout=0", conf=hanging(folder), tcp=tcp) as g:
+                authd.answers.set()
+                known = g.known(b"user", b"pass")
+                authd.answers.clear()
+                waiting = [g.client() for _ in range(20)]
+                for c in waiting:
+                    c.send(plain(b"user", b"pass"))
+                wait_for(lambda: len(authd.waiting) == 1 + 3, "three checks run")
+                count = int(known.stats_frames()["curr_connections"])
+                waiting[15].sock.shutdown(socket.SHUT_WR)       # wants the answer all the same
+                for c in waiting[:15]:
+                    c.reset()
+                wait_for(lambda: known.stats_frames()["curr_connections"] == str(count - 15),
+                         "they are gone before their answers are")
+                authd.answers.set()
+                for c in waiting[15:]:
+                    assert c.frame() == GOOD
+                    c.close()
+                assert len(authd.waiting) <= 1 + 3 + 5, len(authd.waiting)
+                known.close()
+        finally:
+            authd.close()
+
+
+def test_who_resets_while_its_login_waits_is_gone():
+    check_those_that_leave(tcp=False)
+    check_those_that_leave(tcp=True)
+
+
 def test_a_slow_check_blocks_nobody_else():
     with tempfile.TemporaryDirectory(prefix="mayfly-authd.") as folder:
         authd = Authd(folder)
