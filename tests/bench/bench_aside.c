@@ -2,22 +2,29 @@
 /*
  * A look-aside client for the bench: every request is a get, and a set of the same key after a
  * miss. Keys are drawn by Zipf's law or uniformly, or come from a trace on standard input, one
- * request a line, whose first field is the number of the key. It tells the hit ratio and the
- * CPU time of the server process for each operation, gets and sets.
+ * request a line, whose first field is the number of the key and whose second may be the size
+ * of its value. It tells the hit ratio and the CPU time of the server process for each
+ * operation (gets and sets).
  *
- *     bench_aside --port N [--pid N] [--conns N] [--pipeline N] [--size BYTES[-BYTES]]
+ *     bench_aside --port N [--proto text|resp] [--pid N] [--conns N] [--pipeline N]
+ *                 [--size BYTES[-BYTES] | --size skewed | --size trace[/N]]
  *                 [--keys N [--theta T (0: uniform)] --ops N | --tenants N < trace]
  *                 [--warmup N] [--set (stores only)] [--seed N]
  *     bench_aside --sim ITEMS [the same keys]
+ *     bench_aside --footprint [the same keys and sizes]
  *
- * With --sim it plays the same requests to ideal caches of so many items instead: LRU, and
- * S3-FIFO (J. Yang et al., SOSP 2023) with a threshold of one and of two hits. Tenants play the
- * trace each with keys of its own, each beginning a part of it after the one before. Prints one
- * line of JSON. Exit status 1 when a reply was wrong, 2 when it could not work.
+ * With --sim it plays the same requests to the caches of ideal.h instead, and with --footprint
+ * it only counts the objects and the bytes of their keys and values. Tenants play the trace,
+ * each with keys of its own, each beginning a part of it after the one before. The size of a
+ * value belongs to its key: spread evenly, by default; skewed: log-normal, half of them below
+ * 223 bytes, from 31 to 4000; trace/N: the Nth part of what the trace says. A batch of
+ * pipelined requests ends before a key that it has asked for. Prints one line of JSON. Exit
+ * status 1 when a reply was wrong, 2 when it could not work.
  */
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -25,6 +32,7 @@
 #include <string.h>
 
 #include "tests/bench/basics.h"
+#include "tests/bench/ideal.h"
 #include "tests/bench/wire.h"
 
 #define KEY_BYTES 22u
@@ -35,8 +43,9 @@ static struct {
     pid_t pid;
     uint64_t keys, ops, warmup, seed, sim, tenants;
     uint64_t size_low, size_high;
+    uint64_t size_part; /* of the size in the trace; 0: not from there */
     double theta;
-    bool sets;
+    bool sets, is_resp, is_skewed, only_footprint;
 } opt = {
     .conns = 8, .pipeline = 1, .seed = 1, .size_low = 4000, .size_high = 4000, .theta = 0.99};
 
@@ -51,7 +60,9 @@ struct conn {
 
 static struct conn *conns;
 static char *text;
-static uint32_t *request; /* key numbers, in order */
+static uint32_t *request;    /* key numbers, in order */
+static uint32_t *trace_size; /* by the number of a key in the trace */
+static uint64_t trace_keys;
 static uint64_t requests, next_request, last_request;
 static uint64_t gets, hits, stores;
 
@@ -69,8 +80,23 @@ static uint64_t mix(uint64_t x)
 
 /* ---- requests ---------------------------------------------------------------------------- */
 
+/* Log-normal, by the method of Box and Muller. */
+static uint64_t skewed_size_of(uint64_t id)
+{
+    double u = unit_of(mix(id + 77)) + 0x1p-54, v = unit_of(mix(id + 7777));
+    double size = 223 * exp(.75 * sqrt(-2 * log(u)) * cos(2 * M_PI * v));
+
+    return size < 31 ? 31 : size > 4000 ? 4000 : (uint64_t)size;
+}
+
 static uint64_t size_of(uint64_t id)
 {
+    if (opt.is_skewed) {
+        return skewed_size_of(id);
+    }
+    if (opt.size_part != 0) {
+        return trace_size[id / opt.tenants] / opt.size_part + 1;
+    }
     return opt.size_low + mix(id + 77) % (opt.size_high - opt.size_low + 1);
 }
 
@@ -89,6 +115,20 @@ static void draw_keys(void)
     zipf_fini(&z);
 }
 
+static void note_size(uint32_t key, uint32_t size)
+{
+    if (key >= trace_keys) {
+        trace_size = must_alloc(realloc(trace_size, (key + 1ULL) * 2 * sizeof(*trace_size)));
+        memset(trace_size + trace_keys, 0,
+               ((key + 1ULL) * 2 - trace_keys) * sizeof(*trace_size));
+        trace_keys = (key + 1ULL) * 2;
+    }
+    trace_size[key] = size;
+    if (opt.size_part != 0 && size / opt.size_part + 1 > opt.size_high) {
+        opt.size_high = size / opt.size_part + 1; /* the longest value to come */
+    }
+}
+
 /* The tenants take turns; each begins a part of the trace after the one before. */
 static void read_trace(void)
 {
@@ -97,11 +137,14 @@ static void read_trace(void)
     uint32_t *base = must_alloc(malloc(cap * sizeof(*base)));
 
     while (fgets(line, sizeof(line), stdin) != NULL) {
+        char *end;
+
         if (n == cap) {
             cap *= 2;
             base = must_alloc(realloc(base, cap * sizeof(*base)));
         }
-        base[n++] = (uint32_t)strtoul(line, NULL, 10);
+        base[n] = (uint32_t)strtoul(line, &end, 10);
+        note_size(base[n++], (uint32_t)strtoul(end, NULL, 10));
     }
     lag = n / (16 * opt.tenants);
     requests = n * opt.tenants;
@@ -116,170 +159,36 @@ static void read_trace(void)
     free(base);
 }
 
-/* ---- the ideal --------------------------------------------------------------------------- */
-
-enum place { NOWHERE, IN_SMALL, IN_MAIN, IN_GHOST };
-
-struct queue {
-    uint32_t head, tail; /* newest, oldest; 0: none. Keys are counted from 1 here */
-    uint64_t count;
-};
-
-static uint32_t *older, *newer;
-static uint8_t *place, *heat;
-
-static void push(struct queue *q, uint32_t k)
-{
-    newer[k] = 0;
-    older[k] = q->head;
-    if (q->head != 0) {
-        newer[q->head] = k;
-    } else {
-        q->tail = k;
-    }
-    q->head = k;
-    q->count++;
-}
-
-static void take_out(struct queue *q, uint32_t k)
-{
-    if (newer[k] != 0) {
-        older[newer[k]] = older[k];
-    } else {
-        q->head = older[k];
-    }
-    if (older[k] != 0) {
-        newer[older[k]] = newer[k];
-    } else {
-        q->tail = newer[k];
-    }
-    q->count--;
-}
-
-static double sim_lru(uint64_t items)
-{
-    struct queue q = {0, 0, 0};
-    uint64_t found = 0;
-
-    for (uint64_t i = 0; i < requests; i++) {
-        uint32_t k = request[i] + 1;
-
-        if (place[k] != NOWHERE) {
-            found += i >= opt.warmup;
-            take_out(&q, k);
-        } else if (q.count == items) {
-            uint32_t victim = q.tail;
-            take_out(&q, victim);
-            place[victim] = NOWHERE;
-        }
-        place[k] = IN_SMALL;
-        push(&q, k);
-    }
-    return (double)found / (double)(requests - opt.warmup);
-}
-
-struct s3fifo {
-    struct queue small, main, ghost;
-    uint64_t items;
-    int threshold;
-};
-
-static void remember(struct s3fifo *c, uint32_t k)
-{
-    place[k] = IN_GHOST;
-    push(&c->ghost, k);
-    if (c->ghost.count > c->items) {
-        uint32_t last = c->ghost.tail;
-        take_out(&c->ghost, last);
-        place[last] = NOWHERE;
-    }
-}
-
-static void evict_one(struct s3fifo *c)
-{
-    while (c->small.count > c->items / 10 || c->main.count == 0) {
-        uint32_t k = c->small.tail;
-
-        take_out(&c->small, k);
-        if (heat[k] < c->threshold) {
-            remember(c, k);
-            return;
-        }
-        heat[k] = 0;
-        place[k] = IN_MAIN;
-        push(&c->main, k);
-    }
-    for (;;) {
-        uint32_t k = c->main.tail;
-
-        take_out(&c->main, k);
-        if (heat[k] == 0) {
-            place[k] = NOWHERE;
-            return;
-        }
-        heat[k]--;
-        push(&c->main, k);
-    }
-}
-
-static double sim_s3fifo(uint64_t items, int threshold)
-{
-    struct s3fifo c = {.items = items, .threshold = threshold};
-    uint64_t found = 0;
-
-    for (uint64_t i = 0; i < requests; i++) {
-        uint32_t k = request[i] + 1;
-        bool was_ghost = place[k] == IN_GHOST;
-
-        if (place[k] == IN_SMALL || place[k] == IN_MAIN) {
-            found += i >= opt.warmup;
-            heat[k] += heat[k] < 3;
-            continue;
-        }
-        if (was_ghost) {
-            take_out(&c.ghost, k);
-        }
-        place[k] = NOWHERE;
-        while (c.small.count + c.main.count >= items) {
-            evict_one(&c);
-        }
-        heat[k] = 0;
-        place[k] = was_ghost ? IN_MAIN : IN_SMALL;
-        push(was_ghost ? &c.main : &c.small, k);
-    }
-    return (double)found / (double)(requests - opt.warmup);
-}
-
-static void forget(uint64_t keys)
-{
-    memset(place, 0, keys);
-    memset(heat, 0, keys);
-}
+/* ---- without a server -------------------------------------------------------------------- */
 
 static void simulate(void)
 {
-    uint64_t keys = 0;
-    double lru, s3, s31;
+    struct ideal_ratios r = ideal_play(&(struct ideal){request, requests, opt.warmup, opt.sim});
 
-    for (uint64_t i = 0; i < requests; i++) {
-        keys = request[i] + 2 > keys ? request[i] + 2 : keys;
-    }
-    older = must_alloc(calloc(keys, sizeof(*older)));
-    newer = must_alloc(calloc(keys, sizeof(*newer)));
-    place = must_alloc(calloc(keys, 1));
-    heat = must_alloc(calloc(keys, 1));
-    lru = sim_lru(opt.sim);
-    forget(keys);
-    s31 = sim_s3fifo(opt.sim, 1);
-    forget(keys);
-    s3 = sim_s3fifo(opt.sim, 2);
     printf("{\"requests\": %" PRIu64 ", \"lru\": %.4f, \"s3fifo_1\": %.4f, "
            "\"s3fifo_2\": %.4f}\n",
-           requests, lru, s31, s3);
-    free(older);
-    free(newer);
-    free(place);
-    free(heat);
+           requests, r.lru, r.s3fifo_1, r.s3fifo_2);
+}
+
+static void print_footprint(void)
+{
+    uint64_t keys = 0, objects = 0, bytes = 0;
+    uint8_t *seen;
+
+    for (uint64_t i = 0; i < requests; i++) {
+        keys = request[i] + 1 > keys ? request[i] + 1 : keys;
+    }
+    seen = must_alloc(calloc(keys, 1));
+    for (uint64_t i = 0; i < requests; i++) {
+        if (seen[request[i]] == 0) {
+            seen[request[i]] = 1;
+            objects++;
+            bytes += KEY_BYTES + size_of(request[i]);
+        }
+    }
+    free(seen);
+    printf("{\"requests\": %" PRIu64 ", \"objects\": %" PRIu64 ", \"bytes\": %" PRIu64 "}\n",
+           requests, objects, bytes);
 }
 
 /* ---- sending ----------------------------------------------------------------------------- */
@@ -289,7 +198,10 @@ static void put_set(struct conn *c, uint64_t id)
     uint64_t size = size_of(id);
     char *p = wire_room(&c->wire, size + 128), *start = p;
 
-    p += sprintf(p, "set %0*" PRIu64 " 0 0 %" PRIu64 "\r\n", (int)KEY_BYTES, id, size);
+    p += sprintf(p,
+                 opt.is_resp ? "*3\r\n$3\r\nSET\r\n$22\r\n%0*" PRIu64 "\r\n$%" PRIu64 "\r\n"
+                             : "set %0*" PRIu64 " 0 0 %" PRIu64 "\r\n",
+                 (int)KEY_BYTES, id, size);
     memcpy(p, text, size);
     memcpy(p + size, "\r\n", 2);
     c->wire.out_len += (size_t)(p + size + 2 - start);
@@ -300,13 +212,27 @@ static void put_get(struct conn *c, uint64_t id)
 {
     char *p = wire_room(&c->wire, 64);
 
-    c->wire.out_len += (size_t)sprintf(p, "get %0*" PRIu64 "\r\n", (int)KEY_BYTES, id);
+    c->wire.out_len += (size_t)sprintf(
+        p,
+        opt.is_resp ? "*2\r\n$3\r\nGET\r\n$22\r\n%0*" PRIu64 "\r\n" : "get %0*" PRIu64 "\r\n",
+        (int)KEY_BYTES, id);
     c->gets[c->get_count++] = id;
 }
 
 static bool is_waiting(const struct conn *c)
 {
     return c->sets_waiting != 0 || c->gets_done < c->get_count;
+}
+
+/* Whether this batch has asked for the key: what becomes of that has to be seen first. */
+static bool is_asked(const struct conn *c, uint64_t id)
+{
+    for (unsigned i = 0; i < c->get_count; i++) {
+        if (c->gets[i] == id) {
+            return true;
+        }
+    }
+    return false;
 }
 
 static void next_batch(struct conn *c)
@@ -319,6 +245,8 @@ static void next_batch(struct conn *c)
     for (int i = 0; i < opt.pipeline && next_request < last_request; i++) {
         if (opt.sets) {
             put_set(c, request[next_request++]);
+        } else if (is_asked(c, request[next_request])) {
+            break;
         } else {
             put_get(c, request[next_request++]);
         }
@@ -341,7 +269,39 @@ static void get_answered(struct conn *c)
     c->has_value = false;
 }
 
-static void on_line(struct wire *w, const char *line, size_t len)
+static void set_answered(struct conn *c, const char *line, size_t len, const char *good)
+{
+    if (c->sets_waiting == 0) {
+        errno = EPROTO;
+        die("an answer to nothing");
+    }
+    c->sets_waiting--;
+    stores++;
+    if (len != strlen(good) || memcmp(line, good, len) != 0) {
+        wire_is_wrong(line, len);
+    }
+}
+
+static void resp_line(struct wire *w, const char *line, size_t len)
+{
+    struct conn *c = conn_of(w);
+    int64_t n = *line == '$' ? strtoll(line + 1, NULL, 10) : -1;
+
+    if (*line != '$' || c->gets_done == c->get_count) {
+        set_answered(c, line, len, "+OK");
+        return;
+    }
+    if (n >= 0) {
+        c->has_value = true;
+        w->skip = (uint64_t)n + 2;
+        if ((uint64_t)n != size_of(c->gets[c->gets_done])) {
+            wire_is_wrong(line, len);
+        }
+    }
+    get_answered(c);
+}
+
+static void text_line(struct wire *w, const char *line, size_t len)
 {
     struct conn *c = conn_of(w);
 
@@ -356,15 +316,8 @@ static void on_line(struct wire *w, const char *line, size_t len)
         }
     } else if (len == 3 && memcmp(line, "END", 3) == 0 && c->gets_done < c->get_count) {
         get_answered(c);
-    } else if (c->sets_waiting != 0) {
-        c->sets_waiting--;
-        stores++;
-        if (len != 6 || memcmp(line, "STORED", 6) != 0) {
-            wire_is_wrong(line, len);
-        }
     } else {
-        errno = EPROTO;
-        die("an answer to nothing");
+        set_answered(c, line, len, "STORED");
     }
 }
 
@@ -390,7 +343,7 @@ static bool is_phase_over(void)
 /* Send the next n requests over all connections and read all replies. */
 static void run_phase(uint64_t n)
 {
-    static const struct wire_client client = {on_line, NULL, on_taken};
+    const struct wire_client client = {opt.is_resp ? resp_line : text_line, NULL, on_taken};
 
     last_request = next_request + n;
     for (int i = 0; i < opt.conns; i++) {
@@ -430,6 +383,16 @@ static void parse_sizes(const char *s)
 {
     char *end;
 
+    if (strcmp(s, "skewed") == 0) {
+        opt.is_skewed = true;
+        opt.size_low = opt.size_high = 4000;
+        return;
+    }
+    if (strncmp(s, "trace", 5) == 0) {
+        opt.size_part = s[5] == '/' ? strtoull(s + 6, NULL, 10) : 1;
+        opt.size_low = opt.size_high = 1;
+        return;
+    }
     opt.size_low = strtoull(s, &end, 10);
     opt.size_high = *end == '-' ? strtoull(end + 1, NULL, 10) : opt.size_low;
 }
@@ -441,7 +404,8 @@ static void parse_options(int argc, char **argv)
         {"size", 1, NULL, 's'},  {"keys", 1, NULL, 'k'},   {"pipeline", 1, NULL, 'l'},
         {"theta", 1, NULL, 'z'}, {"ops", 1, NULL, 'n'},    {"tenants", 1, NULL, 't'},
         {"seed", 1, NULL, 'e'},  {"warmup", 1, NULL, 'u'}, {"set", 0, NULL, 'o'},
-        {"sim", 1, NULL, 'm'},   {NULL, 0, NULL, 0}};
+        {"sim", 1, NULL, 'm'},   {"proto", 1, NULL, 'P'},  {"footprint", 0, NULL, 'f'},
+        {NULL, 0, NULL, 0}};
     int c;
 
     while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
@@ -487,14 +451,22 @@ static void parse_options(int argc, char **argv)
         case 'm':
             opt.sim = n;
             break;
+        case 'P':
+            opt.is_resp = strcmp(optarg, "resp") == 0;
+            break;
+        case 'f':
+            opt.only_footprint = true;
+            break;
         default:
             exit(2);
         }
     }
-    if ((opt.port <= 0) == (opt.sim == 0) || (opt.keys == 0) == (opt.tenants == 0) ||
+    if ((opt.port > 0) + (opt.sim > 0) + opt.only_footprint != 1 ||
+        (opt.keys == 0) == (opt.tenants == 0) || (opt.size_part != 0 && opt.tenants == 0) ||
         opt.conns <= 0 || opt.pipeline <= 0 || opt.pipeline > BATCH_MAX || opt.size_low == 0 ||
         opt.size_high < opt.size_low) {
-        fprintf(stderr, "bench_aside: --port or --sim, --keys or --tenants; see the source\n");
+        fprintf(stderr, "bench_aside: one of --port, --sim and --footprint, and of --keys and "
+                        "--tenants; see the source\n");
         exit(2);
     }
 }
@@ -513,9 +485,12 @@ int main(int argc, char **argv)
     }
     if (opt.sim != 0) {
         simulate();
+    } else if (opt.only_footprint) {
+        print_footprint();
     } else {
         play();
     }
     free(request);
+    free(trace_size);
     return wire_wrong != 0;
 }

@@ -8,11 +8,13 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "tests/bench/basics.h"
@@ -160,26 +162,43 @@ static void on_readable(struct wire *w, const struct wire_client *client)
     client->on_taken(w);
 }
 
-void wire_run(const struct wire_client *client, bool (*has_enough)(void))
+/* Serve what becomes ready within so many ms; returns whether anything did. */
+static bool serve(const struct wire_client *client, int ms)
 {
     struct epoll_event events[EVENTS];
+    int ready = epoll_wait(epoll_fd, events, EVENTS, ms);
 
+    for (int i = 0; i < ready; i++) {
+        struct wire *w = events[i].data.ptr;
+
+        if ((events[i].events & EPOLLOUT) != 0) {
+            wire_send(w);
+        }
+        if ((events[i].events & ~(uint32_t)EPOLLOUT) != 0) {
+            on_readable(w, client);
+        }
+    }
+    return ready > 0;
+}
+
+void wire_run(const struct wire_client *client, bool (*has_enough)(void))
+{
     while (!has_enough()) {
-        int ready = epoll_wait(epoll_fd, events, EVENTS, WAIT_MS);
-
-        if (ready == 0) {
+        if (!serve(client, WAIT_MS)) {
             errno = ETIMEDOUT;
             die("no reply");
         }
-        for (int i = 0; i < ready; i++) {
-            struct wire *w = events[i].data.ptr;
+    }
+}
 
-            if ((events[i].events & EPOLLOUT) != 0) {
-                wire_send(w);
-            }
-            if ((events[i].events & ~(uint32_t)EPOLLOUT) != 0) {
-                on_readable(w, client);
-            }
-        }
+/* By ppoll(), whose time is in nanoseconds: epoll_pwait2() is of Linux 5.11. */
+void wire_poll(const struct wire_client *client, double wait_s)
+{
+    struct pollfd p = {.fd = epoll_fd, .events = POLLIN};
+    struct timespec t = {.tv_sec = (time_t)wait_s,
+                         .tv_nsec = (long)((wait_s - (double)(time_t)wait_s) * 1e9)};
+
+    if (wait_s <= 0 || ppoll(&p, 1, &t, NULL) > 0) {
+        (void)serve(client, 0);
     }
 }

@@ -50,6 +50,9 @@ void wire_send(struct wire *w);
 /* Send and receive on all connections until the client has enough. */
 void wire_run(const struct wire_client *client, bool (*has_enough)(void));
 
+/* Send and receive what is ready; wait for it so many seconds at most. */
+void wire_poll(const struct wire_client *client, double wait_s);
+
 /* A reply was not what it should be. The first is kept to be shown. */
 void wire_is_wrong(const char *line, size_t len);
 extern uint64_t wire_wrong;
