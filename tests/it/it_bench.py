@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The bench does not rot: its paced load and its look-aside client count right, and the page of
+figures is what the report makes of the recorded runs. No figure of a run is judged here."""
+import gzip
+import importlib.machinery
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "common"))
+sys.path.insert(0, os.path.join(HERE, "..", "bench"))
+import figures                                                          # noqa: E402
+import mayfly                                                           # noqa: E402
+from mayfly import Daemon                                               # noqa: E402
+
+TOP = os.environ.get("MAYFLY_SRCDIR", os.path.join(HERE, "..", ".."))
+TOOLS = os.path.join(mayfly.BUILD, "tests", "bench")
+REPORT = os.path.join(HERE, "..", "bench", "report")
+
+
+def tool(name, port, *options, proto="text", data=None, tries=1):
+    """Run a load program; status 2 says that it could not work, such as to store keys in time."""
+    command = [os.path.join(TOOLS, name)] + [str(o) for o in options]
+    if port is not None:
+        command += ["--port", str(port), "--proto", proto]
+    for left in range(tries, 0, -1):
+        done = subprocess.run(command, input=data, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              timeout=mayfly.PATIENCE)
+        if done.returncode != 2 or left == 1:
+            break
+    assert done.returncode == 0, done.stderr + done.stdout
+    return json.loads(done.stdout)
+
+
+def pace(port, *options, **kwargs):
+    return tool("bench_pace", port, "--conns", 2, "--sample", .02, *options, **kwargs)
+
+
+def answered(got, stream):
+    return sum(got[stream][phase]["n"] for phase in ("before", "during", "after"))
+
+
+def check_events(port, proto="text"):
+    """Each event takes the dying keys, and no other unless it is a flush."""
+    for event in ("deadline", "delete", "overwrite", "flush"):
+        got = pace(port, "--live", 300, "--dying", 200, "--dying-size", 5000, "--event", event, "--get-rate", 500,
+                   "--before", .1, "--after", ".2-60", proto=proto, tries=5)
+        assert got["wrong"] == 0 and got["gone_s"] >= 0, (event, got)
+        added, left = got["full"][1] - got["base"][1], got["samples"][-1][1]
+        assert got["base"][1] == 300 and added == 200, (event, got["base"], got["full"])
+        assert left == {"overwrite": 500, "flush": 0}.get(event, 300), (event, left)
+        assert got["hits"] + got["misses"] == answered(got, "get") > 0, event
+        assert event == "flush" or got["misses"] == 0, event
+        if event == "overwrite":
+            pace(port, "--dying", 200, "--event", "delete", "--before", 0, "--after", "0-60", proto=proto)
+
+
+def test_the_paced_load_takes_the_keys_that_shall_go():
+    with Daemon("-t", "1", tcp=True) as d:
+        check_events(d.port)
+
+
+def test_the_paced_load_counts_what_it_set():
+    with Daemon("-t", "1", tcp=True) as d:
+        got = pace(d.port, "--set-rate", 1000, "--ttl", "3600-7200", "--before", .1, "--after", ".2-.2")
+        assert got["wrong"] == 0 and got["sets"] == answered(got, "set") > 0
+        with d.client() as c:
+            assert int(c.stats()["curr_items"]) == got["sets"] == got["samples"][-1][5]
+
+
+class Redis:
+    """redis-server, which the bench compares with, in RESP."""
+
+    def __init__(self):
+        program = shutil.which("redis-server")
+        if program is None:
+            raise mayfly.Skip("redis-server is not installed")
+        loader = importlib.machinery.SourceFileLoader("expiry_cases", os.path.join(HERE, "..", "bench", "expiry_cases.py"))
+        cases = importlib.util.module_from_spec(importlib.util.spec_from_loader("expiry_cases", loader))
+        loader.exec_module(cases)
+        self.folder = tempfile.mkdtemp(prefix="mayfly-it.")
+        self.server = cases.Server("redis", program, self.folder, None)
+
+    def __enter__(self):
+        return self.server
+
+    def __exit__(self, *_):
+        self.server.stop()
+        shutil.rmtree(self.folder)
+
+
+def test_the_paced_load_speaks_to_redis():
+    with Redis() as server:
+        check_events(server.port, "resp")
+
+
+def trace_lines(count):
+    with gzip.open(os.path.join(TOP, "tests", "bench", "traces", "web12.gz")) as f:
+        return [next(f) for _ in range(count)]
+
+
+def check_aside(port, proto):
+    """In a cache that nothing has to leave, whatever came before is a hit."""
+    requests = trace_lines(2000)
+    data, keys = b"".join(requests), len(set(requests))
+    options = ["--tenants", 2, "--conns", 1, "--size", "10-300"]
+    got = tool("bench_aside", port, *options, "--pipeline", 16, data=data, proto=proto)
+    assert got["gets"] == 4000 and got["stores"] == 2 * keys, got
+    assert got["hit_ratio"] == round(1 - 2 * keys / 4000, 4), got
+    foot = tool("bench_aside", None, "--footprint", *options, data=data)
+    assert foot["objects"] == 2 * keys and foot["objects"] * 32 <= foot["bytes"] <= foot["objects"] * 322, foot
+
+
+def test_a_trace_hits_what_was_there():
+    with Daemon("-t", "1", "-m", "64", tcp=True) as d:
+        check_aside(d.port, "text")
+
+
+def test_a_trace_is_played_to_redis():
+    with Redis() as server:
+        check_aside(server.port, "resp")
+
+
+# ---- tables and pictures -------------------------------------------------------------------------
+
+def run(experiment, case, server, late_ms=0, **values):
+    return {"experiment": experiment, "case": case, "server": server, "late_ms": late_ms, "figures": values}
+
+
+def test_medians_are_held_against_bars():
+    runs = [run("evict", "100", "mayflyd", set_us=us) for us in (1., 9., 2.)]
+    runs += [run("evict", "100", "memcached", set_us=4.), run("evict", "100", "redis", set_us=5.)]
+    data = {"late_ms": 1, "runs": runs}
+    assert figures.medians_of(data, "evict")["100"]["mayflyd"] == {"set_us": 2.}
+    assert figures.bars(data, "evict") == [("CPU a set, to the cheaper peer", .5, "at most 0.6", True)]
+    runs += [run("evict", "100", "redis", set_us=1.)] * 2
+    assert figures.bars(data, "evict") == [("CPU a set, to the cheaper peer", 2., "at most 0.6", False)]
+
+
+def test_late_runs_say_nothing_of_latencies():
+    def of(us, gone, **late):
+        return run("bigfree", "flush", "mayflyd", gone_s=gone, rss_back_s=1., rss_left_pct=0., **late,
+                   **{f: us for f in figures.LATENCIES})
+    data = {"late_ms": 1, "runs": [of(9., 1., late_ms=2), of(7., 2., late_ms=5)]}
+    medians = figures.medians_of(data, "bigfree")["flush"]["mayflyd"]
+    assert medians == {"gone_s": 1.5, "rss_back_s": 1., "rss_left_pct": 0.}
+    assert figures.table(data, "bigfree")[1][2:] == ["-"] * 5 + ["1.50", "1.00", "0", "2", "0"]
+    assert figures.bars(data, "bigfree") == []
+    data["runs"].append(of(3., 8.))
+    medians = figures.medians_of(data, "bigfree")["flush"]["mayflyd"]
+    assert medians["p999_ms"] == 3. and medians["gone_s"] == 2.
+    assert [bar[3] for bar in figures.bars(data, "bigfree")] == [True]
+
+
+def test_what_did_not_happen_is_never_and_holds_no_bar():
+    data = {"late_ms": 1, "runs": [run("probe", "10", "mayflyd", probe_gone_s=None, probe_left=7)]}
+    assert figures.table(data, "probe")[1] == ["10", "mayflyd", "never", "7", "1"]
+    assert [bar[3] for bar in figures.bars(data, "probe")] == [False]
+
+
+def make_report(folder, *options):
+    subprocess.run([sys.executable, REPORT, "--json", os.path.join(TOP, "docs", "figures.json"), "--docs", folder] +
+                   list(options), check=True, timeout=mayfly.PATIENCE)
+
+
+PICTURES = ["storm-latency", "storm-memory", "hits", "misses"]
+
+
+def pictures_of(folder):
+    """Those that the page in the folder shows."""
+    with open(os.path.join(folder, "figures.md")) as f:
+        page = f.read()
+    return [name for name in PICTURES if "(%s.svg)" % name in page]
+
+
+def test_the_page_is_what_the_report_makes():
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        make_report(folder, "--scripts", folder)
+        with open(os.path.join(folder, "figures.md")) as new, open(os.path.join(TOP, "docs", "figures.md")) as old:
+            assert new.read() == old.read(), "make bench-report"
+        assert "hits" in pictures_of(folder)
+        assert sorted(f for f in os.listdir(folder) if f != "figures.md") == \
+            sorted(name + ".gp" for name in pictures_of(folder))
+        for name in pictures_of(folder):
+            with open(os.path.join(folder, name + ".gp")) as f:
+                script = f.read()
+            assert "\nplot " in script and "mayflyd" in script, script
+
+
+def check_picture(path):
+    with open(path, "rb") as f:
+        text = f.read()
+    xml.etree.ElementTree.fromstring(text)
+    assert len(text) < 100000 and os.uname().nodename.encode() not in text and os.getcwd().encode() not in text
+
+
+def test_pictures_are_small_and_say_nothing_of_the_machine():
+    docs = os.path.join(TOP, "docs")
+    for name in pictures_of(docs):
+        check_picture(os.path.join(docs, name + ".svg"))
+    if shutil.which("gnuplot") is None:
+        raise mayfly.Skip("gnuplot is not installed")
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        make_report(folder)
+        for name in pictures_of(folder):
+            check_picture(os.path.join(folder, name + ".svg"))
+
+
+def test_without_gnuplot_the_report_says_so():
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        done = subprocess.run([sys.executable, REPORT, "--json", os.path.join(TOP, "docs", "figures.json"), "--docs",
+                               folder], env={**os.environ, "GNUPLOT": "no-such-program"}, stderr=subprocess.PIPE)
+        assert done.returncode == 2 and b"gnuplot is not installed" in done.stderr and not os.listdir(folder)
+
+
+if __name__ == "__main__":
+    mayfly.main(globals())
