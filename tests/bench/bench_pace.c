@@ -222,7 +222,7 @@ static void print_sample(const struct pace_sample *s)
 {
     printf("[%.3f, %" PRId64 ", %" PRId64 ", %" PRId64 ", %.4f, %" PRIu64 "]",
            s->time - event_time, s->items, s->bytes, s->rss, s->cpu,
-           pace_sets.rate > 0 ? pace_living(s->time) : 0);
+           pace_sets.rate > 0 ? pace_living(s->asked, s->time) : 0);
 }
 
 static void print_samples(double from)

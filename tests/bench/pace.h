@@ -79,13 +79,17 @@ void pace_until(double time, bool (*has_enough)(void));
 /* Stop the streams and wait for what was not answered. */
 void pace_finish(void);
 
-/* How many keys of the set stream, sent until then, have not reached their deadline. */
-uint64_t pace_living(double time);
+/*
+ * How many keys of the set stream may be alive in an answer: all that were sent before it came,
+ * but for those that had ended when it was asked for. A key ends its time to live after its own
+ * answer came, at the latest.
+ */
+uint64_t pace_living(double asked, double came);
 
 /* ---- pace_watch.c ------------------------------------------------------------------------ */
 
 struct pace_sample {
-    double time;
+    double asked, time;   /* when the question left, when the answer was there */
     int64_t items, bytes; /* as the server says */
     int64_t rss;          /* bytes, of /proc; 0 without --pid */
     double cpu;           /* s, of the process */

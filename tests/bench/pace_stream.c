@@ -194,17 +194,41 @@ static void put_flush(struct conn *c)
 
 /* ---- replies ----------------------------------------------------------------------------- */
 
+/* The time to live of a key of the set stream, in seconds; spread over its numbers. */
+static uint64_t ttl_of(uint64_t number)
+{
+    uint64_t x = (number + 1) * 0x9e3779b97f4a7c15ULL;
+
+    return pace.ttl_high == 0 ? 0
+                              : pace.ttl_low + (x >> 32) % (pace.ttl_high - pace.ttl_low + 1);
+}
+
+static void note_end(uint64_t number, double now)
+{
+    uint64_t end = (uint64_t)((now - pace_sets.from + (double)ttl_of(number)) * LIVING_STEPS);
+
+    if (pace.ttl_high != 0 && end < ends_count) {
+        ends[end]++;
+    }
+}
+
 static void answered(struct conn *c, struct pace_stream *stream)
 {
     struct pace_record *r;
+    uint64_t number;
+    double now = pace_now();
 
     if (c->first == c->next) {
         errno = EPROTO;
         die("an answer to nothing");
     }
-    r = &stream->record[c->asked[c->first++ & (c->cap - 1)]];
-    r->took_s = (float)(pace_now() - r->due);
+    number = c->asked[c->first++ & (c->cap - 1)];
+    r = &stream->record[number];
+    r->took_s = (float)(now - r->due);
     stream->answered++;
+    if (stream == &pace_sets) {
+        note_end(number, now);
+    }
 }
 
 static void value_begins(struct wire *w, const char *line, size_t len, uint64_t n)
@@ -381,14 +405,9 @@ static void send_next_get(double due, double now)
 static void send_next_set(double due, double now)
 {
     struct conn *c = &conns[(uint64_t)pace.conns + pace_sets.count % SET_CONNS];
-    uint64_t ttl_s = pace.ttl_high != 0 ? random_from(pace.ttl_low, pace.ttl_high) : 0;
-    uint64_t end = (uint64_t)((now - pace_sets.from + (double)ttl_s) * LIVING_STEPS);
 
-    put_set(c, 's', pace_sets.count, pace.size, ttl_s, 0);
+    put_set(c, 's', pace_sets.count, pace.size, ttl_of(pace_sets.count), 0);
     note_sent(&pace_sets, c, due, now);
-    if (ttl_s != 0 && end < ends_count) {
-        ends[end]++;
-    }
 }
 
 static void send_due(struct pace_stream *stream, double now,
@@ -399,14 +418,13 @@ static void send_due(struct pace_stream *stream, double now,
     }
 }
 
-uint64_t pace_living(double time)
+uint64_t pace_living(double asked, double came)
 {
-    double since = time - pace_sets.from;
-    uint64_t step = since > 0 ? (uint64_t)(since * LIVING_STEPS) : 0;
+    double since = came - pace_sets.from, ended = asked - pace_sets.from;
     uint64_t living = since > 0 ? (uint64_t)(since * pace_sets.rate) : 0;
 
     living = living < pace_sets.count ? living : pace_sets.count;
-    for (uint64_t i = 0; i < step && i < ends_count; i++) {
+    for (uint64_t i = 0; (double)i + 1 <= ended * LIVING_STEPS && i < ends_count; i++) {
         living -= ends[i];
     }
     return living;

@@ -48,6 +48,7 @@ void pace_ask(struct wire *w)
     const char *question = pace.is_resp ? resp : text;
     size_t n = strlen(question);
 
+    coming.asked = pace_now();
     wire_clear(w);
     memcpy(wire_room(w, n), question, n);
     w->out_len += n;
