@@ -4,6 +4,7 @@
  * kept between turns; while it is idle that is nothing but this struct.
  *
  *     conn          adopt, close, events, what to wait for next
+ *     conn_arrivals those that were accepted and have not begun
  *     conn_input    reading: one read a turn, the tail that is kept
  *     conn_round    several connections served in one turn
  *     conn_ready    connections that wait for their next turn

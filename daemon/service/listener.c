@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
-#include "daemon/conn/conn.h"
+#include "daemon/conn/conn_arrivals.h"
 #include "daemon/conn/udp.h"
 #include "daemon/net/sockets.h"
 #include "daemon/service/server.h"
@@ -30,7 +30,6 @@
 #include "proto/reply.h"
 
 #define ACCEPT_PER_TURN 64u
-#define BATCH_MAX       ACCEPT_PER_TURN
 #define RETRY_MS        100u
 
 /* Accepted of one socket before it is closed: what the kernel lets wait by default. */
@@ -42,15 +41,7 @@ struct udp_handover {
     int fd;
 };
 
-/* Accepted sockets on their way to a worker. */
-struct conn_batch {
-    struct message message;
-    uint32_t count;
-    struct {
-        int fd;
-        const struct conn_origin *origin; /* [borrowed] of the listening socket */
-    } items[BATCH_MAX];
-};
+_Static_assert(ACCEPT_PER_TURN <= CONN_ARRIVALS_MAX, "what comes in a turn fits a batch");
 
 struct acceptor {
     struct socket_open *socket; /* [borrowed] of the list */
@@ -64,8 +55,8 @@ struct listeners {
     struct socket_list list;
     struct socket_list udp; /* the workers own the descriptors once they were dealt */
     /* [main] */
-    struct acceptor *acceptors;  /* one for each socket of the list; NULL until accepting */
-    struct conn_batch **batches; /* of this turn, one for each worker */
+    struct acceptor *acceptors;     /* one for each socket of the list; NULL until accepting */
+    struct conn_arrivals **batches; /* of this turn, one for each worker */
     uv_timer_t retry;
     uint32_t next_worker;
     uint32_t admin_conns; /* connections over unix sockets that do not count */
@@ -77,25 +68,6 @@ struct listeners {
 };
 
 /* ---- handing over ------------------------------------------------------------------------ */
-
-/* On the worker: every descriptor becomes a connection, or is closed. */
-static void on_batch(struct message *m, void *receiver)
-{
-    struct conn_batch *b = (struct conn_batch *)(void *)m; /* the message stands first */
-    struct worker *w = receiver;
-    uint32_t i;
-
-    must_be_worker(w);
-    must(b->count <= BATCH_MAX);
-    worker_now(w);
-    for (i = 0; i < b->count; i++) {
-        if (!conn_adopt(w, b->items[i].fd, b->items[i].origin)) {
-            log_warn("listener, connection dropped (no memory)");
-            crew_conn_closed(w->crew, b->items[i].origin->transport == CONN_UNIX);
-        }
-    }
-    mem_free(b);
-}
 
 static void on_udp(struct message *m, void *receiver)
 {
@@ -134,29 +106,24 @@ static void deal(struct listeners *l, int fd, const struct conn_origin *origin)
 {
     struct server *s = l->server;
     uint32_t id = l->next_worker;
-    struct conn_batch *b = l->batches[id];
+    struct conn_arrivals *b = l->batches[id];
 
     must_be_main();
     l->next_worker = id + 1 < s->crew.worker_count ? id + 1 : 0;
     if (b == NULL) {
-        b = mem_alloc(sizeof(*b));
+        b = conn_arrivals_create();
         if (b == NULL) {
             log_warn("listener, connection dropped (no memory)");
             close(fd);
             return;
         }
-        b->message.fn = on_batch;
-        b->count = 0;
         l->batches[id] = b;
     }
     atomic_fetch_add(&s->crew.conns_open, 1);
     if (origin->transport == CONN_UNIX) {
         atomic_fetch_add(&s->crew.conns_local, 1);
     }
-    must(b->count < BATCH_MAX);
-    b->items[b->count].fd = fd;
-    b->items[b->count].origin = origin;
-    b->count++;
+    conn_arrivals_put(b, fd, origin);
 }
 
 static void post_batches(struct listeners *l)
@@ -166,8 +133,7 @@ static void post_batches(struct listeners *l)
     must_be_main();
     for (i = 0; i < l->server->crew.worker_count; i++) {
         if (l->batches[i] != NULL) {
-            mailbox_post(&l->server->crew.workers[i].mailbox, &l->batches[i]->message);
-            l->batches[i] = NULL;
+            conn_arrivals_post(&l->batches[i], &l->server->crew.workers[i]);
         }
     }
 }

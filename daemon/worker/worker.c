@@ -53,7 +53,8 @@ static void on_before_block(uv_prepare_t *prepare)
 
 static void check_drained(struct worker *w)
 {
-    if (w->conn_count == 0 && w->later_count == 0 && w->phase < WORKER_DRAINED) {
+    if (w->conn_count == 0 && w->deferred_batches == 0 && w->later_count == 0 &&
+        w->phase < WORKER_DRAINED) {
         uv_timer_stop(&w->drain_timer);
         w->phase = WORKER_DRAINED;
         crew_worker_drained(w->crew);
@@ -74,6 +75,7 @@ static void on_after_events(uv_check_t *check)
     }
     w->tasks.spent_us = 0;
     w->loop_units = 0;
+    w->adopted_count = 0;
     cron_after_events(w);
     if (w->is_stopping) {
         check_drained(w);

@@ -127,12 +127,14 @@ struct worker {
     struct stats_conn_cursor *conn_cursors; /* list of positions in conns */
     struct udp *udp;                        /* list of its datagram sockets */
     struct watcher *watchers;               /* list of those of its connections that watch */
-    uint32_t loop_units;     /* of work for connections, in this turn of the loop */
-    uint32_t ready_count;    /* connections that wait for their next turn, in two lists */
-    struct list ready_light; /* those that needed little in their last one, and are first */
-    struct list ready;       /* the others */
-    uint32_t waiting_count;  /* connections whose stores wait for room */
-    struct list waiting;     /* those, the oldest first */
+    uint32_t loop_units;       /* of work for connections, in this turn of the loop */
+    uint32_t adopted_count;    /* connections that began in this turn of the loop */
+    uint32_t deferred_batches; /* of accepted sockets, until the next one */
+    uint32_t ready_count;      /* connections that wait for their next turn, in two lists */
+    struct list ready_light;   /* those that needed little in their last one, and are first */
+    struct list ready;         /* the others */
+    uint32_t waiting_count;    /* connections whose stores wait for room */
+    struct list waiting;       /* those, the oldest first */
     struct list deadlines[DEADLINES]; /* connections that have to, the oldest first */
     struct idle idle;
     uint32_t whole_count; /* long answers of statistics that are composed as a whole */

@@ -63,6 +63,11 @@ void solo_setup(void)
 void solo_stop(void)
 {
     worker_stop(solo.worker);
+    solo_end();
+}
+
+void solo_end(void)
+{
     worker_wait_drained(solo.worker);
     worker_end(solo.worker);
     worker_join(solo.worker);

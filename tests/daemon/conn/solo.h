@@ -37,6 +37,9 @@ void solo_start(uint64_t limit_bytes);
 /* End it; no connection may be left then. */
 void solo_stop(void);
 
+/* The same after worker_stop(). */
+void solo_end(void);
+
 /* A counter of the worker. */
 uint64_t solo_counter(enum counter id);
 

@@ -6,9 +6,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include "daemon/conn/conn_arrivals.h"
 #include "daemon/conn/conn_ready.h"
+#include "daemon/net/sockets.h"
 #include "tests/common/unit.h"
 #include "tests/daemon/conn/solo.h"
 
@@ -248,4 +251,77 @@ TEST(those_that_wait_may_close)
         close(floods[i]);
     }
     close(quiet);
+}
+
+/* ---- new connections --------------------------------------------------------------------- */
+
+#define BATCHES 4
+#define COMERS  (BATCHES * CONN_ARRIVALS_MAX)
+
+static const struct conn_origin origin = {.transport = CONN_UNIX};
+
+/* Four batches come while the worker is busy. */
+static void post_comers(int fd[COMERS])
+{
+    for (unsigned i = 0; i < BATCHES; i++) {
+        struct conn_arrivals *b = conn_arrivals_create();
+
+        for (unsigned k = 0; k < CONN_ARRIVALS_MAX; k++) {
+            int fds[2];
+
+            ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+            fd[i * CONN_ARRIVALS_MAX + k] = fds[0];
+            atomic_fetch_add(&solo.crew.conns_open, 1);
+            atomic_fetch_add(&solo.crew.conns_local, 1);
+            conn_arrivals_put(b, fds[1], &origin);
+        }
+        conn_arrivals_post(&b, solo.worker);
+        ck_assert_ptr_null(b);
+    }
+}
+
+TEST(those_that_come_at_once_begin_in_several_turns)
+{
+    int fd[COMERS];
+    struct solo_errand pause;
+
+    solo_pause(&pause);
+    post_comers(fd);
+    solo_resume(&pause);
+    for (int i = 0; solo_counter(CTR_total_connections) != COMERS; i++) {
+        ck_assert_int_lt(i, 100000);
+        usleep(1000);
+    }
+    /* In each of the first turns a batch begins, and those behind it wait. */
+    ck_assert_uint_eq(solo_counter(CTR_conn_deferrals), (3 + 2 + 1) * CONN_ARRIVALS_MAX);
+    for (unsigned i = 0; i < COMERS; i++) {
+        wire_say(fd[i], "version\r\n");
+    }
+    for (unsigned i = 0; i < COMERS; i++) {
+        expect_version(fd[i]);
+        close(fd[i]);
+    }
+}
+
+/* They are answered all the same when the server stops before they have begun. */
+TEST(those_that_have_not_begun_are_answered_by_a_stop)
+{
+    int fd[COMERS];
+    struct solo_errand pause;
+
+    solo_pause(&pause);
+    post_comers(fd);
+    for (unsigned i = 0; i < CONN_ARRIVALS_MAX; i++) {
+        close(fd[i]); /* so that none is left of those that begin before the stop */
+    }
+    for (unsigned i = CONN_ARRIVALS_MAX; i < COMERS; i++) {
+        wire_say(fd[i], "version\r\n");
+    }
+    worker_stop(solo.worker);
+    solo_resume(&pause);
+    for (unsigned i = CONN_ARRIVALS_MAX; i < COMERS; i++) {
+        expect_version(fd[i]);
+        close(fd[i]);
+    }
+    solo_end();
 }
