@@ -239,6 +239,8 @@ enum turn_stop exec_admin(struct turn *t, const struct request *r)
         return watch(t, r);
     case CMD_REFRESH_CERTS:
         return refresh_certs(t, r);
+    case CMD_EXPIRE_HOLD:
+        return exec_expire_hold(t, r);
     case CMD_CONFIG:
         return exec_config(t, r);
     default:

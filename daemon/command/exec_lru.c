@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "daemon/base/log.h"
 #include "daemon/base/slab_class.h"
 #include "daemon/command/exec_admin.h"
 #include "daemon/options/settings.h"
@@ -19,6 +20,7 @@
 
 #define CRAWLER_SLEEP_MAX 1000000u
 #define LRU_PCT_SUM_MAX   80u
+#define HOLD_MAX_S        86400u
 
 /* The most words that any of these commands has after its name. */
 #define WORDS_MAX 6u
@@ -314,6 +316,38 @@ static enum turn_stop crawler_switch(struct turn *t, const struct request *r, bo
     return turn_answer(t, r, REPLY_OK);
 }
 
+/* Keep what has expired for so long; 0: no longer. */
+static enum turn_stop hold_expired(struct turn *t, const struct request *r, struct span seconds)
+{
+    uint32_t n;
+
+    if (num_u32(seconds, &n) != MF_OK || n > HOLD_MAX_S) {
+        return turn_answer(t, r, REPLY_EXPIRE_HOLD_USAGE);
+    }
+    engine_hold_expired(t->e, n > 0 ? t->now + (msec_t)n * 1000 : 0);
+    crew_poke_all(t->w->crew); /* who sleeps until something is due sleeps until the end */
+    log_notice("expiry, what has expired is kept for %u s", n);
+    return turn_answer(t, r, REPLY_OK);
+}
+
+enum turn_stop exec_expire_hold(struct turn *t, const struct request *r)
+{
+    struct words w;
+
+    must_be_outside_section(t);
+    split_words(r->args, &w);
+    w.count -= r->noreply && w.count > 1;
+    return w.count == 1 ? hold_expired(t, r, w.word[0])
+                        : turn_answer(t, r, REPLY_EXPIRE_HOLD_USAGE);
+}
+
+/* The words of lru_crawler that memcached does not have. */
+static bool is_hold(const struct turn *t, const struct words *w)
+{
+    return t->w->settings->extensions && ((w->count == 2 && span_is(w->word[0], "hold")) ||
+                                          (w->count == 1 && span_is(w->word[0], "release")));
+}
+
 enum turn_stop exec_lru_crawler(struct turn *t, const struct request *r)
 {
     struct words w;
@@ -325,6 +359,9 @@ enum turn_stop exec_lru_crawler(struct turn *t, const struct request *r)
     }
     if (w.count == 1 && span_is(w.word[0], "disable")) {
         return crawler_switch(t, r, false);
+    }
+    if (is_hold(t, &w)) {
+        return hold_expired(t, r, w.count == 2 ? w.word[1] : span_str("0"));
     }
     if (w.count == 2 && (span_is(w.word[0], "sleep") || span_is(w.word[0], "tocrawl"))) {
         return crawler_number(t, r, &w);

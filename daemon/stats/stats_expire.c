@@ -78,6 +78,7 @@ void stats_expire(struct worker *w, struct stats_out *o)
     stats_sum(crew, sum);
     stats_sum_shards(crew, worker_now(w), &info);
     put_policy(o, w, hz);
+    stats_put_i64(o, "expire_hold_left_ms", engine_hold_left(&crew->engine, worker_now(w)));
     put_expiry(o, &info, sum);
     put_counters(o, CTR_IN_GRACE, sum);
 }

@@ -233,6 +233,18 @@ void engine_options_changed(struct engine *e)
     grace_ask(reclaim_grace(e->reclaimer), GRACE_HURRY); /* after a period it looks at all */
 }
 
+void engine_hold_expired(struct engine *e, msec_t until)
+{
+    atomic_store_explicit(&e->group.hold_until, until, memory_order_relaxed);
+}
+
+msec_t engine_hold_left(const struct engine *e, msec_t now)
+{
+    msec_t until = atomic_load_explicit(&e->group.hold_until, memory_order_relaxed);
+
+    return until > now ? until - now : 0;
+}
+
 void engine_hold_sampler(struct engine *e, bool held)
 {
     for (uint32_t i = 0; i < e->shard_count; i++) {

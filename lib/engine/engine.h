@@ -135,6 +135,15 @@ bool engine_try_grace(struct engine *e);
  */
 void engine_options_changed(struct engine *e);
 
+/*
+ * Keep what expires from now on, and has expired, until then; see shard_holds(). 0: no longer.
+ * Whoever sleeps until something is due has to be woken by the caller. Context: any thread.
+ */
+void engine_hold_expired(struct engine *e, msec_t until);
+
+/* How long that lasts yet, in milliseconds; 0: nothing is kept. Context: any thread. */
+msec_t engine_hold_left(const struct engine *e, msec_t now);
+
 /* Hold the sampler (tests, forensics): nothing is expired actively. Context: any thread. */
 void engine_hold_sampler(struct engine *e, bool held);
 

@@ -6,6 +6,7 @@
 
 #include "lib/base/check.h"
 #include "lib/base/context.h"
+#include "lib/shard/expire.h"
 #include "lib/shard/keyspace.h"
 #include "lib/shard/shard.h"
 
@@ -29,11 +30,14 @@ void engine_prefetch_items(const struct route *rt, const uint64_t *hash, size_t 
     }
 }
 
-/* A reader found a due item: unlink it if the shard is free, otherwise the sampler will. */
+/*
+ * A reader found a due item: unlink it if the shard is free and no hold is on, otherwise the
+ * sampler will.
+ */
 static void expire_lazily(struct shard *s, uint64_t hash, const char *key, size_t key_len,
                           msec_t now)
 {
-    if (!shard_try_enter(s)) {
+    if (shard_holds(s, now) || !shard_try_enter(s)) {
         return;
     }
 

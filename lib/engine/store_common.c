@@ -82,7 +82,7 @@ enum outcome store_failed(struct visit *v, const struct store *st, enum outcome 
     /* A set that fails must not leave the old value to be read. */
     if (why == OUT_NO_MEMORY && st->mode == STORE_SET) {
         visit_find(v);
-        if (v->slot != NULL) {
+        if (v->is_live) {
             visit_unlink(v, DEATH_DELETE);
         }
     }
@@ -92,7 +92,7 @@ enum outcome store_failed(struct visit *v, const struct store *st, enum outcome 
 enum outcome store_dead_on_arrival(struct visit *v, struct store *st)
 {
     shard_must_be_entered(v->to);
-    if (v->slot != NULL) {
+    if (v->is_live) {
         visit_unlink(v, DEATH_OVERWRITE);
     }
     st->cas = st->cas_new != 0 ? st->cas_new : keyspace_next_cas(v->to);

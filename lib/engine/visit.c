@@ -6,6 +6,7 @@
 
 #include "lib/base/context.h"
 #include "lib/memory/room_make.h"
+#include "lib/shard/expire.h"
 #include "lib/shard/flush.h"
 
 /* A flush whose instant has come is carried out before anything is written. */
@@ -106,8 +107,11 @@ void visit_enter_slowly(struct engine *e, struct visit *v)
 void visit_expire(struct visit *v)
 {
     shard_must_be_entered(v->owner);
-    keyspace_expire(v->owner, v->hash, v->slot, SHARD_EXPIRED_LAZY, v->now);
-    v->slot = NULL;
+    /* A slot that moves would leave what is kept in one shard, and a new item in the other. */
+    if (v->from != NULL || MF_LIKELY(!shard_holds(v->owner, v->now))) {
+        keyspace_expire(v->owner, v->hash, v->slot, SHARD_EXPIRED_LAZY, v->now);
+        v->slot = NULL;
+    }
     v->item = NULL;
     v->is_live = false;
     v->was_due = true;

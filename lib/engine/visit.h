@@ -35,12 +35,16 @@ struct visit {
     struct span key;
     msec_t now;
     /* set by visit_find() */
-    struct shard *owner;    /* where the item is */
-    _Atomic handle_t *slot; /* NULL: absent */
+    struct shard *owner; /* where the item is */
+    /*
+     * NULL: absent. While expired items are held it is the place of one that is not live, which
+     * what is linked takes.
+     */
+    _Atomic handle_t *slot;
     struct item
         *item; /* NULL: absent; valid until the next step that may move blocks (room_make()) */
-    bool is_live; /* present: slot is not NULL */
-    bool was_due; /* it was there past its deadline, and is gone now */
+    bool is_live; /* present */
+    bool was_due; /* it was there past its deadline, and is gone now, or held */
     /* set when a step returns OUT_WAIT */
     enum visit_wait waits_for;
     struct shard *needy; /* unless for the index: whose room it is */
@@ -88,7 +92,7 @@ static inline void visit_leave(struct visit *v)
     shard_after_leave(v->to);
 }
 
-/* What was found is past its deadline: unlink it. Context: in shard. */
+/* What was found is past its deadline: unlink it, unless such are held. Context: in shard. */
 void visit_expire(struct visit *v);
 
 /* visit_find() in one shard. */
@@ -111,7 +115,10 @@ static MF_INLINE bool visit_find_in(struct visit *v, struct shard *s)
 /* visit_find() in the shard that the slot leaves. Context: in shard. */
 bool visit_find_moving(struct visit *v);
 
-/* Find the key; an item past its deadline is unlinked, and not found. Context: in shard. */
+/*
+ * Find the key; an item past its deadline is unlinked, unless such are held, and not found.
+ * Context: in shard.
+ */
 static MF_INLINE void visit_find(struct visit *v)
 {
     shard_must_be_entered(v->to);

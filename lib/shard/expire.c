@@ -65,7 +65,7 @@ static void sampling_loop(void *arg, unsigned max, struct cycle_loop *out)
     shard_leave(s);
 }
 
-/* The sampler rests: turned off by an option, or held by a test. */
+/* The sampler rests: turned off by an option, or held by a test. A hold delays its work. */
 static bool is_held(const struct shard *s)
 {
     return !engine_option(s->group->options, active_expire) ||
@@ -79,7 +79,7 @@ bool shard_expire_slice(struct shard *s, enum cycle_kind kind, const struct cycl
     struct cycle_result res;
 
     must_be_home(s);
-    if (is_held(s)) {
+    if (is_held(s) || shard_holds(s, arg.now)) {
         return false;
     }
     cycle_slice(&s->cycle, kind, cfg, &ops, &res);
@@ -110,7 +110,8 @@ bool shard_expire_slice(struct shard *s, enum cycle_kind kind, const struct cycl
 bool shard_wants_fast(struct shard *s, const struct cycle_config *cfg, msec_t now)
 {
     must_be_home(s);
-    if (now < atomic_load_explicit(&s->next_due, memory_order_relaxed) || is_held(s)) {
+    if (now < atomic_load_explicit(&s->next_due, memory_order_relaxed) || is_held(s) ||
+        shard_holds(s, now)) {
         return false;
     }
     return cycle_may_begin(&s->cycle, CYCLE_FAST, cfg, 1, clock_mono_us());
@@ -125,9 +126,11 @@ msec_t shard_next_due(struct shard *s)
 {
     msec_t next = atomic_load_explicit(&s->next_due, memory_order_relaxed);
     msec_t flush = atomic_load_explicit(&s->flush_at, memory_order_relaxed);
+    msec_t hold = atomic_load_explicit(&s->group->hold_until, memory_order_relaxed);
 
     if (is_held(s)) {
         return flush;
     }
+    next = next > hold ? next : hold; /* the sampler goes on when the hold ends */
     return next < flush ? next : flush;
 }

@@ -10,8 +10,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/expiry/cycle.h"
-
-struct shard;
+#include "lib/shard/shard.h"
 
 /*
  * One slice of active expiry and its counters; true while the cycle wants another. Context:
@@ -30,6 +29,17 @@ bool shard_wants_fast(struct shard *s, const struct cycle_config *cfg, msec_t no
  * none. Context: any thread.
  */
 msec_t shard_next_due(struct shard *s);
+
+/*
+ * Are expired items kept now? They are not found, but nobody unlinks them: neither the sampler
+ * nor who meets one, nor what cleans. Two exceptions: an item takes the place of an expired one
+ * of its key, and where there is no room left, expired items go before anything alive. Context:
+ * any thread.
+ */
+static inline bool shard_holds(const struct shard *s, msec_t now)
+{
+    return now < atomic_load_explicit(&s->group->hold_until, memory_order_relaxed);
+}
 
 /* Hold the sampler: nothing is expired actively. Context: any thread. */
 void shard_hold_sampler(struct shard *s, bool held);

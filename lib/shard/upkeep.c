@@ -9,6 +9,7 @@
 #include "lib/memory/cursor.h"
 #include "lib/memory/room.h"
 #include "lib/memory/tidy.h"
+#include "lib/shard/expire.h"
 #include "lib/shard/flush.h"
 
 /* ---- resizing the index ------------------------------------------------------------------ */
@@ -242,6 +243,8 @@ uint32_t shard_tidy(struct shard *s, const struct cycle_config *cfg, msec_t now)
     struct memory *m = &s->memory;
     usec_t start = clock_mono_us();
     enum tidy_next next;
+    /* What is due is moved like anything alive while it is held. */
+    msec_t due = shard_holds(s, now) ? INT64_MIN : now;
     bool more;
     bool fit_ring;
 
@@ -262,7 +265,7 @@ uint32_t shard_tidy(struct shard *s, const struct cycle_config *cfg, msec_t now)
     }
     do {
         shard_enter(s);
-        more = tidy_slice(m, HOME_WORK, now);
+        more = tidy_slice(m, HOME_WORK, due);
         room_release(m);
         shard_leave(s);
     } while (more && clock_mono_us() - start < (usec_t)cfg->slice_us);

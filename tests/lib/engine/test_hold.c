@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Holding what has expired: it is never found, and stays until the hold ends, whoever comes by.
+ * What takes its place, and what happens where there is no room left.
+ */
+#include "lib/engine/engine.h"
+
+#include <string.h>
+
+#include "lib/engine/erase.h"
+#include "lib/engine/fetch.h"
+#include "lib/memory/tidy.h"
+#include "lib/shard/expire.h"
+#include "lib/shard/info.h"
+#include "lib/shard/upkeep.h"
+#include "tests/common/unit.h"
+#include "tests/lib/fixture.h"
+
+#define HOLD_MS 60000
+
+static struct fixture f;
+
+static void hold(void)
+{
+    engine_hold_expired(&f.engine, fixture_now(&f) + HOLD_MS);
+}
+
+static void assert_sampler_rests(void)
+{
+    static const struct cycle_config cfg = {.effort = 10, .hz = 10, .slice_us = 1000000};
+
+    ck_assert(!shard_wants_fast(f.shard, &cfg, fixture_now(&f)));
+    ck_assert(!shard_expire_slice(f.shard, CYCLE_SLOW, &cfg));
+}
+
+/* Nothing is dropped for its deadline, and so many items are there. */
+static void assert_kept(uint64_t items)
+{
+    assert_sampler_rests();
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), items);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_reclaimed), 0);
+    fixture_verify(&f);
+}
+
+static void end_hold(void)
+{
+    clock_advance(&f.engine.clock, HOLD_MS);
+    fixture_expire(&f);
+}
+
+TEST(nobody_finds_what_is_held_and_nobody_unlinks_it)
+{
+    static const size_t lens[] = {10, 16335, 100000};
+    struct fetch get = {.recaches = true, .recache_before = MSEC_NEVER};
+    struct erase mark = {.marks_stale = true};
+    uint64_t number;
+
+    for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+        fixture_start(&f, NULL);
+        hold();
+        fixture_set_until(&f, "k", lens[i], fixture_now(&f) + 10);
+        ck_assert(fixture_has(&f, "k"));
+        clock_advance(&f.engine.clock, 10);
+        ck_assert(!fixture_has(&f, "k"));
+        assert_kept(1);
+        ck_assert_int_eq(fixture_delete(&f, "k"), OUT_NOT_FOUND);
+        ck_assert_int_eq(fixture_erase(&f, "k", &mark), OUT_NOT_FOUND);
+        ck_assert_int_eq(fixture_touch(&f, "k", MSEC_NEVER), OUT_NOT_FOUND);
+        ck_assert_int_eq(fixture_arith(&f, "k", false, 1, &number), OUT_NOT_FOUND);
+        ck_assert_int_eq(fixture_fetch(&f, "k", &get), OUT_MISS);
+        ck_assert_int_eq(get.found.miss, MISS_EXPIRED);
+
+        struct put p = {.mode = STORE_REPLACE, .key = "k", .ptr = "new", .len = 3};
+        ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_NOT_STORED);
+        p.mode = STORE_APPEND;
+        ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_NOT_STORED);
+        p.mode = STORE_CAS;
+        ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_NOT_FOUND);
+        /* Dead when it arrives, it takes no place. */
+        p.mode = STORE_SET;
+        p.deadline = fixture_now(&f);
+        ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_STORED);
+        assert_kept(1);
+        end_hold();
+        ck_assert_uint_eq(fixture_counter(&f, CTR_expired_active), 1);
+        ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
+        fixture_stop(&f);
+    }
+}
+
+/* Old and new value: in a block, in pieces, in segments; with a deadline and without. */
+TEST(a_new_item_takes_the_place)
+{
+    static const size_t lens[] = {10, 16335, 100000};
+    static const enum store_mode modes[] = {STORE_SET, STORE_ADD};
+
+    for (unsigned i = 0; i < 36; i++) {
+        size_t old = lens[i % 3];
+        size_t new = lens[i / 3 % 3];
+        struct put p = {.mode = modes[i / 9 % 2], .key = "k", .len = new};
+        char *value = calloc(1, new);
+
+        fixture_start(&f, NULL);
+        hold();
+        fixture_set_until(&f, "k", old, fixture_now(&f) + 10);
+        clock_advance(&f.engine.clock, 10);
+        p.ptr = value;
+        p.deadline = i / 18 != 0 ? fixture_now(&f) + 1000 : 0;
+        ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_STORED);
+        ck_assert(fixture_has(&f, "k"));
+        ck_assert_uint_eq(fixture_get(&f, "k").len, new);
+        assert_kept(1);
+        fixture_settle(&f);
+        ck_assert_int_eq(fixture_delete(&f, "k"), OUT_DELETED);
+        ck_assert_uint_eq(fixture_counter(&f, CTR_item_bytes), 0);
+        fixture_stop(&f);
+        free(value);
+    }
+}
+
+TEST(counters_are_made_in_its_place)
+{
+    struct fetch get = {.vivifies = true, .vivify_deadline = MSEC_NEVER};
+
+    fixture_start(&f, NULL);
+    hold();
+    fixture_set_until(&f, "k", 10, fixture_now(&f) + 10);
+    clock_advance(&f.engine.clock, 10);
+    ck_assert_int_eq(fixture_fetch(&f, "k", &get), OUT_HIT);
+    ck_assert(get.is_created);
+    assert_kept(1);
+    fixture_stop(&f);
+}
+
+TEST(the_end_comes_by_itself)
+{
+    fixture_start(&f, NULL);
+    const msec_t now = fixture_now(&f);
+
+    hold();
+    ck_assert_int_eq(engine_hold_left(&f.engine, now), HOLD_MS);
+    fixture_set_until(&f, "k", 10, now + 10);
+    fixture_set_until(&f, "late", 10, now + HOLD_MS + 500);
+    /* A home worker sleeps until the end of the hold. */
+    ck_assert_int_eq(shard_next_due(f.shard), now + HOLD_MS);
+    clock_advance(&f.engine.clock, HOLD_MS - 1);
+    assert_kept(2);
+    clock_advance(&f.engine.clock, 1);
+    ck_assert_int_eq(engine_hold_left(&f.engine, fixture_now(&f)), 0);
+    fixture_expire(&f);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 1);
+    ck_assert_int_eq(fixture_get(&f, "late").deadline, now + HOLD_MS + 500);
+    /* It can also be ended before. */
+    hold();
+    clock_advance(&f.engine.clock, 500);
+    assert_sampler_rests();
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 1);
+    engine_hold_expired(&f.engine, 0);
+    ck_assert(!fixture_has(&f, "late"));
+    ck_assert_uint_eq(fixture_counter(&f, CTR_expired_lazy), 1);
+    fixture_stop(&f);
+}
+
+TEST(cleaning_moves_what_is_held)
+{
+    static const struct cycle_config cap = {
+        .effort = 1, .hz = 10, .slice_us = 1000000, .cpu_pct = 100};
+    unsigned kept = 0;
+    unsigned calls = 0;
+
+    fixture_start(&f, NULL);
+    hold();
+    for (unsigned i = 0; i < 8000; i++) {
+        fixture_set_until(&f, fixture_key("k", i), 500, fixture_now(&f) + 1000);
+    }
+    for (unsigned i = 0; i < 8000; i++) {
+        if (i % 10 != 0) {
+            ck_assert_int_eq(fixture_delete(&f, fixture_key("k", i)), OUT_DELETED);
+        } else {
+            kept++;
+        }
+    }
+    fixture_grace(&f);
+    clock_advance(&f.engine.clock, 1000);
+    ck_assert_uint_lt(1000 + 200 * TIDY_LOOK_MS, HOLD_MS);
+    while (fixture_counter(&f, CTR_cursor_cleaned) < 50) {
+        clock_advance(&f.engine.clock, TIDY_LOOK_MS);
+        (void)shard_tidy(f.shard, &cap, fixture_now(&f));
+        fixture_grace(&f);
+        ck_assert_uint_lt(++calls, 200);
+    }
+    ck_assert_uint_gt(fixture_counter(&f, CTR_cursor_moved_bytes), 0);
+    assert_kept(kept);
+    end_hold();
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
+    fixture_stop(&f);
+}
+
+/* Memory comes first: no store fails, and nothing alive is evicted, for what is held. */
+TEST_LOOP(where_room_is_short_it_goes_first, 2)
+{
+    const bool evictions = _i == 0;
+    struct engine_config cfg;
+    struct shard_info info;
+    unsigned n = 0;
+
+    fixture_config(&cfg);
+    cfg.evictions = evictions;
+    fixture_start(&f, &cfg);
+    hold();
+    for (uint64_t bytes = 0; bytes < 6 * MIB; bytes = fixture_counter(&f, CTR_item_bytes)) {
+        fixture_set_until(&f, fixture_key("dying", n++), 500, fixture_now(&f) + 1000);
+    }
+    clock_advance(&f.engine.clock, 1000);
+    assert_kept(n);
+    for (unsigned i = 0; fixture_counter(&f, CTR_expired_reclaim) < n / 2; i++) {
+        ck_assert_int_eq(fixture_try(&f, fixture_key("new", i), 500, MSEC_NEVER), OUT_STORED);
+        if (i % 16 == 0) {
+            fixture_grace(&f);
+        }
+    }
+    ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
+    /* What is not needed for room is still there. */
+    shard_info(f.shard, fixture_now(&f), &info);
+    ck_assert_uint_gt(info.debt_keys, 0);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_reclaimed),
+                      fixture_counter(&f, CTR_expired_reclaim));
+    fixture_stop(&f);
+}
