@@ -114,6 +114,7 @@ static void put_worker(struct stats_out *o, const struct worker *w, msec_t now)
         struct shard_info info;
 
         counters_sum(sum, shard_counters(w->shard));
+        counters_derive(sum);
         shard_info(w->shard, now, &info);
         put_policy(o, w, cron_hz(w));
         put_expiry(o, &info, sum);

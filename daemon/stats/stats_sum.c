@@ -38,6 +38,7 @@ void stats_sum_raw(const struct crew *crew, uint64_t sum[CTR_COUNT])
     counters_sum(sum, reclaim_counters(crew->engine.reclaimer));
     counters_sum(sum, &crew->counters);
     counters_sum(sum, log_counters());
+    counters_derive(sum);
     take_maximum(sum, crew, CTR_expire_slice_longest_us);
 }
 

@@ -113,3 +113,8 @@ usec_t clock_mono_us(void)
 {
     return read_ns(CLOCK_MONOTONIC) / NS_PER_US;
 }
+
+usec_t clock_thread_us(void)
+{
+    return read_ns(CLOCK_THREAD_CPUTIME_ID) / NS_PER_US;
+}

@@ -66,4 +66,9 @@ void clock_freeze(struct clock *c);
  */
 usec_t clock_mono_us(void);
 
+/*
+ * Microseconds of CPU that the calling thread has used: a system call. Context: any thread.
+ */
+usec_t clock_thread_us(void);
+
 #endif

@@ -36,3 +36,20 @@ void counters_sum(uint64_t sum[CTR_COUNT], const struct counters *one)
         sum[i] += ctr_get(one, (enum counter)i);
     }
 }
+
+void counters_derive(uint64_t sum[CTR_COUNT])
+{
+    static const enum counter others[] = {
+        CTR_curr_items, CTR_expired_lazy,    CTR_expired_active, CTR_expired_reclaim,
+        CTR_evictions,  CTR_expired_at_once, CTR_deleted_items,  CTR_flushed_items,
+    };
+    uint64_t stored = sum[CTR_total_items];
+
+    for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        uint64_t n = sum[others[i]];
+
+        stored -= n < stored ? n : stored; /* the words go on while they are read */
+    }
+    sum[CTR_overwritten_items] = stored;
+    sum[CTR_total_items] -= sum[CTR_arith_in_place];
+}

@@ -26,7 +26,8 @@ enum counter_writer {
     CTR_WRITER_SHARD,
     CTR_WRITER_RECLAIM,
     CTR_WRITER_MAIN,
-    CTR_WRITER_ANY
+    CTR_WRITER_ANY,
+    CTR_WRITER_NONE
 };
 enum counter_shown {
     CTR_IN_STATS = 1 << 0,
@@ -91,5 +92,12 @@ static inline void ctr_max(struct counters *c, enum counter id, uint64_t value)
 
 /* Add every word of `one` to the plain numbers of sum. Context: any thread. */
 void counters_sum(uint64_t sum[CTR_COUNT], const struct counters *one);
+
+/*
+ * Once a sum has all words of one shard or of several, make of it what is not counted as it is
+ * shown: items overwritten are those stored that are neither there nor gone otherwise, so that
+ * a set counts nothing for them. Context: any thread.
+ */
+void counters_derive(uint64_t sum[CTR_COUNT]);
 
 #endif

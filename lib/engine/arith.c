@@ -69,6 +69,7 @@ static MF_COLD enum outcome make_initial(struct visit *v, struct arith *a)
     if (a->vivify_deadline <= v->now) {
         a->cas = a->cas_new != 0 ? a->cas_new : keyspace_next_cas(v->to);
         ctr_add(&v->to->counters, CTR_total_items, 1);
+        ctr_add(&v->to->counters, CTR_expired_at_once, 1);
     } else {
         struct item *it;
 
@@ -162,7 +163,7 @@ static enum outcome arith_in(struct visit *v, void *arg)
     a->cas = it->cas;
     a->deadline_now = deadline;
     visit_link(v, h, DEATH_OVERWRITE);
-    ctr_add(&s->counters, CTR_total_items, -(uint64_t)is_same);
+    ctr_add(&s->counters, CTR_arith_in_place, is_same);
     return OUT_NUMBER;
 }
 

@@ -98,5 +98,6 @@ enum outcome store_dead_on_arrival(struct visit *v, struct store *st)
     st->cas = st->cas_new != 0 ? st->cas_new : keyspace_next_cas(v->to);
     st->value_len = 0;
     ctr_add(&v->to->counters, CTR_total_items, 1);
+    ctr_add(&v->to->counters, CTR_expired_at_once, 1);
     return OUT_STORED;
 }

@@ -123,15 +123,18 @@ static void open_cycle(struct cycle *c, enum cycle_kind kind, usec_t now_us)
     }
 }
 
-/* Fold the cycle into the estimate; one that sampled nothing counts as 0. */
-static void close_cycle(struct cycle *c, bool by_time)
+/*
+ * Fold the cycle into the estimate; one that sampled nothing counts as 0. If no volatile key is
+ * left, nothing is stale.
+ */
+static void close_cycle(struct cycle *c, bool by_time, bool is_empty)
 {
     double share = 0;
 
     if (c->cycle_sampled != 0) {
         share = 100.0 * (double)c->cycle_expired / (double)c->cycle_sampled;
     }
-    c->stale_pct += (share - c->stale_pct) * STALE_WEIGHT;
+    c->stale_pct = is_empty ? 0 : c->stale_pct + (share - c->stale_pct) * STALE_WEIGHT;
     c->timed_out = by_time;
     c->is_running = false;
 }
@@ -229,6 +232,6 @@ void cycle_slice(struct cycle *c, enum cycle_kind kind, const struct cycle_confi
         }
     } while (!res->is_ended && res->time_us < cfg->slice_us);
     if (res->is_ended) {
-        close_cycle(c, res->hit_time_limit);
+        close_cycle(c, res->hit_time_limit, loop.is_empty);
     }
 }

@@ -186,6 +186,8 @@ static void swap_generation(struct shard *s, struct generation *g)
     g->wheel = wheel;
     memory_flush(&s->memory);
     ctr_add(&s->counters, CTR_reclaimed, ctr_get(&s->counters, CTR_curr_items));
+    ctr_add(&s->counters, CTR_flushed_items, ctr_get(&s->counters, CTR_curr_items));
+    ctr_add(&s->counters, CTR_flushed_bytes, ctr_get(&s->counters, CTR_item_bytes));
     ctr_set(&s->counters, CTR_curr_items, 0);
     ctr_set(&s->counters, CTR_item_bytes, 0);
 }

@@ -87,8 +87,10 @@ void shard_info(struct shard *s, msec_t now, struct shard_info *info)
     info->is_resizing = s->table.phase != TABLE_STEADY;
     info->oldest_access_s = oldest_access(s);
     shard_leave(s);
-    info->stale_pct = atomic_load_explicit(&s->stale_pct, memory_order_relaxed);
-    info->avg_ttl_ms = atomic_load_explicit(&s->avg_ttl_ms, memory_order_relaxed);
+    if (info->volatile_keys != 0) { /* else the last cycle may have seen some */
+        info->stale_pct = atomic_load_explicit(&s->stale_pct, memory_order_relaxed);
+        info->avg_ttl_ms = atomic_load_explicit(&s->avg_ttl_ms, memory_order_relaxed);
+    }
 }
 
 struct walk_arg {

@@ -95,12 +95,13 @@ static inline uint64_t item_weight(const struct item *it)
     return item_bytes(it) + (item_is_large(it) ? it->value_len : 0);
 }
 
-/* An item has left the index: remove it from everything else. */
-static inline void forget(struct shard *s, handle_t h, enum death_reason reason)
+/* An item has left the index: remove it from everything else. Returns its weight. */
+static inline uint64_t forget(struct shard *s, handle_t h, enum death_reason reason)
 {
     struct item *it = shard_item(s, h);
+    uint64_t weight = item_weight(it);
 
-    ctr_add(&s->counters, CTR_item_bytes, -item_weight(it));
+    ctr_add(&s->counters, CTR_item_bytes, -weight);
     if (item_has_ttl(it)) {
         wheel_remove(s->wheel, h);
     }
@@ -108,6 +109,7 @@ static inline void forget(struct shard *s, handle_t h, enum death_reason reason)
         chunks_kill(&s->memory, h, reason);
     }
     blocks_kill(&s->memory, h, KILL_REUSE);
+    return weight;
 }
 
 /* Enter a new item everywhere but in the index. */
@@ -167,12 +169,13 @@ void keyspace_replace(struct shard *s, handle_t h, _Atomic handle_t *slot,
         !takes_place(s, h, old, shape, old_shape)) {
         adopt(s, h);
         table_replace(slot, h);
-        forget(s, old, reason);
+        ctr_add(&s->counters, CTR_overwritten_bytes, forget(s, old, reason));
         return;
     }
     /* The same, when only the block in the index changes. */
     ctr_add(&s->counters, CTR_item_bytes,
             ((uint64_t)(shape & SHAPE_SIZE) - (old_shape & SHAPE_SIZE)) * ITEM_UNIT);
+    ctr_add(&s->counters, CTR_overwritten_bytes, (old_shape & SHAPE_SIZE) * ITEM_UNIT);
     ctr_add(&s->counters, CTR_total_items, 1);
     table_replace(slot, h);
     blocks_kill(&s->memory, old, KILL_REUSE);
@@ -208,11 +211,29 @@ void keyspace_extend(struct shard *s, handle_t h, _Atomic handle_t *slot,
     handle_t old = atomic_load_explicit(slot, memory_order_relaxed);
 
     shard_must_be_entered(s);
+    ctr_add(&s->counters, CTR_overwritten_bytes, item_weight(shard_item(s, old)));
     chunks_extend(&s->memory, old, h, by);
     succeed(s, h, slot);
     chunks_extended(&s->memory, old);
     ctr_add(&s->counters, CTR_total_items, 1);
     ctr_add(&s->counters, CTR_values_extended, 1);
+}
+
+/* Count an item that was unlinked, unless whoever had that done counts it. */
+static inline void count_death(struct shard *s, enum death_reason reason, uint64_t bytes)
+{
+    switch (reason) {
+    case DEATH_DELETE:
+        ctr_add(&s->counters, CTR_deleted_items, 1);
+        ctr_add(&s->counters, CTR_deleted_bytes, bytes);
+        break;
+    case DEATH_OVERWRITE:
+        ctr_add(&s->counters, CTR_overwritten_bytes, bytes);
+        break;
+    case DEATH_EXPIRE:
+    case DEATH_EVICT:
+        break;
+    }
 }
 
 void keyspace_unlink(struct shard *s, uint64_t hash, _Atomic handle_t *slot,
@@ -223,7 +244,7 @@ void keyspace_unlink(struct shard *s, uint64_t hash, _Atomic handle_t *slot,
     shard_must_be_entered(s);
     table_remove(&s->table, hash, slot);
     ctr_add(&s->counters, CTR_curr_items, -(uint64_t)1);
-    forget(s, h, reason);
+    count_death(s, reason, forget(s, h, reason));
     if ((s->table.count & 0xff) == 0) {
         shard_note_work(s); /* the index may have become too large */
     }
@@ -258,12 +279,15 @@ static void count_expired(struct shard *s, const struct item *it, enum shard_eve
     switch (how) {
     case SHARD_EXPIRED_LAZY:
         ctr_add(&s->counters, CTR_expired_lazy, 1);
+        ctr_add(&s->counters, CTR_expired_lazy_bytes, item_weight(it));
         break;
     case SHARD_EXPIRED_ACTIVE:
         ctr_add(&s->counters, CTR_expired_active, 1);
+        ctr_add(&s->counters, CTR_expired_active_bytes, item_weight(it));
         break;
     case SHARD_EXPIRED_RECLAIM:
         ctr_add(&s->counters, CTR_expired_reclaim, 1);
+        ctr_add(&s->counters, CTR_expired_reclaim_bytes, item_weight(it));
         break;
     case SHARD_EVICTED:
         unreachable();
@@ -291,6 +315,7 @@ void keyspace_evict(struct shard *s, uint64_t hash, _Atomic handle_t *slot, msec
 
     shard_must_be_entered(s);
     ctr_add(&s->counters, CTR_evictions, 1);
+    ctr_add(&s->counters, CTR_evicted_bytes, item_weight(it));
     ctr_add(&s->counters, item_was_fetched(it) ? CTR_evicted_active : CTR_evicted_unfetched, 1);
     if (item_deadline(it) != MSEC_NEVER) {
         ctr_add(&s->counters, CTR_evicted_ttl, 1);

@@ -94,7 +94,9 @@ _Static_assert(SHARD_LINE(memory.blocks.chain[0].head) == SHARD_LINE(lock) + 1 &
                    SHARD_LINE(memory.blocks.chain[CHAINS - 1].compact) == SHARD_LINE(lock) + 1,
                "the second line");
 _Static_assert(CTR_item_bytes / 8 == CTR_total_items / 8 &&
-                   CTR_item_bytes / 8 == CTR_hole_reused / 8,
+                   CTR_item_bytes / 8 == CTR_hole_reused / 8 &&
+                   CTR_item_bytes / 8 == CTR_overwritten_bytes / 8 &&
+                   CTR_item_bytes / 8 == CTR_arith_in_place / 8,
                "the line of the counters");
 _Static_assert(SHARD_LINE(flush_at) == SHARD_LINE(table.view) &&
                    SHARD_LINE(table.view) < SHARD_LINE(table.count) &&

@@ -497,12 +497,13 @@ uint32_t fixture_avail(struct fixture *f)
 
 uint64_t fixture_counter(const struct fixture *f, enum counter id)
 {
-    uint64_t sum = 0;
+    uint64_t sum[CTR_COUNT] = {0};
 
     for (uint32_t i = 0; i < f->engine.shard_count; i++) {
-        sum += ctr_get(shard_counters(f->engine.shards[i]), id);
+        counters_sum(sum, shard_counters(f->engine.shards[i]));
     }
-    return sum;
+    counters_derive(sum);
+    return sum[id];
 }
 
 void fixture_verify(struct fixture *f)
