@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * cron: how often a worker expires what is due, by its clients.
+ * cron: how often a worker expires what is due, by its clients, and with which effort.
  */
 #include "daemon/worker/cron.h"
 
 #include <string.h>
 
+#include "daemon/options/options_live.h"
+#include "daemon/options/options_value.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/worker.h"
 #include "tests/common/unit.h"
@@ -47,4 +49,43 @@ TEST(hz_follows_the_clients)
         ctr_set(&worker.counters, CTR_curr_connections, rows[i].clients);
         ck_assert_uint_eq(cron_hz(&worker), rows[i].want);
     }
+}
+
+/* What a cycle of a worker asks of its shard: here nothing is ever there. */
+static unsigned asked;
+
+static usec_t no_time(void *arg)
+{
+    (void)arg;
+    return 0;
+}
+
+static void note_asked(void *arg, unsigned max, struct cycle_loop *out)
+{
+    (void)arg;
+    (void)out;
+    asked = max;
+}
+
+/* Keys that the next cycle looks at in a loop, after config set. */
+static unsigned keys_with(const char *effort)
+{
+    const struct cycle_ops ops = {no_time, note_asked, NULL};
+    char why[OPTION_TEXT_BYTES];
+    struct cycle_config cfg;
+    struct cycle_result res;
+    struct cycle cycle;
+
+    ck_assert(option_change(&settings, OPTION_expire_effort, effort, why));
+    cron_expire_config(&worker, &cfg);
+    cycle_init(&cycle);
+    cycle_slice(&cycle, CYCLE_SLOW, &cfg, &ops, &res);
+    return asked;
+}
+
+TEST(the_next_cycle_has_the_effort_that_was_set)
+{
+    ck_assert_uint_eq(keys_with("1"), 20);
+    ck_assert_uint_eq(keys_with("10"), 65);
+    ck_assert_uint_eq(keys_with("5"), 40);
 }
