@@ -95,6 +95,7 @@ static void put_memory(struct stats_out *o, const struct shard_info *info, const
     stats_put_u64(o, "segments_quarantined", info->segments_quarantined);
     stats_put_u64(o, "segments_small", info->small_segments);
     stats_put_u64(o, "segments_main", info->main_segments);
+    stats_put_u64(o, "segments_big", info->big_segments);
     stats_put_u64(o, "segments_large", info->large_segments);
     stats_put_u64(o, "dead_bytes", info->dead_bytes);
     stats_put_u64(o, "hole_bytes", info->hole_bytes);

@@ -94,6 +94,7 @@ static void add_shard(struct shard_info *sum, const struct shard_info *one)
     sum->resident_bytes += one->resident_bytes;
     sum->small_segments += one->small_segments;
     sum->main_segments += one->main_segments;
+    sum->big_segments += one->big_segments;
     sum->large_segments += one->large_segments;
     if (one->oldest_access_s != 0 &&
         (sum->oldest_access_s == 0 || one->oldest_access_s < sum->oldest_access_s)) {

@@ -139,7 +139,8 @@ static enum outcome arith_in(struct visit *v, void *arg)
     }
 
     uint32_t units = keyspace_units(a->key.len, len, has_ttl);
-    handle_t h = visit_block(v, visit_chain(v), &units, a->may_wait, &why);
+    handle_t h =
+        visit_block(v, visit_chain(v, (uint64_t)units * ITEM_UNIT), &units, a->may_wait, &why);
 
     if (MF_UNLIKELY(h == 0)) {
         return why;
@@ -153,7 +154,7 @@ static enum outcome arith_in(struct visit *v, void *arg)
     if (MF_UNLIKELY(n < len)) {
         memset(p + n, ' ', len - n);
     }
-    store_inherit(v, it, is_same ? HEAT_COUNT | HEAT_FETCHED : HEAT_COUNT);
+    store_inherit(v, it, is_same ? HEAT_USE | HEAT_FETCHED : HEAT_USE);
     if (MF_UNLIKELY((old_shape & SHAPE_TOP) != 0) && is_same) {
         item_mark(it, shape_marks(old_shape));
     }

@@ -68,7 +68,8 @@ static enum outcome concat_block(struct visit *v, void *arg)
         return visit_wait_for_index(v, st->may_wait);
     }
 
-    handle_t h = visit_block(v, visit_chain(v), &units, st->may_wait, &why);
+    handle_t h =
+        visit_block(v, visit_chain(v, (uint64_t)units * ITEM_UNIT), &units, st->may_wait, &why);
 
     if (h == 0) {
         return why;
@@ -83,7 +84,7 @@ static enum outcome concat_block(struct visit *v, void *arg)
 
     memcpy(p + first, item_value(old), old->value_len);
     memcpy(p + second, st->value.ptr, st->value.len);
-    store_finish(v, st, it, HEAT_COUNT);
+    store_finish(v, st, it, HEAT_USE);
     visit_link(v, h, DEATH_OVERWRITE);
     return OUT_STORED;
 }

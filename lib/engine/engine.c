@@ -8,6 +8,7 @@
 
 #include "lib/base/check.h"
 #include "lib/base/context.h"
+#include "lib/memory/chains.h"
 #include "lib/memory/cursor.h"
 #include "lib/memory/room.h"
 #include "lib/memory/trim.h"
@@ -270,8 +271,7 @@ void engine_hold_sampler(struct engine *e, bool held)
 static uint32_t spare_segments(const struct shard *s)
 {
     shard_must_be_entered(s);
-    return s->memory.blocks.chain[CHAIN_SMALL].count +
-           s->memory.blocks.chain[CHAIN_MAIN].count + s->memory.arena.values.segments +
+    return chains_segments(&s->memory) + s->memory.arena.values.segments +
            s->memory.arena.free_count + arena_waiting(&s->memory.arena);
 }
 

@@ -59,7 +59,7 @@ static enum outcome leave_empty(struct visit *v, const struct erase *d)
     if (d->marks_stale) {
         item_mark(it, SHAPE_STALE);
     }
-    store_inherit(v, it, HEAT_COUNT);
+    store_inherit(v, it, HEAT_USE);
     visit_link(v, h, DEATH_DELETE);
     return OUT_DELETED;
 }

@@ -128,7 +128,7 @@ static void link_longer(struct extension *x, struct visit *v, handle_t h, uint32
     } else {
         end->skip -= x->room;
     }
-    store_finish(v, x->st, it, HEAT_COUNT);
+    store_finish(v, x->st, it, HEAT_USE);
     keyspace_extend(v->to, h, v->slot, by);
 }
 
@@ -150,7 +150,8 @@ static enum outcome extend_at_once(struct extension *x, struct visit *v)
     if (!store_reserve_over(v, has_ttl)) {
         return visit_wait_for_index(v, x->st->may_wait);
     }
-    h = visit_block(v, visit_chain(v), &units, x->st->may_wait, &why);
+    h = visit_block(v, visit_chain(v, (uint64_t)units * ITEM_UNIT), &units, x->st->may_wait,
+                    &why);
     if (h == 0) {
         return why;
     }

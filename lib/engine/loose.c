@@ -69,7 +69,7 @@ enum outcome loose_make(struct visit *v, const struct store *st, bool has_ttl, s
     if (st->deadline <= v->now && !(st->mode == STORE_APPEND || st->mode == STORE_PREPEND)) {
         return OUT_MISS; /* dead on arrival: nothing to make */
     }
-    chain = visit_chain(v);
+    chain = visit_chain(v, l->parts.len);
     while (l->pieces < pieces) {
         uint32_t units =
             (uint32_t)((sizeof(struct item) + piece_bytes(l, l->pieces) + ITEM_UNIT - 1) /
@@ -187,7 +187,7 @@ void loose_link(struct visit *v, struct store *st, msec_t deadline, bool has_ttl
     for (uint32_t i = 0; i < l->pieces; i++) {
         atomic_store_explicit(&large->piece[i], l->piece[i], memory_order_relaxed);
     }
-    store_finish(v, st, it, HEAT_COUNT);
+    store_finish(v, st, it, HEAT_USE);
     visit_link(v, l->head, DEATH_OVERWRITE);
     if (st->over != NULL && st->over->is_copy) {
         /*

@@ -38,7 +38,8 @@ static enum outcome store_block(struct visit *v, void *arg)
         return store_failed(v, st, visit_wait_for_index(v, st->may_wait));
     }
 
-    handle_t h = visit_block(v, visit_chain(v), &units, st->may_wait, &why);
+    handle_t h =
+        visit_block(v, visit_chain(v, (uint64_t)units * ITEM_UNIT), &units, st->may_wait, &why);
 
     if (MF_UNLIKELY(h == 0)) {
         return store_failed(v, st, why);
@@ -48,7 +49,7 @@ static enum outcome store_block(struct visit *v, void *arg)
                                     (uint32_t)st->value.len, v->now);
 
     memcpy((char *)(uintptr_t)item_value(it), st->value.ptr, st->value.len);
-    store_finish(v, st, it, HEAT_COUNT);
+    store_finish(v, st, it, HEAT_USE);
     visit_link(v, h, DEATH_OVERWRITE);
     return OUT_STORED;
 }

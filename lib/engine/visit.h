@@ -152,8 +152,11 @@ static inline handle_t visit_block(struct visit *v, enum chain_id chain, uint32_
     return MF_LIKELY(h != 0) ? h : visit_block_pressed(v, chain, units, may_wait, why);
 }
 
-/* The chain for what replaces the found item, or for a new one. Context: in shard. */
-static inline enum chain_id visit_chain(struct visit *v)
+/*
+ * The chain for what replaces the found item, or for a new one, of so many bytes. Context: in
+ * shard.
+ */
+static inline enum chain_id visit_chain(struct visit *v, uint64_t bytes)
 {
     shard_must_be_entered(v->to);
     if (v->slot != NULL && v->owner == v->to) {
@@ -161,7 +164,7 @@ static inline enum chain_id visit_chain(struct visit *v)
 
         return memory_chain(&v->to->memory, h);
     }
-    return evict_chain(&v->to->memory.evict, v->hash);
+    return evict_chain(&v->to->memory.evict, v->hash, bytes);
 }
 
 /* Link a filled block in `to`, instead of what was found. Context: in shard. */

@@ -40,7 +40,7 @@ enum segment_state {
     SEG_WHOLE,  /* part of a large value */
 };
 
-enum chain_id { CHAIN_SMALL, CHAIN_MAIN, CHAINS };
+enum chain_id { CHAIN_SMALL, CHAIN_MAIN, CHAIN_BIG, CHAINS };
 
 struct segment {
     /*

@@ -206,7 +206,7 @@ segment_t chains_oldest(struct memory *m, enum chain_id id)
     return 0;
 }
 
-segment_t chains_seal_open(struct memory *m, enum chain_id id)
+segment_t chains_seal_open(struct memory *m, enum chain_id id, uint32_t spared)
 {
     const struct chain *c = &m->blocks.chain[id];
     segment_t open[] = {c->open, c->compact};
@@ -215,10 +215,26 @@ segment_t chains_seal_open(struct memory *m, enum chain_id id)
     for (int i = 0; i < 2; i++) {
         if (open[i] != 0 && m->arena.segments[open[i]].busy == 0) {
             seal(m, open[i]);
+            m->arena.segments[open[i]].sealed_cas -= spared;
             return open[i];
         }
     }
     return 0;
+}
+
+uint32_t chains_items_open(const struct memory *m, enum chain_id id)
+{
+    segment_t n = m->blocks.chain[id].open;
+    uint32_t count = 0;
+
+    memory_must_be_entered(m);
+    for (uint32_t at = 0; n != 0 && at < m->arena.segments[n].fill;) {
+        const struct item *it = memory_item(m, segment_handle(&m->arena, n) + at / ITEM_UNIT);
+
+        count += item_is_live(it) && it->key_len != 0;
+        at += item_bytes(it);
+    }
+    return count;
 }
 
 segment_t chains_emptiest(const struct memory *m, uint32_t least)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The two chains of segments, oldest first, and the bins in which sealed segments stand by
+ * The chains of segments, oldest first, and the bins in which sealed segments stand by
  * their dead share. New blocks are appended to the open segment at the end of a chain. The
  * cleaner has an open segment of its own, which takes the place in the chain of the segment
  * that is being cleaned, so that the chain stays ordered by age.
@@ -43,16 +43,44 @@ void chains_detach(struct memory *m, segment_t n);
 segment_t chains_oldest(struct memory *m, enum chain_id id);
 
 /*
- * Seal what a chain has open, so that it can be emptied. 0 when there is nothing, or it is
- * being filled. Context: in shard.
+ * Seal what a chain has open, so that it can be emptied. Of what is in it, the last so many
+ * that were stored in the shard are young. 0 when there is nothing, or it is being filled.
+ * Context: in shard.
  */
-segment_t chains_seal_open(struct memory *m, enum chain_id id);
+segment_t chains_seal_open(struct memory *m, enum chain_id id, uint32_t spared);
+
+/* Live items in the open segment of a chain. Context: in shard. */
+uint32_t chains_items_open(const struct memory *m, enum chain_id id);
 
 /*
  * The sealed segment with the most dead bytes, if there are at least `least`. Context: in
  * shard.
  */
 segment_t chains_emptiest(const struct memory *m, uint32_t least);
+
+/* Segments in all chains. Context: in shard. */
+static inline uint32_t chains_segments(const struct memory *m)
+{
+    uint32_t count = 0;
+
+    memory_must_be_entered(m);
+    for (int id = 0; id < CHAINS; id++) {
+        count += m->blocks.chain[id].count;
+    }
+    return count;
+}
+
+/* Live bytes in all chains, whole segments of large values included. Context: in shard. */
+static inline uint64_t chains_bytes(const struct memory *m)
+{
+    uint64_t bytes = 0;
+
+    memory_must_be_entered(m);
+    for (int id = 0; id < CHAINS; id++) {
+        bytes += m->blocks.chain[id].bytes;
+    }
+    return bytes;
+}
 
 /* The bin for a sealed segment with so many dead bytes. Context: in shard. */
 static inline unsigned chains_bin_for(const struct memory *m, const struct segment *g)

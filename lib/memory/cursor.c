@@ -108,6 +108,13 @@ static bool is_pressed(const struct memory *m)
     return arena_avail(&m->arena) <= ROOM_RESERVE && room_waiting(m) <= ROOM_RESERVE;
 }
 
+static uint64_t mean_bytes(const struct memory *m)
+{
+    uint64_t items = ctr_get(m->counters, CTR_curr_items);
+
+    return items == 0 ? 0 : chains_bytes(m) / items;
+}
+
 /* Drop due items until the work is down to `rest`. */
 static void drop_due(struct memory *m, msec_t now, int64_t *work, int64_t rest)
 {
@@ -154,6 +161,7 @@ static bool choose_next(struct memory *m, msec_t now, int64_t *work)
     }
     must(seg(m, n)->state == SEG_SEALED && seg(m, n)->busy == 0);
     m->evict.past_is_wanted = m->evict.policy->past_create != NULL;
+    m->evict.mean_bytes = mean_bytes(m);
     begin_segment(m, n, CURSOR_EVICT);
     return true;
 }
@@ -214,9 +222,12 @@ static bool move_piece(struct memory *m, handle_t h)
     return move_block(m, h, owners, in_place ? m->cursor.segment : 0);
 }
 
+/* A reader may have come during the verdict: that it was fetched is not forgotten. */
 static void set_heat(struct item *it, uint8_t heat)
 {
-    atomic_store_explicit(&it->heat, heat, memory_order_relaxed);
+    uint8_t now = atomic_load_explicit(&it->heat, memory_order_relaxed);
+
+    atomic_store_explicit(&it->heat, heat | (now & HEAT_FETCHED), memory_order_relaxed);
 }
 
 /* An item that stays goes to the end of a chain. */
@@ -244,9 +255,9 @@ static uint64_t bytes_in_blocks(const struct memory *m, const struct item *it)
 }
 
 /*
- * Was an item stored after its segment was sealed? Within a second its cas tells, which grows
- * from item to item. Beyond that it does not count, because clients may choose it: an item with
- * a large one would be young for ever.
+ * Was an item stored after its segment was sealed? Within a second or two its cas tells,
+ * which grows from item to item. Beyond that it does not count, because clients may choose it:
+ * an item with a large one would be young for ever.
  */
 static bool is_young(const struct memory *m, handle_t h)
 {
@@ -254,7 +265,7 @@ static bool is_young(const struct memory *m, handle_t h)
     const struct item *it = memory_item(m, h);
     uint32_t access_s = atomic_load_explicit(&it->access_s, memory_order_relaxed);
 
-    if (g->state != SEG_SEALED || access_s < g->sealed_s) {
+    if (g->state != SEG_SEALED || access_s + 1 < g->sealed_s) {
         return false;
     }
     return access_s > g->sealed_s || (int32_t)((uint32_t)it->cas - g->sealed_cas) >= 0;
@@ -269,20 +280,22 @@ static bool judge_item(struct memory *m, handle_t h, msec_t now)
     struct cursor *c = &m->cursor;
     struct item *it = memory_item(m, h);
     const struct segment *g = seg(m, c->segment);
-    struct evict_pass pass = {(enum chain_id)g->chain, is_young(m, h), c->kept, c->scanned};
-    enum verdict verdict = m->evict.policy->judge(&pass, it);
-    /* After the verdict: a reader may have raised it from 0 meanwhile, none lowers it to 0. */
-    uint8_t heat = atomic_load_explicit(&it->heat, memory_order_relaxed);
+    struct evict_pass pass = {.chain = (enum chain_id)g->chain,
+                              .is_young = is_young(m, h),
+                              .mean_bytes = m->evict.mean_bytes,
+                              .kept = c->kept,
+                              .scanned = c->scanned};
+    uint8_t heat = 0;
+    enum verdict verdict = m->evict.policy->judge(&pass, it, &heat);
     uint64_t hash;
 
     switch (verdict) {
     case VERDICT_PROMOTE:
-        set_heat(it, heat & (uint8_t)~HEAT_COUNT);
+        set_heat(it, heat);
         ctr_add(m->counters, CTR_moves_to_main, 1);
         return keep_item(m, h, CHAIN_MAIN);
     case VERDICT_KEEP:
-        debug_must((heat & HEAT_COUNT) > 0);
-        set_heat(it, (uint8_t)(heat - 1));
+        set_heat(it, heat);
         c->kept += bytes_in_blocks(m, it);
         ctr_add(m->counters, CTR_moves_within, 1);
         return keep_item(m, h, CHAIN_MAIN);

@@ -4,7 +4,8 @@
  * says in which chain a new key begins, which segment is emptied next, and what becomes of each
  * live item in it. It may remember keys that were dropped. The cursor does the work.
  *
- * There are two chains, small and main. A policy that needs only one uses CHAIN_SMALL.
+ * There are three chains: small, main, and big for large newcomers. A policy that needs only
+ * one uses CHAIN_SMALL.
  */
 #ifndef MAYFLY_LIB_MEMORY_EVICT_H
 #define MAYFLY_LIB_MEMORY_EVICT_H
@@ -21,8 +22,8 @@ struct memory;
 
 /* What becomes of a live item in a segment that is being emptied. */
 enum verdict {
-    VERDICT_PROMOTE, /* goes to the end of main; its heat starts over */
-    VERDICT_KEEP,    /* goes to the end of main with less heat; must have some */
+    VERDICT_PROMOTE, /* goes to the end of main */
+    VERDICT_KEEP,    /* has been in main, and goes to the end of it */
     VERDICT_YOUNG,   /* has not been there long enough: goes to the end of its own chain */
     VERDICT_EVICT,
 };
@@ -30,9 +31,10 @@ enum verdict {
 /* The pass over one segment, and what it tells of the item to judge. */
 struct evict_pass {
     enum chain_id chain;
-    bool is_young;    /* the item was stored after its segment was sealed, into a hole */
-    uint64_t kept;    /* bytes that VERDICT_KEEP kept lately, in this pass and before */
-    uint64_t scanned; /* bytes of main looked at meanwhile */
+    bool is_young;       /* the item was stored after its segment was sealed, into a hole */
+    uint64_t mean_bytes; /* of all items; 0: not known yet */
+    uint64_t kept;       /* bytes that VERDICT_KEEP kept lately, in this pass and before */
+    uint64_t scanned;    /* bytes of main looked at meanwhile */
 };
 
 /* All functions are called in the shard, except past_create and past_destroy: outside. */
@@ -43,7 +45,8 @@ struct evict_policy {
      * open one.
      */
     segment_t (*pick)(struct memory *m);
-    enum verdict (*judge)(const struct evict_pass *pass, const struct item *it);
+    /* With VERDICT_PROMOTE and _KEEP, *heat is what its heat becomes. */
+    enum verdict (*judge)(const struct evict_pass *pass, const struct item *it, uint8_t *heat);
 
     /*
      * The past: what the policy remembers of dropped keys, by their hashes. It is made when
@@ -57,15 +60,18 @@ struct evict_policy {
     uint64_t (*past_bytes)(const void *past);
     /* An item of this chain was evicted. */
     void (*past_add)(void *past, enum chain_id chain, uint64_t hash);
-    /* The chain in which a new key begins. Without a past it is CHAIN_SMALL. */
-    enum chain_id (*past_chain)(void *past, uint64_t hash);
+    /*
+     * The chain in which a new key begins, with a block or value of so many bytes. Without a
+     * past it is CHAIN_SMALL. mean_bytes: see struct evict_pass.
+     */
+    enum chain_id (*past_chain)(void *past, uint64_t hash, uint64_t bytes, uint64_t mean_bytes);
     /*
      * An item of this chain is about to be judged: bring what past_add() needs into the cache.
      */
     void (*past_prefetch)(const void *past, enum chain_id chain, uint64_t hash);
 };
 
-extern const struct evict_policy evict_s3fifo;
+extern const struct evict_policy evict_density;
 
 /* A policy at work in one memory. */
 struct evict {
@@ -76,6 +82,7 @@ struct evict {
     void *past; /* NULL: none yet */
     uint64_t past_capacity;
     bool past_is_wanted; /* something was evicted */
+    uint64_t mean_bytes; /* of all items, when a segment was picked last; 0: none was */
 };
 
 /* Checks "Context: in shard" in debug builds. */
@@ -87,11 +94,12 @@ void evict_init(struct evict *ev, const struct evict_policy *policy, const struc
 /* Release what it remembers. Context: no thread uses it. */
 void evict_fini(struct evict *ev, struct budget *budget);
 
-/* The chain in which a new key begins. Context: in shard. */
-static inline enum chain_id evict_chain(struct evict *ev, uint64_t hash)
+/* The chain in which a new key begins, with so many bytes. Context: in shard. */
+static inline enum chain_id evict_chain(struct evict *ev, uint64_t hash, uint64_t bytes)
 {
     evict_must_be_entered(ev);
-    return ev->past == NULL ? CHAIN_SMALL : ev->policy->past_chain(ev->past, hash);
+    return ev->past == NULL ? CHAIN_SMALL
+                            : ev->policy->past_chain(ev->past, hash, bytes, ev->mean_bytes);
 }
 
 /* An item was evicted. Context: in shard. */

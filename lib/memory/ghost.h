@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fingerprints of keys that were evicted lately from the small chain (the ghost queue of
+ * Fingerprints of keys that were evicted lately before they came to main (the ghost queue of
  * S3-FIFO, J. Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023): a key
  * that comes back while it is remembered goes straight to the main chain. A bucket is a cache
  * line of fifteen 32-bit fingerprints, replaced in turn. Whoever has a ghost guards it.

@@ -44,10 +44,19 @@
 #define SHAPE_STALE 0x4000u /* live: invalidated; whoever fetches it next is to renew it */
 #define SHAPE_WON   0x8000u /* live: a client was told to renew it */
 
-/* heat: how often it was fetched lately (low two bits), and whether it was ever fetched. */
-#define HEAT_COUNT   0x03u
-#define HEAT_FETCHED 0x04u
-#define HEAT_MAX     3u
+/*
+ * heat: how often it was fetched lately (low two bits), whether it was ever fetched, and what
+ * the eviction policy noted when it judged the item, and that it did.
+ */
+#define HEAT_COUNT        0x03u
+#define HEAT_FETCHED      0x04u
+#define HEAT_CREDIT       0x38u
+#define HEAT_CREDIT_SHIFT 3u
+#define HEAT_JUDGED       0x40u
+#define HEAT_MAX          3u
+
+/* What a new block of the same key takes over. */
+#define HEAT_USE (HEAT_COUNT | HEAT_CREDIT | HEAT_JUDGED)
 
 typedef uint32_t handle_t;
 

@@ -116,8 +116,9 @@ void memory_flush(struct memory *m)
     uint64_t whole = (uint64_t)m->arena.values.segments << m->arena.shift;
 
     memory_must_be_entered(m);
-    retire_chain(m, &m->blocks.chain[CHAIN_SMALL]);
-    retire_chain(m, &m->blocks.chain[CHAIN_MAIN]);
+    for (int id = 0; id < CHAINS; id++) {
+        retire_chain(m, &m->blocks.chain[id]);
+    }
     arena_retire_values(&m->arena, is_lazy ? RUN_LAZY : RUN_DIRECT);
     if (is_lazy && whole != 0) {
         ctr_add(m->counters, CTR_lazyfree_pending_objects, m->large_with_segments);

@@ -4,10 +4,10 @@
  *
  *     arena      the address range, cut into segments
  *     blocks     making and killing blocks: open segments, holes, the death ring
- *     chains     the two lists of segments, and where new blocks are appended
+ *     chains     the lists of segments, and where new blocks are appended
  *     chunks     large values: whole segments and pieces
  *     cursor     empties one segment at a time: cleans it, or evicts from it
- *     evict      the seam for eviction policies; evict_s3fifo, with its ghost, is the default
+ *     evict      the seam for eviction policies; evict_density, with its ghost, is the policy
  *     room       how much is kept free, and making room
  *     tidy       cleaning when room is not short: memory follows the data after a mass death
  *     trim       what the reclaimer's thread does: releases, gives back to the system
@@ -76,7 +76,7 @@ struct blocks {
     uint64_t dead_bytes; /* in open and sealed segments */
     uint64_t ring_bytes; /* of dead_bytes: what waits in the ring and is soon used again */
     uint64_t put_bytes;  /* ever put */
-    /* The next line. */
+    /* The next line: small and main. What begins in big has more bytes than a line. */
     struct chain chain[CHAINS];
 
     struct holes *holes;    /* [CHAINS] */

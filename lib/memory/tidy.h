@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lib/memory/chains.h"
 #include "lib/memory/memory.h"
 
 /* Milliseconds between two looks. */
@@ -31,9 +32,7 @@ enum tidy_next {
 static inline uint64_t tidy_filled(const struct memory *m)
 {
     memory_must_be_entered(m);
-    return (uint64_t)(m->blocks.chain[CHAIN_SMALL].count + m->blocks.chain[CHAIN_MAIN].count +
-                      m->arena.whole)
-           << m->arena.shift;
+    return (uint64_t)(chains_segments(m) + m->arena.whole) << m->arena.shift;
 }
 
 /* The dead bytes that may stay in any case. Context: in shard. */

@@ -27,6 +27,7 @@ static void memory_info(struct shard *s, struct shard_info *info)
     info->hole_bytes = s->memory.blocks.hole_bytes;
     info->small_segments = s->memory.blocks.chain[CHAIN_SMALL].count;
     info->main_segments = s->memory.blocks.chain[CHAIN_MAIN].count;
+    info->big_segments = s->memory.blocks.chain[CHAIN_BIG].count;
     info->large_segments = a->whole;
     info->hash_bytes = table_bytes(&s->table);
     info->resident_bytes = a->held * seg + info->hash_bytes +

@@ -19,7 +19,7 @@ struct shard_info {
     uint64_t segment_bytes, segments_used, segments_free, segments_quarantined;
     uint64_t dead_bytes, hole_bytes;
     uint64_t resident_bytes; /* everything here that is counted against the limit */
-    uint64_t small_segments, main_segments, large_segments;
+    uint64_t small_segments, main_segments, big_segments, large_segments;
     uint32_t oldest_access_s; /* of the oldest sealed segment's first live item; 0: none */
     uint64_t volatile_keys, debt_keys, debt_bytes;
     msec_t debt_oldest_ms;

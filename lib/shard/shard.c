@@ -27,7 +27,7 @@ static bool init_parts(struct shard *s)
                                        .options = g->options,
                                        .budget = g->budget,
                                        .grace = reclaim_grace(g->reclaimer),
-                                       .policy = &evict_s3fifo,
+                                       .policy = &evict_density,
                                        .limit_bytes = g->limit_bytes,
                                        .range_bytes = g->range_bytes,
                                        .sharers = g->count,

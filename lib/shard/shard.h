@@ -91,7 +91,7 @@ struct shard {
 #define SHARD_LINE(member) (offsetof(struct shard, member) / MF_LINE_BYTES)
 _Static_assert(SHARD_LINE(memory.blocks.put_bytes) == SHARD_LINE(lock), "the first line");
 _Static_assert(SHARD_LINE(memory.blocks.chain[0].head) == SHARD_LINE(lock) + 1 &&
-                   SHARD_LINE(memory.blocks.chain[CHAINS - 1].compact) == SHARD_LINE(lock) + 1,
+                   SHARD_LINE(memory.blocks.chain[CHAIN_MAIN].compact) == SHARD_LINE(lock) + 1,
                "the second line");
 _Static_assert(CTR_item_bytes / 8 == CTR_total_items / 8 &&
                    CTR_item_bytes / 8 == CTR_hole_reused / 8 &&

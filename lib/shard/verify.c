@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "lib/memory/blocks.h"
+#include "lib/memory/chains.h"
 #include "lib/memory/chunks.h"
 #include "lib/shard/shard.h"
 
@@ -300,8 +301,7 @@ static void check_arena(struct tally *t)
 {
     const struct arena *a = &t->shard->memory.arena;
     uint32_t waiting = a->quarantine.segments + a->lazy.segments + a->pinned.segments;
-    uint32_t chained = t->shard->memory.blocks.chain[CHAIN_SMALL].count +
-                       t->shard->memory.blocks.chain[CHAIN_MAIN].count;
+    uint32_t chained = chains_segments(&t->shard->memory);
     uint32_t queued = count_queue(t->shard, &a->quarantine) + count_queue(t->shard, &a->lazy) +
                       count_queue(t->shard, &a->pinned);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Shards that hold few items: which of them are one block, what an eviction copies, whether it
- * keeps what an ideal S3-FIFO of as many items keeps, and what an overdraft costs.
+ * keeps what the same policy keeps in an ideal store of as many items, and what an overdraft
+ * costs.
  */
 #include "lib/memory/memory.h"
 
@@ -121,7 +122,7 @@ TEST(what_is_asked_for_outlives_the_rest_in_pieces_too)
 
 #define KEYS_MAX 40000u
 
-/* S3-FIFO over items of one size; queues are rings of keys. */
+/* The policy, density, over items of one size; queues are rings of keys. */
 struct ideal {
     struct fifo {
         uint32_t at[4 * KEYS_MAX];
@@ -129,6 +130,7 @@ struct ideal {
     } small, main, ghost;
     uint8_t place[KEYS_MAX]; /* 0: nowhere, 1: small, 2: main, 3: ghost */
     uint8_t heat[KEYS_MAX];
+    uint8_t credit[KEYS_MAX]; /* quarters of a hit */
     uint32_t items;
 };
 static struct ideal ideal;
@@ -171,17 +173,21 @@ static void evict_ideally(void)
             return;
         }
         ideal.heat[key] = 0;
+        ideal.credit[key] = 0;
         ideal.place[key] = 2;
         push(&ideal.main, key);
     }
     for (;;) {
         uint32_t key = pop(&ideal.main);
 
-        if (ideal.heat[key] == 0) {
+        unsigned has = ideal.credit[key] + 4u * ideal.heat[key];
+
+        if (has < 2) {
             ideal.place[key] = 0;
             return;
         }
-        ideal.heat[key]--;
+        ideal.credit[key] = (uint8_t)(has - 2 < 7 ? has - 2 : 7);
+        ideal.heat[key] = 0;
         push(&ideal.main, key);
     }
 }
@@ -199,6 +205,7 @@ static bool ask_ideal(uint32_t key)
         evict_ideally();
     }
     ideal.heat[key] = 0;
+    ideal.credit[key] = was_ghost ? 2 : 0;
     ideal.place[key] = was_ghost ? 2 : 1;
     push(was_ghost ? &ideal.main : &ideal.small, key);
     return false;
