@@ -48,6 +48,11 @@ void conn_wait_retry(struct worker *w)
 {
     must_be_worker(w);
     must_not_be_reading();
+    if (list_is_empty(&w->waiting)) {
+        return;
+    }
+    /* Most wait for a period, and the reclaimer may not have the CPU. */
+    (void)engine_try_grace(w->engine);
     /* Each goes to the end before it is tried: so those that still wait stay in order. */
     for (uint32_t n = w->waiting_count; n > 0 && !list_is_empty(&w->waiting); n--) {
         struct list_link *link = list_first(&w->waiting);

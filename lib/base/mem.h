@@ -20,6 +20,7 @@ struct budget {
     _Atomic int64_t limit_bytes;
     _Atomic int64_t used_bytes;
     _Atomic int64_t retired_bytes; /* of used: only waits for a grace period; not segments */
+    _Atomic int64_t leaving_bytes; /* of used: large arrays of indexes that shrink; see there */
     _Atomic int64_t pinned_bytes;  /* of used: in large values that slow readers have pinned */
 };
 
@@ -103,6 +104,22 @@ static inline int64_t budget_retired(const struct budget *b)
 }
 
 /*
+ * Count n bytes of an array whose items are on their way to a smaller one; negative when they
+ * have arrived. They are room to come as well, but that may take long: whoever cannot do
+ * without room makes some. Context: any thread.
+ */
+static inline void budget_leave(struct budget *b, int64_t n)
+{
+    atomic_fetch_add_explicit(&b->leaving_bytes, n, memory_order_relaxed);
+}
+
+/* Bytes of such arrays. Context: any thread. */
+static inline int64_t budget_leaving(const struct budget *b)
+{
+    return atomic_load_explicit(&b->leaving_bytes, memory_order_relaxed);
+}
+
+/*
  * Count n bytes that readers have pinned; negative when they no longer are. Context: any
  * thread.
  */
@@ -117,19 +134,17 @@ static inline int64_t budget_pinned(const struct budget *b)
     return atomic_load_explicit(&b->pinned_bytes, memory_order_relaxed);
 }
 
-/* Bytes left when those that wait for a grace period are released. Context: any thread. */
-static inline int64_t budget_left_soon(const struct budget *b)
-{
-    return atomic_load_explicit(&b->limit_bytes, memory_order_relaxed) -
-           atomic_load_explicit(&b->used_bytes, memory_order_relaxed) +
-           atomic_load_explicit(&b->retired_bytes, memory_order_relaxed);
-}
-
 /* Bytes left; negative when overdrawn. Context: any thread. */
 static inline int64_t budget_left(const struct budget *b)
 {
     return atomic_load_explicit(&b->limit_bytes, memory_order_relaxed) -
            atomic_load_explicit(&b->used_bytes, memory_order_relaxed);
+}
+
+/* Bytes left when those that are on their way out are gone. Context: any thread. */
+static inline int64_t budget_left_soon(const struct budget *b)
+{
+    return budget_left(b) + budget_retired(b) + budget_leaving(b);
 }
 
 #endif

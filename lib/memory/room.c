@@ -5,6 +5,7 @@
 #include "lib/memory/room.h"
 
 #include "lib/base/check.h"
+#include "lib/memory/chains.h"
 #include "lib/memory/tidy.h"
 
 /* Segments kept free beyond what is put during a grace period. */
@@ -48,14 +49,22 @@ uint32_t room_wanted(const struct memory *m)
     return want;
 }
 
+/* What comes from all shards: each counts its part of it, in segments. */
+static uint32_t part_of(const struct memory *m, int64_t bytes)
+{
+    return bytes > 0 ? (uint32_t)(bytes >> m->arena.shift) / m->sharers : 0;
+}
+
 uint32_t room_waiting(const struct memory *m)
 {
-    int64_t retired = budget_retired(m->arena.budget);
-
     memory_must_be_entered(m);
-    /* What is retired comes from all shards: each counts its part of it. */
-    return arena_waiting(&m->arena) +
-           (retired > 0 ? (uint32_t)(retired >> m->arena.shift) / m->sharers : 0);
+    return arena_waiting(&m->arena) + part_of(m, budget_retired(m->arena.budget));
+}
+
+uint32_t room_coming(const struct memory *m)
+{
+    memory_must_be_entered(m);
+    return room_waiting(m) + part_of(m, budget_leaving(m->arena.budget));
 }
 
 bool room_is_short(const struct memory *m)
@@ -65,7 +74,13 @@ bool room_is_short(const struct memory *m)
      * What waits for a grace period counts as room: when the system keeps the reclaimer from
      * its CPU for long, evicting more and more would only empty the cache.
      */
-    return arena_avail(&m->arena) + room_waiting(m) < room_wanted(m);
+    return arena_avail(&m->arena) + room_coming(m) < room_wanted(m);
+}
+
+bool room_is_pressed(const struct memory *m)
+{
+    memory_must_be_entered(m);
+    return arena_avail(&m->arena) <= ROOM_RESERVE && room_waiting(m) <= ROOM_RESERVE;
 }
 
 static void count_released(struct memory *m, const struct run_released *r)

@@ -20,8 +20,19 @@ uint32_t room_wanted(const struct memory *m);
  */
 uint32_t room_waiting(const struct memory *m);
 
+/*
+ * The same, and what comes when an index has shrunk, which may take long. Context: in shard.
+ */
+uint32_t room_coming(const struct memory *m);
+
 /* Is room short, so that the cursor should run? Context: in shard. */
 bool room_is_short(const struct memory *m);
+
+/*
+ * Is nothing free beyond the reserve, nor about to be? Then whoever stores makes room, whatever
+ * comes later. Context: in shard.
+ */
+bool room_is_pressed(const struct memory *m);
 
 /*
  * A grace period has ended since the last put: release what can be released, measure again.

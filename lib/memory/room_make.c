@@ -18,7 +18,7 @@
 void room_make_slowly(struct memory *m, uint64_t bytes, msec_t now)
 {
     memory_must_be_entered(m);
-    if (!room_is_short(m)) {
+    if (!room_is_short(m) && !room_is_pressed(m)) {
         if (arena_avail(&m->arena) <= ROOM_RESERVE) {
             grace_ask(m->arena.grace, GRACE_HURRY);
         }
@@ -49,12 +49,12 @@ enum outcome room_pressed(struct memory *m, msec_t now)
         grace_ask(m->arena.grace, GRACE_HURRY);
         return OUT_WAIT; /* cleaning goes on: there was something dead enough */
     }
-    if (room_waiting(m) == 0 && !blocks_has_deaths(m)) {
+    if (room_coming(m) == 0 && !blocks_has_deaths(m)) {
         return OUT_NO_MEMORY;
     }
     grace_ask(m->arena.grace, GRACE_HURRY);
-    /* The overdraft is for what a grace period will give back. */
-    if (room_waiting(m) > 0 &&
+    /* The overdraft is for what is on its way out. */
+    if (room_coming(m) > 0 &&
         -budget_left(m->arena.budget) + (int64_t)segment_bytes(&m->arena) <=
             memory_overdraw(m)) {
         return OUT_OK;
@@ -68,7 +68,7 @@ enum outcome room_take_whole(struct memory *m, msec_t now, segment_t *out)
 
     memory_must_be_entered(m);
     room_release(m);
-    if (arena_avail(&m->arena) + room_waiting(m) <= room_wanted(m)) {
+    if (arena_avail(&m->arena) + room_coming(m) <= room_wanted(m) || room_is_pressed(m)) {
         can_go_on = cursor_slice(m, PRESS_WORK, now);
         room_release(m);
     }
@@ -89,6 +89,10 @@ enum outcome room_take_whole(struct memory *m, msec_t now, segment_t *out)
     if (room_waiting(m) > ROOM_RESERVE) {
         grace_ask(m->arena.grace, GRACE_HURRY);
         return OUT_WAIT;
+    }
+    if (!can_go_on && m->evictions && (room_coming(m) > 0 || blocks_has_deaths(m))) {
+        grace_ask(m->arena.grace, GRACE_HURRY);
+        return OUT_WAIT; /* with little more, what there is can be moved */
     }
     return can_go_on ? OUT_MISS : OUT_NO_MEMORY;
 }

@@ -22,7 +22,8 @@ struct table_retiree {
     struct retired retired;
     struct table_waste waste;
     struct budget *budget;
-    int64_t bytes; /* counted as retired: from the beginning when the index shrinks */
+    int64_t bytes;   /* counted as retired */
+    int64_t leaving; /* and as leaving, until all items have moved */
 };
 
 static void release_waste(struct retired *r)
@@ -34,8 +35,15 @@ static void release_waste(struct retired *r)
     mem_free(t);
 }
 
+static void count_leaving(struct table_retiree *t, uint64_t bytes)
+{
+    budget_leave(t->budget, (int64_t)bytes - t->leaving);
+    t->leaving = (int64_t)bytes;
+}
+
 static void count_retired(struct table_retiree *t, uint64_t bytes)
 {
+    count_leaving(t, 0);
     budget_retire(t->budget, (int64_t)bytes - t->bytes);
     t->bytes = (int64_t)bytes;
 }
@@ -71,7 +79,7 @@ static void begin_resize(struct shard *s)
         uint64_t bytes = table_bytes(&s->table);
 
         /* The large array of one that shrinks is room to come: nothing is evicted for it. */
-        count_retired(t, grow.bytes < bytes ? bytes : 0);
+        count_leaving(t, grow.bytes < bytes ? bytes : 0);
         table_publish(&s->table, &grow);
         s->table_stamp = grace_stamp(s->memory.arena.grace);
         s->table_retiree = t;

@@ -419,6 +419,54 @@ TEST(waiting_for_the_index_evicts_nothing)
     fixture_stop(&f);
 }
 
+/*
+ * Very many items are gone and the index has begun to shrink, which takes as long as the rest
+ * take to move. That is room to come, but no store waits for it.
+ */
+TEST(nobody_waits_until_an_index_has_shrunk)
+{
+    static char value[300000];
+    struct store st = {.mode = STORE_SET,
+                       .deadline = MSEC_NEVER,
+                       .value = span_of(value, sizeof(value)),
+                       .may_wait = true};
+
+    start(1, 32 * MIB, true);
+    for (unsigned i = 0; i < 300000; i++) {
+        fixture_set_until(&f, fixture_key("k", i), 1, fixture_now(&f) + 1000);
+        if (i % 64 == 0) {
+            fixture_grace(&f);
+            shard_make_wanted(f.shard);
+        }
+    }
+    ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
+    clock_advance(&f.engine.clock, 1000);
+    fixture_expire(&f);
+    fixture_grace(&f);
+    shard_make_wanted(f.shard);
+    ck_assert_int_gt(budget_leaving(&f.engine.budget), MIB);
+    /* More than fits: the rest takes the room of what is dead, then of those before. */
+    for (unsigned i = 0; i < 200; i++) {
+        const char *key = fixture_key("large", i);
+        enum outcome out = OUT_WAIT;
+
+        st.key = span_of(key, strlen(key));
+        st.hash = fixture_hash(&f, key);
+        for (unsigned tries = 0; out == OUT_WAIT && tries < 8; tries++) {
+            fixture_grace(&f);
+            rcu_begin();
+            out = engine_store(&f.engine, &st, fixture_now(&f));
+            rcu_end();
+        }
+        ck_assert_int_eq(out, OUT_STORED);
+        ck_assert_int_gt(budget_leaving(&f.engine.budget), MIB);
+    }
+    fixture_settle(&f);
+    ck_assert_int_eq(budget_leaving(&f.engine.budget), 0);
+    fixture_verify(&f);
+    fixture_stop(&f);
+}
+
 /* ---- overhead ---------------------------------------------------------------------------- */
 
 TEST(the_ring_fits_the_limit)
