@@ -12,6 +12,7 @@
  */
 #include "lib/engine/extend.h"
 
+#include <sched.h>
 #include <string.h>
 
 #include "lib/base/check.h"
@@ -183,7 +184,7 @@ static enum outcome extend_begin(struct visit *v, void *arg)
     anchor = &v->to->memory.arena.segments[x->anchor];
     if (anchor->busy != 0) {
         v->waits_for = WAIT_CLAIM;
-        return x->st->may_wait ? OUT_WAIT : OUT_NO_MEMORY;
+        return OUT_WAIT;
     }
     if (x->before == 0 && x->behind == 0 && !x->joins && x->len <= ITEM_SIZE_MAX * ITEM_UNIT) {
         return extend_at_once(x, v);
@@ -339,15 +340,39 @@ static enum outcome extend_claimed(struct engine *e, struct extension *x, msec_t
     return out;
 }
 
+/*
+ * The value is claimed by another thread, and the store may not wait: for so long it is tried
+ * again at once. A claim lasts for the rest of the other's section, which waits for nothing.
+ */
+#define CLAIM_PATIENCE_US 20000
+
+static bool may_end_soon(usec_t *until)
+{
+    usec_t now = clock_mono_us();
+
+    if (*until == 0) {
+        *until = now + CLAIM_PATIENCE_US;
+    }
+    (void)sched_yield();
+    return now < *until;
+}
+
 enum outcome store_extend(struct engine *e, struct store *st, uint64_t bytes_max, msec_t now)
 {
     struct extension x = {.st = st, .bytes_max = bytes_max};
     struct visit v;
+    usec_t until = 0;
     enum outcome out;
 
     must_be_reading();
     x.len = store_addition_len(st);
     x.joins = store_joins(st);
-    out = visit_run(e, &v, st->hash, st->key, now, extend_begin, &x);
+    do {
+        out = visit_run(e, &v, st->hash, st->key, now, extend_begin, &x);
+    } while (out == OUT_WAIT && v.waits_for == WAIT_CLAIM && !st->may_wait &&
+             may_end_soon(&until));
+    if (out == OUT_WAIT && !st->may_wait) {
+        out = OUT_NO_MEMORY;
+    }
     return x.claims ? extend_claimed(e, &x, now) : out;
 }

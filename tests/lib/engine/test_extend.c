@@ -388,6 +388,55 @@ TEST_LOOP(a_joint_that_has_to_wait_is_undone, 2)
     fixture_stop(&f);
 }
 
+/* ---- claims ------------------------------------------------------------------------------ */
+
+static void set_claimed(struct segment *anchor, bool is_claimed)
+{
+    shard_enter(f.shard);
+    anchor->busy = is_claimed;
+    shard_leave(f.shard);
+}
+
+static void *end_claim(void *anchor)
+{
+    rcu_register();
+    usleep(1000);
+    set_claimed(anchor, false);
+    rcu_unregister();
+    return NULL;
+}
+
+/* The value is being extended by another thread, whose section ends soon. */
+TEST(who_may_not_wait_meets_a_claim)
+{
+    struct store st = {.mode = STORE_APPEND, .deadline = MSEC_NEVER, .key = span_of("k", 1)};
+    struct segment *anchor;
+    pthread_t other;
+    struct got got;
+
+    start();
+    set_model(3 * LEN, 0);
+    got = fixture_get(&f, "k");
+    ck_assert(got.is_large);
+    anchor = &f.shard->memory.arena.segments[f.shard->memory.arena.values.head];
+    st.value = span_of(input, 1000);
+    set_claimed(anchor, true);
+    ck_assert_int_eq(pthread_create(&other, NULL, end_claim, anchor), 0);
+    ck_assert_int_eq(store_once(&st), OUT_STORED);
+    ck_assert_int_eq(pthread_join(other, NULL), 0);
+    memcpy(model + model_len, input, 1000);
+    model_len += 1000;
+    check_model();
+    /* One that does not end holds nobody up for long. */
+    set_claimed(anchor, true);
+    ck_assert_int_eq(store_once(&st), OUT_NO_MEMORY);
+    st.may_wait = true;
+    ck_assert_int_eq(store_once(&st), OUT_WAIT);
+    set_claimed(anchor, false);
+    check_model();
+    fixture_stop(&f);
+}
+
 /* A value that is still in the shard which its slot leaves moves, however long it is. */
 TEST_LOOP(a_long_addition_to_a_value_that_moves_is_copied, 4)
 {
