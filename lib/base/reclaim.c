@@ -2,9 +2,9 @@
 /*
  * The thread of the reclaimer. One turn of its loop runs a grace period if one is due, releases
  * a burst of objects whose period is over, and calls the hook if it is due. If there is more to
- * do, it yields the CPU and starts over. Otherwise it sleeps until the hook is due or a period
- * is asked for. It reacts to that at once if the need is HURRY or the last period ended at
- * least PACE_US ago, else when PACE_US have passed.
+ * do, it rests for a moment and starts over. Otherwise it sleeps until the hook is due or a
+ * period is asked for. It reacts to that at once if the need is HURRY or the last period ended
+ * at least PACE_US ago, else when PACE_US have passed.
  *
  * So after a period the thread sleeps PACE_US in any case, and during that time asking for
  * another one needs no system call. A loaded server sees one wake-up per period, an idle one
@@ -21,11 +21,8 @@
 #include "lib/base/reclaim.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #include "lib/base/check.h"
 #include "lib/base/clock.h"
@@ -40,7 +37,11 @@ _Atomic int rcu_tsan_word;
 #define PACE_US  4000 /* from the end of a period to the next one, unless that is in a hurry */
 #define BURST_US 100  /* of releasing, before the loop checks again what is due */
 
-#define RECLAIM_NICE 10
+/*
+ * After a burst the thread rests for so many times as long as it took, unless a period is in a
+ * hurry: it takes a quarter of a CPU at most.
+ */
+#define REST_TIMES 3
 
 /* Small, because -k locks whole stacks; nothing here nests deeply. */
 #define STACK_BYTES ((size_t)256 << 10)
@@ -222,6 +223,14 @@ static void sleep_until_due(struct reclaimer *r)
     }
 }
 
+/* After a burst that took so long, with more to do. */
+static void rest(struct reclaimer *r, usec_t took)
+{
+    if (!is_stopping(r) && took > 0) {
+        grace_sleep(&r->grace, GRACE_HURRY, took * REST_TIMES);
+    }
+}
+
 /* Release everything, however many periods that takes. */
 static void drain(struct reclaimer *r)
 {
@@ -238,8 +247,6 @@ static void *reclaim_main(void *arg)
     (void)pthread_setname_np(pthread_self(), "reclaimer");
     check_note("reclaimer");
     context_set_thread(THREAD_RECLAIMER, NULL, NULL);
-    /* Some sandboxes refuse this; then it delays the wake-ups of the other threads. */
-    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), RECLAIM_NICE);
 
     while (!is_stopping(r)) {
         usec_t now = clock_mono_us();
@@ -253,7 +260,7 @@ static void *reclaim_main(void *arg)
             has_more = true;
         }
         if (has_more) {
-            (void)sched_yield();
+            rest(r, clock_mono_us() - now);
         } else {
             sleep_until_due(r);
         }
