@@ -94,6 +94,7 @@ void turn_take(struct turn *t, struct client *c)
     must_be_worker(t->w);
     must_be_reading();
     t->client = c;
+    t->waiter = t->w->copy_owner == NULL || t->w->copy_owner == c ? &t->w->copy_waiter : NULL;
     t->may_wait = false;
     t->is_halted = false;
     t->is_broken = false;

@@ -55,6 +55,7 @@ struct turn {
     msec_t now;                /* when the section opened, or what came later was read */
     uint32_t now_s;            /* the same in seconds */
     bool is_followed;          /* the round has others after this client */
+    struct waiter *waiter;     /* [borrowed] the worker's; NULL: another client has it */
     bool may_wait;             /* stores and flushes may ask for TURN_WAITS */
     bool is_halted;            /* output waits or is broken: begin no request */
     bool is_broken;            /* the connection is lost */

@@ -201,7 +201,7 @@ void conn_settle(struct conn *c)
         conn_auth_note(c);
     } else if (conn_is_waiting(c)) {
         conn_arm(c, 0);
-        cron_retry_soon(c->worker);
+        conn_wait_settle(c);
     } else if (task_is_waiting(&c->task)) {
         conn_arm(c, 0);
     } else if (c->worker->is_stopping && !c->is_kept && !conn_drain_has_input(c)) {

@@ -38,6 +38,7 @@ struct upload {
     struct pace pace;          /* in the worker's list */
     size_t len;                /* announced bytes */
     size_t held;               /* by the body, as counted in body_pending_bytes */
+    struct waiter waiter;      /* among those that wait for segments of the shard */
     struct upload_place place; /* among those that met the bound of what they hold */
     uint32_t moves; /* of their line, when it was last looked at for an end of waiting */
     bool may_place; /* to be tried with its first bytes: read it into its place */
@@ -242,6 +243,15 @@ bool conn_upload_may_place(const struct turn *t, const struct lot *lot, const st
     return c->place_rest == 0 && !is_full(t->w);
 }
 
+/* struct waiter of an upload. */
+static void wake_upload(struct waiter *waiter)
+{
+    struct upload *u =
+        (struct upload *)(void *)((char *)waiter - offsetof(struct upload, waiter));
+
+    worker_retry(u->conn->worker);
+}
+
 static struct upload *upload_create(struct turn *t, const struct request *r, bool may_place)
 {
     size_t args_len = r->cls == CLASS_META ? r->args.len : 0;
@@ -262,6 +272,7 @@ static struct upload *upload_create(struct turn *t, const struct request *r, boo
     u->conn = turn_conn(t);
     u->len = r->value_len;
     u->held = 0;
+    u->waiter = (struct waiter){.wake = wake_upload};
     u->place = (struct upload_place){.worker = NULL};
     u->moves = 0;
     u->may_place = may_place;
@@ -271,6 +282,7 @@ static struct upload *upload_create(struct turn *t, const struct request *r, boo
         mem_free(u);
         return NULL;
     }
+    body_wait_in_line(u->body, &u->waiter, false);
     u->pace = (struct pace){.bytes = 0}; /* in no list */
     pace_note(&t->w->uploads, &u->pace, t->now, 0);
     cron_pace_ms(t->w, CONN_PACE_UPLOADS_MS);
@@ -521,6 +533,18 @@ bool conn_upload_check(struct worker *w, msec_t now)
         check_slowest(w, upload_of_pace(p), now, patience);
     }
     return pace_slowest(&w->uploads) != NULL;
+}
+
+const struct waiter *conn_upload_waiter(const struct conn *c)
+{
+    must_be_worker(c->worker);
+    return c->upload != NULL ? &c->upload->waiter : NULL;
+}
+
+bool conn_upload_has_place(const struct conn *c)
+{
+    must_be_worker(c->worker);
+    return c->upload != NULL && c->upload->place.worker != NULL;
 }
 
 bool conn_upload_wants_read(const struct conn *c)

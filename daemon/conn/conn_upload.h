@@ -39,6 +39,12 @@ enum turn_stop conn_upload_begin(struct turn *t, const struct request *r, bool m
 enum turn_stop conn_upload_take(struct turn *t, struct lot *lot, const char *p, size_t len,
                                 size_t *used);
 
+/* Its upload's place in the line of a shard; NULL: it has no upload. Context: worker. */
+const struct waiter *conn_upload_waiter(const struct conn *c);
+
+/* Is it in the line of uploads (upload_line.h), so that it will be woken? Context: worker. */
+bool conn_upload_has_place(const struct conn *c);
+
 /* Are bytes missing that can be read directly into its room? Context: worker. */
 bool conn_upload_wants_read(const struct conn *c);
 

@@ -7,14 +7,26 @@
 #include "daemon/conn/conn_execute.h"
 #include "daemon/conn/conn_shed.h"
 #include "daemon/conn/conn_upload.h"
+#include "daemon/worker/cron.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
+
+/*
+ * Who waits in a line is woken, and is tried again after so many milliseconds in case that room
+ * was made where nobody could tell. Others are tried again sooner: blocks, and what waits for a
+ * larger index, for a claim or for a flush.
+ */
+#define PLACE_MS  10u
+#define OTHERS_MS 1u
 
 void conn_wait_begin(struct conn *c)
 {
     struct worker *w = c->worker;
 
     must_be_worker(w);
+    if (w->copy_waiter.memory != NULL && w->copy_owner == NULL) {
+        w->copy_owner = &c->client; /* it has joined the line just now */
+    }
     if (!conn_is_waiting(c)) {
         c->wait_since = conn_wait_now();
         list_append(&w->waiting, &c->wait_link);
@@ -25,11 +37,37 @@ void conn_wait_begin(struct conn *c)
 
 void conn_wait_end(struct conn *c)
 {
-    must_be_worker(c->worker);
+    struct worker *w = c->worker;
+
+    must_be_worker(w);
     if (conn_is_waiting(c)) {
         list_remove(&c->wait_link);
-        c->worker->waiting_count--;
+        w->waiting_count--;
+        if (w->copy_owner == &c->client) {
+            line_leave(&w->copy_waiter);
+            w->copy_owner = NULL;
+        }
     }
+}
+
+/* Its place in the line of a shard; NULL: it has none. */
+static const struct waiter *place_of(const struct conn *c)
+{
+    const struct waiter *place = conn_upload_waiter(c);
+
+    if (place != NULL && place->memory != NULL) {
+        return place;
+    }
+    place = &c->worker->copy_waiter;
+    return c->worker->copy_owner == &c->client && place->memory != NULL ? place : NULL;
+}
+
+void conn_wait_settle(struct conn *c)
+{
+    bool is_woken = place_of(c) != NULL || conn_upload_has_place(c);
+
+    must_be_worker(c->worker);
+    cron_retry_in(c->worker, is_woken ? PLACE_MS : OTHERS_MS);
 }
 
 static void retry(struct conn *c)
@@ -44,7 +82,15 @@ static void retry(struct conn *c)
     }
 }
 
-void conn_wait_retry(struct worker *w)
+/* In a line, and not called: it would find nothing. */
+static bool is_in_vain(const struct conn *c)
+{
+    const struct waiter *place = place_of(c);
+
+    return place != NULL && !atomic_load_explicit(&place->is_called, memory_order_relaxed);
+}
+
+void conn_wait_retry(struct worker *w, bool all)
 {
     must_be_worker(w);
     must_not_be_reading();
@@ -53,12 +99,15 @@ void conn_wait_retry(struct worker *w)
     }
     /* Most wait for a period, and the reclaimer may not have the CPU. */
     (void)engine_try_grace(w->engine);
-    /* Each goes to the end before it is tried: so those that still wait stay in order. */
+    /* Each goes to the end before it is looked at: so those that still wait stay in order. */
     for (uint32_t n = w->waiting_count; n > 0 && !list_is_empty(&w->waiting); n--) {
         struct list_link *link = list_first(&w->waiting);
+        struct conn *c = LIST_MEMBER(link, struct conn, wait_link);
 
         list_append(&w->waiting, link);
-        retry(LIST_MEMBER(link, struct conn, wait_link));
-        conn_shed_if_crowded(w);
+        if (all || !is_in_vain(c)) {
+            retry(c);
+            conn_shed_if_crowded(w);
+        }
     }
 }

@@ -18,7 +18,13 @@ void conn_wait_begin(struct conn *c);
 /* It does not wait any more; nothing happens if it did not. Context: worker. */
 void conn_wait_end(struct conn *c);
 
-/* Try all that wait once more, in their order. Context: worker, outside a section. */
-void conn_wait_retry(struct worker *w);
+/*
+ * Try those that wait once more, in their order; all of them, or those whose turn has come.
+ * Context: worker, outside a section.
+ */
+void conn_wait_retry(struct worker *w, bool all);
+
+/* It has been told to wait: when it is tried again if nobody wakes it. Context: worker. */
+void conn_wait_settle(struct conn *c);
 
 #endif

@@ -51,8 +51,8 @@ struct worker_duties {
     /* Send what the rings of watchers hold. */
     void (*serve_watchers)(struct worker *w);
 
-    /* Try the stores again that wait for room. */
-    void (*retry_waiting)(struct worker *w);
+    /* Try the stores again that wait for room: all, or those whose turn has come. */
+    void (*retry_waiting)(struct worker *w, bool all);
 
     /* The users were read again: clients that are gone from them have to leave. */
     void (*doubt_logins)(struct worker *w);

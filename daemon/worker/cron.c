@@ -22,7 +22,8 @@
  * home workers. Both sides store, fence, then load, so one of them sees the other's store. A
  * worker without a home shard does none of this, except that it pokes others.
  *
- * Connections. Those whose stores wait for room are tried again each millisecond. Those that
+ * Connections. Those whose stores wait for room are tried again after some milliseconds, if
+ * nobody wakes them. Those that
  * hold memory are checked for their pace while there are any. All are checked once a second
  * while an idle timeout is set, and whenever a connection asks for it. A timer of its own is
  * armed for the first of those that have to finish a handshake or a login in time.
@@ -39,7 +40,6 @@
 #define MAINTAIN_SLICE_US 200
 #define RETRY_FIRST_MS    1u
 #define RETRY_LAST_MS     64u
-#define STORES_MS         1u /* until stores that wait for room are tried again */
 #define IDLE_MS           1000u
 #define HZ_MAX            500u
 #define OTHERS_PER_TURN   16u  /* shards of other workers checked in one turn */
@@ -390,16 +390,16 @@ static void on_stores(uv_timer_t *timer)
 {
     struct cron *c = timer->data;
 
-    c->worker->crew->duties->retry_waiting(c->worker);
+    c->worker->crew->duties->retry_waiting(c->worker, true);
 }
 
-void cron_retry_soon(struct worker *w)
+void cron_retry_in(struct worker *w, unsigned ms)
 {
-    struct cron *c = w->cron;
+    uv_timer_t *timer = &w->cron->stores;
 
     must_be_worker(w);
-    if (!uv_is_active((uv_handle_t *)&c->stores)) {
-        uv_timer_start(&c->stores, on_stores, STORES_MS, 0);
+    if (!uv_is_active((uv_handle_t *)timer) || uv_timer_get_due_in(timer) > ms) {
+        uv_timer_start(timer, on_stores, ms, 0);
     }
 }
 

@@ -41,8 +41,11 @@ void cron_poked(struct worker *w);
  */
 void cron_check_idle_ms(struct worker *w, unsigned ms);
 
-/* Try stores that wait for room again in a millisecond. Context: worker. */
-void cron_retry_soon(struct worker *w);
+/*
+ * Try all stores that wait for room again in so many milliseconds, or earlier if that was asked
+ * for before. Context: worker.
+ */
+void cron_retry_in(struct worker *w, unsigned ms);
 
 /*
  * Have the deadlines of connections checked in so many milliseconds, or earlier if that was

@@ -170,7 +170,14 @@ static void on_retry(struct message *m, void *receiver)
     (void)m;
     /* First: room that is made from here on brings another message. */
     atomic_exchange_explicit(&w->is_retry_posted, false, memory_order_acq_rel);
-    w->crew->duties->retry_waiting(w);
+    w->crew->duties->retry_waiting(w, false);
+}
+
+/* struct waiter of a worker. */
+static void wake_copy(struct waiter *waiter)
+{
+    worker_retry(
+        (struct worker *)(void *)((char *)waiter - offsetof(struct worker, copy_waiter)));
 }
 
 static void on_poke(struct message *m, void *receiver)
@@ -331,6 +338,7 @@ static int worker_init(struct worker *w, struct crew *crew, uint32_t id)
     w->poke_message.fn = on_poke;
     w->doubt_message.fn = on_doubt;
     w->retry_message.fn = on_retry;
+    w->copy_waiter.wake = wake_copy;
     atomic_init(&w->sleeps_until, MSEC_NEVER);
     w->rbuf = mem_alloc_aligned(WORKER_RBUF_BYTES, 64);
     w->obuf = mem_alloc_aligned(WORKER_OBUF_BYTES, 64);

@@ -22,8 +22,10 @@
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/engine/engine.h"
+#include "lib/memory/line.h"
 
 struct byte_ring;
+struct client;
 struct conn;
 struct crew;
 struct cron;
@@ -135,6 +137,9 @@ struct worker {
     struct list ready;         /* the others */
     uint32_t waiting_count;    /* connections whose stores wait for room */
     struct list waiting;       /* those, the oldest first */
+    /* For appends that copy: one at a time has a place in the line for segments. */
+    struct waiter copy_waiter;
+    struct client *copy_owner;        /* [borrowed] whose append it is; NULL: none waits */
     struct list deadlines[DEADLINES]; /* connections that have to, the oldest first */
     struct idle idle;
     uint32_t whole_count; /* long answers of statistics that are composed as a whole */

@@ -28,7 +28,9 @@ struct body {
     uint32_t at_index; /* its place among those that are taken */
     char *tail;        /* buffer for the pieces' bytes, made when they begin */
     bool is_placed;
-    struct loose loose; /* when it is placed: the pieces that take the bytes instead */
+    bool wants_all;        /* it waits for all its segments at once */
+    struct waiter *waiter; /* [borrowed] its place in the line; NULL: none */
+    struct loose loose;    /* when it is placed: the pieces that take the bytes instead */
 };
 
 static size_t whole_bytes(const struct body *b)
@@ -52,6 +54,12 @@ struct body *body_begin(struct engine *e, uint64_t hash, size_t len)
         chunks_cut(&b->shard->memory, len, &b->cut);
     }
     return b;
+}
+
+void body_wait_in_line(struct body *b, struct waiter *w, bool all)
+{
+    b->waiter = w;
+    b->wants_all = all;
 }
 
 static void append_segment(struct body *b, segment_t n)
@@ -168,35 +176,55 @@ bool body_unplace(struct body *b)
 /* ---- whole segments ---------------------------------------------------------------------- */
 
 /* How often the cursor is asked for one segment before the caller has to come again. */
-#define TAKE_TRIES 64
+#define TAKE_TRIES 16
 
-static enum outcome take_segment(struct body *b)
+/* What take_segment() does when the shard has none: OUT_MISS: try again. */
+static enum outcome take_from_others(struct body *b, enum outcome out)
 {
     struct shard *s = b->shard;
+
+    if (engine_steal(b->engine, s) == STEAL_DONE) {
+        return OUT_MISS;
+    }
+    /* Soon another shard may have clearly more than this one. */
+    return b->engine->shard_count > 1 && s->memory.evictions ? OUT_WAIT : out;
+}
+
+static enum outcome take_segment(struct body *b, bool may_wait)
+{
+    struct shard *s = b->shard;
+    struct waiter *w = b->waiter;
     msec_t now = clock_now(&b->engine->clock);
     enum outcome out = OUT_MISS;
     segment_t n = 0;
 
+    if (w != NULL && w->memory != NULL && w->memory != &s->memory) {
+        line_leave(w); /* the slot has moved */
+    }
+    if (w != NULL && w->memory == NULL && !may_wait) {
+        w = NULL;
+    }
     /* Each try is one bounded slice; the shard is free for others between them. */
     for (int i = 0; i < TAKE_TRIES && out == OUT_MISS; i++) {
+        bool is_behind;
+
         shard_enter(s);
-        out = room_take_whole(&s->memory, now, &n);
+        out = room_take_whole(&s->memory, w, b->wants_all ? b->cut.segments - b->taken : 1, now,
+                              &n);
         if (out == OUT_OK) {
             append_segment(b, n);
         }
+        is_behind = w != NULL && w->memory != NULL && line_is_behind(&s->memory, w);
         shard_leave(s);
         shard_after_leave(s);
-        if (out == OUT_NO_MEMORY || out == OUT_WAIT) {
-            enum steal stolen = engine_steal(b->engine, s);
-
-            if (stolen == STEAL_DONE) {
-                out = OUT_MISS;
-            } else if (b->engine->shard_count > 1 && s->memory.evictions) {
-                out = OUT_WAIT; /* soon another shard may have clearly more than this one */
-            }
+        if (!is_behind && (out == OUT_NO_MEMORY || out == OUT_WAIT)) {
+            out = take_from_others(b, out);
         }
     }
-    return out == OUT_MISS ? OUT_WAIT : out;
+    if (out == OUT_MISS && w != NULL) {
+        w->wake(w); /* it has been called, and goes on when others had their turn */
+    }
+    return out != OUT_MISS ? out : OUT_WAIT;
 }
 
 /* The segment with this index, which is that of the last call or the next. */
@@ -235,7 +263,7 @@ enum outcome body_room(struct body *b, bool may_wait, char **ptr, size_t *n)
         return OUT_OK;
     }
     if (b->filled == (size_t)b->taken * seg) {
-        enum outcome out = take_segment(b);
+        enum outcome out = take_segment(b, may_wait);
 
         if (out != OUT_OK) {
             return out == OUT_WAIT && !may_wait ? OUT_NO_MEMORY : out;
@@ -289,6 +317,7 @@ static void give_back(struct body *b)
     if (b->first != 0) {
         shard_enter(b->shard);
         arena_give_whole(&b->shard->memory.arena, b->first, b->last, b->taken);
+        line_settle(&b->shard->memory);
         shard_leave(b->shard);
         body_disown(b);
     }
@@ -301,6 +330,9 @@ void body_abort(struct body **b)
             loose_abort(&(*b)->loose);
         }
         give_back(*b);
+        if ((*b)->waiter != NULL && !(*b)->wants_all) {
+            line_leave((*b)->waiter);
+        }
         mem_free((*b)->tail);
         mem_free(*b);
         *b = NULL;
@@ -343,7 +375,7 @@ enum outcome body_take(struct body *b, bool may_wait)
     enum outcome out = OUT_OK;
 
     while (out == OUT_OK && b->taken < b->cut.segments) {
-        out = take_segment(b);
+        out = take_segment(b, may_wait);
     }
     return out == OUT_WAIT && !may_wait ? OUT_NO_MEMORY : out;
 }
@@ -363,7 +395,7 @@ enum outcome body_rehome(struct body *b, struct shard *to, bool may_wait)
     moved.last = 0;
     moved.taken = 0;
     for (uint32_t i = 0; i < b->taken; i++) {
-        enum outcome out = take_segment(&moved);
+        enum outcome out = take_segment(&moved, may_wait);
 
         if (out != OUT_OK) {
             give_back(&moved);

@@ -24,12 +24,21 @@ struct shard;
 struct body;
 struct loose;
 struct store;
+struct waiter;
 
 /*
  * Begin to receive a value of len bytes, more than ENGINE_SMALL_MAX. Takes no room yet.
  * NULL when there is no memory. Context: read side, no shard held.
  */
 struct body *body_begin(struct engine *e, uint64_t hash, size_t len);
+
+/*
+ * Where it cannot have a segment it waits with this place in the line of its shard, instead of
+ * being behind everybody. all: it is given up whenever it has to wait, so it waits for all its
+ * segments, else for the next, and has left the line when it is aborted. Context: the thread
+ * that began it, and the waiter's.
+ */
+void body_wait_in_line(struct body *b, struct waiter *w, bool all);
 
 /*
  * Where the next bytes go: fills ptr and n (at least 1 while the body is not full). OUT_OK, or

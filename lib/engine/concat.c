@@ -193,6 +193,8 @@ static enum outcome concat_copied(struct engine *e, struct store *st, msec_t now
         return OUT_NO_MEMORY;
     }
 
+    body_wait_in_line(b, st->waiter, true);
+
     struct store_commit c = {
         .st = st, .body = &b, .has_ttl = item_has_ttl(old.item), .seen = old.item};
 
@@ -247,6 +249,7 @@ static enum outcome concat_large(struct engine *e, struct store *st, msec_t now)
         return OUT_NO_MEMORY;
     }
     with_body.body = &body;
+    body_wait_in_line(body, st->waiter, true);
     out = body_append(body, st->value, st->may_wait);
     if (out == OUT_OK) {
         out = concat_tries(e, &with_body, now);
@@ -274,5 +277,11 @@ enum outcome store_concat(struct engine *e, struct store *st, msec_t now)
         }
         break;
     }
-    return out == OUT_MISS ? concat_large(e, st, now) : out;
+    if (out == OUT_MISS) {
+        out = concat_large(e, st, now);
+        if (out != OUT_WAIT && st->waiter != NULL) {
+            line_leave(st->waiter);
+        }
+    }
+    return out;
 }

@@ -88,6 +88,7 @@ enum outcome fresh_take(struct engine *e, const struct store *st, uint32_t count
     if (f->body == NULL) {
         return OUT_NO_MEMORY;
     }
+    body_wait_in_line(f->body, st->waiter, true);
     out = body_take(f->body, st->may_wait);
     if (out == OUT_OK) {
         segment_t n;

@@ -18,6 +18,7 @@ enum store_mode { STORE_SET, STORE_ADD, STORE_REPLACE, STORE_CAS, STORE_APPEND, 
 struct body;
 struct engine;
 struct store_over;
+struct waiter;
 
 struct store {
     enum store_mode mode;
@@ -32,6 +33,8 @@ struct store {
     const struct store_over *over; /* used by the engine only (store_common.h); else NULL */
     uint64_t cas_new;              /* cas of the new item; 0: drawn */
     bool may_wait;                 /* false: OUT_NO_MEMORY instead of OUT_WAIT */
+    /* append, prepend: the place of who waits in the line for segments; NULL: none */
+    struct waiter *waiter;
     /*
      * append, prepend: an item that is there must have cas_expected, else EXISTS. In the other
      * modes, a set or replace that compares is STORE_CAS, and an add never compares.

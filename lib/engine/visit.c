@@ -165,6 +165,9 @@ handle_t visit_block_pressed(struct visit *v, enum chain_id chain, uint32_t *uni
     if (*why == OUT_WAIT && !may_wait) {
         *why = OUT_NO_MEMORY;
     }
+    if (*why == OUT_WAIT) {
+        line_note_blocks(&s->memory, false);
+    }
     if (*why == OUT_NO_MEMORY) {
         ctr_add(&s->counters, CTR_outofmemory, 1);
     }

@@ -145,12 +145,15 @@ static segment_t draw_segment(struct memory *m, enum draw draw)
 {
     segment_t n;
 
-    if (draw == DRAW_PUT && arena_avail(&m->arena) <= ROOM_RESERVE) {
+    if (draw == DRAW_PUT && arena_avail(&m->arena) <= ROOM_RESERVE + m->line.promised) {
         return 0;
     }
     n = arena_take(&m->arena, SEG_OPEN, draw == DRAW_PUT ? 0 : memory_overdraw(m));
     if (m->arena.wants_range) {
         m->ops->wants_range(m->owner);
+    }
+    if (n != 0 && draw != DRAW_CURSOR) {
+        line_note_blocks(m, true);
     }
     return n;
 }

@@ -8,6 +8,7 @@
  *     chunks     large values: whole segments and pieces
  *     cursor     empties one segment at a time: cleans it, or evicts from it
  *     evict      the seam for eviction policies; evict_density, with its ghost, is the policy
+ *     line       large values that wait for room, in their order
  *     room       how much is kept free, and making room
  *     tidy       cleaning when room is not short: memory follows the data after a mass death
  *     trim       what the reclaimer's thread does: releases, gives back to the system
@@ -33,6 +34,7 @@
 #include "lib/memory/arena.h"
 #include "lib/memory/evict.h"
 #include "lib/memory/item.h"
+#include "lib/memory/line.h"
 
 /* Holes are listed by exact size in units. */
 #define HOLE_SIZES (ITEM_SIZE_MAX + 1)
@@ -172,6 +174,7 @@ struct memory {
     struct cursor cursor;
     struct evict evict;
     struct tidy tidy;
+    struct room_line line;
     uint64_t epoch; /* changes when a flush takes all blocks away */
     uint64_t large_items;
     uint64_t large_with_segments; /* those of them that have whole segments */

@@ -20,6 +20,9 @@
  */
 #define HELD_LEAST 8
 
+/* At most so many segments are kept free for the line: those behind them get the next ones. */
+#define LINE_MOST 32
+
 /* A period is over after so many milliseconds, unless the reclaimer is kept from its CPU. */
 #define GRACE_MS 8
 
@@ -42,6 +45,7 @@ uint32_t room_wanted(const struct memory *m)
     uint32_t want = KEEP_FREE + (uint32_t)((foreseen < most ? foreseen : most) >> shift);
 
     memory_must_be_entered(m);
+    want += m->line.wanted < LINE_MOST ? m->line.wanted : LINE_MOST;
     /* All shards pay back an overdraft in equal parts. */
     if (left < 0 && tidy_filled(m) >> shift > HELD_LEAST) {
         want += (uint32_t)((uint64_t)-left / m->sharers >> shift) + 1;
@@ -106,6 +110,7 @@ static void release_queue(struct memory *m, enum run_kind kind)
 
     arena_release(&m->arena, kind, RELEASE_MAX, &r);
     count_released(m, &r);
+    line_settle(m);
 }
 
 void room_release(struct memory *m)
@@ -117,6 +122,7 @@ void room_release(struct memory *m)
     arena_release(&m->arena, RUN_LAZY, RELEASE_MAX, &r);
     arena_release_pinned(&m->arena, RELEASE_MAX, &r);
     count_released(m, &r);
+    line_settle(m);
 }
 
 /*

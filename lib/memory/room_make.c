@@ -62,37 +62,74 @@ enum outcome room_pressed(struct memory *m, msec_t now)
     return OUT_WAIT;
 }
 
-enum outcome room_take_whole(struct memory *m, msec_t now, segment_t *out)
+/* The cursor's part of room_take_whole(). False: there was nothing it could do. */
+static bool make_whole(struct memory *m, msec_t now)
 {
     bool can_go_on = true;
 
-    memory_must_be_entered(m);
-    room_release(m);
     if (arena_avail(&m->arena) + room_coming(m) <= room_wanted(m) || room_is_pressed(m)) {
         can_go_on = cursor_slice(m, PRESS_WORK, now);
         room_release(m);
     }
-    if (arena_avail(&m->arena) > ROOM_RESERVE) {
-        *out = arena_take(&m->arena, SEG_WHOLE, 0);
-        if (m->arena.wants_range) {
-            m->ops->wants_range(m->owner);
-        }
-        if (*out == 0 && arena_needs_range(&m->arena)) {
-            return OUT_MISS;
-        }
-        if (*out != 0) {
-            m->blocks.put_bytes += segment_bytes(&m->arena);
-            return OUT_OK;
-        }
+    return can_go_on;
+}
+
+/* OUT_MISS: there was none. */
+static enum outcome take_whole(struct memory *m, struct waiter *w, segment_t *out)
+{
+    if (arena_avail(&m->arena) <= ROOM_RESERVE + line_ahead(m, w)) {
+        return OUT_MISS;
     }
-    /* What waits will do: evicting more meanwhile would only empty the cache. */
-    if (room_waiting(m) > ROOM_RESERVE) {
-        grace_ask(m->arena.grace, GRACE_HURRY);
+    *out = arena_take(&m->arena, SEG_WHOLE, 0);
+    if (m->arena.wants_range) {
+        m->ops->wants_range(m->owner);
+    }
+    if (*out == 0) {
+        return OUT_MISS;
+    }
+    m->blocks.put_bytes += segment_bytes(&m->arena);
+    if (w != NULL && w->memory == m) {
+        line_took(m, w);
+    }
+    return OUT_OK;
+}
+
+enum outcome room_take_whole(struct memory *m, struct waiter *w, uint32_t want, msec_t now,
+                             segment_t *out)
+{
+    bool can_go_on;
+
+    memory_must_be_entered(m);
+    room_release(m);
+    if (w != NULL && w->memory == m) {
+        line_join(m, w, want); /* it may have given back what it had taken */
+    }
+    if (w != NULL && line_is_behind(m, w)) {
+        line_join(m, w, want);
         return OUT_WAIT;
     }
-    if (!can_go_on && m->evictions && (room_coming(m) > 0 || blocks_has_deaths(m))) {
+    can_go_on = make_whole(m, now);
+    if (take_whole(m, w, out) == OUT_OK) {
+        return OUT_OK;
+    }
+    if (w != NULL) {
+        line_join(m, w, want);
+        line_call(m, w);
+    }
+    if (arena_needs_range(&m->arena)) {
+        return OUT_MISS;
+    }
+    /*
+     * What waits will do: evicting more meanwhile would only empty the cache. Or nothing can be
+     * moved, but can with little more than there is.
+     */
+    if (room_waiting(m) > ROOM_RESERVE ||
+        (!can_go_on && m->evictions && (room_coming(m) > 0 || blocks_has_deaths(m)))) {
         grace_ask(m->arena.grace, GRACE_HURRY);
-        return OUT_WAIT; /* with little more, what there is can be moved */
+        if (w != NULL) {
+            line_uncall(m, w);
+        }
+        return OUT_WAIT;
     }
     return can_go_on ? OUT_MISS : OUT_NO_MEMORY;
 }

@@ -39,9 +39,12 @@ enum outcome room_pressed(struct memory *m, msec_t now);
 
 /*
  * Take a whole segment for a large value, with one bounded slice of the cursor. OUT_OK;
- * OUT_MISS: none yet, call again after leaving the shard; OUT_WAIT, OUT_NO_MEMORY as above.
- * Context: in shard.
+ * OUT_MISS: none yet, call again after leaving the shard; OUT_WAIT, OUT_NO_MEMORY as above. The
+ * waiter, who wants so many segments, joins the line when there is none for him at once; he has
+ * been called if OUT_MISS is returned. NULL: nobody who would wait in the line. Context: in
+ * shard, the waiter's thread.
  */
-enum outcome room_take_whole(struct memory *m, msec_t now, segment_t *out);
+enum outcome room_take_whole(struct memory *m, struct waiter *w, uint32_t want, msec_t now,
+                             segment_t *out);
 
 #endif

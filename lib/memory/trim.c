@@ -122,6 +122,7 @@ static uint64_t release_memory(struct memory *m)
 
     lock_take(m->lock);
     room_release(m);
+    line_nudge(m);
     if (m->blocks.put_bytes == m->trim.put_bytes_seen) {
         blocks_ripen(m, RIPEN_BURST);
         if (blocks_has_ripe(m)) {

@@ -168,7 +168,7 @@ static void on_settle(struct message *m, void *receiver)
         shard_expire_slice(w->shard, CYCLE_SLOW, &cfg);
     }
     cron_poked(w);
-    conn_wait_retry(w);
+    conn_wait_retry(w, true);
     conn_idle_check(w, now);
     m->fn = on_settled;
     mailbox_post(&w->crew->main_mailbox, m);

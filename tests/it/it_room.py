@@ -4,6 +4,8 @@
 import os
 import resource
 import sys
+import threading
+import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
@@ -169,6 +171,51 @@ def test_a_hint_is_cut_to_what_the_limit_bears():
         wait_for(lambda: c.stat("hash_bytes") <= 2 * MIB, "the index fits the new limit")
     with Daemon("-m", "64", "-t", "3", "-o", "hashpower=19") as d, d.client() as c:
         assert "sizes the index for" not in d.log()
+
+
+def test_stores_go_on_while_all_else_falls_due():
+    """At the limit, in the second in which everything falls due: room has to come from what is due, from
+    the index that shrinks, from one shard for another. However long that takes, nothing is refused."""
+    large, small, clients = 300 * KIB, 2000, 12
+    for megabytes, threads in ((48, 1), (48, 3)):
+        with Daemon("-m", str(megabytes), "-t", str(threads)) as d, d.client() as c:
+            count, wrong = megabytes * 7000, []
+            due = int(time.time()) + 4
+            tail = b" 0 %d 64 noreply\r\n%s\r\n" % (due, b"v" * 64)
+            for i in range(0, count, 1000):
+                c.send(b"".join(b"set k%d%s" % (i + n, tail) for n in range(1000)))
+            assert c.ask(b"version").startswith(b"VERSION")
+
+            def store(number, size):
+                with d.client() as client:
+                    for i in range(60):
+                        key = b"%d.%d" % (number, i % 4)
+                        value = mayfly.pattern(key + b".%d" % i, size)
+                        answer = client.set(key, value)
+                        if answer != b"STORED" or i % 20 == 19 and client.get(key) not in (value, None):
+                            wrong.append((key, answer))
+
+            wait_for(lambda: time.time() >= due, "they fall due")
+            writers = [threading.Thread(target=store, args=(n, large if n % 2 else small)) for n in range(clients)]
+            for t in writers:
+                t.start()
+            for t in writers:
+                t.join()
+            assert not wrong, (d.command, wrong)
+            assert c.stat("store_no_memory") == 0 and c.shard_sum("mayfly_bodies_shed") == 0
+            wait_for(lambda: c.stat("curr_items") <= 4 * clients, "what was due is gone")
+
+
+def test_no_thread_is_behind_the_others():
+    """Whoever enters shards has the priority of the workers: one with less could lose the CPU to others
+    while it is in a shard, and the workers would wait for them."""
+    with Daemon("-t", "2", is_visible=True) as d:
+        nice = {}
+        for task in os.listdir("/proc/%d/task" % d.pid):
+            with open("/proc/%d/task/%s/stat" % (d.pid, task)) as f:
+                name, fields = f.read().rsplit(")", 1)
+                nice[name.split("(", 1)[1]] = int(fields.split()[16])
+        assert "reclaimer" in nice and len(set(nice.values())) == 1, nice
 
 
 mayfly.main(globals())

@@ -10,6 +10,7 @@
 
 #include "lib/base/rcu.h"
 #include "lib/engine/body.h"
+#include "lib/memory/line.h"
 
 /* Waits of about 1 ms before a store may be refused. */
 #define WAIT_TRIES 5000u
@@ -164,13 +165,21 @@ static bool body_fill_placed(struct worker *w, const struct store *s, struct bod
     return false;
 }
 
+/* Whoever waits polls as well. */
+static void wake_nobody(struct waiter *w)
+{
+    (void)w;
+}
+
 enum outcome client_store(struct worker *w, const struct name *n, enum store_mode mode,
                           const char *value, size_t len, uint32_t flags, msec_t deadline,
                           uint64_t cas_expected, uint64_t *cas)
 {
     struct engine *e = &w->world->engine;
     struct body *body = NULL;
+    struct waiter place = {.wake = wake_nobody};
     struct store s = {.mode = mode,
+                      .waiter = rng_below(&w->rng, 4) != 0 ? &place : NULL,
                       .hash = n->hash,
                       .key = span_of(n->text, n->len),
                       .flags = flags,
@@ -185,12 +194,18 @@ enum outcome client_store(struct worker *w, const struct name *n, enum store_mod
     if (len > ENGINE_SMALL_MAX && mode <= STORE_CAS && rng_below(&w->rng, 4) != 0) {
         rcu_begin();
         body = body_begin(e, n->hash, len);
+        if (body != NULL) {
+            body_wait_in_line(body, s.waiter, false);
+        }
         is_inside = body != NULL && body_fill_placed(w, &s, body, value, len);
         if (!is_inside) {
             rcu_end();
         }
         if (body == NULL || (!is_inside && !body_fill(w, &body, value, len))) {
             w->tally.no_memory++;
+            if (place.memory != NULL) {
+                stress_fail(w->world, n->id, "a body that is gone still waits");
+            }
             return OUT_NO_MEMORY;
         }
         w->tally.bodies++;
@@ -220,6 +235,9 @@ enum outcome client_store(struct worker *w, const struct name *n, enum store_mod
     }
     if (body != NULL) {
         stress_fail(w->world, n->id, "the body was not taken with %s", outcome_name(out));
+    }
+    if (place.memory != NULL) {
+        stress_fail(w->world, n->id, "a store that is done still waits");
     }
     if (out == OUT_NO_MEMORY) {
         w->tally.no_memory++;

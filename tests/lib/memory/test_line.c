@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * line: who waits for whole segments of a shard gets them in order, and whoever comes new is
+ * behind. The shard is empty, so there is no room but what the test gives back.
+ */
+#include "lib/memory/line.h"
+
+#include <string.h>
+
+#include "lib/engine/body.h"
+#include "lib/memory/chains.h"
+#include "lib/memory/room_make.h"
+#include "tests/common/unit.h"
+#include "tests/lib/fixture.h"
+
+#define WAITERS 4
+
+static struct fixture f;
+static struct memory *m;
+
+static struct waiter waiters[WAITERS];
+
+/* Who was woken, in order. */
+static unsigned woken[64];
+static unsigned woken_count;
+
+static void wake(struct waiter *w)
+{
+    ck_assert_uint_lt(woken_count, 64);
+    woken[woken_count++] = (unsigned)(w - waiters);
+}
+
+/* All segments that puts may have, in the test's hands. */
+static segment_t hoard[4096];
+static uint32_t hoarded;
+
+static enum outcome take(struct waiter *w, uint32_t want)
+{
+    enum outcome out;
+    segment_t n = 0;
+
+    shard_enter(f.shard);
+    out = room_take_whole(m, w, want, fixture_now(&f), &n);
+    shard_leave(f.shard);
+    if (out == OUT_OK) {
+        ck_assert_uint_lt(hoarded, 4096);
+        hoard[hoarded++] = n;
+    }
+    return out;
+}
+
+static void give(uint32_t count)
+{
+    shard_enter(f.shard);
+    while (count-- > 0) {
+        segment_t n = hoard[--hoarded];
+
+        arena_give_whole(&m->arena, n, n, 1);
+    }
+    line_settle(m);
+    shard_leave(f.shard);
+}
+
+static bool is_called(unsigned i)
+{
+    return atomic_load(&waiters[i].is_called);
+}
+
+static void setup(void)
+{
+    fixture_start(&f, NULL);
+    m = &f.shard->memory;
+    memset(waiters, 0, sizeof(waiters));
+    for (unsigned i = 0; i < WAITERS; i++) {
+        waiters[i].wake = wake;
+    }
+    woken_count = 0;
+    hoarded = 0;
+    do {
+        memory_grow(m);
+        while (take(NULL, 1) == OUT_OK) {
+        }
+    } while (m->arena.wants_range);
+    ck_assert_uint_gt(hoarded, 100);
+}
+
+static void teardown(void)
+{
+    for (unsigned i = 0; i < WAITERS; i++) {
+        line_leave(&waiters[i]);
+    }
+    give(hoarded);
+    ck_assert(m->line.first == NULL);
+    ck_assert_uint_eq(m->line.wanted, 0);
+    ck_assert_uint_eq(m->line.promised, 0);
+    fixture_stop(&f);
+}
+
+TEST_FIXTURE(setup, teardown)
+
+TEST(segments_go_to_those_that_wait_in_their_order)
+{
+    for (unsigned i = 0; i < 3; i++) {
+        ck_assert_int_ne(take(&waiters[i], 1), OUT_OK);
+        ck_assert(waiters[i].memory == m);
+    }
+    /* The first has to make room itself: nothing is about to come. */
+    ck_assert(is_called(0) && !is_called(1) && !is_called(2));
+    give(1);
+    ck_assert(!is_called(1));
+    ck_assert_int_eq(take(&waiters[2], 1), OUT_WAIT);
+    ck_assert_int_eq(take(&waiters[1], 1), OUT_WAIT);
+    ck_assert_int_ne(take(NULL, 1), OUT_OK);
+    ck_assert_int_eq(take(&waiters[3], 1), OUT_WAIT); /* it comes new, and goes to the end */
+    ck_assert_int_eq(take(&waiters[0], 1), OUT_OK);
+    ck_assert(waiters[0].memory == NULL);
+    give(2);
+    ck_assert(is_called(1) && is_called(2) && !is_called(3));
+    ck_assert_int_eq(take(&waiters[3], 1), OUT_WAIT);
+    ck_assert_int_eq(take(&waiters[2], 1), OUT_OK);
+    ck_assert_int_eq(take(&waiters[1], 1), OUT_OK);
+    ck_assert(is_called(3));
+    ck_assert_uint_eq(woken_count, 4);
+    for (unsigned i = 0; i < 4; i++) {
+        ck_assert_uint_eq(woken[i], i);
+    }
+}
+
+TEST(with_room_for_all_nobody_waits)
+{
+    ck_assert_int_ne(take(&waiters[0], 1), OUT_OK);
+    ck_assert_int_ne(take(&waiters[1], 1), OUT_OK);
+    give(3);
+    ck_assert_int_eq(take(&waiters[2], 1),
+                     OUT_OK); /* the other two are left for those before */
+    ck_assert(waiters[2].memory == NULL);
+    ck_assert_int_eq(take(&waiters[3], 1), OUT_WAIT);
+    ck_assert_int_eq(take(&waiters[1], 1), OUT_OK);
+    ck_assert_int_eq(take(&waiters[0], 1), OUT_OK);
+}
+
+TEST(who_wants_several_is_called_when_all_are_there)
+{
+    ck_assert_int_ne(take(&waiters[0], 1), OUT_OK);
+    ck_assert_int_eq(take(&waiters[1], 3), OUT_WAIT);
+    ck_assert_int_eq(take(&waiters[2], 1), OUT_WAIT);
+    give(3);
+    ck_assert(!is_called(1) && !is_called(2)); /* one is for the first */
+    give(1);
+    ck_assert(is_called(1) && !is_called(2));
+    for (uint32_t left = 3; left > 0; left--) {
+        ck_assert(waiters[1].memory == m);
+        ck_assert_int_eq(take(&waiters[1], left), OUT_OK);
+    }
+    ck_assert(waiters[1].memory == NULL);
+    ck_assert_int_eq(take(&waiters[2], 1), OUT_WAIT);
+    ck_assert_int_eq(take(&waiters[0], 1), OUT_OK);
+}
+
+TEST(who_gives_up_gives_its_turn_to_the_next)
+{
+    ck_assert_int_ne(take(&waiters[0], 1), OUT_OK);
+    ck_assert_int_eq(take(&waiters[1], 1), OUT_WAIT);
+    give(1);
+    ck_assert(!is_called(1));
+    line_leave(&waiters[0]);
+    ck_assert(!is_called(0) && is_called(1));
+    ck_assert_int_eq(take(&waiters[1], 1), OUT_OK);
+}
+
+TEST(a_block_that_waits_has_a_segment_before_the_line)
+{
+    ck_assert_int_ne(take(&waiters[0], 1), OUT_OK);
+    ck_assert_int_eq(take(&waiters[1], 1), OUT_WAIT);
+    shard_enter(f.shard);
+    line_note_blocks(m, false);
+    shard_leave(f.shard);
+    give(2);
+    ck_assert(is_called(0) && !is_called(1));
+    fixture_set(&f, "block", 100);
+    give(1);
+    ck_assert(is_called(1));
+}
+
+TEST(a_body_takes_its_place_with_it)
+{
+    struct body *b;
+    size_t n;
+    char *p;
+
+    rcu_begin();
+    b = body_begin(&f.engine, fixture_hash(&f, "k"), MIB);
+    rcu_end();
+    body_wait_in_line(b, &waiters[0], false);
+    ck_assert_int_ne(body_room(b, true, &p, &n), OUT_OK);
+    ck_assert(waiters[0].memory == m);
+    ck_assert_int_eq(take(&waiters[1], 1), OUT_WAIT);
+    give(1);
+    body_abort(&b);
+    ck_assert(waiters[0].memory == NULL);
+    ck_assert_int_eq(take(&waiters[1], 1), OUT_OK);
+}
