@@ -32,7 +32,7 @@ enum turn_stop exec_store_body(struct turn *t, const struct request *r, struct b
 bool exec_place(struct turn *t, const struct request *r, struct body *b);
 
 /* Execute one request. Context: worker, in a turn. */
-static inline enum turn_stop exec_request(struct turn *t, const struct request *r)
+static MF_INLINE enum turn_stop exec_request(struct turn *t, const struct request *r)
 {
     must_be_in_turn(t);
     switch ((enum command_class)r->cls) {
