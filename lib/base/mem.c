@@ -203,6 +203,19 @@ void mem_discard(void *p, size_t n)
     memset(p, 0, n);
 }
 
+/*
+ * Stores, and not MADV_POPULATE_WRITE: that has the map of the process locked meanwhile, and
+ * every thread that maps, commits or discards would wait for it.
+ */
+void mem_touch(void *p, size_t n)
+{
+    size_t page = page_bytes();
+
+    for (size_t at = 0; at < n; at += page) {
+        ((volatile char *)p)[at] = 0;
+    }
+}
+
 void mem_use_huge(void *p, size_t n, bool may)
 {
     (void)madvise(p, n, may ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);

@@ -65,6 +65,12 @@ uint64_t mem_address_space_left(void);
 void mem_discard(void *p, size_t n);
 
 /*
+ * Make the pages of a mapped range resident, which nobody uses yet and which reads as zero. May
+ * take long (a huge page some 100 us), so never inside a shard. Context: any thread.
+ */
+void mem_touch(void *p, size_t n);
+
+/*
  * Whether the system may use huge pages in a part of a range that was mapped with
  * MEM_PAGES_HUGE, in whole MEM_HUGE_BYTES. Only a hint. A system call, so never inside a shard.
  * Context: any thread.

@@ -516,4 +516,43 @@ void arena_trim_done(struct arena *a, segment_t list, uint32_t count)
     budget_add(a->budget, -((int64_t)count << a->shift));
 }
 
+uint32_t arena_stock_take(struct arena *a, uint32_t max, segment_t *list)
+{
+    uint32_t n = 0;
+    segment_t s;
+
+    arena_must_be_entered(a);
+    *list = 0;
+    while (n < max && (s = pop_unheld(a, 0)) != 0) {
+        a->segments[s].next = *list;
+        *list = s;
+        n++;
+    }
+    a->stocking += n;
+    return n;
+}
+
+void arena_stock_touch(struct arena *a, segment_t list)
+{
+    for (segment_t s = list; s != 0; s = a->segments[s].next) {
+        UNPOISON(segment_ptr(a, s), segment_bytes(a));
+        mem_touch(segment_ptr(a, s), segment_bytes(a));
+    }
+}
+
+void arena_stock_done(struct arena *a, segment_t list, uint32_t count)
+{
+    arena_must_be_entered(a);
+    a->stocking -= count;
+    a->free_count += count;
+    while (list != 0) {
+        segment_t next = a->segments[list].next;
+
+        a->segments[list].is_cold = 0;
+        a->segments[list].next = a->free;
+        a->free = list;
+        list = next;
+    }
+}
+
 _Static_assert(sizeof(struct segment) == 64, "an entry is a cache line");

@@ -4,6 +4,7 @@
  *
  *     fresh -> (open -> sealed -> quarantine) or (whole -> quarantine) -> free -> ...
  *     free -> cold (given back to the system) -> open or whole
+ *     fresh or cold -> free (made resident ahead)
  *
  * Every segment that is neither fresh nor cold is *held*: resident and counted in the budget of
  * the process, so the resident size is known exactly.
@@ -104,11 +105,13 @@ struct arena {
     const struct lock *lock; /* [borrowed] guards the arena; NULL: one thread only */
 
     /* [lock] */
-    uint32_t held_max;  /* segments of the whole range; fewer once a step was refused */
-    uint32_t committed; /* numbers below this may be used */
-    bool wants_range;   /* the next step should be committed */
-    uint32_t fresh;     /* lowest number never used */
-    segment_t free;     /* held and unused */
+    uint32_t held_max;    /* segments of the whole range; fewer once a step was refused */
+    uint32_t committed;   /* numbers below this may be used */
+    bool wants_range;     /* the next step should be committed */
+    bool wants_stock;     /* free segments should be made resident ahead: see stock.h */
+    bool wants_stock_now; /* none is left: who took it should see to that, outside */
+    uint32_t fresh;       /* lowest number never used */
+    segment_t free;       /* held and unused */
     uint32_t free_count;
     uint32_t free_low;    /* least free_count since the trimmer last looked */
     segment_t cold;       /* unused and not resident */
@@ -117,6 +120,7 @@ struct arena {
     uint32_t small_units; /* units in which the system is to use no huge pages */
     segment_t unit_next;  /* the first segment of the unit to look at next */
     uint32_t trimming;    /* taken off the free list to be given back to the system */
+    uint32_t stocking;    /* on their way to the free list: being made resident */
     struct run_queue quarantine, lazy, pinned;
     struct run_queue values; /* linked large values, doubly linked by bin_next and bin_prev */
 };
@@ -280,6 +284,16 @@ static inline uint32_t arena_waiting(const struct arena *a)
 uint32_t arena_trim_take(struct arena *a, uint32_t max, segment_t *list);
 void arena_trim_discard(struct arena *a, segment_t list);
 void arena_trim_done(struct arena *a, segment_t list, uint32_t count);
+
+/*
+ * The reverse, in three steps: take up to max segments that are not resident and pay for them,
+ * within the limit (in shard); touch their pages (outside); put them on the free list (in
+ * shard). take returns how many there are; none when the next step of the range is not
+ * committed yet.
+ */
+uint32_t arena_stock_take(struct arena *a, uint32_t max, segment_t *list);
+void arena_stock_touch(struct arena *a, segment_t list);
+void arena_stock_done(struct arena *a, segment_t list, uint32_t count);
 
 /*
  * Huge pages. In a unit of which a part was given back the system must use none: it would fill

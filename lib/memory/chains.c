@@ -5,6 +5,7 @@
 #include "lib/memory/chains.h"
 
 #include "lib/base/check.h"
+#include "lib/memory/stock.h"
 #include "lib/memory/tidy.h"
 
 /* ---- bins of sealed segments ------------------------------------------------------------- */
@@ -148,10 +149,7 @@ static segment_t draw_segment(struct memory *m, enum draw draw)
     if (draw == DRAW_PUT && arena_avail(&m->arena) <= ROOM_RESERVE + m->line.promised) {
         return 0;
     }
-    n = arena_take(&m->arena, SEG_OPEN, draw == DRAW_PUT ? 0 : memory_overdraw(m));
-    if (m->arena.wants_range) {
-        m->ops->wants_range(m->owner);
-    }
+    n = stock_take(m, draw == DRAW_PUT ? 0 : memory_overdraw(m));
     if (n != 0 && draw != DRAW_CURSOR) {
         line_note_blocks(m, true);
     }

@@ -8,6 +8,7 @@
 
 #include "lib/base/check.h"
 #include "lib/memory/blocks.h"
+#include "lib/memory/stock.h"
 
 /*
  * Pieces are so much smaller than a segment that they fill it to the end, however large the
@@ -76,7 +77,7 @@ void memory_fit_limit(struct memory *m)
     m->trim.hasty_until = clock_now(m->clock) + HASTY_MS;
 }
 
-void memory_grow(struct memory *m)
+static void grow_range(struct memory *m)
 {
     uint32_t from;
     bool is_done;
@@ -94,6 +95,12 @@ void memory_grow(struct memory *m)
     }
     arena_range_end(&m->arena, from, is_done);
     lock_give(m->lock);
+}
+
+void memory_grow(struct memory *m)
+{
+    grow_range(m);
+    stock_make(m);
 }
 
 static void retire_chain(struct memory *m, const struct chain *c)

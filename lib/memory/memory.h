@@ -10,6 +10,7 @@
  *     evict      the seam for eviction policies; evict_density, with its ghost, is the policy
  *     line       large values that wait for room, in their order
  *     room       how much is kept free, and making room
+ *     stock      free segments that are resident before they are needed
  *     tidy       cleaning when room is not short: memory follows the data after a mass death
  *     trim       what the reclaimer's thread does: releases, gives back to the system
  *
@@ -149,7 +150,10 @@ struct memory_owner_ops {
     uint64_t (*next_cas)(void *owner);
     /* Much is dead: the home worker should come by soon, for tidy_look(). */
     void (*wants_tidy)(void *owner);
-    /* The range should grow: memory_grow() is to be called soon, outside the shard. */
+    /*
+     * The range should grow, or nothing free is resident: memory_grow() is to be called soon,
+     * outside the shard.
+     */
     void (*wants_range)(void *owner);
 };
 
@@ -226,7 +230,8 @@ void memory_fit_limit(struct memory *m);
 
 /*
  * Let the range grow by a step, if that is wanted. When the system refuses, which is counted,
- * it ends where it is. Context: outside a shard.
+ * it ends where it is. Then make free segments resident, if none are left. Context: outside a
+ * shard.
  */
 void memory_grow(struct memory *m);
 

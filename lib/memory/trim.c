@@ -9,6 +9,7 @@
 #include "lib/memory/blocks.h"
 #include "lib/memory/chains.h"
 #include "lib/memory/room.h"
+#include "lib/memory/stock.h"
 
 /* Segments discarded in one burst: a discard of 256 KiB takes some 10 us. */
 #define TRIM_BURST 8
@@ -157,6 +158,9 @@ uint64_t trim_burst(struct memory *m)
 
     must_be_reclaimer();
     mend_unit(m);
+    if (stock_burst(m)) {
+        return 0;
+    }
     if (give_excess_back(m, clock_now(m->clock), &look)) {
         return 0;
     }

@@ -20,7 +20,7 @@ static void memory_info(struct shard *s, struct shard_info *info)
 
     info->segment_bytes = seg;
     info->segments_used = a->held - a->free_count - a->quarantine.segments - a->lazy.segments -
-                          a->pinned.segments - a->trimming;
+                          a->pinned.segments - a->trimming - a->stocking;
     info->segments_free = a->free_count;
     info->segments_quarantined = a->quarantine.segments + a->lazy.segments + a->pinned.segments;
     info->dead_bytes = s->memory.blocks.dead_bytes;

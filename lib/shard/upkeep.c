@@ -139,7 +139,8 @@ static bool wants_past(const struct shard *s)
 void shard_note_work(struct shard *s)
 {
     bool making = wants_resize(s) || wants_past(s) || s->memory.arena.wants_range ||
-                  s->wants_spare || s->memory.blocks.ring_misfits;
+                  s->memory.arena.wants_stock_now || s->wants_spare ||
+                  s->memory.blocks.ring_misfits;
     bool work = making || s->table.phase != TABLE_STEADY || budget_left(s->group->budget) < 0;
 
     shard_must_be_entered(s);

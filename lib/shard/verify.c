@@ -311,9 +311,9 @@ static void check_arena(struct tally *t)
     if (queued != waiting) {
         wrong(t, "queues: %u segments, %u counted", queued, waiting);
     }
-    if (chained + a->whole + waiting + a->free_count + a->trimming != a->held) {
-        wrong(t, "held %u: chains %u whole %u waiting %u free %u trimming %u", a->held, chained,
-              a->whole, waiting, a->free_count, a->trimming);
+    if (chained + a->whole + waiting + a->free_count + a->trimming + a->stocking != a->held) {
+        wrong(t, "held %u: chains %u whole %u waiting %u free %u trimming %u stocking %u",
+              a->held, chained, a->whole, waiting, a->free_count, a->trimming, a->stocking);
     }
     if (a->values.segments != t->large_whole ||
         count_queue(t->shard, &a->values) != t->large_whole) {

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Segments made resident ahead: see stock.h.
+ */
+#include "lib/memory/stock.h"
+
+#include "lib/base/context.h"
+#include "lib/memory/room.h"
+
+/*
+ * So many free ones where pages are huge: the first of a unit makes all of the unit resident,
+ * and if more were trimmed than are kept free for good, the unit would have small pages then.
+ */
+#define STOCK_HUGE 4
+
+/* A memory that holds less may stay as small as it is. */
+#define HELD_MIN 8
+
+/* Segments that a writer makes resident when there are none. */
+#define WRITER_BURST 2
+
+/* Segments made resident at once by the reclaimer: 512 KiB at most, or a huge page. */
+static uint32_t burst(const struct arena *a)
+{
+    return a->unit_segments != 0 ? 1 : 8;
+}
+
+/* How many more there should be; as many as leave the room that is wanted. */
+static uint32_t missing(const struct memory *m)
+{
+    const struct arena *a = &m->arena;
+    uint32_t room = room_wanted(m);
+    uint32_t want = a->unit_segments != 0 ? STOCK_HUGE : room;
+    int64_t spare = arena_allowed(a) - (int64_t)room;
+    uint32_t n = want > a->free_count ? want - a->free_count : 0;
+
+    if (a->held < HELD_MIN || spare <= 0) {
+        return 0;
+    }
+    return n < spare ? n : (uint32_t)spare;
+}
+
+segment_t stock_take(struct memory *m, int64_t overdraw)
+{
+    struct arena *a = &m->arena;
+    bool is_late = a->free_count == 0;
+    segment_t s = arena_take(a, SEG_OPEN, overdraw);
+
+    memory_must_be_entered(m);
+    if (s != 0 && is_late) {
+        ctr_add(m->counters, CTR_segments_late, 1);
+    }
+    if (missing(m) != 0) {
+        a->wants_stock = true;
+        grace_ask(a->grace, GRACE_SOON);
+        a->wants_stock_now = a->free_count == 0;
+    }
+    if (a->wants_range || a->wants_stock_now) {
+        m->ops->wants_range(m->owner);
+    }
+    return s;
+}
+
+/* Make up to max of them resident; how many are wanted beyond that. */
+static uint32_t make(struct memory *m, uint32_t max)
+{
+    struct arena *a = &m->arena;
+    segment_t list = 0;
+    uint32_t left;
+    uint32_t n = 0;
+
+    lock_take(m->lock);
+    left = a->wants_stock ? missing(m) : 0;
+    if (left != 0) {
+        n = arena_stock_take(a, left < max ? left : max, &list);
+    }
+    a->wants_stock = n != 0 && n < left;
+    a->wants_stock_now = false;
+    lock_give(m->lock);
+    if (n == 0) {
+        return 0;
+    }
+    arena_stock_touch(a, list);
+    lock_take(m->lock);
+    arena_stock_done(a, list, n);
+    lock_give(m->lock);
+    return left - n;
+}
+
+bool stock_burst(struct memory *m)
+{
+    must_be_reclaimer();
+    return make(m, burst(&m->arena)) != 0;
+}
+
+void stock_make(struct memory *m)
+{
+    bool wants_now;
+
+    lock_take(m->lock);
+    wants_now = m->arena.wants_stock_now;
+    lock_give(m->lock);
+    if (wants_now) {
+        (void)make(m, WRITER_BURST);
+    }
+}

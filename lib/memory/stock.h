@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Free segments that are resident before they are needed.
+ *
+ * A segment that is used for the first time, or again after its pages were given back, is not
+ * resident: whoever writes to it first waits while the system clears a page of 4 KiB, or a huge
+ * one of 2 MiB. That would be a put, with the shard's lock. So while a memory grows, the
+ * reclaimer takes a few segments ahead, touches their pages, and puts them on the free list. If
+ * it does not get a CPU in time, the put that takes the last one does so, once it has left.
+ *
+ * They are paid for from the budget like all others that are held, and are no more than what is
+ * kept free in any case. So what is resident is what is held, and nothing is trimmed for it.
+ * None are taken when budget or range are nearly used up.
+ */
+#ifndef MAYFLY_LIB_MEMORY_STOCK_H
+#define MAYFLY_LIB_MEMORY_STOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/memory/memory.h"
+
+/*
+ * Take a segment for blocks, as arena_take() does, and ask for more to be made resident if few
+ * are left. Context: in shard.
+ */
+segment_t stock_take(struct memory *m, int64_t overdraw);
+
+/*
+ * Make a burst of the segments resident that are wanted. True when there is more to do.
+ * Context: reclaimer, outside a shard.
+ */
+bool stock_burst(struct memory *m);
+
+/* The same for a few, if a put has taken the last one. Context: outside a shard. */
+void stock_make(struct memory *m);
+
+#endif
