@@ -103,20 +103,21 @@ static segment_t density_pick(struct memory *m)
 /* Three times the mean is large: a hit weighs less than this. */
 #define WEIGHT_LARGE (WEIGHT_ONE / 2)
 
-/* Sizes that are further apart weigh as if they were not. */
-#define QUARTERS_MAX 32
+/* Sizes that are further from the mean weigh as if they were not. */
+#define QUARTERS_SMALLER 32
+#define QUARTERS_LARGER  14
 
 /*
  * Weights by how much larger than the mean an item is: (mean / bytes) ^ 0.75. The index is the
- * difference of logarithms, in quarters of a power of two, plus QUARTERS_MAX. With an exponent
- * of 1 there are too few large items that ever pay.
+ * difference of logarithms, in quarters of a power of two, plus QUARTERS_SMALLER. With an
+ * exponent of 1 there are too few large items that ever pay. Readers count to three, so the
+ * least weight is one with which three hits keep an item of any size.
  */
-static const uint16_t weights[2 * QUARTERS_MAX + 1] = {
-    16384, 14387, 12634, 11094, 9742, 8555, 7512, 6597, 5793, 5087, 4467, 3922, 3444,
-    3025,  2656,  2332,  2048,  1798, 1579, 1387, 1218, 1069, 939,  825,  724,  636,
-    558,   490,   431,   378,   332,  292,  256,  225,  197,  173,  152,  134,  117,
-    103,   91,    79,    70,    61,   54,   47,   41,   36,   32,   28,   25,   22,
-    19,    17,    15,    13,    11,   10,   9,    8,    7,    6,    5,    5,    4,
+static const uint16_t weights[QUARTERS_SMALLER + QUARTERS_LARGER + 1] = {
+    16384, 14387, 12634, 11094, 9742, 8555, 7512, 6597, 5793, 5087, 4467, 3922,
+    3444,  3025,  2656,  2332,  2048, 1798, 1579, 1387, 1218, 1069, 939,  825,
+    724,   636,   558,   490,   431,  378,  332,  292,  256,  225,  197,  173,
+    152,   134,   117,   103,   91,   79,   70,   61,   54,   47,   44,
 };
 
 /* The logarithm to base two, in quarters, rounded down; between powers of two linearly. */
@@ -131,8 +132,9 @@ static unsigned weight_of(uint64_t bytes, uint64_t mean_bytes)
 {
     int apart = mean_bytes == 0 ? 0 : quarters_of_log2(bytes) - quarters_of_log2(mean_bytes);
 
-    apart = apart < -QUARTERS_MAX ? -QUARTERS_MAX : apart > QUARTERS_MAX ? QUARTERS_MAX : apart;
-    return weights[apart + QUARTERS_MAX];
+    apart = apart < -QUARTERS_SMALLER ? -QUARTERS_SMALLER : apart;
+    apart = apart > QUARTERS_LARGER ? QUARTERS_LARGER : apart;
+    return weights[apart + QUARTERS_SMALLER];
 }
 
 /* Bytes of an item with all of its value. */

@@ -58,9 +58,9 @@ TEST(newcomers_are_judged_by_hits_per_byte)
 {
     static const struct {
         uint64_t mean_bytes;
-        uint8_t hits_needed; /* more than HEAT_MAX: never */
-    } rows[] = {{KIB / 8, 3}, {KIB / 4, 2},     {KIB / 2, 1}, {KIB, 1},
-                {0, 1},       {KIB * 3 / 2, 1}, {KIB * 2, 0}, {KIB / 16, HEAT_MAX + 1}};
+        uint8_t hits_needed; /* never more than readers count */
+    } rows[] = {{KIB / 8, 3},     {KIB / 4, 2}, {KIB / 2, 1},         {KIB, 1},     {0, 1},
+                {KIB * 3 / 2, 1}, {KIB * 2, 0}, {KIB / 16, HEAT_MAX}, {1, HEAT_MAX}};
     struct evict_pass pass = {.chain = CHAIN_SMALL};
     uint8_t heat;
 
@@ -100,6 +100,8 @@ TEST(what_is_in_main_lives_on_its_hits)
     ck_assert_uint_eq(rounds_in_main(HEAT_JUDGED, 1, KIB / 4), 0);
     ck_assert_uint_eq(rounds_in_main(HEAT_JUDGED, 2, KIB / 4), 1);
     ck_assert_uint_eq(rounds_in_main(HEAT_JUDGED, 1, 4 * KIB), 4);
+    ck_assert_uint_eq(rounds_in_main(HEAT_JUDGED, 2, 1), 0); /* the largest live on three */
+    ck_assert_uint_eq(rounds_in_main(HEAT_JUDGED, 3, 1), 1);
 }
 
 /* What came back through the ghost has a hit, and has paid half of one of the mean size. */
