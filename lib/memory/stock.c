@@ -13,8 +13,12 @@
  */
 #define STOCK_HUGE 4
 
-/* A memory that holds less may stay as small as it is. */
-#define HELD_MIN 8
+/*
+ * A memory with fewer segments of blocks may stay as small as it is. What waits for a period
+ * does not count: where flushes follow each other, segments go that are nearly empty, and most
+ * of their pages need not become resident.
+ */
+#define FILLED_MIN 8
 
 /* Segments that a writer makes resident when there are none. */
 #define WRITER_BURST 2
@@ -29,12 +33,13 @@ static uint32_t burst(const struct arena *a)
 static uint32_t missing(const struct memory *m)
 {
     const struct arena *a = &m->arena;
+    uint32_t filled = m->blocks.chain[CHAIN_SMALL].count + m->blocks.chain[CHAIN_MAIN].count;
     uint32_t room = room_wanted(m);
     uint32_t want = a->unit_segments != 0 ? STOCK_HUGE : room;
     int64_t spare = arena_allowed(a) - (int64_t)room;
     uint32_t n = want > a->free_count ? want - a->free_count : 0;
 
-    if (a->held < HELD_MIN || spare <= 0) {
+    if (filled < FILLED_MIN || spare <= 0) {
         return 0;
     }
     return n < spare ? n : (uint32_t)spare;

@@ -16,7 +16,7 @@
 #define BYTES 1000u
 
 /* Segments of a memory that is not known to grow yet. */
-#define FIRST 8u
+#define FIRST 9u
 
 static struct fixture f;
 
@@ -134,6 +134,18 @@ TEST(a_small_memory_has_no_stock)
     fixture_grace(&f);
     ck_assert_uint_eq(arena()->held, 1);
     ck_assert_uint_eq(arena()->free_count, 0);
+    fixture_stop(&f);
+}
+
+TEST(flushes_one_after_the_other_make_no_stock)
+{
+    start(8 * MIB);
+    for (unsigned i = 0; i < 50; i++) {
+        fixture_set(&f, "k", BYTES);
+        ck_assert(!arena()->wants_stock);
+        fixture_flush(&f, 0);
+    }
+    ck_assert_uint_ge(arena()->held, FIRST);
     fixture_stop(&f);
 }
 
