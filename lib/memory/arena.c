@@ -472,6 +472,30 @@ void arena_unit_use_huge(const struct arena *a, segment_t in)
     mem_use_huge(segment_ptr(a, unit_of(a, in)), MEM_HUGE_BYTES, true);
 }
 
+/*
+ * The first segment of a unit has made all of it resident. A memory that shrinks gives back
+ * what was never used of it, too: it is counted as held until then.
+ */
+static uint32_t take_rest_of_unit(struct arena *a, segment_t *list)
+{
+    uint32_t n = 0;
+
+    if (a->unit_segments == 0) {
+        return 0;
+    }
+    while (a->fresh % a->unit_segments != 0 && a->fresh < a->committed) {
+        a->segments[a->fresh].next = *list;
+        *list = a->fresh++;
+        n++;
+    }
+    if (n != 0) {
+        note_small_unit(a, *list);
+        a->held += n;
+        budget_add(a->budget, (int64_t)n << a->shift);
+    }
+    return n;
+}
+
 uint32_t arena_trim_take(struct arena *a, uint32_t max, segment_t *list)
 {
     uint32_t n = 0;
@@ -485,6 +509,9 @@ uint32_t arena_trim_take(struct arena *a, uint32_t max, segment_t *list)
         *list = s;
         n++;
         note_small_unit(a, s);
+    }
+    if (n != 0) {
+        n += take_rest_of_unit(a, list);
     }
     a->trimming += n;
     return n;

@@ -278,8 +278,9 @@ static inline uint32_t arena_waiting(const struct arena *a)
 }
 
 /*
- * Trimming, in three steps: take free segments off the list (in shard), give their pages back
- * (outside), note them as cold (in shard).
+ * Trimming, in three steps: take up to max free segments off the list (in shard), give their
+ * pages back (outside), note them as cold (in shard). take adds those of the newest unit that
+ * were never used, but are resident if the unit's page is huge; returns how many there are.
  */
 uint32_t arena_trim_take(struct arena *a, uint32_t max, segment_t *list);
 void arena_trim_discard(struct arena *a, segment_t list);

@@ -7,6 +7,8 @@
 #include "lib/memory/arena.h"
 
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "tests/common/unit.h"
 
@@ -399,10 +401,9 @@ TEST(units_with_holes_have_small_pages)
     ck_assert_uint_ge(a.small_units, 1);
     n = a.small_units;
     ck_assert_uint_eq(arena_unit_whole(&a), 0);
-    for (int i = 0; i < 40; i++) {
+    while (a.free != 0 || a.cold != 0) {
         (void)take(SEG_WHOLE, 0);
     }
-    ck_assert_uint_eq(a.cold, 0);
     while (n-- > 0) {
         segment_t in = arena_unit_whole(&a);
 
@@ -412,6 +413,53 @@ TEST(units_with_holes_have_small_pages)
     }
     ck_assert_uint_eq(a.small_units, 0);
     ck_assert_uint_eq(arena_unit_whole(&a), 0);
+    stop();
+}
+
+static size_t resident_bytes(segment_t first, uint32_t count)
+{
+    static unsigned char pages[1024];
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t n = (size_t)count * segment_bytes(&a);
+    size_t resident = 0;
+
+    ck_assert_uint_le(n / page, sizeof(pages));
+    ck_assert_int_eq(mincore(segment_ptr(&a, first), n, pages), 0);
+    for (size_t i = 0; i < n / page; i++) {
+        resident += (pages[i] & 1) * page;
+    }
+    return resident;
+}
+
+/* A huge page makes more resident than is held. When memory shrinks, that goes as well. */
+TEST(trimming_gives_the_unused_part_of_a_unit_back)
+{
+    segment_t last = 0;
+    segment_t list = 0;
+    segment_t first;
+    uint32_t n;
+
+    start(256u * MIB, 256u * MIB);
+    first = take_list(3, &last);
+    memset(segment_ptr(&a, first), 1, 3 * segment_bytes(&a));
+    n = a.segments[first].next;
+    arena_give_whole(&a, first, first, 1);
+    first = n;
+    n = arena_trim_take(&a, 8, &list);
+    /* Of the first unit number 0 is never used, and 4 to 7 were not. */
+    ck_assert_uint_eq(n, 1 + 4);
+    ck_assert_uint_eq(a.fresh, 8);
+    check_held();
+    arena_trim_discard(&a, list);
+    arena_trim_done(&a, list, n);
+    ck_assert_uint_eq(a.held, 2);
+    check_held();
+    ck_assert_uint_eq(resident_bytes(1, 7), 2 * segment_bytes(&a));
+    /* They are used again, and no others before them. */
+    for (int i = 0; i < 5; i++) {
+        ck_assert_uint_lt(take(SEG_OPEN, 0), 8);
+    }
+    ck_assert_uint_eq(take(SEG_OPEN, 0), 8);
     stop();
 }
 
