@@ -185,7 +185,7 @@ class Dialogue:
 
 
 @contextlib.contextmanager
-def both(*extra, peer_flags=PEER_FLAGS):
+def both(*extra, peer_flags=PEER_FLAGS, own_flags=()):
     """memcached and mayflyd on unix sockets in a fresh folder; mayflyd has to end with status 0."""
     memcached = shutil.which(os.environ.get("MEMCACHED", "memcached"))
     if memcached is None:
@@ -193,7 +193,7 @@ def both(*extra, peer_flags=PEER_FLAGS):
     with tempfile.TemporaryDirectory(prefix="mayfly-differ.") as folder:
         servers = []
         try:
-            for name, command, flags in (("memcached", memcached, peer_flags), ("mayflyd", PROGRAM, [])):
+            for name, command, flags in (("memcached", memcached, peer_flags), ("mayflyd", PROGRAM, list(own_flags))):
                 servers.append(Server(name, command, flags + list(extra), folder))
                 servers[-1].wait_until_ready()
             yield servers
