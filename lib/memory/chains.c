@@ -146,7 +146,8 @@ static segment_t draw_segment(struct memory *m, enum draw draw)
 {
     segment_t n;
 
-    if (draw == DRAW_PUT && arena_avail(&m->arena) <= ROOM_RESERVE + m->line.promised) {
+    if (draw == DRAW_PUT &&
+        arena_avail(&m->arena) <= ROOM_RESERVE + (line_has_blocks(m) ? 0 : m->line.promised)) {
         return 0;
     }
     n = stock_take(m, draw == DRAW_PUT ? 0 : memory_overdraw(m));

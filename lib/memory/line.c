@@ -16,16 +16,28 @@ static bool is_called(const struct waiter *w)
     return atomic_load_explicit(&w->is_called, memory_order_relaxed);
 }
 
+bool line_has_blocks(const struct memory *m)
+{
+    memory_must_be_entered(m);
+    return MF_UNLIKELY(m->line.blocks_at != 0) &&
+           clock_now(m->clock) - m->line.blocks_at <= BLOCKS_MS;
+}
+
 /* Free segments beyond the cursor's reserve, less one while blocks wait. */
 static uint32_t free_for_line(const struct memory *m)
 {
     uint32_t avail = arena_avail(&m->arena);
-    uint32_t kept = ROOM_RESERVE;
+    uint32_t kept = ROOM_RESERVE + line_has_blocks(m);
 
-    if (m->line.blocks_at != 0 && clock_now(m->clock) - m->line.blocks_at <= BLOCKS_MS) {
-        kept++;
-    }
     return avail > kept ? avail - kept : 0;
+}
+
+bool line_is_provided(const struct memory *m)
+{
+    uint32_t wanted = m->line.wanted < LINE_MOST ? m->line.wanted : LINE_MOST;
+
+    memory_must_be_entered(m);
+    return arena_avail(&m->arena) + room_waiting(m) > ROOM_RESERVE + wanted;
 }
 
 uint32_t line_ahead(const struct memory *m, const struct waiter *w)
@@ -159,7 +171,7 @@ void line_settle(struct memory *m)
             line_call(m, w);
         }
     }
-    if (l->promised == 0 && room_waiting(m) <= ROOM_RESERVE) {
+    if (l->promised == 0 && !line_is_provided(m)) {
         line_call(m, l->first);
     }
 }

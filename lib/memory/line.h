@@ -34,6 +34,11 @@ struct waiter {
     _Atomic bool is_called; /* changed in the shard */
 };
 
+/*
+ * At most so many segments are made and kept free for a line: those behind get the next ones.
+ */
+#define LINE_MOST 32u
+
 /* All zero: empty. */
 struct room_line {
     /* [lock] */
@@ -84,7 +89,16 @@ void line_settle(struct memory *m);
  */
 void line_nudge(struct memory *m);
 
+/*
+ * Is what is free, or only waits for a grace period, enough for all that it is kept for? Else
+ * whoever was called makes more. Context: in shard.
+ */
+bool line_is_provided(const struct memory *m);
+
 /* A block found no room, or did. Context: in shard. */
 void line_note_blocks(struct memory *m, bool has_room);
+
+/* Do blocks wait, so that the next segment is theirs? Context: in shard. */
+bool line_has_blocks(const struct memory *m);
 
 #endif

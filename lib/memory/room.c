@@ -20,9 +20,6 @@
  */
 #define HELD_LEAST 8
 
-/* At most so many segments are kept free for the line: those behind them get the next ones. */
-#define LINE_MOST 32
-
 /* A period is over after so many milliseconds, unless the reclaimer is kept from its CPU. */
 #define GRACE_MS 8
 

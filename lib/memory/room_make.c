@@ -77,7 +77,7 @@ static bool make_whole(struct memory *m, msec_t now)
 /* OUT_MISS: there was none. */
 static enum outcome take_whole(struct memory *m, struct waiter *w, segment_t *out)
 {
-    if (arena_avail(&m->arena) <= ROOM_RESERVE + line_ahead(m, w)) {
+    if (arena_avail(&m->arena) <= ROOM_RESERVE + line_ahead(m, w) + line_has_blocks(m)) {
         return OUT_MISS;
     }
     *out = arena_take(&m->arena, SEG_WHOLE, 0);
@@ -106,6 +106,7 @@ enum outcome room_take_whole(struct memory *m, struct waiter *w, uint32_t want, 
     }
     if (w != NULL && line_is_behind(m, w)) {
         line_join(m, w, want);
+        line_settle(m); /* more is wanted now */
         return OUT_WAIT;
     }
     can_go_on = make_whole(m, now);
@@ -123,7 +124,7 @@ enum outcome room_take_whole(struct memory *m, struct waiter *w, uint32_t want, 
      * What waits will do: evicting more meanwhile would only empty the cache. Or nothing can be
      * moved, but can with little more than there is.
      */
-    if (room_waiting(m) > ROOM_RESERVE ||
+    if ((room_waiting(m) > ROOM_RESERVE && line_is_provided(m)) ||
         (!can_go_on && m->evictions && (room_coming(m) > 0 || blocks_has_deaths(m)))) {
         grace_ask(m->arena.grace, GRACE_HURRY);
         if (w != NULL) {

@@ -168,6 +168,39 @@ TEST(who_gives_up_gives_its_turn_to_the_next)
     ck_assert_int_eq(take(&waiters[1], 1), OUT_OK);
 }
 
+/* Who was called makes room for those behind as well: they do not wait for a period each. */
+TEST(one_period_is_enough_for_all_that_wait)
+{
+    enum outcome out = OUT_MISS;
+
+    give(hoarded);
+    for (unsigned i = 0; i < 60000; i++) {
+        fixture_set(&f, fixture_key("k", i), 100);
+        if (i % 64 == 0) {
+            fixture_grace(&f);
+        }
+    }
+    fixture_settle(&f);
+    while (take(NULL, 1) == OUT_OK) {
+    }
+    for (unsigned i = 0; i < WAITERS; i++) {
+        ck_assert_int_ne(take(&waiters[i], 7), OUT_OK);
+    }
+    for (unsigned i = 0; i < 10000 && out != OUT_WAIT; i++) {
+        out = take(&waiters[0], 7);
+        ck_assert_int_ne(out, OUT_OK); /* no period has ended */
+    }
+    ck_assert_int_eq(out, OUT_WAIT);
+    ck_assert(!is_called(0));
+    fixture_grace(&f);
+    for (unsigned i = 0; i < WAITERS; i++) {
+        ck_assert(is_called(i));
+        for (uint32_t left = 7; left > 0; left--) {
+            ck_assert_int_eq(take(&waiters[i], left), OUT_OK);
+        }
+    }
+}
+
 TEST(a_block_that_waits_has_a_segment_before_the_line)
 {
     ck_assert_int_ne(take(&waiters[0], 1), OUT_OK);
