@@ -226,11 +226,14 @@ static int start_engine(struct server *s)
     cfg.shards = engine_shards_for(set->threads, cfg.limit_bytes);
     cfg.item_size_max = set->item_size_max;
     cfg.items_hint = set->hashpower > 0 ? UINT64_C(1) << set->hashpower : 0;
-    cfg.evictions = !set->no_evictions;
     cfg.is_in_cores = set->coredumps;
     cfg.seed = hash_random_seed();
     cfg.observer = watch_on_engine_event;
     cfg.options = &set->engine;
+    if (set->no_evictions) {
+        atomic_store_explicit(&s->crew.settings->engine.maxmemory_policy, CHOICE_NOEVICTION,
+                              memory_order_relaxed);
+    }
     if (cfg.shards < engine_shards_least(cfg.limit_bytes)) {
         log_error("server, -m %" PRIu64 " needs %u threads or more (-t)", cfg.limit_bytes >> 20,
                   (unsigned)engine_shards_least(cfg.limit_bytes));

@@ -27,6 +27,18 @@
 #define OPTION_LIFE_BOOT
 #define OPTION_LIFE_LIVE _Atomic
 
+/* The words of maxmemory_policy, in the order of its row. */
+enum evict_choice {
+    CHOICE_DENSITY,
+    CHOICE_NOEVICTION,
+    CHOICE_ALLKEYS_LRU,
+    CHOICE_ALLKEYS_RANDOM,
+    CHOICE_VOLATILE_LRU,
+    CHOICE_VOLATILE_RANDOM,
+    CHOICE_VOLATILE_TTL,
+    EVICT_CHOICES
+};
+
 struct engine_options {
     /* [const] or [atomic], by the life column of their rows */
 #define ENGINE_OPT(kind, field, letter, name, def, min, max, unit, life, traits, status,       \

@@ -86,6 +86,20 @@ static inline char *num_put_short(char *out, uint64_t v)
     return out + num_put_u64(out, v);
 }
 
+/*
+ * The next of a row of random numbers (splitmix64, S. Vigna); any state will do. Good enough to
+ * draw samples, guessable by whoever sees some. Context: any thread; whoever has *state guards
+ * it.
+ */
+static inline uint64_t num_random(uint64_t *state)
+{
+    uint64_t x = *state += 0x9e3779b97f4a7c15ULL;
+
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebULL;
+    return x ^ (x >> 31);
+}
+
 /* Add two sizes; true when the sum does not fit. Context: any thread. */
 static inline bool add_overflows(size_t a, size_t b, size_t *sum)
 {

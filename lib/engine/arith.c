@@ -139,8 +139,8 @@ static enum outcome arith_in(struct visit *v, void *arg)
     }
 
     uint32_t units = keyspace_units(a->key.len, len, has_ttl);
-    handle_t h =
-        visit_block(v, visit_chain(v, (uint64_t)units * ITEM_UNIT), &units, a->may_wait, &why);
+    handle_t h = visit_block(v, visit_chain(v, (uint64_t)units * ITEM_UNIT, has_ttl), &units,
+                             a->may_wait, &why);
 
     if (MF_UNLIKELY(h == 0)) {
         return why;

@@ -187,7 +187,7 @@ static enum outcome take_from_others(struct body *b, enum outcome out)
         return OUT_MISS;
     }
     /* Soon another shard may have clearly more than this one. */
-    return b->engine->shard_count > 1 && s->memory.evictions ? OUT_WAIT : out;
+    return b->engine->shard_count > 1 && memory_evicts(&s->memory) ? OUT_WAIT : out;
 }
 
 static enum outcome take_segment(struct body *b, bool may_wait)

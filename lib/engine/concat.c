@@ -68,8 +68,8 @@ static enum outcome concat_block(struct visit *v, void *arg)
         return visit_wait_for_index(v, st->may_wait);
     }
 
-    handle_t h =
-        visit_block(v, visit_chain(v, (uint64_t)units * ITEM_UNIT), &units, st->may_wait, &why);
+    handle_t h = visit_block(v, visit_chain(v, (uint64_t)units * ITEM_UNIT, has_ttl), &units,
+                             st->may_wait, &why);
 
     if (h == 0) {
         return why;

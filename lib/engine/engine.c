@@ -36,7 +36,6 @@ void engine_config_init(struct engine_config *c)
     c->shards = 1;
     c->limit_bytes = 64 * MIB;
     c->item_size_max = MIB;
-    c->evictions = true;
     c->options = &engine_options_default;
 }
 
@@ -108,7 +107,6 @@ static void fill_group(struct engine *e)
                                     .items_hint = c->items_hint,
                                     .limit_bytes = c->limit_bytes,
                                     .range_bytes = range_for(c),
-                                    .evictions = c->evictions,
                                     .is_in_cores = c->is_in_cores,
                                     .clock = &e->clock,
                                     .budget = &e->budget,

@@ -45,7 +45,6 @@ struct engine_config {
     uint64_t limit_bytes;                 /* -m; see engine_set_limit() */
     uint64_t item_size_max;               /* -I */
     uint64_t items_hint;                  /* size the index for this many items; 0: small */
-    bool evictions;                       /* false: -M */
     bool is_in_cores;                     /* core files have the items: -r */
     uint64_t seed;                        /* of the key hash */
     shard_observer_fn observer;           /* NULL: none */

@@ -151,8 +151,8 @@ static enum outcome extend_at_once(struct extension *x, struct visit *v)
     if (!store_reserve_over(v, has_ttl)) {
         return visit_wait_for_index(v, x->st->may_wait);
     }
-    h = visit_block(v, visit_chain(v, (uint64_t)units * ITEM_UNIT), &units, x->st->may_wait,
-                    &why);
+    h = visit_block(v, visit_chain(v, (uint64_t)units * ITEM_UNIT, has_ttl), &units,
+                    x->st->may_wait, &why);
     if (h == 0) {
         return why;
     }

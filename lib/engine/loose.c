@@ -69,7 +69,7 @@ enum outcome loose_make(struct visit *v, const struct store *st, bool has_ttl, s
     if (st->deadline <= v->now && !(st->mode == STORE_APPEND || st->mode == STORE_PREPEND)) {
         return OUT_MISS; /* dead on arrival: nothing to make */
     }
-    chain = visit_chain(v, l->parts.len);
+    chain = visit_chain(v, l->parts.len, has_ttl);
     while (l->pieces < pieces) {
         uint32_t units =
             (uint32_t)((sizeof(struct item) + piece_bytes(l, l->pieces) + ITEM_UNIT - 1) /

@@ -59,8 +59,8 @@ enum outcome remake_block(struct visit *v, const struct remake *r)
         return visit_wait_for_index(v, r->may_wait);
     }
     in_owner.to = v->owner;
-    h = visit_block(&in_owner, visit_chain(&in_owner, (uint64_t)units * ITEM_UNIT), &units,
-                    r->may_wait, &why);
+    h = visit_block(&in_owner, visit_chain(&in_owner, (uint64_t)units * ITEM_UNIT, has_ttl),
+                    &units, r->may_wait, &why);
     if (h == 0) {
         v->waits_for = in_owner.waits_for;
         v->needy = in_owner.needy;

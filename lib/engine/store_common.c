@@ -68,7 +68,8 @@ handle_t store_make(struct visit *v, uint32_t flags, msec_t deadline, size_t val
         *why = visit_wait_for_index(v, may_wait);
         return 0;
     }
-    h = visit_block(v, visit_chain(v, (uint64_t)units * ITEM_UNIT), &units, may_wait, why);
+    h = visit_block(v, visit_chain(v, (uint64_t)units * ITEM_UNIT, has_ttl), &units, may_wait,
+                    why);
     if (h != 0) {
         keyspace_fill(v->to, h, units, v->key, flags, deadline, has_ttl, (uint32_t)value_len,
                       v->now);

@@ -38,8 +38,8 @@ static enum outcome store_block(struct visit *v, void *arg)
         return store_failed(v, st, visit_wait_for_index(v, st->may_wait));
     }
 
-    handle_t h =
-        visit_block(v, visit_chain(v, (uint64_t)units * ITEM_UNIT), &units, st->may_wait, &why);
+    handle_t h = visit_block(v, visit_chain(v, (uint64_t)units * ITEM_UNIT, has_ttl), &units,
+                             st->may_wait, &why);
 
     if (MF_UNLIKELY(h == 0)) {
         return store_failed(v, st, why);

@@ -159,7 +159,8 @@ handle_t visit_block_pressed(struct visit *v, enum chain_id chain, uint32_t *uni
         *why = OUT_WAIT;
         return 0; /* nobody waits: visit_help() lets it grow */
     }
-    if (*why == OUT_NO_MEMORY && may_wait && s->memory.evictions && s->memory.sharers > 1) {
+    if (*why == OUT_NO_MEMORY && may_wait && memory_evicts(&s->memory) &&
+        s->memory.sharers > 1) {
         *why = OUT_WAIT; /* another shard may have some: see visit_help() */
     }
     if (*why == OUT_WAIT && !may_wait) {
@@ -184,7 +185,7 @@ bool visit_help(struct engine *e, const struct visit *v, enum outcome out)
         memory_grow(&v->needy->memory); /* or it ends there, and the next try knows that */
         return true;
     }
-    return v->needy->memory.evictions && engine_steal(e, v->needy) == STEAL_DONE;
+    return memory_evicts(&v->needy->memory) && engine_steal(e, v->needy) == STEAL_DONE;
 }
 
 void visit_unlink(struct visit *v, enum death_reason reason)

@@ -156,15 +156,20 @@ static inline handle_t visit_block(struct visit *v, enum chain_id chain, uint32_
  * The chain for what replaces the found item, or for a new one, of so many bytes. Context: in
  * shard.
  */
-static inline enum chain_id visit_chain(struct visit *v, uint64_t bytes)
+static inline enum chain_id visit_chain(struct visit *v, uint64_t bytes, bool has_deadline)
 {
+    struct evict *ev = &v->to->memory.evict;
+
     shard_must_be_entered(v->to);
+    if (MF_UNLIKELY(evict_sorts(evict_policy(ev)))) {
+        return evict_sorted_chain(has_deadline);
+    }
     if (v->slot != NULL && v->owner == v->to) {
         handle_t h = atomic_load_explicit(v->slot, memory_order_relaxed);
 
         return memory_chain(&v->to->memory, h);
     }
-    return evict_chain(&v->to->memory.evict, v->hash, bytes);
+    return evict_chain(ev, v->hash, bytes);
 }
 
 /* Link a filled block in `to`, instead of what was found. Context: in shard. */

@@ -133,6 +133,20 @@ unsigned wheel_sample(struct wheel *w, msec_t now, handle_t *out, unsigned max,
                       unsigned *sampled);
 
 /*
+ * Draw up to max items at random; some may be due, and one may come twice. Fewer when that is
+ * in vain for long, but at least one if there is any. *random is the state of random numbers
+ * (num_random()). Context: in shard.
+ */
+unsigned wheel_draw(const struct wheel *w, uint64_t *random, handle_t *out, unsigned max);
+
+/*
+ * Up to max items of those with the earliest deadlines: of what is due, and of the first bucket
+ * of each level. Within a bucket, which is half a second of deadlines up to 65 s ahead and 66 s
+ * of them beyond, they come in no order. None only if there is none. Context: in shard.
+ */
+unsigned wheel_soonest(const struct wheel *w, handle_t *out, unsigned max);
+
+/*
  * The remaining time to live, summed over the items that the last sample found alive (*sampled
  * less the due ones). Context: in shard.
  */

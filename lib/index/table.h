@@ -186,6 +186,13 @@ void table_swap(struct table *t, struct table *other);
 uint64_t table_bytes(const struct table *t);
 
 /*
+ * Draw up to max items at random, of buckets with the same chance each; fewer when that is in
+ * vain for long, but at least one if there is any. An item may come twice. *random is the state
+ * of random numbers (num_random()). Context: in shard.
+ */
+unsigned table_sample(const struct table *t, uint64_t *random, handle_t *out, unsigned max);
+
+/*
  * Walk: call fn for every handle of one position, and return the next cursor; 0 at the end. An
  * item that is there all the time is visited at least once, even if the table is resized
  * (positions are visited in reverse binary order, as in Redis' dictScan by P. Noordhuis), and

@@ -139,7 +139,7 @@ static uint64_t split_floor(const struct memory *m)
  */
 static bool may_split(const struct memory *m, enum draw draw)
 {
-    return draw != DRAW_PUT || !m->evictions || m->blocks.hole_bytes > split_floor(m);
+    return draw != DRAW_PUT || memory_is_in_place(m) || m->blocks.hole_bytes > split_floor(m);
 }
 
 static handle_t hole_take(struct memory *m, enum chain_id chain, uint32_t *units,

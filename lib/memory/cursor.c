@@ -10,6 +10,7 @@
 #include "lib/memory/blocks.h"
 #include "lib/memory/chains.h"
 #include "lib/memory/chunks.h"
+#include "lib/memory/evict_items.h"
 #include "lib/memory/room.h"
 
 /* Work units: the cost of a dead block, of a live one, and of this many bytes of a live one. */
@@ -29,10 +30,9 @@
  * begins earlier. The unused tail of a segment does not count: what is moved leaves a tail as
  * well, so cleaning would go round and round and gain nothing.
  */
-#define CLEAN_TOTAL_PCT      5
-#define CLEAN_SEGMENT_PCT    15
-#define NO_EVICT_TOTAL_PCT   3
-#define NO_EVICT_SEGMENT_PCT 7
+static const struct {
+    uint32_t total, segment;
+} clean_pct[] = {[EVICT_NOTHING] = {3, 7}, [EVICT_SEGMENTS] = {5, 15}, [EVICT_ITEMS] = {8, 12}};
 
 /* What refers to a block is brought into the cache this many bytes of blocks ahead. */
 #define AHEAD_BYTES 1024
@@ -73,7 +73,7 @@ static void begin_segment(struct memory *m, segment_t n, enum cursor_mode mode)
 
 segment_t cursor_emptiest(const struct memory *m)
 {
-    uint32_t pct = m->evictions ? CLEAN_SEGMENT_PCT : NO_EVICT_SEGMENT_PCT;
+    uint32_t pct = clean_pct[evict_policy(&m->evict)->way].segment;
 
     return chains_emptiest(m, (uint32_t)((uint64_t)segment_bytes(&m->arena) * pct / 100));
 }
@@ -82,7 +82,7 @@ segment_t cursor_emptiest(const struct memory *m)
 static int64_t dead_missing(const struct memory *m)
 {
     uint64_t held = (uint64_t)m->arena.held << m->arena.shift;
-    uint32_t pct = m->evictions ? CLEAN_TOTAL_PCT : NO_EVICT_TOTAL_PCT;
+    uint32_t pct = clean_pct[evict_policy(&m->evict)->way].total;
 
     return (int64_t)(held * pct / 100) - (int64_t)m->blocks.dead_bytes;
 }
@@ -130,6 +130,22 @@ static void drop_due(struct memory *m, msec_t now, int64_t *work, int64_t rest)
 }
 
 /*
+ * Evict items one by one until something is worth cleaning. False when there are none to evict.
+ */
+static bool evict_some(struct memory *m, msec_t now, int64_t *work)
+{
+    do {
+        uint32_t held = m->arena.values.segments;
+
+        if (!evict_item(m, now, work)) {
+            return false;
+        }
+        *work -= (int64_t)(held - m->arena.values.segments) * WORK_SEGMENT;
+    } while (*work > 0 && pick_dead(m) == 0 && room_is_short(m));
+    return true;
+}
+
+/*
  * Choose what to do next; false when there is nothing. Half of the work goes into dropping what
  * is due, the rest into cleaning. What is due dies before anything alive is evicted, except
  * where millions are due, spread over all segments: then it takes long until anything is worth
@@ -138,6 +154,7 @@ static void drop_due(struct memory *m, msec_t now, int64_t *work, int64_t rest)
  */
 static bool choose_next(struct memory *m, msec_t now, int64_t *work)
 {
+    const struct evict_policy *policy = evict_policy(&m->evict);
     segment_t n;
 
     drop_due(m, now, work, *work / 2);
@@ -146,21 +163,24 @@ static bool choose_next(struct memory *m, msec_t now, int64_t *work)
         begin_segment(m, n, CURSOR_CLEAN);
         return true;
     }
-    if (!m->evictions || !is_pressed(m) || dead_missing(m) < FAR_BYTES) {
+    if (policy->way != EVICT_SEGMENTS || !is_pressed(m) || dead_missing(m) < FAR_BYTES) {
         drop_due(m, now, work, 0);
         if (*work <= 0) {
             return true;
         }
     }
-    if (!m->evictions) {
+    if (policy->way == EVICT_NOTHING) {
         return false;
     }
-    n = m->evict.policy->pick(m);
+    if (policy->way == EVICT_ITEMS) {
+        return evict_some(m, now, work);
+    }
+    n = policy->pick(m);
     if (n == 0) {
         return false;
     }
     must(seg(m, n)->state == SEG_SEALED && seg(m, n)->busy == 0);
-    m->evict.past_is_wanted = m->evict.policy->past_create != NULL;
+    m->evict.past_is_wanted = policy->past_create != NULL;
     m->evict.mean_bytes = mean_bytes(m);
     begin_segment(m, n, CURSOR_EVICT);
     return true;
@@ -275,7 +295,8 @@ static bool is_young(const struct memory *m, handle_t h)
  * Judge a live item that is not due; it may be in another segment of the same chain. False when
  * there was no segment for the copy.
  */
-static bool judge_item(struct memory *m, handle_t h, msec_t now)
+static bool judge_item(struct memory *m, handle_t h, const struct evict_policy *policy,
+                       msec_t now)
 {
     struct cursor *c = &m->cursor;
     struct item *it = memory_item(m, h);
@@ -286,7 +307,7 @@ static bool judge_item(struct memory *m, handle_t h, msec_t now)
                               .kept = c->kept,
                               .scanned = c->scanned};
     uint8_t heat = 0;
-    enum verdict verdict = m->evict.policy->judge(&pass, it, &heat);
+    enum verdict verdict = policy->judge(&pass, it, &heat);
     uint64_t hash;
 
     switch (verdict) {
@@ -309,18 +330,39 @@ static bool judge_item(struct memory *m, handle_t h, msec_t now)
     return true;
 }
 
+/*
+ * A live item stays in its place among the others, or goes where a policy that sorts wants it.
+ * An eviction that has become none, since the policy was changed, goes on as this.
+ */
+static bool clean_item(struct memory *m, handle_t h, const struct evict_policy *policy)
+{
+    segment_t n = m->cursor.segment;
+    enum chain_id chain = (enum chain_id)seg(m, n)->chain;
+
+    if (evict_sorts(policy)) {
+        enum chain_id sorted =
+            evict_sorted_chain(item_deadline(memory_item(m, h)) != MSEC_NEVER);
+
+        if (sorted != chain) {
+            return move_block(m, h, sorted, 0);
+        }
+    }
+    return move_block(m, h, chain, n);
+}
+
 static bool empty_item(struct memory *m, handle_t h, msec_t now)
 {
+    const struct evict_policy *policy = evict_policy(&m->evict);
     const struct cursor *c = &m->cursor;
 
     if (item_is_due(memory_item(m, h), now)) {
         m->ops->drop(m->owner, h, DEATH_EXPIRE, now);
         return true;
     }
-    if (c->mode == CURSOR_CLEAN) {
-        return move_block(m, h, (enum chain_id)seg(m, c->segment)->chain, c->segment);
+    if (c->mode == CURSOR_EVICT && policy->way == EVICT_SEGMENTS) {
+        return judge_item(m, h, policy, now);
     }
-    return judge_item(m, h, now);
+    return clean_item(m, h, policy);
 }
 
 /* Is a block in the segment under the cursor, or in the next one if that is full as well? */

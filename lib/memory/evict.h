@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lib/base/engine_options.h"
 #include "lib/base/lock.h"
 #include "lib/base/mem.h"
 #include "lib/memory/arena.h"
@@ -37,9 +38,31 @@ struct evict_pass {
     uint64_t scanned;    /* bytes of main looked at meanwhile */
 };
 
+/* How room is made. */
+enum evict_way {
+    EVICT_NOTHING,  /* only what is dead is cleaned away */
+    EVICT_SEGMENTS, /* the oldest segments are emptied: pick and judge */
+    EVICT_ITEMS,    /* items die where they stand: see evict_items.h */
+};
+
+/* Where a policy that evicts items looks for them. */
+enum evict_source {
+    SOURCE_ALL,      /* all items, at random */
+    SOURCE_VOLATILE, /* those with a deadline, at random */
+    SOURCE_SOONEST,  /* those with the earliest deadlines */
+};
+
 /* All functions are called in the shard, except past_create and past_destroy: outside. */
 struct evict_policy {
-    const char *name;
+    const char *name; /* its word */
+    enum evict_way way;
+
+    /* EVICT_ITEMS */
+    enum evict_source source;
+    /* The higher the score, the sooner it goes. NULL: the first that is found goes. */
+    uint64_t (*score)(const struct item *it, msec_t now);
+
+    /* EVICT_SEGMENTS */
     /*
      * The sealed segment to empty next, from either chain; 0: there is none. It may seal an
      * open one.
@@ -72,14 +95,41 @@ struct evict_policy {
 };
 
 extern const struct evict_policy evict_density;
+extern const struct evict_policy evict_none;
+extern const struct evict_policy evict_allkeys_lru;
+extern const struct evict_policy evict_allkeys_random;
+extern const struct evict_policy evict_volatile_lru;
+extern const struct evict_policy evict_volatile_random;
+extern const struct evict_policy evict_volatile_ttl;
 
-/* A policy at work in one memory. */
+extern const struct evict_policy *const evict_policies[EVICT_CHOICES];
+
+/* An item that may be evicted next. It is gone if there is another one in its place. */
+struct evict_candidate {
+    uint64_t score;
+    uint64_t cas;
+    handle_t handle;
+    uint32_t generation; /* of its segment */
+};
+
+#define EVICT_POOL 16u
+
+/*
+ * The policy at work in one memory is an option that may change at any time, so it is looked up
+ * each time. What one policy knows stays while another is at work.
+ */
 struct evict {
     /* [const] */
-    const struct evict_policy *policy;
-    const struct lock *lock; /* [borrowed] guards it */
+    const struct evict_policy *const *policies; /* by choice; tests have their own */
+    const struct engine_options *options;       /* [borrowed] */
+    const struct lock *lock;                    /* [borrowed] guards it */
     /* [lock] */
-    void *past; /* NULL: none yet */
+    struct evict_candidate pool[EVICT_POOL]; /* the one to go first is the last */
+    unsigned pooled;
+    const struct evict_policy *pool_policy; /* whose scores they are */
+    uint64_t random;
+    const struct evict_policy *past_policy; /* whose past it is */
+    void *past;                             /* NULL: none yet */
     uint64_t past_capacity;
     bool past_is_wanted; /* something was evicted */
     uint64_t mean_bytes; /* of all items, when a segment was picked last; 0: none was */
@@ -89,7 +139,32 @@ struct evict {
 #define evict_must_be_entered(ev) lock_must_be_held((ev)->lock)
 
 /* Remembers nothing yet. lock: of the shard. Context: before start. */
-void evict_init(struct evict *ev, const struct evict_policy *policy, const struct lock *lock);
+void evict_init(struct evict *ev, const struct engine_options *options,
+                const struct lock *lock);
+
+/* The policy as of now. Context: any thread. */
+static inline const struct evict_policy *evict_policy(const struct evict *ev)
+{
+    return ev->policies[engine_option(ev->options, maxmemory_policy)];
+}
+
+/* Does a policy evict only items with a deadline, and keep the others apart? */
+static inline bool evict_sorts(const struct evict_policy *policy)
+{
+    return policy->way == EVICT_ITEMS && policy->source != SOURCE_ALL;
+}
+
+/* Where such a policy keeps them. */
+static inline enum chain_id evict_sorted_chain(bool has_deadline)
+{
+    return has_deadline ? CHAIN_SMALL : CHAIN_MAIN;
+}
+
+/* Is there a past that belongs to the policy of now? Context: in shard. */
+static inline bool evict_has_past(const struct evict *ev)
+{
+    return ev->past != NULL && evict_policy(ev) == ev->past_policy;
+}
 
 /* Release what it remembers. Context: no thread uses it. */
 void evict_fini(struct evict *ev, struct budget *budget);
@@ -98,16 +173,17 @@ void evict_fini(struct evict *ev, struct budget *budget);
 static inline enum chain_id evict_chain(struct evict *ev, uint64_t hash, uint64_t bytes)
 {
     evict_must_be_entered(ev);
-    return ev->past == NULL ? CHAIN_SMALL
-                            : ev->policy->past_chain(ev->past, hash, bytes, ev->mean_bytes);
+    return evict_has_past(ev)
+               ? ev->past_policy->past_chain(ev->past, hash, bytes, ev->mean_bytes)
+               : CHAIN_SMALL;
 }
 
 /* An item was evicted. Context: in shard. */
 static inline void evict_remember(struct evict *ev, enum chain_id chain, uint64_t hash)
 {
     evict_must_be_entered(ev);
-    if (ev->past != NULL) {
-        ev->policy->past_add(ev->past, chain, hash);
+    if (evict_has_past(ev)) {
+        ev->past_policy->past_add(ev->past, chain, hash);
     }
 }
 
@@ -115,8 +191,8 @@ static inline void evict_remember(struct evict *ev, enum chain_id chain, uint64_
 static inline void evict_prefetch(const struct evict *ev, enum chain_id chain, uint64_t hash)
 {
     evict_must_be_entered(ev);
-    if (ev->past != NULL) {
-        ev->policy->past_prefetch(ev->past, chain, hash);
+    if (evict_has_past(ev)) {
+        ev->past_policy->past_prefetch(ev->past, chain, hash);
     }
 }
 

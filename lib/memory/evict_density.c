@@ -247,6 +247,7 @@ static void density_past_prefetch(const void *past, enum chain_id chain, uint64_
 
 const struct evict_policy evict_density = {
     .name = "density",
+    .way = EVICT_SEGMENTS,
     .pick = density_pick,
     .judge = density_judge,
     .past_create = density_past_create,

@@ -43,8 +43,7 @@ bool memory_init(struct memory *m, const struct memory_setup *setup)
     m->clock = setup->clock;
     m->options = setup->options;
     m->sharers = setup->sharers;
-    m->evictions = setup->evictions;
-    evict_init(&m->evict, setup->policy, setup->lock);
+    evict_init(&m->evict, setup->options, setup->lock);
     if (!arena_init(&m->arena, setup->range_bytes, share, setup->budget, setup->grace,
                     setup->lock)) {
         return false;

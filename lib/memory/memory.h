@@ -7,7 +7,9 @@
  *     chains     the lists of segments, and where new blocks are appended
  *     chunks     large values: whole segments and pieces
  *     cursor     empties one segment at a time: cleans it, or evicts from it
- *     evict      the seam for eviction policies; evict_density, with its ghost, is the policy
+ *     evict      the seam for eviction policies; evict_density, with its ghost, is the default
+ *     evict_items  the eviction of single items, as Redis does it; evict_lru, evict_random,
+ *                evict_ttl and evict_none are the policies
  *     line       large values that wait for room, in their order
  *     room       how much is kept free, and making room
  *     stock      free segments that are resident before they are needed
@@ -148,6 +150,13 @@ struct memory_owner_ops {
     unsigned (*drop_due)(void *owner, unsigned max, msec_t now, unsigned *looked);
     /* The cas of the next item that is stored. */
     uint64_t (*next_cas)(void *owner);
+    /*
+     * Up to max items from a source, for an eviction; fewer when there are not so many, or none
+     * was met. Some may be due, and some may come twice. *random is the state of random
+     * numbers.
+     */
+    unsigned (*sample)(void *owner, enum evict_source source, uint64_t *random, handle_t *out,
+                       unsigned max);
     /* Much is dead: the home worker should come by soon, for tidy_look(). */
     void (*wants_tidy)(void *owner);
     /*
@@ -169,7 +178,6 @@ struct memory {
     const struct clock *clock;            /* [borrowed] */
     const struct engine_options *options; /* [borrowed] */
     uint32_t sharers;                     /* memories that share the budget */
-    bool evictions;                       /* false: nothing alive is dropped */
     uint32_t fitting_units;               /* blocks up to this size fit: memory_fits() */
     uint32_t piece_max;                   /* bytes of value in a piece */
 
@@ -186,6 +194,18 @@ struct memory {
     struct trim trim; /* but for what the reclaimer alone uses */
 };
 
+/* May anything alive be dropped? Context: any thread. */
+static inline bool memory_evicts(const struct memory *m)
+{
+    return evict_policy(&m->evict)->way != EVICT_NOTHING;
+}
+
+/* Is room made of holes, rather than by emptying segments? Context: any thread. */
+static inline bool memory_is_in_place(const struct memory *m)
+{
+    return evict_policy(&m->evict)->way != EVICT_SEGMENTS;
+}
+
 /* What a memory is made from; see struct memory. */
 struct memory_setup {
     const struct memory_owner_ops *ops;
@@ -196,11 +216,9 @@ struct memory_setup {
     const struct engine_options *options;
     struct budget *budget;
     struct grace *grace;
-    const struct evict_policy *policy;
     uint64_t limit_bytes; /* of all that share the budget */
     uint64_t range_bytes; /* of address space; see arena_range_for() */
     uint32_t sharers;
-    bool evictions;
     bool is_in_cores; /* core files have the items */
 };
 

@@ -13,7 +13,22 @@
 /* One slice of the cursor: for a put, and for one that finds nothing free. */
 #define SLICE_WORK  64
 #define PRESS_WORK  512
-#define PRESS_TRIES 8
+#define PRESS_TRIES 8 /* at a tenacity of 10 */
+
+/*
+ * How many slices a store makes at most that finds nothing free. Up to 10 they grow evenly,
+ * then by 15 % for each more, as the time of Redis does.
+ */
+static unsigned press_tries(const struct memory *m)
+{
+    uint32_t tenacity = engine_option(m->options, eviction_tenacity);
+    double tries = tenacity < 10 ? PRESS_TRIES / 10.0 * tenacity : PRESS_TRIES;
+
+    for (uint32_t t = 10; t < tenacity && tenacity < 100; t++) {
+        tries *= 1.15;
+    }
+    return tenacity == 100 ? UINT32_MAX : (unsigned)tries;
+}
 
 void room_make_slowly(struct memory *m, uint64_t bytes, msec_t now)
 {
@@ -24,15 +39,18 @@ void room_make_slowly(struct memory *m, uint64_t bytes, msec_t now)
         }
         return;
     }
-    if (!m->evictions && m->blocks.hole_bytes > bytes) {
+    if (memory_is_in_place(m) && m->blocks.hole_bytes > bytes &&
+        (!memory_evicts(m) || arena_avail(&m->arena) > ROOM_RESERVE)) {
         return; /* a hole may do; see room_pressed() */
     }
     cursor_slice(m, SLICE_WORK + (int64_t)(bytes / ITEM_UNIT), now);
     room_release(m);
 
     /* Only when nothing at all is left, and nothing is on its way, one put does more. */
-    for (int i = 0; i < PRESS_TRIES && arena_avail(&m->arena) <= ROOM_RESERVE &&
-                    room_waiting(m) < room_wanted(m);
+    unsigned tries = arena_avail(&m->arena) <= ROOM_RESERVE ? press_tries(m) : 0;
+
+    for (unsigned i = 0; i < tries && arena_avail(&m->arena) <= ROOM_RESERVE &&
+                         room_waiting(m) < room_wanted(m);
          i++) {
         ctr_add(m->counters, CTR_direct_reclaims, 1);
         if (!cursor_slice(m, PRESS_WORK, now)) {
@@ -45,7 +63,7 @@ void room_make_slowly(struct memory *m, uint64_t bytes, msec_t now)
 enum outcome room_pressed(struct memory *m, msec_t now)
 {
     memory_must_be_entered(m);
-    if (!m->evictions && cursor_slice(m, PRESS_WORK, now)) {
+    if (memory_is_in_place(m) && cursor_slice(m, PRESS_WORK, now)) {
         grace_ask(m->arena.grace, GRACE_HURRY);
         return OUT_WAIT; /* cleaning goes on: there was something dead enough */
     }
@@ -125,7 +143,7 @@ enum outcome room_take_whole(struct memory *m, struct waiter *w, uint32_t want, 
      * moved, but can with little more than there is.
      */
     if ((room_waiting(m) > ROOM_RESERVE && line_is_provided(m)) ||
-        (!can_go_on && m->evictions && (room_coming(m) > 0 || blocks_has_deaths(m)))) {
+        (!can_go_on && memory_evicts(m) && (room_coming(m) > 0 || blocks_has_deaths(m)))) {
         grace_ask(m->arena.grace, GRACE_HURRY);
         if (w != NULL) {
             line_uncall(m, w);

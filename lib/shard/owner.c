@@ -5,6 +5,8 @@
 #include "lib/shard/owner.h"
 
 #include "lib/base/check.h"
+#include "lib/expiry/wheel.h"
+#include "lib/index/table.h"
 #include "lib/shard/keyspace.h"
 
 /* The most that drop_due() drops at once. */
@@ -78,6 +80,22 @@ static uint64_t owner_next_cas(void *owner)
     return s->cas_next;
 }
 
+static unsigned owner_sample(void *owner, enum evict_source source, uint64_t *random,
+                             handle_t *out, unsigned max)
+{
+    struct shard *s = owner;
+
+    switch (source) {
+    case SOURCE_ALL:
+        return table_sample(&s->table, random, out, max);
+    case SOURCE_VOLATILE:
+        return wheel_draw(s->wheel, random, out, max);
+    case SOURCE_SOONEST:
+        return wheel_soonest(s->wheel, out, max);
+    }
+    unreachable();
+}
+
 static void owner_wants_tidy(void *owner)
 {
     struct shard *s = owner;
@@ -98,6 +116,7 @@ const struct memory_owner_ops shard_owner_ops = {
     .moved = owner_moved,
     .drop = owner_drop,
     .drop_due = owner_drop_due,
+    .sample = owner_sample,
     .next_cas = owner_next_cas,
     .wants_tidy = owner_wants_tidy,
     .wants_range = owner_wants_range,

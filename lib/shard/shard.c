@@ -27,11 +27,9 @@ static bool init_parts(struct shard *s)
                                        .options = g->options,
                                        .budget = g->budget,
                                        .grace = reclaim_grace(g->reclaimer),
-                                       .policy = &evict_density,
                                        .limit_bytes = g->limit_bytes,
                                        .range_bytes = g->range_bytes,
                                        .sharers = g->count,
-                                       .evictions = g->evictions,
                                        .is_in_cores = g->is_in_cores};
 
     if (!memory_init(&s->memory, &setup) ||

@@ -26,7 +26,6 @@ struct shard_group {
     uint64_t items_hint;         /* the indexes are made for so many items in all; 0: small */
     uint64_t limit_bytes;        /* at the start */
     uint64_t range_bytes;        /* of address space for each shard */
-    bool evictions;              /* false: no live item is dropped to make room */
     bool is_in_cores;            /* core files have the items */
     const struct clock *clock;   /* [borrowed] */
     struct budget *budget;       /* [borrowed] */

@@ -45,6 +45,11 @@ void fixture_config(struct engine_config *cfg)
     cfg->seed = SEED;
 }
 
+void fixture_policy(enum evict_choice choice)
+{
+    atomic_store_explicit(&fixture_options.maxmemory_policy, choice, memory_order_relaxed);
+}
+
 void fixture_start_threaded(struct fixture *f, const struct engine_config *cfg)
 {
     struct engine_config plain;

@@ -34,6 +34,9 @@ void fixture_config(struct engine_config *cfg);
 /* The options of every engine of a fixture; fixture_config() sets them to their defaults. */
 extern struct engine_options fixture_options;
 
+/* Choose a policy of eviction, after fixture_config(). Context: any thread. */
+void fixture_policy(enum evict_choice choice);
+
 /* Start; NULL stands for the defaults. Registers the calling thread for reading. */
 void fixture_start(struct fixture *f, const struct engine_config *cfg);
 void fixture_start_threaded(struct fixture *f, const struct engine_config *cfg);

@@ -560,7 +560,9 @@ static struct model *model_start(const struct run *run)
     fixture_config(&cfg);
     cfg.shards = run->shards;
     cfg.limit_bytes = run->limit;
-    cfg.evictions = run->evictions;
+    if (!run->evictions) {
+        fixture_policy(CHOICE_NOEVICTION);
+    }
     atomic_store(&fixture_options.idle_trim_ms, 50);
     m->run = run;
     m->seed = rng_seed();

@@ -315,7 +315,7 @@ TEST_LOOP(a_value_stays_when_there_is_no_room_for_more, 2)
     unsigned n = 0;
 
     fixture_config(&cfg);
-    cfg.evictions = false;
+    fixture_policy(CHOICE_NOEVICTION);
     fixture_start(&f, &cfg);
     set_model(LEN, 0);
     while (fixture_try(&f, fixture_key("x", n), 100 * KIB, 0) == OUT_STORED) {

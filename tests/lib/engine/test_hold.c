@@ -205,7 +205,9 @@ TEST_LOOP(where_room_is_short_it_goes_first, 2)
     unsigned n = 0;
 
     fixture_config(&cfg);
-    cfg.evictions = evictions;
+    if (!evictions) {
+        fixture_policy(CHOICE_NOEVICTION);
+    }
     fixture_start(&f, &cfg);
     hold();
     for (uint64_t bytes = 0; bytes < 6 * MIB; bytes = fixture_counter(&f, CTR_item_bytes)) {

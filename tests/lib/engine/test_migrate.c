@@ -185,7 +185,7 @@ TEST(a_move_without_room_ends_and_can_go_on)
 
     fixture_config(&cfg);
     cfg.shards = 2;
-    cfg.evictions = false;
+    fixture_policy(CHOICE_NOEVICTION);
     fixture_start_threaded(&f, &cfg);
     while (fixture_try(&f, fixture_key("key-", n), 3000, 0) == OUT_STORED) {
         n++;

@@ -25,7 +25,9 @@ static void start(bool evictions)
 
     fixture_config(&cfg);
     cfg.limit_bytes = 128 * MIB;
-    cfg.evictions = evictions;
+    if (!evictions) {
+        fixture_policy(CHOICE_NOEVICTION);
+    }
     fixture_start(&f, &cfg);
     ck_assert(memory_fits(&f.shard->memory, ITEM_SIZE_MAX));
 }

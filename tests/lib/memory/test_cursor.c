@@ -304,7 +304,7 @@ TEST(where_nothing_may_be_evicted_it_only_cleans)
     unsigned n;
 
     fixture_config(&cfg);
-    cfg.evictions = false;
+    fixture_policy(CHOICE_NOEVICTION);
     fixture_start(&f, &cfg);
     shard_enter(f.shard);
     ck_assert(!cursor_slice(&f.shard->memory, 1000, fixture_now(&f)));
@@ -345,17 +345,18 @@ static enum verdict judge_while_used(const struct evict_pass *pass, const struct
 TEST(a_reader_that_comes_during_the_verdict_is_remembered)
 {
     struct evict_policy policy = evict_density;
+    const struct evict_policy *const policies[] = {&policy};
     unsigned kept;
 
     fixture_start(&f, NULL);
     (void)fill("k", 200, MSEC_NEVER, 1);
     policy.judge = judge_while_used;
     shard_enter(f.shard);
-    f.shard->memory.evict.policy = &policy;
+    f.shard->memory.evict.policies = policies;
     while (fixture_counter(&f, CTR_moves_within) == 0) {
         ck_assert(cursor_slice(&f.shard->memory, 1, fixture_now(&f)));
     }
-    f.shard->memory.evict.policy = &evict_density;
+    f.shard->memory.evict.policies = evict_policies;
     shard_leave(f.shard);
     kept = (unsigned)fixture_counter(&f, CTR_moves_within);
     for (unsigned i = 0; i < kept; i++) {

@@ -24,7 +24,9 @@ static void start(uint32_t shards, uint64_t limit, bool evictions)
     cfg.shards = shards;
     cfg.limit_bytes = limit;
     cfg.item_size_max = limit + 1024;
-    cfg.evictions = evictions;
+    if (!evictions) {
+        fixture_policy(CHOICE_NOEVICTION);
+    }
     fixture_start(&f, &cfg);
 }
 

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * allkeys-lru and volatile-lru of Redis: of those drawn, the one goes that was used least
+ * lately, to the second, as in Redis.
+ */
+#include "lib/memory/evict.h"
+
+static uint64_t idle_s(const struct item *it, msec_t now)
+{
+    uint32_t used = atomic_load_explicit(&it->access_s, memory_order_relaxed);
+    uint32_t now_s = (uint32_t)(now / 1000);
+
+    return now_s > used ? now_s - used : 0;
+}
+
+const struct evict_policy evict_allkeys_lru = {
+    .name = "allkeys-lru", .way = EVICT_ITEMS, .source = SOURCE_ALL, .score = idle_s};
+
+const struct evict_policy evict_volatile_lru = {
+    .name = "volatile-lru", .way = EVICT_ITEMS, .source = SOURCE_VOLATILE, .score = idle_s};

@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The policies of Redis: what each evicts and what it never does, in a shard at its limit; the
+ * number of samples; and a change of the policy while the shard is full.
+ */
+#include "lib/memory/evict_items.h"
+
+#include "lib/memory/chains.h"
+#include "lib/memory/evict.h"
+#include "tests/common/unit.h"
+#include "tests/lib/fixture.h"
+
+#define LEN   500
+#define NEVER ((msec_t)0)
+
+static struct fixture f;
+
+static void start(enum evict_choice choice)
+{
+    struct engine_config cfg;
+
+    fixture_config(&cfg);
+    fixture_policy(choice);
+    fixture_start(&f, &cfg);
+}
+
+/* Store count items; those with a deadline have it `ms` ahead (0: none). */
+static void store(const char *prefix, unsigned count, msec_t ms)
+{
+    for (unsigned i = 0; i < count; i++) {
+        if (ms == 0) {
+            fixture_set(&f, fixture_key(prefix, i), LEN);
+        } else {
+            fixture_set_until(&f, fixture_key(prefix, i), LEN, fixture_now(&f) + ms);
+        }
+        if (i % 16 == 0) {
+            fixture_grace(&f);
+        }
+    }
+}
+
+static unsigned present(const char *prefix, unsigned from, unsigned to)
+{
+    unsigned n = 0;
+
+    for (unsigned i = from; i < to; i++) {
+        n += fixture_has(&f, fixture_key(prefix, i));
+    }
+    return n;
+}
+
+static uint64_t evictions(void)
+{
+    return fixture_counter(&f, CTR_evictions);
+}
+
+/* ---- the table --------------------------------------------------------------------------- */
+
+TEST(every_choice_has_a_policy_that_can_do_what_it_says)
+{
+    for (unsigned i = 0; i < EVICT_CHOICES; i++) {
+        const struct evict_policy *p = evict_policies[i];
+
+        ck_assert_ptr_nonnull(p);
+        ck_assert((p->pick != NULL && p->judge != NULL) == (p->way == EVICT_SEGMENTS));
+        ck_assert((p->past_create == NULL) == (p->past_chain == NULL));
+        ck_assert(p->score == NULL || p->way == EVICT_ITEMS);
+        for (unsigned j = 0; j < i; j++) {
+            ck_assert_str_ne(p->name, evict_policies[j]->name);
+        }
+    }
+}
+
+/* ---- promises ---------------------------------------------------------------------------- */
+
+TEST(noeviction_refuses)
+{
+    unsigned n = 0;
+
+    start(CHOICE_NOEVICTION);
+    while (fixture_try(&f, fixture_key("k", n), LEN, MSEC_NEVER) == OUT_STORED) {
+        n++;
+    }
+    ck_assert_uint_gt(n, 10000);
+    ck_assert_uint_eq(present("k", 0, n), n);
+    ck_assert_uint_eq(evictions(), 0);
+    fixture_stop(&f);
+}
+
+static const enum evict_choice volatile_choices[] = {
+    CHOICE_VOLATILE_LRU, CHOICE_VOLATILE_RANDOM, CHOICE_VOLATILE_TTL};
+
+/*
+ * What has no deadline stays, and is not copied round and round. When nothing else is left,
+ * stores are refused.
+ */
+TEST_LOOP(volatile_ones_never_evict_a_key_without_deadline, 3)
+{
+    static const struct item *place[5000];
+    unsigned n = 0;
+    unsigned moved = 0;
+
+    start(volatile_choices[_i]);
+    store("stays-", 5000, NEVER);
+    store("goes-", 30000, 100000);
+    ck_assert_uint_ge(evictions(), 18000);
+    ck_assert_uint_eq(present("stays-", 0, 5000), 5000);
+    for (unsigned i = 0; i < 5000; i++) {
+        struct got got = fixture_get(&f, fixture_key("stays-", i));
+
+        ck_assert_int_eq(got.chain, CHAIN_MAIN);
+        place[i] = got.item;
+    }
+    while (fixture_try(&f, fixture_key("more-", n), LEN, MSEC_NEVER) == OUT_STORED) {
+        n++;
+    }
+    ck_assert_uint_gt(n, 5000);
+    ck_assert_uint_eq(present("stays-", 0, 5000), 5000);
+    ck_assert_uint_eq(present("more-", 0, n), n);
+    ck_assert_uint_le(present("goes-", 0, 30000), 100);
+    for (unsigned i = 0; i < 5000; i++) {
+        moved += fixture_get(&f, fixture_key("stays-", i)).item != place[i];
+    }
+    ck_assert_uint_le(moved, 100);
+    fixture_verify(&f);
+    fixture_stop(&f);
+}
+
+TEST(volatile_ttl_takes_the_earliest)
+{
+    msec_t now;
+    unsigned late, early;
+
+    start(CHOICE_VOLATILE_TTL);
+    now = fixture_now(&f);
+    for (unsigned i = 0; i < 30000; i++) {
+        /* Evenly from ten minutes to ten hours, in no order. */
+        msec_t ms = 600000 + (msec_t)(i * 7919u % 30000) * 1130;
+
+        fixture_set_until(&f, fixture_key("k", i), LEN, now + ms);
+        if (i % 16 == 0) {
+            fixture_grace(&f);
+        }
+    }
+    late = early = 0;
+    for (unsigned i = 0; i < 30000; i++) {
+        unsigned place = i * 7919u % 30000;
+
+        if (fixture_has(&f, fixture_key("k", i))) {
+            late += place >= 15000;
+            early += place < 10000;
+        }
+    }
+    ck_assert_uint_gt(evictions(), 15000);
+    ck_assert_uint_ge(late, 10000);
+    ck_assert_uint_le(early, 300);
+    fixture_stop(&f);
+}
+
+/* Of a full shard one half is used again later. How much of that half does the policy evict? */
+static unsigned lost_of_used(enum evict_choice choice, uint32_t samples)
+{
+    unsigned lost;
+
+    start(choice);
+    atomic_store(&fixture_options.maxmemory_samples, samples);
+    for (unsigned i = 0; evictions() == 0; i++) {
+        fixture_set_until(&f, fixture_key("k", i), LEN, fixture_now(&f) + 1000000);
+        if (i % 16 == 0) {
+            fixture_grace(&f);
+        }
+    }
+    clock_advance(&f.engine.clock, 60000);
+    for (unsigned i = 0; i < 10000; i += 2) {
+        (void)fixture_use(&f, fixture_key("k", i), 1);
+    }
+    clock_advance(&f.engine.clock, 60000);
+    lost = present("k", 0, 10000);
+    store("new-", 4000, 1000000);
+    lost -= present("k", 0, 10000);
+    ck_assert_uint_gt(lost, 1000);
+    lost = 0;
+    for (unsigned i = 0; i < 10000; i += 2) {
+        lost += !fixture_has(&f, fixture_key("k", i));
+    }
+    fixture_stop(&f);
+    return lost;
+}
+
+TEST(lru_spares_what_was_used_lately)
+{
+    const enum evict_choice choices[] = {CHOICE_ALLKEYS_LRU, CHOICE_VOLATILE_LRU};
+
+    for (int i = 0; i < 2; i++) {
+        unsigned by_many = lost_of_used(choices[i], 64);
+        unsigned by_five = lost_of_used(choices[i], 5);
+
+        ck_assert_uint_le(by_many, 20);
+        ck_assert_uint_le(by_five, 600);
+        ck_assert_uint_gt(lost_of_used(choices[i], 1), by_many);
+    }
+    ck_assert_uint_gt(lost_of_used(CHOICE_ALLKEYS_RANDOM, 5), 700);
+}
+
+/* What is due dies before anything alive is evicted. */
+TEST_LOOP(expired_first, EVICT_CHOICES)
+{
+    unsigned filled;
+
+    start((enum evict_choice)_i);
+    for (filled = 0; fixture_avail(&f) > 8; filled++) {
+        msec_t ms = filled % 2 == 0 ? 1000 : 1000000;
+
+        fixture_set_until(&f, fixture_key("k", filled), LEN, fixture_now(&f) + ms);
+    }
+    clock_advance(&f.engine.clock, 2000);
+    ck_assert_uint_eq(evictions(), 0);
+    store("new-", filled / 4, 1000000);
+    ck_assert_uint_gt(fixture_counter(&f, CTR_reclaimed), 1000);
+    ck_assert_uint_eq(evictions(), 0);
+    ck_assert_uint_eq(present("new-", 0, filled / 4), filled / 4);
+    fixture_stop(&f);
+}
+
+/* ---- a change at work -------------------------------------------------------------------- */
+
+/*
+ * From any policy to any other, in a full shard with items of many sizes: each goes on at once
+ * with what is there.
+ */
+TEST(policies_are_changed_at_work)
+{
+    static const size_t lens[] = {100, 500, 3000, 20000, 100000};
+
+    start(CHOICE_DENSITY);
+    store("stays-", 1000, NEVER);
+    for (unsigned round = 0; round < 3 * EVICT_CHOICES; round++) {
+        enum evict_choice choice = (enum evict_choice)(round * 3 % EVICT_CHOICES);
+        uint64_t before = evictions();
+        unsigned stored = 0;
+        unsigned had;
+
+        fixture_policy(choice);
+        had = present("stays-", 0, 1000);
+        for (unsigned i = 0; i < 600; i++) {
+            msec_t deadline = i % 3 == 0 ? MSEC_NEVER : fixture_now(&f) + 1000000;
+
+            if (evict_sorts(evict_policies[choice])) {
+                deadline = fixture_now(&f) + 1000000 + (msec_t)i;
+            }
+            stored += fixture_try(&f, fixture_key("k", round * 1000 + i), lens[i % 5],
+                                  deadline) == OUT_STORED;
+            if (i % 16 == 0) {
+                fixture_grace(&f);
+            }
+        }
+        if (evict_policies[choice]->way == EVICT_NOTHING) {
+            ck_assert_uint_eq(evictions(), before);
+        } else if (!evict_sorts(evict_policies[choice])) {
+            ck_assert_uint_eq(stored, 600);
+            ck_assert_uint_gt(evictions(), before);
+        }
+        if (evict_sorts(evict_policies[choice])) {
+            ck_assert_uint_eq(present("stays-", 0, 1000), had);
+        }
+        fixture_verify(&f);
+    }
+    fixture_stop(&f);
+}
