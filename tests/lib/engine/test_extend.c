@@ -452,7 +452,9 @@ TEST_LOOP(a_long_addition_to_a_value_that_moves_is_copied, 4)
     fixture_start_threaded(&f, &cfg);
     set_model(_i / 2 == 0 ? 3 * LEN : 1000, 0);
     slot = (uint32_t)(fixture_hash(&f, "k") >> (64 - ROUTE_SLOT_BITS));
+    rcu_begin();
     at = *route_slot(router_read(&f.engine.router), fixture_hash(&f, "k"));
+    rcu_end();
     to = 1 - at.put;
     ck_assert_int_eq(router_publish(&f.engine.router, slot, 1, route_prepared(at.from, to)),
                      MF_OK);
