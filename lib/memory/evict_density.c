@@ -72,6 +72,23 @@ static segment_t oldest_of_rich(struct memory *m, enum chain_id id)
     return n != 0 || !is_rich(m, id) ? n : chains_seal_open(m, id, 0);
 }
 
+/* Was segment a, which may be 0, sealed before b? */
+static bool is_older(const struct memory *m, segment_t a, segment_t b)
+{
+    const struct segment *x = &m->arena.segments[a];
+    const struct segment *y = &m->arena.segments[b];
+
+    if (a == 0 || b == 0) {
+        return a != 0;
+    }
+    return x->sealed_s != y->sealed_s ? x->sealed_s < y->sealed_s
+                                      : (int32_t)(x->sealed_cas - y->sealed_cas) < 0;
+}
+
+/*
+ * Big goes first, unless small has more than its share as well, and older: when the items that
+ * come have become larger than those there are, the old ones go.
+ */
 static segment_t density_pick(struct memory *m)
 {
     bool is_small_rich = is_rich(m, CHAIN_SMALL);
@@ -80,7 +97,8 @@ static segment_t density_pick(struct memory *m)
     segment_t n = 0;
 
     memory_must_be_entered(m);
-    if (is_rich(m, CHAIN_BIG)) {
+    if (is_rich(m, CHAIN_BIG) && !(is_small_rich && is_older(m, chains_oldest(m, CHAIN_SMALL),
+                                                             chains_oldest(m, CHAIN_BIG)))) {
         n = chains_oldest(m, CHAIN_BIG);
         if (n == 0 && chains_items_open(m, CHAIN_BIG) > SPARED) {
             n = chains_seal_open(m, CHAIN_BIG, SPARED);

@@ -363,6 +363,28 @@ TEST_LOOP(the_young_in_old_segments_are_spared, 2)
     fixture_stop(&f);
 }
 
+/* When all that comes is larger than what is there, the old ones go, though they are small. */
+TEST(old_small_items_make_way_when_sizes_change)
+{
+    struct fixture f;
+    unsigned large = (unsigned)(4 * 8 * MIB / (8 * LEN));
+    unsigned kept = 0;
+
+    fixture_start(&f, NULL);
+    (void)push_out(&f, 0, 200);
+    for (unsigned i = 0; i < large; i++) {
+        fixture_set(&f, fixture_key("large-", i), 8 * LEN);
+        if (i % 16 == 0) {
+            fixture_grace(&f);
+        }
+    }
+    for (unsigned i = 0; i < large; i++) {
+        kept += fixture_has(&f, fixture_key("large-", i));
+    }
+    ck_assert_uint_ge(kept * (uint64_t)(8 * LEN), 8 * MIB / 5); /* it was a fiftieth */
+    fixture_stop(&f);
+}
+
 /*
  * Large newcomers pass through big, a fiftieth of the memory: items that were fetched once and
  * those in small stay, whatever a scan of large ones stores.
