@@ -35,7 +35,7 @@ static enum outcome make_empty(struct visit *v, struct fetch *f)
     }
     if (is_due) {
         /* It was never there for anyone else, but the caller may read it. */
-        blocks_kill(&v->to->memory, h, KILL_REUSE);
+        blocks_kill(&v->to->memory, h);
         ctr_add(&v->to->counters, CTR_total_items, 1);
         ctr_add(&v->to->counters, CTR_expired_at_once, 1);
     } else {

@@ -27,11 +27,11 @@ void loose_drop(struct loose *l)
     }
     for (uint32_t i = 0; i < l->pieces; i++) {
         blocks_settle(&s->memory, l->piece[i]);
-        blocks_kill(&s->memory, l->piece[i], KILL_REUSE);
+        blocks_kill(&s->memory, l->piece[i]);
     }
     if (l->head != 0) {
         blocks_settle(&s->memory, l->head);
-        blocks_kill(&s->memory, l->head, KILL_REUSE);
+        blocks_kill(&s->memory, l->head);
     }
 }
 

@@ -161,7 +161,7 @@ static inline enum chain_id visit_chain(struct visit *v, uint64_t bytes, bool ha
     struct evict *ev = &v->to->memory.evict;
 
     shard_must_be_entered(v->to);
-    if (MF_UNLIKELY(evict_sorts(evict_policy(ev)))) {
+    if (MF_UNLIKELY(evict_sorts_now(ev))) {
         return evict_sorted_chain(has_deadline);
     }
     if (v->slot != NULL && v->owner == v->to) {

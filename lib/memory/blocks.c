@@ -298,7 +298,7 @@ static MF_NOINLINE void after_kill(struct memory *m, segment_t n, bool must_ask)
     }
 }
 
-void blocks_kill(struct memory *m, handle_t h, enum kill_kind kind)
+void blocks_kill(struct memory *m, handle_t h)
 {
     struct blocks *b = &m->blocks;
     struct item *it = memory_item(m, h);
@@ -318,8 +318,7 @@ void blocks_kill(struct memory *m, handle_t h, enum kill_kind kind)
     /* With its last live block a segment is wholly dead, which somebody may be told. */
     crossed = chains_add_dead(m, g, (int32_t)bytes) || g->live == 0;
     b->chain[g->chain].bytes -= bytes;
-    if (kind == KILL_REUSE && b->ring_tail - b->ring_head <= b->ring_mask &&
-        n != m->cursor.segment) {
+    if (b->ring_tail - b->ring_head <= b->ring_mask && n != m->cursor.segment) {
         b->ring[b->ring_tail & b->ring_mask] =
             (struct death){h, g->generation, grace_stamp(m->arena.grace), bytes / ITEM_UNIT};
         b->ring_tail++;

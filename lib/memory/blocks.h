@@ -37,14 +37,12 @@ void blocks_reset(struct memory *m);
  */
 handle_t blocks_put(struct memory *m, enum chain_id chain, uint32_t *units, enum draw draw);
 
-/* KILL_REUSE: the block becomes a hole later. KILL_FORGET: its segment is being emptied. */
-enum kill_kind { KILL_REUSE, KILL_FORGET };
-
 /*
- * Kill a linked block, a piece or a settled loose block: it is marked as dead and counted.
- * Context: in shard.
+ * Kill a linked block, a piece or a settled loose block: it is marked as dead and counted,
+ * and becomes a hole after a grace period, unless its segment is being emptied. Context: in
+ * shard.
  */
-void blocks_kill(struct memory *m, handle_t h, enum kill_kind kind);
+void blocks_kill(struct memory *m, handle_t h);
 
 /* Turn up to max deaths whose grace period is over into holes. Context: in shard. */
 void blocks_ripen(struct memory *m, unsigned max);

@@ -71,7 +71,7 @@ void chunks_adopt(struct memory *m, handle_t head)
 static void kill_pieces(struct memory *m, struct large *l)
 {
     for (uint32_t i = 0; i < l->pieces; i++) {
-        blocks_kill(m, atomic_load_explicit(&l->piece[i], memory_order_relaxed), KILL_REUSE);
+        blocks_kill(m, atomic_load_explicit(&l->piece[i], memory_order_relaxed));
     }
 }
 

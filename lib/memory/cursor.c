@@ -99,15 +99,6 @@ static segment_t pick_dead(const struct memory *m)
     return m->cursor.is_due_left ? chains_emptiest(m, segment_bytes(&m->arena) / 2) : 0;
 }
 
-/*
- * Nothing is free beyond the reserve, or about to be: a put fails, or waits, unless the next
- * slices make room.
- */
-static bool is_pressed(const struct memory *m)
-{
-    return arena_avail(&m->arena) <= ROOM_RESERVE && room_waiting(m) <= ROOM_RESERVE;
-}
-
 static uint64_t mean_bytes(const struct memory *m)
 {
     uint64_t items = ctr_get(m->counters, CTR_curr_items);
@@ -163,7 +154,7 @@ static bool choose_next(struct memory *m, msec_t now, int64_t *work)
         begin_segment(m, n, CURSOR_CLEAN);
         return true;
     }
-    if (policy->way != EVICT_SEGMENTS || !is_pressed(m) || dead_missing(m) < FAR_BYTES) {
+    if (policy->way != EVICT_SEGMENTS || !room_is_pressed(m) || dead_missing(m) < FAR_BYTES) {
         drop_due(m, now, work, 0);
         if (*work <= 0) {
             return true;
@@ -226,7 +217,7 @@ static bool move_block(struct memory *m, handle_t from, enum chain_id chain, seg
         }
         m->ops->moved(m->owner, from, to);
     }
-    blocks_kill(m, from, KILL_REUSE);
+    blocks_kill(m, from);
     ctr_add(m->counters, CTR_cursor_moved_bytes, units * ITEM_UNIT);
     return true;
 }

@@ -27,6 +27,11 @@ const struct evict_policy *const evict_policies[EVICT_CHOICES] = {
 void evict_init(struct evict *ev, const struct engine_options *options, const struct lock *lock)
 {
     *ev = (struct evict){.policies = evict_policies, .options = options, .lock = lock};
+    for (unsigned i = 0; i < EVICT_CHOICES; i++) {
+        if (evict_sorts(evict_policies[i])) {
+            ev->sorting |= 1u << i;
+        }
+    }
 }
 
 void evict_fini(struct evict *ev, struct budget *budget)

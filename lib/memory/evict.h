@@ -64,7 +64,7 @@ struct evict_policy {
 
     /* EVICT_SEGMENTS */
     /*
-     * The sealed segment to empty next, from either chain; 0: there is none. It may seal an
+     * The sealed segment to empty next, from any chain; 0: there is none. It may seal an
      * open one.
      */
     segment_t (*pick)(struct memory *m);
@@ -123,6 +123,7 @@ struct evict {
     const struct evict_policy *const *policies; /* by choice; tests have their own */
     const struct engine_options *options;       /* [borrowed] */
     const struct lock *lock;                    /* [borrowed] guards it */
+    uint32_t sorting; /* a bit for each choice: does its policy sort items? See evict_sorts() */
     /* [lock] */
     struct evict_candidate pool[EVICT_POOL]; /* the one to go first is the last */
     unsigned pooled;
@@ -152,6 +153,12 @@ static inline const struct evict_policy *evict_policy(const struct evict *ev)
 static inline bool evict_sorts(const struct evict_policy *policy)
 {
     return policy->way == EVICT_ITEMS && policy->source != SOURCE_ALL;
+}
+
+/* Does the policy as of now? Every set asks, so it does not look the policy up. */
+static inline bool evict_sorts_now(const struct evict *ev)
+{
+    return (ev->sorting >> engine_option(ev->options, maxmemory_policy) & 1) != 0;
 }
 
 /* Where such a policy keeps them. */

@@ -5,6 +5,7 @@
 #include "lib/memory/stock.h"
 
 #include "lib/base/context.h"
+#include "lib/memory/chains.h"
 #include "lib/memory/room.h"
 
 /*
@@ -33,13 +34,12 @@ static uint32_t burst(const struct arena *a)
 static uint32_t missing(const struct memory *m)
 {
     const struct arena *a = &m->arena;
-    uint32_t filled = m->blocks.chain[CHAIN_SMALL].count + m->blocks.chain[CHAIN_MAIN].count;
     uint32_t room = room_wanted(m);
     uint32_t want = a->unit_segments != 0 ? STOCK_HUGE : room;
     int64_t spare = arena_allowed(a) - (int64_t)room;
     uint32_t n = want > a->free_count ? want - a->free_count : 0;
 
-    if (filled < FILLED_MIN || spare <= 0) {
+    if (chains_segments(m) < FILLED_MIN || spare <= 0) {
         return 0;
     }
     return n < spare ? n : (uint32_t)spare;

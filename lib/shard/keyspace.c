@@ -108,7 +108,7 @@ static inline uint64_t forget(struct shard *s, handle_t h, enum death_reason rea
     if (item_is_large(it)) {
         chunks_kill(&s->memory, h, reason);
     }
-    blocks_kill(&s->memory, h, KILL_REUSE);
+    blocks_kill(&s->memory, h);
     return weight;
 }
 
@@ -178,7 +178,7 @@ void keyspace_replace(struct shard *s, handle_t h, _Atomic handle_t *slot,
     ctr_add(&s->counters, CTR_overwritten_bytes, (old_shape & SHAPE_SIZE) * ITEM_UNIT);
     ctr_add(&s->counters, CTR_total_items, 1);
     table_replace(slot, h);
-    blocks_kill(&s->memory, old, KILL_REUSE);
+    blocks_kill(&s->memory, old);
 }
 
 /* Block h takes the place of the one in the slot, whose segments and pieces are h's now. */
@@ -193,7 +193,7 @@ static void succeed(struct shard *s, handle_t h, _Atomic handle_t *slot)
     add_deadline(s, h);
     table_replace(slot, h);
     ctr_add(&s->counters, CTR_item_bytes, item_weight(shard_item(s, h)) - item_weight(was));
-    blocks_kill(&s->memory, old, KILL_REUSE);
+    blocks_kill(&s->memory, old);
 }
 
 void keyspace_renew(struct shard *s, handle_t h, _Atomic handle_t *slot)

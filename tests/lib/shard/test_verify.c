@@ -530,7 +530,7 @@ TEST(an_item_that_died_and_was_not_unlinked_is_told)
     const struct item *it = shard_item(s, *slot);
 
     shard_enter(s);
-    blocks_kill(&s->memory, *slot, KILL_REUSE);
+    blocks_kill(&s->memory, *slot);
     shard_leave(s);
     ck_assert(!shard_verify(s, why, sizeof(why)));
     ck_assert_msg(strstr(why, "which is no live item") != NULL, "%s", why);
