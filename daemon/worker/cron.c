@@ -23,10 +23,10 @@
  * worker without a home shard does none of this, except that it pokes others.
  *
  * Connections. Those whose stores wait for room are tried again after some milliseconds, if
- * nobody wakes them. Those that
- * hold memory are checked for their pace while there are any. All are checked once a second
- * while an idle timeout is set, and whenever a connection asks for it. A timer of its own is
- * armed for the first of those that have to finish a handshake or a login in time.
+ * nobody wakes them. Those that hold memory are checked for their pace while there are any.
+ * All are checked once a second while an idle timeout is set, and whenever a connection asks
+ * for it. A timer of its own is armed for the first of those that have to finish a handshake or
+ * a login in time.
  */
 #include "daemon/worker/cron.h"
 

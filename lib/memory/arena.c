@@ -527,17 +527,26 @@ void arena_trim_discard(struct arena *a, segment_t list)
     }
 }
 
+/* Make all of a list free, and resident or not. */
+static void give_all(struct arena *a, segment_t list, bool is_cold)
+{
+    segment_t *to = is_cold ? &a->cold : &a->free;
+
+    while (list != 0) {
+        struct segment *g = &a->segments[list];
+        segment_t next = g->next;
+
+        g->is_cold = is_cold;
+        g->next = *to;
+        *to = list;
+        list = next;
+    }
+}
+
 void arena_trim_done(struct arena *a, segment_t list, uint32_t count)
 {
     arena_must_be_entered(a);
-    while (list != 0) {
-        segment_t next = a->segments[list].next;
-
-        a->segments[list].is_cold = 1;
-        a->segments[list].next = a->cold;
-        a->cold = list;
-        list = next;
-    }
+    give_all(a, list, true);
     a->trimming -= count;
     a->held -= count;
     budget_add(a->budget, -((int64_t)count << a->shift));
@@ -572,14 +581,7 @@ void arena_stock_done(struct arena *a, segment_t list, uint32_t count)
     arena_must_be_entered(a);
     a->stocking -= count;
     a->free_count += count;
-    while (list != 0) {
-        segment_t next = a->segments[list].next;
-
-        a->segments[list].is_cold = 0;
-        a->segments[list].next = a->free;
-        a->free = list;
-        list = next;
-    }
+    give_all(a, list, false);
 }
 
 _Static_assert(sizeof(struct segment) == 64, "an entry is a cache line");

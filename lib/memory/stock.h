@@ -10,8 +10,8 @@
  *
  * They are paid for from the budget like all others that are held, and are no more than what is
  * kept free in any case. So what is resident is what is held, and nothing is trimmed for it.
- * None are taken when budget or range are nearly used up,
- * or while few segments have blocks in them.
+ * None are taken when budget or range are nearly used up, or while few segments have blocks in
+ * them.
  */
 #ifndef MAYFLY_LIB_MEMORY_STOCK_H
 #define MAYFLY_LIB_MEMORY_STOCK_H

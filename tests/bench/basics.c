@@ -6,9 +6,17 @@
 
 #include <errno.h>
 #include <math.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+void fail(const char *what)
+{
+    fprintf(stderr, "%s: %s\n", program_invocation_short_name, what);
+    exit(2);
+}
 
 void die(const char *what)
 {
@@ -52,6 +60,29 @@ char *make_text(size_t n)
         text[i] = (char)('a' + (i * 7919 + i / 26) % 26);
     }
     return text;
+}
+
+void pin_thread(unsigned number)
+{
+    cpu_set_t set;
+
+    CPU_ZERO(&set);
+    CPU_SET(number % (unsigned)sysconf(_SC_NPROCESSORS_ONLN), &set);
+    (void)sched_setaffinity(0, sizeof(set), &set);
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+double median(double *v, unsigned n)
+{
+    qsort(v, n, sizeof(*v), by_size);
+    return v[n / 2];
 }
 
 void zipf_init(struct zipf *z, uint64_t count, double theta)

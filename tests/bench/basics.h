@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the programs of the bench need first: an end with a reason, clocks, bytes for values,
- * and picks by Zipf's law.
+ * What the programs of the bench need first: an end with a reason, clocks, a CPU of one's own,
+ * bytes for values, medians, and picks by Zipf's law.
  */
 #ifndef MAYFLY_TESTS_BENCH_BASICS_H
 #define MAYFLY_TESTS_BENCH_BASICS_H
@@ -11,7 +11,10 @@
 #include <sys/types.h>
 #include <time.h>
 
-/* End with status 2 and a message: the program, what, and the reason in errno. */
+/* End with status 2 and a message: the program and what. */
+_Noreturn void fail(const char *what);
+
+/* As fail(), with the reason in errno. */
 _Noreturn void die(const char *what);
 
 /* p, unless it is NULL. */
@@ -22,8 +25,14 @@ double seconds_of(clockid_t id);
 /* The CPU time of a process; for pid 0 the time of day, which nobody should look at. */
 clockid_t cpu_clock_of(pid_t pid);
 
+/* Keep the calling thread to one CPU; threads are numbered from 0. */
+void pin_thread(unsigned number);
+
 /* n letters, the same each time; to be freed. */
 char *make_text(size_t n);
+
+/* The median of n numbers, of which there is at least one; they are sorted then. */
+double median(double *v, unsigned n);
 
 /*
  * Picks of 0 .. count-1, where the one of rank r has the weight (r + 1)^-theta; theta 0 is

@@ -273,7 +273,7 @@ static void set_answered(struct conn *c, const char *line, size_t len, const cha
 {
     if (c->sets_waiting == 0) {
         errno = EPROTO;
-        die("an answer to nothing");
+        fail("an answer to nothing");
     }
     c->sets_waiting--;
     stores++;
@@ -481,7 +481,7 @@ int main(int argc, char **argv)
     }
     if (requests <= opt.warmup) {
         errno = EINVAL;
-        die("no requests");
+        fail("no requests");
     }
     if (opt.sim != 0) {
         simulate();

@@ -19,7 +19,6 @@
  * that store had per MiB that was filled.
  */
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,15 +114,6 @@ static void pause_for(uint64_t ns)
     }
 }
 
-static void pin(unsigned number)
-{
-    cpu_set_t set;
-
-    CPU_ZERO(&set);
-    CPU_SET(number % (unsigned)sysconf(_SC_NPROCESSORS_ONLN), &set);
-    (void)sched_setaffinity(0, sizeof(set), &set);
-}
-
 /* False when it has to wait. */
 static bool store(struct bench *b, uint64_t number, const char *value)
 {
@@ -141,7 +131,7 @@ static bool store(struct bench *b, uint64_t number, const char *value)
         b->set.has_deadlines ? now + 3600000 + (msec_t)(number % 3600000) : MSEC_NEVER;
     out = engine_store(&b->engine, &st, now);
     if (out != OUT_STORED && out != OUT_WAIT) {
-        die("a set was not stored");
+        fail("a set was not stored");
     }
     return out == OUT_STORED;
 }
@@ -172,7 +162,7 @@ static void *run(void *arg)
     struct bench *b = t->b;
     char *value = make_text(b->set.value + 1);
 
-    pin(t->number);
+    pin_thread(t->number);
     rcu_register();
     memset(t->bins, 0, sizeof(t->bins));
     t->longest = 0;
@@ -232,7 +222,7 @@ static void start_engine(struct bench *b)
     cfg.limit_bytes = b->set.mib * MIB;
     cfg.items_hint = b->set.has_index ? b->sets * b->set.threads : 0;
     if (engine_start(&b->engine, &cfg) != MF_OK) {
-        die("the engine does not start");
+        fail("the engine does not start");
     }
 }
 
@@ -289,14 +279,6 @@ static void measure(struct bench *b, struct thread *threads, double *out)
     engine_stop(&b->engine);
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 int main(int argc, char **argv)
 {
     static struct bench b = {.set = {2, 0, 512, 100, 9, 1000, CLOCK_MONOTONIC, false, false}};
@@ -338,7 +320,7 @@ int main(int argc, char **argv)
     }
     if (b.set.threads < 1 || b.set.threads > THREADS_MAX || b.set.rounds < 1 ||
         b.set.rounds > ROUNDS_MAX || b.set.mib < 2 || b.set.value > 10000) {
-        die("an argument is out of range");
+        fail("an argument is out of range");
     }
     /* Some 60 bytes of each item are not its value. */
     b.sets = b.set.mib * MIB / 2 / (b.set.value + 60) / b.set.threads;
@@ -352,9 +334,8 @@ int main(int argc, char **argv)
         for (unsigned i = 0; i < b.set.rounds; i++) {
             column[i] = seen[i][f];
         }
-        qsort(column, b.set.rounds, sizeof(*column), by_size);
-        printf("%-13s %10.2f (%.2f)\n", figures[f].name,
-               column[b.set.rounds / 2] / figures[f].unit, column[0] / figures[f].unit);
+        printf("%-13s %10.2f", figures[f].name, median(column, b.set.rounds) / figures[f].unit);
+        printf(" (%.2f)\n", column[0] / figures[f].unit);
     }
     rcu_unregister();
     return 0;

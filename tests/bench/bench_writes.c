@@ -14,7 +14,6 @@
  * best of many short rounds.
  */
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,21 +67,6 @@ struct thread {
     double cpu_s;
 };
 
-static void fail(const char *why)
-{
-    fprintf(stderr, "bench_writes: %s\n", why);
-    exit(2);
-}
-
-static void pin(unsigned number)
-{
-    cpu_set_t set;
-
-    CPU_ZERO(&set);
-    CPU_SET(number % (unsigned)sysconf(_SC_NPROCESSORS_ONLN), &set);
-    (void)sched_setaffinity(0, sizeof(set), &set);
-}
-
 static void store(struct bench *b, const struct key *k, const char *value)
 {
     struct store st = {.mode = STORE_SET,
@@ -117,7 +101,7 @@ static void *run(void *arg)
     char *value = calloc(1, b->set.value + 1);
     double began;
 
-    pin(t->number);
+    pin_thread(t->number);
     rng_init(&rng, t->number + 1);
     rcu_register();
     pthread_barrier_wait(&b->start);
@@ -211,20 +195,6 @@ static void make_keys(struct bench *b)
     }
     b->own_begin[b->set.threads] = n;
     free(value);
-}
-
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a;
-    double y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
-static double median(double *v, unsigned n)
-{
-    qsort(v, n, sizeof(*v), by_size);
-    return v[n / 2];
 }
 
 int main(int argc, char **argv)

@@ -220,7 +220,7 @@ static void answered(struct conn *c, struct pace_stream *stream)
 
     if (c->first == c->next) {
         errno = EPROTO;
-        die("an answer to nothing");
+        fail("an answer to nothing");
     }
     number = c->asked[c->first++ & (c->cap - 1)];
     r = &stream->record[number];

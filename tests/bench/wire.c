@@ -141,7 +141,7 @@ static void take(struct wire *w, const struct wire_client *client, const char *b
     w->tail_len = len - at;
     if (w->tail_len > WIRE_TAIL_BYTES) {
         errno = EPROTO;
-        die("a reply line is too long");
+        fail("a reply line is too long");
     }
     memcpy(w->tail, bytes + at, w->tail_len);
 }
