@@ -216,6 +216,15 @@ void mem_touch(void *p, size_t n)
     }
 }
 
+bool mem_touch_next(void *p, size_t n, size_t *done)
+{
+    size_t part = n - *done < MEM_TOUCH_BYTES ? n - *done : MEM_TOUCH_BYTES;
+
+    mem_touch((char *)p + *done, part);
+    *done += part;
+    return *done == n;
+}
+
 void mem_use_huge(void *p, size_t n, bool may)
 {
     (void)madvise(p, n, may ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);

@@ -71,6 +71,14 @@ void mem_discard(void *p, size_t n);
 void mem_touch(void *p, size_t n);
 
 /*
+ * The same for an array that may be large, a part of it in each call, so that a call takes some
+ * 100 us. *done: bytes that are resident, 0 at first. True when all of it is. Context: any
+ * thread, outside a shard.
+ */
+#define MEM_TOUCH_BYTES ((size_t)512 << 10)
+bool mem_touch_next(void *p, size_t n, size_t *done);
+
+/*
  * Whether the system may use huge pages in a part of a range that was mapped with
  * MEM_PAGES_HUGE, in whole MEM_HUGE_BYTES. Only a hint. A system call, so never inside a shard.
  * Context: any thread.

@@ -14,6 +14,7 @@
 #include "lib/memory/trim.h"
 #include "lib/shard/expire.h"
 #include "lib/shard/shard.h"
+#include "lib/shard/upkeep.h"
 
 #define MIB (1ull << 20)
 
@@ -71,6 +72,9 @@ static uint64_t reclaim_hook(void *arg)
     for (uint32_t i = 0; i < e->shard_count; i++) {
         uint64_t want = trim_burst(&e->shards[i]->memory);
 
+        if (shard_touch_burst(e->shards[i])) {
+            want = 0;
+        }
         again = again < want ? again : want;
     }
     return again;

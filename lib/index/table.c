@@ -11,6 +11,7 @@
  *
  * The steps of a resize, and what readers may hold at that time:
  *
+ *     prepare, touch -                 the new array becomes resident
  *     publish        view (new, old)   some readers know only the old array: nothing moves
  *     begin_move     the same          all readers know both: buckets move from old to new
  *     retire         view (new)        some readers still look in the old array, now empty
@@ -230,6 +231,9 @@ bool table_init(struct table *t, uint64_t items, uint64_t seed, struct budget *b
         return false;
     }
     v->mask = buckets - 1;
+    if (array_bytes(buckets) <= MEM_TOUCH_BYTES) {
+        mem_touch(v->buckets, array_bytes(buckets));
+    } /* a larger one was asked for by a hint, and nobody knows how soon it will be full */
 
     *t = (struct table){.budget = budget, .lock = lock, .min_buckets = buckets, .seed = seed};
     t->phase = TABLE_STEADY;
@@ -390,6 +394,11 @@ void table_prepare_undo(const struct table *t, struct table_grow *grow)
         mem_free(grow->after);
     }
     *grow = (struct table_grow){0};
+}
+
+bool table_touch(struct table_grow *grow)
+{
+    return mem_touch_next(grow->view->buckets, grow->bytes, &grow->touched);
 }
 
 void table_publish(struct table *t, struct table_grow *grow)

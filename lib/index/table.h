@@ -80,6 +80,7 @@ struct table_grow {
     struct table_view *view;  /* for the time of the resize */
     struct table_view *after; /* made early, so that retiring needs no memory */
     uint64_t bytes;
+    size_t touched; /* of them: resident */
 };
 
 /* What a resize leaves behind; released outside the shard, after a grace period. */
@@ -157,6 +158,8 @@ void table_remove(struct table *t, uint64_t hash, _Atomic handle_t *slot);
  *     wants       returns how many buckets the table should have, or 0 when it should stay as
  *                 it is or is being resized. It grows above 80 % full, and shrinks below 15 %.
  *     prepare     allocates; false when there is no memory. prepare_undo releases that unused.
+ *     touch       makes a part of what was prepared resident, so that nobody faults in the
+ *                 shard; returns true when all is.
  *     publish     takes what was prepared. If the table has outgrown it by now, the resize goes
  *                 through all steps and leaves the table as it was.
  *     begin_move  is called a grace period after publish.
@@ -164,11 +167,13 @@ void table_remove(struct table *t, uint64_t hash, _Atomic handle_t *slot);
  *     retire      publishes the new array alone, and fills in the waste.
  *     waste_release  releases the waste, a grace period later.
  *
- * Context: in shard; prepare, prepare_undo and waste_release: any thread, outside the shard.
+ * Context: in shard; prepare, prepare_undo, touch and waste_release: any thread, outside the
+ * shard.
  */
 uint64_t table_wants(const struct table *t);
 bool table_prepare(const struct table *t, uint64_t buckets, struct table_grow *grow);
 void table_prepare_undo(const struct table *t, struct table_grow *grow);
+bool table_touch(struct table_grow *grow);
 void table_publish(struct table *t, struct table_grow *grow);
 void table_begin_move(struct table *t);
 bool table_step(struct table *t, const char *base, uint64_t buckets);

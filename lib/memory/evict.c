@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 
+#include "lib/base/context.h"
 #include "lib/memory/memory.h"
 
 /*
@@ -39,7 +40,11 @@ void evict_fini(struct evict *ev, struct budget *budget)
     if (ev->past != NULL) {
         ev->past_policy->past_destroy(ev->past, budget);
     }
+    if (ev->next != NULL) {
+        ev->next_policy->past_destroy(ev->next, budget);
+    }
     ev->past = NULL;
+    ev->next = NULL;
     ev->past_capacity = 0;
 }
 
@@ -49,12 +54,36 @@ uint64_t evict_past_bytes(const struct evict *ev)
     return ev->past != NULL ? ev->past_policy->past_bytes(ev->past) : 0;
 }
 
+/* Use another past, and destroy the one in use. Context: outside the shard. */
+static void exchange(struct memory *m, const struct evict_policy *policy, void *past)
+{
+    struct evict *ev = &m->evict;
+    const struct evict_policy *old_policy;
+    void *old;
+
+    lock_take(m->lock);
+    old = ev->past;
+    old_policy = ev->past_policy;
+    ev->past = past;
+    ev->past_policy = policy;
+    ev->past_capacity = policy->past_capacity(past);
+    ev->past_is_wanted = false;
+    if (ev->next == past) {
+        ev->next = NULL;
+    }
+    lock_give(m->lock);
+    if (old != NULL) {
+        old_policy->past_destroy(old, m->arena.budget);
+    }
+}
+
 void evict_make_past(struct memory *m, uint64_t items)
 {
     const struct evict_policy *policy = evict_policy(&m->evict);
-    const struct evict_policy *old_policy;
+    struct evict *ev = &m->evict;
+    size_t touched = 0;
     void *past;
-    void *old;
+    bool is_first;
 
     if (policy->past_create == NULL) {
         return; /* it was changed meanwhile */
@@ -63,15 +92,40 @@ void evict_make_past(struct memory *m, uint64_t items)
     if (past == NULL) {
         return;
     }
-    lock_take(m->lock);
-    old = m->evict.past;
-    old_policy = m->evict.past_policy;
-    m->evict.past = past;
-    m->evict.past_policy = policy;
-    m->evict.past_capacity = policy->past_capacity(past);
-    m->evict.past_is_wanted = false;
-    lock_give(m->lock);
-    if (old != NULL) {
-        old_policy->past_destroy(old, m->arena.budget);
+    if (policy->past_touch(past, &touched)) {
+        exchange(m, policy, past);
+        return;
     }
+    lock_take(m->lock);
+    is_first = ev->next == NULL;
+    if (is_first) {
+        ev->next_policy = policy;
+        ev->next = past;
+        ev->next_touched = touched;
+        grace_ask(m->arena.grace, GRACE_SOON);
+    }
+    lock_give(m->lock);
+    if (!is_first) {
+        policy->past_destroy(past, m->arena.budget);
+    }
+}
+
+bool evict_touch_burst(struct memory *m)
+{
+    const struct evict_policy *policy;
+    void *past;
+
+    must_be_reclaimer();
+    lock_take(m->lock);
+    past = m->evict.next;
+    policy = m->evict.next_policy;
+    lock_give(m->lock);
+    if (past == NULL) {
+        return false;
+    }
+    if (!policy->past_touch(past, &m->evict.next_touched)) {
+        return true;
+    }
+    exchange(m, policy, past);
+    return false;
 }

@@ -79,7 +79,8 @@ struct evict_policy {
      */
     void *(*past_create)(uint64_t items, struct budget *budget); /* NULL: no memory */
     void (*past_destroy)(void *past, struct budget *budget);
-    uint64_t (*past_capacity)(const void *past); /* in keys */
+    bool (*past_touch)(void *past, size_t *done); /* as mem_touch_next() */
+    uint64_t (*past_capacity)(const void *past);  /* in keys */
     uint64_t (*past_bytes)(const void *past);
     /* An item of this chain was evicted. */
     void (*past_add)(void *past, enum chain_id chain, uint64_t hash);
@@ -133,6 +134,10 @@ struct evict {
     void *past;                             /* NULL: none yet */
     uint64_t past_capacity;
     bool past_is_wanted; /* something was evicted */
+    /* Another past that is being made resident, or NULL; its content is the reclaimer's. */
+    const struct evict_policy *next_policy;
+    void *next;
+    size_t next_touched;
     uint64_t mean_bytes; /* of all items, when a segment was picked last; 0: none was */
 };
 
@@ -210,12 +215,18 @@ static inline void evict_prefetch(const struct evict *ev, enum chain_id chain, u
 static inline bool evict_wants_past(const struct evict *ev, uint64_t items)
 {
     evict_must_be_entered(ev);
-    return (ev->past_is_wanted && ev->past_capacity < items / 2) ||
-           ev->past_capacity > 4 * items + 8192;
+    return ev->next == NULL && ((ev->past_is_wanted && ev->past_capacity < items / 2) ||
+                                ev->past_capacity > 4 * items + 8192);
 }
 
-/* Make the past, or another one, for so many items. Context: outside the shard. */
+/*
+ * Make the past, or another one, for so many items. A large one is used once the reclaimer has
+ * made it resident. Context: outside the shard.
+ */
 void evict_make_past(struct memory *m, uint64_t items);
+
+/* Do a part of that. True when there is more to do. Context: reclaimer, outside a shard. */
+bool evict_touch_burst(struct memory *m);
 
 /* Bytes of what it remembers. Context: in shard. */
 uint64_t evict_past_bytes(const struct evict *ev);

@@ -226,6 +226,11 @@ static void density_past_destroy(void *past, struct budget *budget)
     mem_free(past);
 }
 
+static bool density_past_touch(void *past, size_t *done)
+{
+    return ghost_touch(past, done);
+}
+
 static uint64_t density_past_capacity(const void *past)
 {
     return ghost_capacity(past);
@@ -270,6 +275,7 @@ const struct evict_policy evict_density = {
     .judge = density_judge,
     .past_create = density_past_create,
     .past_destroy = density_past_destroy,
+    .past_touch = density_past_touch,
     .past_capacity = density_past_capacity,
     .past_bytes = density_past_bytes,
     .past_add = density_past_add,

@@ -32,6 +32,11 @@ void ghost_destroy(struct ghost *g, struct budget *budget)
     g->count = 0;
 }
 
+bool ghost_touch(struct ghost *g, size_t *done)
+{
+    return mem_touch_next(g->buckets, g->count * sizeof(struct ghost_bucket), done);
+}
+
 /* The router, the bucket and the tag have used bits of the hash: mix them again. */
 static struct ghost_bucket *bucket_of(const struct ghost *g, uint64_t hash, uint32_t *print)
 {

@@ -30,6 +30,12 @@ struct ghost {
 bool ghost_create(struct ghost *g, uint64_t items, struct budget *budget);
 void ghost_destroy(struct ghost *g, struct budget *budget);
 
+/*
+ * Make a part of it resident, before it is used: see mem_touch_next(). Context: outside a
+ * shard.
+ */
+bool ghost_touch(struct ghost *g, size_t *done);
+
 /* How many keys it remembers. */
 static inline uint64_t ghost_capacity(const struct ghost *g)
 {

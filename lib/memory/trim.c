@@ -155,10 +155,12 @@ uint64_t trim_burst(struct memory *m)
 {
     uint64_t again = release_memory(m);
     uint64_t look = RECLAIM_IDLE;
+    bool has_more;
 
     must_be_reclaimer();
     mend_unit(m);
-    if (stock_burst(m)) {
+    has_more = evict_touch_burst(m);
+    if (stock_burst(m) || has_more) {
         return 0;
     }
     if (give_excess_back(m, clock_now(m->clock), &look)) {

@@ -107,7 +107,7 @@ void shard_destroy(struct shard **sp)
     if (atomic_load_explicit(&s->table.view, memory_order_relaxed) != NULL) {
         table_fini(&s->table);
     }
-    shard_resize_forget(s->table_retiree);
+    shard_resize_fini(s);
     memory_fini(&s->memory);
     s->magic = 0;
     mem_free(s);

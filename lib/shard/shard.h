@@ -70,6 +70,7 @@ struct shard {
     uint64_t cas_end;
     uint64_t cas_version; /* version of the routing table when the block of values was drawn */
     uint32_t table_stamp; /* grace number that a resize waits for */
+    struct table_retiree *table_next; /* a resize whose array is being made resident, or NULL */
     struct table_retiree *table_retiree; /* made when a resize begins, used when it ends */
     struct lag lag;
 

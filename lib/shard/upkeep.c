@@ -15,8 +15,9 @@
 /* ---- resizing the index ------------------------------------------------------------------ */
 
 /*
- * What a resize leaves to be released. It is made before the resize begins, so that its end
- * cannot fail.
+ * A resize, and what it leaves to be released. It is made before the resize begins, so that its
+ * end cannot fail. A large array is made resident by the reclaimer, part by part, before it is
+ * published: whoever touches it first would wait for the system, in the shard.
  */
 struct table_retiree {
     struct retired retired;
@@ -24,6 +25,9 @@ struct table_retiree {
     struct budget *budget;
     int64_t bytes;   /* counted as retired */
     int64_t leaving; /* and as leaving, until all items have moved */
+    /* Until it is published. While it is table_next of its shard: the reclaimer's. */
+    struct table_grow grow;
+    uint64_t want;
 };
 
 static void release_waste(struct retired *r)
@@ -56,42 +60,115 @@ void shard_resize_forget(struct table_retiree *t)
     }
 }
 
-static void begin_resize(struct shard *s)
+static bool wants_resize(const struct shard *s)
 {
-    struct table_grow grow;
-    struct table_retiree *t = NULL;
-    uint64_t want;
+    return s->table.phase == TABLE_STEADY && s->table_next == NULL &&
+           table_wants(&s->table) != 0;
+}
 
-    shard_enter(s);
-    want = table_wants(&s->table);
-    shard_leave(s);
-    if (want == 0 || !table_prepare(&s->table, want, &grow)) {
-        return;
+/* Not published, and not table_next of its shard. Accepts NULL. */
+static void give_up(struct shard *s, struct table_retiree *t)
+{
+    if (t != NULL) {
+        count_leaving(t, 0);
+        table_prepare_undo(&s->table, &t->grow);
+        mem_free(t);
     }
-    t = mem_zalloc(sizeof(*t));
+}
+
+void shard_resize_fini(struct shard *s)
+{
+    shard_resize_forget(s->table_retiree);
+    give_up(s, s->table_next);
+    s->table_retiree = NULL;
+    s->table_next = NULL;
+}
+
+static struct table_retiree *prepare(struct shard *s, uint64_t want)
+{
+    struct table_retiree *t = mem_zalloc(sizeof(*t));
+
     if (t == NULL) {
-        table_prepare_undo(&s->table, &grow);
-        return;
+        return NULL;
     }
     t->budget = s->group->budget;
+    t->want = want;
+    if (!table_prepare(&s->table, want, &t->grow)) {
+        mem_free(t);
+        return NULL;
+    }
+    return t;
+}
+
+/* False when the table has come to want another size. Context: in shard. */
+static bool publish(struct shard *s, struct table_retiree *t)
+{
+    shard_must_be_entered(s);
+    if (table_wants(&s->table) != t->want || s->table_retiree != NULL) {
+        return false;
+    }
+    table_publish(&s->table, &t->grow);
+    s->table_stamp = grace_stamp(s->memory.arena.grace);
+    s->table_retiree = t;
+    grace_ask(s->memory.arena.grace, GRACE_SOON);
+    return true;
+}
+
+static void begin_resize(struct shard *s)
+{
+    struct table_retiree *t;
+    uint64_t want;
+    bool is_resident;
+
     shard_enter(s);
-    if (table_wants(&s->table) == want && s->table_retiree == NULL) {
+    want = wants_resize(s) ? table_wants(&s->table) : 0;
+    shard_leave(s);
+    t = want != 0 ? prepare(s, want) : NULL;
+    if (t == NULL) {
+        return;
+    }
+    is_resident = table_touch(&t->grow);
+    shard_enter(s);
+    if (wants_resize(s)) { /* otherwise another thread was faster */
         uint64_t bytes = table_bytes(&s->table);
 
         /* The large array of one that shrinks is room to come: nothing is evicted for it. */
-        count_leaving(t, grow.bytes < bytes ? bytes : 0);
-        table_publish(&s->table, &grow);
-        s->table_stamp = grace_stamp(s->memory.arena.grace);
-        s->table_retiree = t;
-        t = NULL;
+        count_leaving(t, t->grow.bytes < bytes ? bytes : 0);
+        if (!is_resident) {
+            s->table_next = t;
+            t = NULL;
+            grace_ask(s->memory.arena.grace, GRACE_HURRY); /* the table goes on filling */
+        } else if (publish(s, t)) {
+            t = NULL;
+        }
     }
     shard_leave(s);
-    if (t != NULL) {
-        table_prepare_undo(&s->table, &grow); /* another thread was faster */
-        mem_free(t);
-    } else {
-        grace_ask(s->memory.arena.grace, GRACE_SOON);
+    give_up(s, t);
+}
+
+bool shard_touch_burst(struct shard *s)
+{
+    struct table_retiree *t;
+
+    must_be_reclaimer();
+    shard_enter(s);
+    t = s->table_next;
+    shard_leave(s);
+    if (t == NULL) {
+        return false;
     }
+    if (!table_touch(&t->grow)) {
+        return true;
+    }
+    shard_enter(s);
+    s->table_next = NULL;
+    if (publish(s, t)) {
+        t = NULL;
+    }
+    shard_note_work(s);
+    shard_leave(s);
+    give_up(s, t);
+    return false;
 }
 
 bool shard_resize_step(struct shard *s, uint64_t buckets)
@@ -126,11 +203,6 @@ bool shard_wants_work(const struct shard *s)
     return atomic_load_explicit(&s->wants_work, memory_order_relaxed);
 }
 
-static bool wants_resize(const struct shard *s)
-{
-    return s->table.phase == TABLE_STEADY && table_wants(&s->table) != 0;
-}
-
 static bool wants_past(const struct shard *s)
 {
     return evict_wants_past(&s->memory.evict, ctr_get(&s->counters, CTR_curr_items));
@@ -141,7 +213,8 @@ void shard_note_work(struct shard *s)
     bool making = wants_resize(s) || wants_past(s) || s->memory.arena.wants_range ||
                   s->memory.arena.wants_stock_now || s->wants_spare ||
                   s->memory.blocks.ring_misfits;
-    bool work = making || s->table.phase != TABLE_STEADY || budget_left(s->group->budget) < 0;
+    bool work = making || s->table_next != NULL || s->table.phase != TABLE_STEADY ||
+                budget_left(s->group->budget) < 0;
 
     shard_must_be_entered(s);
     if (MF_UNLIKELY(work != atomic_load_explicit(&s->wants_work, memory_order_relaxed))) {

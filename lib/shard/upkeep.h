@@ -35,6 +35,14 @@ bool shard_wants_tidy(const struct shard *s);
  */
 uint32_t shard_tidy(struct shard *s, const struct cycle_config *cfg, msec_t now);
 
+/* ---- the reclaimer ----------------------------------------------------------------------- */
+
+/*
+ * Make a part of the next index resident, and publish it when all of it is. True when there is
+ * more to do. Context: reclaimer, outside a shard.
+ */
+bool shard_touch_burst(struct shard *s);
+
 /* ---- writers ----------------------------------------------------------------------------- */
 
 /*
@@ -46,13 +54,19 @@ bool shard_resize_step(struct shard *s, uint64_t buckets);
 /* A flush took away the index that was being resized. Accepts NULL. Context: any thread. */
 void shard_resize_forget(struct table_retiree *t);
 
+/* Release what belongs to a resize. Context: the shard is being destroyed. */
+void shard_resize_fini(struct shard *s);
+
 /*
  * Check whether the index, the past of the eviction policy or the budget want work, and set the
  * flags accordingly. Context: in shard.
  */
 void shard_note_work(struct shard *s);
 
-/* Make an index, a past or a step of the range that is wanted. Context: outside the shard. */
+/*
+ * Make an index, a past or a step of the range that is wanted. Large arrays are only mapped:
+ * see shard_touch_burst(). Context: outside the shard.
+ */
 void shard_make_wanted(struct shard *s);
 
 /* Old buckets moved by each writer while the index is resized. */

@@ -143,7 +143,7 @@ static bool is_waiting(struct fixture *f)
         shard_enter(s);
         waits = arena_waiting(&s->memory.arena) != 0 ||
                 s->memory.blocks.ring_head != s->memory.blocks.ring_tail ||
-                s->table.phase != TABLE_STEADY;
+                s->table_next != NULL || s->table.phase != TABLE_STEADY;
         shard_leave(s);
         if (waits) {
             return true;

@@ -77,6 +77,23 @@ TEST(mapped_pages_are_resident_only_when_touched)
     mem_unmap(p, n);
 }
 
+TEST(a_large_array_is_touched_part_by_part)
+{
+    size_t n = 3 * MEM_TOUCH_BYTES + MEM_TOUCH_BYTES / 4;
+    size_t done = 0;
+    char *p = mem_map(n, MEM_PAGES_SMALL);
+
+    ck_assert_ptr_nonnull(p);
+    for (unsigned i = 1; i <= 3; i++) {
+        ck_assert(!mem_touch_next(p, n, &done));
+        ck_assert_uint_eq(done, i * MEM_TOUCH_BYTES);
+        ck_assert_uint_eq(resident_pages(p, n), done / (size_t)sysconf(_SC_PAGESIZE));
+    }
+    ck_assert(mem_touch_next(p, n, &done));
+    ck_assert_uint_eq(resident_pages(p, n), n / (size_t)sysconf(_SC_PAGESIZE));
+    mem_unmap(p, n);
+}
+
 TEST(discarded_pages_leave_and_read_as_zero)
 {
     size_t n = MIB;

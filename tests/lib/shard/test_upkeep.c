@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * upkeep: that an index, and the past of the eviction policy, are resident before a shard uses
+ * them, made so part by part, and that nothing is left of one that is not needed
+ * any more.
+ */
+#include "lib/shard/upkeep.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "lib/memory/ghost.h"
+#include "tests/common/unit.h"
+#include "tests/lib/fixture.h"
+
+#define LIMIT (64 * MIB)
+
+/* Items whose index is larger than what is touched at once. */
+#define MANY 200000u
+
+static struct fixture f;
+
+static void start(uint64_t limit)
+{
+    struct engine_config cfg;
+
+    fixture_config(&cfg);
+    cfg.limit_bytes = limit;
+    fixture_start(&f, &cfg);
+}
+
+static void check_resident(const void *p, size_t bytes)
+{
+    static unsigned char pages[4096];
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    size_t n = (bytes + page - 1) / page;
+
+    ck_assert_uint_le(n, sizeof(pages));
+    ck_assert_int_eq(mincore((void *)(uintptr_t)p, bytes, pages), 0);
+    for (size_t i = 0; i < n; i++) {
+        ck_assert_msg((pages[i] & 1) != 0, "page %zu of %zu is not resident", i, n);
+    }
+}
+
+static const struct table_view *view(void)
+{
+    return atomic_load(&f.shard->table.view);
+}
+
+/* Is an array being made resident? */
+static bool is_on_its_way(void)
+{
+    bool is;
+
+    shard_enter(f.shard);
+    is = f.shard->table_next != NULL;
+    shard_leave(f.shard);
+    return is;
+}
+
+static void put(unsigned number)
+{
+    fixture_set(&f, fixture_key("k", number), 1);
+}
+
+TEST(an_index_is_resident_when_it_is_published)
+{
+    const struct table_view *seen = NULL;
+    unsigned small = 0;
+    unsigned large = 0;
+    unsigned parts = 0;
+
+    start(LIMIT);
+    check_resident(view()->buckets, (view()->mask + 1) * sizeof(struct table_bucket));
+    for (unsigned i = 0; i < MANY; i++) {
+        put(i);
+        if (is_on_its_way()) {
+            fixture_grace(&f);
+            parts++;
+        }
+        if (view() != seen && view()->old != NULL) {
+            size_t bytes = (view()->mask + 1) * sizeof(struct table_bucket);
+
+            check_resident(view()->buckets, bytes);
+            small += bytes <= MEM_TOUCH_BYTES;
+            large += bytes > MEM_TOUCH_BYTES;
+            if (bytes > MEM_TOUCH_BYTES) {
+                ck_assert_uint_ge(parts + 1, bytes / MEM_TOUCH_BYTES);
+                parts = 0;
+            }
+        }
+        seen = view();
+        if (i % 16 == 0) {
+            fixture_grace(&f);
+            (void)shard_maintain(f.shard, fixture_now(&f), 1000);
+        }
+    }
+    ck_assert_uint_ge(small, 2);
+    ck_assert_uint_ge(large, 2);
+    fixture_stop(&f);
+}
+
+TEST(a_past_is_resident_when_it_is_used)
+{
+    const struct evict *ev;
+    void *seen = NULL;
+    unsigned large = 0;
+
+    start(32 * MIB);
+    ev = &f.shard->memory.evict;
+    for (unsigned i = 0; large == 0; i++) {
+        ck_assert_uint_lt(i, 10 * MANY);
+        put(i);
+        if (ev->past != seen && ev->past != NULL) {
+            const struct ghost *g = ev->past;
+            size_t bytes = g->count * sizeof(struct ghost_bucket);
+
+            check_resident(g->buckets, bytes);
+            large += bytes > MEM_TOUCH_BYTES;
+        }
+        seen = ev->past;
+        if (i % 64 == 0) {
+            fixture_grace(&f);
+        }
+    }
+    fixture_stop(&f);
+}
+
+/* Fill until an index is on its way, which nobody finishes. */
+static void begin_large(void)
+{
+    unsigned i = 0;
+
+    start(LIMIT);
+    while (!is_on_its_way()) {
+        ck_assert_uint_lt(i, MANY);
+        put(i++);
+        if (f.shard->table.phase != TABLE_STEADY) {
+            fixture_settle(&f);
+        }
+    }
+}
+
+TEST(an_index_that_is_not_wanted_any_more_is_given_up)
+{
+    begin_large();
+    fixture_flush(&f, 0);
+    fixture_settle(&f);
+    ck_assert(!is_on_its_way());
+    ck_assert_ptr_null(view()->old);
+    shard_enter(f.shard);
+    ck_assert_uint_lt(table_bytes(&f.shard->table), 64 * KIB);
+    shard_leave(f.shard);
+    ck_assert_int_eq(budget_leaving(&f.engine.budget), 0);
+    put(1);
+    ck_assert(fixture_has(&f, "k1"));
+    fixture_stop(&f);
+}
+
+TEST(a_stop_in_between_leaves_nothing)
+{
+    begin_large();
+    fixture_stop(&f); /* compares the budget */
+}
+
+TEST(only_one_index_is_made_at_a_time)
+{
+    const struct table_retiree *first;
+    int64_t used;
+
+    begin_large();
+    first = f.shard->table_next;
+    used = fixture_used(&f);
+    shard_make_wanted(f.shard);
+    ck_assert_ptr_eq(f.shard->table_next, first);
+    ck_assert_int_eq(fixture_used(&f), used);
+    fixture_stop(&f);
+}
