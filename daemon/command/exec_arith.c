@@ -130,7 +130,7 @@ static MF_INLINE enum turn_stop touch_and_answer(struct turn *t, const struct re
     if (MF_UNLIKELY(outcome != OUT_TOUCHED)) {
         return touch_failed(t, r, outcome);
     }
-    item_mark_used(f.item, t->now_s);
+    item_mark_used(f.item, t->now_s, &t->w->heat);
     ctr_add(c, CTR_cmd_touch, 1);
     ctr_add(c, CTR_touch_hits, 1);
     t->out.len += text_compose_touched(turn_room(t, TEXT_REPLY_MAX), r);

@@ -65,7 +65,7 @@ static inline enum turn_stop exec_bin_get(struct turn *t, const struct request *
         } else if (put_large(t, r, &f) != TURN_GOES_ON) {
             return TURN_BLOCKED;
         }
-        item_mark_used(f.item, t->now_s);
+        item_mark_used(f.item, t->now_s, &t->w->heat);
         t->tally.hits++;
     }
     t->tally.gets++;
@@ -111,7 +111,7 @@ static enum turn_stop exec_bin_touch(struct turn *t, const struct request *r)
     ctr_add(c, CTR_cmd_touch, 1);
     if (outcome == OUT_TOUCHED) {
         answer_touched(t, r, &f);
-        item_mark_used(f.item, t->now_s);
+        item_mark_used(f.item, t->now_s, &t->w->heat);
         ctr_add(c, CTR_touch_hits, 1);
     } else if (outcome == OUT_NO_MEMORY) {
         ctr_add(c, CTR_store_no_memory, 1);

@@ -78,7 +78,7 @@ enum turn_stop exec_deadline(struct turn *t, const struct request *r)
     }
     ctr_add(c, out == OUT_NOT_FOUND ? CTR_touch_misses : CTR_touch_hits, 1);
     if (out == OUT_TOUCHED) {
-        item_mark_used(f.item, t->now_s);
+        item_mark_used(f.item, t->now_s, &t->w->heat);
     }
     if (MF_UNLIKELY(t->observed != 0)) {
         observe_change(t, r, &before, out == OUT_TOUCHED && change.deadline <= t->now);

@@ -76,7 +76,7 @@ static MF_INLINE enum turn_stop get_key(struct turn *t, struct span key, uint64_
         } else if (put_large(t, &f, key, wants_cas) != TURN_GOES_ON) {
             return TURN_BLOCKED;
         }
-        item_mark_used(f.item, t->now_s);
+        item_mark_used(f.item, t->now_s, &t->w->heat);
         t->tally.hits++;
     }
     t->tally.gets++;
@@ -111,7 +111,7 @@ static enum turn_stop gat_key(struct turn *t, const struct request *r, struct sp
         } else if (put_large(t, &f, key, r->wants_cas) != TURN_GOES_ON) {
             return TURN_BLOCKED;
         }
-        item_mark_used(f.item, t->now_s);
+        item_mark_used(f.item, t->now_s, &t->w->heat);
         ctr_add(c, CTR_touch_hits, 1);
     } else {
         /*

@@ -138,7 +138,7 @@ static inline void mark_used(const struct turn *t, const struct request *r,
                              const struct item *it)
 {
     if (!meta_has(r->letters, 'u')) {
-        item_mark_used(it, t->now_s);
+        item_mark_used(it, t->now_s, &t->w->heat);
     }
 }
 

@@ -41,6 +41,7 @@ void turn_read_clock(struct turn *t)
     must_be_worker(t->w);
     t->now = worker_now(t->w);
     t->now_s = (uint32_t)((uint64_t)t->now / 1000);
+    heat_rules_clock(&t->e->heat, t->now_s);
 }
 
 void turn_enter_section(struct turn *t)

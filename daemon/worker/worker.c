@@ -314,6 +314,7 @@ static int worker_init(struct worker *w, struct crew *crew, uint32_t id)
     w->id = id;
     w->crew = crew;
     w->engine = &crew->engine;
+    heat_user_init(&w->heat, &crew->engine.heat, w->id);
     w->settings = crew->settings;
     w->shard = id < crew->engine.shard_count ? crew->engine.shards[id] : NULL;
     w->grace_step = WORKER_GRACE_STEP_BYTES;

@@ -149,12 +149,13 @@ struct worker {
     struct list uploads;  /* large values on their way in */
     msec_t pins_checked;  /* when these were last checked */
     msec_t uploads_checked;
-    uint32_t later_count; /* answers begun here that other workers still contribute to */
-    msec_t now;           /* of the turn that runs */
-    uint64_t grace_mark;  /* bytes_read when a grace period was last tried */
-    uint32_t grace_step;  /* bytes to be read until the next try */
-    bool is_stopping;     /* draining: what was received is answered, nothing new is read */
-    uint64_t drain_began; /* by the loop's clock, milliseconds */
+    uint32_t later_count;  /* answers begun here that other workers still contribute to */
+    msec_t now;            /* of the turn that runs */
+    struct heat_user heat; /* notes hits */
+    uint64_t grace_mark;   /* bytes_read when a grace period was last tried */
+    uint32_t grace_step;   /* bytes to be read until the next try */
+    bool is_stopping;      /* draining: what was received is answered, nothing new is read */
+    uint64_t drain_began;  /* by the loop's clock, milliseconds */
     enum worker_phase phase;
     char note[32]; /* shown by a failed check */
 

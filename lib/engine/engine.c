@@ -129,6 +129,7 @@ enum mf_err engine_start(struct engine *e, const struct engine_config *cfg)
     memset(e, 0, sizeof(*e));
     memcpy(&e->config, cfg, sizeof(*cfg));
     clock_init(&e->clock);
+    heat_rules_init(&e->heat, cfg->options);
     if (e->config.seed == 0) {
         e->config.seed = hash_random_seed();
     }
@@ -233,6 +234,7 @@ bool engine_set_limit(struct engine *e, uint64_t limit_bytes)
 
 void engine_options_changed(struct engine *e)
 {
+    heat_rules_fit(&e->heat);
     grace_ask(reclaim_grace(e->reclaimer), GRACE_HURRY); /* after a period it looks at all */
 }
 

@@ -36,6 +36,7 @@
 #include "lib/base/mem.h"
 #include "lib/base/reclaim.h"
 #include "lib/engine/router.h"
+#include "lib/memory/heat.h"
 #include "lib/shard/event.h"
 #include "lib/shard/shard_group.h"
 
@@ -79,6 +80,7 @@ struct engine {
     struct clock clock;
     struct budget budget;
     struct shard_group group;    /* what the shards know of the above */
+    struct heat_rules heat;      /* how hits are counted */
     _Atomic uint32_t steal_next; /* where the next search for a full shard begins */
     /* under flush_lock: one flush or change of the limit at a time */
     pthread_mutex_t flush_lock; /* only shards are entered while it is held */
@@ -129,8 +131,8 @@ bool engine_set_limit(struct engine *e, uint64_t limit_bytes);
 bool engine_try_grace(struct engine *e);
 
 /*
- * An option of the engine has changed: whoever sleeps by the old one in the engine looks again.
- * Context: any thread.
+ * An option of the engine has changed: whoever sleeps by the old one in the engine looks again,
+ * and hits are counted by the new ones. Context: any thread, one change at a time.
  */
 void engine_options_changed(struct engine *e);
 

@@ -72,6 +72,11 @@ static inline void store_inherit(const struct visit *v, struct item *it, uint8_t
     if (v->is_live) {
         uint8_t heat = atomic_load_explicit(&v->item->heat, memory_order_relaxed) & mask;
 
+        if (MF_UNLIKELY(heat_is_freq(heat))) {
+            heat = heat_inherited(
+                heat, atomic_load_explicit(&v->item->access_s, memory_order_relaxed),
+                (uint32_t)(v->now / 1000), v->to->group->options);
+        }
         atomic_store_explicit(&it->heat, heat, memory_order_relaxed);
     }
 }

@@ -19,8 +19,10 @@ const struct evict_policy *const evict_policies[EVICT_CHOICES] = {
     [CHOICE_DENSITY] = &evict_density,
     [CHOICE_NOEVICTION] = &evict_none,
     [CHOICE_ALLKEYS_LRU] = &evict_allkeys_lru,
+    [CHOICE_ALLKEYS_LFU] = &evict_allkeys_lfu,
     [CHOICE_ALLKEYS_RANDOM] = &evict_allkeys_random,
     [CHOICE_VOLATILE_LRU] = &evict_volatile_lru,
+    [CHOICE_VOLATILE_LFU] = &evict_volatile_lfu,
     [CHOICE_VOLATILE_RANDOM] = &evict_volatile_random,
     [CHOICE_VOLATILE_TTL] = &evict_volatile_ttl,
 };

@@ -60,7 +60,7 @@ struct evict_policy {
     /* EVICT_ITEMS */
     enum evict_source source;
     /* The higher the score, the sooner it goes. NULL: the first that is found goes. */
-    uint64_t (*score)(const struct item *it, msec_t now);
+    uint64_t (*score)(const struct item *it, msec_t now, const struct engine_options *options);
 
     /* EVICT_SEGMENTS */
     /*
@@ -98,8 +98,10 @@ struct evict_policy {
 extern const struct evict_policy evict_density;
 extern const struct evict_policy evict_none;
 extern const struct evict_policy evict_allkeys_lru;
+extern const struct evict_policy evict_allkeys_lfu;
 extern const struct evict_policy evict_allkeys_random;
 extern const struct evict_policy evict_volatile_lru;
+extern const struct evict_policy evict_volatile_lfu;
 extern const struct evict_policy evict_volatile_random;
 extern const struct evict_policy evict_volatile_ttl;
 

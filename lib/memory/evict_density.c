@@ -17,6 +17,7 @@
 #include "lib/base/check.h"
 #include "lib/memory/chains.h"
 #include "lib/memory/ghost.h"
+#include "lib/memory/heat.h"
 #include "lib/memory/memory.h"
 
 /* A chain is evicted from while it holds more than this share of what is held. */
@@ -28,7 +29,7 @@ static const unsigned share_pct[CHAINS] = {
 #define COST_PCT 50 /* of a hit of an item of the mean size */
 
 #define CREDIT_PCT 25 /* of such a hit: a unit of credit */
-#define CREDIT_MAX (HEAT_CREDIT >> HEAT_CREDIT_SHIFT)
+#define CREDIT_MAX HEAT_CREDIT_MAX
 
 /*
  * A chain of fewer segments is not rich, whatever its share: what was stored last would be
@@ -178,7 +179,7 @@ static unsigned credit_for(unsigned has, unsigned cost, unsigned unit)
 static enum verdict density_judge(const struct evict_pass *pass, const struct item *it,
                                   uint8_t *heat)
 {
-    uint8_t now = atomic_load_explicit(&it->heat, memory_order_relaxed);
+    uint8_t now = heat_turns(atomic_load_explicit(&it->heat, memory_order_relaxed));
     unsigned weight = weight_of(all_bytes(it), pass->mean_bytes);
     unsigned hits = (now & HEAT_COUNT) * 100u;
     unsigned cost = COST_PCT * WEIGHT_ONE;

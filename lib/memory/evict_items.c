@@ -93,7 +93,7 @@ bool evict_item(struct memory *m, msec_t now, int64_t *work)
         if (policy->score == NULL) {
             victim = drawn[i];
         } else {
-            pool_add(m, drawn[i], policy->score(it, now));
+            pool_add(m, drawn[i], policy->score(it, now, m->options));
         }
     }
     if (policy->score != NULL) {

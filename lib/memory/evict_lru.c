@@ -5,11 +5,12 @@
  */
 #include "lib/memory/evict.h"
 
-static uint64_t idle_s(const struct item *it, msec_t now)
+static uint64_t idle_s(const struct item *it, msec_t now, const struct engine_options *options)
 {
     uint32_t used = atomic_load_explicit(&it->access_s, memory_order_relaxed);
     uint32_t now_s = (uint32_t)(now / 1000);
 
+    (void)options;
     return now_s > used ? now_s - used : 0;
 }
 

@@ -5,9 +5,11 @@
  */
 #include "lib/memory/evict.h"
 
-static uint64_t soonness(const struct item *it, msec_t now)
+static uint64_t soonness(const struct item *it, msec_t now,
+                         const struct engine_options *options)
 {
     (void)now;
+    (void)options;
     return UINT64_MAX - (uint64_t)item_deadline(it);
 }
 

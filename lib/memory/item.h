@@ -22,7 +22,6 @@
 #include <stdint.h>
 
 #include "lib/base/clock.h"
-#include "lib/base/context.h"
 #include "lib/base/span.h"
 
 #define ITEM_UNIT     8u    /* bytes in a unit of size and of handles */
@@ -45,18 +44,21 @@
 #define SHAPE_WON   0x8000u /* live: a client was told to renew it */
 
 /*
- * heat: how often it was fetched lately (low two bits), whether it was ever fetched, and what
- * the eviction policy noted when it judged the item, and that it did.
+ * heat: how often it was fetched lately (low two bits), what the eviction policy noted when it
+ * judged the item, and that it did, and whether it was ever fetched. While the lfu policies are
+ * at work, the low six bits hold a counter instead: see heat.h.
  */
 #define HEAT_COUNT        0x03u
-#define HEAT_FETCHED      0x04u
-#define HEAT_CREDIT       0x38u
-#define HEAT_CREDIT_SHIFT 3u
+#define HEAT_CREDIT       0x1cu
+#define HEAT_CREDIT_SHIFT 2u
+#define HEAT_CREDIT_MAX   (HEAT_CREDIT >> HEAT_CREDIT_SHIFT)
+#define HEAT_SIX          0x3fu
 #define HEAT_JUDGED       0x40u
+#define HEAT_FETCHED      0x80u
 #define HEAT_MAX          3u
 
 /* What a new block of the same key takes over. */
-#define HEAT_USE (HEAT_COUNT | HEAT_CREDIT | HEAT_JUDGED)
+#define HEAT_USE (HEAT_SIX | HEAT_JUDGED)
 
 typedef uint32_t handle_t;
 
@@ -214,25 +216,6 @@ static inline void item_copy_use(const struct item *from, struct item *to)
     atomic_store_explicit(&to->access_s,
                           atomic_load_explicit(&from->access_s, memory_order_relaxed),
                           memory_order_relaxed);
-}
-
-/*
- * Mark as used by a reader: at most one byte and one word are stored, and only
- * when they change. Context: read side.
- */
-static inline void item_mark_used(const struct item *it, uint32_t now_s)
-{
-    struct item *w = (struct item *)(uintptr_t)it;
-    uint8_t heat = atomic_load_explicit(&w->heat, memory_order_relaxed);
-    uint8_t hot = (uint8_t)(((heat & HEAT_COUNT) < HEAT_MAX ? heat + 1 : heat) | HEAT_FETCHED);
-
-    must_be_reading();
-    if (hot != heat) {
-        atomic_store_explicit(&w->heat, hot, memory_order_relaxed);
-    }
-    if (atomic_load_explicit(&w->access_s, memory_order_relaxed) != now_s) {
-        atomic_store_explicit(&w->access_s, now_s, memory_order_relaxed);
-    }
 }
 
 /* A piece of a large value: the block that holds struct large. Context: in shard. */

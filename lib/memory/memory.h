@@ -8,8 +8,9 @@
  *     chunks     large values: whole segments and pieces
  *     cursor     empties one segment at a time: cleans it, or evicts from it
  *     evict      the seam for eviction policies; evict_density, with its ghost, is the default
- *     evict_items  the eviction of single items, as Redis does it; evict_lru, evict_random,
- *                evict_ttl and evict_none are the policies
+ *     evict_items  the eviction of single items, as Redis does it; evict_lru, evict_lfu,
+ *                evict_random, evict_ttl and evict_none are the policies
+ *     heat       how often items are used: what readers note
  *     line       large values that wait for room, in their order
  *     room       how much is kept free, and making room
  *     stock      free segments that are resident before they are needed

@@ -34,7 +34,7 @@ def choose(c, policy):
 def test_volatile_policies_spare_what_has_no_deadline():
     with Daemon("-m", "8", "-t", "1", "-o", "maxmemory_policy=volatile-lru") as d, d.client() as c:
         assert store(c, b"stays", PERSISTENT) == PERSISTENT
-        for policy in (b"volatile-ttl", b"volatile-random", b"volatile-lru"):
+        for policy in (b"volatile-ttl", b"volatile-random", b"volatile-lfu", b"volatile-lru"):
             choose(c, policy)
             before = c.stat("evictions")
             assert store(c, policy, 15000, 1000) == 15000
@@ -46,11 +46,78 @@ def test_volatile_policies_spare_what_has_no_deadline():
 
 def test_allkeys_policies_evict_all():
     with Daemon("-m", "8", "-t", "1", "-o", "maxmemory_policy=allkeys-random") as d, d.client() as c:
-        for policy in (b"allkeys-random", b"allkeys-lru", b"density"):
+        for policy in (b"allkeys-random", b"allkeys-lru", b"allkeys-lfu", b"density"):
             choose(c, policy)
             assert store(c, b"stays" + policy, PERSISTENT) == PERSISTENT
             assert store(c, policy, 30000) == 30000
             assert present(c, b"stays" + policy, PERSISTENT) < PERSISTENT
+
+
+def fetch(c, prefix, count, times):
+    """Fetch so many items so often, all of them in turn."""
+    keys = [b"%s%d" % (prefix, i) for i in range(count)]
+    for _ in range(times):
+        for i in range(0, count, 100):
+            c.send(b"get " + b" ".join(keys[i:i + 100]) + b"\r\n")
+            while (line := c.line()) != b"END":
+                assert line.startswith(b"VALUE ")
+                c.exactly(int(line.split()[3]) + 2)
+
+
+def lost(c, prefix, count=PERSISTENT):
+    return count - present(c, prefix, count)
+
+
+def push_out(c, tag, evictions):
+    """Store keys that are fetched most, until so many items were evicted."""
+    until, n = c.stat("evictions") + evictions, 0
+    while c.stat("evictions") < until:
+        prefix = b"%s-%d-" % (tag, n)
+        assert store(c, prefix, 50, 100000) == 50
+        fetch(c, prefix, 50, 60)
+        n += 1
+
+
+def test_lfu_keeps_what_is_fetched_often():
+    for policy in ("allkeys-lfu", "volatile-lfu"):
+        with Daemon("-m", "8", "-t", "1", "-o", "maxmemory_samples=32,maxmemory_policy=" + policy) as d, \
+                d.client() as c:
+            for prefix, times in ((b"most", 100), (b"often", 10), (b"once", 1)):
+                assert store(c, prefix, PERSISTENT, 100000) == PERSISTENT
+                fetch(c, prefix, PERSISTENT, times)
+            push_out(c, b"new", 2000)
+            once, often, most = (lost(c, prefix) for prefix in (b"once", b"often", b"most"))
+            assert once > 800 and often < .65 * once and most < 10, (once, often, most)
+
+
+def share_of_the_rarer(c, tag):
+    """Of two groups, fetched 40 and 10 times: how much of what is lost is of the second."""
+    for prefix, times in ((b"more", 40), (b"less", 10)):
+        assert store(c, prefix + tag, PERSISTENT) == PERSISTENT
+        fetch(c, prefix + tag, PERSISTENT, times)
+    push_out(c, tag, 1500)
+    less, more = lost(c, b"less" + tag), lost(c, b"more" + tag)
+    return less / (less + more)
+
+
+def test_lfu_log_factor_is_followed_at_once():
+    with Daemon("-m", "8", "-t", "1",
+                "-o", "maxmemory_policy=allkeys-lfu,lfu_log_factor=1000000,maxmemory_samples=32") as d, d.client() as c:
+        assert c.stats(b"settings")["lfu_log_factor"] == "1000000"
+        assert share_of_the_rarer(c, b"a") < .8, "to such a factor they are the same"
+        assert c.ask(b"config set lfu_log_factor 0") == b"OK"
+        assert c.ask(b"flush_all") == b"OK"
+        assert share_of_the_rarer(c, b"b") > .9
+
+
+def test_words_of_lfu():
+    with Daemon("-t", "1") as d, d.client() as c:
+        shown = c.stats(b"settings")
+        assert (shown["lfu_log_factor"], shown["lfu_decay_time"]) == ("10", "1")
+        assert c.ask(b"config set lfu_decay_time 0") == b"OK"
+        c.send(b"config get lfu_*\r\n")
+        assert [c.line() for _ in range(3)] == [b"CONFIG lfu_log_factor 10", b"CONFIG lfu_decay_time 0", b"END"]
+        assert c.ask(b"config set lfu_log_factor -1").startswith(b"CLIENT_ERROR")
 
 
 def test_noeviction_is_what_M_says():

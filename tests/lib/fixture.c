@@ -60,6 +60,7 @@ void fixture_start_threaded(struct fixture *f, const struct engine_config *cfg)
     }
     memset(f, 0, sizeof(*f));
     ck_assert_int_eq(engine_start(&f->engine, cfg), MF_OK);
+    heat_user_init(&f->heat, &f->engine.heat, SEED);
     clock_freeze(&f->engine.clock);
     f->shard = f->engine.shards[0];
     f->has_thread = true;
@@ -452,8 +453,12 @@ struct got fixture_use(struct fixture *f, const char *key, unsigned times)
         }
         value_copy(found.shard, it, f->value);
         got.value = f->value;
+        if (times > 0) {
+            heat_rules_fit(&f->engine.heat);
+            heat_rules_clock(&f->engine.heat, (uint32_t)(fixture_now(f) / 1000));
+        }
         for (unsigned i = 0; i < times; i++) {
-            item_mark_used(it, (uint32_t)(fixture_now(f) / 1000));
+            item_mark_used(it, (uint32_t)(fixture_now(f) / 1000), &f->heat);
         }
     }
     rcu_end();

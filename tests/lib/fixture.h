@@ -23,7 +23,8 @@
 struct fixture {
     struct engine engine;
     struct shard *shard; /* the first one */
-    char *value;         /* what fixture_get() read last */
+    struct heat_user heat;
+    char *value; /* what fixture_get() read last */
     size_t value_room;
     bool has_thread; /* the reclaimer's */
 };
@@ -34,7 +35,10 @@ void fixture_config(struct engine_config *cfg);
 /* The options of every engine of a fixture; fixture_config() sets them to their defaults. */
 extern struct engine_options fixture_options;
 
-/* Choose a policy of eviction, after fixture_config(). Context: any thread. */
+/*
+ * Choose a policy of eviction, after fixture_config(). Hits are counted for it from the next
+ * fixture_use() on. Context: any thread.
+ */
 void fixture_policy(enum evict_choice choice);
 
 /* Start; NULL stands for the defaults. Registers the calling thread for reading. */

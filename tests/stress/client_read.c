@@ -109,7 +109,8 @@ void client_check_item(struct worker *w, const struct name *n, const struct foun
         check_stamped(w, n, f, value, len, now);
         break;
     }
-    item_mark_used(it, (uint32_t)(now / 1000));
+    heat_rules_clock(w->heat.rules, (uint32_t)(now / 1000));
+    item_mark_used(it, (uint32_t)(now / 1000), &w->heat);
 }
 
 /* ---- reading the keys of all ------------------------------------------------------------- */

@@ -190,6 +190,7 @@ static void worker_init(struct world *world, struct worker *w, uint32_t id)
                          .is_growing = true,
                          .expire = {.effort = 1, .hz = 10, .slice_us = 250}};
     rng_init(&w->rng, sc->seed * 31 + id + 1);
+    heat_user_init(&w->heat, &world->engine.heat, id);
     w->scratch = mem_alloc(world->scratch_bytes);
     w->scratch2 = mem_alloc(world->scratch_bytes);
     for (int k = 0; k < KIND_COUNT; k++) {

@@ -93,6 +93,7 @@ struct worker {
     char *scratch2;
     /* [worker] */
     struct rng rng;
+    struct heat_user heat;
     struct tally tally;
     struct cycle_config expire;
     msec_t next_tick;

@@ -336,7 +336,7 @@ static enum verdict judge_while_used(const struct evict_pass *pass, const struct
     (void)pass;
     *heat = it->heat;
     rcu_begin();
-    item_mark_used(it, (uint32_t)(fixture_now(&f) / 1000));
+    item_mark_used(it, (uint32_t)(fixture_now(&f) / 1000), &f.heat);
     rcu_end();
     return VERDICT_KEEP;
 }

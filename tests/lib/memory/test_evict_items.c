@@ -88,13 +88,13 @@ TEST(noeviction_refuses)
 }
 
 static const enum evict_choice volatile_choices[] = {
-    CHOICE_VOLATILE_LRU, CHOICE_VOLATILE_RANDOM, CHOICE_VOLATILE_TTL};
+    CHOICE_VOLATILE_LRU, CHOICE_VOLATILE_LFU, CHOICE_VOLATILE_RANDOM, CHOICE_VOLATILE_TTL};
 
 /*
  * What has no deadline stays, and is not copied round and round. When nothing else is left,
  * stores are refused.
  */
-TEST_LOOP(volatile_ones_never_evict_a_key_without_deadline, 3)
+TEST_LOOP(volatile_ones_never_evict_a_key_without_deadline, 4)
 {
     static const struct item *place[5000];
     unsigned n = 0;
@@ -202,6 +202,117 @@ TEST(lru_spares_what_was_used_lately)
     ck_assert_uint_gt(lost_of_used(CHOICE_ALLKEYS_RANDOM, 5), 700);
 }
 
+/* ---- lfu --------------------------------------------------------------------------------- */
+
+#define GROUP 3000u
+
+static void use(const char *prefix, unsigned count, unsigned times)
+{
+    for (unsigned i = 0; i < count; i++) {
+        (void)fixture_use(&f, fixture_key(prefix, i), times);
+    }
+}
+
+static unsigned lost(const char *prefix)
+{
+    return GROUP - present(prefix, 0, GROUP);
+}
+
+/* New keys are stored until so many items were evicted. */
+static void push_out(unsigned count)
+{
+    static unsigned n;
+    uint64_t until = evictions() + count;
+
+    while (evictions() < until) {
+        fixture_set_until(&f, fixture_key("new-", n), LEN, fixture_now(&f) + 100000000);
+        (void)fixture_use(&f, fixture_key("new-", n), 1);
+        if (n++ % 16 == 0) {
+            fixture_grace(&f);
+        }
+    }
+}
+
+static void start_lfu(enum evict_choice choice, uint32_t factor, uint32_t decay_min)
+{
+    start(choice);
+    atomic_store(&fixture_options.lfu_log_factor, factor);
+    atomic_store(&fixture_options.lfu_decay_time, decay_min);
+}
+
+/* Three equal parts, used 1, 10 and 100 times: the less, the more of it goes. */
+TEST_LOOP(lfu_spares_what_was_used_often, 2)
+{
+    start_lfu(_i == 0 ? CHOICE_ALLKEYS_LFU : CHOICE_VOLATILE_LFU, 10, 1);
+    store("once-", GROUP, 100000000);
+    store("often-", GROUP, 100000000);
+    store("most-", GROUP, 100000000);
+    use("most-", GROUP, 100);
+    use("often-", GROUP, 10);
+    use("once-", GROUP, 1);
+    push_out(6000);
+    ck_assert_uint_gt(lost("once-"), 600);
+    ck_assert_uint_lt(lost("often-"), lost("once-") / 2);
+    ck_assert_uint_le(lost("most-"), lost("often-") / 4);
+    ck_assert_uint_le(lost("most-"), 10);
+    fixture_stop(&f);
+}
+
+/* Of what is lost of two groups, used 40 and 10 times: how much is of the second? */
+static unsigned lost_by_factor(uint32_t factor)
+{
+    unsigned pct;
+
+    start_lfu(CHOICE_ALLKEYS_LFU, factor, 0);
+    atomic_store(&fixture_options.maxmemory_samples, 32);
+    store("40-", GROUP, 100000000);
+    store("10-", GROUP, 100000000);
+    use("10-", GROUP, 10);
+    use("40-", GROUP, 40);
+    /* All others have the highest counter. */
+    for (unsigned i = 0; evictions() < 2000; i++) {
+        fixture_set(&f, fixture_key("new-", i), LEN);
+        (void)fixture_use(&f, fixture_key("new-", i), 400);
+        if (i % 16 == 0) {
+            fixture_grace(&f);
+        }
+    }
+    pct = 100 * lost("10-") / (lost("40-") + lost("10-"));
+    fixture_stop(&f);
+    return pct;
+}
+
+/* A high factor tells only what differs by much. */
+TEST(lfu_log_factor_says_what_differs)
+{
+    ck_assert_uint_ge(lost_by_factor(0), 95);
+    ck_assert_uint_le(lost_by_factor(1000), 75);
+}
+
+/* Of what was used often long ago, and a little now: how much of what goes is of the former? */
+static unsigned lost_of_old(uint32_t decay_min)
+{
+    unsigned pct;
+
+    start_lfu(CHOICE_ALLKEYS_LFU, 1, decay_min);
+    store("old-", GROUP, 100000000);
+    use("old-", GROUP, 100);
+    clock_advance(&f.engine.clock, 20 * 60000);
+    store("now-", GROUP, 100000000);
+    use("now-", GROUP, 10);
+    push_out(6000);
+    pct = 100 * lost("old-") / (lost("old-") + lost("now-"));
+    fixture_stop(&f);
+    return pct;
+}
+
+TEST(lfu_decay_time_says_when_the_past_is_forgotten)
+{
+    ck_assert_uint_ge(lost_of_old(1), 90);
+    ck_assert_uint_le(lost_of_old(0), 10);
+    ck_assert_uint_le(lost_of_old(1000), 10);
+}
+
 /* What is due dies before anything alive is evicted. */
 TEST_LOOP(expired_first, EVICT_CHOICES)
 {
@@ -224,6 +335,27 @@ TEST_LOOP(expired_first, EVICT_CHOICES)
 
 /* ---- a change at work -------------------------------------------------------------------- */
 
+/* What was counted for another policy counts for lfu, and the other way round. */
+TEST_LOOP(what_is_known_survives_a_change_of_policy, 3)
+{
+    static const enum evict_choice changes[3][2] = {
+        {CHOICE_DENSITY, CHOICE_ALLKEYS_LFU},
+        {CHOICE_ALLKEYS_LFU, CHOICE_DENSITY},
+        {CHOICE_ALLKEYS_LRU, CHOICE_VOLATILE_LFU},
+    };
+
+    start(changes[_i][0]);
+    store("hot-", GROUP, 100000000);
+    store("cold-", GROUP, 100000000);
+    use("hot-", GROUP, 20);
+    ck_assert_uint_eq(evictions(), 0);
+    fixture_policy(changes[_i][1]);
+    store("new-", 20000, 100000000);
+    ck_assert_uint_gt(lost("cold-"), 400);
+    ck_assert_uint_le(lost("hot-"), lost("cold-") / 4);
+    fixture_stop(&f);
+}
+
 /*
  * From any policy to any other, in a full shard with items of many sizes: each goes on at once
  * with what is there.
@@ -235,7 +367,7 @@ TEST(policies_are_changed_at_work)
     start(CHOICE_DENSITY);
     store("stays-", 1000, NEVER);
     for (unsigned round = 0; round < 3 * EVICT_CHOICES; round++) {
-        enum evict_choice choice = (enum evict_choice)(round * 3 % EVICT_CHOICES);
+        enum evict_choice choice = (enum evict_choice)(round * 4 % EVICT_CHOICES);
         uint64_t before = evictions();
         unsigned stored = 0;
         unsigned had;

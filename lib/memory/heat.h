@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How often items are used: what readers note in two fields of each item, the byte `heat` and
+ * the second access_s of the last use, without a lock. They store at most that byte and that
+ * word, and only when these change.
+ *
+ * The byte has one of two forms. Each policy counts on with what another one left, so a change
+ * of the policy loses nothing, and walks over nothing.
+ *
+ *     turns    HEAT_COUNT: hits since the policy judged the item, up to three; HEAT_CREDIT:
+ *              what it had left then. New items have this form.
+ *     counter  the logarithmic counter of Redis' lfu policies, which begins at 5: a hit raises
+ *              it with a probability of 1 / ((counter - 5) * lfu_log_factor + 1), and each
+ *              lfu_decay_time without a use takes one off. In six bits, so it ends at 59.
+ *
+ * While an lfu policy is at work, a hit turns the first form into the second; the others count
+ * on in the form that is there. What a hit does to each value of the byte stands in a table,
+ * struct heat_rules, so that a hit needs no more instructions than to count up to three.
+ */
+#ifndef MAYFLY_LIB_MEMORY_HEAT_H
+#define MAYFLY_LIB_MEMORY_HEAT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/base/check.h"
+#include "lib/base/context.h"
+#include "lib/base/engine_options.h"
+#include "lib/memory/item.h"
+
+/* ---- the counter of Redis ---------------------------------------------------------------- */
+
+#define FREQ_NEW 5u  /* of a new item */
+#define FREQ_MAX 59u /* Redis: 255 */
+
+/* A counter of 0 is this: what is less, and not judged, is hits in the form of turns. */
+#define HEAT_FREQ_ZERO (HEAT_COUNT + 1u)
+
+/* Does the byte have the form of a counter? */
+static inline bool heat_is_freq(uint8_t heat)
+{
+    return (heat & HEAT_JUDGED) == 0 && (heat & HEAT_SIX) >= HEAT_FREQ_ZERO;
+}
+
+/*
+ * The counter, whatever the form. What another policy counted is worth a little: hits, and half
+ * of what was left.
+ */
+static inline unsigned heat_freq(uint8_t heat)
+{
+    if (heat_is_freq(heat)) {
+        return (heat & HEAT_SIX) - HEAT_FREQ_ZERO;
+    }
+    return FREQ_NEW + (heat & HEAT_COUNT) + ((heat & HEAT_CREDIT) >> HEAT_CREDIT_SHIFT) / 2;
+}
+
+/* In the form of a counter, with the mark of fetched ones taken over. */
+static inline uint8_t heat_with_freq(uint8_t heat, unsigned freq)
+{
+    return (uint8_t)((heat & HEAT_FETCHED) | (freq + HEAT_FREQ_ZERO));
+}
+
+/*
+ * In the form of turns: judged, with a hit, and half a hit of credit, for each step that the
+ * counter is above that of a new item.
+ */
+static inline uint8_t heat_turns(uint8_t heat)
+{
+    unsigned freq = heat_freq(heat);
+    unsigned above = freq > FREQ_NEW ? freq - FREQ_NEW : 0;
+    unsigned hits = above < HEAT_MAX ? above : HEAT_MAX;
+    unsigned credit = above < HEAT_CREDIT_MAX / 2 + 1 ? above * 2 : HEAT_CREDIT_MAX;
+
+    if (!heat_is_freq(heat)) {
+        return heat;
+    }
+    return (uint8_t)((heat & HEAT_FETCHED) | HEAT_JUDGED | credit << HEAT_CREDIT_SHIFT | hits);
+}
+
+/*
+ * What is left of a counter after a pause, in seconds: one less for each decay_min minutes that
+ * ended meanwhile, as Redis counts them. 0: it stays. Context: any thread.
+ */
+unsigned heat_decayed(unsigned freq, uint32_t used_s, uint32_t now_s, uint32_t decay_min);
+
+/*
+ * What a new block takes over from the old one of its key, which was last used at used_s: the
+ * pause is over then. Context: any thread.
+ */
+uint8_t heat_inherited(uint8_t heat, uint32_t used_s, uint32_t now_s,
+                       const struct engine_options *options);
+
+/* ---- readers ----------------------------------------------------------------------------- */
+
+/* What a hit does. There is one for an engine. */
+struct heat_rules {
+    /* [atomic] written when options change, read with every hit */
+    /* The byte rises if the number drawn, which is even, is less. */
+    _Atomic uint32_t chance[256];
+    _Atomic uint8_t next[256]; /* what it rises to, of one that is marked as fetched */
+    _Atomic uint32_t cools_s;  /* counters of what was last used before this decay */
+    _Atomic uint32_t minute_s; /* the second with which the present minute began */
+    const struct engine_options *options; /* [borrowed] */
+};
+
+/* Nothing is known yet of the time. Context: before the rules are shared. */
+void heat_rules_init(struct heat_rules *r, const struct engine_options *options);
+
+/*
+ * Follow the options maxmemory_policy, lfu_log_factor and lfu_decay_time. Meanwhile a hit may
+ * count by the old ones. Context: any thread, but one at a time.
+ */
+void heat_rules_fit(struct heat_rules *r);
+
+/* Another minute has begun. Context: any thread. */
+void heat_rules_next_minute(struct heat_rules *r, uint32_t now_s);
+
+/* To be called with the time before hits are noted at that time. Context: any thread. */
+static inline void heat_rules_clock(struct heat_rules *r, uint32_t now_s)
+{
+    if (MF_UNLIKELY(now_s - atomic_load_explicit(&r->minute_s, memory_order_relaxed) >= 60)) {
+        heat_rules_next_minute(r, now_s);
+    }
+}
+
+/* A thread that notes hits. Context: that thread. */
+struct heat_user {
+    struct heat_rules *rules; /* [borrowed] */
+    uint32_t draw;            /* state of random numbers, always even */
+};
+
+static inline void heat_user_init(struct heat_user *u, struct heat_rules *rules, uint32_t seed)
+{
+    *u = (struct heat_user){.rules = rules, .draw = seed * 2};
+}
+
+/* What a hit makes of the byte. */
+static inline uint8_t heat_hit(const struct heat_rules *r, uint8_t heat, uint32_t draw)
+{
+    uint8_t hot = heat | HEAT_FETCHED;
+
+    return draw < atomic_load_explicit(&r->chance[hot], memory_order_relaxed)
+               ? atomic_load_explicit(&r->next[hot], memory_order_relaxed)
+               : hot;
+}
+
+/* The rest of item_mark_used(), after a pause in which a counter may have decayed. */
+void heat_mark_after_pause(struct item *it, uint32_t now_s, const struct heat_user *u);
+
+/*
+ * Mark as used by a reader: at most one byte and one word are stored, and only when they
+ * change. Context: read side.
+ */
+static inline void item_mark_used(const struct item *it, uint32_t now_s, struct heat_user *u)
+{
+    struct item *w = (struct item *)(uintptr_t)it;
+    const struct heat_rules *r = u->rules;
+    uint8_t heat = atomic_load_explicit(&w->heat, memory_order_relaxed);
+    uint32_t used_s = atomic_load_explicit(&w->access_s, memory_order_relaxed);
+
+    must_be_reading();
+    /* A linear congruential generator: the high bits decide, and they are good enough. */
+    u->draw = u->draw * 1664525u + 2027808446u;
+    if (used_s != now_s) {
+        if (MF_UNLIKELY(used_s < atomic_load_explicit(&r->cools_s, memory_order_relaxed))) {
+            heat_mark_after_pause(w, now_s, u);
+            return;
+        }
+        atomic_store_explicit(&w->access_s, now_s, memory_order_relaxed);
+    }
+    if (u->draw < atomic_load_explicit(&r->chance[heat], memory_order_relaxed)) {
+        atomic_store_explicit(&w->heat, heat_hit(r, heat, u->draw), memory_order_relaxed);
+    }
+}
+
+#endif
