@@ -74,7 +74,7 @@ enum outcome loose_make(struct visit *v, const struct store *st, bool has_ttl, s
         uint32_t units =
             (uint32_t)((sizeof(struct item) + piece_bytes(l, l->pieces) + ITEM_UNIT - 1) /
                        ITEM_UNIT);
-        handle_t h = visit_block(v, chain, &units, st->may_wait, &why);
+        handle_t h = visit_part(v, chain, &units, st->may_wait, &why);
 
         if (h == 0) {
             loose_drop(l);
@@ -84,7 +84,7 @@ enum outcome loose_make(struct visit *v, const struct store *st, bool has_ttl, s
         l->piece[l->pieces++] = h;
     }
     l->head_units = keyspace_units(st->key.len, 3 + LARGE_BYTES(pieces), has_ttl);
-    l->head = visit_block(v, chain, &l->head_units, st->may_wait, &why);
+    l->head = visit_part(v, chain, &l->head_units, st->may_wait, &why);
     if (l->head == 0) {
         loose_drop(l);
         return store_failed(v, st, why);

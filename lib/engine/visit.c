@@ -148,7 +148,7 @@ handle_t visit_block_pressed(struct visit *v, enum chain_id chain, uint32_t *uni
     v->needy = s;
     *why = room_pressed(&s->memory, v->now);
     if (*why == OUT_OK) {
-        h = blocks_put(&s->memory, chain, units, DRAW_PRESSED);
+        h = blocks_put(&s->memory, chain, units, DRAW_PRESSED | DRAW_PART);
         if (h != 0) {
             return h;
         }

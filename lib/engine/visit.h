@@ -140,13 +140,23 @@ handle_t visit_block_pressed(struct visit *v, enum chain_id chain, uint32_t *uni
                              bool may_wait, enum outcome *why);
 
 /*
- * A block for a new item or piece in `to`; if there is no room, as far as room_pressed()
- * allows. 0 with *why set: OUT_WAIT or OUT_NO_MEMORY. Context: in shard, after room_make().
+ * A block for a new item in `to`; if there is no room, as far as room_pressed() allows. 0 with
+ * *why set: OUT_WAIT or OUT_NO_MEMORY. Context: in shard, after room_make().
  */
 static inline handle_t visit_block(struct visit *v, enum chain_id chain, uint32_t *units,
                                    bool may_wait, enum outcome *why)
 {
     handle_t h = blocks_put(&v->to->memory, chain, units, DRAW_PUT);
+
+    shard_must_be_entered(v->to);
+    return MF_LIKELY(h != 0) ? h : visit_block_pressed(v, chain, units, may_wait, why);
+}
+
+/* The same for a piece or a head. */
+static inline handle_t visit_part(struct visit *v, enum chain_id chain, uint32_t *units,
+                                  bool may_wait, enum outcome *why)
+{
+    handle_t h = blocks_put(&v->to->memory, chain, units, DRAW_PUT | DRAW_PART);
 
     shard_must_be_entered(v->to);
     return MF_LIKELY(h != 0) ? h : visit_block_pressed(v, chain, units, may_wait, why);

@@ -139,7 +139,8 @@ static uint64_t split_floor(const struct memory *m)
  */
 static bool may_split(const struct memory *m, enum draw draw)
 {
-    return draw != DRAW_PUT || memory_is_in_place(m) || m->blocks.hole_bytes > split_floor(m);
+    return (draw & DRAW_WHO) != DRAW_PUT || memory_is_in_place(m) ||
+           m->blocks.hole_bytes > split_floor(m);
 }
 
 static handle_t hole_take(struct memory *m, enum chain_id chain, uint32_t *units,
@@ -477,6 +478,7 @@ void blocks_reset(struct memory *m)
 
     memory_must_be_entered(m);
     memset(b->chain, 0, sizeof(b->chain));
+    memset(b->rest, 0, sizeof(b->rest));
     memset(b->holes, 0, CHAINS * sizeof(struct holes));
     memset(b->bin, 0, sizeof(b->bin));
     b->bin_bits = 0;

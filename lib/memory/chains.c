@@ -47,25 +47,6 @@ static void bin_insert(struct memory *m, segment_t n, unsigned bin)
     m->blocks.bin_bits |= 1u << bin;
 }
 
-void chains_move_bin(struct memory *m, segment_t n)
-{
-    const struct segment *g = &m->arena.segments[n];
-    unsigned bin = chains_bin_for(m, g);
-
-    memory_must_be_entered(m);
-    if (g->state != SEG_SEALED || g->bin == NO_BIN) {
-        return;
-    }
-    if (g->bin != bin) {
-        bin_remove(m, n);
-        bin_insert(m, n, bin);
-    }
-    if (tidy_wants_look(m, g)) {
-        m->tidy.is_watched = true;
-        m->ops->wants_tidy(m->owner);
-    }
-}
-
 /* ---- chains ------------------------------------------------------------------------------ */
 
 static void chain_insert(struct memory *m, enum chain_id id, segment_t after, segment_t n)
@@ -92,6 +73,13 @@ static void chain_insert(struct memory *m, enum chain_id id, segment_t after, se
     c->count++;
 }
 
+/* What is stored from now on is younger than what is in a segment. */
+static void note_age(struct memory *m, struct segment *g)
+{
+    g->sealed_s = (uint32_t)(clock_now(m->clock) / 1000);
+    g->sealed_cas = (uint32_t)m->ops->next_cas(m->owner);
+}
+
 /* Seal an open segment: it gets a bin, and may be emptied. */
 static void seal(struct memory *m, segment_t n)
 {
@@ -103,11 +91,34 @@ static void seal(struct memory *m, segment_t n)
         c->open = 0;
     } else if (c->compact == n) {
         c->compact = 0;
+    } else if (m->blocks.rest[g->chain] == n) {
+        m->blocks.rest[g->chain] = 0;
     }
     g->state = SEG_SEALED;
-    g->sealed_s = (uint32_t)(clock_now(m->clock) / 1000);
-    g->sealed_cas = (uint32_t)m->ops->next_cas(m->owner);
+    note_age(m, g);
     bin_insert(m, n, chains_bin_for(m, g));
+}
+
+void chains_move_bin(struct memory *m, segment_t n)
+{
+    const struct segment *g = &m->arena.segments[n];
+    unsigned bin = chains_bin_for(m, g);
+
+    memory_must_be_entered(m);
+    if (g->state == SEG_OPEN && n == m->blocks.rest[g->chain] && bin != 0) {
+        seal(m, n);
+    }
+    if (g->state != SEG_SEALED || g->bin == NO_BIN) {
+        return;
+    }
+    if (g->bin != bin) {
+        bin_remove(m, n);
+        bin_insert(m, n, bin);
+    }
+    if (tidy_wants_look(m, g)) {
+        m->tidy.is_watched = true;
+        m->ops->wants_tidy(m->owner);
+    }
 }
 
 void chains_claim(struct memory *m, segment_t n)
@@ -157,29 +168,85 @@ static segment_t draw_segment(struct memory *m, enum draw draw)
     return n;
 }
 
+static bool has_place(const struct memory *m, segment_t n, uint32_t bytes)
+{
+    return n != 0 && m->arena.segments[n].fill + bytes <= segment_bytes(&m->arena);
+}
+
+/*
+ * What was open waits for blocks that fit into the rest of it; only one in a chain does. If
+ * much of it is dead, it is better cleaned.
+ */
+static void leave_open(struct memory *m, enum chain_id chain, segment_t n)
+{
+    struct segment *g = &m->arena.segments[n];
+
+    if (m->blocks.rest[chain] != 0) {
+        seal(m, m->blocks.rest[chain]);
+    }
+    if (chains_bin_for(m, g) != 0) {
+        seal(m, n);
+        return;
+    }
+    m->blocks.chain[chain].open = 0;
+    m->blocks.rest[chain] = n;
+    note_age(m, g);
+}
+
+/* Of what is in it, only what was stored since it was left is young. */
+static void seal_rest(struct memory *m, segment_t n)
+{
+    struct segment *g = &m->arena.segments[n];
+    uint32_t left_s = g->sealed_s;
+    uint32_t left_cas = g->sealed_cas;
+
+    seal(m, n);
+    g->sealed_s = left_s;
+    g->sealed_cas = left_cas;
+}
+
+/* The segment that a block is appended to, with a new one if it has to be; 0: there is none. */
+static segment_t segment_for(struct memory *m, enum chain_id chain, uint32_t bytes,
+                             segment_t after, enum draw draw)
+{
+    struct chain *c = &m->blocks.chain[chain];
+    segment_t *open = after != 0 ? &c->compact : &c->open;
+    segment_t n;
+
+    if (after == 0 && (draw & DRAW_PART) == 0 && has_place(m, m->blocks.rest[chain], bytes)) {
+        return m->blocks.rest[chain];
+    }
+    if (has_place(m, *open, bytes)) {
+        return *open;
+    }
+    n = draw_segment(m, draw & DRAW_WHO);
+    if (n == 0) {
+        return 0;
+    }
+    if (*open != 0 && after != 0) {
+        seal(m, *open);
+    } else if (*open != 0) {
+        leave_open(m, chain, *open);
+    }
+    *open = n;
+    chain_insert(m, chain, after != 0 ? after : c->tail, n);
+    return n;
+}
+
 handle_t chains_append(struct memory *m, enum chain_id chain, uint32_t units, segment_t after,
                        enum draw draw)
 {
     struct chain *c = &m->blocks.chain[chain];
-    segment_t *open = after != 0 ? &c->compact : &c->open;
     uint32_t bytes = units * ITEM_UNIT;
+    segment_t n = segment_for(m, chain, bytes, after, draw);
 
     memory_must_be_entered(m);
-    if (*open == 0 || m->arena.segments[*open].fill + bytes > segment_bytes(&m->arena)) {
-        segment_t n = draw_segment(m, draw);
-
-        if (n == 0) {
-            return 0;
-        }
-        if (*open != 0) {
-            seal(m, *open);
-        }
-        *open = n;
-        chain_insert(m, chain, after != 0 ? after : c->tail, n);
+    if (n == 0) {
+        return 0;
     }
 
-    struct segment *g = &m->arena.segments[*open];
-    handle_t h = segment_handle(&m->arena, *open) + g->fill / ITEM_UNIT;
+    struct segment *g = &m->arena.segments[n];
+    handle_t h = segment_handle(&m->arena, n) + g->fill / ITEM_UNIT;
 
     g->fill += bytes;
     g->live++;
@@ -200,6 +267,8 @@ segment_t chains_oldest(struct memory *m, enum chain_id id)
         }
         if (n == c->compact) {
             seal(m, n);
+        } else if (n == m->blocks.rest[id]) {
+            seal_rest(m, n);
         }
         if (m->arena.segments[n].state == SEG_SEALED) {
             return n;

@@ -15,16 +15,18 @@
 
 /*
  * Who draws a segment: a put leaves ROOM_RESERVE; a pressed put and the cursor may overdraw and
- * take the last.
+ * take the last. With DRAW_PART the block is a piece or a head: these go to the open segment
+ * only, so that an item stands together and dies with one segment.
  */
-enum draw { DRAW_PUT, DRAW_PRESSED, DRAW_CURSOR };
+enum draw { DRAW_PUT, DRAW_PRESSED, DRAW_CURSOR, DRAW_WHO = 3, DRAW_PART = 4 };
 
 /* Segments that only the cursor may use, so that it can always go on. */
 #define ROOM_RESERVE 2u
 
 /*
- * Append a block to the open segment of a chain, or (after != 0) to the compaction segment that
- * follows `after`. 0 when a new segment is needed and there is none. Context: in shard.
+ * Append a block to the open segment of a chain, to what was left of the one before it, or
+ * (after != 0) to the compaction segment that follows `after`. 0 when a new segment is needed
+ * and there is none. Context: in shard.
  */
 handle_t chains_append(struct memory *m, enum chain_id chain, uint32_t units, segment_t after,
                        enum draw draw);

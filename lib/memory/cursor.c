@@ -199,7 +199,9 @@ static bool move_block(struct memory *m, handle_t from, enum chain_id chain, seg
 {
     const struct item *it = memory_item(m, from);
     uint32_t units = item_units(it);
-    handle_t to = chains_append(m, chain, units, after, DRAW_CURSOR);
+    enum draw draw =
+        it->key_len == 0 || item_is_large(it) ? DRAW_CURSOR | DRAW_PART : DRAW_CURSOR;
+    handle_t to = chains_append(m, chain, units, after, draw);
 
     if (to == 0) {
         return false;

@@ -85,6 +85,7 @@ struct blocks {
     /* The next line: small and main. What begins in big has more bytes than a line. */
     struct chain chain[CHAINS];
 
+    segment_t rest[CHAINS]; /* was open before: what fits still goes there; 0: none */
     struct holes *holes;    /* [CHAINS] */
     uint64_t hole_bytes;    /* the part of dead_bytes that is listed */
     uint64_t put_peak;      /* largest put_per_grace lately; the trimmer halves it */

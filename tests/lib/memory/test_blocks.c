@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "lib/memory/blocks.h"
+#include "lib/memory/chains.h"
 #include "lib/memory/cursor.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
@@ -342,5 +343,80 @@ TEST(sealed_segments_stand_in_the_bin_of_their_dead_share)
         }
     }
     check_bins();
+    fixture_stop(&f);
+}
+
+/* ---- the rest of a segment --------------------------------------------------------------- */
+
+static uint64_t unused_bytes(void)
+{
+    const struct memory *m = &f.shard->memory;
+    uint64_t unused = 0;
+
+    for (segment_t n = m->blocks.chain[CHAIN_SMALL].head; n != 0;
+         n = m->arena.segments[n].next) {
+        unused += segment_bytes(&m->arena) - m->arena.segments[n].fill;
+    }
+    return unused;
+}
+
+/* Five blocks of 6000 bytes leave 2768 of a segment, for which there are many small ones. */
+TEST(small_blocks_fill_what_large_ones_leave)
+{
+    fixture_start(&f, NULL);
+    for (unsigned i = 0; i < 700; i++) {
+        (void)set_units(name("large", i), 6000 / ITEM_UNIT);
+        for (unsigned k = 0; k < 10; k++) {
+            (void)set_units(name("small", 10 * i + k), 128 / ITEM_UNIT);
+        }
+    }
+    ck_assert_uint_gt(f.shard->memory.blocks.chain[CHAIN_SMALL].count, 100);
+    /* The two segments that are not sealed may have more. */
+    ck_assert_uint_lt(unused_bytes(), f.shard->memory.blocks.chain[CHAIN_SMALL].count * 400 +
+                                          2 * segment_bytes(&f.shard->memory.arena));
+    fixture_stop(&f);
+}
+
+/* What had a rest is sealed when much of it is dead: then it may be cleaned. */
+TEST(what_is_dead_is_sealed_though_it_has_a_rest)
+{
+    segment_t rest;
+
+    fixture_start(&f, NULL);
+    for (unsigned i = 0; i < 6; i++) {
+        (void)set_units(name("large", i), 6000 / ITEM_UNIT);
+    }
+    rest = f.shard->memory.blocks.rest[CHAIN_SMALL];
+    ck_assert_uint_ne(rest, 0);
+    ck_assert_int_eq(f.shard->memory.arena.segments[rest].state, SEG_OPEN);
+    delete (name("large", 2));
+    ck_assert_uint_eq(f.shard->memory.blocks.rest[CHAIN_SMALL], 0);
+    ck_assert_int_eq(f.shard->memory.arena.segments[rest].state, SEG_SEALED);
+    check_bins();
+    fixture_stop(&f);
+}
+
+/* In the rest of the only other segment there is what was just stored: that is not evicted. */
+TEST(what_came_to_the_rest_is_young)
+{
+    struct memory *m;
+    segment_t rest;
+    const struct item *last;
+
+    fixture_start(&f, NULL);
+    m = &f.shard->memory;
+    for (unsigned i = 0; i < 11; i++) {
+        (void)set_units(name("k", i), 3000 / ITEM_UNIT);
+    }
+    rest = m->blocks.rest[CHAIN_SMALL];
+    last = set_units("last", 2700 / ITEM_UNIT);
+    ck_assert((const char *)last >= segment_ptr(&m->arena, rest) &&
+              (const char *)last < segment_ptr(&m->arena, rest + 1));
+    shard_enter(f.shard);
+    ck_assert_uint_eq(chains_oldest(m, CHAIN_SMALL), rest);
+    (void)cursor_slice(m, 1000, fixture_now(&f));
+    shard_leave(f.shard);
+    ck_assert(!fixture_has(&f, name("k", 0)));
+    ck_assert(fixture_has(&f, "last"));
     fixture_stop(&f);
 }
