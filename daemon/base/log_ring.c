@@ -18,8 +18,16 @@ void log_ring_init(struct log_ring *r)
     atomic_init(&r->dropped, 0);
     r->taken = 0;
     for (uint64_t i = 0; i < LOG_RING_SLOTS; i++) {
-        atomic_init(&r->slots[i].turn, i);
+        if (atomic_load_explicit(&r->slots[i].turn, memory_order_relaxed) != 0) {
+            atomic_init(&r->slots[i].turn, 0);
+        }
     }
+}
+
+/* The turn of the producer with a position. */
+static uint64_t turn_at(uint64_t position)
+{
+    return position - position % LOG_RING_SLOTS;
 }
 
 /* Take a position for a line; NULL when the ring is full. */
@@ -31,13 +39,13 @@ static struct log_slot *take_position(struct log_ring *r, uint64_t *position)
         struct log_slot *s = &r->slots[at % LOG_RING_SLOTS];
         uint64_t turn = atomic_load_explicit(&s->turn, memory_order_acquire);
 
-        if (turn == at) {
+        if (turn == turn_at(at)) {
             if (atomic_compare_exchange_weak_explicit(
                     &r->put, &at, at + 1, memory_order_relaxed, memory_order_relaxed)) {
                 *position = at;
                 return s;
             }
-        } else if (turn < at) {
+        } else if (turn < turn_at(at)) {
             return NULL; /* the line of a round ago is still in it */
         } else {
             at = atomic_load_explicit(&r->put, memory_order_relaxed);
@@ -58,7 +66,7 @@ bool log_ring_put(struct log_ring *r, struct span line)
     memcpy(s->text, line.ptr, line.len);
     s->len = (uint32_t)line.len;
     s->dropped = log_ring_take_dropped(r);
-    atomic_store_explicit(&s->turn, position + 1, memory_order_release);
+    atomic_store_explicit(&s->turn, turn_at(position) + 1, memory_order_release);
     return true;
 }
 
@@ -66,7 +74,8 @@ const struct log_slot *log_ring_front(const struct log_ring *r)
 {
     const struct log_slot *s = &r->slots[r->taken % LOG_RING_SLOTS];
 
-    return atomic_load_explicit(&s->turn, memory_order_acquire) == r->taken + 1 ? s : NULL;
+    return atomic_load_explicit(&s->turn, memory_order_acquire) == turn_at(r->taken) + 1 ? s
+                                                                                         : NULL;
 }
 
 void log_ring_drop(struct log_ring *r)
@@ -74,7 +83,7 @@ void log_ring_drop(struct log_ring *r)
     struct log_slot *s = &r->slots[r->taken % LOG_RING_SLOTS];
 
     debug_must(log_ring_front(r) != NULL);
-    atomic_store_explicit(&s->turn, r->taken + LOG_RING_SLOTS, memory_order_release);
+    atomic_store_explicit(&s->turn, turn_at(r->taken) + LOG_RING_SLOTS, memory_order_release);
     r->taken++;
 }
 

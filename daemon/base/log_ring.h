@@ -21,8 +21,10 @@
 
 struct log_slot {
     /*
-     * [atomic] whose turn the slot is: a producer's at its position, the consumer's at that
-     * plus one. Stored with release after the rest was written or read, loaded with acquire.
+     * [atomic] whose turn the slot is: a producer's at its position less the number of the
+     * slot, the consumer's at that plus one. So it is 0 in a slot that was never used, whose
+     * page need not be resident. Stored with release after the rest was written or read,
+     * loaded with acquire.
      */
     _Atomic uint64_t turn;
     /* of whoever has the turn */

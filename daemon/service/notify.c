@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Messages to the service manager, on the main thread. libsystemd reads NOTIFY_SOCKET at each
- * call, returns 0 when it is unset and an error when no process listens there; the service goes
- * on in both cases.
+ * Messages to the service manager, on the main thread: one datagram each to the socket that
+ * NOTIFY_SOCKET names, by its path or, after an @, by its name without one. sd_notify(3) says
+ * so and promises that it stays so. libsystemd would do it too, but loads six other libraries,
+ * and all together take a megabyte.
  */
 #include "daemon/service/notify.h"
 
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <systemd/sd-daemon.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "daemon/base/log.h"
@@ -17,12 +23,54 @@
 /* Longest message; a longer one is cut. */
 #define NOTIFY_BYTES 512
 
+/* False when there can be no such socket. */
+static bool address_of(const char *name, struct sockaddr_un *address, socklen_t *len)
+{
+    size_t n = strlen(name);
+
+    if ((name[0] != '/' && name[0] != '@') || n < 2 || n >= sizeof(address->sun_path)) {
+        return false;
+    }
+    memset(address, 0, sizeof(*address));
+    address->sun_family = AF_UNIX;
+    memcpy(address->sun_path, name, n);
+    *len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + n);
+    if (name[0] == '@') {
+        address->sun_path[0] = '\0';
+    }
+    return true;
+}
+
+/* 0, or an errno. */
+static int send_to(const char *name, const char *state)
+{
+    struct sockaddr_un address;
+    socklen_t len;
+    ssize_t sent;
+    int error;
+    int fd;
+
+    if (!address_of(name, &address, &len)) {
+        return EINVAL;
+    }
+    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0) {
+        return errno;
+    }
+    sent =
+        sendto(fd, state, strlen(state), MSG_NOSIGNAL, (const struct sockaddr *)&address, len);
+    error = sent < 0 ? errno : 0;
+    (void)close(fd);
+    return error;
+}
+
 static void send_state(const char *state)
 {
-    const int n = sd_notify(0, state);
+    const char *name = getenv("NOTIFY_SOCKET");
+    int error = name != NULL ? send_to(name, state) : 0;
 
-    if (n < 0) {
-        log_debug("notify, message not delivered (%s)", strerror(-n));
+    if (error != 0) {
+        log_debug("notify, message not delivered (%s)", strerror(error));
     }
 }
 

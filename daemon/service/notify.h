@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Messages to the service manager (sd_notify). Every function does nothing when the
- * process was not started by one (NOTIFY_SOCKET unset), when its socket is gone, or when
- * mayflyd was built without libsystemd: the service never depends on it.
+ * process was not started by one (NOTIFY_SOCKET unset), or when its socket is gone: the service
+ * never depends on it.
  */
 #ifndef MAYFLY_DAEMON_SERVICE_NOTIFY_H
 #define MAYFLY_DAEMON_SERVICE_NOTIFY_H

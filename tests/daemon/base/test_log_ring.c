@@ -5,8 +5,11 @@
 #include "daemon/base/log_ring.h"
 
 #include <pthread.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "tests/common/unit.h"
 
@@ -137,4 +140,31 @@ TEST(every_line_of_many_producers_arrives_or_is_counted)
     }
     missed += log_ring_take_dropped(&ring);
     ck_assert_uint_eq(arrived + missed, PRODUCERS * LINES_EACH);
+}
+
+/* What is written to becomes resident: here it may not be written to. */
+TEST(an_empty_ring_is_not_resident)
+{
+    const size_t first = offsetof(struct log_ring, slots);
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    struct log_ring *fresh =
+        mmap(NULL, sizeof(*fresh), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint32_t dropped;
+
+    ck_assert_ptr_ne(fresh, MAP_FAILED);
+    ck_assert_uint_lt(first, page);
+    ck_assert_int_eq(mprotect((char *)fresh + page, sizeof(*fresh) - page, PROT_READ), 0);
+    log_ring_init(fresh);
+    ck_assert_int_eq(
+        mprotect((char *)fresh + page, sizeof(*fresh) - page, PROT_READ | PROT_WRITE), 0);
+    ck_assert_int_eq(munmap(fresh, sizeof(*fresh)), 0);
+
+    /* What was used is empty again. */
+    for (unsigned i = 0; i < LOG_RING_SLOTS + 3; i++) {
+        (void)put_number(i);
+    }
+    log_ring_init(&ring);
+    ck_assert_ptr_null(log_ring_front(&ring));
+    ck_assert(put_number(7));
+    ck_assert_uint_eq(take_number(&dropped), 7);
 }

@@ -86,6 +86,11 @@ TEST(without_a_manager_nothing_happens)
     notify_ready("serving");
     setenv("NOTIFY_SOCKET", "nonsense", 1);
     notify_ready("x");
+    char path[300] = "/";
+    memset(path + 1, 'a', sizeof(path) - 2);
+    path[sizeof(path) - 1] = '\0';
+    setenv("NOTIFY_SOCKET", path, 1);
+    notify_ready("x");
     setenv("NOTIFY_SOCKET", "", 1);
     notify_stopping();
     ck_assert_str_eq(received(), "");
