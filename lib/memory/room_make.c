@@ -80,12 +80,17 @@ enum outcome room_pressed(struct memory *m, msec_t now)
     return OUT_WAIT;
 }
 
-/* The cursor's part of room_take_whole(). False: there was nothing it could do. */
+/*
+ * The cursor's part of room_take_whole(). False: there was nothing it could do. Whoever waits
+ * does so until there is a segment: an index that shrinks, which counts as room to come, may
+ * take long.
+ */
 static bool make_whole(struct memory *m, msec_t now)
 {
     bool can_go_on = true;
 
-    if (arena_avail(&m->arena) + room_coming(m) <= room_wanted(m) || room_is_pressed(m)) {
+    if (arena_avail(&m->arena) + room_coming(m) <= room_wanted(m) || room_is_pressed(m) ||
+        !line_is_provided(m)) {
         can_go_on = cursor_slice(m, PRESS_WORK, now);
         room_release(m);
     }

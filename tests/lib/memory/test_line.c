@@ -168,11 +168,9 @@ TEST(who_gives_up_gives_its_turn_to_the_next)
     ck_assert_int_eq(take(&waiters[1], 1), OUT_OK);
 }
 
-/* Who was called makes room for those behind as well: they do not wait for a period each. */
-TEST(one_period_is_enough_for_all_that_wait)
+/* Instead of the hoard small items, which may be evicted. */
+static void fill_with_items(void)
 {
-    enum outcome out = OUT_MISS;
-
     give(hoarded);
     for (unsigned i = 0; i < 60000; i++) {
         fixture_set(&f, fixture_key("k", i), 100);
@@ -183,6 +181,14 @@ TEST(one_period_is_enough_for_all_that_wait)
     fixture_settle(&f);
     while (take(NULL, 1) == OUT_OK) {
     }
+}
+
+/* Who was called makes room for those behind as well: they do not wait for a period each. */
+TEST(one_period_is_enough_for_all_that_wait)
+{
+    enum outcome out = OUT_MISS;
+
+    fill_with_items();
     for (unsigned i = 0; i < WAITERS; i++) {
         ck_assert_int_ne(take(&waiters[i], 7), OUT_OK);
     }
@@ -199,6 +205,46 @@ TEST(one_period_is_enough_for_all_that_wait)
             ck_assert_int_eq(take(&waiters[i], left), OUT_OK);
         }
     }
+}
+
+/* All but what is kept and one goes elsewhere, and nothing waits for a period. */
+static void take_away(void)
+{
+    bool is_waiting = true;
+
+    while (is_waiting) {
+        fixture_grace(&f);
+        shard_enter(f.shard);
+        is_waiting = room_waiting(m) != 0;
+        while (arena_avail(&m->arena) > ROOM_RESERVE + 1) {
+            hoard[hoarded] = arena_take(&m->arena, SEG_WHOLE, 0);
+            ck_assert_uint_ne(hoard[hoarded++], 0);
+        }
+        shard_leave(f.shard);
+    }
+}
+
+/* What was promised may be given back to the system, and an index that shrinks takes long. */
+TEST(nobody_waits_for_room_that_comes_later)
+{
+    unsigned served = 0;
+
+    fill_with_items();
+    for (unsigned i = 0; i < 3; i++) {
+        ck_assert_int_ne(take(&waiters[i], 1), OUT_OK);
+    }
+    give(3);
+    ck_assert(is_called(0) && is_called(1) && is_called(2));
+    take_away();
+    budget_leave(&f.engine.budget, (int64_t)(64 * MIB));
+    for (unsigned turns = 0; served < 3; turns++) {
+        ck_assert_uint_lt(turns, 1000);
+        for (unsigned i = 0; i < 3; i++) {
+            served += waiters[i].memory != NULL && take(&waiters[i], 1) == OUT_OK;
+        }
+        fixture_grace(&f);
+    }
+    budget_leave(&f.engine.budget, -(int64_t)(64 * MIB));
 }
 
 TEST(a_block_that_waits_has_a_segment_before_the_line)
