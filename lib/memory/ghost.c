@@ -6,6 +6,10 @@
 
 #include <stddef.h>
 
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
 _Static_assert(sizeof(struct ghost_bucket) == 64, "a bucket is one cache line");
 
 bool ghost_create(struct ghost *g, uint64_t items, struct budget *budget)
@@ -38,12 +42,36 @@ bool ghost_touch(struct ghost *g, size_t *done)
 }
 
 /* The router, the bucket and the tag have used bits of the hash: mix them again. */
-static struct ghost_bucket *bucket_of(const struct ghost *g, uint64_t hash, uint32_t *print)
+static struct ghost_bucket *bucket_of(const struct ghost *g, uint64_t hash, uint16_t *print)
 {
     uint64_t mixed = hash * 0x9e3779b97f4a7c15ULL;
 
-    *print = (uint32_t)(hash >> 13) | 1;
+    *print = (uint16_t)(hash >> 13);
+    *print = (uint16_t)(*print + (*print == 0));
     return &g->buckets[(uint64_t)(((unsigned __int128)mixed * g->count) >> 64)];
+}
+
+/* A bit for each way that has the fingerprint. */
+static unsigned ways_with(const struct ghost_bucket *b, uint16_t print)
+{
+    unsigned same = 0;
+
+#ifdef __SSE2__
+    const __m128i *line = (const __m128i *)(const void *)b;
+    __m128i wanted = _mm_set1_epi16((short)print);
+
+    for (unsigned i = 0; i < 2; i++) {
+        __m128i low = _mm_cmpeq_epi16(_mm_load_si128(&line[2 * i]), wanted);
+        __m128i high = _mm_cmpeq_epi16(_mm_load_si128(&line[2 * i + 1]), wanted);
+
+        same |= (unsigned)_mm_movemask_epi8(_mm_packs_epi16(low, high)) << 16 * i;
+    }
+#else
+    for (unsigned i = 0; i < GHOST_WAYS; i++) {
+        same |= (unsigned)(b->print[i] == print) << i;
+    }
+#endif
+    return same & ((1u << GHOST_WAYS) - 1);
 }
 
 void ghost_add(struct ghost *g, uint64_t hash)
@@ -52,11 +80,11 @@ void ghost_add(struct ghost *g, uint64_t hash)
         return;
     }
 
-    uint32_t print;
+    uint16_t print;
     struct ghost_bucket *b = bucket_of(g, hash, &print);
 
     b->print[b->next] = print;
-    b->next = b->next + 1 == GHOST_WAYS ? 0 : b->next + 1;
+    b->next = (uint16_t)(b->next + 1u == GHOST_WAYS ? 0 : b->next + 1u);
 }
 
 bool ghost_take(struct ghost *g, uint64_t hash)
@@ -65,14 +93,14 @@ bool ghost_take(struct ghost *g, uint64_t hash)
         return false;
     }
 
-    uint32_t print;
+    uint16_t print;
     struct ghost_bucket *b = bucket_of(g, hash, &print);
 
-    for (unsigned i = 0; i < GHOST_WAYS; i++) {
-        if (b->print[i] == print) {
-            b->print[i] = 0;
-            return true;
-        }
+    unsigned same = ways_with(b, print);
+
+    if (same != 0) {
+        b->print[__builtin_ctz(same)] = 0;
+        return true;
     }
     return false;
 }

@@ -224,6 +224,29 @@ TEST(a_full_bucket_forgets_the_oldest)
     ghost_destroy(&g, &budget);
 }
 
+TEST(few_keys_are_taken_for_others)
+{
+    struct budget budget = {0};
+    struct ghost g;
+    uint64_t remembered = 0;
+    uint64_t mistaken = 0;
+
+    ck_assert(ghost_create(&g, 10000, &budget));
+    ck_assert_int_le(atomic_load(&budget.used_bytes), 10000 * 21 / 10);
+    for (uint64_t i = 0; i < 30000; i++) {
+        ghost_add(&g, hash_key(1, &i, sizeof(i)));
+    }
+    for (uint64_t i = 100000; i < 200000; i++) {
+        mistaken += ghost_take(&g, hash_key(1, &i, sizeof(i)));
+    }
+    for (uint64_t i = 22000; i < 30000; i++) {
+        remembered += ghost_take(&g, hash_key(1, &i, sizeof(i)));
+    }
+    ck_assert_uint_lt(mistaken, 100);
+    ck_assert_uint_gt(remembered, 7000);
+    ghost_destroy(&g, &budget);
+}
+
 /* ---- at work ----------------------------------------------------------------------------- */
 
 #define LEN 500
