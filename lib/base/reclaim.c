@@ -38,8 +38,9 @@ _Atomic int rcu_tsan_word;
 #define BURST_US 100  /* of releasing, before the loop checks again what is due */
 
 /*
- * After a burst the thread rests for so many times as long as it took, unless a period is in a
- * hurry: it takes a quarter of a CPU at most.
+ * After a burst the thread rests for so many times as long as it took of a CPU, unless a period
+ * is in a hurry: it takes a quarter of one at most. Where others take the CPUs from it, it is
+ * late enough.
  */
 #define REST_TIMES 3
 
@@ -223,7 +224,7 @@ static void sleep_until_due(struct reclaimer *r)
     }
 }
 
-/* After a burst that took so long, with more to do. */
+/* After a burst that took so much of a CPU, with more to do. */
 static void rest(struct reclaimer *r, usec_t took)
 {
     if (!is_stopping(r) && took > 0) {
@@ -250,6 +251,7 @@ static void *reclaim_main(void *arg)
 
     while (!is_stopping(r)) {
         usec_t now = clock_mono_us();
+        usec_t used = clock_thread_us();
 
         if (is_period_due(r, now) && !is_period_spared(r, now)) {
             run_period(r);
@@ -260,7 +262,7 @@ static void *reclaim_main(void *arg)
             has_more = true;
         }
         if (has_more) {
-            rest(r, clock_mono_us() - now);
+            rest(r, clock_thread_us() - used);
         } else {
             sleep_until_due(r);
         }

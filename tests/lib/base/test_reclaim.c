@@ -642,6 +642,51 @@ TEST(hook_is_called_until_it_has_nothing_left)
     reclaim_destroy(&r);
 }
 
+#define SLEEP_MS 20
+#define SLEEPS   10
+
+struct dozes {
+    _Atomic unsigned count;
+    int64_t ended_ns;
+    int64_t gap_ns; /* the shortest from the end of a call to the next */
+};
+
+static int64_t mono_ns(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* Takes long, but no CPU. */
+static uint64_t doze(void *arg)
+{
+    struct dozes *n = arg;
+    struct timespec t = {.tv_nsec = SLEEP_MS * 1000000L};
+    int64_t gap = mono_ns() - n->ended_ns;
+
+    if (atomic_load(&n->count) > 0 && gap < n->gap_ns) {
+        n->gap_ns = gap;
+    }
+    nanosleep(&t, NULL);
+    n->ended_ns = mono_ns();
+    return atomic_fetch_add(&n->count, 1) + 1 < SLEEPS ? 0 : RECLAIM_IDLE;
+}
+
+TEST(who_had_to_wait_for_the_cpu_rests_no_longer)
+{
+    struct dozes n = {.gap_ns = INT64_MAX};
+    struct reclaimer *r = reclaim_create(doze, &n);
+
+    ck_assert_int_eq(reclaim_start(r), MF_OK);
+    grace_ask(reclaim_grace(r), GRACE_SOON);
+    AWAIT(atomic_load(&n.count) == SLEEPS);
+    reclaim_stop(r);
+    ck_assert_int_lt(n.gap_ns, SLEEP_MS * 1000000); /* of three times as long a rest */
+    reclaim_destroy(&r);
+}
+
 /* ---- idle -------------------------------------------------------------------------------- */
 
 /* Reads a small file of a thread of this process; false when it is not there. */
