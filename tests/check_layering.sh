@@ -29,7 +29,8 @@ daemon/worker: lib/base lib/memory lib/expiry lib/shard lib/engine proto daemon/
 daemon/stats: lib/base lib/memory lib/shard lib/engine proto daemon/base daemon/options daemon/net daemon/access daemon/worker
 daemon/command: lib/base lib/memory lib/shard lib/engine proto daemon/base daemon/options daemon/net daemon/access daemon/worker daemon/stats
 daemon/conn: lib/base lib/memory lib/shard lib/engine proto daemon/base daemon/options daemon/net daemon/access daemon/worker daemon/stats daemon/command
-daemon/service: lib/base lib/engine proto daemon/base daemon/options daemon/net daemon/access daemon/worker daemon/stats daemon/command daemon/conn
+daemon/metrics: lib/base lib/shard lib/engine daemon/base daemon/options daemon/net daemon/worker daemon/stats
+daemon/service: lib/base lib/engine proto daemon/base daemon/options daemon/net daemon/access daemon/worker daemon/stats daemon/command daemon/conn daemon/metrics
 daemon: lib/base daemon/base daemon/options daemon/service
 '
 
@@ -170,6 +171,10 @@ while read -r file header; do
                 daemon/*) ;;
                 *) complain "$file: only daemon/ knows $header" ;;
             esac
+            ;;
+        microhttpd.h)
+            [ "$file" = daemon/metrics/metrics.c ] ||
+                complain "$file: only daemon/metrics/metrics.c names libmicrohttpd"
             ;;
         lib/* | proto/* | daemon/*)
             complain "$file: a header of the project in angle brackets: $header"

@@ -21,5 +21,10 @@
 #else
 #define BUILT_WITH_SASL 0
 #endif
+#ifdef HAVE_MICROHTTPD
+#define BUILT_WITH_METRICS 1
+#else
+#define BUILT_WITH_METRICS 0
+#endif
 
 #endif

@@ -201,15 +201,31 @@ static int open_resolved(const struct settings *settings, struct span text,
     return 0;
 }
 
-static int open_tcp_address(const struct settings *settings, struct span text,
-                            struct socket_list *out)
+static int open_parsed(const struct settings *settings, struct span text,
+                       const struct listen_address *address, struct socket_list *out)
 {
     struct addrinfo hints = {.ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM};
     struct addrinfo *first = NULL;
-    struct listen_address addr;
-    const char *error = listen_address_parse(text, &addr);
     char port[16];
     int status;
+
+    snprintf(port, sizeof(port), "%u", address->port);
+    status = getaddrinfo(address->host[0] != '\0' ? address->host : NULL, port, &hints, &first);
+    if (status != 0) {
+        return tcp_address_failed(
+            text,
+            "getaddrinfo(): ", status == EAI_SYSTEM ? strerror(errno) : gai_strerror(status));
+    }
+    status = open_resolved(settings, text, address, first, out);
+    freeaddrinfo(first);
+    return status;
+}
+
+static int open_tcp_address(const struct settings *settings, struct span text,
+                            struct socket_list *out)
+{
+    struct listen_address addr;
+    const char *error = listen_address_parse(text, &addr);
 
     if (error != NULL) {
         return tcp_address_failed(text, error, "");
@@ -223,16 +239,7 @@ static int open_tcp_address(const struct settings *settings, struct span text,
     if (!addr.has_port) {
         addr.port = settings->port > 0 ? (unsigned)settings->port : 0;
     }
-    snprintf(port, sizeof(port), "%u", addr.port);
-    status = getaddrinfo(addr.host[0] != '\0' ? addr.host : NULL, port, &hints, &first);
-    if (status != 0) {
-        return tcp_address_failed(
-            text,
-            "getaddrinfo(): ", status == EAI_SYSTEM ? strerror(errno) : gai_strerror(status));
-    }
-    status = open_resolved(settings, text, &addr, first, out);
-    freeaddrinfo(first);
-    return status;
+    return open_parsed(settings, text, &addr, out);
 }
 
 int sockets_open_tcp(const struct settings *settings, struct socket_list *out)
@@ -246,6 +253,30 @@ int sockets_open_tcp(const struct settings *settings, struct socket_list *out)
     while (listen_address_next(&at, &text)) {
         int status = open_tcp_address(settings, text, out);
 
+        if (status != 0) {
+            return status;
+        }
+    }
+    return 0;
+}
+
+int sockets_open_plain_tcp(const struct settings *settings, const char *addresses,
+                           struct socket_list *out)
+{
+    struct span text;
+
+    while (listen_address_next(&addresses, &text)) {
+        struct listen_address addr;
+        const char *error = listen_address_parse(text, &addr);
+        int status;
+
+        if (error == NULL && (addr.is_plain || addr.has_protocol || addr.tag[0] != '\0')) {
+            error = "prefixes are for clients of the cache";
+        } else if (error == NULL && !addr.has_port) {
+            error = "the port is missing";
+        }
+        status = error != NULL ? tcp_address_failed(text, error, "")
+                               : open_parsed(settings, text, &addr, out);
         if (status != 0) {
             return status;
         }

@@ -19,6 +19,13 @@ struct settings;
 int sockets_open_tcp(const struct settings *settings, struct socket_list *out);
 
 /*
+ * Listen on every address of a list whose elements all have a port and no prefix, and append
+ * the sockets; for what is not a client of the cache. Returns as above. Context: as above.
+ */
+int sockets_open_plain_tcp(const struct settings *settings, const char *addresses,
+                           struct socket_list *out);
+
+/*
  * What connections of a TCP socket inherit from it; address: its element of -l, NULL: none.
  * Context: any thread.
  */

@@ -125,6 +125,15 @@ static int check_tls(const struct settings *s)
     return 0;
 }
 
+static int check_metrics(const struct settings *s)
+{
+    if (!BUILT_WITH_METRICS && s->metrics != NULL) {
+        fprintf(stderr, "This server is not built with metrics (--metrics)\n");
+        return EX_USAGE;
+    }
+    return 0;
+}
+
 /* memcached's rules for its LRU: here they only refuse the same command lines. */
 static int check_lru(const struct settings *s)
 {
@@ -163,6 +172,9 @@ int options_check(struct settings *s)
     }
     if (status == 0) {
         status = check_tls(s);
+    }
+    if (status == 0) {
+        status = check_metrics(s);
     }
     if (status == 0 && s->threads > THREADS_WARN) {
         fprintf(stderr, "WARNING: Setting a high number of worker threads is not recommended.\n"

@@ -16,6 +16,7 @@
 #include "daemon/conn/conn.h"
 #include "daemon/conn/conn_info.h"
 #include "daemon/conn/udp.h"
+#include "daemon/metrics/metrics.h"
 #include "daemon/net/tls.h"
 #include "daemon/options/options.h"
 #include "daemon/service/listener.h"
@@ -295,6 +296,9 @@ static int start_threads(struct server *s)
             s->step = STEP_WORKERS;
         }
     }
+    if (status == 0) {
+        status = metrics_start(s->metrics, &s->crew);
+    }
     unblock_signals(s);
     return status;
 }
@@ -306,6 +310,7 @@ static void take_down(struct server *s)
 {
     must_be_main();
     listeners_close(s);
+    metrics_close(&s->metrics);
     renewal_stop(s); /* its answers go out before the workers stop */
     if (s->step >= STEP_WORKERS) {
         crew_stop(&s->crew);
@@ -363,6 +368,9 @@ static int open_and_drop(struct server *s)
 {
     int status = listeners_open(s);
 
+    if (status == 0) {
+        status = metrics_open(s->crew.settings, &s->metrics);
+    }
     if (status != 0) {
         return status;
     }

@@ -21,6 +21,7 @@
 #include "daemon/worker/crew.h"
 
 struct listeners;
+struct metrics;
 struct renewal;
 
 #define SERVER_SIGNALS 4
@@ -32,6 +33,7 @@ struct server {
     struct listeners *listeners; /* owned; what it listens on is const, the rest is [main] */
 
     struct renewal *renewal; /* owned; NULL: TLS is off */
+    struct metrics *metrics; /* owned; NULL: none are asked for */
 
     /* [main] */
     uv_loop_t loop;

@@ -6,9 +6,10 @@
  *
  * daemon/worker/ is the folder of threads: a worker's loop and mailbox (worker.[ch]), its
  * timers and the upkeep of its home shard (cron.[ch]), what it logs for clients that watch
- * (watch*.[ch]), and all workers together (crew.[ch]). It does not know connections, commands
- * or statistics: what those do on a worker's thread is in a table of functions, crew->duties,
- * which the server fills in. It includes itself, access, net, options, base and lib.
+ * (watch*.[ch]), whether its loop turns (pulse.[ch]), and all workers together (crew.[ch]). It
+ * does not know connections, commands or statistics: what those do on a worker's thread is in a
+ * table of functions, crew->duties, which the server fills in. It includes itself, access, net,
+ * options, base and lib.
  */
 #ifndef MAYFLY_DAEMON_WORKER_CREW_H
 #define MAYFLY_DAEMON_WORKER_CREW_H

@@ -340,6 +340,7 @@ static int worker_init(struct worker *w, struct crew *crew, uint32_t id)
     w->doubt_message.fn = on_doubt;
     w->retry_message.fn = on_retry;
     w->copy_waiter.wake = wake_copy;
+    pulse_init(&w->pulse);
     atomic_init(&w->sleeps_until, MSEC_NEVER);
     w->rbuf = mem_alloc_aligned(WORKER_RBUF_BYTES, 64);
     w->obuf = mem_alloc_aligned(WORKER_OBUF_BYTES, 64);

@@ -17,6 +17,7 @@
 #include "daemon/base/mailbox.h"
 #include "daemon/net/tls_session.h"
 #include "daemon/worker/holders.h"
+#include "daemon/worker/pulse.h"
 #include "daemon/worker/tasks.h"
 #include "lib/base/check.h"
 #include "lib/base/context.h"
@@ -169,6 +170,7 @@ struct worker {
     _Atomic bool is_doubt_posted; /* [atomic] acq_rel: doubt_message is on its way */
     _Atomic bool is_poked;        /* [atomic] seq_cst: poke_message is on its way */
     _Atomic bool is_retry_posted; /* [atomic] acq_rel: retry_message is on its way */
+    struct pulse pulse;
 
     /* [atomic] events for watchers: made by the first watch command; owned */
     _Atomic(struct byte_ring *) watch_ring;

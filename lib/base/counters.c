@@ -18,10 +18,11 @@
 #define ELSEWHERE   0
 
 const struct counter_row counter_rows[CTR_COUNT] = {
-#define CTR(kind_, writer_, name_, line_, shown_, meaning)                                     \
+#define CTR(kind_, writer_, name_, line_, shown_, meaning_)                                    \
     [CTR_##name_] = {                                                                          \
         .name = #name_,                                                                        \
         .line = line_,                                                                         \
+        .meaning = meaning_,                                                                   \
         .kind = CTR_KIND_##kind_,                                                              \
         .writer = CTR_WRITER_##writer_,                                                        \
         .shown = shown_,                                                                       \

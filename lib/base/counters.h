@@ -46,6 +46,7 @@ enum counter_shown {
 struct counter_row {
     const char *name;
     const char *line;
+    const char *meaning;
     enum counter_kind kind;
     enum counter_writer writer;
     unsigned shown; /* enum counter_shown, as bits */

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Metrics for Prometheus, and answers for probes, over HTTP on sockets of their own:
+ *
+ *   /metrics   every counter and gauge; OpenMetrics 1.0 to who accepts it, else the text format
+ *              0.0.4 of Prometheus
+ *   /healthz   200 if every worker's loop has turned within a second of being asked, else 503
+ *   /readyz    200 while connections are accepted, else 503
+ *
+ * daemon/metrics/ is this folder: metrics.[ch] the sockets and the server of libmicrohttpd,
+ * metrics_text.[ch] what /metrics says, from the table of counters and that of metrics.def. It
+ * includes stats, worker, net, options and base, and of lib base, shard and engine; service
+ * starts and stops it.
+ *
+ * The server has a thread of its own, and takes few connections and little memory, so whoever
+ * asks holds up nobody but others that ask for metrics.
+ */
+#ifndef MAYFLY_DAEMON_METRICS_METRICS_H
+#define MAYFLY_DAEMON_METRICS_METRICS_H
+
+struct crew;
+struct metrics;
+struct settings;
+
+/*
+ * Open the sockets of the option metrics; *out is NULL when it is not set. Returns 0, or the
+ * exit status after a message was written. Context: main, before privileges are dropped.
+ */
+int metrics_open(const struct settings *settings, struct metrics **out);
+
+/*
+ * Begin to answer. Nothing happens to NULL. Returns as above. Context: main, workers run,
+ * signals are blocked.
+ */
+int metrics_start(struct metrics *m, struct crew *crew);
+
+/*
+ * Stop answering, close the sockets, null the pointer; accepts NULL. Context: main, while
+ * workers run, if metrics_start() was called.
+ */
+void metrics_close(struct metrics **m);
+
+#endif

@@ -1,0 +1,294 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""--metrics: what Prometheus scrapes, and probes. promtool judges the form, and a real Prometheus
+scrapes a running daemon."""
+import contextlib
+import http.client
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import urllib.parse
+import urllib.request
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import mayfly                                                           # noqa: E402
+from mayfly import Daemon, Inapplicable, PROGRAM, Skip, wait_for        # noqa: E402
+
+ANY = "127.0.0.1:0"
+ETC = os.path.join(os.environ.get("MAYFLY_SRCDIR", "."), "etc")
+RULES = os.path.join(ETC, "prometheus", "mayfly.rules.yml")
+DASHBOARD = os.path.join(ETC, "grafana", "mayfly.json")
+OPENMETRICS = {"Accept": "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"}
+
+
+def is_built_in():
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        return "not built with" not in refusal("--metrics", "127.0.0.1", "-s", os.path.join(folder, "s"))
+
+
+def refusal(*args):
+    """What it says when it does not start."""
+    command = [PROGRAM] + (["-u", "root"] if os.geteuid() == 0 else [])
+    done = subprocess.run(command + list(args), capture_output=True, text=True, timeout=mayfly.PATIENCE,
+                          check=False)
+    assert done.returncode != 0, args
+    return done.stderr
+
+
+def ports(d):
+    return [int(p) for p in re.findall(r"metrics, listens on tcp:127\.0\.0\.1:(\d+)", d.log())]
+
+
+class Http:
+    def __init__(self, port):
+        self.port = port
+
+    def ask(self, path, method="GET", headers=None, body=None):
+        c = http.client.HTTPConnection("127.0.0.1", self.port, timeout=mayfly.PATIENCE)
+        try:
+            c.request(method, path, body=body, headers=headers or {})
+            answer = c.getresponse()
+            return answer.status, answer.headers["Content-Type"], answer.read().decode()
+        finally:
+            c.close()
+
+
+@contextlib.contextmanager
+def served(*args, **kw):
+    with Daemon("--metrics", ANY, *args, **kw) as d:
+        yield d, Http(ports(d)[0])
+
+
+def samples(text):
+    """The samples by name and labels."""
+    return {line.rsplit(" ", 1)[0]: float(line.rsplit(" ", 1)[1])
+            for line in text.splitlines() if line and not line.startswith("#")}
+
+
+def total(found, name):
+    return sum(v for k, v in found.items() if k == name or k.startswith(name + "{"))
+
+
+def test_what_stats_counts_is_there():
+    with served("-t", "2", "-m", "64") as (d, web), d.client() as c:
+        for i in range(1000):
+            assert c.set(b"k%d" % i, b"v" * 100, exptime=i % 2 * 1000) == b"STORED"
+        assert c.get(b"k1") is not None and c.get(b"absent") is None
+        status, kind, text = web.ask("/metrics")
+        assert status == 200 and kind == "text/plain; version=0.0.4; charset=utf-8", (status, kind)
+        found = samples(text)
+        general = c.stats()
+        for metric, line in (("mayfly_cmd_set_total", "cmd_set"), ("mayfly_get_hits_total", "get_hits"),
+                             ("mayfly_get_misses_total", "get_misses"), ("mayfly_curr_items", "curr_items"),
+                             ("mayfly_item_bytes", "bytes"), ("mayfly_memory_limit_bytes", "limit_maxbytes"),
+                             ("mayfly_workers", "threads"), ("mayfly_index_bytes", "hash_bytes"),
+                             ("mayfly_connection_limit", "max_connections")):
+            assert total(found, metric) == float(general[line]), (metric, line)
+        assert total(found, "mayfly_volatile_keys") == 500
+        assert {k for k in found if k.startswith("mayfly_curr_items")} == {
+            'mayfly_curr_items{shard="0"}', 'mayfly_curr_items{shard="1"}'}
+        assert found["process_resident_memory_bytes"] > 1e6
+        assert found["process_open_fds"] > 5
+        assert c.ask(b"stats reset") == b"RESET"
+        assert total(samples(web.ask("/metrics")[2]), "mayfly_cmd_set_total") == 1000
+
+
+def need_promtool():
+    if shutil.which("promtool") is None:
+        raise Skip("no promtool (package prometheus)")
+
+
+def test_promtool_finds_nothing():
+    need_promtool()
+    with served("-t", "3") as (_, web):
+        done = subprocess.run(["promtool", "check", "metrics"], input=web.ask("/metrics")[2], text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+        assert done.returncode == 0 and done.stdout == "", done.stdout
+
+
+def test_openmetrics():
+    """The rules of OpenMetrics 1.0 that a scrape does not check."""
+    with served() as (_, web):
+        status, kind, text = web.ask("/metrics", headers=OPENMETRICS)
+        assert status == 200 and kind.startswith("application/openmetrics-text; version=1.0.0"), kind
+    assert text.endswith("\n# EOF\n") and "\r" not in text
+    family, seen = None, {}
+    for line in text.splitlines()[:-1]:
+        words = line.split(" ")
+        if line.startswith("# HELP "):
+            family = words[2]
+            assert family not in seen, family
+            seen[family] = None
+        elif line.startswith("# TYPE "):
+            assert words[2] == family and words[3] in ("counter", "gauge"), line
+            seen[family] = words[3]
+            assert not family.endswith("_total"), family
+        elif line.startswith("# UNIT "):
+            assert words[2] == family and family.endswith("_" + words[3]), line
+        else:
+            name = words[0].split("{")[0]
+            assert name == family + ("_total" if seen[family] == "counter" else ""), line
+            assert re.fullmatch(r'[a-z][a-z0-9_]*(\{[a-z]+="[^"\\]*"\})? [-+.e0-9]+', line), line
+
+
+def test_probes():
+    with served("-c", "12", "-o", "no_maxconns_fast", tcp=True) as (d, web):
+        assert web.ask("/healthz")[::2] == (200, "ok\n")
+        assert web.ask("/readyz")[::2] == (200, "ready\n")
+        full = [d.client() for _ in range(12)]
+        try:
+            for c in full:
+                assert c.ask(b"mn") == b"MN"
+            with socket.create_connection(("127.0.0.1", d.port)):   # one too many
+                wait_for(lambda: web.ask("/readyz")[0] == 503, "it accepts no more")
+            assert web.ask("/healthz")[0] == 200
+        finally:
+            for c in full:
+                c.close()
+        wait_for(lambda: web.ask("/readyz")[0] == 200, "it accepts again")
+
+
+def test_what_is_no_page():
+    with served() as (d, web):
+        assert web.ask("/")[0] == 404 and web.ask("/metrics/../etc/passwd")[0] == 404
+        assert web.ask("/metrics", method="POST", body="x" * 100)[0] == 405
+        assert web.ask("/metrics", method="DELETE")[0] == 405
+        status, _, text = web.ask("/metrics", method="HEAD")
+        assert (status, text) == (200, "")
+        assert web.ask("/metrics")[0] == 200
+
+
+def test_many_and_silent_clients_hold_up_nobody():
+    with served("-t", "1") as (d, web), d.client() as c:
+        silent = []
+        for _ in range(40):
+            s = socket.create_connection(("127.0.0.1", web.port))
+            s.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nX-Filler: ")
+            silent.append(s)
+        for s in silent[:3]:
+            with contextlib.suppress(OSError):
+                s.sendall(b"x" * 200000)        # a header beyond what is taken
+        assert c.set(b"k", b"v") == b"STORED"
+        for s in silent:
+            s.close()
+        wait_for(lambda: web.ask("/metrics")[0] == 200, "it answers again")
+
+
+def test_bad_addresses():
+    with socket.create_server(("127.0.0.1", 0)) as taken, tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "s")
+        for address, why in (("127.0.0.1", "the port is missing"), ("notls:127.0.0.1:1", "prefixes"),
+                             ("127.0.0.1:99999", "Invalid port"), ("256.0.0.1:0", "getaddrinfo"),
+                             ("127.0.0.1:%d" % taken.getsockname()[1], "in use")):
+            said = refusal("--metrics", address, "-s", path)
+            assert why in said, (address, said)
+
+
+def test_two_sockets():
+    with Daemon("--metrics", ANY + "," + ANY) as d:
+        first, second = ports(d)
+        assert first != second
+        assert Http(first).ask("/readyz")[0] == Http(second).ask("/readyz")[0] == 200
+
+
+# ---- a real Prometheus ----------------------------------------------------------------------------
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        return s.getsockname()[1]
+
+
+@contextlib.contextmanager
+def prometheus(target):
+    """A Prometheus that scrapes this port; yields a function that runs a query."""
+    if shutil.which("prometheus") is None:
+        raise Skip("no prometheus (package prometheus)")
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        with open(os.path.join(folder, "prometheus.yml"), "w") as f:
+            f.write("global:\n  scrape_interval: 1s\nscrape_configs:\n"
+                    "  - job_name: mayfly\n    static_configs:\n      - targets: ['127.0.0.1:%d']\n" % target)
+        log = open(os.path.join(folder, "log"), "w+")
+        port = free_port()
+        process = subprocess.Popen(
+            ["prometheus", "--config.file=" + f.name, "--web.listen-address=127.0.0.1:%d" % port,
+             "--storage.tsdb.path=" + os.path.join(folder, "data"), "--log.level=warn"],
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder)
+
+        def query(text):
+            if process.poll() is not None:
+                log.seek(0)
+                raise AssertionError("prometheus ended: " + log.read()[-2000:])
+            url = "http://127.0.0.1:%d/api/v1/query?%s" % (port, urllib.parse.urlencode({"query": text}))
+            try:
+                with urllib.request.urlopen(url, timeout=mayfly.PATIENCE) as answer:
+                    return [(r["metric"], float(r["value"][1])) for r in json.load(answer)["data"]["result"]]
+            except OSError:
+                return []       # it does not listen yet
+        try:
+            yield query
+        finally:
+            process.terminate()
+            process.wait(mayfly.PATIENCE)
+            log.close()
+
+
+def test_rules_are_valid():
+    need_promtool()
+    done = subprocess.run(["promtool", "check", "rules", RULES], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def names_of(text):
+    return set(re.findall(r"\b(?:mayfly|process)_[a-z0-9_]+", text))
+
+
+def test_rules_and_dashboard_name_what_there_is():
+    with served() as (_, web):
+        there = {k.split("{")[0] for k in samples(web.ask("/metrics")[2])}
+    for path in (RULES, DASHBOARD):
+        with open(path) as f:
+            named = names_of(f.read())
+        assert len(named) > 8 and named <= there, (path, named - there)
+
+
+def queries_of_dashboard():
+    with open(DASHBOARD) as f:
+        panels = json.load(f)["panels"]
+    for panel in panels:
+        for target in panel["targets"]:
+            yield panel["title"], target["expr"].replace("$instance", ".*").replace("$__rate_interval", "1m")
+
+
+def test_prometheus_draws_the_dashboard():
+    """Every query of it brings a series from a real Prometheus."""
+    with served("-t", "2") as (d, web), prometheus(web.port) as query, d.client() as c:
+        assert c.set(b"k", b"v") == b"STORED" and c.get(b"k") == b"v"
+        wait_for(lambda: query("rate(process_cpu_seconds_total[1m])"), "two scrapes")
+        for title, text in queries_of_dashboard():
+            assert query(text), (title, text)
+
+
+def test_prometheus_scrapes_it():
+    with served("-t", "2") as (d, web), prometheus(web.port) as query, d.client() as c:
+        for i in range(250):
+            assert c.set(b"k%d" % i, b"v") == b"STORED"
+        wait_for(lambda: query("sum(mayfly_cmd_set_total)")[-1:] and
+                 query("sum(mayfly_cmd_set_total)")[0][1] == 250, "Prometheus has the sets")
+        assert query("up")[0][1] == 1
+        assert query("sum(mayfly_curr_items)")[0][1] == 250
+        assert query("count(mayfly_curr_items)")[0][1] == 2
+        assert query("mayfly_build_info")[0][0]["version"]
+        targets = query("scrape_samples_scraped")
+        assert targets and targets[0][1] > 150, targets
+
+
+if not is_built_in():
+    mayfly.skip_all(Inapplicable("built without libmicrohttpd"))
+mayfly.main(globals())
