@@ -137,14 +137,16 @@ unsigned wheel_sample(struct wheel *w, msec_t now, handle_t *out, unsigned max,
  * in vain for long, but at least one if there is any. *random is the state of random numbers
  * (num_random()). Context: in shard.
  */
-unsigned wheel_draw(const struct wheel *w, uint64_t *random, handle_t *out, unsigned max);
+unsigned wheel_draw(struct wheel *w, uint64_t *random, handle_t *out, unsigned max);
 
 /*
- * Up to max items of those with the earliest deadlines: of what is due, and of the first bucket
- * of each level. Within a bucket, which is half a second of deadlines up to 65 s ahead and 66 s
- * of them beyond, they come in no order. None only if there is none. Context: in shard.
+ * Up to max items of those with the earliest deadlines: what is due, and of the first bucket,
+ * which is half a second of deadlines up to 65 s ahead, 66 s of them up to some hours, and 4.7
+ * hours beyond; in no order. If that bucket has no more than max - 4 items, and none is due,
+ * the earliest of all is among them. Of a larger one they are those that came last, and others
+ * at each call. None only if there is none. Context: in shard.
  */
-unsigned wheel_soonest(const struct wheel *w, handle_t *out, unsigned max);
+unsigned wheel_soonest(struct wheel *w, handle_t *out, unsigned max);
 
 /*
  * The remaining time to live, summed over the items that the last sample found alive (*sampled

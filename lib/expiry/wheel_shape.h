@@ -89,6 +89,7 @@ struct wheel {
     uint64_t due_words;      /* a bit for each word of due that is not 0 */
     uint64_t occupied_words; /* the same for occupied */
     msec_t due_oldest;       /* no deadline in WHEEL_DUE is earlier */
+    uint32_t soonest_node;   /* where wheel_soonest() left off, in a large bucket */
     unsigned far;            /* the bucket for what lies beyond the last horizon */
     uint64_t sampled_ttl_ms; /* of those the last sample found alive */
     struct wheel_pace pace[WHEEL_LEVELS + 1]; /* by coarse level; the last one is of far */

@@ -9,25 +9,39 @@
 /* maxmemory_samples is at most this. */
 #define SAMPLES_MAX 64u
 
+/*
+ * Of items with the earliest deadlines, at most so many are looked at, and at least so many:
+ * those that were stored since the last look are among them.
+ */
+#define DRAWN_MAX     512u
+#define SOONEST_LEAST 20u
+
 /* The cost of an item that is looked at: its header is seldom in the cache. */
 #define WORK_SAMPLE 4
 
-/* Put an item into the pool, in the order of scores, if it beats one there or there is room. */
-static void pool_add(struct memory *m, handle_t h, uint64_t score)
+/* Of many, headers are brought into the cache so many items ahead, and so many cost one. */
+#define AHEAD      8u
+#define WORK_AHEAD 4
+
+/*
+ * Put an item into the pool, in the order of scores, if it beats one there or, unless
+ * only_better, there is room.
+ */
+static void pool_add(struct memory *m, handle_t h, uint64_t score, bool only_better)
 {
     struct evict *ev = &m->evict;
     struct evict_candidate *pool = ev->pool;
     unsigned at = 0;
 
+    if ((only_better || ev->pooled == EVICT_POOL) && score <= pool[0].score) {
+        return;
+    }
     for (unsigned i = 0; i < ev->pooled; i++) {
         if (pool[i].handle == h) {
             return;
         }
     }
     if (ev->pooled == EVICT_POOL) {
-        if (score <= pool[0].score) {
-            return;
-        }
         memmove(pool, pool + 1, (EVICT_POOL - 1) * sizeof(*pool));
         ev->pooled--;
     }
@@ -52,55 +66,109 @@ static bool is_there(const struct memory *m, const struct evict_candidate *c)
            item_is_live(it) && it->key_len != 0 && it->cas == c->cas;
 }
 
-/* The best of the pool that is there; 0: none. */
-static handle_t pool_take(struct memory *m)
+/*
+ * The best of the pool that is there, and has not been used, or put off, since it was looked
+ * at; 0: none. Where the order is exact, one that is not there may have moved, and be the next:
+ * look again.
+ */
+static handle_t pool_take(struct memory *m, const struct evict_policy *policy, msec_t now)
 {
     struct evict *ev = &m->evict;
 
     while (ev->pooled > 0) {
         const struct evict_candidate *c = &ev->pool[--ev->pooled];
 
-        if (is_there(m, c)) {
+        if (is_there(m, c) &&
+            policy->score(memory_item(m, c->handle), now, m->options) >= c->score) {
             return c->handle;
+        }
+        if (policy->source == SOURCE_SOONEST) {
+            ev->pooled = 0;
         }
     }
     return 0;
 }
 
+/*
+ * How many items to draw. Of those with the earliest deadlines the policy looks at all of a
+ * bucket if they are not too many, each time that it has used up what it found.
+ */
+static unsigned to_draw(const struct memory *m, const struct evict_policy *policy)
+{
+    unsigned samples = engine_option(m->options, maxmemory_samples);
+
+    if (policy->score == NULL) {
+        return 1;
+    }
+    if (policy->source != SOURCE_SOONEST) {
+        return samples;
+    }
+    if (m->evict.pooled == 0) {
+        return DRAWN_MAX;
+    }
+    return samples > SOONEST_LEAST ? samples : SOONEST_LEAST;
+}
+
+/*
+ * Look at what was drawn. One that is due is dropped: true. Where the order is exact, the pool
+ * has the first ones of it, and none that is behind them.
+ */
+static bool look_at(struct memory *m, const struct evict_policy *policy, const handle_t *drawn,
+                    unsigned n, msec_t now)
+{
+    bool only_better = policy->source == SOURCE_SOONEST && m->evict.pooled > 0;
+
+    for (unsigned i = 0; i < n; i++) {
+        const struct item *it = memory_item(m, drawn[i]);
+
+        if (i + AHEAD < n) {
+            __builtin_prefetch(memory_item(m, drawn[i + AHEAD]));
+        }
+        if (item_is_due(it, now)) {
+            m->ops->drop(m->owner, drawn[i], DEATH_EXPIRE, now);
+            return true;
+        }
+        if (policy->score != NULL) {
+            pool_add(m, drawn[i], policy->score(it, now, m->options), only_better);
+        }
+    }
+    return false;
+}
+
+/* The one to go; 0: there is none, or one was due, and is dropped: then *was_due is set. */
+static handle_t find_victim(struct memory *m, const struct evict_policy *policy, msec_t now,
+                            int64_t *work, bool *was_due)
+{
+    handle_t drawn[DRAWN_MAX];
+    unsigned n =
+        m->ops->sample(m->owner, policy->source, &m->evict.random, drawn, to_draw(m, policy));
+
+    *work -= WORK_SAMPLE + (int64_t)(n <= SAMPLES_MAX ? n * WORK_SAMPLE : n / WORK_AHEAD);
+    *was_due = look_at(m, policy, drawn, n, now);
+    if (*was_due || n == 0) {
+        return 0;
+    }
+    return policy->score == NULL ? drawn[0] : pool_take(m, policy, now);
+}
+
 bool evict_item(struct memory *m, msec_t now, int64_t *work)
 {
     const struct evict_policy *policy = evict_policy(&m->evict);
-    uint32_t wanted = policy->score == NULL ? 1 : engine_option(m->options, maxmemory_samples);
-    handle_t drawn[SAMPLES_MAX];
-    handle_t victim = 0;
-    unsigned n;
+    bool was_due;
+    handle_t victim;
 
     memory_must_be_entered(m);
     if (m->evict.pool_policy != policy) {
         m->evict.pool_policy = policy;
         m->evict.pooled = 0;
     }
-    n = m->ops->sample(m->owner, policy->source, &m->evict.random, drawn,
-                       wanted < SAMPLES_MAX ? wanted : SAMPLES_MAX);
-    *work -= (int64_t)(n + 1) * WORK_SAMPLE;
-    for (unsigned i = 0; i < n; i++) {
-        const struct item *it = memory_item(m, drawn[i]);
-
-        if (item_is_due(it, now)) {
-            m->ops->drop(m->owner, drawn[i], DEATH_EXPIRE, now);
-            return true;
-        }
-        if (policy->score == NULL) {
-            victim = drawn[i];
-        } else {
-            pool_add(m, drawn[i], policy->score(it, now, m->options));
-        }
-    }
-    if (policy->score != NULL) {
-        victim = pool_take(m);
+    victim = find_victim(m, policy, now, work, &was_due);
+    if (victim == 0 && !was_due) {
+        /* All in the pool have been used since, or gone: it is empty now. */
+        victim = find_victim(m, policy, now, work, &was_due);
     }
     if (victim == 0) {
-        return false;
+        return was_due;
     }
     m->ops->drop(m->owner, victim,
                  item_is_due(memory_item(m, victim), now) ? DEATH_EXPIRE : DEATH_EVICT, now);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * volatile-ttl of Redis: the item with the earliest deadline goes. The timing wheel knows the
- * first buckets; of the items in one bucket some are compared.
+ * first bucket; all of its items are compared, or some of them in turn if they are many.
  */
 #include "lib/memory/evict.h"
 

@@ -110,6 +110,29 @@ def test_lfu_log_factor_is_followed_at_once():
         assert share_of_the_rarer(c, b"b") > .9
 
 
+def test_maxmemory_samples_is_followed_at_once():
+    with Daemon("-m", "8", "-t", "1",
+                "-o", "maxmemory_policy=allkeys-lfu,lfu_log_factor=0,maxmemory_samples=1") as d, d.client() as c:
+        few = share_of_the_rarer(c, b"a")
+        assert c.ask(b"config set maxmemory_samples 64") == b"OK"
+        assert c.ask(b"flush_all") == b"OK"
+        many = share_of_the_rarer(c, b"b")
+        assert many > .97 and few < many - .02, (few, many)
+
+
+def test_eviction_tenacity_is_followed_at_once():
+    """A store that finds no room goes on to make some, or waits at once."""
+    with Daemon("-m", "8", "-t", "1", "-o", "maxmemory_policy=allkeys-random,eviction_tenacity=0") as d, d.client() as c:
+        assert store(c, b"a", 40000) == 40000
+        assert c.stat("evictions") > 0 and c.shard_sum("direct_reclaims") == 0
+        assert c.ask(b"config set eviction_tenacity 50") == b"OK"
+        for i in range(20):
+            assert store(c, b"b%d-" % i, 20000) == 20000
+            if c.shard_sum("direct_reclaims") > 0:
+                return
+        raise AssertionError("no store went on")
+
+
 def test_words_of_lfu():
     with Daemon("-t", "1") as d, d.client() as c:
         shown = c.stats(b"settings")
