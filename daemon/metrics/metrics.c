@@ -20,6 +20,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/metrics/metrics_text.h"
+#include "daemon/net/sockets.h"
 #include "daemon/net/sockets_tcp.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/crew.h"
@@ -43,6 +44,7 @@
 #define FUNCTIONS(F)                                                                           \
     F(MHD_start_daemon)                                                                        \
     F(MHD_stop_daemon)                                                                         \
+    F(MHD_quiesce_daemon)                                                                      \
     F(MHD_queue_response)                                                                      \
     F(MHD_destroy_response)                                                                    \
     F(MHD_add_response_header)                                                                 \
@@ -188,6 +190,14 @@ static void on_log(void *arg, const char *format, va_list values)
 
 /* ---- start and stop ---------------------------------------------------------------------- */
 
+static void close_sockets(struct socket_list *l)
+{
+    for (uint32_t i = 0; i < l->count; i++) {
+        socket_close(&l->items[i]);
+    }
+    socket_list_fini(l);
+}
+
 static bool load_library(void)
 {
     void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
@@ -210,39 +220,47 @@ static bool load_library(void)
 
 int metrics_open(const struct settings *settings, struct metrics **out)
 {
-    struct metrics *m;
-    int status;
+    struct socket_list sockets = {.count = 0};
+    bool is_inherited;
+    int status = sockets_inherit(settings, INHERIT_METRICS, &sockets, &is_inherited);
 
     must_be_main();
     *out = NULL;
-    if (settings->metrics == NULL) {
+    if (status == 0 && !is_inherited && settings->metrics != NULL) {
+        status = sockets_open_plain_tcp(settings, settings->metrics, &sockets);
+    }
+    if (status == 0 && sockets.count == 0) {
         return 0;
     }
-    if (!load_library()) {
-        return EX_OSERR;
+    if (status == 0 && !load_library()) {
+        status = EX_OSERR;
     }
-    m = mem_zalloc(sizeof(*m));
-    if (m == NULL) {
-        log_error("metrics, cannot listen (out of memory)");
-        return EX_OSERR;
-    }
-    *out = m;
-    status = sockets_open_plain_tcp(settings, settings->metrics, &m->sockets);
     if (status == 0) {
-        for (uint32_t i = 0; i < m->sockets.count; i++) {
-            log_notice("metrics, listens on %s", m->sockets.items[i].name);
+        *out = mem_zalloc(sizeof(**out));
+        if (*out == NULL) {
+            log_error("metrics, cannot start (out of memory)");
+            status = EX_OSERR;
         }
     }
-    return status;
+    if (status != 0) {
+        close_sockets(&sockets);
+        return status;
+    }
+    (*out)->sockets = sockets;
+    for (uint32_t i = 0; i < sockets.count; i++) {
+        log_notice("metrics, listens on %s", sockets.items[i].name);
+    }
+    return 0;
 }
 
 static struct MHD_Daemon *start_daemon(struct metrics *m, int fd)
 {
     return mhd.MHD_start_daemon(
-        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL | MHD_USE_ERROR_LOG, 0, NULL, NULL,
-        on_request, m, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
-        MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        MEMORY_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, SILENCE_S, MHD_OPTION_END);
+        MHD_USE_ITC | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL | MHD_USE_ERROR_LOG, 0,
+        NULL, NULL, on_request, m, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
+        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, MEMORY_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
+        SILENCE_S, MHD_OPTION_END);
 }
 
 int metrics_start(struct metrics *m, struct crew *crew)
@@ -271,15 +289,15 @@ void metrics_close(struct metrics **p)
     if (m == NULL) {
         return;
     }
-    for (uint32_t i = 0; i < m->sockets.count; i++) {
-        if (m->daemons != NULL && m->daemons[i] != NULL) {
-            mhd.MHD_stop_daemon(m->daemons[i]); /* closes the socket */
-        } else {
-            socket_close(&m->sockets.items[i]);
+    for (uint32_t i = 0; m->daemons != NULL && i < m->sockets.count; i++) {
+        if (m->daemons[i] != NULL) {
+            /* The sockets stay ours. */
+            (void)mhd.MHD_quiesce_daemon(m->daemons[i]);
+            mhd.MHD_stop_daemon(m->daemons[i]);
         }
     }
     mem_free(m->daemons);
-    socket_list_fini(&m->sockets);
+    close_sockets(&m->sockets);
     mem_free(m);
     *p = NULL;
 }

@@ -23,7 +23,8 @@ struct metrics;
 struct settings;
 
 /*
- * Open the sockets of the option metrics; *out is NULL when it is not set. Returns 0, or the
+ * Open the sockets of the option metrics, or take those that the service manager passed for
+ * them; *out is NULL when there are none. Returns 0, or the
  * exit status after a message was written. Context: main, before privileges are dropped.
  */
 int metrics_open(const struct settings *settings, struct metrics **out);

@@ -51,36 +51,69 @@ static uint32_t inherited_count(void)
     return count < INHERIT_MAX ? count : INHERIT_MAX;
 }
 
-int sockets_inherit(const struct settings *settings, struct socket_list *out, bool *found)
+/* The name of the descriptor with this number among those that were passed; empty: none. */
+static struct span inherited_name(uint32_t number)
+{
+    const char *names = getenv("LISTEN_FDNAMES");
+
+    for (; names != NULL; number--) {
+        size_t len = strcspn(names, ":");
+
+        if (number == 0) {
+            return span_of(names, len);
+        }
+        names = names[len] == ':' ? names + len + 1 : NULL;
+    }
+    return span_of("", 0);
+}
+
+/* Make a passed descriptor ours. Returns 0, or the exit status after a message was written. */
+static int adopt_inherited(const struct settings *settings, int fd, struct span name,
+                           struct socket_list *out)
+{
+    struct conn_origin origin = sockets_tcp_origin(settings, NULL);
+    int flags = fcntl(fd, F_GETFL);
+
+    if (flags < 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 ||
+        fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
+        log_error("listener, cannot use passed descriptor %d (%s)", fd, strerror(errno));
+        return EX_OSERR;
+    }
+    if (socket_option(fd, SO_DOMAIN) == AF_UNIX) {
+        origin.transport = CONN_UNIX;
+        return socket_list_add(out, fd, &origin);
+    }
+    if (span_is(name, "client")) {
+        origin.transport = CONN_TCP;
+    } else if (span_is(name, "tls") && origin.transport != CONN_TLS) {
+        log_error("listener, passed descriptor %d is for TLS, which is off (-Z)", fd);
+        return EX_USAGE;
+    }
+    sockets_set_tcp_options(fd);
+    return socket_list_add(out, fd, &origin);
+}
+
+int sockets_inherit(const struct settings *settings, enum inherit_for what,
+                    struct socket_list *out, bool *found)
 {
     uint32_t count = inherited_count();
-    uint32_t i;
 
     must_be_main();
     *found = false;
-    for (i = 0; i < count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         int fd = INHERIT_FIRST + (int)i;
-        int flags = fcntl(fd, F_GETFL);
-        struct conn_origin origin;
+        struct span name = inherited_name(i);
         int status;
 
-        if (flags < 0 || !is_listening_stream(fd)) {
+        if (span_is(name, "metrics") != (what == INHERIT_METRICS)) {
+            continue;
+        }
+        if (!is_listening_stream(fd)) {
             log_warn("listener, ignored passed descriptor %d (not a listening stream socket)",
                      fd);
             continue;
         }
-        if (fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 ||
-            fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
-            log_error("listener, cannot use passed descriptor %d (%s)", fd, strerror(errno));
-            return EX_OSERR;
-        }
-        origin = sockets_tcp_origin(settings, NULL);
-        if (socket_option(fd, SO_DOMAIN) == AF_UNIX) {
-            origin.transport = CONN_UNIX;
-        } else {
-            sockets_set_tcp_options(fd);
-        }
-        status = socket_list_add(out, fd, &origin);
+        status = adopt_inherited(settings, fd, name, out);
         if (status != 0) {
             return status;
         }

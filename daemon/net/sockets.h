@@ -23,11 +23,18 @@ struct settings;
 int sockets_open(const struct settings *settings, struct socket_list *out,
                  struct socket_list *udp);
 
+/* What an inherited socket is for, by the name that the service manager gave it. */
+enum inherit_for {
+    INHERIT_CLIENTS, /* "client": plain TCP; "tls": TLS; any other, or none: TLS if -Z is on */
+    INHERIT_METRICS, /* "metrics" */
+};
+
 /*
- * Take over the stream sockets of the LISTEN_FDS protocol (sd_listen_fds(3)). Other descriptors
- * are left alone with a warning. *found: whether there was at least one. Returns as above.
- * Context: main, before start.
+ * Take over the stream sockets of the LISTEN_FDS protocol (sd_listen_fds_with_names(3)) that
+ * are for this. Other descriptors are left alone, with a warning if they are for nothing.
+ * *found: whether there was at least one. Returns as above. Context: main, before start.
  */
-int sockets_inherit(const struct settings *settings, struct socket_list *out, bool *found);
+int sockets_inherit(const struct settings *settings, enum inherit_for what,
+                    struct socket_list *out, bool *found);
 
 #endif

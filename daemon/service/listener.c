@@ -369,7 +369,7 @@ int listeners_open(struct server *s)
     }
     l->server = s;
     s->listeners = l;
-    status = sockets_inherit(s->crew.settings, &l->list, &is_inherited);
+    status = sockets_inherit(s->crew.settings, INHERIT_CLIENTS, &l->list, &is_inherited);
     if (status == 0 && !is_inherited) {
         status = sockets_open(s->crew.settings, &l->list, &l->udp);
     }

@@ -18,7 +18,9 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "lib/base/clock.h"
 #include "lib/base/context.h"
+#include "lib/base/num.h"
 
 /* Longest message; a longer one is cut. */
 #define NOTIFY_BYTES 512
@@ -81,6 +83,52 @@ void notify_ready(const char *status)
     must_be_main();
     snprintf(state, sizeof(state), "READY=1\nMAINPID=%ld\nSTATUS=%s", (long)getpid(), status);
     send_state(state);
+}
+
+void notify_reloading(void)
+{
+    char state[NOTIFY_BYTES];
+
+    must_be_main();
+    snprintf(state, sizeof(state), "RELOADING=1\nMONOTONIC_USEC=%lld\nSTATUS=reloading",
+             (long long)clock_mono_us());
+    send_state(state);
+}
+
+void notify_status(const char *status)
+{
+    char state[NOTIFY_BYTES];
+
+    must_be_main();
+    snprintf(state, sizeof(state), "STATUS=%s", status);
+    send_state(state);
+}
+
+void notify_alive(void)
+{
+    must_be_main();
+    send_state("WATCHDOG=1");
+}
+
+uint64_t notify_watchdog_us(void)
+{
+    const char *usec = getenv("WATCHDOG_USEC");
+    const char *pid = getenv("WATCHDOG_PID");
+    uint64_t number;
+
+    must_be_main();
+    /* It may be meant for a process that started this one. */
+    if (usec == NULL || (pid != NULL && (num_u64(span_str(pid), &number) != MF_OK ||
+                                         number != (uint64_t)getpid()))) {
+        return 0;
+    }
+    return num_u64(span_str(usec), &number) == MF_OK ? number : 0;
+}
+
+bool notify_has_manager(void)
+{
+    must_be_main();
+    return getenv("NOTIFY_SOCKET") != NULL;
 }
 
 void notify_stopping(void)

@@ -7,8 +7,31 @@
 #ifndef MAYFLY_DAEMON_SERVICE_NOTIFY_H
 #define MAYFLY_DAEMON_SERVICE_NOTIFY_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 /* The server serves clients now; status is shown to the operator. Context: main. */
 void notify_ready(const char *status);
+
+/*
+ * The settings are being read again; notify_ready() says when that is done. Context: main.
+ */
+void notify_reloading(void);
+
+/* What the operator is shown. Context: main. */
+void notify_status(const char *status);
+
+/* The server is alive, and says so at least as often as notify_watchdog_us(). Context: main. */
+void notify_alive(void);
+
+/*
+ * How often the service manager wants to hear that the server is alive, microseconds; 0: it
+ * does not. Context: main.
+ */
+uint64_t notify_watchdog_us(void);
+
+/* Was the process started by one? Context: main. */
+bool notify_has_manager(void);
 
 /* The server begins to stop. Context: main. */
 void notify_stopping(void);

@@ -11,6 +11,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/pool.h"
 #include "daemon/net/tls.h"
+#include "daemon/service/notify.h"
 #include "daemon/service/server.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
@@ -137,6 +138,9 @@ static void on_loaded(struct message *m, void *receiver)
     }
     log_result(r);
     answer_all(&r->under_way, r->result != TLS_KEPT, r->result == TLS_KEPT ? r->why : "");
+    if (!r->is_wanted && r->server->stopping == CREW_STOP_NONE) {
+        notify_ready("serving"); /* a signal may have asked for it */
+    }
     r->is_paused = true;
     uv_timer_start(&r->pause, on_pause_over, pause_ms, 0);
 }

@@ -122,13 +122,16 @@ void server_reload(struct server *s)
     bool has_any = access_reload(&s->crew.access, &has_new);
 
     must_be_main();
+    notify_reloading();
     if (has_new) {
         crew_doubt_logins(&s->crew);
         access_log_reload(&s->crew.access);
     }
     if (s->crew.tls != NULL) {
-        renewal_want(s);
+        renewal_want(s); /* says when it is done */
         has_any = true;
+    } else {
+        notify_ready("serving");
     }
     if (!has_any) {
         log_notice("server, SIGHUP ignored (nothing to reload)");
@@ -169,6 +172,7 @@ static void close_loop(struct server *s)
     /* A late request to stop must not stop this last run of the loop. */
     s->stopping = CREW_STOP_SOON;
     s->is_draining = false;
+    vigil_end(s);
     mailbox_close(&s->crew.main_mailbox);
     while (s->signal_count > 0) {
         uv_close((uv_handle_t *)&s->signals[--s->signal_count], NULL);
@@ -387,6 +391,11 @@ static int begin_serving(struct server *s)
 
     if (err != 0) {
         log_error("server, cannot accept (%s)", uv_strerror(err));
+        return EX_OSERR;
+    }
+    err = vigil_begin(s);
+    if (err != 0) {
+        log_error("server, cannot make a timer (%s)", uv_strerror(err));
         return EX_OSERR;
     }
     privs_ready(s->crew.settings);

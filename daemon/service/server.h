@@ -4,9 +4,9 @@
  *
  * daemon/service/ is the top folder below main.c: start and stop (server.[ch]), accepting
  * (listener.[ch]), certificates that are loaded again (renewal.[ch]), the process and its
- * privileges (privs*.[ch]), the service manager (notify.[ch]). It hands the folders below what
- * they need from above: conn_duties to the workers, stats_sources to statistics. It may include
- * every folder of daemon/, and lib.
+ * privileges (privs*.[ch]), the service manager (notify.[ch], vigil.[ch]). It hands the folders
+ * below what they need from above: conn_duties to the workers, stats_sources to statistics. It
+ * may include every folder of daemon/, and lib.
  */
 #ifndef MAYFLY_DAEMON_SERVICE_SERVER_H
 #define MAYFLY_DAEMON_SERVICE_SERVER_H
@@ -17,6 +17,7 @@
 #include <uv.h>
 
 #include "daemon/options/settings.h"
+#include "daemon/service/vigil.h"
 #include "daemon/stats/stats.h"
 #include "daemon/worker/crew.h"
 
@@ -42,6 +43,7 @@ struct server {
     sigset_t signal_mask; /* the caller's, while signals are blocked during start */
     int step;             /* how far the start came, see server.c */
     enum crew_stop stopping;
+    struct vigil vigil;
     bool is_tls_abandoned; /* a thread still uses the certificates: they stay */
     bool is_draining;      /* the loop runs until the workers have drained */
 };

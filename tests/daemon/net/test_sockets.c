@@ -509,11 +509,11 @@ TEST(nonsense_in_the_environment_is_no_socket)
     snprintf(pid, sizeof(pid), "%ld", (long)getpid());
     for (i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
         set_inherited(pid, counts[i]);
-        ck_assert_int_eq(sockets_inherit(&settings, &list, &found), 0);
+        ck_assert_int_eq(sockets_inherit(&settings, INHERIT_CLIENTS, &list, &found), 0);
         ck_assert(!found);
     }
     set_inherited("1", "1");
-    ck_assert_int_eq(sockets_inherit(&settings, &list, &found), 0);
+    ck_assert_int_eq(sockets_inherit(&settings, INHERIT_CLIENTS, &list, &found), 0);
     ck_assert(!found);
     unsetenv("LISTEN_PID");
     unsetenv("LISTEN_FDS");

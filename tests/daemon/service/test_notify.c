@@ -66,6 +66,58 @@ TEST(stopping_arrives)
     ck_assert_int_eq(strncmp(received(), "STOPPING=1", 10), 0);
 }
 
+TEST(a_reload_is_dated)
+{
+    long long usec = 0;
+
+    notify_reloading();
+    ck_assert_int_eq(sscanf(received(), "RELOADING=1\nMONOTONIC_USEC=%lld\n", &usec), 1);
+    ck_assert_int_gt(usec, 0);
+}
+
+TEST(life_and_status_arrive)
+{
+    notify_alive();
+    ck_assert_str_eq(received(), "WATCHDOG=1");
+    notify_status("busy");
+    ck_assert_str_eq(received(), "STATUS=busy");
+}
+
+TEST(a_watchdog_may_be_another_process_s)
+{
+    static const struct {
+        const char *usec;
+        const char *pid; /* "": this process's */
+        uint64_t want;
+    } rows[] = {
+        {NULL, NULL, 0},
+        {"3000000", NULL, 3000000},
+        {"3000000", "", 3000000},
+        {"3000000", "1", 0},
+        {"x", "", 0},
+        {"", "", 0},
+        {"3000000", "one", 0},
+        {"-1", "", 0},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        char pid[16];
+
+        snprintf(pid, sizeof(pid), "%ld", (long)getpid());
+        unsetenv("WATCHDOG_USEC");
+        unsetenv("WATCHDOG_PID");
+        if (rows[i].usec != NULL) {
+            setenv("WATCHDOG_USEC", rows[i].usec, 1);
+        }
+        if (rows[i].pid != NULL) {
+            setenv("WATCHDOG_PID", rows[i].pid[0] != '\0' ? rows[i].pid : pid, 1);
+        }
+        ck_assert_uint_eq(notify_watchdog_us(), rows[i].want);
+    }
+    unsetenv("WATCHDOG_USEC");
+    unsetenv("WATCHDOG_PID");
+}
+
 TEST(a_long_status_is_cut)
 {
     char text[2000];

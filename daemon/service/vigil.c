@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See vigil.h.
+ */
+#include "daemon/service/vigil.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "daemon/service/notify.h"
+#include "daemon/service/server.h"
+#include "daemon/stats/stats_sum.h"
+#include "daemon/worker/pulse.h"
+#include "lib/base/context.h"
+
+/* Between two lines of status. */
+#define STATUS_MS 10000u
+
+/* The watchdog is fed so many times before it would bite. */
+#define FEEDS 3u
+
+/* "12.3 MiB" and the like; out has room for it. */
+static const char *size_text(double bytes, char out[32])
+{
+    static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    unsigned i = 0;
+
+    while (bytes >= 1024 && i + 1 < sizeof(units) / sizeof(units[0])) {
+        bytes /= 1024;
+        i++;
+    }
+    snprintf(out, 32, i == 0 ? "%.0f %s" : "%.1f %s", bytes, units[i]);
+    return out;
+}
+
+static void tell_status(struct server *s)
+{
+    struct vigil *v = &s->vigil;
+    unsigned conns = (unsigned)atomic_load(&s->crew.conns_open);
+    uint64_t sum[CTR_COUNT];
+    uint64_t gets;
+    uint64_t hits;
+    char used[32], limit[32], ratio[48] = "";
+    char text[256];
+
+    if (s->stopping != CREW_STOP_NONE) {
+        snprintf(text, sizeof(text), "stopping, %u connections left", conns);
+        notify_status(text);
+        return;
+    }
+    stats_sum_raw(&s->crew, sum);
+    gets = sum[CTR_cmd_get] - v->gets;
+    hits = sum[CTR_get_hits] - v->hits;
+    v->gets = sum[CTR_cmd_get];
+    v->hits = sum[CTR_get_hits];
+    if (gets != 0) {
+        snprintf(ratio, sizeof(ratio), ", %.1f %% of gets hit lately",
+                 100.0 * (double)hits / (double)gets);
+    }
+    snprintf(text, sizeof(text), "serving %u connections, %" PRIu64 " items, %s of %s in use%s",
+             conns, sum[CTR_curr_items],
+             size_text((double)atomic_load_explicit(&s->crew.engine.budget.used_bytes,
+                                                    memory_order_relaxed),
+                       used),
+             size_text((double)atomic_load_explicit(&s->crew.engine.budget.limit_bytes,
+                                                    memory_order_relaxed),
+                       limit),
+             ratio);
+    notify_status(text);
+}
+
+static void on_timer(uv_timer_t *timer)
+{
+    struct server *s = timer->data;
+    uint64_t now = uv_now(&s->loop);
+
+    must_be_main();
+    if (s->vigil.has_watchdog) {
+        if (pulse_delay_us(&s->crew) == 0) {
+            notify_alive();
+        }
+        pulse_ask(&s->crew);
+    }
+    if (now >= s->vigil.status_due_ms) {
+        s->vigil.status_due_ms = now + STATUS_MS;
+        tell_status(s);
+    }
+}
+
+int vigil_begin(struct server *s)
+{
+    struct vigil *v = &s->vigil;
+    uint64_t watchdog_ms = notify_watchdog_us() / 1000;
+    int err;
+
+    must_be_main();
+    if (!notify_has_manager()) {
+        return 0;
+    }
+    err = uv_timer_init(&s->loop, &v->timer);
+    if (err != 0) {
+        return err;
+    }
+    v->timer.data = s;
+    v->is_open = true;
+    v->has_watchdog = watchdog_ms != 0;
+    v->period_ms = STATUS_MS;
+    if (v->has_watchdog && watchdog_ms / FEEDS < STATUS_MS) {
+        v->period_ms = watchdog_ms / FEEDS > 0 ? watchdog_ms / FEEDS : 1;
+    }
+    /* The first line comes early, so that the manager does not show "serving" for long. */
+    return uv_timer_start(&v->timer, on_timer, v->period_ms < 1000 ? v->period_ms : 1000,
+                          v->period_ms);
+}
+
+void vigil_end(struct server *s)
+{
+    must_be_main();
+    if (s->vigil.is_open) {
+        s->vigil.is_open = false;
+        uv_close((uv_handle_t *)&s->vigil.timer, NULL);
+    }
+}

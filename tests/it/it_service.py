@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The daemon under a service manager: what it tells it (sd_notify), the sockets that it is passed, by
+their names, and a restart that refuses nobody. The manager is this script."""
+import contextlib
+import fcntl
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import urllib.request
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import mayfly                                                           # noqa: E402
+from mayfly import Client, Daemon, wait_for                             # noqa: E402
+
+ROOT = ["-u", "root"] if os.geteuid() == 0 else []
+
+
+# ---- what the manager hears -----------------------------------------------------------------------
+
+class Manager:
+    """A socket for notifications, and all that came so far."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="mayfly-it.")
+        self.path = os.path.join(self.folder, "notify")
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(self.path)
+        self.socket.setblocking(False)
+        self.heard = []
+
+    def listen(self):
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                self.heard.append(self.socket.recv(4096).decode())
+        return self.heard
+
+    def hears(self, what, since=0):
+        """Wait for a message with this in it; returns its number."""
+        def found():
+            return [i for i, m in enumerate(self.listen()) if i >= since and what in m]
+        return wait_for(found, "the manager hears " + what)[0]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+        os.unlink(self.path)
+        os.rmdir(self.folder)
+
+
+def test_life_of_a_service():
+    with Manager() as m:
+        env = {"NOTIFY_SOCKET": m.path, "WATCHDOG_USEC": "60000"}
+        with Daemon("-t", "2", "-m", "64", env=env) as d, d.client() as c:
+            ready = m.hears("READY=1\nMAINPID=%d\n" % d.pid)
+            assert ready == 0, m.heard
+            at = m.hears("WATCHDOG=1")
+            for _ in range(5):
+                at = m.hears("WATCHDOG=1", at + 1)
+            assert c.set(b"k", b"v") == b"STORED"
+            status = m.listen()[m.hears("STATUS=serving 1 connections")]
+            assert re.search(r"items, [0-9.]+ \w+ of 64\.0 MiB in use", status), status
+            d.process.send_signal(signal.SIGHUP)
+            at = m.hears("RELOADING=1\nMONOTONIC_USEC=")
+            m.hears("READY=1", at + 1)
+            d.process.send_signal(signal.SIGUSR1)
+            at = m.hears("STOPPING=1")
+            c.close()
+            assert d.process.wait(mayfly.PATIENCE) == 0
+
+
+def test_nothing_is_said_without_a_watchdog():
+    with Manager() as m:
+        env = {"NOTIFY_SOCKET": m.path, "WATCHDOG_USEC": "30000", "WATCHDOG_PID": "1"}
+        with Daemon("-t", "1", env=env):
+            m.hears("STATUS=serving ")      # a second later
+            assert not [t for t in m.heard if "WATCHDOG" in t], m.heard
+
+
+def test_a_manager_that_is_gone_does_no_harm():
+    with Daemon("-t", "1", env={"NOTIFY_SOCKET": "/nonexistent/notify", "WATCHDOG_USEC": "30000"}) as d:
+        with d.client() as c:
+            assert c.set(b"k", b"v") == b"STORED"
+
+
+# ---- sockets by name ------------------------------------------------------------------------------
+
+# What the manager does in the process that becomes the daemon: descriptors from 3 on.
+BECOME = ("import os, sys\n"
+          "fds = [int(n) for n in sys.argv[1].split(',')]\n"
+          "for i, fd in enumerate(fds):\n"
+          "    os.dup2(fd, 3 + i)\n"
+          "env = dict(os.environ, LISTEN_PID=str(os.getpid()), LISTEN_FDS=str(len(fds)))\n"
+          "env['LISTEN_FDNAMES'] = sys.argv[2]\n"
+          "os.execve(sys.argv[3], sys.argv[3:], env)\n")
+
+
+@contextlib.contextmanager
+def activated(sockets, *args):
+    """A daemon that is passed these sockets, by name."""
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        path = os.path.join(folder, "log")
+        # Out of the way of those that they become.
+        fds = [fcntl.fcntl(s.fileno(), fcntl.F_DUPFD, 20) for _, s in sockets]
+        with open(path, "wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-c", BECOME, ",".join(map(str, fds)), ":".join(n for n, _ in sockets),
+                 mayfly.PROGRAM, "-v", "-t", "2", *args] + ROOT,
+                stdin=subprocess.DEVNULL, stderr=log, pass_fds=fds)
+        for fd in fds:
+            os.close(fd)
+        try:
+            yield process, lambda: open(path).read()
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                process.wait(mayfly.PATIENCE)
+
+
+def listening():
+    s = socket.socket()
+    s.bind(("127.0.0.1", 0))
+    s.listen(128)
+    return s, s.getsockname()[1]
+
+
+def test_sockets_have_names():
+    client, port = listening()
+    metrics, metrics_port = listening()
+    with client, metrics, activated([("metrics", metrics), ("client", client)]) as (process, log):
+        with Client(("127.0.0.1", port)) as c:
+            assert c.set(b"k", b"v") == b"STORED"
+        if "cannot load" in log():
+            return
+        with urllib.request.urlopen("http://127.0.0.1:%d/readyz" % metrics_port, timeout=mayfly.PATIENCE) as a:
+            assert a.status == 200
+        process.terminate()
+        assert process.wait(mayfly.PATIENCE) == 0
+        # They are the manager's, and the next daemon gets them again.
+        with activated([("metrics", metrics), ("client", client)]), Client(("127.0.0.1", port)) as c:
+            assert c.get(b"k") is None
+
+
+def test_a_tls_socket_needs_tls():
+    tls, _ = listening()
+    with tls, activated([("tls", tls)]) as (process, log):
+        assert process.wait(mayfly.PATIENCE) == 64, log()
+        assert "for TLS, which is off" in log()
+
+
+def test_a_restart_refuses_nobody():
+    """Clients that connect while there is no daemon wait for the next one. One whose request comes
+    when the daemon has begun to stop may be closed."""
+    server, port = listening()
+    done, wrong, stop = [0], [], threading.Event()
+
+    def connect():
+        while not stop.is_set():
+            try:
+                with Client(("127.0.0.1", port)) as c, contextlib.suppress(BrokenPipeError,
+                                                                           ConnectionResetError):
+                    done[0] += c.ask(b"version") is not None
+            except OSError as e:
+                wrong.append(str(e))
+                return
+
+    with server:
+        thread = threading.Thread(target=connect)
+        with activated([("client", server)]) as (process, _):
+            thread.start()
+            wait_for(lambda: done[0] > 20, "clients are served")
+            process.send_signal(signal.SIGTERM)
+            process.wait(mayfly.PATIENCE)
+        served = done[0]
+        with activated([("client", server)]):
+            wait_for(lambda: done[0] > served + 20 or wrong, "clients are served again")
+            stop.set()
+            thread.join(mayfly.PATIENCE)
+    assert not wrong, wrong
+
+
+mayfly.main(globals())
