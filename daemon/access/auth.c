@@ -7,14 +7,12 @@
 
 #include <endian.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 #include <sysexits.h>
-#include <unistd.h>
 
+#include "daemon/base/file.h"
 #include "daemon/base/log.h"
 #include "daemon/base/path.h"
 #include "lib/base/context.h"
@@ -174,14 +172,8 @@ bool auth_table_has(const struct auth_table *table, const struct siphash_key *ke
 
 /* ---- the file ---------------------------------------------------------------------------- */
 
-/* A text that holds passwords. */
-struct secret {
-    char *bytes; /* owned */
-    size_t len;
-    size_t cap;
-};
-
-static void secret_wipe(struct secret *secret)
+/* The text holds passwords. */
+static void secret_wipe(struct file_text *secret)
 {
     if (secret->bytes != NULL) {
         explicit_bzero(secret->bytes, secret->cap);
@@ -189,64 +181,13 @@ static void secret_wipe(struct secret *secret)
     }
 }
 
-/* Read a regular file up to its size at the open. Returns NULL, or what went wrong. */
-static const char *read_all(int fd, struct secret *secret)
-{
-    struct stat st;
-
-    if (fstat(fd, &st) != 0) {
-        return strerror(errno);
-    }
-    if (!S_ISREG(st.st_mode)) {
-        return "not a regular file";
-    }
-    if (st.st_size > AUTH_FILE_MAX) {
-        return "too large";
-    }
-    secret->cap = (size_t)st.st_size + 1;
-    secret->bytes = mem_alloc(secret->cap);
-    if (secret->bytes == NULL) {
-        return "out of memory";
-    }
-    while (secret->len < secret->cap) {
-        ssize_t n = read(fd, secret->bytes + secret->len, secret->cap - secret->len);
-
-        if (n < 0 && errno == EINTR) {
-            continue;
-        }
-        if (n < 0) {
-            return strerror(errno);
-        }
-        if (n == 0) {
-            break;
-        }
-        secret->len += (size_t)n;
-    }
-    return secret->len == (size_t)st.st_size ? NULL : "it changed while it was read";
-}
-
-/* The same by name. Opened without blocking: a pipe or device must not make main wait. */
-static const char *read_file(const char *path, struct secret *secret)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    const char *why;
-
-    memset(secret, 0, sizeof(*secret));
-    if (fd < 0) {
-        return strerror(errno);
-    }
-    why = read_all(fd, secret);
-    close(fd);
-    return why;
-}
-
 /* Read the file into a table; NULL after a message was written. */
 static struct auth_table *read_table(const struct auth *a)
 {
     struct auth_table *table = NULL;
-    struct secret secret;
+    struct file_text secret;
     size_t bad_line;
-    const char *why = read_file(a->path, &secret);
+    const char *why = file_read_all(a->path, AUTH_FILE_MAX, &secret);
 
     if (why != NULL) {
         log_error("auth, could not read authfile %s (%s)", a->path, why);

@@ -9,10 +9,12 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "lib/base/context.h"
+#include "lib/base/mem.h"
 
 static mode_t current_umask(void)
 {
@@ -108,6 +110,57 @@ ssize_t file_read_start(const char *path, char *out, size_t size)
     errno = why;
     out[n > 0 ? n : 0] = '\0';
     return n;
+}
+
+/* Read up to the size that the file has at the open. */
+static const char *read_all(int fd, size_t max, struct file_text *out)
+{
+    struct stat st;
+
+    if (fstat(fd, &st) != 0) {
+        return strerror(errno);
+    }
+    if (!S_ISREG(st.st_mode)) {
+        return "not a regular file";
+    }
+    if (st.st_size > (off_t)max) {
+        return "too large";
+    }
+    out->cap = (size_t)st.st_size + 1;
+    out->bytes = mem_alloc(out->cap);
+    if (out->bytes == NULL) {
+        return "out of memory";
+    }
+    while (out->len < out->cap) {
+        ssize_t n = read(fd, out->bytes + out->len, out->cap - out->len);
+
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n < 0) {
+            return strerror(errno);
+        }
+        if (n == 0) {
+            break;
+        }
+        out->len += (size_t)n;
+    }
+    return out->len == (size_t)st.st_size ? NULL : "it changed while it was read";
+}
+
+const char *file_read_all(const char *path, size_t max, struct file_text *out)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    const char *why;
+
+    must_be_main();
+    memset(out, 0, sizeof(*out));
+    if (fd < 0) {
+        return strerror(errno);
+    }
+    why = read_all(fd, max, out);
+    close(fd);
+    return why;
 }
 
 static bool is_file(const struct stat *st, const struct file_id *id)

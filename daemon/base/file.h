@@ -41,6 +41,22 @@ bool file_replace(const char *path, struct span content, mode_t mode,
 ssize_t file_read_start(const char *path, char *out, size_t size);
 
 /*
+ * A whole file, to be released by mem_free(text.bytes), also when it was not read to its end.
+ */
+struct file_text {
+    char *bytes; /* owned */
+    size_t len;
+    size_t cap; /* bytes that may hold something of the file */
+};
+
+/*
+ * Read a regular file of at most max bytes. Follows links, and never waits: a fifo or a device
+ * is refused. Returns NULL, or what went wrong (valid until the next call of strerror());
+ * *out is to be released in either case. Context: main.
+ */
+const char *file_read_all(const char *path, size_t max, struct file_text *out);
+
+/*
  * Remove this file, or empty it where its folder does not allow that; nothing happens if
  * another file has its name by now. False: errno says why. Context: any thread.
  */

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/base/mem.h"
 #include "tests/common/unit.h"
 
 static const struct file_owner nobody_else = {(uid_t)-1, (gid_t)-1};
@@ -127,6 +128,42 @@ TEST(the_start_of_a_long_file_is_read)
     ck_assert_str_eq(text, "123");
     ck_assert_int_eq(file_read_start("/dev/null", text, sizeof(text)), -1);
     ck_assert_int_eq(file_read_start("/nonexistent", text, sizeof(text)), -1);
+}
+
+/* What went wrong, or the content. */
+static const char *whole(const char *name, size_t max)
+{
+    static char text[64];
+    struct file_text got;
+    const char *why = file_read_all(name, max, &got);
+
+    if (why == NULL) {
+        ck_assert_uint_lt(got.len, sizeof(text));
+        snprintf(text, sizeof(text), "%.*s", (int)got.len, got.bytes);
+        why = text;
+    }
+    mem_free(got.bytes);
+    return why;
+}
+
+TEST(a_whole_file_is_read_and_nothing_else)
+{
+    write_other("123456");
+    ck_assert_str_eq(whole(other, 6), "123456");
+    ck_assert_str_eq(whole(other, 5), "too large");
+    ck_assert_int_eq(symlink(other, path), 0);
+    ck_assert_str_eq(whole(path, 6), "123456");
+    ck_assert_int_eq(truncate(other, 0), 0);
+    ck_assert_str_eq(whole(other, 6), "");
+    ck_assert_int_eq(truncate(other, (off_t)1 << 40), 0);
+    ck_assert_str_eq(whole(other, 1 << 20), "too large");
+    ck_assert_int_eq(unlink(path), 0);
+
+    ck_assert_str_eq(whole(path, 6), "No such file or directory");
+    ck_assert_str_eq(whole(dir, 6), "not a regular file");
+    ck_assert_str_eq(whole("/dev/zero", 6), "not a regular file");
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+    ck_assert_str_eq(whole(path, 6), "not a regular file");
 }
 
 TEST(only_the_file_that_was_made_is_removed)
