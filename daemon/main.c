@@ -6,6 +6,7 @@
 
 #include "daemon/service/privs.h"
 #include "daemon/service/server.h"
+#include "daemon/service/server_check.h"
 
 int main(int argc, char **argv)
 {
@@ -15,8 +16,15 @@ int main(int argc, char **argv)
     if (status != 0) {
         return status;
     }
-    if (options_parse(argc, argv, &settings, &status) == OPTIONS_RUN) {
+    switch (options_parse(argc, argv, &settings, &status)) {
+    case OPTIONS_RUN:
         status = server_run(&settings);
+        break;
+    case OPTIONS_CHECK:
+        status = server_check(&settings);
+        break;
+    case OPTIONS_EXIT:
+        break;
     }
     settings_fini(&settings);
     return status;

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 #
-# What the daemon prints about itself is what the tree has: the generated parts of the manual, and
-# the licence.
+# What the daemon prints about itself is what the tree has: the generated parts of the manual, the
+# configuration file, and the licence.
 
 set -eu
 src=${MAYFLY_SRCDIR:-.}
@@ -12,13 +12,33 @@ mayflyd=${MAYFLY_BUILDDIR:-.}/daemon/mayflyd
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
-for part in options synopsis; do
+for part in options synopsis settings config; do
+    file=man/mayflyd-$part.inc
+    [ "$part" != config ] || file=etc/mayfly.conf
     "$mayflyd" --describe=$part >"$dir/$part"
-    if ! diff -u "$src/man/mayflyd-$part.inc" "$dir/$part"; then
-        complain "man/mayflyd-$part.inc is stale: run make docs"
+    if ! diff -u "$src/$file" "$dir/$part"; then
+        complain "$file is stale: run make docs"
     fi
-    verdict "man/mayflyd-$part.inc"
+    verdict "$file"
 done
+
+# Each line of the configuration file, alone and all together, says what is the default anyway.
+values() {
+    "$mayflyd" "$@" --print-config | sed 's/ *# .*//'
+}
+values >"$dir/defaults"
+grep -c '^#[a-z]' "$src/etc/mayfly.conf" >"$dir/count"
+[ "$(cat "$dir/count")" = "$(grep -c '^[a-z]' "$dir/defaults")" ] ||
+    complain "it has $(cat "$dir/count") options, --print-config $(wc -l <"$dir/defaults") lines"
+grep '^#[a-z]' "$src/etc/mayfly.conf" | sed 's/^#//' >"$dir/all"
+while read -r line; do
+    printf '%s\n' "$line" >"$dir/one"
+    values --config "$dir/one" >"$dir/got"
+    diff "$dir/defaults" "$dir/got" || complain "not the default: $line"
+done <"$dir/all"
+values --config "$dir/all" >"$dir/got"
+diff "$dir/defaults" "$dir/got" || complain "all lines together are not the defaults"
+verdict "etc/mayfly.conf has the defaults"
 
 # After the line with the version comes COPYING, word for word.
 "$mayflyd" -i | sed -e '1,/^Copyright/{/^Copyright/!d}' >"$dir/licence"

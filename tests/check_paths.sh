@@ -11,7 +11,7 @@ cd "${MAYFLY_SRCDIR:-.}"
 . tests/common/tap.sh
 
 documents="README.md DESIGN.md HACKING.md NEWS"
-folders="lib proto daemon tests man systemd"
+folders="lib proto daemon tests man systemd etc"
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT

@@ -39,11 +39,11 @@ done
 verdict "systemd understands the units"
 
 # Each instance has its own options and folder, and nothing else differs.
-if grep -nE '(/default/mayflyd|/run/mayfly|^RuntimeDirectory=mayfly)( |$)' "$dir/mayflyd@.service"; then
+if grep -nE '(/default/mayflyd|/run/mayfly|/mayfly\.conf|^RuntimeDirectory=mayfly)( |$)' "$dir/mayflyd@.service"; then
     complain "instances share something"
 fi
 diff "$dir/mayflyd.service" "$dir/mayflyd@.service" >"$dir/diff" || true
-if grep '^[<>]' "$dir/diff" | grep -vE 'Description=|EnvironmentFile=|RuntimeDirectory=|-s /run/mayfly'; then
+if grep '^[<>]' "$dir/diff" | grep -vE 'Description=|EnvironmentFile=|ExecStart=|RuntimeDirectory=|-s /run/mayfly'; then
     complain "an instance differs in more than its name"
 fi
 verdict "instances have their own options and folder"

@@ -182,6 +182,23 @@ static int write_port_file(const struct socket_list *tcp, const struct socket_li
 
 /* ---- the sockets of the settings --------------------------------------------------------- */
 
+int sockets_check(const struct settings *settings)
+{
+    int status = 0;
+    int other;
+
+    must_be_main();
+    if (settings->unix_path != NULL) {
+        status = sockets_check_unix(settings);
+    }
+    if (settings->port != 0 && (settings->unix_path == NULL || settings->listen_both)) {
+        other = sockets_check_tcp(settings);
+        status = status != 0 ? status : other;
+    }
+    other = sockets_check_plain_tcp(settings, settings->metrics);
+    return status != 0 ? status : other;
+}
+
 int sockets_open(const struct settings *settings, struct socket_list *out,
                  struct socket_list *udp)
 {

@@ -30,6 +30,12 @@ enum inherit_for {
 };
 
 /*
+ * See whether the settings name sockets that can be, without asking the system for any. Returns
+ * as above. Context: main, before start.
+ */
+int sockets_check(const struct settings *settings);
+
+/*
  * Take over the stream sockets of the LISTEN_FDS protocol (sd_listen_fds_with_names(3)) that
  * are for this. Other descriptors are left alone, with a warning if they are for nothing.
  * *found: whether there was at least one. Returns as above. Context: main, before start.

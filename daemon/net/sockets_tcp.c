@@ -221,25 +221,82 @@ static int open_parsed(const struct settings *settings, struct span text,
     return status;
 }
 
-static int open_tcp_address(const struct settings *settings, struct span text,
-                            struct socket_list *out)
+/*
+ * Read an element of -l. Returns 0, or the exit status after a message was written, as the
+ * following one does.
+ */
+static int read_address(const struct settings *settings, struct span text,
+                        struct listen_address *addr)
 {
-    struct listen_address addr;
-    const char *error = listen_address_parse(text, &addr);
+    const char *error = listen_address_parse(text, addr);
 
     if (error != NULL) {
         return tcp_address_failed(text, error, "");
     }
     /* When clients must authenticate, no address may offer a way around it. */
-    if (addr.has_protocol && (settings->auth_file != NULL || settings->sasl) &&
-        addr.protocol != settings->protocol) {
+    if (addr->has_protocol && (settings->auth_file != NULL || settings->sasl) &&
+        addr->protocol != settings->protocol) {
         return tcp_address_failed(text, "clients that must authenticate speak one protocol",
                                   "");
+    }
+    return 0;
+}
+
+/* The same for a listener that is not for clients of the cache. */
+static int read_plain_address(const struct settings *settings, struct span text,
+                              struct listen_address *addr)
+{
+    const char *error = listen_address_parse(text, addr);
+
+    (void)settings;
+    if (error == NULL && (addr->is_plain || addr->has_protocol || addr->tag[0] != '\0')) {
+        error = "prefixes are for clients of the cache";
+    } else if (error == NULL && !addr->has_port) {
+        error = "the port is missing";
+    }
+    return error != NULL ? tcp_address_failed(text, error, "") : 0;
+}
+
+static int open_tcp_address(const struct settings *settings, struct span text,
+                            struct socket_list *out)
+{
+    struct listen_address addr;
+    int status = read_address(settings, text, &addr);
+
+    if (status != 0) {
+        return status;
     }
     if (!addr.has_port) {
         addr.port = settings->port > 0 ? (unsigned)settings->port : 0;
     }
     return open_parsed(settings, text, &addr, out);
+}
+
+/* Read every element of a list, which may be NULL; returns the status of the first error. */
+static int check_list(const struct settings *settings, const char *at,
+                      int (*read_it)(const struct settings *, struct span,
+                                     struct listen_address *))
+{
+    struct listen_address addr;
+    struct span text;
+    int first = 0;
+
+    while (at != NULL && listen_address_next(&at, &text)) {
+        int status = read_it(settings, text, &addr);
+
+        first = first == 0 ? status : first;
+    }
+    return first;
+}
+
+int sockets_check_tcp(const struct settings *settings)
+{
+    return check_list(settings, settings->listen, read_address);
+}
+
+int sockets_check_plain_tcp(const struct settings *settings, const char *addresses)
+{
+    return check_list(settings, addresses, read_plain_address);
 }
 
 int sockets_open_tcp(const struct settings *settings, struct socket_list *out)
@@ -267,16 +324,11 @@ int sockets_open_plain_tcp(const struct settings *settings, const char *addresse
 
     while (listen_address_next(&addresses, &text)) {
         struct listen_address addr;
-        const char *error = listen_address_parse(text, &addr);
-        int status;
+        int status = read_plain_address(settings, text, &addr);
 
-        if (error == NULL && (addr.is_plain || addr.has_protocol || addr.tag[0] != '\0')) {
-            error = "prefixes are for clients of the cache";
-        } else if (error == NULL && !addr.has_port) {
-            error = "the port is missing";
+        if (status == 0) {
+            status = open_parsed(settings, text, &addr, out);
         }
-        status = error != NULL ? tcp_address_failed(text, error, "")
-                               : open_parsed(settings, text, &addr, out);
         if (status != 0) {
             return status;
         }

@@ -26,6 +26,13 @@ int sockets_open_plain_tcp(const struct settings *settings, const char *addresse
                            struct socket_list *out);
 
 /*
+ * Is each element of settings.listen, or of such a list, an address, by its form? Return as
+ * above, after a message for each that is not. Context: main, before start.
+ */
+int sockets_check_tcp(const struct settings *settings);
+int sockets_check_plain_tcp(const struct settings *settings, const char *addresses);
+
+/*
  * What connections of a TCP socket inherit from it; address: its element of -l, NULL: none.
  * Context: any thread.
  */

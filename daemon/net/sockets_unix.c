@@ -128,6 +128,18 @@ static int adopt_file(const struct settings *settings, struct socket_open *s, co
     return s->path != NULL ? 0 : EX_OSERR;
 }
 
+int sockets_check_unix(const struct settings *settings)
+{
+    struct sockaddr_un addr;
+    socklen_t len;
+
+    if (!unix_address(settings->unix_path, &addr, &len)) {
+        errno = ENAMETOOLONG;
+        return unix_failed(settings->unix_path, "bind()");
+    }
+    return 0;
+}
+
 int sockets_open_unix(const struct settings *settings, struct socket_list *out)
 {
     const char *path = settings->unix_path;

@@ -15,4 +15,7 @@ struct settings;
  */
 int sockets_open_unix(const struct settings *settings, struct socket_list *out);
 
+/* Can settings.unix_path be the name of a socket? Returns as above. Context: as above. */
+int sockets_check_unix(const struct settings *settings);
+
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The options of the daemon: from the command line to struct settings.
+ * The options of the daemon: from files and the command line to struct settings.
  *
  * Every option is a row of options.def, or of lib/base/engine_options.def when the engine reads
  * it; options of memcached that have no effect here, or are refused, are rows of compat.def.
@@ -10,9 +10,15 @@
  *   options_rows.h   the rows as data
  *   options_value.h  one value: read from text, stored, shown
  *   options_live.h   options of a running server: by name, changed, listed
+ *   options_apply.h  an option applied by row or name, with a message where it stands
+ *   options_flags.h  flags, of the command line or of a file
+ *   conf_line.h      the lines of a configuration file
+ *   conf_words.h     the words of a file of flags
+ *   conf_file.h      files of options, and what they include
  *   options_check.h  rules between options
  *   options_help.h   -h, -V, -i, and the lists of the manual
- *   options.h        the command line
+ *   options_print.h  settings as a configuration file has them
+ *   options.h        all of it, in its order
  *
  * The folder may include daemon/base and lib/base.
  */
@@ -22,15 +28,16 @@
 #include "daemon/options/settings.h"
 
 enum options_result {
-    OPTIONS_RUN,  /* the settings are complete and checked: start */
-    OPTIONS_EXIT, /* end with *exit_status; help or a message was printed */
+    OPTIONS_RUN,   /* the settings are complete and checked: start */
+    OPTIONS_CHECK, /* the same, but only see whether a start would succeed */
+    OPTIONS_EXIT,  /* end with *exit_status; help or a message was printed */
 };
 
 /*
- * Fill settings from defaults and command line, and check them against each other. Messages go
- * to standard error, help and version to standard output. The texts in the settings are copies:
- * argv is not needed afterwards (getopt permutes it). Call settings_fini() in either case.
- * Context: main, before start.
+ * Fill settings from defaults, files and command line, and check them against each other.
+ * Messages go to standard error, help and version to standard output. The texts in the settings
+ * are copies: argv is not needed afterwards (getopt permutes it). Call settings_fini() in
+ * either case. Context: main, before start.
  */
 enum options_result options_parse(int argc, char **argv, struct settings *out,
                                   int *exit_status);

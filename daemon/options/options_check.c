@@ -16,13 +16,21 @@
 /* With more worker threads than this memcached warns. */
 #define THREADS_WARN 64
 
+/* Was it given as a flag? In the configuration file an option stands for itself. */
+static bool is_flag(const struct settings *s, enum option_id id)
+{
+    const enum option_source source = setting_source(s, id);
+
+    return source == OPTION_COMMAND_LINE || source == OPTION_MEMCACHED_CONF;
+}
+
 /*
  * Set what follows in memcached: -D turns on counting by prefix, temporary_ttl its LRU, -U a
  * TCP port of the same number, and no_modern the crawler off.
  */
 static void set_implied(struct settings *s)
 {
-    if (setting_source(s, OPTION_prefix_delimiter) != OPTION_DEFAULT &&
+    if (is_flag(s, OPTION_prefix_delimiter) &&
         setting_source(s, OPTION_detail_enabled) == OPTION_DEFAULT) {
         setting_set(s, detail_enabled, true);
     }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "daemon/base/version.h"
+#include "daemon/options/options_print.h"
 #include "daemon/options/options_rows.h"
 #include "daemon/options/options_value.h"
 
@@ -59,7 +60,7 @@ static void value_note(enum option_id id, char *out)
         return;
     }
     const bool is_counted = row->kind == OPT_U32 || row->kind == OPT_I32;
-    if (is_counted && row->def < row->min) {
+    if (is_counted && option_may_be_unset(row)) {
         snprintf(out, OPTION_TEXT_BYTES, "%lld to %lld, default: unset", (long long)row->min,
                  (long long)row->max);
     } else if (is_counted && row->max < INT32_MAX && row->max != 65535) {
@@ -176,6 +177,16 @@ void options_print_help(FILE *out)
         out, 0,
         "comma separated list of name or name=value, for any option that has a long form; in "
         "names - and _ are the same, and no_ before a name turns a switch off");
+    fprintf(out, "      --config=<file>\n");
+    put_wrapped(out, 0, "read options from this file, see mayfly.conf(5); flags override it");
+    fprintf(out, "      --memcached-conf=<file>\n");
+    put_wrapped(
+        out, 0,
+        "read flags from a file like Debian's /etc/memcached.conf; all others override it");
+    fprintf(out, "      --check-config\n");
+    put_wrapped(out, 0, "say whether a start with these options would succeed, and exit");
+    fprintf(out, "      --print-config\n");
+    put_wrapped(out, 0, "print all options, their values and where these come from, and exit");
     fprintf(out, "  -h, --help\n  -i, --license\n  -V, --version\n\n");
     put_rows(out, false);
     fprintf(out, "\nAccepted for compatibility with memcached, without effect:\n");
@@ -292,6 +303,28 @@ void options_print_manual(FILE *out)
           out);
     each_ignored(out, put_mdoc_ignored);
     fputs(".El\n", out);
+}
+
+void options_print_settings(FILE *out)
+{
+    struct settings defaults;
+    char text[OPTION_DESCRIPTION_BYTES];
+    char value[OPTION_TEXT_BYTES];
+
+    settings_init(&defaults);
+    fputs(".\\\" Made from options.def by `make docs`: do not edit.\n.Bl -tag -width Ds\n",
+          out);
+    for (unsigned id = 0; id < OPTION_COUNT; id++) {
+        const struct option_row *row = &option_rows[id];
+
+        if ((row->traits & OPT_IGNORED) == 0) {
+            fprintf(out, ".It Cm %s No = %s\n", row->name, option_typed(&defaults, id, value));
+            put_mdoc(out, row->help);
+            put_mdoc(out, option_describe(row, text));
+        }
+    }
+    fputs(".El\n", out);
+    settings_fini(&defaults);
 }
 
 /* Is this the row of a flag that the synopsis shows, with or without a value? */

@@ -75,6 +75,12 @@ bool option_may_stand_alone(const struct option_row *row)
     return row->kind == OPT_BOOL || row->kind == OPT_SWITCH || row->kind == OPT_LEVEL;
 }
 
+bool option_may_be_unset(const struct option_row *row)
+{
+    return row->kind == OPT_STR || row->kind == OPT_LIST ||
+           (row->kind == OPT_U32 && row->def < row->min);
+}
+
 const char *option_word(const struct option_row *row, unsigned n, enum option_word form,
                         char *text)
 {

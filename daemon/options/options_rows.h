@@ -90,6 +90,9 @@ bool option_name_is(const char *row_name, const char *given, size_t given_len);
 /* Can the option be given without a value? Context: any thread. */
 bool option_may_stand_alone(const struct option_row *row);
 
+/* Can the option be without a value? Then its default is none. Context: any thread. */
+bool option_may_be_unset(const struct option_row *row);
+
 /* Room for the longest number, word or message about a value. */
 #define OPTION_TEXT_BYTES 160
 

@@ -217,9 +217,12 @@ const char *option_typed(const struct settings *s, enum option_id id, char *text
         return load_number(s, row) != 0 ? "yes" : "no";
     case OPT_DEC2:
     case OPT_DEC3:
-        snprintf(text, OPTION_TEXT_BYTES, "%g", load_decimal(s, row));
+        snprintf(text, OPTION_TEXT_BYTES, "%.15g", load_decimal(s, row));
         return text;
     default:
+        if (option_may_be_unset(row) && load_number(s, row) == row->def) {
+            return "";
+        }
         return type_number(row, load_number(s, row) / scale_of(row), text);
     }
 }
@@ -242,6 +245,33 @@ const char *option_show_default(enum option_id id, char *text)
     default:
         return type_number(row, row->def, text);
     }
+}
+
+const char *option_range(const struct option_row *row, char *text)
+{
+    char least[OPTION_TEXT_BYTES];
+    char greatest[OPTION_TEXT_BYTES];
+
+    switch (row->kind) {
+    case OPT_BOOL:
+    case OPT_CHAR:
+    case OPT_ENUM:
+    case OPT_STR:
+    case OPT_LIST:
+        text[0] = '\0';
+        break;
+    case OPT_DEC2:
+    case OPT_DEC3:
+        snprintf(text, OPTION_TEXT_BYTES, "more than %g, less than %g", row->dec_min,
+                 row->dec_max);
+        break;
+    default:
+        snprintf(text, OPTION_TEXT_BYTES, "%.30s to %.30s%s%s",
+                 type_number(row, row->min, least), type_number(row, row->max, greatest),
+                 scale_of(row) > 1 ? " " : "", scale_of(row) > 1 ? row->unit : "");
+        break;
+    }
+    return text;
 }
 
 /* ---- read from text ---------------------------------------------------------------------- */
@@ -322,13 +352,15 @@ static bool read_number(const struct option_row *row, const char *value, int64_t
                         char *why)
 {
     enum mf_err err = MF_OK;
+    char range[OPTION_TEXT_BYTES];
     switch (row->kind) {
     case OPT_BOOL:
         return read_bool(value, out) ||
                refuse_value(why, "\"%.40s\" is neither yes nor no", value);
     case OPT_OCTAL:
         return read_octal(value, out) ||
-               refuse_value(why, "\"%.40s\" is not an octal number", value);
+               refuse_value(why, "\"%.40s\" is not an octal number (%s)", value,
+                            option_range(row, range));
     case OPT_CHAR:
         *out = value[0];
         return strlen(value) == 1 || refuse_value(why, "\"%.40s\" is not one character", value);
@@ -340,11 +372,13 @@ static bool read_number(const struct option_row *row, const char *value, int64_t
         break;
     }
     if (err == MF_ERANGE) {
-        return refuse_value(why, "\"%.40s\" is too large", value);
+        return refuse_value(why, "\"%.40s\" is too large (%s)", value,
+                            option_range(row, range));
     }
     return err == MF_OK ||
-           refuse_value(why, "\"%.40s\" is not a number%s", value,
-                        row->kind == OPT_SIZE ? " with suffix k, m, g or none" : "");
+           refuse_value(why, "\"%.40s\" is not a number%s (%s)", value,
+                        row->kind == OPT_SIZE ? " with suffix k, m, g or none" : "",
+                        option_range(row, range));
 }
 
 static bool read_word(const struct option_row *row, const char *value, int64_t *out, char *why)
@@ -365,11 +399,16 @@ static bool read_word(const struct option_row *row, const char *value, int64_t *
     return false;
 }
 
-/*
- * Is the number within the row's bounds? A clamped one is moved there. The message has the
- * bounds as a user types them.
- */
-static bool check_range(const struct option_row *row, int64_t *number, char *why)
+static bool refuse_range(const struct option_row *row, const char *value, char *why)
+{
+    char range[OPTION_TEXT_BYTES];
+
+    return refuse_value(why, "%.40s is out of range (%s)", value, option_range(row, range));
+}
+
+/* Is the number within the row's bounds? A clamped one is moved there. */
+static bool check_range(const struct option_row *row, const char *value, int64_t *number,
+                        char *why)
 {
     if (row->kind == OPT_CHAR || (*number >= row->min && *number <= row->max)) {
         return true;
@@ -378,24 +417,20 @@ static bool check_range(const struct option_row *row, int64_t *number, char *why
         *number = *number < row->min ? row->min : row->max;
         return true;
     }
-    if (row->kind == OPT_OCTAL) {
-        return refuse_value(why, "%" PRIo64 " is out of range (%" PRIo64 " to %" PRIo64 ")",
-                            (uint64_t)*number, (uint64_t)row->min, (uint64_t)row->max);
-    }
-    return refuse_value(why, "%" PRId64 " is out of range (%" PRId64 " to %" PRId64 ")",
-                        *number, row->min, row->max);
+    return refuse_range(row, value, why);
 }
 
 static bool set_decimal(struct settings *s, const struct option_row *row, const char *value,
                         char *why)
 {
     double number;
+    char range[OPTION_TEXT_BYTES];
     if (!num_fraction(span_str(value), &number)) {
-        return refuse_value(why, "\"%.40s\" is not a number", value);
+        return refuse_value(why, "\"%.40s\" is not a number (%s)", value,
+                            option_range(row, range));
     }
     if (!(number > row->dec_min && number < row->dec_max)) {
-        return refuse_value(why, "%.40s is out of range (more than %g, less than %g)", value,
-                            row->dec_min, row->dec_max);
+        return refuse_range(row, value, why);
     }
     option_store_decimal(s, row, number);
     return true;
@@ -426,11 +461,13 @@ static bool set_text(struct settings *s, const struct option_row *row, const cha
     return true;
 }
 
-/* Set an option that was given without a value. */
-static void set_alone(struct settings *s, const struct option_row *row)
+/*
+ * Set an option that was given without a value, again by the same source or for the first time.
+ */
+static void set_alone(struct settings *s, const struct option_row *row, bool is_repeated)
 {
     int64_t number = 1;
-    if (row->kind == OPT_LEVEL) {
+    if (row->kind == OPT_LEVEL && is_repeated) {
         number += load_number(s, row);
         number = number > row->max ? row->max : number;
     }
@@ -446,14 +483,16 @@ bool option_set(struct settings *s, enum option_id id, const char *value,
     if (setting_source(s, id) > source) {
         return true;
     }
+    const bool is_repeated = setting_source(s, id) == source;
     if (value == NULL) {
         if (!option_may_stand_alone(row)) {
             return refuse_value(why, "a value is missing");
         }
-        set_alone(s, row);
+        set_alone(s, row, is_repeated);
     } else if (row->kind == OPT_STR || row->kind == OPT_LIST) {
-        const bool is_repeated = row->kind == OPT_LIST && setting_source(s, id) == source;
-        if (!set_text(s, row, value, is_repeated ? TEXT_ADD : TEXT_REPLACE, why)) {
+        const enum text_how how =
+            row->kind == OPT_LIST && is_repeated ? TEXT_ADD : TEXT_REPLACE;
+        if (!set_text(s, row, value, how, why)) {
             return false;
         }
     } else if (row->kind == OPT_DEC2 || row->kind == OPT_DEC3) {
@@ -464,12 +503,32 @@ bool option_set(struct settings *s, enum option_id id, const char *value,
         int64_t number = 0;
         const bool is_read = row->kind == OPT_ENUM ? read_word(row, value, &number, why)
                                                    : read_number(row, value, &number, why);
-        if (!is_read || !check_range(row, &number, why)) {
+        if (!is_read || !check_range(row, value, &number, why)) {
             return false;
         }
         option_store_number(s, row, number);
     }
     atomic_store_explicit(&s->sources[id], (uint8_t)source, memory_order_relaxed);
+    return true;
+}
+
+bool option_unset(struct settings *s, enum option_id id, enum option_source source)
+{
+    const struct option_row *row = &option_rows[id];
+
+    must(id < OPTION_COUNT);
+    if (!option_may_be_unset(row)) {
+        return false;
+    }
+    if (setting_source(s, id) > source) {
+        return true;
+    }
+    if (row->kind == OPT_STR || row->kind == OPT_LIST) {
+        option_store_text(s, row, NULL);
+    } else {
+        option_store_number(s, row, row->def);
+    }
+    atomic_store_explicit(&s->sources[id], OPTION_DEFAULT, memory_order_relaxed);
     return true;
 }
 

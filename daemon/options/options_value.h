@@ -20,6 +20,12 @@
 bool option_set(struct settings *s, enum option_id id, const char *value,
                 enum option_source source, char *why);
 
+/*
+ * Take back what this source or a lower one has set: the default again. False for options that
+ * always have a value. Context: before start.
+ */
+bool option_unset(struct settings *s, enum option_id id, enum option_source source);
+
 /* no_<name>: turn a BOOL or SWITCH off. False for other kinds. Context: before start. */
 bool option_set_off(struct settings *s, enum option_id id, enum option_source source);
 
@@ -30,8 +36,8 @@ bool option_set_off(struct settings *s, enum option_id id, enum option_source so
 const char *option_show(const struct settings *s, enum option_id id, char *text);
 
 /*
- * The value as a user would type it, so that option_set() reads it again; "" for a text that is
- * not set. Points into the settings, a table, or text. Context: any thread.
+ * The value as a user would type it, so that option_set() reads it again; "" for an option that
+ * is unset. Points into the settings, a table, or text. Context: any thread.
  */
 const char *option_typed(const struct settings *s, enum option_id id, char *text);
 
@@ -40,6 +46,12 @@ const char *option_typed(const struct settings *s, enum option_id id, char *text
  * thread.
  */
 const char *option_show_default(enum option_id id, char *text);
+
+/*
+ * The least and the greatest number as a user types them, such as "1 to 512", with the unit
+ * where it is easily mistaken; "" where values are no numbers. Fills text. Context: any thread.
+ */
+const char *option_range(const struct option_row *row, char *text);
 
 /*
  * Store a number, in the unit of the command line, or a decimal fraction. Context: any thread

@@ -10,6 +10,7 @@
 #include "daemon/options/options_value.h"
 #include "lib/base/check.h"
 #include "lib/base/context.h"
+#include "lib/base/mem.h"
 
 void settings_init(struct settings *s)
 {
@@ -32,6 +33,21 @@ void settings_init(struct settings *s)
     }
 }
 
+const char *settings_keep_file(struct settings *s, const char *name)
+{
+    const size_t size = strlen(name) + 1;
+    struct option_file *file = mem_alloc(sizeof(*file) + size);
+
+    must_be_main();
+    if (file == NULL) {
+        return NULL;
+    }
+    memcpy(file->name, name, size);
+    file->next = s->files;
+    s->files = file;
+    return file->name;
+}
+
 void settings_fini(struct settings *s)
 {
     must_be_main();
@@ -40,6 +56,12 @@ void settings_fini(struct settings *s)
         if (row->kind == OPT_STR || row->kind == OPT_LIST) {
             option_store_text(s, row, NULL);
         }
+    }
+    while (s->files != NULL) {
+        struct option_file *file = s->files;
+
+        s->files = file->next;
+        mem_free(file);
     }
 }
 

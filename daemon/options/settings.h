@@ -20,7 +20,13 @@
 enum binding_protocol { PROTOCOL_AUTO, PROTOCOL_ASCII, PROTOCOL_BINARY };
 
 /* Where a value came from; a later source overrides an earlier one. */
-enum option_source { OPTION_DEFAULT, OPTION_FILE, OPTION_COMMAND_LINE, OPTION_RUN_TIME };
+enum option_source {
+    OPTION_DEFAULT,
+    OPTION_MEMCACHED_CONF, /* --memcached-conf */
+    OPTION_FILE,           /* --config */
+    OPTION_COMMAND_LINE,
+    OPTION_RUN_TIME,
+};
 
 enum option_id {
 #define OPT(kind, field, letter, name, def, min, max, unit, life, traits, status, settings,    \
@@ -40,6 +46,18 @@ enum compat_id {
 #define OPTION_TYPE_STR(life)  char *
 #define OPTION_TYPE_LIST(life) char *
 
+/* A file that options came from; its name is as it was given, or as found by an include. */
+struct option_file {
+    struct option_file *next; /* owned */
+    char name[];
+};
+
+/* The line that has set an option; file NULL: none has. */
+struct option_place {
+    const char *file; /* [borrowed] name of an option_file */
+    unsigned line;
+};
+
 struct settings {
     /* [const] or [atomic], by the life column of their rows */
 #define OPT(kind, field, letter, name, def, min, max, unit, life, traits, status, settings,    \
@@ -51,7 +69,9 @@ struct settings {
     /* [atomic] */
     _Atomic uint8_t sources[OPTION_COUNT]; /* enum option_source */
     /* [const] */
-    bool compat[COMPAT_COUNT]; /* flags without effect that were given */
+    bool compat[COMPAT_COUNT];                /* flags without effect that were given */
+    struct option_place places[OPTION_COUNT]; /* of values that came from a file */
+    struct option_file *files;                /* owned */
 };
 
 /* Where the value of an option came from. Context: any thread. */
@@ -68,7 +88,13 @@ static inline enum option_source setting_source(const struct settings *s, enum o
 /* Fill in the defaults; owns nothing yet. Context: main, before start. */
 void settings_init(struct settings *s);
 
-/* Release the texts. Context: main, after all threads ended. */
+/*
+ * Keep the name of a file that options are read from. NULL: no memory. Context: main, before
+ * start.
+ */
+const char *settings_keep_file(struct settings *s, const char *name);
+
+/* Release the texts and the names of files. Context: main, after all threads ended. */
 void settings_fini(struct settings *s);
 
 /*

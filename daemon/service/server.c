@@ -23,6 +23,7 @@
 #include "daemon/service/notify.h"
 #include "daemon/service/privs.h"
 #include "daemon/service/renewal.h"
+#include "daemon/service/server_check.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 
@@ -225,6 +226,7 @@ static int start_engine(struct server *s)
     const struct settings *set = s->crew.settings;
     struct engine_config cfg;
     enum mf_err err;
+    int status;
 
     engine_config_init(&cfg);
     cfg.limit_bytes = setting_get(set, memory_limit_bytes);
@@ -239,10 +241,9 @@ static int start_engine(struct server *s)
         atomic_store_explicit(&s->crew.settings->engine.maxmemory_policy, CHOICE_NOEVICTION,
                               memory_order_relaxed);
     }
-    if (cfg.shards < engine_shards_least(cfg.limit_bytes)) {
-        log_error("server, -m %" PRIu64 " needs %u threads or more (-t)", cfg.limit_bytes >> 20,
-                  (unsigned)engine_shards_least(cfg.limit_bytes));
-        return EX_USAGE;
+    status = server_check_threads(set);
+    if (status != 0) {
+        return status;
     }
     err = engine_start(&s->crew.engine, &cfg);
     if (err != MF_OK) {

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See conf_file.h. An include is read where it stands, as if its lines stood there.
+ */
+#include "daemon/options/conf_file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fnmatch.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sysexits.h>
+
+#include "daemon/base/file.h"
+#include "daemon/options/conf_line.h"
+#include "daemon/options/conf_words.h"
+#include "daemon/options/options_apply.h"
+#include "daemon/options/options_flags.h"
+#include "lib/base/context.h"
+#include "lib/base/mem.h"
+
+/* What is read of a folder that an include names without a pattern. */
+#define PATTERN_OF_FOLDER "*.conf"
+
+struct conf_reader {
+    struct option_giver giver;
+    unsigned depth;
+    unsigned files;
+};
+
+static void read_file(struct conf_reader *r, const char *path);
+
+static void out_of_memory(struct conf_reader *r)
+{
+    option_complain(&r->giver, EX_OSERR, "out of memory");
+}
+
+/* ---- include ----------------------------------------------------------------------------- */
+
+/* The names of a folder that match the pattern, sorted by their bytes. */
+struct names {
+    char **items; /* owned, each */
+    size_t count;
+};
+
+static void names_fini(struct names *n)
+{
+    for (size_t i = 0; i < n->count; i++) {
+        mem_free(n->items[i]);
+    }
+    mem_free(n->items);
+}
+
+static bool add_name(struct names *n, const char *name)
+{
+    char **items = mem_realloc(n->items, (n->count + 1) * sizeof(*items));
+
+    if (items == NULL) {
+        return false;
+    }
+    n->items = items;
+    items[n->count] = mem_alloc(strlen(name) + 1);
+    if (items[n->count] == NULL) {
+        return false;
+    }
+    strcpy(items[n->count++], name);
+    return true;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* False: errno says why. Names are released in either case. */
+static bool list_folder(const char *folder, const char *pattern, struct names *n)
+{
+    DIR *dir = opendir(folder);
+    bool has_all = dir != NULL;
+
+    errno = dir != NULL ? 0 : errno;
+    while (has_all) {
+        const struct dirent *entry = readdir(dir);
+
+        if (entry == NULL) {
+            has_all = errno == 0;
+            break;
+        }
+        if (fnmatch(pattern, entry->d_name, FNM_PERIOD) == 0 && !add_name(n, entry->d_name)) {
+            errno = ENOMEM;
+            has_all = false;
+        }
+    }
+    if (dir != NULL) {
+        const int why = errno;
+        closedir(dir);
+        errno = why;
+    }
+    if (n->count > 0) {
+        qsort(n->items, n->count, sizeof(*n->items), compare_names);
+    }
+    return has_all;
+}
+
+/* Read the files of a folder that match the pattern; there may be none. */
+static void include_folder(struct conf_reader *r, const char *folder, const char *pattern)
+{
+    struct names names = {NULL, 0};
+    char path[PATH_MAX];
+
+    if (!list_folder(folder, pattern, &names)) {
+        option_complain(&r->giver, EX_USAGE, "Cannot read the folder %s (%s)", folder,
+                        strerror(errno));
+        names_fini(&names);
+        return;
+    }
+    for (size_t i = 0; i < names.count; i++) {
+        if ((size_t)snprintf(path, sizeof(path), "%s/%s", folder, names.items[i]) <
+            sizeof(path)) {
+            read_file(r, path);
+        } else {
+            option_complain(&r->giver, EX_USAGE, "The name of a file in %s is too long",
+                            folder);
+        }
+    }
+    names_fini(&names);
+}
+
+static bool is_pattern(const char *text)
+{
+    return strpbrk(text, "*?[") != NULL;
+}
+
+/*
+ * The value of an include: a file, a folder, or a folder and a pattern, relative to the folder
+ * of the file in which it stands.
+ */
+static void include(struct conf_reader *r, const char *value)
+{
+    const char *file = r->giver.place.file;
+    const char *slash = strrchr(file, '/');
+    const int folder_len = value[0] == '/' || slash == NULL ? 0 : (int)(slash + 1 - file);
+    char path[PATH_MAX];
+    struct stat st;
+
+    if (value[0] == '\0') {
+        option_complain(&r->giver, EX_USAGE, "include names nothing");
+        return;
+    }
+    if ((size_t)snprintf(path, sizeof(path), "%.*s%s", folder_len, file, value) >=
+        sizeof(path)) {
+        option_complain(&r->giver, EX_USAGE, "The path of the include is too long");
+        return;
+    }
+    char *last = strrchr(path, '/');
+    char *name = last != NULL ? last + 1 : path;
+    if (is_pattern(name)) {
+        char pattern[NAME_MAX + 1];
+
+        if ((size_t)snprintf(pattern, sizeof(pattern), "%s", name) >= sizeof(pattern)) {
+            option_complain(&r->giver, EX_USAGE, "The pattern of the include is too long");
+            return;
+        }
+        *name = '\0';
+        if (name > path + 1) {
+            name[-1] = '\0'; /* "folder/", but "/" stays */
+        }
+        include_folder(r, path[0] != '\0' ? path : ".", pattern);
+    } else if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
+        include_folder(r, path, PATTERN_OF_FOLDER);
+    } else {
+        read_file(r, path);
+    }
+}
+
+/* ---- a file ------------------------------------------------------------------------------ */
+
+static void apply_line(struct conf_reader *r, const struct conf_line *line)
+{
+    char *value;
+
+    if (line->why != NULL) {
+        option_complain(&r->giver, EXIT_FAILURE, "%s", line->why);
+        return;
+    }
+    if (line->name.len == 0) {
+        return;
+    }
+    value = mem_alloc(line->raw.len + 1);
+    if (value == NULL) {
+        out_of_memory(r);
+        return;
+    }
+    conf_line_value(line, value);
+    if (span_is(line->name, "include")) {
+        include(r, value);
+    } else {
+        option_apply_setting(&r->giver, line->name, value);
+    }
+    mem_free(value);
+}
+
+static void apply_text(struct conf_reader *r, struct span text)
+{
+    struct conf_line line = {0};
+
+    while (conf_line_next(&text, &line)) {
+        r->giver.place.line = line.number;
+        apply_line(r, &line);
+    }
+}
+
+/* Read the file; false after a message. The text is to be released in either case. */
+static bool load(struct conf_reader *r, const char *path, struct file_text *text)
+{
+    const char *why = file_read_all(path, CONF_FILE_MAX, text);
+
+    if (why != NULL) {
+        option_complain(&r->giver, EX_USAGE, "Cannot read the file %s (%s)", path, why);
+    }
+    return why == NULL;
+}
+
+/* Let the messages name the file. False: no memory. */
+static bool enter_file(struct conf_reader *r, const char *path)
+{
+    const char *name = settings_keep_file(r->giver.settings, path);
+
+    if (name == NULL) {
+        out_of_memory(r);
+        return false;
+    }
+    r->giver.place = (struct option_place){name, 0};
+    return true;
+}
+
+static void read_file(struct conf_reader *r, const char *path)
+{
+    const struct option_place place = r->giver.place;
+    struct file_text text;
+
+    if (r->depth == CONF_DEPTH_MAX || r->files == CONF_FILES_MAX) {
+        option_complain(&r->giver, EX_USAGE, "Cannot read the file %s (%s)", path,
+                        r->depth == CONF_DEPTH_MAX ? "files include each other too deep"
+                                                   : "too many files");
+        return;
+    }
+    r->depth++;
+    r->files++;
+    if (load(r, path, &text) && enter_file(r, path)) {
+        apply_text(r, span_of(text.bytes, text.len));
+    }
+    mem_free(text.bytes);
+    r->depth--;
+    r->giver.place = place;
+}
+
+int conf_read(struct settings *s, const char *path)
+{
+    struct conf_reader r = {.giver = {.settings = s, .source = OPTION_FILE}};
+
+    must_be_main();
+    read_file(&r, path);
+    return r.giver.errors > 0 ? r.giver.status : 0;
+}
+
+/* ---- a file of flags --------------------------------------------------------------------- */
+
+static void add_lines(struct conf_reader *r, struct conf_words *words, struct span text)
+{
+    while (text.len > 0) {
+        const char *end = memchr(text.ptr, '\n', text.len);
+        const size_t len = end != NULL ? (size_t)(end - text.ptr) : text.len;
+        const char *why;
+
+        r->giver.place.line++;
+        why = conf_words_add(words, span_of(text.ptr, len), r->giver.place.line);
+        if (why != NULL) {
+            option_complain(&r->giver, EXIT_FAILURE, "%s", why);
+        }
+        text = span_of(text.ptr + len + (end != NULL), text.len - len - (end != NULL));
+    }
+}
+
+int conf_read_memcached(struct settings *s, const char *path)
+{
+    struct conf_reader r = {.giver = {.settings = s, .source = OPTION_MEMCACHED_CONF}};
+    struct conf_words words;
+    struct file_text text;
+
+    must_be_main();
+    if (load(&r, path, &text) && enter_file(&r, path)) {
+        if (!conf_words_init(&words, text.len)) {
+            out_of_memory(&r);
+        } else {
+            add_lines(&r, &words, span_of(text.bytes, text.len));
+            flags_apply_words(&r.giver, &words);
+        }
+        conf_words_fini(&words);
+    }
+    mem_free(text.bytes);
+    return r.giver.errors > 0 ? r.giver.status : 0;
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See conf_line.h.
+ */
+#include "daemon/options/conf_line.h"
+
+#include <string.h>
+
+#include "lib/base/check.h"
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+static bool is_control(char c)
+{
+    return (unsigned char)c < ' ' || c == 0x7f;
+}
+
+static struct span skip_blanks(struct span s)
+{
+    while (s.len > 0 && is_blank(s.ptr[0])) {
+        s = span_of(s.ptr + 1, s.len - 1);
+    }
+    return s;
+}
+
+static struct span trim_end(struct span s)
+{
+    while (s.len > 0 && is_blank(s.ptr[s.len - 1])) {
+        s.len--;
+    }
+    return s;
+}
+
+/* The value of a hexadecimal digit; -1: it is none. */
+static int hex_of(char c)
+{
+    static const char digits[] = "0123456789abcdefABCDEF";
+    const char *at = c != '\0' ? strchr(digits, c) : NULL;
+
+    return at == NULL ? -1 : (int)(at - digits) - (at - digits > 15 ? 6 : 0);
+}
+
+/* The bytes of the escape that s begins with; 0: it is none. */
+static size_t escape_len(struct span s)
+{
+    if (s.len >= 2 && (s.ptr[1] == '"' || s.ptr[1] == '\\')) {
+        return 2;
+    }
+    const bool is_hex =
+        s.len >= 4 && s.ptr[1] == 'x' && hex_of(s.ptr[2]) >= 0 && hex_of(s.ptr[3]) >= 0;
+    return is_hex && hex_of(s.ptr[2]) + hex_of(s.ptr[3]) > 0 ? 4 : 0;
+}
+
+/* The rest of a line after its opening quote. */
+static const char *take_quoted(struct span s, struct conf_line *line)
+{
+    size_t at = 0;
+
+    line->is_quoted = true;
+    while (at < s.len && s.ptr[at] != '"') {
+        const size_t len = s.ptr[at] == '\\' ? escape_len(span_of(s.ptr + at, s.len - at)) : 1;
+        if (len == 0) {
+            return "after a backslash in quotes stands \", \\ or xHH";
+        }
+        at += len;
+    }
+    line->raw = span_of(s.ptr, at);
+    if (at == s.len) {
+        return "the quote is not closed";
+    }
+    s = skip_blanks(span_of(s.ptr + at + 1, s.len - at - 1));
+    return s.len == 0 || s.ptr[0] == '#' ? NULL : "something stands after the closing quote";
+}
+
+static const char *take_plain(struct span s, struct conf_line *line)
+{
+    for (size_t at = 0; at < s.len; at++) {
+        if (s.ptr[at] == '#' && (at == 0 || is_blank(s.ptr[at - 1]))) {
+            s.len = at;
+        }
+    }
+    line->raw = trim_end(s);
+    return s.len > 0 && s.ptr[0] == '\'' ? "only double quotes enclose a value" : NULL;
+}
+
+/* Read the line without its end. Returns what is wrong with it, or NULL. */
+static const char *take_setting(struct span s, struct conf_line *line)
+{
+    for (size_t i = 0; i < s.len; i++) {
+        if (is_control(s.ptr[i]) && s.ptr[i] != '\t') {
+            return s.ptr[i] == '\0' ? "a NUL byte: this is not a text file"
+                                    : "a control character";
+        }
+    }
+    s = skip_blanks(s);
+    if (s.len == 0 || s.ptr[0] == '#') {
+        return NULL;
+    }
+    const char *equals = memchr(s.ptr, '=', s.len);
+    const struct span name =
+        trim_end(span_of(s.ptr, equals != NULL ? (size_t)(equals - s.ptr) : 0));
+    if (name.len == 0 || memchr(name.ptr, ' ', name.len) != NULL ||
+        memchr(name.ptr, '\t', name.len) != NULL) {
+        return "a line has the form name = value";
+    }
+    line->name = name;
+    s = skip_blanks(span_of(equals + 1, s.len - (size_t)(equals + 1 - s.ptr)));
+    line->raw = span_of(s.ptr, 0);
+    if (s.len > 0 && s.ptr[0] == '"') {
+        return take_quoted(span_of(s.ptr + 1, s.len - 1), line);
+    }
+    return take_plain(s, line);
+}
+
+bool conf_line_next(struct span *text, struct conf_line *line)
+{
+    static const char mark[] = "\xef\xbb\xbf"; /* that editors put before UTF-8 */
+    const unsigned number = line->number + 1;
+
+    memset(line, 0, sizeof(*line));
+    line->number = number;
+    if (text->len == 0) {
+        return false;
+    }
+    const char *end = memchr(text->ptr, '\n', text->len);
+    const size_t len = end != NULL ? (size_t)(end - text->ptr) + 1 : text->len;
+    line->whole = span_of(text->ptr, len);
+    *text = span_of(text->ptr + len, text->len - len);
+
+    struct span s = span_of(line->whole.ptr, len - (end != NULL));
+    if (number == 1 && s.len >= 3 && memcmp(s.ptr, mark, 3) == 0) {
+        s = span_of(s.ptr + 3, s.len - 3);
+    }
+    s.len -= s.len > 0 && s.ptr[s.len - 1] == '\r';
+    line->why = take_setting(s, line);
+    return true;
+}
+
+void conf_line_value(const struct conf_line *line, char *out)
+{
+    const char *p = line->raw.ptr;
+    const char *end = p + line->raw.len;
+
+    while (p < end) {
+        if (!line->is_quoted || *p != '\\') {
+            *out++ = *p++;
+        } else if (p[1] == 'x') {
+            *out++ = (char)(hex_of(p[2]) * 16 + hex_of(p[3]));
+            p += 4;
+        } else {
+            *out++ = p[1];
+            p += 2;
+        }
+    }
+    *out = '\0';
+}
+
+/* A blank in front of a # would make a comment; blanks at the ends would be lost. */
+static bool needs_quotes(const char *value)
+{
+    const size_t len = strlen(value);
+    bool is_special = len > 0 && (is_blank(value[0]) || is_blank(value[len - 1]) ||
+                                  strchr("\"'#", value[0]) != NULL);
+
+    for (size_t i = 0; i < len; i++) {
+        is_special |= is_control(value[i]) || (is_blank(value[i]) && value[i + 1] == '#');
+    }
+    return is_special;
+}
+
+size_t conf_value_print(FILE *out, const char *value)
+{
+    size_t len = 2;
+
+    if (!needs_quotes(value)) {
+        fputs(value, out);
+        return strlen(value);
+    }
+    fputc('"', out);
+    for (const char *p = value; *p != '\0'; p++) {
+        if (is_control(*p)) {
+            len += (size_t)fprintf(out, "\\x%02x", (unsigned char)*p);
+        } else {
+            len += (size_t)fprintf(out, "%s%c", *p == '"' || *p == '\\' ? "\\" : "", *p);
+        }
+    }
+    fputc('"', out);
+    return len;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The lines of a configuration file, one after the other: where each stands, and which name and
+ * value it has. Knows neither files nor options, allocates nothing, and keeps every byte: who
+ * rewrites a file copies all lines and changes the values that changed.
+ *
+ *     # a comment, or an empty line
+ *     name = value            # a comment: after a blank, or at the beginning of the value
+ *     name = "value"          within quotes \" \\ and \xHH stand for a character
+ */
+#ifndef MAYFLY_DAEMON_OPTIONS_CONF_LINE_H
+#define MAYFLY_DAEMON_OPTIONS_CONF_LINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "lib/base/span.h"
+
+struct conf_line {
+    unsigned number;   /* from 1 */
+    struct span whole; /* [borrowed] with its end */
+    struct span name;  /* [borrowed] empty: the line has no setting */
+    struct span raw;   /* [borrowed] the value as it stands there, without quotes */
+    bool is_quoted;
+    const char *why; /* what is wrong with the line; NULL: nothing */
+};
+
+/*
+ * Take a line off the front of the text. *line has the one before, or is zero at the beginning.
+ * False: there is none left. Context: any thread.
+ */
+bool conf_line_next(struct span *text, struct conf_line *line);
+
+/*
+ * Write the value to out, which has room for raw.len + 1 bytes, and end it by NUL. Context: any
+ * thread.
+ */
+void conf_line_value(const struct conf_line *line, char *out);
+
+/*
+ * Print a value so that conf_line_next() reads it again: in quotes where it needs them. Returns
+ * how many bytes were printed. Context: any thread.
+ */
+size_t conf_value_print(FILE *out, const char *value);
+
+#endif

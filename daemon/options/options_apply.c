@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See options_apply.h.
+ */
+#include "daemon/options/options_apply.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "daemon/options/options_live.h"
+#include "daemon/options/options_value.h"
+
+int option_complain(struct option_giver *g, int status, const char *fmt, ...)
+{
+    va_list args;
+
+    g->status = g->errors == 0 ? status : g->status;
+    g->errors++;
+    if (g->errors > OPTION_ERRORS_MAX) {
+        if (g->errors == OPTION_ERRORS_MAX + 1) {
+            fprintf(stderr, "More errors are not shown\n");
+        }
+        return status;
+    }
+    if (g->place.file != NULL) {
+        fprintf(stderr, "%s:%u: ", g->place.file, g->place.line);
+    }
+    va_start(args, fmt);
+    vfprintf(stderr, fmt, args);
+    va_end(args);
+    fputc('\n', stderr);
+    return status;
+}
+
+const char *option_hint(const char *given, size_t len, char *text)
+{
+    const char *name = option_nearest(given, len);
+
+    text[0] = '\0';
+    if (name != NULL) {
+        snprintf(text, OPTION_TEXT_BYTES, " (did you mean \"%s\"?)", name);
+    }
+    return text;
+}
+
+/* Remember the line that has set it, if it was not kept as it was. */
+static void note_place(struct option_giver *g, enum option_id id)
+{
+    if (setting_source(g->settings, id) == g->source) {
+        g->settings->places[id] = g->place;
+    }
+}
+
+int option_apply(struct option_giver *g, enum option_id id, const char *given,
+                 const char *value)
+{
+    char why[OPTION_TEXT_BYTES];
+
+    if (option_set(g->settings, id, value, g->source, why)) {
+        note_place(g, id);
+        return 0;
+    }
+    if (value == NULL) {
+        return option_complain(g, EXIT_FAILURE, "Missing argument for %s", given);
+    }
+    return option_complain(g, option_rows[id].status, "Invalid value for %s: %s", given, why);
+}
+
+bool option_apply_off(struct option_giver *g, enum option_id id)
+{
+    if (!option_set_off(g->settings, id, g->source)) {
+        return false;
+    }
+    note_place(g, id);
+    return true;
+}
+
+int option_apply_compat(struct option_giver *g, const struct compat_row *row, const char *given,
+                        const char *value)
+{
+    switch (row->verdict) {
+    case COMPAT_ALIAS:
+        return option_apply(g, row->option, given, value);
+    case COMPAT_REFUSED:
+        return option_complain(g, EX_USAGE, "This server is not built with %s support (%s)",
+                               row->text, given);
+    case COMPAT_TAKEN:
+        break;
+    }
+    if (row->arg == COMPAT_ARG && (value == NULL || value[0] == '\0')) {
+        return option_complain(g, EXIT_FAILURE, "Missing argument for %s", given);
+    }
+    g->settings->compat[row->id] = true;
+    return 0;
+}
+
+/* Turn the option <name> of no_<name> off. False: there is none that can be turned off. */
+static bool set_off_by_name(struct option_giver *g, const char *name, size_t len)
+{
+    enum option_id id = option_find(name, len);
+
+    return id != OPTION_COUNT && option_apply_off(g, id);
+}
+
+static const struct compat_row *find_compat(const char *name, size_t len)
+{
+    for (size_t i = 0; i < compat_row_count; i++) {
+        if (option_name_is(compat_rows[i].name, name, len)) {
+            return &compat_rows[i];
+        }
+    }
+    return NULL;
+}
+
+int option_apply_suboption(struct option_giver *g, const char *text)
+{
+    const size_t len = strcspn(text, "=");
+    const char *value = text[len] == '=' ? text + len + 1 : NULL;
+    const struct compat_row *row = find_compat(text, len);
+    const enum option_id id = option_find(text, len);
+    char given[OPTION_NAME_MAX + 8];
+    char hint[OPTION_TEXT_BYTES];
+
+    snprintf(given, sizeof(given), "%.*s", (int)(len < OPTION_NAME_MAX ? len : OPTION_NAME_MAX),
+             text);
+    if (row != NULL) {
+        return option_apply_compat(g, row, given, value);
+    }
+    if (id != OPTION_COUNT) {
+        return option_apply(g, id, given, value);
+    }
+    if (len > 3 && option_name_is("no-", text, 3) && set_off_by_name(g, text + 3, len - 3)) {
+        return 0;
+    }
+    return option_complain(g, EXIT_FAILURE, "Illegal suboption \"%s\"%s", text,
+                           option_hint(text, len, hint));
+}
+
+int option_apply_setting(struct option_giver *g, struct span name, const char *value)
+{
+    const struct compat_row *row = find_compat(name.ptr, name.len);
+    const enum option_id id = option_find(name.ptr, name.len);
+    char given[OPTION_NAME_MAX + 8];
+    char hint[OPTION_TEXT_BYTES];
+
+    snprintf(given, sizeof(given), "%.*s",
+             (int)(name.len < OPTION_NAME_MAX ? name.len : OPTION_NAME_MAX), name.ptr);
+    if (id != OPTION_COUNT && value[0] == '\0' && option_unset(g->settings, id, g->source)) {
+        return 0;
+    }
+    if (id != OPTION_COUNT) {
+        return option_apply(g, id, given, value);
+    }
+    if (row != NULL && row->verdict == COMPAT_TAKEN) {
+        return option_complain(g, EXIT_FAILURE,
+                               "%s is a flag of memcached without effect here (%s)", given,
+                               row->text);
+    }
+    if (row != NULL) {
+        return option_apply_compat(g, row, given, value);
+    }
+    return option_complain(g, EXIT_FAILURE, "Unknown option \"%s\"%s", given,
+                           option_hint(name.ptr, name.len, hint));
+}

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Flags by getopt_long(), short and long, and the suboptions of -o, all looked up in the
+ * tables. What memcached refuses is refused with its text and exit status; what it takes by
+ * mistake (trailing garbage, stray words) is refused here too.
+ */
+#include "daemon/options/options_flags.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "daemon/options/options_help.h"
+#include "daemon/options/options_live.h"
+#include "daemon/options/options_print.h"
+#include "daemon/options/options_rows.h"
+#include "lib/base/check.h"
+#include "lib/base/context.h"
+#include "lib/base/mem.h"
+
+/* What getopt_long() returns for a long flag: a base and the number of its row. */
+enum {
+    LONG_ROW = 1000,                        /* --name */
+    LONG_ROW_OFF = LONG_ROW + OPTION_COUNT, /* --no-name */
+    LONG_COMPAT = LONG_ROW_OFF + OPTION_COUNT,
+    LONG_DESCRIBE = 10000,
+    LONG_CONFIG,
+    LONG_MEMCACHED_CONF,
+    LONG_CHECK_CONFIG,
+    LONG_PRINT_CONFIG,
+};
+
+/* A row makes at most two long flags, and a few flags have no row. */
+#define FLAGS_OWN     9
+#define FLAGS_MAX     (2 * OPTION_COUNT + compat_row_count + FLAGS_OWN)
+#define OFF_NAME_SIZE 40
+
+/*
+ * What the option string of a file begins with: words that are no flags are not put last, and
+ * a missing argument is told from an unknown flag.
+ */
+#define LETTERS_MODE "+:"
+
+struct flags {
+    char *letters;                /* owned: getopt's option string, after LETTERS_MODE */
+    struct option *longs;         /* owned */
+    char (*names)[OFF_NAME_SIZE]; /* owned: the names of --no-* */
+};
+
+/* ---- the tables of getopt_long() --------------------------------------------------------- */
+
+static void add_letter(struct flags *f, int letter, int has_arg)
+{
+    size_t n = strlen(f->letters);
+    f->letters[n++] = (char)letter;
+    if (has_arg == required_argument) {
+        f->letters[n++] = ':';
+    }
+    f->letters[n] = '\0';
+}
+
+static void add_row_flags(struct flags *f, struct option **next, unsigned id)
+{
+    const struct option_row *row = &option_rows[id];
+    const bool is_alone = option_may_stand_alone(row);
+    if (row->letter != 0) {
+        add_letter(f, row->letter, is_alone ? no_argument : required_argument);
+    }
+    if (row->name[0] == '\0') {
+        return;
+    }
+    *(*next)++ = (struct option){row->name, is_alone ? optional_argument : required_argument,
+                                 NULL, LONG_ROW + (int)id};
+    if (row->kind == OPT_BOOL && row->letter == 0) {
+        int len = snprintf(f->names[id], OFF_NAME_SIZE, "no-%s", row->name);
+        must(len < OFF_NAME_SIZE);
+        *(*next)++ = (struct option){f->names[id], no_argument, NULL, LONG_ROW_OFF + (int)id};
+    }
+}
+
+/* Release what flags_init() made, also after it failed. */
+static void flags_fini(struct flags *f)
+{
+    mem_free(f->letters);
+    mem_free(f->longs);
+    mem_free(f->names);
+}
+
+/* Make getopt's tables from the rows. False: no memory. */
+static bool flags_init(struct flags *f)
+{
+    f->letters = mem_zalloc(strlen(LETTERS_MODE) + 2 * FLAGS_MAX + 1);
+    f->longs = mem_zalloc((FLAGS_MAX + 1) * sizeof(*f->longs));
+    f->names = mem_zalloc(OPTION_COUNT * sizeof(*f->names));
+    if (f->letters == NULL || f->longs == NULL || f->names == NULL) {
+        return false;
+    }
+    strcpy(f->letters, LETTERS_MODE);
+    struct option *next = f->longs;
+    for (unsigned id = 0; id < OPTION_COUNT; id++) {
+        add_row_flags(f, &next, id);
+    }
+    for (size_t i = 0; i < compat_row_count; i++) {
+        const struct compat_row *row = &compat_rows[i];
+        if (row->letter != 0) {
+            const int has_arg = row->arg == COMPAT_ARG ? required_argument : no_argument;
+            add_letter(f, row->letter, has_arg);
+            *next++ = (struct option){row->name, has_arg, NULL, LONG_COMPAT + (int)i};
+        }
+    }
+    static const struct option own[FLAGS_OWN] = {
+        {"help", no_argument, NULL, 'h'},
+        {"license", no_argument, NULL, 'i'},
+        {"version", no_argument, NULL, 'V'},
+        {"extended", required_argument, NULL, 'o'},
+        {"describe", required_argument, NULL, LONG_DESCRIBE},
+        {"config", required_argument, NULL, LONG_CONFIG},
+        {"memcached-conf", required_argument, NULL, LONG_MEMCACHED_CONF},
+        {"check-config", no_argument, NULL, LONG_CHECK_CONFIG},
+        {"print-config", no_argument, NULL, LONG_PRINT_CONFIG}};
+    must((size_t)(next - f->longs) + FLAGS_OWN <= FLAGS_MAX);
+    memcpy(next, own, sizeof(own));
+    add_letter(f, 'h', no_argument);
+    add_letter(f, 'i', no_argument);
+    add_letter(f, 'V', no_argument);
+    add_letter(f, 'o', required_argument);
+    must(strlen(f->letters) <= strlen(LETTERS_MODE) + 2 * FLAGS_MAX);
+    return true;
+}
+
+/* ---- applying them ----------------------------------------------------------------------- */
+
+/* The argument of -o: suboptions between commas; a comma at the end is allowed. */
+static int apply_suboptions(struct option_giver *g, const char *list)
+{
+    int status = 0;
+    char *copy = mem_alloc(strlen(list) + 1);
+
+    if (copy == NULL) {
+        return option_complain(g, EX_OSERR, "out of memory");
+    }
+    strcpy(copy, list);
+    for (char *p = copy; status == 0 && *p != '\0';) {
+        char *end = p + strcspn(p, ",");
+        const bool is_last = *end == '\0';
+        *end = '\0';
+        status = option_apply_suboption(g, p);
+        p = is_last ? end : end + 1;
+    }
+    mem_free(copy);
+    return status;
+}
+
+static int apply_letter(struct option_giver *g, int letter, const char *value)
+{
+    const char given[] = {'-', (char)letter, '\0'};
+    for (unsigned id = 0; id < OPTION_COUNT; id++) {
+        if (option_rows[id].letter == letter) {
+            return option_apply(g, id, given, value);
+        }
+    }
+    for (size_t i = 0; i < compat_row_count; i++) {
+        if (compat_rows[i].letter == letter) {
+            return option_apply_compat(g, &compat_rows[i], given, value);
+        }
+    }
+    unreachable(); /* getopt_long() knows only the letters of the tables */
+}
+
+static int apply_long(struct option_giver *g, int code, const char *value)
+{
+    char given[OPTION_NAME_MAX + 8];
+    if (code >= LONG_COMPAT) {
+        const struct compat_row *row = &compat_rows[code - LONG_COMPAT];
+        snprintf(given, sizeof(given), "--%s", row->name);
+        return option_apply_compat(g, row, given, value);
+    }
+    if (code >= LONG_ROW_OFF) {
+        option_apply_off(g, (enum option_id)(code - LONG_ROW_OFF));
+        return 0;
+    }
+    const enum option_id id = (enum option_id)(code - LONG_ROW);
+    snprintf(given, sizeof(given), "--%s", option_rows[id].name);
+    return option_apply(g, id, given, value);
+}
+
+/* A flag of a row, or -o. */
+static int apply_flag(struct option_giver *g, int code)
+{
+    if (code == 'o') {
+        return apply_suboptions(g, optarg);
+    }
+    return code < LONG_ROW ? apply_letter(g, code, optarg) : apply_long(g, code, optarg);
+}
+
+/* Flags that print something, and end the process. */
+static bool is_question(int code)
+{
+    return code == 'h' || code == 'i' || code == 'V' || code == LONG_DESCRIBE;
+}
+
+/* Flags that say what to do with options, and are none. */
+static bool is_about_options(int code)
+{
+    return code >= LONG_CONFIG && code <= LONG_PRINT_CONFIG;
+}
+
+/* ---- the command line -------------------------------------------------------------------- */
+
+static int print_part_of_manual(struct option_giver *g, const char *part)
+{
+    static const struct {
+        const char *name;
+        void (*print)(FILE *out);
+    } parts[] = {
+        {"options", options_print_manual},
+        {"synopsis", options_print_synopsis},
+        {"settings", options_print_settings},
+        {"config", options_print_template},
+    };
+
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        if (strcmp(part, parts[i].name) == 0) {
+            parts[i].print(stdout);
+            return 0;
+        }
+    }
+    return option_complain(g, EX_USAGE,
+                           "Invalid value for --describe: \"%s\" is neither options, synopsis, "
+                           "settings nor config",
+                           part);
+}
+
+static int answer_question(struct option_giver *g, int code)
+{
+    switch (code) {
+    case 'h':
+        options_print_help(stdout);
+        return 0;
+    case 'i':
+        options_print_license(stdout);
+        return 0;
+    case 'V':
+        options_print_version(stdout);
+        return 0;
+    default:
+        return print_part_of_manual(g, optarg);
+    }
+}
+
+/* After getopt_long() has printed what is wrong. */
+static int refuse_flag(struct option_giver *g, const char *word)
+{
+    char hint[OPTION_TEXT_BYTES] = "";
+
+    if (strncmp(word, "--", 2) == 0) {
+        option_hint(word + 2, strcspn(word + 2, "="), hint);
+    }
+    return option_complain(g, EXIT_FAILURE, "Illegal argument \"?\"%s", hint);
+}
+
+static void note_wish(struct flags_wishes *wishes, int code)
+{
+    switch (code) {
+    case LONG_CONFIG:
+        wishes->is_ambiguous |= wishes->config != NULL;
+        wishes->config = optarg;
+        break;
+    case LONG_MEMCACHED_CONF:
+        wishes->is_ambiguous |= wishes->memcached_conf != NULL;
+        wishes->memcached_conf = optarg;
+        break;
+    case LONG_CHECK_CONFIG:
+        wishes->check = true;
+        break;
+    default:
+        wishes->print = true;
+        break;
+    }
+    wishes->is_ambiguous |= wishes->check && wishes->print;
+}
+
+bool flags_scan(int argc, char **argv, struct flags_wishes *wishes)
+{
+    struct flags flags;
+    const bool is_made = flags_init(&flags);
+    int code = 0;
+
+    must_be_main();
+    memset(wishes, 0, sizeof(*wishes));
+    optind = 0; /* glibc: start over, in case a test has called this before */
+    opterr = 0; /* flags_apply() comes to the same error, and prints it */
+    while (is_made && code != -1) {
+        code = getopt_long(argc, argv, flags.letters + strlen(LETTERS_MODE), flags.longs, NULL);
+        if (is_about_options(code)) {
+            note_wish(wishes, code);
+        } else if (is_question(code) || code == '?') {
+            memset(wishes, 0, sizeof(*wishes));
+            code = -1;
+        }
+    }
+    opterr = 1;
+    flags_fini(&flags);
+    return is_made;
+}
+
+enum flags_result flags_apply(struct option_giver *g, int argc, char **argv)
+{
+    struct flags flags;
+    int status = 0;
+    int code;
+
+    must_be_main();
+    if (!flags_init(&flags)) {
+        status = option_complain(g, EX_OSERR, "out of memory");
+    }
+    optind = 0;
+    while (status == 0) {
+        code = getopt_long(argc, argv, flags.letters + strlen(LETTERS_MODE), flags.longs, NULL);
+        if (code == -1) {
+            break;
+        }
+        if (is_question(code)) {
+            status = answer_question(g, code);
+            flags_fini(&flags);
+            return status == 0 ? FLAGS_ANSWERED : FLAGS_REFUSED;
+        }
+        if (code == '?') {
+            status = refuse_flag(g, argv[optind - 1]);
+        } else if (!is_about_options(code)) {
+            status = apply_flag(g, code);
+        }
+    }
+    flags_fini(&flags);
+    if (status == 0 && optind < argc) {
+        status = option_complain(g, EXIT_FAILURE, "Illegal argument \"%s\"", argv[optind]);
+    }
+    return status == 0 ? FLAGS_APPLIED : FLAGS_REFUSED;
+}
+
+/* ---- the words of a file ----------------------------------------------------------------- */
+
+static void apply_word(struct option_giver *g, int code, const char *word)
+{
+    char hint[OPTION_TEXT_BYTES] = "";
+
+    if (code == ':') {
+        option_complain(g, EXIT_FAILURE, "Missing argument for %s", word);
+    } else if (code == '?') {
+        if (strncmp(word, "--", 2) == 0) {
+            option_hint(word + 2, strcspn(word + 2, "="), hint);
+        }
+        option_complain(g, EXIT_FAILURE, "Unknown flag %s%s", word, hint);
+    } else if (is_question(code) || is_about_options(code)) {
+        option_complain(g, EXIT_FAILURE, "%s is for the command line only", word);
+    } else {
+        apply_flag(g, code);
+    }
+}
+
+void flags_apply_words(struct option_giver *g, const struct conf_words *words)
+{
+    struct flags flags;
+    char **argv = words->argv;
+
+    must_be_main();
+    if (!flags_init(&flags)) {
+        option_complain(g, EX_OSERR, "out of memory");
+        flags_fini(&flags);
+        return;
+    }
+    opterr = 0;
+    optind = 0;
+    for (int at = 1; at < words->argc;) {
+        g->place.line = words->lines[at];
+        const int code = getopt_long(words->argc, argv, flags.letters, flags.longs, NULL);
+        if (code != -1) {
+            apply_word(g, code, argv[at]);
+        } else if (optind < words->argc) {
+            g->place.line = words->lines[optind];
+            option_complain(g, EXIT_FAILURE, "Illegal argument \"%s\"", argv[optind++]);
+        }
+        at = optind;
+    }
+    opterr = 1;
+    flags_fini(&flags);
+}

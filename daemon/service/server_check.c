@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See server_check.h.
+ */
+#include "daemon/service/server_check.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <sysexits.h>
+
+#include "daemon/access/access.h"
+#include "daemon/base/log.h"
+#include "daemon/net/sockets.h"
+#include "daemon/net/tls.h"
+#include "daemon/options/options.h"
+#include "daemon/service/privs.h"
+#include "lib/base/context.h"
+#include "lib/engine/engine.h"
+
+int server_check_threads(const struct settings *settings)
+{
+    const uint64_t limit = setting_get(settings, memory_limit_bytes);
+    const uint32_t least = engine_shards_least(limit);
+
+    must_be_main();
+    if (engine_shards_for(settings->threads, limit) < least) {
+        log_error("server, -m %" PRIu64 " needs %u threads or more (-t)", limit >> 20,
+                  (unsigned)least);
+        return EX_USAGE;
+    }
+    return 0;
+}
+
+/* The status of what failed first. */
+static void note(int *first, int status)
+{
+    *first = *first == 0 ? status : *first;
+}
+
+/* With the rights of the user that starts it. */
+static int check_files_of_starter(const struct settings *settings)
+{
+    struct tls *tls;
+    int status = tls_open(settings, &tls);
+
+    tls_close(tls);
+    return status;
+}
+
+int server_check(const struct settings *settings)
+{
+    struct access access;
+    int first = 0;
+    int user;
+
+    context_set_thread(THREAD_MAIN, NULL, NULL);
+    log_init(&settings->verbosity);
+    options_log(settings);
+    const int opened = access_init(&access, settings);
+    note(&first, opened);
+    user = privs_check_user(settings);
+    note(&first, user);
+    note(&first, check_files_of_starter(settings));
+    note(&first, privs_set_limits(settings));
+    note(&first, sockets_check(settings));
+    note(&first, server_check_threads(settings));
+    if (user == 0) {
+        user = privs_drop(settings);
+        note(&first, user);
+    }
+    if (opened == 0 && user == 0) {
+        note(&first, access_load(&access, settings));
+    }
+    access_fini(&access);
+    if (first == 0) {
+        printf("ok\n");
+    }
+    return first;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Would a start succeed? As far as that can be told without taking anything of the system.
+ */
+#ifndef MAYFLY_DAEMON_SERVICE_SERVER_CHECK_H
+#define MAYFLY_DAEMON_SERVICE_SERVER_CHECK_H
+
+struct settings;
+
+/*
+ * Are there threads enough for -m? Returns 0, or the exit status after a message. Context:
+ * main.
+ */
+int server_check_threads(const struct settings *settings);
+
+/*
+ * --check-config: what a start reads and looks up is read and looked up here, in the same order
+ * and with the same rights, so the process gives up those of root as a start does. Every error
+ * is told, and "ok" when there is none. Binds no address, asks no name server, makes no file
+ * and no process. Returns the exit status of the first error, or 0. Context: main, instead of a
+ * start.
+ */
+int server_check(const struct settings *settings);
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Fuzz target: a configuration file, and the same bytes as a file of flags. What must hold for
+ * any input:
+ *   - nothing outside the text is read, and every byte is in exactly one line;
+ *   - name and value are in their line, and a value that is printed is read again as it was;
+ *   - a value that an option takes is shown in a form that it takes again, to the same effect;
+ *   - words of flags are texts of their own, in the order of their lines.
+ */
+#include "tests/fuzz/fuzz.h"
+
+#include "daemon/options/conf_line.h"
+#include "daemon/options/conf_words.h"
+#include "daemon/options/options_live.h"
+#include "daemon/options/options_value.h"
+
+/* The option takes what it shows. */
+static void check_option(enum option_id id, const char *value)
+{
+    struct settings s;
+    struct settings again;
+    char why[OPTION_TEXT_BYTES];
+    char text[OPTION_TEXT_BYTES];
+    char other[OPTION_TEXT_BYTES];
+
+    settings_init(&s);
+    settings_init(&again);
+    if (option_set(&s, id, value, OPTION_FILE, why)) {
+        const char *typed = option_typed(&s, id, text);
+
+        if (typed[0] == '\0') {
+            require(option_may_be_unset(&option_rows[id]));
+        } else {
+            require(option_set(&again, id, typed, OPTION_FILE, why));
+        }
+        require(strcmp(typed, option_typed(&again, id, other)) == 0);
+    } else {
+        require(strlen(why) > 0 && strlen(why) < OPTION_TEXT_BYTES);
+        require(setting_source(&s, id) == OPTION_DEFAULT);
+    }
+    settings_fini(&again);
+    settings_fini(&s);
+}
+
+/* The value, printed after a name, is the value of that line. */
+static void check_value(const char *value)
+{
+    struct conf_line line = {0};
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+
+    require(out != NULL);
+    fputs("name = ", out);
+    conf_value_print(out, value);
+    fclose(out);
+    char *again = exact_block(size + 1);
+    struct span rest = span_of(text, size);
+    require(conf_line_next(&rest, &line) && line.why == NULL && rest.len == 0);
+    conf_line_value(&line, again);
+    require(strcmp(again, value) == 0);
+    free(again);
+    free(text);
+}
+
+static void check_line(const struct conf_line *line)
+{
+    check_span(line->name, line->whole.ptr, line->whole.len);
+    check_span(line->raw, line->whole.ptr, line->whole.len);
+    require(line->whole.len > 0);
+    if (line->why != NULL || line->name.len == 0) {
+        return;
+    }
+    char *value = exact_block(line->raw.len + 1);
+    conf_line_value(line, value);
+    require(strlen(value) <= line->raw.len);
+    check_value(value);
+    const enum option_id id = option_find(line->name.ptr, line->name.len);
+    if (id != OPTION_COUNT) {
+        check_option(id, value);
+    } else {
+        (void)option_nearest(line->name.ptr, line->name.len);
+    }
+    free(value);
+}
+
+static void check_lines(const char *text, size_t size)
+{
+    struct span rest = span_of(text, size);
+    struct conf_line line = {0};
+    const char *at = text;
+    unsigned number = 0;
+
+    while (conf_line_next(&rest, &line)) {
+        require(line.whole.ptr == at && line.number == ++number);
+        check_line(&line);
+        at += line.whole.len;
+        require(rest.ptr == at && rest.len == (size_t)(text + size - at));
+    }
+    require(at == text + size);
+}
+
+static void check_words(const char *text, size_t size)
+{
+    struct span rest = span_of(text, size);
+    struct conf_words words;
+    unsigned number = 0;
+
+    require(conf_words_init(&words, size));
+    while (rest.len > 0) {
+        const char *end = memchr(rest.ptr, '\n', rest.len);
+        const size_t len = end != NULL ? (size_t)(end - rest.ptr) : rest.len;
+        const int argc = words.argc;
+        const char *why = conf_words_add(&words, span_of(rest.ptr, len), ++number);
+
+        require(why == NULL || words.argc == argc);
+        rest = span_of(rest.ptr + len + (end != NULL), rest.len - len - (end != NULL));
+    }
+    require(words.used <= size + 1 && words.argv[words.argc] == NULL);
+    const char *at = words.chars;
+    for (int i = 1; i < words.argc; i++) {
+        require(words.argv[i] == at && words.lines[i] >= words.lines[i - 1]);
+        at += strlen(at) + 1;
+    }
+    require(at == words.chars + words.used);
+    conf_words_fini(&words);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *copy = exact_copy(data, size);
+
+    check_lines(copy, size);
+    check_words(copy, size);
+    free(copy);
+    return 0;
+}
