@@ -43,6 +43,16 @@ static const struct {
  */
 #define KEEP_MEMORY (1u << 20)
 
+/*
+ * Small and big promote at most this share of what is looked at there, counted over the last
+ * few megabytes, and some more. After a first filling nearly everything is in small: if all of
+ * it was used, or is small beside what comes now, the whole cache would be copied before
+ * anything is evicted, and stores would be refused meanwhile.
+ */
+#define PROMOTE_PCT    85
+#define PROMOTE_MORE   (256u << 10)
+#define PROMOTE_MEMORY (4u << 20)
+
 /* How many due items are dropped at once before anything alive is evicted. */
 #define DUE_BATCH 20
 
@@ -67,6 +77,10 @@ static void begin_segment(struct memory *m, segment_t n, enum cursor_mode mode)
     if (c->scanned > KEEP_MEMORY) {
         c->scanned /= 2;
         c->kept /= 2;
+    }
+    if (c->passed > PROMOTE_MEMORY) {
+        c->passed /= 2;
+        c->promoted /= 2;
     }
     chains_claim(m, n);
 }
@@ -284,6 +298,15 @@ static bool is_young(const struct memory *m, handle_t h)
     return access_s > g->sealed_s || (int32_t)((uint32_t)it->cas - g->sealed_cas) >= 0;
 }
 
+/* Has so much been promoted that an item has to go that would be? */
+static bool promotes_too_much(const struct memory *m, const struct item *it)
+{
+    const struct cursor *c = &m->cursor;
+
+    return (c->promoted + bytes_in_blocks(m, it)) * 100 >
+           c->passed * PROMOTE_PCT + (uint64_t)PROMOTE_MORE * 100;
+}
+
 /*
  * Judge a live item that is not due; it may be in another segment of the same chain. False when
  * there was no segment for the copy.
@@ -305,7 +328,11 @@ static bool judge_item(struct memory *m, handle_t h, const struct evict_policy *
 
     switch (verdict) {
     case VERDICT_PROMOTE:
+        if (promotes_too_much(m, it)) {
+            break;
+        }
         set_heat(it, heat);
+        c->promoted += bytes_in_blocks(m, it);
         ctr_add(m->counters, CTR_moves_to_main, 1);
         return keep_item(m, h, CHAIN_MAIN);
     case VERDICT_KEEP:
@@ -453,8 +480,8 @@ static bool empty_block(struct memory *m, msec_t now, int64_t *work)
         }
         *work -= (int64_t)(held - m->arena.values.segments) * WORK_SEGMENT;
     }
-    if (c->mode == CURSOR_EVICT && seg(m, c->segment)->chain == CHAIN_MAIN) {
-        c->scanned += bytes;
+    if (c->mode == CURSOR_EVICT) {
+        *(seg(m, c->segment)->chain == CHAIN_MAIN ? &c->scanned : &c->passed) += bytes;
     }
     c->offset += bytes;
     return true;

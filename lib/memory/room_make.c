@@ -68,7 +68,8 @@ enum outcome room_pressed(struct memory *m, msec_t now)
         return OUT_WAIT; /* cleaning goes on: there was something dead enough */
     }
     if (room_coming(m) == 0 && !blocks_has_deaths(m)) {
-        return OUT_NO_MEMORY;
+        /* Perhaps all that was looked at was worth keeping: then the cursor goes on. */
+        return memory_evicts(m) && cursor_slice(m, PRESS_WORK, now) ? OUT_WAIT : OUT_NO_MEMORY;
     }
     grace_ask(m->arena.grace, GRACE_HURRY);
     /* The overdraft is for what is on its way out. */

@@ -6,6 +6,7 @@
  */
 #include "lib/memory/evict.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
 #include "lib/memory/ghost.h"
@@ -352,6 +353,43 @@ TEST(a_cache_in_which_all_is_hot_still_takes_puts)
     moved = fixture_counter(&f, CTR_cursor_moved_bytes) - moved;
     /* Keeping 85 % moves six bytes for each one gained; promotions are extra. */
     ck_assert_uint_le(moved, put * 12);
+    fixture_verify(&f);
+    fixture_stop(&f);
+}
+
+/*
+ * After a first filling all is in small, and all of it goes to main if it was used, or is small
+ * beside what comes now. Whoever waits for room does not wait until it is there, and is not
+ * refused.
+ */
+TEST_LOOP(a_first_filling_that_is_worth_keeping_makes_room, 2)
+{
+    struct engine_config cfg;
+    struct fixture f;
+    unsigned n = 0;
+
+    fixture_config(&cfg);
+    cfg.limit_bytes = 128 * MIB;
+    fixture_start(&f, &cfg);
+    while (fixture_avail(&f) > 8) {
+        fixture_set(&f, fixture_key("first-", n), 100);
+        if (_i == 0) {
+            (void)fixture_use(&f, fixture_key("first-", n), 3);
+        }
+        if (n++ % 256 == 0) {
+            fixture_grace(&f);
+        }
+    }
+    for (unsigned i = 0; i < 200; i++) {
+        uint64_t moved = fixture_counter(&f, CTR_cursor_moved_bytes);
+
+        fixture_set(&f, fixture_key("large-", i), 300 * KIB);
+        for (unsigned k = 0; k < 50; k++) {
+            fixture_set(&f, fixture_key("small-", 50 * i + k), 2000);
+        }
+        moved = fixture_counter(&f, CTR_cursor_moved_bytes) - moved;
+        ck_assert_msg(moved < 20 * MIB, "%" PRIu64 " bytes moved for large-%u", moved, i);
+    }
     fixture_verify(&f);
     fixture_stop(&f);
 }
