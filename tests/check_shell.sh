@@ -12,7 +12,7 @@ if ! command -v shellcheck >/dev/null 2>&1; then
 fi
 
 scripts=
-for file in bootstrap .ci/run $(find tests tools -type f 2>/dev/null | sort); do
+for file in bootstrap .ci/run $(find tests tools debian -type f 2>/dev/null | sort); do
     if head -n 1 "$file" | grep -qE '^#!.*/(env )?(ba|da)?sh( |$)'; then
         scripts="$scripts $file"
     fi
