@@ -11,6 +11,7 @@
 
 #include "daemon/base/version.h"
 #include "daemon/options/options_rows.h"
+#include "daemon/options/options_value.h"
 #include "lib/base/context.h"
 
 /* With more worker threads than this memcached warns. */
@@ -93,12 +94,15 @@ static int check_auth(const struct settings *s)
     return 0;
 }
 
-/* The first option given whose name begins with this; NULL: none. */
+/*
+ * The first option whose name begins with this, and that was given as a flag or is not what it
+ * is anyway; NULL: none. A file may have every option at its default.
+ */
 static const char *first_given(const struct settings *s, const char *prefix)
 {
     for (unsigned id = 0; id < OPTION_COUNT; id++) {
-        if (setting_source(s, id) != OPTION_DEFAULT &&
-            strncmp(option_rows[id].name, prefix, strlen(prefix)) == 0) {
+        if (strncmp(option_rows[id].name, prefix, strlen(prefix)) == 0 &&
+            (is_flag(s, id) || !option_has_default(s, id))) {
             return option_rows[id].name;
         }
     }

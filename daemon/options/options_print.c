@@ -20,27 +20,13 @@
 /* Where lines of --describe=config end. */
 #define TEMPLATE_WIDTH 79
 
-/* Is the value the one that the option has unless it or another one is given? */
-static bool is_default(const struct settings *s, enum option_id id)
-{
-    struct settings defaults;
-    char text[OPTION_TEXT_BYTES];
-    char other[OPTION_TEXT_BYTES];
-
-    settings_init(&defaults);
-    const bool is_same =
-        strcmp(option_typed(s, id, text), option_typed(&defaults, id, other)) == 0;
-    settings_fini(&defaults);
-    return is_same;
-}
-
 const char *option_where(const struct settings *s, enum option_id id, char *text)
 {
     const struct option_place *place = &s->places[id];
 
     switch (setting_source(s, id)) {
     case OPTION_DEFAULT:
-        return is_default(s, id) ? "default" : "follows from another option";
+        return option_has_default(s, id) ? "default" : "follows from another option";
     case OPTION_MEMCACHED_CONF:
     case OPTION_FILE:
         snprintf(text, OPTION_WHERE_BYTES, "%.*s:%u", PATH_MAX,

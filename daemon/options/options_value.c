@@ -227,6 +227,19 @@ const char *option_typed(const struct settings *s, enum option_id id, char *text
     }
 }
 
+bool option_has_default(const struct settings *s, enum option_id id)
+{
+    struct settings defaults;
+    char text[OPTION_TEXT_BYTES];
+    char other[OPTION_TEXT_BYTES];
+
+    settings_init(&defaults);
+    const bool is_same =
+        strcmp(option_typed(s, id, text), option_typed(&defaults, id, other)) == 0;
+    settings_fini(&defaults);
+    return is_same;
+}
+
 const char *option_show_default(enum option_id id, char *text)
 {
     const struct option_row *row = &option_rows[id];

@@ -41,6 +41,9 @@ const char *option_show(const struct settings *s, enum option_id id, char *text)
  */
 const char *option_typed(const struct settings *s, enum option_id id, char *text);
 
+/* Is the value the default, whether it was given or not? Context: main. */
+bool option_has_default(const struct settings *s, enum option_id id);
+
 /*
  * The default as a user would type it, "" when there is none to type. Fills text. Context: any
  * thread.
