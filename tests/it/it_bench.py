@@ -224,5 +224,21 @@ def test_without_gnuplot_the_report_says_so():
         assert done.returncode == 2 and b"gnuplot is not installed" in done.stderr and not os.listdir(folder)
 
 
+# ---- policies -------------------------------------------------------------------------------------
+
+def test_policies_keep_what_they_promise():
+    """A quarter of a minute of what `make bench-policies` does for a quarter of an hour."""
+    done = subprocess.run([sys.executable, os.path.join(HERE, "..", "bench", "policies"), "--mayflyd", mayfly.PROGRAM,
+                           "--seconds", "12", "--every", "4", "--limit", "8",
+                           "--only", "noeviction,density,allkeys-lru,volatile-lfu,volatile-ttl"],
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=20 * mayfly.PATIENCE)
+    assert done.returncode == 0, done.stderr + done.stdout
+    rows = [line.split(b"|")[1:-1] for line in done.stdout.splitlines() if line.startswith(b"|")]
+    assert len(rows) == 7, done.stdout
+    for row in rows[2:]:
+        compared = int(row[8])
+        assert compared > 0, done.stdout
+
+
 if __name__ == "__main__":
     mayfly.main(globals())

@@ -73,8 +73,8 @@ static void stop(void)
 /* ---- at random --------------------------------------------------------------------------- */
 
 /*
- * Draws so often that each item should come 200 times: with a standard deviation of 14 none is
- * more than 90 off. What is not in the wheel never comes.
+ * Draws so often that each item should come 100 times: with a standard deviation of 10 none is
+ * more than 65 off. What is not in the wheel never comes.
  */
 static void check_draws(uint32_t items)
 {
@@ -89,7 +89,7 @@ static void check_draws(uint32_t items)
         in += is_in[i];
     }
     ck_assert_uint_eq(in, wheel_count(wheel));
-    while (drawn < in * 200) {
+    while (drawn < in * 100) {
         unsigned n = wheel_draw(wheel, &random, out, 8);
 
         ck_assert_uint_ge(n, 1);
@@ -101,16 +101,16 @@ static void check_draws(uint32_t items)
     }
     for (uint32_t i = 0; i < items; i++) {
         if (is_in[i]) {
-            ck_assert_msg(count[i] > 110 && count[i] < 290, "item %u of %u came %u times", i,
+            ck_assert_msg(count[i] > 35 && count[i] < 165, "item %u of %u came %u times", i,
                           items, count[i]);
         }
     }
 }
 
 /* Some numbers of items leave a slab with few nodes in use. */
-static const uint32_t numbers[] = {1000, 3570, 3584, 3700, 7200, 20000};
+static const uint32_t numbers[] = {1000, 3570, 3700, 7200};
 
-TEST_LOOP(every_item_is_drawn_as_often_as_any_other, 6)
+TEST_LOOP(every_item_is_drawn_as_often_as_any_other, 4)
 {
     start();
     for (uint32_t i = 0; i < numbers[_i]; i++) {
@@ -121,7 +121,7 @@ TEST_LOOP(every_item_is_drawn_as_often_as_any_other, 6)
 }
 
 /* In many buckets, of which each has a node that is not full, and after many have left. */
-TEST_LOOP(what_has_left_is_not_drawn, 6)
+TEST_LOOP(what_has_left_is_not_drawn, 4)
 {
     start();
     for (uint32_t i = 0; i < numbers[_i]; i++) {
@@ -138,12 +138,14 @@ TEST_LOOP(what_has_left_is_not_drawn, 6)
 
 /* ---- the earliest ------------------------------------------------------------------------ */
 
-/* The earliest deadline of those in out[], or of all if that is NULL. */
+#define FEW 400u
+
+/* The earliest deadline of those in out[], or of the first items if that is NULL. */
 static msec_t earliest(const handle_t *out, unsigned n)
 {
     msec_t first = MSEC_NEVER;
 
-    for (uint32_t i = 0; i < (out != NULL ? n : ITEMS_MAX); i++) {
+    for (uint32_t i = 0; i < (out != NULL ? n : FEW); i++) {
         uint32_t at = out != NULL ? index_of(out[i]) : i;
 
         if (is_in[at] && item_deadline(item_of(at)) < first) {
@@ -161,7 +163,7 @@ TEST(the_earliest_is_found_in_a_bucket_that_is_not_too_large)
 
     start();
     for (unsigned round = 0; round < 6000; round++) {
-        uint32_t i = (uint32_t)rng_below(&rng, 400);
+        uint32_t i = (uint32_t)rng_below(&rng, FEW);
         unsigned n;
 
         if (is_in[i]) {
