@@ -322,6 +322,7 @@ static bool judge_item(struct memory *m, handle_t h, const struct evict_policy *
                               .mean_bytes = m->evict.mean_bytes,
                               .kept = c->kept,
                               .scanned = c->scanned};
+    bool was_hit = (atomic_load_explicit(&it->heat, memory_order_relaxed) & HEAT_COUNT) != 0;
     uint8_t heat = 0;
     enum verdict verdict = policy->judge(&pass, it, &heat);
     uint64_t hash;
@@ -331,6 +332,7 @@ static bool judge_item(struct memory *m, handle_t h, const struct evict_policy *
         if (promotes_too_much(m, it)) {
             break;
         }
+        m->evict.untried += was_hit ? 0 : item_all_bytes(it);
         set_heat(it, heat);
         c->promoted += bytes_in_blocks(m, it);
         ctr_add(m->counters, CTR_moves_to_main, 1);

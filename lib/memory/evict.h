@@ -141,6 +141,8 @@ struct evict {
     void *next;
     size_t next_touched;
     uint64_t mean_bytes; /* of all items, when a segment was picked last; 0: none was */
+    uint64_t untried;    /* bytes in main, about, that were promoted without a hit */
+    bool was_untried;    /* main was emptied before its turn the last time */
 };
 
 /* Checks "Context: in shard" in debug builds. */

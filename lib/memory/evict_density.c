@@ -28,6 +28,8 @@ static const unsigned share_pct[CHAINS] = {
 #define NEW_PCT  35 /* of a hit */
 #define COST_PCT 50 /* of a hit of an item of the mean size */
 
+#define UNTRIED_PCT 75 /* of main may have come there without a hit */
+
 #define CREDIT_PCT 25 /* of such a hit: a unit of credit */
 #define CREDIT_MAX HEAT_CREDIT_MAX
 
@@ -87,6 +89,31 @@ static bool is_older(const struct memory *m, segment_t a, segment_t b)
 }
 
 /*
+ * Items much smaller than the mean come to main without a hit. While only large ones come, main
+ * would not be looked at again, and such items stay for ever. So it is when most of it is such.
+ */
+static bool is_main_untried(struct memory *m)
+{
+    uint64_t bytes = m->blocks.chain[CHAIN_MAIN].bytes;
+
+    if (m->evict.untried > bytes) {
+        m->evict.untried = bytes; /* others of them died */
+    }
+    return is_rich(m, CHAIN_MAIN) && m->evict.untried * 100 > bytes * UNTRIED_PCT;
+}
+
+/* A segment is about to be emptied: what stays of it in main has been tried. */
+static void try_segment(struct memory *m, segment_t n)
+{
+    const struct segment *g = &m->arena.segments[n];
+
+    if (n != 0 && g->chain == CHAIN_MAIN) {
+        m->evict.untried -=
+            m->evict.untried * (g->fill - g->dead) / (m->blocks.chain[CHAIN_MAIN].bytes + 1);
+    }
+}
+
+/*
  * Big goes first, unless small has more than its share as well, and older: when the items that
  * come have become larger than those there are, the old ones go.
  */
@@ -98,8 +125,14 @@ static segment_t density_pick(struct memory *m)
     segment_t n = 0;
 
     memory_must_be_entered(m);
-    if (is_rich(m, CHAIN_BIG) && !(is_small_rich && is_older(m, chains_oldest(m, CHAIN_SMALL),
-                                                             chains_oldest(m, CHAIN_BIG)))) {
+    /* Every other time: large values make room faster, for whoever needs much. */
+    m->evict.was_untried = !m->evict.was_untried && is_main_untried(m);
+    if (m->evict.was_untried) {
+        n = chains_oldest(m, CHAIN_MAIN);
+    }
+    if (n == 0 && is_rich(m, CHAIN_BIG) &&
+        !(is_small_rich &&
+          is_older(m, chains_oldest(m, CHAIN_SMALL), chains_oldest(m, CHAIN_BIG)))) {
         n = chains_oldest(m, CHAIN_BIG);
         if (n == 0 && chains_items_open(m, CHAIN_BIG) > SPARED) {
             n = chains_seal_open(m, CHAIN_BIG, SPARED);
@@ -111,6 +144,7 @@ static segment_t density_pick(struct memory *m)
     for (int i = 0; i < CHAINS && n == 0; i++) {
         n = chains_seal_open(m, order[i], 0);
     }
+    try_segment(m, n);
     return n;
 }
 
@@ -156,12 +190,6 @@ static unsigned weight_of(uint64_t bytes, uint64_t mean_bytes)
     return weights[apart + QUARTERS_SMALLER];
 }
 
-/* Bytes of an item with all of its value. */
-static uint64_t all_bytes(const struct item *it)
-{
-    return item_bytes(it) + (item_is_large(it) ? (uint64_t)it->value_len : 0);
-}
-
 /* ---- verdicts ---------------------------------------------------------------------------- */
 
 /* What is left of what an item has, in units of credit. */
@@ -180,7 +208,7 @@ static enum verdict density_judge(const struct evict_pass *pass, const struct it
                                   uint8_t *heat)
 {
     uint8_t now = heat_turns(atomic_load_explicit(&it->heat, memory_order_relaxed));
-    unsigned weight = weight_of(all_bytes(it), pass->mean_bytes);
+    unsigned weight = weight_of(item_all_bytes(it), pass->mean_bytes);
     unsigned hits = (now & HEAT_COUNT) * 100u;
     unsigned cost = COST_PCT * WEIGHT_ONE;
 

@@ -172,6 +172,12 @@ static inline bool item_is_large(const struct item *it)
     return (item_shape(it) & SHAPE_LARGE) != 0;
 }
 
+/* Bytes of an item with all of its value. */
+static inline uint64_t item_all_bytes(const struct item *it)
+{
+    return item_bytes(it) + (item_is_large(it) ? (uint64_t)it->value_len : 0);
+}
+
 static inline const char *item_key(const struct item *it)
 {
     return (const char *)(it + 1) + (item_has_ttl(it) ? ITEM_TTL_BYTES : 0);

@@ -298,6 +298,36 @@ TEST(what_was_used_goes_to_main_and_outlives_a_scan)
     fixture_stop(&f);
 }
 
+/* When values grow, small ones that nobody reads leave main, where they came without a hit. */
+TEST(values_that_have_grown_get_the_room_of_the_small)
+{
+    struct fixture f;
+    uint64_t large = 0;
+
+    fixture_start(&f, NULL);
+    for (unsigned i = 0; i < 80000; i++) {
+        fixture_set(&f, fixture_key("small-", i), 100);
+        if (i % 64 == 0) {
+            fixture_grace(&f);
+        }
+    }
+    /* Four times as much as fits. */
+    for (unsigned i = 0; i < 4 * 8 * MIB / 2750; i++) {
+        fixture_set(&f, fixture_key("large-", i), 500 + i * 977 % 4500);
+        if (i % 8 == 0) {
+            fixture_grace(&f);
+        }
+    }
+    for (unsigned i = 0; i < 4 * 8 * MIB / 2750; i++) {
+        struct got got = fixture_get(&f, fixture_key("large-", i));
+
+        large += got.is_hit ? got.len : 0;
+    }
+    ck_assert_uint_gt(large, 8 * MIB * 3 / 4);
+    fixture_verify(&f);
+    fixture_stop(&f);
+}
+
 TEST(what_comes_back_goes_straight_to_main)
 {
     struct fixture f;
@@ -447,16 +477,22 @@ TEST(old_small_items_make_way_when_sizes_change)
 }
 
 /*
- * Large newcomers pass through big, a fiftieth of the memory: items that were fetched once and
- * those in small stay, whatever a scan of large ones stores.
+ * Large newcomers pass through big, a fiftieth of the memory: in a cache of items that were
+ * fetched once these and those in small stay, whatever a scan of large ones stores.
  */
 TEST(large_newcomers_cost_few_others_their_place)
 {
     struct fixture f;
-    unsigned next, kept = 0;
+    unsigned next = 0, kept = 0;
 
     fixture_start(&f, NULL);
-    next = push_out(&f, 0, 200);
+    while (fixture_counter(&f, CTR_evictions) < 200) {
+        fixture_set(&f, fixture_key("used-", next), LEN);
+        (void)fixture_use(&f, fixture_key("used-", next++), 1);
+        if (next % 16 == 0) {
+            fixture_grace(&f);
+        }
+    }
     for (unsigned i = 0; i < 500; i++) {
         fixture_set(&f, fixture_key("mine-", i), LEN);
     }

@@ -175,7 +175,8 @@ static void check_budget(int64_t limit)
     int64_t waits = budget_retired(&f.engine.budget);
     int64_t overdraft = memory_overdraw(&f.shard->memory);
 
-    ck_assert_int_le(used - (waits < overdraft ? waits : overdraft), limit + limit / 16);
+    ck_assert_int_le(used - (waits < overdraft ? waits : overdraft),
+                     limit + limit / 16 + 4 * segment_bytes(&f.shard->memory.arena));
 }
 
 TEST_LOOP(the_budget_is_kept_whatever_comes, 4)
