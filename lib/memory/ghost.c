@@ -10,7 +10,7 @@
 #include <emmintrin.h>
 #endif
 
-_Static_assert(sizeof(struct ghost_bucket) == 64, "a bucket is one cache line");
+_Static_assert(sizeof(struct ghost_bucket) == 32, "a bucket is half a cache line");
 
 bool ghost_create(struct ghost *g, uint64_t items, struct budget *budget)
 {
@@ -54,19 +54,15 @@ static struct ghost_bucket *bucket_of(const struct ghost *g, uint64_t hash, uint
 /* A bit for each way that has the fingerprint. */
 static unsigned ways_with(const struct ghost_bucket *b, uint16_t print)
 {
+#ifdef __SSE2__
+    const __m128i *half = (const __m128i *)(const void *)b;
+    __m128i wanted = _mm_set1_epi16((short)print);
+    __m128i low = _mm_cmpeq_epi16(_mm_load_si128(&half[0]), wanted);
+    __m128i high = _mm_cmpeq_epi16(_mm_load_si128(&half[1]), wanted);
+    unsigned same = (unsigned)_mm_movemask_epi8(_mm_packs_epi16(low, high));
+#else
     unsigned same = 0;
 
-#ifdef __SSE2__
-    const __m128i *line = (const __m128i *)(const void *)b;
-    __m128i wanted = _mm_set1_epi16((short)print);
-
-    for (unsigned i = 0; i < 2; i++) {
-        __m128i low = _mm_cmpeq_epi16(_mm_load_si128(&line[2 * i]), wanted);
-        __m128i high = _mm_cmpeq_epi16(_mm_load_si128(&line[2 * i + 1]), wanted);
-
-        same |= (unsigned)_mm_movemask_epi8(_mm_packs_epi16(low, high)) << 16 * i;
-    }
-#else
     for (unsigned i = 0; i < GHOST_WAYS; i++) {
         same |= (unsigned)(b->print[i] == print) << i;
     }
