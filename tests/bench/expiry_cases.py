@@ -70,6 +70,7 @@ class Rig:
 
     def __init__(self, args, folder):
         self.args, self.folder = args, folder
+        self.traces = traces_in(args.traces) if args.traces else {}
         self.tools = {n: bench.find(n) for n in ("bench_pace", "bench_load", "bench_aside")}
         missing = [n for n, p in self.tools.items() if not p]
         if missing:
@@ -324,9 +325,36 @@ def lines(numbers):
     return "".join("%d\n" % n for n in numbers).encode()
 
 
+SHIPPED = {"web12": (os.path.join(HERE, "traces", "web12.gz"), "3000-5000", "6"),
+           "orm-night": (os.path.join(HERE, "traces", "orm-night.gz"), "3000-5000", "6")}
+
+
+def content(path):
+    with open(path, "rb") as f:
+        return f.read()
+
+
+def traces_in(folder):
+    """The traces that the table traces.tsv of a folder names: {name: (file, sizes, tenants)}. Its
+    lines are name, file, and -V SIZES and -R TENANTS. One of ours keeps its name if it is the
+    same, and has another one if it is not."""
+    found = {}
+    with open(os.path.join(folder, "traces.tsv")) as f:
+        rows = [line.split() for line in f if line.strip() and not line.startswith("#")]
+    for name, file, *scale in rows:
+        options = dict(zip(scale[::2], scale[1::2]))
+        sizes = options.get("-V", "3000-5000")
+        trace = (os.path.join(folder, file), "skewed" if sizes == "kv" else sizes, options.get("-R", "1"))
+        ours = SHIPPED.get(name)
+        is_same = ours and ours[1:] == trace[1:] and content(ours[0]) == content(trace[0])
+        found[name if is_same or not ours else name + " long"] = trace
+    return found
+
+
 def trace_of(rig, text):
-    """What bench_aside needs to play a trace: a name of ours, or FILE[:SIZES[:TENANTS]]."""
-    known = {"web12": ("web12.gz", "3000-5000", 6), "orm-night": ("orm-night.gz", "3000-5000", 6)}
+    """What bench_aside needs to play a trace: a name of ours or of traces_in(), or
+    FILE[:SIZES[:TENANTS]]."""
+    known = dict(SHIPPED, **rig.traces)
     if text.startswith("zipf"):
         requests = rig.size(1000000, 300000)
         return None, ["--keys", rig.size(100000, 30000), "--theta", text[4:].strip(), "--size", "3000-5000", "--ops",
@@ -337,7 +365,6 @@ def trace_of(rig, text):
         return lines(loops(rig.size(40000, 15000), rig.size(500000, 200000))), ["--size", "3000-5000", "--tenants", 1]
     if text in known:
         file, sizes, tenants = known[text]
-        file = os.path.join(HERE, "traces", file)
     else:
         file, sizes, tenants = (text.split(":") + ["3000-5000", "1"][len(text.split(":")) - 1:])[:3]
     with gzip.open(file) as f:
@@ -353,11 +380,12 @@ def hits(rig, name, case):
     data, options = trace_of(rig, case[0])
     footprint = rig.tool("bench_aside", None, options + ["--footprint"], data)["bytes"]
     limit = max(8, round(footprint * case[1] / 100 / 1048576))
-    best = None
+    best, by_policy = None, {}
     for policy in ("allkeys-lru", "allkeys-lfu") if name in ("redis", "valkey") else ("",):
         with rig.server(name, limit_mb=limit, policy=policy) as server:
             got = rig.tool("bench_aside", server, options + ["--conns", 1, "--pipeline", 16], data)
             figures = {"hit_pct": got["hit_ratio"] * 100, "miss_pct": 100 - got["hit_ratio"] * 100, "limit_mb": limit,
                        "rss_mb": server.resident() / 1048576}
+        by_policy.update({policy[-3:] + "_pct": figures["hit_pct"]} if policy else {})
         best = figures if best is None or figures["hit_pct"] > best["hit_pct"] else best
-    return best, 0, None
+    return dict(best, **by_policy), 0, None

@@ -3,8 +3,6 @@
 """The bench does not rot: its paced load and its look-aside client count right, and the page of
 figures is what the report makes of the recorded runs. No figure of a run is judged here."""
 import gzip
-import importlib.machinery
-import importlib.util
 import json
 import os
 import shutil
@@ -17,6 +15,7 @@ sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "common"))
 sys.path.insert(0, os.path.join(HERE, "..", "bench"))
+import expiry_cases                                                     # noqa: E402
 import figures                                                          # noqa: E402
 import mayfly                                                           # noqa: E402
 from mayfly import Daemon                                               # noqa: E402
@@ -83,11 +82,8 @@ class Redis:
         program = shutil.which("redis-server")
         if program is None:
             raise mayfly.Skip("redis-server is not installed")
-        loader = importlib.machinery.SourceFileLoader("expiry_cases", os.path.join(HERE, "..", "bench", "expiry_cases.py"))
-        cases = importlib.util.module_from_spec(importlib.util.spec_from_loader("expiry_cases", loader))
-        loader.exec_module(cases)
         self.folder = tempfile.mkdtemp(prefix="mayfly-it.")
-        self.server = cases.Server("redis", program, self.folder, None)
+        self.server = expiry_cases.Server("redis", program, self.folder, None)
 
     def __enter__(self):
         return self.server
@@ -164,6 +160,32 @@ def test_what_did_not_happen_is_never_and_holds_no_bar():
     data = {"late_ms": 1, "runs": [run("probe", "10", "mayflyd", probe_gone_s=None, probe_left=7)]}
     assert figures.table(data, "probe")[1] == ["10", "mayflyd", "never", "7", "1"]
     assert [bar[3] for bar in figures.bars(data, "probe")] == [False]
+
+
+def test_hit_ratios_stand_beside_the_peers():
+    cells = {"web12 10 %": (60., 58., 55., 57.), "sprite 30 %": (90., 91., 80., 70.), "loops 10 %": (30., 20., 10., 24.)}
+    runs = []
+    for case, (mine, memcached, lru, lfu) in cells.items():
+        runs += [run("hits", case, "mayflyd", hit_pct=mine), run("hits", case, "memcached", hit_pct=memcached),
+                 run("hits", case, "redis", hit_pct=max(lru, lfu), lru_pct=lru, lfu_pct=lfu)]
+    data = {"late_ms": 1, "runs": runs}
+    assert figures.gains_table(data)[1:] == [
+        ["web12 10 %", "60.00", "58.00", "55.00", "57.00", "+2.00"],
+        ["loops 10 %", "30.00", "20.00", "10.00", "24.00", "+6.00"],
+        ["sprite 30 %", "90.00", "91.00", "80.00", "70.00", "-1.00"],
+        ["mean of the recorded", "", "", "", "", "+0.50"], ["mean of the made", "", "", "", "", "+6.00"]]
+    assert [bar[1] for bar in figures.bars(data, "hits")] == [.5, 6., 1]
+    assert [bar[3] for bar in figures.bars(data, "hits")] == [False, True, False]
+
+
+def test_traces_of_a_folder_have_names_of_their_own():
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        shutil.copy(expiry_cases.SHIPPED["web12"][0], os.path.join(folder, "web.gz"))
+        with open(os.path.join(folder, "traces.tsv"), "w") as f:
+            f.write("# a comment\nweb12\tweb.gz\t-V 3000-5000 -R 6\norm-night\tweb.gz\t-V kv\nother\tweb.gz\n")
+        path = os.path.join(folder, "web.gz")
+        assert expiry_cases.traces_in(folder) == {
+            "web12": (path, "3000-5000", "6"), "orm-night long": (path, "skewed", "1"), "other": (path, "3000-5000", "1")}
 
 
 def make_report(folder, *options):
