@@ -218,6 +218,12 @@ static bool load_library(void)
     return true;
 }
 
+int metrics_check(const struct settings *settings)
+{
+    must_be_main();
+    return settings->metrics == NULL || load_library() ? 0 : EX_OSERR;
+}
+
 int metrics_open(const struct settings *settings, struct metrics **out)
 {
     struct socket_list sockets = {.count = 0};

@@ -29,6 +29,9 @@ struct settings;
  */
 int metrics_open(const struct settings *settings, struct metrics **out);
 
+/* Can metrics be served, if they are asked for? Returns as above. Context: main. */
+int metrics_check(const struct settings *settings);
+
 /*
  * Begin to answer. Nothing happens to NULL. Returns as above. Context: main, workers run,
  * signals are blocked.

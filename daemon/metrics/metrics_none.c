@@ -2,16 +2,36 @@
 /*
  * A build without libmicrohttpd: options_check() refuses the option metrics.
  */
+#include "daemon/metrics/metrics.h"
+
 #include <stddef.h>
 
-#include "daemon/metrics/metrics.h"
+#include "daemon/base/log.h"
+#include "daemon/net/sockets.h"
 #include "daemon/options/settings.h"
 #include "lib/base/check.h"
 
 int metrics_open(const struct settings *settings, struct metrics **out)
 {
+    struct socket_list none = {.count = 0};
+    bool is_inherited;
+    int status = sockets_inherit(settings, INHERIT_METRICS, &none, &is_inherited);
+
     must(settings->metrics == NULL);
     *out = NULL;
+    if (none.count > 0) {
+        log_warn("metrics, ignored a passed socket (not built with metrics)");
+    }
+    for (uint32_t i = 0; i < none.count; i++) {
+        socket_close(&none.items[i]);
+    }
+    socket_list_fini(&none);
+    return status;
+}
+
+int metrics_check(const struct settings *settings)
+{
+    must(settings->metrics == NULL);
     return 0;
 }
 

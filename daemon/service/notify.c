@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -43,9 +44,16 @@ static bool address_of(const char *name, struct sockaddr_un *address, socklen_t 
     return true;
 }
 
+/*
+ * A manager that keeps its socket and does not read from it holds nobody up: what it must hear
+ * waits so long for room, milliseconds, the rest not at all.
+ */
+#define PATIENCE_MS 500
+
 /* 0, or an errno. */
-static int send_to(const char *name, const char *state)
+static int send_to(const char *name, const char *state, bool may_wait)
 {
+    const struct timeval patience = {.tv_usec = PATIENCE_MS * 1000};
     struct sockaddr_un address;
     socklen_t len;
     ssize_t sent;
@@ -59,17 +67,18 @@ static int send_to(const char *name, const char *state)
     if (fd < 0) {
         return errno;
     }
-    sent =
-        sendto(fd, state, strlen(state), MSG_NOSIGNAL, (const struct sockaddr *)&address, len);
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+    sent = sendto(fd, state, strlen(state), MSG_NOSIGNAL | (may_wait ? 0 : MSG_DONTWAIT),
+                  (const struct sockaddr *)&address, len);
     error = sent < 0 ? errno : 0;
     (void)close(fd);
     return error;
 }
 
-static void send_state(const char *state)
+static void send_state(const char *state, bool may_wait)
 {
     const char *name = getenv("NOTIFY_SOCKET");
-    int error = name != NULL ? send_to(name, state) : 0;
+    int error = name != NULL ? send_to(name, state, may_wait) : 0;
 
     if (error != 0) {
         log_debug("notify, message not delivered (%s)", strerror(error));
@@ -82,7 +91,7 @@ void notify_ready(const char *status)
 
     must_be_main();
     snprintf(state, sizeof(state), "READY=1\nMAINPID=%ld\nSTATUS=%s", (long)getpid(), status);
-    send_state(state);
+    send_state(state, true);
 }
 
 void notify_reloading(void)
@@ -92,7 +101,7 @@ void notify_reloading(void)
     must_be_main();
     snprintf(state, sizeof(state), "RELOADING=1\nMONOTONIC_USEC=%lld\nSTATUS=reloading",
              (long long)clock_mono_us());
-    send_state(state);
+    send_state(state, true);
 }
 
 void notify_status(const char *status)
@@ -101,13 +110,13 @@ void notify_status(const char *status)
 
     must_be_main();
     snprintf(state, sizeof(state), "STATUS=%s", status);
-    send_state(state);
+    send_state(state, false);
 }
 
 void notify_alive(void)
 {
     must_be_main();
-    send_state("WATCHDOG=1");
+    send_state("WATCHDOG=1", false);
 }
 
 uint64_t notify_watchdog_us(void)
@@ -134,5 +143,5 @@ bool notify_has_manager(void)
 void notify_stopping(void)
 {
     must_be_main();
-    send_state("STOPPING=1\nSTATUS=stopping");
+    send_state("STOPPING=1\nSTATUS=stopping", true);
 }

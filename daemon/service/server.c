@@ -51,6 +51,9 @@ static struct server *server_of(void *p)
 /* Main's loop goes on until the workers are done, so that another signal is noticed. */
 static void begin_drain(struct server *s)
 {
+    if (!s->is_draining) {
+        notify_stopping(); /* from here on the manager's patience counts */
+    }
     s->is_draining = true;
     crew_drain(&s->crew);
 }
@@ -83,12 +86,12 @@ static void begin_stop(struct server *s, enum crew_stop how)
         return;
     }
     s->stopping = how;
-    notify_stopping();
     listeners_close(s);
     if (how == CREW_STOP_SOON) {
         begin_drain(s);
         return;
     }
+    notify_status("stopping when the last client has left");
     log_notice("server, is stopping gracefully (%u connections left)",
                (unsigned)atomic_load(&s->crew.conns_open));
     stop_if_empty(s);
@@ -117,13 +120,25 @@ static void on_room_message(struct message *m, void *receiver)
     }
 }
 
+/* A server that stops does not say that it serves. */
+static void tell_reload(const struct server *s, bool begins)
+{
+    if (s->stopping == CREW_STOP_NONE) {
+        if (begins) {
+            notify_reloading();
+        } else {
+            notify_ready("serving");
+        }
+    }
+}
+
 void server_reload(struct server *s)
 {
     bool has_new;
     bool has_any = access_reload(&s->crew.access, &has_new);
 
     must_be_main();
-    notify_reloading();
+    tell_reload(s, true);
     if (has_new) {
         crew_doubt_logins(&s->crew);
         access_log_reload(&s->crew.access);
@@ -132,7 +147,7 @@ void server_reload(struct server *s)
         renewal_want(s); /* says when it is done */
         has_any = true;
     } else {
-        notify_ready("serving");
+        tell_reload(s, false);
     }
     if (!has_any) {
         log_notice("server, SIGHUP ignored (nothing to reload)");

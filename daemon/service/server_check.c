@@ -10,6 +10,7 @@
 
 #include "daemon/access/access.h"
 #include "daemon/base/log.h"
+#include "daemon/metrics/metrics.h"
 #include "daemon/net/sockets.h"
 #include "daemon/net/tls.h"
 #include "daemon/options/options.h"
@@ -63,6 +64,7 @@ int server_check(const struct settings *settings)
     note(&first, check_files_of_starter(settings));
     note(&first, privs_set_limits(settings));
     note(&first, sockets_check(settings));
+    note(&first, metrics_check(settings));
     note(&first, server_check_threads(settings));
     if (user == 0) {
         user = privs_drop(settings);

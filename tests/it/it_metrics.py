@@ -214,11 +214,28 @@ def prometheus(target):
             f.write("global:\n  scrape_interval: 1s\nscrape_configs:\n"
                     "  - job_name: mayfly\n    static_configs:\n      - targets: ['127.0.0.1:%d']\n" % target)
         log = open(os.path.join(folder, "log"), "w+")
-        port = free_port()
-        process = subprocess.Popen(
-            ["prometheus", "--config.file=" + f.name, "--web.listen-address=127.0.0.1:%d" % port,
-             "--storage.tsdb.path=" + os.path.join(folder, "data"), "--log.level=warn"],
-            stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder)
+
+        def start():
+            port = free_port()
+            return port, subprocess.Popen(
+                ["prometheus", "--config.file=" + f.name, "--web.listen-address=127.0.0.1:%d" % port,
+                 "--storage.tsdb.path=" + os.path.join(folder, "data"), "--log.level=warn"],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder)
+
+        def listens(port, process):
+            if process.poll() is not None:
+                return True
+            try:
+                socket.create_connection(("127.0.0.1", port)).close()
+                return True
+            except OSError:
+                return False
+
+        for _ in range(5):      # somebody may take the port before it does
+            port, process = start()
+            wait_for(lambda p=port, q=process: listens(p, q), "prometheus listens")
+            if process.poll() is None:
+                break
 
         def query(text):
             if process.poll() is not None:
@@ -229,7 +246,7 @@ def prometheus(target):
                 with urllib.request.urlopen(url, timeout=mayfly.PATIENCE) as answer:
                     return [(r["metric"], float(r["value"][1])) for r in json.load(answer)["data"]["result"]]
             except OSError:
-                return []       # it does not listen yet
+                return []       # it is not ready yet
         try:
             yield query
         finally:
