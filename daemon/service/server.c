@@ -51,9 +51,6 @@ static struct server *server_of(void *p)
 /* Main's loop goes on until the workers are done, so that another signal is noticed. */
 static void begin_drain(struct server *s)
 {
-    if (!s->is_draining) {
-        notify_stopping(); /* from here on the manager's patience counts */
-    }
     s->is_draining = true;
     crew_drain(&s->crew);
 }
@@ -86,12 +83,12 @@ static void begin_stop(struct server *s, enum crew_stop how)
         return;
     }
     s->stopping = how;
+    notify_stopping();
     listeners_close(s);
     if (how == CREW_STOP_SOON) {
         begin_drain(s);
         return;
     }
-    notify_status("stopping when the last client has left");
     log_notice("server, is stopping gracefully (%u connections left)",
                (unsigned)atomic_load(&s->crew.conns_open));
     stop_if_empty(s);
