@@ -53,6 +53,17 @@ void unit_add(struct unit_entry *e);
 
 #define TEST(name) TEST_LOOP(name, 1)
 
+/*
+ * ck_assert() for what is called many times: check notes with a write to a pipe each assertion
+ * that is passed.
+ */
+#define ck_quick(expr)                                                                         \
+    do {                                                                                       \
+        if (!(expr)) {                                                                         \
+            ck_abort_msg("Assertion '%s' failed", #expr);                                      \
+        }                                                                                      \
+    } while (0)
+
 #define TEST_FIXTURE(before, after)                                                            \
     UNIT_REGISTER(before##_register, .test = {.file = __FILE__, .line = __LINE__},             \
                   .setup = (before), .teardown = (after))

@@ -22,6 +22,7 @@
 #include "lib/shard/upkeep.h"
 #include "lib/shard/value.h"
 #include "lib/shard/verify.h"
+#include "tests/common/unit.h"
 
 /* The most grace periods that a request waits for; the daemon gives up after a second. */
 #define WAITS_MAX 250
@@ -264,7 +265,7 @@ enum outcome fixture_store(struct fixture *f, struct put *p, uint64_t *cas)
         out = engine_store(&f->engine, &st, fixture_now(f));
         rcu_end();
     } while (has_to_wait(f, &out, &waits));
-    ck_assert(out == OUT_NO_MEMORY || body == NULL);
+    ck_quick(out == OUT_NO_MEMORY || body == NULL);
     body_abort(&body);
     if (cas != NULL) {
         *cas = st.cas;
@@ -296,20 +297,23 @@ enum outcome fixture_try(struct fixture *f, const char *key, size_t len, msec_t 
     struct put p = {.key = key, .ptr = value, .len = len, .deadline = deadline};
     enum outcome out;
 
-    ck_assert_ptr_nonnull(value);
+    ck_quick(value != NULL);
     fixture_fill(value, len, seed_of(key, len));
     /* A value this large is never received in one span. */
     p.portion = len > MIB ? MIB : 0;
     out = fixture_store(f, &p, NULL);
     mem_free(value);
-    ck_assert_msg(out == OUT_STORED || out == OUT_NO_MEMORY, "set says %d", (int)out);
+    if (out != OUT_STORED && out != OUT_NO_MEMORY) {
+        ck_abort_msg("set says %d", (int)out);
+    }
     return out;
 }
 
 void fixture_set_until(struct fixture *f, const char *key, size_t len, msec_t deadline)
 {
-    ck_assert_msg(fixture_try(f, key, len, deadline) == OUT_STORED,
-                  "no room for %s of %zu bytes", key, len);
+    if (fixture_try(f, key, len, deadline) != OUT_STORED) {
+        ck_abort_msg("no room for %s of %zu bytes", key, len);
+    }
 }
 
 void fixture_set(struct fixture *f, const char *key, size_t len)
