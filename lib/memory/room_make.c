@@ -62,10 +62,17 @@ void room_make_slowly(struct memory *m, uint64_t bytes, msec_t now)
 
 enum outcome room_pressed(struct memory *m, msec_t now)
 {
+    uint64_t items = ctr_get(m->counters, CTR_curr_items);
+
     memory_must_be_entered(m);
-    if (memory_is_in_place(m) && cursor_slice(m, PRESS_WORK, now)) {
+    /*
+     * Cleaning goes on if there was something dead enough. If not, the slice may have dropped
+     * items, also the one that the put replaces: its writer has to find again.
+     */
+    if (memory_is_in_place(m) &&
+        (cursor_slice(m, PRESS_WORK, now) || ctr_get(m->counters, CTR_curr_items) != items)) {
         grace_ask(m->arena.grace, GRACE_HURRY);
-        return OUT_WAIT; /* cleaning goes on: there was something dead enough */
+        return OUT_WAIT;
     }
     if (room_coming(m) == 0 && !blocks_has_deaths(m)) {
         /* Perhaps all that was looked at was worth keeping: then the cursor goes on. */
