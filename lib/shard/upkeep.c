@@ -149,12 +149,20 @@ static void begin_resize(struct shard *s)
 bool shard_touch_burst(struct shard *s)
 {
     struct table_retiree *t;
+    bool is_wanted;
 
     must_be_reclaimer();
     shard_enter(s);
     t = s->table_next;
+    /* After a flush, say: as long as it is on its way, no other can be made. */
+    is_wanted = t != NULL && table_wants(&s->table) == t->want;
+    if (t != NULL && !is_wanted) {
+        s->table_next = NULL;
+        shard_note_work(s);
+    }
     shard_leave(s);
-    if (t == NULL) {
+    if (!is_wanted) {
+        give_up(s, t);
         return false;
     }
     if (!table_touch(&t->grow)) {

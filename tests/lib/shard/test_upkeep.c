@@ -126,16 +126,20 @@ TEST(a_past_is_resident_when_it_is_used)
     fixture_stop(&f);
 }
 
-/* Fill until an index is on its way, which nobody finishes. */
-static void begin_large(void)
+/* Fill until an index of at least so many parts is on its way, which nobody finishes. */
+static void begin_large(unsigned parts)
 {
     unsigned i = 0;
 
     start(LIMIT);
-    while (!is_on_its_way()) {
-        ck_assert_uint_lt(i, MANY);
+    for (;;) {
+        ck_quick(i < MANY);
         put(i++);
-        if (f.shard->table.phase != TABLE_STEADY) {
+        if (is_on_its_way() &&
+            (view()->mask + 1) * sizeof(struct table_bucket) * 2 >= parts * MEM_TOUCH_BYTES) {
+            return;
+        }
+        if (is_on_its_way() || f.shard->table.phase != TABLE_STEADY) {
             fixture_settle(&f);
         }
     }
@@ -143,10 +147,13 @@ static void begin_large(void)
 
 TEST(an_index_that_is_not_wanted_any_more_is_given_up)
 {
-    begin_large();
+    begin_large(4);
+    ck_assert(shard_touch_burst(f.shard)); /* half of it is touched */
+    ck_assert(is_on_its_way());
     fixture_flush(&f, 0);
-    fixture_settle(&f);
+    ck_assert(!shard_touch_burst(f.shard));
     ck_assert(!is_on_its_way());
+    fixture_settle(&f);
     ck_assert_ptr_null(view()->old);
     shard_enter(f.shard);
     ck_assert_uint_lt(table_bytes(&f.shard->table), 64 * KIB);
@@ -159,7 +166,7 @@ TEST(an_index_that_is_not_wanted_any_more_is_given_up)
 
 TEST(a_stop_in_between_leaves_nothing)
 {
-    begin_large();
+    begin_large(2);
     fixture_stop(&f); /* compares the budget */
 }
 
@@ -168,7 +175,7 @@ TEST(only_one_index_is_made_at_a_time)
     const struct table_retiree *first;
     int64_t used;
 
-    begin_large();
+    begin_large(2);
     first = f.shard->table_next;
     used = fixture_used(&f);
     shard_make_wanted(f.shard);
