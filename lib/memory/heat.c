@@ -16,25 +16,28 @@ unsigned heat_decayed(unsigned freq, uint32_t used_s, uint32_t now_s, uint32_t d
     return periods < freq ? freq - periods : 0;
 }
 
-uint8_t heat_inherited(uint8_t heat, uint32_t used_s, uint32_t now_s,
-                       const struct engine_options *options)
-{
-    uint32_t decay_min = engine_option(options, lfu_decay_time);
-
-    if (!heat_is_freq(heat)) {
-        return heat;
-    }
-    return heat_with_freq(heat, heat_decayed(heat_freq(heat), used_s, now_s, decay_min));
-}
-
-/* ---- rules ------------------------------------------------------------------------------- */
-
 static bool counts_freq(const struct engine_options *options)
 {
     uint32_t choice = engine_option(options, maxmemory_policy);
 
     return choice == CHOICE_ALLKEYS_LFU || choice == CHOICE_VOLATILE_LFU;
 }
+
+uint8_t heat_inherited(uint8_t heat, uint32_t used_s, uint32_t now_s,
+                       const struct engine_options *options)
+{
+    uint32_t decay_min = engine_option(options, lfu_decay_time);
+
+    unsigned freq = heat_freq(heat);
+    unsigned left = heat_decayed(freq, used_s, now_s, decay_min);
+
+    /* Where an lfu policy is at work, turns decay as well: what is left is a counter. */
+    return left < freq && (heat_is_freq(heat) || counts_freq(options))
+               ? heat_with_freq(heat, left)
+               : heat;
+}
+
+/* ---- rules ------------------------------------------------------------------------------- */
 
 /* The chance that a hit raises a counter. */
 static uint32_t chance_of_rise(unsigned freq, uint32_t factor)

@@ -86,7 +86,8 @@ unsigned heat_decayed(unsigned freq, uint32_t used_s, uint32_t now_s, uint32_t d
 
 /*
  * What a new block takes over from the old one of its key, which was last used at used_s: the
- * pause is over then. Context: any thread.
+ * pause is over then. While an lfu policy is at work, what is in the form of turns decays as
+ * the counter that it is worth. Context: any thread.
  */
 uint8_t heat_inherited(uint8_t heat, uint32_t used_s, uint32_t now_s,
                        const struct engine_options *options);

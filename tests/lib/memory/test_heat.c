@@ -222,6 +222,20 @@ TEST(a_hit_after_a_pause_counts_on_from_what_is_left)
     }
 }
 
+TEST(what_another_policy_counted_decays_in_a_pause)
+{
+    struct item it = item_with(HEAT_FETCHED | HEAT_JUDGED | HEAT_CREDIT | HEAT_MAX, 6000);
+    unsigned worth = heat_freq(it.heat);
+
+    set_up(CHOICE_ALLKEYS_LFU, 2147483647, 1);
+    hit(&it, 1, 6000 + 2 * 60);
+    ck_assert(heat_is_freq(it.heat));
+    ck_assert_uint_eq(heat_freq(it.heat), worth - 2);
+    it = item_with(HEAT_FETCHED, 6000);
+    hit(&it, 1, 6000 + 100 * 60);
+    ck_assert_uint_eq(heat_freq(it.heat), 1); /* nothing is left, and the hit counts */
+}
+
 /* A new value of an item has the counter of the old one, as of now. */
 TEST(what_is_overwritten_has_decayed)
 {
@@ -230,5 +244,10 @@ TEST(what_is_overwritten_has_decayed)
     set_up(CHOICE_ALLKEYS_LFU, 10, 1);
     ck_assert_uint_eq(heat_inherited(heat, 6000, 6600, &options),
                       heat_with_freq(HEAT_FETCHED, 30));
+    /* Turns are worth a counter of 8: it decays under lfu, and nowhere else. */
+    ck_assert_uint_eq(heat_inherited(HEAT_JUDGED | 3, 6000, 6059, &options), HEAT_JUDGED | 3);
+    ck_assert_uint_eq(heat_inherited(HEAT_JUDGED | 3, 6000, 6120, &options),
+                      heat_with_freq(0, 6));
+    set_up(CHOICE_DENSITY, 10, 1);
     ck_assert_uint_eq(heat_inherited(HEAT_JUDGED | 3, 6000, 6600, &options), HEAT_JUDGED | 3);
 }
