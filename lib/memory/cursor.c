@@ -11,6 +11,7 @@
 #include "lib/memory/chains.h"
 #include "lib/memory/chunks.h"
 #include "lib/memory/evict_items.h"
+#include "lib/memory/heat.h"
 #include "lib/memory/room.h"
 
 /* Work units: the cost of a dead block, of a live one, and of this many bytes of a live one. */
@@ -322,7 +323,8 @@ static bool judge_item(struct memory *m, handle_t h, const struct evict_policy *
                               .mean_bytes = m->evict.mean_bytes,
                               .kept = c->kept,
                               .scanned = c->scanned};
-    bool was_hit = (atomic_load_explicit(&it->heat, memory_order_relaxed) & HEAT_COUNT) != 0;
+    uint8_t had = atomic_load_explicit(&it->heat, memory_order_relaxed);
+    bool was_hit = (heat_turns(had) & HEAT_COUNT) != 0;
     uint8_t heat = 0;
     enum verdict verdict = policy->judge(&pass, it, &heat);
     uint64_t hash;
@@ -330,6 +332,9 @@ static bool judge_item(struct memory *m, handle_t h, const struct evict_policy *
     switch (verdict) {
     case VERDICT_PROMOTE:
         if (promotes_too_much(m, it)) {
+            if (pass.is_young && !was_hit) {
+                return keep_item(m, h, pass.chain); /* as one that is worth less */
+            }
             break;
         }
         m->evict.untried += was_hit ? 0 : item_all_bytes(it);
