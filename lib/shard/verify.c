@@ -187,6 +187,7 @@ static void check_segment(struct tally *t, segment_t n)
 static void check_chain(struct tally *t, enum chain_id id)
 {
     const struct chain *c = &t->shard->memory.blocks.chain[id];
+    segment_t rest = t->shard->memory.blocks.rest[id];
     segment_t prev = 0;
     uint32_t count = 0;
 
@@ -200,6 +201,13 @@ static void check_chain(struct tally *t, enum chain_id id)
         check_segment(t, n);
         prev = n;
         count++;
+    }
+    if (rest != 0) {
+        const struct segment *g = &t->shard->memory.arena.segments[rest];
+
+        if (g->chain != id || g->state != SEG_OPEN || rest == c->open || rest == c->compact) {
+            wrong(t, "chain %d: segment %u is not one that was left open", (int)id, rest);
+        }
     }
     if (count != c->count || prev != c->tail) {
         wrong(t, "chain %d: %u segments, %u counted", (int)id, count, c->count);
