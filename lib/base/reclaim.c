@@ -39,8 +39,9 @@ _Atomic int rcu_tsan_word;
 
 /*
  * After a burst the thread rests for so many times as long as it took of a CPU, unless a period
- * is in a hurry: it takes a quarter of one at most. Where others take the CPUs from it, it is
- * late enough.
+ * is in a hurry: it takes a quarter of one at most. While an index is touched the hook asks
+ * for a pause as long as the touching took, so it takes half of one then. Where others take
+ * the CPUs from it, it is late enough.
  */
 #define REST_TIMES 3
 

@@ -41,8 +41,11 @@ struct visit {
      * what is linked takes.
      */
     _Atomic handle_t *slot;
-    struct item
-        *item; /* NULL: absent; valid until the next step that may move blocks (room_make()) */
+    /*
+     * NULL: absent. Valid until the next step that may move blocks: room_make(), or a
+     * visit_block() that failed.
+     */
+    struct item *item;
     bool is_live; /* present */
     bool was_due; /* it was there past its deadline, and is gone now, or held */
     /* set when a step returns OUT_WAIT */

@@ -40,7 +40,8 @@ void chains_detach(struct memory *m, segment_t n);
 /*
  * The oldest segment of a chain that is not being filled, except for the open one at its end;
  * 0: none. If it is the cleaner's, it is sealed: pieces that an eviction moves to the end would
- * otherwise go round and round, and their heads in it never be reached. Context: in shard.
+ * otherwise go round and round, and their heads in it never be reached. What was left of an
+ * open one is sealed as well. Context: in shard.
  */
 segment_t chains_oldest(struct memory *m, enum chain_id id);
 
@@ -111,7 +112,8 @@ static inline bool chains_add_dead(struct memory *m, struct segment *g, int32_t 
 
 /*
  * The dead share of a segment may have crossed a sixteenth. An open segment and the one under
- * the cursor are in no bin. Context: in shard.
+ * the cursor are in no bin; but what was left of an open one is sealed, and gets one. Context:
+ * in shard.
  */
 void chains_move_bin(struct memory *m, segment_t n);
 
