@@ -190,14 +190,6 @@ static void on_log(void *arg, const char *format, va_list values)
 
 /* ---- start and stop ---------------------------------------------------------------------- */
 
-static void close_sockets(struct socket_list *l)
-{
-    for (uint32_t i = 0; i < l->count; i++) {
-        socket_close(&l->items[i]);
-    }
-    socket_list_fini(l);
-}
-
 static bool load_library(void)
 {
     void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
@@ -249,7 +241,7 @@ int metrics_open(const struct settings *settings, struct metrics **out)
         }
     }
     if (status != 0) {
-        close_sockets(&sockets);
+        socket_list_close(&sockets);
         return status;
     }
     (*out)->sockets = sockets;
@@ -303,7 +295,7 @@ void metrics_close(struct metrics **p)
         }
     }
     mem_free(m->daemons);
-    close_sockets(&m->sockets);
+    socket_list_close(&m->sockets);
     mem_free(m);
     *p = NULL;
 }

@@ -22,10 +22,7 @@ int metrics_open(const struct settings *settings, struct metrics **out)
     if (none.count > 0) {
         log_warn("metrics, ignored a passed socket (not built with metrics)");
     }
-    for (uint32_t i = 0; i < none.count; i++) {
-        socket_close(&none.items[i]);
-    }
-    socket_list_fini(&none);
+    socket_list_close(&none);
     return status;
 }
 

@@ -65,6 +65,15 @@ void socket_list_fini(struct socket_list *l)
     l->count = 0;
 }
 
+void socket_list_close(struct socket_list *l)
+{
+    must_be_main();
+    for (uint32_t i = 0; i < l->count; i++) {
+        socket_close(&l->items[i]);
+    }
+    socket_list_fini(l);
+}
+
 static bool is_same_host(const union socket_address *a, const union socket_address *b)
 {
     if (a->sa.sa_family != b->sa.sa_family) {

@@ -58,6 +58,9 @@ bool socket_list_has(const struct socket_list *l, const union socket_address *ad
 /* Release the list itself. Context: main. */
 void socket_list_fini(struct socket_list *l);
 
+/* The same, and close its sockets before. Nobody else may read it any more. Context: main. */
+void socket_list_close(struct socket_list *l);
+
 /*
  * Close a socket, and remove its file if it is still the one that was made. Leaves name and
  * number of the descriptor as they were, because other threads may be reading them. Once for

@@ -222,8 +222,8 @@ static int open_parsed(const struct settings *settings, struct span text,
 }
 
 /*
- * Read an element of -l. Returns 0, or the exit status after a message was written, as the
- * following one does.
+ * Read an element of -l; its port is that of -p if it has none. Returns 0, or the exit status
+ * after a message was written, as the following one does.
  */
 static int read_address(const struct settings *settings, struct span text,
                         struct listen_address *addr)
@@ -238,6 +238,9 @@ static int read_address(const struct settings *settings, struct span text,
         addr->protocol != settings->protocol) {
         return tcp_address_failed(text, "clients that must authenticate speak one protocol",
                                   "");
+    }
+    if (!addr->has_port) {
+        addr->port = settings->port > 0 ? (unsigned)settings->port : 0;
     }
     return 0;
 }
@@ -257,25 +260,10 @@ static int read_plain_address(const struct settings *settings, struct span text,
     return error != NULL ? tcp_address_failed(text, error, "") : 0;
 }
 
-static int open_tcp_address(const struct settings *settings, struct span text,
-                            struct socket_list *out)
-{
-    struct listen_address addr;
-    int status = read_address(settings, text, &addr);
-
-    if (status != 0) {
-        return status;
-    }
-    if (!addr.has_port) {
-        addr.port = settings->port > 0 ? (unsigned)settings->port : 0;
-    }
-    return open_parsed(settings, text, &addr, out);
-}
+typedef int read_fn(const struct settings *, struct span, struct listen_address *);
 
 /* Read every element of a list, which may be NULL; returns the status of the first error. */
-static int check_list(const struct settings *settings, const char *at,
-                      int (*read_it)(const struct settings *, struct span,
-                                     struct listen_address *))
+static int check_list(const struct settings *settings, const char *at, read_fn *read_it)
 {
     struct listen_address addr;
     struct span text;
@@ -299,39 +287,34 @@ int sockets_check_plain_tcp(const struct settings *settings, const char *address
     return check_list(settings, addresses, read_plain_address);
 }
 
-int sockets_open_tcp(const struct settings *settings, struct socket_list *out)
+/* Listen on every element of a list; stops at the first error. */
+static int open_list(const struct settings *settings, const char *at, read_fn *read_it,
+                     struct socket_list *out)
 {
-    const char *at = settings->listen;
     struct span text;
+    int status = 0;
 
-    if (at == NULL) {
-        return open_tcp_loopback(settings, out);
-    }
-    while (listen_address_next(&at, &text)) {
-        int status = open_tcp_address(settings, text, out);
+    while (status == 0 && listen_address_next(&at, &text)) {
+        struct listen_address addr;
 
-        if (status != 0) {
-            return status;
+        status = read_it(settings, text, &addr);
+        if (status == 0) {
+            status = open_parsed(settings, text, &addr, out);
         }
     }
-    return 0;
+    return status;
+}
+
+int sockets_open_tcp(const struct settings *settings, struct socket_list *out)
+{
+    if (settings->listen == NULL) {
+        return open_tcp_loopback(settings, out);
+    }
+    return open_list(settings, settings->listen, read_address, out);
 }
 
 int sockets_open_plain_tcp(const struct settings *settings, const char *addresses,
                            struct socket_list *out)
 {
-    struct span text;
-
-    while (listen_address_next(&addresses, &text)) {
-        struct listen_address addr;
-        int status = read_plain_address(settings, text, &addr);
-
-        if (status == 0) {
-            status = open_parsed(settings, text, &addr, out);
-        }
-        if (status != 0) {
-            return status;
-        }
-    }
-    return 0;
+    return open_list(settings, addresses, read_plain_address, out);
 }

@@ -80,8 +80,8 @@ static void note_age(struct memory *m, struct segment *g)
     g->sealed_cas = (uint32_t)m->ops->next_cas(m->owner);
 }
 
-/* Seal an open segment: it gets a bin, and may be emptied. */
-static void seal(struct memory *m, segment_t n)
+/* Nothing is appended to it any more: it gets a bin, and may be emptied. */
+static void close_segment(struct memory *m, segment_t n)
 {
     struct segment *g = &m->arena.segments[n];
     struct chain *c = &m->blocks.chain[g->chain];
@@ -95,8 +95,13 @@ static void seal(struct memory *m, segment_t n)
         m->blocks.rest[g->chain] = 0;
     }
     g->state = SEG_SEALED;
-    note_age(m, g);
     bin_insert(m, n, chains_bin_for(m, g));
+}
+
+static void seal(struct memory *m, segment_t n)
+{
+    note_age(m, &m->arena.segments[n]);
+    close_segment(m, n);
 }
 
 void chains_move_bin(struct memory *m, segment_t n)
@@ -193,18 +198,6 @@ static void leave_open(struct memory *m, enum chain_id chain, segment_t n)
     note_age(m, g);
 }
 
-/* Of what is in it, only what was stored since it was left is young. */
-static void seal_rest(struct memory *m, segment_t n)
-{
-    struct segment *g = &m->arena.segments[n];
-    uint32_t left_s = g->sealed_s;
-    uint32_t left_cas = g->sealed_cas;
-
-    seal(m, n);
-    g->sealed_s = left_s;
-    g->sealed_cas = left_cas;
-}
-
 /* The segment that a block is appended to, with a new one if it has to be; 0: there is none. */
 static segment_t segment_for(struct memory *m, enum chain_id chain, uint32_t bytes,
                              segment_t after, enum draw draw)
@@ -268,7 +261,7 @@ segment_t chains_oldest(struct memory *m, enum chain_id id)
         if (n == c->compact) {
             seal(m, n);
         } else if (n == m->blocks.rest[id]) {
-            seal_rest(m, n);
+            close_segment(m, n); /* only what was stored since it was left is young */
         }
         if (m->arena.segments[n].state == SEG_SEALED) {
             return n;

@@ -27,7 +27,6 @@ uint8_t heat_inherited(uint8_t heat, uint32_t used_s, uint32_t now_s,
                        const struct engine_options *options)
 {
     uint32_t decay_min = engine_option(options, lfu_decay_time);
-
     unsigned freq = heat_freq(heat);
     unsigned left = heat_decayed(freq, used_s, now_s, decay_min);
 
