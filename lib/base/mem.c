@@ -235,14 +235,57 @@ void mem_leave_out_of_cores(void *p, size_t n)
     (void)madvise(p, n, MADV_DONTDUMP);
 }
 
+/*
+ * A step of the bound: a part of what is above the limit, within these. What it takes to free
+ * so much is what a store may have to wait for.
+ */
+#define STEP_PART 16
+#define STEP_MIN  ((int64_t)1 << 20)
+#define STEP_MAX  ((int64_t)64 << 20)
+
+void budget_set_limit(struct budget *b, int64_t limit)
+{
+    int64_t used = atomic_load_explicit(&b->used_bytes, memory_order_relaxed);
+
+    must(limit >= 0);
+    atomic_store_explicit(&b->limit_bytes, limit, memory_order_relaxed);
+    atomic_store_explicit(&b->bound_bytes, used > limit ? used : limit, memory_order_relaxed);
+}
+
+bool budget_lower(struct budget *b)
+{
+    int64_t bound = atomic_load_explicit(&b->bound_bytes, memory_order_relaxed);
+    int64_t limit = atomic_load_explicit(&b->limit_bytes, memory_order_relaxed);
+    int64_t used = atomic_load_explicit(&b->used_bytes, memory_order_relaxed);
+    int64_t next = limit;
+
+    if (bound == limit) {
+        return false;
+    }
+    if (bound > limit && used > bound) {
+        return true;
+    }
+    if (used > limit) {
+        int64_t step = (used - limit) / STEP_PART;
+
+        step = step > STEP_MIN ? step : STEP_MIN;
+        step = step < STEP_MAX ? step : STEP_MAX;
+        next = used - step > limit ? used - step : limit;
+    }
+    /* If the limit was set meanwhile, the bound is that one's; below it the next call mends. */
+    (void)atomic_compare_exchange_strong_explicit(&b->bound_bytes, &bound, next,
+                                                  memory_order_relaxed, memory_order_relaxed);
+    return next != limit;
+}
+
 bool budget_take(struct budget *b, int64_t n, int64_t overdraw)
 {
-    int64_t limit = atomic_load_explicit(&b->limit_bytes, memory_order_relaxed);
+    int64_t bound = atomic_load_explicit(&b->bound_bytes, memory_order_relaxed);
     int64_t used = atomic_load_explicit(&b->used_bytes, memory_order_relaxed);
 
     must(n >= 0 && overdraw >= 0);
     do {
-        if (used + n > limit + overdraw) {
+        if (used + n > bound + overdraw) {
             return false;
         }
     } while (!atomic_compare_exchange_weak_explicit(

@@ -17,7 +17,8 @@
 
 struct budget {
     /* [atomic] */
-    _Atomic int64_t limit_bytes;
+    _Atomic int64_t limit_bytes; /* as it was set */
+    _Atomic int64_t bound_bytes; /* of used: the limit, or more while a lower one is taken up */
     _Atomic int64_t used_bytes;
     _Atomic int64_t retired_bytes; /* of used: only waits for a grace period; not segments */
     _Atomic int64_t leaving_bytes; /* of used: large arrays of indexes that shrink; see there */
@@ -93,7 +94,33 @@ void mem_use_huge(void *p, size_t n, bool may);
  */
 void mem_leave_out_of_cores(void *p, size_t n);
 
-/* Count n bytes if then used <= limit + overdraw; else false. Context: any thread. */
+/*
+ * Set the limit. When more is used, the bound comes down to it in steps; meanwhile there is
+ * room for stores as there always is. Context: any thread, one at a time.
+ */
+void budget_set_limit(struct budget *b, int64_t limit);
+
+/*
+ * The next step of the bound, if the last one was taken up. True while it is above the limit.
+ * Context: one thread.
+ */
+bool budget_lower(struct budget *b);
+
+/* Does the bound come down to the limit? Context: any thread. */
+static inline bool budget_is_lowered(const struct budget *b)
+{
+    return atomic_load_explicit(&b->bound_bytes, memory_order_relaxed) >
+           atomic_load_explicit(&b->limit_bytes, memory_order_relaxed);
+}
+
+/* Is more used than the limit, whatever the bound? Context: any thread. */
+static inline bool budget_is_over(const struct budget *b)
+{
+    return atomic_load_explicit(&b->used_bytes, memory_order_relaxed) >
+           atomic_load_explicit(&b->limit_bytes, memory_order_relaxed);
+}
+
+/* Count n bytes if then used <= bound + overdraw; else false. Context: any thread. */
 bool budget_take(struct budget *b, int64_t n, int64_t overdraw);
 
 /* Count n bytes, or -n bytes less, whatever the limit. Context: any thread. */
@@ -151,7 +178,7 @@ static inline int64_t budget_pinned(const struct budget *b)
 /* Bytes left; negative when overdrawn. Context: any thread. */
 static inline int64_t budget_left(const struct budget *b)
 {
-    return atomic_load_explicit(&b->limit_bytes, memory_order_relaxed) -
+    return atomic_load_explicit(&b->bound_bytes, memory_order_relaxed) -
            atomic_load_explicit(&b->used_bytes, memory_order_relaxed);
 }
 

@@ -140,7 +140,7 @@ enum mf_err engine_start(struct engine *e, const struct engine_config *cfg)
     }
     e->item_bytes_max = cfg->item_size_max - ITEM_SIZE_EXTRA;
     pthread_mutex_init(&e->flush_lock, NULL);
-    atomic_init(&e->budget.limit_bytes, (int64_t)cfg->limit_bytes);
+    budget_set_limit(&e->budget, (int64_t)cfg->limit_bytes);
     if (cfg->shards == 0 || cfg->item_size_max <= ITEM_SIZE_EXTRA ||
         cfg->limit_bytes / cfg->shards < SHARD_MIN_BYTES ||
         cfg->shards < engine_shards_least(cfg->limit_bytes)) {
@@ -228,7 +228,7 @@ bool engine_set_limit(struct engine *e, uint64_t limit_bytes)
         return false;
     }
     pthread_mutex_lock(&e->flush_lock);
-    atomic_store_explicit(&e->budget.limit_bytes, (int64_t)limit_bytes, memory_order_relaxed);
+    budget_set_limit(&e->budget, (int64_t)limit_bytes);
     for (uint32_t i = 0; i < e->shard_count; i++) {
         shard_fit_limit(e->shards[i]);
     }

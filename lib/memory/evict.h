@@ -52,7 +52,10 @@ enum evict_source {
     SOURCE_SOONEST,  /* those with the earliest deadlines */
 };
 
-/* All functions are called in the shard, except past_create and past_destroy: outside. */
+/*
+ * All functions are called in the shard, except past_create, past_destroy and past_touch:
+ * outside.
+ */
 struct evict_policy {
     const char *name; /* its word */
     enum evict_way way;

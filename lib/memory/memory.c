@@ -19,9 +19,6 @@
 /* Blocks of one size leave at most this part of a segment unused, or are cut: memory_fits(). */
 #define WASTE_SHARE 8
 
-/* How long after a change of the limit an overdraft is paid back at once, in milliseconds. */
-#define HASTY_MS 1000
-
 /* The longest piece: a sixteenth of a segment, and what the size field can hold. */
 static uint32_t piece_max(const struct arena *a)
 {
@@ -73,7 +70,7 @@ void memory_fit_limit(struct memory *m)
     memory_must_be_entered(m);
     arena_range_retry(&m->arena);
     m->blocks.ring_misfits = true;
-    m->trim.hasty_until = clock_now(m->clock) + HASTY_MS;
+    m->trim.hasty_until = clock_now(m->clock) + TRIM_HASTY_MS;
 }
 
 static void grow_range(struct memory *m)

@@ -120,6 +120,9 @@ struct tidy {
     uint64_t spare_bytes;    /* dead bytes that puts are likely to reuse */
 };
 
+/* How long after a change of the limit an overdraft is paid back at once, in milliseconds. */
+#define TRIM_HASTY_MS 1000
+
 struct trim {
     /* [lock] */
     msec_t hasty_until; /* until then an overdraft is paid back at once */

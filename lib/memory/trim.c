@@ -77,6 +77,10 @@ static uint32_t excess(struct memory *m, msec_t now, uint64_t *again)
     uint32_t keep;
     uint32_t idle;
 
+    if (budget_is_lowered(m->arena.budget)) {
+        m->trim.hasty_until = now + TRIM_HASTY_MS;
+        *again = LOOK_OVER_US;
+    }
     if (budget_left(m->arena.budget) < 0) {
         return owed(m, now, again);
     }
@@ -159,6 +163,7 @@ uint64_t trim_burst(struct memory *m)
 
     must_be_reclaimer();
     mend_unit(m);
+    (void)budget_lower(m->arena.budget);
     has_more = evict_touch_burst(m);
     if (stock_burst(m) || has_more) {
         return 0;

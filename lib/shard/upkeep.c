@@ -222,7 +222,7 @@ void shard_note_work(struct shard *s)
                   s->memory.arena.wants_stock_now || s->wants_spare ||
                   s->memory.blocks.ring_misfits;
     bool work = making || s->table_next != NULL || s->table.phase != TABLE_STEADY ||
-                budget_left(s->group->budget) < 0;
+                budget_is_over(s->group->budget);
 
     shard_must_be_entered(s);
     if (MF_UNLIKELY(work != atomic_load_explicit(&s->wants_work, memory_order_relaxed))) {

@@ -247,7 +247,7 @@ enum outcome fixture_store(struct fixture *f, struct put *p, uint64_t *cas)
                        .takes_older = p->takes_older,
                        .vivifies = p->vivifies,
                        .cas_new = p->cas_new,
-                       .may_wait = true};
+                       .may_wait = !p->is_hasty};
     enum outcome out;
     unsigned waits = 0;
 

@@ -76,6 +76,7 @@ struct put {
     bool compares_cas, takes_older, vivifies;
     uint64_t cas_new;
     uint32_t value_len; /* out */
+    bool is_hasty;      /* NO_MEMORY at once instead of a wait */
 };
 
 /*

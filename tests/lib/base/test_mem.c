@@ -154,8 +154,9 @@ TEST(impossible_mapping_is_refused)
 
 TEST(budget_is_exact_at_its_limit)
 {
-    struct budget b = {.limit_bytes = 100};
+    struct budget b = {0};
 
+    budget_set_limit(&b, 100);
     ck_assert(budget_take(&b, 60, 0));
     ck_assert(!budget_take(&b, 41, 0));
     ck_assert(budget_take(&b, 40, 0));
@@ -165,6 +166,45 @@ TEST(budget_is_exact_at_its_limit)
     ck_assert_int_eq(budget_left(&b), -10);
     budget_add(&b, -110);
     ck_assert_int_eq(budget_left(&b), 100);
+}
+
+TEST(budget_comes_down_to_a_lower_limit_in_steps)
+{
+    struct budget b = {0};
+    unsigned steps = 0;
+
+    budget_set_limit(&b, 400 * MIB);
+    ck_assert(budget_take(&b, 360 * MIB, 0));
+    ck_assert(!budget_lower(&b));
+    budget_set_limit(&b, 40 * MIB);
+    ck_assert(budget_is_over(&b));
+    ck_assert(budget_is_lowered(&b));
+    ck_assert_int_eq(budget_left(&b), 0);
+    while (budget_lower(&b)) {
+        int64_t left = budget_left(&b);
+
+        ck_assert_int_le(left, -(int64_t)MIB);
+        ck_assert_int_ge(left, -20 * (int64_t)MIB);
+        ck_assert(budget_lower(&b)); /* no further step as long as this one is owed */
+        ck_assert_int_eq(budget_left(&b), left);
+        budget_add(&b, left);
+        steps++;
+    }
+    ck_assert_uint_gt(steps, 20);
+    ck_assert_uint_lt(steps, 100);
+    ck_assert(!budget_is_lowered(&b));
+    ck_assert_int_ge(budget_left(&b), -(int64_t)MIB);
+
+    /* What is given back in between counts, and a higher limit holds at once. */
+    budget_set_limit(&b, 8 * MIB);
+    budget_add(&b, 4 * MIB - atomic_load(&b.used_bytes));
+    ck_assert(!budget_lower(&b));
+    ck_assert_int_eq(budget_left(&b), 4 * MIB);
+    budget_set_limit(&b, MIB);
+    ck_assert(budget_lower(&b));
+    budget_set_limit(&b, 6 * MIB);
+    ck_assert(!budget_is_lowered(&b));
+    ck_assert_int_eq(budget_left(&b), 2 * MIB);
 }
 
 #define TAKERS    4
@@ -186,10 +226,11 @@ static void *taker(void *arg)
 
 TEST(budget_is_never_overdrawn_by_threads)
 {
-    struct budget b = {.limit_bytes = 3 * TAKE_EACH};
+    struct budget b = {0};
     pthread_t threads[TAKERS];
     int64_t taken = 0;
 
+    budget_set_limit(&b, 3 * TAKE_EACH);
     for (int i = 0; i < TAKERS; i++) {
         ck_assert_int_eq(pthread_create(&threads[i], NULL, taker, &b), 0);
     }

@@ -61,7 +61,7 @@ static void world_start(uint32_t items, msec_t now)
     w.base = calloc(items + 2, FAKE_BYTES);
     w.items = calloc(items, sizeof(*w.items));
     w.now = now;
-    atomic_init(&w.budget.limit_bytes, INT64_MAX);
+    budget_set_limit(&w.budget, INT64_MAX);
     w.set = wheel_create(w.base, &w.budget, NULL, now);
     ck_assert(w.base && w.items && w.set);
     for (uint32_t i = 0; i < items; i++) {

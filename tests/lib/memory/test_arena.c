@@ -23,7 +23,7 @@ static struct arena a;
 static void start(uint64_t limit, uint64_t share)
 {
     memset(&budget, 0, sizeof(budget));
-    atomic_init(&budget.limit_bytes, (int64_t)limit);
+    budget_set_limit(&budget, (int64_t)limit);
     grace_init(&grace);
     ck_assert(arena_init(&a, arena_range_for(limit), share, &budget, &grace, NULL));
 }
@@ -195,7 +195,7 @@ TEST(room_knows_where_the_range_ends)
     uint32_t taken = 0;
 
     memset(&budget, 0, sizeof(budget));
-    atomic_init(&budget.limit_bytes, (int64_t)(4 * LIMIT));
+    budget_set_limit(&budget, (int64_t)(4 * LIMIT));
     grace_init(&grace);
     ck_assert(arena_init(&a, LIMIT, LIMIT, &budget, &grace, NULL));
     ck_assert_uint_eq(arena_avail(&a), LIMIT / (64 * KIB) - 1);

@@ -530,6 +530,34 @@ TEST(a_flush_leaves_a_small_past)
     fixture_stop(&f);
 }
 
+/* Whatever is above it: the next stores need not wait until all of that is gone. */
+TEST(a_much_lower_limit_does_not_keep_stores_out)
+{
+    static const char value[1400];
+    struct put hasty = {.ptr = value, .len = sizeof(value), .is_hasty = true};
+
+    start(1, 64 * MIB, true);
+    for (unsigned i = 0; i < 40000; i++) {
+        fixture_set(&f, fixture_key("k", i), 1400);
+        if (i % 64 == 0) {
+            fixture_grace(&f);
+        }
+    }
+    ck_assert_int_ge(fixture_used(&f), 50 * (int64_t)MIB);
+    ck_assert(engine_set_limit(&f.engine, 8 * MIB));
+    for (unsigned i = 0; i < 60000 && budget_is_over(&f.engine.budget); i++) {
+        hasty.key = fixture_key("n", i);
+        ck_assert_int_eq(fixture_store(&f, &hasty, NULL), OUT_STORED);
+        if (i % 16 == 0) {
+            clock_advance(&f.engine.clock, 5);
+            fixture_grace(&f);
+        }
+    }
+    ck_assert(!budget_is_over(&f.engine.budget));
+    fixture_verify(&f);
+    fixture_stop(&f);
+}
+
 /* The index shrinks meanwhile, which takes a grace period: items that fit then stay. */
 TEST(a_lower_limit_spares_what_fits_beside_a_smaller_index)
 {
