@@ -89,7 +89,7 @@ static int adopt_inherited(const struct settings *settings, int fd, struct span 
         log_error("listener, passed descriptor %d is for TLS, which is off (-Z)", fd);
         return EX_USAGE;
     }
-    sockets_set_tcp_options(fd);
+    sockets_set_tcp_options(settings, fd);
     return socket_list_add(out, fd, &origin);
 }
 

@@ -32,23 +32,34 @@
 
 /* ---- one socket -------------------------------------------------------------------------- */
 
-void sockets_set_tcp_options(int fd)
+/* A number of TCP; 0 leaves what the system has. */
+static bool set_tcp(int fd, int option, uint32_t number)
+{
+    const int value = (int)number;
+
+    return number == 0 || setsockopt(fd, IPPROTO_TCP, option, &value, sizeof(value)) == 0;
+}
+
+void sockets_set_tcp_options(const struct settings *settings, int fd)
 {
     int on = 1;
-    int unsent = UNSENT_BYTES;
 
-    /* Accepted connections inherit these, which saves three calls for each. */
+    /* Accepted connections inherit these, which saves as many calls for each. */
     if (setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)) != 0 ||
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) != 0 ||
-        setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof(unsent)) != 0) {
+        !set_tcp(fd, TCP_NODELAY, 1) || !set_tcp(fd, TCP_NOTSENT_LOWAT, UNSENT_BYTES) ||
+        !set_tcp(fd, TCP_KEEPIDLE, settings->tcp_keepalive_s) ||
+        !set_tcp(fd, TCP_KEEPINTVL, settings->tcp_keepalive_interval_s) ||
+        !set_tcp(fd, TCP_KEEPCNT, settings->tcp_keepalive_probes) ||
+        !set_tcp(fd, TCP_USER_TIMEOUT, settings->tcp_user_timeout_ms)) {
         log_warn("listener, cannot set an option (%s)", strerror(errno));
     }
 }
 
 /* A socket that listens, or -1 with errno and the name of the call that failed. */
-static int listen_on(const struct sockaddr *addr, socklen_t len, uint32_t backlog,
-                     const char **what)
+static int listen_on(const struct settings *settings, const struct sockaddr *addr,
+                     socklen_t len, const char **what)
 {
+    const uint32_t backlog = settings->backlog;
     int on = 1;
     int fd;
     int err;
@@ -66,7 +77,7 @@ static int listen_on(const struct sockaddr *addr, socklen_t len, uint32_t backlo
     if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0) {
         goto fail;
     }
-    sockets_set_tcp_options(fd);
+    sockets_set_tcp_options(settings, fd);
     *what = "bind()";
     if (bind(fd, addr, len) != 0) {
         goto fail;
@@ -128,7 +139,7 @@ static int open_tcp_loopback(const struct settings *settings, struct socket_list
 
     in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     in.sin_port = htons(port);
-    fd = listen_on((const struct sockaddr *)&in, sizeof(in), settings->backlog, &what);
+    fd = listen_on(settings, (const struct sockaddr *)&in, sizeof(in), &what);
     if (fd < 0) {
         return tcp_port_failed(settings->port, what);
     }
@@ -138,10 +149,10 @@ static int open_tcp_loopback(const struct settings *settings, struct socket_list
     if (status != 0) {
         return status;
     }
-    fd = listen_on((const struct sockaddr *)&in6, sizeof(in6), settings->backlog, &what);
+    fd = listen_on(settings, (const struct sockaddr *)&in6, sizeof(in6), &what);
     if (fd < 0 && errno == EADDRINUSE && port == 0) {
         in6.sin6_port = 0;
-        fd = listen_on((const struct sockaddr *)&in6, sizeof(in6), settings->backlog, &what);
+        fd = listen_on(settings, (const struct sockaddr *)&in6, sizeof(in6), &what);
     }
     if (fd < 0) {
         if (is_without_family(errno)) {
@@ -183,7 +194,7 @@ static int open_resolved(const struct settings *settings, struct span text,
         if (socket_list_has(out, &addr, false)) {
             continue;
         }
-        fd = listen_on(ai->ai_addr, ai->ai_addrlen, settings->backlog, &what);
+        fd = listen_on(settings, ai->ai_addr, ai->ai_addrlen, &what);
         if (fd < 0 && errno == EAFNOSUPPORT && ai->ai_next != NULL) {
             continue;
         }

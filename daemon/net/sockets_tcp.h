@@ -40,9 +40,9 @@ struct conn_origin sockets_tcp_origin(const struct settings *settings,
                                       const struct listen_address *address);
 
 /*
- * Set the options that accepted connections inherit: no delay, keepalive. Context: main, before
- * start.
+ * Set the options that accepted connections inherit: no delay, and when a silent client is
+ * given up. Context: main, before start.
  */
-void sockets_set_tcp_options(int fd);
+void sockets_set_tcp_options(const struct settings *settings, int fd);
 
 #endif

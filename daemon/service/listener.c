@@ -23,6 +23,7 @@
 #include "daemon/base/log.h"
 #include "daemon/conn/conn_arrivals.h"
 #include "daemon/conn/udp.h"
+#include "daemon/net/exposure.h"
 #include "daemon/net/sockets.h"
 #include "daemon/service/server.h"
 #include "lib/base/context.h"
@@ -379,7 +380,7 @@ int listeners_open(struct server *s)
     for (i = 0; status == 0 && i < l->udp.count; i += s->crew.settings->threads) {
         log_info("listener, receives datagrams on %s", l->udp.items[i].name);
     }
-    return status;
+    return status == 0 ? exposure_judge(s->crew.settings, &l->list, &l->udp) : status;
 }
 
 /* There is an administrator where clients have another way in. */

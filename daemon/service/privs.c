@@ -193,20 +193,30 @@ static bool lift_lock_limit(void)
     return setrlimit(RLIMIT_MEMLOCK, &limit) == 0;
 }
 
-void privs_lock_memory(const struct settings *s)
+/* errno says why. */
+static int cannot_lock(const struct settings *s, const char *what)
+{
+    if (s->lock_memory_required) {
+        log_error(
+            "privs, memory cannot be locked (%s: %s), which lock_memory_required asks for",
+            what, strerror(errno));
+        return EX_OSERR;
+    }
+    log_warn("privs, -k has no effect (%s: %s)", what, strerror(errno));
+    return 0;
+}
+
+int privs_lock_memory(const struct settings *s)
 {
     must_be_main();
-    if (!s->lock_memory) {
-        return;
+    if (!s->lock_memory && !s->lock_memory_required) {
+        return 0;
     }
     if (!lift_lock_limit()) {
-        log_warn("privs, -k has no effect (the limit on locked memory is finite: %s)",
-                 strerror(errno));
-        return;
+        return cannot_lock(s, "the limit on locked memory is finite");
     }
-    if (mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) != 0) {
-        log_warn("privs, -k has no effect (mlockall: %s)", strerror(errno));
-    }
+    return mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) == 0 ? 0
+                                                                 : cannot_lock(s, "mlockall");
 }
 
 /*

@@ -60,9 +60,10 @@ int privs_set_limits(const struct settings *s);
 
 /*
  * -k: pages that are touched stay in memory; reserved address space is not faulted in. A
- * failure is only a warning.
+ * failure is only a warning, unless -o lock_memory_required was given; then the exit status is
+ * returned.
  */
-void privs_lock_memory(const struct settings *s);
+int privs_lock_memory(const struct settings *s);
 
 /*
  * Root becomes the user of -u: real, effective and saved ids, no supplementary groups. Unless

@@ -19,6 +19,7 @@
 #include "daemon/metrics/metrics.h"
 #include "daemon/net/tls.h"
 #include "daemon/options/options.h"
+#include "daemon/service/host.h"
 #include "daemon/service/listener.h"
 #include "daemon/service/notify.h"
 #include "daemon/service/privs.h"
@@ -365,6 +366,7 @@ static int prepare_process(struct server *s)
 
     log_init(&settings->verbosity);
     options_log(settings);
+    host_log(settings, "");
     status = privs_check_user(settings);
     if (status == 0) {
         /* With the rights and in the folder of the user that starts it, who sees what fails. */
@@ -391,7 +393,10 @@ static int open_and_drop(struct server *s)
     if (status != 0) {
         return status;
     }
-    privs_lock_memory(s->crew.settings);
+    status = privs_lock_memory(s->crew.settings);
+    if (status != 0) {
+        return status;
+    }
     privs_write_pidfile(s->crew.settings);
     s->step = STEP_PIDFILE;
     status = privs_drop(s->crew.settings);

@@ -11,9 +11,11 @@
 #include "daemon/access/access.h"
 #include "daemon/base/log.h"
 #include "daemon/metrics/metrics.h"
+#include "daemon/net/exposure.h"
 #include "daemon/net/sockets.h"
 #include "daemon/net/tls.h"
 #include "daemon/options/options.h"
+#include "daemon/service/host.h"
 #include "daemon/service/privs.h"
 #include "lib/base/context.h"
 #include "lib/engine/engine.h"
@@ -57,6 +59,7 @@ int server_check(const struct settings *settings)
     context_set_thread(THREAD_MAIN, NULL, NULL);
     log_init(&settings->verbosity);
     options_log(settings);
+    host_log(settings, "");
     const int opened = access_init(&access, settings);
     note(&first, opened);
     user = privs_check_user(settings);
@@ -64,6 +67,7 @@ int server_check(const struct settings *settings)
     note(&first, check_files_of_starter(settings));
     note(&first, privs_set_limits(settings));
     note(&first, sockets_check(settings));
+    note(&first, exposure_check(settings));
     note(&first, metrics_check(settings));
     note(&first, server_check_threads(settings));
     if (user == 0) {

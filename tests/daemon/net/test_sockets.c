@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +65,12 @@ static void teardown(void)
 }
 
 TEST_FIXTURE(setup, teardown)
+
+static void listen_to(char *text)
+{
+    settings.unix_path = NULL;
+    settings.listen = text;
+}
 
 /* Leave a socket file that no process listens on. */
 static void make_stale(void)
@@ -270,6 +277,50 @@ TEST(every_element_of_the_list_is_opened_once)
     ck_assert_uint_eq(list.count, 3);
 }
 
+static int tcp_option(int fd, int option)
+{
+    int value = -1;
+    socklen_t len = sizeof(value);
+
+    ck_assert_int_eq(getsockopt(fd, IPPROTO_TCP, option, &value, &len), 0);
+    return value;
+}
+
+/* What accepted connections inherit. */
+TEST(a_silent_client_is_given_up_as_the_options_say)
+{
+    static const int options[] = {TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT, TCP_USER_TIMEOUT};
+    static const int given[] = {51, 7, 3, 61000};
+    int before[4];
+
+    settings.port = -1;
+    listen_to((char *)(uintptr_t) "127.0.0.1");
+    ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
+    for (unsigned i = 0; i < 4; i++) {
+        before[i] = tcp_option(list.items[0].fd, options[i]);
+        ck_assert_int_ne(before[i], given[i]);
+    }
+    close_all();
+    settings.tcp_keepalive_s = 51;
+    settings.tcp_keepalive_interval_s = 7;
+    settings.tcp_keepalive_probes = 3;
+    settings.tcp_user_timeout_ms = 61000;
+    ck_assert_int_eq(sockets_open(&settings, &list, &udp), 0);
+
+    const struct sockaddr_in to = {.sin_family = AF_INET,
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                                   .sin_port = htons(socket_port(list.items[0].fd))};
+    const int client = socket(AF_INET, SOCK_STREAM, 0);
+    ck_assert_int_eq(connect(client, (const struct sockaddr *)&to, sizeof(to)), 0);
+    const int fd = accept(list.items[0].fd, NULL, NULL);
+    ck_assert_int_ge(fd, 0);
+    for (unsigned i = 0; i < 4; i++) {
+        ck_assert_int_eq(tcp_option(fd, options[i]), given[i]);
+    }
+    close(fd);
+    close(client);
+}
+
 TEST(port_0_opens_nothing)
 {
     settings.unix_path = NULL;
@@ -335,12 +386,6 @@ static int occupy(int family, int type, unsigned *port)
     ck_assert_int_eq(getsockname(fd, &addr.sa, &len), 0);
     *port = ntohs(family == AF_INET6 ? addr.in6.sin6_port : addr.in.sin_port);
     return fd;
-}
-
-static void listen_to(char *text)
-{
-    settings.unix_path = NULL;
-    settings.listen = text;
 }
 
 TEST(loopback_is_the_default)

@@ -300,7 +300,7 @@ TEST(sigpipe_is_ignored)
 static void lock_or_warn(void)
 {
     settings.lock_memory = true;
-    privs_lock_memory(&settings);
+    child_must(privs_lock_memory(&settings) == 0);
     /* Locked or not, address space can still be reserved. */
     child_must(malloc(64u << 20) != NULL);
 }

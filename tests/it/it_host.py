@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The daemon and its machine: who can come in, what the system does not allow, connections that fall
+silent."""
+import os
+import resource
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import mayfly                                                           # noqa: E402
+from mayfly import Daemon, Inapplicable                                 # noqa: E402
+
+ROOT = ["-u", "root"] if os.geteuid() == 0 else []
+
+
+def run(*args, before=None):
+    """Its exit status, and what it says; for a start that is refused, or a check."""
+    done = subprocess.run([mayfly.PROGRAM, *ROOT, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, timeout=mayfly.PATIENCE, preexec_fn=before)
+    return done.returncode, done.stdout.decode()
+
+
+# ---- who can come in ------------------------------------------------------------------------------
+
+def test_open_doors_are_told():
+    status, said = run("--check-config", "-l", "0.0.0.0")
+    assert status == 0 and said.count("can use 0.0.0.0 without a user or a certificate") == 1, said
+    for closed in (["-l", "127.0.0.1"], ["-s", "socket"], []):
+        status, said = run("--check-config", *closed)
+        assert status == 0 and "without a user" not in said, said
+
+
+def test_protected_refuses_open_doors():
+    # Nothing is opened: the first is a check, and the second finds no port.
+    for args in (["--check-config", "-l", "0.0.0.0"], ["-l", "127.0.0.1,0.0.0.0", "-p", "-1"]):
+        status, said = run("--protected", *args)
+        assert status == 64 and "could use " in said and "--protected" in said, (status, said)
+    with Daemon("-o", "protected", tcp=True) as d, d.client() as c:
+        assert c.set(b"k", b"v") == b"STORED"
+
+
+# ---- memory that stays ----------------------------------------------------------------------------
+
+def without_locks():
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (1 << 16, 1 << 16))
+
+
+def test_memory_that_cannot_be_locked():
+    if os.geteuid() == 0:
+        # Root may lift any limit, but not when it has lost the right to.
+        drop = ["setpriv", "--bounding-set=-sys_resource,-ipc_lock", "--inh-caps=-sys_resource,-ipc_lock"]
+        if subprocess.run(drop + ["true"], stderr=subprocess.DEVNULL).returncode != 0:
+            raise Inapplicable("setpriv cannot drop capabilities")
+    else:
+        drop = []
+    done = subprocess.run(drop + [mayfly.PROGRAM, *ROOT, "-l", "127.0.0.1", "-p", "-1", "-o",
+                                  "lock_memory_required"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, timeout=mayfly.PATIENCE, preexec_fn=without_locks)
+    assert done.returncode == 71 and b"lock_memory_required asks for" in done.stdout, done
+
+
+# ---- connections that fall silent -----------------------------------------------------------------
+
+def keepalive_ticks(port):
+    """When the system asks the clients of this port whether they are there, in its ticks (100 a
+    second); only connections of the daemon's side."""
+    found = []
+    with open("/proc/net/tcp") as f:
+        for line in f.readlines()[1:]:
+            words = line.split()
+            local, state, timer = words[1], words[3], words[5]
+            if int(local.split(":")[1], 16) == port and state == "01" and timer.startswith("02:"):
+                found.append(int(timer.split(":")[1], 16))
+    return found
+
+
+def test_silent_clients_are_asked():
+    with Daemon("-o", "tcp_keepalive=50", tcp=True) as d, d.client() as c:
+        assert c.ask(b"mn") == b"MN"
+        ticks = keepalive_ticks(d.port)
+        assert ticks and all(t <= 5000 for t in ticks), ticks
+    with Daemon("-o", "tcp_keepalive=20000", tcp=True) as d, d.client() as c:
+        assert c.ask(b"mn") == b"MN"
+        ticks = keepalive_ticks(d.port)
+        assert ticks and all(t > 1000000 for t in ticks), ticks
+
+
+mayfly.main(globals())
