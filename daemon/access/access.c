@@ -14,8 +14,12 @@
 #include "daemon/options/settings.h"
 #include "lib/base/context.h"
 
-/* Logins that the SASL library works on at the same time. */
-#define LOGIN_THREADS 4u
+/*
+ * Logins that are worked on at the same time: those that wait for other processes, as the SASL
+ * library does, and those that make hashes, each of which takes a CPU and some MiB meanwhile.
+ */
+#define LIBRARY_THREADS 4u
+#define HASH_THREADS    2u
 
 int access_init(struct access *a, const struct settings *settings)
 {
@@ -50,14 +54,17 @@ int access_load(struct access *a, const struct settings *settings)
 
 int access_start_threads(struct access *a)
 {
+    bool has_files = auth_is_on(&a->text) || auth_is_on(&a->sasl_users);
+
     must_be_main();
     must(a->pool == NULL);
-    if (!a->is_sasl_started) {
+    if (!has_files && !a->is_sasl_started) {
         return 0;
     }
-    a->pool = pool_start("p", LOGIN_THREADS);
+    /* Also where no password is a hash: that may be different when the file is read again. */
+    a->pool = pool_start("p", has_files ? HASH_THREADS : LIBRARY_THREADS);
     if (a->pool == NULL) {
-        log_error("access, cannot start threads for SASL");
+        log_error("access, cannot start threads for logins");
         return EX_OSERR;
     }
     return 0;
@@ -73,6 +80,7 @@ void access_stop_threads(struct access *a)
         log_warn("access, abandoned an authentication that did not end");
         a->is_sasl_started = false;
         memset(&a->sasl_users, 0, sizeof(a->sasl_users));
+        memset(&a->text, 0, sizeof(a->text));
     }
     a->pool = NULL;
 }

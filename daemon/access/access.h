@@ -3,7 +3,8 @@
  * Who may use the server: the files of users, the SASL library (-Y and -S) and its threads.
  *
  *   access.h     all of it, started and stopped as one
- *   auth.h       users and passwords from a file
+ *   auth.h       users and passwords from a file; auth_hashed.h: those whose passwords are
+ *                hashes; auth_hash.h: one hash
  *   auth_peers.h failed logins by peer
  *   auth_sasl.h  exchanges of the SASL library
  *
@@ -27,7 +28,7 @@ struct access {
 
     /* [const] while workers run */
     bool is_sasl_started;
-    struct pool *pool; /* owned; runs exchanges of SASL; NULL: no SASL */
+    struct pool *pool; /* owned; runs logins that take long; NULL: nobody has to log in */
 };
 
 /*

@@ -12,6 +12,7 @@
 #include <sys/random.h>
 #include <sysexits.h>
 
+#include "daemon/access/auth_hashed.h"
 #include "daemon/base/file.h"
 #include "daemon/base/log.h"
 #include "daemon/base/path.h"
@@ -21,24 +22,51 @@
 
 /* ---- the table --------------------------------------------------------------------------- */
 
-/* The length separates the two, so that no other pair has the same bytes. */
-static struct siphash_digest digest_of(const struct siphash_key *key, struct span user,
-                                       struct span password)
+/* What a digest stands for; no two of these have the same digest. */
+enum digest_kind {
+    DIGEST_PAIR,   /* a user and a password */
+    DIGEST_HASHED, /* a user and the hash of a password: who knows a hash is not let in */
+    DIGEST_USER,   /* a user alone */
+};
+
+/* The length separates the two, so that no others have the same bytes. */
+static struct siphash_digest digest_of(const struct siphash_key *key, enum digest_kind kind,
+                                       struct span user, struct span other)
 {
-    uint64_t user_len = htole64(user.len);
+    uint64_t head = htole64(user.len | (uint64_t)kind << 62);
     struct siphash s;
 
     siphash_init(&s, key);
-    siphash_feed(&s, &user_len, sizeof(user_len));
+    siphash_feed(&s, &head, sizeof(head));
     siphash_feed(&s, user.ptr, user.len);
-    siphash_feed(&s, password.ptr, password.len);
+    siphash_feed(&s, other.ptr, other.len);
     return siphash_end(&s);
 }
 
-static void add_entry(struct auth_table *table, const struct siphash_key *key, struct span user,
+static void add_plain(struct auth_table *table, const struct siphash_key *key, struct span user,
                       struct span password)
 {
-    table->entries[table->count++] = digest_of(key, user, password);
+    table->entries[table->plain_count++] = digest_of(key, DIGEST_PAIR, user, password);
+    table->count++;
+}
+
+/* Add a line if its password is a hash. False: it is none. */
+static bool add_hashed(struct auth_table *table, const struct siphash_key *key,
+                       struct span user, struct span field)
+{
+    enum auth_field what = auth_field_of(field);
+    struct siphash_digest of_user;
+    struct siphash_digest login;
+
+    table->broken += what == AUTH_FIELD_BROKEN;
+    if (what != AUTH_FIELD_HASH) {
+        return false;
+    }
+    of_user = digest_of(key, DIGEST_USER, user, span_of(NULL, 0));
+    login = digest_of(key, DIGEST_HASHED, user, field);
+    auth_hashed_add(table->hashed, &of_user, &login, field);
+    table->count++;
+    return true;
 }
 
 /* In the text protocol the first space ends the user. */
@@ -69,17 +97,23 @@ static bool add_line(struct auth_table *table, const struct siphash_key *key, st
     if (is_unusable(user, password)) {
         table->unusable++;
     }
-    add_entry(table, key, user, password);
+    if (!add_hashed(table, key, user, password)) {
+        add_plain(table, key, user, password);
+    }
     return true;
 }
 
-/* Add an entry for each place where the password may end. */
+/*
+ * Add an entry for each place where the password may end. A hash ends at the first colon, and
+ * then it is all there is: as a password it would let in who has read the file.
+ */
 static bool add_pwdb_line(struct auth_table *table, const struct siphash_key *key,
                           struct span line)
 {
     const char *end = line.ptr + line.len;
     const char *colon = memchr(line.ptr, ':', line.len);
     const char *password;
+    struct span field;
     struct span user;
 
     if (line.len > AUTH_LINE_MAX || memchr(line.ptr, '\0', line.len) != NULL) {
@@ -90,32 +124,71 @@ static bool add_pwdb_line(struct auth_table *table, const struct siphash_key *ke
     }
     user = span_of(line.ptr, (size_t)(colon - line.ptr));
     password = colon + 1;
-    do {
+    colon = memchr(password, ':', (size_t)(end - password));
+    field = span_of(password, (size_t)((colon != NULL ? colon : end) - password));
+    if (add_hashed(table, key, user, field)) {
+        return true;
+    }
+    add_plain(table, key, user, field);
+    while (colon != NULL) {
         colon = memchr(colon + 1, ':', (size_t)(end - colon - 1));
-        add_entry(table, key, user,
+        add_plain(table, key, user,
                   span_of(password, (size_t)((colon != NULL ? colon : end) - password)));
-    } while (colon != NULL);
+    }
     return true;
 }
 
-/* An upper bound of the number of entries. */
-static size_t count_entries(enum auth_form form, struct span text)
+/* Upper bounds of the number of entries, and of those whose password is a hash. */
+static size_t count_entries(enum auth_form form, struct span text, size_t *hashed)
 {
     size_t lines = 1;
     size_t colons = 0;
 
+    *hashed = 0;
     for (size_t i = 0; i < text.len; i++) {
         lines += text.ptr[i] == '\n';
         colons += text.ptr[i] == ':';
+        *hashed += text.ptr[i] == '$' && i > 0 && text.ptr[i - 1] == ':';
     }
     return form == AUTH_PWDB ? colons : lines;
+}
+
+/* An empty one with room for a text. NULL: no memory. */
+static struct auth_table *table_create(size_t entries, size_t hashed, size_t text_len)
+{
+    struct auth_table *table = mem_alloc(sizeof(*table) + entries * sizeof(table->entries[0]));
+
+    if (table == NULL) {
+        return NULL;
+    }
+    memset(table, 0, sizeof(*table));
+    if (hashed > 0) {
+        table->hashed = auth_hashed_create(hashed, text_len);
+        if (table->hashed == NULL) {
+            mem_free(table);
+            return NULL;
+        }
+    }
+    return table;
+}
+
+/* All lines are in it: it has hashes only if one of them is a hash. */
+static void seal_hashed(struct auth_table *table)
+{
+    if (table->hashed != NULL && auth_hashed_count(table->hashed) > 0) {
+        table->surplus = auth_hashed_seal(table->hashed);
+    } else {
+        auth_hashed_destroy(table->hashed);
+        table->hashed = NULL;
+    }
 }
 
 struct auth_table *auth_table_create(const struct siphash_key *key, enum auth_form form,
                                      struct span text, size_t *bad_line)
 {
-    struct auth_table *table =
-        mem_alloc(sizeof(*table) + count_entries(form, text) * sizeof(table->entries[0]));
+    size_t hashed;
+    size_t entries = count_entries(form, text, &hashed);
+    struct auth_table *table = table_create(entries, hashed, text.len);
     const char *p = text.ptr;
     const char *end = p + text.len;
 
@@ -123,8 +196,6 @@ struct auth_table *auth_table_create(const struct siphash_key *key, enum auth_fo
     if (table == NULL) {
         return NULL;
     }
-    table->count = 0;
-    table->unusable = 0;
     table->is_ended = text.len == 0 || text.ptr[text.len - 1] == '\n';
     for (size_t number = 1; p < end; number++) {
         const char *newline = memchr(p, '\n', (size_t)(end - p));
@@ -138,14 +209,16 @@ struct auth_table *auth_table_create(const struct siphash_key *key, enum auth_fo
         }
         p = newline != NULL ? newline + 1 : end;
     }
-    must(table->count <= count_entries(form, text));
+    must(table->plain_count <= entries);
+    seal_hashed(table);
     return table;
 }
 
 void auth_table_destroy(struct auth_table *table)
 {
     if (table != NULL) {
-        explicit_bzero(table->entries, table->count * sizeof(table->entries[0]));
+        explicit_bzero(table->entries, table->plain_count * sizeof(table->entries[0]));
+        auth_hashed_destroy(table->hashed);
         mem_free(table);
     }
 }
@@ -154,7 +227,7 @@ static bool has_digest(const struct auth_table *table, struct siphash_digest off
 {
     uint64_t found = 0;
 
-    for (size_t i = 0; i < table->count; i++) {
+    for (size_t i = 0; i < table->plain_count; i++) {
         const struct siphash_digest *e = &table->entries[i];
         uint64_t differ = (e->lo ^ offered.lo) | (e->hi ^ offered.hi);
 
@@ -167,7 +240,7 @@ static bool has_digest(const struct auth_table *table, struct siphash_digest off
 bool auth_table_has(const struct auth_table *table, const struct siphash_key *key,
                     struct span user, struct span password)
 {
-    return has_digest(table, digest_of(key, user, password));
+    return has_digest(table, digest_of(key, DIGEST_PAIR, user, password));
 }
 
 /* ---- the file ---------------------------------------------------------------------------- */
@@ -217,6 +290,16 @@ static void log_users(const struct auth *a, const struct auth_table *table)
             "auth, %zu entries of authfile %s have an empty user or password, or a space in "
             "the user: nobody can authenticate with them",
             table->unusable, a->path);
+    }
+    if (table->broken > 0) {
+        log_warn("auth, %zu passwords of authfile %s begin like a hash but are none: they are "
+                 "taken as they stand",
+                 table->broken, a->path);
+    }
+    if (table->surplus > 0) {
+        log_warn("auth, %zu hashed passwords of authfile %s are never looked at (a user may "
+                 "have %u)",
+                 table->surplus, a->path, AUTH_HASHES_MAX);
     }
 }
 
@@ -337,24 +420,100 @@ void auth_fini(struct auth *a)
     explicit_bzero(a, sizeof(*a));
 }
 
+/* ---- logins ------------------------------------------------------------------------------ */
+
+static struct auth_table *table_of(const struct auth *a)
+{
+    struct auth_table *table = atomic_load_explicit(&a->table, memory_order_acquire);
+
+    must_be_reading();
+    must(table != NULL);
+    return table;
+}
+
 bool auth_check(const struct auth *a, struct span user, struct span password,
                 struct siphash_digest *login)
 {
-    *login = digest_of(&a->key, user, password);
-    return auth_knows(a, login);
+    struct auth_table *table = table_of(a);
+    struct siphash_digest pair = digest_of(&a->key, DIGEST_PAIR, user, password);
+
+    *login = pair;
+    return has_digest(table, pair) ||
+           (table->hashed != NULL && auth_hashed_recall(table->hashed, &pair, login));
+}
+
+bool auth_has_hashes(const struct auth *a)
+{
+    return table_of(a)->hashed != NULL;
+}
+
+bool auth_is_hashed(const struct auth *a, struct span user)
+{
+    const struct auth_table *table = table_of(a);
+    struct siphash_digest of_user = digest_of(&a->key, DIGEST_USER, user, span_of(NULL, 0));
+
+    return table->hashed != NULL && auth_hashed_has_user(table->hashed, &of_user);
+}
+
+/* The password was good for this line: is the line still there? Then it is remembered. */
+static bool settle(const struct auth *a, struct span user, struct span password,
+                   const struct siphash_digest *login)
+{
+    struct siphash_digest pair = digest_of(&a->key, DIGEST_PAIR, user, password);
+    struct auth_table *table;
+    bool is_good;
+
+    rcu_begin();
+    table = atomic_load_explicit(&a->table, memory_order_acquire);
+    /* NULL: the server has stopped, and did not wait for this hash. */
+    is_good =
+        table != NULL && table->hashed != NULL && auth_hashed_has_login(table->hashed, login);
+    if (is_good) {
+        auth_hashed_remember(table->hashed, &pair, login);
+    }
+    rcu_end();
+    return is_good;
+}
+
+bool auth_check_hashed(const struct auth *a, struct span user, struct span password,
+                       struct siphash_digest *login, unsigned *hashes)
+{
+    struct siphash_digest of_user = digest_of(&a->key, DIGEST_USER, user, span_of(NULL, 0));
+    struct auth_candidates candidates = {.count = 0};
+    const struct siphash_digest *found = NULL;
+    bool is_good;
+
+    must_be_pool();
+    must_not_be_reading();
+    rcu_begin();
+    is_good = auth_check(a, user, password, login);
+    if (!is_good && table_of(a)->hashed != NULL) {
+        auth_hashed_candidates(table_of(a)->hashed, &of_user, &candidates);
+    }
+    rcu_end();
+    for (unsigned i = 0; i < candidates.count && found == NULL; i++) {
+        ++*hashes;
+        if (auth_hash_verify(candidates.hash[i], password) && candidates.is_known) {
+            found = &candidates.login[i];
+        }
+    }
+    if (found != NULL && settle(a, user, password, found)) {
+        *login = *found;
+        is_good = true;
+    }
+    explicit_bzero(&candidates, sizeof(candidates));
+    return is_good;
 }
 
 bool auth_knows(const struct auth *a, const struct siphash_digest *login)
 {
-    const struct auth_table *table = atomic_load_explicit(&a->table, memory_order_acquire);
+    const struct auth_table *table = table_of(a);
 
-    must_be_reading();
-    must(table != NULL);
-    return has_digest(table, *login);
+    return has_digest(table, *login) ||
+           (table->hashed != NULL && auth_hashed_has_login(table->hashed, login));
 }
 
 size_t auth_count(const struct auth *a)
 {
-    must_be_reading();
-    return atomic_load_explicit(&a->table, memory_order_acquire)->count;
+    return table_of(a)->count;
 }

@@ -8,6 +8,11 @@
  * through all digests, so its time says nothing about them: not how long they are, not how much
  * of one was right, not whether there is such a user.
  *
+ * A password may also be given as a hash of crypt(3) (auth_hash.h). Then a login is a matter of
+ * two steps: auth_check() knows what was good before, and auth_check_hashed() makes the hash,
+ * which is not for workers. Where a file has hashes every failure costs one, whoever the user
+ * is said to be.
+ *
  * Workers read the table inside their read-side sections. Main replaces it and releases the old
  * one a grace period later, so no worker ever waits for it.
  */
@@ -40,12 +45,18 @@
  */
 enum auth_form { AUTH_FILE, AUTH_PWDB };
 
+struct auth_hashed;
+
 struct auth_table {
     /* [const] */
-    size_t count;
+    size_t count;       /* of all entries */
+    size_t plain_count; /* those of them that are not hashed */
     size_t
         unusable; /* entries no client can use: user or password is empty, or a space in user */
-    bool is_ended; /* the last line has its line feed */
+    size_t broken;              /* plain passwords that begin like a hash */
+    size_t surplus;             /* hashes that are never looked at, see auth_hashed_seal() */
+    struct auth_hashed *hashed; /* owned; NULL: no password is a hash */
+    bool is_ended;              /* the last line has its line feed */
     struct siphash_digest entries[];
 };
 
@@ -61,8 +72,8 @@ struct auth_table *auth_table_create(const struct siphash_key *key, enum auth_fo
 void auth_table_destroy(struct auth_table *table);
 
 /*
- * Is the pair one of the entries? Takes the same time for every answer. Context: any thread
- * that keeps the table from being released.
+ * Is the pair one of the entries that are not hashed? Takes the same time for every answer.
+ * Context: any thread that keeps the table from being released.
  */
 bool auth_table_has(const struct auth_table *table, const struct siphash_key *key,
                     struct span user, struct span password);
@@ -112,10 +123,24 @@ static inline bool auth_is_on(const struct auth *a)
 
 /*
  * May this user with this password use the server? If so, *login stands for the two; it tells
- * nothing about them. Context: read side.
+ * nothing about them. False: the password is wrong, or auth_has_hashes() and it has to be asked
+ * auth_check_hashed(). Context: read side.
  */
 bool auth_check(const struct auth *a, struct span user, struct span password,
                 struct siphash_digest *login);
+
+/* Are there users whose password is a hash? Context: read side. */
+bool auth_has_hashes(const struct auth *a);
+
+/* Is this one of them? Context: read side. */
+bool auth_is_hashed(const struct auth *a, struct span user);
+
+/*
+ * The same as auth_check(), and as far as it takes a hash for it. *hashes grows by those that
+ * were made. Context: pool, outside a section.
+ */
+bool auth_check_hashed(const struct auth *a, struct span user, struct span password,
+                       struct siphash_digest *login, unsigned *hashes);
 
 /* Is a login that was good still good? Context: read side. */
 bool auth_knows(const struct auth *a, const struct siphash_digest *login);

@@ -38,6 +38,7 @@ struct exchange {
     sasl_conn_t *sasl;           /* owned */
     struct siphash_digest login; /* by our own users, if has_login */
     bool has_login;
+    unsigned hashes; /* made for it */
 };
 
 /* Of the exchange whose call runs on this thread, as callbacks do not know which it is. */
@@ -155,23 +156,46 @@ static int on_option(void *context, const char *plugin, const char *option, cons
  * memcached looks that up. But an operator who writes a name into the file means the name
  * alone.
  */
-static bool is_own_user(const char *user, struct span password, struct siphash_digest *login)
+static struct span name_alone(const char *user)
 {
     struct span name = span_str(user);
     size_t host_len = strlen(host);
-    struct siphash_digest whole;
-    bool is_whole = auth_check(own_users, name, password, &whole);
-    bool is_part;
 
     if (name.len > host_len + 1 && user[name.len - host_len - 1] == '@' &&
         memcmp(user + name.len - host_len, host, host_len) == 0) {
         name.len -= host_len + 1;
     }
-    is_part = auth_check(own_users, name, password, login);
-    if (!is_part) {
-        *login = whole;
+    return name;
+}
+
+/* May the file decide at once? *is_good: then it has, and *login is the client's. */
+static bool is_decided(struct span whole, struct span name, struct span password,
+                       struct siphash_digest *login, bool *is_good, bool *is_whole)
+{
+    bool is_slow;
+
+    rcu_begin();
+    *is_good = auth_check(own_users, whole, password, login) ||
+               auth_check(own_users, name, password, login);
+    is_slow = auth_has_hashes(own_users);
+    *is_whole = auth_is_hashed(own_users, whole);
+    rcu_end();
+    return *is_good || !is_slow;
+}
+
+/* Makes the hashes of one name, whether there is such a user or not. */
+static bool is_own_user(const char *user, struct span password, struct exchange *x)
+{
+    struct span whole = span_str(user);
+    struct span name = name_alone(user);
+    bool is_whole;
+    bool is_good;
+
+    if (is_decided(whole, name, password, &x->login, &is_good, &is_whole)) {
+        return is_good;
     }
-    return is_part || is_whole;
+    return auth_check_hashed(own_users, is_whole ? whole : name, password, &x->login,
+                             &x->hashes);
 }
 
 static int on_password(sasl_conn_t *sasl, void *context, const char *user, const char *password,
@@ -182,9 +206,7 @@ static int on_password(sasl_conn_t *sasl, void *context, const char *user, const
     (void)sasl;
     (void)context;
     (void)properties;
-    rcu_begin();
-    is_good = is_own_user(user, span_of(password, len), &running->login);
-    rcu_end();
+    is_good = is_own_user(user, span_of(password, len), running);
     running->has_login = is_good;
     return is_good ? SASL_OK : SASL_BADAUTH;
 }
@@ -424,6 +446,11 @@ enum exchange_result exchange_step(struct exchange *x, struct span data, struct 
 const struct siphash_digest *exchange_login(const struct exchange *x)
 {
     return x->has_login ? &x->login : NULL;
+}
+
+unsigned exchange_hashes(const struct exchange *x)
+{
+    return x != NULL ? x->hashes : 0;
 }
 
 struct span exchange_user(const struct exchange *x)

@@ -76,6 +76,12 @@ struct span exchange_user(const struct exchange *x);
  */
 const struct siphash_digest *exchange_login(const struct exchange *x);
 
+/*
+ * How many hashes of passwords were made for it; accepts NULL. Context: any thread, after a
+ * call of it has returned.
+ */
+unsigned exchange_hashes(const struct exchange *x);
+
 /* Release it; accepts NULL. Context: any thread. */
 void exchange_destroy(struct exchange *x);
 

@@ -50,6 +50,12 @@ const struct siphash_digest *exchange_login(const struct exchange *x)
     return NULL;
 }
 
+unsigned exchange_hashes(const struct exchange *x)
+{
+    (void)x;
+    return 0;
+}
+
 struct span exchange_user(const struct exchange *x)
 {
     (void)x;

@@ -35,6 +35,7 @@ struct sasl_ask {
     enum exchange_result result;
     struct span challenge; /* in x */
     char mechanism[AUTH_MECH_MAX + 1];
+    unsigned hashes; /* made in the last step */
     size_t len;
     char data[]; /* what the client said: a password, more often than not */
 };
@@ -57,6 +58,7 @@ static void step_in_pool(struct pool_job *job)
 {
     struct sasl_ask *a = ask_of(job);
     struct span data = span_of(a->data, a->len);
+    unsigned before;
 
     must_be_pool();
     must_not_be_reading();
@@ -64,11 +66,13 @@ static void step_in_pool(struct pool_job *job)
     if (a->is_hopeless || atomic_load_explicit(&a->late.is_left, memory_order_relaxed)) {
         return; /* also when its client has gone while it waited */
     }
+    before = exchange_hashes(a->x);
     if (a->req.opcode == BIN_SASL_STEP) {
         a->result = exchange_step(a->x, data, &a->challenge);
     } else {
         a->result = exchange_begin(&a->x, a->mechanism, data, &a->challenge);
     }
+    a->hashes = exchange_hashes(a->x) - before;
 }
 
 static void forget_ask(struct pool_job *job)
@@ -136,6 +140,7 @@ static void on_back(struct message *m, void *receiver)
     char out[BIN_REPLY_MAX + AUTH_CHALLENGE_MAX];
 
     must_be_worker(receiver);
+    ctr_add(&((struct worker *)receiver)->counters, CTR_auth_hashes, a->hashes);
     if (a->late.client != NULL) {
         size_t len = compose_answer(a, receiver, out);
 

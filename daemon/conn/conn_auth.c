@@ -16,6 +16,7 @@
 #include "daemon/conn/conn.h"
 #include "daemon/conn/conn_deadline.h"
 #include "daemon/conn/conn_info.h"
+#include "daemon/conn/conn_login.h"
 #include "daemon/conn/conn_state.h"
 #include "daemon/options/settings.h"
 #include "lib/base/context.h"
@@ -166,22 +167,37 @@ static bool dispel_doubt(struct turn *t)
 
 /* ---- text -------------------------------------------------------------------------------- */
 
-/* Check the user and the password that a client sent. *is_over: it failed once too often. */
-static enum reply check_offer(struct turn *t, const struct text_auth *offer, bool *is_over)
+/* The client is who it says. */
+static void let_in(struct turn *t)
 {
-    const struct auth *auth = &t->w->crew->access.text;
-
-    t->units += auth_count(auth) / ENTRIES_PER_UNIT;
-    if (offer->user.len == 0 || offer->password.len == 0 ||
-        !auth_check(auth, offer->user, offer->password, &t->client->login)) {
-        *is_over = conn_auth_failed(t->client, offer->user);
-        return REPLY_AUTH_FAILURE;
-    }
     ctr_add(&t->w->counters, CTR_auth_cmds, 1);
     t->client->needs_auth = false;
     t->client->has_login = true;
     conn_deadline_clear(turn_conn(t), DEADLINE_LOGIN);
-    return REPLY_STORED;
+}
+
+/*
+ * Check the user and the password that a client sent. Not TURN_GOES_ON: it failed once too
+ * often, or the answer comes later.
+ */
+static enum turn_stop check_offer(struct turn *t, const struct text_auth *offer,
+                                  enum reply *reply)
+{
+    const struct auth *auth = &t->w->crew->access.text;
+    bool is_whole = offer->user.len > 0 && offer->password.len > 0;
+
+    t->units += auth_count(auth) / ENTRIES_PER_UNIT;
+    if (is_whole && auth_check(auth, offer->user, offer->password, &t->client->login)) {
+        let_in(t);
+        *reply = REPLY_STORED;
+        return TURN_GOES_ON;
+    }
+    if (is_whole && auth_has_hashes(auth)) {
+        *reply = REPLY_NONE;
+        return conn_login_begin(t, offer);
+    }
+    *reply = REPLY_AUTH_FAILURE;
+    return conn_auth_failed(t->client, offer->user) ? TURN_CLOSES : TURN_GOES_ON;
 }
 
 /* As in memcached, all that a client sends at once before its login is refused once. */
@@ -197,7 +213,7 @@ static enum turn_stop take_text(struct turn *t, const char *p, size_t len, size_
 {
     struct conn *c = turn_conn(t);
     struct text_auth offer;
-    bool is_over = false;
+    enum turn_stop stop = TURN_GOES_ON;
     enum reply reply;
     enum parse_status status = text_auth_parse(p, len, &offer, used, &reply);
 
@@ -210,13 +226,13 @@ static enum turn_stop take_text(struct turn *t, const char *p, size_t len, size_
         return TURN_CLOSES;
     }
     if (status == PARSE_OK) {
-        reply = check_offer(t, &offer, &is_over);
+        stop = check_offer(t, &offer, &reply);
     }
     c->swallow = offer.swallow;
     if (!is_said_already(t, reply)) {
         turn_reply(t, reply);
     }
-    return is_over ? TURN_CLOSES : TURN_GOES_ON;
+    return stop;
 }
 
 /* ---- binary ------------------------------------------------------------------------------ */

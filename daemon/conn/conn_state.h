@@ -12,6 +12,7 @@
  *     conn_execute  input to turns: parse, execute, flush, keep
  *     conn_upload   large values straight into their segments
  *     conn_auth     before a client has authenticated
+ *     conn_login    logins that take a hash of the password
  *     conn_tls      handshakes, and what TLS has read ahead
  *     conn_stream   a connection that watches
  *     conn_info     connections as watchers and `stats conns` see them

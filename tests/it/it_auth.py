@@ -429,6 +429,75 @@ def test_relative_path_in_the_background():
             wait_for(lambda: not os.path.exists(pidfile), "it ends")
 
 
+# Hashes of "secret" with the least effort, and of "heavy" with so much that a check takes seconds.
+YESCRYPT = (b"$y$j75$k2XAnEHBqQ1Ct2aMXFKNa/HAmA1BpMnBsYHMWB4NZN4$"
+            b"HDtJcZhEDN4lYyPsFs6qifx7sabk8w1.1PAkGR8ixD6")
+BCRYPT = b"$2b$04$KBCwKxOzLha2MUDgW0PjXe/hE/UCO9qF89dOydoHjSwxcHev5LRn."
+SHA512 = (b"$6$rounds=1000$k2XAnEHBqQ1Ct2aM$"
+          b"Kusx4StgTAJKgtQ8A1Ud4OEtpvLZ/2wzq/Tix/qeeqdrvuTHgR6KFuCyOP4TNp5lvuV.tmBxpDTp10bqrWJyv1")
+HASHED = b"y:" + YESCRYPT + b"\nb:" + BCRYPT + b"\ns:" + SHA512 + b"\nplain:word\ndollar:$y$oung\n"
+HEAVY = b"h:$6$rounds=20000000$k2XAnEHBqQ1Ct2aM$" + b"." * 86 + b"\n"
+
+
+def test_hashed_passwords():
+    with Guarded(users=HASHED) as g, g.known(b"y", b"secret") as known:
+        assert "1 passwords of authfile" in g.daemon.log()      # $y$oung
+        for user, password in ((b"b", b"secret"), (b"s", b"secret"), (b"plain", b"word"), (b"dollar", b"$y$oung")):
+            with g.known(user, password) as c:
+                assert c.set(b"k", user) == b"STORED" and c.get(b"k") == user
+        assert known.stat("mayfly_auth_hashes") == 3
+        # What was good is not hashed again, and is good for its user only.
+        for user in (b"y", b"b", b"s"):
+            g.known(user, b"secret").close()
+        assert known.stat("mayfly_auth_hashes") == 3
+        wrong = ((b"y", b"wrong"), (b"y", YESCRYPT), (b"plain", b"secret"), (b"nobody", b"secret"), (b"b", b"secret\0"))
+        for user, password in wrong:
+            with g.daemon.client() as c:
+                c.send(offer(user, password) + b"get k\r\n")
+                assert [c.line(), c.line()] == [FAILURE, UNAUTHENTICATED], (user, password)
+        assert known.stat("mayfly_auth_hashes") == 3 + len(wrong)
+        assert known.stat("auth_errors") == len(wrong)
+        # Four more of one connection end it, as with plain passwords.
+        with g.daemon.client() as c:
+            c.send(offer(b"y", b"wrong") * 6)
+            assert c.rest().count(FAILURE) == 5
+        wait_for(lambda: known.stat("mayfly_auth_kicks") == 1, "it is closed")
+        # What comes with the login is executed after it.
+        with g.daemon.client() as c:
+            c.send(offer(b"s", b"nope") + offer(b"s", b"secret") + b"set a 0 0 1\r\n1\r\nget a\r\n")
+            assert [c.line() for _ in range(3)] == [FAILURE, b"STORED", b"STORED"]
+            assert c.get_reply() == {b"a": b"1"}
+
+
+def test_a_reload_of_hashes():
+    """Who is in stays in as long as the line of the file is the same; what was remembered is forgotten."""
+    with Guarded(users=HASHED) as g, g.known(b"y", b"secret") as stays, g.known(b"b", b"secret") as goes:
+        g.write(HASHED.replace(BCRYPT, SHA512))
+        g.reload("(5 users)")
+        assert stays.ask(b"get a") == b"END"
+        assert goes.ask(b"get a") == UNAUTHENTICATED
+        before = stays.stat("mayfly_auth_hashes")
+        g.known(b"y", b"secret").close()
+        assert stays.stat("mayfly_auth_hashes") == before + 1
+        g.known(b"b", b"secret").close()
+
+
+def test_hashes_do_not_hold_up_others():
+    """Checks that take seconds: clients that are in are served, and so are logins that need no hash. Those
+    that wait are bounded, and gone when their clients are."""
+    with Guarded("-t", "1", "-o", "auth_timeout=0", "-c", "2000", users=b"plain:word\n" + HEAVY) as g, \
+            g.known(b"plain", b"word") as known:
+        many = mayfly.hold(g.daemon, 300, offer(b"h", b"guess"))
+        wait_for(lambda: known.stat("mayfly_auth_busy") > 0, "some are refused")
+        assert known.set(b"a", b"1") == b"STORED" and known.get(b"a") == b"1"
+        g.known(b"plain", b"word").close()
+        for c in many:
+            c.close()
+        wait_for(lambda: known.stat("curr_connections") == 1, "they are gone")
+        # The first of their hashes is still being made: a stop does not wait for it.
+        g.daemon.stop()
+
+
 def test_unauthenticated_clients_cost_little_memory():
     if mayfly.is_sanitized():
         raise Inapplicable("sanitizers keep memory of their own")

@@ -184,6 +184,35 @@ def test_plain():
             assert c.ask_frame(frame(STEP, b"PLAIN", b"\0user@realm\0pass")) == GOOD
 
 
+def test_hashed_passwords():
+    """A file of users may have hashes: they are made in the pool, and what was good is remembered."""
+    bcrypt = b"$2b$04$KBCwKxOzLha2MUDgW0PjXe/hE/UCO9qF89dOydoHjSwxcHev5LRn."
+    md5 = b"$1$aaaaaaaa$"
+    host = socket.gethostname().encode()
+    with Guarded(users=b"u:" + bcrypt + b":rest\nplain:word\nbroken:" + md5 + b"\nat@" + host + b":" + bcrypt + b"\n") as g, \
+            g.known(b"u", b"secret") as known:
+        def hashes():
+            return int(known.stats_frames()["mayfly_auth_hashes"])
+        assert hashes() == 1
+        g.known(b"u", b"secret").close()
+        g.known(b"plain", b"word").close()
+        g.known(b"broken", md5).close()
+        assert hashes() == 1
+        g.known(b"at", b"secret").close()
+        assert hashes() == 2
+        wrong = ((b"u", b"wrong"), (b"u", bcrypt), (b"u", bcrypt + b":rest"), (b"plain", b"secret"), (b"nobody", b"secret"))
+        for user, password in wrong:
+            with g.client() as c:
+                assert c.ask_frame(plain(user, password)) == FAILED, (user, password)
+        assert hashes() == 2 + len(wrong)
+        # Who is in stays when the file is read again with the same hash.
+        g.daemon.process.send_signal(signal.SIGHUP)
+        wait_for(lambda: "reloaded authfile" in g.daemon.log(), "it is read again")
+        assert known.ask_frame(frame(NOOP)) == (OK, b"")
+        g.known(b"u", b"secret").close()
+        assert hashes() == 3 + len(wrong)
+
+
 def test_steps_belong_to_a_connection():
     with Guarded("-t", "1") as g, g.client() as a, g.client() as b:
         for c in (a, b):

@@ -3,6 +3,7 @@
  * auth: what a file of users may contain, that exactly its pairs are let in, and that a file
  * that cannot be read leaves the users unchanged.
  */
+#include <crypt.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "daemon/access/auth.h"
+#include "daemon/access/auth_hashed.h"
 #include "lib/base/mem.h"
 #include "lib/base/rcu.h"
 #include "tests/common/exact.h"
@@ -342,6 +344,226 @@ TEST(relative_path_outlives_the_folder)
     auth_fini(&a);
     ck_assert_int_eq(chdir(before), 0);
     free(before);
+}
+
+/* ---- hashed passwords -------------------------------------------------------------------- */
+
+/* Make the whole of a login; *hashes: how many were made for it. */
+static bool logs_in_as(const struct auth *a, const char *user, const char *password,
+                       struct siphash_digest *login, unsigned *hashes)
+{
+    bool is_in;
+
+    *hashes = 0;
+    rcu_register();
+    is_in = auth_check_hashed(a, span_str(user), span_str(password), login, hashes);
+    rcu_begin();
+    ck_assert(auth_knows(a, login) == is_in);
+    ck_assert(auth_check(a, span_str(user), span_str(password), login) == is_in);
+    rcu_end();
+    rcu_unregister();
+    return is_in;
+}
+
+static bool logs_in(const struct auth *a, const char *user, const char *password,
+                    unsigned *hashes)
+{
+    struct siphash_digest login;
+
+    return logs_in_as(a, user, password, &login, hashes);
+}
+
+/* A hash of the password with a salt of its own. */
+static const char *hashed(const char *password, const char *salt)
+{
+    static struct crypt_data data;
+
+    ck_assert_ptr_nonnull(crypt_r(password, salt, &data));
+    return data.output;
+}
+
+static void add_user(FILE *f, const char *user, const char *field)
+{
+    fprintf(f, "%s:%s\n", user, field);
+}
+
+TEST(a_hash_lets_its_password_in)
+{
+    struct auth a;
+    FILE *f = fopen(path, "w");
+    unsigned n;
+
+    ck_assert_ptr_nonnull(f);
+    add_user(f, "plain", "word");
+    add_user(f, "u", hashed("secret", "$1$aaaaaaaa$"));
+    add_user(f, "v", hashed("other", "$1$bbbbbbbb$"));
+    add_user(f, "dollar", "$1$money");
+    fclose(f);
+    ck_assert_int_eq(auth_init(&a, AUTH_FILE, path), 0);
+    ck_assert_int_eq(auth_load(&a), 0);
+    ck_assert_uint_eq(entries_of(&a), 4);
+
+    ck_assert(!lets_in(&a, "u", "secret")); /* not without the hash */
+    ck_assert(logs_in(&a, "u", "secret", &n));
+    ck_assert_uint_eq(n, 1);
+    ck_assert(lets_in(&a, "u", "secret")); /* it is remembered */
+    ck_assert(logs_in(&a, "u", "secret", &n));
+    ck_assert_uint_eq(n, 0);
+
+    ck_assert(!logs_in(&a, "u", "other", &n));
+    ck_assert_uint_eq(n, 1);
+    ck_assert(!logs_in(&a, "v", "secret", &n));
+    ck_assert(!logs_in(&a, "v", hashed("other", "$1$bbbbbbbb$"), &n));
+    ck_assert(logs_in(&a, "plain", "word", &n));
+    ck_assert_uint_eq(n, 0);
+    ck_assert(logs_in(&a, "dollar", "$1$money", &n));
+    auth_fini(&a);
+}
+
+/* Who is not there, and who has a plain password, costs a hash too. */
+TEST(every_failure_costs_the_same)
+{
+    struct auth a;
+    FILE *f = fopen(path, "w");
+    unsigned n;
+
+    ck_assert_ptr_nonnull(f);
+    add_user(f, "plain", "word");
+    for (unsigned i = 0; i < 50; i++) {
+        char name[16];
+
+        snprintf(name, sizeof(name), "u%u", i);
+        add_user(f, name, hashed("secret", "$1$aaaaaaaa$"));
+    }
+    fclose(f);
+    ck_assert_int_eq(auth_init(&a, AUTH_FILE, path), 0);
+    ck_assert_int_eq(auth_load(&a), 0);
+    for (unsigned i = 0; i < 100; i++) {
+        char name[16];
+
+        snprintf(name, sizeof(name), "u%u", i);
+        ck_assert(!logs_in(&a, name, "wrong", &n));
+        ck_assert_uint_eq(n, 1);
+    }
+    ck_assert(!logs_in(&a, "plain", "wrong", &n));
+    ck_assert_uint_eq(n, 1);
+    ck_assert(!logs_in(&a, "nobody", "secret", &n)); /* the password of those it is led to */
+    ck_assert_uint_eq(n, 1);
+    auth_fini(&a);
+}
+
+/* As while a password is changed, on some machines first. */
+TEST(a_user_may_have_several_hashes)
+{
+    static const char *const words[] = {"one", "two", "three", "four", "five"};
+    struct auth a;
+    FILE *f = fopen(path, "w");
+    unsigned n;
+
+    ck_assert_ptr_nonnull(f);
+    for (unsigned i = 0; i < 5; i++) {
+        add_user(f, "u", hashed(words[i], "$1$aaaaaaaa$"));
+    }
+    fclose(f);
+    ck_assert_int_eq(auth_init(&a, AUTH_FILE, path), 0);
+    ck_assert_int_eq(auth_load(&a), 0);
+    for (unsigned i = 0; i < 4; i++) {
+        ck_assert(logs_in(&a, "u", words[i], &n));
+        ck_assert_uint_eq(n, i + 1);
+    }
+    ck_assert(!logs_in(&a, "u", words[4], &n)); /* and the log has said so */
+    ck_assert_uint_eq(n, 4);
+    auth_fini(&a);
+}
+
+static bool is_known(const struct auth *a, const struct siphash_digest *login)
+{
+    bool is_it;
+
+    rcu_register();
+    rcu_begin();
+    is_it = auth_knows(a, login);
+    rcu_end();
+    rcu_unregister();
+    return is_it;
+}
+
+TEST(a_reload_forgets_who_was_good)
+{
+    struct siphash_digest login;
+    struct auth a;
+    char text[512];
+    unsigned n;
+
+    snprintf(text, sizeof(text), "u:%s\n", hashed("secret", "$1$aaaaaaaa$"));
+    write_file(text);
+    ck_assert_int_eq(auth_init(&a, AUTH_FILE, path), 0);
+    ck_assert_int_eq(auth_load(&a), 0);
+    ck_assert(logs_in_as(&a, "u", "secret", &login, &n));
+    ck_assert(auth_reload(&a));
+    ck_assert(is_known(&a, &login)); /* who is in stays in */
+    ck_assert(!lets_in(&a, "u", "secret"));
+    ck_assert(logs_in(&a, "u", "secret", &n));
+    ck_assert_uint_eq(n, 1);
+
+    snprintf(text, sizeof(text), "u:%s\n", hashed("secret", "$1$bbbbbbbb$"));
+    write_file(text);
+    ck_assert(auth_reload(&a));
+    ck_assert(!is_known(&a, &login)); /* another hash is another password */
+    auth_fini(&a);
+}
+
+/* More pairs than are kept: some are checked again, and all stay good. */
+TEST(what_is_remembered_is_bounded)
+{
+    enum { USERS = 3000 };
+    struct auth a;
+    FILE *f = fopen(path, "w");
+    unsigned again = 0;
+    unsigned n;
+
+    ck_assert_ptr_nonnull(f);
+    for (unsigned i = 0; i < USERS; i++) {
+        char name[16];
+
+        snprintf(name, sizeof(name), "u%u", i);
+        add_user(f, name, hashed("x", "$1$a$"));
+    }
+    fclose(f);
+    ck_assert_int_eq(auth_init(&a, AUTH_FILE, path), 0);
+    ck_assert_int_eq(auth_load(&a), 0);
+    for (unsigned round = 0; round < 2; round++) {
+        for (unsigned i = 0; i < USERS; i++) {
+            char name[16];
+
+            snprintf(name, sizeof(name), "u%u", i);
+            ck_assert(logs_in(&a, name, "x", &n));
+            again += round * n;
+        }
+    }
+    ck_assert_uint_ge(again, USERS - AUTH_HASHED_PAIRS);
+    auth_fini(&a);
+}
+
+/* In a pwdb file a hash ends at the colon, and is no password itself. */
+TEST(pwdb_hash_ends_at_the_colon)
+{
+    struct auth a;
+    char text[512];
+    unsigned n;
+
+    snprintf(text, sizeof(text), "u:%s:rest:more\nv:$1$x:y\n",
+             hashed("secret", "$1$aaaaaaaa$"));
+    write_file(text);
+    ck_assert_int_eq(auth_init(&a, AUTH_PWDB, path), 0);
+    ck_assert_int_eq(auth_load(&a), 0);
+    ck_assert(logs_in(&a, "u", "secret", &n));
+    ck_assert(!logs_in(&a, "u", hashed("secret", "$1$aaaaaaaa$"), &n));
+    text[strlen("u:") + strlen(hashed("secret", "$1$aaaaaaaa$")) + strlen(":rest")] = '\0';
+    ck_assert(!logs_in(&a, "u", text + 2, &n));
+    ck_assert(logs_in(&a, "v", "$1$x", &n));
+    ck_assert(logs_in(&a, "v", "$1$x:y", &n));
+    auth_fini(&a);
 }
 
 /* ---- what stays in memory ---------------------------------------------------------------- */

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Hashed passwords, as crypt(3) of libcrypt makes them: yescrypt, bcrypt, sha512crypt and its
+ * other methods. Only this module names the library.
+ */
+#ifndef MAYFLY_DAEMON_ACCESS_AUTH_HASH_H
+#define MAYFLY_DAEMON_ACCESS_AUTH_HASH_H
+
+#include <stdbool.h>
+
+#include "lib/base/span.h"
+
+/* Longest hash, bytes, with a NUL at its end. */
+#define AUTH_HASH_MAX 384
+
+/* What a password field of a file is. */
+enum auth_field {
+    AUTH_FIELD_PLAIN,  /* a password as it is typed */
+    AUTH_FIELD_HASH,   /* the whole hash of one, by a method that the library has */
+    AUTH_FIELD_BROKEN, /* a password as it is typed, but it begins like a hash */
+};
+
+/*
+ * Only a field that begins with $ can be a hash, and only if all of it is there: its length and
+ * its bytes are looked at, as $6$ may also begin somebody's password. Context: any thread.
+ */
+enum auth_field auth_field_of(struct span field);
+
+/*
+ * Is this the password that the hash was made of? Takes the time of the hash, which is tens of
+ * milliseconds and up to some MiB for the usual ones, also for a password that no hash can be
+ * made of because it is too long or has a NUL in it. Context: pool, outside a section.
+ */
+bool auth_hash_verify(const char *hash, struct span password);
+
+#endif
