@@ -23,8 +23,8 @@ lib/engine: lib/base lib/memory lib/index lib/expiry lib/shard
 proto: lib/base
 daemon/base: lib/base
 daemon/options: lib/base daemon/base
-daemon/net: lib/base lib/memory lib/shard daemon/base daemon/options
 daemon/access: lib/base daemon/base daemon/options
+daemon/net: lib/base lib/memory lib/shard daemon/base daemon/options daemon/access
 daemon/worker: lib/base lib/memory lib/expiry lib/shard lib/engine proto daemon/base daemon/options daemon/net daemon/access
 daemon/stats: lib/base lib/memory lib/shard lib/engine proto daemon/base daemon/options daemon/net daemon/access daemon/worker
 daemon/command: lib/base lib/memory lib/shard lib/engine proto daemon/base daemon/options daemon/net daemon/access daemon/worker daemon/stats

@@ -7,6 +7,7 @@
  *                hashes; auth_hash.h: one hash
  *   auth_peers.h failed logins by peer
  *   auth_sasl.h  exchanges of the SASL library
+ *   rights.h     what a client may do
  *
  * The folder may include daemon/base, daemon/options and lib/base.
  */

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "daemon/net/conn_io.h"
+#include "daemon/net/origin.h"
 #include "daemon/net/outq.h"
 #include "daemon/worker/holders.h"
 #include "lib/base/check.h"
@@ -76,9 +77,10 @@ typedef bool (*client_login_failed_fn)(struct client *c, struct span user);
 
 struct client {
     struct io io;
-    struct outq outq;     /* output that the socket did not take */
-    struct holder holder; /* what it keeps of input and output */
-    size_t out_bytes;     /* of that, in outq; the rest is input */
+    const struct conn_origin *origin; /* [const] [borrowed] where it came in */
+    struct outq outq;                 /* output that the socket did not take */
+    struct holder holder;             /* what it keeps of input and output */
+    size_t out_bytes;                 /* of that, in outq; the rest is input */
     client_answered_fn on_answer;
     client_login_failed_fn on_login_failed;
     struct late_answer *late;  /* [borrowed] released by its owner when it comes; NULL: none */
@@ -92,7 +94,8 @@ struct client {
     uint8_t login_failures; /* of this connection */
     bool is_logging_in;     /* the answer it waits for is that of a login */
     bool needs_auth;        /* has to authenticate before anything else */
-    bool is_local;          /* [const] came over a unix socket */
+    bool has_extensions;    /* [const] may use what memcached does not have */
+    uint8_t rights;         /* RIGHT_READ and others, see daemon/access/rights.h */
 };
 
 /* Over an accepted socket, which it owns from here on; plain. Context: worker. */
@@ -110,6 +113,18 @@ static inline void client_init(struct client *c, int fd, client_answered_fn on_a
  * worker.
  */
 void client_fini(struct client *c, struct worker *w);
+
+/* Did it come over a unix socket? Context: worker. */
+static inline bool client_is_local(const struct client *c)
+{
+    return c->origin->transport == CONN_UNIX;
+}
+
+/* Did it come over the control socket? Context: worker. */
+static inline bool client_is_control(const struct client *c)
+{
+    return c->origin->is_control;
+}
 
 /* Does it wait for an answer? Then nothing of it may be read or executed. */
 static inline bool client_is_waiting(const struct client *c)

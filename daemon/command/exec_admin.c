@@ -85,7 +85,7 @@ static enum turn_stop shutdown_server(struct turn *t, const struct request *r)
 {
     enum crew_stop how = CREW_STOP_SOON;
 
-    if (!t->w->settings->enable_shutdown) {
+    if (!t->w->settings->enable_shutdown && !turn_is_control(t)) {
         return turn_answer(t, r, REPLY_SHUTDOWN_OFF);
     }
     if (span_is(r->args, "graceful")) {
@@ -173,7 +173,7 @@ static enum turn_stop begin_watching(struct turn *t, uint32_t streams)
 {
     struct client *c = t->client;
 
-    switch (watch_add(t->w, c, streams, c->is_local, &c->watcher)) {
+    switch (watch_add(t->w, c, streams, client_is_local(c), &c->watcher)) {
     case WATCH_ADDED:
         turn_reply(t, REPLY_OK);
         return TURN_STREAMS;

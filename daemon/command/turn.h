@@ -86,6 +86,12 @@ struct turn {
         must_not_be_reading();                                                                 \
     } while (0)
 
+/* Did its client come over the control socket? Context: worker. */
+static inline bool turn_is_control(const struct turn *t)
+{
+    return t->client != NULL && client_is_control(t->client);
+}
+
 /* ---- life -------------------------------------------------------------------------------- */
 
 /*

@@ -119,7 +119,7 @@ void conn_close(struct conn *c)
     client_fini(&c->client, w);
     buf_fini(&c->in);
     ctr_add(&w->counters, CTR_curr_connections, (uint64_t)-1);
-    crew_conn_closed(w->crew, c->origin->transport == CONN_UNIX);
+    crew_conn_closed(w->crew, c->client.origin);
 }
 
 /*
@@ -365,9 +365,10 @@ bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin)
     c->magic = CONN_MAGIC;
     client_init(&c->client, fd, on_answer);
     c->client.on_login_failed = conn_auth_failed;
-    c->client.is_local = origin->transport == CONN_UNIX;
+    c->client.has_extensions = w->settings->extensions || origin->is_control;
+    c->client.rights = origin->rights;
     c->worker = w;
-    c->origin = origin;
+    c->client.origin = origin;
     c->protocol = origin->protocol;
     c->last_active = worker_now(w);
     c->task.run = conn_execute_task;

@@ -44,7 +44,7 @@ void conn_auth_begin(struct conn *c)
     const struct settings *s = c->worker->settings;
 
     must_be_worker(c->worker);
-    c->client.needs_auth = s->auth_file != NULL || s->sasl;
+    c->client.needs_auth = (s->auth_file != NULL || s->sasl) && !c->client.origin->is_control;
 }
 
 /* ---- failures ---------------------------------------------------------------------------- */

@@ -4,6 +4,7 @@
  */
 #include "daemon/conn/conn_batch.h"
 
+#include "daemon/conn/conn_state.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/check.h"
@@ -32,8 +33,9 @@ static inline enum parse_status parse_binary(const struct text_limits *limits, s
 }
 
 /* batch_parse(), compiled once for each protocol. */
-static MF_INLINE void parse_all(const struct turn *t, struct steps *steps, struct batch *b,
-                                const char *p, size_t len, bool is_alone, parse_fn parse)
+static MF_INLINE void parse_all(const struct turn *t, const struct conn *c, struct steps *steps,
+                                struct batch *b, const char *p, size_t len, bool is_alone,
+                                parse_fn parse)
 {
     const char *end = p + len;
     struct step *first = steps->step + steps->used;
@@ -41,7 +43,7 @@ static MF_INLINE void parse_all(const struct turn *t, struct steps *steps, struc
     const struct text_limits limits = {
         .value_max = t->e->item_bytes_max,
         .key_room = &steps->key_room,
-        .has_extensions = t->w->settings->extensions,
+        .has_extensions = c->client.has_extensions,
     };
 
     b->status = PARSE_OK;
@@ -73,30 +75,30 @@ static MF_INLINE void parse_all(const struct turn *t, struct steps *steps, struc
     steps->used += b->n;
 }
 
-static MF_NOINLINE void parse_all_text(const struct turn *t, struct steps *steps,
-                                       struct batch *b, const char *p, size_t len,
-                                       bool is_alone)
+static MF_NOINLINE void parse_all_text(const struct turn *t, const struct conn *c,
+                                       struct steps *steps, struct batch *b, const char *p,
+                                       size_t len, bool is_alone)
 {
-    parse_all(t, steps, b, p, len, is_alone, parse_text);
+    parse_all(t, c, steps, b, p, len, is_alone, parse_text);
 }
 
-static MF_NOINLINE void parse_all_binary(const struct turn *t, struct steps *steps,
-                                         struct batch *b, const char *p, size_t len,
-                                         bool is_alone)
+static MF_NOINLINE void parse_all_binary(const struct turn *t, const struct conn *c,
+                                         struct steps *steps, struct batch *b, const char *p,
+                                         size_t len, bool is_alone)
 {
-    parse_all(t, steps, b, p, len, is_alone, parse_binary);
+    parse_all(t, c, steps, b, p, len, is_alone, parse_binary);
 }
 
-void batch_parse(const struct turn *t, uint8_t *protocol, struct steps *steps, struct batch *b,
+void batch_parse(const struct turn *t, struct conn *c, struct steps *steps, struct batch *b,
                  const char *p, size_t len, bool is_alone)
 {
     must_be_in_turn(t);
-    if (MF_UNLIKELY(*protocol == PROTOCOL_AUTO)) {
-        *protocol = (unsigned char)*p == BIN_REQUEST ? PROTOCOL_BINARY : PROTOCOL_ASCII;
+    if (MF_UNLIKELY(c->protocol == PROTOCOL_AUTO)) {
+        c->protocol = (unsigned char)*p == BIN_REQUEST ? PROTOCOL_BINARY : PROTOCOL_ASCII;
     }
-    if (*protocol == PROTOCOL_BINARY) {
-        parse_all_binary(t, steps, b, p, len, is_alone);
+    if (c->protocol == PROTOCOL_BINARY) {
+        parse_all_binary(t, c, steps, b, p, len, is_alone);
     } else {
-        parse_all_text(t, steps, b, p, len, is_alone);
+        parse_all_text(t, c, steps, b, p, len, is_alone);
     }
 }

@@ -16,6 +16,8 @@
 #include "proto/request.h"
 #include "proto/text_parse.h"
 
+struct conn;
+
 struct step {
     struct request req;
     const char *end; /* where it ends; not set for the last one if it is not a whole request */
@@ -56,11 +58,11 @@ static inline bool steps_are_full(const struct steps *steps)
 }
 
 /*
- * Parse requests into the room that is left until it is full, the input ends, or something else
- * comes. *protocol: of the connection, which its first byte decides when it is PROTOCOL_AUTO;
- * is_alone: no other input is parsed before they are executed. Context: worker, in a turn.
+ * Parse requests of c into the room that is left until it is full, the input ends, or something
+ * else comes. Its first byte decides its protocol when that is PROTOCOL_AUTO. is_alone: no
+ * other input is parsed before they are executed. Context: worker, in a turn.
  */
-void batch_parse(const struct turn *t, uint8_t *protocol, struct steps *steps, struct batch *b,
+void batch_parse(const struct turn *t, struct conn *c, struct steps *steps, struct batch *b,
                  const char *p, size_t len, bool is_alone);
 
 /*

@@ -299,7 +299,7 @@ static enum turn_stop run_lot(struct turn *t, struct lot *lot, size_t *used)
         if (stop == TURN_GOES_ON && pos < len) {
             if (!is_parsed) {
                 steps_clear(&steps);
-                batch_parse(t, &c->protocol, &steps, b, p + pos, len - pos, true);
+                batch_parse(t, c, &steps, b, p + pos, len - pos, true);
                 steps_prefetch(t, &steps);
             }
             is_parsed = false;

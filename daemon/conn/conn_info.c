@@ -31,7 +31,7 @@ void conn_name_peer(struct conn *c)
 
     must_be_worker(c->worker);
     c->peer.family = AF_UNIX;
-    if (c->origin->transport == CONN_UNIX ||
+    if (c->client.origin->transport == CONN_UNIX ||
         getpeername(c->client.io.fd, (struct sockaddr *)&ss, &len) != 0) {
         return;
     }
@@ -154,7 +154,7 @@ static void show_conn(const struct conn *c, stats_socket_fn fn, void *arg)
         .fd = c->client.io.fd,
         .addr = addr,
         .listen_addr = listen_addr,
-        .tag = c->origin->tag,
+        .tag = c->client.origin->tag,
         .state = state_name(c),
         .last_cmd = c->last_active,
         .resps_waiting = !outq_is_empty(&c->client.outq),

@@ -62,7 +62,7 @@ static unsigned parse_some(struct turn *t, struct round *r, unsigned i)
         struct conn *c = lot->conn;
 
         if (MF_LIKELY(!conn_has_pending(c))) {
-            batch_parse(t, &c->protocol, &r->steps, &lot->batch, lot->p, lot->len, false);
+            batch_parse(t, c, &r->steps, &lot->batch, lot->p, lot->len, false);
             lot->is_parsed = true;
         }
     }

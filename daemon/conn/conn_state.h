@@ -100,8 +100,7 @@ struct conn_peer {
 struct conn {
     /* [const] */
     uint32_t magic;
-    struct worker *worker;            /* [borrowed] */
-    const struct conn_origin *origin; /* [borrowed] */
+    struct worker *worker; /* [borrowed] */
     struct conn_peer peer;
 
     /* [worker] */

@@ -8,7 +8,7 @@
  *   sockets.h      listening sockets
  *   origin.h       what a connection inherits from its listening socket
  *
- * The folder may include daemon/base, daemon/options and lib.
+ * The folder may include daemon/base, daemon/options, daemon/access and lib.
  *
  * Here: bytes in and out of a connection, by plain system calls or by TLS over the same socket.
  * Both behave as the calls do: non-blocking, a short count when the socket has or takes no

@@ -5,7 +5,10 @@
 #ifndef MAYFLY_DAEMON_NET_ORIGIN_H
 #define MAYFLY_DAEMON_NET_ORIGIN_H
 
+#include <stdbool.h>
 #include <stdint.h>
+
+#include "daemon/access/rights.h"
 
 enum conn_transport {
     CONN_TCP,
@@ -20,6 +23,8 @@ enum conn_transport {
 struct conn_origin {
     enum conn_transport transport;
     uint8_t protocol;       /* enum binding_protocol */
+    uint8_t rights;         /* RIGHT_READ and others: what its connections begin with */
+    bool is_control;        /* the operator's: --control */
     char tag[CONN_TAG_MAX]; /* a label that the operator chose; empty: none */
 };
 

@@ -26,6 +26,9 @@
 #define INHERIT_FIRST 3
 #define INHERIT_MAX   1024u
 
+#define METRICS_NAME "metrics"
+#define CONTROL_NAME "control"
+
 /* ---- sockets of a service manager -------------------------------------------------------- */
 
 static bool is_listening_stream(int fd)
@@ -72,6 +75,7 @@ static int adopt_inherited(const struct settings *settings, int fd, struct span 
                            struct socket_list *out)
 {
     struct conn_origin origin = sockets_tcp_origin(settings, NULL);
+    const bool is_unix = socket_option(fd, SO_DOMAIN) == AF_UNIX;
     int flags = fcntl(fd, F_GETFL);
 
     if (flags < 0 || fcntl(fd, F_SETFD, FD_CLOEXEC) != 0 ||
@@ -79,7 +83,15 @@ static int adopt_inherited(const struct settings *settings, int fd, struct span 
         log_error("listener, cannot use passed descriptor %d (%s)", fd, strerror(errno));
         return EX_OSERR;
     }
-    if (socket_option(fd, SO_DOMAIN) == AF_UNIX) {
+    if (span_is(name, CONTROL_NAME)) {
+        if (!is_unix) {
+            log_error("listener, passed descriptor %d is for control, but no unix socket", fd);
+            return EX_USAGE;
+        }
+        origin = sockets_control_origin();
+        return socket_list_add(out, fd, &origin);
+    }
+    if (is_unix) {
         origin.transport = CONN_UNIX;
         return socket_list_add(out, fd, &origin);
     }
@@ -91,6 +103,14 @@ static int adopt_inherited(const struct settings *settings, int fd, struct span 
     }
     sockets_set_tcp_options(settings, fd);
     return socket_list_add(out, fd, &origin);
+}
+
+static enum inherit_for purpose_of(struct span name)
+{
+    if (span_is(name, METRICS_NAME)) {
+        return INHERIT_METRICS;
+    }
+    return span_is(name, CONTROL_NAME) ? INHERIT_CONTROL : INHERIT_CLIENTS;
 }
 
 int sockets_inherit(const struct settings *settings, enum inherit_for what,
@@ -105,7 +125,7 @@ int sockets_inherit(const struct settings *settings, enum inherit_for what,
         struct span name = inherited_name(i);
         int status;
 
-        if (span_is(name, "metrics") != (what == INHERIT_METRICS)) {
+        if (purpose_of(name) != what) {
             continue;
         }
         if (!is_listening_stream(fd)) {
@@ -184,13 +204,11 @@ static int write_port_file(const struct socket_list *tcp, const struct socket_li
 
 int sockets_check(const struct settings *settings)
 {
-    int status = 0;
+    int status;
     int other;
 
     must_be_main();
-    if (settings->unix_path != NULL) {
-        status = sockets_check_unix(settings);
-    }
+    status = sockets_check_unix(settings);
     if (settings->port != 0 && (settings->unix_path == NULL || settings->listen_both)) {
         other = sockets_check_tcp(settings);
         status = status != 0 ? status : other;

@@ -15,6 +15,9 @@
 
 struct settings;
 
+/* Connections of the control socket at the same time; they have places beyond -c. */
+#define CONTROL_CONNS_MAX 8u
+
 /*
  * Open what the settings ask for and append it to the lists: stream sockets to the first, those
  * for datagrams to the second. Returns 0, or the exit status after a message was written; what
@@ -27,6 +30,7 @@ int sockets_open(const struct settings *settings, struct socket_list *out,
 enum inherit_for {
     INHERIT_CLIENTS, /* "client": plain TCP; "tls": TLS; any other, or none: TLS if -Z is on */
     INHERIT_METRICS, /* "metrics" */
+    INHERIT_CONTROL, /* "control": a unix socket */
 };
 
 /*

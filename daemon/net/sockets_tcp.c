@@ -102,6 +102,7 @@ struct conn_origin sockets_tcp_origin(const struct settings *settings,
     struct conn_origin origin = {
         .transport = settings->ssl_enabled && !is_plain ? CONN_TLS : CONN_TCP,
         .protocol = (uint8_t)settings->protocol,
+        .rights = RIGHTS_ORDINARY,
     };
 
     if (address != NULL) {

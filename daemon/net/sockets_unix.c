@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The unix socket of -s.
+ * The unix sockets of -s and --control.
  *
  * A file at its path is removed only when it is a socket that no process listens on, that is,
  * when a connect to it is refused. The umask sets the mode from the moment of the bind.
@@ -19,6 +19,9 @@
 #include "daemon/options/settings.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
+
+/* Of the control socket, whatever -a says. */
+#define CONTROL_MODE ((mode_t)0600)
 
 static int unix_failed(const char *path, const char *what)
 {
@@ -128,23 +131,30 @@ static int adopt_file(const struct settings *settings, struct socket_open *s, co
     return s->path != NULL ? 0 : EX_OSERR;
 }
 
-int sockets_check_unix(const struct settings *settings)
+static int check_path(const char *path)
 {
     struct sockaddr_un addr;
     socklen_t len;
 
-    if (!unix_address(settings->unix_path, &addr, &len)) {
+    if (!unix_address(path, &addr, &len)) {
         errno = ENAMETOOLONG;
-        return unix_failed(settings->unix_path, "bind()");
+        return unix_failed(path, "bind()");
     }
     return 0;
 }
 
-int sockets_open_unix(const struct settings *settings, struct socket_list *out)
+int sockets_check_unix(const struct settings *settings)
 {
-    const char *path = settings->unix_path;
-    struct conn_origin origin = {.transport = CONN_UNIX,
-                                 .protocol = (uint8_t)settings->protocol};
+    const int status = settings->unix_path != NULL ? check_path(settings->unix_path) : 0;
+    const int other = settings->control_path != NULL ? check_path(settings->control_path) : 0;
+
+    must_be_main();
+    return status != 0 ? status : other;
+}
+
+static int open_path(const struct settings *settings, const char *path, mode_t mode,
+                     const struct conn_origin *origin, struct socket_list *out)
+{
     bool is_file = path[0] != '@';
     struct sockaddr_un addr;
     socklen_t len;
@@ -164,10 +174,10 @@ int sockets_open_unix(const struct settings *settings, struct socket_list *out)
     if (fd < 0) {
         return unix_failed(path, "socket()");
     }
-    old_mask = umask(~(mode_t)settings->unix_mask & 0777);
+    old_mask = umask(~mode & 0777);
     status = bind(fd, (const struct sockaddr *)&addr, len);
     umask(old_mask);
-    if (status != 0 || (status = socket_list_add(out, fd, &origin)) != 0) {
+    if (status != 0 || (status = socket_list_add(out, fd, origin)) != 0) {
         if (status < 0) {
             (void)unix_failed(path, "bind()");
             close(fd);
@@ -184,4 +194,28 @@ int sockets_open_unix(const struct settings *settings, struct socket_list *out)
         return unix_failed(path, "listen()");
     }
     return 0;
+}
+
+int sockets_open_unix(const struct settings *settings, struct socket_list *out)
+{
+    const struct conn_origin origin = {.transport = CONN_UNIX,
+                                       .protocol = (uint8_t)settings->protocol,
+                                       .rights = RIGHTS_ORDINARY};
+
+    return open_path(settings, settings->unix_path, (mode_t)settings->unix_mask, &origin, out);
+}
+
+struct conn_origin sockets_control_origin(void)
+{
+    return (struct conn_origin){.transport = CONN_UNIX,
+                                .protocol = PROTOCOL_ASCII,
+                                .rights = RIGHTS_OPERATOR,
+                                .is_control = true};
+}
+
+int sockets_open_control(const struct settings *settings, struct socket_list *out)
+{
+    const struct conn_origin origin = sockets_control_origin();
+
+    return open_path(settings, settings->control_path, CONTROL_MODE, &origin, out);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The unix socket of -s.
+ * The unix sockets of -s and --control.
  */
 #ifndef MAYFLY_DAEMON_NET_SOCKETS_UNIX_H
 #define MAYFLY_DAEMON_NET_SOCKETS_UNIX_H
@@ -15,7 +15,16 @@ struct settings;
  */
 int sockets_open_unix(const struct settings *settings, struct socket_list *out);
 
-/* Can settings.unix_path be the name of a socket? Returns as above. Context: as above. */
+/* The same for settings.control_path, which only the user of the process may open. */
+int sockets_open_control(const struct settings *settings, struct socket_list *out);
+
+/* What connections of the control socket inherit, whoever opened it. Context: any thread. */
+struct conn_origin sockets_control_origin(void);
+
+/*
+ * Can those of the two paths that are set be names of sockets? Returns as above. Context: as
+ * above.
+ */
 int sockets_check_unix(const struct settings *settings);
 
 #endif

@@ -8,15 +8,22 @@
  * when clients have taken all of -c the administrator still comes in, and clients of TCP always
  * have all of -c.
  *
+ * The control socket (--control) is the operator's, and nothing that clients do closes it: its
+ * connections are no part of -c, and as many descriptors as they need are kept aside, so that
+ * one of these is given up for each. In return there are few of them (CONTROL_CONNS_MAX), and
+ * only root and the user of the process get one.
+ *
  * Accepting pauses for two reasons: the limit on connections is reached and maxconns_fast is
  * off, or descriptors have run out. It goes on when a connection closes; in the second case
  * also after RETRY_MS, because other processes use the system's descriptors too. While paused
- * no socket is polled, except those of the administrator in the first case.
+ * no socket is polled, except those of the administrator in the first case, and that of the
+ * operator, unless there was no descriptor even for him.
  */
 #include "daemon/service/listener.h"
 
 #include <errno.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -25,6 +32,7 @@
 #include "daemon/conn/udp.h"
 #include "daemon/net/exposure.h"
 #include "daemon/net/sockets.h"
+#include "daemon/net/sockets_unix.h"
 #include "daemon/service/server.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
@@ -32,6 +40,9 @@
 
 #define ACCEPT_PER_TURN 64u
 #define RETRY_MS        100u
+
+/* Refusals on the control socket are all counted, and logged once in this time. */
+#define REFUSAL_PAUSE_US 1000000
 
 /* Accepted of one socket before it is closed: what the kernel lets wait by default. */
 #define ACCEPT_LAST_MAX 4096u
@@ -60,7 +71,11 @@ struct listeners {
     struct conn_arrivals **batches; /* of this turn, one for each worker */
     uv_timer_t retry;
     uint32_t next_worker;
-    uint32_t admin_conns; /* connections over unix sockets that do not count */
+    uint32_t admin_conns;          /* connections over unix sockets that do not count */
+    int spares[CONTROL_CONNS_MAX]; /* owned descriptors that make room for the operator */
+    uint32_t spare_count;
+    bool has_control;
+    usec_t refusal_logged_at; /* the last time that one was logged */
     bool is_paused;
     bool is_closed;
     bool udp_is_dealt;
@@ -120,10 +135,7 @@ static void deal(struct listeners *l, int fd, const struct conn_origin *origin)
         }
         l->batches[id] = b;
     }
-    atomic_fetch_add(&s->crew.conns_open, 1);
-    if (origin->transport == CONN_UNIX) {
-        atomic_fetch_add(&s->crew.conns_local, 1);
-    }
+    crew_conn_opened(&s->crew, origin);
     conn_arrivals_put(b, fd, origin);
 }
 
@@ -147,22 +159,23 @@ static bool has_admin_place(const struct server *s)
     return atomic_load(&s->crew.conns_local) < s->listeners->admin_conns;
 }
 
-/* Are all places taken that a connection of this kind could have? */
-static bool is_full_for(const struct server *s, enum conn_transport transport)
+/* Clients have taken all of -c. */
+static bool is_full(const struct server *s)
 {
-    uint32_t open = atomic_load(&s->crew.conns_open); /* first: it is never the smaller one */
+    uint32_t open = crew_clients(&s->crew); /* first: it is never the smaller one */
     uint32_t local = atomic_load(&s->crew.conns_local);
     uint32_t beyond = local < s->listeners->admin_conns ? local : s->listeners->admin_conns;
 
-    if (transport == CONN_UNIX && has_admin_place(s)) {
-        return false;
-    }
     return open - beyond >= s->crew.settings->conn_limit;
 }
 
-static bool is_full(const struct server *s)
+/* Are all places taken that a connection of this kind could have? */
+static bool is_full_for(const struct server *s, const struct conn_origin *origin)
 {
-    return is_full_for(s, CONN_TCP);
+    if (origin->is_control) {
+        return atomic_load(&s->crew.conns_control) >= CONTROL_CONNS_MAX;
+    }
+    return !(origin->transport == CONN_UNIX && has_admin_place(s)) && is_full(s);
 }
 
 static void on_readable(uv_poll_t *poll, int status, int events);
@@ -196,16 +209,30 @@ static void on_retry(uv_timer_t *timer)
     listeners_resume(l->server);
 }
 
-/* spares_admin: sockets of the administrator stay open while there is a place. */
-static void pause_accepting(struct listeners *l, bool spares_admin)
+enum pause {
+    PAUSE_CLIENTS, /* sockets of the administrator stay open while there is a place */
+    PAUSE_ALL_BUT_CONTROL,
+    PAUSE_ALL,
+};
+
+static bool is_paused_by(const struct listeners *l, const struct conn_origin *origin,
+                         enum pause which)
+{
+    if (origin->is_control) {
+        return which == PAUSE_ALL;
+    }
+    return which != PAUSE_CLIENTS || origin->transport != CONN_UNIX ||
+           !has_admin_place(l->server);
+}
+
+static void pause_accepting(struct listeners *l, enum pause which)
 {
     struct server *s = l->server;
     uint32_t i;
 
     must_be_main();
     for (i = 0; i < l->list.count; i++) {
-        if (!spares_admin || l->list.items[i].origin.transport != CONN_UNIX ||
-            !has_admin_place(s)) {
+        if (is_paused_by(l, &l->list.items[i].origin, which)) {
             uv_poll_stop(&l->acceptors[i].poll);
         }
     }
@@ -225,21 +252,21 @@ static void pause_full(struct listeners *l)
     if (!l->is_paused) {
         ctr_add(&l->server->crew.counters, CTR_listen_disabled_num, 1);
     }
-    pause_accepting(l, true);
+    pause_accepting(l, PAUSE_CLIENTS);
     if (!is_full(l->server)) {
         listeners_resume(l->server);
     }
 }
 
-/* The process or the system has no descriptors left. */
-static void pause_starved(struct listeners *l, int err)
+/* The process or the system has no descriptors left, for a socket of this origin. */
+static void pause_starved(struct listeners *l, const struct conn_origin *origin, int err)
 {
     if (!l->is_starved) {
         l->is_starved = true;
         ctr_add(&l->server->crew.counters, CTR_listen_disabled_num, 1);
         log_warn("listener, paused accepting (%s)", strerror(err));
     }
-    pause_accepting(l, false);
+    pause_accepting(l, origin->is_control ? PAUSE_ALL : PAUSE_ALL_BUT_CONTROL);
     uv_timer_start(&l->retry, on_retry, RETRY_MS, 0);
 }
 
@@ -285,19 +312,101 @@ static void reject(struct listeners *l, int fd, enum conn_transport transport)
 }
 
 /*
+ * Keep a descriptor for each connection that the operator may still open. They are given up
+ * first whatever clients have taken, and only this thread accepts. False: there are none left.
+ */
+static bool keep_spares(struct listeners *l)
+{
+    const uint32_t open = atomic_load(&l->server->crew.conns_control);
+    const uint32_t wanted = open < CONTROL_CONNS_MAX ? CONTROL_CONNS_MAX - open : 0;
+
+    while (l->has_control && l->spare_count < wanted) {
+        int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+
+        if (fd < 0) {
+            return false;
+        }
+        l->spares[l->spare_count++] = fd;
+    }
+    return true;
+}
+
+static void give_up_spare(struct listeners *l)
+{
+    if (l->spare_count > 0) {
+        close(l->spares[--l->spare_count]);
+    }
+}
+
+/*
+ * Is the peer root, or the user that the process is? It is asked of the kernel, which noted it
+ * when the peer connected.
+ */
+static bool may_control(struct listeners *l, int fd)
+{
+    struct ucred peer;
+    socklen_t len = sizeof(peer);
+    usec_t now;
+
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) != 0) {
+        peer = (struct ucred){.pid = 0, .uid = (uid_t)-1, .gid = (gid_t)-1};
+    }
+    if (peer.uid == 0 || peer.uid == geteuid()) {
+        return true;
+    }
+    ctr_add(&l->server->crew.counters, CTR_control_refused, 1);
+    now = clock_mono_us();
+    if (l->refusal_logged_at == 0 || now - l->refusal_logged_at >= REFUSAL_PAUSE_US) {
+        l->refusal_logged_at = now;
+        log_warn("listener, refused user %u on the control socket (process %d)",
+                 (unsigned)peer.uid, (int)peer.pid);
+    }
+    return false;
+}
+
+/* Does its socket have to wait for a place? */
+static bool has_to_wait(const struct server *s, const struct conn_origin *origin)
+{
+    return !s->crew.settings->maxconns_fast && !origin->is_control && is_full_for(s, origin);
+}
+
+/* A descriptor of a new connection, or -1 with errno. */
+static int accept_from(struct listeners *l, const struct socket_open *socket)
+{
+    if (socket->origin.is_control) {
+        give_up_spare(l);
+    } else if (!keep_spares(l)) {
+        return -1;
+    }
+    return accept4(socket->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+}
+
+/* It is one more, or too many, or of a stranger. */
+static void take(struct listeners *l, int fd, const struct conn_origin *origin)
+{
+    if (origin->is_control && !may_control(l, fd)) {
+        close(fd);
+    } else if (is_full_for(l->server, origin)) {
+        reject(l, fd, origin->transport);
+    } else {
+        deal(l, fd, origin);
+    }
+}
+
+/*
  * Accept one. False when this turn is over: no connection waits, or accepting was paused.
  */
 static bool accept_one(struct acceptor *a)
 {
     struct listeners *l = a->all;
-    struct server *s = l->server;
+    const struct conn_origin *origin = &a->socket->origin;
     int fd;
 
-    if (!s->crew.settings->maxconns_fast && is_full_for(s, a->socket->origin.transport)) {
+    if (has_to_wait(l->server, origin)) {
         pause_full(l);
         return false;
     }
-    fd = accept4(a->socket->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    fd = accept_from(l, a->socket);
     if (fd < 0) {
         switch (errno) {
         case EAGAIN:
@@ -306,19 +415,15 @@ static bool accept_one(struct acceptor *a)
         case ENFILE:
         case ENOBUFS:
         case ENOMEM:
-            pause_starved(l, errno);
+            pause_starved(l, origin, errno);
             return false;
         default:
             /* A client that left before it was accepted, or an error of its network. */
             return true;
         }
     }
-    l->is_starved = false;
-    if (is_full_for(s, a->socket->origin.transport)) {
-        reject(l, fd, a->socket->origin.transport);
-    } else {
-        deal(l, fd, &a->socket->origin);
-    }
+    l->is_starved = l->is_starved && origin->is_control;
+    take(l, fd, origin);
     return true;
 }
 
@@ -330,7 +435,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
     (void)events;
     if (status < 0) {
         log_warn("listener, %s failed (%s)", a->socket->name, uv_strerror(status));
-        pause_starved(a->all, -status);
+        pause_starved(a->all, &a->socket->origin, -status);
         return;
     }
     for (n = 0; n < ACCEPT_PER_TURN && accept_one(a); n++) {
@@ -356,6 +461,22 @@ static void accept_waiting(struct listeners *l)
 
 /* ---- life -------------------------------------------------------------------------------- */
 
+/* Returns 0, or the exit status after a message was written. */
+static int open_control(struct listeners *l)
+{
+    const struct settings *settings = l->server->crew.settings;
+    bool is_inherited;
+    int status = sockets_inherit(settings, INHERIT_CONTROL, &l->list, &is_inherited);
+
+    if (status == 0 && !is_inherited && settings->control_path != NULL) {
+        status = sockets_open_control(settings, &l->list);
+    }
+    for (uint32_t i = 0; i < l->list.count; i++) {
+        l->has_control |= l->list.items[i].origin.is_control;
+    }
+    return status;
+}
+
 int listeners_open(struct server *s)
 {
     struct listeners *l = mem_zalloc(sizeof(*l));
@@ -373,6 +494,9 @@ int listeners_open(struct server *s)
     status = sockets_inherit(s->crew.settings, INHERIT_CLIENTS, &l->list, &is_inherited);
     if (status == 0 && !is_inherited) {
         status = sockets_open(s->crew.settings, &l->list, &l->udp);
+    }
+    if (status == 0) {
+        status = open_control(l);
     }
     for (i = 0; status == 0 && i < l->list.count; i++) {
         log_info("listener, listens on %s", l->list.items[i].name);
@@ -459,6 +583,9 @@ void listeners_close(struct server *s)
     }
     for (i = 0; !l->udp_is_dealt && i < l->udp.count; i++) {
         socket_close(&l->udp.items[i]);
+    }
+    while (l->spare_count > 0) {
+        give_up_spare(l);
     }
     l->is_paused = false;
 }

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "daemon/net/sockets.h"
 #include "daemon/options/settings.h"
 #include "lib/base/context.h"
 
@@ -134,8 +135,8 @@ static int raise_fd_limit(const struct settings *s)
 {
     struct rlimit limit;
     const rlim_t clients = (rlim_t)s->conn_limit;
-    const rlim_t wanted =
-        clients + s->admin_conns + FDS_BASE + (rlim_t)(s->threads + 2) * FDS_PER_THREAD;
+    const rlim_t wanted = clients + s->admin_conns + CONTROL_CONNS_MAX + FDS_BASE +
+                          (rlim_t)(s->threads + 2) * FDS_PER_THREAD;
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
         return EX_OSERR;
     }

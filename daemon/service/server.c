@@ -68,11 +68,11 @@ static void on_drained_message(struct message *m, void *receiver)
     }
 }
 
-/* A graceful stop is over when the last client has left. */
+/* A graceful stop is over when the last client has left; the operator may stay to watch it. */
 static void stop_if_empty(struct server *s)
 {
     atomic_store(&s->crew.wants_room, true);
-    if (atomic_load(&s->crew.conns_open) == 0) {
+    if (crew_clients(&s->crew) == 0) {
         begin_drain(s);
     }
 }
@@ -91,7 +91,7 @@ static void begin_stop(struct server *s, enum crew_stop how)
         return;
     }
     log_notice("server, is stopping gracefully (%u connections left)",
-               (unsigned)atomic_load(&s->crew.conns_open));
+               (unsigned)crew_clients(&s->crew));
     stop_if_empty(s);
 }
 

@@ -121,13 +121,33 @@ void crew_ask_for_certs(struct crew *crew, struct certs_ask *ask)
     mailbox_post(&crew->main_mailbox, &ask->message);
 }
 
-void crew_conn_closed(struct crew *crew, bool is_local)
+/* The count of its kind, beside that of all; NULL: it has none. */
+static _Atomic uint32_t *count_of_kind(struct crew *crew, const struct conn_origin *origin)
 {
+    if (origin->is_control) {
+        return &crew->conns_control;
+    }
+    return origin->transport == CONN_UNIX ? &crew->conns_local : NULL;
+}
+
+void crew_conn_opened(struct crew *crew, const struct conn_origin *origin)
+{
+    _Atomic uint32_t *count = count_of_kind(crew, origin);
+
+    must_be_main();
+    atomic_fetch_add(&crew->conns_open, 1);
+    if (count != NULL) {
+        atomic_fetch_add(count, 1);
+    }
+}
+
+void crew_conn_closed(struct crew *crew, const struct conn_origin *origin)
+{
+    _Atomic uint32_t *count = count_of_kind(crew, origin);
     uint32_t before;
 
-    if (is_local) {
-        atomic_fetch_sub(&crew->conns_local,
-                         1); /* first: there are never too many of the others */
+    if (count != NULL) {
+        atomic_fetch_sub(count, 1); /* first: there are never too many of the others */
     }
     before = atomic_fetch_sub(&crew->conns_open, 1);
 

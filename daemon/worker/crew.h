@@ -20,6 +20,7 @@
 
 #include "daemon/access/access.h"
 #include "daemon/base/mailbox.h"
+#include "daemon/net/origin.h"
 #include "daemon/net/tls.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/upload_line.h"
@@ -121,16 +122,17 @@ struct crew {
     struct message drained_message; /* posted by the last worker that is drained */
 
     /* [atomic] */
-    struct counters counters;     /* set MAIN */
-    _Atomic uint32_t conns_open;  /* accepted and not yet closed, for -c */
-    _Atomic uint32_t conns_local; /* those of them over unix sockets */
-    _Atomic int64_t held_bytes;   /* what connections keep, see holders.h */
-    _Atomic int64_t upload_bytes; /* what large values on their way in hold (conn_upload.c) */
-    struct upload_line uploads;   /* those that met the bound of it */
-    _Atomic bool wants_room;      /* main waits for a close (seq_cst, with conns_open) */
-    _Atomic bool is_room_posted;  /* acq_rel: room_message is on its way */
-    _Atomic uint32_t stop_wanted; /* enum crew_stop */
-    _Atomic bool is_stop_posted;  /* acq_rel: stop_message is on its way */
+    struct counters counters;       /* set MAIN */
+    _Atomic uint32_t conns_open;    /* accepted and not yet closed, for -c */
+    _Atomic uint32_t conns_local;   /* those of them over unix sockets for clients */
+    _Atomic uint32_t conns_control; /* those of them over the control socket */
+    _Atomic int64_t held_bytes;     /* what connections keep, see holders.h */
+    _Atomic int64_t upload_bytes;   /* what large values on their way in hold (conn_upload.c) */
+    struct upload_line uploads;     /* those that met the bound of it */
+    _Atomic bool wants_room;        /* main waits for a close (seq_cst, with conns_open) */
+    _Atomic bool is_room_posted;    /* acq_rel: room_message is on its way */
+    _Atomic uint32_t stop_wanted;   /* enum crew_stop */
+    _Atomic bool is_stop_posted;    /* acq_rel: stop_message is on its way */
     _Atomic bool is_accepting;
     _Atomic uint32_t undrained; /* workers that have connections, while the crew drains */
 
@@ -173,10 +175,23 @@ void crew_stop(struct crew *crew);
 void crew_request_stop(struct crew *crew, enum crew_stop how);
 
 /*
- * A connection is gone: there is room for another one. is_local: it came over a unix socket.
- * Wakes main when accepting was paused. Context: worker.
+ * A connection was accepted; it counts as its origin says. Context: main.
  */
-void crew_conn_closed(struct crew *crew, bool is_local);
+void crew_conn_opened(struct crew *crew, const struct conn_origin *origin);
+
+/*
+ * It is gone: there is room for another one. Wakes main when accepting was paused. Context:
+ * worker.
+ */
+void crew_conn_closed(struct crew *crew, const struct conn_origin *origin);
+
+/* Connections that are open, without those of the operator. Context: any thread. */
+static inline uint32_t crew_clients(const struct crew *crew)
+{
+    uint32_t open = atomic_load(&crew->conns_open); /* first: it is never the smaller one */
+
+    return open - atomic_load(&crew->conns_control);
+}
 
 /*
  * Ask main to load the certificates again; ask->answer comes back. TLS is on. Context: worker.

@@ -101,7 +101,8 @@ static void on_adopt(struct message *m, void *receiver)
 {
     struct adoption *a = (struct adoption *)m;
 
-    static const struct conn_origin origin = {.transport = CONN_UNIX};
+    static const struct conn_origin origin = {.transport = CONN_UNIX,
+                                              .rights = RIGHTS_OPERATOR};
 
     conn_adopt(receiver, a->fd, &origin);
     free(a);

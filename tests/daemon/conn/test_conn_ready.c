@@ -258,7 +258,7 @@ TEST(those_that_wait_may_close)
 #define BATCHES 4
 #define COMERS  (BATCHES * CONN_ARRIVALS_MAX)
 
-static const struct conn_origin origin = {.transport = CONN_UNIX};
+static const struct conn_origin origin = {.transport = CONN_UNIX, .rights = RIGHTS_OPERATOR};
 
 /* Four batches come while the worker is busy. */
 static void post_comers(int fd[COMERS])

@@ -1,0 +1,265 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The control socket: who may connect, what the operator may do there, and that clients cannot take
+it away."""
+import contextlib
+import os
+import pwd
+import resource
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import mayfly                                                           # noqa: E402
+from mayfly import Client, Daemon, Inapplicable, wait_for               # noqa: E402
+
+PLACES = 8      # CONTROL_CONNS_MAX
+
+
+class Controlled(Daemon):
+    """A daemon for clients over TCP, with a control socket."""
+
+    def __init__(self, *args, **kw):
+        self.control_folder = tempfile.TemporaryDirectory(prefix="mayfly-control.")
+        self.control_path = os.path.join(self.control_folder.name, "control")
+        super().__init__("--control", self.control_path, *args, **{"tcp": True, **kw})
+
+    def operator(self):
+        return Client(self.control_path)
+
+    def wait_for_operator(self):
+        """For where the daemon answers no ordinary client."""
+        def comes_in():
+            try:
+                with self.operator() as c:
+                    return c.ask(b"version") is not None and self.find_port()
+            except OSError:
+                return False
+        wait_for(comes_in, "the operator is served")
+
+    def kill(self):
+        super().kill()
+        self.control_folder.cleanup()
+
+
+def need_root():
+    if os.geteuid() != 0:
+        raise Inapplicable("not root")
+
+
+# ---- who ------------------------------------------------------------------------------------------
+
+def test_it_is_off_by_default():
+    with Daemon("-t", "1") as d, d.client() as c:
+        assert c.stats(b"settings")["control"] == "NULL"
+
+
+def test_only_its_user_may_open_it_whatever_a_says():
+    def free():
+        os.umask(0)
+    with Controlled("-a", "0777", "-t", "1", before=free) as d:
+        found = os.stat(d.control_path)
+        assert stat.S_ISSOCK(found.st_mode) and stat.S_IMODE(found.st_mode) == 0o600, oct(found.st_mode)
+        with d.operator() as c:
+            assert c.stats(b"settings")["control"] == d.control_path
+        assert d.stop() == 0
+        assert not os.path.exists(d.control_path)
+
+
+def ask_as(uid, path):
+    """What a process of this user is answered; "" where the connection is closed."""
+    code = ("import os, socket, sys\n"
+            "os.setgroups([]); os.setresgid(%d, %d, %d); os.setresuid(%d, %d, %d)\n"
+            "s = socket.socket(socket.AF_UNIX); s.connect(sys.argv[1])\n"
+            "try:\n"
+            "    s.sendall(b'version\\r\\n'); sys.stdout.write(s.recv(100).decode())\n"
+            "except (BrokenPipeError, ConnectionResetError):\n"
+            "    pass\n") % ((uid,) * 6)
+    return subprocess.run([sys.executable, "-c", code, path], check=True, stdout=subprocess.PIPE,
+                          text=True, timeout=mayfly.PATIENCE).stdout
+
+
+def test_strangers_are_refused():
+    """Also where somebody has opened the file to all: the kernel says who the peer is."""
+    need_root()
+    nobody = pwd.getpwnam("nobody").pw_uid
+    stranger = pwd.getpwnam("daemon").pw_uid
+    with Controlled("-u", "nobody", "-t", "1", user=False) as d, d.operator() as c:
+        os.chmod(d.control_folder.name, 0o755)
+        assert os.stat(d.control_path).st_uid == nobody
+        assert ask_as(nobody, d.control_path).startswith("VERSION")
+        os.chmod(d.control_path, 0o666)
+        assert c.stat("mayfly_control_refused") == 0
+        for n in range(1, 4):
+            assert ask_as(stranger, d.control_path) == ""
+            assert c.stat("mayfly_control_refused") == n
+        wait_for(lambda: "refused user %d on the control socket" % stranger in d.log(), "it is logged")
+        assert ask_as(nobody, d.control_path).startswith("VERSION")
+        assert c.stat("mayfly_control_refused") == 3
+
+
+# ---- what -----------------------------------------------------------------------------------------
+
+def test_it_needs_no_login():
+    with tempfile.NamedTemporaryFile("w", prefix="mayfly-users.") as users:
+        users.write("user:password\n")
+        users.flush()
+        with Controlled("-Y", users.name, "-t", "1", wait=False) as d:
+            d.wait_for_operator()
+            with d.operator() as c, d.client() as client:
+                assert client.ask(b"get k") == b"CLIENT_ERROR unauthenticated"
+                assert c.set(b"k", b"v") == b"STORED"
+                assert c.ask(b"mg k v") == b"VA 1" and c.line() == b"v"
+                d.process.send_signal(mayfly.signal.SIGHUP)     # every login is looked at again
+                wait_for(lambda: "users" in d.log(), "the users were read again")
+                assert c.get(b"k") == b"v"
+
+
+def test_it_speaks_text_whatever_B_says():
+    with Controlled("-B", "binary", "-t", "1", wait=False) as d:
+        d.wait_for_operator()
+        with d.operator() as c:
+            assert c.set(b"k", b"v") == b"STORED"
+
+
+def test_it_knows_all_commands():
+    with Controlled("-o", "no_extensions", "-t", "1") as d, d.operator() as c, d.client() as client:
+        assert client.ask(b"ttl k") == b"ERROR"
+        assert c.ask(b"ttl k") == b"-2"
+        assert client.ask(b"lru_crawler hold 1") == b"ERROR"
+        assert c.ask(b"lru_crawler hold 1") == b"OK"
+
+
+def test_it_may_shut_down_without_A():
+    with Controlled("-t", "1") as d:
+        with d.client() as client, d.operator() as c:
+            assert client.ask(b"shutdown") == b"SERVER_ERROR: shutdown not enabled"
+            c.send(b"shutdown\r\n")
+            assert d.process.wait(mayfly.PATIENCE) == 0
+
+
+def test_it_does_not_hold_up_a_graceful_stop():
+    with Controlled("-t", "2") as d, d.operator() as watching:
+        wait_for(lambda: watching.stat("curr_connections") == 1, "it is alone")
+        with d.client() as client, d.operator() as c:
+            assert client.set(b"k", b"v") == b"STORED"
+            c.send(b"shutdown graceful\r\n")
+            wait_for(lambda: "is stopping gracefully (1 connections left)" in d.log(), "it waits for one")
+            assert client.get(b"k") == b"v"
+        assert d.process.wait(mayfly.PATIENCE) == 0
+
+
+def test_it_is_idle_as_others():
+    with Controlled("-o", "idle_timeout=1", "-t", "1") as d, d.operator() as c:
+        assert c.ask(b"mn") == b"MN"
+        assert c.line() is None
+
+
+# ---- that it stays --------------------------------------------------------------------------------
+
+def is_served(c):
+    return (c.ask(b"version") or b"").startswith(b"VERSION")
+
+
+def test_it_has_places_of_its_own():
+    for option in ("maxconns_fast", "no_maxconns_fast"):
+        with Controlled("-c", "3", "-t", "2", "-o", option) as d, contextlib.ExitStack() as stack:
+            first = stack.enter_context(d.operator())
+            wait_for(lambda: first.stat("curr_connections") == 1, "it is alone")
+            for _ in range(3):
+                assert is_served(stack.enter_context(d.client()))
+            late = stack.enter_context(d.client())
+            if option == "maxconns_fast":
+                assert late.line() == b"ERROR Too many open connections"
+            else:
+                wait_for(lambda: first.stat("accepting_conns") == 0, "accepting pauses")
+            others = [stack.enter_context(d.operator()) for _ in range(PLACES - 1)]
+            for c in others:
+                assert is_served(c)
+            with d.operator() as c:             # there are few of them, too
+                assert c.line() == b"ERROR Too many open connections"
+            others[0].close()
+            wait_for(lambda: first.stat("curr_connections") == 3 + PLACES - 1, "one has left")
+            assert is_served(stack.enter_context(d.operator()))
+
+
+def test_it_takes_no_place_of_clients():
+    with Controlled("-c", "2", "-t", "1") as d, contextlib.ExitStack() as stack:
+        operators = [stack.enter_context(d.operator()) for _ in range(PLACES)]
+        for c in operators:
+            assert is_served(c)
+        wait_for(lambda: operators[0].stat("curr_connections") == PLACES, "they are alone")
+        for _ in range(2):
+            assert is_served(stack.enter_context(d.client()))
+
+
+def test_it_stays_when_descriptors_run_out():
+    """Clients take every descriptor that the process has; as many as the operator needs are kept."""
+    def few():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (120, 120))
+    with Controlled("-c", "110", "-t", "1", before=few) as d, contextlib.ExitStack() as stack:
+        with d.operator() as c:
+            taken = 0
+            while "paused accepting" not in d.log():
+                taken += 1
+                assert taken < 500, "descriptors never run out"
+                with contextlib.suppress(OSError):
+                    stack.enter_context(d.client())
+        operators = [stack.enter_context(d.operator()) for _ in range(PLACES)]
+        for c in operators:
+            assert is_served(c)
+
+
+# ---- a service manager ----------------------------------------------------------------------------
+
+BECOME = ("import os, sys\n"
+          "os.dup2(int(sys.argv[1]), 3)\n"
+          "os.set_inheritable(3, True)\n"
+          "os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS='1', LISTEN_FDNAMES='control')\n"
+          "os.execv(sys.argv[2], sys.argv[2:])\n")
+
+
+@contextlib.contextmanager
+def activated(listener, *args):
+    """A daemon that is passed this socket as its control socket."""
+    fd = os.dup(listener.fileno())
+    root = ["-u", "root"] if os.geteuid() == 0 else []
+    process = subprocess.Popen([sys.executable, "-c", BECOME, str(fd), mayfly.PROGRAM, "-t", "1", *args] + root,
+                               stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, pass_fds=[fd])
+    os.close(fd)
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            process.wait(mayfly.PATIENCE)
+        process.stderr.close()
+
+
+def test_a_passed_socket_is_one_by_its_name():
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        path, clients = os.path.join(folder, "passed"), os.path.join(folder, "clients")
+        with socket.socket(socket.AF_UNIX) as s:
+            s.bind(path)
+            s.listen(16)
+            own = os.path.join(folder, "own")
+            with activated(s, "-c", "1", "-s", clients, "--control", own):
+                with Client(path) as c:
+                    assert is_served(c)
+                    assert not os.path.exists(own)
+                    with Client(clients) as client:     # the others are opened as without it
+                        assert is_served(client)
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            s.listen(16)
+            with activated(s, "-s", clients) as process:
+                assert process.wait(mayfly.PATIENCE) == 64
+                assert b"is for control, but no unix socket" in process.stderr.read()
+
+
+if __name__ == "__main__":
+    mayfly.main(globals())
