@@ -22,6 +22,9 @@ for part in options synopsis settings config; do
     verdict "$file"
 done
 
+python3 "$src/tests/guides/tables.py" || complain "docs/migrating-from-memcached.md is stale: run make docs"
+verdict "docs/migrating-from-memcached.md"
+
 # Each line of the configuration file, alone and all together, says what is the default anyway.
 values() {
     "$mayflyd" "$@" --print-config | sed 's/ *# .*//'

@@ -10,7 +10,7 @@ set -eu
 cd "${MAYFLY_SRCDIR:-.}"
 . tests/common/tap.sh
 
-documents="README.md DESIGN.md HACKING.md NEWS"
+documents="README.md DESIGN.md HACKING.md NEWS docs/migrating-from-memcached.md"
 folders="lib proto daemon tests man systemd etc"
 
 dir=$(mktemp -d)
@@ -89,15 +89,17 @@ headings_named() {
 
 # ---- does it exist? ----------------------------------------------------------------------------
 
+# check_link DOCUMENT LINK: links are relative to the folder of the document.
 check_link() {
+    folder=$(dirname "$1")
     case $2 in
         http*://*) ;;
         *'#'*)
             target=${2%%#*}
-            anchors_in "${target:-$1}" | grep -qxF -e "${2#*#}" ||
+            anchors_in "$folder/${target:-${1##*/}}" | grep -qxF -e "${2#*#}" ||
                 complain "there is no heading for the link $2"
             ;;
-        *) exists "$2" || complain "the link leads nowhere: $2" ;;
+        *) exists "$folder/$2" || complain "the link leads nowhere: $2" ;;
     esac
 }
 

@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The guides in docs/: their tables are those of the source, memcached and mayflyd answer as they say,
+and their commands do what they show."""
+import contextlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+for folder in ("common", "differ", "guides"):
+    sys.path.insert(0, os.path.join(HERE, "..", folder))
+import blocks                                                           # noqa: E402
+import mayfly                                                           # noqa: E402
+import tables                                                           # noqa: E402
+from mayfly import PROGRAM, Skip                                        # noqa: E402
+from peers import Server                                                # noqa: E402
+
+DOCS = os.path.join(HERE, "..", "..", "docs")
+
+
+def need(program, package=None):
+    if shutil.which(program) is None:
+        raise Skip("%s is not installed" % (package or program))
+
+
+def page(name):
+    with open(os.path.join(DOCS, name)) as f:
+        return f.read()
+
+
+# ---- the tables ----------------------------------------------------------------------------------
+
+def test_tables_are_those_of_the_source():
+    old = page("migrating-from-memcached.md")
+    assert tables.filled(old) == old, "docs/migrating-from-memcached.md is stale: run make docs"
+
+
+def said_by(*args):
+    """Status and messages of a start that ends before it serves."""
+    user = ["-u", "root"] if os.geteuid() == 0 else []
+    done = subprocess.run([PROGRAM, "-v", *args, "--check-config", *user], stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, text=True, timeout=mayfly.PATIENCE, check=False)
+    return done.returncode, done.stdout
+
+
+# What to give to names that need a value; the others stand alone.
+VALUES = {"slab_automove_ratio": "0.5", "slab_automove_window": "10", "slab_automove_freeratio": "0.1",
+          "tail_repair_time": "10", "hash_algorithm": "jenkins", "lru_crawler_sleep": "10", "lru_crawler_tocrawl": "10",
+          "hot_lru_pct": "10", "warm_lru_pct": "10", "hot_max_factor": "0.5", "warm_max_factor": "3",
+          "temporary_ttl": "10", "slab_sizes": "100-200", "slab_chunk_max": "512", "sock_cookie_id": "1",
+          "slab_growth_factor": "1.5", "slab_min_size": "60", "napi_ids": "1"}
+
+
+def test_what_has_no_effect_says_so_and_what_is_refused_does_not_start():
+    known = tables.options()
+    for name in tables.EXTENDED:
+        verdict = tables.verdict(name, known)[0]
+        if verdict in ("no effect", "refused"):
+            status, text = said_by("-o", name + ("=" + VALUES[name] if name in VALUES else ""))
+            check(name, verdict, status, text)
+    for flag in tables.FLAGS:
+        letter, name = flag.split(":")
+        verdict = tables.verdict(tables.norm(name), known)[0]
+        if verdict in ("no effect", "refused"):
+            value = ["x"] if letter == "e" else [VALUES[tables.norm(name)]] if tables.norm(name) in VALUES else []
+            check(name, verdict, *said_by("-" + letter, *value))
+
+
+def check(name, verdict, status, text):
+    if verdict == "refused":
+        assert status == 64 and "not built with" in text, (name, status, text)
+    else:
+        assert status == 0 and "accepted without effect" in text, (name, status, text)
+
+
+# ---- beside memcached ----------------------------------------------------------------------------
+
+@contextlib.contextmanager
+def both(*extra):
+    need("memcached")
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        peer, ours = (Server(name, program, list(extra), folder)
+                      for name, program in (("memcached", "memcached"), ("mayflyd", PROGRAM)))
+        try:
+            for s in (peer, ours):
+                s.wait_until_ready()
+            yield peer, ours
+        finally:
+            for s in (peer, ours):
+                s.stop()
+
+
+def exchange(server, data):
+    """What it answers to this, up to the end."""
+    with server.connect() as s:
+        s.settimeout(mayfly.PATIENCE)
+        s.sendall(data + b"quit\r\n")
+        answer = b""
+        while True:
+            got = s.recv(65536)
+            if not got:
+                return answer
+            answer += got
+
+
+def lines_of(server, what):
+    answer = exchange(server, what + b"\r\n").decode()
+    return dict((line.split(" ", 2) + [""])[1:3] for line in answer.splitlines() if line.startswith("STAT "))
+
+
+def version_of_peer():
+    need("memcached")
+    done = subprocess.run(["memcached", "-V"], stdout=subprocess.PIPE, text=True, check=False)
+    return done.stdout.split()[-1]
+
+
+def test_memcached_has_the_flags_that_the_page_names():
+    if version_of_peer() != "1.6.18":
+        raise Skip("memcached is not 1.6.18")
+    text = subprocess.run(["memcached", "-h"], stdout=subprocess.PIPE, text=True, check=False).stdout
+    for letter in set(re.findall(r"^-(\w)[ ,]", text, re.M)) - set("hiVo"):
+        assert [f for f in tables.FLAGS if f.startswith(letter + ":")], "-" + letter
+    named = re.findall(r"^   - (\w+):", text, re.M)
+    for name in named:
+        assert name in tables.EXTENDED or name.removeprefix("no_") in tables.EXTENDED, name
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        for name in tables.EXTENDED:
+            # It looks at the user last; none of that name is there, so it never starts.
+            done = subprocess.run(["memcached", "-s", os.path.join(folder, "s"), "-o", name + "=12", "-B", "none"],
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                  timeout=mayfly.PATIENCE, check=False)
+            assert ("Illegal suboption" in done.stdout) == (name in tables.NOT_IN_DEBIAN), (name, done.stdout)
+
+
+def test_defaults_and_lines_are_those_of_memcached():
+    if version_of_peer() != "1.6.18":
+        raise Skip("memcached is not 1.6.18")
+    with both() as (peer, ours):
+        there, here = lines_of(peer, b"stats settings"), lines_of(ours, b"stats settings")
+        # Each has its own path, and no ids are shown as 0 here.
+        differ = {n for n in there if here.get(n) != there[n]} - {"domain_socket", "num_napi_ids"}
+        # Those that peers.py sets for memcached.
+        assert differ <= {"lru_crawler", "lru_maintainer_thread", "lru_segmented", "slab_reassign"}, differ
+        there, here = lines_of(peer, b"stats"), lines_of(ours, b"stats")
+        missing = set(there) - set(here) - set(tables.STATS_GONE)
+        assert not missing, missing
+        own = [n for n in here if n not in tables.STATS and not n.startswith("mayfly_")]
+        assert not own, own
+        for name, kind in tables.stat_lines().items():
+            assert kind != "zero" or here[name] == "0", (name, here[name])
+
+
+def unescaped(cell):
+    return cell.strip().strip("`").encode().decode("unicode_escape").encode("latin-1")
+
+
+def test_answers_are_those_of_the_page():
+    if version_of_peer() != "1.6.18":
+        raise Skip("memcached is not 1.6.18")
+    rows = re.findall(r"^\| (`[^|]*\\r\\n`) \| (`[^|]*`) \| (`[^|]*`) \|$", page("migrating-from-memcached.md"), re.M)
+    assert len(rows) > 5, rows
+    for row in rows:
+        sent, peers, ourselves = (unescaped(cell) for cell in row)
+        with both() as servers:
+            for server, expected in zip(servers, (peers, ourselves)):
+                answer = exchange(server, sent)
+                assert re.fullmatch(re.escape(expected).replace(rb"\.\.\.", b"[^\r]*"), answer), (row, answer)
+
+
+def test_every_client_that_is_tested_is_named():
+    text = page("migrating-from-memcached.md")
+    for name in ("libmemcached", "pymemcache", "pylibmc", "python-memcached", "Cache::Memcached",
+                 "Cache::Memcached::Fast", "dalli", "php-memcached", "memjs", "Node.js", "twemproxy"):
+        assert name in text, name
+    tested = [n for n in os.listdir(os.path.join(HERE, "..", "clients")) if n.endswith("_client.py")]
+    assert len(tested) == 8, "tell docs/migrating-from-memcached.md and this test of %s" % tested
+
+
+# ---- the commands --------------------------------------------------------------------------------
+
+def run(name):
+    wrong = blocks.run(os.path.join(DOCS, name))
+    assert not wrong, "\n".join(wrong)
+
+
+def test_commands_of_migrating():
+    need("memcached")
+    need("nc", "netcat-openbsd")
+    if version_of_peer() != "1.6.18" or not os.path.exists("/etc/memcached.conf"):
+        raise Skip("memcached is not that of Debian 12")
+    run("migrating-from-memcached.md")
+
+
+mayfly.main(globals())
