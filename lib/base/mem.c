@@ -259,23 +259,20 @@ bool budget_lower(struct budget *b)
     int64_t used = atomic_load_explicit(&b->used_bytes, memory_order_relaxed);
     int64_t next = limit;
 
-    if (bound == limit) {
+    if (bound == limit || (bound > limit && used - bound > STEP_MIN / 2)) {
         return false;
-    }
-    if (bound > limit && used > bound) {
-        return true;
     }
     if (used > limit) {
         int64_t step = (used - limit) / STEP_PART;
 
         step = step > STEP_MIN ? step : STEP_MIN;
         step = step < STEP_MAX ? step : STEP_MAX;
-        next = used - step > limit ? used - step : limit;
+        next = (used < bound ? used : bound) - step;
+        next = next > limit ? next : limit;
     }
-    /* If the limit was set meanwhile, the bound is that one's; below it the next call mends. */
-    (void)atomic_compare_exchange_strong_explicit(&b->bound_bytes, &bound, next,
-                                                  memory_order_relaxed, memory_order_relaxed);
-    return next != limit;
+    /* If the limit was set meanwhile, the bound is that one's, or the next call mends it. */
+    return atomic_compare_exchange_strong_explicit(&b->bound_bytes, &bound, next,
+                                                   memory_order_relaxed, memory_order_relaxed);
 }
 
 bool budget_take(struct budget *b, int64_t n, int64_t overdraw)

@@ -101,7 +101,7 @@ void mem_leave_out_of_cores(void *p, size_t n);
 void budget_set_limit(struct budget *b, int64_t limit);
 
 /*
- * The next step of the bound, if the last one was taken up. True while it is above the limit.
+ * The next step of the bound. False if there is none, or most of the last one is still owed.
  * Context: one thread.
  */
 bool budget_lower(struct budget *b);
@@ -109,7 +109,7 @@ bool budget_lower(struct budget *b);
 /* Does the bound come down to the limit? Context: any thread. */
 static inline bool budget_is_lowered(const struct budget *b)
 {
-    return atomic_load_explicit(&b->bound_bytes, memory_order_relaxed) >
+    return atomic_load_explicit(&b->bound_bytes, memory_order_relaxed) !=
            atomic_load_explicit(&b->limit_bytes, memory_order_relaxed);
 }
 

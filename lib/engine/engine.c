@@ -64,11 +64,46 @@ static uint64_t range_for(const struct engine_config *c)
     return left == UINT64_MAX || range <= left / 2 / c->shards ? range : left / 2 / c->shards;
 }
 
+/*
+ * Who waits for room gets so much time for it between two steps, in milliseconds. Where the CPU
+ * is short, a store may be tried again much later than it should be, but waits no longer than
+ * STORE_WAITS_MS.
+ */
+#define STEP_PAUSE_MS  50
+#define STORE_WAITS_MS 1000
+
+static bool has_waiters(const struct engine *e)
+{
+    bool has_any = false;
+
+    for (uint32_t i = 0; i < e->shard_count && !has_any; i++) {
+        const struct memory *m = &e->shards[i]->memory;
+
+        lock_take(m->lock);
+        has_any = line_is_waited_in(m, STORE_WAITS_MS);
+        lock_give(m->lock);
+    }
+    return has_any;
+}
+
+/* A lower limit: the next step, unless what is given back would be that of waiting stores. */
+static void lower_bound(struct engine *e)
+{
+    msec_t now = clock_now(&e->clock);
+
+    if ((now - e->lowered_at >= STEP_PAUSE_MS || !has_waiters(e)) && budget_lower(&e->budget)) {
+        e->lowered_at = now;
+    }
+}
+
 static uint64_t reclaim_hook(void *arg)
 {
     struct engine *e = arg;
     uint64_t again = RECLAIM_IDLE;
 
+    if (budget_is_lowered(&e->budget)) {
+        lower_bound(e);
+    }
     for (uint32_t i = 0; i < e->shard_count; i++) {
         uint64_t want = trim_burst(&e->shards[i]->memory);
 

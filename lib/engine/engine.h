@@ -82,6 +82,7 @@ struct engine {
     struct shard_group group;    /* what the shards know of the above */
     struct heat_rules heat;      /* how hits are counted */
     _Atomic uint32_t steal_next; /* where the next search for a full shard begins */
+    msec_t lowered_at;           /* [reclaimer] last step towards a lower limit */
     /* under flush_lock: one flush or change of the limit at a time */
     pthread_mutex_t flush_lock; /* only shards are entered while it is held */
     uint64_t flush_id;          /* flush commands so far */

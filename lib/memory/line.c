@@ -16,11 +16,22 @@ static bool is_called(const struct waiter *w)
     return atomic_load_explicit(&w->is_called, memory_order_relaxed);
 }
 
+static bool blocks_wait(const struct memory *m, msec_t within)
+{
+    return MF_UNLIKELY(m->line.blocks_at != 0) &&
+           clock_now(m->clock) - m->line.blocks_at <= within;
+}
+
 bool line_has_blocks(const struct memory *m)
 {
     memory_must_be_entered(m);
-    return MF_UNLIKELY(m->line.blocks_at != 0) &&
-           clock_now(m->clock) - m->line.blocks_at <= BLOCKS_MS;
+    return blocks_wait(m, BLOCKS_MS);
+}
+
+bool line_is_waited_in(const struct memory *m, msec_t within)
+{
+    memory_must_be_entered(m);
+    return m->line.first != NULL || blocks_wait(m, within);
 }
 
 /* Free segments beyond the cursor's reserve, less one while blocks wait. */

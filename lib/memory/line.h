@@ -101,4 +101,10 @@ void line_note_blocks(struct memory *m, bool has_room);
 /* Do blocks wait, so that the next segment is theirs? Context: in shard. */
 bool line_has_blocks(const struct memory *m);
 
+/*
+ * Does anybody wait? Blocks do if one found no room within the last so many milliseconds, and
+ * none did since. Context: in shard.
+ */
+bool line_is_waited_in(const struct memory *m, msec_t within);
+
 #endif

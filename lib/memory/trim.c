@@ -163,7 +163,6 @@ uint64_t trim_burst(struct memory *m)
 
     must_be_reclaimer();
     mend_unit(m);
-    (void)budget_lower(m->arena.budget);
     has_more = evict_touch_burst(m);
     if (stock_burst(m) || has_more) {
         return 0;

@@ -558,6 +558,58 @@ TEST(a_much_lower_limit_does_not_keep_stores_out)
     fixture_stop(&f);
 }
 
+static void no_wake(struct waiter *w)
+{
+    (void)w;
+}
+
+static int64_t bound(void)
+{
+    return atomic_load(&f.engine.budget.bound_bytes);
+}
+
+/* Else what is freed would be given back again and again before it can take it. */
+TEST(a_lower_limit_leaves_a_waiting_store_some_time)
+{
+    struct waiter w = {.wake = no_wake};
+    int64_t before;
+
+    start(1, 64 * MIB, true);
+    for (unsigned i = 0; i < 40000; i++) {
+        fixture_set(&f, fixture_key("k", i), 1400);
+        if (i % 64 == 0) {
+            fixture_grace(&f);
+        }
+    }
+    ck_assert(engine_set_limit(&f.engine, 8 * MIB));
+    fixture_grace(&f);
+    before = bound();
+    ck_assert_int_le(before, fixture_used(&f) - MIB);
+    fixture_settle(&f);
+    fixture_settle(&f);
+    shard_enter(f.shard);
+    line_join(&f.shard->memory, &w, 1);
+    shard_leave(f.shard);
+    before = bound();
+    for (unsigned i = 0; i < 20; i++) {
+        fixture_settle(&f);
+    }
+    ck_assert_int_eq(bound(), before);
+    clock_advance(&f.engine.clock, 50);
+    for (unsigned i = 0; i < 20; i++) {
+        fixture_settle(&f);
+    }
+    ck_assert_int_lt(bound(), before);
+    before = bound();
+    line_leave(&w);
+    for (unsigned i = 0; i < 1000 && budget_is_lowered(&f.engine.budget); i++) {
+        fixture_settle(&f);
+    }
+    ck_assert_int_lt(bound(), before);
+    ck_assert(!budget_is_lowered(&f.engine.budget));
+    fixture_stop(&f);
+}
+
 /* The index shrinks meanwhile, which takes a grace period: items that fit then stay. */
 TEST(a_lower_limit_spares_what_fits_beside_a_smaller_index)
 {
