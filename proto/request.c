@@ -14,10 +14,23 @@ struct command_row {
 
 static const struct command_row commands[CMD_COUNT] = {
     [CMD_NONE] = {{"", 0}, CLASS_ADMIN, false},
-#define COMMAND(id, text, cls)   [CMD_##id] = {{text, sizeof(text) - 1}, cls, false},
-#define EXTENSION(id, text, cls) [CMD_##id] = {{text, sizeof(text) - 1}, cls, true},
+#define COMMAND(id, text, cls, kind)   [CMD_##id] = {{text, sizeof(text) - 1}, cls, false},
+#define EXTENSION(id, text, cls, kind) [CMD_##id] = {{text, sizeof(text) - 1}, cls, true},
 #include "proto/command.def"
 #undef COMMAND
+};
+
+const uint8_t command_kinds[CMD_COUNT] = {
+    [CMD_NONE] = KIND_OTHER,
+#define COMMAND(id, text, cls, kind) [CMD_##id] = (kind),
+#include "proto/command.def"
+#undef COMMAND
+};
+
+static const char *const kind_names[KIND_COUNT] = {
+#define KIND(id, name, meaning) [KIND_##id] = (name),
+#include "proto/kinds.def"
+#undef KIND
 };
 
 enum command command_find(struct span name)
@@ -45,4 +58,16 @@ bool command_is_extension(enum command command)
 {
     must((unsigned)command < CMD_COUNT);
     return commands[command].is_extension;
+}
+
+struct span command_name(enum command command)
+{
+    must((unsigned)command < CMD_COUNT);
+    return commands[command].name;
+}
+
+const char *command_kind_name(enum command_kind kind)
+{
+    must((unsigned)kind < KIND_COUNT);
+    return kind_names[kind];
 }

@@ -38,6 +38,13 @@ enum command {
     CMD_COUNT
 };
 
+enum command_kind {
+#define KIND(id, ...) KIND_##id,
+#include "proto/kinds.def"
+#undef KIND
+    KIND_COUNT
+};
+
 /* Classes: which fields of a request are set, and which family of handlers executes it. */
 enum command_class {
     CLASS_GET,   /* get gets gat gats: key, more keys */
@@ -63,6 +70,15 @@ enum command command_find(struct span name);
 
 /* The class of a command. Context: any thread. */
 enum command_class command_class_of(enum command command);
+
+/* By enum command: its enum command_kind. */
+extern const uint8_t command_kinds[CMD_COUNT];
+
+/* What a kind is called. Context: any thread. */
+const char *command_kind_name(enum command_kind kind);
+
+/* The name of a command; empty: none. Context: any thread. */
+struct span command_name(enum command command);
 
 /* Is it a command that memcached does not have? Context: any thread. */
 bool command_is_extension(enum command command);

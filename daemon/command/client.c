@@ -10,6 +10,7 @@
 #include "daemon/worker/worker.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
+#include "lib/base/mem.h"
 
 /* It keeps so much of both now. */
 static bool count(struct client *c, struct worker *w, size_t in_bytes, size_t out_bytes)
@@ -48,6 +49,8 @@ void client_fini(struct client *c, struct worker *w)
     outq_fini(&c->outq);
     (void)client_count_output(c, w);
     (void)client_count_input(c, w, 0);
+    mem_free(c->timed);
+    c->timed = NULL;
     exchange_destroy(c->exchange);
     c->exchange = NULL;
     if (c->late != NULL) {

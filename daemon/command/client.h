@@ -27,6 +27,7 @@
 
 struct client;
 struct exchange;
+struct timed;
 struct watcher;
 struct worker;
 
@@ -87,6 +88,8 @@ struct client {
     struct exchange *exchange; /* owned, or NULL: SASL waits for its next step */
     struct watcher *watcher;   /* owned until it closes; NULL: it does not watch */
     struct dump dump;
+    uint64_t since_ns;   /* since when what it has sent waits to be executed; 0: nothing does */
+    struct timed *timed; /* owned: requests whose replies it has not got; NULL: none */
     struct siphash_digest login; /* if has_login: what it authenticated with */
     uint64_t peer;               /* auth_peers_id() of its address */
     bool has_login;

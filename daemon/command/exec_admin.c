@@ -11,6 +11,7 @@
 
 #include "daemon/base/version.h"
 #include "daemon/command/exec_config.h"
+#include "daemon/command/exec_insight.h"
 #include "daemon/command/exec_lru.h"
 #include "daemon/net/tls.h"
 #include "daemon/options/settings.h"
@@ -243,6 +244,8 @@ enum turn_stop exec_admin(struct turn *t, const struct request *r)
         return exec_expire_hold(t, r);
     case CMD_CONFIG:
         return exec_config(t, r);
+    case CMD_LATENCY:
+        return exec_latency(t, r);
     default:
         /* extstore: not part of this server. */
         return turn_answer(t, r, REPLY_ERROR);

@@ -16,6 +16,7 @@
 #include <sys/epoll.h>
 
 #include "daemon/command/observe.h"
+#include "daemon/command/timing.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/context.h"
@@ -33,6 +34,8 @@
  * expire up to a millisecond early. One is added, so that nothing is dropped before its time.
  */
 #define ROUNDING_MS 1
+
+static MF_INLINE void send_output(struct turn *t);
 
 /* ---- sections ---------------------------------------------------------------------------- */
 
@@ -75,6 +78,7 @@ void turn_begin(struct turn *t, struct worker *w)
     must_be_worker(w);
     t->w = w;
     t->e = w->engine;
+    t->insight = w->insight.on;
     t->hides_cas = w->settings->no_cas;
     t->is_followed = false;
     memset(&t->tally, 0, sizeof(t->tally));
@@ -128,7 +132,7 @@ static void count_yields(struct turn *t, bool has_more)
 void turn_pass(struct turn *t, bool has_more)
 {
     must_be_worker(t->w);
-    turn_flush(t);
+    send_output(t);
     count_yields(t, has_more);
 }
 
@@ -325,7 +329,7 @@ static void keep_output(struct turn *t)
     }
 }
 
-void turn_flush(struct turn *t)
+static MF_INLINE void send_output(struct turn *t)
 {
     uint64_t written = 0;
     enum send_status status;
@@ -357,6 +361,15 @@ void turn_flush(struct turn *t)
     out_clear(&t->out);
     t->units += written / WORKER_UNIT_BYTES;
     ctr_add(&t->w->counters, CTR_bytes_written, written);
+}
+
+void turn_flush(struct turn *t)
+{
+    must_be_worker(t->w);
+    send_output(t);
+    if (t->insight != 0) {
+        timing_sent(t);
+    }
 }
 
 void turn_emit(struct turn *t, const char *bytes, size_t n)

@@ -46,6 +46,12 @@ enum turn_stop {
     TURN_CLOSES,  /* the connection ends when its replies are sent */
 };
 
+/* Requests whose replies were not sent yet; see timing.h. */
+struct timed {
+    uint64_t since_ns; /* when they could be read */
+    uint32_t n[KIND_COUNT];
+};
+
 /* Lives on the stack. */
 struct turn {
     struct worker *w;          /* [borrowed] */
@@ -59,6 +65,7 @@ struct turn {
     bool may_wait;             /* stores and flushes may ask for TURN_WAITS */
     bool is_halted;            /* output waits or is broken: begin no request */
     bool is_broken;            /* the connection is lost */
+    uint32_t insight;          /* what is measured (insight.h); 0: nothing */
     uint32_t observed;         /* observe_flags(): 0 when nothing is observed */
     bool hides_cas;            /* -C: cas values are shown as 0 */
     bool is_bulk;              /* a large value was stored */
@@ -66,9 +73,10 @@ struct turn {
     uint32_t requests;         /* executed */
     uint64_t units;            /* a measure of the work done: keys, and 4 KiB of output each */
     uint64_t unit_limit;       /* at this many, check whether others are ready */
-    const char *input; /* [borrowed] where the text begins that is executed in this turn */
-    struct out out;    /* replies composed and not yet handed over */
-    struct span rest;  /* get family: keys not answered, when it stopped between them */
+    const char *input;  /* [borrowed] where the text begins that is executed in this turn */
+    struct out out;     /* replies composed and not yet handed over */
+    struct span rest;   /* get family: keys not answered, when it stopped between them */
+    struct timed timed; /* if anything is measured */
     struct {
         uint32_t gets, hits, misses, expired, flushed, stores;
     } tally; /* what turn_tally() moves to the worker's counters */

@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "daemon/command/timing.h"
 #include "daemon/conn/conn_auth.h"
 #include "daemon/conn/conn_deadline.h"
 #include "daemon/conn/conn_drain.h"
@@ -210,6 +211,7 @@ void conn_settle(struct conn *c)
         /* One that is in the ready list stays armed: re-arming twice would cost more. */
         conn_arm(c, io_read_events(&c->client.io));
         if (io_has_more(&c->client.io)) {
+            timing_defer(&c->client, c->worker);
             conn_ready_add(c);
         }
     }
@@ -236,6 +238,9 @@ void conn_write(struct conn *c)
     }
     if (written > 0) {
         c->last_active = worker_now(c->worker);
+    }
+    if (c->client.timed != NULL) {
+        timing_client_sent(&c->client, c->worker);
     }
     if (status == SEND_ALL && c->is_kept && !conn_is_waiting(c) &&
         !client_is_waiting(&c->client)) {

@@ -14,6 +14,7 @@
 
 #include "daemon/command/dump.h"
 #include "daemon/command/exec.h"
+#include "daemon/command/timing.h"
 #include "daemon/conn/conn.h"
 #include "daemon/conn/conn_auth.h"
 #include "daemon/conn/conn_input.h"
@@ -61,12 +62,17 @@ static size_t stopped_at(struct turn *t, const struct step *s, const char *p, co
     return (size_t)(begin - p);
 }
 
-/*
- * Execute a batch whose first byte is at p. *used is what was consumed of it. Not inlined:
- * together with run_lot() the loop runs out of registers.
- */
-static MF_NOINLINE enum turn_stop run_batch(struct turn *t, const struct batch *b,
-                                            const char *p, size_t *used)
+/* Its answer may come later. */
+static void note_stopped(struct turn *t, const struct step *s, enum turn_stop stop)
+{
+    if (stop == TURN_ASKED || stop == TURN_LASTS) {
+        timing_late(t, &s->req);
+    }
+}
+
+/* run_batch(), compiled once for turns that measure and once for those that do not. */
+static MF_INLINE enum turn_stop run_steps(struct turn *t, const struct batch *b, const char *p,
+                                          size_t *used, bool is_timed)
 {
     const struct step *s = b->step;
     const struct step *end = s + b->n;
@@ -78,7 +84,13 @@ static MF_NOINLINE enum turn_stop run_batch(struct turn *t, const struct batch *
         if (MF_UNLIKELY(stop != TURN_GOES_ON)) {
             t->requests += (uint32_t)(s - b->step);
             *used = stopped_at(t, s, p, begin, stop);
+            if (is_timed) {
+                note_stopped(t, s, stop);
+            }
             return stop;
+        }
+        if (is_timed) {
+            timing_count(t, &s->req);
         }
         begin = s->end;
         s++;
@@ -96,6 +108,36 @@ static MF_NOINLINE enum turn_stop run_batch(struct turn *t, const struct batch *
     t->requests += (uint32_t)(s - b->step);
     *used = (size_t)(begin - p);
     return stop;
+}
+
+static MF_NOINLINE enum turn_stop run_plain(struct turn *t, const struct batch *b,
+                                            const char *p, size_t *used)
+{
+    return run_steps(t, b, p, used, false);
+}
+
+static MF_NOINLINE enum turn_stop run_timed(struct turn *t, const struct batch *b,
+                                            const char *p, size_t *used)
+{
+    return run_steps(t, b, p, used, true);
+}
+
+/*
+ * Execute a batch whose first byte is at p. *used is what was consumed of it. Not inlined:
+ * together with run_lot() the loop runs out of registers.
+ */
+static inline enum turn_stop run_batch(struct turn *t, const struct batch *b, const char *p,
+                                       size_t *used)
+{
+    return MF_UNLIKELY(t->insight != 0) ? run_timed(t, b, p, used) : run_plain(t, b, p, used);
+}
+
+/* One that was executed by itself. */
+static inline void count_alone(struct turn *t, const struct request *r)
+{
+    if (t->insight != 0) {
+        timing_count(t, r);
+    }
 }
 
 /* ---- unfinished requests ----------------------------------------------------------------- */
@@ -175,6 +217,7 @@ static enum turn_stop run_last(struct turn *t, struct lot *lot, size_t len, size
         return run_body(t, lot, len, used);
     case PARSE_REPLY:
         answer_refused(t, b);
+        count_alone(t, b->last);
         c->swallow = b->last->value_len;
         *used = b->last_used;
         t->requests++;
@@ -207,6 +250,7 @@ static enum turn_stop run_rest(struct turn *t, const char *p, size_t *used)
         return stop;
     }
     rest->is_active = false;
+    count_alone(t, &r);
     t->may_wait = true;
     t->requests++;
     *used = line_bytes;
@@ -247,14 +291,21 @@ static inline bool is_single(const struct lot *lot)
 }
 
 /* Execute it, with the result of run_lot(). */
-static inline enum turn_stop run_single(struct turn *t, const struct lot *lot, size_t *used)
+static MF_INLINE enum turn_stop run_single(struct turn *t, const struct lot *lot, size_t *used,
+                                           bool is_timed)
 {
     const struct step *s = lot->batch.step;
     enum turn_stop stop = exec_request(t, &s->req);
 
     if (MF_UNLIKELY(stop != TURN_GOES_ON)) {
         *used = stopped_at(t, s, lot->p, lot->p, stop);
+        if (is_timed) {
+            note_stopped(t, s, stop);
+        }
         return stop;
+    }
+    if (is_timed) {
+        timing_count(t, &s->req);
     }
     t->requests++;
     t->units++;
@@ -358,23 +409,30 @@ static inline bool keep_input(struct conn *c, const struct lot *lot, size_t used
     return conn_keep_input(c, lot->kind, lot->p, lot->len, used);
 }
 
-void lot_execute(struct turn *t, struct lot *lot)
+/* lot_execute(), compiled twice like run_batch(). */
+static MF_INLINE void execute(struct turn *t, struct lot *lot, bool is_timed)
 {
     struct conn *c = lot->conn;
     enum turn_stop stop;
     uint32_t units;
     size_t used;
 
-    must_be_in_turn(t);
     debug_must(!c->is_closing && outq_is_empty(&c->client.outq));
     turn_take(t, &c->client);
     t->input = lot->p;
     t->may_wait = conn_may_wait(c);
     c->last_active = t->now;
     c->need = 0;
-    stop = MF_LIKELY(is_single(lot)) ? run_single(t, lot, &used) : run_lot(t, lot, &used);
+    if (is_timed) {
+        timing_begin(t);
+    }
+    stop = MF_LIKELY(is_single(lot)) ? run_single(t, lot, &used, is_timed)
+                                     : run_lot(t, lot, &used);
     used = stop == TURN_STREAMS ? lot->len : used;
     turn_pass(t, used < lot->len);
+    if (is_timed) {
+        timing_sent(t);
+    }
     units = (uint32_t)t->units + (uint32_t)(lot->len / WORKER_UNIT_BYTES);
     t->w->loop_units += units + READY_EVENT_UNITS;
     c->is_light = units < WORKER_LIGHT_UNITS;
@@ -389,6 +447,24 @@ void lot_execute(struct turn *t, struct lot *lot)
     lot->is_lost = MF_UNLIKELY(t->is_broken) || !keep_input(c, lot, used);
     if (!lot->is_lost) {
         note_stop(c, stop);
+    }
+    if (is_timed) {
+        timing_end(t, c->is_kept, c->upload != NULL);
+    }
+}
+
+static MF_NOINLINE void execute_timed(struct turn *t, struct lot *lot)
+{
+    execute(t, lot, true);
+}
+
+void lot_execute(struct turn *t, struct lot *lot)
+{
+    must_be_in_turn(t);
+    if (MF_UNLIKELY(t->insight != 0)) {
+        execute_timed(t, lot);
+    } else {
+        execute(t, lot, false);
     }
 }
 

@@ -21,6 +21,7 @@
 #include "daemon/conn/conn_round.h"
 #include "daemon/conn/conn_state.h"
 #include "daemon/conn/conn_upload.h"
+#include "daemon/worker/insight.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "proto/text_parse.h"
@@ -44,6 +45,7 @@ static ssize_t read_some(struct conn *c, char *to, size_t n)
 {
     ssize_t got;
 
+    insight_note_event(c->worker);
     do {
         got = io_read(&c->client.io, to, n);
     } while (got < 0 && errno == EINTR);
@@ -169,10 +171,12 @@ void conn_read(struct conn *c)
     }
     n = read_some(c, p + tail, room);
     if (n <= 0) {
+        c->client.since_ns = 0;
         return;
     }
     if (tail > 0) {
         if (!is_worth_parsing(c, tail, p + tail, (size_t)n)) {
+            c->client.since_ns = 0; /* its time begins with its last bytes */
             c->last_active = worker_now(w);
             conn_ready_count(c, (size_t)n);
             if (!reserve(c, (size_t)n) || !buf_append(&c->in, p + tail, (size_t)n) ||

@@ -4,6 +4,7 @@
  */
 #include "daemon/conn/conn_ready.h"
 
+#include "daemon/command/timing.h"
 #include "daemon/conn/conn.h"
 #include "daemon/conn/conn_execute.h"
 #include "daemon/conn/conn_round.h"
@@ -30,6 +31,7 @@ void conn_ready_defer(struct conn *c)
     list_append(c->is_light ? &w->ready_light : &w->ready, &c->ready_link);
     w->ready_count++;
     c->is_deferred = true;
+    timing_defer(&c->client, w);
     ctr_add(&w->counters, CTR_conn_deferrals, 1);
 }
 

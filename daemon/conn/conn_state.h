@@ -100,8 +100,8 @@ struct conn_peer {
 struct conn {
     /* [const] */
     uint32_t magic;
-    struct worker *worker; /* [borrowed] */
     struct conn_peer peer;
+    struct worker *worker; /* [borrowed] */
 
     /* [worker] */
     struct client client; /* socket, output, and what commands have begun */
@@ -123,13 +123,13 @@ struct conn {
     uint8_t ending;       /* enum conn_ending */
     uint8_t quiet_checks; /* while it lingers: since the peer last sent something */
     bool was_idle;        /* when the server was told to stop */
+    uint32_t idle_pass;   /* the last check that looked at it */
     size_t drain_bytes;   /* received before the stop and not read yet */
     struct conn *next;    /* worker's list */
     struct conn *prev;
     struct list_link ready_link; /* in the worker's list of those that are ready */
     struct list_link wait_link;  /* and of those that wait for room: conn_wait_retry() */
     struct list_link idle_link;  /* in a slot of the worker's struct idle */
-    uint32_t idle_pass;          /* the last check that looked at it */
     struct conn_place deadlines[DEADLINES];
     struct buf in;    /* input not consumed; no memory when there is none */
     size_t need;      /* bytes that `in` must reach before parsing again can help; 0: any */

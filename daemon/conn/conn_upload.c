@@ -18,6 +18,7 @@
 
 #include "daemon/base/prefetch.h"
 #include "daemon/command/exec.h"
+#include "daemon/command/timing.h"
 #include "daemon/conn/conn.h"
 #include "daemon/conn/conn_pace.h"
 #include "daemon/conn/conn_ready.h"
@@ -25,6 +26,7 @@
 #include "daemon/conn/conn_wait.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/cron.h"
+#include "daemon/worker/insight.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"
@@ -180,6 +182,14 @@ void conn_upload_drop(struct conn *c)
     }
 }
 
+/* A store is answered. */
+static void note_answered(struct turn *t, const struct request *r)
+{
+    if (t->insight != 0) {
+        timing_count(t, r);
+    }
+}
+
 /* The value cannot be stored: answer so; `rest` bytes that belong to it will be dropped. */
 static void fail_store(struct turn *t, const struct request *r, uint64_t rest)
 {
@@ -212,6 +222,7 @@ static void fail_midway(struct turn *t)
         exec_store_failed(t, r, REPLY_NO_MEMORY_READ);
         (void)turn_answer(t, r, REPLY_NO_MEMORY_READ);
     }
+    note_answered(t, r);
     c->swallow = rest;
     conn_upload_drop(c);
 }
@@ -299,6 +310,7 @@ enum turn_stop conn_upload_begin(struct turn *t, const struct request *r, bool m
     c->upload = upload_create(t, r, may_place);
     if (c->upload == NULL) {
         fail_store(t, r, r->value_len + request_value_end(r));
+        note_answered(t, r);
     }
     t->may_wait = true;
     return TURN_GOES_ON;
@@ -402,6 +414,7 @@ static enum turn_stop store_whole(struct turn *t, struct upload *u, const char *
             return stop;
         }
     }
+    note_answered(t, &u->req);
     conn_upload_drop(turn_conn(t));
     t->requests++;
     return TURN_GOES_ON;
@@ -579,6 +592,7 @@ static bool read_once(struct conn *c, bool may_wait, size_t *past)
     enum outcome outcome = find_room(c, may_wait, &to, &room);
 
     *past = 0;
+    insight_note_event(w);
     if (outcome != OUT_OK) {
         /* Nothing was read. An empty turn finds the same, and waits or answers. */
         conn_execute(c, INPUT_READ, w->rbuf, 0);

@@ -18,8 +18,10 @@
 
 #include "daemon/base/log.h"
 #include "daemon/command/exec.h"
+#include "daemon/command/timing.h"
 #include "daemon/conn/conn_round.h"
 #include "daemon/options/settings.h"
+#include "daemon/worker/insight.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
@@ -256,6 +258,9 @@ static void execute_request(struct datagram *d, struct turn *t, struct request *
     r->hash = engine_hash(t->e, r->key.ptr, r->key.len);
     stop = exec_request(t, r);
     turn_tally(t); /* whoever has the reply finds it counted */
+    if (t->insight != 0) {
+        timing_count(t, r);
+    }
     if (stop == TURN_WAITS) {
         send_refusal(d, r, REPLY_NO_MEMORY_STORE, BIN_REPLY_NO_MEMORY_STORE);
     } else if (stop == TURN_YIELDS) {
@@ -265,6 +270,9 @@ static void execute_request(struct datagram *d, struct turn *t, struct request *
         send_error(d, REPLY_UDP_TOO_MANY);
     } else {
         answer_request(d, t, r);
+    }
+    if (t->insight != 0) {
+        timing_sent(t);
     }
 }
 
@@ -414,6 +422,9 @@ static uint64_t serve_datagram(struct udp *u, char *p, size_t n, struct msghdr *
     }
     turn_begin(&t, u->worker);
     turn_take(&t, NULL);
+    if (t.insight != 0) {
+        timing_begin(&t);
+    }
     t.unit_limit = DATAGRAM_UNITS;
     run_payload(&d, &t, payload);
     turn_pass(&t, false);
@@ -435,6 +446,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
         log_warn("udp, %s failed (%s)", u->name, uv_strerror(status));
         return;
     }
+    insight_note_event(u->worker);
     conn_round_run(u->worker); /* its input is in the buffer */
     worker_now(u->worker);
     for (unsigned round = 0; round < READS_PER_TURN && got == SLOTS; round++) {

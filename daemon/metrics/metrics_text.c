@@ -11,6 +11,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -21,6 +22,7 @@
 #include "daemon/options/settings.h"
 #include "daemon/stats/stats_sum.h"
 #include "daemon/worker/crew.h"
+#include "daemon/worker/latency.h"
 #include "lib/base/mem.h"
 #include "lib/base/num.h"
 #include "lib/shard/info.h"
@@ -57,15 +59,19 @@ static const char *unit_of(const char *name)
     return NULL;
 }
 
+enum family_type { TYPE_GAUGE, TYPE_COUNTER, TYPE_HISTOGRAM };
+
 /* base: without _total. */
-static void put_head(struct writer *w, const char *base, bool is_counter, const char *help)
+static void put_head(struct writer *w, const char *base, enum family_type type,
+                     const char *help)
 {
+    static const char *const types[] = {"gauge", "counter", "histogram"};
     bool is_open = w->format == METRICS_OPEN;
     const char *family = is_open ? base : w->name;
 
-    snprintf(w->name, sizeof(w->name), "%s%s", base, is_counter ? "_total" : "");
-    w->is_short |= !buf_printf(w->out, "# HELP %s %s\n# TYPE %s %s\n", family, help, family,
-                               is_counter ? "counter" : "gauge");
+    snprintf(w->name, sizeof(w->name), "%s%s", base, type == TYPE_COUNTER ? "_total" : "");
+    w->is_short |=
+        !buf_printf(w->out, "# HELP %s %s\n# TYPE %s %s\n", family, help, family, types[type]);
     if (is_open && unit_of(base) != NULL) {
         w->is_short |= !buf_printf(w->out, "# UNIT %s %s\n", base, unit_of(base));
     }
@@ -143,7 +149,7 @@ static void put_counter(struct writer *w, const struct crew *crew, const struct 
     char base[NAME_MAX_BYTES];
     double scale = name_counter(row, base);
 
-    put_head(w, base, row->kind != CTR_KIND_GAUGE, row->meaning);
+    put_head(w, base, row->kind == CTR_KIND_GAUGE ? TYPE_GAUGE : TYPE_COUNTER, row->meaning);
     if (is_by_worker(row)) {
         for (uint32_t i = 0; i < crew->worker_count; i++) {
             uint64_t n = ctr_get(&crew->workers[i].counters, id);
@@ -238,10 +244,10 @@ static void put_process(struct writer *w, const struct crew *crew)
 
     read_process(crew, &figures);
 #define PROCESS(name_, kind_, value_, help_)                                                   \
-    put_head(w, name_, kind_ == COUNTER, help_);                                               \
+    put_head(w, name_, kind_ == COUNTER ? TYPE_COUNTER : TYPE_GAUGE, help_);                   \
     put_sample(w, NULL, 0, (double)(value_));
 #include "daemon/metrics/metrics.def"
-    put_head(w, "mayfly_build_info", false, "1; the label is the version of the program");
+    put_head(w, "mayfly_build_info", TYPE_GAUGE, "1; the label is the version of the program");
     w->is_short |= !buf_printf(w->out, "%s{version=\"%s\"} 1\n", w->name, MAYFLY_VERSION);
 }
 
@@ -258,7 +264,7 @@ static void put_shards(struct writer *w, const struct crew *crew)
         shard_info(crew->engine.shards[n], clock_now(&crew->engine.clock), &infos[n]);
     }
 #define SHARD(name_, value_, help_)                                                            \
-    put_head(w, name_, false, help_);                                                          \
+    put_head(w, name_, TYPE_GAUGE, help_);                                                     \
     for (uint32_t n = 0; n < count; n++) {                                                     \
         const struct shard_info *i = &infos[n];                                                \
                                                                                                \
@@ -266,6 +272,48 @@ static void put_shards(struct writer *w, const struct crew *crew)
     }
 #include "daemon/metrics/metrics.def"
     mem_free(infos);
+}
+
+/* ---- how long requests take -------------------------------------------------------------- */
+
+/* The bounds of buckets: powers of two, of nanoseconds, from 4 us to 4 s. */
+#define BUCKET_FIRST_LOG2 12u
+#define BUCKET_LAST_LOG2  32u
+
+static void put_kind(struct writer *w, const char *kind, const struct latency_sum *sum)
+{
+    uint64_t below = 0;
+    unsigned bin = 0;
+
+    for (unsigned log2 = BUCKET_FIRST_LOG2; log2 <= BUCKET_LAST_LOG2; log2++) {
+        unsigned end = histogram_bin(UINT64_C(1) << log2, LATENCY_BINS, LATENCY_STEPS_LOG2);
+
+        for (; bin < end; bin++) {
+            below += sum->bin[bin];
+        }
+        w->is_short |=
+            !buf_printf(w->out, "%s_bucket{command=\"%s\",le=\"%.9g\"} %" PRIu64 "\n", w->name,
+                        kind, (double)(UINT64_C(1) << log2) / 1e9, below);
+    }
+    w->is_short |= !buf_printf(w->out,
+                               "%s_bucket{command=\"%s\",le=\"+Inf\"} %" PRIu64
+                               "\n%s_sum{command=\"%s\"} %.16g\n"
+                               "%s_count{command=\"%s\"} %" PRIu64 "\n",
+                               w->name, kind, sum->count, w->name, kind,
+                               (double)sum->sum_ns / 1e9, w->name, kind, sum->count);
+}
+
+static void put_latencies(struct writer *w, const struct crew *crew)
+{
+    put_head(w, "mayfly_request_duration_seconds", TYPE_HISTOGRAM,
+             "how long requests took, from readable to answered, by kind of command");
+    for (unsigned k = 0; k < LATENCY_KINDS; k++) {
+        struct latency_sum sum;
+
+        memset(&sum, 0, sizeof(sum));
+        latency_collect_all(crew, (enum command_kind)k, &sum);
+        put_kind(w, latency_kind_name((enum command_kind)k), &sum);
+    }
 }
 
 /* ---- all of it --------------------------------------------------------------------------- */
@@ -317,6 +365,7 @@ bool metrics_compose(const struct crew *crew, enum metrics_format format, struct
         put_counter(&w, crew, &sums, (enum counter)id);
     }
     put_shards(&w, crew);
+    put_latencies(&w, crew);
     if (format == METRICS_OPEN) {
         w.is_short |= !buf_append(out, "# EOF\n", 6);
     }

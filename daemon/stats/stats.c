@@ -140,6 +140,18 @@ static enum stats_result do_shards(const struct ask *a)
     return section(a, stats_shards);
 }
 
+static enum stats_result do_latency(const struct ask *a)
+{
+    struct span rest = a->args;
+    struct span word = next_word(&rest);
+
+    if (word.len == 0) {
+        return section(a, stats_latency);
+    }
+    return span_is(word, "workers") ? section(a, stats_latency_workers)
+                                    : answer(a, REPLY_ERROR);
+}
+
 static enum stats_result do_conns(const struct ask *a)
 {
     return stats_conns(a->w, a->out, a->done, a->done_arg);
@@ -177,6 +189,7 @@ static const struct {
     {"detail", do_detail},
     {"expire", do_expire},
     {"shards", do_shards},
+    {"latency", do_latency},
 };
 
 enum stats_result stats_command(struct worker *w, struct span args, struct buf *out,

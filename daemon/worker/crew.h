@@ -6,10 +6,10 @@
  *
  * daemon/worker/ is the folder of threads: a worker's loop and mailbox (worker.[ch]), its
  * timers and the upkeep of its home shard (cron.[ch]), what it logs for clients that watch
- * (watch*.[ch]), whether its loop turns (pulse.[ch]), and all workers together (crew.[ch]). It
- * does not know connections, commands or statistics: what those do on a worker's thread is in a
- * table of functions, crew->duties, which the server fills in. It includes itself, access, net,
- * options, base and lib.
+ * (watch*.[ch]), what it measures of requests (insight.h, latency.[ch]), whether its loop turns
+ * (pulse.[ch]), and all workers together (crew.[ch]). It does not know connections, commands or
+ * statistics: what those do on a worker's thread is in a table of functions, crew->duties,
+ * which the server fills in. It includes itself, access, net, options, base and lib.
  */
 #ifndef MAYFLY_DAEMON_WORKER_CREW_H
 #define MAYFLY_DAEMON_WORKER_CREW_H
@@ -134,7 +134,8 @@ struct crew {
     _Atomic uint32_t stop_wanted;   /* enum crew_stop */
     _Atomic bool is_stop_posted;    /* acq_rel: stop_message is on its way */
     _Atomic bool is_accepting;
-    _Atomic uint32_t undrained; /* workers that have connections, while the crew drains */
+    _Atomic uint32_t latency_epoch; /* raised by each reset of latencies */
+    _Atomic uint32_t undrained;     /* workers that have connections, while the crew drains */
 
     /* [main] */
     bool is_draining; /* crew_drain() was called */

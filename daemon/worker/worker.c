@@ -14,6 +14,8 @@
 
 #include "daemon/worker/crew.h"
 #include "daemon/worker/cron.h"
+#include "daemon/worker/insight.h"
+#include "daemon/worker/latency.h"
 #include "daemon/worker/tasks.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
@@ -42,6 +44,7 @@ static void on_before_block(uv_prepare_t *prepare)
     bool is_spinning = uv_is_active((uv_handle_t *)&w->no_block) != 0;
 
     watch_wake_main(w);
+    insight_begin_loop(w);
     if ((has_work || w->ready_count > 0 || !list_is_empty(&w->tasks.waiting)) != is_spinning) {
         if (is_spinning) {
             uv_idle_stop(&w->no_block);
@@ -87,6 +90,7 @@ static void before_messages(void *receiver)
 {
     struct worker *w = worker_of(receiver);
 
+    insight_note_event(w); /* they may take long */
     w->crew->duties->serve_round(w);
 }
 
@@ -288,8 +292,10 @@ static void release_ring(struct worker *w)
 
 static void release_buffers(struct worker *w)
 {
+    mem_free(w->insight.latency);
     mem_free(w->obuf);
     mem_free(w->rbuf);
+    w->insight.latency = NULL;
     w->obuf = NULL;
     w->rbuf = NULL;
 }
@@ -344,7 +350,9 @@ static int worker_init(struct worker *w, struct crew *crew, uint32_t id)
     atomic_init(&w->sleeps_until, MSEC_NEVER);
     w->rbuf = mem_alloc_aligned(WORKER_RBUF_BYTES, 64);
     w->obuf = mem_alloc_aligned(WORKER_OBUF_BYTES, 64);
-    if (w->rbuf == NULL || w->obuf == NULL ||
+    w->insight.readable_ns = 1; /* nothing is on before the loop runs */
+    w->insight.latency = mem_zalloc(sizeof(*w->insight.latency));
+    if (w->rbuf == NULL || w->obuf == NULL || w->insight.latency == NULL ||
         !tls_worker_init(&w->tls, w->settings, &w->counters) ||
         uv_sem_init(&w->started, 0) != 0) {
         goto fail;

@@ -31,6 +31,7 @@ struct conn;
 struct crew;
 struct cron;
 struct detail_table;
+struct latency;
 struct round;
 struct settings;
 struct stats_conn_cursor;
@@ -87,6 +88,15 @@ struct idle {
     msec_t second;  /* the first that is not done */
     uint32_t count; /* of the connections in all slots */
     uint32_t pass;  /* of the check that runs, or of the next one */
+};
+
+/* What a worker measures of the requests that it serves; see insight.h. */
+struct insight {
+    struct latency *latency; /* [const] owned; the words in it are atomic */
+    /* [worker] */
+    uint32_t on; /* what is measured, in this turn of the loop */
+    uint64_t
+        readable_ns; /* when its first event came; 0: none has; not 0 while nothing is on */
 };
 
 enum worker_phase {
@@ -153,10 +163,11 @@ struct worker {
     uint32_t later_count;  /* answers begun here that other workers still contribute to */
     msec_t now;            /* of the turn that runs */
     struct heat_user heat; /* notes hits */
-    uint64_t grace_mark;   /* bytes_read when a grace period was last tried */
-    uint32_t grace_step;   /* bytes to be read until the next try */
-    bool is_stopping;      /* draining: what was received is answered, nothing new is read */
-    uint64_t drain_began;  /* by the loop's clock, milliseconds */
+    struct insight insight;
+    uint64_t grace_mark;  /* bytes_read when a grace period was last tried */
+    uint32_t grace_step;  /* bytes to be read until the next try */
+    bool is_stopping;     /* draining: what was received is answered, nothing new is read */
+    uint64_t drain_began; /* by the loop's clock, milliseconds */
     enum worker_phase phase;
     char note[32]; /* shown by a failed check */
 

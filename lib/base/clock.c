@@ -114,6 +114,11 @@ usec_t clock_mono_us(void)
     return read_ns(CLOCK_MONOTONIC) / NS_PER_US;
 }
 
+uint64_t clock_mono_ns(void)
+{
+    return (uint64_t)read_ns(CLOCK_MONOTONIC) + 1;
+}
+
 usec_t clock_thread_us(void)
 {
     return read_ns(CLOCK_THREAD_CPUTIME_ID) / NS_PER_US;

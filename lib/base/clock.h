@@ -66,6 +66,9 @@ void clock_freeze(struct clock *c);
  */
 usec_t clock_mono_us(void);
 
+/* The same in nanoseconds; never 0. Context: any thread. */
+uint64_t clock_mono_ns(void);
+
 /*
  * Microseconds of CPU that the calling thread has used: a system call. Context: any thread.
  */

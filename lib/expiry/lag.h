@@ -8,7 +8,8 @@
 
 #include <stdint.h>
 
-#define LAG_BINS 256u
+#define LAG_BINS       256u
+#define LAG_STEPS_LOG2 3u
 
 struct lag {
     /* [lock] of the shard that it is in */

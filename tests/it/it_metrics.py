@@ -126,15 +126,31 @@ def test_openmetrics():
             assert family not in seen, family
             seen[family] = None
         elif line.startswith("# TYPE "):
-            assert words[2] == family and words[3] in ("counter", "gauge"), line
+            assert words[2] == family and words[3] in ("counter", "gauge", "histogram"), line
             seen[family] = words[3]
             assert not family.endswith("_total"), family
         elif line.startswith("# UNIT "):
             assert words[2] == family and family.endswith("_" + words[3]), line
         else:
             name = words[0].split("{")[0]
-            assert name == family + ("_total" if seen[family] == "counter" else ""), line
-            assert re.fullmatch(r'[a-z][a-z0-9_]*(\{[a-z]+="[^"\\]*"\})? [-+.e0-9]+', line), line
+            ends = {"counter": ("_total",), "gauge": ("",), "histogram": ("_bucket", "_sum", "_count")}
+            assert name in [family + end for end in ends[seen[family]]], line
+            assert re.fullmatch(r'[a-z][a-z0-9_]*(\{[a-z]+="[^"\\]*"(,le="[^"]+")?\})? [-+.e0-9]+', line), line
+
+
+def test_latencies():
+    """The histogram is cumulative, its buckets few, and it counts what stats latency counts."""
+    with served("-t", "2") as (d, web), d.client() as c:
+        for i in range(100):
+            assert c.set(b"k%d" % i, b"v") == b"STORED"
+        found = samples(web.ask("/metrics")[2])
+        name = "mayfly_request_duration_seconds"
+        buckets = [(k, v) for k, v in found.items() if k.startswith(name + '_bucket{command="set"')]
+        values = [v for _, v in buckets]
+        assert values == sorted(values) and values[-1] == 100 and len(values) == 22, buckets
+        assert 'le="+Inf"' in buckets[-1][0] and float(re.search('le="(.*)"', buckets[-2][0]).group(1)) > 4
+        assert found[name + '_count{command="set"}'] == 100 == int(c.stats(b"latency")["set:count"])
+        assert 0 < found[name + '_sum{command="set"}'] < 100 * mayfly.PATIENCE
 
 
 def test_probes():

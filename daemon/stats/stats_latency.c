@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * `stats latency`: how long requests took, by kind of command, for all workers together or for
+ * each. In microseconds, with one decimal: a request that is pipelined takes few of them.
+ */
+#include "daemon/stats/stats_general.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/worker/crew.h"
+#include "daemon/worker/latency.h"
+#include "lib/base/context.h"
+
+#define NS_PER_US 1e3
+
+static void put_us(struct stats_out *o, const char *kind, const char *what, double ns)
+{
+    char name[64];
+
+    snprintf(name, sizeof(name), "%s:%s", kind, what);
+    stats_putf(o, name, "%.1f", ns / NS_PER_US);
+}
+
+static void put_kind(struct stats_out *o, enum command_kind id, const struct latency_sum *sum)
+{
+    static const struct {
+        const char *name;
+        double pct;
+    } shown[] = {{"p50_us", 50}, {"p90_us", 90}, {"p99_us", 99}, {"p999_us", 99.9}};
+    const char *kind = latency_kind_name(id);
+    char name[64];
+
+    snprintf(name, sizeof(name), "%s:count", kind);
+    stats_put_u64(o, name, sum->count);
+    put_us(o, kind, "mean_us", sum->count > 0 ? (double)sum->sum_ns / (double)sum->count : 0);
+    for (size_t i = 0; i < sizeof(shown) / sizeof(shown[0]); i++) {
+        put_us(o, kind, shown[i].name, (double)latency_percentile_ns(sum, shown[i].pct));
+    }
+    put_us(o, kind, "max_us", (double)sum->max_ns);
+}
+
+void stats_latency(struct worker *w, struct stats_out *o)
+{
+    must_be_worker(w);
+    for (unsigned k = 0; k < LATENCY_KINDS; k++) {
+        struct latency_sum sum;
+
+        memset(&sum, 0, sizeof(sum));
+        latency_collect_all(w->crew, (enum command_kind)k, &sum);
+        put_kind(o, (enum command_kind)k, &sum);
+    }
+}
+
+void stats_latency_workers(struct worker *w, struct stats_out *o)
+{
+    const struct crew *crew = w->crew;
+
+    must_be_worker(w);
+    for (uint32_t i = 0; i < crew->worker_count; i++) {
+        char prefix[16];
+
+        snprintf(prefix, sizeof(prefix), "%u:", (unsigned)i);
+        o->prefix = prefix;
+        for (unsigned k = 0; k < LATENCY_KINDS; k++) {
+            struct latency_sum sum;
+
+            memset(&sum, 0, sizeof(sum));
+            latency_collect(&crew->workers[i], (enum command_kind)k, &sum);
+            put_kind(o, (enum command_kind)k, &sum);
+        }
+        o->prefix = "";
+    }
+}

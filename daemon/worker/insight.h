@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a worker measures of the requests that it serves. What is on is looked at once in a turn
+ * of the loop, so that a turn of a client pays one branch while all is off.
+ */
+#ifndef MAYFLY_DAEMON_WORKER_INSIGHT_H
+#define MAYFLY_DAEMON_WORKER_INSIGHT_H
+
+#include <stdint.h>
+
+#include "daemon/options/settings.h"
+#include "daemon/worker/worker.h"
+#include "lib/base/check.h"
+#include "lib/base/clock.h"
+#include "lib/base/context.h"
+
+/* In struct insight: what is on. */
+enum {
+    INSIGHT_LATENCY = 1 << 0, /* latency_stats */
+};
+
+/* The loop is about to wait for events. Context: worker. */
+static inline void insight_begin_loop(struct worker *w)
+{
+    struct insight *i = &w->insight;
+
+    must_be_worker(w);
+    i->on = setting_get(w->settings, latency_stats) ? INSIGHT_LATENCY : 0;
+    i->readable_ns = i->on == 0; /* 0: to be found out with the first event */
+}
+
+/*
+ * An event came. The first one of a turn of the loop says when it came for all, as the kernel
+ * tells of them together. Context: worker.
+ */
+static inline void insight_note_event(struct worker *w)
+{
+    must_be_worker(w);
+    if (MF_UNLIKELY(w->insight.readable_ns == 0)) {
+        w->insight.readable_ns = clock_mono_ns();
+    }
+}
+
+/* When the events came that are served, if anything is on. Context: worker. */
+static inline uint64_t insight_readable_ns(struct worker *w)
+{
+    insight_note_event(w);
+    return w->insight.readable_ns;
+}
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Log-linear histograms: every octave of the numbers is cut into 2^steps_log2 bins of one
+ * width, so that what a bin tells of its numbers is at most that part too much, in constant
+ * space. The words are the caller's, who knows who may write them; here is which bin a number
+ * belongs to, and what the bins say.
+ */
+#ifndef MAYFLY_LIB_BASE_HISTOGRAM_H
+#define MAYFLY_LIB_BASE_HISTOGRAM_H
+
+#include <stdint.h>
+
+#include "lib/base/check.h"
+
+/* Of numbers below 2^octaves. A constant. */
+#define HISTOGRAM_BINS(octaves, steps_log2) (((octaves) - (steps_log2) + 1u) << (steps_log2))
+
+/* The bin of a number; the last one has all that are too great. Context: any thread. */
+static MF_INLINE unsigned histogram_bin(uint64_t v, unsigned bins, unsigned steps_log2)
+{
+    unsigned steps = 1u << steps_log2;
+    unsigned octave;
+    unsigned bin;
+
+    if (v < steps) {
+        return (unsigned)v; /* a bin each */
+    }
+    octave = 63u - (unsigned)__builtin_clzll(v);
+    bin = ((octave - steps_log2 + 1) << steps_log2) +
+          ((unsigned)(v >> (octave - steps_log2)) & (steps - 1));
+    return bin < bins ? bin : bins - 1;
+}
+
+/* The greatest number of a bin. Context: any thread. */
+uint64_t histogram_bin_end(unsigned bin, unsigned steps_log2);
+
+/*
+ * The number that pct per cent of `count` are below, which is how many the bins have in all:
+ * the upper end of its bin, at most max. 0 when they are empty. Context: any thread.
+ */
+uint64_t histogram_percentile(const uint64_t *bin, unsigned bins, unsigned steps_log2,
+                              uint64_t count, uint64_t max, double pct);
+
+#endif

@@ -1,0 +1,218 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""How long requests take: stats latency, latency reset. Each request is counted once, when its
+reply is with the socket. No figure is judged but those that a test itself made long."""
+import os
+import socket
+import struct
+import sys
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import mayfly                                                           # noqa: E402
+from mayfly import Daemon, wait_for                                     # noqa: E402
+
+KINDS = ("get", "set", "delete", "arith", "touch", "admin", "other")
+MIB = 1 << 20
+
+
+def counts(c, what=b"latency", before=""):
+    found = c.stats(what)
+    return {k: int(found[before + k + ":count"]) for k in KINDS if int(found[before + k + ":count"])}
+
+
+def without_admin(found):
+    return {k: n for k, n in found.items() if k != "admin"}
+
+
+def sockets(c):
+    """The lines of stats conns by socket."""
+    found = {}
+    for name, value in c.stats(b"conns").items():
+        found.setdefault(name.split(":")[0], {})[name.split(":")[1]] = value
+    return found.values()
+
+
+def fresh(c):
+    assert c.ask(b"latency reset") == b"RESET"
+    return c
+
+
+def test_every_kind_is_counted():
+    with Daemon("-t", "1") as d, d.client() as c:
+        fresh(c)
+        assert c.set(b"a", b"1") == b"STORED"
+        for line, reply in ((b"get a b", None), (b"mg a v", b"VA 1"), (b"incr a 1", b"2"), (b"ma a", b"HD"),
+                            (b"touch a 0", b"TOUCHED"), (b"expire a 100", b"1"), (b"ttl a", b"100"),
+                            (b"mn", b"MN"), (b"md absent", b"NF"), (b"delete a", b"DELETED"),
+                            (b"unlink b c", b"0"), (b"nonsense", b"ERROR")):
+            if line.startswith(b"get"):
+                assert c.get(b"a", b"b") is not None
+                continue
+            assert c.ask(line) == reply, line
+            if reply.startswith(b"VA"):
+                assert c.line() == b"1"
+        found = c.stats(b"latency")
+        assert without_admin(counts(c)) == {"get": 2, "set": 1, "delete": 3, "arith": 2, "touch": 2,
+                                            "other": 3}, counts(c)
+        for k in KINDS:
+            names = ["p50_us", "p90_us", "p99_us", "p999_us", "max_us"]
+            values = [float(found["%s:%s" % (k, n)]) for n in names]
+            assert values == sorted(values) and values[-1] > 0, (k, values)
+            assert 0 < float(found[k + ":mean_us"]) <= values[-1], (k, values)
+
+
+def test_pipelines():
+    with Daemon("-t", "1") as d, d.client() as c:
+        n = 1000
+        fresh(c)
+        c.send(b"".join(b"set k%d 0 0 3 noreply\r\nabc\r\nget k%d\r\n" % (i, i) for i in range(n)) + b"mn\r\n")
+        for i in range(n):
+            assert c.get_reply() == {b"k%d" % i: b"abc"}
+        assert c.line() == b"MN"
+        assert without_admin(counts(c)) == {"get": n, "set": n, "other": 1}
+
+
+def test_reset():
+    with Daemon("-t", "2") as d, d.client() as a, d.client() as b:
+        fresh(a)
+        for c in (a, b):
+            assert c.ask(b"mn") == b"MN"
+        wait_for(lambda: counts(a).get("other") == 2, "both are counted")
+        fresh(a)
+        assert without_admin(counts(a)) == {} and float(a.stats(b"latency")["other:max_us"]) == 0
+        for c in (a, b, b):
+            assert c.ask(b"mn") == b"MN"
+        # Another worker counts after its reply is sent.
+        wait_for(lambda: counts(a).get("other") == 3, "all are counted")
+        assert a.ask(b"stats reset") == b"RESET"    # metrics go on, and so do these
+        assert counts(b)["other"] == 3
+        for line in (b"latency", b"latency reset now", b"latency rest"):
+            assert a.ask(line) == b"CLIENT_ERROR usage: latency reset", line
+        a.send(b"latency reset noreply\r\nmn\r\n")
+        assert a.line() == b"MN"
+        assert a.ask(b"stats latency all") == b"ERROR"
+
+
+def test_workers():
+    with Daemon("-t", "2") as d, d.client() as a, d.client() as b:
+        fresh(a)
+        for c in (a, a, b):
+            assert c.ask(b"mn") == b"MN"
+
+        def each():
+            return sorted(counts(a, b"latency workers", "%d:" % i).get("other", 0) for i in range(2))
+        wait_for(lambda: each() == [1, 2], "each has counted its own")
+
+
+def test_it_is_an_option():
+    with Daemon("-t", "1", "-o", "no_latency_stats") as d, d.client() as c:
+        assert c.ask(b"mn") == b"MN"
+        assert counts(c) == {}
+        assert c.ask(b"config set latency_stats yes") == b"OK"
+        assert c.ask(b"mn") == b"MN"
+        assert counts(c)["other"] == 1
+        assert c.ask(b"config set latency_stats no") == b"OK"
+        assert c.ask(b"mn") == b"MN"
+        assert counts(c)["other"] == 1
+        assert c.stats(b"settings")["latency_stats"] == "no"
+
+
+def test_no_extensions():
+    with Daemon("-o", "no_extensions") as d, d.client() as c:
+        assert c.ask(b"latency reset") == b"ERROR"
+
+
+def test_a_reply_that_is_not_taken():
+    """The request ends when the client has taken its reply."""
+    with Daemon("-t", "1", "-m", "256", "-I", "32m") as d, d.client() as c:
+        assert c.set(b"large", mayfly.pattern(b"large", 6 * MIB)) == b"STORED"
+        with d.client(rcvbuf=4096) as slow:
+            fresh(c)
+            began = time.monotonic()
+            slow.send(b"get large\r\nmn\r\n")
+            wait_for(lambda: int(c.stat("bytes_written")) > 0, "it begins to answer")
+            time.sleep(0.3)
+            waited = time.monotonic() - began
+            assert "get" not in counts(c) and "other" not in counts(c), counts(c)
+            assert len(slow.get_reply()[b"large"]) == 6 * MIB and slow.line() == b"MN"
+            wait_for(lambda: counts(c).get("get") == 1 and counts(c).get("other") == 1, "both are counted")
+            found = c.stats(b"latency")
+            # The socket holds some of it, so the last byte is given to it before the client has read it.
+            assert float(found["get:max_us"]) >= waited * 1e6 * 0.9, (found, waited)
+
+
+def test_a_value_on_its_way_in():
+    """An upload is one set, and counts from its last bytes: the client's pauses are its own."""
+    value = b"v" * (4 * MIB)
+    with Daemon("-t", "1", "-m", "256", "-I", "8m") as d, d.client() as c:
+        fresh(c)
+        head = b"set large 0 0 %d\r\n" % len(value)
+        c.send(head + value[:MIB])
+        time.sleep(0.5)
+        c.send(value[MIB:] + b"\r\nmn\r\n")
+        assert c.line() == b"STORED" and c.line() == b"MN"
+        assert without_admin(counts(c)) == {"set": 1, "other": 1}
+        # A value that does not fit, and one whose end is wrong, are stores too.
+        c.send(b"set larger 0 0 %d\r\n" % (9 * MIB) + b"v" * (9 * MIB) + b"\r\n")
+        assert c.line() == b"SERVER_ERROR object too large for cache"
+        c.send(head + value + b"xx")
+        assert c.line() == b"CLIENT_ERROR bad data chunk"
+        assert counts(c)["set"] == 3, counts(c)
+
+
+def test_answers_that_come_later():
+    """Statistics of connections, and dumps, are one request each, when they are complete."""
+    with Daemon("-t", "2") as d, d.client() as c:
+        for i in range(2000):
+            c.send(b"set key-%d 0 0 1 noreply\r\nx\r\n" % i)
+        assert c.ask(b"mn") == b"MN"
+        fresh(c)
+        c.stats(b"conns")
+        # The reset itself was answered after it; the answers to stats latency come after they count.
+        wait_for(lambda: counts(c)["admin"] >= 2, "it is counted")
+        with d.client() as other:
+            before = counts(c)["admin"]
+            other.send(b"lru_crawler mgdump all\r\n")
+            lines = 0
+            while other.line() != b"EN":
+                lines += 1
+            assert lines >= 2000, lines      # some twice, if the index grows
+            wait_for(lambda: counts(c)["admin"] > before + 1, "the dump is counted")
+
+
+def test_binary_and_udp():
+    with Daemon("-t", "1", tcp=True) as d, d.client() as c:
+        fresh(c)
+        with socket.create_connection(("127.0.0.1", d.port)) as s:
+            # set k, getq k, getq absent, noop
+            s.sendall(struct.pack(">BBHBBHIIQ", 0x80, 1, 1, 8, 0, 0, 10, 0, 0) + b"\0" * 8 + b"kv" +
+                      struct.pack(">BBHBBHIIQ", 0x80, 9, 1, 0, 0, 0, 1, 0, 0) + b"k" +
+                      struct.pack(">BBHBBHIIQ", 0x80, 9, 1, 0, 0, 0, 1, 0, 0) + b"z" +
+                      struct.pack(">BBHBBHIIQ", 0x80, 10, 0, 0, 0, 0, 0, 0, 0))
+            want, got = 24 + 24 + 4 + 1 + 24, b""
+            while len(got) < want:
+                got += s.recv(100)
+        assert without_admin(counts(c)) == {"set": 1, "get": 2, "other": 1}, counts(c)
+    with Daemon("-t", "1", "-U", "-1", tcp=True) as d, d.client() as c:
+        fresh(c)
+        port = next(v["addr"] for v in sockets(c) if "UDP" in v).rsplit(":", 1)[1]
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.connect(("127.0.0.1", int(port)))
+            s.settimeout(mayfly.PATIENCE)
+            s.send(struct.pack(">HHHH", 1, 0, 1, 0) + b"get a\r\n")
+            assert s.recv(100)[8:] == b"END\r\n"
+        assert without_admin(counts(c)) == {"get": 1}
+
+
+def test_a_store_that_waits_for_room():
+    """However it ends, a store that waited is one set."""
+    with Daemon("-t", "1", "-m", "16", "-I", "4m") as d, d.client() as c:
+        fresh(c)
+        for i in range(64):
+            assert c.set(b"k%d" % i, b"v" * (3 * MIB)) == b"STORED"
+        assert counts(c)["set"] == 64
+
+
+mayfly.main(globals())
