@@ -25,6 +25,19 @@ done
 python3 "$src/tests/guides/tables.py" || complain "docs/migrating-from-memcached.md is stale: run make docs"
 verdict "docs/migrating-from-memcached.md"
 
+for part in options commands bash zsh; do
+    case $part in
+        bash) file=etc/completion/mayflyctl.bash ;;
+        zsh) file=etc/completion/_mayflyctl ;;
+        *) file=man/mayflyctl-$part.inc ;;
+    esac
+    "${MAYFLY_BUILDDIR:-.}/ctl/mayflyctl" --describe=$part >"$dir/$part"
+    if ! diff -u "$src/$file" "$dir/$part"; then
+        complain "$file is stale: run make docs"
+    fi
+    verdict "$file"
+done
+
 # Each line of the configuration file, alone and all together, says what is the default anyway.
 values() {
     "$mayflyd" "$@" --print-config | sed 's/ *# .*//'

@@ -8,7 +8,7 @@ build=${MAYFLY_BUILDDIR:-.}
 cd "${MAYFLY_SRCDIR:-.}"
 . tests/common/tap.sh
 
-for header in $(find lib proto daemon tests -name '*.h' | sort); do
+for header in $(find lib proto daemon ctl tests -name '*.h' | sort); do
     # The flags are lists of words.
     # shellcheck disable=SC2086
     printf '#include "%s"\n' "$header" |

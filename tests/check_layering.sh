@@ -32,6 +32,7 @@ daemon/conn: lib/base lib/memory lib/shard lib/engine proto daemon/base daemon/o
 daemon/metrics: lib/base lib/shard lib/engine daemon/base daemon/options daemon/net daemon/worker daemon/stats
 daemon/service: lib/base lib/engine proto daemon/base daemon/options daemon/net daemon/access daemon/worker daemon/stats daemon/command daemon/conn daemon/metrics
 daemon: lib/base daemon/base daemon/options daemon/service
+ctl: lib/base proto
 '
 
 # Of lib/base the parsers may use only these headers.
@@ -69,7 +70,7 @@ printf '%s' "$layers" | awk -F: '
     NF { print $1, $1; n = split($2, used, " "); for (i = 1; i <= n; i++) print $1, used[i] }' \
     >"$work/allowed"
 
-for folder in $(find lib proto daemon -name '*.[ch]' -exec dirname {} + | sort -u); do
+for folder in $(find lib proto daemon ctl -name '*.[ch]' -exec dirname {} + | sort -u); do
     grep -qxF "$folder $folder" "$work/allowed" ||
         complain "$folder: not in the table of tests/check_layering.sh"
 done
@@ -78,7 +79,7 @@ verdict "every folder stands in the table"
 # ---- includes ----------------------------------------------------------------------------------
 
 # Prints "file header" for every include of the project.
-find lib proto daemon -name '*.[ch]' -exec grep -Hno '^ *# *include *"[^"]*"' {} + |
+find lib proto daemon ctl -name '*.[ch]' -exec grep -Hno '^ *# *include *"[^"]*"' {} + |
     sed 's/^\([^:]*\):[0-9]*: *# *include *"\([^"]*\)"/\1 \2/' >"$work/includes"
 
 awk -v allowed="$work/allowed" -v proto="$proto_headers" '
@@ -107,7 +108,7 @@ verdict "nothing includes upward"
 
 # Which object uses a symbol that another one defines: the same edges, as the linker sees them.
 if [ -n "$build" ] && command -v nm >/dev/null 2>&1; then
-    (cd "$build" && find lib proto daemon -name '*.o' 2>/dev/null | sort) >"$work/objects"
+    (cd "$build" && find lib proto daemon ctl -name '*.o' 2>/dev/null | sort) >"$work/objects"
     while read -r object; do
         # What is left of a source that is gone or has moved does not count.
         [ -f "${object%.o}.c" ] || continue
@@ -154,7 +155,7 @@ fi
 
 # ---- libraries ---------------------------------------------------------------------------------
 
-find lib proto daemon -name '*.[ch]' -exec grep -Hno '^ *# *include *<[^>]*>' {} + |
+find lib proto daemon ctl -name '*.[ch]' -exec grep -Hno '^ *# *include *<[^>]*>' {} + |
     sed 's/^\([^:]*\):[0-9]*: *# *include *<\([^>]*\)>/\1 \2/' >"$work/system"
 while read -r file header; do
     case $header in
@@ -166,7 +167,17 @@ while read -r file header; do
             esac
             ;;
         xxhash*) [ "$file" = lib/base/hash.h ] || complain "$file: only lib/base/hash.h names xxhash" ;;
-        uv.h | uv/* | systemd/* | openssl/* | sasl/*)
+        openssl/*)
+            case $file in
+                daemon/* | ctl/link_tls.c) ;;
+                *) complain "$file: only daemon/ and ctl/link_tls.c know $header" ;;
+            esac
+            ;;
+        readline/*)
+            [ "$file" = ctl/line_readline.c ] ||
+                complain "$file: only ctl/line_readline.c names readline"
+            ;;
+        uv.h | uv/* | systemd/* | sasl/*)
             case $file in
                 daemon/*) ;;
                 *) complain "$file: only daemon/ knows $header" ;;
@@ -176,7 +187,7 @@ while read -r file header; do
             [ "$file" = daemon/metrics/metrics.c ] ||
                 complain "$file: only daemon/metrics/metrics.c names libmicrohttpd"
             ;;
-        lib/* | proto/* | daemon/*)
+        lib/* | proto/* | daemon/* | ctl/*)
             complain "$file: a header of the project in angle brackets: $header"
             ;;
     esac
@@ -193,10 +204,14 @@ done <"$work/files"
 verdict "loops are woken by mailboxes only"
 
 # Allocation is counted and replaced in one place.
-find lib proto daemon -name '*.[ch]' -exec \
+find lib proto daemon ctl -name '*.[ch]' -exec \
     grep -lE '(^|[^a-z_.>])(malloc|calloc|realloc|free|strdup|strndup)\(' {} + >"$work/files" || true
 while read -r file; do
-    [ "$file" = lib/base/mem.c ] || complain "$file: allocates without lib/base/mem.h"
+    case $file in
+        lib/base/mem.c) ;;
+        ctl/line_readline.c) ;; # readline allocates, and releases what it is given
+        *) complain "$file: allocates without lib/base/mem.h" ;;
+    esac
 done <"$work/files"
 verdict "memory comes from lib/base/mem.h"
 end_of_tests

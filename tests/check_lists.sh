@@ -30,20 +30,20 @@ is_within_named_folder() {
     return 1
 }
 
-for file in $(find lib proto daemon tests tools etc systemd man -type f ! -name Makefile.inc \
+for file in $(find lib proto daemon ctl tests tools etc systemd man -type f ! -name Makefile.inc \
     ! -name '*~' ! -name '*.pyc' ! -name '*.o' ! -name .dirstamp ! -name '*.Po' 2>/dev/null | sort); do
     is_named "$file" && continue
     is_within_named_folder "$file" && continue
     case $file in
         # made by a build in the tree itself
-        systemd/mayflyd.service | man/mayfly.conf.5 | man/mayflyd.8 | man/mayfly-protocol.7) continue ;;
+        systemd/mayflyd.service | man/mayfly.conf.5 | man/mayflyctl.1 | man/mayflyd.8 | man/mayfly-protocol.7) continue ;;
         *.log | *.trs) continue ;;
     esac
     complain "$file: named by no makefile"
 done
 verdict "makefiles name every file"
 
-for file in $(find tests/lib tests/proto tests/daemon -name 'test_*.c' | sort); do
+for file in $(find tests/lib tests/proto tests/daemon tests/ctl -name 'test_*.c' | sort); do
     folder=${file#tests/}
     [ -d "${folder%/*}" ] || complain "$file: there is no folder ${folder%/*}"
 done

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ctl/answer.h"
+
+#include <string.h>
+
+#include "lib/base/num.h"
+#include "proto/encode.h"
+
+struct span answer_word(struct span *line)
+{
+    struct span word;
+    const char *end;
+
+    while (line->len > 0 && line->ptr[0] == ' ') {
+        *line = span_of(line->ptr + 1, line->len - 1);
+    }
+    end = line->len > 0 ? memchr(line->ptr, ' ', line->len) : NULL;
+    word = span_of(line->ptr, end != NULL ? (size_t)(end - line->ptr) : line->len);
+    *line = span_of(line->ptr + word.len, line->len - word.len);
+    return word;
+}
+
+bool answer_is_error(struct span line)
+{
+    struct span first = answer_word(&line);
+
+    return span_is(first, "ERROR") || span_is(first, "CLIENT_ERROR") ||
+           span_is(first, "SERVER_ERROR");
+}
+
+bool answer_pair(struct span line, const char *first, struct span *name, struct span *value)
+{
+    if (!span_is(answer_word(&line), first)) {
+        return false;
+    }
+    *name = answer_word(&line);
+    if (line.len > 0) { /* the one space after the name */
+        line = span_of(line.ptr + 1, line.len - 1);
+    }
+    *value = line;
+    return name->len > 0;
+}
+
+bool answer_field(struct span *line, struct span *name, struct span *value)
+{
+    struct span word = answer_word(line);
+    const char *mark = word.len > 0 ? memchr(word.ptr, '=', word.len) : NULL;
+
+    if (word.len == 0) {
+        return false;
+    }
+    if (mark == NULL) {
+        *name = span_of(word.ptr, 0);
+        *value = word;
+    } else {
+        *name = span_of(word.ptr, (size_t)(mark - word.ptr));
+        *value = span_of(mark + 1, word.len - name->len - 1);
+    }
+    return true;
+}
+
+static bool take_meta_flag(struct meta_answer *m, struct span flag)
+{
+    struct span rest = span_of(flag.ptr + 1, flag.len - 1);
+    uint64_t number;
+
+    switch (flag.ptr[0]) {
+    case 't':
+        m->has_ttl = true;
+        return num_i64(rest, &m->ttl_s) == MF_OK;
+    case 'f':
+        m->has_flags = true;
+        return num_u64(rest, &m->flags) == MF_OK;
+    case 'c':
+        m->has_cas = true;
+        return num_u64(rest, &m->cas) == MF_OK;
+    case 's':
+        m->has_size = true;
+        return num_u64(rest, &m->size) == MF_OK;
+    case 'l':
+        m->has_last = true;
+        return num_u64(rest, &m->last_s) == MF_OK;
+    case 'h':
+        m->has_hit = true;
+        if (num_u64(rest, &number) != MF_OK) {
+            return false;
+        }
+        m->was_hit = number != 0;
+        return true;
+    case 'X':
+        m->is_stale = true;
+        return true;
+    default:
+        return true; /* k, b, O, W, Z: nothing that we ask for */
+    }
+}
+
+bool answer_meta(struct span line, struct meta_answer *m)
+{
+    struct span code = answer_word(&line);
+    struct span flag;
+
+    memset(m, 0, sizeof(*m));
+    if (code.len != 2) {
+        return false;
+    }
+    memcpy(m->code, code.ptr, 2);
+    if (span_is(code, "VA") && num_u64(answer_word(&line), &m->value_len) != MF_OK) {
+        return false;
+    }
+    while ((flag = answer_word(&line)).len > 0) {
+        if (!take_meta_flag(m, flag)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+bool answer_uri(char *out, size_t room, size_t *len, struct span text)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.ptr[i];
+
+        if (n == room) {
+            return false;
+        }
+        if (c == '%') {
+            if (i + 2 >= text.len || hex_digit(text.ptr[i + 1]) < 0 ||
+                hex_digit(text.ptr[i + 2]) < 0) {
+                return false;
+            }
+            c = (char)(hex_digit(text.ptr[i + 1]) << 4 | hex_digit(text.ptr[i + 2]));
+            i += 2;
+        }
+        out[n++] = c;
+    }
+    *len = n;
+    return true;
+}
+
+bool answer_dump_item(struct span line, struct dump_item *item)
+{
+    struct span name, value;
+    bool is_ok = true;
+    bool has_key = false;
+
+    memset(item, 0, sizeof(*item));
+    item->deadline_s = -1;
+    while (is_ok && answer_field(&line, &name, &value)) {
+        if (span_is(name, "key")) {
+            is_ok = answer_uri(item->key, sizeof(item->key), &item->key_len, value);
+            has_key = item->key_len > 0;
+        } else if (span_is(name, "exp")) {
+            is_ok = num_i64(value, &item->deadline_s) == MF_OK;
+        } else if (span_is(name, "la")) {
+            is_ok = num_i64(value, &item->access_s) == MF_OK;
+        } else if (span_is(name, "cas")) {
+            is_ok = num_u64(value, &item->cas) == MF_OK;
+        } else if (span_is(name, "size")) {
+            is_ok = num_u64(value, &item->size) == MF_OK;
+        } else if (span_is(name, "flags")) {
+            is_ok = num_u64(value, &item->flags) == MF_OK;
+        } else if (span_is(name, "fetch")) {
+            item->was_fetched = span_is(value, "yes");
+        }
+    }
+    return is_ok && has_key;
+}
+
+bool answer_dump_key(struct span line, struct dump_item *item)
+{
+    struct span first = answer_word(&line);
+    struct span key = answer_word(&line);
+    struct span flag = answer_word(&line);
+
+    memset(item, 0, sizeof(*item));
+    item->deadline_s = -1;
+    if (!span_is(first, "mg") || key.len == 0 || key.len > sizeof(item->key)) {
+        return false;
+    }
+    if (span_is(flag, "b")) {
+        return decode_base64(item->key, &item->key_len, key) && item->key_len > 0;
+    }
+    memcpy(item->key, key.ptr, key.len);
+    item->key_len = key.len;
+    return flag.len == 0;
+}

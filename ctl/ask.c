@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ctl/ask.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ctl/answer.h"
+#include "ctl/link.h"
+#include "ctl/login.h"
+#include "lib/base/num.h"
+
+/* ---- the connection ---------------------------------------------------------------------- */
+
+/* Something happened to the connection: it is of no use any more. */
+static enum ctl_status lose(struct ctl *c, enum link_result result)
+{
+    enum ctl_status status = CTL_LINK;
+
+    if (result == LINK_TOO_LONG) {
+        status = CTL_GARBLED;
+    } else if (result == LINK_NO_MEMORY) {
+        status = CTL_SYSTEM;
+    }
+    (void)ctl_fail(c, status, "%s", link_why(c->link));
+    ctl_disconnect(c);
+    return status;
+}
+
+enum ctl_status ask_connect(struct ctl *c)
+{
+    const struct options *o = &c->options;
+    struct link_target target = {
+        .path = o->host == NULL ? o->control : NULL,
+        .host = o->host,
+        .port = o->port,
+        .uses_tls = o->tls,
+        .ca = o->ca,
+        .cert = o->cert,
+        .key = o->key,
+        .tls_name = o->tls_name,
+        .timeout_s = o->timeout,
+    };
+    char why[400];
+    enum ctl_status status;
+
+    if (c->link != NULL) {
+        return CTL_OK;
+    }
+    c->link = link_open(&target, why, sizeof(why));
+    if (c->link == NULL) {
+        return ctl_fail(c, CTL_LINK, "%s", why);
+    }
+    status = o->user != NULL ? login(c) : CTL_OK;
+    if (status != CTL_OK) {
+        ctl_disconnect(c);
+    }
+    return status;
+}
+
+enum ctl_status ask_bytes(struct ctl *c, struct span bytes)
+{
+    enum ctl_status status = ask_connect(c);
+    enum link_result result;
+
+    if (status != CTL_OK) {
+        return status;
+    }
+    result = link_send(c->link, bytes);
+    return result == LINK_OK ? CTL_OK : lose(c, result);
+}
+
+enum ctl_status ask_line(struct ctl *c, const char *fmt, ...)
+{
+    char line[8192];
+    va_list args;
+    int len;
+
+    va_start(args, fmt);
+    len = vsnprintf(line, sizeof(line) - 2, fmt, args);
+    va_end(args);
+    if (len < 0 || (size_t)len >= sizeof(line) - 2) {
+        return ctl_fail(c, CTL_USAGE, "the line is too long");
+    }
+    if (memchr(line, '\n', (size_t)len) != NULL || memchr(line, '\r', (size_t)len) != NULL) {
+        return ctl_fail(c, CTL_USAGE, "a line end within a line");
+    }
+    memcpy(line + len, "\r\n", 2);
+    return ask_bytes(c, span_of(line, (size_t)len + 2));
+}
+
+static enum ctl_status judge(struct ctl *c, enum link_result result, struct span line)
+{
+    if (result != LINK_OK) {
+        return lose(c, result);
+    }
+    if (answer_is_error(line)) {
+        return ctl_fail(c, CTL_REFUSED, "the server answers: %.*s",
+                        line.len > 400 ? 400 : (int)line.len, line.ptr);
+    }
+    return CTL_OK;
+}
+
+enum ctl_status ask_answer(struct ctl *c, struct span *line)
+{
+    return judge(c, link_line(c->link, line), *line);
+}
+
+enum ctl_status ask_event(struct ctl *c, struct span *line)
+{
+    return judge(c, link_line_patiently(c->link, line), *line);
+}
+
+enum ctl_status ask_value(struct ctl *c, size_t n, struct span *value)
+{
+    enum link_result result;
+
+    if (n > ASK_VALUE_MAX) {
+        ctl_disconnect(c);
+        return ctl_fail(c, CTL_GARBLED, "the server announces a value of %zu bytes", n);
+    }
+    result = link_bytes(c->link, n, value);
+    return result == LINK_OK ? CTL_OK : lose(c, result);
+}
+
+enum ctl_status ask_garbled(struct ctl *c, struct span line)
+{
+    enum ctl_status status = ctl_fail(c, CTL_GARBLED, "not an answer of the protocol: %.*s",
+                                      line.len > 200 ? 200 : (int)line.len, line.ptr);
+
+    ctl_disconnect(c);
+    return status;
+}
+
+/* ---- statistics -------------------------------------------------------------------------- */
+
+void stats_init(struct stats *s)
+{
+    buf_init(&s->text);
+    buf_init(&s->rows);
+    s->count = 0;
+}
+
+void stats_fini(struct stats *s)
+{
+    buf_fini(&s->text);
+    buf_fini(&s->rows);
+    s->count = 0;
+}
+
+bool stats_take(struct stats *s, struct span line)
+{
+    struct span name, value;
+    struct stats_row row;
+
+    if (!answer_pair(line, "STAT", &name, &value) || s->count == STATS_ROWS_MAX ||
+        buf_len(&s->text) + line.len > STATS_BYTES_MAX) {
+        return false;
+    }
+    row.name_at = (uint32_t)buf_len(&s->text);
+    row.name_len = (uint32_t)name.len;
+    row.value_at = row.name_at + row.name_len;
+    row.value_len = (uint32_t)value.len;
+    if (!buf_append(&s->text, name.ptr, name.len) ||
+        !buf_append(&s->text, value.ptr, value.len) ||
+        !buf_append(&s->rows, &row, sizeof(row))) {
+        return false;
+    }
+    s->count++;
+    return true;
+}
+
+static struct stats_row row_at(const struct stats *s, size_t i)
+{
+    struct stats_row row;
+
+    must(i < s->count);
+    memcpy(&row, buf_begin(&s->rows) + i * sizeof(row), sizeof(row));
+    return row;
+}
+
+struct span stats_name(const struct stats *s, size_t i)
+{
+    struct stats_row row = row_at(s, i);
+
+    return span_of(buf_begin(&s->text) + row.name_at, row.name_len);
+}
+
+struct span stats_value(const struct stats *s, size_t i)
+{
+    struct stats_row row = row_at(s, i);
+
+    return span_of(buf_begin(&s->text) + row.value_at, row.value_len);
+}
+
+bool stats_find(const struct stats *s, const char *name, struct span *value)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        if (span_is(stats_name(s, i), name)) {
+            *value = stats_value(s, i);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool stats_number(const struct stats *s, const char *name, double *value)
+{
+    struct span text;
+
+    return stats_find(s, name, &text) && num_fraction(text, value);
+}
+
+double stats_get(const struct stats *s, const char *name)
+{
+    double value = 0;
+
+    (void)stats_number(s, name, &value);
+    return value;
+}
+
+enum ctl_status ask_stats(struct ctl *c, const char *section, struct stats *s)
+{
+    struct span line = {0};
+    enum ctl_status status = ask_line(c, "stats%s%s", section[0] != '\0' ? " " : "", section);
+
+    stats_fini(s);
+    while (status == CTL_OK && (status = ask_answer(c, &line)) == CTL_OK) {
+        if (span_is(line, "END") || span_is(line, "RESET") || span_is(line, "OK")) {
+            return CTL_OK;
+        }
+        if (!stats_take(s, line)) {
+            return ask_garbled(c, line);
+        }
+    }
+    return status;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Questions to the server, and what it answers. Each function connects if need be, and logs in.
+ * Whatever fails is said by ctl_fail(), and the connection is closed where its state is not
+ * known any more.
+ */
+#ifndef MAYFLY_CTL_ASK_H
+#define MAYFLY_CTL_ASK_H
+
+#include "ctl/ctl.h"
+#include "lib/base/buf.h"
+#include "lib/base/span.h"
+
+/* Connect and log in, unless that is done. */
+enum ctl_status ask_connect(struct ctl *c);
+
+/* Send bytes as they are; or a line, "\r\n" is added. */
+enum ctl_status ask_bytes(struct ctl *c, struct span bytes);
+enum ctl_status ask_line(struct ctl *c, const char *fmt, ...) MF_PRINTF(2, 3);
+
+/* The next line of the answer. An error of the protocol is CTL_REFUSED. */
+enum ctl_status ask_answer(struct ctl *c, struct span *line);
+
+/* The same, and wait for as long as it takes. */
+enum ctl_status ask_event(struct ctl *c, struct span *line);
+
+/* The next n bytes; over the limit it is CTL_GARBLED. */
+#define ASK_VALUE_MAX ((size_t)2 << 30)
+enum ctl_status ask_value(struct ctl *c, size_t n, struct span *value);
+
+/* The answer is not what it should be. The connection is closed. */
+enum ctl_status ask_garbled(struct ctl *c, struct span line);
+
+/* ---- statistics -------------------------------------------------------------------------- */
+
+/* An answer of lines "STAT name value", in the order in which they came. */
+#define STATS_BYTES_MAX (64u << 20)
+#define STATS_ROWS_MAX  1000000u
+
+struct stats_row {
+    uint32_t name_at, value_at; /* in the text */
+    uint32_t name_len, value_len;
+};
+
+struct stats {
+    struct buf text;
+    struct buf rows; /* of struct stats_row */
+    size_t count;
+};
+
+/* Storage of the caller; nothing is owned before something was asked. */
+void stats_init(struct stats *s);
+void stats_fini(struct stats *s);
+
+/* Ask "stats <section>", which may be empty; what s had before is gone. */
+enum ctl_status ask_stats(struct ctl *c, const char *section, struct stats *s);
+
+/* The i-th line. */
+struct span stats_name(const struct stats *s, size_t i);
+struct span stats_value(const struct stats *s, size_t i);
+
+/* Take a line over. False: it is no statistic, too many, or no memory. */
+bool stats_take(struct stats *s, struct span line);
+
+/* The value of a name; false: there is no such line, or it is not a number. */
+bool stats_find(const struct stats *s, const char *name, struct span *value);
+bool stats_number(const struct stats *s, const char *name, double *value);
+
+/* The same where 0 is as good as nothing. */
+double stats_get(const struct stats *s, const char *name);
+
+#endif

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* `dump`: a line for every item that passes the filters. */
+#include <fnmatch.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "ctl/answer.h"
+#include "ctl/ask.h"
+#include "ctl/commands.h"
+#include "ctl/json.h"
+#include "ctl/show.h"
+
+struct dump {
+    struct ctl *c;
+    struct json json;
+    int64_t now_s; /* by the clock of the server */
+    uint64_t shown;
+};
+
+static int64_t ttl_of(const struct dump *d, const struct dump_item *item)
+{
+    return item->deadline_s > d->now_s ? item->deadline_s - d->now_s : 0;
+}
+
+static bool passes(const struct dump *d, const struct dump_item *item)
+{
+    const struct options *o = &d->c->options;
+    char key[ANSWER_KEY_MAX + 1];
+
+    if (o->match != NULL) {
+        memcpy(key, item->key, item->key_len);
+        key[item->key_len] = '\0';
+        if (memchr(key, '\0', item->key_len) != NULL || fnmatch(o->match, key, 0) != 0) {
+            return false;
+        }
+    }
+    return !(o->min_size > 0 && item->size < o->min_size) &&
+           !(o->within > 0 && (item->deadline_s < 0 || (double)ttl_of(d, item) > o->within)) &&
+           !(o->never && item->deadline_s >= 0) && !(o->unread && item->was_fetched);
+}
+
+static bool put_json(struct dump *d, const struct dump_item *item)
+{
+    struct json *j = &d->json;
+    bool is_ok;
+
+    json_begin(j, '{');
+    is_ok = json_bytes(j, "key", span_of(item->key, item->key_len));
+    if (!d->c->options.keys) {
+        json_name(j, "size");
+        json_u64(j, item->size);
+        json_name(j, "flags");
+        json_u64(j, item->flags);
+        json_name(j, "cas");
+        json_u64(j, item->cas);
+        json_name(j, "expires_at");
+        if (item->deadline_s < 0) {
+            json_null(j);
+        } else {
+            json_i64(j, item->deadline_s);
+        }
+        json_name(j, "last_use_at");
+        json_i64(j, item->access_s);
+        json_name(j, "was_fetched");
+        json_bool(j, item->was_fetched);
+    }
+    json_end(j, '{');
+    return is_ok;
+}
+
+static void put_line(struct dump *d, const struct dump_item *item)
+{
+    FILE *out = d->c->out;
+    char ttl[UNIT_TEXT_BYTES] = "never";
+    char use[UNIT_TEXT_BYTES];
+
+    if (!d->c->options.keys) {
+        if (d->shown == 0) {
+            fprintf(out, "%10s  %-15s %-15s %-7s  %s\n", "size", "expires in", "last use",
+                    "fetched", "key");
+        }
+        if (item->deadline_s >= 0) {
+            duration_text(ttl, (double)ttl_of(d, item));
+        }
+        duration_text(use, (double)(d->now_s > item->access_s ? d->now_s - item->access_s : 0));
+        fprintf(out, "%10" PRIu64 "  %-15s %-15s %-7s  ", item->size, ttl, use,
+                item->was_fetched ? "yes" : "no");
+    }
+    (void)show_text(out, span_of(item->key, item->key_len), d->c->is_utf8);
+    fputc('\n', out);
+}
+
+/* One line of the answer. Sets *is_over after the last one that is wanted. */
+static enum ctl_status take(struct dump *d, struct span line, bool *is_over)
+{
+    struct dump_item item;
+    bool is_item =
+        d->c->options.keys ? answer_dump_key(line, &item) : answer_dump_item(line, &item);
+
+    if (!is_item) {
+        return ask_garbled(d->c, line);
+    }
+    if (!passes(d, &item)) {
+        return CTL_OK;
+    }
+    if (!d->c->options.json) {
+        put_line(d, &item);
+    } else if (!put_json(d, &item)) {
+        return ctl_fail(d->c, CTL_SYSTEM, "no memory");
+    }
+    d->shown++;
+    *is_over = d->shown == d->c->options.count || ferror(d->c->out);
+    return CTL_OK;
+}
+
+static enum ctl_status ask_now(struct dump *d)
+{
+    struct stats s;
+    enum ctl_status status;
+
+    stats_init(&s);
+    status = ask_stats(d->c, "", &s);
+    d->now_s = (int64_t)stats_get(&s, "time");
+    stats_fini(&s);
+    return status;
+}
+
+/* Words of the crawler. */
+static bool is_refusal(struct span line)
+{
+    struct span first = answer_word(&line);
+
+    return span_is(first, "BUSY") || span_is(first, "NOTSTARTED") || span_is(first, "BADCLASS");
+}
+
+int cmd_dump(struct ctl *c, const struct words *args)
+{
+    const struct options *o = &c->options;
+    struct dump d = {.c = c};
+    struct span line = {0};
+    bool is_over = false;
+    enum ctl_status status;
+
+    (void)args;
+    if (o->keys && (o->min_size > 0 || o->within > 0 || o->never || o->unread)) {
+        return ctl_fail(c, CTL_USAGE, "with --keys only --match and --count can choose");
+    }
+    status = o->keys ? ask_connect(c) : ask_now(&d);
+    if (status == CTL_OK) {
+        status = ask_line(c, "lru_crawler %s all", o->keys ? "mgdump" : "metadump");
+    }
+    json_init(&d.json, c->out);
+    if (status == CTL_OK && o->json) {
+        json_begin(&d.json, '[');
+    }
+    while (status == CTL_OK && !is_over) {
+        status = ask_answer(c, &line);
+        if (status != CTL_OK) {
+            break;
+        }
+        if (span_is(line, "OK")) {
+            continue; /* before the first item */
+        }
+        if (span_is(line, "END") || span_is(line, "EN")) {
+            break;
+        }
+        if (is_refusal(line)) {
+            status = ctl_fail(c, CTL_REFUSED, "the server answers: %.*s",
+                              line.len > 100 ? 100 : (int)line.len, line.ptr);
+        } else {
+            status = take(&d, line, &is_over);
+        }
+    }
+    if (is_over) {
+        ctl_disconnect(c); /* the rest is not wanted */
+    }
+    if (o->json && d.json.depth > 0) {
+        json_end(&d.json, '[');
+    }
+    return status;
+}

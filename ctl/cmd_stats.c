@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* `stats`: once, or again and again with what changed. */
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "ctl/answer.h"
+#include "ctl/ask.h"
+#include "ctl/commands.h"
+#include "ctl/json.h"
+#include "ctl/show.h"
+#include "lib/base/counters.h"
+#include "lib/base/num.h"
+
+/* The name without the number of a shard, "0:". */
+static struct span bare_name(struct span name)
+{
+    const char *mark = name.len > 0 ? memchr(name.ptr, ':', name.len) : NULL;
+    size_t skip = mark != NULL ? (size_t)(mark - name.ptr) + 1 : 0;
+
+    return span_of(name.ptr + skip, name.len - skip);
+}
+
+/* What the table of counters says of it; NULL: nothing. */
+static const struct counter_row *find_counter(struct span name)
+{
+    name = bare_name(name);
+    for (unsigned id = 0; id < CTR_COUNT; id++) {
+        if (span_is(name, counter_rows[id].line)) {
+            return &counter_rows[id];
+        }
+    }
+    return NULL;
+}
+
+/* Columns that the names and values take. */
+struct widths {
+    size_t name, value;
+};
+
+static struct widths measure(const struct ctl *c, const struct stats *s)
+{
+    struct widths w = {0, 0};
+
+    for (size_t i = 0; i < s->count; i++) {
+        size_t name = show_columns(stats_name(s, i), c->is_utf8);
+        size_t value = show_columns(stats_value(s, i), c->is_utf8);
+
+        w.name = name > w.name && name <= 48 ? name : w.name;
+        w.value = value > w.value && value <= 20 ? value : w.value;
+    }
+    return w;
+}
+
+static void pad(FILE *out, size_t width, size_t columns)
+{
+    fprintf(out, "%*s", width > columns ? (int)(width - columns) : 0, "");
+}
+
+/* A name and its value; numbers stand right. */
+static void put_pair(const struct ctl *c, struct widths w, struct span name, struct span value)
+{
+    size_t columns = show_columns(value, c->is_utf8);
+    double number;
+
+    pad(c->out, w.name, show_text(c->out, name, c->is_utf8));
+    fputs("  ", c->out);
+    if (num_fraction(value, &number)) {
+        pad(c->out, w.value, columns);
+    }
+    (void)show_text(c->out, value, c->is_utf8);
+}
+
+static void put_rows(const struct ctl *c, const struct stats *s)
+{
+    struct widths w = measure(c, s);
+
+    for (size_t i = 0; i < s->count; i++) {
+        struct span name = stats_name(s, i);
+        struct span value = stats_value(s, i);
+        const struct counter_row *row = c->options.explain ? find_counter(name) : NULL;
+        char text[UNIT_TEXT_BYTES] = "";
+        double number;
+
+        put_pair(c, w, name, value);
+        if (num_fraction(value, &number)) {
+            unit_text(text, unit_of(name), number);
+        }
+        if (text[0] != '\0') {
+            fprintf(c->out, "  %s", text);
+        }
+        if (row != NULL) {
+            fprintf(c->out, "%s  %s", text[0] == '\0' ? "" : ";", row->meaning);
+        }
+        fputc('\n', c->out);
+    }
+}
+
+static void put_json(const struct ctl *c, struct json *j, const struct stats *s)
+{
+    json_begin(j, '{');
+    for (size_t i = 0; i < s->count; i++) {
+        struct span name = stats_name(s, i);
+        const struct counter_row *row = c->options.explain ? find_counter(name) : NULL;
+
+        json_name_of(j, name);
+        if (!c->options.explain) {
+            json_scalar(j, stats_value(s, i));
+            continue;
+        }
+        json_begin(j, '{');
+        json_name(j, "value");
+        json_scalar(j, stats_value(s, i));
+        if (row != NULL) {
+            json_name(j, "meaning");
+            json_text(j, span_str(row->meaning));
+        }
+        json_end(j, '{');
+    }
+    json_end(j, '{');
+}
+
+/* ---- again and again --------------------------------------------------------------------- */
+
+static double monotonic_s(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* The number that the i-th line of s had before; false: none. */
+static bool number_before(const struct stats *before, const struct stats *s, size_t i,
+                          double *v)
+{
+    struct span name = stats_name(s, i);
+
+    if (i < before->count && span_eq(stats_name(before, i), name)) {
+        return num_fraction(stats_value(before, i), v);
+    }
+    for (size_t k = 0; k < before->count; k++) {
+        if (span_eq(stats_name(before, k), name)) {
+            return num_fraction(stats_value(before, k), v);
+        }
+    }
+    return false;
+}
+
+/* How much the i-th line changed; false: not at all, or it is no number. */
+static bool change_of(const struct stats *before, const struct stats *s, size_t i, double *by)
+{
+    double was, is;
+
+    if (!num_fraction(stats_value(s, i), &is) || !number_before(before, s, i, &was)) {
+        return false;
+    }
+    *by = is - was;
+    return *by != 0;
+}
+
+static void put_changes(const struct ctl *c, const struct stats *before, const struct stats *s,
+                        double seconds)
+{
+    struct widths w = measure(c, s);
+    char text[UNIT_TEXT_BYTES];
+    time_t now = time(NULL);
+    struct tm tm;
+
+    if (localtime_r(&now, &tm) != NULL && strftime(text, sizeof(text), "%H:%M:%S", &tm) > 0) {
+        fprintf(c->out, "\n%s, after %.3g s\n", text, seconds);
+    }
+    for (size_t i = 0; i < s->count; i++) {
+        struct span name = stats_name(s, i);
+        double by;
+
+        if (!change_of(before, s, i, &by) || unit_of(name) == UNIT_UNIX_S ||
+            span_is(bare_name(name), "uptime")) {
+            continue;
+        }
+        put_pair(c, w, name, stats_value(s, i));
+        unit_short(text, unit_of(name), by);
+        fprintf(c->out, "  %s%s", by > 0 ? "+" : "", text);
+        unit_short(text, unit_of(name), by / seconds);
+        fprintf(c->out, "  %s/s\n", text);
+    }
+}
+
+static void put_round(const struct ctl *c, const struct stats *before, const struct stats *s,
+                      double seconds)
+{
+    struct json j;
+
+    json_init_lines(&j, c->out);
+    json_begin(&j, '{');
+    json_name(&j, "time");
+    json_u64(&j, (uint64_t)time(NULL));
+    json_name(&j, "seconds");
+    json_double(&j, seconds);
+    json_name(&j, "stats");
+    put_json(c, &j, s);
+    json_name(&j, "per_second");
+    json_begin(&j, '{');
+    for (size_t i = 0; i < s->count; i++) {
+        double by;
+
+        if (seconds > 0 && change_of(before, s, i, &by)) {
+            json_name_of(&j, stats_name(s, i));
+            json_double(&j, by / seconds);
+        }
+    }
+    json_end(&j, '{');
+    json_end(&j, '{');
+}
+
+static enum ctl_status repeat(struct ctl *c, const char *section, struct stats *now)
+{
+    struct stats before;
+    uint64_t round = 0;
+    double then = 0;
+    enum ctl_status status = CTL_OK;
+
+    stats_init(&before);
+    while (status == CTL_OK) {
+        double t = monotonic_s();
+
+        if (c->options.json) {
+            put_round(c, &before, now, round > 0 ? t - then : 0);
+        } else if (round == 0) {
+            put_rows(c, now);
+        } else {
+            put_changes(c, &before, now, t - then);
+        }
+        then = t;
+        round++;
+        if (fflush(c->out) != 0 || round == c->options.count || !ctl_sleep(c->options.watch)) {
+            break;
+        }
+        stats_fini(&before);
+        before = *now;
+        stats_init(now);
+        status = ask_stats(c, section, now);
+    }
+    stats_fini(&before);
+    return status;
+}
+
+/* ---- answers that are not of lines with a name and a value ------------------------------- */
+
+static enum ctl_status put_lines(struct ctl *c, const char *section)
+{
+    struct span line = {0};
+    struct json j;
+    enum ctl_status status = ask_line(c, "stats %s", section);
+
+    json_init(&j, c->out);
+    if (status == CTL_OK) {
+        status = ask_answer(c, &line);
+    }
+    if (status != CTL_OK) {
+        return status;
+    }
+    if (c->options.json) {
+        json_begin(&j, '[');
+    }
+    while (status == CTL_OK && !span_is(line, "END") && !span_is(line, "OK") &&
+           !span_is(line, "RESET")) {
+        if (c->options.json) {
+            json_text(&j, line);
+        } else {
+            (void)show_text(c->out, line, c->is_utf8);
+            fputc('\n', c->out);
+        }
+        status = ask_answer(c, &line);
+    }
+    if (status == CTL_OK && !span_is(line, "END")) {
+        if (c->options.json) {
+            json_text(&j, line);
+        } else {
+            fprintf(c->out, "%.*s\n", (int)line.len, line.ptr);
+        }
+    }
+    if (c->options.json) {
+        json_end(&j, '[');
+    }
+    return status;
+}
+
+/* The words after `stats` as one text; false: too long. */
+static bool join(const struct words *args, char *out, size_t room)
+{
+    size_t n = 0;
+
+    out[0] = '\0';
+    for (unsigned i = 1; i < args->count; i++) {
+        struct span word = args->word[i];
+
+        if (n + word.len + 2 > room || memchr(word.ptr, '\0', word.len) != NULL) {
+            return false;
+        }
+        if (i > 1) {
+            out[n++] = ' ';
+        }
+        memcpy(out + n, word.ptr, word.len);
+        n += word.len;
+        out[n] = '\0';
+    }
+    return true;
+}
+
+int cmd_stats(struct ctl *c, const struct words *args)
+{
+    struct stats s;
+    char section[512];
+    enum ctl_status status;
+    bool has_lines = args->count > 1 &&
+                     (span_is(args->word[1], "detail") || span_is(args->word[1], "cachedump") ||
+                      span_is(args->word[1], "reset"));
+
+    if (!join(args, section, sizeof(section))) {
+        return ctl_fail(c, CTL_USAGE, "the name of the section is too long");
+    }
+    if (option_is_given(&c->options, OPT_count) && !option_is_given(&c->options, OPT_watch)) {
+        return ctl_fail(c, CTL_USAGE, "--count goes with --watch");
+    }
+    if (has_lines && option_is_given(&c->options, OPT_watch)) {
+        return ctl_fail(c, CTL_USAGE, "this section cannot be watched");
+    }
+    if (has_lines) {
+        return put_lines(c, section);
+    }
+    stats_init(&s);
+    status = ask_stats(c, section, &s);
+    if (status == CTL_OK && option_is_given(&c->options, OPT_watch)) {
+        status = repeat(c, section, &s);
+    } else if (status == CTL_OK && c->options.json) {
+        struct json j;
+
+        json_init(&j, c->out);
+        put_json(c, &j, &s);
+    } else if (status == CTL_OK) {
+        put_rows(c, &s);
+    }
+    stats_fini(&s);
+    return status;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ctl/ctl.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <time.h>
+
+#include "ctl/link.h"
+#include "ctl/show.h"
+
+static volatile sig_atomic_t is_interrupted;
+
+enum ctl_status ctl_fail(struct ctl *c, enum ctl_status status, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(c->why, sizeof(c->why), fmt, args);
+    va_end(args);
+    return status;
+}
+
+void ctl_report(struct ctl *c)
+{
+    if (c->why[0] != '\0') {
+        fputs("mayflyctl: ", stderr);
+        (void)show_text(stderr, span_str(c->why), c->is_utf8);
+        fputc('\n', stderr);
+        c->why[0] = '\0';
+    }
+}
+
+void ctl_disconnect(struct ctl *c)
+{
+    link_close(&c->link);
+}
+
+static void on_signal(int number)
+{
+    (void)number;
+    is_interrupted = 1;
+}
+
+bool ctl_is_interrupted(void)
+{
+    return is_interrupted != 0;
+}
+
+void ctl_catch_signals(void)
+{
+    struct sigaction action = {.sa_handler =
+                                   on_signal}; /* system calls end, and are not begun anew */
+
+    is_interrupted = 0;
+    (void)sigaction(SIGINT, &action, NULL);
+    (void)sigaction(SIGTERM, &action, NULL);
+}
+
+bool ctl_sleep(double seconds)
+{
+    struct timespec left = {.tv_sec = (time_t)seconds,
+                            .tv_nsec = (long)((seconds - (double)(time_t)seconds) * 1e9)};
+
+    while (!ctl_is_interrupted() && nanosleep(&left, &left) != 0) {
+        if (errno != EINTR) {
+            return false;
+        }
+    }
+    return !ctl_is_interrupted();
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * ctl/ is mayflyctl, the operator's client: one process, one thread, one connection. It shares
+ * with the daemon what the text protocol is made of (proto/) and numbers, bytes and the table
+ * of counters (lib/base/), and knows nothing else of it: what it shows, it was told.
+ *
+ *     main             the command line, the exit status
+ *     commands, options the tables commands.def and options.def, read by all else
+ *     describe         help, completion and manual, made of these tables
+ *     link, link_tls   the connection: time limits, lines, bytes
+ *     login            users and passwords
+ *     ask              questions and answers, statistics
+ *     answer           what an answer says; pure functions of bytes
+ *     show, json       text for people and for programs
+ *     cmd_*            one file for each family of commands
+ *     host, advice     what the kernel says of this host; doctor's findings
+ *     top, top_*       the view that moves
+ *     prompt, line_*   commands typed one by one
+ *
+ * Servers are not trusted: whatever comes is bounded in size, and nothing of it reaches a
+ * terminal without show.h. Only the main thread runs, so headers here name no context.
+ */
+#ifndef MAYFLY_CTL_CTL_H
+#define MAYFLY_CTL_CTL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "ctl/options.h"
+#include "lib/base/check.h"
+
+/* How a command ended; the exit status of the program. */
+enum ctl_status {
+    CTL_OK = 0,
+    CTL_NO = 1,      /* the answer is no: no such key, not stored, something to be done */
+    CTL_USAGE = 2,   /* the command line is wrong */
+    CTL_LINK = 3,    /* no connection, or it broke, or the server was silent for too long */
+    CTL_REFUSED = 4, /* the server refused: an error answer, a login that failed */
+    CTL_GARBLED = 5, /* the answer is not one of the protocol, or too large */
+    CTL_SYSTEM = 6   /* this machine: no memory, output that nobody takes */
+};
+
+#define CTL_WHY_BYTES 600
+
+struct link;
+
+struct ctl {
+    struct options options;  /* of the command that runs */
+    struct link *link;       /* owned; NULL: not connected */
+    FILE *out;               /* [borrowed] */
+    bool is_terminal;        /* out is one */
+    bool is_utf8;            /* out takes UTF-8 */
+    bool is_prompt;          /* there are further commands after this one */
+    char why[CTL_WHY_BYTES]; /* what the last failure was, for people; empty: none */
+};
+
+/*
+ * Say why a command fails; returns the status. Bytes of a server may be among it: they are
+ * escaped where it is printed.
+ */
+enum ctl_status ctl_fail(struct ctl *c, enum ctl_status status, const char *fmt, ...)
+    MF_PRINTF(3, 4);
+
+/* Print why the last command failed, if it said so, on standard error, and forget it. */
+void ctl_report(struct ctl *c);
+
+/* Close the connection, if there is one; the next question opens another. */
+void ctl_disconnect(struct ctl *c);
+
+/* Was the process told to stop (SIGINT, SIGTERM) where that does not end it by itself? */
+bool ctl_is_interrupted(void);
+/* From now on signals only interrupt; forget those that came. */
+void ctl_catch_signals(void);
+
+/* Sleep; false when interrupted. */
+bool ctl_sleep(double seconds);
+
+#endif

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ctl/link_tls.h"
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <openssl/x509_vfy.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/base/mem.h"
+
+struct link_tls {
+    SSL_CTX *context;
+    SSL *ssl;
+    char why[256];
+};
+
+/* The newest complaint of the library; forgets all of them. */
+static void explain(char *why, size_t why_bytes, const char *what)
+{
+    unsigned long e = ERR_get_error();
+    const char *reason = e != 0 ? ERR_reason_error_string(e) : NULL;
+
+    snprintf(why, why_bytes, "%s: %s", what, reason != NULL ? reason : "no reason was given");
+    ERR_clear_error();
+}
+
+static bool trust(SSL_CTX *context, const struct link_target *target)
+{
+    SSL_CTX_set_verify(context, SSL_VERIFY_PEER, NULL);
+    (void)SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+    return target->ca != NULL ? SSL_CTX_load_verify_file(context, target->ca) == 1
+                              : SSL_CTX_set_default_verify_paths(context) == 1;
+}
+
+static bool identify(SSL_CTX *context, const struct link_target *target)
+{
+    const char *key = target->key != NULL ? target->key : target->cert;
+
+    return target->cert == NULL ||
+           (SSL_CTX_use_certificate_chain_file(context, target->cert) == 1 &&
+            SSL_CTX_use_PrivateKey_file(context, key, SSL_FILETYPE_PEM) == 1 &&
+            SSL_CTX_check_private_key(context) == 1);
+}
+
+/* The certificate is to be this host's. */
+static bool expect(SSL *ssl, const struct link_target *target)
+{
+    const char *name = target->tls_name != NULL ? target->tls_name : target->host;
+    X509_VERIFY_PARAM *param = SSL_get0_param(ssl);
+
+    if (name == NULL) {
+        return true; /* a unix socket */
+    }
+    if (X509_VERIFY_PARAM_set1_ip_asc(param, name) == 1) {
+        return true;
+    }
+    ERR_clear_error();
+    return SSL_set1_host(ssl, name) == 1 && SSL_set_tlsext_host_name(ssl, name) == 1;
+}
+
+struct link_tls *link_tls_create(const struct link_target *target, int fd, char *why,
+                                 size_t why_bytes)
+{
+    struct link_tls *t = mem_zalloc(sizeof(*t));
+
+    if (t == NULL) {
+        snprintf(why, why_bytes, "no memory");
+        return NULL;
+    }
+    t->context = SSL_CTX_new(TLS_client_method());
+    if (t->context == NULL) {
+        explain(why, why_bytes, "TLS");
+    } else if (!trust(t->context, target)) {
+        explain(why, why_bytes, target->ca != NULL ? target->ca : "the system's certificates");
+    } else if (!identify(t->context, target)) {
+        explain(why, why_bytes, target->cert);
+    } else {
+        t->ssl = SSL_new(t->context);
+        if (t->ssl != NULL && expect(t->ssl, target) && SSL_set_fd(t->ssl, fd) == 1) {
+            SSL_set_connect_state(t->ssl);
+            return t;
+        }
+        explain(why, why_bytes, "TLS");
+    }
+    link_tls_destroy(&t);
+    return NULL;
+}
+
+void link_tls_destroy(struct link_tls **t)
+{
+    if (*t != NULL) {
+        SSL_free((*t)->ssl);
+        SSL_CTX_free((*t)->context);
+        mem_free(*t);
+        *t = NULL;
+    }
+}
+
+static ssize_t outcome(struct link_tls *t, int result)
+{
+    int error = SSL_get_error(t->ssl, result);
+    long verdict;
+
+    switch (error) {
+    case SSL_ERROR_WANT_READ:
+        return LINK_TLS_WANTS_READ;
+    case SSL_ERROR_WANT_WRITE:
+        return LINK_TLS_WANTS_WRITE;
+    case SSL_ERROR_ZERO_RETURN:
+        return 0;
+    default:
+        break;
+    }
+    verdict = SSL_get_verify_result(t->ssl);
+    if (verdict != X509_V_OK) {
+        snprintf(t->why, sizeof(t->why), "the certificate of the server: %s",
+                 X509_verify_cert_error_string(verdict));
+        ERR_clear_error();
+    } else if (error == SSL_ERROR_SYSCALL && ERR_peek_error() == 0) {
+        snprintf(t->why, sizeof(t->why), "TLS: the server closed the connection");
+    } else {
+        explain(t->why, sizeof(t->why), "TLS");
+    }
+    return LINK_TLS_FAILED;
+}
+
+ssize_t link_tls_greet(struct link_tls *t)
+{
+    int result;
+
+    ERR_clear_error();
+    result = SSL_do_handshake(t->ssl);
+    return result == 1 ? 1 : outcome(t, result);
+}
+
+ssize_t link_tls_read(struct link_tls *t, void *out, size_t n)
+{
+    int result;
+
+    ERR_clear_error();
+    result = SSL_read(t->ssl, out, n > INT32_MAX ? INT32_MAX : (int)n);
+    return result > 0 ? result : outcome(t, result);
+}
+
+ssize_t link_tls_write(struct link_tls *t, const void *bytes, size_t n)
+{
+    int result;
+
+    ERR_clear_error();
+    result = SSL_write(t->ssl, bytes, n > INT32_MAX ? INT32_MAX : (int)n);
+    return result > 0 ? result : outcome(t, result);
+}
+
+const char *link_tls_why(const struct link_tls *t)
+{
+    return t->why;
+}

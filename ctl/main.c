@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * mayflyctl: the command line, and one command of it. See ctl.h for what the folder is.
+ */
+#include <langinfo.h>
+#include <locale.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ctl/commands.h"
+#include "ctl/ctl.h"
+#include "ctl/describe.h"
+#include "ctl/prompt.h"
+
+/* What the options say together. */
+static enum ctl_status check_options(struct ctl *c)
+{
+    const struct options *o = &c->options;
+
+    if (o->host != NULL && option_is_given(o, OPT_control)) {
+        return ctl_fail(c, CTL_USAGE, "either --host or --control");
+    }
+    if (o->host == NULL && option_is_given(o, OPT_port)) {
+        return ctl_fail(c, CTL_USAGE, "--port goes with --host");
+    }
+    if (!o->tls &&
+        (o->ca != NULL || o->cert != NULL || o->key != NULL || o->tls_name != NULL)) {
+        return ctl_fail(c, CTL_USAGE, "--ca, --cert, --key and --tls-name go with --tls");
+    }
+    if (o->key != NULL && o->cert == NULL) {
+        return ctl_fail(c, CTL_USAGE, "--key goes with --cert");
+    }
+    if (o->password_file != NULL && o->user == NULL) {
+        return ctl_fail(c, CTL_USAGE, "--password-file goes with --user");
+    }
+    return CTL_OK;
+}
+
+static int run(struct ctl *c, const struct words *line)
+{
+    struct words args;
+    enum ctl_status status;
+
+    if (!options_read(&c->options, line, true, &args, c->why, sizeof(c->why))) {
+        return CTL_USAGE;
+    }
+    if (c->options.version) {
+        fprintf(c->out, "mayflyctl %s\n", PACKAGE_VERSION);
+        return CTL_OK;
+    }
+    if (c->options.help && args.count == 0) {
+        describe_help(c->out);
+        return CTL_OK;
+    }
+    status = check_options(c);
+    if (status != CTL_OK) {
+        return status;
+    }
+    if (args.count > 0) {
+        return command_run(c, &args);
+    }
+    if (!isatty(STDIN_FILENO)) {
+        return ctl_fail(c, CTL_USAGE, "which command? (see mayflyctl --help)");
+    }
+    return prompt_run(c);
+}
+
+int main(int argc, char **argv)
+{
+    static const char describes[] = "--describe=";
+    struct ctl c = {.out = stdout, .is_terminal = isatty(STDOUT_FILENO) != 0};
+    struct words line = {0};
+    int status;
+
+    (void)signal(SIGPIPE, SIG_IGN);
+    (void)setlocale(LC_CTYPE, "");
+    c.is_utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+    if (argc == 2 && strncmp(argv[1], describes, strlen(describes)) == 0) {
+        return describe_part(stdout, argv[1] + strlen(describes)) ? CTL_OK : CTL_USAGE;
+    }
+    if (argc - 1 > WORDS_MAX) {
+        fprintf(stderr, "mayflyctl: more than %d words\n", WORDS_MAX);
+        return CTL_USAGE;
+    }
+    for (int i = 1; i < argc; i++) {
+        line.word[line.count++] = span_str(argv[i]);
+    }
+    options_init(&c.options);
+    status = run(&c, &line);
+    ctl_report(&c);
+    ctl_disconnect(&c);
+    if (fflush(stdout) != 0 && status == CTL_OK) {
+        status = CTL_SYSTEM;
+    }
+    return status;
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ctl/options.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ctl/commands.h"
+#include "ctl/show.h"
+#include "lib/base/num.h"
+
+const struct command_row ctl_commands[COMMAND_COUNT] = {
+#define COMMAND(id, args, least, most, words, help)                                            \
+    [COMMAND_##id] = {#id, args, least, most, words, help, cmd_##id},
+#include "ctl/commands.def"
+#undef COMMAND
+};
+
+#define ANY      OPTION_ANY
+#define FOR(cmd) ((uint64_t)1 << COMMAND_##cmd)
+
+const struct option_row ctl_options[OPT_COUNT] = {
+#define OPTION(id, letter, name, kind, arg, value, who, help)                                  \
+    [OPT_##id] = {letter, KIND_##kind, name, arg, value, who, help},
+#include "ctl/options.def"
+#undef OPTION
+};
+
+enum command_id ctl_command_find(const char *name)
+{
+    unsigned id;
+
+    for (id = 0; id < COMMAND_COUNT; id++) {
+        if (strcmp(ctl_commands[id].name, name) == 0) {
+            break;
+        }
+    }
+    return (enum command_id)id;
+}
+
+/* ---- values ------------------------------------------------------------------------------ */
+
+static bool read_seconds(const char *text, double *out)
+{
+    double v;
+
+    if (!num_fraction(span_str(text), &v) || !(v >= 0.001) || v > 1e9) {
+        return false;
+    }
+    *out = v;
+    return true;
+}
+
+/* A whole number, of bytes if a letter may follow. */
+static bool read_whole(const char *text, bool is_bytes, uint64_t *out)
+{
+    size_t len = strlen(text);
+    unsigned shift = 0;
+    uint64_t v;
+
+    if (is_bytes && len > 0) {
+        static const char letters[] = "kKmMgG";
+        const char *found = strchr(letters, text[len - 1]);
+
+        if (found != NULL) {
+            shift = (unsigned)(10 * ((found - letters) / 2 + 1));
+            len--;
+        }
+    }
+    if (num_u64(span_of(text, len), &v) != MF_OK || v > UINT64_MAX >> shift) {
+        return false;
+    }
+    *out = v << shift;
+    return true;
+}
+
+static bool set(struct options *o, enum option_id id, const char *value)
+{
+    bool is_ok = false;
+
+    switch (id) {
+#define OPTION(id, letter, name, kind, arg, value_, who, help)                                 \
+    case OPT_##id:                                                                             \
+        is_ok = SET_##kind(o->id, value);                                                      \
+        break;
+#define SET_FLAG(field, value)    ((field) = true)
+#define SET_TEXT(field, value)    ((field) = (value), true)
+#define SET_SECONDS(field, value) read_seconds((value), &(field))
+#define SET_COUNT(field, value)   read_whole((value), false, &(field))
+#define SET_BYTES(field, value)   read_whole((value), true, &(field))
+#include "ctl/options.def"
+#undef OPTION
+    case OPT_COUNT:
+        break;
+    }
+    return is_ok;
+}
+
+void options_init(struct options *o)
+{
+    memset(o, 0, sizeof(*o));
+    for (unsigned id = 0; id < OPT_COUNT; id++) {
+        if (ctl_options[id].value != NULL) {
+            must(set(o, (enum option_id)id, ctl_options[id].value));
+        }
+    }
+}
+
+/* ---- the command line -------------------------------------------------------------------- */
+
+static enum option_id find_long(const char *name, size_t len)
+{
+    unsigned id;
+
+    for (id = 0; id < OPT_COUNT; id++) {
+        if (strlen(ctl_options[id].name) == len &&
+            memcmp(ctl_options[id].name, name, len) == 0) {
+            break;
+        }
+    }
+    return (enum option_id)id;
+}
+
+static enum option_id find_letter(char letter)
+{
+    unsigned id;
+
+    for (id = 0; id < OPT_COUNT; id++) {
+        if (ctl_options[id].letter == letter && letter != '\0') {
+            break;
+        }
+    }
+    return (enum option_id)id;
+}
+
+struct reading {
+    struct options *o;
+    const struct words *line;
+    unsigned next; /* the word that is read next */
+    bool may_connect;
+    char *why;
+    size_t why_bytes;
+};
+
+/* One option was found; value: what follows it in its word, or NULL. */
+static bool take(struct reading *r, enum option_id id, const char *value)
+{
+    const struct option_row *row = &ctl_options[id];
+    static const char *const wants[] = {
+        [KIND_FLAG] = "nothing",
+        [KIND_TEXT] = "a text",
+        [KIND_SECONDS] = "seconds, 0.001 at least",
+        [KIND_COUNT] = "a whole number",
+        [KIND_BYTES] = "a number of bytes, such as 512 or 64k",
+    };
+
+    if (!r->may_connect && row->who == OPTION_ANY && id != OPT_json && id != OPT_help) {
+        snprintf(r->why, r->why_bytes, "--%s is for the command line, not for the prompt",
+                 row->name);
+        return false;
+    }
+    if (row->kind != KIND_FLAG && value == NULL) {
+        if (r->next == r->line->count) {
+            snprintf(r->why, r->why_bytes, "--%s wants %s", row->name, wants[row->kind]);
+            return false;
+        }
+        value = r->line->word[r->next++].ptr;
+    }
+    if ((row->kind == KIND_FLAG && value != NULL) || !set(r->o, id, value)) {
+        snprintf(r->why, r->why_bytes, "--%s wants %s, not \"%s\"", row->name, wants[row->kind],
+                 value);
+        return false;
+    }
+    r->o->given |= (uint64_t)1 << id;
+    return true;
+}
+
+static bool read_long(struct reading *r, const char *text)
+{
+    size_t len = strcspn(text, "=");
+    enum option_id id = find_long(text, len);
+
+    if (id == OPT_COUNT) {
+        snprintf(r->why, r->why_bytes, "there is no option --%.*s", (int)len, text);
+        return false;
+    }
+    return take(r, id, text[len] == '=' ? text + len + 1 : NULL);
+}
+
+static bool read_letters(struct reading *r, const char *text)
+{
+    for (; *text != '\0'; text++) {
+        enum option_id id = find_letter(*text);
+
+        if (id == OPT_COUNT) {
+            snprintf(r->why, r->why_bytes, "there is no option -%c", *text);
+            return false;
+        }
+        if (ctl_options[id].kind != KIND_FLAG) {
+            return take(r, id, text[1] != '\0' ? text + 1 : NULL);
+        }
+        if (!take(r, id, NULL)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool options_read(struct options *o, const struct words *line, bool may_connect,
+                  struct words *left, char *why, size_t why_bytes)
+{
+    struct reading r = {o, line, 0, may_connect, why, why_bytes};
+    bool is_over = false;
+
+    left->count = 0;
+    while (r.next < line->count) {
+        struct span word = line->word[r.next++];
+        bool is_option = !is_over && word.len > 1 && word.ptr[0] == '-' &&
+                         !(word.ptr[1] >= '0' && word.ptr[1] <= '9');
+
+        if (!is_option) {
+            left->word[left->count++] = word;
+        } else if (span_is(word, "--")) {
+            is_over = true;
+        } else if (word.ptr[1] == '-' ? !read_long(&r, word.ptr + 2)
+                                      : !read_letters(&r, word.ptr + 1)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool options_fit(const struct options *o, enum command_id command, char *why, size_t why_bytes)
+{
+    for (unsigned id = 0; id < OPT_COUNT; id++) {
+        if (option_is_given(o, (enum option_id)id) &&
+            (ctl_options[id].who >> command & 1) == 0) {
+            snprintf(why, why_bytes, "--%s does not go with %s", ctl_options[id].name,
+                     ctl_commands[command].name);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- lines of the prompt ----------------------------------------------------------------- */
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+/* The end of a part in quotes, from after the opening one; line.len: there is none. */
+static size_t find_quote(struct span line, size_t at, char quote)
+{
+    while (at < line.len && line.ptr[at] != quote) {
+        at += quote == '"' && line.ptr[at] == '\\' && at + 1 < line.len ? 2 : 1;
+    }
+    return at;
+}
+
+bool words_split(struct words *w, struct span line, char *store, char *why, size_t why_bytes)
+{
+    size_t at = 0;
+
+    w->count = 0;
+    for (;;) {
+        char *begin = store;
+
+        while (at < line.len && is_blank(line.ptr[at])) {
+            at++;
+        }
+        if (at == line.len) {
+            return true;
+        }
+        if (w->count == WORDS_MAX) {
+            snprintf(why, why_bytes, "more than %d words", WORDS_MAX);
+            return false;
+        }
+        while (at < line.len && !is_blank(line.ptr[at])) {
+            char c = line.ptr[at];
+
+            if (c == '"' || c == '\'') {
+                size_t end = find_quote(line, at + 1, c);
+                struct span inner = span_of(line.ptr + at + 1, end - at - 1);
+
+                if (end >= line.len) {
+                    snprintf(why, why_bytes, "a quote without its end");
+                    return false;
+                }
+                if (c == '"') {
+                    size_t len = 0;
+
+                    if (!show_unescape(store, &len, inner)) {
+                        snprintf(
+                            why, why_bytes,
+                            "in \"...\" a backslash is followed by n, r, t, xNN, \\ or \"");
+                        return false;
+                    }
+                    store += len;
+                } else {
+                    memcpy(store, inner.ptr, inner.len);
+                    store += inner.len;
+                }
+                at = end + 1;
+            } else {
+                at += c == '\\' && at + 1 < line.len ? 1 : 0;
+                *store++ = line.ptr[at++];
+            }
+        }
+        w->word[w->count++] = span_of(begin, (size_t)(store - begin));
+        *store++ = '\0'; /* in the place of a blank, a quote, or after the end */
+    }
+}

@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ctl/show.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+/* ---- characters -------------------------------------------------------------------------- */
+
+/* Decode a character; returns its length, 0: it is not UTF-8. */
+static size_t decode(struct span s, uint32_t *out)
+{
+    static const struct {
+        unsigned char mask, lead;
+        uint32_t least;
+    } forms[] = {
+        {0x80, 0x00, 0}, {0xe0, 0xc0, 0x80}, {0xf0, 0xe0, 0x800}, {0xf8, 0xf0, 0x10000}};
+
+    if (s.len == 0) {
+        return 0;
+    }
+    for (size_t n = 0; n < 4; n++) {
+        unsigned char first = (unsigned char)s.ptr[0];
+        uint32_t c = first & (uint32_t)(unsigned char)~forms[n].mask;
+
+        if ((first & forms[n].mask) != forms[n].lead) {
+            continue;
+        }
+        if (s.len < n + 1) {
+            return 0;
+        }
+        for (size_t i = 1; i <= n; i++) {
+            unsigned char next = (unsigned char)s.ptr[i];
+
+            if ((next & 0xc0) != 0x80) {
+                return 0;
+            }
+            c = c << 6 | (next & 0x3f);
+        }
+        if (c < forms[n].least || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff)) {
+            return 0;
+        }
+        *out = c;
+        return n + 1;
+    }
+    return 0;
+}
+
+size_t utf8_len(struct span s)
+{
+    uint32_t c;
+
+    return decode(s, &c);
+}
+
+bool utf8_is_valid(struct span s)
+{
+    while (s.len > 0) {
+        size_t n = utf8_len(s);
+
+        if (n == 0) {
+            return false;
+        }
+        s = span_of(s.ptr + n, s.len - n);
+    }
+    return true;
+}
+
+/* Does a terminal show a glyph for it, at its place? */
+static bool is_harmless(uint32_t c)
+{
+    return (c >= ' ' && c < 0x7f) ||
+           (c >= 0xa0 &&
+            !(c == 0xad || c == 0x61c || c == 0x180e || (c >= 0x200b && c <= 0x200f) ||
+              (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) ||
+              (c >= 0xd800 && c <= 0xf8ff) || c == 0xfeff || (c >= 0xfff0 && c <= 0xfffb) ||
+              c >= 0xe0000 || (c & 0xfffe) == 0xfffe));
+}
+
+size_t show_text(FILE *out, struct span s, bool is_utf8)
+{
+    size_t columns = 0;
+
+    while (s.len > 0) {
+        uint32_t c = 0;
+        size_t n = decode(s, &c);
+
+        if (n == 0 || !is_harmless(c) || (n > 1 && !is_utf8)) {
+            n = n == 0 ? 1 : n;
+            for (size_t i = 0; i < n; i++) {
+                static const char plain[] = "\n\r\t", letters[] = "nrt";
+                const char *found = s.ptr[i] != '\0' ? strchr(plain, s.ptr[i]) : NULL;
+
+                if (out != NULL && found != NULL) {
+                    fprintf(out, "\\%c", letters[found - plain]);
+                } else if (out != NULL) {
+                    fprintf(out, "\\x%02x", (unsigned)(unsigned char)s.ptr[i]);
+                }
+                columns += found != NULL ? 2 : 4;
+            }
+        } else if (c == '\\') {
+            columns += 2;
+            if (out != NULL) {
+                fputs("\\\\", out);
+            }
+        } else {
+            columns++;
+            if (out != NULL) {
+                fwrite(s.ptr, 1, n, out);
+            }
+        }
+        s = span_of(s.ptr + n, s.len - n);
+    }
+    return columns;
+}
+
+size_t show_columns(struct span s, bool is_utf8)
+{
+    return show_text(NULL, s, is_utf8);
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+bool show_unescape(char *out, size_t *len, struct span s)
+{
+    char *p = out;
+    size_t i = 0;
+
+    while (i < s.len) {
+        static const char letters[] = "nrt0\\\"'", bytes[] = "\n\r\t\0\\\"'";
+        const char *found;
+
+        if (s.ptr[i] != '\\') {
+            *p++ = s.ptr[i++];
+            continue;
+        }
+        if (++i == s.len || s.ptr[i] == '\0') {
+            return false;
+        }
+        found = strchr(letters, s.ptr[i]);
+        if (found != NULL) {
+            *p++ = bytes[found - letters];
+            i++;
+        } else if (s.ptr[i] == 'x' && i + 2 < s.len && hex_digit(s.ptr[i + 1]) >= 0 &&
+                   hex_digit(s.ptr[i + 2]) >= 0) {
+            *p++ = (char)(hex_digit(s.ptr[i + 1]) << 4 | hex_digit(s.ptr[i + 2]));
+            i += 3;
+        } else {
+            return false;
+        }
+    }
+    *len = (size_t)(p - out);
+    return true;
+}
+
+/* ---- units ------------------------------------------------------------------------------- */
+
+static bool ends_in(struct span name, const char *end)
+{
+    size_t n = strlen(end);
+
+    return name.len >= n && memcmp(name.ptr + name.len - n, end, n) == 0;
+}
+
+enum unit unit_of(struct span name)
+{
+    static const struct {
+        const char *name;
+        enum unit unit;
+    } whole[] = {
+        /* names of memcached, which have no unit at their end */
+        {"bytes", UNIT_BYTES},
+        {"bytes_read", UNIT_BYTES},
+        {"bytes_written", UNIT_BYTES},
+        {"limit_maxbytes", UNIT_BYTES},
+        {"maxbytes", UNIT_BYTES},
+        {"total_malloced", UNIT_BYTES},
+        {"mem_requested", UNIT_BYTES},
+        {"chunk_size", UNIT_BYTES},
+        {"item_size_max", UNIT_BYTES},
+        {"read_buf_bytes_free", UNIT_BYTES},
+        {"uptime", UNIT_S},
+        {"time", UNIT_UNIX_S},
+        {"rusage_user", UNIT_S},
+        {"rusage_system", UNIT_S},
+        {"secs_since_last_cmd", UNIT_S},
+        {"age", UNIT_S},
+    };
+    static const struct {
+        const char *end;
+        enum unit unit;
+    } ends[] = {
+        {"_bytes", UNIT_BYTES}, {"_us", UNIT_US},   {"_ms", UNIT_MS},
+        {"_seconds", UNIT_S},   {"_pct", UNIT_PCT}, {"_s", UNIT_S},
+    };
+
+    for (size_t i = name.len; i > 0; i--) {
+        if (name.ptr[i - 1] == ':') {
+            name = span_of(name.ptr + i, name.len - i);
+            break;
+        }
+    }
+    for (size_t i = 0; i < sizeof(whole) / sizeof(whole[0]); i++) {
+        if (span_is(name, whole[i].name)) {
+            return whole[i].unit;
+        }
+    }
+    for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+        if (ends_in(name, ends[i].end)) {
+            return ends[i].unit;
+        }
+    }
+    return UNIT_NONE;
+}
+
+void duration_text(char text[UNIT_TEXT_BYTES], double seconds)
+{
+    static const struct {
+        double s;
+        const char *one, *many;
+    } steps[] = {{86400, "day", "days"}, {3600, "h", "h"}, {60, "min", "min"}, {1, "s", "s"}};
+    const char *sign = seconds < 0 ? "-" : "";
+    double v = fabs(seconds);
+
+    if (!(v < 1e15)) {
+        snprintf(text, UNIT_TEXT_BYTES, "forever");
+        return;
+    }
+    if (v < 60) {
+        if (v == 0) {
+            snprintf(text, UNIT_TEXT_BYTES, "0 s");
+        } else if (v < 0.001) {
+            snprintf(text, UNIT_TEXT_BYTES, "%s%.3g us", sign, v * 1e6);
+        } else if (v < 1) {
+            snprintf(text, UNIT_TEXT_BYTES, "%s%.3g ms", sign, v * 1e3);
+        } else {
+            snprintf(text, UNIT_TEXT_BYTES, "%s%.4g s", sign, v);
+        }
+        return;
+    }
+    for (size_t i = 0; i < 3; i++) {
+        double n = floor(v / steps[i].s);
+        double rest = floor((v - n * steps[i].s) / steps[i + 1].s);
+
+        if (n < 1) {
+            continue;
+        }
+        if (rest > 0 && n < 1000) {
+            snprintf(text, UNIT_TEXT_BYTES, "%s%.0f %s %.0f %s", sign, n,
+                     n == 1 ? steps[i].one : steps[i].many, rest, steps[i + 1].many);
+        } else {
+            snprintf(text, UNIT_TEXT_BYTES, "%s%.0f %s", sign, n,
+                     n == 1 ? steps[i].one : steps[i].many);
+        }
+        return;
+    }
+}
+
+/* In steps of 1024, with three digits. */
+static void bytes_text(char text[UNIT_TEXT_BYTES], double v)
+{
+    static const char *const names[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    size_t i = 0;
+
+    while (fabs(v) >= 1023.5 && i < 6) {
+        v /= 1024;
+        i++;
+    }
+    snprintf(text, UNIT_TEXT_BYTES, i == 0 || fabs(v) >= 99.95 ? "%.0f %s" : "%.1f %s", v,
+             names[i]);
+}
+
+void number_short(char text[UNIT_TEXT_BYTES], double v)
+{
+    static const char names[] = " kMGTPE";
+    size_t i = 0;
+
+    if (fabs(v) < 9999.5) {
+        snprintf(text, UNIT_TEXT_BYTES, fabs(v) < 9.95 && v != floor(v) ? "%.1f" : "%.0f", v);
+        return;
+    }
+    while (fabs(v) >= 999.5 && i < 6) {
+        v /= 1000;
+        i++;
+    }
+    snprintf(text, UNIT_TEXT_BYTES, fabs(v) >= 99.95 ? "%.0f%c" : "%.1f%c", v, names[i]);
+}
+
+static void unix_text(char text[UNIT_TEXT_BYTES], double v)
+{
+    time_t t = (time_t)v;
+    struct tm tm;
+
+    if (!(v >= 0 && v < 253402300800.0) || gmtime_r(&t, &tm) == NULL ||
+        strftime(text, UNIT_TEXT_BYTES, "%Y-%m-%d %H:%M:%S UTC", &tm) == 0) {
+        text[0] = '\0';
+    }
+}
+
+void unit_short(char text[UNIT_TEXT_BYTES], enum unit unit, double v)
+{
+    switch (unit) {
+    case UNIT_BYTES:
+        bytes_text(text, v);
+        break;
+    case UNIT_US:
+        duration_text(text, v / 1e6);
+        break;
+    case UNIT_MS:
+        duration_text(text, v / 1e3);
+        break;
+    case UNIT_S:
+        duration_text(text, v);
+        break;
+    case UNIT_PCT:
+        snprintf(text, UNIT_TEXT_BYTES, "%.3g %%", v);
+        break;
+    case UNIT_UNIX_S:
+        unix_text(text, v);
+        break;
+    case UNIT_NONE:
+        number_short(text, v);
+        break;
+    }
+}
+
+void unit_text(char text[UNIT_TEXT_BYTES], enum unit unit, double v)
+{
+    text[0] = '\0';
+    if (unit != UNIT_NONE && !(v == 0 && unit != UNIT_UNIX_S)) {
+        unit_short(text, unit, v);
+    }
+}

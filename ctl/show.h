@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Text for people. Bytes of a server (keys, values, messages) go through show_text(), since
+ * they may have what a terminal takes for a command: control characters of ASCII, of C1 and of
+ * Unicode, what is not UTF-8, and what turns the direction of writing, appear as \xNN. A
+ * backslash is doubled, so that show_unescape() gives the bytes back.
+ */
+#ifndef MAYFLY_CTL_SHOW_H
+#define MAYFLY_CTL_SHOW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "lib/base/span.h"
+
+/* The length of the UTF-8 character that s begins with; 0: it is none, or s is empty. */
+size_t utf8_len(struct span s);
+
+/* Is all of it UTF-8? */
+bool utf8_is_valid(struct span s);
+
+/* Print bytes escaped; without is_utf8 also whatever is not ASCII. Returns the columns. */
+size_t show_text(FILE *out, struct span s, bool is_utf8);
+
+/* The columns that show_text() would take. */
+size_t show_columns(struct span s, bool is_utf8);
+
+/*
+ * Undo the escapes: \xNN, \n, \r, \t, \0, \\, \", \'. out has room for s.len bytes, and may be
+ * s.ptr. False: there is another backslash.
+ */
+bool show_unescape(char *out, size_t *len, struct span s);
+
+/* What a number counts. */
+enum unit { UNIT_NONE, UNIT_BYTES, UNIT_US, UNIT_MS, UNIT_S, UNIT_PCT, UNIT_UNIX_S };
+
+/* The unit of a statistic, by its name (without a prefix such as "0:"). */
+enum unit unit_of(struct span name);
+
+#define UNIT_TEXT_BYTES 48
+
+/*
+ * A number in its unit as people say it: "1.5 GiB", "2 h 5 min", "350 us"; empty where the
+ * plain number says it as well. The second prints it whatever it is.
+ */
+void unit_text(char text[UNIT_TEXT_BYTES], enum unit unit, double v);
+void unit_short(char text[UNIT_TEXT_BYTES], enum unit unit, double v);
+
+/* A number in four or five columns: 999, 9999, 12.3k, 4.5M. */
+void number_short(char text[UNIT_TEXT_BYTES], double v);
+
+/* Seconds in words: "3 days 4 h", "12 min 5 s", "1.25 s". */
+void duration_text(char text[UNIT_TEXT_BYTES], double seconds);
+
+#endif

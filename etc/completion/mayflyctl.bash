@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Completion of mayflyctl for bash. Made by `make docs` from ctl/commands.def and ctl/options.def.
+
+_mayflyctl() {
+    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]}
+    local command='' options='' words='' i=1
+    COMPREPLY=()
+    case $prev in
+        --control|-s|--password-file|--ca|--cert|--key) mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;
+        --host|-h|--port|-p|--user|--tls-name|--timeout|-t|--watch|-w|--count|-n|--match|-m|--min-size|--within|--expire|-E|--flags|-f) return ;;
+    esac
+    while ((i < COMP_CWORD)); do
+        case ${COMP_WORDS[i]} in
+            --control|-s|--password-file|--ca|--cert|--key|--host|-h|--port|-p|--user|--tls-name|--timeout|-t|--watch|-w|--count|-n|--match|-m|--min-size|--within|--expire|-E|--flags|-f) ((i++)) ;;
+            -*) ;;
+            *) command=${COMP_WORDS[i]}; break ;;
+        esac
+        ((i++))
+    done
+    case $command in
+        '') words='stats config watch dump get set delete ttl touch ping version flush help' ;;
+        stats) words='conns detail expire items reset settings shards sizes slabs' options=' --watch --explain --count' ;;
+        config) words='get set' options='' ;;
+        watch) words='fetchers mutations evictions connevents deletions expirations' options=' --count' ;;
+        dump) words='' options=' --count --match --min-size --within --never --unread --keys' ;;
+        get) words='' options=' --raw --escaped' ;;
+        set) words='' options=' --escaped --expire --flags' ;;
+        delete) words='' options=' --escaped' ;;
+        ttl) words='' options=' --escaped' ;;
+        touch) words='' options=' --escaped' ;;
+        ping) words='' options='' ;;
+        version) words='' options='' ;;
+        flush) words='' options='' ;;
+        help) words='stats config watch dump get set delete ttl touch ping version flush help' options='' ;;
+    esac
+    if [[ $cur == -* ]]; then
+        words="$options --control --host --port --user --password-file --tls --ca --cert --key --tls-name --timeout --json --help --version"
+    fi
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$cur")
+}
+complete -F _mayflyctl mayflyctl

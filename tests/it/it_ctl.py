@@ -1,0 +1,617 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""mayflyctl against a running daemon: every command, in words and in JSON, its exit status, its
+prompt; and against servers that break the protocol."""
+import base64
+import contextlib
+import json
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import mayfly                                                           # noqa: E402
+from mayfly import Daemon, Skip, wait_for                               # noqa: E402
+
+PROGRAM = os.path.join(mayfly.BUILD, "ctl", "mayflyctl")
+OK, NO, USAGE, LINK, REFUSED, GARBLED = range(6)
+ODD = b"\x1b[31m\xff key"
+
+
+def run(*args, stdin=None, status=OK, env=None):
+    """Run mayflyctl; returns its output. What a sanitizer has to say is no exit status of ours."""
+    done = subprocess.run([PROGRAM, *args], input=stdin if stdin is not None else b"", capture_output=True,
+                          timeout=mayfly.PATIENCE, check=False, env={**os.environ, "LC_ALL": "C.UTF-8", **(env or {})})
+    assert done.returncode == status, (args, done.returncode, done.stdout[-2000:], done.stderr[-4000:])
+    if status in (OK,):
+        assert b"\x1b" not in done.stderr
+    return done.stdout
+
+
+def complaint(*args, status, **kw):
+    done = subprocess.run([PROGRAM, *args], input=b"", capture_output=True, timeout=mayfly.PATIENCE, check=False,
+                          env={**os.environ, "LC_ALL": "C.UTF-8"}, **kw)
+    assert done.returncode == status, (args, done.returncode, done.stdout[-2000:], done.stderr[-4000:])
+    assert re.fullmatch(rb"[ -~\n]*", done.stderr), done.stderr
+    return done.stderr.decode()
+
+
+def of(d):
+    """The arguments that lead to a daemon."""
+    return ["-h", "127.0.0.1", "-p", str(d.port)] if d.tcp else ["-s", d.path]
+
+
+def ctl(d, *args, **kw):
+    return run(*of(d), *args, **kw)
+
+
+def ask(d, *args, **kw):
+    """The answer in JSON."""
+    return json.loads(ctl(d, "--json", *args, **kw))
+
+
+# ---- each command --------------------------------------------------------------------------------
+
+def test_ping_and_version():
+    with Daemon("-t", "1") as d:
+        assert b"the server answers" in ctl(d, "ping")
+        assert ask(d, "ping")["answers"] is True
+        got = ask(d, "version")
+        assert got["mayfly"] and got["memcached"].startswith("1.6")
+        assert ctl(d, "version").decode().startswith("mayfly " + got["mayfly"])
+
+
+def test_set_get_ttl_touch_delete():
+    with Daemon("-t", "1") as d, d.client() as c:
+        ctl(d, "set", "greeting", "hello", "--expire", "1000", "--flags", "7")
+        assert c.get(b"greeting") == b"hello"
+        assert ctl(d, "get", "greeting") == b"hello"       # a pipe gets the bytes
+        item = ask(d, "get", "greeting")[0]
+        assert item["value"] == "hello" and item["size"] == 5 and item["flags"] == 7
+        assert 0 < item["ttl_s"] <= 1000 and item["was_fetched"] is True and item["cas"] > 0
+        assert b"greeting: expires in 16 min" in ctl(d, "ttl", "greeting")
+        ctl(d, "touch", "greeting", "0")
+        assert ask(d, "ttl", "greeting") == [{"key": "greeting", "found": True, "ttl_s": None}]
+        assert b"expires never" in ctl(d, "ttl", "greeting")
+        ctl(d, "touch", "greeting", "-1")
+        assert ask(d, "get", "greeting", status=NO) == [{"key": "greeting", "found": False}]
+        assert ask(d, "touch", "greeting", "5", status=NO)["touched"] is False
+        c.set(b"a", b"1")
+        assert ask(d, "delete", "a", "b", status=NO) == [{"key": "a", "deleted": True}, {"key": "b", "deleted": False}]
+        assert c.get(b"a") is None
+
+
+def test_a_value_comes_from_standard_input():
+    value = bytes(range(256)) * 1000
+    with Daemon("-t", "1") as d:
+        ctl(d, "set", "bytes", stdin=value)
+        assert ctl(d, "get", "bytes") == value
+        item = ask(d, "get", "bytes")[0]
+        assert base64.b64decode(item["value_base64"]) == value
+        assert "value" not in item
+
+
+def test_odd_keys_go_in_base64():
+    with Daemon("-t", "1") as d, d.client() as c:
+        typed = r"\x1b[31m\xff key"
+        ctl(d, "set", "--escaped", typed, r"v\x00\r\n")
+        c.send(b"mg %s b v\r\n" % base64.b64encode(ODD))
+        assert c.line().split()[:2] == [b"VA", b"4"]
+        assert c.exactly(6) == b"v\0\r\n\r\n"
+        assert ctl(d, "get", "-e", typed) == b"v\0\r\n"
+        assert base64.b64decode(ask(d, "get", ODD)[0]["key_base64"]) == ODD
+        assert ctl(d, "delete", "-e", typed) == rb"\x1b[31m\xff key: deleted" + b"\n"
+        assert "1 to 250 bytes" in complaint(*of(d), "get", "", status=USAGE)
+        assert "1 to 250 bytes" in complaint(*of(d), "get", "k" * 251, status=USAGE)
+        assert "base64" in complaint(*of(d), "get", " " * 200, status=USAGE)
+        ctl(d, "set", "k" * 250, "v")
+        ctl(d, "set", " " * 186, "v")
+
+
+def test_a_terminal_sees_no_byte_of_a_server_as_it_is():
+    with Daemon("-t", "1") as d:
+        ctl(d, "set", ODD, b"\x1b]0;owned\x07\xc2\x9b2J")
+        with Terminal(PROGRAM, *of(d), "get", ODD) as t:
+            text = t.rest()
+            assert b"\x1b" not in text and b"\x07" not in text and b"\x9b" not in text, text
+            assert rb"\x1b]0;owned\x07\xc2\x9b2J" in text and b"expires   never" in text
+            assert t.status() == OK
+        with Terminal(PROGRAM, *of(d), "get", "--raw", ODD) as t:
+            assert b"\x1b]0;owned\x07" in t.rest()
+        for args in (["dump"], ["dump", "--keys"]):
+            assert rb"\x1b[31m\xff key" in ctl(d, *args)
+        ctl(d, "config", "set", "detail_enabled", "yes")
+        ctl(d, "get", b"\x1b[1m:x", status=NO)
+        assert b"\x1b" not in ctl(d, "stats", "detail", "dump")
+
+
+def test_stats():
+    with Daemon("-t", "2") as d, d.client() as c:
+        c.set(b"k", b"v" * 1000)
+        rows = dict(re.findall(r"^(\S+) +(\S+)", ctl(d, "stats").decode(), re.M))
+        assert rows["curr_items"] == "1"
+        assert re.search(r"^limit_maxbytes +67108864  64\.0 MiB$", ctl(d, "stats").decode(), re.M)
+        assert re.search(r"^curr_items +1  items stored now$", ctl(d, "stats", "--explain").decode(), re.M)
+        for section in ([], ["shards"], ["expire"], ["settings"], ["items"], ["slabs"], ["sizes"], ["conns"]):
+            got, want = ask(d, "stats", *section), c.stats(" ".join(section).encode())
+            assert set(got) - {n for n in got if "conns" in section} == set(want) - {n for n in want if "conns" in section}
+            assert len(ctl(d, "stats", *section).splitlines()) >= len(want) - 3
+        explained = ask(d, "stats", "--explain")
+        assert explained["curr_items"] == {"value": 1, "meaning": "items stored now"}
+        assert ask(d, "stats", "reset") == ["RESET"]
+        assert c.stat("cmd_set") == 0
+        assert "ERROR" in complaint(*of(d), "stats", "nonsense", status=REFUSED)
+
+
+def test_stats_watched():
+    with Daemon("-t", "1") as d, d.client() as c:
+        with subprocess.Popen([PROGRAM, *of(d), "stats", "--watch", "0.01", "--json"], stdout=subprocess.PIPE) as p:
+            first = json.loads(p.stdout.readline())
+            assert first["per_second"] == {}
+            for i in range(10):
+                c.set(b"k%d" % i, b"v")
+            for line in p.stdout:
+                got = json.loads(line)
+                if got["stats"]["curr_items"] == 10:
+                    break
+            p.send_signal(signal.SIGTERM)
+            p.stdout.close()
+        assert len(ctl(d, "stats", "-w", "0.001", "-n", "3", "--json").splitlines()) == 3
+        text = ctl(d, "stats", "-w", "0.001", "-n", "5").decode()
+        assert text.count(", after ") == 4
+        assert re.search(r"^bytes_read +\d+  \+.* B  .*/s$", text, re.M), text
+
+
+def test_config():
+    with Daemon("-t", "1", "-o", "hz=25") as d:
+        assert ask(d, "config", "get", "hz") == {"hz": 25}
+        assert ctl(d, "config", "set", "hz", "50") == b"OK\n"
+        assert re.fullmatch(rb"hz +50\n", ctl(d, "config", "get", "hz"))
+        assert len(ask(d, "config", "get")) > 50
+        assert "out of range" in complaint(*of(d), "config", "set", "expire_effort", "50", status=REFUSED)
+        assert "needs a restart" in complaint(*of(d), "config", "set", "threads", "2", status=REFUSED)
+
+
+def test_watch():
+    with Daemon("-t", "1") as d, d.client() as c:
+        for as_json in ([], ["--json"]):
+            with subprocess.Popen([PROGRAM, *of(d), "watch", "mutations", "-n", "2", *as_json],
+                                  stdout=subprocess.PIPE) as p:
+                wait_for(lambda: c.stat("log_watchers") == 1, "it watches")
+                c.send(b"ms %s 1 b\r\nx\r\nms k 1\r\nx\r\n" % base64.b64encode(ODD))
+                assert c.line() == b"HD" and c.line() == b"HD"
+                lines = p.stdout.read().splitlines()
+                assert p.wait(mayfly.PATIENCE) == OK
+            wait_for(lambda: c.stat("log_watchers") == 0, "it has gone")
+            assert len(lines) == 2
+            if as_json:
+                events = [json.loads(line) for line in lines]
+                assert base64.b64decode(events[0]["key_base64"]) == ODD
+                assert events[1]["key"] == "k" and events[1]["type"] == "item_store"
+            else:
+                assert b"key=k" in lines[1]
+
+
+def test_dump_and_its_filters():
+    with Daemon("-t", "2") as d, d.client() as c:
+        assert ctl(d, "dump") == b"" and ask(d, "dump") == [] and ask(d, "dump", "--keys") == []
+        for i in range(100):
+            c.set(b"small:%d" % i, b"v", exptime=1000)
+        c.set(b"large", b"v" * 5000)
+        c.set(b"sp\xc3\xa4t", b"v", exptime=100000, flags=3)
+        c.get(b"large")
+        keys = [i["key"] for i in ask(d, "dump")]
+        assert len(keys) == 102 and "spät" in keys
+        assert sorted(i["key"] for i in ask(d, "dump", "--keys")) == sorted(keys)
+
+        def chosen(*args):
+            return sorted(i["key"] for i in ask(d, "dump", *args))
+        assert chosen("--match", "small:1?") == ["small:1%d" % i for i in range(10)]
+        assert chosen("--min-size", "4k") == ["large"]
+        assert chosen("--never") == ["large"]
+        assert len(chosen("--within", "1001")) == 100
+        assert len(chosen("--unread")) == 101
+        assert len(chosen("-n", "5")) == 5
+        assert chosen("--keys", "-m", "l*") == ["large"]
+        item = [i for i in ask(d, "dump") if i["key"] == "spät"][0]
+        assert item["flags"] == 3 and item["expires_at"] > 0 and item["was_fetched"] is False
+        text = ctl(d, "dump", "--never").decode().splitlines()
+        assert len(text) == 2 and text[1].split()[1] == "never" and text[1].endswith(" large")
+        assert "--keys" in complaint(*of(d), "dump", "--keys", "--never", status=USAGE)
+    with Daemon("-t", "1", "-X") as d:
+        assert "not allowed" in complaint(*of(d), "dump", status=REFUSED)
+
+
+def test_flush():
+    with Daemon("-t", "1") as d, d.client() as c:
+        c.set(b"k", b"v")
+        assert ctl(d, "flush", "1000") == b"OK\n"
+        assert c.get(b"k") == b"v"
+        assert ask(d, "flush") == {"flushed": True}
+        assert c.get(b"k") is None
+    with Daemon("-t", "1", "-F") as d:
+        assert "not allowed" in complaint(*of(d), "flush", status=REFUSED)
+
+
+# ---- the command line ----------------------------------------------------------------------------
+
+def test_help_names_every_command_and_option():
+    text = run("--help").decode()
+    commands = re.findall(r"^  ([a-z]+) ", text, re.M)
+    assert "stats" in commands and "dump" in commands
+    assert set(json.loads(run("help", "--json"))) == set(commands)
+    for name in commands:
+        assert run("help", name).startswith(b"usage: mayflyctl [OPTION...] " + name.encode())
+        assert run(name, "--help") == run("help", name)
+    assert re.fullmatch(rb"mayflyctl \S+\n", run("--version"))
+
+
+def test_misuse():
+    for args in ([], ["nonsense"], ["get"], ["ping", "x"], ["--nonsense"], ["ping", "--watch", "1"],
+                 ["-h", "localhost", "-s", "/x", "ping"], ["-p", "1", "ping"], ["--ca", "x", "ping"],
+                 ["--password-file", "x", "ping"], ["touch", "k", "soon"], ["set", "k", "v", "-E", "soon"],
+                 ["stats", "-n", "1"], ["set", "k", "v", "--flags", "4294967296"], ["get", "-e", "\\q"]):
+        assert complaint("-s", "/nowhere", *args, status=USAGE) if "-s" not in args and "-h" not in args \
+            else complaint(*args, status=USAGE), args
+
+
+def test_no_server():
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        path = os.path.join(folder, "socket")
+        assert path in complaint("-s", path, "ping", status=LINK)
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            port = s.getsockname()[1]
+        assert "port %d" % port in complaint("-h", "127.0.0.1", "-p", str(port), "ping", status=LINK)
+        assert "too long" in complaint("-s", "/" + "x" * 200, "ping", status=LINK)
+
+
+def test_tcp_users_and_passwords():
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        users, good, bad = (os.path.join(folder, n) for n in ("users", "good", "bad"))
+        for path, text in ((users, "ops:secret word\n"), (good, "secret word\n"), (bad, "wrong\n")):
+            with open(path, "w") as f:
+                f.write(text)
+            os.chmod(path, 0o600)
+        with Daemon("-t", "1", "-Y", users, tcp=True) as d:
+            assert b"answers" in ctl(d, "--user", "ops", "--password-file", good, "ping")
+            assert "authentication failure" in complaint(*of(d), "--user", "ops", "--password-file", bad, "ping",
+                                                         status=REFUSED)
+            assert "unauthenticated" in complaint(*of(d), "stats", status=REFUSED)
+            assert "spaces" in complaint(*of(d), "--user", "o ps", "--password-file", good, "ping",
+                                         status=USAGE).replace("a space", "spaces")
+            assert "No such file" in complaint(*of(d), "--user", "ops", "--password-file", "/nowhere", "ping",
+                                               status=USAGE)
+            # No terminal, no file: it does not wait for anything.
+            assert "terminal" in complaint(*of(d), "--user", "ops", "ping", status=USAGE, start_new_session=True)
+            with Terminal(PROGRAM, *of(d), "--user", "ops", "ping") as t:
+                t.expect(b"Password of ops: ")
+                t.send(b"secret word\n")
+                text = t.rest()
+                assert b"the server answers" in text and b"secret" not in text, text
+            os.chmod(good, 0o644)
+            done = subprocess.run([PROGRAM, *of(d), "--user", "ops", "--password-file", good, "ping"],
+                                  capture_output=True, check=True, timeout=mayfly.PATIENCE)
+            assert b"others may read" in done.stderr
+
+
+def test_tls():
+    if shutil.which("openssl") is None:
+        raise Skip("openssl is not installed")
+    if b"without OpenSSL" in subprocess.run([PROGRAM, "-h", "127.0.0.1", "-p", "1", "--tls", "ping"],
+                                            capture_output=True, check=False).stderr:
+        raise mayfly.Inapplicable("built without OpenSSL")
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        cert, key = os.path.join(folder, "cert.pem"), os.path.join(folder, "key.pem")
+        made = subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
+                               "/CN=cache.example", "-addext", "subjectAltName=DNS:cache.example", "-keyout", key,
+                               "-out", cert], capture_output=True, check=False)
+        assert made.returncode == 0, made.stderr
+        port_file = os.path.join(folder, "port")
+        d = Daemon("-t", "1", "-Z", "-o", "ssl_chain_cert=%s,ssl_key=%s" % (cert, key), tcp=True, wait=False)
+        with d:
+            wait_for(lambda: os.path.exists(port_file) or d.find_port(), "it listens")
+            wait_for(lambda: b"answers" in subprocess.run(
+                [PROGRAM, *of(d), "--tls", "--ca", cert, "--tls-name", "cache.example", "ping"], capture_output=True,
+                check=False, timeout=mayfly.PATIENCE).stdout, "it answers over TLS")
+            ctl(d, "--tls", "--ca", cert, "--tls-name", "cache.example", "set", "big", stdin=b"v" * 500000)
+            assert ctl(d, "--tls", "--ca", cert, "--tls-name", "cache.example", "get", "big") == b"v" * 500000
+            assert "certificate" in complaint(*of(d), "--tls", "--ca", cert, "ping", status=LINK)   # another name
+            assert "certificate" in complaint(*of(d), "--tls", "--tls-name", "cache.example", "ping", status=LINK)
+            assert "key.pem" in complaint(*of(d), "--tls", "--ca", key, "ping", status=LINK)
+
+
+# ---- the prompt ----------------------------------------------------------------------------------
+
+class Terminal:
+    """A program on a terminal of 80x24."""
+
+    def __init__(self, *command, term="dumb", env=None, size=(24, 80)):
+        self.text = b""
+        self.ended = None
+        self.pid, self.fd = pty.fork()
+        if self.pid == 0:
+            try:
+                import fcntl
+                import struct
+                import termios
+                fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", *size, 0, 0))
+                os.execve(command[0], command, {**os.environ, "TERM": term, "LC_ALL": "C.UTF-8", **(env or {})})
+            finally:
+                os._exit(127)
+
+    def resize(self, rows, columns):
+        import fcntl
+        import struct
+        import termios
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def send(self, data):
+        os.write(self.fd, data)
+
+    def more(self, patience=mayfly.PATIENCE):
+        if not select.select([self.fd], [], [], patience)[0]:
+            raise AssertionError("nothing more than %r" % self.text[-2000:])
+        try:
+            got = os.read(self.fd, 65536)
+        except OSError:     # the other end is closed
+            got = b""
+        self.text += got
+        return bool(got)
+
+    def expect(self, what):
+        """Read until it has come; forgets it and what was before it."""
+        while what not in self.text:
+            if not self.more():
+                raise AssertionError("%r never came: %r" % (what, self.text))
+        before, self.text = self.text.split(what, 1)
+        return before
+
+    def rest(self):
+        while self.more():
+            pass
+        return self.text
+
+    def status(self):
+        if self.ended is None:
+            self.ended = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self.ended
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.ended is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            self.status()
+        os.close(self.fd)
+
+
+def prompt(d, folder):
+    return Terminal(PROGRAM, *of(d), env={"HOME": folder, "XDG_STATE_HOME": "", "INPUTRC": "/dev/null"})
+
+
+def test_prompt():
+    with Daemon("-t", "1") as d, tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        with prompt(d, folder) as t:
+            t.expect(b"mayfly> ")
+            t.send(b"set \"a key\" 'some value'\n")
+            t.expect(b"stored, 10 B")
+            t.expect(b"mayfly> ")
+            t.send(b"get 'a key' --json\n")
+            t.expect(b'"value": "some value"')
+            t.send(b"nonsense\n")
+            t.expect(b"there is no command nonsense")
+            t.send(b"ping -s /elsewhere\n")
+            t.expect(b"for the command line")
+            t.send(b"watch\n")
+            t.expect(b"watch")
+            with d.client() as c:
+                wait_for(lambda: c.stat("log_watchers") == 1, "it watches")
+                t.send(b"\x03")     # which ends the command, not the program
+                wait_for(lambda: c.stat("log_watchers") == 0, "it does not watch any more")
+            t.expect(b"mayfly> ")
+            t.send(b"ping\n")
+            t.expect(b"the server answers")
+            t.send(b"quit\n")
+            t.rest()
+            assert t.status() == OK
+
+
+def has_readline():
+    with open(PROGRAM, "rb") as f:
+        return b"add_history" in f.read()
+
+
+def test_prompt_completes_and_remembers():
+    if not has_readline():
+        raise mayfly.Inapplicable("built without readline")
+    with Daemon("-t", "1") as d, tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        with prompt(d, folder) as t:
+            t.expect(b"mayfly> ")
+            t.send(b"pi\t\n")
+            t.expect(b"the server answers")
+            t.send(b"stats sh\t--exp\t--js\t\n")
+            t.expect(b'"0:curr_items": {"value": 0')
+            t.expect(b"mayfly> ")
+            t.send(b"\x04")
+            t.rest()
+        with open(os.path.join(folder, ".mayflyctl_history")) as f:
+            assert f.read().splitlines() == ["ping ", "stats shards --explain --json "]
+        assert os.stat(os.path.join(folder, ".mayflyctl_history")).st_mode & 0o77 == 0
+
+
+def test_prompt_connects_again():
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        path = os.path.join(folder, "socket")
+        with Daemon("-t", "1", path=path) as d:
+            t = prompt(d, folder)
+            with contextlib.ExitStack() as stack:
+                stack.callback(d.kill)
+                stack.enter_context(t)
+                t.expect(b"mayfly> ")
+                t.send(b"ping\n")
+                t.expect(b"the server answers")
+                d.stop()
+                t.send(b"ping\n")
+                t.expect(b"mayflyctl: ")
+                with Daemon("-t", "1", path=path):
+                    t.send(b"ping\nping\n")
+                    t.expect(b"the server answers")
+                    t.send(b"quit\n")
+                    t.rest()
+
+
+# ---- servers that break the protocol -------------------------------------------------------------
+
+@contextlib.contextmanager
+def fake(*answers, then="close"):
+    """A server that answers each chunk of input with the next of the answers, whatever was asked."""
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder, \
+            socket.socket(socket.AF_UNIX) as s:
+        path = os.path.join(folder, "socket")
+        s.bind(path)
+        s.listen()
+        is_over = threading.Event()
+
+        def serve():
+            with contextlib.suppress(OSError):
+                while not is_over.is_set():
+                    c, _ = s.accept()
+                    with c, contextlib.suppress(OSError):
+                        for answer in answers:
+                            if not c.recv(65536):
+                                break
+                            if callable(answer):
+                                answer(c)
+                            else:
+                                c.sendall(answer)
+                        if then == "silence":
+                            c.recv(1)
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        try:
+            yield path
+        finally:
+            is_over.set()
+            with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as last:
+                last.connect(path)
+            thread.join(mayfly.PATIENCE)
+
+
+def test_a_silent_server_has_a_limit():
+    with fake(b"", then="silence") as path:
+        for command in (["ping"], ["stats"], ["get", "k"], ["dump"], ["config", "get"], ["set", "k", "v"]):
+            assert "silent" in complaint("-s", path, "-t", "0.05", *command, status=LINK)
+    with fake(b"STAT a 1\r\nSTAT", then="silence") as path:
+        assert "silent" in complaint("-s", path, "-t", "0.05", "stats", status=LINK)
+
+
+def test_a_connection_that_breaks():
+    for answer in (b"", b"STAT a 1\r\n", b"VA 10 f0\r\nabc", b"MN"):
+        with fake(answer) as path:
+            for command in (["ping"], ["stats"], ["get", "k"]):
+                done = subprocess.run([PROGRAM, "-s", path, *command], capture_output=True, check=False,
+                                      timeout=mayfly.PATIENCE, stdin=subprocess.DEVNULL)
+                assert done.returncode in (LINK, GARBLED), (answer, command, done)
+
+
+def test_garbage_is_told_and_escaped():
+    evil = b"\x1b]0;owned\x07\x9b2J\xe2\x80\xae\r\n"
+    with fake(evil, evil) as path:
+        for command in (["ping"], ["stats"], ["get", "k"], ["set", "k", "v"], ["delete", "k"], ["ttl", "k"],
+                        ["touch", "k", "1"], ["dump"], ["dump", "--keys"], ["watch"], ["flush"], ["version"]):
+            complaint("-s", path, "-t", "1", *command, status=GARBLED)
+    with fake(b"ERROR " + evil) as path:
+        assert r"ERROR \x1b]0;owned\x07\x9b2J" in complaint("-s", path, "ping", status=REFUSED)
+    with fake(b"STAT \x1b[31m \x1b[0m\r\nSTAT b \xff\r\nEND\r\n") as path:
+        assert b"\x1b" not in run("-s", path, "stats")
+        assert json.loads(run("-s", path, "stats", "--json")) == {"\x1b[31m": "\x1b[0m", "b": "\ufffd"}
+    with fake(b"CONFIG \x1b[31m \x1b[0m\r\n\x1b[1m\r\nEND\r\n") as path:
+        assert b"\x1b" not in run("-s", path, "config", "get")
+        assert json.loads(run("-s", path, "--json", "config", "get")) == {"\x1b[31m": "\x1b[0m", "\x1b[1m": None}
+
+
+def test_sizes_are_bounded():
+    def endless(line):
+        def answer(c):
+            while True:
+                c.sendall(line)
+        return answer
+    with fake(endless(b"x" * 65536)) as path:
+        assert "without an end" in complaint("-s", path, "stats", status=GARBLED)
+    with fake(endless(b"STAT " + b"n" * 1000 + b" 1\r\n")) as path:
+        complaint("-s", path, "stats", status=GARBLED)
+    with fake(b"VA 99999999999999 f0\r\n") as path:
+        complaint("-s", path, "get", "k", status=GARBLED)
+    with fake(b"VA 18446744073709551615 f0\r\n") as path:
+        complaint("-s", path, "get", "k", status=GARBLED)
+    with fake(b"VA 3 f0 t-1 s3 l0 h0 c1\r\nabcdeEN\r\n") as path:
+        complaint("-s", path, "get", "k", status=GARBLED)
+
+
+def test_output_that_nobody_takes():
+    if not os.path.exists("/dev/full"):
+        raise mayfly.Inapplicable("no /dev/full")
+    with Daemon("-t", "1") as d, open("/dev/full", "wb") as full:
+        done = subprocess.run([PROGRAM, *of(d), "stats"], stdout=full, stderr=subprocess.PIPE, check=False,
+                              timeout=mayfly.PATIENCE)
+        assert done.returncode == 6 and b"cannot be written" in done.stderr
+
+
+# ---- completion of shells ------------------------------------------------------------------------
+
+COMPLETE = r"""
+. "$1"; shift
+COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1))
+_mayflyctl
+printf '%s\n' "${COMPREPLY[@]}"
+"""
+
+
+def test_bash_completes():
+    bash = shutil.which("bash")
+    if bash is None:
+        raise Skip("bash is not installed")
+    script = os.path.join(os.environ.get("MAYFLY_SRCDIR", "."), "etc", "completion", "mayflyctl.bash")
+    assert subprocess.run([bash, "-n", script], check=False).returncode == 0
+
+    def complete(*words):
+        done = subprocess.run([bash, "-c", COMPLETE, "-", script, "mayflyctl", *words], capture_output=True, text=True,
+                              check=False)
+        assert done.returncode == 0 and done.stderr == "", done
+        return done.stdout.split()
+    assert "stats" in complete("") and "doctor" not in complete("st")
+    assert complete("stats", "sh") == ["shards"]
+    assert complete("-s", "/x", "stats", "--wa") == ["--watch"]
+    assert complete("ping", "--wa") == []
+    assert complete("--js") == ["--json"]
+    assert complete("-t", "") == []
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        with open(os.path.join(folder, "some-file"), "w"):
+            pass
+        assert complete("--ca", folder + "/so") == [folder + "/some-file"]
+
+
+def test_zsh_completes():
+    zsh = shutil.which("zsh")
+    if zsh is None:
+        raise mayfly.Inapplicable("zsh is not installed")
+    script = os.path.join(os.environ.get("MAYFLY_SRCDIR", "."), "etc", "completion", "_mayflyctl")
+    done = subprocess.run([zsh, "-n", script], capture_output=True, check=False)
+    assert done.returncode == 0 and done.stderr == b"", done
+
+
+if __name__ == "__main__":
+    mayfly.main(globals())
