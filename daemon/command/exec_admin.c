@@ -246,6 +246,8 @@ enum turn_stop exec_admin(struct turn *t, const struct request *r)
         return exec_config(t, r);
     case CMD_LATENCY:
         return exec_latency(t, r);
+    case CMD_SLOWLOG:
+        return exec_slowlog(t, r);
     default:
         /* extstore: not part of this server. */
         return turn_answer(t, r, REPLY_ERROR);

@@ -5,10 +5,22 @@
  */
 #include "daemon/command/exec_insight.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+
 #include "daemon/worker/crew.h"
 #include "daemon/worker/latency.h"
 #include "lib/base/context.h"
+#include "lib/base/mem.h"
+#include "lib/base/num.h"
+#include "proto/encode.h"
 #include "proto/text_parse.h"
+
+/* Entries that slowlog get shows if it does not say how many, as in Redis. */
+#define SLOWLOG_GET_DEFAULT 10u
+
+/* A line of an entry, with its key. */
+#define SLOWLOG_LINE_MAX (320u + SLOWLOG_PEER_BYTES + ENCODE_URI_BYTES(SLOWLOG_KEY_BYTES))
 
 /* The words of a command, without a noreply at the end; more than `max` are counted as more. */
 static unsigned cut(const struct request *r, struct span *word, unsigned max)
@@ -36,4 +48,90 @@ enum turn_stop exec_latency(struct turn *t, const struct request *r)
     }
     latency_reset(t->w->crew);
     return turn_answer(t, r, REPLY_STATS_RESET);
+}
+
+/* ---- slowlog ----------------------------------------------------------------------------- */
+
+static void put_entry(struct turn *t, const struct slow_entry *e)
+{
+    const struct slow_request *r = &e->first;
+    size_t kept = r->key_bytes < SLOWLOG_KEY_BYTES ? r->key_bytes : SLOWLOG_KEY_BYTES;
+    struct span command = command_name((enum command)r->command);
+    char key[ENCODE_URI_BYTES(SLOWLOG_KEY_BYTES)];
+    size_t key_len = encode_uri(key, span_of(r->key, kept));
+    char line[SLOWLOG_LINE_MAX];
+    int n;
+
+    if (command.len == 0) {
+        command = span_str("-");
+    }
+    n = snprintf(line, sizeof(line),
+                 "SLOWLOG id=%" PRIu64 " time=%" PRId64 ".%03u us=%" PRIu64
+                 " command=%.*s key=%.*s key_bytes=%u value_bytes=%" PRIu64
+                 " reply_bytes=%" PRIu64 " requests=%" PRIu32 " worker=%" PRIu32 " peer=%s\r\n",
+                 e->id, e->unix_ms / 1000, (unsigned)(e->unix_ms % 1000), e->us,
+                 (int)command.len, command.ptr, key_len > 0 ? (int)key_len : 1,
+                 key_len > 0 ? key : "-", r->key_bytes, r->value_bytes, e->reply_bytes,
+                 e->requests, e->worker, e->peer);
+    must(n > 0 && (size_t)n < sizeof(line));
+    turn_emit(t, line, (size_t)n);
+}
+
+/* The latest entries; n: how many at most. */
+static enum turn_stop slowlog_get(struct turn *t, const struct request *r, uint32_t n)
+{
+    struct crew *crew = t->w->crew;
+    uint32_t max = setting_get(t->w->settings, slowlog_max);
+    struct slow_entry *entries;
+
+    if (t->w->settings->no_dump) {
+        return turn_answer(t, r, REPLY_SLOWLOG_OFF); /* it shows keys */
+    }
+    n = n < max ? n : max;
+    entries = mem_alloc(n > 0 ? n * sizeof(*entries) : 1);
+    if (entries == NULL) {
+        return turn_answer(t, r, REPLY_NO_MEMORY_STATS);
+    }
+    n = slowlog_copy(&crew->slowlog, entries, n, max);
+    for (uint32_t i = 0; i < n; i++) {
+        put_entry(t, &entries[i]);
+    }
+    mem_free(entries);
+    turn_reply(t, REPLY_END);
+    return TURN_GOES_ON;
+}
+
+static enum turn_stop slowlog_count(struct turn *t)
+{
+    char line[32];
+    uint32_t len = slowlog_len(&t->w->crew->slowlog, setting_get(t->w->settings, slowlog_max));
+    int n = snprintf(line, sizeof(line), "SLOWLOG %" PRIu32 "\r\n", len);
+
+    turn_emit(t, line, (size_t)n);
+    return TURN_GOES_ON;
+}
+
+enum turn_stop exec_slowlog(struct turn *t, const struct request *r)
+{
+    uint32_t n = SLOWLOG_GET_DEFAULT;
+    struct span word[3];
+    unsigned count = cut(r, word, 3);
+
+    must_be_outside_section(t);
+    if ((count == 1 || count == 2) && span_is(word[0], "get")) {
+        if (count == 2 && span_is(word[1], "-1")) {
+            n = UINT32_MAX; /* all, as in Redis */
+        } else if (count == 2 && num_u32(word[1], &n) != MF_OK) {
+            return turn_answer(t, r, REPLY_BAD_FORMAT);
+        }
+        return slowlog_get(t, r, n);
+    }
+    if (count == 1 && span_is(word[0], "len")) {
+        return slowlog_count(t);
+    }
+    if (count == 1 && span_is(word[0], "reset")) {
+        slowlog_reset(&t->w->crew->slowlog);
+        return turn_answer(t, r, REPLY_OK);
+    }
+    return turn_answer(t, r, REPLY_SLOWLOG_USAGE);
 }

@@ -10,4 +10,7 @@
 /* latency reset. Context: worker, outside a section. */
 enum turn_stop exec_latency(struct turn *t, const struct request *r);
 
+/* slowlog get, len, reset. Context: worker, outside a section. */
+enum turn_stop exec_slowlog(struct turn *t, const struct request *r);
+
 #endif

@@ -6,10 +6,12 @@
 
 #include <string.h>
 
+#include "daemon/worker/crew.h"
 #include "daemon/worker/insight.h"
 #include "daemon/worker/latency.h"
 #include "lib/base/clock.h"
 #include "lib/base/context.h"
+#include "lib/base/counters.h"
 #include "lib/base/mem.h"
 
 /* Does nothing more have to reach the client? */
@@ -18,16 +20,74 @@ static bool has_all(const struct client *c)
     return outq_is_empty(&c->outq) && !client_is_waiting(c) && !c->dump.is_active;
 }
 
-/* Their replies are with the socket now. */
-static void count(struct worker *w, const struct timed *x)
+/* Keep what is known of them in the slow log. c NULL: they came in a datagram. */
+static MF_NOINLINE void log_slow(struct worker *w, struct client *c, const struct timed *x,
+                                 uint64_t ns)
 {
-    uint64_t ns = 0;
+    struct slow_entry e = {
+        .unix_ms = clock_unix_ms(&w->engine->clock),
+        .us = ns / 1000,
+        .reply_bytes = x->reply_bytes,
+        .worker = w->id,
+        .first = x->first,
+        .peer = "udp",
+    };
 
     for (unsigned k = 0; k < KIND_COUNT; k++) {
-        if (x->n[k] > 0) {
-            ns = ns == 0 ? clock_mono_ns() - x->since_ns : ns;
-            latency_add(w, (enum command_kind)k, ns, x->n[k]);
+        e.requests += x->n[k];
+    }
+    ctr_add(&w->counters, CTR_slow_requests, e.requests);
+    if (c != NULL) {
+        w->crew->duties->put_peer(c, e.peer, sizeof(e.peer));
+    }
+    slowlog_add(&w->crew->slowlog, &e, setting_get(w->settings, slowlog_max));
+}
+
+/* Their replies are with the socket now; x->reply_bytes is how long these were. */
+static void count(struct worker *w, struct client *c, const struct timed *x, uint64_t ns)
+{
+    if ((w->insight.on & INSIGHT_LATENCY) != 0) {
+        for (unsigned k = 0; k < KIND_COUNT; k++) {
+            if (x->n[k] > 0) {
+                latency_add(w, (enum command_kind)k, ns, x->n[k]);
+            }
         }
+    }
+    if ((w->insight.on & INSIGHT_SLOW) != 0 && MF_UNLIKELY(ns >= w->insight.slow_ns)) {
+        log_slow(w, c, x, ns);
+    }
+}
+
+static bool is_empty(const struct timed *x)
+{
+    uint32_t any = 0;
+
+    for (unsigned k = 0; k < KIND_COUNT; k++) {
+        any |= x->n[k];
+    }
+    return any == 0;
+}
+
+/* Those that are counted next come from here on. */
+static void begin_next(struct turn *t)
+{
+    memset(t->timed.n, 0, sizeof(t->timed.n));
+    t->timed.reply_bytes = ctr_get(&t->w->counters, CTR_bytes_written);
+    t->timed.wants_first = (t->insight & INSIGHT_SLOW) != 0;
+}
+
+void timing_name(struct turn *t, const struct request *r)
+{
+    struct slow_request *first = &t->timed.first;
+    size_t kept = r->key.len < SLOWLOG_KEY_BYTES ? r->key.len : SLOWLOG_KEY_BYTES;
+
+    must_be_worker(t->w);
+    t->timed.wants_first = false;
+    first->command = r->command;
+    first->key_bytes = (uint8_t)r->key.len;
+    first->value_bytes = r->value_len;
+    if (kept > 0) {
+        memcpy(first->key, r->key.ptr, kept);
     }
 }
 
@@ -45,7 +105,9 @@ static void keep(struct turn *t)
             return;
         }
         c->timed->since_ns = t->timed.since_ns;
+        c->timed->first = t->timed.first;
     }
+    c->timed->reply_bytes += ctr_get(&t->w->counters, CTR_bytes_written) - t->timed.reply_bytes;
     for (unsigned k = 0; k < KIND_COUNT; k++) {
         c->timed->n[k] += t->timed.n[k];
     }
@@ -56,7 +118,7 @@ void timing_begin(struct turn *t)
     struct client *c = t->client;
 
     must_be_worker(t->w);
-    memset(&t->timed, 0, sizeof(t->timed));
+    begin_next(t);
     if (c == NULL) {
         t->timed.since_ns = insight_readable_ns(t->w);
         return;
@@ -71,15 +133,22 @@ void timing_begin(struct turn *t)
 
 void timing_sent(struct turn *t)
 {
+    struct client *c = t->client;
+
     must_be_worker(t->w);
-    if (MF_LIKELY(!t->is_broken)) {
-        if (MF_LIKELY(t->client == NULL || outq_is_empty(&t->client->outq))) {
-            count(t->w, &t->timed);
-        } else {
-            keep(t);
-        }
+    if (is_empty(&t->timed)) {
+        return;
     }
-    memset(t->timed.n, 0, sizeof(t->timed.n));
+    if (MF_UNLIKELY(t->is_broken)) {
+        /* They have no replies. */
+    } else if (MF_LIKELY(c == NULL || outq_is_empty(&c->outq))) {
+        t->timed.reply_bytes =
+            ctr_get(&t->w->counters, CTR_bytes_written) - t->timed.reply_bytes;
+        count(t->w, c, &t->timed, clock_mono_ns() - t->timed.since_ns);
+    } else {
+        keep(t);
+    }
+    begin_next(t);
 }
 
 void timing_late(struct turn *t, const struct request *r)
@@ -90,7 +159,7 @@ void timing_late(struct turn *t, const struct request *r)
         timing_count(t, r);
         keep(t);
     }
-    memset(t->timed.n, 0, sizeof(t->timed.n));
+    begin_next(t);
 }
 
 void timing_end(struct turn *t, bool is_kept, bool is_halfway)
@@ -104,7 +173,7 @@ void timing_end(struct turn *t, bool is_kept, bool is_halfway)
         c->since_ns = 0;
     }
     if (MF_UNLIKELY(c->timed != NULL)) {
-        timing_client_sent(c, t->w);
+        timing_client_sent(c, t->w, 0);
     }
 }
 
@@ -116,14 +185,15 @@ void timing_defer(struct client *c, struct worker *w)
     }
 }
 
-void timing_client_sent(struct client *c, struct worker *w)
+void timing_client_sent(struct client *c, struct worker *w, uint64_t bytes)
 {
     must_be_worker(w);
+    c->timed->reply_bytes += bytes;
     if (!has_all(c)) {
         return;
     }
     if (w->insight.on != 0) {
-        count(w, c->timed);
+        count(w, c, c->timed, clock_mono_ns() - c->timed->since_ns);
     }
     mem_free(c->timed);
     c->timed = NULL;

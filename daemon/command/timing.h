@@ -31,11 +31,17 @@ struct worker;
  */
 void timing_begin(struct turn *t);
 
+/* Remember which request is the first of those that are timed. Context: worker, in the turn. */
+void timing_name(struct turn *t, const struct request *r);
+
 /* A request is executed, and its reply composed. Context: worker, in a turn that measures. */
 static inline void timing_count(struct turn *t, const struct request *r)
 {
     must_be_worker(t->w);
     t->timed.n[command_kinds[r->command]]++;
+    if (MF_UNLIKELY(t->timed.wants_first)) {
+        timing_name(t, r);
+    }
 }
 
 /*
@@ -63,9 +69,9 @@ void timing_end(struct turn *t, bool is_kept, bool is_halfway);
 void timing_defer(struct client *c, struct worker *w);
 
 /*
- * The client's socket took everything that there was. Nothing happens if an answer is still to
- * come. Context: worker; c->timed is not NULL.
+ * The client's socket took so many bytes, perhaps the last of what there was. Context: worker;
+ * c->timed is not NULL.
  */
-void timing_client_sent(struct client *c, struct worker *w);
+void timing_client_sent(struct client *c, struct worker *w, uint64_t bytes);
 
 #endif

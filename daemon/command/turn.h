@@ -15,6 +15,7 @@
 
 #include "daemon/command/client.h"
 #include "daemon/net/outq.h"
+#include "daemon/worker/slowlog.h"
 #include "lib/base/check.h"
 #include "lib/base/clock.h"
 #include "lib/base/context.h"
@@ -50,6 +51,9 @@ enum turn_stop {
 struct timed {
     uint64_t since_ns; /* when they could be read */
     uint32_t n[KIND_COUNT];
+    bool wants_first;     /* a slow log is kept, and `first` is not set yet */
+    uint64_t reply_bytes; /* with the socket by now; in a turn: its counter before them */
+    struct slow_request first;
 };
 
 /* Lives on the stack. */

@@ -54,6 +54,20 @@ void conn_put_peer(const struct conn *c, char out[CONN_PEER_MAX])
     }
 }
 
+void conn_put_peer_port(const struct conn *c, char *out, size_t size)
+{
+    char address[CONN_PEER_MAX];
+
+    must_be_worker(c->worker);
+    conn_put_peer(c, address);
+    if (c->peer.family == AF_UNIX) {
+        snprintf(out, size, "%s", address);
+    } else {
+        snprintf(out, size, c->peer.family == AF_INET6 ? "[%s]:%u" : "%s:%u", address,
+                 (unsigned)c->peer.port);
+    }
+}
+
 void conn_log(const struct conn *c, enum watch_kind kind)
 {
     static const char *const reasons[] = {

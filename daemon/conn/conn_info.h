@@ -23,6 +23,9 @@ void conn_name_peer(struct conn *c);
 /* Write the address of the other end without its port, or "unix". Context: worker. */
 void conn_put_peer(const struct conn *c, char out[CONN_PEER_MAX]);
 
+/* The same with its port, cut to `size` bytes with the end. Context: worker. */
+void conn_put_peer_port(const struct conn *c, char *out, size_t size);
+
 /* Log for those who watch connections: WATCH_CONN_NEW, WATCH_CONN_CLOSE. Context: worker. */
 void conn_log(const struct conn *c, enum watch_kind kind);
 

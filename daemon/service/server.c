@@ -344,6 +344,7 @@ static void take_down(struct server *s)
     if (s->step >= STEP_LOOP) {
         close_loop(s); /* the last watchers are released */
         watch_fini(&s->crew.watch);
+        slowlog_fini(&s->crew.slowlog);
     }
     renewal_destroy(s);
     listeners_destroy(s);
@@ -454,6 +455,7 @@ int server_start(struct server *s, struct settings *settings)
         goto fail;
     }
     watch_init(&s->crew.watch, &s->crew);
+    slowlog_init(&s->crew.slowlog);
     s->step = STEP_LOOP;
     status = open_and_drop(s);
     if (status != 0) {

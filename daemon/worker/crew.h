@@ -6,10 +6,11 @@
  *
  * daemon/worker/ is the folder of threads: a worker's loop and mailbox (worker.[ch]), its
  * timers and the upkeep of its home shard (cron.[ch]), what it logs for clients that watch
- * (watch*.[ch]), what it measures of requests (insight.h, latency.[ch]), whether its loop turns
- * (pulse.[ch]), and all workers together (crew.[ch]). It does not know connections, commands or
- * statistics: what those do on a worker's thread is in a table of functions, crew->duties,
- * which the server fills in. It includes itself, access, net, options, base and lib.
+ * (watch*.[ch]), what it measures of requests (insight.h, latency.[ch], slowlog.[ch]), whether
+ * its loop turns (pulse.[ch]), and all workers together (crew.[ch]). It does not know
+ * connections, commands or statistics: what those do on a worker's thread is in a table of
+ * functions, crew->duties, which the server fills in. It includes itself, access, net, options,
+ * base and lib.
  */
 #ifndef MAYFLY_DAEMON_WORKER_CREW_H
 #define MAYFLY_DAEMON_WORKER_CREW_H
@@ -23,6 +24,7 @@
 #include "daemon/net/origin.h"
 #include "daemon/net/tls.h"
 #include "daemon/options/settings.h"
+#include "daemon/worker/slowlog.h"
 #include "daemon/worker/upload_line.h"
 #include "daemon/worker/watch.h"
 #include "daemon/worker/worker.h"
@@ -67,6 +69,9 @@ struct worker_duties {
 
     /* Close connections that keep too much, if all workers together do. */
     void (*shed)(struct worker *w);
+
+    /* Write the address and port of a client, at most `size` bytes with the end. */
+    void (*put_peer)(struct client *c, char *out, size_t size);
 
     /* Close connections that said nothing for too long. */
     void (*check_idle)(struct worker *w, msec_t now);
@@ -113,6 +118,7 @@ struct crew {
     struct tls *tls;                    /* owned by the server; NULL: -Z was not given */
     struct access access;
     struct watch watch;
+    struct slowlog slowlog;
 
     /* any thread posts, main takes; fn of the two messages is the server's */
     struct mailbox main_mailbox;

@@ -17,15 +17,22 @@
 /* In struct insight: what is on. */
 enum {
     INSIGHT_LATENCY = 1 << 0, /* latency_stats */
+    INSIGHT_SLOW = 1 << 1,    /* slowlog_us */
 };
 
 /* The loop is about to wait for events. Context: worker. */
 static inline void insight_begin_loop(struct worker *w)
 {
     struct insight *i = &w->insight;
+    int32_t slow_us;
 
     must_be_worker(w);
+    slow_us = setting_get(w->settings, slowlog_us);
     i->on = setting_get(w->settings, latency_stats) ? INSIGHT_LATENCY : 0;
+    if (slow_us > 0) {
+        i->on |= INSIGHT_SLOW;
+        i->slow_ns = (uint64_t)slow_us * 1000;
+    }
     i->readable_ns = i->on == 0; /* 0: to be found out with the first event */
 }
 

@@ -94,9 +94,10 @@ struct idle {
 struct insight {
     struct latency *latency; /* [const] owned; the words in it are atomic */
     /* [worker] */
-    uint32_t on; /* what is measured, in this turn of the loop */
-    uint64_t
-        readable_ns; /* when its first event came; 0: none has; not 0 while nothing is on */
+    uint32_t on;      /* what is measured, in this turn of the loop */
+    uint64_t slow_ns; /* requests that take as long are slow, if that is asked for */
+    /* When its first event came; 0: none has; not 0 while nothing is on. */
+    uint64_t readable_ns;
 };
 
 enum worker_phase {

@@ -78,16 +78,16 @@ def test_reset():
     with Daemon("-t", "2") as d, d.client() as a, d.client() as b:
         fresh(a)
         for c in (a, b):
-            assert c.ask(b"mn") == b"MN"
-        wait_for(lambda: counts(a).get("other") == 2, "both are counted")
+            assert c.ask(b"incr absent 1") == b"NOT_FOUND"
+        wait_for(lambda: counts(a).get("arith") == 2, "both are counted")
         fresh(a)
-        assert without_admin(counts(a)) == {} and float(a.stats(b"latency")["other:max_us"]) == 0
+        assert without_admin(counts(a)) == {} and float(a.stats(b"latency")["arith:max_us"]) == 0
         for c in (a, b, b):
-            assert c.ask(b"mn") == b"MN"
+            assert c.ask(b"incr absent 1") == b"NOT_FOUND"
         # Another worker counts after its reply is sent.
-        wait_for(lambda: counts(a).get("other") == 3, "all are counted")
+        wait_for(lambda: counts(a).get("arith") == 3, "all are counted")
         assert a.ask(b"stats reset") == b"RESET"    # metrics go on, and so do these
-        assert counts(b)["other"] == 3
+        assert counts(b)["arith"] == 3
         for line in (b"latency", b"latency reset now", b"latency rest"):
             assert a.ask(line) == b"CLIENT_ERROR usage: latency reset", line
         a.send(b"latency reset noreply\r\nmn\r\n")
@@ -99,10 +99,10 @@ def test_workers():
     with Daemon("-t", "2") as d, d.client() as a, d.client() as b:
         fresh(a)
         for c in (a, a, b):
-            assert c.ask(b"mn") == b"MN"
+            assert c.ask(b"incr absent 1") == b"NOT_FOUND"
 
         def each():
-            return sorted(counts(a, b"latency workers", "%d:" % i).get("other", 0) for i in range(2))
+            return sorted(counts(a, b"latency workers", "%d:" % i).get("arith", 0) for i in range(2))
         wait_for(lambda: each() == [1, 2], "each has counted its own")
 
 

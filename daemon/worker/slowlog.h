@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The requests that took long, of all workers, the latest so many: a ring of entries of one
+ * size. Keys and addresses are cut, so that it takes no more than 200 KiB.
+ */
+#ifndef MAYFLY_DAEMON_WORKER_SLOWLOG_H
+#define MAYFLY_DAEMON_WORKER_SLOWLOG_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/base/span.h"
+
+/* Bytes of a key that are kept, and of a peer's address with its end. */
+#define SLOWLOG_KEY_BYTES  64u
+#define SLOWLOG_PEER_BYTES 56u
+
+/* Which request it was: the first of those whose replies left together. */
+struct slow_request {
+    uint64_t value_bytes; /* that it brought */
+    uint8_t command;      /* enum command */
+    uint8_t key_bytes;    /* of the whole key */
+    char key[SLOWLOG_KEY_BYTES];
+};
+
+struct slow_entry {
+    uint64_t id; /* from 0 on, not begun anew by a reset */
+    int64_t unix_ms;
+    uint64_t us;
+    uint64_t reply_bytes;
+    uint32_t requests; /* whose replies left together */
+    uint32_t worker;
+    struct slow_request first;
+    char peer[SLOWLOG_PEER_BYTES];
+};
+
+/* Part of the crew. The lock is a leaf, held while entries are copied. */
+struct slowlog {
+    pthread_mutex_t lock;
+    /* [lock] */
+    struct slow_entry *ring; /* owned; NULL until the first one */
+    uint32_t cap;
+    uint32_t used;
+    uint32_t next;    /* where the next one goes */
+    uint64_t next_id; /* what it will be called */
+};
+
+/* Context: main, before start. */
+void slowlog_init(struct slowlog *s);
+
+/* Context: main, when no worker runs any more. */
+void slowlog_fini(struct slowlog *s);
+
+/*
+ * Keep a copy of an entry, whose id is given here, as one of the latest `max`. Without memory
+ * it is lost. Context: any thread.
+ */
+void slowlog_add(struct slowlog *s, struct slow_entry *e, uint32_t max);
+
+/*
+ * Copy the latest entries, the newest first, up to n of them, of the latest `max`. Returns how
+ * many. Context: any thread.
+ */
+uint32_t slowlog_copy(struct slowlog *s, struct slow_entry *out, uint32_t n, uint32_t max);
+
+/* How many there are of the latest `max`. Context: any thread. */
+uint32_t slowlog_len(struct slowlog *s, uint32_t max);
+
+/* Forget all. Context: any thread. */
+void slowlog_reset(struct slowlog *s);
+
+#endif
