@@ -11,6 +11,7 @@ that a reader would, their own processes, which end with them, and an /etc and a
 those of the machine. The folder tests/guides/stand-ins has what needs a running systemd. That takes
 root.
 """
+import contextlib
 import ctypes
 import fcntl
 import os
@@ -27,7 +28,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from mayfly import BUILD, Inapplicable, PROGRAM                         # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PATIENCE = 600
+PATIENCE = 300
 
 
 class Command:
@@ -134,11 +135,15 @@ def run(path):
         text = PREPARE.format(folder, etc=configuration) + script_of(steps, folder)
         path_of_programs = ":".join([os.path.join(HERE, "stand-ins"), os.path.dirname(os.path.abspath(PROGRAM)),
                                      os.environ["PATH"], "/usr/sbin"])
-        done = subprocess.run(["unshare", "-m", "-p", "--fork", "--mount-proc", "bash", "-c", text],
-                              env={**os.environ, "PATH": path_of_programs, "UNITS": os.path.join(build, "systemd")},
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              timeout=PATIENCE, preexec_fn=loopback_up, check=False)
-        wrong = [done.stdout] if done.stdout else []
+        output = os.path.join(folder, "output")
+        with open(output, "w") as to, contextlib.suppress(subprocess.TimeoutExpired):
+            subprocess.run(["unshare", "-m", "-p", "--kill-child", "--mount-proc", "bash", "-c", text],
+                           env={**os.environ, "PATH": path_of_programs, "UNITS": os.path.join(build, "systemd"),
+                                "SOURCE": os.path.abspath(os.path.join(HERE, "..", ".."))},
+                           stdin=subprocess.DEVNULL, stdout=to, stderr=to, timeout=PATIENCE,
+                           preexec_fn=loopback_up, check=False)
+        with open(output) as f:
+            wrong = [text for text in [f.read()] if text]
         for i, step in enumerate(steps):
             if isinstance(step, Command):
                 wrong += judge(step, os.path.join(folder, str(i)))

@@ -208,6 +208,8 @@ def options():
 
 def verdict(name, known):
     """(verdict, remark) of a flag of memcached."""
+    if name not in known and known.get(name.removeprefix("no_"), ("",))[0] == "works":
+        return "same", ""
     if name not in known:
         raise SystemExit("tables.py: mayflyd does not know memcached's " + name)
     what, text = known[name]

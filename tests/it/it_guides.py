@@ -196,4 +196,12 @@ def test_commands_of_migrating():
     run("migrating-from-memcached.md")
 
 
+def test_commands_of_operating():
+    need("nc", "netcat-openbsd")
+    need("nutcracker")
+    need("openssl")
+    need("promtool", "prometheus")
+    run("operating.md")
+
+
 mayfly.main(globals())

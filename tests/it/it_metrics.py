@@ -12,13 +12,12 @@ import socket
 import subprocess
 import sys
 import tempfile
-import urllib.parse
-import urllib.request
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import mayfly                                                           # noqa: E402
 from mayfly import Daemon, Inapplicable, PROGRAM, Skip, wait_for        # noqa: E402
+from prometheus import prometheus                                       # noqa: E402
 
 ANY = "127.0.0.1:0"
 ETC = os.path.join(os.environ.get("MAYFLY_SRCDIR", "."), "etc")
@@ -214,62 +213,6 @@ def test_two_sockets():
 
 
 # ---- a real Prometheus ----------------------------------------------------------------------------
-
-def free_port():
-    with socket.create_server(("127.0.0.1", 0)) as s:
-        return s.getsockname()[1]
-
-
-@contextlib.contextmanager
-def prometheus(target):
-    """A Prometheus that scrapes this port; yields a function that runs a query."""
-    if shutil.which("prometheus") is None:
-        raise Skip("no prometheus (package prometheus)")
-    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
-        with open(os.path.join(folder, "prometheus.yml"), "w") as f:
-            f.write("global:\n  scrape_interval: 1s\nscrape_configs:\n"
-                    "  - job_name: mayfly\n    static_configs:\n      - targets: ['127.0.0.1:%d']\n" % target)
-        log = open(os.path.join(folder, "log"), "w+")
-
-        def start():
-            port = free_port()
-            return port, subprocess.Popen(
-                ["prometheus", "--config.file=" + f.name, "--web.listen-address=127.0.0.1:%d" % port,
-                 "--storage.tsdb.path=" + os.path.join(folder, "data"), "--log.level=warn"],
-                stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=folder)
-
-        def listens(port, process):
-            if process.poll() is not None:
-                return True
-            try:
-                socket.create_connection(("127.0.0.1", port)).close()
-                return True
-            except OSError:
-                return False
-
-        for _ in range(5):      # somebody may take the port before it does
-            port, process = start()
-            wait_for(lambda p=port, q=process: listens(p, q), "prometheus listens")
-            if process.poll() is None:
-                break
-
-        def query(text):
-            if process.poll() is not None:
-                log.seek(0)
-                raise AssertionError("prometheus ended: " + log.read()[-2000:])
-            url = "http://127.0.0.1:%d/api/v1/query?%s" % (port, urllib.parse.urlencode({"query": text}))
-            try:
-                with urllib.request.urlopen(url, timeout=mayfly.PATIENCE) as answer:
-                    return [(r["metric"], float(r["value"][1])) for r in json.load(answer)["data"]["result"]]
-            except OSError:
-                return []       # it is not ready yet
-        try:
-            yield query
-        finally:
-            process.terminate()
-            process.wait(mayfly.PATIENCE)
-            log.close()
-
 
 def test_rules_are_valid():
     need_promtool()
