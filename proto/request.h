@@ -60,6 +60,17 @@ enum command_class {
     /* Binary protocol; which fields are set depends on the opcode. */
     CLASS_BINARY,
     CLASS_BINARY_ADMIN, /* executed where CLASS_ADMIN is */
+    /* Made of any other when its client may not: refusal. No parser makes them. */
+    CLASS_REFUSED,
+    CLASS_BINARY_REFUSED,
+};
+
+/* Which rights a command takes, as a set. */
+enum command_needs {
+    NEED_NOTHING = 0,
+    NEED_READ = 1 << 0,
+    NEED_WRITE = 1 << 1,
+    NEED_ADMIN = 1 << 2, /* commands of the operator */
 };
 
 /*
@@ -67,6 +78,9 @@ enum command_class {
  * commands are lower case. Context: any thread.
  */
 enum command command_find(struct span name);
+
+/* Its name; empty for CMD_NONE. Context: any thread. */
+struct span command_name(enum command command);
 
 /* The class of a command. Context: any thread. */
 enum command_class command_class_of(enum command command);
@@ -77,8 +91,8 @@ extern const uint8_t command_kinds[CMD_COUNT];
 /* What a kind is called. Context: any thread. */
 const char *command_kind_name(enum command_kind kind);
 
-/* The name of a command; empty: none. Context: any thread. */
-struct span command_name(enum command command);
+/* The rights that every use of a command takes: enum command_needs. Context: any thread. */
+uint8_t command_needs(enum command command);
 
 /* Is it a command that memcached does not have? Context: any thread. */
 bool command_is_extension(enum command command);
@@ -126,6 +140,7 @@ struct request {
         uint64_t letters; /* meta: the set of the letters of its flags */
         uint64_t verbosity; /* verbosity: the level */
         uint64_t megabytes; /* cache_memlimit */
+        uint64_t refusal;   /* CLASS_REFUSED: an enum reply */
     };
     union {
         struct span more; /* get family: the line after the first key; len 0: no more keys */
@@ -140,6 +155,19 @@ struct request {
     uint8_t opcode;  /* binary */
     uint32_t opaque; /* binary: the reply repeats it */
 };
+
+/*
+ * The rights that this request takes: those of its command, and a meta get with T or N writes.
+ * Context: any thread.
+ */
+uint8_t request_needs(const struct request *req);
+
+/* Is it of the binary protocol? Context: any thread. */
+static inline bool request_is_binary(const struct request *req)
+{
+    return req->cls == CLASS_BINARY || req->cls == CLASS_BINARY_ADMIN ||
+           req->cls == CLASS_BINARY_REFUSED;
+}
 
 /* Bytes that end a value on the wire: its line end. Context: any thread. */
 static inline size_t request_value_end(const struct request *req)

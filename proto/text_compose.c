@@ -51,6 +51,8 @@ static enum reply success_of(const struct request *req)
     case CLASS_META:
     case CLASS_BINARY:
     case CLASS_BINARY_ADMIN:
+    case CLASS_REFUSED:
+    case CLASS_BINARY_REFUSED:
         break;
     }
     return REPLY_OK;
@@ -99,6 +101,8 @@ static enum reply no_memory_of(const struct request *req)
     case CLASS_UNLINK:
     case CLASS_BINARY:
     case CLASS_BINARY_ADMIN:
+    case CLASS_REFUSED:
+    case CLASS_BINARY_REFUSED:
         break;
     }
     return REPLY_NO_MEMORY;

@@ -454,6 +454,8 @@ static enum parse_status parse_line(struct line line, const struct text_limits *
     case CLASS_META:
     case CLASS_BINARY:
     case CLASS_BINARY_ADMIN:
+    case CLASS_REFUSED:
+    case CLASS_BINARY_REFUSED:
         break;
     }
     return parse_admin(line, &args, req, reply);

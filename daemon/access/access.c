@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Files of users, the SASL library and its threads, in the order in which they need each other.
+ * Files of users and rules, the SASL library and its threads, in the order in which they need
+ * each other.
  */
 #include "daemon/access/access.h"
 
@@ -33,7 +34,10 @@ int access_init(struct access *a, const struct settings *settings)
     if (status == 0) {
         status = auth_init(&a->text, AUTH_FILE, settings->auth_file);
     }
-    return status == 0 ? auth_init(&a->sasl_users, AUTH_PWDB, pwdb) : status;
+    if (status == 0) {
+        status = auth_init(&a->sasl_users, AUTH_PWDB, pwdb);
+    }
+    return status == 0 ? rules_file_init(&a->rules, settings->access_file) : status;
 }
 
 int access_load(struct access *a, const struct settings *settings)
@@ -44,6 +48,9 @@ int access_load(struct access *a, const struct settings *settings)
     status = auth_load(&a->text);
     if (status == 0) {
         status = auth_load(&a->sasl_users);
+    }
+    if (status == 0) {
+        status = rules_file_load(&a->rules);
     }
     if (status == 0 && settings->sasl) {
         status = auth_sasl_start(&a->sasl_users);
@@ -95,7 +102,10 @@ bool access_reload(struct access *a, bool *has_new)
     if (auth_is_on(&a->sasl_users)) {
         *has_new |= auth_reload(&a->sasl_users);
     }
-    return auth_is_on(&a->text) || auth_is_on(&a->sasl_users);
+    if (rules_file_is_on(&a->rules)) {
+        *has_new |= rules_file_reload(&a->rules);
+    }
+    return auth_is_on(&a->text) || auth_is_on(&a->sasl_users) || rules_file_is_on(&a->rules);
 }
 
 void access_log_reload(struct access *a)
@@ -103,6 +113,7 @@ void access_log_reload(struct access *a)
     must_be_main();
     auth_log_reload(&a->text);
     auth_log_reload(&a->sasl_users);
+    rules_file_log_reload(&a->rules);
 }
 
 void access_fini(struct access *a)
@@ -115,5 +126,6 @@ void access_fini(struct access *a)
     }
     auth_fini(&a->sasl_users);
     auth_fini(&a->text);
+    rules_file_fini(&a->rules);
     auth_peers_fini(&a->peers);
 }

@@ -8,6 +8,7 @@
  *   auth_peers.h failed logins by peer
  *   auth_sasl.h  exchanges of the SASL library
  *   rights.h     what a client may do
+ *   rules.h      what clients may do who are in; rules_file.h: where that is read
  *
  * The folder may include daemon/base, daemon/options and lib/base.
  */
@@ -18,6 +19,7 @@
 
 #include "daemon/access/auth.h"
 #include "daemon/access/auth_peers.h"
+#include "daemon/access/rules_file.h"
 
 struct pool;
 struct settings;
@@ -26,6 +28,7 @@ struct access {
     struct auth text;       /* -Y */
     struct auth sasl_users; /* MEMCACHED_SASL_PWDB */
     struct auth_peers peers;
+    struct rules_file rules; /* --access */
 
     /* [const] while workers run */
     bool is_sasl_started;
@@ -33,15 +36,15 @@ struct access {
 };
 
 /*
- * Remember the files of users. Returns 0, or the exit status after a message was written;
- * access_fini() releases in both cases. Context: main, before start, in the folder that
- * relative names mean.
+ * Remember the files of users and of rules. Returns 0, or the exit status after a message was
+ * written; access_fini() releases in both cases. Context: main, before start, in the folder
+ * that relative names mean.
  */
 int access_init(struct access *a, const struct settings *settings);
 
 /*
- * Read the users, after privileges were dropped: later reads have no other rights. Returns as
- * above. Context: main, before start.
+ * Read users and rules, after privileges were dropped: later reads have no other rights.
+ * Returns as above. Context: main, before start.
  */
 int access_load(struct access *a, const struct settings *settings);
 
@@ -53,8 +56,8 @@ int access_start_threads(struct access *a);
 void access_stop_threads(struct access *a);
 
 /*
- * Read the users again. False: there is no file of users. *has_new: clients that are in may
- * have to leave. Context: main.
+ * Read users and rules again. False: there is no file of either. *has_new: clients that are in
+ * may have to leave, or may do something else than before. Context: main.
  */
 bool access_reload(struct access *a, bool *has_new);
 

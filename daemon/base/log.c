@@ -87,13 +87,14 @@ void log_write(enum log_level level, const char *fmt, ...)
  */
 static bool limit_allows(struct log_limit *limit)
 {
+    const uint32_t burst = limit->burst != 0 ? limit->burst : LOG_LIMIT_BURST;
     const int64_t window = clock_mono_us() / (LOG_LIMIT_S * INT64_C(1000000)) + 1;
 
     if (atomic_load_explicit(&limit->window, memory_order_relaxed) != window) {
         atomic_store_explicit(&limit->window, window, memory_order_relaxed);
         atomic_store_explicit(&limit->lines, 0, memory_order_relaxed);
     }
-    if (atomic_fetch_add_explicit(&limit->lines, 1, memory_order_relaxed) < LOG_LIMIT_BURST) {
+    if (atomic_fetch_add_explicit(&limit->lines, 1, memory_order_relaxed) < burst) {
         return true;
     }
     atomic_fetch_add_explicit(&limit->left_out, 1, memory_order_relaxed);

@@ -61,6 +61,7 @@ enum log_level {
 
 /* What a call site remembers. */
 struct log_limit {
+    uint32_t burst; /* [const] most lines of a window; 0: LOG_LIMIT_BURST */
     /* [atomic] */
     _Atomic int64_t window;    /* number of the LOG_LIMIT_S window of its last line */
     _Atomic uint32_t lines;    /* lines of that window */

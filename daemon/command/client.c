@@ -53,6 +53,8 @@ void client_fini(struct client *c, struct worker *w)
     c->timed = NULL;
     exchange_destroy(c->exchange);
     c->exchange = NULL;
+    mem_free(c->user);
+    c->user = NULL;
     if (c->late != NULL) {
         c->late->client = NULL;
         atomic_store_explicit(&c->late->is_left, true, memory_order_relaxed);

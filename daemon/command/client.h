@@ -76,14 +76,27 @@ typedef void (*client_answered_fn)(struct client *c, struct span reply, bool is_
  */
 typedef bool (*client_login_failed_fn)(struct client *c, struct span user);
 
+/* Room for what put_peer() writes. */
+#define CLIENT_PEER_MAX 64u
+
+/* Write the address of the other end with its port, or "unix". Context: worker. */
+typedef void (*client_peer_fn)(const struct client *c, char out[CLIENT_PEER_MAX]);
+
+/* What its connection does for commands. */
+struct client_duties {
+    client_answered_fn answered;
+    client_login_failed_fn login_failed;
+    client_peer_fn put_peer;
+    uint64_t (*peer_id)(const struct client *c); /* auth_peers_id() of its address */
+};
+
 struct client {
     struct io io;
-    const struct conn_origin *origin; /* [const] [borrowed] where it came in */
-    struct outq outq;                 /* output that the socket did not take */
-    struct holder holder;             /* what it keeps of input and output */
-    size_t out_bytes;                 /* of that, in outq; the rest is input */
-    client_answered_fn on_answer;
-    client_login_failed_fn on_login_failed;
+    const struct conn_origin *origin;   /* [const] [borrowed] where it came in */
+    struct outq outq;                   /* output that the socket did not take */
+    struct holder holder;               /* what it keeps of input and output */
+    size_t out_bytes;                   /* of that, in outq; the rest is input */
+    const struct client_duties *duties; /* [const] [borrowed] */
     struct late_answer *late;  /* [borrowed] released by its owner when it comes; NULL: none */
     struct exchange *exchange; /* owned, or NULL: SASL waits for its next step */
     struct watcher *watcher;   /* owned until it closes; NULL: it does not watch */
@@ -91,7 +104,6 @@ struct client {
     uint64_t since_ns;   /* since when what it has sent waits to be executed; 0: nothing does */
     struct timed *timed; /* owned: requests whose replies it has not got; NULL: none */
     struct siphash_digest login; /* if has_login: what it authenticated with */
-    uint64_t peer;               /* auth_peers_id() of its address */
     bool has_login;
     bool is_doubted;        /* needs_auth until its login is found to be still good */
     uint8_t login_failures; /* of this connection */
@@ -99,16 +111,21 @@ struct client {
     bool needs_auth;        /* has to authenticate before anything else */
     bool has_extensions;    /* [const] may use what memcached does not have */
     uint8_t rights;         /* RIGHT_READ and others, see daemon/access/rights.h */
+    bool is_guarded;        /* each of its requests is looked at; or what it may is not known */
+    uint32_t rule : 31;     /* whose prefixes limit its keys; RULES_NONE: none */
+    uint32_t is_granted : 1;   /* a rule grants its rights */
+    uint32_t rules_generation; /* of the rules that all of these are of; 0: not known */
+    char *user;                /* owned; what it has logged in as; NULL: as nobody */
 };
 
 /* Over an accepted socket, which it owns from here on; plain. Context: worker. */
-static inline void client_init(struct client *c, int fd, client_answered_fn on_answer)
+static inline void client_init(struct client *c, int fd, const struct client_duties *duties)
 {
     must_be_a_worker();
     io_init(&c->io, fd);
     outq_init(&c->outq);
     holder_init(&c->holder, &c->io);
-    c->on_answer = on_answer;
+    c->duties = duties;
 }
 
 /*
@@ -161,7 +178,7 @@ static inline void client_answer_portion(struct late_answer *l, struct span port
     must_not_be_reading();
     must(c->late == l && l->on_taken == NULL);
     l->on_taken = on_taken;
-    c->on_answer(c, portion, is_composed);
+    c->duties->answered(c, portion, is_composed);
 }
 
 /* All that was given to it is with the socket. Context: worker, outside a section. */
@@ -190,7 +207,7 @@ static inline bool client_answer(struct late_answer *l, struct span reply, bool 
     }
     must(c->late == l);
     c->late = NULL;
-    c->on_answer(c, reply, is_composed);
+    c->duties->answered(c, reply, is_composed);
     return true;
 }
 

@@ -4,16 +4,33 @@
  */
 #include "daemon/command/exec.h"
 
+#include "daemon/command/audit.h"
 #include "daemon/command/exec_admin.h"
 #include "daemon/command/exec_stats.h"
 #include "lib/base/context.h"
 #include "lib/engine/body.h"
 
+/* An operator's command that its client may not give. */
+static enum turn_stop refuse(struct turn *t, const struct request *r, enum reply why)
+{
+    struct request refused = *r;
+
+    refused.cls = request_is_binary(r) ? CLASS_BINARY_REFUSED : CLASS_REFUSED;
+    refused.refusal = why;
+    return exec_refused(t, &refused);
+}
+
 enum turn_stop exec_outside(struct turn *t, const struct request *r)
 {
+    bool is_operators;
+    enum reply why = guard_operator(t, r, &is_operators);
     enum turn_stop stop;
 
     must_be_in_turn(t);
+    if (why != REPLY_NONE) {
+        audit_command(t, r, false);
+        return refuse(t, r, why);
+    }
     if (!turn_leave_section(t)) {
         return TURN_BLOCKED;
     }
@@ -21,6 +38,9 @@ enum turn_stop exec_outside(struct turn *t, const struct request *r)
         stop = exec_stats(t, r);
     } else {
         stop = r->cls == CLASS_ADMIN ? exec_admin(t, r) : exec_bin_admin(t, r);
+    }
+    if (is_operators && stop != TURN_WAITS && stop != TURN_QUEUES) {
+        audit_command(t, r, true); /* once, however often it was tried */
     }
     turn_enter_section(t); /* it may have taken long, and switched what is observed */
     return stop;

@@ -13,6 +13,7 @@
 #include "daemon/command/exec_get.h"
 #include "daemon/command/exec_meta.h"
 #include "daemon/command/exec_store.h"
+#include "daemon/command/guard.h"
 #include "daemon/command/turn.h"
 #include "lib/base/context.h"
 
@@ -59,6 +60,9 @@ static MF_INLINE enum turn_stop exec_request(struct turn *t, const struct reques
         return exec_ttl(t, r);
     case CLASS_UNLINK:
         return exec_unlink(t, r);
+    case CLASS_REFUSED:
+    case CLASS_BINARY_REFUSED:
+        return exec_refused(t, r);
     }
     unreachable();
 }

@@ -16,6 +16,8 @@
 
 #include "daemon/access/auth_sasl.h"
 #include "daemon/base/pool.h"
+#include "daemon/command/audit.h"
+#include "daemon/command/guard.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/context.h"
@@ -83,28 +85,36 @@ static void forget_ask(struct pool_job *job)
 /* ---- back on the worker ------------------------------------------------------------------ */
 
 /* A client that fails is no longer authenticated, if it was before. */
-static void count_failure(struct client *c, struct span user)
+static void count_failure(struct client *c, struct worker *w, struct span user)
 {
+    guard_logout(c, w);
     c->needs_auth = true;
     c->is_doubted = false;
     c->has_login = false;
-    (void)c->on_login_failed(c, user); /* whether it ends is seen when the answer is sent */
+    (void)c->duties->login_failed(c,
+                                  user); /* whether it ends is seen when the answer is sent */
 }
 
 /*
  * The client is authenticated. The users may have changed since the pool looked: then its login
  * is looked at again before anything is executed.
  */
-static void let_in(struct client *c, const struct exchange *x)
+static bool let_in(struct client *c, struct worker *w, const struct exchange *x)
 {
     const struct siphash_digest *login = exchange_login(x);
 
+    if (!guard_login(c, w, exchange_user(x))) {
+        return false;
+    }
+    audit_login(c, w, exchange_user(x), "sasl", true);
+    ctr_add(&w->counters, CTR_auth_cmds, 1);
     c->has_login = login != NULL;
     if (login != NULL) {
         c->login = *login;
     }
     c->needs_auth = c->has_login;
     c->is_doubted = c->has_login;
+    return true;
 }
 
 /* Write the answer at out, which has room for a challenge; returns its length. */
@@ -115,9 +125,10 @@ static size_t compose_answer(struct sasl_ask *a, struct worker *w, char *out)
 
     switch (a->result) {
     case EXCHANGE_DONE:
-        ctr_add(&w->counters, CTR_auth_cmds, 1);
-        let_in(c, a->x);
-        return bin_compose_reply(out, &a->req, BIN_REPLY_AUTHENTICATED, 0);
+        if (let_in(c, w, a->x)) {
+            return bin_compose_reply(out, &a->req, BIN_REPLY_AUTHENTICATED, 0);
+        }
+        break; /* no memory */
     case EXCHANGE_GOES_ON:
         c->exchange = a->x;
         a->x = NULL;
@@ -130,7 +141,7 @@ static size_t compose_answer(struct sasl_ask *a, struct worker *w, char *out)
     case EXCHANGE_FAILED:
         break;
     }
-    count_failure(c, exchange_user(a->x));
+    count_failure(c, w, exchange_user(a->x));
     return bin_compose_reply(out, &a->req, BIN_REPLY_AUTH_FAILURE, 0);
 }
 
@@ -163,7 +174,7 @@ static struct sasl_ask *ask_create(const struct turn *t, const struct request *r
     a->job.to = &t->w->mailbox;
     a->job.run = step_in_pool;
     a->job.forget = forget_ask;
-    a->job.source = t->client->peer;
+    a->job.source = t->client->duties->peer_id(t->client);
     a->req = *r;
     memcpy(a->mechanism, r->key.ptr, r->key.len);
     /* A name with a NUL in it is not valid; the library would use the part before it. */
@@ -184,6 +195,7 @@ static enum turn_stop refuse_step(struct turn *t, struct sasl_ask *a)
     c->needs_auth = true;
     c->is_doubted = false;
     c->has_login = false;
+    guard_logout(c, t->w);
     ctr_add(&t->w->counters, CTR_auth_busy, 1);
     turn_bin_reply(t, &a->req, BIN_REPLY_BUSY, 0);
     ask_destroy(a);
@@ -197,7 +209,7 @@ static enum turn_stop post_step(struct turn *t, const struct request *r)
     struct sasl_ask *a = ask_create(t, r);
 
     if (a == NULL) {
-        count_failure(c, span_of(NULL, 0));
+        count_failure(c, t->w, span_of(NULL, 0));
         turn_bin_reply(t, r, BIN_REPLY_AUTH_FAILURE, 0);
         return TURN_CLOSES; /* requests after this one are parsed already */
     }

@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "daemon/command/guard.h"
 #include "daemon/command/timing.h"
 #include "daemon/conn/conn_auth.h"
 #include "daemon/conn/conn_deadline.h"
@@ -358,6 +359,13 @@ static void on_poll_draining(uv_poll_t *handle, int status, int events)
 
 /* ---- the beginning ----------------------------------------------------------------------- */
 
+static const struct client_duties duties = {
+    .answered = on_answer,
+    .login_failed = conn_auth_failed,
+    .put_peer = conn_show_peer,
+    .peer_id = conn_peer_id,
+};
+
 bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin)
 {
     struct conn *c = mem_zalloc(sizeof(*c));
@@ -368,12 +376,11 @@ bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin)
         return false;
     }
     c->magic = CONN_MAGIC;
-    client_init(&c->client, fd, on_answer);
-    c->client.on_login_failed = conn_auth_failed;
+    client_init(&c->client, fd, &duties);
     c->client.has_extensions = w->settings->extensions || origin->is_control;
-    c->client.rights = origin->rights;
     c->worker = w;
     c->client.origin = origin;
+    guard_begin(&c->client, w);
     c->protocol = origin->protocol;
     c->last_active = worker_now(w);
     c->task.run = conn_execute_task;
@@ -391,7 +398,6 @@ bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin)
     conns_add(c);
     conn_idle_begin(c);
     conn_name_peer(c);
-    c->client.peer = auth_peers_id(c->peer.family, c->peer.address);
     conn_log(c, WATCH_CONN_NEW);
     ctr_add(&w->counters, CTR_total_connections, 1);
     ctr_add(&w->counters, CTR_curr_connections, 1);

@@ -12,6 +12,7 @@
 #include <inttypes.h>
 
 #include "daemon/base/log.h"
+#include "daemon/command/audit.h"
 #include "daemon/command/exec.h"
 #include "daemon/conn/conn.h"
 #include "daemon/conn/conn_deadline.h"
@@ -32,9 +33,6 @@
 /* Entries that are compared in about the time of one unit of work. */
 #define ENTRIES_PER_UNIT 1024
 
-/* What is logged of a user's name, bytes. */
-#define NAME_SHOWN_MAX 64u
-
 _Static_assert(AUTH_LINE_MAX == TEXT_AUTH_VALUE_MAX, "every line of a file can be sent");
 _Static_assert(CONN_AUTH_READ_BYTES > TEXT_AUTH_LINE_MAX + TEXT_AUTH_VALUE_MAX + 4,
                "the longest command that is looked at can be read at once");
@@ -47,29 +45,21 @@ void conn_auth_begin(struct conn *c)
     c->client.needs_auth = (s->auth_file != NULL || s->sasl) && !c->client.origin->is_control;
 }
 
-/* ---- failures ---------------------------------------------------------------------------- */
-
-/* A name for the log: short, and with nothing that could be taken for more than a name. */
-static void put_name(struct span name, char out[NAME_SHOWN_MAX + 1])
+const char *conn_auth_method(const struct worker *w)
 {
-    size_t n = name.len < NAME_SHOWN_MAX ? name.len : NAME_SHOWN_MAX;
-
-    for (size_t i = 0; i < n; i++) {
-        char byte = name.ptr[i];
-
-        out[i] = byte > ' ' && byte <= '~' && byte != '"' ? byte : '?';
-    }
-    out[n] = '\0';
+    return w->settings->auth_file != NULL ? "text" : "sasl";
 }
+
+/* ---- failures ---------------------------------------------------------------------------- */
 
 /* Never the password. */
 static void warn_of_guesses(const struct conn *c, struct span user, uint64_t failures)
 {
     char address[CONN_PEER_MAX];
-    char name[NAME_SHOWN_MAX + 1];
+    char name[AUDIT_NAME_MAX + 1];
 
     conn_put_peer(c, address);
-    put_name(user, name);
+    audit_put_name(user, name);
     log_warn("auth, %" PRIu64 " failed logins from %s (the last as \"%s\")", failures, address,
              name);
 }
@@ -83,10 +73,11 @@ bool conn_auth_failed(struct client *client, struct span user)
     must_be_worker(w);
     ctr_add(&w->counters, CTR_auth_cmds, 1);
     ctr_add(&w->counters, CTR_auth_errors, 1);
-    failures = auth_peers_note(&w->crew->access.peers, client->peer, conn_wait_now());
+    failures = auth_peers_note(&w->crew->access.peers, conn_peer_id(client), conn_wait_now());
     if (failures > 0) {
         warn_of_guesses(c, user, failures);
     }
+    audit_login(client, w, user, conn_auth_method(w), false);
     client->login_failures++;
     if (client->login_failures == CONN_AUTH_FAILURES_MAX) {
         ctr_add(&w->counters, CTR_auth_kicks, 1);
@@ -130,6 +121,10 @@ void conn_auth_doubt_all(struct worker *w)
         bool is_good = true;
 
         next = c->next;
+        if (!guard_doubt(client, w)) {
+            conn_close(c);
+            continue;
+        }
         if (!client->has_login) {
             continue;
         }
@@ -160,6 +155,7 @@ static bool dispel_doubt(struct turn *t)
         return true;
     }
     client->has_login = false;
+    guard_logout(client, t->w);
     ctr_add(&t->w->counters, CTR_auth_revoked, 1);
     log_info("auth, ended a session whose user or password is gone");
     return false;
@@ -167,13 +163,18 @@ static bool dispel_doubt(struct turn *t)
 
 /* ---- text -------------------------------------------------------------------------------- */
 
-/* The client is who it says. */
-static void let_in(struct turn *t)
+/* The client is who it says. False: no memory to know that. */
+static bool let_in(struct turn *t, struct span user)
 {
+    if (!guard_login(t->client, t->w, user)) {
+        return false;
+    }
+    audit_login(t->client, t->w, user, conn_auth_method(t->w), true);
     ctr_add(&t->w->counters, CTR_auth_cmds, 1);
     t->client->needs_auth = false;
     t->client->has_login = true;
     conn_deadline_clear(turn_conn(t), DEADLINE_LOGIN);
+    return true;
 }
 
 /*
@@ -188,9 +189,10 @@ static enum turn_stop check_offer(struct turn *t, const struct text_auth *offer,
 
     t->units += auth_count(auth) / ENTRIES_PER_UNIT;
     if (is_whole && auth_check(auth, offer->user, offer->password, &t->client->login)) {
-        let_in(t);
-        *reply = REPLY_STORED;
-        return TURN_GOES_ON;
+        bool is_in = let_in(t, offer->user);
+
+        *reply = is_in ? REPLY_STORED : REPLY_NO_MEMORY;
+        return is_in ? TURN_GOES_ON : TURN_CLOSES;
     }
     if (is_whole && auth_has_hashes(auth)) {
         *reply = REPLY_NONE;

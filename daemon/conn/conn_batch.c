@@ -4,11 +4,13 @@
  */
 #include "daemon/conn/conn_batch.h"
 
+#include "daemon/command/guard.h"
 #include "daemon/conn/conn_state.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/check.h"
 #include "lib/base/context.h"
+#include "lib/base/counters.h"
 #include "proto/bin_parse.h"
 #include "proto/text_parse.h"
 
@@ -101,4 +103,49 @@ void batch_parse(const struct turn *t, struct conn *c, struct steps *steps, stru
     } else {
         parse_all_text(t, c, steps, b, p, len, is_alone);
     }
+}
+
+/* ---- rights ------------------------------------------------------------------------------ */
+
+/* The parser refused it, or all of its value is not there yet: is it allowed at all? */
+static enum reply ask_last(const struct turn *t, const struct batch *b)
+{
+    const struct request *r = b->last;
+
+    if (b->status == PARSE_BODY) {
+        return guard_ask(t, r, true);
+    }
+    /* Only a store that failed does something: it drops what its key had. */
+    return b->status == PARSE_REPLY ? guard_ask(t, r, r->invalidate) : REPLY_NONE;
+}
+
+static void guard_last(struct turn *t, struct batch *b)
+{
+    enum reply why = ask_last(t, b);
+    struct request *r = b->last;
+
+    if (why == REPLY_NONE) {
+        return;
+    }
+    if (b->status == PARSE_BODY) {
+        r->value_len += request_value_end(r); /* to be swallowed */
+    }
+    b->status = PARSE_REPLY;
+    b->reply = why;
+    b->bin_reply = BIN_REPLY_AUTH_FAILURE;
+    r->invalidate = false;
+    ctr_add(&t->w->counters, CTR_access_refused, 1);
+}
+
+void batch_guard(struct turn *t, struct batch *b)
+{
+    must_be_in_turn(t);
+    guard_settle(t);
+    if (!t->client->is_guarded) {
+        return;
+    }
+    for (unsigned i = 0; i < b->n; i++) {
+        guard_request(t, &b->step[i].req);
+    }
+    guard_last(t, b);
 }

@@ -36,11 +36,11 @@ struct steps {
 
 /* What was parsed of one connection's input. */
 struct batch {
-    const struct step *step; /* [borrowed] n of them */
+    struct step *step; /* [borrowed] n of them */
     unsigned n;
     /* what came after them, when status is not PARSE_OK */
     enum parse_status status;
-    const struct request *last; /* [borrowed] */
+    struct request *last; /* [borrowed] */
     size_t last_used;
     enum reply reply;
     enum bin_reply bin_reply; /* the same of the binary protocol */
@@ -64,6 +64,12 @@ static inline bool steps_are_full(const struct steps *steps)
  */
 void batch_parse(const struct turn *t, struct conn *c, struct steps *steps, struct batch *b,
                  const char *p, size_t len, bool is_alone);
+
+/*
+ * Its client is guarded: find out what it may, and make those of its requests that are not
+ * allowed such that say so (guard.h). Context: worker, in its turn, before they are executed.
+ */
+void batch_guard(struct turn *t, struct batch *b);
 
 /*
  * Prefetch the items of all that was parsed; their buckets were prefetched while parsing.

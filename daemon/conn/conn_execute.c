@@ -352,6 +352,9 @@ static enum turn_stop run_lot(struct turn *t, struct lot *lot, size_t *used)
                 steps_clear(&steps);
                 batch_parse(t, c, &steps, b, p + pos, len - pos, true);
                 steps_prefetch(t, &steps);
+                if (MF_UNLIKELY(c->client.is_guarded)) {
+                    batch_guard(t, b);
+                }
             }
             is_parsed = false;
             stop = run_batch(t, b, p + pos, &n);
@@ -423,6 +426,9 @@ static MF_INLINE void execute(struct turn *t, struct lot *lot, bool is_timed)
     t->may_wait = conn_may_wait(c);
     c->last_active = t->now;
     c->need = 0;
+    if (MF_UNLIKELY(c->client.is_guarded) && lot->is_parsed) {
+        batch_guard(t, &lot->batch);
+    }
     if (is_timed) {
         timing_begin(t);
     }

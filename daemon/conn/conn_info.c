@@ -68,6 +68,24 @@ void conn_put_peer_port(const struct conn *c, char *out, size_t size)
     }
 }
 
+static const struct conn *conn_of(const struct client *client)
+{
+    return (const void *)((const char *)client - offsetof(struct conn, client));
+}
+
+void conn_show_peer(const struct client *client, char out[CLIENT_PEER_MAX])
+{
+    conn_put_peer_port(conn_of(client), out, CLIENT_PEER_MAX);
+}
+
+uint64_t conn_peer_id(const struct client *client)
+{
+    const struct conn *c = conn_of(client);
+
+    must_be_worker(c->worker);
+    return auth_peers_id(c->peer.family, c->peer.address);
+}
+
 void conn_log(const struct conn *c, enum watch_kind kind)
 {
     static const char *const reasons[] = {

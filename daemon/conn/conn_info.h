@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/command/client.h"
 #include "daemon/stats/stats.h"
 #include "daemon/worker/watch_line.h"
 
@@ -18,13 +19,19 @@ struct worker;
 void conn_name_peer(struct conn *c);
 
 /* Room for what conn_put_peer() writes. */
-#define CONN_PEER_MAX 64u
+#define CONN_PEER_MAX CLIENT_PEER_MAX
 
 /* Write the address of the other end without its port, or "unix". Context: worker. */
 void conn_put_peer(const struct conn *c, char out[CONN_PEER_MAX]);
 
 /* The same with its port, cut to `size` bytes with the end. Context: worker. */
 void conn_put_peer_port(const struct conn *c, char *out, size_t size);
+
+/* The same of the connection that a client is part of; a client_peer_fn. Context: worker. */
+void conn_show_peer(const struct client *client, char out[CLIENT_PEER_MAX]);
+
+/* What stands for its address: auth_peers_id(). Context: worker. */
+uint64_t conn_peer_id(const struct client *client);
 
 /* Log for those who watch connections: WATCH_CONN_NEW, WATCH_CONN_CLOSE. Context: worker. */
 void conn_log(const struct conn *c, enum watch_kind kind);

@@ -11,6 +11,9 @@
 #include <string.h>
 
 #include "daemon/base/pool.h"
+#include "daemon/command/audit.h"
+#include "daemon/command/guard.h"
+#include "daemon/conn/conn_auth.h"
 #include "daemon/conn/conn_state.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
@@ -71,11 +74,27 @@ static void forget_ask(struct pool_job *job)
  * The users may have changed since the pool looked: then the login is looked at again before
  * anything is executed.
  */
-static void let_in(struct client *c, const struct login_ask *a)
+static bool let_in(struct client *c, struct worker *w, const struct login_ask *a)
 {
+    if (!guard_login(c, w, user_of(a))) {
+        return false;
+    }
+    audit_login(c, w, user_of(a), conn_auth_method(w), true);
+    ctr_add(&w->counters, CTR_auth_cmds, 1);
     c->login = a->login;
     c->has_login = true;
     c->is_doubted = true;
+    return true;
+}
+
+/* What the client is told. */
+static enum reply settle(struct client *c, struct worker *w, const struct login_ask *a)
+{
+    if (a->is_good) {
+        return let_in(c, w, a) ? REPLY_STORED : REPLY_NO_MEMORY;
+    }
+    (void)c->duties->login_failed(c, user_of(a)); /* once too often: the answer ends it */
+    return REPLY_AUTH_FAILURE;
 }
 
 static void on_back(struct message *m, void *receiver)
@@ -88,15 +107,7 @@ static void on_back(struct message *m, void *receiver)
     ctr_add(&w->counters, CTR_auth_hashes, a->hashes);
     if (c != NULL) {
         c->is_logging_in = false;
-        if (a->is_good) {
-            ctr_add(&w->counters, CTR_auth_cmds, 1);
-            let_in(c, a);
-        } else {
-            (void)c->on_login_failed(c, user_of(a)); /* the answer ends it, if that was once
-                                                        too often */
-        }
-        (void)client_answer(&a->late,
-                            reply_text(a->is_good ? REPLY_STORED : REPLY_AUTH_FAILURE), true);
+        (void)client_answer(&a->late, reply_text(settle(c, w, a)), true);
     }
     ask_destroy(a);
 }
@@ -115,7 +126,7 @@ static struct login_ask *ask_create(struct turn *t, const struct text_auth *offe
     a->job.to = &t->w->mailbox;
     a->job.run = check_in_pool;
     a->job.forget = forget_ask;
-    a->job.source = t->client->peer;
+    a->job.source = t->client->duties->peer_id(t->client);
     a->users = &t->w->crew->access.text;
     a->user_len = offer->user.len;
     a->len = len;

@@ -78,6 +78,7 @@ struct datagram {
     union socket_address *from;
     socklen_t from_len;
     struct udp_frame frame;
+    struct grant grant; /* what it may */
     size_t left;   /* bytes of replies that it may still cause; 0: it is served no further */
     uint32_t sent; /* datagrams of its replies */
 };
@@ -250,9 +251,16 @@ static bool is_served(const struct request *r)
 static void execute_request(struct datagram *d, struct turn *t, struct request *r)
 {
     enum turn_stop stop;
+    enum reply why;
 
     if (!is_served(r)) {
         send_refusal(d, r, REPLY_UDP_NOT_SERVED, BIN_REPLY_UNKNOWN);
+        return;
+    }
+    why = guard_ask_grant(t, &d->grant, r, true);
+    if (why != REPLY_NONE) {
+        ctr_add(&t->w->counters, CTR_access_refused, 1);
+        send_refusal(d, r, why, BIN_REPLY_AUTH_FAILURE);
         return;
     }
     r->hash = engine_hash(t->e, r->key.ptr, r->key.len);
@@ -289,7 +297,12 @@ static bool is_within_share(const struct datagram *d, struct turn *t)
 static void answer_refused(struct datagram *d, struct turn *t, const struct request *r,
                            enum reply reply)
 {
-    if (r->cls == CLASS_STORE || r->command == CMD_MS) {
+    enum reply why = guard_ask_grant(t, &d->grant, r, r->invalidate);
+
+    if (why != REPLY_NONE) {
+        ctr_add(&t->w->counters, CTR_access_refused, 1);
+        reply = why;
+    } else if (r->cls == CLASS_STORE || r->command == CMD_MS) {
         exec_store_failed(t, r, reply);
     }
     if (!r->noreply) {
@@ -425,6 +438,7 @@ static uint64_t serve_datagram(struct udp *u, char *p, size_t n, struct msghdr *
     if (t.insight != 0) {
         timing_begin(&t);
     }
+    d.grant = guard_datagrams(&t);
     t.unit_limit = DATAGRAM_UNITS;
     run_payload(&d, &t, payload);
     turn_pass(&t, false);

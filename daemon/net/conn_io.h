@@ -139,6 +139,18 @@ size_t io_unread(const struct io *io);
 /* Bytes that the peer has not acknowledged; its end counts as one. Context: worker. */
 size_t io_unsent(const struct io *io);
 
+/*
+ * Call fn with each name of the certificate that the peer has shown and that was verified: none
+ * without TLS. Context: worker, after the handshake.
+ */
+static inline void io_each_peer_name(const struct io *io, tls_name_fn fn, void *arg)
+{
+    must_be_a_worker();
+    if (io->tls != NULL) {
+        tls_each_peer_name(io->tls, fn, arg);
+    }
+}
+
 /* Release the session and close the socket. Context: worker. */
 void io_close(struct io *io);
 

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "daemon/access/rights.h"
+#include "lib/base/span.h"
 
 enum conn_transport {
     CONN_TCP,
@@ -27,5 +28,20 @@ struct conn_origin {
     bool is_control;        /* the operator's: --control */
     char tag[CONN_TAG_MAX]; /* a label that the operator chose; empty: none */
 };
+
+/*
+ * What rules and logs call its listener: the tag, without one what it is, and "control" for
+ * that of the operator. Context: any thread.
+ */
+static inline struct span origin_name(const struct conn_origin *origin)
+{
+    static const char *const names[] = {
+        [CONN_TCP] = "tcp", [CONN_UNIX] = "unix", [CONN_TLS] = "tls", [CONN_UDP] = "udp"};
+
+    if (origin->is_control) {
+        return span_str("control");
+    }
+    return span_str(origin->tag[0] != '\0' ? origin->tag : names[origin->transport]);
+}
 
 #endif

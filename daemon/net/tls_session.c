@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/ssl.h>
+#include <openssl/x509v3.h>
 #include <string.h>
 
 #include "daemon/base/log.h"
@@ -504,4 +505,73 @@ bool tls_write_wants_read(const struct tls_session *s)
 {
     must_be_a_worker();
     return s->write_wants_read;
+}
+
+/* ---- names of the peer ------------------------------------------------------------------- */
+
+/* Names that are told of, and how many may still come. */
+struct names {
+    tls_name_fn fn;
+    void *arg;
+    unsigned left;
+};
+
+static void tell_name(struct names *n, const void *bytes, int len)
+{
+    struct span name = span_of(bytes, len > 0 ? (size_t)len : 0);
+
+    if (name.len > 0 && n->left > 0 && memchr(name.ptr, '\0', name.len) == NULL) {
+        n->left--;
+        n->fn(n->arg, name);
+    }
+}
+
+static void tell_common_names(struct names *n, X509 *certificate)
+{
+    X509_NAME *subject = X509_get_subject_name(certificate);
+    int at = -1;
+
+    while ((at = X509_NAME_get_index_by_NID(subject, NID_commonName, at)) >= 0) {
+        unsigned char *text;
+        int len = ASN1_STRING_to_UTF8(
+            &text, X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
+
+        if (len >= 0) {
+            tell_name(n, text, len);
+            OPENSSL_free(text);
+        }
+    }
+}
+
+static void tell_other_names(struct names *n, X509 *certificate)
+{
+    GENERAL_NAMES *all = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
+
+    for (int i = 0; i < sk_GENERAL_NAME_num(all); i++) {
+        int type;
+        const void *value = GENERAL_NAME_get0_value(sk_GENERAL_NAME_value(all, i), &type);
+
+        if (type == GEN_DNS || type == GEN_EMAIL || type == GEN_URI) {
+            tell_name(n, ASN1_STRING_get0_data(value), ASN1_STRING_length(value));
+        }
+    }
+    GENERAL_NAMES_free(all);
+}
+
+void tls_each_peer_name(const struct tls_session *s, tls_name_fn fn, void *arg)
+{
+    struct names n = {fn, arg, TLS_PEER_NAMES_MAX};
+    X509 *certificate;
+
+    must_be_a_worker();
+    if (s->is_broken || !s->is_open) {
+        return;
+    }
+    certificate = SSL_get0_peer_certificate(s->ssl);
+    if (certificate != NULL && SSL_get_verify_result(s->ssl) == X509_V_OK) {
+        ERR_clear_error();
+        tell_common_names(&n, certificate);
+        tell_other_names(&n, certificate);
+        ERR_clear_error();
+    }
 }

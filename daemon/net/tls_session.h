@@ -13,6 +13,7 @@
 #include <sys/uio.h>
 
 #include "lib/base/counters.h"
+#include "lib/base/span.h"
 
 struct settings;
 struct ssl_ctx_st;
@@ -90,6 +91,16 @@ bool tls_has_more(const struct tls_session *s);
 /* Does reading or writing wait for the opposite direction of the socket? Context: worker. */
 bool tls_read_wants_write(const struct tls_session *s);
 bool tls_write_wants_read(const struct tls_session *s);
+
+/*
+ * Call fn with each name in the certificate of the peer, if it has shown one and that was
+ * verified (ssl_verify_mode): common names first, then the alternative names that are DNS
+ * names, mail addresses and URIs. A name with a NUL in it, which may pass for another, is none.
+ * At most TLS_PEER_NAMES_MAX. Context: worker, after the handshake.
+ */
+#define TLS_PEER_NAMES_MAX 64u
+typedef void (*tls_name_fn)(void *arg, struct span name);
+void tls_each_peer_name(const struct tls_session *s, tls_name_fn fn, void *arg);
 
 /*
  * Announce to the peer that nothing more comes. False: the socket is full; call it again when

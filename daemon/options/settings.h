@@ -19,6 +19,9 @@
 /* Values of settings.protocol, in the order of its words. */
 enum binding_protocol { PROTOCOL_AUTO, PROTOCOL_ASCII, PROTOCOL_BINARY };
 
+/* settings.admin_commands: who may use the commands of operators if no rule says so. */
+enum admin_by { ADMIN_BY_ALL, ADMIN_BY_CONTROL };
+
 /* Where a value came from; a later source overrides an earlier one. */
 enum option_source {
     OPTION_DEFAULT,

@@ -16,6 +16,7 @@
 #include "daemon/worker/crew.h"
 #include "lib/base/context.h"
 #include "proto/reply.h"
+#include "proto/request.h"
 
 /* One `stats` command while it is dispatched. */
 struct ask {
@@ -173,24 +174,57 @@ static enum stats_result do_sizes(const struct ask *a)
 
 /* ---- dispatch ---------------------------------------------------------------------------- */
 
+/* What a section takes, beside the rights of enum command_needs. */
+enum {
+    SHOWS_KEYS = 1 << 4, /* of others: whoever is limited to a prefix has to be an operator */
+    BY_WORD = 1 << 5,    /* its own first word decides */
+};
+
 static const struct {
     const char *name;
     enum stats_result (*fn)(const struct ask *a);
+    uint8_t needs; /* 0 would be forgotten: taken as NEED_ADMIN */
 } handlers[] = {
-    {"", do_general},
-    {"reset", do_reset},
-    {"settings", do_settings},
-    {"items", do_items},
-    {"slabs", do_slabs},
-    {"sizes", do_sizes},
-    {"sizes_enable", do_sizes_enable},
-    {"sizes_disable", do_sizes_disable},
-    {"conns", do_conns},
-    {"detail", do_detail},
-    {"expire", do_expire},
-    {"shards", do_shards},
-    {"latency", do_latency},
+    {"", do_general, NEED_READ},
+    {"reset", do_reset, NEED_ADMIN},
+    {"settings", do_settings, NEED_READ},
+    {"items", do_items, NEED_READ | SHOWS_KEYS},
+    {"slabs", do_slabs, NEED_READ | SHOWS_KEYS},
+    {"sizes", do_sizes, NEED_READ | SHOWS_KEYS},
+    {"sizes_enable", do_sizes_enable, NEED_ADMIN},
+    {"sizes_disable", do_sizes_disable, NEED_ADMIN},
+    {"conns", do_conns, NEED_READ | SHOWS_KEYS},
+    {"detail", do_detail, NEED_READ | SHOWS_KEYS | BY_WORD},
+    {"expire", do_expire, NEED_READ},
+    {"shards", do_shards, NEED_READ},
+    {"latency", do_latency, NEED_READ},
 };
+
+#define HANDLERS (sizeof(handlers) / sizeof(handlers[0]))
+
+uint8_t stats_needs(struct span args, bool has_all_keys)
+{
+    struct span name = next_word(&args);
+    uint8_t needs = NEED_READ;
+    size_t i = 0;
+
+    if (span_is(name, "cachedump")) {
+        return NEED_ADMIN; /* a dump, as that of lru_crawler */
+    }
+    while (i < HANDLERS && !span_is(name, handlers[i].name)) {
+        i++;
+    }
+    if (i < HANDLERS) {
+        needs = handlers[i].needs != 0 ? handlers[i].needs : NEED_ADMIN;
+    }
+    if ((needs & BY_WORD) != 0 && !span_is(next_word(&args), "dump")) {
+        needs = NEED_ADMIN; /* on and off */
+    }
+    if ((needs & SHOWS_KEYS) != 0 && !has_all_keys) {
+        needs |= NEED_ADMIN;
+    }
+    return needs & (uint8_t) ~(SHOWS_KEYS | BY_WORD);
+}
 
 enum stats_result stats_command(struct worker *w, struct span args, struct buf *out,
                                 stats_done_fn done, void *arg)
@@ -202,7 +236,7 @@ enum stats_result stats_command(struct worker *w, struct span args, struct buf *
 
     must_be_worker(w);
     must_not_be_reading();
-    for (i = 0; i < sizeof(handlers) / sizeof(handlers[0]); i++) {
+    for (i = 0; i < HANDLERS; i++) {
         if (span_is(name, handlers[i].name)) {
             return handlers[i].fn(&a);
         }

@@ -102,6 +102,13 @@ enum stats_result stats_command(struct worker *w, struct span args, struct buf *
                                 stats_done_fn done, void *arg);
 
 /*
+ * The rights that `stats <args>` takes, a set of enum command_needs. has_all_keys: the client
+ * is not limited to some prefix; who is has to be an operator to see what tells of other keys.
+ * Context: any thread.
+ */
+uint8_t stats_needs(struct span args, bool has_all_keys);
+
+/*
  * stats detail: count by key prefix while it is on. One relaxed load when off. Context: worker.
  */
 enum stats_detail_op {

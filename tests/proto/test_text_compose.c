@@ -73,7 +73,7 @@ TEST(value_line_of_random_numbers)
 
 static const char *const command_names[] = {
     [CMD_NONE] = "",
-#define COMMAND(id, name, cls, kind) [CMD_##id] = (name),
+#define COMMAND(id, name, ...) [CMD_##id] = (name),
 #include "proto/command.def"
 #undef COMMAND
 };

@@ -205,11 +205,12 @@ static void on_answer(struct client *c, struct span reply, bool is_composed)
 
 static int open_client(struct client *c)
 {
+    static const struct client_duties duties = {.answered = on_answer};
     int fds[2];
 
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
     memset(c, 0, sizeof(*c));
-    client_init(c, fds[0], on_answer);
+    client_init(c, fds[0], &duties);
     return fds[1];
 }
 

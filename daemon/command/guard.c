@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Rights at work; see guard.h. On the worker.
+ *
+ * What a client may is found out at its first request, and again when the rules were read anew
+ * or when it has logged in: by then its handshake is over, and its certificate is known. It is
+ * kept as bits and as the number of the rule that limits its keys, which holds for one table of
+ * rules.
+ */
+#include "daemon/command/guard.h"
+
+#include <string.h>
+
+#include "daemon/command/client.h"
+#include "daemon/net/origin.h"
+#include "daemon/options/settings.h"
+#include "daemon/stats/stats.h"
+#include "daemon/worker/crew.h"
+#include "lib/base/context.h"
+#include "lib/base/counters.h"
+#include "lib/base/mem.h"
+#include "proto/bin_compose.h"
+#include "proto/text_parse.h"
+
+_Static_assert((int)NEED_READ == (int)RIGHT_READ && (int)NEED_WRITE == (int)RIGHT_WRITE &&
+                   (int)NEED_ADMIN == (int)RIGHT_ADMIN,
+               "what a command needs is what a client has");
+
+/* What requests inside the section are looked at for. */
+#define RIGHTS_OF_ITEMS ((uint8_t)(RIGHT_READ | RIGHT_WRITE))
+
+/* ---- what a client may ------------------------------------------------------------------- */
+
+static const struct rules_file *file_of(const struct worker *w)
+{
+    return &w->crew->access.rules;
+}
+
+/* Has it to be found out? */
+static void mark(struct client *c, const struct worker *w)
+{
+    c->rules_generation = 0;
+    c->is_guarded = rules_file_is_on(file_of(w)) && !client_is_control(c);
+}
+
+void guard_begin(struct client *c, const struct worker *w)
+{
+    must_be_worker(w);
+    c->rights = c->origin->rights;
+    c->rule = RULES_NONE;
+    c->is_granted = false;
+    mark(c, w);
+}
+
+bool guard_login(struct client *c, const struct worker *w, struct span user)
+{
+    char *name = mem_alloc(user.len + 1);
+
+    must_be_worker(w);
+    if (name == NULL) {
+        return false;
+    }
+    memcpy(name, user.ptr, user.len);
+    name[user.len] = '\0';
+    mem_free(c->user);
+    c->user = name;
+    mark(c, w);
+    return true;
+}
+
+void guard_logout(struct client *c, const struct worker *w)
+{
+    must_be_worker(w);
+    mem_free(c->user);
+    c->user = NULL;
+    mark(c, w);
+}
+
+/* A certificate's rule that is being looked for. */
+struct search {
+    const struct rules *rules;
+    uint32_t best;
+};
+
+static void on_certificate_name(void *arg, struct span name)
+{
+    struct search *s = arg;
+
+    s->best = rules_find_certificate(s->rules, name, s->best);
+}
+
+static uint32_t find_certificate(const struct rules *rules, const struct client *c)
+{
+    struct search s = {.rules = rules, .best = RULES_NONE};
+
+    io_each_peer_name(&c->io, on_certificate_name, &s);
+    return s.best;
+}
+
+static void find_grant(struct client *c, const struct rules *rules)
+{
+    struct span user = c->user != NULL ? span_str(c->user) : span_of(NULL, 0);
+    struct grant g = rules_grant(rules, user, find_certificate(rules, c),
+                                 origin_name(c->origin), c->origin->rights);
+
+    c->rights = g.rights;
+    c->rule = g.rule;
+    c->is_granted = g.is_explicit;
+    c->rules_generation = rules_generation(rules);
+}
+
+static void settle(struct client *c, const struct worker *w)
+{
+    const struct rules *rules = rules_file_get(file_of(w));
+
+    must_be_reading();
+    if (rules != NULL && c->rules_generation != rules_generation(rules)) {
+        find_grant(c, rules);
+    }
+    c->is_guarded = c->rule != RULES_NONE || (c->rights & RIGHTS_OF_ITEMS) != RIGHTS_OF_ITEMS;
+}
+
+void guard_settle(struct turn *t)
+{
+    must_be_in_turn(t);
+    settle(t->client, t->w);
+}
+
+bool guard_doubt(struct client *c, const struct worker *w)
+{
+    bool may_stay = true;
+
+    must_be_worker(w);
+    mark(c, w);
+    if (c->is_guarded && (c->watcher != NULL || c->dump.is_active)) {
+        rcu_begin();
+        settle(c, w);
+        may_stay = (c->rights & RIGHT_ADMIN) != 0;
+        rcu_end();
+    }
+    return may_stay;
+}
+
+/* ---- what requests need ------------------------------------------------------------------ */
+
+/* Are the keys of a line all allowed? */
+static bool allows_keys(const struct rules *rules, uint32_t rule, const struct request *r)
+{
+    struct span more =
+        r->cls == CLASS_GET || r->cls == CLASS_UNLINK ? r->more : span_of(NULL, 0);
+    struct span key = r->key;
+
+    do {
+        if (!rules_allow_key(rules, rule, key)) {
+            return false;
+        }
+    } while (text_next_key(&more, &key));
+    return true;
+}
+
+static enum reply ask(const struct rules *rules, uint8_t rights, uint32_t rule,
+                      const struct request *r, bool has_key)
+{
+    uint8_t needs = request_needs(r) & RIGHTS_OF_ITEMS;
+    uint8_t missing = needs & (uint8_t)~rights;
+
+    if (needs == 0 || r->cls == CLASS_ADMIN || r->cls == CLASS_BINARY_ADMIN) {
+        return REPLY_NONE; /* guard_operator() is asked */
+    }
+    if (missing != 0) {
+        return (missing & RIGHT_READ) != 0 ? REPLY_NO_READ : REPLY_NO_WRITE;
+    }
+    return !has_key || rule == RULES_NONE || allows_keys(rules, rule, r) ? REPLY_NONE
+                                                                         : REPLY_NO_KEY;
+}
+
+enum reply guard_ask(const struct turn *t, const struct request *r, bool has_key)
+{
+    const struct client *c = t->client;
+
+    must_be_in_turn(t);
+    return ask(rules_file_get(file_of(t->w)), c->rights, c->rule, r, has_key);
+}
+
+enum reply guard_ask_grant(const struct turn *t, const struct grant *grant,
+                           const struct request *r, bool has_key)
+{
+    must_be_in_turn(t);
+    return ask(rules_file_get(file_of(t->w)), grant->rights, grant->rule, r, has_key);
+}
+
+struct grant guard_datagrams(const struct turn *t)
+{
+    const struct rules *rules = rules_file_get(file_of(t->w));
+
+    must_be_in_turn(t);
+    if (rules == NULL) {
+        return (struct grant){.rights = RIGHTS_ORDINARY, .rule = RULES_NONE};
+    }
+    return rules_grant(rules, span_of(NULL, 0), RULES_NONE, span_str("udp"), RIGHTS_ORDINARY);
+}
+
+void guard_request(const struct turn *t, struct request *r)
+{
+    enum reply why = guard_ask(t, r, true);
+
+    must_be_in_turn(t);
+    if (why != REPLY_NONE) {
+        r->cls = request_is_binary(r) ? CLASS_BINARY_REFUSED : CLASS_REFUSED;
+        r->refusal = why;
+    }
+}
+
+enum turn_stop exec_refused(struct turn *t, const struct request *r)
+{
+    must_be_in_turn(t);
+    ctr_add(&t->w->counters, CTR_access_refused, 1);
+    if (r->cls == CLASS_BINARY_REFUSED) {
+        turn_bin_reply(t, r, BIN_REPLY_AUTH_FAILURE, 0);
+        return TURN_GOES_ON;
+    }
+    return turn_answer(t, r, (enum reply)r->refusal);
+}
+
+/* ---- operators --------------------------------------------------------------------------- */
+
+/* The rights of a client now: what only the default of the server grants may have changed. */
+static uint8_t rights_now(const struct turn *t)
+{
+    const struct client *c = t->client;
+    uint8_t rights = c != NULL ? c->rights : RIGHTS_ORDINARY;
+    bool is_granted = c != NULL && (c->is_granted || client_is_control(c));
+
+    if (!is_granted && setting_get(t->w->settings, admin_commands) == ADMIN_BY_CONTROL) {
+        rights &= (uint8_t)~RIGHT_ADMIN;
+    }
+    return rights;
+}
+
+enum reply guard_operator(const struct turn *t, const struct request *r, bool *is_operators)
+{
+    uint8_t rights = rights_now(t);
+    uint8_t needs = request_needs(r);
+    uint8_t missing;
+
+    must_be_worker(t->w);
+    if (r->command == CMD_STATS) {
+        bool has_all_keys = t->client == NULL || t->client->rule == RULES_NONE;
+
+        needs = stats_needs(r->cls == CLASS_ADMIN ? r->args : r->key, has_all_keys);
+    }
+    *is_operators = (needs & NEED_ADMIN) != 0;
+    missing = needs & (uint8_t)~rights;
+    if (missing == 0) {
+        return REPLY_NONE;
+    }
+    return (missing & NEED_ADMIN) != 0 ? REPLY_NO_ADMIN : REPLY_NO_READ;
+}

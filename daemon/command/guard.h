@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Who may what, at the requests themselves. A client that may all has is_guarded off, and pays
+ * a look at that for what was read at once. Of any other each request is looked at before the
+ * first of them is executed; one that is not allowed becomes a CLASS_REFUSED, whose execution
+ * is its answer.
+ *
+ * Rights to read and to write, and keys, are a matter of these. Commands of operators are
+ * looked at where they are executed (exec_outside()), whoever sends them.
+ */
+#ifndef MAYFLY_DAEMON_COMMAND_GUARD_H
+#define MAYFLY_DAEMON_COMMAND_GUARD_H
+
+#include "daemon/access/rules.h"
+#include "daemon/command/turn.h"
+
+struct client;
+struct worker;
+
+/*
+ * What a new client may is not known yet. Context: worker.
+ */
+void guard_begin(struct client *c, const struct worker *w);
+
+/*
+ * It has logged in as this user. False: no memory for that; it must not be let in. Context:
+ * worker.
+ */
+bool guard_login(struct client *c, const struct worker *w, struct span user);
+
+/* It is nobody in particular any more. Context: worker. */
+void guard_logout(struct client *c, const struct worker *w);
+
+/*
+ * The rules were read again: what it may is not known any more. False: what it has begun, such
+ * as a dump, is no longer allowed, and it has to leave. Context: worker, outside a section.
+ */
+bool guard_doubt(struct client *c, const struct worker *w);
+
+/*
+ * Before requests of a client that is guarded: find out what it may now. Context: worker, in a
+ * turn.
+ */
+void guard_settle(struct turn *t);
+
+/*
+ * Why the client of the turn may not do this; REPLY_NONE: it may, as far as rights to read and
+ * write and its keys go. has_key: look at keys. Context: worker, in a turn, after
+ * guard_settle().
+ */
+enum reply guard_ask(const struct turn *t, const struct request *r, bool has_key);
+
+/* The same for a datagram, of which only the grant is known. Context: as above. */
+enum reply guard_ask_grant(const struct turn *t, const struct grant *grant,
+                           const struct request *r, bool has_key);
+
+/* What datagrams may. Context: worker, in a turn. */
+struct grant guard_datagrams(const struct turn *t);
+
+/* If the client may not do this, make it a request that says so. Context: as guard_ask(). */
+void guard_request(const struct turn *t, struct request *r);
+
+/* Answer such a request. Context: worker, in a turn. */
+enum turn_stop exec_refused(struct turn *t, const struct request *r);
+
+/*
+ * Why the client may not give a command that is executed outside of the section; REPLY_NONE: it
+ * may. *is_operators: it is one for operators. Context: worker.
+ */
+enum reply guard_operator(const struct turn *t, const struct request *r, bool *is_operators);
+
+#endif
