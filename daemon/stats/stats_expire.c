@@ -122,6 +122,7 @@ static void put_worker(struct stats_out *o, const struct worker *w, msec_t now)
         put_memory(o, &info, sum);
     }
     put_counters(o, CTR_IN_WORKER, sum);
+    put_counters(o, CTR_IN_LOAD, sum);
 }
 
 void stats_shards(struct worker *w, struct stats_out *o)

@@ -10,6 +10,7 @@
 #define IN_GRACE    CTR_IN_GRACE
 #define IN_MEMORY   CTR_IN_MEMORY
 #define IN_WORKER   CTR_IN_WORKER
+#define IN_LOAD     CTR_IN_LOAD
 #define IF_IDLE     CTR_IF_IDLE
 #define IF_UDP      CTR_IF_UDP
 #define IF_TLS      CTR_IF_TLS

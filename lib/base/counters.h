@@ -41,6 +41,7 @@ enum counter_shown {
     CTR_IF_TLS = 1 << 8,
     CTR_IF_SESSIONS = 1 << 9,
     CTR_IF_AUTH = 1 << 10,
+    CTR_IN_LOAD = 1 << 11,
 };
 
 struct counter_row {
