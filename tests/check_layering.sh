@@ -173,6 +173,10 @@ while read -r file header; do
                 *) complain "$file: only daemon/ and ctl/link_tls.c know $header" ;;
             esac
             ;;
+        curses.h | ncurses* | term.h)
+            [ "$file" = ctl/top_screen.c ] ||
+                complain "$file: only ctl/top_screen.c names ncurses"
+            ;;
         readline/*)
             [ "$file" = ctl/line_readline.c ] ||
                 complain "$file: only ctl/line_readline.c names readline"

@@ -7,18 +7,18 @@ _mayflyctl() {
     COMPREPLY=()
     case $prev in
         --control|-s|--password-file|--ca|--cert|--key) mapfile -t COMPREPLY < <(compgen -f -- "$cur"); return ;;
-        --host|-h|--port|-p|--user|--tls-name|--timeout|-t|--watch|-w|--count|-n|--match|-m|--min-size|--within|--expire|-E|--flags|-f) return ;;
+        --host|-h|--port|-p|--user|--tls-name|--timeout|-t|--watch|-w|--count|-n|--interval|-i|--sort|--match|-m|--min-size|--within|--expire|-E|--flags|-f) return ;;
     esac
     while ((i < COMP_CWORD)); do
         case ${COMP_WORDS[i]} in
-            --control|-s|--password-file|--ca|--cert|--key|--host|-h|--port|-p|--user|--tls-name|--timeout|-t|--watch|-w|--count|-n|--match|-m|--min-size|--within|--expire|-E|--flags|-f) ((i++)) ;;
+            --control|-s|--password-file|--ca|--cert|--key|--host|-h|--port|-p|--user|--tls-name|--timeout|-t|--watch|-w|--count|-n|--interval|-i|--sort|--match|-m|--min-size|--within|--expire|-E|--flags|-f) ((i++)) ;;
             -*) ;;
             *) command=${COMP_WORDS[i]}; break ;;
         esac
         ((i++))
     done
     case $command in
-        '') words='stats config watch dump get set delete ttl touch ping version flush help' ;;
+        '') words='stats config watch dump get set delete ttl touch top memory doctor latency hotkeys bigkeys slowlog ping version flush help' ;;
         stats) words='conns detail expire items reset settings shards sizes slabs' options=' --watch --explain --count' ;;
         config) words='get set' options='' ;;
         watch) words='fetchers mutations evictions connevents deletions expirations' options=' --count' ;;
@@ -28,10 +28,17 @@ _mayflyctl() {
         delete) words='' options=' --escaped' ;;
         ttl) words='' options=' --escaped' ;;
         touch) words='' options=' --escaped' ;;
+        top) words='' options=' --count --interval --sort --lines --ascii' ;;
+        memory) words='' options=' --ascii' ;;
+        doctor) words='' options='' ;;
+        latency) words='reset workers' options='' ;;
+        hotkeys) words='' options='' ;;
+        bigkeys) words='' options='' ;;
+        slowlog) words='get len reset' options='' ;;
         ping) words='' options='' ;;
         version) words='' options='' ;;
         flush) words='' options='' ;;
-        help) words='stats config watch dump get set delete ttl touch ping version flush help' options='' ;;
+        help) words='stats config watch dump get set delete ttl touch top memory doctor latency hotkeys bigkeys slowlog ping version flush help' options='' ;;
     esac
     if [[ $cur == -* ]]; then
         words="$options --control --host --port --user --password-file --tls --ca --cert --key --tls-name --timeout --json --help --version"

@@ -16,7 +16,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
@@ -241,6 +240,201 @@ def test_flush():
         assert c.get(b"k") is None
     with Daemon("-t", "1", "-F") as d:
         assert "not allowed" in complaint(*of(d), "flush", status=REFUSED)
+
+
+def test_memory():
+    with Daemon("-t", "2") as d, d.client() as c:
+        for i in range(200):
+            c.set(b"k%d" % i, b"v" * 10000)
+        got = ask(d, "memory")
+        assert got["limit_bytes"] == 64 << 20
+        assert got["held_bytes"] == c.shard_sum("resident_bytes")
+        assert got["parts"]["live"] == c.shard_sum("bytes") > 2000000
+        assert abs(sum(got["parts"].values()) - got["held_bytes"]) < 1
+        assert got["resident_bytes"] is None or got["resident_bytes"] > got["parts"]["live"]
+        text = ctl(d, "memory").decode()
+        assert re.search(r"^  live items +1\.9 MiB +3\.0 %  .", text, re.M), text
+        assert "#" in ctl(d, "memory", "--ascii").decode()
+
+
+def doctor(d, *args):
+    """What it advises, by its names, with the facts."""
+    done = subprocess.run([PROGRAM, *of(d), "doctor", "--json", *args], capture_output=True, check=False,
+                          timeout=mayfly.PATIENCE)
+    rows = json.loads(done.stdout)
+    given = {row["id"]: row["fact"] for row in rows if row["state"] == "advice"}
+    assert done.returncode == (NO if given else OK), done
+    return given, {row["id"]: row["state"] for row in rows}
+
+
+# What depends on where the test runs.
+OF_HOST = {"huge_pages", "overcommit", "backlog", "cgroup", "host_memory", "swap", "files", "clock_source", "clock"}
+
+
+def test_doctor():
+    with Daemon("-t", "1", "-m", "16", "-I", "64k") as d, d.client() as c:
+        given, states = doctor(d)
+        assert set(given) <= OF_HOST, given
+        assert states["evictions"] == "well" and states["expiry_debt"] == "well"
+        for i in range(4000):
+            c.send(b"set k%d 0 0 20000 noreply\r\n%s\r\n" % (i, b"v" * 20000))
+        c.set(b"large", b"v" * 100000)
+        given, _ = doctor(d)
+        assert set(given) - OF_HOST == {"evictions", "too_large"}, given
+        text = run(*of(d), "doctor", status=NO).decode()
+        assert "* evictions are many against stores\n    fact:  " in text and "\n    to do: raise" in text
+    with Daemon("-t", "1", "-l", "0.0.0.0", tcp=True) as d:
+        assert "0.0.0.0" in doctor(d)[0]["open_door"]
+
+
+def test_tables():
+    with Daemon("-t", "1") as d, d.client() as c:
+        for i in range(10):
+            c.set(b"k%d" % i, b"v")
+        got = ask(d, "latency")
+        assert got["set"]["count"] == 10 and got["set"]["p99_us"] > 0
+        text = ctl(d, "latency").decode().splitlines()
+        assert text[0].split()[:3] == ["count", "mean_us", "p50_us"]
+        assert [row.split()[1] for row in text if row.startswith("set")] == ["10"]
+        assert ctl(d, "latency", "reset") in (b"OK\n", b"RESET\n")
+        assert ask(d, "latency")["set"]["count"] == 0
+        assert "0:set" in ask(d, "latency", "workers")
+
+
+def test_slowlog():
+    with Daemon("-t", "1", "-o", "slowlog_us=1") as d, d.client() as c:
+        c.set(b"some-key", b"v" * 1000)
+        rows = ask(d, "slowlog", "get", "-1").values()
+        assert any(row["command"] == "set" and row["key"] == "some-key" and row["us"] > 0 for row in rows), rows
+        assert len(ask(d, "slowlog", "get", "1")) == 1
+        text = ctl(d, "slowlog", "get", "-1").decode()
+        assert text.split()[:3] == ["time", "us", "command"] and " some-key " in text
+        assert ask(d, "slowlog", "len")["0"]["count"] >= 1
+        assert ctl(d, "slowlog", "reset") == b"OK\n"
+
+
+def test_tables_of_any_server():
+    answer = b"".join(b"STAT %d:%s %s\r\n" % (i, n, v) for i in range(2)
+                      for n, v in ((b"key", b"a\x1b[31m%d" % i), (b"bytes", b"2048"), (b"note", b"two words")))
+    with fake(answer + b"END\r\n") as path:
+        for command in (["hotkeys"], ["bigkeys"], ["slowlog"], ["slowlog", "get", "5"], ["latency"]):
+            lines = run("-s", path, *command).decode().splitlines()
+            assert lines[0].split() == ["key", "bytes", "note"], lines
+            assert lines[2].split() == ["1", r"a\x1b[31m1", "2.0", "KiB", "two", "words"], lines
+            got = json.loads(run("-s", path, "--json", *command))
+            assert got["1"] == {"key": "a\x1b[31m1", "bytes": 2048, "note": "two words"}
+    with fake(b"STAT a 1\r\nSTAT b:c 2\r\nSTAT d 3\r\nEND\r\n") as path:
+        assert json.loads(run("-s", path, "--json", "hotkeys")) == {"a": 1, "b": {"c": 2}, "d": 3}
+        assert run("-s", path, "hotkeys").decode().split() == ["a", "1", "d", "3", "c", "b", "2"]
+    with fake(b"END\r\n") as path:
+        assert run("-s", path, "slowlog") == b"nothing so far\n"
+    with fake(b"OK\r\n") as path:
+        assert run("-s", path, "slowlog", "reset") == b"OK\n"
+
+
+# ---- top -----------------------------------------------------------------------------------------
+
+def has_ncurses():
+    with open(PROGRAM, "rb") as f:
+        return b"newterm" in f.read()
+
+
+def test_shards_tell_requests():
+    with Daemon("-t", "2") as d, d.client() as c:
+        for i in range(10):
+            c.set(b"k%d" % i, b"v")
+            c.get(b"k%d" % i)
+        assert c.shard_sum("cmd_set") == c.shard_sum("cmd_get") == c.shard_sum("get_hits") == 10
+
+
+def test_top_in_a_pipe():
+    with Daemon("-t", "2") as d, d.client() as c:
+        lines = ctl(d, "top", "-n", "25", "-i", "0.001").decode().splitlines()
+        assert len(lines) == 27 and lines[0].split()[:3] == ["time", "items", "bytes"]
+        assert lines[21] == lines[0]
+        with subprocess.Popen([PROGRAM, *of(d), "top", "--json", "-i", "0.01"], stdout=subprocess.PIPE) as p:
+            for line in p.stdout:
+                got = json.loads(line)
+                c.set(b"k", b"v")
+                c.get(b"k")
+                c.get(b"absent")
+                if got["all"]["ops"] > 0 and got["all"]["hit_pct"] not in (None, 100):
+                    break
+            p.terminate()
+            p.stdout.close()
+        assert len(got["shards"]) == 2 and got["all"]["items"] == 1
+        assert sum(one["ops"] for one in got["shards"]) > 0
+        assert "no column" in complaint(*of(d), "top", "--sort", "nonsense", status=USAGE)
+
+
+def screen(t, rows=24, columns=80):
+    """What stands on the terminal, from what came so far."""
+    import vt
+    return vt.Screen(rows, columns).feed(t.text).lines()
+
+
+def test_top_on_a_terminal():
+    if not has_ncurses():
+        raise mayfly.Inapplicable("built without ncurses")
+    with Daemon("-t", "2", "-m", "100") as d, d.client() as c:
+        for i in range(100):
+            c.set(b"k%d" % i, b"v" * 1000)
+        with Terminal(PROGRAM, *of(d), "top", "-i", "0.05", term="xterm") as t:
+            def shows(what, row=None, **size):
+                def look():
+                    t.more()
+                    lines = screen(t, **size)
+                    return any(re.search(what, line) for line in (lines if row is None else [lines[row]]))
+                wait_for(look, what)
+            shows(r"SHARD +items +bytes +hit% +ops/s evict/s expire/s +debt +lag +reclaim", 8)
+            shows(r"^  all +100 ", 9)
+            shows(r"memory     \[.{30}\] .* of 100 MiB", 1)
+            shows(r"q quit", 23)
+            t.send(b"i")
+            shows(r"shard +ITEMS", 8)
+            t.send(b"?")
+            shows(r"A letter sorts by its column")
+            t.send(b"x")
+            shows(r"^  all ", 9)
+            t.resize(40, 120)
+            shows(r"q quit", 39, rows=40, columns=120)
+            t.resize(5, 20)
+            shows(r"q quit", 4, rows=5, columns=20)
+            t.send(b"q")
+            t.rest()
+            assert t.status() == OK
+        # A terminal without UTF-8 and colours.
+        with Terminal(PROGRAM, *of(d), "top", "-i", "0.05", "-n", "3", term="vt100", env={"LC_ALL": "C"}) as t:
+            text = t.rest()
+            assert t.status() == OK and max(text) < 0x80 and b"memory" in text and b"[" in text
+
+
+def test_top_on_a_dumb_terminal():
+    with Daemon("-t", "1") as d:
+        for term in ("dumb", "", "nobody-knows-it"):
+            with Terminal(PROGRAM, *of(d), "top", "-i", "0.001", "-n", "2", term=term) as t:
+                lines = t.rest().decode().splitlines()
+                assert len(lines) == 3 and lines[0].startswith("time "), (term, lines)
+                assert t.status() == OK
+
+
+def test_top_survives_its_server():
+    if not has_ncurses():
+        raise mayfly.Inapplicable("built without ncurses")
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        path = os.path.join(folder, "socket")
+        with Daemon("-t", "1", path=path) as d, \
+                Terminal(PROGRAM, *of(d), "top", "-i", "0.05", term="xterm") as t:
+            t.expect(b"memory")
+            d.stop()
+            t.expect(b"no connection")
+            with Daemon("-t", "1", path=path) as again:
+                again.wait_until_it_serves()
+                t.text = b""
+                t.expect(b"q quit")
+                t.send(b"q")
+                t.rest()
+                assert t.status() == OK
 
 
 # ---- the command line ----------------------------------------------------------------------------

@@ -1,0 +1,445 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ctl/advice.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include "ctl/show.h"
+
+/* Below so many events a ratio says nothing. */
+#define FEW 1000
+
+/* What a look needs, and where it tells. */
+struct look {
+    const struct facts *f;
+    char *fact;
+};
+
+static void tell(const struct look *l, const char *fmt, ...) MF_PRINTF(2, 3);
+static void tell(const struct look *l, const char *fmt, ...)
+{
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(l->fact, ADVICE_FACT_BYTES, fmt, args);
+    va_end(args);
+}
+
+static enum advice_state advise_if(bool is_bad)
+{
+    return is_bad ? ADVICE_GIVEN : ADVICE_WELL;
+}
+
+static double general(const struct look *l, const char *name)
+{
+    return stats_get(&l->f->general, name);
+}
+
+static double expiry(const struct look *l, const char *name)
+{
+    return stats_get(&l->f->expire, name);
+}
+
+static bool setting_is(const struct look *l, const char *name, const char *value)
+{
+    struct span text;
+
+    return stats_find(&l->f->settings, name, &text) && span_is(text, value);
+}
+
+static const char *bytes(char text[UNIT_TEXT_BYTES], double v)
+{
+    unit_short(text, UNIT_BYTES, v);
+    return text;
+}
+
+/* ---- what the server counts -------------------------------------------------------------- */
+
+static enum advice_state see_evictions(const struct look *l)
+{
+    double stores = general(l, "cmd_set");
+    double evictions = general(l, "evictions");
+    double share = stores > 0 ? evictions / stores : 0;
+
+    tell(l, "%.0f evictions for %.0f stores (%.1f %%)", evictions, stores, 100 * share);
+    return advise_if(evictions >= FEW && share > 0.1);
+}
+
+static enum advice_state see_hit_ratio(const struct look *l)
+{
+    double hits = general(l, "get_hits");
+    double gets = hits + general(l, "get_misses");
+
+    if (gets < FEW) {
+        tell(l, "%.0f keys asked for so far", gets);
+        return ADVICE_WELL;
+    }
+    tell(l, "%.1f %% of %.0f keys asked for were found", 100 * hits / gets, gets);
+    return advise_if(hits / gets < 0.5);
+}
+
+static enum advice_state see_connections(const struct look *l)
+{
+    double now = general(l, "curr_connections");
+    double most = general(l, "max_connections");
+    double refused = general(l, "rejected_connections");
+    double pauses = general(l, "listen_disabled_num");
+
+    tell(l, "%.0f of %.0f are open; %.0f were refused, accepting paused %.0f times", now, most,
+         refused, pauses);
+    return advise_if((most > 0 && now > 0.8 * most) || refused > 0 || pauses > 0);
+}
+
+static enum advice_state see_no_memory(const struct look *l)
+{
+    double n = general(l, "store_no_memory");
+
+    tell(l, "%.0f stores were answered with \"out of memory\"", n);
+    return advise_if(n > 0);
+}
+
+static enum advice_state see_too_large(const struct look *l)
+{
+    char text[UNIT_TEXT_BYTES];
+    double n = general(l, "store_too_large");
+
+    tell(l, "%.0f stores were larger than %s", n,
+         bytes(text, stats_get(&l->f->settings, "item_size_max")));
+    return advise_if(n > 0);
+}
+
+static enum advice_state see_expiry_debt(const struct look *l)
+{
+    double debt = expiry(l, "expire_debt_bytes");
+    double limit = general(l, "limit_maxbytes");
+    char text[UNIT_TEXT_BYTES];
+    char oldest[UNIT_TEXT_BYTES];
+
+    if (l->f->expire.count == 0) {
+        return ADVICE_UNKNOWN;
+    }
+    duration_text(oldest, expiry(l, "expire_debt_oldest_ms") / 1e3);
+    tell(l, "%s in %.0f items, the oldest is %s past its deadline", bytes(text, debt),
+         expiry(l, "expire_debt_keys"), oldest);
+    return advise_if(limit > 0 && debt > 0.05 * limit);
+}
+
+static enum advice_state see_expiry_lag(const struct look *l)
+{
+    double lag = expiry(l, "expire_lag_p99_ms");
+    char text[UNIT_TEXT_BYTES];
+
+    if (l->f->expire.count == 0) {
+        return ADVICE_UNKNOWN;
+    }
+    duration_text(text, lag / 1e3);
+    tell(l, "99 %% are collected within %s; %.0f cycles reached their time limit", text,
+         expiry(l, "expire_time_cap_reached"));
+    return advise_if(lag > 1000);
+}
+
+static enum advice_state see_expiry_off(const struct look *l)
+{
+    double left = expiry(l, "expire_hold_left_ms");
+    char text[UNIT_TEXT_BYTES];
+
+    if (left > 0) {
+        duration_text(text, left / 1e3);
+        tell(l, "they are held for %s more", text);
+        return ADVICE_GIVEN;
+    }
+    if (setting_is(l, "lru_crawler", "no")) {
+        tell(l, "the background search is off");
+        return ADVICE_GIVEN;
+    }
+    tell(l, "the background search is on");
+    return ADVICE_WELL;
+}
+
+static enum advice_state see_reclaimer(const struct look *l)
+{
+    double pending = expiry(l, "lazyfree_pending_bytes");
+    double limit = general(l, "limit_maxbytes");
+    char text[UNIT_TEXT_BYTES];
+
+    if (l->f->expire.count == 0) {
+        return ADVICE_UNKNOWN;
+    }
+    tell(l, "%s wait for the reclaimer or a grace period, the longest took %.0f ms",
+         bytes(text, pending), expiry(l, "lazyfree_wait_max_us") / 1e3);
+    return advise_if(limit > 0 && pending > 0.1 * limit);
+}
+
+static enum advice_state see_slow_clients(const struct look *l)
+{
+    double oom = general(l, "response_obj_oom");
+    double refused = general(l, "read_buf_oom");
+
+    tell(l, "%.0f replies dropped, %.0f read buffers refused", oom, refused);
+    return advise_if(oom > 0 || refused > 0);
+}
+
+static enum advice_state see_log_lost(const struct look *l)
+{
+    double lost = general(l, "mayfly_log_dropped");
+
+    tell(l, "%.0f messages", lost);
+    return advise_if(lost > 0);
+}
+
+/* ---- who may do what --------------------------------------------------------------------- */
+
+/* Is an address of -l, perhaps with a port and prefixes in front, a loopback address? */
+static bool is_loopback(struct span address)
+{
+    static const char *const names[] = {"127.", "[::1]", "::1", "localhost"};
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        size_t n = strlen(names[i]);
+        const char *at = memmem(address.ptr, address.len, names[i], n);
+
+        /* "tag[x]:proto[y]:127.0.0.1:11211": whatever stands before ends in a colon. */
+        if (at != NULL && (at == address.ptr || at[-1] == ':')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Does the server listen where others can reach it? */
+static bool is_reachable(const struct look *l)
+{
+    struct span list;
+
+    if (!setting_is(l, "domain_socket", "NULL")) {
+        return setting_is(l, "listen_both", "yes");
+    }
+    if (!stats_find(&l->f->settings, "inter", &list) || span_is(list, "NULL") ||
+        list.len == 0) {
+        return true;
+    }
+    while (list.len > 0) {
+        const char *mark = memchr(list.ptr, ',', list.len);
+        size_t n = mark != NULL ? (size_t)(mark - list.ptr) : list.len;
+
+        if (!is_loopback(span_of(list.ptr, n))) {
+            return true;
+        }
+        n += mark != NULL ? 1 : 0;
+        list = span_of(list.ptr + n, list.len - n);
+    }
+    return false;
+}
+
+static bool has_users(const struct look *l)
+{
+    return setting_is(l, "auth_enabled_sasl", "yes") ||
+           setting_is(l, "auth_enabled_ascii", "yes") ||
+           (stats_find(&l->f->settings, "auth_enabled_ascii", &(struct span){0}) &&
+            !setting_is(l, "auth_enabled_ascii", "no")) ||
+           (setting_is(l, "ssl_enabled", "yes") && !setting_is(l, "ssl_verify_mode", "0"));
+}
+
+static enum advice_state see_open_door(const struct look *l)
+{
+    struct span list = span_str("");
+
+    if (l->f->settings.count == 0) {
+        return ADVICE_UNKNOWN;
+    }
+    (void)stats_find(&l->f->settings, "inter", &list);
+    if (!is_reachable(l)) {
+        tell(l, "it listens where only this host can reach it");
+        return ADVICE_WELL;
+    }
+    if (has_users(l)) {
+        tell(l, "clients have to say who they are");
+        return ADVICE_WELL;
+    }
+    tell(l, "it listens on %.*s, and asks nobody who they are",
+         list.len > 100 ? 100 : (int)list.len,
+         list.len == 0 || span_is(list, "NULL") ? "every address" : list.ptr);
+    return ADVICE_GIVEN;
+}
+
+static enum advice_state see_admin(const struct look *l)
+{
+    struct span value;
+
+    if (!stats_find(&l->f->settings, "admin_commands", &value)) {
+        return ADVICE_UNKNOWN;
+    }
+    tell(l, "admin_commands=%.*s", value.len > 40 ? 40 : (int)value.len, value.ptr);
+    return advise_if(is_reachable(l) && !has_users(l) && !span_is(value, "control"));
+}
+
+static enum advice_state see_logins(const struct look *l)
+{
+    double failed = general(l, "auth_errors");
+    double all = general(l, "auth_cmds");
+
+    tell(l, "%.0f of %.0f failed", failed, all);
+    return advise_if(failed >= 100 && failed > 0.05 * all);
+}
+
+/* ---- the host ---------------------------------------------------------------------------- */
+
+static enum advice_state see_huge_pages(const struct look *l)
+{
+    const char *choice = l->f->host.huge_pages;
+
+    if (!l->f->is_here || choice[0] == '\0') {
+        return ADVICE_UNKNOWN;
+    }
+    tell(l, "transparent huge pages: %s", choice);
+    return advise_if(strcmp(choice, "always") == 0);
+}
+
+static enum advice_state see_overcommit(const struct look *l)
+{
+    if (!l->f->is_here || isnan(l->f->host.overcommit)) {
+        return ADVICE_UNKNOWN;
+    }
+    tell(l, "vm.overcommit_memory is %.0f", l->f->host.overcommit);
+    return advise_if(l->f->host.overcommit == 2);
+}
+
+static enum advice_state see_backlog(const struct look *l)
+{
+    double asked;
+
+    if (!l->f->is_here || isnan(l->f->host.backlog_max) ||
+        !stats_number(&l->f->settings, "tcp_backlog", &asked)) {
+        return ADVICE_UNKNOWN;
+    }
+    tell(l, "-b asks for %.0f, the kernel grants %.0f (net.core.somaxconn)", asked,
+         l->f->host.backlog_max);
+    return advise_if(asked > l->f->host.backlog_max);
+}
+
+static enum advice_state see_cgroup(const struct look *l)
+{
+    double limit = general(l, "limit_maxbytes");
+    double most = l->f->host.cgroup_bytes;
+    double needed = limit * 1.05 + 32.0 * (1 << 20);
+    char a[UNIT_TEXT_BYTES], b[UNIT_TEXT_BYTES], c[UNIT_TEXT_BYTES];
+
+    if (!l->f->is_here || isnan(most)) {
+        return ADVICE_UNKNOWN;
+    }
+    if (isinf(most)) {
+        tell(l, "its control group has no limit of memory");
+        return ADVICE_WELL;
+    }
+    tell(l,
+         "memory.max is %s; -m is %s, and with what stands beside it the process may take %s",
+         bytes(a, most), bytes(b, limit), bytes(c, needed));
+    return advise_if(most < needed);
+}
+
+static enum advice_state see_host_memory(const struct look *l)
+{
+    double limit = general(l, "limit_maxbytes");
+    double all = l->f->host.memory_bytes;
+    char a[UNIT_TEXT_BYTES], b[UNIT_TEXT_BYTES];
+
+    if (!l->f->is_here || !(all > 0)) {
+        return ADVICE_UNKNOWN;
+    }
+    tell(l, "-m is %s of %s", bytes(a, limit), bytes(b, all));
+    return advise_if(limit > 0.9 * all);
+}
+
+static enum advice_state see_swap(const struct look *l)
+{
+    char a[UNIT_TEXT_BYTES];
+
+    if (!l->f->host.has_process || isnan(l->f->host.swapped_bytes)) {
+        return ADVICE_UNKNOWN;
+    }
+    tell(l, "%s of it are in swap", bytes(a, l->f->host.swapped_bytes));
+    return advise_if(l->f->host.swapped_bytes > 1 << 20);
+}
+
+static enum advice_state see_files(const struct look *l)
+{
+    double needed = general(l, "max_connections") + general(l, "reserved_fds");
+
+    if (!l->f->host.has_process || isnan(l->f->host.files_max)) {
+        return ADVICE_UNKNOWN;
+    }
+    tell(l, "it may open %.0f, and needs %.0f", l->f->host.files_max, needed);
+    return advise_if(l->f->host.files_max < needed);
+}
+
+static enum advice_state see_clock_source(const struct look *l)
+{
+    static const char *const slow[] = {"hpet", "acpi_pm", "jiffies", "xen"};
+    const char *clock = l->f->host.clock;
+
+    if (!l->f->is_here || clock[0] == '\0') {
+        return ADVICE_UNKNOWN;
+    }
+    tell(l, "the kernel reads %s", clock);
+    for (size_t i = 0; i < sizeof(slow) / sizeof(slow[0]); i++) {
+        if (strcmp(clock, slow[i]) == 0) {
+            return ADVICE_GIVEN;
+        }
+    }
+    return ADVICE_WELL;
+}
+
+static enum advice_state see_clock(const struct look *l)
+{
+    double server;
+    double ahead;
+    char text[UNIT_TEXT_BYTES];
+
+    if (!stats_number(&l->f->general, "time", &server)) {
+        return ADVICE_UNKNOWN;
+    }
+    ahead = server - l->f->unix_s;
+    duration_text(text, fabs(ahead));
+    if (fabs(ahead) < 2) {
+        tell(l, "they agree");
+        return ADVICE_WELL;
+    }
+    tell(l, "the server is %s %s", text, ahead > 0 ? "ahead" : "behind");
+    return advise_if(fabs(ahead) > 5);
+}
+
+/* ---- the table --------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name, *title, *todo;
+    enum advice_state (*see)(const struct look *l);
+} rows[ADVICE_COUNT] = {
+#define ADVICE(id, title, todo) [ADVICE_##id] = {#id, title, todo, see_##id},
+#include "ctl/advice.def"
+#undef ADVICE
+};
+
+enum advice_state advice_see(enum advice_id id, const struct facts *f,
+                             char fact[ADVICE_FACT_BYTES])
+{
+    struct look l = {f, fact};
+
+    fact[0] = '\0';
+    return rows[id].see(&l);
+}
+
+const char *advice_name(enum advice_id id)
+{
+    return rows[id].name;
+}
+
+const char *advice_title(enum advice_id id)
+{
+    return rows[id].title;
+}
+
+const char *advice_todo(enum advice_id id)
+{
+    return rows[id].todo;
+}

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* `doctor`: a page of advice, each with the fact behind it. */
+#include <string.h>
+#include <time.h>
+
+#include "ctl/advice.h"
+#include "ctl/commands.h"
+#include "ctl/json.h"
+#include "ctl/link.h"
+#include "ctl/show.h"
+
+static enum ctl_status gather(struct ctl *c, struct facts *f)
+{
+    enum ctl_status status = ask_stats(c, "", &f->general);
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    f->unix_s = (double)now.tv_sec;
+    if (status == CTL_OK) {
+        status = ask_stats(c, "settings", &f->settings);
+    }
+    if (status == CTL_OK) {
+        status = ask_stats(c, "expire", &f->expire);
+        if (status == CTL_REFUSED) { /* memcached has none */
+            stats_fini(&f->expire);
+            c->why[0] = '\0';
+            status = CTL_OK;
+        }
+    }
+    if (status == CTL_OK) {
+        int pid = host_pid(c, &f->general);
+
+        f->is_here = link_is_local(c->link);
+        host_read(&f->host, HOST_ROOT, pid);
+    }
+    return status;
+}
+
+static void put_json(struct json *j, enum advice_id id, enum advice_state state,
+                     const char *fact)
+{
+    static const char *const names[] = {
+        [ADVICE_WELL] = "well", [ADVICE_GIVEN] = "advice", [ADVICE_UNKNOWN] = "unknown"};
+
+    json_begin(j, '{');
+    json_name(j, "id");
+    json_text(j, span_str(advice_name(id)));
+    json_name(j, "state");
+    json_text(j, span_str(names[state]));
+    json_name(j, "fact");
+    json_text(j, span_str(fact));
+    if (state == ADVICE_GIVEN) {
+        json_name(j, "title");
+        json_text(j, span_str(advice_title(id)));
+        json_name(j, "todo");
+        json_text(j, span_str(advice_todo(id)));
+    }
+    json_end(j, '{');
+}
+
+static void put_words(struct ctl *c, enum advice_id id, const char *fact)
+{
+    fprintf(c->out, "* %s\n    fact:  ", advice_title(id));
+    (void)show_text(c->out, span_str(fact), c->is_utf8);
+    fprintf(c->out, "\n    to do: %s\n", advice_todo(id));
+}
+
+static enum ctl_status judge(struct ctl *c, const struct facts *f)
+{
+    unsigned count[3] = {0, 0, 0};
+    struct json j;
+
+    json_init(&j, c->out);
+    if (c->options.json) {
+        json_begin(&j, '[');
+    }
+    for (unsigned id = 0; id < ADVICE_COUNT; id++) {
+        char fact[ADVICE_FACT_BYTES];
+        enum advice_state state = advice_see((enum advice_id)id, f, fact);
+
+        count[state]++;
+        if (c->options.json) {
+            put_json(&j, (enum advice_id)id, state, fact);
+        } else if (state == ADVICE_GIVEN) {
+            put_words(c, (enum advice_id)id, fact);
+        }
+    }
+    if (c->options.json) {
+        json_end(&j, '[');
+    } else {
+        fprintf(c->out, "%s%u of %u things looked at are well",
+                count[ADVICE_GIVEN] > 0 ? "\n" : "", count[ADVICE_WELL],
+                count[ADVICE_WELL] + count[ADVICE_GIVEN]);
+        if (count[ADVICE_UNKNOWN] > 0) {
+            fprintf(c->out, "; %u cannot be seen from here", count[ADVICE_UNKNOWN]);
+        }
+        fputs(".\n", c->out);
+    }
+    return count[ADVICE_GIVEN] > 0 ? CTL_NO : CTL_OK;
+}
+
+int cmd_doctor(struct ctl *c, const struct words *args)
+{
+    struct facts f;
+    enum ctl_status status;
+
+    (void)args;
+    memset(&f, 0, sizeof(f));
+    stats_init(&f.general);
+    stats_init(&f.settings);
+    stats_init(&f.expire);
+    status = gather(c, &f);
+    if (status == CTL_OK) {
+        status = judge(c, &f);
+    }
+    stats_fini(&f.general);
+    stats_fini(&f.settings);
+    stats_fini(&f.expire);
+    return status;
+}

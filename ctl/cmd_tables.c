@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * `latency`, `hotkeys`, `bigkeys`, `slowlog`: answers that are tables. Either the names of
+ * statistics say a row and a column, as "get:p99_us" does, or a line is a row, and has fields
+ * "name=value". Whatever the rows and columns are is shown, so that a server may add some.
+ */
+#include <inttypes.h>
+#include <string.h>
+
+#include "ctl/answer.h"
+#include "ctl/ask.h"
+#include "ctl/commands.h"
+#include "ctl/json.h"
+#include "ctl/show.h"
+#include "lib/base/num.h"
+
+#define COLUMNS_MAX 16
+
+struct table {
+    const struct stats *s;
+    struct span column[COLUMNS_MAX]; /* [borrowed] of s */
+    size_t width[COLUMNS_MAX];
+    unsigned columns;
+    size_t first; /* width of the names of rows */
+    bool is_flat; /* too many columns: a list */
+};
+
+/* "row:column"; without a colon the row is empty. */
+static void split(struct span name, struct span *row, struct span *column)
+{
+    size_t at = name.len;
+
+    while (at > 0 && name.ptr[at - 1] != ':') {
+        at--;
+    }
+    *row = span_of(name.ptr, at > 0 ? at - 1 : 0);
+    *column = span_of(name.ptr + at, name.len - at);
+}
+
+static unsigned find_column(const struct table *t, struct span column)
+{
+    unsigned i = 0;
+
+    while (i < t->columns && !span_eq(t->column[i], column)) {
+        i++;
+    }
+    return i;
+}
+
+/* What stands in a field: numbers as people say them. */
+static size_t put_value(const struct ctl *c, FILE *out, struct span name, struct span value)
+{
+    enum unit unit = unit_of(name);
+    char text[UNIT_TEXT_BYTES];
+    double number;
+
+    if (unit != UNIT_NONE && num_fraction(value, &number)) {
+        unit_short(text, unit, number);
+        return show_text(out, span_str(text), c->is_utf8);
+    }
+    return show_text(out, value, c->is_utf8);
+}
+
+static void lay_out(const struct ctl *c, struct table *t)
+{
+    for (size_t i = 0; i < t->s->count && !t->is_flat; i++) {
+        struct span row, column;
+        unsigned n;
+        size_t width;
+
+        split(stats_name(t->s, i), &row, &column);
+        n = find_column(t, column);
+        if (row.len == 0) {
+            continue; /* stands before the table */
+        }
+        if (n == COLUMNS_MAX) {
+            t->is_flat = true;
+            return;
+        }
+        if (n == t->columns) {
+            t->column[n] = column;
+            t->width[n] = show_columns(column, c->is_utf8);
+            t->columns++;
+        }
+        width = put_value(c, NULL, column, stats_value(t->s, i));
+        t->width[n] = width > t->width[n] ? width : t->width[n];
+        width = show_columns(row, c->is_utf8);
+        t->first = width > t->first ? width : t->first;
+    }
+}
+
+static void pad(FILE *out, size_t width, size_t columns)
+{
+    fprintf(out, "%*s", width > columns ? (int)(width - columns) : 0, "");
+}
+
+/* Lines of a name and a value: all, or those that are of no row. */
+static void put_flat(const struct ctl *c, const struct stats *s, bool all)
+{
+    struct span row, column;
+    size_t width = 0;
+
+    for (size_t i = 0; i < s->count; i++) {
+        size_t columns = show_columns(stats_name(s, i), c->is_utf8);
+
+        split(stats_name(s, i), &row, &column);
+        width = (all || row.len == 0) && columns > width && columns <= 60 ? columns : width;
+    }
+    for (size_t i = 0; i < s->count; i++) {
+        split(stats_name(s, i), &row, &column);
+        if (!all && row.len > 0) {
+            continue;
+        }
+        pad(c->out, width, show_text(c->out, stats_name(s, i), c->is_utf8));
+        fputs("  ", c->out);
+        (void)put_value(c, c->out, stats_name(s, i), stats_value(s, i));
+        fputc('\n', c->out);
+    }
+}
+
+/* The fields of a row, of which the lines follow one another from the i-th on. */
+static size_t put_row(const struct ctl *c, const struct table *t, size_t i)
+{
+    struct span row, column, other;
+    struct span name[COLUMNS_MAX];
+    struct span value[COLUMNS_MAX];
+
+    memset(name, 0, sizeof(name));
+    memset(value, 0, sizeof(value));
+    split(stats_name(t->s, i), &row, &column);
+    for (other = row; i < t->s->count; i++) {
+        unsigned n;
+
+        split(stats_name(t->s, i), &other, &column);
+        if (!span_eq(other, row)) {
+            break;
+        }
+        n = find_column(t, column);
+        name[n] = column;
+        value[n] = stats_value(t->s, i);
+    }
+    pad(c->out, t->first, show_text(c->out, row, c->is_utf8));
+    for (unsigned n = 0; n < t->columns; n++) {
+        size_t columns = put_value(c, NULL, name[n], value[n]);
+        bool is_last = n + 1 == t->columns;
+        double number;
+        bool is_left = !num_fraction(value[n], &number);
+
+        fputs("  ", c->out);
+        if (!is_left) {
+            pad(c->out, t->width[n], columns);
+        }
+        (void)put_value(c, c->out, name[n], value[n]);
+        if (is_left && !is_last) {
+            pad(c->out, t->width[n], columns);
+        }
+    }
+    fputc('\n', c->out);
+    return i;
+}
+
+static void put_table(const struct ctl *c, const struct stats *s)
+{
+    struct table t = {.s = s};
+    size_t i = 0;
+
+    lay_out(c, &t);
+    put_flat(c, s, t.is_flat);
+    if (t.is_flat || t.columns == 0) {
+        return;
+    }
+    pad(c->out, t.first, 0);
+    for (unsigned n = 0; n < t.columns; n++) {
+        fputs("  ", c->out);
+        pad(c->out, t.width[n], show_columns(t.column[n], c->is_utf8));
+        (void)show_text(c->out, t.column[n], c->is_utf8);
+    }
+    fputc('\n', c->out);
+    while (i < s->count) {
+        struct span row, column;
+
+        split(stats_name(s, i), &row, &column);
+        i = row.len == 0 ? i + 1 : put_row(c, &t, i);
+    }
+}
+
+/* Rows as objects in an object; lines without a colon are members of it. */
+static void put_json(const struct ctl *c, const struct stats *s)
+{
+    struct span open = {0};
+    struct json j;
+
+    json_init(&j, c->out);
+    json_begin(&j, '{');
+    for (size_t i = 0; i < s->count; i++) {
+        struct span row, column;
+
+        split(stats_name(s, i), &row, &column);
+        if (open.len > 0 && !span_eq(open, row)) {
+            json_end(&j, '{');
+            open.len = 0;
+        }
+        if (row.len > 0 && open.len == 0) {
+            json_name_of(&j, row);
+            json_begin(&j, '{');
+            open = row;
+        }
+        json_name_of(&j, column);
+        json_scalar(&j, stats_value(s, i));
+    }
+    if (open.len > 0) {
+        json_end(&j, '{');
+    }
+    json_end(&j, '{');
+}
+
+/* ---- asking ------------------------------------------------------------------------------ */
+
+/* A statistic of our own making. False: no memory, or too long. */
+static bool add(struct stats *s, uint64_t row, struct span column, struct span value)
+{
+    char line[4096];
+    int len = snprintf(line, sizeof(line), "STAT %" PRIu64 ":%.*s %.*s", row,
+                       column.len > 100 ? 100 : (int)column.len, column.ptr,
+                       value.len > 3500 ? 3500 : (int)value.len, value.ptr);
+
+    return len > 0 && (size_t)len < sizeof(line) && stats_take(s, span_of(line, (size_t)len));
+}
+
+/* "WORD id=7 name=value ...", of which the row is the id, or else its number. */
+static bool take_fields(struct stats *s, struct span line, uint64_t number)
+{
+    struct span word = answer_word(&line);
+    struct span rest = line;
+    struct span name, value;
+    uint64_t row = number;
+    bool is_row = false;
+
+    for (size_t i = 0; i < word.len; i++) {
+        if (word.ptr[i] < 'A' || word.ptr[i] > 'Z') {
+            return false;
+        }
+    }
+    if (answer_field(&rest, &name, &value) && span_is(name, "id")) {
+        (void)num_u64(value, &row);
+        line = rest;
+    }
+    while (answer_field(&line, &name, &value)) {
+        if (!add(s, row, name.len > 0 ? name : span_str("count"), value)) {
+            return false;
+        }
+        is_row = true;
+    }
+    return is_row;
+}
+
+/* "SLOWLOG 5": how many there are, without an END. */
+static bool is_alone(struct span line)
+{
+    uint64_t count;
+
+    (void)answer_word(&line);
+    return num_u64(answer_word(&line), &count) == MF_OK && line.len == 0;
+}
+
+/* Ask a line, and show the table that is answered; or "OK". */
+static enum ctl_status show_answer(struct ctl *c, const char *text)
+{
+    struct stats s;
+    struct span line = {0};
+    uint64_t number = 0;
+    enum ctl_status status = ask_line(c, "%s", text);
+
+    stats_init(&s);
+    while (status == CTL_OK) {
+        status = ask_answer(c, &line);
+        if (status != CTL_OK || span_is(line, "END") || span_is(line, "OK") ||
+            span_is(line, "RESET")) {
+            break;
+        }
+        if (!stats_take(&s, line) && !take_fields(&s, line, number++)) {
+            status = ask_garbled(c, line);
+        } else if (is_alone(line)) {
+            break;
+        }
+    }
+    if (status == CTL_OK && c->options.json) {
+        put_json(c, &s);
+    } else if (status == CTL_OK && s.count > 0) {
+        put_table(c, &s);
+    } else if (status == CTL_OK) {
+        fputs(span_is(line, "END") ? "nothing so far\n" : "OK\n", c->out);
+    }
+    stats_fini(&s);
+    return status;
+}
+
+/* "reset" is a command of its own; what else there is follows the section. */
+static enum ctl_status section(struct ctl *c, const struct words *args, const char *name)
+{
+    char line[256];
+
+    if (args->count > 1 && span_is(args->word[1], "reset")) {
+        snprintf(line, sizeof(line), "%s reset", name);
+    } else if (args->count > 1) {
+        snprintf(line, sizeof(line), "stats %s %.200s", name, args->word[1].ptr);
+    } else {
+        snprintf(line, sizeof(line), "stats %s", name);
+    }
+    return show_answer(c, line);
+}
+
+int cmd_latency(struct ctl *c, const struct words *args)
+{
+    return section(c, args, "latency");
+}
+
+int cmd_hotkeys(struct ctl *c, const struct words *args)
+{
+    return section(c, args, "hotkeys");
+}
+
+int cmd_bigkeys(struct ctl *c, const struct words *args)
+{
+    return section(c, args, "bigkeys");
+}
+
+int cmd_slowlog(struct ctl *c, const struct words *args)
+{
+    char line[256];
+
+    snprintf(line, sizeof(line), "slowlog %.100s%s%.100s",
+             args->count > 1 ? args->word[1].ptr : "get", args->count > 2 ? " " : "",
+             args->count > 2 ? args->word[2].ptr : "");
+    return show_answer(c, line);
+}

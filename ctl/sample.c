@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+#include "ctl/sample.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "lib/base/num.h"
+
+const struct figure_row figure_rows[FIGURE_COUNT] = {
+#define FIGURE(id, letter, title, width, kind, unit, help)                                     \
+    [FIGURE_##id] = {letter, width, FIGURE_##kind, UNIT_##unit, title, help},
+#include "ctl/figures.def"
+#undef FIGURE
+};
+
+void sample_init(struct sample *s)
+{
+    memset(s, 0, sizeof(*s));
+    stats_init(&s->general);
+    stats_init(&s->shards);
+}
+
+void sample_fini(struct sample *s)
+{
+    stats_fini(&s->general);
+    stats_fini(&s->shards);
+}
+
+/* "3:name" as 3 and "name"; false: it is not of a shard. */
+static bool split(struct span name, uint32_t *shard, struct span *rest)
+{
+    const char *mark = name.len > 0 ? memchr(name.ptr, ':', name.len) : NULL;
+
+    if (mark == NULL || num_u32(span_of(name.ptr, (size_t)(mark - name.ptr)), shard) != MF_OK) {
+        return false;
+    }
+    *rest = span_of(mark + 1, name.len - (size_t)(mark - name.ptr) - 1);
+    return true;
+}
+
+double sample_sum(const struct sample *s, const char *name)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < s->shards.count; i++) {
+        struct span rest;
+        uint32_t shard;
+        double v;
+
+        if (split(stats_name(&s->shards, i), &shard, &rest) && span_is(rest, name) &&
+            num_fraction(stats_value(&s->shards, i), &v)) {
+            sum += v;
+        }
+    }
+    return sum;
+}
+
+/* ---- counters ---------------------------------------------------------------------------- */
+
+/* Which lines make a figure, or a counter that one is made of. */
+static const struct {
+    const char *name;
+    int figure;     /* enum figure_id, or -1 */
+    size_t counter; /* offset in struct shard_sample, if figure is -1 */
+} sources[] = {
+    {"curr_items", FIGURE_items, 0},
+    {"bytes", FIGURE_bytes, 0},
+    {"expire_debt_keys", FIGURE_debt, 0},
+    {"expire_lag_p99_ms", FIGURE_lag_ms, 0},
+    {"lazyfree_pending_bytes", FIGURE_backlog, 0},
+#define COUNTER(name, field) {name, -1, offsetof(struct shard_sample, field)},
+    COUNTER("cmd_get", gets) COUNTER("get_hits", hits) COUNTER("cmd_get", ops)
+        COUNTER("cmd_set", ops) COUNTER("cmd_touch", ops) COUNTER("delete_hits", ops)
+            COUNTER("delete_misses", ops) COUNTER("incr_hits", ops) COUNTER("incr_misses", ops)
+                COUNTER("decr_hits", ops) COUNTER("decr_misses", ops)
+                    COUNTER("evictions", evicted) COUNTER("expired_lazy", expired)
+                        COUNTER("expired_active", expired) COUNTER("expired_reclaim", expired)
+#undef COUNTER
+};
+
+static void take_line(struct shard_sample *one, struct span name, double v)
+{
+    for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
+        double *to;
+
+        if (!span_is(name, sources[i].name)) {
+            continue;
+        }
+        if (sources[i].figure >= 0) {
+            to = &one->figure[sources[i].figure];
+            *to = isnan(*to) ? v : *to + v;
+        } else {
+            to = (double *)(void *)((char *)one + sources[i].counter);
+            *to += v;
+        }
+    }
+}
+
+static void forget(struct shard_sample *one)
+{
+    memset(one, 0, sizeof(*one));
+    for (unsigned f = 0; f < FIGURE_COUNT; f++) {
+        one->figure[f] = NAN;
+    }
+}
+
+/* A counter that fell was reset. */
+static double grown(double now, double before)
+{
+    return now >= before ? now - before : now;
+}
+
+static void derive_rates(struct shard_sample *one, const struct shard_sample *before,
+                         double seconds)
+{
+    double gets = grown(one->gets, before->gets);
+
+    if (!(seconds > 0)) {
+        return;
+    }
+    one->figure[FIGURE_ops] = grown(one->ops, before->ops) / seconds;
+    one->figure[FIGURE_evicted] = grown(one->evicted, before->evicted) / seconds;
+    one->figure[FIGURE_expired] = grown(one->expired, before->expired) / seconds;
+    one->figure[FIGURE_hit_pct] =
+        gets > 0 ? 100 * grown(one->hits, before->hits) / gets : (double)NAN;
+}
+
+static void add_up(struct sample *s)
+{
+    for (unsigned i = 0; i < s->shard_count; i++) {
+        const struct shard_sample *one = &s->shard[i];
+
+        for (unsigned f = 0; f < FIGURE_COUNT; f++) {
+            double *to = &s->all.figure[f];
+            double v = one->figure[f];
+
+            if (isnan(v)) {
+                continue;
+            }
+            if (figure_rows[f].kind == FIGURE_WORST) {
+                *to = isnan(*to) || v > *to ? v : *to;
+            } else {
+                *to = isnan(*to) ? v : *to + v;
+            }
+        }
+        s->all.evicted += one->evicted;
+        s->all.expired += one->expired;
+    }
+    s->all.figure[FIGURE_hit_pct] = NAN;
+}
+
+void sample_derive(struct sample *s, const struct sample *before)
+{
+    double seconds = before != NULL ? s->at_s - before->at_s : 0;
+    struct shard_sample whole;
+
+    s->shard_count = 0;
+    for (size_t i = 0; i < s->shards.count; i++) {
+        struct span rest;
+        uint32_t shard;
+        double v;
+
+        if (!split(stats_name(&s->shards, i), &shard, &rest) || shard >= SAMPLE_SHARDS_MAX ||
+            !num_fraction(stats_value(&s->shards, i), &v)) {
+            continue;
+        }
+        while (s->shard_count <= shard) {
+            forget(&s->shard[s->shard_count++]);
+        }
+        take_line(&s->shard[shard], rest, v);
+    }
+    forget(&s->all);
+    add_up(s);
+
+    /* What workers count is in `stats` for all of them, also of a server that has no shards. */
+    forget(&whole);
+    for (size_t i = 0; i < s->general.count; i++) {
+        double v;
+
+        if (num_fraction(stats_value(&s->general, i), &v)) {
+            take_line(&whole, stats_name(&s->general, i), v);
+        }
+    }
+    s->all.gets = whole.gets;
+    s->all.hits = whole.hits;
+    s->all.ops = whole.ops;
+    s->all.evicted = whole.evicted;
+    s->all.figure[FIGURE_items] = whole.figure[FIGURE_items];
+    s->all.figure[FIGURE_bytes] = whole.figure[FIGURE_bytes];
+    if (before != NULL) {
+        derive_rates(&s->all, &before->all, seconds);
+        for (unsigned i = 0; i < s->shard_count && i < before->shard_count; i++) {
+            derive_rates(&s->shard[i], &before->shard[i], seconds);
+        }
+    }
+}
+
+/* ---- latency ----------------------------------------------------------------------------- */
+
+void sample_read_latency(struct sample *s, const struct stats *answer)
+{
+    s->latency_count = 0;
+    for (size_t i = 0; i < answer->count; i++) {
+        struct span name = stats_name(answer, i);
+        const char *mark = name.len > 0 ? memchr(name.ptr, ':', name.len) : NULL;
+        size_t len = mark != NULL ? (size_t)(mark - name.ptr) : 0;
+        struct span what = span_of(name.ptr + len + 1, mark != NULL ? name.len - len - 1 : 0);
+        struct latency_sample *l = NULL;
+        double v;
+
+        if (len == 0 || len >= sizeof(l->kind) || !num_fraction(stats_value(answer, i), &v)) {
+            continue;
+        }
+        for (unsigned k = 0; k < s->latency_count && l == NULL; k++) {
+            if (span_eq(span_str(s->latency[k].kind), span_of(name.ptr, len))) {
+                l = &s->latency[k];
+            }
+        }
+        if (l == NULL && s->latency_count < SAMPLE_KINDS_MAX) {
+            l = &s->latency[s->latency_count++];
+            *l = (struct latency_sample){.p50_us = (double)NAN, .p99_us = (double)NAN};
+            memcpy(l->kind, name.ptr, len);
+        }
+        if (l == NULL) {
+            continue;
+        }
+        if (span_is(what, "p50_us")) {
+            l->p50_us = v;
+        } else if (span_is(what, "p99_us")) {
+            l->p99_us = v;
+        } else if (span_is(what, "count")) {
+            l->count = v;
+        }
+    }
+}
+
+/* ---- asking ------------------------------------------------------------------------------ */
+
+static double monotonic_s(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* A section that not every server has: a refusal is no failure. */
+static enum ctl_status ask_perhaps(struct ctl *c, const char *section, struct stats *s)
+{
+    enum ctl_status status = ask_stats(c, section, s);
+
+    if (status == CTL_REFUSED) {
+        stats_fini(s);
+        c->why[0] = '\0';
+        return CTL_OK;
+    }
+    return status;
+}
+
+enum ctl_status sample_take(struct ctl *c, struct sample *s, const struct sample *before)
+{
+    struct stats latency;
+    enum ctl_status status = ask_stats(c, "", &s->general);
+
+    stats_init(&latency);
+    s->at_s = monotonic_s();
+    if (status == CTL_OK) {
+        status = ask_perhaps(c, "shards", &s->shards);
+    }
+    if (status == CTL_OK) {
+        status = ask_perhaps(c, "latency", &latency);
+    }
+    if (status == CTL_OK) {
+        sample_read_latency(s, &latency);
+        sample_derive(s, before);
+    }
+    stats_fini(&latency);
+    return status;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The state of a server at one moment, and what happened since the moment before: what `top`
+ * and `memory` show. Made of `stats` and `stats shards`, and of `stats latency` where there is
+ * one.
+ */
+#ifndef MAYFLY_CTL_SAMPLE_H
+#define MAYFLY_CTL_SAMPLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "ctl/ask.h"
+#include "ctl/show.h"
+
+enum figure_id {
+#define FIGURE(id, letter, title, width, kind, unit, help) FIGURE_##id,
+#include "ctl/figures.def"
+#undef FIGURE
+    FIGURE_COUNT
+};
+
+enum figure_kind { FIGURE_NOW, FIGURE_RATE, FIGURE_WORST };
+
+struct figure_row {
+    char letter;
+    unsigned width;
+    enum figure_kind kind;
+    enum unit unit;
+    const char *title;
+    const char *help;
+};
+
+extern const struct figure_row figure_rows[FIGURE_COUNT];
+
+/* More workers than this are not shown one by one; the daemon has 1024 at most. */
+#define SAMPLE_SHARDS_MAX 1024
+
+/* Figures of a shard with its worker, and the counters that they are made of. */
+struct shard_sample {
+    double figure[FIGURE_COUNT]; /* NAN: not known */
+    double gets, hits, ops, evicted, expired;
+};
+
+#define SAMPLE_KINDS_MAX 8
+
+/* How long requests of a kind took, since the start of the server or a reset. */
+struct latency_sample {
+    char kind[16];
+    double p50_us, p99_us;
+    double count;
+};
+
+struct sample {
+    double at_s; /* monotonic */
+    struct stats general, shards;
+    struct shard_sample all;
+    struct shard_sample shard[SAMPLE_SHARDS_MAX];
+    unsigned shard_count;
+    struct latency_sample latency[SAMPLE_KINDS_MAX];
+    unsigned latency_count;
+};
+
+/* Storage of the caller, which is large: not for the stack. */
+void sample_init(struct sample *s);
+void sample_fini(struct sample *s);
+
+/*
+ * Ask the server. before: the last one, or NULL; without it what is per second, and the hit
+ * ratio of an interval, are not known.
+ */
+enum ctl_status sample_take(struct ctl *c, struct sample *s, const struct sample *before);
+
+/* The same from answers that are there already: general and shards are filled in. */
+void sample_derive(struct sample *s, const struct sample *before);
+
+/* Read an answer to `stats latency`. */
+void sample_read_latency(struct sample *s, const struct stats *answer);
+
+/* The sum over all shards of a line of `stats shards`. */
+double sample_sum(const struct sample *s, const char *name);
+
+#endif

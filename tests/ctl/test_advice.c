@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* advice, host: each look sees what it is for, and nothing where all is well. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ctl/advice.h"
+#include "tests/common/unit.h"
+
+static struct facts facts;
+
+static void add(struct stats *s, const char *name, const char *value)
+{
+    char line[200];
+    int len = snprintf(line, sizeof(line), "STAT %s %s", name, value);
+
+    ck_assert(stats_take(s, span_of(line, (size_t)len)));
+}
+
+/* A server where all is well. */
+static void make_well(void)
+{
+    static const char *const general[][2] = {
+        {"time", "1000000"},         {"cmd_set", "100000"},          {"evictions", "100"},
+        {"get_hits", "90000"},       {"get_misses", "10000"},        {"curr_connections", "10"},
+        {"max_connections", "1024"}, {"limit_maxbytes", "67108864"}, {"reserved_fds", "20"},
+        {"auth_cmds", "1000"},
+    };
+    static const char *const settings[][2] = {
+        {"inter", "127.0.0.1"},       {"domain_socket", "NULL"},    {"lru_crawler", "yes"},
+        {"auth_enabled_sasl", "no"},  {"auth_enabled_ascii", "no"}, {"ssl_enabled", "no"},
+        {"ssl_verify_mode", "0"},     {"tcp_backlog", "1024"},      {"admin_commands", "any"},
+        {"item_size_max", "1048576"},
+    };
+
+    memset(&facts, 0, sizeof(facts));
+    for (size_t i = 0; i < sizeof(general) / sizeof(general[0]); i++) {
+        add(&facts.general, general[i][0], general[i][1]);
+    }
+    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
+        add(&facts.settings, settings[i][0], settings[i][1]);
+    }
+    add(&facts.expire, "expire_hold_left_ms", "0");
+    facts.is_here = true;
+    facts.unix_s = 1000000;
+    facts.host = (struct host){.has_process = true,
+                               .files_max = 65536,
+                               .cgroup_bytes = (double)INFINITY,
+                               .memory_bytes = 8e9,
+                               .backlog_max = 4096,
+                               .huge_pages = "madvise",
+                               .clock = "tsc"};
+}
+
+static void forget(void)
+{
+    stats_fini(&facts.general);
+    stats_fini(&facts.settings);
+    stats_fini(&facts.expire);
+}
+
+TEST_FIXTURE(make_well, forget)
+
+/* Replace a line. */
+static void set(struct stats *s, const char *name, const char *value)
+{
+    struct stats old = *s;
+
+    stats_init(s);
+    for (size_t i = 0; i < old.count; i++) {
+        if (!span_is(stats_name(&old, i), name)) {
+            char line[400];
+            struct span n = stats_name(&old, i);
+            struct span v = stats_value(&old, i);
+
+            snprintf(line, sizeof(line), "STAT %.*s %.*s", (int)n.len, n.ptr, (int)v.len,
+                     v.ptr);
+            ck_assert(stats_take(s, span_str(line)));
+        }
+    }
+    add(s, name, value);
+    stats_fini(&old);
+}
+
+/* Exactly these are advised. */
+static void assert_advice(const char *names)
+{
+    char got[1000] = "";
+
+    for (unsigned id = 0; id < ADVICE_COUNT; id++) {
+        char fact[ADVICE_FACT_BYTES];
+
+        if (advice_see((enum advice_id)id, &facts, fact) == ADVICE_GIVEN) {
+            ck_assert(fact[0] != '\0');
+            snprintf(got + strlen(got), sizeof(got) - strlen(got), "%s%s",
+                     got[0] != '\0' ? " " : "", advice_name((enum advice_id)id));
+        }
+    }
+    ck_assert_str_eq(got, names);
+}
+
+TEST(where_all_is_well_there_is_no_advice)
+{
+    assert_advice("");
+}
+
+TEST(what_the_server_counts_is_judged)
+{
+    static const struct {
+        const char *name, *value, *advice;
+    } rows[] = {
+        {"evictions", "20000", "evictions"},
+        {"evictions", "900", ""},
+        {"get_misses", "100000", "hit_ratio"},
+        {"curr_connections", "900", "connections"},
+        {"rejected_connections", "1", "connections"},
+        {"listen_disabled_num", "1", "connections"},
+        {"store_no_memory", "1", "no_memory"},
+        {"store_too_large", "1", "too_large"},
+        {"response_obj_oom", "1", "slow_clients"},
+        {"auth_errors", "500", "logins"},
+        {"mayfly_log_dropped", "1", "log_lost"},
+        {"time", "1000060", "clock"},
+        {"time", "999000", "clock"},
+        {"time", "1000001", ""},
+        {"max_connections", "100000", "files"},
+        {"limit_maxbytes", "7900000000", "host_memory"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        set(&facts.general, rows[i].name, rows[i].value);
+        assert_advice(rows[i].advice);
+        forget();
+        make_well();
+    }
+}
+
+TEST(expiry_is_judged)
+{
+    add(&facts.expire, "expire_debt_bytes", "10000000");
+    assert_advice("expiry_debt");
+    add(&facts.expire, "expire_lag_p99_ms", "5000");
+    assert_advice("expiry_debt expiry_lag");
+    add(&facts.expire, "lazyfree_pending_bytes", "10000000");
+    assert_advice("expiry_debt expiry_lag reclaimer");
+    forget();
+    make_well();
+    set(&facts.expire, "expire_hold_left_ms", "1000");
+    assert_advice("expiry_off");
+    set(&facts.expire, "expire_hold_left_ms", "0");
+    set(&facts.settings, "lru_crawler", "no");
+    assert_advice("expiry_off");
+}
+
+TEST(doors_are_open_or_not)
+{
+    static const struct {
+        const char *inter;
+        bool is_open;
+    } rows[] = {
+        {"127.0.0.1", false},
+        {"127.0.0.1:11211,[::1]:11211", false},
+        {"localhost", false},
+        {"::1", false},
+        {"NULL", true},
+        {"0.0.0.0", true},
+        {"127.0.0.1,10.0.0.1", true},
+        {"10.127.0.1", true},
+        {"proto[ascii]:127.0.0.2", false},
+        {"tag[x]:10.0.0.1", true},
+        {"notlocalhost", true},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        set(&facts.settings, "inter", rows[i].inter);
+        assert_advice(rows[i].is_open ? "open_door admin" : "");
+    }
+    set(&facts.settings, "inter", "0.0.0.0");
+    set(&facts.settings, "admin_commands", "control");
+    assert_advice("open_door");
+    set(&facts.settings, "auth_enabled_ascii", "/etc/mayfly/users");
+    assert_advice("");
+    set(&facts.settings, "auth_enabled_ascii", "no");
+    set(&facts.settings, "ssl_enabled", "yes");
+    assert_advice("open_door");
+    set(&facts.settings, "ssl_verify_mode", "2");
+    assert_advice("");
+    set(&facts.settings, "ssl_enabled", "no");
+    set(&facts.settings, "domain_socket", "/run/mayfly/socket");
+    assert_advice("");
+}
+
+TEST(the_host_is_judged)
+{
+    snprintf(facts.host.huge_pages, sizeof(facts.host.huge_pages), "always");
+    assert_advice("huge_pages");
+    facts.host.overcommit = 2;
+    facts.host.backlog_max = 128;
+    assert_advice("huge_pages overcommit backlog");
+    facts.host.cgroup_bytes = 64.0 * 1024 * 1024;
+    facts.host.swapped_bytes = 1e8;
+    facts.host.files_max = 1000;
+    assert_advice("huge_pages overcommit backlog cgroup swap files");
+    snprintf(facts.host.clock, sizeof(facts.host.clock), "hpet");
+    assert_advice("huge_pages overcommit backlog cgroup swap files clock_source");
+}
+
+TEST(another_host_is_not_judged)
+{
+    facts.is_here = false;
+    facts.host = (struct host){.huge_pages = "always", .overcommit = 2, .clock = "hpet"};
+    assert_advice("");
+}
+
+/* ---- host -------------------------------------------------------------------------------- */
+
+static char root[64];
+
+static void put_file(const char *path, const char *text)
+{
+    char whole[300];
+    FILE *f;
+
+    snprintf(whole, sizeof(whole), "%s%s", root, path);
+    for (char *p = whole + 1; *p != '\0'; p++) {
+        if (*p == '/') {
+            *p = '\0';
+            (void)mkdir(whole, 0700);
+            *p = '/';
+        }
+    }
+    f = fopen(whole, "w");
+    ck_assert_ptr_nonnull(f);
+    fputs(text, f);
+    fclose(f);
+}
+
+static void make_root(void)
+{
+    snprintf(root, sizeof(root), "/tmp/mayfly-host.XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(root));
+}
+
+static void remove_root(void)
+{
+    char command[100];
+
+    snprintf(command, sizeof(command), "rm -rf %s", root);
+    ck_assert_int_eq(system(command), 0);
+}
+
+TEST_FIXTURE(make_root, remove_root)
+
+TEST(what_the_kernel_says_is_read)
+{
+    struct host h;
+
+    put_file("/proc/7/status", "Name:\tmayflyd\nVmRSS:\t    2048 kB\nVmSwap:\t       4 kB\n");
+    put_file("/proc/7/limits",
+             "Limit  Soft Limit  Hard Limit  Units\n"
+             "Max open files            1024                 4096     files\n");
+    put_file("/proc/7/cgroup", "0::/system.slice/mayflyd.service\n");
+    put_file("/sys/fs/cgroup/system.slice/mayflyd.service/memory.max", "max\n");
+    put_file("/sys/fs/cgroup/system.slice/memory.max", "1000000\n");
+    put_file("/proc/meminfo", "MemTotal:       1000 kB\nMemFree: 5 kB\n");
+    put_file("/proc/sys/vm/overcommit_memory", "1\n");
+    put_file("/proc/sys/net/core/somaxconn", "4096\n");
+    put_file("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
+    put_file("/sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n");
+    host_read(&h, root, 7);
+    ck_assert(h.has_process);
+    ck_assert(h.resident_bytes == 2048 * 1024 && h.swapped_bytes == 4096);
+    ck_assert(h.files_max == 1024);
+    ck_assert(h.cgroup_bytes == 1000000);
+    ck_assert(h.memory_bytes == 1024000);
+    ck_assert(h.overcommit == 1 && h.backlog_max == 4096);
+    ck_assert_str_eq(h.huge_pages, "madvise");
+    ck_assert_str_eq(h.clock, "tsc");
+}
+
+TEST(a_group_without_a_limit_has_none)
+{
+    struct host h;
+
+    put_file("/proc/7/cgroup", "0::/\n");
+    host_read(&h, root, 7);
+    ck_assert(isinf(h.cgroup_bytes));
+}
+
+TEST(what_cannot_be_read_is_not_known)
+{
+    struct host h;
+
+    host_read(&h, root, 7);
+    ck_assert(!h.has_process && isnan(h.resident_bytes) && isnan(h.cgroup_bytes));
+    ck_assert(isnan(h.memory_bytes) && h.huge_pages[0] == '\0' && h.clock[0] == '\0');
+    put_file("/proc/meminfo", "");
+    put_file("/proc/7/cgroup", "rubbish");
+    put_file("/proc/7/limits", "Max open files   unlimited unlimited files\n");
+    put_file("/sys/kernel/mm/transparent_hugepage/enabled", "none of these\n");
+    host_read(&h, root, 7);
+    ck_assert(isnan(h.memory_bytes) && isnan(h.cgroup_bytes) && isnan(h.files_max));
+    ck_assert_str_eq(h.huge_pages, "");
+}
