@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "daemon/command/observe.h"
+#include "daemon/command/timing.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/check.h"
 #include "lib/base/context.h"
@@ -166,6 +167,9 @@ enum turn_stop exec_get_keys(struct turn *t, const struct request *r, struct spa
 
     must_be_in_turn(t);
     while ((n = take_keys(t, &keys, key, hash)) > 0) {
+        if (MF_UNLIKELY(t->insight != 0)) {
+            timing_sample_keys(t, key, hash, n);
+        }
         for (unsigned i = 0; i < n; i++) {
             enum turn_stop stop;
 

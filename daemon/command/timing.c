@@ -91,6 +91,30 @@ void timing_name(struct turn *t, const struct request *r)
     }
 }
 
+void timing_sample(struct turn *t, const struct request *r)
+{
+    bool has_keys = r->cls == CLASS_GET &&
+                    (r->more.len > 0 || r->command == CMD_GAT || r->command == CMD_GATS);
+
+    must_be_worker(t->w);
+    /* Those of a line of keys are looked at as they are looked up. */
+    insight_sample(t->w, r->hash, has_keys ? span_of(NULL, 0) : r->key);
+}
+
+void timing_sample_keys(struct turn *t, const struct span *key, const uint64_t *hash,
+                        unsigned n)
+{
+    struct insight *i = &t->w->insight;
+    unsigned at = 0;
+
+    must_be_worker(t->w);
+    while (i->sample_left <= n - at) {
+        at += i->sample_left;
+        insight_sample(t->w, hash[at - 1], key[at - 1]);
+    }
+    i->sample_left -= n - at;
+}
+
 /*
  * They stay with the client, which some of their replies have not reached. Without memory for
  * that they are not counted.

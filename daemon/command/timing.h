@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "daemon/command/turn.h"
+#include "daemon/worker/worker.h"
 #include "lib/base/context.h"
 #include "proto/request.h"
 
@@ -34,6 +35,13 @@ void timing_begin(struct turn *t);
 /* Remember which request is the first of those that are timed. Context: worker, in the turn. */
 void timing_name(struct turn *t, const struct request *r);
 
+/* The request is one that is looked at for hot keys. Context: worker, in the turn. */
+void timing_sample(struct turn *t, const struct request *r);
+
+/* The same for the keys of a line of several. Context: worker, in a turn that measures. */
+void timing_sample_keys(struct turn *t, const struct span *key, const uint64_t *hash,
+                        unsigned n);
+
 /* A request is executed, and its reply composed. Context: worker, in a turn that measures. */
 static inline void timing_count(struct turn *t, const struct request *r)
 {
@@ -41,6 +49,9 @@ static inline void timing_count(struct turn *t, const struct request *r)
     t->timed.n[command_kinds[r->command]]++;
     if (MF_UNLIKELY(t->timed.wants_first)) {
         timing_name(t, r);
+    }
+    if (MF_UNLIKELY(--t->w->insight.sample_left == 0)) {
+        timing_sample(t, r);
     }
 }
 

@@ -8,9 +8,11 @@
 
 #include <string.h>
 
+#include "daemon/stats/stats_bigkeys.h"
 #include "daemon/stats/stats_conns.h"
 #include "daemon/stats/stats_detail.h"
 #include "daemon/stats/stats_general.h"
+#include "daemon/stats/stats_hotkeys.h"
 #include "daemon/stats/stats_sizes.h"
 #include "daemon/stats/stats_sum.h"
 #include "daemon/worker/crew.h"
@@ -153,6 +155,19 @@ static enum stats_result do_latency(const struct ask *a)
                                     : answer(a, REPLY_ERROR);
 }
 
+/* Both show keys. */
+static enum stats_result do_hotkeys(const struct ask *a)
+{
+    return a->w->settings->no_dump ? answer(a, REPLY_KEYS_OFF)
+                                   : stats_hotkeys(a->w, a->out, a->done, a->done_arg);
+}
+
+static enum stats_result do_bigkeys(const struct ask *a)
+{
+    return a->w->settings->no_dump ? answer(a, REPLY_KEYS_OFF)
+                                   : stats_bigkeys(a->w, a->out, a->done, a->done_arg);
+}
+
 static enum stats_result do_conns(const struct ask *a)
 {
     return stats_conns(a->w, a->out, a->done, a->done_arg);
@@ -198,6 +213,8 @@ static const struct {
     {"expire", do_expire, NEED_READ},
     {"shards", do_shards, NEED_READ},
     {"latency", do_latency, NEED_READ},
+    {"hotkeys", do_hotkeys, NEED_READ | SHOWS_KEYS},
+    {"bigkeys", do_bigkeys, NEED_ADMIN}, /* a walk over all keys, as a dump */
 };
 
 #define HANDLERS (sizeof(handlers) / sizeof(handlers[0]))

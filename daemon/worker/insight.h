@@ -13,17 +13,29 @@
 #include "lib/base/check.h"
 #include "lib/base/clock.h"
 #include "lib/base/context.h"
+#include "lib/base/span.h"
 
 /* In struct insight: what is on. */
 enum {
     INSIGHT_LATENCY = 1 << 0, /* latency_stats */
     INSIGHT_SLOW = 1 << 1,    /* slowlog_us */
+    INSIGHT_HOT = 1 << 2,     /* hotkeys */
 };
+
+/* One of `sampling` accesses is looked at from now on; 0: none. Context: worker. */
+void insight_begin_sampling(struct worker *w, uint32_t sampling);
+
+/*
+ * The access that was to be looked at is to this key; it stands for as many as the distance is
+ * between them on average. Also called if none is to be looked at. Context: worker.
+ */
+void insight_sample(struct worker *w, uint64_t hash, struct span key);
 
 /* The loop is about to wait for events. Context: worker. */
 static inline void insight_begin_loop(struct worker *w)
 {
     struct insight *i = &w->insight;
+    uint32_t sampling;
     int32_t slow_us;
 
     must_be_worker(w);
@@ -32,6 +44,13 @@ static inline void insight_begin_loop(struct worker *w)
     if (slow_us > 0) {
         i->on |= INSIGHT_SLOW;
         i->slow_ns = (uint64_t)slow_us * 1000;
+    }
+    sampling = setting_get(w->settings, hotkeys);
+    if (sampling > 0) {
+        i->on |= INSIGHT_HOT;
+    }
+    if (MF_UNLIKELY(sampling != i->sampling)) {
+        insight_begin_sampling(w, sampling);
     }
     i->readable_ns = i->on == 0; /* 0: to be found out with the first event */
 }

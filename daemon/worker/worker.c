@@ -292,9 +292,11 @@ static void release_ring(struct worker *w)
 
 static void release_buffers(struct worker *w)
 {
+    mem_free(w->insight.hotkeys);
     mem_free(w->insight.latency);
     mem_free(w->obuf);
     mem_free(w->rbuf);
+    w->insight.hotkeys = NULL;
     w->insight.latency = NULL;
     w->obuf = NULL;
     w->rbuf = NULL;
@@ -350,6 +352,7 @@ static int worker_init(struct worker *w, struct crew *crew, uint32_t id)
     atomic_init(&w->sleeps_until, MSEC_NEVER);
     w->rbuf = mem_alloc_aligned(WORKER_RBUF_BYTES, 64);
     w->obuf = mem_alloc_aligned(WORKER_OBUF_BYTES, 64);
+    w->insight.random = UINT64_C(0x9e3779b97f4a7c15) * (id + 1);
     w->insight.readable_ns = 1; /* nothing is on before the loop runs */
     w->insight.latency = mem_zalloc(sizeof(*w->insight.latency));
     if (w->rbuf == NULL || w->obuf == NULL || w->insight.latency == NULL ||

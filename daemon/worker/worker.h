@@ -31,6 +31,7 @@ struct conn;
 struct crew;
 struct cron;
 struct detail_table;
+struct hotkeys;
 struct latency;
 struct round;
 struct settings;
@@ -94,8 +95,12 @@ struct idle {
 struct insight {
     struct latency *latency; /* [const] owned; the words in it are atomic */
     /* [worker] */
-    uint32_t on;      /* what is measured, in this turn of the loop */
-    uint64_t slow_ns; /* requests that take as long are slow, if that is asked for */
+    struct hotkeys *hotkeys; /* owned; NULL until first used */
+    uint32_t sampling;       /* one of so many accesses is looked at for hot keys */
+    uint32_t sample_left;    /* accesses up to the next one that is */
+    uint64_t random;         /* state of what draws these distances */
+    uint32_t on;             /* what is measured, in this turn of the loop */
+    uint64_t slow_ns;        /* requests that take as long are slow, if that is asked for */
     /* When its first event came; 0: none has; not 0 while nothing is on. */
     uint64_t readable_ns;
 };

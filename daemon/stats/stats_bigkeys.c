@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See stats_bigkeys.h. The message visits each worker, which walks over its home shard in
+ * slices and keeps the largest items that the walk has met. At the end they are looked up: what
+ * is gone by then is left out, and what is there is shown as large as it is then.
+ */
+#include "daemon/stats/stats_bigkeys.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/stats/stats_gather.h"
+#include "daemon/worker/crew.h"
+#include "lib/base/context.h"
+#include "lib/base/mem.h"
+#include "lib/base/rcu.h"
+#include "lib/engine/find.h"
+#include "lib/shard/info.h"
+#include "proto/encode.h"
+
+/* Items that are kept; fewer may be left at the end. */
+#define KEPT 24u
+
+/* Items that are shown. */
+#define SHOWN 20u
+
+#define POSITIONS_A_LOOK 16u /* the clock is read after this many positions of the index */
+
+struct big_item {
+    size_t bytes; /* as in the walk, and then as looked up; 0: gone */
+    size_t value_bytes;
+    uint8_t key_len;
+    char key[ITEM_KEY_MAX];
+};
+
+struct big_gather {
+    struct stats_gather gather; /* stands first */
+    uint64_t cursor;            /* of the walk over the shard that is visited */
+    uint32_t used;
+    struct big_item items[KEPT]; /* the largest first */
+};
+
+static struct big_gather *big_of(struct stats_gather *g)
+{
+    return (struct big_gather *)(void *)g;
+}
+
+static bool has_key(const struct big_item *b, const struct item *it)
+{
+    return b->key_len == it->key_len && memcmp(b->key, item_key(it), it->key_len) == 0;
+}
+
+/* The walk has met an item; the same one perhaps twice. */
+static void meet(void *arg, const struct shard *s, const struct item *it)
+{
+    struct big_gather *b = arg;
+    size_t bytes = item_size(it);
+    uint32_t at = b->used;
+
+    (void)s;
+    if (b->used == KEPT && bytes <= b->items[KEPT - 1].bytes) {
+        return;
+    }
+    for (uint32_t i = 0; i < b->used; i++) {
+        if (has_key(&b->items[i], it)) {
+            return;
+        }
+    }
+    while (at > 0 && b->items[at - 1].bytes < bytes) {
+        at--;
+    }
+    b->used += b->used < KEPT;
+    memmove(&b->items[at + 1], &b->items[at], (b->used - at - 1) * sizeof(b->items[0]));
+    b->items[at].bytes = bytes;
+    b->items[at].key_len = it->key_len;
+    memcpy(b->items[at].key, item_key(it), it->key_len);
+}
+
+static bool visit(struct stats_gather *g, struct worker *w)
+{
+    struct big_gather *b = big_of(g);
+    bool is_done = w->shard == NULL;
+    msec_t now = worker_now(w);
+
+    must_be_worker(w);
+    must_not_be_reading();
+    if (is_done) {
+        return true;
+    }
+    if (g->next == 0 && b->cursor == 0) {
+        ctr_add(&w->counters, CTR_size_walks, 1);
+    }
+    rcu_begin();
+    do {
+        for (unsigned n = 0; n < POSITIONS_A_LOOK && !is_done; n++) {
+            b->cursor = shard_walk(w->shard, b->cursor, now, meet, b);
+            is_done = b->cursor == 0;
+        }
+    } while (!is_done && !stats_gather_pauses(g, w));
+    rcu_end();
+    return is_done;
+}
+
+/* How large are they now? */
+static void look_up(struct big_gather *b, struct worker *w)
+{
+    struct engine *e = w->engine;
+    msec_t now = worker_now(w);
+    const struct route *route;
+
+    rcu_begin();
+    route = router_read(&e->router);
+    for (uint32_t i = 0; i < b->used; i++) {
+        struct big_item *item = &b->items[i];
+        uint64_t hash = engine_hash(e, item->key, item->key_len);
+        struct found f = engine_find(e, route, hash, item->key, item->key_len, now);
+
+        item->bytes = f.item != NULL ? item_size(f.item) : 0;
+        item->value_bytes = f.item != NULL ? f.item->value_len : 0;
+    }
+    rcu_end();
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const struct big_item *x = a;
+    const struct big_item *y = b;
+
+    return x->bytes < y->bytes ? 1 : -(x->bytes > y->bytes);
+}
+
+static enum gather_end finish(struct stats_gather *g)
+{
+    struct big_gather *b = big_of(g);
+
+    look_up(b, g->asker);
+    qsort(b->items, b->used, sizeof(b->items[0]), by_size);
+    for (uint32_t i = 0; i < b->used && i < SHOWN && b->items[i].bytes > 0; i++) {
+        const struct big_item *item = &b->items[i];
+        char key[ENCODE_URI_BYTES(ITEM_KEY_MAX) + 1];
+        char prefix[16];
+
+        key[encode_uri(key, span_of(item->key, item->key_len))] = '\0';
+        snprintf(prefix, sizeof(prefix), "%u:", (unsigned)i + 1);
+        g->out.prefix = prefix;
+        stats_put_text(&g->out, "key", key);
+        stats_put_u64(&g->out, "value_bytes", item->value_bytes);
+        stats_put_u64(&g->out, "item_bytes", item->bytes);
+        g->out.prefix = "";
+    }
+    return GATHER_DONE;
+}
+
+enum stats_result stats_bigkeys(struct worker *w, struct buf *out, stats_done_fn done,
+                                void *arg)
+{
+    struct big_gather *b = mem_zalloc(sizeof(*b));
+
+    must_be_worker(w);
+    if (b == NULL) {
+        return STATS_NO_MEMORY;
+    }
+    b->gather.visit = visit;
+    b->gather.finish = finish;
+    return stats_gather_begin(&b->gather, w, out, done, arg);
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The keys that are asked for most. Each worker looks at one of N accesses, at random
+ * distances, and counts its key in a sketch of bounded size: "space saving" (A. Metwally, D.
+ * Agrawal, A. El Abbadi, "Efficient computation of frequent and top-k elements in data
+ * streams", ICDT 2005). A key that has no row takes that of the least count, and begins with
+ * this count, which is how much it may be overrated: at most the 256th part of all. Counts
+ * halve in 30 seconds.
+ */
+#ifndef MAYFLY_DAEMON_WORKER_HOTKEYS_H
+#define MAYFLY_DAEMON_WORKER_HOTKEYS_H
+
+#include <stdint.h>
+
+#include "lib/base/clock.h"
+#include "lib/base/span.h"
+#include "proto/request.h"
+
+#define HOTKEYS_ROWS 256u
+
+/* Of a worker: 72 KiB. */
+struct hotkeys {
+    /* [worker] all numbers fade with time */
+    msec_t faded_at;  /* up to when */
+    double covered_s; /* the seconds that are in the counts */
+    double total;     /* accesses, those that were looked at taken N times */
+    uint32_t used;    /* rows */
+    uint64_t hash[HOTKEYS_ROWS];
+    double count[HOTKEYS_ROWS];
+    double error[HOTKEYS_ROWS]; /* so much of it may be of others */
+    uint8_t key_len[HOTKEYS_ROWS];
+    char key[HOTKEYS_ROWS][REQUEST_KEY_MAX];
+};
+
+/* Begin at a time. Context: worker, or before the worker starts. */
+void hotkeys_init(struct hotkeys *h, msec_t now);
+
+/* A key was asked for, and stands for so many accesses. Context: worker. */
+void hotkeys_add(struct hotkeys *h, msec_t now, uint64_t hash, struct span key, uint32_t n);
+
+/* Let the counts fade up to now. Context: worker. */
+void hotkeys_fade(struct hotkeys *h, msec_t now);
+
+/* What a key that has no row may have at most. Context: worker. */
+double hotkeys_least(const struct hotkeys *h);
+
+/* ---- of several workers ------------------------------------------------------------------ */
+
+/* Rows of a sum; of keys beyond it those with the least counts are dropped. */
+#define HOTKEYS_SUM_ROWS 512u
+
+struct hotkey {
+    uint64_t hash;
+    double count; /* accesses, faded */
+    double error; /* so much of it may be of others, and so much may be missing */
+    uint8_t key_len;
+    char key[REQUEST_KEY_MAX];
+};
+
+struct hotkeys_sum {
+    double total;
+    double covered_s; /* of the worker that has most */
+    double least;     /* of all workers that were added */
+    uint32_t used;
+    struct hotkey row[HOTKEYS_SUM_ROWS];
+};
+
+/* Add what a worker has. Context: worker. */
+void hotkeys_sum_add(struct hotkeys_sum *sum, const struct hotkeys *h);
+
+/* Put the rows in order: those with the most accesses that are certain first. */
+void hotkeys_sum_sort(struct hotkeys_sum *sum);
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Accesses that are looked at for hot keys; see insight.h. The distance between two is drawn
+ * anew each time, so that no rhythm of a client hides a key or shows one too often.
+ */
+#include "daemon/worker/insight.h"
+
+#include "daemon/worker/hotkeys.h"
+#include "lib/base/mem.h"
+
+/* 64 bits of xorshift (G. Marsaglia). */
+static uint64_t draw(struct insight *i)
+{
+    i->random ^= i->random << 13;
+    i->random ^= i->random >> 7;
+    i->random ^= i->random << 17;
+    return i->random;
+}
+
+/* From 1 to twice the mean less 1, each as likely as another. */
+static uint32_t distance(struct insight *i)
+{
+    if (i->sampling == 0) {
+        return UINT32_MAX;
+    }
+    return 1 + (uint32_t)((draw(i) >> 32) * (2 * (uint64_t)i->sampling - 1) >> 32);
+}
+
+void insight_begin_sampling(struct worker *w, uint32_t sampling)
+{
+    must_be_worker(w);
+    w->insight.sampling = sampling;
+    w->insight.sample_left = distance(&w->insight);
+}
+
+void insight_sample(struct worker *w, uint64_t hash, struct span key)
+{
+    struct insight *i = &w->insight;
+
+    must_be_worker(w);
+    i->sample_left = distance(i);
+    if (i->sampling == 0 || key.len == 0) {
+        return;
+    }
+    if (i->hotkeys == NULL) {
+        i->hotkeys = mem_alloc(sizeof(*i->hotkeys));
+        if (i->hotkeys == NULL) {
+            return;
+        }
+        hotkeys_init(i->hotkeys, w->now);
+    }
+    hotkeys_add(i->hotkeys, w->now, hash, key, i->sampling);
+}
