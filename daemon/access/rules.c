@@ -438,14 +438,13 @@ size_t rules_count(const struct rules *rules)
 }
 
 void rules_each_listener(const struct rules *rules,
-                         void (*fn)(void *arg, const char *name, unsigned line), void *arg)
+                         void (*fn)(void *arg, struct span name, unsigned line), void *arg)
 {
     for (uint32_t i = 0; i < rules->count; i++) {
         const struct rule *rule = &rules->rules[i];
-        char text[WORD_SHOWN + 1];
 
         if (rule->kind == KIND_LISTENER) {
-            fn(arg, shown(rule->name, text), rule->line);
+            fn(arg, rule->name, rule->line);
         }
     }
 }

@@ -51,7 +51,7 @@ size_t rules_count(const struct rules *rules);
 
 /* Tell fn of each listener that is named. Context: any thread. */
 void rules_each_listener(const struct rules *rules,
-                         void (*fn)(void *arg, const char *name, unsigned line), void *arg);
+                         void (*fn)(void *arg, struct span name, unsigned line), void *arg);
 
 /* No rule: of grant.rule. */
 #define RULES_NONE ((uint32_t)INT32_MAX)

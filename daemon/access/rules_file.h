@@ -51,7 +51,7 @@ static inline bool rules_file_is_on(const struct rules_file *f)
     return f->path != NULL;
 }
 
-/* The rules in force; NULL: there are none. Context: read side. */
+/* The rules in force; NULL: there are none. Context: read side; main. */
 static inline const struct rules *rules_file_get(const struct rules_file *f)
 {
     return atomic_load_explicit(&f->rules, memory_order_acquire);

@@ -507,6 +507,40 @@ int listeners_open(struct server *s)
     return status == 0 ? exposure_judge(s->crew.settings, &l->list, &l->udp) : status;
 }
 
+/* ---- rules for listeners ----------------------------------------------------------------- */
+
+static bool has_listener(const struct socket_list *list, struct span name)
+{
+    for (uint32_t i = 0; i < list->count; i++) {
+        if (span_eq(origin_name(&list->items[i].origin), name)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void warn_if_unknown(void *arg, struct span name, unsigned line)
+{
+    const struct listeners *l = arg;
+
+    if (!has_listener(&l->list, name) && (l->udp.count == 0 || !span_is(name, "udp"))) {
+        log_warn("access, there is no listener \"%.*s\" (line %u)", (int)name.len, name.ptr,
+                 line);
+    }
+}
+
+void listeners_check_rules(struct server *s)
+{
+    const struct rules *rules = rules_file_get(&s->crew.access.rules);
+
+    must_be_main();
+    if (rules != NULL && s->listeners->list.count > 0) { /* it does not stop */
+        rules_each_listener(rules, warn_if_unknown, s->listeners);
+    }
+}
+
+/* ---- the beginning ----------------------------------------------------------------------- */
+
 /* There is an administrator where clients have another way in. */
 static uint32_t admin_conns_of(const struct listeners *l)
 {

@@ -21,6 +21,12 @@ struct server;
  */
 int listeners_open(struct server *s);
 
+/*
+ * Warn of rules of --access for listeners that there are not: whoever wrote them meant to limit
+ * somebody. Context: main, after listeners_open(), before listeners_close().
+ */
+void listeners_check_rules(struct server *s);
+
 /* Begin to accept. Returns 0 or a libuv error. Context: main, the workers run. */
 int listeners_accept(struct server *s);
 

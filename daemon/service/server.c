@@ -140,6 +140,7 @@ void server_reload(struct server *s)
     if (has_new) {
         crew_doubt_logins(&s->crew);
         access_log_reload(&s->crew.access);
+        listeners_check_rules(s);
     }
     if (s->crew.tls != NULL) {
         renewal_want(s); /* says when it is done */
@@ -401,7 +402,13 @@ static int open_and_drop(struct server *s)
     privs_write_pidfile(s->crew.settings);
     s->step = STEP_PIDFILE;
     status = privs_drop(s->crew.settings);
-    return status == 0 ? access_load(&s->crew.access, s->crew.settings) : status;
+    if (status == 0) {
+        status = access_load(&s->crew.access, s->crew.settings);
+    }
+    if (status == 0) {
+        listeners_check_rules(s);
+    }
+    return status;
 }
 
 static int begin_serving(struct server *s)

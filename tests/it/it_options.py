@@ -308,7 +308,7 @@ def test_what_is_printed_is_read_again():
 
 def test_every_option_can_be_changed_by_a_file():
     """Each line of etc/mayfly.conf with another value than its default has an effect."""
-    other = {"yes": "no", "no": "yes", "auto": "ascii", ":": "/", "density": "noeviction"}
+    other = {"yes": "no", "no": "yes", "auto": "ascii", ":": "/", "all": "control", "density": "noeviction"}
     for name, value in values(user=False).items():
         if name == "disable-evictions":
             continue        # it is another word for a policy, but shown for itself

@@ -351,6 +351,14 @@ def test_listeners():
         check_text(d, READ, b"boss")
 
 
+def test_rules_for_listeners_that_are_not_there():
+    """Whoever wrote such a rule meant to limit somebody: the log says so at the start and after a reload."""
+    with Ruled("listener pubilc read\nlistener unix all\n", "-t", "1") as d:
+        assert 'access, there is no listener "pubilc" (line 1)' in d.log() and '"unix"' not in d.log(), d.log()
+        d.write("listener unix all\n\nlistener udp none\n")
+        d.reload('access, there is no listener "udp" (line 3)')
+
+
 def udp_ask(port, payload):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.settimeout(mayfly.PATIENCE)
