@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * `config`: the options of the running server, by the names and in the words of the command
- * line. Runs on the worker of the client, outside the read-side section of the turn.
- *
- * The fields of live options are read wherever they matter, so most changes need no more than a
- * store; whoever sleeps by an old value is woken. What an option needs beside that is in
- * prepare(), before anything is changed.
+ * line. Only for who was given RIGHT_CONFIG: options say where files are, and changing them may
+ * stop the service. Runs on the worker of the client, outside the section of the turn; what a
+ * change needs is in daemon/worker/live.c.
  */
 #include "daemon/command/exec_config.h"
 
@@ -13,102 +11,34 @@
 #include <string.h>
 
 #include "daemon/base/log.h"
+#include "daemon/command/config_words.h"
+#include "daemon/options/conf_line.h"
 #include "daemon/options/options_live.h"
-#include "daemon/options/options_value.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/context.h"
 #include "proto/text_compose.h"
 #include "proto/text_parse.h"
 
-#define LINE_MAX_BYTES (8 + OPTION_NAME_MAX + OPTION_TEXT_BYTES)
+/* Patterns and names of one command: as many as there may be words. */
+#define FIRST_ARG 1u
 
-/* A word as a text; false when it is too long to be of use. */
-static bool copy_word(struct span word, char text[OPTION_TEXT_BYTES])
+/* ---- answers ----------------------------------------------------------------------------- */
+
+static enum turn_stop refuse_text(struct turn *t, const struct request *r, const char *why)
 {
-    if (word.len >= OPTION_TEXT_BYTES || memchr(word.ptr, '\0', word.len) != NULL) {
-        return false;
+    if (!r->noreply) {
+        t->out.len += text_compose_refusal(turn_room(t, TEXT_REPLY_MAX), span_str(why));
     }
-    memcpy(text, word.ptr, word.len);
-    text[word.len] = '\0';
-    return true;
-}
-
-/* ---- get --------------------------------------------------------------------------------- */
-
-/* A line for an option; its value may be longer than the output. */
-static void put_option(void *arg, const char *name, const char *value)
-{
-    struct turn *t = arg;
-    char line[LINE_MAX_BYTES];
-    int len = snprintf(line, sizeof(line), "CONFIG %s%s", name, value[0] != '\0' ? " " : "");
-
-    turn_emit(t, line, (size_t)len);
-    turn_emit(t, value, strlen(value));
-    turn_emit(t, "\r\n", 2);
-}
-
-static enum turn_stop config_get(struct turn *t, const struct request *r, struct span word)
-{
-    char pattern[OPTION_TEXT_BYTES];
-
-    if (!copy_word(word, pattern)) {
-        return turn_answer(t, r, REPLY_CONFIG_USAGE);
-    }
-    options_each_matching(t->w->settings, pattern, put_option, t);
-    turn_reply(t, REPLY_END);
     return TURN_GOES_ON;
-}
-
-/* ---- set --------------------------------------------------------------------------------- */
-
-bool exec_config_limit(struct turn *t, uint64_t bytes)
-{
-    must_be_outside_section(t);
-    if (!engine_set_limit(t->e, bytes)) {
-        return false;
-    }
-    setting_set(t->w->crew->settings, memory_limit_bytes, bytes);
-    return true;
-}
-
-/* What has to be done, and may fail, before an option gets this value. */
-static bool prepare(struct turn *t, enum option_id id, const char *value, char *why)
-{
-    struct settings wanted;
-
-    memset(&wanted, 0, sizeof(wanted));
-    if (!option_change(&wanted, id, value, why)) {
-        return false;
-    }
-    if (id == OPTION_memory_limit_bytes) {
-        snprintf(why, OPTION_TEXT_BYTES, "out of bounds or unable to adjust");
-        return exec_config_limit(t, setting_get(&wanted, memory_limit_bytes));
-    }
-    if (id == OPTION_detail_enabled && t->w->settings->no_dump) {
-        snprintf(why, OPTION_TEXT_BYTES, "not allowed: -X was given");
-        return false;
-    }
-    return true;
-}
-
-/* Whoever sleeps by the old value looks again. */
-static void tell_all(struct turn *t)
-{
-    crew_poke_all(t->w->crew);
-    engine_options_changed(t->e);
 }
 
 static enum turn_stop refuse(struct turn *t, const struct request *r, const char *name,
                              const char *why)
 {
-    char reason[OPTION_NAME_MAX + OPTION_TEXT_BYTES];
-    int len = snprintf(reason, sizeof(reason), "%.*s: %s", OPTION_NAME_MAX, name, why);
+    char reason[OPTION_NAME_MAX + 2 + OPTION_TEXT_BYTES];
 
-    if (!r->noreply) {
-        t->out.len +=
-            text_compose_refusal(turn_room(t, TEXT_REPLY_MAX), span_of(reason, (size_t)len));
-    }
-    return TURN_GOES_ON;
+    snprintf(reason, sizeof(reason), "%.*s: %s", OPTION_NAME_MAX, name, why);
+    return refuse_text(t, r, reason);
 }
 
 static enum turn_stop refuse_name(struct turn *t, const struct request *r, const char *name)
@@ -123,49 +53,158 @@ static enum turn_stop refuse_name(struct turn *t, const struct request *r, const
     return refuse(t, r, name, why);
 }
 
-static enum turn_stop config_set(struct turn *t, const struct request *r, struct span name_word,
-                                 struct span value_word)
-{
-    struct settings *s = t->w->crew->settings;
-    char name[OPTION_TEXT_BYTES];
-    char value[OPTION_TEXT_BYTES];
-    char why[OPTION_TEXT_BYTES];
-    enum option_id id;
+/* ---- get --------------------------------------------------------------------------------- */
 
-    if (!copy_word(name_word, name) || !copy_word(value_word, value)) {
-        return turn_answer(t, r, REPLY_CONFIG_USAGE);
+static void put_quoted(struct turn *t, const char *value)
+{
+    char text[CONF_CHAR_MAX];
+
+    turn_emit(t, "\"", 1);
+    for (; *value != '\0'; value++) {
+        turn_emit(t, text, conf_char_quote(*value, text));
     }
-    id = option_find(name, strlen(name));
-    if (id == OPTION_COUNT) {
-        return refuse_name(t, r, name);
+    turn_emit(t, "\"", 1);
+}
+
+/* A line for an option; its value may be longer than the output. */
+static void put_option(void *arg, const char *name, const char *value)
+{
+    struct turn *t = arg;
+
+    turn_emit(t, "CONFIG ", 7);
+    turn_emit(t, name, strlen(name));
+    if (value[0] != '\0') {
+        turn_emit(t, " ", 1);
     }
-    if (!option_is_live(id, why)) {
-        return refuse(t, r, name, why);
+    if (conf_value_needs_quotes(value)) {
+        put_quoted(t, value);
+    } else {
+        turn_emit(t, value, strlen(value));
     }
-    if (!prepare(t, id, value, why) || !option_change(s, id, value, why)) {
-        return refuse(t, r, name, why);
+    turn_emit(t, "\r\n", 2);
+}
+
+static enum turn_stop config_get(struct turn *t, const struct config_words *w)
+{
+    options_each_matching(t->w->settings, &w->word[FIRST_ARG], w->count - FIRST_ARG, put_option,
+                          t);
+    turn_reply(t, REPLY_END);
+    return TURN_GOES_ON;
+}
+
+/* ---- set, reset -------------------------------------------------------------------------- */
+
+bool exec_config_limit(struct turn *t, uint64_t bytes)
+{
+    must_be_outside_section(t);
+    return live_set_limit(t->w->crew, bytes);
+}
+
+static enum turn_stop config_set(struct turn *t, const struct request *r,
+                                 const struct config_words *w)
+{
+    struct live_change changes[LIVE_CHANGES_MAX];
+    struct live_refusal refusal;
+    unsigned count = 0;
+
+    for (unsigned i = FIRST_ARG; i + 1 < w->count; i += 2) {
+        const char *name = w->word[i];
+
+        if (count == LIVE_CHANGES_MAX) {
+            return refuse(t, r, name, "is too many");
+        }
+        changes[count].id = option_find(name, strlen(name));
+        changes[count].value = w->word[i + 1];
+        if (changes[count].id == OPTION_COUNT) {
+            return refuse_name(t, r, name);
+        }
+        count++;
     }
-    tell_all(t);
-    log_notice("options, %s is %s now (config set)", name, value);
+    if (!live_set(t->w->crew, changes, count, &refusal)) {
+        for (unsigned i = 0; i < count; i++) {
+            if (changes[i].id == refusal.id) {
+                return refuse(t, r, w->word[FIRST_ARG + 2 * i], refusal.why);
+            }
+        }
+    }
+    for (unsigned i = 0; i < count; i++) {
+        log_notice("options, %s is %s now (config set)", w->word[FIRST_ARG + 2 * i],
+                   changes[i].value);
+    }
     return turn_answer(t, r, REPLY_OK);
+}
+
+/* The options that a name or pattern of reset means; none: it means nothing. */
+static unsigned options_meant(const char *name, enum option_id ids[OPTION_COUNT])
+{
+    if (strpbrk(name, "*?[") != NULL) {
+        return options_matching(name, true, ids);
+    }
+    ids[0] = option_find(name, strlen(name));
+    return ids[0] != OPTION_COUNT;
+}
+
+static enum turn_stop config_reset(struct turn *t, const struct request *r,
+                                   const struct config_words *w)
+{
+    enum option_id ids[OPTION_COUNT];
+    bool is_wanted[OPTION_COUNT] = {false};
+    struct live_refusal refusal;
+    unsigned count = 0;
+
+    for (unsigned i = FIRST_ARG; i < w->count; i++) {
+        const unsigned meant = options_meant(w->word[i], ids);
+
+        if (meant == 0) {
+            return refuse_name(t, r, w->word[i]);
+        }
+        for (unsigned k = 0; k < meant; k++) {
+            is_wanted[ids[k]] = true;
+        }
+    }
+    for (unsigned id = 0; id < OPTION_COUNT; id++) {
+        if (is_wanted[id]) {
+            ids[count++] = (enum option_id)id;
+        }
+    }
+    if (!live_reset(t->w->crew, ids, count, &refusal)) {
+        return refuse(t, r, option_name(refusal.id), refusal.why);
+    }
+    for (unsigned i = FIRST_ARG; i < w->count; i++) {
+        log_notice("options, %s is as it was given (config reset)", w->word[i]);
+    }
+    return turn_answer(t, r, REPLY_OK);
+}
+
+/* ---- the command ------------------------------------------------------------------------- */
+
+static bool may_config(const struct turn *t)
+{
+    return t->client != NULL && (t->client->rights & RIGHT_CONFIG) != 0;
 }
 
 enum turn_stop exec_config(struct turn *t, const struct request *r)
 {
-    struct span args = r->args;
-    struct span word[4];
-    unsigned count = 0;
+    struct config_words w;
+    const char *why;
 
     must_be_outside_section(t);
-    while (count < 4 && text_next_key(&args, &word[count])) {
-        count++;
+    if (!may_config(t)) {
+        return turn_answer(t, r, REPLY_CONFIG_DENIED);
     }
-    count -= count > 0 && r->noreply && args.len == 0;
-    if (count == 2 && span_is(word[0], "get")) {
-        return config_get(t, r, word[1]);
+    why = config_words_split(&w, r->args);
+    if (why != NULL) {
+        return refuse_text(t, r, why);
     }
-    if (count == 3 && span_is(word[0], "set")) {
-        return config_set(t, r, word[1], word[2]);
+    w.count -= w.count > 0 && r->noreply && strcmp(w.word[w.count - 1], "noreply") == 0;
+    if (w.count >= 2 && strcmp(w.word[0], "get") == 0) {
+        return config_get(t, &w);
+    }
+    if (w.count >= 3 && w.count % 2 == 1 && strcmp(w.word[0], "set") == 0) {
+        return config_set(t, r, &w);
+    }
+    if (w.count >= 2 && strcmp(w.word[0], "reset") == 0) {
+        return config_reset(t, r, &w);
     }
     return turn_answer(t, r, REPLY_CONFIG_USAGE);
 }

@@ -115,13 +115,13 @@ void turn_take(struct turn *t, struct client *c)
 uint64_t turn_share_units(const struct worker *w)
 {
     must_be_worker(w);
-    return (uint64_t)w->settings->reqs_per_event * TURN_UNITS;
+    return (uint64_t)setting_get(w->settings, reqs_per_event) * TURN_UNITS;
 }
 
 /* Count each time the limit of -R was reached with input left. */
 static void count_yields(struct turn *t, bool has_more)
 {
-    uint32_t limit = t->w->settings->reqs_per_event;
+    uint32_t limit = setting_get(t->w->settings, reqs_per_event);
 
     if (MF_UNLIKELY(t->requests >= limit)) {
         ctr_add(&t->w->counters, CTR_conn_yields,

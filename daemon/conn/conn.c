@@ -421,7 +421,15 @@ static bool begin_on_worker(struct worker *w)
 {
     must_be_worker(w);
     w->round = round_create();
+    conn_idle_changed(w);
     return w->round != NULL;
+}
+
+static void on_options_changed(struct worker *w)
+{
+    must_be_worker(w);
+    conn_idle_changed(w);
+    conn_deadline_check(w);
 }
 
 static void end_on_worker(struct worker *w)
@@ -452,6 +460,7 @@ const struct worker_duties conn_duties = {
     .serve_watchers = conn_serve_watchers,
     .retry_waiting = conn_wait_retry,
     .doubt_logins = conn_auth_doubt_all,
+    .options_changed = on_options_changed,
     .check_deadlines = conn_deadline_check,
     .shed = conn_shed_quietly,
     .check_pace = conn_pace_check,

@@ -15,8 +15,9 @@
 /* Milliseconds; 0: no limit. */
 static msec_t limit_of(const struct worker *w, enum conn_deadline which)
 {
-    return which == DEADLINE_HANDSHAKE ? TLS_HANDSHAKE_MS
-                                       : (msec_t)w->settings->auth_timeout_s * 1000;
+    return which == DEADLINE_HANDSHAKE
+               ? TLS_HANDSHAKE_MS
+               : (msec_t)setting_get(w->settings, auth_timeout_s) * 1000;
 }
 
 void conn_deadline_set(struct conn *c, enum conn_deadline which)
@@ -27,11 +28,11 @@ void conn_deadline_set(struct conn *c, enum conn_deadline which)
     msec_t limit = limit_of(w, which);
 
     must_be_worker(w);
-    if (limit == 0 || list_has_link(&place->link)) {
+    if (list_has_link(&place->link)) {
         return;
     }
     place->since = conn_wait_now();
-    if (list_is_empty(list)) {
+    if (list_is_empty(list) && limit > 0) {
         cron_check_deadlines_in(w, (uint64_t)limit);
     }
     list_append(list, &place->link);
@@ -81,11 +82,11 @@ void conn_deadline_check(struct worker *w)
         msec_t limit = limit_of(w, which);
         struct conn *c = find_first(w, which);
 
-        while (c != NULL && now - c->deadlines[i].since >= limit) {
+        while (c != NULL && limit > 0 && now - c->deadlines[i].since >= limit) {
             close_late(c, which);
             c = find_first(w, which);
         }
-        if (c != NULL) {
+        if (c != NULL && limit > 0) {
             cron_check_deadlines_in(w, (uint64_t)(c->deadlines[i].since + limit - now));
         }
     }

@@ -28,9 +28,10 @@ static struct list *slot_of(struct idle *idle, msec_t second)
     return &idle->slot[(uint64_t)second % IDLE_SLOTS];
 }
 
+/* What the slots were filled by; the option may have changed since. */
 static msec_t timeout_ms(const struct worker *w)
 {
-    return (msec_t)w->settings->idle_timeout_s * 1000;
+    return w->idle.timeout_ms;
 }
 
 /*
@@ -64,10 +65,27 @@ void conn_idle_begin(struct conn *c)
         return;
     }
     if (idle->count == 0) {
-        idle->second = second_of(c->last_active);
+        idle->second = second_of(worker_now(w));
     }
     idle->count++;
     wait_until(c, c->last_active + timeout_ms(w) + 1, idle->second);
+}
+
+void conn_idle_changed(struct worker *w)
+{
+    const msec_t wanted = (msec_t)setting_get(w->settings, idle_timeout_s) * 1000;
+
+    must_be_worker(w);
+    if (wanted == timeout_ms(w)) {
+        return;
+    }
+    for (struct conn *c = w->conns; c != NULL; c = c->next) {
+        conn_idle_end(c);
+    }
+    w->idle.timeout_ms = wanted;
+    for (struct conn *c = w->conns; c != NULL; c = c->next) {
+        conn_idle_begin(c);
+    }
 }
 
 void conn_idle_end(struct conn *c)

@@ -17,6 +17,9 @@ struct worker;
 /* It may be idle from now on; nothing happens if there is no timeout. Context: worker. */
 void conn_idle_begin(struct conn *c);
 
+/* The timeout may have changed: begin with all connections again. Context: worker. */
+void conn_idle_changed(struct worker *w);
+
 /* It closes. Context: worker. */
 void conn_idle_end(struct conn *c);
 

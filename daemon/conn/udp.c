@@ -115,7 +115,8 @@ static bool is_client(const struct datagram *d)
  */
 static size_t replies_max(const struct datagram *d)
 {
-    return is_loopback(d->from) ? SIZE_MAX : d->socket->worker->settings->udp_reply_max;
+    return is_loopback(d->from) ? SIZE_MAX
+                                : setting_get(d->socket->worker->settings, udp_reply_max);
 }
 
 /* A reply of n bytes is sent. */

@@ -159,7 +159,7 @@ void conf_line_value(const struct conf_line *line, char *out)
 }
 
 /* A blank in front of a # would make a comment; blanks at the ends would be lost. */
-static bool needs_quotes(const char *value)
+bool conf_value_needs_quotes(const char *value)
 {
     const size_t len = strlen(value);
     bool is_special = len > 0 && (is_blank(value[0]) || is_blank(value[len - 1]) ||
@@ -171,21 +171,26 @@ static bool needs_quotes(const char *value)
     return is_special;
 }
 
+size_t conf_char_quote(char c, char out[CONF_CHAR_MAX])
+{
+    return (size_t)(is_control(c) ? snprintf(out, CONF_CHAR_MAX, "\\x%02x", (unsigned char)c)
+                                  : snprintf(out, CONF_CHAR_MAX, "%s%c",
+                                             c == '"' || c == '\\' ? "\\" : "", c));
+}
+
 size_t conf_value_print(FILE *out, const char *value)
 {
+    char text[CONF_CHAR_MAX];
     size_t len = 2;
 
-    if (!needs_quotes(value)) {
+    if (!conf_value_needs_quotes(value)) {
         fputs(value, out);
         return strlen(value);
     }
     fputc('"', out);
     for (const char *p = value; *p != '\0'; p++) {
-        if (is_control(*p)) {
-            len += (size_t)fprintf(out, "\\x%02x", (unsigned char)*p);
-        } else {
-            len += (size_t)fprintf(out, "%s%c", *p == '"' || *p == '\\' ? "\\" : "", *p);
-        }
+        len += conf_char_quote(*p, text);
+        fputs(text, out);
     }
     fputc('"', out);
     return len;

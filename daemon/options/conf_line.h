@@ -39,6 +39,14 @@ bool conf_line_next(struct span *text, struct conf_line *line);
 void conf_line_value(const struct conf_line *line, char *out);
 
 /*
+ * Does a value have to stand in quotes to be read again? If so, write a character of it as it
+ * stands between them, and return its length. Context: any thread.
+ */
+#define CONF_CHAR_MAX 5
+bool conf_value_needs_quotes(const char *value);
+size_t conf_char_quote(char c, char out[CONF_CHAR_MAX]);
+
+/*
  * Print a value so that conf_line_next() reads it again: in quotes where it needs them. Returns
  * how many bytes were printed. Context: any thread.
  */

@@ -32,6 +32,12 @@ enum option_id option_find(const char *name, size_t len)
     return OPTION_COUNT;
 }
 
+const char *option_name(enum option_id id)
+{
+    must(id < OPTION_COUNT);
+    return option_rows[id].name;
+}
+
 /*
  * The number of edits (insert, remove or replace a character) that turn a into b; - and _ are
  * the same. EDITS_MAX + 1 when b is too long for the table.
@@ -106,25 +112,65 @@ bool option_change(struct settings *s, enum option_id id, const char *value, cha
     return option_is_live(id, why) && option_set(s, id, value, OPTION_RUN_TIME, why);
 }
 
+void options_copy_live(struct settings *s, const struct settings *from)
+{
+    for (unsigned id = 0; id < OPTION_COUNT; id++) {
+        if (option_rows[id].life == OPT_LIVE) {
+            option_copy(s, from, id);
+        }
+    }
+}
+
 /* ---- showing ----------------------------------------------------------------------------- */
 
-void options_each_matching(const struct settings *s, const char *pattern, option_fn fn,
-                           void *arg)
+/* The name with _. */
+static void shown_name(enum option_id id, char name[OPTION_TEXT_BYTES])
+{
+    snprintf(name, OPTION_TEXT_BYTES, "%s", option_rows[id].name);
+    for (char *dash = strchr(name, '-'); dash != NULL; dash = strchr(dash, '-')) {
+        *dash = '_';
+    }
+}
+
+/* Does one of the patterns mean the option? */
+static bool is_meant(enum option_id id, const char *const *patterns, unsigned count)
+{
+    const struct option_row *row = &option_rows[id];
+    char name[OPTION_TEXT_BYTES];
+
+    if (row->name[0] == '\0' || (row->traits & OPT_IGNORED) != 0) {
+        return false;
+    }
+    shown_name(id, name);
+    for (unsigned i = 0; i < count; i++) {
+        if (fnmatch(patterns[i], name, 0) == 0 || fnmatch(patterns[i], row->name, 0) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+unsigned options_matching(const char *pattern, bool only_live, enum option_id *ids)
+{
+    unsigned count = 0;
+
+    for (unsigned id = 0; id < OPTION_COUNT; id++) {
+        if ((!only_live || option_rows[id].life == OPT_LIVE) && is_meant(id, &pattern, 1)) {
+            ids[count++] = id;
+        }
+    }
+    return count;
+}
+
+void options_each_matching(const struct settings *s, const char *const *patterns,
+                           unsigned count, option_fn fn, void *arg)
 {
     char text[OPTION_TEXT_BYTES];
     char name[OPTION_TEXT_BYTES];
 
     for (unsigned id = 0; id < OPTION_COUNT; id++) {
-        const struct option_row *row = &option_rows[id];
-
-        if (row->name[0] == '\0' || (row->traits & OPT_IGNORED) != 0) {
-            continue;
-        }
-        snprintf(name, sizeof(name), "%s", row->name);
-        for (char *dash = strchr(name, '-'); dash != NULL; dash = strchr(dash, '-')) {
-            *dash = '_';
-        }
-        if (fnmatch(pattern, name, 0) == 0 || fnmatch(pattern, row->name, 0) == 0) {
+        if (is_meant(id, patterns, count)) {
+            shown_name(id, name);
             fn(arg, name, option_typed(s, id, text));
         }
     }

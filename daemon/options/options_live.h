@@ -21,6 +21,9 @@
  */
 enum option_id option_find(const char *name, size_t len);
 
+/* Its name, with dashes. Context: any thread. */
+const char *option_name(enum option_id id);
+
 /*
  * The option name nearest to what was given; NULL when none is near, or it is that name.
  * Context: any thread.
@@ -40,13 +43,24 @@ bool option_is_live(enum option_id id, char *why);
  */
 bool option_change(struct settings *s, enum option_id id, const char *value, char *why);
 
+/* Copy the values of all live options. Context: any thread. */
+void options_copy_live(struct settings *s, const struct settings *from);
+
 /*
- * Call fn for each option that has an effect and whose name matches a pattern of the shell
- * (fnmatch(3); with - or _), in the order of the rows: its name with _, and its value as a user
- * types it, "" for a text that is not set. Both are borrowed for the call. Context: any thread.
+ * Fill ids with the options that have an effect and whose name matches the pattern, as
+ * options_each_matching() has them, and return how many; those that are not live are left out
+ * if only_live. ids has room for OPTION_COUNT. Context: any thread.
+ */
+unsigned options_matching(const char *pattern, bool only_live, enum option_id *ids);
+
+/*
+ * Call fn for each option that has an effect and whose name matches one of these patterns of
+ * the shell (fnmatch(3); with - or _), in the order of the rows: its name with _, and its value
+ * as a user types it, "" for a text that is not set. Both are borrowed for the call. Context:
+ * any thread.
  */
 typedef void (*option_fn)(void *arg, const char *name, const char *value);
-void options_each_matching(const struct settings *s, const char *pattern, option_fn fn,
-                           void *arg);
+void options_each_matching(const struct settings *s, const char *const *patterns,
+                           unsigned count, option_fn fn, void *arg);
 
 #endif

@@ -93,9 +93,6 @@ bool option_may_stand_alone(const struct option_row *row);
 /* Can the option be without a value? Then its default is none. Context: any thread. */
 bool option_may_be_unset(const struct option_row *row);
 
-/* Room for the longest number, word or message about a value. */
-#define OPTION_TEXT_BYTES 160
-
 /*
  * The n-th word of a row's unit ("auto:shown|ascii|binary"), as it is typed or as it is shown.
  * Fills text. NULL: there are fewer words. Context: any thread.

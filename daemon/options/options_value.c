@@ -119,6 +119,20 @@ static double load_decimal(const struct settings *s, const struct option_row *ro
     return number;
 }
 
+void option_copy(struct settings *s, const struct settings *from, enum option_id id)
+{
+    const struct option_row *row = &option_rows[id];
+
+    must(id < OPTION_COUNT);
+    if (row->kind == OPT_DEC2 || row->kind == OPT_DEC3) {
+        option_store_decimal(s, row, load_decimal(from, row));
+    } else {
+        option_store_number(s, row, load_number(from, row) / scale_of(row));
+    }
+    atomic_store_explicit(&s->sources[id], (uint8_t)setting_source(from, id),
+                          memory_order_relaxed);
+}
+
 static char *const *text_of(const struct settings *s, const struct option_row *row)
 {
     return (char *const *)(const void *)((const char *)s + row->offset);

@@ -21,6 +21,12 @@ bool option_set(struct settings *s, enum option_id id, const char *value,
                 enum option_source source, char *why);
 
 /*
+ * Give an option the value and source that it has in other settings. Not for texts. Context:
+ * any thread for LIVE rows, else before start.
+ */
+void option_copy(struct settings *s, const struct settings *from, enum option_id id);
+
+/*
  * Take back what this source or a lower one has set: the default again. False for options that
  * always have a value. Context: before start.
  */

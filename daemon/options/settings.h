@@ -22,6 +22,9 @@ enum binding_protocol { PROTOCOL_AUTO, PROTOCOL_ASCII, PROTOCOL_BINARY };
 /* settings.admin_commands: who may use the commands of operators if no rule says so. */
 enum admin_by { ADMIN_BY_ALL, ADMIN_BY_CONTROL };
 
+/* Room for the longest number, word or message about a value. */
+#define OPTION_TEXT_BYTES 160
+
 /* Where a value came from; a later source overrides an earlier one. */
 enum option_source {
     OPTION_DEFAULT,

@@ -139,7 +139,7 @@ bool host_has_thp_always(const char *root)
 
 uint64_t host_memory_need(const struct settings *settings)
 {
-    const uint64_t kept = settings->read_buf_mem_limit_bytes;
+    const uint64_t kept = setting_get(settings, read_buf_mem_limit_bytes);
 
     return setting_get(settings, memory_limit_bytes) + (kept > 0 ? kept : KEPT_BYTES) +
            BESIDE_BYTES;

@@ -166,7 +166,7 @@ static bool is_full(const struct server *s)
     uint32_t local = atomic_load(&s->crew.conns_local);
     uint32_t beyond = local < s->listeners->admin_conns ? local : s->listeners->admin_conns;
 
-    return open - beyond >= s->crew.settings->conn_limit;
+    return open - beyond >= setting_get(s->crew.settings, conn_limit);
 }
 
 /* Are all places taken that a connection of this kind could have? */
@@ -278,7 +278,7 @@ void listeners_resume(struct server *s)
     if (l == NULL || l->acceptors == NULL || !l->is_paused) {
         return;
     }
-    if (!l->is_starved && is_full(s)) {
+    if (!l->is_starved && !setting_get(s->crew.settings, maxconns_fast) && is_full(s)) {
         atomic_store(&s->crew.wants_room, true);
         if (is_full(s)) {
             poll_admin(l);
@@ -367,7 +367,8 @@ static bool may_control(struct listeners *l, int fd)
 /* Does its socket have to wait for a place? */
 static bool has_to_wait(const struct server *s, const struct conn_origin *origin)
 {
-    return !s->crew.settings->maxconns_fast && !origin->is_control && is_full_for(s, origin);
+    return !setting_get(s->crew.settings, maxconns_fast) && !origin->is_control &&
+           is_full_for(s, origin);
 }
 
 /* A descriptor of a new connection, or -1 with errno. */

@@ -131,12 +131,17 @@ static void allow_core(const struct settings *s)
  * for the connections alone, the server starts as memcached does, and accepts less than -c
  * says.
  */
+static rlim_t fds_for(const struct settings *s, uint32_t conn_limit)
+{
+    return (rlim_t)conn_limit + s->admin_conns + CONTROL_CONNS_MAX + FDS_BASE +
+           (rlim_t)(s->threads + 2) * FDS_PER_THREAD;
+}
+
 static int raise_fd_limit(const struct settings *s)
 {
     struct rlimit limit;
-    const rlim_t clients = (rlim_t)s->conn_limit;
-    const rlim_t wanted = clients + s->admin_conns + CONTROL_CONNS_MAX + FDS_BASE +
-                          (rlim_t)(s->threads + 2) * FDS_PER_THREAD;
+    const uint32_t clients = setting_get(s, conn_limit);
+    const rlim_t wanted = fds_for(s, clients);
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
         return EX_OSERR;
     }
@@ -156,8 +161,25 @@ static int raise_fd_limit(const struct settings *s)
     }
     log_warn("privs, fewer than %" PRIu32
              " connections can be served (limit on open files is %ju)",
-             s->conn_limit, (uintmax_t)hard);
+             clients, (uintmax_t)hard);
     return 0;
+}
+
+bool privs_fit_connections(const struct settings *s, uint32_t conn_limit, uint64_t *limit_now)
+{
+    struct rlimit limit;
+    const rlim_t wanted = fds_for(s, conn_limit);
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0) {
+        *limit_now = 0;
+        return false;
+    }
+    *limit_now = limit.rlim_max;
+    if (limit.rlim_cur >= wanted) {
+        return true;
+    }
+    limit.rlim_cur = wanted;
+    return wanted <= limit.rlim_max && setrlimit(RLIMIT_NOFILE, &limit) == 0;
 }
 
 int privs_set_limits(const struct settings *s)

@@ -9,6 +9,7 @@
 #include "daemon/service/server.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <sysexits.h>
 
@@ -197,6 +198,21 @@ static void close_loop(struct server *s)
     must(err == 0);
 }
 
+/* -c needs descriptors. On whatever thread changes options. */
+static bool prepare_option(struct crew *crew, const struct settings *wanted, enum option_id id,
+                           char *why)
+{
+    uint64_t limit;
+
+    if (id == OPTION_conn_limit &&
+        !privs_fit_connections(crew->settings, setting_get(wanted, conn_limit), &limit)) {
+        snprintf(why, OPTION_TEXT_BYTES,
+                 "the limit on open files is %" PRIu64 " for this process", limit);
+        return false;
+    }
+    return true;
+}
+
 static int open_loop(struct server *s)
 {
     int err = uv_loop_init(&s->loop);
@@ -212,6 +228,7 @@ static int open_loop(struct server *s)
     s->crew.stop_message.fn = on_stop_message;
     s->crew.room_message.fn = on_room_message;
     s->crew.on_certs_ask = renewal_on_ask;
+    s->crew.prepare_option = prepare_option;
     s->crew.drained_message.fn = on_drained_message;
     while (s->signal_count < SERVER_SIGNALS) {
         uv_signal_t *handle = &s->signals[s->signal_count];
@@ -310,6 +327,7 @@ static int start_threads(struct server *s)
         status = renewal_start(s);
     }
     if (status == 0) {
+        live_init(&s->crew);
         status = crew_start(&s->crew);
         if (status == 0) {
             s->step = STEP_WORKERS;

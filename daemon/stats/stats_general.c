@@ -57,7 +57,7 @@ static uint64_t get_pointer_size(const struct general *g)
 
 static uint64_t get_max_connections(const struct general *g)
 {
-    return g->crew->settings->conn_limit;
+    return setting_get(g->crew->settings, conn_limit);
 }
 
 static uint64_t get_connection_structures(const struct general *g)
@@ -267,7 +267,7 @@ static unsigned absent_features(const struct crew *crew)
 {
     unsigned absent = 0;
 
-    if (crew->settings->idle_timeout_s == 0) {
+    if (setting_get(crew->settings, idle_timeout_s) == 0) {
         absent |= CTR_IF_IDLE;
     }
     if (crew->settings->udp_port == 0) {

@@ -159,6 +159,15 @@ void crew_conn_closed(struct crew *crew, const struct conn_origin *origin)
     }
 }
 
+void crew_options_changed(struct crew *crew)
+{
+    crew_poke_all(crew);
+    engine_options_changed(&crew->engine);
+    if (crew->room_message.fn != NULL && !atomic_exchange(&crew->is_room_posted, true)) {
+        mailbox_post(&crew->main_mailbox, &crew->room_message); /* -c may be higher */
+    }
+}
+
 /* ---- all workers ------------------------------------------------------------------------- */
 
 void crew_doubt_logins(struct crew *crew)

@@ -10,7 +10,7 @@
  * its loop turns (pulse.[ch]), and all workers together (crew.[ch]). It does not know
  * connections, commands or statistics: what those do on a worker's thread is in a table of
  * functions, crew->duties, which the server fills in. It includes itself, access, net, options,
- * base and lib.
+ * base and lib. Whoever changes options does so by live.[ch].
  */
 #ifndef MAYFLY_DAEMON_WORKER_CREW_H
 #define MAYFLY_DAEMON_WORKER_CREW_H
@@ -24,6 +24,7 @@
 #include "daemon/net/origin.h"
 #include "daemon/net/tls.h"
 #include "daemon/options/settings.h"
+#include "daemon/worker/live.h"
 #include "daemon/worker/slowlog.h"
 #include "daemon/worker/upload_line.h"
 #include "daemon/worker/watch.h"
@@ -60,6 +61,9 @@ struct worker_duties {
 
     /* The users were read again: clients that are gone from them have to leave. */
     void (*doubt_logins)(struct worker *w);
+
+    /* Options may have changed: look again at what was done by the old values. */
+    void (*options_changed)(struct worker *w);
 
     /* Close connections whose handshake or login takes too long. */
     void (*check_deadlines)(struct worker *w);
@@ -107,6 +111,13 @@ enum crew_stop {
     CREW_STOP_SOON,     /* finish what is in flight, within 2 s */
 };
 
+/*
+ * What a live option needs before it gets the value that it has in `wanted`. False, and why
+ * (OPTION_TEXT_BYTES): it cannot. Context: worker or main.
+ */
+typedef bool (*crew_prepare_fn)(struct crew *crew, const struct settings *wanted,
+                                enum option_id id, char *why);
+
 struct crew {
     /* [const] while workers run */
     struct settings *settings; /* [borrowed] only its LIVE fields change */
@@ -124,6 +135,8 @@ struct crew {
     struct mailbox main_mailbox;
     struct message stop_message;
     struct message room_message;
+    crew_prepare_fn prepare_option;                          /* [const] the server's, or NULL */
+    struct live live;                                        /* who changes options */
     void (*on_certs_ask)(struct message *m, void *receiver); /* [const] the server's */
     struct message drained_message; /* posted by the last worker that is drained */
 
@@ -207,6 +220,9 @@ void crew_ask_for_certs(struct crew *crew, struct certs_ask *ask);
 
 /* The users were read again: have every worker look at its clients. Context: main. */
 void crew_doubt_logins(struct crew *crew);
+
+/* Options have changed: wake whoever sleeps by the old values. Context: any thread. */
+void crew_options_changed(struct crew *crew);
 
 /* Have every worker check its home shard soon. Context: any thread. */
 void crew_poke_all(struct crew *crew);

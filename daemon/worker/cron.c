@@ -446,7 +446,8 @@ void cron_poked(struct worker *w)
     must_be_worker(w);
     c->retry_ms = RETRY_FIRST_MS;
     disarm_tick(c);
-    if (w->settings->idle_timeout_s != 0 && w->conn_count > 0) {
+    w->crew->duties->options_changed(w);
+    if (w->idle.timeout_ms != 0 && w->conn_count > 0) {
         cron_check_idle_ms(w, 0);
     }
 }
@@ -484,7 +485,7 @@ bool cron_before_block(struct worker *w)
         return true;
     }
     arm_tick(c);
-    if (w->settings->idle_timeout_s != 0 && w->conn_count > 0) {
+    if (w->idle.timeout_ms != 0 && w->conn_count > 0) {
         cron_check_idle_ms(w, IDLE_MS);
     }
     return false;

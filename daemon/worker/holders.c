@@ -41,7 +41,7 @@
 
 static int64_t limit_bytes(const struct worker *w)
 {
-    uint64_t limit = w->settings->read_buf_mem_limit_bytes;
+    uint64_t limit = setting_get(w->settings, read_buf_mem_limit_bytes);
 
     return limit > 0 ? (int64_t)limit : LIMIT_BYTES;
 }

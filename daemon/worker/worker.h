@@ -86,9 +86,10 @@ enum conn_deadline { DEADLINE_HANDSHAKE, DEADLINE_LOGIN, DEADLINES };
 /* Connections by the second in which they will have been idle for too long. */
 struct idle {
     struct list slot[IDLE_SLOTS];
-    msec_t second;  /* the first that is not done */
-    uint32_t count; /* of the connections in all slots */
-    uint32_t pass;  /* of the check that runs, or of the next one */
+    msec_t timeout_ms; /* that the slots were filled by; 0: none, and they are empty */
+    msec_t second;     /* the first that is not done */
+    uint32_t count;    /* of the connections in all slots */
+    uint32_t pass;     /* of the check that runs, or of the next one */
 };
 
 /* What a worker measures of the requests that it serves; see insight.h. */

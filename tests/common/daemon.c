@@ -68,6 +68,10 @@ static _Noreturn void run_child(const struct test_daemon *d, const char *program
         args[n++] = "-s";
         args[n++] = d->socket;
     }
+    if (kind == TEST_DAEMON_CONTROL) {
+        args[n++] = "--control";
+        args[n++] = d->operator_socket;
+    }
     for (; extra != NULL && *extra != NULL && n < ARGS_MAX - 1; extra++) {
         args[n++] = *extra;
     }
@@ -198,6 +202,7 @@ bool test_daemon_start(struct test_daemon *d, const char *program, enum test_dae
     }
     (void)snprintf(d->socket, sizeof(d->socket), "%s/socket", d->folder);
     (void)snprintf(d->control, sizeof(d->control), "%s/control", d->folder);
+    (void)snprintf(d->operator_socket, sizeof(d->operator_socket), "%s/operator", d->folder);
     static bool is_registered;
     if (!is_registered) {
         is_registered = atexit(stop_running) == 0;
@@ -222,6 +227,11 @@ bool test_daemon_start(struct test_daemon *d, const char *program, enum test_dae
     show_log(d);
     (void)test_daemon_stop(d);
     return false;
+}
+
+int test_operator_connect(const struct test_daemon *d)
+{
+    return connect_unix(d->operator_socket);
 }
 
 int test_daemon_connect(const struct test_daemon *d)

@@ -14,15 +14,16 @@
 enum test_daemon_kind {
     TEST_DAEMON_UNIX,    /* unix socket only */
     TEST_DAEMON_TCP,     /* TCP on 127.0.0.1 only */
-    TEST_DAEMON_CONTROL, /* unix socket, and the control socket of mayflyd-test */
+    TEST_DAEMON_CONTROL, /* unix socket, and the control sockets of both kinds */
 };
 
 struct test_daemon {
     pid_t pid;
-    uint16_t port;    /* TCP */
-    char folder[64];  /* temporary, removed by test_daemon_stop() */
-    char socket[96];  /* path of the unix socket */
-    char control[96]; /* path of the control socket */
+    uint16_t port;            /* TCP */
+    char folder[64];          /* temporary, removed by test_daemon_stop() */
+    char socket[96];          /* path of the unix socket */
+    char control[96];         /* path of the control socket of mayflyd-test */
+    char operator_socket[96]; /* path of the server's control socket (--control) */
 };
 
 /*
@@ -37,6 +38,9 @@ bool test_program(const char *name, const char *env, char *out, size_t out_size)
  */
 bool test_daemon_start(struct test_daemon *d, const char *program, enum test_daemon_kind kind,
                        const char *const *extra);
+
+/* The same to the control socket of the server, of a daemon that was started with one. */
+int test_operator_connect(const struct test_daemon *d);
 
 /* A connected, blocking socket; -1 and a message when that fails. Context: any thread. */
 int test_daemon_connect(const struct test_daemon *d);

@@ -203,7 +203,7 @@ class Daemon:
     """A running daemon; use it in a with statement."""
 
     def __init__(self, *args, tcp=False, port=None, path=None, env=None, before=None, wait=True,
-                 user=True, program=PROGRAM, stderr=None, is_visible=False):
+                 user=True, program=PROGRAM, stderr=None, is_visible=False, control=False):
         """is_visible: the test reads what /proc shows of its descriptors. That takes root, or -r."""
         self.folder = tempfile.mkdtemp(prefix="mayfly-it.")
         self.path = path or os.path.join(self.folder, "socket")
@@ -217,6 +217,9 @@ class Daemon:
                 raise Inapplicable("neither root nor allowed to write core files")
             command += ["-r"]
         port_file = os.path.join(self.folder, "port")
+        self.control_path = os.path.join(self.folder, "control")
+        if control:
+            command += ["--control", self.control_path]
         if tcp:
             command += ["-l", "127.0.0.1", "-p", str(port or -1)]
         else:
@@ -270,6 +273,20 @@ class Daemon:
 
     def client(self, **kw):
         return Client(self.address, **kw)
+
+    def operator(self):
+        """A connection to the control socket of Daemon(control=True)."""
+        return Client(self.control_path)
+
+    def wait_for_operator(self):
+        """For where the daemon answers no ordinary client."""
+        def comes_in():
+            try:
+                with self.operator() as c:
+                    return c.ask(b"version") is not None and (not self.tcp or self.find_port())
+            except OSError:
+                return False
+        wait_for(comes_in, "the operator is served")
 
     def log(self):
         with open(self.log_path, errors="replace") as f:

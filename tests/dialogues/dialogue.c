@@ -18,6 +18,7 @@
  *     + get_misses 1       counters must have grown by this since the last such line (or since
  *                          the start); several are separated by commas
  *     @ 2                  continue on this connection (1 to 9; made when first named)
+ *     @ operator           or on one to the operator's control socket
  *     half-close           send no more on this connection; answers may still come
  *     sampler on|off       let expired keys be collected, or hold that
  *     repeat 1000          run the lines up to `end` so many times; may be nested
@@ -47,7 +48,8 @@
 
 #include "lib/base/check.h"
 
-#define CONNS_MAX    10
+#define CONNS_MAX    11
+#define OPERATOR     10 /* the connection to the control socket */
 #define COUNTERS_MAX 256
 #define WAIT_MS      100000 /* only a hang takes so long */
 #define BYTEWISE_MAX                                                                           \
@@ -107,7 +109,8 @@ static struct peer *peer_now(struct dialogue *d)
     struct peer *p = &d->peers[d->current];
 
     if (p->fd < 0) {
-        p->fd = test_daemon_connect(&d->daemon);
+        p->fd = d->current == OPERATOR ? test_operator_connect(&d->daemon)
+                                       : test_daemon_connect(&d->daemon);
         if (p->fd < 0) {
             fail(d, "no connection");
         }
@@ -570,7 +573,8 @@ static void do_line(struct dialogue *d, const char *line)
     } else if (line[0] == '+') {
         check_deltas(d, after(line, 1));
     } else if (line[0] == '@') {
-        d->current = atoi(after(line, 1)) % CONNS_MAX;
+        d->current = strcmp(after(line, 1), "operator") == 0 ? OPERATOR
+                                                             : atoi(after(line, 1)) % OPERATOR;
     } else if (strcmp(line, "half-close") == 0) {
         (void)shutdown(peer_now(d)->fd, SHUT_WR);
     } else if (strncmp(line, "sampler ", 8) == 0) {

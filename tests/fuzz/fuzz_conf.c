@@ -5,10 +5,12 @@
  *   - nothing outside the text is read, and every byte is in exactly one line;
  *   - name and value are in their line, and a value that is printed is read again as it was;
  *   - a value that an option takes is shown in a form that it takes again, to the same effect;
- *   - words of flags are texts of their own, in the order of their lines.
+ *   - words of flags are texts of their own, in the order of their lines;
+ *   - as the words of a command, those in quotes are the same when they are quoted again.
  */
 #include "tests/fuzz/fuzz.h"
 
+#include "daemon/command/config_words.h"
 #include "daemon/options/conf_line.h"
 #include "daemon/options/conf_words.h"
 #include "daemon/options/options_live.h"
@@ -126,12 +128,54 @@ static void check_words(const char *text, size_t size)
     conf_words_fini(&words);
 }
 
+/* A word, quoted, is one word again. */
+static void check_quoting(const char *word)
+{
+    struct config_words again;
+    char *line = exact_block(strlen(word) * CONF_CHAR_MAX + 3);
+    char *out = line;
+
+    *out++ = '"';
+    for (const char *p = word; *p != '\0'; p++) {
+        char text[CONF_CHAR_MAX];
+        const size_t len = conf_char_quote(*p, text);
+
+        memcpy(out, text, len);
+        out += len;
+    }
+    *out++ = '"';
+    if ((size_t)(out - line) < CONFIG_TEXT_MAX) {
+        require(config_words_split(&again, span_of(line, (size_t)(out - line))) == NULL);
+        require(again.count == 1 && strcmp(again.word[0], word) == 0);
+    }
+    free(line);
+}
+
+static void check_command(const char *text, size_t size)
+{
+    struct config_words words;
+    const char *end = memchr(text, '\n', size);
+    const size_t len = end != NULL ? (size_t)(end - text) : size;
+
+    if (config_words_split(&words, span_of(text, len)) != NULL) {
+        return;
+    }
+    require(words.count <= CONFIG_WORDS_MAX);
+    const char *at = words.text;
+    for (unsigned i = 0; i < words.count; i++) {
+        require(words.word[i] == at && at + strlen(at) < words.text + CONFIG_TEXT_MAX);
+        check_quoting(at);
+        at += strlen(at) + 1;
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     char *copy = exact_copy(data, size);
 
     check_lines(copy, size);
     check_words(copy, size);
+    check_command(copy, size);
     free(copy);
     return 0;
 }

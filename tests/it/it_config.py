@@ -2,16 +2,24 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """`config set` on a running server: each option changes what the server does from then on. What
 expire_effort changes can only be told by time, so tests/daemon/worker/test_cron.c looks at it."""
+import contextlib
 import os
+import re
+import resource
 import sys
+import tempfile
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import mayfly                                                           # noqa: E402
-from mayfly import Daemon, wait_for                                     # noqa: E402
+from mayfly import wait_for                                             # noqa: E402
 
 MIB = 1 << 20
 BIG = b"x" * MIB
+
+
+def Daemon(*args, **kw):
+    return mayfly.Daemon(*args, control=True, **kw)
 
 
 def change(c, **options):
@@ -37,7 +45,7 @@ def wait_until_gone(c):
 
 
 def test_active_expire():
-    with Daemon("-t", "1") as d, d.client() as c:
+    with Daemon("-t", "1") as d, d.operator() as c:
         change(c, active_expire="no")
         store_dying(c, b"k", [1] * 100)
         wait_for(lambda: expire(c, "expire_debt_keys") == 100, "nobody collects what has expired")
@@ -56,7 +64,7 @@ def slow_cycles(c):
 
 
 def test_hz():
-    with Daemon("-t", "1", "-o", "hz=1,no_dynamic_hz") as d, d.client() as c:
+    with Daemon("-t", "1", "-o", "hz=1,no_dynamic_hz") as d, d.operator() as c:
         few = slow_cycles(c)
         change(c, hz=500)
         assert expire(c, "hz_current") == 500
@@ -68,7 +76,7 @@ def test_hz():
 
 
 def test_dynamic_hz():
-    with Daemon("-t", "1", "-o", "hz=1,no_dynamic_hz") as d, d.client() as c:
+    with Daemon("-t", "1", "-o", "hz=1,no_dynamic_hz") as d, d.operator() as c:
         clients = [d.client() for _ in range(250)]
         try:
             for one in clients:
@@ -100,7 +108,7 @@ def slices_of_a_storm(c):
 
 def test_expire_slice_us():
     with Daemon("-t", "1", "-m", "64", "-o", "expire_effort=10,expire_cpu_pct=100") as d, \
-            d.client() as c:
+            d.operator() as c:
         for _ in range(20):
             change(c, expire_slice_us=50)
             many = slices_of_a_storm(c)
@@ -112,7 +120,7 @@ def test_expire_slice_us():
 
 
 def test_expire_cpu_pct():
-    with Daemon("-t", "1", "-m", "256", "-o", "hz=500,expire_cpu_pct=100") as d, d.client() as c:
+    with Daemon("-t", "1", "-m", "256", "-o", "hz=500,expire_cpu_pct=100") as d, d.operator() as c:
         change(c, expire_cpu_pct=1)     # 10 ms of each second; the storm takes some 35 in all
         hold_storm(c, 500000)
         spent, began = expire(c, "expire_cycle_us"), c.stat("uptime")
@@ -157,7 +165,7 @@ def die_by_eviction(c, i):
 
 def check_lazyfree(name, die):
     """With the option the reclaimer releases values of this death, without it whoever drops them."""
-    with Daemon("-t", "1", "-m", "16", "-I", "2m") as d, d.client() as c:
+    with Daemon("-t", "1", "-m", "16", "-I", "2m") as d, d.operator() as c:
         change(c, **{name: "no"})
         for i in range(3):
             die(c, i)
@@ -188,7 +196,7 @@ def test_lazyfree_flush():
 
 
 def test_lazyfree_threshold():
-    with Daemon("-t", "1", "-m", "16", "-I", "2m") as d, d.client() as c:
+    with Daemon("-t", "1", "-m", "16", "-I", "2m") as d, d.operator() as c:
         change(c, lazyfree_threshold="2m")
         die_by_delete(c, 0)
         assert expire(c, "lazyfree_freed_objects") == 0
@@ -198,7 +206,7 @@ def test_lazyfree_threshold():
 
 
 def test_lazyfree_backlog():
-    with Daemon("-t", "1", "-m", "64", "-I", "2m") as d, d.client() as c:
+    with Daemon("-t", "1", "-m", "64", "-I", "2m") as d, d.operator() as c:
         def delete_many():
             before = expire(c, "lazyfree_helped")
             for i in range(20):
@@ -219,7 +227,7 @@ def test_lazyfree_backlog():
 # ---- memory ---------------------------------------------------------------------------------------
 
 def test_idle_trim_ms():
-    with Daemon("-t", "1", "-m", "64", "-o", "idle_trim_ms=3600000") as d, d.client() as c:
+    with Daemon("-t", "1", "-m", "64", "-o", "idle_trim_ms=3600000") as d, d.operator() as c:
         for i in range(20000):
             c.send(b"set k%d 0 0 1000 noreply\r\n%s\r\n" % (i, b"x" * 1000))
         assert c.ask(b"flush_all") == b"OK"
@@ -231,7 +239,7 @@ def test_idle_trim_ms():
 
 
 def test_memory_limit():
-    with Daemon("-t", "1", "-m", "64") as d, d.client() as c:
+    with Daemon("-t", "1", "-m", "64") as d, d.operator() as c:
         for i in range(40000):
             c.send(b"set k%d 0 0 1000 noreply\r\n%s\r\n" % (i, b"x" * 1000))
         assert c.stat("evictions") == 0
@@ -242,7 +250,7 @@ def test_memory_limit():
 
 
 def test_ttl_jitter():
-    with Daemon("-t", "1") as d, d.client() as c:
+    with Daemon("-t", "1") as d, d.operator() as c:
         def left_ms():
             return {int(c.ask(b"pttl k%d" % i)) for i in range(100)
                     if c.set(b"k%d" % i, b"x", exptime=100000) == b"STORED"}
@@ -253,10 +261,173 @@ def test_ttl_jitter():
         assert max(spread) - min(spread) > 20000000, spread
 
 
+# ---- connections ----------------------------------------------------------------------------------
+
+def is_served(c):
+    return (c.ask(b"version") or b"").startswith(b"VERSION")
+
+
+def test_conn_limit():
+    with Daemon("-t", "2", "-c", "2") as d, d.operator() as c, contextlib.ExitStack() as stack:
+        wait_for(lambda: c.stat("curr_connections") == 1, "the first connection has left")
+        held = [stack.enter_context(d.client()) for _ in range(2)]
+        assert all(is_served(one) for one in held)
+        with d.client() as late:
+            assert late.line() == b"ERROR Too many open connections"
+        change(c, conn_limit=3)
+        assert c.stats()["max_connections"] == "3"
+        third = stack.enter_context(d.client())
+        assert is_served(third)
+        change(c, conn_limit=1)                 # those that are there stay
+        assert is_served(third)
+        with d.client() as late:
+            assert late.line() == b"ERROR Too many open connections"
+
+
+def test_conn_limit_lets_those_in_who_wait():
+    with Daemon("-t", "1", "-c", "1", "-o", "no_maxconns_fast") as d, d.operator() as c, d.client() as one:
+        assert is_served(one)
+        with d.client() as two, d.client() as three:
+            two.send(b"version\r\n")
+            three.send(b"version\r\n")
+            wait_for(lambda: c.stat("accepting_conns") == 0, "accepting pauses")
+            change(c, conn_limit=2)
+            assert two.line().startswith(b"VERSION")
+            wait_for(lambda: c.stat("accepting_conns") == 0, "accepting pauses")
+            change(c, maxconns_fast="yes")      # who waits is told now
+            assert three.line() == b"ERROR Too many open connections"
+
+
+def test_conn_limit_needs_descriptors():
+    def few():
+        resource.setrlimit(resource.RLIMIT_NOFILE, (300, 300))
+    with Daemon("-t", "1", "-c", "50", before=few) as d, d.operator() as c:
+        assert c.ask(b"config set hz 20 conn_limit 5000") == \
+            b"CLIENT_ERROR conn_limit: the limit on open files is 300 for this process"
+        c.send(b"config get conn_limit hz\r\n")
+        assert [c.line() for _ in range(3)] == [b"CONFIG conn_limit 50", b"CONFIG hz 10", b"END"]
+        change(c, conn_limit=100)
+
+
+def test_idle_timeout():
+    with Daemon("-t", "2") as d, d.operator() as c, d.client() as early:
+        assert is_served(early)
+        change(c, idle_timeout=1)
+        assert early.line() is None
+        assert c.line() is None                 # as others
+        with d.operator() as again:
+            change(again, idle_timeout=0)
+            with d.client() as late:
+                assert is_served(late)
+                began = again.stat("uptime")
+                wait_for(lambda: again.stat("uptime") >= began + 3, "time passes")
+                assert is_served(late) and is_served(again)
+
+
+def test_auth_timeout():
+    with tempfile.NamedTemporaryFile("w", prefix="mayfly-users.") as users:
+        users.write("user:password\n")
+        users.flush()
+        with Daemon("-t", "1", "-Y", users.name, "-o", "auth_timeout=0", wait=False) as d:
+            d.wait_for_operator()
+            with d.operator() as c, d.client() as silent:
+                silent.send(b"get k\r\n")
+                assert silent.line() == b"CLIENT_ERROR unauthenticated"
+                change(c, auth_timeout=1)
+                assert silent.line() is None
+                assert c.stat("mayfly_auth_timeouts") == 1
+
+
+def test_read_buf_mem_limit():
+    """Requests without an end are kept, as long as all together are within the limit."""
+    part = b"get " + b" ".join(b"k%0200d" % i for i in range(150))
+    with Daemon("-t", "1", "-m", "64", "-o", "read_buf_mem_limit=64") as d, d.operator() as c, \
+            contextlib.ExitStack() as stack:
+        for _ in range(60):
+            stack.enter_context(d.client()).send(part)
+        wait_for(lambda: c.shard_sum("mayfly_in_pending_bytes") >= 60 * len(part), "it keeps them all")
+        assert c.stat("curr_connections") == 61
+        change(c, read_buf_mem_limit=1)
+        wait_for(lambda: is_served(c) and c.shard_sum("mayfly_in_pending_bytes") <= MIB, "it keeps less")
+        assert c.stat("curr_connections") < 61
+
+
+def yields(c, client):
+    before = c.stat("conn_yields")
+    client.send(b"set k 0 0 1\r\nx\r\n" * 2000)
+    for _ in range(2000):
+        assert client.line() == b"STORED"
+    return c.stat("conn_yields") - before
+
+
+def test_max_reqs_per_event():
+    with Daemon("-t", "1", "-R", "100000") as d, d.operator() as c, d.client() as client:
+        assert yields(c, client) == 0
+        change(c, max_reqs_per_event=1)
+        for _ in range(20):
+            if yields(c, client) > 0:
+                return
+        raise AssertionError("it never yields")
+
+
+# ---- all of them ----------------------------------------------------------------------------------
+
+def live_options():
+    """The options that the example file marks as live, and the words that each has."""
+    root = os.environ.get("MAYFLY_SRCDIR", os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
+    with open(os.path.join(root, "etc", "mayfly.conf")) as f:
+        blocks = f.read().split("\n\n")
+    found = {}
+    for block in blocks:
+        lines = block.splitlines()
+        name = re.fullmatch(r"#([a-z0-9_-]+) =.*", lines[-1])
+        text = " ".join(line.lstrip("# ") for line in lines[:-1])
+        if name and re.search(r"; live\.$", text):
+            words = re.search(r"One of ([^;]*)", text)
+            found[name.group(1).replace("-", "_")] = words.group(1).split(", ") if words else []
+    return found
+
+
+def value_of(c, name):
+    c.send(b"config get %s\r\n" % name.encode())
+    line = c.line().decode()
+    assert c.line() == b"END"
+    assert line.startswith("CONFIG " + name), line
+    return line[len("CONFIG " + name) + 1:]
+
+
+def another(c, name, words):
+    """Set it to a value that it does not have; returns that."""
+    now = value_of(c, name)
+    number = re.match(r"\d+", now)
+    candidates = words + ["yes", "no"] + ([str(int(number.group()) + 1), str(int(number.group()) - 1)] if number else []) \
+        + ["2", "1"]
+    for value in candidates:
+        if value != now and c.ask(b"config set %s %s" % (name.encode(), value.encode())) == b"OK":
+            assert value_of(c, name) == value, (name, value, value_of(c, name))
+            return value
+    raise AssertionError("no value of %s is accepted" % name)
+
+
+def test_every_live_option_is_set_and_reset():
+    options = live_options()
+    assert len(options) > 25, options
+    with Daemon("-t", "1") as d, d.operator() as c:
+        given = {name: value_of(c, name) for name in options}
+        for name, words in options.items():
+            another(c, name, words)
+            assert c.ask(b"config reset " + name.encode()) == b"OK"
+            assert value_of(c, name) == given[name], name
+        changed = {name: another(c, name, words) for name, words in options.items()}
+        assert {name: value_of(c, name) for name in options} == changed
+        assert c.ask(b"config reset *") == b"OK"
+        assert {name: value_of(c, name) for name in options} == given
+
+
 # ---- the rest -------------------------------------------------------------------------------------
 
 def test_detail_enabled():
-    with Daemon("-t", "1") as d, d.client() as c:
+    with Daemon("-t", "1") as d, d.operator() as c:
         def dump():
             c.send(b"stats detail dump\r\n")
             return c.line()
@@ -268,9 +439,9 @@ def test_detail_enabled():
 
 
 def test_verbose():
-    with Daemon("-t", "1") as d, d.client() as c:
+    with Daemon("-t", "1") as d, d.operator() as c:
         change(c, verbose=2)
-        with d.client() as other:
+        with d.operator() as other:
             assert other.ask(b"mn") == b"MN"
             wait_for(lambda: len(d.log()) > 0, "more is logged")
 
@@ -278,7 +449,7 @@ def test_verbose():
 def test_from_all_workers_at_once():
     """Each change is whole, whoever makes it."""
     with Daemon("-t", "4") as d:
-        clients = [d.client() for _ in range(8)]
+        clients = [d.operator() for _ in range(8)]
         try:
             for n in range(200):
                 for i, c in enumerate(clients):

@@ -20,30 +20,9 @@ from mayfly import Client, Daemon, Inapplicable, wait_for               # noqa: 
 PLACES = 8      # CONTROL_CONNS_MAX
 
 
-class Controlled(Daemon):
+def Controlled(*args, **kw):
     """A daemon for clients over TCP, with a control socket."""
-
-    def __init__(self, *args, **kw):
-        self.control_folder = tempfile.TemporaryDirectory(prefix="mayfly-control.")
-        self.control_path = os.path.join(self.control_folder.name, "control")
-        super().__init__("--control", self.control_path, *args, **{"tcp": True, **kw})
-
-    def operator(self):
-        return Client(self.control_path)
-
-    def wait_for_operator(self):
-        """For where the daemon answers no ordinary client."""
-        def comes_in():
-            try:
-                with self.operator() as c:
-                    return c.ask(b"version") is not None and self.find_port()
-            except OSError:
-                return False
-        wait_for(comes_in, "the operator is served")
-
-    def kill(self):
-        super().kill()
-        self.control_folder.cleanup()
+    return Daemon(*args, **{"tcp": True, "control": True, **kw})
 
 
 def need_root():
@@ -89,7 +68,7 @@ def test_strangers_are_refused():
     nobody = pwd.getpwnam("nobody").pw_uid
     stranger = pwd.getpwnam("daemon").pw_uid
     with Controlled("-u", "nobody", "-t", "1", user=False) as d, d.operator() as c:
-        os.chmod(d.control_folder.name, 0o755)
+        os.chmod(d.folder, 0o755)
         assert os.stat(d.control_path).st_uid == nobody
         assert ask_as(nobody, d.control_path).startswith("VERSION")
         os.chmod(d.control_path, 0o666)

@@ -46,7 +46,9 @@ def complaint(*args, status, **kw):
 
 
 def of(d):
-    """The arguments that lead to a daemon."""
+    """The arguments that lead to a daemon, to its control socket if it has one."""
+    if os.path.exists(d.control_path):
+        return ["-s", d.control_path]
     return ["-h", "127.0.0.1", "-p", str(d.port)] if d.tcp else ["-s", d.path]
 
 
@@ -118,7 +120,7 @@ def test_odd_keys_go_in_base64():
 
 
 def test_a_terminal_sees_no_byte_of_a_server_as_it_is():
-    with Daemon("-t", "1") as d:
+    with Daemon("-t", "1", control=True) as d:
         ctl(d, "set", ODD, b"\x1b]0;owned\x07\xc2\x9b2J")
         with Terminal(PROGRAM, *of(d), "get", ODD) as t:
             text = t.rest()
@@ -172,7 +174,7 @@ def test_stats_watched():
 
 
 def test_config():
-    with Daemon("-t", "1", "-o", "hz=25") as d:
+    with Daemon("-t", "1", "-o", "hz=25", control=True) as d:
         assert ask(d, "config", "get", "hz") == {"hz": 25}
         assert ctl(d, "config", "set", "hz", "50") == b"OK\n"
         assert re.fullmatch(rb"hz +50\n", ctl(d, "config", "get", "hz"))

@@ -13,6 +13,10 @@ VALUE = b"v" * 500
 PERSISTENT = 3000
 
 
+def Controlled(*args):
+    return Daemon(*args, control=True)
+
+
 def store(c, prefix, count, ttl=0):
     """How many of so many items are stored."""
     stored = 0
@@ -32,7 +36,7 @@ def choose(c, policy):
 
 
 def test_volatile_policies_spare_what_has_no_deadline():
-    with Daemon("-m", "8", "-t", "1", "-o", "maxmemory_policy=volatile-lru") as d, d.client() as c:
+    with Controlled("-m", "8", "-t", "1", "-o", "maxmemory_policy=volatile-lru") as d, d.operator() as c:
         assert store(c, b"stays", PERSISTENT) == PERSISTENT
         for policy in (b"volatile-ttl", b"volatile-random", b"volatile-lfu", b"volatile-lru"):
             choose(c, policy)
@@ -45,7 +49,7 @@ def test_volatile_policies_spare_what_has_no_deadline():
 
 
 def test_allkeys_policies_evict_all():
-    with Daemon("-m", "8", "-t", "1", "-o", "maxmemory_policy=allkeys-random") as d, d.client() as c:
+    with Controlled("-m", "8", "-t", "1", "-o", "maxmemory_policy=allkeys-random") as d, d.operator() as c:
         for policy in (b"allkeys-random", b"allkeys-lru", b"allkeys-lfu", b"density"):
             choose(c, policy)
             assert store(c, b"stays" + policy, PERSISTENT) == PERSISTENT
@@ -80,8 +84,8 @@ def push_out(c, tag, evictions):
 
 def test_lfu_keeps_what_is_fetched_often():
     for policy in ("allkeys-lfu", "volatile-lfu"):
-        with Daemon("-m", "8", "-t", "1", "-o", "maxmemory_samples=32,maxmemory_policy=" + policy) as d, \
-                d.client() as c:
+        with Controlled("-m", "8", "-t", "1", "-o", "maxmemory_samples=32,maxmemory_policy=" + policy) as d, \
+                d.operator() as c:
             for prefix, times in ((b"most", 100), (b"often", 10), (b"once", 1)):
                 assert store(c, prefix, PERSISTENT, 100000) == PERSISTENT
                 fetch(c, prefix, PERSISTENT, times)
@@ -101,8 +105,8 @@ def share_of_the_rarer(c, tag):
 
 
 def test_lfu_log_factor_is_followed_at_once():
-    with Daemon("-m", "8", "-t", "1",
-                "-o", "maxmemory_policy=allkeys-lfu,lfu_log_factor=1000000,maxmemory_samples=32") as d, d.client() as c:
+    with Controlled("-m", "8", "-t", "1",
+                "-o", "maxmemory_policy=allkeys-lfu,lfu_log_factor=1000000,maxmemory_samples=32") as d, d.operator() as c:
         assert c.stats(b"settings")["lfu_log_factor"] == "1000000"
         assert share_of_the_rarer(c, b"a") < .8, "to such a factor they are the same"
         assert c.ask(b"config set lfu_log_factor 0") == b"OK"
@@ -111,8 +115,8 @@ def test_lfu_log_factor_is_followed_at_once():
 
 
 def test_maxmemory_samples_is_followed_at_once():
-    with Daemon("-m", "8", "-t", "1",
-                "-o", "maxmemory_policy=allkeys-lfu,lfu_log_factor=0,maxmemory_samples=1") as d, d.client() as c:
+    with Controlled("-m", "8", "-t", "1",
+                "-o", "maxmemory_policy=allkeys-lfu,lfu_log_factor=0,maxmemory_samples=1") as d, d.operator() as c:
         few = share_of_the_rarer(c, b"a")
         assert c.ask(b"config set maxmemory_samples 64") == b"OK"
         assert c.ask(b"flush_all") == b"OK"
@@ -122,7 +126,7 @@ def test_maxmemory_samples_is_followed_at_once():
 
 def test_eviction_tenacity_is_followed_at_once():
     """A store that finds no room goes on to make some, or waits at once."""
-    with Daemon("-m", "8", "-t", "1", "-o", "maxmemory_policy=allkeys-random,eviction_tenacity=0") as d, d.client() as c:
+    with Controlled("-m", "8", "-t", "1", "-o", "maxmemory_policy=allkeys-random,eviction_tenacity=0") as d, d.operator() as c:
         assert store(c, b"a", 40000) == 40000
         assert c.stat("evictions") > 0 and c.shard_sum("direct_reclaims") == 0
         assert c.ask(b"config set eviction_tenacity 50") == b"OK"
@@ -134,7 +138,7 @@ def test_eviction_tenacity_is_followed_at_once():
 
 
 def test_words_of_lfu():
-    with Daemon("-t", "1") as d, d.client() as c:
+    with Controlled("-t", "1") as d, d.operator() as c:
         shown = c.stats(b"settings")
         assert (shown["lfu_log_factor"], shown["lfu_decay_time"]) == ("10", "1")
         assert c.ask(b"config set lfu_decay_time 0") == b"OK"
@@ -144,7 +148,7 @@ def test_words_of_lfu():
 
 
 def test_noeviction_is_what_M_says():
-    with Daemon("-m", "8", "-t", "1", "-M") as d, d.client() as c:
+    with Controlled("-m", "8", "-t", "1", "-M") as d, d.operator() as c:
         assert c.stats(b"settings")["maxmemory_policy"] == "noeviction"
         assert store(c, b"k", 20000) < 20000
         assert c.stat("evictions") == 0

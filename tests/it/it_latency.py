@@ -107,13 +107,14 @@ def test_workers():
 
 
 def test_it_is_an_option():
-    with Daemon("-t", "1", "-o", "no_latency_stats") as d, d.client() as c:
+    with Daemon("-t", "1", "-o", "no_latency_stats", control=True) as d, \
+            d.client() as c, d.operator() as operator:
         assert c.ask(b"mn") == b"MN"
         assert counts(c) == {}
-        assert c.ask(b"config set latency_stats yes") == b"OK"
+        assert operator.ask(b"config set latency_stats yes") == b"OK"
         assert c.ask(b"mn") == b"MN"
         assert counts(c)["other"] == 1
-        assert c.ask(b"config set latency_stats no") == b"OK"
+        assert operator.ask(b"config set latency_stats no") == b"OK"
         assert c.ask(b"mn") == b"MN"
         assert counts(c)["other"] == 1
         assert c.stats(b"settings")["latency_stats"] == "no"

@@ -39,7 +39,7 @@ def rights_words(rights):
 class Ruled(Daemon):
     """A daemon with a file of rules, over a unix socket if not told otherwise."""
 
-    def __init__(self, rules, *args, users=None, control=False, **kw):
+    def __init__(self, rules, *args, users=None, **kw):
         self.rules_folder = tempfile.mkdtemp(prefix="mayfly-rights.")
         self.rules = os.path.join(self.rules_folder, "access")
         self.users = os.path.join(self.rules_folder, "users")
@@ -48,9 +48,6 @@ class Ruled(Daemon):
         if users is not None:
             self.write(users, self.users)
             args += ("-Y", self.users)
-        if control:
-            self.control_path = os.path.join(self.rules_folder, "control")
-            args += ("--control", self.control_path)
         super().__init__(*args, **kw)
 
     def write(self, text, path=None):
@@ -70,9 +67,6 @@ class Ruled(Daemon):
         got = c.line()
         assert got == b"STORED", got
         return c
-
-    def operator(self):
-        return Client(self.control_path)
 
     def kill(self):
         super().kill()

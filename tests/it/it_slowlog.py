@@ -61,19 +61,19 @@ def test_what_is_quick_is_not_kept():
 
 def test_off_and_on_while_it_runs():
     for off in (b"0", b"-1"):
-        with Daemon(*ALL) as d, d.client() as c:
-            assert c.ask(b"config set slowlog_us " + off) == b"OK"
+        with Daemon(*ALL, control=True) as d, d.client() as c, d.operator() as operator:
+            assert operator.ask(b"config set slowlog_us " + off) == b"OK"
             assert c.ask(b"slowlog reset") == b"OK"
-            assert c.ask(b"config set latency_stats no") == b"OK"
+            assert operator.ask(b"config set latency_stats no") == b"OK"
             assert c.ask(b"mn") == b"MN"
             assert length(c) == 0
-            assert c.ask(b"config set slowlog_us 1") == b"OK"
+            assert operator.ask(b"config set slowlog_us 1") == b"OK"
             assert c.ask(b"mn") == b"MN"
             assert [e["command"] for e in entries(c)] == ["mn"]
 
 
 def test_it_is_bounded():
-    with Daemon(*ALL, "-o", "slowlog_max=8") as d, d.client() as c:
+    with Daemon(*ALL, "-o", "slowlog_max=8", control=True) as d, d.client() as c, d.operator() as operator:
         for i in range(50):
             assert c.ask(b"mg key-%d" % i) == b"EN"
         assert length(c) == 8
@@ -81,9 +81,9 @@ def test_it_is_bounded():
         ids = [int(e["id"]) for e in found]
         assert ids == list(range(ids[0], ids[0] - 8, -1)), ids
         assert len(entries(c, b"3")) == 3 and entries(c, b"0") == []
-        assert c.ask(b"config set slowlog_max 2") == b"OK"
+        assert operator.ask(b"config set slowlog_max 2") == b"OK"
         assert length(c) == 2
-        assert c.ask(b"config set slowlog_max 1024") == b"OK"
+        assert operator.ask(b"config set slowlog_max 1024") == b"OK"
         for i in range(2000):
             assert c.ask(b"mg %s%d" % (b"k" * 240, i)) == b"EN"
         found = entries(c)

@@ -42,6 +42,7 @@ void solo_start_with(uint64_t limit_bytes, uint32_t shards, bool is_frozen)
     solo.crew.settings = &solo.settings;
     solo.crew.duties = &conn_duties;
     solo.crew.stats = &solo.shared;
+    live_init(&solo.crew);
     solo.worker = mem_alloc_aligned(sizeof(*solo.worker), 64);
     memset(solo.worker, 0, sizeof(*solo.worker));
     solo.crew.workers = solo.worker;

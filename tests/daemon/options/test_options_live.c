@@ -124,7 +124,7 @@ static void on_option(void *arg, const char *name, const char *value)
 static unsigned matching(const char *pattern)
 {
     seen = 0;
-    options_each_matching(&s, pattern, on_option, &seen);
+    options_each_matching(&s, &pattern, 1, on_option, &seen);
     return seen;
 }
 

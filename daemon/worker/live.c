@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See live.h. A change is read into settings of its own first; then what can fail is done, and
+ * then the stores, which cannot.
+ */
+#include "daemon/worker/live.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/base/log.h"
+#include "daemon/options/options_value.h"
+#include "daemon/worker/crew.h"
+#include "lib/base/context.h"
+#include "lib/engine/engine.h"
+
+void live_init(struct crew *crew)
+{
+    must_be_main();
+    pthread_mutex_init(&crew->live.lock, NULL);
+    options_copy_live(&crew->live.given, crew->settings);
+}
+
+/* ---- what may fail ----------------------------------------------------------------------- */
+
+static bool refuse(struct live_refusal *refusal, enum option_id id, const char *why)
+{
+    refusal->id = id;
+    snprintf(refusal->why, sizeof(refusal->why), "%s", why);
+    return false;
+}
+
+/* Rules between an option and what the server was started with. */
+static bool check_rules(struct crew *crew, const struct settings *wanted, enum option_id id,
+                        struct live_refusal *refusal)
+{
+    if (id == OPTION_detail_enabled && setting_get(wanted, detail_enabled) &&
+        crew->settings->no_dump) {
+        return refuse(refusal, id, "not allowed: -X was given");
+    }
+    refusal->id = id;
+    return crew->prepare_option == NULL || crew->prepare_option(crew, wanted, id, refusal->why);
+}
+
+/* The limit is the last that may fail, and is reached when this returns true. */
+static bool take_limit(struct crew *crew, const struct settings *wanted,
+                       struct live_refusal *refusal)
+{
+    const uint64_t bytes = setting_get(wanted, memory_limit_bytes);
+
+    if (bytes == setting_get(crew->settings, memory_limit_bytes) ||
+        engine_set_limit(&crew->engine, bytes)) {
+        return true;
+    }
+    return refuse(refusal, OPTION_memory_limit_bytes, "out of bounds or unable to adjust");
+}
+
+/* ---- changes ----------------------------------------------------------------------------- */
+
+/*
+ * Do what `wanted` says of these options. False: nothing was changed. The caller has the lock.
+ */
+static bool apply(struct crew *crew, const struct settings *wanted, const enum option_id *ids,
+                  unsigned count, struct live_refusal *refusal)
+{
+    for (unsigned i = 0; i < count; i++) {
+        if (!check_rules(crew, wanted, ids[i], refusal)) {
+            return false;
+        }
+    }
+    for (unsigned i = 0; i < count; i++) {
+        if (ids[i] == OPTION_memory_limit_bytes && !take_limit(crew, wanted, refusal)) {
+            return false;
+        }
+    }
+    for (unsigned i = 0; i < count; i++) {
+        option_copy(crew->settings, wanted, ids[i]);
+    }
+    return true;
+}
+
+/* Read the changes. False: one of them cannot be. */
+static bool read_changes(const struct live_change *changes, unsigned count,
+                         struct settings *wanted, enum option_id *ids,
+                         struct live_refusal *refusal)
+{
+    for (unsigned i = 0; i < count; i++) {
+        refusal->id = changes[i].id;
+        if (!option_change(wanted, changes[i].id, changes[i].value, refusal->why)) {
+            return false;
+        }
+        for (unsigned k = 0; k < i; k++) {
+            if (ids[k] == changes[i].id) {
+                return refuse(refusal, ids[k], "is given twice");
+            }
+        }
+        ids[i] = changes[i].id;
+    }
+    return true;
+}
+
+bool live_set(struct crew *crew, const struct live_change *changes, unsigned count,
+              struct live_refusal *refusal)
+{
+    enum option_id ids[LIVE_CHANGES_MAX];
+    struct settings wanted;
+    bool is_done;
+
+    must(count <= LIVE_CHANGES_MAX);
+    must_not_be_reading();
+    memset(&wanted, 0, sizeof(wanted));
+    if (!read_changes(changes, count, &wanted, ids, refusal)) {
+        return false;
+    }
+    pthread_mutex_lock(&crew->live.lock);
+    is_done = apply(crew, &wanted, ids, count, refusal);
+    pthread_mutex_unlock(&crew->live.lock);
+    if (is_done) {
+        crew_options_changed(crew);
+    }
+    return is_done;
+}
+
+bool live_reset(struct crew *crew, const enum option_id *ids, unsigned count,
+                struct live_refusal *refusal)
+{
+    bool is_done;
+
+    must_not_be_reading();
+    for (unsigned i = 0; i < count; i++) {
+        refusal->id = ids[i];
+        if (!option_is_live(ids[i], refusal->why)) {
+            return false;
+        }
+    }
+    pthread_mutex_lock(&crew->live.lock);
+    is_done = apply(crew, &crew->live.given, ids, count, refusal);
+    pthread_mutex_unlock(&crew->live.lock);
+    if (is_done) {
+        crew_options_changed(crew);
+    }
+    return is_done;
+}
+
+bool live_set_limit(struct crew *crew, uint64_t bytes)
+{
+    bool is_done;
+
+    must_not_be_reading();
+    pthread_mutex_lock(&crew->live.lock);
+    is_done = engine_set_limit(&crew->engine, bytes);
+    if (is_done) {
+        setting_set(crew->settings, memory_limit_bytes, bytes);
+    }
+    pthread_mutex_unlock(&crew->live.lock);
+    return is_done;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Options of the running server are changed here, whoever asks: `config`, a file that is read
+ * again. Several at once, all or none, one change after the other. What needs more than a store
+ * is done with it: the limit on memory is the engine's to accept, descriptors must suffice, and
+ * whoever sleeps by an old value is woken.
+ */
+#ifndef MAYFLY_DAEMON_WORKER_LIVE_H
+#define MAYFLY_DAEMON_WORKER_LIVE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/options/options_live.h"
+#include "daemon/options/settings.h"
+
+struct crew;
+
+/* Options that one change may name. */
+#define LIVE_CHANGES_MAX 128u
+
+struct live {
+    pthread_mutex_t lock;  /* who changes options; nothing that waits is done with it */
+    struct settings given; /* [lock] live options as files and command line gave them last */
+};
+
+/* An option and its new value as a user types it. */
+struct live_change {
+    enum option_id id;
+    const char *value; /* [borrowed] */
+};
+
+/* Why nothing was changed. */
+struct live_refusal {
+    enum option_id id;
+    char why[OPTION_TEXT_BYTES];
+};
+
+/*
+ * What the settings are now is what was given. Once before the workers run. Context: main.
+ */
+void live_init(struct crew *crew);
+
+/*
+ * Change options, all or none of them. False: *refusal says which cannot be changed so.
+ * Context: worker or main, outside a section.
+ */
+bool live_set(struct crew *crew, const struct live_change *changes, unsigned count,
+              struct live_refusal *refusal);
+
+/*
+ * Back to what files and command line gave at the start or when they were last read, for these
+ * options. Returns as live_set(). Context: as above.
+ */
+bool live_reset(struct crew *crew, const enum option_id *ids, unsigned count,
+                struct live_refusal *refusal);
+
+/* The limit on memory alone (cache_memlimit). False: it cannot be had. Context: as above. */
+bool live_set_limit(struct crew *crew, uint64_t bytes);
+
+#endif
