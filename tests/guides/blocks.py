@@ -134,6 +134,7 @@ def run(path):
             to.write(f.read())
         text = PREPARE.format(folder, etc=configuration) + script_of(steps, folder)
         path_of_programs = ":".join([os.path.join(HERE, "stand-ins"), os.path.dirname(os.path.abspath(PROGRAM)),
+                                     os.path.join(build, "ctl"),
                                      os.environ["PATH"], "/usr/sbin"])
         output = os.path.join(folder, "output")
         with open(output, "w") as to, contextlib.suppress(subprocess.TimeoutExpired):
