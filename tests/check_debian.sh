@@ -34,8 +34,12 @@ while read -r file _; do
 done <<LISTS
 $(cat debian/mayfly.install debian/mayfly.docs)
 LISTS
-for file in debian/rules debian/tests/serves; do
-    [ -x "$file" ] || complain "$file cannot be run"
+[ -x debian/rules ] || complain "debian/rules cannot be run"
+named=$(sed -n 's/^Tests: //p' debian/tests/control | tr ' ' '\n' | sort)
+there=$(find debian/tests -type f ! -name control -printf '%f\n' | sort)
+[ "$named" = "$there" ] || complain "debian/tests/control does not name the tests beside it"
+for test in $named; do
+    [ -x "debian/tests/$test" ] || complain "debian/tests/$test cannot be run"
 done
 verdict "what it names"
 end_of_tests

@@ -2,7 +2,7 @@
 """Runs the commands of a guide as they stand there, and compares what they print.
 
 A block of the page that begins with ```console has commands, after "$ ", each followed by what it prints; a
-line that ends in a backslash goes on. In what is printed "..." stands for anything within a
+line that ends in a backslash, or with a parenthesis open, goes on. In what is printed "..." stands for anything within a
 line, and alone in a line for any number of lines. A block that begins with ```ini, ```yaml or ```text and
 the name of a file is written to that file. Blocks that begin with anything else are for the reader.
 
@@ -36,6 +36,11 @@ class Command:
         self.text, self.line, self.expected = text, line, []
 
 
+def is_unfinished(text):
+    """A backslash at its end, or a parenthesis that is open."""
+    return text.endswith("\\") or text.count("(") > text.count(")")
+
+
 def parse(page):
     """What a page has to run: ("file", name, text) and Commands, in their order."""
     found, kind, lines = [], None, []
@@ -50,7 +55,7 @@ def parse(page):
         elif kind == ["console"]:
             if line.startswith("$ "):
                 found.append(Command(line[2:], number))
-            elif not found[-1].expected and found[-1].text.endswith("\\"):
+            elif not found[-1].expected and is_unfinished(found[-1].text):
                 found[-1].text += "\n" + line
             else:
                 found[-1].expected.append(line)
