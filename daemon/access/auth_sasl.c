@@ -464,6 +464,13 @@ struct span exchange_user(const struct exchange *x)
     return name != NULL ? span_str(name) : span_of(NULL, 0);
 }
 
+struct span exchange_name(const struct exchange *x)
+{
+    struct span user = exchange_user(x);
+
+    return user.len > 0 ? name_alone(user.ptr) : user;
+}
+
 void exchange_destroy(struct exchange *x)
 {
     if (x != NULL) {

@@ -71,6 +71,12 @@ enum exchange_result exchange_step(struct exchange *x, struct span data,
 struct span exchange_user(const struct exchange *x);
 
 /*
+ * The same as rules call it: without @ and the name of this host, which the library adds to a
+ * name that was sent alone. Context: as above.
+ */
+struct span exchange_name(const struct exchange *x);
+
+/*
  * After EXCHANGE_DONE: the login that auth_knows() may be asked about; borrowed from the
  * exchange. NULL: our own users did not decide. Context: any thread.
  */

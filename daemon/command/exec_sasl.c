@@ -103,10 +103,10 @@ static bool let_in(struct client *c, struct worker *w, const struct exchange *x)
 {
     const struct siphash_digest *login = exchange_login(x);
 
-    if (!guard_login(c, w, exchange_user(x))) {
+    if (!guard_login(c, w, exchange_name(x))) {
         return false;
     }
-    audit_login(c, w, exchange_user(x), "sasl", true);
+    audit_login(c, w, exchange_name(x), "sasl", true);
     ctr_add(&w->counters, CTR_auth_cmds, 1);
     c->has_login = login != NULL;
     if (login != NULL) {

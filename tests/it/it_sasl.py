@@ -213,6 +213,28 @@ def test_hashed_passwords():
         assert hashes() == 3 + len(wrong)
 
 
+def test_rules_of_users():
+    """A rule names a user alone, also where the library adds this host."""
+    host = socket.gethostname().encode()
+    with tempfile.NamedTemporaryFile(prefix="mayfly-sasl.", mode="w") as rules:
+        rules.write("user reader read\nuser nobody none\ndefault read,write\n")
+        rules.flush()
+        os.chmod(rules.name, 0o644)
+        users = b"reader:p\nwriter:p\nnobody:p\n"
+        with Guarded("--access", rules.name, "-o", "audit_log", users=users) as g:
+            get, put = frame(GET, b"k"), frame(SET, b"k", b"v", extras=bytes(8))
+            for name in (b"reader", b"reader@" + host):
+                with g.known(name, b"p") as c:
+                    assert c.ask_frame(get)[0] == NOT_FOUND and c.ask_frame(put) == FAILED, name
+            with g.known(b"nobody", b"p") as c:
+                assert c.ask_frame(get) == FAILED and c.ask_frame(put) == FAILED
+                # Another login is another user.
+                assert c.ask_frame(plain(b"writer", b"p")) == GOOD
+                assert c.ask_frame(get)[0] == NOT_FOUND and c.ask_frame(put)[0] == OK
+            wait_for(lambda: 'audit, login user="writer" peer=unix listener=unix method=sasl outcome=accepted'
+                     in g.daemon.log(), "it is logged")
+
+
 def test_steps_belong_to_a_connection():
     with Guarded("-t", "1") as g, g.client() as a, g.client() as b:
         for c in (a, b):
