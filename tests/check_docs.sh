@@ -12,7 +12,7 @@ mayflyd=${MAYFLY_BUILDDIR:-.}/daemon/mayflyd
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 
-for part in options synopsis settings config; do
+for part in options synopsis settings stats config; do
     file=man/mayflyd-$part.inc
     [ "$part" != config ] || file=etc/mayfly.conf
     "$mayflyd" --describe=$part >"$dir/$part"

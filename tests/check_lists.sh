@@ -36,7 +36,7 @@ for file in $(find lib proto daemon ctl tests tools etc systemd man -type f ! -n
     is_within_named_folder "$file" && continue
     case $file in
         # made by a build in the tree itself
-        systemd/mayflyd.service | man/mayfly.conf.5 | man/mayflyctl.1 | man/mayflyd.8 | man/mayfly-protocol.7) continue ;;
+        systemd/mayflyd.service | man/mayfly.conf.5 | man/mayflyctl.1 | man/mayflyd.8 | man/mayfly-protocol.7 | man/mayfly-stats.7) continue ;;
         *.log | *.trs) continue ;;
     esac
     complain "$file: named by no makefile"

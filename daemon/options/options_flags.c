@@ -215,9 +215,8 @@ static int print_part_of_manual(struct option_giver *g, const char *part)
         const char *name;
         void (*print)(FILE *out);
     } parts[] = {
-        {"options", options_print_manual},
-        {"synopsis", options_print_synopsis},
-        {"settings", options_print_settings},
+        {"options", options_print_manual},    {"synopsis", options_print_synopsis},
+        {"settings", options_print_settings}, {"stats", options_print_stats},
         {"config", options_print_template},
     };
 
@@ -229,7 +228,7 @@ static int print_part_of_manual(struct option_giver *g, const char *part)
     }
     return option_complain(g, EX_USAGE,
                            "Invalid value for --describe: \"%s\" is neither options, synopsis, "
-                           "settings nor config",
+                           "settings, stats nor config",
                            part);
 }
 

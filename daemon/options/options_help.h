@@ -19,5 +19,6 @@ void options_print_license(FILE *out);
 void options_print_synopsis(FILE *out);
 void options_print_manual(FILE *out);
 void options_print_settings(FILE *out);
+void options_print_stats(FILE *out); /* options_stats.c */
 
 #endif

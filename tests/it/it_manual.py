@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""mayfly-stats(7) has every line that a running server answers to stats, and no other."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import mayfly                                                           # noqa: E402
+from mayfly import Daemon, Inapplicable, Skip                           # noqa: E402
+
+PAGE = os.path.join(os.environ.get("MAYFLY_SRCDIR", "."), "man", "mayflyd-stats.inc")
+KINDS = "get|set|delete|arith|touch|admin|other"
+
+# How an answer's names become those of the page: what the page says stands before them.
+BEFORE = {
+    "stats items": r"items:1:",
+    "stats slabs": r"1:",
+    "stats conns": r"\d+:",
+    "stats shards": r"\d+:",
+    "stats latency": r"(\d+:)?(%s):" % KINDS,
+    "stats hotkeys": r"\d+:",
+    "stats bigkeys": r"\d+:",
+}
+
+
+def described():
+    """The names of the page by section."""
+    found, section = {}, None
+    with open(PAGE, encoding="utf-8") as f:
+        for line in f:
+            if line.startswith(".Ss "):
+                section = line[4:].strip()
+                found[section] = []
+            elif line.startswith(".It Li "):
+                found[section].append(line[7:].strip())
+    for section, names in found.items():
+        assert len(names) == len(set(names)), "twice in " + section
+    return {section: set(names) for section, names in found.items()}
+
+
+def answered(c, section):
+    names = c.stats(section[6:].encode())
+    if section == "stats sizes":
+        names = ["size" if n.isdigit() else n for n in names]
+    return {re.sub("^" + BEFORE.get(section, ""), "", n) for n in names}
+
+
+def certificate(folder):
+    """A key and a certificate that it has signed itself."""
+    pem = os.path.join(folder, "both.pem")
+    key = os.path.join(folder, "key.pem")
+    if shutil.which("openssl") is None:
+        raise Skip("no openssl")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", pem,
+                    "-days", "2", "-subj", "/CN=test"], check=True, capture_output=True)
+    with open(key, encoding="ascii") as f, open(pem, "a", encoding="ascii") as out:
+        out.write(f.read())
+    return pem
+
+
+def ask_all(d, found, auth=None):
+    with d.client() as c:
+        if auth is not None:
+            c.send(b"set auth 0 0 %d\r\n%s\r\n" % (len(auth), auth))
+            assert c.line() == b"STORED"
+        assert c.set(b"k", b"v" * 100, exptime=100) == b"STORED"
+        assert c.get(b"k") is not None
+        for section in described():
+            found.setdefault(section, set()).update(answered(c, section))
+        found["stats latency"].update(re.sub("^" + BEFORE["stats latency"], "", n)
+                                      for n in c.stats(b"latency workers"))
+        return found
+
+
+def test_the_page_has_what_the_server_answers_and_nothing_else():
+    page, found = described(), {}
+    with Daemon("-t", "2", "-U", "-1", "-l", "tag[name]:127.0.0.1", "-o",
+                "idle_timeout=1000,hotkeys=1,track_sizes", tcp=True) as d:
+        ask_all(d, found)
+        with d.client(rcvbuf=4096) as slow, d.client() as c:     # resps_waiting
+            assert c.set(b"large", b"v" * 1000000) == b"STORED"
+            slow.send(b"get large large large large large large large large\r\n" * 4)
+            mayfly.wait_for(lambda: "resps_waiting" in answered(c, "stats conns"), "replies wait")
+            found["stats conns"].add("resps_waiting")
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        users = os.path.join(folder, "users")
+        with open(users, "w", encoding="ascii") as f:
+            f.write("a:b\n")
+        os.chmod(folder, 0o755)
+        os.chmod(users, 0o644)
+        with Daemon("-Y", users) as d:
+            ask_all(d, found, b"a b")
+        with Daemon() as probe, probe.client() as c:
+            if c.ask(b"refresh_certs") == b"ERROR":
+                raise Inapplicable("mayflyd is built without TLS")
+        pem = certificate(folder)
+        os.chmod(pem, 0o644)
+        with Daemon("-Z", "-o", "ssl_chain_cert=%s,ssl_session_cache" % pem) as d:
+            ask_all(d, found)
+    for section, names in page.items():
+        assert found[section] == names, (section, "not described", sorted(found[section] - names),
+                                         "not answered", sorted(names - found[section]))
+
+
+mayfly.main(globals())
