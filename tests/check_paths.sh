@@ -10,7 +10,7 @@ set -eu
 cd "${MAYFLY_SRCDIR:-.}"
 . tests/common/tap.sh
 
-documents="README.md DESIGN.md HACKING.md NEWS docs/migrating-from-memcached.md docs/operating.md"
+documents="README.md DESIGN.md HACKING.md NEWS docs/migrating-from-memcached.md docs/operating.md docs/five-minutes.md"
 folders="lib proto daemon ctl tests man systemd etc"
 
 dir=$(mktemp -d)
