@@ -86,15 +86,15 @@ def test_odd_keys():
 
 
 def test_it_is_an_option():
-    with Daemon("-t", "1") as d, d.client() as c:
+    with Daemon("-t", "1", control=True) as d, d.client() as c, d.operator() as operator:
         assert c.get(b"k") is None
         assert hot(c) == ([], {"sampling": "0", "seconds": "0"})
-        assert c.ask(b"config set hotkeys 1") == b"OK"
-        assert c.ask(b"config set latency_stats no") == b"OK"
-        assert c.ask(b"config set slowlog_us 0") == b"OK"
+        assert operator.ask(b"config set hotkeys 1") == b"OK"
+        assert operator.ask(b"config set latency_stats no") == b"OK"
+        assert operator.ask(b"config set slowlog_us 0") == b"OK"
         assert c.get(b"k") is None
         assert [r["key"] for r in hot(c)[0]] == ["k"]
-        assert c.ask(b"config set hotkeys 0") == b"OK"
+        assert operator.ask(b"config set hotkeys 0") == b"OK"
         assert c.get(b"other") is None
         assert [r["key"] for r in hot(c)[0]] == ["k"]
 
