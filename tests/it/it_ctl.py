@@ -290,9 +290,10 @@ def test_doctor():
 
 
 def test_tables():
-    with Daemon("-t", "1") as d, d.client() as c:
+    with Daemon("-t", "1", "-o", "latency_stats") as d, d.client() as c:
         for i in range(10):
             c.set(b"k%d" % i, b"v")
+        mayfly.wait_for(lambda: c.stats(b"latency")["set:count"] == "10", "all are counted")
         got = ask(d, "latency")
         assert got["set"]["count"] == 10 and got["set"]["p99_us"] > 0
         text = ctl(d, "latency").decode().splitlines()

@@ -17,6 +17,10 @@ KINDS = ("get", "set", "delete", "arith", "touch", "admin", "other")
 MIB = 1 << 20
 
 
+def measuring(*args, **more):
+    return Daemon("-o", "latency_stats", *args, **more)
+
+
 def counts(c, what=b"latency", before=""):
     found = c.stats(what)
     return {k: int(found[before + k + ":count"]) for k in KINDS if int(found[before + k + ":count"])}
@@ -40,7 +44,7 @@ def fresh(c):
 
 
 def test_every_kind_is_counted():
-    with Daemon("-t", "1") as d, d.client() as c:
+    with measuring("-t", "1") as d, d.client() as c:
         fresh(c)
         assert c.set(b"a", b"1") == b"STORED"
         for line, reply in ((b"get a b", None), (b"mg a v", b"VA 1"), (b"incr a 1", b"2"), (b"ma a", b"HD"),
@@ -64,7 +68,7 @@ def test_every_kind_is_counted():
 
 
 def test_pipelines():
-    with Daemon("-t", "1") as d, d.client() as c:
+    with measuring("-t", "1") as d, d.client() as c:
         n = 1000
         fresh(c)
         c.send(b"".join(b"set k%d 0 0 3 noreply\r\nabc\r\nget k%d\r\n" % (i, i) for i in range(n)) + b"mn\r\n")
@@ -75,7 +79,7 @@ def test_pipelines():
 
 
 def test_reset():
-    with Daemon("-t", "2") as d, d.client() as a, d.client() as b:
+    with measuring("-t", "2") as d, d.client() as a, d.client() as b:
         fresh(a)
         for c in (a, b):
             assert c.ask(b"incr absent 1") == b"NOT_FOUND"
@@ -96,7 +100,7 @@ def test_reset():
 
 
 def test_workers():
-    with Daemon("-t", "2") as d, d.client() as a, d.client() as b:
+    with measuring("-t", "2") as d, d.client() as a, d.client() as b:
         fresh(a)
         for c in (a, a, b):
             assert c.ask(b"incr absent 1") == b"NOT_FOUND"
@@ -107,7 +111,7 @@ def test_workers():
 
 
 def test_it_is_an_option():
-    with Daemon("-t", "1", "-o", "no_latency_stats", control=True) as d, \
+    with Daemon("-t", "1", control=True) as d, \
             d.client() as c, d.operator() as operator:
         assert c.ask(b"mn") == b"MN"
         assert counts(c) == {}
@@ -121,13 +125,13 @@ def test_it_is_an_option():
 
 
 def test_no_extensions():
-    with Daemon("-o", "no_extensions") as d, d.client() as c:
+    with measuring("-o", "no_extensions") as d, d.client() as c:
         assert c.ask(b"latency reset") == b"ERROR"
 
 
 def test_a_reply_that_is_not_taken():
     """The request ends when the client has taken its reply."""
-    with Daemon("-t", "1", "-m", "256", "-I", "32m") as d, d.client() as c:
+    with measuring("-t", "1", "-m", "256", "-I", "32m") as d, d.client() as c:
         assert c.set(b"large", mayfly.pattern(b"large", 6 * MIB)) == b"STORED"
         with d.client(rcvbuf=4096) as slow:
             fresh(c)
@@ -147,7 +151,7 @@ def test_a_reply_that_is_not_taken():
 def test_a_value_on_its_way_in():
     """An upload is one set, and counts from its last bytes: the client's pauses are its own."""
     value = b"v" * (4 * MIB)
-    with Daemon("-t", "1", "-m", "256", "-I", "8m") as d, d.client() as c:
+    with measuring("-t", "1", "-m", "256", "-I", "8m") as d, d.client() as c:
         fresh(c)
         head = b"set large 0 0 %d\r\n" % len(value)
         c.send(head + value[:MIB])
@@ -165,7 +169,7 @@ def test_a_value_on_its_way_in():
 
 def test_answers_that_come_later():
     """Statistics of connections, and dumps, are one request each, when they are complete."""
-    with Daemon("-t", "2") as d, d.client() as c:
+    with measuring("-t", "2") as d, d.client() as c:
         for i in range(2000):
             c.send(b"set key-%d 0 0 1 noreply\r\nx\r\n" % i)
         assert c.ask(b"mn") == b"MN"
@@ -184,7 +188,7 @@ def test_answers_that_come_later():
 
 
 def test_binary_and_udp():
-    with Daemon("-t", "1", tcp=True) as d, d.client() as c:
+    with measuring("-t", "1", tcp=True) as d, d.client() as c:
         fresh(c)
         with socket.create_connection(("127.0.0.1", d.port)) as s:
             # set k, getq k, getq absent, noop
@@ -196,7 +200,7 @@ def test_binary_and_udp():
             while len(got) < want:
                 got += s.recv(100)
         assert without_admin(counts(c)) == {"set": 1, "get": 2, "other": 1}, counts(c)
-    with Daemon("-t", "1", "-U", "-1", tcp=True) as d, d.client() as c:
+    with measuring("-t", "1", "-U", "-1", tcp=True) as d, d.client() as c:
         fresh(c)
         port = next(v["addr"] for v in sockets(c) if "UDP" in v).rsplit(":", 1)[1]
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
@@ -209,7 +213,7 @@ def test_binary_and_udp():
 
 def test_a_store_that_waits_for_room():
     """However it ends, a store that waited is one set."""
-    with Daemon("-t", "1", "-m", "16", "-I", "4m") as d, d.client() as c:
+    with measuring("-t", "1", "-m", "16", "-I", "4m") as d, d.client() as c:
         fresh(c)
         for i in range(64):
             assert c.set(b"k%d" % i, b"v" * (3 * MIB)) == b"STORED"

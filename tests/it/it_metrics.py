@@ -139,9 +139,11 @@ def test_openmetrics():
 
 def test_latencies():
     """The histogram is cumulative, its buckets few, and it counts what stats latency counts."""
-    with served("-t", "2") as (d, web), d.client() as c:
+    with served("-t", "2", "-o", "latency_stats") as (d, web), d.client() as c:
         for i in range(100):
             assert c.set(b"k%d" % i, b"v") == b"STORED"
+        # A request is counted when its reply was sent.
+        mayfly.wait_for(lambda: c.stats(b"latency")["set:count"] == "100", "all are counted")
         found = samples(web.ask("/metrics")[2])
         name = "mayfly_request_duration_seconds"
         buckets = [(k, v) for k, v in found.items() if k.startswith(name + '_bucket{command="set"')]
