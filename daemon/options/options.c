@@ -11,7 +11,9 @@
 #include <sysexits.h>
 
 #include "daemon/base/log.h"
+#include "daemon/base/path.h"
 #include "daemon/options/conf_file.h"
+#include "daemon/options/options_apply.h"
 #include "daemon/options/options_check.h"
 #include "daemon/options/options_flags.h"
 #include "daemon/options/options_print.h"
@@ -39,6 +41,39 @@ static int read_files(struct settings *s, const struct flags_wishes *wishes)
         status = status != 0 ? status : other;
     }
     return status;
+}
+
+/* Where a file is, whatever folder the process goes to. False: no memory. */
+static bool keep_path(const char *path, char **out)
+{
+    *out = path != NULL ? path_absolute(path) : NULL;
+    return path == NULL || *out != NULL;
+}
+
+bool options_read_again(const struct settings *s, struct settings *out, option_sink_fn sink)
+{
+    struct option_giver giver = {.settings = out, .source = OPTION_COMMAND_LINE};
+    int status = 0;
+    int other;
+
+    must_be_main();
+    settings_init(out);
+    option_messages_to(sink);
+    if (s->memcached_conf_path != NULL) {
+        status = conf_read_memcached(out, s->memcached_conf_path);
+    }
+    if (s->config_path != NULL) {
+        other = conf_read(out, s->config_path);
+        status = status != 0 ? status : other;
+    }
+    if (status == 0 && flags_apply(&giver, s->argc, s->argv) != FLAGS_APPLIED) {
+        status = EX_USAGE;
+    }
+    if (status == 0) {
+        status = options_check(out);
+    }
+    option_messages_to(NULL);
+    return status == 0;
 }
 
 enum options_result options_parse(int argc, char **argv, struct settings *out, int *exit_status)
@@ -69,6 +104,14 @@ enum options_result options_parse(int argc, char **argv, struct settings *out, i
     }
     *exit_status = options_check(out);
     if (*exit_status != 0) {
+        return OPTIONS_EXIT;
+    }
+    out->argc = argc;
+    out->argv = argv;
+    if (!keep_path(wishes.config, &out->config_path) ||
+        !keep_path(wishes.memcached_conf, &out->memcached_conf_path)) {
+        option_say("out of memory\n");
+        *exit_status = EX_OSERR;
         return OPTIONS_EXIT;
     }
     if (wishes.print) {

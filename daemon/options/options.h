@@ -25,6 +25,9 @@
 #ifndef MAYFLY_DAEMON_OPTIONS_OPTIONS_H
 #define MAYFLY_DAEMON_OPTIONS_OPTIONS_H
 
+#include <stdbool.h>
+
+#include "daemon/options/options_apply.h"
 #include "daemon/options/settings.h"
 
 enum options_result {
@@ -41,6 +44,13 @@ enum options_result {
  */
 enum options_result options_parse(int argc, char **argv, struct settings *out,
                                   int *exit_status);
+
+/*
+ * Read the files again that a server was started with, below its command line, into settings
+ * of their own; s has what options_parse() filled. False: something is wrong, and each message
+ * went to the sink. Call settings_fini() in either case. Context: main.
+ */
+bool options_read_again(const struct settings *s, struct settings *out, option_sink_fn sink);
 
 /*
  * Log at info (-v) what was set and by what, and each option that was accepted without effect.

@@ -12,26 +12,64 @@
 
 #include "daemon/options/options_live.h"
 #include "daemon/options/options_value.h"
+#include "lib/base/context.h"
+
+/* A message with a path in it, and what it says of that. */
+#define MESSAGE_BYTES 8192
+
+/* [main] Where messages go instead of standard error, while a running server reads again. */
+static option_sink_fn sink;
+
+void option_messages_to(option_sink_fn fn)
+{
+    must_be_main();
+    sink = fn;
+}
+
+static void say(const char *fmt, va_list args)
+{
+    char text[MESSAGE_BYTES];
+
+    if (sink == NULL) {
+        vfprintf(stderr, fmt, args);
+        return;
+    }
+    vsnprintf(text, sizeof(text), fmt, args);
+    text[strcspn(text, "\n")] = '\0';
+    sink(text);
+}
+
+void option_say(const char *fmt, ...)
+{
+    va_list args;
+
+    must_be_main();
+    va_start(args, fmt);
+    say(fmt, args);
+    va_end(args);
+}
 
 int option_complain(struct option_giver *g, int status, const char *fmt, ...)
 {
+    char text[MESSAGE_BYTES];
     va_list args;
 
     g->status = g->errors == 0 ? status : g->status;
     g->errors++;
     if (g->errors > OPTION_ERRORS_MAX) {
         if (g->errors == OPTION_ERRORS_MAX + 1) {
-            fprintf(stderr, "More errors are not shown\n");
+            option_say("More errors are not shown\n");
         }
         return status;
     }
-    if (g->place.file != NULL) {
-        fprintf(stderr, "%s:%u: ", g->place.file, g->place.line);
-    }
     va_start(args, fmt);
-    vfprintf(stderr, fmt, args);
+    vsnprintf(text, sizeof(text), fmt, args);
     va_end(args);
-    fputc('\n', stderr);
+    if (g->place.file != NULL) {
+        option_say("%s:%u: %s\n", g->place.file, g->place.line, text);
+    } else {
+        option_say("%s\n", text);
+    }
     return status;
 }
 

@@ -20,6 +20,14 @@ struct option_giver {
     int status;                /* exit status of the first error */
 };
 
+/*
+ * Messages about options: to standard error, or, while fn is not NULL, to fn, without the end
+ * of the line. Context: main.
+ */
+typedef void (*option_sink_fn)(const char *text);
+void option_messages_to(option_sink_fn fn);
+MF_PRINTF(1, 2) void option_say(const char *fmt, ...);
+
 /* After so many errors the rest is not shown. */
 #define OPTION_ERRORS_MAX 100u
 

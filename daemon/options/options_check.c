@@ -10,6 +10,7 @@
 #include <sysexits.h>
 
 #include "daemon/base/version.h"
+#include "daemon/options/options_apply.h"
 #include "daemon/options/options_rows.h"
 #include "daemon/options/options_value.h"
 #include "lib/base/context.h"
@@ -58,22 +59,21 @@ static int check_sasl(const struct settings *s)
         return 0;
     }
     if (s->auth_file != NULL) {
-        fprintf(stderr,
-                "ERROR: -S and -Y cannot be used together: SASL is of the binary protocol, "
-                "and a file of users of the ASCII protocol.\n");
+        option_say("ERROR: -S and -Y cannot be used together: SASL is of the binary protocol, "
+                   "and a file of users of the ASCII protocol.\n");
         return EX_USAGE;
     }
     if (s->protocol != PROTOCOL_BINARY &&
         setting_source(s, OPTION_protocol) != OPTION_DEFAULT) {
-        fprintf(stderr, "ERROR: You cannot allow the ASCII protocol while using SASL.\n");
+        option_say("ERROR: You cannot allow the ASCII protocol while using SASL.\n");
         return EX_USAGE;
     }
     if (s->udp_port != 0) {
-        fprintf(stderr, "ERROR: Cannot enable UDP while using binary SASL authentication.\n");
+        option_say("ERROR: Cannot enable UDP while using binary SASL authentication.\n");
         return EX_USAGE;
     }
     if (!BUILT_WITH_SASL) {
-        fprintf(stderr, "This server is not built with SASL support.\n");
+        option_say("This server is not built with SASL support.\n");
         return EX_USAGE;
     }
     return 0;
@@ -83,12 +83,12 @@ static int check_sasl(const struct settings *s)
 static int check_auth(const struct settings *s)
 {
     if (s->auth_file != NULL && s->protocol != PROTOCOL_ASCII) {
-        fprintf(stderr, "ERROR: You cannot allow the BINARY protocol while using ascii "
-                        "authentication tokens.\n");
+        option_say("ERROR: You cannot allow the BINARY protocol while using ascii "
+                   "authentication tokens.\n");
         return EX_USAGE;
     }
     if (s->auth_file != NULL && s->udp_port != 0) {
-        fprintf(stderr, "Cannot use UDP with ascii authentication enabled (-U 0 to disable)\n");
+        option_say("Cannot use UDP with ascii authentication enabled (-U 0 to disable)\n");
         return EX_USAGE;
     }
     return 0;
@@ -115,23 +115,23 @@ static int check_tls(const struct settings *s)
     const char *given = s->ssl_enabled ? "-Z" : first_given(s, "ssl-");
 
     if (!BUILT_WITH_TLS && given != NULL) {
-        fprintf(stderr, "This server is not built with TLS support (%s)\n", given);
+        option_say("This server is not built with TLS support (%s)\n", given);
         return EX_USAGE;
     }
     if (!s->ssl_enabled) {
         return 0;
     }
     if (s->udp_port != 0) {
-        fprintf(stderr, "Cannot use UDP with TLS enabled (-U 0 to disable)\n");
+        option_say("Cannot use UDP with TLS enabled (-U 0 to disable)\n");
         return EX_USAGE;
     }
     if (s->port == 0) {
-        fprintf(stderr, "ERROR: You cannot enable SSL without a TCP port.\n");
+        option_say("ERROR: You cannot enable SSL without a TCP port.\n");
         return EX_USAGE;
     }
     if (s->ssl_chain_cert == NULL) {
-        fprintf(stderr, "ERROR: You cannot enable SSL without a certificate (-o "
-                        "ssl_chain_cert=<file>).\n");
+        option_say("ERROR: You cannot enable SSL without a certificate (-o "
+                   "ssl_chain_cert=<file>).\n");
         return EX_USAGE;
     }
     return 0;
@@ -140,7 +140,7 @@ static int check_tls(const struct settings *s)
 static int check_metrics(const struct settings *s)
 {
     if (!BUILT_WITH_METRICS && s->metrics != NULL) {
-        fprintf(stderr, "This server is not built with metrics (--metrics)\n");
+        option_say("This server is not built with metrics (--metrics)\n");
         return EX_USAGE;
     }
     return 0;
@@ -150,11 +150,11 @@ static int check_metrics(const struct settings *s)
 static int check_lru(const struct settings *s)
 {
     if (setting_get(s, hot_lru_pct) + setting_get(s, warm_lru_pct) > 80) {
-        fprintf(stderr, "hot_lru_pct + warm_lru_pct cannot be more than 80%% combined\n");
+        option_say("hot_lru_pct + warm_lru_pct cannot be more than 80%% combined\n");
         return EX_USAGE;
     }
     if (setting_get(s, temp_lru) && !s->lru_maintainer) {
-        fprintf(stderr, "temporary_ttl requires lru_maintainer to be enabled\n");
+        option_say("temporary_ttl requires lru_maintainer to be enabled\n");
         return EX_USAGE;
     }
     return 0;
@@ -165,14 +165,13 @@ int options_check(struct settings *s)
     must_be_main();
     set_implied(s);
     if (s->item_size_max > setting_get(s, memory_limit_bytes) / 2) {
-        fprintf(stderr, "Cannot set item size limit higher than 1/2 of memory max.\n");
+        option_say("Cannot set item size limit higher than 1/2 of memory max.\n");
         return EX_USAGE;
     }
     if (s->napi_ids > s->threads) {
-        fprintf(stderr,
-                "Number of napi_ids(%" PRIu32
-                ") cannot be greater than number of threads(%" PRIu32 ")\n",
-                s->napi_ids, s->threads);
+        option_say("Number of napi_ids(%" PRIu32
+                   ") cannot be greater than number of threads(%" PRIu32 ")\n",
+                   s->napi_ids, s->threads);
         return EX_USAGE;
     }
     int status = check_lru(s);
@@ -189,8 +188,8 @@ int options_check(struct settings *s)
         status = check_metrics(s);
     }
     if (status == 0 && s->threads > THREADS_WARN) {
-        fprintf(stderr, "WARNING: Setting a high number of worker threads is not recommended.\n"
-                        " Set this value to the number of cores in your machine or less.\n");
+        option_say("WARNING: Setting a high number of worker threads is not recommended.\n"
+                   " Set this value to the number of cores in your machine or less.\n");
     }
     return status;
 }

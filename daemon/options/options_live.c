@@ -112,6 +112,25 @@ bool option_change(struct settings *s, enum option_id id, const char *value, cha
     return option_is_live(id, why) && option_set(s, id, value, OPTION_RUN_TIME, why);
 }
 
+unsigned options_differing(const struct settings *a, const struct settings *b, bool is_live,
+                           enum option_id *ids)
+{
+    char text[OPTION_TEXT_BYTES];
+    char other[OPTION_TEXT_BYTES];
+    unsigned count = 0;
+
+    for (unsigned id = 0; id < OPTION_COUNT; id++) {
+        const struct option_row *row = &option_rows[id];
+
+        if (row->name[0] != '\0' && (row->traits & OPT_IGNORED) == 0 &&
+            (row->life == OPT_LIVE) == is_live &&
+            strcmp(option_typed(a, id, text), option_typed(b, id, other)) != 0) {
+            ids[count++] = id;
+        }
+    }
+    return count;
+}
+
 void options_copy_live(struct settings *s, const struct settings *from)
 {
     for (unsigned id = 0; id < OPTION_COUNT; id++) {

@@ -43,6 +43,14 @@ bool option_is_live(enum option_id id, char *why);
  */
 bool option_change(struct settings *s, enum option_id id, const char *value, char *why);
 
+/*
+ * Fill ids (OPTION_COUNT) with the options that have an effect, are live or not as asked, and
+ * have another value in b than in a; returns how many. Context: any thread for live ones, else
+ * main.
+ */
+unsigned options_differing(const struct settings *a, const struct settings *b, bool is_live,
+                           enum option_id *ids);
+
 /* Copy the values of all live options. Context: any thread. */
 void options_copy_live(struct settings *s, const struct settings *from);
 

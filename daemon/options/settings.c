@@ -57,6 +57,10 @@ void settings_fini(struct settings *s)
             option_store_text(s, row, NULL);
         }
     }
+    mem_free(s->config_path);
+    mem_free(s->memcached_conf_path);
+    s->config_path = NULL;
+    s->memcached_conf_path = NULL;
     while (s->files != NULL) {
         struct option_file *file = s->files;
 

@@ -78,6 +78,10 @@ struct settings {
     bool compat[COMPAT_COUNT];                /* flags without effect that were given */
     struct option_place places[OPTION_COUNT]; /* of values that came from a file */
     struct option_file *files;                /* owned */
+    int argc;                                 /* what the process was started with */
+    char **argv;                              /* [borrowed] */
+    char *config_path;                        /* owned; NULL: no --config */
+    char *memcached_conf_path;                /* owned; NULL: no --memcached-conf */
 };
 
 /* Where the value of an option came from. Context: any thread. */

@@ -20,6 +20,9 @@
 #include "daemon/metrics/metrics.h"
 #include "daemon/net/tls.h"
 #include "daemon/options/options.h"
+#include "daemon/options/options_live.h"
+#include "daemon/options/options_print.h"
+#include "daemon/options/options_value.h"
 #include "daemon/service/host.h"
 #include "daemon/service/listener.h"
 #include "daemon/service/notify.h"
@@ -131,6 +134,64 @@ static void tell_reload(const struct server *s, bool begins)
     }
 }
 
+static void log_bad_option(const char *text)
+{
+    log_error("options, %s", text);
+}
+
+/* Log what was taken of the files, and what waits. before: the live options as they were. */
+static void log_options(const struct settings *now, const struct settings *before,
+                        const struct settings *fresh, const enum option_id *taken,
+                        unsigned count)
+{
+    enum option_id waiting[OPTION_COUNT];
+    char old[OPTION_TEXT_BYTES];
+    char new[OPTION_TEXT_BYTES];
+    char where[OPTION_WHERE_BYTES];
+    const unsigned waits = options_differing(now, fresh, false, waiting);
+
+    for (unsigned i = 0; i < count; i++) {
+        log_notice("options, %s: %s -> %s (%s)", option_name(taken[i]),
+                   option_typed(before, taken[i], old), option_typed(fresh, taken[i], new),
+                   option_where(fresh, taken[i], where));
+    }
+    for (unsigned i = 0; i < waits; i++) {
+        log_notice("options, %s: %s -> %s waits for a restart (%s)", option_name(waiting[i]),
+                   option_typed(now, waiting[i], old), option_typed(fresh, waiting[i], new),
+                   option_where(fresh, waiting[i], where));
+    }
+}
+
+/* Read the files of options again: all that is new in them, or nothing. */
+static void reload_options(struct server *s)
+{
+    struct settings *now = s->crew.settings;
+    struct settings before;
+    struct settings fresh;
+    struct live_refusal refusal;
+    enum option_id ids[OPTION_COUNT];
+    unsigned count;
+
+    memset(&before, 0, sizeof(before));
+    options_copy_live(&before, now);
+    if (!options_read_again(now, &fresh, log_bad_option)) {
+        log_error("options, kept those in use: the files have errors");
+        settings_fini(&fresh);
+        return;
+    }
+    if (now->no_evictions) {
+        atomic_store_explicit(&fresh.engine.maxmemory_policy, CHOICE_NOEVICTION,
+                              memory_order_relaxed); /* as at the start */
+    }
+    if (live_take(&s->crew, &fresh, ids, &count, &refusal)) {
+        log_options(now, &before, &fresh, ids, count);
+        log_notice("options, read again (%u changed)", count);
+    } else {
+        log_error("options, kept those in use: %s: %s", option_name(refusal.id), refusal.why);
+    }
+    settings_fini(&fresh);
+}
+
 void server_reload(struct server *s)
 {
     bool has_new;
@@ -138,6 +199,11 @@ void server_reload(struct server *s)
 
     must_be_main();
     tell_reload(s, true);
+    if (s->crew.settings->config_path != NULL ||
+        s->crew.settings->memcached_conf_path != NULL) {
+        reload_options(s);
+        has_any = true;
+    }
     if (has_new) {
         crew_doubt_logins(&s->crew);
         access_log_reload(&s->crew.access);

@@ -142,6 +142,25 @@ bool live_reset(struct crew *crew, const enum option_id *ids, unsigned count,
     return is_done;
 }
 
+bool live_take(struct crew *crew, const struct settings *fresh, enum option_id *ids,
+               unsigned *count, struct live_refusal *refusal)
+{
+    bool is_done;
+
+    must_be_main();
+    pthread_mutex_lock(&crew->live.lock);
+    *count = options_differing(&crew->live.given, fresh, true, ids);
+    is_done = apply(crew, fresh, ids, *count, refusal);
+    if (is_done) {
+        options_copy_live(&crew->live.given, fresh);
+    }
+    pthread_mutex_unlock(&crew->live.lock);
+    if (is_done && *count > 0) {
+        crew_options_changed(crew);
+    }
+    return is_done;
+}
+
 bool live_set_limit(struct crew *crew, uint64_t bytes)
 {
     bool is_done;

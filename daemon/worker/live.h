@@ -56,6 +56,14 @@ bool live_set(struct crew *crew, const struct live_change *changes, unsigned cou
 bool live_reset(struct crew *crew, const enum option_id *ids, unsigned count,
                 struct live_refusal *refusal);
 
+/*
+ * Files were read again: take what is new in them. An option whose value is there as it was
+ * given before stays as it is, also where config set has changed it. Fills ids (OPTION_COUNT)
+ * and *count with those that were taken. Returns as live_set(). Context: main.
+ */
+bool live_take(struct crew *crew, const struct settings *fresh, enum option_id *ids,
+               unsigned *count, struct live_refusal *refusal);
+
 /* The limit on memory alone (cache_memlimit). False: it cannot be had. Context: as above. */
 bool live_set_limit(struct crew *crew, uint64_t bytes);
 

@@ -6,6 +6,7 @@ import contextlib
 import os
 import pwd
 import resource
+import signal
 import socket
 import stat
 import subprocess
@@ -191,6 +192,80 @@ def test_it_stays_when_descriptors_run_out():
         operators = [stack.enter_context(d.operator()) for _ in range(PLACES)]
         for c in operators:
             assert is_served(c)
+
+
+# ---- files of options that are read again ---------------------------------------------------------
+
+def write(path, text):
+    with open(path + ".new", "w") as f:
+        f.write(text)
+    os.rename(path + ".new", path)
+
+
+def reload(d, says="options, read again ("):
+    before = d.log().count(says)
+    d.process.send_signal(signal.SIGHUP)
+    wait_for(lambda: d.log().count(says) > before, says)
+
+
+def values(c, *names):
+    c.send(b"config get " + " ".join(names).encode() + b"\r\n")
+    found = {}
+    while True:
+        line = c.line().decode()
+        if line == "END":
+            return [found[name] for name in names]
+        _, name, value = line.split(" ", 2)
+        found[name] = value
+
+
+def test_a_reload_takes_what_is_new_in_the_file():
+    with tempfile.TemporaryDirectory(prefix="mayfly-conf.") as folder:
+        path = os.path.join(folder, "mayfly.conf")
+        write(path, "hz = 20\nttl-jitter = 5\nthreads = 1\ninclude = more\n")
+        os.mkdir(os.path.join(folder, "more"))
+        more = os.path.join(folder, "more", "a.conf")
+        write(more, "idle-timeout = 1000\nexpire-effort = 3\n")
+        with Controlled("--config", path, "-o", "expire_effort=7") as d, d.operator() as c:
+            assert values(c, "hz", "ttl_jitter", "idle_timeout", "expire_effort") == ["20", "5", "1000", "7"]
+            assert c.ask(b"config set ttl_jitter 9 hz 99") == b"OK"
+            write(path, "# new\nhz = 30\nttl-jitter = 5\nthreads = 2\nmemory-limit = 80\ninclude = more\n")
+            write(more, "idle-timeout = 2000\nexpire-effort = 4\n")
+            reload(d)
+            # The flag overrides the file; what config set has changed stays unless the file's value is new.
+            assert values(c, "hz", "ttl_jitter", "idle_timeout", "expire_effort", "threads", "memory_limit") == \
+                ["30", "9", "2000", "7", "1", "80"]
+            assert c.stat("limit_maxbytes") == 80 << 20
+            log = d.log()
+            assert "options, hz: 99 -> 30 (%s:2)" % path in log, log
+            assert "options, idle-timeout: 1000 -> 2000 (%s:1)" % more in log, log
+            assert "options, memory-limit: 64 -> 80 (%s:5)" % path in log, log
+            assert "options, threads: 1 -> 2 waits for a restart (%s:4)" % path in log, log
+            assert "options, read again (3 changed)" in log and "expire-effort:" not in log, log
+            assert c.ask(b"config reset *") == b"OK"    # to what the file says now
+            assert values(c, "hz", "ttl_jitter", "expire_effort") == ["30", "5", "7"]
+            write(path, "include = more\n")             # what is gone has its default again
+            reload(d)
+            assert values(c, "hz", "ttl_jitter", "memory_limit") == ["10", "0", "64"]
+
+
+def test_a_reload_takes_nothing_of_a_file_with_errors():
+    with tempfile.TemporaryDirectory(prefix="mayfly-conf.") as folder:
+        path = os.path.join(folder, "mayfly.conf")
+        write(path, "hz = 20\n")
+        with Controlled("--config", path, "-t", "1") as d, d.operator() as c:
+            for text, complaint in (("hz = 30\nexpire-effort = 11\nhzz = 1\n", path + ":2: "),
+                                    ("hz = 30\nmemory-limit = 16000000\n", "memory-limit: "),
+                                    ("hz = 30\nitem-size-max = 1g\n", "")):
+                write(path, text)
+                reload(d, "kept those in use")
+                assert values(c, "hz") == ["20"] and complaint in d.log(), d.log()
+            os.unlink(path)
+            reload(d, "kept those in use")
+            assert values(c, "hz") == ["20"]
+            write(path, "hz = 30\n")
+            reload(d)
+            assert values(c, "hz") == ["30"]
 
 
 # ---- a service manager ----------------------------------------------------------------------------
