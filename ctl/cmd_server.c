@@ -18,26 +18,56 @@ static double monotonic_s(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* Send words as a line, with spaces between; the first is the command. */
-static enum ctl_status ask_words(struct ctl *c, const struct words *args)
+/* Would a word with these bytes be read as something else? */
+static bool needs_quotes(struct span word)
 {
-    char line[4096];
-    size_t n = 0;
+    return word.len == 0 || memchr(word.ptr, ' ', word.len) != NULL ||
+           memchr(word.ptr, '\t', word.len) != NULL || memchr(word.ptr, '"', word.len) != NULL;
+}
 
-    for (unsigned i = 0; i < args->count; i++) {
+static bool append_quoted(struct buf *line, struct span word)
+{
+    bool is_ok = buf_append(line, "\"", 1);
+
+    for (size_t i = 0; i < word.len; i++) {
+        if (word.ptr[i] == '"' || word.ptr[i] == '\\') {
+            is_ok = is_ok && buf_append(line, "\\", 1);
+        }
+        is_ok = is_ok && buf_append(line, &word.ptr[i], 1);
+    }
+    return is_ok && buf_append(line, "\"", 1);
+}
+
+/*
+ * Send words as a line, with spaces between; the first is the command. quotes: words stand in
+ * them where they must, as in mayfly.conf.
+ */
+static enum ctl_status ask_words(struct ctl *c, const struct words *args, bool quotes)
+{
+    struct buf line;
+    bool is_ok = true;
+    enum ctl_status status;
+
+    buf_init(&line);
+    for (unsigned i = 0; i < args->count && is_ok; i++) {
         struct span word = args->word[i];
 
-        if (word.len + n + 2 > sizeof(line)) {
-            return ctl_fail(c, CTL_USAGE, "the line is too long");
+        is_ok = i == 0 || buf_append(&line, " ", 1);
+        if (quotes && needs_quotes(word)) {
+            is_ok = is_ok && append_quoted(&line, word);
+        } else {
+            is_ok = is_ok && buf_append(&line, word.ptr, word.len);
         }
-        if (memchr(word.ptr, '\0', word.len) != NULL) {
-            return ctl_fail(c, CTL_USAGE, "a NUL byte in a word");
-        }
-        n += i > 0 ? (line[n] = ' ', 1) : 0;
-        memcpy(line + n, word.ptr, word.len);
-        n += word.len;
     }
-    return ask_line(c, "%.*s", (int)n, line);
+    if (!is_ok) {
+        status = ctl_fail(c, CTL_SYSTEM, "no memory");
+    } else if (memchr(buf_begin(&line), '\0', buf_len(&line)) != NULL) {
+        status = ctl_fail(c, CTL_USAGE, "a NUL byte in a word");
+    } else {
+        status = ask_line(c, "%.*s", (int)buf_len(&line), buf_begin(&line));
+    }
+    buf_fini(&line);
+    return status;
 }
 
 /* ---- config ------------------------------------------------------------------------------ */
@@ -45,6 +75,21 @@ static enum ctl_status ask_words(struct ctl *c, const struct words *args)
 static bool is_last(struct span line)
 {
     return span_is(line, "END") || span_is(line, "OK");
+}
+
+/* A value, which stands in quotes where it must in mayfly.conf. */
+static void put_config_json(struct json *j, struct span value)
+{
+    char text[4096];
+    size_t len;
+
+    if (value.len >= 2 && value.len < sizeof(text) && value.ptr[0] == '"' &&
+        value.ptr[value.len - 1] == '"' &&
+        show_unescape(text, &len, span_of(value.ptr + 1, value.len - 2))) {
+        json_text(j, span_of(text, len));
+    } else {
+        json_scalar(j, value);
+    }
 }
 
 /* One line of an answer to config that is not its last. */
@@ -56,7 +101,7 @@ static void put_config(struct ctl *c, struct json *j, struct span line)
     if (c->options.json) {
         if (is_pair) {
             json_name_of(j, name);
-            json_scalar(j, value);
+            put_config_json(j, value);
         } else {
             json_name_of(j, line);
             json_null(j);
@@ -83,7 +128,7 @@ int cmd_config(struct ctl *c, const struct words *args)
     if (args->count == 2 && span_is(args->word[1], "get")) {
         whole.word[whole.count++] = span_str("*");
     }
-    status = ask_words(c, &whole);
+    status = ask_words(c, &whole, true);
     if (status == CTL_OK) {
         status = ask_answer(c, &line);
     }
@@ -136,7 +181,7 @@ int cmd_watch(struct ctl *c, const struct words *args)
 {
     struct span line = {0};
     uint64_t seen = 0;
-    enum ctl_status status = ask_words(c, args);
+    enum ctl_status status = ask_words(c, args, false);
 
     if (status == CTL_OK) {
         status = ask_answer(c, &line);

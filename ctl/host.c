@@ -134,7 +134,6 @@ int host_pid(const struct ctl *c, const struct stats *general)
     if (c->link == NULL || !link_is_local(c->link) || !(pid >= 1 && pid <= INT_MAX)) {
         return 0;
     }
-    /* The number is that of another namespace if the server is in a container. */
     snprintf(path, sizeof(path), "/proc/%d/comm", (int)pid);
     if (!slurp(HOST_ROOT, path, name) || strstr(name, "mayflyd") == NULL) {
         return 0;

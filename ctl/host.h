@@ -24,9 +24,9 @@ struct host {
 };
 
 /*
- * The process of the server: at the other end of the unix socket, or the one that `stats` names
- * if the connection is to a loopback address and the process looks like a mayflyd. 0: it is not
- * on this host.
+ * The process of the server: the one that `stats` names, if the connection is to a unix socket
+ * or a loopback address and that process looks like a mayflyd (the number is of no use if the
+ * server is in a container). 0: it is not on this host.
  */
 int host_pid(const struct ctl *c, const struct stats *general);
 

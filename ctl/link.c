@@ -244,19 +244,6 @@ bool link_is_local(const struct link *l)
     return l->is_local;
 }
 
-int link_fd(const struct link *l)
-{
-    return l->fd;
-}
-
-int link_peer_pid(const struct link *l)
-{
-    struct ucred peer;
-    socklen_t len = sizeof(peer);
-
-    return getsockopt(l->fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 ? (int)peer.pid : 0;
-}
-
 const char *link_why(const struct link *l)
 {
     return l->why;

@@ -47,12 +47,6 @@ void link_close(struct link **l);
 /* Is the server on this host: a unix socket, or a loopback address? */
 bool link_is_local(const struct link *l);
 
-/* The descriptor, for poll(). */
-int link_fd(const struct link *l);
-
-/* The process at the other end of a unix socket; 0: not known. */
-int link_peer_pid(const struct link *l);
-
 enum link_result link_send(struct link *l, struct span bytes);
 
 /* The next line, without its end, which is "\r\n" or "\n". */

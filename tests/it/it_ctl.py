@@ -131,7 +131,7 @@ def test_a_terminal_sees_no_byte_of_a_server_as_it_is():
             assert b"\x1b]0;owned\x07" in t.rest()
         for args in (["dump"], ["dump", "--keys"]):
             assert rb"\x1b[31m\xff key" in ctl(d, *args)
-        ctl(d, "config", "set", "detail_enabled", "yes")
+        ctl(d, "stats", "detail", "on")
         ctl(d, "get", b"\x1b[1m:x", status=NO)
         assert b"\x1b" not in ctl(d, "stats", "detail", "dump")
 
@@ -173,14 +173,44 @@ def test_stats_watched():
         assert re.search(r"^bytes_read +\d+  \+.* B  .*/s$", text, re.M), text
 
 
+@contextlib.contextmanager
+def controlled(*args, **kw):
+    """A daemon with a control socket, and the arguments that lead to that."""
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        path = os.path.join(folder, "control")
+        with Daemon("-t", "1", "--control", path, *args, **kw) as d:
+            yield d, ["-s", path]
+
+
 def test_config():
-    with Daemon("-t", "1", "-o", "hz=25", control=True) as d:
-        assert ask(d, "config", "get", "hz") == {"hz": 25}
-        assert ctl(d, "config", "set", "hz", "50") == b"OK\n"
-        assert re.fullmatch(rb"hz +50\n", ctl(d, "config", "get", "hz"))
-        assert len(ask(d, "config", "get")) > 50
-        assert "out of range" in complaint(*of(d), "config", "set", "expire_effort", "50", status=REFUSED)
-        assert "needs a restart" in complaint(*of(d), "config", "set", "threads", "2", status=REFUSED)
+    with controlled("-o", "hz=25") as (_, there):
+        assert json.loads(run(*there, "--json", "config", "get", "hz")) == {"hz": 25}
+        assert run(*there, "config", "set", "hz", "50") == b"OK\n"
+        assert re.fullmatch(rb"hz +50\n", run(*there, "config", "get", "hz"))
+        assert len(json.loads(run(*there, "config", "get", "--json"))) > 50
+        assert "out of range" in complaint(*there, "config", "set", "expire_effort", "50", status=REFUSED)
+        assert "needs a restart" in complaint(*there, "config", "set", "threads", "2", status=REFUSED)
+
+
+def test_words_of_config_stand_in_quotes_where_they_must():
+    asked = []
+
+    def answer(c, line):
+        asked.append(line)
+        c.sendall(b'CONFIG a "b \\"c\\""\r\nEND\r\n')
+    with fake(answer, echo=True) as path:
+        assert json.loads(run("-s", path, "--json", "config", "set", "name", 'a "b"', "", "c")) == {"a": 'b "c"'}
+    assert asked == [b'config set name "a \\"b\\"" "" c\r\n'], asked
+
+
+def test_the_control_socket_serves_every_command():
+    with controlled("-o", "admin_commands=control", tcp=True) as (d, there):
+        with d.client() as c:
+            c.set(b"k", b"v" * 10)
+        for command in (["ping"], ["version"], ["stats"], ["stats", "shards"], ["dump"], ["get", "k"], ["memory"],
+                        ["top", "-n", "1", "-i", "0.001"], ["latency"], ["slowlog"], ["flush"]):
+            run(*there, *command)
+        complaint(*of(d), "flush", status=REFUSED)
 
 
 def test_watch():
@@ -414,7 +444,8 @@ def test_top_on_a_terminal():
 
 def test_top_on_a_dumb_terminal():
     with Daemon("-t", "1") as d:
-        for term in ("dumb", "", "nobody-knows-it"):
+        # ncurses leaks when it does not know a terminal.
+        for term in ("dumb", "") + (() if mayfly.is_sanitized(PROGRAM) else ("nobody-knows-it",)):
             with Terminal(PROGRAM, *of(d), "top", "-i", "0.001", "-n", "2", term=term) as t:
                 lines = t.rest().decode().splitlines()
                 assert len(lines) == 3 and lines[0].startswith("time "), (term, lines)
@@ -673,8 +704,9 @@ def test_prompt_connects_again():
 # ---- servers that break the protocol -------------------------------------------------------------
 
 @contextlib.contextmanager
-def fake(*answers, then="close"):
-    """A server that answers each chunk of input with the next of the answers, whatever was asked."""
+def fake(*answers, then="close", echo=False):
+    """A server that answers each chunk of input with the next of the answers, whatever was asked. echo: an
+    answer that is a function also gets what was asked."""
     with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder, \
             socket.socket(socket.AF_UNIX) as s:
         path = os.path.join(folder, "socket")
@@ -688,10 +720,11 @@ def fake(*answers, then="close"):
                     c, _ = s.accept()
                     with c, contextlib.suppress(OSError):
                         for answer in answers:
-                            if not c.recv(65536):
+                            line = c.recv(65536)
+                            if not line:
                                 break
                             if callable(answer):
-                                answer(c)
+                                answer(c, line) if echo else answer(c)
                             else:
                                 c.sendall(answer)
                         if then == "silence":
