@@ -108,6 +108,7 @@ void timing_sample_keys(struct turn *t, const struct span *key, const uint64_t *
     unsigned at = 0;
 
     must_be_worker(t->w);
+    debug_must(i->sample_left > 0);
     while (i->sample_left <= n - at) {
         at += i->sample_left;
         insight_sample(t->w, hash[at - 1], key[at - 1]);

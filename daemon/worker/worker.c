@@ -353,6 +353,7 @@ static int worker_init(struct worker *w, struct crew *crew, uint32_t id)
     w->rbuf = mem_alloc_aligned(WORKER_RBUF_BYTES, 64);
     w->obuf = mem_alloc_aligned(WORKER_OBUF_BYTES, 64);
     w->insight.random = UINT64_C(0x9e3779b97f4a7c15) * (id + 1);
+    w->insight.sample_left = UINT32_MAX;
     w->insight.readable_ns = 1; /* nothing is on before the loop runs */
     w->insight.latency = mem_zalloc(sizeof(*w->insight.latency));
     if (w->rbuf == NULL || w->obuf == NULL || w->insight.latency == NULL ||

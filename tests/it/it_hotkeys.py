@@ -73,6 +73,14 @@ def test_each_command_counts():
         assert abs(float(found[0]["share_pct"]) - 100 * 9 / 11) < 0.1, found[0]
 
 
+def test_a_line_of_keys_comes_first():
+    """The first that a worker is asked for is more than one key: there is no distance to be drawn yet."""
+    for options in ("latency_stats", "hotkeys=1", "no_latency_stats"):
+        with Daemon("-t", "1", "-o", options) as d, d.client() as c:
+            assert c.get(*[b"k%d" % i for i in range(1000)]) == {}
+            assert c.ask(b"mn") == b"MN"
+
+
 def test_odd_keys():
     with Daemon("-t", "1", "-o", "hotkeys=1") as d, d.client() as c:
         key = b"a%/\xff\x01"
