@@ -191,6 +191,10 @@ while read -r file header; do
             [ "$file" = daemon/metrics/metrics.c ] ||
                 complain "$file: only daemon/metrics/metrics.c names libmicrohttpd"
             ;;
+        seccomp.h)
+            [ "$file" = daemon/service/filter.c ] ||
+                complain "$file: only daemon/service/filter.c names libseccomp"
+            ;;
         lib/* | proto/* | daemon/* | ctl/*)
             complain "$file: a header of the project in angle brackets: $header"
             ;;

@@ -200,6 +200,7 @@ bool log_writer_start(void)
     /* Fails if the system's minimum is larger; then the default size is used. */
     (void)pthread_attr_setstacksize(&attr, STACK_BYTES);
     sigfillset(&all);
+    sigdelset(&all, SIGSYS); /* it comes from the thread itself: -o drop_privileges */
     pthread_sigmask(SIG_SETMASK, &all, &had);
     err = pthread_create(&thread, &attr, writer_main, NULL);
     pthread_sigmask(SIG_SETMASK, &had, NULL);

@@ -26,5 +26,10 @@
 #else
 #define BUILT_WITH_METRICS 0
 #endif
+#ifdef HAVE_SECCOMP
+#define BUILT_WITH_SECCOMP 1
+#else
+#define BUILT_WITH_SECCOMP 0
+#endif
 
 #endif

@@ -146,6 +146,16 @@ static int check_metrics(const struct settings *s)
     return 0;
 }
 
+/* Whoever asks to be confined must not get a server that is not. */
+static int check_privileges(const struct settings *s)
+{
+    if (!BUILT_WITH_SECCOMP && s->drop_privileges) {
+        fprintf(stderr, "This server is not built with seccomp (drop_privileges)\n");
+        return EX_USAGE;
+    }
+    return 0;
+}
+
 /* memcached's rules for its LRU: here they only refuse the same command lines. */
 static int check_lru(const struct settings *s)
 {
@@ -186,6 +196,9 @@ int options_check(struct settings *s)
     }
     if (status == 0) {
         status = check_metrics(s);
+    }
+    if (status == 0) {
+        status = check_privileges(s);
     }
     if (status == 0 && s->threads > THREADS_WARN) {
         option_say("WARNING: Setting a high number of worker threads is not recommended.\n"

@@ -15,7 +15,9 @@
  *     privs_lock_memory()       -k; after the fork, as locks are not inherited
  *     privs_write_pidfile()     -P; before the user changes, as /run belongs to root
  *     privs_drop()              before any thread: capabilities are a thread's own
+ *     landlock_confine()        files, with -o drop_privileges: also a thread's own
  *     ... start threads ...
+ *     filter_install()          system calls of all threads
  *     privs_ready()             -d: lets the parent go; then notify_ready()
  *     ... serve ...
  *     privs_remove_pidfile()

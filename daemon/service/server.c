@@ -23,7 +23,9 @@
 #include "daemon/options/options_live.h"
 #include "daemon/options/options_print.h"
 #include "daemon/options/options_value.h"
+#include "daemon/service/filter.h"
 #include "daemon/service/host.h"
+#include "daemon/service/landlock.h"
 #include "daemon/service/listener.h"
 #include "daemon/service/notify.h"
 #include "daemon/service/privs.h"
@@ -366,6 +368,7 @@ static void block_signals(struct server *s)
     sigset_t all;
 
     sigfillset(&all);
+    sigdelset(&all, SIGSYS); /* from the thread itself: -o drop_privileges */
     pthread_sigmask(SIG_BLOCK, &all, &s->signal_mask);
 }
 
@@ -459,6 +462,7 @@ static int prepare_process(struct server *s)
         status = tls_open(settings, &s->crew.tls);
     }
     if (status == 0) {
+        landlock_note(settings);
         status = privs_daemonize(settings);
     }
     if (status == 0) {
@@ -491,6 +495,7 @@ static int open_and_drop(struct server *s)
     }
     if (status == 0) {
         listeners_check_rules(s);
+        landlock_confine(s->crew.settings);
     }
     return status;
 }
@@ -507,6 +512,13 @@ static int begin_serving(struct server *s)
     if (err != 0) {
         log_error("server, cannot make a timer (%s)", uv_strerror(err));
         return EX_OSERR;
+    }
+    if (s->crew.settings->drop_privileges) {
+        int status = filter_install(s->crew.settings);
+
+        if (status != 0) {
+            return status;
+        }
     }
     privs_ready(s->crew.settings);
     notify_ready("serving");

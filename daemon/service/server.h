@@ -4,7 +4,8 @@
  *
  * daemon/service/ is the top folder below main.c: start and stop (server.[ch]), accepting
  * (listener.[ch]), certificates that are loaded again (renewal.[ch]), the process and its
- * privileges (privs*.[ch]), the service manager (notify.[ch], vigil.[ch]). It hands the folders
+ * privileges (privs*.[ch], filter*.[ch], landlock.[ch]), the machine (host.[ch]), the service
+ * manager (notify.[ch], vigil.[ch]). It hands the folders
  * below what they need from above: conn_duties to the workers, stats_sources to statistics. It
  * may include every folder of daemon/, and lib.
  */

@@ -307,6 +307,7 @@ enum mf_err reclaim_start(struct reclaimer *r)
 
     /* Signals are for the main thread; the new thread inherits this mask. */
     sigfillset(&all);
+    sigdelset(&all, SIGSYS); /* it comes from the thread itself: -o drop_privileges */
     pthread_sigmask(SIG_SETMASK, &all, &had);
     rc = pthread_create(&r->thread, &attr, reclaim_main, r);
     pthread_sigmask(SIG_SETMASK, &had, NULL);

@@ -72,6 +72,15 @@ static _Noreturn void run_child(const struct test_daemon *d, const char *program
         args[n++] = "--control";
         args[n++] = d->operator_socket;
     }
+    /*
+     * Options for the daemons of all tests. Not for the one with a clock: it opens its socket
+     * of control when the server has started.
+     */
+    char *more = kind != TEST_DAEMON_CONTROL ? getenv("MAYFLY_TEST_ARGS") : NULL;
+    for (char *word = more != NULL ? strtok(more, " ") : NULL; word != NULL && n < ARGS_MAX - 1;
+         word = strtok(NULL, " ")) {
+        args[n++] = word;
+    }
     for (; extra != NULL && *extra != NULL && n < ARGS_MAX - 1; extra++) {
         args[n++] = *extra;
     }

@@ -20,6 +20,8 @@ import traceback
 
 BUILD = os.environ.get("MAYFLY_BUILDDIR", ".")
 PROGRAM = os.environ.get("MAYFLYD", os.path.join(BUILD, "daemon", "mayflyd"))
+# Options for the daemons of all tests; they come first, so that what a test asks for counts.
+MORE_ARGS = os.environ.get("MAYFLY_TEST_ARGS", "").split()
 PATIENCE = 100.0    # seconds to wait for what takes milliseconds, unless sanitizers or load slow it
 
 
@@ -225,6 +227,7 @@ class Daemon:
         else:
             command += ["-s", self.path]
         environment = {**os.environ, "MEMCACHED_PORT_FILENAME": port_file, **(env or {})}
+        command[1:1] = MORE_ARGS
         self.tcp, self.port, self.port_file, self.command = tcp, port, port_file, command + list(args)
         log = open(self.log_path, "wb")
         try:

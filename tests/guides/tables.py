@@ -38,7 +38,7 @@ EXTENDED = """maxconns_fast hashpower no_hashexpand slab_reassign slab_automove 
     lru_crawler_sleep lru_crawler_tocrawl lru_maintainer hot_lru_pct warm_lru_pct hot_max_factor
     warm_max_factor temporary_ttl idle_timeout watcher_logbuf_size worker_logbuf_size slab_sizes
     slab_chunk_max track_sizes no_inline_ascii_resp inline_ascii_resp modern no_modern
-    no_chunked_items no_drop_privileges drop_privileges relaxed_privileges resp_obj_mem_limit
+    no_chunked_items drop_privileges relaxed_privileges resp_obj_mem_limit
     read_buf_mem_limit ssl_chain_cert ssl_key ssl_verify_mode ssl_keyformat ssl_ciphers ssl_ca_cert
     ssl_wbuf_size ssl_session_cache ssl_kernel_tls ssl_min_version sock_cookie_id ext_path
     ext_page_size ext_wbuf_size ext_threads ext_io_depth ext_item_size ext_item_age ext_low_ttl
@@ -106,6 +106,8 @@ REMARKS = {
     "ssl_keyformat": "1 is PEM, 2 is DER; engines are not loaded",
     "ssl_wbuf_size": "a buffer of each worker, where memcached has one of each connection",
     "ssl_session_cache": "same; clients that resume by tickets need no cache",
+    "drop_privileges": "a forbidden call ends the process here too, after a line that names it; files are "
+                       "confined as well where the kernel has Landlock",
     "enable_ssl": "same; SIGHUP and `refresh_certs` load new certificates on a thread of its own",
     "disable_dumping": "same; as in 1.6.45 `stats cachedump` and `stats detail` are refused as well",
     # Those without effect whose row in options.def only says what memcached does.
@@ -128,7 +130,6 @@ INSTEAD = {
     "warm restart": "a restart is cold; see [Moving a fleet](#moving-a-fleet)",
     "external storage": "values stay in memory; keep those machines on memcached",
     "proxy": "twemproxy or mcrouter stands in front as before, or a memcached that is only a proxy",
-    "system call filter": "the unit of systemd has one",
 }
 
 STAT_REMARKS = {

@@ -218,7 +218,6 @@ refused 71 'speak one protocol' -S -l 'proto[auto]:127.0.0.1:0'
 refused 64 'not built with warm restart' -e "$dir/memory"
 refused 64 'not built with external storage' -o ext_path=/x:1G
 refused 64 'not built with proxy' -o proxy_config=x
-refused 64 'not built with system call filter' -o drop_privileges
 
 # ---- TLS ----------------------------------------------------------------------------------------
 

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
 """Root gives everything up with -u, and is refused without it. What it writes before that goes to no
-other file."""
+other file. With -o drop_privileges only what a running server needs is left."""
+import contextlib
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -12,7 +14,7 @@ import tempfile
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import mayfly                                                           # noqa: E402
-from mayfly import Daemon, Inapplicable                                 # noqa: E402
+from mayfly import Daemon, Inapplicable, wait_for                       # noqa: E402
 
 
 def need_root():
@@ -84,6 +86,91 @@ def test_traps_in_the_folder_of_the_user():
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         precious.close()
+
+
+# ---- -o drop_privileges ---------------------------------------------------------------------------
+
+@contextlib.contextmanager
+def confined(*args, **kw):
+    if mayfly.is_sanitized():
+        raise Inapplicable("a sanitizer makes calls of its own")
+    if b"libseccomp" not in open(mayfly.PROGRAM, "rb").read():
+        raise Inapplicable("built without libseccomp")
+    with Daemon("-v", "-o", "drop_privileges", *args, **kw) as d:
+        yield d
+
+
+def test_all_threads_are_confined():
+    with confined("-t", "3") as d, d.client() as c:
+        assert c.set(b"k", b"v") == b"STORED" and c.get(b"k") == b"v"
+        tasks = os.listdir("/proc/%d/task" % d.pid)
+        assert len(tasks) >= 5, tasks
+        for task in tasks:
+            with open("/proc/%d/task/%s/status" % (d.pid, task)) as f:
+                status = dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+            assert status["Seccomp"] == "2" and status["NoNewPrivs"] == "1", (task, status)
+        assert "rules of system calls are left" in d.log()
+        assert d.stop() == 0
+        assert not os.path.exists(d.path), "the socket is removed"
+    with Daemon("-v") as d:
+        with open("/proc/%d/status" % d.pid) as f:
+            assert "Seccomp:\t0\n" in f.read() or mayfly.MORE_ARGS
+
+
+def test_files_are_read_again_where_they_were():
+    """The file of users may be replaced. A link that leads elsewhere is not followed any more."""
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder, \
+            tempfile.TemporaryDirectory(prefix="mayfly-it.") as elsewhere:
+        users = os.path.join(folder, "users")
+
+        def put(path, text):
+            with open(path + ".new", "w") as f:
+                f.write(text)
+            os.rename(path + ".new", path)
+
+        def log_in(d, name):
+            with d.client() as c:
+                return c.set(b"u", name + b" " + name)
+        put(users, "one:one\n")
+        with confined("-t", "1", "-Y", users) as d:
+            if "files are confined" not in d.log():
+                raise Inapplicable("this kernel has no Landlock")
+            assert log_in(d, b"one") == b"STORED"
+            put(users, "two:two\n")
+            d.process.send_signal(signal.SIGHUP)
+            wait_for(lambda: log_in(d, b"two") == b"STORED", "the new users are known")
+            put(os.path.join(elsewhere, "users"), "three:three\n")
+            os.unlink(users)
+            os.symlink(os.path.join(elsewhere, "users"), users)
+            d.process.send_signal(signal.SIGHUP)
+            wait_for(lambda: "Permission denied" in d.log(), "what is elsewhere cannot be read")
+            assert log_in(d, b"two") == b"STORED"
+
+
+def test_a_long_life_in_confinement():
+    """What a server does beside serving: watchers, dumps, large values, options, a flush, a pid file
+    that it removes."""
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        pidfile = os.path.join(folder, "pid")
+        with confined("-t", "2", "-m", "64", "-P", pidfile, tcp=True) as d, d.client() as c, d.client() as w:
+            assert w.ask(b"watch mutations connevents") == b"OK"
+            for i in range(200):
+                assert c.set(b"k%d" % i, bytes(500000)) == b"STORED"
+            assert c.stat("evictions") > 0
+            wait_for(lambda: w.more() and w.buf.count(b"\n") > 2, "the watcher gets lines")
+            for what in (b"", b"settings", b"items", b"slabs", b"shards", b"expire", b"conns"):
+                assert c.stats(what)
+            c.send(b"lru_crawler metadump all\r\n")
+            wait_for(lambda: c.more() and c.buf.endswith(b"END\r\n"), "the dump ends")
+            c.buf = b""
+            assert c.ask(b"config set memory_limit 32") == b"OK"
+            assert c.ask(b"flush_all") == b"OK"
+            assert c.ask(b"verbosity 2") == b"OK"
+            d.process.send_signal(signal.SIGHUP)
+            wait_for(lambda: "nothing to reload" in d.log(), "the signal is taken")
+            assert c.set(b"k", b"v") == b"STORED"
+            assert d.stop() == 0
+            assert not os.path.exists(pidfile)
 
 
 def test_root_is_refused_without_a_user():

@@ -132,7 +132,7 @@ def activated(sockets, *args):
         with open(path, "wb") as log:
             process = subprocess.Popen(
                 [sys.executable, "-c", BECOME, ",".join(map(str, fds)), ":".join(n for n, _ in sockets),
-                 mayfly.PROGRAM, "-v", "-t", "2", *args] + ROOT,
+                 mayfly.PROGRAM, *mayfly.MORE_ARGS, "-v", "-t", "2", *args] + ROOT,
                 stdin=subprocess.DEVNULL, stderr=log, pass_fds=fds)
         for fd in fds:
             os.close(fd)

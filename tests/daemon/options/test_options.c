@@ -399,7 +399,6 @@ static const struct {
     {"-e /dev/shm/x", 64, "not built with warm restart"},
     {"-o ext_path=/x:1G", 64, "not built with external storage"},
     {"-o proxy_config=x", 64, "not built with proxy"},
-    {"-o drop_privileges", 64, "not built with system call filter"},
     {"-o foo", 1, "Illegal suboption \"foo\""},
     {"-o lru_crawler,,hz=1", 1, "Illegal suboption \"\""},
     {"-o idle_timeot=5", 1, "(did you mean \"idle-timeout\"?)"},

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See filter.h. All on the main thread, except for the handler.
+ */
+#include "daemon/service/filter.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <seccomp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "daemon/options/settings.h"
+#include "lib/base/context.h"
+
+enum when { ALWAYS, SASL, NO_SASL };
+
+struct rule {
+    int call;
+    enum when when;
+    unsigned args; /* 0 or 1 */
+    struct scmp_arg_cmp arg;
+};
+
+/* Stands for the process id in a row, which is no constant. */
+#define OWN_PID ((uint64_t)-1)
+
+/* [const] */
+static const struct rule rules[] = {
+#define CALL(when, name)                   {SCMP_SYS(name), when, 0, {0, SCMP_CMP_EQ, 0, 0}},
+#define CALL_IF(when, name, arg, op, a, b) {SCMP_SYS(name), when, 1, {arg, op, a, b}},
+#include "daemon/service/filter.def"
+};
+
+/* ---- a call that is not allowed ---------------------------------------------------------- */
+
+static size_t put_text(char *out, size_t at, size_t size, const char *text)
+{
+    while (*text != '\0' && at < size) {
+        out[at++] = *text++;
+    }
+    return at;
+}
+
+static size_t put_number(char *out, size_t at, size_t size, unsigned number)
+{
+    char digits[16];
+    size_t n = sizeof(digits);
+
+    digits[--n] = '\0';
+    do {
+        digits[--n] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number != 0);
+    return put_text(out, at, size, digits + n);
+}
+
+/*
+ * Runs in the middle of anything: it calls nothing but the system. The handler is gone when it
+ * begins (SA_RESETHAND), so the signal that it sends ends the process.
+ */
+static void on_forbidden(int number, siginfo_t *info, void *context)
+{
+    char thread[16] = "?";
+    char line[192];
+    size_t n = 0;
+
+    (void)context;
+    (void)prctl(PR_GET_NAME, thread, 0, 0, 0);
+    n = put_text(line, n, sizeof(line),
+                 "error: privs, ended by -o drop_privileges (system call ");
+    n = put_number(line, n, sizeof(line), (unsigned)info->si_syscall);
+    n = put_text(line, n, sizeof(line), " of thread ");
+    n = put_text(line, n, sizeof(line), thread);
+    n = put_text(line, n, sizeof(line), ")\n");
+    (void)!write(STDERR_FILENO, line, n);
+    (void)syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), number);
+}
+
+static bool take_signal(void)
+{
+    struct sigaction sa;
+    sigset_t set;
+
+    memset(&sa, 0, sizeof(sa));
+    sa.sa_sigaction = on_forbidden;
+    sa.sa_flags = (int)(SA_SIGINFO | SA_RESETHAND | SA_NODEFER);
+    sigemptyset(&sa.sa_mask);
+    sigemptyset(&set);
+    sigaddset(&set, SIGSYS);
+    return sigaction(SIGSYS, &sa, NULL) == 0 && pthread_sigmask(SIG_UNBLOCK, &set, NULL) == 0;
+}
+
+/* ---- the filter -------------------------------------------------------------------------- */
+
+static bool is_wanted(const struct settings *s, const struct rule *rule)
+{
+    return rule->when == ALWAYS || (rule->when == SASL) == s->sasl;
+}
+
+/* Returns 0, or an errno with its sign turned, as the library does. */
+static int add_rules(scmp_filter_ctx filter, const struct settings *s, unsigned *count)
+{
+    int err = 0;
+
+    *count = 0;
+    for (size_t i = 0; err == 0 && i < sizeof(rules) / sizeof(rules[0]); i++) {
+        struct scmp_arg_cmp arg = rules[i].arg;
+
+        if (!is_wanted(s, &rules[i]) || rules[i].call < 0) {
+            continue; /* a negative number: this machine does not have the call */
+        }
+        arg.datum_a = arg.datum_a == OWN_PID ? (uint64_t)getpid() : arg.datum_a;
+        err =
+            seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, rules[i].call, rules[i].args, &arg);
+        *count += err == 0;
+    }
+    return err;
+}
+
+int filter_install(const struct settings *settings)
+{
+    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_TRAP);
+    unsigned count = 0;
+    int err = filter == NULL ? -ENOMEM : 0;
+
+    must_be_main();
+    if (err == 0) {
+        err = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
+    }
+    if (err == 0) {
+        /* Compare in a tree: the calls of a request are few among many. */
+        (void)seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
+        err = add_rules(filter, settings, &count);
+    }
+    if (err == 0 && !take_signal()) {
+        err = -errno;
+    }
+    if (err == 0) {
+        err = seccomp_load(filter);
+    }
+    seccomp_release(filter);
+    if (err != 0) {
+        log_error("privs, cannot restrict system calls (%s), which drop_privileges asks for",
+                  strerror(-err));
+        return EX_OSERR;
+    }
+    log_info("privs, %u rules of system calls are left (seccomp)", count);
+    return 0;
+}

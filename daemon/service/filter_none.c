@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * filter.h in a build without libseccomp. options_check() has refused -o drop_privileges.
+ */
+#include "daemon/service/filter.h"
+
+#include <sysexits.h>
+
+#include "lib/base/context.h"
+
+int filter_install(const struct settings *settings)
+{
+    must_be_main();
+    (void)settings;
+    return EX_USAGE;
+}

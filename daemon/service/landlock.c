@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See landlock.h. The calls are made directly: the C library does not have them, and the header
+ * of the system may be older than its kernel. Between the calls the module remembers which
+ * folders were noted.
+ */
+#include "daemon/service/landlock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "daemon/options/settings.h"
+#include "lib/base/context.h"
+
+/* ---- the interface of the kernel (linux/landlock.h) -------------------------------------- */
+
+#ifndef SYS_landlock_create_ruleset
+#define SYS_landlock_create_ruleset 444
+#define SYS_landlock_add_rule       445
+#define SYS_landlock_restrict_self  446
+#endif
+
+#define ASK_VERSION  1u /* LANDLOCK_CREATE_RULESET_VERSION */
+#define PATH_BENEATH 1  /* LANDLOCK_RULE_PATH_BENEATH */
+
+struct ruleset_attr {
+    uint64_t fs;
+    uint64_t net;   /* from version 4 on */
+    uint64_t scope; /* from version 6 on */
+};
+
+struct path_attr {
+    uint64_t allowed;
+    int32_t fd;
+}; /* the kernel reads 12 bytes */
+
+/* LANDLOCK_ACCESS_FS_* */
+#define FS_WRITE_FILE  (UINT64_C(1) << 1)
+#define FS_READ_FILE   (UINT64_C(1) << 2)
+#define FS_READ_DIR    (UINT64_C(1) << 3)
+#define FS_REMOVE_FILE (UINT64_C(1) << 5)
+#define FS_MAKE_REG    (UINT64_C(1) << 8)
+#define FS_TRUNCATE    (UINT64_C(1) << 14)
+
+/* All that each version knows, the first one first. */
+#define FS_VERSION_1   ((UINT64_C(1) << 13) - 1)
+#define FS_VERSION_2   ((UINT64_C(1) << 14) - 1) /* and to move files between folders */
+#define FS_VERSION_3   ((UINT64_C(1) << 15) - 1) /* and to truncate */
+#define NET_TCP        UINT64_C(3)               /* from version 4 on: to bind and to connect */
+#define SCOPE_ABSTRACT UINT64_C(1)               /* from version 6 on: abstract unix sockets */
+#define SCOPE_SIGNAL   UINT64_C(2)
+
+#define READ    (FS_READ_FILE | FS_READ_DIR)
+#define REMOVE  (READ | FS_REMOVE_FILE | FS_WRITE_FILE | FS_TRUNCATE)
+#define REPLACE (REMOVE | FS_MAKE_REG)
+
+/* ---- folders that were noted ------------------------------------------------------------- */
+
+/* More files of options than this have folders of their own only in a strange setup. */
+#define NOTES_MAX 64u
+
+/* [main] */
+static struct note {
+    int fd;
+    uint64_t allowed;
+} notes[NOTES_MAX];
+static unsigned note_count;
+
+static void note(const char *folder, uint64_t allowed)
+{
+    int fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+    if (fd < 0) {
+        log_debug("privs, cannot open the folder %s (%s)", folder, strerror(errno));
+    } else if (note_count == NOTES_MAX) {
+        log_warn("privs, too many folders of files: %s cannot be used later", folder);
+        close(fd);
+    } else {
+        notes[note_count++] = (struct note){fd, allowed};
+    }
+}
+
+/* The folder that a path names a file in. */
+static void note_parent(const char *path, uint64_t allowed)
+{
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    const size_t len = slash == NULL ? 0 : slash == path ? 1 : (size_t)(slash - path);
+
+    if (len < sizeof(folder)) {
+        snprintf(folder, sizeof(folder), "%.*s", (int)len, path);
+        note(len > 0 ? folder : ".", allowed);
+    }
+}
+
+/*
+ * A file that may be replaced by another one of its name: what counts is the folder, and that
+ * of the file that a link leads to.
+ */
+static void note_file(const char *path, uint64_t allowed)
+{
+    char real[PATH_MAX];
+
+    if (path == NULL) {
+        return;
+    }
+    note_parent(path, allowed);
+    if (realpath(path, real) != NULL && strcmp(real, path) != 0) {
+        note_parent(real, allowed);
+    }
+}
+
+void landlock_note(const struct settings *s)
+{
+    must_be_main();
+    if (!s->drop_privileges) {
+        return;
+    }
+    note_file(s->auth_file, READ);
+    if (s->ssl_enabled) {
+        note_file(s->ssl_chain_cert, READ);
+        note_file(s->ssl_key, READ);
+        note_file(s->ssl_ca_cert, READ);
+    }
+    for (const struct option_file *f = s->files; f != NULL; f = f->next) {
+        note_file(f->name, REPLACE);
+    }
+}
+
+static void forget_notes(void)
+{
+    while (note_count > 0) {
+        close(notes[--note_count].fd);
+    }
+}
+
+/* ---- confinement ------------------------------------------------------------------------- */
+
+static bool allow(int ruleset, int fd, uint64_t allowed, uint64_t handled)
+{
+    const struct path_attr attr = {allowed & handled, fd};
+
+    return syscall(SYS_landlock_add_rule, ruleset, PATH_BENEATH, &attr, 0) == 0;
+}
+
+/* What does not exist needs no rule. */
+static bool allow_path(int ruleset, const char *path, uint64_t allowed, uint64_t handled)
+{
+    const int fd = open(path, O_PATH | O_CLOEXEC);
+    struct stat st;
+    bool is_done;
+
+    if (fd < 0) {
+        return true;
+    }
+    if (fstat(fd, &st) == 0 && !S_ISDIR(st.st_mode)) {
+        allowed &= FS_READ_FILE | FS_WRITE_FILE | FS_TRUNCATE;
+    }
+    is_done = allow(ruleset, fd, allowed, handled);
+    close(fd);
+    return is_done;
+}
+
+static bool allow_all(const struct settings *s, int ruleset, uint64_t handled)
+{
+    /* These were made in the folder in which the process is by now. */
+    const char *const made[] = {s->pidfile, s->unix_path, s->control_path};
+
+    for (unsigned i = 0; i < sizeof(made) / sizeof(made[0]); i++) {
+        if (made[i] != NULL) {
+            note_parent(made[i], REMOVE);
+        }
+    }
+    for (unsigned i = 0; i < note_count; i++) {
+        if (!allow(ruleset, notes[i].fd, notes[i].allowed, handled)) {
+            return false;
+        }
+    }
+    return allow_path(ruleset, "/dev/null", FS_READ_FILE | FS_WRITE_FILE, handled) &&
+           allow_path(ruleset, s->sasl ? "/" : "/proc", READ, handled);
+}
+
+/* Messages go to a service manager whose socket may be an abstract one. */
+static uint64_t scopes(void)
+{
+    const char *manager = getenv("NOTIFY_SOCKET");
+
+    return manager != NULL && manager[0] == '@' ? SCOPE_SIGNAL : SCOPE_SIGNAL | SCOPE_ABSTRACT;
+}
+
+/* Returns the version of the kernel's Landlock, or -1 with errno. */
+static long confine(const struct settings *s)
+{
+    const long version = syscall(SYS_landlock_create_ruleset, NULL, 0, ASK_VERSION);
+    struct ruleset_attr attr = {
+        .fs = version >= 3   ? FS_VERSION_3
+              : version == 2 ? FS_VERSION_2
+                             : FS_VERSION_1,
+        .net = version >= 4 && !s->sasl ? NET_TCP : 0,
+        .scope = version >= 6 && !s->sasl ? scopes() : 0,
+    };
+    const size_t size = version >= 6   ? sizeof(attr)
+                        : version >= 4 ? offsetof(struct ruleset_attr, scope)
+                                       : offsetof(struct ruleset_attr, net);
+    int ruleset;
+    int why;
+    bool is_done;
+
+    if (version < 1) {
+        return -1;
+    }
+    ruleset = (int)syscall(SYS_landlock_create_ruleset, &attr, size, 0);
+    if (ruleset < 0) {
+        return -1;
+    }
+    is_done = allow_all(s, ruleset, attr.fs) && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+              syscall(SYS_landlock_restrict_self, ruleset, 0) == 0;
+    why = errno;
+    close(ruleset);
+    errno = why;
+    return is_done ? version : -1;
+}
+
+void landlock_confine(const struct settings *s)
+{
+    long version;
+
+    must_be_main();
+    if (!s->drop_privileges) {
+        return;
+    }
+    if (s->coredumps) {
+        log_notice("privs, files are not confined (-r: a core file may be written)");
+    } else if ((version = confine(s)) < 0) {
+        log_notice("privs, files are not confined (Landlock: %s)", strerror(errno));
+    } else {
+        log_info("privs, files are confined (version %ld of Landlock)", version);
+    }
+    forget_notes();
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * filter, landlock: each test runs in a child, as neither can be undone.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/options/settings.h"
+#include "daemon/service/filter.h"
+#include "daemon/service/landlock.h"
+#include "tests/common/unit.h"
+
+static struct settings settings;
+static int log_pipe[2];
+
+static void setup(void)
+{
+    settings_init(&settings);
+    settings.drop_privileges = true;
+    ck_assert_int_eq(pipe2(log_pipe, O_CLOEXEC), 0);
+}
+
+static void teardown(void)
+{
+    close(log_pipe[0]);
+    settings_fini(&settings);
+}
+
+TEST_FIXTURE(setup, teardown)
+
+/* Run fn in a child; returns what waitpid() says, and what it wrote to standard error. */
+static int in_child(void (*fn)(void), char said[512])
+{
+    int status;
+    ssize_t n;
+    pid_t child;
+
+    fflush(NULL);
+    child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        const struct rlimit none = {0, 0};
+
+        (void)setrlimit(RLIMIT_CORE, &none);
+        (void)dup2(log_pipe[1], STDERR_FILENO);
+        fn();
+        _exit(0);
+    }
+    close(log_pipe[1]);
+    n = read(log_pipe[0], said, 511);
+    said[n > 0 ? n : 0] = '\0';
+    while (waitpid(child, &status, 0) < 0) {
+        ck_assert_int_eq(errno, EINTR);
+    }
+    return status;
+}
+
+static void child_must(bool is_true)
+{
+    if (!is_true) {
+        _exit(99);
+    }
+}
+
+static void install(void)
+{
+    child_must(filter_install(&settings) == 0);
+}
+
+/* ---- what is left ------------------------------------------------------------------------ */
+
+static void serve(void)
+{
+    char byte = 'x';
+    int fds[2];
+
+    install();
+    child_must(pipe2(fds, O_CLOEXEC) == 0);
+    child_must(write(fds[1], &byte, 1) == 1 && read(fds[0], &byte, 1) == 1);
+    child_must(close(fds[0]) == 0 && close(fds[1]) == 0);
+    char *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    child_must(p != MAP_FAILED && munmap(p, 4096) == 0);
+    int fd = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+    child_must(fd >= 0 && close(fd) == 0);
+    fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    child_must(fd >= 0 && close(fd) == 0);
+}
+
+TEST(a_server_can_go_on)
+{
+    char said[512];
+    int status = in_child(serve, said);
+
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x: %s",
+                  (unsigned)status, said);
+}
+
+/* ---- what ends the process --------------------------------------------------------------- */
+
+static void make_process(void)
+{
+    install();
+    (void)fork();
+}
+
+static void run_program(void)
+{
+    static char *const argv[] = {(char *)(uintptr_t) "true", NULL};
+
+    install();
+    (void)execv("/bin/true", argv);
+}
+
+static void connect_out(void)
+{
+    install();
+    (void)socket(AF_INET, SOCK_STREAM, 0);
+}
+
+static void make_code(void)
+{
+    install();
+    (void)mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+
+static void turn_into_code(void)
+{
+    void *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    install();
+    (void)mprotect(p, 4096, PROT_READ | PROT_EXEC);
+}
+
+static void kill_others(void)
+{
+    install();
+    (void)syscall(SYS_tgkill, getppid(), getppid(), 0);
+}
+
+static void raise_limit(void)
+{
+    const struct rlimit none = {0, 0};
+
+    install();
+    (void)setrlimit(RLIMIT_NOFILE, &none);
+}
+
+static void catch_the_signal(void)
+{
+    struct sigaction sa = {.sa_handler = SIG_IGN};
+
+    install();
+    (void)sigaction(SIGSYS, &sa, NULL);
+}
+
+static void trace(void)
+{
+    install();
+    (void)syscall(SYS_ptrace, 0, 0, 0, 0);
+}
+
+TEST_LOOP(anything_else_ends_the_process, 9)
+{
+    static void (*const attempts[])(void) = {
+        make_process, run_program, connect_out,      make_code, turn_into_code,
+        kill_others,  raise_limit, catch_the_signal, trace,
+    };
+    char said[512];
+    int status = in_child(attempts[_i], said);
+
+    ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS, "status %x",
+                  (unsigned)status);
+    ck_assert_ptr_nonnull(strstr(said, "ended by -o drop_privileges (system call "));
+}
+
+/* ---- threads that were there ------------------------------------------------------------- */
+
+static sem_t go;
+
+static void *wait_and_trace(void *arg)
+{
+    sigset_t all;
+
+    (void)arg;
+    sigfillset(&all);
+    sigdelset(&all, SIGSYS);
+    pthread_sigmask(SIG_SETMASK, &all, NULL);
+    while (sem_wait(&go) != 0) {
+    }
+    (void)syscall(SYS_ptrace, 0, 0, 0, 0);
+    return NULL;
+}
+
+static void trace_by_another_thread(void)
+{
+    pthread_t thread;
+
+    child_must(sem_init(&go, 0, 0) == 0);
+    child_must(pthread_create(&thread, NULL, wait_and_trace, NULL) == 0);
+    install();
+    sem_post(&go);
+    pthread_join(thread, NULL);
+}
+
+TEST(threads_that_run_are_confined_too)
+{
+    char said[512];
+    int status = in_child(trace_by_another_thread, said);
+
+    ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGSYS, "status %x",
+                  (unsigned)status);
+    ck_assert_ptr_nonnull(strstr(said, "system call "));
+}
+
+/* ---- files ------------------------------------------------------------------------------- */
+
+static char folder[64];
+
+static bool can_open(const char *path, int how)
+{
+    int fd = open(path, how | O_CLOEXEC, 0600);
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    return fd >= 0;
+}
+
+static void confine_files(void)
+{
+    char name[128];
+
+    snprintf(name, sizeof(name), "%s/users", folder);
+    settings.auth_file = name;
+    snprintf(folder + strlen(folder), 8, "/run");
+    char pidfile[128];
+    snprintf(pidfile, sizeof(pidfile), "%s/pid", folder);
+    settings.pidfile = pidfile;
+    child_must(can_open("/bin/sh", O_RDONLY));
+    landlock_note(&settings);
+    landlock_confine(&settings);
+    if (can_open("/bin/sh", O_RDONLY)) {
+        _exit(98); /* this kernel has no Landlock */
+    }
+    child_must(can_open(name, O_RDONLY) && !can_open(name, O_WRONLY));
+    child_must(can_open(pidfile, O_WRONLY) && unlink(pidfile) == 0);
+    child_must(!can_open(pidfile, O_WRONLY | O_CREAT));
+    child_must(can_open("/proc/self/statm", O_RDONLY) && can_open("/dev/null", O_RDWR));
+    child_must(!can_open("/etc/passwd", O_RDONLY));
+}
+
+static void put(const char *name)
+{
+    char path[128];
+
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    ck_assert(can_open(path, O_WRONLY | O_CREAT));
+}
+
+TEST(files_that_are_not_needed_are_out_of_reach)
+{
+    char said[512];
+    char run[80];
+    char path[128];
+    int status;
+
+    strcpy(folder, "/tmp/mayfly-filter-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(run, sizeof(run), "%s/run", folder);
+    ck_assert_int_eq(mkdir(run, 0700), 0);
+    put("users");
+    put("run/pid");
+    status = in_child(confine_files, said);
+    snprintf(path, sizeof(path), "%s/users", folder);
+    (void)unlink(path);
+    snprintf(path, sizeof(path), "%s/pid", run);
+    (void)unlink(path);
+    (void)rmdir(run);
+    ck_assert_int_eq(rmdir(folder), 0);
+    ck_assert_msg(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 98),
+                  "status %x: %s", (unsigned)status, said);
+}
