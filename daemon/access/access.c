@@ -22,6 +22,17 @@
 #define LIBRARY_THREADS 4u
 #define HASH_THREADS    2u
 
+static int read_proxies(struct access *a, const struct settings *settings)
+{
+    const char *error = networks_parse(settings->proxy_from, &a->proxies);
+
+    if (error != NULL) {
+        log_error("access, --proxy-from %s: %s", settings->proxy_from, error);
+        return EX_USAGE;
+    }
+    return 0;
+}
+
 int access_init(struct access *a, const struct settings *settings)
 {
     const char *pwdb = settings->sasl ? getenv("MEMCACHED_SASL_PWDB") : NULL;
@@ -30,6 +41,11 @@ int access_init(struct access *a, const struct settings *settings)
     must_be_main();
     memset(a, 0, sizeof(*a));
     auth_peers_init(&a->peers);
+    addresses_init(&a->addresses);
+    status = read_proxies(a, settings);
+    if (status != 0) {
+        return status;
+    }
     status = settings->sasl ? auth_sasl_find_configuration() : 0;
     if (status == 0) {
         status = auth_init(&a->text, AUTH_FILE, settings->auth_file);
@@ -127,5 +143,6 @@ void access_fini(struct access *a)
     auth_fini(&a->sasl_users);
     auth_fini(&a->text);
     rules_file_fini(&a->rules);
+    addresses_fini(&a->addresses);
     auth_peers_fini(&a->peers);
 }

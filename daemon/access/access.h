@@ -6,6 +6,8 @@
  *   auth.h       users and passwords from a file; auth_hashed.h: those whose passwords are
  *                hashes; auth_hash.h: one hash
  *   auth_peers.h failed logins by peer
+ *   addresses.h  connections by peer
+ *   networks.h   lists of networks
  *   auth_sasl.h  exchanges of the SASL library
  *   rights.h     what a client may do
  *   rules.h      what clients may do who are in; rules_file.h: where that is read
@@ -17,8 +19,10 @@
 
 #include <stdbool.h>
 
+#include "daemon/access/addresses.h"
 #include "daemon/access/auth.h"
 #include "daemon/access/auth_peers.h"
+#include "daemon/access/networks.h"
 #include "daemon/access/rules_file.h"
 
 struct pool;
@@ -29,6 +33,8 @@ struct access {
     struct auth sasl_users; /* MEMCACHED_SASL_PWDB */
     struct auth_peers peers;
     struct rules_file rules; /* --access */
+    struct addresses addresses;
+    struct networks proxies; /* --proxy-from */
 
     /* [const] while workers run */
     bool is_sasl_started;

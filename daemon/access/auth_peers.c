@@ -82,3 +82,15 @@ uint64_t auth_peers_note(struct auth_peers *a, uint64_t id, msec_t now)
     pthread_mutex_unlock(&a->lock);
     return is_time_to_warn(failures) ? failures : 0;
 }
+
+uint64_t auth_peers_count(struct auth_peers *a, uint64_t id, msec_t now)
+{
+    const struct auth_peer *p;
+    uint64_t failures;
+
+    pthread_mutex_lock(&a->lock);
+    p = entry_of(a, id);
+    failures = p->id == id && now - p->last < AUTH_PEERS_FORGET_MS ? p->failures : 0;
+    pthread_mutex_unlock(&a->lock);
+    return failures;
+}

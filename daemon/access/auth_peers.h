@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Failed logins by peer, so that the log tells of guesses, however often the guesser connects
- * anew. The table is small: a peer that is not in it takes the place of the one in its row that
- * has failed least lately. It is for warnings only; no peer is treated differently by it.
+ * anew, and so that whoever guesses can be refused (-o auth_failures_per_address). The table is
+ * small: a peer that is not in it takes the place of the one in its row that has failed least
+ * lately.
  */
 #ifndef MAYFLY_DAEMON_ACCESS_AUTH_PEERS_H
 #define MAYFLY_DAEMON_ACCESS_AUTH_PEERS_H
@@ -48,5 +49,10 @@ uint64_t auth_peers_id(uint16_t family, const uint8_t address[16]);
  * 0. now: real time, by any clock. Context: any thread.
  */
 uint64_t auth_peers_note(struct auth_peers *a, uint64_t id, msec_t now);
+
+/*
+ * The number of failures of a peer that are not forgotten. now: as above. Context: any thread.
+ */
+uint64_t auth_peers_count(struct auth_peers *a, uint64_t id, msec_t now);
 
 #endif

@@ -8,8 +8,10 @@
 #include "daemon/conn/conn.h"
 
 #include <poll.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include "daemon/base/log.h"
 #include "daemon/command/guard.h"
 #include "daemon/command/timing.h"
 #include "daemon/conn/conn_auth.h"
@@ -21,6 +23,7 @@
 #include "daemon/conn/conn_input.h"
 #include "daemon/conn/conn_pace.h"
 #include "daemon/conn/conn_pin.h"
+#include "daemon/conn/conn_proxied.h"
 #include "daemon/conn/conn_ready.h"
 #include "daemon/conn/conn_round.h"
 #include "daemon/conn/conn_shed.h"
@@ -30,12 +33,14 @@
 #include "daemon/conn/conn_upload.h"
 #include "daemon/conn/conn_wait.h"
 #include "daemon/conn/udp.h"
+#include "daemon/options/settings.h"
 #include "daemon/stats/stats.h"
 #include "daemon/stats/stats_detail.h"
 #include "daemon/worker/cron.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"
+#include "proto/reply.h"
 
 /*
  * When the server ends one connection it discards at most this much input, in reads of the size
@@ -118,6 +123,9 @@ void conn_close(struct conn *c)
     uv_close((uv_handle_t *)&c->poll, on_closed);
     conn_upload_drop(c);
     conn_pin_end(c);
+    if (c->has_place) {
+        addresses_leave(&w->crew->access.addresses, conn_peer_id(&c->client));
+    }
     client_fini(&c->client, w);
     buf_fini(&c->in);
     ctr_add(&w->counters, CTR_curr_connections, (uint64_t)-1);
@@ -366,6 +374,73 @@ static const struct client_duties duties = {
     .peer_id = conn_peer_id,
 };
 
+/* Say why, if the client would understand it, and close. */
+static void refuse(struct conn *c)
+{
+    ctr_add(&c->worker->counters, CTR_address_refused, 1);
+    if (c->client.io.tls == NULL) {
+        (void)send(c->client.io.fd, REPLY_BYTES(TOO_MANY_OF_ADDRESS),
+                   REPLY_LEN(TOO_MANY_OF_ADDRESS), MSG_DONTWAIT | MSG_NOSIGNAL);
+    }
+    /* Unread bytes would turn the close into a reset, which may overtake the message. */
+    (void)io_discard(&c->client.io, c->worker->obuf, WORKER_OBUF_BYTES, 1);
+    c->close_reason = CLOSE_ERROR;
+    conn_close(c);
+}
+
+/* Is there a place for another connection of its address? If not, it is closed. */
+static bool take_place(struct conn *c)
+{
+    struct worker *w = c->worker;
+    enum address_answer answer;
+
+    if (c->peer.family == AF_UNIX) {
+        return true;
+    }
+    answer = addresses_enter(&w->crew->access.addresses, conn_peer_id(&c->client),
+                             setting_get(w->settings, conns_per_address));
+    c->has_place = answer == ADDRESS_IN;
+    if (answer == ADDRESS_FULL) {
+        log_info("listener, connection refused (its address has as many as it may)");
+        refuse(c);
+    } else if (answer == ADDRESS_NO_MEMORY) {
+        log_warn("listener, connection dropped (no memory)");
+        c->close_reason = CLOSE_ERROR;
+        conn_close(c);
+    }
+    return c->has_place;
+}
+
+void conn_begin(struct conn *c)
+{
+    struct worker *w = c->worker;
+
+    must_be_worker(w);
+    if (c->client.origin->transport == CONN_TLS) {
+        if (!io_begin_tls(&c->client.io, w->crew->tls, &w->tls)) {
+            log_warn("listener, connection dropped (no memory)");
+            conn_close(c);
+            return;
+        }
+        c->is_shaking = true;
+    }
+    conn_log(c, WATCH_CONN_NEW);
+    if (!take_place(c)) {
+        return;
+    }
+    if (w->is_stopping) {
+        conn_drain(c);
+        return;
+    }
+    if (c->is_shaking) {
+        conn_deadline_set(c, DEADLINE_HANDSHAKE);
+    }
+    if (c->client.needs_auth) {
+        conn_deadline_set(c, DEADLINE_LOGIN);
+    }
+    conn_settle(c);
+}
+
 bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin)
 {
     struct conn *c = mem_zalloc(sizeof(*c));
@@ -386,31 +461,23 @@ bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin)
     c->task.run = conn_execute_task;
     conn_auth_begin(c);
     buf_init(&c->in);
-    if ((origin->transport == CONN_TLS &&
-         !io_begin_tls(&c->client.io, w->crew->tls, &w->tls)) ||
-        uv_poll_init(&w->loop, &c->poll, fd) != 0) {
+    if (uv_poll_init(&w->loop, &c->poll, fd) != 0) {
         io_close(&c->client.io);
         mem_free(c);
         return false;
     }
-    c->is_shaking = c->client.io.tls != NULL;
     c->poll.data = c;
     conns_add(c);
     conn_idle_begin(c);
     conn_name_peer(c);
-    conn_log(c, WATCH_CONN_NEW);
     ctr_add(&w->counters, CTR_total_connections, 1);
     ctr_add(&w->counters, CTR_curr_connections, 1);
-    if (w->is_stopping) {
-        conn_drain(c);
+    if (MF_LIKELY(!conn_proxied_is_due(c))) {
+        conn_begin(c);
+    } else if (w->is_stopping) {
+        conn_close(c);
     } else {
-        if (c->is_shaking) {
-            conn_deadline_set(c, DEADLINE_HANDSHAKE);
-        }
-        if (c->client.needs_auth) {
-            conn_deadline_set(c, DEADLINE_LOGIN);
-        }
-        conn_settle(c);
+        conn_proxied_begin(c);
     }
     return true;
 }

@@ -32,6 +32,12 @@ bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin);
 
 /* ---- for conn*.c ------------------------------------------------------------------------- */
 
+/*
+ * Its other end is known: begin TLS, or to serve it; or close it, if its address has too many.
+ * Context: worker.
+ */
+void conn_begin(struct conn *c);
+
 /* Begin to close; it is released in the close callback. Context: worker. */
 void conn_close(struct conn *c);
 

@@ -161,6 +161,21 @@ static bool dispel_doubt(struct turn *t)
     return false;
 }
 
+/* Have too many logins of its address failed? Then nothing of what it sends is looked at. */
+static bool is_barred(const struct turn *t)
+{
+    struct worker *w = t->w;
+    const uint32_t limit = setting_get(w->settings, auth_failures_per_address);
+
+    if (limit == 0 || auth_peers_count(&w->crew->access.peers, conn_peer_id(t->client),
+                                       conn_wait_now()) < limit) {
+        return false;
+    }
+    ctr_add(&w->counters, CTR_auth_barred, 1);
+    log_info("auth, login refused (too many of its address have failed)");
+    return true;
+}
+
 /* ---- text -------------------------------------------------------------------------------- */
 
 /* The client is who it says. False: no memory to know that. */
@@ -187,6 +202,10 @@ static enum turn_stop check_offer(struct turn *t, const struct text_auth *offer,
     const struct auth *auth = &t->w->crew->access.text;
     bool is_whole = offer->user.len > 0 && offer->password.len > 0;
 
+    if (is_barred(t)) {
+        *reply = REPLY_AUTH_FAILURE;
+        return TURN_CLOSES;
+    }
     t->units += auth_count(auth) / ENTRIES_PER_UNIT;
     if (is_whole && auth_check(auth, offer->user, offer->password, &t->client->login)) {
         bool is_in = let_in(t, offer->user);
@@ -274,6 +293,10 @@ static enum turn_stop take_binary(struct turn *t, const char *p, size_t len, siz
         return answer_and_close(t, &r, reply);
     }
     if (!is_open_to_all(&r)) {
+        *used = len;
+        return answer_and_close(t, &r, BIN_REPLY_AUTH_FAILURE);
+    }
+    if (r.opcode != BIN_VERSION && r.opcode != BIN_SASL_LIST && is_barred(t)) {
         *used = len;
         return answer_and_close(t, &r, BIN_REPLY_AUTH_FAILURE);
     }

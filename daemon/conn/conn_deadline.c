@@ -6,6 +6,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/conn/conn.h"
+#include "daemon/conn/conn_proxied.h"
 #include "daemon/conn/conn_tls.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/cron.h"
@@ -59,6 +60,10 @@ static void close_late(struct conn *c, enum conn_deadline which)
     if (which == DEADLINE_LOGIN) {
         ctr_add(&c->worker->counters, CTR_auth_timeouts, 1);
         log_info("auth, connection closed (did not authenticate in time)");
+    }
+    if (c->awaits_header) {
+        conn_proxied_failed(c, "its header is late");
+        return;
     }
     c->close_reason = CLOSE_IDLE;
     conn_close(c);

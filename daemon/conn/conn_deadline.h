@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a connection has to get done in time: its TLS handshake, and its login. Whoever does not
- * is closed. The time is the same for all, so those who began first are due first: each kind is
- * a list in that order, with one timer for the front. A connection costs the same however many
- * others there are, and nothing once it is through.
+ * What a connection has to get done in time: the header of a balancer, its TLS handshake, and
+ * its login. Whoever does not is closed. The time is the same for all, so those who began first
+ * are due first: each kind is a list in that order, with one timer for the front. A connection
+ * costs the same however many others there are, and nothing once it is through.
  */
 #ifndef MAYFLY_DAEMON_CONN_CONN_DEADLINE_H
 #define MAYFLY_DAEMON_CONN_CONN_DEADLINE_H

@@ -49,7 +49,7 @@ void conn_drain(struct conn *c)
         close_overdue(c);
         return;
     }
-    if (c->is_shaking) {
+    if (c->is_shaking || c->awaits_header) {
         conn_close(c);
         return;
     }

@@ -22,6 +22,25 @@
 
 /* ---- connections as they come and go ----------------------------------------------------- */
 
+void conn_set_peer(struct conn *c, uint16_t family, const void *address, uint16_t port)
+{
+    const struct in6_addr *in6 = address;
+
+    must_be_worker(c->worker);
+    memset(&c->peer, 0, sizeof(c->peer));
+    c->peer.port = port;
+    c->peer.family = family;
+    if (family == AF_INET6 && IN6_IS_ADDR_V4MAPPED(in6)) {
+        /* A socket that was passed may take both: a client is one peer, however it came. */
+        c->peer.family = AF_INET;
+        memcpy(c->peer.address, &in6->s6_addr[12], sizeof(struct in_addr));
+    } else if (family == AF_INET6) {
+        memcpy(c->peer.address, in6, sizeof(*in6));
+    } else if (family == AF_INET) {
+        memcpy(c->peer.address, address, sizeof(struct in_addr));
+    }
+}
+
 void conn_name_peer(struct conn *c)
 {
     struct sockaddr_storage ss;
@@ -35,13 +54,10 @@ void conn_name_peer(struct conn *c)
         getpeername(c->client.io.fd, (struct sockaddr *)&ss, &len) != 0) {
         return;
     }
-    c->peer.family = ss.ss_family;
     if (ss.ss_family == AF_INET) {
-        c->peer.port = ntohs(in->sin_port);
-        memcpy(c->peer.address, &in->sin_addr, sizeof(in->sin_addr));
+        conn_set_peer(c, AF_INET, &in->sin_addr, ntohs(in->sin_port));
     } else if (ss.ss_family == AF_INET6) {
-        c->peer.port = ntohs(in6->sin6_port);
-        memcpy(c->peer.address, &in6->sin6_addr, sizeof(in6->sin6_addr));
+        conn_set_peer(c, AF_INET6, &in6->sin6_addr, ntohs(in6->sin6_port));
     }
 }
 
@@ -151,6 +167,16 @@ static void put_address(const struct sockaddr_storage *ss, socklen_t len, char *
     }
 }
 
+/* The client for whom a balancer connects. */
+static void put_client(const struct conn *c, char *out, size_t size)
+{
+    char address[CONN_PEER_MAX];
+
+    conn_put_peer(c, address);
+    snprintf(out, size, c->peer.family == AF_INET6 ? "tcp6:[%s]:%u" : "tcp:%s:%u", address,
+             (unsigned)c->peer.port);
+}
+
 static const char *state_name(const struct conn *c)
 {
     if (!outq_is_empty(&c->client.outq)) {
@@ -192,7 +218,9 @@ static void show_conn(const struct conn *c, stats_socket_fn fn, void *arg)
         .resps_waiting = !outq_is_empty(&c->client.outq),
     };
 
-    if (getpeername(c->client.io.fd, (struct sockaddr *)&ss, &len) == 0) {
+    if (c->is_proxied) {
+        put_client(c, addr, sizeof(addr));
+    } else if (getpeername(c->client.io.fd, (struct sockaddr *)&ss, &len) == 0) {
         put_address(&ss, len, addr, sizeof(addr));
     }
     len = sizeof(ss);

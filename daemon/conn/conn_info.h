@@ -18,6 +18,12 @@ struct worker;
 /* Note the address of the other end. Context: worker, when it is adopted. */
 void conn_name_peer(struct conn *c);
 
+/*
+ * The other end is this: address as in sockaddr_in or sockaddr_in6, port in host order.
+ * Context: worker.
+ */
+void conn_set_peer(struct conn *c, uint16_t family, const void *address, uint16_t port);
+
 /* Room for what conn_put_peer() writes. */
 #define CONN_PEER_MAX CLIENT_PEER_MAX
 

@@ -14,6 +14,7 @@
  *     conn_auth     before a client has authenticated
  *     conn_login    logins that take a hash of the password
  *     conn_tls      handshakes, and what TLS has read ahead
+ *     conn_proxied  connections of balancers, until they say for whom
  *     conn_stream   a connection that watches
  *     conn_info     connections as watchers and `stats conns` see them
  *     conn_wait     connections whose stores wait for room
@@ -123,9 +124,13 @@ struct conn {
     uint8_t ending;       /* enum conn_ending */
     uint8_t quiet_checks; /* while it lingers: since the peer last sent something */
     bool was_idle;        /* when the server was told to stop */
-    uint32_t idle_pass;   /* the last check that looked at it */
-    size_t drain_bytes;   /* received before the stop and not read yet */
-    struct conn *next;    /* worker's list */
+    /* Seldom asked, so they share a byte. */
+    bool has_place : 1;     /* it counts as one of its address */
+    bool is_proxied : 1;    /* its peer is who a balancer said */
+    bool awaits_header : 1; /* a balancer has to say who it is; `in` has what came of that */
+    uint32_t idle_pass;     /* the last check that looked at it */
+    size_t drain_bytes;     /* received before the stop and not read yet */
+    struct conn *next;      /* worker's list */
     struct conn *prev;
     struct list_link ready_link; /* in the worker's list of those that are ready */
     struct list_link wait_link;  /* and of those that wait for room: conn_wait_retry() */

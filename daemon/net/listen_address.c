@@ -84,6 +84,9 @@ static const char *take_prefixes(struct span *s, struct listen_address *out)
         if (starts_with(*s, "notls:")) {
             out->is_plain = true;
             *s = span_after(*s, 6);
+        } else if (starts_with(*s, "proxied:")) {
+            out->is_proxied = true;
+            *s = span_after(*s, 8);
         } else if (take_bracket(s, "proto[", &x, &error)) {
             error = set_protocol(out, x);
         } else if (take_bracket(s, "tag[", &x, &error)) {

@@ -26,6 +26,7 @@ struct conn_origin {
     uint8_t protocol;       /* enum binding_protocol */
     uint8_t rights;         /* RIGHT_READ and others: what its connections begin with */
     bool is_control;        /* the operator's: --control */
+    bool is_proxied;        /* for balancers: --proxy-from */
     char tag[CONN_TAG_MAX]; /* a label that the operator chose; empty: none */
 };
 

@@ -95,6 +95,7 @@ static int adopt_inherited(const struct settings *settings, int fd, struct span 
         origin.transport = CONN_UNIX;
         return socket_list_add(out, fd, &origin);
     }
+    origin.is_proxied = span_is(name, "proxied");
     if (span_is(name, "client")) {
         origin.transport = CONN_TCP;
     } else if (span_is(name, "tls") && origin.transport != CONN_TLS) {

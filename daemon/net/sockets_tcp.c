@@ -107,6 +107,7 @@ struct conn_origin sockets_tcp_origin(const struct settings *settings,
 
     if (address != NULL) {
         memcpy(origin.tag, address->tag, sizeof(origin.tag));
+        origin.is_proxied = address->is_proxied;
         if (address->has_protocol) {
             origin.protocol = address->protocol;
         }
@@ -245,6 +246,9 @@ static int read_address(const struct settings *settings, struct span text,
     if (error != NULL) {
         return tcp_address_failed(text, error, "");
     }
+    if (addr->is_proxied && settings->proxy_from == NULL) {
+        return tcp_address_failed(text, "proxied: needs --proxy-from", "");
+    }
     /* When clients must authenticate, no address may offer a way around it. */
     if (addr->has_protocol && (settings->auth_file != NULL || settings->sasl) &&
         addr->protocol != settings->protocol) {
@@ -264,7 +268,8 @@ static int read_plain_address(const struct settings *settings, struct span text,
     const char *error = listen_address_parse(text, addr);
 
     (void)settings;
-    if (error == NULL && (addr->is_plain || addr->has_protocol || addr->tag[0] != '\0')) {
+    if (error == NULL &&
+        (addr->is_plain || addr->is_proxied || addr->has_protocol || addr->tag[0] != '\0')) {
         error = "prefixes are for clients of the cache";
     } else if (error == NULL && !addr->has_port) {
         error = "the port is missing";

@@ -478,6 +478,19 @@ static int open_control(struct listeners *l)
     return status;
 }
 
+/* Balancers that are named, and no listener where they may say for whom they connect. */
+static void warn_of_balancers(const struct listeners *l)
+{
+    bool has_any = l->server->crew.settings->proxy_from == NULL;
+
+    for (uint32_t i = 0; i < l->list.count; i++) {
+        has_any |= l->list.items[i].origin.is_proxied;
+    }
+    if (!has_any) {
+        log_warn("listener, --proxy-from has no effect (no address of -l is marked proxied:)");
+    }
+}
+
 int listeners_open(struct server *s)
 {
     struct listeners *l = mem_zalloc(sizeof(*l));
@@ -504,6 +517,9 @@ int listeners_open(struct server *s)
     }
     for (i = 0; status == 0 && i < l->udp.count; i += s->crew.settings->threads) {
         log_info("listener, receives datagrams on %s", l->udp.items[i].name);
+    }
+    if (status == 0) {
+        warn_of_balancers(l);
     }
     return status == 0 ? exposure_judge(s->crew.settings, &l->list, &l->udp) : status;
 }

@@ -152,7 +152,8 @@ def test_a_long_life_in_confinement():
     that it removes."""
     with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
         pidfile = os.path.join(folder, "pid")
-        with confined("-t", "2", "-m", "64", "-P", pidfile, tcp=True) as d, d.client() as c, d.client() as w:
+        with confined("-t", "2", "-m", "64", "-P", pidfile, tcp=True, control=True) as d, d.client() as c, \
+                d.client() as w:
             assert w.ask(b"watch mutations connevents") == b"OK"
             for i in range(200):
                 assert c.set(b"k%d" % i, bytes(500000)) == b"STORED"
@@ -163,7 +164,8 @@ def test_a_long_life_in_confinement():
             c.send(b"lru_crawler metadump all\r\n")
             wait_for(lambda: c.more() and c.buf.endswith(b"END\r\n"), "the dump ends")
             c.buf = b""
-            assert c.ask(b"config set memory_limit 32") == b"OK"
+            with d.operator() as operator:
+                assert operator.ask(b"config set memory_limit 32") == b"OK"
             assert c.ask(b"flush_all") == b"OK"
             assert c.ask(b"verbosity 2") == b"OK"
             d.process.send_signal(signal.SIGHUP)

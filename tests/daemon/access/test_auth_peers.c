@@ -83,3 +83,15 @@ TEST(machines_of_ipv6_are_told_apart_by_network)
     ck_assert_uint_ne(auth_peers_id(AF_INET6, a), auth_peers_id(AF_INET6, c));
     ck_assert_uint_ne(auth_peers_id(AF_INET, a), auth_peers_id(AF_UNIX, a));
 }
+
+TEST(counts_are_seen_until_they_are_forgotten)
+{
+    ck_assert_uint_eq(auth_peers_count(&peers, id_of(1), 1000), 0);
+    for (int i = 0; i < 3; i++) {
+        (void)auth_peers_note(&peers, id_of(1), 1000);
+    }
+    ck_assert_uint_eq(auth_peers_count(&peers, id_of(1), 1000), 3);
+    ck_assert_uint_eq(auth_peers_count(&peers, id_of(2), 1000), 0);
+    ck_assert_uint_eq(auth_peers_count(&peers, id_of(1), 999 + AUTH_PEERS_FORGET_MS), 3);
+    ck_assert_uint_eq(auth_peers_count(&peers, id_of(1), 1000 + AUTH_PEERS_FORGET_MS), 0);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How many connections each address has, so that one client does not take all places
+ * (-o conns_per_address). An address is as in auth_peers_id(): of IPv6 the first half. The
+ * table has an entry for each address that is connected, and none for any other: 16 bytes each,
+ * in a table that is between an eighth and half full.
+ */
+#ifndef MAYFLY_DAEMON_ACCESS_ADDRESSES_H
+#define MAYFLY_DAEMON_ACCESS_ADDRESSES_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct address_entry {
+    uint64_t id;
+    uint32_t conns; /* 0: not in use */
+};
+
+struct addresses {
+    pthread_mutex_t lock; /* a leaf; taken when connections begin and end */
+    /* [lock] */
+    struct address_entry *entries; /* owned; NULL: none yet */
+    uint32_t cap;                  /* a power of two */
+    uint32_t used;
+    /* [const] */
+    uint64_t seed;
+};
+
+enum address_answer { ADDRESS_IN, ADDRESS_FULL, ADDRESS_NO_MEMORY };
+
+/* Context: main, before start; main, after the last connection. */
+void addresses_init(struct addresses *a);
+void addresses_fini(struct addresses *a);
+
+/*
+ * A connection of this address begins. ADDRESS_FULL: it has as many as limit says already (0:
+ * no limit), and nothing changed, as with ADDRESS_NO_MEMORY. Context: any thread.
+ */
+enum address_answer addresses_enter(struct addresses *a, uint64_t id, uint32_t limit);
+
+/* One that was let in ends. Context: any thread. */
+void addresses_leave(struct addresses *a, uint64_t id);
+
+/* How many connections it has. Context: any thread. */
+uint32_t addresses_count(struct addresses *a, uint64_t id);
+
+#endif

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See conn_proxied.h. The header is taken from the socket and nothing beyond it: first the
+ * bytes are looked at, then as many are read as belong to it. So what follows is there for TLS,
+ * and a header that comes in pieces does not wake the loop again and again for the same bytes.
+ */
+#include "daemon/conn/conn_proxied.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "daemon/access/networks.h"
+#include "daemon/base/log.h"
+#include "daemon/conn/conn.h"
+#include "daemon/conn/conn_deadline.h"
+#include "daemon/conn/conn_info.h"
+#include "daemon/conn/conn_state.h"
+#include "lib/base/buf.h"
+#include "lib/base/context.h"
+#include "lib/base/counters.h"
+#include "proto/proxy_parse.h"
+
+bool conn_proxied_is_due(const struct conn *c)
+{
+    must_be_worker(c->worker);
+    return c->client.origin->is_proxied &&
+           networks_have(&c->worker->crew->access.proxies, c->peer.family, c->peer.address);
+}
+
+void conn_proxied_failed(struct conn *c, const char *why)
+{
+    char address[CONN_PEER_MAX];
+
+    must_be_worker(c->worker);
+    ctr_add(&c->worker->counters, CTR_proxy_errors, 1);
+    conn_put_peer(c, address);
+    log_info("proxy, connection of %s closed (%s)", address, why);
+    c->close_reason = CLOSE_ERROR;
+    conn_close(c);
+}
+
+static void take_header(struct conn *c, const struct proxy_header *h)
+{
+    buf_fini(&c->in);
+    c->awaits_header = false;
+    conn_deadline_clear(c, DEADLINE_HANDSHAKE);
+    if (h->family != PROXY_NONE) {
+        conn_set_peer(c, h->family == PROXY_INET ? AF_INET : AF_INET6, h->address, h->port);
+        c->is_proxied = true;
+    }
+    c->last_active = worker_now(c->worker);
+    conn_begin(c);
+}
+
+/* Take so many bytes from the socket, which are there. */
+static bool take(struct conn *c, char *to, size_t n)
+{
+    return n == 0 || recv(c->client.io.fd, to, n, MSG_DONTWAIT) == (ssize_t)n;
+}
+
+static void look(struct conn *c)
+{
+    const size_t had = buf_len(&c->in);
+    char bytes[PROXY_HEADER_MAX];
+    struct proxy_header header;
+    size_t used;
+    ssize_t n;
+
+    if (had > 0) {
+        memcpy(bytes, buf_begin(&c->in), had);
+    }
+    n = recv(c->client.io.fd, bytes + had, sizeof(bytes) - had, MSG_PEEK | MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
+        return;
+    }
+    if (n <= 0) {
+        conn_proxied_failed(c, "no header");
+        return;
+    }
+    switch (proxy_parse(bytes, had + (size_t)n, &header, &used)) {
+    case PROXY_DONE:
+        if (take(c, bytes + had, used - had)) {
+            take_header(c, &header);
+            return;
+        }
+        break;
+    case PROXY_MORE:
+        if (take(c, bytes + had, (size_t)n) && buf_append(&c->in, bytes + had, (size_t)n)) {
+            return;
+        }
+        break;
+    default:
+        conn_proxied_failed(c, "malformed header");
+        return;
+    }
+    conn_proxied_failed(c, "its header cannot be kept");
+}
+
+static void on_poll(uv_poll_t *handle, int status, int events)
+{
+    struct conn *c = handle->data;
+
+    (void)events;
+    must(c->magic == CONN_MAGIC);
+    if (c->is_closing || !c->awaits_header) {
+        return;
+    }
+    worker_now(c->worker);
+    if (status < 0) {
+        conn_proxied_failed(c, "reset");
+    } else {
+        look(c);
+    }
+}
+
+void conn_proxied_begin(struct conn *c)
+{
+    must_be_worker(c->worker);
+    c->awaits_header = true;
+    conn_deadline_set(c, DEADLINE_HANDSHAKE);
+    /* Its own callback, so that those that are served pay nothing for it. */
+    c->events = CONN_EVENTS_OLD;
+    uv_poll_start(&c->poll, UV_READABLE, on_poll);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The header of the PROXY protocol, by which a balancer says for whom it connects: version 1, a
+ * line of text, and version 2, binary. It comes before anything else, TLS included.
+ */
+#ifndef MAYFLY_PROTO_PROXY_PARSE_H
+#define MAYFLY_PROTO_PROXY_PARSE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A header that is longer is malformed. What balancers add takes some hundred bytes. */
+#define PROXY_HEADER_MAX 1024u
+
+enum proxy_family {
+    PROXY_NONE, /* the balancer speaks for itself, or for a client without internet address */
+    PROXY_INET,
+    PROXY_INET6,
+};
+
+/* Who connects. */
+struct proxy_header {
+    enum proxy_family family;
+    uint8_t address[16]; /* as in packets; of PROXY_INET the first four */
+    uint16_t port;
+};
+
+enum proxy_status {
+    PROXY_MORE, /* so far it is the beginning of a header, all of it */
+    PROXY_DONE, /* *used bytes are the header */
+    PROXY_BAD,
+};
+
+/*
+ * Parse the beginning of a connection. Says PROXY_MORE for less than PROXY_HEADER_MAX bytes
+ * only. Addresses of receivers, and what a header has beyond addresses, are passed over.
+ * Context: any thread.
+ */
+enum proxy_status proxy_parse(const char *p, size_t len, struct proxy_header *out,
+                              size_t *used);
+
+#endif

@@ -1,0 +1,245 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Limits for each address, and clients behind a balancer: the header of the PROXY protocol says who they
+are, for limits, statistics and watchers."""
+import os
+import socket
+import ssl
+import struct
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import mayfly                                                           # noqa: E402
+from mayfly import Client, Daemon, Inapplicable, Skip, wait_for         # noqa: E402
+
+REFUSED = b"ERROR Too many open connections of this address"
+FAILURE = b"CLIENT_ERROR authentication failure"
+
+
+def change(d, name, value):
+    with d.operator() as c:
+        assert c.ask(b"config set %s %d" % (name, value)) == b"OK"
+
+
+# ---- connections of an address --------------------------------------------------------------------
+
+def refused(client):
+    """Is the connection refused, with the reason?"""
+    with client:
+        return client.line() == REFUSED and client.line() is None
+
+
+def test_an_address_has_so_many_connections():
+    with Daemon("-t", "2", "-o", "conns_per_address=3,listen_both", "-l", "127.0.0.1", "-p", "-1", control=True) as d, \
+            d.client() as operator:
+        d.find_port()
+        tcp = ("127.0.0.1", d.port)
+        with Client(tcp) as a, Client(tcp) as b:
+            assert a.ask(b"mn") == b"MN" and b.ask(b"mn") == b"MN"
+            third = Client(tcp)
+            assert third.ask(b"mn") == b"MN"
+            assert refused(Client(tcp)) and refused(Client(tcp))
+            assert operator.stat("mayfly_address_refused") == 2
+            # Unix sockets do not count.
+            with d.client() as local:
+                assert local.ask(b"mn") == b"MN"
+            third.close()
+
+            def gets_in():
+                with Client(tcp) as c:
+                    return c.ask(b"mn") == b"MN"
+            wait_for(gets_in, "the place is free again")
+            change(d, b"conns_per_address", 0)
+            with Client(tcp) as c, Client(tcp) as e, Client(tcp) as f:
+                assert all(x.ask(b"mn") == b"MN" for x in (c, e, f))
+                change(d, b"conns_per_address", 4)
+                # Those that are in stay, and count.
+                assert c.ask(b"mn") == b"MN" and refused(Client(tcp))
+
+
+# ---- logins of an address -------------------------------------------------------------------------
+
+def test_an_address_may_fail_so_often():
+    with tempfile.NamedTemporaryFile(prefix="mayfly-it.") as users:
+        users.write(b"u:p\n")
+        users.flush()
+        with Daemon("-Y", users.name, "-o", "auth_failures_per_address=4", control=True) as d, d.client() as known:
+            assert known.set(b"x", b"u p") == b"STORED"
+            for _ in range(4):
+                with d.client() as c:
+                    assert c.set(b"x", b"u wrong") == FAILURE
+            for password in (b"u wrong", b"u p"):
+                with d.client() as c:
+                    assert c.set(b"x", password) == FAILURE and c.line() is None
+            assert known.stat("mayfly_auth_barred") == 2 and known.stat("auth_errors") == 4
+            change(d, b"auth_failures_per_address", 5)
+            with d.client() as c:
+                assert c.set(b"x", b"u p") == b"STORED"
+
+
+# ---- behind a balancer ----------------------------------------------------------------------------
+
+SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
+
+
+def header(command, family, body=b""):
+    return SIGNATURE + bytes([0x20 | command, family]) + struct.pack(">H", len(body)) + body
+
+
+def v4(address, port=4711):
+    return header(1, 0x11, socket.inet_aton(address) + bytes(4) + struct.pack(">HH", port, 1))
+
+
+def v6(address, port=4711):
+    return header(1, 0x21, socket.inet_pton(socket.AF_INET6, address) + bytes(16) + struct.pack(">HH", port, 1))
+
+
+class Behind(Daemon):
+    """A daemon with a listener for balancers, which are on this machine."""
+
+    def __init__(self, *args, balancers="127.0.0.1", **kw):
+        super().__init__("-v", "-o", "listen_both", "-l", "proxied:127.0.0.1", "-p", "-1",
+                         "--proxy-from", balancers, *args, **kw)
+        wait_for(self.find_port, "the port is known")
+
+    def connect(self, first, timeout=mayfly.PATIENCE):
+        c = Client(("127.0.0.1", self.port), timeout)
+        c.send(first)
+        return c
+
+
+def peers(c):
+    return [v for k, v in c.stats(b"conns").items() if k.endswith(":addr")]
+
+
+def test_a_header_says_who_it_is():
+    with Behind("-t", "1") as d, d.client() as operator, d.client() as watcher:
+        assert watcher.ask(b"watch connevents") == b"OK"
+        for first, shown in ((v4("192.0.2.1"), "tcp:192.0.2.1:4711"),
+                             (v6("2001:db8::5", 7), "tcp6:[2001:db8::5]:7"),
+                             (v6("::ffff:192.0.2.9"), "tcp:192.0.2.9:4711"),
+                             (b"PROXY TCP4 192.0.2.3 192.0.2.4 55 11211\r\n", "tcp:192.0.2.3:55"),
+                             (b"PROXY TCP6 2001:db8::6 ::1 56 11211\r\n", "tcp6:[2001:db8::6]:56")):
+            with d.connect(first + b"set k 0 0 1\r\nx\r\n") as c:
+                assert c.line() == b"STORED"
+                assert shown in peers(operator), (shown, peers(operator))
+        wait_for(lambda: watcher.more() and b"rip=192.0.2.1 " in watcher.buf, "the watcher sees who it is")
+        # Without a client of its own the balancer is shown.
+        for first in (header(0, 0), header(1, 0), header(1, 0x31, bytes(216)), b"PROXY UNKNOWN\r\n"):
+            with d.connect(first) as c:
+                assert c.ask(b"mn") == b"MN"
+                assert any(p.startswith("tcp:127.0.0.1:") for p in peers(operator)), peers(operator)
+        assert operator.stat("mayfly_proxy_errors") == 0
+
+
+def test_a_header_may_come_byte_by_byte():
+    with Behind("-t", "1") as d, d.client() as operator:
+        for first in (v4("192.0.2.1"), b"PROXY TCP4 192.0.2.1 192.0.2.4 4711 11211\r\n"):
+            with d.connect(b"") as c:
+                c.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                for i in range(len(first)):
+                    c.send(first[i:i + 1])
+                    assert operator.ask(b"mn") == b"MN"     # it is read in between
+                assert c.ask(b"mn") == b"MN"
+                assert "tcp:192.0.2.1:4711" in peers(operator)
+
+
+def test_malformed_headers_are_closed():
+    with Behind("-t", "1") as d, d.client() as operator:
+        errors = 0
+        for first in (b"get a\r\n", b"PROXY TCP4 x y 1 2\r\n", b"PROXY " + b"x" * 200, header(2, 0x11, bytes(12)),
+                      header(1, 0x11, bytes(4)), header(1, 0x12, bytes(12)),
+                      SIGNATURE + b"\x21\x11\xff\xff", b"\x16\x03\x01"):
+            with d.connect(first) as c:
+                try:
+                    assert c.line() is None
+                except ConnectionResetError:
+                    pass
+            errors += 1
+            wait_for(lambda n=errors: operator.stat("mayfly_proxy_errors") == n, "it is counted")
+        with d.connect(v4("192.0.2.1")[:20]) as c:
+            c.sock.shutdown(socket.SHUT_WR)
+            assert c.line() is None
+        wait_for(lambda: operator.stat("mayfly_proxy_errors") == errors + 1, "it is counted")
+        assert "malformed header" in d.log()
+        assert operator.stat("curr_connections") == 1
+
+
+def test_who_sends_no_header_does_not_stay():
+    with Behind("-t", "1") as d, d.client() as operator, d.connect(b"PROXY ") as c:
+        assert c.line() is None
+        wait_for(lambda: operator.stat("mayfly_proxy_errors") == 1, "it is counted")
+
+
+def test_others_cannot_say_who_they_are():
+    """From an address that is no balancer's a header is no header, and none is needed."""
+    with Behind("-t", "1", balancers="192.0.2.0/24") as d, d.client() as operator:
+        with d.connect(b"") as c:
+            assert c.ask(b"mn") == b"MN"
+        with d.connect(b"PROXY TCP4 192.0.2.1 192.0.2.4 4711 11211\r\nmn\r\n") as c:
+            assert c.line() == b"ERROR" and c.line() == b"MN"
+            assert not any("192.0.2.1:" in p for p in peers(operator)), peers(operator)
+
+
+def test_limits_count_clients_and_not_the_balancer():
+    with Behind("-t", "2", "-o", "conns_per_address=2") as d, d.client() as operator:
+        kept = []
+        for address in ("192.0.2.1", "192.0.2.2", "192.0.2.3"):
+            for _ in range(2):
+                kept.append(d.connect(v4(address)))
+                assert kept[-1].ask(b"mn") == b"MN"
+            assert refused(d.connect(v4(address)))
+        # Of IPv6 a network counts.
+        for address in ("2001:db8::1", "2001:db8::2"):
+            kept.append(d.connect(v6(address)))
+            assert kept[-1].ask(b"mn") == b"MN"
+        assert refused(d.connect(v6("2001:db8::3")))
+        kept.append(d.connect(v6("2001:db8:0:1::1")))
+        assert kept[-1].ask(b"mn") == b"MN"
+        assert operator.stat("mayfly_address_refused") == 4
+        for c in kept:
+            c.close()
+
+
+def test_a_header_comes_before_tls():
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        cert, key = os.path.join(folder, "cert"), os.path.join(folder, "key")
+        try:
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=x", "-days", "2",
+                            "-keyout", key, "-out", cert], check=True, stdout=subprocess.DEVNULL,
+                           stderr=subprocess.DEVNULL)
+        except FileNotFoundError:
+            raise Skip("openssl is not installed") from None
+        os.chmod(folder, 0o755)
+        os.chmod(key, 0o644)
+        done = subprocess.run([mayfly.PROGRAM, "-Z", "--print-config"], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.PIPE, check=False)
+        if b"not built with TLS" in done.stderr:
+            raise Inapplicable("built without TLS")
+        with Behind("-t", "1", "-Z", "-o", "ssl_chain_cert=%s,ssl_key=%s" % (cert, key)) as d, \
+                d.client() as operator:
+            context = ssl.create_default_context()
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+            raw = socket.create_connection(("127.0.0.1", d.port), timeout=mayfly.PATIENCE)
+            raw.sendall(v4("192.0.2.1"))
+            with context.wrap_socket(raw) as s:
+                s.sendall(b"mn\r\n")
+                assert s.recv(100) == b"MN\r\n"
+                assert "tcp:192.0.2.1:4711" in peers(operator)
+
+
+def test_a_marked_listener_needs_balancers():
+    root = ["-u", "root"] if os.geteuid() == 0 else []
+    for args, status, said in ((["-l", "proxied:127.0.0.1", "-p", "-1"], 71, b"needs --proxy-from"),
+                               (["--proxy-from", "10.0.0.0/33", "-l", "proxied:127.0.0.1", "-p", "-1"], 64,
+                                b"bits after /")):
+        done = subprocess.run([mayfly.PROGRAM, *root, *args], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=mayfly.PATIENCE, check=False)
+        assert done.returncode == status and said in done.stdout, done
+
+
+mayfly.main(globals())
