@@ -7,7 +7,9 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <string.h>
 
+#include "daemon/base/log_journal.h"
 #include "daemon/base/log_line.h"
 #include "daemon/base/log_writer.h"
 #include "lib/base/check.h"
@@ -20,11 +22,21 @@ static const _Atomic uint32_t *log_verbosity;
 /* [atomic] of all threads */
 static struct counters counters;
 
-void log_init(const _Atomic uint32_t *verbosity)
+bool log_init(const _Atomic uint32_t *verbosity, const char *to)
 {
+    const bool is_journal = log_line_choose_form();
+
     must_be_main();
     log_verbosity = verbosity;
-    log_line_choose_form();
+    log_journal_close();
+    if (to != NULL && strcmp(to, "stderr") == 0) {
+        return true;
+    }
+    if (to == NULL) {
+        (void)(is_journal && log_journal_open(LOG_JOURNAL_SOCKET));
+        return true;
+    }
+    return log_journal_open(strcmp(to, "journal") == 0 ? LOG_JOURNAL_SOCKET : to);
 }
 
 bool log_start(void)
@@ -57,11 +69,14 @@ bool log_is_on(enum log_level level)
     return (uint32_t)level <= LOG_LEVEL_NOTICE + verbosity;
 }
 
-static MF_PRINTF(3, 0) void put_line(enum log_level level, uint32_t left_out, const char *fmt,
+static MF_PRINTF(4, 0) void put_line(enum log_level level, uint32_t left_out,
+                                     const struct log_about *about, const char *fmt,
                                      va_list args)
 {
     char line[LOG_LINE_BYTES];
-    const size_t len = log_line(line, level, left_out, fmt, args);
+    const size_t len = log_journal_is_on()
+                           ? log_journal_compose(line, level, left_out, about, fmt, args)
+                           : log_line(line, level, left_out, fmt, args);
 
     if (!log_writer_put(span_of(line, len))) {
         ctr_add_shared(&counters, CTR_log_dropped, 1);
@@ -75,7 +90,7 @@ void log_write(enum log_level level, const char *fmt, ...)
 
     if (log_is_on(level)) {
         va_start(args, fmt);
-        put_line(level, 0, fmt, args);
+        put_line(level, 0, NULL, fmt, args);
         va_end(args);
     }
     errno = saved_errno;
@@ -102,18 +117,36 @@ static bool limit_allows(struct log_limit *limit)
     return false;
 }
 
+static MF_PRINTF(4, 0) void write_limited(struct log_limit *limit, enum log_level level,
+                                          const struct log_about *about, const char *fmt,
+                                          va_list args)
+{
+    /* While nothing is served no client can cause a line, and what is said is a list. */
+    if (log_is_on(level) && (!log_writer_is_on() || limit_allows(limit))) {
+        put_line(level, atomic_exchange_explicit(&limit->left_out, 0, memory_order_relaxed),
+                 about, fmt, args);
+    }
+}
+
 void log_write_limited(struct log_limit *limit, enum log_level level, const char *fmt, ...)
 {
     const int saved_errno = errno;
     va_list args;
 
-    /* While nothing is served no client can cause a line, and what is said is a list. */
-    if (log_is_on(level) && (!log_writer_is_on() || limit_allows(limit))) {
-        const uint32_t left_out =
-            atomic_exchange_explicit(&limit->left_out, 0, memory_order_relaxed);
-        va_start(args, fmt);
-        put_line(level, left_out, fmt, args);
-        va_end(args);
-    }
+    va_start(args, fmt);
+    write_limited(limit, level, NULL, fmt, args);
+    va_end(args);
+    errno = saved_errno;
+}
+
+void log_write_about(struct log_limit *limit, enum log_level level,
+                     const struct log_about *about, const char *fmt, ...)
+{
+    const int saved_errno = errno;
+    va_list args;
+
+    va_start(args, fmt);
+    write_limited(limit, level, about, fmt, args);
+    va_end(args);
     errno = saved_errno;
 }

@@ -2,8 +2,8 @@
 /*
  * The base of the daemon: what every folder above may use. It knows no settings.
  *
- *   log.h       the log: what others call; log_line: the form of a line; log_writer: the thread
- *               that writes; log_ring: what waits for it
+ *   log.h       the log: what others call; log_line: the form of a line; log_journal: messages
+ *               with fields; log_writer: the thread that writes; log_ring: what waits for it
  *   mailbox.h   messages to a thread with a loop
  *   pool.h      threads for slow calls
  *   bytering.h  a queue of bytes from one thread to another
@@ -13,8 +13,8 @@
  *
  * The folder may include lib/base.
  *
- * Here: the log. One line per event, to standard error, with the journal's priority prefixes
- * when standard error is the journal. The form is
+ * Here: the log. One line per event, to standard error; or to the journal, with fields, when
+ * standard error is the journal. The form is
  *
  *     log_warn("listener, cannot bind %s (%s)", where, why);
  *
@@ -68,12 +68,21 @@ struct log_limit {
     _Atomic uint32_t left_out; /* lines not written since the last one that was */
 };
 
+/* Whom a message is about, for the fields of the journal; NULL: nobody. */
+struct log_about {
+    const char *peer; /* [borrowed] address of a client */
+    const char *user; /* [borrowed] */
+};
+
 /*
- * Choose the journal's or the plain form by what standard error is, and take the level from
- * this verbosity (borrowed for the life of the process; NULL: 0). Before this call the log
- * works with the plain form and verbosity 0. Context: main, before start.
+ * Choose where messages go, and take the level from this verbosity (borrowed for the life of
+ * the process; NULL: 0). to: "stderr", "journal", the path of the journal's socket, or NULL:
+ * the journal if standard error is it, else standard error. Standard error has the journal's
+ * prefixes of priority if it is the journal. False: there is no journal, and messages go to
+ * standard error. Before this call the log works with the plain form and verbosity 0. Context:
+ * main, before start.
  */
-void log_init(const _Atomic uint32_t *verbosity);
+bool log_init(const _Atomic uint32_t *verbosity, const char *to);
 
 /*
  * From here on lines are limited, and a thread writes them. False: the thread cannot be made,
@@ -108,6 +117,10 @@ void log_write(enum log_level level, const char *fmt, ...) MF_PRINTF(2, 3);
 void log_write_limited(struct log_limit *limit, enum log_level level, const char *fmt, ...)
     MF_PRINTF(3, 4);
 
+/* The same about somebody. */
+void log_write_about(struct log_limit *limit, enum log_level level,
+                     const struct log_about *about, const char *fmt, ...) MF_PRINTF(4, 5);
+
 /* The arguments are not evaluated when the level is off. */
 #define log_at_(level, ...)                                                                    \
     do {                                                                                       \
@@ -116,11 +129,20 @@ void log_write_limited(struct log_limit *limit, enum log_level level, const char
             log_write_limited(&log_limit_here_, level, __VA_ARGS__);                           \
         }                                                                                      \
     } while (0)
-#define log_error(...)  log_at_(LOG_LEVEL_ERROR, __VA_ARGS__)
-#define log_warn(...)   log_at_(LOG_LEVEL_WARN, __VA_ARGS__)
-#define log_notice(...) log_write(LOG_LEVEL_NOTICE, __VA_ARGS__)
-#define log_info(...)   log_at_(LOG_LEVEL_INFO, __VA_ARGS__)
-#define log_debug(...)  log_at_(LOG_LEVEL_DEBUG, __VA_ARGS__)
-#define log_trace(...)  log_at_(LOG_LEVEL_TRACE, __VA_ARGS__)
+#define log_about_(level, about, ...)                                                          \
+    do {                                                                                       \
+        static struct log_limit log_limit_here_;                                               \
+        if (log_is_on(level)) {                                                                \
+            log_write_about(&log_limit_here_, level, about, __VA_ARGS__);                      \
+        }                                                                                      \
+    } while (0)
+#define log_warn_about(about, ...) log_about_(LOG_LEVEL_WARN, about, __VA_ARGS__)
+#define log_info_about(about, ...) log_about_(LOG_LEVEL_INFO, about, __VA_ARGS__)
+#define log_error(...)             log_at_(LOG_LEVEL_ERROR, __VA_ARGS__)
+#define log_warn(...)              log_at_(LOG_LEVEL_WARN, __VA_ARGS__)
+#define log_notice(...)            log_write(LOG_LEVEL_NOTICE, __VA_ARGS__)
+#define log_info(...)              log_at_(LOG_LEVEL_INFO, __VA_ARGS__)
+#define log_debug(...)             log_at_(LOG_LEVEL_DEBUG, __VA_ARGS__)
+#define log_trace(...)             log_at_(LOG_LEVEL_TRACE, __VA_ARGS__)
 
 #endif

@@ -47,10 +47,16 @@ static bool stderr_is_journal(void)
     return strcmp(own, stream) == 0;
 }
 
-void log_line_choose_form(void)
+bool log_line_choose_form(void)
 {
     must_be_main();
     is_journal = stderr_is_journal();
+    return is_journal;
+}
+
+char log_line_priority(enum log_level level)
+{
+    return (char)('0' + levels[level].priority);
 }
 
 /* Write what comes before the text; returns its length. */
@@ -70,8 +76,7 @@ static size_t put_head(char *line, enum log_level level)
                                 ".%03ldZ %s: ", now.tv_nsec / 1000000, levels[level].word);
 }
 
-/* Replace characters that would end the line or move the cursor of a terminal. */
-static void blank_controls(char *text, size_t len)
+void log_line_blank(char *text, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
         if ((unsigned char)text[i] < ' ' || text[i] == 0x7f) {
@@ -80,43 +85,38 @@ static void blank_controls(char *text, size_t len)
     }
 }
 
-size_t log_line(char out[LOG_LINE_BYTES], enum log_level level, uint32_t left_out,
-                const char *fmt, va_list args)
+size_t log_line_text(char *out, size_t room, uint32_t left_out, const char *fmt, va_list args)
 {
     static const char cut[] = "...";
-    const size_t head = put_head(out, level);
-    size_t room;
     size_t len;
     int n;
 
-    must(level <= LOG_LEVEL_TRACE && head < LOG_LINE_BYTES / 2);
-    room = LOG_LINE_BYTES - head - 1; /* for the line's end */
-    n = vsnprintf(out + head, room, fmt, args);
+    room--; /* for the line's end */
+    n = vsnprintf(out, room, fmt, args);
     if (n < 0) {
         return 0;
     }
     len = (size_t)n;
     if (len >= room) {
         len = room - 1;
-        memcpy(out + head + len - (sizeof(cut) - 1), cut, sizeof(cut) - 1);
+        memcpy(out + len - (sizeof(cut) - 1), cut, sizeof(cut) - 1);
     }
     if (left_out > 0 && len + 1 < room) {
-        n = snprintf(out + head + len, room - len, " [%" PRIu32 " more like this left out]",
-                     left_out);
+        n = snprintf(out + len, room - len, " [%" PRIu32 " more like this left out]", left_out);
         len += n > 0 && (size_t)n < room - len ? (size_t)n : 0;
     }
-    blank_controls(out + head, len);
-    out[head + len] = '\n';
-    return head + len + 1;
+    log_line_blank(out, len);
+    out[len] = '\n';
+    return len + 1;
 }
 
-size_t log_linef(char out[LOG_LINE_BYTES], enum log_level level, const char *fmt, ...)
+size_t log_line(char out[LOG_LINE_BYTES], enum log_level level, uint32_t left_out,
+                const char *fmt, va_list args)
 {
-    va_list args;
+    const size_t head = put_head(out, level);
     size_t len;
 
-    va_start(args, fmt);
-    len = log_line(out, level, 0, fmt, args);
-    va_end(args);
-    return len;
+    must(level <= LOG_LEVEL_TRACE && head < LOG_LINE_BYTES / 2);
+    len = log_line_text(out + head, LOG_LINE_BYTES - head, left_out, fmt, args);
+    return len > 0 ? head + len : 0;
 }

@@ -6,6 +6,7 @@
 #define MAYFLY_DAEMON_BASE_LOG_LINE_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,10 +16,23 @@
 #define LOG_LINE_BYTES 1024
 
 /*
- * Choose the journal's or the plain form by what standard error is now. Context: main, before
- * start.
+ * Choose the journal's or the plain form by what standard error is now; true: it is the
+ * journal. Context: main, before start.
  */
-void log_line_choose_form(void);
+bool log_line_choose_form(void);
+
+/* The journal's number of a level, a digit. Context: any thread. */
+char log_line_priority(enum log_level level);
+
+/* Replace bytes that would end a line or move the cursor of a terminal. Context: any thread. */
+void log_line_blank(char *text, size_t len);
+
+/*
+ * Compose the text of a line, cut to the room, its end included; returns its length, which is 0
+ * when the format is malformed. left_out as below. Context: any thread.
+ */
+size_t log_line_text(char *out, size_t room, uint32_t left_out, const char *fmt, va_list args)
+    MF_PRINTF(4, 0);
 
 /*
  * Compose a line, its end included; returns its length, which is 0 when the format is
@@ -26,9 +40,5 @@ void log_line_choose_form(void);
  */
 size_t log_line(char out[LOG_LINE_BYTES], enum log_level level, uint32_t left_out,
                 const char *fmt, va_list args) MF_PRINTF(4, 0);
-
-/* The same of arguments, and without lines left out. Context: any thread. */
-size_t log_linef(char out[LOG_LINE_BYTES], enum log_level level, const char *fmt, ...)
-    MF_PRINTF(3, 4);
 
 #endif

@@ -14,10 +14,12 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "daemon/base/log_journal.h"
 #include "daemon/base/log_ring.h"
 #include "lib/base/check.h"
 #include "lib/base/context.h"
@@ -50,7 +52,7 @@ static struct log_ring ring;
 
 /* ---- writing ----------------------------------------------------------------------------- */
 
-static void write_whole(struct span line)
+static void write_stderr(struct span line)
 {
     struct pollfd stderr_poll = {.fd = STDERR_FILENO, .events = POLLOUT};
 
@@ -68,14 +70,45 @@ static void write_whole(struct span line)
     }
 }
 
-/* Without a thread nobody waits for a standard error that takes nothing at the moment. */
+/* To the journal if it takes it; else, and if it is not in use, to standard error. */
+static void write_whole(struct span line)
+{
+    char other[LOG_LINE_BYTES];
+
+    if (!log_journal_is_on()) {
+        write_stderr(line);
+    } else if (!log_journal_send(line, true)) {
+        write_stderr(span_of(other, log_journal_as_line(line, other)));
+    }
+}
+
+/* Without a thread nobody waits for what takes nothing at the moment. */
 static void write_once(struct span line)
 {
+    char other[LOG_LINE_BYTES];
     ssize_t n;
 
+    if (log_journal_is_on()) {
+        if (log_journal_send(line, false)) {
+            return;
+        }
+        line = span_of(other, log_journal_as_line(line, other));
+    }
     do {
         n = write(STDERR_FILENO, line.ptr, line.len);
     } while (n < 0 && errno == EINTR);
+}
+
+static MF_PRINTF(2, 3) size_t compose(char line[LOG_LINE_BYTES], const char *fmt, ...)
+{
+    va_list args;
+    size_t len;
+
+    va_start(args, fmt);
+    len = log_journal_is_on() ? log_journal_compose(line, LOG_LEVEL_WARN, 0, NULL, fmt, args)
+                              : log_line(line, LOG_LEVEL_WARN, 0, fmt, args);
+    va_end(args);
+    return len;
 }
 
 static void write_dropped(uint32_t count)
@@ -83,9 +116,9 @@ static void write_dropped(uint32_t count)
     char line[LOG_LINE_BYTES];
 
     if (count > 0) {
-        size_t len = log_linef(line, LOG_LEVEL_WARN,
-                               "log, %u messages dropped (standard error did not take them)",
-                               (unsigned)count);
+        size_t len =
+            compose(line, "log, %u messages dropped (%s did not take them)", (unsigned)count,
+                    log_journal_is_on() ? "the journal" : "standard error");
 
         write_whole(span_of(line, len));
     }

@@ -61,10 +61,11 @@ void audit_login(const struct client *c, const struct worker *w, struct span use
     }
     audit_put_name(user, name);
     c->duties->put_peer(c, peer);
-    log_write_limited(&limits[is_good ? KIND_GOOD : KIND_BAD], LOG_LEVEL_NOTICE,
-                      "audit, login user=\"%s\" peer=%s listener=%.*s method=%s outcome=%s",
-                      name, peer, (int)listener.len, listener.ptr, method,
-                      is_good ? "accepted" : "failed");
+    log_write_about(&limits[is_good ? KIND_GOOD : KIND_BAD], LOG_LEVEL_NOTICE,
+                    &(struct log_about){.peer = peer, .user = name},
+                    "audit, login user=\"%s\" peer=%s listener=%.*s method=%s outcome=%s", name,
+                    peer, (int)listener.len, listener.ptr, method,
+                    is_good ? "accepted" : "failed");
 }
 
 /* The first name of a certificate. */
@@ -108,8 +109,9 @@ void audit_command(const struct turn *t, const struct request *r, bool is_allowe
     put_shown(command_name((enum command)r->command), COMMAND_MAX, true, command);
     put_shown(request_is_binary(r) ? r->key : r->args, COMMAND_MAX, true, args);
     c->duties->put_peer(c, peer);
-    log_write_limited(&limits[is_allowed ? KIND_ALLOWED : KIND_REFUSED], LOG_LEVEL_NOTICE,
-                      "audit, command=\"%s%s%s\" %s=\"%s\" peer=%s listener=%.*s outcome=%s",
-                      command, args[0] != '\0' ? " " : "", args, kind, who, peer,
-                      (int)listener.len, listener.ptr, is_allowed ? "executed" : "refused");
+    log_write_about(&limits[is_allowed ? KIND_ALLOWED : KIND_REFUSED], LOG_LEVEL_NOTICE,
+                    &(struct log_about){.peer = peer, .user = who},
+                    "audit, command=\"%s%s%s\" %s=\"%s\" peer=%s listener=%.*s outcome=%s",
+                    command, args[0] != '\0' ? " " : "", args, kind, who, peer,
+                    (int)listener.len, listener.ptr, is_allowed ? "executed" : "refused");
 }

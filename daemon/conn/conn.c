@@ -401,7 +401,11 @@ static bool take_place(struct conn *c)
                              setting_get(w->settings, conns_per_address));
     c->has_place = answer == ADDRESS_IN;
     if (answer == ADDRESS_FULL) {
-        log_info("listener, connection refused (its address has as many as it may)");
+        char peer[CONN_PEER_MAX];
+
+        conn_put_peer(c, peer);
+        log_info_about(&(struct log_about){.peer = peer},
+                       "listener, connection of %s refused (it has as many as it may)", peer);
         refuse(c);
     } else if (answer == ADDRESS_NO_MEMORY) {
         log_warn("listener, connection dropped (no memory)");

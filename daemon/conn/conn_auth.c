@@ -57,11 +57,12 @@ static void warn_of_guesses(const struct conn *c, struct span user, uint64_t fai
 {
     char address[CONN_PEER_MAX];
     char name[AUDIT_NAME_MAX + 1];
+    const struct log_about about = {.peer = address, .user = name};
 
     conn_put_peer(c, address);
     audit_put_name(user, name);
-    log_warn("auth, %" PRIu64 " failed logins from %s (the last as \"%s\")", failures, address,
-             name);
+    log_warn_about(&about, "auth, %" PRIu64 " failed logins from %s (the last as \"%s\")",
+                   failures, address, name);
 }
 
 bool conn_auth_failed(struct client *client, struct span user)

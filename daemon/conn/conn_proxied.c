@@ -35,7 +35,8 @@ void conn_proxied_failed(struct conn *c, const char *why)
     must_be_worker(c->worker);
     ctr_add(&c->worker->counters, CTR_proxy_errors, 1);
     conn_put_peer(c, address);
-    log_info("proxy, connection of %s closed (%s)", address, why);
+    log_info_about(&(struct log_about){.peer = address}, "proxy, connection of %s closed (%s)",
+                   address, why);
     c->close_reason = CLOSE_ERROR;
     conn_close(c);
 }

@@ -146,6 +146,17 @@ static int check_metrics(const struct settings *s)
     return 0;
 }
 
+static int check_log(const struct settings *s)
+{
+    if (s->log_to != NULL && s->log_to[0] != '/' && strcmp(s->log_to, "stderr") != 0 &&
+        strcmp(s->log_to, "journal") != 0) {
+        fprintf(stderr, "--log %s: neither stderr nor journal nor an absolute path\n",
+                s->log_to);
+        return EX_USAGE;
+    }
+    return 0;
+}
+
 /* Whoever asks to be confined must not get a server that is not. */
 static int check_privileges(const struct settings *s)
 {
@@ -199,6 +210,9 @@ int options_check(struct settings *s)
     }
     if (status == 0) {
         status = check_privileges(s);
+    }
+    if (status == 0) {
+        status = check_log(s);
     }
     if (status == 0 && s->threads > THREADS_WARN) {
         option_say("WARNING: Setting a high number of worker threads is not recommended.\n"

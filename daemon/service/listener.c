@@ -558,6 +558,31 @@ void listeners_check_rules(struct server *s)
 
 /* ---- the beginning ----------------------------------------------------------------------- */
 
+/* Append the names of a list; returns the new length. */
+static size_t put_names(const struct socket_list *l, char *out, size_t at, size_t size)
+{
+    const char *last = "";
+
+    for (uint32_t i = 0; i < l->count; i++) {
+        const size_t len = strlen(l->items[i].name);
+
+        if (strcmp(l->items[i].name, last) != 0 && at + 1 + len < size) {
+            out[at++] = ' ';
+            memcpy(out + at, l->items[i].name, len + 1);
+            at += len;
+        }
+        last = l->items[i].name;
+    }
+    return at;
+}
+
+void listeners_describe(const struct server *s, char *out, size_t size)
+{
+    must_be_main();
+    (void)put_names(&s->listeners->udp, out, put_names(&s->listeners->list, out, 0, size),
+                    size);
+}
+
 /* There is an administrator where clients have another way in. */
 static uint32_t admin_conns_of(const struct listeners *l)
 {

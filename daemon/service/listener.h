@@ -7,6 +7,7 @@
 #ifndef MAYFLY_DAEMON_SERVICE_LISTENER_H
 #define MAYFLY_DAEMON_SERVICE_LISTENER_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "daemon/stats/stats.h"
@@ -26,6 +27,12 @@ int listeners_open(struct server *s);
  * somebody. Context: main, after listeners_open(), before listeners_close().
  */
 void listeners_check_rules(struct server *s);
+
+/*
+ * Write the names of all sockets for clients, each after a space, as far as there is room;
+ * those that share an address once. Context: main.
+ */
+void listeners_describe(const struct server *s, char *out, size_t size);
 
 /* Begin to accept. Returns 0 or a libuv error. Context: main, the workers run. */
 int listeners_accept(struct server *s);

@@ -12,8 +12,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sysexits.h>
+#include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "daemon/base/version.h"
 #include "daemon/conn/conn.h"
 #include "daemon/conn/conn_info.h"
 #include "daemon/conn/udp.h"
@@ -453,7 +455,9 @@ static int prepare_process(struct server *s)
     const struct settings *settings = s->crew.settings;
     int status;
 
-    log_init(&settings->verbosity);
+    if (!log_init(&settings->verbosity, settings->log_to)) {
+        log_warn("log, goes to standard error (no journal at %s)", settings->log_to);
+    }
     options_log(settings);
     host_log(settings, "");
     status = privs_check_user(settings);
@@ -500,6 +504,31 @@ static int open_and_drop(struct server *s)
     return status;
 }
 
+/* One line with what matters, so that a log says by itself which server it is of. */
+static void tell_start(struct server *s)
+{
+    const struct settings *set = s->crew.settings;
+    char policy[OPTION_TEXT_BYTES];
+    char sockets[512] = "";
+
+    listeners_describe(s, sockets, sizeof(sockets));
+    log_notice("server, is ready: " MAYFLY_NAME " " MAYFLY_VERSION
+               ", pid %ld, %u threads, %" PRIu64 " megabytes, %s%s%s, TLS %s, users %s, "
+               "control %s, metrics %s, system calls %s, nothing is kept on disk",
+               (long)getpid(), (unsigned)s->crew.worker_count,
+               setting_get(set, memory_limit_bytes) >> 20,
+               option_typed(set, OPTION_maxmemory_policy, policy),
+               sockets[0] != '\0' ? ", listens on" : ", listens nowhere", sockets,
+               s->crew.tls == NULL         ? "off"
+               : set->ssl_verify_mode >= 2 ? "on with client certificates"
+                                           : "on",
+               set->sasl                ? "by SASL"
+               : set->auth_file != NULL ? "by file"
+                                        : "not asked for",
+               set->control_path != NULL ? set->control_path : "off",
+               s->metrics != NULL ? "on" : "off", set->drop_privileges ? "dropped" : "all");
+}
+
 static int begin_serving(struct server *s)
 {
     int err = listeners_accept(s);
@@ -522,7 +551,7 @@ static int begin_serving(struct server *s)
     }
     privs_ready(s->crew.settings);
     notify_ready("serving");
-    log_info("server, is ready (%u threads)", (unsigned)s->crew.worker_count);
+    tell_start(s);
     return 0;
 }
 

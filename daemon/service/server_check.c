@@ -57,7 +57,9 @@ int server_check(const struct settings *settings)
     int user;
 
     context_set_thread(THREAD_MAIN, NULL, NULL);
-    log_init(&settings->verbosity);
+    if (!log_init(&settings->verbosity, settings->log_to)) {
+        log_warn("log, goes to standard error (no journal at %s)", settings->log_to);
+    }
     options_log(settings);
     host_log(settings, "");
     const int opened = access_init(&access, settings);

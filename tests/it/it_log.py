@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -184,6 +185,56 @@ def test_clients_cannot_fill_the_log():
                 assert c.stat("ssl_handshake_errors") >= 200
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+class Journal:
+    """A socket that takes messages in the journal's form."""
+
+    def __init__(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="mayfly-it.")
+        self.path = os.path.join(self.folder.name, "socket")
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.socket.bind(self.path)
+        os.chmod(self.path, 0o666)
+        os.chmod(self.folder.name, 0o755)
+        self.socket.settimeout(mayfly.PATIENCE)
+
+    def hears(self, what):
+        """The fields of the next message with this text."""
+        while True:
+            fields = dict(line.split("=", 1) for line in self.socket.recv(4096).decode().splitlines())
+            if what in fields["MESSAGE"]:
+                return fields
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+        self.folder.cleanup()
+
+
+def test_the_journal_gets_fields():
+    with Journal() as j, tempfile.NamedTemporaryFile(prefix="mayfly-it.") as users:
+        users.write(b"u:p\n")
+        users.flush()
+        with Daemon("-t", "2", "-m", "77", "-Y", users.name, "--log", j.path) as d:
+            fields = j.hears("server, is ready")
+            assert fields["PRIORITY"] == "5" and fields["SYSLOG_IDENTIFIER"] == "mayflyd", fields
+            assert fields["MAYFLY_AREA"] == "server" and fields["MAYFLY_THREAD"].startswith("mayfly"), fields
+            for what in ("pid %d," % d.pid, "2 threads", "77 megabytes", "density", "unix:" + d.path, "users by file"):
+                assert what in fields["MESSAGE"], (what, fields)
+            with d.client() as c:
+                for _ in range(5):
+                    assert c.set(b"x", b"somebody wrong") == b"CLIENT_ERROR authentication failure"
+            fields = j.hears("failed logins")
+            assert fields["MAYFLY_PEER"] == "unix" and fields["MAYFLY_USER"] == "somebody", fields
+            assert fields["PRIORITY"] == "4" and fields["MAYFLY_AREA"] == "auth", fields
+            assert d.log() == ""
+            assert d.stop() == 0
+        with Daemon("--log", "/nonexistent/socket") as d:
+            assert "no journal at /nonexistent/socket" in d.log()
+            assert "server, is ready: mayflyd " in d.log()
 
 
 mayfly.main(globals())

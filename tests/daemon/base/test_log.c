@@ -34,7 +34,7 @@ static void setup(void)
     dup2(log_fd, STDERR_FILENO);
     atomic_store(&verbosity, 0);
     unsetenv("JOURNAL_STREAM");
-    log_init(&verbosity);
+    log_init(&verbosity, "stderr");
 }
 
 static void teardown(void)
@@ -43,7 +43,7 @@ static void teardown(void)
     close(saved_stderr);
     close(log_fd);
     unsetenv("JOURNAL_STREAM");
-    log_init(NULL);
+    log_init(NULL, "stderr");
 }
 
 TEST_FIXTURE(setup, teardown)
@@ -121,13 +121,13 @@ TEST(the_journal_gets_priorities)
     ck_assert_int_eq(fstat(STDERR_FILENO, &st), 0);
     snprintf(stream, sizeof(stream), "%ju:%ju", (uintmax_t)st.st_dev, (uintmax_t)st.st_ino);
     setenv("JOURNAL_STREAM", stream, 1);
-    log_init(&verbosity);
+    log_init(&verbosity, "stderr");
     log_notice("test, started");
     ck_assert_str_eq(logged(), "<5>test, started\n");
 
     /* The variable is inherited, but standard error goes elsewhere. */
     setenv("JOURNAL_STREAM", "1:1", 1);
-    log_init(&verbosity);
+    log_init(&verbosity, "stderr");
     log_notice("test, started");
     ck_assert_int_ne(logged()[0], '<');
 }
