@@ -212,12 +212,11 @@ static bool is_reachable(const struct look *l)
 {
     struct span list;
 
-    if (!setting_is(l, "domain_socket", "NULL")) {
-        return setting_is(l, "listen_both", "yes");
+    if (!setting_is(l, "domain_socket", "NULL") && !setting_is(l, "listen_both", "yes")) {
+        return false;
     }
-    if (!stats_find(&l->f->settings, "inter", &list) || span_is(list, "NULL") ||
-        list.len == 0) {
-        return true;
+    if (!stats_find(&l->f->settings, "inter", &list) || span_is(list, "NULL")) {
+        return false; /* without -l mayflyd listens on loopback addresses */
     }
     while (list.len > 0) {
         const char *mark = memchr(list.ptr, ',', list.len);
@@ -238,7 +237,8 @@ static bool has_users(const struct look *l)
            setting_is(l, "auth_enabled_ascii", "yes") ||
            (stats_find(&l->f->settings, "auth_enabled_ascii", &(struct span){0}) &&
             !setting_is(l, "auth_enabled_ascii", "no")) ||
-           (setting_is(l, "ssl_enabled", "yes") && !setting_is(l, "ssl_verify_mode", "0"));
+           (setting_is(l, "ssl_enabled", "yes") && !setting_is(l, "ssl_verify_mode", "0") &&
+            !setting_is(l, "ssl_verify_mode", "1"));
 }
 
 static enum advice_state see_open_door(const struct look *l)
@@ -258,8 +258,7 @@ static enum advice_state see_open_door(const struct look *l)
         return ADVICE_WELL;
     }
     tell(l, "it listens on %.*s, and asks nobody who they are",
-         list.len > 100 ? 100 : (int)list.len,
-         list.len == 0 || span_is(list, "NULL") ? "every address" : list.ptr);
+         list.len > 100 ? 100 : (int)list.len, list.ptr);
     return ADVICE_GIVEN;
 }
 

@@ -197,8 +197,8 @@ enum unit unit_of(struct span name)
         const char *end;
         enum unit unit;
     } ends[] = {
-        {"_bytes", UNIT_BYTES}, {"_us", UNIT_US},   {"_ms", UNIT_MS},
-        {"_seconds", UNIT_S},   {"_pct", UNIT_PCT}, {"_s", UNIT_S},
+        {"_bytes", UNIT_BYTES}, {"_us", UNIT_US},      {"_ms", UNIT_MS}, {"_seconds", UNIT_S},
+        {"_pct", UNIT_PCT},     {"_per_s", UNIT_NONE}, {"_s", UNIT_S},
     };
 
     for (size_t i = name.len; i > 0; i--) {

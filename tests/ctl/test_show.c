@@ -102,6 +102,7 @@ TEST(numbers_have_the_unit_of_their_name)
     ck_assert_int_eq(unit_of(span_str("uptime")), UNIT_S);
     ck_assert_int_eq(unit_of(span_str("expire_stale_estimate_pct")), UNIT_PCT);
     ck_assert_int_eq(unit_of(span_str("curr_items")), UNIT_NONE);
+    ck_assert_int_eq(unit_of(span_str("1:ops_per_s")), UNIT_NONE);
     unit_short(text, UNIT_BYTES, 1536);
     ck_assert_str_eq(text, "1.5 KiB");
     unit_short(text, UNIT_BYTES, 1023);

@@ -317,6 +317,8 @@ def test_doctor():
         assert "* evictions are many against stores\n    fact:  " in text and "\n    to do: raise" in text
     with Daemon("-t", "1", "-l", "0.0.0.0", tcp=True) as d:
         assert "0.0.0.0" in doctor(d)[0]["open_door"]
+    with Daemon("-t", "1", "-p", "-1", "-o", "listen_both") as d:      # on loopback, as -l is not given
+        assert not {"open_door", "admin"} & set(doctor(d)[0])
 
 
 def test_tables():
