@@ -165,7 +165,7 @@ TEST(doors_are_open_or_not)
         {"127.0.0.1:11211,[::1]:11211", false},
         {"localhost", false},
         {"::1", false},
-        {"NULL", true},
+        {"NULL", false},
         {"0.0.0.0", true},
         {"127.0.0.1,10.0.0.1", true},
         {"10.127.0.1", true},
@@ -185,6 +185,8 @@ TEST(doors_are_open_or_not)
     assert_advice("");
     set(&facts.settings, "auth_enabled_ascii", "no");
     set(&facts.settings, "ssl_enabled", "yes");
+    assert_advice("open_door");
+    set(&facts.settings, "ssl_verify_mode", "1"); /* asked for, but not required */
     assert_advice("open_door");
     set(&facts.settings, "ssl_verify_mode", "2");
     assert_advice("");

@@ -441,7 +441,7 @@ HEAVY = b"h:$6$rounds=20000000$k2XAnEHBqQ1Ct2aM$" + b"." * 86 + b"\n"
 
 def test_hashed_passwords():
     with Guarded(users=HASHED) as g, g.known(b"y", b"secret") as known:
-        assert "1 passwords of authfile" in g.daemon.log()      # $y$oung
+        wait_for(lambda: "1 passwords of authfile" in g.daemon.log(), "it is logged")   # $y$oung
         for user, password in ((b"b", b"secret"), (b"s", b"secret"), (b"plain", b"word"), (b"dollar", b"$y$oung")):
             with g.known(user, password) as c:
                 assert c.set(b"k", user) == b"STORED" and c.get(b"k") == user

@@ -164,7 +164,7 @@ def test_malformed_headers_are_closed():
             c.sock.shutdown(socket.SHUT_WR)
             assert c.line() is None
         wait_for(lambda: operator.stat("mayfly_proxy_errors") == errors + 1, "it is counted")
-        assert "malformed header" in d.log()
+        wait_for(lambda: "malformed header" in d.log(), "it is logged")
         assert operator.stat("curr_connections") == 1
 
 

@@ -109,7 +109,7 @@ def test_all_threads_are_confined():
             with open("/proc/%d/task/%s/status" % (d.pid, task)) as f:
                 status = dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
             assert status["Seccomp"] == "2" and status["NoNewPrivs"] == "1", (task, status)
-        assert "rules of system calls are left" in d.log()
+        wait_for(lambda: "rules of system calls are left" in d.log(), "it is logged")
         assert d.stop() == 0
         assert not os.path.exists(d.path), "the socket is removed"
     with Daemon("-v") as d:
