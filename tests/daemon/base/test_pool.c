@@ -218,14 +218,15 @@ TEST(stop_forgets_what_waits_and_leaves_what_hangs)
         hanging[i].job.source = i;
         pool_post(p, &hanging[i].job);
     }
-    for (int i = 0; i < 10; i++) {
-        task_init(&waiting[i], &gate);
-        pool_post(p, &waiting[i].job);
-    }
+    /* Each has a thread before others are there that one of these could take instead. */
     for (unsigned i = 0; i < POOL_THREADS; i++) {
         while (hanging[i].began == 0) {
             sched_yield();
         }
+    }
+    for (int i = 0; i < 10; i++) {
+        task_init(&waiting[i], &gate);
+        pool_post(p, &waiting[i].job);
     }
     ck_assert(!pool_stop(p));
     for (int i = 0; i < 10; i++) {
