@@ -30,7 +30,11 @@ extern struct solo {
 void solo_setup(void);
 void solo_teardown(void);
 
-/* One worker; with several shards it is one of as many to the engine. */
+/*
+ * One worker; with several shards it is one of as many to the engine. is_frozen: its clock
+ * moves only by clock_advance(), and only solo_check_pace() checks who is too slow. The timers
+ * go by the machine's clock, and would look at clients whenever the machine is late.
+ */
 void solo_start_with(uint64_t limit_bytes, uint32_t shards, bool is_frozen);
 void solo_start(uint64_t limit_bytes);
 
