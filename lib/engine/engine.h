@@ -13,6 +13,7 @@
  *                  construction)
  *     remake       a new block for an item that stays what it is
  *     arith, erase, fetch, touch, flush    the other writes
+ *     ship, walk   handing items over as they are: all of them, to a file or another server
  *
  * Reads run under a read-side section and take no lock. Writes run in place under the shard's
  * lock; the functions here enter and leave it.
@@ -86,6 +87,7 @@ struct engine {
     /* under flush_lock: one flush or change of the limit at a time */
     pthread_mutex_t flush_lock; /* only shards are entered while it is held */
     uint64_t flush_id;          /* flush commands so far */
+    pthread_rwlock_t moves;     /* walks read, who moves slots writes; nothing else is held */
     /* [rcu] */
     struct router router;
 };

@@ -221,9 +221,8 @@ static bool is_same_state(const struct route_slot *a, const struct route_slot *b
     return a->from == b->from && a->to == b->to && a->put == b->put;
 }
 
-enum mf_err engine_move_slots(struct engine *e, uint32_t first, uint32_t count, uint16_t to)
+static enum mf_err move_slots(struct engine *e, uint32_t first, uint32_t count, uint16_t to)
 {
-    must_not_be_reading();
     if (first > ROUTE_SLOTS || count > ROUTE_SLOTS - first || to >= e->shard_count) {
         return MF_EINVAL;
     }
@@ -250,4 +249,15 @@ enum mf_err engine_move_slots(struct engine *e, uint32_t first, uint32_t count, 
         at += n;
     }
     return MF_OK;
+}
+
+enum mf_err engine_move_slots(struct engine *e, uint32_t first, uint32_t count, uint16_t to)
+{
+    enum mf_err err;
+
+    must_not_be_reading();
+    must(pthread_rwlock_wrlock(&e->moves) == 0);
+    err = move_slots(e, first, count, to);
+    must(pthread_rwlock_unlock(&e->moves) == 0);
+    return err;
 }

@@ -587,10 +587,27 @@ static uint64_t cursor_next(uint64_t cursor, uint64_t mask)
 }
 
 /*
+ * The cursor some positions further on. Reversed, the bits of the mask are a counter at the
+ * top, and those beyond it, which the first step carries over, are zero after that.
+ */
+static uint64_t cursor_ahead(uint64_t cursor, uint64_t mask, unsigned positions)
+{
+    uint64_t one = 1ULL << (unsigned)__builtin_clzll(mask);
+
+    return reverse_bits(reverse_bits(cursor | ~mask) + 1 + (positions - 1) * one);
+}
+
+/* Who is told of the items of a walk. */
+struct walker {
+    table_walk_ahead_fn fn;
+    void *arg;
+};
+
+/*
  * Report the items whose home is pos, there and in the buckets that they may have moved on to.
  */
 static void walk_home(const struct table *t, const char *base, struct array a, uint64_t pos,
-                      table_walk_fn fn, void *arg)
+                      const struct walker *w)
 {
     for (uint64_t passed = 0; passed <= a.mask; passed++) {
         struct table_bucket *b = &a.buckets[(pos + passed) & a.mask];
@@ -598,9 +615,10 @@ static void walk_home(const struct table *t, const char *base, struct array a, u
 
         for (unsigned i = 0; i < TABLE_SLOTS; i++) {
             handle_t h = atomic_load_explicit(&b->slot[i], memory_order_acquire);
+            uint64_t hash = h != 0 ? hash_of(t, base, h) : 0;
 
-            if (h != 0 && table_home(hash_of(t, base, h), a.mask) == pos) {
-                fn(arg, h);
+            if (h != 0 && table_home(hash, a.mask) == pos) {
+                w->fn(w->arg, h, hash);
             }
         }
         if (word1 < TABLE_COUNT_ONE) {
@@ -611,12 +629,90 @@ static void walk_home(const struct table *t, const char *base, struct array a, u
 
 /* Report the positions of one array that make one position of an array of small + 1 buckets. */
 static void walk_part(const struct table *t, const char *base, struct array a, uint64_t small,
-                      uint64_t cursor, table_walk_fn fn, void *arg)
+                      uint64_t cursor, const struct walker *w)
 {
     do {
-        walk_home(t, base, a, cursor & a.mask, fn, arg);
+        walk_home(t, base, a, cursor & a.mask, w);
         cursor = cursor_next(cursor, a.mask);
     } while ((cursor & (a.mask ^ small)) != 0);
+}
+
+/* One position; returns the next. */
+static uint64_t walk_position(const struct table *t, const char *base, uint64_t cursor,
+                              const struct walker *w)
+{
+    const struct table_view *v = view_of(t);
+    uint64_t small = v->mask;
+
+    table_must_be_readable(t);
+    /* The old array first: items that move at the same time go from old to new. */
+    if (v->old != NULL) {
+        small = v->old_mask < v->mask ? v->old_mask : v->mask;
+        walk_part(t, base, array_old(v), small, cursor, w);
+    }
+    walk_part(t, base, array_new(v), small, cursor, w);
+    return cursor_next(cursor, small);
+}
+
+struct plain_walker {
+    table_walk_fn fn;
+    void *arg;
+};
+
+static void walk_plainly(void *arg, handle_t h, uint64_t hash)
+{
+    const struct plain_walker *w = arg;
+
+    (void)hash;
+    w->fn(w->arg, h);
+}
+
+uint64_t table_walk(const struct table *t, const char *base, uint64_t cursor, table_walk_fn fn,
+                    void *arg)
+{
+    struct plain_walker plain = {fn, arg};
+    struct walker w = {walk_plainly, &plain};
+
+    return walk_position(t, base, cursor, &w);
+}
+
+/* How many positions before its turn a bucket is asked for, and then its items. */
+#define AHEAD_BUCKET 8u
+#define AHEAD_ITEMS  4u
+
+/* What follows in one array. Most items reach into a second line. */
+static void prefetch_ahead(struct array a, const char *base, uint64_t cursor)
+{
+    const struct table_bucket *b =
+        &a.buckets[cursor_ahead(cursor, a.mask, AHEAD_ITEMS) & a.mask];
+
+    __builtin_prefetch(&a.buckets[cursor_ahead(cursor, a.mask, AHEAD_BUCKET) & a.mask]);
+    for (unsigned i = 0; i < TABLE_SLOTS; i++) {
+        handle_t h = atomic_load_explicit(&b->slot[i], memory_order_relaxed);
+
+        if (h != 0) {
+            __builtin_prefetch(table_item(base, h));
+            __builtin_prefetch((const char *)table_item(base, h) + TABLE_CACHE_LINE);
+        }
+    }
+}
+
+uint64_t table_walk_ahead(const struct table *t, const char *base, uint64_t cursor,
+                          table_walk_ahead_fn fn, void *arg)
+{
+    const struct table_view *v = view_of(t);
+    struct walker w = {fn, arg};
+
+    if (v->old != NULL) {
+        prefetch_ahead(array_old(v), base, cursor);
+    }
+    prefetch_ahead(array_new(v), base, cursor);
+    return walk_position(t, base, cursor, &w);
+}
+
+bool table_walk_passed(uint64_t cursor, uint64_t hash)
+{
+    return reverse_bits(hash >> TABLE_TAG_BITS) < reverse_bits(cursor);
 }
 
 /* Draws in vain, for each item that is wanted. Below 15 % full a table shrinks. */
@@ -668,20 +764,4 @@ unsigned table_sample(const struct table *t, uint64_t *random, handle_t *out, un
         n += out[n] != 0;
     }
     return n;
-}
-
-uint64_t table_walk(const struct table *t, const char *base, uint64_t cursor, table_walk_fn fn,
-                    void *arg)
-{
-    const struct table_view *v = view_of(t);
-    uint64_t small = v->mask;
-
-    table_must_be_readable(t);
-    /* The old array first: items that move at the same time go from old to new. */
-    if (v->old != NULL) {
-        small = v->old_mask < v->mask ? v->old_mask : v->mask;
-        walk_part(t, base, array_old(v), small, cursor, fn, arg);
-    }
-    walk_part(t, base, array_new(v), small, cursor, fn, arg);
-    return cursor_next(cursor, small);
 }

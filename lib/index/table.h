@@ -214,6 +214,21 @@ typedef void (*table_walk_fn)(void *arg, handle_t handle);
 uint64_t table_walk(const struct table *t, const char *base, uint64_t cursor, table_walk_fn fn,
                     void *arg);
 
+/*
+ * The same with the hash of each key, for a walk over all of the table: it asks for what the
+ * next positions will need, so their cache misses overlap.
+ */
+typedef void (*table_walk_ahead_fn)(void *arg, handle_t handle, uint64_t hash);
+uint64_t table_walk_ahead(const struct table *t, const char *base, uint64_t cursor,
+                          table_walk_ahead_fn fn, void *arg);
+
+/*
+ * Has a walk that goes on at this cursor passed the position of a hash? What has that hash now
+ * was visited, or came later. Also while the table is resized. Not for cursor 0, which stands
+ * for both ends. Context: any thread.
+ */
+bool table_walk_passed(uint64_t cursor, uint64_t hash);
+
 #include "lib/index/table_inline.h"
 
 #endif

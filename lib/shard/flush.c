@@ -211,6 +211,7 @@ static void carry_out(struct shard *s, msec_t now, struct generation **out,
         s->table_retiree = NULL;
         shard_note_work(s); /* the past is too large for what is left */
     } /* otherwise keep it: a burst of flushes must not cost a generation each */
+    atomic_fetch_add_explicit(&s->flushes, 1, memory_order_release);
     atomic_store_explicit(&s->flush_at, MSEC_NEVER, memory_order_release);
 }
 

@@ -54,6 +54,7 @@ struct shard {
     _Atomic bool wants_making; /* an index, a past, a step of the range: outside the lock */
     _Atomic bool is_held;      /* the sampler is held */
     _Atomic msec_t next_due;   /* wheel_next() after the last change, as a hint */
+    _Atomic uint64_t flushes;  /* carried out so far (release) */
     _Atomic double stale_pct, avg_ttl_ms; /* estimates of the cycle, for statistics */
 
     struct lock lock MF_LINE_ALIGNED;

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Shipping: items, as they are now, are handed to whoever is fed with them (a *sink*: a file, a
+ * log, a replica). walk.h ships everything there is.
+ *
+ * What is handed over has a bound: between two calls of rest() at most SHIP_BYTES, counted as
+ * ship_bytes() does. So a sink needs one buffer, and writes it out in rest(), which is called
+ * outside sections and may wait. All other callbacks run in a section or near one: they copy
+ * and must not wait.
+ */
+#ifndef MAYFLY_LIB_ENGINE_SHIP_H
+#define MAYFLY_LIB_ENGINE_SHIP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/base/clock.h"
+#include "lib/base/span.h"
+#include "lib/memory/item.h"
+
+struct shard;
+
+#define SHIP_BYTES      ((size_t)256 << 10)
+#define SHIP_ITEM_BYTES 64u /* counted for each item besides its key and its value */
+
+/* One item, or one part of a large one. [borrowed] for the call. */
+struct ship_item {
+    struct span key;
+    struct span value;  /* all of it, or the first part: value_len bytes will come in all */
+    uint64_t value_len; /* bytes */
+    uint64_t cas;
+    msec_t deadline; /* by the engine's clock (clock_to_unix_ms()); MSEC_NEVER: none */
+    uint32_t flags;
+    uint32_t access_s; /* second of the last access, by the engine's clock */
+    uint8_t heat;      /* see item.h and heat.h */
+    bool is_stale, is_won;
+};
+
+/* [const] What a sink does with it. arg is the one of ship_init(). */
+struct ship_ops {
+    /*
+     * An item. If value is not all of it, part() gets the rest, in order, before anything else.
+     */
+    void (*item)(void *arg, const struct ship_item *it);
+    void (*part)(void *arg, struct span part);
+    /* The rest of the value that was begun will not come: the item is to be forgotten. */
+    void (*cut)(void *arg);
+    /*
+     * What was handed over may be written out now; rest() is also called when that is nothing.
+     * False: no more is wanted. Context: outside a section.
+     */
+    bool (*rest)(void *arg);
+};
+
+struct ship {
+    const struct ship_ops *ops; /* [borrowed] */
+    void *arg;                  /* [borrowed] */
+    size_t room;                /* bytes until the next rest() */
+    struct ship_large *large;   /* a value that is shipped in parts */
+    uint64_t left_out;          /* large values that could not be kept for the time it takes */
+};
+
+enum shipped {
+    SHIP_DONE,
+    SHIP_FULL,  /* not shipped: after ship_rest() there is room */
+    SHIP_LARGE, /* begun: ship_large() has to do the rest, outside the section */
+    SHIP_LEFT,  /* a large one that cannot be pinned, because too much is: left out */
+};
+
+void ship_init(struct ship *s, const struct ship_ops *ops, void *arg);
+
+/* What an item counts. Context: read side. */
+static inline size_t ship_bytes(const struct item *it)
+{
+    return SHIP_ITEM_BYTES + it->key_len + (size_t)it->value_len;
+}
+
+/* Ship an item. Context: read side. */
+enum shipped ship_put(struct ship *s, const struct shard *shard, const struct item *it);
+
+/* Ship the rest of the value that was begun. False: see rest(). Context: outside a section. */
+bool ship_large(struct ship *s);
+
+/* Have the sink write out what it has. False: see rest(). Context: outside a section. */
+bool ship_rest(struct ship *s);
+
+#endif

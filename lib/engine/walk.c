@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Walks: see walk.h. One goes over the index of each shard in turn, position by position
+ * (table_walk_ahead()). The items of a position are shipped in the order of their hashes. So a
+ * position that has more than the sink takes at once, or a large value, is left in the middle
+ * and taken up there in a later section, although its items may have been moved meanwhile.
+ *
+ * Nothing moves slots, but some may be between two shards because a move found no room. What a
+ * writer meets of them goes from one shard to the other, perhaps past the walk. So there is a
+ * second pass over the shards where such slots go, for the items of these slots alone.
+ */
+#include "lib/engine/walk.h"
+
+#include "lib/base/check.h"
+#include "lib/base/context.h"
+#include "lib/shard/flush.h"
+#include "lib/shard/shard.h"
+
+/* Positions in one section. */
+#define SLICE_POSITIONS 64u
+
+/* ---- flushes ----------------------------------------------------------------------------- */
+
+static uint64_t flushes_of(const struct engine *e)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < e->shard_count; i++) {
+        sum += atomic_load_explicit(&e->shards[i]->flushes, memory_order_acquire);
+    }
+    return sum;
+}
+
+static bool is_flush_due(const struct engine *e, uint32_t shard)
+{
+    return clock_now(&e->clock) >=
+           atomic_load_explicit(&e->shards[shard]->flush_at, memory_order_acquire);
+}
+
+bool walk_was_flushed(const struct walk *w)
+{
+    bool is_due = false;
+
+    /* One that is only hidden first: it may be carried out between the two looks. */
+    for (uint32_t i = 0; i < w->engine->shard_count; i++) {
+        is_due = is_due || is_flush_due(w->engine, i);
+    }
+    return is_due || flushes_of(w->engine) != w->flushes;
+}
+
+/* ---- begin and end ----------------------------------------------------------------------- */
+
+void walk_begin(struct walk *w, struct engine *e, const struct ship_ops *ops, void *arg)
+{
+    uint64_t total = 0;
+
+    must_not_be_reading();
+    *w = (struct walk){.engine = e};
+    ship_init(&w->ship, ops, arg);
+    must(pthread_rwlock_rdlock(&e->moves) == 0);
+    for (uint32_t i = 0; i < e->shard_count; i++) {
+        shard_flush(e->shards[i], clock_now(&e->clock)); /* if one is due */
+        total += ctr_get(&e->shards[i]->counters, CTR_curr_items);
+    }
+    w->flushes = flushes_of(e);
+    atomic_store_explicit(&w->total, total, memory_order_relaxed);
+}
+
+void walk_end(struct walk *w)
+{
+    must_not_be_reading();
+    must(pthread_rwlock_unlock(&w->engine->moves) == 0);
+}
+
+/* ---- slots between two shards ------------------------------------------------------------ */
+
+static bool is_between(const struct route *rt, uint64_t hash)
+{
+    return route_is_moving(route_slot(rt, hash));
+}
+
+/* Does any slot go to this shard? */
+static bool receives(const struct route *rt, uint32_t shard)
+{
+    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+        if (route_is_moving(&rt->slot[i]) && rt->slot[i].to == shard) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool walk_passed(const struct walk *w, uint32_t shard, uint64_t hash)
+{
+    must_be_reading();
+    if (w->state != WALK_GOES_ON || w->is_second || shard < w->shard ||
+        is_between(router_read(&w->engine->router), hash)) {
+        return true;
+    }
+    /* Where a position was left in the middle: perhaps. */
+    return shard == w->shard &&
+           (w->resume != 0 || (w->cursor != 0 && table_walk_passed(w->cursor, hash)));
+}
+
+/* ---- one position ------------------------------------------------------------------------ */
+
+/*
+ * The items of a position that are to be shipped, by their hashes. More than it has, usually.
+ */
+#define PICKS_MAX 64u
+
+struct pick {
+    uint64_t hash;
+    const struct item *item;
+};
+
+struct picks {
+    const struct shard *shard;
+    const struct route *route; /* in the second pass; else NULL */
+    uint64_t from;             /* hashes below it are passed over */
+    unsigned n;
+    struct pick at[PICKS_MAX]; /* those with the lowest hashes, in order */
+};
+
+static void pick(void *arg, handle_t h, uint64_t hash)
+{
+    struct picks *p = arg;
+    unsigned i;
+
+    if (hash < p->from || (p->route != NULL && !is_between(p->route, hash))) {
+        return;
+    }
+    if (p->n == PICKS_MAX) {
+        if (hash >= p->at[PICKS_MAX - 1].hash) {
+            return;
+        }
+        p->n--;
+    }
+    for (i = p->n++; i > 0 && p->at[i - 1].hash > hash; i--) {
+        p->at[i] = p->at[i - 1];
+    }
+    p->at[i] = (struct pick){hash, shard_item(p->shard, h)};
+}
+
+/*
+ * Ship what was picked. w->resume says where the position goes on; 0: that was all of it.
+ * Returns SHIP_DONE if the section may go on.
+ */
+static enum shipped ship_picks(struct walk *w, const struct picks *p, msec_t now)
+{
+    /* If there may be more, the last one is taken up again: others may have its hash. */
+    unsigned n = p->n < PICKS_MAX ? p->n : PICKS_MAX - 1;
+    uint64_t shipped = 0;
+    uint64_t expired = 0;
+    enum shipped out = SHIP_DONE;
+    unsigned i = 0;
+
+    while (i < n && out != SHIP_FULL && out != SHIP_LARGE) {
+        if (MF_UNLIKELY(item_is_due(p->at[i].item, now))) {
+            expired++;
+        } else {
+            out = ship_put(&w->ship, p->shard, p->at[i].item);
+            shipped += out == SHIP_DONE || out == SHIP_LARGE;
+        }
+        i += out != SHIP_FULL;
+    }
+    w->resume = i < p->n ? p->at[i].hash : 0;
+    if (out == SHIP_LARGE && i < p->n && w->resume == p->at[i - 1].hash) {
+        w->resume++; /* two keys of one hash: on with the others, not in circles */
+    }
+    atomic_fetch_add_explicit(&w->shipped, shipped, memory_order_relaxed);
+    atomic_fetch_add_explicit(&w->expired, expired, memory_order_relaxed);
+    return out == SHIP_FULL || out == SHIP_LARGE ? out : SHIP_DONE;
+}
+
+/* ---- slices ------------------------------------------------------------------------------ */
+
+/* The next shard begins, or the second pass, or the walk is over. */
+static void next_shard(struct walk *w)
+{
+    const struct route *rt;
+
+    w->cursor = 0;
+    w->resume = 0;
+    w->shard++;
+    rcu_begin();
+    rt = router_read(&w->engine->router);
+    do {
+        if (w->shard == w->engine->shard_count && !w->is_second) {
+            w->is_second = true;
+            w->shard = 0;
+        }
+        while (w->is_second && w->shard < w->engine->shard_count && !receives(rt, w->shard)) {
+            w->shard++;
+        }
+    } while (w->shard == w->engine->shard_count && !w->is_second);
+    rcu_end();
+    if (w->shard == w->engine->shard_count) {
+        w->state = WALK_DONE;
+    }
+}
+
+/* Positions in one section, until the sink is full. Sets *is_over at the end of the shard. */
+static enum shipped walk_positions(struct walk *w, bool *is_over)
+{
+    const struct shard *s = w->engine->shards[w->shard];
+    msec_t now = clock_now(&w->engine->clock);
+    enum shipped out = SHIP_DONE;
+    struct picks p = {.shard = s};
+
+    must_be_reading();
+    p.route = w->is_second ? router_read(&w->engine->router) : NULL;
+    /* What a flush hides is not shipped: it is carried out soon. */
+    *is_over = now >= atomic_load_explicit(&s->flush_at, memory_order_acquire);
+    for (unsigned i = 0; i < SLICE_POSITIONS && !*is_over && out == SHIP_DONE; i++) {
+        uint64_t next;
+
+        p.from = w->resume;
+        p.n = 0;
+        next = table_walk_ahead(&s->table, s->memory.arena.base, w->cursor, pick, &p);
+        out = ship_picks(w, &p, now);
+        if (w->resume == 0) {
+            w->cursor = next;
+            *is_over = next == 0;
+        }
+    }
+    return out;
+}
+
+bool walk_slice(struct walk *w)
+{
+    enum shipped out;
+    bool is_wanted = true;
+    bool is_over;
+
+    must_not_be_reading();
+    if (w->state != WALK_GOES_ON) {
+        return false;
+    }
+    rcu_begin();
+    out = walk_positions(w, &is_over);
+    rcu_end();
+    if (out == SHIP_LARGE) {
+        is_wanted = ship_large(&w->ship);
+    }
+    if (!is_wanted || !ship_rest(&w->ship)) {
+        w->state = WALK_REFUSED;
+    } else if (is_over) {
+        next_shard(w);
+    }
+    return w->state == WALK_GOES_ON;
+}

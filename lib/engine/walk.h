@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A walk over everything: each item is shipped (ship.h), while requests run. It takes no lock
+ * and costs writers nothing: linked items do not change, and what is unlinked stays readable
+ * until a section ends.
+ *
+ * What the sink gets is fuzzy, but true for each key: one that is there all the time is shipped
+ * at least once, with a state that it had during the walk; if it is shipped again, the later
+ * state is the newer one. One that came, changed or went meanwhile is shipped in some state, or
+ * not at all. What is past its deadline is not shipped.
+ *
+ * A flush during the walk makes what was shipped before it void: see walk_was_flushed().
+ *
+ *     struct walk w;
+ *
+ *     walk_begin(&w, engine, &ops, arg);
+ *     while (walk_slice(&w)) {
+ *     }
+ *     done = w.state == WALK_DONE && !walk_was_flushed(&w);
+ *     walk_end(&w);
+ *
+ * Slots do not move meanwhile (engine_move_slots() waits), so a walk should end some time.
+ */
+#ifndef MAYFLY_LIB_ENGINE_WALK_H
+#define MAYFLY_LIB_ENGINE_WALK_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/engine/engine.h"
+#include "lib/engine/ship.h"
+
+enum walk_state {
+    WALK_GOES_ON,
+    WALK_DONE,
+    WALK_REFUSED, /* rest() wanted no more */
+};
+
+struct walk {
+    struct engine *engine; /* [borrowed] */
+    struct ship ship;      /* .left_out: large values that are missing */
+    enum walk_state state;
+    /* where it is */
+    uint32_t shard;
+    uint64_t cursor; /* of the shard's index */
+    uint64_t resume; /* of the position: what has a lower hash was shipped */
+    bool is_second;  /* second pass: see walk.c */
+    /* what it began with */
+    uint64_t flushes;
+    /* [atomic] for whoever watches */
+    _Atomic uint64_t total;   /* items there were when it began */
+    _Atomic uint64_t shipped; /* some of them perhaps twice */
+    _Atomic uint64_t expired; /* not shipped because they were due */
+};
+
+/*
+ * Begin; waits while slots move. ops and arg are [borrowed] until the end. Context: registered
+ * thread, outside a section and a shard; the walk stays on it.
+ */
+void walk_begin(struct walk *w, struct engine *e, const struct ship_ops *ops, void *arg);
+
+/*
+ * Ship what is at the next positions of the index, SHIP_BYTES or less, in one section; then
+ * have the sink rest. False at the end: see .state. Context: as walk_begin().
+ */
+bool walk_slice(struct walk *w);
+
+/*
+ * Was everything flushed since it began? Then it should begin anew. Context: as walk_begin().
+ */
+bool walk_was_flushed(const struct walk *w);
+
+/*
+ * Has the walk passed the place of this hash in the shard? If not, it will meet what is there.
+ * Context: read side, on the thread of the walk.
+ */
+bool walk_passed(const struct walk *w, uint32_t shard, uint64_t hash);
+
+/* Slots may move again. Context: as walk_begin(), once. */
+void walk_end(struct walk *w);
+
+#endif
