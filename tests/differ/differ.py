@@ -6,9 +6,9 @@ protocol (streams.py) and in the binary one (binary_streams.py).
 The reference is memcached 1.6.45. An older one, such as that of Debian, stands for it where both
 answer the same; where they do not, the answer of 1.6.45 is in recorded.txt (recorded.py).
 
-Each stream is played to both, on fresh connections and empty caches: the scripted ones whole, byte
-by byte, and cut in two at every place; seeded random ones cut at random places. Intended
-differences are in intended.py, and both answers of each are checked.
+Each stream is played on a fresh connection to an empty cache: the scripted ones whole to both, and to
+mayflyd also byte by byte, and cut in two at every place; seeded random ones, cut at random places, to
+both. Intended differences are in intended.py, and both answers of each are checked.
 
 Environment as in peers.py; MAYFLY_SEED is the first seed, MAYFLY_DIFFER_STREAMS the number of
 random streams.
@@ -44,7 +44,7 @@ def play(server, stream):
     except Silence:
         return bytes(talk.out) + b"<silence>"
     finally:
-        talk.sock.close()
+        talk.close()
 
 
 def time_to_live(seconds):
@@ -89,17 +89,27 @@ class Comparison:
         self.peer = peer
         self.ours = ours
         self.recorded = {} if recorded.is_reference(peer) else recorded.load()
+        self.played = {}        # what the peer answered, by digest
         self.count = 0
         self.different = 0
         self.names_shown = set()
 
+    def of_peer(self, stream):
+        """What the peer answers. It does not depend on how a stream is cut, so that each is played once;
+        unless a cas is asked for within it, whose request is not of the stream."""
+        digest = recorded.digest(stream)
+        if digest in self.recorded:
+            return self.recorded[digest]
+        if not all(isinstance(piece, bytes) for piece in stream):
+            return normal(play(self.peer, stream))
+        if digest not in self.played:
+            self.played[digest] = normal(play(self.peer, stream))
+        return self.played[digest]
+
     def compare(self, name, stream, change=lambda answers: answers):
         """Play a stream to both; at most one report for each name."""
         self.count += 1
-        answers = [self.recorded.get(recorded.digest(stream)), normal(play(self.ours, stream))]
-        if answers[0] is None:
-            answers[0] = normal(play(self.peer, stream))
-        answers = [change(answer) for answer in answers]
+        answers = [change(self.of_peer(stream)), change(normal(play(self.ours, stream)))]
         if answers[0] == answers[1]:
             return
         self.different += 1
@@ -145,6 +155,7 @@ def test_scripted_binary_streams():
 
 
 def test_scripted_text_streams():
+    is_begun = False    # most streams begin alike: that part is cut once
     with comparison() as c:
         for name, stream in streams.scripts():
             c.compare(name, stream)
@@ -154,7 +165,10 @@ def test_scripted_text_streams():
             if len(text) <= streams.BYTE_BY_BYTE_MAX:
                 c.compare(name + ", byte by byte", [text[i : i + 1] for i in range(len(text))])
             if len(text) <= streams.EVERY_CUT_MAX:
-                for cut in range(1, len(text)):
+                begins_alike = text.startswith(streams.PREPARE)
+                first = len(streams.PREPARE) if begins_alike and is_begun else 1
+                is_begun |= begins_alike
+                for cut in range(first, len(text)):
                     c.compare(name + ", cut in two", [text[:cut], text[cut:]])
 
 

@@ -116,7 +116,7 @@ def play(server, stream):
     except Silence:
         return bytes(talk.out) + b"<silence>"
     finally:
-        talk.sock.close()
+        talk.close()
 
 
 def cut(first, places):

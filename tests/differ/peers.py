@@ -24,6 +24,7 @@ import binary_streams                                                   # noqa: 
 from mayfly import PROGRAM, Skip                                        # noqa: E402
 
 PATIENCE_S = 100
+RECHECK_S = 0.05        # should an edge be lost
 
 # An incr or decr that meets a background thread of memcached at the same item writes the number
 # without the spaces after it, so the threads that can be switched off are off.
@@ -121,23 +122,32 @@ class Dialogue:
         self.marks = 0
         self.out = bytearray()
         self.is_open = True
+        # An edge is reported whenever the server has answered or taken something, so that nobody spins
+        # on a core that the server needs.
+        self.edges = select.epoll()
+        self.edges.register(self.sock, select.EPOLLIN | select.EPOLLOUT | select.EPOLLET)
+
+    def close(self):
+        self.edges.close()
+        self.sock.close()
 
     def send(self, piece):
         """Send all of a piece, reading meanwhile, and wait until the server has taken it."""
         view = memoryview(piece)
         deadline = time.monotonic() + PATIENCE_S
-        while self.is_open and (len(view) > 0 or self.unread_by_server() > 0):
-            want = [self.sock] if len(view) > 0 else []
-            patience = PATIENCE_S if want else 0
-            readable, writable, _ = select.select([self.sock], want, [], patience)
-            if readable:
-                self.take()
-            if writable:
-                try:
+        while self.is_open:
+            try:
+                if len(view) > 0:
                     view = view[self.sock.send(view) :]
-                except (BrokenPipeError, ConnectionResetError):
-                    self.is_open = False
-                    return
+            except BlockingIOError:
+                pass
+            except (BrokenPipeError, ConnectionResetError):
+                self.is_open = False
+                return
+            if len(view) == 0 and self.unread_by_server() == 0:
+                return
+            self.edges.poll(RECHECK_S)
+            self.take_what_came()
             if time.monotonic() > deadline:
                 raise Silence()
 
@@ -146,8 +156,20 @@ class Dialogue:
         fcntl.ioctl(self.sock, termios.TIOCOUTQ, count)
         return count[0]
 
+    def take_what_came(self):
+        try:
+            while self.is_open:
+                self.keep(self.sock.recv(1 << 16))
+        except BlockingIOError:
+            pass
+        except ConnectionResetError:
+            self.is_open = False
+
     def take(self):
-        data = receive(self.sock)
+        """Wait for some bytes, or the end."""
+        self.keep(receive(self.sock))
+
+    def keep(self, data):
         self.out += data
         if not data:
             self.is_open = False
@@ -175,12 +197,8 @@ class Dialogue:
             self.sock.shutdown(socket.SHUT_WR)
         except OSError:
             pass
-        while True:
-            data = receive(self.sock)
-            if not data:
-                break
+        while data := receive(self.sock):
             self.out += data
-        self.sock.close()
         return bytes(self.out)
 
 
