@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import traceback
 
@@ -387,25 +388,50 @@ def skip_all(reason):
     sys.exit(0)
 
 
-def main(names):
+class Run:
+    """One test as it runs: at once, or in a thread beside others."""
+
+    def __init__(self, test, is_beside):
+        self.test, self.error = test, None
+        self.thread = threading.Thread(target=self.run) if is_beside else None
+        if self.thread is not None:
+            self.thread.start()
+
+    def run(self):
+        began = time.monotonic()
+        try:
+            self.test()
+        except Exception as error:      # the report of a test must not end the others
+            self.error = error
+        self.seconds = time.monotonic() - began
+
+    def report(self, number, name):
+        """Wait for it and say how it ended; false: it failed."""
+        if self.thread is not None:
+            self.thread.join()
+        else:
+            self.run()
+        if isinstance(self.error, Skip):
+            print("ok %d - %s # SKIP %s" % (number, name, self.error), flush=True)
+        elif self.error is not None:
+            traceback.print_exception(self.error)
+            print("not ok %d - %s" % (number, name), flush=True)
+            return False
+        else:
+            print("ok %d - %s (%.2f s)" % (number, name, self.seconds), flush=True)
+        return True
+
+
+def main(names, beside=()):
     """Run the functions test_*, or those of them that the command line names, and report each in
-    the Test Anything Protocol."""
+    the Test Anything Protocol. Those named in `beside` do little but wait, and change nothing of this
+    process: they run in threads beside the others."""
     if not os.access(PROGRAM, os.X_OK):
         skip_all("%s is not built" % PROGRAM)
     only = sys.argv[1:]
     tests = [(name, test) for name, test in names.items()
              if name.startswith("test_") and (not only or name in only)]
-    failed = 0
     print("1..%d" % len(tests), flush=True)
-    for number, (name, test) in enumerate(tests, 1):
-        began = time.monotonic()
-        try:
-            test()
-            print("ok %d - %s (%.2f s)" % (number, name, time.monotonic() - began), flush=True)
-        except Skip as reason:
-            print("ok %d - %s # SKIP %s" % (number, name, reason), flush=True)
-        except Exception:       # the report of a test must not end the others
-            failed += 1
-            traceback.print_exc()
-            print("not ok %d - %s" % (number, name), flush=True)
+    runs = [(name, Run(test, name in beside)) for name, test in tests]
+    failed = [name for number, (name, run) in enumerate(runs, 1) if not run.report(number, name)]
     sys.exit(1 if failed else 0)

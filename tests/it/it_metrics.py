@@ -269,4 +269,5 @@ def test_prometheus_scrapes_it():
 
 if not is_built_in():
     mayfly.skip_all(Inapplicable("built without libmicrohttpd"))
-mayfly.main(globals())
+mayfly.main(globals(), beside=("test_many_and_silent_clients_hold_up_nobody", "test_prometheus_draws_the_dashboard",
+                               "test_prometheus_scrapes_it"))

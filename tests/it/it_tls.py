@@ -775,4 +775,7 @@ with Daemon() as probe, probe.client() as asked:
     if asked.ask(b"refresh_certs") == b"ERROR":
         mayfly.skip_all(mayfly.Inapplicable("mayflyd is built without TLS"))
 make_certificates()
-mayfly.main(globals())
+mayfly.main(globals(), beside=(
+    "test_half_a_handshake_holds_nobody_up", "test_idle_timeout", "test_refresh",
+    "test_refreshes_without_end_hold_nobody_up", "test_refresh_and_stop", "test_age_of_certificates",
+    "test_resumption_by_ticket"))
