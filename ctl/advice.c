@@ -234,7 +234,6 @@ static bool is_reachable(const struct look *l)
 static bool has_users(const struct look *l)
 {
     return setting_is(l, "auth_enabled_sasl", "yes") ||
-           setting_is(l, "auth_enabled_ascii", "yes") ||
            (stats_find(&l->f->settings, "auth_enabled_ascii", &(struct span){0}) &&
             !setting_is(l, "auth_enabled_ascii", "no")) ||
            (setting_is(l, "ssl_enabled", "yes") && !setting_is(l, "ssl_verify_mode", "0") &&
@@ -411,10 +410,10 @@ static enum advice_state see_clock(const struct look *l)
 /* ---- the table --------------------------------------------------------------------------- */
 
 static const struct {
-    const char *name, *title, *todo;
+    const char *name, *title, *remedy;
     enum advice_state (*see)(const struct look *l);
 } rows[ADVICE_COUNT] = {
-#define ADVICE(id, title, todo) [ADVICE_##id] = {#id, title, todo, see_##id},
+#define ADVICE(id, title, remedy) [ADVICE_##id] = {#id, title, remedy, see_##id},
 #include "ctl/advice.def"
 #undef ADVICE
 };
@@ -438,7 +437,7 @@ const char *advice_title(enum advice_id id)
     return rows[id].title;
 }
 
-const char *advice_todo(enum advice_id id)
+const char *advice_remedy(enum advice_id id)
 {
-    return rows[id].todo;
+    return rows[id].remedy;
 }

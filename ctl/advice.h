@@ -7,7 +7,7 @@
 #include "ctl/host.h"
 
 enum advice_id {
-#define ADVICE(id, title, todo) ADVICE_##id,
+#define ADVICE(id, title, remedy) ADVICE_##id,
 #include "ctl/advice.def"
 #undef ADVICE
     ADVICE_COUNT
@@ -35,6 +35,6 @@ enum advice_state advice_see(enum advice_id id, const struct facts *f,
 
 const char *advice_name(enum advice_id id);
 const char *advice_title(enum advice_id id);
-const char *advice_todo(enum advice_id id);
+const char *advice_remedy(enum advice_id id);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "ctl/show.h"
 #include "lib/base/num.h"
 #include "proto/encode.h"
 
@@ -69,19 +70,12 @@ static bool take_meta_flag(struct meta_answer *m, struct span flag)
         m->has_ttl = true;
         return num_i64(rest, &m->ttl_s) == MF_OK;
     case 'f':
-        m->has_flags = true;
         return num_u64(rest, &m->flags) == MF_OK;
     case 'c':
-        m->has_cas = true;
         return num_u64(rest, &m->cas) == MF_OK;
-    case 's':
-        m->has_size = true;
-        return num_u64(rest, &m->size) == MF_OK;
     case 'l':
-        m->has_last = true;
         return num_u64(rest, &m->last_s) == MF_OK;
     case 'h':
-        m->has_hit = true;
         if (num_u64(rest, &number) != MF_OK) {
             return false;
         }
@@ -91,7 +85,7 @@ static bool take_meta_flag(struct meta_answer *m, struct span flag)
         m->is_stale = true;
         return true;
     default:
-        return true; /* k, b, O, W, Z: nothing that we ask for */
+        return true; /* k, b, O, s, W, Z: nothing that we ask for */
     }
 }
 
@@ -116,15 +110,6 @@ bool answer_meta(struct span line, struct meta_answer *m)
     return true;
 }
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 bool answer_uri(char *out, size_t room, size_t *len, struct span text)
 {
     size_t n = 0;
@@ -136,11 +121,9 @@ bool answer_uri(char *out, size_t room, size_t *len, struct span text)
             return false;
         }
         if (c == '%') {
-            if (i + 2 >= text.len || hex_digit(text.ptr[i + 1]) < 0 ||
-                hex_digit(text.ptr[i + 2]) < 0) {
+            if (i + 2 >= text.len || !hex_byte(text.ptr + i + 1, &c)) {
                 return false;
             }
-            c = (char)(hex_digit(text.ptr[i + 1]) << 4 | hex_digit(text.ptr[i + 2]));
             i += 2;
         }
         out[n++] = c;

@@ -34,9 +34,9 @@ bool answer_uri(char *out, size_t room, size_t *len, struct span text);
 struct meta_answer {
     char code[2];       /* HD, VA, EN, NS, ... */
     uint64_t value_len; /* of VA; else 0 */
-    bool has_ttl, has_flags, has_cas, has_size, has_last, has_hit;
+    bool has_ttl;
     int64_t ttl_s; /* negative: no deadline */
-    uint64_t flags, cas, size, last_s;
+    uint64_t flags, cas, last_s;
     bool was_hit;
     bool is_stale;
 };

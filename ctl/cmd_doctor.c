@@ -53,7 +53,7 @@ static void put_json(struct json *j, enum advice_id id, enum advice_state state,
         json_name(j, "title");
         json_text(j, span_str(advice_title(id)));
         json_name(j, "todo");
-        json_text(j, span_str(advice_todo(id)));
+        json_text(j, span_str(advice_remedy(id)));
     }
     json_end(j, '{');
 }
@@ -62,7 +62,7 @@ static void put_words(struct ctl *c, enum advice_id id, const char *fact)
 {
     fprintf(c->out, "* %s\n    fact:  ", advice_title(id));
     (void)show_text(c->out, span_str(fact), c->is_utf8);
-    fprintf(c->out, "\n    to do: %s\n", advice_todo(id));
+    fprintf(c->out, "\n    to do: %s\n", advice_remedy(id));
 }
 
 static enum ctl_status judge(struct ctl *c, const struct facts *f)

@@ -222,7 +222,7 @@ static enum ctl_status get_one(struct ctl *c, const struct key *k, struct json *
 {
     struct meta_answer m;
     struct span value = {0};
-    enum ctl_status status = ask_meta(c, "mg", k, "v f t s l h c", &m);
+    enum ctl_status status = ask_meta(c, "mg", k, "v f t l h c", &m);
 
     if (status != CTL_OK) {
         return status;

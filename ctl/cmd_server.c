@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* What concerns the server as a whole: `config`, `watch`, `ping`, `version`, `flush`. */
 #include <string.h>
-#include <time.h>
 
 #include "ctl/answer.h"
 #include "ctl/ask.h"
@@ -9,14 +8,6 @@
 #include "ctl/json.h"
 #include "ctl/show.h"
 #include "lib/base/num.h"
-
-static double monotonic_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 /* Would a word with these bytes be read as something else? */
 static bool needs_quotes(struct span word)
@@ -220,7 +211,7 @@ int cmd_ping(struct ctl *c, const struct words *args)
     char text[UNIT_TEXT_BYTES];
     double seconds;
     enum ctl_status status = ask_connect(c);
-    double began = monotonic_s();
+    double began = ctl_now_s();
 
     (void)args;
     if (status == CTL_OK) {
@@ -235,7 +226,7 @@ int cmd_ping(struct ctl *c, const struct words *args)
     if (status != CTL_OK) {
         return status;
     }
-    seconds = monotonic_s() - began;
+    seconds = ctl_now_s() - began;
     if (c->options.json) {
         struct json j;
 

@@ -52,21 +52,16 @@ static struct widths measure(const struct ctl *c, const struct stats *s)
     return w;
 }
 
-static void pad(FILE *out, size_t width, size_t columns)
-{
-    fprintf(out, "%*s", width > columns ? (int)(width - columns) : 0, "");
-}
-
 /* A name and its value; numbers stand right. */
 static void put_pair(const struct ctl *c, struct widths w, struct span name, struct span value)
 {
     size_t columns = show_columns(value, c->is_utf8);
     double number;
 
-    pad(c->out, w.name, show_text(c->out, name, c->is_utf8));
+    show_pad(c->out, w.name, show_text(c->out, name, c->is_utf8));
     fputs("  ", c->out);
     if (num_fraction(value, &number)) {
-        pad(c->out, w.value, columns);
+        show_pad(c->out, w.value, columns);
     }
     (void)show_text(c->out, value, c->is_utf8);
 }
@@ -121,14 +116,6 @@ static void put_json(const struct ctl *c, struct json *j, const struct stats *s)
 }
 
 /* ---- again and again --------------------------------------------------------------------- */
-
-static double monotonic_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 /* The number that the i-th line of s had before; false: none. */
 static bool number_before(const struct stats *before, const struct stats *s, size_t i,
@@ -222,7 +209,7 @@ static enum ctl_status repeat(struct ctl *c, const char *section, struct stats *
 
     stats_init(&before);
     while (status == CTL_OK) {
-        double t = monotonic_s();
+        double t = ctl_now_s();
 
         if (c->options.json) {
             put_round(c, &before, now, round > 0 ? t - then : 0);

@@ -89,11 +89,6 @@ static void lay_out(const struct ctl *c, struct table *t)
     }
 }
 
-static void pad(FILE *out, size_t width, size_t columns)
-{
-    fprintf(out, "%*s", width > columns ? (int)(width - columns) : 0, "");
-}
-
 /* Lines of a name and a value: all, or those that are of no row. */
 static void put_flat(const struct ctl *c, const struct stats *s, bool all)
 {
@@ -111,7 +106,7 @@ static void put_flat(const struct ctl *c, const struct stats *s, bool all)
         if (!all && row.len > 0) {
             continue;
         }
-        pad(c->out, width, show_text(c->out, stats_name(s, i), c->is_utf8));
+        show_pad(c->out, width, show_text(c->out, stats_name(s, i), c->is_utf8));
         fputs("  ", c->out);
         (void)put_value(c, c->out, stats_name(s, i), stats_value(s, i));
         fputc('\n', c->out);
@@ -139,7 +134,7 @@ static size_t put_row(const struct ctl *c, const struct table *t, size_t i)
         name[n] = column;
         value[n] = stats_value(t->s, i);
     }
-    pad(c->out, t->first, show_text(c->out, row, c->is_utf8));
+    show_pad(c->out, t->first, show_text(c->out, row, c->is_utf8));
     for (unsigned n = 0; n < t->columns; n++) {
         size_t columns = put_value(c, NULL, name[n], value[n]);
         bool is_last = n + 1 == t->columns;
@@ -148,11 +143,11 @@ static size_t put_row(const struct ctl *c, const struct table *t, size_t i)
 
         fputs("  ", c->out);
         if (!is_left) {
-            pad(c->out, t->width[n], columns);
+            show_pad(c->out, t->width[n], columns);
         }
         (void)put_value(c, c->out, name[n], value[n]);
         if (is_left && !is_last) {
-            pad(c->out, t->width[n], columns);
+            show_pad(c->out, t->width[n], columns);
         }
     }
     fputc('\n', c->out);
@@ -169,10 +164,10 @@ static void put_table(const struct ctl *c, const struct stats *s)
     if (t.is_flat || t.columns == 0) {
         return;
     }
-    pad(c->out, t.first, 0);
+    show_pad(c->out, t.first, 0);
     for (unsigned n = 0; n < t.columns; n++) {
         fputs("  ", c->out);
-        pad(c->out, t.width[n], show_columns(t.column[n], c->is_utf8));
+        show_pad(c->out, t.width[n], show_columns(t.column[n], c->is_utf8));
         (void)show_text(c->out, t.column[n], c->is_utf8);
     }
     fputc('\n', c->out);

@@ -9,6 +9,7 @@
 
 #include "ctl/link.h"
 #include "ctl/show.h"
+#include "lib/base/clock.h"
 
 static volatile sig_atomic_t is_interrupted;
 
@@ -56,6 +57,11 @@ void ctl_catch_signals(void)
     is_interrupted = 0;
     (void)sigaction(SIGINT, &action, NULL);
     (void)sigaction(SIGTERM, &action, NULL);
+}
+
+double ctl_now_s(void)
+{
+    return (double)clock_mono_ns() / 1e9;
 }
 
 bool ctl_sleep(double seconds)

@@ -11,10 +11,11 @@
  *     login            users and passwords
  *     ask              questions and answers, statistics
  *     answer           what an answer says; pure functions of bytes
- *     show, json       text for people and for programs
+ *     show, bar, json  text for people and for programs
  *     cmd_*            one file for each family of commands
  *     host, advice     what the kernel says of this host; doctor's findings
- *     top, top_*       the view that moves
+ *     sample           the figures of a moment, for memory and top
+ *     top, top_*, sheet the view that moves
  *     prompt, line_*   commands typed one by one
  *
  * Servers are not trusted: whatever comes is bounded in size, and nothing of it reaches a
@@ -72,6 +73,9 @@ void ctl_disconnect(struct ctl *c);
 bool ctl_is_interrupted(void);
 /* From now on signals only interrupt; forget those that came. */
 void ctl_catch_signals(void);
+
+/* Seconds of a clock that is never set. */
+double ctl_now_s(void);
 
 /* Sleep; false when interrupted. */
 bool ctl_sleep(double seconds);

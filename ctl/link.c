@@ -33,14 +33,6 @@ struct link {
     char why[256];
 };
 
-static double now_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
 static enum link_result fail(struct link *l, enum link_result result, const char *what)
 {
     snprintf(l->why, sizeof(l->why), "%s", what);
@@ -52,7 +44,7 @@ static enum link_result await(struct link *l, short events, double until)
 {
     for (;;) {
         struct pollfd p = {.fd = l->fd, .events = events};
-        double left = until - now_s();
+        double left = until - ctl_now_s();
         int n;
 
         if (ctl_is_interrupted()) {
@@ -73,7 +65,7 @@ static enum link_result await(struct link *l, short events, double until)
 
 static double deadline(const struct link *l)
 {
-    return now_s() + l->timeout_s;
+    return ctl_now_s() + l->timeout_s;
 }
 
 /* ---- connecting -------------------------------------------------------------------------- */
@@ -116,7 +108,7 @@ static bool connect_to(struct link *l, const struct sockaddr *address, socklen_t
             break;
         }
         /* A unix socket whose queue is full. */
-        if (errno != EAGAIN || now_s() > until || ctl_is_interrupted()) {
+        if (errno != EAGAIN || ctl_now_s() > until || ctl_is_interrupted()) {
             (void)fail(l, LINK_BROKEN, strerror(errno));
             break;
         }

@@ -3,7 +3,6 @@
 
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 #include "lib/base/num.h"
 
@@ -237,14 +236,6 @@ void sample_read_latency(struct sample *s, const struct stats *answer)
 
 /* ---- asking ------------------------------------------------------------------------------ */
 
-static double monotonic_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
 /* A section that not every server has: a refusal is no failure. */
 static enum ctl_status ask_perhaps(struct ctl *c, const char *section, struct stats *s)
 {
@@ -264,7 +255,7 @@ enum ctl_status sample_take(struct ctl *c, struct sample *s, const struct sample
     enum ctl_status status = ask_stats(c, "", &s->general);
 
     stats_init(&latency);
-    s->at_s = monotonic_s();
+    s->at_s = ctl_now_s();
     if (status == CTL_OK) {
         status = ask_perhaps(c, "shards", &s->shards);
     }

@@ -119,6 +119,11 @@ size_t show_columns(struct span s, bool is_utf8)
     return show_text(NULL, s, is_utf8);
 }
 
+void show_pad(FILE *out, size_t width, size_t columns)
+{
+    fprintf(out, "%*s", width > columns ? (int)(width - columns) : 0, "");
+}
+
 static int hex_digit(char c)
 {
     if (c >= '0' && c <= '9') {
@@ -126,6 +131,18 @@ static int hex_digit(char c)
     }
     c = (char)(c | 0x20);
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+bool hex_byte(const char *digits, char *byte)
+{
+    int high = hex_digit(digits[0]);
+    int low = hex_digit(digits[1]);
+
+    if (high < 0 || low < 0) {
+        return false;
+    }
+    *byte = (char)(high << 4 | low);
+    return true;
 }
 
 bool show_unescape(char *out, size_t *len, struct span s)
@@ -148,9 +165,8 @@ bool show_unescape(char *out, size_t *len, struct span s)
         if (found != NULL) {
             *p++ = bytes[found - letters];
             i++;
-        } else if (s.ptr[i] == 'x' && i + 2 < s.len && hex_digit(s.ptr[i + 1]) >= 0 &&
-                   hex_digit(s.ptr[i + 2]) >= 0) {
-            *p++ = (char)(hex_digit(s.ptr[i + 1]) << 4 | hex_digit(s.ptr[i + 2]));
+        } else if (s.ptr[i] == 'x' && i + 2 < s.len && hex_byte(s.ptr + i + 1, p)) {
+            p++;
             i += 3;
         } else {
             return false;

@@ -21,11 +21,17 @@ size_t utf8_len(struct span s);
 /* Is all of it UTF-8? */
 bool utf8_is_valid(struct span s);
 
+/* Read two hex digits as a byte; false: they are none. */
+bool hex_byte(const char *digits, char *byte);
+
 /* Print bytes escaped; without is_utf8 also whatever is not ASCII. Returns the columns. */
 size_t show_text(FILE *out, struct span s, bool is_utf8);
 
 /* The columns that show_text() would take. */
 size_t show_columns(struct span s, bool is_utf8);
+
+/* Print blanks after so many columns, up to a width. */
+void show_pad(FILE *out, size_t width, size_t columns);
 
 /*
  * Undo the escapes: \xNN, \n, \r, \t, \0, \\, \", \'. out has room for s.len bytes, and may be

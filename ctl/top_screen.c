@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "ctl/top.h"
@@ -104,19 +103,11 @@ static int translate(int key)
     }
 }
 
-static double monotonic_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
 /* Serve keys until the next round is due; false: that was the end. */
 static bool serve_keys(struct top *t, struct sheet *s, double due)
 {
     for (;;) {
-        double left = due - monotonic_s();
+        double left = due - ctl_now_s();
         int key;
 
         if (ctl_is_interrupted()) {
@@ -147,7 +138,7 @@ static enum ctl_status show(struct top *t, struct sheet *s, uint64_t count)
 
     for (uint64_t shown = 1; status == CTL_OK || t->rounds > 0; shown++) {
         double due =
-            monotonic_s() + (t->rounds == 1 && t->interval_s > 0.25 ? 0.25 : t->interval_s);
+            ctl_now_s() + (t->rounds == 1 && t->interval_s > 0.25 ? 0.25 : t->interval_s);
 
         draw(t, s);
         if (shown == count || !serve_keys(t, s, due)) {
