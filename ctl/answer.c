@@ -29,6 +29,11 @@ bool answer_is_error(struct span line)
            span_is(first, "SERVER_ERROR");
 }
 
+bool answer_is_end(struct span line)
+{
+    return span_is(line, "END") || span_is(line, "OK") || span_is(line, "RESET");
+}
+
 bool answer_pair(struct span line, const char *first, struct span *name, struct span *value)
 {
     if (!span_is(answer_word(&line), first)) {

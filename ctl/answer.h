@@ -21,6 +21,9 @@ struct span answer_word(struct span *line);
 /* Is it "ERROR", "CLIENT_ERROR ..." or "SERVER_ERROR ..."? */
 bool answer_is_error(struct span line);
 
+/* Is it "END", "OK" or "RESET": the last line of an answer of statistics? */
+bool answer_is_end(struct span line);
+
 /* "STAT name value", or another first word. The value may be empty, and may have spaces. */
 bool answer_pair(struct span line, const char *first, struct span *name, struct span *value);
 

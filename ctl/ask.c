@@ -227,12 +227,24 @@ enum ctl_status ask_stats(struct ctl *c, const char *section, struct stats *s)
 
     stats_fini(s);
     while (status == CTL_OK && (status = ask_answer(c, &line)) == CTL_OK) {
-        if (span_is(line, "END") || span_is(line, "RESET") || span_is(line, "OK")) {
+        if (answer_is_end(line)) {
             return CTL_OK;
         }
         if (!stats_take(s, line)) {
             return ask_garbled(c, line);
         }
+    }
+    return status;
+}
+
+enum ctl_status ask_stats_if_any(struct ctl *c, const char *section, struct stats *s)
+{
+    enum ctl_status status = ask_stats(c, section, s);
+
+    if (status == CTL_REFUSED) {
+        stats_fini(s);
+        c->why[0] = '\0';
+        return CTL_OK;
     }
     return status;
 }

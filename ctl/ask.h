@@ -55,6 +55,9 @@ void stats_fini(struct stats *s);
 /* Ask "stats <section>", which may be empty; what s had before is gone. */
 enum ctl_status ask_stats(struct ctl *c, const char *section, struct stats *s);
 
+/* The same of a section that not every server has: a refusal is an empty answer. */
+enum ctl_status ask_stats_if_any(struct ctl *c, const char *section, struct stats *s);
+
 /* The i-th line. */
 struct span stats_name(const struct stats *s, size_t i);
 struct span stats_value(const struct stats *s, size_t i);

@@ -20,12 +20,7 @@ static enum ctl_status gather(struct ctl *c, struct facts *f)
         status = ask_stats(c, "settings", &f->settings);
     }
     if (status == CTL_OK) {
-        status = ask_stats(c, "expire", &f->expire);
-        if (status == CTL_REFUSED) { /* memcached has none */
-            stats_fini(&f->expire);
-            c->why[0] = '\0';
-            status = CTL_OK;
-        }
+        status = ask_stats_if_any(c, "expire", &f->expire);
     }
     if (status == CTL_OK) {
         int pid = host_pid(c, &f->general);

@@ -234,6 +234,16 @@ static enum ctl_status repeat(struct ctl *c, const char *section, struct stats *
 
 /* ---- answers that are not of lines with a name and a value ------------------------------- */
 
+static void put_answer(struct ctl *c, struct json *j, struct span line)
+{
+    if (c->options.json) {
+        json_text(j, line);
+    } else {
+        (void)show_text(c->out, line, c->is_utf8);
+        fputc('\n', c->out);
+    }
+}
+
 static enum ctl_status put_lines(struct ctl *c, const char *section)
 {
     struct span line = {0};
@@ -250,22 +260,12 @@ static enum ctl_status put_lines(struct ctl *c, const char *section)
     if (c->options.json) {
         json_begin(&j, '[');
     }
-    while (status == CTL_OK && !span_is(line, "END") && !span_is(line, "OK") &&
-           !span_is(line, "RESET")) {
-        if (c->options.json) {
-            json_text(&j, line);
-        } else {
-            (void)show_text(c->out, line, c->is_utf8);
-            fputc('\n', c->out);
-        }
+    while (status == CTL_OK && !answer_is_end(line)) {
+        put_answer(c, &j, line);
         status = ask_answer(c, &line);
     }
     if (status == CTL_OK && !span_is(line, "END")) {
-        if (c->options.json) {
-            json_text(&j, line);
-        } else {
-            fprintf(c->out, "%.*s\n", (int)line.len, line.ptr);
-        }
+        put_answer(c, &j, line);
     }
     if (c->options.json) {
         json_end(&j, '[');

@@ -269,8 +269,7 @@ static enum ctl_status show_answer(struct ctl *c, const char *text)
     stats_init(&s);
     while (status == CTL_OK) {
         status = ask_answer(c, &line);
-        if (status != CTL_OK || span_is(line, "END") || span_is(line, "OK") ||
-            span_is(line, "RESET")) {
+        if (status != CTL_OK || answer_is_end(line)) {
             break;
         }
         if (!stats_take(&s, line) && !take_fields(&s, line, number++)) {

@@ -15,24 +15,18 @@ static int brief_len(const char *help)
     return end != NULL ? (int)(end - help) : (int)strlen(help) - 1;
 }
 
-static bool goes_with(const struct option_row *row, enum command_id id)
-{
-    return row->who != OPTION_ANY && (row->who >> id & 1) != 0;
-}
-
 /* ---- help -------------------------------------------------------------------------------- */
 
 static void put_option(FILE *out, const struct option_row *row)
 {
+    char letter[4] = "";
     char left[64];
 
     if (row->letter != '\0') {
-        snprintf(left, sizeof(left), "-%c, --%s%s%s", row->letter, row->name,
-                 row->arg != NULL ? " " : "", row->arg != NULL ? row->arg : "");
-    } else {
-        snprintf(left, sizeof(left), "    --%s%s%s", row->name, row->arg != NULL ? " " : "",
-                 row->arg != NULL ? row->arg : "");
+        snprintf(letter, sizeof(letter), "-%c,", row->letter);
     }
+    snprintf(left, sizeof(left), "%3s --%s%s%s", letter, row->name, row->arg != NULL ? " " : "",
+             row->arg != NULL ? row->arg : "");
     fprintf(out, "  %-26s %s", left, row->help);
     if (row->value != NULL) {
         fprintf(out, " [%s]", row->value);
@@ -73,7 +67,7 @@ void describe_command(FILE *out, enum command_id id)
     fprintf(out, "usage: mayflyctl [OPTION...] %s%s%s\n\n%s\n", row->name,
             row->args[0] != '\0' ? " " : "", row->args, row->help);
     for (unsigned i = 0; i < OPT_COUNT; i++) {
-        if (goes_with(&ctl_options[i], id)) {
+        if (option_goes_with(&ctl_options[i], id)) {
             fputs(has_options ? "" : "\nOptions:\n", out);
             has_options = true;
             put_option(out, &ctl_options[i]);
@@ -189,7 +183,7 @@ static void put_roff_commands(FILE *out)
         fputc('\n', out);
         put_sentences(out, row->help);
         for (unsigned i = 0; i < OPT_COUNT; i++) {
-            if (goes_with(&ctl_options[i], (enum command_id)id)) {
+            if (option_goes_with(&ctl_options[i], (enum command_id)id)) {
                 fputs(has_options ? "" : ".Bl -tag -width Ds\n", out);
                 has_options = true;
                 put_roff_option(out, &ctl_options[i]);

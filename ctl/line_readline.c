@@ -63,8 +63,7 @@ static char *next_option(const char *text, int state)
         char name[64];
 
         snprintf(name, sizeof(name), "--%s", row->name);
-        if ((row == &ctl_options[OPT_json] ||
-             (row->who != OPTION_ANY && (row->who >> command & 1) != 0)) &&
+        if ((row == &ctl_options[OPT_json] || option_goes_with(row, command)) &&
             strncmp(name, text, strlen(text)) == 0) {
             return strdup(name);
         }

@@ -260,6 +260,30 @@ static size_t find_quote(struct span line, size_t at, char quote)
     return at;
 }
 
+/*
+ * Take the part in quotes that begins at *at, and write what it means to *store; both move on.
+ * NULL, or what is wrong with it.
+ */
+static const char *take_quoted(struct span line, size_t *at, char **store)
+{
+    char quote = line.ptr[*at];
+    size_t end = find_quote(line, *at + 1, quote);
+    struct span inner = span_of(line.ptr + *at + 1, end - *at - 1);
+    size_t len = inner.len;
+
+    if (end >= line.len) {
+        return "a quote without its end";
+    }
+    if (quote == '\'') {
+        memcpy(*store, inner.ptr, inner.len);
+    } else if (!show_unescape(*store, &len, inner)) {
+        return "in \"...\" a backslash is followed by n, r, t, xNN, \\ or \"";
+    }
+    *store += len;
+    *at = end + 1;
+    return NULL;
+}
+
 bool words_split(struct words *w, struct span line, char *store, char *why, size_t why_bytes)
 {
     size_t at = 0;
@@ -282,28 +306,12 @@ bool words_split(struct words *w, struct span line, char *store, char *why, size
             char c = line.ptr[at];
 
             if (c == '"' || c == '\'') {
-                size_t end = find_quote(line, at + 1, c);
-                struct span inner = span_of(line.ptr + at + 1, end - at - 1);
+                const char *wrong = take_quoted(line, &at, &store);
 
-                if (end >= line.len) {
-                    snprintf(why, why_bytes, "a quote without its end");
+                if (wrong != NULL) {
+                    snprintf(why, why_bytes, "%s", wrong);
                     return false;
                 }
-                if (c == '"') {
-                    size_t len = 0;
-
-                    if (!show_unescape(store, &len, inner)) {
-                        snprintf(
-                            why, why_bytes,
-                            "in \"...\" a backslash is followed by n, r, t, xNN, \\ or \"");
-                        return false;
-                    }
-                    store += len;
-                } else {
-                    memcpy(store, inner.ptr, inner.len);
-                    store += inner.len;
-                }
-                at = end + 1;
             } else {
                 at += c == '\\' && at + 1 < line.len ? 1 : 0;
                 *store++ = line.ptr[at++];

@@ -79,6 +79,12 @@ static inline bool option_is_given(const struct options *o, enum option_id id)
     return (o->given >> id & 1) != 0;
 }
 
+/* Is it an option of this command, rather than one of all? */
+static inline bool option_goes_with(const struct option_row *row, enum command_id id)
+{
+    return row->who != OPTION_ANY && (row->who >> id & 1) != 0;
+}
+
 #define WORDS_MAX 1024
 
 /* The words of a line, without options. */

@@ -26,16 +26,25 @@ void sample_fini(struct sample *s)
     stats_fini(&s->shards);
 }
 
-/* "3:name" as 3 and "name"; false: it is not of a shard. */
-static bool split(struct span name, uint32_t *shard, struct span *rest)
+/* "first:rest"; false: there is no colon. */
+static bool split(struct span name, struct span *first, struct span *rest)
 {
     const char *mark = name.len > 0 ? memchr(name.ptr, ':', name.len) : NULL;
 
-    if (mark == NULL || num_u32(span_of(name.ptr, (size_t)(mark - name.ptr)), shard) != MF_OK) {
+    if (mark == NULL) {
         return false;
     }
-    *rest = span_of(mark + 1, name.len - (size_t)(mark - name.ptr) - 1);
+    *first = span_of(name.ptr, (size_t)(mark - name.ptr));
+    *rest = span_of(mark + 1, name.len - first->len - 1);
     return true;
+}
+
+/* "3:name" as 3 and "name"; false: it is not of a shard. */
+static bool split_shard(struct span name, uint32_t *shard, struct span *rest)
+{
+    struct span number;
+
+    return split(name, &number, rest) && num_u32(number, shard) == MF_OK;
 }
 
 double sample_sum(const struct sample *s, const char *name)
@@ -47,7 +56,7 @@ double sample_sum(const struct sample *s, const char *name)
         uint32_t shard;
         double v;
 
-        if (split(stats_name(&s->shards, i), &shard, &rest) && span_is(rest, name) &&
+        if (split_shard(stats_name(&s->shards, i), &shard, &rest) && span_is(rest, name) &&
             num_fraction(stats_value(&s->shards, i), &v)) {
             sum += v;
         }
@@ -160,8 +169,8 @@ void sample_derive(struct sample *s, const struct sample *before)
         uint32_t shard;
         double v;
 
-        if (!split(stats_name(&s->shards, i), &shard, &rest) || shard >= SAMPLE_SHARDS_MAX ||
-            !num_fraction(stats_value(&s->shards, i), &v)) {
+        if (!split_shard(stats_name(&s->shards, i), &shard, &rest) ||
+            shard >= SAMPLE_SHARDS_MAX || !num_fraction(stats_value(&s->shards, i), &v)) {
             continue;
         }
         while (s->shard_count <= shard) {
@@ -197,31 +206,36 @@ void sample_derive(struct sample *s, const struct sample *before)
 
 /* ---- latency ----------------------------------------------------------------------------- */
 
+/* The kind of that name, new if need be; NULL: no room for it. */
+static struct latency_sample *kind_of(struct sample *s, struct span name)
+{
+    struct latency_sample *l;
+
+    for (unsigned i = 0; i < s->latency_count; i++) {
+        if (span_is(name, s->latency[i].kind)) {
+            return &s->latency[i];
+        }
+    }
+    if (s->latency_count == SAMPLE_KINDS_MAX || name.len >= sizeof(l->kind)) {
+        return NULL;
+    }
+    l = &s->latency[s->latency_count++];
+    *l = (struct latency_sample){.p50_us = (double)NAN, .p99_us = (double)NAN};
+    memcpy(l->kind, name.ptr, name.len);
+    return l;
+}
+
 void sample_read_latency(struct sample *s, const struct stats *answer)
 {
     s->latency_count = 0;
     for (size_t i = 0; i < answer->count; i++) {
         struct span name = stats_name(answer, i);
-        const char *mark = name.len > 0 ? memchr(name.ptr, ':', name.len) : NULL;
-        size_t len = mark != NULL ? (size_t)(mark - name.ptr) : 0;
-        struct span what = span_of(name.ptr + len + 1, mark != NULL ? name.len - len - 1 : 0);
-        struct latency_sample *l = NULL;
+        struct span kind, what;
+        struct latency_sample *l;
         double v;
 
-        if (len == 0 || len >= sizeof(l->kind) || !num_fraction(stats_value(answer, i), &v)) {
-            continue;
-        }
-        for (unsigned k = 0; k < s->latency_count && l == NULL; k++) {
-            if (span_eq(span_str(s->latency[k].kind), span_of(name.ptr, len))) {
-                l = &s->latency[k];
-            }
-        }
-        if (l == NULL && s->latency_count < SAMPLE_KINDS_MAX) {
-            l = &s->latency[s->latency_count++];
-            *l = (struct latency_sample){.p50_us = (double)NAN, .p99_us = (double)NAN};
-            memcpy(l->kind, name.ptr, len);
-        }
-        if (l == NULL) {
+        if (!split(name, &kind, &what) || kind.len == 0 ||
+            !num_fraction(stats_value(answer, i), &v) || (l = kind_of(s, kind)) == NULL) {
             continue;
         }
         if (span_is(what, "p50_us")) {
@@ -236,19 +250,6 @@ void sample_read_latency(struct sample *s, const struct stats *answer)
 
 /* ---- asking ------------------------------------------------------------------------------ */
 
-/* A section that not every server has: a refusal is no failure. */
-static enum ctl_status ask_perhaps(struct ctl *c, const char *section, struct stats *s)
-{
-    enum ctl_status status = ask_stats(c, section, s);
-
-    if (status == CTL_REFUSED) {
-        stats_fini(s);
-        c->why[0] = '\0';
-        return CTL_OK;
-    }
-    return status;
-}
-
 enum ctl_status sample_take(struct ctl *c, struct sample *s, const struct sample *before)
 {
     struct stats latency;
@@ -257,10 +258,10 @@ enum ctl_status sample_take(struct ctl *c, struct sample *s, const struct sample
     stats_init(&latency);
     s->at_s = ctl_now_s();
     if (status == CTL_OK) {
-        status = ask_perhaps(c, "shards", &s->shards);
+        status = ask_stats_if_any(c, "shards", &s->shards);
     }
     if (status == CTL_OK) {
-        status = ask_perhaps(c, "latency", &latency);
+        status = ask_stats_if_any(c, "latency", &latency);
     }
     if (status == CTL_OK) {
         sample_read_latency(s, &latency);

@@ -122,6 +122,15 @@ bool top_key(struct top *t, int key, unsigned rows)
 
 /* ---- lines and JSON ---------------------------------------------------------------------- */
 
+void top_number(char text[UNIT_TEXT_BYTES], enum unit unit, double v)
+{
+    if (isnan(v)) {
+        snprintf(text, UNIT_TEXT_BYTES, "-");
+    } else {
+        unit_short(text, unit, v);
+    }
+}
+
 static void put_line(const struct top *t)
 {
     const struct sample *s = &t->sample[t->last];
@@ -142,11 +151,7 @@ static void put_line(const struct top *t)
     }
     fputs(text, out);
     for (unsigned f = 0; f < FIGURE_COUNT; f++) {
-        if (isnan(s->all.figure[f])) {
-            snprintf(text, sizeof(text), "-");
-        } else {
-            unit_short(text, figure_rows[f].unit, s->all.figure[f]);
-        }
+        top_number(text, figure_rows[f].unit, s->all.figure[f]);
         fprintf(out, " %*s", (int)figure_rows[f].width, text);
     }
     fputc('\n', out);

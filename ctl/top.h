@@ -41,6 +41,9 @@ enum ctl_status top_round(struct top *t);
 /* Draw all on a sheet whose size is set by sheet_clear(). */
 void top_draw(const struct top *t, struct sheet *s);
 
+/* A figure as it is shown; a dash if it is not known. */
+void top_number(char text[UNIT_TEXT_BYTES], enum unit unit, double v);
+
 /* How many shards fit on a screen of so many rows. */
 unsigned top_room(unsigned rows);
 

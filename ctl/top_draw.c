@@ -26,15 +26,6 @@ static double get(const struct sample *s, const char *name)
     return stats_get(&s->general, name);
 }
 
-static void number(char text[UNIT_TEXT_BYTES], enum unit unit, double v)
-{
-    if (isnan(v)) {
-        snprintf(text, UNIT_TEXT_BYTES, "-");
-    } else {
-        unit_short(text, unit, v);
-    }
-}
-
 static void draw_title(const struct top *t, struct sheet *s)
 {
     const struct sample *now = &t->sample[t->last];
@@ -104,7 +95,7 @@ static void draw_spark(const struct top *t, struct sheet *s, unsigned row, const
     char text[UNIT_TEXT_BYTES];
 
     columns = columns > BAR_COLUMNS_MAX ? BAR_COLUMNS_MAX : columns;
-    number(text, UNIT_NONE, v);
+    top_number(text, UNIT_NONE, v);
     spark_text(spark, t->past[what], t->past_count, columns, s->is_utf8);
     (void)sheet_put(s, row, 0, SHEET_BOLD, "%s", label);
     sheet_put_right(s, row, LABEL + 7, SHEET_PLAIN, text);
@@ -133,8 +124,8 @@ static void draw_latency(const struct sample *now, struct sheet *s, unsigned row
         if (!(l->count > 0) || isnan(l->p50_us) || isnan(l->p99_us)) {
             continue;
         }
-        number(half, UNIT_US, l->p50_us);
-        number(most, UNIT_US, l->p99_us);
+        top_number(half, UNIT_US, l->p50_us);
+        top_number(most, UNIT_US, l->p99_us);
         snprintf(text, sizeof(text), "%s %s, 99%% %s", l->kind, half, most);
         if (x + strlen(text) > s->columns) {
             break;
@@ -159,11 +150,11 @@ static void draw_head(const struct top *t, struct sheet *s)
     draw_spark(t, s, 3, "ops/s", PAST_OPS, all[FIGURE_ops], "");
     draw_spark(t, s, 4, "hit ratio", PAST_HITS, all[FIGURE_hit_pct], "%");
     draw_spark(t, s, 5, "expired/s", PAST_EXPIRED, all[FIGURE_expired], "");
-    number(value, UNIT_NONE, all[FIGURE_debt]);
+    top_number(value, UNIT_NONE, all[FIGURE_debt]);
     snprintf(text, sizeof(text), "debt %s", value);
     draw_aside(s, 5, text);
     draw_spark(t, s, 6, "evicted/s", PAST_EVICTED, all[FIGURE_evicted], "");
-    number(value, UNIT_BYTES, all[FIGURE_backlog]);
+    top_number(value, UNIT_BYTES, all[FIGURE_backlog]);
     snprintf(text, sizeof(text), "reclaim %s", value);
     draw_aside(s, 6, text);
     draw_latency(now, s, 7);
@@ -203,7 +194,7 @@ static void draw_row(struct sheet *s, unsigned row, const char *name,
     for (unsigned f = 0; f < FIGURE_COUNT; f++) {
         char text[UNIT_TEXT_BYTES];
 
-        number(text, figure_rows[f].unit, one->figure[f]);
+        top_number(text, figure_rows[f].unit, one->figure[f]);
         x += 1 + figure_rows[f].width;
         if (x > s->columns) {
             return;
