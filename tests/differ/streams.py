@@ -20,6 +20,7 @@ WithCas = collections.namedtuple("WithCas", "key text")
 
 BYTE_BY_BYTE_MAX = 400
 EVERY_CUT_MAX = 90
+CUTS_MAX = 1000     # of a random stream, between two places where a cas is asked for
 
 # Absolute times: a day from now, and long ago.
 TOMORROW = b"%d" % (int(time.time()) + 86400)
@@ -640,8 +641,8 @@ def cut(rng, stream, last=b"foo\r\n"):
         if not isinstance(piece, bytes):
             pieces.append(piece)
             continue
-        if len(piece) // step > 3000:
-            step = len(piece) // 3000
+        if len(piece) // step > CUTS_MAX:
+            step = len(piece) // CUTS_MAX
         while piece:
             size = rng.randrange(1, 2 * step)
             pieces.append(piece[:size])
