@@ -76,9 +76,8 @@ def test_allkeys_policies_evict_all():
 
 def fetch(c, prefix, count, times):
     """Fetch so many items so often, all of them in turn."""
-    requests = gets(prefix, count) * times
-    for i in range(0, len(requests), 30):
-        found_by(c, requests[i:i + 30])
+    for request in gets(prefix, count) * times:
+        found_by(c, [request])
 
 
 def lost(c, prefix, count=PERSISTENT):
