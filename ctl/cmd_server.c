@@ -83,6 +83,50 @@ static void put_config_json(struct json *j, struct span value)
     }
 }
 
+/* What reload and rewrite say of options that have other values, or will have. */
+static const struct {
+    const char *word;
+    const char *json;
+    const char *text;
+} notes[] = {
+    {"OVERRIDDEN", "overridden", "the next start overrides it with"},
+    {"RESTART", "restart", "waits for a restart with"},
+};
+
+/*
+ * A line of that kind. *group: the notes before, which stand together in one object of JSON;
+ * NULL: there were none. False: it is none.
+ */
+static bool put_note(struct ctl *c, struct json *j, struct span line, const char **group)
+{
+    struct span name, value;
+
+    for (size_t i = 0; i < sizeof(notes) / sizeof(notes[0]); i++) {
+        if (!answer_pair(line, notes[i].word, &name, &value)) {
+            continue;
+        }
+        if (!c->options.json) {
+            (void)show_text(c->out, name, c->is_utf8);
+            fprintf(c->out, " %s ", notes[i].text);
+            (void)show_text(c->out, value, c->is_utf8);
+            fputc('\n', c->out);
+            return true;
+        }
+        if (*group != notes[i].json) {
+            if (*group != NULL) {
+                json_end(j, '{');
+            }
+            json_name_of(j, span_str(notes[i].json));
+            json_begin(j, '{');
+            *group = notes[i].json;
+        }
+        json_name_of(j, name);
+        put_config_json(j, value);
+        return true;
+    }
+    return false;
+}
+
 /* One line of an answer to config that is not its last. */
 static void put_config(struct ctl *c, struct json *j, struct span line)
 {
@@ -114,6 +158,7 @@ int cmd_config(struct ctl *c, const struct words *args)
     struct words whole = *args;
     struct span line = {0};
     struct json j;
+    const char *group = NULL;
     enum ctl_status status;
 
     if (args->count == 2 && span_is(args->word[1], "get")) {
@@ -131,8 +176,13 @@ int cmd_config(struct ctl *c, const struct words *args)
         json_begin(&j, '{');
     }
     while (status == CTL_OK && !is_last(line)) {
-        put_config(c, &j, line);
+        if (!put_note(c, &j, line, &group)) {
+            put_config(c, &j, line);
+        }
         status = ask_answer(c, &line);
+    }
+    if (c->options.json && group != NULL) {
+        json_end(&j, '{');
     }
     if (c->options.json) {
         json_end(&j, '{');

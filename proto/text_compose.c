@@ -172,12 +172,12 @@ size_t text_compose_version(char *out, struct span version)
     return (size_t)(p + 2 - out);
 }
 
-size_t text_compose_refusal(char *out, struct span reason)
+static size_t compose_reason(char *out, struct span first, struct span reason)
 {
     size_t len = reason.len < TEXT_REASON_MAX ? reason.len : TEXT_REASON_MAX;
-    char *p = out + REPLY_LEN(CONFIG_REFUSED);
+    char *p = out + first.len;
 
-    memcpy(out, REPLY_BYTES(CONFIG_REFUSED), REPLY_LEN(CONFIG_REFUSED));
+    memcpy(out, first.ptr, first.len);
     for (size_t i = 0; i < len; i++) {
         unsigned char c = (unsigned char)reason.ptr[i];
 
@@ -185,4 +185,16 @@ size_t text_compose_refusal(char *out, struct span reason)
     }
     memcpy(p, "\r\n", 2);
     return (size_t)(p + 2 - out);
+}
+
+size_t text_compose_refusal(char *out, struct span reason)
+{
+    return compose_reason(out, span_of(REPLY_BYTES(CONFIG_REFUSED), REPLY_LEN(CONFIG_REFUSED)),
+                          reason);
+}
+
+size_t text_compose_failure(char *out, struct span reason)
+{
+    return compose_reason(out, span_of(REPLY_BYTES(CONFIG_FAILED), REPLY_LEN(CONFIG_FAILED)),
+                          reason);
 }

@@ -48,6 +48,9 @@ size_t text_compose_version(char *out, struct span version);
 #define TEXT_REASON_MAX (TEXT_REPLY_MAX - 16)
 size_t text_compose_refusal(char *out, struct span reason);
 
+/* The same for an error of the server. */
+size_t text_compose_failure(char *out, struct span reason);
+
 /*
  * text_compose() for OUT_STORED, without a call: nearly all stores end like this. With noreply
  * it is written too, into room that is there anyway, and then not counted. Context: any thread.

@@ -10,6 +10,7 @@
 #include <sysexits.h>
 
 #include "daemon/access/auth_sasl.h"
+#include "daemon/access/complaint.h"
 #include "daemon/base/log.h"
 #include "daemon/base/pool.h"
 #include "daemon/options/settings.h"
@@ -111,6 +112,7 @@ void access_stop_threads(struct access *a)
 bool access_reload(struct access *a, bool *has_new)
 {
     must_be_main();
+    complaint_clear();
     *has_new = false;
     if (auth_is_on(&a->text)) {
         *has_new |= auth_reload(&a->text);

@@ -11,6 +11,7 @@
  *   auth_sasl.h  exchanges of the SASL library
  *   rights.h     what a client may do
  *   rules.h      what clients may do who are in; rules_file.h: where that is read
+ *   complaint.h  what is wrong with a file
  *
  * The folder may include daemon/base, daemon/options and lib/base.
  */
@@ -63,7 +64,8 @@ void access_stop_threads(struct access *a);
 
 /*
  * Read users and rules again. False: there is no file of either. *has_new: clients that are in
- * may have to leave, or may do something else than before. Context: main.
+ * may have to leave, or may do something else than before. What is wrong with a file is
+ * logged, and complaint_first() has the first of it. Context: main.
  */
 bool access_reload(struct access *a, bool *has_new);
 

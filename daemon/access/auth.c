@@ -13,6 +13,7 @@
 #include <sysexits.h>
 
 #include "daemon/access/auth_hashed.h"
+#include "daemon/access/complaint.h"
 #include "daemon/base/file.h"
 #include "daemon/base/log.h"
 #include "daemon/base/path.h"
@@ -263,14 +264,14 @@ static struct auth_table *read_table(const struct auth *a)
     const char *why = file_read_all(a->path, AUTH_FILE_MAX, &secret);
 
     if (why != NULL) {
-        log_error("auth, could not read authfile %s (%s)", a->path, why);
+        complaint("auth, could not read authfile %s (%s)", a->path, why);
     } else {
         table =
             auth_table_create(&a->key, a->form, span_of(secret.bytes, secret.len), &bad_line);
         if (table == NULL && bad_line == 0) {
-            log_error("auth, could not read authfile %s (out of memory)", a->path);
+            complaint("auth, could not read authfile %s (out of memory)", a->path);
         } else if (table == NULL) {
-            log_error("auth, authfile %s has a malformed entry in line %zu (should be "
+            complaint("auth, authfile %s has a malformed entry in line %zu (should be "
                       "'user:password')",
                       a->path, bad_line);
         }
@@ -372,7 +373,7 @@ static struct auth_table *read_table_again(const struct auth *a,
     const char *why = table != NULL ? why_cut(table, before) : NULL;
 
     if (why != NULL) {
-        log_error("auth, authfile %s seems to be cut off (%s)", a->path, why);
+        complaint("auth, authfile %s seems to be cut off (%s)", a->path, why);
         auth_table_destroy(table);
         table = NULL;
     }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "daemon/access/complaint.h"
 #include "daemon/base/file.h"
 #include "daemon/base/log.h"
 #include "daemon/base/path.h"
@@ -35,9 +36,9 @@ static void tell(void *arg, unsigned line, const char *why)
     const struct rules_file *f = arg;
 
     if (line > 0) {
-        log_error("access, %s:%u: %s", f->path, line, why);
+        complaint("access, %s:%u: %s", f->path, line, why);
     } else {
-        log_error("access, %s: %s", f->path, why);
+        complaint("access, %s: %s", f->path, why);
     }
 }
 
@@ -49,7 +50,7 @@ static struct rules *read_rules(struct rules_file *f, bool *is_ended)
     const char *why = file_read_all(f->path, RULES_FILE_MAX, &text);
 
     if (why != NULL) {
-        log_error("access, could not read %s (%s)", f->path, why);
+        complaint("access, could not read %s (%s)", f->path, why);
     } else {
         rules = rules_create(span_of(text.bytes, text.len), tell, f);
         *is_ended = text.len == 0 || text.bytes[text.len - 1] == '\n';
@@ -94,7 +95,7 @@ bool rules_file_reload(struct rules_file *f)
 
     must_be_main();
     if (why != NULL) {
-        log_error("access, %s seems to be cut off (%s)", f->path, why);
+        complaint("access, %s seems to be cut off (%s)", f->path, why);
         rules_destroy(rules);
         rules = NULL;
     }

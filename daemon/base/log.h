@@ -8,6 +8,7 @@
  *   pool.h      threads for slow calls
  *   bytering.h  a queue of bytes from one thread to another
  *   path.h      absolute paths; file.h: small files in folders of somebody else
+ *   file_edit.h a file that gets another content, or stays as it is
  *   rawio.h     system calls of a request; prefetch.h: what they are about to copy
  *   version.h   what this build is
  *

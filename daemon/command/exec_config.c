@@ -7,6 +7,7 @@
  */
 #include "daemon/command/exec_config.h"
 
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,6 +17,7 @@
 #include "daemon/options/options_live.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/context.h"
+#include "lib/base/mem.h"
 #include "proto/text_compose.h"
 #include "proto/text_parse.h"
 
@@ -176,6 +178,45 @@ static enum turn_stop config_reset(struct turn *t, const struct request *r,
     return turn_answer(t, r, REPLY_OK);
 }
 
+/* ---- reload, rewrite --------------------------------------------------------------------- */
+
+/* A client that waits for main. */
+struct config_wait {
+    struct config_ask ask; /* stands first: it is released as a whole */
+    struct late_answer late;
+    bool noreply;
+};
+
+static void on_config(struct message *m, void *receiver)
+{
+    struct config_wait *wait =
+        (struct config_wait *)(void *)((char *)m - offsetof(struct config_wait, ask.answer));
+    struct span reply = wait->noreply ? span_of("", 0) : buf_span(&wait->ask.reply);
+
+    must_be_worker(receiver);
+    (void)client_answer(&wait->late, reply, wait->ask.is_composed || wait->noreply);
+    buf_fini(&wait->ask.reply);
+    mem_free(wait);
+}
+
+/* Not here, because that reads or writes files. */
+static enum turn_stop ask_main(struct turn *t, const struct request *r, enum config_wish wish)
+{
+    struct config_wait *wait = mem_zalloc(sizeof(*wait));
+
+    if (wait == NULL) {
+        return turn_answer(t, r, REPLY_NO_MEMORY_STATS);
+    }
+    wait->ask.answer.fn = on_config;
+    wait->ask.to = &t->w->mailbox;
+    wait->ask.wish = wish;
+    wait->noreply = r->noreply;
+    buf_init(&wait->ask.reply);
+    client_expect(t->client, &wait->late);
+    crew_ask_for_config(t->w->crew, &wait->ask);
+    return TURN_ASKED;
+}
+
 /* ---- the command ------------------------------------------------------------------------- */
 
 static bool may_config(const struct turn *t)
@@ -205,6 +246,12 @@ enum turn_stop exec_config(struct turn *t, const struct request *r)
     }
     if (w.count >= 2 && strcmp(w.word[0], "reset") == 0) {
         return config_reset(t, r, &w);
+    }
+    if (w.count == 1 && strcmp(w.word[0], "reload") == 0) {
+        return ask_main(t, r, CONFIG_RELOAD);
+    }
+    if (w.count == 1 && strcmp(w.word[0], "rewrite") == 0) {
+        return ask_main(t, r, CONFIG_REWRITE);
     }
     return turn_answer(t, r, REPLY_CONFIG_USAGE);
 }

@@ -8,7 +8,7 @@
 #include "daemon/command/turn.h"
 
 /*
- * config get PATTERN, config set NAME VALUE. Context: worker, outside a read-side section, in a
+ * config get, set, reset, reload, rewrite. Context: worker, outside a read-side section, in a
  * turn.
  */
 enum turn_stop exec_config(struct turn *t, const struct request *r);

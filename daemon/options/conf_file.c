@@ -27,8 +27,15 @@
 
 struct conf_reader {
     struct option_giver giver;
+    struct conf_texts *texts; /* [borrowed] NULL: none are kept */
     unsigned depth;
     unsigned files;
+};
+
+/* A file that is read: its text is the reader's, or stands in its texts. */
+struct loaded {
+    struct span text;
+    struct file_text own; /* owned */
 };
 
 static void read_file(struct conf_reader *r, const char *path);
@@ -213,15 +220,95 @@ static void apply_text(struct conf_reader *r, struct span text)
     }
 }
 
-/* Read the file; false after a message. The text is to be released in either case. */
-static bool load(struct conf_reader *r, const char *path, struct file_text *text)
+struct conf_text *conf_texts_find(struct conf_texts *t, const char *path)
 {
-    const char *why = file_read_all(path, CONF_FILE_MAX, text);
+    char real[PATH_MAX];
 
+    must_be_main();
+    if (realpath(path, real) == NULL) {
+        return NULL;
+    }
+    for (size_t i = 0; i < t->count; i++) {
+        if (strcmp(t->items[i].path, real) == 0) {
+            return &t->items[i];
+        }
+    }
+    return NULL;
+}
+
+/* Keep the text, which is now of the texts. False: no memory, and nothing is kept. */
+static bool keep_text(struct conf_texts *t, const char *path, const struct file_text *text)
+{
+    char real[PATH_MAX];
+    struct conf_text *items = mem_realloc(t->items, (t->count + 1) * sizeof(*items));
+
+    if (items == NULL) {
+        return false;
+    }
+    t->items = items;
+    items = &items[t->count];
+    memset(items, 0, sizeof(*items));
+    if (realpath(path, real) == NULL || (items->path = mem_alloc(strlen(real) + 1)) == NULL) {
+        return false;
+    }
+    strcpy(items->path, real);
+    items->old = *text;
+    buf_init(&items->now);
+    t->count++;
+    return true;
+}
+
+void conf_texts_fini(struct conf_texts *t)
+{
+    must_be_main();
+    for (size_t i = 0; i < t->count; i++) {
+        mem_free(t->items[i].path);
+        mem_free(t->items[i].old.bytes);
+        buf_fini(&t->items[i].now);
+    }
+    mem_free(t->items);
+    memset(t, 0, sizeof(*t));
+}
+
+/* Returns what is wrong, or NULL. */
+static const char *take_text(struct conf_texts *texts, const char *path, struct loaded *l)
+{
+    const struct conf_text *kept = texts != NULL ? conf_texts_find(texts, path) : NULL;
+    const char *why;
+
+    if (kept != NULL) {
+        l->text = conf_text_now(kept);
+        return l->text.len > CONF_FILE_MAX ? "too large" : NULL;
+    }
+    why = file_read_all(path, CONF_FILE_MAX, &l->own);
+    if (why == NULL) {
+        l->text = span_of(l->own.bytes, l->own.len);
+        if (texts != NULL && !keep_text(texts, path, &l->own)) {
+            return "out of memory, or it has changed meanwhile";
+        }
+        if (texts != NULL) {
+            l->own.bytes = NULL;
+        }
+    }
+    return why;
+}
+
+/* Read the file; false after a message. unload() in either case. */
+static bool load(struct conf_reader *r, const char *path, struct loaded *l)
+{
+    const char *why;
+
+    memset(l, 0, sizeof(*l));
+    why = take_text(r->texts, path, l);
     if (why != NULL) {
         option_complain(&r->giver, EX_USAGE, "Cannot read the file %s (%s)", path, why);
     }
     return why == NULL;
+}
+
+static void unload(struct loaded *l)
+{
+    mem_free(l->own.bytes);
 }
 
 /* Let the messages name the file. False: no memory. */
@@ -240,7 +327,7 @@ static bool enter_file(struct conf_reader *r, const char *path)
 static void read_file(struct conf_reader *r, const char *path)
 {
     const struct option_place place = r->giver.place;
-    struct file_text text;
+    struct loaded file;
 
     if (r->depth == CONF_DEPTH_MAX || r->files == CONF_FILES_MAX) {
         option_complain(&r->giver, EX_USAGE, "Cannot read the file %s (%s)", path,
@@ -250,17 +337,17 @@ static void read_file(struct conf_reader *r, const char *path)
     }
     r->depth++;
     r->files++;
-    if (load(r, path, &text) && enter_file(r, path)) {
-        apply_text(r, span_of(text.bytes, text.len));
+    if (load(r, path, &file) && enter_file(r, path)) {
+        apply_text(r, file.text);
     }
-    mem_free(text.bytes);
+    unload(&file);
     r->depth--;
     r->giver.place = place;
 }
 
-int conf_read(struct settings *s, const char *path)
+int conf_read(struct settings *s, const char *path, struct conf_texts *texts)
 {
-    struct conf_reader r = {.giver = {.settings = s, .source = OPTION_FILE}};
+    struct conf_reader r = {.giver = {.settings = s, .source = OPTION_FILE}, .texts = texts};
 
     must_be_main();
     read_file(&r, path);
@@ -289,18 +376,18 @@ int conf_read_memcached(struct settings *s, const char *path)
 {
     struct conf_reader r = {.giver = {.settings = s, .source = OPTION_MEMCACHED_CONF}};
     struct conf_words words;
-    struct file_text text;
+    struct loaded file;
 
     must_be_main();
-    if (load(&r, path, &text) && enter_file(&r, path)) {
-        if (!conf_words_init(&words, text.len)) {
+    if (load(&r, path, &file) && enter_file(&r, path)) {
+        if (!conf_words_init(&words, file.text.len)) {
             out_of_memory(&r);
         } else {
-            add_lines(&r, &words, span_of(text.bytes, text.len));
+            add_lines(&r, &words, file.text);
             flags_apply_words(&r.giver, &words);
         }
         conf_words_fini(&words);
     }
-    mem_free(text.bytes);
+    unload(&file);
     return r.giver.errors > 0 ? r.giver.status : 0;
 }

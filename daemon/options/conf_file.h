@@ -8,19 +8,49 @@
 #ifndef MAYFLY_DAEMON_OPTIONS_CONF_FILE_H
 #define MAYFLY_DAEMON_OPTIONS_CONF_FILE_H
 
+#include "daemon/base/file.h"
 #include "daemon/options/settings.h"
+#include "lib/base/buf.h"
+#include "lib/base/span.h"
 
 #define CONF_FILE_MAX  ((size_t)1 << 20)
 #define CONF_DEPTH_MAX 8u   /* files that include each other */
 #define CONF_FILES_MAX 256u /* files in all */
 
+/* A file as it is, and as it shall be. */
+struct conf_text {
+    char *path;           /* owned; from the root, without links */
+    struct file_text old; /* owned */
+    struct buf now;       /* owned; if is_edited */
+    bool is_edited;
+};
+
+/* Files that were read once and are read again from memory. */
+struct conf_texts {
+    struct conf_text *items; /* owned */
+    size_t count;
+};
+
 /*
  * Read a configuration file into the settings, as OPTION_FILE. Returns 0, or the exit status of
- * the first error. Context: main, before start.
+ * the first error. texts: NULL, or where texts are kept; a file that is there already is not
+ * read from the disk. Context: main, before start; later into settings of the caller's.
  */
-int conf_read(struct settings *s, const char *path);
+int conf_read(struct settings *s, const char *path, struct conf_texts *texts);
 
 /* The same for a file of flags (conf_words.h), as OPTION_MEMCACHED_CONF. */
 int conf_read_memcached(struct settings *s, const char *path);
+
+/* The text of a file by any of its names; NULL: there is none. Context: main. */
+struct conf_text *conf_texts_find(struct conf_texts *t, const char *path);
+
+/* What it shall be. Context: main. */
+static inline struct span conf_text_now(const struct conf_text *t)
+{
+    return t->is_edited ? buf_span(&t->now) : span_of(t->old.bytes, t->old.len);
+}
+
+/* Release them. Context: main. */
+void conf_texts_fini(struct conf_texts *t);
 
 #endif

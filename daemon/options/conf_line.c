@@ -195,3 +195,22 @@ size_t conf_value_print(FILE *out, const char *value)
     fputc('"', out);
     return len;
 }
+
+bool conf_value_quote(struct buf *out, const char *value)
+{
+    char text[CONF_CHAR_MAX];
+    bool is_done = buf_append(out, "\"", 1);
+
+    for (const char *p = value; is_done && *p != '\0'; p++) {
+        is_done = buf_append(out, text, conf_char_quote(*p, text));
+    }
+    return is_done && buf_append(out, "\"", 1);
+}
+
+bool conf_value_append(struct buf *out, const char *value)
+{
+    if (conf_value_needs_quotes(value)) {
+        return conf_value_quote(out, value);
+    }
+    return value[0] == '\0' || buf_append(out, value, strlen(value));
+}

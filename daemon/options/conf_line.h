@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "lib/base/buf.h"
 #include "lib/base/span.h"
 
 struct conf_line {
@@ -51,5 +52,12 @@ size_t conf_char_quote(char c, char out[CONF_CHAR_MAX]);
  * how many bytes were printed. Context: any thread.
  */
 size_t conf_value_print(FILE *out, const char *value);
+
+/*
+ * Append it so to a buffer; conf_value_quote(): in quotes in any case. False: no memory.
+ * Context: any thread.
+ */
+bool conf_value_append(struct buf *out, const char *value);
+bool conf_value_quote(struct buf *out, const char *value);
 
 #endif

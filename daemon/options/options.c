@@ -36,7 +36,7 @@ static int read_files(struct settings *s, const struct flags_wishes *wishes)
         status = conf_read_memcached(s, wishes->memcached_conf);
     }
     if (wishes->config != NULL) {
-        const int other = conf_read(s, wishes->config);
+        const int other = conf_read(s, wishes->config, NULL);
 
         status = status != 0 ? status : other;
     }
@@ -50,22 +50,45 @@ static bool keep_path(const char *path, char **out)
     return path == NULL || *out != NULL;
 }
 
-bool options_read_again(const struct settings *s, struct settings *out, option_sink_fn sink)
+/* Returns 0, or the exit status after messages. */
+static int read_files_again(const struct settings *s, struct settings *out,
+                            struct conf_texts *texts)
 {
-    struct option_giver giver = {.settings = out, .source = OPTION_COMMAND_LINE};
     int status = 0;
     int other;
 
-    must_be_main();
     settings_init(out);
-    option_messages_to(sink);
     if (s->memcached_conf_path != NULL) {
         status = conf_read_memcached(out, s->memcached_conf_path);
     }
     if (s->config_path != NULL) {
-        other = conf_read(out, s->config_path);
+        other = conf_read(out, s->config_path, texts);
         status = status != 0 ? status : other;
     }
+    return status;
+}
+
+bool options_read_files(const struct settings *s, struct settings *out,
+                        struct conf_texts *texts, option_sink_fn sink)
+{
+    int status;
+
+    must_be_main();
+    option_messages_to(sink);
+    status = read_files_again(s, out, texts);
+    option_messages_to(NULL);
+    return status == 0;
+}
+
+bool options_read_again(const struct settings *s, struct settings *out,
+                        struct conf_texts *texts, option_sink_fn sink)
+{
+    struct option_giver giver = {.settings = out, .source = OPTION_COMMAND_LINE};
+    int status;
+
+    must_be_main();
+    option_messages_to(sink);
+    status = read_files_again(s, out, texts);
     if (status == 0 && flags_apply(&giver, s->argc, s->argv) != FLAGS_APPLIED) {
         status = EX_USAGE;
     }

@@ -14,10 +14,12 @@
  *   options_flags.h  flags, of the command line or of a file
  *   conf_line.h      the lines of a configuration file
  *   conf_words.h     the words of a file of flags
+ *   conf_edit.h      the text of one, changed
  *   conf_file.h      files of options, and what they include
  *   options_check.h  rules between options
  *   options_help.h   -h, -V, -i, and the lists of the manual
  *   options_print.h  settings as a configuration file has them
+ *   options_rewrite.h  files that give the settings of a running server
  *   options.h        all of it, in its order
  *
  * The folder may include daemon/base and lib/base.
@@ -27,6 +29,7 @@
 
 #include <stdbool.h>
 
+#include "daemon/options/conf_file.h"
 #include "daemon/options/options_apply.h"
 #include "daemon/options/settings.h"
 
@@ -47,10 +50,16 @@ enum options_result options_parse(int argc, char **argv, struct settings *out,
 
 /*
  * Read the files again that a server was started with, below its command line, into settings
- * of their own; s has what options_parse() filled. False: something is wrong, and each message
- * went to the sink. Call settings_fini() in either case. Context: main.
+ * of their own; s has what options_parse() filled. texts: as for conf_read(). False: something
+ * is wrong, and each message went to the sink. Call settings_fini() in either case. Context:
+ * main.
  */
-bool options_read_again(const struct settings *s, struct settings *out, option_sink_fn sink);
+bool options_read_again(const struct settings *s, struct settings *out,
+                        struct conf_texts *texts, option_sink_fn sink);
+
+/* The same for the files alone, without the command line and what follows from options. */
+bool options_read_files(const struct settings *s, struct settings *out,
+                        struct conf_texts *texts, option_sink_fn sink);
 
 /*
  * Log at info (-v) what was set and by what, and each option that was accepted without effect.

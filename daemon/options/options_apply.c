@@ -187,6 +187,9 @@ int option_apply_setting(struct option_giver *g, struct span name, const char *v
     snprintf(given, sizeof(given), "%.*s",
              (int)(name.len < OPTION_NAME_MAX ? name.len : OPTION_NAME_MAX), name.ptr);
     if (id != OPTION_COUNT && value[0] == '\0' && option_unset(g->settings, id, g->source)) {
+        if (setting_source(g->settings, id) == OPTION_DEFAULT) {
+            g->settings->places[id] = g->place;
+        }
         return 0;
     }
     if (id != OPTION_COUNT) {

@@ -28,7 +28,7 @@ static bool is_flag(const struct settings *s, enum option_id id)
 
 /*
  * Set what follows in memcached: -D turns on counting by prefix, temporary_ttl its LRU, -U a
- * TCP port of the same number, and no_modern the crawler off.
+ * TCP port of the same number, no_modern the crawler off, and -M is a policy.
  */
 static void set_implied(struct settings *s)
 {
@@ -45,6 +45,9 @@ static void set_implied(struct settings *s)
     if (s->compat[COMPAT_no_modern] &&
         setting_source(s, OPTION_active_expire) == OPTION_DEFAULT) {
         setting_set(s, engine.active_expire, false);
+    }
+    if (s->no_evictions) {
+        setting_set(s, engine.maxmemory_policy, CHOICE_NOEVICTION);
     }
     if (setting_source(s, OPTION_protocol) == OPTION_DEFAULT) {
         s->protocol = s->auth_file != NULL ? PROTOCOL_ASCII
@@ -150,8 +153,7 @@ static int check_log(const struct settings *s)
 {
     if (s->log_to != NULL && s->log_to[0] != '/' && strcmp(s->log_to, "stderr") != 0 &&
         strcmp(s->log_to, "journal") != 0) {
-        fprintf(stderr, "--log %s: neither stderr nor journal nor an absolute path\n",
-                s->log_to);
+        option_say("--log %s: neither stderr nor journal nor an absolute path\n", s->log_to);
         return EX_USAGE;
     }
     return 0;
@@ -161,7 +163,7 @@ static int check_log(const struct settings *s)
 static int check_privileges(const struct settings *s)
 {
     if (!BUILT_WITH_SECCOMP && s->drop_privileges) {
-        fprintf(stderr, "This server is not built with seccomp (drop_privileges)\n");
+        option_say("This server is not built with seccomp (drop_privileges)\n");
         return EX_USAGE;
     }
     return 0;

@@ -142,13 +142,13 @@ void options_copy_live(struct settings *s, const struct settings *from)
 
 /* ---- showing ----------------------------------------------------------------------------- */
 
-/* The name with _. */
-static void shown_name(enum option_id id, char name[OPTION_TEXT_BYTES])
+const char *option_shown_name(enum option_id id, char *text)
 {
-    snprintf(name, OPTION_TEXT_BYTES, "%s", option_rows[id].name);
-    for (char *dash = strchr(name, '-'); dash != NULL; dash = strchr(dash, '-')) {
+    snprintf(text, OPTION_TEXT_BYTES, "%s", option_name(id));
+    for (char *dash = strchr(text, '-'); dash != NULL; dash = strchr(dash, '-')) {
         *dash = '_';
     }
+    return text;
 }
 
 /* Does one of the patterns mean the option? */
@@ -160,7 +160,7 @@ static bool is_meant(enum option_id id, const char *const *patterns, unsigned co
     if (row->name[0] == '\0' || (row->traits & OPT_IGNORED) != 0) {
         return false;
     }
-    shown_name(id, name);
+    (void)option_shown_name(id, name);
     for (unsigned i = 0; i < count; i++) {
         if (fnmatch(patterns[i], name, 0) == 0 || fnmatch(patterns[i], row->name, 0) == 0) {
             return true;
@@ -189,8 +189,7 @@ void options_each_matching(const struct settings *s, const char *const *patterns
 
     for (unsigned id = 0; id < OPTION_COUNT; id++) {
         if (is_meant(id, patterns, count)) {
-            shown_name(id, name);
-            fn(arg, name, option_typed(s, id, text));
+            fn(arg, option_shown_name(id, name), option_typed(s, id, text));
         }
     }
 }

@@ -24,6 +24,9 @@ enum option_id option_find(const char *name, size_t len);
 /* Its name, with dashes. Context: any thread. */
 const char *option_name(enum option_id id);
 
+/* Its name with _, as commands show it. Fills text (OPTION_TEXT_BYTES). Context: any thread. */
+const char *option_shown_name(enum option_id id, char *text);
+
 /*
  * The option name nearest to what was given; NULL when none is near, or it is that name.
  * Context: any thread.

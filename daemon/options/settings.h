@@ -58,7 +58,7 @@ struct option_file {
     char name[];
 };
 
-/* The line that has set an option; file NULL: none has. */
+/* The line that has set an option, or has unset it; file NULL: none has. */
 struct option_place {
     const char *file; /* [borrowed] name of an option_file */
     unsigned line;

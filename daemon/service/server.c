@@ -31,6 +31,7 @@
 #include "daemon/service/listener.h"
 #include "daemon/service/notify.h"
 #include "daemon/service/privs.h"
+#include "daemon/service/reconfigure.h"
 #include "daemon/service/renewal.h"
 #include "daemon/service/server_check.h"
 #include "lib/base/context.h"
@@ -126,111 +127,13 @@ static void on_room_message(struct message *m, void *receiver)
     }
 }
 
-/* A server that stops does not say that it serves. */
-static void tell_reload(const struct server *s, bool begins)
-{
-    if (s->stopping == CREW_STOP_NONE) {
-        if (begins) {
-            notify_reloading();
-        } else {
-            notify_ready("serving");
-        }
-    }
-}
-
-static void log_bad_option(const char *text)
-{
-    log_error("options, %s", text);
-}
-
-/* Log what was taken of the files, and what waits. before: the live options as they were. */
-static void log_options(const struct settings *now, const struct settings *before,
-                        const struct settings *fresh, const enum option_id *taken,
-                        unsigned count)
-{
-    enum option_id waiting[OPTION_COUNT];
-    char old[OPTION_TEXT_BYTES];
-    char new[OPTION_TEXT_BYTES];
-    char where[OPTION_WHERE_BYTES];
-    const unsigned waits = options_differing(now, fresh, false, waiting);
-
-    for (unsigned i = 0; i < count; i++) {
-        log_notice("options, %s: %s -> %s (%s)", option_name(taken[i]),
-                   option_typed(before, taken[i], old), option_typed(fresh, taken[i], new),
-                   option_where(fresh, taken[i], where));
-    }
-    for (unsigned i = 0; i < waits; i++) {
-        log_notice("options, %s: %s -> %s waits for a restart (%s)", option_name(waiting[i]),
-                   option_typed(now, waiting[i], old), option_typed(fresh, waiting[i], new),
-                   option_where(fresh, waiting[i], where));
-    }
-}
-
-/* Read the files of options again: all that is new in them, or nothing. */
-static void reload_options(struct server *s)
-{
-    struct settings *now = s->crew.settings;
-    struct settings before;
-    struct settings fresh;
-    struct live_refusal refusal;
-    enum option_id ids[OPTION_COUNT];
-    unsigned count;
-
-    memset(&before, 0, sizeof(before));
-    options_copy_live(&before, now);
-    if (!options_read_again(now, &fresh, log_bad_option)) {
-        log_error("options, kept those in use: the files have errors");
-        settings_fini(&fresh);
-        return;
-    }
-    if (now->no_evictions) {
-        atomic_store_explicit(&fresh.engine.maxmemory_policy, CHOICE_NOEVICTION,
-                              memory_order_relaxed); /* as at the start */
-    }
-    if (live_take(&s->crew, &fresh, ids, &count, &refusal)) {
-        log_options(now, &before, &fresh, ids, count);
-        log_notice("options, read again (%u changed)", count);
-    } else {
-        log_error("options, kept those in use: %s: %s", option_name(refusal.id), refusal.why);
-    }
-    settings_fini(&fresh);
-}
-
-void server_reload(struct server *s)
-{
-    bool has_new;
-    bool has_any = access_reload(&s->crew.access, &has_new);
-
-    must_be_main();
-    tell_reload(s, true);
-    if (s->crew.settings->config_path != NULL ||
-        s->crew.settings->memcached_conf_path != NULL) {
-        reload_options(s);
-        has_any = true;
-    }
-    if (has_new) {
-        crew_doubt_logins(&s->crew);
-        access_log_reload(&s->crew.access);
-        listeners_check_rules(s);
-    }
-    if (s->crew.tls != NULL) {
-        renewal_want(s); /* says when it is done */
-        has_any = true;
-    } else {
-        tell_reload(s, false);
-    }
-    if (!has_any) {
-        log_notice("server, SIGHUP ignored (nothing to reload)");
-    }
-}
-
 static void on_signal(uv_signal_t *handle, int number)
 {
     struct server *s = server_of(handle->data);
 
     switch (number) {
     case SIGHUP:
-        server_reload(s);
+        reconfigure_reload(s);
         break;
     case SIGUSR1:
         begin_stop(s, CREW_STOP_GRACEFUL);
@@ -298,6 +201,7 @@ static int open_loop(struct server *s)
     s->crew.stop_message.fn = on_stop_message;
     s->crew.room_message.fn = on_room_message;
     s->crew.on_certs_ask = renewal_on_ask;
+    s->crew.on_config_ask = reconfigure_on_ask;
     s->crew.prepare_option = prepare_option;
     s->crew.drained_message.fn = on_drained_message;
     while (s->signal_count < SERVER_SIGNALS) {
@@ -338,10 +242,6 @@ static int start_engine(struct server *s)
     cfg.seed = hash_random_seed();
     cfg.observer = watch_on_engine_event;
     cfg.options = &set->engine;
-    if (set->no_evictions) {
-        atomic_store_explicit(&s->crew.settings->engine.maxmemory_policy, CHOICE_NOEVICTION,
-                              memory_order_relaxed);
-    }
     status = server_check_threads(set);
     if (status != 0) {
         return status;
@@ -398,6 +298,9 @@ static int start_threads(struct server *s)
         status = renewal_start(s);
     }
     if (status == 0) {
+        status = reconfigure_start(s);
+    }
+    if (status == 0) {
         live_init(&s->crew);
         status = crew_start(&s->crew);
         if (status == 0) {
@@ -419,7 +322,8 @@ static void take_down(struct server *s)
     must_be_main();
     listeners_close(s);
     metrics_close(&s->metrics);
-    renewal_stop(s); /* its answers go out before the workers stop */
+    reconfigure_stop(s); /* the answers go out before the workers stop */
+    renewal_stop(s);
     if (s->step >= STEP_WORKERS) {
         crew_stop(&s->crew);
     }
@@ -436,6 +340,7 @@ static void take_down(struct server *s)
         watch_fini(&s->crew.watch);
         slowlog_fini(&s->crew.slowlog);
     }
+    reconfigure_destroy(s);
     renewal_destroy(s);
     listeners_destroy(s);
     access_fini(&s->crew.access);

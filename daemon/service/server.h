@@ -3,7 +3,8 @@
  * The server: builds and takes down everything; the root of ownership.
  *
  * daemon/service/ is the top folder below main.c: start and stop (server.[ch]), accepting
- * (listener.[ch]), certificates that are loaded again (renewal.[ch]), the process and its
+ * (listener.[ch]), options and files that are read and written while it runs
+ * (reconfigure.[ch]), certificates that are loaded again (renewal.[ch]), the process and its
  * privileges (privs*.[ch], filter*.[ch], landlock.[ch]), the machine (host.[ch]), the service
  * manager (notify.[ch], vigil.[ch]). It hands the folders
  * below what they need from above: conn_duties to the workers, stats_sources to statistics. It
@@ -24,6 +25,7 @@
 
 struct listeners;
 struct metrics;
+struct reconfigure;
 struct renewal;
 
 #define SERVER_SIGNALS 4
@@ -34,8 +36,9 @@ struct server {
 
     struct listeners *listeners; /* owned; what it listens on is const, the rest is [main] */
 
-    struct renewal *renewal; /* owned; NULL: TLS is off */
-    struct metrics *metrics; /* owned; NULL: none are asked for */
+    struct reconfigure *reconfigure; /* owned */
+    struct renewal *renewal;         /* owned; NULL: TLS is off */
+    struct metrics *metrics;         /* owned; NULL: none are asked for */
 
     /* [main] */
     uv_loop_t loop;
@@ -72,13 +75,5 @@ int server_run(struct settings *settings);
 int server_start(struct server *s, struct settings *settings);
 void server_serve(struct server *s);
 void server_stop(struct server *s);
-
-/*
- * Read again what can change while the server runs (SIGHUP): the file of users, at once, and
- * the certificates of TLS, soon. A file that cannot be used is logged, and what was loaded
- * before stays in use.
- * Context: main.
- */
-void server_reload(struct server *s);
 
 #endif

@@ -121,6 +121,13 @@ void crew_ask_for_certs(struct crew *crew, struct certs_ask *ask)
     mailbox_post(&crew->main_mailbox, &ask->message);
 }
 
+void crew_ask_for_config(struct crew *crew, struct config_ask *ask)
+{
+    must_be_a_worker();
+    ask->message.fn = crew->on_config_ask;
+    mailbox_post(&crew->main_mailbox, &ask->message);
+}
+
 /* The count of its kind, beside that of all; NULL: it has none. */
 static _Atomic uint32_t *count_of_kind(struct crew *crew, const struct conn_origin *origin)
 {

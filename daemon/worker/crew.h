@@ -29,6 +29,7 @@
 #include "daemon/worker/upload_line.h"
 #include "daemon/worker/watch.h"
 #include "daemon/worker/worker.h"
+#include "lib/base/buf.h"
 #include "lib/base/counters.h"
 #include "lib/engine/engine.h"
 
@@ -104,6 +105,23 @@ struct certs_ask {
     char why[TLS_WHY_BYTES];
 };
 
+/* What an operator asks main for. */
+enum config_wish { CONFIG_RELOAD, CONFIG_REWRITE };
+
+/*
+ * An operator waits for files of options to be read or written. On the heap, at the front of
+ * what the client's command remembers; main releases it if the workers are gone when it comes.
+ */
+struct config_ask {
+    struct message message;  /* [const] main's, see crew_ask_for_config() */
+    struct message answer;   /* comes back; its fn is the caller's */
+    struct mailbox *to;      /* [borrowed] where to */
+    struct config_ask *next; /* [main] */
+    enum config_wish wish;
+    struct buf reply; /* owned, by who has the ask: the lines of the answer, all of them */
+    bool is_composed; /* there was memory for it */
+};
+
 /* How the main thread is asked to stop; a later one of these overrides an earlier one. */
 enum crew_stop {
     CREW_STOP_NONE,
@@ -138,6 +156,7 @@ struct crew {
     crew_prepare_fn prepare_option;                          /* [const] the server's, or NULL */
     struct live live;                                        /* who changes options */
     void (*on_certs_ask)(struct message *m, void *receiver); /* [const] the server's */
+    void (*on_config_ask)(struct message *m, void *receiver); /* [const] the server's */
     struct message drained_message; /* posted by the last worker that is drained */
 
     /* [atomic] */
@@ -217,6 +236,9 @@ static inline uint32_t crew_clients(const struct crew *crew)
  * Ask main to load the certificates again; ask->answer comes back. TLS is on. Context: worker.
  */
 void crew_ask_for_certs(struct crew *crew, struct certs_ask *ask);
+
+/* Ask main for ask->wish; ask->answer comes back. Context: worker. */
+void crew_ask_for_config(struct crew *crew, struct config_ask *ask);
 
 /* The users were read again: have every worker look at its clients. Context: main. */
 void crew_doubt_logins(struct crew *crew);

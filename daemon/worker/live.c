@@ -161,6 +161,23 @@ bool live_take(struct crew *crew, const struct settings *fresh, enum option_id *
     return is_done;
 }
 
+void live_note_given(struct crew *crew, const struct settings *given)
+{
+    must_be_main();
+    pthread_mutex_lock(&crew->live.lock);
+    options_copy_live(&crew->live.given, given);
+    pthread_mutex_unlock(&crew->live.lock);
+}
+
+void live_copy(struct crew *crew, struct settings *out)
+{
+    must_not_be_reading();
+    memset(out, 0, sizeof(*out));
+    pthread_mutex_lock(&crew->live.lock);
+    options_copy_live(out, crew->settings);
+    pthread_mutex_unlock(&crew->live.lock);
+}
+
 bool live_set_limit(struct crew *crew, uint64_t bytes)
 {
     bool is_done;

@@ -64,6 +64,15 @@ bool live_reset(struct crew *crew, const enum option_id *ids, unsigned count,
 bool live_take(struct crew *crew, const struct settings *fresh, enum option_id *ids,
                unsigned *count, struct live_refusal *refusal);
 
+/*
+ * Files give these values now, and were written so: nothing changes but what live_reset() goes
+ * back to. Context: main.
+ */
+void live_note_given(struct crew *crew, const struct settings *given);
+
+/* Copy the values of all live options as they are between two changes. Context: as above. */
+void live_copy(struct crew *crew, struct settings *out);
+
 /* The limit on memory alone (cache_memlimit). False: it cannot be had. Context: as above. */
 bool live_set_limit(struct crew *crew, uint64_t bytes);
 

@@ -20,7 +20,7 @@ _mayflyctl() {
     case $command in
         '') words='stats config watch dump get set delete ttl touch top memory doctor latency hotkeys bigkeys slowlog ping version flush help' ;;
         stats) words='conns detail expire items reset settings shards sizes slabs' options=' --watch --explain --count' ;;
-        config) words='get set reset rewrite reload' options='' ;;
+        config) words='get set reset reload rewrite' options='' ;;
         watch) words='fetchers mutations evictions connevents deletions expirations' options=' --count' ;;
         dump) words='' options=' --count --match --min-size --within --never --unread --keys' ;;
         get) words='' options=' --raw --escaped' ;;

@@ -192,6 +192,29 @@ def test_config():
         assert "needs a restart" in complaint(*there, "config", "set", "threads", "2", status=REFUSED)
 
 
+def test_config_of_files():
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        path = os.path.join(folder, "mayfly.conf")
+        with open(path, "w") as f:
+            f.write("threads = 1\nhz = 25\n")
+        with controlled("--config", path, "-o", "idle_timeout=5") as (_, there):
+            assert run(*there, "config", "set", "hz", "50", "idle_timeout", "6") == b"OK\n"
+            assert run(*there, "config", "rewrite") == b"idle_timeout the next start overrides it with 5\nOK\n"
+            with open(path) as f:
+                assert f.read().startswith("threads = 1\nhz = 50\n\n# ")
+            with open(path, "a") as f:
+                f.write("listen-backlog = 2\npidfile = \"a #\"\n")
+            assert run(*there, "config", "reload") == \
+                b'listen_backlog waits for a restart with 2\npidfile waits for a restart with "a #"\nOK\n'
+            assert json.loads(run(*there, "--json", "config", "rewrite")) == \
+                {"overridden": {"idle_timeout": 5}, "restart": {"listen_backlog": 2, "pidfile": "a #"}}
+            with open(path, "a") as f:
+                f.write("hz = x\n")
+            assert path + ":" in complaint(*there, "config", "reload", status=REFUSED)
+    with controlled() as (_, there):
+        assert "without --config" in complaint(*there, "config", "rewrite", status=REFUSED)
+
+
 def test_words_of_config_stand_in_quotes_where_they_must():
     asked = []
 

@@ -27,6 +27,7 @@ WORDS = {READ: "read", WRITE: "write", ADMIN: "admin"}
 NO_READ = b"CLIENT_ERROR not allowed to read"
 NO_WRITE = b"CLIENT_ERROR not allowed to write"
 NO_ADMIN = b"CLIENT_ERROR not allowed: for operators"
+NO_CONFIG = b"CLIENT_ERROR config is for operators: connect to the control socket (mayflyd --control)"
 NO_KEY = b"CLIENT_ERROR not allowed to use this key"
 REFUSALS = (NO_READ, NO_WRITE, NO_ADMIN, NO_KEY)
 AUTH_FAILURE = 0x20
@@ -151,7 +152,7 @@ EXAMPLES = {
     "EXPIREAT": [(b"expireat k 99999999999", 0)], "PEXPIREAT": [(b"pexpireat k 99999999999999", 0)],
     "PERSIST": [(b"persist k", 0)], "TTL": [(b"ttl k", 0)], "PTTL": [(b"pttl k", 0)],
     "EXPIRETIME": [(b"expiretime k", 0)], "PEXPIRETIME": [(b"pexpiretime k", 0)],
-    "UNLINK": [(b"unlink k k2", 0)], "CONFIG": [(b"config get hz", 0)], "LATENCY": [(b"latency reset", 0)],
+    "UNLINK": [(b"unlink k k2", 0)], "CONFIG": [(b"config get hz", 0), (b"config reload", 0), (b"config rewrite", 0)], "LATENCY": [(b"latency reset", 0)],
     "SLOWLOG": [(b"slowlog reset", 0), (b"slowlog get 1", 0)], "EXPIRE_HOLD": [(b"expire_hold 0", 0)],
 }
 STREAMS = ("WATCH",)        # what comes after it is not answered
@@ -530,6 +531,44 @@ def test_rules_grant_admin_commands():
         check_text(d, READ | WRITE, b"other")
     with Ruled("listener unix all\n", "-t", "1", "-o", "admin_commands=control") as d:
         check_text(d, READ | WRITE | ADMIN)
+
+
+def may_config(d, login=None):
+    """Where config was let through, it was looked at who may; False: it is for operators."""
+    with d.client() if login is None else d.login(login) as c:
+        got = c.ask(b"config get hz")
+        if got == b"CONFIG hz 10":
+            assert c.line() == b"END" and c.ask(b"config set hz 11") == b"OK" and c.ask(b"config reset hz") == b"OK"
+            assert c.ask(b"config reload") == b"OK"
+            assert c.ask(b"config rewrite").startswith(b"CLIENT_ERROR there is no configuration file")
+            return True
+        assert got in (NO_ADMIN, NO_CONFIG), got
+        assert c.ask(b"config set hz 11") == c.ask(b"config reload") == c.ask(b"config rewrite") == got
+        return False
+
+
+def test_config_takes_a_listener_and_a_user():
+    """Away from the control socket: both of them have to be marked by admin."""
+    users = "boss:pass\napp:pass\nother:pass\n"
+    for rules, who in (("listener tcp all\nuser boss all\nuser app read,write\n", {b"boss"}),
+                       ("listener tcp admin\nuser boss read,admin\n", {b"boss"}),
+                       ("user boss all\n", set()),
+                       ("listener tcp all\ndefault all\n", set()),
+                       ("listener tcp read,write\nuser boss all\n", set()),
+                       ("listener unix all\nuser boss all\n", set())):
+        with Ruled(rules, "-t", "1", tcp=True, users=users) as d:
+            assert {name for name in (b"boss", b"app", b"other") if may_config(d, name)} == who, rules
+    with Ruled("listener unix all\ndefault all\n", "-t", "1") as d:
+        assert not may_config(d)
+    # It ends when the rules say so.
+    with Ruled("listener tcp all\nuser boss all\n", "-t", "1", tcp=True, users=users) as d:
+        assert may_config(d, b"boss")
+        with d.login(b"boss") as c:
+            d.write("listener tcp read,write\nuser boss all\n")
+            d.reload("(2 rules)")
+            assert c.ask(b"config get hz") == NO_ADMIN
+            c.send(b"config set hz 11\r\nconfig rewrite\r\nconfig reload\r\n")
+            assert [c.line() for _ in range(3)] == [NO_ADMIN] * 3
 
 
 def test_default_is_as_memcached():

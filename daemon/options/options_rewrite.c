@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See options_rewrite.h.
+ */
+#include "daemon/options/options_rewrite.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/options/conf_edit.h"
+#include "daemon/options/options.h"
+#include "daemon/options/options_live.h"
+#include "daemon/options/options_value.h"
+#include "lib/base/context.h"
+
+/* Has a line of the files of --config named it last? */
+static bool has_line(const struct settings *files, enum option_id id)
+{
+    const enum option_source source = setting_source(files, id);
+
+    /* An empty value takes it back to its default. */
+    return (source == OPTION_FILE || source == OPTION_DEFAULT) &&
+           files->places[id].file != NULL;
+}
+
+/* Write a value into the text of its file. False after a message. */
+static bool edit(struct options_rewrite *r, const char *config_path, enum option_id id)
+{
+    const struct option_place *place = &r->files.places[id];
+    const bool is_there = has_line(&r->files, id);
+    struct conf_text *text = conf_texts_find(&r->texts, is_there ? place->file : config_path);
+    char value[OPTION_TEXT_BYTES];
+    const char *typed = option_typed(&r->live, id, value);
+    enum conf_edit result;
+    struct buf out;
+
+    if (text == NULL) {
+        option_say("%s: it has changed meanwhile\n", is_there ? place->file : config_path);
+        return false;
+    }
+    buf_init(&out);
+    result = is_there ? conf_edit_value(&out, conf_text_now(text), place->line, typed)
+                      : conf_edit_add(&out, conf_text_now(text), option_name(id), typed);
+    if (result != CONF_EDITED) {
+        option_say("%s: %s\n", text->path,
+                   result == CONF_EDIT_NO_MEMORY ? "out of memory" : "it has no such line");
+        buf_fini(&out);
+        return false;
+    }
+    buf_fini(&text->now);
+    text->now = out;
+    text->is_edited = true;
+    r->edits[r->edit_count++] = id;
+    return true;
+}
+
+/* Write what differs from what a start would have by the files as they are. */
+static bool edit_all(struct options_rewrite *r, const struct settings *given)
+{
+    enum option_id ids[OPTION_COUNT];
+    char text[OPTION_TEXT_BYTES];
+    char other[OPTION_TEXT_BYTES];
+    const unsigned count = options_differing(&r->live, &r->next, true, ids);
+
+    for (unsigned i = 0; i < count; i++) {
+        const bool is_flag = setting_source(&r->next, ids[i]) == OPTION_COMMAND_LINE;
+        const bool is_same = strcmp(option_typed(&r->live, ids[i], text),
+                                    option_typed(&r->files, ids[i], other)) == 0;
+
+        /* Where the command line counts, the file may have the value already. */
+        if ((!is_flag || !is_same) && !edit(r, given->config_path, ids[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool options_rewrite_plan(const struct settings *given, const struct settings *live,
+                          struct options_rewrite *out, option_sink_fn sink)
+{
+    bool is_done;
+
+    must_be_main();
+    must(given->config_path != NULL);
+    memset(out, 0, sizeof(*out));
+    options_copy_live(&out->live, live);
+    if (!options_read_files(given, &out->files, &out->texts, sink) ||
+        !options_read_again(given, &out->next, &out->texts, sink)) {
+        return false;
+    }
+    option_messages_to(sink);
+    is_done = edit_all(out, given);
+    option_messages_to(NULL);
+    if (!is_done) {
+        return false;
+    }
+    settings_fini(&out->files);
+    settings_fini(&out->next);
+    if (!options_read_files(given, &out->files, &out->texts, sink) ||
+        !options_read_again(given, &out->next, &out->texts, sink)) {
+        return false;
+    }
+    out->overridden_count = options_differing(&out->live, &out->next, true, out->overridden);
+    return true;
+}
+
+void options_rewrite_fini(struct options_rewrite *r)
+{
+    must_be_main();
+    settings_fini(&r->files);
+    settings_fini(&r->next);
+    conf_texts_fini(&r->texts);
+    memset(r, 0, sizeof(*r));
+}

@@ -1,0 +1,550 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See reconfigure.h. All but write_files() runs on main.
+ */
+#include "daemon/service/reconfigure.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "daemon/access/complaint.h"
+#include "daemon/base/file_edit.h"
+#include "daemon/base/log.h"
+#include "daemon/base/pool.h"
+#include "daemon/options/conf_line.h"
+#include "daemon/options/options.h"
+#include "daemon/options/options_live.h"
+#include "daemon/options/options_print.h"
+#include "daemon/options/options_rewrite.h"
+#include "daemon/options/options_value.h"
+#include "daemon/service/listener.h"
+#include "daemon/service/notify.h"
+#include "daemon/service/renewal.h"
+#include "daemon/service/server.h"
+#include "lib/base/context.h"
+#include "lib/base/mem.h"
+#include "proto/text_compose.h"
+
+/* A reason; what is longer is cut, and stands in the log as a whole. */
+#define WHY_BYTES 512
+
+/* Asks in the order they came. */
+struct ask_list {
+    struct config_ask *first;
+    struct config_ask *last; /* valid while first is not NULL */
+};
+
+/* A reload that waits for the certificates. */
+struct reload_wait {
+    struct certs_ask certs; /* stands first: it is released as a whole */
+    struct config_ask *ask; /* NULL: it was answered meanwhile */
+    struct reload_wait *next;
+    char why[WHY_BYTES]; /* what was wrong before; "": nothing */
+};
+
+struct reconfigure {
+    struct pool_job job; /* stands first; comes back to main */
+
+    /* [const] */
+    struct server *server; /* [borrowed] */
+    struct pool *pool;     /* owned; one thread; NULL: there is no --config, or stopped */
+    bool is_stopped;
+    bool is_abandoned; /* the thread still uses it: it stays */
+
+    /* [main] */
+    struct reload_wait *reloads; /* owned by the certificates, which give each back */
+    struct ask_list waiting;     /* for the next rewrite */
+    struct ask_list under_way;   /* for the one that runs */
+    bool is_writing;
+
+    /* of the job while it runs, else [main] */
+    struct options_rewrite plan; /* valid while is_writing */
+    char why[WHY_BYTES];         /* "": it is written */
+};
+
+static struct reconfigure *reconfigure_of(struct server *s)
+{
+    must_be_main();
+    return s->reconfigure;
+}
+
+/* ---- answers ----------------------------------------------------------------------------- */
+
+static void list_add(struct ask_list *list, struct config_ask *ask)
+{
+    ask->next = NULL;
+    if (list->first == NULL) {
+        list->first = ask;
+    } else {
+        list->last->next = ask;
+    }
+    list->last = ask;
+}
+
+/* A line about an option, before the last one of the answer. */
+static void add_line(struct config_ask *ask, const char *word, enum option_id id,
+                     const char *value)
+{
+    char name[OPTION_TEXT_BYTES];
+
+    option_shown_name(id, name);
+    ask->is_composed = ask->is_composed && buf_printf(&ask->reply, "%s %s ", word, name) &&
+                       conf_value_append(&ask->reply, value) &&
+                       buf_append(&ask->reply, "\r\n", 2);
+}
+
+static void answer(struct config_ask *ask)
+{
+    mailbox_post(ask->to, &ask->answer);
+}
+
+static void answer_ok(struct config_ask *ask)
+{
+    ask->is_composed =
+        ask->is_composed && buf_append(&ask->reply, REPLY_BYTES(OK), REPLY_LEN(OK));
+    answer(ask);
+}
+
+/* compose: text_compose_refusal() if the operator can do something else, or ..._failure(). */
+static void answer_error(struct config_ask *ask, size_t (*compose)(char *, struct span),
+                         const char *why)
+{
+    char text[TEXT_REPLY_MAX];
+    const size_t len = compose(text, span_str(why));
+
+    buf_clear(&ask->reply);
+    ask->is_composed = buf_append(&ask->reply, text, len);
+    answer(ask);
+}
+
+static void answer_all(struct ask_list *list, size_t (*compose)(char *, struct span),
+                       const char *why)
+{
+    while (list->first != NULL) {
+        struct config_ask *ask = list->first;
+
+        list->first = ask->next;
+        answer_error(ask, compose, why);
+    }
+}
+
+/* ---- files that are read again ----------------------------------------------------------- */
+
+/* [main] The first that is wrong with the files of options. */
+static char first_bad[WHY_BYTES];
+
+static void note_bad_option(const char *text)
+{
+    if (first_bad[0] == '\0') {
+        snprintf(first_bad, sizeof(first_bad), "%s", text);
+    }
+    log_error("options, %s", text);
+}
+
+/* Log what was taken of the files, and what waits. before: the live options as they were. */
+static void log_options(const struct settings *now, const struct settings *before,
+                        const struct settings *fresh, const enum option_id *taken,
+                        unsigned count)
+{
+    enum option_id waiting[OPTION_COUNT];
+    char old[OPTION_TEXT_BYTES];
+    char new[OPTION_TEXT_BYTES];
+    char where[OPTION_WHERE_BYTES];
+    const unsigned waits = options_differing(now, fresh, false, waiting);
+
+    for (unsigned i = 0; i < count; i++) {
+        log_notice("options, %s: %s -> %s (%s)", option_name(taken[i]),
+                   option_typed(before, taken[i], old), option_typed(fresh, taken[i], new),
+                   option_where(fresh, taken[i], where));
+    }
+    for (unsigned i = 0; i < waits; i++) {
+        log_notice("options, %s: %s -> %s waits for a restart (%s)", option_name(waiting[i]),
+                   option_typed(now, waiting[i], old), option_typed(fresh, waiting[i], new),
+                   option_where(fresh, waiting[i], where));
+    }
+}
+
+/* A line of the answer for each option that is not live and has another value in the files. */
+static void tell_waiting(struct config_ask *ask, const struct settings *now,
+                         const struct settings *next)
+{
+    enum option_id ids[OPTION_COUNT];
+    char text[OPTION_TEXT_BYTES];
+    const unsigned count = options_differing(now, next, false, ids);
+
+    for (unsigned i = 0; i < count; i++) {
+        add_line(ask, "RESTART", ids[i], option_typed(next, ids[i], text));
+    }
+}
+
+/*
+ * Read the files of options again: all that is new in them, or nothing; then first_bad says
+ * why. ask: NULL, or who is told what waits for a restart.
+ */
+static void reload_options(struct server *s, struct config_ask *ask)
+{
+    struct settings *now = s->crew.settings;
+    struct settings before;
+    struct settings fresh;
+    struct live_refusal refusal;
+    enum option_id ids[OPTION_COUNT];
+    char where[OPTION_WHERE_BYTES];
+    unsigned count;
+
+    memset(&before, 0, sizeof(before));
+    options_copy_live(&before, now);
+    if (!options_read_again(now, &fresh, NULL, note_bad_option)) {
+        log_error("options, kept those in use: the files have errors");
+        settings_fini(&fresh);
+        return;
+    }
+    first_bad[0] = '\0'; /* there may have been a warning */
+    if (live_take(&s->crew, &fresh, ids, &count, &refusal)) {
+        log_options(now, &before, &fresh, ids, count);
+        log_notice("options, read again (%u changed)", count);
+        if (ask != NULL) {
+            tell_waiting(ask, now, &fresh);
+        }
+    } else {
+        log_error("options, kept those in use: %s: %s", option_name(refusal.id), refusal.why);
+        snprintf(first_bad, sizeof(first_bad), "%.*s: %s: %s", WHY_BYTES / 2,
+                 option_where(&fresh, refusal.id, where), option_name(refusal.id), refusal.why);
+    }
+    settings_fini(&fresh);
+}
+
+/* A server that stops does not say that it serves. */
+static void tell_manager(const struct server *s, bool begins)
+{
+    if (s->stopping == CREW_STOP_NONE) {
+        if (begins) {
+            notify_reloading();
+        } else {
+            notify_ready("serving");
+        }
+    }
+}
+
+static void end_reload(struct config_ask *ask, const char *why)
+{
+    if (why[0] != '\0') {
+        answer_error(ask, text_compose_refusal, why);
+    } else {
+        answer_ok(ask);
+    }
+}
+
+static void on_certs(struct message *m, void *receiver)
+{
+    struct reload_wait *wait =
+        (struct reload_wait *)(void *)((char *)m - offsetof(struct reload_wait, certs.answer));
+    struct reconfigure *r = reconfigure_of(receiver);
+
+    if (wait->ask != NULL) {
+        struct reload_wait **link = &r->reloads;
+
+        while (*link != wait) {
+            link = &(*link)->next;
+        }
+        *link = wait->next;
+        end_reload(wait->ask,
+                   wait->why[0] != '\0' || wait->certs.is_loaded ? wait->why : wait->certs.why);
+    }
+    mem_free(wait);
+}
+
+/* Have the certificates loaded; ask, which may be NULL, is answered after that. */
+static void reload_certs(struct server *s, struct config_ask *ask, const char *why)
+{
+    struct reconfigure *r = reconfigure_of(s);
+    struct reload_wait *wait = ask != NULL ? mem_zalloc(sizeof(*wait)) : NULL;
+
+    if (wait == NULL) {
+        renewal_want(s);
+        if (ask != NULL) {
+            answer_error(ask, text_compose_failure, "out of memory");
+        }
+        return;
+    }
+    wait->ask = ask;
+    snprintf(wait->why, sizeof(wait->why), "%s", why);
+    wait->certs.answer.fn = on_certs;
+    wait->certs.to = &s->crew.main_mailbox;
+    wait->next = r->reloads;
+    r->reloads = wait;
+    renewal_on_ask(&wait->certs.message, s);
+}
+
+static void reload(struct server *s, struct config_ask *ask)
+{
+    const bool has_options =
+        s->crew.settings->config_path != NULL || s->crew.settings->memcached_conf_path != NULL;
+    bool has_new;
+    const bool has_access = access_reload(&s->crew.access, &has_new);
+    const char *why;
+
+    must_be_main();
+    tell_manager(s, true);
+    first_bad[0] = '\0';
+    if (has_options) {
+        reload_options(s, ask);
+    }
+    if (has_new) {
+        crew_doubt_logins(&s->crew);
+        access_log_reload(&s->crew.access);
+        listeners_check_rules(s);
+    }
+    why = first_bad[0] != '\0' ? first_bad : complaint_first();
+    if (s->crew.tls != NULL) {
+        reload_certs(s, ask, why); /* says when it is done */
+        return;
+    }
+    tell_manager(s, false);
+    if (!has_options && !has_access) {
+        log_notice("server, has nothing to reload");
+        why = "there is nothing to reload: no file was given";
+    }
+    if (ask != NULL) {
+        end_reload(ask, why);
+    }
+}
+
+void reconfigure_reload(struct server *s)
+{
+    reload(s, NULL);
+}
+
+/* ---- files that are written -------------------------------------------------------------- */
+
+static bool prepare_edits(struct options_rewrite *plan, struct file_edit *edits,
+                          unsigned *count, char why[WHY_BYTES])
+{
+    for (size_t i = 0; i < plan->texts.count; i++) {
+        struct conf_text *text = &plan->texts.items[i];
+
+        if (!text->is_edited) {
+            continue;
+        }
+        edits[*count] = (struct file_edit){
+            .path = text->path,
+            .old = span_of(text->old.bytes, text->old.len),
+            .text = buf_span(&text->now),
+        };
+        if (!file_edit_prepare(&edits[*count], why, WHY_BYTES)) {
+            return false;
+        }
+        (*count)++;
+    }
+    return true;
+}
+
+/* All new files are on the disk before the first takes the place of an old one. */
+static void write_files(struct pool_job *job)
+{
+    struct reconfigure *r = (struct reconfigure *)(void *)job;
+    struct file_edit *edits = mem_zalloc((r->plan.texts.count + 1) * sizeof(*edits));
+    unsigned count = 0;
+    unsigned done = 0;
+
+    must_be_pool();
+    r->why[0] = '\0';
+    if (edits == NULL) {
+        snprintf(r->why, sizeof(r->why), "out of memory");
+        return;
+    }
+    if (prepare_edits(&r->plan, edits, &count, r->why)) {
+        while (done < count && file_edit_commit(&edits[done], r->why, sizeof(r->why))) {
+            done++;
+        }
+    }
+    for (; done < count; done++) {
+        file_edit_discard(&edits[done]);
+    }
+    mem_free(edits);
+}
+
+static void forget_write(struct pool_job *job)
+{
+    (void)job; /* it is part of the struct */
+}
+
+static void begin_rewrite(struct reconfigure *r);
+
+/* What the operator has to know although all was written. */
+static void tell_notes(const struct reconfigure *r, struct config_ask *ask)
+{
+    char text[OPTION_TEXT_BYTES];
+
+    for (unsigned i = 0; i < r->plan.overridden_count; i++) {
+        add_line(ask, "OVERRIDDEN", r->plan.overridden[i],
+                 option_typed(&r->plan.next, r->plan.overridden[i], text));
+    }
+    tell_waiting(ask, r->server->crew.settings, &r->plan.next);
+}
+
+static void log_rewrite(const struct reconfigure *r)
+{
+    char text[OPTION_TEXT_BYTES];
+    char where[OPTION_WHERE_BYTES];
+
+    for (unsigned i = 0; i < r->plan.edit_count; i++) {
+        const enum option_id id = r->plan.edits[i];
+
+        log_notice("options, wrote %s = %s (%s)", option_name(id),
+                   option_typed(&r->plan.live, id, text),
+                   option_where(&r->plan.files, id, where));
+    }
+    log_notice("options, written to the configuration files (%u changed)", r->plan.edit_count);
+}
+
+/* The rewrite has ended; r->why says how. */
+static void end_rewrite(struct reconfigure *r)
+{
+    if (r->why[0] != '\0') {
+        log_error("options, not written: %s", r->why);
+        answer_all(&r->under_way, text_compose_failure, r->why);
+    } else {
+        live_note_given(&r->server->crew, &r->plan.next);
+        log_rewrite(r);
+    }
+    while (r->under_way.first != NULL) {
+        struct config_ask *ask = r->under_way.first;
+
+        r->under_way.first = ask->next;
+        tell_notes(r, ask);
+        answer_ok(ask);
+    }
+    options_rewrite_fini(&r->plan);
+    r->is_writing = false;
+    begin_rewrite(r);
+}
+
+static void on_written(struct message *m, void *receiver)
+{
+    struct reconfigure *r = (struct reconfigure *)(void *)m;
+
+    must_be_main();
+    (void)receiver;
+    if (!r->is_stopped) {
+        end_rewrite(r);
+    }
+}
+
+/* Begin a rewrite if one is wanted and none is under way. */
+static void begin_rewrite(struct reconfigure *r)
+{
+    struct crew *crew = &r->server->crew;
+    struct settings live;
+
+    if (r->is_writing || r->waiting.first == NULL) {
+        return;
+    }
+    r->under_way = r->waiting;
+    r->waiting.first = NULL;
+    if (r->pool == NULL) {
+        answer_all(&r->under_way, text_compose_refusal,
+                   "there is no configuration file: the server was started without --config");
+        return;
+    }
+    first_bad[0] = '\0';
+    live_copy(crew, &live);
+    if (!options_rewrite_plan(crew->settings, &live, &r->plan, note_bad_option)) {
+        log_error("options, not written: the files have errors");
+        answer_all(&r->under_way, text_compose_refusal, first_bad);
+        options_rewrite_fini(&r->plan);
+        return;
+    }
+    r->why[0] = '\0';
+    r->is_writing = true;
+    if (r->plan.edit_count == 0) {
+        end_rewrite(r);
+    } else {
+        must(pool_post(r->pool, &r->job)); /* it is the only one */
+    }
+}
+
+/* ---- asks -------------------------------------------------------------------------------- */
+
+void reconfigure_on_ask(struct message *m, void *receiver)
+{
+    struct config_ask *ask = (struct config_ask *)(void *)m; /* the message stands first */
+    struct reconfigure *r = reconfigure_of(receiver);
+
+    if (r->is_stopped) {
+        mem_free(ask); /* the workers have ended, and so has its client */
+        return;
+    }
+    ask->is_composed = true;
+    if (ask->wish == CONFIG_RELOAD) {
+        reload(receiver, ask);
+    } else {
+        list_add(&r->waiting, ask);
+        begin_rewrite(r);
+    }
+}
+
+/* ---- life -------------------------------------------------------------------------------- */
+
+int reconfigure_start(struct server *s)
+{
+    struct reconfigure *r;
+
+    must_be_main();
+    r = mem_zalloc(sizeof(*r));
+    if (r == NULL) {
+        log_error("options, cannot start (out of memory)");
+        return EX_OSERR;
+    }
+    r->server = s;
+    r->job.message.fn = on_written;
+    r->job.to = &s->crew.main_mailbox;
+    r->job.run = write_files;
+    r->job.forget = forget_write;
+    s->reconfigure = r;
+    if (s->crew.settings->config_path != NULL) {
+        r->pool = pool_start("config", 1);
+        if (r->pool == NULL) {
+            log_error("options, cannot start a thread for files");
+            return EX_OSERR;
+        }
+    }
+    return 0;
+}
+
+void reconfigure_stop(struct server *s)
+{
+    static const char stopping[] = "the server is stopping";
+    struct reconfigure *r = reconfigure_of(s);
+
+    if (r == NULL || r->is_stopped) {
+        return;
+    }
+    r->is_stopped = true;
+    answer_all(&r->under_way, text_compose_failure, stopping);
+    answer_all(&r->waiting, text_compose_failure, stopping);
+    for (; r->reloads != NULL; r->reloads = r->reloads->next) {
+        answer_error(r->reloads->ask, text_compose_failure, stopping);
+        r->reloads->ask = NULL;
+    }
+    if (pool_stop(r->pool)) {
+        if (r->is_writing) {
+            options_rewrite_fini(&r->plan);
+        }
+    } else {
+        /* The thread may still use all of it: it is not released. The process ends anyway. */
+        log_warn("options, abandoned a rewrite that did not end");
+        r->is_abandoned = true;
+    }
+    r->pool = NULL;
+}
+
+void reconfigure_destroy(struct server *s)
+{
+    must_be_main();
+    if (s->reconfigure == NULL || !s->reconfigure->is_abandoned) {
+        mem_free(s->reconfigure);
+    }
+    s->reconfigure = NULL;
+}

@@ -1,0 +1,375 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""`config rewrite` and `config reload` of a running server: what the files have afterwards, what the
+operator is told, and that a file is written whole or not at all. tests/daemon/options/
+test_options_rewrite.c has what is written for any files."""
+import contextlib
+import ctypes
+import os
+import pwd
+import re
+import stat
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import mayfly                                                           # noqa: E402
+from mayfly import Inapplicable, wait_for                               # noqa: E402
+
+CLONE_NEWNS = 0x20000
+MS_REC, MS_PRIVATE = 16384, 1 << 18
+MARK = "\n# Set while the server ran, written by config rewrite:\n"
+
+
+def Daemon(path, *args, **kw):
+    return mayfly.Daemon("--config", path, *args, **{"control": True, **kw})
+
+
+@contextlib.contextmanager
+def folder(**files):
+    """A folder with these files; __ in a name stands for a point."""
+    with tempfile.TemporaryDirectory(prefix="mayfly-rewrite.") as made:
+        os.chmod(made, 0o755)
+        for name, text in files.items():
+            write(os.path.join(made, name.replace("__", ".")), text)
+        yield made
+
+
+def as_root():
+    return ["-u", "root"] if os.geteuid() == 0 else []
+
+
+def write(path, text):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", newline="") as f:
+        f.write(text)
+
+
+def read(path):
+    with open(path, newline="") as f:
+        return f.read()
+
+
+def answer(c, line):
+    """The lines of an answer, to its last."""
+    c.send(line + b"\r\n")
+    lines = []
+    while not lines or not re.match(r"OK$|END$|(CLIENT_|SERVER_)?ERROR", lines[-1]):
+        lines.append(c.line().decode())
+    return lines
+
+
+def values(c):
+    return {line.split(" ", 2)[1]: line for line in answer(c, b"config get *")[:-1]}
+
+
+def change(c, **options):
+    for name, value in options.items():
+        assert answer(c, b"config set %s %s" % (name.encode(), str(value).encode())) == ["OK"], name
+
+
+# ---- rewrite --------------------------------------------------------------------------------------
+
+def test_the_next_start_has_the_same_values():
+    with folder(a__conf="# mine\nhz = 20 # so\nthreads = 1\ninclude = more\nidle-timeout = 9") as here:
+        path, more = here + "/a.conf", here + "/more/b.conf"
+        write(more, "ttl-jitter = 5\n")
+        with Daemon(path) as d, d.operator() as c:
+            change(c, hz=33, ttl_jitter=7, verbose=1, conn_limit=500)
+            assert answer(c, b"config rewrite") == ["OK"]
+            before = values(c)
+            assert read(path) == ("# mine\nhz = 33 # so\nthreads = 1\ninclude = more\nidle-timeout = 9\n"
+                                  + MARK + "conn-limit = 500\nverbose = 1\n"), read(path)
+            assert read(more) == "ttl-jitter = 7\n"
+            # It is what config reset goes back to, and nothing is new to a reload.
+            change(c, hz=44)
+            assert answer(c, b"config reset *") == ["OK"] and values(c) == before
+            assert answer(c, b"config reload") == ["OK"] and values(c) == before
+            wait_for(lambda: "options, read again (0 changed)" in d.log(), "nothing is new")
+            assert "options, wrote hz = 33 (%s:2)" % path in d.log(), d.log()
+            # And once more, below the same mark.
+            change(c, hotkeys=100)
+            assert answer(c, b"config rewrite") == ["OK"]
+            assert read(path).endswith(MARK + "conn-limit = 500\nverbose = 1\nhotkeys = 100\n"), read(path)
+            before = values(c)
+        with Daemon(path) as d, d.operator() as c:
+            after = values(c)
+            for one in (before, after):
+                for name in ("unix_socket", "control"):
+                    del one[name]           # of another folder
+            assert after == before
+        got = subprocess.run([mayfly.PROGRAM, *as_root(), "--config", path, "--check-config"], stdin=subprocess.DEVNULL,
+                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=mayfly.PATIENCE)
+        assert got.returncode == 0 and got.stdout.endswith(b"ok\n"), got
+        assert sorted(os.listdir(here)) == ["a.conf", "more"] and os.listdir(here + "/more") == ["b.conf"]
+
+
+def test_what_the_next_start_has_otherwise_is_told():
+    with folder(a__conf="threads = 1\n") as here:
+        path = here + "/a.conf"
+        with Daemon(path, "-o", "hz=20") as d, d.operator() as c:
+            assert answer(c, b"config rewrite") == ["OK"]
+            assert read(path) == "threads = 1\n"            # flags are not written
+            write(path, "threads = 2\nauth-file = \"/a # b\"\n")
+            change(c, hz=30)
+            lines = answer(c, b"config rewrite")
+            assert lines[0] == "OVERRIDDEN hz 20" and lines[-1] == "OK", lines
+            assert sorted(lines[1:-1]) == ['RESTART auth_file "/a # b"', "RESTART protocol ascii", "RESTART threads 2"], lines
+            assert read(path) == 'threads = 2\nauth-file = "/a # b"\n' + MARK + "hz = 30\n"
+
+
+def test_without_a_file():
+    with mayfly.Daemon("-t", "1", control=True) as d, d.operator() as c:
+        assert answer(c, b"config rewrite") == \
+            ["CLIENT_ERROR there is no configuration file: the server was started without --config"]
+        assert answer(c, b"config reload") == ["CLIENT_ERROR there is nothing to reload: no file was given"]
+
+
+def test_memcached_conf_is_not_written():
+    with folder(a__conf="threads = 1\n", m__conf="-R 33\n-m 100\n") as here:
+        with Daemon(here + "/a.conf", "--memcached-conf", here + "/m.conf") as d, d.operator() as c:
+            assert values(c)["max_reqs_per_event"] == "CONFIG max_reqs_per_event 33"
+            change(c, max_reqs_per_event=44)
+            assert answer(c, b"config rewrite") == ["OK"]
+        assert read(here + "/m.conf") == "-R 33\n-m 100\n"
+        assert read(here + "/a.conf") == "threads = 1\n" + MARK + "max-reqs-per-event = 44\n"
+
+
+def test_links_lead_to_the_file():
+    with folder(real__conf="threads = 1\nhz = 20\n") as here:
+        os.mkdir(here + "/etc")
+        os.symlink("../real.conf", here + "/etc/a.conf")
+        os.chmod(here + "/real.conf", 0o640)
+        with Daemon(here + "/etc/a.conf") as d, d.operator() as c:
+            change(c, hz=21)
+            assert answer(c, b"config rewrite") == ["OK"]
+        assert os.readlink(here + "/etc/a.conf") == "../real.conf"
+        assert read(here + "/real.conf") == "threads = 1\nhz = 21\n"
+        assert stat.S_IMODE(os.stat(here + "/real.conf").st_mode) == 0o640
+        assert sorted(os.listdir(here)) == ["etc", "real.conf"] and os.listdir(here + "/etc") == ["a.conf"]
+
+
+def test_errors_of_the_files_are_told():
+    with folder(a__conf="threads = 1\nhz = 20\n") as here:
+        path = here + "/a.conf"
+        with Daemon(path) as d, d.operator() as c:
+            change(c, hz=21)
+            write(path, "threads = 1\n\nhz = fast\nport = x\n")
+            why = 'CLIENT_ERROR %s:3: Invalid value for hz: "fast" is not a number (1 to 500)' % path
+            for command in (b"config rewrite", b"config reload"):
+                assert answer(c, command) == [why]
+            os.unlink(path)
+            for command in (b"config rewrite", b"config reload"):
+                assert answer(c, command) == ["CLIENT_ERROR Cannot read the file %s (No such file or directory)" % path]
+            assert values(c)["hz"] == "CONFIG hz 21"
+
+
+# ---- what may fail --------------------------------------------------------------------------------
+
+def test_the_user_of_the_server_needs_file_and_folder():
+    if os.geteuid() != 0:
+        raise Inapplicable("not root")
+    nobody = pwd.getpwnam("nobody")
+    with folder(a__conf="threads = 1\nhz = 20\n") as here:
+        path = here + "/a.conf"
+        with Daemon(path, "-u", "nobody", user=False) as d, d.operator() as c:
+            change(c, hz=21)
+            assert answer(c, b"config rewrite") == ["SERVER_ERROR may not write %s (Permission denied)" % path]
+            os.chown(path, nobody.pw_uid, nobody.pw_gid)
+            assert answer(c, b"config rewrite") == ["SERVER_ERROR cannot make a file beside %s (Permission denied)" % path]
+            assert read(path) == "threads = 1\nhz = 20\n"
+            wait_for(lambda: "options, not written: may not write" in d.log(), "it is logged")
+            os.chown(here, nobody.pw_uid, nobody.pw_gid)
+            assert answer(c, b"config rewrite") == ["OK"]
+            found = os.stat(path)
+            assert (found.st_uid, found.st_gid) == (nobody.pw_uid, nobody.pw_gid)
+        assert read(path) == "threads = 1\nhz = 21\n"
+        assert os.listdir(here) == ["a.conf"]
+
+
+def test_confined():
+    """drop_privileges leaves the folder of the file."""
+    if mayfly.is_sanitized():
+        raise Inapplicable("a sanitizer makes calls of its own")
+    with folder(a__conf="threads = 1\nhz = 20\ninclude = more\n") as here:
+        write(here + "/more/b.conf", "ttl-jitter = 1\n")
+        got = subprocess.run([mayfly.PROGRAM, *as_root(), "-o", "drop_privileges", "--check-config"],
+                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if b"not built with" in got.stdout:
+            raise Inapplicable("mayflyd is built without seccomp")
+        with Daemon(here + "/a.conf", "-o", "drop_privileges") as d, d.operator() as c:
+            change(c, hz=21, ttl_jitter=2)
+            assert answer(c, b"config rewrite") == ["OK"]
+            assert answer(c, b"config reload") == ["OK"]
+        assert read(here + "/a.conf") == "threads = 1\nhz = 21\ninclude = more\n"
+        assert read(here + "/more/b.conf") == "ttl-jitter = 2\n"
+
+
+def small_disk(where, options):
+    """Run in the child: a small file system of its own there."""
+    def mount():
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.unshare(CLONE_NEWNS) != 0 or libc.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None) != 0 \
+                or libc.mount(b"none", where.encode(), b"tmpfs", 0, options.encode()) != 0:
+            raise OSError(ctypes.get_errno(), "cannot mount")
+        write(where + "/a.conf", "threads = 1\nhz = 20\n#" + "x" * 6000 + "\n")
+    return mount
+
+
+def test_a_full_disk_leaves_the_old_file():
+    if os.geteuid() != 0:
+        raise Inapplicable("not root")
+    with folder() as here:
+        os.mkdir(here + "/disk")
+        path = here + "/disk/a.conf"
+        try:
+            subprocess.run(["true"], preexec_fn=small_disk(here + "/disk", "size=12k"), check=True)
+        except (subprocess.SubprocessError, OSError):
+            raise Inapplicable("no file system can be mounted")
+        with Daemon(path, before=small_disk(here + "/disk", "size=12k")) as d, d.operator() as c:
+            inside = "/proc/%d/root%s" % (d.pid, path)
+            before = read(inside)
+            change(c, hz=21)
+            assert answer(c, b"config rewrite") == ["SERVER_ERROR cannot write %s (No space left on device)" % path]
+            assert read(inside) == before and os.listdir(os.path.dirname(inside)) == ["a.conf"]
+            assert values(c)["hz"] == "CONFIG hz 21"
+            with d.client() as other:
+                assert other.set(b"k", b"v") == b"STORED"
+
+
+def test_all_files_or_none():
+    if os.geteuid() != 0:
+        raise Inapplicable("not root")
+    nobody = pwd.getpwnam("nobody")
+    with folder(a__conf="threads = 1\nhz = 20\ninclude = more/b.conf\n") as here:
+        write(here + "/more/b.conf", "ttl-jitter = 1\n")
+        os.chown(here, nobody.pw_uid, -1)
+        os.chown(here + "/a.conf", nobody.pw_uid, nobody.pw_gid)
+        with Daemon(here + "/a.conf", "-u", "nobody", user=False) as d, d.operator() as c:
+            change(c, hz=21, ttl_jitter=2)
+            assert answer(c, b"config rewrite") == ["SERVER_ERROR may not write %s/more/b.conf (Permission denied)" % here]
+            assert read(here + "/a.conf") == "threads = 1\nhz = 20\ninclude = more/b.conf\n"
+            change(c, ttl_jitter=1)
+            assert answer(c, b"config rewrite") == ["OK"]
+            assert "hz = 21\n" in read(here + "/a.conf")
+
+
+def test_by_many_at_once():
+    """Each answer is given to who asked, and the file is whole at any moment."""
+    with folder(a__conf="threads = 1\nhz = 20\nttl-jitter = 1\n") as here:
+        path = here + "/a.conf"
+        with Daemon(path, "-t", "4") as d, contextlib.ExitStack() as stack:
+            clients = [stack.enter_context(d.operator()) for _ in range(6)]
+            for n in range(30):
+                for i, c in enumerate(clients):
+                    c.send(b"config set ttl_jitter %d\r\nconfig rewrite\r\nconfig reload\r\nconfig rewrite noreply\r\nmn\r\n"
+                           % ((n + i) % 100))
+            seen = set()
+            for c in clients:
+                for _ in range(30):
+                    assert [c.line() for _ in range(4)] == [b"OK"] * 3 + [b"MN"]
+                    text = read(path)
+                    assert re.fullmatch(r"threads = 1\nhz = 20\nttl-jitter = \d+\n", text), text
+                    seen.add(text)
+            assert answer(clients[0], b"config rewrite") == ["OK"]
+            assert values(clients[0])["ttl_jitter"].rsplit(" ", 1)[1] == read(path).rsplit(" ", 1)[1].strip()
+        assert os.listdir(here) == ["a.conf"]
+
+
+def test_a_crash_leaves_a_whole_file():
+    with folder(a__conf="threads = 1\nhz = 20\n#" + "x" * 100000 + "\nttl-jitter = 1\n") as here:
+        path = here + "/a.conf"
+        size = os.stat(path).st_size
+        for n in range(5):
+            with Daemon(path) as d:
+                with d.operator() as c:
+                    change(c, hz=100 + n)
+                    c.send(b"".join(b"config set ttl_jitter %d\r\nconfig rewrite\r\n" % (10 + i) for i in range(80)))
+                    wait_for(lambda: "hz = %d\n" % (100 + n) in read(path)[:100], "it writes")
+                d.process.kill()
+                d.process.wait()
+            assert abs(os.stat(path).st_size - size) < 10 and "ttl-jitter = " in read(path)[-20:]
+
+
+def test_a_client_that_has_left_harms_nobody():
+    with folder(a__conf="threads = 1\nhz = 20\n") as here, Daemon(here + "/a.conf") as d:
+        for n in range(50):
+            with d.operator() as c:
+                c.send(b"config set hz %d\r\nconfig rewrite\r\nconfig reload\r\n" % (50 + n))
+                if n % 2:
+                    c.reset()
+        def is_answered():      # once the others have left their places
+            with d.operator() as c:
+                return answer(c, b"config rewrite") == ["OK"]
+        wait_for(is_answered, "it is answered")
+
+
+def test_a_stop_answers():
+    """Those who wait get their answer, or the end of the connection."""
+    with folder(a__conf="threads = 1\nhz = 20\n") as here, Daemon(here + "/a.conf") as d, d.operator() as c:
+        c.send(b"".join(b"config set hz %d\r\nconfig rewrite\r\n" % (30 + n) for n in range(200)))
+        assert c.line() == b"OK"
+        assert d.stop() == 0
+        assert os.listdir(here) == ["a.conf"]
+        assert re.fullmatch(r"threads = 1\nhz = \d+\n", read(here + "/a.conf"))
+
+
+# ---- reload ---------------------------------------------------------------------------------------
+
+def test_reload_is_all_or_nothing():
+    with folder(a__conf="threads = 1\nhz = 20\nttl-jitter = 1\n") as here:
+        path = here + "/a.conf"
+        with Daemon(path) as d, d.operator() as c:
+            write(path, "threads = 4\nhz = 30\nttl-jitter = 2\n")
+            assert answer(c, b"config reload") == ["RESTART threads 4", "OK"]
+            assert values(c)["hz"] == "CONFIG hz 30" and values(c)["ttl_jitter"] == "CONFIG ttl_jitter 2"
+            write(path, "threads = 1\nhz = 40\nttl-jitter = 200\n")
+            assert answer(c, b"config reload") == \
+                ["CLIENT_ERROR %s:3: Invalid value for ttl-jitter: 200 is out of range (0 to 100)" % path]
+            write(path, "threads = 1\nhz = 40\nmemory-limit = 16000000\n")
+            assert answer(c, b"config reload") == \
+                ["CLIENT_ERROR %s:3: memory-limit: out of bounds or unable to adjust" % path]
+            assert values(c)["hz"] == "CONFIG hz 30"
+            write(path, "threads = 1\nhz = 40\n")
+            assert answer(c, b"config reload noreply\r\nconfig get hz") == ["CONFIG hz 40", "END"]
+
+
+def test_reload_tells_of_users_and_rules():
+    with folder(users="a:b\n", rules="default all\n") as here:
+        with mayfly.Daemon("-t", "1", "-Y", here + "/users", "--access", here + "/rules", control=True, wait=False) as d:
+            d.wait_for_operator()
+            with d.operator() as c:
+                assert answer(c, b"config reload") == ["OK"]
+                write(here + "/users", "a:b\nnothing\n")
+                assert answer(c, b"config reload") == ["CLIENT_ERROR authfile %s/users has a malformed entry in line 2 "
+                                                       "(should be 'user:password')" % here]
+                write(here + "/users", "a:b\n")
+                write(here + "/rules", "default all\nuser x\n")
+                assert answer(c, b"config reload") == ["CLIENT_ERROR %s/rules:2: a list of rights is missing" % here]
+                write(here + "/rules", "default none\n")
+                assert answer(c, b"config reload") == ["OK"]
+
+
+def test_reload_waits_for_certificates():
+    with folder() as here:
+        def make(name):
+            subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                            "-days", "2", "-subj", "/CN=" + name, "-keyout", here + "/key", "-out", here + "/cert"],
+                           check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        with mayfly.Daemon("-t", "1", control=True) as d, d.operator() as c:
+            if "ssl_enabled" not in c.stats(b"settings"):
+                raise Inapplicable("mayflyd is built without TLS")
+        make("one")
+        with mayfly.Daemon("-t", "1", "-Z", "-o", "ssl_chain_cert=%s/cert,ssl_key=%s/key" % (here, here), control=True,
+                           tcp=True, wait=False) as d:
+            d.wait_for_operator()
+            with d.operator() as c:
+                assert answer(c, b"config reload") == ["OK"]
+                write(here + "/key", "no key")
+                assert answer(c, b"config reload")[0].startswith("CLIENT_ERROR Error loading the ")
+
+
+if __name__ == "__main__":
+    mayfly.main(globals())
