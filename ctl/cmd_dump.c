@@ -54,11 +54,7 @@ static bool put_json(struct dump *d, const struct dump_item *item)
         json_name(j, "cas");
         json_u64(j, item->cas);
         json_name(j, "expires_at");
-        if (item->deadline_s < 0) {
-            json_null(j);
-        } else {
-            json_i64(j, item->deadline_s);
-        }
+        json_unsigned_or_null(j, item->deadline_s);
         json_name(j, "last_use_at");
         json_i64(j, item->access_s);
         json_name(j, "was_fetched");

@@ -167,11 +167,7 @@ static void ttl_words(char text[UNIT_TEXT_BYTES], int64_t ttl_s)
 static void put_ttl_json(struct json *j, const struct meta_answer *m)
 {
     json_name(j, "ttl_s");
-    if (m->ttl_s < 0) {
-        json_null(j);
-    } else {
-        json_i64(j, m->ttl_s);
-    }
+    json_unsigned_or_null(j, m->ttl_s);
 }
 
 /* ---- get --------------------------------------------------------------------------------- */

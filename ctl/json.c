@@ -128,6 +128,15 @@ void json_null(struct json *j)
     fputs("null", j->out);
 }
 
+void json_unsigned_or_null(struct json *j, int64_t v)
+{
+    if (v < 0) {
+        json_null(j);
+    } else {
+        json_i64(j, v);
+    }
+}
+
 /* The digits at s; returns how many. */
 static size_t digits(struct span s)
 {

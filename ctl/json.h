@@ -39,7 +39,8 @@ void json_name_of(struct json *j, struct span name);
 void json_text(struct json *j, struct span s);
 void json_u64(struct json *j, uint64_t v);
 void json_i64(struct json *j, int64_t v);
-void json_double(struct json *j, double v); /* null, unless it is finite */
+void json_unsigned_or_null(struct json *j, int64_t v); /* null, if it is negative */
+void json_double(struct json *j, double v);            /* null, unless it is finite */
 void json_bool(struct json *j, bool v);
 void json_null(struct json *j);
 

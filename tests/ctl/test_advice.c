@@ -2,12 +2,10 @@
 /* advice, host: each look sees what it is for, and nothing where all is well. */
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "ctl/advice.h"
+#include "tests/common/folder.h"
 #include "tests/common/unit.h"
 
 static struct facts facts;
@@ -219,60 +217,25 @@ TEST(another_host_is_not_judged)
 
 /* ---- host -------------------------------------------------------------------------------- */
 
-static char root[64];
-
-static void put_file(const char *path, const char *text)
-{
-    char whole[300];
-    FILE *f;
-
-    snprintf(whole, sizeof(whole), "%s%s", root, path);
-    for (char *p = whole + 1; *p != '\0'; p++) {
-        if (*p == '/') {
-            *p = '\0';
-            (void)mkdir(whole, 0700);
-            *p = '/';
-        }
-    }
-    f = fopen(whole, "w");
-    ck_assert_ptr_nonnull(f);
-    fputs(text, f);
-    fclose(f);
-}
-
-static void make_root(void)
-{
-    snprintf(root, sizeof(root), "/tmp/mayfly-host.XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(root));
-}
-
-static void remove_root(void)
-{
-    char command[100];
-
-    snprintf(command, sizeof(command), "rm -rf %s", root);
-    ck_assert_int_eq(system(command), 0);
-}
-
-TEST_FIXTURE(make_root, remove_root)
+TEST_FIXTURE(folder_make, folder_remove)
 
 TEST(what_the_kernel_says_is_read)
 {
     struct host h;
 
-    put_file("/proc/7/status", "Name:\tmayflyd\nVmRSS:\t    2048 kB\nVmSwap:\t       4 kB\n");
-    put_file("/proc/7/limits",
-             "Limit  Soft Limit  Hard Limit  Units\n"
-             "Max open files            1024                 4096     files\n");
-    put_file("/proc/7/cgroup", "0::/system.slice/mayflyd.service\n");
-    put_file("/sys/fs/cgroup/system.slice/mayflyd.service/memory.max", "max\n");
-    put_file("/sys/fs/cgroup/system.slice/memory.max", "1000000\n");
-    put_file("/proc/meminfo", "MemTotal:       1000 kB\nMemFree: 5 kB\n");
-    put_file("/proc/sys/vm/overcommit_memory", "1\n");
-    put_file("/proc/sys/net/core/somaxconn", "4096\n");
-    put_file("/sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
-    put_file("/sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n");
-    host_read(&h, root, 7);
+    folder_put("proc/7/status", "Name:\tmayflyd\nVmRSS:\t    2048 kB\nVmSwap:\t       4 kB\n");
+    folder_put("proc/7/limits",
+               "Limit  Soft Limit  Hard Limit  Units\n"
+               "Max open files            1024                 4096     files\n");
+    folder_put("proc/7/cgroup", "0::/system.slice/mayflyd.service\n");
+    folder_put("sys/fs/cgroup/system.slice/mayflyd.service/memory.max", "max\n");
+    folder_put("sys/fs/cgroup/system.slice/memory.max", "1000000\n");
+    folder_put("proc/meminfo", "MemTotal:       1000 kB\nMemFree: 5 kB\n");
+    folder_put("proc/sys/vm/overcommit_memory", "1\n");
+    folder_put("proc/sys/net/core/somaxconn", "4096\n");
+    folder_put("sys/kernel/mm/transparent_hugepage/enabled", "always [madvise] never\n");
+    folder_put("sys/devices/system/clocksource/clocksource0/current_clocksource", "tsc\n");
+    host_read(&h, folder, 7);
     ck_assert(h.has_process);
     ck_assert(h.resident_bytes == 2048 * 1024 && h.swapped_bytes == 4096);
     ck_assert(h.files_max == 1024);
@@ -287,8 +250,8 @@ TEST(a_group_without_a_limit_has_none)
 {
     struct host h;
 
-    put_file("/proc/7/cgroup", "0::/\n");
-    host_read(&h, root, 7);
+    folder_put("proc/7/cgroup", "0::/\n");
+    host_read(&h, folder, 7);
     ck_assert(isinf(h.cgroup_bytes));
 }
 
@@ -296,14 +259,14 @@ TEST(what_cannot_be_read_is_not_known)
 {
     struct host h;
 
-    host_read(&h, root, 7);
+    host_read(&h, folder, 7);
     ck_assert(!h.has_process && isnan(h.resident_bytes) && isnan(h.cgroup_bytes));
     ck_assert(isnan(h.memory_bytes) && h.huge_pages[0] == '\0' && h.clock[0] == '\0');
-    put_file("/proc/meminfo", "");
-    put_file("/proc/7/cgroup", "rubbish");
-    put_file("/proc/7/limits", "Max open files   unlimited unlimited files\n");
-    put_file("/sys/kernel/mm/transparent_hugepage/enabled", "none of these\n");
-    host_read(&h, root, 7);
+    folder_put("proc/meminfo", "");
+    folder_put("proc/7/cgroup", "rubbish");
+    folder_put("proc/7/limits", "Max open files   unlimited unlimited files\n");
+    folder_put("sys/kernel/mm/transparent_hugepage/enabled", "none of these\n");
+    host_read(&h, folder, 7);
     ck_assert(isnan(h.memory_bytes) && isnan(h.cgroup_bytes) && isnan(h.files_max));
     ck_assert_str_eq(h.huge_pages, "");
 }
