@@ -175,6 +175,7 @@ enum mf_err engine_start(struct engine *e, const struct engine_config *cfg)
     }
     e->item_bytes_max = cfg->item_size_max - ITEM_SIZE_EXTRA;
     pthread_mutex_init(&e->flush_lock, NULL);
+    pthread_mutex_init(&e->streams_lock, NULL);
     pthread_rwlock_init(&e->moves, NULL);
     budget_set_limit(&e->budget, (int64_t)cfg->limit_bytes);
     if (cfg->shards == 0 || cfg->item_size_max <= ITEM_SIZE_EXTRA ||
@@ -224,6 +225,7 @@ void engine_stop(struct engine *e)
     must_be_main();
     release_all(e);
     pthread_mutex_destroy(&e->flush_lock);
+    pthread_mutex_destroy(&e->streams_lock);
     pthread_rwlock_destroy(&e->moves);
 }
 

@@ -13,7 +13,8 @@
  *                  construction)
  *     remake       a new block for an item that stays what it is
  *     arith, erase, fetch, touch, flush    the other writes
- *     ship, walk   handing items over as they are: all of them, to a file or another server
+ *     ship         handing items over as they are, to a file or another server: all of them
+ *                  (walk), those that change (stream), or both by a thread (feed)
  *
  * Reads run under a read-side section and take no lock. Writes run in place under the shard's
  * lock; the functions here enter and leave it.
@@ -38,6 +39,7 @@
 #include "lib/base/reclaim.h"
 #include "lib/engine/router.h"
 #include "lib/memory/heat.h"
+#include "lib/shard/changes.h"
 #include "lib/shard/event.h"
 #include "lib/shard/shard_group.h"
 
@@ -87,7 +89,11 @@ struct engine {
     /* under flush_lock: one flush or change of the limit at a time */
     pthread_mutex_t flush_lock; /* only shards are entered while it is held */
     uint64_t flush_id;          /* flush commands so far */
-    pthread_rwlock_t moves;     /* walks read, who moves slots writes; nothing else is held */
+    /* what streams share (stream.h) */
+    pthread_mutex_t streams_lock; /* only shards are entered while it is held */
+    uint32_t streams;             /* under streams_lock: that there are */
+    struct changes_bell bell;
+    pthread_rwlock_t moves; /* walks read, who moves slots writes; nothing else is held */
     /* [rcu] */
     struct router router;
 };

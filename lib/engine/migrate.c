@@ -67,7 +67,7 @@ static enum outcome move_key(struct engine *e, const struct shard *from, uint64_
     const struct item *it =
         table_find(&from->table, from->memory.arena.base, hash, key.ptr, key.len);
     struct store st = {.mode = STORE_CAS, .hash = hash, .key = key, .may_wait = true};
-    struct store_over over = {.item = it, .is_copy = true};
+    struct store_over over = {.item = it, .is_copy = true, .is_move = true};
     char *copy;
     enum outcome out;
 

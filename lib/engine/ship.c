@@ -123,6 +123,34 @@ enum shipped ship_put(struct ship *s, const struct shard *shard, const struct it
     return SHIP_DONE;
 }
 
+enum shipped ship_meta(struct ship *s, const struct item *it)
+{
+    size_t bytes = SHIP_ITEM_BYTES + it->key_len;
+    struct ship_item out;
+
+    must_be_reading();
+    if (bytes > s->room) {
+        return SHIP_FULL;
+    }
+    s->room -= bytes;
+    describe(it, &out);
+    s->ops->meta(s->arg, &out);
+    return SHIP_DONE;
+}
+
+enum shipped ship_drop(struct ship *s, struct span key)
+{
+    size_t bytes = SHIP_ITEM_BYTES + key.len;
+
+    must_be_reading();
+    if (bytes > s->room) {
+        return SHIP_FULL;
+    }
+    s->room -= bytes;
+    s->ops->drop(s->arg, key);
+    return SHIP_DONE;
+}
+
 /* Hand over some bytes, with a rest wherever the room ends. */
 static bool put_bytes(struct ship *s, struct span bytes)
 {

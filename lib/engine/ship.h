@@ -51,6 +51,30 @@ struct ship_ops {
      * False: no more is wanted. Context: outside a section.
      */
     bool (*rest)(void *arg);
+
+    /* ---- for what changes: stream.h, feed.h; else NULL ---- */
+
+    /* Forget everything: all there is will come. False: see rest(). Context: as rest(). */
+    bool (*begin)(void *arg);
+    /*
+     * What came so far is all there is; from now on, changes. False: see rest(). Context: so.
+     */
+    bool (*complete)(void *arg);
+    /*
+     * An item has another deadline, cas or marks, and its value stays. NULL: item() is called.
+     */
+    void (*meta)(void *arg, const struct ship_item *it);
+    void (*drop)(void *arg, struct span key);
+    /*
+     * All is gone that came so far; or it will be at an instant, instead of at an earlier one.
+     */
+    void (*flush)(void *arg);
+    void (*flush_later)(void *arg, msec_t at);
+    /*
+     * Items past their deadline are shipped too, by a walk. What changes is shipped in any
+     * case: somebody who read the clock before may yet give such an item a later one.
+     */
+    bool takes_due;
 };
 
 struct ship {
@@ -78,6 +102,13 @@ static inline size_t ship_bytes(const struct item *it)
 
 /* Ship an item. Context: read side. */
 enum shipped ship_put(struct ship *s, const struct shard *shard, const struct item *it);
+
+/*
+ * Ship what an item has besides its value, or that a key is absent. SHIP_DONE, SHIP_FULL.
+ * Context: read side.
+ */
+enum shipped ship_meta(struct ship *s, const struct item *it);
+enum shipped ship_drop(struct ship *s, struct span key);
 
 /* Ship the rest of the value that was begun. False: see rest(). Context: outside a section. */
 bool ship_large(struct ship *s);

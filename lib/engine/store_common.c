@@ -39,7 +39,7 @@ enum outcome store_judge_mode(const struct visit *v, const struct store *st)
     unreachable();
 }
 
-void store_finish_specially(const struct visit *v, const struct store *st, struct item *it)
+void store_finish_specially(struct visit *v, const struct store *st, struct item *it)
 {
     const struct store_over *over = st->over;
 
@@ -53,6 +53,7 @@ void store_finish_specially(const struct visit *v, const struct store *st, struc
     }
     if (over != NULL && over->is_copy) {
         item_copy_use(v->item, it);
+        v->is_move = over->is_move;
     }
 }
 

@@ -60,10 +60,11 @@ struct store_over {
     uint16_t clears,
         sets;     /* marks of the new item: those of the old one without `clears`, and `sets` */
     bool is_copy; /* heat and last access are taken over */
+    bool is_move; /* into another shard: nothing changes for anyone */
 };
 
 /* The rest of store_finish(). Context: in shard. */
-void store_finish_specially(const struct visit *v, const struct store *st, struct item *it);
+void store_finish_specially(struct visit *v, const struct store *st, struct item *it);
 
 /* A new item takes over these bits of the heat of the item it replaces. Context: in shard. */
 static inline void store_inherit(const struct visit *v, struct item *it, uint8_t mask)
@@ -82,7 +83,7 @@ static inline void store_inherit(const struct visit *v, struct item *it, uint8_t
 }
 
 /* The last step of filling a block before it is linked. Context: in shard. */
-static inline void store_finish(const struct visit *v, struct store *st, struct item *it,
+static inline void store_finish(struct visit *v, struct store *st, struct item *it,
                                 uint8_t inherit)
 {
     shard_must_be_entered(v->to);

@@ -76,6 +76,7 @@ static void enter_by(struct visit *v, const struct route *rt, const struct route
         return;
     }
     v->from = rt->shards[rs->from];
+    v->is_move = false;
     enter_unflushed(v);
     /*
      * The cas of a key must grow even when another shard drew the last one: the block of values
@@ -186,6 +187,14 @@ bool visit_help(struct engine *e, const struct visit *v, enum outcome out)
         return true;
     }
     return memory_evicts(&v->needy->memory) && engine_steal(e, v->needy) == STEAL_DONE;
+}
+
+void visit_note_link(struct visit *v, handle_t h)
+{
+    shard_must_be_entered(v->to);
+    if (v->from == NULL || !v->is_move) {
+        shard_note_change(v->to, CHANGE_PUT, shard_item(v->to, h));
+    }
 }
 
 void visit_unlink(struct visit *v, enum death_reason reason)

@@ -31,6 +31,7 @@ enum visit_wait {
 struct visit {
     struct shard *to;
     struct shard *from; /* NULL when the slot does not move */
+    bool is_move;       /* if it does: the mover's, for whom nothing changes */
     uint64_t hash;
     struct span key;
     msec_t now;
@@ -185,18 +186,24 @@ static inline enum chain_id visit_chain(struct visit *v, uint64_t bytes, bool ha
     return evict_chain(ev, v->hash, bytes);
 }
 
+/* Write a record of what was linked. Context: in shard. */
+void visit_note_link(struct visit *v, handle_t h);
+
 /* Link a filled block in `to`, instead of what was found. Context: in shard. */
 static inline void visit_link(struct visit *v, handle_t h, enum death_reason reason)
 {
     shard_must_be_entered(v->to);
     if (v->slot != NULL && v->owner == v->to) {
         keyspace_replace(v->to, h, v->slot, reason);
-        return;
+    } else {
+        /* A reader looks in `from` first: link here before unlinking there. */
+        keyspace_insert(v->to, v->hash, h);
+        if (v->slot != NULL) {
+            keyspace_unlink_copy(v->owner, v->hash, v->slot, reason);
+        }
     }
-    /* A reader looks in `from` first: link here before unlinking there. */
-    keyspace_insert(v->to, v->hash, h);
-    if (v->slot != NULL) {
-        keyspace_unlink(v->owner, v->hash, v->slot, reason);
+    if (MF_UNLIKELY(v->to->changes != NULL)) {
+        visit_note_link(v, h);
     }
 }
 

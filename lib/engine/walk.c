@@ -55,7 +55,12 @@ void walk_begin(struct walk *w, struct engine *e, const struct ship_ops *ops, vo
     uint64_t total = 0;
 
     must_not_be_reading();
-    *w = (struct walk){.engine = e};
+    w->engine = e;
+    w->state = WALK_GOES_ON;
+    w->shard = 0;
+    w->cursor = 0;
+    w->resume = 0;
+    w->is_second = false;
     ship_init(&w->ship, ops, arg);
     must(pthread_rwlock_rdlock(&e->moves) == 0);
     for (uint32_t i = 0; i < e->shard_count; i++) {
@@ -63,6 +68,8 @@ void walk_begin(struct walk *w, struct engine *e, const struct ship_ops *ops, vo
         total += ctr_get(&e->shards[i]->counters, CTR_curr_items);
     }
     w->flushes = flushes_of(e);
+    atomic_store_explicit(&w->shipped, 0, memory_order_relaxed);
+    atomic_store_explicit(&w->expired, 0, memory_order_relaxed);
     atomic_store_explicit(&w->total, total, memory_order_relaxed);
 }
 
@@ -156,7 +163,7 @@ static enum shipped ship_picks(struct walk *w, const struct picks *p, msec_t now
     unsigned i = 0;
 
     while (i < n && out != SHIP_FULL && out != SHIP_LARGE) {
-        if (MF_UNLIKELY(item_is_due(p->at[i].item, now))) {
+        if (MF_UNLIKELY(item_is_due(p->at[i].item, now)) && !w->ship.ops->takes_due) {
             expired++;
         } else {
             out = ship_put(&w->ship, p->shard, p->at[i].item);

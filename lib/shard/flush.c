@@ -213,6 +213,9 @@ static void carry_out(struct shard *s, msec_t now, struct generation **out,
     } /* otherwise keep it: a burst of flushes must not cost a generation each */
     atomic_fetch_add_explicit(&s->flushes, 1, memory_order_release);
     atomic_store_explicit(&s->flush_at, MSEC_NEVER, memory_order_release);
+    if (s->changes != NULL) {
+        changes_put_flush(s->changes, CHANGE_FLUSH, s->flush_done, 0);
+    }
 }
 
 void shard_flush(struct shard *s, msec_t now)
@@ -253,6 +256,9 @@ void shard_flush_schedule(struct shard *s, msec_t at, uint64_t id)
             s->flush_id = id;
             atomic_store_explicit(&s->flush_at, at <= now ? now : at, memory_order_release);
             is_set = true;
+            if (at > now && s->changes != NULL) {
+                changes_put_flush(s->changes, CHANGE_LATER, id, at);
+            }
         }
         shard_leave(s);
     }

@@ -76,6 +76,7 @@ bool keyspace_set_deadline(struct shard *s, handle_t h, msec_t deadline)
     debug_must(item_has_ttl(shard_item(s, h)));
     if (MF_LIKELY(deadline != MSEC_NEVER) && wheel_retime(s->wheel, h, deadline)) {
         note_changed(s, deadline);
+        shard_note_change(s, CHANGE_META, shard_item(s, h));
         return true;
     }
     if (!wheel_reserve(s->wheel)) {
@@ -84,6 +85,7 @@ bool keyspace_set_deadline(struct shard *s, handle_t h, msec_t deadline)
     wheel_remove(s->wheel, h);
     atomic_store_explicit(&t->deadline, deadline, memory_order_relaxed);
     add_deadline(s, h);
+    shard_note_change(s, CHANGE_META, shard_item(s, h));
     return true;
 }
 
@@ -203,6 +205,7 @@ void keyspace_renew(struct shard *s, handle_t h, _Atomic handle_t *slot)
         chunks_head_moved(&s->memory, h);
     }
     succeed(s, h, slot);
+    shard_note_change(s, CHANGE_META, shard_item(s, h));
 }
 
 void keyspace_extend(struct shard *s, handle_t h, _Atomic handle_t *slot,
@@ -214,6 +217,7 @@ void keyspace_extend(struct shard *s, handle_t h, _Atomic handle_t *slot,
     ctr_add(&s->counters, CTR_overwritten_bytes, item_weight(shard_item(s, old)));
     chunks_extend(&s->memory, old, h, by);
     succeed(s, h, slot);
+    shard_note_change(s, CHANGE_PUT, shard_item(s, h));
     chunks_extended(&s->memory, old);
     ctr_add(&s->counters, CTR_total_items, 1);
     ctr_add(&s->counters, CTR_values_extended, 1);
@@ -236,18 +240,34 @@ static inline void count_death(struct shard *s, enum death_reason reason, uint64
     }
 }
 
-void keyspace_unlink(struct shard *s, uint64_t hash, _Atomic handle_t *slot,
-                     enum death_reason reason)
+static inline void unlink_item(struct shard *s, uint64_t hash, _Atomic handle_t *slot,
+                               enum death_reason reason, bool is_gone)
 {
     handle_t h = atomic_load_explicit(slot, memory_order_relaxed);
 
-    shard_must_be_entered(s);
     table_remove(&s->table, hash, slot);
+    if (is_gone) {
+        shard_note_change(s, CHANGE_DROP, shard_item(s, h));
+    }
     ctr_add(&s->counters, CTR_curr_items, -(uint64_t)1);
     count_death(s, reason, forget(s, h, reason));
     if ((s->table.count & 0xff) == 0) {
         shard_note_work(s); /* the index may have become too large */
     }
+}
+
+void keyspace_unlink(struct shard *s, uint64_t hash, _Atomic handle_t *slot,
+                     enum death_reason reason)
+{
+    shard_must_be_entered(s);
+    unlink_item(s, hash, slot, reason, true);
+}
+
+void keyspace_unlink_copy(struct shard *s, uint64_t hash, _Atomic handle_t *slot,
+                          enum death_reason reason)
+{
+    shard_must_be_entered(s);
+    unlink_item(s, hash, slot, reason, false);
 }
 
 /* ---- items dropped without a command that asks for it ------------------------------------ */

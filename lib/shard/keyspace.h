@@ -48,9 +48,13 @@ void keyspace_extend(struct shard *s, handle_t h, _Atomic handle_t *slot,
 void keyspace_unlink(struct shard *s, uint64_t hash, _Atomic handle_t *slot,
                      enum death_reason reason);
 
+/* The same when the key is in another shard by now. Context: in shard. */
+void keyspace_unlink_copy(struct shard *s, uint64_t hash, _Atomic handle_t *slot,
+                          enum death_reason reason);
+
 /*
- * The same for an item past its deadline, and for one that is dropped to make room. Counts it
- * and notifies the observer. how: one of the kinds of expiry. Context: in shard.
+ * keyspace_unlink() for an item past its deadline, and for one that is dropped to make room.
+ * Counts it and notifies the observer. how: one of the kinds of expiry. Context: in shard.
  */
 void keyspace_expire(struct shard *s, uint64_t hash, _Atomic handle_t *slot,
                      enum shard_event_kind how, msec_t now);

@@ -3,6 +3,7 @@
  * lib/shard: one shard, a part of the keys with everything that belongs to them.
  *
  *     shard      the struct, its lock, making and releasing it
+ *     changes    what becomes of keys, as records for whoever keeps a copy
  *     keyspace   items: linking, unlinking, expiring and evicting them, their deadlines
  *     owner      what the shard's memory asks of the shard
  *     expire     active expiry: slices of the cycle
@@ -33,6 +34,7 @@
 #include "lib/expiry/wheel.h"
 #include "lib/index/table.h"
 #include "lib/memory/memory.h"
+#include "lib/shard/changes.h"
 #include "lib/shard/shard_group.h"
 
 struct shard {
@@ -42,6 +44,7 @@ struct shard {
     struct shard_group *group; /* [borrowed] */
     uint64_t seed;
 
+    struct changes *changes; /* [lock] records of changes; NULL: nobody reads any */
     /* [atomic] read with every request, so it stands where nothing is written */
     _Atomic msec_t flush_at; /* everything here is flushed from then on; MSEC_NEVER */
 
@@ -132,6 +135,19 @@ void shard_fit_limit(struct shard *s);
  * workers and the reclaimer.
  */
 void shard_destroy(struct shard **s);
+
+/*
+ * Something became of an item: write a record of it. After the item was linked, before what was
+ * unlinked is killed. One branch if nobody reads it. Context: in shard.
+ */
+static inline void shard_note_change(struct shard *s, enum change_kind kind,
+                                     const struct item *it)
+{
+    shard_must_be_entered(s);
+    if (MF_UNLIKELY(s->changes != NULL)) {
+        changes_put(s->changes, kind, it->cas, item_key(it), it->key_len);
+    }
+}
 
 /* The shard's lock. Context: any thread, no other shard held except as router.h says. */
 static inline void shard_enter(struct shard *s)

@@ -2,7 +2,8 @@
 /*
  * What a set costs the engine when several threads write, without sockets: threads that are
  * each pinned to a CPU overwrite values. With one thread, with each thread on keys of its own
- * shard, and with each on all keys, where the shards' locks and lines go from CPU to CPU.
+ * shard, and with each on all keys, where the shards' locks and lines go from CPU to CPU; and
+ * with one thread once more, while the shards write records of changes.
  *
  *     bench_writes [-t THREADS] [-S SHARDS] [-k KEYS] [-s BYTES] [-d SECONDS] [-b BATCH]
  *                  [-r ROUNDS]
@@ -25,6 +26,7 @@
 #include "lib/engine/engine.h"
 #include "lib/engine/find.h"
 #include "lib/engine/store.h"
+#include "lib/engine/stream.h"
 #include "lib/shard/shard.h"
 #include "tests/bench/basics.h"
 #include "tests/common/rng.h"
@@ -33,9 +35,13 @@
 #define ROUNDS_MAX  99
 #define BATCH_MAX   64
 
-enum way { WAY_ONE, WAY_OWN, WAY_ALL, WAYS };
+enum way { WAY_ONE, WAY_OWN, WAY_ALL, WAY_RECORDED, WAYS };
 
-static const char *const way_names[] = {"one thread", "own shards", "all shards"};
+/* Of changes. */
+#define RING_BYTES (16u << 20)
+
+static const char *const way_names[] = {"one thread", "own shards", "all shards",
+                                        "with records"};
 
 struct key {
     char text[16];
@@ -137,13 +143,17 @@ static void *run(void *arg)
 static void measure(struct bench *b, enum way way, double *rate, double *cpu_ns)
 {
     struct thread threads[THREADS_MAX] = {0};
-    unsigned n = way == WAY_ONE ? 1 : b->set.threads;
+    unsigned n = way == WAY_ONE || way == WAY_RECORDED ? 1 : b->set.threads;
+    struct stream stream;
     uint64_t sets = 0;
     double cpu = 0;
     double began;
 
     b->way = way;
     b->stop = false;
+    if (way == WAY_RECORDED && stream_begin(&stream, &b->engine, RING_BYTES) != MF_OK) {
+        fail("no memory for records");
+    }
     pthread_barrier_init(&b->start, NULL, n + 1);
     for (unsigned i = 0; i < n; i++) {
         threads[i].b = b;
@@ -162,6 +172,9 @@ static void measure(struct bench *b, enum way way, double *rate, double *cpu_ns)
     *rate = (double)sets / (seconds_of(CLOCK_MONOTONIC) - began);
     *cpu_ns = cpu * 1e9 / (double)sets;
     pthread_barrier_destroy(&b->start);
+    if (way == WAY_RECORDED) {
+        stream_end(&stream);
+    }
 }
 
 static void make_keys(struct bench *b)

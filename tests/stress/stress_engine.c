@@ -36,6 +36,7 @@ int main(void)
         .flushes = true,
         .moves_slots = true,
         .mover_rest_us = 500,
+        .ring_bytes = 4ULL << 20,
     };
     struct scenario tight = roomy;
 
@@ -52,6 +53,7 @@ int main(void)
     tight.keys[KIND_CHURN] = 12000;
     tight.evicts = true;
     tight.changes_limit = true;
+    tight.ring_bytes = 1ULL << 20;
     world_run(&tight);
     return EXIT_SUCCESS;
 }

@@ -19,6 +19,7 @@
 #include "lib/shard/info.h"
 #include "lib/shard/upkeep.h"
 #include "lib/shard/verify.h"
+#include "tests/stress/mirror.h"
 
 /* A run consists of rounds with a full audit after each. */
 #define ROUND_SECONDS 1.0
@@ -270,6 +271,9 @@ static void audit(struct world *world)
                     sum_counter(world, CTR_evictions));
     }
     check_budget(world);
+    if (world->mirror != NULL) {
+        mirror_audit(world->mirror);
+    }
     client_audit(world);
 }
 
@@ -493,9 +497,13 @@ void world_run(const struct scenario *sc)
     world_start(world, sc);
     rcu_register();
     client_setup(&world->workers[0]);
+    if (sc->ring_bytes != 0) {
+        world->mirror = mirror_start(world, sc->ring_bytes);
+    }
     start_threads(world);
     run_rounds(world);
     join_threads(world);
+    mirror_stop(&world->mirror);
     report(world);
     check_empty(world);
     rcu_unregister();

@@ -43,6 +43,7 @@ struct scenario {
     bool moves_slots;
     uint32_t mover_rest_us; /* between two moves */
     bool changes_limit;
+    uint64_t ring_bytes; /* a mirror is fed, with rings of so many bytes; 0: none */
 };
 
 /* What the owner of a key knows about it. */
@@ -118,6 +119,7 @@ struct world {
     uint32_t thread_count; /* workers and readers */
     struct worker *workers;
     pthread_t mover;
+    struct mirror *mirror;
     pthread_barrier_t barrier; /* all threads and main meet twice in a pause */
     /* [atomic] */
     _Atomic bool is_pausing, is_stopping;

@@ -286,6 +286,7 @@ TEST(a_dead_value_that_keeps_too_much_is_cut)
 
 TEST(what_cannot_be_pinned_is_left_out)
 {
+    const struct item *first;
     struct value_pin pin;
     struct value_walk v;
     struct walk w;
@@ -293,8 +294,9 @@ TEST(what_cannot_be_pinned_is_left_out)
     start(1, 8 * MIB);
     fixture_set(&f, key(0), 2 * MIB);
     fixture_set(&f, key(1), 2 * MIB);
+    first = fixture_get(&f, key(0)).item;
     rcu_begin();
-    value_walk_begin(&v, f.shard, fixture_get(&f, key(0)).item);
+    value_walk_begin(&v, f.shard, first);
     pin = value_pin(&v);
     rcu_end();
     ck_assert_int_eq(walk_all(&w), WALK_DONE);

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Feeding a sink: see feed.h. The stream begins before the walk does, so a change is either met
+ * by the walk or has a record. An overrun of the rings begins both anew; as records of what the
+ * walk has yet to meet are passed over, that needs changes that come faster than they are
+ * shipped.
+ */
+#include "lib/engine/feed.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/base/check.h"
+#include "lib/base/context.h"
+#include "lib/base/mem.h"
+#include "lib/engine/stream.h"
+#include "lib/engine/walk.h"
+
+/* Added to the niceness: workers and the reclaimer come first. */
+#define NICER 5
+
+/*
+ * While changes come, they are looked for once a millisecond; after so many times in vain, the
+ * thread sleeps until a writer wakes it.
+ */
+#define POLL_NS  1000000L
+#define POLLS    16u
+#define SLEEP_US ((usec_t)10000000)
+
+struct feed {
+    struct engine *engine; /* [borrowed] */
+    const struct ship_ops *ops;
+    void *arg;
+    pthread_t thread;
+    struct stream stream;
+    struct walk walk; /* what it ships also goes by the ship of the walk */
+    unsigned polls;   /* in vain */
+    /* [atomic] */
+    _Atomic bool is_stopping;
+    _Atomic bool is_walking;
+    _Atomic bool is_complete; /* ops->complete() was called */
+    _Atomic bool is_over;
+    _Atomic uint64_t begun;
+    _Atomic uint64_t left_out;
+};
+
+static bool is_stopping(const struct feed *f)
+{
+    return atomic_load_explicit(&f->is_stopping, memory_order_acquire);
+}
+
+static void set_walking(struct feed *f, bool is_walking)
+{
+    atomic_store_explicit(&f->is_walking, is_walking, memory_order_relaxed);
+}
+
+static bool is_walking(const struct feed *f)
+{
+    return atomic_load_explicit(&f->is_walking, memory_order_relaxed);
+}
+
+/* Have the sink forget all, and begin the walk. False: no more is wanted. */
+static bool begin(struct feed *f)
+{
+    atomic_store_explicit(&f->is_complete, false, memory_order_relaxed);
+    if (!f->ops->begin(f->arg)) {
+        return false;
+    }
+    stream_skip(&f->stream);
+    walk_begin(&f->walk, f->engine, f->ops, f->arg);
+    set_walking(f, true);
+    atomic_fetch_add_explicit(&f->begun, 1, memory_order_relaxed);
+    return true;
+}
+
+static bool is_complete(const struct feed *f)
+{
+    return atomic_load_explicit(&f->is_complete, memory_order_acquire);
+}
+
+static bool complete(struct feed *f)
+{
+    bool is_wanted = f->ops->complete(f->arg);
+
+    atomic_store_explicit(&f->is_complete, true, memory_order_release);
+    return is_wanted;
+}
+
+static void end_walk(struct feed *f)
+{
+    if (is_walking(f)) {
+        set_walking(f, false);
+        walk_end(&f->walk);
+    }
+}
+
+static void sleep_a_little(struct feed *f)
+{
+    struct changes_bell *bell = &f->engine->bell;
+    const struct timespec poll = {0, POLL_NS};
+
+    if (f->polls < POLLS || stream_is_held(&f->stream)) {
+        f->polls++;
+        (void)nanosleep(&poll, NULL);
+        return;
+    }
+
+    uint32_t rings = bell_listen(bell);
+
+    if (stream_lag(&f->stream) == 0 && !is_stopping(f)) {
+        bell_sleep(bell, rings, SLEEP_US);
+    }
+    f->polls = 0;
+}
+
+/* One round of both. False at the end. */
+static bool feed_some(struct feed *f)
+{
+    enum stream_state state =
+        stream_slice(&f->stream, &f->walk.ship, is_walking(f) ? &f->walk : NULL);
+
+    atomic_store_explicit(&f->left_out, f->walk.ship.left_out, memory_order_relaxed);
+    if (state == STREAM_REFUSED) {
+        return false;
+    }
+    if (state == STREAM_OVERRUN) {
+        end_walk(f);
+        return begin(f);
+    }
+    /* What is stored after a flush is not shipped before it. */
+    if (is_walking(f) && !stream_is_held(&f->stream)) {
+        if (!walk_slice(&f->walk)) {
+            end_walk(f);
+        }
+        return f->walk.state != WALK_REFUSED;
+    }
+    if (state == STREAM_IDLE && !is_complete(f) && !is_walking(f) &&
+        !stream_is_held(&f->stream)) {
+        return complete(f);
+    }
+    if (state == STREAM_IDLE) {
+        sleep_a_little(f);
+    } else {
+        f->polls = 0;
+    }
+    return true;
+}
+
+static void *run(void *arg)
+{
+    struct feed *f = arg;
+
+    rcu_register();
+    must(nice(NICER) <= 19); /* of this thread alone, on Linux; it may fail */
+    if (begin(f)) {
+        while (!is_stopping(f) && feed_some(f)) {
+        }
+    }
+    end_walk(f);
+    atomic_store_explicit(&f->is_over, true, memory_order_release);
+    rcu_unregister();
+    return NULL;
+}
+
+enum mf_err feed_start(struct feed **out, struct engine *e, const struct feed_config *cfg)
+{
+    struct feed *f = mem_zalloc(sizeof(*f));
+    sigset_t all;
+    sigset_t before;
+    int err;
+
+    must_not_be_reading();
+    *out = NULL;
+    if (f == NULL) {
+        return MF_ENOMEM;
+    }
+    f->engine = e;
+    f->ops = cfg->ops;
+    f->arg = cfg->arg;
+    if (stream_begin(&f->stream, e, cfg->ring_bytes) != MF_OK) {
+        mem_free(f);
+        return MF_ENOMEM;
+    }
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    err = pthread_create(&f->thread, NULL, run, f);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (err != 0) {
+        stream_end(&f->stream);
+        mem_free(f);
+        return MF_ESYS;
+    }
+    *out = f;
+    return MF_OK;
+}
+
+void feed_stop(struct feed **fp)
+{
+    struct feed *f = *fp;
+
+    if (f == NULL) {
+        return;
+    }
+    must_not_be_reading();
+    atomic_store_explicit(&f->is_stopping, true, memory_order_release);
+    bell_ring(&f->engine->bell);
+    must(pthread_join(f->thread, NULL) == 0);
+    stream_end(&f->stream);
+    mem_free(f);
+    *fp = NULL;
+}
+
+static uint64_t read_count(const _Atomic uint64_t *n)
+{
+    return atomic_load_explicit(n, memory_order_relaxed);
+}
+
+void feed_info(const struct feed *f, struct feed_info *info)
+{
+    uint64_t lag = stream_lag(&f->stream); /* before whether it is complete */
+
+    *info = (struct feed_info){
+        .is_walking = is_walking(f),
+        .is_complete = is_complete(f),
+        .is_over = atomic_load_explicit(&f->is_over, memory_order_acquire),
+        .keys_shipped = read_count(&f->walk.shipped),
+        .keys_all = read_count(&f->walk.total),
+        .records = read_count(&f->stream.records),
+        .records_shipped = read_count(&f->stream.shipped),
+        .lag_bytes = lag,
+        .begun = read_count(&f->begun),
+        .left_out = read_count(&f->left_out),
+    };
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Feeding a sink: a thread that ships everything there is, by a walk, and meanwhile and from
+ * then on whatever changes, by a stream. At rest the sink has what the engine has.
+ *
+ * The sink's callbacks run on that thread (ship.h). It is a little nicer than the one that
+ * starts it. While nothing changes it sleeps.
+ */
+#ifndef MAYFLY_LIB_ENGINE_FEED_H
+#define MAYFLY_LIB_ENGINE_FEED_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/base/err.h"
+#include "lib/engine/ship.h"
+
+struct engine;
+struct feed;
+
+struct feed_config {
+    const struct ship_ops *ops; /* [borrowed] with all callbacks */
+    void *arg;                  /* [borrowed] */
+    uint64_t ring_bytes;        /* of changes in all, if no other feed has rings already */
+};
+
+/* How far it is. The counts are those of struct walk and of struct stream. */
+struct feed_info {
+    bool is_walking;
+    bool is_complete;                /* the walk is over, and what changed meanwhile shipped */
+    bool is_over;                    /* the sink wants no more */
+    uint64_t keys_shipped, keys_all; /* by the walk */
+    uint64_t records, records_shipped;
+    uint64_t lag_bytes; /* of records that are not shipped yet: see stream_lag() */
+    uint64_t begun;     /* walks: 1, and one for each overrun */
+    uint64_t left_out;
+};
+
+/* Start the thread. MF_ENOMEM; MF_ESYS. Context: registered thread, outside a section. */
+enum mf_err feed_start(struct feed **f, struct engine *e, const struct feed_config *cfg);
+
+/*
+ * Stop it, after the callback that runs, and release it; takes the address and nulls it.
+ * Accepts NULL. Context: any thread, outside a section and a shard; before engine_stop().
+ */
+void feed_stop(struct feed **f);
+
+/* Context: any thread. */
+void feed_info(const struct feed *f, struct feed_info *info);
+
+#endif

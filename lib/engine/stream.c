@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Streams of changes: see stream.h.
+ *
+ * Flushes. Each shard carries out a flush command by itself and writes a record with the number
+ * of the command. A ring that comes to such a record is held there until all the others have
+ * come to one of that number or a higher one, or have none to come (the command was replaced by
+ * one that waits for its instant). Then the flush is shipped once, and the ring goes on.
+ * Numbers grow in each ring.
+ */
+#include "lib/engine/stream.h"
+
+#include <string.h>
+
+#include "lib/base/check.h"
+#include "lib/base/context.h"
+#include "lib/base/mem.h"
+#include "lib/engine/find.h"
+#include "lib/shard/flush.h"
+#include "lib/shard/shard.h"
+
+struct stream_ring {
+    const struct changes *changes; /* [borrowed] until stream_end() */
+    uint64_t pos;                  /* read up to there */
+    uint64_t passed;               /* the newest flush command that is over in this ring */
+    uint64_t held_at;              /* the one that the next record is about; 0: none */
+};
+
+struct stream_covered {
+    uint64_t hash;
+    uint64_t pos; /* records of this key before that position need not be shipped */
+    uint32_t ring;
+};
+
+struct stream_batch {
+    unsigned n;
+    struct change change[STREAM_BATCH];
+    uint64_t pos[STREAM_BATCH];
+    uint64_t hash[STREAM_BATCH];
+};
+
+static void count(_Atomic uint64_t *counter, uint64_t n)
+{
+    atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+}
+
+/* ---- rings ------------------------------------------------------------------------------- */
+
+/* Tell who watches how far it is. */
+static void note_read(struct stream *st)
+{
+    uint64_t read = 0;
+
+    for (uint32_t i = 0; i < st->engine->shard_count; i++) {
+        read += st->rings[i].pos;
+    }
+    atomic_store_explicit(&st->read, read, memory_order_release);
+}
+
+/* Give a shard a ring, or take it away. */
+static struct changes *exchange_ring(struct shard *s, struct changes *c)
+{
+    struct changes *had;
+
+    shard_enter(s);
+    had = s->changes;
+    s->changes = c;
+    shard_leave(s);
+    return had;
+}
+
+static void remove_rings(struct engine *e)
+{
+    for (uint32_t i = 0; i < e->shard_count; i++) {
+        struct changes *c = exchange_ring(e->shards[i], NULL);
+
+        changes_destroy(&c); /* who writes to it is in the shard */
+    }
+}
+
+static bool make_rings(struct engine *e, uint64_t bytes)
+{
+    for (uint32_t i = 0; i < e->shard_count; i++) {
+        struct changes *c = changes_create(bytes / e->shard_count, &e->budget, &e->bell);
+
+        if (c == NULL) {
+            remove_rings(e);
+            return false;
+        }
+        (void)exchange_ring(e->shards[i], c);
+    }
+    return true;
+}
+
+/* The rings are there for as long as any stream is. */
+static bool attach(struct engine *e, uint64_t bytes)
+{
+    bool has_rings;
+
+    pthread_mutex_lock(&e->streams_lock);
+    has_rings = e->streams != 0 || make_rings(e, bytes);
+    e->streams += has_rings;
+    pthread_mutex_unlock(&e->streams_lock);
+    return has_rings;
+}
+
+static void detach(struct engine *e)
+{
+    pthread_mutex_lock(&e->streams_lock);
+    if (--e->streams == 0) {
+        remove_rings(e);
+    }
+    pthread_mutex_unlock(&e->streams_lock);
+}
+
+static void release(struct stream *st)
+{
+    mem_free(st->rings);
+    mem_free(st->covered);
+    mem_free(st->batch);
+    *st = (struct stream){0};
+}
+
+enum mf_err stream_begin(struct stream *st, struct engine *e, uint64_t bytes)
+{
+    must_not_be_reading();
+    *st = (struct stream){.engine = e};
+    st->rings = mem_zalloc(e->shard_count * sizeof(*st->rings));
+    st->covered = mem_zalloc(STREAM_COVERED * sizeof(*st->covered));
+    st->batch = mem_zalloc(sizeof(*st->batch));
+    if (st->rings == NULL || st->covered == NULL || st->batch == NULL || !attach(e, bytes)) {
+        release(st);
+        return MF_ENOMEM;
+    }
+    for (uint32_t i = 0; i < e->shard_count; i++) {
+        shard_enter(e->shards[i]);
+        st->rings[i].changes = e->shards[i]->changes;
+        shard_leave(e->shards[i]);
+    }
+    stream_skip(st);
+    return MF_OK;
+}
+
+void stream_skip(struct stream *st)
+{
+    must_not_be_reading();
+    for (uint32_t i = 0; i < st->engine->shard_count; i++) {
+        struct shard *s = st->engine->shards[i];
+
+        shard_enter(s);
+        st->rings[i].pos = changes_published(s->changes);
+        st->rings[i].passed = s->flush_done;
+        st->rings[i].held_at = 0;
+        shard_leave(s);
+    }
+    memset(st->covered, 0, STREAM_COVERED * sizeof(*st->covered));
+    st->flushed_before = 0;
+    for (uint32_t i = 0; i < st->engine->shard_count; i++) {
+        if (st->flushed_before < st->rings[i].passed) {
+            st->flushed_before = st->rings[i].passed;
+        }
+    }
+    note_read(st);
+}
+
+void stream_end(struct stream *st)
+{
+    must_not_be_reading();
+    detach(st->engine);
+    release(st);
+}
+
+/* ---- flushes ----------------------------------------------------------------------------- */
+
+bool stream_is_held(const struct stream *st)
+{
+    for (uint32_t i = 0; i < st->engine->shard_count; i++) {
+        if (st->rings[i].held_at != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The lowest number that a ring is held at; 0: none is. */
+static uint64_t first_held(const struct stream *st)
+{
+    uint64_t first = 0;
+
+    for (uint32_t i = 0; i < st->engine->shard_count; i++) {
+        uint64_t at = st->rings[i].held_at;
+
+        if (at != 0 && (first == 0 || at < first)) {
+            first = at;
+        }
+    }
+    return first;
+}
+
+/* Has every ring come to this command? Shards that are late are made to carry it out. */
+static bool is_everywhere(struct stream *st, uint64_t id)
+{
+    bool is = true;
+
+    for (uint32_t i = 0; i < st->engine->shard_count; i++) {
+        const struct stream_ring *r = &st->rings[i];
+
+        if (r->held_at < id && r->passed < id) {
+            shard_flush(st->engine->shards[i], clock_now(&st->engine->clock));
+            is = false;
+        }
+    }
+    return is;
+}
+
+/* Ship the flushes that are due. True if there was one. */
+static bool pass_flushes(struct stream *st, struct ship *ship)
+{
+    uint64_t id = first_held(st);
+
+    if (id == 0 || !is_everywhere(st, id)) {
+        return false;
+    }
+    ship->ops->flush(ship->arg);
+    /* With it goes what was shipped of later states, of keys with a record before the flush. */
+    memset(st->covered, 0, STREAM_COVERED * sizeof(*st->covered));
+    for (uint32_t i = 0; i < st->engine->shard_count; i++) {
+        struct stream_ring *r = &st->rings[i];
+
+        if (r->held_at == id) {
+            struct change c;
+
+            r->held_at = 0;
+            r->passed = id;
+            /* Read already; if it was overwritten meanwhile, so was what follows. */
+            (void)changes_get(r->changes, &r->pos, &c);
+        }
+    }
+    return true;
+}
+
+/* A flush that waits for its instant has replaced those before it. */
+static void note_later(struct stream *st, struct stream_ring *r, const struct change *c,
+                       struct ship *ship)
+{
+    if (r->passed < c->cas - 1) {
+        r->passed = c->cas - 1;
+    }
+    if (st->later_id < c->cas) {
+        st->later_id = c->cas;
+        ship->ops->flush_later(ship->arg, c->at);
+    }
+}
+
+/* ---- one batch --------------------------------------------------------------------------- */
+
+static struct stream_covered *covered_by(struct stream *st, uint64_t hash)
+{
+    return &st->covered[hash % STREAM_COVERED];
+}
+
+static bool is_covered(struct stream *st, uint32_t ring, uint64_t pos, uint64_t hash)
+{
+    const struct stream_covered *c = covered_by(st, hash);
+
+    return c->hash == hash && c->ring == ring && pos < c->pos;
+}
+
+/*
+ * Copy records up to `until` out, except for those that are covered. Stops at a flush. False:
+ * the ring has come around.
+ */
+static bool read_batch(struct stream *st, uint32_t ring, uint64_t until, struct ship *ship)
+{
+    struct stream_ring *r = &st->rings[ring];
+    struct stream_batch *b = st->batch;
+
+    b->n = 0;
+    for (unsigned i = 0; i < STREAM_BATCH && r->pos != until && r->held_at == 0; i++) {
+        struct change *c = &b->change[b->n];
+        uint64_t pos = r->pos;
+
+        if (!changes_get(r->changes, &r->pos, c)) {
+            return false;
+        }
+        count(&st->records, 1);
+        if (c->kind == CHANGE_FLUSH && c->cas <= st->flushed_before) {
+            return false; /* in another shard it was over when the stream began */
+        }
+        if (c->kind == CHANGE_FLUSH) {
+            r->held_at = c->cas;
+            r->pos = pos;
+        } else if (c->kind == CHANGE_LATER) {
+            note_later(st, r, c, ship);
+        } else {
+            b->pos[b->n] = pos;
+            b->hash[b->n] = engine_hash(st->engine, c->key, c->key_len);
+            b->n += !is_covered(st, ring, pos, b->hash[b->n]);
+        }
+    }
+    return true;
+}
+
+/* The item of a key, unless it is flushed; *in: its shard. */
+static const struct item *find_in(const struct shard *s, uint64_t hash, const struct change *c,
+                                  msec_t now, const struct shard **in)
+{
+    const struct item *it;
+
+    if (now >= atomic_load_explicit(&s->flush_at, memory_order_acquire)) {
+        return NULL;
+    }
+    it = table_find(&s->table, s->memory.arena.base, hash, c->key, c->key_len);
+    *in = s;
+    return it;
+}
+
+/* Like engine_find(), but what is past its deadline counts as there: see takes_due. */
+static const struct item *find(const struct route *rt, uint64_t hash, const struct change *c,
+                               msec_t now, const struct shard **in)
+{
+    const struct route_slot *rs = route_slot(rt, hash);
+    const struct item *it = find_in(rt->shards[rs->from], hash, c, now, in);
+
+    return it == NULL && route_is_moving(rs) ? find_in(rt->shards[rs->to], hash, c, now, in)
+                                             : it;
+}
+
+/* Ship what became of a key. Context: read side. */
+static enum shipped ship_change(struct stream *st, const struct change *c, uint64_t hash,
+                                const struct route *rt, struct ship *ship)
+{
+    const struct shard *s = NULL;
+    const struct item *it = find(rt, hash, c, clock_now(&st->engine->clock), &s);
+    enum shipped out;
+
+    if (it != NULL && c->kind == CHANGE_META && it->cas == c->cas && ship->ops->meta != NULL) {
+        return ship_meta(ship, it);
+    }
+    out = it != NULL ? ship_put(ship, s, it) : SHIP_LEFT;
+    /* What cannot be shipped is dropped, or the sink would keep what was there before. */
+    return out == SHIP_LEFT ? ship_drop(ship, span_of(c->key, c->key_len)) : out;
+}
+
+/* The sink has the state that a key has now, so it needs no record before `until`. */
+static void cover(struct stream *st, uint32_t ring, uint64_t hash, uint64_t until,
+                  const struct change *c)
+{
+    if (c->kind != CHANGE_META) { /* it may have the value of before */
+        *covered_by(st, hash) = (struct stream_covered){hash, until, ring};
+    }
+}
+
+/* Ship a part of the batch in one section. Returns SHIP_DONE at its end. */
+static enum shipped ship_some(struct stream *st, uint32_t ring, uint64_t until, unsigned *at,
+                              struct ship *ship, const struct walk *walk)
+{
+    struct stream_batch *b = st->batch;
+    const struct route *rt = router_read(&st->engine->router);
+    enum shipped out = SHIP_DONE;
+    uint64_t shipped = 0;
+
+    must_be_reading();
+    for (unsigned i = *at; i < b->n; i++) {
+        engine_prefetch_bucket(rt, b->hash[i]);
+    }
+    engine_prefetch_items(rt, &b->hash[*at], sizeof(b->hash[0]), b->n - *at);
+    while (*at < b->n && out == SHIP_DONE) {
+        /* Perhaps another record of the batch was of the same key. */
+        if (!is_covered(st, ring, b->pos[*at], b->hash[*at]) &&
+            (walk == NULL || walk_passed(walk, ring, b->hash[*at]))) {
+            out = ship_change(st, &b->change[*at], b->hash[*at], rt, ship);
+            if (out == SHIP_FULL) {
+                break;
+            }
+            cover(st, ring, b->hash[*at], until, &b->change[*at]);
+            shipped++;
+        }
+        ++*at;
+    }
+    count(&st->shipped, shipped);
+    return out;
+}
+
+/* Ship the batch. False: no more is wanted. */
+static bool ship_batch(struct stream *st, uint32_t ring, uint64_t until, struct ship *ship,
+                       const struct walk *walk)
+{
+    unsigned at = 0;
+
+    while (at < st->batch->n) {
+        enum shipped out;
+
+        rcu_begin();
+        out = ship_some(st, ring, until, &at, ship, walk);
+        rcu_end();
+        if ((out == SHIP_LARGE && !ship_large(ship)) ||
+            (out != SHIP_DONE && !ship_rest(ship))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+enum stream_state stream_slice(struct stream *st, struct ship *ship, const struct walk *walk)
+{
+    bool has_read = pass_flushes(st, ship);
+
+    must_not_be_reading();
+    for (uint32_t i = 0; i < st->engine->shard_count; i++) {
+        struct stream_ring *r = &st->rings[i];
+        uint64_t until = changes_published(r->changes);
+
+        if (until - r->pos > r->changes->bytes) {
+            return STREAM_OVERRUN;
+        }
+        if (r->pos == until || r->held_at != 0) {
+            continue;
+        }
+        if (!read_batch(st, i, until, ship)) {
+            return STREAM_OVERRUN;
+        }
+        if (!ship_batch(st, i, until, ship, walk)) {
+            return STREAM_REFUSED;
+        }
+        has_read = true;
+    }
+    note_read(st);
+    if (has_read && !ship_rest(ship)) {
+        return STREAM_REFUSED;
+    }
+    return has_read ? STREAM_GOES_ON : STREAM_IDLE;
+}
+
+uint64_t stream_lag(const struct stream *st)
+{
+    uint64_t read = atomic_load_explicit(&st->read, memory_order_acquire);
+    uint64_t written = 0;
+
+    for (uint32_t i = 0; i < st->engine->shard_count; i++) {
+        written += changes_published(st->rings[i].changes);
+    }
+    return written - read;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The stream of changes of an engine, for one sink: the records of all shards' rings
+ * (lib/shard/changes.h), each shipped as the state that its key has by now. Together with a
+ * walk that begins after it, it keeps a copy up to date.
+ *
+ *     put, meta, drop    the key is looked up and shipped, or dropped if it is absent
+ *     flush              when it was read in every ring: all before it is shipped by then
+ *
+ * A record is passed over if a walk will yet meet its key, or if the key was shipped after the
+ * record had been written. So a key that changes often is shipped once for all the records that
+ * wait.
+ */
+#ifndef MAYFLY_LIB_ENGINE_STREAM_H
+#define MAYFLY_LIB_ENGINE_STREAM_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/base/err.h"
+#include "lib/engine/engine.h"
+#include "lib/engine/ship.h"
+#include "lib/engine/walk.h"
+#include "lib/shard/changes.h"
+
+/* Records that are looked up together. */
+#define STREAM_BATCH 64u
+
+/* Keys shipped lately, by hash. */
+#define STREAM_COVERED 4096u
+
+enum stream_state {
+    STREAM_IDLE,    /* nothing more to read, or a flush is on its way to some shards */
+    STREAM_GOES_ON, /* there may be more */
+    STREAM_OVERRUN, /* records were lost: begin anew */
+    STREAM_REFUSED, /* rest() wanted no more */
+};
+
+struct stream {
+    struct engine *engine;     /* [borrowed] */
+    struct stream_ring *rings; /* one for each shard */
+    uint64_t later_id;         /* the newest delayed flush that was shipped */
+    uint64_t flushed_before; /* the newest flush command that any shard knew at the beginning */
+    struct stream_covered *covered;
+    struct stream_batch *batch;
+    /* [atomic] for whoever watches */
+    _Atomic uint64_t records; /* read */
+    _Atomic uint64_t shipped; /* of them: a state, or an absence */
+    _Atomic uint64_t read; /* sum of the positions, after what was read was shipped (release) */
+};
+
+/*
+ * Have every shard write records from now on, in rings of so many bytes in all; if another
+ * stream has them do so already, its rings serve both. MF_ENOMEM. Context: registered thread,
+ * outside a section and a shard; the stream stays on it.
+ */
+enum mf_err stream_begin(struct stream *st, struct engine *e, uint64_t bytes);
+
+/* Forget what was not read: go on with what is written from now on. Context: as above. */
+void stream_skip(struct stream *st);
+
+/*
+ * Ship up to STREAM_BATCH records of each ring. walk: one that goes on, or NULL. Context: as
+ * above.
+ */
+enum stream_state stream_slice(struct stream *st, struct ship *ship, const struct walk *walk);
+
+/* Does a ring wait for others, until a flush is read in all of them? Context: as above. */
+bool stream_is_held(const struct stream *st);
+
+/*
+ * Bytes of records that are not shipped yet. 0: what was changed before the call has been
+ * shipped, unless a walk goes on. Context: any thread, until stream_end().
+ */
+uint64_t stream_lag(const struct stream *st);
+
+/* The last stream to end has the shards write no more. Context: as above. */
+void stream_end(struct stream *st);
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The changes of a shard, as records in a ring, for sinks: who keeps a copy of what the shard
+ * has, in a file or elsewhere. A record names a key and says that something became of it, not
+ * what: a sink looks the key up and takes it as it is by then. So the order in which records of
+ * different keys are read does not matter, nor how many there are of one.
+ *
+ * A record is written after the change, under the shard's lock. Whoever reads it therefore
+ * finds at least that change, if it opens its section after it has loaded `published`.
+ *
+ * The ring waits for nobody. A reader copies a record out and then looks whether the writer has
+ * come around meanwhile (an overrun): what it has missed is lost to it, so it has to begin
+ * anew.
+ *
+ * Positions count the bytes ever written; they never wrap.
+ */
+#ifndef MAYFLY_LIB_SHARD_CHANGES_H
+#define MAYFLY_LIB_SHARD_CHANGES_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/base/check.h"
+#include "lib/base/clock.h"
+#include "lib/base/rcu.h"
+#include "lib/base/span.h"
+#include "lib/memory/item.h"
+
+struct budget;
+
+enum change_kind {
+    CHANGE_PUT,   /* the key has a value: a new one, or another */
+    CHANGE_META,  /* the item has another deadline, cas or marks; the value is the same */
+    CHANGE_DROP,  /* the key is gone */
+    CHANGE_FLUSH, /* everything that was there is gone; id: of the flush command */
+    CHANGE_LATER, /* everything will be gone at an instant; id likewise */
+};
+
+/* One record, copied out. */
+struct change {
+    enum change_kind kind;
+    uint8_t key_len;
+    uint64_t cas; /* PUT, META: of the item by then; FLUSH, LATER: the id */
+    msec_t at;    /* LATER: the instant */
+    char key[ITEM_KEY_MAX];
+};
+
+/*
+ * Where sinks sleep, one for all rings of an engine. A writer that finds the flag set clears it
+ * and wakes them.
+ */
+struct changes_bell {
+    /* [atomic] */
+    _Atomic uint32_t is_awaited; /* some sink sleeps, or is about to */
+    _Atomic uint32_t rings;      /* the futex word */
+};
+
+struct changes {
+    /* [const] */
+    _Atomic uint64_t *words;   /* [atomic] each written with release, read with acquire */
+    uint64_t bytes;            /* of the ring; a power of two */
+    struct budget *budget;     /* [borrowed] */
+    struct changes_bell *bell; /* [borrowed] */
+    /* [atomic] in a line that readers look at and writers write anyway */
+    _Atomic uint64_t begun MF_LINE_ALIGNED; /* up to there words may have been overwritten */
+    _Atomic uint64_t published;             /* up to there records are whole (release) */
+    /* [lock] */
+    uint64_t end; /* published, to whoever holds the lock */
+};
+
+/* The least that a ring has, in bytes: the longest record many times over. */
+#define CHANGES_BYTES_MIN 4096u
+
+/*
+ * Make a ring of so many bytes, rounded up to a power of two; counted in the budget. NULL when
+ * the system has no memory. Context: any thread, outside a shard.
+ */
+struct changes *changes_create(uint64_t bytes, struct budget *budget,
+                               struct changes_bell *bell);
+
+/* Release; takes the address and nulls it; accepts NULL. Context: nobody uses it any more. */
+void changes_destroy(struct changes **c);
+
+/* Write a record of a key. Context: in shard. */
+void changes_put(struct changes *c, enum change_kind kind, uint64_t cas, const char *key,
+                 size_t key_len);
+
+/* Write CHANGE_FLUSH, or CHANGE_LATER. Context: in shard. */
+void changes_put_flush(struct changes *c, enum change_kind kind, uint64_t id, msec_t at);
+
+/*
+ * Up to where there are records. What was changed before them is found in every section that is
+ * opened later. Context: any thread, outside a section.
+ */
+static inline uint64_t changes_published(const struct changes *c)
+{
+    return atomic_load_explicit(&c->published, memory_order_acquire);
+}
+
+/*
+ * Copy out the record at *pos, which is before `published`, and move *pos behind it. False: it
+ * has been overwritten. Context: any thread.
+ */
+bool changes_get(const struct changes *c, uint64_t *pos, struct change *out);
+
+/* ---- sleeping ---------------------------------------------------------------------------- */
+
+/*
+ * Sleep until a record is written, bell_ring() is called, or the time is over. `rings` is what
+ * bell_listen() returned; between the two calls the caller looks whether there is anything to
+ * do. Context: registered thread, outside a section.
+ */
+uint32_t bell_listen(struct changes_bell *b);
+void bell_sleep(struct changes_bell *b, uint32_t rings, usec_t max_us);
+
+/* Wake who sleeps. Context: any thread, also in shard. */
+void bell_ring(struct changes_bell *b);
+
+#endif

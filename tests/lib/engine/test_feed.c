@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * feed, stream: what a sink is told of single changes, in which order, and what it is not told
+ * twice; overruns, refusals, several sinks. That a copy stays equal whatever happens at once is
+ * tested by tests/stress.
+ */
+#include "lib/engine/feed.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/base/num.h"
+#include "lib/engine/stream.h"
+#include "lib/shard/shard.h"
+#include "tests/common/unit.h"
+#include "tests/lib/fixture.h"
+
+static struct fixture f;
+
+/* What came, as a text: an item is its key and "+", and so on. */
+static struct told {
+    char text[4000];
+    size_t len;
+    msec_t later;
+    unsigned rests;
+    bool wants_no_more;
+} told;
+
+static void tell(struct span key, const char *what)
+{
+    size_t n = strlen(what);
+
+    ck_assert_uint_lt(told.len + key.len + n + 2, sizeof(told.text));
+    memcpy(told.text + told.len, key.ptr, key.len);
+    memcpy(told.text + told.len + key.len, what, n + 1);
+    told.len += key.len + n;
+}
+
+static void on_item(void *arg, const struct ship_item *it)
+{
+    (void)arg;
+    tell(it->key, "+ ");
+}
+
+static void on_part(void *arg, struct span part)
+{
+    (void)arg;
+    ck_assert_uint_gt(part.len, 0);
+}
+
+static void on_cut(void *arg)
+{
+    (void)arg;
+    tell(span_str(""), "cut ");
+}
+
+static bool on_rest(void *arg)
+{
+    (void)arg;
+    told.rests++;
+    return !told.wants_no_more;
+}
+
+static bool on_begin(void *arg)
+{
+    (void)arg;
+    tell(span_str(""), "begin ");
+    return true;
+}
+
+static bool on_complete(void *arg)
+{
+    (void)arg;
+    tell(span_str(""), "complete ");
+    return true;
+}
+
+static void on_meta(void *arg, const struct ship_item *it)
+{
+    (void)arg;
+    tell(it->key, "~ ");
+}
+
+static void on_drop(void *arg, struct span key)
+{
+    (void)arg;
+    tell(key, "- ");
+}
+
+static void on_flush(void *arg)
+{
+    (void)arg;
+    tell(span_str(""), "flush ");
+}
+
+static void on_flush_later(void *arg, msec_t at)
+{
+    (void)arg;
+    told.later = at;
+    tell(span_str(""), "later ");
+}
+
+static const struct ship_ops ops = {.item = on_item,
+                                    .part = on_part,
+                                    .cut = on_cut,
+                                    .rest = on_rest,
+                                    .begin = on_begin,
+                                    .complete = on_complete,
+                                    .meta = on_meta,
+                                    .drop = on_drop,
+                                    .flush = on_flush,
+                                    .flush_later = on_flush_later,
+                                    .takes_due = true};
+
+static struct stream stream;
+static struct ship ship;
+
+static void start(void)
+{
+    struct engine_config cfg;
+
+    fixture_config(&cfg);
+    cfg.shards = 2;
+    cfg.limit_bytes = 16 * MIB;
+    fixture_start_threaded(&f, &cfg);
+    memset(&told, 0, sizeof(told));
+    ship_init(&ship, &ops, &told);
+}
+
+static void stop(void)
+{
+    fixture_stop(&f);
+}
+
+static void start_stream(void)
+{
+    start();
+    ck_assert_int_eq(stream_begin(&stream, &f.engine, 16384), MF_OK);
+}
+
+static void stop_stream(void)
+{
+    stream_end(&stream);
+    ck_assert_ptr_null(f.shard->changes);
+    stop();
+}
+
+/* All that is to be told by now. */
+static void check_told(const char *text)
+{
+    while (stream_slice(&stream, &ship, NULL) == STREAM_GOES_ON) {
+    }
+    ck_assert_uint_eq(stream_lag(&stream), 0);
+    ck_assert_str_eq(told.text, text);
+    told.len = 0;
+    told.text[0] = 0;
+}
+
+/* ---- a stream alone ---------------------------------------------------------------------- */
+
+TEST_FIXTURE(start_stream, stop_stream)
+
+TEST(changes_come_as_they_are_by_then)
+{
+    fixture_set(&f, "a", 10);
+    check_told("a+ ");
+    ck_assert_int_eq(fixture_touch(&f, "a", fixture_now(&f) + 1000), OUT_TOUCHED);
+    check_told("a~ ");
+    fixture_set(&f, "a", 20);
+    ck_assert_int_eq(fixture_delete(&f, "a"), OUT_DELETED);
+    check_told("a- ");
+    for (unsigned i = 0; i < 300; i++) {
+        fixture_set(&f, "b", i);
+    }
+    check_told("b+ ");
+    fixture_set(&f, "b", 1);
+    check_told("b+ ");
+    fixture_set(&f, "large", 600000);
+    check_told("large+ ");
+}
+
+/* A touch whose item was overwritten since has to bring the value. */
+TEST(a_touch_of_what_is_another_item_by_now_is_whole)
+{
+    fixture_set(&f, "a", 10);
+    check_told("a+ ");
+    ck_assert_int_eq(fixture_touch(&f, "a", fixture_now(&f) + 1000), OUT_TOUCHED);
+    fixture_set(&f, "a", 30);
+    check_told("a+ a+ ");
+}
+
+TEST(a_flush_comes_once_and_in_its_place)
+{
+    fixture_set(&f, "a", 10);
+    fixture_flush(&f, fixture_now(&f));
+    fixture_set(&f, "a", 10); /* and is not covered by what was shipped before the flush */
+    check_told("a+ flush a+ ");
+    fixture_flush(&f, fixture_now(&f) + 100);
+    check_told("later ");
+    ck_assert_int_eq(told.later, fixture_now(&f) + 100);
+    clock_advance(&f.engine.clock, 100);
+    fixture_set(&f, "b", 10); /* carries it out in one shard, the stream in the other */
+    check_told("flush b+ ");
+}
+
+TEST(a_ring_that_comes_around_is_told)
+{
+    for (unsigned i = 0; i < 2000; i++) {
+        fixture_set(&f, fixture_key("k", i), 10);
+    }
+    ck_assert_int_eq(stream_slice(&stream, &ship, NULL), STREAM_OVERRUN);
+    stream_skip(&stream);
+    check_told("");
+    fixture_set(&f, "a", 10);
+    check_told("a+ ");
+}
+
+TEST(two_streams_share_the_rings)
+{
+    struct stream other;
+
+    fixture_set(&f, "a", 10);
+    ck_assert_int_eq(stream_begin(&other, &f.engine, 1 << 20), MF_OK);
+    check_told("a+ ");
+    fixture_set(&f, "b", 10);
+    check_told("b+ ");
+    ck_assert_uint_gt(stream_lag(&other), 0);
+    ck_assert_int_eq(stream_slice(&other, &ship, NULL), STREAM_GOES_ON);
+    ck_assert_uint_eq(stream_lag(&other), 0);
+    stream_end(&other);
+    ck_assert_str_eq(told.text, "b+ ");
+    told.len = 0;
+    fixture_set(&f, "c", 10);
+    check_told("c+ ");
+}
+
+TEST(a_sink_may_want_no_more)
+{
+    told.wants_no_more = true;
+    fixture_set(&f, "a", 10);
+    ck_assert_int_eq(stream_slice(&stream, &ship, NULL), STREAM_REFUSED);
+}
+
+/* ---- a walk and a stream ----------------------------------------------------------------- */
+
+TEST(what_a_walk_will_meet_is_not_told_twice)
+{
+    struct walk w;
+
+    for (unsigned i = 0; i < 10; i++) {
+        fixture_set(&f, fixture_key("", i), 10);
+    }
+    walk_begin(&w, &f.engine, &ops, &told);
+    ck_assert_int_eq(stream_slice(&stream, &ship, &w), STREAM_GOES_ON);
+    ck_assert_uint_eq(stream_lag(&stream), 0);
+    ck_assert_str_eq(told.text, "");
+    while (walk_slice(&w)) {
+    }
+    ck_assert_uint_eq(told.len, 10 * strlen("0+ "));
+    told.len = 0;
+    fixture_set(&f, "0", 10);
+    ck_assert_int_eq(stream_slice(&stream, &ship, &w), STREAM_GOES_ON);
+    ck_assert_str_eq(told.text, "0+ ");
+    walk_end(&w);
+}
+
+/* ---- the thread -------------------------------------------------------------------------- */
+
+static struct feed *feed;
+
+/* Until everything has come; what follows is ordered after it. */
+static void wait_for_all(void)
+{
+    struct feed_info info;
+
+    do {
+        (void)usleep(200);
+        feed_info(feed, &info);
+        ck_assert(!info.is_over);
+    } while (!info.is_complete || info.lag_bytes != 0);
+}
+
+TEST_FIXTURE(start, stop)
+
+TEST(a_feed_begins_with_all_and_goes_on_with_changes)
+{
+    struct feed_config cfg = {.ops = &ops, .arg = &told, .ring_bytes = 16384};
+    struct feed_info info;
+
+    fixture_set(&f, "a", 10);
+    ck_assert_int_eq(feed_start(&feed, &f.engine, &cfg), MF_OK);
+    wait_for_all();
+    ck_assert_str_eq(told.text, "begin a+ complete ");
+    fixture_set(&f, "b", 10);
+    wait_for_all();
+    (void)usleep(40000); /* whether it sleeps by then or not, it notices */
+    ck_assert_int_eq(fixture_delete(&f, "a"), OUT_DELETED);
+    wait_for_all();
+    ck_assert_str_eq(told.text, "begin a+ complete b+ a- ");
+    feed_info(feed, &info);
+    ck_assert_uint_eq(info.keys_all, 1);
+    ck_assert_uint_eq(info.keys_shipped, 1);
+    ck_assert_uint_eq(info.records, 2);
+    ck_assert_uint_eq(info.begun, 1);
+    feed_stop(&feed);
+    ck_assert_ptr_null(feed);
+    ck_assert_ptr_null(f.shard->changes);
+}
+
+TEST(a_feed_ends_when_the_sink_wants_no_more)
+{
+    struct feed_config cfg = {.ops = &ops, .arg = &told, .ring_bytes = 16384};
+    struct feed_info info;
+
+    told.wants_no_more = true;
+    ck_assert_int_eq(feed_start(&feed, &f.engine, &cfg), MF_OK);
+    do {
+        (void)usleep(200);
+        feed_info(feed, &info);
+    } while (!info.is_over);
+    ck_assert(!info.is_complete);
+    feed_stop(&feed);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A sink for stress tests: a map that a feed keeps equal to the engine, whatever the workers
+ * do.
+ */
+#ifndef MAYFLY_TESTS_STRESS_MIRROR_H
+#define MAYFLY_TESTS_STRESS_MIRROR_H
+
+#include <stdint.h>
+
+struct mirror;
+struct world;
+
+/* Attach one, with rings of so many bytes in all. Context: main, registered. */
+struct mirror *mirror_start(struct world *world, uint64_t ring_bytes);
+
+/*
+ * Wait until all has come, and compare with a walk over the engine: the same keys with the same
+ * values, flags, cas, deadlines and marks. Context: main, while nobody else works.
+ */
+void mirror_audit(struct mirror *m);
+
+/* Detach; takes the address and nulls it; accepts NULL. Prints what was shipped. */
+void mirror_stop(struct mirror **m);
+
+#endif
