@@ -41,8 +41,11 @@ int access_init(struct access *a, const struct settings *settings)
 
     must_be_main();
     memset(a, 0, sizeof(*a));
-    auth_peers_init(&a->peers);
     addresses_init(&a->addresses);
+    if (!auth_peers_init(&a->peers)) {
+        log_error("access, cannot start (out of memory)");
+        return EX_OSERR;
+    }
     status = read_proxies(a, settings);
     if (status != 0) {
         return status;

@@ -8,55 +8,79 @@
 #include <sys/socket.h>
 
 #include "lib/base/context.h"
+#include "lib/base/hash.h"
+#include "lib/base/mem.h"
 
-void auth_peers_init(struct auth_peers *a)
+bool auth_peers_init(struct auth_peers *a)
 {
     must_be_main();
     memset(a, 0, sizeof(*a));
     pthread_mutex_init(&a->lock, NULL);
+    a->seed = hash_random_seed();
+    a->peers = mem_zalloc((size_t)AUTH_PEERS_ROWS * AUTH_PEERS_WAYS * sizeof(a->peers[0]));
+    return a->peers != NULL;
 }
 
 void auth_peers_fini(struct auth_peers *a)
 {
     must_be_main();
+    mem_free(a->peers);
+    a->peers = NULL;
     pthread_mutex_destroy(&a->lock);
 }
 
 uint64_t auth_peers_id(uint16_t family, const uint8_t address[16])
 {
-    uint64_t id = 0;
+    /* No client has an address of multicast, so what is no IPv6 begins like one. */
+    uint8_t bytes[8] = {0xff, (uint8_t)family};
+    uint64_t id;
 
     if (family == AF_INET) {
-        memcpy(&id, address, 4);
+        memcpy(bytes + 4, address, 4);
     } else if (family == AF_INET6) {
-        memcpy(&id, address, 8);
+        memcpy(bytes, address, 8);
     }
-    return id ^ (uint64_t)family << 48;
+    memcpy(&id, bytes, sizeof(id));
+    return id;
 }
 
-static struct auth_peer *row_of(struct auth_peers *a, uint64_t id)
+static struct auth_peer *row_of(const struct auth_peers *a, uint64_t id)
 {
-    /* Fibonacci hashing: the top bits depend on all bits of the id. */
-    return a->peers[(id * UINT64_C(0x9e3779b97f4a7c15)) >> 58 & (AUTH_PEERS_ROWS - 1)];
+    const size_t row = hash_key(a->seed, &id, sizeof(id)) % AUTH_PEERS_ROWS;
+
+    return &a->peers[row * AUTH_PEERS_WAYS];
 }
 
-/* The entry of a peer; if it has none, that of the row which is needed least. */
-static struct auth_peer *entry_of(struct auth_peers *a, uint64_t id)
+static bool is_forgotten(const struct auth_peer *p, msec_t now)
+{
+    return p->failures == 0 || now - p->last >= AUTH_PEERS_FORGET_MS;
+}
+
+/* Is p the one of the two that is needed less? */
+static bool is_less(const struct auth_peer *p, const struct auth_peer *other, msec_t now)
+{
+    if (is_forgotten(p, now) != is_forgotten(other, now)) {
+        return is_forgotten(p, now);
+    }
+    return p->failures != other->failures ? p->failures < other->failures
+                                          : p->last < other->last;
+}
+
+/* The entry of a peer that is not forgotten; if there is none, the one that it would take. */
+static struct auth_peer *entry_of(const struct auth_peers *a, uint64_t id, msec_t now)
 {
     struct auth_peer *row = row_of(a, id);
-    struct auth_peer *oldest = row;
+    struct auth_peer *least = row;
 
     for (unsigned i = 0; i < AUTH_PEERS_WAYS; i++) {
-        struct auth_peer *p = &row[i];
-
-        if (p->failures > 0 && p->id == id) {
-            return p;
+        if (row[i].id == id && !is_forgotten(&row[i], now)) {
+            return &row[i];
         }
-        if (p->failures == 0 || (oldest->failures > 0 && p->last < oldest->last)) {
-            oldest = p;
+        if (is_less(&row[i], least, now)) {
+            least = &row[i];
         }
     }
-    return oldest;
+    return least;
 }
 
 static bool is_time_to_warn(uint64_t failures)
@@ -66,16 +90,16 @@ static bool is_time_to_warn(uint64_t failures)
     return failures % AUTH_PEERS_FIRST == 0 && times > 0 && (times & (times - 1)) == 0;
 }
 
-uint64_t auth_peers_note(struct auth_peers *a, uint64_t id, msec_t now)
+uint64_t auth_peers_note(struct auth_peers *a, uint64_t id, msec_t now, bool *is_crowded)
 {
     struct auth_peer *p;
     uint64_t failures;
 
     pthread_mutex_lock(&a->lock);
-    p = entry_of(a, id);
-    if (p->id != id || now - p->last >= AUTH_PEERS_FORGET_MS) {
-        p->id = id;
-        p->failures = 0;
+    p = entry_of(a, id, now);
+    *is_crowded = p->id != id && !is_forgotten(p, now);
+    if (p->id != id || is_forgotten(p, now)) {
+        *p = (struct auth_peer){.id = id};
     }
     failures = ++p->failures;
     p->last = now;
@@ -89,8 +113,8 @@ uint64_t auth_peers_count(struct auth_peers *a, uint64_t id, msec_t now)
     uint64_t failures;
 
     pthread_mutex_lock(&a->lock);
-    p = entry_of(a, id);
-    failures = p->id == id && now - p->last < AUTH_PEERS_FORGET_MS ? p->failures : 0;
+    p = entry_of(a, id, now);
+    failures = p->id == id && !is_forgotten(p, now) ? p->failures : 0;
     pthread_mutex_unlock(&a->lock);
     return failures;
 }

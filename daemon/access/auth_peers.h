@@ -1,19 +1,27 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Failed logins by peer, so that the log tells of guesses, however often the guesser connects
- * anew, and so that whoever guesses can be refused (-o auth_failures_per_address). The table is
- * small: a peer that is not in it takes the place of the one in its row that has failed least
- * lately.
+ * anew, and so that whoever guesses can be refused (-o auth_failures_per_address).
+ *
+ * The table is bounded. A peer that is not in it takes a place of its row that is free or
+ * forgotten; if there is none, that of the peer with the fewest failures, and of those that of
+ * the one that has failed least lately. So failures that are few never push out those that are
+ * many, and whoever wants to be forgotten early needs other peers in the same row with as many
+ * failures as it has. The hash has a seed of its own, so nobody can choose them: that takes
+ * some thousand networks. One that has those has as many times the limit of guesses in any
+ * case.
  */
 #ifndef MAYFLY_DAEMON_ACCESS_AUTH_PEERS_H
 #define MAYFLY_DAEMON_ACCESS_AUTH_PEERS_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "lib/base/clock.h"
 
-#define AUTH_PEERS_ROWS 64u
+/* 24 bytes for each place: 384 KiB, resident as far as it was used. */
+#define AUTH_PEERS_ROWS 4096u
 #define AUTH_PEERS_WAYS 4u
 
 /* The first warning about a peer comes with so many failures, the next at twice as many. */
@@ -29,26 +37,34 @@ struct auth_peer {
 };
 
 struct auth_peers {
-    pthread_mutex_t lock; /* a leaf; taken for failures only */
-    struct auth_peer peers[AUTH_PEERS_ROWS][AUTH_PEERS_WAYS]; /* [lock] */
+    pthread_mutex_t lock; /* a leaf; taken at logins that failed, and where there is a limit */
+    /* [lock] */
+    struct auth_peer *peers; /* owned; row after row; NULL: not initialised */
+    /* [const] */
+    uint64_t seed;
 };
 
-/* Context: main, before start; main, after the last thread that fails. */
-void auth_peers_init(struct auth_peers *a);
+/*
+ * False: no memory; auth_peers_fini() is right in both cases. Context: main, before start.
+ */
+bool auth_peers_init(struct auth_peers *a);
+
+/* Also of one that is all zeros. Context: main, after the last thread that fails. */
 void auth_peers_fini(struct auth_peers *a);
 
 /*
  * What stands for a peer: its address (family AF_INET or AF_INET6); of IPv6 the first half, as
- * a single machine may have all of the other. All clients of unix sockets are one peer.
- * Context: any thread.
+ * a single machine may have all of the other. All clients of unix sockets are one peer. No two
+ * peers have the same. Context: any thread.
  */
 uint64_t auth_peers_id(uint16_t family, const uint8_t address[16]);
 
 /*
  * A login failed. Returns the number of failures of this peer if it is time for a warning, else
- * 0. now: real time, by any clock. Context: any thread.
+ * 0. *is_crowded: another peer was forgotten early for it. now: real time, by any clock.
+ * Context: any thread.
  */
-uint64_t auth_peers_note(struct auth_peers *a, uint64_t id, msec_t now);
+uint64_t auth_peers_note(struct auth_peers *a, uint64_t id, msec_t now, bool *is_crowded);
 
 /*
  * The number of failures of a peer that are not forgotten. now: as above. Context: any thread.

@@ -70,11 +70,14 @@ bool conn_auth_failed(struct client *client, struct span user)
     struct conn *c = conn_of_client(client);
     struct worker *w = c->worker;
     uint64_t failures;
+    bool is_crowded;
 
     must_be_worker(w);
     ctr_add(&w->counters, CTR_auth_cmds, 1);
     ctr_add(&w->counters, CTR_auth_errors, 1);
-    failures = auth_peers_note(&w->crew->access.peers, conn_peer_id(client), conn_wait_now());
+    failures = auth_peers_note(&w->crew->access.peers, conn_peer_id(client), conn_wait_now(),
+                               &is_crowded);
+    ctr_add(&w->counters, CTR_auth_crowded, is_crowded);
     if (failures > 0) {
         warn_of_guesses(c, user, failures);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * auth_peers: when a warning is due, that a peer's count outlives its connections, and that the
- * table keeps those who fail most lately.
+ * table keeps those who fail most.
  */
 #include <string.h>
 #include <sys/socket.h>
@@ -13,7 +13,7 @@ static struct auth_peers peers;
 
 static void setup(void)
 {
-    auth_peers_init(&peers);
+    ck_assert(auth_peers_init(&peers));
 }
 
 static void teardown(void)
@@ -31,12 +31,19 @@ static uint64_t id_of(uint32_t number)
     return auth_peers_id(AF_INET, address);
 }
 
+static uint64_t note(uint64_t id, msec_t now)
+{
+    bool is_crowded;
+
+    return auth_peers_note(&peers, id, now, &is_crowded);
+}
+
 TEST(warnings_get_rarer)
 {
     unsigned warnings = 0;
 
     for (uint64_t i = 1; i <= 1000; i++) {
-        uint64_t shown = auth_peers_note(&peers, id_of(1), (msec_t)i);
+        uint64_t shown = note(id_of(1), (msec_t)i);
 
         ck_assert(shown == 0 || shown == i);
         warnings += shown > 0;
@@ -47,13 +54,13 @@ TEST(warnings_get_rarer)
 TEST(a_count_is_forgotten_in_time)
 {
     for (int i = 0; i < 4; i++) {
-        ck_assert_uint_eq(auth_peers_note(&peers, id_of(1), 1000), 0);
+        ck_assert_uint_eq(note(id_of(1), 1000), 0);
     }
-    ck_assert_uint_eq(auth_peers_note(&peers, id_of(1), 1000 + AUTH_PEERS_FORGET_MS), 0);
+    ck_assert_uint_eq(note(id_of(1), 1000 + AUTH_PEERS_FORGET_MS), 0);
     for (int i = 0; i < 3; i++) {
-        ck_assert_uint_eq(auth_peers_note(&peers, id_of(1), 1001 + AUTH_PEERS_FORGET_MS), 0);
+        ck_assert_uint_eq(note(id_of(1), 1001 + AUTH_PEERS_FORGET_MS), 0);
     }
-    ck_assert_uint_eq(auth_peers_note(&peers, id_of(1), 1002 + AUTH_PEERS_FORGET_MS), 5);
+    ck_assert_uint_eq(note(id_of(1), 1002 + AUTH_PEERS_FORGET_MS), 5);
 }
 
 /* Peers that fail once each do not push out one that goes on. */
@@ -62,8 +69,8 @@ TEST(who_goes_on_stays)
     uint64_t shown = 0;
 
     for (uint32_t i = 1; i <= 1000; i++) {
-        shown = auth_peers_note(&peers, id_of(7), i * 10);
-        (void)auth_peers_note(&peers, id_of(100000 + i), i * 10 + 1);
+        shown = note(id_of(7), i * 10);
+        (void)note(id_of(100000 + i), i * 10 + 1);
         if (i == 5) {
             ck_assert_uint_eq(shown, 5);
         }
@@ -71,6 +78,51 @@ TEST(who_goes_on_stays)
             ck_assert_uint_eq(shown, 640);
         }
     }
+}
+
+/* Whoever has been refused does not get in by what is done from elsewhere. */
+TEST(many_failures_are_not_pushed_out_by_few)
+{
+    for (unsigned i = 0; i < 10; i++) {
+        (void)note(id_of(7), 1000);
+    }
+    for (uint32_t i = 0; i < 100000; i++) {
+        (void)note(id_of(100000 + i), 2000);
+    }
+    ck_assert_uint_eq(auth_peers_count(&peers, id_of(7), 3000), 10);
+}
+
+TEST(thousands_of_addresses_are_known_at_a_time)
+{
+    unsigned known = 0;
+
+    for (uint32_t i = 0; i < 4000; i++) {
+        for (unsigned k = 0; k < 3; k++) {
+            (void)note(id_of(i), 1000);
+        }
+    }
+    for (uint32_t i = 0; i < 4000; i++) {
+        known += auth_peers_count(&peers, id_of(i), 1000) == 3;
+    }
+    ck_assert_uint_gt(known, 3900); /* a row may have more than its places */
+}
+
+TEST(it_tells_when_one_is_forgotten_early)
+{
+    const uint32_t all = AUTH_PEERS_ROWS * AUTH_PEERS_WAYS;
+    bool is_crowded;
+    unsigned crowded = 0;
+
+    (void)auth_peers_note(&peers, id_of(0), 1000, &is_crowded);
+    ck_assert(!is_crowded);
+    for (uint32_t i = 0; i <= all; i++) {
+        (void)auth_peers_note(&peers, id_of(i), 1000, &is_crowded);
+        crowded += is_crowded;
+    }
+    ck_assert_uint_gt(crowded, 0);
+    /* Those that are forgotten make room. */
+    (void)auth_peers_note(&peers, id_of(all + 1), 1000 + AUTH_PEERS_FORGET_MS, &is_crowded);
+    ck_assert(!is_crowded);
 }
 
 TEST(machines_of_ipv6_are_told_apart_by_network)
@@ -84,11 +136,21 @@ TEST(machines_of_ipv6_are_told_apart_by_network)
     ck_assert_uint_ne(auth_peers_id(AF_INET, a), auth_peers_id(AF_UNIX, a));
 }
 
+TEST(no_network_of_ipv6_stands_for_an_address_of_ipv4)
+{
+    uint8_t address[16] = {0x20, 1, 0xd, 0xb8};
+
+    for (unsigned byte = 0; byte < 256; byte++) {
+        address[6] = (uint8_t)byte;
+        ck_assert_uint_ne(auth_peers_id(AF_INET6, address), auth_peers_id(AF_INET, address));
+    }
+}
+
 TEST(counts_are_seen_until_they_are_forgotten)
 {
     ck_assert_uint_eq(auth_peers_count(&peers, id_of(1), 1000), 0);
     for (int i = 0; i < 3; i++) {
-        (void)auth_peers_note(&peers, id_of(1), 1000);
+        (void)note(id_of(1), 1000);
     }
     ck_assert_uint_eq(auth_peers_count(&peers, id_of(1), 1000), 3);
     ck_assert_uint_eq(auth_peers_count(&peers, id_of(2), 1000), 0);
