@@ -432,15 +432,20 @@ static struct auth_table *table_of(const struct auth *a)
     return table;
 }
 
+static bool check_pair(const struct auth_table *table, const struct siphash_digest *pair,
+                       struct siphash_digest *login)
+{
+    *login = *pair;
+    return has_digest(table, *pair) ||
+           (table->hashed != NULL && auth_hashed_recall(table->hashed, pair, login));
+}
+
 bool auth_check(const struct auth *a, struct span user, struct span password,
                 struct siphash_digest *login)
 {
-    struct auth_table *table = table_of(a);
     struct siphash_digest pair = digest_of(&a->key, DIGEST_PAIR, user, password);
 
-    *login = pair;
-    return has_digest(table, pair) ||
-           (table->hashed != NULL && auth_hashed_recall(table->hashed, &pair, login));
+    return check_pair(table_of(a), &pair, login);
 }
 
 bool auth_has_hashes(const struct auth *a)
@@ -457,10 +462,9 @@ bool auth_is_hashed(const struct auth *a, struct span user)
 }
 
 /* The password was good for this line: is the line still there? Then it is remembered. */
-static bool settle(const struct auth *a, struct span user, struct span password,
+static bool settle(const struct auth *a, const struct siphash_digest *pair,
                    const struct siphash_digest *login)
 {
-    struct siphash_digest pair = digest_of(&a->key, DIGEST_PAIR, user, password);
     struct auth_table *table;
     bool is_good;
 
@@ -470,7 +474,7 @@ static bool settle(const struct auth *a, struct span user, struct span password,
     is_good =
         table != NULL && table->hashed != NULL && auth_hashed_has_login(table->hashed, login);
     if (is_good) {
-        auth_hashed_remember(table->hashed, &pair, login);
+        auth_hashed_remember(table->hashed, pair, login);
     }
     rcu_end();
     return is_good;
@@ -479,17 +483,20 @@ static bool settle(const struct auth *a, struct span user, struct span password,
 bool auth_check_hashed(const struct auth *a, struct span user, struct span password,
                        struct siphash_digest *login, unsigned *hashes)
 {
+    struct siphash_digest pair = digest_of(&a->key, DIGEST_PAIR, user, password);
     struct siphash_digest of_user = digest_of(&a->key, DIGEST_USER, user, span_of(NULL, 0));
     struct auth_candidates candidates = {.count = 0};
     const struct siphash_digest *found = NULL;
+    const struct auth_table *table;
     bool is_good;
 
     must_be_pool();
     must_not_be_reading();
     rcu_begin();
-    is_good = auth_check(a, user, password, login);
-    if (!is_good && table_of(a)->hashed != NULL) {
-        auth_hashed_candidates(table_of(a)->hashed, &of_user, &candidates);
+    table = table_of(a); /* once: main may put one without hashes in its place */
+    is_good = check_pair(table, &pair, login);
+    if (!is_good && table->hashed != NULL) {
+        auth_hashed_candidates(table->hashed, &of_user, &candidates);
     }
     rcu_end();
     for (unsigned i = 0; i < candidates.count && found == NULL; i++) {
@@ -498,7 +505,7 @@ bool auth_check_hashed(const struct auth *a, struct span user, struct span passw
             found = &candidates.login[i];
         }
     }
-    if (found != NULL && settle(a, user, password, found)) {
+    if (found != NULL && settle(a, &pair, found)) {
         *login = *found;
         is_good = true;
     }
