@@ -109,14 +109,18 @@ static void find_grant(struct client *c, const struct rules *rules)
     c->rules_generation = rules_generation(rules);
 }
 
-static void settle(struct client *c, const struct worker *w)
+/* What it may by these rules; NULL: there are none. */
+static void follow(struct client *c, const struct rules *rules)
 {
-    const struct rules *rules = rules_file_get(file_of(w));
-
-    must_be_reading();
     if (rules != NULL && c->rules_generation != rules_generation(rules)) {
         find_grant(c, rules);
     }
+}
+
+static void settle(struct client *c, const struct worker *w)
+{
+    must_be_reading();
+    follow(c, rules_file_get(file_of(w)));
     c->is_guarded = c->rule != RULES_NONE || (c->rights & RIGHTS_OF_ITEMS) != RIGHTS_OF_ITEMS;
 }
 
@@ -176,28 +180,25 @@ static enum reply ask(const struct rules *rules, uint8_t rights, uint32_t rule,
 
 enum reply guard_ask(const struct turn *t, const struct request *r, bool has_key)
 {
-    const struct client *c = t->client;
+    const struct rules *rules = rules_file_get(file_of(t->w));
+    struct client *c = t->client;
 
     must_be_in_turn(t);
-    return ask(rules_file_get(file_of(t->w)), c->rights, c->rule, r, has_key);
+    follow(c, rules); /* main may have put these in the place of those of guard_settle() */
+    return ask(rules, c->rights, c->rule, r, has_key);
 }
 
-enum reply guard_ask_grant(const struct turn *t, const struct grant *grant,
-                           const struct request *r, bool has_key)
-{
-    must_be_in_turn(t);
-    return ask(rules_file_get(file_of(t->w)), grant->rights, grant->rule, r, has_key);
-}
-
-struct grant guard_datagrams(const struct turn *t)
+enum reply guard_ask_datagram(const struct turn *t, const struct request *r, bool has_key)
 {
     const struct rules *rules = rules_file_get(file_of(t->w));
+    struct grant g;
 
     must_be_in_turn(t);
     if (rules == NULL) {
-        return (struct grant){.rights = RIGHTS_ORDINARY, .rule = RULES_NONE};
+        return REPLY_NONE;
     }
-    return rules_grant(rules, span_of(NULL, 0), RULES_NONE, span_str("udp"), RIGHTS_ORDINARY);
+    g = rules_grant(rules, span_of(NULL, 0), RULES_NONE, span_str("udp"), RIGHTS_ORDINARY);
+    return ask(rules, g.rights, g.rule, r, has_key);
 }
 
 void guard_request(const struct turn *t, struct request *r)

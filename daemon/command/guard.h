@@ -50,12 +50,8 @@ void guard_settle(struct turn *t);
  */
 enum reply guard_ask(const struct turn *t, const struct request *r, bool has_key);
 
-/* The same for a datagram, of which only the grant is known. Context: as above. */
-enum reply guard_ask_grant(const struct turn *t, const struct grant *grant,
-                           const struct request *r, bool has_key);
-
-/* What datagrams may. Context: worker, in a turn. */
-struct grant guard_datagrams(const struct turn *t);
+/* The same for a request of a datagram, which is nobody's. Context: worker, in a turn. */
+enum reply guard_ask_datagram(const struct turn *t, const struct request *r, bool has_key);
 
 /* If the client may not do this, make it a request that says so. Context: as guard_ask(). */
 void guard_request(const struct turn *t, struct request *r);

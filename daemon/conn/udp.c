@@ -78,7 +78,6 @@ struct datagram {
     union socket_address *from;
     socklen_t from_len;
     struct udp_frame frame;
-    struct grant grant; /* what it may */
     size_t left;   /* bytes of replies that it may still cause; 0: it is served no further */
     uint32_t sent; /* datagrams of its replies */
 };
@@ -220,7 +219,7 @@ static void send_bin_error(struct datagram *d, const struct request *r, enum bin
 static void send_refusal(struct datagram *d, const struct request *r, enum reply why,
                          enum bin_reply bin_why)
 {
-    if (r->cls == CLASS_BINARY || r->cls == CLASS_BINARY_ADMIN) {
+    if (request_is_binary(r)) {
         send_bin_error(d, r, bin_why);
     } else {
         send_error(d, why);
@@ -258,7 +257,7 @@ static void execute_request(struct datagram *d, struct turn *t, struct request *
         send_refusal(d, r, REPLY_UDP_NOT_SERVED, BIN_REPLY_UNKNOWN);
         return;
     }
-    why = guard_ask_grant(t, &d->grant, r, true);
+    why = guard_ask_datagram(t, r, true);
     if (why != REPLY_NONE) {
         ctr_add(&t->w->counters, CTR_access_refused, 1);
         send_refusal(d, r, why, BIN_REPLY_AUTH_FAILURE);
@@ -298,7 +297,7 @@ static bool is_within_share(const struct datagram *d, struct turn *t)
 static void answer_refused(struct datagram *d, struct turn *t, const struct request *r,
                            enum reply reply)
 {
-    enum reply why = guard_ask_grant(t, &d->grant, r, r->invalidate);
+    enum reply why = guard_ask_datagram(t, r, r->invalidate);
 
     if (why != REPLY_NONE) {
         ctr_add(&t->w->counters, CTR_access_refused, 1);
@@ -439,7 +438,6 @@ static uint64_t serve_datagram(struct udp *u, char *p, size_t n, struct msghdr *
     if (t.insight != 0) {
         timing_begin(&t);
     }
-    d.grant = guard_datagrams(&t);
     t.unit_limit = DATAGRAM_UNITS;
     run_payload(&d, &t, payload);
     turn_pass(&t, false);
