@@ -7,8 +7,11 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "daemon/base/log.h"
 #include "lib/base/check.h"
 #include "lib/base/clock.h"
 #include "lib/base/context.h"
@@ -122,12 +125,22 @@ static void thread_ended(struct pool *p)
     }
 }
 
+/* Relative, as the process itself may have been started with any priority. */
+static void lower_priority(void)
+{
+    errno = 0;
+    if (nice(POOL_NICE) == -1 && errno != 0) {
+        log_info("pool, its threads have the priority of workers (%s)", strerror(errno));
+    }
+}
+
 static void *thread_main(void *arg)
 {
     struct pool *p = arg;
     struct pool_job *job;
 
     check_note("pool");
+    lower_priority();
     context_set_thread(THREAD_POOL, NULL, NULL);
     rcu_register();
     while ((job = take_job(p)) != NULL) {

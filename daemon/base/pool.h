@@ -22,6 +22,13 @@
 #define POOL_MAX       1024u
 #define POOL_QUEUE_MIN 16u
 
+/*
+ * Added to the nice value of its threads: hashes of passwords take as much of a CPU as they
+ * get, and whoever fails to log in makes us compute them. Where workers want all CPUs, a pool
+ * gets a tenth or so of what one of them does.
+ */
+#define POOL_NICE 10
+
 /* A stop waits this long for calls that are under way, milliseconds. */
 #define POOL_STOP_MS 500
 

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "daemon/base/pool.h"
 #include "lib/base/clock.h"
@@ -21,7 +22,8 @@ struct task {
     _Atomic int ran;
     _Atomic int forgotten;
     int came_back;
-    sem_t *gate; /* [borrowed] run() waits for it */
+    int niceness; /* of the thread that ran it */
+    sem_t *gate;  /* [borrowed] run() waits for it */
 };
 
 static uv_loop_t loop;
@@ -38,6 +40,7 @@ static void run(struct pool_job *job)
     struct task *t = task_of(job);
 
     t->began++;
+    t->niceness = getpriority(PRIO_PROCESS, 0);
     if (t->gate != NULL) {
         sem_wait(t->gate);
     }
@@ -103,6 +106,23 @@ TEST(every_job_comes_back)
         ck_assert_int_eq(tasks[i].came_back, 1);
         ck_assert_int_eq(tasks[i].forgotten, 0);
     }
+}
+
+/* Whatever the process was started with; there is nothing below 19. */
+TEST(its_threads_leave_the_cpu_to_workers)
+{
+    const int own = getpriority(PRIO_PROCESS, 0);
+    struct pool *p = pool_start("t", 1);
+    struct task t;
+
+    ck_assert_ptr_nonnull(p);
+    task_init(&t, NULL);
+    expected = 1;
+    ck_assert(pool_post(p, &t.job));
+    uv_run(&loop, UV_RUN_DEFAULT);
+    ck_assert(pool_stop(p));
+    ck_assert_int_eq(t.niceness, own + POOL_NICE < 19 ? own + POOL_NICE : 19);
+    ck_assert_int_eq(getpriority(PRIO_PROCESS, 0), own);
 }
 
 TEST(one_that_hangs_holds_up_no_other)
