@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/options/conf_line.h"
 #include "lib/base/check.h"
 #include "lib/base/mem.h"
 
@@ -103,32 +104,6 @@ static bool is_blank(char c)
     return c == ' ' || c == '\t';
 }
 
-static int digit_of(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
-/* What \ and the bytes after it stand for; *p is moved past them. False: nothing. */
-static bool take_escape(const char **p, const char *end, char *out)
-{
-    const char *s = *p + 1;
-
-    if (s < end && (*s == '"' || *s == '\\')) {
-        *out = *s;
-        *p = s + 1;
-        return true;
-    }
-    if (end - s >= 3 && *s == 'x' && digit_of(s[1]) >= 0 && digit_of(s[2]) >= 0) {
-        *out = (char)(digit_of(s[1]) * 16 + digit_of(s[2]));
-        *p = s + 3;
-        return true;
-    }
-    return false;
-}
-
 /*
  * Take the next word off the line, unescaped into the table's bytes; it is empty at the end of
  * the line. *is_word: there was one. False: the word is no good, and was complained about.
@@ -150,9 +125,12 @@ static bool next_word(struct reader *r, struct span *line, struct span *word, bo
             is_quoted = !is_quoted;
             p++;
         } else if (is_quoted && *p == '\\') {
-            if (!take_escape(&p, end, out++)) {
+            const size_t len = conf_char_take(span_of(p, (size_t)(end - p)), out++);
+
+            if (len == 0) {
                 return complain(r, "within \"\" a \\ stands before \", \\ or xHH");
             }
+            p += len;
         } else {
             *out++ = *p++;
         }

@@ -8,15 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The digit's value, or -1. */
-static int hex_of(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
+#include "daemon/options/conf_line.h"
 
 /*
  * Copy what stands between quotes; s begins behind the first. Returns where the last one
@@ -24,32 +16,16 @@ static int hex_of(char c)
  */
 static const char *copy_quoted(struct span s, char **out)
 {
-    const char *end = s.ptr + s.len;
+    while (s.len > 0 && s.ptr[0] != '"') {
+        const size_t len = conf_char_take(s, *out);
 
-    for (const char *p = s.ptr; p < end; p++) {
-        char c = *p;
-
-        if (c == '"') {
-            return p;
-        }
-        if (c == '\\') {
-            const ptrdiff_t left = end - p;
-
-            if (left >= 2 && (p[1] == '"' || p[1] == '\\')) {
-                c = *++p;
-            } else if (left >= 4 && p[1] == 'x' && hex_of(p[2]) >= 0 && hex_of(p[3]) >= 0) {
-                c = (char)(hex_of(p[2]) * 16 + hex_of(p[3]));
-                p += 3;
-            } else {
-                return NULL;
-            }
-        }
-        if (c == '\0') {
+        if (len == 0 || **out == '\0') {
             return NULL;
         }
-        *(*out)++ = c;
+        (*out)++;
+        s = span_of(s.ptr + len, s.len - len);
     }
-    return NULL;
+    return s.len > 0 ? s.ptr : NULL;
 }
 
 const char *config_words_split(struct config_words *w, struct span line)

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "lib/base/check.h"
+#include "lib/base/num.h"
 
 static bool is_blank(char c)
 {
@@ -34,24 +34,21 @@ static struct span trim_end(struct span s)
     return s;
 }
 
-/* The value of a hexadecimal digit; -1: it is none. */
-static int hex_of(char c)
+size_t conf_char_take(struct span s, char *out)
 {
-    static const char digits[] = "0123456789abcdefABCDEF";
-    const char *at = c != '\0' ? strchr(digits, c) : NULL;
+    int byte;
 
-    return at == NULL ? -1 : (int)(at - digits) - (at - digits > 15 ? 6 : 0);
-}
-
-/* The bytes of the escape that s begins with; 0: it is none. */
-static size_t escape_len(struct span s)
-{
+    if (s.ptr[0] != '\\') {
+        *out = s.ptr[0];
+        return 1;
+    }
     if (s.len >= 2 && (s.ptr[1] == '"' || s.ptr[1] == '\\')) {
+        *out = s.ptr[1];
         return 2;
     }
-    const bool is_hex =
-        s.len >= 4 && s.ptr[1] == 'x' && hex_of(s.ptr[2]) >= 0 && hex_of(s.ptr[3]) >= 0;
-    return is_hex && hex_of(s.ptr[2]) + hex_of(s.ptr[3]) > 0 ? 4 : 0;
+    byte = s.len >= 4 && s.ptr[1] == 'x' ? num_hex_byte(s.ptr + 2) : -1;
+    *out = (char)byte;
+    return byte >= 0 ? 4 : 0;
 }
 
 /* The rest of a line after its opening quote. */
@@ -61,8 +58,9 @@ static const char *take_quoted(struct span s, struct conf_line *line)
 
     line->is_quoted = true;
     while (at < s.len && s.ptr[at] != '"') {
-        const size_t len = s.ptr[at] == '\\' ? escape_len(span_of(s.ptr + at, s.len - at)) : 1;
-        if (len == 0) {
+        char c;
+        const size_t len = conf_char_take(span_of(s.ptr + at, s.len - at), &c);
+        if (len == 0 || c == '\0') {
             return "after a backslash in quotes stands \", \\ or xHH";
         }
         at += len;
@@ -141,19 +139,18 @@ bool conf_line_next(struct span *text, struct conf_line *line)
 
 void conf_line_value(const struct conf_line *line, char *out)
 {
-    const char *p = line->raw.ptr;
-    const char *end = p + line->raw.len;
+    struct span rest = line->raw;
 
-    while (p < end) {
-        if (!line->is_quoted || *p != '\\') {
-            *out++ = *p++;
-        } else if (p[1] == 'x') {
-            *out++ = (char)(hex_of(p[2]) * 16 + hex_of(p[3]));
-            p += 4;
+    while (rest.len > 0) {
+        size_t len = 1;
+
+        if (line->is_quoted) {
+            len = conf_char_take(rest, out);
         } else {
-            *out++ = p[1];
-            p += 2;
+            *out = rest.ptr[0];
         }
+        out++;
+        rest = span_of(rest.ptr + len, rest.len - len);
     }
     *out = '\0';
 }

@@ -40,6 +40,13 @@ bool conf_line_next(struct span *text, struct conf_line *line);
 void conf_line_value(const struct conf_line *line, char *out);
 
 /*
+ * What the first character of a text within quotes stands for: itself, or a backslash with what
+ * follows. Returns how many bytes of the text that is; 0: what follows is wrong. The text is
+ * not empty. Context: any thread.
+ */
+size_t conf_char_take(struct span s, char *out);
+
+/*
  * Does a value have to stand in quotes to be read again? If so, write a character of it as it
  * stands between them, and return its length. Context: any thread.
  */

@@ -312,3 +312,22 @@ size_t num_put_i64(char *out, int64_t v)
     *out = '-';
     return 1 + num_put_u64(out + 1, 0 - (uint64_t)v);
 }
+
+/* ---- hexadecimal ------------------------------------------------------------------------- */
+
+static int hex_digit(char c)
+{
+    if (is_digit(c)) {
+        return c - '0';
+    }
+    c = (char)(c | 0x20);
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+int num_hex_byte(const char digits[2])
+{
+    const int high = hex_digit(digits[0]);
+    const int low = hex_digit(digits[1]);
+
+    return high >= 0 && low >= 0 ? high << 4 | low : -1;
+}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Decimal numbers, read and written without locale and errno.
+ * Numbers, read and written without locale and errno.
  */
 #ifndef MAYFLY_LIB_BASE_NUM_H
 #define MAYFLY_LIB_BASE_NUM_H
@@ -47,6 +47,11 @@ bool num_fraction(struct span s, double *out);
  */
 size_t num_put_u64(char *out, uint64_t v);
 size_t num_put_i64(char *out, int64_t v);
+
+/*
+ * The number of two hexadecimal digits of either case; -1: they are none. Context: any thread.
+ */
+int num_hex_byte(const char digits[2]);
 
 /* The two digits of each number from 0 to 99, one pair after another. */
 extern const char num_pairs[200];

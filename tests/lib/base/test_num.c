@@ -311,3 +311,20 @@ TEST(fractions_have_digits_and_one_point)
         ck_assert(out == 7);
     }
 }
+
+TEST(two_hexadecimal_digits_are_a_byte)
+{
+    static const char digits[] = "0123456789abcdef";
+
+    for (int i = 0; i < 256; i++) {
+        const char two[2] = {digits[i / 16], digits[i % 16]};
+
+        ck_assert_int_eq(num_hex_byte(two), i);
+    }
+    ck_assert_int_eq(num_hex_byte("aF"), 0xaf);
+    ck_assert_int_eq(num_hex_byte("Fa"), 0xfa);
+    ck_assert_int_eq(num_hex_byte("g0"), -1);
+    ck_assert_int_eq(num_hex_byte("0G"), -1);
+    ck_assert_int_eq(num_hex_byte("-1"), -1);
+    ck_assert_int_eq(num_hex_byte("\x10\x11"), -1); /* that | 0x20 are digits */
+}
