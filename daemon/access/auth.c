@@ -229,11 +229,7 @@ static bool has_digest(const struct auth_table *table, struct siphash_digest off
     uint64_t found = 0;
 
     for (size_t i = 0; i < table->plain_count; i++) {
-        const struct siphash_digest *e = &table->entries[i];
-        uint64_t differ = (e->lo ^ offered.lo) | (e->hi ^ offered.hi);
-
-        /* The top bit of x | -x is clear only for 0: no branch depends on the comparison. */
-        found |= ~(differ | -differ) >> 63;
+        found |= siphash_same(&table->entries[i], &offered);
     }
     return found != 0;
 }

@@ -104,7 +104,7 @@ static int compare_lines(const void *one, const void *other)
 
 static bool is_same(const struct siphash_digest *a, const struct siphash_digest *b)
 {
-    return a->lo == b->lo && a->hi == b->hi;
+    return siphash_same(a, b) != 0;
 }
 
 size_t auth_hashed_seal(struct auth_hashed *h)
@@ -128,11 +128,7 @@ bool auth_hashed_has_login(const struct auth_hashed *h, const struct siphash_dig
     uint64_t found = 0;
 
     for (size_t i = 0; i < h->count; i++) {
-        const struct siphash_digest *e = &h->lines[i].login;
-        uint64_t differ = (e->lo ^ login->lo) | (e->hi ^ login->hi);
-
-        /* The top bit of x | -x is clear only for 0: no branch depends on the comparison. */
-        found |= ~(differ | -differ) >> 63;
+        found |= siphash_same(&h->lines[i].login, login);
     }
     return found != 0;
 }
