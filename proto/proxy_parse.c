@@ -104,6 +104,21 @@ static unsigned word_at(const char *p, size_t i)
     return byte_at(p, i) << 8 | byte_at(p, i + 1);
 }
 
+/*
+ * Two addresses of so many bytes, the client's first, and two ports. False: they are cut off.
+ */
+static bool take_addresses(const char *p, size_t body, enum proxy_family family, size_t bytes,
+                           struct proxy_header *out)
+{
+    if (body < 2 * bytes + 4) {
+        return false;
+    }
+    out->family = family;
+    memcpy(out->address, p + FIXED, bytes);
+    out->port = (uint16_t)word_at(p, FIXED + 2 * bytes);
+    return true;
+}
+
 /* Who connects, from a whole header. False: it is malformed. */
 static bool parse_addresses(const char *p, size_t body, struct proxy_header *out)
 {
@@ -115,28 +130,10 @@ static bool parse_addresses(const char *p, size_t body, struct proxy_header *out
     switch (byte_at(p, 13) >> 4) {
     case 0: /* unknown */
         return true;
-    case 1: /* IPv4: two addresses, two ports */
-        if (transport == 0) {
-            return true;
-        }
-        if (body < 12) {
-            return false;
-        }
-        out->family = PROXY_INET;
-        memcpy(out->address, p + FIXED, 4);
-        out->port = (uint16_t)word_at(p, FIXED + 8);
-        return true;
+    case 1: /* IPv4 */
+        return transport == 0 || take_addresses(p, body, PROXY_INET, 4, out);
     case 2: /* IPv6 */
-        if (transport == 0) {
-            return true;
-        }
-        if (body < 36) {
-            return false;
-        }
-        out->family = PROXY_INET6;
-        memcpy(out->address, p + FIXED, 16);
-        out->port = (uint16_t)word_at(p, FIXED + 32);
-        return true;
+        return transport == 0 || take_addresses(p, body, PROXY_INET6, 16, out);
     case 3: /* two paths of unix sockets */
         return body >= 216;
     default:
