@@ -16,7 +16,6 @@
 
 #include "daemon/access/auth_sasl.h"
 #include "daemon/base/pool.h"
-#include "daemon/command/audit.h"
 #include "daemon/command/guard.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/crew.h"
@@ -84,15 +83,20 @@ static void forget_ask(struct pool_job *job)
 
 /* ---- back on the worker ------------------------------------------------------------------ */
 
-/* A client that fails is no longer authenticated, if it was before. */
-static void count_failure(struct client *c, struct worker *w, struct span user)
+/* A client that tries again is no longer authenticated, if it was before. */
+static void forget_login(struct client *c, struct worker *w)
 {
     guard_logout(c, w);
     c->needs_auth = true;
     c->is_doubted = false;
     c->has_login = false;
-    (void)c->duties->login_failed(c,
-                                  user); /* whether it ends is seen when the answer is sent */
+}
+
+static void count_failure(struct client *c, struct worker *w, struct span user)
+{
+    forget_login(c, w);
+    /* Whether it ends is seen when the answer is sent. */
+    (void)c->duties->login_failed(c, user);
 }
 
 /*
@@ -103,11 +107,9 @@ static bool let_in(struct client *c, struct worker *w, const struct exchange *x)
 {
     const struct siphash_digest *login = exchange_login(x);
 
-    if (!guard_login(c, w, exchange_name(x))) {
+    if (!guard_login(c, w, exchange_name(x), "sasl")) {
         return false;
     }
-    audit_login(c, w, exchange_name(x), "sasl", true);
-    ctr_add(&w->counters, CTR_auth_cmds, 1);
     c->has_login = login != NULL;
     if (login != NULL) {
         c->login = *login;
@@ -192,10 +194,7 @@ static enum turn_stop refuse_step(struct turn *t, struct sasl_ask *a)
     struct client *c = t->client;
 
     c->late = NULL;
-    c->needs_auth = true;
-    c->is_doubted = false;
-    c->has_login = false;
-    guard_logout(c, t->w);
+    forget_login(c, t->w);
     ctr_add(&t->w->counters, CTR_auth_busy, 1);
     turn_bin_reply(t, &a->req, BIN_REPLY_BUSY, 0);
     ask_destroy(a);

@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "daemon/command/audit.h"
 #include "daemon/command/client.h"
 #include "daemon/net/origin.h"
 #include "daemon/options/settings.h"
@@ -52,7 +53,7 @@ void guard_begin(struct client *c, const struct worker *w)
     mark(c, w);
 }
 
-bool guard_login(struct client *c, const struct worker *w, struct span user)
+bool guard_login(struct client *c, struct worker *w, struct span user, const char *method)
 {
     char *name = mem_alloc(user.len + 1);
 
@@ -65,6 +66,8 @@ bool guard_login(struct client *c, const struct worker *w, struct span user)
     mem_free(c->user);
     c->user = name;
     mark(c, w);
+    audit_login(c, w, user, method, true);
+    ctr_add(&w->counters, CTR_auth_cmds, 1);
     return true;
 }
 

@@ -185,11 +185,9 @@ static bool is_barred(const struct turn *t)
 /* The client is who it says. False: no memory to know that. */
 static bool let_in(struct turn *t, struct span user)
 {
-    if (!guard_login(t->client, t->w, user)) {
+    if (!guard_login(t->client, t->w, user, conn_auth_method(t->w))) {
         return false;
     }
-    audit_login(t->client, t->w, user, conn_auth_method(t->w), true);
-    ctr_add(&t->w->counters, CTR_auth_cmds, 1);
     t->client->needs_auth = false;
     t->client->has_login = true;
     conn_deadline_clear(turn_conn(t), DEADLINE_LOGIN);

@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "daemon/base/pool.h"
-#include "daemon/command/audit.h"
 #include "daemon/command/guard.h"
 #include "daemon/conn/conn_auth.h"
 #include "daemon/conn/conn_state.h"
@@ -76,11 +75,9 @@ static void forget_ask(struct pool_job *job)
  */
 static bool let_in(struct client *c, struct worker *w, const struct login_ask *a)
 {
-    if (!guard_login(c, w, user_of(a))) {
+    if (!guard_login(c, w, user_of(a), conn_auth_method(w))) {
         return false;
     }
-    audit_login(c, w, user_of(a), conn_auth_method(w), true);
-    ctr_add(&w->counters, CTR_auth_cmds, 1);
     c->login = a->login;
     c->has_login = true;
     c->is_doubted = true;

@@ -10,6 +10,7 @@
 #include "daemon/command/client.h"
 #include "daemon/command/guard.h"
 #include "daemon/net/origin.h"
+#include "daemon/options/settings.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/mem.h"
 #include "lib/base/rcu.h"
@@ -21,6 +22,7 @@ static const char after[] = "user c read,write prefix=new:\n";
 
 static const struct conn_origin origin = {.transport = CONN_TCP, .rights = RIGHTS_ORDINARY};
 static char path[] = "rules";
+static struct settings settings;
 static struct crew crew;
 static struct worker worker;
 static struct client client;
@@ -54,7 +56,9 @@ static void setup(void)
     memset(&client, 0, sizeof(client));
     memset(&turn, 0, sizeof(turn));
     crew.access.rules.path = path;
+    settings_init(&settings);
     worker.crew = &crew;
+    worker.settings = &settings;
     client.origin = &origin;
     turn.w = &worker;
     turn.client = &client;
@@ -71,6 +75,7 @@ static void teardown(void)
     }
     mem_free(client.user);
     client.user = NULL;
+    settings_fini(&settings);
 }
 
 TEST_FIXTURE(setup, teardown)
@@ -89,7 +94,7 @@ TEST(a_client_is_judged_by_one_table)
     tables[1] = make(after);
     put(tables[0]);
     guard_begin(&client, &worker);
-    ck_assert(guard_login(&client, &worker, span_str("c")));
+    ck_assert(guard_login(&client, &worker, span_str("c"), "text"));
     guard_settle(&turn);
     ck_assert(client.is_guarded);
     ck_assert_int_eq(guard_ask(&turn, &old_key, true), REPLY_NONE);
