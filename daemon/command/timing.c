@@ -14,6 +14,8 @@
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"
 
+_Static_assert(SLOWLOG_PEER_BYTES >= CLIENT_PEER_MAX, "an entry has room for every address");
+
 /* Does nothing more have to reach the client? */
 static bool has_all(const struct client *c)
 {
@@ -38,7 +40,7 @@ static MF_NOINLINE void log_slow(struct worker *w, struct client *c, const struc
     }
     ctr_add(&w->counters, CTR_slow_requests, e.requests);
     if (c != NULL) {
-        w->crew->duties->put_peer(c, e.peer, sizeof(e.peer));
+        c->duties->put_peer(c, e.peer);
     }
     slowlog_add(&w->crew->slowlog, &e, setting_get(w->settings, slowlog_max));
 }

@@ -518,11 +518,6 @@ static void serve_round(struct worker *w)
     conn_shed_if_crowded(w);
 }
 
-static void put_peer(struct client *client, char *out, size_t size)
-{
-    conn_put_peer_port(conn_of_client(client), out, size);
-}
-
 const struct worker_duties conn_duties = {
     .begin = begin_on_worker,
     .end = end_on_worker,
@@ -535,7 +530,6 @@ const struct worker_duties conn_duties = {
     .check_deadlines = conn_deadline_check,
     .shed = conn_shed_quietly,
     .check_pace = conn_pace_check,
-    .put_peer = put_peer,
     .check_idle = conn_idle_check,
     .drain = conn_drain_all,
     .check_drain = conn_drain_check,

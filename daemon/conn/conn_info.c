@@ -172,9 +172,8 @@ static void put_client(const struct conn *c, char *out, size_t size)
 {
     char address[CONN_PEER_MAX];
 
-    conn_put_peer(c, address);
-    snprintf(out, size, c->peer.family == AF_INET6 ? "tcp6:[%s]:%u" : "tcp:%s:%u", address,
-             (unsigned)c->peer.port);
+    conn_put_peer_port(c, address, sizeof(address));
+    snprintf(out, size, "%s:%s", c->peer.family == AF_INET6 ? "tcp6" : "tcp", address);
 }
 
 static const char *state_name(const struct conn *c)

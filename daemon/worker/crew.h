@@ -75,9 +75,6 @@ struct worker_duties {
     /* Close connections that keep too much, if all workers together do. */
     void (*shed)(struct worker *w);
 
-    /* Write the address and port of a client, at most `size` bytes with the end. */
-    void (*put_peer)(struct client *c, char *out, size_t size);
-
     /* Close connections that said nothing for too long. */
     void (*check_idle)(struct worker *w, msec_t now);
 

@@ -14,7 +14,7 @@
 
 /* Bytes of a key that are kept, and of a peer's address with its end. */
 #define SLOWLOG_KEY_BYTES  64u
-#define SLOWLOG_PEER_BYTES 56u
+#define SLOWLOG_PEER_BYTES 64u
 
 /* Which request it was: the first of those whose replies left together. */
 struct slow_request {
