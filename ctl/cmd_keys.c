@@ -25,18 +25,6 @@ struct key {
     bool is_encoded; /* the flag b goes with it */
 };
 
-static bool is_plain(struct span key)
-{
-    for (size_t i = 0; i < key.len; i++) {
-        unsigned char ch = (unsigned char)key.ptr[i];
-
-        if (ch <= ' ' || ch == 0x7f) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static struct span key_span(const struct key *k)
 {
     return span_of(k->bytes, k->len);
@@ -62,7 +50,7 @@ static enum ctl_status read_key(struct ctl *c, struct span word, struct key *k)
     }
     if (status == CTL_OK) {
         memcpy(k->bytes, bytes, k->len);
-        k->is_encoded = !is_plain(key_span(k));
+        k->is_encoded = !encode_is_plain(key_span(k));
         if (k->is_encoded) {
             k->line_len = encode_base64(k->line, key_span(k));
             if (k->line_len > KEY_MAX) {

@@ -52,6 +52,18 @@ static bool breaks_line(struct span key)
     return false;
 }
 
+bool encode_is_plain(struct span key)
+{
+    for (size_t i = 0; i < key.len; i++) {
+        unsigned char c = (unsigned char)key.ptr[i];
+
+        if (c <= ' ' || c == 0x7f) {
+            return false;
+        }
+    }
+    return true;
+}
+
 size_t encode_line_key(char *out, struct span key)
 {
     if (breaks_line(key)) {

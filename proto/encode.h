@@ -22,6 +22,12 @@
 size_t encode_uri(char *out, struct span s);
 
 /*
+ * Can a key be part of a line of text, whatever reads it? Not with white space, or a control
+ * character. Context: any thread.
+ */
+bool encode_is_plain(struct span key);
+
+/*
  * Write a key at out as part of a line: as it is, or as encode_uri() does if it has a space, a
  * NUL or a line end. Returns the length, ENCODE_URI_BYTES(key.len) at most. Context: any
  * thread.

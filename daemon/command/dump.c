@@ -69,25 +69,12 @@ static char *put_meta(const struct slice *k, const struct item *it, char *p)
     return put_text(p, "\n");
 }
 
-/* Can a key be part of a line of text, whatever reads it? */
-static bool is_plain(struct span key)
-{
-    for (size_t i = 0; i < key.len; i++) {
-        unsigned char c = (unsigned char)key.ptr[i];
-
-        if (c <= ' ' || c == 0x7f) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static char *put_mg(const struct item *it, char *p)
 {
     struct span key = span_of(item_key(it), it->key_len);
 
     p = put_text(p, "mg ");
-    if (is_plain(key)) {
+    if (encode_is_plain(key)) {
         memcpy(p, key.ptr, key.len);
         return put_text(p + key.len, "\r\n");
     }
