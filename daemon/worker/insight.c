@@ -7,15 +7,7 @@
 
 #include "daemon/worker/hotkeys.h"
 #include "lib/base/mem.h"
-
-/* 64 bits of xorshift (G. Marsaglia). */
-static uint64_t draw(struct insight *i)
-{
-    i->random ^= i->random << 13;
-    i->random ^= i->random >> 7;
-    i->random ^= i->random << 17;
-    return i->random;
-}
+#include "lib/base/num.h"
 
 /* From 1 to twice the mean less 1, each as likely as another. */
 static uint32_t distance(struct insight *i)
@@ -23,7 +15,8 @@ static uint32_t distance(struct insight *i)
     if (i->sampling == 0) {
         return UINT32_MAX;
     }
-    return 1 + (uint32_t)((draw(i) >> 32) * (2 * (uint64_t)i->sampling - 1) >> 32);
+    return 1 +
+           (uint32_t)((num_random(&i->random) >> 32) * (2 * (uint64_t)i->sampling - 1) >> 32);
 }
 
 void insight_begin_sampling(struct worker *w, uint32_t sampling)
