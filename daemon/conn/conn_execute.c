@@ -110,6 +110,7 @@ static MF_INLINE enum turn_stop run_steps(struct turn *t, const struct batch *b,
     return stop;
 }
 
+/* Not inlined: together with run_lot() the loop runs out of registers. */
 static MF_NOINLINE enum turn_stop run_plain(struct turn *t, const struct batch *b,
                                             const char *p, size_t *used)
 {
@@ -122,10 +123,7 @@ static MF_NOINLINE enum turn_stop run_timed(struct turn *t, const struct batch *
     return run_steps(t, b, p, used, true);
 }
 
-/*
- * Execute a batch whose first byte is at p. *used is what was consumed of it. Not inlined:
- * together with run_lot() the loop runs out of registers.
- */
+/* Execute a batch whose first byte is at p. *used is what was consumed of it. */
 static inline enum turn_stop run_batch(struct turn *t, const struct batch *b, const char *p,
                                        size_t *used)
 {

@@ -77,10 +77,9 @@ static bool has_memory(struct span controllers)
     while (controllers.len > 0) {
         const char *comma = memchr(controllers.ptr, ',', controllers.len);
         const size_t len = comma != NULL ? (size_t)(comma - controllers.ptr) : controllers.len;
-        const bool is_memory = span_is(span_of(controllers.ptr, len), "memory");
-        const size_t used = comma != NULL ? len + 1 : len;
+        const size_t used = len + (comma != NULL);
 
-        if (is_memory) {
+        if (span_is(span_of(controllers.ptr, len), "memory")) {
             return true;
         }
         controllers = span_of(controllers.ptr + used, controllers.len - used);

@@ -3,9 +3,9 @@
  * -o drop_privileges, second half: the files that are left, by Landlock, where the kernel has
  * it.
  *
- *   read     the folders of the users' file (-Y), of certificates and of files of options,
- *            which are read again, as they are named and as links lead to them; /proc; with -S
- *            everything, as plug-ins of SASL have files of their own
+ *   read     the folders of the files of users (-Y) and rules (--access), of certificates and
+ *            of files of options, which are read again, as they are named and as links lead to
+ *            them; /proc; with -S everything, as plug-ins of SASL have files of their own
  *   written  the folders of files of options, which may be rewritten, of the pid file (-P) and
  *            of the unix sockets (-s, --control), whose files are removed at the end; /dev/null
  *

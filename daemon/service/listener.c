@@ -41,9 +41,6 @@
 #define ACCEPT_PER_TURN 64u
 #define RETRY_MS        100u
 
-/* Refusals on the control socket are all counted, and logged once in this time. */
-#define REFUSAL_PAUSE_US 1000000
-
 /* Accepted of one socket before it is closed: what the kernel lets wait by default. */
 #define ACCEPT_LAST_MAX 4096u
 
@@ -75,7 +72,6 @@ struct listeners {
     int spares[CONTROL_CONNS_MAX]; /* owned descriptors that make room for the operator */
     uint32_t spare_count;
     bool has_control;
-    usec_t refusal_logged_at; /* the last time that one was logged */
     bool is_paused;
     bool is_closed;
     bool udp_is_dealt;
@@ -346,7 +342,6 @@ static bool may_control(struct listeners *l, int fd)
 {
     struct ucred peer;
     socklen_t len = sizeof(peer);
-    usec_t now;
 
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) != 0) {
         peer = (struct ucred){.pid = 0, .uid = (uid_t)-1, .gid = (gid_t)-1};
@@ -355,12 +350,8 @@ static bool may_control(struct listeners *l, int fd)
         return true;
     }
     ctr_add(&l->server->crew.counters, CTR_control_refused, 1);
-    now = clock_mono_us();
-    if (l->refusal_logged_at == 0 || now - l->refusal_logged_at >= REFUSAL_PAUSE_US) {
-        l->refusal_logged_at = now;
-        log_warn("listener, refused user %u on the control socket (process %d)",
-                 (unsigned)peer.uid, (int)peer.pid);
-    }
+    log_warn("listener, refused user %u on the control socket (process %d)", (unsigned)peer.uid,
+             (int)peer.pid);
     return false;
 }
 

@@ -126,17 +126,17 @@ static void allow_core(const struct settings *s)
     }
 }
 
-/*
- * Room for all connections and for the process itself. Where the system's limit leaves room
- * for the connections alone, the server starts as memcached does, and accepts less than -c
- * says.
- */
+/* Descriptors of so many connections and of the process itself. */
 static rlim_t fds_for(const struct settings *s, uint32_t conn_limit)
 {
     return (rlim_t)conn_limit + s->admin_conns + CONTROL_CONNS_MAX + FDS_BASE +
            (rlim_t)(s->threads + 2) * FDS_PER_THREAD;
 }
 
+/*
+ * Where the system's limit leaves room for the connections alone, the server starts as
+ * memcached does, and accepts less than -c says.
+ */
 static int raise_fd_limit(const struct settings *s)
 {
     struct rlimit limit;

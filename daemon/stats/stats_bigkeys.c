@@ -80,12 +80,12 @@ static void meet(void *arg, const struct shard *s, const struct item *it)
 static bool visit(struct stats_gather *g, struct worker *w)
 {
     struct big_gather *b = big_of(g);
-    bool is_done = w->shard == NULL;
+    bool is_done = false;
     msec_t now = worker_now(w);
 
     must_be_worker(w);
     must_not_be_reading();
-    if (is_done) {
+    if (w->shard == NULL) {
         return true;
     }
     if (g->next == 0 && b->cursor == 0) {
