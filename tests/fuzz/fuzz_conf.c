@@ -6,11 +6,14 @@
  *   - name and value are in their line, and a value that is printed is read again as it was;
  *   - a value that an option takes is shown in a form that it takes again, to the same effect;
  *   - words of flags are texts of their own, in the order of their lines;
+ *   - a line that is edited has the new value, and all other bytes are as they were; a line
+ *     that is added is the only new one;
  *   - as the words of a command, those in quotes are the same when they are quoted again.
  */
 #include "tests/fuzz/fuzz.h"
 
 #include "daemon/command/config_words.h"
+#include "daemon/options/conf_edit.h"
 #include "daemon/options/conf_line.h"
 #include "daemon/options/conf_words.h"
 #include "daemon/options/options_live.h"
@@ -86,6 +89,65 @@ static void check_line(const struct conf_line *line)
     free(value);
 }
 
+static struct conf_line line_of(struct span text, unsigned number)
+{
+    struct conf_line line = {0};
+
+    while (line.number < number && conf_line_next(&text, &line)) {
+    }
+    return line;
+}
+
+/* The value of a line, from 1, is changed. */
+static void check_edit(struct span text, const struct conf_line *line, const char *value)
+{
+    struct buf out;
+    char again[64];
+
+    buf_init(&out);
+    const enum conf_edit result = conf_edit_value(&out, text, line->number, value);
+    if (line->why != NULL || line->name.len == 0) {
+        require(result == CONF_EDIT_NO_LINE && buf_len(&out) == 0);
+    } else {
+        const struct conf_line edited = line_of(buf_span(&out), line->number);
+        const size_t before = (size_t)(line->whole.ptr - text.ptr);
+        const size_t after = text.len - before - line->whole.len;
+
+        require(result == CONF_EDITED);
+        require(edited.why == NULL && span_eq(edited.name, line->name));
+        require(edited.raw.len < sizeof(again));
+        conf_line_value(&edited, again);
+        require(strcmp(again, value) == 0);
+        require(span_eq(span_of(buf_begin(&out), before), span_of(text.ptr, before)));
+        require(buf_len(&out) == before + edited.whole.len + after);
+        require(span_eq(span_of(buf_end(&out) - after, after),
+                        span_of(text.ptr + before + line->whole.len, after)));
+    }
+    buf_fini(&out);
+}
+
+/* A line is added: one more has this name, or the mark is there in addition. */
+static void check_add(struct span text)
+{
+    struct conf_line line = {0};
+    struct buf out;
+    unsigned names[2] = {0, 0};
+
+    buf_init(&out);
+    require(conf_edit_add(&out, text, "fuzz", "a b") == CONF_EDITED);
+    for (unsigned i = 0; i < 2; i++) {
+        struct span rest = i == 0 ? text : buf_span(&out);
+
+        memset(&line, 0, sizeof(line));
+        while (conf_line_next(&rest, &line)) {
+            names[i] += line.why == NULL && span_is(line.name, "fuzz");
+        }
+    }
+    require(names[1] == names[0] + 1);
+    require(buf_len(&out) > text.len);
+    buf_fini(&out);
+}
+
 static void check_lines(const char *text, size_t size)
 {
     struct span rest = span_of(text, size);
@@ -96,10 +158,14 @@ static void check_lines(const char *text, size_t size)
     while (conf_line_next(&rest, &line)) {
         require(line.whole.ptr == at && line.number == ++number);
         check_line(&line);
+        if (number <= 4) { /* the whole text is copied each time */
+            check_edit(span_of(text, size), &line, number % 2 == 0 ? "1" : " \"#\\");
+        }
         at += line.whole.len;
         require(rest.ptr == at && rest.len == (size_t)(text + size - at));
     }
     require(at == text + size);
+    check_add(span_of(text, size));
 }
 
 static void check_words(const char *text, size_t size)

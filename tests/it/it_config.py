@@ -438,6 +438,13 @@ def test_detail_enabled():
         assert dump() == b"PREFIX a get 0 hit 0 set 1 del 0"
 
 
+def test_prefix_delimiter():
+    with Daemon("-t", "1", "-D", "/") as d, d.operator() as c:
+        assert c.set(b"a/b", b"x") == b"STORED" and c.set(b"c:d", b"x") == b"STORED"
+        c.send(b"stats detail dump\r\n")
+        assert [c.line(), c.line()] == [b"PREFIX a get 0 hit 0 set 1 del 0", b"END"]
+
+
 def test_verbose():
     with Daemon("-t", "1") as d, d.operator() as c:
         change(c, verbose=2)

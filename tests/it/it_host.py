@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The daemon and its machine: who can come in, what the system does not allow, connections that fall
 silent."""
+import contextlib
 import os
 import resource
+import socket
 import subprocess
 import sys
 
@@ -47,6 +49,19 @@ def without_locks():
     resource.setrlimit(resource.RLIMIT_MEMLOCK, (1 << 16, 1 << 16))
 
 
+def locked_kib(*args):
+    with Daemon("-t", "1", *args) as d:
+        if "-k has no effect" in d.log():
+            raise Inapplicable("the limit on locked memory cannot be lifted here")
+        with open("/proc/%d/status" % d.pid) as f:
+            return next(int(line.split()[1]) for line in f if line.startswith("VmLck:"))
+
+
+def test_memory_is_locked():
+    assert locked_kib() == 0
+    assert locked_kib("-k") > 1024
+
+
 def test_memory_that_cannot_be_locked():
     if os.geteuid() == 0:
         # Root may lift any limit, but not when it has lost the right to.
@@ -85,6 +100,27 @@ def test_silent_clients_are_asked():
         assert c.ask(b"mn") == b"MN"
         ticks = keepalive_ticks(d.port)
         assert ticks and all(t > 1000000 for t in ticks), ticks
+
+
+# ---- connections that nobody has accepted yet ------------------------------------------------------
+
+def waiting_connections(backlog):
+    """How many clients the system takes on while the daemon stands still."""
+    with Daemon("-t", "1", "-b", str(backlog)) as d, contextlib.ExitStack() as stack:
+        with d.paused():
+            for n in range(1000):
+                s = stack.enter_context(socket.socket(socket.AF_UNIX))
+                s.setblocking(False)
+                try:
+                    s.connect(d.path)
+                except BlockingIOError:
+                    return n
+    raise AssertionError("there is no end")
+
+
+def test_so_many_wait_to_be_accepted():
+    few, more = waiting_connections(3), waiting_connections(40)
+    assert 3 <= few <= 5 and 40 <= more <= 42, (few, more)      # the system counts on by one
 
 
 mayfly.main(globals())

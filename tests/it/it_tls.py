@@ -745,6 +745,47 @@ def test_bad_files_end_the_start():
             d.kill()
 
 
+def records_of_replies(size_kib):
+    """In how many records of TLS the replies to one batch come."""
+    with Server("-t", "1", options="ssl_wbuf_size=%d" % size_kib) as d:
+        with d.plain() as p:
+            assert p.set(b"k", b"x" * 900) == b"STORED"
+        come, gone = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = context().wrap_bio(come, gone)
+        with socket.create_connection(("127.0.0.1", d.port), mayfly.PATIENCE) as s:
+            def until_done(step):
+                """What the step gives, and what came meanwhile."""
+                raw = b""
+                while True:
+                    try:
+                        got = step()
+                        s.sendall(gone.read())
+                        return got, raw
+                    except ssl.SSLWantReadError:
+                        s.sendall(gone.read())
+                        more = s.recv(1 << 16)
+                        assert more, "the connection ended"
+                        raw += more
+                        come.write(more)
+            until_done(tls.do_handshake)
+            tls.write(b"mn\r\n")
+            assert until_done(lambda: tls.read(4))[0] == b"MN\r\n"
+            tls.write(b"get k\r\n" * 60)
+            raw, text = b"", b""
+            while text.count(b"END\r\n") < 60:
+                got, more = until_done(lambda: tls.read(1 << 16))
+                text, raw = text + got, raw + more
+            count = 0
+            while raw:
+                count, raw = count + 1, raw[5 + int.from_bytes(raw[3:5], "big"):]
+            return count
+
+
+def test_replies_are_gathered_before_they_are_encrypted():
+    many, few = records_of_replies(1), records_of_replies(16)
+    assert many >= 4 * few, (many, few)
+
+
 def test_kernel_tls_if_it_can():
     with Server("-t", "1", options="ssl_kernel_tls,ssl_wbuf_size=64") as d, d.tls() as c:
         value = mayfly.pattern(b"v", 700000)
