@@ -39,6 +39,7 @@ static void describe(const struct item *it, struct ship_item *out)
 
     *out = (struct ship_item){
         .key = span_of(item_key(it), it->key_len),
+        .value = span_of("", 0), /* not NULL, so that it can be copied like any other */
         .value_len = it->value_len,
         .cas = it->cas,
         .deadline = item_deadline(it),
