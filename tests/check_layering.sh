@@ -20,17 +20,18 @@ lib/index: lib/base lib/memory
 lib/expiry: lib/base lib/memory
 lib/shard: lib/base lib/memory lib/index lib/expiry
 lib/engine: lib/base lib/memory lib/index lib/expiry lib/shard
+lib/snapshot: lib/base lib/memory lib/index lib/expiry lib/shard lib/engine
 proto: lib/base
 daemon/base: lib/base
-daemon/options: lib/base daemon/base
+daemon/options: lib/base lib/snapshot daemon/base
 daemon/access: lib/base daemon/base daemon/options
 daemon/net: lib/base lib/memory lib/shard daemon/base daemon/options daemon/access
-daemon/worker: lib/base lib/memory lib/expiry lib/shard lib/engine proto daemon/base daemon/options daemon/net daemon/access
-daemon/stats: lib/base lib/memory lib/shard lib/engine proto daemon/base daemon/options daemon/net daemon/access daemon/worker
-daemon/command: lib/base lib/memory lib/shard lib/engine proto daemon/base daemon/options daemon/net daemon/access daemon/worker daemon/stats
-daemon/conn: lib/base lib/memory lib/shard lib/engine proto daemon/base daemon/options daemon/net daemon/access daemon/worker daemon/stats daemon/command
-daemon/metrics: lib/base lib/shard lib/engine daemon/base daemon/options daemon/net daemon/worker daemon/stats
-daemon/service: lib/base lib/engine proto daemon/base daemon/options daemon/net daemon/access daemon/worker daemon/stats daemon/command daemon/conn daemon/metrics
+daemon/worker: lib/base lib/memory lib/expiry lib/shard lib/engine lib/snapshot proto daemon/base daemon/options daemon/net daemon/access
+daemon/stats: lib/base lib/memory lib/shard lib/engine lib/snapshot proto daemon/base daemon/options daemon/net daemon/access daemon/worker
+daemon/command: lib/base lib/memory lib/shard lib/engine lib/snapshot proto daemon/base daemon/options daemon/net daemon/access daemon/worker daemon/stats
+daemon/conn: lib/base lib/memory lib/shard lib/engine lib/snapshot proto daemon/base daemon/options daemon/net daemon/access daemon/worker daemon/stats daemon/command
+daemon/metrics: lib/base lib/shard lib/engine lib/snapshot daemon/base daemon/options daemon/net daemon/worker daemon/stats
+daemon/service: lib/base lib/engine lib/snapshot proto daemon/base daemon/options daemon/net daemon/access daemon/worker daemon/stats daemon/command daemon/conn daemon/metrics
 daemon: lib/base daemon/base daemon/options daemon/service
 ctl: lib/base proto
 '
@@ -186,6 +187,10 @@ while read -r file header; do
                 daemon/*) ;;
                 *) complain "$file: only daemon/ knows $header" ;;
             esac
+            ;;
+        zstd.h)
+            [ "$file" = lib/snapshot/pack.c ] ||
+                complain "$file: only lib/snapshot/pack.c names libzstd"
             ;;
         microhttpd.h)
             [ "$file" = daemon/metrics/metrics.c ] ||

@@ -13,6 +13,7 @@
 #include "daemon/command/exec_config.h"
 #include "daemon/command/exec_insight.h"
 #include "daemon/command/exec_lru.h"
+#include "daemon/command/exec_snapshot.h"
 #include "daemon/net/tls.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/crew.h"
@@ -52,6 +53,9 @@ enum turn_stop exec_flush(struct turn *t, const struct request *r)
     switch (engine_flush(t->e, at, t->now, t->may_wait)) {
     case OUT_OK:
         ctr_add(&t->w->counters, CTR_cmd_flush, 1);
+        if (!snapshots_note_flush(&t->w->crew->snapshots)) {
+            return answer_flush(t, r, REPLY_FLUSH_KEPT, BIN_REPLY_BUSY);
+        }
         return answer_flush(t, r, REPLY_OK, BIN_REPLY_OK);
     case OUT_WAIT:
         return TURN_WAITS;
@@ -85,14 +89,32 @@ static enum turn_stop cache_memlimit(struct turn *t, const struct request *r)
 static enum turn_stop shutdown_server(struct turn *t, const struct request *r)
 {
     enum crew_stop how = CREW_STOP_SOON;
+    enum crew_save saves = CREW_SAVE_AS_SET;
+    struct span args = r->args;
+    struct span word;
 
     if (!t->w->settings->enable_shutdown && !turn_is_control(t)) {
         return turn_answer(t, r, REPLY_SHUTDOWN_OFF);
     }
-    if (span_is(r->args, "graceful")) {
-        how = CREW_STOP_GRACEFUL;
-    } else if (r->args.len > 0) {
+    while (text_next_key(&args, &word)) {
+        if (span_is(word, "graceful") && how == CREW_STOP_SOON) {
+            how = CREW_STOP_GRACEFUL;
+        } else if (span_is(word, "save") && saves == CREW_SAVE_AS_SET) {
+            saves = CREW_SAVE_YES;
+        } else if (span_is(word, "nosave") && saves == CREW_SAVE_AS_SET) {
+            saves = CREW_SAVE_NO;
+        } else {
+            return turn_answer(t, r, REPLY_SHUTDOWN_MODE);
+        }
+    }
+    if (saves != CREW_SAVE_AS_SET && !t->w->settings->extensions) {
         return turn_answer(t, r, REPLY_SHUTDOWN_MODE);
+    }
+    if (saves == CREW_SAVE_YES && !t->w->crew->snapshots.is_on) {
+        return turn_answer(t, r, REPLY_SAVE_OFF);
+    }
+    if (saves != CREW_SAVE_AS_SET) {
+        atomic_store(&t->w->crew->save_wanted, (uint32_t)saves);
     }
     crew_request_stop(t->w->crew, how);
     return TURN_CLOSES;
@@ -248,6 +270,12 @@ enum turn_stop exec_admin(struct turn *t, const struct request *r)
         return exec_latency(t, r);
     case CMD_SLOWLOG:
         return exec_slowlog(t, r);
+    case CMD_BGSAVE:
+        return exec_bgsave(t, r);
+    case CMD_SAVE:
+        return exec_save(t, r);
+    case CMD_LASTSAVE:
+        return exec_lastsave(t, r);
     default:
         /* extstore: not part of this server. */
         return turn_answer(t, r, REPLY_ERROR);

@@ -13,7 +13,9 @@
 #include "daemon/options/options_apply.h"
 #include "daemon/options/options_rows.h"
 #include "daemon/options/options_value.h"
+#include "daemon/options/save_rules.h"
 #include "lib/base/context.h"
+#include "lib/snapshot/pack.h"
 
 /* With more worker threads than this memcached warns. */
 #define THREADS_WARN 64
@@ -169,6 +171,28 @@ static int check_privileges(const struct settings *s)
     return 0;
 }
 
+static int check_snapshot(const struct settings *s)
+{
+    struct save_rules rules;
+
+    if (!save_rules_parse(s->save_rules, &rules)) {
+        option_say("save: rules are seconds:changes, separated by commas, at most %u\n",
+                   SAVE_RULES_MAX);
+        return EX_USAGE;
+    }
+    if (s->dbfilename != NULL && (s->dbfilename[0] == '\0' || s->dbfilename[0] == '.' ||
+                                  strchr(s->dbfilename, '/') != NULL)) {
+        option_say(
+            "dbfilename: a name in the folder dir, without / and not beginning with a dot\n");
+        return EX_USAGE;
+    }
+    if (!pack_is_there() && s->rdbcompression != 0) {
+        option_say("This server is not built with zstd (rdbcompression)\n");
+        return EX_USAGE;
+    }
+    return 0;
+}
+
 /* memcached's rules for its LRU: here they only refuse the same command lines. */
 static int check_lru(const struct settings *s)
 {
@@ -212,6 +236,9 @@ int options_check(struct settings *s)
     }
     if (status == 0) {
         status = check_privileges(s);
+    }
+    if (status == 0) {
+        status = check_snapshot(s);
     }
     if (status == 0) {
         status = check_log(s);

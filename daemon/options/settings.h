@@ -16,6 +16,9 @@
 
 #include "lib/base/engine_options.h"
 
+/* load: what is done with the snapshot at the start. */
+enum load_mode { LOAD_NO, LOAD_YES, LOAD_STRICT, LOAD_SALVAGE };
+
 /* Values of settings.protocol, in the order of its words. */
 enum binding_protocol { PROTOCOL_AUTO, PROTOCOL_ASCII, PROTOCOL_BINARY };
 

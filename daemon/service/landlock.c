@@ -134,6 +134,9 @@ void landlock_note(const struct settings *s)
         note_file(s->ssl_key, READ);
         note_file(s->ssl_ca_cert, READ);
     }
+    if (s->dir != NULL) {
+        note(s->dir, REPLACE);
+    }
     for (const struct option_file *f = s->files; f != NULL; f = f->next) {
         note_file(f->name, REPLACE);
     }

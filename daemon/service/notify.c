@@ -113,6 +113,16 @@ void notify_status(const char *status)
     send_state(state, false);
 }
 
+void notify_takes_time(const char *status)
+{
+    char state[NOTIFY_BYTES];
+
+    must_be_main();
+    snprintf(state, sizeof(state), "STATUS=%s\nEXTEND_TIMEOUT_USEC=30000000\nWATCHDOG=1",
+             status);
+    send_state(state, false);
+}
+
 void notify_alive(void)
 {
     must_be_main();

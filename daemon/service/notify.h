@@ -21,6 +21,12 @@ void notify_reloading(void);
 /* What the operator is shown. Context: main. */
 void notify_status(const char *status);
 
+/*
+ * The same while it starts or stops, which takes longer than the service manager waits: to be
+ * told at least each second. Context: main.
+ */
+void notify_takes_time(const char *status);
+
 /* The server is alive, and says so at least as often as notify_watchdog_us(). Context: main. */
 void notify_alive(void);
 

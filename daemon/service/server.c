@@ -232,17 +232,23 @@ static int start_engine(struct server *s)
     struct engine_config cfg;
     enum mf_err err;
     int status;
+    const uint64_t saved = snapshots_open(&s->crew.snapshots, s->crew.settings, &status);
 
     engine_config_init(&cfg);
     cfg.limit_bytes = setting_get(set, memory_limit_bytes);
     cfg.shards = engine_shards_for(set->threads, cfg.limit_bytes);
     cfg.item_size_max = set->item_size_max;
     cfg.items_hint = set->hashpower > 0 ? UINT64_C(1) << set->hashpower : 0;
+    if (cfg.items_hint < saved) {
+        cfg.items_hint = saved;
+    }
     cfg.is_in_cores = set->coredumps;
     cfg.seed = hash_random_seed();
     cfg.observer = watch_on_engine_event;
     cfg.options = &set->engine;
-    status = server_check_threads(set);
+    if (status == 0) {
+        status = server_check_threads(set);
+    }
     if (status != 0) {
         return status;
     }
@@ -279,6 +285,41 @@ static void unblock_signals(struct server *s)
     pthread_sigmask(SIG_SETMASK, &s->signal_mask, NULL);
 }
 
+/* A signal to stop waits until main's loop runs; so what takes long has to look for it. */
+static bool is_stop_pending(void)
+{
+    sigset_t pending;
+
+    return sigpending(&pending) == 0 &&
+           (sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGINT) == 1);
+}
+
+static bool tell_loading(const char *line)
+{
+    notify_takes_time(line);
+    return is_stop_pending();
+}
+
+/* A second signal, which nobody takes any more, gives the last save up. */
+static bool tell_saving(const char *line)
+{
+    notify_takes_time(line);
+    return is_stop_pending();
+}
+
+static bool saves_at_stop(const struct server *s)
+{
+    switch ((enum crew_save)atomic_load(&s->crew.save_wanted)) {
+    case CREW_SAVE_YES:
+        return true;
+    case CREW_SAVE_NO:
+        return false;
+    case CREW_SAVE_AS_SET:
+        return setting_get(s->crew.settings, save_on_stop);
+    }
+    unreachable();
+}
+
 static int start_threads(struct server *s)
 {
     int status;
@@ -292,6 +333,9 @@ static int start_threads(struct server *s)
     }
     if (status == 0) {
         s->step = STEP_ENGINE;
+        status = snapshots_start(&s->crew.snapshots, &s->crew.engine, tell_loading);
+    }
+    if (status == 0) {
         status = access_start_threads(&s->crew.access);
     }
     if (status == 0) {
@@ -316,6 +360,13 @@ static int start_threads(struct server *s)
 
 /* ---- start and stop ---------------------------------------------------------------------- */
 
+static void stop_snapshots(struct server *s)
+{
+    block_signals(s);
+    snapshots_stop(&s->crew.snapshots, s->is_started && saves_at_stop(s), tell_saving);
+    unblock_signals(s);
+}
+
 /* Undo the steps of the start that were done, the last first. */
 static void take_down(struct server *s)
 {
@@ -324,9 +375,12 @@ static void take_down(struct server *s)
     metrics_close(&s->metrics);
     reconfigure_stop(s); /* the answers go out before the workers stop */
     renewal_stop(s);
+    snapshots_abandon(&s->crew.snapshots);
     if (s->step >= STEP_WORKERS) {
         crew_stop(&s->crew);
     }
+    /* All is as the last answer left it. */
+    stop_snapshots(s);
     access_stop_threads(
         &s->crew.access); /* if there were no workers, crew_stop() has not done it */
     if (s->step >= STEP_ENGINE) {
@@ -419,7 +473,7 @@ static void tell_start(struct server *s)
     listeners_describe(s, sockets, sizeof(sockets));
     log_notice("server, is ready: " MAYFLY_NAME " " MAYFLY_VERSION
                ", pid %ld, %u threads, %" PRIu64 " megabytes, %s%s%s, TLS %s, users %s, "
-               "control %s, metrics %s, system calls %s, nothing is kept on disk",
+               "control %s, metrics %s, system calls %s, %s",
                (long)getpid(), (unsigned)s->crew.worker_count,
                setting_get(set, memory_limit_bytes) >> 20,
                option_typed(set, OPTION_maxmemory_policy, policy),
@@ -431,7 +485,8 @@ static void tell_start(struct server *s)
                : set->auth_file != NULL ? "by file"
                                         : "not asked for",
                set->control_path != NULL ? set->control_path : "off",
-               s->metrics != NULL ? "on" : "off", set->drop_privileges ? "dropped" : "all");
+               s->metrics != NULL ? "on" : "off", set->drop_privileges ? "dropped" : "all",
+               set->dir != NULL ? s->crew.snapshots.path : "nothing is kept on disk");
 }
 
 static int begin_serving(struct server *s)
@@ -455,6 +510,7 @@ static int begin_serving(struct server *s)
         }
     }
     privs_ready(s->crew.settings);
+    s->is_started = true;
     notify_ready("serving");
     tell_start(s);
     return 0;

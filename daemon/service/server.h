@@ -49,6 +49,7 @@ struct server {
     enum crew_stop stopping;
     struct vigil vigil;
     bool is_tls_abandoned; /* a thread still uses the certificates: they stay */
+    bool is_started;       /* it has served: a stop may save */
     bool is_draining;      /* the loop runs until the workers have drained */
 };
 

@@ -40,8 +40,9 @@ static void tell_status(struct server *s)
     uint64_t sum[CTR_COUNT];
     uint64_t gets;
     uint64_t hits;
-    char used[32], limit[32], ratio[48] = "";
-    char text[256];
+    char used[32], limit[32], ratio[48] = "", saving[64] = "";
+    struct snapshots_info snapshot;
+    char text[320];
 
     if (s->stopping != CREW_STOP_NONE) {
         snprintf(text, sizeof(text), "stopping, %u connections left", conns);
@@ -57,15 +58,21 @@ static void tell_status(struct server *s)
         snprintf(ratio, sizeof(ratio), ", %.1f %% of gets hit lately",
                  100.0 * (double)hits / (double)gets);
     }
-    snprintf(text, sizeof(text), "serving %u connections, %" PRIu64 " items, %s of %s in use%s",
-             conns, sum[CTR_curr_items],
+    snapshots_look(&s->crew.snapshots, &snapshot);
+    if (snapshot.is_saving) {
+        snprintf(saving, sizeof(saving), ", saved %" PRIu64 " of %" PRIu64, snapshot.items,
+                 snapshot.items_total);
+    }
+    snprintf(text, sizeof(text),
+             "serving %u connections, %" PRIu64 " items, %s of %s in use%s%s", conns,
+             sum[CTR_curr_items],
              size_text((double)atomic_load_explicit(&s->crew.engine.budget.used_bytes,
                                                     memory_order_relaxed),
                        used),
              size_text((double)atomic_load_explicit(&s->crew.engine.budget.limit_bytes,
                                                     memory_order_relaxed),
                        limit),
-             ratio);
+             ratio, saving);
     notify_status(text);
 }
 

@@ -143,6 +143,11 @@ static enum stats_result do_shards(const struct ask *a)
     return section(a, stats_shards);
 }
 
+static enum stats_result do_persistence(const struct ask *a)
+{
+    return section(a, stats_persistence);
+}
+
 static enum stats_result do_latency(const struct ask *a)
 {
     struct span rest = a->args;
@@ -213,6 +218,7 @@ static const struct {
     {"expire", do_expire, NEED_READ},
     {"shards", do_shards, NEED_READ},
     {"latency", do_latency, NEED_READ},
+    {"persistence", do_persistence, NEED_READ},
     {"hotkeys", do_hotkeys, NEED_READ | SHOWS_KEYS},
     {"bigkeys", do_bigkeys, NEED_ADMIN}, /* a walk over all keys, as a dump */
 };

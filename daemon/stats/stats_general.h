@@ -17,6 +17,9 @@ void stats_settings(struct worker *w, struct stats_out *o); /* stats_general.c *
 void stats_expire(struct worker *w, struct stats_out *o);   /* stats_expire.c */
 void stats_shards(struct worker *w, struct stats_out *o);   /* stats_expire.c */
 
+/* stats_persistence.c */
+void stats_persistence(struct worker *w, struct stats_out *o);
+
 /* stats_latency.c */
 void stats_latency(struct worker *w, struct stats_out *o);
 void stats_latency_workers(struct worker *w, struct stats_out *o);

@@ -26,6 +26,7 @@
 #include "daemon/options/settings.h"
 #include "daemon/worker/live.h"
 #include "daemon/worker/slowlog.h"
+#include "daemon/worker/snapshots.h"
 #include "daemon/worker/upload_line.h"
 #include "daemon/worker/watch.h"
 #include "daemon/worker/worker.h"
@@ -126,6 +127,9 @@ enum crew_stop {
     CREW_STOP_SOON,     /* finish what is in flight, within 2 s */
 };
 
+/* Does a stop save a snapshot? */
+enum crew_save { CREW_SAVE_AS_SET /* save_on_stop */, CREW_SAVE_YES, CREW_SAVE_NO };
+
 /*
  * What a live option needs before it gets the value that it has in `wanted`. False, and why
  * (OPTION_TEXT_BYTES): it cannot. Context: worker or main.
@@ -145,6 +149,7 @@ struct crew {
     struct access access;
     struct watch watch;
     struct slowlog slowlog;
+    struct snapshots snapshots; /* its functions are for any thread */
 
     /* any thread posts, main takes; fn of the two messages is the server's */
     struct mailbox main_mailbox;
@@ -167,6 +172,7 @@ struct crew {
     _Atomic bool wants_room;        /* main waits for a close (seq_cst, with conns_open) */
     _Atomic bool is_room_posted;    /* acq_rel: room_message is on its way */
     _Atomic uint32_t stop_wanted;   /* enum crew_stop */
+    _Atomic uint32_t save_wanted;   /* enum crew_save */
     _Atomic bool is_stop_posted;    /* acq_rel: stop_message is on its way */
     _Atomic bool is_accepting;
     _Atomic uint32_t latency_epoch; /* raised by each reset of latencies */

@@ -20,6 +20,13 @@ struct engine;
 struct store_over;
 struct waiter;
 
+/* What a new item has from an earlier life, as of a snapshot. */
+struct store_kept {
+    uint16_t marks; /* SHAPE_STALE, SHAPE_WON */
+    uint8_t heat;
+    uint32_t access_s;
+};
+
 struct store {
     enum store_mode mode;
     uint64_t hash;
@@ -32,6 +39,7 @@ struct store {
     struct body **body;
     const struct store_over *over; /* used by the engine only (store_common.h); else NULL */
     uint64_t cas_new;              /* cas of the new item; 0: drawn */
+    const struct store_kept *kept; /* with cas_new; NULL: nothing [borrowed] */
     bool may_wait;                 /* false: OUT_NO_MEMORY instead of OUT_WAIT */
     /* append, prepend: the place of who waits in the line for segments; NULL: none */
     struct waiter *waiter;

@@ -55,6 +55,11 @@ void store_finish_specially(struct visit *v, const struct store *st, struct item
         item_copy_use(v->item, it);
         v->is_move = over->is_move;
     }
+    if (st->kept != NULL) {
+        item_mark(it, st->kept->marks);
+        atomic_store_explicit(&it->heat, st->kept->heat, memory_order_relaxed);
+        atomic_store_explicit(&it->access_s, st->kept->access_s, memory_order_relaxed);
+    }
 }
 
 handle_t store_make(struct visit *v, uint32_t flags, msec_t deadline, size_t value_len,

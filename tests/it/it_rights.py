@@ -137,7 +137,8 @@ EXAMPLES = {
     "TOUCH": [(b"touch k 0", 0)], "FLUSH_ALL": [(b"flush_all", 0)], "VERSION": [(b"version", 0)],
     "VERBOSITY": [(b"verbosity 0", 0)],
     "STATS": [(b"stats", 0), (b"stats settings", 0), (b"stats items", 0), (b"stats slabs", 0), (b"stats sizes", 0),
-              (b"stats conns", 0), (b"stats expire", 0), (b"stats shards", 0), (b"stats latency", 0), (b"stats reset", ADMIN),
+              (b"stats conns", 0), (b"stats expire", 0), (b"stats shards", 0), (b"stats latency", 0),
+              (b"stats persistence", 0), (b"stats reset", ADMIN),
               (b"stats detail on", ADMIN), (b"stats detail dump", 0), (b"stats detail off", ADMIN),
               (b"stats cachedump 1 1", ADMIN), (b"stats sizes_enable", ADMIN), (b"stats sizes_disable", ADMIN)],
     "CACHE_MEMLIMIT": [(b"cache_memlimit 64", 0)], "SHUTDOWN": [(b"shutdown", 0)], "QUIT": [],
@@ -154,6 +155,7 @@ EXAMPLES = {
     "EXPIRETIME": [(b"expiretime k", 0)], "PEXPIRETIME": [(b"pexpiretime k", 0)],
     "UNLINK": [(b"unlink k k2", 0)], "CONFIG": [(b"config get hz", 0), (b"config reload", 0), (b"config rewrite", 0)], "LATENCY": [(b"latency reset", 0)],
     "SLOWLOG": [(b"slowlog reset", 0), (b"slowlog get 1", 0)], "EXPIRE_HOLD": [(b"expire_hold 0", 0)],
+    "BGSAVE": [(b"bgsave", 0), (b"bgsave cancel", 0)], "SAVE": [(b"save", 0)], "LASTSAVE": [(b"lastsave", 0)],
 }
 STREAMS = ("WATCH",)        # what comes after it is not answered
 SETS = (0, READ, WRITE, READ | WRITE, ADMIN, READ | ADMIN, WRITE | ADMIN, READ | WRITE | ADMIN)

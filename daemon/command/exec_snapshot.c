@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See exec_snapshot.h. The work is that of a thread (daemon/worker/snapshots.h).
+ */
+#include "daemon/command/exec_snapshot.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "daemon/worker/crew.h"
+#include "lib/base/context.h"
+#include "lib/base/mem.h"
+
+/* A client that waits for its answer to save. */
+struct save_wait {
+    struct snapshots_ask ask; /* stands first: it is released as a whole */
+    struct late_answer late;
+};
+
+static struct save_wait *wait_of(struct message *m)
+{
+    return (struct save_wait *)(void *)((char *)m - offsetof(struct save_wait, ask.answer));
+}
+
+static void on_saved(struct message *m, void *receiver)
+{
+    struct save_wait *wait = wait_of(m);
+
+    must_be_worker(receiver);
+    (void)client_answer(&wait->late,
+                        reply_text(wait->ask.is_saved ? REPLY_OK : REPLY_SAVE_FAILED), true);
+    mem_free(wait);
+}
+
+static enum reply reply_to(enum snapshots_asked asked)
+{
+    switch (asked) {
+    case SNAPSHOTS_OFF:
+        return REPLY_SAVE_OFF;
+    case SNAPSHOTS_STARTED:
+        return REPLY_OK;
+    case SNAPSHOTS_BUSY:
+        return REPLY_SAVE_BUSY;
+    case SNAPSHOTS_SCHEDULED:
+        return REPLY_SAVE_SCHEDULED;
+    }
+    unreachable();
+}
+
+enum turn_stop exec_bgsave(struct turn *t, const struct request *r)
+{
+    struct snapshots *s = &t->w->crew->snapshots;
+
+    must_be_outside_section(t);
+    if (span_is(r->args, "cancel")) {
+        return turn_answer(t, r, snapshots_cancel(s) ? REPLY_OK : REPLY_SAVE_NONE);
+    }
+    if (r->args.len != 0 && !span_is(r->args, "schedule")) {
+        return turn_answer(t, r, REPLY_BGSAVE_USAGE);
+    }
+    return turn_answer(t, r, reply_to(snapshots_begin(s, r->args.len != 0, NULL)));
+}
+
+enum turn_stop exec_save(struct turn *t, const struct request *r)
+{
+    struct save_wait *wait;
+    enum snapshots_asked asked;
+
+    must_be_outside_section(t);
+    if (r->args.len != 0) {
+        return turn_answer(t, r, REPLY_ERROR);
+    }
+    must(t->client != NULL); /* no datagram asks for it */
+    wait = mem_zalloc(sizeof(*wait));
+    if (wait == NULL) {
+        return turn_answer(t, r, REPLY_NO_MEMORY);
+    }
+    wait->ask.answer.fn = on_saved;
+    wait->ask.to = &t->w->mailbox;
+    client_expect(t->client, &wait->late);
+    asked = snapshots_begin(&t->w->crew->snapshots, true, &wait->ask);
+    if (asked == SNAPSHOTS_OFF) {
+        t->client->late = NULL;
+        mem_free(wait);
+        return turn_answer(t, r, REPLY_SAVE_OFF);
+    }
+    return TURN_ASKED;
+}
+
+enum turn_stop exec_lastsave(struct turn *t, const struct request *r)
+{
+    struct snapshots_info info;
+    char line[40];
+    int n;
+
+    must_be_outside_section(t);
+    if (r->args.len != 0) {
+        return turn_answer(t, r, REPLY_ERROR);
+    }
+    snapshots_look(&t->w->crew->snapshots, &info);
+    n = snprintf(line, sizeof(line), "LASTSAVE %" PRId64 "\r\n", info.saved_unix_s);
+    turn_emit(t, line, (size_t)n);
+    return TURN_GOES_ON;
+}

@@ -1,0 +1,587 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The snapshot of the data in a file: see snapshots.h.
+ */
+#include "daemon/worker/snapshots.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sysexits.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "lib/base/context.h"
+#include "lib/base/rcu.h"
+#include "lib/engine/engine.h"
+#include "lib/engine/flush.h"
+#include "lib/shard/info.h"
+#include "lib/snapshot/newfile.h"
+
+#define FILE_DEFAULT "mayfly.snapshot"
+
+/* A flush voids what was written; so often it is begun anew. */
+#define TRIES 3
+
+/* After a save that failed, one by the rules is not tried for so long. */
+#define BACK_OFF_MS 60000
+
+/* The thread's nice value is so much above that of the process: requests go first. */
+#define NICE_STEP 5
+
+/* Between two lines for the service manager, and looks at the rules. */
+#define TELL_MS  500
+#define RULES_MS 1000
+
+static int64_t mono_ms(void)
+{
+    return clock_mono_us() / 1000;
+}
+
+/* Wait for a condition, a while at most. Under the mutex. */
+static void wait_for(struct snapshots *s, pthread_cond_t *cond, long ms)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += ms / 1000;
+    until.tv_nsec += ms % 1000 * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    pthread_cond_timedwait(cond, &s->mutex, &until);
+}
+
+/* Items that were stored, deleted or flushed, since the engine started. */
+static uint64_t changes_of(const struct snapshots *s)
+{
+    uint64_t sum = 0;
+
+    for (uint32_t i = 0; i < s->engine->shard_count; i++) {
+        const struct counters *c = shard_counters(s->engine->shards[i]);
+
+        sum += ctr_get(c, CTR_total_items) + ctr_get(c, CTR_deleted_items);
+    }
+    return sum;
+}
+
+/* ---- saving ------------------------------------------------------------------------------ */
+
+static bool is_void(void *arg)
+{
+    struct snapshots *s = arg;
+
+    return atomic_load(&s->epoch) != s->save_epoch;
+}
+
+/* The new file is about to get the name: not if a flush came meanwhile. */
+static bool before_naming(void *arg)
+{
+    struct snapshots *s = arg;
+
+    pthread_mutex_lock(&s->naming);
+    if (is_void(s)) {
+        pthread_mutex_unlock(&s->naming);
+        return false;
+    }
+    s->has_file = true;
+    return true;
+}
+
+static void after_naming(void *arg)
+{
+    struct snapshots *s = arg;
+
+    pthread_mutex_unlock(&s->naming);
+}
+
+bool snapshots_note_flush(struct snapshots *s)
+{
+    int error = 0;
+
+    must_not_be_reading();
+    if (!s->is_on) {
+        return true;
+    }
+    atomic_fetch_add(&s->epoch, 1);
+    pthread_mutex_lock(&s->naming);
+    if (s->has_file) {
+        error = newfile_remove(&io_system, s->settings->dir, s->name);
+        s->has_file = error != 0;
+    }
+    pthread_mutex_unlock(&s->naming);
+    if (error != 0) {
+        log_error("snapshot, cannot remove %s after a flush (%s): remove it by hand", s->path,
+                  strerror(error));
+    }
+    return error == 0;
+}
+
+static const char *end_text(const struct snapshots *s, enum save_end end)
+{
+    switch (end) {
+    case SAVE_DONE:
+        return "done";
+    case SAVE_STOPPED:
+        return "cancelled";
+    case SAVE_FLUSHED:
+        return "everything was flushed meanwhile, again and again";
+    case SAVE_NO_MEMORY:
+        return "out of memory";
+    case SAVE_FAILED:
+        return strerror(s->save.error);
+    }
+    unreachable();
+}
+
+/* One save, with what a flush makes of it. Context: the thread. */
+static enum save_end save_anew(struct snapshots *s)
+{
+    enum save_end end = SAVE_FLUSHED;
+
+    for (int i = 0; i < TRIES && end == SAVE_FLUSHED; i++) {
+        s->save_epoch = atomic_load(&s->epoch);
+        end = save_run(&s->save);
+    }
+    return end;
+}
+
+/* Note how it ended. Under the mutex. */
+static void note_end(struct snapshots *s, enum save_end end, uint64_t changes, int64_t began)
+{
+    s->last.was_good = end == SAVE_DONE || end == SAVE_STOPPED;
+    s->last.saved_ms = (uint64_t)(mono_ms() - began);
+    s->last.failures += end != SAVE_DONE && end != SAVE_STOPPED;
+    s->last.flushed += end == SAVE_FLUSHED;
+    if (end == SAVE_DONE) {
+        s->last.saves++;
+        s->last.saved_unix_s = s->save.unix_ms / 1000;
+        s->last.saved_items = atomic_load(&s->save.items);
+        s->last.saved_bytes = atomic_load(&s->save.bytes);
+        s->last.saved_expired = atomic_load(&s->save.expired);
+        s->last.saved_left_out = atomic_load(&s->save.left_out);
+        s->changes_base = changes;
+        s->began_ms = began;
+    }
+}
+
+static void answer(struct snapshots_ask *asks, bool is_saved)
+{
+    while (asks != NULL) {
+        struct snapshots_ask *ask = asks;
+
+        asks = ask->next;
+        ask->is_saved = is_saved;
+        mailbox_post(ask->to, &ask->answer);
+    }
+}
+
+/* Save, and tell all who want to know. Under the mutex, which is given up meanwhile. */
+static void save_now(struct snapshots *s)
+{
+    uint64_t changes = changes_of(s);
+    int64_t began = mono_ms();
+    enum save_end end;
+
+    s->asks_now = s->asks;
+    s->asks = NULL;
+    s->wants_save = false;
+    s->is_saving = true;
+    s->tried_ms = began;
+    atomic_store(&s->save.is_to_stop, false);
+    atomic_store(&s->save.rate_max, (uint64_t)setting_get(s->settings, save_rate) << 20);
+    pthread_mutex_unlock(&s->mutex);
+    end = save_anew(s);
+    pthread_mutex_lock(&s->mutex);
+    s->is_saving = false;
+    note_end(s, end, changes, began);
+    answer(s->asks_now, end == SAVE_DONE);
+    s->asks_now = NULL;
+    if (end == SAVE_DONE) {
+        log_notice("snapshot, saved %s: %" PRIu64 " items, %" PRIu64 " bytes, %" PRIu64 " ms",
+                   s->path, s->last.saved_items, s->last.saved_bytes, s->last.saved_ms);
+    } else if (end == SAVE_STOPPED) {
+        log_notice("snapshot, the save was cancelled");
+    } else {
+        log_error("snapshot, cannot save %s (%s); what was there before stays", s->path,
+                  end_text(s, end));
+    }
+}
+
+/* Has a rule been met? Under the mutex. */
+static bool is_due(const struct snapshots *s)
+{
+    int64_t now = mono_ms();
+
+    if (s->rules.count == 0 || s->is_incomplete ||
+        (!s->last.was_good && now - s->tried_ms < BACK_OFF_MS)) {
+        return false;
+    }
+    return save_rules_met(&s->rules, (uint64_t)(now - s->began_ms) / 1000,
+                          changes_of(s) - s->changes_base);
+}
+
+/* ---- loading ----------------------------------------------------------------------------- */
+
+/* Put a file that is no use out of the way, for whoever wants to know why. */
+static void keep_as_bad(const struct snapshots *s)
+{
+    char bad[PATH_MAX + 8];
+
+    snprintf(bad, sizeof(bad), "%s.bad", s->path);
+    if (rename(s->path, bad) != 0) {
+        log_error("snapshot, cannot rename %s (%s)", s->path, strerror(errno));
+    } else {
+        log_notice("snapshot, kept the file as %s", bad);
+    }
+}
+
+/* What the file came to. Context: the thread, or main. */
+static enum snapshots_load judge(struct snapshots *s, enum load_end end)
+{
+    char text[SNAP_FAULT_TEXT_MAX];
+    uint64_t items = atomic_load(&s->load.items);
+
+    if (end == LOAD_DONE) {
+        log_notice("snapshot, loaded %s: %" PRIu64 " items, %" PRIu64 " had expired, %" PRIu64
+                   " found no room",
+                   s->path, items, atomic_load(&s->load.expired),
+                   atomic_load(&s->load.refused));
+        return SNAPSHOTS_LOADED;
+    }
+    if (end == LOAD_STOPPED) {
+        log_notice("snapshot, loading was given up after %" PRIu64 " items", items);
+        return SNAPSHOTS_NOT_LOADED;
+    }
+    log_error("snapshot, %s: %s", s->path,
+              end == LOAD_NO_MEMORY ? "out of memory" : snap_fault_text(&s->load.fault, text));
+    if (s->settings->load == LOAD_SALVAGE && end == LOAD_BAD) {
+        log_notice("snapshot, salvaged %" PRIu64 " items from before the damage", items);
+        keep_as_bad(s);
+        return SNAPSHOTS_SALVAGED;
+    }
+    if (s->settings->load != LOAD_STRICT && end == LOAD_BAD) {
+        keep_as_bad(s);
+    }
+    return SNAPSHOTS_BAD;
+}
+
+/* Context: the thread. */
+static void load_now(struct snapshots *s)
+{
+    int64_t began = mono_ms();
+    enum snapshots_load load;
+    enum load_end end;
+
+    s->load.engine = s->engine;
+    s->load.file = &s->file;
+    s->load.threads = s->settings->threads;
+    s->load.marks_stale = s->settings->load_stale;
+    end = load_run(&s->load);
+    load_close(&s->file);
+    load = judge(s, end);
+    if (load == SNAPSHOTS_BAD) {
+        /* All or nothing, unless it was asked for otherwise. */
+        engine_flush(s->engine, clock_now(&s->engine->clock), clock_now(&s->engine->clock),
+                     false);
+    }
+    pthread_mutex_lock(&s->mutex);
+    s->is_loading = false;
+    s->is_incomplete = end == LOAD_STOPPED;
+    s->last.load = load;
+    s->last.load_ms = (uint64_t)(mono_ms() - began);
+    s->changes_base = changes_of(s);
+    pthread_cond_broadcast(&s->loaded);
+    pthread_mutex_unlock(&s->mutex);
+}
+
+/* ---- the thread -------------------------------------------------------------------------- */
+
+static void *run(void *arg)
+{
+    struct snapshots *s = arg;
+
+    pthread_setname_np(pthread_self(), "snapshot");
+    /* Linux has a nice value for each thread. */
+    errno = 0;
+    if (nice(NICE_STEP) == -1 && errno != 0) {
+        log_debug("snapshot, cannot be nice (%s)", strerror(errno));
+    }
+    rcu_register();
+    if (s->file.fd >= 0) {
+        load_now(s);
+    }
+    pthread_mutex_lock(&s->mutex);
+    s->is_set_up = true;
+    pthread_cond_broadcast(&s->loaded);
+    while (!s->is_stopping) {
+        if (!s->is_abandoned && (s->wants_save || is_due(s))) {
+            save_now(s);
+        } else if (s->rules.count != 0) {
+            wait_for(s, &s->wake, RULES_MS);
+        } else {
+            pthread_cond_wait(&s->wake, &s->mutex);
+        }
+    }
+    if (s->saves_at_end && s->is_incomplete) {
+        log_notice("snapshot, not saved: the file was not loaded to its end");
+    } else if (s->saves_at_end) {
+        save_now(s);
+    }
+    s->is_done = true;
+    pthread_cond_broadcast(&s->loaded);
+    pthread_mutex_unlock(&s->mutex);
+    rcu_unregister();
+    return NULL;
+}
+
+/* ---- start and stop ---------------------------------------------------------------------- */
+
+/* Is the file that was opened to be loaded? */
+static bool is_wanted(struct snapshots *s)
+{
+    const struct settings *set = s->settings;
+    struct timespec now;
+    int64_t age_s;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    age_s = now.tv_sec - s->file.header.unix_ms / 1000;
+    if (set->load_max_age != 0 && age_s > (int64_t)set->load_max_age) {
+        log_notice("snapshot, %s is %" PRId64 " seconds old: not loaded (load_max_age)",
+                   s->path, age_s);
+        s->last.load = SNAPSHOTS_TOO_OLD;
+        load_close(&s->file);
+        return false;
+    }
+    return true;
+}
+
+uint64_t snapshots_open(struct snapshots *s, struct settings *settings, int *status)
+{
+    char text[SNAP_FAULT_TEXT_MAX];
+
+    must_be_main();
+    memset(s, 0, sizeof(*s));
+    s->settings = settings;
+    s->file.fd = -1;
+    s->last.was_good = true;
+    *status = 0;
+    if (settings->dir == NULL) {
+        return 0;
+    }
+    s->name = settings->dbfilename != NULL ? settings->dbfilename : FILE_DEFAULT;
+    if (snprintf(s->path, sizeof(s->path), "%s/%s", settings->dir, s->name) >=
+        (int)sizeof(s->path)) {
+        log_error("snapshot, the name is too long (dir, dbfilename)");
+        *status = EX_USAGE;
+        return 0;
+    }
+    if (access(settings->dir, R_OK | W_OK | X_OK) != 0) {
+        log_error("snapshot, cannot write to %s (%s)", settings->dir, strerror(errno));
+        *status = EX_CANTCREAT;
+        return 0;
+    }
+    save_rules_parse(settings->save_rules, &s->rules);
+    s->is_on = true;
+    s->has_file = true;
+    if (settings->load == LOAD_NO) {
+        return 0;
+    }
+    if (load_open(&s->file, s->path)) {
+        return is_wanted(s) ? s->file.header.items : 0;
+    }
+    if (s->file.fault.kind == SNAP_FAULT_READ && s->file.fault.number == ENOENT) {
+        log_notice("snapshot, there is no %s yet: starts empty", s->path);
+        s->last.load = SNAPSHOTS_NO_FILE;
+        return 0;
+    }
+    log_error("snapshot, %s: %s", s->path, snap_fault_text(&s->file.fault, text));
+    s->last.load = SNAPSHOTS_BAD;
+    if (settings->load == LOAD_STRICT) {
+        *status = EX_DATAERR;
+    } else if (s->file.fault.kind != SNAP_FAULT_READ) {
+        keep_as_bad(s);
+    }
+    return 0;
+}
+
+static void init_locks(struct snapshots *s)
+{
+    pthread_condattr_t by_monotonic;
+
+    pthread_condattr_init(&by_monotonic);
+    pthread_condattr_setclock(&by_monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&s->mutex, NULL);
+    pthread_mutex_init(&s->naming, NULL);
+    pthread_cond_init(&s->wake, &by_monotonic);
+    pthread_cond_init(&s->loaded, &by_monotonic);
+    pthread_condattr_destroy(&by_monotonic);
+}
+
+/* Wait until it is loaded. Under the mutex. */
+static void wait_loaded(struct snapshots *s, bool (*tell)(const char *line))
+{
+    char line[128];
+
+    while (!s->is_set_up) {
+        wait_for(s, &s->loaded, TELL_MS);
+        snprintf(line, sizeof(line), "loading a snapshot: %" PRIu64 " of %" PRIu64 " items",
+                 atomic_load(&s->load.items), s->file.header.items);
+        if (s->is_loading && tell(line)) {
+            atomic_store(&s->load.is_to_stop, true);
+        }
+    }
+}
+
+int snapshots_start(struct snapshots *s, struct engine *engine, bool (*tell)(const char *line))
+{
+    int status = 0;
+
+    must_be_main();
+    if (!s->is_on) {
+        return 0;
+    }
+    s->engine = engine;
+    s->save.engine = engine;
+    s->save.io = &io_system;
+    s->save.dir = s->settings->dir;
+    s->save.name = s->name;
+    s->save.is_packed = s->settings->rdbcompression != 0;
+    s->save.is_void = is_void;
+    s->save.before_naming = before_naming;
+    s->save.after_naming = after_naming;
+    s->save.arg = s;
+    s->began_ms = mono_ms();
+    s->is_loading = s->file.fd >= 0;
+    init_locks(s);
+    if (pthread_create(&s->thread, NULL, run, s) != 0) {
+        log_error("snapshot, cannot start its thread");
+        return EX_OSERR;
+    }
+    s->is_running = true;
+    pthread_mutex_lock(&s->mutex);
+    wait_loaded(s, tell);
+    if (s->last.load == SNAPSHOTS_BAD && s->settings->load == LOAD_STRICT) {
+        status = EX_DATAERR;
+    }
+    pthread_mutex_unlock(&s->mutex);
+    return status;
+}
+
+void snapshots_abandon(struct snapshots *s)
+{
+    must_be_main();
+    if (!s->is_running) {
+        return;
+    }
+    pthread_mutex_lock(&s->mutex);
+    s->is_abandoned = true;
+    save_stop(&s->save);
+    answer(s->asks, false);
+    answer(s->asks_now, false);
+    s->asks = NULL;
+    s->asks_now = NULL;
+    pthread_mutex_unlock(&s->mutex);
+}
+
+void snapshots_stop(struct snapshots *s, bool saves, bool (*tell)(const char *line))
+{
+    char line[128];
+
+    must_be_main();
+    load_close(&s->file);
+    if (!s->is_running) {
+        return;
+    }
+    snapshots_abandon(s);
+    pthread_mutex_lock(&s->mutex);
+    s->saves_at_end = saves;
+    s->is_stopping = true;
+    pthread_cond_signal(&s->wake);
+    while (!s->is_done) {
+        wait_for(s, &s->loaded, TELL_MS);
+        snprintf(line, sizeof(line), "saving a snapshot: %" PRIu64 " of %" PRIu64 " items",
+                 atomic_load(&s->save.items), atomic_load(&s->save.items_total));
+        if (!s->is_done && tell(line)) {
+            save_stop(&s->save);
+        }
+    }
+    pthread_mutex_unlock(&s->mutex);
+    pthread_join(s->thread, NULL);
+    s->is_running = false;
+    pthread_cond_destroy(&s->wake);
+    pthread_cond_destroy(&s->loaded);
+    pthread_mutex_destroy(&s->naming);
+    pthread_mutex_destroy(&s->mutex);
+    s->is_on = false;
+}
+
+/* ---- what is asked ----------------------------------------------------------------------- */
+
+enum snapshots_asked snapshots_begin(struct snapshots *s, bool schedule,
+                                     struct snapshots_ask *ask)
+{
+    enum snapshots_asked asked = SNAPSHOTS_STARTED;
+
+    if (!s->is_on) {
+        return SNAPSHOTS_OFF;
+    }
+    pthread_mutex_lock(&s->mutex);
+    if (s->is_abandoned || s->is_incomplete) {
+        asked = SNAPSHOTS_OFF;
+    } else if (s->is_saving || s->wants_save) {
+        asked = schedule ? SNAPSHOTS_SCHEDULED : SNAPSHOTS_BUSY;
+    }
+    if (asked == SNAPSHOTS_STARTED || asked == SNAPSHOTS_SCHEDULED) {
+        s->wants_save = true;
+        if (ask != NULL) {
+            ask->next = s->asks;
+            s->asks = ask;
+        }
+        pthread_cond_signal(&s->wake);
+    }
+    pthread_mutex_unlock(&s->mutex);
+    return asked;
+}
+
+bool snapshots_cancel(struct snapshots *s)
+{
+    bool is_any = false;
+
+    if (s->is_on) {
+        pthread_mutex_lock(&s->mutex);
+        is_any = s->is_saving || s->wants_save;
+        s->wants_save = false;
+        if (s->is_saving) {
+            save_stop(&s->save);
+        }
+        answer(s->asks, false);
+        s->asks = NULL;
+        pthread_mutex_unlock(&s->mutex);
+    }
+    return is_any;
+}
+
+void snapshots_look(struct snapshots *s, struct snapshots_info *info)
+{
+    if (!s->is_on) {
+        *info = (struct snapshots_info){.was_good = true};
+        return;
+    }
+    pthread_mutex_lock(&s->mutex);
+    *info = s->last;
+    info->is_on = true;
+    info->is_saving = s->is_saving;
+    info->is_loading = s->is_loading;
+    info->is_scheduled = s->is_saving && s->wants_save;
+    info->changes = changes_of(s) - s->changes_base;
+    pthread_mutex_unlock(&s->mutex);
+    info->items = info->is_saving ? atomic_load(&s->save.items) : 0;
+    info->items_total = info->is_saving ? atomic_load(&s->save.items_total) : 0;
+    info->load_items = atomic_load(&s->load.items);
+    info->load_expired = atomic_load(&s->load.expired);
+    info->load_refused = atomic_load(&s->load.refused);
+}

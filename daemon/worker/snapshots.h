@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The snapshot of the data in a file: loaded when the server starts, saved while it runs
+ * and when it stops. A thread of its own does all of it (lib/snapshot/), and nobody waits
+ * for it but who asks to. Without `dir` there is no thread, and nothing is kept.
+ *
+ * What was flushed must not come back. So a flush command removes the file before it is
+ * answered, and what is being written then begins anew: see snapshots_note_flush().
+ */
+#ifndef MAYFLY_DAEMON_WORKER_SNAPSHOTS_H
+#define MAYFLY_DAEMON_WORKER_SNAPSHOTS_H
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/base/mailbox.h"
+#include "daemon/options/save_rules.h"
+#include "daemon/options/settings.h"
+#include "lib/snapshot/load.h"
+#include "lib/snapshot/save.h"
+
+struct engine;
+
+/* Who waits for a save: on the heap, of the asker's; the thread posts it back. */
+struct snapshots_ask {
+    struct message answer; /* [const] its fn releases it */
+    struct mailbox *to;    /* [borrowed] */
+    struct snapshots_ask *next;
+    bool is_saved; /* out */
+};
+
+/* What became of the file at the start. */
+enum snapshots_load {
+    SNAPSHOTS_NOT_LOADED, /* it was not asked for */
+    SNAPSHOTS_NO_FILE,
+    SNAPSHOTS_LOADED,
+    SNAPSHOTS_SALVAGED, /* what stood before the damage */
+    SNAPSHOTS_BAD,      /* nothing was taken; it is kept as .bad */
+    SNAPSHOTS_TOO_OLD,
+};
+
+/* A look at it, for statistics. */
+struct snapshots_info {
+    bool is_on, is_saving, is_loading, is_scheduled;
+    bool was_good;        /* the last save; true: there was none */
+    int64_t saved_unix_s; /* the last good one; 0: none */
+    uint64_t saved_ms;    /* how long the last one took */
+    uint64_t saved_items, saved_bytes, saved_expired, saved_left_out; /* of the last good one */
+    uint64_t saves, failures, flushed; /* so many; flushed: given up because of flushes */
+    uint64_t items, items_total;       /* of the one under way */
+    uint64_t changes;                  /* since the last good one began */
+    enum snapshots_load load;
+    uint64_t load_items, load_expired, load_refused, load_ms;
+};
+
+struct snapshots {
+    /* [const] while the thread runs */
+    struct settings *settings; /* [borrowed] */
+    struct engine *engine;     /* [borrowed] */
+    const char *name;          /* [borrowed] of the file */
+    char path[PATH_MAX];       /* of the file; for messages too */
+    struct save_rules rules;
+    bool is_on;
+    bool is_running; /* the thread was made; [main] */
+    pthread_t thread;
+
+    struct load_file file; /* [main], then the thread's */
+    struct load load;      /* the thread's; its atomics for anyone */
+    struct save save;      /* likewise */
+    uint64_t save_epoch;   /* the thread's: the epoch in which the save began */
+
+    _Atomic uint64_t epoch; /* flush commands so far */
+    pthread_mutex_t naming; /* whoever changes what the file's name stands for */
+    bool has_file;          /* under naming: there may be one */
+
+    pthread_mutex_t mutex; /* a leaf; the rest is under it */
+    pthread_cond_t wake;   /* the thread has something to do */
+    pthread_cond_t loaded;
+    bool is_set_up; /* the thread has made all calls that it makes only once */
+    bool is_loading, is_saving;
+    bool is_abandoned;  /* no save begins any more, but the last */
+    bool is_stopping;   /* the thread ends */
+    bool saves_at_end;  /* after that one */
+    bool is_done;       /* the thread has ended */
+    bool is_incomplete; /* loading was given up: what is here must not replace the file */
+    bool wants_save;    /* begin one when none is under way */
+    struct snapshots_ask *asks;     /* answered after the save that begins next */
+    struct snapshots_ask *asks_now; /* after the one under way */
+    struct snapshots_info last;     /* figures of what has ended */
+    uint64_t changes_base;          /* changes of the engine when the last good save began */
+    int64_t began_ms, tried_ms;     /* last good save, last attempt: by the monotonic clock */
+};
+
+/*
+ * Is there a file to be loaded, and for how many items? 0: none, or not asked for. An exit
+ * status in *status if the start must not go on. Context: main, before the engine starts.
+ */
+uint64_t snapshots_open(struct snapshots *s, struct settings *settings, int *status);
+
+/*
+ * Make the thread, and wait until the file is loaded. tell is called now and then
+ * meanwhile, with a line for the service manager; it returns true to stop loading. Returns
+ * 0 or an exit status. Context: main, the engine runs, nobody uses it yet.
+ */
+int snapshots_start(struct snapshots *s, struct engine *engine, bool (*tell)(const char *line));
+
+/*
+ * The server stops: who waits for a save is told that there is none, and none is begun any
+ * more. Context: main, while the workers run.
+ */
+void snapshots_abandon(struct snapshots *s);
+
+/*
+ * End the thread; if saves, after a last save. tell as above. Context: main, after the workers.
+ */
+void snapshots_stop(struct snapshots *s, bool saves, bool (*tell)(const char *line));
+
+enum snapshots_asked {
+    SNAPSHOTS_OFF,
+    SNAPSHOTS_STARTED,
+    SNAPSHOTS_BUSY,      /* one is under way, and it was not asked for another */
+    SNAPSHOTS_SCHEDULED, /* one more will begin when it ends */
+};
+
+/*
+ * Begin a save. schedule: also if one is under way, after it. ask: posted back when a save that
+ * begins from now on has ended; NULL: nobody waits. Context: any thread.
+ */
+enum snapshots_asked snapshots_begin(struct snapshots *s, bool schedule,
+                                     struct snapshots_ask *ask);
+
+/*
+ * Give up the save under way, and what is scheduled. False: there is none. Context: any thread.
+ */
+bool snapshots_cancel(struct snapshots *s);
+
+/*
+ * Everything was flushed, or is to be: from when this returns, no file has what was there
+ * before. That takes the disk's time once after each save. False: the file could not be
+ * removed. Context: any thread, outside a section; after the flush.
+ */
+bool snapshots_note_flush(struct snapshots *s);
+
+/* Context: any thread. */
+void snapshots_look(struct snapshots *s, struct snapshots_info *info);
+
+#endif

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Items to blocks: see encode.h.
+ */
+#include "lib/snapshot/encode.h"
+
+#include <stdlib.h>
+
+#include "lib/base/check.h"
+#include "lib/base/hash.h"
+#include "lib/base/mem.h"
+#include "lib/memory/item.h"
+
+_Static_assert(ITEM_KEY_MAX <= UINT8_MAX, "a key's length is one byte");
+
+void snap_header_put(char out[SNAP_HEADER_BYTES], struct snap_header *h)
+{
+    memcpy(out, SNAP_MAGIC, 8);
+    snap_put16(out + 8, h->version);
+    snap_put16(out + 10, h->least);
+    snap_put32(out + 12, h->flags);
+    snap_put64(out + 16, (uint64_t)h->unix_ms);
+    memcpy(out + 24, h->id, SNAP_ID_BYTES);
+    snap_put64(out + 40, h->items);
+    snap_put64(out + 48, h->bytes);
+    h->sum = hash_key(0, out, SNAP_SUMMED_HEADER);
+    snap_put64(out + 56, h->sum);
+}
+
+void snap_block_put(char out[SNAP_BLOCK_BYTES], const struct snap_block *b, uint64_t sum,
+                    const char *stored)
+{
+    snap_put32(out, SNAP_BLOCK_MAGIC);
+    out[4] = (char)b->kind;
+    out[5] = (char)b->flags;
+    snap_put16(out + 6, 0);
+    snap_put32(out + 8, b->raw);
+    snap_put32(out + 12, b->stored);
+    snap_put32(out + 16, b->items);
+    snap_put32(out + 20, b->shard);
+    snap_put64(out + 24, (uint64_t)b->unix_ms);
+    snap_put64(out + 32, b->number);
+    snap_put64(out + 40, hash_key(hash_key(sum, out, SNAP_SUMMED_BLOCK), stored, b->stored));
+}
+
+static bool put_bytes(struct snap_encoder *e, const void *bytes, size_t n)
+{
+    if (!e->is_broken && !e->write(e->arg, bytes, n)) {
+        e->is_broken = true;
+    }
+    e->offset += n;
+    return !e->is_broken;
+}
+
+bool snap_encoder_begin(struct snap_encoder *e, snap_write_fn write, void *arg,
+                        struct snap_header *h, bool is_packed)
+{
+    char header[SNAP_HEADER_BYTES];
+
+    *e = (struct snap_encoder){.write = write, .arg = arg};
+    e->block = mem_alloc(SNAP_BLOCK_BYTES + SNAP_RAW_MAX);
+    if (is_packed) {
+        e->packed = mem_alloc(SNAP_BLOCK_BYTES + SNAP_RAW_MAX);
+        e->pack = pack_create();
+    }
+    if (e->block == NULL || (is_packed && (e->packed == NULL || e->pack == NULL))) {
+        snap_encoder_fini(e);
+        return false;
+    }
+    h->version = SNAP_VERSION;
+    h->least = SNAP_VERSION_FIRST;
+    snap_header_put(header, h);
+    e->sum = h->sum;
+    return put_bytes(e, header, sizeof(header));
+}
+
+void snap_encoder_fini(struct snap_encoder *e)
+{
+    mem_free(e->block);
+    mem_free(e->packed);
+    e->block = NULL;
+    e->packed = NULL;
+    pack_destroy(&e->pack);
+}
+
+/* The bytes of the block go out as one of this kind. */
+static bool send_as(struct snap_encoder *e, enum snap_kind kind, int64_t unix_ms)
+{
+    struct snap_block b = {
+        .kind = (uint8_t)kind,
+        .raw = e->used,
+        .stored = e->used,
+        .items = e->items,
+        .shard = e->shard,
+        .unix_ms = unix_ms,
+        .number = e->number,
+    };
+    char *out = e->block;
+
+    if (e->pack != NULL && e->used > SNAP_BLOCK_BYTES) {
+        size_t n = pack_bytes(e->pack, span_of(e->block + SNAP_BLOCK_BYTES, e->used),
+                              e->packed + SNAP_BLOCK_BYTES, e->used - 1);
+
+        if (n != 0) {
+            b.stored = (uint32_t)n;
+            b.flags = SNAP_PACKED;
+            out = e->packed;
+        }
+    }
+    snap_block_put(out, &b, e->sum, out + SNAP_BLOCK_BYTES);
+    e->number++;
+    e->all_items += e->items;
+    e->used = 0;
+    e->items = 0;
+    return put_bytes(e, out, SNAP_BLOCK_BYTES + b.stored);
+}
+
+bool snap_encoder_send(struct snap_encoder *e, int64_t unix_ms)
+{
+    return e->used == 0 ? !e->is_broken : send_as(e, SNAP_ITEMS, unix_ms);
+}
+
+/* The item without its value. Returns its length. */
+static uint32_t put_head(char *p, const struct snap_item *it)
+{
+    p[0] = (char)it->key.len;
+    p[1] = (char)it->marks;
+    p[2] = (char)it->heat;
+    p[3] = (char)it->chain;
+    snap_put32(p + 4, it->client_flags);
+    snap_put64(p + 8, it->cas);
+    snap_put32(p + 16, it->value_len);
+    snap_put32(p + 20, it->idle_s);
+    snap_put64(p + 24, (uint64_t)it->deadline);
+    memcpy(p + SNAP_ITEM_BYTES, it->key.ptr, it->key.len);
+    return SNAP_ITEM_BYTES + (uint32_t)it->key.len;
+}
+
+bool snap_put_item(struct snap_encoder *e, const struct snap_item *it)
+{
+    char *p = e->block + SNAP_BLOCK_BYTES + e->used;
+    uint32_t n;
+
+    debug_must(it->key.len != 0 && it->key.len <= ITEM_KEY_MAX);
+    debug_must(it->value_len >= it->value.len);
+    if (it->value_len > SNAP_RAW_MAX ||
+        SNAP_ITEM_BYTES + it->key.len + it->value_len > SNAP_RAW_MAX - e->used) {
+        return false;
+    }
+    n = put_head(p, it);
+    if (it->value.len != 0) {
+        memcpy(p + n, it->value.ptr, it->value.len);
+    }
+    e->used += n + (uint32_t)it->value.len;
+    e->items++;
+    return true;
+}
+
+void snap_put_more(struct snap_encoder *e, struct span part)
+{
+    must(part.len <= SNAP_RAW_MAX - e->used);
+    memcpy(e->block + SNAP_BLOCK_BYTES + e->used, part.ptr, part.len);
+    e->used += (uint32_t)part.len;
+}
+
+/* A block for the part of the value that begins at value_at; its first has the item. */
+static void begin_part(struct snap_encoder *e)
+{
+    char *p = e->block + SNAP_BLOCK_BYTES;
+
+    snap_put32(p, e->value_at);
+    snap_put32(p + 4, 0);
+    e->used = SNAP_PART_BYTES;
+}
+
+bool snap_value_begin(struct snap_encoder *e, const struct snap_item *it, int64_t unix_ms)
+{
+    snap_encoder_send(e, unix_ms);
+    e->value_at = 0;
+    e->value_left = it->value_len;
+    begin_part(e);
+    e->used += put_head(e->block + SNAP_BLOCK_BYTES + SNAP_PART_BYTES, it);
+    e->items = 1;
+    return !e->is_broken;
+}
+
+bool snap_value_part(struct snap_encoder *e, struct span part, int64_t unix_ms)
+{
+    must(part.len <= e->value_left);
+    while (part.len != 0) {
+        uint32_t room = SNAP_RAW_MAX - e->used;
+        uint32_t n = part.len < room ? (uint32_t)part.len : room;
+
+        memcpy(e->block + SNAP_BLOCK_BYTES + e->used, part.ptr, n);
+        e->used += n;
+        e->value_at += n;
+        e->value_left -= n;
+        part = span_of(part.ptr + n, part.len - n);
+        if (e->used == SNAP_RAW_MAX && e->value_left != 0) {
+            send_as(e, SNAP_VALUE, unix_ms);
+            begin_part(e);
+        }
+    }
+    return !e->is_broken;
+}
+
+bool snap_value_end(struct snap_encoder *e, int64_t unix_ms)
+{
+    must(e->value_left == 0);
+    return send_as(e, SNAP_VALUE, unix_ms);
+}
+
+bool snap_value_cut(struct snap_encoder *e, int64_t unix_ms)
+{
+    char *p = e->block + SNAP_BLOCK_BYTES;
+
+    e->value_left = 0;
+    if (e->items != 0) {
+        /* Nothing of it is out yet. */
+        e->items = 0;
+        e->used = 0;
+        return !e->is_broken;
+    }
+    snap_put32(p, SNAP_PART_CUT);
+    snap_put32(p + 4, 0);
+    e->used = SNAP_PART_BYTES;
+    return send_as(e, SNAP_VALUE, unix_ms);
+}
+
+bool snap_put_flush(struct snap_encoder *e, int64_t at_unix_ms, int64_t unix_ms)
+{
+    snap_encoder_send(e, unix_ms);
+    snap_put64(e->block + SNAP_BLOCK_BYTES, (uint64_t)at_unix_ms);
+    e->used = SNAP_FLUSH_BYTES;
+    return send_as(e, SNAP_FLUSH, unix_ms);
+}
+
+bool snap_encoder_end(struct snap_encoder *e, int64_t unix_ms)
+{
+    char *p = e->block + SNAP_BLOCK_BYTES;
+
+    snap_encoder_send(e, unix_ms);
+    snap_put64(p, e->all_items);
+    snap_put64(p + 8, e->number);
+    snap_put64(p + 16, e->offset);
+    e->used = SNAP_END_BYTES;
+    return send_as(e, SNAP_END, unix_ms);
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Items to blocks. An encoder fills one block at a time in a buffer of its own; whoever has it
+ * says when the block goes out, as that may take long: never inside a section. Usage:
+ *
+ *     snap_encoder_begin()           the file's header goes out
+ *     snap_put_item()                until it says that there is no room, or a slice ends
+ *     snap_encoder_send()            the block goes out, outside any section
+ *     snap_value_begin/part/end()    an item that fits no block; sends as it goes
+ *     snap_put_flush()
+ *     snap_encoder_end()             END goes out
+ */
+#ifndef MAYFLY_LIB_SNAPSHOT_ENCODE_H
+#define MAYFLY_LIB_SNAPSHOT_ENCODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/base/span.h"
+#include "lib/snapshot/format.h"
+#include "lib/snapshot/pack.h"
+
+/* An item as a file has it. */
+struct snap_item {
+    uint8_t marks; /* SNAP_STALE, SNAP_WON */
+    uint8_t heat, chain;
+    uint32_t client_flags;
+    uint64_t cas;
+    uint32_t idle_s;  /* since the last access, when the block was made */
+    int64_t deadline; /* unix ms, or SNAP_DEADLINE_NEVER */
+    struct span key;  /* 1 to 250 bytes */
+    struct span value;
+    uint32_t value_len; /* value.len, unless the value comes in parts */
+};
+
+/* Takes n bytes in order. False: it failed, and everything after it does. */
+typedef bool (*snap_write_fn)(void *arg, const void *bytes, size_t n);
+
+struct snap_encoder {
+    snap_write_fn write;
+    void *arg;    /* [borrowed] */
+    char *block;  /* header, then the bytes as they are: the one under construction */
+    char *packed; /* the same, packed; NULL: nothing is packed */
+    struct pack *pack;
+    uint32_t used;  /* bytes of the block without its header */
+    uint32_t items; /* in it */
+    uint32_t shard;
+    uint64_t sum;    /* the file header's */
+    uint64_t number; /* of the next block */
+    uint64_t offset; /* where it will stand */
+    uint64_t all_items;
+    uint32_t value_left; /* of a value in parts: bytes still to come */
+    uint32_t value_at;   /* and how many came */
+    bool is_broken;      /* a write failed */
+};
+
+/*
+ * Begin a file: h->version, least and sum are filled in, and the header is written. is_packed
+ * needs pack_is_there(). False: no memory, or it could not be written. Context: any thread,
+ * outside a section, as for all that sends.
+ */
+bool snap_encoder_begin(struct snap_encoder *e, snap_write_fn write, void *arg,
+                        struct snap_header *h, bool is_packed);
+
+/* Release it, at any time. Context: any thread. */
+void snap_encoder_fini(struct snap_encoder *e);
+
+/*
+ * Add an item to the block, with room for its whole value; if it->value is only its beginning,
+ * the rest follows by snap_put_more(). False: not enough room is left. Context: any thread.
+ */
+bool snap_put_item(struct snap_encoder *e, const struct snap_item *it);
+void snap_put_more(struct snap_encoder *e, struct span part);
+
+/* Does it fit an empty block? */
+static inline bool snap_item_fits(size_t key_len, size_t value_len)
+{
+    return value_len <= SNAP_RAW_MAX - SNAP_ITEM_BYTES - key_len;
+}
+
+/* The block as it is goes out, if anything is in it. False: a write failed. */
+bool snap_encoder_send(struct snap_encoder *e, int64_t unix_ms);
+
+/*
+ * An item whose value comes in parts, which together have it->value_len bytes. What was put
+ * before is sent. False: a write failed.
+ */
+bool snap_value_begin(struct snap_encoder *e, const struct snap_item *it, int64_t unix_ms);
+bool snap_value_part(struct snap_encoder *e, struct span part, int64_t unix_ms);
+bool snap_value_end(struct snap_encoder *e, int64_t unix_ms);
+
+/* The rest of the value that was begun will not come: who reads it forgets the item. */
+bool snap_value_cut(struct snap_encoder *e, int64_t unix_ms);
+
+/* What is stored is flushed at this instant: goes out at once. */
+bool snap_put_flush(struct snap_encoder *e, int64_t at_unix_ms, int64_t unix_ms);
+
+/* All items are out: the END. False: a write failed, now or before. */
+bool snap_encoder_end(struct snap_encoder *e, int64_t unix_ms);
+
+/* A file's header. Context: any thread. */
+void snap_header_put(char out[SNAP_HEADER_BYTES], struct snap_header *h);
+
+/*
+ * The header of a block with these stored bytes; b->sum, seed and offset are not read. sum:
+ * the file header's. Context: any thread.
+ */
+void snap_block_put(char out[SNAP_BLOCK_BYTES], const struct snap_block *b, uint64_t sum,
+                    const char *stored);
+
+#endif

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * lib/snapshot: items in a file, and back.
+ *
+ *     format       what stands in a file: header, blocks, items, and how it is read and written
+ *     fault        what is wrong with a file, and how that is said
+ *     pack         a block's bytes made smaller (zstd, if there is one)
+ *     encode       items to blocks
+ *     decode       blocks to items, from files that nobody vouches for
+ *     scan         a whole file, by one thread or several
+ *     io, newfile  a file that replaces another as a whole, whatever fails
+ *     save, load   an engine to a file, and back
+ *
+ * This folder is above lib/engine: it may include all of lib. Nothing below knows files.
+ *
+ * A file is a header of 64 bytes, then blocks, the last of them an END. All numbers are little
+ * endian, wherever they stand, and nothing is aligned:
+ *
+ *     header   0 magic "MAYFLYS1"   8 version:16   10 least reader:16   12 flags:32
+ *              16 unix ms of the beginning:64   24 id of the data:16 bytes
+ *              40 items, about:64   48 bytes of them, about:64   56 sum:64
+ *     block    0 magic:32   4 kind:8   5 flags:8   6 zero:16   8 raw bytes:32
+ *              12 stored bytes:32   16 items:32   20 shard:32   24 unix ms:64
+ *              32 number:64   40 sum:64, then the stored bytes
+ *
+ * The header's sum is XXH3-64 of the 56 bytes before it. A block's sum is that of its stored
+ * bytes, with the sum of its first 40 bytes as the seed, which has the header's sum as its
+ * seed: so a block is good in its file only, and a block's number in its place only.
+ *
+ *     ITEMS    `items` items, each whole
+ *     VALUE    a part of an item that fits no block: offset in the value:32, zero:32, then, at
+ *              offset 0, the item without its value; then bytes. `items` is 1 at offset 0, else
+ *              0. The parts of a value follow each other. At offset UINT32_MAX there are no
+ *              bytes: the item could not be kept for as long as writing it took, and is none.
+ *     FLUSH    what is stored is flushed at this instant: unix ms:64
+ *     END      items:64   blocks before it:64   where it stands:64
+ *     KEYS, META and PING are for logs and replicas; a snapshot has none of them
+ *
+ *     item     0 key length:8   1 marks:8   2 heat:8   3 chain:8   4 flags:32   8 cas:64
+ *              16 value length:32   20 seconds since the last access:32   24 deadline:64,
+ *              unix ms, or INT64_MAX; then key, then value
+ */
+#ifndef MAYFLY_LIB_SNAPSHOT_FORMAT_H
+#define MAYFLY_LIB_SNAPSHOT_FORMAT_H
+
+#include <endian.h>
+#include <stdint.h>
+#include <string.h>
+
+#define SNAP_MAGIC       "MAYFLYS1"
+#define SNAP_BLOCK_MAGIC 0x4b42664du /* "MfBK" */
+
+/*
+ * What this writes, and the oldest that it reads. A file says which reader it takes at least.
+ */
+#define SNAP_VERSION       1
+#define SNAP_VERSION_FIRST 1
+
+#define SNAP_HEADER_BYTES  64u
+#define SNAP_SUMMED_HEADER 56u
+#define SNAP_BLOCK_BYTES   48u
+#define SNAP_SUMMED_BLOCK  40u
+#define SNAP_ITEM_BYTES    32u
+#define SNAP_PART_BYTES    8u
+#define SNAP_END_BYTES     24u
+#define SNAP_FLUSH_BYTES   8u
+#define SNAP_ID_BYTES      16u
+
+/*
+ * In place of the offset of a part: the rest of the value does not come, nor is the item one.
+ */
+#define SNAP_PART_CUT UINT32_MAX
+
+/* A block's bytes before they are packed; packed they are never more. */
+#define SNAP_RAW_MAX (256u * 1024)
+
+#define SNAP_DEADLINE_NEVER INT64_MAX
+
+enum snap_kind {
+    SNAP_ITEMS = 1,
+    SNAP_VALUE = 2,
+    SNAP_KEYS = 3,
+    SNAP_META = 4,
+    SNAP_FLUSH = 5,
+    SNAP_PING = 6,
+    SNAP_END = 7,
+};
+
+/* Flags of a block. */
+#define SNAP_OPTIONAL 0x01u /* whoever does not know the kind goes on without it */
+#define SNAP_PACKED   0x02u /* by zstd */
+#define SNAP_FLAGS    (SNAP_OPTIONAL | SNAP_PACKED)
+
+/* Marks of an item. */
+#define SNAP_STALE 0x01u
+#define SNAP_WON   0x02u
+#define SNAP_MARKS (SNAP_STALE | SNAP_WON)
+
+struct snap_header {
+    uint16_t version;
+    uint16_t least;  /* the oldest reader that understands it */
+    uint32_t flags;  /* none yet */
+    int64_t unix_ms; /* when the file was begun */
+    uint8_t id[SNAP_ID_BYTES];
+    uint64_t items, bytes; /* about: to make room, not to be relied on */
+    uint64_t sum;
+};
+
+struct snap_block {
+    uint8_t kind; /* enum snap_kind, or one that is not known */
+    uint8_t flags;
+    uint32_t raw, stored; /* bytes; stored follow the header */
+    uint32_t items;
+    uint32_t shard;
+    int64_t unix_ms; /* when its items were read */
+    uint64_t number; /* from 0 */
+    uint64_t sum;
+    uint64_t seed;   /* of the sum of the stored bytes */
+    uint64_t offset; /* where it stands in the file */
+};
+
+static inline uint16_t snap_get16(const char *p)
+{
+    uint16_t v;
+
+    memcpy(&v, p, sizeof(v));
+    return le16toh(v);
+}
+
+static inline uint32_t snap_get32(const char *p)
+{
+    uint32_t v;
+
+    memcpy(&v, p, sizeof(v));
+    return le32toh(v);
+}
+
+static inline uint64_t snap_get64(const char *p)
+{
+    uint64_t v;
+
+    memcpy(&v, p, sizeof(v));
+    return le64toh(v);
+}
+
+static inline void snap_put16(char *p, uint16_t v)
+{
+    v = htole16(v);
+    memcpy(p, &v, sizeof(v));
+}
+
+static inline void snap_put32(char *p, uint32_t v)
+{
+    v = htole32(v);
+    memcpy(p, &v, sizeof(v));
+}
+
+static inline void snap_put64(char *p, uint64_t v)
+{
+    v = htole64(v);
+    memcpy(p, &v, sizeof(v));
+}
+
+#endif

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The system calls that a file is written by, as a table, so that tests can have any of them
+ * fail. Each returns what the call returns, with errno.
+ */
+#ifndef MAYFLY_LIB_SNAPSHOT_IO_H
+#define MAYFLY_LIB_SNAPSHOT_IO_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct io_calls {
+    int (*open_at)(int dir, const char *name, int flags, unsigned mode);
+    ssize_t (*write)(int fd, const void *bytes, size_t n);
+    int (*sync_range)(int fd, int64_t offset, int64_t n, unsigned flags);
+    int (*fsync)(int fd);
+    int (*close)(int fd);
+    int (*rename_at)(int dir, const char *from, const char *to);
+    int (*unlink_at)(int dir, const char *name);
+};
+
+/* Those of the system. [const] */
+extern const struct io_calls io_system;
+
+#endif

@@ -1,0 +1,525 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Loading a file into an engine: see load.h. Each thread has blocks of its own; their items are
+ * stored in batches whose cache misses overlap.
+ */
+#include "lib/snapshot/load.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "lib/base/check.h"
+#include "lib/base/context.h"
+#include "lib/base/rcu.h"
+#include "lib/engine/body.h"
+#include "lib/engine/find.h"
+#include "lib/engine/flush.h"
+#include "lib/engine/store.h"
+#include "lib/shard/keyspace.h"
+#include "lib/shard/shard.h"
+#include "lib/shard/upkeep.h"
+#include "lib/snapshot/scan.h"
+
+#define THREADS_MAX 16
+#define BATCH       32
+
+/* So long an item waits for room, while the reclaimer makes some. */
+#define WAIT_MAX_MS 5000
+
+/* Of upkeep in one go. */
+#define UPKEEP_US 1000
+
+/*
+ * A cas from here on was chosen by a client who wants to see what happens: no others follow it.
+ */
+#define CAS_SANE_MAX ((uint64_t)1 << 62)
+
+struct loader {
+    struct load *load;
+    struct scan *scan;
+    struct snap_opener opener;
+    pthread_t thread;
+    int64_t to_unix_ms; /* added to a time of the engine */
+    msec_t now;
+    uint64_t cas_max;
+    int64_t flush_at; /* the earliest that was met, unix ms; INT64_MAX: none */
+    /* a batch: spans lie in the block that is open */
+    unsigned n;
+    uint64_t hash[BATCH];
+    struct snap_item item[BATCH];
+    /* a value in parts */
+    struct body *body;
+    struct snap_item large;
+    char key[ITEM_KEY_MAX];
+    bool is_passed_over; /* its parts are read for nothing */
+};
+
+/* ---- the file ---------------------------------------------------------------------------- */
+
+static ssize_t read_at(void *arg, void *out, size_t n, uint64_t offset)
+{
+    const struct load_file *f = arg;
+    ssize_t got;
+
+    do {
+        got = pread(f->fd, out, n, (off_t)offset);
+    } while (got < 0 && errno == EINTR);
+    return got < 0 ? -errno : got;
+}
+
+static bool open_fails(struct load_file *f)
+{
+    f->fault = (struct snap_fault){.kind = SNAP_FAULT_READ, .number = (uint64_t)errno};
+    load_close(f);
+    return false;
+}
+
+bool load_open(struct load_file *f, const char *path)
+{
+    struct snap_reader r;
+    struct stat st;
+
+    *f = (struct load_file){.fault = {.kind = SNAP_FINE}};
+    /* Without waiting for whoever would write to it, if it is a pipe. */
+    f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (f->fd < 0 || fstat(f->fd, &st) != 0) {
+        return open_fails(f);
+    }
+    if (!S_ISREG(st.st_mode)) {
+        errno = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
+        return open_fails(f);
+    }
+    f->bytes = (uint64_t)st.st_size;
+    if (!snap_reader_begin(&r, read_at, f, &f->fault)) {
+        load_close(f);
+        return false;
+    }
+    f->header = r.header;
+    return true;
+}
+
+void load_close(struct load_file *f)
+{
+    if (f->fd >= 0) {
+        close(f->fd);
+        f->fd = -1;
+    }
+}
+
+/* ---- one item ---------------------------------------------------------------------------- */
+
+static void count(_Atomic uint64_t *word, uint64_t n)
+{
+    atomic_fetch_add_explicit(word, n, memory_order_relaxed);
+}
+
+/* Is it to be stored? If so *st and *kept are filled, but for the value. */
+static bool prepare(struct loader *l, const struct snap_item *it, uint64_t hash,
+                    struct store *st, struct store_kept *kept)
+{
+    const struct engine *e = l->load->engine;
+    msec_t deadline = MSEC_NEVER;
+
+    if (it->deadline != SNAP_DEADLINE_NEVER) {
+        /* Any number may stand in a file. */
+        if (__builtin_sub_overflow(it->deadline, l->to_unix_ms, &deadline) ||
+            deadline <= l->now || deadline == MSEC_NEVER) {
+            count(&l->load->expired, 1);
+            return false;
+        }
+    }
+    if (it->key.len + it->value_len > e->item_bytes_max) {
+        count(&l->load->refused, 1);
+        return false;
+    }
+    *kept = (struct store_kept){
+        .marks =
+            (uint16_t)((l->load->marks_stale || (it->marks & SNAP_STALE) != 0 ? SHAPE_STALE
+                                                                              : 0) |
+                       ((it->marks & SNAP_WON) != 0 && !l->load->marks_stale ? SHAPE_WON : 0)),
+        .heat = it->heat,
+        .access_s =
+            (uint32_t)(l->now / 1000) > it->idle_s ? (uint32_t)(l->now / 1000) - it->idle_s : 1,
+    };
+    *st = (struct store){
+        .mode = STORE_ADD,
+        .hash = hash,
+        .key = it->key,
+        .flags = it->client_flags,
+        .deadline = deadline,
+        .cas_new = it->cas != 0 ? it->cas : 1,
+        .kept = kept,
+        .may_wait = true,
+    };
+    if (it->cas > l->cas_max && it->cas < CAS_SANE_MAX) {
+        l->cas_max = it->cas;
+    }
+    return true;
+}
+
+/* Workers are not there yet: resize indexes in their place. Context: outside a section. */
+static void keep_up(struct loader *l)
+{
+    struct engine *e = l->load->engine;
+
+    if (pthread_mutex_trylock(&l->load->upkeep) != 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < e->shard_count; i++) {
+        if (shard_wants_work(e->shards[i])) {
+            shard_maintain(e->shards[i], l->now, UPKEEP_US);
+        }
+    }
+    pthread_mutex_unlock(&l->load->upkeep);
+}
+
+/* Wait for the reclaimer. False: it has been long enough. Context: outside a section. */
+static bool wait_for_room(struct loader *l, unsigned *waits)
+{
+    const struct timespec ms = {.tv_nsec = 1000 * 1000};
+
+    if (++*waits > WAIT_MAX_MS ||
+        atomic_load_explicit(&l->load->is_to_stop, memory_order_relaxed)) {
+        return false;
+    }
+    grace_ask(reclaim_grace(l->load->engine->reclaimer), GRACE_HURRY);
+    nanosleep(&ms, NULL);
+    keep_up(l);
+    l->now = clock_now(&l->load->engine->clock);
+    return true;
+}
+
+static void note_stored(struct loader *l, enum outcome out)
+{
+    if (out == OUT_STORED) {
+        count(&l->load->items, 1);
+    } else if (out != OUT_NOT_STORED) {
+        count(&l->load->refused, 1);
+    }
+}
+
+/* ---- batches ----------------------------------------------------------------------------- */
+
+/* Store what was gathered from `from` on, in one section. Returns where it must wait, or n. */
+static unsigned store_some(struct loader *l, unsigned from)
+{
+    struct engine *e = l->load->engine;
+    const struct route *rt;
+    unsigned i;
+
+    rcu_begin();
+    rt = router_read(&e->router);
+    for (i = from; i < l->n; i++) {
+        engine_prefetch_bucket(rt, l->hash[i]);
+    }
+    for (i = from; i < l->n; i++) {
+        struct store_kept kept;
+        struct store st;
+        enum outcome out;
+
+        if (!prepare(l, &l->item[i], l->hash[i], &st, &kept)) {
+            continue;
+        }
+        st.value = l->item[i].value;
+        out = engine_store(e, &st, l->now);
+        if (out == OUT_WAIT) {
+            break;
+        }
+        note_stored(l, out);
+    }
+    rcu_end();
+    return i;
+}
+
+static void store_batch(struct loader *l)
+{
+    unsigned waits = 0;
+    unsigned at = 0;
+
+    l->now = clock_now(&l->load->engine->clock);
+    keep_up(l);
+    for (;;) {
+        unsigned next = store_some(l, at);
+
+        if (next == l->n) {
+            break;
+        }
+        waits = next != at ? 0 : waits;
+        at = next;
+        if (!wait_for_room(l, &waits)) {
+            count(&l->load->refused, l->n - at);
+            break;
+        }
+    }
+    l->n = 0;
+}
+
+static bool is_stopped(const struct loader *l)
+{
+    return atomic_load_explicit(&l->load->is_to_stop, memory_order_relaxed);
+}
+
+static bool on_item(void *arg, const struct snap_block *b, const struct snap_item *it)
+{
+    struct loader *l = arg;
+
+    (void)b;
+    l->hash[l->n] = engine_hash(l->load->engine, it->key.ptr, it->key.len);
+    l->item[l->n++] = *it;
+    if (l->n == BATCH) {
+        store_batch(l);
+    }
+    return !is_stopped(l);
+}
+
+static void on_block(void *arg, const struct snap_block *b)
+{
+    struct loader *l = arg;
+
+    if (l->n != 0) {
+        store_batch(l);
+    }
+    count(&l->load->bytes, SNAP_BLOCK_BYTES + b->stored);
+}
+
+static bool on_flush(void *arg, int64_t at_unix_ms)
+{
+    struct loader *l = arg;
+
+    l->flush_at = at_unix_ms < l->flush_at ? at_unix_ms : l->flush_at;
+    return true;
+}
+
+/* ---- values in parts --------------------------------------------------------------------- */
+
+/* These bytes are the next of the body. False: there is no room for it. */
+static bool feed(struct loader *l, struct span bytes)
+{
+    unsigned waits = 0;
+
+    while (bytes.len != 0) {
+        enum outcome out;
+        size_t n = 0;
+        char *room;
+
+        out = body_room(l->body, true, &room, &n);
+        if (out == OUT_WAIT && wait_for_room(l, &waits)) {
+            continue;
+        }
+        if (out != OUT_OK) {
+            return false;
+        }
+        n = n < bytes.len ? n : bytes.len;
+        memcpy(room, bytes.ptr, n);
+        body_filled(l->body, n);
+        bytes = span_of(bytes.ptr + n, bytes.len - n);
+    }
+    return true;
+}
+
+static void pass_over(struct loader *l)
+{
+    body_abort(&l->body);
+    l->is_passed_over = true;
+}
+
+static bool on_value_part(void *arg, struct span bytes)
+{
+    struct loader *l = arg;
+
+    if (!l->is_passed_over && !feed(l, bytes)) {
+        count(&l->load->refused, 1);
+        pass_over(l);
+    }
+    return !is_stopped(l);
+}
+
+static bool on_value_begin(void *arg, const struct snap_block *b, const struct snap_item *it)
+{
+    struct loader *l = arg;
+    struct store_kept kept;
+    struct store st;
+
+    (void)b;
+    l->now = clock_now(&l->load->engine->clock);
+    l->large = *it;
+    memcpy(l->key, it->key.ptr, it->key.len);
+    l->large.key.ptr = l->key;
+    l->is_passed_over =
+        !prepare(l, it, engine_hash(l->load->engine, it->key.ptr, it->key.len), &st, &kept);
+    if (!l->is_passed_over && it->value_len <= ENGINE_SMALL_MAX) {
+        /* No encoder makes parts of so short a value. */
+        count(&l->load->refused, 1);
+        l->is_passed_over = true;
+    }
+    if (!l->is_passed_over) {
+        rcu_begin();
+        l->body = body_begin(l->load->engine, st.hash, it->value_len);
+        rcu_end();
+        if (l->body == NULL) {
+            count(&l->load->refused, 1);
+            l->is_passed_over = true;
+        }
+    }
+    return on_value_part(l, it->value);
+}
+
+static bool on_value_end(void *arg)
+{
+    struct loader *l = arg;
+    struct engine *e = l->load->engine;
+    enum outcome out = OUT_WAIT;
+    struct store_kept kept;
+    struct store st;
+    unsigned waits = 0;
+
+    if (l->is_passed_over) {
+        return true;
+    }
+    do {
+        l->now = clock_now(&e->clock);
+        if (!prepare(l, &l->large, engine_hash(e, l->key, l->large.key.len), &st, &kept)) {
+            break;
+        }
+        st.body = &l->body;
+        rcu_begin();
+        out = engine_store(e, &st, l->now);
+        rcu_end();
+        if (out != OUT_WAIT) {
+            note_stored(l, out);
+            break;
+        }
+    } while (wait_for_room(l, &waits));
+    body_abort(&l->body);
+    return !is_stopped(l);
+}
+
+static void on_value_drop(void *arg)
+{
+    body_abort(&((struct loader *)arg)->body);
+}
+
+/* ---- threads ----------------------------------------------------------------------------- */
+
+static void work(struct loader *l)
+{
+    const struct scan_sink sink = {
+        .arg = l,
+        .item = on_item,
+        .value_begin = on_value_begin,
+        .value_part = on_value_part,
+        .value_end = on_value_end,
+        .value_drop = on_value_drop,
+        .flush = on_flush,
+        .block = on_block,
+    };
+
+    scan_run(l->scan, &l->opener, &sink);
+}
+
+static void *run_thread(void *arg)
+{
+    rcu_register();
+    work(arg);
+    rcu_unregister();
+    return NULL;
+}
+
+static bool start(struct loader *l, struct load *load, struct scan *scan)
+{
+    memset(l, 0, sizeof(*l));
+    l->load = load;
+    l->scan = scan;
+    l->to_unix_ms = clock_unix_offset_ms(&load->engine->clock);
+    l->flush_at = INT64_MAX;
+    return snap_opener_init(&l->opener);
+}
+
+/* Values of the engine come after those that were loaded. */
+static void raise_cas(struct engine *e, uint64_t past)
+{
+    uint64_t next = atomic_load_explicit(&e->group.cas_next, memory_order_relaxed);
+
+    if (next <= past) {
+        atomic_store_explicit(&e->group.cas_next, past + 1, memory_order_relaxed);
+    }
+    for (uint32_t i = 0; i < e->shard_count; i++) {
+        shard_enter(e->shards[i]);
+        keyspace_draw_cas(e->shards[i]);
+        shard_leave(e->shards[i]);
+    }
+}
+
+/* What the file says of flushes: one that has come since, or is to come. */
+static void flush(struct load *load, int64_t at_unix_ms, int64_t to_unix_ms)
+{
+    struct engine *e = load->engine;
+    msec_t now = clock_now(&e->clock);
+    msec_t at;
+
+    if (__builtin_sub_overflow(at_unix_ms, to_unix_ms, &at)) {
+        at = now;
+    }
+    if (at <= now) {
+        atomic_store_explicit(&load->items, 0, memory_order_relaxed);
+    }
+    engine_flush(e, at, now, false);
+}
+
+enum load_end load_run(struct load *load)
+{
+    unsigned wanted = load->threads < THREADS_MAX ? load->threads : THREADS_MAX;
+    struct loader *all = mem_alloc(THREADS_MAX * sizeof(*all));
+    int64_t flush_at = INT64_MAX;
+    uint64_t cas_max = 0;
+    unsigned n = 0;
+    struct scan scan;
+    enum load_end end;
+
+    must_not_be_reading();
+    if (all == NULL) {
+        return LOAD_NO_MEMORY;
+    }
+    count(&load->bytes, SNAP_HEADER_BYTES);
+    pthread_mutex_init(&load->upkeep, NULL);
+    if (!scan_init(&scan, read_at, load->file) || !start(&all[0], load, &scan)) {
+        load->fault = scan.fault;
+        scan_fini(&scan);
+        pthread_mutex_destroy(&load->upkeep);
+        mem_free(all);
+        return load->fault.kind != SNAP_FINE ? LOAD_BAD : LOAD_NO_MEMORY;
+    }
+    for (n = 1; n < wanted; n++) {
+        /* Fewer threads do as well. */
+        if (!start(&all[n], load, &scan)) {
+            break;
+        }
+        if (pthread_create(&all[n].thread, NULL, run_thread, &all[n]) != 0) {
+            snap_opener_fini(&all[n].opener);
+            break;
+        }
+    }
+    work(&all[0]);
+    for (unsigned i = 0; i < n; i++) {
+        if (i != 0) {
+            pthread_join(all[i].thread, NULL);
+        }
+        flush_at = all[i].flush_at < flush_at ? all[i].flush_at : flush_at;
+        cas_max = all[i].cas_max > cas_max ? all[i].cas_max : cas_max;
+        snap_opener_fini(&all[i].opener);
+    }
+    raise_cas(load->engine, cas_max);
+    if (flush_at != INT64_MAX) {
+        flush(load, flush_at, all[0].to_unix_ms);
+    }
+    load->fault = scan.fault;
+    end = scan.is_whole ? LOAD_DONE : scan.fault.kind != SNAP_FINE ? LOAD_BAD : LOAD_STOPPED;
+    scan_fini(&scan);
+    pthread_mutex_destroy(&load->upkeep);
+    mem_free(all);
+    return end;
+}

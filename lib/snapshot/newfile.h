@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A file that replaces another as a whole: whatever fails, and whenever the machine stops,
+ * there is either the old one or the new one under the name. The new one is written under a
+ * name of its own, made durable, then renamed.
+ *
+ * After a write or an fsync that failed the new file is removed. There is no second fsync
+ * of it: the kernel may have dropped what it could not write, and would then call it clean.
+ */
+#ifndef MAYFLY_LIB_SNAPSHOT_NEWFILE_H
+#define MAYFLY_LIB_SNAPSHOT_NEWFILE_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/snapshot/io.h"
+
+/* So much is handed to the disk at a time, so that the fsync at the end finds little to do. */
+#define NEWFILE_SYNC_BYTES ((uint64_t)32 << 20)
+
+struct newfile {
+    const struct io_calls *io; /* [borrowed] */
+    const char *name;          /* [borrowed] in the folder */
+    char temp[NAME_MAX + 1];
+    int dir, fd;     /* -1: not open */
+    uint64_t bytes;  /* written */
+    uint64_t synced; /* of them, handed to the disk */
+    int error;       /* errno of what failed first; 0: nothing yet */
+};
+
+/*
+ * Begin to write a file for this name in this folder. What an earlier process left of the same
+ * work is removed. False: f->error. Context: any thread, outside a section, as all of these.
+ */
+bool newfile_begin(struct newfile *f, const struct io_calls *io, const char *dir,
+                   const char *name);
+
+/* Append. False: f->error; nothing more is written from then on. */
+bool newfile_write(struct newfile *f, const void *bytes, size_t n);
+
+/* Make it durable under its own name: may take as long as the disk does. False: f->error. */
+bool newfile_sync(struct newfile *f);
+
+/*
+ * What is durable takes the place of the old one. False: f->error; the old one is there still,
+ * except if only the folder's fsync failed: then either may be, after a crash.
+ */
+bool newfile_name(struct newfile *f);
+
+/* The end: unless it got its name, it is removed, and the old one stays. */
+void newfile_end(struct newfile *f);
+
+/*
+ * Remove a file of this name durably; that there is none is as good. Returns 0 or an errno.
+ */
+int newfile_remove(const struct io_calls *io, const char *dir, const char *name);
+
+#endif

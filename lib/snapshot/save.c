@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Saving an engine to a file: see save.h. The walk (lib/engine/walk.h) hands over at most what
+ * fits a block, in a section; the block is written after it. So a save needs a block's memory,
+ * two if it packs, and a slow disk holds nothing up but the save.
+ */
+#include "lib/snapshot/save.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "lib/base/check.h"
+#include "lib/base/context.h"
+#include "lib/engine/walk.h"
+#include "lib/shard/shard.h"
+#include "lib/snapshot/encode.h"
+#include "lib/snapshot/newfile.h"
+
+struct saver {
+    struct save *save;
+    struct newfile file;
+    struct snap_encoder encoder;
+    struct walk walk;
+    int64_t to_unix_ms; /* added to a time of the engine */
+    usec_t began_us;
+    bool is_in_value; /* a value in parts is under way */
+    bool is_in_item;  /* an item whose value comes in parts, which fits the block */
+};
+
+static bool write_bytes(void *arg, const void *bytes, size_t n)
+{
+    struct saver *s = arg;
+    bool is_done = newfile_write(&s->file, bytes, n);
+
+    atomic_store_explicit(&s->save->bytes, s->file.bytes, memory_order_relaxed);
+    return is_done;
+}
+
+static int64_t unix_now(const struct saver *s)
+{
+    return clock_unix_ms(&s->save->engine->clock);
+}
+
+/* ---- what the walk hands over ------------------------------------------------------------ */
+
+static void describe(const struct saver *s, const struct ship_item *from, struct snap_item *to)
+{
+    uint32_t now_s = (uint32_t)(clock_now(&s->save->engine->clock) / 1000);
+
+    *to = (struct snap_item){
+        .marks = (uint8_t)((from->is_stale ? SNAP_STALE : 0) | (from->is_won ? SNAP_WON : 0)),
+        .heat = from->heat,
+        .client_flags = from->flags,
+        .cas = from->cas,
+        .idle_s = now_s > from->access_s ? now_s - from->access_s : 0,
+        .deadline =
+            from->deadline == MSEC_NEVER ? SNAP_DEADLINE_NEVER : from->deadline + s->to_unix_ms,
+        .key = from->key,
+        .value = from->value,
+        .value_len = (uint32_t)from->value_len,
+    };
+}
+
+static void on_item(void *arg, const struct ship_item *shipped)
+{
+    struct saver *s = arg;
+    struct snap_item it;
+
+    describe(s, shipped, &it);
+    s->is_in_value = false;
+    if (snap_item_fits(it.key.len, it.value_len)) {
+        must(snap_put_item(&s->encoder, &it)); /* the walk counts more for it than this takes */
+        return;
+    }
+    /* The block is empty: a large value is begun only after a rest. */
+    it.value = span_of(NULL, 0);
+    s->is_in_value = true;
+    snap_value_begin(&s->encoder, &it, unix_now(s));
+    if (shipped->value.len != 0) {
+        snap_value_part(&s->encoder, shipped->value, unix_now(s));
+    }
+}
+
+static void on_part(void *arg, struct span part)
+{
+    struct saver *s = arg;
+
+    if (!s->is_in_value) {
+        snap_put_more(&s->encoder, part);
+        return;
+    }
+    snap_value_part(&s->encoder, part, unix_now(s));
+    if (s->encoder.value_left == 0) {
+        snap_value_end(&s->encoder, unix_now(s));
+        s->is_in_value = false;
+    }
+}
+
+static void on_cut(void *arg)
+{
+    struct saver *s = arg;
+
+    snap_value_cut(&s->encoder, unix_now(s));
+    s->is_in_value = false;
+}
+
+/* Rest as long as the rate asks for, in steps that see a stop. */
+static void keep_rate(struct saver *s)
+{
+    uint64_t rate = atomic_load_explicit(&s->save->rate_max, memory_order_relaxed);
+    const struct timespec step = {.tv_nsec = 10 * 1000 * 1000};
+
+    while (rate != 0 && !atomic_load_explicit(&s->save->is_to_stop, memory_order_relaxed)) {
+        uint64_t us = (uint64_t)(clock_mono_us() - s->began_us);
+
+        if (s->file.bytes <= (uint64_t)((double)us * (double)rate / 1e6)) {
+            return;
+        }
+        nanosleep(&step, NULL);
+        rate = atomic_load_explicit(&s->save->rate_max, memory_order_relaxed);
+    }
+}
+
+static bool is_void(const struct saver *s)
+{
+    return walk_was_flushed(&s->walk) ||
+           (s->save->is_void != NULL && s->save->is_void(s->save->arg));
+}
+
+static bool on_rest(void *arg)
+{
+    struct saver *s = arg;
+
+    if (!s->is_in_value) {
+        snap_encoder_send(&s->encoder, unix_now(s));
+    }
+    atomic_store_explicit(&s->save->items,
+                          atomic_load_explicit(&s->walk.shipped, memory_order_relaxed),
+                          memory_order_relaxed);
+    keep_rate(s);
+    return s->file.error == 0 && !is_void(s) &&
+           !atomic_load_explicit(&s->save->is_to_stop, memory_order_relaxed);
+}
+
+static const struct ship_ops ops = {
+    .item = on_item,
+    .part = on_part,
+    .cut = on_cut,
+    .rest = on_rest,
+};
+
+/* ---- one file ---------------------------------------------------------------------------- */
+
+/* A flush that waits for its instant is in the file, so that it happens to what is loaded. */
+static void put_flushes(struct saver *s)
+{
+    const struct engine *e = s->save->engine;
+    msec_t at = MSEC_NEVER;
+
+    for (uint32_t i = 0; i < e->shard_count; i++) {
+        msec_t one = atomic_load_explicit(&e->shards[i]->flush_at, memory_order_acquire);
+
+        at = one < at ? one : at;
+    }
+    if (at != MSEC_NEVER) {
+        snap_put_flush(&s->encoder, at + s->to_unix_ms, unix_now(s));
+    }
+}
+
+static enum save_end why(const struct saver *s)
+{
+    if (s->file.error != 0) {
+        return SAVE_FAILED;
+    }
+    return is_void(s) ? SAVE_FLUSHED : SAVE_STOPPED;
+}
+
+/* The walk is begun, the file is open, the encoder is ready. */
+static enum save_end write_all(struct saver *s)
+{
+    while (walk_slice(&s->walk)) {
+    }
+    atomic_store_explicit(&s->save->expired,
+                          atomic_load_explicit(&s->walk.expired, memory_order_relaxed),
+                          memory_order_relaxed);
+    atomic_store_explicit(&s->save->left_out, s->walk.ship.left_out, memory_order_relaxed);
+    if (s->walk.state != WALK_DONE) {
+        return why(s);
+    }
+    put_flushes(s);
+    if (!snap_encoder_end(&s->encoder, unix_now(s)) || is_void(s)) {
+        return why(s);
+    }
+    return SAVE_DONE;
+}
+
+static enum save_end write_file(struct saver *s)
+{
+    struct save *save = s->save;
+    struct snap_header h = {
+        .unix_ms = save->unix_ms,
+        .items = atomic_load_explicit(&s->walk.total, memory_order_relaxed),
+    };
+    enum save_end end;
+
+    for (uint32_t i = 0; i < save->engine->shard_count; i++) {
+        h.bytes += ctr_get(&save->engine->shards[i]->counters, CTR_item_bytes);
+    }
+    if (!snap_encoder_begin(&s->encoder, write_bytes, s, &h, save->is_packed)) {
+        return s->file.error != 0 ? SAVE_FAILED : SAVE_NO_MEMORY;
+    }
+    end = write_all(s);
+    snap_encoder_fini(&s->encoder);
+    return end;
+}
+
+/* The file is whole: have it replace the old one. */
+static enum save_end commit(struct saver *s)
+{
+    const struct save *save = s->save;
+    bool is_named;
+
+    if (!newfile_sync(&s->file)) {
+        return SAVE_FAILED;
+    }
+    if (save->before_naming != NULL && !save->before_naming(save->arg)) {
+        return SAVE_FLUSHED;
+    }
+    is_named = newfile_name(&s->file);
+    if (save->after_naming != NULL) {
+        save->after_naming(save->arg);
+    }
+    return is_named ? SAVE_DONE : SAVE_FAILED;
+}
+
+enum save_end save_run(struct save *save)
+{
+    struct saver s = {.save = save};
+    enum save_end end;
+
+    must_not_be_reading();
+    save->error = 0;
+    save->unix_ms = clock_unix_ms(&save->engine->clock);
+    atomic_store_explicit(&save->items, 0, memory_order_relaxed);
+    atomic_store_explicit(&save->bytes, 0, memory_order_relaxed);
+    s.to_unix_ms = clock_unix_offset_ms(&save->engine->clock);
+    s.began_us = clock_mono_us();
+    if (!newfile_begin(&s.file, save->io, save->dir, save->name)) {
+        save->error = s.file.error;
+        return SAVE_FAILED;
+    }
+    walk_begin(&s.walk, save->engine, &ops, &s);
+    atomic_store_explicit(&save->items_total,
+                          atomic_load_explicit(&s.walk.total, memory_order_relaxed),
+                          memory_order_relaxed);
+    end = write_file(&s);
+    walk_end(&s.walk);
+    if (end == SAVE_DONE) {
+        end = commit(&s);
+    }
+    newfile_end(&s.file);
+    save->error = s.file.error;
+    return end;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Saving an engine to a file while it is used. Each key that is there all the time is in
+ * it, with a state that it had meanwhile; what is due is not. Writers pay nothing for it.
+ */
+#ifndef MAYFLY_LIB_SNAPSHOT_SAVE_H
+#define MAYFLY_LIB_SNAPSHOT_SAVE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/snapshot/io.h"
+
+struct engine;
+
+/* How a save ended. */
+enum save_end {
+    SAVE_DONE,
+    SAVE_STOPPED, /* as save_stop() has asked */
+    SAVE_FLUSHED, /* everything was flushed meanwhile: what was written must not come back */
+    SAVE_FAILED,  /* the system's error: save.error */
+    SAVE_NO_MEMORY,
+};
+
+struct save {
+    /* set by the caller before save_run() */
+    struct engine *engine;     /* [borrowed] */
+    const struct io_calls *io; /* [borrowed] */
+    const char *dir, *name;    /* [borrowed] */
+    bool is_packed;            /* needs pack_is_there() */
+    _Atomic uint64_t rate_max; /* bytes a second; 0: no limit. May change meanwhile. */
+    /*
+     * What the caller knows of flushes that the engine does not; each may be NULL. is_void
+     * is asked between blocks: is the work void? The other two are called around the moment
+     * in which the file gets its name; if before_naming returns false, it does not, and
+     * after_naming is not called.
+     */
+    bool (*is_void)(void *arg);
+    bool (*before_naming)(void *arg);
+    void (*after_naming)(void *arg);
+    void *arg; /* [borrowed] */
+    /* [atomic] for whoever watches; zeroed by save_run() */
+    _Atomic uint64_t items, items_total; /* walked, and about how many there are */
+    _Atomic uint64_t bytes;              /* of the file */
+    _Atomic uint64_t expired;            /* left out because they were due */
+    _Atomic uint64_t left_out;           /* large values that could not be kept for so long */
+    _Atomic bool is_to_stop;
+    /* out */
+    int error;
+    int64_t unix_ms; /* when it began */
+};
+
+/* Save. Context: a registered thread of its own, outside a section. */
+enum save_end save_run(struct save *s);
+
+/* Have it end soon; a save that is not running yet ends at once. Context: any thread. */
+static inline void save_stop(struct save *s)
+{
+    atomic_store_explicit(&s->is_to_stop, true, memory_order_relaxed);
+}
+
+#endif

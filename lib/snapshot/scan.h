@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A whole file, block by block, to whoever wants its items. Several threads may share the work:
+ * the headers and the values in parts of one reader are taken under one mutex, blocks of items
+ * are opened beside each other.
+ */
+#ifndef MAYFLY_LIB_SNAPSHOT_SCAN_H
+#define MAYFLY_LIB_SNAPSHOT_SCAN_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/snapshot/decode.h"
+
+/*
+ * Who takes the items. Spans are borrowed during the call; a block whose items or parts are
+ * given out was whole. Each returns false to end the scan; scan->fault says nothing then.
+ */
+struct scan_sink {
+    void *arg; /* [borrowed] */
+    /* The items of a block, one after the other; b->unix_ms is when they were read. */
+    bool (*item)(void *arg, const struct snap_block *b, const struct snap_item *it);
+    /* A value in parts: its item with the first of them as the value, the others, their end. */
+    bool (*value_begin)(void *arg, const struct snap_block *b, const struct snap_item *it);
+    bool (*value_part)(void *arg, struct span bytes);
+    bool (*value_end)(void *arg);
+    /* It is not: its parts were not whole. */
+    void (*value_drop)(void *arg);
+    /* May be NULL. Items that come before or after it were there when it was noted. */
+    bool (*flush)(void *arg, int64_t at_unix_ms);
+    /* A block is done with; may be NULL. */
+    void (*block)(void *arg, const struct snap_block *b);
+};
+
+struct scan {
+    struct snap_reader reader; /* under the mutex */
+    pthread_mutex_t mutex;
+    struct snap_fault fault; /* under the mutex: the first in the file that was met */
+    _Atomic bool is_over;    /* at the end, at a fault, or a sink has had enough */
+    bool is_whole;           /* under the mutex: END was met, and it was right */
+};
+
+/* Read the header. False: s->fault; scan_fini() is due all the same. Context: any thread. */
+bool scan_init(struct scan *s, snap_read_fn read, void *arg);
+void scan_fini(struct scan *s);
+
+/*
+ * Take part in the work until it is over. Each thread has an opener and a sink of its own. Then
+ * s->is_whole, or s->fault, or a sink that has returned false. Context: any thread, outside a
+ * section.
+ */
+void scan_run(struct scan *s, struct snap_opener *o, const struct scan_sink *sink);
+
+#endif

@@ -1,0 +1,339 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The snapshot: saved, stopped, started, and everything is there; what has expired or was flushed is not,
+whatever happens on the way. That each write and fsync may fail is shown by tests/lib/snapshot/test_save.c."""
+import contextlib
+import os
+import resource
+import select
+import shutil
+import signal
+import sys
+import tempfile
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import mayfly                                                           # noqa: E402
+from mayfly import wait_for                                             # noqa: E402
+
+MIB = 1 << 20
+STRICT = 65     # exit status EX_DATAERR
+
+
+class Kept:
+    """A folder for the file, and daemons that have it one after the other."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="mayfly-snapshot.")
+        self.file = os.path.join(self.folder, "mayfly.snapshot")
+
+    def daemon(self, *args, **kw):
+        options = ["-o", "dir=" + self.folder]
+        return mayfly.Daemon("-t", "2", "-m", "64", "-I", "8m", *options, *args, control=True, **kw)
+
+    def has_file(self):
+        return os.path.exists(self.file)
+
+    def bytes(self):
+        with open(self.file, "rb") as f:
+            return f.read()
+
+    def write(self, data):
+        with open(self.file, "wb") as f:
+            f.write(data)
+
+    def names(self):
+        return sorted(os.listdir(self.folder))
+
+
+@contextlib.contextmanager
+def kept():
+    k = Kept()
+    try:
+        yield k
+    finally:
+        shutil.rmtree(k.folder)
+
+
+def figures(c):
+    return c.stats(b"persistence")
+
+
+def figure(c, name):
+    return int(figures(c)[name])
+
+
+def status_of(d):
+    """Exit status of one that is not to serve."""
+    return d.process.wait(mayfly.PATIENCE)
+
+
+def meta(c, key):
+    """All there is to see of an item, with its value."""
+    head = c.ask(b"mg %s v f c s t k" % key)
+    assert head.startswith(b"VA "), head
+    return head, c.line()
+
+
+def unix_ms(c, key):
+    return int(c.ask(b"pexpiretime %s" % key).split()[-1])
+
+
+def test_all_is_there_after_a_restart():
+    with kept() as k:
+        with k.daemon() as d, d.operator() as o:
+            assert o.ask(b"ms plain 5 F7\r\nvalue") == b"HD"
+            assert o.ask(b"ms timed 5 p100000000\r\nvalue") == b"HD"
+            assert o.ask(b"ms stale 5\r\nvalue") == b"HD"
+            assert o.ask(b"md stale I") == b"HD"
+            assert o.ask(b"ms won 5\r\nvalue") == b"HD"
+            assert o.ask(b"md won I") == b"HD"
+            assert b" W" in o.ask(b"mg won s")
+            for n in (0, 1, 1000, 20000, 300000, 5 * MIB):
+                o.set(b"n%d" % n, b"x" * n)
+            seen_values = {n: o.get(b"n%d" % n) for n in (0, 1, 1000, 20000, 300000, 5 * MIB)}
+            assert None not in seen_values.values()
+            before = {key: meta(o, key) for key in (b"plain", b"n20000")}
+            deadline = unix_ms(o, b"timed")
+            cas = int(o.ask(b"mg plain c").split(b"c")[-1])
+            assert o.ask(b"save") == b"OK"
+            assert figures(o)["rdb_last_bgsave_status"] == "ok"
+            assert figure(o, "rdb_last_save_keys") == 10
+            assert k.names() == ["mayfly.snapshot"]
+            assert o.ask(b"lastsave").startswith(b"LASTSAVE 1")
+        for threads in ("1", "3"):
+            with k.daemon("-t", threads) as d, d.operator() as o:
+                assert figures(o)["rdb_last_load_status"] == "ok"
+                assert figure(o, "rdb_last_load_keys_loaded") == 10
+                for key, seen in before.items():
+                    assert meta(o, key) == seen, (key, seen)
+                assert unix_ms(o, b"timed") == deadline
+                stale = o.ask(b"mg stale s")
+                assert b" W" in stale and b" X" in stale, stale
+                won = o.ask(b"mg won s")
+                assert b" Z" in won and b" X" in won, won
+                o.ask(b"md stale")
+                o.ask(b"ms stale 5\r\nvalue")
+                assert o.ask(b"md stale I") == b"HD"
+                for n in (0, 1, 1000, 20000, 300000, 5 * MIB):
+                    assert o.get(b"n%d" % n) == seen_values[n], n
+                assert o.ask(b"ms later 1\r\nx") == b"HD"
+                assert int(o.ask(b"mg later c").split(b"c")[-1]) > cas
+                assert o.ask(b"md later") == b"HD"
+
+
+def test_what_expires_meanwhile_does_not_come_back():
+    with kept() as k:
+        with k.daemon() as d, d.operator() as o:
+            assert o.ask(b"ms short 1 p400\r\nx") == b"HD"
+            assert o.ask(b"ms long 1 T1000\r\nx") == b"HD"
+            gone_at = unix_ms(o, b"short")
+            assert d.stop() == 0
+        wait_for(lambda: time.time() * 1000 > gone_at, "its time comes")
+        with k.daemon() as d, d.operator() as o:
+            assert o.ask(b"mg short") == b"EN"
+            assert o.ask(b"mg long") == b"HD"
+            loaded, expired = figure(o, "rdb_last_load_keys_loaded"), figure(o, "rdb_last_load_keys_expired")
+            assert loaded == 1 and expired <= 1
+
+
+def test_what_was_flushed_does_not_come_back():
+    with kept() as k:
+        with k.daemon() as d, d.operator() as o:
+            o.set(b"a", b"x")
+            assert o.ask(b"save") == b"OK"
+            assert k.has_file()
+            assert o.ask(b"flush_all") == b"OK"
+            assert not k.has_file()
+            o.set(b"b", b"x")
+            d.process.kill()
+            d.process.wait()
+        with k.daemon() as d, d.operator() as o:
+            assert figures(o)["rdb_last_load_status"] == "no-file"
+            assert o.ask(b"mg a") == b"EN"
+            # One that is to come: before its time, and after.
+            o.set(b"c", b"x")
+            assert o.ask(b"flush_all 1000") == b"OK"
+            o.send(b"shutdown save\r\n")
+            assert status_of(d) == 0
+        with k.daemon() as d, d.operator() as o:
+            assert o.ask(b"mg c") == b"HD"
+            assert o.ask(b"flush_all 1") == b"OK"
+            assert o.ask(b"save") == b"OK"
+            d.process.kill()
+            d.process.wait()
+        written = os.stat(k.file).st_mtime
+        wait_for(lambda: time.time() > written + 1.1, "the flush's time comes")
+        with k.daemon() as d, d.operator() as o:
+            assert o.ask(b"mg c") == b"EN"
+            assert figure(o, "rdb_last_load_keys_loaded") == 0
+
+
+def test_a_stop_saves_as_it_is_told():
+    with kept() as k:
+        with k.daemon() as d, d.operator() as o:
+            o.set(b"a", b"1")
+            o.send(b"shutdown nosave\r\n")
+            assert status_of(d) == 0
+        assert not k.has_file()
+        with k.daemon("-o", "save_on_stop=no") as d, d.operator() as o:
+            o.set(b"a", b"1")
+            assert o.ask(b"shutdown save nosave") == b"CLIENT_ERROR invalid shutdown mode"
+            assert d.stop() == 0
+        assert not k.has_file()
+        with k.daemon("-o", "save_on_stop=no") as d, d.operator() as o:
+            o.set(b"a", b"1")
+            o.send(b"shutdown graceful save\r\n")
+            o.close()
+            assert status_of(d) == 0
+        assert k.has_file()
+    with mayfly.Daemon(control=True) as d, d.operator() as o:
+        assert o.ask(b"shutdown save") == b"SERVER_ERROR no snapshot is kept here (dir is not set)"
+        assert o.ask(b"bgsave") == b"SERVER_ERROR no snapshot is kept here (dir is not set)"
+        assert o.ask(b"save") == b"SERVER_ERROR no snapshot is kept here (dir is not set)"
+        assert o.ask(b"bgsave cancel") == b"NOT_FOUND"
+        assert o.ask(b"lastsave") == b"LASTSAVE 0"
+        assert figures(o)["rdb_enabled"] == "no"
+
+
+def fill(c, count, size=1000):
+    value = b"v" * size
+    for i in range(0, count, 500):
+        c.send(b"".join(b"ms k%d %d q\r\n%s\r\n" % (n, size, value) for n in range(i, i + 500)))
+    assert c.ask(b"mn") == b"MN"
+
+
+def test_a_save_under_way():
+    """Slowed down, so that it is there to be seen: cancelled, scheduled, killed, and flushed."""
+    with kept() as k:
+        with k.daemon() as d, d.operator() as o, d.operator() as p:
+            o.set(b"old", b"x")
+            assert o.ask(b"save") == b"OK"
+            old = k.bytes()
+            fill(o, 20000)
+            assert o.ask(b"config set save_rate 1") == b"OK"
+            assert o.ask(b"bgsave") == b"OK"
+            wait_for(lambda: figure(o, "rdb_current_keys_processed") > 0, "a save is under way")
+            assert o.ask(b"bgsave") == b"BUSY a save is under way"
+            assert o.ask(b"bgsave schedule") == b"SCHEDULED"
+            assert o.ask(b"bgsave now") == b"CLIENT_ERROR usage: bgsave [schedule|cancel]"
+            assert figure(o, "rdb_bgsave_scheduled") == 1
+            p.send(b"save\r\n")
+            assert o.ask(b"bgsave cancel") == b"OK"
+
+            def is_told():  # its request may come after the first cancel, which does not count then
+                o.ask(b"bgsave cancel")
+                return select.select([p.sock], [], [], 0)[0]
+            wait_for(is_told, "who waits for a save is told that there is none")
+            assert p.line() == b"SERVER_ERROR not saved: the log says why"
+            wait_for(lambda: figure(o, "rdb_bgsave_in_progress") == 0, "it ends")
+            assert k.bytes() == old and k.names() == ["mayfly.snapshot"]
+            # Whoever stops while it is slow is not slow.
+            assert o.ask(b"bgsave") == b"OK"
+            wait_for(lambda: figure(o, "rdb_current_keys_processed") > 0, "a save is under way")
+            d.process.kill()
+            d.process.wait()
+        assert k.bytes() == old
+        with k.daemon("-o", "save_rate=1") as d, d.operator() as o:
+            assert o.ask(b"mg old") == b"HD"
+            assert o.ask(b"mg k1") == b"EN"
+            fill(o, 20000)
+            assert o.ask(b"bgsave") == b"OK"
+            wait_for(lambda: figure(o, "rdb_current_keys_processed") > 0, "a save is under way")
+            assert o.ask(b"flush_all") == b"OK"
+            assert not k.has_file()
+            o.set(b"new", b"x")
+            wait_for(lambda: figure(o, "rdb_saves") == 1, "it began anew")
+            assert figure(o, "rdb_last_save_keys") <= 1
+            assert o.ask(b"config set save_rate 0") == b"OK"
+        with k.daemon() as d, d.operator() as o:
+            assert o.ask(b"mg new") == b"HD"
+            assert o.ask(b"mg k1") == b"EN"
+
+
+def test_rules():
+    with kept() as k, k.daemon("--save=3600:1,1:100") as d, d.operator() as o:
+        fill(o, 500, 10)
+        wait_for(lambda: figure(o, "rdb_saves") == 1, "a rule is met")
+        assert k.has_file()
+        assert figure(o, "rdb_changes_since_last_save") < 500
+
+
+def test_a_full_disk_keeps_the_old_file():
+    """A limit on the length of files in place of a disk that is full."""
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (MIB, MIB))
+    with kept() as k:
+        with k.daemon("-o", "save_on_stop=no", before=limit) as d, d.operator() as o:
+            o.set(b"old", b"x")
+            assert o.ask(b"save") == b"OK"
+            old = k.bytes()
+            fill(o, 5000)
+            assert o.ask(b"save") == b"SERVER_ERROR not saved: the log says why"
+            assert figures(o)["rdb_last_bgsave_status"] == "err"
+            assert figure(o, "rdb_save_failures") == 1
+            assert k.bytes() == old and k.names() == ["mayfly.snapshot"]
+            wait_for(lambda: "File too large" in d.log(), "the log says why")
+            assert o.ask(b"flush_all") == b"OK"
+            o.set(b"new", b"x")
+            assert o.ask(b"save") == b"OK"
+            assert figures(o)["rdb_last_bgsave_status"] == "ok"
+
+
+def test_bad_files():
+    with kept() as k:
+        with k.daemon() as d, d.operator() as o:
+            fill(o, 2000)
+        good = k.bytes()
+        bad = bytearray(good)
+        bad[len(bad) // 2] ^= 1
+        for data, text in ((bytes(bad), ": block "), (b"REDIS0011\xfa", "is a Redis RDB file"),
+                           (good[:-1], "the file ends here"), (b"", "is not a snapshot of mayfly")):
+            k.write(data)
+            d = k.daemon("-o", "load=strict", wait=False)
+            with d:
+                assert status_of(d) == STRICT
+                assert text in d.log(), d.log()
+            assert k.bytes() == data
+            with k.daemon("-o", "save_on_stop=no") as d, d.operator() as o:
+                assert o.stats()["curr_items"] == "0"
+                assert figures(o)["rdb_last_load_status"] == "bad"
+                wait_for(lambda: text in d.log(), "the log says why")
+            assert k.names() == ["mayfly.snapshot.bad"]
+            os.unlink(k.file + ".bad")
+        k.write(bytes(bad))
+        with k.daemon("-o", "load=salvage") as d, d.operator() as o:
+            assert figures(o)["rdb_last_load_status"] == "salvaged"
+            assert 0 < int(o.stats()["curr_items"]) < 2000
+        k.write(good)
+        with k.daemon("-o", "load=no,save_on_stop=no") as d, d.operator() as o:
+            assert o.stats()["curr_items"] == "0"
+        assert k.bytes() == good
+
+
+def test_too_old_or_as_stale():
+    with kept() as k:
+        with k.daemon() as d, d.operator() as o:
+            o.set(b"a", b"x")
+        made = int(os.stat(k.file).st_mtime)
+        with k.daemon("-o", "load_stale,save_on_stop=no") as d, d.operator() as o:
+            answer = o.ask(b"mg a s")
+            assert b" W" in answer and b" X" in answer, answer
+        wait_for(lambda: time.time() > made + 2.1, "it is older")
+        with k.daemon("-o", "load_max_age=1,save_on_stop=no") as d, d.operator() as o:
+            assert figures(o)["rdb_last_load_status"] == "too-old"
+            assert o.ask(b"mg a") == b"EN"
+
+
+def test_what_cannot_work_is_refused():
+    for options, text in (("dir=/nonexistent/folder", "cannot write to"), ("save=5", "save: rules are"),
+                          ("dbfilename=a/b", "dbfilename:"), ("load=perhaps", "")):
+        d = mayfly.Daemon("-o", options, wait=False)
+        with d:
+            assert status_of(d) != 0
+            assert text in d.log(), d.log()
+
+
+mayfly.main(globals())

@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * save, load, newfile: what an engine holds comes back as it was; what is due or was
+ * flushed does not; whatever fails, the old file stays.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/engine/flush.h"
+#include "lib/snapshot/load.h"
+#include "lib/snapshot/newfile.h"
+#include "lib/snapshot/pack.h"
+#include "lib/snapshot/save.h"
+#include "tests/common/unit.h"
+#include "tests/lib/fixture.h"
+#include "tests/lib/snapshot/faults.h"
+
+#define NAME "data"
+
+static char folder[64];
+static char path[96];
+
+static void make_folder(void)
+{
+    snprintf(folder, sizeof(folder), "/tmp/mayfly-snapshot.XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(path, sizeof(path), "%s/" NAME, folder);
+    memset(&faults, 0, sizeof(faults));
+}
+
+/* Nothing but the file may be left. */
+static void remove_folder(void)
+{
+    unlink(path);
+    ck_assert_int_eq(rmdir(folder), 0);
+}
+
+static void start(struct fixture *f, unsigned shards, size_t mib)
+{
+    struct engine_config cfg;
+
+    fixture_config(&cfg);
+    cfg.shards = shards;
+    cfg.limit_bytes = mib * MIB;
+    cfg.item_size_max = mib * MIB / 4;
+    fixture_start_threaded(f, &cfg);
+}
+
+static enum save_end save_as(struct fixture *f, struct save *s)
+{
+    s->engine = &f->engine;
+    s->io = s->io != NULL ? s->io : &io_system;
+    s->dir = folder;
+    s->name = NAME;
+    return save_run(s);
+}
+
+static enum load_end load_as(struct fixture *f, struct load *l)
+{
+    struct load_file file;
+    enum load_end end;
+
+    ck_assert(load_open(&file, path));
+    l->engine = &f->engine;
+    l->file = &file;
+    l->threads = l->threads != 0 ? l->threads : 1;
+    end = load_run(l);
+    load_close(&file);
+    return end;
+}
+
+static void save_well(struct fixture *f)
+{
+    struct save s = {.error = 0};
+
+    ck_assert_int_eq(save_as(f, &s), SAVE_DONE);
+}
+
+TEST_FIXTURE(make_folder, remove_folder)
+
+TEST_LOOP(what_is_saved_is_loaded, 4)
+{
+    static const size_t lengths[] = {0, 1, 100, 5000, 20000, 300000, 3000000};
+    struct save s = {.is_packed = _i >= 2 && pack_is_there()};
+    struct load l = {.threads = 1 + (unsigned)_i % 2 * 2};
+    unsigned items = 0;
+    struct fixture f;
+
+    start(&f, 2, 64);
+    for (unsigned i = 0; i < 2000; i++) {
+        fixture_set(&f, fixture_key("small", i), i % 700);
+        items++;
+    }
+    for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        fixture_set(&f, fixture_key("long", i), lengths[i]);
+        items++;
+    }
+    ck_assert_int_eq(save_as(&f, &s), SAVE_DONE);
+    ck_assert_uint_eq(s.items, items);
+    ck_assert_uint_eq(s.left_out, 0);
+    fixture_stop(&f);
+
+    start(&f, 3, 96);
+    ck_assert_int_eq(load_as(&f, &l), LOAD_DONE);
+    ck_assert_uint_eq(l.items, items);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), items);
+    for (unsigned i = 0; i < 2000; i++) {
+        fixture_check(&f, fixture_key("small", i), i % 700);
+    }
+    for (unsigned i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++) {
+        fixture_check(&f, fixture_key("long", i), lengths[i]);
+    }
+    fixture_stop(&f);
+}
+
+TEST(an_item_keeps_flags_cas_deadline_marks_and_use)
+{
+    struct put put = {.key = "a", .ptr = "value", .len = 5, .flags = 0xdeadbeef};
+    struct erase stale = {.marks_stale = true};
+    struct load l = {.threads = 1};
+    struct fixture f;
+    struct got was;
+    struct got is;
+    int64_t unix_ms;
+
+    start(&f, 1, 16);
+    put.deadline = fixture_now(&f) + 123457;
+    ck_assert_int_eq(fixture_store(&f, &put, NULL), OUT_STORED);
+    ck_assert_int_eq(fixture_erase(&f, "a", &stale), OUT_DELETED);
+    was = fixture_use(&f, "a", 2);
+    ck_assert(was.is_stale);
+    unix_ms = clock_to_unix_ms(&f.engine.clock, was.deadline);
+    save_well(&f);
+    fixture_stop(&f);
+
+    start(&f, 1, 16);
+    ck_assert_int_eq(load_as(&f, &l), LOAD_DONE);
+    is = fixture_get(&f, "a");
+    ck_assert(is.is_hit && is.is_stale && !is.is_won && is.was_fetched);
+    ck_assert_uint_eq(is.flags, 0xdeadbeef);
+    ck_assert_uint_eq(is.cas, was.cas);
+    ck_assert_int_eq(clock_to_unix_ms(&f.engine.clock, is.deadline), unix_ms);
+    /* A value that is stored now is newer. */
+    ck_assert_int_eq(fixture_store(&f, &put, NULL), OUT_STORED);
+    ck_assert_uint_gt(fixture_get(&f, "a").cas, was.cas);
+    put.key = "b";
+    ck_assert_int_eq(fixture_store(&f, &put, NULL), OUT_STORED);
+    ck_assert_uint_gt(fixture_get(&f, "b").cas, was.cas);
+    fixture_stop(&f);
+}
+
+TEST(loaded_as_stale)
+{
+    struct load l = {.threads = 1, .marks_stale = true};
+    struct fixture f;
+
+    start(&f, 1, 16);
+    fixture_set(&f, "a", 10);
+    fixture_set(&f, "long", 2 * MIB);
+    save_well(&f);
+    fixture_stop(&f);
+    start(&f, 1, 16);
+    ck_assert_int_eq(load_as(&f, &l), LOAD_DONE);
+    ck_assert(fixture_get(&f, "a").is_stale);
+    ck_assert(fixture_get(&f, "long").is_stale);
+    fixture_stop(&f);
+}
+
+TEST(what_is_due_is_neither_saved_nor_loaded)
+{
+    struct save s = {.error = 0};
+    struct load l = {.threads = 1};
+    struct fixture f;
+
+    start(&f, 1, 16);
+    fixture_set_until(&f, "due", 10, fixture_now(&f) + 10);
+    fixture_set_until(&f, "soon", 10, fixture_now(&f) + 1000);
+    fixture_set_until(&f, "soon-long", MIB, fixture_now(&f) + 1000);
+    fixture_set_until(&f, "later", 10, fixture_now(&f) + 100000);
+    clock_advance(&f.engine.clock, 10);
+    ck_assert_int_eq(save_as(&f, &s), SAVE_DONE);
+    ck_assert_uint_eq(s.items, 3);
+    ck_assert_uint_eq(s.expired, 1);
+    fixture_stop(&f);
+
+    start(&f, 1, 16);
+    clock_advance(&f.engine.clock, 5000);
+    ck_assert_int_eq(load_as(&f, &l), LOAD_DONE);
+    ck_assert_uint_eq(l.items, 1);
+    ck_assert_uint_eq(l.expired, 2);
+    ck_assert(fixture_has(&f, "later") && !fixture_has(&f, "soon"));
+    fixture_stop(&f);
+}
+
+TEST_LOOP(a_flush_to_come_is_saved, 2)
+{
+    struct load l = {.threads = 1};
+    struct fixture f;
+
+    start(&f, 2, 16);
+    fixture_set(&f, "a", 10);
+    fixture_flush(&f, fixture_now(&f) + 50000);
+    save_well(&f);
+    fixture_stop(&f);
+    start(&f, 2, 16);
+    clock_advance(&f.engine.clock, _i == 0 ? 1000 : 60000);
+    ck_assert_int_eq(load_as(&f, &l), LOAD_DONE);
+    ck_assert_int_eq(fixture_has(&f, "a"), _i == 0);
+    clock_advance(&f.engine.clock, 60000);
+    ck_assert(!fixture_has(&f, "a"));
+    fixture_stop(&f);
+}
+
+/* ---- while it is used -------------------------------------------------------------------- */
+
+struct meddler {
+    struct fixture *f;
+    unsigned asked;
+    bool flushes;
+};
+
+static bool meddle(void *arg)
+{
+    struct meddler *m = arg;
+
+    if (m->asked++ == 1 && m->flushes) {
+        fixture_flush(m->f, fixture_now(m->f));
+    }
+    return false;
+}
+
+static bool is_void(void *arg)
+{
+    const unsigned *calls = arg;
+
+    (void)calls;
+    return true;
+}
+
+TEST(a_flush_during_a_save_voids_it)
+{
+    struct meddler m = {.flushes = true};
+    struct save s = {.is_void = meddle, .arg = &m};
+    struct fixture f;
+
+    start(&f, 1, 64);
+    m.f = &f;
+    for (unsigned i = 0; i < 20000; i++) {
+        fixture_set(&f, fixture_key("k", i), 100);
+    }
+    ck_assert_int_eq(save_as(&f, &s), SAVE_FLUSHED);
+    ck_assert_int_ne(access(path, F_OK), 0);
+    s.is_void = is_void;
+    ck_assert_int_eq(save_as(&f, &s), SAVE_FLUSHED);
+    ck_assert_int_ne(access(path, F_OK), 0);
+    fixture_stop(&f);
+}
+
+static bool refuse(void *arg)
+{
+    (void)arg;
+    return false;
+}
+
+TEST(a_file_is_not_named_if_the_caller_refuses)
+{
+    struct save s = {.before_naming = refuse};
+    struct fixture f;
+
+    start(&f, 1, 16);
+    fixture_set(&f, "a", 10);
+    ck_assert_int_eq(save_as(&f, &s), SAVE_FLUSHED);
+    ck_assert_int_ne(access(path, F_OK), 0);
+    fixture_stop(&f);
+}
+
+/* ---- faults ------------------------------------------------------------------------------ */
+
+/* Write something of this length through faults; returns the error. */
+static int write_file(size_t len)
+{
+    struct newfile file;
+    char *bytes = mem_zalloc(len);
+    bool is_done = newfile_begin(&file, &io_faulty, folder, NAME) &&
+                   newfile_write(&file, bytes, len) && newfile_sync(&file) &&
+                   newfile_name(&file);
+
+    newfile_end(&file);
+    mem_free(bytes);
+    ck_assert_int_eq(is_done, file.error == 0);
+    return file.error;
+}
+
+static size_t file_len(void)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 ? (size_t)st.st_size : 0;
+}
+
+TEST(a_call_that_fails_leaves_the_old_file)
+{
+    static const struct {
+        enum fault_call call;
+        unsigned nth;
+        int error;
+        bool is_new; /* it has its name by then */
+    } cases[] = {
+        {FAULT_OPEN, 1, EACCES, false},  {FAULT_OPEN, 2, ENOSPC, false},
+        {FAULT_WRITE, 1, ENOSPC, false}, {FAULT_WRITE, 1, EIO, false},
+        {FAULT_WRITE, 1, EINTR, true},   {FAULT_WRITE, 1, 0, true},
+        {FAULT_FSYNC, 1, EIO, false},    {FAULT_FSYNC, 2, EIO, true},
+        {FAULT_CLOSE, 1, EIO, false},    {FAULT_RENAME, 1, EIO, false},
+    };
+
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        int expected = cases[i].error == EINTR ? 0 : cases[i].error;
+
+        memset(&faults, 0, sizeof(faults));
+        ck_assert_int_eq(write_file(1000), 0);
+        memset(&faults, 0, sizeof(faults));
+        faults.call = cases[i].call;
+        faults.nth = cases[i].nth;
+        faults.error = cases[i].error;
+        ck_assert_int_eq(write_file(3000), expected);
+        ck_assert_uint_eq(file_len(), cases[i].is_new ? 3000 : 1000);
+        ck_assert_uint_eq(faults.fsync_after, 0);
+    }
+}
+
+/* Each write of a save fails once: the file before it stays as it was. */
+TEST(a_save_that_fails_anywhere_leaves_the_old_file)
+{
+    enum save_end end = SAVE_FAILED;
+    struct load l = {.threads = 1};
+    struct fixture f;
+    unsigned n = 0;
+    size_t len;
+
+    start(&f, 1, 32);
+    fixture_set(&f, "old", 10);
+    save_well(&f);
+    len = file_len();
+    fixture_set(&f, "new", 10);
+    fixture_set(&f, "large", 2 * MIB);
+    while (end != SAVE_DONE) {
+        struct save s = {.io = &io_faulty};
+
+        memset(&faults, 0, sizeof(faults));
+        faults.call = FAULT_WRITE;
+        faults.nth = ++n;
+        faults.error = n % 2 == 0 ? ENOSPC : EIO;
+        end = save_as(&f, &s);
+        if (end != SAVE_DONE) {
+            ck_assert_int_eq(s.error, faults.error);
+            ck_assert_uint_eq(faults.count[FAULT_WRITE], n);
+            ck_assert_uint_eq(faults.count[FAULT_FSYNC], 0);
+            ck_assert_uint_eq(file_len(), len);
+        }
+    }
+    ck_assert_uint_ge(n, 8);
+    fixture_stop(&f);
+    start(&f, 1, 32);
+    ck_assert_int_eq(load_as(&f, &l), LOAD_DONE);
+    ck_assert_uint_eq(l.items, 3);
+    fixture_check(&f, "large", 2 * MIB);
+    fixture_stop(&f);
+}
+
+/* ---- bad files --------------------------------------------------------------------------- */
+
+TEST(a_damaged_file_gives_what_stands_before)
+{
+    struct load l = {.threads = 2};
+    struct fixture f;
+    char byte = 0;
+    int fd;
+
+    start(&f, 1, 64);
+    for (unsigned i = 0; i < 20000; i++) {
+        fixture_set(&f, fixture_key("k", i), 100);
+    }
+    save_well(&f);
+    fixture_stop(&f);
+    fd = open(path, O_RDWR);
+    ck_assert_int_eq(pread(fd, &byte, 1, (off_t)(file_len() - 5000)), 1);
+    byte ^= 4;
+    ck_assert_int_eq(pwrite(fd, &byte, 1, (off_t)(file_len() - 5000)), 1);
+    close(fd);
+    start(&f, 1, 64);
+    ck_assert_int_eq(load_as(&f, &l), LOAD_BAD);
+    ck_assert_int_eq(l.fault.kind, SNAP_FAULT_SUM);
+    ck_assert_uint_gt(l.items, 10000);
+    ck_assert_uint_lt(l.items, 20000);
+    fixture_stop(&f);
+}
+
+TEST(what_cannot_be_read_is_said)
+{
+    struct load_file file;
+
+    ck_assert(!load_open(&file, path));
+    ck_assert_int_eq(file.fault.kind, SNAP_FAULT_READ);
+    ck_assert_uint_eq(file.fault.number, ENOENT);
+    ck_assert(!load_open(&file, folder));
+    ck_assert_uint_eq(file.fault.number, EISDIR);
+    ck_assert_int_eq(mkfifo(path, 0600), 0);
+    ck_assert(!load_open(&file, path));
+    ck_assert_uint_eq(file.fault.number, EINVAL);
+}
+
+/* A file that holds more than fits: what fits is loaded, and nothing waits for ever. */
+TEST(more_than_fits_is_loaded_as_far_as_it_fits)
+{
+    struct load l = {.threads = 1};
+    struct fixture f;
+
+    start(&f, 1, 64);
+    for (unsigned i = 0; i < 30000; i++) {
+        fixture_set(&f, fixture_key("k", i), 1000);
+    }
+    fixture_set(&f, "large", 7 * MIB);
+    save_well(&f);
+    fixture_stop(&f);
+    {
+        struct engine_config cfg;
+
+        fixture_config(&cfg);
+        fixture_start_threaded(&f, &cfg);
+    }
+    ck_assert_int_eq(load_as(&f, &l), LOAD_DONE);
+    ck_assert_uint_eq(l.items + l.refused, 30001);
+    ck_assert_uint_ge(l.refused, 1); /* the large one */
+    ck_assert_uint_gt(fixture_counter(&f, CTR_curr_items), 3000);
+    fixture_stop(&f);
+}
