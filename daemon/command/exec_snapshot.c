@@ -54,7 +54,7 @@ enum turn_stop exec_bgsave(struct turn *t, const struct request *r)
 
     must_be_outside_section(t);
     if (span_is(r->args, "cancel")) {
-        return turn_answer(t, r, snapshots_cancel(s) ? REPLY_OK : REPLY_SAVE_NONE);
+        return turn_answer(t, r, snapshots_cancel(s) ? REPLY_OK : REPLY_NOT_FOUND);
     }
     if (r->args.len != 0 && !span_is(r->args, "schedule")) {
         return turn_answer(t, r, REPLY_BGSAVE_USAGE);

@@ -252,6 +252,25 @@ def test_a_save_under_way():
             assert o.ask(b"mg k1") == b"EN"
 
 
+def test_its_name_and_its_length():
+    with kept() as k:
+        lengths = []
+        for options in ("dbfilename=plain", "dbfilename=packed,rdbcompression=zstd"):
+            try:
+                d = k.daemon("-o", options)
+            except AssertionError as why:
+                assert "not built with zstd" in str(why)
+                break
+            with d, d.operator() as o:
+                fill(o, 2000)
+                assert o.ask(b"save") == b"OK"
+                lengths.append(figure(o, "rdb_last_save_bytes"))
+        assert k.names()[-1] == "plain"
+        if len(lengths) == 2:
+            assert k.names() == ["packed", "plain"]
+            assert lengths[1] < lengths[0] / 5
+
+
 def test_rules():
     with kept() as k, k.daemon("--save=3600:1,1:100") as d, d.operator() as o:
         fill(o, 500, 10)
