@@ -49,6 +49,7 @@ static MF_INLINE void exec_store_fill(const struct turn *t, const struct request
     s->body = body;
     s->over = NULL;
     s->cas_new = 0;
+    s->kept = NULL;
     s->may_wait = t->may_wait;
     s->waiter = t->waiter;
     s->compares_cas = false;
