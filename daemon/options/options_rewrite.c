@@ -54,22 +54,31 @@ static bool edit(struct options_rewrite *r, const char *config_path, enum option
     return true;
 }
 
-/* Write what differs from what a start would have by the files as they are. */
+/* Where the command line counts, the file may have the value already. */
+static bool is_written(const struct options_rewrite *r, enum option_id id)
+{
+    char text[OPTION_TEXT_BYTES];
+    char other[OPTION_TEXT_BYTES];
+
+    return setting_source(&r->next, id) == OPTION_COMMAND_LINE &&
+           strcmp(option_typed(&r->live, id, text), option_typed(&r->files, id, other)) == 0;
+}
+
+/*
+ * Write what differs from what a start would have by the files as they are. Lines are added
+ * last: they may come above others, whose numbers are those of before.
+ */
 static bool edit_all(struct options_rewrite *r, const struct settings *given)
 {
     enum option_id ids[OPTION_COUNT];
-    char text[OPTION_TEXT_BYTES];
-    char other[OPTION_TEXT_BYTES];
     const unsigned count = options_differing(&r->live, &r->next, true, ids);
 
-    for (unsigned i = 0; i < count; i++) {
-        const bool is_flag = setting_source(&r->next, ids[i]) == OPTION_COMMAND_LINE;
-        const bool is_same = strcmp(option_typed(&r->live, ids[i], text),
-                                    option_typed(&r->files, ids[i], other)) == 0;
-
-        /* Where the command line counts, the file may have the value already. */
-        if ((!is_flag || !is_same) && !edit(r, given->config_path, ids[i])) {
-            return false;
+    for (int adds = 0; adds <= 1; adds++) {
+        for (unsigned i = 0; i < count; i++) {
+            if (has_line(&r->files, ids[i]) == (adds == 0) && !is_written(r, ids[i]) &&
+                !edit(r, given->config_path, ids[i])) {
+                return false;
+            }
         }
     }
     return true;
