@@ -38,15 +38,15 @@ for unit in mayflyd.service mayflyd@one.service mayflyd.socket mayflyd-metrics.s
 done
 verdict "systemd understands the units"
 
-# Each instance has its own options and folder, and nothing else differs.
-if grep -nE '(/default/mayflyd|/run/mayfly|/mayfly\.conf|^RuntimeDirectory=mayfly)( |$)' "$dir/mayflyd@.service"; then
+# Each instance has its own options and folders, and nothing else differs.
+if grep -nE '(/default/mayflyd|/run/mayfly|/mayfly\.conf|^(Runtime|State)Directory=mayfly)( |$)' "$dir/mayflyd@.service"; then
     complain "instances share something"
 fi
 diff "$dir/mayflyd.service" "$dir/mayflyd@.service" >"$dir/diff" || true
-if grep '^[<>]' "$dir/diff" | grep -vE 'Description=|EnvironmentFile=|ExecStart=|RuntimeDirectory=|-s /run/mayfly'; then
+if grep '^[<>]' "$dir/diff" | grep -vE 'Description=|EnvironmentFile=|ExecStart=|(Runtime|State)Directory=|/var/lib/mayfly|-s /run/mayfly'; then
     complain "an instance differs in more than its name"
 fi
-verdict "instances have their own options and folder"
+verdict "instances have their own options and folders"
 
 # exposure UNIT THRESHOLD
 exposure() {

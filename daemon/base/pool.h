@@ -25,7 +25,8 @@
 /*
  * Added to the nice value of its threads: hashes of passwords take as much of a CPU as they
  * get, and whoever fails to log in makes us compute them. Where workers want all CPUs, a pool
- * gets a tenth or so of what one of them does.
+ * gets a tenth or so of what one of them does. Where setpriority() is forbidden, as by the
+ * unit's filter, they have the priority of the workers.
  */
 #define POOL_NICE 10
 
