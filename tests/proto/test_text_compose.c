@@ -171,8 +171,9 @@ TEST(every_reply_ends_its_lines_and_fits)
         struct span text = reply_text((enum reply)r);
         ck_assert_uint_ge(text.len, 4);
         ck_assert_uint_le(text.len, TEXT_REPLY_MAX);
-        /* That of a refused config goes on with the reason. */
-        ck_assert_int_eq(text.ptr[text.len - 1], r == REPLY_CONFIG_REFUSED ? ' ' : '\n');
+        /* Two of config go on with the reason. */
+        bool goes_on = r == REPLY_CONFIG_REFUSED || r == REPLY_CONFIG_FAILED;
+        ck_assert_int_eq(text.ptr[text.len - 1], goes_on ? ' ' : '\n');
         for (const char *p = text.ptr; p < text.ptr + text.len; p++) {
             ck_assert_int_eq(*p == '\n', p > text.ptr && p[-1] == '\r');
         }

@@ -6,6 +6,7 @@
 #define MAYFLY_TESTS_LIB_SNAPSHOT_FAULTS_H
 
 #include <errno.h>
+#include <stdbool.h>
 
 #include "lib/snapshot/io.h"
 

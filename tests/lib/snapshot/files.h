@@ -5,6 +5,9 @@
 #ifndef MAYFLY_TESTS_LIB_SNAPSHOT_FILES_H
 #define MAYFLY_TESTS_LIB_SNAPSHOT_FILES_H
 
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
 #include <sys/types.h>
 
 #include "lib/base/buf.h"
