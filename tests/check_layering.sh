@@ -109,12 +109,12 @@ verdict "nothing includes upward"
 
 # Which object uses a symbol that another one defines: the same edges, as the linker sees them.
 if [ -n "$build" ] && command -v nm >/dev/null 2>&1; then
-    (cd "$build" && find lib proto daemon ctl -name '*.o' 2>/dev/null | sort) >"$work/objects"
-    while read -r object; do
-        # What is left of a source that is gone or has moved does not count.
-        [ -f "${object%.o}.c" ] || continue
-        nm -A "$build/$object" 2>/dev/null | sed "s|^$build/||"
-    done <"$work/objects" >"$work/symbols"
+    # What is left of a source that is gone or has moved does not count.
+    (cd "$build" && find lib proto daemon ctl -name '*.o' 2>/dev/null | sort) |
+        while read -r object; do
+            [ ! -f "${object%.o}.c" ] || printf '%s\n' "$object"
+        done >"$work/objects"
+    (cd "$build" && xargs nm -A <"$work/objects" 2>/dev/null) >"$work/symbols" || true
     [ -s "$work/symbols" ] || complain "no object file in $build"
     awk -v allowed="$work/allowed" '
         function folder(path) {

@@ -13,34 +13,32 @@ names=$(mktemp)
 trap 'rm -f "$names"' EXIT
 cat Makefile.am ./*/Makefile.inc | tr -s '[:space:]' '\n' | sort -u >"$names"
 
-# A program without a _SOURCES line is built from the file of its name.
-is_named() {
-    grep -qxF "$1" "$names" || grep -qxF "${1%.c}" "$names"
-}
-
-# The seeds of a fuzz target are named by their folder.
-is_within_named_folder() {
-    folder=${1%/*}
-    while [ "$folder" != "${folder%/*}" ]; do
-        if grep -qxF "$folder" "$names"; then
+# A program without a _SOURCES line is built from the file of its name; the seeds of a fuzz target are named by
+# their folder. What a build in the tree itself makes is not named.
+find lib proto daemon ctl tests tools etc systemd man -type f ! -name Makefile.inc ! -name '*~' ! -name '*.pyc' \
+    ! -name '*.o' ! -name .dirstamp ! -name '*.Po' ! -name '*.log' ! -name '*.trs' 2>/dev/null | sort |
+    awk -v names="$names" '
+        function is_named(path) {
+            while (index(path, "/") != 0) {
+                if (path in named) {
+                    return 1
+                }
+                sub("/[^/]*$", "", path)
+            }
             return 0
-        fi
-        folder=${folder%/*}
-    done
-    return 1
-}
-
-for file in $(find lib proto daemon ctl tests tools etc systemd man -type f ! -name Makefile.inc \
-    ! -name '*~' ! -name '*.pyc' ! -name '*.o' ! -name .dirstamp ! -name '*.Po' 2>/dev/null | sort); do
-    is_named "$file" && continue
-    is_within_named_folder "$file" && continue
-    case $file in
-        # made by a build in the tree itself
-        systemd/mayflyd.service | man/mayfly.conf.5 | man/mayflyctl.1 | man/mayflyd.8 | man/mayfly-protocol.7 | man/mayfly-stats.7) continue ;;
-        *.log | *.trs) continue ;;
-    esac
-    complain "$file: named by no makefile"
-done
+        }
+        BEGIN {
+            while ((getline name < names) > 0) {
+                named[name] = 1
+            }
+        }
+        /^systemd\/mayflyd(@)?\.service$/ || /^man\/[a-z.-]*\.[0-9]$/ { next }
+        {
+            program = $0
+            sub("[.]c$", "", program)
+        }
+        !is_named($0) && !(program in named) { print $0 ": named by no makefile"; n++ }
+        END { exit n > 0 }' || complain "files that no makefile names"
 verdict "makefiles name every file"
 
 for file in $(find tests/lib tests/proto tests/daemon tests/ctl -name 'test_*.c' | sort); do

@@ -11,12 +11,9 @@ if ! command -v shellcheck >/dev/null 2>&1; then
     skip_all "shellcheck is not installed"
 fi
 
-scripts=
-for file in bootstrap .ci/run $(find tests tools debian -type f 2>/dev/null | sort); do
-    if head -n 1 "$file" | grep -qE '^#!.*/(env )?(ba|da)?sh( |$)'; then
-        scripts="$scripts $file"
-    fi
-done
+scripts=$(find bootstrap .ci/run tests tools debian -type f -exec \
+    awk 'FNR == 1 { if (/^#!.*\/(env )?(ba|da)?sh( |$)/) { print FILENAME } nextfile }' {} + 2>/dev/null | sort)
+[ -n "$scripts" ] || complain "no script was found"
 # shellcheck disable=SC2086
 shellcheck --external-sources $scripts || complain "shellcheck has objections"
 verdict "shellcheck"

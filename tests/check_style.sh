@@ -13,20 +13,27 @@ tables=$(find lib proto daemon ctl tests -name '*.def' -print | sort)
 scripts=$(find bootstrap .ci/run tests -type f \( -name bootstrap -o -name run -o -name '*.sh' \
     -o -name '*.py' -o -name '*.awk' \) -print | sort)
 
-for file in $sources $tables; do
-    case $(head -n 1 "$file") in
-        '/* SPDX-License-Identifier: BSD-3-Clause */') ;;
-        *) complain "$file:1: the licence line is missing" ;;
-    esac
-    lines=$(wc -l <"$file")
-    if [ "$lines" -gt 800 ]; then
-        complain "$file: $lines lines; over 800 a file is split by job"
-    fi
-done
-for file in $scripts; do
-    head -n 3 "$file" | grep -q '^# SPDX-License-Identifier: BSD-3-Clause$' ||
-        complain "$file:1: the licence line is missing"
-done
+# shellcheck disable=SC2086
+awk 'function end_file() {
+         if (lines > 800) { printf "%s: %d lines; over 800 a file is split by job\n", file, lines; n++ }
+     }
+     FNR == 1 {
+         end_file()
+         file = FILENAME
+         if ($0 != "/* SPDX-License-Identifier: BSD-3-Clause */") {
+             printf "%s:1: the licence line is missing\n", FILENAME; n++
+         }
+     }
+     { lines = FNR }
+     END { end_file(); exit n > 0 }' $sources $tables || complain "sources and tables"
+# shellcheck disable=SC2086
+awk 'FNR <= 3 && $0 == "# SPDX-License-Identifier: BSD-3-Clause" { has[FILENAME] = 1 }
+     END {
+         for (i = 1; i < ARGC; i++) {
+             if (!(ARGV[i] in has)) { printf "%s:1: the licence line is missing\n", ARGV[i]; n++ }
+         }
+         exit n > 0
+     }' $scripts || complain "scripts"
 verdict "licence lines, lengths of files"
 
 # Tables are as wide as their rows; everything else keeps to 96 columns.
