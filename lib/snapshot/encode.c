@@ -71,7 +71,11 @@ bool snap_encoder_begin(struct snap_encoder *e, snap_write_fn write, void *arg,
     h->least = SNAP_VERSION_FIRST;
     snap_header_put(header, h);
     e->sum = h->sum;
-    return put_bytes(e, header, sizeof(header));
+    if (!put_bytes(e, header, sizeof(header))) {
+        snap_encoder_fini(e);
+        return false;
+    }
+    return true;
 }
 
 void snap_encoder_fini(struct snap_encoder *e)

@@ -57,8 +57,8 @@ struct snap_encoder {
 
 /*
  * Begin a file: h->version, least and sum are filled in, and the header is written. is_packed
- * needs pack_is_there(). False: no memory, or it could not be written. Context: any thread,
- * outside a section, as for all that sends.
+ * needs pack_is_there(). False: no memory, or it could not be written; then the encoder holds
+ * nothing. Context: any thread, outside a section, as for all that sends.
  */
 bool snap_encoder_begin(struct snap_encoder *e, snap_write_fn write, void *arg,
                         struct snap_header *h, bool is_packed);
