@@ -74,4 +74,25 @@ static inline void list_append(struct list *l, struct list_link *link)
     l->ends.prev = link;
 }
 
+/* Take the first member's link out; NULL: there is none. */
+static inline struct list_link *list_take_first(struct list *l)
+{
+    struct list_link *link = list_first(l);
+
+    if (link != NULL) {
+        list_remove(link);
+    }
+    return link;
+}
+
+/* Move all members of `from`, in their order, behind those of l. */
+static inline void list_take_all(struct list *l, struct list *from)
+{
+    struct list_link *link;
+
+    while ((link = list_first(from)) != NULL) {
+        list_append(l, link);
+    }
+}
+
 #endif

@@ -11,6 +11,7 @@
 
 #include "daemon/access/complaint.h"
 #include "daemon/base/file_edit.h"
+#include "daemon/base/list.h"
 #include "daemon/base/log.h"
 #include "daemon/base/pool.h"
 #include "daemon/options/conf_line.h"
@@ -30,18 +31,12 @@
 /* A reason; what is longer is cut, and stands in the log as a whole. */
 #define WHY_BYTES 512
 
-/* Asks in the order they came. */
-struct ask_list {
-    struct config_ask *first;
-    struct config_ask *last; /* valid while first is not NULL */
-};
-
 /* A reload that waits for the certificates. */
 struct reload_wait {
     struct certs_ask certs; /* stands first: it is released as a whole */
     struct config_ask *ask; /* NULL: it was answered meanwhile */
-    struct reload_wait *next;
-    char why[WHY_BYTES]; /* what was wrong before; "": nothing */
+    struct list_link link;  /* [main] */
+    char why[WHY_BYTES];    /* what was wrong before; "": nothing */
 };
 
 struct reconfigure {
@@ -54,9 +49,9 @@ struct reconfigure {
     bool is_abandoned; /* the thread still uses it: it stays */
 
     /* [main] */
-    struct reload_wait *reloads; /* owned by the certificates, which give each back */
-    struct ask_list waiting;     /* for the next rewrite */
-    struct ask_list under_way;   /* for the one that runs */
+    struct list reloads;   /* of struct reload_wait; the certificates give each back */
+    struct list waiting;   /* of struct config_ask: for the next rewrite */
+    struct list under_way; /* for the one that runs */
     bool is_writing;
 
     /* of the job while it runs, else [main] */
@@ -71,17 +66,6 @@ static struct reconfigure *reconfigure_of(struct server *s)
 }
 
 /* ---- answers ----------------------------------------------------------------------------- */
-
-static void list_add(struct ask_list *list, struct config_ask *ask)
-{
-    ask->next = NULL;
-    if (list->first == NULL) {
-        list->first = ask;
-    } else {
-        list->last->next = ask;
-    }
-    list->last = ask;
-}
 
 /* A line about an option, before the last one of the answer. */
 static void add_line(struct config_ask *ask, const char *word, enum option_id id,
@@ -119,13 +103,19 @@ static void answer_error(struct config_ask *ask, size_t (*compose)(char *, struc
     answer(ask);
 }
 
-static void answer_all(struct ask_list *list, size_t (*compose)(char *, struct span),
-                       const char *why)
+/* The first of the asks in l, which leaves it; NULL: there is none. */
+static struct config_ask *take_ask(struct list *l)
 {
-    while (list->first != NULL) {
-        struct config_ask *ask = list->first;
+    struct list_link *link = list_take_first(l);
 
-        list->first = ask->next;
+    return link != NULL ? LIST_MEMBER(link, struct config_ask, link) : NULL;
+}
+
+static void answer_all(struct list *l, size_t (*compose)(char *, struct span), const char *why)
+{
+    struct config_ask *ask;
+
+    while ((ask = take_ask(l)) != NULL) {
         answer_error(ask, compose, why);
     }
 }
@@ -240,15 +230,11 @@ static void on_certs(struct message *m, void *receiver)
 {
     struct reload_wait *wait =
         (struct reload_wait *)(void *)((char *)m - offsetof(struct reload_wait, certs.answer));
-    struct reconfigure *r = reconfigure_of(receiver);
 
+    must_be_main();
+    (void)receiver;
+    list_remove(&wait->link);
     if (wait->ask != NULL) {
-        struct reload_wait **link = &r->reloads;
-
-        while (*link != wait) {
-            link = &(*link)->next;
-        }
-        *link = wait->next;
         end_reload(wait->ask,
                    wait->why[0] != '\0' || wait->certs.is_loaded ? wait->why : wait->certs.why);
     }
@@ -272,8 +258,7 @@ static void reload_certs(struct server *s, struct config_ask *ask, const char *w
     snprintf(wait->why, sizeof(wait->why), "%s", why);
     wait->certs.answer.fn = on_certs;
     wait->certs.to = &s->crew.main_mailbox;
-    wait->next = r->reloads;
-    r->reloads = wait;
+    list_append(&r->reloads, &wait->link);
     renewal_on_ask(&wait->certs.message, s);
 }
 
@@ -402,6 +387,8 @@ static void log_rewrite(const struct reconfigure *r)
 /* The rewrite has ended; r->why says how. */
 static void end_rewrite(struct reconfigure *r)
 {
+    struct config_ask *ask;
+
     if (r->why[0] != '\0') {
         log_error("options, not written: %s", r->why);
         answer_all(&r->under_way, text_compose_failure, r->why);
@@ -409,10 +396,7 @@ static void end_rewrite(struct reconfigure *r)
         live_note_given(&r->server->crew, &r->plan.next);
         log_rewrite(r);
     }
-    while (r->under_way.first != NULL) {
-        struct config_ask *ask = r->under_way.first;
-
-        r->under_way.first = ask->next;
+    while ((ask = take_ask(&r->under_way)) != NULL) {
         tell_notes(r, ask);
         answer_ok(ask);
     }
@@ -438,11 +422,10 @@ static void begin_rewrite(struct reconfigure *r)
     struct crew *crew = &r->server->crew;
     struct settings live;
 
-    if (r->is_writing || r->waiting.first == NULL) {
+    if (r->is_writing || list_is_empty(&r->waiting)) {
         return;
     }
-    r->under_way = r->waiting;
-    r->waiting.first = NULL;
+    list_take_all(&r->under_way, &r->waiting);
     if (r->pool == NULL) {
         answer_all(&r->under_way, text_compose_refusal,
                    "there is no configuration file: the server was started without --config");
@@ -480,7 +463,7 @@ void reconfigure_on_ask(struct message *m, void *receiver)
     if (ask->wish == CONFIG_RELOAD) {
         reload(receiver, ask);
     } else {
-        list_add(&r->waiting, ask);
+        list_append(&r->waiting, &ask->link);
         begin_rewrite(r);
     }
 }
@@ -498,6 +481,9 @@ int reconfigure_start(struct server *s)
         return EX_OSERR;
     }
     r->server = s;
+    list_init(&r->reloads);
+    list_init(&r->waiting);
+    list_init(&r->under_way);
     r->job.message.fn = on_written;
     r->job.to = &s->crew.main_mailbox;
     r->job.run = write_files;
@@ -517,6 +503,7 @@ void reconfigure_stop(struct server *s)
 {
     static const char stopping[] = "the server is stopping";
     struct reconfigure *r = reconfigure_of(s);
+    struct list_link *link;
 
     if (r == NULL || r->is_stopped) {
         return;
@@ -524,9 +511,11 @@ void reconfigure_stop(struct server *s)
     r->is_stopped = true;
     answer_all(&r->under_way, text_compose_failure, stopping);
     answer_all(&r->waiting, text_compose_failure, stopping);
-    for (; r->reloads != NULL; r->reloads = r->reloads->next) {
-        answer_error(r->reloads->ask, text_compose_failure, stopping);
-        r->reloads->ask = NULL;
+    while ((link = list_take_first(&r->reloads)) != NULL) {
+        struct reload_wait *wait = LIST_MEMBER(link, struct reload_wait, link);
+
+        answer_error(wait->ask, text_compose_failure, stopping);
+        wait->ask = NULL;
     }
     if (pool_stop(r->pool)) {
         if (r->is_writing) {

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <sysexits.h>
 
+#include "daemon/base/list.h"
 #include "daemon/base/log.h"
 #include "daemon/base/pool.h"
 #include "daemon/net/tls.h"
@@ -15,12 +16,6 @@
 #include "daemon/service/server.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
-
-/* Asks in the order they came. */
-struct ask_list {
-    struct certs_ask *first;
-    struct certs_ask *last; /* valid while first is not NULL */
-};
 
 struct renewal {
     struct pool_job job; /* stands first; comes back to main */
@@ -31,9 +26,9 @@ struct renewal {
     uv_timer_t pause;      /* until the next load may begin */
 
     /* [main] */
-    struct ask_list waiting;   /* for the next load */
-    struct ask_list under_way; /* for the one that runs */
-    bool is_wanted;            /* by clients or a signal: a load shall begin */
+    struct list waiting;   /* of struct certs_ask: for the next load */
+    struct list under_way; /* for the one that runs */
+    bool is_wanted;        /* by clients or a signal: a load shall begin */
     bool is_loading;
     bool is_paused; /* the timer runs */
 
@@ -50,23 +45,19 @@ static struct renewal *renewal_of(struct server *s)
 
 /* ---- answers ----------------------------------------------------------------------------- */
 
-static void list_add(struct ask_list *list, struct certs_ask *ask)
+/* The first of the asks in l, which leaves it; NULL: there is none. */
+static struct certs_ask *take_ask(struct list *l)
 {
-    ask->next = NULL;
-    if (list->first == NULL) {
-        list->first = ask;
-    } else {
-        list->last->next = ask;
-    }
-    list->last = ask;
+    struct list_link *link = list_take_first(l);
+
+    return link != NULL ? LIST_MEMBER(link, struct certs_ask, link) : NULL;
 }
 
-static void answer_all(struct ask_list *list, bool is_loaded, const char *why)
+static void answer_all(struct list *l, bool is_loaded, const char *why)
 {
-    while (list->first != NULL) {
-        struct certs_ask *ask = list->first;
+    struct certs_ask *ask;
 
-        list->first = ask->next;
+    while ((ask = take_ask(l)) != NULL) {
         ask->is_loaded = is_loaded;
         snprintf(ask->why, sizeof(ask->why), "%s", why);
         mailbox_post(ask->to, &ask->answer);
@@ -96,8 +87,7 @@ static void begin_load(struct renewal *r)
     }
     r->is_wanted = false;
     r->is_loading = true;
-    r->under_way = r->waiting;
-    r->waiting.first = NULL;
+    list_take_all(&r->under_way, &r->waiting);
     must(pool_post(r->pool, &r->job)); /* it is the only one */
 }
 
@@ -164,7 +154,7 @@ void renewal_on_ask(struct message *m, void *receiver)
         mem_free(ask); /* the workers have ended, and so has its client */
         return;
     }
-    list_add(&r->waiting, ask);
+    list_append(&r->waiting, &ask->link);
     renewal_want(receiver);
 }
 
@@ -190,6 +180,8 @@ int renewal_start(struct server *s)
         return EX_OSERR;
     }
     r->server = s;
+    list_init(&r->waiting);
+    list_init(&r->under_way);
     r->job.message.fn = on_loaded;
     r->job.to = &s->crew.main_mailbox;
     r->job.run = load;

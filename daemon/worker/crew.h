@@ -20,6 +20,7 @@
 #include <stdint.h>
 
 #include "daemon/access/access.h"
+#include "daemon/base/list.h"
 #include "daemon/base/mailbox.h"
 #include "daemon/net/origin.h"
 #include "daemon/net/tls.h"
@@ -98,7 +99,7 @@ struct certs_ask {
     struct message message; /* [const] main's, see crew_ask_for_certs() */
     struct message answer;  /* comes back; its fn is the caller's */
     struct mailbox *to;     /* [borrowed] where to */
-    struct certs_ask *next; /* [main] */
+    struct list_link link;  /* [main] */
     bool is_loaded;         /* the files are in use now */
     char why[TLS_WHY_BYTES];
 };
@@ -111,10 +112,10 @@ enum config_wish { CONFIG_RELOAD, CONFIG_REWRITE };
  * what the client's command remembers; main releases it if the workers are gone when it comes.
  */
 struct config_ask {
-    struct message message;  /* [const] main's, see crew_ask_for_config() */
-    struct message answer;   /* comes back; its fn is the caller's */
-    struct mailbox *to;      /* [borrowed] where to */
-    struct config_ask *next; /* [main] */
+    struct message message; /* [const] main's, see crew_ask_for_config() */
+    struct message answer;  /* comes back; its fn is the caller's */
+    struct mailbox *to;     /* [borrowed] where to */
+    struct list_link link;  /* [main] */
     enum config_wish wish;
     struct buf reply; /* owned, by who has the ask: the lines of the answer, all of them */
     bool is_composed; /* there was memory for it */

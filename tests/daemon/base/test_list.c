@@ -85,3 +85,31 @@ TEST(a_member_moves_to_another_list)
     ck_assert_int_eq(numbers(), 234);
     ck_assert_ptr_eq(list_first(&other), &m[1].link);
 }
+
+TEST(the_first_is_taken_until_there_is_none)
+{
+    for (int i = 1; i < MEMBERS; i++) {
+        struct list_link *x = list_take_first(&l);
+
+        ck_assert_int_eq(LIST_MEMBER(x, struct member, link)->number, i - 1);
+        ck_assert(!list_has_link(x));
+    }
+    ck_assert_int_eq(numbers(), 4);
+    list_take_first(&l);
+    ck_assert_ptr_null(list_take_first(&l));
+}
+
+TEST(all_members_move_behind_those_of_another_list)
+{
+    struct list other;
+
+    list_init(&other);
+    list_append(&other, &m[3].link);
+    list_take_all(&l, &other);
+    ck_assert_int_eq(numbers(), 1243);
+    ck_assert(list_is_empty(&other));
+    list_take_all(&other, &l);
+    ck_assert(list_is_empty(&l));
+    list_take_all(&l, &other);
+    ck_assert_int_eq(numbers(), 1243);
+}
