@@ -24,6 +24,7 @@ struct saver {
     struct walk walk;
     int64_t to_unix_ms; /* added to a time of the engine */
     usec_t began_us;
+    msec_t flush_at;  /* the one that is in the file; MSEC_NEVER: none */
     bool is_in_value; /* a value in parts is under way */
     bool is_in_item;  /* an item whose value comes in parts, which fits the block */
 };
@@ -152,8 +153,12 @@ static const struct ship_ops ops = {
 
 /* ---- one file ---------------------------------------------------------------------------- */
 
-/* A flush that waits for its instant is in the file, so that it happens to what is loaded. */
-static void put_flushes(struct saver *s)
+/*
+ * A flush that waits for its instant is in the file, so that it happens to what is loaded:
+ * before all items, so that it is in whatever is left of a damaged file. Once more behind them,
+ * if there is another by then.
+ */
+static void put_flush(struct saver *s)
 {
     const struct engine *e = s->save->engine;
     msec_t at = MSEC_NEVER;
@@ -163,9 +168,10 @@ static void put_flushes(struct saver *s)
 
         at = one < at ? one : at;
     }
-    if (at != MSEC_NEVER) {
+    if (at != MSEC_NEVER && at != s->flush_at) {
         snap_put_flush(&s->encoder, at + s->to_unix_ms, unix_now(s));
     }
+    s->flush_at = at;
 }
 
 static enum save_end why(const struct saver *s)
@@ -179,6 +185,7 @@ static enum save_end why(const struct saver *s)
 /* The walk is begun, the file is open, the encoder is ready. */
 static enum save_end write_all(struct saver *s)
 {
+    put_flush(s);
     while (walk_slice(&s->walk)) {
     }
     atomic_store_explicit(&s->save->expired,
@@ -188,7 +195,7 @@ static enum save_end write_all(struct saver *s)
     if (s->walk.state != WALK_DONE) {
         return why(s);
     }
-    put_flushes(s);
+    put_flush(s);
     if (!snap_encoder_end(&s->encoder, unix_now(s)) || is_void(s)) {
         return why(s);
     }
@@ -236,7 +243,7 @@ static enum save_end commit(struct saver *s)
 
 enum save_end save_run(struct save *save)
 {
-    struct saver s = {.save = save};
+    struct saver s = {.save = save, .flush_at = MSEC_NEVER};
     enum save_end end;
 
     must_not_be_reading();

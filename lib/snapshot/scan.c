@@ -184,6 +184,9 @@ static bool step(struct scan *s, struct snap_opener *o, const struct scan_sink *
         s->is_whole = true;
     } else if (next == SNAP_NEXT_BLOCK && b.kind == SNAP_VALUE) {
         goes_on = give_value(s, &b, o, sink, &fault);
+    } else if (next == SNAP_NEXT_BLOCK && b.kind == SNAP_FLUSH) {
+        /* Before any item of a later block. */
+        goes_on = give_block(s, &b, o, sink, &fault);
     } else if (next == SNAP_NEXT_BLOCK) {
         pthread_mutex_unlock(&s->mutex);
         goes_on = give_block(s, &b, o, sink, &fault);

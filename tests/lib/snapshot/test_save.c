@@ -399,6 +399,31 @@ TEST(a_damaged_file_gives_what_stands_before)
     fixture_stop(&f);
 }
 
+/* What was flushed does not come back where the end of the file is missing. */
+TEST_LOOP(a_flush_to_come_is_in_what_is_left_of_a_file, 2)
+{
+    struct load l = {.threads = 2};
+    struct fixture f;
+
+    start(&f, 1, 64);
+    for (unsigned i = 0; i < 10000; i++) {
+        fixture_set(&f, fixture_key("k", i), 100);
+    }
+    fixture_flush(&f, fixture_now(&f) + 50000);
+    save_well(&f);
+    fixture_stop(&f);
+    ck_assert_int_eq(truncate(path, (off_t)file_len() - 300000), 0);
+    start(&f, 1, 64);
+    clock_advance(&f.engine.clock, _i == 0 ? 1000 : 60000);
+    ck_assert_int_eq(load_as(&f, &l), LOAD_BAD);
+    ck_assert_int_eq(l.items != 0, _i == 0);
+    clock_advance(&f.engine.clock, 60000);
+    for (unsigned i = 0; i < 10000; i++) {
+        ck_assert(!fixture_has(&f, fixture_key("k", i)));
+    }
+    fixture_stop(&f);
+}
+
 TEST(what_cannot_be_read_is_said)
 {
     struct load_file file;
