@@ -57,7 +57,10 @@ def answer(c, line):
     c.send(line + b"\r\n")
     lines = []
     while not lines or not re.match(r"OK$|END$|(CLIENT_|SERVER_)?ERROR", lines[-1]):
-        lines.append(c.line().decode())
+        line = c.line()
+        if line is None:
+            raise EOFError("the connection was closed after %r" % lines)
+        lines.append(line.decode())
     return lines
 
 
@@ -295,14 +298,16 @@ def test_a_crash_leaves_a_whole_file():
 
 def test_a_client_that_has_left_harms_nobody():
     with folder(a__conf="threads = 1\nhz = 20\n") as here, Daemon(here + "/a.conf") as d:
+        # A busy server still has the operators before, and refuses one too many: that is no fault here.
         for n in range(50):
-            with d.operator() as c:
+            with contextlib.suppress(ConnectionError), d.operator() as c:
                 c.send(b"config set hz %d\r\nconfig rewrite\r\nconfig reload\r\n" % (50 + n))
                 if n % 2:
                     c.reset()
         def is_answered():      # once the others have left their places
-            with d.operator() as c:
+            with contextlib.suppress(ConnectionError, EOFError), d.operator() as c:
                 return answer(c, b"config rewrite") == ["OK"]
+            return False
         wait_for(is_answered, "it is answered")
 
 
