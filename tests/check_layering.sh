@@ -34,6 +34,7 @@ daemon/metrics: lib/base lib/shard lib/engine lib/snapshot daemon/base daemon/op
 daemon/service: lib/base lib/engine lib/snapshot proto daemon/base daemon/options daemon/net daemon/access daemon/worker daemon/stats daemon/command daemon/conn daemon/metrics
 daemon: lib/base daemon/base daemon/options daemon/service
 ctl: lib/base proto
+inspect: lib/base lib/snapshot ctl
 '
 
 # Of lib/base the parsers may use only these headers.
@@ -71,7 +72,7 @@ printf '%s' "$layers" | awk -F: '
     NF { print $1, $1; n = split($2, used, " "); for (i = 1; i <= n; i++) print $1, used[i] }' \
     >"$work/allowed"
 
-for folder in $(find lib proto daemon ctl -name '*.[ch]' -exec dirname {} + | sort -u); do
+for folder in $(find lib proto daemon ctl inspect -name '*.[ch]' -exec dirname {} + | sort -u); do
     grep -qxF "$folder $folder" "$work/allowed" ||
         complain "$folder: not in the table of tests/check_layering.sh"
 done
@@ -80,7 +81,7 @@ verdict "every folder stands in the table"
 # ---- includes ----------------------------------------------------------------------------------
 
 # Prints "file header" for every include of the project.
-find lib proto daemon ctl -name '*.[ch]' -exec grep -Hno '^ *# *include *"[^"]*"' {} + |
+find lib proto daemon ctl inspect -name '*.[ch]' -exec grep -Hno '^ *# *include *"[^"]*"' {} + |
     sed 's/^\([^:]*\):[0-9]*: *# *include *"\([^"]*\)"/\1 \2/' >"$work/includes"
 
 awk -v allowed="$work/allowed" -v proto="$proto_headers" '
@@ -110,7 +111,7 @@ verdict "nothing includes upward"
 # Which object uses a symbol that another one defines: the same edges, as the linker sees them.
 if [ -n "$build" ] && command -v nm >/dev/null 2>&1; then
     # What is left of a source that is gone or has moved does not count.
-    (cd "$build" && find lib proto daemon ctl -name '*.o' 2>/dev/null | sort) |
+    (cd "$build" && find lib proto daemon ctl inspect -name '*.o' 2>/dev/null | sort) |
         while read -r object; do
             [ ! -f "${object%.o}.c" ] || printf '%s\n' "$object"
         done >"$work/objects"
@@ -156,7 +157,7 @@ fi
 
 # ---- libraries ---------------------------------------------------------------------------------
 
-find lib proto daemon ctl -name '*.[ch]' -exec grep -Hno '^ *# *include *<[^>]*>' {} + |
+find lib proto daemon ctl inspect -name '*.[ch]' -exec grep -Hno '^ *# *include *<[^>]*>' {} + |
     sed 's/^\([^:]*\):[0-9]*: *# *include *<\([^>]*\)>/\1 \2/' >"$work/system"
 while read -r file header; do
     case $header in
@@ -217,7 +218,7 @@ done <"$work/files"
 verdict "loops are woken by mailboxes only"
 
 # Allocation is counted and replaced in one place.
-find lib proto daemon ctl -name '*.[ch]' -exec \
+find lib proto daemon ctl inspect -name '*.[ch]' -exec \
     grep -lE '(^|[^a-z_.>])(malloc|calloc|realloc|free|strdup|strndup)\(' {} + >"$work/files" || true
 while read -r file; do
     case $file in

@@ -11,7 +11,7 @@ cd "${MAYFLY_SRCDIR:-.}"
 . tests/common/tap.sh
 
 documents="README.md DESIGN.md HACKING.md NEWS docs/migrating-from-memcached.md docs/operating.md docs/five-minutes.md"
-folders="lib proto daemon ctl tests man systemd etc"
+folders="lib proto daemon ctl inspect tests man systemd etc"
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT

@@ -51,6 +51,9 @@ bool snap_reader_begin(struct snap_reader *r, snap_read_fn read, void *arg,
     if (n < 0) {
         return begin_fails(fault, SNAP_FAULT_READ, (uint64_t)-n);
     }
+    if (n == 0) {
+        return begin_fails(fault, SNAP_FAULT_EMPTY, 0);
+    }
     if (n >= 5 && memcmp(p, "REDIS", 5) == 0) {
         return begin_fails(fault, SNAP_FAULT_RDB, 0);
     }

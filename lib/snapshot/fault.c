@@ -47,6 +47,9 @@ const char *snap_fault_text(const struct snap_fault *f, char out[SNAP_FAULT_TEXT
     case SNAP_FAULT_READ:
         snprintf(out, SNAP_FAULT_TEXT_MAX, "%s", strerror((int)f->number));
         break;
+    case SNAP_FAULT_EMPTY:
+        snprintf(out, SNAP_FAULT_TEXT_MAX, "is empty");
+        break;
     case SNAP_FAULT_FOREIGN:
         snprintf(out, SNAP_FAULT_TEXT_MAX, "is not a snapshot of mayfly");
         break;

@@ -5,12 +5,14 @@
 #ifndef MAYFLY_LIB_SNAPSHOT_FAULT_H
 #define MAYFLY_LIB_SNAPSHOT_FAULT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 enum snap_fault_kind {
     SNAP_FINE,
     SNAP_FAULT_READ,    /* the system's error, `number` */
+    SNAP_FAULT_EMPTY,   /* no byte in it */
     SNAP_FAULT_FOREIGN, /* no magic */
     SNAP_FAULT_RDB,     /* that of Redis */
     SNAP_FAULT_SHORT,   /* ends within the header */
@@ -36,6 +38,12 @@ struct snap_fault {
     uint64_t offset; /* and where it begins */
     uint64_t number;
 };
+
+/* Is it of a block, so that block and offset say which? */
+static inline bool snap_fault_is_of_block(const struct snap_fault *f)
+{
+    return f->kind >= SNAP_FAULT_CUT;
+}
 
 #define SNAP_FAULT_TEXT_MAX 160
 

@@ -60,7 +60,7 @@ struct loader {
 
 /* ---- the file ---------------------------------------------------------------------------- */
 
-static ssize_t read_at(void *arg, void *out, size_t n, uint64_t offset)
+ssize_t load_read(void *arg, void *out, size_t n, uint64_t offset)
 {
     const struct load_file *f = arg;
     ssize_t got;
@@ -94,7 +94,7 @@ bool load_open(struct load_file *f, const char *path)
         return open_fails(f);
     }
     f->bytes = (uint64_t)st.st_size;
-    if (!snap_reader_begin(&r, read_at, f, &f->fault)) {
+    if (!snap_reader_begin(&r, load_read, f, &f->fault)) {
         load_close(f);
         return false;
     }
@@ -486,7 +486,7 @@ enum load_end load_run(struct load *load)
     }
     count(&load->bytes, SNAP_HEADER_BYTES);
     pthread_mutex_init(&load->upkeep, NULL);
-    if (!scan_init(&scan, read_at, load->file) || !start(&all[0], load, &scan)) {
+    if (!scan_init(&scan, load_read, load->file) || !start(&all[0], load, &scan)) {
         load->fault = scan.fault;
         scan_fini(&scan);
         pthread_mutex_destroy(&load->upkeep);

@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "lib/snapshot/fault.h"
 #include "lib/snapshot/format.h"
@@ -30,6 +31,10 @@ struct load_file {
  * before start.
  */
 bool load_open(struct load_file *f, const char *path);
+
+/* snap_read_fn of an open file: arg is the struct load_file. Context: any thread. */
+ssize_t load_read(void *arg, void *out, size_t n, uint64_t offset);
+
 void load_close(struct load_file *f);
 
 enum load_end {

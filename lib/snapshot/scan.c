@@ -119,14 +119,11 @@ static bool give_rest(struct scan *s, uint32_t at, uint32_t len, struct snap_ope
         if (!open_part(s, &b, o, at, &none, &bytes, is_cut, fault)) {
             return false;
         }
-        if (*is_cut) {
-            break;
-        }
-        if (bytes.len > len - at) {
+        if (!*is_cut && bytes.len > len - at) {
             *fault = snap_fault_at(&b, SNAP_FAULT_CONTENT);
             return false;
         }
-        if (!sink->value_part(sink->arg, bytes)) {
+        if (!*is_cut && !sink->value_part(sink->arg, bytes)) {
             return false;
         }
         at += (uint32_t)bytes.len;

@@ -359,7 +359,7 @@ TEST(faults_are_named)
 
     ck_assert_str_eq(text_for(span_str("REDIS0010")), "is a Redis RDB file");
     ck_assert_str_eq(text_for(span_str("PK\3\4 and so on")), "is not a snapshot of mayfly");
-    ck_assert_str_eq(text_for(span_str("")), "is not a snapshot of mayfly");
+    ck_assert_str_eq(text_for(span_str("")), "is empty");
     ck_assert_str_eq(text_for(span_str("MAYFLYS1abc")), "ends within its header");
     snap_header_put(header, &h);
     ck_assert_str_eq(text_for(span_of(header, sizeof(header))), "version 3, this reads 1");

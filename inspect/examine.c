@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A file, read to its end or its first damage: see examine.h.
+ */
+#include "inspect/examine.h"
+
+#include "lib/snapshot/scan.h"
+
+struct examiner {
+    struct examined *x;
+    int64_t now;
+    struct snap_item large; /* the value in parts that is under way; its spans are gone */
+    bool is_dropped;        /* it ended too early: by its own mark if another block follows */
+};
+
+static void note_item(struct examiner *e, const struct snap_item *it)
+{
+    struct examined *x = e->x;
+
+    x->items++;
+    x->key_bytes += it->key.len;
+    x->value_bytes += it->value_len;
+    if (it->deadline == SNAP_DEADLINE_NEVER) {
+        x->forever++;
+    } else if (it->deadline <= e->now) {
+        x->expired++;
+    }
+}
+
+static bool on_item(void *arg, const struct snap_block *b, const struct snap_item *it)
+{
+    (void)b;
+    note_item(arg, it);
+    return true;
+}
+
+static bool on_value_begin(void *arg, const struct snap_block *b, const struct snap_item *it)
+{
+    struct examiner *e = arg;
+
+    (void)b;
+    e->large = *it;
+    return true;
+}
+
+static bool on_value_part(void *arg, struct span bytes)
+{
+    (void)arg;
+    (void)bytes;
+    return true;
+}
+
+static bool on_value_end(void *arg)
+{
+    struct examiner *e = arg;
+
+    note_item(e, &e->large);
+    e->x->in_parts++;
+    return true;
+}
+
+static void on_value_drop(void *arg)
+{
+    struct examiner *e = arg;
+
+    e->is_dropped = true;
+}
+
+static bool on_flush(void *arg, int64_t at_unix_ms)
+{
+    struct examiner *e = arg;
+
+    e->x->flush_at = at_unix_ms < e->x->flush_at ? at_unix_ms : e->x->flush_at;
+    return true;
+}
+
+static void on_block(void *arg, const struct snap_block *b)
+{
+    struct examiner *e = arg;
+    struct examined *x = e->x;
+
+    x->cut += e->is_dropped;
+    e->is_dropped = false;
+    x->blocks[b->kind < EXAMINE_KINDS - 1 ? b->kind : EXAMINE_KINDS - 1]++;
+    x->packed += (b->flags & SNAP_PACKED) != 0;
+    x->stored_bytes += b->stored;
+    x->raw_bytes += b->raw;
+    x->last_unix_ms = b->unix_ms > x->last_unix_ms ? b->unix_ms : x->last_unix_ms;
+}
+
+bool examine(struct examined *x, snap_read_fn read, void *arg, int64_t now_unix_ms)
+{
+    struct examiner e = {.x = x, .now = now_unix_ms};
+    const struct scan_sink sink = {
+        .arg = &e,
+        .item = on_item,
+        .value_begin = on_value_begin,
+        .value_part = on_value_part,
+        .value_end = on_value_end,
+        .value_drop = on_value_drop,
+        .flush = on_flush,
+        .block = on_block,
+    };
+    struct snap_opener o;
+    struct scan s;
+    bool is_done = true;
+
+    *x = (struct examined){.flush_at = INT64_MAX};
+    if (!scan_init(&s, read, arg)) {
+        x->fault = s.fault;
+        scan_fini(&s);
+        return true;
+    }
+    x->has_header = true;
+    x->header = s.reader.header;
+    is_done = snap_opener_init(&o);
+    if (is_done) {
+        scan_run(&s, &o, &sink);
+        snap_opener_fini(&o);
+        x->fault = s.fault;
+        x->blocks[SNAP_END] += s.is_whole;
+        x->bytes =
+            s.is_whole || s.fault.kind == SNAP_FAULT_READ ? s.reader.offset : s.fault.offset;
+    }
+    scan_fini(&s);
+    return is_done;
+}
+
+enum verdict examine_verdict(const struct examined *x)
+{
+    switch (x->fault.kind) {
+    case SNAP_FINE:
+        return VERDICT_WHOLE;
+    case SNAP_FAULT_READ:
+        return VERDICT_UNREADABLE;
+    case SNAP_FAULT_EMPTY:
+    case SNAP_FAULT_FOREIGN:
+    case SNAP_FAULT_RDB:
+    case SNAP_FAULT_VERSION:
+    case SNAP_FAULT_PACKED:
+        return VERDICT_OTHER;
+    default:
+        return VERDICT_DAMAGED;
+    }
+}
+
+uint64_t examine_salvage(const struct examined *x, int64_t now_unix_ms)
+{
+    return x->flush_at <= now_unix_ms ? 0 : x->items - x->expired;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * inspect/ is mayfly-check, which says what is in a snapshot and whether it is whole, without
+ * a server. One process, one thread, some hundred KiB of memory, whatever the file is. It reads
+ * files by what the daemon reads them by (lib/snapshot/), so both find the same.
+ *
+ *     main      the command line, the exit status
+ *     examine   a file, read from its beginning to its end or its first damage
+ *     report    what was found, in words or as JSON
+ */
+#ifndef MAYFLY_INSPECT_EXAMINE_H
+#define MAYFLY_INSPECT_EXAMINE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/snapshot/decode.h"
+
+/* What a file is, as its exit status says it; the worst of several files is the greatest. */
+enum verdict {
+    VERDICT_WHOLE = 0,
+    VERDICT_DAMAGED = 1,
+    VERDICT_OTHER = 65,     /* EX_DATAERR: not a snapshot, or one that is not read here */
+    VERDICT_UNREADABLE = 66 /* EX_NOINPUT: it cannot be opened, or the disk cannot read it */
+};
+
+/* Blocks by their kind; those of a kind that is not known come last. */
+#define EXAMINE_KINDS (SNAP_END + 2u)
+
+/* What was found, up to the first damage. */
+struct examined {
+    struct snap_fault fault;   /* SNAP_FINE: the file is whole */
+    struct snap_header header; /* if has_header */
+    bool has_header;
+    uint64_t bytes;                 /* up to the damage, or all */
+    uint64_t blocks[EXAMINE_KINDS]; /* whole ones */
+    uint64_t packed;                /* of them */
+    uint64_t stored_bytes;          /* of what blocks hold, as it stands in the file */
+    uint64_t raw_bytes;             /* and unpacked */
+    uint64_t items;                 /* whole ones, due or not */
+    uint64_t in_parts;              /* of them: in several blocks */
+    uint64_t cut;                   /* large values that could not be kept for so long */
+    uint64_t expired;               /* of items: due at now_unix_ms */
+    uint64_t forever;               /* of items: without a deadline */
+    uint64_t key_bytes, value_bytes;
+    int64_t last_unix_ms; /* when the latest block was made; 0: there is none */
+    int64_t flush_at;     /* unix ms, the earliest flush in it; INT64_MAX: none */
+};
+
+/*
+ * Read a file by its bytes. What is due counts by now_unix_ms. False: no memory. Context: any
+ * thread.
+ */
+bool examine(struct examined *x, snap_read_fn read, void *arg, int64_t now_unix_ms);
+
+enum verdict examine_verdict(const struct examined *x);
+
+/*
+ * How many items the start of a server with load=salvage would bring back now: those before the
+ * damage that are not due, none if all was to be flushed by now. With load=yes it is as many of
+ * a file that is whole, else none.
+ */
+uint64_t examine_salvage(const struct examined *x, int64_t now_unix_ms);
+
+#endif

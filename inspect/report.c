@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What was found in a file: see report.h.
+ */
+#include "inspect/report.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#include "ctl/show.h"
+
+/* Kinds of blocks, in the plural, and as names of JSON. */
+static const struct {
+    const char *text, *name;
+} kinds[EXAMINE_KINDS] = {
+    [SNAP_ITEMS] = {"of items", "items"},   [SNAP_VALUE] = {"of large values", "value"},
+    [SNAP_KEYS] = {"of keys", "keys"},      [SNAP_META] = {"of deadlines", "meta"},
+    [SNAP_FLUSH] = {"of flushes", "flush"}, [SNAP_PING] = {"of pings", "ping"},
+    [SNAP_END] = {"the end", "end"},        [EXAMINE_KINDS - 1] = {"not known", "other"},
+};
+
+static uint64_t all_blocks(const struct examined *x)
+{
+    uint64_t sum = 0;
+
+    for (unsigned i = 0; i < EXAMINE_KINDS; i++) {
+        sum += x->blocks[i];
+    }
+    return sum;
+}
+
+/* ---- words ------------------------------------------------------------------------------- */
+
+static void put_time(FILE *out, int64_t unix_ms)
+{
+    char text[40];
+    time_t s = (time_t)(unix_ms / 1000);
+    struct tm tm;
+
+    /* A file may say any number. */
+    if (unix_ms < 0 || gmtime_r(&s, &tm) == NULL ||
+        strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", &tm) == 0) {
+        fprintf(out, "at %" PRId64, unix_ms);
+    } else {
+        fputs(text, out);
+    }
+}
+
+static void put_bytes(FILE *out, const char *before, uint64_t bytes)
+{
+    char text[UNIT_TEXT_BYTES];
+
+    unit_short(text, UNIT_BYTES, (double)bytes);
+    fprintf(out, "%s%s", before, text);
+}
+
+static void put_made(FILE *out, const struct examined *x, int64_t now)
+{
+    char text[UNIT_TEXT_BYTES];
+
+    fputs("    made         ", out);
+    put_time(out, x->header.unix_ms);
+    if (now >= x->header.unix_ms && x->header.unix_ms >= 0) {
+        duration_text(text, (double)((now - x->header.unix_ms) / 1000));
+        fprintf(out, ", %s ago", text);
+    }
+    if (x->last_unix_ms > x->header.unix_ms) {
+        duration_text(text, ((double)x->last_unix_ms - (double)x->header.unix_ms) / 1000);
+        fprintf(out, ", within %s", text);
+    }
+    fputc('\n', out);
+}
+
+static void put_blocks(FILE *out, const struct examined *x)
+{
+    const char *before = ": ";
+
+    fprintf(out, "    blocks       %" PRIu64, all_blocks(x));
+    for (unsigned i = 0; i < EXAMINE_KINDS; i++) {
+        if (i == SNAP_END && x->blocks[i] == 1) {
+            fprintf(out, "%sthe end", before);
+        } else if (x->blocks[i] != 0) {
+            fprintf(out, "%s%" PRIu64 " %s", before, x->blocks[i], kinds[i].text);
+            before = ", ";
+        }
+    }
+    fputc('\n', out);
+}
+
+static void put_items(FILE *out, const struct examined *x)
+{
+    fprintf(out,
+            "    items        %" PRIu64 ": %" PRIu64 " expired by now, %" PRIu64
+            " without a deadline, %" PRIu64 " in parts\n",
+            x->items, x->expired, x->forever, x->in_parts);
+    if (x->cut != 0) {
+        fprintf(out,
+                "    left out     %" PRIu64
+                " large values that changed while they were saved\n",
+                x->cut);
+    }
+}
+
+static void put_sizes(FILE *out, const struct examined *x)
+{
+    put_bytes(out, "    bytes        ", x->bytes);
+    put_bytes(out, ": keys ", x->key_bytes);
+    put_bytes(out, ", values ", x->value_bytes);
+    if (x->packed == 0) {
+        fputs("\n    compression  none\n", out);
+    } else {
+        put_bytes(out, "\n    compression  zstd, ", x->raw_bytes);
+        put_bytes(out, " to ", x->stored_bytes);
+        fputc('\n', out);
+    }
+}
+
+static void put_content(FILE *out, const struct examined *x, int64_t now)
+{
+    fprintf(out, "    format       version %u, for readers from version %u on\n",
+            x->header.version, x->header.least);
+    put_made(out, x, now);
+    put_blocks(out, x);
+    put_items(out, x);
+    put_sizes(out, x);
+    if (x->flush_at != INT64_MAX) {
+        fprintf(out, "    flush        everything %s flushed ",
+                x->flush_at <= now ? "was to be" : "will be");
+        put_time(out, x->flush_at);
+        fputc('\n', out);
+    }
+}
+
+void report_text(FILE *out, const char *name, const struct examined *x, int64_t now,
+                 bool is_utf8)
+{
+    char text[SNAP_FAULT_TEXT_MAX];
+
+    show_text(out, span_str(name), is_utf8);
+    fprintf(out, ": %s\n",
+            x->fault.kind == SNAP_FINE ? "whole" : snap_fault_text(&x->fault, text));
+    if (x->fault.kind != SNAP_FINE && x->has_header) {
+        show_text(out, span_str(name), is_utf8);
+        fprintf(out, ": load=salvage brings back the %" PRIu64 " items before that\n",
+                examine_salvage(x, now));
+    }
+    if (x->has_header) {
+        put_content(out, x, now);
+    }
+}
+
+/* ---- JSON -------------------------------------------------------------------------------- */
+
+static void put_u64(struct json *j, const char *name, uint64_t v)
+{
+    json_name(j, name);
+    json_u64(j, v);
+}
+
+static void json_content(struct json *j, const struct examined *x, int64_t now)
+{
+    put_u64(j, "version", x->header.version);
+    put_u64(j, "least_reader", x->header.least);
+    json_name(j, "made_unix_ms");
+    json_i64(j, x->header.unix_ms);
+    json_name(j, "blocks");
+    json_begin(j, '{');
+    for (unsigned i = 0; i < EXAMINE_KINDS; i++) {
+        if (kinds[i].name != NULL) {
+            put_u64(j, kinds[i].name, x->blocks[i]);
+        }
+    }
+    json_end(j, '{');
+    put_u64(j, "items", x->items);
+    put_u64(j, "items_expired", x->expired);
+    put_u64(j, "items_without_deadline", x->forever);
+    put_u64(j, "items_in_parts", x->in_parts);
+    put_u64(j, "items_left_out", x->cut);
+    put_u64(j, "items_salvaged", examine_salvage(x, now));
+    put_u64(j, "bytes", x->bytes);
+    put_u64(j, "key_bytes", x->key_bytes);
+    put_u64(j, "value_bytes", x->value_bytes);
+    put_u64(j, "raw_bytes", x->raw_bytes);
+    put_u64(j, "stored_bytes", x->stored_bytes);
+    json_name(j, "compression");
+    json_text(j, span_str(x->packed != 0 ? "zstd" : "none"));
+    json_name(j, "flush_unix_ms");
+    if (x->flush_at == INT64_MAX) {
+        json_null(j);
+    } else {
+        json_i64(j, x->flush_at);
+    }
+}
+
+void report_json(struct json *j, const char *name, const struct examined *x, int64_t now)
+{
+    static const char *const words[] = {[VERDICT_WHOLE] = "whole",
+                                        [VERDICT_DAMAGED] = "damaged",
+                                        [VERDICT_OTHER] = "other",
+                                        [VERDICT_UNREADABLE] = "unreadable"};
+    char text[SNAP_FAULT_TEXT_MAX];
+
+    json_begin(j, '{');
+    json_name(j, "file");
+    json_text(j, span_str(name));
+    json_name(j, "verdict");
+    json_text(j, span_str(words[examine_verdict(x)]));
+    json_name(j, "fault");
+    if (x->fault.kind == SNAP_FINE) {
+        json_null(j);
+    } else {
+        json_text(j, span_str(snap_fault_text(&x->fault, text)));
+    }
+    if (snap_fault_is_of_block(&x->fault)) {
+        put_u64(j, "fault_block", x->fault.block);
+        put_u64(j, "fault_offset", x->fault.offset);
+    }
+    if (x->has_header) {
+        json_content(j, x, now);
+    }
+    json_end(j, '{');
+}

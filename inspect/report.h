@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What was found in a file, in words or as JSON. Context: any thread.
+ */
+#ifndef MAYFLY_INSPECT_REPORT_H
+#define MAYFLY_INSPECT_REPORT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "ctl/json.h"
+#include "inspect/examine.h"
+
+/*
+ * A line that says whether it is whole, or where it is not, then what is in it. The name is
+ * escaped for terminals.
+ */
+void report_text(FILE *out, const char *name, const struct examined *x, int64_t now_unix_ms,
+                 bool is_utf8);
+
+/* One object. */
+void report_json(struct json *j, const char *name, const struct examined *x,
+                 int64_t now_unix_ms);
+
+#endif

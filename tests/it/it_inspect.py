@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""mayfly-check: what it says of files that a server has saved, and what a server then makes of them. That each
+damaged byte is found is shown by tests/inspect/test_examine.c."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import mayfly                                                           # noqa: E402
+
+PROGRAM = os.path.join(mayfly.BUILD, "inspect", "mayfly-check")
+WHOLE, DAMAGED, USAGE, OTHER, UNREADABLE = 0, 1, 64, 65, 66
+KEYS = 20000
+
+
+def check(*args):
+    """Exit status, output, errors."""
+    done = subprocess.run([PROGRAM, *args], stdin=subprocess.DEVNULL, capture_output=True, check=False,
+                          timeout=mayfly.PATIENCE)
+    return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+
+class Folder:
+    def __enter__(self):
+        self.path = tempfile.mkdtemp(prefix="mayfly-check.")
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.path)
+
+    def put(self, name, data):
+        path = os.path.join(self.path, name)
+        with open(path, "wb") as f:
+            f.write(data)
+        return path
+
+    def daemon(self, *args):
+        return mayfly.Daemon("-t", "1", "-m", "64", "-o", "dir=" + self.path, *args, control=True)
+
+    def save(self):
+        """A snapshot of KEYS items, and its bytes."""
+        with self.daemon() as d, d.operator() as o:
+            for at in range(0, KEYS, 1000):
+                o.send(b"".join(b"ms key%d 20 T1000 q\r\nvaluevaluevaluevalue\r\n" % n
+                                for n in range(at, at + 1000)) + b"mn\r\n")
+                assert o.line() == b"MN"
+            o.set(b"large", b"x" * 600000)
+            assert o.ask(b"save") == b"OK"
+        path = os.path.join(self.path, "mayfly.snapshot")
+        with open(path, "rb") as f:
+            return path, f.read()
+
+
+def test_a_saved_file_is_whole():
+    with Folder() as f:
+        path, data = f.save()
+        status, out, err = check(path)
+        assert (status, err) == (WHOLE, ""), (status, err)
+        assert out.startswith(path + ": whole\n"), out
+        assert "items        20001: 0 expired by now, 1 without a deadline, 1 in parts" in out, out
+        status, out, err = check("--json", path)
+        (said,) = json.loads(out)
+        assert (status, err) == (WHOLE, ""), (status, err)
+        assert said["verdict"] == "whole" and said["items"] == KEYS + 1 and said["bytes"] == len(data), said
+        assert check("--quiet", path) == (WHOLE, "", "")
+
+
+def test_what_it_says_of_damage_is_what_a_start_salvages():
+    with Folder() as f:
+        path, data = f.save()
+        at = len(data) // 2
+        f.put("mayfly.snapshot", data[:at] + bytes([data[at] ^ 16]) + data[at + 1:])
+        status, out, _ = check(path)
+        first, second = out.split("\n")[:2]
+        assert status == DAMAGED and first.startswith(path + ": block "), out
+        assert first.endswith(": checksum differs"), first
+        assert "load=salvage brings back the" in second, second
+        (said,) = json.loads(check("-j", path)[1])
+        assert 0 < said["items_salvaged"] < KEYS, said
+        assert "block %d at %d: " % (said["fault_block"], said["fault_offset"]) in first, said
+        with f.daemon("-o", "load=salvage") as d, d.operator() as o:
+            assert int(o.stats(b"persistence")["rdb_last_load_keys_loaded"]) == said["items_salvaged"]
+
+
+def test_other_files_are_named():
+    with Folder() as f:
+        rdb = f.put("dump.rdb", b"REDIS0011\xfa\x09redis-ver\x057.0.1")
+        empty = f.put("empty", b"")
+        text = f.put("te\nxt", b"just a text\n")
+        assert check(rdb)[:2] == (OTHER, rdb + ": is a Redis RDB file\n")
+        assert check(empty)[:2] == (OTHER, empty + ": is empty\n")
+        assert check(text)[:2] == (OTHER, text.replace("\n", "\\n") + ": is not a snapshot of mayfly\n")
+        assert check(f.path)[:2] == (UNREADABLE, f.path + ": Is a directory\n")
+        gone = os.path.join(f.path, "gone")
+        assert check(gone)[:2] == (UNREADABLE, gone + ": No such file or directory\n")
+        status, out, _ = check(rdb, gone, empty)
+        assert status == UNREADABLE and len(out.splitlines()) == 3, out
+        said = json.loads(check("--json", rdb, gone)[1])
+        assert [one["verdict"] for one in said] == ["other", "unreadable"], said
+
+
+def test_the_command_line():
+    status, out, err = check("--help")
+    assert status == 0 and out.startswith("usage: mayfly-check ") and err == "", (status, err)
+    status, out, _ = check("--version")
+    assert status == 0 and out.startswith("mayfly-check "), out
+    status, out, err = check()
+    assert status == USAGE and out == "" and err.startswith("usage:"), err
+    assert check("--no-such")[0] == USAGE
+    with Folder() as f, open("/dev/full", "wb") as full:
+        path = f.put("empty", b"")
+        done = subprocess.run([PROGRAM, path], stdout=full, stderr=subprocess.PIPE, check=False,
+                              timeout=mayfly.PATIENCE)
+        assert done.returncode == 74 and b"cannot write" in done.stderr, done
+
+
+mayfly.main(globals())
