@@ -103,8 +103,8 @@ static bool is_by_shard(const struct counter_row *row)
            (row->shown & BY_SHARD) != 0;
 }
 
-/* The metric's name, and what its unit is as a part of the base unit. */
-static double name_counter(const struct counter_row *row, char base[NAME_MAX_BYTES])
+/* The metric of a name of statistics, and what its unit is as a part of the base unit. */
+static double name_metric(const char *name, char base[NAME_MAX_BYTES])
 {
     static const struct {
         const char *end;
@@ -112,15 +112,15 @@ static double name_counter(const struct counter_row *row, char base[NAME_MAX_BYT
     } times[] = {{"_us", 1e-6}, {"_ms", 1e-3}};
 
     for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
-        if (ends_with(row->name, times[i].end)) {
+        if (ends_with(name, times[i].end)) {
             snprintf(base, NAME_MAX_BYTES, "mayfly_%.*s_seconds",
-                     (int)(strlen(row->name) - strlen(times[i].end)), row->name);
+                     (int)(strlen(name) - strlen(times[i].end)), name);
             return times[i].scale;
         }
     }
     /* What is total in memcached's words is so in the suffix. */
     snprintf(base, NAME_MAX_BYTES, "mayfly_%s",
-             strncmp(row->name, "total_", 6) == 0 ? row->name + 6 : row->name);
+             strncmp(name, "total_", 6) == 0 ? name + 6 : name);
     return 1;
 }
 
@@ -147,7 +147,7 @@ static void put_counter(struct writer *w, const struct crew *crew, const struct 
 {
     const struct counter_row *row = &counter_rows[id];
     char base[NAME_MAX_BYTES];
-    double scale = name_counter(row, base);
+    double scale = name_metric(row->name, base);
 
     put_head(w, base, row->kind == CTR_KIND_GAUGE ? TYPE_GAUGE : TYPE_COUNTER, row->meaning);
     if (is_by_worker(row)) {
@@ -274,6 +274,26 @@ static void put_shards(struct writer *w, const struct crew *crew)
     mem_free(infos);
 }
 
+/* ---- the snapshot ------------------------------------------------------------------------ */
+
+static void put_persistence(struct writer *w, struct crew *crew)
+{
+    enum { NONE, GAUGE, COUNTER };
+    struct snapshots_info info;
+    const struct snapshots_info *i = &info;
+    char base[NAME_MAX_BYTES];
+    double scale;
+
+    snapshots_look(&crew->snapshots, &info);
+#define PERSISTENCE(name, unit, form, shown, kind, value, help)                                \
+    if (kind != NONE) {                                                                        \
+        scale = name_metric(name, base);                                                       \
+        put_head(w, base, kind == COUNTER ? TYPE_COUNTER : TYPE_GAUGE, help);                  \
+        put_sample(w, NULL, 0, (double)(value)*scale);                                         \
+    }
+#include "daemon/base/persistence.def"
+}
+
 /* ---- how long requests take -------------------------------------------------------------- */
 
 /* The bounds of buckets: powers of two, of nanoseconds, from 4 us to 4 s. */
@@ -352,7 +372,7 @@ enum metrics_format metrics_format_for(const char *accept)
     return METRICS_TEXT;
 }
 
-bool metrics_compose(const struct crew *crew, enum metrics_format format, struct buf *out)
+bool metrics_compose(struct crew *crew, enum metrics_format format, struct buf *out)
 {
     struct writer w = {.out = out, .format = format};
     struct sums sums;
@@ -365,6 +385,7 @@ bool metrics_compose(const struct crew *crew, enum metrics_format format, struct
         put_counter(&w, crew, &sums, (enum counter)id);
     }
     put_shards(&w, crew);
+    put_persistence(&w, crew);
     put_latencies(&w, crew);
     if (format == METRICS_OPEN) {
         w.is_short |= !buf_append(out, "# EOF\n", 6);

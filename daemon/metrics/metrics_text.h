@@ -27,6 +27,6 @@ enum metrics_format metrics_format_for(const char *accept);
  * Append all metrics. False when there is no memory; what was appended is of no use then.
  * Context: any thread, outside a shard, while workers run.
  */
-bool metrics_compose(const struct crew *crew, enum metrics_format format, struct buf *out);
+bool metrics_compose(struct crew *crew, enum metrics_format format, struct buf *out);
 
 #endif

@@ -585,3 +585,25 @@ void snapshots_look(struct snapshots *s, struct snapshots_info *info)
     info->load_expired = atomic_load(&s->load.expired);
     info->load_refused = atomic_load(&s->load.refused);
 }
+
+const char *snapshots_load_text(const struct snapshots_info *info)
+{
+    if (info->is_loading) {
+        return "loading";
+    }
+    switch (info->load) {
+    case SNAPSHOTS_NOT_LOADED:
+        return "none";
+    case SNAPSHOTS_NO_FILE:
+        return "no-file";
+    case SNAPSHOTS_LOADED:
+        return "ok";
+    case SNAPSHOTS_SALVAGED:
+        return "salvaged";
+    case SNAPSHOTS_BAD:
+        return "bad";
+    case SNAPSHOTS_TOO_OLD:
+        return "too-old";
+    }
+    unreachable();
+}

@@ -144,7 +144,10 @@ bool snapshots_cancel(struct snapshots *s);
  */
 bool snapshots_note_flush(struct snapshots *s);
 
-/* Context: any thread. */
+/* Context: any thread, as for the next. */
 void snapshots_look(struct snapshots *s, struct snapshots_info *info);
+
+/* What became of the file at the start, in a word. */
+const char *snapshots_load_text(const struct snapshots_info *info);
 
 #endif

@@ -223,6 +223,30 @@ def test_rules_are_valid():
     assert done.returncode == 0, done.stdout
 
 
+def test_the_snapshot_is_told_as_in_stats():
+    """Each figure of stats persistence that is a number, and whether saves succeed, which an alert asks."""
+    folder = tempfile.mkdtemp(prefix="mayfly-metrics.")
+    try:
+        with served("-o", "dir=" + folder, control=True) as (d, web), d.operator() as o:
+            o.set(b"k", b"v" * 1000)
+            assert o.ask(b"save") == b"OK"
+            shutil.rmtree(folder)
+            assert o.ask(b"save").startswith(b"SERVER_ERROR")
+            told, stats = samples(web.ask("/metrics")[2]), o.stats(b"persistence")
+            assert stats["rdb_last_bgsave_status"] == "err" and stats["rdb_save_failures"] == "1", stats
+            assert told["mayfly_rdb_last_bgsave_status"] == 0 and told["mayfly_rdb_enabled"] == 1, told
+            compared = 0
+            for name, value in stats.items():
+                scale, name = (1e-3, name[:-3] + "_seconds") if name.endswith("_ms") else (1, name)
+                for name in ("mayfly_" + name, "mayfly_" + name + "_total"):
+                    if name in told and re.fullmatch(r"[0-9]+", value):
+                        assert abs(told[name] - int(value) * scale) < 1e-9, (name, told[name], value)
+                        compared += 1
+            assert compared >= 15, told
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def names_of(text):
     return set(re.findall(r"\b(?:mayfly|process)_[a-z0-9_]+", text))
 

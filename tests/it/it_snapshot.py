@@ -309,7 +309,7 @@ def test_bad_files():
         bad = bytearray(good)
         bad[len(bad) // 2] ^= 1
         for data, text in ((bytes(bad), ": block "), (b"REDIS0011\xfa", "is a Redis RDB file"),
-                           (good[:-1], "the file ends here"), (b"", "is not a snapshot of mayfly")):
+                           (good[:-1], "the file ends here"), (b"", "is empty")):
             k.write(data)
             d = k.daemon("-o", "load=strict", wait=False)
             with d:

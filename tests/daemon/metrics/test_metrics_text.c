@@ -85,6 +85,15 @@ TEST(counters_are_told_in_base_units)
     ck_assert_double_eq(sample("mayfly_connections_total{worker=\"0\"}"), 0);
 }
 
+/* Those of the snapshot are those of `stats persistence`, also where there is none. */
+TEST(the_snapshot_is_told)
+{
+    ck_assert_double_eq(sample("mayfly_rdb_enabled"), 0);
+    ck_assert_double_eq(sample("mayfly_rdb_last_bgsave_status"), 1);
+    ck_assert_double_eq(sample("mayfly_rdb_last_bgsave_time_seconds"), 0);
+    ck_assert_double_eq(sample("mayfly_rdb_saves_total"), 0);
+}
+
 /* Prometheus takes a counter that falls for a restart. */
 TEST(a_reset_of_statistics_changes_nothing)
 {
