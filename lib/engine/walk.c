@@ -3,7 +3,9 @@
  * Walks: see walk.h. One goes over the index of each shard in turn, position by position
  * (table_walk_ahead()). The items of a position are shipped in the order of their hashes. So a
  * position that has more than the sink takes at once, or a large value, is left in the middle
- * and taken up there in a later section, although its items may have been moved meanwhile.
+ * and taken up there in a later section, although its items may have been moved meanwhile. If
+ * the index has shrunk by then, the position has items of others that were not visited yet, and
+ * is begun anew.
  *
  * Nothing moves slots, but some may be between two shards because a move found no room. What a
  * writer meets of them goes from one shard to the other, perhaps past the walk. So there is a
@@ -60,6 +62,7 @@ void walk_begin(struct walk *w, struct engine *e, const struct ship_ops *ops, vo
     w->shard = 0;
     w->cursor = 0;
     w->resume = 0;
+    w->positions = 0;
     w->is_second = false;
     ship_init(&w->ship, ops, arg);
     must(pthread_rwlock_rdlock(&e->moves) == 0);
@@ -220,11 +223,18 @@ static enum shipped walk_positions(struct walk *w, bool *is_over)
     /* What a flush hides is not shipped: it is carried out soon. */
     *is_over = now >= atomic_load_explicit(&s->flush_at, memory_order_acquire);
     for (unsigned i = 0; i < SLICE_POSITIONS && !*is_over && out == SHIP_DONE; i++) {
+        uint64_t positions;
         uint64_t next;
 
         p.from = w->resume;
         p.n = 0;
-        next = table_walk_ahead(&s->table, s->memory.arena.base, w->cursor, pick, &p);
+        next =
+            table_walk_ahead(&s->table, s->memory.arena.base, w->cursor, pick, &p, &positions);
+        if (w->resume != 0 && positions < w->positions) {
+            w->resume = 0;
+            continue;
+        }
+        w->positions = positions;
         out = ship_picks(w, &p, now);
         if (w->resume == 0) {
             w->cursor = next;

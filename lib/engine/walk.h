@@ -43,9 +43,10 @@ struct walk {
     enum walk_state state;
     /* where it is */
     uint32_t shard;
-    uint64_t cursor; /* of the shard's index */
-    uint64_t resume; /* of the position: what has a lower hash was shipped */
-    bool is_second;  /* second pass: see walk.c */
+    uint64_t cursor;    /* of the shard's index */
+    uint64_t resume;    /* of the position: what has a lower hash was shipped */
+    uint64_t positions; /* of the index, when the position was last looked at */
+    bool is_second;     /* second pass: see walk.c */
     /* what it began with */
     uint64_t flushes;
     /* [atomic] for whoever watches */

@@ -637,9 +637,9 @@ static void walk_part(const struct table *t, const char *base, struct array a, u
     } while ((cursor & (a.mask ^ small)) != 0);
 }
 
-/* One position; returns the next. */
+/* One position, of so many; returns the next. */
 static uint64_t walk_position(const struct table *t, const char *base, uint64_t cursor,
-                              const struct walker *w)
+                              const struct walker *w, uint64_t *positions)
 {
     const struct table_view *v = view_of(t);
     uint64_t small = v->mask;
@@ -651,6 +651,7 @@ static uint64_t walk_position(const struct table *t, const char *base, uint64_t 
         walk_part(t, base, array_old(v), small, cursor, w);
     }
     walk_part(t, base, array_new(v), small, cursor, w);
+    *positions = small + 1;
     return cursor_next(cursor, small);
 }
 
@@ -672,8 +673,9 @@ uint64_t table_walk(const struct table *t, const char *base, uint64_t cursor, ta
 {
     struct plain_walker plain = {fn, arg};
     struct walker w = {walk_plainly, &plain};
+    uint64_t positions;
 
-    return walk_position(t, base, cursor, &w);
+    return walk_position(t, base, cursor, &w, &positions);
 }
 
 /* How many positions before its turn a bucket is asked for, and then its items. */
@@ -698,7 +700,7 @@ static void prefetch_ahead(struct array a, const char *base, uint64_t cursor)
 }
 
 uint64_t table_walk_ahead(const struct table *t, const char *base, uint64_t cursor,
-                          table_walk_ahead_fn fn, void *arg)
+                          table_walk_ahead_fn fn, void *arg, uint64_t *positions)
 {
     const struct table_view *v = view_of(t);
     struct walker w = {fn, arg};
@@ -707,7 +709,7 @@ uint64_t table_walk_ahead(const struct table *t, const char *base, uint64_t curs
         prefetch_ahead(array_old(v), base, cursor);
     }
     prefetch_ahead(array_new(v), base, cursor);
-    return walk_position(t, base, cursor, &w);
+    return walk_position(t, base, cursor, &w, positions);
 }
 
 bool table_walk_passed(uint64_t cursor, uint64_t hash)

@@ -216,11 +216,13 @@ uint64_t table_walk(const struct table *t, const char *base, uint64_t cursor, ta
 
 /*
  * The same with the hash of each key, for a walk over all of the table: it asks for what the
- * next positions will need, so their cache misses overlap.
+ * next positions will need, so their cache misses overlap. *positions: how many there were.
+ * When it has become smaller since a position was left in the middle, that position has grown
+ * by others that the walk has not seen.
  */
 typedef void (*table_walk_ahead_fn)(void *arg, handle_t handle, uint64_t hash);
 uint64_t table_walk_ahead(const struct table *t, const char *base, uint64_t cursor,
-                          table_walk_ahead_fn fn, void *arg);
+                          table_walk_ahead_fn fn, void *arg, uint64_t *positions);
 
 /*
  * Has a walk that goes on at this cursor passed the position of a hash? What has that hash now

@@ -231,7 +231,14 @@ static void compare(void *arg, const struct shard *s, const struct item *it)
     struct copy *c = *place_of(m, span_of(item_key(it), it->key_len));
 
     if (c == NULL) {
-        stress_fail(world, 0, "%.*s is not in the mirror", it->key_len, item_key(it));
+        struct feed_info info;
+
+        feed_info(m->feed, &info);
+        stress_fail(world, 0,
+                    "%.*s of %u bytes, cas %" PRIu64 ", deadline %" PRId64
+                    " is not in the mirror (%" PRIu64 " left out)",
+                    it->key_len, item_key(it), it->value_len, it->cas, item_deadline(it),
+                    info.left_out);
     }
     value_copy(s, it, m->value);
     if (c->cas != it->cas || c->flags != it->client_flags || c->deadline != item_deadline(it) ||

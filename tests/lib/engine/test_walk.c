@@ -362,6 +362,61 @@ TEST(a_walk_misses_nothing_during_resizes)
     stop();
 }
 
+#define OTHERS 20000u
+
+static const char *other(unsigned i)
+{
+    return fixture_key("9999999999999999999", i);
+}
+
+static uint64_t index_mask(void)
+{
+    return atomic_load(&f.shard->table.view)->mask;
+}
+
+/* What made the index large goes. */
+static void shrink(void)
+{
+    const uint64_t mask = index_mask();
+
+    for (unsigned i = 0; i < OTHERS; i++) {
+        (void)fixture_delete(&f, other(i));
+    }
+    fixture_settle(&f);
+    ck_assert_uint_lt(index_mask(), mask);
+}
+
+/* A position that was left in the middle has become a part of a larger one. */
+TEST_LOOP(a_walk_misses_nothing_when_its_position_grows, 8)
+{
+    struct ship_ops some = ops;
+    int middles = 0;
+    struct walk w;
+
+    some.item = on_item_or_other;
+    start(1, 64 * MIB);
+    for (unsigned i = 0; i < OTHERS; i++) {
+        fixture_set(&f, other(i), 0);
+    }
+    for (unsigned i = 0; i < KEYS; i++) {
+        fixture_set(&f, key(i), 9000);
+    }
+    fixture_settle(&f);
+    walk_begin(&w, &f.engine, &some, &sink);
+    while (walk_slice(&w)) {
+        middles += w.resume != 0;
+        if (middles == _i + 1 && w.resume != 0) {
+            shrink();
+        }
+    }
+    walk_end(&w);
+    ck_assert_int_gt(middles, _i);
+    for (unsigned i = 0; i < KEYS; i++) {
+        check_copy(i);
+    }
+    stop();
+}
+
 TEST(a_sink_may_refuse)
 {
     struct walk w;

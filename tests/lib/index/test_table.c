@@ -570,6 +570,7 @@ TEST_LOOP(a_walk_knows_what_it_has_passed, 4)
 {
     struct world *w = world_create(rng_seed() + (uint64_t)_i, 0);
     struct met *m = mem_zalloc(sizeof(*m));
+    uint64_t positions;
     uint64_t cursor = 0;
 
     m->w = w;
@@ -577,12 +578,13 @@ TEST_LOOP(a_walk_knows_what_it_has_passed, 4)
         insert(w, key);
     }
     do {
-        cursor = table_walk_ahead(&w->t, w->base, cursor, on_met_ahead, m);
+        cursor = table_walk_ahead(&w->t, w->base, cursor, on_met_ahead, m, &positions);
         for (unsigned key = 0; key < KEYS && w->is_in[key] != 0; key++) {
             bool has_passed = cursor == 0 || table_walk_passed(cursor, key_hash(w, key));
 
             ck_quick(m->times[key] == has_passed);
         }
+        ck_assert_uint_eq(positions, atomic_load(&w->t.view)->mask + 1);
     } while (cursor != 0);
     mem_free(m);
     world_destroy(w);
@@ -593,6 +595,7 @@ TEST_LOOP(a_walk_misses_nothing_during_resizes, 4)
     uint64_t seed = rng_seed() + (uint64_t)_i * 1000;
     struct world *w = world_create(seed, 0);
     struct met *m = mem_zalloc(sizeof(*m));
+    uint64_t positions;
 
     printf("seed %llu\n", (unsigned long long)seed);
     m->w = w;
@@ -605,7 +608,7 @@ TEST_LOOP(a_walk_misses_nothing_during_resizes, 4)
 
         memset(m->times, 0, sizeof(m->times));
         do {
-            cursor = table_walk_ahead(&w->t, w->base, cursor, on_met_ahead, m);
+            cursor = table_walk_ahead(&w->t, w->base, cursor, on_met_ahead, m, &positions);
             for (unsigned key = 0; key < STABLE; key++) {
                 ck_quick(m->times[key] > 0 || cursor == 0 ||
                          !table_walk_passed(cursor, key_hash(w, key)));
