@@ -10,12 +10,14 @@
  *                 [--size BYTES[-BYTES] | --size skewed | --size trace[/N]]
  *                 [--keys N [--theta T (0: uniform)] --ops N | --tenants N < trace]
  *                 [--warmup N] [--set (stores only)] [--seed N]
- *     bench_aside --sim ITEMS [the same keys]
+ *     bench_aside --sim ITEMS | --sim-bytes BYTES [the same keys and sizes]
  *     bench_aside --footprint [the same keys and sizes]
  *
- * With --sim it plays the same requests to the caches of ideal.h instead, and with --footprint
- * it only counts the objects and the bytes of their keys and values. Tenants play the trace,
- * each with keys of its own, each beginning a part of it after the one before. The size of a
+ * With --sim it plays the same requests to the caches of ideal.h instead, which hold so many
+ * items, or, with --sim-bytes, items of so many bytes: key, value, and SIM_OVERHEAD. With
+ * --footprint it only counts the objects and the bytes of their keys and values. Tenants play
+ * the trace, each with keys of its own, each beginning a part of it after the one before. The
+ * size of a
  * value belongs to its key: spread evenly, by default; skewed: log-normal, half of them below
  * 223 bytes, from 31 to 4000; trace/N: the Nth part of what the trace says. A batch of
  * pipelined requests ends before a key that it has asked for. Prints one line of JSON. Exit
@@ -38,10 +40,13 @@
 #define KEY_BYTES 22u
 #define BATCH_MAX 256
 
+/* What an item takes beside its key and value, in an ideal cache: as much as in a good one. */
+#define SIM_OVERHEAD 48u
+
 static struct {
     int port, conns, pipeline;
     pid_t pid;
-    uint64_t keys, ops, warmup, seed, sim, tenants;
+    uint64_t keys, ops, warmup, seed, sim, sim_bytes, tenants;
     uint64_t size_low, size_high;
     uint64_t size_part; /* of the size in the trace; 0: not from there */
     double theta;
@@ -161,24 +166,43 @@ static void read_trace(void)
 
 /* ---- without a server -------------------------------------------------------------------- */
 
-static void simulate(void)
+/* One more than the highest number of a key. */
+static uint64_t key_count(void)
 {
-    struct ideal_ratios r = ideal_play(&(struct ideal){request, requests, opt.warmup, opt.sim});
-
-    printf("{\"requests\": %" PRIu64 ", \"lru\": %.4f, \"s3fifo_1\": %.4f, "
-           "\"s3fifo_2\": %.4f}\n",
-           requests, r.lru, r.s3fifo_1, r.s3fifo_2);
-}
-
-static void print_footprint(void)
-{
-    uint64_t keys = 0, objects = 0, bytes = 0;
-    uint8_t *seen;
+    uint64_t keys = 0;
 
     for (uint64_t i = 0; i < requests; i++) {
         keys = request[i] + 1 > keys ? request[i] + 1 : keys;
     }
-    seen = must_alloc(calloc(keys, 1));
+    return keys;
+}
+
+static void simulate(void)
+{
+    const uint64_t keys = key_count();
+    struct ideal in = {request, requests, opt.warmup, opt.sim, NULL};
+    uint32_t *size = NULL;
+    struct ideal_ratios r;
+
+    if (opt.sim_bytes != 0) {
+        in.room = opt.sim_bytes;
+        in.size = size = must_alloc(malloc(keys * sizeof(*size)));
+        for (uint64_t id = 0; id < keys; id++) {
+            size[id] = (uint32_t)(KEY_BYTES + size_of(id) + SIM_OVERHEAD);
+        }
+    }
+    r = ideal_play(&in);
+    printf("{\"requests\": %" PRIu64 ", \"min\": %.4f, \"lru\": %.4f, \"s3fifo_1\": %.4f, "
+           "\"s3fifo_2\": %.4f}\n",
+           requests, r.min, r.lru, r.s3fifo_1, r.s3fifo_2);
+    free(size);
+}
+
+static void print_footprint(void)
+{
+    uint64_t objects = 0, bytes = 0;
+    uint8_t *seen = must_alloc(calloc(key_count(), 1));
+
     for (uint64_t i = 0; i < requests; i++) {
         if (seen[request[i]] == 0) {
             seen[request[i]] = 1;
@@ -400,12 +424,12 @@ static void parse_sizes(const char *s)
 static void parse_options(int argc, char **argv)
 {
     static const struct option longs[] = {
-        {"port", 1, NULL, 'p'},  {"pid", 1, NULL, 'i'},    {"conns", 1, NULL, 'c'},
-        {"size", 1, NULL, 's'},  {"keys", 1, NULL, 'k'},   {"pipeline", 1, NULL, 'l'},
-        {"theta", 1, NULL, 'z'}, {"ops", 1, NULL, 'n'},    {"tenants", 1, NULL, 't'},
-        {"seed", 1, NULL, 'e'},  {"warmup", 1, NULL, 'u'}, {"set", 0, NULL, 'o'},
-        {"sim", 1, NULL, 'm'},   {"proto", 1, NULL, 'P'},  {"footprint", 0, NULL, 'f'},
-        {NULL, 0, NULL, 0}};
+        {"port", 1, NULL, 'p'},      {"pid", 1, NULL, 'i'},    {"conns", 1, NULL, 'c'},
+        {"size", 1, NULL, 's'},      {"keys", 1, NULL, 'k'},   {"pipeline", 1, NULL, 'l'},
+        {"theta", 1, NULL, 'z'},     {"ops", 1, NULL, 'n'},    {"tenants", 1, NULL, 't'},
+        {"seed", 1, NULL, 'e'},      {"warmup", 1, NULL, 'u'}, {"set", 0, NULL, 'o'},
+        {"sim", 1, NULL, 'm'},       {"proto", 1, NULL, 'P'},  {"footprint", 0, NULL, 'f'},
+        {"sim-bytes", 1, NULL, 'b'}, {NULL, 0, NULL, 0}};
     int c;
 
     while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
@@ -451,6 +475,9 @@ static void parse_options(int argc, char **argv)
         case 'm':
             opt.sim = n;
             break;
+        case 'b':
+            opt.sim_bytes = n;
+            break;
         case 'P':
             opt.is_resp = strcmp(optarg, "resp") == 0;
             break;
@@ -461,12 +488,13 @@ static void parse_options(int argc, char **argv)
             exit(2);
         }
     }
-    if ((opt.port > 0) + (opt.sim > 0) + opt.only_footprint != 1 ||
+    if ((opt.port > 0) + (opt.sim > 0) + (opt.sim_bytes > 0) + opt.only_footprint != 1 ||
         (opt.keys == 0) == (opt.tenants == 0) || (opt.size_part != 0 && opt.tenants == 0) ||
         opt.conns <= 0 || opt.pipeline <= 0 || opt.pipeline > BATCH_MAX || opt.size_low == 0 ||
         opt.size_high < opt.size_low) {
-        fprintf(stderr, "bench_aside: one of --port, --sim and --footprint, and of --keys and "
-                        "--tenants; see the source\n");
+        fprintf(stderr,
+                "bench_aside: one of --port, --sim, --sim-bytes and --footprint, and of "
+                "--keys and --tenants; see the source\n");
         exit(2);
     }
 }
@@ -483,7 +511,7 @@ int main(int argc, char **argv)
         errno = EINVAL;
         fail("no requests");
     }
-    if (opt.sim != 0) {
+    if (opt.sim != 0 || opt.sim_bytes != 0) {
         simulate();
     } else if (opt.only_footprint) {
         print_footprint();

@@ -39,7 +39,7 @@ class Failed(Exception):
 class Server(bench.Server):
     """A server of one worker and a limit."""
 
-    def __init__(self, name, path, folder, cpus, limit_mb=4096, policy="allkeys-lru"):
+    def __init__(self, name, path, folder, cpus, limit_mb=4096, policy=""):
         self.limit_mb, self.policy = limit_mb, policy
         self.is_resp = name in ("redis", "valkey")
         super().__init__(name, path, folder, 1, cpus)
@@ -49,10 +49,10 @@ class Server(bench.Server):
         if self.is_resp:
             return [self.path, "--port", str(self.port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
                     "--dir", self.folder, "--maxmemory", "%dmb" % self.limit_mb, "--maxmemory-policy",
-                    self.policy] + LAZY
+                    self.policy or "allkeys-lru"] + LAZY
         command = super().command()
         command[command.index("-m") + 1] = str(self.limit_mb)
-        return command
+        return command + (["-o", "maxmemory_policy=" + self.policy] if self.policy else [])
 
     def resident(self):
         with open("/proc/%d/statm" % self.process.pid) as f:
@@ -375,17 +375,39 @@ def trace_name(text):
     return os.path.basename(text.split(":")[0]).split(".gz")[0] if "/" in text or ".gz" in text else text
 
 
+def played(rig, server, options, data):
+    """Percent of hits."""
+    return 100 * rig.tool("bench_aside", server, options + ["--conns", 1, "--pipeline", 16], data)["hit_ratio"]
+
+
+def limit_of(rig, options, data, percent):
+    """MiB that are so much of the footprint."""
+    footprint = rig.tool("bench_aside", None, options + ["--footprint"], data)["bytes"]
+    return max(8, round(footprint * percent / 100 / 1048576))
+
+
 def hits(rig, name, case):
     """case: (trace, percent of the footprint). Redis takes the better of its LRU and its LFU."""
     data, options = trace_of(rig, case[0])
-    footprint = rig.tool("bench_aside", None, options + ["--footprint"], data)["bytes"]
-    limit = max(8, round(footprint * case[1] / 100 / 1048576))
+    limit = limit_of(rig, options, data, case[1])
     best, by_policy = None, {}
     for policy in ("allkeys-lru", "allkeys-lfu") if name in ("redis", "valkey") else ("",):
         with rig.server(name, limit_mb=limit, policy=policy) as server:
-            got = rig.tool("bench_aside", server, options + ["--conns", 1, "--pipeline", 16], data)
-            figures = {"hit_pct": got["hit_ratio"] * 100, "miss_pct": 100 - got["hit_ratio"] * 100, "limit_mb": limit,
-                       "rss_mb": server.resident() / 1048576}
+            hit_pct = played(rig, server, options, data)
+            figures = {"hit_pct": hit_pct, "miss_pct": 100 - hit_pct, "limit_mb": limit, "rss_mb": server.resident() / 1048576}
         by_policy.update({policy[-3:] + "_pct": figures["hit_pct"]} if policy else {})
         best = figures if best is None or figures["hit_pct"] > best["hit_pct"] else best
     return dict(best, **by_policy), 0, None
+
+
+def policies(rig, name, case):
+    """case: (trace, percent of the footprint). What can be had by an ideal cache, and by each policy."""
+    data, options = trace_of(rig, case[0])
+    limit = limit_of(rig, options, data, case[1])
+    ideal = rig.tool("bench_aside", None, options + ["--sim-bytes", limit * 1048576], data)
+    got = {"limit_mb": limit, "min_pct": ideal["min"] * 100, "ideal_lru_pct": ideal["lru"] * 100,
+           "s3fifo_pct": ideal["s3fifo_1"] * 100}
+    for policy in ("density", "allkeys-lru", "allkeys-lfu", "allkeys-random"):
+        with rig.server(name, limit_mb=limit, policy=policy) as server:
+            got[policy.split("-")[-1] + "_pct"] = played(rig, server, options, data)
+    return got, 0, None

@@ -23,7 +23,9 @@ FIGURES = {
     "early_median_ms": ("median, ms early", "%.1f"), "late_ms": ("latest, ms late", "%.1f"),
     "refused": ("refused", "%.0f"), "item_bytes": ("bytes an item", "%.1f"), "overhead_bytes": ("beyond key and value", "%.1f"),
     "hit_pct": ("hits, %", "%.2f"), "miss_pct": ("misses, %", "%.2f"), "limit_mb": ("limit, MiB", "%.0f"),
-    "rss_mb": ("resident at the end, MiB", "%.0f"),
+    "rss_mb": ("resident at the end, MiB", "%.0f"), "min_pct": ("ideal MIN", "%.2f"), "ideal_lru_pct": ("ideal LRU", "%.2f"),
+    "s3fifo_pct": ("ideal S3-FIFO", "%.2f"), "density_pct": ("density", "%.2f"), "lru_pct": ("allkeys-lru", "%.2f"),
+    "lfu_pct": ("allkeys-lfu", "%.2f"), "random_pct": ("allkeys-random", "%.2f"),
 }
 
 
@@ -33,11 +35,13 @@ TIMED = LATENCIES + ["cpu_ms", "set_us"]
 
 
 class Experiment:
-    """name, title, what a case is, columns, cases, fewer cases for --quick, bars, explanation."""
+    """name, title, what a case is, columns, cases, fewer cases for --quick, bars, explanation; the
+    servers that take part."""
 
-    def __init__(self, name, title, case_is, columns, cases, quick, bars, text):
+    def __init__(self, name, title, case_is, columns, cases, quick, bars, text, servers=SERVERS):
         self.name, self.title, self.case_is, self.columns = name, title, case_is, columns
         self.cases, self.quick, self.bars, self.text = cases, quick, bars, text
+        self.servers = servers
 
 
 class Bar:
@@ -103,6 +107,13 @@ def mean_of(values):
 def gain(kind):
     """The mean over one kind of traces."""
     return lambda medians: mean_of([g for case, g in gains_of(medians).items() if is_made(case) == (kind == "made")])
+
+
+def misses_to_lru(kind):
+    """The mean over one kind of traces."""
+    return lambda medians: mean_of([(100 - m["mayflyd"]["density_pct"]) / (100 - m["mayflyd"]["ideal_lru_pct"])
+                                    for case, m in medians.items()
+                                    if "mayflyd" in m and is_made(case) == (kind == "made")])
 
 
 def behind(medians):
@@ -189,6 +200,17 @@ EXPERIMENTS = [
         "and so are those that BENCH_TRACES named: orm-night long (700 000 requests), arc-oltp, cloudphysics-io and sprite. "
         "The others are made: zipf by Zipf's law with that exponent, scans with scans of keys that never come back, "
         "loops with a loop through half of the keys."),
+    Experiment(
+        "policies", "Hit ratios of the policies", "trace, size of the cache", [
+            "limit_mb", "min_pct", "ideal_lru_pct", "s3fifo_pct", "density_pct", "lru_pct", "lfu_pct", "random_pct"],
+        ["%s %d %%" % (t, p) for t in TRACES for p in (10, 30)], ["web12 10 %"],
+        [Bar("misses of density to those of the ideal LRU, mean of the recorded", misses_to_lru("recorded"), .93),
+         Bar("the same of the made", misses_to_lru("made"), .93)],
+        "The same requests, simulated and live, in percent of hits. *Ideal* caches are simulated: what they hold takes "
+        "its key, its value and 48 bytes, and nothing else. MIN knows what is to come. The others are mayflyd with that "
+        "maxmemory_policy, and all that it takes beside the items comes out of the same limit. noeviction keeps what came "
+        "first. Here no key has a deadline; where all have one, the volatile policies choose as those of all keys do.",
+        ["mayflyd"]),
 ]
 BY_NAME = {e.name: e for e in EXPERIMENTS}
 

@@ -120,6 +120,20 @@ def test_a_trace_hits_what_was_there():
         check_aside(d.port, "text")
 
 
+def test_a_trace_is_played_to_ideal_caches():
+    requests = trace_lines(4000)
+    data, keys = b"".join(requests), len(set(requests))
+    def ideal(*options):
+        return tool("bench_aside", None, "--tenants", 1, "--size", 100, *options, data=data)
+    few = ideal("--sim", 100)
+    assert few == ideal("--sim-bytes", 100 * (22 + 100 + 48)) == ideal("--sim-bytes", 101 * (22 + 100 + 48) - 1)
+    assert 0 < few["lru"] < few["min"] and few["s3fifo_1"] < few["min"] and few["s3fifo_2"] < few["min"], few
+    for caches in (ideal("--sim", keys), ideal("--sim-bytes", keys * 170)):
+        assert {caches[c] for c in ("min", "lru", "s3fifo_1", "s3fifo_2")} == {round(1 - keys / 4000, 4)}, caches
+    none = ideal("--sim-bytes", 169)        # not one of them has room
+    assert {none[c] for c in ("min", "lru", "s3fifo_1", "s3fifo_2")} == {0}, none
+
+
 def test_a_trace_is_played_to_redis():
     with Redis() as server:
         check_aside(server.port, "resp")
