@@ -186,6 +186,11 @@ static int check_snapshot(const struct settings *s)
             "dbfilename: a name in the folder dir, without / and not beginning with a dot\n");
         return EX_USAGE;
     }
+    if (s->load_async && s->load == LOAD_STRICT) {
+        option_say("load_async serves before it knows whether the file is whole: not with "
+                   "load=strict\n");
+        return EX_USAGE;
+    }
     if (!pack_is_there() && s->rdbcompression != 0) {
         option_say("This server is not built with zstd (rdbcompression)\n");
         return EX_USAGE;

@@ -62,6 +62,9 @@ static void tell_status(struct server *s)
     if (snapshot.is_saving) {
         snprintf(saving, sizeof(saving), ", saved %" PRIu64 " of %" PRIu64, snapshot.items,
                  snapshot.items_total);
+    } else if (snapshot.is_loading) {
+        snprintf(saving, sizeof(saving), ", loaded %" PRIu64 " of %" PRIu64,
+                 snapshot.load_items, snapshot.load_total);
     }
     snprintf(text, sizeof(text),
              "serving %u connections, %" PRIu64 " items, %s of %s in use%s%s", conns,

@@ -35,6 +35,8 @@
 #define TELL_MS  500
 #define RULES_MS 1000
 
+#define LINE_MAX_BYTES 128
+
 static int64_t mono_ms(void)
 {
     return clock_mono_us() / 1000;
@@ -252,6 +254,10 @@ static enum snapshots_load judge(struct snapshots *s, enum load_end end)
                    atomic_load(&s->load.refused));
         return SNAPSHOTS_LOADED;
     }
+    if (end == LOAD_FLUSHED) {
+        log_notice("snapshot, everything was flushed while %s was loaded", s->path);
+        return SNAPSHOTS_FLUSHED;
+    }
     if (end == LOAD_STOPPED) {
         log_notice("snapshot, loading was given up after %" PRIu64 " items", items);
         return SNAPSHOTS_NOT_LOADED;
@@ -276,10 +282,6 @@ static void load_now(struct snapshots *s)
     enum snapshots_load load;
     enum load_end end;
 
-    s->load.engine = s->engine;
-    s->load.file = &s->file;
-    s->load.threads = s->settings->threads;
-    s->load.marks_stale = s->settings->load_stale;
     end = load_run(&s->load);
     load_close(&s->file);
     load = judge(s, end);
@@ -311,12 +313,17 @@ static void *run(void *arg)
         log_debug("snapshot, cannot be nice (%s)", strerror(errno));
     }
     rcu_register();
-    if (s->file.fd >= 0) {
+    if (s->file.fd >= 0 && !s->load.is_beside) {
         load_now(s);
     }
     pthread_mutex_lock(&s->mutex);
     s->is_set_up = true;
     pthread_cond_broadcast(&s->loaded);
+    if (s->load.is_beside) {
+        pthread_mutex_unlock(&s->mutex);
+        load_now(s);
+        pthread_mutex_lock(&s->mutex);
+    }
     while (!s->is_stopping) {
         if (!s->is_abandoned && (s->wants_save || is_due(s))) {
             save_now(s);
@@ -328,6 +335,10 @@ static void *run(void *arg)
     }
     if (s->saves_at_end && s->is_incomplete) {
         log_notice("snapshot, not saved: the file was not loaded to its end");
+        if (s->load.is_beside) {
+            /* Keys of it that were deleted since would come back. */
+            keep_as_bad(s);
+        }
     } else if (s->saves_at_end) {
         save_now(s);
     }
@@ -421,17 +432,39 @@ static void init_locks(struct snapshots *s)
     pthread_condattr_destroy(&by_monotonic);
 }
 
+static void put_loading(const struct snapshots *s, char line[LINE_MAX_BYTES])
+{
+    snprintf(line, LINE_MAX_BYTES, "loading a snapshot: %" PRIu64 " of %" PRIu64 " items",
+             atomic_load(&s->load.items), s->file.header.items);
+}
+
 /* Wait until it is loaded. Under the mutex. */
 static void wait_loaded(struct snapshots *s, bool (*tell)(const char *line))
 {
-    char line[128];
+    char line[LINE_MAX_BYTES];
 
     while (!s->is_set_up) {
         wait_for(s, &s->loaded, TELL_MS);
-        snprintf(line, sizeof(line), "loading a snapshot: %" PRIu64 " of %" PRIu64 " items",
-                 atomic_load(&s->load.items), s->file.header.items);
+        put_loading(s, line);
         if (s->is_loading && tell(line)) {
             atomic_store(&s->load.is_to_stop, true);
+        }
+    }
+}
+
+/* What the load has to know; whether it runs beside requests is decided here. */
+static void prepare_load(struct snapshots *s)
+{
+    s->is_loading = s->file.fd >= 0;
+    s->load.engine = s->engine;
+    s->load.file = &s->file;
+    s->load.threads = s->settings->threads;
+    s->load.marks_stale = s->settings->load_stale;
+    if (s->is_loading && s->settings->load_async) {
+        if (load_beside(&s->load)) {
+            s->load.threads = 1; /* requests go first */
+        } else {
+            log_notice("snapshot, no memory to load it beside requests: loads it first");
         }
     }
 }
@@ -455,10 +488,13 @@ int snapshots_start(struct snapshots *s, struct engine *engine, bool (*tell)(con
     s->save.after_naming = after_naming;
     s->save.arg = s;
     s->began_ms = mono_ms();
-    s->is_loading = s->file.fd >= 0;
+    prepare_load(s);
     init_locks(s);
     if (pthread_create(&s->thread, NULL, run, s) != 0) {
         log_error("snapshot, cannot start its thread");
+        if (s->load.is_beside) {
+            guarding_end(engine, &s->load.guard);
+        }
         return EX_OSERR;
     }
     s->is_running = true;
@@ -489,23 +525,31 @@ void snapshots_abandon(struct snapshots *s)
 
 void snapshots_stop(struct snapshots *s, bool saves, bool (*tell)(const char *line))
 {
-    char line[128];
+    char line[LINE_MAX_BYTES];
 
     must_be_main();
-    load_close(&s->file);
     if (!s->is_running) {
+        load_close(&s->file);
         return;
     }
     snapshots_abandon(s);
     pthread_mutex_lock(&s->mutex);
     s->saves_at_end = saves;
     s->is_stopping = true;
+    if (!saves) {
+        atomic_store(&s->load.is_to_stop, true);
+    } /* otherwise what is to be saved is loaded to its end first */
     pthread_cond_signal(&s->wake);
     while (!s->is_done) {
         wait_for(s, &s->loaded, TELL_MS);
-        snprintf(line, sizeof(line), "saving a snapshot: %" PRIu64 " of %" PRIu64 " items",
-                 atomic_load(&s->save.items), atomic_load(&s->save.items_total));
+        if (s->is_loading) {
+            put_loading(s, line);
+        } else {
+            snprintf(line, sizeof(line), "saving a snapshot: %" PRIu64 " of %" PRIu64 " items",
+                     atomic_load(&s->save.items), atomic_load(&s->save.items_total));
+        }
         if (!s->is_done && tell(line)) {
+            atomic_store(&s->load.is_to_stop, true);
             save_stop(&s->save);
         }
     }
@@ -584,6 +628,8 @@ void snapshots_look(struct snapshots *s, struct snapshots_info *info)
     info->load_items = atomic_load(&s->load.items);
     info->load_expired = atomic_load(&s->load.expired);
     info->load_refused = atomic_load(&s->load.refused);
+    info->load_gone = atomic_load(&s->load.guard.turned);
+    info->load_total = info->is_loading ? s->file.header.items : 0;
 }
 
 const char *snapshots_load_text(const struct snapshots_info *info)
@@ -604,6 +650,8 @@ const char *snapshots_load_text(const struct snapshots_info *info)
         return "bad";
     case SNAPSHOTS_TOO_OLD:
         return "too-old";
+    case SNAPSHOTS_FLUSHED:
+        return "flushed";
     }
     unreachable();
 }

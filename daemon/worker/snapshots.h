@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The snapshot of the data in a file: loaded when the server starts, saved while it runs
- * and when it stops. A thread of its own does all of it (lib/snapshot/), and nobody waits
- * for it but who asks to. Without `dir` there is no thread, and nothing is kept.
+ * The snapshot of the data in a file: loaded when the server starts (before it serves, or
+ * beside requests), saved while it runs and when it stops. A thread of its own does all of it
+ * (lib/snapshot/), and nobody waits for it but who asks to. Without `dir` there is no thread,
+ * and nothing is kept.
  *
  * What was flushed must not come back. So a flush command removes the file before it is
  * answered, and what is being written then begins anew: see snapshots_note_flush().
@@ -40,6 +41,7 @@ enum snapshots_load {
     SNAPSHOTS_SALVAGED, /* what stood before the damage */
     SNAPSHOTS_BAD,      /* nothing was taken; it is kept as .bad */
     SNAPSHOTS_TOO_OLD,
+    SNAPSHOTS_FLUSHED, /* beside requests: everything was flushed before it was loaded */
 };
 
 /* A look at it, for statistics. */
@@ -54,6 +56,8 @@ struct snapshots_info {
     uint64_t changes;                  /* since the last good one began */
     enum snapshots_load load;
     uint64_t load_items, load_expired, load_refused, load_ms;
+    uint64_t load_gone;  /* not loaded, because the key has gone meanwhile */
+    uint64_t load_total; /* about how many the file has, while it is loaded */
 };
 
 struct snapshots {
@@ -101,9 +105,10 @@ struct snapshots {
 uint64_t snapshots_open(struct snapshots *s, struct settings *settings, int *status);
 
 /*
- * Make the thread, and wait until the file is loaded. tell is called now and then
- * meanwhile, with a line for the service manager; it returns true to stop loading. Returns
- * 0 or an exit status. Context: main, the engine runs, nobody uses it yet.
+ * Make the thread, and wait until the file is loaded; with load_async it is loaded after this
+ * returns, beside requests. tell is called now and then meanwhile, with a line for the service
+ * manager; it returns true to stop loading. Returns 0 or an exit status. Context: main, the
+ * engine runs, nobody uses it yet.
  */
 int snapshots_start(struct snapshots *s, struct engine *engine, bool (*tell)(const char *line));
 

@@ -93,7 +93,8 @@ struct engine {
     pthread_mutex_t streams_lock; /* only shards are entered while it is held */
     uint32_t streams;             /* under streams_lock: that there are */
     struct changes_bell bell;
-    pthread_rwlock_t moves; /* walks read, who moves slots writes; nothing else is held */
+    _Atomic bool is_guarded; /* see guarding.h */
+    pthread_rwlock_t moves;  /* walks read, who moves slots writes; nothing else is held */
     /* [rcu] */
     struct router router;
 };

@@ -11,6 +11,15 @@ static bool stands_still(const struct visit *v, const struct store_over *over)
     return v->item == over->item && item_deadline(v->item) == over->deadline;
 }
 
+/* Is it an older item, whose key went meanwhile? Also if what has expired is held. */
+static bool is_turned_away(const struct visit *v)
+{
+    struct guard *g = v->to->guard;
+
+    return MF_UNLIKELY(g != NULL) && guard_is_loader() &&
+           (guard_turns_away(g, v->hash) || v->was_due);
+}
+
 enum outcome store_judge_mode(const struct visit *v, const struct store *st)
 {
     shard_must_be_entered(v->to);
@@ -18,7 +27,7 @@ enum outcome store_judge_mode(const struct visit *v, const struct store *st)
     case STORE_SET:
         return OUT_STORED;
     case STORE_ADD:
-        return v->is_live ? OUT_NOT_STORED : OUT_STORED;
+        return v->is_live || is_turned_away(v) ? OUT_NOT_STORED : OUT_STORED;
     case STORE_REPLACE:
         return v->is_live ? OUT_STORED : OUT_NOT_STORED;
     case STORE_APPEND:

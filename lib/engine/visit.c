@@ -118,6 +118,14 @@ void visit_expire(struct visit *v)
     v->was_due = true;
 }
 
+void visit_note_miss(struct visit *v)
+{
+    shard_must_be_entered(v->owner);
+    if (!guard_is_loader()) {
+        guard_note(v->owner->guard, v->hash);
+    }
+}
+
 bool visit_find_moving(struct visit *v)
 {
     bool is_found = visit_find_in(v, v->from);

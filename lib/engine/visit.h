@@ -99,6 +99,9 @@ static inline void visit_leave(struct visit *v)
 /* What was found is past its deadline: unlink it, unless such are held. Context: in shard. */
 void visit_expire(struct visit *v);
 
+/* A writer has not found the key: nor may it who loads older items. Context: in shard. */
+void visit_note_miss(struct visit *v);
+
 /* visit_find() in one shard. */
 static MF_INLINE bool visit_find_in(struct visit *v, struct shard *s)
 {
@@ -107,6 +110,9 @@ static MF_INLINE bool visit_find_in(struct visit *v, struct shard *s)
     v->is_live = v->slot != NULL;
     if (!v->is_live) {
         v->item = NULL;
+        if (MF_UNLIKELY(s->guard != NULL)) {
+            visit_note_miss(v);
+        }
         return false;
     }
     v->item = shard_item(s, atomic_load_explicit(v->slot, memory_order_relaxed));

@@ -216,6 +216,9 @@ static void carry_out(struct shard *s, msec_t now, struct generation **out,
     if (s->changes != NULL) {
         changes_put_flush(s->changes, CHANGE_FLUSH, s->flush_done, 0);
     }
+    if (s->guard != NULL) {
+        atomic_store_explicit(&s->guard->is_void, true, memory_order_release);
+    }
 }
 
 void shard_flush(struct shard *s, msec_t now)

@@ -248,6 +248,9 @@ static inline void unlink_item(struct shard *s, uint64_t hash, _Atomic handle_t 
     table_remove(&s->table, hash, slot);
     if (is_gone) {
         shard_note_change(s, CHANGE_DROP, shard_item(s, h));
+        if (MF_UNLIKELY(s->guard != NULL)) {
+            guard_note(s->guard, hash);
+        }
     }
     ctr_add(&s->counters, CTR_curr_items, -(uint64_t)1);
     count_death(s, reason, forget(s, h, reason));

@@ -4,6 +4,7 @@
  *
  *     shard      the struct, its lock, making and releasing it
  *     changes    what becomes of keys, as records for whoever keeps a copy
+ *     guard      which keys a load beside requests must not bring back
  *     keyspace   items: linking, unlinking, expiring and evicting them, their deadlines
  *     owner      what the shard's memory asks of the shard
  *     expire     active expiry: slices of the cycle
@@ -35,6 +36,7 @@
 #include "lib/index/table.h"
 #include "lib/memory/memory.h"
 #include "lib/shard/changes.h"
+#include "lib/shard/guard.h"
 #include "lib/shard/shard_group.h"
 
 struct shard {
@@ -45,6 +47,7 @@ struct shard {
     uint64_t seed;
 
     struct changes *changes; /* [lock] records of changes; NULL: nobody reads any */
+    struct guard *guard;     /* [lock] of a load beside requests; NULL: there is none */
     /* [atomic] read with every request, so it stands where nothing is written */
     _Atomic msec_t flush_at; /* everything here is flushed from then on; MSEC_NEVER */
 

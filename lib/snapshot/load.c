@@ -166,7 +166,7 @@ static void keep_up(struct loader *l)
 {
     struct engine *e = l->load->engine;
 
-    if (pthread_mutex_trylock(&l->load->upkeep) != 0) {
+    if (l->load->is_beside || pthread_mutex_trylock(&l->load->upkeep) != 0) {
         return;
     }
     for (uint32_t i = 0; i < e->shard_count; i++) {
@@ -177,13 +177,19 @@ static void keep_up(struct loader *l)
     pthread_mutex_unlock(&l->load->upkeep);
 }
 
+static bool is_stopped(const struct loader *l)
+{
+    return atomic_load_explicit(&l->load->is_to_stop, memory_order_relaxed) ||
+           (l->load->is_beside &&
+            atomic_load_explicit(&l->load->guard.is_void, memory_order_relaxed));
+}
+
 /* Wait for the reclaimer. False: it has been long enough. Context: outside a section. */
 static bool wait_for_room(struct loader *l, unsigned *waits)
 {
     const struct timespec ms = {.tv_nsec = 1000 * 1000};
 
-    if (++*waits > WAIT_MAX_MS ||
-        atomic_load_explicit(&l->load->is_to_stop, memory_order_relaxed)) {
+    if (++*waits > WAIT_MAX_MS || is_stopped(l)) {
         return false;
     }
     grace_ask(reclaim_grace(l->load->engine->reclaimer), GRACE_HURRY);
@@ -258,11 +264,6 @@ static void store_batch(struct loader *l)
     l->n = 0;
 }
 
-static bool is_stopped(const struct loader *l)
-{
-    return atomic_load_explicit(&l->load->is_to_stop, memory_order_relaxed);
-}
-
 static bool on_item(void *arg, const struct snap_block *b, const struct snap_item *it)
 {
     struct loader *l = arg;
@@ -286,10 +287,37 @@ static void on_block(void *arg, const struct snap_block *b)
     count(&l->load->bytes, SNAP_BLOCK_BYTES + b->stored);
 }
 
+/* What the file says of flushes: one that has come since, or is to come. */
+static void flush(struct load *load, int64_t at_unix_ms, int64_t to_unix_ms)
+{
+    struct engine *e = load->engine;
+    msec_t now = clock_now(&e->clock);
+    msec_t at;
+
+    if (__builtin_sub_overflow(at_unix_ms, to_unix_ms, &at)) {
+        at = now;
+    }
+    if (at <= now) {
+        atomic_store_explicit(&load->items, 0, memory_order_relaxed);
+    }
+    engine_flush(e, at, now, false);
+    if (at <= now && load->is_beside) {
+        atomic_store_explicit(&load->guard.is_void, true, memory_order_relaxed);
+    }
+}
+
+/*
+ * It stands before all items, so beside requests it happens at once, and what is stored until
+ * then goes with what is loaded.
+ */
 static bool on_flush(void *arg, int64_t at_unix_ms)
 {
     struct loader *l = arg;
 
+    if (l->load->is_beside) {
+        flush(l->load, at_unix_ms, l->to_unix_ms);
+        return !is_stopped(l);
+    }
     l->flush_at = at_unix_ms < l->flush_at ? at_unix_ms : l->flush_at;
     return true;
 }
@@ -423,8 +451,11 @@ static void work(struct loader *l)
 
 static void *run_thread(void *arg)
 {
+    struct loader *l = arg;
+
     rcu_register();
-    work(arg);
+    guard_set_loader(l->load->is_beside);
+    work(l);
     rcu_unregister();
     return NULL;
 }
@@ -454,23 +485,20 @@ static void raise_cas(struct engine *e, uint64_t past)
     }
 }
 
-/* What the file says of flushes: one that has come since, or is to come. */
-static void flush(struct load *load, int64_t at_unix_ms, int64_t to_unix_ms)
+bool load_beside(struct load *load)
 {
     struct engine *e = load->engine;
-    msec_t now = clock_now(&e->clock);
-    msec_t at;
 
-    if (__builtin_sub_overflow(at_unix_ms, to_unix_ms, &at)) {
-        at = now;
+    if (guarding_begin(e, &load->guard, load->file->header.items) != GUARDING_ON) {
+        return false;
     }
-    if (at <= now) {
-        atomic_store_explicit(&load->items, 0, memory_order_relaxed);
-    }
-    engine_flush(e, at, now, false);
+    load->is_beside = true;
+    /* No life of this data has drawn 65 million values a second. */
+    raise_cas(e, (uint64_t)clock_unix_ms(&e->clock) << 16);
+    return true;
 }
 
-enum load_end load_run(struct load *load)
+static enum load_end load_all(struct load *load)
 {
     unsigned wanted = load->threads < THREADS_MAX ? load->threads : THREADS_MAX;
     struct loader *all = mem_alloc(THREADS_MAX * sizeof(*all));
@@ -503,7 +531,9 @@ enum load_end load_run(struct load *load)
             break;
         }
     }
+    guard_set_loader(load->is_beside);
     work(&all[0]);
+    guard_set_loader(false);
     for (unsigned i = 0; i < n; i++) {
         if (i != 0) {
             pthread_join(all[i].thread, NULL);
@@ -512,14 +542,29 @@ enum load_end load_run(struct load *load)
         cas_max = all[i].cas_max > cas_max ? all[i].cas_max : cas_max;
         snap_opener_fini(&all[i].opener);
     }
-    raise_cas(load->engine, cas_max);
+    if (!load->is_beside) {
+        raise_cas(load->engine, cas_max);
+    }
     if (flush_at != INT64_MAX) {
         flush(load, flush_at, all[0].to_unix_ms);
     }
     load->fault = scan.fault;
     end = scan.is_whole ? LOAD_DONE : scan.fault.kind != SNAP_FINE ? LOAD_BAD : LOAD_STOPPED;
+    if (load->is_beside && atomic_load_explicit(&load->guard.is_void, memory_order_relaxed)) {
+        end = LOAD_FLUSHED;
+    }
     scan_fini(&scan);
     pthread_mutex_destroy(&load->upkeep);
     mem_free(all);
+    return end;
+}
+
+enum load_end load_run(struct load *load)
+{
+    enum load_end end = load_all(load);
+
+    if (load->is_beside) {
+        guarding_end(load->engine, &load->guard);
+    }
     return end;
 }

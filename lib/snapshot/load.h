@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Loading a file into an engine that nobody uses yet: by several threads, block by block.
- * What is due by now is not loaded. A key that is there already stays as it is.
+ * Loading a file into an engine, by several threads, block by block: one that nobody uses yet,
+ * or beside requests. What is due by now is not loaded. A key that is there already stays as it
+ * is; beside requests, one that was deleted, has expired, was evicted or flushed stays away.
  */
 #ifndef MAYFLY_LIB_SNAPSHOT_LOAD_H
 #define MAYFLY_LIB_SNAPSHOT_LOAD_H
@@ -12,6 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "lib/engine/guarding.h"
 #include "lib/snapshot/fault.h"
 #include "lib/snapshot/format.h"
 
@@ -41,6 +43,7 @@ enum load_end {
     LOAD_DONE,
     LOAD_BAD,       /* load.fault; what was loaded before it is there */
     LOAD_STOPPED,   /* as is_to_stop has asked */
+    LOAD_FLUSHED,   /* beside requests: everything was flushed meanwhile; nothing is there */
     LOAD_NO_MEMORY, /* no memory for the work itself */
 };
 
@@ -50,6 +53,8 @@ struct load {
     struct load_file *file; /* [borrowed] */
     unsigned threads;       /* the caller's is one of them */
     bool marks_stale;       /* all items are loaded as stale: whoever gets one may renew it */
+    bool is_beside;         /* requests run meanwhile: set by load_beside() */
+    struct guard guard;     /* if is_beside; .turned: not loaded as they went meanwhile */
     /* [atomic] for whoever watches */
     _Atomic uint64_t bytes;   /* of the file, done */
     _Atomic uint64_t items;   /* loaded */
@@ -63,8 +68,17 @@ struct load {
 };
 
 /*
+ * What follows is loaded beside requests. It is called before the first of them: what is
+ * deleted from then on is noted, and cas values are drawn that are higher than any in the file.
+ * False: no memory, or there is another such load. Else load_run() is due. Context: any thread,
+ * outside a section.
+ */
+bool load_beside(struct load *l);
+
+/*
  * Load. A flush that the file says was to come comes, or has come. Context: a registered
- * thread, outside a section; no other thread writes to the engine.
+ * thread, outside a section; unless load_beside() was called, no other thread writes to the
+ * engine.
  */
 enum load_end load_run(struct load *l);
 

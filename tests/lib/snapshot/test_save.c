@@ -215,6 +215,88 @@ TEST_LOOP(a_flush_to_come_is_saved, 2)
     fixture_stop(&f);
 }
 
+/* ---- loaded beside requests -------------------------------------------------------------- */
+
+TEST_LOOP(what_was_deleted_meanwhile_is_not_loaded, 2)
+{
+    struct load l = {.threads = _i == 0 ? 1 : 3};
+    struct load_file file;
+    struct fixture f;
+    uint64_t cas;
+
+    start(&f, 2, 64);
+    for (unsigned i = 0; i < 3000; i++) {
+        fixture_set(&f, fixture_key("k", i), 100);
+    }
+    fixture_set(&f, "large", 400000);
+    fixture_set(&f, "gone", 400000);
+    save_well(&f);
+    cas = fixture_get(&f, "k7").cas;
+    fixture_stop(&f);
+    start(&f, 2, 64);
+    ck_assert(load_open(&file, path));
+    l.engine = &f.engine;
+    l.file = &file;
+    ck_assert(load_beside(&l));
+    for (unsigned i = 0; i < 1000; i++) {
+        ck_assert_int_eq(fixture_delete(&f, fixture_key("k", i * 3)), OUT_NOT_FOUND);
+    }
+    ck_assert_int_eq(fixture_delete(&f, "gone"), OUT_NOT_FOUND);
+    fixture_set(&f, "k1", 50);
+    ck_assert_uint_gt(fixture_get(&f, "k1").cas, UINT64_C(1) << 40);
+    ck_assert_int_eq(load_run(&l), LOAD_DONE);
+    load_close(&file);
+    for (unsigned i = 0; i < 3000; i++) {
+        ck_assert(i % 3 != 0 || !fixture_has(&f, fixture_key("k", i)));
+    }
+    ck_assert(!fixture_has(&f, "gone"));
+    fixture_check(&f, "large", 400000);
+    fixture_check(&f, "k1", 50);
+    ck_assert_uint_ge(l.guard.turned, 1001);
+    ck_assert_uint_eq(l.items + l.guard.turned, 3001); /* k1 was there */
+    ck_assert_uint_gt(l.items, 1900);
+    ck_assert_uint_eq(fixture_get(&f, "k7").cas, cas);
+    /* The guard is gone: another load may come. */
+    ck_assert(!f.engine.is_guarded);
+    fixture_stop(&f);
+}
+
+TEST_LOOP(a_flush_ends_a_load_beside_requests, 3)
+{
+    struct load l = {.threads = 2};
+    struct load_file file;
+    struct fixture f;
+
+    start(&f, 2, 64);
+    for (unsigned i = 0; i < 3000; i++) {
+        fixture_set(&f, fixture_key("k", i), 100);
+    }
+    if (_i == 2) {
+        fixture_flush(&f, fixture_now(&f) + 50000);
+    }
+    save_well(&f);
+    fixture_stop(&f);
+    start(&f, 2, 64);
+    ck_assert(load_open(&file, path));
+    l.engine = &f.engine;
+    l.file = &file;
+    ck_assert(load_beside(&l));
+    if (_i == 0) {
+        fixture_flush(&f, fixture_now(&f));
+    } else if (_i == 1) {
+        fixture_flush(&f, fixture_now(&f) + 10);
+        clock_advance(&f.engine.clock, 20);
+    } else {
+        clock_advance(&f.engine.clock, 60000); /* that of the file has come */
+    }
+    ck_assert_int_eq(load_run(&l), LOAD_FLUSHED);
+    load_close(&file);
+    for (unsigned i = 0; i < 3000; i++) {
+        ck_assert(!fixture_has(&f, fixture_key("k", i)));
+    }
+    fixture_stop(&f);
+}
+
 /* ---- while it is used -------------------------------------------------------------------- */
 
 struct meddler {

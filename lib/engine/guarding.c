@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Loading older items into an engine that is used: see guarding.h.
+ */
+#include "lib/engine/guarding.h"
+
+#include "lib/base/context.h"
+#include "lib/engine/engine.h"
+#include "lib/shard/shard.h"
+
+static void give(struct engine *e, struct guard *g)
+{
+    for (uint32_t i = 0; i < e->shard_count; i++) {
+        shard_enter(e->shards[i]);
+        e->shards[i]->guard = g;
+        shard_leave(e->shards[i]);
+    }
+}
+
+enum guarding guarding_begin(struct engine *e, struct guard *g, uint64_t items)
+{
+    bool is_taken = false;
+
+    must_not_be_reading();
+    if (!atomic_compare_exchange_strong(&e->is_guarded, &is_taken, true)) {
+        return GUARDING_BUSY;
+    }
+    if (!guard_init(g, items)) {
+        atomic_store(&e->is_guarded, false);
+        return GUARDING_NO_MEMORY;
+    }
+    give(e, g);
+    return GUARDING_ON;
+}
+
+void guarding_end(struct engine *e, struct guard *g)
+{
+    must_not_be_reading();
+    give(e, NULL);
+    guard_fini(g); /* who notes is in a shard */
+    atomic_store(&e->is_guarded, false);
+}

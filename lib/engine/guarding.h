@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Loading older items into an engine that is used: what was deleted, has expired, was evicted
+ * or flushed since the load began does not come back (lib/shard/guard.h).
+ *
+ *     guarding_begin()
+ *     guard_set_loader(true)    in each thread that loads
+ *     engine_store() as STORE_ADD, with the cas drawn
+ *     guarding_end()
+ */
+#ifndef MAYFLY_LIB_ENGINE_GUARDING_H
+#define MAYFLY_LIB_ENGINE_GUARDING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/shard/guard.h"
+
+struct engine;
+
+enum guarding {
+    GUARDING_ON,
+    GUARDING_BUSY, /* another load is under way */
+    GUARDING_NO_MEMORY,
+};
+
+/*
+ * Give all shards this guard, made for about so many items: from when this returns every
+ * delete is noted. Unless it is on, nothing is to be released. Context: any thread, outside a
+ * shard.
+ */
+enum guarding guarding_begin(struct engine *e, struct guard *g, uint64_t items);
+
+/* Take it away, and release it. Context: as above. */
+void guarding_end(struct engine *e, struct guard *g);
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What must not come back while older items are loaded beside requests. As long as shards have
+ * a guard, each key that is unlinked, whatever the reason, and each that a writer looked for in
+ * vain, is noted in it; a loader then does not store such a key. A flush voids the whole load.
+ *
+ * It is a Bloom filter: it forgets no key, and takes a few others for noted ones, which are not
+ * loaded. So a cache misses more than it has to, but has nothing that was deleted.
+ *
+ * All shards of an engine have the same guard, as keys may change their shard. Its bits are
+ * set and read under the lock of the key's shard.
+ */
+#ifndef MAYFLY_LIB_SHARD_GUARD_H
+#define MAYFLY_LIB_SHARD_GUARD_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct guard {
+    _Atomic uint64_t *words; /* owned */
+    unsigned line_log;       /* [const] 2^line_log lines of 64 bytes */
+    _Atomic bool is_void;    /* everything was flushed: nothing may be loaded any more */
+    _Atomic uint64_t noted;  /* so often was a key noted */
+    _Atomic uint64_t turned; /* items that were not stored because of it */
+};
+
+/*
+ * One that serves a load of about so many items: a byte for each, within bounds. False: no
+ * memory. Context: any thread.
+ */
+bool guard_init(struct guard *g, uint64_t items);
+void guard_fini(struct guard *g);
+
+/*
+ * From now on what this thread stores is older than what is there: an add of a noted key does
+ * not store, and its own misses are not noted. Context: any thread, outside a shard.
+ */
+void guard_set_loader(bool is_loader);
+
+/* Is the calling thread one? Context: any thread. */
+bool guard_is_loader(void);
+
+/* Note a key. Context: in the shard of the key. */
+void guard_note(struct guard *g, uint64_t hash);
+
+/* Was it noted, or is the load void? Then count that. Context: in the shard of the key. */
+bool guard_turns_away(struct guard *g, uint64_t hash);
+
+#endif

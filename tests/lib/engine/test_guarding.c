@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * guarding, guard: a loader beside requests brings back nothing that went meanwhile, whichever
+ * way it went, and everything else.
+ */
+#include "lib/engine/guarding.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+#include "lib/base/mem.h"
+#include "lib/base/rcu.h"
+#include "tests/common/unit.h"
+#include "tests/lib/fixture.h"
+
+static struct fixture f;
+static struct guard guard;
+
+static void begin(void)
+{
+    struct engine_config cfg;
+
+    fixture_config(&cfg);
+    cfg.shards = 2;
+    fixture_start(&f, &cfg);
+    ck_assert_int_eq(guarding_begin(&f.engine, &guard, 1000), GUARDING_ON);
+}
+
+static void end(void)
+{
+    guarding_end(&f.engine, &guard);
+    fixture_stop(&f);
+}
+
+TEST_FIXTURE(begin, end)
+
+/* Store an older item, of so many bytes. True: it was stored. */
+static bool load(const char *key, size_t len)
+{
+    char *value = mem_zalloc(len + 1);
+    struct put p = {.mode = STORE_ADD, .key = key, .ptr = value, .len = len};
+    enum outcome out;
+
+    guard_set_loader(true);
+    out = fixture_store(&f, &p, NULL);
+    guard_set_loader(false);
+    mem_free(value);
+    ck_assert(out == OUT_STORED || out == OUT_NOT_STORED);
+    return out == OUT_STORED;
+}
+
+static enum outcome put(const char *key, enum store_mode mode)
+{
+    struct put p = {.mode = mode, .key = key, .ptr = "new", .len = 3, .cas = 1};
+
+    return fixture_store(&f, &p, NULL);
+}
+
+TEST(what_nobody_touched_is_loaded)
+{
+    for (unsigned i = 0; i < 1000; i++) {
+        ck_assert(load(fixture_key("k", i), 10));
+    }
+    ck_assert(load("large", 300000));
+    ck_assert(!load("large", 300000)); /* it is there */
+    ck_assert_uint_eq(guard.turned, 0);
+    ck_assert_uint_eq(guard.noted, 0); /* a loader's own misses are none */
+}
+
+TEST(what_is_there_stays)
+{
+    ck_assert_int_eq(put("k", STORE_SET), OUT_STORED);
+    ck_assert(!load("k", 10));
+    ck_assert_uint_eq(fixture_get(&f, "k").len, 3);
+}
+
+/* Each way in which a key goes, or is looked for in vain by who would change it. */
+static void delete_absent(void)
+{
+    ck_assert_int_eq(fixture_delete(&f, "k"), OUT_NOT_FOUND);
+}
+
+static void delete_loaded(void)
+{
+    ck_assert(load("k", 10));
+    ck_assert_int_eq(fixture_delete(&f, "k"), OUT_DELETED);
+}
+
+static void delete_new(void)
+{
+    ck_assert_int_eq(put("k", STORE_SET), OUT_STORED);
+    ck_assert_int_eq(fixture_delete(&f, "k"), OUT_DELETED);
+}
+
+static void replace_absent(void)
+{
+    ck_assert_int_eq(put("k", STORE_REPLACE), OUT_NOT_STORED);
+}
+
+static void append_absent(void)
+{
+    ck_assert_int_eq(put("k", STORE_APPEND), OUT_NOT_STORED);
+}
+
+static void cas_absent(void)
+{
+    ck_assert_int_eq(put("k", STORE_CAS), OUT_NOT_FOUND);
+}
+
+static void incr_absent(void)
+{
+    uint64_t n;
+
+    ck_assert_int_eq(fixture_arith(&f, "k", false, 1, &n), OUT_NOT_FOUND);
+}
+
+static void touch_absent(void)
+{
+    ck_assert_int_eq(fixture_touch(&f, "k", fixture_now(&f) + 100), OUT_NOT_FOUND);
+}
+
+static void mark_absent(void)
+{
+    const struct erase d = {.marks_stale = true};
+
+    ck_assert_int_eq(fixture_erase(&f, "k", &d), OUT_NOT_FOUND);
+}
+
+static void touch_away(void)
+{
+    ck_assert(load("k", 10));
+    ck_assert_int_eq(fixture_touch(&f, "k", fixture_now(&f)), OUT_TOUCHED);
+}
+
+static void expire_by_sampler(void)
+{
+    fixture_set_until(&f, "k", 10, fixture_now(&f) + 100);
+    clock_advance(&f.engine.clock, 1000);
+    fixture_expire(&f);
+}
+
+static void expire_unseen(void)
+{
+    fixture_set_until(&f, "k", 10, fixture_now(&f) + 100);
+    clock_advance(&f.engine.clock, 1000);
+}
+
+static void expire_held(void)
+{
+    fixture_set_until(&f, "k", 10, fixture_now(&f) + 100);
+    engine_hold_expired(&f.engine, fixture_now(&f) + 60000);
+    clock_advance(&f.engine.clock, 1000);
+}
+
+static void evict(void)
+{
+    fixture_set(&f, "k", 10);
+    for (unsigned i = 0; fixture_has(&f, "k"); i++) {
+        fixture_set(&f, fixture_key("other", i), 5000);
+    }
+}
+
+static void (*const ways[])(void) = {
+    delete_absent, delete_loaded, delete_new,        replace_absent, append_absent,
+    cas_absent,    incr_absent,   touch_absent,      mark_absent,    touch_away,
+    evict,         expire_unseen, expire_by_sampler, expire_held,
+};
+
+TEST_LOOP(what_went_does_not_come_back, 2 * sizeof(ways) / sizeof(ways[0]))
+{
+    ways[_i / 2]();
+    ck_assert(!load("k", _i % 2 == 0 ? 10 : 300000));
+    ck_assert(!fixture_has(&f, "k"));
+    /* It is nothing to who stores something new. */
+    ck_assert_int_eq(put("k", STORE_ADD), OUT_STORED);
+}
+
+TEST_LOOP(a_flush_voids_the_load, 3)
+{
+    ck_assert(load("a", 10));
+    fixture_flush(&f, fixture_now(&f) + (_i == 2 ? 500 : 0));
+    if (_i == 1) {
+        ck_assert_int_eq(put("new", STORE_SET), OUT_STORED);
+    } else if (_i == 2) {
+        ck_assert(load("b", 10));
+        clock_advance(&f.engine.clock, 500);
+    }
+    ck_assert(!load("c", 10) || !load("c2", 10)); /* each shard carries it out when it is met */
+    for (unsigned i = 0; i < 100; i++) {
+        (void)load(fixture_key("k", i), 10);
+    }
+    ck_assert(guard.is_void);
+    for (unsigned i = 0; i < 100; i++) {
+        ck_assert(!fixture_has(&f, fixture_key("k", i)));
+    }
+    ck_assert(!fixture_has(&f, "a") && !fixture_has(&f, "b") && !fixture_has(&f, "c"));
+}
+
+TEST(few_others_are_turned_away)
+{
+    unsigned lost = 0;
+
+    for (unsigned i = 0; i < 10000; i++) {
+        ck_assert_int_eq(fixture_delete(&f, fixture_key("gone", i)), OUT_NOT_FOUND);
+    }
+    for (unsigned i = 0; i < 10000; i++) {
+        ck_assert(!load(fixture_key("gone", i), 1));
+    }
+    for (unsigned i = 0; i < 10000; i++) {
+        lost += !load(fixture_key("other", i), 1);
+    }
+    ck_assert_uint_lt(lost, 200);
+}
+
+TEST(one_load_at_a_time)
+{
+    struct guard other;
+
+    ck_assert_int_eq(guarding_begin(&f.engine, &other, 1000), GUARDING_BUSY);
+    ck_assert_int_eq(fixture_delete(&f, "k"), OUT_NOT_FOUND);
+    guarding_end(&f.engine, &guard);
+    ck_assert_int_eq(fixture_delete(&f, "k2"), OUT_NOT_FOUND);
+    ck_assert_int_eq(guarding_begin(&f.engine, &guard, 1), GUARDING_ON);
+    ck_assert(load("k", 10)); /* that was another load */
+}
+
+/* ---- two threads ------------------------------------------------------------------------- */
+
+#define KEYS 2000u
+
+static void *delete_all(void *arg)
+{
+    rcu_register();
+    for (unsigned i = 0; i < KEYS; i++) {
+        char key[16];
+
+        snprintf(key, sizeof(key), "k%u", i);
+        (void)fixture_delete(&f, key);
+    }
+    rcu_unregister();
+    return arg;
+}
+
+TEST(deletes_beside_a_load_win)
+{
+    pthread_t thread;
+
+    ck_assert_int_eq(pthread_create(&thread, NULL, delete_all, NULL), 0);
+    for (unsigned i = 0; i < KEYS; i++) {
+        (void)load(fixture_key("k", KEYS - 1 - i), 1);
+    }
+    pthread_join(thread, NULL);
+    for (unsigned i = 0; i < KEYS; i++) {
+        ck_assert(!fixture_has(&f, fixture_key("k", i)));
+    }
+}
