@@ -541,7 +541,7 @@ void udp_each(struct worker *w, stats_socket_fn fn, void *arg)
             .listen_addr = "",
             .tag = "",
             .state = "conn_read",
-            .last_cmd = CLOCK_FIRST_MS,
+            .last_cmd = w->engine->started,
         };
 
         fn(arg, &shown);

@@ -221,7 +221,7 @@ static void read_process(const struct crew *crew, struct process_figures *p)
 
     memset(p, 0, sizeof(*p));
     p->start_s = (double)clock_unix_ms(&e->clock) / 1e3 -
-                 (double)(clock_now(&e->clock) - CLOCK_FIRST_MS) / 1e3;
+                 (double)(clock_now(&e->clock) - e->started) / 1e3;
     if (getrusage(RUSAGE_SELF, &usage) == 0) {
         p->cpu_s = seconds_of(&usage.ru_utime) + seconds_of(&usage.ru_stime);
     }
@@ -281,6 +281,7 @@ static void put_persistence(struct writer *w, struct crew *crew)
     enum { NONE, GAUGE, COUNTER };
     struct snapshots_info info;
     const struct snapshots_info *i = &info;
+    const struct attach *a = &crew->attach;
     char base[NAME_MAX_BYTES];
     double scale;
 

@@ -684,7 +684,7 @@ void listeners_each(const struct crew *crew, stats_socket_fn fn, void *arg)
             .listen_addr = "",
             .tag = list->items[i].origin.tag,
             .state = "conn_listening",
-            .last_cmd = CLOCK_FIRST_MS,
+            .last_cmd = crew->engine.started,
         };
 
         fn(arg, &shown);

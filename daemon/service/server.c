@@ -29,6 +29,7 @@
 #include "daemon/service/host.h"
 #include "daemon/service/landlock.h"
 #include "daemon/service/listener.h"
+#include "daemon/service/memory_file.h"
 #include "daemon/service/notify.h"
 #include "daemon/service/privs.h"
 #include "daemon/service/reconfigure.h"
@@ -136,7 +137,9 @@ static void on_signal(uv_signal_t *handle, int number)
         reconfigure_reload(s);
         break;
     case SIGUSR1:
-        begin_stop(s, CREW_STOP_GRACEFUL);
+        /* With -e this is how memcached is stopped by those who start it again at once. */
+        begin_stop(s,
+                   s->crew.settings->memory_file != NULL ? CREW_STOP_SOON : CREW_STOP_GRACEFUL);
         break;
     default:
         if (s->stopping == CREW_STOP_SOON) {
@@ -246,6 +249,10 @@ static int start_engine(struct server *s)
     cfg.seed = hash_random_seed();
     cfg.observer = watch_on_engine_event;
     cfg.options = &set->engine;
+    if (set->memory_file != NULL) {
+        cfg.attach = &s->crew.attach;
+        cfg.shards_max = set->threads;
+    }
     if (status == 0) {
         status = server_check_threads(set);
     }
@@ -254,8 +261,13 @@ static int start_engine(struct server *s)
     }
     err = engine_start(&s->crew.engine, &cfg);
     if (err != MF_OK) {
-        log_error("server, cannot start the engine (%s)", mf_strerror(err));
+        log_error("server, cannot start the engine (%s)",
+                  s->crew.attach.why[0] != '\0' ? s->crew.attach.why : mf_strerror(err));
         return EX_OSERR;
+    }
+    memory_file_tell(s);
+    if (cfg.attach != NULL && cfg.attach->state == ATTACH_WARM) {
+        snapshots_pass_over(&s->crew.snapshots);
     }
     if (engine_items_hint(&s->crew.engine) < cfg.items_hint) {
         log_notice("server, sizes the index for %" PRIu64
@@ -386,6 +398,7 @@ static void take_down(struct server *s)
     if (s->step >= STEP_ENGINE) {
         engine_stop(&s->crew.engine);
     }
+    memory_file_close(s);
     if (s->step >= STEP_PIDFILE) {
         privs_remove_pidfile(s->crew.settings);
     }
@@ -457,6 +470,9 @@ static int open_and_drop(struct server *s)
         status = access_load(&s->crew.access, s->crew.settings);
     }
     if (status == 0) {
+        status = memory_file_open(s);
+    }
+    if (status == 0) {
         listeners_check_rules(s);
         landlock_confine(s->crew.settings);
     }
@@ -489,6 +505,22 @@ static void tell_start(struct server *s)
                set->dir != NULL ? s->crew.snapshots.path : "nothing is kept on disk");
 }
 
+static void tell_ready(const struct server *s)
+{
+    const struct attach *a = &s->crew.attach;
+    char status[128];
+
+    if (s->crew.settings->memory_file == NULL) {
+        notify_ready("serving");
+    } else if (a->state == ATTACH_WARM) {
+        snprintf(status, sizeof(status), "serving, with %" PRIu64 " items that were there",
+                 a->items);
+        notify_ready(status);
+    } else {
+        notify_ready("serving, began empty");
+    }
+}
+
 static int begin_serving(struct server *s)
 {
     int err = listeners_accept(s);
@@ -511,7 +543,7 @@ static int begin_serving(struct server *s)
     }
     privs_ready(s->crew.settings);
     s->is_started = true;
-    notify_ready("serving");
+    tell_ready(s);
     tell_start(s);
     return 0;
 }
@@ -523,6 +555,7 @@ int server_start(struct server *s, struct settings *settings)
 
     context_set_thread(THREAD_MAIN, NULL, NULL);
     memset(s, 0, sizeof(*s));
+    s->crew.attach.fd = -1;
     s->crew.settings = settings;
     s->crew.duties = &conn_duties;
     s->crew.stats = &s->stats;

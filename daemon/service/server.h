@@ -5,8 +5,9 @@
  * daemon/service/ is the top folder below main.c: start and stop (server.[ch]), accepting
  * (listener.[ch]), options and files that are read and written while it runs
  * (reconfigure.[ch]), certificates that are loaded again (renewal.[ch]), the process and its
- * privileges (privs*.[ch], filter*.[ch], landlock.[ch]), the machine (host.[ch]), the service
- * manager (notify.[ch], vigil.[ch]). It hands the folders
+ * privileges (privs*.[ch], filter*.[ch], landlock.[ch]), the file that items are in
+ * (memory_file.[ch]), the machine (host.[ch]), the service manager (notify.[ch], vigil.[ch]).
+ * It hands the folders
  * below what they need from above: conn_duties to the workers, stats_sources to statistics. It
  * may include every folder of daemon/, and lib.
  */

@@ -41,7 +41,7 @@ static uint64_t get_pid(const struct general *g)
 
 static uint64_t get_uptime(const struct general *g)
 {
-    return (uint64_t)(g->now - CLOCK_FIRST_MS) / 1000;
+    return (uint64_t)(g->now - g->crew->engine.started) / 1000;
 }
 
 static uint64_t get_time(const struct general *g)

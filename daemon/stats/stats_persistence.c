@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * `stats persistence`: the snapshot, saved and loaded.
+ * `stats persistence`: the snapshot, saved and loaded, and items in a file.
  */
 #include "daemon/stats/stats_general.h"
 
@@ -15,6 +15,7 @@ void stats_persistence(struct worker *w, struct stats_out *o)
 {
     struct snapshots_info info;
     const struct snapshots_info *i = &info;
+    const struct attach *a = &w->crew->attach;
 
     must_be_worker(w);
     snapshots_look(&w->crew->snapshots, &info);

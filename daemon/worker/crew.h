@@ -33,6 +33,7 @@
 #include "daemon/worker/worker.h"
 #include "lib/base/buf.h"
 #include "lib/base/counters.h"
+#include "lib/engine/attach.h"
 #include "lib/engine/engine.h"
 
 struct stats_shared;
@@ -151,6 +152,7 @@ struct crew {
     struct watch watch;
     struct slowlog slowlog;
     struct snapshots snapshots; /* its functions are for any thread */
+    struct attach attach;       /* with memory_file: [const] while the workers run */
 
     /* any thread posts, main takes; fn of the two messages is the server's */
     struct mailbox main_mailbox;

@@ -419,6 +419,15 @@ uint64_t snapshots_open(struct snapshots *s, struct settings *settings, int *sta
     return 0;
 }
 
+void snapshots_pass_over(struct snapshots *s)
+{
+    must_be_main();
+    if (s->file.fd >= 0) {
+        load_close(&s->file);
+        log_notice("snapshot, %s is not loaded: the items are there (memory_file)", s->path);
+    }
+}
+
 static void init_locks(struct snapshots *s)
 {
     pthread_condattr_t by_monotonic;

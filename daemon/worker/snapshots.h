@@ -105,6 +105,12 @@ struct snapshots {
 uint64_t snapshots_open(struct snapshots *s, struct settings *settings, int *status);
 
 /*
+ * The items are there already: what was found is not loaded. Context: main, after
+ * snapshots_open().
+ */
+void snapshots_pass_over(struct snapshots *s);
+
+/*
  * Make the thread, and wait until the file is loaded; with load_async it is loaded after this
  * returns, beside requests. tell is called now and then meanwhile, with a line for the service
  * manager; it returns true to stop loading. Returns 0 or an exit status. Context: main, the

@@ -51,6 +51,28 @@ void clock_init(struct clock *c)
     atomic_init(&c->is_frozen, false);
 }
 
+void clock_init_at(struct clock *c, int64_t zero_ns)
+{
+    int64_t since_ns;
+
+    clock_init(c);
+    since_ns = c->start_ns - zero_ns - CLOCK_FIRST_MS * NS_PER_MS;
+    c->start_ns -= since_ns;
+    c->start_unix_ms -= since_ns / NS_PER_MS;
+}
+
+int64_t clock_zero_ns(const struct clock *c)
+{
+    int64_t start_ns = is_frozen(c) ? read_ns(CLOCK_BOOTTIME) : c->start_ns;
+
+    return start_ns - (CLOCK_FIRST_MS + offset_ms(c)) * NS_PER_MS;
+}
+
+int64_t clock_boot_ns(void)
+{
+    return read_ns(CLOCK_BOOTTIME);
+}
+
 msec_t clock_now(const struct clock *c)
 {
     int64_t now = CLOCK_FIRST_MS + offset_ms(c);

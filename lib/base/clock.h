@@ -31,6 +31,17 @@ struct clock {
 /* Start a clock; its first value is CLOCK_FIRST_MS. Context: before start. */
 void clock_init(struct clock *c);
 
+/*
+ * Start a clock that goes on with the time of another, of an earlier process: it reads 0 at
+ * this value of CLOCK_BOOTTIME, which clock_zero_ns() has told of the other, in nanoseconds; it
+ * may be negative. Context: before start.
+ */
+void clock_init_at(struct clock *c, int64_t zero_ns);
+int64_t clock_zero_ns(const struct clock *c);
+
+/* CLOCK_BOOTTIME in nanoseconds. Context: any thread. */
+int64_t clock_boot_ns(void);
+
 /* The first value is not 0, so that "two seconds ago" is never negative. */
 #define CLOCK_FIRST_MS 2000
 

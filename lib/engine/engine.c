@@ -8,6 +8,7 @@
 
 #include "lib/base/check.h"
 #include "lib/base/context.h"
+#include "lib/engine/attach.h"
 #include "lib/memory/chains.h"
 #include "lib/memory/cursor.h"
 #include "lib/memory/room.h"
@@ -50,6 +51,11 @@ uint32_t engine_shards_for(uint32_t threads, uint64_t limit_bytes)
 uint32_t engine_shards_least(uint64_t limit_bytes)
 {
     return (uint32_t)((limit_bytes + ARENA_RANGE_MAX - 1) / ARENA_RANGE_MAX);
+}
+
+bool engine_limit_fits(uint64_t limit_bytes, uint32_t shards, uint64_t range_bytes)
+{
+    return limit_bytes / shards >= SHARD_MIN_BYTES && limit_bytes / shards <= range_bytes;
 }
 
 /*
@@ -144,13 +150,15 @@ static void release_all(struct engine *e)
 static void fill_group(struct engine *e)
 {
     const struct engine_config *c = &e->config;
+    const struct attach *a = c->attach;
 
     e->group = (struct shard_group){.shards = e->shards,
                                     .count = c->shards,
                                     .seed = c->seed,
                                     .items_hint = c->items_hint,
                                     .limit_bytes = c->limit_bytes,
-                                    .range_bytes = range_for(c),
+                                    .range_bytes = a != NULL ? attach_range(a) : range_for(c),
+                                    .regions = a != NULL ? a->region : NULL,
                                     .is_in_cores = c->is_in_cores,
                                     .clock = &e->clock,
                                     .budget = &e->budget,
@@ -161,14 +169,27 @@ static void fill_group(struct engine *e)
     atomic_init(&e->group.cas_next, 1);
 }
 
-enum mf_err engine_start(struct engine *e, const struct engine_config *cfg)
+static bool is_possible(const struct engine_config *c)
+{
+    return c->shards != 0 && c->item_size_max > ITEM_SIZE_EXTRA &&
+           c->limit_bytes / c->shards >= SHARD_MIN_BYTES &&
+           c->shards >= engine_shards_least(c->limit_bytes);
+}
+
+/* With what an earlier process left, or empty. */
+static enum mf_err start(struct engine *e, const struct engine_config *cfg, bool is_warm)
 {
     enum mf_err err = MF_ENOMEM;
 
-    must_be_main();
     memset(e, 0, sizeof(*e));
     memcpy(&e->config, cfg, sizeof(*cfg));
-    clock_init(&e->clock);
+    if (is_warm) {
+        clock_init_at(&e->clock, attach_clock_zero(cfg->attach));
+        e->started = clock_now(&e->clock);
+    } else {
+        clock_init(&e->clock);
+        e->started = CLOCK_FIRST_MS;
+    }
     heat_rules_init(&e->heat, cfg->options);
     if (e->config.seed == 0) {
         e->config.seed = hash_random_seed();
@@ -178,9 +199,7 @@ enum mf_err engine_start(struct engine *e, const struct engine_config *cfg)
     pthread_mutex_init(&e->streams_lock, NULL);
     pthread_rwlock_init(&e->moves, NULL);
     budget_set_limit(&e->budget, (int64_t)cfg->limit_bytes);
-    if (cfg->shards == 0 || cfg->item_size_max <= ITEM_SIZE_EXTRA ||
-        cfg->limit_bytes / cfg->shards < SHARD_MIN_BYTES ||
-        cfg->shards < engine_shards_least(cfg->limit_bytes)) {
+    if (!is_possible(cfg)) {
         return MF_EINVAL;
     }
     e->reclaimer = reclaim_create(reclaim_hook, e);
@@ -196,6 +215,9 @@ enum mf_err engine_start(struct engine *e, const struct engine_config *cfg)
         }
     }
     e->shard_count = cfg->shards;
+    if (is_warm && !attach_take_over(cfg->attach, e)) {
+        goto fail;
+    }
     e->range_bytes = cfg->shards * e->shards[0]->memory.arena.map_bytes;
     e->plain_bytes_max =
         e->shards[0]->memory.fitting_units * ITEM_UNIT - sizeof(struct item) - ITEM_TTL_BYTES;
@@ -212,6 +234,9 @@ enum mf_err engine_start(struct engine *e, const struct engine_config *cfg)
     if (err == MF_OK) {
         err = reclaim_start(e->reclaimer);
     }
+    if (err == MF_OK && is_warm) {
+        err = attach_resume(cfg->attach, e);
+    }
     if (err == MF_OK) {
         return MF_OK;
     }
@@ -220,9 +245,34 @@ fail:
     return err;
 }
 
+enum mf_err engine_start(struct engine *e, const struct engine_config *cfg)
+{
+    struct engine_config c = *cfg;
+
+    must_be_main();
+    if (c.attach == NULL || !is_possible(&c)) {
+        c.attach = NULL;
+        return start(e, &c, false);
+    }
+    if (attach_plan(c.attach, &c)) {
+        if (start(e, &c, true) == MF_OK) {
+            return MF_OK;
+        }
+        c = *cfg;
+    }
+    if (!attach_make(c.attach, &c, range_for(&c))) {
+        return MF_ESYS;
+    }
+    return start(e, &c, false);
+}
+
 void engine_stop(struct engine *e)
 {
     must_be_main();
+    if (e->config.attach != NULL) {
+        reclaim_stop(e->reclaimer);
+        attach_leave(e->config.attach, e);
+    }
     release_all(e);
     pthread_mutex_destroy(&e->flush_lock);
     pthread_mutex_destroy(&e->streams_lock);

@@ -13,6 +13,7 @@
  *                  construction)
  *     remake       a new block for an item that stays what it is
  *     arith, erase, fetch, touch, flush    the other writes
+ *     attach       items that outlive the process, in a file: part of start and stop
  *     ship         handing items over as they are, to a file or another server: all of them
  *                  (walk), those that change (stream), or both by a thread (feed)
  *
@@ -43,14 +44,18 @@
 #include "lib/shard/event.h"
 #include "lib/shard/shard_group.h"
 
+struct attach;
+
 /* What an engine is started with. */
 struct engine_config {
     uint32_t shards;
-    uint64_t limit_bytes;                 /* -m; see engine_set_limit() */
-    uint64_t item_size_max;               /* -I */
-    uint64_t items_hint;                  /* size the index for this many items; 0: small */
-    bool is_in_cores;                     /* core files have the items: -r */
-    uint64_t seed;                        /* of the key hash */
+    uint32_t shards_max;    /* with attach: so many may be taken over; 0: as many as shards */
+    uint64_t limit_bytes;   /* -m; see engine_set_limit() */
+    uint64_t item_size_max; /* -I */
+    uint64_t items_hint;    /* size the index for this many items; 0: small */
+    bool is_in_cores;       /* core files have the items: -r */
+    uint64_t seed;          /* of the key hash */
+    struct attach *attach;  /* [borrowed] items are in its file; NULL: none */
     shard_observer_fn observer;           /* NULL: none */
     void *observer_arg;                   /* [borrowed] */
     const struct engine_options *options; /* [borrowed] read while the engine runs */
@@ -68,6 +73,12 @@ uint32_t engine_shards_for(uint32_t threads, uint64_t limit_bytes);
 /* The least number of shards that can hold so much. Context: any thread. */
 uint32_t engine_shards_least(uint64_t limit_bytes);
 
+/*
+ * Can so many shards, with ranges of so many bytes each, work with a limit? Context: any
+ * thread.
+ */
+bool engine_limit_fits(uint64_t limit_bytes, uint32_t shards, uint64_t range_bytes);
+
 struct shard;
 
 struct engine {
@@ -79,6 +90,7 @@ struct engine {
     uint64_t item_bytes_max;  /* longest key + value that a store takes */
     uint64_t plain_bytes_max; /* the part of that which always fits one block */
     uint64_t range_bytes;     /* see engine_range() */
+    msec_t started;           /* by the clock, which may have begun with an earlier process */
     /* [atomic] */
     struct clock clock;
     struct budget budget;
@@ -100,12 +112,16 @@ struct engine {
 };
 
 /*
- * Build everything; the reclaimer's thread runs when this returns. MF_EINVAL when the config is
- * impossible; MF_ENOMEM; MF_ESYS. Context: main, before start.
+ * Build everything; the reclaimer's thread runs when this returns. With attach, what is there
+ * is taken over if nothing speaks against it (attach->state). MF_EINVAL when the config is
+ * impossible; MF_ENOMEM; MF_ESYS, and with attach attach->why. Context: main, before start.
  */
 enum mf_err engine_start(struct engine *e, const struct engine_config *cfg);
 
-/* Release everything; no worker is inside. Context: main. */
+/*
+ * Release everything; no worker is inside. With attach, what is there is left to the next
+ * engine; if that cannot be, attach->why says so. Context: main.
+ */
 void engine_stop(struct engine *e);
 
 /* Hash of a key. Context: any thread. */

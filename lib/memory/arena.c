@@ -24,7 +24,7 @@
  * Segment size: big segments need fewer table entries and links, small ones waste less when the
  * shard itself is small (each chain has an open one, and some are kept free).
  */
-static uint32_t choose_shift(uint64_t share_bytes)
+uint32_t arena_shift_for(uint64_t share_bytes)
 {
     return share_bytes >= 128 * MIB ? 18 : share_bytes >= 16 * MIB ? 16 : 15;
 }
@@ -43,15 +43,21 @@ static uint64_t table_bytes(uint32_t segments)
 }
 
 bool arena_init(struct arena *a, uint64_t range_bytes, uint64_t share_bytes,
-                struct budget *budget, struct grace *grace, const struct lock *lock)
+                const struct region *region, struct budget *budget, struct grace *grace,
+                const struct lock *lock)
 {
-    /* Huge pages suit big shards only: a small one would be rounded up to 2 MiB a piece. */
-    enum mem_pages pages = share_bytes >= 128 * MIB ? MEM_PAGES_HUGE : MEM_PAGES_SMALL;
+    /*
+     * Huge pages suit big shards only: a small one would be rounded up to 2 MiB a piece. In a
+     * file pages are allocated a segment at a time.
+     */
+    enum mem_pages pages =
+        share_bytes >= 128 * MIB && region == NULL ? MEM_PAGES_HUGE : MEM_PAGES_SMALL;
     uint64_t step;
     uint32_t first;
 
     memset(a, 0, sizeof(*a));
-    a->shift = choose_shift(share_bytes);
+    a->region = region;
+    a->shift = region != NULL ? region->shift : arena_shift_for(share_bytes);
     step = share_bytes / STEPS_A_SHARE >> a->shift;
     step -= step % STEP_MULTIPLE;
     a->unit_segments = pages == MEM_PAGES_HUGE ? (uint32_t)(MEM_HUGE_BYTES >> a->shift) : 0;
@@ -66,7 +72,8 @@ bool arena_init(struct arena *a, uint64_t range_bytes, uint64_t share_bytes,
         return false;
     }
     a->held_max = (uint32_t)(a->map_bytes >> a->shift) - 1; /* number 0 is never used */
-    a->base = mem_reserve(a->map_bytes, pages);
+    a->base =
+        region != NULL ? region_map(region, a->map_bytes) : mem_reserve(a->map_bytes, pages);
     a->segments = mem_reserve(table_bytes(a->held_max + 1), MEM_PAGES_SMALL);
     first = a->step_segments;
     if (a->base == NULL || a->segments == NULL || !arena_range_commit(a, 0)) {
@@ -152,6 +159,9 @@ static segment_t pop_unheld(struct arena *a, int64_t overdraw)
 {
     segment_t s = a->cold;
 
+    if (a->region != NULL && a->held >= a->held_max) {
+        return 0; /* the file system has refused more */
+    }
     if (s == 0 && a->committed - a->fresh <= a->step_segments / 2) {
         a->wants_range = a->committed <= a->held_max;
         if (a->fresh == a->committed) {
@@ -170,6 +180,34 @@ static segment_t pop_unheld(struct arena *a, int64_t overdraw)
     return s;
 }
 
+/* A segment was paid for and has no pages: the file system refused them. */
+static void give_unbacked(struct arena *a, segment_t s)
+{
+    a->segments[s].is_cold = 1;
+    a->segments[s].next = a->cold;
+    a->cold = s;
+    a->held--;
+    a->held_max = a->held; /* until arena_range_retry() */
+    budget_add(a->budget, -((int64_t)1 << a->shift));
+}
+
+/* In a file a segment gets pages before it is used; elsewhere there is nothing to do. */
+static bool back(const struct arena *a, segment_t s)
+{
+    return a->region == NULL ||
+           region_back(a->region, (uint64_t)s << a->shift, segment_bytes(a));
+}
+
+/* The rest of arena_take() in a file: as long as touching the pages would take. */
+static MF_NOINLINE segment_t back_or_give(struct arena *a, segment_t s)
+{
+    if (!back(a, s)) {
+        give_unbacked(a, s);
+        return 0;
+    }
+    return s;
+}
+
 segment_t arena_take(struct arena *a, enum segment_state state, int64_t overdraw)
 {
     segment_t s = pop_free(a);
@@ -177,6 +215,9 @@ segment_t arena_take(struct arena *a, enum segment_state state, int64_t overdraw
     arena_must_be_entered(a);
     if (s == 0) {
         s = pop_unheld(a, overdraw);
+        if (s != 0 && MF_UNLIKELY(a->region != NULL)) {
+            s = back_or_give(a, s);
+        }
     }
     if (s == 0) {
         return 0;
@@ -523,30 +564,26 @@ void arena_trim_discard(struct arena *a, segment_t list)
         if (a->unit_segments != 0) {
             mem_use_huge(segment_ptr(a, unit_of(a, s)), MEM_HUGE_BYTES, false);
         }
-        mem_discard(segment_ptr(a, s), segment_bytes(a));
-    }
-}
-
-/* Make all of a list free, and resident or not. */
-static void give_all(struct arena *a, segment_t list, bool is_cold)
-{
-    segment_t *to = is_cold ? &a->cold : &a->free;
-
-    while (list != 0) {
-        struct segment *g = &a->segments[list];
-        segment_t next = g->next;
-
-        g->is_cold = is_cold;
-        g->next = *to;
-        *to = list;
-        list = next;
+        if (a->region != NULL) {
+            region_drop(a->region, (uint64_t)s << a->shift, segment_bytes(a));
+        } else {
+            mem_discard(segment_ptr(a, s), segment_bytes(a));
+        }
     }
 }
 
 void arena_trim_done(struct arena *a, segment_t list, uint32_t count)
 {
     arena_must_be_entered(a);
-    give_all(a, list, true);
+    while (list != 0) {
+        struct segment *g = &a->segments[list];
+        segment_t next = g->next;
+
+        g->is_cold = 1;
+        g->next = a->cold;
+        a->cold = list;
+        list = next;
+    }
     a->trimming -= count;
     a->held -= count;
     budget_add(a->budget, -((int64_t)count << a->shift));
@@ -561,6 +598,7 @@ uint32_t arena_stock_take(struct arena *a, uint32_t max, segment_t *list)
     *list = 0;
     while (n < max && (s = pop_unheld(a, 0)) != 0) {
         a->segments[s].next = *list;
+        a->segments[s].is_cold = 0;
         *list = s;
         n++;
     }
@@ -572,7 +610,10 @@ void arena_stock_touch(struct arena *a, segment_t list)
 {
     for (segment_t s = list; s != 0; s = a->segments[s].next) {
         UNPOISON(segment_ptr(a, s), segment_bytes(a));
-        mem_touch(segment_ptr(a, s), segment_bytes(a));
+        a->segments[s].is_cold = !back(a, s);
+        if (!a->segments[s].is_cold) {
+            mem_touch(segment_ptr(a, s), segment_bytes(a));
+        }
     }
 }
 
@@ -580,8 +621,19 @@ void arena_stock_done(struct arena *a, segment_t list, uint32_t count)
 {
     arena_must_be_entered(a);
     a->stocking -= count;
-    a->free_count += count;
-    give_all(a, list, false);
+    while (list != 0) {
+        struct segment *g = &a->segments[list];
+        segment_t next = g->next;
+
+        if (g->is_cold) {
+            give_unbacked(a, list);
+        } else {
+            g->next = a->free;
+            a->free = list;
+            a->free_count++;
+        }
+        list = next;
+    }
 }
 
 _Static_assert(sizeof(struct segment) == 64, "an entry is a cache line");

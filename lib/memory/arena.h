@@ -31,6 +31,7 @@
 #include "lib/base/lock.h"
 #include "lib/base/mem.h"
 #include "lib/memory/item.h"
+#include "lib/memory/region.h"
 
 typedef uint32_t segment_t; /* number of a segment; 0 is none and never used */
 
@@ -102,7 +103,8 @@ struct arena {
     uint32_t unit_segments; /* that share a huge page; 0: the range has none */
     struct budget *budget;
     struct grace *grace;
-    const struct lock *lock; /* [borrowed] guards the arena; NULL: one thread only */
+    const struct lock *lock;     /* [borrowed] guards the arena; NULL: one thread only */
+    const struct region *region; /* [borrowed] of a file that the range is in, or NULL */
 
     /* [lock] */
     uint32_t held_max;    /* segments of the whole range; fewer once a step was refused */
@@ -137,12 +139,17 @@ struct arena {
  */
 uint64_t arena_range_for(uint64_t limit_bytes);
 
+/* log2 of the segment size that suits a shard's share of the limit. Context: any thread. */
+uint32_t arena_shift_for(uint64_t share_bytes);
+
 /*
- * Reserve a range, and choose the segment size from the shard's share of the limit. False when
- * the system refuses. Context: before start.
+ * Reserve a range, and choose the segment size from the shard's share of the limit. With a
+ * region (borrowed) the range is in a file, which says how large segments are; NULL: in memory
+ * of its own. False when the system refuses. Context: before start.
  */
 bool arena_init(struct arena *a, uint64_t range_bytes, uint64_t share_bytes,
-                struct budget *budget, struct grace *grace, const struct lock *lock);
+                const struct region *region, struct budget *budget, struct grace *grace,
+                const struct lock *lock);
 void arena_fini(struct arena *a);
 
 /*

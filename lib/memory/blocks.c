@@ -381,6 +381,27 @@ void blocks_settle(struct memory *m, handle_t h)
     memory_segment(m, h)->busy--;
 }
 
+/* ---- blocks of an earlier process -------------------------------------------------------- */
+
+void blocks_enter_live(struct memory *m, handle_t h)
+{
+    struct segment *g = memory_segment(m, h);
+
+    memory_must_be_entered(m);
+    g->live++;
+    m->blocks.chain[g->chain].bytes += item_bytes(memory_item(m, h));
+}
+
+void blocks_enter_dead(struct memory *m, handle_t h)
+{
+    uint32_t bytes = item_bytes(memory_item(m, h));
+
+    memory_must_be_entered(m);
+    memory_segment(m, h)->dead += bytes;
+    m->blocks.dead_bytes += bytes;
+    hole_list(m, h);
+}
+
 /* ---- start, flush, stop ------------------------------------------------------------------ */
 
 static uint32_t ring_entries(uint64_t share_bytes)

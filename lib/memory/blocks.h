@@ -69,6 +69,13 @@ static inline bool blocks_has_ripe(const struct memory *m)
 void blocks_loosen(struct memory *m, handle_t h, uint32_t units);
 void blocks_settle(struct memory *m, handle_t h);
 
+/*
+ * A block that was there before this process, in a chained segment (keep.h): it is counted as
+ * live, or it is a hole from now on. Context: in shard, before start.
+ */
+void blocks_enter_live(struct memory *m, handle_t h);
+void blocks_enter_dead(struct memory *m, handle_t h);
+
 /* Take a hole off its list, because the cursor passes over it. Context: in shard. */
 void blocks_unlist(struct memory *m, handle_t h);
 

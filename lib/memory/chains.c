@@ -73,6 +73,18 @@ static void chain_insert(struct memory *m, enum chain_id id, segment_t after, se
     c->count++;
 }
 
+void chains_enter(struct memory *m, segment_t n, enum chain_id id)
+{
+    memory_must_be_entered(m);
+    chain_insert(m, id, m->blocks.chain[id].tail, n);
+}
+
+void chains_entered(struct memory *m, segment_t n)
+{
+    memory_must_be_entered(m);
+    bin_insert(m, n, chains_bin_for(m, &m->arena.segments[n]));
+}
+
 /* What is stored from now on is younger than what is in a segment. */
 static void note_age(struct memory *m, struct segment *g)
 {

@@ -38,6 +38,13 @@ void chains_claim(struct memory *m, segment_t n);
 void chains_detach(struct memory *m, segment_t n);
 
 /*
+ * A segment that was in use before this process becomes the last of a chain (keep.h); when its
+ * dead bytes are known, and it is sealed, it gets its bin. Context: in shard, before start.
+ */
+void chains_enter(struct memory *m, segment_t n, enum chain_id id);
+void chains_entered(struct memory *m, segment_t n);
+
+/*
  * The oldest segment of a chain that is not being filled, except for the open one at its end;
  * 0: none. If it is the cleaner's, it is sealed: pieces that an eviction moves to the end would
  * otherwise go round and round, and their heads in it never be reached. What was left of an

@@ -41,8 +41,8 @@ bool memory_init(struct memory *m, const struct memory_setup *setup)
     m->options = setup->options;
     m->sharers = setup->sharers;
     evict_init(&m->evict, setup->options, setup->lock);
-    if (!arena_init(&m->arena, setup->range_bytes, share, setup->budget, setup->grace,
-                    setup->lock)) {
+    if (!arena_init(&m->arena, setup->range_bytes, share, setup->region, setup->budget,
+                    setup->grace, setup->lock)) {
         return false;
     }
     if (!setup->is_in_cores) {

@@ -11,6 +11,8 @@
  *     evict_items  the eviction of single items, as Redis does it; evict_lru, evict_lfu,
  *                evict_random, evict_ttl and evict_none are the policies
  *     heat       how often items are used: what readers note
+ *     keep       what is kept beside the range over a restart
+ *     region     the part of a file that a range is mapped from
  *     line       large values that wait for room, in their order
  *     room       how much is kept free, and making room
  *     stock      free segments that are resident before they are needed
@@ -225,7 +227,8 @@ struct memory_setup {
     uint64_t limit_bytes; /* of all that share the budget */
     uint64_t range_bytes; /* of address space; see arena_range_for() */
     uint32_t sharers;
-    bool is_in_cores; /* core files have the items */
+    const struct region *region; /* [borrowed] of a file to keep it in; NULL: none */
+    bool is_in_cores;            /* core files have the items */
 };
 
 /* Checks "Context: in shard" in debug builds. */

@@ -30,6 +30,7 @@ static bool init_parts(struct shard *s)
                                        .limit_bytes = g->limit_bytes,
                                        .range_bytes = g->range_bytes,
                                        .sharers = g->count,
+                                       .region = g->regions != NULL ? &g->regions[s->id] : NULL,
                                        .is_in_cores = g->is_in_cores};
 
     if (!memory_init(&s->memory, &setup) ||

@@ -9,6 +9,7 @@
  *     owner      what the shard's memory asks of the shard
  *     expire     active expiry: slices of the cycle
  *     flush      generations: a flush swaps everything for something empty
+ *     attach     taking over what an earlier process left
  *     upkeep     resizing the index, making room: what writers and the home worker do
  *     value      reading values: walks, copies and pins
  *     info       figures and walks for statistics

@@ -16,20 +16,22 @@
 #include "lib/base/reclaim.h"
 #include "lib/shard/event.h"
 
+struct region;
 struct shard;
 
 struct shard_group {
     /* [const] */
     struct shard **shards; /* [borrowed] */
     uint32_t count;
-    uint64_t seed;               /* of the key hash */
-    uint64_t items_hint;         /* the indexes are made for so many items in all; 0: small */
-    uint64_t limit_bytes;        /* at the start */
-    uint64_t range_bytes;        /* of address space for each shard */
-    bool is_in_cores;            /* core files have the items */
-    const struct clock *clock;   /* [borrowed] */
-    struct budget *budget;       /* [borrowed] */
-    struct reclaimer *reclaimer; /* [borrowed] */
+    uint64_t seed;                /* of the key hash */
+    uint64_t items_hint;          /* the indexes are made for so many items in all; 0: small */
+    uint64_t limit_bytes;         /* at the start */
+    uint64_t range_bytes;         /* of address space for each shard */
+    const struct region *regions; /* [borrowed] one a shard, of a file; NULL: none */
+    bool is_in_cores;             /* core files have the items */
+    const struct clock *clock;    /* [borrowed] */
+    struct budget *budget;        /* [borrowed] */
+    struct reclaimer *reclaimer;  /* [borrowed] */
     const struct engine_options *options; /* [borrowed] */
     shard_observer_fn observer;           /* NULL: none */
     void *observer_arg;                   /* [borrowed] */

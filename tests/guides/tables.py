@@ -97,6 +97,8 @@ REMARKS = {
     "enable_sasl": "same; not together with `-Y`",
     "auth_file": "not experimental: `-o auth_timeout` and five failures close a connection, SIGHUP reads it "
                  "again, and clients whose user is gone have to leave",
+    "memory_file": "same; every clean stop keeps the items, not only SIGUSR1, and `-m`, `-I` and more `-t` may "
+                   "change. memcached's own file is not read",
     "max_item_size": "same; without the errors about chunks and pages",
     "hashpower": "a hint: cut to what `-m` bears, and the index grows and shrinks in small steps anyway",
     "lru_crawler": "switches the search for expired keys in the background, which is always due at the "
@@ -127,7 +129,6 @@ REMARKS = {
 
 # Features that are refused, and what to do instead.
 INSTEAD = {
-    "warm restart": "a restart is cold; see [Moving a fleet](#moving-a-fleet)",
     "external storage": "values stay in memory; keep those machines on memcached",
     "proxy": "twemproxy or mcrouter stands in front as before, or a memcached that is only a proxy",
 }

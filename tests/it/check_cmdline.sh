@@ -215,7 +215,6 @@ refused 71 'speak one protocol' -S -l 'proto[auto]:127.0.0.1:0'
 
 # ---- refused: not built in ----------------------------------------------------------------------
 
-refused 64 'not built with warm restart' -e "$dir/memory"
 refused 64 'not built with external storage' -o ext_path=/x:1G
 refused 64 'not built with proxy' -o proxy_config=x
 
@@ -278,6 +277,7 @@ serves 'binding_protocol ascii' -B ascii -U 0 -b 5 -R 7
 serves 'lru_crawler no' -o no_lru_crawler,no_maxconns_fast,slab_reassign,modern
 serves 'hash_algorithm xxh3' -o hash_algorithm=xxh3 -o temporary_ttl=100,no_hashexpand
 serves 'lock_memory yes' -k -r
+serves "memory_file $dir/memory" -e "$dir/memory"
 serves 'expire_effort 3' --expire-effort=3 --hz 20 --no-dynamic-hz
 
 # Nothing listens there: the start does not depend on it.

@@ -360,7 +360,7 @@ TEST(flags_of_a_file_are_set_with_their_place)
 TEST(every_error_in_a_file_of_flags_is_told)
 {
     write_text("a.conf", "-m 0\nmaxmemory 5\n-q\n--thraeds=3\n-p $PORT\nstray\n-o foo\n-V\n"
-                         "--config=/x\n-e /x\n-t 2 -t");
+                         "--config=/x\n-o proxy_config=x\n-t 2 -t");
     ck_assert_int_eq(run(conf_read_memcached, "a.conf"), 1);
     ck_assert_str_eq(
         errors,
@@ -373,7 +373,7 @@ TEST(every_error_in_a_file_of_flags_is_told)
         "a.conf:7: Illegal suboption \"foo\"\n"
         "a.conf:8: -V is for the command line only\n"
         "a.conf:9: --config=/x is for the command line only\n"
-        "a.conf:10: This server is not built with warm restart support (-e)\n"
+        "a.conf:10: This server is not built with proxy support (proxy_config)\n"
         "a.conf:11: Missing argument for -t\n");
     ck_assert_uint_eq(s.threads, 2);
     ck_assert_int_eq(run(conf_read_memcached, "b.conf"), 64);

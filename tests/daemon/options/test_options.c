@@ -396,7 +396,6 @@ static const struct {
     {"-Y users -B auto", 64, "cannot allow the BINARY protocol"},
     {"-B binary -Y users", 64, "cannot allow the BINARY protocol"},
     {"-Y users -U 11211", 64, "Cannot use UDP with ascii authentication"},
-    {"-e /dev/shm/x", 64, "not built with warm restart"},
     {"-o ext_path=/x:1G", 64, "not built with external storage"},
     {"-o proxy_config=x", 64, "not built with proxy"},
     {"-o foo", 1, "Illegal suboption \"foo\""},

@@ -92,3 +92,24 @@ TEST(the_measuring_clock_moves)
     }
     ck_assert_int_gt(clock_mono_us(), begin);
 }
+
+TEST(a_clock_goes_on_with_the_time_of_another)
+{
+    struct clock first;
+    struct clock next;
+    msec_t then;
+
+    clock_init(&first);
+    clock_advance(&first, 3600000);
+    then = clock_now(&first);
+    clock_init_at(&next, clock_zero_ns(&first));
+    ck_assert_int_ge(clock_now(&next), then);
+    ck_assert_int_le(clock_now(&first), clock_now(&next));
+    ck_assert_int_eq(clock_zero_ns(&next), clock_zero_ns(&first));
+    clock_freeze(&next);
+    ck_assert_int_ge(clock_unix_ms(&next), clock_unix_ms(&first) - 3600000 - 1000);
+    /* One that has run for longer than this machine. */
+    clock_init_at(&next, clock_boot_ns() - INT64_C(1000000) * (INT64_C(1) << 40));
+    ck_assert_int_ge(clock_now(&next), INT64_C(1) << 40);
+    ck_assert_int_lt(clock_now(&next), (INT64_C(1) << 40) + 60000);
+}

@@ -25,7 +25,7 @@ static void start(uint64_t limit, uint64_t share)
     memset(&budget, 0, sizeof(budget));
     budget_set_limit(&budget, (int64_t)limit);
     grace_init(&grace);
-    ck_assert(arena_init(&a, arena_range_for(limit), share, &budget, &grace, NULL));
+    ck_assert(arena_init(&a, arena_range_for(limit), share, NULL, &budget, &grace, NULL));
 }
 
 static void stop(void)
@@ -197,7 +197,7 @@ TEST(room_knows_where_the_range_ends)
     memset(&budget, 0, sizeof(budget));
     budget_set_limit(&budget, (int64_t)(4 * LIMIT));
     grace_init(&grace);
-    ck_assert(arena_init(&a, LIMIT, LIMIT, &budget, &grace, NULL));
+    ck_assert(arena_init(&a, LIMIT, LIMIT, NULL, &budget, &grace, NULL));
     ck_assert_uint_eq(arena_avail(&a), LIMIT / (64 * KIB) - 1);
     while (take(SEG_OPEN, 0) != 0) {
         taken++;

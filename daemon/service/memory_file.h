@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The file that items are in (memory_file), so that they outlive a restart. What a file is, and
+ * when it is used, is lib/engine/attach.h's; here are messages and exit statuses.
+ */
+#ifndef MAYFLY_DAEMON_SERVICE_MEMORY_FILE_H
+#define MAYFLY_DAEMON_SERVICE_MEMORY_FILE_H
+
+struct server;
+
+/*
+ * Open the file, if one is asked for, and keep others from it. Returns 0 or an exit status.
+ * Context: main, before the engine starts, as the user that the server runs as.
+ */
+int memory_file_open(struct server *s);
+
+/* Say what became of what was in it. Context: main, the engine runs. */
+void memory_file_tell(struct server *s);
+
+/* Close it, and say if the next start will find nothing. Context: main, after the engine. */
+void memory_file_close(struct server *s);
+
+#endif

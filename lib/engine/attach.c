@@ -1,0 +1,624 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Leaving item memory to the next process, and taking it over: see attach.h.
+ */
+#include "lib/engine/attach.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "lib/base/check.h"
+#include "lib/base/hash.h"
+#include "lib/base/mem.h"
+#include "lib/base/rcu.h"
+#include "lib/engine/engine.h"
+#include "lib/engine/flush.h"
+#include "lib/memory/chunks.h"
+#include "lib/shard/attach.h"
+#include "lib/shard/shard.h"
+
+#define HEAD_BYTES (64u << 10)
+#define MAGIC      "MAYFLYM1"
+
+/* 'O': somebody uses it, or did when he ended badly. 'C': it was left well. */
+#define STATE_OPEN  0x4f50454eu
+#define STATE_CLEAN 0x434c4541u
+
+#define BOOT_ID_BYTES 40
+#define NS_PER_MS     1000000
+
+struct attach_head {
+    char magic[8];
+    uint32_t state;
+    uint32_t shards;
+    uint64_t abi; /* of what the numbers in the file mean */
+    uint64_t sum; /* XXH3-64 of the head, with 0 in its place */
+    uint64_t range_bytes;
+    uint32_t shift;
+    uint32_t zero;
+    uint64_t seed; /* of the hash of keys */
+    uint64_t cas_next;
+    char boot_id[BOOT_ID_BYTES];
+    int64_t zero_ns; /* CLOCK_BOOTTIME where the engine's clock read 0 */
+    int64_t boot_ns; /* CLOCK_BOOTTIME, */
+    int64_t unix_ms; /* wall clock */
+    msec_t now;      /* and the engine's clock, when it was left */
+    uint16_t owner[ROUTE_SLOTS];
+    struct {
+        struct attach_shard left;
+        uint64_t list_sum; /* XXH3-64 of the list of segments */
+    } shard[ATTACH_SHARDS_MAX];
+};
+
+_Static_assert(sizeof(struct attach_head) <= HEAD_BYTES, "it has its place");
+
+static bool no(struct attach *a, const char *format, ...) MF_PRINTF(2, 3);
+
+static bool no(struct attach *a, const char *format, ...)
+{
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(a->why, sizeof(a->why), format, args);
+    va_end(args);
+    return false;
+}
+
+/*
+ * What two programs must have in common to read each other's blocks. What is computed from the
+ * size of a segment follows from the shift, which is in the head.
+ */
+static uint64_t abi(void)
+{
+    const uint64_t facts[] = {
+        1, /* to be raised when a block comes to mean something else */
+        sizeof(struct attach_head),
+        sizeof(struct keep_segment),
+        sizeof(struct item),
+        offsetof(struct item, cas),
+        offsetof(struct item, client_flags),
+        offsetof(struct item, value_len),
+        offsetof(struct item, access_s),
+        offsetof(struct item, key_len),
+        offsetof(struct item, heat),
+        offsetof(struct item, shape),
+        offsetof(struct item_ttl, deadline),
+        offsetof(struct item_ttl, wheel_pos),
+        ITEM_TTL_BYTES,
+        ITEM_UNIT,
+        ITEM_KEY_MAX,
+        SHAPE_SIZE | (uint64_t)SHAPE_OFF << 16 | (uint64_t)SHAPE_LARGE << 32 |
+            (uint64_t)SHAPE_TTL << 48,
+        SHAPE_HOLE | (uint64_t)SHAPE_LOOSE << 16 | (uint64_t)SHAPE_STALE << 32 |
+            (uint64_t)SHAPE_WON << 48,
+        HEAT_SIX | HEAT_JUDGED << 8 | HEAT_FETCHED << 16,
+        sizeof(struct large),
+        offsetof(struct large, piece),
+        PIECES_MAX,
+        CHAINS,
+        ROUTE_SLOT_BITS,
+        hash_key(1, "mayfly", 6),
+    };
+
+    return XXH3_64bits(facts, sizeof(facts));
+}
+
+/* ---- where things are -------------------------------------------------------------------- */
+
+static uint64_t round_up(uint64_t n)
+{
+    return (n + REGION_ALIGN - 1) & ~(REGION_ALIGN - 1);
+}
+
+/* The list of a shard has at most so many bytes. */
+static uint64_t list_bytes_max(const struct attach_head *h)
+{
+    return (h->range_bytes >> h->shift) * sizeof(struct keep_segment);
+}
+
+static uint64_t list_at(const struct attach_head *h, uint32_t shard)
+{
+    return HEAD_BYTES + shard * list_bytes_max(h);
+}
+
+static uint64_t range_at(const struct attach_head *h, uint32_t shard)
+{
+    return round_up(list_at(h, h->shards)) + shard * h->range_bytes;
+}
+
+static void place_regions(struct attach *a)
+{
+    const struct attach_head *h = a->head;
+
+    for (uint32_t i = 0; i < h->shards; i++) {
+        a->region[i] = (struct region){a->fd, h->shift, range_at(h, i), h->range_bytes};
+    }
+}
+
+/* ---- the file ---------------------------------------------------------------------------- */
+
+static bool is_in_memory(int fd)
+{
+    struct statfs fs;
+
+    return fstatfs(fd, &fs) == 0 && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
+}
+
+static bool give_up(struct attach *a)
+{
+    attach_close(a);
+    return false;
+}
+
+bool attach_open_fd(struct attach *a, int fd)
+{
+    struct stat st;
+
+    a->fd = fd;
+    a->state = ATTACH_COLD;
+    a->head = mem_zalloc(HEAD_BYTES);
+    if (a->head == NULL) {
+        no(a, "out of memory");
+        return give_up(a);
+    }
+    if (fstat(fd, &st) != 0) {
+        no(a, "%s", strerror(errno));
+        return give_up(a);
+    }
+    if (!S_ISREG(st.st_mode)) {
+        no(a, "it is no file");
+        return give_up(a);
+    }
+    if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        no(a, errno == EWOULDBLOCK ? "another process uses it" : "it cannot be locked");
+        return give_up(a);
+    }
+    a->is_in_memory = is_in_memory(fd);
+    a->is_new = st.st_size == 0;
+    if (!a->is_new && (!region_read(fd, 0, a->head, HEAD_BYTES) ||
+                       memcmp(a->head->magic, MAGIC, sizeof(a->head->magic)) != 0)) {
+        no(a, "it is something else, which is not to be overwritten");
+        return give_up(a);
+    }
+    return true;
+}
+
+bool attach_open(struct attach *a, const char *path)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+
+    if (fd < 0) {
+        a->fd = -1;
+        return no(a, "%s", strerror(errno));
+    }
+    return attach_open_fd(a, fd);
+}
+
+void attach_close(struct attach *a)
+{
+    if (a->fd >= 0) {
+        close(a->fd);
+    }
+    mem_free(a->head);
+    a->fd = -1;
+    a->head = NULL;
+}
+
+static void read_boot_id(char id[BOOT_ID_BYTES])
+{
+    int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, id, BOOT_ID_BYTES - 1) : 0;
+
+    memset(id + (n > 0 ? n : 0), 0, (size_t)(BOOT_ID_BYTES - (n > 0 ? n : 0)));
+    if (fd >= 0) {
+        close(fd);
+    }
+}
+
+/* From now on it counts as badly left, until attach_leave(). */
+static bool write_open(struct attach *a)
+{
+    a->head->state = STATE_OPEN;
+    if (!region_write(a->fd, offsetof(struct attach_head, state), &a->head->state,
+                      sizeof(a->head->state)) ||
+        fdatasync(a->fd) != 0) {
+        return no(a, "%s", strerror(errno));
+    }
+    return true;
+}
+
+/* ---- may it be used? --------------------------------------------------------------------- */
+
+static uint64_t head_sum(struct attach_head *h)
+{
+    uint64_t was = h->sum;
+    uint64_t sum;
+
+    h->sum = 0;
+    sum = XXH3_64bits(h, sizeof(*h));
+    h->sum = was;
+    return sum;
+}
+
+/* How long nobody was there. False: the clocks do not tell. */
+static bool tell_away(struct attach *a)
+{
+    const struct attach_head *h = a->head;
+    int64_t boot_ns = clock_boot_ns();
+    struct clock c;
+    char boot_id[BOOT_ID_BYTES];
+    int64_t away_ms;
+
+    read_boot_id(boot_id);
+    if (boot_id[0] != '\0' && memcmp(boot_id, h->boot_id, BOOT_ID_BYTES) == 0) {
+        away_ms = (boot_ns - h->boot_ns) / NS_PER_MS;
+        if (boot_ns < h->boot_ns) {
+            return no(a, "the machine's clock is before the stop");
+        }
+    } else {
+        clock_init(&c);
+        /* One more, so that no item lives longer than it should. */
+        if (__builtin_sub_overflow(clock_unix_ms(&c) + 1, h->unix_ms, &away_ms) ||
+            away_ms <= 0) {
+            return no(a, "the wall clock is before the stop");
+        }
+        a->head->zero_ns = boot_ns - (h->now + away_ms) * NS_PER_MS;
+    }
+    a->away_ms = (uint64_t)away_ms;
+    return a->max_age_s == 0 || a->away_ms <= (uint64_t)a->max_age_s * 1000 ||
+           no(a, "it was left %llu s ago (restart_max_age)",
+              (unsigned long long)(a->away_ms / 1000));
+}
+
+/* Does an engine with this config get along with what is there? */
+static bool fits(struct attach *a, const struct engine_config *cfg)
+{
+    const struct attach_head *h = a->head;
+    uint32_t most = cfg->shards_max != 0 ? cfg->shards_max : cfg->shards;
+
+    if (h->shards > most) {
+        return no(a, "it has %u shards, and there are %u threads", h->shards, most);
+    }
+    if (!engine_limit_fits(cfg->limit_bytes, h->shards, h->range_bytes)) {
+        return no(a, "a limit of %llu bytes does not suit its %u shards",
+                  (unsigned long long)cfg->limit_bytes, h->shards);
+    }
+    return true;
+}
+
+static bool is_sane(const struct attach_head *h)
+{
+    if (h->shards == 0 || h->shards > ATTACH_SHARDS_MAX || h->shift < 12 || h->shift > 20 ||
+        h->range_bytes == 0 || h->range_bytes > ARENA_RANGE_MAX ||
+        h->range_bytes % REGION_ALIGN != 0) {
+        return false;
+    }
+    for (uint32_t i = 0; i < h->shards; i++) {
+        if (h->shard[i].left.segments > h->range_bytes >> h->shift ||
+            h->shard[i].left.fresh > h->range_bytes >> h->shift) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+        if (h->owner[i] >= h->shards) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool attach_plan(struct attach *a, struct engine_config *cfg)
+{
+    struct attach_head *h = a->head;
+    struct stat st;
+
+    if (a->is_new) {
+        return no(a, "it is new");
+    }
+    if (h->state != STATE_CLEAN) {
+        return no(a, "it was not left by a clean stop");
+    }
+    if (h->abi != abi()) {
+        return no(a, "it is of another version or machine");
+    }
+    if (h->sum != head_sum(h) || !is_sane(h)) {
+        return no(a, "its header is damaged");
+    }
+    if (fstat(a->fd, &st) != 0 || (uint64_t)st.st_size < range_at(h, h->shards)) {
+        return no(a, "it was cut short");
+    }
+    if (!fits(a, cfg) || !tell_away(a) || !write_open(a)) {
+        return false;
+    }
+    cfg->shards = h->shards;
+    cfg->seed = h->seed;
+    place_regions(a);
+    return true;
+}
+
+int64_t attach_clock_zero(const struct attach *a)
+{
+    return a->head->zero_ns;
+}
+
+uint64_t attach_range(const struct attach *a)
+{
+    return a->head->range_bytes;
+}
+
+/* ---- made anew --------------------------------------------------------------------------- */
+
+/* Will the file system have room for all of the limit? Only the first to ask is sure of it. */
+static bool has_room(struct attach *a, uint64_t limit_bytes)
+{
+    struct statvfs fs;
+
+    if (fstatvfs(a->fd, &fs) != 0 || fs.f_blocks == 0) {
+        return true; /* it has no bounds of its own */
+    }
+    if (fs.f_bavail < limit_bytes / fs.f_frsize) {
+        return no(a, "its file system has room for %llu MiB, and the limit is %llu",
+                  (unsigned long long)fs.f_bavail * fs.f_frsize >> 20,
+                  (unsigned long long)limit_bytes >> 20);
+    }
+    return true;
+}
+
+bool attach_make(struct attach *a, const struct engine_config *cfg, uint64_t range_bytes)
+{
+    struct attach_head *h = a->head;
+
+    memset(h, 0, HEAD_BYTES);
+    memcpy(h->magic, MAGIC, sizeof(h->magic));
+    h->state = STATE_OPEN;
+    h->shards = cfg->shards;
+    h->abi = abi();
+    h->range_bytes = range_bytes & ~(REGION_ALIGN - 1);
+    h->shift = arena_shift_for(cfg->limit_bytes / cfg->shards);
+    a->state = ATTACH_COLD;
+    a->items = a->expired = a->flushed = 0;
+    if (cfg->shards > ATTACH_SHARDS_MAX) {
+        return no(a, "it is for %u shards at most", ATTACH_SHARDS_MAX);
+    }
+    if (ftruncate(a->fd, 0) != 0) {
+        return no(a, "%s", strerror(errno));
+    }
+    if (!has_room(a, cfg->limit_bytes)) {
+        return false;
+    }
+    if (ftruncate(a->fd, (off_t)range_at(h, h->shards)) != 0 ||
+        !region_write(a->fd, 0, h, HEAD_BYTES)) {
+        return no(a, "%s", strerror(errno));
+    }
+    place_regions(a);
+    if (!region_back(&a->region[0], 0, UINT64_C(1) << h->shift)) {
+        return no(a, "memory cannot be allocated in it (%s)", strerror(errno));
+    }
+    region_drop(&a->region[0], 0, UINT64_C(1) << h->shift);
+    return true;
+}
+
+/* ---- taking over ------------------------------------------------------------------------- */
+
+/* Threads that share the shards of an engine. */
+struct crowd {
+    struct attach *attach;
+    struct engine *engine;
+    msec_t now;
+    _Atomic uint32_t next;
+    _Atomic bool is_failed;
+    pthread_mutex_t mutex; /* what is summed up, and why, are under it */
+};
+
+static bool take_shard(struct crowd *w, uint32_t i, struct attach_job *job)
+{
+    struct attach *a = w->attach;
+    const struct attach_head *h = a->head;
+    size_t bytes = h->shard[i].left.segments * sizeof(struct keep_segment);
+    struct keep_segment *list = mem_alloc(bytes + 1);
+    bool is_done = false;
+
+    if (list == NULL) {
+        snprintf(job->why, job->why_size, "out of memory");
+    } else if (!region_read(a->fd, list_at(h, i), list, bytes) ||
+               XXH3_64bits(list, bytes) != h->shard[i].list_sum) {
+        snprintf(job->why, job->why_size, "the table of its segments is damaged");
+    } else {
+        job->list = list;
+        is_done = shard_attach(w->engine->shards[i], job);
+    }
+    mem_free(list);
+    return is_done;
+}
+
+static void *take_shards(void *arg)
+{
+    struct crowd *w = arg;
+    struct attach *a = w->attach;
+    uint32_t i;
+
+    while (!atomic_load(&w->is_failed) &&
+           (i = atomic_fetch_add(&w->next, 1)) < w->engine->shard_count) {
+        char why[ATTACH_WHY_BYTES - 20] = "";
+        struct attach_job job = {.left = &a->head->shard[i].left,
+                                 .owners = a->head->owner,
+                                 .owner_shift = 64 - ROUTE_SLOT_BITS,
+                                 .now = w->now,
+                                 .marks_stale = a->marks_stale,
+                                 .why = why,
+                                 .why_size = sizeof(why)};
+        bool is_done = take_shard(w, i, &job);
+
+        pthread_mutex_lock(&w->mutex);
+        if (!is_done && !atomic_exchange(&w->is_failed, true)) {
+            no(a, "shard %u: %s", i, why);
+        }
+        a->items += job.items;
+        a->expired += job.expired;
+        a->flushed += job.flushed;
+        pthread_mutex_unlock(&w->mutex);
+    }
+    return NULL;
+}
+
+static void *run_thread(void *arg)
+{
+    rcu_register();
+    take_shards(arg);
+    rcu_unregister();
+    return NULL;
+}
+
+bool attach_take_over(struct attach *a, struct engine *e)
+{
+    struct crowd w = {.attach = a, .engine = e, .now = clock_now(&e->clock)};
+    pthread_t threads[ATTACH_SHARDS_MAX];
+    usec_t began = clock_mono_us();
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+    uint32_t n = 0;
+
+    pthread_mutex_init(&w.mutex, NULL);
+    /* The caller is one of them; fewer do as well. */
+    while (n + 1 < e->shard_count && (long)n + 1 < cpus &&
+           pthread_create(&threads[n], NULL, run_thread, &w) == 0) {
+        n++;
+    }
+    take_shards(&w);
+    while (n > 0) {
+        pthread_join(threads[--n], NULL);
+    }
+    pthread_mutex_destroy(&w.mutex);
+    a->us = (uint64_t)(clock_mono_us() - began);
+    if (atomic_load(&w.is_failed)) {
+        return false;
+    }
+    a->state = ATTACH_WARM;
+    a->why[0] = '\0';
+    return true;
+}
+
+/* Slots that do not stand where a first table has them are published as they were. */
+static enum mf_err restore_routes(struct engine *e, const uint16_t *owner)
+{
+    const struct route *now = atomic_load_explicit(&e->router.route, memory_order_relaxed);
+    enum mf_err err = MF_OK;
+
+    for (uint32_t i = 0; i < ROUTE_SLOTS && err == MF_OK;) {
+        uint32_t n = 1;
+
+        while (i + n < ROUTE_SLOTS && owner[i + n] == owner[i]) {
+            n++;
+        }
+        for (uint32_t k = i; k < i + n; k++) {
+            if (now->slot[k].from != owner[i]) {
+                err = router_publish(&e->router, i, n, route_settled(owner[i]));
+                now = atomic_load_explicit(&e->router.route, memory_order_relaxed);
+                break;
+            }
+        }
+        i += n;
+    }
+    return err;
+}
+
+enum mf_err attach_resume(struct attach *a, struct engine *e)
+{
+    msec_t flush_at = MSEC_NEVER;
+    msec_t now = clock_now(&e->clock);
+    enum mf_err err;
+
+    if (a->state != ATTACH_WARM) {
+        return MF_OK;
+    }
+    /* Only now can anything be stored. */
+    atomic_store_explicit(&e->group.cas_next, a->head->cas_next, memory_order_relaxed);
+    err = restore_routes(e, a->head->owner);
+    for (uint32_t i = 0; i < e->shard_count; i++) {
+        msec_t at = a->head->shard[i].left.flush_at;
+
+        flush_at = at > now && at < flush_at ? at : flush_at;
+    }
+    if (err == MF_OK && flush_at != MSEC_NEVER &&
+        engine_flush(e, flush_at, now, false) != OUT_OK) {
+        err = MF_ENOMEM;
+    }
+    budget_set_limit(&e->budget, (int64_t)e->config.limit_bytes); /* it may be a lower one */
+    return err;
+}
+
+/* ---- leaving ----------------------------------------------------------------------------- */
+
+static bool leave_shard(struct attach *a, struct shard *s, uint32_t i)
+{
+    struct attach_shard *left = &a->head->shard[i].left;
+    struct keep_segment *list;
+    bool is_done;
+    size_t bytes;
+
+    shard_enter(s);
+    shard_leave_behind(s, left, NULL);
+    bytes = left->segments * sizeof(struct keep_segment);
+    list = mem_zalloc(bytes + 1);
+    if (list != NULL) {
+        shard_leave_behind(s, left, list);
+    }
+    shard_leave(s);
+    is_done = list != NULL && region_write(a->fd, list_at(a->head, i), list, bytes);
+    if (is_done) {
+        a->head->shard[i].list_sum = XXH3_64bits(list, bytes);
+    } else {
+        no(a, "%s", list == NULL ? "out of memory" : strerror(errno));
+    }
+    mem_free(list);
+    return is_done;
+}
+
+static bool leave_routes(struct attach *a, const struct engine *e)
+{
+    const struct route *rt = atomic_load_explicit(&e->router.route, memory_order_relaxed);
+
+    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+        if (route_is_moving(&rt->slot[i])) {
+            return no(a, "keys were being moved between shards");
+        }
+        a->head->owner[i] = rt->slot[i].from;
+    }
+    return true;
+}
+
+void attach_leave(struct attach *a, struct engine *e)
+{
+    struct attach_head *h = a->head;
+    bool is_done;
+
+    a->why[0] = '\0';
+    is_done = leave_routes(a, e);
+    for (uint32_t i = 0; is_done && i < e->shard_count; i++) {
+        is_done = leave_shard(a, e->shards[i], i);
+    }
+    if (!is_done || fdatasync(a->fd) != 0) {
+        return;
+    }
+    h->seed = e->config.seed;
+    h->cas_next = atomic_load_explicit(&e->group.cas_next, memory_order_relaxed);
+    read_boot_id(h->boot_id);
+    h->zero_ns = clock_zero_ns(&e->clock);
+    h->boot_ns = clock_boot_ns();
+    h->unix_ms = clock_unix_ms(&e->clock);
+    h->now = clock_now(&e->clock);
+    h->state = STATE_CLEAN;
+    h->sum = head_sum(h);
+    if (!region_write(a->fd, 0, h, HEAD_BYTES) || fdatasync(a->fd) != 0) {
+        no(a, "%s", strerror(errno));
+    }
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Item memory that outlives the process: the ranges of the shards are parts of a file, and an
+ * engine that is stopped leaves beside them what the next one needs. That one takes the items
+ * over where they stand: indexes and deadlines are made anew, from the blocks, each of which is
+ * looked at. All or nothing: where anything is doubted, the engine starts empty.
+ *
+ *     0            head: what the file is, whether it was left well, and figures of the shards
+ *     64 KiB       the lists of segments (lib/memory/keep.h), each with room for the range
+ *     then         the ranges, sparse
+ *
+ * Not in the file: index, deadlines, what the eviction policy remembers of dropped keys,
+ * counters. The numbers in it are those of this machine; a file from another is refused.
+ */
+#ifndef MAYFLY_LIB_ENGINE_ATTACH_H
+#define MAYFLY_LIB_ENGINE_ATTACH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/base/err.h"
+#include "lib/memory/region.h"
+
+struct engine;
+struct engine_config;
+struct attach_head;
+
+enum attach_state {
+    ATTACH_OFF,  /* there is no file */
+    ATTACH_COLD, /* nothing was there, or nothing of it is used */
+    ATTACH_WARM,
+};
+
+#define ATTACH_WHY_BYTES 160
+
+/* Longer than any number of shards. */
+#define ATTACH_SHARDS_MAX 512u
+
+struct attach {
+    /* set by the caller before engine_start() */
+    uint32_t max_age_s; /* what was left longer ago is not used; 0: of any age */
+    bool marks_stale;   /* what is taken over is stale: whoever gets an item may renew it */
+    /* of attach_open() */
+    int fd;                                  /* -1: not open */
+    bool is_new;                             /* nothing was there */
+    bool is_in_memory;                       /* no disk is behind it, as far as can be told */
+    struct attach_head *head;                /* as it was read, then as it is to be written */
+    struct region region[ATTACH_SHARDS_MAX]; /* those of the engine's shards */
+    /* [const] once the engine runs: what became of it */
+    enum attach_state state;
+    uint64_t items, expired, flushed; /* taken over, due by now, gone by a flush since */
+    uint64_t us;                      /* how long it took, in microseconds */
+    uint64_t away_ms;                 /* how long nobody was there */
+    char why[ATTACH_WHY_BYTES];       /* why not, or what was wrong; "": nothing to say */
+};
+
+/*
+ * Open a file, which is made if there is none, and keep others from it; or take a descriptor of
+ * one (which is owned from then on), as from the service manager. False: a->why. It is not to
+ * be overwritten, or cannot be used. The rest of the struct must have been zeroed. Context:
+ * before start.
+ */
+bool attach_open(struct attach *a, const char *path);
+bool attach_open_fd(struct attach *a, int fd);
+
+/* off, cold or warm. Context: any thread. */
+static inline const char *attach_state_text(const struct attach *a)
+{
+    return a->state == ATTACH_WARM ? "warm" : a->state == ATTACH_COLD ? "cold" : "off";
+}
+
+/* Close it; the file stays as it is. Accepts one that is not open. Context: after stop. */
+void attach_close(struct attach *a);
+
+/*
+ * The steps of engine_start() and engine_stop().
+ *
+ *     plan       may what is there be used, by an engine with this config? Then the config
+ *                gets what it must have in common with the earlier engine.
+ *     make       make the file anew, empty
+ *     take_over  take the items over, into shards that nobody uses yet
+ *     resume     what goes on: numbers, routes, a flush that is to come
+ *     leave      leave all of it to the next
+ *
+ * plan and take_over: false: a->why, and the engine is to be started empty. make: false:
+ * a->why, and it cannot be started. After plan or make, attach_range() is the range of a shard,
+ * after plan attach_clock_zero() what clock_init_at() takes. Context: main; no other thread
+ * uses the engine.
+ */
+bool attach_plan(struct attach *a, struct engine_config *cfg);
+bool attach_make(struct attach *a, const struct engine_config *cfg, uint64_t range_bytes);
+int64_t attach_clock_zero(const struct attach *a);
+uint64_t attach_range(const struct attach *a);
+bool attach_take_over(struct attach *a, struct engine *e);
+enum mf_err attach_resume(struct attach *a, struct engine *e);
+void attach_leave(struct attach *a, struct engine *e);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What is kept of a memory beside its range, so that another process can use what is in it: a
+ * list of its segments, the chains in their order, oldest first, then those of large values.
+ * All else is made anew from the blocks, by whoever reads them (lib/shard/attach.h).
+ */
+#ifndef MAYFLY_LIB_MEMORY_KEEP_H
+#define MAYFLY_LIB_MEMORY_KEEP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/memory/memory.h"
+
+enum keep_place { KEEP_SEALED, KEEP_OPEN, KEEP_COMPACT, KEEP_REST, KEEP_WHOLE, KEEP_PLACES };
+
+/* A segment in the list. Names as in struct segment. */
+struct keep_segment {
+    uint32_t number;
+    uint32_t fill;
+    uint32_t dead; /* whole: skip */
+    uint32_t live;
+    uint32_t sealed_s;
+    uint32_t sealed_cas;
+    uint32_t next; /* whole: the next of its value */
+    uint8_t chain; /* enum chain_id */
+    uint8_t place; /* enum keep_place */
+    uint16_t zero;
+};
+
+/* How many segments the list has. Context: in shard. */
+uint32_t keep_count(const struct memory *m);
+
+/* Write the list to out, which has room for it. Context: in shard, and nothing is under way. */
+void keep_list(const struct memory *m, struct keep_segment *out);
+
+/*
+ * Enter the segments of a list into a memory that has none: chains and their bytes are as they
+ * were, blocks are not counted yet. fresh: of the arena that made the list. False: the list
+ * contradicts itself, or the range cannot have it; the memory is good for memory_fini()
+ * only. Context: in shard, before start.
+ */
+bool keep_enter(struct memory *m, const struct keep_segment *list, uint32_t count,
+                uint32_t fresh);
+
+/*
+ * The blocks of the chained segments were read, and each was entered by blocks_enter_live() or
+ * blocks_enter_dead(); the segments of large values were claimed by keep_claim(). Segments that
+ * nothing is in are given back. Context: in shard, before start.
+ */
+void keep_entered(struct memory *m);
+
+/*
+ * A whole segment belongs to a value. False: it is none, or belongs to one already. Context: in
+ * shard, before start.
+ */
+bool keep_claim(struct memory *m, segment_t n);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The part of a file that the range of a shard is mapped from, where item memory shall outlive
+ * the process: a file in memory (tmpfs, memfd) or in persistent memory. The file is sparse.
+ * Pages that the file system cannot provide would end the process when they are touched, so
+ * they are allocated before (region_back()), and whoever is refused does without.
+ *
+ * What the file has besides is the business of whoever made it: see lib/engine/attach.h.
+ */
+#ifndef MAYFLY_LIB_MEMORY_REGION_H
+#define MAYFLY_LIB_MEMORY_REGION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct region {
+    int fd;         /* [borrowed] */
+    uint32_t shift; /* log2 of the bytes of a segment */
+    uint64_t at;    /* where it begins in the file: a multiple of REGION_ALIGN */
+    uint64_t bytes; /* likewise */
+};
+
+#define REGION_ALIGN ((uint64_t)2 << 20)
+
+/*
+ * Map the first n bytes; as mem_reserve(), to be committed by mem_commit() and released by
+ * mem_unmap(). NULL when the system refuses. Context: before start.
+ */
+void *region_map(const struct region *r, uint64_t n);
+
+/*
+ * Allocate the pages of a part; what is there already stays. False when the file system has no
+ * room. A system call, as long as it takes to clear the pages. Context: any thread.
+ */
+bool region_back(const struct region *r, uint64_t offset, uint64_t n);
+
+/*
+ * Give the pages of a part back; they read as zero when allocated again. A system call, so
+ * never inside a shard. Context: any thread.
+ */
+void region_drop(const struct region *r, uint64_t offset, uint64_t n);
+
+/*
+ * Read and write all of n bytes at a place in a file. False: error, or the file is too short;
+ * errno says which (0: too short). Context: any thread.
+ */
+bool region_read(int fd, uint64_t at, void *p, size_t n);
+bool region_write(int fd, uint64_t at, const void *p, size_t n);
+
+#endif

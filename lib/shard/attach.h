@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reading what an earlier process left in the range of a shard. Every block is looked at: what
+ * cannot be is a doubt, and then nothing of it is used. Items that are due are not taken over.
+ */
+#ifndef MAYFLY_LIB_SHARD_ATTACH_H
+#define MAYFLY_LIB_SHARD_ATTACH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "lib/base/clock.h"
+#include "lib/memory/keep.h"
+
+struct shard;
+
+/* What the earlier process left beside the range. */
+struct attach_shard {
+    uint32_t segments;     /* in the list of keep.h */
+    uint32_t fresh;        /* of the arena */
+    uint64_t items, bytes; /* counters curr_items and item_bytes */
+    uint64_t index_bytes;  /* of the index: it is made as large again */
+    msec_t flush_at;       /* everything is flushed from then on; MSEC_NEVER */
+};
+
+struct attach_job {
+    /* in */
+    const struct attach_shard *left;
+    const struct keep_segment *list; /* [borrowed] left->segments */
+    const uint16_t *owners;          /* [borrowed] shard of each slot of the routing table */
+    unsigned owner_shift;            /* the slot is hash >> owner_shift */
+    msec_t now;
+    bool marks_stale; /* all items are taken over as stale */
+    /* out */
+    uint64_t items, expired, flushed;
+    char *why; /* [borrowed] why not, if it was not */
+    size_t why_size;
+};
+
+/*
+ * Fill in what is left, and its list; list NULL: only the figures. Context: in shard, no thread
+ * uses it any more.
+ */
+void shard_leave_behind(const struct shard *s, struct attach_shard *left,
+                        struct keep_segment *list);
+
+/*
+ * Take over what is there, into a shard that is empty. False: a doubt, or no memory: the shard
+ * is good for shard_destroy() only. Context: any thread, before the shard is shared.
+ */
+bool shard_attach(struct shard *s, struct attach_job *job);
+
+#endif

@@ -1,0 +1,317 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Items in a file (-e): what was there at a stop is there at the next start, and what had ended by then is
+not. After anything but a clean stop the cache is empty. MAYFLY_RESTARTS: how often it is restarted, 5.
+That a damaged file is refused is shown by tests/lib/engine/test_attach.c."""
+import contextlib
+import os
+import random
+import re
+import shutil
+import signal
+import sys
+import tempfile
+import threading
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import mayfly                                                           # noqa: E402
+from mayfly import Inapplicable, wait_for                               # noqa: E402
+
+MIB = 1 << 20
+RESTARTS = int(os.environ.get("MAYFLY_RESTARTS", "5"))
+WRONG_FILE = 65     # exit statuses: EX_DATAERR, EX_OSERR
+NO_ROOM = 71
+
+
+class Kept:
+    """A file, and daemons that have it one after the other."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="mayfly-restart.", dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None)
+        self.file = os.path.join(self.folder, "memory")
+
+    def daemon(self, *args, m=64, t=2, **kw):
+        return mayfly.Daemon("-e", self.file, "-m", str(m), "-t", str(t), "-I", "8m", *args, control=True, **kw)
+
+
+@contextlib.contextmanager
+def kept():
+    k = Kept()
+    try:
+        yield k
+    finally:
+        shutil.rmtree(k.folder)
+
+
+def figure(o, name):
+    return o.stats(b"persistence")["restart_" + name]
+
+
+def assert_warm(o):
+    assert figure(o, "state") == "warm", o.stats(b"persistence")
+
+
+def assert_cold(o, why):
+    assert figure(o, "state") == "cold", o.stats(b"persistence")
+    assert why in figure(o, "reason"), figure(o, "reason")
+    assert o.stats()["curr_items"] == "0"
+
+
+def dump(o, keys):
+    """All there is to see of items: marks, cas, flags, sizes, when they end, values."""
+    seen = {}
+    for key in keys:
+        head = o.ask(b"mg %s v f c s k" % key)
+        if head.startswith(b"VA"):
+            seen[key] = head, o.exactly(int(head.split()[1]) + 2), o.ask(b"pexpiretime %s" % key)
+        else:
+            seen[key] = head
+    return seen
+
+
+def near(seen, then):
+    """The same; a deadline is the same instant, and its millisecond of the wall clock is rounded."""
+    assert seen.keys() == then.keys()
+    for key, value in seen.items():
+        if len(value) == 3 and len(then[key]) == 3:
+            assert value[:2] == then[key][:2], (key, value, then[key])
+            assert abs(int(value[2].split()[-1]) - int(then[key][2].split()[-1])) <= 2, (key, value, then[key])
+        else:
+            assert value == then[key], (key, value, then[key])
+
+
+def fill(o, r, count, sizes=(0, 10, 100, 1000, 20000, 300000)):
+    keys = []
+    for i in range(count):
+        key = b"k%d" % r.randrange(10 * count)
+        size = r.choice(sizes) if i % 50 == 0 else r.randrange(200)
+        end = r.choice((b"", b" T%d" % r.randrange(10000, 100000)))
+        assert o.ask(b"ms %s %d F%d%s\r\n%s" % (key, size, i, end, r.randbytes(size))) == b"HD"
+        keys.append(key)
+    return keys
+
+
+def test_items_come_back_again_and_again():
+    r = random.Random(int(os.environ.get("MAYFLY_SEED", "1")))
+    keys = {b"stale", b"won"}
+    with kept() as k:
+        seen = None
+        for i in range(RESTARTS + 1):
+            with k.daemon() as d, d.operator() as o:
+                if seen is None:
+                    assert_cold(o, "new")
+                    assert o.ask(b"ms stale 1\r\nx") == b"HD" and o.ask(b"md stale I") == b"HD"
+                    assert o.ask(b"ms won 1\r\nx") == b"HD" and o.ask(b"md won I") == b"HD"
+                    assert b" W" in o.ask(b"mg won s")
+                else:
+                    assert_warm(o)
+                    assert int(figure(o, "items")) == sum(type(v) is tuple for v in seen.values())
+                    near(dump(o, keys), seen)
+                    assert int(o.stats()["uptime"]) < 3600
+                keys |= set(fill(o, r, 300))
+                for key in r.sample(sorted(keys), 60):
+                    if key not in (b"stale", b"won"):
+                        o.ask(b"delete " + key)
+                dump(o, keys)       # which has somebody win what is stale
+                seen = dump(o, keys)
+                # However a stop is asked for. Two of them are within a second.
+                assert d.stop((signal.SIGTERM, signal.SIGUSR1, signal.SIGINT)[i % 3]) == 0
+                assert "has what there is for the next start" in d.log(), d.log()
+
+
+def test_what_ended_meanwhile_does_not_come_back():
+    with kept() as k:
+        with k.daemon() as d, d.operator() as o:
+            assert o.ask(b"ms short 1 p700\r\nx") == b"HD"
+            assert o.ask(b"ms large 300000 p700\r\n" + b"x" * 300000) == b"HD"
+            assert o.ask(b"ms long 1 T1000\r\nx") == b"HD"
+            gone_at = int(o.ask(b"pexpiretime large").split()[-1])
+            assert o.ask(b"set deleted 0 0 1\r\nx") == b"STORED" and o.ask(b"delete deleted") == b"DELETED"
+            assert d.stop() == 0
+        wait_for(lambda: time.time() * 1000 > gone_at, "its time comes")
+        with k.daemon() as d, d.operator() as o:
+            assert_warm(o)
+            assert int(figure(o, "items")) == 1
+            for key in (b"short", b"large", b"deleted"):
+                assert o.ask(b"mg " + key) == b"EN", key
+            assert o.ask(b"mg long") == b"HD"
+            assert o.ask(b"flush_all") == b"OK"
+            o.set(b"new", b"x")
+            assert d.stop() == 0
+        with k.daemon() as d, d.operator() as o:
+            assert o.ask(b"mg long") == b"EN" and o.ask(b"mg new") == b"HD"
+            # One that is to come: before its time, and after.
+            assert o.ask(b"flush_all 1000") == b"OK"
+            assert d.stop() == 0
+        with k.daemon() as d, d.operator() as o:
+            assert o.ask(b"mg new") == b"HD"
+            assert o.ask(b"flush_all 1") == b"OK"
+            flushed_at = time.time() + 1.1
+            assert d.stop() == 0
+        wait_for(lambda: time.time() > flushed_at, "the flush's time comes")
+        with k.daemon() as d, d.operator() as o:
+            assert_warm(o)
+            assert o.ask(b"mg new") == b"EN"
+
+
+def test_a_crash_is_a_cold_start():
+    with kept() as k:
+        with k.daemon() as d, d.operator() as o:
+            o.set(b"a", b"x")
+            d.process.kill()
+            d.process.wait()
+        with k.daemon() as d, d.operator() as o:
+            assert_cold(o, "clean stop")
+            assert "starts empty with %s (it was not left by a clean stop)" % k.file in d.log(), d.log()
+            assert o.get(b"a") is None
+            o.set(b"b", b"x")
+        with k.daemon() as d, d.operator() as o:
+            assert_warm(o)
+            assert o.get(b"b") == b"x"
+
+
+def test_other_options():
+    """Of those of the engine all may change, but for fewer threads."""
+    value = b"x" * 1000
+    with kept() as k:
+        with k.daemon(m=64) as d, d.operator() as o:
+            for i in range(40000):
+                o.send(b"set k%d 0 0 1000 noreply\r\n%s\r\n" % (i, value))
+            o.set(b"large", b"y" * 3 * MIB)
+            items = int(o.stats()["curr_items"])
+        with k.daemon("-I", "1m", m=256, t=4) as d, d.operator() as o:
+            assert_warm(o)
+            assert int(o.stats()["curr_items"]) == items == int(figure(o, "items"))
+            assert o.get(b"large") == b"y" * 3 * MIB
+        with k.daemon("-o", "maxmemory-policy=allkeys-lru", m=24) as d, d.operator() as o:
+            assert_warm(o)
+            wait_for(lambda: int(o.stats()["bytes"]) < 24 * MIB, "it evicts what is too much")
+            assert int(o.stats()["curr_items"]) > 5000
+            wait_for(lambda: os.stat(k.file).st_blocks * 512 < 30 * MIB, "it gives memory back")
+            o.set(b"new", b"x")
+        with k.daemon(t=1) as d, d.operator() as o:
+            assert_cold(o, "2 shards, and there are 1 threads")
+
+
+def test_too_old_or_as_stale():
+    with kept() as k:
+        with k.daemon() as d, d.operator() as o:
+            o.set(b"a", b"x")
+        with k.daemon("-o", "restart_stale") as d, d.operator() as o:
+            assert_warm(o)
+            answer = o.ask(b"mg a s")
+            assert b" W" in answer and b" X" in answer, answer
+        stopped = time.time()
+        wait_for(lambda: time.time() > stopped + 1.1, "it is older")
+        with k.daemon("-o", "restart_max_age=1") as d, d.operator() as o:
+            assert_cold(o, "restart_max_age")
+
+
+def test_files_that_are_not_to_be_used():
+    def refuses(status, text):
+        with k.daemon(wait=False) as d:
+            assert d.process.wait(mayfly.PATIENCE) == status, d.log()
+            assert text in d.log(), d.log()
+    with kept() as k:
+        with open(k.file + ".meta", "w"):
+            pass
+        refuses(WRONG_FILE, "memcached has left its items")
+        os.unlink(k.file + ".meta")
+        with open(k.file, "w") as f:
+            f.write("precious")
+        refuses(73, "something else")
+        assert os.stat(k.file).st_size == 8
+        os.unlink(k.file)
+        with k.daemon():
+            refuses(73, "another process uses it")
+
+
+def test_the_items_win_over_a_snapshot():
+    with kept() as k:
+        options = "-o", "dir=" + k.folder
+        with k.daemon(*options) as d, d.operator() as o:
+            o.set(b"a", b"old")
+            assert o.ask(b"save") == b"OK"
+            o.set(b"a", b"new")
+            assert d.stop() == 0
+        with k.daemon(*options, "-o", "save_on_stop=no") as d, d.operator() as o:
+            assert_warm(o)
+            assert o.get(b"a") == b"new"
+            assert o.stats(b"persistence")["rdb_last_load_status"] == "none"
+            o.set(b"a", b"newer")
+            d.process.kill()
+            d.process.wait()
+        with k.daemon(*options) as d, d.operator() as o:
+            assert figure(o, "state") == "cold"
+            assert o.stats(b"persistence")["rdb_last_load_status"] == "ok"
+            assert o.get(b"a") == b"new"
+
+
+def test_a_stop_under_load_loses_no_answered_store():
+    """What was answered before the stop is there, of every client."""
+    def store(n):
+        with contextlib.suppress(OSError, AssertionError, IndexError), d.client() as c:
+            i = 0
+            while c.ask(b"set c%d 0 0 10\r\n%010d" % (n, i)) == b"STORED":
+                answered[n] = i
+                i += 1
+                if i % 3 == 0:
+                    c.set(b"f%d.%d" % (n, i), b"x" * (i % 30000))
+    with kept() as k:
+        answered = [-1] * 6
+        for _ in range(3):
+            with k.daemon() as d:
+                threads = [threading.Thread(target=store, args=(n,)) for n in range(len(answered))]
+                answered[:] = [-1] * len(answered)
+                for t in threads:
+                    t.start()
+                wait_for(lambda: min(answered) > 50, "all store")
+                assert d.stop() == 0
+                for t in threads:
+                    t.join()
+            with k.daemon() as d, d.operator() as o:
+                assert_warm(o)
+                for n, last in enumerate(answered):
+                    # One more may have been stored, whose answer did not arrive.
+                    assert last <= int(o.get(b"c%d" % n)) <= last + 1, (n, last)
+
+
+def mounted(where, options):
+    """For before=: a file system in memory there, in a namespace of the daemon's own."""
+    import ctypes
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def mount():
+        if libc.unshare(0x20000) != 0 or libc.mount(b"none", b"/", None, 0x44000, None) != 0 \
+                or libc.mount(b"none", where.encode(), b"tmpfs", 0, options.encode()) != 0:
+            raise OSError(ctypes.get_errno(), "cannot mount")
+    return mount
+
+
+def test_a_full_file_system_ends_nothing():
+    if os.geteuid() != 0:
+        raise Inapplicable("not root")
+    with kept() as k:
+        try:
+            d = k.daemon(before=mounted(k.folder, "size=40m"), wait=False)
+        except Exception as e:      # of the child before it runs the program
+            raise Inapplicable("no file system can be mounted") from e
+        with d:
+            assert d.process.wait(mayfly.PATIENCE) == NO_ROOM
+            assert re.search("its file system has room for [34][0-9] MiB, and the limit is 64", d.log()), d.log()
+        with k.daemon(before=mounted(k.folder, "size=66m")) as d, d.operator() as o:
+            with open("/proc/%d/root%s/other" % (d.pid, k.folder), "wb") as f:
+                with contextlib.suppress(OSError):
+                    f.write(b"x" * 40 * MIB)
+            for i in range(60000):
+                o.send(b"set k%d 0 0 1000 noreply\r\n%s\r\n" % (i, b"x" * 1000))
+            o.set(b"last", b"x" * 1000)
+            assert o.get(b"last") == b"x" * 1000
+            assert 5000 < int(o.stats()["curr_items"]) < 30000
+            assert int(o.stats()["evictions"]) > 20000
+            assert d.stop() == 0
+
+
+mayfly.main(globals())
