@@ -432,6 +432,38 @@ enum stream_state stream_slice(struct stream *st, struct ship *ship, const struc
     return has_read ? STREAM_GOES_ON : STREAM_IDLE;
 }
 
+enum stream_state stream_keys(struct stream *st, unsigned max, stream_key_fn fn, void *arg)
+{
+    enum stream_state state = STREAM_IDLE;
+
+    must_not_be_reading();
+    for (uint32_t i = 0; i < st->engine->shard_count; i++) {
+        struct stream_ring *r = &st->rings[i];
+        uint64_t until = changes_published(r->changes);
+        uint64_t n = 0;
+
+        if (until - r->pos > r->changes->bytes) {
+            return STREAM_OVERRUN;
+        }
+        for (; r->pos != until && n < max; n++) {
+            struct change c;
+
+            if (!changes_get(r->changes, &r->pos, &c)) {
+                return STREAM_OVERRUN;
+            }
+            if (c.kind <= CHANGE_DROP) {
+                fn(arg, c.key, c.key_len);
+            }
+        }
+        count(&st->records, n);
+        if (r->pos != until) {
+            state = STREAM_GOES_ON;
+        }
+    }
+    note_read(st);
+    return state;
+}
+
 uint64_t stream_lag(const struct stream *st)
 {
     uint64_t read = atomic_load_explicit(&st->read, memory_order_acquire);

@@ -66,6 +66,14 @@ void stream_skip(struct stream *st);
  */
 enum stream_state stream_slice(struct stream *st, struct ship *ship, const struct walk *walk);
 
+/*
+ * Instead of stream_slice(): hand out the keys of up to `max` records of each ring, without a
+ * look at what became of them; flushes are passed over. STREAM_IDLE: of all that was written
+ * before the call. STREAM_GOES_ON: not yet. Context: as above, and so is that of fn.
+ */
+typedef void (*stream_key_fn)(void *arg, const char *key, size_t key_len);
+enum stream_state stream_keys(struct stream *st, unsigned max, stream_key_fn fn, void *arg);
+
 /* Does a ring wait for others, until a flush is read in all of them? Context: as above. */
 bool stream_is_held(const struct stream *st);
 

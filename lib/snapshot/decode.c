@@ -67,7 +67,8 @@ bool snap_reader_begin(struct snap_reader *r, snap_read_fn read, void *arg,
     h->least = snap_get16(p + 10);
     h->flags = snap_get32(p + 12);
     h->unix_ms = (int64_t)snap_get64(p + 16);
-    memcpy(h->id, p + 24, SNAP_ID_BYTES);
+    h->chain = snap_get64(p + 24);
+    h->log = snap_get64(p + 32);
     h->items = snap_get64(p + 40);
     h->bytes = snap_get64(p + 48);
     h->sum = snap_get64(p + 56);
@@ -80,8 +81,12 @@ bool snap_reader_begin(struct snap_reader *r, snap_read_fn read, void *arg,
     return true;
 }
 
-static bool is_known(uint8_t kind)
+/* A log has keys, and a snapshot everything else. */
+static bool is_known(const struct snap_reader *r, uint8_t kind)
 {
+    if ((r->header.flags & SNAP_IS_LOG) != 0) {
+        return kind == SNAP_KEYS;
+    }
     return kind == SNAP_ITEMS || kind == SNAP_VALUE || kind == SNAP_FLUSH || kind == SNAP_END;
 }
 
@@ -97,11 +102,12 @@ static enum snap_fault_kind judge(const struct snap_reader *r, const char *p,
         ((b->flags & SNAP_PACKED) != 0 ? b->stored >= b->raw : b->stored != b->raw)) {
         return SNAP_FAULT_FIELDS;
     }
-    if (!is_known(b->kind)) {
+    if (!is_known(r, b->kind)) {
         return (b->flags & SNAP_OPTIONAL) != 0 ? SNAP_FINE : SNAP_FAULT_KIND;
     }
     if ((b->kind == SNAP_ITEMS && b->items > b->raw / (SNAP_ITEM_BYTES + 1)) ||
         (b->kind == SNAP_VALUE && b->items > 1) ||
+        (b->kind == SNAP_KEYS && b->items != b->raw / SNAP_KEY_BYTES) ||
         ((b->kind == SNAP_FLUSH || b->kind == SNAP_END) && b->items != 0)) {
         return SNAP_FAULT_FIELDS;
     }
@@ -315,4 +321,9 @@ bool snap_flush_of(struct span content, int64_t *at_unix_ms)
     }
     *at_unix_ms = (int64_t)snap_get64(content.ptr);
     return true;
+}
+
+uint64_t snap_key_of(struct span content, uint32_t i)
+{
+    return snap_get64(content.ptr + (size_t)i * SNAP_KEY_BYTES);
 }

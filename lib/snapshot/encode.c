@@ -20,7 +20,8 @@ void snap_header_put(char out[SNAP_HEADER_BYTES], struct snap_header *h)
     snap_put16(out + 10, h->least);
     snap_put32(out + 12, h->flags);
     snap_put64(out + 16, (uint64_t)h->unix_ms);
-    memcpy(out + 24, h->id, SNAP_ID_BYTES);
+    snap_put64(out + 24, h->chain);
+    snap_put64(out + 32, h->log);
     snap_put64(out + 40, h->items);
     snap_put64(out + 48, h->bytes);
     h->sum = hash_key(0, out, SNAP_SUMMED_HEADER);
@@ -237,6 +238,19 @@ bool snap_put_flush(struct snap_encoder *e, int64_t at_unix_ms, int64_t unix_ms)
     snap_put64(e->block + SNAP_BLOCK_BYTES, (uint64_t)at_unix_ms);
     e->used = SNAP_FLUSH_BYTES;
     return send_as(e, SNAP_FLUSH, unix_ms);
+}
+
+bool snap_put_keys(struct snap_encoder *e, const uint64_t *hashes, uint32_t n, int64_t unix_ms)
+{
+    char *p = e->block + SNAP_BLOCK_BYTES;
+
+    must(e->used == 0 && n <= SNAP_RAW_MAX / SNAP_KEY_BYTES);
+    for (uint32_t i = 0; i < n; i++) {
+        snap_put64(p + (size_t)i * SNAP_KEY_BYTES, hashes[i]);
+    }
+    e->used = n * SNAP_KEY_BYTES;
+    e->items = n;
+    return send_as(e, SNAP_KEYS, unix_ms);
 }
 
 bool snap_encoder_end(struct snap_encoder *e, int64_t unix_ms)

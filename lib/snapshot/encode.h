@@ -96,6 +96,12 @@ bool snap_value_cut(struct snap_encoder *e, int64_t unix_ms);
 /* What is stored is flushed at this instant: goes out at once. */
 bool snap_put_flush(struct snap_encoder *e, int64_t at_unix_ms, int64_t unix_ms);
 
+/*
+ * These keys have changed: goes out at once, after what was sent. At most SNAP_RAW_MAX /
+ * SNAP_KEY_BYTES of them. False: a write failed.
+ */
+bool snap_put_keys(struct snap_encoder *e, const uint64_t *hashes, uint32_t n, int64_t unix_ms);
+
 /* All items are out: the END. False: a write failed, now or before. */
 bool snap_encoder_end(struct snap_encoder *e, int64_t unix_ms);
 

@@ -8,6 +8,9 @@
  *     encode       items to blocks
  *     decode       blocks to items, from files that nobody vouches for
  *     scan         a whole file, by one thread or several
+ *     keylog       which keys have changed since, in files beside a snapshot
+ *     keyset       those keys, when they are read again
+ *     keychain     all such files of a snapshot, read into a set
  *     io, newfile  a file that replaces another as a whole, whatever fails
  *     save, load   an engine to a file, and back
  *
@@ -17,7 +20,7 @@
  * endian, wherever they stand, and nothing is aligned:
  *
  *     header   0 magic "MAYFLYS1"   8 version:16   10 least reader:16   12 flags:32
- *              16 unix ms of the beginning:64   24 id of the data:16 bytes
+ *              16 unix ms of the beginning:64   24 chain:64   32 number of a log:64
  *              40 items, about:64   48 bytes of them, about:64   56 sum:64
  *     block    0 magic:32   4 kind:8   5 flags:8   6 zero:16   8 raw bytes:32
  *              12 stored bytes:32   16 items:32   20 shard:32   24 unix ms:64
@@ -34,7 +37,11 @@
  *              bytes: the item could not be kept for as long as writing it took, and is none.
  *     FLUSH    what is stored is flushed at this instant: unix ms:64
  *     END      items:64   blocks before it:64   where it stands:64
- *     KEYS, META and PING are for logs and replicas; a snapshot has none of them
+ *     KEYS     `items` hashes:64 of keys that have changed, in a log; seed: the chain
+ *     META and PING are for replicas; a file has none of them
+ *
+ * Snapshots and the logs that belong to them have the same chain. Logs are numbered; that in
+ * a snapshot's header is the first that begins before it: see keylog.h. A log has no END.
  *
  *     item     0 key length:8   1 marks:8   2 heat:8   3 chain:8   4 flags:32   8 cas:64
  *              16 value length:32   20 seconds since the last access:32   24 deadline:64,
@@ -64,7 +71,7 @@
 #define SNAP_PART_BYTES    8u
 #define SNAP_END_BYTES     24u
 #define SNAP_FLUSH_BYTES   8u
-#define SNAP_ID_BYTES      16u
+#define SNAP_KEY_BYTES     8u
 
 /*
  * In place of the offset of a part: the rest of the value does not come, nor is the item one.
@@ -86,6 +93,10 @@ enum snap_kind {
     SNAP_END = 7,
 };
 
+/* Flags of a file. */
+#define SNAP_HAS_LOG 0x01u /* a snapshot: the log of its number must be there */
+#define SNAP_IS_LOG  0x02u
+
 /* Flags of a block. */
 #define SNAP_OPTIONAL 0x01u /* whoever does not know the kind goes on without it */
 #define SNAP_PACKED   0x02u /* by zstd */
@@ -99,9 +110,10 @@ enum snap_kind {
 struct snap_header {
     uint16_t version;
     uint16_t least;  /* the oldest reader that understands it */
-    uint32_t flags;  /* none yet */
+    uint32_t flags;  /* SNAP_HAS_LOG, SNAP_IS_LOG */
     int64_t unix_ms; /* when the file was begun */
-    uint8_t id[SNAP_ID_BYTES];
+    uint64_t chain;
+    uint64_t log;          /* 0: of a snapshot that knows of no logs */
     uint64_t items, bytes; /* about: to make room, not to be relied on */
     uint64_t sum;
 };

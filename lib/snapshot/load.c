@@ -22,6 +22,7 @@
 #include "lib/shard/keyspace.h"
 #include "lib/shard/shard.h"
 #include "lib/shard/upkeep.h"
+#include "lib/snapshot/keyset.h"
 #include "lib/snapshot/scan.h"
 
 #define THREADS_MAX 16
@@ -99,6 +100,11 @@ bool load_open(struct load_file *f, const char *path)
         return false;
     }
     f->header = r.header;
+    if ((f->header.flags & SNAP_IS_LOG) != 0) {
+        f->fault = (struct snap_fault){.kind = SNAP_FAULT_FOREIGN};
+        load_close(f);
+        return false;
+    }
     return true;
 }
 
@@ -122,12 +128,18 @@ static bool prepare(struct loader *l, const struct snap_item *it, uint64_t hash,
                     struct store *st, struct store_kept *kept)
 {
     const struct engine *e = l->load->engine;
+    const struct keyset *dropped = l->load->dropped;
     msec_t deadline = MSEC_NEVER;
 
+    if (dropped != NULL && keyset_has(dropped, keyset_hash(dropped, it->key))) {
+        count(&l->load->changed, 1);
+        return false;
+    }
     if (it->deadline != SNAP_DEADLINE_NEVER) {
         /* Any number may stand in a file. */
         if (__builtin_sub_overflow(it->deadline, l->to_unix_ms, &deadline) ||
-            deadline <= l->now || deadline == MSEC_NEVER) {
+            deadline <= l->now || deadline == MSEC_NEVER ||
+            it->deadline <= l->load->unix_floor_ms) {
             count(&l->load->expired, 1);
             return false;
         }

@@ -18,6 +18,7 @@
 #include "lib/snapshot/format.h"
 
 struct engine;
+struct keyset;
 
 /* An open file, with its header. */
 struct load_file {
@@ -55,11 +56,14 @@ struct load {
     bool marks_stale;       /* all items are loaded as stale: whoever gets one may renew it */
     bool is_beside;         /* requests run meanwhile: set by load_beside() */
     struct guard guard;     /* if is_beside; .turned: not loaded as they went meanwhile */
+    const struct keyset *dropped; /* [borrowed] keys that are not loaded; NULL: none */
+    int64_t unix_floor_ms; /* it was this late already: what was due by then is not loaded */
     /* [atomic] for whoever watches */
     _Atomic uint64_t bytes;   /* of the file, done */
     _Atomic uint64_t items;   /* loaded */
     _Atomic uint64_t expired; /* not, because they are due */
     _Atomic uint64_t refused; /* not, because they are too large or there is no room */
+    _Atomic uint64_t changed; /* not, because they are in `dropped` */
     _Atomic bool is_to_stop;
     /* out */
     struct snap_fault fault;

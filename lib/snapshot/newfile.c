@@ -93,11 +93,17 @@ bool newfile_write(struct newfile *f, const void *bytes, size_t n)
     return f->error == 0;
 }
 
-bool newfile_sync(struct newfile *f)
+bool newfile_flush(struct newfile *f)
 {
     if (f->error == 0 && f->io->fsync(f->fd) != 0) {
         fails(f);
     }
+    return f->error == 0;
+}
+
+bool newfile_sync(struct newfile *f)
+{
+    newfile_flush(f);
     if (f->io->close(f->fd) != 0) {
         fails(f);
     }
@@ -143,6 +149,21 @@ int newfile_remove(const struct io_calls *io, const char *dir, const char *name)
     if (io->unlink_at(fd, name) != 0) {
         error = errno == ENOENT ? 0 : errno;
     } else if (io->fsync(fd) != 0) {
+        error = errno;
+    }
+    io->close(fd);
+    return error;
+}
+
+int newfile_rename(const struct io_calls *io, const char *dir, const char *from, const char *to)
+{
+    int fd = open_folder(io, dir);
+    int error = 0;
+
+    if (fd < 0) {
+        return errno;
+    }
+    if (io->rename_at(fd, from, to) != 0 || io->fsync(fd) != 0) {
         error = errno;
     }
     io->close(fd);

@@ -40,7 +40,11 @@ bool newfile_begin(struct newfile *f, const struct io_calls *io, const char *dir
 /* Append. False: f->error; nothing more is written from then on. */
 bool newfile_write(struct newfile *f, const void *bytes, size_t n);
 
-/* Make it durable under its own name: may take as long as the disk does. False: f->error. */
+/*
+ * Make durable what was written, and with newfile_sync() close it: may take as long as the disk
+ * does. False: f->error.
+ */
+bool newfile_flush(struct newfile *f);
 bool newfile_sync(struct newfile *f);
 
 /*
@@ -56,5 +60,9 @@ void newfile_end(struct newfile *f);
  * Remove a file of this name durably; that there is none is as good. Returns 0 or an errno.
  */
 int newfile_remove(const struct io_calls *io, const char *dir, const char *name);
+
+/* Give a file another name, durably. Returns 0 or an errno. */
+int newfile_rename(const struct io_calls *io, const char *dir, const char *from,
+                   const char *to);
 
 #endif

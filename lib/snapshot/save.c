@@ -207,6 +207,9 @@ static enum save_end write_file(struct saver *s)
     struct save *save = s->save;
     struct snap_header h = {
         .unix_ms = save->unix_ms,
+        .flags = save->flags,
+        .chain = save->chain,
+        .log = save->log,
         .items = atomic_load_explicit(&s->walk.total, memory_order_relaxed),
     };
     enum save_end end;

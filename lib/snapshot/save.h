@@ -29,6 +29,8 @@ struct save {
     const struct io_calls *io; /* [borrowed] */
     const char *dir, *name;    /* [borrowed] */
     bool is_packed;            /* needs pack_is_there() */
+    uint32_t flags;            /* of the file's header, as these two: see keylog.h */
+    uint64_t chain, log;
     _Atomic uint64_t rate_max; /* bytes a second; 0: no limit. May change meanwhile. */
     /*
      * What the caller knows of flushes that the engine does not; each may be NULL. is_void

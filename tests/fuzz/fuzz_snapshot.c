@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Fuzz target: snapshots. The first byte says whether the sums are made right first, so that
- * what stands behind them is reached as well. What must hold for any input:
+ * Fuzz target: snapshots, and logs of keys. The first byte says whether the sums are made right
+ * first, so that what stands behind them is reached as well. What must hold for any input:
  *   - nothing outside the bytes is read, and every span that is given out lies in a block;
  *   - keys and values are of the lengths that items may have;
  *   - a value in parts is given out whole, or dropped;
@@ -111,6 +111,29 @@ static void seal(char *p, size_t size)
     }
 }
 
+/* A log of keys: its blocks one after the other, as keychain.c reads them. */
+static void read_log(struct span *file, struct snap_opener *o)
+{
+    struct snap_fault fault;
+    struct snap_reader r;
+    struct snap_block b;
+    struct span content;
+    uint64_t keys = 0;
+
+    if (!snap_reader_begin(&r, file_read, file, &fault) ||
+        (r.header.flags & SNAP_IS_LOG) == 0) {
+        return;
+    }
+    while (snap_reader_next(&r, &b, &fault) == SNAP_NEXT_BLOCK &&
+           snap_block_open(&r, &b, o, &content, &fault)) {
+        require(b.kind == SNAP_KEYS || (b.flags & SNAP_OPTIONAL) != 0);
+        for (uint32_t i = 0; b.kind == SNAP_KEYS && i < b.items; i++) {
+            keys += snap_key_of(content, i);
+        }
+    }
+    require(keys != 1 || fault.kind != SNAP_FINE);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct seen seen = {.value_left = UINT64_MAX};
@@ -146,6 +169,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require(seen.value_left == UINT64_MAX);
     require(strlen(snap_fault_text(&s.fault, text)) < sizeof(text));
     scan_fini(&s);
+    read_log(&file, &o);
     snap_opener_fini(&o);
     free(copy);
     return 0;

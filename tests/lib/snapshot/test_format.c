@@ -187,7 +187,7 @@ static void put(struct snap_encoder *e, struct rng *r, const struct snap_item *i
 static struct taken make(struct buf *file, struct rng *r, unsigned items, size_t value_max,
                          bool is_packed, bool has_flush)
 {
-    struct snap_header h = {.unix_ms = NOW, .items = items, .bytes = 17, .id = "an id"};
+    struct snap_header h = {.unix_ms = NOW, .items = items, .bytes = 17, .chain = 5, .log = 6};
     struct taken t = {0};
     struct snap_encoder e;
     char *value = malloc(LONGEST);

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The logs of keys that belong to a snapshot: see keychain.h.
+ */
+#include "lib/snapshot/keychain.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/base/mem.h"
+#include "lib/base/num.h"
+#include "lib/snapshot/decode.h"
+
+/* ---- names ------------------------------------------------------------------------------- */
+
+bool keychain_name(char out[KEYCHAIN_NAME_MAX], const char *base, uint64_t number)
+{
+    return snprintf(out, KEYCHAIN_NAME_MAX, "%s.log.%" PRIu64, base, number) <
+           KEYCHAIN_NAME_MAX - 8; /* with room for the name of one that is begun */
+}
+
+/* The number of a log with this name; 0: it is none of this base. */
+static uint64_t number_of(const char *name, const char *base)
+{
+    size_t n = strlen(base);
+    uint64_t number = 0;
+
+    if (strncmp(name, base, n) != 0 || strncmp(name + n, ".log.", 5) != 0) {
+        return 0;
+    }
+    for (const char *p = name + n + 5; *p != '\0'; p++) {
+        if (*p < '0' || *p > '9' || number > UINT64_MAX / 10 - 1) {
+            return 0;
+        }
+        number = number * 10 + (uint64_t)(*p - '0');
+    }
+    return number;
+}
+
+/* Is it what newfile.h leaves when it is interrupted? */
+static bool is_begun(const char *name, const char *base)
+{
+    size_t len = strlen(name);
+    char log[KEYCHAIN_NAME_MAX];
+
+    if (name[0] != '.' || len < 6 || len >= sizeof(log) ||
+        strcmp(name + len - 4, ".new") != 0) {
+        return false;
+    }
+    snprintf(log, sizeof(log), "%.*s", (int)(len - 5), name + 1);
+    return number_of(log, base) != 0;
+}
+
+int keychain_find(const char *dir, const char *base, uint64_t *highest, uint64_t *count)
+{
+    DIR *d = opendir(dir);
+    const struct dirent *entry;
+
+    *highest = 0;
+    *count = 0;
+    if (d == NULL) {
+        return errno;
+    }
+    while ((entry = readdir(d)) != NULL) {
+        uint64_t number = number_of(entry->d_name, base);
+
+        *highest = number > *highest ? number : *highest;
+        *count += number != 0;
+    }
+    closedir(d);
+    return 0;
+}
+
+int keychain_remove(const struct io_calls *io, const char *dir, const char *base,
+                    uint64_t below)
+{
+    DIR *d = opendir(dir);
+    const struct dirent *entry;
+    int error = 0;
+
+    if (d == NULL) {
+        return errno;
+    }
+    while ((entry = readdir(d)) != NULL) {
+        uint64_t number = number_of(entry->d_name, base);
+
+        if (((number != 0 && number < below) || is_begun(entry->d_name, base)) &&
+            io->unlink_at(dirfd(d), entry->d_name) != 0 && errno != ENOENT) {
+            error = errno;
+        }
+    }
+    closedir(d);
+    return error;
+}
+
+/* ---- reading ----------------------------------------------------------------------------- */
+
+/* One log that is read. */
+struct log {
+    int fd;
+    uint64_t bytes;
+};
+
+static ssize_t read_at(void *arg, void *out, size_t n, uint64_t offset)
+{
+    ssize_t got;
+
+    do {
+        got = pread(((struct log *)arg)->fd, out, n, (off_t)offset);
+    } while (got < 0 && errno == EINTR);
+    return got < 0 ? -errno : got;
+}
+
+/* Open a log. Returns 0 or an errno. */
+static int open_log(struct keychain *c, uint64_t number, struct log *log, int flags)
+{
+    char path[PATH_MAX];
+    char name[KEYCHAIN_NAME_MAX];
+    struct stat st;
+
+    *log = (struct log){.fd = -1};
+    if (!keychain_name(name, c->base, number) ||
+        snprintf(path, sizeof(path), "%s/%s", c->dir, name) >= (int)sizeof(path)) {
+        return ENAMETOOLONG;
+    }
+    log->fd = open(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    if (log->fd < 0) {
+        return errno;
+    }
+    if (fstat(log->fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        close(log->fd);
+        return EINVAL;
+    }
+    log->bytes = (uint64_t)st.st_size;
+    return 0;
+}
+
+static enum keychain_end read_fails(struct keychain *c, int error)
+{
+    c->fault = (struct snap_fault){.kind = SNAP_FAULT_READ, .number = (uint64_t)error};
+    return KEYCHAIN_BAD;
+}
+
+/*
+ * Does a block begin somewhere after this offset that can only be one of this log? Then what is
+ * there is no torn end.
+ */
+static bool has_block_after(const struct snap_reader *r, struct snap_opener *o, uint64_t offset,
+                            uint64_t bytes)
+{
+    static const char magic[4] = {'M', 'f', 'B', 'K'};
+    size_t n = 64 * 1024;
+    char *part = mem_alloc(n);
+    bool is_there = part == NULL; /* nobody has looked */
+
+    for (uint64_t at = offset; part != NULL && !is_there && at < bytes;) {
+        ssize_t got = r->read(r->arg, part, n, at);
+        size_t i = 0;
+
+        if (got < (ssize_t)sizeof(magic)) {
+            is_there = got < 0;
+            break;
+        }
+        for (; i + sizeof(magic) <= (size_t)got && !is_there; i++) {
+            struct snap_reader there = *r;
+            struct snap_fault fault;
+            struct snap_block b;
+            struct span content;
+            char number[sizeof(uint64_t)];
+
+            if (memcmp(part + i, magic, sizeof(magic)) != 0 ||
+                r->read(r->arg, number, sizeof(number), at + i + 32) != sizeof(number)) {
+                continue;
+            }
+            there.offset = at + i;
+            there.number = snap_get64(number);
+            is_there = snap_reader_next(&there, &b, &fault) == SNAP_NEXT_BLOCK &&
+                       snap_block_open(&there, &b, o, &content, &fault);
+        }
+        at += i;
+    }
+    mem_free(part);
+    return is_there;
+}
+
+/* The bytes behind the last good block go. */
+static enum keychain_end cut(struct keychain *c, struct log *log, uint64_t at)
+{
+    if (ftruncate(log->fd, (off_t)at) != 0 || fsync(log->fd) != 0) {
+        return read_fails(c, errno);
+    }
+    c->cut_bytes = log->bytes - at;
+    c->bytes -= c->cut_bytes;
+    return KEYCHAIN_DONE;
+}
+
+static void add_keys(struct keychain *c, const struct snap_block *b, struct span content)
+{
+    for (uint32_t i = 0; i < b->items; i++) {
+        keyset_add(&c->set, snap_key_of(content, i));
+    }
+    c->keys += b->items;
+    c->unix_ms = b->unix_ms > c->unix_ms ? b->unix_ms : c->unix_ms;
+}
+
+static enum keychain_end read_blocks(struct keychain *c, struct log *log, struct snap_reader *r,
+                                     struct snap_opener *o, bool is_last)
+{
+    while (r->offset != log->bytes) {
+        uint64_t at = r->offset;
+        struct snap_block b;
+        struct span content;
+
+        if (snap_reader_next(r, &b, &c->fault) == SNAP_NEXT_BLOCK &&
+            snap_block_open(r, &b, o, &content, &c->fault)) {
+            if (b.kind == SNAP_KEYS) {
+                add_keys(c, &b, content);
+            }
+            continue;
+        }
+        if (c->fault.kind == SNAP_FAULT_READ || c->fault.kind == SNAP_FAULT_KIND || !is_last ||
+            !c->may_cut || has_block_after(r, o, at + 1, log->bytes)) {
+            return KEYCHAIN_BAD;
+        }
+        return cut(c, log, at);
+    }
+    return KEYCHAIN_DONE;
+}
+
+static enum keychain_end read_log(struct keychain *c, const struct snap_header *h, bool is_last)
+{
+    enum keychain_end end = KEYCHAIN_NO_MEMORY;
+    struct snap_opener o;
+    struct snap_reader r;
+    struct log log;
+    int error = open_log(c, c->number, &log, is_last && c->may_cut ? O_RDWR : O_RDONLY);
+
+    if (error != 0) {
+        return error == ENOENT ? KEYCHAIN_MISSING : read_fails(c, error);
+    }
+    if (!snap_reader_begin(&r, read_at, &log, &c->fault)) {
+        end = KEYCHAIN_BAD;
+    } else if ((r.header.flags & SNAP_IS_LOG) == 0 || r.header.chain != h->chain ||
+               r.header.log != c->number) {
+        end = KEYCHAIN_FOREIGN;
+    } else if (snap_opener_init(&o)) {
+        c->unix_ms = r.header.unix_ms > c->unix_ms ? r.header.unix_ms : c->unix_ms;
+        end = read_blocks(c, &log, &r, &o, is_last);
+        snap_opener_fini(&o);
+    }
+    c->logs += end == KEYCHAIN_DONE;
+    close(log.fd);
+    return end;
+}
+
+/* How long they are in all, up to the last one; all have to be there. */
+static enum keychain_end measure(struct keychain *c, uint64_t first, uint64_t last)
+{
+    for (c->number = first; c->number <= last; c->number++) {
+        struct log log;
+        int error = open_log(c, c->number, &log, O_RDONLY);
+
+        if (error != 0) {
+            return error == ENOENT ? KEYCHAIN_MISSING : read_fails(c, error);
+        }
+        c->bytes += log.bytes;
+        close(log.fd);
+    }
+    return KEYCHAIN_DONE;
+}
+
+enum keychain_end keychain_read(struct keychain *c, const struct snap_header *h)
+{
+    enum keychain_end end;
+    uint64_t last;
+    uint64_t count;
+    int error = keychain_find(c->dir, c->base, &last, &count);
+
+    c->set = (struct keyset){.words = NULL};
+    c->number = c->logs = c->bytes = c->keys = c->cut_bytes = 0;
+    c->unix_ms = 0;
+    c->fault = (struct snap_fault){.kind = SNAP_FINE};
+    if (error != 0) {
+        return read_fails(c, error);
+    }
+    if (h->log == 0 || ((h->flags & SNAP_HAS_LOG) == 0 && last < h->log)) {
+        return KEYCHAIN_DONE;
+    }
+    if (last < h->log) {
+        c->number = h->log;
+        return KEYCHAIN_MISSING;
+    }
+    end = measure(c, h->log, last);
+    if (end != KEYCHAIN_DONE) {
+        return end;
+    }
+    if (!keyset_init(&c->set, c->bytes / SNAP_KEY_BYTES, h->chain)) {
+        return KEYCHAIN_NO_MEMORY;
+    }
+    for (c->number = h->log; end == KEYCHAIN_DONE && c->number <= last; c->number++) {
+        end = read_log(c, h, c->number == last);
+        if (end != KEYCHAIN_DONE) {
+            return end;
+        }
+    }
+    c->number = last;
+    return KEYCHAIN_DONE;
+}
+
+void keychain_fini(struct keychain *c)
+{
+    keyset_fini(&c->set);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The logs of keys (keylog.h) that belong to a snapshot: their names, and all of them read into
+ * a set, so that the snapshot is loaded without these keys.
+ *
+ * Whatever is wrong, no key is missed that the files have: a log that is not there, is of
+ * another chain or is damaged is a fault. Only the last one may end within a block, or before
+ * it: whoever wrote it was interrupted there. It is cut then, so that it is whole when it is
+ * not the last one any more. Damage with good blocks behind it is no such end.
+ */
+#ifndef MAYFLY_LIB_SNAPSHOT_KEYCHAIN_H
+#define MAYFLY_LIB_SNAPSHOT_KEYCHAIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/snapshot/fault.h"
+#include "lib/snapshot/format.h"
+#include "lib/snapshot/io.h"
+#include "lib/snapshot/keyset.h"
+
+#define KEYCHAIN_NAME_MAX 256
+
+/* The name of a log. False: it is too long. Context: any thread, as for all of these. */
+bool keychain_name(char out[KEYCHAIN_NAME_MAX], const char *base, uint64_t number);
+
+/*
+ * The highest number of a log that is there; 0: none. *count: how many there are. Returns 0 or
+ * an errno.
+ */
+int keychain_find(const char *dir, const char *base, uint64_t *highest, uint64_t *count);
+
+/*
+ * Remove all logs with a lower number, and what was left of some that were begun. It does not
+ * matter if they are there after a crash. Returns 0 or an errno.
+ */
+int keychain_remove(const struct io_calls *io, const char *dir, const char *base,
+                    uint64_t below);
+
+enum keychain_end {
+    KEYCHAIN_DONE,
+    KEYCHAIN_MISSING, /* the log `number` is not there, as all others from it on */
+    KEYCHAIN_FOREIGN, /* it is of another snapshot */
+    KEYCHAIN_BAD,     /* it is damaged: fault */
+    KEYCHAIN_NO_MEMORY,
+};
+
+struct keychain {
+    /* set by the caller */
+    const char *dir, *base; /* [borrowed] */
+    bool may_cut;           /* the last log may end anywhere */
+    /* out */
+    struct keyset set;    /* keychain_fini() releases it */
+    uint64_t number;      /* of the last log, or of the one at fault; 0: there are none */
+    uint64_t logs;        /* read */
+    uint64_t bytes, keys; /* of them all; keys perhaps several times */
+    int64_t unix_ms;      /* the latest time that any block has; 0: none */
+    uint64_t cut_bytes;   /* of the last one */
+    struct snap_fault fault;
+};
+
+/* Read the logs of a snapshot with this header. keychain_fini() is due whatever it returns. */
+enum keychain_end keychain_read(struct keychain *c, const struct snap_header *h);
+void keychain_fini(struct keychain *c);
+
+#endif

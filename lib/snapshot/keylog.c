@@ -1,0 +1,762 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A log of the keys that have changed: see keylog.h.
+ *
+ * The buffer between the threads has one who puts and one who takes. The one who puts remembers
+ * the keys that it has put lately and passes over those; it forgets them when a log begins.
+ */
+#include "lib/snapshot/keylog.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+#include "lib/base/check.h"
+#include "lib/base/context.h"
+#include "lib/base/hash.h"
+#include "lib/base/mem.h"
+#include "lib/engine/engine.h"
+#include "lib/engine/stream.h"
+#include "lib/snapshot/encode.h"
+#include "lib/snapshot/keychain.h"
+#include "lib/snapshot/newfile.h"
+
+/* Hashes in the buffer; a power of two. 1 MiB. */
+#define PENDING (1u << 17)
+
+/* Keys that were put lately, by hash. */
+#define LATELY (1u << 13)
+
+#define BLOCK_KEYS (SNAP_RAW_MAX / SNAP_KEY_BYTES)
+
+/*
+ * While changes come, they are looked for once a millisecond; after so many times in vain, the
+ * reader sleeps until a writer wakes it.
+ */
+#define POLL_US  ((usec_t)1000)
+#define POLLS    16u
+#define SLEEP_US ((usec_t)10000000)
+
+#define SYNC_MS    1000
+#define NS_PER_MS  1000000
+#define NS_PER_SEC 1000000000
+#define MS_PER_SEC 1000
+
+/* A file that is written, with its encoder. [the writing thread] */
+struct logfile {
+    struct newfile file;
+    struct snap_encoder encoder;
+    char name[KEYCHAIN_NAME_MAX];
+    bool is_open;
+    uint64_t synced;  /* bytes that are durable */
+    uint64_t counted; /* bytes in info.all_bytes */
+};
+
+struct keylog {
+    struct keylog_config cfg; /* [const] */
+    pthread_t reader, writer;
+    /* the reader's */
+    struct stream stream;
+    uint64_t *lately;
+    uint64_t lately_of; /* the generation that they belong to */
+    unsigned polls;     /* in vain */
+    /* the writer's */
+    struct logfile out;
+    int64_t synced_ms; /* when there was nothing left to be made durable */
+    /* between the two */
+    uint64_t *pending;
+    _Atomic uint64_t put MF_LINE_ALIGNED; /* [atomic] hashes so far (release) */
+    _Atomic uint64_t taken;               /* [atomic] likewise, in the file */
+    /* [atomic] */
+    _Atomic uint64_t chain MF_LINE_ALIGNED; /* seed of the hashes */
+    _Atomic uint64_t generation;            /* logs begun */
+    _Atomic uint32_t sync;                  /* enum keylog_sync */
+    _Atomic uint64_t asked;                 /* tickets handed out */
+    _Atomic uint64_t done;
+    _Atomic bool is_on;       /* a log is open, and whole */
+    _Atomic bool is_read;     /* the rings are to be read */
+    _Atomic bool is_dozing;   /* the reader sleeps */
+    _Atomic bool is_stopping; /* all that was changed is in the rings */
+    pthread_mutex_t mutex;    /* a leaf; the rest is under it */
+    pthread_cond_t changed;
+    bool is_attached;    /* the rings are there */
+    bool is_refused;     /* there was no memory for them */
+    bool is_all_read;    /* and was put */
+    bool wants_rotation; /* to these: */
+    uint64_t next_chain, next_number, next_epoch;
+    int rotation_error;
+    uint64_t epoch;
+    uint64_t mark_put, mark_ticket; /* once so many are durable, so many tickets are done */
+    struct keylog_info info;
+};
+
+static int64_t mono_ms(void)
+{
+    return clock_mono_us() / 1000;
+}
+
+static bool get_flag(const _Atomic bool *flag)
+{
+    return atomic_load_explicit(flag, memory_order_acquire);
+}
+
+static void set_flag(_Atomic bool *flag, bool to)
+{
+    atomic_store_explicit(flag, to, memory_order_release);
+}
+
+static uint64_t get(const _Atomic uint64_t *n)
+{
+    return atomic_load_explicit(n, memory_order_acquire);
+}
+
+static void set(_Atomic uint64_t *n, uint64_t to)
+{
+    atomic_store_explicit(n, to, memory_order_release);
+}
+
+/* Wait for `changed`, a while at most. Under the mutex. */
+static void wait_ms(struct keylog *l, int64_t ms)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += ms / MS_PER_SEC;
+    until.tv_nsec += ms % MS_PER_SEC * NS_PER_MS;
+    if (until.tv_nsec >= NS_PER_SEC) {
+        until.tv_sec++;
+        until.tv_nsec -= NS_PER_SEC;
+    }
+    pthread_cond_timedwait(&l->changed, &l->mutex, &until);
+}
+
+static void tell(struct keylog *l)
+{
+    pthread_mutex_lock(&l->mutex);
+    pthread_cond_broadcast(&l->changed);
+    pthread_mutex_unlock(&l->mutex);
+}
+
+/* Tickets up to this one are done. */
+static void finish(struct keylog *l, uint64_t ticket)
+{
+    if (get(&l->done) < ticket) {
+        atomic_store(&l->done, ticket);
+        l->cfg.on_done(l->cfg.arg);
+    }
+}
+
+/*
+ * Keys are missing from here on; error 0: because the rings were overrun, which end then.
+ * Context: one of the threads.
+ */
+static void on_gap(struct keylog *l, int error)
+{
+    bool was_on;
+
+    pthread_mutex_lock(&l->mutex);
+    was_on = get_flag(&l->is_on);
+    l->is_attached = l->is_attached && error != 0;
+    set_flag(&l->is_on, false);
+    set_flag(&l->is_read, false);
+    l->info.gaps += was_on;
+    l->info.was_good = l->info.was_good && error == 0;
+    pthread_cond_broadcast(&l->changed);
+    pthread_mutex_unlock(&l->mutex);
+    if (was_on) {
+        l->cfg.on_gap(l->cfg.arg, error);
+    }
+    finish(l, atomic_load(&l->asked));
+}
+
+/* ---- reading ----------------------------------------------------------------------------- */
+
+static void forget_lately(struct keylog *l, uint64_t generation)
+{
+    /* 0 stands for none; the key of that hash is put each time. */
+    for (unsigned i = 0; i < LATELY; i++) {
+        l->lately[i] = 0;
+    }
+    l->lately_of = generation;
+}
+
+static void on_key(void *arg, const char *key, size_t key_len)
+{
+    struct keylog *l = arg;
+    uint64_t hash = hash_key(get(&l->chain), key, key_len);
+    uint64_t generation = get(&l->generation);
+    uint64_t put = atomic_load_explicit(&l->put, memory_order_relaxed);
+    uint64_t *seen = &l->lately[hash % LATELY];
+
+    /* Looked at for each key: the record of a change that follows a rotation comes after it. */
+    if (MF_UNLIKELY(generation != l->lately_of)) {
+        forget_lately(l, generation);
+    }
+    if (*seen == hash && hash != 0) {
+        return;
+    }
+    *seen = hash;
+    l->pending[put % PENDING] = hash;
+    set(&l->put, put + 1);
+}
+
+/* Sleep a moment, or until somebody asks; or, if nothing has come for long, until it does. */
+static void doze(struct keylog *l, uint64_t asked)
+{
+    struct changes_bell *bell = &l->cfg.engine->bell;
+    bool is_long = l->polls >= POLLS;
+    uint32_t rings;
+
+    if (is_long) {
+        rings = bell_listen(bell);
+    } else {
+        rings = atomic_load_explicit(&bell->rings, memory_order_acquire);
+    }
+    atomic_store(&l->is_dozing, true);
+    if (atomic_load(&l->asked) == asked && get_flag(&l->is_read) &&
+        !get_flag(&l->is_stopping) && (!is_long || stream_lag(&l->stream) == 0)) {
+        bell_sleep(bell, rings, is_long ? SLEEP_US : POLL_US);
+    }
+    atomic_store(&l->is_dozing, false);
+    l->polls = is_long ? 0 : l->polls + 1;
+}
+
+/* What was put, and whose tickets it holds, is the writer's matter. */
+static void hand_over(struct keylog *l, uint64_t asked, bool is_all, bool ends)
+{
+    pthread_mutex_lock(&l->mutex);
+    if (is_all) {
+        l->mark_put = get(&l->put);
+        l->mark_ticket = asked;
+        l->is_all_read = ends;
+    }
+    pthread_cond_broadcast(&l->changed);
+    pthread_mutex_unlock(&l->mutex);
+}
+
+/* Until there is nothing to be read any more. False: overrun. Context: the reader, attached. */
+static bool read_rings(struct keylog *l)
+{
+    uint64_t handed = 0;
+
+    while (get_flag(&l->is_read)) {
+        bool ends = get_flag(&l->is_stopping);
+        uint64_t asked = atomic_load(&l->asked);
+        uint64_t put = get(&l->put);
+        unsigned room =
+            (unsigned)(PENDING - (put - get(&l->taken))) / l->cfg.engine->shard_count;
+        enum stream_state state = stream_keys(&l->stream, room, on_key, l);
+
+        if (state == STREAM_OVERRUN) {
+            on_gap(l, 0);
+            return false;
+        }
+        if (get(&l->put) != put || handed != asked || ends) {
+            hand_over(l, asked, state == STREAM_IDLE, ends);
+            handed = state == STREAM_IDLE ? asked : handed;
+            l->polls = 0;
+        }
+        if (ends && state == STREAM_IDLE) {
+            return true;
+        }
+        doze(l, asked);
+    }
+    return true;
+}
+
+/* The rings are there: read them, until they are not wanted any more. Under the mutex. */
+static void read_attached(struct keylog *l)
+{
+    bool is_whole = true;
+
+    l->is_attached = true;
+    pthread_cond_broadcast(&l->changed);
+    while (is_whole && get_flag(&l->is_read) && !l->is_all_read) {
+        pthread_mutex_unlock(&l->mutex);
+        is_whole = read_rings(l);
+        pthread_mutex_lock(&l->mutex);
+    }
+    l->is_attached = false; /* who sets is_read from now on waits until they are there again */
+    pthread_cond_broadcast(&l->changed);
+    pthread_mutex_unlock(&l->mutex);
+    stream_end(&l->stream);
+    pthread_mutex_lock(&l->mutex);
+}
+
+static void *run_reader(void *arg)
+{
+    struct keylog *l = arg;
+
+    rcu_register();
+    pthread_mutex_lock(&l->mutex);
+    while (!get_flag(&l->is_stopping)) {
+        if (!get_flag(&l->is_read)) {
+            pthread_cond_wait(&l->changed, &l->mutex);
+            continue;
+        }
+        pthread_mutex_unlock(&l->mutex);
+        bool is_there = stream_begin(&l->stream, l->cfg.engine, l->cfg.ring_bytes) == MF_OK;
+
+        pthread_mutex_lock(&l->mutex);
+        if (is_there) {
+            read_attached(l);
+        } else {
+            l->is_refused = true;
+            set_flag(&l->is_read, false);
+            pthread_cond_broadcast(&l->changed);
+        }
+    }
+    l->is_all_read = true;
+    pthread_cond_broadcast(&l->changed);
+    pthread_mutex_unlock(&l->mutex);
+    rcu_unregister();
+    return NULL;
+}
+
+/* ---- writing ----------------------------------------------------------------------------- */
+
+static bool write_bytes(void *arg, const void *bytes, size_t n)
+{
+    return newfile_write(&((struct logfile *)arg)->file, bytes, n);
+}
+
+static int64_t unix_now(const struct keylog *l)
+{
+    return clock_unix_ms(&l->cfg.engine->clock);
+}
+
+static void close_file(struct logfile *f)
+{
+    if (f->is_open) {
+        snap_encoder_fini(&f->encoder);
+        newfile_end(&f->file);
+        f->is_open = false;
+    }
+}
+
+/* Make a file with a header, durably. Returns 0 or an errno. */
+static int open_file(const struct keylog *l, struct logfile *f, uint64_t chain, uint64_t number)
+{
+    struct snap_header h = {
+        .unix_ms = unix_now(l), .flags = SNAP_IS_LOG, .chain = chain, .log = number};
+    int error;
+
+    *f = (struct logfile){.is_open = false};
+    if (!keychain_name(f->name, l->cfg.base, number)) {
+        return ENAMETOOLONG;
+    }
+    if (!newfile_begin(&f->file, l->cfg.io, l->cfg.dir, f->name)) {
+        return f->file.error;
+    }
+    if (!snap_encoder_begin(&f->encoder, write_bytes, f, &h, false)) {
+        error = f->file.error != 0 ? f->file.error : ENOMEM;
+        newfile_end(&f->file);
+        return error;
+    }
+    f->is_open = true;
+    if (!newfile_flush(&f->file) || !newfile_name(&f->file)) {
+        error = f->file.error;
+        close_file(f);
+        return error;
+    }
+    f->synced = f->file.bytes;
+    return 0;
+}
+
+/* Count what took long. */
+static void note_time(struct keylog *l, int64_t began_ms)
+{
+    int64_t ms = mono_ms() - began_ms;
+
+    if (ms > KEYLOG_SLOW_MS) {
+        pthread_mutex_lock(&l->mutex);
+        l->info.slow++;
+        pthread_mutex_unlock(&l->mutex);
+        l->cfg.on_slow(l->cfg.arg, (uint64_t)ms);
+    }
+}
+
+static void note_file(struct keylog *l, uint64_t keys)
+{
+    pthread_mutex_lock(&l->mutex);
+    l->info.was_good = l->out.file.error == 0;
+    l->info.keys += keys;
+    l->info.all_bytes += l->out.file.bytes - l->out.counted;
+    l->out.counted = l->out.file.bytes;
+    l->info.bytes = l->out.file.bytes;
+    l->info.unsynced = l->out.file.bytes - l->out.synced;
+    pthread_mutex_unlock(&l->mutex);
+}
+
+/* Write what was put, at least up to a position. False: there was a gap. */
+static bool write_pending(struct keylog *l, uint64_t until)
+{
+    int64_t began = mono_ms();
+    uint64_t taken = get(&l->taken);
+    bool is_good = true;
+    uint64_t keys = 0;
+
+    while (is_good && taken < until) {
+        uint64_t at = taken % PENDING;
+        uint64_t n = until - taken;
+
+        n = n < PENDING - at ? n : PENDING - at;
+        n = n < BLOCK_KEYS ? n : BLOCK_KEYS;
+        if (get_flag(&l->is_on)) {
+            /* Copied before the reader learns that they are taken. */
+            is_good = snap_put_keys(&l->out.encoder, l->pending + at, (uint32_t)n, unix_now(l));
+            keys += n;
+        }
+        taken += n;
+        set(&l->taken, taken);
+    }
+    if (keys != 0) {
+        note_file(l, keys);
+        note_time(l, began);
+    }
+    return is_good;
+}
+
+/* Make durable what was written. False: there was a gap. */
+static bool sync_file(struct keylog *l)
+{
+    int64_t began = mono_ms();
+    uint64_t bytes = l->out.file.bytes;
+    bool is_good = true;
+
+    if (l->out.is_open && l->out.synced != bytes) {
+        is_good = newfile_flush(&l->out.file);
+        l->out.synced = is_good ? bytes : l->out.synced;
+        note_file(l, 0);
+        note_time(l, began);
+    }
+    l->synced_ms = mono_ms();
+    return is_good;
+}
+
+/* The file that was open, whole; then the new one in its place. Returns 0 or an errno. */
+static int rotate(struct keylog *l, uint64_t chain, uint64_t number, uint64_t epoch)
+{
+    struct logfile next;
+    int error;
+
+    if (!get_flag(&l->is_on)) {
+        close_file(&l->out); /* whatever failed there is told */
+    }
+    if (!write_pending(l, get(&l->put)) || !sync_file(l)) {
+        error = l->out.file.error;
+        on_gap(l, error);
+        return error;
+    }
+    error = open_file(l, &next, chain, number);
+    if (error != 0) {
+        return error;
+    }
+    close_file(&l->out);
+    l->out = next;
+    l->out.encoder.arg = &l->out;
+    l->out.file.name = l->out.name;
+    atomic_store(&l->chain, chain);
+    pthread_mutex_lock(&l->mutex);
+    if (!l->is_attached) {
+        error = ENOBUFS; /* there was a gap meanwhile */
+    } else {
+        l->epoch = epoch;
+        l->info.number = number;
+        set_flag(&l->is_on, true);
+    }
+    pthread_mutex_unlock(&l->mutex);
+    atomic_fetch_add(&l->generation, 1);
+    note_file(l, 0);
+    return error;
+}
+
+/* How long may it sleep? Under the mutex. -1: there is something to do. */
+static int64_t idle_ms(const struct keylog *l)
+{
+    int64_t left = SYNC_MS;
+
+    if (l->wants_rotation || get(&l->put) != get(&l->taken) || l->is_all_read ||
+        l->mark_ticket > get(&l->done) || (l->out.is_open && !get_flag(&l->is_on))) {
+        return -1;
+    }
+    if (l->out.is_open && l->out.synced != l->out.file.bytes &&
+        atomic_load(&l->sync) != KEYLOG_SYNC_NO) {
+        left = l->synced_ms + SYNC_MS - mono_ms();
+    } else if (l->out.is_open && l->out.synced == l->out.file.bytes) {
+        left = INT64_MAX;
+    }
+    return left > 0 ? left : -1;
+}
+
+/* Rotate, as somebody waits for it. Under the mutex, which is given up meanwhile. */
+static void answer_rotation(struct keylog *l)
+{
+    uint64_t chain = l->next_chain;
+    uint64_t number = l->next_number;
+    uint64_t epoch = l->next_epoch;
+    int error;
+
+    pthread_mutex_unlock(&l->mutex);
+    error = rotate(l, chain, number, epoch);
+    pthread_mutex_lock(&l->mutex);
+    l->wants_rotation = false;
+    l->rotation_error = error;
+    pthread_cond_broadcast(&l->changed);
+}
+
+/* One round of what there is to do. Context: the writer. */
+static void write_some(struct keylog *l, uint64_t mark_put, uint64_t mark_ticket, bool is_last)
+{
+    uint32_t sync = atomic_load(&l->sync);
+    bool is_good;
+
+    if (l->out.is_open && !get_flag(&l->is_on)) {
+        close_file(&l->out);
+    }
+    is_good = write_pending(l, get(&l->put));
+    if (is_good && (is_last || (sync == KEYLOG_SYNC_ALWAYS && mark_ticket > get(&l->done)) ||
+                    (sync != KEYLOG_SYNC_NO && mono_ms() - l->synced_ms >= SYNC_MS))) {
+        is_good = sync_file(l);
+    }
+    if (!is_good) {
+        on_gap(l, l->out.file.error);
+    } else if (mark_put <= get(&l->taken)) {
+        finish(l, mark_ticket);
+    }
+}
+
+static void *run_writer(void *arg)
+{
+    struct keylog *l = arg;
+    bool is_over = false;
+
+    pthread_mutex_lock(&l->mutex);
+    while (!is_over) {
+        int64_t ms = idle_ms(l);
+
+        if (ms >= 0) {
+            if (ms == INT64_MAX) {
+                l->synced_ms = mono_ms();
+                pthread_cond_wait(&l->changed, &l->mutex);
+            } else {
+                wait_ms(l, ms);
+            }
+            continue;
+        }
+        if (l->wants_rotation) {
+            answer_rotation(l);
+            continue;
+        }
+        uint64_t mark_put = l->mark_put;
+        uint64_t mark_ticket = l->mark_ticket;
+
+        is_over = l->is_all_read;
+        pthread_mutex_unlock(&l->mutex);
+        write_some(l, mark_put, mark_ticket, is_over);
+        pthread_mutex_lock(&l->mutex);
+    }
+    pthread_mutex_unlock(&l->mutex);
+    close_file(&l->out);
+    return NULL;
+}
+
+/* ---- what is asked ----------------------------------------------------------------------- */
+
+/* A ticket for all that was changed before the call. Wakes the reader. */
+static uint64_t draw_ticket(struct keylog *l)
+{
+    uint64_t ticket = atomic_fetch_add(&l->asked, 1) + 1;
+
+    if (atomic_load(&l->is_dozing)) {
+        bell_ring(&l->cfg.engine->bell);
+    }
+    return ticket;
+}
+
+int keylog_rotate(struct keylog *l, uint64_t chain, uint64_t number, uint64_t epoch)
+{
+    uint64_t ticket;
+    int error;
+
+    must_not_be_reading();
+    pthread_mutex_lock(&l->mutex);
+    l->is_refused = false;
+    set_flag(&l->is_read, true);
+    pthread_cond_broadcast(&l->changed);
+    while (!l->is_attached && !l->is_refused) {
+        set_flag(&l->is_read, true); /* perhaps it was about to end */
+        wait_ms(l, 1);
+    }
+    if (l->is_refused) {
+        pthread_mutex_unlock(&l->mutex);
+        return ENOMEM;
+    }
+    /* What was changed before is for the log that is open. */
+    ticket = draw_ticket(l);
+    while (l->is_attached && l->mark_ticket < ticket) {
+        pthread_cond_wait(&l->changed, &l->mutex);
+    }
+    l->next_chain = chain;
+    l->next_number = number;
+    l->next_epoch = epoch;
+    l->wants_rotation = true;
+    pthread_cond_broadcast(&l->changed);
+    while (l->wants_rotation) {
+        pthread_cond_wait(&l->changed, &l->mutex);
+    }
+    error = l->rotation_error;
+    if (error != 0 && !get_flag(&l->is_on)) {
+        set_flag(&l->is_read, false);
+    }
+    pthread_mutex_unlock(&l->mutex);
+    return error;
+}
+
+void keylog_forget(struct keylog *l, uint64_t epoch)
+{
+    bool is_over;
+
+    pthread_mutex_lock(&l->mutex);
+    is_over = get_flag(&l->is_on) && l->epoch < epoch;
+    if (is_over) {
+        set_flag(&l->is_on, false);
+        set_flag(&l->is_read, false);
+    }
+    pthread_cond_broadcast(&l->changed);
+    pthread_mutex_unlock(&l->mutex);
+    if (is_over) {
+        finish(l, atomic_load(&l->asked));
+        bell_ring(&l->cfg.engine->bell);
+    }
+}
+
+bool keylog_is_on(struct keylog *l)
+{
+    return get_flag(&l->is_on);
+}
+
+void keylog_set_sync(struct keylog *l, enum keylog_sync sync)
+{
+    atomic_store(&l->sync, (uint32_t)sync);
+    tell(l);
+}
+
+uint64_t keylog_ask(struct keylog *l)
+{
+    uint64_t ticket;
+
+    if (!get_flag(&l->is_on) || atomic_load(&l->sync) != KEYLOG_SYNC_ALWAYS) {
+        return 0;
+    }
+    ticket = draw_ticket(l);
+    if (!get_flag(&l->is_on)) {
+        return 0; /* whoever closed it may not have seen the ticket */
+    }
+    return ticket;
+}
+
+bool keylog_is_done(const struct keylog *l, uint64_t ticket)
+{
+    return atomic_load(&l->done) >= ticket;
+}
+
+void keylog_look(struct keylog *l, struct keylog_info *info)
+{
+    pthread_mutex_lock(&l->mutex);
+    *info = l->info;
+    info->is_on = get_flag(&l->is_on);
+    if (info->is_on) {
+        /* What goes from the rings to the buffer meanwhile is counted in both, not in none. */
+        info->waiting_bytes = l->is_attached ? stream_lag(&l->stream) : 0;
+        info->waiting_bytes += (get(&l->put) - get(&l->taken)) * SNAP_KEY_BYTES;
+    }
+    pthread_mutex_unlock(&l->mutex);
+}
+
+/* ---- start and stop ---------------------------------------------------------------------- */
+
+static void release(struct keylog *l)
+{
+    pthread_cond_destroy(&l->changed);
+    pthread_mutex_destroy(&l->mutex);
+    mem_free(l->pending);
+    mem_free(l->lately);
+    mem_free(l);
+}
+
+static void init_locks(struct keylog *l)
+{
+    pthread_condattr_t by_monotonic;
+
+    pthread_condattr_init(&by_monotonic);
+    pthread_condattr_setclock(&by_monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&l->mutex, NULL);
+    pthread_cond_init(&l->changed, &by_monotonic);
+    pthread_condattr_destroy(&by_monotonic);
+}
+
+/* Have the threads end; the writer was made only if has_writer. */
+static void end_threads(struct keylog *l, bool has_writer)
+{
+    pthread_mutex_lock(&l->mutex);
+    set_flag(&l->is_stopping, true);
+    pthread_cond_broadcast(&l->changed);
+    pthread_mutex_unlock(&l->mutex);
+    bell_ring(&l->cfg.engine->bell);
+    must(pthread_join(l->reader, NULL) == 0);
+    if (has_writer) {
+        must(pthread_join(l->writer, NULL) == 0);
+    }
+}
+
+enum mf_err keylog_start(struct keylog **out, const struct keylog_config *cfg,
+                         enum keylog_sync sync)
+{
+    struct keylog *l = mem_alloc_aligned(sizeof(*l), MF_LINE_BYTES);
+    sigset_t all;
+    sigset_t before;
+    bool has_reader;
+    bool has_writer;
+
+    *out = NULL;
+    if (l == NULL) {
+        return MF_ENOMEM;
+    }
+    *l = (struct keylog){.cfg = *cfg, .info = {.was_good = true}};
+    atomic_store(&l->sync, (uint32_t)sync);
+    init_locks(l);
+    l->pending = mem_alloc(PENDING * sizeof(*l->pending));
+    l->lately = mem_zalloc(LATELY * sizeof(*l->lately));
+    if (l->pending == NULL || l->lately == NULL) {
+        release(l);
+        return MF_ENOMEM;
+    }
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    has_reader = pthread_create(&l->reader, NULL, run_reader, l) == 0;
+    has_writer = has_reader && pthread_create(&l->writer, NULL, run_writer, l) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!has_writer) {
+        if (has_reader) {
+            end_threads(l, false);
+        }
+        release(l);
+        return MF_ESYS;
+    }
+    *out = l;
+    return MF_OK;
+}
+
+void keylog_stop(struct keylog **lp)
+{
+    struct keylog *l = *lp;
+
+    if (l != NULL) {
+        must_not_be_reading();
+        end_threads(l, true);
+        release(l);
+        *lp = NULL;
+    }
+}

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A log of the keys that have changed: what a snapshot has of them is out of date. A snapshot
+ * without the keys of the logs that follow it brings back nothing that was overwritten,
+ * deleted, evicted, has expired, or has got another deadline since.
+ *
+ * A key is a hash of 64 bits, so it takes 8 bytes. Two keys of one hash are no harm: what is
+ * not loaded is a miss.
+ *
+ * Files. The snapshot is the base. Its header names the number of the first log that belongs to
+ * it: the one that was begun before the snapshot was. Logs are named after the base,
+ * BASE.log.N, each is whole or breaks off at its end, and each is durable before anything
+ * depends on it. So a base that is renamed to its name replaces the old base and, at once, the
+ * list of its logs; those before the first are removed after that.
+ *
+ *     keylog_rotate()    a new log; every change that follows is in it
+ *     ... a snapshot is saved, and named ...
+ *     keychain_remove()  the logs that only the old one needed
+ *
+ * Threads. One reads the rings of changes to a buffer, the other writes the buffer to the file
+ * and makes it durable; nobody waits for either, unless he wants to (keylog_ask()). If the
+ * buffer and then a ring overflow, or the file cannot be written, keys are missing (a gap):
+ * then on_gap() has to make sure that the base is never loaded.
+ */
+#ifndef MAYFLY_LIB_SNAPSHOT_KEYLOG_H
+#define MAYFLY_LIB_SNAPSHOT_KEYLOG_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/base/err.h"
+#include "lib/snapshot/io.h"
+
+struct engine;
+struct keylog;
+
+enum keylog_sync {
+    KEYLOG_SYNC_NO,       /* the system writes it to the disk when it wants to */
+    KEYLOG_SYNC_EVERYSEC, /* once a second, if there is anything */
+    KEYLOG_SYNC_ALWAYS,   /* for whoever asks */
+};
+
+struct keylog_config {
+    struct engine *engine;     /* [borrowed] */
+    const struct io_calls *io; /* [borrowed] */
+    const char *dir, *base;    /* [borrowed] */
+    uint64_t ring_bytes;       /* of changes in all, if nobody else has rings already */
+    /*
+     * Keys are missing; error: an errno, or 0 if they came too fast. Nothing is logged any more
+     * until the next keylog_rotate(). Context: a thread of the log; it may wait.
+     */
+    void (*on_gap)(void *arg, int error);
+    /* The disk took so long for a write or an fsync. Context: as above. */
+    void (*on_slow)(void *arg, uint64_t ms);
+    /* Somebody who asked may go on: see keylog_is_done(). Context: as above. */
+    void (*on_done)(void *arg);
+    void *arg; /* [borrowed] */
+};
+
+/* An fsync, or a write, that takes longer is slow. */
+#define KEYLOG_SLOW_MS 2000
+
+/* Start the threads; nothing is logged yet. MF_ENOMEM; MF_ESYS. Context: any thread. */
+enum mf_err keylog_start(struct keylog **l, const struct keylog_config *cfg,
+                         enum keylog_sync sync);
+
+/*
+ * Write what is left, make it durable, and end; takes the address and nulls it; accepts NULL.
+ * Context: any thread, outside a section and a shard; before engine_stop(). Nobody changes
+ * anything any more, or what they do may be lost.
+ */
+void keylog_stop(struct keylog **l);
+
+/* Context: any thread, as for the rest. */
+void keylog_set_sync(struct keylog *l, enum keylog_sync sync);
+
+/*
+ * Begin a log. When this returns, all that changes from now on is in it; what changed before is
+ * in it or in the log that was open. epoch: see keylog_forget(). Returns 0 or an errno: then
+ * the log that was open goes on. Waits for the disk. Context: one thread at a time, outside a
+ * section and a shard.
+ */
+int keylog_rotate(struct keylog *l, uint64_t chain, uint64_t number, uint64_t epoch);
+
+/*
+ * The base of all epochs before this is gone, so nothing has to be logged for it: the log is
+ * closed if it was begun for one of them.
+ */
+void keylog_forget(struct keylog *l, uint64_t epoch);
+
+/* Is a log open, and whole so far? */
+bool keylog_is_on(struct keylog *l);
+
+/* ---- those who wait until a change is in the log ----------------------------------------- */
+
+/*
+ * A ticket for all that the caller has changed so far; 0: there is nothing to wait for. It is
+ * done when the disk has the changes, or when there is no base any more that they are missed
+ * in.
+ */
+uint64_t keylog_ask(struct keylog *l);
+bool keylog_is_done(const struct keylog *l, uint64_t ticket);
+
+/* ---- figures ----------------------------------------------------------------------------- */
+
+struct keylog_info {
+    bool is_on;
+    bool was_good;          /* the last write, or fsync */
+    uint64_t number;        /* of the log */
+    uint64_t bytes;         /* of this log */
+    uint64_t keys;          /* written since the start */
+    uint64_t all_bytes;     /* of all logs since the start */
+    uint64_t waiting_bytes; /* of changes not in the file; 0: all before the call are */
+    uint64_t unsynced;      /* bytes that were not made durable yet */
+    uint64_t gaps;
+    uint64_t slow; /* writes and fsyncs that were */
+};
+
+void keylog_look(struct keylog *l, struct keylog_info *info);
+
+#endif

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * keychain: whatever has become of the logs of a snapshot, no key that is in them is missed
+ * without a word: it is in the set, or there is a fault, or it stood behind a torn end.
+ */
+#include "lib/snapshot/keychain.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/base/buf.h"
+#include "lib/snapshot/encode.h"
+#include "tests/common/unit.h"
+#include "tests/lib/snapshot/files.h"
+
+#define BASE  "data"
+#define CHAIN 77
+#define NOW   1700000000123
+
+static char folder[64];
+
+static void make_folder(void)
+{
+    snprintf(folder, sizeof(folder), "/tmp/mayfly-keychain.XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+}
+
+static void remove_folder(void)
+{
+    ck_assert_int_eq(keychain_remove(&io_system, folder, BASE, UINT64_MAX), 0);
+    ck_assert_int_eq(rmdir(folder), 0);
+}
+
+static void path_of(char out[400], const char *name)
+{
+    snprintf(out, 400, "%s/%s", folder, name);
+}
+
+static void put_file(const char *name, const void *bytes, size_t n)
+{
+    char path[400];
+    FILE *f;
+
+    path_of(path, name);
+    f = fopen(path, "wb");
+    ck_assert_ptr_nonnull(f);
+    ck_assert_uint_eq(fwrite(bytes, 1, n, f), n);
+    ck_assert_int_eq(fclose(f), 0);
+}
+
+static void put_log(uint64_t number, const void *bytes, size_t n)
+{
+    char name[KEYCHAIN_NAME_MAX];
+
+    ck_assert(keychain_name(name, BASE, number));
+    put_file(name, bytes, n);
+}
+
+static long size_of(uint64_t number)
+{
+    char name[KEYCHAIN_NAME_MAX];
+    char path[400];
+    struct stat st;
+
+    ck_assert(keychain_name(name, BASE, number));
+    path_of(path, name);
+    return stat(path, &st) == 0 ? (long)st.st_size : -1;
+}
+
+/* A log of blocks with `each` keys, numbered from `from` on. */
+static void make_log(struct buf *out, uint64_t number, uint64_t from, unsigned blocks,
+                     unsigned each)
+{
+    struct snap_header h = {
+        .unix_ms = NOW, .flags = SNAP_IS_LOG, .chain = CHAIN, .log = number};
+    struct snap_encoder e;
+    uint64_t keys[16];
+
+    buf_clear(out);
+    ck_assert(snap_encoder_begin(&e, file_append, out, &h, false));
+    for (unsigned i = 0; i < blocks; i++) {
+        for (unsigned k = 0; k < each; k++) {
+            keys[k] = hash_key(1, &from, sizeof(from));
+            from++;
+        }
+        ck_assert(snap_put_keys(&e, keys, each, NOW + i));
+    }
+    snap_encoder_fini(&e);
+}
+
+static enum keychain_end read_chain(struct keychain *c, uint64_t first, bool may_cut)
+{
+    const struct snap_header h = {.flags = SNAP_HAS_LOG, .chain = CHAIN, .log = first};
+
+    *c = (struct keychain){.dir = folder, .base = BASE, .may_cut = may_cut};
+    return keychain_read(c, &h);
+}
+
+static void check_has(const struct keychain *c, uint64_t from, uint64_t until)
+{
+    for (; from < until; from++) {
+        ck_assert(keyset_has(&c->set, hash_key(1, &from, sizeof(from))));
+    }
+}
+
+TEST_FIXTURE(make_folder, remove_folder)
+
+TEST(all_logs_are_read_from_the_first_on)
+{
+    struct buf log = {.base = NULL};
+    struct keychain c;
+
+    for (uint64_t n = 8; n <= 11; n++) {
+        make_log(&log, n, n * 100, 3, 4);
+        put_log(n, log.base, log.end);
+    }
+    ck_assert_int_eq(read_chain(&c, 9, true), KEYCHAIN_DONE);
+    ck_assert_uint_eq(c.logs, 3);
+    ck_assert_uint_eq(c.keys, 36);
+    ck_assert_uint_eq(c.number, 11);
+    ck_assert_uint_eq(c.bytes, 3 * log.end);
+    ck_assert_int_eq(c.unix_ms, NOW + 2);
+    ck_assert_uint_eq(c.cut_bytes, 0);
+    ck_assert_uint_eq(c.set.seed, CHAIN);
+    for (uint64_t n = 9; n <= 11; n++) {
+        check_has(&c, n * 100, n * 100 + 12);
+    }
+    keychain_fini(&c);
+    buf_fini(&log);
+}
+
+TEST(a_missing_one_is_a_fault)
+{
+    struct buf log = {.base = NULL};
+    struct keychain c;
+
+    ck_assert_int_eq(read_chain(&c, 3, true), KEYCHAIN_MISSING);
+    ck_assert_uint_eq(c.number, 3);
+    keychain_fini(&c);
+    make_log(&log, 3, 0, 1, 1);
+    put_log(3, log.base, log.end);
+    make_log(&log, 5, 0, 1, 1);
+    put_log(5, log.base, log.end);
+    ck_assert_int_eq(read_chain(&c, 3, true), KEYCHAIN_MISSING);
+    ck_assert_uint_eq(c.number, 4);
+    keychain_fini(&c);
+    /* A snapshot that was made without a log has none, until one is begun for it. */
+    {
+        struct snap_header h = {.chain = CHAIN, .log = 6};
+
+        c = (struct keychain){.dir = folder, .base = BASE};
+        ck_assert_int_eq(keychain_read(&c, &h), KEYCHAIN_DONE);
+        ck_assert_uint_eq(c.logs, 0);
+        keychain_fini(&c);
+        h.log = 0;
+        ck_assert_int_eq(keychain_read(&c, &h), KEYCHAIN_DONE);
+        keychain_fini(&c);
+    }
+    buf_fini(&log);
+}
+
+TEST(that_of_another_snapshot_is_a_fault)
+{
+    struct snap_header h = {.flags = SNAP_IS_LOG, .chain = CHAIN, .log = 3};
+    char bytes[SNAP_HEADER_BYTES];
+    struct keychain c;
+
+    for (unsigned i = 0; i < 3; i++) {
+        struct snap_header other = h;
+
+        other.version = other.least = 1;
+        other.chain += i == 0;
+        other.log += i == 1;
+        other.flags = i == 2 ? 0 : other.flags;
+        snap_header_put(bytes, &other);
+        put_log(3, bytes, sizeof(bytes));
+        ck_assert_int_eq(read_chain(&c, 3, true), KEYCHAIN_FOREIGN);
+        keychain_fini(&c);
+    }
+}
+
+/* The last one, cut at each byte; and one that is not the last. */
+TEST(a_torn_end_is_cut_off)
+{
+    struct buf log = {.base = NULL};
+    struct buf next = {.base = NULL};
+    struct keychain c;
+    size_t block = SNAP_BLOCK_BYTES + 2 * SNAP_KEY_BYTES;
+
+    make_log(&log, 3, 0, 3, 2);
+    make_log(&next, 4, 0, 1, 1);
+    for (size_t n = 0; n < log.end; n++) {
+        size_t whole = n < SNAP_HEADER_BYTES ? 0 : (n - SNAP_HEADER_BYTES) / block;
+        size_t good = SNAP_HEADER_BYTES + whole * block;
+
+        put_log(3, log.base, n);
+        if (n < SNAP_HEADER_BYTES) {
+            ck_assert_int_eq(read_chain(&c, 3, true), KEYCHAIN_BAD);
+            keychain_fini(&c);
+            continue;
+        }
+        ck_assert_int_eq(read_chain(&c, 3, false), n == good ? KEYCHAIN_DONE : KEYCHAIN_BAD);
+        keychain_fini(&c);
+        ck_assert_int_eq(size_of(3), (long)n);
+        put_log(4, next.base, next.end);
+        ck_assert_int_eq(read_chain(&c, 3, true), n == good ? KEYCHAIN_DONE : KEYCHAIN_BAD);
+        keychain_fini(&c);
+        put_log(4, "", 0);
+        remove_folder();
+        ck_assert_int_eq(mkdir(folder, 0700), 0);
+        put_log(3, log.base, n);
+        ck_assert_int_eq(read_chain(&c, 3, true), KEYCHAIN_DONE);
+        ck_assert_uint_eq(c.cut_bytes, n - good);
+        ck_assert_uint_eq(c.keys, whole * 2);
+        check_has(&c, 0, whole * 2);
+        keychain_fini(&c);
+        ck_assert_int_eq(size_of(3), (long)good);
+    }
+    buf_fini(&log);
+    buf_fini(&next);
+}
+
+TEST(a_flipped_bit_is_found)
+{
+    struct buf log = {.base = NULL};
+    struct keychain c;
+    size_t block = SNAP_BLOCK_BYTES + 2 * SNAP_KEY_BYTES;
+    size_t last;
+
+    make_log(&log, 3, 0, 3, 2);
+    last = log.end - block;
+    for (size_t n = 0; n < log.end * 8; n++) {
+        enum keychain_end end;
+
+        log.base[n / 8] ^= (char)(1u << n % 8);
+        put_log(3, log.base, log.end);
+        end = read_chain(&c, 3, true);
+        if (n / 8 < last) {
+            ck_assert_int_eq(end, KEYCHAIN_BAD);
+        } else {
+            /* The last block: as a torn end, or as a kind that is not known. */
+            ck_assert(end == KEYCHAIN_BAD || (end == KEYCHAIN_DONE && c.cut_bytes == block));
+            check_has(&c, 0, 4);
+        }
+        keychain_fini(&c);
+        log.base[n / 8] ^= (char)(1u << n % 8);
+    }
+    buf_fini(&log);
+}
+
+TEST(names_are_numbered)
+{
+    static const char *const others[] = {BASE,
+                                         BASE ".log.",
+                                         BASE ".log.3x",
+                                         BASE "2.log.9",
+                                         "x" BASE ".log.9",
+                                         BASE ".log.0",
+                                         BASE ".log.99999999999999999999999"};
+    char name[KEYCHAIN_NAME_MAX];
+    char path[400];
+    char base[300];
+    uint64_t highest;
+    uint64_t count;
+
+    for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        put_file(others[i], "", 0);
+    }
+    ck_assert_int_eq(keychain_find(folder, BASE, &highest, &count), 0);
+    ck_assert_uint_eq(highest, 0);
+    put_log(2, "", 0);
+    put_log(10, "", 0);
+    put_log(9, "", 0);
+    put_file("." BASE ".log.11.new", "", 0);
+    ck_assert_int_eq(keychain_find(folder, BASE, &highest, &count), 0);
+    ck_assert_uint_eq(highest, 10);
+    ck_assert_uint_eq(count, 3);
+    ck_assert_int_eq(keychain_remove(&io_system, folder, BASE, 10), 0);
+    ck_assert_int_eq(size_of(2), -1);
+    ck_assert_int_eq(size_of(9), -1);
+    ck_assert_int_eq(size_of(10), 0);
+    path_of(path, "." BASE ".log.11.new");
+    ck_assert_int_ne(access(path, F_OK), 0);
+    for (unsigned i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        path_of(path, others[i]);
+        ck_assert_int_eq(unlink(path), 0);
+    }
+    ck_assert_int_ne(keychain_find("/nonexistent", BASE, &highest, &count), 0);
+    memset(base, 'x', sizeof(base));
+    base[sizeof(base) - 1] = '\0';
+    ck_assert(!keychain_name(name, base, 1));
+}
