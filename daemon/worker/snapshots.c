@@ -79,13 +79,13 @@ static bool is_void(void *arg)
     return atomic_load(&s->epoch) != s->save_epoch;
 }
 
-/* The new file is about to get the name: not if a flush came meanwhile. */
+/* The new file is about to get the name: not after a flush, or a gap of its log. */
 static bool before_naming(void *arg)
 {
     struct snapshots *s = arg;
 
     pthread_mutex_lock(&s->naming);
-    if (is_void(s)) {
+    if (is_void(s) || !append_is_whole(&s->append)) {
         pthread_mutex_unlock(&s->naming);
         return false;
     }
@@ -100,26 +100,62 @@ static void after_naming(void *arg)
     pthread_mutex_unlock(&s->naming);
 }
 
-bool snapshots_note_flush(struct snapshots *s)
+/* The file must not be loaded any more, nor the one that is being written. Returns an errno. */
+static int make_void(struct snapshots *s)
 {
+    uint64_t epoch = atomic_fetch_add(&s->epoch, 1) + 1;
     int error = 0;
 
-    must_not_be_reading();
-    if (!s->is_on) {
-        return true;
-    }
-    atomic_fetch_add(&s->epoch, 1);
     pthread_mutex_lock(&s->naming);
     if (s->has_file) {
         error = newfile_remove(&io_system, s->settings->dir, s->name);
         s->has_file = error != 0;
     }
+    if (error == 0) {
+        append_forget(&s->append, epoch);
+    }
     pthread_mutex_unlock(&s->naming);
+    return error;
+}
+
+/* With a log there is to be a file again. */
+static void want_anew(struct snapshots *s)
+{
+    if (s->settings->appendonly != 0) {
+        pthread_mutex_lock(&s->mutex);
+        s->wants_anew = true; /* within a second: not for each flush of many */
+        pthread_mutex_unlock(&s->mutex);
+    }
+}
+
+bool snapshots_note_flush(struct snapshots *s)
+{
+    int error;
+
+    must_not_be_reading();
+    if (!s->is_on) {
+        return true;
+    }
+    error = make_void(s);
+    want_anew(s);
     if (error != 0) {
         log_error("snapshot, cannot remove %s after a flush (%s): remove it by hand", s->path,
                   strerror(error));
     }
     return error == 0;
+}
+
+/* The log does not belong to the file any more. Context: a thread of the log, or the thread. */
+static void on_gap(void *arg)
+{
+    struct snapshots *s = arg;
+    int error = make_void(s);
+
+    want_anew(s);
+    if (error != 0) {
+        log_error("snapshot, cannot remove %s (%s): remove it by hand", s->path,
+                  strerror(error));
+    }
 }
 
 static const char *end_text(const struct snapshots *s, enum save_end end)
@@ -145,8 +181,18 @@ static enum save_end save_anew(struct snapshots *s)
     enum save_end end = SAVE_FLUSHED;
 
     for (int i = 0; i < TRIES && end == SAVE_FLUSHED; i++) {
+        int error;
+
         s->save_epoch = atomic_load(&s->epoch);
+        error = append_before_save(&s->append, &s->save, s->save_epoch);
+        if (error != 0) {
+            s->save.error = error;
+            return SAVE_FAILED;
+        }
         end = save_run(&s->save);
+    }
+    if (end == SAVE_DONE) {
+        append_after_save(&s->append, &s->save);
     }
     return end;
 }
@@ -186,11 +232,13 @@ static void save_now(struct snapshots *s)
 {
     uint64_t changes = changes_of(s);
     int64_t began = mono_ms();
+    bool wanted_anew = s->wants_anew;
     enum save_end end;
 
     s->asks_now = s->asks;
     s->asks = NULL;
     s->wants_save = false;
+    s->wants_anew = false;
     s->is_saving = true;
     s->tried_ms = began;
     atomic_store(&s->save.is_to_stop, false);
@@ -199,6 +247,9 @@ static void save_now(struct snapshots *s)
     end = save_anew(s);
     pthread_mutex_lock(&s->mutex);
     s->is_saving = false;
+    if (end != SAVE_DONE && (wanted_anew || !append_is_whole(&s->append))) {
+        s->wants_anew = true;
+    }
     note_end(s, end, changes, began);
     answer(s->asks_now, end == SAVE_DONE);
     s->asks_now = NULL;
@@ -218,11 +269,11 @@ static bool is_due(const struct snapshots *s)
 {
     int64_t now = mono_ms();
 
-    if (s->rules.count == 0 || s->is_incomplete ||
-        (!s->last.was_good && now - s->tried_ms < BACK_OFF_MS)) {
+    if (s->is_incomplete || (!s->last.was_good && now - s->tried_ms < BACK_OFF_MS)) {
         return false;
     }
-    return save_rules_met(&s->rules, (uint64_t)(now - s->began_ms) / 1000,
+    return s->wants_anew || append_is_long(&s->append) ||
+           save_rules_met(&s->rules, (uint64_t)(now - s->began_ms) / 1000,
                           changes_of(s) - s->changes_base);
 }
 
@@ -232,12 +283,14 @@ static bool is_due(const struct snapshots *s)
 static void keep_as_bad(const struct snapshots *s)
 {
     char bad[PATH_MAX + 8];
+    int error;
 
-    snprintf(bad, sizeof(bad), "%s.bad", s->path);
-    if (rename(s->path, bad) != 0) {
-        log_error("snapshot, cannot rename %s (%s)", s->path, strerror(errno));
+    snprintf(bad, sizeof(bad), "%s.bad", s->name);
+    error = newfile_rename(&io_system, s->settings->dir, s->name, bad);
+    if (error != 0) {
+        log_error("snapshot, cannot rename %s (%s)", s->path, strerror(error));
     } else {
-        log_notice("snapshot, kept the file as %s", bad);
+        log_notice("snapshot, kept the file as %s.bad", s->path);
     }
 }
 
@@ -282,9 +335,20 @@ static void load_now(struct snapshots *s)
     enum snapshots_load load;
     enum load_end end;
 
-    end = load_run(&s->load);
+    if (append_read(&s->append, &s->file.header, &s->load)) {
+        end = load_run(&s->load);
+        load = judge(s, end);
+    } else {
+        end = LOAD_BAD;
+        load = SNAPSHOTS_BAD;
+        if (s->load.is_beside) {
+            guarding_end(s->engine, &s->load.guard);
+        }
+        if (s->settings->load != LOAD_STRICT) {
+            keep_as_bad(s);
+        }
+    }
     load_close(&s->file);
-    load = judge(s, end);
     if (load == SNAPSHOTS_BAD) {
         /* All or nothing, unless it was asked for otherwise. */
         engine_flush(s->engine, clock_now(&s->engine->clock), clock_now(&s->engine->clock),
@@ -298,6 +362,35 @@ static void load_now(struct snapshots *s)
     s->changes_base = changes_of(s);
     pthread_cond_broadcast(&s->loaded);
     pthread_mutex_unlock(&s->mutex);
+}
+
+/* Has anything in the file found no room? The log does not tell when that is deleted. */
+static bool has_left_out(const struct snapshots *s)
+{
+    uint64_t n = atomic_load(&s->load.refused);
+
+    for (uint32_t i = 0; i < s->engine->shard_count; i++) {
+        n += ctr_get(shard_counters(s->engine->shards[i]), CTR_evictions);
+    }
+    return n != 0;
+}
+
+/* Begin with the log. A file that it does not belong to goes. Context: the thread. */
+static void begin_log(struct snapshots *s)
+{
+    bool is_loaded = s->last.load == SNAPSHOTS_LOADED && !has_left_out(s);
+
+    if (append_begin(&s->append, s->engine, is_loaded ? &s->file.header : NULL,
+                     s->file.bytes)) {
+        return;
+    }
+    if (s->last.load != SNAPSHOTS_LOADED && !s->is_passed_over && access(s->path, F_OK) == 0) {
+        keep_as_bad(s); /* it was not to be loaded, or could not be */
+    }
+    if (!append_is_whole(&s->append)) {
+        on_gap(s);
+    }
+    want_anew(s);
 }
 
 /* ---- the thread -------------------------------------------------------------------------- */
@@ -316,6 +409,9 @@ static void *run(void *arg)
     if (s->file.fd >= 0 && !s->load.is_beside) {
         load_now(s);
     }
+    if (s->last.load != SNAPSHOTS_BAD || s->settings->load != LOAD_STRICT) {
+        begin_log(s);
+    }
     pthread_mutex_lock(&s->mutex);
     s->is_set_up = true;
     pthread_cond_broadcast(&s->loaded);
@@ -327,7 +423,7 @@ static void *run(void *arg)
     while (!s->is_stopping) {
         if (!s->is_abandoned && (s->wants_save || is_due(s))) {
             save_now(s);
-        } else if (s->rules.count != 0) {
+        } else if (s->rules.count != 0 || s->settings->appendonly != 0) {
             wait_for(s, &s->wake, RULES_MS);
         } else {
             pthread_cond_wait(&s->wake, &s->mutex);
@@ -396,6 +492,7 @@ uint64_t snapshots_open(struct snapshots *s, struct settings *settings, int *sta
         return 0;
     }
     save_rules_parse(settings->save_rules, &s->rules);
+    append_init(&s->append, settings, settings->dir, s->name, on_gap, s);
     s->is_on = true;
     s->has_file = true;
     if (settings->load == LOAD_NO) {
@@ -424,6 +521,7 @@ void snapshots_pass_over(struct snapshots *s)
     must_be_main();
     if (s->file.fd >= 0) {
         load_close(&s->file);
+        s->is_passed_over = true;
         log_notice("snapshot, %s is not loaded: the items are there (memory_file)", s->path);
     }
 }
@@ -455,7 +553,8 @@ static void wait_loaded(struct snapshots *s, bool (*tell)(const char *line))
     while (!s->is_set_up) {
         wait_for(s, &s->loaded, TELL_MS);
         put_loading(s, line);
-        if (s->is_loading && tell(line)) {
+        /* What is not loaded is not logged when it goes, so with a log all is loaded. */
+        if (s->is_loading && tell(line) && s->settings->appendonly == 0) {
             atomic_store(&s->load.is_to_stop, true);
         }
     }
@@ -564,6 +663,7 @@ void snapshots_stop(struct snapshots *s, bool saves, bool (*tell)(const char *li
     }
     pthread_mutex_unlock(&s->mutex);
     pthread_join(s->thread, NULL);
+    append_end(&s->append);
     s->is_running = false;
     pthread_cond_destroy(&s->wake);
     pthread_cond_destroy(&s->loaded);
@@ -621,7 +721,7 @@ bool snapshots_cancel(struct snapshots *s)
 void snapshots_look(struct snapshots *s, struct snapshots_info *info)
 {
     if (!s->is_on) {
-        *info = (struct snapshots_info){.was_good = true};
+        *info = (struct snapshots_info){.was_good = true, .log.log.was_good = true};
         return;
     }
     pthread_mutex_lock(&s->mutex);
@@ -637,6 +737,8 @@ void snapshots_look(struct snapshots *s, struct snapshots_info *info)
     info->load_items = atomic_load(&s->load.items);
     info->load_expired = atomic_load(&s->load.expired);
     info->load_refused = atomic_load(&s->load.refused);
+    info->load_changed = atomic_load(&s->load.changed);
+    append_look(&s->append, &info->log);
     info->load_gone = atomic_load(&s->load.guard.turned);
     info->load_total = info->is_loading ? s->file.header.items : 0;
 }

@@ -6,7 +6,8 @@
  * and nothing is kept.
  *
  * What was flushed must not come back. So a flush command removes the file before it is
- * answered, and what is being written then begins anew: see snapshots_note_flush().
+ * answered, and what is being written then begins anew: see snapshots_note_flush(). With
+ * `appendonly` nor must what was deleted or overwritten: see append.h.
  */
 #ifndef MAYFLY_DAEMON_WORKER_SNAPSHOTS_H
 #define MAYFLY_DAEMON_WORKER_SNAPSHOTS_H
@@ -20,6 +21,7 @@
 #include "daemon/base/mailbox.h"
 #include "daemon/options/save_rules.h"
 #include "daemon/options/settings.h"
+#include "daemon/worker/append.h"
 #include "lib/snapshot/load.h"
 #include "lib/snapshot/save.h"
 
@@ -55,9 +57,10 @@ struct snapshots_info {
     uint64_t items, items_total;       /* of the one under way */
     uint64_t changes;                  /* since the last good one began */
     enum snapshots_load load;
-    uint64_t load_items, load_expired, load_refused, load_ms;
+    uint64_t load_items, load_expired, load_refused, load_changed, load_ms;
     uint64_t load_gone;  /* not loaded, because the key has gone meanwhile */
     uint64_t load_total; /* about how many the file has, while it is loaded */
+    struct append_info log;
 };
 
 struct snapshots {
@@ -68,13 +71,15 @@ struct snapshots {
     char path[PATH_MAX];       /* of the file; for messages too */
     struct save_rules rules;
     bool is_on;
-    bool is_running; /* the thread was made; [main] */
+    bool is_running;     /* the thread was made; [main] */
+    bool is_passed_over; /* the file is not loaded: the items were there */
     pthread_t thread;
 
     struct load_file file; /* [main], then the thread's */
     struct load load;      /* the thread's; its atomics for anyone */
     struct save save;      /* likewise */
     uint64_t save_epoch;   /* the thread's: the epoch in which the save began */
+    struct append append;  /* the log beside the file */
 
     _Atomic uint64_t epoch; /* flush commands so far */
     pthread_mutex_t naming; /* whoever changes what the file's name stands for */
@@ -91,6 +96,7 @@ struct snapshots {
     bool is_done;       /* the thread has ended */
     bool is_incomplete; /* loading was given up: what is here must not replace the file */
     bool wants_save;    /* begin one when none is under way */
+    bool wants_anew;    /* likewise, but not too often: there is a log and no file */
     struct snapshots_ask *asks;     /* answered after the save that begins next */
     struct snapshots_ask *asks_now; /* after the one under way */
     struct snapshots_info last;     /* figures of what has ended */

@@ -308,7 +308,7 @@ def test_what_is_printed_is_read_again():
 
 def test_every_option_can_be_changed_by_a_file():
     """Each line of etc/mayfly.conf with another value than its default has an effect."""
-    other = {"yes": "no", "no": "yes", "auto": "ascii", ":": "/", "all": "control", "density": "noeviction"}
+    other = {"yes": "no", "no": "yes", "auto": "ascii", ":": "/", "all": "control", "density": "noeviction", "everysec": "no"}
     for name, value in values(user=False).items():
         if name == "disable-evictions":
             continue        # it is another word for a policy, but shown for itself
@@ -320,8 +320,9 @@ def test_every_option_can_be_changed_by_a_file():
             number, suffix = re.fullmatch(r"(-?\d+)([kmg]?)", value).groups()
             new = str(int(number) + 1 if int(number) < 1 or name == "max-item-size" else int(number) // 2 + 1) + suffix
         new = {"ssl-keyformat": "2", "eviction-tenacity": "50", "listen": "127.0.0.1", "log": "stderr", "save": "900:1",
-               "rdbcompression": "zstd", "load": "strict"}.get(name, new)
-        with folder(a__conf="%s = %s\n" % (name, new)):
+               "rdbcompression": "zstd", "load": "strict", "appendonly": "keys"}.get(name, new)
+        needs = {"appendonly": "dir = .\n"}.get(name, "")
+        with folder(a__conf="%s = %s\n%s" % (name, new, needs)):
             status, out, err = run("--config", "a.conf", "--print-config", user=False)
             if "not built with" in err or "certificate" in err:
                 continue

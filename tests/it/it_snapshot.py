@@ -2,71 +2,21 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The snapshot: saved, stopped, started, and everything is there; what has expired or was flushed is not,
 whatever happens on the way. That each write and fsync may fail is shown by tests/lib/snapshot/test_save.c."""
-import contextlib
 import os
 import resource
 import select
-import shutil
 import signal
 import sys
-import tempfile
 import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import mayfly                                                           # noqa: E402
+from kept import figure, figures, fill, kept, status_of                 # noqa: E402
 from mayfly import wait_for                                             # noqa: E402
 
 MIB = 1 << 20
 STRICT = 65     # exit status EX_DATAERR
-
-
-class Kept:
-    """A folder for the file, and daemons that have it one after the other."""
-
-    def __init__(self):
-        self.folder = tempfile.mkdtemp(prefix="mayfly-snapshot.")
-        self.file = os.path.join(self.folder, "mayfly.snapshot")
-
-    def daemon(self, *args, **kw):
-        options = ["-o", "dir=" + self.folder]
-        return mayfly.Daemon("-t", "2", "-m", "64", "-I", "8m", *options, *args, control=True, **kw)
-
-    def has_file(self):
-        return os.path.exists(self.file)
-
-    def bytes(self):
-        with open(self.file, "rb") as f:
-            return f.read()
-
-    def write(self, data):
-        with open(self.file, "wb") as f:
-            f.write(data)
-
-    def names(self):
-        return sorted(os.listdir(self.folder))
-
-
-@contextlib.contextmanager
-def kept():
-    k = Kept()
-    try:
-        yield k
-    finally:
-        shutil.rmtree(k.folder)
-
-
-def figures(c):
-    return c.stats(b"persistence")
-
-
-def figure(c, name):
-    return int(figures(c)[name])
-
-
-def status_of(d):
-    """Exit status of one that is not to serve."""
-    return d.process.wait(mayfly.PATIENCE)
 
 
 def meta(c, key):
@@ -195,13 +145,6 @@ def test_a_stop_saves_as_it_is_told():
         assert o.ask(b"bgsave cancel") == b"NOT_FOUND"
         assert o.ask(b"lastsave") == b"LASTSAVE 0"
         assert figures(o)["rdb_enabled"] == "no"
-
-
-def fill(c, count, size=1000):
-    value = b"v" * size
-    for i in range(0, count, 500):
-        c.send(b"".join(b"ms k%d %d q\r\n%s\r\n" % (n, size, value) for n in range(i, i + 500)))
-    assert c.ask(b"mn") == b"MN"
 
 
 def test_a_save_under_way():

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The log beside the snapshot: see append.h.
+ */
+#include "daemon/worker/append.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "daemon/base/log.h"
+#include "lib/base/hash.h"
+#include "lib/engine/engine.h"
+
+/*
+ * The rings of changes, of all shards together: a part of the memory limit, which they count
+ * against, between these.
+ */
+#define RING_PART      64
+#define RING_BYTES_MIN ((uint64_t)1 << 20)
+#define RING_BYTES_MAX ((uint64_t)16 << 20)
+
+/* So many logs of one snapshot are left by as many starts; then it is made anew. */
+#define LOGS_MAX 16
+
+void append_init(struct append *a, struct settings *settings, const char *dir, const char *name,
+                 void (*on_gap)(void *arg), void *arg)
+{
+    *a = (struct append){
+        .settings = settings, .dir = dir, .name = name, .on_gap = on_gap, .arg = arg};
+}
+
+/* ---- at the start ------------------------------------------------------------------------ */
+
+static void tell_fault(const struct append *a, enum keychain_end end)
+{
+    const struct keychain *c = &a->chain_read;
+    char text[SNAP_FAULT_TEXT_MAX];
+    char name[KEYCHAIN_NAME_MAX];
+
+    keychain_name(name, a->name, c->number);
+    switch (end) {
+    case KEYCHAIN_MISSING:
+        log_error("snapshot, %s/%s is missing: not loaded without it", a->dir, name);
+        break;
+    case KEYCHAIN_FOREIGN:
+        log_error("snapshot, %s/%s belongs to another snapshot", a->dir, name);
+        break;
+    case KEYCHAIN_BAD:
+        log_error("snapshot, %s/%s: %s", a->dir, name, snap_fault_text(&c->fault, text));
+        break;
+    default:
+        log_error("snapshot, cannot read the logs (out of memory)");
+        break;
+    }
+}
+
+bool append_read(struct append *a, const struct snap_header *h, struct load *l)
+{
+    struct keychain *c = &a->chain_read;
+    enum keychain_end end;
+    char name[KEYCHAIN_NAME_MAX];
+
+    c->dir = a->dir;
+    c->base = a->name;
+    c->may_cut = a->settings->aof_load_truncated;
+    end = keychain_read(c, h);
+    if (end != KEYCHAIN_DONE) {
+        tell_fault(a, end);
+        keychain_fini(c);
+        return false;
+    }
+    if (c->cut_bytes != 0) {
+        keychain_name(name, a->name, c->number);
+        log_warn("snapshot, the last %" PRIu64
+                 " bytes of %s/%s were not whole: cut off (aof_load_truncated)",
+                 c->cut_bytes, a->dir, name);
+    }
+    if (c->logs != 0) {
+        log_notice("snapshot, %" PRIu64 " logs name %" PRIu64 " changes: not loaded", c->logs,
+                   c->keys);
+    }
+    l->dropped = c->logs != 0 ? &c->set : NULL;
+    l->unix_floor_ms = c->unix_ms;
+    return true;
+}
+
+static void on_gap(void *arg, int error)
+{
+    struct append *a = arg;
+
+    if (error != 0) {
+        log_error("snapshot, cannot write its log (%s): removed, and made anew",
+                  strerror(error));
+    } else {
+        log_error("snapshot, changes came faster than its log was written: removed, "
+                  "and made anew");
+    }
+    a->on_gap(a->arg);
+}
+
+static void on_slow(void *arg, uint64_t ms)
+{
+    (void)arg;
+    log_warn("snapshot, the disk took %" PRIu64 " ms for its log", ms);
+}
+
+static void on_done(void *arg)
+{
+    (void)arg;
+}
+
+static bool start_log(struct append *a)
+{
+    uint64_t limit = setting_get(a->settings, memory_limit_bytes) / RING_PART;
+    const struct keylog_config cfg = {
+        .engine = a->engine,
+        .io = &io_system,
+        .dir = a->dir,
+        .base = a->name,
+        .ring_bytes = limit < RING_BYTES_MIN   ? RING_BYTES_MIN
+                      : limit > RING_BYTES_MAX ? RING_BYTES_MAX
+                                               : limit,
+        .on_gap = on_gap,
+        .on_slow = on_slow,
+        .on_done = on_done,
+        .arg = a,
+    };
+
+    if (keylog_start(&a->log, &cfg, (enum keylog_sync)a->settings->appendfsync) != MF_OK) {
+        log_error("snapshot, cannot start the threads of its log");
+        return false;
+    }
+    return true;
+}
+
+bool append_begin(struct append *a, struct engine *engine, const struct snap_header *header,
+                  uint64_t base_bytes)
+{
+    uint64_t logs = a->chain_read.logs;
+    uint64_t count;
+    int error;
+
+    keychain_fini(&a->chain_read);
+    a->engine = engine;
+    a->chain = header != NULL ? header->chain : hash_random_seed();
+    error = keychain_find(a->dir, a->name, &a->next, &count);
+    if (error != 0) {
+        log_error("snapshot, cannot read the folder %s (%s)", a->dir, strerror(error));
+        return false;
+    }
+    a->next++;
+    if (header != NULL && header->log >= a->next) {
+        a->next = header->log;
+    }
+    if (a->settings->appendonly == 0) {
+        return true;
+    }
+    if (!start_log(a) || header == NULL || header->log == 0) {
+        return false;
+    }
+    error = keylog_rotate(a->log, a->chain, a->next, 0);
+    if (error != 0) {
+        log_error("snapshot, cannot begin its log (%s)", strerror(error));
+        return false;
+    }
+    a->next++;
+    atomic_store(&a->base_bytes, base_bytes);
+    atomic_store(&a->written_base, -(int64_t)a->chain_read.bytes);
+    return logs < LOGS_MAX;
+}
+
+void append_end(struct append *a)
+{
+    keylog_stop(&a->log);
+}
+
+/* ---- saves ------------------------------------------------------------------------------- */
+
+static uint64_t written(const struct append *a)
+{
+    struct keylog_info info;
+
+    keylog_look(a->log, &info);
+    return info.all_bytes;
+}
+
+int append_before_save(struct append *a, struct save *s, uint64_t epoch)
+{
+    int error = 0;
+
+    s->flags = 0;
+    if (a->log == NULL && a->settings->appendonly != 0) {
+        return ENOMEM; /* its threads could not be started */
+    }
+    if (a->log != NULL) {
+        error = keylog_rotate(a->log, a->chain, a->next, epoch);
+        s->flags = SNAP_HAS_LOG;
+        a->written_mark = written(a);
+    } else {
+        a->chain = hash_random_seed(); /* no log that is still there belongs to it */
+    }
+    s->chain = a->chain;
+    s->log = a->next;
+    a->next += a->log != NULL && error == 0;
+    return error;
+}
+
+void append_after_save(struct append *a, const struct save *s)
+{
+    int error = keychain_remove(&io_system, a->dir, a->name, s->log);
+
+    if (error != 0) {
+        log_error("snapshot, cannot remove old logs in %s (%s)", a->dir, strerror(error));
+    }
+    atomic_store(&a->base_bytes, atomic_load(&s->bytes));
+    atomic_store(&a->written_base, (int64_t)a->written_mark);
+}
+
+bool append_is_whole(const struct append *a)
+{
+    return a->settings->appendonly == 0 || (a->log != NULL && keylog_is_on(a->log));
+}
+
+void append_forget(struct append *a, uint64_t epoch)
+{
+    if (a->log != NULL) {
+        keylog_forget(a->log, epoch);
+    }
+}
+
+static uint64_t log_bytes(const struct append *a)
+{
+    return (uint64_t)((int64_t)written(a) - atomic_load(&a->written_base));
+}
+
+bool append_is_long(const struct append *a)
+{
+    uint64_t pct = setting_get(a->settings, auto_aof_rewrite_percentage);
+    uint64_t base = atomic_load(&a->base_bytes);
+    uint64_t bytes;
+
+    if (a->log == NULL || pct == 0 || !keylog_is_on(a->log)) {
+        return false;
+    }
+    bytes = log_bytes(a);
+    return base + bytes >= setting_get(a->settings, auto_aof_rewrite_min_size) &&
+           bytes / pct >= base / 100;
+}
+
+void append_look(const struct append *a, struct append_info *info)
+{
+    *info = (struct append_info){.log = {.was_good = true}};
+    if (a->log != NULL) {
+        info->is_enabled = true;
+        keylog_look(a->log, &info->log);
+        info->base_bytes = info->log.is_on ? atomic_load(&a->base_bytes) : 0;
+        info->log_bytes = info->log.is_on ? log_bytes(a) : 0;
+    }
+    info->load_keys = a->chain_read.keys;
+    info->load_logs = a->chain_read.logs;
+    info->load_cut = a->chain_read.cut_bytes;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The log beside the snapshot (`appendonly`): which keys have changed since it was made, so
+ * that after a crash it is loaded without them (lib/snapshot/keylog.h). It belongs to the
+ * snapshots, whose thread makes all calls that no context is given for: it keeps numbers and
+ * lengths, and says when the snapshot is to be made anew.
+ *
+ * There is always a snapshot that the log belongs to, or one is about to be made: at the start,
+ * after a flush, after a gap of the log, and when the log has grown.
+ */
+#ifndef MAYFLY_DAEMON_WORKER_APPEND_H
+#define MAYFLY_DAEMON_WORKER_APPEND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/options/settings.h"
+#include "lib/snapshot/keychain.h"
+#include "lib/snapshot/keylog.h"
+#include "lib/snapshot/load.h"
+#include "lib/snapshot/save.h"
+
+struct engine;
+
+/* A look at it, for statistics. */
+struct append_info {
+    bool is_enabled;
+    struct keylog_info log;
+    uint64_t base_bytes;                     /* of the snapshot */
+    uint64_t log_bytes;                      /* of the logs that belong to it */
+    uint64_t load_keys, load_logs, load_cut; /* at the start: keys, files, bytes cut off */
+};
+
+struct append {
+    /* [const] once it has begun */
+    struct settings *settings; /* [borrowed] */
+    struct engine *engine;     /* [borrowed] */
+    const char *dir, *name;    /* [borrowed] */
+    struct keylog *log;        /* NULL: none is kept */
+    void (*on_gap)(void *arg); /* the snapshot must never be loaded */
+    void *arg;                 /* [borrowed] of on_gap */
+    /* the snapshots' thread's */
+    struct keychain chain_read; /* what was read at the start */
+    uint64_t chain;             /* the header's word; 0: not drawn yet */
+    uint64_t next;              /* number of the next log */
+    uint64_t written_mark;      /* bytes of all logs when the snapshot under way began */
+    /* [atomic] for whoever watches */
+    _Atomic uint64_t base_bytes;
+    _Atomic int64_t written_base; /* bytes of all logs when the snapshot there is began */
+};
+
+/* dir and name of the snapshot; on_gap is for any thread. */
+void append_init(struct append *a, struct settings *settings, const char *dir, const char *name,
+                 void (*on_gap)(void *arg), void *arg);
+
+/*
+ * Before the snapshot is loaded: read which of its keys have changed since, and have `l` leave
+ * them out. False: it must not be loaded; that was logged.
+ */
+bool append_read(struct append *a, const struct snap_header *h, struct load *l);
+
+/*
+ * After it: keep a log from now on, if the options say so. header: of what was loaded to its
+ * end; NULL: nothing was. False: the snapshot's file, if there is one, must go, and
+ * another one be made.
+ */
+bool append_begin(struct append *a, struct engine *engine, const struct snap_header *header,
+                  uint64_t base_bytes);
+
+/* Write what is left. Context: main, after the snapshots' thread. */
+void append_end(struct append *a);
+
+/*
+ * A snapshot is about to be saved, in this epoch of flushes: have it begin with a log of its
+ * own. Returns 0 or an errno.
+ */
+int append_before_save(struct append *a, struct save *s, uint64_t epoch);
+
+/* It was saved, and has its name. */
+void append_after_save(struct append *a, const struct save *s);
+
+/* Is all that changes in the log? True if none is kept. Context: any thread. */
+bool append_is_whole(const struct append *a);
+
+/* No snapshot of an epoch before this is there any more. Context: any thread. */
+void append_forget(struct append *a, uint64_t epoch);
+
+/* Has the log grown so much that the snapshot should be made anew? */
+bool append_is_long(const struct append *a);
+
+/* Context: any thread. */
+void append_look(const struct append *a, struct append_info *info);
+
+#endif

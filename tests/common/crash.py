@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A daemon that is killed under load, again and again, and what it brings back each time.
+
+The load stores values that name their key and version, deletes, touches, lets expire and flushes, and
+notes what each key may have after a crash: every state since the last one that was promised to last."""
+import random
+import threading
+import time
+import zlib
+
+import mayfly
+from kept import figure, kept
+
+KEYS = 400
+STEADY = 100    # others, which nobody changes after they are stored
+ABSENT = (None, None)
+
+# Of each mode: options, and is what was answered safe once it is in the log?
+MODES = {
+    "snapshot": ((), False),
+    "keys-no": (("appendonly=keys", "appendfsync=no"), True),
+    "keys-everysec": (("appendonly=keys", "appendfsync=everysec"), True),
+}
+
+
+def value_of(key, version):
+    text = b"%s:%d:" % (key, version)
+    return text + b"%08x" % zlib.crc32(text) + b"x" * (version * 37 % 300)
+
+
+def is_whole(key, value):
+    fields = value.split(b":")
+    return len(fields) == 3 and fields[0] == key and \
+        fields[2].rstrip(b"x")[:8] == b"%08x" % zlib.crc32(b"%s:%s:" % (fields[0], fields[1]))
+
+
+class Model:
+    """The states that each key may have: the first is the one that was promised, later ones may be lost
+    or not. A state is a version and the time from which it must not be seen."""
+
+    def __init__(self):
+        self.may = {b"k%d" % n: [ABSENT] for n in range(KEYS)}
+        self.version = 0
+        self.steady = set()
+
+    def note(self, key, state):
+        self.may[key].append(state)
+
+    def mark(self):
+        """What the states are now, for promise()."""
+        return {key: len(states) for key, states in self.may.items()}
+
+    def promise(self, mark):
+        """Nothing older than the states at the mark comes back."""
+        for key, n in mark.items():
+            self.may[key] = self.may[key][n - 1:]
+
+    def flushed(self):
+        for key in self.may:
+            self.may[key] = [ABSENT]
+        self.steady = set()
+
+    def flush_may_come(self):
+        for key in self.may:
+            self.may[key].append(ABSENT)
+        self.steady = set()
+
+
+class Crash:
+    def __init__(self, mode, seed):
+        self.options, self.is_logged = MODES[mode]
+        self.rng = random.Random(seed)
+        self.model = Model()
+        self.kills = self.hits = self.misses = self.requests = 0
+
+    def batch(self, c):
+        """Some requests at once. Their answers make nothing sure, unless the policy says so."""
+        lines, notes = [], []
+        for key in self.rng.sample(sorted(self.model.may), 20):
+            kind = self.rng.random()
+            if kind < 0.55:
+                self.model.version += 1
+                value = value_of(key, self.model.version)
+                lines.append(b"ms %s %d\r\n%s\r\n" % (key, len(value), value))
+                notes.append((key, self.model.version, None))
+            elif kind < 0.65:
+                self.model.version += 1
+                value = value_of(key, self.model.version)
+                lines.append(b"ms %s %d p30\r\n%s\r\n" % (key, len(value), value))
+                notes.append((key, self.model.version, 0.03))
+            elif kind < 0.9:
+                lines.append(b"md %s\r\n" % key)
+                notes.append((key, None, None))
+            else:
+                lines.append(b"mg %s p20\r\n" % key)     # not a change of its own
+                notes.append(None)
+        for note in notes:      # each may have happened as soon as it is sent
+            if note:
+                key, version, ttl = note
+                self.model.note(key, (version, ttl and float("inf")))
+        c.send(b"".join(lines))
+        for _ in lines:
+            if not c.line():
+                raise ConnectionError
+        now = time.time()
+        for note in notes:
+            if note and note[2]:
+                self.model.may[note[0]][-1] = (note[1], now + note[2])
+        self.requests += len(lines)
+
+    def store_steady(self, c):
+        for n in range(STEADY):
+            key = b"s%d" % n
+            value = value_of(key, 0)
+            c.send(b"ms %s %d\r\n%s\r\n" % (key, len(value), value))
+            if c.line() != b"HD":
+                raise ConnectionError
+
+    def load(self, d):
+        """Until the daemon is gone."""
+        with d.operator() as c:
+            if not self.model.steady:
+                self.store_steady(c)
+            while True:
+                self.batch(c)
+                kind = self.rng.random()
+                if kind < 0.002:
+                    self.model.flush_may_come()
+                    if c.ask(b"flush_all") != b"OK":
+                        raise ConnectionError
+                    self.model.flushed()
+                    self.store_steady(c)
+                elif kind < 0.02:
+                    mark = self.model.mark()
+                    if c.ask(b"save") == b"OK":
+                        self.model.promise(mark)
+                        self.model.steady = {b"s%d" % n for n in range(STEADY)}
+                elif self.is_logged and kind < 0.3:
+                    mark = self.model.mark()
+                    if figure(c, "aof_pending_bytes") == 0:
+                        self.model.promise(mark)
+
+    def look(self, c):
+        """What came back; from here on it is what the keys have."""
+        for key, states in self.model.may.items():
+            asked = time.time() - 0.05
+            value = c.get(key)
+            if value is None:
+                self.misses += 1
+                self.model.may[key] = [ABSENT]
+                continue
+            self.hits += 1
+            assert is_whole(key, value), (key, value)
+            version = int(value.split(b":")[1])
+            fits = [s for s in states if s[0] == version and (s[1] is None or asked < s[1])]
+            assert fits, "%r has version %d after kill %d, and may have %r" % (
+                key, version, self.kills, states)
+            self.model.may[key] = fits[:1]
+        # A few may be taken for changed ones (lib/snapshot/keyset.h).
+        lost = [key for key in self.model.steady if c.get(key) is None]
+        assert len(lost) <= STEADY / 20, "kill %d has lost %r" % (self.kills, lost)
+
+    def run(self, kills):
+        with kept() as k:
+            for self.kills in range(kills + 1):
+                options = [o for each in self.options for o in ("-o", each)]
+                with k.daemon(*options) as d:
+                    with d.operator() as c:
+                        self.look(c)
+                    if self.kills == kills:
+                        return
+                    killer = threading.Timer(self.rng.uniform(0.02, 0.4), d.process.kill)
+                    killer.start()
+                    try:
+                        self.load(d)
+                    except (OSError, EOFError, ConnectionError, AssertionError) as why:
+                        if d.process.poll() is None:
+                            killer.join()
+                        d.process.wait(mayfly.PATIENCE)
+                        assert not isinstance(why, AssertionError) or d.process.returncode == -9, why
+                    killer.join()
+                    assert d.process.returncode == -9, d.process.returncode

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A folder in which one daemon after the other keeps its data."""
+import contextlib
+import os
+import shutil
+import tempfile
+
+import mayfly
+
+
+class Kept:
+    """A folder for the file, and daemons that have it one after the other."""
+
+    def __init__(self):
+        self.folder = tempfile.mkdtemp(prefix="mayfly-snapshot.")
+        self.file = os.path.join(self.folder, "mayfly.snapshot")
+
+    def daemon(self, *args, **kw):
+        options = ["-o", "dir=" + self.folder]
+        return mayfly.Daemon("-t", "2", "-m", "64", "-I", "8m", *options, *args, control=True, **kw)
+
+    def has_file(self):
+        return os.path.exists(self.file)
+
+    def bytes(self):
+        with open(self.file, "rb") as f:
+            return f.read()
+
+    def write(self, data):
+        with open(self.file, "wb") as f:
+            f.write(data)
+
+    def names(self):
+        return sorted(os.listdir(self.folder))
+
+
+@contextlib.contextmanager
+def kept():
+    k = Kept()
+    try:
+        yield k
+    finally:
+        shutil.rmtree(k.folder)
+
+
+def figures(c):
+    return c.stats(b"persistence")
+
+
+def figure(c, name):
+    return int(figures(c)[name])
+
+
+def status_of(d):
+    """Exit status of one that is not to serve."""
+    return d.process.wait(mayfly.PATIENCE)
+
+
+def fill(c, count, size=1000):
+    value = b"v" * size
+    for i in range(0, count, 500):
+        c.send(b"".join(b"ms k%d %d q\r\n%s\r\n" % (n, size, value) for n in range(i, i + 500)))
+    assert c.ask(b"mn") == b"MN"

@@ -1,0 +1,274 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""The log beside the snapshot: after a crash nothing comes back that was overwritten, deleted, flushed or
+has expired since, and what has not changed does. Faults of the disk are in tests/lib/snapshot/test_keylog.c."""
+import os
+import resource
+import signal
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import mayfly                                                           # noqa: E402
+from crash import MODES, Crash                                          # noqa: E402
+from kept import figure, figures, fill, kept, status_of                 # noqa: E402
+from mayfly import wait_for                                             # noqa: E402
+
+MIB = 1 << 20
+STRICT = 65     # exit status EX_DATAERR
+KEYS = ("-o", "appendonly=keys")
+
+
+def wait_for_log(c):
+    """All that was answered is in the file."""
+    wait_for(lambda: figure(c, "aof_whole") == 1 and figure(c, "aof_pending_bytes") == 0,
+             "the log has everything")
+
+
+def wait_for_base(k, c):
+    wait_for(lambda: k.has_file() and figure(c, "aof_rewrite_in_progress") == 0, "there is a snapshot")
+
+
+def crash(d):
+    d.process.kill()
+    d.process.wait()
+
+
+def log_names(k):
+    return [name for name in k.names() if ".log." in name]
+
+
+def log_path(k):
+    """Of the newest."""
+    return os.path.join(k.folder, max(log_names(k), key=lambda name: int(name.split(".")[-1])))
+
+
+def test_what_has_changed_does_not_come_back():
+    with kept() as k:
+        with k.daemon("-o", "appendonly=keys") as d, d.operator() as o:
+            for key in b"same", b"deleted", b"stored", b"touched", b"marked", b"counted", b"short", b"later":
+                o.set(key, b"1")
+            assert o.ask(b"save") == b"OK"
+            assert o.ask(b"md deleted") == b"HD"
+            assert o.ask(b"ms stored 1\r\n2") == b"HD"
+            assert o.ask(b"touch touched 1000") == b"TOUCHED"
+            assert o.ask(b"md marked I") == b"HD"
+            assert o.ask(b"incr counted 1") == b"2"
+            assert o.ask(b"ms short 1 p1\r\n2") == b"HD"
+            assert o.ask(b"ms new 1\r\n2") == b"HD"
+            wait_for_log(o)
+            crash(d)
+        for n in (2, 3):    # the second time from two logs
+            with k.daemon(*KEYS) as d, d.operator() as o:
+                assert figure(o, "aof_last_load_files") == n - 1
+                assert figure(o, "rdb_last_load_keys_changed") == (6 if n == 2 else 7)
+                assert figure(o, "rdb_last_load_keys_loaded") == (2 if n == 2 else 1)
+                for key in b"deleted", b"stored", b"touched", b"marked", b"counted", b"short", b"new":
+                    assert o.ask(b"mg " + key) == b"EN", key
+                assert o.get(b"same") == b"1"
+                if n == 2:
+                    assert o.ask(b"md later") == b"HD"
+                else:
+                    assert o.ask(b"mg later") == b"EN"
+                wait_for_log(o)
+                crash(d)
+
+
+def test_a_stop_loses_nothing():
+    with kept() as k:
+        with k.daemon(*KEYS) as d, d.operator() as o:
+            o.set(b"a", b"1")
+            assert d.stop() == 0
+        assert len(log_names(k)) == 1
+        with k.daemon(*KEYS) as d, d.operator() as o:
+            assert o.get(b"a") == b"1"
+            assert o.ask(b"md a") == b"HD"
+            o.send(b"shutdown nosave\r\n")
+            assert status_of(d) == 0
+        with k.daemon(*KEYS) as d, d.operator() as o:
+            assert o.ask(b"mg a") == b"EN"
+        # Without the option the logs are read all the same, and gone with the next save.
+        with k.daemon(*KEYS) as d, d.operator() as o:
+            o.set(b"b", b"1")
+            o.set(b"c", b"1")
+            assert o.ask(b"save") == b"OK"
+            assert o.ask(b"md b") == b"HD"
+            wait_for_log(o)
+            crash(d)
+        with k.daemon() as d, d.operator() as o:
+            assert figures(o)["aof_enabled"] == "no"
+            assert o.ask(b"mg b") == b"EN"
+            assert o.get(b"c") == b"1"
+        assert log_names(k) == []
+        # Nor does switching it on need a new snapshot: it is logged what changes from then on.
+        with k.daemon("-o", "appendonly=keys,appendfsync=no") as d, d.operator() as o:
+            assert o.ask(b"md c") == b"HD"
+            wait_for_log(o)
+            crash(d)
+        with k.daemon(*KEYS) as d, d.operator() as o:
+            assert o.ask(b"mg c") == b"EN"
+
+
+def test_when_it_is_durable():
+    for policy in "no", "everysec":
+        with kept() as k, k.daemon(*KEYS, "-o", "appendfsync=" + policy) as d, d.operator() as o:
+            wait_for_base(k, o)
+            o.set(b"a", b"1")
+            wait_for_log(o)
+            if policy == "everysec":
+                wait_for(lambda: figure(o, "aof_unsynced_bytes") == 0, "a second is over")
+            else:
+                assert figure(o, "aof_unsynced_bytes") > 0
+
+
+def test_what_was_flushed_does_not_come_back():
+    with kept() as k:
+        with k.daemon(*KEYS) as d, d.operator() as o:
+            o.set(b"a", b"1")
+            assert o.ask(b"save") == b"OK"
+            assert o.ask(b"flush_all") == b"OK"
+            assert not k.has_file()
+            o.set(b"b", b"1")
+            wait_for_base(k, o)     # made anew by itself
+            wait_for(lambda: figure(o, "aof_whole") == 1, "it is logged again")
+            assert o.ask(b"md b") == b"HD"
+            wait_for_log(o)
+            crash(d)
+        with k.daemon(*KEYS) as d, d.operator() as o:
+            assert o.ask(b"mg a") == b"EN"
+            assert o.ask(b"mg b") == b"EN"
+
+
+def test_it_is_made_anew_when_it_has_grown():
+    with kept() as k:
+        with k.daemon(*KEYS, "-o", "auto_aof_rewrite_min_size=10k") as d, d.operator() as o:
+            wait_for_base(k, o)
+            number = figure(o, "aof_file_number")
+            fill(o, 2000, 10)
+            wait_for(lambda: figure(o, "aof_file_number") > number, "it is made anew")
+            wait_for(lambda: figure(o, "aof_base_size") > 2000 * 32, "with all that there is")
+            assert o.ask(b"config set auto_aof_rewrite_percentage 0") == b"OK"
+            wait_for(lambda: figure(o, "aof_rewrite_in_progress") == 0, "the last one ends")
+            number, size = figure(o, "aof_file_number"), figure(o, "aof_current_size")
+            fill(o, 2000, 10)
+            fill(o, 2000, 10)
+            wait_for_log(o)
+            assert figure(o, "aof_file_number") == number
+            # Keys that change again and again are not in it each time.
+            assert 2000 * 8 <= figure(o, "aof_current_size") - size < 2 * 2000 * 8
+            assert len(log_names(k)) == 1
+            crash(d)
+
+
+def test_damage():
+    """At the end of the last log it is cut off, elsewhere nothing is loaded."""
+    with kept() as k:
+        with k.daemon(*KEYS) as d, d.operator() as o:
+            fill(o, 10, 10)
+            assert o.ask(b"save") == b"OK"
+            for n in range(3):      # each in a block of its own
+                assert o.ask(b"md k%d" % n) == b"HD"
+                wait_for_log(o)
+            crash(d)
+        good = {name: open(os.path.join(k.folder, name), "rb").read() for name in k.names()}
+        path = log_path(k)
+        log = good[os.path.basename(path)]
+
+        def put_back(data):
+            for name in k.names():
+                os.unlink(os.path.join(k.folder, name))
+            for name, content in good.items():
+                with open(os.path.join(k.folder, name), "wb") as f:
+                    f.write(content)
+            if data is None:
+                os.unlink(path)
+            else:
+                with open(path, "wb") as f:
+                    f.write(data)
+
+        put_back(log + b"torn")
+        with k.daemon(*KEYS) as d, d.operator() as o:
+            wait_for(lambda: "cut off" in d.log(), "the log says so")
+            assert figure(o, "aof_last_load_bytes_cut") == 4
+            assert [o.get(b"k%d" % n) is None for n in range(4)] == [True, True, True, False]
+            crash(d)
+        with k.daemon(*KEYS) as d, d.operator() as o:   # it was cut on the disk
+            assert figures(o)["rdb_last_load_status"] == "ok"
+            crash(d)
+        middle = bytearray(log)
+        middle[64 + 48] ^= 1
+        foreign = bytearray(log)
+        foreign[24] ^= 1
+        for data, text in ((log + b"torn", "the file ends here"), (bytes(middle), "checksum differs"),
+                           (bytes(foreign), "header: checksum differs"), (None, "is missing")):
+            cuts = ("-o", "aof_load_truncated=no") if data and data.endswith(b"torn") else ()
+            put_back(data)
+            with k.daemon(*KEYS, *cuts, "-o", "load=strict", wait=False) as d:
+                assert status_of(d) == STRICT
+                assert text in d.log(), d.log()
+            assert k.has_file()
+            with k.daemon(*KEYS, *cuts) as d, d.operator() as o:
+                assert o.stats()["curr_items"] == "0"
+                assert figures(o)["rdb_last_load_status"] == "bad"
+                assert "mayfly.snapshot.bad" in k.names()
+                crash(d)
+
+
+def test_a_full_disk():
+    """A limit on the length of files in place of it: the snapshot goes before a change is missed."""
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100 << 10, 100 << 10))
+    with kept() as k:
+        with k.daemon(*KEYS, "-o", "save_on_stop=no", before=limit) as d, d.operator() as o:
+            o.set(b"old", b"x")
+            assert o.ask(b"save") == b"OK"
+            assert o.ask(b"md old") == b"HD"
+            fill(o, 10000, 100)
+            fill(o, 10000, 100)
+            wait_for(lambda: figure(o, "aof_gaps") == 1, "it was too long")
+            wait_for(lambda: "cannot write its log" in d.log(), "the log says why")
+            wait_for(lambda: not k.has_file(), "the snapshot is gone")
+            assert figures(o)["aof_last_write_status"] == "err"
+            assert figure(o, "aof_whole") == 0
+            assert o.ask(b"flush_all") == b"OK"
+            assert o.ask(b"save") == b"OK"      # short enough
+            assert figures(o)["aof_last_write_status"] == "ok"
+            assert figure(o, "aof_whole") == 1
+
+
+def test_what_is_not_loaded_is_not_left_there():
+    """Its keys are absent, so nothing would be logged when they are deleted."""
+    with kept() as k:
+        with k.daemon(*KEYS) as d, d.operator() as o:
+            o.set(b"a", b"x")
+        with k.daemon(*KEYS, "-o", "load=no") as d, d.operator() as o:
+            assert "mayfly.snapshot.bad" in k.names()
+            crash(d)
+    with kept() as k:
+        with k.daemon(*KEYS) as d, d.operator() as o:
+            for n in range(20):
+                o.set(b"k%d" % n, b"x" * 100000)
+        with k.daemon(*KEYS, "-I", "64k") as d, d.operator() as o:
+            assert figure(o, "rdb_last_load_keys_refused") + figure(o, "rdb_last_load_keys_changed") == 20
+            assert figure(o, "rdb_last_load_keys_loaded") == 0
+            crash(d)
+        with k.daemon(*KEYS) as d, d.operator() as o:
+            assert o.stats()["curr_items"] == "0"
+
+
+def test_it_needs_a_folder():
+    with mayfly.Daemon(*KEYS, wait=False) as d:
+        assert status_of(d) != 0
+        assert "appendonly: needs a folder" in d.log(), d.log()
+
+
+def test_kills():
+    """A short form of `make bench-crash`."""
+    for mode in MODES:
+        run = Crash(mode, 7)
+        run.run(5)
+        assert run.requests > 0 and run.hits + run.misses > 0
+
+
+mayfly.main(globals())
