@@ -111,7 +111,25 @@ static enum inherit_for purpose_of(struct span name)
     if (span_is(name, METRICS_NAME)) {
         return INHERIT_METRICS;
     }
+    if (span_is(name, SOCKETS_MEMORY_NAME)) {
+        return INHERIT_MEMORY;
+    }
     return span_is(name, CONTROL_NAME) ? INHERIT_CONTROL : INHERIT_CLIENTS;
+}
+
+int sockets_inherited_memory(uint32_t number)
+{
+    uint32_t count = inherited_count();
+
+    must_be_main();
+    for (uint32_t i = 0; i < count; i++) {
+        int fd = INHERIT_FIRST + (int)i;
+
+        if (purpose_of(inherited_name(i)) == INHERIT_MEMORY && number-- == 0) {
+            return fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 ? fd : -1;
+        }
+    }
+    return -1;
 }
 
 int sockets_inherit(const struct settings *settings, enum inherit_for what,

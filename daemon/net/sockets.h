@@ -31,7 +31,11 @@ enum inherit_for {
     INHERIT_CLIENTS, /* "client": plain TCP; "tls": TLS; any other, or none: TLS if -Z is on */
     INHERIT_METRICS, /* "metrics" */
     INHERIT_CONTROL, /* "control": a unix socket */
+    INHERIT_MEMORY,  /* SOCKETS_MEMORY_NAME: no socket, see sockets_inherited_memory() */
 };
+
+/* The name of the file in memory that the service manager keeps: see memory_file.h. */
+#define SOCKETS_MEMORY_NAME "mayfly.memory"
 
 /*
  * See whether the settings name sockets that can be, without asking the system for any. Returns
@@ -46,5 +50,11 @@ int sockets_check(const struct settings *settings);
  */
 int sockets_inherit(const struct settings *settings, enum inherit_for what,
                     struct socket_list *out, bool *found);
+
+/*
+ * The descriptor with this number among those of SOCKETS_MEMORY_NAME that were passed, which is
+ * the caller's from now on; -1: there are not so many. Context: main, before start.
+ */
+int sockets_inherited_memory(uint32_t number);
 
 #endif

@@ -4,13 +4,18 @@
  */
 #include "daemon/service/memory_file.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <sysexits.h>
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "daemon/net/sockets.h"
+#include "daemon/service/notify.h"
 #include "daemon/service/server.h"
 #include "lib/base/context.h"
 
@@ -26,16 +31,62 @@ static bool is_of_memcached(const char *file)
            access(meta, F_OK) == 0;
 }
 
-int memory_file_open(struct server *s)
-{
-    struct attach *a = &s->crew.attach;
-    const char *file = s->crew.settings->memory_file;
+/* ---- kept by the service manager --------------------------------------------------------- */
 
-    must_be_main();
-    a->fd = -1;
-    if (file == NULL) {
-        return 0;
+#define KEPT_BY_MANAGER "fdstore"
+
+/* Nothing of what it keeps is of use. */
+static void forget_kept(void)
+{
+    int fd = sockets_inherited_memory(0);
+
+    if (fd < 0) {
+        return;
     }
+    for (uint32_t i = 1; fd >= 0; i++) {
+        close(fd);
+        fd = sockets_inherited_memory(i);
+    }
+    notify_forget(SOCKETS_MEMORY_NAME);
+}
+
+static int open_new(struct attach *a)
+{
+    int fd = memfd_create(SOCKETS_MEMORY_NAME, MFD_CLOEXEC);
+
+    if (fd < 0 || !attach_open_fd(a, fd)) {
+        log_error("memory, cannot make a file in memory (%s)",
+                  fd < 0 ? strerror(errno) : a->why);
+        return EX_OSERR;
+    }
+    if (!notify_keep(SOCKETS_MEMORY_NAME, fd)) {
+        log_warn("memory, nobody keeps the items over a restart (%s)",
+                 notify_has_manager() ? "the service manager does not answer"
+                                      : "there is no service manager");
+    }
+    return 0;
+}
+
+static int open_kept(struct attach *a)
+{
+    int fd = sockets_inherited_memory(0);
+
+    if (fd >= 0 && sockets_inherited_memory(1) < 0) {
+        if (attach_open_fd(a, fd)) {
+            return 0; /* it is still kept */
+        }
+        log_warn("memory, what the service manager has kept is no use (%s)", a->why);
+        notify_forget(SOCKETS_MEMORY_NAME);
+    } else {
+        forget_kept();
+    }
+    return open_new(a);
+}
+
+/* ---- a file ------------------------------------------------------------------------------ */
+
+static int open_file(struct attach *a, const char *file)
+{
     if (is_of_memcached(file)) {
         log_error("memory, %s.meta is there: memcached has left its items in %s, which cannot "
                   "be read; remove both",
@@ -50,6 +101,26 @@ int memory_file_open(struct server *s)
         log_warn("memory, %s is not in memory (tmpfs): unless it is persistent memory, the "
                  "system writes it to a disk all the time",
                  file);
+    }
+    return 0;
+}
+
+int memory_file_open(struct server *s)
+{
+    struct attach *a = &s->crew.attach;
+    const char *file = s->crew.settings->memory_file;
+    int status;
+
+    must_be_main();
+    a->fd = -1;
+    if (file != NULL && strcmp(file, KEPT_BY_MANAGER) == 0) {
+        status = open_kept(a);
+    } else {
+        forget_kept();
+        status = file != NULL ? open_file(a, file) : 0;
+    }
+    if (status != 0) {
+        return status;
     }
     a->max_age_s = s->crew.settings->restart_max_age;
     a->marks_stale = s->crew.settings->restart_stale;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The file that items are in (memory_file), so that they outlive a restart. What a file is, and
- * when it is used, is lib/engine/attach.h's; here are messages and exit statuses.
+ * The file that items are in (memory_file), so that they outlive a restart: one that the
+ * operator has named, or (fdstore) one without a name that the service manager keeps. What a
+ * file is, and when it is used, is lib/engine/attach.h's; here are messages and exit statuses.
  */
 #ifndef MAYFLY_DAEMON_SERVICE_MEMORY_FILE_H
 #define MAYFLY_DAEMON_SERVICE_MEMORY_FILE_H

@@ -8,6 +8,8 @@
 #include "daemon/service/notify.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -50,11 +52,18 @@ static bool address_of(const char *name, struct sockaddr_un *address, socklen_t 
  */
 #define PATIENCE_MS 500
 
-/* 0, or an errno. */
-static int send_to(const char *name, const char *state, bool may_wait)
+/* 0, or an errno. passed: a descriptor that goes with it, or -1. */
+static int send_to(const char *name, const char *state, int passed, bool may_wait)
 {
     const struct timeval patience = {.tv_usec = PATIENCE_MS * 1000};
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } control = {.bytes = {0}};
     struct sockaddr_un address;
+    struct iovec text = {(void *)(uintptr_t)state, strlen(state)};
+    struct msghdr message = {
+        .msg_name = &address, .msg_iov = &text, .msg_iovlen = 1, .msg_control = NULL};
     socklen_t len;
     ssize_t sent;
     int error;
@@ -63,13 +72,21 @@ static int send_to(const char *name, const char *state, bool may_wait)
     if (!address_of(name, &address, &len)) {
         return EINVAL;
     }
+    message.msg_namelen = len;
+    if (passed >= 0) {
+        message.msg_control = control.bytes;
+        message.msg_controllen = sizeof(control.bytes);
+        control.head.cmsg_level = SOL_SOCKET;
+        control.head.cmsg_type = SCM_RIGHTS;
+        control.head.cmsg_len = CMSG_LEN(sizeof(int));
+        memcpy(CMSG_DATA(&control.head), &passed, sizeof(int));
+    }
     fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0) {
         return errno;
     }
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-    sent = sendto(fd, state, strlen(state), MSG_NOSIGNAL | (may_wait ? 0 : MSG_DONTWAIT),
-                  (const struct sockaddr *)&address, len);
+    sent = sendmsg(fd, &message, MSG_NOSIGNAL | (may_wait ? 0 : MSG_DONTWAIT));
     error = sent < 0 ? errno : 0;
     (void)close(fd);
     return error;
@@ -78,7 +95,7 @@ static int send_to(const char *name, const char *state, bool may_wait)
 static void send_state(const char *state, bool may_wait)
 {
     const char *name = getenv("NOTIFY_SOCKET");
-    int error = name != NULL ? send_to(name, state, may_wait) : 0;
+    int error = name != NULL ? send_to(name, state, -1, may_wait) : 0;
 
     if (error != 0) {
         log_debug("notify, message not delivered (%s)", strerror(error));
@@ -148,6 +165,54 @@ bool notify_has_manager(void)
 {
     must_be_main();
     return getenv("NOTIFY_SOCKET") != NULL;
+}
+
+/* How long it has to do what it was told, milliseconds. */
+#define BARRIER_MS 2000
+
+/* Wait until it has read all that was sent: it closes the descriptor that goes with this. */
+static bool wait_until_read(const char *name)
+{
+    struct pollfd p = {.events = 0};
+    int ends[2];
+    bool is_read = false;
+
+    if (pipe2(ends, O_CLOEXEC) != 0) {
+        return false;
+    }
+    p.fd = ends[0];
+    if (send_to(name, "BARRIER=1", ends[1], true) == 0) {
+        (void)close(ends[1]);
+        ends[1] = -1;
+        is_read = poll(&p, 1, BARRIER_MS) == 1 && (p.revents & POLLHUP) != 0;
+    }
+    (void)close(ends[0]);
+    if (ends[1] >= 0) {
+        (void)close(ends[1]);
+    }
+    return is_read;
+}
+
+bool notify_keep(const char *name, int fd)
+{
+    const char *manager = getenv("NOTIFY_SOCKET");
+    char state[NOTIFY_BYTES];
+
+    must_be_main();
+    snprintf(state, sizeof(state), "FDSTORE=1\nFDNAME=%s\nFDPOLL=0", name);
+    return manager != NULL && send_to(manager, state, fd, true) == 0 &&
+           wait_until_read(manager);
+}
+
+bool notify_forget(const char *name)
+{
+    const char *manager = getenv("NOTIFY_SOCKET");
+    char state[NOTIFY_BYTES];
+
+    must_be_main();
+    snprintf(state, sizeof(state), "FDSTOREREMOVE=1\nFDNAME=%s", name);
+    return manager != NULL && send_to(manager, state, -1, true) == 0 &&
+           wait_until_read(manager);
 }
 
 void notify_stopping(void)

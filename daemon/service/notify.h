@@ -39,6 +39,15 @@ uint64_t notify_watchdog_us(void);
 /* Was the process started by one? Context: main. */
 bool notify_has_manager(void);
 
+/*
+ * Have the service manager keep a descriptor, under this name, and pass it to the next process
+ * (FDSTORE); or have it forget all of this name. Returns when it has done so, or 2 s later.
+ * False: there is none, or it has not answered. It does not say whether it may keep any
+ * (FileDescriptorStoreMax). Context: main.
+ */
+bool notify_keep(const char *name, int fd);
+bool notify_forget(const char *name);
+
 /* The server begins to stop. Context: main. */
 void notify_stopping(void);
 

@@ -110,11 +110,115 @@ def test_a_manager_that_is_gone_does_no_harm():
             assert c.set(b"k", b"v") == b"STORED"
 
 
+# ---- descriptors that the manager keeps -----------------------------------------------------------
+
+class Keeper(Manager):
+    """A manager that keeps descriptors, and says so."""
+
+    def __init__(self):
+        super().__init__()
+        self.kept = []      # name, descriptor
+        self.socket.setblocking(True)
+        self.thread = threading.Thread(target=self.serve)
+        self.thread.start()
+
+    def serve(self):
+        while "END" not in self.heard:
+            text, fds, _, _ = socket.recv_fds(self.socket, 4096, 4)
+            self.heard.append(text.decode())
+            fields = dict(line.split("=", 1) for line in self.heard[-1].splitlines() if "=" in line)
+            if fields.get("FDSTORE") == "1":
+                assert fields["FDPOLL"] == "0" and len(fds) == 1, (fields, fds)
+                self.kept.append((fields["FDNAME"], fds.pop()))
+            elif fields.get("FDSTOREREMOVE") == "1":
+                for name, fd in [k for k in self.kept if k[0] == fields["FDNAME"]]:
+                    os.close(fd)
+                    self.kept.remove((name, fd))
+            for fd in fds:      # BARRIER: it is told by that
+                os.close(fd)
+
+    def listen(self):
+        return self.heard
+
+    @contextlib.contextmanager
+    def daemon(self, *args):
+        """One that is passed what is kept, and what it told since."""
+        path = os.path.join(self.folder, "socket")
+        since = len(self.heard)
+        with activated([(n, Descriptor(fd)) for n, fd in self.kept], "-s", path, *args,
+                       env={"NOTIFY_SOCKET": self.path}) as (process, log):
+            self.hears("READY=1", since)
+            with Client(path) as c:
+                yield c, process, log, lambda: "".join(self.heard[since:])
+            process.terminate()     # nobody is there who would have to be waited for
+            assert process.wait(mayfly.PATIENCE) == 0
+
+    def __exit__(self, *args):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as s:
+            s.sendto(b"END", self.path)
+        self.thread.join()
+        for _, fd in self.kept:
+            os.close(fd)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(self.folder, "socket"))
+        super().__exit__(*args)
+
+
+class Descriptor:
+    def __init__(self, fd):
+        self.fd = fd
+
+    def fileno(self):
+        return self.fd
+
+
+def test_the_manager_keeps_the_items():
+    def state(c):
+        return c.stats(b"persistence")["restart_state"]
+    with Keeper() as m:
+        with m.daemon("-e", "fdstore") as (c, _, log, told):
+            assert state(c) == "cold"
+            assert told().index("FDNAME=mayfly.memory") < told().index("BARRIER=1") < told().index("READY=1"), told()
+            assert [name for name, _ in m.kept] == ["mayfly.memory"]
+            c.set(b"k", b"v")
+        for _ in range(2):
+            with m.daemon("-e", "fdstore") as (c, _, log, told):
+                assert state(c) == "warm", log()
+                assert c.get(b"k") == b"v"
+                assert "FDSTORE" not in told() and len(m.kept) == 1, told()
+        # A crash: the same file is used, and it is empty.
+        with m.daemon("-e", "fdstore") as (c, process, _, _):
+            with contextlib.suppress(AssertionError):
+                process.kill()
+                process.wait()
+            process.returncode = 0
+        with m.daemon("-e", "fdstore") as (c, _, log, told):
+            assert state(c) == "cold" and "clean stop" in log(), log()
+            assert c.get(b"k") is None and len(m.kept) == 1
+        # What is no use is replaced, and what is not wanted is given up.
+        strange = os.memfd_create("strange")
+        os.write(strange, b"x" * 100000)
+        m.kept.append(("mayfly.memory", strange))
+        os.close(m.kept.pop(0)[1])
+        with m.daemon("-e", "fdstore") as (c, _, log, told):
+            assert "is no use" in log() and state(c) == "cold", log()
+            assert told().index("FDSTOREREMOVE=1") < told().index("FDSTORE=1") and len(m.kept) == 1
+        with m.daemon() as (c, _, log, told):
+            assert "FDSTOREREMOVE=1" in told() and not m.kept
+            assert state(c) == "off"
+
+
+def test_items_that_nobody_keeps():
+    with Daemon("-t", "1", "-e", "fdstore") as d, d.client() as c:
+        assert c.set(b"k", b"v") == b"STORED"
+        assert "nobody keeps the items over a restart (there is no service manager)" in d.log(), d.log()
+
+
 # ---- sockets by name ------------------------------------------------------------------------------
 
 # What the manager does in the process that becomes the daemon: descriptors from 3 on.
 BECOME = ("import os, sys\n"
-          "fds = [int(n) for n in sys.argv[1].split(',')]\n"
+          "fds = [int(n) for n in sys.argv[1].split(',') if n]\n"
           "for i, fd in enumerate(fds):\n"
           "    os.dup2(fd, 3 + i)\n"
           "env = dict(os.environ, LISTEN_PID=str(os.getpid()), LISTEN_FDS=str(len(fds)))\n"
@@ -123,7 +227,7 @@ BECOME = ("import os, sys\n"
 
 
 @contextlib.contextmanager
-def activated(sockets, *args):
+def activated(sockets, *args, env=None):
     """A daemon that is passed these sockets, by name."""
     with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
         path = os.path.join(folder, "log")
@@ -133,7 +237,7 @@ def activated(sockets, *args):
             process = subprocess.Popen(
                 [sys.executable, "-c", BECOME, ",".join(map(str, fds)), ":".join(n for n, _ in sockets),
                  mayfly.PROGRAM, *mayfly.MORE_ARGS, "-v", "-t", "2", *args] + ROOT,
-                stdin=subprocess.DEVNULL, stderr=log, pass_fds=fds)
+                stdin=subprocess.DEVNULL, stderr=log, pass_fds=fds, env={**os.environ, **(env or {})})
         for fd in fds:
             os.close(fd)
         try:
