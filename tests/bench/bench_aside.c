@@ -17,10 +17,9 @@
  * items, or, with --sim-bytes, items of so many bytes: key, value, and SIM_OVERHEAD. With
  * --footprint it only counts the objects and the bytes of their keys and values. Tenants play
  * the trace, each with keys of its own, each beginning a part of it after the one before. The
- * size of a
- * value belongs to its key: spread evenly, by default; skewed: log-normal, half of them below
- * 223 bytes, from 31 to 4000; trace/N: the Nth part of what the trace says. A batch of
- * pipelined requests ends before a key that it has asked for. Prints one line of JSON. Exit
+ * size of a value belongs to its key: spread evenly, by default; skewed: log-normal, half of
+ * them below 223 bytes, from 31 to 4000; trace/N: the Nth part of what the trace says. A batch
+ * of pipelined requests ends before a key that it has asked for. Prints one line of JSON. Exit
  * status 1 when a reply was wrong, 2 when it could not work.
  */
 #include <errno.h>
