@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Feeding a sink: see feed.h. The stream begins before the walk does, so a change is either met
- * by the walk or has a record. An overrun of the rings begins both anew; as records of what the
- * walk has yet to meet are passed over, that needs changes that come faster than they are
- * shipped.
+ * Feeding a sink: see feed.h. The stream begins before the walk looks at anything, so a change
+ * is either met by the walk or has a record. Slots stand still from before the stream begins:
+ * the record of a key is in the ring of the shard where the walk meets it. An overrun of the
+ * rings begins both anew; as records of what the walk has yet to meet are passed over, that
+ * needs changes that come faster than they are shipped.
  */
 #include "lib/engine/feed.h"
 
@@ -65,12 +66,12 @@ static bool is_walking(const struct feed *f)
 static bool begin(struct feed *f)
 {
     atomic_store_explicit(&f->is_complete, false, memory_order_relaxed);
+    walk_begin(&f->walk, f->engine, f->ops, f->arg);
+    set_walking(f, true);
     if (!f->ops->begin(f->arg)) {
         return false;
     }
     stream_skip(&f->stream);
-    walk_begin(&f->walk, f->engine, f->ops, f->arg);
-    set_walking(f, true);
     atomic_fetch_add_explicit(&f->begun, 1, memory_order_relaxed);
     return true;
 }

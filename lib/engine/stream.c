@@ -351,6 +351,16 @@ static void cover(struct stream *st, uint32_t ring, uint64_t hash, uint64_t unti
     }
 }
 
+/*
+ * What is there now the walk will meet. What is gone it will not, though it may have been
+ * shipped: by a record, while a position stood in the middle and more counted as passed, or by
+ * the walk, from a position that is begun anew.
+ */
+static enum shipped ship_unmet(const struct change *c, struct ship *ship)
+{
+    return c->kind == CHANGE_DROP ? ship_drop(ship, span_of(c->key, c->key_len)) : SHIP_DONE;
+}
+
 /* Ship a part of the batch in one section. Returns SHIP_DONE at its end. */
 static enum shipped ship_some(struct stream *st, uint32_t ring, uint64_t until, unsigned *at,
                               struct ship *ship, const struct walk *walk)
@@ -366,15 +376,19 @@ static enum shipped ship_some(struct stream *st, uint32_t ring, uint64_t until, 
     }
     engine_prefetch_items(rt, &b->hash[*at], sizeof(b->hash[0]), b->n - *at);
     while (*at < b->n && out == SHIP_DONE) {
+        const bool is_met = walk == NULL || walk_passed(walk, ring, b->hash[*at]);
+
         /* Perhaps another record of the batch was of the same key. */
-        if (!is_covered(st, ring, b->pos[*at], b->hash[*at]) &&
-            (walk == NULL || walk_passed(walk, ring, b->hash[*at]))) {
-            out = ship_change(st, &b->change[*at], b->hash[*at], rt, ship);
+        if (!is_covered(st, ring, b->pos[*at], b->hash[*at])) {
+            out = is_met ? ship_change(st, &b->change[*at], b->hash[*at], rt, ship)
+                         : ship_unmet(&b->change[*at], ship);
             if (out == SHIP_FULL) {
                 break;
             }
-            cover(st, ring, b->hash[*at], until, &b->change[*at]);
-            shipped++;
+            if (is_met) {
+                cover(st, ring, b->hash[*at], until, &b->change[*at]);
+                shipped++;
+            }
         }
         ++*at;
     }

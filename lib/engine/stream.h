@@ -2,14 +2,15 @@
 /*
  * The stream of changes of an engine, for one sink: the records of all shards' rings
  * (lib/shard/changes.h), each shipped as the state that its key has by now. Together with a
- * walk that begins after it, it keeps a copy up to date.
+ * walk that looks at nothing before the stream begins, it keeps a copy up to date. No slot may
+ * move between the two: see feed.c.
  *
  *     put, meta, drop    the key is looked up and shipped, or dropped if it is absent
  *     flush              when it was read in every ring: all before it is shipped by then
  *
- * A record is passed over if a walk will yet meet its key, or if the key was shipped after the
- * record had been written. So a key that changes often is shipped once for all the records that
- * wait.
+ * A record is passed over if a walk will yet meet its key, unless the key is gone, or if the
+ * key was shipped after the record had been written. So a key that changes often is shipped
+ * once for all the records that wait.
  */
 #ifndef MAYFLY_LIB_ENGINE_STREAM_H
 #define MAYFLY_LIB_ENGINE_STREAM_H

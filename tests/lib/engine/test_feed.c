@@ -6,6 +6,8 @@
  */
 #include "lib/engine/feed.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -61,9 +63,11 @@ static bool on_rest(void *arg)
     return !told.wants_no_more;
 }
 
+/* A slot that moves between the beginnings of stream and walk would be missed. */
 static bool on_begin(void *arg)
 {
     (void)arg;
+    ck_assert_int_eq(pthread_rwlock_trywrlock(&f.engine.moves), EBUSY);
     tell(span_str(""), "begin ");
     return true;
 }
@@ -262,6 +266,59 @@ TEST(what_a_walk_will_meet_is_not_told_twice)
     ck_assert_int_eq(stream_slice(&stream, &ship, &w), STREAM_GOES_ON);
     ck_assert_str_eq(told.text, "0+ ");
     walk_end(&w);
+}
+
+/* Where a text was told last; -1: never. */
+static long told_at(const char *key, char what)
+{
+    char text[40];
+    long at = -1;
+
+    snprintf(text, sizeof(text), " %s%c ", key, what);
+    for (const char *p = strstr(told.text, text); p != NULL; p = strstr(p + 1, text)) {
+        at = p - told.text;
+    }
+    return at;
+}
+
+/* While a position stands in the middle, what the walk has yet to meet is told all the same. */
+TEST(what_is_gone_before_the_walk_meets_it_is_told)
+{
+    unsigned early = 0;
+    struct walk w;
+
+    for (unsigned i = 0; i < 24; i++) {
+        fixture_set(&f, fixture_key("", i), SHIP_BYTES / 2);
+    }
+    walk_begin(&w, &f.engine, &ops, &told);
+    stream_skip(&stream);
+    do {
+        ck_assert(walk_slice(&w));
+    } while (w.resume == 0);
+    for (unsigned i = 0; i < 40; i++) {
+        fixture_set(&f, fixture_key("k", i), 10);
+    }
+    ck_assert_int_eq(stream_slice(&stream, &ship, &w), STREAM_GOES_ON);
+    do {
+        ck_assert(walk_slice(&w));
+    } while (w.resume != 0);
+    for (unsigned i = 0; i < 40; i++) {
+        const char *key = fixture_key("k", i);
+
+        rcu_begin();
+        early += told_at(key, '+') >= 0 &&
+                 !walk_passed(&w, w.shard, engine_hash(&f.engine, key, strlen(key)));
+        rcu_end();
+        ck_assert_int_eq(fixture_delete(&f, key), OUT_DELETED);
+    }
+    ck_assert_uint_gt(early, 0);
+    ck_assert_int_eq(stream_slice(&stream, &ship, &w), STREAM_GOES_ON);
+    while (walk_slice(&w)) {
+    }
+    walk_end(&w);
+    for (unsigned i = 0; i < 40; i++) {
+        ck_assert_int_ge(told_at(fixture_key("k", i), '-'), told_at(fixture_key("k", i), '+'));
+    }
 }
 
 /* ---- the thread -------------------------------------------------------------------------- */
