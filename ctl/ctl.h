@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * ctl/ is mayflyctl, the operator's client: one process, one thread, one connection. It shares
- * with the daemon what the text protocol is made of (proto/) and numbers, bytes and the table
- * of counters (lib/base/), and knows nothing else of it: what it shows, it was told.
+ * with the daemon what the text protocol is made of (proto/), numbers, bytes and the table
+ * of counters (lib/base/), and the form of snapshots (lib/snapshot/), and knows nothing else of
+ * it: what it shows, it was told.
  *
  *     main             the command line, the exit status
  *     commands, options the tables commands.def and options.def, read by all else
@@ -12,6 +13,7 @@
  *     ask              questions and answers, statistics
  *     answer           what an answer says; pure functions of bytes
  *     show, bar, json  text for people and for programs
+ *     progress         how far something is that takes long
  *     cmd_*            one file for each family of commands
  *     host, advice     what the kernel says of this host; doctor's findings
  *     sample           the figures of a moment, for memory and top

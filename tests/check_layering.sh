@@ -33,7 +33,7 @@ daemon/conn: lib/base lib/memory lib/shard lib/engine lib/snapshot proto daemon/
 daemon/metrics: lib/base lib/shard lib/engine lib/snapshot daemon/base daemon/options daemon/net daemon/worker daemon/stats
 daemon/service: lib/base lib/engine lib/snapshot proto daemon/base daemon/options daemon/net daemon/access daemon/worker daemon/stats daemon/command daemon/conn daemon/metrics
 daemon: lib/base daemon/base daemon/options daemon/service
-ctl: lib/base proto
+ctl: lib/base lib/snapshot proto
 inspect: lib/base lib/snapshot ctl
 '
 

@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "daemon/command/exec_export.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
@@ -68,10 +69,13 @@ enum turn_stop exec_save(struct turn *t, const struct request *r)
     enum snapshots_asked asked;
 
     must_be_outside_section(t);
-    if (r->args.len != 0) {
-        return turn_answer(t, r, REPLY_ERROR);
-    }
     must(t->client != NULL); /* no datagram asks for it */
+    if (span_is(r->args, "-")) {
+        return exec_export(t, r);
+    }
+    if (r->args.len != 0) {
+        return turn_answer(t, r, REPLY_SAVE_USAGE);
+    }
     wait = mem_zalloc(sizeof(*wait));
     if (wait == NULL) {
         return turn_answer(t, r, REPLY_NO_MEMORY);

@@ -281,11 +281,14 @@ static void put_persistence(struct writer *w, struct crew *crew)
     enum { NONE, GAUGE, COUNTER };
     struct snapshots_info info;
     const struct snapshots_info *i = &info;
+    struct exports_info exports;
+    const struct exports_info *x = &exports;
     const struct attach *a = &crew->attach;
     char base[NAME_MAX_BYTES];
     double scale;
 
     snapshots_look(&crew->snapshots, &info);
+    exports_look(&crew->exports, &exports);
 #define PERSISTENCE(name, unit, form, shown, kind, value, help)                                \
     if (kind != NONE) {                                                                        \
         scale = name_metric(name, base);                                                       \

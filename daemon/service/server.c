@@ -348,6 +348,9 @@ static int start_threads(struct server *s)
         status = snapshots_start(&s->crew.snapshots, &s->crew.engine, tell_loading);
     }
     if (status == 0) {
+        status = exports_start(&s->crew.exports, s->crew.settings, &s->crew.engine);
+    }
+    if (status == 0) {
         status = access_start_threads(&s->crew.access);
     }
     if (status == 0) {
@@ -388,6 +391,7 @@ static void take_down(struct server *s)
     reconfigure_stop(s); /* the answers go out before the workers stop */
     renewal_stop(s);
     snapshots_abandon(&s->crew.snapshots);
+    exports_stop(&s->crew.exports);
     if (s->step >= STEP_WORKERS) {
         crew_stop(&s->crew);
     }

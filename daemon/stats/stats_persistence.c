@@ -15,10 +15,13 @@ void stats_persistence(struct worker *w, struct stats_out *o)
 {
     struct snapshots_info info;
     const struct snapshots_info *i = &info;
+    struct exports_info exports;
+    const struct exports_info *x = &exports;
     const struct attach *a = &w->crew->attach;
 
     must_be_worker(w);
     snapshots_look(&w->crew->snapshots, &info);
+    exports_look(&w->crew->exports, &exports);
 #define PERSISTENCE(name, unit, form, shown, kind, sample, help) PUT_##form(o, name, shown);
 #include "daemon/base/persistence.def"
 }

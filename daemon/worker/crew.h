@@ -25,6 +25,7 @@
 #include "daemon/net/origin.h"
 #include "daemon/net/tls.h"
 #include "daemon/options/settings.h"
+#include "daemon/worker/exports.h"
 #include "daemon/worker/live.h"
 #include "daemon/worker/slowlog.h"
 #include "daemon/worker/snapshots.h"
@@ -151,6 +152,7 @@ struct crew {
     struct access access;
     struct watch watch;
     struct slowlog slowlog;
+    struct exports exports;     /* likewise */
     struct snapshots snapshots; /* its functions are for any thread */
     struct attach attach;       /* with memory_file: [const] while the workers run */
 

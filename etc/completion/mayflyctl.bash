@@ -18,7 +18,7 @@ _mayflyctl() {
         ((i++))
     done
     case $command in
-        '') words='stats config watch dump get set delete ttl touch top memory doctor latency hotkeys bigkeys slowlog ping version flush help' ;;
+        '') words='stats config watch dump get set delete ttl touch top memory doctor latency hotkeys bigkeys slowlog ping version save flush help' ;;
         stats) words='conns detail expire items reset settings shards sizes slabs' options=' --watch --explain --count' ;;
         config) words='get set reset reload rewrite' options='' ;;
         watch) words='fetchers mutations evictions connevents deletions expirations' options=' --count' ;;
@@ -37,8 +37,9 @@ _mayflyctl() {
         slowlog) words='get len reset' options='' ;;
         ping) words='' options='' ;;
         version) words='' options='' ;;
+        save) words='' options='' ;;
         flush) words='' options='' ;;
-        help) words='stats config watch dump get set delete ttl touch top memory doctor latency hotkeys bigkeys slowlog ping version flush help' options='' ;;
+        help) words='stats config watch dump get set delete ttl touch top memory doctor latency hotkeys bigkeys slowlog ping version save flush help' options='' ;;
     esac
     if [[ $cur == -* ]]; then
         words="$options --control --host --port --user --password-file --tls --ca --cert --key --tls-name --timeout --json --help --version"

@@ -19,7 +19,9 @@
 
 struct saver {
     struct save *save;
-    struct newfile file;
+    struct newfile file; /* unless save->write is set */
+    uint64_t bytes;      /* written */
+    bool is_broken;      /* a write has failed */
     struct snap_encoder encoder;
     struct walk walk;
     int64_t to_unix_ms; /* added to a time of the engine */
@@ -32,10 +34,13 @@ struct saver {
 static bool write_bytes(void *arg, const void *bytes, size_t n)
 {
     struct saver *s = arg;
-    bool is_done = newfile_write(&s->file, bytes, n);
+    const struct save *save = s->save;
 
-    atomic_store_explicit(&s->save->bytes, s->file.bytes, memory_order_relaxed);
-    return is_done;
+    s->is_broken |= !(save->write != NULL ? save->write(save->write_arg, bytes, n)
+                                          : newfile_write(&s->file, bytes, n));
+    s->bytes += s->is_broken ? 0 : n;
+    atomic_store_explicit(&s->save->bytes, s->bytes, memory_order_relaxed);
+    return !s->is_broken;
 }
 
 static int64_t unix_now(const struct saver *s)
@@ -115,7 +120,7 @@ static void keep_rate(struct saver *s)
     while (rate != 0 && !atomic_load_explicit(&s->save->is_to_stop, memory_order_relaxed)) {
         uint64_t us = (uint64_t)(clock_mono_us() - s->began_us);
 
-        if (s->file.bytes <= (uint64_t)((double)us * (double)rate / 1e6)) {
+        if (s->bytes <= (uint64_t)((double)us * (double)rate / 1e6)) {
             return;
         }
         nanosleep(&step, NULL);
@@ -140,7 +145,7 @@ static bool on_rest(void *arg)
                           atomic_load_explicit(&s->walk.shipped, memory_order_relaxed),
                           memory_order_relaxed);
     keep_rate(s);
-    return s->file.error == 0 && !is_void(s) &&
+    return !s->is_broken && !is_void(s) &&
            !atomic_load_explicit(&s->save->is_to_stop, memory_order_relaxed);
 }
 
@@ -176,7 +181,7 @@ static void put_flush(struct saver *s)
 
 static enum save_end why(const struct saver *s)
 {
-    if (s->file.error != 0) {
+    if (s->is_broken) {
         return SAVE_FAILED;
     }
     return is_void(s) ? SAVE_FLUSHED : SAVE_STOPPED;
@@ -218,7 +223,7 @@ static enum save_end write_file(struct saver *s)
         h.bytes += ctr_get(&save->engine->shards[i]->counters, CTR_item_bytes);
     }
     if (!snap_encoder_begin(&s->encoder, write_bytes, s, &h, save->is_packed)) {
-        return s->file.error != 0 ? SAVE_FAILED : SAVE_NO_MEMORY;
+        return s->is_broken ? SAVE_FAILED : SAVE_NO_MEMORY;
     }
     end = write_all(s);
     snap_encoder_fini(&s->encoder);
@@ -256,7 +261,7 @@ enum save_end save_run(struct save *save)
     atomic_store_explicit(&save->bytes, 0, memory_order_relaxed);
     s.to_unix_ms = clock_unix_offset_ms(&save->engine->clock);
     s.began_us = clock_mono_us();
-    if (!newfile_begin(&s.file, save->io, save->dir, save->name)) {
+    if (save->write == NULL && !newfile_begin(&s.file, save->io, save->dir, save->name)) {
         save->error = s.file.error;
         return SAVE_FAILED;
     }
@@ -266,10 +271,12 @@ enum save_end save_run(struct save *save)
                           memory_order_relaxed);
     end = write_file(&s);
     walk_end(&s.walk);
-    if (end == SAVE_DONE) {
-        end = commit(&s);
+    if (save->write == NULL) {
+        if (end == SAVE_DONE) {
+            end = commit(&s);
+        }
+        newfile_end(&s.file);
+        save->error = s.file.error;
     }
-    newfile_end(&s.file);
-    save->error = s.file.error;
     return end;
 }

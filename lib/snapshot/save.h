@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lib/snapshot/encode.h"
 #include "lib/snapshot/io.h"
 
 struct engine;
@@ -19,13 +20,19 @@ enum save_end {
     SAVE_DONE,
     SAVE_STOPPED, /* as save_stop() has asked */
     SAVE_FLUSHED, /* everything was flushed meanwhile: what was written must not come back */
-    SAVE_FAILED,  /* the system's error: save.error */
+    SAVE_FAILED,  /* the system's error: save.error; or save.write has failed */
     SAVE_NO_MEMORY,
 };
 
 struct save {
     /* set by the caller before save_run() */
-    struct engine *engine;     /* [borrowed] */
+    struct engine *engine; /* [borrowed] */
+    /*
+     * NULL: to a file of this folder and name. Else the bytes go there in their order, and
+     * nothing is named: what was written is good if the save ends with SAVE_DONE.
+     */
+    snap_write_fn write;
+    void *write_arg;           /* [borrowed] */
     const struct io_calls *io; /* [borrowed] */
     const char *dir, *name;    /* [borrowed] */
     bool is_packed;            /* needs pack_is_there() */

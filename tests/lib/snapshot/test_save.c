@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/base/buf.h"
 #include "lib/engine/flush.h"
 #include "lib/snapshot/load.h"
 #include "lib/snapshot/newfile.h"
@@ -213,6 +214,57 @@ TEST_LOOP(a_flush_to_come_is_saved, 2)
     clock_advance(&f.engine.clock, 60000);
     ck_assert(!fixture_has(&f, "a"));
     fixture_stop(&f);
+}
+
+/* ---- to somebody else -------------------------------------------------------------------- */
+
+struct stream {
+    struct buf bytes;
+    size_t limit; /* then writes fail; 0: never */
+};
+
+static bool stream_write(void *arg, const void *bytes, size_t n)
+{
+    struct stream *s = arg;
+
+    return (s->limit == 0 || buf_len(&s->bytes) + n <= s->limit) &&
+           buf_append(&s->bytes, bytes, n);
+}
+
+TEST(what_is_saved_may_go_elsewhere)
+{
+    struct stream out = {.limit = 0};
+    struct save s = {.write = stream_write, .write_arg = &out};
+    struct load l = {.threads = 1};
+    struct fixture f;
+    int fd;
+
+    buf_init(&out.bytes);
+    start(&f, 2, 64);
+    for (unsigned i = 0; i < 3000; i++) {
+        fixture_set(&f, fixture_key("k", i), 100);
+    }
+    fixture_set(&f, "large", 400000);
+    s.engine = &f.engine;
+    ck_assert_int_eq(save_run(&s), SAVE_DONE);
+    ck_assert_uint_eq(s.bytes, buf_len(&out.bytes));
+    ck_assert_int_ne(access(path, F_OK), 0);
+    fixture_stop(&f);
+    fd = open(path, O_WRONLY | O_CREAT, 0600);
+    ck_assert_int_eq(write(fd, buf_begin(&out.bytes), buf_len(&out.bytes)),
+                     (ssize_t)buf_len(&out.bytes));
+    close(fd);
+    start(&f, 1, 64);
+    ck_assert_int_eq(load_as(&f, &l), LOAD_DONE);
+    ck_assert_uint_eq(l.items, 3001);
+    /* Whoever takes no more ends it. */
+    out.limit = 500000;
+    buf_clear(&out.bytes);
+    s.engine = &f.engine;
+    ck_assert_int_eq(save_run(&s), SAVE_FAILED);
+    ck_assert_uint_le(buf_len(&out.bytes), 500000);
+    fixture_stop(&f);
+    buf_fini(&out.bytes);
 }
 
 /* ---- loaded beside requests -------------------------------------------------------------- */

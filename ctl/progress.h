@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How far something is that takes long: a line on standard error, if that is a terminal, which
+ * is written over again and again and is gone at the end.
+ */
+#ifndef MAYFLY_CTL_PROGRESS_H
+#define MAYFLY_CTL_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct progress {
+    const char *what; /* [borrowed] "saved" */
+    bool is_shown;
+    double began_s, told_s;
+    uint64_t bytes, items;
+};
+
+void progress_begin(struct progress *p, const char *what);
+
+/* So many more; items 0: they are not known. */
+void progress_add(struct progress *p, uint64_t bytes, uint64_t items);
+
+void progress_end(struct progress *p);
+
+#endif

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See exec_export.h. The work is that of a thread (daemon/worker/exports.h); a portion is
+ * handed over when the socket has taken the one before.
+ */
+#include "daemon/command/exec_export.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "daemon/worker/crew.h"
+#include "lib/base/context.h"
+#include "lib/base/mem.h"
+
+/* A client that is sent a snapshot. */
+struct sending {
+    struct late_answer late; /* stands first */
+    struct worker *worker;   /* [borrowed] */
+    bool is_handed;          /* it has a portion that its socket did not take yet */
+    bool is_over;            /* the thread is done with it */
+    struct export export;
+};
+
+static struct sending *of_message(struct message *m, size_t offset)
+{
+    return (struct sending *)(void *)((char *)m - offset);
+}
+
+/* The client has taken a portion, or is gone. */
+static void on_taken(struct late_answer *late)
+{
+    struct sending *s = (struct sending *)(void *)late;
+
+    s->is_handed = false;
+    if (s->is_over) {
+        mem_free(s); /* it was shut down, and has closed */
+    } else {
+        export_taken(&s->worker->crew->exports, &s->export, late->client != NULL);
+    }
+}
+
+/* The line in front of the bytes, and they. */
+static struct span with_head(struct export *e)
+{
+    char head[EXPORT_HEAD_MAX];
+    size_t n = (size_t)snprintf(head, sizeof(head), "PART %zu\r\n", e->len);
+
+    must(n < sizeof(head));
+    memcpy(e->buffer + EXPORT_HEAD_MAX - n, head, n);
+    return span_of(e->buffer + EXPORT_HEAD_MAX - n, n + e->len);
+}
+
+static void on_portion(struct message *m, void *receiver)
+{
+    struct sending *s = of_message(m, offsetof(struct sending, export.portion));
+
+    must_be_worker(receiver);
+    if (s->late.client == NULL) {
+        export_taken(&s->worker->crew->exports, &s->export, false);
+        return;
+    }
+    s->is_handed = true;
+    client_answer_portion(&s->late, with_head(&s->export), true, on_taken);
+}
+
+static struct span last_line(const struct export *e, char line[EXPORT_HEAD_MAX])
+{
+    switch (e->end) {
+    case EXPORT_DONE:
+        snprintf(line, EXPORT_HEAD_MAX, "END %" PRIu64 "\r\n", e->items);
+        return span_str(line);
+    case EXPORT_FLUSHED:
+        return reply_text(REPLY_EXPORT_FLUSHED);
+    case EXPORT_STOPPED:
+    case EXPORT_STALLED:
+        return reply_text(REPLY_EXPORT_STOPPED);
+    case EXPORT_FAILED:
+        return reply_text(REPLY_EXPORT_FAILED);
+    }
+    unreachable();
+}
+
+static void on_over(struct message *m, void *receiver)
+{
+    struct sending *s = of_message(m, offsetof(struct sending, export.over));
+    char line[EXPORT_HEAD_MAX];
+
+    must_be_worker(receiver);
+    s->is_over = true;
+    if (s->is_handed) {
+        /* No line can follow what it does not take: it is closed, and then released. */
+        shutdown(s->late.client->io.fd, SHUT_RDWR);
+        return;
+    }
+    (void)client_answer(&s->late, last_line(&s->export, line), true);
+    mem_free(s);
+}
+
+enum turn_stop exec_export(struct turn *t, const struct request *r)
+{
+    struct sending *s;
+
+    must_be_outside_section(t);
+    if (t->w->settings->no_dump) {
+        return turn_answer(t, r, REPLY_EXPORT_OFF);
+    }
+    s = mem_zalloc(sizeof(*s));
+    if (s == NULL) {
+        return turn_answer(t, r, REPLY_NO_MEMORY);
+    }
+    s->worker = t->w;
+    s->export.portion.fn = on_portion;
+    s->export.over.fn = on_over;
+    s->export.to = &t->w->mailbox;
+    client_expect(t->client, &s->late);
+    if (!exports_begin(&t->w->crew->exports, &s->export)) {
+        t->client->late = NULL;
+        mem_free(s);
+        return turn_answer(t, r, REPLY_EXPORT_BUSY);
+    }
+    return TURN_ASKED;
+}

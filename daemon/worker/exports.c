@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Exports of the data to clients: see exports.h.
+ */
+#include "daemon/worker/exports.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sysexits.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "lib/base/clock.h"
+#include "lib/base/context.h"
+#include "lib/base/rcu.h"
+#include "lib/engine/engine.h"
+
+/* So long a client may take for a portion. */
+#define STALL_MS 60000
+
+/* As that of snapshots: requests go first. */
+#define NICE_STEP 5
+
+/* Hand a portion over, and wait until it was taken. False: it was not. */
+static bool hand_over(struct exports *x, const char *bytes, size_t len)
+{
+    struct export *e = x->current;
+    struct timespec until;
+    int error = 0;
+    bool is_taken;
+
+    memcpy(e->buffer + EXPORT_HEAD_MAX, bytes, len);
+    e->len = len;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += STALL_MS / 1000;
+    pthread_mutex_lock(&x->mutex);
+    x->is_handed = true;
+    mailbox_post(e->to, &e->portion);
+    while (x->is_handed && !x->is_stopping && error == 0) {
+        error = pthread_cond_timedwait(&x->wake, &x->mutex, &until);
+    }
+    is_taken = !x->is_handed && !x->is_gone;
+    pthread_mutex_unlock(&x->mutex);
+    return is_taken;
+}
+
+/* snap_write_fn of an export. */
+static bool write_bytes(void *arg, const void *bytes, size_t n)
+{
+    const char *p = bytes;
+
+    while (n != 0) {
+        size_t len = n < EXPORT_PORTION_MAX ? n : EXPORT_PORTION_MAX;
+
+        if (!hand_over(arg, p, len)) {
+            return false;
+        }
+        p += len;
+        n -= len;
+    }
+    return true;
+}
+
+/* Under the mutex. */
+static enum export_end how_ended(const struct exports *x, enum save_end end)
+{
+    if (x->is_stopping && end != SAVE_DONE) {
+        return EXPORT_STOPPED;
+    }
+    if (x->is_gone || x->is_handed) {
+        return EXPORT_STALLED;
+    }
+    switch (end) {
+    case SAVE_DONE:
+        return EXPORT_DONE;
+    case SAVE_FLUSHED:
+        return EXPORT_FLUSHED;
+    case SAVE_STOPPED:
+        return EXPORT_STOPPED;
+    case SAVE_FAILED:
+    case SAVE_NO_MEMORY:
+        return EXPORT_FAILED;
+    }
+    unreachable();
+}
+
+/* Under the mutex, which is given up meanwhile. */
+static void export_now(struct exports *x)
+{
+    struct export *e = x->current;
+    enum save_end end;
+
+    x->is_begun = true;
+    x->is_gone = false;
+    x->is_handed = false;
+    atomic_store(&x->save.is_to_stop, x->is_stopping);
+    atomic_store(&x->save.rate_max, (uint64_t)setting_get(x->settings, save_rate) << 20);
+    pthread_mutex_unlock(&x->mutex);
+    end = save_run(&x->save);
+    pthread_mutex_lock(&x->mutex);
+    e->end = how_ended(x, end);
+    e->items = atomic_load(&x->save.items);
+    x->done += e->end == EXPORT_DONE;
+    x->failed += e->end != EXPORT_DONE;
+    x->current = NULL;
+    x->is_begun = false;
+    mailbox_post(e->to, &e->over);
+}
+
+static void *run(void *arg)
+{
+    struct exports *x = arg;
+
+    pthread_setname_np(pthread_self(), "export");
+    errno = 0;
+    if (nice(NICE_STEP) == -1 && errno != 0) {
+        log_debug("export, cannot be nice (%s)", strerror(errno));
+    }
+    rcu_register();
+    pthread_mutex_lock(&x->mutex);
+    while (!x->is_stopping || x->current != NULL) {
+        if (x->current != NULL) {
+            export_now(x);
+        } else {
+            pthread_cond_wait(&x->wake, &x->mutex);
+        }
+    }
+    pthread_mutex_unlock(&x->mutex);
+    rcu_unregister();
+    return NULL;
+}
+
+int exports_start(struct exports *x, struct settings *settings, struct engine *engine)
+{
+    pthread_condattr_t by_monotonic;
+
+    must_be_main();
+    *x = (struct exports){.settings = settings};
+    x->save.engine = engine;
+    x->save.write = write_bytes;
+    x->save.write_arg = x;
+    pthread_condattr_init(&by_monotonic);
+    pthread_condattr_setclock(&by_monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&x->mutex, NULL);
+    pthread_cond_init(&x->wake, &by_monotonic);
+    pthread_condattr_destroy(&by_monotonic);
+    if (pthread_create(&x->thread, NULL, run, x) != 0) {
+        log_error("export, cannot start its thread");
+        pthread_cond_destroy(&x->wake);
+        pthread_mutex_destroy(&x->mutex);
+        return EX_OSERR;
+    }
+    x->is_running = true;
+    return 0;
+}
+
+void exports_stop(struct exports *x)
+{
+    must_be_main();
+    if (!x->is_running) {
+        return;
+    }
+    pthread_mutex_lock(&x->mutex);
+    x->is_stopping = true;
+    save_stop(&x->save);
+    pthread_cond_broadcast(&x->wake);
+    pthread_mutex_unlock(&x->mutex);
+    pthread_join(x->thread, NULL);
+    x->is_running = false;
+}
+
+bool exports_begin(struct exports *x, struct export *e)
+{
+    bool is_free;
+
+    if (!x->is_running) {
+        return false;
+    }
+    pthread_mutex_lock(&x->mutex);
+    is_free = x->current == NULL && !x->is_stopping;
+    if (is_free) {
+        x->current = e;
+        pthread_cond_broadcast(&x->wake);
+    }
+    pthread_mutex_unlock(&x->mutex);
+    return is_free;
+}
+
+void export_taken(struct exports *x, const struct export *e, bool is_there)
+{
+    pthread_mutex_lock(&x->mutex);
+    if (x->current == e) {
+        x->is_handed = false;
+        x->is_gone = !is_there;
+        pthread_cond_broadcast(&x->wake);
+    }
+    pthread_mutex_unlock(&x->mutex);
+}
+
+void exports_look(struct exports *x, struct exports_info *info)
+{
+    *info = (struct exports_info){.done = 0};
+    if (!x->is_running) {
+        return;
+    }
+    pthread_mutex_lock(&x->mutex);
+    info->is_busy = x->current != NULL;
+    info->done = x->done;
+    info->failed = x->failed;
+    if (x->is_begun) {
+        info->items = atomic_load(&x->save.items);
+        info->items_total = atomic_load(&x->save.items_total);
+    }
+    pthread_mutex_unlock(&x->mutex);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Exports: a snapshot of the data that goes to a client instead of a file. A thread of its own
+ * walks over the items and waits for the client, so a slow one holds up nobody but who asks for
+ * the next export: there is one at a time. The bytes are handed over in portions by messages to
+ * the worker of the client, which tells when each was taken; without that for a while the
+ * export is given up.
+ */
+#ifndef MAYFLY_DAEMON_WORKER_EXPORTS_H
+#define MAYFLY_DAEMON_WORKER_EXPORTS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/base/mailbox.h"
+#include "daemon/options/settings.h"
+#include "lib/snapshot/save.h"
+
+struct engine;
+
+/* A portion is at most so long: nearly always a block of the snapshot. */
+#define EXPORT_PORTION_MAX (256u * 1024 + 64)
+
+/* And what the asker puts in front of it. */
+#define EXPORT_HEAD_MAX 32u
+
+/* How an export ended. */
+enum export_end {
+    EXPORT_DONE,
+    EXPORT_FLUSHED, /* everything was flushed meanwhile, so it is not whole */
+    EXPORT_STOPPED, /* the server stops */
+    EXPORT_STALLED, /* the client took nothing for too long, or is gone */
+    EXPORT_FAILED,  /* no memory */
+};
+
+/*
+ * One export: on the heap, of the asker's, who sets the functions of the messages. Both go to
+ * the asker's worker: a portion again and again, the end once, as the last one.
+ */
+struct export
+{
+    struct message portion; /* len bytes are there; export_taken() is due */
+    struct message over;    /* the thread knows the export no more: the asker releases it */
+    struct mailbox *to;     /* [borrowed] */
+    enum export_end end;    /* with over */
+    uint64_t items;         /* with over: written */
+    size_t len;
+    /* the bytes, and before them room for who wants to put something in front */
+    char buffer[EXPORT_HEAD_MAX + EXPORT_PORTION_MAX];
+};
+
+/* Figures for statistics. */
+struct exports_info {
+    bool is_busy;
+    uint64_t items, items_total; /* of the one under way */
+    uint64_t done, failed;       /* so many; failed: of all that did not come to their end */
+};
+
+struct exports {
+    struct settings *settings; /* [const] [borrowed] */
+    bool is_running;           /* [main] */
+    pthread_t thread;
+    struct save save; /* the thread's; its atomics for anyone */
+    pthread_mutex_t mutex;
+    pthread_cond_t wake;    /* the thread has something to do, or need not wait */
+    struct export *current; /* under the mutex, as the rest; NULL: none */
+    bool is_begun, is_stopping;
+    bool is_handed; /* the client's worker has a portion */
+    bool is_gone;   /* the client is */
+    uint64_t done, failed;
+};
+
+/* Make the thread. 0 or an exit status. Context: main, the engine runs. */
+int exports_start(struct exports *x, struct settings *settings, struct engine *engine);
+
+/*
+ * The export under way ends, and none begins any more; then the thread. Accepts one that was
+ * not started. Context: main, while the workers run.
+ */
+void exports_stop(struct exports *x);
+
+/*
+ * Begin one: the messages' functions and to are set. False: another is under way, or the server
+ * stops. Context: any thread.
+ */
+bool exports_begin(struct exports *x, struct export *e);
+
+/*
+ * The portion was taken; or the client is gone. Also when it is too late. Context: the worker
+ * of the client, before it has run the message over.
+ */
+void export_taken(struct exports *x, const struct export *e, bool is_there);
+
+/* Context: any thread. */
+void exports_look(struct exports *x, struct exports_info *info);
+
+#endif

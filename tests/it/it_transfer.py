@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""Snapshots that go over a connection: mayflyctl save, and the command save - behind it. What comes is whole, or is
+said not to be, whoever goes, waits or flushes meanwhile."""
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import mayfly                                                           # noqa: E402
+from mayfly import wait_for                                             # noqa: E402
+
+CTL = os.path.join(mayfly.BUILD, "ctl", "mayflyctl")
+CHECK = os.path.join(mayfly.BUILD, "inspect", "mayfly-check")
+KEYS = 20000        # of some 400 bytes: more than sockets take by themselves
+
+
+class Folder:
+    def __enter__(self):
+        self.path = tempfile.mkdtemp(prefix="mayfly-transfer.")
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.path)
+
+    def name(self, name):
+        return os.path.join(self.path, name)
+
+
+def daemon(*args, **kw):
+    return mayfly.Daemon("-t", "2", "-m", "256", "-I", "8m", *args, control=True, **kw)
+
+
+def ctl(d, *args, **kw):
+    return subprocess.run([CTL, "-s", d.control_path, *args], capture_output=True, check=False,
+                          timeout=mayfly.PATIENCE, stdin=subprocess.DEVNULL, **kw)
+
+
+def check(path):
+    """What mayfly-check says of it."""
+    done = subprocess.run([CHECK, "--json", path], capture_output=True, check=False, timeout=mayfly.PATIENCE)
+    return json.loads(done.stdout)[0]
+
+
+def fill(c, keys=KEYS):
+    value = b"x" * 400
+    for at in range(0, keys, 1000):
+        c.send(b"".join(b"ms k%d 400 q\r\n%s\r\n" % (n, value) for n in range(at, min(at + 1000, keys))) + b"mn\r\n")
+        assert c.line() == b"MN"
+
+
+def figure(c, name):
+    return int(c.stats(b"persistence")[name])
+
+
+def begin(c):
+    """Ask for a snapshot, and take its first bytes: so the walk has begun, and waits for us."""
+    c.send(b"save -\r\n")
+    assert c.more()
+
+
+def portions(c):
+    """The bytes of an answer to save -, and its last line."""
+    data = b""
+    while True:
+        line = c.line()
+        if line is None or not line.startswith(b"PART "):
+            return data, line
+        data += c.exactly(int(line.split()[1]))
+
+
+def test_it_goes_to_a_file_or_to_standard_output():
+    with Folder() as f, daemon() as d, d.operator() as o:
+        fill(o, 3000)
+        o.set(b"large", b"y" * 5000000)
+        done = ctl(d, "save", f.name("one"))
+        assert (done.returncode, done.stderr) == (0, b""), done
+        assert done.stdout.startswith(b"saved 3001 items, "), done
+        said = check(f.name("one"))
+        assert said["verdict"] == "whole" and said["items"] == 3001, said
+        assert os.stat(f.name("one")).st_mode & 0o777 == 0o600
+        done = ctl(d, "save", "-")
+        assert (done.returncode, done.stderr) == (0, b""), done.stderr
+        with open(f.name("two"), "wb") as out:
+            out.write(done.stdout)
+        said = check(f.name("two"))
+        assert said["verdict"] == "whole" and said["items"] == 3001, said
+        assert figure(o, "exports") == 2 and figure(o, "export_failures") == 0
+        assert sorted(os.listdir(f.path)) == ["one", "two"]
+        # It is one that a server loads.
+        os.rename(f.name("two"), f.name("mayfly.snapshot"))
+        with daemon("-o", "save_on_stop=no,dir=" + f.path) as other, other.operator() as c:
+            assert c.stats()["curr_items"] == "3001" and len(c.get(b"large")) == 5000000
+
+
+def test_by_tcp_and_what_cannot_be():
+    with Folder() as f, mayfly.Daemon("-t", "1", tcp=True) as d, d.client() as c:
+        c.set(b"a", b"x")
+        done = subprocess.run([CTL, "-h", "127.0.0.1", "-p", str(d.address[1]), "save", f.name("one")],
+                              capture_output=True, check=False, timeout=mayfly.PATIENCE)
+        assert done.returncode == 0 and check(f.name("one"))["items"] == 1, done
+        assert c.ask(b"save x").startswith(b"CLIENT_ERROR usage")
+        for target in ("/nonexistent/folder/file", f.name(""), ""):
+            done = subprocess.run([CTL, "-h", "127.0.0.1", "-p", str(d.address[1]), "save", target],
+                                  capture_output=True, check=False, timeout=mayfly.PATIENCE)
+            assert done.returncode in (2, 6) and done.stderr, done
+        with open("/dev/full", "wb") as full:
+            done = subprocess.run([CTL, "-h", "127.0.0.1", "-p", str(d.address[1]), "save", "-"], stdout=full,
+                                  stderr=subprocess.PIPE, check=False, timeout=mayfly.PATIENCE)
+        assert done.returncode == 6, done
+    with mayfly.Daemon("-X") as d, d.client() as c:
+        assert c.ask(b"save -").startswith(b"SERVER_ERROR dumps are turned off")
+
+
+def test_one_at_a_time():
+    with Folder() as f, daemon() as d, d.operator() as o:
+        fill(o)
+        with d.client() as slow:
+            begin(slow)
+            assert o.ask(b"save -").startswith(b"BUSY")
+            done = ctl(d, "save", f.name("one"))
+            assert done.returncode == 4 and b"another client" in done.stderr, done
+            assert os.listdir(f.path) == []
+            assert figure(o, "export_in_progress") == 1
+            data, last = portions(slow)
+            # A key is sent twice where the index was resized under the walk.
+            sent = int(last[4:])
+            assert last[:4] == b"END " and KEYS <= sent < KEYS * 1.01, last
+            # The connection goes on.
+            assert slow.ask(b"mn") == b"MN"
+        wait_for(lambda: figure(o, "export_in_progress") == 0, "it ends")
+        with open(f.name("slow"), "wb") as out:
+            out.write(data)
+        assert check(f.name("slow"))["items"] == sent
+
+
+def test_a_client_that_goes():
+    with daemon() as d, d.operator() as o:
+        fill(o)
+        for n in (1, 2):
+            with d.client() as c:
+                begin(c)
+                if n == 1:
+                    c.reset()
+            wait_for(lambda: figure(o, "export_failures") == n, "it is given up")
+            wait_for(lambda: figure(o, "export_in_progress") == 0, "there is none")
+        assert len(ctl(d, "save", "-").stdout) > KEYS * 400
+
+
+def test_a_flush_meanwhile():
+    with Folder() as f, daemon() as d, d.operator() as o:
+        fill(o)
+        with d.client() as c:
+            begin(c)
+            assert o.ask(b"flush_all") == b"OK"
+            data, last = portions(c)
+            assert last.startswith(b"SERVER_ERROR everything was flushed"), last
+        with open(f.name("half"), "wb") as out:
+            out.write(data)
+        assert check(f.name("half"))["verdict"] == "damaged"
+        assert figure(o, "export_failures") == 1
+
+
+def test_a_stop_meanwhile():
+    with daemon() as d, d.operator() as o, d.client() as c:
+        fill(o)
+        begin(c)
+        assert d.stop() == 0
+
+
+mayfly.main(globals())
