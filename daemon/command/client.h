@@ -105,7 +105,8 @@ struct client {
     struct timed *timed; /* owned: requests whose replies it has not got; NULL: none */
     struct siphash_digest login; /* if has_login: what it authenticated with */
     bool has_login;
-    bool is_doubted;        /* needs_auth until its login is found to be still good */
+    bool is_doubted : 1;    /* needs_auth until its login is found to be still good */
+    bool is_held : 1;       /* its queue waits for the log: see conn_hold.h */
     uint8_t login_failures; /* of this connection */
     bool is_logging_in;     /* the answer it waits for is that of a login */
     bool needs_auth;        /* has to authenticate before anything else */

@@ -18,10 +18,12 @@
 #include "daemon/command/observe.h"
 #include "daemon/command/timing.h"
 #include "daemon/options/settings.h"
+#include "daemon/worker/crew.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/rcu.h"
+#include "lib/shard/changes.h"
 
 /* A turn is cut after -R times this many units of work, if others are ready. */
 #define TURN_UNITS 20u
@@ -81,6 +83,9 @@ void turn_begin(struct turn *t, struct worker *w)
     t->insight = w->insight.on;
     t->hides_cas = w->settings->no_cas;
     t->is_followed = false;
+    if (MF_UNLIKELY(w->holds_replies)) {
+        w->changes_seen = changes_made(); /* by work in the background */
+    }
     memset(&t->tally, 0, sizeof(t->tally));
     out_init(&t->out, w->obuf, WORKER_OBUF_BYTES);
     turn_enter_section(t);
@@ -329,6 +334,24 @@ static void keep_output(struct turn *t)
     }
 }
 
+/*
+ * Has its client changed anything that it must not be told of before the log has it? Others of
+ * the same round have not.
+ */
+static MF_NOINLINE bool hold_output(struct turn *t)
+{
+    uint64_t made = changes_made();
+    uint64_t ticket =
+        made != t->w->changes_seen ? snapshots_ask_logged(&t->w->crew->snapshots) : 0;
+
+    t->w->changes_seen = made;
+    if (ticket != 0) {
+        t->w->hold_ticket = ticket;
+        t->client->is_held = true;
+    }
+    return ticket != 0;
+}
+
 static MF_INLINE void send_output(struct turn *t)
 {
     uint64_t written = 0;
@@ -346,7 +369,8 @@ static MF_INLINE void send_output(struct turn *t)
         return;
     }
     if (!t->is_broken) {
-        if (!outq_is_empty(&t->client->outq)) {
+        if ((MF_UNLIKELY(t->w->holds_replies) && hold_output(t)) ||
+            !outq_is_empty(&t->client->outq)) {
             keep_output(t);
         } else {
             status = out_send(&t->out, &t->client->io, &written);

@@ -18,6 +18,7 @@
 #include "daemon/conn/conn_deadline.h"
 #include "daemon/conn/conn_drain.h"
 #include "daemon/conn/conn_execute.h"
+#include "daemon/conn/conn_hold.h"
 #include "daemon/conn/conn_idle.h"
 #include "daemon/conn/conn_info.h"
 #include "daemon/conn/conn_input.h"
@@ -200,7 +201,7 @@ void conn_settle(struct conn *c)
         return;
     }
     if (!outq_is_empty(&c->client.outq)) {
-        conn_arm(c, io_write_events(&c->client.io));
+        conn_arm(c, conn_hold(c) ? 0 : io_write_events(&c->client.io));
         if (c->client.outq.is_pinned) {
             conn_pin_begin(c);
         }
@@ -229,9 +230,14 @@ void conn_settle(struct conn *c)
 void conn_write(struct conn *c)
 {
     uint64_t written = 0;
-    enum send_status status = outq_send(&c->client.outq, &c->client.io, &written);
+    enum send_status status;
 
     must_be_worker(c->worker);
+    if (MF_UNLIKELY(c->client.is_held) && conn_hold(c)) {
+        conn_settle(c);
+        return;
+    }
+    status = outq_send(&c->client.outq, &c->client.io, &written);
     ctr_add(&c->worker->counters, CTR_bytes_written, written);
     conn_ready_count(c, written);
     c->is_light = false;
@@ -525,6 +531,7 @@ const struct worker_duties conn_duties = {
     .serve_ready = conn_ready_serve,
     .serve_watchers = conn_serve_watchers,
     .retry_waiting = conn_wait_retry,
+    .release_held = conn_hold_release,
     .doubt_logins = conn_auth_doubt_all,
     .options_changed = on_options_changed,
     .check_deadlines = conn_deadline_check,

@@ -6,6 +6,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/conn/conn.h"
+#include "daemon/conn/conn_hold.h"
 #include "daemon/conn/conn_proxied.h"
 #include "daemon/conn/conn_tls.h"
 #include "daemon/options/settings.h"
@@ -82,6 +83,7 @@ void conn_deadline_check(struct worker *w)
     msec_t now = conn_wait_now();
 
     must_be_worker(w);
+    conn_hold_check(w);
     for (unsigned i = 0; i < DEADLINES; i++) {
         enum conn_deadline which = (enum conn_deadline)i;
         msec_t limit = limit_of(w, which);

@@ -18,6 +18,7 @@
  *     conn_stream   a connection that watches
  *     conn_info     connections as watchers and `stats conns` see them
  *     conn_wait     connections whose stores wait for room
+ *     conn_hold     and those whose replies wait for the log
  *     conn_deadline handshakes and logins that take too long
  *     conn_drain    the end of all connections when the server stops
  *     conn_shed     those that keep too much between turns

@@ -28,6 +28,7 @@ void append_init(struct append *a, struct settings *settings, const char *dir, c
 {
     *a = (struct append){
         .settings = settings, .dir = dir, .name = name, .on_gap = on_gap, .arg = arg};
+    pthread_mutex_init(&a->telling, NULL);
 }
 
 /* ---- at the start ------------------------------------------------------------------------ */
@@ -107,7 +108,31 @@ static void on_slow(void *arg, uint64_t ms)
 
 static void on_done(void *arg)
 {
-    (void)arg;
+    struct append *a = arg;
+
+    pthread_mutex_lock(&a->telling);
+    if (a->on_done != NULL) {
+        a->on_done(a->done_arg);
+    }
+    pthread_mutex_unlock(&a->telling);
+}
+
+void append_tell(struct append *a, void (*fn)(void *arg), void *arg)
+{
+    pthread_mutex_lock(&a->telling);
+    a->on_done = fn;
+    a->done_arg = arg;
+    pthread_mutex_unlock(&a->telling);
+}
+
+uint64_t append_ask(const struct append *a)
+{
+    return a->log != NULL ? keylog_ask(a->log) : 0;
+}
+
+bool append_is_done(const struct append *a, uint64_t ticket)
+{
+    return a->log == NULL || keylog_is_done(a->log, ticket);
 }
 
 static bool start_log(struct append *a)
@@ -173,6 +198,7 @@ bool append_begin(struct append *a, struct engine *engine, const struct snap_hea
 void append_end(struct append *a)
 {
     keylog_stop(&a->log);
+    pthread_mutex_destroy(&a->telling);
 }
 
 /* ---- saves ------------------------------------------------------------------------------- */

@@ -11,6 +11,7 @@
 #ifndef MAYFLY_DAEMON_WORKER_APPEND_H
 #define MAYFLY_DAEMON_WORKER_APPEND_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -21,6 +22,13 @@
 #include "lib/snapshot/save.h"
 
 struct engine;
+
+/* appendfsync, in the order of its words. */
+enum append_sync {
+    APPEND_NO = KEYLOG_SYNC_NO,
+    APPEND_EVERYSEC = KEYLOG_SYNC_EVERYSEC,
+    APPEND_ALWAYS = KEYLOG_SYNC_ALWAYS,
+};
 
 /* A look at it, for statistics. */
 struct append_info {
@@ -33,12 +41,15 @@ struct append_info {
 
 struct append {
     /* [const] once it has begun */
-    struct settings *settings; /* [borrowed] */
-    struct engine *engine;     /* [borrowed] */
-    const char *dir, *name;    /* [borrowed] */
-    struct keylog *log;        /* NULL: none is kept */
-    void (*on_gap)(void *arg); /* the snapshot must never be loaded */
-    void *arg;                 /* [borrowed] of on_gap */
+    struct settings *settings;  /* [borrowed] */
+    struct engine *engine;      /* [borrowed] */
+    const char *dir, *name;     /* [borrowed] */
+    struct keylog *log;         /* NULL: none is kept */
+    void (*on_gap)(void *arg);  /* the snapshot must never be loaded */
+    void *arg;                  /* [borrowed] of on_gap */
+    pthread_mutex_t telling;    /* held while the next is called */
+    void (*on_done)(void *arg); /* under `telling`: see append_tell(); NULL: nobody */
+    void *done_arg;
     /* the snapshots' thread's */
     struct keychain chain_read; /* what was read at the start */
     uint64_t chain;             /* the header's word; 0: not drawn yet */
@@ -84,6 +95,15 @@ bool append_is_whole(const struct append *a);
 
 /* No snapshot of an epoch before this is there any more. Context: any thread. */
 void append_forget(struct append *a, uint64_t epoch);
+
+/*
+ * A ticket for all that the caller has changed so far, 0 if nobody has to wait; is it done? See
+ * keylog_ask(). fn is called when more is done; when append_tell() returns, the one before is
+ * not called any more. Context: any thread.
+ */
+uint64_t append_ask(const struct append *a);
+bool append_is_done(const struct append *a, uint64_t ticket);
+void append_tell(struct append *a, void (*fn)(void *arg), void *arg);
 
 /* Has the log grown so much that the snapshot should be made anew? */
 bool append_is_long(const struct append *a);

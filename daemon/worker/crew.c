@@ -46,6 +46,15 @@ void crew_worker_drained(struct crew *crew)
     }
 }
 
+static void on_logged(void *arg)
+{
+    struct crew *crew = arg;
+
+    for (uint32_t i = 0; i < crew->worker_count; i++) {
+        worker_tell_logged(&crew->workers[i]);
+    }
+}
+
 /* Each step is done for all workers before the next one: see worker.h. */
 void crew_stop(struct crew *crew)
 {
@@ -57,6 +66,7 @@ void crew_stop(struct crew *crew)
         worker_wait_drained(&crew->workers[i]);
     }
     access_stop_threads(&crew->access);
+    snapshots_tell_logged(&crew->snapshots, NULL, NULL);
     for (i = 0; i < crew->worker_count; i++) {
         worker_end(&crew->workers[i]);
     }
@@ -96,6 +106,7 @@ int crew_start(struct crew *crew)
     }
     /* No client is served yet, so no worker has looked at the others. */
     crew->worker_count = count;
+    snapshots_tell_logged(&crew->snapshots, on_logged, crew);
     return 0;
 }
 

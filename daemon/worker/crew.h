@@ -64,6 +64,9 @@ struct worker_duties {
     /* Try the stores again that wait for room: all, or those whose turn has come. */
     void (*retry_waiting)(struct worker *w, bool all);
 
+    /* The log is on the disk up to somewhere: go on with those whose replies wait for it. */
+    void (*release_held)(struct worker *w);
+
     /* The users were read again: clients that are gone from them have to leave. */
     void (*doubt_logins)(struct worker *w);
 

@@ -718,6 +718,23 @@ bool snapshots_cancel(struct snapshots *s)
     return is_any;
 }
 
+uint64_t snapshots_ask_logged(struct snapshots *s)
+{
+    return append_ask(&s->append);
+}
+
+bool snapshots_is_logged(const struct snapshots *s, uint64_t ticket)
+{
+    return append_is_done(&s->append, ticket);
+}
+
+void snapshots_tell_logged(struct snapshots *s, void (*fn)(void *arg), void *arg)
+{
+    if (s->is_on) {
+        append_tell(&s->append, fn, arg);
+    }
+}
+
 void snapshots_look(struct snapshots *s, struct snapshots_info *info)
 {
     if (!s->is_on) {

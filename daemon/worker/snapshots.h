@@ -161,6 +161,15 @@ bool snapshots_cancel(struct snapshots *s);
  */
 bool snapshots_note_flush(struct snapshots *s);
 
+/*
+ * A ticket for all that the caller has changed so far, if replies are to wait for the log; else
+ * 0. It is done when the log has it on the disk. fn is called on a thread of the log when more
+ * is done; NULL: no more. Context: any thread.
+ */
+uint64_t snapshots_ask_logged(struct snapshots *s);
+bool snapshots_is_logged(const struct snapshots *s, uint64_t ticket);
+void snapshots_tell_logged(struct snapshots *s, void (*fn)(void *arg), void *arg);
+
 /* Context: any thread, as for the next. */
 void snapshots_look(struct snapshots *s, struct snapshots_info *info);
 

@@ -177,6 +177,24 @@ static void on_retry(struct message *m, void *receiver)
     w->crew->duties->retry_waiting(w, false);
 }
 
+static void on_logged(struct message *m, void *receiver)
+{
+    struct worker *w = worker_of(receiver);
+
+    (void)m;
+    /* First: what is done from here on brings another message. */
+    atomic_exchange_explicit(&w->is_logged_posted, false, memory_order_acq_rel);
+    w->crew->duties->release_held(w);
+}
+
+void worker_tell_logged(struct worker *w)
+{
+    if (atomic_load(&w->awaits_log) &&
+        !atomic_exchange_explicit(&w->is_logged_posted, true, memory_order_acq_rel)) {
+        mailbox_post(&w->mailbox, &w->logged_message);
+    }
+}
+
 /* struct waiter of a worker. */
 static void wake_copy(struct waiter *waiter)
 {
@@ -346,7 +364,11 @@ static int worker_init(struct worker *w, struct crew *crew, uint32_t id)
     w->end_message.fn = on_end;
     w->poke_message.fn = on_poke;
     w->doubt_message.fn = on_doubt;
+    list_init(&w->held);
     w->retry_message.fn = on_retry;
+    w->logged_message.fn = on_logged;
+    w->holds_replies =
+        w->settings->appendonly != 0 && w->settings->appendfsync == APPEND_ALWAYS;
     w->copy_waiter.wake = wake_copy;
     pulse_init(&w->pulse);
     atomic_init(&w->sleeps_until, MSEC_NEVER);

@@ -123,6 +123,7 @@ struct worker {
     struct engine *engine;           /* [borrowed] */
     const struct settings *settings; /* [borrowed] */
     struct shard *shard;             /* [borrowed] its home shard; NULL: it has none */
+    bool holds_replies;              /* appendfsync=always: see conn_hold.h */
     pthread_t thread;
     uv_sem_t started; /* posted once: start_status is set */
     uv_sem_t drained; /* posted once: the last connection is gone */
@@ -167,6 +168,10 @@ struct worker {
     struct list uploads;  /* large values on their way in */
     msec_t pins_checked;  /* when these were last checked */
     msec_t uploads_checked;
+    struct list held;      /* connections whose replies wait for the log */
+    uint64_t hold_ticket;  /* the newest that was drawn for one of them */
+    msec_t held_ms;        /* when the last of them went on, by the clock of conn_hold.c */
+    uint64_t changes_seen; /* changes_made() when a reply was last looked at */
     uint32_t later_count;  /* answers begun here that other workers still contribute to */
     msec_t now;            /* of the turn that runs */
     struct heat_user heat; /* notes hits */
@@ -185,9 +190,12 @@ struct worker {
     struct message poke_message;
     struct message doubt_message;
     struct message retry_message;
-    _Atomic bool is_doubt_posted; /* [atomic] acq_rel: doubt_message is on its way */
-    _Atomic bool is_poked;        /* [atomic] seq_cst: poke_message is on its way */
-    _Atomic bool is_retry_posted; /* [atomic] acq_rel: retry_message is on its way */
+    struct message logged_message;
+    _Atomic bool is_doubt_posted;  /* [atomic] acq_rel: doubt_message is on its way */
+    _Atomic bool is_poked;         /* [atomic] seq_cst: poke_message is on its way */
+    _Atomic bool is_retry_posted;  /* [atomic] acq_rel: retry_message is on its way */
+    _Atomic bool is_logged_posted; /* [atomic] acq_rel: logged_message is on its way */
+    _Atomic bool awaits_log;       /* [atomic] seq_cst: replies wait for the log */
     struct pulse pulse;
 
     /* [atomic] events for watchers: made by the first watch command; owned */
@@ -210,6 +218,9 @@ struct worker {
  * libuv error; then nothing is left of it. Context: main, before start.
  */
 int worker_start(struct worker *w, struct crew *crew, uint32_t id);
+
+/* More of the log is on the disk: tell those whose replies wait. Context: any thread. */
+void worker_tell_logged(struct worker *w);
 
 /*
  * Taking workers down has four steps, each done for all workers before the next: ask to drain

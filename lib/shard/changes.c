@@ -97,9 +97,17 @@ static inline uint64_t begin(struct changes *c, size_t bytes)
     return c->end;
 }
 
+static _Thread_local uint64_t made;
+
+uint64_t changes_made(void)
+{
+    return made;
+}
+
 /* The record is whole, up to pos. */
 static inline void publish(struct changes *c, uint64_t pos)
 {
+    made++;
     c->end = pos;
     atomic_store_explicit(&c->published, pos, memory_order_release);
     /* Either this thread sees that somebody sleeps, or that one has seen the record. */

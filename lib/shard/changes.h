@@ -104,6 +104,12 @@ static inline uint64_t changes_published(const struct changes *c)
  */
 bool changes_get(const struct changes *c, uint64_t *pos, struct change *out);
 
+/*
+ * Records that this thread has written: who compares it knows whether it has changed anything
+ * meanwhile, while there are rings. Context: any thread.
+ */
+uint64_t changes_made(void);
+
 /* ---- sleeping ---------------------------------------------------------------------------- */
 
 /*

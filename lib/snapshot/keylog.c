@@ -288,6 +288,7 @@ static void *run_reader(void *arg)
 {
     struct keylog *l = arg;
 
+    pthread_setname_np(pthread_self(), "log reader");
     rcu_register();
     pthread_mutex_lock(&l->mutex);
     while (!get_flag(&l->is_stopping)) {
@@ -532,6 +533,7 @@ static void *run_writer(void *arg)
     struct keylog *l = arg;
     bool is_over = false;
 
+    pthread_setname_np(pthread_self(), "log writer");
     pthread_mutex_lock(&l->mutex);
     while (!is_over) {
         int64_t ms = idle_ms(l);

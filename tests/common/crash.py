@@ -20,6 +20,7 @@ MODES = {
     "snapshot": ((), False),
     "keys-no": (("appendonly=keys", "appendfsync=no"), True),
     "keys-everysec": (("appendonly=keys", "appendfsync=everysec"), True),
+    "keys-always": (("appendonly=keys", "appendfsync=always"), True),
 }
 
 
@@ -69,6 +70,7 @@ class Model:
 class Crash:
     def __init__(self, mode, seed):
         self.options, self.is_logged = MODES[mode]
+        self.is_answered_safe = mode.endswith("always")
         self.rng = random.Random(seed)
         self.model = Model()
         self.kills = self.hits = self.misses = self.requests = 0
@@ -106,6 +108,8 @@ class Crash:
         for note in notes:
             if note and note[2]:
                 self.model.may[note[0]][-1] = (note[1], now + note[2])
+        if self.is_answered_safe:
+            self.model.promise(self.model.mark())
         self.requests += len(lines)
 
     def store_steady(self, c):

@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The log beside the snapshot: after a crash nothing comes back that was overwritten, deleted, flushed or
 has expired since, and what has not changed does. Faults of the disk are in tests/lib/snapshot/test_keylog.c."""
+import ctypes
 import os
 import resource
+import select
 import signal
 import sys
 
@@ -17,6 +19,8 @@ from mayfly import wait_for                                             # noqa: 
 MIB = 1 << 20
 STRICT = 65     # exit status EX_DATAERR
 KEYS = ("-o", "appendonly=keys")
+
+PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH, WALL = 0x4206, 0x4207, 17, 0x40000000
 
 
 def wait_for_log(c):
@@ -119,6 +123,54 @@ def test_when_it_is_durable():
                 wait_for(lambda: figure(o, "aof_unsynced_bytes") == 0, "a second is over")
             else:
                 assert figure(o, "aof_unsynced_bytes") > 0
+
+
+class Stopped:
+    """A thread of a process that stands still, as if the disk did."""
+
+    def __init__(self, pid, name):
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        self.libc.ptrace.argtypes = [ctypes.c_long, ctypes.c_long, ctypes.c_void_p, ctypes.c_void_p]
+        tasks = "/proc/%d/task" % pid
+        self.tid = [int(tid) for tid in os.listdir(tasks)
+                    if open("%s/%s/comm" % (tasks, tid)).read().strip() == name][0]
+
+    def __enter__(self):
+        if self.libc.ptrace(PTRACE_SEIZE, self.tid, None, None) != 0:
+            raise mayfly.Inapplicable("threads cannot be traced here")
+        assert self.libc.ptrace(PTRACE_INTERRUPT, self.tid, None, None) == 0
+        os.waitpid(self.tid, WALL)
+
+    def __exit__(self, *_):
+        assert self.libc.ptrace(PTRACE_DETACH, self.tid, None, None) == 0
+
+
+def test_who_changes_something_waits_for_the_disk():
+    """And nobody else does, on the same worker."""
+    with kept() as k, k.daemon(*KEYS, "-r", "-t", "1", "-o", "appendfsync=always") as d, \
+            d.operator() as o, d.operator() as p:
+        wait_for_base(k, o)
+        for n in range(50):
+            assert o.set(b"a", b"%d" % n) == b"STORED"
+            assert figure(o, "aof_unsynced_bytes") == 0 and figure(o, "aof_pending_bytes") == 0
+        with Stopped(d.process.pid, "log writer"):
+            # More than one answer: the second request waits with the first.
+            o.send(b"set a 0 0 1\r\nx\r\nget a\r\n")
+            wait_for(lambda: p.get(b"a") == b"x", "it is executed")
+            for _ in range(100):
+                assert p.get(b"b") is None
+            assert not select.select([o.sock], [], [], 0)[0]
+        assert o.line() == b"STORED"
+        assert o.get_reply() == {b"a": b"x"}
+        # Who closes meanwhile does no harm, nor a stop.
+        with Stopped(d.process.pid, "log writer"):
+            o.send(b"set a 0 0 1\r\ny\r\n")
+            wait_for(lambda: p.get(b"a") == b"y", "it is executed")
+            o.close()
+        assert p.set(b"c", b"1") == b"STORED"
+        p.send(b"set a 0 0 1\r\nz\r\n")
+        assert p.line() == b"STORED"
+        assert d.stop() == 0
 
 
 def test_what_was_flushed_does_not_come_back():
