@@ -22,9 +22,7 @@
 #include "lib/base/mem.h"
 #include "lib/base/num.h"
 
-/* Descriptors that a service manager passes begin here (SD_LISTEN_FDS_START). */
-#define INHERIT_FIRST 3
-#define INHERIT_MAX   1024u
+#define INHERIT_MAX 1024u
 
 #define METRICS_NAME "metrics"
 #define CONTROL_NAME "control"
@@ -39,8 +37,8 @@ static bool is_listening_stream(int fd)
            socket_option(fd, SO_TYPE) == SOCK_STREAM && socket_option(fd, SO_ACCEPTCONN) == 1;
 }
 
-/* The number of descriptors passed to this process; 0: none, or malformed variables. */
-static uint32_t inherited_count(void)
+/* 0: none, or malformed variables. */
+uint32_t sockets_inherited_count(void)
 {
     const char *pid = getenv("LISTEN_PID");
     const char *fds = getenv("LISTEN_FDS");
@@ -119,11 +117,11 @@ static enum inherit_for purpose_of(struct span name)
 
 int sockets_inherited_memory(uint32_t number)
 {
-    uint32_t count = inherited_count();
+    uint32_t count = sockets_inherited_count();
 
     must_be_main();
     for (uint32_t i = 0; i < count; i++) {
-        int fd = INHERIT_FIRST + (int)i;
+        int fd = SOCKETS_INHERIT_FIRST + (int)i;
 
         if (purpose_of(inherited_name(i)) == INHERIT_MEMORY && number-- == 0) {
             return fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 ? fd : -1;
@@ -135,12 +133,12 @@ int sockets_inherited_memory(uint32_t number)
 int sockets_inherit(const struct settings *settings, enum inherit_for what,
                     struct socket_list *out, bool *found)
 {
-    uint32_t count = inherited_count();
+    uint32_t count = sockets_inherited_count();
 
     must_be_main();
     *found = false;
     for (uint32_t i = 0; i < count; i++) {
-        int fd = INHERIT_FIRST + (int)i;
+        int fd = SOCKETS_INHERIT_FIRST + (int)i;
         struct span name = inherited_name(i);
         int status;
 

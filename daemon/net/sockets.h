@@ -57,4 +57,8 @@ int sockets_inherit(const struct settings *settings, enum inherit_for what,
  */
 int sockets_inherited_memory(uint32_t number);
 
+/* How many descriptors were passed, from SOCKETS_INHERIT_FIRST on. Context: main. */
+#define SOCKETS_INHERIT_FIRST 3 /* SD_LISTEN_FDS_START */
+uint32_t sockets_inherited_count(void);
+
 #endif

@@ -19,6 +19,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/net/listen_address.h"
+#include "daemon/net/passed_on.h"
 #include "daemon/options/settings.h"
 
 /*
@@ -64,6 +65,11 @@ static int listen_on(const struct settings *settings, const struct sockaddr *add
     int fd;
     int err;
 
+    fd = passed_on_take(addr, len);
+    if (fd >= 0) {
+        sockets_set_tcp_options(settings, fd);
+        return fd;
+    }
     *what = "socket()";
     fd = socket(addr->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {

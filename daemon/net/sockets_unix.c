@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "daemon/net/passed_on.h"
 #include "daemon/options/settings.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
@@ -166,6 +167,12 @@ static int open_path(const struct settings *settings, const char *path, mode_t m
     if (!unix_address(path, &addr, &len)) {
         errno = ENAMETOOLONG;
         return unix_failed(path, "bind()");
+    }
+    fd = passed_on_take((const struct sockaddr *)&addr, len);
+    if (fd >= 0) {
+        status = socket_list_add(out, fd, origin);
+        return status == 0 && is_file ? adopt_file(settings, &out->items[out->count - 1], path)
+                                      : status;
     }
     if (is_file && remove_stale(&addr, len) != 0) {
         return unix_failed(path, "bind()");

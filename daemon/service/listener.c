@@ -31,6 +31,7 @@
 #include "daemon/conn/conn_arrivals.h"
 #include "daemon/conn/udp.h"
 #include "daemon/net/exposure.h"
+#include "daemon/net/passed_on.h"
 #include "daemon/net/sockets.h"
 #include "daemon/net/sockets_unix.h"
 #include "daemon/service/server.h"
@@ -74,6 +75,7 @@ struct listeners {
     bool has_control;
     bool is_paused;
     bool is_closed;
+    bool is_passed_on; /* to the next program, with those who wait to be accepted */
     bool udp_is_dealt;
     bool is_starved; /* descriptors ran out, and nothing was accepted since */
     usec_t paused_at_us;
@@ -625,6 +627,13 @@ int listeners_accept(struct server *s)
     return deal_udp(l);
 }
 
+void listeners_pass_on(struct server *s)
+{
+    must_be_main();
+    passed_on_note_sockets(&s->listeners->list);
+    s->listeners->is_passed_on = true;
+}
+
 void listeners_close(struct server *s)
 {
     struct listeners *l = s->listeners;
@@ -635,7 +644,7 @@ void listeners_close(struct server *s)
         return;
     }
     l->is_closed = true;
-    if (l->acceptors != NULL && s->crew.worker_count > 0) {
+    if (l->acceptors != NULL && s->crew.worker_count > 0 && !l->is_passed_on) {
         accept_waiting(l);
     }
     atomic_store(&s->crew.is_accepting, false);

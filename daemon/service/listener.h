@@ -44,6 +44,12 @@ int listeners_accept(struct server *s);
 void listeners_resume(struct server *s);
 
 /*
+ * The sockets shall go on in another program (passed_on.h), with those who wait to be accepted.
+ * Context: main, before listeners_close().
+ */
+void listeners_pass_on(struct server *s);
+
+/*
  * Stop accepting and close the sockets; the file of a unix socket is removed. What was accepted
  * is with the workers when this returns. Accepts NULL listeners. Context: main.
  */

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "daemon/net/passed_on.h"
 #include "daemon/net/sockets.h"
 #include "daemon/service/notify.h"
 #include "daemon/service/server.h"
@@ -69,8 +70,12 @@ static int open_new(struct attach *a)
 
 static int open_kept(struct attach *a)
 {
-    int fd = sockets_inherited_memory(0);
+    int fd = passed_on_take_memory();
 
+    if (fd >= 0 && attach_open_fd(a, fd)) {
+        return 0; /* of the program before, and kept if that one's was */
+    }
+    fd = sockets_inherited_memory(0);
     if (fd >= 0 && sockets_inherited_memory(1) < 0) {
         if (attach_open_fd(a, fd)) {
             return 0; /* it is still kept */

@@ -20,6 +20,7 @@
 #include "daemon/conn/conn_info.h"
 #include "daemon/conn/udp.h"
 #include "daemon/metrics/metrics.h"
+#include "daemon/net/passed_on.h"
 #include "daemon/net/tls.h"
 #include "daemon/options/options.h"
 #include "daemon/options/options_live.h"
@@ -35,6 +36,7 @@
 #include "daemon/service/reconfigure.h"
 #include "daemon/service/renewal.h"
 #include "daemon/service/server_check.h"
+#include "daemon/service/upgrade.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 
@@ -47,7 +49,7 @@ enum step {
     STEP_WORKERS,
 };
 
-static const int signals_taken[SERVER_SIGNALS] = {SIGTERM, SIGINT, SIGUSR1, SIGHUP};
+static const int signals_taken[SERVER_SIGNALS] = {SIGTERM, SIGINT, SIGUSR1, SIGHUP, SIGUSR2};
 
 static struct server *server_of(void *p)
 {
@@ -94,7 +96,12 @@ static void begin_stop(struct server *s, enum crew_stop how)
         return;
     }
     s->stopping = how;
-    notify_stopping();
+    if (upgrade_is_wanted(s)) {
+        notify_reloading();
+        upgrade_note(s);
+    } else {
+        notify_stopping();
+    }
     listeners_close(s);
     if (how == CREW_STOP_SOON) {
         begin_drain(s);
@@ -103,6 +110,13 @@ static void begin_stop(struct server *s, enum crew_stop how)
     log_notice("server, is stopping gracefully (%u connections left)",
                (unsigned)crew_clients(&s->crew));
     stop_if_empty(s);
+}
+
+void server_stop_for_upgrade(struct server *s)
+{
+    must_be_main();
+    s->is_for_upgrade = s->stopping == CREW_STOP_NONE;
+    begin_stop(s, CREW_STOP_SOON);
 }
 
 static void on_stop_message(struct message *m, void *receiver)
@@ -136,12 +150,16 @@ static void on_signal(uv_signal_t *handle, int number)
     case SIGHUP:
         reconfigure_reload(s);
         break;
+    case SIGUSR2:
+        upgrade_begin(s);
+        break;
     case SIGUSR1:
         /* With -e this is how memcached is stopped by those who start it again at once. */
         begin_stop(s,
                    s->crew.settings->memory_file != NULL ? CREW_STOP_SOON : CREW_STOP_GRACEFUL);
         break;
     default:
+        s->is_for_upgrade = false;
         if (s->stopping == CREW_STOP_SOON) {
             log_notice("server, is stopping at once (%s)", strsignal(number));
             crew_hurry(&s->crew);
@@ -407,6 +425,7 @@ static void take_down(struct server *s)
         privs_remove_pidfile(s->crew.settings);
     }
     if (s->step >= STEP_LOOP) {
+        upgrade_end();
         close_loop(s); /* the last watchers are released */
         watch_fini(&s->crew.watch);
         slowlog_fini(&s->crew.slowlog);
@@ -443,7 +462,8 @@ static int prepare_process(struct server *s)
     }
     if (status == 0) {
         landlock_note(settings);
-        status = privs_daemonize(settings);
+        /* One that took over is in the background if the one before was. */
+        status = passed_on_is() ? 0 : privs_daemonize(settings);
     }
     if (status == 0) {
         privs_ignore_signals(settings);
@@ -476,6 +496,7 @@ static int open_and_drop(struct server *s)
     if (status == 0) {
         status = memory_file_open(s);
     }
+    passed_on_close_rest();
     if (status == 0) {
         listeners_check_rules(s);
         landlock_confine(s->crew.settings);
@@ -634,6 +655,9 @@ int server_run(struct settings *settings)
     if (status == 0) {
         server_serve(s);
         server_stop(s);
+        if (upgrade_is_wanted(s)) {
+            status = upgrade_become();
+        }
     }
     mem_free(s);
     return status;

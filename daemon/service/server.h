@@ -6,10 +6,10 @@
  * (listener.[ch]), options and files that are read and written while it runs
  * (reconfigure.[ch]), certificates that are loaded again (renewal.[ch]), the process and its
  * privileges (privs*.[ch], filter*.[ch], landlock.[ch]), the file that items are in
- * (memory_file.[ch]), the machine (host.[ch]), the service manager (notify.[ch], vigil.[ch]).
- * It hands the folders
- * below what they need from above: conn_duties to the workers, stats_sources to statistics. It
- * may include every folder of daemon/, and lib.
+ * (memory_file.[ch]), a program that takes over (upgrade.[ch]), the machine (host.[ch]), the
+ * service manager (notify.[ch], vigil.[ch]). It hands the folders below what they need from
+ * above: conn_duties to the workers, stats_sources to statistics. It may include every folder
+ * of daemon/, and lib.
  */
 #ifndef MAYFLY_DAEMON_SERVICE_SERVER_H
 #define MAYFLY_DAEMON_SERVICE_SERVER_H
@@ -29,7 +29,7 @@ struct metrics;
 struct reconfigure;
 struct renewal;
 
-#define SERVER_SIGNALS 4
+#define SERVER_SIGNALS 5
 
 struct server {
     struct crew crew; /* what the workers share */
@@ -51,6 +51,7 @@ struct server {
     struct vigil vigil;
     bool is_tls_abandoned; /* a thread still uses the certificates: they stay */
     bool is_started;       /* it has served: a stop may save */
+    bool is_for_upgrade;   /* it stops so that another program takes over */
     bool is_draining;      /* the loop runs until the workers have drained */
 };
 
@@ -77,5 +78,8 @@ int server_run(struct settings *settings);
 int server_start(struct server *s, struct settings *settings);
 void server_serve(struct server *s);
 void server_stop(struct server *s);
+
+/* Begin to stop, so that another program takes over (upgrade.h). Context: main. */
+void server_stop_for_upgrade(struct server *s);
 
 #endif

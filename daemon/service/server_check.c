@@ -17,6 +17,7 @@
 #include "daemon/options/options.h"
 #include "daemon/service/host.h"
 #include "daemon/service/privs.h"
+#include "daemon/service/upgrade.h"
 #include "lib/base/context.h"
 #include "lib/engine/engine.h"
 
@@ -72,6 +73,10 @@ int server_check(const struct settings *settings)
     note(&first, exposure_check(settings));
     note(&first, metrics_check(settings));
     note(&first, server_check_threads(settings));
+    if (!upgrade_knows_blocks()) {
+        log_error("upgrade, the items of the running server are of another version");
+        note(&first, EX_DATAERR);
+    }
     if (user == 0) {
         user = privs_drop(settings);
         note(&first, user);

@@ -74,11 +74,8 @@ static bool no(struct attach *a, const char *format, ...)
     return false;
 }
 
-/*
- * What two programs must have in common to read each other's blocks. What is computed from the
- * size of a segment follows from the shift, which is in the head.
- */
-static uint64_t abi(void)
+/* What is computed from the size of a segment follows from the shift, which is in the head. */
+uint64_t attach_abi(void)
 {
     const uint64_t facts[] = {
         1, /* to be raised when a block comes to mean something else */
@@ -328,7 +325,7 @@ bool attach_plan(struct attach *a, struct engine_config *cfg)
     if (h->state != STATE_CLEAN) {
         return no(a, "it was not left by a clean stop");
     }
-    if (h->abi != abi()) {
+    if (h->abi != attach_abi()) {
         return no(a, "it is of another version or machine");
     }
     if (h->sum != head_sum(h) || !is_sane(h)) {
@@ -382,7 +379,7 @@ bool attach_make(struct attach *a, const struct engine_config *cfg, uint64_t ran
     memcpy(h->magic, MAGIC, sizeof(h->magic));
     h->state = STATE_OPEN;
     h->shards = cfg->shards;
-    h->abi = abi();
+    h->abi = attach_abi();
     h->range_bytes = range_bytes & ~(REGION_ALIGN - 1);
     h->shift = arena_shift_for(cfg->limit_bytes / cfg->shards);
     a->state = ATTACH_COLD;

@@ -63,6 +63,9 @@ struct attach {
 bool attach_open(struct attach *a, const char *path);
 bool attach_open_fd(struct attach *a, int fd);
 
+/* What two programs must have in common to read each other's blocks. Context: any thread. */
+uint64_t attach_abi(void);
+
 /* off, cold or warm. Context: any thread. */
 static inline const char *attach_state_text(const struct attach *a)
 {

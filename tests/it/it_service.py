@@ -148,6 +148,11 @@ class Keeper(Manager):
         with activated([(n, Descriptor(fd)) for n, fd in self.kept], "-s", path, *args,
                        env={"NOTIFY_SOCKET": self.path}) as (process, log):
             self.hears("READY=1", since)
+            if not os.path.exists(path):    # it has the sockets that it was passed
+                yield None, process, log, lambda: "".join(self.heard[since:])
+                process.terminate()
+                assert process.wait(mayfly.PATIENCE) == 0
+                return
             with Client(path) as c:
                 yield c, process, log, lambda: "".join(self.heard[since:])
             process.terminate()     # nobody is there who would have to be waited for
@@ -206,6 +211,28 @@ def test_the_manager_keeps_the_items():
         with m.daemon() as (c, _, log, told):
             assert "FDSTOREREMOVE=1" in told() and not m.kept
             assert state(c) == "off"
+
+
+def test_a_program_takes_over_under_the_manager():
+    """It tells that it reloads, not that it stops; sockets and items of the manager are the next one's."""
+    if "drop_privileges" in " ".join(mayfly.MORE_ARGS):
+        raise mayfly.Inapplicable("with drop_privileges no program can be started")
+    server, port = listening()
+    with server, Keeper() as m:
+        m.kept.append(("client", os.dup(server.fileno())))
+        for state in ("cold", "warm"):      # the memory is the process's own at first, then the manager's
+            with m.daemon("-e", "fdstore") as (_, process, log, told):
+                with Client(("127.0.0.1", port)) as c:
+                    assert c.stats(b"persistence")["restart_state"] == state, log()
+                    c.set(b"k", b"v")
+                for n in (2, 3):
+                    process.send_signal(signal.SIGUSR2)
+                    wait_for(lambda: told().count("READY=1\nMAINPID=%d\n" % process.pid) == n, "another is ready")
+                    with Client(("127.0.0.1", port)) as c:
+                        assert c.stats(b"persistence")["restart_state"] == "warm", log()
+                        assert c.get(b"k") == b"v"
+                assert told().count("RELOADING=1") == 2 and "STOPPING" not in told(), told()
+                assert [name for name, _ in m.kept] == ["client", "mayfly.memory"]
 
 
 def test_items_that_nobody_keeps():

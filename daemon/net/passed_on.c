@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What is passed on: see passed_on.h.
+ */
+#include "daemon/net/passed_on.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "daemon/net/sockets.h"
+#include "lib/base/context.h"
+#include "lib/base/num.h"
+
+#define SOCKETS_VARIABLE "MAYFLY_PASSED_SOCKETS" /* numbers, each with a comma behind it */
+#define MEMORY_VARIABLE  "MAYFLY_PASSED_MEMORY"
+
+#define SOCKETS_MAX 256u
+
+/* [main] Descriptors that were passed, and those to be. -1: taken. */
+static int passed[SOCKETS_MAX];
+static unsigned passed_count;
+static int passed_memory = -1;
+static bool is_read, is_passed;
+static int noted[SOCKETS_MAX];
+static unsigned noted_count;
+static int noted_memory = -1;
+static int
+    inherited[SOCKETS_MAX]; /* those that a service manager has passed keep their numbers */
+static unsigned inherited_count;
+
+/* ---- taking ------------------------------------------------------------------------------ */
+
+/* A descriptor named by the environment is closed when the next program begins. */
+static int adopt(struct span number)
+{
+    uint32_t fd;
+
+    return num_u32(number, &fd) == MF_OK && fd < INT32_MAX &&
+                   fcntl((int)fd, F_SETFD, FD_CLOEXEC) == 0
+               ? (int)fd
+               : -1;
+}
+
+static void read_environment(void)
+{
+    const char *sockets = getenv(SOCKETS_VARIABLE);
+    const char *memory = getenv(MEMORY_VARIABLE);
+
+    must_be_main();
+    if (is_read) {
+        return;
+    }
+    is_read = true;
+    is_passed = sockets != NULL;
+    while (sockets != NULL && *sockets != '\0' && passed_count < SOCKETS_MAX) {
+        size_t len = strcspn(sockets, ",");
+
+        passed[passed_count++] = adopt(span_of(sockets, len));
+        sockets += len + (sockets[len] == ',');
+    }
+    passed_memory = memory != NULL ? adopt(span_str(memory)) : -1;
+    unsetenv(SOCKETS_VARIABLE);
+    unsetenv(MEMORY_VARIABLE);
+}
+
+bool passed_on_is(void)
+{
+    read_environment();
+    return is_passed;
+}
+
+static bool is_at(int fd, const union socket_address *want, socklen_t want_len)
+{
+    union socket_address at;
+    socklen_t len = sizeof(at);
+
+    memset(&at, 0, sizeof(at));
+    if (socket_option(fd, SO_ACCEPTCONN) != 1 || getsockname(fd, &at.sa, &len) != 0 ||
+        at.sa.sa_family != want->sa.sa_family) {
+        return false;
+    }
+    switch (at.sa.sa_family) {
+    case AF_INET:
+        return at.in.sin_addr.s_addr == want->in.sin_addr.s_addr &&
+               (want->in.sin_port == 0 || at.in.sin_port == want->in.sin_port);
+    case AF_INET6:
+        return memcmp(&at.in6.sin6_addr, &want->in6.sin6_addr, sizeof(at.in6.sin6_addr)) == 0 &&
+               at.in6.sin6_scope_id == want->in6.sin6_scope_id &&
+               (want->in6.sin6_port == 0 || at.in6.sin6_port == want->in6.sin6_port);
+    default:
+        return len == want_len && memcmp(&at, want, len) == 0;
+    }
+}
+
+int passed_on_take(const struct sockaddr *addr, socklen_t len)
+{
+    union socket_address want;
+
+    read_environment();
+    memset(&want, 0, sizeof(want));
+    memcpy(&want, addr, len < sizeof(want) ? len : sizeof(want));
+    for (unsigned i = 0; i < passed_count; i++) {
+        int fd = passed[i];
+
+        if (fd >= 0 && is_at(fd, &want, len)) {
+            passed[i] = -1;
+            return fd;
+        }
+    }
+    return -1;
+}
+
+int passed_on_take_memory(void)
+{
+    int fd;
+
+    read_environment();
+    fd = passed_memory;
+    passed_memory = -1;
+    return fd;
+}
+
+void passed_on_close_rest(void)
+{
+    read_environment();
+    for (unsigned i = 0; i < passed_count; i++) {
+        if (passed[i] >= 0) {
+            close(passed[i]);
+        }
+    }
+    passed_count = 0;
+    if (passed_memory >= 0) {
+        close(passed_on_take_memory());
+    }
+}
+
+/* ---- passing on -------------------------------------------------------------------------- */
+
+/* Another descriptor of the same, which stays when that is closed. */
+static int keep(int fd)
+{
+    return fcntl(fd, F_DUPFD_CLOEXEC, SOCKETS_INHERIT_FIRST + (int)sockets_inherited_count());
+}
+
+void passed_on_note_sockets(struct socket_list *l)
+{
+    must_be_main();
+    while (inherited_count < sockets_inherited_count() && inherited_count < SOCKETS_MAX) {
+        inherited[inherited_count] = keep(SOCKETS_INHERIT_FIRST + (int)inherited_count);
+        inherited_count++;
+    }
+    for (uint32_t i = 0; i < l->count && noted_count < SOCKETS_MAX; i++) {
+        int fd = keep(l->items[i].fd);
+
+        if (fd < 0) {
+            log_warn("upgrade, cannot pass on %s (%s)", l->items[i].name, strerror(errno));
+            continue;
+        }
+        noted[noted_count++] = fd;
+        socket_keep_file(&l->items[i]);
+    }
+}
+
+void passed_on_note_memory(int fd)
+{
+    must_be_main();
+    noted_memory = keep(fd);
+}
+
+int passed_on_become(const char *path, char *const argv[])
+{
+    char numbers[SOCKETS_MAX * 12] = "";
+    char memory[16];
+    size_t len = 0;
+
+    must_be_main();
+    for (unsigned i = 0; i < inherited_count; i++) {
+        if (inherited[i] >= 0) {
+            (void)dup2(inherited[i], SOCKETS_INHERIT_FIRST + (int)i);
+        }
+    }
+    for (unsigned i = 0; i < noted_count; i++) {
+        (void)fcntl(noted[i], F_SETFD, 0);
+        len += (size_t)snprintf(numbers + len, sizeof(numbers) - len, "%d,", noted[i]);
+    }
+    setenv(SOCKETS_VARIABLE, numbers, 1);
+    if (noted_memory >= 0) {
+        (void)fcntl(noted_memory, F_SETFD, 0);
+        snprintf(memory, sizeof(memory), "%d", noted_memory);
+        setenv(MEMORY_VARIABLE, memory, 1);
+    }
+    execv(path, argv);
+    return errno;
+}

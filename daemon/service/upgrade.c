@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Another program takes over: see upgrade.h.
+ */
+#include "daemon/service/upgrade.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+#include <uv.h>
+
+#include "daemon/base/log.h"
+#include "daemon/net/passed_on.h"
+#include "daemon/service/listener.h"
+#include "daemon/service/server.h"
+#include "lib/base/context.h"
+#include "lib/base/mem.h"
+#include "lib/base/num.h"
+
+/* The blocks of the process that asks, as attach_abi() tells. */
+#define ABI_VARIABLE "MAYFLY_UPGRADE_ABI"
+
+/* [main] */
+static char **started_as;     /* the arguments, as they were */
+static char path[PATH_MAX];   /* of the program, also when another file has its name by now */
+static uv_process_t question; /* the program that is asked */
+static bool is_asked;
+
+void upgrade_init(int argc, char **argv)
+{
+    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+
+    path[n > 0 ? n : 0] = '\0';
+    started_as = mem_zalloc(((size_t)argc + 2) * sizeof(*started_as));
+    if (started_as != NULL) {
+        memcpy(started_as, argv, (size_t)argc * sizeof(*argv));
+    }
+}
+
+bool upgrade_knows_blocks(void)
+{
+    const char *asked = getenv(ABI_VARIABLE);
+    uint64_t abi;
+
+    must_be_main();
+    return asked == NULL || (num_u64(span_str(asked), &abi) == MF_OK && abi == attach_abi());
+}
+
+/* ---- asking ------------------------------------------------------------------------------ */
+
+static void on_closed(uv_handle_t *handle)
+{
+    (void)handle;
+    is_asked = false;
+}
+
+static void on_answer(uv_process_t *p, int64_t status, int number)
+{
+    struct server *s = p->data;
+
+    must_be_main();
+    uv_close((uv_handle_t *)p, on_closed);
+    if (number != 0) {
+        log_error("upgrade, refused: %s ended by signal %d", path, number);
+    } else if (status != 0) {
+        log_error("upgrade, refused: %s would not start (status %" PRId64 ")", path, status);
+    } else if (s->stopping == CREW_STOP_NONE) {
+        log_notice("upgrade, %s takes over", path);
+        server_stop_for_upgrade(s);
+    }
+}
+
+/* Why it cannot be; NULL: it can. */
+static const char *obstacle(const struct server *s)
+{
+    const struct settings *set = s->crew.settings;
+
+    if (set->memory_file == NULL) {
+        return "without memory_file nothing would be left";
+    }
+    if (set->drop_privileges) {
+        return "with drop_privileges no program can be started";
+    }
+    if (started_as == NULL || path[0] == '\0') {
+        return "the name of the program is not known";
+    }
+    return NULL;
+}
+
+/* Run it with one argument more. Returns an error of libuv. */
+static int ask(struct server *s)
+{
+    uv_stdio_container_t stdio[3] = {
+        {.flags = UV_IGNORE},
+        {.flags = UV_INHERIT_FD, .data.fd = 2}, /* what it prints is for the log */
+        {.flags = UV_INHERIT_FD, .data.fd = 2},
+    };
+    uv_process_options_t how = {.exit_cb = on_answer,
+                                .file = path,
+                                .args = started_as,
+                                .stdio_count = 3,
+                                .stdio = stdio};
+    char abi[24];
+    unsigned last = 0;
+    int err;
+
+    while (started_as[last] != NULL) {
+        last++;
+    }
+    started_as[last] = (char *)(uintptr_t) "--check-config";
+    snprintf(abi, sizeof(abi), "%" PRIu64, attach_abi());
+    setenv(ABI_VARIABLE, abi, 1);
+    question.data = s;
+    err = uv_spawn(&s->loop, &question, &how);
+    unsetenv(ABI_VARIABLE);
+    started_as[last] = NULL;
+    return err;
+}
+
+void upgrade_begin(struct server *s)
+{
+    const char *why = obstacle(s);
+    int err;
+
+    must_be_main();
+    if (why != NULL) {
+        log_error("upgrade, refused: %s", why);
+        return;
+    }
+    if (is_asked || s->stopping != CREW_STOP_NONE) {
+        log_notice("upgrade, is under way already, or the server stops");
+        return;
+    }
+    is_asked = true;
+    err = ask(s);
+    if (err != 0) {
+        uv_close((uv_handle_t *)&question, on_closed);
+        log_error("upgrade, refused: cannot run %s (%s)", path, uv_strerror(err));
+    }
+}
+
+void upgrade_end(void)
+{
+    must_be_main();
+    if (is_asked && uv_is_active((uv_handle_t *)&question)) {
+        uv_process_kill(&question, SIGKILL);
+    }
+}
+
+/* ---- taking over ------------------------------------------------------------------------- */
+
+bool upgrade_is_wanted(const struct server *s)
+{
+    return s->is_for_upgrade;
+}
+
+void upgrade_note(struct server *s)
+{
+    must_be_main();
+    if (!s->is_for_upgrade) {
+        return;
+    }
+    listeners_pass_on(s);
+    if (strcmp(s->crew.settings->memory_file, "fdstore") == 0) {
+        passed_on_note_memory(s->crew.attach.fd);
+    }
+}
+
+int upgrade_become(void)
+{
+    int error;
+
+    must_be_main();
+    error = passed_on_become(path, started_as);
+    log_error("upgrade, cannot run %s (%s)", path, strerror(error));
+    return EX_OSERR;
+}

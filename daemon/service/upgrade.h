@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * SIGUSR2: another program, or another version of this one, takes over in place. The process
+ * stays the same, with its number; the sockets that listen and the items go on, connections
+ * are ended as by a stop. Before anything is changed, the program is asked whether it would
+ * start: it is run beside with --check-config, and says as well if it knows the blocks of this
+ * one.
+ */
+#ifndef MAYFLY_DAEMON_SERVICE_UPGRADE_H
+#define MAYFLY_DAEMON_SERVICE_UPGRADE_H
+
+#include <stdbool.h>
+
+struct server;
+
+/* Note how this program was started. Context: main, first of all. */
+void upgrade_init(int argc, char **argv);
+
+/*
+ * Ask the program, and if it agrees have the server stop for it. A refusal is logged, and
+ * nothing has changed. Context: main.
+ */
+void upgrade_begin(struct server *s);
+
+/* An answer is no longer waited for. Context: main, before the last run of the loop. */
+void upgrade_end(void);
+
+/* The server stops: note what is passed on, if it is for that. Context: main. */
+void upgrade_note(struct server *s);
+
+/* Is it for that? Context: main. */
+bool upgrade_is_wanted(const struct server *s);
+
+/*
+ * Everything was taken down: become the program. Returns only if that fails, an exit status.
+ * Context: main.
+ */
+int upgrade_become(void);
+
+/* Asked beside another process: does this program know its blocks? Context: main. */
+bool upgrade_knows_blocks(void);
+
+#endif

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * passed_on: sockets that an earlier program has left are found by their addresses, once; what
+ * nobody takes is closed. That a program takes over is shown by tests/it/it_upgrade.py.
+ */
+#include "daemon/net/passed_on.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/common/unit.h"
+
+static union socket_address at(in_addr_t host, uint16_t port)
+{
+    union socket_address a;
+
+    memset(&a, 0, sizeof(a));
+    a.in.sin_family = AF_INET;
+    a.in.sin_addr.s_addr = htonl(host);
+    a.in.sin_port = htons(port);
+    return a;
+}
+
+static int listening(void)
+{
+    union socket_address a = at(INADDR_LOOPBACK, 0);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+    ck_assert_int_eq(bind(fd, &a.sa, sizeof(a.in)), 0);
+    ck_assert_int_eq(listen(fd, 1), 0);
+    return fd;
+}
+
+static int take(in_addr_t host, uint16_t port)
+{
+    union socket_address a = at(host, port);
+
+    return passed_on_take(&a.sa, sizeof(a.in));
+}
+
+static bool is_open(int fd)
+{
+    return fcntl(fd, F_GETFD) >= 0;
+}
+
+TEST(sockets_are_found_by_their_addresses)
+{
+    int fds[] = {listening(), listening(), socket(AF_INET, SOCK_STREAM, 0), listening()};
+    int memory = open("/dev/null", O_RDONLY);
+    char text[64];
+
+    snprintf(text, sizeof(text), "%d,%d,nonsense,%d,9999,%d", fds[0], fds[1], fds[2], fds[3]);
+    setenv("MAYFLY_PASSED_SOCKETS", text, 1);
+    snprintf(text, sizeof(text), "%d", memory);
+    setenv("MAYFLY_PASSED_MEMORY", text, 1);
+    ck_assert(passed_on_is());
+    /* Programs that it starts know nothing of it. */
+    ck_assert_ptr_null(getenv("MAYFLY_PASSED_SOCKETS"));
+    ck_assert_ptr_null(getenv("MAYFLY_PASSED_MEMORY"));
+    ck_assert_int_eq(fcntl(fds[1], F_GETFD), FD_CLOEXEC);
+
+    ck_assert_int_eq(take(INADDR_ANY, socket_port(fds[1])), -1);
+    ck_assert_int_eq(take(INADDR_LOOPBACK, 1), -1);
+    ck_assert_int_eq(take(INADDR_LOOPBACK, socket_port(fds[1])), fds[1]);
+    ck_assert_int_eq(take(INADDR_LOOPBACK, socket_port(fds[1])), -1);
+    ck_assert_int_eq(take(INADDR_LOOPBACK, 0), fds[0]);
+    passed_on_close_rest();
+    ck_assert(passed_on_is());
+    ck_assert(is_open(fds[0]) && is_open(fds[1]));
+    ck_assert(!is_open(fds[2]) && !is_open(fds[3]) && !is_open(memory));
+    ck_assert_int_eq(take(INADDR_LOOPBACK, 0), -1);
+    ck_assert_int_eq(passed_on_take_memory(), -1);
+    close(fds[0]);
+    close(fds[1]);
+}
