@@ -484,6 +484,7 @@ bool attach_take_over(struct attach *a, struct engine *e)
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     uint32_t n = 0;
 
+    a->taken_at = w.now;
     pthread_mutex_init(&w.mutex, NULL);
     /* The caller is one of them; fewer do as well. */
     while (n + 1 < e->shard_count && (long)n + 1 < cpus &&
@@ -531,7 +532,6 @@ static enum mf_err restore_routes(struct engine *e, const uint16_t *owner)
 enum mf_err attach_resume(struct attach *a, struct engine *e)
 {
     msec_t flush_at = MSEC_NEVER;
-    msec_t now = clock_now(&e->clock);
     enum mf_err err;
 
     if (a->state != ATTACH_WARM) {
@@ -543,10 +543,11 @@ enum mf_err attach_resume(struct attach *a, struct engine *e)
     for (uint32_t i = 0; i < e->shard_count; i++) {
         msec_t at = a->head->shard[i].left.flush_at;
 
-        flush_at = at > now && at < flush_at ? at : flush_at;
+        /* One that has come while items were taken over has not met them. */
+        flush_at = at > a->taken_at && at < flush_at ? at : flush_at;
     }
     if (err == MF_OK && flush_at != MSEC_NEVER &&
-        engine_flush(e, flush_at, now, false) != OUT_OK) {
+        engine_flush(e, flush_at, clock_now(&e->clock), false) != OUT_OK) {
         err = MF_ENOMEM;
     }
     budget_set_limit(&e->budget, (int64_t)e->config.limit_bytes); /* it may be a lower one */

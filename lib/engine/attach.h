@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lib/base/clock.h"
 #include "lib/base/err.h"
 #include "lib/memory/region.h"
 
@@ -46,6 +47,7 @@ struct attach {
     bool is_in_memory;                       /* no disk is behind it, as far as can be told */
     struct attach_head *head;                /* as it was read, then as it is to be written */
     struct region region[ATTACH_SHARDS_MAX]; /* those of the engine's shards */
+    msec_t taken_at;                         /* of attach_take_over() */
     /* [const] once the engine runs: what became of it */
     enum attach_state state;
     uint64_t items, expired, flushed; /* taken over, due by now, gone by a flush since */

@@ -270,6 +270,25 @@ TEST(a_flush_that_came_meanwhile_has_come)
     stop();
 }
 
+/* Its instant is tried before, while and after items are taken over. */
+TEST(a_flush_that_comes_at_the_start_has_come)
+{
+    for (unsigned ms = 0; ms < 24; ms++) {
+        start();
+        for (unsigned i = 0; i < 20000; i++) {
+            fixture_set(&f, fixture_key("k", i), 10);
+        }
+        fixture_flush(&f, fixture_now(&f) + 1 + ms);
+        stop();
+        start_warm();
+        clock_advance(&f.engine.clock, 1 + ms); /* at least that long ago */
+        for (unsigned i = 0; i < 20000; i++) {
+            ck_assert(!fixture_has(&f, fixture_key("k", i)));
+        }
+        stop();
+    }
+}
+
 TEST(items_may_be_taken_over_as_stale)
 {
     start();
