@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/statvfs.h>
@@ -176,6 +177,11 @@ bool attach_open_fd(struct attach *a, int fd)
         no(a, "it is no file");
         return give_up(a);
     }
+    /* Who else could write to it could change items under our hands. */
+    if (st.st_uid != geteuid() || fchmod(fd, 0600) != 0) {
+        no(a, "it belongs to another user");
+        return give_up(a);
+    }
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
         no(a, errno == EWOULDBLOCK ? "another process uses it" : "it cannot be locked");
         return give_up(a);
@@ -232,6 +238,20 @@ static bool write_open(struct attach *a)
         return no(a, "%s", strerror(errno));
     }
     return true;
+}
+
+/* Beyond the limit on the size of files even a try would end the process. */
+static bool may_be_so_long(struct attach *a)
+{
+    uint64_t bytes = range_at(a->head, a->head->shards);
+    struct rlimit most;
+
+    if (getrlimit(RLIMIT_FSIZE, &most) != 0 || most.rlim_cur == RLIM_INFINITY ||
+        most.rlim_cur >= bytes) {
+        return true;
+    }
+    return no(a, "files may have %llu MiB at most (ulimit -f), it needs %llu, with holes",
+              (unsigned long long)most.rlim_cur >> 20, (unsigned long long)bytes >> 20);
 }
 
 /* ---- may it be used? --------------------------------------------------------------------- */
@@ -334,7 +354,7 @@ bool attach_plan(struct attach *a, struct engine_config *cfg)
     if (fstat(a->fd, &st) != 0 || (uint64_t)st.st_size < range_at(h, h->shards)) {
         return no(a, "it was cut short");
     }
-    if (!fits(a, cfg) || !tell_away(a) || !write_open(a)) {
+    if (!may_be_so_long(a) || !fits(a, cfg) || !tell_away(a) || !write_open(a)) {
         return false;
     }
     cfg->shards = h->shards;
@@ -390,7 +410,7 @@ bool attach_make(struct attach *a, const struct engine_config *cfg, uint64_t ran
     if (ftruncate(a->fd, 0) != 0) {
         return no(a, "%s", strerror(errno));
     }
-    if (!has_room(a, cfg->limit_bytes)) {
+    if (!has_room(a, cfg->limit_bytes) || !may_be_so_long(a)) {
         return false;
     }
     if (ftruncate(a->fd, (off_t)range_at(h, h->shards)) != 0 ||

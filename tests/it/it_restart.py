@@ -7,8 +7,10 @@ import contextlib
 import os
 import random
 import re
+import resource
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -278,6 +280,65 @@ def test_a_stop_under_load_loses_no_answered_store():
                     assert last <= int(o.get(b"c%d" % n)) <= last + 1, (n, last)
 
 
+def test_what_belongs_to_another_is_not_used():
+    if os.geteuid() != 0:
+        raise Inapplicable("not root")
+    with kept() as k:
+        with open(k.file, "w"):
+            pass
+        os.chown(k.file, 65534, 65534)
+        with k.daemon(wait=False) as d:
+            assert d.process.wait(mayfly.PATIENCE) == 73
+            assert "belongs to another user" in d.log(), d.log()
+        os.chown(k.file, 0, 0)
+        os.chmod(k.file, 0o666)
+        with k.daemon():
+            assert os.stat(k.file).st_mode & 0o777 == 0o600
+
+
+def test_long_files_that_are_not_allowed():
+    def limit():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100 * MIB, 100 * MIB))
+    with kept() as k, k.daemon(before=limit, wait=False) as d:
+        assert d.process.wait(mayfly.PATIENCE) == NO_ROOM
+        assert "files may have 100 MiB at most (ulimit -f)" in d.log(), d.log()
+
+
+def booted(path):
+    """For before=: what tells one boot from another is in this file, in a namespace of the daemon's own."""
+    import ctypes
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def bind():
+        if libc.unshare(0x20000) != 0 or libc.mount(b"none", b"/", None, 0x44000, None) != 0 \
+                or libc.mount(path.encode(), b"/proc/sys/kernel/random/boot_id", None, 0x1000, None) != 0:
+            raise OSError(ctypes.get_errno(), "cannot mount")
+    return bind
+
+
+def test_another_boot_goes_by_the_wall_clock():
+    if os.geteuid() != 0:
+        raise Inapplicable("not root")
+    with kept() as k:
+        boot = os.path.join(k.folder, "boot")
+        with open(boot, "w") as f:
+            f.write("11111111-2222-3333-4444-555555555555\n")
+        with k.daemon() as d, d.operator() as o:
+            assert o.ask(b"ms short 1 p500\r\nx") == b"HD"
+            assert o.ask(b"ms long 1 T1000\r\nx") == b"HD"
+            short, long = (int(o.ask(b"pexpiretime " + key).split()[-1]) for key in (b"short", b"long"))
+            assert d.stop() == 0
+        wait_for(lambda: time.time() * 1000 > short, "its time comes")
+        try:
+            d = k.daemon(before=booted(boot))
+        except subprocess.SubprocessError as e:
+            raise Inapplicable("nothing can be mounted over another file") from e
+        with d, d.operator() as o:
+            assert_warm(o)
+            assert o.ask(b"mg short") == b"EN"
+            assert abs(int(o.ask(b"pexpiretime long").split()[-1]) - long) < 2000
+
+
 def mounted(where, options):
     """For before=: a file system in memory there, in a namespace of the daemon's own."""
     import ctypes
@@ -296,7 +357,7 @@ def test_a_full_file_system_ends_nothing():
     with kept() as k:
         try:
             d = k.daemon(before=mounted(k.folder, "size=40m"), wait=False)
-        except Exception as e:      # of the child before it runs the program
+        except subprocess.SubprocessError as e:
             raise Inapplicable("no file system can be mounted") from e
         with d:
             assert d.process.wait(mayfly.PATIENCE) == NO_ROOM
