@@ -6,11 +6,13 @@
 
 #include "daemon/access/auth_sasl.h"
 #include "daemon/options/settings.h"
+#include "daemon/worker/crew.h"
 #include "daemon/worker/watch.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "lib/base/mem.h"
+#include "lib/engine/guarding.h"
 
 /* It keeps so much of both now. */
 static bool count(struct client *c, struct worker *w, size_t in_bytes, size_t out_bytes)
@@ -41,10 +43,26 @@ bool client_count_input(struct client *c, struct worker *w, size_t bytes)
     return count(c, w, bytes, c->out_bytes);
 }
 
+bool client_restores(const struct client *c, const struct worker *w)
+{
+    must_be_worker(w);
+    return atomic_load_explicit(&w->crew->restorer, memory_order_relaxed) == c;
+}
+
+void client_end_restore(const struct client *c, struct worker *w)
+{
+    must_be_worker(w);
+    if (client_restores(c, w)) {
+        atomic_store_explicit(&w->crew->restorer, NULL, memory_order_relaxed);
+        guarding_end(w->engine, &w->crew->restored);
+    }
+}
+
 void client_fini(struct client *c, struct worker *w)
 {
     must_be_worker(w);
     watch_remove(&c->watcher);
+    client_end_restore(c, w);
     io_close(&c->io);
     outq_fini(&c->outq);
     (void)client_count_output(c, w);

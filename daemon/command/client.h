@@ -135,6 +135,14 @@ static inline void client_init(struct client *c, int fd, const struct client_dut
  */
 void client_fini(struct client *c, struct worker *w);
 
+/*
+ * Is what it adds older than what is here (exec_restore.h)? Context: worker, as for the next.
+ */
+bool client_restores(const struct client *c, const struct worker *w);
+
+/* Not any more. */
+void client_end_restore(const struct client *c, struct worker *w);
+
 /* Did it come over a unix socket? Context: worker. */
 static inline bool client_is_local(const struct client *c)
 {

@@ -13,6 +13,7 @@
 #include "daemon/command/exec_config.h"
 #include "daemon/command/exec_insight.h"
 #include "daemon/command/exec_lru.h"
+#include "daemon/command/exec_restore.h"
 #include "daemon/command/exec_snapshot.h"
 #include "daemon/net/tls.h"
 #include "daemon/options/settings.h"
@@ -276,6 +277,8 @@ enum turn_stop exec_admin(struct turn *t, const struct request *r)
         return exec_save(t, r);
     case CMD_LASTSAVE:
         return exec_lastsave(t, r);
+    case CMD_RESTORE:
+        return exec_restore(t, r);
     default:
         /* extstore: not part of this server. */
         return turn_answer(t, r, REPLY_ERROR);

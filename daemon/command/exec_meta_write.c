@@ -9,6 +9,7 @@
 
 #include <string.h>
 
+#include "daemon/command/exec_restore.h"
 #include "daemon/command/exec_store.h"
 #include "daemon/command/observe.h"
 #include "daemon/options/settings.h"
@@ -172,7 +173,10 @@ static MF_INLINE enum turn_stop store_and_answer(struct turn *t, const struct re
                                                  enum outcome *outcome)
 {
     prepare_store(t, r, body, s);
-    *outcome = engine_store(t->e, s, t->now);
+    *outcome = MF_UNLIKELY(s->mode == STORE_ADD) && t->client != NULL &&
+                       client_restores(t->client, t->w)
+                   ? restore_store(t, s)
+                   : engine_store(t->e, s, t->now);
     if (*outcome != OUT_WAIT) {
         exec_store_note(t, r->value_len);
     }

@@ -155,7 +155,8 @@ struct crew {
     struct access access;
     struct watch watch;
     struct slowlog slowlog;
-    struct exports exports;     /* likewise */
+    struct exports exports;     /* its functions are for any thread */
+    struct guard restored;      /* of the connection `restorer` */
     struct snapshots snapshots; /* its functions are for any thread */
     struct attach attach;       /* with memory_file: [const] while the workers run */
 
@@ -174,6 +175,7 @@ struct crew {
     _Atomic uint32_t conns_open;    /* accepted and not yet closed, for -c */
     _Atomic uint32_t conns_local;   /* those of them over unix sockets for clients */
     _Atomic uint32_t conns_control; /* those of them over the control socket */
+    _Atomic(const void *) restorer; /* a client whose adds are older; NULL: none */
     _Atomic int64_t held_bytes;     /* what connections keep, see holders.h */
     _Atomic int64_t upload_bytes;   /* what large values on their way in hold (conn_upload.c) */
     struct upload_line uploads;     /* those that met the bound of it */

@@ -26,14 +26,9 @@ bool guard_init(struct guard *g, uint64_t items)
         lines *= 2;
         g->line_log++;
     }
-    g->words = mem_alloc_aligned(lines * LINE_BYTES, LINE_BYTES);
-    if (g->words == NULL) {
-        return false;
-    }
-    for (uint64_t i = 0; i < lines * LINE_WORDS; i++) {
-        atomic_init(&g->words[i], 0);
-    }
-    return true;
+    /* Pages that nobody has touched are zero without being written. */
+    g->words = mem_zalloc(lines * LINE_BYTES);
+    return g->words != NULL;
 }
 
 void guard_fini(struct guard *g)

@@ -156,6 +156,7 @@ EXAMPLES = {
     "UNLINK": [(b"unlink k k2", 0)], "CONFIG": [(b"config get hz", 0), (b"config reload", 0), (b"config rewrite", 0)], "LATENCY": [(b"latency reset", 0)],
     "SLOWLOG": [(b"slowlog reset", 0), (b"slowlog get 1", 0)], "EXPIRE_HOLD": [(b"expire_hold 0", 0)],
     "BGSAVE": [(b"bgsave", 0), (b"bgsave cancel", 0)], "SAVE": [(b"save", 0)], "LASTSAVE": [(b"lastsave", 0)],
+    "RESTORE": [(b"restore end", 0)],
 }
 STREAMS = ("WATCH",)        # what comes after it is not answered
 SETS = (0, READ, WRITE, READ | WRITE, ADMIN, READ | ADMIN, WRITE | ADMIN, READ | WRITE | ADMIN)

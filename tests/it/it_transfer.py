@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""Snapshots that go over a connection: mayflyctl save, and the command save - behind it. What comes is whole, or is
-said not to be, whoever goes, waits or flushes meanwhile."""
+"""Snapshots that go over a connection: mayflyctl save and load, and the commands save - and restore behind them. What
+comes is whole, or is said not to be, whoever goes, waits or flushes meanwhile; what is loaded brings nothing back."""
 import json
 import os
 import shutil
@@ -170,6 +170,116 @@ def test_a_stop_meanwhile():
         fill(o)
         begin(c)
         assert d.stop() == 0
+
+
+def load(d, *args, stdin=subprocess.DEVNULL):
+    done = subprocess.run([CTL, "-s", d.control_path, "--json", "load", *args], stdin=stdin, capture_output=True,
+                          check=False, timeout=mayfly.PATIENCE)
+    return done.returncode, json.loads(done.stdout or "null"), done.stderr.decode()
+
+
+
+def test_from_one_server_to_another():
+    with daemon() as a, a.operator() as o, daemon() as b, b.operator() as p:
+        fill(o, 3000)
+        for n in range(1000):
+            assert o.ask(b"ms t%d 2 p%d F%d\r\nhi" % (n, 100000000 + n, n)) == b"HD"
+        assert o.ask(b"ms YSBiCg== 6 b\r\nbinary") == b"HD"
+        o.set(b"large", b"y" * 5000000)
+        o.set(b"both", b"older")
+        p.set(b"both", b"newer")
+        assert o.ask(b"ms stale 1\r\nx") == b"HD" and o.ask(b"md stale I") == b"HD"
+        with subprocess.Popen([CTL, "-s", a.control_path, "save", "-"], stdout=subprocess.PIPE) as save:
+            status, said, err = load(b, "-", stdin=save.stdout)
+            save.stdout.close()
+            assert save.wait(mayfly.PATIENCE) == 0
+        assert (status, err) == (0, ""), err
+        # A key is sent twice where the index was resized under the walk.
+        assert said["loaded"] == 4002 and said["there"] >= 1 and said["stale"] == 1, said
+        assert said["gone"] == said["refused"] == said["expired"] == 0, said
+        assert p.get(b"both") == b"newer" and len(p.get(b"large")) == 5000000
+        assert p.ask(b"mg stale v") == b"EN"
+        assert p.ask(b"mg YSBiCg== v b").startswith(b"VA 6") and p.line() == b"binary"
+        for n in range(1000):
+            for key in (b"t%d" % n, b"k%d" % n):
+                assert o.ask(b"mg %s f s" % key) == p.ask(b"mg %s f s" % key)
+                # Each server has its own clock, which counts milliseconds.
+                was, now = (int(c.ask(b"pexpiretime " + key).split()[-1]) for c in (o, p))
+                assert abs(now - was) <= 1, (key, was, now)
+        assert int(p.stats()["curr_items"]) == 4003
+
+
+def test_load_of_what_is_damaged_or_something_else():
+    with Folder() as f, daemon() as d, d.operator() as o:
+        fill(o, 3000)
+        assert ctl(d, "save", f.name("good")).returncode == 0
+        with open(f.name("good"), "rb") as file:
+            data = bytearray(file.read())
+        data[len(data) // 2] ^= 1
+        with open(f.name("bad"), "wb") as file:
+            file.write(data)
+        with open(f.name("rdb"), "wb") as file:
+            file.write(b"REDIS0011")
+        assert o.ask(b"flush_all") == b"OK"
+        status, said, err = load(d, f.name("bad"))
+        assert status == 1 and "checksum differs" in err and 0 < said["loaded"] < 3000, (said, err)
+        assert int(o.stats()["curr_items"]) == said["loaded"]
+        status, said, err = load(d, f.name("rdb"))
+        assert status == 1 and said is None and "is a Redis RDB file" in err, err
+        assert load(d, f.name("none"))[0] == 6
+        # Values that the server does not take are counted.
+        with mayfly.Daemon("-I", "1k", control=True) as small:
+            status, said, err = load(small, f.name("good"))
+            assert status == 0 and said["loaded"] == 3000, (said, err)
+        o.set(b"large", b"x" * 100000)
+        assert ctl(d, "save", f.name("large")).returncode == 0
+        with mayfly.Daemon("-I", "10k", control=True) as small:
+            status, said, err = load(small, f.name("large"))
+            assert status == 0 and said["refused"] == 1, (said, err)
+
+
+def test_what_has_expired_or_is_to_be_flushed():
+    with Folder() as f, daemon() as d, d.operator() as o:
+        assert o.ask(b"ms short 1 p300\r\nx") == b"HD" and o.ask(b"ms long 1\r\nx") == b"HD"
+        assert o.ask(b"flush_all 1000") == b"OK"
+        assert ctl(d, "save", f.name("one")).returncode == 0
+        wait_for(lambda: o.ask(b"mg short") == b"EN", "it expires")
+        with daemon() as other, other.operator() as c:
+            c.set(b"own", b"x")
+            status, said, _ = load(other, f.name("one"))
+            assert status == 0 and said["expired"] == 1 and said["loaded"] == 1, said
+            # It has no deadline of its own, but may not outlive the flush.
+            assert 0 < int(c.ask(b"ttl long").split()[-1]) <= 1000
+            assert c.ask(b"mg own t") == b"HD t-1"
+
+
+def test_what_goes_meanwhile_does_not_come_back():
+    with daemon() as d, d.operator() as o, d.operator() as c, d.operator() as other:
+        c.set(b"there", b"x")
+        assert c.ask(b"restore begin 1000") == b"OK"
+        assert c.ask(b"restore begin") == b"BUSY another load is under way"
+        assert other.ask(b"restore begin") == b"BUSY another load is under way"
+        assert other.ask(b"restore end") == b"NOT_FOUND"
+        assert o.ask(b"delete absent") == b"NOT_FOUND" and o.ask(b"delete there") == b"DELETED"
+        assert o.ask(b"touch touched 100") == b"NOT_FOUND"
+        for key in (b"absent", b"there", b"touched"):
+            assert c.ask(b"ms %s 1 ME\r\nx" % key) == b"NS", key
+            assert c.ask(b"mg " + key) == b"EN"
+        assert c.ask(b"ms absent 100000 ME\r\n" + b"x" * 100000) == b"NS"
+        assert c.ask(b"ms new 1 ME\r\nx") == b"HD"
+        assert o.ask(b"ms absent 1 ME\r\nx") == b"HD"      # as new as any
+        assert c.ask(b"restore end") == b"RESTORED 4"
+        assert c.ask(b"ms touched 1 ME\r\nx") == b"HD"
+        assert c.ask(b"restore end") == b"NOT_FOUND"
+        # A flush voids it, and who goes ends it.
+        assert c.ask(b"restore begin") == b"OK" and o.ask(b"flush_all") == b"OK"
+        assert c.ask(b"ms new 1 ME\r\nx") == b"NS"
+        assert c.ask(b"restore end").startswith(b"SERVER_ERROR everything was flushed")
+        assert other.ask(b"restore begin") == b"OK"
+        other.close()
+        wait_for(lambda: c.ask(b"restore begin") == b"OK", "it is over")
+        for bad in (b"restore", b"restore x", b"restore begin x", b"restore begin 1 2"):
+            assert c.ask(bad).startswith(b"CLIENT_ERROR usage"), bad
 
 
 mayfly.main(globals())

@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * `load`: the items of a snapshot, from a file or standard input, to the server, as adds by
+ * meta commands. It is read block by block as it comes, each checked by its sum. The server is
+ * told before (`restore begin`), and then turns away what goes meanwhile.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ctl/answer.h"
+#include "ctl/ask.h"
+#include "ctl/commands.h"
+#include "ctl/json.h"
+#include "ctl/progress.h"
+#include "lib/base/num.h"
+#include "lib/snapshot/scan.h"
+#include "proto/encode.h"
+
+/*
+ * So much is sent before the answers are read. They are short, so neither side waits for the
+ * other.
+ */
+#define BATCH_BYTES (64u * 1024)
+
+/* A value that is longer is taken for none. */
+#define VALUE_MAX ((uint32_t)1 << 30)
+
+struct loading {
+    struct ctl *c;
+    int fd;
+    uint64_t offset; /* read so far: a stream has no other order */
+    int64_t flush_at;
+    int64_t now_ms;
+    struct buf batch; /* requests */
+    uint64_t in_batch;
+    enum ctl_status status; /* of the connection */
+    struct progress progress;
+    struct snap_item large; /* the value in parts that is under way */
+    char key[256];
+    struct buf value;
+    bool is_passed_over;
+    uint64_t sent, expired, stale, not_stored, refused;
+    char why[160]; /* the first refusal */
+};
+
+static int64_t unix_now_ms(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* snap_read_fn, of what comes in one order only. */
+static ssize_t read_stream(void *arg, void *out, size_t n, uint64_t offset)
+{
+    struct loading *l = arg;
+    ssize_t got;
+
+    if (offset != l->offset) {
+        return -ESPIPE;
+    }
+    do {
+        got = read(l->fd, out, n);
+    } while (got < 0 && errno == EINTR && !ctl_is_interrupted());
+    if (got < 0) {
+        return -errno;
+    }
+    l->offset += (uint64_t)got;
+    progress_add(&l->progress, (uint64_t)got, 0);
+    return got;
+}
+
+/* ---- requests ---------------------------------------------------------------------------- */
+
+static bool no_memory(struct loading *l)
+{
+    l->status = ctl_fail(l->c, CTL_SYSTEM, "no memory");
+    return false;
+}
+
+/* Send what was gathered, and read the answers. False: l->status. */
+static bool send_batch(struct loading *l)
+{
+    struct span line;
+
+    if (l->in_batch == 0) {
+        return true;
+    }
+    if (!buf_append(&l->batch, "mn\r\n", 4)) {
+        return no_memory(l);
+    }
+    l->status = ask_bytes(l->c, buf_span(&l->batch));
+    buf_clear(&l->batch);
+    while (l->status == CTL_OK) {
+        l->status = ask_answer(l->c, &line);
+        if (l->status == CTL_REFUSED) {
+            if (l->refused++ == 0) {
+                snprintf(l->why, sizeof(l->why), "%.*s", (int)sizeof(l->why) - 1, l->c->why);
+            }
+            l->c->why[0] = '\0';
+            l->status = CTL_OK;
+        } else if (l->status == CTL_OK && span_is(line, "NS")) {
+            l->not_stored++;
+        } else if (l->status == CTL_OK && span_is(line, "MN")) {
+            break;
+        } else if (l->status == CTL_OK) {
+            l->status = ask_garbled(l->c, line);
+        }
+    }
+    progress_add(&l->progress, 0, l->in_batch);
+    l->in_batch = 0;
+    l->now_ms = unix_now_ms();
+    return l->status == CTL_OK;
+}
+
+/* Can a key stand in a line as it is? */
+static bool is_plain(struct span key)
+{
+    for (size_t i = 0; i < key.len; i++) {
+        if ((unsigned char)key.ptr[i] <= ' ' || key.ptr[i] == 0x7f) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Is it to be sent? *deadline: when it is due, with what is to be flushed. */
+static bool is_wanted(struct loading *l, const struct snap_item *it, int64_t *deadline)
+{
+    *deadline = it->deadline < l->flush_at ? it->deadline : l->flush_at;
+    if (*deadline <= l->now_ms) {
+        l->expired++;
+        return false;
+    }
+    if ((it->marks & SNAP_STALE) != 0) {
+        l->stale++; /* as an add it would be fresh */
+        return false;
+    }
+    return true;
+}
+
+/* An add; the value may be elsewhere than in the item. */
+static bool put_add(struct loading *l, const struct snap_item *it, struct span value,
+                    int64_t deadline)
+{
+    char encoded[ENCODE_BASE64_BYTES(256)];
+    struct span key = it->key;
+    bool is_encoded = !is_plain(key);
+    bool is_ok;
+
+    if (is_encoded) {
+        key = span_of(encoded, encode_base64(encoded, key));
+    }
+    is_ok = buf_printf(&l->batch, "ms %.*s %zu ME q F%" PRIu32 "%s", (int)key.len, key.ptr,
+                       value.len, it->client_flags, is_encoded ? " b" : "");
+    if (deadline != SNAP_DEADLINE_NEVER) {
+        /* Who asks for a deadline gets a millisecond more. */
+        is_ok = is_ok && buf_printf(&l->batch, " p%" PRId64, deadline - 1);
+    }
+    is_ok = is_ok && buf_append(&l->batch, "\r\n", 2) &&
+            buf_append(&l->batch, value.ptr, value.len) && buf_append(&l->batch, "\r\n", 2);
+    if (!is_ok) {
+        return no_memory(l);
+    }
+    l->sent++;
+    l->in_batch++;
+    return buf_len(&l->batch) < BATCH_BYTES || send_batch(l);
+}
+
+/* ---- the scan ---------------------------------------------------------------------------- */
+
+static bool on_item(void *arg, const struct snap_block *b, const struct snap_item *it)
+{
+    struct loading *l = arg;
+    int64_t deadline;
+
+    (void)b;
+    return !is_wanted(l, it, &deadline) || put_add(l, it, it->value, deadline);
+}
+
+static bool on_value_part(void *arg, struct span bytes)
+{
+    struct loading *l = arg;
+
+    return l->is_passed_over || buf_append(&l->value, bytes.ptr, bytes.len) || no_memory(l);
+}
+
+static bool on_value_begin(void *arg, const struct snap_block *b, const struct snap_item *it)
+{
+    struct loading *l = arg;
+    int64_t deadline;
+
+    (void)b;
+    l->large = *it;
+    memcpy(l->key, it->key.ptr, it->key.len);
+    l->large.key.ptr = l->key;
+    buf_clear(&l->value);
+    l->is_passed_over = !is_wanted(l, it, &deadline);
+    if (it->value_len > VALUE_MAX && !l->is_passed_over) {
+        l->is_passed_over = true;
+        l->refused++;
+    }
+    return on_value_part(l, it->value);
+}
+
+static bool on_value_end(void *arg)
+{
+    struct loading *l = arg;
+    int64_t deadline;
+
+    return l->is_passed_over || !is_wanted(l, &l->large, &deadline) ||
+           put_add(l, &l->large, buf_span(&l->value), deadline);
+}
+
+static void on_value_drop(void *arg)
+{
+    buf_clear(&((struct loading *)arg)->value);
+}
+
+/* It stands before the items: none of them may outlive it. */
+static bool on_flush(void *arg, int64_t at_unix_ms)
+{
+    struct loading *l = arg;
+
+    l->flush_at = at_unix_ms < l->flush_at ? at_unix_ms : l->flush_at;
+    return true;
+}
+
+/* The whole of it. False: *fault, or l->status. */
+static bool scan_all(struct loading *l, struct scan *s)
+{
+    const struct scan_sink sink = {
+        .arg = l,
+        .item = on_item,
+        .value_begin = on_value_begin,
+        .value_part = on_value_part,
+        .value_end = on_value_end,
+        .value_drop = on_value_drop,
+        .flush = on_flush,
+    };
+    struct snap_opener o;
+
+    if (!snap_opener_init(&o)) {
+        return no_memory(l);
+    }
+    scan_run(s, &o, &sink);
+    snap_opener_fini(&o);
+    /* What is whole before a damage is sent, too. */
+    return l->status == CTL_OK && send_batch(l) && s->is_whole;
+}
+
+/* ---- before and after -------------------------------------------------------------------- */
+
+static enum ctl_status begin(struct loading *l, uint64_t items)
+{
+    struct span line;
+    enum ctl_status status = ask_connect(l->c);
+
+    if (status == CTL_OK) {
+        status = ask_line(l->c, "restore begin %" PRIu64, items);
+    }
+    if (status == CTL_OK) {
+        status = ask_answer(l->c, &line);
+    }
+    if (status == CTL_OK && span_is(line, "BUSY another load is under way")) {
+        return ctl_fail(l->c, CTL_REFUSED, "the server is loading something else");
+    }
+    return status == CTL_OK && !span_is(line, "OK") ? ask_garbled(l->c, line) : status;
+}
+
+/* "RESTORED <turned away>": so many of those that were not stored. */
+static enum ctl_status end(struct loading *l, uint64_t *gone)
+{
+    struct span line;
+    struct span rest;
+    enum ctl_status status = ask_line(l->c, "restore end");
+
+    if (status == CTL_OK) {
+        status = ask_answer(l->c, &line);
+    }
+    if (status != CTL_OK) {
+        return status;
+    }
+    rest = line;
+    if (!span_is(answer_word(&rest), "RESTORED") ||
+        num_u64(answer_word(&rest), gone) != MF_OK) {
+        return ask_garbled(l->c, line);
+    }
+    return CTL_OK;
+}
+
+static void report(const struct loading *l, uint64_t gone)
+{
+    uint64_t loaded = l->sent - l->not_stored - l->refused;
+    uint64_t there = l->not_stored - (gone < l->not_stored ? gone : l->not_stored);
+    struct json j;
+
+    if (l->c->options.json) {
+        json_init(&j, l->c->out);
+        json_begin(&j, '{');
+        json_name(&j, "loaded");
+        json_u64(&j, loaded);
+        json_name(&j, "expired");
+        json_u64(&j, l->expired);
+        json_name(&j, "there");
+        json_u64(&j, there);
+        json_name(&j, "gone");
+        json_u64(&j, gone);
+        json_name(&j, "stale");
+        json_u64(&j, l->stale);
+        json_name(&j, "refused");
+        json_u64(&j, l->refused);
+        json_end(&j, '{');
+        return;
+    }
+    fprintf(l->c->out,
+            "loaded %" PRIu64 " items; %" PRIu64 " had expired, %" PRIu64
+            " were there already, %" PRIu64 " went meanwhile, %" PRIu64 " were stale, %" PRIu64
+            " were refused%s%s\n",
+            loaded, l->expired, there, gone, l->stale, l->refused,
+            l->why[0] != '\0' ? ": " : "", l->why);
+}
+
+static enum ctl_status fault_of(struct loading *l, const struct span *name,
+                                const struct snap_fault *fault)
+{
+    char text[SNAP_FAULT_TEXT_MAX];
+
+    return ctl_fail(l->c, fault->kind == SNAP_FAULT_READ ? CTL_SYSTEM : CTL_NO, "%.*s: %s",
+                    (int)name->len, name->ptr, snap_fault_text(fault, text));
+}
+
+/* The header is read: send the rest. */
+static enum ctl_status load(struct loading *l, const struct span *name, struct scan *s)
+{
+    uint64_t gone = 0;
+    enum ctl_status status = begin(l, s->reader.header.items);
+    bool is_whole;
+
+    if (status != CTL_OK) {
+        return status;
+    }
+    l->now_ms = unix_now_ms();
+    is_whole = scan_all(l, s);
+    progress_end(&l->progress);
+    if (l->status != CTL_OK) {
+        return l->status;
+    }
+    status = end(l, &gone);
+    if (status == CTL_OK) {
+        report(l, gone);
+        status = is_whole ? CTL_OK : fault_of(l, name, &s->fault);
+    }
+    return status;
+}
+
+static enum ctl_status open_file(struct loading *l, struct span name)
+{
+    char path[4096];
+
+    if (span_is(name, "-")) {
+        l->fd = STDIN_FILENO;
+        return isatty(l->fd) ? ctl_fail(l->c, CTL_USAGE, "nobody types a snapshot") : CTL_OK;
+    }
+    if (name.len >= sizeof(path)) {
+        return ctl_fail(l->c, CTL_USAGE, "this is no name of a file");
+    }
+    snprintf(path, sizeof(path), "%.*s", (int)name.len, name.ptr);
+    l->fd = open(path, O_RDONLY | O_CLOEXEC);
+    return l->fd >= 0 ? CTL_OK : ctl_fail(l->c, CTL_SYSTEM, "%s: %s", path, strerror(errno));
+}
+
+int cmd_load(struct ctl *c, const struct words *args)
+{
+    struct loading l = {.c = c, .fd = -1, .flush_at = SNAP_DEADLINE_NEVER};
+    const struct span *name = &args->word[1];
+    enum ctl_status status = open_file(&l, *name);
+    struct scan s;
+
+    buf_init(&l.batch);
+    buf_init(&l.value);
+    progress_begin(&l.progress, "loaded");
+    if (status == CTL_OK) {
+        if (scan_init(&s, read_stream, &l)) {
+            status = load(&l, name, &s);
+        } else {
+            status = fault_of(&l, name, &s.fault);
+        }
+        scan_fini(&s);
+    }
+    progress_end(&l.progress);
+    if (status != CTL_OK) {
+        ctl_disconnect(c); /* which ends what was begun */
+    }
+    if (l.fd > STDERR_FILENO) {
+        close(l.fd);
+    }
+    buf_fini(&l.batch);
+    buf_fini(&l.value);
+    return status;
+}

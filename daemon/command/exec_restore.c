@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See exec_restore.h.
+ */
+#include "daemon/command/exec_restore.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "daemon/worker/crew.h"
+#include "lib/base/context.h"
+#include "lib/base/num.h"
+#include "lib/engine/guarding.h"
+#include "proto/text_parse.h"
+
+static enum turn_stop begin(struct turn *t, const struct request *r, uint64_t items)
+{
+    struct crew *crew = t->w->crew;
+
+    switch (guarding_begin(t->e, &crew->restored, items)) {
+    case GUARDING_ON:
+        atomic_store_explicit(&crew->restorer, t->client, memory_order_relaxed);
+        return turn_answer(t, r, REPLY_OK);
+    case GUARDING_BUSY:
+        return turn_answer(t, r, REPLY_RESTORE_BUSY);
+    case GUARDING_NO_MEMORY:
+        return turn_answer(t, r, REPLY_NO_MEMORY);
+    }
+    unreachable();
+}
+
+static enum turn_stop end(struct turn *t, const struct request *r)
+{
+    const struct guard *g = &t->w->crew->restored;
+    bool is_void = atomic_load(&g->is_void);
+    char line[40];
+    int n;
+
+    if (!client_restores(t->client, t->w)) {
+        return turn_answer(t, r, REPLY_NOT_FOUND);
+    }
+    n = snprintf(line, sizeof(line), "RESTORED %" PRIu64 "\r\n", atomic_load(&g->turned));
+    client_end_restore(t->client, t->w);
+    if (is_void) {
+        return turn_answer(t, r, REPLY_EXPORT_FLUSHED);
+    }
+    turn_emit(t, line, (size_t)n);
+    return TURN_GOES_ON;
+}
+
+enum turn_stop exec_restore(struct turn *t, const struct request *r)
+{
+    struct span args = r->args;
+    struct span word;
+    struct span number;
+    uint64_t items = 0;
+
+    must_be_outside_section(t);
+    must(t->client != NULL); /* no datagram asks for it */
+    if (text_next_key(&args, &word) && span_is(word, "begin") &&
+        (!text_next_key(&args, &number) || num_u64(number, &items) == MF_OK) && args.len == 0) {
+        return begin(t, r, items);
+    }
+    return span_is(r->args, "end") ? end(t, r) : turn_answer(t, r, REPLY_RESTORE_USAGE);
+}
+
+enum outcome restore_store(struct turn *t, struct store *s)
+{
+    enum outcome out;
+
+    must_be_in_turn(t);
+    guard_set_loader(true);
+    out = engine_store(t->e, s, t->now);
+    guard_set_loader(false);
+    return out;
+}
