@@ -43,6 +43,7 @@ struct examined {
     uint64_t expired;               /* of items: due at now_unix_ms */
     uint64_t forever;               /* of items: without a deadline */
     uint64_t key_bytes, value_bytes;
+    uint64_t keys;        /* of a log: hashes of keys, perhaps of some several times */
     int64_t last_unix_ms; /* when the latest block was made; 0: there is none */
     int64_t flush_at;     /* unix ms, the earliest flush in it; INT64_MAX: none */
 };
@@ -52,6 +53,12 @@ struct examined {
  * thread.
  */
 bool examine(struct examined *x, snap_read_fn read, void *arg, int64_t now_unix_ms);
+
+/* Is it a log of keys (lib/snapshot/keylog.h), rather than a snapshot? */
+static inline bool examine_is_log(const struct examined *x)
+{
+    return x->has_header && (x->header.flags & SNAP_IS_LOG) != 0;
+}
 
 enum verdict examine_verdict(const struct examined *x);
 

@@ -50,7 +50,7 @@ static bool examine_file(struct examined *x, const char *name, int64_t now)
     struct load_file file;
     bool is_done;
 
-    if (!load_open(&file, name)) {
+    if (!load_open_any(&file, name)) {
         *x = (struct examined){.fault = file.fault, .flush_at = INT64_MAX};
         return true;
     }

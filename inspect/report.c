@@ -122,8 +122,18 @@ static void put_content(FILE *out, const struct examined *x, int64_t now)
             x->header.version, x->header.least);
     put_made(out, x, now);
     put_blocks(out, x);
+    if (examine_is_log(x)) {
+        fprintf(out,
+                "    log          number %" PRIu64 ", %" PRIu64 " keys that have changed\n",
+                x->header.log, x->keys);
+        return;
+    }
     put_items(out, x);
     put_sizes(out, x);
+    if ((x->header.flags & SNAP_HAS_LOG) != 0) {
+        fprintf(out, "    log          is loaded with its logs from number %" PRIu64 " on\n",
+                x->header.log);
+    }
     if (x->flush_at != INT64_MAX) {
         fprintf(out, "    flush        everything %s flushed ",
                 x->flush_at <= now ? "was to be" : "will be");
@@ -139,8 +149,12 @@ void report_text(FILE *out, const char *name, const struct examined *x, int64_t 
 
     show_text(out, span_str(name), is_utf8);
     fprintf(out, ": %s\n",
-            x->fault.kind == SNAP_FINE ? "whole" : snap_fault_text(&x->fault, text));
-    if (x->fault.kind != SNAP_FINE && x->has_header) {
+            x->fault.kind == SNAP_FINE ? (examine_is_log(x) ? "whole log" : "whole")
+                                       : snap_fault_text(&x->fault, text));
+    if (x->fault.kind == SNAP_FAULT_CUT && examine_is_log(x)) {
+        show_text(out, span_str(name), is_utf8);
+        fputs(": aof_load_truncated cuts it there, if it is the last log\n", out);
+    } else if (x->fault.kind != SNAP_FINE && x->has_header && !examine_is_log(x)) {
         show_text(out, span_str(name), is_utf8);
         fprintf(out, ": load=salvage brings back the %" PRIu64 " items before that\n",
                 examine_salvage(x, now));
@@ -160,6 +174,8 @@ static void put_u64(struct json *j, const char *name, uint64_t v)
 
 static void json_content(struct json *j, const struct examined *x, int64_t now)
 {
+    json_name(j, "kind");
+    json_text(j, span_str(examine_is_log(x) ? "log" : "snapshot"));
     put_u64(j, "version", x->header.version);
     put_u64(j, "least_reader", x->header.least);
     json_name(j, "made_unix_ms");
@@ -172,6 +188,8 @@ static void json_content(struct json *j, const struct examined *x, int64_t now)
         }
     }
     json_end(j, '{');
+    put_u64(j, "log", x->header.log);
+    put_u64(j, "keys", x->keys);
     put_u64(j, "items", x->items);
     put_u64(j, "items_expired", x->expired);
     put_u64(j, "items_without_deadline", x->forever);

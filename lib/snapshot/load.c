@@ -79,7 +79,7 @@ static bool open_fails(struct load_file *f)
     return false;
 }
 
-bool load_open(struct load_file *f, const char *path)
+bool load_open_any(struct load_file *f, const char *path)
 {
     struct snap_reader r;
     struct stat st;
@@ -100,6 +100,14 @@ bool load_open(struct load_file *f, const char *path)
         return false;
     }
     f->header = r.header;
+    return true;
+}
+
+bool load_open(struct load_file *f, const char *path)
+{
+    if (!load_open_any(f, path)) {
+        return false;
+    }
     if ((f->header.flags & SNAP_IS_LOG) != 0) {
         f->fault = (struct snap_fault){.kind = SNAP_FAULT_FOREIGN};
         load_close(f);

@@ -35,6 +35,9 @@ struct load_file {
  */
 bool load_open(struct load_file *f, const char *path);
 
+/* The same of any file of this format, also of a log of keys. Context: any thread. */
+bool load_open_any(struct load_file *f, const char *path);
+
 /* snap_read_fn of an open file: arg is the struct load_file. Context: any thread. */
 ssize_t load_read(void *arg, void *out, size_t n, uint64_t offset);
 

@@ -154,6 +154,49 @@ TEST(damage_within_a_value_is_not_taken_for_one_that_was_left_out)
     buf_fini(&file);
 }
 
+/* ---- logs -------------------------------------------------------------------------------- */
+
+/* A log of 3 blocks of 5 keys; *ends: where each ends, and the header. */
+static void make_log(struct buf *file, size_t ends[4])
+{
+    struct snap_header h = {.unix_ms = NOW, .flags = SNAP_IS_LOG, .chain = 77, .log = 12};
+    const uint64_t hashes[5] = {1, 2, 3, 4, 5};
+    struct snap_encoder e;
+
+    buf_init(file);
+    ck_assert(snap_encoder_begin(&e, file_append, file, &h, false));
+    ends[0] = buf_len(file);
+    for (unsigned i = 1; i <= 3; i++) {
+        ck_assert(snap_put_keys(&e, hashes, 5, NOW));
+        ends[i] = buf_len(file);
+    }
+    snap_encoder_fini(&e);
+}
+
+TEST(a_log_is_whole_where_a_block_ends)
+{
+    struct examined x;
+    struct buf file;
+    size_t ends[4];
+
+    make_log(&file, ends);
+    for (size_t n = SNAP_HEADER_BYTES; n <= buf_len(&file); n++) {
+        bool is_end = n == ends[0] || n == ends[1] || n == ends[2] || n == ends[3];
+        enum verdict v = examine_span(&x, span_of(buf_begin(&file), n));
+
+        ck_assert(examine_is_log(&x));
+        ck_assert_int_eq(v, is_end ? VERDICT_WHOLE : VERDICT_DAMAGED);
+    }
+    ck_assert_uint_eq(x.keys, 15);
+    ck_assert_uint_eq(x.header.log, 12);
+    for (size_t n = SNAP_HEADER_BYTES; n < buf_len(&file); n++) {
+        buf_begin(&file)[n] ^= 4;
+        ck_assert_int_eq(examine_span(&x, buf_span(&file)), VERDICT_DAMAGED);
+        buf_begin(&file)[n] ^= 4;
+    }
+    buf_fini(&file);
+}
+
 /* ---- in words ---------------------------------------------------------------------------- */
 
 static char *said(struct span bytes, bool is_json)

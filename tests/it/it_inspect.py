@@ -87,6 +87,34 @@ def test_what_it_says_of_damage_is_what_a_start_salvages():
             assert int(o.stats(b"persistence")["rdb_last_load_keys_loaded"]) == said["items_salvaged"]
 
 
+def test_logs_of_keys():
+    """The log beside a snapshot, written while we look: whole, or cut within its last block."""
+    with Folder() as f:
+        with f.daemon("-o", "appendonly=keys,save_on_stop=no") as d, d.operator() as o:
+            assert o.ask(b"save") == b"OK"
+            for n in range(100):
+                o.set(b"key%d" % n, b"x")
+
+            def logs():
+                names = sorted(n for n in os.listdir(f.path) if ".log." in n and not n.endswith("~"))
+                status, out, _ = check("--json", *(os.path.join(f.path, n) for n in names))
+                return [one for one in json.loads(out or "[]") if one.get("kind") == "log"]
+
+            mayfly.wait_for(lambda: sum(one["keys"] for one in logs()) >= 100, "the keys are in a log")
+            d.process.kill()
+            d.process.wait()
+        (snapshot,) = json.loads(check("--json", os.path.join(f.path, "mayfly.snapshot"))[1])
+        numbers = [one["log"] for one in logs()]
+        assert snapshot["kind"] == "snapshot" and snapshot["log"] in numbers, (snapshot, numbers)
+        last = max(logs(), key=lambda one: one["log"])
+        status, out, _ = check(last["file"])
+        assert status == WHOLE and out.startswith(last["file"] + ": whole log\n"), out
+        with open(last["file"], "rb") as file:
+            data = file.read()
+        status, out, _ = check(f.put("mayfly.snapshot.log.77", data[:-1]))
+        assert status == DAMAGED and "the file ends here" in out and "aof_load_truncated" in out, out
+
+
 def test_other_files_are_named():
     with Folder() as f:
         rdb = f.put("dump.rdb", b"REDIS0011\xfa\x09redis-ver\x057.0.1")
