@@ -4,7 +4,8 @@
  * the tests create one; nothing in it is process-wide.
  *
  *     engine       clock, budget, reclaimer, shards: start, stop, limit, room from other shards
- *     router       hash -> shard; migrate moves slots while requests run
+ *     router       hash -> shard; migrate moves slots while requests run, and carry,
+ *                  carry_room and carry_large their items
  *     find         lookups without a lock
  *     visit        one entry of a writer into the shard of a key
  *     store        the six modes of storing: concat does append and prepend (extend, where the

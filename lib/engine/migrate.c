@@ -1,263 +1,545 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Moving slots of the routing table: through the published states of router.h with a grace
- * period after each. While a slot moves the mover takes the items over one by one, with both
- * shards entered for the link only: copies are made outside.
+ * period after each, all slots that leave one shard together. While they move, carry.c takes
+ * the items over.
  */
 #include "lib/engine/migrate.h"
 
+#include <pthread.h>
+#include <signal.h>
 #include <string.h>
+#include <time.h>
 
 #include "lib/base/context.h"
+#include "lib/engine/carry.h"
 #include "lib/engine/engine.h"
-#include "lib/engine/erase.h"
-#include "lib/engine/router.h"
-#include "lib/engine/store.h"
-#include "lib/engine/store_common.h"
 #include "lib/shard/shard.h"
-#include "lib/shard/value.h"
+#include "lib/shard/upkeep.h"
 
-struct mover {
-    struct engine *engine;
-    uint32_t first, count;
-    uint16_t from, to;
+/* While a walk is under way it is looked so often whether the move was cancelled. */
+#define LOOK_NS 20000000L
+
+/*
+ * An index that is resized: old buckets moved with its shard entered; how often it is waited
+ * for, and then for the release of the old one.
+ */
+#define RESIZE_BUCKETS 32
+#define RESIZE_TRIES   1000
+#define RELEASE_TRIES  100
+#define REST_NS        1000000L
+
+struct move {
+    struct engine *engine; /* [borrowed] */
+    struct move_plan plan;
+    uint32_t cpu_pct;
+    pthread_t thread;
+    enum mf_err err; /* once it is over */
+    struct route_slot slots[ROUTE_SLOTS];
+    uint64_t coming[ROUTE_SLOTS];     /* by shard: items, about */
+    int64_t index_bytes[ROUTE_SLOTS]; /* by shard, when it began */
+    int64_t indexes;                  /* all of them */
+    int64_t uncounted;                /* of the budget: see leave_uncounted() */
+    struct carry carry;
+    struct carry_count count;
+    /* [atomic] */
+    _Atomic bool is_cancelled;
+    _Atomic int state; /* enum move_state */
+    _Atomic uint32_t slots_all, slots_done;
+    _Atomic uint64_t items_all;
 };
 
-static bool in_range(const struct mover *m, uint64_t hash)
+void move_plan_init(struct move_plan *plan)
 {
-    uint32_t slot = (uint32_t)(hash >> (64 - ROUTE_SLOT_BITS));
-
-    return slot >= m->first && slot < m->first + m->count;
+    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+        plan->to[i] = MOVE_STAYS;
+    }
 }
 
-struct pick {
-    struct mover *mover;
-    const struct shard *shard;
-    char (*keys)[ITEM_KEY_MAX];
-    uint8_t *key_len;
-    unsigned n, max;
-    bool is_full;
-};
-
-static void pick_one(void *arg, handle_t h)
+static uint32_t quota(uint32_t shard, uint32_t shards)
 {
-    struct pick *p = arg;
-    const struct item *it = shard_item(p->shard, h);
-
-    if (!in_range(p->mover, shard_hash(p->shard, it))) {
-        return;
-    }
-    if (p->n == p->max) {
-        p->is_full = true;
-        return;
-    }
-    memcpy(p->keys[p->n], item_key(it), it->key_len);
-    p->key_len[p->n++] = it->key_len;
+    return ROUTE_SLOTS / shards + (shard < ROUTE_SLOTS % shards);
 }
 
-/*
- * Put an exact copy of the item into the other shard, with its cas and deadline. It is made by
- * an ordinary store, which finds the old item in `from` and unlinks it after linking the new
- * one.
- */
-static enum outcome move_key(struct engine *e, const struct shard *from, uint64_t hash,
-                             struct span key)
+void move_plan_even(struct move_plan *plan, struct engine *e, uint32_t shards)
 {
-    msec_t now = clock_now(&e->clock);
-    const struct item *it =
-        table_find(&from->table, from->memory.arena.base, hash, key.ptr, key.len);
-    struct store st = {.mode = STORE_CAS, .hash = hash, .key = key, .may_wait = true};
-    struct store_over over = {.item = it, .is_copy = true, .is_move = true};
-    char *copy;
-    enum outcome out;
-
-    if (it == NULL) {
-        return OUT_STORED; /* a writer took it over, or it died */
-    }
-    if (item_is_due(it, now)) {
-        engine_delete(e, hash, key, it->cas, now); /* finding it unlinks it */
-        return OUT_STORED;
-    }
-    copy = mem_alloc((size_t)it->value_len + 1);
-    if (copy == NULL) {
-        return OUT_WAIT;
-    }
-    value_copy(from, it, copy);
-    st.flags = it->client_flags;
-    st.deadline = item_deadline(it);
-    over.deadline = st.deadline;
-    st.value = span_of(copy, it->value_len);
-    st.over = &over;
-    st.cas_new = it->cas;
-    out = engine_store(e, &st, now);
-    mem_free(copy);
-    /*
-     * NOT_FOUND: a writer was faster. EXISTS: likewise, or the item was moved or touched: look
-     * again.
-     */
-    return out == OUT_STORED || out == OUT_NOT_FOUND ? OUT_STORED : OUT_WAIT;
-}
-
-#define BATCH 64
-
-/*
- * After so many passes over one position that moved nothing the move is given up. Each of them
- * waits for a grace period, and with that for all room that is on its way.
- */
-#define FRUITLESS_MAX 200
-
-/*
- * Move the items of one position of the source's index. Returns the next cursor. *again: the
- * position must be visited once more. *moved: how many items are not there any more.
- */
-static uint64_t move_position(struct mover *m, uint64_t cursor, bool *again, unsigned *moved)
-{
-    struct engine *e = m->engine;
-    struct shard *from = e->shards[m->from];
-    char keys[BATCH][ITEM_KEY_MAX];
-    uint8_t key_len[BATCH];
-    struct pick p = {m, from, keys, key_len, 0, BATCH, false};
-    uint64_t next;
+    uint32_t has[ROUTE_SLOTS] = {0};
+    uint32_t next = 0;
 
     rcu_begin();
-    shard_enter(from);
-    next = table_walk(&from->table, from->memory.arena.base, cursor, pick_one, &p);
-    shard_leave(from);
-    *again = p.is_full;
-    *moved = 0;
-    for (unsigned i = 0; i < p.n; i++) {
-        struct span key = span_of(keys[i], key_len[i]);
+    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+        uint16_t to = router_read(&e->router)->slot[i].to;
 
-        if (move_key(e, from, engine_hash(e, key.ptr, key.len), key) == OUT_STORED) {
-            ++*moved;
-        } else {
-            *again = true;
+        plan->to[i] = MOVE_STAYS;
+        if (to < shards && has[to] < quota(to, shards)) {
+            plan->to[i] = to;
+            has[to]++;
         }
     }
     rcu_end();
-    if (*again) {
-        grace_ask(reclaim_grace(e->reclaimer), GRACE_HURRY);
-        rcu_wait();
-    }
-    return next;
-}
-
-/* Are no items of the range left? Some may be if the index was resized during the walk. */
-static bool is_clean(struct mover *m)
-{
-    struct shard *from = m->engine->shards[m->from];
-    char keys[1][ITEM_KEY_MAX];
-    uint8_t key_len[1];
-    struct pick p = {m, from, keys, key_len, 0, 1, false};
-    uint64_t cursor = 0;
-
-    do {
-        rcu_begin();
-        shard_enter(from);
-        cursor = table_walk(&from->table, from->memory.arena.base, cursor, pick_one, &p);
-        shard_leave(from);
-        rcu_end();
-    } while (cursor != 0 && p.n == 0);
-    return p.n == 0;
-}
-
-/* One walk over the source. False when something in it cannot be stored in the target. */
-static bool move_once(struct mover *m)
-{
-    uint64_t cursor = 0;
-    unsigned fruitless = 0;
-    bool again;
-
-    do {
-        unsigned moved;
-        uint64_t next = move_position(m, cursor, &again, &moved);
-
-        fruitless = again && moved == 0 ? fruitless + 1 : 0;
-        cursor = again ? cursor : next;
-    } while ((again || cursor != 0) && fruitless < FRUITLESS_MAX);
-    return fruitless < FRUITLESS_MAX;
-}
-
-static enum mf_err move_all(struct mover *m)
-{
-    do {
-        if (!move_once(m)) {
-            return MF_ENOMEM;
+    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+        if (plan->to[i] == MOVE_STAYS) {
+            while (has[next] == quota(next, shards)) {
+                next++;
+            }
+            plan->to[i] = (uint16_t)next;
+            has[next]++;
         }
-    } while (!is_clean(m));
-    return MF_OK;
+    }
 }
+
+static void set_state(struct move *m, enum move_state state)
+{
+    atomic_store_explicit(&m->state, (int)state, memory_order_release);
+}
+
+static bool is_cancelled(const struct move *m)
+{
+    return atomic_load_explicit(&m->is_cancelled, memory_order_relaxed);
+}
+
+/* Does the plan have this slot go, or go on? */
+static bool is_to_go(const struct move *m, uint32_t slot)
+{
+    return m->plan.to[slot] != MOVE_STAYS && m->slots[slot].from != m->plan.to[slot];
+}
+
+/* ---- indexes ----------------------------------------------------------------------------- */
 
 /*
- * Move a range of slots that are all in the same state. If there is no memory for a table or an
- * item, they stay in the state that they have by then.
+ * What comes to a shard needs a larger index there before the one that it leaves gets smaller,
+ * and each exists twice for a moment. That is not what a cache should be emptied for. So until
+ * the end of the move it is not counted in the budget, up to this part of the limit.
  */
-static enum mf_err move_run(struct engine *e, uint32_t first, uint32_t count,
-                            struct route_slot now, uint16_t to)
-{
-    struct mover m = {.engine = e, .first = first, .count = count, .from = now.from, .to = to};
-    enum mf_err err = MF_OK;
+#define UNCOUNTED_SHARE 16
 
-    if (!route_is_moving(&now)) {
-        err = router_publish(&e->router, first, count, route_prepared(now.from, to));
-        rcu_wait(); /* no reader is left that would look in `from` alone */
+/* The index of a shard that loses at least such a part is made anew. */
+#define FITTING_SHARE 4
+
+static int64_t indexes(const struct move *m)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < m->engine->shard_count; i++) {
+        struct shard *s = m->engine->shards[i];
+
+        shard_enter(s);
+        bytes += table_bytes(&s->table);
+        shard_leave(s);
     }
-    if (err == MF_OK && now.put != to) {
-        err = router_publish(&e->router, first, count, route_moving(now.from, to));
-        rcu_wait();
+    return (int64_t)bytes;
+}
+
+static void leave_uncounted(struct move *m, int64_t bytes)
+{
+    struct budget *b = &m->engine->budget;
+    int64_t most =
+        atomic_load_explicit(&b->limit_bytes, memory_order_relaxed) / UNCOUNTED_SHARE;
+
+    bytes = bytes < 0 ? 0 : bytes < most ? bytes : most;
+    budget_add(b, m->uncounted - bytes);
+    m->uncounted = bytes;
+}
+
+/* It does not shrink below what suits so many items, or 0: below what it was made with. */
+static void hold_index(struct shard *s, uint64_t items)
+{
+    shard_enter(s);
+    table_set_least(&s->table, items > s->items_at_start ? items : s->items_at_start);
+    shard_leave(s);
+}
+
+/* Have the index of a shard suit so many items, and wait for that. */
+static void fit_index(struct move *m, struct shard *s, uint64_t items, bool is_least)
+{
+    const struct timespec rest = {0, REST_NS};
+    bool goes_on = true;
+
+    shard_fit_index(s, items, is_least);
+    for (unsigned i = 0; goes_on && i < RESIZE_TRIES && !is_cancelled(m);) {
+        bool is_moving;
+
+        shard_enter(s);
+        (void)shard_resize_step(s, RESIZE_BUCKETS);
+        is_moving = s->table.phase == TABLE_MOVING;
+        goes_on = shard_resize_goes_on(s);
+        shard_leave(s);
+        if (goes_on && !is_moving) {
+            grace_ask(reclaim_grace(m->engine->reclaimer), GRACE_HURRY);
+            (void)nanosleep(&rest, NULL);
+            i++;
+        }
     }
-    if (err == MF_OK) {
-        err = move_all(&m);
+}
+
+/* Count what indexes take now, once those that were replaced are released. */
+static void count_indexes(struct move *m)
+{
+    const struct timespec rest = {0, REST_NS};
+
+    for (unsigned i = 0; i < RELEASE_TRIES && budget_retired(&m->engine->budget) > 0; i++) {
+        grace_ask(reclaim_grace(m->engine->reclaimer), GRACE_HURRY);
+        (void)nanosleep(&rest, NULL);
     }
-    if (err == MF_OK) {
-        err = router_publish(&e->router, first, count, route_settled(to));
+    leave_uncounted(m, indexes(m) - m->indexes);
+}
+
+/* The shards that slots go to are about to have so many items. */
+static void prepare_indexes(struct move *m)
+{
+    for (uint32_t i = 0; i < m->engine->shard_count; i++) {
+        struct shard *s = m->engine->shards[i];
+        uint64_t items = ctr_get(&s->counters, CTR_curr_items) + m->coming[i];
+        int64_t bytes = (int64_t)table_bytes_for(items);
+
+        if (m->coming[i] != 0 && bytes > m->index_bytes[i]) {
+            leave_uncounted(m, m->uncounted + bytes);
+            fit_index(m, s, items, true);
+            count_indexes(m);
+        }
     }
+}
+
+/* Slots have left it: if that was a good part of it, it needs less. */
+static void fit_left_index(struct move *m, uint16_t from, uint32_t leaving, uint32_t owned)
+{
+    struct shard *s = m->engine->shards[from];
+    uint64_t items = ctr_get(&s->counters, CTR_curr_items);
+
+    if (leaving >= owned / FITTING_SHARE && m->coming[from] == 0 &&
+        (int64_t)table_bytes_for(items) < m->index_bytes[from]) {
+        fit_index(m, s, items, false);
+        count_indexes(m);
+    }
+}
+
+static void forget_indexes(struct move *m)
+{
+    for (uint32_t i = 0; i < m->engine->shard_count; i++) {
+        hold_index(m->engine->shards[i], 0);
+    }
+    leave_uncounted(m, 0);
+}
+
+/* ---- one shard --------------------------------------------------------------------------- */
+
+/*
+ * Publish what all slots that leave the shard are now, and wait until everybody knows. A slot
+ * that a move before left on its way is further already.
+ */
+static enum mf_err publish(struct move *m, uint16_t from, bool is_moving)
+{
+    enum mf_err err;
+
+    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+        struct route_slot *rs = &m->slots[i];
+
+        if (rs->from == from && is_to_go(m, i) && rs->put == rs->from) {
+            *rs = is_moving ? route_moving(from, m->plan.to[i])
+                            : route_prepared(from, m->plan.to[i]);
+        }
+    }
+    err = router_publish_all(&m->engine->router, m->slots);
     rcu_wait();
     return err;
 }
 
-static bool is_same_state(const struct route_slot *a, const struct route_slot *b)
+/* All that left the shard has arrived. */
+static enum mf_err settle(struct move *m, uint16_t from, uint32_t leaving)
 {
-    return a->from == b->from && a->to == b->to && a->put == b->put;
+    enum mf_err err;
+
+    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+        if (m->slots[i].from == from && is_to_go(m, i)) {
+            m->slots[i] = route_settled(m->plan.to[i]);
+        }
+    }
+    err = router_publish_all(&m->engine->router, m->slots);
+    rcu_wait();
+    if (err == MF_OK) {
+        atomic_store_explicit(&m->slots_done,
+                              atomic_load_explicit(&m->slots_done, memory_order_relaxed) +
+                                  leaving,
+                              memory_order_relaxed);
+    }
+    return err;
 }
 
-static enum mf_err move_slots(struct engine *e, uint32_t first, uint32_t count, uint16_t to)
+static uint64_t version_of(const struct engine *e)
 {
-    if (first > ROUTE_SLOTS || count > ROUTE_SLOTS - first || to >= e->shard_count) {
-        return MF_EINVAL;
-    }
-    for (uint32_t at = first; at < first + count;) {
-        struct route_slot now;
-        uint32_t n = 1;
-        enum mf_err err = MF_OK;
+    uint64_t version;
 
-        rcu_begin();
-        now = router_read(&e->router)->slot[at];
-        while (at + n < first + count &&
-               is_same_state(&router_read(&e->router)->slot[at + n], &now)) {
-            n++;
+    rcu_begin();
+    version = router_read(&e->router)->version;
+    rcu_end();
+    return version;
+}
+
+/* Have the slots leave that shall. */
+static enum mf_err empty_shard(struct move *m, uint16_t from)
+{
+    struct engine *e = m->engine;
+    uint32_t owned = 0;
+    uint32_t leaving = 0;
+    enum mf_err err;
+    enum carry_state end;
+
+    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+        if (m->slots[i].from == from) {
+            owned++;
+            leaving += is_to_go(m, i);
         }
-        rcu_end();
-        if (route_is_moving(&now) && now.to != to) {
-            err = MF_EINVAL;
-        } else if (now.from != to) {
-            err = move_run(e, at, n, now, to);
-        }
-        if (err != MF_OK) {
-            return err;
-        }
-        at += n;
     }
+    if (leaving == 0 || is_cancelled(m)) {
+        return MF_OK;
+    }
+    err = publish(m, from, false); /* no reader is left that would look in `from` alone */
+    if (err == MF_OK) {
+        err = publish(m, from, true);
+    }
+    if (err != MF_OK) {
+        return err;
+    }
+    m->carry = (struct carry){.engine = e,
+                              .from = e->shards[from],
+                              .slots = m->slots,
+                              .version = version_of(e),
+                              .stop = &m->is_cancelled,
+                              .count = &m->count,
+                              .cpu_pct = m->cpu_pct,
+                              .leaving = leaving,
+                              .owned = owned};
+    /* The next index, and this one, exist at the same time: once is enough, at the end. */
+    hold_index(e->shards[from], ctr_get(&e->shards[from]->counters, CTR_curr_items));
+    end = carry_shard(&m->carry);
+    if (end == CARRY_NO_ROOM) {
+        return MF_ENOMEM;
+    }
+    if (end != CARRY_DONE) {
+        return MF_OK;
+    }
+    err = settle(m, from, leaving);
+    fit_left_index(m, from, leaving, owned);
+    return err;
+}
+
+/* ---- all of it --------------------------------------------------------------------------- */
+
+/* How many items go to each shard, about, and what its index takes. */
+static void look_at_shards(struct move *m, const uint32_t *owned)
+{
+    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+        if (is_to_go(m, i)) {
+            const struct shard *s = m->engine->shards[m->slots[i].from];
+
+            m->coming[m->plan.to[i]] +=
+                ctr_get(&s->counters, CTR_curr_items) / owned[m->slots[i].from];
+        }
+    }
+    m->indexes = 0;
+    for (uint32_t i = 0; i < m->engine->shard_count; i++) {
+        struct shard *s = m->engine->shards[i];
+
+        shard_enter(s);
+        m->index_bytes[i] = (int64_t)table_bytes(&s->table);
+        shard_leave(s);
+        m->indexes += m->index_bytes[i];
+    }
+}
+
+static bool is_plan_possible(const struct engine *e, const struct move_plan *plan)
+{
+    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+        if (plan->to[i] != MOVE_STAYS && plan->to[i] >= e->shard_count) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Read the table, and count what is to be done. */
+static enum mf_err look(struct move *m)
+{
+    const struct engine *e = m->engine;
+    uint32_t owned[ROUTE_SLOTS] = {0};
+    uint32_t leaving[ROUTE_SLOTS] = {0};
+    uint32_t slots = 0;
+    uint64_t items = 0;
+
+    rcu_begin();
+    memcpy(m->slots, router_read(&e->router)->slot, sizeof(m->slots));
+    rcu_end();
+    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+        const struct route_slot *rs = &m->slots[i];
+
+        if (is_to_go(m, i) && route_is_moving(rs) && rs->to != m->plan.to[i]) {
+            return MF_EINVAL;
+        }
+        if (m->plan.to[i] == rs->from && route_is_moving(rs)) {
+            return MF_EINVAL;
+        }
+        owned[rs->from]++;
+        leaving[rs->from] += is_to_go(m, i);
+    }
+    for (uint32_t i = 0; i < e->shard_count; i++) {
+        if (leaving[i] != 0) {
+            slots += leaving[i];
+            items += ctr_get(&e->shards[i]->counters, CTR_curr_items) * leaving[i] / owned[i];
+        }
+    }
+    look_at_shards(m, owned);
+    atomic_store_explicit(&m->slots_all, slots, memory_order_relaxed);
+    atomic_store_explicit(&m->items_all, items, memory_order_relaxed);
     return MF_OK;
 }
 
-enum mf_err engine_move_slots(struct engine *e, uint32_t first, uint32_t count, uint16_t to)
+/* Wait for walks and other moves. False: cancelled. */
+static bool lock_moves(struct move *m)
+{
+    const struct timespec look = {0, LOOK_NS};
+
+    while (!is_cancelled(m)) {
+        if (pthread_rwlock_trywrlock(&m->engine->moves) == 0) {
+            return true;
+        }
+        (void)nanosleep(&look, NULL);
+    }
+    return false;
+}
+
+static enum mf_err carry_out(struct move *m)
+{
+    enum mf_err err;
+
+    if (!lock_moves(m)) {
+        set_state(m, MOVE_CANCELLED);
+        return MF_OK;
+    }
+    set_state(m, MOVE_RUNS);
+    err = look(m);
+    if (err == MF_OK) {
+        prepare_indexes(m);
+    }
+    for (uint32_t i = 0; err == MF_OK && i < m->engine->shard_count; i++) {
+        err = empty_shard(m, (uint16_t)i);
+    }
+    forget_indexes(m);
+    must(pthread_rwlock_unlock(&m->engine->moves) == 0);
+    set_state(m, err == MF_ENOMEM  ? MOVE_NO_ROOM
+                 : is_cancelled(m) ? MOVE_CANCELLED
+                                   : MOVE_DONE);
+    return err;
+}
+
+static enum mf_err make(struct move **out, struct engine *e, const struct move_config *cfg)
+{
+    struct move *m;
+
+    *out = NULL;
+    if (!is_plan_possible(e, cfg->plan)) {
+        return MF_EINVAL;
+    }
+    m = mem_zalloc(sizeof(*m));
+    if (m == NULL) {
+        return MF_ENOMEM;
+    }
+    m->engine = e;
+    m->plan = *cfg->plan;
+    m->cpu_pct = cfg->cpu_pct == 0 || cfg->cpu_pct > 100 ? 100 : cfg->cpu_pct;
+    *out = m;
+    return MF_OK;
+}
+
+static void *run(void *arg)
+{
+    struct move *m = arg;
+
+    rcu_register();
+    m->err = carry_out(m);
+    rcu_unregister();
+    return NULL;
+}
+
+enum mf_err move_start(struct move **out, struct engine *e, const struct move_config *cfg)
+{
+    enum mf_err err = make(out, e, cfg);
+    sigset_t all;
+    sigset_t before;
+
+    must_not_be_reading();
+    if (err != MF_OK) {
+        return err;
+    }
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    if (pthread_create(&(*out)->thread, NULL, run, *out) != 0) {
+        mem_free(*out);
+        *out = NULL;
+        err = MF_ESYS;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return err;
+}
+
+void move_info(const struct move *m, struct move_info *info)
+{
+    const struct carry_count *c = &m->count;
+
+    info->state = (enum move_state)atomic_load_explicit(&m->state, memory_order_acquire);
+    info->slots = atomic_load_explicit(&m->slots_all, memory_order_relaxed);
+    info->slots_done = atomic_load_explicit(&m->slots_done, memory_order_relaxed);
+    info->items_all = atomic_load_explicit(&m->items_all, memory_order_relaxed);
+    info->items = atomic_load_explicit(&c->items, memory_order_relaxed);
+    info->bytes = atomic_load_explicit(&c->bytes, memory_order_relaxed);
+    info->expired = atomic_load_explicit(&c->expired, memory_order_relaxed);
+    info->evicted = atomic_load_explicit(&c->evicted, memory_order_relaxed);
+}
+
+void move_cancel(struct move *m)
+{
+    atomic_store_explicit(&m->is_cancelled, true, memory_order_relaxed);
+}
+
+enum mf_err move_end(struct move **mp)
 {
     enum mf_err err;
 
     must_not_be_reading();
-    must(pthread_rwlock_wrlock(&e->moves) == 0);
-    err = move_slots(e, first, count, to);
-    must(pthread_rwlock_unlock(&e->moves) == 0);
+    must(pthread_join((*mp)->thread, NULL) == 0);
+    err = (*mp)->err;
+    mem_free(*mp);
+    *mp = NULL;
     return err;
+}
+
+enum mf_err engine_move(struct engine *e, const struct move_config *cfg, struct move_info *info)
+{
+    struct move *m;
+    enum mf_err err = make(&m, e, cfg);
+
+    must_not_be_reading();
+    if (err != MF_OK) {
+        return err;
+    }
+    err = carry_out(m);
+    if (info != NULL) {
+        move_info(m, info);
+    }
+    mem_free(m);
+    return err;
+}
+
+enum mf_err engine_move_slots(struct engine *e, uint32_t first, uint32_t count, uint16_t to)
+{
+    struct move_plan plan;
+    const struct move_config cfg = {.plan = &plan};
+
+    if (first > ROUTE_SLOTS || count > ROUTE_SLOTS - first || to >= e->shard_count) {
+        return MF_EINVAL;
+    }
+    move_plan_init(&plan);
+    for (uint32_t i = first; i < first + count; i++) {
+        plan.to[i] = to;
+    }
+    return engine_move(e, &cfg, NULL);
 }

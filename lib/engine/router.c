@@ -52,15 +52,15 @@ void router_fini(struct router *r)
     mem_free(atomic_exchange_explicit(&r->route, NULL, memory_order_relaxed));
 }
 
-enum mf_err router_publish(struct router *r, uint32_t first, uint32_t count,
-                           struct route_slot state)
+enum mf_err router_publish_all(struct router *r, const struct route_slot slots[ROUTE_SLOTS])
 {
     struct route *now = atomic_load_explicit(&r->route, memory_order_relaxed);
     struct route *next;
 
-    if (first > ROUTE_SLOTS || count > ROUTE_SLOTS - first || state.from >= now->shard_count ||
-        state.to >= now->shard_count) {
-        return MF_EINVAL;
+    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+        if (slots[i].from >= now->shard_count || slots[i].to >= now->shard_count) {
+            return MF_EINVAL;
+        }
     }
     next = mem_alloc(sizeof(*next));
     if (next == NULL) {
@@ -68,10 +68,24 @@ enum mf_err router_publish(struct router *r, uint32_t first, uint32_t count,
     }
     memcpy(next, now, sizeof(*next));
     next->version++;
-    for (uint32_t i = first; i < first + count; i++) {
-        next->slot[i] = state;
-    }
+    memcpy(next->slot, slots, sizeof(next->slot));
     atomic_store_explicit(&r->route, next, memory_order_release);
     reclaim_push(r->reclaimer, &now->retired);
     return MF_OK;
+}
+
+enum mf_err router_publish(struct router *r, uint32_t first, uint32_t count,
+                           struct route_slot state)
+{
+    struct route *now = atomic_load_explicit(&r->route, memory_order_relaxed);
+    struct route_slot slots[ROUTE_SLOTS];
+
+    if (first > ROUTE_SLOTS || count > ROUTE_SLOTS - first) {
+        return MF_EINVAL;
+    }
+    memcpy(slots, now->slot, sizeof(slots));
+    for (uint32_t i = first; i < first + count; i++) {
+        slots[i] = state;
+    }
+    return router_publish_all(r, slots);
 }

@@ -100,6 +100,12 @@ static inline struct shard *route_shard(const struct route *t, uint64_t hash)
 }
 
 /*
+ * Publish a table with these states of all slots; the old one is retired. MF_EINVAL when shards
+ * are out of range; MF_ENOMEM; the table is then unchanged. Context: one writer at a time.
+ */
+enum mf_err router_publish_all(struct router *r, const struct route_slot slots[ROUTE_SLOTS]);
+
+/*
  * Publish a copy in which a range of slots [first, first + count) has the given states; the
  * old table is retired. MF_EINVAL when slots or shards are out of range; MF_ENOMEM; the
  * table is then unchanged. Context: one writer at a time.

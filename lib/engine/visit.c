@@ -65,6 +65,20 @@ static void enter_unflushed(struct visit *v)
     }
 }
 
+void visit_enter_both(struct visit *v, uint64_t version)
+{
+    v->is_move = false;
+    enter_unflushed(v);
+    /*
+     * The cas of a key must grow even when another shard drew the last one: the block of values
+     * of this shard must be newer than any of the other's.
+     */
+    if (v->to->cas_version != version) {
+        v->to->cas_version = version;
+        keyspace_draw_cas(v->to);
+    }
+}
+
 /* Enter according to this table. */
 static void enter_by(struct visit *v, const struct route *rt, const struct route_slot *rs)
 {
@@ -76,16 +90,7 @@ static void enter_by(struct visit *v, const struct route *rt, const struct route
         return;
     }
     v->from = rt->shards[rs->from];
-    v->is_move = false;
-    enter_unflushed(v);
-    /*
-     * The cas of a key must grow even when another shard drew the last one: the block of values
-     * of this shard must be newer than any of the other's.
-     */
-    if (v->to->cas_version != rt->version) {
-        v->to->cas_version = rt->version;
-        keyspace_draw_cas(v->to);
-    }
+    visit_enter_both(v, rt->version);
 }
 
 void visit_enter_slowly(struct engine *e, struct visit *v)

@@ -60,6 +60,12 @@ struct visit {
  */
 void visit_enter_slowly(struct engine *e, struct visit *v);
 
+/*
+ * Enter both shards of a slot that moves (to and from are set), by the table of this version,
+ * at a moment when neither has a flush to carry out. Context: read side, no shard held.
+ */
+void visit_enter_both(struct visit *v, uint64_t version);
+
 /* Enter, in the order of router.h. Context: read side, no shard held. */
 static inline void visit_enter(struct engine *e, struct visit *v, uint64_t hash,
                                struct span key, msec_t now)
@@ -184,10 +190,10 @@ static inline enum chain_id visit_chain(struct visit *v, uint64_t bytes, bool ha
     if (MF_UNLIKELY(evict_sorts_now(ev))) {
         return evict_sorted_chain(has_deadline);
     }
-    if (v->slot != NULL && v->owner == v->to) {
+    if (v->slot != NULL) {
         handle_t h = atomic_load_explicit(v->slot, memory_order_relaxed);
 
-        return memory_chain(&v->to->memory, h);
+        return memory_chain(&v->owner->memory, h);
     }
     return evict_chain(ev, v->hash, bytes);
 }

@@ -339,6 +339,17 @@ void table_remove(struct table *t, uint64_t hash, _Atomic handle_t *slot)
 
 /* ---- resizing ---------------------------------------------------------------------------- */
 
+void table_ask(struct table *t, uint64_t items)
+{
+    table_must_be_entered(t);
+    t->asked = buckets_for(items);
+}
+
+uint64_t table_bytes_for(uint64_t items)
+{
+    return array_bytes(buckets_for(items));
+}
+
 uint64_t table_wants(const struct table *t)
 {
     uint64_t have = view_of(t)->mask + 1;
@@ -347,6 +358,10 @@ uint64_t table_wants(const struct table *t)
     table_must_be_entered(t);
     if (t->phase != TABLE_STEADY) {
         return 0;
+    }
+    if (MF_UNLIKELY(t->asked != 0) && t->asked != have &&
+        !is_too_full(t->count, t->asked, GROW_ABOVE)) {
+        return t->asked;
     }
     if (is_too_full(t->count, have, GROW_ABOVE)) {
         return have * 2;
@@ -410,6 +425,7 @@ void table_publish(struct table *t, struct table_grow *grow)
     must(t->phase == TABLE_STEADY && next != NULL);
     next->old = now->buckets;
     next->old_mask = now->mask;
+    t->asked = 0;
 
     /*
      * If the new array has become too small, it plays the part of the old one: it is empty, so

@@ -67,6 +67,7 @@ struct table {
     uint64_t seed;           /* of hash_key(), to hash the keys of items that move */
     /* [lock] */
     uint64_t min_buckets; /* it does not shrink below */
+    uint64_t asked;       /* buckets of the next resize; 0: as many as it needs */
     enum table_phase phase;
     uint64_t count;     /* items */
     uint64_t move_next; /* next old bucket to move */
@@ -105,6 +106,15 @@ uint64_t table_items_in(uint64_t bytes);
 
 /* From now on it may shrink to a table for so many items. Context: in shard. */
 void table_set_least(struct table *t, uint64_t items);
+
+/*
+ * It shall be resized once to what suits so many items, whether that is needed yet or not.
+ * Nothing comes of it if that is too small by then. Context: in shard.
+ */
+void table_ask(struct table *t, uint64_t items);
+
+/* Bytes of an array for so many items. Context: any thread. */
+uint64_t table_bytes_for(uint64_t items);
 
 /* Release everything. Context: no other thread uses the table. */
 void table_fini(struct table *t);
@@ -156,7 +166,8 @@ void table_remove(struct table *t, uint64_t hash, _Atomic handle_t *slot);
  * The steps of a resize:
  *
  *     wants       returns how many buckets the table should have, or 0 when it should stay as
- *                 it is or is being resized. It grows above 80 % full, and shrinks below 15 %.
+ *                 it is or is being resized. It grows above 80 % full, and shrinks below 15 %,
+ *                 or has what was asked for.
  *     prepare     allocates; false when there is no memory. prepare_undo releases that unused.
  *     touch       makes a part of what was prepared resident, so that nobody faults in the
  *                 shard; returns true when all is.

@@ -74,9 +74,10 @@ struct segment {
     uint8_t state; /* enum segment_state */
     uint8_t chain; /* enum chain_id */
     uint8_t bin;
-    uint8_t is_cold : 1;  /* its pages were given back, and it was not taken since */
-    uint8_t is_small : 1; /* first of a unit: the system is to use no huge pages in it */
-    uint8_t is_dated : 1; /* anchor of a run: else the stamp of the run before it counts */
+    uint8_t is_cold : 1;   /* its pages were given back, and it was not taken since */
+    uint8_t is_small : 1;  /* first of a unit: the system is to use no huge pages in it */
+    uint8_t is_passed : 1; /* in a chain: was searched, see shard_note_place() */
+    uint8_t is_dated : 1;  /* anchor of a run: else the stamp of the run before it counts */
 } MF_LINE_ALIGNED;
 
 /*

@@ -299,7 +299,7 @@ static MF_NOINLINE void after_kill(struct memory *m, segment_t n, bool must_ask)
     }
 }
 
-void blocks_kill(struct memory *m, handle_t h)
+static inline void kill_block(struct memory *m, handle_t h, bool is_remembered)
 {
     struct blocks *b = &m->blocks;
     struct item *it = memory_item(m, h);
@@ -319,7 +319,8 @@ void blocks_kill(struct memory *m, handle_t h)
     /* With its last live block a segment is wholly dead, which somebody may be told. */
     crossed = chains_add_dead(m, g, (int32_t)bytes) || g->live == 0;
     b->chain[g->chain].bytes -= bytes;
-    if (b->ring_tail - b->ring_head <= b->ring_mask && n != m->cursor.segment) {
+    if (is_remembered && b->ring_tail - b->ring_head <= b->ring_mask &&
+        n != m->cursor.segment) {
         b->ring[b->ring_tail & b->ring_mask] =
             (struct death){h, g->generation, grace_stamp(m->arena.grace), bytes / ITEM_UNIT};
         b->ring_tail++;
@@ -329,6 +330,27 @@ void blocks_kill(struct memory *m, handle_t h)
     if (MF_UNLIKELY(crossed || must_ask)) {
         after_kill(m, n, must_ask);
     }
+}
+
+void blocks_kill(struct memory *m, handle_t h)
+{
+    kill_block(m, h, true);
+}
+
+void blocks_bury(struct memory *m, handle_t h)
+{
+    kill_block(m, h, false);
+}
+
+void blocks_copy(struct item *to, const struct item *from)
+{
+    to->cas = from->cas;
+    to->client_flags = from->client_flags;
+    to->value_len = from->value_len;
+    to->key_len = from->key_len;
+    item_copy_use(from, to);
+    atomic_store_explicit(&to->shape, item_shape(from), memory_order_relaxed);
+    memcpy(to + 1, from + 1, item_bytes(from) - sizeof(*from));
 }
 
 void blocks_ripen(struct memory *m, unsigned max)

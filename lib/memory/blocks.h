@@ -44,6 +44,18 @@ handle_t blocks_put(struct memory *m, enum chain_id chain, uint32_t *units, enum
  */
 void blocks_kill(struct memory *m, handle_t h);
 
+/*
+ * The same for a block whose segment is emptied next: its death is not remembered, so it does
+ * not become a hole. Context: in shard.
+ */
+void blocks_bury(struct memory *m, handle_t h);
+
+/*
+ * Copy a block to one of the same size, perhaps of another memory; readers may write heat and
+ * access_s of the source meanwhile. Context: in shard.
+ */
+void blocks_copy(struct item *to, const struct item *from);
+
 /* Turn up to max deaths whose grace period is over into holes. Context: in shard. */
 void blocks_ripen(struct memory *m, unsigned max);
 

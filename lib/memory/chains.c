@@ -59,6 +59,7 @@ static void chain_insert(struct memory *m, enum chain_id id, segment_t after, se
     g->bin = NO_BIN;
     g->prev = after;
     g->next = after != 0 ? segs[after].next : 0;
+    g->is_passed = after != 0 ? segs[after].is_passed : 0;
     if (after != 0) {
         segs[after].next = n;
     } else {
@@ -142,6 +143,23 @@ void chains_claim(struct memory *m, segment_t n)
 {
     memory_must_be_entered(m);
     bin_remove(m, n);
+}
+
+void chains_unclaim(struct memory *m, segment_t n)
+{
+    const struct segment *g = &m->arena.segments[n];
+
+    memory_must_be_entered(m);
+    must(g->state == SEG_SEALED && g->bin == NO_BIN);
+    bin_insert(m, n, chains_bin_for(m, g));
+}
+
+void chains_close(struct memory *m, segment_t n)
+{
+    memory_must_be_entered(m);
+    if (m->arena.segments[n].state == SEG_OPEN) {
+        seal(m, n);
+    }
 }
 
 void chains_detach(struct memory *m, segment_t n)

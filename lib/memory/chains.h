@@ -34,6 +34,12 @@ handle_t chains_append(struct memory *m, enum chain_id chain, uint32_t units, se
 /* Take a segment out of its bin, so that it is not chosen again. Context: in shard. */
 void chains_claim(struct memory *m, segment_t n);
 
+/* Put a claimed segment back. Context: in shard. */
+void chains_unclaim(struct memory *m, segment_t n);
+
+/* Nothing is appended to this segment of a chain any more. Context: in shard. */
+void chains_close(struct memory *m, segment_t n);
+
 /* Take a segment out of its chain and bin. Context: in shard. */
 void chains_detach(struct memory *m, segment_t n);
 

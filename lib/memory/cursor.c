@@ -4,8 +4,6 @@
  */
 #include "lib/memory/cursor.h"
 
-#include <string.h>
-
 #include "lib/base/check.h"
 #include "lib/memory/blocks.h"
 #include "lib/memory/chains.h"
@@ -194,21 +192,6 @@ static bool choose_next(struct memory *m, msec_t now, int64_t *work)
 
 /* ---- moving and dropping blocks ---------------------------------------------------------- */
 
-/* Copy a block; readers may write heat and access_s of the source meanwhile. */
-static void copy_block(struct memory *m, handle_t to, handle_t from)
-{
-    const struct item *a = memory_item(m, from);
-    struct item *b = memory_item(m, to);
-
-    b->cas = a->cas;
-    b->client_flags = a->client_flags;
-    b->value_len = a->value_len;
-    b->key_len = a->key_len;
-    item_copy_use(a, b);
-    atomic_store_explicit(&b->shape, item_shape(a), memory_order_relaxed);
-    memcpy(b + 1, a + 1, item_bytes(a) - sizeof(*a));
-}
-
 /* False when there was no segment for the copy. */
 static bool move_block(struct memory *m, handle_t from, enum chain_id chain, segment_t after)
 {
@@ -221,7 +204,7 @@ static bool move_block(struct memory *m, handle_t from, enum chain_id chain, seg
     if (to == 0) {
         return false;
     }
-    copy_block(m, to, from);
+    blocks_copy(memory_item(m, to), it);
     if (it->key_len == 0) {
         chunks_piece_moved(m, to);
     } else {
@@ -539,6 +522,17 @@ bool cursor_slice(struct memory *m, int64_t work, msec_t now)
 {
     memory_must_be_entered(m);
     return cursor_slice_beyond(m, work, now, 0);
+}
+
+void cursor_let_go(struct memory *m)
+{
+    segment_t n = m->cursor.segment;
+
+    memory_must_be_entered(m);
+    if (n != 0) {
+        m->cursor.segment = 0;
+        chains_unclaim(m, n);
+    }
 }
 
 bool cursor_clean(struct memory *m, segment_t n, int64_t *work, msec_t now)

@@ -47,4 +47,7 @@ static inline bool cursor_is_cleaning(const struct memory *m)
  */
 bool cursor_clean(struct memory *m, segment_t n, int64_t *work, msec_t now);
 
+/* Leave the segment under the cursor as it is; it may be chosen again. Context: in shard. */
+void cursor_let_go(struct memory *m);
+
 #endif

@@ -205,6 +205,9 @@ void keyspace_renew(struct shard *s, handle_t h, _Atomic handle_t *slot)
         chunks_head_moved(&s->memory, h);
     }
     succeed(s, h, slot);
+    if (MF_UNLIKELY(s->leave != NULL)) {
+        shard_note_place(s, shard_hash(s, shard_item(s, h)), h);
+    }
     shard_note_change(s, CHANGE_META, shard_item(s, h));
 }
 
@@ -271,6 +274,33 @@ void keyspace_unlink_copy(struct shard *s, uint64_t hash, _Atomic handle_t *slot
 {
     shard_must_be_entered(s);
     unlink_item(s, hash, slot, reason, false);
+}
+
+void keyspace_take_over(struct shard *s, uint64_t hash, handle_t h, struct shard *from,
+                        _Atomic handle_t *slot, bool is_emptied)
+{
+    handle_t old = atomic_load_explicit(slot, memory_order_relaxed);
+    uint64_t weight = item_bytes(shard_item(s, h));
+
+    shard_must_be_entered(s);
+    shard_must_be_entered(from);
+    debug_must(!item_is_large(shard_item(s, h)));
+    add_deadline(s, h);
+    table_insert(&s->table, hash, h);
+    ctr_add(&s->counters, CTR_item_bytes, weight);
+    ctr_add(&s->counters, CTR_curr_items, 1);
+
+    table_remove(&from->table, hash, slot);
+    ctr_add(&from->counters, CTR_item_bytes, -weight);
+    ctr_add(&from->counters, CTR_curr_items, -(uint64_t)1);
+    if (item_has_ttl(shard_item(from, old))) {
+        wheel_remove(from->wheel, old);
+    }
+    if (is_emptied) {
+        blocks_bury(&from->memory, old);
+    } else {
+        blocks_kill(&from->memory, old);
+    }
 }
 
 /* ---- items dropped without a command that asks for it ------------------------------------ */

@@ -53,6 +53,15 @@ void keyspace_unlink_copy(struct shard *s, uint64_t hash, _Atomic handle_t *slot
                           enum death_reason reason);
 
 /*
+ * Block h is a copy of the item in a slot of another shard, whole in its block, and takes its
+ * place here: nothing was stored, and there must be room (keyspace_reserve()). A reader looks
+ * in the other shard first. is_emptied: so is the segment of the old block, soon. Context: in
+ * both shards.
+ */
+void keyspace_take_over(struct shard *s, uint64_t hash, handle_t h, struct shard *from,
+                        _Atomic handle_t *slot, bool is_emptied);
+
+/*
  * keyspace_unlink() for an item past its deadline, and for one that is dropped to make room.
  * Counts it and notifies the observer. how: one of the kinds of expiry. Context: in shard.
  */

@@ -31,6 +31,7 @@ static void owner_moved(void *owner, handle_t from, handle_t to)
         wheel_moved(s->wheel, from, to);
     }
     table_replace(slot, to);
+    shard_note_place(s, hash, to);
 }
 
 static uint64_t owner_drop(void *owner, handle_t h, enum death_reason reason, msec_t now)

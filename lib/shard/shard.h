@@ -40,6 +40,17 @@
 #include "lib/shard/guard.h"
 #include "lib/shard/shard_group.h"
 
+/*
+ * While items of some keys are taken to other shards, segment by segment. A block of such a key
+ * that is made where the search has been would be missed: then it has to be made again.
+ */
+struct shard_leave {
+    bool (*leaves)(const struct shard_leave *l, uint64_t hash); /* [const] */
+    /* [lock] */
+    bool chain_passed[CHAINS];
+    bool has_strays;
+};
+
 struct shard {
     /* [const] */
     uint32_t magic;
@@ -77,7 +88,8 @@ struct shard {
     struct generation *spare; /* empty ones: at least as many as flushes are scheduled */
     uint64_t cas_end;
     uint64_t cas_version; /* version of the routing table when the block of values was drawn */
-    uint32_t table_stamp; /* grace number that a resize waits for */
+    struct shard_leave *leave;        /* NULL: nothing leaves */
+    uint32_t table_stamp;             /* grace number that a resize waits for */
     struct table_retiree *table_next; /* a resize whose array is being made resident, or NULL */
     struct table_retiree *table_retiree; /* made when a resize begins, used when it ends */
     struct lag lag;
@@ -177,6 +189,19 @@ static inline struct item *shard_item(const struct shard *s, handle_t h)
 static inline uint64_t shard_hash(const struct shard *s, const struct item *it)
 {
     return hash_key(s->seed, item_key(it), it->key_len);
+}
+
+/* A linked item has another block. Context: in shard. */
+static inline void shard_note_place(struct shard *s, uint64_t hash, handle_t h)
+{
+    struct shard_leave *l = s->leave;
+    const struct segment *g = memory_segment(&s->memory, h);
+
+    shard_must_be_entered(s);
+    if (MF_UNLIKELY(l != NULL) && (g->is_passed || l->chain_passed[g->chain]) &&
+        l->leaves(l, hash)) {
+        l->has_strays = true;
+    }
 }
 
 #endif

@@ -34,8 +34,9 @@ static void release_waste(struct retired *r)
 {
     struct table_retiree *t = (struct table_retiree *)(void *)r;
 
-    budget_retire(t->budget, -t->bytes);
+    /* In this order: nobody shall evict because it seems not to come any more. */
     table_waste_release(&t->waste, t->budget);
+    budget_retire(t->budget, -t->bytes);
     mem_free(t);
 }
 
@@ -144,6 +145,23 @@ static void begin_resize(struct shard *s)
     }
     shard_leave(s);
     give_up(s, t);
+}
+
+void shard_fit_index(struct shard *s, uint64_t items, bool is_least)
+{
+    shard_enter(s);
+    table_set_least(&s->table,
+                    is_least && items > s->items_at_start ? items : s->items_at_start);
+    table_ask(&s->table, items > s->items_at_start ? items : s->items_at_start);
+    shard_note_work(s);
+    shard_leave(s);
+    shard_make_wanted(s);
+}
+
+bool shard_resize_goes_on(const struct shard *s)
+{
+    shard_must_be_entered(s);
+    return s->table.phase != TABLE_STEADY || s->table_next != NULL;
 }
 
 bool shard_touch_burst(struct shard *s)

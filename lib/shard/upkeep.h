@@ -64,6 +64,14 @@ void shard_resize_fini(struct shard *s);
 void shard_note_work(struct shard *s);
 
 /*
+ * Have the index suit so many items; is_least: it does not shrink until this is called again.
+ * Large arrays are made resident by the reclaimer: shard_resize_goes_on() says whether there is
+ * more to do, and a step is done by shard_resize_step(). Context: outside the shard.
+ */
+void shard_fit_index(struct shard *s, uint64_t items, bool is_least);
+bool shard_resize_goes_on(const struct shard *s); /* Context: in shard */
+
+/*
  * Make an index, a past or a step of the range that is wanted. Large arrays are only mapped:
  * see shard_touch_burst(). Context: outside the shard.
  */

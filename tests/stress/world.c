@@ -135,44 +135,83 @@ static void *worker_main(void *arg)
     return NULL;
 }
 
-/* Move slots; a move that found no room goes on, as nothing else can move them meanwhile. */
-static enum mf_err move_slots(struct world *world, uint32_t first, uint32_t count, uint16_t to)
+/* A range of slots goes to one shard, or runs from all over go to several. */
+static uint32_t draw_plan(struct world *world, struct rng *rng, struct move_plan *plan)
 {
-    enum mf_err err;
+    uint32_t shards = world->engine.shard_count;
+    uint32_t first = (uint32_t)rng_below(rng, ROUTE_SLOTS);
+    uint32_t count = 1 + (uint32_t)rng_below(rng, rng_below(rng, 8) == 0 ? 1024 : 32);
+    uint32_t run = 1 + (uint32_t)rng_below(rng, 64);
+    uint32_t shift = (uint32_t)rng_below(rng, shards);
+    uint32_t slots = 0;
 
-    do {
-        err = engine_move_slots(&world->engine, first, count, to);
-    } while (err == MF_ENOMEM && !atomic_load(&world->is_stopping));
-    return err;
+    move_plan_init(plan);
+    if (rng_below(rng, 16) == 0) {
+        first = 0;
+        count = ROUTE_SLOTS;
+    }
+    for (uint32_t i = first; i < ROUTE_SLOTS && i < first + count; i++) {
+        plan->to[i] = (uint16_t)((count == ROUTE_SLOTS ? i / run + shift : shift) % shards);
+        slots++;
+    }
+    return slots;
 }
 
-/* Moves ranges of slots from shard to shard all the time. */
+/* Begin to move, and cancel it somewhere. */
+static void move_a_little(struct world *world, struct rng *rng, const struct move_config *cfg)
+{
+    struct move *m;
+    enum mf_err err = move_start(&m, &world->engine, cfg);
+
+    if (err == MF_OK) {
+        doze_us((long)rng_below(rng, 3000));
+        move_cancel(m);
+        err = move_end(&m);
+    }
+    if (err != MF_OK && err != MF_ENOMEM) {
+        stress_fail(world, 0, "move_start: %s", mf_strerror(err));
+    }
+}
+
+/*
+ * Carry out a plan; a move that was cancelled or found no room goes on, as nothing else can
+ * move its slots meanwhile.
+ */
+static void move_by(struct world *world, struct rng *rng, const struct move_plan *plan)
+{
+    const struct move_config cfg = {.plan = plan, .cpu_pct = 10 + (uint32_t)rng_below(rng, 91)};
+    enum mf_err err;
+
+    if (rng_below(rng, 4) == 0) {
+        move_a_little(world, rng, &cfg);
+    }
+    do {
+        err = engine_move(&world->engine, &cfg, NULL);
+    } while (err == MF_ENOMEM && !atomic_load(&world->is_stopping));
+    if (err != MF_OK && err != MF_ENOMEM) {
+        stress_fail(world, 0, "engine_move: %s", mf_strerror(err));
+    }
+}
+
+/* Moves slots from shard to shard all the time. */
 static void *mover_main(void *arg)
 {
     struct world *world = arg;
-    struct engine *e = &world->engine;
+    struct move_plan plan;
     struct rng rng;
 
     rng_init(&rng, world->scenario->seed ^ 0x510075);
     rcu_register();
     while (!atomic_load(&world->is_stopping)) {
+        uint32_t slots;
+
         if (atomic_load(&world->is_pausing)) {
             (void)pthread_barrier_wait(&world->barrier);
             (void)pthread_barrier_wait(&world->barrier);
         }
-        uint32_t first = (uint32_t)rng_below(&rng, ROUTE_SLOTS);
-        uint32_t count = 1 + (uint32_t)rng_below(&rng, rng_below(&rng, 8) == 0 ? 1024 : 32);
-        uint16_t to = (uint16_t)rng_below(&rng, e->shard_count);
-
-        if (count > ROUTE_SLOTS - first) {
-            count = ROUTE_SLOTS - first;
-        }
-        enum mf_err err = move_slots(world, first, count, to);
-        if (err == MF_OK) {
-            atomic_fetch_add(&world->slots_moved, count);
-        } else if (err != MF_ENOMEM) {
-            stress_fail(world, 0, "engine_move_slots: %s", mf_strerror(err));
-        }
+        slots = draw_plan(world, &rng, &plan);
+        move_by(world, &rng, &plan);
+        atomic_fetch_add(&world->slots_moved, slots);
         if (world->scenario->mover_rest_us != 0) {
             doze_us((long)world->scenario->mover_rest_us);
         }

@@ -40,7 +40,8 @@ static void start(uint32_t shards)
     for (unsigned i = 0; i < KEYS; i++) {
         fixture_set_until(&f, fixture_key("key-", i), len_of(i),
                           ttl_of(i) != 0 ? fixture_now(&f) + ttl_of(i) : MSEC_NEVER);
-        was[i] = fixture_use(&f, fixture_key("key-", i), i % 4);
+        (void)fixture_use(&f, fixture_key("key-", i), i % 4);
+        was[i] = fixture_get(&f, fixture_key("key-", i));
     }
 }
 
@@ -58,6 +59,8 @@ static void check_all(void)
         ck_assert_uint_eq(got.cas, was[i].cas);
         ck_assert_uint_eq(got.flags, was[i].flags);
         ck_assert_int_eq(got.deadline, was[i].deadline);
+        ck_assert_int_eq(got.chain, was[i].chain);
+        ck_assert(got.was_fetched == was[i].was_fetched);
         fixture_check(&f, fixture_key("key-", i), len_of(i));
     }
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), KEYS);
@@ -168,11 +171,93 @@ TEST(a_flush_holds_after_a_move)
 
 TEST(what_is_out_of_range_is_refused)
 {
+    struct move_plan plan;
+    const struct move_config cfg = {.plan = &plan};
+    struct move *m;
+
     start(2);
+    move_plan_init(&plan);
+    plan.to[7] = 2;
+    ck_assert_int_eq(move_start(&m, &f.engine, &cfg), MF_EINVAL);
+    ck_assert_ptr_null(m);
     ck_assert_int_eq(engine_move_slots(&f.engine, 0, 1, 2), MF_EINVAL);
     ck_assert_int_eq(engine_move_slots(&f.engine, ROUTE_SLOTS, 1, 1), MF_EINVAL);
     ck_assert_int_eq(engine_move_slots(&f.engine, 1, ROUTE_SLOTS, 1), MF_EINVAL);
     ck_assert_int_eq(engine_move_slots(&f.engine, UINT32_MAX, 2, 1), MF_EINVAL);
+    check_all();
+    fixture_stop(&f);
+}
+
+/* As few slots as possible change their shard, and what has a shard too many is dealt. */
+TEST(an_even_plan_moves_what_it_must)
+{
+    struct move_plan plan;
+    unsigned n[3] = {0};
+
+    start(3);
+    move_plan_even(&plan, &f.engine, 3);
+    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+        ck_assert_uint_eq(plan.to[i], i * 3 / ROUTE_SLOTS);
+    }
+    move_plan_even(&plan, &f.engine, 2);
+    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+        n[plan.to[i]]++;
+        ck_assert(plan.to[i] == i * 3 / ROUTE_SLOTS || i * 3 / ROUTE_SLOTS == 2);
+    }
+    ck_assert_uint_eq(n[0], ROUTE_SLOTS / 2);
+    ck_assert_uint_eq(n[1], ROUTE_SLOTS / 2);
+    fixture_stop(&f);
+}
+
+/* Wherever it is cancelled, nothing is lost, and the same plan goes on. */
+TEST(a_move_can_be_cancelled_and_goes_on)
+{
+    struct move_plan plan;
+    const struct move_config cfg = {.plan = &plan, .cpu_pct = 20};
+    struct move_info info;
+    struct move *m;
+
+    start(4);
+    for (unsigned round = 0; round < 20; round++) {
+        uint16_t to = (uint16_t)(round % 4);
+
+        for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+            plan.to[i] = to;
+        }
+        ck_assert_int_eq(move_start(&m, &f.engine, &cfg), MF_OK);
+        do {
+            move_info(m, &info);
+        } while (info.items < round * 20 && info.state <= MOVE_RUNS);
+        move_cancel(m);
+        ck_assert_int_eq(move_end(&m), MF_OK);
+        ck_assert_ptr_null(m);
+        check_all();
+        move(0, ROUTE_SLOTS, to);
+        ck_assert_uint_eq(items_in(to), KEYS);
+    }
+    fixture_stop(&f);
+}
+
+TEST(a_move_waits_for_walks_and_can_be_cancelled_then)
+{
+    struct move_plan plan;
+    const struct move_config cfg = {.plan = &plan};
+    struct move_info info;
+    struct move *m;
+
+    start(2);
+    ck_assert_int_eq(pthread_rwlock_rdlock(&f.engine.moves), 0);
+    move_plan_even(&plan, &f.engine, 1);
+    ck_assert_int_eq(move_start(&m, &f.engine, &cfg), MF_OK);
+    move_info(m, &info);
+    ck_assert_int_eq(info.state, MOVE_WAITS);
+    move_cancel(m);
+    ck_assert_int_eq(move_end(&m), MF_OK);
+    ck_assert_uint_gt(items_in(1), 0);
+    ck_assert_int_eq(pthread_rwlock_unlock(&f.engine.moves), 0);
+    ck_assert_int_eq(move_start(&m, &f.engine, &cfg), MF_OK);
+    ck_assert_int_eq(move_end(&m), MF_OK);
+    ck_assert_uint_eq(items_in(0), KEYS);
     check_all();
     fixture_stop(&f);
 }

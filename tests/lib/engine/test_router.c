@@ -111,7 +111,14 @@ TEST(what_is_out_of_range_is_refused)
                      MF_EINVAL);
     ck_assert_int_eq(router_publish(&router, 0, 1, route_moving(2, 0)), MF_EINVAL);
     ck_assert_int_eq(router_publish(&router, 0, 1, route_moving(0, 2)), MF_EINVAL);
+    static struct route_slot slots[ROUTE_SLOTS];
+    slots[ROUTE_SLOTS - 1] = route_settled(2);
+    ck_assert_int_eq(router_publish_all(&router, slots), MF_EINVAL);
     ck_assert_ptr_eq(published(&router), t);
+    slots[ROUTE_SLOTS - 1] = route_prepared(0, 1);
+    ck_assert_int_eq(router_publish_all(&router, slots), MF_OK);
+    ck_assert_uint_eq(published(&router)->version, 1);
+    ck_assert_mem_eq(published(&router)->slot, slots, sizeof(slots));
     router_fini(&router);
     reclaim_destroy(&r);
 }

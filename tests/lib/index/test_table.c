@@ -420,6 +420,32 @@ TEST(wants_to_grow_and_to_shrink_at_the_limits)
     world_destroy(w);
 }
 
+TEST(a_size_that_is_asked_for_is_wanted_once)
+{
+    struct world *w = world_create(rng_seed(), 0);
+
+    for (unsigned key = 0; key < 100; key++) {
+        insert(w, key);
+    }
+    table_ask(&w->t, 2000);
+    ck_assert_uint_eq(table_bytes_for(2000), 256 * 64); /* 75 % of 256 * 12 is 2304 */
+    ck_assert_uint_eq(table_wants(&w->t), 256);
+    resize_stage(w, 256, 0, wait_nobody);
+    while (w->t.phase != TABLE_STEADY) {
+        resize_stage(w, 0, 1, wait_nobody);
+    }
+    ck_assert_uint_eq(buckets_now(w), 256);
+    ck_assert_uint_ne(table_wants(&w->t), 256);
+    table_ask(&w->t, 100);
+    ck_assert_uint_eq(table_wants(&w->t), 16);
+    for (unsigned key = 100; key < 160; key++) {
+        insert(w, key);
+    }
+    ck_assert_uint_ne(table_wants(&w->t), 16); /* it would be too full by now */
+    verify(w);
+    world_destroy(w);
+}
+
 TEST(init_makes_room_for_its_items)
 {
     struct table t;

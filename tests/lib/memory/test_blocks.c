@@ -59,6 +59,26 @@ TEST(a_block_is_not_reused_before_its_grace_period)
     fixture_stop(&f);
 }
 
+TEST(a_buried_block_is_no_hole_later)
+{
+    fixture_start(&f, NULL);
+    struct memory *m = &f.shard->memory;
+    uint32_t units = 20;
+    uint64_t dead = m->blocks.dead_bytes;
+    handle_t h;
+
+    shard_enter(f.shard);
+    h = blocks_put(m, CHAIN_SMALL, &units, DRAW_PUT);
+    ck_assert_uint_ne(h, 0);
+    atomic_store(&memory_item(m, h)->shape, (uint16_t)units);
+    blocks_bury(m, h);
+    ck_assert(shape_is_dead(item_shape(memory_item(m, h))));
+    shard_leave(f.shard);
+    ck_assert_uint_eq(ring_used(), 0);
+    ck_assert_uint_eq(m->blocks.dead_bytes, dead + 20 * ITEM_UNIT);
+    fixture_stop(&f);
+}
+
 TEST(an_overwrite_takes_what_the_one_before_left)
 {
     const struct item *first;

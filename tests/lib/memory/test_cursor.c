@@ -71,6 +71,38 @@ TEST(what_is_dead_is_cleaned_before_anything_is_evicted)
     fixture_stop(&f);
 }
 
+TEST(what_it_lets_go_it_may_choose_again)
+{
+    struct memory *m;
+    int64_t work = 20;
+    segment_t n;
+    unsigned keys;
+
+    fixture_start(&f, NULL);
+    keys = fill("k", 200, MSEC_NEVER, 1);
+    for (unsigned i = 0; i < 300; i++) {
+        if (i % 2 == 0) {
+            ck_assert_int_eq(fixture_delete(&f, name("k", i)), OUT_DELETED);
+        }
+    }
+    m = &f.shard->memory;
+    shard_enter(f.shard);
+    n = cursor_emptiest(m);
+    ck_assert_uint_ne(n, 0);
+    ck_assert(cursor_clean(m, n, &work, fixture_now(&f)));
+    ck_assert_uint_eq(m->cursor.segment, n);
+    ck_assert_uint_ne(cursor_emptiest(m), n);
+    cursor_let_go(m);
+    ck_assert_uint_eq(m->cursor.segment, 0);
+    ck_assert_uint_eq(cursor_emptiest(m), n);
+    cursor_let_go(m);
+    shard_leave(f.shard);
+    for (unsigned i = 0; i < keys; i++) {
+        ck_assert(fixture_has(&f, name("k", i)) == (i >= 300 || i % 2 != 0));
+    }
+    fixture_stop(&f);
+}
+
 /*
  * Very many fall due in the same second, one here and one there. No segment is worth cleaning
  * for long, yet a store that is pressed does not wait until all of them were dropped.

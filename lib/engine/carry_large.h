@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Carrying large values over, a part of carry.c. They are copied outside the shards: in one
+ * section if they stand in pieces, else segment by segment while they are pinned, so that no
+ * section lasts long and room is made in small steps. An ordinary store links them, and asks
+ * whether it is still the same value.
+ */
+#ifndef MAYFLY_LIB_ENGINE_CARRY_LARGE_H
+#define MAYFLY_LIB_ENGINE_CARRY_LARGE_H
+
+#include "lib/engine/carry.h"
+
+/*
+ * Carry the item over whose key is in c->large, unless it is gone; or c->state says why not.
+ * Context: the thread that carries, outside a section.
+ */
+void carry_value(struct carry *c);
+
+#endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Room for what is carried over, and the pace of it: a part of carry.c. Context: the thread
+ * that carries, outside a section and a shard, unless it says otherwise.
+ */
+#ifndef MAYFLY_LIB_ENGINE_CARRY_ROOM_H
+#define MAYFLY_LIB_ENGINE_CARRY_ROOM_H
+
+#include <stdbool.h>
+
+#include "lib/engine/carry.h"
+
+/* Old buckets of an index that is resized, moved with each batch of items. */
+#define CARRY_BUCKETS 16
+
+/* Between two turns: rest if it is time to. False: it was stopped. */
+bool carry_turn(struct carry *c);
+
+/* Is there room in a shard beyond what it wants for itself? The first: context: in shard. */
+bool carry_has_room_in(const struct memory *m);
+bool carry_has_room(struct shard *s);
+
+/*
+ * Give what is free back, so that another shard may take it; but not what this one keeps free
+ * for itself, or whoever stores in it would evict. True when something waits.
+ */
+bool carry_give_back(struct carry *c);
+
+/*
+ * Make room for `to` out of what the other shard has. Otherwise `to` makes room itself from
+ * then on, until a segment was emptied (c->may_evict).
+ */
+void carry_make_room(struct carry *c, struct shard *to);
+
+/* An item found no place in `to`: wait for room, or for its index. False: it is given up. */
+bool carry_wait_for(struct carry *c, struct shard *to);
+
+/* Count in one of struct carry_count. */
+static inline void carry_count_add(_Atomic uint64_t *n, uint64_t by)
+{
+    atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + by,
+                          memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * carry: in a full cache next to nothing is lost, values of all sizes arrive whole, and what
+ * was deleted, replaced or flushed while its slot was on the way stays so. Grace periods are
+ * waited for, so the reclaimer's thread runs here.
+ */
+#include "lib/engine/carry.h"
+
+#include <stdio.h>
+
+#include "lib/engine/migrate.h"
+#include "lib/memory/chains.h"
+#include "lib/shard/info.h"
+#include "tests/common/unit.h"
+#include "tests/lib/fixture.h"
+
+/* At most so many items in a hundred may be lost. */
+#define LOSS_PCT 2
+
+static struct fixture f;
+
+static void start(uint32_t shards, uint64_t limit, enum evict_choice policy)
+{
+    struct engine_config cfg;
+
+    fixture_config(&cfg);
+    cfg.shards = shards;
+    cfg.limit_bytes = limit;
+    fixture_policy(policy);
+    fixture_start_threaded(&f, &cfg);
+}
+
+static size_t len_of(unsigned i)
+{
+    return 300 + i % 7 * 100;
+}
+
+/* Set keys until something is evicted, and a fifth more. Returns how many. */
+static unsigned fill(size_t (*len)(unsigned i))
+{
+    unsigned end = UINT32_MAX;
+    unsigned n;
+
+    for (n = 0; n < end; n++) {
+        fixture_set(&f, fixture_key("key-", n), len(n));
+        if (end == UINT32_MAX && fixture_counter(&f, CTR_evictions) != 0) {
+            end = n + n / 5;
+        }
+    }
+    /* What was overdrawn by the last of them is paid back. */
+    for (unsigned i = 0; i < 50 && budget_left(&f.engine.budget) < 0; i++) {
+        clock_advance(&f.engine.clock, 100);
+        fixture_settle(&f);
+    }
+    return n;
+}
+
+/* What there is must be whole. Returns how many of so many keys there are. */
+static unsigned check(unsigned keys, size_t (*len)(unsigned i))
+{
+    unsigned found = 0;
+
+    for (unsigned i = 0; i < keys; i++) {
+        if (fixture_has(&f, fixture_key("key-", i))) {
+            fixture_check(&f, fixture_key("key-", i), len(i));
+            found++;
+        }
+    }
+    fixture_verify(&f);
+    return found;
+}
+
+static struct move_info move(const struct move_plan *plan)
+{
+    const struct move_config cfg = {.plan = plan};
+    struct move_info info;
+
+    ck_assert_int_eq(engine_move(&f.engine, &cfg, &info), MF_OK);
+    ck_assert_int_eq(info.state, MOVE_DONE);
+    ck_assert_uint_eq(info.slots_done, info.slots);
+    return info;
+}
+
+static void move_all(uint16_t to)
+{
+    struct move_plan plan;
+
+    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+        plan.to[i] = to;
+    }
+    (void)move(&plan);
+}
+
+static uint64_t items_in(uint32_t shard)
+{
+    return ctr_get(shard_counters(f.engine.shards[shard]), CTR_curr_items);
+}
+
+TEST(a_full_cache_is_kept)
+{
+    struct move_plan plan;
+    struct move_info info;
+    unsigned keys;
+    unsigned had;
+    unsigned has;
+
+    start(4, 192 * MIB, CHOICE_DENSITY);
+    move_plan_even(&plan, &f.engine, 2);
+    (void)move(&plan);
+    keys = fill(len_of);
+    had = check(keys, len_of);
+    ck_assert_uint_eq(items_in(2) + items_in(3), 0);
+    move_plan_even(&plan, &f.engine, 4);
+    info = move(&plan);
+    has = check(keys, len_of);
+    ck_assert_uint_le(had - has, had * LOSS_PCT / 100);
+    ck_assert_uint_gt(info.items, had * 2 / 5);
+    ck_assert_uint_lt(info.items, had * 3 / 5);
+    ck_assert_uint_gt(items_in(3), had / 5);
+
+    had = has;
+    move_plan_even(&plan, &f.engine, 2);
+    (void)move(&plan);
+    ck_assert_uint_eq(items_in(2) + items_in(3), 0);
+    ck_assert_uint_le(had - check(keys, len_of), had * LOSS_PCT / 100);
+    fixture_stop(&f);
+}
+
+/* From one shard to several at once, in many runs; what stays closes ranks. */
+TEST(runs_go_in_one_pass)
+{
+    struct move_plan plan;
+    unsigned keys;
+    unsigned had;
+    uint64_t all;
+
+    start(3, 96 * MIB, CHOICE_DENSITY);
+    move_all(0);
+    keys = fill(len_of);
+    had = check(keys, len_of);
+    all = items_in(0);
+    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+        plan.to[i] = (uint16_t)(i / 16 % 4 % 3);
+    }
+    (void)move(&plan);
+    ck_assert_uint_le(had - check(keys, len_of), had * LOSS_PCT / 100);
+    ck_assert_uint_gt(items_in(0), all * 4 / 10);
+    ck_assert_uint_gt(items_in(1), all * 2 / 10);
+    ck_assert_uint_gt(items_in(2), all * 2 / 10);
+    fixture_stop(&f);
+}
+
+/* Blocks, values in pieces, in segments, and in both. */
+static size_t large_len(unsigned i)
+{
+    static const size_t len[] = {100, 9000, 20000, 60000, 65536, 70000, 200000, 1000000, 500};
+
+    return len[i % 9] + i % 50;
+}
+
+TEST(values_of_all_sizes_arrive_whole)
+{
+    unsigned keys;
+    unsigned had;
+
+    start(2, 128 * MIB, CHOICE_DENSITY);
+    for (keys = 0; keys < 360; keys++) {
+        fixture_set(&f, fixture_key("key-", keys), large_len(keys));
+    }
+    ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
+    for (uint16_t i = 0; i < 4; i++) {
+        move_all(i % 2);
+        ck_assert_uint_eq(check(keys, large_len), keys);
+    }
+    ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
+    keys = fill(large_len);
+    had = check(keys, large_len);
+    move_all(0);
+    /* Of the largest some must be dropped, to have room for the first. */
+    ck_assert_uint_ge(check(keys, large_len), had * 9 / 10);
+    fixture_stop(&f);
+}
+
+TEST(items_go_in_their_order_and_to_their_chain)
+{
+    struct chain *chain;
+    const struct memory *m;
+    uint64_t last = 0;
+    unsigned n = 0;
+
+    start(2, 64 * MIB, CHOICE_DENSITY);
+    move_all(0);
+    for (unsigned i = 0; i < 5000; i++) {
+        fixture_set(&f, fixture_key("key-", i), 400);
+    }
+    move_all(1);
+    m = &f.engine.shards[1]->memory;
+    chain = &f.engine.shards[1]->memory.blocks.chain[CHAIN_SMALL];
+    for (segment_t s = chain->head; s != 0; s = m->arena.segments[s].next) {
+        for (uint32_t at = 0; at < m->arena.segments[s].fill; n++) {
+            const struct item *it =
+                (const struct item *)(const void *)(segment_ptr(&m->arena, s) + at);
+            uint64_t number = 0;
+
+            for (unsigned i = 4; i < it->key_len; i++) {
+                number = number * 10 + (uint64_t)(item_key(it)[i] - '0');
+            }
+            ck_assert_uint_ge(number, last);
+            last = number;
+            at += item_bytes(it);
+        }
+    }
+    ck_assert_uint_eq(n, 5000);
+    fixture_stop(&f);
+}
+
+/* A shard without room, where nothing may be evicted: some slots stay on the way. */
+static unsigned fill_and_get_stuck(size_t len)
+{
+    unsigned n = 0;
+
+    start(2, 32 * MIB, CHOICE_NOEVICTION);
+    while (fixture_try(&f, fixture_key("key-", n), len, 0) == OUT_STORED) {
+        n++;
+    }
+    ck_assert_int_eq(engine_move_slots(&f.engine, 0, ROUTE_SLOTS, 1), MF_ENOMEM);
+    for (unsigned i = 0; i < n; i++) {
+        fixture_check(&f, fixture_key("key-", i), len);
+    }
+    return n;
+}
+
+static void nothing_comes_back(size_t len)
+{
+    unsigned n = fill_and_get_stuck(len);
+
+    for (unsigned i = 0; i < n; i++) {
+        if (i % 3 != 0) {
+            ck_assert_int_eq(fixture_delete(&f, fixture_key("key-", i)), OUT_DELETED);
+        } else if (i % 2 != 0) {
+            fixture_set(&f, fixture_key("key-", i), 10);
+        }
+    }
+    fixture_settle(&f);
+    move_all(1);
+    ck_assert_uint_eq(items_in(0), 0);
+    for (unsigned i = 0; i < n; i++) {
+        if (i % 3 != 0) {
+            ck_assert(!fixture_has(&f, fixture_key("key-", i)));
+        } else {
+            fixture_check(&f, fixture_key("key-", i), i % 2 != 0 ? 10 : len);
+        }
+    }
+    fixture_stop(&f);
+}
+
+TEST(without_room_it_ends_and_what_is_deleted_stays_so)
+{
+    nothing_comes_back(3000);
+    nothing_comes_back(100000); /* in segments */
+}
+
+TEST(a_flush_on_the_way_takes_all)
+{
+    unsigned n = fill_and_get_stuck(3000);
+
+    fixture_flush(&f, fixture_now(&f));
+    fixture_set(&f, "after", 50);
+    move_all(1);
+    for (unsigned i = 0; i < n; i++) {
+        ck_assert(!fixture_has(&f, fixture_key("key-", i)));
+    }
+    fixture_check(&f, "after", 50);
+    ck_assert_uint_eq(items_in(0), 0);
+    fixture_stop(&f);
+}
+
+TEST(what_is_due_stays_behind)
+{
+    start(2, 64 * MIB, CHOICE_DENSITY);
+    engine_hold_sampler(&f.engine, true);
+    for (unsigned i = 0; i < 3000; i++) {
+        size_t len = i % 100 == 0 ? 80000 : 100;
+
+        fixture_set_until(&f, fixture_key("key-", i), len,
+                          i % 2 == 0 ? fixture_now(&f) + 100 : MSEC_NEVER);
+    }
+    move_all(0);
+    clock_advance(&f.engine.clock, 100);
+    move_all(1);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 1500);
+    ck_assert_uint_eq(items_in(0), 0);
+    for (unsigned i = 0; i < 3000; i++) {
+        ck_assert(fixture_has(&f, fixture_key("key-", i)) == (i % 2 != 0));
+    }
+    fixture_stop(&f);
+}
