@@ -16,8 +16,8 @@
  * The rings of changes, of all shards together: a part of the memory limit, which they count
  * against, between these.
  */
-#define RING_PART      64
-#define RING_BYTES_MIN ((uint64_t)1 << 20)
+#define RING_PART      32
+#define RING_BYTES_MIN ((uint64_t)2 << 20)
 #define RING_BYTES_MAX ((uint64_t)16 << 20)
 
 /* So many logs of one snapshot are left by as many starts; then it is made anew. */

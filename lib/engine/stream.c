@@ -19,6 +19,9 @@
 #include "lib/shard/flush.h"
 #include "lib/shard/shard.h"
 
+/* Records so far ahead are fetched while others are read. */
+#define PREFETCH_BYTES 512u
+
 struct stream_ring {
     const struct changes *changes; /* [borrowed] until stream_end() */
     uint64_t pos;                  /* read up to there */
@@ -462,6 +465,7 @@ enum stream_state stream_keys(struct stream *st, unsigned max, stream_key_fn fn,
         for (; r->pos != until && n < max; n++) {
             struct change c;
 
+            changes_prefetch(r->changes, r->pos + PREFETCH_BYTES);
             if (!changes_get(r->changes, &r->pos, &c)) {
                 return STREAM_OVERRUN;
             }

@@ -186,7 +186,6 @@ bool changes_get(const struct changes *c, uint64_t *pos, struct change *out)
     uint64_t at = *pos;
     uint64_t head = get_word(c, at);
     uint64_t bytes = head & ((1u << KIND_SHIFT) - 1);
-    char key[RECORD_MAX];
     uint64_t first = 0;
     uint64_t second = 0;
     size_t n = 0;
@@ -207,7 +206,7 @@ bool changes_get(const struct changes *c, uint64_t *pos, struct change *out)
         for (; n < out->key_len; n += WORD, at += WORD) {
             uint64_t word = get_word(c, at);
 
-            memcpy(key + n, &word, WORD);
+            memcpy(out->key + n, &word, WORD);
         }
     }
     if (atomic_load_explicit(&c->begun, memory_order_relaxed) > *pos + c->bytes) {
@@ -216,7 +215,6 @@ bool changes_get(const struct changes *c, uint64_t *pos, struct change *out)
     must(at == *pos + bytes);
     out->cas = first;
     out->at = (msec_t)second;
-    memcpy(out->key, key, out->key_len);
     *pos = at;
     return true;
 }

@@ -43,7 +43,7 @@ struct change {
     uint8_t key_len;
     uint64_t cas; /* PUT, META: of the item by then; FLUSH, LATER: the id */
     msec_t at;    /* LATER: the instant */
-    char key[ITEM_KEY_MAX];
+    char key[(ITEM_KEY_MAX + 7) / 8 * 8]; /* in whole words */
 };
 
 /*
@@ -109,6 +109,12 @@ bool changes_get(const struct changes *c, uint64_t *pos, struct change *out);
  * meanwhile, while there are rings. Context: any thread.
  */
 uint64_t changes_made(void);
+
+/* What stands there will be read soon: have it come from the CPU that wrote it. */
+static inline void changes_prefetch(const struct changes *c, uint64_t pos)
+{
+    __builtin_prefetch((const void *)&c->words[(pos & (c->bytes - 1)) / sizeof(*c->words)]);
+}
 
 /* ---- sleeping ---------------------------------------------------------------------------- */
 

@@ -38,6 +38,13 @@
 #define POLLS    16u
 #define SLEEP_US ((usec_t)10000000)
 
+/*
+ * Unless somebody waits, the writer is told of what was put when nothing has come for a moment,
+ * or this time is over, or it is so much.
+ */
+#define GATHER_MS   10
+#define GATHER_KEYS 8192u
+
 #define SYNC_MS    1000
 #define NS_PER_MS  1000000
 #define NS_PER_SEC 1000000000
@@ -238,10 +245,13 @@ static void hand_over(struct keylog *l, uint64_t asked, bool is_all, bool ends)
 /* Until there is nothing to be read any more. False: overrun. Context: the reader, attached. */
 static bool read_rings(struct keylog *l)
 {
-    uint64_t handed = 0;
+    uint64_t handed = 0; /* up to this ticket */
+    uint64_t told = get(&l->put);
+    int64_t told_ms = 0;
 
     while (get_flag(&l->is_read)) {
         bool ends = get_flag(&l->is_stopping);
+        bool is_new;
         uint64_t asked = atomic_load(&l->asked);
         uint64_t put = get(&l->put);
         unsigned room =
@@ -252,11 +262,16 @@ static bool read_rings(struct keylog *l)
             on_gap(l, 0);
             return false;
         }
-        if (get(&l->put) != put || handed != asked || ends) {
+        is_new = get(&l->put) != put;
+        if (handed != asked || ends ||
+            (told != get(&l->put) && (!is_new || get(&l->put) - told >= GATHER_KEYS ||
+                                      mono_ms() - told_ms >= GATHER_MS))) {
             hand_over(l, asked, state == STREAM_IDLE, ends);
             handed = state == STREAM_IDLE ? asked : handed;
-            l->polls = 0;
+            told = get(&l->put);
+            told_ms = mono_ms();
         }
+        l->polls = is_new ? 0 : l->polls;
         if (ends && state == STREAM_IDLE) {
             return true;
         }
