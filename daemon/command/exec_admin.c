@@ -279,6 +279,8 @@ enum turn_stop exec_admin(struct turn *t, const struct request *r)
         return exec_lastsave(t, r);
     case CMD_RESTORE:
         return exec_restore(t, r);
+    case CMD_BGREWRITEAOF:
+        return exec_bgrewriteaof(t, r);
     default:
         /* extstore: not part of this server. */
         return turn_answer(t, r, REPLY_ERROR);

@@ -107,3 +107,17 @@ enum turn_stop exec_lastsave(struct turn *t, const struct request *r)
     turn_emit(t, line, (size_t)n);
     return TURN_GOES_ON;
 }
+
+enum turn_stop exec_bgrewriteaof(struct turn *t, const struct request *r)
+{
+    struct snapshots *s = &t->w->crew->snapshots;
+
+    must_be_outside_section(t);
+    if (r->args.len != 0) {
+        return turn_answer(t, r, REPLY_ERROR);
+    }
+    if (t->w->settings->appendonly == 0) {
+        return turn_answer(t, r, REPLY_REWRITE_OFF);
+    }
+    return turn_answer(t, r, reply_to(snapshots_begin(s, true, NULL)));
+}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Commands on the snapshot: bgsave, save, lastsave.
+ * Commands on the snapshot: bgsave, save, lastsave, bgrewriteaof.
  */
 #ifndef MAYFLY_DAEMON_COMMAND_EXEC_SNAPSHOT_H
 #define MAYFLY_DAEMON_COMMAND_EXEC_SNAPSHOT_H
@@ -15,5 +15,8 @@ enum turn_stop exec_save(struct turn *t, const struct request *r);
 
 /* lastsave: when the last good one began. */
 enum turn_stop exec_lastsave(struct turn *t, const struct request *r);
+
+/* bgrewriteaof: snapshot and log anew. */
+enum turn_stop exec_bgrewriteaof(struct turn *t, const struct request *r);
 
 #endif

@@ -209,7 +209,12 @@ def test_it_is_made_anew_when_it_has_grown():
             # Keys that change again and again are not in it each time.
             assert 2000 * 8 <= figure(o, "aof_current_size") - size < 2 * 2000 * 8
             assert len(log_names(k)) == 1
+            assert o.ask(b"bgrewriteaof") in (b"OK", b"SCHEDULED")
+            wait_for(lambda: figure(o, "aof_file_number") > number, "it is asked for")
+            assert o.ask(b"bgrewriteaof now") == b"ERROR"
             crash(d)
+    with kept() as k, k.daemon() as d, d.operator() as o:
+        assert o.ask(b"bgrewriteaof") == b"SERVER_ERROR no log is kept here (appendonly is not set)"
 
 
 def test_damage():

@@ -157,6 +157,7 @@ EXAMPLES = {
     "SLOWLOG": [(b"slowlog reset", 0), (b"slowlog get 1", 0)], "EXPIRE_HOLD": [(b"expire_hold 0", 0)],
     "BGSAVE": [(b"bgsave", 0), (b"bgsave cancel", 0)], "SAVE": [(b"save", 0)], "LASTSAVE": [(b"lastsave", 0)],
     "RESTORE": [(b"restore end", 0)],
+    "BGREWRITEAOF": [(b"bgrewriteaof", 0)],
 }
 STREAMS = ("WATCH",)        # what comes after it is not answered
 SETS = (0, READ, WRITE, READ | WRITE, ADMIN, READ | ADMIN, WRITE | ADMIN, READ | WRITE | ADMIN)
