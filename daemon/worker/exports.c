@@ -151,14 +151,14 @@ int exports_start(struct exports *x, struct settings *settings, struct engine *e
         pthread_mutex_destroy(&x->mutex);
         return EX_OSERR;
     }
-    x->is_running = true;
+    x->is_there = true;
     return 0;
 }
 
 void exports_stop(struct exports *x)
 {
     must_be_main();
-    if (!x->is_running) {
+    if (!x->is_there || x->is_joined) {
         return;
     }
     pthread_mutex_lock(&x->mutex);
@@ -167,14 +167,14 @@ void exports_stop(struct exports *x)
     pthread_cond_broadcast(&x->wake);
     pthread_mutex_unlock(&x->mutex);
     pthread_join(x->thread, NULL);
-    x->is_running = false;
+    x->is_joined = true;
 }
 
 bool exports_begin(struct exports *x, struct export *e)
 {
     bool is_free;
 
-    if (!x->is_running) {
+    if (!x->is_there) {
         return false;
     }
     pthread_mutex_lock(&x->mutex);
@@ -201,7 +201,7 @@ void export_taken(struct exports *x, const struct export *e, bool is_there)
 void exports_look(struct exports *x, struct exports_info *info)
 {
     *info = (struct exports_info){.done = 0};
-    if (!x->is_running) {
+    if (!x->is_there) {
         return;
     }
     pthread_mutex_lock(&x->mutex);

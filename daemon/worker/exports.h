@@ -60,7 +60,8 @@ struct exports_info {
 
 struct exports {
     struct settings *settings; /* [const] [borrowed] */
-    bool is_running;           /* [main] */
+    bool is_there;             /* [const] it was started */
+    bool is_joined;            /* [main] */
     pthread_t thread;
     struct save save; /* the thread's; its atomics for anyone */
     pthread_mutex_t mutex;
