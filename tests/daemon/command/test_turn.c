@@ -11,6 +11,7 @@
 
 #include "daemon/command/client.h"
 #include "daemon/command/turn.h"
+#include "daemon/worker/crew.h"
 #include "daemon/worker/worker.h"
 #include "tests/common/unit.h"
 
@@ -216,11 +217,13 @@ static int open_client(struct client *c)
 
 static struct worker *make_worker(void)
 {
+    static struct crew crew;
     struct worker *w = aligned_alloc(64, (sizeof(*w) + 63) / 64 * 64);
 
     ck_assert_ptr_nonnull(w);
     memset(w, 0, sizeof(*w));
     w->magic = WORKER_MAGIC;
+    w->crew = &crew;
     return w;
 }
 
