@@ -25,9 +25,43 @@ static void flush_all_shards(struct engine *e, msec_t at, msec_t now)
     }
 }
 
-enum outcome engine_flush(struct engine *e, msec_t at, msec_t now, bool may_wait)
+/* The flush that is to come, unless its instant is `not_at`; MSEC_NEVER: there is none. */
+static msec_t to_come(const struct engine *e, msec_t not_at)
+{
+    for (uint32_t i = 0; i < e->shard_count; i++) {
+        msec_t at = atomic_load_explicit(&e->shards[i]->flush_at, memory_order_relaxed);
+
+        if (at != MSEC_NEVER && at != not_at) {
+            return at;
+        }
+    }
+    return MSEC_NEVER;
+}
+
+/* Context: under the lock of flushes. */
+static enum outcome flush_now_or_later(struct engine *e, msec_t at, msec_t now, msec_t then)
 {
     bool is_ready = true;
+
+    for (uint32_t i = 0; is_ready && i < e->shard_count; i++) {
+        is_ready = shard_flush_prepare(e->shards[i]);
+    }
+    if (is_ready) {
+        flush_all_shards(e, at, now);
+        if (then != MSEC_NEVER) {
+            /* For this one the shards were prepared when it was asked for. */
+            flush_all_shards(e, then, now);
+        }
+    }
+    for (uint32_t i = 0; i < e->shard_count; i++) {
+        shard_flush_settle(e->shards[i]);
+    }
+    return is_ready ? OUT_OK : OUT_NO_MEMORY;
+}
+
+enum outcome engine_flush(struct engine *e, msec_t at, msec_t now, bool may_wait)
+{
+    enum outcome out;
 
     /*
      * Flushed indexes are memory beyond the items: a burst of flushes has to wait for the
@@ -38,15 +72,21 @@ enum outcome engine_flush(struct engine *e, msec_t at, msec_t now, bool may_wait
         return OUT_WAIT;
     }
     pthread_mutex_lock(&e->flush_lock);
-    for (uint32_t i = 0; is_ready && i < e->shard_count; i++) {
-        is_ready = shard_flush_prepare(e->shards[i]);
-    }
-    if (is_ready) {
-        flush_all_shards(e, at, now);
-    }
-    for (uint32_t i = 0; i < e->shard_count; i++) {
-        shard_flush_settle(e->shards[i]);
+    out = flush_now_or_later(e, at, now, MSEC_NEVER);
+    pthread_mutex_unlock(&e->flush_lock);
+    return out;
+}
+
+enum outcome engine_flush_old(struct engine *e, msec_t at, msec_t before, msec_t now)
+{
+    enum outcome out = OUT_OK;
+    msec_t newer;
+
+    pthread_mutex_lock(&e->flush_lock);
+    newer = to_come(e, before);
+    if (at <= now || newer == MSEC_NEVER) {
+        out = flush_now_or_later(e, at, now, newer);
     }
     pthread_mutex_unlock(&e->flush_lock);
-    return is_ready ? OUT_OK : OUT_NO_MEMORY;
+    return out;
 }

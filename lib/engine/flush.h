@@ -20,4 +20,12 @@ struct engine;
  */
 enum outcome engine_flush(struct engine *e, msec_t at, msec_t now, bool may_wait);
 
+/*
+ * The same for a flush that was asked for in an earlier life of the data, without waiting. One
+ * that is still to come, as a request has asked since, stays: it takes the place of this one if
+ * this is to come as well. before: where this function has put a flush that is replaced;
+ * MSEC_NEVER: nowhere yet. Context: outside a shard.
+ */
+enum outcome engine_flush_old(struct engine *e, msec_t at, msec_t before, msec_t now);
+
 #endif

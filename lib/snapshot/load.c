@@ -307,7 +307,10 @@ static void on_block(void *arg, const struct snap_block *b)
     count(&l->load->bytes, SNAP_BLOCK_BYTES + b->stored);
 }
 
-/* What the file says of flushes: one that has come since, or is to come. */
+/*
+ * What the file says of flushes: one that has come since, or is to come; the earliest counts.
+ * Beside requests those may have asked for another one.
+ */
 static void flush(struct load *load, int64_t at_unix_ms, int64_t to_unix_ms)
 {
     struct engine *e = load->engine;
@@ -317,13 +320,18 @@ static void flush(struct load *load, int64_t at_unix_ms, int64_t to_unix_ms)
     if (__builtin_sub_overflow(at_unix_ms, to_unix_ms, &at)) {
         at = now;
     }
-    if (at <= now) {
-        atomic_store_explicit(&load->items, 0, memory_order_relaxed);
+    pthread_mutex_lock(&load->upkeep);
+    if (at < load->flush_at) {
+        if (at <= now) {
+            atomic_store_explicit(&load->items, 0, memory_order_relaxed);
+        }
+        engine_flush_old(e, at, load->flush_at, now);
+        load->flush_at = at;
+        if (at <= now && load->is_beside) {
+            atomic_store_explicit(&load->guard.is_void, true, memory_order_relaxed);
+        }
     }
-    engine_flush(e, at, now, false);
-    if (at <= now && load->is_beside) {
-        atomic_store_explicit(&load->guard.is_void, true, memory_order_relaxed);
-    }
+    pthread_mutex_unlock(&load->upkeep);
 }
 
 /*
@@ -534,6 +542,7 @@ static enum load_end load_all(struct load *load)
     }
     count(&load->bytes, SNAP_HEADER_BYTES);
     pthread_mutex_init(&load->upkeep, NULL);
+    load->flush_at = MSEC_NEVER;
     if (!scan_init(&scan, load_read, load->file) || !start(&all[0], load, &scan)) {
         load->fault = scan.fault;
         scan_fini(&scan);

@@ -13,6 +13,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "lib/base/clock.h"
 #include "lib/engine/guarding.h"
 #include "lib/snapshot/fault.h"
 #include "lib/snapshot/format.h"
@@ -71,7 +72,8 @@ struct load {
     /* out */
     struct snap_fault fault;
     /* of load_run() */
-    pthread_mutex_t upkeep; /* one thread at a time does what home workers do later */
+    pthread_mutex_t upkeep; /* of who flushes, or does what home workers do later */
+    msec_t flush_at;        /* where it has put a flush; MSEC_NEVER: nowhere */
 };
 
 /*

@@ -349,6 +349,42 @@ TEST_LOOP(a_flush_ends_a_load_beside_requests, 3)
     fixture_stop(&f);
 }
 
+/* A request has asked for another flush than the file has, which came later and counts. */
+TEST_LOOP(a_flush_asked_for_beside_a_load_counts, 2)
+{
+    struct load l = {.threads = 1};
+    struct load_file file;
+    struct fixture f;
+
+    start(&f, 2, 64);
+    fixture_set(&f, "old", 100);
+    fixture_flush(&f, fixture_now(&f) + 50000);
+    save_well(&f);
+    fixture_stop(&f);
+    start(&f, 2, 64);
+    ck_assert(load_open(&file, path));
+    l.engine = &f.engine;
+    l.file = &file;
+    ck_assert(load_beside(&l));
+    fixture_set(&f, "new", 100);
+    if (_i == 0) { /* before that of the file */
+        fixture_flush(&f, fixture_now(&f) + 1000);
+        ck_assert_int_eq(load_run(&l), LOAD_DONE);
+        ck_assert(fixture_has(&f, "old") && fixture_has(&f, "new"));
+        clock_advance(&f.engine.clock, 1000);
+    } else { /* that of the file has come */
+        fixture_flush(&f, fixture_now(&f) + 70000);
+        clock_advance(&f.engine.clock, 60000);
+        ck_assert_int_eq(load_run(&l), LOAD_FLUSHED);
+        ck_assert(!fixture_has(&f, "old"));
+        fixture_set(&f, "new", 100);
+        clock_advance(&f.engine.clock, 10000);
+    }
+    ck_assert(!fixture_has(&f, "old") && !fixture_has(&f, "new"));
+    load_close(&file);
+    fixture_stop(&f);
+}
+
 /* ---- while it is used -------------------------------------------------------------------- */
 
 struct meddler {
