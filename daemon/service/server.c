@@ -280,7 +280,7 @@ static int start_engine(struct server *s)
     err = engine_start(&s->crew.engine, &cfg);
     if (err != MF_OK) {
         log_error("server, cannot start the engine (%s)",
-                  s->crew.attach.why[0] != '\0' ? s->crew.attach.why : mf_strerror(err));
+                  err == MF_ESYS ? s->crew.attach.why : mf_strerror(err));
         return EX_OSERR;
     }
     memory_file_tell(s);
@@ -418,6 +418,8 @@ static void take_down(struct server *s)
     access_stop_threads(
         &s->crew.access); /* if there were no workers, crew_stop() has not done it */
     if (s->step >= STEP_ENGINE) {
+        /* Where nobody was served, the next start is to look for a snapshot again. */
+        s->crew.attach.leaves_nothing = !s->is_started && s->crew.attach.state != ATTACH_WARM;
         engine_stop(&s->crew.engine);
     }
     memory_file_close(s);

@@ -45,6 +45,7 @@ struct attach_head {
     uint64_t abi; /* of what the numbers in the file mean */
     uint64_t sum; /* XXH3-64 of the head, with 0 in its place */
     uint64_t range_bytes;
+    uint64_t blocks; /* of 512 bytes that were allocated for the file */
     uint32_t shift;
     uint32_t zero;
     uint64_t seed; /* of the hash of keys */
@@ -134,12 +135,16 @@ static uint64_t range_at(const struct attach_head *h, uint32_t shard)
     return round_up(list_at(h, h->shards)) + shard * h->range_bytes;
 }
 
-static void place_regions(struct attach *a)
+static void place_regions(struct attach *a, bool has_holes)
 {
     const struct attach_head *h = a->head;
 
     for (uint32_t i = 0; i < h->shards; i++) {
-        a->region[i] = (struct region){a->fd, h->shift, range_at(h, i), h->range_bytes};
+        a->region[i] = (struct region){.fd = a->fd,
+                                       .shift = h->shift,
+                                       .at = range_at(h, i),
+                                       .bytes = h->range_bytes,
+                                       .has_holes = has_holes};
     }
 }
 
@@ -178,7 +183,7 @@ bool attach_open_fd(struct attach *a, int fd)
         return give_up(a);
     }
     /* Who else could write to it could change items under our hands. */
-    if (st.st_uid != geteuid() || fchmod(fd, 0600) != 0) {
+    if (st.st_uid != geteuid()) {
         no(a, "it belongs to another user");
         return give_up(a);
     }
@@ -191,6 +196,10 @@ bool attach_open_fd(struct attach *a, int fd)
     if (!a->is_new && (!region_read(fd, 0, a->head, HEAD_BYTES) ||
                        memcmp(a->head->magic, MAGIC, sizeof(a->head->magic)) != 0)) {
         no(a, "it is something else, which is not to be overwritten");
+        return give_up(a);
+    }
+    if (fchmod(fd, 0600) != 0) {
+        no(a, "%s", strerror(errno));
         return give_up(a);
     }
     return true;
@@ -232,9 +241,8 @@ static void read_boot_id(char id[BOOT_ID_BYTES])
 static bool write_open(struct attach *a)
 {
     a->head->state = STATE_OPEN;
-    if (!region_write(a->fd, offsetof(struct attach_head, state), &a->head->state,
-                      sizeof(a->head->state)) ||
-        fdatasync(a->fd) != 0) {
+    /* All of it, so that its pages are there when it is to be written again. */
+    if (!region_write(a->fd, 0, a->head, HEAD_BYTES) || fdatasync(a->fd) != 0) {
         return no(a, "%s", strerror(errno));
     }
     return true;
@@ -359,7 +367,8 @@ bool attach_plan(struct attach *a, struct engine_config *cfg)
     }
     cfg->shards = h->shards;
     cfg->seed = h->seed;
-    place_regions(a);
+    place_regions(a, (uint64_t)st.st_blocks < h->blocks);
+    no(a, "out of memory"); /* unless something else is found to be wrong, or nothing */
     return true;
 }
 
@@ -413,11 +422,12 @@ bool attach_make(struct attach *a, const struct engine_config *cfg, uint64_t ran
     if (!has_room(a, cfg->limit_bytes) || !may_be_so_long(a)) {
         return false;
     }
-    if (ftruncate(a->fd, (off_t)range_at(h, h->shards)) != 0 ||
-        !region_write(a->fd, 0, h, HEAD_BYTES)) {
+    /* Wherever a crash ends this, the file is empty or has a head. */
+    if (!region_write(a->fd, 0, h, HEAD_BYTES) || fdatasync(a->fd) != 0 ||
+        ftruncate(a->fd, (off_t)range_at(h, h->shards)) != 0) {
         return no(a, "%s", strerror(errno));
     }
-    place_regions(a);
+    place_regions(a, false);
     if (!region_back(&a->region[0], 0, UINT64_C(1) << h->shift)) {
         return no(a, "memory cannot be allocated in it (%s)", strerror(errno));
     }
@@ -521,7 +531,6 @@ bool attach_take_over(struct attach *a, struct engine *e)
         return false;
     }
     a->state = ATTACH_WARM;
-    a->why[0] = '\0';
     return true;
 }
 
@@ -571,6 +580,9 @@ enum mf_err attach_resume(struct attach *a, struct engine *e)
         err = MF_ENOMEM;
     }
     budget_set_limit(&e->budget, (int64_t)e->config.limit_bytes); /* it may be a lower one */
+    if (err == MF_OK) {
+        a->why[0] = '\0';
+    }
     return err;
 }
 
@@ -591,6 +603,10 @@ static bool leave_shard(struct attach *a, struct shard *s, uint32_t i)
         shard_leave_behind(s, left, list);
     }
     shard_leave(s);
+    if (list != NULL) {
+        /* First: the list may need the room. */
+        keep_drop_rest(&s->memory, list, left->segments);
+    }
     is_done = list != NULL && region_write(a->fd, list_at(a->head, i), list, bytes);
     if (is_done) {
         a->head->shard[i].list_sum = XXH3_64bits(list, bytes);
@@ -617,16 +633,26 @@ static bool leave_routes(struct attach *a, const struct engine *e)
 void attach_leave(struct attach *a, struct engine *e)
 {
     struct attach_head *h = a->head;
+    struct stat st;
     bool is_done;
 
     a->why[0] = '\0';
+    if (a->leaves_nothing) {
+        no(a, "it has nothing to leave");
+        return;
+    }
     is_done = leave_routes(a, e);
     for (uint32_t i = 0; is_done && i < e->shard_count; i++) {
         is_done = leave_shard(a, e->shards[i], i);
     }
-    if (!is_done || fdatasync(a->fd) != 0) {
+    if (!is_done) {
         return;
     }
+    if (fdatasync(a->fd) != 0 || fstat(a->fd, &st) != 0) {
+        no(a, "%s", strerror(errno));
+        return;
+    }
+    h->blocks = (uint64_t)st.st_blocks;
     h->seed = e->config.seed;
     h->cas_next = atomic_load_explicit(&e->group.cas_next, memory_order_relaxed);
     read_boot_id(h->boot_id);

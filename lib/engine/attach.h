@@ -41,6 +41,8 @@ struct attach {
     /* set by the caller before engine_start() */
     uint32_t max_age_s; /* what was left longer ago is not used; 0: of any age */
     bool marks_stale;   /* what is taken over is stale: whoever gets an item may renew it */
+    /* and before engine_stop() */
+    bool leaves_nothing; /* the next start is to be a cold one */
     /* of attach_open() */
     int fd;                                  /* -1: not open */
     bool is_new;                             /* nothing was there */

@@ -610,9 +610,10 @@ void arena_stock_touch(struct arena *a, segment_t list)
 {
     for (segment_t s = list; s != 0; s = a->segments[s].next) {
         UNPOISON(segment_ptr(a, s), segment_bytes(a));
-        a->segments[s].is_cold = !back(a, s);
-        if (!a->segments[s].is_cold) {
+        if (MF_LIKELY(back(a, s))) {
             mem_touch(segment_ptr(a, s), segment_bytes(a));
+        } else {
+            a->segments[s].is_cold = 1; /* in a file: there are no units, see is_small */
         }
     }
 }

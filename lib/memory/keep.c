@@ -72,6 +72,31 @@ void keep_list(const struct memory *m, struct keep_segment *out)
     }
 }
 
+void keep_drop_rest(const struct memory *m, const struct keep_segment *list, uint32_t count)
+{
+    const struct arena *a = &m->arena;
+    bool *is_kept = mem_zalloc(a->fresh + 1);
+    segment_t from = 0;
+
+    if (is_kept == NULL) {
+        return; /* the next process does the same */
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        is_kept[list[i].number] = true;
+    }
+    is_kept[a->fresh] = true;
+    for (segment_t n = 0; n <= a->fresh; n++) {
+        if (is_kept[n]) {
+            if (n != from) {
+                region_drop(a->region, (uint64_t)from << a->shift,
+                            (uint64_t)(n - from) << a->shift);
+            }
+            from = n + 1;
+        }
+    }
+    mem_free(is_kept);
+}
+
 /* ---- entering it ------------------------------------------------------------------------- */
 
 /* Have the range committed as far as it was used. */
@@ -163,6 +188,18 @@ bool keep_enter(struct memory *m, const struct keep_segment *list, uint32_t coun
             return false;
         }
         a->segments[k->number].generation = 1;
+    }
+    return true;
+}
+
+bool keep_back(const struct memory *m, const struct keep_segment *list, uint32_t count)
+{
+    const struct arena *a = &m->arena;
+
+    for (uint32_t i = 0; a->region->has_holes && i < count; i++) {
+        if (!region_back(a->region, (uint64_t)list[i].number << a->shift, segment_bytes(a))) {
+            return false;
+        }
     }
     return true;
 }

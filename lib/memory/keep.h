@@ -35,6 +35,18 @@ uint32_t keep_count(const struct memory *m);
 void keep_list(const struct memory *m, struct keep_segment *out);
 
 /*
+ * Give the pages back that are in no segment of the list of this memory. System calls. Context:
+ * no thread uses it any more.
+ */
+void keep_drop_rest(const struct memory *m, const struct keep_segment *list, uint32_t count);
+
+/*
+ * Allocate all pages of the segments of a list, if some are missing: a copy of a file may leave
+ * out those that are zero. False: no room. Context: after keep_enter(), before they are read.
+ */
+bool keep_back(const struct memory *m, const struct keep_segment *list, uint32_t count);
+
+/*
  * Enter the segments of a list into a memory that has none: chains and their bytes are as they
  * were, blocks are not counted yet. fresh: of the arena that made the list. False: the list
  * contradicts itself, or the range cannot have it; the memory is good for memory_fini()

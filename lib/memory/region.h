@@ -19,6 +19,7 @@ struct region {
     uint32_t shift; /* log2 of the bytes of a segment */
     uint64_t at;    /* where it begins in the file: a multiple of REGION_ALIGN */
     uint64_t bytes; /* likewise */
+    bool has_holes; /* pages that were allocated are not any more: see keep_back() */
 };
 
 #define REGION_ALIGN ((uint64_t)2 << 20)

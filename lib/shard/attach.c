@@ -374,6 +374,8 @@ static bool take_all(struct scan *x)
     }
     if (is_flushed(job)) {
         job->flushed = job->left->items;
+    } else if (!keep_back(&s->memory, job->list, job->left->segments)) {
+        return doubt(x, "its file system has no room for pages that are missing");
     } else if (!take_segments(x) || !take_large(x)) {
         return false;
     } else if (job->items + job->expired != job->left->items ||

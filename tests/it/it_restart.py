@@ -166,7 +166,7 @@ def test_a_crash_is_a_cold_start():
             d.process.wait()
         with k.daemon() as d, d.operator() as o:
             assert_cold(o, "clean stop")
-            assert "starts empty with %s (it was not left by a clean stop)" % k.file in d.log(), d.log()
+            wait_for(lambda: "starts empty with %s (it was not left by a clean stop)" % k.file in d.log(), "it says so")
             assert o.get(b"a") is None
             o.set(b"b", b"x")
         with k.daemon() as d, d.operator() as o:
@@ -372,7 +372,34 @@ def test_a_full_file_system_ends_nothing():
             assert o.get(b"last") == b"x" * 1000
             assert 5000 < int(o.stats()["curr_items"]) < 30000
             assert int(o.stats()["evictions"]) > 20000
+            # Not a page is left for what the stop writes.
+            with open("/proc/%d/root%s/other" % (d.pid, k.folder), "ab", buffering=0) as f:
+                with contextlib.suppress(OSError):
+                    while True:
+                        f.write(b"x" * 4096)
             assert d.stop() == 0
+            assert "has what there is for the next start" in d.log(), d.log()
+
+
+def test_a_start_that_fails_leaves_nothing():
+    with kept() as k:
+        options = "-o", "dir=" + k.folder
+        with k.daemon(*options) as d, d.operator() as o:
+            o.set(b"a", b"x" * 1000)
+            assert d.stop() == 0
+        os.unlink(k.file)
+        snapshot = os.path.join(k.folder, "mayfly.snapshot")
+        with open(snapshot, "rb") as f:
+            whole = f.read()
+        with open(snapshot, "r+b") as f:
+            f.truncate(len(whole) - 10)
+        for _ in range(2):
+            with k.daemon(*options, "-o", "load=strict", wait=False) as d:
+                assert d.process.wait(mayfly.PATIENCE) == WRONG_FILE, d.log()
+        with open(snapshot, "wb") as f:
+            f.write(whole)
+        with k.daemon(*options, "-o", "load=strict") as d, d.operator() as o:
+            assert o.get(b"a") == b"x" * 1000
 
 
 mayfly.main(globals())

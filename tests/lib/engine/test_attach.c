@@ -5,9 +5,11 @@
  */
 #include "lib/engine/attach.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "lib/engine/body.h"
@@ -82,6 +84,34 @@ static void start_cold(const char *why)
     ck_assert_int_eq(a.state, ATTACH_COLD);
     ck_assert_msg(strstr(a.why, why) != NULL, "%s, not %s", a.why, why);
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
+}
+
+static uint64_t allocated(void)
+{
+    struct stat st;
+
+    ck_assert_int_eq(fstat(file, &st), 0);
+    return (uint64_t)st.st_blocks * 512;
+}
+
+/* Make holes of what is zero, as copying a file may. */
+static void dig_holes(void)
+{
+    static const char zero[4096];
+    char page[sizeof(zero)];
+    off_t end = lseek(file, 0, SEEK_END);
+    off_t at = 0;
+
+    while ((at = lseek(file, at, SEEK_DATA)) >= 0 && at < end) {
+        at -= at % (off_t)sizeof(page);
+        ck_assert(region_read(file, (uint64_t)at, page, sizeof(page)));
+        if (memcmp(page, zero, sizeof(page)) == 0) {
+            ck_assert_int_eq(
+                fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, sizeof(page)),
+                0);
+        }
+        at += (off_t)sizeof(page);
+    }
 }
 
 /* ---- files that are changed -------------------------------------------------------------- */
@@ -323,6 +353,43 @@ TEST(items_may_be_taken_over_as_stale)
     stop();
 }
 
+TEST(what_is_not_used_takes_no_room_when_it_is_left)
+{
+    start();
+    for (unsigned i = 0; i < 10000; i++) {
+        fixture_set(&f, fixture_key("k", i), 1000);
+    }
+    ck_assert_uint_gt(allocated(), 5 * MIB);
+    fixture_flush(&f, fixture_now(&f));
+    fixture_set(&f, "a", 100);
+    stop();
+    ck_assert_uint_lt(allocated(), MIB);
+    start_warm();
+    fixture_check(&f, "a", 100);
+    stop();
+}
+
+/* Where the file system is full, a page that is first written or read ends the process. */
+TEST(pages_that_are_missing_are_allocated)
+{
+    static const char zeros[300000];
+    struct put p = {.mode = STORE_SET, .key = "zeros", .ptr = zeros, .len = sizeof(zeros)};
+    uint64_t bytes;
+
+    start();
+    ck_assert_int_eq(fixture_store(&f, &p, NULL), OUT_STORED);
+    fixture_set(&f, "a", 100);
+    stop();
+    bytes = allocated();
+    dig_holes();
+    ck_assert_uint_lt(allocated(), bytes - 200000);
+    start_warm();
+    ck_assert_uint_ge(allocated(), bytes);
+    fixture_check(&f, "a", 100);
+    ck_assert_mem_eq(fixture_get(&f, "zeros").value, zeros, sizeof(zeros));
+    stop();
+}
+
 TEST(moved_slots_stay_where_they_are)
 {
     start();
@@ -445,10 +512,27 @@ TEST(a_crash_is_a_cold_start)
 
 TEST(what_is_something_else_is_not_overwritten)
 {
+    struct stat st;
+
     ck_assert(region_write(file, 0, "precious", 8));
     memset(&a, 0, sizeof(a));
+    ck_assert_int_eq(fchmod(file, 0644), 0);
     ck_assert(!attach_open_fd(&a, dup(file)));
     ck_assert_ptr_nonnull(strstr(a.why, "something else"));
+    ck_assert_int_eq(fstat(file, &st), 0);
+    ck_assert_uint_eq(st.st_mode & 0777, 0644);
+}
+
+TEST(who_has_served_nobody_may_leave_nothing)
+{
+    start();
+    fixture_set(&f, "a", 100);
+    a.leaves_nothing = true;
+    fixture_stop(&f);
+    ck_assert_str_ne(a.why, "");
+    attach_close(&a);
+    start_cold("clean stop");
+    stop();
 }
 
 TEST(a_file_is_for_one_process)
