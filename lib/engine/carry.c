@@ -517,6 +517,9 @@ enum carry_state carry_shard(struct carry *c)
         }
         has_strays = end_search(c);
     } while (has_strays && c->state == CARRY_GOES_ON);
-    (void)carry_give_back(c);
+    if (carry_give_back(c)) {
+        carry_end_period(c);
+        (void)carry_give_back(c); /* the next shard begins with it */
+    }
     return c->state == CARRY_GOES_ON ? CARRY_DONE : c->state;
 }

@@ -75,8 +75,7 @@ bool carry_turn(struct carry *c)
     return true;
 }
 
-/* Run a grace period here: all that waits for one is room then. */
-static void end_period(const struct carry *c)
+void carry_end_period(const struct carry *c)
 {
     struct grace *g = reclaim_grace(c->engine->reclaimer);
     uint32_t number = grace_begin(g);
@@ -177,7 +176,7 @@ void carry_make_room(struct carry *c, struct shard *to)
         if (!c->has_begun && !waits_for_reclaimer(c)) {
             c->has_begun = !begin_room(c);
         } else if (c->has_begun && waits) {
-            end_period(c);
+            carry_end_period(c);
         } else if (c->has_begun && !waits_for_reclaimer(c)) {
             c->has_begun = false;
             can_go_on = begin_room(c);
@@ -213,7 +212,7 @@ bool carry_wait_for(struct carry *c, struct shard *to)
     }
     shard_make_wanted(to);
     grace_ask(reclaim_grace(c->engine->reclaimer), GRACE_HURRY);
-    end_period(c);
+    carry_end_period(c);
     end_resize(to);
     if (c->fruitless > 1) {
         rest(REST_NS);

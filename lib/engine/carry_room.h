@@ -20,6 +20,9 @@ bool carry_turn(struct carry *c);
 bool carry_has_room_in(const struct memory *m);
 bool carry_has_room(struct shard *s);
 
+/* Run a grace period here: all that waits for one is room then. */
+void carry_end_period(const struct carry *c);
+
 /*
  * Give what is free back, so that another shard may take it; but not what this one keeps free
  * for itself, or whoever stores in it would evict. True when something waits.

@@ -205,9 +205,11 @@ static void fit_left_index(struct move *m, uint16_t from, uint32_t leaving, uint
 {
     struct shard *s = m->engine->shards[from];
     uint64_t items = ctr_get(&s->counters, CTR_curr_items);
+    int64_t bytes = (int64_t)table_bytes_for(items);
 
     if (leaving >= owned / FITTING_SHARE && m->coming[from] == 0 &&
-        (int64_t)table_bytes_for(items) < m->index_bytes[from]) {
+        bytes < m->index_bytes[from]) {
+        leave_uncounted(m, m->uncounted + bytes);
         fit_index(m, s, items, false);
         count_indexes(m);
     }
