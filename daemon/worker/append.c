@@ -219,6 +219,10 @@ int append_before_save(struct append *a, struct save *s, uint64_t epoch)
     if (a->log == NULL && a->settings->appendonly != 0) {
         return ENOMEM; /* its threads could not be started */
     }
+    if (a->log != NULL && !keylog_is_on(a->log)) {
+        /* Nothing is to be loaded with these, and their room may be needed. */
+        (void)keychain_remove(&io_system, a->dir, a->name, a->next);
+    }
     if (a->log != NULL) {
         error = keylog_rotate(a->log, a->chain, a->next, epoch);
         s->flags = SNAP_HAS_LOG;

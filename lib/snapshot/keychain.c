@@ -18,6 +18,9 @@
 #include "lib/base/num.h"
 #include "lib/snapshot/decode.h"
 
+/* Keys whose places are fetched while others are added. */
+#define AHEAD 32u
+
 /* ---- names ------------------------------------------------------------------------------- */
 
 bool keychain_name(char out[KEYCHAIN_NAME_MAX], const char *base, uint64_t number)
@@ -204,6 +207,9 @@ static enum keychain_end cut(struct keychain *c, struct log *log, uint64_t at)
 static void add_keys(struct keychain *c, const struct snap_block *b, struct span content)
 {
     for (uint32_t i = 0; i < b->items; i++) {
+        if (i + AHEAD < b->items) {
+            keyset_prefetch(&c->set, snap_key_of(content, i + AHEAD));
+        }
         keyset_add(&c->set, snap_key_of(content, i));
     }
     c->keys += b->items;

@@ -25,20 +25,16 @@ bool keyset_init(struct keyset *s, uint64_t keys, uint64_t seed)
         s->bytes *= 2;
         s->line_log++;
     }
-    s->words = mem_alloc_aligned(s->bytes, LINE_BYTES);
-    if (s->words == NULL) {
-        return false;
-    }
-    for (uint64_t i = 0; i < s->bytes / sizeof(*s->words); i++) {
-        s->words[i] = 0;
-    }
-    return true;
+    s->words = mem_map(s->bytes, s->bytes >= MEM_HUGE_BYTES ? MEM_PAGES_HUGE : MEM_PAGES_SMALL);
+    return s->words != NULL;
 }
 
 void keyset_fini(struct keyset *s)
 {
-    mem_free(s->words);
-    s->words = NULL;
+    if (s->words != NULL) {
+        mem_unmap(s->words, s->bytes);
+        s->words = NULL;
+    }
 }
 
 static uint64_t *line_of(const struct keyset *s, uint64_t hash)
@@ -46,6 +42,11 @@ static uint64_t *line_of(const struct keyset *s, uint64_t hash)
     uint64_t line = s->line_log == 0 ? 0 : hash >> (64 - s->line_log);
 
     return s->words + line * LINE_WORDS;
+}
+
+void keyset_prefetch(const struct keyset *s, uint64_t hash)
+{
+    __builtin_prefetch(line_of(s, hash), 1);
 }
 
 void keyset_add(struct keyset *s, uint64_t hash)

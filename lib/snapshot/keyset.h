@@ -30,6 +30,9 @@ struct keyset {
 bool keyset_init(struct keyset *s, uint64_t keys, uint64_t seed);
 void keyset_fini(struct keyset *s);
 
+/* One that will be added soon. Context: any thread. */
+void keyset_prefetch(const struct keyset *s, uint64_t hash);
+
 /* Context: one thread. */
 void keyset_add(struct keyset *s, uint64_t hash);
 

@@ -292,6 +292,7 @@ def test_a_full_disk():
             assert o.ask(b"save") == b"OK"      # short enough
             assert figures(o)["aof_last_write_status"] == "ok"
             assert figure(o, "aof_whole") == 1
+            assert len(log_names(k)) == 1
 
 
 def test_what_is_not_loaded_is_not_left_there():
