@@ -18,6 +18,7 @@ import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import crash                                                            # noqa: E402
 import mayfly                                                           # noqa: E402
 from mayfly import Inapplicable, wait_for                               # noqa: E402
 
@@ -278,6 +279,60 @@ def test_a_stop_under_load_loses_no_answered_store():
                 for n, last in enumerate(answered):
                     # One more may have been stored, whose answer did not arrive.
                     assert last <= int(o.get(b"c%d" % n)) <= last + 1, (n, last)
+
+
+class Ends(crash.Crash):
+    """Lives that end by a stop, by another program that takes over, or by a crash, all under load. After a
+    stop all that was answered is there, and nothing older; after a crash nothing is."""
+
+    def store_steady(self, c):
+        super().store_steady(c)
+        self.model.steady = {b"s%d" % n for n in range(crash.STEADY)}
+
+    def look(self, c):
+        steady = set(self.model.steady)
+        super().look(c)
+        assert not [key for key in steady if c.get(key) is None], self.kills
+
+    def life(self, d, how):
+        ender = threading.Timer(self.rng.uniform(0.02, 0.3), d.process.send_signal, (how,))
+        ender.start()
+        try:
+            self.load(d)
+        except (OSError, EOFError, ConnectionError, AssertionError) as why:
+            ender.join()
+            if how == signal.SIGUSR2:
+                wait_for(lambda: "takes over" in d.log() and d.log().count("is ready") == 2, "another serves")
+                with d.operator() as c:
+                    assert_warm(c)
+                    self.look(c)
+                assert d.stop() == 0
+            elif how != signal.SIGKILL:
+                assert d.process.wait(mayfly.PATIENCE) == 0, why
+            else:
+                d.process.wait(mayfly.PATIENCE)
+                self.model.flushed()
+
+    def run(self, ends):
+        how = None
+        self.is_answered_safe = True
+        with kept() as k:
+            for self.kills in range(ends + 1):
+                with k.daemon() as d:
+                    with d.operator() as c:
+                        assert figure(c, "state") == ("cold" if how in (None, signal.SIGKILL) else "warm")
+                        self.look(c)
+                    how = self.rng.choice((signal.SIGTERM, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGKILL))
+                    if how == signal.SIGUSR2 and "drop_privileges" in " ".join(mayfly.MORE_ARGS):
+                        how = signal.SIGTERM
+                    if self.kills != ends:
+                        self.life(d, how)
+
+
+def test_nothing_older_than_what_was_answered():
+    run = Ends("snapshot", int(os.environ.get("MAYFLY_SEED", "1")))
+    run.run(2 * RESTARTS)
+    assert run.hits > 100 and run.requests > 500, (run.hits, run.requests)
 
 
 def test_what_belongs_to_another_is_not_used():
