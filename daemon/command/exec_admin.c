@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Commands of the operator: flush_all, version, verbosity, cache_memlimit, shutdown, quit,
- * watch, refresh_certs; those on memcached's memory and LRU are in exec_lru.c. Runs on the
- * worker of the client, outside the read-side section of the turn.
+ * Commands of the operator: flush_all, version, verbosity, cache_memlimit, shutdown, upgrade,
+ * quit, watch, refresh_certs; those on memcached's memory and LRU are in exec_lru.c. Runs on
+ * the worker of the client, outside the read-side section of the turn.
  */
 #include "daemon/command/exec_admin.h"
 
@@ -119,6 +119,26 @@ static enum turn_stop shutdown_server(struct turn *t, const struct request *r)
     }
     crew_request_stop(t->w->crew, how);
     return TURN_CLOSES;
+}
+
+/* What becomes of it the log says: whoever asks is gone when it is done. */
+static enum turn_stop upgrade(struct turn *t, const struct request *r)
+{
+    const struct settings *set = t->w->settings;
+    struct span args = r->args;
+    struct span word;
+
+    if (!set->enable_shutdown && !turn_is_control(t)) {
+        return turn_answer(t, r, REPLY_SHUTDOWN_OFF);
+    }
+    if (text_next_key(&args, &word)) {
+        return turn_answer(t, r, REPLY_UPGRADE_USAGE);
+    }
+    if (set->memory_file == NULL || set->drop_privileges) {
+        return turn_answer(t, r, REPLY_UPGRADE_OFF);
+    }
+    crew_request_upgrade(t->w->crew);
+    return turn_answer(t, r, REPLY_OK);
 }
 
 /* ---- TLS --------------------------------------------------------------------------------- */
@@ -251,6 +271,8 @@ enum turn_stop exec_admin(struct turn *t, const struct request *r)
         return cache_memlimit(t, r);
     case CMD_SHUTDOWN:
         return shutdown_server(t, r);
+    case CMD_UPGRADE:
+        return upgrade(t, r);
     case CMD_QUIT:
         return TURN_CLOSES;
     case CMD_SLABS:

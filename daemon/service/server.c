@@ -128,6 +128,15 @@ static void on_stop_message(struct message *m, void *receiver)
     begin_stop(s, (enum crew_stop)atomic_load(&s->crew.stop_wanted));
 }
 
+static void on_upgrade_message(struct message *m, void *receiver)
+{
+    struct server *s = server_of(receiver);
+
+    (void)m;
+    atomic_store(&s->crew.is_upgrade_posted, false);
+    upgrade_begin(s);
+}
+
 static void on_room_message(struct message *m, void *receiver)
 {
     struct server *s = server_of(receiver);
@@ -220,6 +229,7 @@ static int open_loop(struct server *s)
         return err;
     }
     s->crew.stop_message.fn = on_stop_message;
+    s->crew.upgrade_message.fn = on_upgrade_message;
     s->crew.room_message.fn = on_room_message;
     s->crew.on_certs_ask = renewal_on_ask;
     s->crew.on_config_ask = reconfigure_on_ask;
@@ -241,6 +251,12 @@ static int open_loop(struct server *s)
     }
     if (err != 0) {
         close_loop(s);
+    } else if (passed_on_is()) {
+        sigset_t none;
+
+        /* The program before has held them: see hold_signals(). */
+        sigemptyset(&none);
+        pthread_sigmask(SIG_SETMASK, &none, NULL);
     }
     return err;
 }
@@ -644,6 +660,19 @@ void server_stop(struct server *s)
     log_stop();
 }
 
+/*
+ * What comes from here on waits for the program that takes over: a signal that is blocked stays
+ * pending. Of those that came before none may be lost either: the loop takes them now.
+ */
+static void hold_signals(struct server *s)
+{
+    block_signals(s);
+    uv_run(&s->loop, UV_RUN_NOWAIT);
+    if (!upgrade_is_wanted(s)) {
+        unblock_signals(s);
+    }
+}
+
 int server_run(struct settings *settings)
 {
     struct server *s = mem_alloc_aligned(sizeof(*s), 64);
@@ -656,6 +685,9 @@ int server_run(struct settings *settings)
     status = server_start(s, settings);
     if (status == 0) {
         server_serve(s);
+        if (upgrade_is_wanted(s)) {
+            hold_signals(s);
+        }
         server_stop(s);
         if (upgrade_is_wanted(s)) {
             status = upgrade_become();

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * SIGUSR2: another program, or another version of this one, takes over in place. The process
- * stays the same, with its number; the sockets that listen and the items go on, connections
- * are ended as by a stop. Before anything is changed, the program is asked whether it would
- * start: it is run beside with --check-config, and says as well if it knows the blocks of this
- * one.
+ * SIGUSR2, or the command upgrade: another program, or another version of this one, takes over
+ * in place. The process stays the same, with its number; the sockets that listen and the items
+ * go on, connections are ended as by a stop. Before anything is changed, the program is asked
+ * whether it would start: it is run beside with --check-config, and says as well if it knows
+ * the blocks of this one.
  */
 #ifndef MAYFLY_DAEMON_SERVICE_UPGRADE_H
 #define MAYFLY_DAEMON_SERVICE_UPGRADE_H

@@ -124,6 +124,13 @@ void crew_request_stop(struct crew *crew, enum crew_stop how)
     }
 }
 
+void crew_request_upgrade(struct crew *crew)
+{
+    if (!atomic_exchange(&crew->is_upgrade_posted, true)) {
+        mailbox_post(&crew->main_mailbox, &crew->upgrade_message);
+    }
+}
+
 void crew_ask_for_certs(struct crew *crew, struct certs_ask *ask)
 {
     must_be_a_worker();

@@ -163,6 +163,7 @@ struct crew {
     /* any thread posts, main takes; fn of the two messages is the server's */
     struct mailbox main_mailbox;
     struct message stop_message;
+    struct message upgrade_message;
     struct message room_message;
     crew_prepare_fn prepare_option;                          /* [const] the server's, or NULL */
     struct live live;                                        /* who changes options */
@@ -184,6 +185,7 @@ struct crew {
     _Atomic uint32_t stop_wanted;   /* enum crew_stop */
     _Atomic uint32_t save_wanted;   /* enum crew_save */
     _Atomic bool is_stop_posted;    /* acq_rel: stop_message is on its way */
+    _Atomic bool is_upgrade_posted; /* acq_rel: upgrade_message is on its way */
     _Atomic bool is_accepting;
     _Atomic uint32_t latency_epoch; /* raised by each reset of latencies */
     _Atomic uint32_t undrained;     /* workers that have connections, while the crew drains */
@@ -225,6 +227,9 @@ void crew_stop(struct crew *crew);
  * (shutdown graceful: stop accepting, wait for the clients to leave). Context: any thread.
  */
 void crew_request_stop(struct crew *crew, enum crew_stop how);
+
+/* Ask main to have another program take over (service/upgrade.h). Context: any thread. */
+void crew_request_upgrade(struct crew *crew);
 
 /*
  * A connection was accepted; it counts as its origin says. Context: main.

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
@@ -37,6 +38,7 @@ def daemon(*args, **kw):
 
 def upgrade(d):
     """Wait until another serves."""
+    wait_for(lambda: "is ready" in d.log(), "that it serves is in the log")
     ready = d.log().count("is ready")
     d.process.send_signal(signal.SIGUSR2)
     wait_for(lambda: d.log().count("is ready") > ready, "another serves: " + d.log()[-500:])
@@ -81,6 +83,21 @@ def test_another_takes_over():
                 stop.set()
                 thread.join()
                 assert not wrong, wrong
+
+
+def test_an_operator_may_ask_for_it():
+    with folder() as where, daemon("-e", os.path.join(where, "memory"), control=True) as d:
+        with d.client() as c, d.operator() as o:
+            c.set(b"k", b"v")
+            assert c.ask(b"upgrade").endswith(b"shutdown not enabled")
+            assert o.ask(b"upgrade /bin/true") == b"CLIENT_ERROR usage: upgrade"
+            assert o.ask(b"upgrade") == b"OK"
+        wait_for(lambda: d.log().count("is ready") == 2, "another serves")
+        with d.client() as c:
+            assert c.get(b"k") == b"v" and state(c) == "warm"
+        assert d.stop() == 0
+    with daemon(control=True) as d, d.operator() as o:
+        assert o.ask(b"upgrade") == b"SERVER_ERROR not without memory_file, nor with drop_privileges"
 
 
 def test_a_unix_socket_stays():
@@ -132,6 +149,15 @@ def test_other_blocks_are_refused():
                               env={**os.environ, "MAYFLY_UPGRADE_ABI": abi}, stderr=subprocess.PIPE, check=False)
         assert done.returncode == 65, done
         assert b"of another version" in done.stderr, done
+
+
+def test_no_signal_is_lost():
+    """Whenever it comes, it ends the one program or the other."""
+    for i in range(15):
+        with folder() as where, daemon("-e", os.path.join(where, "memory")) as d:
+            d.process.send_signal(signal.SIGUSR2)
+            time.sleep(i * 0.002)
+            assert d.stop() == 0
 
 
 def test_a_stop_ends_it():
