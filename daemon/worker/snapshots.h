@@ -83,7 +83,7 @@ struct snapshots {
 
     _Atomic uint64_t epoch; /* flush commands so far */
     pthread_mutex_t naming; /* whoever changes what the file's name stands for */
-    bool has_file;          /* under naming: there may be one */
+    _Atomic bool has_file;  /* written under naming: there may be one */
 
     pthread_mutex_t mutex; /* a leaf; the rest is under it */
     pthread_cond_t wake;   /* the thread has something to do */
