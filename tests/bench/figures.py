@@ -109,13 +109,6 @@ def gain(kind):
     return lambda medians: mean_of([g for case, g in gains_of(medians).items() if is_made(case) == (kind == "made")])
 
 
-def misses_to_lru(kind):
-    """The mean over one kind of traces."""
-    return lambda medians: mean_of([(100 - m["mayflyd"]["density_pct"]) / (100 - m["mayflyd"]["ideal_lru_pct"])
-                                    for case, m in medians.items()
-                                    if "mayflyd" in m and is_made(case) == (kind == "made")])
-
-
 def behind(medians):
     gains = gains_of(medians)
     return sum(g < -.5 for g in gains.values()) if gains else None
@@ -204,8 +197,7 @@ EXPERIMENTS = [
         "policies", "Hit ratios of the policies", "trace, size of the cache", [
             "limit_mb", "min_pct", "ideal_lru_pct", "s3fifo_pct", "density_pct", "lru_pct", "lfu_pct", "random_pct"],
         ["%s %d %%" % (t, p) for t in TRACES for p in (10, 30)], ["web12 10 %"],
-        [Bar("misses of density to those of the ideal LRU, mean of the recorded", misses_to_lru("recorded"), .93),
-         Bar("the same of the made", misses_to_lru("made"), .93)],
+        [],
         "The same requests, simulated and live, in percent of hits. *Ideal* caches are simulated: what they hold takes "
         "its key, its value and 48 bytes, and nothing else. MIN knows what is to come. The others are mayflyd with that "
         "maxmemory_policy, and all that it takes beside the items comes out of the same limit. noeviction keeps what came "
