@@ -32,13 +32,14 @@ static enum turn_stop begin(struct turn *t, const struct request *r, uint64_t it
 static enum turn_stop end(struct turn *t, const struct request *r)
 {
     const struct guard *g = &t->w->crew->restored;
-    bool is_void = atomic_load(&g->is_void);
     char line[40];
+    bool is_void;
     int n;
 
     if (!client_restores(t->client, t->w)) {
         return turn_answer(t, r, REPLY_NOT_FOUND);
     }
+    is_void = atomic_load(&g->is_void);
     n = snprintf(line, sizeof(line), "RESTORED %" PRIu64 "\r\n", atomic_load(&g->turned));
     client_end_restore(t->client, t->w);
     if (is_void) {

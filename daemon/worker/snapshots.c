@@ -755,8 +755,12 @@ void snapshots_look(struct snapshots *s, struct snapshots_info *info)
     info->load_expired = atomic_load(&s->load.expired);
     info->load_refused = atomic_load(&s->load.refused);
     info->load_changed = atomic_load(&s->load.changed);
-    append_look(&s->append, &info->log);
-    info->log.log.is_on = info->log.log.is_on && s->has_file;
+    if (info->is_loading) {
+        info->log = (struct append_info){.log = {.was_good = true}}; /* it is being read */
+    } else {
+        append_look(&s->append, &info->log);
+        info->log.log.is_on = info->log.log.is_on && s->has_file;
+    }
     info->load_gone = atomic_load(&s->load.guard.turned);
     info->load_total = info->is_loading ? s->file.header.items : 0;
 }
