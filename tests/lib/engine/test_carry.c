@@ -32,7 +32,7 @@ static void start(uint32_t shards, uint64_t limit, enum evict_choice policy)
 
 static size_t len_of(unsigned i)
 {
-    return 300 + i % 7 * 100;
+    return 1500 + i % 7 * 300;
 }
 
 /* Set keys until something is evicted, and a fifth more. Returns how many. */
