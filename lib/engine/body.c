@@ -183,11 +183,16 @@ static enum outcome take_from_others(struct body *b, enum outcome out)
 {
     struct shard *s = b->shard;
 
-    if (engine_steal(b->engine, s) == STEAL_DONE) {
+    const enum steal stolen = engine_steal(b->engine, s);
+
+    if (stolen == STEAL_DONE) {
         return OUT_MISS;
     }
+    if (b->engine->shard_count == 1 || !memory_evicts(&s->memory)) {
+        return out;
+    }
     /* Soon another shard may have clearly more than this one. */
-    return b->engine->shard_count > 1 && memory_evicts(&s->memory) ? OUT_WAIT : out;
+    return stolen == STEAL_NOTHING && engine_is_barren(b->engine) ? OUT_NO_MEMORY : OUT_WAIT;
 }
 
 static enum outcome take_segment(struct body *b, bool may_wait)

@@ -9,6 +9,7 @@
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/engine/attach.h"
+#include "lib/memory/blocks.h"
 #include "lib/memory/chains.h"
 #include "lib/memory/cursor.h"
 #include "lib/memory/room.h"
@@ -450,4 +451,28 @@ enum steal engine_steal(struct engine *e, struct shard *needy)
         return STEAL_LATER;
     }
     return STEAL_NOTHING;
+}
+
+/* Nothing to drop, and nothing dead. Context: in shard. */
+static bool is_barren(const struct shard *s)
+{
+    return wheel_count(s->wheel) == 0 && room_coming(&s->memory) == 0 &&
+           !blocks_has_deaths(&s->memory);
+}
+
+bool engine_is_barren(struct engine *e)
+{
+    bool is = evict_sorts_now(&e->shards[0]->memory.evict);
+
+    for (uint32_t i = 0; is && i < e->shard_count; i++) {
+        struct shard *s = e->shards[i];
+
+        shard_must_not_be_entered(s);
+        is = shard_try_enter(s);
+        if (is) {
+            is = is_barren(s);
+            shard_leave(s);
+        }
+    }
+    return is;
 }

@@ -195,4 +195,12 @@ enum steal {
  */
 enum steal engine_steal(struct engine *e, struct shard *needy);
 
+/*
+ * Under a policy that drops only items with a deadline: is there none in any shard, and no room
+ * on its way? Then nobody need wait for it. It looks into every shard, for a store that is
+ * about to be refused, and waits for none: who is in a shard may make room there. Context:
+ * outside a shard.
+ */
+bool engine_is_barren(struct engine *e);
+
 #endif

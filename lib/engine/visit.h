@@ -220,10 +220,11 @@ static inline void visit_link(struct visit *v, handle_t h, enum death_reason rea
 }
 
 /*
- * A write ended with `out`. If it found no room, was room made or taken from another shard, so
- * that it should be tried again? Context: outside the shards.
+ * A write ended with *out. If it found no room, was room made or taken from another shard, so
+ * that it should be tried again? If not, *out may become OUT_NO_MEMORY: a wait would be in
+ * vain. Context: outside the shards.
  */
-bool visit_help(struct engine *e, const struct visit *v, enum outcome out);
+bool visit_help(struct engine *e, const struct visit *v, enum outcome *out);
 
 /* Unlink what was found. Context: in shard. */
 void visit_unlink(struct visit *v, enum death_reason reason);
@@ -247,7 +248,7 @@ static MF_INLINE enum outcome visit_run(struct engine *e, struct visit *v, uint6
         visit_enter(e, v, hash, key, now);
         out = act(v, arg);
         visit_leave(v);
-    } while (MF_UNLIKELY(out == OUT_WAIT) && visit_help(e, v, out));
+    } while (MF_UNLIKELY(out == OUT_WAIT) && visit_help(e, v, &out));
     return out;
 }
 

@@ -5,6 +5,7 @@
  */
 #include "lib/engine/engine.h"
 
+#include "lib/engine/store.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
@@ -77,5 +78,65 @@ TEST(a_search_does_not_wait_for_who_is_in_another_shard)
     ck_assert_uint_eq(searches(f.shard, SHARDS), SHARDS);
     shard_leave(full);
     ck_assert_uint_le(searches(f.shard, SHARDS), SHARDS / LOOKS);
+    fixture_stop(&f);
+}
+
+/* ---- none to take ------------------------------------------------------------------------ */
+
+/* A store that may wait, and does not;. */
+static enum outcome store_once(const char *key, size_t len)
+{
+    struct store st = {.mode = STORE_SET,
+                       .hash = fixture_hash(&f, key),
+                       .key = span_str(key),
+                       .deadline = MSEC_NEVER,
+                       .may_wait = true};
+    char value[1000] = {0};
+    enum outcome out;
+
+    ck_assert_uint_le(len, sizeof(value));
+    st.value = span_of(value, len);
+    rcu_begin();
+    out = engine_store(&f.engine, &st, fixture_now(&f));
+    rcu_end();
+    return out;
+}
+
+/* Where nothing may be dropped that has no deadline, and all have none. */
+TEST(who_stores_in_vain_need_not_wait)
+{
+    struct engine_config cfg;
+    unsigned stored = 0;
+
+    fixture_config(&cfg);
+    cfg.shards = 4;
+    cfg.limit_bytes = 16 * MIB;
+    fixture_start(&f, &cfg);
+    fixture_policy(CHOICE_VOLATILE_LRU);
+    for (unsigned vain = 0; vain < 200; stored++) {
+        vain += fixture_try(&f, fixture_key("stays-", stored), 1000, MSEC_NEVER) != OUT_STORED;
+    }
+    ck_assert_uint_gt(stored, 4000);
+    fixture_settle(&f);
+    for (unsigned i = 0; i < 100; i++) {
+        ck_assert_int_eq(store_once(fixture_key("new-", i), 1000), OUT_NO_MEMORY);
+    }
+
+    /* One that may be dropped, or that somebody is in a shard: who knows. */
+    ck_assert(engine_is_barren(&f.engine));
+    for (unsigned i = 0; i < stored / 2; i++) {
+        (void)fixture_delete(&f, fixture_key("stays-", i));
+    }
+    fixture_settle(&f);
+    fixture_set_until(&f, "goes", 1000, fixture_now(&f) + 100000);
+    ck_assert(!engine_is_barren(&f.engine));
+    ck_assert_int_eq(fixture_delete(&f, "goes"), OUT_DELETED);
+    fixture_settle(&f);
+    shard_enter(f.engine.shards[2]);
+    ck_assert(!engine_is_barren(&f.engine));
+    shard_leave(f.engine.shards[2]);
+    ck_assert(engine_is_barren(&f.engine));
+    fixture_policy(CHOICE_ALLKEYS_LRU);
+    ck_assert(!engine_is_barren(&f.engine));
     fixture_stop(&f);
 }
