@@ -117,6 +117,18 @@ static void begin_chain(struct carry *c)
     begin_segment(c);
 }
 
+/*
+ * Know what stands after it, and keep that. What begins a chain that loses its last segment
+ * stands after nothing that was searched, so the chain as a whole is passed before. Context: in
+ * shard.
+ */
+static void look_at_next(struct carry *c)
+{
+    c->next = seg(c, c->at)->next;
+    keep(c, c->next);
+    c->leave.chain_passed[search_order[c->chain]] = c->next == 0;
+}
+
 /* Go on with what stands after it, or with another chain. Context: in shard. */
 static void go_on(struct carry *c)
 {
@@ -124,7 +136,7 @@ static void go_on(struct carry *c)
     c->next = 0;
     begin_segment(c);
     if (c->at == 0) {
-        c->leave.chain_passed[search_order[c->chain++]] = true;
+        c->chain++;
         begin_chain(c);
     }
 }
@@ -164,8 +176,7 @@ static void leave_segment(struct carry *c)
         shard_leave(s);
         return;
     }
-    c->next = g->next;
-    keep(c, c->next);
+    look_at_next(c);
     unkeep(c, c->at);
     generation = g->generation;
     empties = g->busy == 0 && (g->live == 0 || c->is_emptied);
@@ -256,6 +267,7 @@ static bool search(struct carry *c)
         }
         c->offset += size;
     }
+    c->is_at_end = c->offset >= g->fill;
     shard_leave(s);
     if (has_large) {
         take_key(c, &c->pick[--c->picks]);
@@ -413,7 +425,7 @@ static void carry_some(struct carry *c)
         if (c->large.key_len != 0) {
             carry_value(c);
         }
-        if (carry_turn(c) && c->offset >= seg(c, c->at)->fill) {
+        if (carry_turn(c) && c->is_at_end) {
             leave_segment(c);
         }
     }

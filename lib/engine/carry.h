@@ -72,8 +72,9 @@ struct carry {
     uint64_t epoch;      /* of the shard's memory: another one after a flush */
     unsigned chain;      /* how many were searched */
     segment_t at;        /* kept from the cursor; 0: none */
-    segment_t next;      /* so is this: see chain_next() */
+    segment_t next;      /* so is this: see look_at_next() */
     uint32_t offset;     /* of the next block */
+    bool is_at_end;      /* there is none; a flush may have taken the segment since */
     bool is_emptied;     /* what stays in it closes ranks */
     unsigned fruitless;
     bool has_begun; /* with some room */

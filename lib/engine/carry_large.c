@@ -9,8 +9,8 @@
 #include "lib/engine/body.h"
 #include "lib/engine/carry_room.h"
 #include "lib/engine/engine.h"
-#include "lib/engine/erase.h"
 #include "lib/engine/store_common.h"
+#include "lib/engine/visit.h"
 #include "lib/shard/value.h"
 
 /* A large value on its way: its segments are pinned, the rest of it is copied. */
@@ -129,13 +129,13 @@ static enum outcome carry_pieces(struct load *l, const struct item *it, msec_t n
     return out;
 }
 
-/* Pin the value, and copy what cannot be. False: not now. Context: read side. */
+/*
+ * Pin the value, and copy what cannot be. Slow readers may have pinned all that may be: this is
+ * one value more, which is let go when it dies. False: no memory. Context: read side.
+ */
 static bool begin_pinned(struct load *l, const struct item *it)
 {
     value_walk_begin(&l->walk, l->c->from, it);
-    if (!value_may_pin(&l->walk)) {
-        return false;
-    }
     l->tail_len = value_walk_tail(&l->walk);
     l->tail = mem_alloc(l->tail_len + 1);
     if (l->tail == NULL) {
@@ -170,6 +170,23 @@ static enum outcome finish_pinned(struct load *l)
     return out;
 }
 
+/*
+ * The item was past its deadline, and is dropped if it is still: a touch may have been faster.
+ * The cas would not tell what was found from what a client stores there. Context: read side.
+ */
+static enum outcome drop_due(struct load *l, msec_t now)
+{
+    struct visit v;
+    bool is_there;
+
+    visit_enter(l->c->engine, &v, l->c->large.hash, key_of(l), now);
+    visit_find(&v);
+    is_there = v.is_live && v.owner == l->c->from;
+    visit_leave(&v);
+    carry_count_add(&l->c->count->expired, v.was_due);
+    return is_there ? OUT_WAIT : OUT_NOT_FOUND;
+}
+
 /* The part of a try that is one section. True: the value was pinned. */
 static bool begin_load(struct load *l, enum outcome *out)
 {
@@ -183,8 +200,7 @@ static bool begin_load(struct load *l, enum outcome *out)
         return false;
     }
     if (item_is_due(it, now)) {
-        (void)engine_delete(e, l->c->large.hash, key_of(l), it->cas, now); /* finding unlinks */
-        carry_count_add(&l->c->count->expired, 1);
+        *out = drop_due(l, now);
         return false;
     }
     l->len = it->value_len;

@@ -6,11 +6,14 @@
  */
 #include "lib/engine/carry.h"
 
+#include <sched.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "lib/engine/migrate.h"
 #include "lib/memory/chains.h"
 #include "lib/shard/info.h"
+#include "lib/shard/value.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
@@ -292,6 +295,138 @@ TEST(what_is_due_stays_behind)
     ck_assert_uint_eq(items_in(0), 0);
     for (unsigned i = 0; i < 3000; i++) {
         ck_assert(fixture_has(&f, fixture_key("key-", i)) == (i % 2 != 0));
+    }
+    fixture_stop(&f);
+}
+
+/* Has the mover rest long with its next turn but some. */
+static void on_event(void *arg, const struct shard_event *ev)
+{
+    usec_t start = clock_thread_us();
+
+    (void)arg;
+    (void)ev;
+    while (clock_thread_us() - start < 2000) {
+    }
+}
+
+static bool has_chain(enum chain_id id)
+{
+    struct shard *s = f.engine.shards[0];
+    bool has;
+
+    shard_enter(s);
+    has = s->memory.blocks.chain[id].head != 0;
+    shard_leave(s);
+    return has;
+}
+
+/*
+ * An item comes to a chain that was searched, and has lost its last segment: before the search
+ * goes on, since the mover rests then in one of these rounds.
+ */
+static void touch_behind(unsigned batches)
+{
+    struct move_plan plan;
+    const struct move_config cfg = {.plan = &plan, .cpu_pct = 2};
+    struct engine_config engine;
+    struct move_info info;
+    struct move *m;
+
+    fixture_config(&engine);
+    engine.shards = 2;
+    engine.limit_bytes = 64 * MIB;
+    engine.observer = on_event;
+    fixture_policy(CHOICE_VOLATILE_LRU);
+    fixture_start_threaded(&f, &engine);
+    engine_observe(&f.engine, 1u << SHARD_EXPIRED_LAZY);
+    engine_hold_sampler(&f.engine, true);
+    move_all(0);
+    fixture_set(&f, "stays", 100); /* without a deadline: in another chain */
+    for (unsigned i = 0; i < batches * CARRY_BATCH; i++) {
+        fixture_set_until(&f, fixture_key("key-", i), 10,
+                          fixture_now(&f) + (i == 0 ? 100 : 1000000));
+    }
+    clock_advance(&f.engine.clock, 100);
+    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+        plan.to[i] = 1;
+    }
+    ck_assert_int_eq(move_start(&m, &f.engine, &cfg), MF_OK);
+    do {
+        (void)sched_yield();
+        move_info(m, &info);
+    } while (has_chain(evict_sorted_chain(true)) && info.state <= MOVE_RUNS);
+    ck_assert_int_eq(fixture_touch(&f, "stays", fixture_now(&f) + 500000), OUT_TOUCHED);
+    ck_assert_int_eq(move_end(&m), MF_OK);
+    ck_assert_uint_eq(items_in(0), 0);
+    fixture_check(&f, "stays", 100);
+    fixture_stop(&f);
+}
+
+TEST(what_comes_where_the_search_was_is_not_left)
+{
+    for (unsigned batches = 1; batches <= 8; batches++) {
+        touch_behind(batches);
+    }
+}
+
+#define PINNED_LEN 1000000
+
+struct reader {
+    struct value_walk walk;
+    struct value_pin pin;
+};
+
+/* As a connection reads that is slow. False: not that as well. */
+static bool may_read(struct reader *r, const char *key)
+{
+    struct found found;
+    bool may;
+
+    rcu_begin();
+    found = engine_find(&f.engine, router_read(&f.engine.router), fixture_hash(&f, key), key,
+                        strlen(key), fixture_now(&f));
+    value_walk_begin(&r->walk, found.shard, found.item);
+    may = value_may_pin(&r->walk);
+    if (may) {
+        r->pin = value_pin(&r->walk);
+    }
+    rcu_end();
+    return may;
+}
+
+/* They have all that may be pinned, and go on reading. */
+TEST(slow_readers_do_not_stop_it)
+{
+    struct reader r[32];
+    unsigned pinned = 0;
+    unsigned keys;
+
+    start(2, 64 * MIB, CHOICE_DENSITY);
+    move_all(0);
+    for (keys = 0; keys < 30; keys++) {
+        fixture_set(&f, fixture_key("key-", keys), PINNED_LEN);
+    }
+    while (pinned < keys && may_read(&r[pinned], fixture_key("key-", pinned))) {
+        pinned++;
+    }
+    ck_assert_uint_lt(pinned, keys);
+    move_all(1);
+    ck_assert_uint_eq(items_in(0), 0);
+    for (unsigned i = 0; i < keys; i++) {
+        fixture_check(&f, fixture_key("key-", i), PINNED_LEN);
+    }
+    for (unsigned i = 0; i < pinned; i++) {
+        const char *value = fixture_get(&f, fixture_key("key-", i)).value;
+        struct span part;
+        size_t done = 0;
+
+        while (value_walk_has_segments(&r[i].walk) && value_walk_next(&r[i].walk, &part)) {
+            ck_assert(memcmp(part.ptr, value + done, part.len) == 0);
+            done += part.len;
+        }
+        ck_assert_uint_gt(done, PINNED_LEN / 2);
+        value_unpin(&r[i].pin);
     }
     fixture_stop(&f);
 }
