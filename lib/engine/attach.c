@@ -538,24 +538,14 @@ bool attach_take_over(struct attach *a, struct engine *e)
 static enum mf_err restore_routes(struct engine *e, const uint16_t *owner)
 {
     const struct route *now = atomic_load_explicit(&e->router.route, memory_order_relaxed);
-    enum mf_err err = MF_OK;
+    struct route_slot slots[ROUTE_SLOTS];
+    bool differs = false;
 
-    for (uint32_t i = 0; i < ROUTE_SLOTS && err == MF_OK;) {
-        uint32_t n = 1;
-
-        while (i + n < ROUTE_SLOTS && owner[i + n] == owner[i]) {
-            n++;
-        }
-        for (uint32_t k = i; k < i + n; k++) {
-            if (now->slot[k].from != owner[i]) {
-                err = router_publish(&e->router, i, n, route_settled(owner[i]));
-                now = atomic_load_explicit(&e->router.route, memory_order_relaxed);
-                break;
-            }
-        }
-        i += n;
+    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+        slots[i] = route_settled(owner[i]);
+        differs |= now->slot[i].from != owner[i];
     }
-    return err;
+    return differs ? router_publish_all(&e->router, slots) : MF_OK;
 }
 
 enum mf_err attach_resume(struct attach *a, struct engine *e)

@@ -405,6 +405,77 @@ TEST(moved_slots_stay_where_they_are)
     stop();
 }
 
+static size_t mixed_len(unsigned i)
+{
+    static const size_t len[] = {100, 700, 3000, 20000, 150000, 400};
+
+    return len[i % 6] + i % 40;
+}
+
+/* In runs, of a full cache, to and fro: segments went from file to file with it. */
+TEST(what_was_moved_in_a_full_cache_is_there)
+{
+    enum { KEYS = 2500 };
+    static bool had[KEYS];
+    struct move_plan plan;
+    const struct move_config cfg = {.plan = &plan};
+    unsigned found = 0;
+
+    start();
+    for (unsigned i = 0; i < KEYS; i++) {
+        fixture_set_until(&f, fixture_key("k", i), mixed_len(i),
+                          i % 3 == 0 ? fixture_now(&f) + 100000 : MSEC_NEVER);
+    }
+    ck_assert_uint_gt(fixture_counter(&f, CTR_evictions), 0);
+    for (unsigned round = 0; round < 3; round++) {
+        for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+            plan.to[i] = (uint16_t)(round == 1 ? 1 : (i / 64 + round / 2) % 2);
+        }
+        ck_assert_int_eq(engine_move(&f.engine, &cfg, NULL), MF_OK);
+    }
+    for (unsigned i = 0; i < KEYS; i++) {
+        if (i % 7 == 0) {
+            (void)fixture_delete(&f, fixture_key("k", i));
+        }
+        had[i] = fixture_has(&f, fixture_key("k", i));
+        found += had[i];
+    }
+    ck_assert_uint_gt(found, KEYS / 20);
+    stop();
+    start_warm();
+    for (unsigned i = 0; i < KEYS; i++) {
+        ck_assert(fixture_has(&f, fixture_key("k", i)) == had[i]);
+        if (had[i]) {
+            fixture_check(&f, fixture_key("k", i), mixed_len(i));
+        }
+    }
+    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+        plan.to[i] = 0;
+    }
+    ck_assert_int_eq(engine_move(&f.engine, &cfg, NULL), MF_OK);
+    for (unsigned i = 0; i < KEYS; i++) {
+        ck_assert(!fixture_has(&f, fixture_key("k", i)) || had[i]);
+    }
+    stop();
+}
+
+/* Keys of a slot may be in either shard then. */
+TEST(slots_on_their_way_are_not_taken_over)
+{
+    static const struct route_slot state[] = {{0, 1, 0}, {0, 1, 1}};
+
+    for (unsigned i = 0; i < 2; i++) {
+        start();
+        fixture_set(&f, "k", 100);
+        ck_assert_int_eq(router_publish(&f.engine.router, 7, 1, state[i]), MF_OK);
+        fixture_stop(&f);
+        ck_assert_str_ne(a.why, "");
+        attach_close(&a);
+        start_cold("");
+        stop();
+    }
+}
+
 TEST(an_upload_that_never_ended_is_not_there)
 {
     struct body *body;
