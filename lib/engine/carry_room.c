@@ -162,11 +162,25 @@ static bool waits_for_reclaimer(const struct carry *c)
     return true;
 }
 
+/* Has the shard all that the system gives it? Then nothing helps that others drop. */
+static bool is_at_its_end(struct shard *s)
+{
+    bool is;
+
+    shard_enter(s);
+    is = arena_unheld(&s->memory.arena) == 0;
+    shard_leave(s);
+    return is;
+}
+
 void carry_make_room(struct carry *c, struct shard *to)
 {
     bool can_go_on = true;
 
     must_not_be_reading();
+    if (is_at_its_end(to)) {
+        return;
+    }
     for (unsigned i = 0; i < MAKE_TRIES && can_go_on && carry_turn(c); i++) {
         bool waits = carry_give_back(c);
 

@@ -31,7 +31,8 @@ bool carry_give_back(struct carry *c);
 
 /*
  * Make room for `to` out of what the other shard has. Otherwise `to` makes room itself from
- * then on, until a segment was emptied (c->may_evict).
+ * then on, until a segment was emptied (c->may_evict). Nothing is done for one that the system
+ * gives no more: there an item waits for what `to` itself gets rid of.
  */
 void carry_make_room(struct carry *c, struct shard *to);
 

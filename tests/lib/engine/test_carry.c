@@ -430,3 +430,30 @@ TEST(slow_readers_do_not_stop_it)
     }
     fixture_stop(&f);
 }
+
+/* The system, or a full file system, gives a shard no more: that is not paid for by others. */
+TEST(nothing_is_evicted_for_a_shard_that_can_have_no_more)
+{
+    struct memory *m;
+    unsigned keys;
+    unsigned had;
+
+    start(2, 64 * MIB, CHOICE_DENSITY);
+    move_all(0);
+    keys = fill(len_of);
+    had = check(keys, len_of);
+    m = &f.engine.shards[1]->memory;
+    lock_take(m->lock);
+    m->arena.held_max = m->arena.held;
+    lock_give(m->lock);
+    ck_assert_int_eq(engine_move_slots(&f.engine, 0, ROUTE_SLOTS, 1), MF_ENOMEM);
+    ck_assert_uint_le(had - check(keys, len_of), had * LOSS_PCT / 100);
+
+    lock_take(m->lock);
+    arena_range_retry(&m->arena);
+    lock_give(m->lock);
+    move_all(1);
+    ck_assert_uint_eq(items_in(0), 0);
+    ck_assert_uint_le(had - check(keys, len_of), had * LOSS_PCT / 100);
+    fixture_stop(&f);
+}
