@@ -108,7 +108,7 @@ enum outcome store_commit(struct engine *e, struct store_commit *c, msec_t now)
     }
     visit_leave(&v);
     if (out != OUT_STORED) {
-        return visit_help(e, &v, &out) ? OUT_MISS : out;
+        return visit_help(e, &v, out);
     }
     loose_fill(&l);
     return commit_link(e, c, &l, now);

@@ -189,26 +189,26 @@ handle_t visit_block_pressed(struct visit *v, enum chain_id chain, uint32_t *uni
     return 0;
 }
 
-bool visit_help(struct engine *e, const struct visit *v, enum outcome *out)
+enum outcome visit_help(struct engine *e, const struct visit *v, enum outcome out)
 {
     enum steal stolen;
 
     shard_must_not_be_entered(v->to);
-    if (*out != OUT_WAIT || v->waits_for == WAIT_INDEX || v->waits_for == WAIT_CLAIM) {
-        return false;
+    if (out != OUT_WAIT || v->waits_for == WAIT_INDEX || v->waits_for == WAIT_CLAIM) {
+        return out;
     }
     if (v->waits_for == WAIT_RANGE) {
         memory_grow(&v->needy->memory); /* or it ends there, and the next try knows that */
-        return true;
+        return OUT_MISS;
     }
     if (!memory_evicts(&v->needy->memory)) {
-        return false;
+        return out;
     }
     stolen = engine_steal(e, v->needy);
-    if (stolen == STEAL_NOTHING && engine_is_barren(e)) {
-        *out = OUT_NO_MEMORY;
+    if (stolen == STEAL_DONE) {
+        return OUT_MISS;
     }
-    return stolen == STEAL_DONE;
+    return stolen == STEAL_NOTHING && engine_is_barren(e) ? OUT_NO_MEMORY : out;
 }
 
 void visit_note_link(struct visit *v, handle_t h)

@@ -220,11 +220,11 @@ static inline void visit_link(struct visit *v, handle_t h, enum death_reason rea
 }
 
 /*
- * A write ended with *out. If it found no room, was room made or taken from another shard, so
- * that it should be tried again? If not, *out may become OUT_NO_MEMORY: a wait would be in
- * vain. Context: outside the shards.
+ * A write ended with `out`, which is returned. But if it found no room: OUT_MISS if room was
+ * made or taken from another shard, so that it should be tried again; OUT_NO_MEMORY if a wait
+ * would be in vain. Context: outside the shards.
  */
-bool visit_help(struct engine *e, const struct visit *v, enum outcome *out);
+enum outcome visit_help(struct engine *e, const struct visit *v, enum outcome out);
 
 /* Unlink what was found. Context: in shard. */
 void visit_unlink(struct visit *v, enum death_reason reason);
@@ -248,7 +248,7 @@ static MF_INLINE enum outcome visit_run(struct engine *e, struct visit *v, uint6
         visit_enter(e, v, hash, key, now);
         out = act(v, arg);
         visit_leave(v);
-    } while (MF_UNLIKELY(out == OUT_WAIT) && visit_help(e, v, &out));
+    } while (MF_UNLIKELY(out == OUT_WAIT) && (out = visit_help(e, v, out)) == OUT_MISS);
     return out;
 }
 
