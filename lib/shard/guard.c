@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What must not come back: see guard.h. The high bits of a hash choose a line of 512 bits, and
- * its product with an odd number four bits in it.
+ * What must not come back: see guard.h. Each key sets four bits, where bloom.h says.
  */
 #include "lib/shard/guard.h"
 
+#include "lib/base/bloom.h"
 #include "lib/base/check.h"
 #include "lib/base/mem.h"
 
-#define LINE_WORDS 8u
-#define LINE_BYTES 64u
-#define LINES_MIN  1024u         /* 64 KiB */
-#define LINES_MAX  (1024u * 512) /* 32 MiB */
-#define BITS       4u
-#define MIX        0x9e3779b97f4a7c15u
+#define LINES_MIN 1024u         /* 64 KiB */
+#define LINES_MAX (1024u * 512) /* 32 MiB */
+#define BITS      4u
 
 static _Thread_local bool is_loader;
 
@@ -22,12 +19,12 @@ bool guard_init(struct guard *g, uint64_t items)
     uint64_t lines = LINES_MIN;
 
     *g = (struct guard){.line_log = 10};
-    while (lines < LINES_MAX && lines * LINE_BYTES < items) {
+    while (lines < LINES_MAX && lines * BLOOM_LINE_BYTES < items) {
         lines *= 2;
         g->line_log++;
     }
     /* Pages that nobody has touched are zero without being written. */
-    g->words = mem_zalloc(lines * LINE_BYTES);
+    g->words = mem_zalloc(lines * BLOOM_LINE_BYTES);
     return g->words != NULL;
 }
 
@@ -49,17 +46,16 @@ bool guard_is_loader(void)
 
 static _Atomic uint64_t *line_of(const struct guard *g, uint64_t hash)
 {
-    return g->words + (hash >> (64 - g->line_log)) * LINE_WORDS;
+    return g->words + bloom_line(hash, g->line_log);
 }
 
 void guard_note(struct guard *g, uint64_t hash)
 {
     _Atomic uint64_t *line = line_of(g, hash);
-    uint64_t bits = hash * MIX;
+    uint64_t at = bloom_first(hash);
 
-    for (unsigned i = 0; i < BITS; i++, bits >>= 9) {
-        atomic_fetch_or_explicit(&line[bits >> 6 & 7], (uint64_t)1 << (bits & 63),
-                                 memory_order_relaxed);
+    for (unsigned i = 0; i < BITS; i++, at = bloom_next(at)) {
+        atomic_fetch_or_explicit(&line[bloom_word(at)], bloom_bit(at), memory_order_relaxed);
     }
     atomic_fetch_add_explicit(&g->noted, 1, memory_order_relaxed);
 }
@@ -67,12 +63,12 @@ void guard_note(struct guard *g, uint64_t hash)
 static bool has(const struct guard *g, uint64_t hash)
 {
     const _Atomic uint64_t *line = line_of(g, hash);
-    uint64_t bits = hash * MIX;
+    uint64_t at = bloom_first(hash);
 
-    for (unsigned i = 0; i < BITS; i++, bits >>= 9) {
-        uint64_t word = atomic_load_explicit(&line[bits >> 6 & 7], memory_order_relaxed);
+    for (unsigned i = 0; i < BITS; i++, at = bloom_next(at)) {
+        uint64_t word = atomic_load_explicit(&line[bloom_word(at)], memory_order_relaxed);
 
-        if ((word >> (bits & 63) & 1) == 0) {
+        if ((word & bloom_bit(at)) == 0) {
             return false;
         }
     }

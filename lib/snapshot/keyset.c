@@ -1,26 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A set of keys: see keyset.h. The high bits of a hash choose the line, and six times nine bits
- * of its product with an odd number the bits in it.
+ * A set of keys: see keyset.h. Each sets six bits, where bloom.h says.
  */
 #include "lib/snapshot/keyset.h"
 
+#include "lib/base/bloom.h"
 #include "lib/base/check.h"
 #include "lib/base/mem.h"
 
-#define LINE_WORDS  8u
-#define LINE_BYTES  (LINE_WORDS * 8u)
 #define BITS        6u
-#define BIT_LOG     9u /* bits of a line: 2^9 */
-#define WORD_LOG    6u
 #define BYTES_A_KEY 4u
-#define MIX         0x9e3779b97f4a7c15u
-
-_Static_assert(LINE_BYTES * 8 == 1u << BIT_LOG, "a line");
 
 bool keyset_init(struct keyset *s, uint64_t keys, uint64_t seed)
 {
-    *s = (struct keyset){.bytes = LINE_BYTES, .seed = seed};
+    *s = (struct keyset){.bytes = BLOOM_LINE_BYTES, .seed = seed};
     while (s->bytes < KEYSET_BYTES_MAX && s->bytes / BYTES_A_KEY < keys) {
         s->bytes *= 2;
         s->line_log++;
@@ -39,9 +32,7 @@ void keyset_fini(struct keyset *s)
 
 static uint64_t *line_of(const struct keyset *s, uint64_t hash)
 {
-    uint64_t line = s->line_log == 0 ? 0 : hash >> (64 - s->line_log);
-
-    return s->words + line * LINE_WORDS;
+    return s->words + bloom_line(hash, s->line_log);
 }
 
 void keyset_prefetch(const struct keyset *s, uint64_t hash)
@@ -52,28 +43,24 @@ void keyset_prefetch(const struct keyset *s, uint64_t hash)
 void keyset_add(struct keyset *s, uint64_t hash)
 {
     uint64_t *line = line_of(s, hash);
-    uint64_t bits = hash * MIX;
+    uint64_t at = bloom_first(hash);
 
-    for (unsigned i = 0; i < BITS; i++, bits >>= BIT_LOG) {
-        unsigned bit = bits & ((1u << BIT_LOG) - 1);
-
-        line[bit >> WORD_LOG] |= (uint64_t)1 << (bit & 63);
+    for (unsigned i = 0; i < BITS; i++, at = bloom_next(at)) {
+        line[bloom_word(at)] |= bloom_bit(at);
     }
 }
 
 bool keyset_has(const struct keyset *s, uint64_t hash)
 {
-    uint64_t bits = hash * MIX;
+    uint64_t at = bloom_first(hash);
     const uint64_t *line;
 
     if (s->words == NULL) {
         return false;
     }
     line = line_of(s, hash);
-    for (unsigned i = 0; i < BITS; i++, bits >>= BIT_LOG) {
-        unsigned bit = bits & ((1u << BIT_LOG) - 1);
-
-        if ((line[bit >> WORD_LOG] >> (bit & 63) & 1) == 0) {
+    for (unsigned i = 0; i < BITS; i++, at = bloom_next(at)) {
+        if ((line[bloom_word(at)] & bloom_bit(at)) == 0) {
             return false;
         }
     }

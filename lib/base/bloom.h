@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Bloom filters whose bits of one key are in one cache line: where a hash of 64 bits goes. The
+ * high bits of the hash choose the line, and nine bits each of its product with an odd number
+ * the bits in it. The words, and how they are set and read, belong to the caller.
+ *
+ *     words += bloom_line(hash, line_log);
+ *     for (i = 0, at = bloom_first(hash); i < BITS; i++, at = bloom_next(at)) {
+ *         words[bloom_word(at)] |= bloom_bit(at);
+ *     }
+ */
+#ifndef MAYFLY_LIB_BASE_BLOOM_H
+#define MAYFLY_LIB_BASE_BLOOM_H
+
+#include <stdint.h>
+
+#define BLOOM_LINE_WORDS 8u
+#define BLOOM_LINE_BYTES (BLOOM_LINE_WORDS * 8u)
+
+/* The first word of the line, of 2^line_log lines. */
+static inline uint64_t bloom_line(uint64_t hash, unsigned line_log)
+{
+    return (line_log == 0 ? 0 : hash >> (64 - line_log)) * BLOOM_LINE_WORDS;
+}
+
+/* Where the first bit is; at most seven can be taken from it. */
+static inline uint64_t bloom_first(uint64_t hash)
+{
+    return hash * 0x9e3779b97f4a7c15u;
+}
+
+static inline uint64_t bloom_next(uint64_t at)
+{
+    return at >> 9;
+}
+
+/* The word in the line, and the bit in the word. */
+static inline unsigned bloom_word(uint64_t at)
+{
+    return at >> 6 & (BLOOM_LINE_WORDS - 1);
+}
+
+static inline uint64_t bloom_bit(uint64_t at)
+{
+    return (uint64_t)1 << (at & 63);
+}
+
+#endif
