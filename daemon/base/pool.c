@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "daemon/base/priority.h"
 #include "lib/base/check.h"
 #include "lib/base/clock.h"
 #include "lib/base/context.h"
@@ -128,8 +129,7 @@ static void thread_ended(struct pool *p)
 /* Relative, as the process itself may have been started with any priority. */
 static void lower_priority(void)
 {
-    errno = 0;
-    if (nice(POOL_NICE) == -1 && errno != 0) {
+    if (!priority_lower(POOL_NICE)) {
         log_info("pool, its threads have the priority of workers (%s)", strerror(errno));
     }
 }

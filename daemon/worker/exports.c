@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "daemon/base/priority.h"
 #include "lib/base/clock.h"
 #include "lib/base/context.h"
 #include "lib/base/rcu.h"
@@ -113,8 +114,7 @@ static void *run(void *arg)
     struct exports *x = arg;
 
     pthread_setname_np(pthread_self(), "export");
-    errno = 0;
-    if (nice(NICE_STEP) == -1 && errno != 0) {
+    if (!priority_lower(NICE_STEP)) {
         log_debug("export, cannot be nice (%s)", strerror(errno));
     }
     rcu_register();

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "daemon/base/priority.h"
 #include "lib/base/context.h"
 #include "lib/base/rcu.h"
 #include "lib/engine/engine.h"
@@ -400,9 +401,7 @@ static void *run(void *arg)
     struct snapshots *s = arg;
 
     pthread_setname_np(pthread_self(), "snapshot");
-    /* Linux has a nice value for each thread. */
-    errno = 0;
-    if (nice(NICE_STEP) == -1 && errno != 0) {
+    if (!priority_lower(NICE_STEP)) {
         log_debug("snapshot, cannot be nice (%s)", strerror(errno));
     }
     rcu_register();
