@@ -267,6 +267,17 @@ TEST(what_is_saved_may_go_elsewhere)
     buf_fini(&out.bytes);
 }
 
+/* Another start, which serves while it loads what was saved. */
+static void restart_beside(struct fixture *f, struct load *l, struct load_file *file)
+{
+    fixture_stop(f);
+    start(f, 2, 64);
+    ck_assert(load_open(file, path));
+    l->engine = &f->engine;
+    l->file = file;
+    ck_assert(load_beside(l));
+}
+
 /* ---- loaded beside requests -------------------------------------------------------------- */
 
 TEST_LOOP(what_was_deleted_meanwhile_is_not_loaded, 2)
@@ -284,12 +295,7 @@ TEST_LOOP(what_was_deleted_meanwhile_is_not_loaded, 2)
     fixture_set(&f, "gone", 400000);
     save_well(&f);
     cas = fixture_get(&f, "k7").cas;
-    fixture_stop(&f);
-    start(&f, 2, 64);
-    ck_assert(load_open(&file, path));
-    l.engine = &f.engine;
-    l.file = &file;
-    ck_assert(load_beside(&l));
+    restart_beside(&f, &l, &file);
     for (unsigned i = 0; i < 1000; i++) {
         ck_assert_int_eq(fixture_delete(&f, fixture_key("k", i * 3)), OUT_NOT_FOUND);
     }
@@ -327,12 +333,7 @@ TEST_LOOP(a_flush_ends_a_load_beside_requests, 3)
         fixture_flush(&f, fixture_now(&f) + 50000);
     }
     save_well(&f);
-    fixture_stop(&f);
-    start(&f, 2, 64);
-    ck_assert(load_open(&file, path));
-    l.engine = &f.engine;
-    l.file = &file;
-    ck_assert(load_beside(&l));
+    restart_beside(&f, &l, &file);
     if (_i == 0) {
         fixture_flush(&f, fixture_now(&f));
     } else if (_i == 1) {
@@ -360,12 +361,7 @@ TEST_LOOP(a_flush_asked_for_beside_a_load_counts, 2)
     fixture_set(&f, "old", 100);
     fixture_flush(&f, fixture_now(&f) + 50000);
     save_well(&f);
-    fixture_stop(&f);
-    start(&f, 2, 64);
-    ck_assert(load_open(&file, path));
-    l.engine = &f.engine;
-    l.file = &file;
-    ck_assert(load_beside(&l));
+    restart_beside(&f, &l, &file);
     fixture_set(&f, "new", 100);
     if (_i == 0) { /* before that of the file */
         fixture_flush(&f, fixture_now(&f) + 1000);
