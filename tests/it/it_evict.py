@@ -94,10 +94,14 @@ def push_out(c, tag, evictions):
         n += 1
 
 
+# The groups are stored one after another, and a minute that begins in between would tell them apart.
+NO_DECAY = "lfu_decay_time=0"
+
+
 def test_lfu_keeps_what_is_fetched_often():
     for policy in ("allkeys-lfu", "volatile-lfu"):
-        with Controlled("-m", "8", "-t", "1", "-o", "maxmemory_samples=32,maxmemory_policy=" + policy) as d, \
-                d.operator() as c:
+        with Controlled("-m", "8", "-t", "1", "-o", NO_DECAY,
+                        "-o", "maxmemory_samples=32,maxmemory_policy=" + policy) as d, d.operator() as c:
             for prefix, times in ((b"most", 100), (b"often", 10), (b"once", 1)):
                 assert store(c, prefix, PERSISTENT, 100000) == PERSISTENT
                 fetch(c, prefix, PERSISTENT, times)
@@ -118,7 +122,7 @@ def share_of_the_rarer(c, tag):
 
 def test_lfu_log_factor_is_followed_at_once():
     with Controlled("-m", "8", "-t", "1",
-                "-o", "maxmemory_policy=allkeys-lfu,lfu_log_factor=1000000,maxmemory_samples=32") as d, d.operator() as c:
+                "-o", NO_DECAY, "-o", "maxmemory_policy=allkeys-lfu,lfu_log_factor=1000000,maxmemory_samples=32") as d, d.operator() as c:
         assert c.stats(b"settings")["lfu_log_factor"] == "1000000"
         assert share_of_the_rarer(c, b"a") < .8, "to such a factor they are the same"
         assert c.ask(b"config set lfu_log_factor 0") == b"OK"
@@ -128,7 +132,7 @@ def test_lfu_log_factor_is_followed_at_once():
 
 def test_maxmemory_samples_is_followed_at_once():
     with Controlled("-m", "8", "-t", "1",
-                "-o", "maxmemory_policy=allkeys-lfu,lfu_log_factor=0,maxmemory_samples=1") as d, d.operator() as c:
+                "-o", NO_DECAY, "-o", "maxmemory_policy=allkeys-lfu,lfu_log_factor=0,maxmemory_samples=1") as d, d.operator() as c:
         few = share_of_the_rarer(c, b"a")
         assert c.ask(b"config set maxmemory_samples 64") == b"OK"
         assert c.ask(b"flush_all") == b"OK"
