@@ -121,8 +121,8 @@ def share_of_the_rarer(c, tag):
 
 
 def test_lfu_log_factor_is_followed_at_once():
-    with Controlled("-m", "8", "-t", "1",
-                "-o", NO_DECAY, "-o", "maxmemory_policy=allkeys-lfu,lfu_log_factor=1000000,maxmemory_samples=32") as d, d.operator() as c:
+    with Controlled("-m", "8", "-t", "1", "-o", NO_DECAY,
+                    "-o", "maxmemory_policy=allkeys-lfu,lfu_log_factor=1000000,maxmemory_samples=32") as d, d.operator() as c:
         assert c.stats(b"settings")["lfu_log_factor"] == "1000000"
         assert share_of_the_rarer(c, b"a") < .8, "to such a factor they are the same"
         assert c.ask(b"config set lfu_log_factor 0") == b"OK"
@@ -131,8 +131,8 @@ def test_lfu_log_factor_is_followed_at_once():
 
 
 def test_maxmemory_samples_is_followed_at_once():
-    with Controlled("-m", "8", "-t", "1",
-                "-o", NO_DECAY, "-o", "maxmemory_policy=allkeys-lfu,lfu_log_factor=0,maxmemory_samples=1") as d, d.operator() as c:
+    with Controlled("-m", "8", "-t", "1", "-o", NO_DECAY,
+                    "-o", "maxmemory_policy=allkeys-lfu,lfu_log_factor=0,maxmemory_samples=1") as d, d.operator() as c:
         few = share_of_the_rarer(c, b"a")
         assert c.ask(b"config set maxmemory_samples 64") == b"OK"
         assert c.ask(b"flush_all") == b"OK"
