@@ -285,7 +285,6 @@ static int start_engine(struct server *s)
     cfg.options = &set->engine;
     if (set->memory_file != NULL) {
         cfg.attach = &s->crew.attach;
-        cfg.shards_max = set->threads;
     }
     if (status == 0) {
         status = server_check_threads(set);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * See stats_bigkeys.h. The message visits each worker, which walks over its home shard in
+ * See stats_bigkeys.h. The message visits each worker, which walks over its home shards in
  * slices and keeps the largest items that the walk has met. At the end they are looked up: what
  * is gone by then is left out, and what is there is shown as large as it is then.
  */
@@ -36,7 +36,8 @@ struct big_item {
 
 struct big_gather {
     struct stats_gather gather; /* stands first */
-    uint64_t cursor;            /* of the walk over the shard that is visited */
+    uint32_t home;              /* of the worker that is visited: which of its shards */
+    uint64_t cursor;            /* of the walk over that shard */
     uint32_t used;
     struct big_item items[KEPT]; /* the largest first */
 };
@@ -80,26 +81,28 @@ static void meet(void *arg, const struct shard *s, const struct item *it)
 static bool visit(struct stats_gather *g, struct worker *w)
 {
     struct big_gather *b = big_of(g);
-    bool is_done = false;
     msec_t now = worker_now(w);
+    bool pauses = false;
 
     must_be_worker(w);
     must_not_be_reading();
-    if (w->shard == NULL) {
-        return true;
-    }
-    if (g->next == 0 && b->cursor == 0) {
+    if (g->next == 0 && b->home == 0 && b->cursor == 0) {
         ctr_add(&w->counters, CTR_size_walks, 1);
     }
     rcu_begin();
-    do {
-        for (unsigned n = 0; n < POSITIONS_A_LOOK && !is_done; n++) {
-            b->cursor = shard_walk(w->shard, b->cursor, now, meet, b);
-            is_done = b->cursor == 0;
+    while (b->home < w->home_count && !pauses) {
+        for (unsigned n = 0; n < POSITIONS_A_LOOK && b->home < w->home_count; n++) {
+            b->cursor = shard_walk(w->homes[b->home].shard, b->cursor, now, meet, b);
+            b->home += b->cursor == 0;
         }
-    } while (!is_done && !stats_gather_pauses(g, w));
+        pauses = stats_gather_pauses(g, w);
+    }
     rcu_end();
-    return is_done;
+    if (b->home < w->home_count) {
+        return false;
+    }
+    b->home = 0;
+    return true;
 }
 
 /* How large are they now? */

@@ -103,42 +103,49 @@ static void put_memory(struct stats_out *o, const struct shard_info *info, const
 }
 
 /*
- * One worker, with the shard that it is at home in. Counters here count from the start: `stats
- * reset` keeps one baseline for all shards together.
+ * The shard and the worker of a number; there may be more of one kind than of the other.
+ * Counters here count from the start: `stats reset` keeps one baseline for all shards together.
  */
-static void put_worker(struct stats_out *o, const struct worker *w, msec_t now)
+static void put_number(struct stats_out *o, const struct crew *crew, uint32_t n, msec_t now)
 {
     uint64_t sum[CTR_COUNT] = {0};
+    bool is_worker = n < crew->worker_count;
 
-    counters_sum(sum, &w->counters);
-    if (w->shard != NULL) {
+    if (is_worker) {
+        counters_sum(sum, &crew->workers[n].counters);
+    }
+    if (n < crew->engine.shard_count) {
+        const struct worker *home = &crew->workers[n % crew->worker_count];
+        struct shard *s = crew->engine.shards[n];
         struct shard_info info;
 
-        counters_sum(sum, shard_counters(w->shard));
+        counters_sum(sum, shard_counters(s));
         counters_derive(sum);
-        shard_info(w->shard, now, &info);
-        put_policy(o, w, cron_hz(w));
+        shard_info(s, now, &info);
+        put_policy(o, home, cron_hz(home));
         put_expiry(o, &info, sum);
         put_memory(o, &info, sum);
     }
-    put_counters(o, CTR_IN_WORKER, sum);
-    put_counters(o, CTR_IN_LOAD, sum);
+    if (is_worker) {
+        put_counters(o, CTR_IN_WORKER, sum);
+        put_counters(o, CTR_IN_LOAD, sum);
+    }
 }
 
 void stats_shards(struct worker *w, struct stats_out *o)
 {
     const struct crew *crew = w->crew;
+    uint32_t shards = crew->engine.shard_count;
     msec_t now = worker_now(w);
-    uint32_t i;
 
     must_be_worker(w);
-    stats_put_u64(o, "shards", crew->engine.shard_count);
-    for (i = 0; i < crew->worker_count; i++) {
+    stats_put_u64(o, "shards", shards);
+    for (uint32_t i = 0; i < crew->worker_count || i < shards; i++) {
         char prefix[16];
 
         snprintf(prefix, sizeof(prefix), "%u:", (unsigned)i);
         o->prefix = prefix;
-        put_worker(o, &crew->workers[i], now);
+        put_number(o, crew, i, now);
         o->prefix = "";
     }
 }

@@ -272,14 +272,25 @@ fail_loop:
     return err;
 }
 
+/* For must_be_home(). */
+static bool is_home_of(const void *worker, const void *shard)
+{
+    const struct worker *w = worker;
+    bool is = false;
+
+    for (uint32_t i = 0; i < w->home_count; i++) {
+        is |= w->homes[i].shard == shard;
+    }
+    return is;
+}
+
 static void *thread_main(void *arg)
 {
     struct worker *w = worker_of(arg);
 
     snprintf(w->note, sizeof(w->note), "worker %u", (unsigned)w->id);
     check_note(w->note);
-    /* NULL would stand for every shard; one that has no home is at home in none. */
-    context_set_thread(THREAD_WORKER, w, w->shard != NULL ? (const void *)w->shard : w);
+    context_set_thread(THREAD_WORKER, w, is_home_of);
     rcu_register();
     watch_this_thread(w);
     w->start_status = thread_begin(w);
@@ -314,6 +325,9 @@ static void release_buffers(struct worker *w)
     mem_free(w->insight.latency);
     mem_free(w->obuf);
     mem_free(w->rbuf);
+    mem_free(w->homes);
+    w->homes = NULL;
+    w->home_count = 0;
     w->insight.hotkeys = NULL;
     w->insight.latency = NULL;
     w->obuf = NULL;
@@ -334,6 +348,28 @@ void worker_release(struct worker *w)
     release_buffers(w);
 }
 
+/* It is at home in each shard whose number, divided by that of the workers, leaves its own. */
+static bool make_homes(struct worker *w)
+{
+    const struct engine *e = w->engine;
+    uint32_t workers = w->settings->threads;
+    uint32_t count = w->id < e->shard_count ? (e->shard_count - 1 - w->id) / workers + 1 : 0;
+
+    if (count == 0) {
+        return true;
+    }
+    w->homes = mem_alloc_aligned(count * sizeof(*w->homes), alignof(struct home));
+    if (w->homes == NULL) {
+        return false;
+    }
+    memset(w->homes, 0, count * sizeof(*w->homes));
+    for (uint32_t i = 0; i < count; i++) {
+        home_init(&w->homes[i], w, e->shards[w->id + i * workers]);
+    }
+    w->home_count = count;
+    return true;
+}
+
 static int worker_init(struct worker *w, struct crew *crew, uint32_t id)
 {
     w->magic = WORKER_MAGIC;
@@ -342,7 +378,6 @@ static int worker_init(struct worker *w, struct crew *crew, uint32_t id)
     w->engine = &crew->engine;
     heat_user_init(&w->heat, &crew->engine.heat, w->id);
     w->settings = crew->settings;
-    w->shard = id < crew->engine.shard_count ? crew->engine.shards[id] : NULL;
     w->grace_step = WORKER_GRACE_STEP_BYTES;
     list_init(&w->ready_light);
     list_init(&w->ready);
@@ -371,14 +406,13 @@ static int worker_init(struct worker *w, struct crew *crew, uint32_t id)
         w->settings->appendonly != 0 && w->settings->appendfsync == APPEND_ALWAYS;
     w->copy_waiter.wake = wake_copy;
     pulse_init(&w->pulse);
-    atomic_init(&w->sleeps_until, MSEC_NEVER);
     w->rbuf = mem_alloc_aligned(WORKER_RBUF_BYTES, 64);
     w->obuf = mem_alloc_aligned(WORKER_OBUF_BYTES, 64);
     w->insight.random = UINT64_C(0x9e3779b97f4a7c15) * (id + 1);
     w->insight.sample_left = UINT32_MAX;
     w->insight.readable_ns = 1; /* nothing is on before the loop runs */
     w->insight.latency = mem_zalloc(sizeof(*w->insight.latency));
-    if (w->rbuf == NULL || w->obuf == NULL || w->insight.latency == NULL ||
+    if (!make_homes(w) || w->rbuf == NULL || w->obuf == NULL || w->insight.latency == NULL ||
         !tls_worker_init(&w->tls, w->settings, &w->counters) ||
         uv_sem_init(&w->started, 0) != 0) {
         goto fail;

@@ -17,6 +17,7 @@
 #include "daemon/base/mailbox.h"
 #include "daemon/net/tls_session.h"
 #include "daemon/worker/holders.h"
+#include "daemon/worker/home.h"
 #include "daemon/worker/pulse.h"
 #include "daemon/worker/tasks.h"
 #include "lib/base/check.h"
@@ -122,7 +123,8 @@ struct worker {
     struct crew *crew;               /* [borrowed] */
     struct engine *engine;           /* [borrowed] */
     const struct settings *settings; /* [borrowed] */
-    struct shard *shard;             /* [borrowed] its home shard; NULL: it has none */
+    struct home *homes;              /* owned; the shards that it is at home in (home.h) */
+    uint32_t home_count;             /* how many of them; perhaps none */
     bool holds_replies;              /* appendfsync=always: see conn_hold.h */
     pthread_t thread;
     uv_sem_t started; /* posted once: start_status is set */
@@ -201,11 +203,6 @@ struct worker {
     /* [atomic] events for watchers: made by the first watch command; owned */
     _Atomic(struct byte_ring *) watch_ring;
 
-    /* [atomic] what this worker knows of its shard, see cron.c */
-    alignas(64) _Atomic msec_t sleeps_until; /* the next deadline it knows of */
-    _Atomic bool knows_work;                 /* it knows that the shard has upkeep to do */
-    _Atomic bool knows_tidy;                 /* it knows that much is dead in the shard */
-
     /* any thread posts, the worker takes */
     alignas(64) struct mailbox mailbox;
 
@@ -237,7 +234,7 @@ void worker_join(struct worker *w);
 void worker_release(struct worker *w);
 
 /*
- * Have a worker check its home shard soon: another worker left work there.
+ * Have a worker check its home shards soon: another worker left work there.
  * Pokes coalesce; one that is on its way already costs a load. Context: any thread.
  */
 static inline void worker_poke(struct worker *w)

@@ -8,9 +8,9 @@
 
 static _Thread_local struct thread_context here;
 
-void context_set_thread(enum thread_role role, const void *self, const void *home)
+void context_set_thread(enum thread_role role, const void *self, context_home_fn is_home)
 {
-    here = (struct thread_context){role, self, home};
+    here = (struct thread_context){role, self, is_home};
 }
 
 bool context_is_thread(enum thread_role role)
@@ -23,7 +23,8 @@ bool context_is_worker(const void *self)
     return context_is_thread(THREAD_WORKER) && (here.self == NULL || here.self == self);
 }
 
-bool context_is_home(const void *home)
+bool context_is_home(const void *shard)
 {
-    return context_is_thread(THREAD_WORKER) && (here.home == NULL || here.home == home);
+    return context_is_thread(THREAD_WORKER) &&
+           (here.is_home == NULL || here.is_home(here.self, shard));
 }

@@ -25,27 +25,30 @@ enum thread_role {
     THREAD_LOG,
 };
 
+/* Is a worker at home in a shard? Context: its thread. */
+typedef bool (*context_home_fn)(const void *worker, const void *shard);
+
 struct thread_context {
     enum thread_role role;
-    const void *self; /* [borrowed] of a worker: its struct worker */
-    const void *home; /* [borrowed] of a worker: its home shard */
+    const void *self;        /* [borrowed] of a worker: its struct worker */
+    context_home_fn is_home; /* [const] of a worker */
 };
 
 /*
- * Say what the calling thread is, until the next call. self and home may be NULL: then the
+ * Say what the calling thread is, until the next call. self and is_home may be NULL: then the
  * thread passes for every worker, and is at home in every shard. Context: any thread.
  */
-void context_set_thread(enum thread_role role, const void *self, const void *home);
+void context_set_thread(enum thread_role role, const void *self, context_home_fn is_home);
 
 /* Does the calling thread have this role, or is its role unknown? Context: any thread. */
 bool context_is_thread(enum thread_role role);
 
 /*
- * Is it a worker, and the one with this struct worker (self), or the home worker of this shard
- * (home)? Context: any thread.
+ * Is it a worker, and the one with this struct worker (self), or the home worker of this
+ * shard? Context: any thread.
  */
 bool context_is_worker(const void *self);
-bool context_is_home(const void *home);
+bool context_is_home(const void *shard);
 
 #define must_be_main()      debug_must(context_is_thread(THREAD_MAIN))
 #define must_be_worker(w)   debug_must(context_is_worker(w))

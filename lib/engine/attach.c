@@ -309,11 +309,7 @@ static bool tell_away(struct attach *a)
 static bool fits(struct attach *a, const struct engine_config *cfg)
 {
     const struct attach_head *h = a->head;
-    uint32_t most = cfg->shards_max != 0 ? cfg->shards_max : cfg->shards;
 
-    if (h->shards > most) {
-        return no(a, "it has %u shards, and there are %u threads", h->shards, most);
-    }
     if (!engine_limit_fits(cfg->limit_bytes, h->shards, h->range_bytes)) {
         return no(a, "a limit of %llu bytes does not suit its %u shards",
                   (unsigned long long)cfg->limit_bytes, h->shards);

@@ -49,14 +49,13 @@ struct attach;
 
 /* What an engine is started with. */
 struct engine_config {
-    uint32_t shards;
-    uint32_t shards_max;    /* with attach: so many may be taken over; 0: as many as shards */
-    uint64_t limit_bytes;   /* -m; see engine_set_limit() */
-    uint64_t item_size_max; /* -I */
-    uint64_t items_hint;    /* size the index for this many items; 0: small */
-    bool is_in_cores;       /* core files have the items: -r */
-    uint64_t seed;          /* of the key hash */
-    struct attach *attach;  /* [borrowed] items are in its file; NULL: none */
+    uint32_t shards;                      /* unless there are others in the file of attach */
+    uint64_t limit_bytes;                 /* -m; see engine_set_limit() */
+    uint64_t item_size_max;               /* -I */
+    uint64_t items_hint;                  /* size the index for this many items; 0: small */
+    bool is_in_cores;                     /* core files have the items: -r */
+    uint64_t seed;                        /* of the key hash */
+    struct attach *attach;                /* [borrowed] items are in its file; NULL: none */
     shard_observer_fn observer;           /* NULL: none */
     void *observer_arg;                   /* [borrowed] */
     const struct engine_options *options; /* [borrowed] read while the engine runs */

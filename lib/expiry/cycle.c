@@ -50,7 +50,7 @@ static usec_t window_limit(const struct cycle_config *cfg)
 
     cycle_limits(cfg, &limits);
     return (usec_t)clamp(cfg->cpu_pct ? cfg->cpu_pct : limits.slow_pct, 1, 100) *
-           (US_PER_SEC / 100);
+           (US_PER_SEC / 100) / (cfg->sharers ? cfg->sharers : 1);
 }
 
 /* Is a new window needed, because this one has ended or the clock was set back? */

@@ -37,6 +37,7 @@ struct cycle_config {
     uint32_t hz;       /* 1..500; likewise */
     uint32_t slice_us; /* about 250 */
     uint32_t cpu_pct;  /* of one CPU, both kinds together; 0: the share of the slow cycle */
+    uint32_t sharers;  /* so many cycles have that share together; 0: only this one */
 };
 
 /* The limits that follow from a configuration. */

@@ -159,13 +159,17 @@ static void on_settle(struct message *m, void *receiver)
     unsigned n;
 
     cron_expire_config(w, &cfg);
-    for (n = 0; n < SETTLE_SLICES && shard_maintain(w->shard, now, 1000); n++) {
-    }
-    for (n = 0;
-         n < SETTLE_SLICES && !atomic_load(&s->control->is_held) &&
-         setting_get(w->settings, engine.active_expire) && shard_next_due(w->shard) <= now;
-         n++) {
-        shard_expire_slice(w->shard, CYCLE_SLOW, &cfg);
+    for (uint32_t i = 0; i < w->home_count; i++) {
+        struct shard *shard = w->homes[i].shard;
+
+        for (n = 0; n < SETTLE_SLICES && shard_maintain(shard, now, 1000); n++) {
+        }
+        for (n = 0;
+             n < SETTLE_SLICES && !atomic_load(&s->control->is_held) &&
+             setting_get(w->settings, engine.active_expire) && shard_next_due(shard) <= now;
+             n++) {
+            shard_expire_slice(shard, CYCLE_SLOW, &cfg);
+        }
     }
     cron_poked(w);
     conn_wait_retry(w, true);

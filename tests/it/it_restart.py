@@ -176,7 +176,7 @@ def test_a_crash_is_a_cold_start():
 
 
 def test_other_options():
-    """Of those of the engine all may change, but for fewer threads."""
+    """Of those of the engine all may change; threads: see below."""
     value = b"x" * 1000
     with kept() as k:
         with k.daemon(m=64) as d, d.operator() as o:
@@ -194,8 +194,32 @@ def test_other_options():
             assert int(o.stats()["curr_items"]) > 5000
             wait_for(lambda: os.stat(k.file).st_blocks * 512 < 30 * MIB, "it gives memory back")
             o.set(b"new", b"x")
-        with k.daemon(t=1) as d, d.operator() as o:
-            assert_cold(o, "2 shards, and there are 1 threads")
+
+
+def test_other_numbers_of_threads():
+    """The shards stay as many as there were, and all of them have somebody who does their work."""
+    r = random.Random(int(os.environ.get("MAYFLY_SEED", "1")))
+    keys = set()
+    with kept() as k:
+        seen = None
+        for t in 4, 1, 4, 2, 3:
+            with k.daemon(t=t) as d, d.operator() as o:
+                if seen is not None:
+                    assert_warm(o)
+                    near(dump(o, keys), seen)
+                shards = o.stats(b"shards")
+                assert shards["shards"] == "4"
+                assert {name.split(":")[0] for name in shards if ":" in name} == set("0123")
+                keys |= set(fill(o, r, 200))
+                items = int(o.stats()["curr_items"])
+                for i in range(200):
+                    assert o.ask(b"ms short%d 1 p200\r\nx" % i) == b"HD"
+                wait_for(lambda: int(o.stats()["curr_items"]) == items, "what is due is dropped, unasked")
+                o.set(b"large", b"y" * 3 * MIB)
+                assert "large" in o.stats(b"bigkeys").values(), o.stats(b"bigkeys")
+                assert o.ask(b"delete large") == b"DELETED"
+                seen = dump(o, keys)
+                assert d.stop() == 0
 
 
 def test_too_old_or_as_stale():

@@ -10,7 +10,7 @@
 #include "lib/base/lock.h"
 #include "tests/common/unit.h"
 
-static int worker_1, worker_2, shard_1, shard_2;
+static int worker_1, worker_2, shard_1, shard_2, shard_3;
 
 TEST(a_thread_that_said_nothing_passes_for_any)
 {
@@ -20,14 +20,20 @@ TEST(a_thread_that_said_nothing_passes_for_any)
     ck_assert(context_is_home(&shard_1));
 }
 
+static bool is_home(const void *worker, const void *shard)
+{
+    return worker == &worker_1 && (shard == &shard_1 || shard == &shard_3);
+}
+
 static void *be_worker_1(void *arg)
 {
     bool *is_right = arg;
 
-    context_set_thread(THREAD_WORKER, &worker_1, &shard_1);
+    context_set_thread(THREAD_WORKER, &worker_1, is_home);
     *is_right = context_is_worker(&worker_1) && !context_is_worker(&worker_2) &&
                 context_is_home(&shard_1) && !context_is_home(&shard_2) &&
-                context_is_thread(THREAD_WORKER) && !context_is_thread(THREAD_MAIN);
+                context_is_home(&shard_3) && context_is_thread(THREAD_WORKER) &&
+                !context_is_thread(THREAD_MAIN);
     return NULL;
 }
 

@@ -525,26 +525,30 @@ TEST(a_lower_limit_evicts_and_a_higher_one_does_not)
     stop();
 }
 
-TEST(fewer_shards_than_threads_are_taken_over_and_more_are_not)
+TEST(the_shards_are_those_that_were_left)
 {
-    struct engine_config cfg;
+    static const uint32_t wanted[] = {1, 8, 2, 4, 3};
 
+    shards = 4;
     start();
-    fixture_set(&f, "a", 100);
+    for (unsigned i = 0; i < 100; i++) {
+        fixture_set(&f, fixture_key("k", i), 100 + i * 400);
+    }
+    for (unsigned round = 0; round < 5; round++) {
+        stop();
+        shards = wanted[round];
+        start_warm();
+        ck_assert_uint_eq(f.engine.shard_count, 4);
+        ck_assert_uint_eq(a.items, 100);
+        for (unsigned i = 0; i < 100; i++) {
+            fixture_check(&f, fixture_key("k", i), 100 + i * 400);
+        }
+    }
     stop();
-    fixture_config(&cfg);
-    cfg.shards = 4;
-    cfg.limit_bytes = limit;
-    cfg.attach = &a;
-    memset(&a, 0, sizeof(a));
-    ck_assert(attach_open_fd(&a, dup(file)));
-    fixture_start_threaded(&f, &cfg);
-    ck_assert_int_eq(a.state, ATTACH_WARM);
-    ck_assert_uint_eq(f.engine.shard_count, 2);
-    fixture_check(&f, "a", 100);
-    stop();
+    /* Each shard needs something to work with. */
     shards = 1;
-    start_cold("2 shards");
+    limit = 3 * MIB;
+    start_cold("does not suit its 4 shards");
     stop();
 }
 

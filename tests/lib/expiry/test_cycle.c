@@ -335,14 +335,17 @@ TEST(the_cpu_cap_holds_over_slow_and_fast)
             .now_us = 77, .loop_us = 11, .between_us = 20, .debt = 1ULL << 40, .due_pct = 100};
         uint32_t pct;
         uint64_t hits = 0;
+        usec_t share;
         usec_t spent;
 
         cfg.cpu_pct = caps[i / ROWS];
+        cfg.sharers = i % 3;
         pct = cfg.cpu_pct ? cfg.cpu_pct : r->slow_pct;
         spent = run_worker(&cfg, &s, &hits);
         /* Ten windows, each exceeding its limit by one loop at most. */
-        ck_assert_int_le(spent, 10 * ((usec_t)pct * 10000 + s.loop_us));
-        ck_assert_int_ge(spent, 9 * (usec_t)pct * 10000);
+        share = (usec_t)pct * 10000 / (cfg.sharers == 2 ? 2 : 1);
+        ck_assert_int_le(spent, 10 * (share + s.loop_us));
+        ck_assert_int_ge(spent, 9 * share);
         ck_assert_uint_gt(hits, 0);
     }
 }

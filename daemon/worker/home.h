@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The background work of one shard, on the thread of the worker that is at home in it. A worker
+ * is at home in the shards n, n + workers, n + 2 workers, ... of its number n: in one, unless
+ * the items of a file (-e) came from more threads; in none where -m is small. Three kinds:
+ *
+ * Expiry. The tick timer is armed for the moment when the shard's next item falls due, but no
+ * sooner than 1/hz after the last slow cycle began. It begins a slow cycle. A cycle is a series
+ * of slices; between two of them the loop serves its sockets and does not block. If a cycle
+ * ended with debt left (its time was spent), the tick comes back after the gap of the fast
+ * cycle; the hook before the loop blocks then begins one.
+ *
+ * Upkeep. When the shard says that it wants work (resizing, room, a delayed flush), a slice of
+ * it runs after each turn. For work that waits for a grace period, a timer checks again; its
+ * interval doubles from 1 ms while nothing moves.
+ *
+ * Tidying. When much is dead in the shard, a timer looks whether that is about to be reused
+ * (shard_tidy()). If not, slices of cleaning run between turns, as those of expiry do, until
+ * their common share of the CPU is spent.
+ *
+ * A writer on another worker may bring a deadline nearer, or leave work, while the home worker
+ * sleeps. So it publishes what it knows about each shard (sleeps_until, knows_work,
+ * knows_tidy). A worker that has written compares the other shards with that and pokes their
+ * home workers. Both sides store, fence, then load, so one of them sees the other's store.
+ */
+#ifndef MAYFLY_DAEMON_WORKER_HOME_H
+#define MAYFLY_DAEMON_WORKER_HOME_H
+
+#include <stdalign.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "lib/base/clock.h"
+#include "lib/expiry/cycle.h"
+
+struct shard;
+struct worker;
+
+struct home {
+    /* [const] */
+    struct worker *worker; /* [borrowed] */
+    struct shard *shard;   /* [borrowed] */
+    /* [worker] */
+    uv_timer_t tick;       /* expiry */
+    uv_timer_t retry;      /* upkeep that waits for a grace period */
+    uv_timer_t tidy;       /* the next look at what is dead */
+    uint64_t tick_at;      /* loop milliseconds that tick is armed for; 0: not armed */
+    msec_t due_seen;       /* what fell due next when it was armed */
+    uint64_t slow_at;      /* loop milliseconds at which the last slow cycle began; 0: never */
+    uint64_t expired_seen; /* the shard's expired_active when the running cycle began */
+    enum cycle_kind kind;  /* of the running cycle */
+    bool is_cycling;       /* a cycle runs and wants another slice */
+    bool is_behind;        /* the last cycle expired something and left debt */
+    bool is_tidying;       /* more should be cleaned at once */
+    bool has_upkeep;       /* the shard wants more upkeep at once */
+    unsigned retry_ms;     /* next interval of retry */
+    /* [atomic] what the worker knows of the shard */
+    alignas(64) _Atomic msec_t sleeps_until; /* the next deadline it knows of */
+    _Atomic bool knows_work;                 /* it knows that the shard has upkeep to do */
+    _Atomic bool knows_tidy;                 /* it knows that much is dead in the shard */
+};
+
+/* Zeroed before. Context: before the worker starts. */
+void home_init(struct home *h, struct worker *w, struct shard *s);
+
+/*
+ * Make its timers, and close them; the struct must last until the loop has let go of them, and
+ * as long as others may ask home_needs_poke(). Context: worker.
+ */
+void home_start(struct home *h);
+void home_stop(struct home *h);
+
+/* Does the shard hold work that its home worker does not know about? Context: any thread. */
+bool home_needs_poke(const struct home *h);
+
+/*
+ * After each turn of the loop: a slice of what is under way. False: there was nothing to do.
+ * Or, if the worker has done enough for another shard in this turn, only note that there is.
+ * Context: worker.
+ */
+bool home_after_events(struct home *h);
+void home_put_off(struct home *h);
+
+/*
+ * Before the loop blocks: a fast cycle when there is debt. True: there is more to do at once.
+ * If there is nothing anywhere, home_arm() sets the timer for what comes next. Context: worker.
+ */
+bool home_before_block(struct home *h);
+void home_arm(struct home *h);
+
+/* Something that it sleeps on has changed. Context: worker. */
+void home_poked(struct home *h);
+
+#endif
