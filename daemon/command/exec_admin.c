@@ -31,6 +31,35 @@
 
 /* ---- flush, verbosity, limit, shutdown --------------------------------------------------- */
 
+/* A client that waits until the file of the snapshot is gone. */
+struct flush_wait {
+    struct snapshots_ask ask; /* stands first: it is released as a whole */
+    struct late_answer late;
+    struct request req; /* its spans are no longer valid when the answer comes */
+};
+
+static void on_removed(struct message *m, void *receiver)
+{
+    struct flush_wait *wait =
+        (struct flush_wait *)(void *)((char *)m - offsetof(struct flush_wait, ask.answer));
+    const bool is_done = wait->ask.is_done;
+    char reply[BIN_REPLY_MAX];
+    struct span text = span_of("", 0);
+
+    must_be_worker(receiver);
+    if (wait->req.cls != CLASS_ADMIN) {
+        if (!is_done || !wait->req.noreply) {
+            enum bin_reply bin = is_done ? BIN_REPLY_OK : BIN_REPLY_BUSY;
+
+            text = span_of(reply, bin_compose_reply(reply, &wait->req, bin, 0));
+        }
+    } else if (!wait->req.noreply) {
+        text = reply_text(is_done ? REPLY_OK : REPLY_FLUSH_KEPT);
+    }
+    (void)client_answer(&wait->late, text, true);
+    mem_free(wait);
+}
+
 /* How a flush ended, in the words of both protocols. */
 static enum turn_stop answer_flush(struct turn *t, const struct request *r, enum reply reply,
                                    enum bin_reply bin_reply)
@@ -42,8 +71,33 @@ static enum turn_stop answer_flush(struct turn *t, const struct request *r, enum
     return TURN_GOES_ON;
 }
 
+/* What was flushed must not come back: it is answered when no file has it any more. */
+static enum turn_stop forget_file(struct turn *t, const struct request *r,
+                                  struct flush_wait *wait)
+{
+    enum snapshots_removal removal;
+
+    if (wait != NULL) {
+        wait->ask.answer.fn = on_removed;
+        wait->ask.to = &t->w->mailbox;
+        wait->req = *r;
+        client_expect(t->client, &wait->late);
+        removal = snapshots_note_flush(&t->w->crew->snapshots, &wait->ask);
+        if (removal == SNAPSHOTS_LATER) {
+            return TURN_ASKED;
+        }
+        t->client->late = NULL;
+        mem_free(wait);
+        if (removal == SNAPSHOTS_KEPT) {
+            return answer_flush(t, r, REPLY_FLUSH_KEPT, BIN_REPLY_BUSY);
+        }
+    }
+    return answer_flush(t, r, REPLY_OK, BIN_REPLY_OK);
+}
+
 enum turn_stop exec_flush(struct turn *t, const struct request *r)
 {
+    struct flush_wait *wait = NULL;
     msec_t at = r->exptime > 0 ? turn_deadline(t, r->exptime) : t->now;
 
     must_be_worker(t->w);
@@ -51,16 +105,21 @@ enum turn_stop exec_flush(struct turn *t, const struct request *r)
     if (t->w->settings->no_flush_all) {
         return answer_flush(t, r, REPLY_FLUSH_OFF, BIN_REPLY_AUTH_FAILURE);
     }
+    if (t->w->crew->snapshots.is_on) {
+        wait = mem_zalloc(sizeof(*wait));
+        if (wait == NULL) {
+            return answer_flush(t, r, REPLY_NO_MEMORY, BIN_REPLY_NO_MEMORY);
+        }
+    }
     switch (engine_flush(t->e, at, t->now, t->may_wait)) {
     case OUT_OK:
         ctr_add(&t->w->counters, CTR_cmd_flush, 1);
-        if (!snapshots_note_flush(&t->w->crew->snapshots)) {
-            return answer_flush(t, r, REPLY_FLUSH_KEPT, BIN_REPLY_BUSY);
-        }
-        return answer_flush(t, r, REPLY_OK, BIN_REPLY_OK);
+        return forget_file(t, r, wait);
     case OUT_WAIT:
+        mem_free(wait);
         return TURN_WAITS;
     default:
+        mem_free(wait);
         return answer_flush(t, r, REPLY_NO_MEMORY, BIN_REPLY_NO_MEMORY);
     }
 }

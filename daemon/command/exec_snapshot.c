@@ -30,7 +30,7 @@ static void on_saved(struct message *m, void *receiver)
 
     must_be_worker(receiver);
     (void)client_answer(&wait->late,
-                        reply_text(wait->ask.is_saved ? REPLY_OK : REPLY_SAVE_FAILED), true);
+                        reply_text(wait->ask.is_done ? REPLY_OK : REPLY_SAVE_FAILED), true);
     mem_free(wait);
 }
 

@@ -7,12 +7,12 @@
 #include <errno.h>
 #include <string.h>
 #include <sysexits.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "daemon/base/log.h"
 #include "daemon/base/priority.h"
 #include "lib/base/clock.h"
+#include "lib/base/cond.h"
 #include "lib/base/context.h"
 #include "lib/base/rcu.h"
 #include "lib/engine/engine.h"
@@ -27,14 +27,12 @@
 static bool hand_over(struct exports *x, const char *bytes, size_t len)
 {
     struct export *e = x->current;
-    struct timespec until;
+    const struct timespec until = cond_after(STALL_MS);
     int error = 0;
     bool is_taken;
 
     memcpy(e->buffer + EXPORT_HEAD_MAX, bytes, len);
     e->len = len;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += STALL_MS / 1000;
     pthread_mutex_lock(&x->mutex);
     x->is_handed = true;
     mailbox_post(e->to, &e->portion);
@@ -133,18 +131,13 @@ static void *run(void *arg)
 
 int exports_start(struct exports *x, struct settings *settings, struct engine *engine)
 {
-    pthread_condattr_t by_monotonic;
-
     must_be_main();
     *x = (struct exports){.settings = settings};
     x->save.engine = engine;
     x->save.write = write_bytes;
     x->save.write_arg = x;
-    pthread_condattr_init(&by_monotonic);
-    pthread_condattr_setclock(&by_monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&x->mutex, NULL);
-    pthread_cond_init(&x->wake, &by_monotonic);
-    pthread_condattr_destroy(&by_monotonic);
+    cond_init(&x->wake);
     if (pthread_create(&x->thread, NULL, run, x) != 0) {
         log_error("export, cannot start its thread");
         pthread_cond_destroy(&x->wake);

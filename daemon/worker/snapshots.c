@@ -14,6 +14,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/base/priority.h"
+#include "lib/base/cond.h"
 #include "lib/base/context.h"
 #include "lib/base/rcu.h"
 #include "lib/engine/engine.h"
@@ -46,15 +47,8 @@ static int64_t mono_ms(void)
 /* Wait for a condition, a while at most. Under the mutex. */
 static void wait_for(struct snapshots *s, pthread_cond_t *cond, long ms)
 {
-    struct timespec until;
+    const struct timespec until = cond_after(ms);
 
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += ms / 1000;
-    until.tv_nsec += ms % 1000 * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
     pthread_cond_timedwait(cond, &s->mutex, &until);
 }
 
@@ -77,46 +71,21 @@ static bool is_void(void *arg)
 {
     struct snapshots *s = arg;
 
-    return atomic_load(&s->epoch) != s->save_epoch;
+    return snapshot_file_is_void(&s->under_name, s->save_epoch);
 }
 
-/* The new file is about to get the name: not after a flush, or a gap of its log. */
 static bool before_naming(void *arg)
 {
     struct snapshots *s = arg;
 
-    pthread_mutex_lock(&s->naming);
-    if (is_void(s) || !append_is_whole(&s->append)) {
-        pthread_mutex_unlock(&s->naming);
-        return false;
-    }
-    s->has_file = true;
-    return true;
+    return snapshot_file_name(&s->under_name, s->save_epoch);
 }
 
-static void after_naming(void *arg)
+static void after_naming(void *arg, bool is_named)
 {
     struct snapshots *s = arg;
 
-    pthread_mutex_unlock(&s->naming);
-}
-
-/* The file must not be loaded any more, nor the one that is being written. Returns an errno. */
-static int make_void(struct snapshots *s)
-{
-    uint64_t epoch = atomic_fetch_add(&s->epoch, 1) + 1;
-    int error = 0;
-
-    pthread_mutex_lock(&s->naming);
-    if (s->has_file) {
-        error = newfile_remove(&io_system, s->settings->dir, s->name);
-        s->has_file = error != 0;
-    }
-    if (error == 0) {
-        append_forget(&s->append, epoch);
-    }
-    pthread_mutex_unlock(&s->naming);
-    return error;
+    snapshot_file_named(&s->under_name, s->save_epoch, is_named);
 }
 
 /* With a log there is to be a file again. */
@@ -129,28 +98,23 @@ static void want_anew(struct snapshots *s)
     }
 }
 
-bool snapshots_note_flush(struct snapshots *s)
+enum snapshots_removal snapshots_note_flush(struct snapshots *s, struct snapshots_ask *ask)
 {
-    int error;
+    enum snapshots_removal removal;
 
-    must_not_be_reading();
     if (!s->is_on) {
-        return true;
+        return SNAPSHOTS_REMOVED;
     }
-    error = make_void(s);
+    removal = snapshot_file_flush(&s->under_name, ask);
     want_anew(s);
-    if (error != 0) {
-        log_error("snapshot, cannot remove %s after a flush (%s): remove it by hand", s->path,
-                  strerror(error));
-    }
-    return error == 0;
+    return removal;
 }
 
 /* The log does not belong to the file any more. Context: a thread of the log, or the thread. */
 static void on_gap(void *arg)
 {
     struct snapshots *s = arg;
-    int error = make_void(s);
+    int error = snapshot_file_remove(&s->under_name);
 
     want_anew(s);
     if (error != 0) {
@@ -184,7 +148,7 @@ static enum save_end save_anew(struct snapshots *s)
     for (int i = 0; i < TRIES && end == SAVE_FLUSHED; i++) {
         int error;
 
-        s->save_epoch = atomic_load(&s->epoch);
+        s->save_epoch = snapshot_file_epoch(&s->under_name);
         error = append_before_save(&s->append, &s->save, s->save_epoch);
         if (error != 0) {
             s->save.error = error;
@@ -217,17 +181,6 @@ static void note_end(struct snapshots *s, enum save_end end, uint64_t changes, i
     }
 }
 
-static void answer(struct snapshots_ask *asks, bool is_saved)
-{
-    while (asks != NULL) {
-        struct snapshots_ask *ask = asks;
-
-        asks = ask->next;
-        ask->is_saved = is_saved;
-        mailbox_post(ask->to, &ask->answer);
-    }
-}
-
 /* Save, and tell all who want to know. Under the mutex, which is given up meanwhile. */
 static void save_now(struct snapshots *s)
 {
@@ -252,7 +205,7 @@ static void save_now(struct snapshots *s)
         s->wants_anew = true;
     }
     note_end(s, end, changes, began);
-    answer(s->asks_now, end == SAVE_DONE);
+    snapshots_answer(s->asks_now, end == SAVE_DONE);
     s->asks_now = NULL;
     if (end == SAVE_DONE) {
         log_notice("snapshot, saved %s: %" PRIu64 " items, %" PRIu64 " bytes, %" PRIu64 " ms",
@@ -492,8 +445,8 @@ uint64_t snapshots_open(struct snapshots *s, struct settings *settings, int *sta
     }
     save_rules_parse(settings->save_rules, &s->rules);
     append_init(&s->append, settings, settings->dir, s->name, on_gap, s);
+    snapshot_file_init(&s->under_name, settings->dir, s->name, s->path, &s->append);
     s->is_on = true;
-    s->has_file = true;
     if (settings->load == LOAD_NO) {
         return 0;
     }
@@ -527,15 +480,9 @@ void snapshots_pass_over(struct snapshots *s)
 
 static void init_locks(struct snapshots *s)
 {
-    pthread_condattr_t by_monotonic;
-
-    pthread_condattr_init(&by_monotonic);
-    pthread_condattr_setclock(&by_monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&s->mutex, NULL);
-    pthread_mutex_init(&s->naming, NULL);
-    pthread_cond_init(&s->wake, &by_monotonic);
-    pthread_cond_init(&s->loaded, &by_monotonic);
-    pthread_condattr_destroy(&by_monotonic);
+    cond_init(&s->wake);
+    cond_init(&s->loaded);
 }
 
 static void put_loading(const struct snapshots *s, char line[LINE_MAX_BYTES])
@@ -597,8 +544,10 @@ int snapshots_start(struct snapshots *s, struct engine *engine, bool (*tell)(con
     s->began_ms = mono_ms();
     prepare_load(s);
     init_locks(s);
-    if (pthread_create(&s->thread, NULL, run, s) != 0) {
-        log_error("snapshot, cannot start its thread");
+    if (!snapshot_file_start(&s->under_name) || pthread_create(&s->thread, NULL, run, s) != 0) {
+        log_error("snapshot, cannot start its threads");
+        snapshot_file_stop(&s->under_name);
+        snapshot_file_fini(&s->under_name);
         if (s->load.is_beside) {
             guarding_end(engine, &s->load.guard);
         }
@@ -623,11 +572,12 @@ void snapshots_abandon(struct snapshots *s)
     pthread_mutex_lock(&s->mutex);
     s->is_abandoned = true;
     save_stop(&s->save);
-    answer(s->asks, false);
-    answer(s->asks_now, false);
+    snapshots_answer(s->asks, false);
+    snapshots_answer(s->asks_now, false);
     s->asks = NULL;
     s->asks_now = NULL;
     pthread_mutex_unlock(&s->mutex);
+    snapshot_file_abandon(&s->under_name);
 }
 
 void snapshots_stop(struct snapshots *s, bool saves, bool (*tell)(const char *line))
@@ -662,11 +612,12 @@ void snapshots_stop(struct snapshots *s, bool saves, bool (*tell)(const char *li
     }
     pthread_mutex_unlock(&s->mutex);
     pthread_join(s->thread, NULL);
-    append_end(&s->append);
+    snapshot_file_stop(&s->under_name);
+    append_end(&s->append); /* what it writes last may fail, and void the file */
+    snapshot_file_fini(&s->under_name);
     s->is_running = false;
     pthread_cond_destroy(&s->wake);
     pthread_cond_destroy(&s->loaded);
-    pthread_mutex_destroy(&s->naming);
     pthread_mutex_destroy(&s->mutex);
     s->is_on = false;
 }
@@ -710,7 +661,7 @@ bool snapshots_cancel(struct snapshots *s)
         if (s->is_saving) {
             save_stop(&s->save);
         }
-        answer(s->asks, false);
+        snapshots_answer(s->asks, false);
         s->asks = NULL;
         pthread_mutex_unlock(&s->mutex);
     }
@@ -758,7 +709,7 @@ void snapshots_look(struct snapshots *s, struct snapshots_info *info)
         info->log = (struct append_info){.log = {.was_good = true}}; /* it is being read */
     } else {
         append_look(&s->append, &info->log);
-        info->log.log.is_on = info->log.log.is_on && s->has_file;
+        info->log.log.is_on = info->log.log.is_on && s->under_name.is_there;
     }
     info->load_gone = atomic_load(&s->load.guard.turned);
     info->load_total = info->is_loading ? s->file.header.items : 0;

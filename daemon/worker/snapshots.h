@@ -5,9 +5,9 @@
  * (lib/snapshot/), and nobody waits for it but who asks to. Without `dir` there is no thread,
  * and nothing is kept.
  *
- * What was flushed must not come back. So a flush command removes the file before it is
- * answered, and what is being written then begins anew: see snapshots_note_flush(). With
- * `appendonly` nor must what was deleted or overwritten: see append.h.
+ * What was flushed must not come back. So the file is removed before a flush command is
+ * answered, and what is being written then begins anew: see snapshot_file.h. With `appendonly`
+ * nor must what was deleted or overwritten: see append.h.
  */
 #ifndef MAYFLY_DAEMON_WORKER_SNAPSHOTS_H
 #define MAYFLY_DAEMON_WORKER_SNAPSHOTS_H
@@ -22,18 +22,11 @@
 #include "daemon/options/save_rules.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/append.h"
+#include "daemon/worker/snapshot_file.h"
 #include "lib/snapshot/load.h"
 #include "lib/snapshot/save.h"
 
 struct engine;
-
-/* Who waits for a save: on the heap, of the asker's; the thread posts it back. */
-struct snapshots_ask {
-    struct message answer; /* [const] its fn releases it */
-    struct mailbox *to;    /* [borrowed] */
-    struct snapshots_ask *next;
-    bool is_saved; /* out */
-};
 
 /* What became of the file at the start. */
 enum snapshots_load {
@@ -80,10 +73,7 @@ struct snapshots {
     struct save save;      /* likewise */
     uint64_t save_epoch;   /* the thread's: the epoch in which the save began */
     struct append append;  /* the log beside the file */
-
-    _Atomic uint64_t epoch; /* flush commands so far */
-    pthread_mutex_t naming; /* whoever changes what the file's name stands for */
-    _Atomic bool has_file;  /* written under naming: there may be one */
+    struct snapshot_file under_name;
 
     pthread_mutex_t mutex; /* a leaf; the rest is under it */
     pthread_cond_t wake;   /* the thread has something to do */
@@ -126,7 +116,7 @@ int snapshots_start(struct snapshots *s, struct engine *engine, bool (*tell)(con
 
 /*
  * The server stops: who waits for a save is told that there is none, and none is begun any
- * more. Context: main, while the workers run.
+ * more. Waits a moment for flushes. Context: main, while the workers run.
  */
 void snapshots_abandon(struct snapshots *s);
 
@@ -155,11 +145,12 @@ enum snapshots_asked snapshots_begin(struct snapshots *s, bool schedule,
 bool snapshots_cancel(struct snapshots *s);
 
 /*
- * Everything was flushed, or is to be: from when this returns, no file has what was there
- * before. That takes the disk's time once after each save. False: the file could not be
- * removed. Context: any thread, outside a section; after the flush.
+ * Everything was flushed, or is to be: no file is to have what was there before. Only when it
+ * is removed may the flush be answered; that takes the disk's time once after each save. ask is
+ * posted back then, if that is later; else it remains the caller's. Context: any thread; after
+ * the flush.
  */
-bool snapshots_note_flush(struct snapshots *s);
+enum snapshots_removal snapshots_note_flush(struct snapshots *s, struct snapshots_ask *ask);
 
 /*
  * A ticket for all that the caller has changed so far, if replies are to wait for the log; else

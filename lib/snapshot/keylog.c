@@ -10,9 +10,9 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
-#include <time.h>
 
 #include "lib/base/check.h"
+#include "lib/base/cond.h"
 #include "lib/base/context.h"
 #include "lib/base/hash.h"
 #include "lib/base/mem.h"
@@ -45,10 +45,7 @@
 #define GATHER_MS   10
 #define GATHER_KEYS 8192u
 
-#define SYNC_MS    1000
-#define NS_PER_MS  1000000
-#define NS_PER_SEC 1000000000
-#define MS_PER_SEC 1000
+#define SYNC_MS 1000
 
 /* A file that is written, with its encoder. [the writing thread] */
 struct logfile {
@@ -126,15 +123,8 @@ static void set(_Atomic uint64_t *n, uint64_t to)
 /* Wait for `changed`, a while at most. Under the mutex. */
 static void wait_ms(struct keylog *l, int64_t ms)
 {
-    struct timespec until;
+    const struct timespec until = cond_after(ms);
 
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += ms / MS_PER_SEC;
-    until.tv_nsec += ms % MS_PER_SEC * NS_PER_MS;
-    if (until.tv_nsec >= NS_PER_SEC) {
-        until.tv_sec++;
-        until.tv_nsec -= NS_PER_SEC;
-    }
     pthread_cond_timedwait(&l->changed, &l->mutex, &until);
 }
 
@@ -705,13 +695,8 @@ static void release(struct keylog *l)
 
 static void init_locks(struct keylog *l)
 {
-    pthread_condattr_t by_monotonic;
-
-    pthread_condattr_init(&by_monotonic);
-    pthread_condattr_setclock(&by_monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&l->mutex, NULL);
-    pthread_cond_init(&l->changed, &by_monotonic);
-    pthread_condattr_destroy(&by_monotonic);
+    cond_init(&l->changed);
 }
 
 /* Have the threads end; the writer was made only if has_writer. */

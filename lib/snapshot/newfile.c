@@ -146,9 +146,8 @@ int newfile_remove(const struct io_calls *io, const char *dir, const char *name)
     if (fd < 0) {
         return errno;
     }
-    if (io->unlink_at(fd, name) != 0) {
-        error = errno == ENOENT ? 0 : errno;
-    } else if (io->fsync(fd) != 0) {
+    /* That it is not there may be the work of one whose fsync has failed. */
+    if ((io->unlink_at(fd, name) != 0 && errno != ENOENT) || io->fsync(fd) != 0) {
         error = errno;
     }
     io->close(fd);

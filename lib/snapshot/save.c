@@ -244,7 +244,7 @@ static enum save_end commit(struct saver *s)
     }
     is_named = newfile_name(&s->file);
     if (save->after_naming != NULL) {
-        save->after_naming(save->arg);
+        save->after_naming(save->arg, is_named);
     }
     return is_named ? SAVE_DONE : SAVE_FAILED;
 }

@@ -43,11 +43,11 @@ struct save {
      * What the caller knows of flushes that the engine does not; each may be NULL. is_void
      * is asked between blocks: is the work void? The other two are called around the moment
      * in which the file gets its name; if before_naming returns false, it does not, and
-     * after_naming is not called.
+     * after_naming is not called. is_named: durably; if not, it may have it or not.
      */
     bool (*is_void)(void *arg);
     bool (*before_naming)(void *arg);
-    void (*after_naming)(void *arg);
+    void (*after_naming)(void *arg, bool is_named);
     void *arg; /* [borrowed] */
     /* [atomic] for whoever watches; zeroed by save_run() */
     _Atomic uint64_t items, items_total; /* walked, and about how many there are */

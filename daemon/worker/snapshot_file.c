@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What stands under the name of the snapshot's file: see snapshot_file.h.
+ */
+#include "daemon/worker/snapshot_file.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/base/log.h"
+#include "lib/base/cond.h"
+#include "lib/base/context.h"
+#include "lib/snapshot/newfile.h"
+
+/* A stop waits so long for a flush, so that it can be answered. */
+#define STOP_WAIT_MS 400
+
+void snapshots_answer(struct snapshots_ask *asks, bool is_done)
+{
+    while (asks != NULL) {
+        struct snapshots_ask *ask = asks;
+
+        asks = ask->next;
+        ask->is_done = is_done;
+        mailbox_post(ask->to, &ask->answer);
+    }
+}
+
+/* ---- saves ------------------------------------------------------------------------------- */
+
+bool snapshot_file_name(struct snapshot_file *f, uint64_t epoch)
+{
+    bool was_there;
+
+    must_not_be_reading();
+    pthread_mutex_lock(&f->naming);
+    /* In this order: a flush that sees no file has begun an epoch that is seen here. */
+    was_there = atomic_exchange(&f->is_there, true);
+    if (snapshot_file_is_void(f, epoch) || !append_is_whole(f->append)) {
+        atomic_store(&f->is_there, was_there);
+        pthread_mutex_unlock(&f->naming);
+        return false;
+    }
+    return true;
+}
+
+void snapshot_file_named(struct snapshot_file *f, uint64_t epoch, bool is_named)
+{
+    if (is_named) {
+        f->file_epoch = epoch;
+    }
+    pthread_mutex_unlock(&f->naming);
+}
+
+/* ---- removals ---------------------------------------------------------------------------- */
+
+/* No file of an epoch before this is to be loaded. Takes the disk's time. Returns an errno. */
+static int remove_before(struct snapshot_file *f, uint64_t epoch)
+{
+    int error = 0;
+
+    must_not_be_reading();
+    pthread_mutex_lock(&f->naming);
+    if (f->is_there && f->file_epoch < epoch) {
+        error = newfile_remove(&io_system, f->dir, f->name);
+        f->is_there = error != 0;
+    }
+    if (error == 0) {
+        append_forget(f->append, epoch);
+    }
+    pthread_mutex_unlock(&f->naming);
+    return error;
+}
+
+static uint64_t begin_epoch(struct snapshot_file *f)
+{
+    return atomic_fetch_add(&f->epoch, 1) + 1;
+}
+
+int snapshot_file_remove(struct snapshot_file *f)
+{
+    return remove_before(f, begin_epoch(f));
+}
+
+/* True: it is gone. */
+static bool remove_flushed(struct snapshot_file *f, uint64_t epoch)
+{
+    int error = remove_before(f, epoch);
+
+    if (error != 0) {
+        log_error("snapshot, cannot remove %s after a flush (%s): remove it by hand", f->path,
+                  strerror(error));
+    }
+    return error == 0;
+}
+
+enum snapshots_removal snapshot_file_flush(struct snapshot_file *f, struct snapshots_ask *ask)
+{
+    uint64_t epoch = begin_epoch(f);
+    bool is_later;
+
+    if (!atomic_load(&f->is_there)) {
+        append_forget(f->append, epoch);
+        return SNAPSHOTS_REMOVED;
+    }
+    pthread_mutex_lock(&f->mutex);
+    is_later = !f->is_abandoned;
+    if (is_later) {
+        ask->next = f->asks;
+        f->asks = ask;
+        f->wants_removal = true;
+        pthread_cond_broadcast(&f->changed);
+    }
+    pthread_mutex_unlock(&f->mutex);
+    if (is_later) {
+        return SNAPSHOTS_LATER;
+    }
+    return remove_flushed(f, epoch) ? SNAPSHOTS_REMOVED : SNAPSHOTS_KEPT;
+}
+
+/* One removal, for all who wait for it. Under the mutex, which is given up meanwhile. */
+static void remove_now(struct snapshot_file *f)
+{
+    uint64_t epoch = snapshot_file_epoch(f); /* that of each of them, or a later one */
+    bool is_gone;
+
+    f->current = f->asks;
+    f->asks = NULL;
+    f->wants_removal = false;
+    f->is_removing = true;
+    pthread_mutex_unlock(&f->mutex);
+    is_gone = remove_flushed(f, epoch);
+    pthread_mutex_lock(&f->mutex);
+    f->is_removing = false;
+    snapshots_answer(f->current, is_gone);
+    f->current = NULL;
+    pthread_cond_broadcast(&f->changed);
+}
+
+static void *run(void *arg)
+{
+    struct snapshot_file *f = arg;
+
+    pthread_setname_np(pthread_self(), "snapshot flush");
+    pthread_mutex_lock(&f->mutex);
+    while (f->wants_removal || !f->is_ending) {
+        if (f->wants_removal) {
+            remove_now(f);
+        } else {
+            pthread_cond_wait(&f->changed, &f->mutex);
+        }
+    }
+    pthread_mutex_unlock(&f->mutex);
+    return NULL;
+}
+
+/* ---- start and stop ---------------------------------------------------------------------- */
+
+void snapshot_file_init(struct snapshot_file *f, const char *dir, const char *name,
+                        const char *path, struct append *append)
+{
+    must_be_main();
+    *f = (struct snapshot_file){
+        .dir = dir, .name = name, .path = path, .append = append, .is_there = true};
+    pthread_mutex_init(&f->naming, NULL);
+    pthread_mutex_init(&f->mutex, NULL);
+    cond_init(&f->changed);
+}
+
+bool snapshot_file_start(struct snapshot_file *f)
+{
+    must_be_main();
+    f->is_running = pthread_create(&f->thread, NULL, run, f) == 0;
+    return f->is_running;
+}
+
+void snapshot_file_abandon(struct snapshot_file *f)
+{
+    const struct timespec until = cond_after(STOP_WAIT_MS);
+    int error = 0;
+
+    must_be_main();
+    pthread_mutex_lock(&f->mutex);
+    f->is_abandoned = true;
+    while ((f->wants_removal || f->is_removing) && error == 0) {
+        error = pthread_cond_timedwait(&f->changed, &f->mutex, &until);
+    }
+    snapshots_answer(f->asks, false);
+    snapshots_answer(f->current, false);
+    f->asks = NULL;
+    f->current = NULL;
+    pthread_mutex_unlock(&f->mutex);
+}
+
+void snapshot_file_stop(struct snapshot_file *f)
+{
+    must_be_main();
+    if (f->is_running) {
+        pthread_mutex_lock(&f->mutex);
+        f->is_ending = true;
+        pthread_cond_broadcast(&f->changed);
+        pthread_mutex_unlock(&f->mutex);
+        pthread_join(f->thread, NULL);
+        f->is_running = false;
+    }
+}
+
+void snapshot_file_fini(struct snapshot_file *f)
+{
+    must_be_main();
+    pthread_cond_destroy(&f->changed);
+    pthread_mutex_destroy(&f->mutex);
+    pthread_mutex_destroy(&f->naming);
+}
