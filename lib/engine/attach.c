@@ -55,7 +55,8 @@ struct attach_head {
     int64_t boot_ns; /* CLOCK_BOOTTIME, */
     int64_t unix_ms; /* wall clock */
     msec_t now;      /* and the engine's clock, when it was left */
-    uint16_t owner[ROUTE_SLOTS];
+    uint16_t owner[ROUTE_SLOTS]
+                  [2]; /* the shard of each slot, and the one that its items go to */
     struct {
         struct attach_shard left;
         uint64_t list_sum; /* XXH3-64 of the list of segments */
@@ -331,7 +332,7 @@ static bool is_sane(const struct attach_head *h)
         }
     }
     for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
-        if (h->owner[i] >= h->shards) {
+        if (h->owner[i][0] >= h->shards || h->owner[i][1] >= h->shards) {
             return false;
         }
     }
@@ -443,6 +444,12 @@ struct crowd {
     pthread_mutex_t mutex; /* what is summed up, and why, are under it */
 };
 
+/* Was a slot left on its way from a shard to another? Then its items may be in either. */
+static bool is_between(const struct attach_head *h, uint32_t slot)
+{
+    return h->owner[slot][0] != h->owner[slot][1];
+}
+
 static bool take_shard(struct crowd *w, uint32_t i, struct attach_job *job)
 {
     struct attach *a = w->attach;
@@ -502,6 +509,54 @@ static void *run_thread(void *arg)
     return NULL;
 }
 
+/* An item of a slot on its way that is where it goes: is there another of its key? */
+struct search {
+    const struct attach_head *head;
+    const struct engine *engine;
+    const struct shard *shard;
+    bool has_twice;
+};
+
+static void look_for_another(void *arg, handle_t h)
+{
+    struct search *x = arg;
+    const struct item *it = shard_item(x->shard, h);
+    uint64_t hash = shard_hash(x->shard, it);
+    uint32_t slot = (uint32_t)(hash >> (64 - ROUTE_SLOT_BITS));
+    const struct shard *from;
+
+    if (is_between(x->head, slot) && x->head->owner[slot][1] == x->shard->id) {
+        from = x->engine->shards[x->head->owner[slot][0]];
+        x->has_twice |= table_find(&from->table, from->memory.arena.base, hash, item_key(it),
+                                   it->key_len) != NULL;
+    }
+}
+
+/*
+ * A shard takes over no key twice; where a slot is on its way, two of them could. What is
+ * deleted in one would come back from the other.
+ */
+static bool are_in_one_shard(struct attach *a, const struct engine *e)
+{
+    struct search x = {.head = a->head, .engine = e};
+    uint32_t slot = 0;
+    uint64_t cursor = 0;
+
+    while (slot < ROUTE_SLOTS && !is_between(a->head, slot)) {
+        slot++;
+    }
+    for (uint32_t i = 0; slot < ROUTE_SLOTS && i < e->shard_count; i++) {
+        x.shard = e->shards[i];
+        do {
+            rcu_begin();
+            cursor = table_walk(&x.shard->table, x.shard->memory.arena.base, cursor,
+                                look_for_another, &x);
+            rcu_end();
+        } while (cursor != 0);
+    }
+    return !x.has_twice || no(a, "two shards have the same key");
+}
+
 bool attach_take_over(struct attach *a, struct engine *e)
 {
     struct crowd w = {.attach = a, .engine = e, .now = clock_now(&e->clock)};
@@ -523,7 +578,7 @@ bool attach_take_over(struct attach *a, struct engine *e)
     }
     pthread_mutex_destroy(&w.mutex);
     a->us = (uint64_t)(clock_mono_us() - began);
-    if (atomic_load(&w.is_failed)) {
+    if (atomic_load(&w.is_failed) || !are_in_one_shard(a, e)) {
         return false;
     }
     a->state = ATTACH_WARM;
@@ -531,15 +586,16 @@ bool attach_take_over(struct attach *a, struct engine *e)
 }
 
 /* Slots that do not stand where a first table has them are published as they were. */
-static enum mf_err restore_routes(struct engine *e, const uint16_t *owner)
+static enum mf_err restore_routes(struct engine *e, const struct attach_head *h)
 {
     const struct route *now = atomic_load_explicit(&e->router.route, memory_order_relaxed);
     struct route_slot slots[ROUTE_SLOTS];
     bool differs = false;
 
     for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
-        slots[i] = route_settled(owner[i]);
-        differs |= now->slot[i].from != owner[i];
+        slots[i] = is_between(h, i) ? route_moving(h->owner[i][0], h->owner[i][1])
+                                    : route_settled(h->owner[i][0]);
+        differs |= memcmp(&now->slot[i], &slots[i], sizeof(slots[i])) != 0;
     }
     return differs ? router_publish_all(&e->router, slots) : MF_OK;
 }
@@ -554,7 +610,7 @@ enum mf_err attach_resume(struct attach *a, struct engine *e)
     }
     /* Only now can anything be stored. */
     atomic_store_explicit(&e->group.cas_next, a->head->cas_next, memory_order_relaxed);
-    err = restore_routes(e, a->head->owner);
+    err = restore_routes(e, a->head);
     for (uint32_t i = 0; i < e->shard_count; i++) {
         msec_t at = a->head->shard[i].left.flush_at;
 
@@ -603,31 +659,29 @@ static bool leave_shard(struct attach *a, struct shard *s, uint32_t i)
     return is_done;
 }
 
-static bool leave_routes(struct attach *a, const struct engine *e)
+/* Of a slot that was only prepared to move nothing has gone. */
+static void leave_routes(struct attach_head *h, const struct engine *e)
 {
     const struct route *rt = atomic_load_explicit(&e->router.route, memory_order_relaxed);
 
     for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
-        if (route_is_moving(&rt->slot[i])) {
-            return no(a, "keys were being moved between shards");
-        }
-        a->head->owner[i] = rt->slot[i].from;
+        h->owner[i][0] = rt->slot[i].from;
+        h->owner[i][1] = rt->slot[i].put;
     }
-    return true;
 }
 
 void attach_leave(struct attach *a, struct engine *e)
 {
     struct attach_head *h = a->head;
     struct stat st;
-    bool is_done;
+    bool is_done = true;
 
     a->why[0] = '\0';
     if (a->leaves_nothing) {
         no(a, "it has nothing to leave");
         return;
     }
-    is_done = leave_routes(a, e);
+    leave_routes(h, e);
     for (uint32_t i = 0; is_done && i < e->shard_count; i++) {
         is_done = leave_shard(a, e->shards[i], i);
     }

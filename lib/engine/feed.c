@@ -66,7 +66,9 @@ static bool is_walking(const struct feed *f)
 static bool begin(struct feed *f)
 {
     atomic_store_explicit(&f->is_complete, false, memory_order_relaxed);
-    walk_begin(&f->walk, f->engine, f->ops, f->arg);
+    if (!walk_begin(&f->walk, f->engine, f->ops, f->arg, &f->is_stopping)) {
+        return false;
+    }
     set_walking(f, true);
     if (!f->ops->begin(f->arg)) {
         return false;

@@ -330,6 +330,8 @@ static enum mf_err empty_shard(struct move *m, uint16_t from)
 /* How many items go to each shard, about, and what its index takes. */
 static void look_at_shards(struct move *m, const uint32_t *owned)
 {
+    memset(m->coming, 0, sizeof(m->coming));
+    m->indexes = 0;
     for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
         if (is_to_go(m, i)) {
             const struct shard *s = m->engine->shards[m->slots[i].from];
@@ -338,7 +340,6 @@ static void look_at_shards(struct move *m, const uint32_t *owned)
                 ctr_get(&s->counters, CTR_curr_items) / owned[m->slots[i].from];
         }
     }
-    m->indexes = 0;
     for (uint32_t i = 0; i < m->engine->shard_count; i++) {
         struct shard *s = m->engine->shards[i];
 
@@ -360,7 +361,7 @@ static bool is_plan_possible(const struct engine *e, const struct move_plan *pla
 }
 
 /* Read the table, and count what is to be done. */
-static enum mf_err look(struct move *m)
+static void look(struct move *m)
 {
     const struct engine *e = m->engine;
     uint32_t owned[ROUTE_SLOTS] = {0};
@@ -374,12 +375,6 @@ static enum mf_err look(struct move *m)
     for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
         const struct route_slot *rs = &m->slots[i];
 
-        if (is_to_go(m, i) && route_is_moving(rs) && rs->to != m->plan.to[i]) {
-            return MF_EINVAL;
-        }
-        if (m->plan.to[i] == rs->from && route_is_moving(rs)) {
-            return MF_EINVAL;
-        }
         owned[rs->from]++;
         leaving[rs->from] += is_to_go(m, i);
     }
@@ -390,9 +385,8 @@ static enum mf_err look(struct move *m)
         }
     }
     look_at_shards(m, owned);
-    atomic_store_explicit(&m->slots_all, slots, memory_order_relaxed);
-    atomic_store_explicit(&m->items_all, items, memory_order_relaxed);
-    return MF_OK;
+    atomic_fetch_add_explicit(&m->slots_all, slots, memory_order_relaxed);
+    atomic_fetch_add_explicit(&m->items_all, items, memory_order_relaxed);
 }
 
 /* Wait for walks and other moves. False: cancelled. */
@@ -409,6 +403,46 @@ static bool lock_moves(struct move *m)
     return false;
 }
 
+/* What the plan has go, and what is on its way by an earlier one. */
+static enum mf_err carry_plan(struct move *m)
+{
+    enum mf_err err = MF_OK;
+
+    look(m);
+    prepare_indexes(m);
+    for (uint32_t i = 0; err == MF_OK && i < m->engine->shard_count; i++) {
+        err = empty_shard(m, (uint16_t)i);
+    }
+    forget_indexes(m);
+    return err;
+}
+
+/*
+ * Slots that a move before has left on their way to a shard where they shall not stay arrive
+ * there first: what is in either shard already has been seen there.
+ */
+static enum mf_err end_detours(struct move *m)
+{
+    struct move_plan wanted = m->plan;
+    bool has_any = false;
+    enum mf_err err;
+
+    move_plan_init(&m->plan);
+    rcu_begin();
+    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+        const struct route_slot *rs = &router_read(&m->engine->router)->slot[i];
+
+        if (route_is_moving(rs) && wanted.to[i] != MOVE_STAYS && wanted.to[i] != rs->to) {
+            m->plan.to[i] = rs->to;
+            has_any = true;
+        }
+    }
+    rcu_end();
+    err = has_any ? carry_plan(m) : MF_OK;
+    m->plan = wanted;
+    return err;
+}
+
 static enum mf_err carry_out(struct move *m)
 {
     enum mf_err err;
@@ -418,14 +452,10 @@ static enum mf_err carry_out(struct move *m)
         return MF_OK;
     }
     set_state(m, MOVE_RUNS);
-    err = look(m);
-    if (err == MF_OK) {
-        prepare_indexes(m);
+    err = end_detours(m);
+    if (err == MF_OK && !is_cancelled(m)) {
+        err = carry_plan(m);
     }
-    for (uint32_t i = 0; err == MF_OK && i < m->engine->shard_count; i++) {
-        err = empty_shard(m, (uint16_t)i);
-    }
-    forget_indexes(m);
     must(pthread_rwlock_unlock(&m->engine->moves) == 0);
     set_state(m, err == MF_ENOMEM  ? MOVE_NO_ROOM
                  : is_cancelled(m) ? MOVE_CANCELLED

@@ -15,8 +15,8 @@
  *     err = move_end(&m);                            waits for it
  *
  * A move that was cancelled, or found no memory, leaves slots between two shards. Both serve
- * them, more slowly; a plan with the same target goes on, and none may have another target for
- * them.
+ * them, more slowly; another process that takes over the items (attach.h) goes on so. A plan
+ * with the same target goes on with it; one with another has them arrive first.
  */
 #ifndef MAYFLY_LIB_ENGINE_MIGRATE_H
 #define MAYFLY_LIB_ENGINE_MIGRATE_H
@@ -60,7 +60,8 @@ enum move_state {
 
 struct move_info {
     enum move_state state;
-    uint32_t slots, slots_done; /* of the plan: those that are not there yet; and are now */
+    uint32_t slots, slots_done; /* of the plan: those that are not there yet; and are now. One
+                                 * that has to arrive elsewhere first counts for each way. */
     uint64_t items_all;         /* in these slots when it began, about */
     uint64_t items;             /* moved */
     uint64_t bytes;             /* of their keys and values */
@@ -84,7 +85,7 @@ void move_cancel(struct move *m);
 /*
  * Wait for the end, and release it; takes the address and nulls it. MF_OK: it was carried out,
  * or cancelled. MF_ENOMEM: there is no memory for a table, or for an item in its new shard.
- * MF_EINVAL: slots are on their way to other shards. Context: a thread that is no worker,
+ * Context: a thread that is no worker,
  * outside a section and a shard; before engine_stop().
  */
 enum mf_err move_end(struct move **m);

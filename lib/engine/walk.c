@@ -13,6 +13,8 @@
  */
 #include "lib/engine/walk.h"
 
+#include <time.h>
+
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/shard/flush.h"
@@ -52,7 +54,24 @@ bool walk_was_flushed(const struct walk *w)
 
 /* ---- begin and end ----------------------------------------------------------------------- */
 
-void walk_begin(struct walk *w, struct engine *e, const struct ship_ops *ops, void *arg)
+/* A move takes as long as it takes: whoever waits looks so often whether it shall stop. */
+#define LOOK_NS 20000000L
+
+static bool lock_moves(struct engine *e, const _Atomic bool *stop)
+{
+    const struct timespec look = {0, LOOK_NS};
+
+    while (pthread_rwlock_tryrdlock(&e->moves) != 0) {
+        if (stop != NULL && atomic_load_explicit(stop, memory_order_relaxed)) {
+            return false;
+        }
+        (void)nanosleep(&look, NULL);
+    }
+    return true;
+}
+
+bool walk_begin(struct walk *w, struct engine *e, const struct ship_ops *ops, void *arg,
+                const _Atomic bool *stop)
 {
     uint64_t total = 0;
 
@@ -65,15 +84,19 @@ void walk_begin(struct walk *w, struct engine *e, const struct ship_ops *ops, vo
     w->positions = 0;
     w->is_second = false;
     ship_init(&w->ship, ops, arg);
-    must(pthread_rwlock_rdlock(&e->moves) == 0);
+    atomic_store_explicit(&w->shipped, 0, memory_order_relaxed);
+    atomic_store_explicit(&w->expired, 0, memory_order_relaxed);
+    atomic_store_explicit(&w->total, 0, memory_order_relaxed);
+    if (!lock_moves(e, stop)) {
+        return false;
+    }
     for (uint32_t i = 0; i < e->shard_count; i++) {
         shard_flush(e->shards[i], clock_now(&e->clock)); /* if one is due */
         total += ctr_get(&e->shards[i]->counters, CTR_curr_items);
     }
     w->flushes = flushes_of(e);
-    atomic_store_explicit(&w->shipped, 0, memory_order_relaxed);
-    atomic_store_explicit(&w->expired, 0, memory_order_relaxed);
     atomic_store_explicit(&w->total, total, memory_order_relaxed);
+    return true;
 }
 
 void walk_end(struct walk *w)

@@ -13,7 +13,7 @@
  *
  *     struct walk w;
  *
- *     walk_begin(&w, engine, &ops, arg);
+ *     (void)walk_begin(&w, engine, &ops, arg, NULL);
  *     while (walk_slice(&w)) {
  *     }
  *     done = w.state == WALK_DONE && !walk_was_flushed(&w);
@@ -56,10 +56,12 @@ struct walk {
 };
 
 /*
- * Begin; waits while slots move. ops and arg are [borrowed] until the end. Context: registered
- * thread, outside a section and a shard; the walk stays on it.
+ * Begin; waits while slots move. False: *stop was set meanwhile; then nothing has begun, and
+ * walk_end() is not called. NULL: nobody stops it. ops and arg are [borrowed] until the end.
+ * Context: registered thread, outside a section and a shard; the walk stays on it.
  */
-void walk_begin(struct walk *w, struct engine *e, const struct ship_ops *ops, void *arg);
+bool walk_begin(struct walk *w, struct engine *e, const struct ship_ops *ops, void *arg,
+                const _Atomic bool *stop);
 
 /*
  * Ship what is at the next positions of the index, SHIP_BYTES or less, in one section; then

@@ -141,13 +141,15 @@ static bool take_item(struct scan *x, handle_t h)
 {
     struct shard *s = x->shard;
     struct item *it = shard_item(s, h);
+    const uint16_t *owner;
     uint64_t hash;
 
     if (MF_UNLIKELY(!is_sane(it))) {
         return doubt(x, "block %u is no item", h);
     }
     hash = shard_hash(s, it);
-    if (MF_UNLIKELY(x->job->owners[hash >> x->job->owner_shift] != s->id)) {
+    owner = x->job->owners[hash >> x->job->owner_shift];
+    if (MF_UNLIKELY(owner[0] != s->id && owner[1] != s->id)) {
         return doubt(x, "block %u has a key of another shard", h);
     }
     if (item_has_ttl(it)) {

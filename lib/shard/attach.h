@@ -28,7 +28,7 @@ struct attach_job {
     /* in */
     const struct attach_shard *left;
     const struct keep_segment *list; /* [borrowed] left->segments */
-    const uint16_t *owners;          /* [borrowed] shard of each slot of the routing table */
+    const uint16_t (*owners)[2];     /* [borrowed] shards that a slot of the table may be in */
     unsigned owner_shift;            /* the slot is hash >> owner_shift */
     msec_t now;
     bool marks_stale; /* all items are taken over as stale */

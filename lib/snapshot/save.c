@@ -265,12 +265,14 @@ enum save_end save_run(struct save *save)
         save->error = s.file.error;
         return SAVE_FAILED;
     }
-    walk_begin(&s.walk, save->engine, &ops, &s);
-    atomic_store_explicit(&save->items_total,
-                          atomic_load_explicit(&s.walk.total, memory_order_relaxed),
-                          memory_order_relaxed);
-    end = write_file(&s);
-    walk_end(&s.walk);
+    end = SAVE_STOPPED;
+    if (walk_begin(&s.walk, save->engine, &ops, &s, &save->is_to_stop)) {
+        atomic_store_explicit(&save->items_total,
+                              atomic_load_explicit(&s.walk.total, memory_order_relaxed),
+                              memory_order_relaxed);
+        end = write_file(&s);
+        walk_end(&s.walk);
+    }
     if (save->write == NULL) {
         if (end == SAVE_DONE) {
             end = commit(&s);

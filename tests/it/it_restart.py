@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Items in a file (-e): what was there at a stop is there at the next start, and what had ended by then is
 not. After anything but a clean stop the cache is empty. MAYFLY_RESTARTS: how often it is restarted, 5.
-That a damaged file is refused is shown by tests/lib/engine/test_attach.c."""
+That a damaged file is refused is shown by tests/lib/engine/test_attach_doubts.c."""
 import contextlib
 import os
 import random

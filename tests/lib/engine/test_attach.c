@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * attach, shard/attach, keep, region: what an engine leaves in a file is what the next one has;
- * what has ended meanwhile is not; a file in which anything is doubtful is not used at all.
+ * what has ended meanwhile is not. Files in which anything is doubtful: see
+ * test_attach_doubts.c.
  */
 #include "lib/engine/attach.h"
 
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "lib/engine/body.h"
@@ -18,132 +15,7 @@
 #include "lib/memory/keep.h"
 #include "lib/shard/upkeep.h"
 #include "tests/common/rng.h"
-#include "tests/common/unit.h"
-#include "tests/lib/fixture.h"
-
-static struct fixture f;
-static struct attach a;
-static int file = -1; /* what the engines share */
-static uint32_t shards;
-static uint64_t limit;
-static uint32_t max_age_s;
-static bool marks_stale;
-static uint64_t seed;
-
-static void make_file(void)
-{
-    file = memfd_create("test", MFD_CLOEXEC);
-    ck_assert_int_ge(file, 0);
-    shards = 2;
-    limit = 16 * MIB;
-    max_age_s = 0;
-    marks_stale = false;
-    seed = 1;
-}
-
-static void remove_file(void)
-{
-    close(file);
-    attach_close(&a);
-}
-
-static void start(void)
-{
-    struct engine_config cfg;
-
-    fixture_config(&cfg);
-    cfg.shards = shards;
-    cfg.limit_bytes = limit;
-    cfg.item_size_max = 2 * MIB;
-    cfg.seed = seed++; /* which must not matter to what is there */
-    cfg.attach = &a;
-    memset(&a, 0, sizeof(a));
-    a.max_age_s = max_age_s;
-    a.marks_stale = marks_stale;
-    ck_assert_msg(attach_open_fd(&a, dup(file)), "%s", a.why);
-    fixture_start_threaded(&f, &cfg);
-    fixture_verify(&f);
-}
-
-static void stop(void)
-{
-    fixture_stop(&f);
-    ck_assert_str_eq(a.why, "");
-    attach_close(&a);
-}
-
-static void start_warm(void)
-{
-    start();
-    ck_assert_msg(a.state == ATTACH_WARM, "%s", a.why);
-}
-
-static void start_cold(const char *why)
-{
-    start();
-    ck_assert_int_eq(a.state, ATTACH_COLD);
-    ck_assert_msg(strstr(a.why, why) != NULL, "%s, not %s", a.why, why);
-    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
-}
-
-static uint64_t allocated(void)
-{
-    struct stat st;
-
-    ck_assert_int_eq(fstat(file, &st), 0);
-    return (uint64_t)st.st_blocks * 512;
-}
-
-/* Make holes of what is zero, as copying a file may. */
-static void dig_holes(void)
-{
-    static const char zero[4096];
-    char page[sizeof(zero)];
-    off_t end = lseek(file, 0, SEEK_END);
-    off_t at = 0;
-
-    while ((at = lseek(file, at, SEEK_DATA)) >= 0 && at < end) {
-        at -= at % (off_t)sizeof(page);
-        ck_assert(region_read(file, (uint64_t)at, page, sizeof(page)));
-        if (memcmp(page, zero, sizeof(page)) == 0) {
-            ck_assert_int_eq(
-                fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, sizeof(page)),
-                0);
-        }
-        at += (off_t)sizeof(page);
-    }
-}
-
-/* ---- files that are changed -------------------------------------------------------------- */
-
-/* Another file with the same bytes, and the same holes. */
-static int copy_of(int from)
-{
-    int to = memfd_create("copy", MFD_CLOEXEC);
-    off_t end = lseek(from, 0, SEEK_END);
-    off_t at = 0;
-
-    ck_assert_int_eq(ftruncate(to, end), 0);
-    while ((at = lseek(from, at, SEEK_DATA)) >= 0) {
-        off_t until = lseek(from, at, SEEK_HOLE);
-        char *bytes = mem_alloc((size_t)(until - at));
-
-        ck_assert(region_read(from, (uint64_t)at, bytes, (size_t)(until - at)));
-        ck_assert(region_write(to, (uint64_t)at, bytes, (size_t)(until - at)));
-        mem_free(bytes);
-        at = until;
-    }
-    return to;
-}
-
-static void change(uint64_t at, uint8_t mask)
-{
-    uint8_t byte;
-
-    ck_assert(region_read(file, at, &byte, 1));
-    byte ^= mask;
-    ck_assert(region_write(file, at, &byte, 1));
-}
+#include "tests/lib/engine/attached.h"
 
 /* ---- what comes back --------------------------------------------------------------------- */
 
@@ -459,21 +331,95 @@ TEST(what_was_moved_in_a_full_cache_is_there)
     stop();
 }
 
-/* Keys of a slot may be in either shard then. */
-TEST(slots_on_their_way_are_not_taken_over)
+TEST(slots_that_were_prepared_to_move_stay)
 {
-    static const struct route_slot state[] = {{0, 1, 0}, {0, 1, 1}};
+    const struct route *rt;
 
-    for (unsigned i = 0; i < 2; i++) {
-        start();
-        fixture_set(&f, "k", 100);
-        ck_assert_int_eq(router_publish(&f.engine.router, 7, 1, state[i]), MF_OK);
-        fixture_stop(&f);
-        ck_assert_str_ne(a.why, "");
-        attach_close(&a);
-        start_cold("");
-        stop();
+    start();
+    fixture_set(&f, "k", 100);
+    ck_assert_int_eq(router_publish(&f.engine.router, 0, ROUTE_SLOTS / 2, route_prepared(0, 1)),
+                     MF_OK);
+    stop();
+    start_warm();
+    fixture_check(&f, "k", 100);
+    rcu_begin();
+    rt = router_read(&f.engine.router);
+    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+        ck_assert(!route_is_moving(&rt->slot[i]));
     }
+    rcu_end();
+    stop();
+}
+
+/* Move to a shard until so many items have gone. */
+static void move_some(uint16_t to, uint64_t items)
+{
+    struct move_plan plan;
+    const struct move_config cfg = {.plan = &plan, .cpu_pct = 20};
+    struct move_info info;
+    struct move *m;
+
+    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+        plan.to[i] = to;
+    }
+    ck_assert_int_eq(move_start(&m, &f.engine, &cfg), MF_OK);
+    do {
+        move_info(m, &info);
+    } while (info.items < items && info.state <= MOVE_RUNS);
+    move_cancel(m);
+    ck_assert_int_eq(move_end(&m), MF_OK);
+}
+
+/* A model: what was stored is there, what was deleted is not, in whichever shard it is. */
+TEST(moves_that_were_cut_short_go_on_in_another_life)
+{
+    enum { KEYS = 400, LIVES = 60 };
+    static size_t len[KEYS];
+    static bool has[KEYS];
+    struct rng r;
+
+    rng_init(&r, rng_seed());
+    shards = 3;
+    limit = 64 * MIB;
+    memset(has, 0, sizeof(has));
+    start();
+    for (unsigned life = 0; life < LIVES; life++) {
+        for (unsigned i = 0; i < 200; i++) {
+            unsigned k = rng_below(&r, KEYS);
+
+            if (rng_below(&r, 4) == 0) {
+                (void)fixture_delete(&f, fixture_key("k", k));
+                has[k] = false;
+            } else {
+                len[k] = mixed_len(rng_below(&r, 1000));
+                fixture_set(&f, fixture_key("k", k), len[k]);
+                has[k] = true;
+            }
+        }
+        if (rng_below(&r, 20) == 0) {
+            fixture_flush(&f, fixture_now(&f));
+            memset(has, 0, sizeof(has));
+        }
+        if (rng_below(&r, 4) != 0) {
+            move_some((uint16_t)rng_below(&r, 3), rng_below(&r, KEYS));
+        }
+        stop();
+        shards = 1 + rng_below(&r, 4);
+        start_warm();
+        for (unsigned k = 0; k < KEYS; k++) {
+            ck_assert_msg(fixture_has(&f, fixture_key("k", k)) == has[k], "key %u, life %u", k,
+                          life);
+            if (has[k]) {
+                fixture_check(&f, fixture_key("k", k), len[k]);
+            }
+        }
+    }
+    ck_assert_int_eq(engine_move_slots(&f.engine, 0, ROUTE_SLOTS, 2), MF_OK);
+    for (unsigned k = 0; k < KEYS; k++) {
+        ck_assert(fixture_has(&f, fixture_key("k", k)) == has[k]);
+    }
+    ck_assert_uint_eq(ctr_get(&f.engine.shards[0]->counters, CTR_curr_items), 0);
+    stop();
 }
 
 TEST(an_upload_that_never_ended_is_not_there)
@@ -564,218 +510,5 @@ TEST(what_is_too_old_is_not_used)
     max_age_s = 1;
     usleep(1100 * 1000);
     start_cold("restart_max_age");
-    stop();
-}
-
-/* ---- doubts ------------------------------------------------------------------------------ */
-
-TEST(a_crash_is_a_cold_start)
-{
-    int crashed;
-
-    start();
-    fixture_set(&f, "a", 100);
-    stop();
-    start_warm();
-    crashed = copy_of(file);
-    stop();
-    close(file);
-    file = crashed;
-    start_cold("clean stop");
-    stop();
-}
-
-TEST(what_is_something_else_is_not_overwritten)
-{
-    struct stat st;
-
-    ck_assert(region_write(file, 0, "precious", 8));
-    memset(&a, 0, sizeof(a));
-    ck_assert_int_eq(fchmod(file, 0644), 0);
-    ck_assert(!attach_open_fd(&a, dup(file)));
-    ck_assert_ptr_nonnull(strstr(a.why, "something else"));
-    ck_assert_int_eq(fstat(file, &st), 0);
-    ck_assert_uint_eq(st.st_mode & 0777, 0644);
-}
-
-TEST(who_has_served_nobody_may_leave_nothing)
-{
-    start();
-    fixture_set(&f, "a", 100);
-    a.leaves_nothing = true;
-    fixture_stop(&f);
-    ck_assert_str_ne(a.why, "");
-    attach_close(&a);
-    start_cold("clean stop");
-    stop();
-}
-
-TEST(a_file_is_for_one_process)
-{
-    char path[64];
-    struct attach other;
-
-    start();
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
-    memset(&other, 0, sizeof(other));
-    ck_assert(!attach_open(&other, path));
-    ck_assert_ptr_nonnull(strstr(other.why, "another process"));
-    stop();
-}
-
-/* Items of all kinds: blocks of each kind, dead ones, holes, pieces, segments. */
-static void leave_all_kinds(void)
-{
-    start();
-    for (unsigned i = 0; i < 300; i++) {
-        fixture_set(&f, fixture_key("k", i), i);
-    }
-    for (unsigned i = 0; i < 100; i += 7) {
-        ck_assert_int_eq(fixture_delete(&f, fixture_key("k", i)), OUT_DELETED);
-    }
-    fixture_settle(&f);
-    fixture_set(&f, "k301", 41);
-    fixture_set(&f, "large", 300000);
-    fixture_set(&f, "pieces", 40000);
-    fixture_set_until(&f, "later", 300, fixture_now(&f) + 100000000);
-    stop();
-}
-
-/* Start with what has become of the file: whatever it is, the engine works. */
-static void start_anyhow(void)
-{
-    start();
-    fixture_set(&f, "new", 1000);
-    fixture_check(&f, "new", 1000);
-    fixture_stop(&f);
-    attach_close(&a);
-}
-
-/* Change a byte, start, and put the file back as it was. */
-static bool is_warm_with(uint64_t at, uint8_t mask)
-{
-    int clean = file;
-    bool is_warm;
-
-    file = copy_of(clean);
-    change(at, mask);
-    start();
-    is_warm = a.state == ATTACH_WARM;
-    ck_assert(is_warm || (a.why[0] != '\0' && fixture_counter(&f, CTR_curr_items) == 0));
-    fixture_stop(&f);
-    attach_close(&a);
-    close(file);
-    file = clean;
-    return is_warm;
-}
-
-TEST(each_byte_of_the_head_counts)
-{
-    leave_all_kinds();
-    ck_assert(is_warm_with(0, 0));
-    for (uint64_t at = 8; at < 200; at++) {
-        ck_assert_msg(!is_warm_with(at, 0x10), "byte %u", (unsigned)at);
-    }
-    for (uint64_t at = 200; at < 9000; at += 97) {
-        ck_assert_msg(!is_warm_with(at, 0x01), "byte %u", (unsigned)at);
-    }
-}
-
-TEST(each_byte_of_the_list_of_segments_counts)
-{
-    struct keep_segment list[2];
-
-    leave_all_kinds();
-    ck_assert(region_read(file, 64 * KIB, list, sizeof(list)));
-    ck_assert(list[0].number != 0 && list[1].number != 0);
-    for (uint64_t at = 64 * KIB; at < 64 * KIB + sizeof(list); at++) {
-        ck_assert_msg(!is_warm_with(at, 0x10), "byte %u", (unsigned)at);
-    }
-}
-
-/* Where a field of an item is in the file. */
-static uint64_t place_of(const char *key, const void *field)
-{
-    struct shard *s = fixture_get(&f, key).shard;
-
-    return a.region[s->id].at + (uint64_t)((const char *)field - s->memory.arena.base);
-}
-
-TEST(fields_of_blocks_are_doubted)
-{
-    struct {
-        uint64_t at;
-        uint8_t mask;
-        const char *what;
-    } wrong[16];
-    const struct item *it;
-    const struct large *l;
-    const struct item *piece;
-    unsigned n = 0;
-
-    leave_all_kinds();
-    start_warm();
-    it = fixture_get(&f, "k201").item;
-#define WRONG(key, field, bits)                                                                \
-    (wrong[n].at = place_of(key, field), wrong[n].mask = (bits), wrong[n++].what = #field)
-    WRONG("k201", (const char *)&it->shape, 0x01);     /* another size */
-    WRONG("k201", (const char *)&it->shape + 1, 0x04); /* much larger */
-    WRONG("k201", (const char *)&it->shape + 1, 0x08); /* dead */
-    WRONG("k201", (const char *)&it->shape + 1, 0x10); /* large */
-    WRONG("k201", &it->key_len, 0xff);
-    WRONG("k201", (const char *)&it->value_len + 2, 0x01);
-    WRONG("k201", item_key(it), 0x01); /* another key, mostly of another shard or taken */
-    it = fixture_get(&f, "later").item;
-    WRONG("later", (const char *)&item_ttl(it)->deadline + 7, 0x80);
-    it = fixture_get(&f, "large").item;
-    l = item_large(it);
-    WRONG("large", &l->first, 0x01);
-    WRONG("large", &l->segments, 0x02);
-    WRONG("large", &it->value_len, 0x08);
-    it = fixture_get(&f, "pieces").item;
-    l = item_large(it);
-    ck_assert_uint_gt(l->pieces, 0);
-    piece = shard_item(fixture_get(&f, "pieces").shard, atomic_load(&l->piece[0]));
-    WRONG("pieces", &l->pieces, 0x01);
-    WRONG("pieces", &l->piece[0], 0x04);
-    WRONG("pieces", &piece->client_flags, 0x01); /* its owner */
-    WRONG("pieces", &piece->value_len, 0x01);
-    stop();
-    for (unsigned i = 0; i < n; i++) {
-        bool is_key = strcmp(wrong[i].what, "item_key(it)") == 0;
-
-        ck_assert_msg(!is_warm_with(wrong[i].at, wrong[i].mask) || is_key, "%s", wrong[i].what);
-    }
-}
-
-/* Anything may stand in the segments: it is refused, or it is items. */
-TEST(damaged_blocks_never_crash)
-{
-    struct rng r;
-    uint64_t base;
-    int clean;
-
-    leave_all_kinds();
-    start_warm();
-    base = a.region[0].at;
-    stop();
-    clean = file;
-    rng_init(&r, rng_seed());
-    for (unsigned i = 0; i < 300; i++) {
-        file = copy_of(clean);
-        for (unsigned k = rng_below(&r, 4); k < 5; k++) {
-            change(base + 32 * KIB + rng_below(&r, 60000), (uint8_t)(1 + rng_below(&r, 255)));
-        }
-        start_anyhow();
-        close(file);
-    }
-    file = clean;
-}
-
-TEST(a_file_that_was_cut_is_not_used)
-{
-    leave_all_kinds();
-    ck_assert_int_eq(ftruncate(file, 128 * KIB), 0);
-    start_cold("cut short");
     stop();
 }

@@ -254,7 +254,7 @@ TEST(what_a_walk_will_meet_is_not_told_twice)
     for (unsigned i = 0; i < 10; i++) {
         fixture_set(&f, fixture_key("", i), 10);
     }
-    walk_begin(&w, &f.engine, &ops, &told);
+    ck_assert(walk_begin(&w, &f.engine, &ops, &told, NULL));
     ck_assert_int_eq(stream_slice(&stream, &ship, &w), STREAM_GOES_ON);
     ck_assert_uint_eq(stream_lag(&stream), 0);
     ck_assert_str_eq(told.text, "");
@@ -290,7 +290,7 @@ TEST(what_is_gone_before_the_walk_meets_it_is_told)
     for (unsigned i = 0; i < 24; i++) {
         fixture_set(&f, fixture_key("", i), SHIP_BYTES / 2);
     }
-    walk_begin(&w, &f.engine, &ops, &told);
+    ck_assert(walk_begin(&w, &f.engine, &ops, &told, NULL));
     stream_skip(&stream);
     do {
         ck_assert(walk_slice(&w));

@@ -238,6 +238,34 @@ TEST(a_move_can_be_cancelled_and_goes_on)
     fixture_stop(&f);
 }
 
+/* Whatever was on its way arrives, and goes on from there. */
+TEST(a_cancelled_move_can_be_replaced_by_another)
+{
+    struct move_plan plan;
+    const struct move_config cfg = {.plan = &plan, .cpu_pct = 20};
+    struct move_info info;
+    struct move *m;
+
+    start(4);
+    for (unsigned round = 0; round < 20; round++) {
+        for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+            plan.to[i] = (uint16_t)((i + i / 7 + round) % 4);
+        }
+        ck_assert_int_eq(move_start(&m, &f.engine, &cfg), MF_OK);
+        do {
+            move_info(m, &info);
+        } while (info.items < round * 20 && info.state <= MOVE_RUNS);
+        move_cancel(m);
+        ck_assert_int_eq(move_end(&m), MF_OK);
+        check_all();
+        if (round % 4 == 3) {
+            move(0, ROUTE_SLOTS, (uint16_t)(round / 4 % 4));
+            ck_assert_uint_eq(items_in((uint16_t)(round / 4 % 4)), KEYS);
+        }
+    }
+    fixture_stop(&f);
+}
+
 TEST(a_move_waits_for_walks_and_can_be_cancelled_then)
 {
     struct move_plan plan;
@@ -277,7 +305,7 @@ TEST(a_move_without_room_ends_and_can_go_on)
     }
     ck_assert_uint_gt(n, 1000);
     ck_assert_int_eq(engine_move_slots(&f.engine, 0, ROUTE_SLOTS, 1), MF_ENOMEM);
-    ck_assert_int_eq(engine_move_slots(&f.engine, 0, 1, 0), MF_EINVAL); /* it is on its way */
+    ck_assert_int_eq(engine_move_slots(&f.engine, 0, 1, 0), MF_ENOMEM); /* nor may it go back */
     for (unsigned i = 0; i < n; i++) {
         fixture_check(&f, fixture_key("key-", i), 3000);
     }

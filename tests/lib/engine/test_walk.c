@@ -166,7 +166,7 @@ static size_t len_of(unsigned i)
 
 static enum walk_state walk_all(struct walk *w)
 {
-    walk_begin(w, &f.engine, &ops, &sink);
+    ck_assert(walk_begin(w, &f.engine, &ops, &sink, NULL));
     while (walk_slice(w)) {
     }
     walk_end(w);
@@ -349,7 +349,7 @@ TEST(a_walk_misses_nothing_during_resizes)
         fixture_set(&f, key(i), i % 100);
     }
     sink.on_rest = resize;
-    walk_begin(&w, &f.engine, &some, &sink);
+    ck_assert(walk_begin(&w, &f.engine, &some, &sink, NULL));
     while (walk_slice(&w)) {
     }
     ck_assert(!walk_was_flushed(&w));
@@ -402,7 +402,7 @@ TEST_LOOP(a_walk_misses_nothing_when_its_position_grows, 8)
         fixture_set(&f, key(i), 9000);
     }
     fixture_settle(&f);
-    walk_begin(&w, &f.engine, &some, &sink);
+    ck_assert(walk_begin(&w, &f.engine, &some, &sink, NULL));
     while (walk_slice(&w)) {
         middles += w.resume != 0;
         if (middles == _i + 1 && w.resume != 0) {
@@ -439,6 +439,22 @@ TEST(a_sink_may_refuse)
     stop();
 }
 
+TEST(who_waits_for_a_move_can_be_stopped)
+{
+    _Atomic bool is_stopped;
+    struct walk w;
+
+    start(2, 64 * MIB);
+    atomic_init(&is_stopped, true);
+    ck_assert_int_eq(pthread_rwlock_wrlock(&f.engine.moves), 0);
+    ck_assert(!walk_begin(&w, &f.engine, &ops, &sink, &is_stopped));
+    ck_assert_int_eq(pthread_rwlock_unlock(&f.engine.moves), 0);
+    /* Where nothing moves it begins; whoever is to stop sees to it himself. */
+    ck_assert(walk_begin(&w, &f.engine, &ops, &sink, &is_stopped));
+    walk_end(&w);
+    stop();
+}
+
 TEST(a_flush_is_noticed)
 {
     struct walk w;
@@ -447,7 +463,7 @@ TEST(a_flush_is_noticed)
     for (unsigned i = 0; i < KEYS; i++) {
         fixture_set(&f, key(i), 100);
     }
-    walk_begin(&w, &f.engine, &ops, &sink);
+    ck_assert(walk_begin(&w, &f.engine, &ops, &sink, NULL));
     ck_assert(walk_slice(&w));
     ck_assert(!walk_was_flushed(&w));
     fixture_flush(&f, fixture_now(&f));

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * attach, shard/attach, keep: a file in which anything is doubtful is not used at all.
+ */
+#include "lib/engine/attach.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/memory/chunks.h"
+#include "lib/memory/keep.h"
+#include "tests/common/rng.h"
+#include "tests/lib/engine/attached.h"
+
+TEST_FIXTURE(make_file, remove_file)
+
+TEST(a_crash_is_a_cold_start)
+{
+    int crashed;
+
+    start();
+    fixture_set(&f, "a", 100);
+    stop();
+    start_warm();
+    crashed = copy_of(file);
+    stop();
+    close(file);
+    file = crashed;
+    start_cold("clean stop");
+    stop();
+}
+
+TEST(what_is_something_else_is_not_overwritten)
+{
+    struct stat st;
+
+    ck_assert(region_write(file, 0, "precious", 8));
+    memset(&a, 0, sizeof(a));
+    ck_assert_int_eq(fchmod(file, 0644), 0);
+    ck_assert(!attach_open_fd(&a, dup(file)));
+    ck_assert_ptr_nonnull(strstr(a.why, "something else"));
+    ck_assert_int_eq(fstat(file, &st), 0);
+    ck_assert_uint_eq(st.st_mode & 0777, 0644);
+}
+
+TEST(who_has_served_nobody_may_leave_nothing)
+{
+    start();
+    fixture_set(&f, "a", 100);
+    a.leaves_nothing = true;
+    fixture_stop(&f);
+    ck_assert_str_ne(a.why, "");
+    attach_close(&a);
+    start_cold("clean stop");
+    stop();
+}
+
+TEST(a_file_is_for_one_process)
+{
+    char path[64];
+    struct attach other;
+
+    start();
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", file);
+    memset(&other, 0, sizeof(other));
+    ck_assert(!attach_open(&other, path));
+    ck_assert_ptr_nonnull(strstr(other.why, "another process"));
+    stop();
+}
+
+/* Items of all kinds: blocks of each kind, dead ones, holes, pieces, segments. */
+static void leave_all_kinds(void)
+{
+    start();
+    for (unsigned i = 0; i < 300; i++) {
+        fixture_set(&f, fixture_key("k", i), i);
+    }
+    for (unsigned i = 0; i < 100; i += 7) {
+        ck_assert_int_eq(fixture_delete(&f, fixture_key("k", i)), OUT_DELETED);
+    }
+    fixture_settle(&f);
+    fixture_set(&f, "k301", 41);
+    fixture_set(&f, "large", 300000);
+    fixture_set(&f, "pieces", 40000);
+    fixture_set_until(&f, "later", 300, fixture_now(&f) + 100000000);
+    stop();
+}
+
+/* Start with what has become of the file: whatever it is, the engine works. */
+static void start_anyhow(void)
+{
+    start();
+    fixture_set(&f, "new", 1000);
+    fixture_check(&f, "new", 1000);
+    fixture_stop(&f);
+    attach_close(&a);
+}
+
+/* Change a byte, start, and put the file back as it was. */
+static bool is_warm_with(uint64_t at, uint8_t mask)
+{
+    int clean = file;
+    bool is_warm;
+
+    file = copy_of(clean);
+    change(at, mask);
+    start();
+    is_warm = a.state == ATTACH_WARM;
+    ck_assert(is_warm || (a.why[0] != '\0' && fixture_counter(&f, CTR_curr_items) == 0));
+    fixture_stop(&f);
+    attach_close(&a);
+    close(file);
+    file = clean;
+    return is_warm;
+}
+
+TEST(each_byte_of_the_head_counts)
+{
+    leave_all_kinds();
+    ck_assert(is_warm_with(0, 0));
+    for (uint64_t at = 8; at < 200; at++) {
+        ck_assert_msg(!is_warm_with(at, 0x10), "byte %u", (unsigned)at);
+    }
+    for (uint64_t at = 200; at < 9000; at += 97) {
+        ck_assert_msg(!is_warm_with(at, 0x01), "byte %u", (unsigned)at);
+    }
+}
+
+TEST(each_byte_of_the_list_of_segments_counts)
+{
+    struct keep_segment list[2];
+
+    leave_all_kinds();
+    ck_assert(region_read(file, 64 * KIB, list, sizeof(list)));
+    ck_assert(list[0].number != 0 && list[1].number != 0);
+    for (uint64_t at = 64 * KIB; at < 64 * KIB + sizeof(list); at++) {
+        ck_assert_msg(!is_warm_with(at, 0x10), "byte %u", (unsigned)at);
+    }
+}
+
+/* Where a field of an item is in the file. */
+static uint64_t place_of(const char *key, const void *field)
+{
+    struct shard *s = fixture_get(&f, key).shard;
+
+    return a.region[s->id].at + (uint64_t)((const char *)field - s->memory.arena.base);
+}
+
+TEST(fields_of_blocks_are_doubted)
+{
+    struct {
+        uint64_t at;
+        uint8_t mask;
+        const char *what;
+    } wrong[16];
+    const struct item *it;
+    const struct large *l;
+    const struct item *piece;
+    unsigned n = 0;
+
+    leave_all_kinds();
+    start_warm();
+    it = fixture_get(&f, "k201").item;
+#define WRONG(key, field, bits)                                                                \
+    (wrong[n].at = place_of(key, field), wrong[n].mask = (bits), wrong[n++].what = #field)
+    WRONG("k201", (const char *)&it->shape, 0x01);     /* another size */
+    WRONG("k201", (const char *)&it->shape + 1, 0x04); /* much larger */
+    WRONG("k201", (const char *)&it->shape + 1, 0x08); /* dead */
+    WRONG("k201", (const char *)&it->shape + 1, 0x10); /* large */
+    WRONG("k201", &it->key_len, 0xff);
+    WRONG("k201", (const char *)&it->value_len + 2, 0x01);
+    WRONG("k201", item_key(it), 0x01); /* another key, mostly of another shard or taken */
+    it = fixture_get(&f, "later").item;
+    WRONG("later", (const char *)&item_ttl(it)->deadline + 7, 0x80);
+    it = fixture_get(&f, "large").item;
+    l = item_large(it);
+    WRONG("large", &l->first, 0x01);
+    WRONG("large", &l->segments, 0x02);
+    WRONG("large", &it->value_len, 0x08);
+    it = fixture_get(&f, "pieces").item;
+    l = item_large(it);
+    ck_assert_uint_gt(l->pieces, 0);
+    piece = shard_item(fixture_get(&f, "pieces").shard, atomic_load(&l->piece[0]));
+    WRONG("pieces", &l->pieces, 0x01);
+    WRONG("pieces", &l->piece[0], 0x04);
+    WRONG("pieces", &piece->client_flags, 0x01); /* its owner */
+    WRONG("pieces", &piece->value_len, 0x01);
+    stop();
+    for (unsigned i = 0; i < n; i++) {
+        bool is_key = strcmp(wrong[i].what, "item_key(it)") == 0;
+
+        ck_assert_msg(!is_warm_with(wrong[i].at, wrong[i].mask) || is_key, "%s", wrong[i].what);
+    }
+}
+
+/* Anything may stand in the segments: it is refused, or it is items. */
+TEST(damaged_blocks_never_crash)
+{
+    struct rng r;
+    uint64_t base;
+    int clean;
+
+    leave_all_kinds();
+    start_warm();
+    base = a.region[0].at;
+    stop();
+    clean = file;
+    rng_init(&r, rng_seed());
+    for (unsigned i = 0; i < 300; i++) {
+        file = copy_of(clean);
+        for (unsigned k = rng_below(&r, 4); k < 5; k++) {
+            change(base + 32 * KIB + rng_below(&r, 60000), (uint8_t)(1 + rng_below(&r, 255)));
+        }
+        start_anyhow();
+        close(file);
+    }
+    file = clean;
+}
+
+TEST(a_file_that_was_cut_is_not_used)
+{
+    leave_all_kinds();
+    ck_assert_int_eq(ftruncate(file, 128 * KIB), 0);
+    start_cold("cut short");
+    stop();
+}
+
+/* Nobody can have left it so; it would come back when the first of them is deleted. */
+TEST(a_key_in_two_shards_is_doubted)
+{
+    const struct route_slot at_0 = route_settled(0);
+    uint32_t slot;
+
+    start();
+    slot = (uint32_t)(fixture_hash(&f, "k") >> (64 - ROUTE_SLOT_BITS));
+    ck_assert_int_eq(router_publish(&f.engine.router, slot, 1, at_0), MF_OK);
+    fixture_set(&f, "k", 100);
+    ck_assert_int_eq(router_publish(&f.engine.router, slot, 1, route_settled(1)), MF_OK);
+    fixture_set(&f, "k", 100);
+    ck_assert_int_eq(router_publish(&f.engine.router, slot, 1, route_moving(0, 1)), MF_OK);
+    stop();
+    start_cold("two shards have the same key");
+    stop();
+}
