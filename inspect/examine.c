@@ -17,6 +17,10 @@ static void note_item(struct examiner *e, const struct snap_item *it)
 {
     struct examined *x = e->x;
 
+    if ((it->marks & SNAP_GONE) != 0) {
+        x->gone++;
+        return;
+    }
     x->items++;
     x->key_bytes += it->key.len;
     x->value_bytes += it->value_len;
@@ -70,6 +74,9 @@ static bool on_flush(void *arg, int64_t at_unix_ms)
 {
     struct examiner *e = arg;
 
+    if (at_unix_ms == 0) {
+        return true; /* it took place, in a log */
+    }
     e->x->flush_at = at_unix_ms < e->x->flush_at ? at_unix_ms : e->x->flush_at;
     return true;
 }

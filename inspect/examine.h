@@ -43,6 +43,7 @@ struct examined {
     uint64_t expired;               /* of items: due at now_unix_ms */
     uint64_t forever;               /* of items: without a deadline */
     uint64_t key_bytes, value_bytes;
+    uint64_t gone;        /* of a log: keys that were gone, not counted as items */
     uint64_t keys;        /* of a log: hashes of keys, perhaps of some several times */
     int64_t last_unix_ms; /* when the latest block was made; 0: there is none */
     int64_t flush_at;     /* unix ms, the earliest flush in it; INT64_MAX: none */

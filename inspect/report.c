@@ -124,8 +124,13 @@ static void put_content(FILE *out, const struct examined *x, int64_t now)
     put_blocks(out, x);
     if (examine_is_log(x)) {
         fprintf(out,
-                "    log          number %" PRIu64 ", %" PRIu64 " keys that have changed\n",
-                x->header.log, x->keys);
+                "    log          number %" PRIu64 ", %" PRIu64
+                " keys that have changed, %" PRIu64 " that were gone\n",
+                x->header.log, x->keys, x->gone);
+        if (x->items != 0) {
+            put_items(out, x);
+            put_sizes(out, x);
+        }
         return;
     }
     put_items(out, x);
@@ -190,6 +195,7 @@ static void json_content(struct json *j, const struct examined *x, int64_t now)
     json_end(j, '{');
     put_u64(j, "log", x->header.log);
     put_u64(j, "keys", x->keys);
+    put_u64(j, "keys_gone", x->gone);
     put_u64(j, "items", x->items);
     put_u64(j, "items_expired", x->expired);
     put_u64(j, "items_without_deadline", x->forever);

@@ -77,11 +77,15 @@ bool append_read(struct append *a, const struct snap_header *h, struct load *l)
                  " bytes of %s/%s were not whole: cut off (aof_load_truncated)",
                  c->cut_bytes, a->dir, name);
     }
-    if (c->logs != 0) {
+    if (c->keys != 0) {
         log_notice("snapshot, %" PRIu64 " logs name %" PRIu64 " changes: not loaded", c->logs,
                    c->keys);
     }
-    l->dropped = c->logs != 0 ? &c->set : NULL;
+    if (c->has_states) {
+        log_notice("snapshot, %" PRIu64 " logs have %" PRIu64 " states: loaded after it",
+                   c->logs, c->states);
+    }
+    l->chain = c->logs != 0 ? c : NULL;
     l->unix_floor_ms = c->unix_ms;
     return true;
 }
@@ -159,6 +163,11 @@ static bool start_log(struct append *a)
     return true;
 }
 
+static enum keylog_mode mode_of(const struct append *a)
+{
+    return a->settings->appendonly == APPEND_FULL ? KEYLOG_FULL : KEYLOG_KEYS;
+}
+
 bool append_begin(struct append *a, struct engine *engine, const struct snap_header *header,
                   uint64_t base_bytes)
 {
@@ -178,18 +187,19 @@ bool append_begin(struct append *a, struct engine *engine, const struct snap_hea
     if (header != NULL && header->log >= a->next) {
         a->next = header->log;
     }
-    if (a->settings->appendonly == 0) {
+    if (a->settings->appendonly == APPEND_OFF) {
         return true;
     }
     if (!start_log(a) || header == NULL || header->log == 0) {
         return false;
     }
-    error = keylog_rotate(a->log, a->chain, a->next, 0);
+    error = keylog_rotate(a->log, mode_of(a), a->chain, a->next, 0);
     if (error != 0) {
         log_error("snapshot, cannot begin its log (%s)", strerror(error));
         return false;
     }
     a->next++;
+    atomic_store(&a->has_flushes, mode_of(a) == KEYLOG_FULL);
     atomic_store(&a->base_bytes, base_bytes);
     atomic_store(&a->written_base, -(int64_t)a->chain_read.bytes);
     return logs < LOGS_MAX;
@@ -216,15 +226,16 @@ int append_before_save(struct append *a, struct save *s, uint64_t epoch)
     int error = 0;
 
     s->flags = 0;
-    if (a->log == NULL && a->settings->appendonly != 0) {
+    if (a->log == NULL && a->settings->appendonly != APPEND_OFF) {
         return ENOMEM; /* its threads could not be started */
     }
     if (a->log != NULL && !keylog_is_on(a->log)) {
+        atomic_store(&a->has_flushes, false); /* it had not those of before */
         /* Nothing is to be loaded with these, and their room may be needed. */
         (void)keychain_remove(&io_system, a->dir, a->name, a->next);
     }
     if (a->log != NULL) {
-        error = keylog_rotate(a->log, a->chain, a->next, epoch);
+        error = keylog_rotate(a->log, mode_of(a), a->chain, a->next, epoch);
         s->flags = SNAP_HAS_LOG;
         a->written_mark = written(a);
     } else {
@@ -245,11 +256,23 @@ void append_after_save(struct append *a, const struct save *s)
     }
     atomic_store(&a->base_bytes, atomic_load(&s->bytes));
     atomic_store(&a->written_base, (int64_t)a->written_mark);
+    atomic_store(&a->has_flushes, a->log != NULL && mode_of(a) == KEYLOG_FULL);
 }
 
 bool append_is_whole(const struct append *a)
 {
-    return a->settings->appendonly == 0 || (a->log != NULL && keylog_is_on(a->log));
+    return a->settings->appendonly == APPEND_OFF || (a->log != NULL && keylog_is_on(a->log));
+}
+
+bool append_has_flushes(const struct append *a)
+{
+    return atomic_load(&a->has_flushes) && keylog_is_on(a->log);
+}
+
+bool append_make_durable(struct append *a)
+{
+    return a->log != NULL && a->settings->appendonly == APPEND_FULL &&
+           keylog_make_durable(a->log);
 }
 
 void append_forget(struct append *a, uint64_t epoch)
@@ -288,6 +311,7 @@ void append_look(const struct append *a, struct append_info *info)
         info->log_bytes = info->log.is_on ? log_bytes(a) : 0;
     }
     info->load_keys = a->chain_read.keys;
+    info->load_states = a->chain_read.states;
     info->load_logs = a->chain_read.logs;
     info->load_cut = a->chain_read.cut_bytes;
 }

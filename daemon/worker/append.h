@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The log beside the snapshot (`appendonly`): which keys have changed since it was made, so
- * that after a crash it is loaded without them (lib/snapshot/keylog.h). It belongs to the
+ * that after a crash it is loaded without them, or what they have become, so that it is loaded
+ * with that (lib/snapshot/keylog.h). It belongs to the
  * snapshots, whose thread makes all calls that no context is given for: it keeps numbers and
  * lengths, and says when the snapshot is to be made anew.
  *
@@ -23,6 +24,13 @@
 
 struct engine;
 
+/* appendonly, in the order of its words. */
+enum append_mode {
+    APPEND_OFF,
+    APPEND_KEYS,
+    APPEND_FULL,
+};
+
 /* appendfsync, in the order of its words. */
 enum append_sync {
     APPEND_NO = KEYLOG_SYNC_NO,
@@ -34,9 +42,10 @@ enum append_sync {
 struct append_info {
     bool is_enabled;
     struct keylog_info log;
-    uint64_t base_bytes;                     /* of the snapshot */
-    uint64_t log_bytes;                      /* of the logs that belong to it */
-    uint64_t load_keys, load_logs, load_cut; /* at the start: keys, files, bytes cut off */
+    uint64_t base_bytes; /* of the snapshot */
+    uint64_t log_bytes;  /* of the logs that belong to it */
+    /* at the start: keys, states, files, bytes cut off */
+    uint64_t load_keys, load_states, load_logs, load_cut;
 };
 
 struct append {
@@ -58,6 +67,7 @@ struct append {
     /* [atomic] for whoever watches */
     _Atomic uint64_t base_bytes;
     _Atomic int64_t written_base; /* bytes of all logs when the snapshot there is began */
+    _Atomic bool has_flushes; /* the log of the snapshot has had states from its beginning */
 };
 
 /* dir and name of the snapshot; on_gap is for any thread. */
@@ -92,6 +102,15 @@ void append_after_save(struct append *a, const struct save *s);
 
 /* Is all that changes in the log? True if none is kept. Context: any thread. */
 bool append_is_whole(const struct append *a);
+
+/* Does the log have flushes as well, those too that were just carried out? Context: so. */
+bool append_has_flushes(const struct append *a);
+
+/*
+ * If it has states: have the disk have all that was changed before the call. False: it has not,
+ * or the log is of another kind. Context: any thread, outside a section.
+ */
+bool append_make_durable(struct append *a);
 
 /* No snapshot of an epoch before this is there any more. Context: any thread. */
 void append_forget(struct append *a, uint64_t epoch);

@@ -94,12 +94,22 @@ static bool remove_flushed(struct snapshot_file *f, uint64_t epoch)
     return error == 0;
 }
 
+/* The log has it, or else the file goes. True: it was done. */
+static bool end_flush(struct snapshot_file *f, bool must_go, uint64_t epoch)
+{
+    if (!must_go && append_make_durable(f->append)) {
+        return true;
+    }
+    return remove_flushed(f, must_go ? epoch : begin_epoch(f));
+}
+
 enum snapshots_removal snapshot_file_flush(struct snapshot_file *f, struct snapshots_ask *ask)
 {
-    uint64_t epoch = begin_epoch(f);
+    bool is_logged = append_has_flushes(f->append);
+    uint64_t epoch = is_logged ? 0 : begin_epoch(f);
     bool is_later;
 
-    if (!atomic_load(&f->is_there)) {
+    if (!is_logged && !atomic_load(&f->is_there)) {
         append_forget(f->append, epoch);
         return SNAPSHOTS_REMOVED;
     }
@@ -109,27 +119,30 @@ enum snapshots_removal snapshot_file_flush(struct snapshot_file *f, struct snaps
         ask->next = f->asks;
         f->asks = ask;
         f->wants_removal = true;
+        f->must_go = f->must_go || !is_logged;
         pthread_cond_broadcast(&f->changed);
     }
     pthread_mutex_unlock(&f->mutex);
     if (is_later) {
         return SNAPSHOTS_LATER;
     }
-    return remove_flushed(f, epoch) ? SNAPSHOTS_REMOVED : SNAPSHOTS_KEPT;
+    return end_flush(f, !is_logged, epoch) ? SNAPSHOTS_REMOVED : SNAPSHOTS_KEPT;
 }
 
 /* One removal, for all who wait for it. Under the mutex, which is given up meanwhile. */
 static void remove_now(struct snapshot_file *f)
 {
     uint64_t epoch = snapshot_file_epoch(f); /* that of each of them, or a later one */
+    bool must_go = f->must_go;
     bool is_gone;
 
+    f->must_go = false;
     f->current = f->asks;
     f->asks = NULL;
     f->wants_removal = false;
     f->is_removing = true;
     pthread_mutex_unlock(&f->mutex);
-    is_gone = remove_flushed(f, epoch);
+    is_gone = end_flush(f, must_go, epoch);
     pthread_mutex_lock(&f->mutex);
     f->is_removing = false;
     snapshots_answer(f->current, is_gone);

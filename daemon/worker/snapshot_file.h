@@ -3,9 +3,11 @@
  * What stands under the name of the snapshot's file, and may be loaded at the next start. A
  * save puts a new file there; a flush, or a gap of the log, has it removed, and makes what is
  * being written void. Each such event begins an epoch; a file has that in which its save began.
+ * If the log has flushes as well, the file stays.
  *
- * A flush may only be answered when the disk has forgotten the file. A thread does that, so no
- * worker waits; not the thread of the saves, which may be in a long one.
+ * A flush may only be answered when the disk has forgotten the file, or has it in the log. A
+ * thread does that, so no worker waits; not the thread of the saves, which may be in a long
+ * one.
  */
 #ifndef MAYFLY_DAEMON_WORKER_SNAPSHOT_FILE_H
 #define MAYFLY_DAEMON_WORKER_SNAPSHOT_FILE_H
@@ -45,6 +47,7 @@ struct snapshot_file {
     pthread_mutex_t mutex; /* a leaf; the rest is under it */
     pthread_cond_t changed;
     bool wants_removal, is_removing;
+    bool must_go;                  /* the log has not all of these flushes */
     bool is_abandoned;             /* nobody can be answered later any more */
     bool is_ending;                /* the thread ends when there is nothing to do */
     struct snapshots_ask *asks;    /* answered after the removal that begins next */
@@ -99,9 +102,9 @@ void snapshot_file_named(struct snapshot_file *f, uint64_t epoch, bool is_named)
 int snapshot_file_remove(struct snapshot_file *f);
 
 enum snapshots_removal {
-    SNAPSHOTS_REMOVED,
-    SNAPSHOTS_LATER, /* ask is posted back when it is */
-    SNAPSHOTS_KEPT,  /* it could not be removed; that was logged */
+    SNAPSHOTS_REMOVED, /* or the log has it */
+    SNAPSHOTS_LATER,   /* ask is posted back when it is */
+    SNAPSHOTS_KEPT,    /* it could not be removed; that was logged */
 };
 
 /*

@@ -74,10 +74,15 @@ static bool is_void(void *arg)
     return snapshot_file_is_void(&s->under_name, s->save_epoch);
 }
 
+/*
+ * The new file is about to get the name: not after a flush, or a gap of its log. It may have
+ * states that the log has not yet, so that older ones would be loaded after them.
+ */
 static bool before_naming(void *arg)
 {
     struct snapshots *s = arg;
 
+    (void)append_make_durable(&s->append);
     return snapshot_file_name(&s->under_name, s->save_epoch);
 }
 
@@ -91,7 +96,7 @@ static void after_naming(void *arg, bool is_named)
 /* With a log there is to be a file again. */
 static void want_anew(struct snapshots *s)
 {
-    if (s->settings->appendonly != 0) {
+    if (s->settings->appendonly != APPEND_OFF) {
         pthread_mutex_lock(&s->mutex);
         s->wants_anew = true; /* within a second: not for each flush of many */
         pthread_mutex_unlock(&s->mutex);
@@ -101,12 +106,16 @@ static void want_anew(struct snapshots *s)
 enum snapshots_removal snapshots_note_flush(struct snapshots *s, struct snapshots_ask *ask)
 {
     enum snapshots_removal removal;
+    bool is_logged;
 
     if (!s->is_on) {
         return SNAPSHOTS_REMOVED;
     }
+    is_logged = append_has_flushes(&s->append);
     removal = snapshot_file_flush(&s->under_name, ask);
-    want_anew(s);
+    if (!is_logged) {
+        want_anew(s);
+    }
     return removal;
 }
 
@@ -248,6 +257,13 @@ static void keep_as_bad(const struct snapshots *s)
     }
 }
 
+/* Does the server not start with a damaged file? What is logged in full must not be lost so. */
+static bool is_strict(const struct snapshots *s)
+{
+    return s->settings->load == LOAD_STRICT ||
+           (s->settings->appendonly == APPEND_FULL && s->settings->load != LOAD_SALVAGE);
+}
+
 /* What the file came to. Context: the thread, or main. */
 static enum snapshots_load judge(struct snapshots *s, enum load_end end)
 {
@@ -276,7 +292,7 @@ static enum snapshots_load judge(struct snapshots *s, enum load_end end)
         keep_as_bad(s);
         return SNAPSHOTS_SALVAGED;
     }
-    if (s->settings->load != LOAD_STRICT && end == LOAD_BAD) {
+    if (!is_strict(s) && end == LOAD_BAD) {
         keep_as_bad(s);
     }
     return SNAPSHOTS_BAD;
@@ -298,7 +314,7 @@ static void load_now(struct snapshots *s)
         if (s->load.is_beside) {
             guarding_end(s->engine, &s->load.guard);
         }
-        if (s->settings->load != LOAD_STRICT) {
+        if (!is_strict(s)) {
             keep_as_bad(s);
         }
     }
@@ -361,10 +377,13 @@ static void *run(void *arg)
     if (s->file.fd >= 0 && !s->load.is_beside) {
         load_now(s);
     }
-    if (s->last.load != SNAPSHOTS_BAD || s->settings->load != LOAD_STRICT) {
+    if (s->last.load != SNAPSHOTS_BAD || !is_strict(s)) {
         begin_log(s);
     }
     pthread_mutex_lock(&s->mutex);
+    if (s->wants_anew && s->settings->appendonly == APPEND_FULL) {
+        save_now(s); /* what is answered from now on is to last */
+    }
     s->is_set_up = true;
     pthread_cond_broadcast(&s->loaded);
     if (s->load.is_beside) {
@@ -375,7 +394,7 @@ static void *run(void *arg)
     while (!s->is_stopping) {
         if (!s->is_abandoned && (s->wants_save || is_due(s))) {
             save_now(s);
-        } else if (s->rules.count != 0 || s->settings->appendonly != 0) {
+        } else if (s->rules.count != 0 || s->settings->appendonly != APPEND_OFF) {
             wait_for(s, &s->wake, RULES_MS);
         } else {
             pthread_cond_wait(&s->wake, &s->mutex);
@@ -460,7 +479,7 @@ uint64_t snapshots_open(struct snapshots *s, struct settings *settings, int *sta
     }
     log_error("snapshot, %s: %s", s->path, snap_fault_text(&s->file.fault, text));
     s->last.load = SNAPSHOTS_BAD;
-    if (settings->load == LOAD_STRICT) {
+    if (is_strict(s)) {
         *status = EX_DATAERR;
     } else if (s->file.fault.kind != SNAP_FAULT_READ) {
         keep_as_bad(s);
@@ -500,7 +519,7 @@ static void wait_loaded(struct snapshots *s, bool (*tell)(const char *line))
         wait_for(s, &s->loaded, TELL_MS);
         put_loading(s, line);
         /* What is not loaded is not logged when it goes, so with a log all is loaded. */
-        if (s->is_loading && tell(line) && s->settings->appendonly == 0) {
+        if (s->is_loading && tell(line) && s->settings->appendonly == APPEND_OFF) {
             atomic_store(&s->load.is_to_stop, true);
         }
     }
@@ -556,7 +575,7 @@ int snapshots_start(struct snapshots *s, struct engine *engine, bool (*tell)(con
     s->is_running = true;
     pthread_mutex_lock(&s->mutex);
     wait_loaded(s, tell);
-    if (s->last.load == SNAPSHOTS_BAD && s->settings->load == LOAD_STRICT) {
+    if (s->last.load == SNAPSHOTS_BAD && is_strict(s)) {
         status = EX_DATAERR;
     }
     pthread_mutex_unlock(&s->mutex);

@@ -146,9 +146,9 @@ bool snapshots_cancel(struct snapshots *s);
 
 /*
  * Everything was flushed, or is to be: no file is to have what was there before. Only when it
- * is removed may the flush be answered; that takes the disk's time once after each save. ask is
- * posted back then, if that is later; else it remains the caller's. Context: any thread; after
- * the flush.
+ * is removed, or the log on the disk has the flush, may that be answered; to remove it takes
+ * the disk's time once after each save. ask is posted back then, if that is later; else it
+ * remains the caller's. Context: any thread; after the flush.
  */
 enum snapshots_removal snapshots_note_flush(struct snapshots *s, struct snapshots_ask *ask);
 

@@ -25,6 +25,7 @@
 struct stream_ring {
     const struct changes *changes; /* [borrowed] until stream_end() */
     uint64_t pos;                  /* read up to there */
+    uint64_t until;                /* so far this pass goes */
     uint64_t passed;               /* the newest flush command that is over in this ring */
     uint64_t held_at;              /* the one that the next record is about; 0: none */
 };
@@ -449,6 +450,61 @@ enum stream_state stream_slice(struct stream *st, struct ship *ship, const struc
     return has_read ? STREAM_GOES_ON : STREAM_IDLE;
 }
 
+static bool is_lost(const struct stream_ring *r)
+{
+    return changes_published(r->changes) - r->pos > r->changes->bytes;
+}
+
+bool stream_is_overrun(const struct stream *st)
+{
+    for (uint32_t i = 0; i < st->engine->shard_count; i++) {
+        if (is_lost(&st->rings[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Ship the records of a ring up to `until`, or to a flush. */
+static enum stream_state pass_ring(struct stream *st, uint32_t ring, struct ship *ship)
+{
+    struct stream_ring *r = &st->rings[ring];
+
+    while (r->pos != r->until && r->held_at == 0) {
+        uint64_t now = changes_published(r->changes);
+
+        if (now - r->pos > r->changes->bytes || !read_batch(st, ring, r->until, ship)) {
+            return STREAM_OVERRUN;
+        }
+        /* What is looked up from here on is at least as new as all records up to now. */
+        if (!ship_batch(st, ring, now, ship, NULL)) {
+            return STREAM_REFUSED;
+        }
+    }
+    return r->pos != r->until ? STREAM_GOES_ON : STREAM_IDLE;
+}
+
+enum stream_state stream_pass(struct stream *st, struct ship *ship)
+{
+    enum stream_state state = STREAM_IDLE;
+
+    must_not_be_reading();
+    (void)pass_flushes(st, ship);
+    for (uint32_t i = 0; i < st->engine->shard_count; i++) {
+        st->rings[i].until = changes_published(st->rings[i].changes);
+    }
+    for (uint32_t i = 0; i < st->engine->shard_count; i++) {
+        enum stream_state one = pass_ring(st, i, ship);
+
+        if (one > STREAM_GOES_ON) {
+            return one;
+        }
+        state = one == STREAM_GOES_ON ? one : state;
+    }
+    note_read(st);
+    return state;
+}
+
 enum stream_state stream_keys(struct stream *st, unsigned max, stream_key_fn fn, void *arg)
 {
     enum stream_state state = STREAM_IDLE;
@@ -459,7 +515,7 @@ enum stream_state stream_keys(struct stream *st, unsigned max, stream_key_fn fn,
         uint64_t until = changes_published(r->changes);
         uint64_t n = 0;
 
-        if (until - r->pos > r->changes->bytes) {
+        if (is_lost(r)) {
             return STREAM_OVERRUN;
         }
         for (; r->pos != until && n < max; n++) {
@@ -471,6 +527,9 @@ enum stream_state stream_keys(struct stream *st, unsigned max, stream_key_fn fn,
             }
             if (c.kind <= CHANGE_DROP) {
                 fn(arg, c.key, c.key_len);
+            } else {
+                /* So that stream_pass() can go on from here. */
+                r->passed = c.kind == CHANGE_FLUSH ? c.cas : c.cas - 1;
             }
         }
         count(&st->records, n);

@@ -68,12 +68,28 @@ void stream_skip(struct stream *st);
 enum stream_state stream_slice(struct stream *st, struct ship *ship, const struct walk *walk);
 
 /*
- * Instead of stream_slice(): hand out the keys of up to `max` records of each ring, without a
+ * Instead of stream_slice(), where no walk goes on: ship all that was written before the call.
+ * STREAM_IDLE: that was done. STREAM_GOES_ON: a flush is not in all rings yet, or there is
+ * more behind one. Context: as above.
+ */
+enum stream_state stream_pass(struct stream *st, struct ship *ship);
+
+/*
+ * Instead of both: hand out the keys of up to `max` records of each ring, without a
  * look at what became of them; flushes are passed over. STREAM_IDLE: of all that was written
  * before the call. STREAM_GOES_ON: not yet. Context: as above, and so is that of fn.
  */
 typedef void (*stream_key_fn)(void *arg, const char *key, size_t key_len);
 enum stream_state stream_keys(struct stream *st, unsigned max, stream_key_fn fn, void *arg);
+
+/* Records that were read so far. Context: any thread. */
+static inline uint64_t stream_records(const struct stream *st)
+{
+    return atomic_load_explicit(&st->records, memory_order_relaxed);
+}
+
+/* Is a ring about to lose records that were not read? Context: as above, also within ship. */
+bool stream_is_overrun(const struct stream *st);
 
 /* Does a ring wait for others, until a flush is read in all of them? Context: as above. */
 bool stream_is_held(const struct stream *st);

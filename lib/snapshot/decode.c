@@ -81,13 +81,13 @@ bool snap_reader_begin(struct snap_reader *r, snap_read_fn read, void *arg,
     return true;
 }
 
-/* A log has keys, and a snapshot everything else. */
+/* Keys are only in a log, and it has no END. */
 static bool is_known(const struct snap_reader *r, uint8_t kind)
 {
-    if ((r->header.flags & SNAP_IS_LOG) != 0) {
-        return kind == SNAP_KEYS;
-    }
-    return kind == SNAP_ITEMS || kind == SNAP_VALUE || kind == SNAP_FLUSH || kind == SNAP_END;
+    bool is_log = (r->header.flags & SNAP_IS_LOG) != 0;
+
+    return kind == SNAP_ITEMS || kind == SNAP_VALUE || kind == SNAP_FLUSH ||
+           kind == (is_log ? SNAP_KEYS : SNAP_END);
 }
 
 /* What a block's header alone tells to be wrong. */
@@ -160,7 +160,7 @@ enum snap_next snap_reader_next(struct snap_reader *r, struct snap_block *b,
     ssize_t n = read_all(r, p, sizeof(p), r->offset);
     enum snap_fault_kind kind;
 
-    *b = (struct snap_block){.number = r->number, .offset = r->offset};
+    *b = (struct snap_block){.number = r->number, .offset = r->offset, .marks = SNAP_MARKS};
     if (n < 0) {
         *fault = (struct snap_fault){.kind = SNAP_FAULT_READ, .number = (uint64_t)-n};
         return SNAP_NEXT_FAULT;
@@ -179,6 +179,7 @@ enum snap_next snap_reader_next(struct snap_reader *r, struct snap_block *b,
     b->number = snap_get64(p + 32);
     b->sum = snap_get64(p + 40);
     b->seed = hash_key(r->header.sum, p, SNAP_SUMMED_BLOCK);
+    b->marks |= (r->header.flags & SNAP_IS_LOG) != 0 ? SNAP_GONE : 0;
     kind = judge(r, p, b);
     if (kind != SNAP_FINE) {
         b->number = r->number;
@@ -252,7 +253,7 @@ bool snap_block_open(const struct snap_reader *r, const struct snap_block *b,
 }
 
 /* The item without its value, at the beginning of the bytes. */
-static bool head_of(struct span *rest, struct snap_item *it)
+static bool head_of(struct span *rest, uint8_t marks, struct snap_item *it)
 {
     const char *p = rest->ptr;
     size_t key_len;
@@ -269,7 +270,8 @@ static bool head_of(struct span *rest, struct snap_item *it)
     it->value_len = snap_get32(p + 16);
     it->idle_s = snap_get32(p + 20);
     it->deadline = (int64_t)snap_get64(p + 24);
-    if (key_len == 0 || key_len > ITEM_KEY_MAX || (it->marks & ~SNAP_MARKS) != 0 ||
+    if (key_len == 0 || key_len > ITEM_KEY_MAX || (it->marks & ~marks) != 0 ||
+        ((it->marks & SNAP_GONE) != 0 && it->value_len != 0) ||
         rest->len - SNAP_ITEM_BYTES < key_len) {
         return false;
     }
@@ -282,7 +284,7 @@ bool snap_cursor_next(struct snap_cursor *c, struct snap_item *it)
 {
     struct span rest = c->rest;
 
-    if (c->items_left == 0 || !head_of(&rest, it) || it->value_len > rest.len) {
+    if (c->items_left == 0 || !head_of(&rest, c->marks, it) || it->value_len > rest.len) {
         return false;
     }
     it->value = span_of(rest.ptr, it->value_len);
@@ -305,7 +307,7 @@ bool snap_part_of(const struct snap_block *b, struct span content, uint32_t *at,
         return false;
     }
     if (*at == 0) {
-        if (!head_of(&rest, it) || rest.len > it->value_len) {
+        if (!head_of(&rest, SNAP_MARKS, it) || rest.len > it->value_len) {
             return false;
         }
         it->value = rest;

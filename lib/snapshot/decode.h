@@ -76,11 +76,12 @@ bool snap_block_open(const struct snap_reader *r, const struct snap_block *b,
 struct snap_cursor {
     struct span rest;
     uint32_t items_left;
+    uint8_t marks; /* that they may have */
 };
 
 static inline struct snap_cursor snap_cursor_of(const struct snap_block *b, struct span content)
 {
-    return (struct snap_cursor){content, b->items};
+    return (struct snap_cursor){content, b->items, b->marks};
 }
 
 /*

@@ -59,9 +59,9 @@ bool snap_encoder_begin(struct snap_encoder *e, snap_write_fn write, void *arg,
     char header[SNAP_HEADER_BYTES];
 
     *e = (struct snap_encoder){.write = write, .arg = arg};
-    e->block = mem_alloc(SNAP_BLOCK_BYTES + SNAP_RAW_MAX);
+    e->block = mem_alloc(SNAP_ROOM_BYTES);
     if (is_packed) {
-        e->packed = mem_alloc(SNAP_BLOCK_BYTES + SNAP_RAW_MAX);
+        e->packed = mem_alloc(SNAP_ROOM_BYTES);
         e->pack = pack_create();
     }
     if (e->block == NULL || (is_packed && (e->packed == NULL || e->pack == NULL))) {
@@ -79,6 +79,11 @@ bool snap_encoder_begin(struct snap_encoder *e, snap_write_fn write, void *arg,
     return true;
 }
 
+void snap_filler_begin(struct snap_encoder *e, snap_take_fn take, void *arg, char *block)
+{
+    *e = (struct snap_encoder){.take = take, .arg = arg, .block = block};
+}
+
 void snap_encoder_fini(struct snap_encoder *e)
 {
     mem_free(e->block);
@@ -86,6 +91,22 @@ void snap_encoder_fini(struct snap_encoder *e)
     e->block = NULL;
     e->packed = NULL;
     pack_destroy(&e->pack);
+}
+
+static void begin_block(struct snap_encoder *e)
+{
+    e->used = 0;
+    e->items = 0;
+    e->has_keys = false;
+}
+
+bool snap_put_block(struct snap_encoder *e, const struct snap_block *b, char *block)
+{
+    struct snap_block numbered = *b;
+
+    numbered.number = e->number++;
+    snap_block_put(block, &numbered, e->sum, block + SNAP_BLOCK_BYTES);
+    return put_bytes(e, block, SNAP_BLOCK_BYTES + b->stored);
 }
 
 /* The bytes of the block go out as one of this kind. */
@@ -98,10 +119,14 @@ static bool send_as(struct snap_encoder *e, enum snap_kind kind, int64_t unix_ms
         .items = e->items,
         .shard = e->shard,
         .unix_ms = unix_ms,
-        .number = e->number,
     };
     char *out = e->block;
 
+    if (e->take != NULL) {
+        e->block = e->take(e->arg, &b, kind == SNAP_VALUE && e->value_left != 0);
+        begin_block(e);
+        return true;
+    }
     if (e->pack != NULL && e->used > SNAP_BLOCK_BYTES) {
         size_t n = pack_bytes(e->pack, span_of(e->block + SNAP_BLOCK_BYTES, e->used),
                               e->packed + SNAP_BLOCK_BYTES, e->used - 1);
@@ -112,17 +137,15 @@ static bool send_as(struct snap_encoder *e, enum snap_kind kind, int64_t unix_ms
             out = e->packed;
         }
     }
-    snap_block_put(out, &b, e->sum, out + SNAP_BLOCK_BYTES);
-    e->number++;
     e->all_items += e->items;
-    e->used = 0;
-    e->items = 0;
-    return put_bytes(e, out, SNAP_BLOCK_BYTES + b.stored);
+    begin_block(e);
+    return snap_put_block(e, &b, out);
 }
 
 bool snap_encoder_send(struct snap_encoder *e, int64_t unix_ms)
 {
-    return e->used == 0 ? !e->is_broken : send_as(e, SNAP_ITEMS, unix_ms);
+    return e->used == 0 ? !e->is_broken
+                        : send_as(e, e->has_keys ? SNAP_KEYS : SNAP_ITEMS, unix_ms);
 }
 
 /* The item without its value. Returns its length. */
@@ -147,7 +170,7 @@ bool snap_put_item(struct snap_encoder *e, const struct snap_item *it)
     uint32_t n;
 
     debug_must(it->key.len != 0 && it->key.len <= ITEM_KEY_MAX);
-    debug_must(it->value_len >= it->value.len);
+    debug_must(it->value_len >= it->value.len && !e->has_keys);
     if (it->value_len > SNAP_RAW_MAX ||
         SNAP_ITEM_BYTES + it->key.len + it->value_len > SNAP_RAW_MAX - e->used) {
         return false;
@@ -240,17 +263,16 @@ bool snap_put_flush(struct snap_encoder *e, int64_t at_unix_ms, int64_t unix_ms)
     return send_as(e, SNAP_FLUSH, unix_ms);
 }
 
-bool snap_put_keys(struct snap_encoder *e, const uint64_t *hashes, uint32_t n, int64_t unix_ms)
+bool snap_put_key(struct snap_encoder *e, uint64_t hash, int64_t unix_ms)
 {
-    char *p = e->block + SNAP_BLOCK_BYTES;
-
-    must(e->used == 0 && n <= SNAP_RAW_MAX / SNAP_KEY_BYTES);
-    for (uint32_t i = 0; i < n; i++) {
-        snap_put64(p + (size_t)i * SNAP_KEY_BYTES, hashes[i]);
+    if (e->used != 0 && (!e->has_keys || e->used > SNAP_RAW_MAX - SNAP_KEY_BYTES)) {
+        snap_encoder_send(e, unix_ms);
     }
-    e->used = n * SNAP_KEY_BYTES;
-    e->items = n;
-    return send_as(e, SNAP_KEYS, unix_ms);
+    e->has_keys = true;
+    snap_put64(e->block + SNAP_BLOCK_BYTES + e->used, hash);
+    e->used += SNAP_KEY_BYTES;
+    e->items++;
+    return !e->is_broken;
 }
 
 bool snap_encoder_end(struct snap_encoder *e, int64_t unix_ms)

@@ -8,7 +8,11 @@
  *     snap_encoder_send()            the block goes out, outside any section
  *     snap_value_begin/part/end()    an item that fits no block; sends as it goes
  *     snap_put_flush()
+ *     snap_put_key()                 a key that has changed
  *     snap_encoder_end()             END goes out
+ *
+ * Two threads may share the work: one fills blocks (snap_filler_begin()), the other writes them
+ * (snap_encoder_begin(), snap_put_block()).
  */
 #ifndef MAYFLY_LIB_SNAPSHOT_ENCODE_H
 #define MAYFLY_LIB_SNAPSHOT_ENCODE_H
@@ -23,7 +27,7 @@
 
 /* An item as a file has it. */
 struct snap_item {
-    uint8_t marks; /* SNAP_STALE, SNAP_WON */
+    uint8_t marks; /* SNAP_STALE, SNAP_WON; SNAP_GONE */
     uint8_t heat, chain;
     uint32_t client_flags;
     uint64_t cas;
@@ -37,14 +41,25 @@ struct snap_item {
 /* Takes n bytes in order. False: it failed, and everything after it does. */
 typedef bool (*snap_write_fn)(void *arg, const void *bytes, size_t n);
 
+/*
+ * Takes a block: its kind, and how long it is, without sums and numbers. The caller fills the
+ * one that is returned next. is_more: the next one goes on with the same value.
+ */
+typedef char *(*snap_take_fn)(void *arg, const struct snap_block *b, bool is_more);
+
+/* Bytes of a block in memory. */
+#define SNAP_ROOM_BYTES (SNAP_BLOCK_BYTES + SNAP_RAW_MAX)
+
 struct snap_encoder {
     snap_write_fn write;
-    void *arg;    /* [borrowed] */
-    char *block;  /* header, then the bytes as they are: the one under construction */
-    char *packed; /* the same, packed; NULL: nothing is packed */
+    snap_take_fn take; /* NULL: blocks are written */
+    void *arg;         /* [borrowed] */
+    char *block;       /* header, then the bytes as they are: the one under construction */
+    char *packed;      /* the same, packed; NULL: nothing is packed */
     struct pack *pack;
     uint32_t used;  /* bytes of the block without its header */
     uint32_t items; /* in it */
+    bool has_keys;  /* they are keys */
     uint32_t shard;
     uint64_t sum;    /* the file header's */
     uint64_t number; /* of the next block */
@@ -62,6 +77,15 @@ struct snap_encoder {
  */
 bool snap_encoder_begin(struct snap_encoder *e, snap_write_fn write, void *arg,
                         struct snap_header *h, bool is_packed);
+
+/*
+ * Fill blocks that somebody else writes: `take` gets each, block is the first one. Nothing is
+ * to be released. Context: any thread.
+ */
+void snap_filler_begin(struct snap_encoder *e, snap_take_fn take, void *arg, char *block);
+
+/* Write a block that was filled elsewhere, with sum and number. False: a write failed. */
+bool snap_put_block(struct snap_encoder *e, const struct snap_block *b, char *block);
 
 /* Release it, at any time. Context: any thread. */
 void snap_encoder_fini(struct snap_encoder *e);
@@ -96,11 +120,8 @@ bool snap_value_cut(struct snap_encoder *e, int64_t unix_ms);
 /* What is stored is flushed at this instant: goes out at once. */
 bool snap_put_flush(struct snap_encoder *e, int64_t at_unix_ms, int64_t unix_ms);
 
-/*
- * These keys have changed: goes out at once, after what was sent. At most SNAP_RAW_MAX /
- * SNAP_KEY_BYTES of them. False: a write failed.
- */
-bool snap_put_keys(struct snap_encoder *e, const uint64_t *hashes, uint32_t n, int64_t unix_ms);
+/* The key of this hash has changed. Sends the block before it if there is no room. */
+bool snap_put_key(struct snap_encoder *e, uint64_t hash, int64_t unix_ms);
 
 /* All items are out: the END. False: a write failed, now or before. */
 bool snap_encoder_end(struct snap_encoder *e, int64_t unix_ms);

@@ -8,7 +8,9 @@
  *     encode       items to blocks
  *     decode       blocks to items, from files that nobody vouches for
  *     scan         a whole file, by one thread or several
- *     keylog       which keys have changed since, in files beside a snapshot
+ *     shipping     what lib/engine ships, to blocks
+ *     keylog       what has changed since, in files beside a snapshot: keys, or states
+ *     logfill      its reading half: changes to blocks
  *     keyset       those keys, when they are read again
  *     keychain     all such files of a snapshot, read into a set
  *     io, newfile  a file that replaces another as a whole, whatever fails
@@ -35,13 +37,15 @@
  *              offset 0, the item without its value; then bytes. `items` is 1 at offset 0, else
  *              0. The parts of a value follow each other. At offset UINT32_MAX there are no
  *              bytes: the item could not be kept for as long as writing it took, and is none.
- *     FLUSH    what is stored is flushed at this instant: unix ms:64
+ *     FLUSH    what is stored is flushed at this instant: unix ms:64; in a log 0 means: here
  *     END      items:64   blocks before it:64   where it stands:64
- *     KEYS     `items` hashes:64 of keys that have changed, in a log; seed: the chain
+ *     KEYS     in a log: `items` hashes:64 of keys that have changed; seed: the chain
  *     META and PING are for replicas; a file has none of them
  *
  * Snapshots and the logs that belong to them have the same chain. Logs are numbered; that in
- * a snapshot's header is the first that begins before it: see keylog.h. A log has no END.
+ * a snapshot's header is the first that begins before it: see keylog.h. A log has no END. Its
+ * items are the states that keys have had, one after the other; one with the mark GONE, and
+ * without a value, says that the key was absent.
  *
  *     item     0 key length:8   1 marks:8   2 heat:8   3 chain:8   4 flags:32   8 cas:64
  *              16 value length:32   20 seconds since the last access:32   24 deadline:64,
@@ -106,6 +110,7 @@ enum snap_kind {
 #define SNAP_STALE 0x01u
 #define SNAP_WON   0x02u
 #define SNAP_MARKS (SNAP_STALE | SNAP_WON)
+#define SNAP_GONE  0x04u /* only in a log */
 
 struct snap_header {
     uint16_t version;
@@ -129,6 +134,7 @@ struct snap_block {
     uint64_t sum;
     uint64_t seed;   /* of the sum of the stored bytes */
     uint64_t offset; /* where it stands in the file */
+    uint8_t marks;   /* that its items may have: all, in a log */
 };
 
 static inline uint16_t snap_get16(const char *p)

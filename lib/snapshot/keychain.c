@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The logs of keys that belong to a snapshot: see keychain.h.
+ * The logs that belong to a snapshot: see keychain.h.
  */
 #include "lib/snapshot/keychain.h"
 
@@ -121,16 +121,22 @@ static ssize_t read_at(void *arg, void *out, size_t n, uint64_t offset)
     return got < 0 ? -errno : got;
 }
 
+bool keychain_path(const struct keychain *c, uint64_t number, char out[PATH_MAX])
+{
+    char name[KEYCHAIN_NAME_MAX];
+
+    return keychain_name(name, c->base, number) &&
+           snprintf(out, PATH_MAX, "%s/%s", c->dir, name) < PATH_MAX;
+}
+
 /* Open a log. Returns 0 or an errno. */
 static int open_log(struct keychain *c, uint64_t number, struct log *log, int flags)
 {
     char path[PATH_MAX];
-    char name[KEYCHAIN_NAME_MAX];
     struct stat st;
 
     *log = (struct log){.fd = -1};
-    if (!keychain_name(name, c->base, number) ||
-        snprintf(path, sizeof(path), "%s/%s", c->dir, name) >= (int)sizeof(path)) {
+    if (!keychain_path(c, number, path)) {
         return ENAMETOOLONG;
     }
     log->fd = open(path, flags | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
@@ -213,6 +219,17 @@ static void add_keys(struct keychain *c, const struct snap_block *b, struct span
         keyset_add(&c->set, snap_key_of(content, i));
     }
     c->keys += b->items;
+    c->last_keys = c->number;
+}
+
+static void note_block(struct keychain *c, const struct snap_block *b, struct span content)
+{
+    if (b->kind == SNAP_KEYS) {
+        add_keys(c, b, content);
+    } else if (b->kind == SNAP_ITEMS || b->kind == SNAP_VALUE || b->kind == SNAP_FLUSH) {
+        c->states += b->items;
+        c->has_states = true;
+    }
     c->unix_ms = b->unix_ms > c->unix_ms ? b->unix_ms : c->unix_ms;
 }
 
@@ -226,9 +243,7 @@ static enum keychain_end read_blocks(struct keychain *c, struct log *log, struct
 
         if (snap_reader_next(r, &b, &c->fault) == SNAP_NEXT_BLOCK &&
             snap_block_open(r, &b, o, &content, &c->fault)) {
-            if (b.kind == SNAP_KEYS) {
-                add_keys(c, &b, content);
-            }
+            note_block(c, &b, content);
             continue;
         }
         if (c->fault.kind == SNAP_FAULT_READ || c->fault.kind == SNAP_FAULT_KIND || !is_last ||
@@ -266,9 +281,27 @@ static enum keychain_end read_log(struct keychain *c, const struct snap_header *
     return end;
 }
 
-/* How long they are in all, up to the last one; all have to be there. */
-static enum keychain_end measure(struct keychain *c, uint64_t first, uint64_t last)
+/* Keys in a log, as the headers of its blocks say, which may lie. */
+static uint64_t count_keys(struct log *log)
 {
+    struct snap_fault fault;
+    struct snap_reader r;
+    struct snap_block b;
+    uint64_t keys = 0;
+
+    if (snap_reader_begin(&r, read_at, log, &fault)) {
+        while (snap_reader_next(&r, &b, &fault) == SNAP_NEXT_BLOCK) {
+            keys += b.kind == SNAP_KEYS ? b.items : 0;
+        }
+    }
+    return keys;
+}
+
+/* How long they are in all, up to the last one; all have to be there. *keys: see above. */
+static enum keychain_end measure(struct keychain *c, uint64_t first, uint64_t last,
+                                 uint64_t *keys)
+{
+    *keys = 0;
     for (c->number = first; c->number <= last; c->number++) {
         struct log log;
         int error = open_log(c, c->number, &log, O_RDONLY);
@@ -277,6 +310,7 @@ static enum keychain_end measure(struct keychain *c, uint64_t first, uint64_t la
             return error == ENOENT ? KEYCHAIN_MISSING : read_fails(c, error);
         }
         c->bytes += log.bytes;
+        *keys += count_keys(&log);
         close(log.fd);
     }
     return KEYCHAIN_DONE;
@@ -287,10 +321,14 @@ enum keychain_end keychain_read(struct keychain *c, const struct snap_header *h)
     enum keychain_end end;
     uint64_t last;
     uint64_t count;
+    uint64_t keys;
     int error = keychain_find(c->dir, c->base, &last, &count);
 
     c->set = (struct keyset){.words = NULL};
     c->number = c->logs = c->bytes = c->keys = c->cut_bytes = 0;
+    c->states = c->last_keys = 0;
+    c->has_states = false;
+    c->first = h->log;
     c->unix_ms = 0;
     c->fault = (struct snap_fault){.kind = SNAP_FINE};
     if (error != 0) {
@@ -303,11 +341,11 @@ enum keychain_end keychain_read(struct keychain *c, const struct snap_header *h)
         c->number = h->log;
         return KEYCHAIN_MISSING;
     }
-    end = measure(c, h->log, last);
+    end = measure(c, h->log, last, &keys);
     if (end != KEYCHAIN_DONE) {
         return end;
     }
-    if (!keyset_init(&c->set, c->bytes / SNAP_KEY_BYTES, h->chain)) {
+    if (!keyset_init(&c->set, keys, h->chain)) {
         return KEYCHAIN_NO_MEMORY;
     }
     for (c->number = h->log; end == KEYCHAIN_DONE && c->number <= last; c->number++) {

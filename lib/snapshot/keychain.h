@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The logs of keys (keylog.h) that belong to a snapshot: their names, and all of them read into
- * a set, so that the snapshot is loaded without these keys.
+ * The logs (keylog.h) that belong to a snapshot: their names, and the keys in all of them read
+ * into a set, so that the snapshot is loaded without these.
  *
- * Whatever is wrong, no key is missed that the files have: a log that is not there, is of
+ * Whatever is wrong, nothing is missed that the files have: a log that is not there, is of
  * another chain or is damaged is a fault. Only the last one may end within a block, or before
  * it: whoever wrote it was interrupted there. It is cut then, so that it is whole when it is
  * not the last one any more. Damage with good blocks behind it is no such end.
@@ -11,6 +11,7 @@
 #ifndef MAYFLY_LIB_SNAPSHOT_KEYCHAIN_H
 #define MAYFLY_LIB_SNAPSHOT_KEYCHAIN_H
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -51,16 +52,28 @@ struct keychain {
     bool may_cut;           /* the last log may end anywhere */
     /* out */
     struct keyset set;    /* keychain_fini() releases it */
+    uint64_t first;       /* number of the first log */
     uint64_t number;      /* of the last log, or of the one at fault; 0: there are none */
     uint64_t logs;        /* read */
     uint64_t bytes, keys; /* of them all; keys perhaps several times */
+    uint64_t states;      /* likewise: items, or that they are gone */
+    uint64_t last_keys;   /* the last log that has keys, 0: none */
+    bool has_states;      /* states, or flushes */
     int64_t unix_ms;      /* the latest time that any block has; 0: none */
     uint64_t cut_bytes;   /* of the last one */
     struct snap_fault fault;
 };
 
-/* Read the logs of a snapshot with this header. keychain_fini() is due whatever it returns. */
+/*
+ * Read the logs of a snapshot with this header: into the set what they have of keys; what they
+ * have of states is only checked, and is to be loaded after the snapshot (load.h). What the set
+ * has is not to be loaded from the snapshot, nor from logs up to last_keys. keychain_fini() is
+ * due whatever it returns.
+ */
 enum keychain_end keychain_read(struct keychain *c, const struct snap_header *h);
+
+/* The path of a log. False: it is too long. */
+bool keychain_path(const struct keychain *c, uint64_t number, char out[PATH_MAX]);
 void keychain_fini(struct keychain *c);
 
 #endif

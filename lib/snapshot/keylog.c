@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A log of the keys that have changed: see keylog.h.
+ * A log of what has changed: see keylog.h. What stands between the threads is in logfill.h.
  *
- * The buffer between the threads has one who puts and one who takes. The one who puts remembers
- * the keys that it has put lately and passes over those; it forgets them when a log begins.
+ * A value in parts stands in several blocks, which are to be in one file. So the writer begins
+ * no log while it is within one.
  */
 #include "lib/snapshot/keylog.h"
 
@@ -14,21 +14,12 @@
 #include "lib/base/check.h"
 #include "lib/base/cond.h"
 #include "lib/base/context.h"
-#include "lib/base/hash.h"
 #include "lib/base/mem.h"
 #include "lib/engine/engine.h"
-#include "lib/engine/stream.h"
 #include "lib/snapshot/encode.h"
 #include "lib/snapshot/keychain.h"
+#include "lib/snapshot/logfill.h"
 #include "lib/snapshot/newfile.h"
-
-/* Hashes in the buffer; a power of two. 1 MiB. */
-#define PENDING (1u << 17)
-
-/* Keys that were put lately, by hash. */
-#define LATELY (1u << 13)
-
-#define BLOCK_KEYS (SNAP_RAW_MAX / SNAP_KEY_BYTES)
 
 /*
  * While changes come, they are looked for once a millisecond; after so many times in vain, the
@@ -38,12 +29,8 @@
 #define POLLS    16u
 #define SLEEP_US ((usec_t)10000000)
 
-/*
- * Unless somebody waits, the writer is told of what was put when nothing has come for a moment,
- * or this time is over, or it is so much.
- */
-#define GATHER_MS   10
-#define GATHER_KEYS 8192u
+/* Unless somebody waits, a block goes to the writer when it is full, or this time is over. */
+#define GATHER_MS 10
 
 #define SYNC_MS 1000
 
@@ -61,23 +48,20 @@ struct keylog {
     struct keylog_config cfg; /* [const] */
     pthread_t reader, writer;
     /* the reader's */
-    struct stream stream;
-    uint64_t *lately;
-    uint64_t lately_of; /* the generation that they belong to */
-    unsigned polls;     /* in vain */
+    unsigned polls; /* in vain */
     /* the writer's */
     struct logfile out;
     int64_t synced_ms; /* when there was nothing left to be made durable */
+    bool is_in_value;  /* the next block must be in the same file */
     /* between the two */
-    uint64_t *pending;
-    _Atomic uint64_t put MF_LINE_ALIGNED; /* [atomic] hashes so far (release) */
-    _Atomic uint64_t taken;               /* [atomic] likewise, in the file */
+    struct logfill fill;
     /* [atomic] */
-    _Atomic uint64_t chain MF_LINE_ALIGNED; /* seed of the hashes */
-    _Atomic uint64_t generation;            /* logs begun */
-    _Atomic uint32_t sync;                  /* enum keylog_sync */
-    _Atomic uint64_t asked;                 /* tickets handed out */
+    _Atomic uint32_t mode MF_LINE_ALIGNED; /* enum keylog_mode */
+    _Atomic uint32_t sync;                 /* enum keylog_sync */
+    _Atomic uint64_t asked;                /* tickets handed out */
+    _Atomic uint64_t urgent;               /* up to this one they are synced in any case */
     _Atomic uint64_t done;
+    _Atomic bool is_short;    /* the reader waits until a block is taken */
     _Atomic bool is_on;       /* a log is open, and whole */
     _Atomic bool is_read;     /* the rings are to be read */
     _Atomic bool is_dozing;   /* the reader sleeps */
@@ -91,7 +75,7 @@ struct keylog {
     uint64_t next_chain, next_number, next_epoch;
     int rotation_error;
     uint64_t epoch;
-    uint64_t mark_put, mark_ticket; /* once so many are durable, so many tickets are done */
+    uint64_t mark_put, mark_ticket; /* once so many blocks are in it, so are these tickets */
     struct keylog_info info;
 };
 
@@ -115,11 +99,6 @@ static uint64_t get(const _Atomic uint64_t *n)
     return atomic_load_explicit(n, memory_order_acquire);
 }
 
-static void set(_Atomic uint64_t *n, uint64_t to)
-{
-    atomic_store_explicit(n, to, memory_order_release);
-}
-
 /* Wait for `changed`, a while at most. Under the mutex. */
 static void wait_ms(struct keylog *l, int64_t ms)
 {
@@ -138,8 +117,13 @@ static void tell(struct keylog *l)
 /* Tickets up to this one are done. */
 static void finish(struct keylog *l, uint64_t ticket)
 {
-    if (get(&l->done) < ticket) {
+    uint64_t before = get(&l->done);
+
+    if (before < ticket) {
         atomic_store(&l->done, ticket);
+        if (atomic_load(&l->urgent) > before) {
+            tell(l);
+        }
         l->cfg.on_done(l->cfg.arg);
     }
 }
@@ -169,33 +153,25 @@ static void on_gap(struct keylog *l, int error)
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
-static void forget_lately(struct keylog *l, uint64_t generation)
+/* A block is there to be written. Context: the reader. */
+static void on_block(void *arg)
 {
-    /* 0 stands for none; the key of that hash is put each time. */
-    for (unsigned i = 0; i < LATELY; i++) {
-        l->lately[i] = 0;
-    }
-    l->lately_of = generation;
+    tell(arg);
 }
 
-static void on_key(void *arg, const char *key, size_t key_len)
+/* There is no room for a block. If it lasts, changes are lost: that is not told too late. */
+static void wait_for_room(void *arg)
 {
     struct keylog *l = arg;
-    uint64_t hash = hash_key(get(&l->chain), key, key_len);
-    uint64_t generation = get(&l->generation);
-    uint64_t put = atomic_load_explicit(&l->put, memory_order_relaxed);
-    uint64_t *seen = &l->lately[hash % LATELY];
 
-    /* Looked at for each key: the record of a change that follows a rotation comes after it. */
-    if (MF_UNLIKELY(generation != l->lately_of)) {
-        forget_lately(l, generation);
+    must_not_be_reading();
+    if (stream_is_overrun(&l->fill.stream)) {
+        on_gap(l, 0);
     }
-    if (*seen == hash && hash != 0) {
-        return;
-    }
-    *seen = hash;
-    l->pending[put % PENDING] = hash;
-    set(&l->put, put + 1);
+    pthread_mutex_lock(&l->mutex);
+    atomic_store(&l->is_short, true);
+    wait_ms(l, 1);
+    pthread_mutex_unlock(&l->mutex);
 }
 
 /* Sleep a moment, or until somebody asks; or, if nothing has come for long, until it does. */
@@ -212,19 +188,20 @@ static void doze(struct keylog *l, uint64_t asked)
     }
     atomic_store(&l->is_dozing, true);
     if (atomic_load(&l->asked) == asked && get_flag(&l->is_read) &&
-        !get_flag(&l->is_stopping) && (!is_long || stream_lag(&l->stream) == 0)) {
+        !get_flag(&l->is_stopping) && (!is_long || stream_lag(&l->fill.stream) == 0)) {
         bell_sleep(bell, rings, is_long ? SLEEP_US : POLL_US);
     }
     atomic_store(&l->is_dozing, false);
     l->polls = is_long ? 0 : l->polls + 1;
 }
 
-/* What was put, and whose tickets it holds, is the writer's matter. */
+/* What was put up to now has these tickets: the writer's matter. */
 static void hand_over(struct keylog *l, uint64_t asked, bool is_all, bool ends)
 {
+    logfill_send(&l->fill);
     pthread_mutex_lock(&l->mutex);
     if (is_all) {
-        l->mark_put = get(&l->put);
+        l->mark_put = logfill_put(&l->fill);
         l->mark_ticket = asked;
         l->is_all_read = ends;
     }
@@ -235,37 +212,40 @@ static void hand_over(struct keylog *l, uint64_t asked, bool is_all, bool ends)
 /* Until there is nothing to be read any more. False: overrun. Context: the reader, attached. */
 static bool read_rings(struct keylog *l)
 {
-    uint64_t handed = 0; /* up to this ticket */
-    uint64_t told = get(&l->put);
-    int64_t told_ms = 0;
+    uint64_t handed = 0;  /* up to this ticket */
+    int64_t began_ms = 0; /* when the block was begun that is not on its way; 0: none */
 
     while (get_flag(&l->is_read)) {
         bool ends = get_flag(&l->is_stopping);
-        bool is_new;
         uint64_t asked = atomic_load(&l->asked);
-        uint64_t put = get(&l->put);
-        unsigned room =
-            (unsigned)(PENDING - (put - get(&l->taken))) / l->cfg.engine->shard_count;
-        enum stream_state state = stream_keys(&l->stream, room, on_key, l);
+        uint64_t records = stream_records(&l->fill.stream);
+        bool is_full = atomic_load(&l->mode) == KEYLOG_FULL;
+        enum stream_state state = is_full ? logfill_states(&l->fill) : logfill_keys(&l->fill);
+        bool is_new;
 
         if (state == STREAM_OVERRUN) {
             on_gap(l, 0);
             return false;
         }
-        is_new = get(&l->put) != put;
+        is_new = stream_records(&l->fill.stream) != records;
+        if (!logfill_has_begun(&l->fill)) {
+            began_ms = 0;
+        } else if (began_ms == 0) {
+            began_ms = mono_ms();
+        }
         if (handed != asked || ends ||
-            (told != get(&l->put) && (!is_new || get(&l->put) - told >= GATHER_KEYS ||
-                                      mono_ms() - told_ms >= GATHER_MS))) {
+            (began_ms != 0 && (!is_new || mono_ms() - began_ms >= GATHER_MS))) {
             hand_over(l, asked, state == STREAM_IDLE, ends);
             handed = state == STREAM_IDLE ? asked : handed;
-            told = get(&l->put);
-            told_ms = mono_ms();
+            began_ms = 0;
         }
         l->polls = is_new ? 0 : l->polls;
         if (ends && state == STREAM_IDLE) {
             return true;
         }
-        doze(l, asked);
+        if (state == STREAM_IDLE || !is_new) {
+            doze(l, asked);
+        }
     }
     return true;
 }
@@ -285,7 +265,7 @@ static void read_attached(struct keylog *l)
     l->is_attached = false; /* who sets is_read from now on waits until they are there again */
     pthread_cond_broadcast(&l->changed);
     pthread_mutex_unlock(&l->mutex);
-    stream_end(&l->stream);
+    logfill_end(&l->fill);
     pthread_mutex_lock(&l->mutex);
 }
 
@@ -302,7 +282,7 @@ static void *run_reader(void *arg)
             continue;
         }
         pthread_mutex_unlock(&l->mutex);
-        bool is_there = stream_begin(&l->stream, l->cfg.engine, l->cfg.ring_bytes) == MF_OK;
+        bool is_there = logfill_begin(&l->fill, l->cfg.ring_bytes) == MF_OK;
 
         pthread_mutex_lock(&l->mutex);
         if (is_there) {
@@ -395,27 +375,25 @@ static void note_file(struct keylog *l, uint64_t keys)
     pthread_mutex_unlock(&l->mutex);
 }
 
-/* Write what was put, at least up to a position. False: there was a gap. */
-static bool write_pending(struct keylog *l, uint64_t until)
+/* Write the blocks that are there. False: there was a gap. */
+static bool write_pending(struct keylog *l)
 {
     int64_t began = mono_ms();
-    uint64_t taken = get(&l->taken);
     bool is_good = true;
     uint64_t keys = 0;
+    struct logfill_block *block;
 
-    while (is_good && taken < until) {
-        uint64_t at = taken % PENDING;
-        uint64_t n = until - taken;
-
-        n = n < PENDING - at ? n : PENDING - at;
-        n = n < BLOCK_KEYS ? n : BLOCK_KEYS;
+    while (is_good && (block = logfill_next(&l->fill)) != NULL) {
         if (get_flag(&l->is_on)) {
-            /* Copied before the reader learns that they are taken. */
-            is_good = snap_put_keys(&l->out.encoder, l->pending + at, (uint32_t)n, unix_now(l));
-            keys += n;
+            is_good = snap_put_block(&l->out.encoder, &block->b, block->bytes);
+            keys += block->b.items;
         }
-        taken += n;
-        set(&l->taken, taken);
+        l->is_in_value = block->is_more;
+        logfill_took(&l->fill);
+        if (atomic_load(&l->is_short)) {
+            atomic_store(&l->is_short, false);
+            tell(l);
+        }
     }
     if (keys != 0) {
         note_file(l, keys);
@@ -450,10 +428,13 @@ static int rotate(struct keylog *l, uint64_t chain, uint64_t number, uint64_t ep
     if (!get_flag(&l->is_on)) {
         close_file(&l->out); /* whatever failed there is told */
     }
-    if (!write_pending(l, get(&l->put)) || !sync_file(l)) {
+    if (!write_pending(l) || (!l->is_in_value && !sync_file(l))) {
         error = l->out.file.error;
         on_gap(l, error);
         return error;
+    }
+    if (l->is_in_value) {
+        return EAGAIN;
     }
     error = open_file(l, &next, chain, number);
     if (error != 0) {
@@ -463,7 +444,6 @@ static int rotate(struct keylog *l, uint64_t chain, uint64_t number, uint64_t ep
     l->out = next;
     l->out.encoder.arg = &l->out;
     l->out.file.name = l->out.name;
-    atomic_store(&l->chain, chain);
     pthread_mutex_lock(&l->mutex);
     if (!l->is_attached) {
         error = ENOBUFS; /* there was a gap meanwhile */
@@ -473,18 +453,19 @@ static int rotate(struct keylog *l, uint64_t chain, uint64_t number, uint64_t ep
         set_flag(&l->is_on, true);
     }
     pthread_mutex_unlock(&l->mutex);
-    atomic_fetch_add(&l->generation, 1);
+    logfill_rotate(&l->fill, chain);
     note_file(l, 0);
     return error;
 }
 
 /* How long may it sleep? Under the mutex. -1: there is something to do. */
-static int64_t idle_ms(const struct keylog *l)
+static int64_t idle_ms(struct keylog *l)
 {
     int64_t left = SYNC_MS;
 
-    if (l->wants_rotation || get(&l->put) != get(&l->taken) || l->is_all_read ||
-        l->mark_ticket > get(&l->done) || (l->out.is_open && !get_flag(&l->is_on))) {
+    if ((l->wants_rotation && !l->is_in_value) || logfill_next(&l->fill) != NULL ||
+        l->is_all_read || l->mark_ticket > get(&l->done) ||
+        (l->out.is_open && !get_flag(&l->is_on))) {
         return -1;
     }
     if (l->out.is_open && l->out.synced != l->out.file.bytes &&
@@ -507,9 +488,17 @@ static void answer_rotation(struct keylog *l)
     pthread_mutex_unlock(&l->mutex);
     error = rotate(l, chain, number, epoch);
     pthread_mutex_lock(&l->mutex);
-    l->wants_rotation = false;
+    l->wants_rotation = error == EAGAIN;
     l->rotation_error = error;
     pthread_cond_broadcast(&l->changed);
+}
+
+/* Does somebody wait for the disk? */
+static bool is_awaited(const struct keylog *l, uint32_t sync, uint64_t mark_ticket)
+{
+    uint64_t done = get(&l->done);
+
+    return mark_ticket > done && (sync == KEYLOG_SYNC_ALWAYS || atomic_load(&l->urgent) > done);
 }
 
 /* One round of what there is to do. Context: the writer. */
@@ -521,14 +510,14 @@ static void write_some(struct keylog *l, uint64_t mark_put, uint64_t mark_ticket
     if (l->out.is_open && !get_flag(&l->is_on)) {
         close_file(&l->out);
     }
-    is_good = write_pending(l, get(&l->put));
-    if (is_good && (is_last || (sync == KEYLOG_SYNC_ALWAYS && mark_ticket > get(&l->done)) ||
+    is_good = write_pending(l);
+    if (is_good && (is_last || is_awaited(l, sync, mark_ticket) ||
                     (sync != KEYLOG_SYNC_NO && mono_ms() - l->synced_ms >= SYNC_MS))) {
         is_good = sync_file(l);
     }
     if (!is_good) {
         on_gap(l, l->out.file.error);
-    } else if (mark_put <= get(&l->taken)) {
+    } else if (mark_put <= logfill_taken(&l->fill)) {
         finish(l, mark_ticket);
     }
 }
@@ -552,7 +541,7 @@ static void *run_writer(void *arg)
             }
             continue;
         }
-        if (l->wants_rotation) {
+        if (l->wants_rotation && !l->is_in_value) {
             answer_rotation(l);
             continue;
         }
@@ -582,7 +571,8 @@ static uint64_t draw_ticket(struct keylog *l)
     return ticket;
 }
 
-int keylog_rotate(struct keylog *l, uint64_t chain, uint64_t number, uint64_t epoch)
+int keylog_rotate(struct keylog *l, enum keylog_mode mode, uint64_t chain, uint64_t number,
+                  uint64_t epoch)
 {
     uint64_t ticket;
     int error;
@@ -590,6 +580,7 @@ int keylog_rotate(struct keylog *l, uint64_t chain, uint64_t number, uint64_t ep
     must_not_be_reading();
     pthread_mutex_lock(&l->mutex);
     l->is_refused = false;
+    atomic_store(&l->mode, (uint32_t)mode); /* the end of a log may be as the next one is */
     set_flag(&l->is_read, true);
     pthread_cond_broadcast(&l->changed);
     while (!l->is_attached && !l->is_refused) {
@@ -664,6 +655,24 @@ uint64_t keylog_ask(struct keylog *l)
     return ticket;
 }
 
+bool keylog_make_durable(struct keylog *l)
+{
+    uint64_t ticket = draw_ticket(l);
+    uint64_t urgent = atomic_load(&l->urgent);
+    bool is_on;
+
+    must_not_be_reading();
+    while (urgent < ticket && !atomic_compare_exchange_weak(&l->urgent, &urgent, ticket)) {
+    }
+    pthread_mutex_lock(&l->mutex);
+    pthread_cond_broadcast(&l->changed);
+    while ((is_on = get_flag(&l->is_on)) && get(&l->done) < ticket) {
+        pthread_cond_wait(&l->changed, &l->mutex);
+    }
+    pthread_mutex_unlock(&l->mutex);
+    return is_on;
+}
+
 bool keylog_is_done(const struct keylog *l, uint64_t ticket)
 {
     return atomic_load(&l->done) >= ticket;
@@ -676,8 +685,8 @@ void keylog_look(struct keylog *l, struct keylog_info *info)
     info->is_on = get_flag(&l->is_on);
     if (info->is_on) {
         /* What goes from the rings to the buffer meanwhile is counted in both, not in none. */
-        info->waiting_bytes = l->is_attached ? stream_lag(&l->stream) : 0;
-        info->waiting_bytes += (get(&l->put) - get(&l->taken)) * SNAP_KEY_BYTES;
+        info->waiting_bytes = l->is_attached ? stream_lag(&l->fill.stream) : 0;
+        info->waiting_bytes += logfill_waiting(&l->fill);
     }
     pthread_mutex_unlock(&l->mutex);
 }
@@ -688,8 +697,7 @@ static void release(struct keylog *l)
 {
     pthread_cond_destroy(&l->changed);
     pthread_mutex_destroy(&l->mutex);
-    mem_free(l->pending);
-    mem_free(l->lately);
+    logfill_fini(&l->fill);
     mem_free(l);
 }
 
@@ -729,9 +737,7 @@ enum mf_err keylog_start(struct keylog **out, const struct keylog_config *cfg,
     *l = (struct keylog){.cfg = *cfg, .info = {.was_good = true}};
     atomic_store(&l->sync, (uint32_t)sync);
     init_locks(l);
-    l->pending = mem_alloc(PENDING * sizeof(*l->pending));
-    l->lately = mem_zalloc(LATELY * sizeof(*l->lately));
-    if (l->pending == NULL || l->lately == NULL) {
+    if (!logfill_init(&l->fill, cfg->engine, on_block, wait_for_room, l)) {
         release(l);
         return MF_ENOMEM;
     }

@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A log of the keys that have changed: what a snapshot has of them is out of date. A snapshot
- * without the keys of the logs that follow it brings back nothing that was overwritten,
- * deleted, evicted, has expired, or has got another deadline since.
+ * A log of what has changed, beside a snapshot. It has either of two things:
  *
- * A key is a hash of 64 bits, so it takes 8 bytes. Two keys of one hash are no harm: what is
- * not loaded is a miss.
+ *     keys      what the snapshot has of them is out of date. A snapshot without the keys of
+ *               its logs brings back nothing that was overwritten, deleted, evicted, has
+ *               expired, or has got another deadline since. A key is a hash of 64 bits; two
+ *               keys of one hash are no harm: what is not loaded is a miss.
+ *     states    of each key that has changed the state that it had when the log was written:
+ *               an item as a snapshot has it, or that it is gone; and flushes. A snapshot, and
+ *               then its logs in their order, give what there was.
  *
  * Files. The snapshot is the base. Its header names the number of the first log that belongs to
  * it: the one that was begun before the snapshot was. Logs are named after the base,
@@ -34,6 +37,11 @@
 
 struct engine;
 struct keylog;
+
+enum keylog_mode {
+    KEYLOG_KEYS,
+    KEYLOG_FULL, /* states */
+};
 
 enum keylog_sync {
     KEYLOG_SYNC_NO,       /* the system writes it to the disk when it wants to */
@@ -81,7 +89,8 @@ void keylog_set_sync(struct keylog *l, enum keylog_sync sync);
  * the log that was open goes on. Waits for the disk. Context: one thread at a time, outside a
  * section and a shard.
  */
-int keylog_rotate(struct keylog *l, uint64_t chain, uint64_t number, uint64_t epoch);
+int keylog_rotate(struct keylog *l, enum keylog_mode mode, uint64_t chain, uint64_t number,
+                  uint64_t epoch);
 
 /*
  * The base of all epochs before this is gone, so nothing has to be logged for it: the log is
@@ -102,6 +111,12 @@ bool keylog_is_on(struct keylog *l);
 uint64_t keylog_ask(struct keylog *l);
 bool keylog_is_done(const struct keylog *l, uint64_t ticket);
 
+/*
+ * Wait until all that was changed before is on the disk, whatever the policy is. False: there
+ * was a gap, or no log is open. Context: outside a section and a shard.
+ */
+bool keylog_make_durable(struct keylog *l);
+
 /* ---- figures ----------------------------------------------------------------------------- */
 
 struct keylog_info {
@@ -109,7 +124,7 @@ struct keylog_info {
     bool was_good;          /* the last write, or fsync */
     uint64_t number;        /* of the log */
     uint64_t bytes;         /* of this log */
-    uint64_t keys;          /* written since the start */
+    uint64_t keys;          /* or states, written since the start */
     uint64_t all_bytes;     /* of all logs since the start */
     uint64_t waiting_bytes; /* of changes not in the file; 0: all before the call are */
     uint64_t unsynced;      /* bytes that were not made durable yet */

@@ -16,13 +16,14 @@
 #include "lib/base/context.h"
 #include "lib/base/rcu.h"
 #include "lib/engine/body.h"
+#include "lib/engine/erase.h"
 #include "lib/engine/find.h"
 #include "lib/engine/flush.h"
 #include "lib/engine/store.h"
 #include "lib/shard/keyspace.h"
 #include "lib/shard/shard.h"
 #include "lib/shard/upkeep.h"
-#include "lib/snapshot/keyset.h"
+#include "lib/snapshot/keychain.h"
 #include "lib/snapshot/scan.h"
 
 #define THREADS_MAX 16
@@ -57,6 +58,9 @@ struct loader {
     struct snap_item large;
     char key[ITEM_KEY_MAX];
     bool is_passed_over; /* its parts are read for nothing */
+    /* of a log */
+    bool is_log;
+    const struct keyset *dropped; /* [borrowed] keys that are not loaded; NULL: none */
 };
 
 /* ---- the file ---------------------------------------------------------------------------- */
@@ -136,7 +140,7 @@ static bool prepare(struct loader *l, const struct snap_item *it, uint64_t hash,
                     struct store *st, struct store_kept *kept)
 {
     const struct engine *e = l->load->engine;
-    const struct keyset *dropped = l->load->dropped;
+    const struct keyset *dropped = l->dropped;
     msec_t deadline = MSEC_NEVER;
 
     if (dropped != NULL && keyset_has(dropped, keyset_hash(dropped, it->key))) {
@@ -166,7 +170,7 @@ static bool prepare(struct loader *l, const struct snap_item *it, uint64_t hash,
             (uint32_t)(l->now / 1000) > it->idle_s ? (uint32_t)(l->now / 1000) - it->idle_s : 1,
     };
     *st = (struct store){
-        .mode = STORE_ADD,
+        .mode = l->is_log ? STORE_SET : STORE_ADD,
         .hash = hash,
         .key = it->key,
         .flags = it->client_flags,
@@ -219,12 +223,22 @@ static bool wait_for_room(struct loader *l, unsigned *waits)
     return true;
 }
 
-static void note_stored(struct loader *l, enum outcome out)
+/* The state that is read from a log is not stored: nor must an older one stay. Read side. */
+static void forget(struct loader *l, uint64_t hash, struct span key)
+{
+    if (l->is_log) {
+        (void)engine_delete(l->load->engine, hash, key, 0, l->now);
+    }
+}
+
+/* Context: read side. */
+static void note_stored(struct loader *l, enum outcome out, uint64_t hash, struct span key)
 {
     if (out == OUT_STORED) {
-        count(&l->load->items, 1);
+        count(l->is_log ? &l->load->states : &l->load->items, 1);
     } else if (out != OUT_NOT_STORED) {
         count(&l->load->refused, 1);
+        forget(l, hash, key);
     }
 }
 
@@ -247,7 +261,13 @@ static unsigned store_some(struct loader *l, unsigned from)
         struct store st;
         enum outcome out;
 
+        if ((l->item[i].marks & SNAP_GONE) != 0) {
+            count(&l->load->states, 1);
+            forget(l, l->hash[i], l->item[i].key);
+            continue;
+        }
         if (!prepare(l, &l->item[i], l->hash[i], &st, &kept)) {
+            forget(l, l->hash[i], l->item[i].key);
             continue;
         }
         st.value = l->item[i].value;
@@ -255,10 +275,19 @@ static unsigned store_some(struct loader *l, unsigned from)
         if (out == OUT_WAIT) {
             break;
         }
-        note_stored(l, out);
+        note_stored(l, out, l->hash[i], l->item[i].key);
     }
     rcu_end();
     return i;
+}
+
+/* There is no room for the next one. */
+static void refuse(struct loader *l, unsigned at)
+{
+    count(&l->load->refused, 1);
+    rcu_begin();
+    forget(l, l->hash[at], l->item[at].key);
+    rcu_end();
 }
 
 static void store_batch(struct loader *l)
@@ -277,8 +306,7 @@ static void store_batch(struct loader *l)
         waits = next != at ? 0 : waits;
         at = next;
         if (!wait_for_room(l, &waits)) {
-            count(&l->load->refused, l->n - at);
-            break;
+            refuse(l, at++);
         }
     }
     l->n = 0;
@@ -335,6 +363,29 @@ static void flush(struct load *load, int64_t at_unix_ms, int64_t to_unix_ms)
 }
 
 /*
+ * In a log: one that took place here, or one that is to come instead of what was to come. If
+ * that has passed by now, it was carried out further on in the log, or behind its end.
+ */
+static bool on_logged_flush(struct loader *l, int64_t at_unix_ms)
+{
+    struct engine *e = l->load->engine;
+    unsigned waits = 0;
+
+    if (at_unix_ms != 0) {
+        l->load->flush_unix_ms = at_unix_ms;
+        return true;
+    }
+    l->load->flush_unix_ms = INT64_MAX;
+    l->now = clock_now(&e->clock);
+    while (engine_flush(e, l->now, l->now, true) != OUT_OK) {
+        if (!wait_for_room(l, &waits)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/*
  * It stands before all items, so beside requests it happens at once, and what is stored until
  * then goes with what is loaded.
  */
@@ -342,6 +393,9 @@ static bool on_flush(void *arg, int64_t at_unix_ms)
 {
     struct loader *l = arg;
 
+    if (l->is_log) {
+        return on_logged_flush(l, at_unix_ms);
+    }
     if (l->load->is_beside) {
         flush(l->load, at_unix_ms, l->to_unix_ms);
         return !is_stopped(l);
@@ -424,6 +478,14 @@ static bool on_value_begin(void *arg, const struct snap_block *b, const struct s
     return on_value_part(l, it->value);
 }
 
+/* The value in parts is not stored: as forget(). */
+static void forget_large(struct loader *l)
+{
+    rcu_begin();
+    forget(l, engine_hash(l->load->engine, l->key, l->large.key.len), l->large.key);
+    rcu_end();
+}
+
 static bool on_value_end(void *arg)
 {
     struct loader *l = arg;
@@ -434,22 +496,29 @@ static bool on_value_end(void *arg)
     unsigned waits = 0;
 
     if (l->is_passed_over) {
+        forget_large(l);
         return true;
     }
     do {
         l->now = clock_now(&e->clock);
         if (!prepare(l, &l->large, engine_hash(e, l->key, l->large.key.len), &st, &kept)) {
+            out = OUT_NOT_STORED;
             break;
         }
         st.body = &l->body;
         rcu_begin();
         out = engine_store(e, &st, l->now);
-        rcu_end();
         if (out != OUT_WAIT) {
-            note_stored(l, out);
+            note_stored(l, out, st.hash, st.key);
+            rcu_end();
             break;
         }
+        rcu_end();
     } while (wait_for_room(l, &waits));
+    count(&l->load->refused, out == OUT_WAIT);
+    if (out != OUT_STORED) {
+        forget_large(l);
+    }
     body_abort(&l->body);
     return !is_stopped(l);
 }
@@ -457,6 +526,12 @@ static bool on_value_end(void *arg)
 static void on_value_drop(void *arg)
 {
     body_abort(&((struct loader *)arg)->body);
+}
+
+static void on_value_cut(void *arg)
+{
+    on_value_drop(arg);
+    forget_large(arg);
 }
 
 /* ---- threads ----------------------------------------------------------------------------- */
@@ -470,6 +545,7 @@ static void work(struct loader *l)
         .value_part = on_value_part,
         .value_end = on_value_end,
         .value_drop = on_value_drop,
+        .value_cut = on_value_cut,
         .flush = on_flush,
         .block = on_block,
     };
@@ -495,6 +571,7 @@ static bool start(struct loader *l, struct load *load, struct scan *scan)
     l->scan = scan;
     l->to_unix_ms = clock_unix_offset_ms(&load->engine->clock);
     l->flush_at = INT64_MAX;
+    l->dropped = load->chain != NULL ? &load->chain->set : NULL;
     return snap_opener_init(&l->opener);
 }
 
@@ -541,12 +618,9 @@ static enum load_end load_all(struct load *load)
         return LOAD_NO_MEMORY;
     }
     count(&load->bytes, SNAP_HEADER_BYTES);
-    pthread_mutex_init(&load->upkeep, NULL);
-    load->flush_at = MSEC_NEVER;
     if (!scan_init(&scan, load_read, load->file) || !start(&all[0], load, &scan)) {
         load->fault = scan.fault;
         scan_fini(&scan);
-        pthread_mutex_destroy(&load->upkeep);
         mem_free(all);
         return load->fault.kind != SNAP_FINE ? LOAD_BAD : LOAD_NO_MEMORY;
     }
@@ -574,24 +648,90 @@ static enum load_end load_all(struct load *load)
     if (!load->is_beside) {
         raise_cas(load->engine, cas_max);
     }
-    if (flush_at != INT64_MAX) {
-        flush(load, flush_at, all[0].to_unix_ms);
-    }
+    load->flush_unix_ms = flush_at;
     load->fault = scan.fault;
     end = scan.is_whole ? LOAD_DONE : scan.fault.kind != SNAP_FINE ? LOAD_BAD : LOAD_STOPPED;
     if (load->is_beside && atomic_load_explicit(&load->guard.is_void, memory_order_relaxed)) {
         end = LOAD_FLUSHED;
     }
     scan_fini(&scan);
-    pthread_mutex_destroy(&load->upkeep);
     mem_free(all);
+    return end;
+}
+
+/* ---- logs -------------------------------------------------------------------------------- */
+
+/* A log has no END: it is whole where a block would begin, or a value would go on. */
+static bool is_end_of_log(struct load_file *f, const struct snap_fault *fault)
+{
+    char byte;
+
+    return fault->kind == SNAP_FAULT_CUT && load_read(f, &byte, 1, fault->offset) == 0;
+}
+
+/* Its states, one after the other. */
+static enum load_end load_states(struct load *load, struct load_file *f, struct loader *l)
+{
+    enum load_end end = LOAD_STOPPED;
+    struct scan scan;
+
+    if (!scan_init(&scan, load_read, f)) {
+        load->fault = scan.fault;
+        end = LOAD_BAD;
+    } else if (!start(l, load, &scan)) {
+        end = LOAD_NO_MEMORY;
+    } else {
+        l->is_log = true;
+        l->dropped = f->header.log <= load->chain->last_keys ? l->dropped : NULL;
+        work(l);
+        snap_opener_fini(&l->opener);
+        raise_cas(load->engine, l->cas_max);
+        if (scan.fault.kind != SNAP_FINE) {
+            end = is_end_of_log(f, &scan.fault) ? LOAD_DONE : LOAD_BAD;
+            load->fault = scan.fault;
+        }
+    }
+    scan_fini(&scan);
+    return end;
+}
+
+static enum load_end load_logs(struct load *load)
+{
+    struct loader *l = mem_alloc(sizeof(*l));
+    enum load_end end = l != NULL ? LOAD_DONE : LOAD_NO_MEMORY;
+    const struct keychain *c = load->chain;
+
+    for (uint64_t n = c->first; end == LOAD_DONE && n <= c->number; n++) {
+        struct load_file f;
+        char path[PATH_MAX];
+
+        if (!keychain_path(c, n, path) || !load_open_any(&f, path)) {
+            load->fault = f.fault;
+            end = LOAD_BAD;
+            break;
+        }
+        end = load_states(load, &f, l);
+        load_close(&f);
+    }
+    mem_free(l);
     return end;
 }
 
 enum load_end load_run(struct load *load)
 {
-    enum load_end end = load_all(load);
+    enum load_end end;
 
+    pthread_mutex_init(&load->upkeep, NULL);
+    load->flush_at = MSEC_NEVER;
+    load->flush_unix_ms = INT64_MAX;
+    end = load_all(load);
+    if (end == LOAD_DONE && load->chain != NULL && load->chain->has_states) {
+        end = load_logs(load);
+    }
+    if (load->flush_unix_ms != INT64_MAX) {
+        flush(load, load->flush_unix_ms, clock_unix_offset_ms(&load->engine->clock));
+    }
+    pthread_mutex_destroy(&load->upkeep);
     if (load->is_beside) {
         guarding_end(load->engine, &load->guard);
     }

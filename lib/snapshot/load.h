@@ -3,6 +3,9 @@
  * Loading a file into an engine, by several threads, block by block: one that nobody uses yet,
  * or beside requests. What is due by now is not loaded. A key that is there already stays as it
  * is; beside requests, one that was deleted, has expired, was evicted or flushed stays away.
+ *
+ * Logs follow (keychain.h), if they have states: one after the other, by one thread. Each state
+ * takes the place of the one before it. What cannot be stored goes, so no older one stays.
  */
 #ifndef MAYFLY_LIB_SNAPSHOT_LOAD_H
 #define MAYFLY_LIB_SNAPSHOT_LOAD_H
@@ -19,7 +22,7 @@
 #include "lib/snapshot/format.h"
 
 struct engine;
-struct keyset;
+struct keychain;
 
 /* An open file, with its header. */
 struct load_file {
@@ -60,20 +63,22 @@ struct load {
     bool marks_stale;       /* all items are loaded as stale: whoever gets one may renew it */
     bool is_beside;         /* requests run meanwhile: set by load_beside() */
     struct guard guard;     /* if is_beside; .turned: not loaded as they went meanwhile */
-    const struct keyset *dropped; /* [borrowed] keys that are not loaded; NULL: none */
+    const struct keychain *chain; /* [borrowed] its logs; not beside requests; NULL: none */
     int64_t unix_floor_ms; /* it was this late already: what was due by then is not loaded */
     /* [atomic] for whoever watches */
     _Atomic uint64_t bytes;   /* of the file, done */
     _Atomic uint64_t items;   /* loaded */
     _Atomic uint64_t expired; /* not, because they are due */
     _Atomic uint64_t refused; /* not, because they are too large or there is no room */
-    _Atomic uint64_t changed; /* not, because they are in `dropped` */
+    _Atomic uint64_t changed; /* not, because the logs say that they have changed */
+    _Atomic uint64_t states;  /* taken from the logs */
     _Atomic bool is_to_stop;
     /* out */
     struct snap_fault fault;
     /* of load_run() */
     pthread_mutex_t upkeep; /* of who flushes, or does what home workers do later */
     msec_t flush_at;        /* where it has put a flush; MSEC_NEVER: nowhere */
+    int64_t flush_unix_ms;  /* the one that is to come by what was read; INT64_MAX: none */
 };
 
 /*

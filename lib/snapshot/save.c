@@ -16,6 +16,7 @@
 #include "lib/shard/shard.h"
 #include "lib/snapshot/encode.h"
 #include "lib/snapshot/newfile.h"
+#include "lib/snapshot/shipping.h"
 
 struct saver {
     struct save *save;
@@ -24,11 +25,9 @@ struct saver {
     bool is_broken;      /* a write has failed */
     struct snap_encoder encoder;
     struct walk walk;
-    int64_t to_unix_ms; /* added to a time of the engine */
+    struct shipping shipping;
     usec_t began_us;
-    msec_t flush_at;  /* the one that is in the file; MSEC_NEVER: none */
-    bool is_in_value; /* a value in parts is under way */
-    bool is_in_item;  /* an item whose value comes in parts, which fits the block */
+    msec_t flush_at; /* the one that is in the file; MSEC_NEVER: none */
 };
 
 static bool write_bytes(void *arg, const void *bytes, size_t n)
@@ -50,65 +49,20 @@ static int64_t unix_now(const struct saver *s)
 
 /* ---- what the walk hands over ------------------------------------------------------------ */
 
-static void describe(const struct saver *s, const struct ship_item *from, struct snap_item *to)
+/* A block is empty when a large value or one that just fits begins: the walk rests before. */
+static void on_item(void *arg, const struct ship_item *it)
 {
-    uint32_t now_s = (uint32_t)(clock_now(&s->save->engine->clock) / 1000);
-
-    *to = (struct snap_item){
-        .marks = (uint8_t)((from->is_stale ? SNAP_STALE : 0) | (from->is_won ? SNAP_WON : 0)),
-        .heat = from->heat,
-        .client_flags = from->flags,
-        .cas = from->cas,
-        .idle_s = now_s > from->access_s ? now_s - from->access_s : 0,
-        .deadline =
-            from->deadline == MSEC_NEVER ? SNAP_DEADLINE_NEVER : from->deadline + s->to_unix_ms,
-        .key = from->key,
-        .value = from->value,
-        .value_len = (uint32_t)from->value_len,
-    };
-}
-
-static void on_item(void *arg, const struct ship_item *shipped)
-{
-    struct saver *s = arg;
-    struct snap_item it;
-
-    describe(s, shipped, &it);
-    s->is_in_value = false;
-    if (snap_item_fits(it.key.len, it.value_len)) {
-        must(snap_put_item(&s->encoder, &it)); /* the walk counts more for it than this takes */
-        return;
-    }
-    /* The block is empty: a large value is begun only after a rest. */
-    it.value = span_of(NULL, 0);
-    s->is_in_value = true;
-    snap_value_begin(&s->encoder, &it, unix_now(s));
-    if (shipped->value.len != 0) {
-        snap_value_part(&s->encoder, shipped->value, unix_now(s));
-    }
+    shipping_item(&((struct saver *)arg)->shipping, it);
 }
 
 static void on_part(void *arg, struct span part)
 {
-    struct saver *s = arg;
-
-    if (!s->is_in_value) {
-        snap_put_more(&s->encoder, part);
-        return;
-    }
-    snap_value_part(&s->encoder, part, unix_now(s));
-    if (s->encoder.value_left == 0) {
-        snap_value_end(&s->encoder, unix_now(s));
-        s->is_in_value = false;
-    }
+    shipping_part(&((struct saver *)arg)->shipping, part);
 }
 
 static void on_cut(void *arg)
 {
-    struct saver *s = arg;
-
-    snap_value_cut(&s->encoder, unix_now(s));
-    s->is_in_value = false;
+    shipping_cut(&((struct saver *)arg)->shipping);
 }
 
 /* Rest as long as the rate asks for, in steps that see a stop. */
@@ -138,7 +92,7 @@ static bool on_rest(void *arg)
 {
     struct saver *s = arg;
 
-    if (!s->is_in_value) {
+    if (!s->shipping.is_in_value) {
         snap_encoder_send(&s->encoder, unix_now(s));
     }
     atomic_store_explicit(&s->save->items,
@@ -174,7 +128,7 @@ static void put_flush(struct saver *s)
         at = one < at ? one : at;
     }
     if (at != MSEC_NEVER && at != s->flush_at) {
-        snap_put_flush(&s->encoder, at + s->to_unix_ms, unix_now(s));
+        snap_put_flush(&s->encoder, at + s->shipping.to_unix_ms, unix_now(s));
     }
     s->flush_at = at;
 }
@@ -259,7 +213,11 @@ enum save_end save_run(struct save *save)
     save->unix_ms = clock_unix_ms(&save->engine->clock);
     atomic_store_explicit(&save->items, 0, memory_order_relaxed);
     atomic_store_explicit(&save->bytes, 0, memory_order_relaxed);
-    s.to_unix_ms = clock_unix_offset_ms(&save->engine->clock);
+    s.shipping = (struct shipping){
+        .encoder = &s.encoder,
+        .engine = save->engine,
+        .to_unix_ms = clock_unix_offset_ms(&save->engine->clock),
+    };
     s.began_us = clock_mono_us();
     if (save->write == NULL && !newfile_begin(&s.file, save->io, save->dir, save->name)) {
         save->error = s.file.error;

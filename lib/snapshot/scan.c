@@ -156,7 +156,7 @@ static bool give_value(struct scan *s, const struct snap_block *b, struct snap_o
         return false;
     }
     if (is_cut) {
-        sink->value_drop(sink->arg);
+        (sink->value_cut != NULL ? sink->value_cut : sink->value_drop)(sink->arg);
         return true;
     }
     return sink->value_end(sink->arg);

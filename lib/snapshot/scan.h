@@ -28,6 +28,8 @@ struct scan_sink {
     bool (*value_end)(void *arg);
     /* It is not: its parts were not whole. */
     void (*value_drop)(void *arg);
+    /* It could not be kept while it was written; NULL: value_drop() is called. */
+    void (*value_cut)(void *arg);
     /* May be NULL. Items that come before or after it were there when it was noted. */
     bool (*flush)(void *arg, int64_t at_unix_ms);
     /* A block is done with; may be NULL. */

@@ -21,6 +21,9 @@ MODES = {
     "keys-no": (("appendonly=keys", "appendfsync=no"), True),
     "keys-everysec": (("appendonly=keys", "appendfsync=everysec"), True),
     "keys-always": (("appendonly=keys", "appendfsync=always"), True),
+    "full-no": (("appendonly=full", "appendfsync=no"), True),
+    "full-everysec": (("appendonly=full", "appendfsync=everysec"), True),
+    "full-always": (("appendonly=full", "appendfsync=always"), True),
 }
 
 
@@ -71,6 +74,7 @@ class Crash:
     def __init__(self, mode, seed):
         self.options, self.is_logged = MODES[mode]
         self.is_answered_safe = mode.endswith("always")
+        self.is_full = mode.startswith("full")      # what is promised is not even a miss
         self.rng = random.Random(seed)
         self.model = Model()
         self.kills = self.hits = self.misses = self.requests = 0
@@ -94,20 +98,20 @@ class Crash:
                 lines.append(b"md %s\r\n" % key)
                 notes.append((key, None, None))
             else:
-                lines.append(b"mg %s p20\r\n" % key)     # not a change of its own
-                notes.append(None)
-        for note in notes:      # each may have happened as soon as it is sent
-            if note:
-                key, version, ttl = note
-                self.model.note(key, (version, ttl and float("inf")))
+                lines.append(b"mg %s p20\r\n" % key)     # ends soon, if it is there
+                notes.append((key, self.model.may[key][-1][0], 0.02))
+        for key, version, ttl in notes:     # each may have happened as soon as it is sent
+            self.model.note(key, (version, ttl and float("inf")))
         c.send(b"".join(lines))
-        for _ in lines:
-            if not c.line():
-                raise ConnectionError
+        answers = [c.line() for _ in lines]
+        if None in answers or b"" in answers:
+            raise ConnectionError
         now = time.time()
-        for note in notes:
-            if note and note[2]:
-                self.model.may[note[0]][-1] = (note[1], now + note[2])
+        for (key, version, ttl), answer in zip(notes, answers):
+            if answer == b"EN":
+                self.model.may[key][-1] = ABSENT
+            elif ttl:
+                self.model.may[key][-1] = (version, version and now + ttl)
         if self.is_answered_safe:
             self.model.promise(self.model.mark())
         self.requests += len(lines)
@@ -119,6 +123,8 @@ class Crash:
             c.send(b"ms %s %d\r\n%s\r\n" % (key, len(value), value))
             if c.line() != b"HD":
                 raise ConnectionError
+        if self.is_full and self.is_answered_safe:
+            self.model.steady = {b"s%d" % n for n in range(STEADY)}
 
     def load(self, d):
         """Until the daemon is gone."""
@@ -151,6 +157,8 @@ class Crash:
             value = c.get(key)
             if value is None:
                 self.misses += 1
+                assert not self.is_full or any(v is None or until for v, until in states), \
+                    "%r is missing after kill %d, and may have %r" % (key, self.kills, states)
                 self.model.may[key] = [ABSENT]
                 continue
             self.hits += 1
@@ -160,9 +168,9 @@ class Crash:
             assert fits, "%r has version %d after kill %d, and may have %r" % (
                 key, version, self.kills, states)
             self.model.may[key] = fits[:1]
-        # A few may be taken for changed ones (lib/snapshot/keyset.h).
+        # Of keys a few may be taken for changed ones (lib/snapshot/keyset.h).
         lost = [key for key in self.model.steady if c.get(key) is None]
-        assert len(lost) <= STEADY / 20, "kill %d has lost %r" % (self.kills, lost)
+        assert len(lost) <= (0 if self.is_full else STEADY / 20), "kill %d has lost %r" % (self.kills, lost)
 
     def run(self, kills):
         with kept() as k:

@@ -111,7 +111,7 @@ static void seal(char *p, size_t size)
     }
 }
 
-/* A log of keys: its blocks one after the other, as keychain.c reads them. */
+/* The keys of a log: its blocks one after the other, as keychain.c reads them. */
 static void read_log(struct span *file, struct snap_opener *o)
 {
     struct snap_fault fault;
@@ -126,7 +126,7 @@ static void read_log(struct span *file, struct snap_opener *o)
     }
     while (snap_reader_next(&r, &b, &fault) == SNAP_NEXT_BLOCK &&
            snap_block_open(&r, &b, o, &content, &fault)) {
-        require(b.kind == SNAP_KEYS || (b.flags & SNAP_OPTIONAL) != 0);
+        require(b.kind != SNAP_END || (b.flags & SNAP_OPTIONAL) != 0);
         for (uint32_t i = 0; b.kind == SNAP_KEYS && i < b.items; i++) {
             keys += snap_key_of(content, i);
         }

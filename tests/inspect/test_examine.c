@@ -160,14 +160,16 @@ TEST(damage_within_a_value_is_not_taken_for_one_that_was_left_out)
 static void make_log(struct buf *file, size_t ends[4])
 {
     struct snap_header h = {.unix_ms = NOW, .flags = SNAP_IS_LOG, .chain = 77, .log = 12};
-    const uint64_t hashes[5] = {1, 2, 3, 4, 5};
     struct snap_encoder e;
 
     buf_init(file);
     ck_assert(snap_encoder_begin(&e, file_append, file, &h, false));
     ends[0] = buf_len(file);
     for (unsigned i = 1; i <= 3; i++) {
-        ck_assert(snap_put_keys(&e, hashes, 5, NOW));
+        for (uint64_t hash = 1; hash <= 5; hash++) {
+            ck_assert(snap_put_key(&e, hash, NOW));
+        }
+        ck_assert(snap_encoder_send(&e, NOW));
         ends[i] = buf_len(file);
     }
     snap_encoder_fini(&e);

@@ -50,6 +50,7 @@ class Folder:
                                 for n in range(at, at + 1000)) + b"mn\r\n")
                 assert o.line() == b"MN"
             o.set(b"large", b"x" * 600000)
+            mayfly.wait_for(lambda: o.stats(b"persistence")["aof_pending_bytes"] == "0", "it is in the log")
             assert o.ask(b"save") == b"OK"
         path = os.path.join(self.path, "mayfly.snapshot")
         with open(path, "rb") as f:
@@ -113,6 +114,24 @@ def test_logs_of_keys():
             data = file.read()
         status, out, _ = check(f.put("mayfly.snapshot.log.77", data[:-1]))
         assert status == DAMAGED and "the file ends here" in out and "aof_load_truncated" in out, out
+
+
+def test_logs_of_states():
+    with Folder() as f:
+        with f.daemon("-o", "appendonly=full,save_on_stop=no") as d, d.operator() as o:
+            o.set(b"key", b"x")
+            o.set(b"large", b"x" * 600000)
+            mayfly.wait_for(lambda: o.stats(b"persistence")["aof_pending_bytes"] == "0", "it is in the log")
+            assert o.ask(b"flush_all") == b"OK"
+            o.set(b"key", b"y")
+            assert o.ask(b"delete key") == b"DELETED"
+        (log,) = (os.path.join(f.path, n) for n in os.listdir(f.path) if ".log." in n)
+        (said,) = json.loads(check("--json", log)[1])
+        assert said["verdict"] == "whole" and said["items_in_parts"] == 1, said
+        assert said["blocks"]["flush"] == 1 and said["flush_unix_ms"] is None, said
+        assert said["keys_gone"] >= 1 and said["keys"] == 0, said
+        status, out, _ = check(log)
+        assert status == WHOLE and "that were gone" in out and "values " in out, out
 
 
 def test_other_files_are_named():

@@ -127,7 +127,7 @@ TEST(what_changes_is_in_it)
     fixture_set(&f, "deleted", 10);
     fixture_set(&f, "touched", 10);
     ck_assert(!keylog_is_on(l));
-    ck_assert_int_eq(keylog_rotate(l, CHAIN, 5, 0), 0);
+    ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 5, 0), 0);
     ck_assert(keylog_is_on(l));
     fixture_set(&f, "stored", 10);
     fixture_delete(&f, "deleted");
@@ -135,7 +135,7 @@ TEST(what_changes_is_in_it)
     fixture_set(&f, "short", 10);
     wait_written(l);
     /* A new log: what is known of the old one is forgotten. */
-    ck_assert_int_eq(keylog_rotate(l, CHAIN, 6, 0), 0);
+    ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 6, 0), 0);
     fixture_set(&f, "stored", 10);
     wait_written(l);
     keylog_look(l, &info);
@@ -163,7 +163,7 @@ TEST(many_keys_are_all_in_it)
     struct fixture f;
 
     start(&f, &l, &io_system, KEYLOG_SYNC_NO, 16 * MIB);
-    ck_assert_int_eq(keylog_rotate(l, CHAIN, 1, 0), 0);
+    ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 1, 0), 0);
     for (unsigned i = 0; i < 100000; i++) {
         fixture_set(&f, fixture_key("k", i), 10);
         if (i % 5000 == 0) {
@@ -189,14 +189,14 @@ TEST(an_overrun_is_a_gap)
     struct fixture f;
 
     start(&f, &l, &io_system, KEYLOG_SYNC_NO, 0);
-    ck_assert_int_eq(keylog_rotate(l, CHAIN, 1, 0), 0);
+    ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 1, 0), 0);
     for (unsigned i = 0; gaps == 0; i++) {
         fixture_set(&f, fixture_key("k", i % 10000), 10);
     }
     ck_assert_int_eq(gap_error, 0);
     ck_assert(!keylog_is_on(l));
     ck_assert_uint_eq(keylog_ask(l), 0);
-    ck_assert_int_eq(keylog_rotate(l, CHAIN, 2, 0), 0);
+    ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 2, 0), 0);
     keylog_look(l, &info);
     ck_assert(info.is_on && info.was_good);
     ck_assert_uint_eq(info.gaps, 1);
@@ -210,12 +210,12 @@ TEST(a_log_of_what_is_gone_is_closed)
     struct fixture f;
 
     start(&f, &l, &io_system, KEYLOG_SYNC_NO, MIB);
-    ck_assert_int_eq(keylog_rotate(l, CHAIN, 1, 3), 0);
+    ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 1, 3), 0);
     keylog_forget(l, 3);
     ck_assert(keylog_is_on(l)); /* it is of that epoch */
     keylog_forget(l, 4);
     ck_assert(!keylog_is_on(l));
-    ck_assert_int_eq(keylog_rotate(l, CHAIN, 2, 4), 0);
+    ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 2, 4), 0);
     ck_assert(keylog_is_on(l));
     keylog_stop(&l);
     ck_assert_int_eq(gaps, 0);
@@ -231,7 +231,7 @@ TEST(who_asks_waits_for_the_disk)
 
     start(&f, &l, &io_faulty, KEYLOG_SYNC_ALWAYS, MIB);
     ck_assert_uint_eq(keylog_ask(l), 0); /* no log */
-    ck_assert_int_eq(keylog_rotate(l, CHAIN, 1, 0), 0);
+    ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 1, 0), 0);
     for (unsigned i = 0; i < 50; i++) {
         uint64_t ticket;
 
@@ -261,7 +261,7 @@ TEST_LOOP(once_a_second_or_when_the_system_wants_to, 2)
     struct fixture f;
 
     start(&f, &l, &io_faulty, _i == 0 ? KEYLOG_SYNC_NO : KEYLOG_SYNC_EVERYSEC, MIB);
-    ck_assert_int_eq(keylog_rotate(l, CHAIN, 1, 0), 0);
+    ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 1, 0), 0);
     fixture_set(&f, "a", 10);
     wait_written(l);
     for (keylog_look(l, &info); _i == 1 && info.unsynced != 0; keylog_look(l, &info)) {
@@ -297,7 +297,7 @@ TEST(a_fault_is_told)
             faults.error = kinds[k].error;
             gaps = 0;
             start(&f, &l, &io_faulty, KEYLOG_SYNC_ALWAYS, MIB);
-            begun = keylog_rotate(l, CHAIN, 1, 0);
+            begun = keylog_rotate(l, KEYLOG_KEYS, CHAIN, 1, 0);
             ck_assert(begun == 0 || (may_fail && begun == kinds[k].error));
             for (unsigned i = 0; begun == 0 && i < 3; i++) {
                 uint64_t ticket;
@@ -308,7 +308,7 @@ TEST(a_fault_is_told)
                     nap();
                 }
                 if (i == 1 && keylog_is_on(l)) {
-                    ck_assert(keylog_rotate(l, CHAIN, 2, 0) == 0 || may_fail);
+                    ck_assert(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 2, 0) == 0 || may_fail);
                 }
             }
             ck_assert(gaps == 0 || (may_fail && gap_error == kinds[k].error));
@@ -338,7 +338,7 @@ TEST(nobody_waits_for_a_log_that_is_gone)
     faults.nth = 2;
     faults.error = EIO;
     start(&f, &l, &io_faulty, KEYLOG_SYNC_ALWAYS, MIB);
-    ck_assert_int_eq(keylog_rotate(l, CHAIN, 1, 0), 0);
+    ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 1, 0), 0);
     fixture_set(&f, "a", 10);
     ticket = keylog_ask(l);
     wait_gap();

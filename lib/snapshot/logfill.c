@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The reading half of a log: see logfill.h.
+ *
+ * Within a section nobody waits. So there is a free room behind the one that is filled before
+ * anything is shipped (on_rest()); what is shipped between two rests fits what is left of the
+ * one, and the other.
+ */
+#include "lib/snapshot/logfill.h"
+
+#include <limits.h>
+
+#include "lib/base/check.h"
+#include "lib/base/hash.h"
+#include "lib/base/mem.h"
+#include "lib/engine/engine.h"
+
+#define LATELY (1u << 13)
+
+static int64_t unix_now(const struct logfill *f)
+{
+    return clock_unix_ms(&f->engine->clock);
+}
+
+static struct logfill_block *block_at(struct logfill *f, uint64_t n)
+{
+    return &f->blocks[n % LOGFILL_BLOCKS];
+}
+
+static void note_filled(struct logfill *f)
+{
+    atomic_store_explicit(&f->filled, f->handed + f->filler.used, memory_order_relaxed);
+}
+
+/* Wait until there are so many free rooms behind the one that is filled. */
+static void wait_free(struct logfill *f, unsigned free)
+{
+    while (logfill_put(f) + free - logfill_taken(f) >= LOGFILL_BLOCKS) {
+        f->wait(f->arg);
+    }
+}
+
+/* snap_take_fn */
+static char *on_block(void *arg, const struct snap_block *b, bool is_more)
+{
+    struct logfill *f = arg;
+    uint64_t put = logfill_put(f);
+    struct logfill_block *block = block_at(f, put);
+
+    block->b = *b;
+    block->is_more = is_more;
+    f->handed += b->stored;
+    atomic_store_explicit(&f->put, put + 1, memory_order_release);
+    f->wake(f->arg);
+    wait_free(f, 0);
+    return block_at(f, put + 1)->bytes;
+}
+
+/* ---- keys -------------------------------------------------------------------------------- */
+
+static void forget_lately(struct logfill *f, uint64_t generation)
+{
+    /* 0 stands for none; the key of that hash is put each time. */
+    for (unsigned i = 0; i < LATELY; i++) {
+        f->lately[i] = 0;
+    }
+    f->lately_of = generation;
+}
+
+static void on_key(void *arg, const char *key, size_t key_len)
+{
+    struct logfill *f = arg;
+    uint64_t chain = atomic_load_explicit(&f->chain, memory_order_acquire);
+    uint64_t hash = hash_key(chain, key, key_len);
+    uint64_t generation = atomic_load_explicit(&f->generation, memory_order_acquire);
+    uint64_t *seen = &f->lately[hash % LATELY];
+
+    /* Looked at for each key: the record of a change that follows a rotation comes after it. */
+    if (MF_UNLIKELY(generation != f->lately_of)) {
+        forget_lately(f, generation);
+    }
+    if (*seen == hash && hash != 0) {
+        return;
+    }
+    *seen = hash;
+    snap_put_key(&f->filler, hash, unix_now(f));
+    note_filled(f);
+}
+
+enum stream_state logfill_keys(struct logfill *f)
+{
+    if (!f->filler.has_keys) {
+        logfill_send(f);
+    }
+    return stream_keys(&f->stream, UINT_MAX, on_key, f);
+}
+
+/* ---- states ------------------------------------------------------------------------------ */
+
+static void on_item(void *arg, const struct ship_item *it)
+{
+    struct logfill *f = arg;
+
+    shipping_item(&f->shipping, it);
+    note_filled(f);
+}
+
+static void on_part(void *arg, struct span part)
+{
+    struct logfill *f = arg;
+
+    shipping_part(&f->shipping, part);
+    note_filled(f);
+}
+
+static void on_cut(void *arg)
+{
+    struct logfill *f = arg;
+
+    shipping_cut(&f->shipping);
+    note_filled(f);
+}
+
+static void on_drop(void *arg, struct span key)
+{
+    struct logfill *f = arg;
+    const struct snap_item gone = {
+        .marks = SNAP_GONE, .deadline = SNAP_DEADLINE_NEVER, .key = key};
+
+    if (!snap_put_item(&f->filler, &gone)) {
+        snap_encoder_send(&f->filler, unix_now(f));
+        must(snap_put_item(&f->filler, &gone));
+    }
+    note_filled(f);
+}
+
+static bool on_rest(void *arg)
+{
+    wait_free(arg, 1);
+    return true;
+}
+
+static void put_flush(struct logfill *f, int64_t at_unix_ms)
+{
+    snap_put_flush(&f->filler, at_unix_ms, unix_now(f));
+    note_filled(f);
+    ship_rest(&f->ship); /* that took one or two rooms */
+}
+
+static void on_flush(void *arg)
+{
+    put_flush(arg, 0);
+}
+
+static void on_flush_later(void *arg, msec_t at)
+{
+    struct logfill *f = arg;
+
+    put_flush(f, at + f->shipping.to_unix_ms);
+}
+
+static const struct ship_ops ops = {
+    .item = on_item,
+    .part = on_part,
+    .cut = on_cut,
+    .rest = on_rest,
+    .drop = on_drop,
+    .flush = on_flush,
+    .flush_later = on_flush_later,
+};
+
+enum stream_state logfill_states(struct logfill *f)
+{
+    if (f->filler.has_keys) {
+        logfill_send(f);
+    }
+    f->shipping.to_unix_ms = clock_unix_offset_ms(&f->engine->clock);
+    ship_rest(&f->ship);
+    return stream_pass(&f->stream, &f->ship);
+}
+
+void logfill_send(struct logfill *f)
+{
+    snap_encoder_send(&f->filler, unix_now(f));
+}
+
+/* ---- begin and end ----------------------------------------------------------------------- */
+
+bool logfill_init(struct logfill *f, struct engine *e, void (*wake)(void *arg),
+                  void (*wait)(void *arg), void *arg)
+{
+    *f = (struct logfill){.engine = e, .wake = wake, .wait = wait, .arg = arg};
+    f->rooms = mem_alloc((size_t)LOGFILL_BLOCKS * SNAP_ROOM_BYTES);
+    f->lately = mem_zalloc(LATELY * sizeof(*f->lately));
+    if (f->rooms == NULL || f->lately == NULL) {
+        logfill_fini(f);
+        return false;
+    }
+    for (unsigned i = 0; i < LOGFILL_BLOCKS; i++) {
+        f->blocks[i].bytes = f->rooms + (size_t)i * SNAP_ROOM_BYTES;
+    }
+    f->shipping = (struct shipping){.encoder = &f->filler, .engine = e};
+    return true;
+}
+
+void logfill_fini(struct logfill *f)
+{
+    mem_free(f->rooms);
+    mem_free(f->lately);
+    f->rooms = NULL;
+    f->lately = NULL;
+}
+
+enum mf_err logfill_begin(struct logfill *f, uint64_t ring_bytes)
+{
+    enum mf_err err = stream_begin(&f->stream, f->engine, ring_bytes);
+
+    if (err == MF_OK) {
+        /* What was begun before it, and not sent, is of no log. */
+        snap_filler_begin(&f->filler, on_block, f, block_at(f, logfill_put(f))->bytes);
+        wait_free(f, 0);
+        note_filled(f);
+        ship_init(&f->ship, &ops, f);
+    }
+    return err;
+}
+
+void logfill_end(struct logfill *f)
+{
+    stream_end(&f->stream);
+}
+
+/* ---- the writer -------------------------------------------------------------------------- */
+
+struct logfill_block *logfill_next(struct logfill *f)
+{
+    uint64_t taken = logfill_taken(f);
+
+    return taken != logfill_put(f) ? block_at(f, taken) : NULL;
+}
+
+void logfill_took(struct logfill *f)
+{
+    uint64_t taken = logfill_taken(f);
+    uint64_t written = atomic_load_explicit(&f->written, memory_order_relaxed);
+
+    atomic_store_explicit(&f->written, written + block_at(f, taken)->b.stored,
+                          memory_order_release);
+    atomic_store_explicit(&f->taken, taken + 1, memory_order_release);
+}
+
+void logfill_rotate(struct logfill *f, uint64_t chain)
+{
+    atomic_store(&f->chain, chain);
+    atomic_fetch_add(&f->generation, 1);
+}
+
+uint64_t logfill_waiting(const struct logfill *f)
+{
+    uint64_t written = atomic_load_explicit(&f->written, memory_order_acquire);
+
+    return atomic_load_explicit(&f->filled, memory_order_relaxed) - written;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The reading half of a log (keylog.h): what has changed becomes blocks, either of keys or of
+ * the states that keys have by now. They stand in four rooms, which the other half takes one
+ * after the other and writes.
+ *
+ * Keys that change often are put once for many changes: of keys, the last few thousand that
+ * were put are known; of states, see stream.h.
+ */
+#ifndef MAYFLY_LIB_SNAPSHOT_LOGFILL_H
+#define MAYFLY_LIB_SNAPSHOT_LOGFILL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/base/err.h"
+#include "lib/engine/stream.h"
+#include "lib/snapshot/shipping.h"
+
+/*
+ * One is filled, one must be free before a section that may fill it, and two are on their way:
+ * together 1 MiB.
+ */
+#define LOGFILL_BLOCKS 4u
+
+struct logfill_block {
+    struct snap_block b;
+    char *bytes;  /* of SNAP_ROOM_BYTES; see snap_put_block() */
+    bool is_more; /* the next block goes on with the same value: it must follow in the file */
+};
+
+struct logfill {
+    /* [const] */
+    struct engine *engine; /* [borrowed] */
+    void (*wake)(void *arg);
+    void (*wait)(void *arg);
+    void *arg; /* [borrowed] */
+    char *rooms;
+    /* the reader's */
+    struct stream stream;
+    struct ship ship;
+    struct shipping shipping;
+    struct snap_encoder filler;
+    uint64_t *lately;   /* keys that were put lately, by hash */
+    uint64_t lately_of; /* the generation that they belong to */
+    uint64_t handed;    /* bytes of the blocks that are on their way or gone */
+    /* [atomic] for both */
+    struct logfill_block blocks[LOGFILL_BLOCKS]; /* by `put` and `taken` */
+    _Atomic uint64_t chain;                      /* seed of the hashes of keys */
+    _Atomic uint64_t generation;                 /* logs begun */
+    _Atomic uint64_t put MF_LINE_ALIGNED;        /* blocks so far (release) */
+    _Atomic uint64_t filled;                     /* bytes so far, with those of a block begun */
+    _Atomic uint64_t taken MF_LINE_ALIGNED;      /* blocks that are free again (release) */
+    _Atomic uint64_t written;                    /* bytes of them */
+};
+
+/*
+ * wake is called when there is a block to be taken, wait to wait a little until one was taken,
+ * both outside sections. False: no memory. Context: any thread; logfill_fini() likewise.
+ */
+bool logfill_init(struct logfill *f, struct engine *e, void (*wake)(void *arg),
+                  void (*wait)(void *arg), void *arg);
+void logfill_fini(struct logfill *f);
+
+/* ---- the reader -------------------------------------------------------------------------- */
+
+/* Have changes recorded, in rings of so many bytes in all. MF_ENOMEM. See stream_begin(). */
+enum mf_err logfill_begin(struct logfill *f, uint64_t ring_bytes);
+void logfill_end(struct logfill *f);
+
+/*
+ * Read all changes that were made before the call, and put their keys, or states. May wait for
+ * the writer. Results: see stream_pass(); never STREAM_REFUSED. Context: the thread of
+ * logfill_begin(), outside a section; as the next.
+ */
+enum stream_state logfill_keys(struct logfill *f);
+enum stream_state logfill_states(struct logfill *f);
+
+/* The block that is begun goes on its way, if anything is in it. */
+void logfill_send(struct logfill *f);
+
+/* Is anything in it? */
+static inline bool logfill_has_begun(const struct logfill *f)
+{
+    return f->filler.used != 0;
+}
+
+/* ---- the writer -------------------------------------------------------------------------- */
+
+/* The next block; NULL: none. It stays until logfill_took(). Context: one thread. */
+struct logfill_block *logfill_next(struct logfill *f);
+void logfill_took(struct logfill *f);
+
+/* A log begins: keys are hashed with this seed, and put again. Context: the same. */
+void logfill_rotate(struct logfill *f, uint64_t chain);
+
+/* ---- whoever looks ----------------------------------------------------------------------- */
+
+/* Blocks that were put. Context: any thread, as for the rest. */
+static inline uint64_t logfill_put(const struct logfill *f)
+{
+    return atomic_load_explicit(&f->put, memory_order_acquire);
+}
+
+static inline uint64_t logfill_taken(const struct logfill *f)
+{
+    return atomic_load_explicit(&f->taken, memory_order_acquire);
+}
+
+/* Bytes that were read from the rings and not taken yet. */
+uint64_t logfill_waiting(const struct logfill *f);
+
+#endif

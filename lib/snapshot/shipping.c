@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What is shipped goes to blocks: see shipping.h.
+ */
+#include "lib/snapshot/shipping.h"
+
+#include "lib/base/check.h"
+#include "lib/engine/engine.h"
+
+static int64_t unix_now(const struct shipping *s)
+{
+    return clock_unix_ms(&s->engine->clock);
+}
+
+static void describe(const struct shipping *s, const struct ship_item *from,
+                     struct snap_item *to)
+{
+    uint32_t now_s = (uint32_t)(clock_now(&s->engine->clock) / 1000);
+
+    *to = (struct snap_item){
+        .marks = (uint8_t)((from->is_stale ? SNAP_STALE : 0) | (from->is_won ? SNAP_WON : 0)),
+        .heat = from->heat,
+        .client_flags = from->flags,
+        .cas = from->cas,
+        .idle_s = now_s > from->access_s ? now_s - from->access_s : 0,
+        .deadline =
+            from->deadline == MSEC_NEVER ? SNAP_DEADLINE_NEVER : from->deadline + s->to_unix_ms,
+        .key = from->key,
+        .value = from->value,
+        .value_len = (uint32_t)from->value_len,
+    };
+}
+
+void shipping_item(struct shipping *s, const struct ship_item *shipped)
+{
+    struct snap_item it;
+
+    describe(s, shipped, &it);
+    s->is_in_value = false;
+    if (snap_item_fits(it.key.len, it.value_len)) {
+        if (MF_UNLIKELY(!snap_put_item(s->encoder, &it))) {
+            snap_encoder_send(s->encoder, unix_now(s));
+            must(snap_put_item(s->encoder, &it));
+        }
+        return;
+    }
+    it.value = span_of(NULL, 0);
+    s->is_in_value = true;
+    snap_value_begin(s->encoder, &it, unix_now(s));
+    if (shipped->value.len != 0) {
+        snap_value_part(s->encoder, shipped->value, unix_now(s));
+    }
+}
+
+void shipping_part(struct shipping *s, struct span part)
+{
+    if (!s->is_in_value) {
+        snap_put_more(s->encoder, part);
+        return;
+    }
+    snap_value_part(s->encoder, part, unix_now(s));
+    if (s->encoder->value_left == 0) {
+        snap_value_end(s->encoder, unix_now(s));
+        s->is_in_value = false;
+    }
+}
+
+void shipping_cut(struct shipping *s)
+{
+    snap_value_cut(s->encoder, unix_now(s));
+    s->is_in_value = false;
+}
