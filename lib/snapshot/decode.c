@@ -146,7 +146,12 @@ static enum snap_next at_end(struct snap_reader *r, const struct snap_block *b,
         *fault = snap_fault_at(b, SNAP_FAULT_TOTALS);
         return SNAP_NEXT_FAULT;
     }
-    if (read_all(r, stored, 1, r->offset) != 0) {
+    n = read_all(r, stored, 1, r->offset);
+    if (n < 0) {
+        *fault = (struct snap_fault){.kind = SNAP_FAULT_READ, .number = (uint64_t)-n};
+        return SNAP_NEXT_FAULT;
+    }
+    if (n != 0) {
         *fault = snap_fault_at(b, SNAP_FAULT_AFTER);
         return SNAP_NEXT_FAULT;
     }

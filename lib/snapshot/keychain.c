@@ -171,6 +171,7 @@ static bool has_block_after(const struct snap_reader *r, struct snap_opener *o, 
 
     for (uint64_t at = offset; part != NULL && !is_there && at < bytes;) {
         ssize_t got = r->read(r->arg, part, n, at);
+        ssize_t got_number;
         size_t i = 0;
 
         if (got < (ssize_t)sizeof(magic)) {
@@ -179,19 +180,24 @@ static bool has_block_after(const struct snap_reader *r, struct snap_opener *o, 
         }
         for (; i + sizeof(magic) <= (size_t)got && !is_there; i++) {
             struct snap_reader there = *r;
-            struct snap_fault fault;
+            struct snap_fault fault = {.kind = SNAP_FINE};
             struct snap_block b;
             struct span content;
             char number[sizeof(uint64_t)];
 
-            if (memcmp(part + i, magic, sizeof(magic)) != 0 ||
-                r->read(r->arg, number, sizeof(number), at + i + 32) != sizeof(number)) {
+            if (memcmp(part + i, magic, sizeof(magic)) != 0) {
+                continue;
+            }
+            got_number = r->read(r->arg, number, sizeof(number), at + i + 32);
+            if (got_number != sizeof(number)) {
+                is_there = got_number < 0;
                 continue;
             }
             there.offset = at + i;
             there.number = snap_get64(number);
             is_there = snap_reader_next(&there, &b, &fault) == SNAP_NEXT_BLOCK &&
                        snap_block_open(&there, &b, o, &content, &fault);
+            is_there |= fault.kind == SNAP_FAULT_READ;
         }
         at += i;
     }

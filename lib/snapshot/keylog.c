@@ -344,6 +344,8 @@ static int open_file(const struct keylog *l, struct logfile *f, uint64_t chain, 
     if (!newfile_flush(&f->file) || !newfile_name(&f->file)) {
         error = f->file.error;
         close_file(f);
+        /* If it has its name: the log that goes on may be cut only while it is the last. */
+        (void)newfile_remove(l->cfg.io, l->cfg.dir, f->name);
         return error;
     }
     f->synced = f->file.bytes;

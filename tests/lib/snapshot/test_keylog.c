@@ -274,6 +274,29 @@ TEST_LOOP(once_a_second_or_when_the_system_wants_to, 2)
     fixture_stop(&f);
 }
 
+/* What is left of a log that could not be begun would make that one no more the last. */
+TEST(a_log_goes_on_as_the_last_if_the_next_cannot_begin)
+{
+    uint64_t highest = 0;
+    uint64_t count = 0;
+    struct keylog *l;
+    struct fixture f;
+
+    start(&f, &l, &io_faulty, KEYLOG_SYNC_EVERYSEC, MIB);
+    ck_assert_int_eq(keylog_rotate(l, CHAIN, 1, 0), 0);
+    fixture_set(&f, "a", 10);
+    wait_written(l);
+    faults.call = FAULT_FSYNC;
+    faults.error = EIO;
+    faults.nth = faults.count[FAULT_FSYNC] + 3; /* the old file, the new one, the folder */
+    ck_assert_int_eq(keylog_rotate(l, CHAIN, 2, 0), EIO);
+    ck_assert(keylog_is_on(l));
+    ck_assert_int_eq(keychain_find(folder, BASE, &highest, &count), 0);
+    ck_assert_uint_eq(highest, 1);
+    keylog_stop(&l);
+    fixture_stop(&f);
+}
+
 /* The n-th call of each kind fails: the log is not begun, or there is a gap, or it is whole. */
 TEST(a_fault_is_told)
 {
