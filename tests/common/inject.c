@@ -361,7 +361,15 @@ int unlinkat(int dir, const char *path, int flags)
 
 int ftruncate(int fd, off_t n)
 {
-    return fails(file_of(fd), TRUNCATE, NULL) ? -1 : REAL(ftruncate)(fd, n);
+    struct file *f = file_of(fd);
+
+    if (fails(f, TRUNCATE, NULL)) {
+        return -1;
+    }
+    if (f != NULL && n == 0) {
+        atomic_store(&f->has_failed, false); /* nothing is left that was lost */
+    }
+    return REAL(ftruncate)(fd, n);
 }
 
 int fallocate(int fd, int mode, off_t at, off_t n)
