@@ -126,10 +126,6 @@ static int check_tls(const struct settings *s)
     if (!s->ssl_enabled) {
         return 0;
     }
-    if (s->udp_port != 0) {
-        option_say("Cannot use UDP with TLS enabled (-U 0 to disable)\n");
-        return EX_USAGE;
-    }
     if (s->port == 0) {
         option_say("ERROR: You cannot enable SSL without a TCP port.\n");
         return EX_USAGE;

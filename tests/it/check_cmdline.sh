@@ -225,8 +225,6 @@ if "$mayflyd" -Z 2>&1 </dev/null | grep -q 'not built with TLS'; then
     refused 64 'not built with TLS' -o ssl_chain_cert=x
 else
     refused 64 'without a certificate' -Z
-    refused_by_both 64 'Cannot use UDP with TLS' -Z -U 11211
-    refused 64 'Cannot use UDP with TLS' -Z -U -1
     refused_by_both 64 'without a TCP port' -Z -p 0 -s "$dir/s" -o ssl_chain_cert=x
     refused_by_both 1 'Missing argument for ssl_chain_cert' -o ssl_chain_cert
     refused_by_both 1 '4 is out of range (0 to 3)' -o ssl_verify_mode=4

@@ -150,6 +150,19 @@ def test_small_values():
         assert d.log().count("handshake failed") == 0
 
 
+def test_datagrams_stay_plain_and_are_warned_of():
+    with Server("-U", "-1") as d, d.tls() as c:
+        assert "datagrams of UDP are served in the clear" in d.log()
+        assert c.set(b"a", b"1") == b"STORED"
+        with open(d.port_file) as f:
+            port = int(next(line for line in f if line.startswith("UDP INET: ")).split()[2])
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as u:
+            u.settimeout(mayfly.PATIENCE)
+            u.connect(("127.0.0.1", port))
+            u.send(b"\0\1\0\0\0\1\0\0get a\r\n")
+            assert u.recv(2000) == b"\0\1\0\0\0\1\0\0VALUE a 0 1\r\n1\r\nEND\r\n"
+
+
 def test_tls_1_2():
     with Server("-t", "1") as d, d.tls(context(newest=ssl.TLSVersion.TLSv1_2)) as c:
         assert c.sock.version() == "TLSv1.2"
