@@ -116,7 +116,7 @@ enum turn_stop exec_bgrewriteaof(struct turn *t, const struct request *r)
     if (r->args.len != 0) {
         return turn_answer(t, r, REPLY_ERROR);
     }
-    if (t->w->settings->appendonly == 0) {
+    if (setting_get(t->w->settings, appendonly) == 0) {
         return turn_answer(t, r, REPLY_REWRITE_OFF);
     }
     return turn_answer(t, r, reply_to(snapshots_begin(s, true, NULL)));

@@ -191,11 +191,11 @@ static int check_snapshot(const struct settings *s)
         option_say("This server is not built with zstd (rdbcompression)\n");
         return EX_USAGE;
     }
-    if (s->appendonly != 0 && s->dir == NULL) {
+    if (setting_get(s, appendonly) != 0 && s->dir == NULL) {
         option_say("appendonly: needs a folder (dir)\n");
         return EX_USAGE;
     }
-    if (s->appendonly != 0 && s->load_async) {
+    if (setting_get(s, appendonly) != 0 && s->load_async) {
         option_say("appendonly: not with load_async, as it cannot tell what a request drops "
                    "before it is loaded\n");
         return EX_USAGE;

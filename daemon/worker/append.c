@@ -26,8 +26,12 @@
 void append_init(struct append *a, struct settings *settings, const char *dir, const char *name,
                  void (*on_gap)(void *arg), void *arg)
 {
-    *a = (struct append){
-        .settings = settings, .dir = dir, .name = name, .on_gap = on_gap, .arg = arg};
+    *a = (struct append){.settings = settings,
+                         .dir = dir,
+                         .name = name,
+                         .on_gap = on_gap,
+                         .arg = arg,
+                         .mode = setting_get(settings, appendonly)};
     pthread_mutex_init(&a->telling, NULL);
 }
 
@@ -156,7 +160,8 @@ static bool start_log(struct append *a)
         .arg = a,
     };
 
-    if (keylog_start(&a->log, &cfg, (enum keylog_sync)a->settings->appendfsync) != MF_OK) {
+    if (keylog_start(&a->log, &cfg, (enum keylog_sync)setting_get(a->settings, appendfsync)) !=
+        MF_OK) {
         log_error("snapshot, cannot start the threads of its log");
         return false;
     }
@@ -165,13 +170,14 @@ static bool start_log(struct append *a)
 
 static enum keylog_mode mode_of(const struct append *a)
 {
-    return a->settings->appendonly == APPEND_FULL ? KEYLOG_FULL : KEYLOG_KEYS;
+    return atomic_load(&a->mode) == APPEND_FULL ? KEYLOG_FULL : KEYLOG_KEYS;
 }
 
 bool append_begin(struct append *a, struct engine *engine, const struct snap_header *header,
                   uint64_t base_bytes)
 {
     uint64_t logs = a->chain_read.logs;
+    bool is_started;
     uint64_t count;
     int error;
 
@@ -187,10 +193,12 @@ bool append_begin(struct append *a, struct engine *engine, const struct snap_hea
     if (header != NULL && header->log >= a->next) {
         a->next = header->log;
     }
-    if (a->settings->appendonly == APPEND_OFF) {
+    /* The threads are there in any case: later none can be made. */
+    is_started = start_log(a);
+    if (!append_is_used(a)) {
         return true;
     }
-    if (!start_log(a) || header == NULL || header->log == 0) {
+    if (!is_started || header == NULL || header->log == 0) {
         return false;
     }
     error = keylog_rotate(a->log, mode_of(a), a->chain, a->next, 0);
@@ -226,15 +234,15 @@ int append_before_save(struct append *a, struct save *s, uint64_t epoch)
     int error = 0;
 
     s->flags = 0;
-    if (a->log == NULL && a->settings->appendonly != APPEND_OFF) {
+    if (a->log == NULL && append_is_used(a)) {
         return ENOMEM; /* its threads could not be started */
     }
-    if (a->log != NULL && !keylog_is_on(a->log)) {
+    if (append_is_used(a) && !keylog_is_on(a->log)) {
         atomic_store(&a->has_flushes, false); /* it had not those of before */
         /* Nothing is to be loaded with these, and their room may be needed. */
         (void)keychain_remove(&io_system, a->dir, a->name, a->next);
     }
-    if (a->log != NULL) {
+    if (append_is_used(a)) {
         error = keylog_rotate(a->log, mode_of(a), a->chain, a->next, epoch);
         s->flags = SNAP_HAS_LOG;
         a->written_mark = written(a);
@@ -243,7 +251,7 @@ int append_before_save(struct append *a, struct save *s, uint64_t epoch)
     }
     s->chain = a->chain;
     s->log = a->next;
-    a->next += a->log != NULL && error == 0;
+    a->next += append_is_used(a) && error == 0;
     return error;
 }
 
@@ -256,12 +264,53 @@ void append_after_save(struct append *a, const struct save *s)
     }
     atomic_store(&a->base_bytes, atomic_load(&s->bytes));
     atomic_store(&a->written_base, (int64_t)a->written_mark);
-    atomic_store(&a->has_flushes, a->log != NULL && mode_of(a) == KEYLOG_FULL);
+    atomic_store(&a->has_flushes, mode_of(a) == KEYLOG_FULL);
+}
+
+bool append_is_unwanted(const struct append *a)
+{
+    return append_is_used(a) && setting_get(a->settings, appendonly) == APPEND_OFF;
+}
+
+/* What is flushed from now on is not taken for logged. */
+static void forget_flushes(struct append *a)
+{
+    atomic_store(&a->has_flushes, false);
+    (void)append_make_durable(a); /* with the flushes of those who had asked before */
+}
+
+bool append_change(struct append *a)
+{
+    uint32_t wanted = (uint32_t)setting_get(a->settings, appendonly);
+
+    if (a->log == NULL || wanted == APPEND_OFF || wanted == atomic_load(&a->mode)) {
+        return false;
+    }
+    forget_flushes(a);
+    atomic_store(&a->mode, wanted);
+    log_notice("snapshot, a log of %s is kept from the next one on",
+               wanted == APPEND_FULL ? "states" : "keys");
+    return true;
+}
+
+void append_end_use(struct append *a)
+{
+    forget_flushes(a);
+    atomic_store(&a->mode, APPEND_OFF);
+    (void)keychain_remove(&io_system, a->dir, a->name, a->next);
+    log_notice("snapshot, no log is kept any more");
+}
+
+void append_set_sync(struct append *a)
+{
+    if (a->log != NULL) {
+        keylog_set_sync(a->log, (enum keylog_sync)setting_get(a->settings, appendfsync));
+    }
 }
 
 bool append_is_whole(const struct append *a)
 {
-    return a->settings->appendonly == APPEND_OFF || (a->log != NULL && keylog_is_on(a->log));
+    return !append_is_used(a) || (a->log != NULL && keylog_is_on(a->log));
 }
 
 bool append_has_flushes(const struct append *a)
@@ -271,7 +320,7 @@ bool append_has_flushes(const struct append *a)
 
 bool append_make_durable(struct append *a)
 {
-    return a->log != NULL && a->settings->appendonly == APPEND_FULL &&
+    return a->log != NULL && atomic_load(&a->mode) == APPEND_FULL &&
            keylog_make_durable(a->log);
 }
 
@@ -304,7 +353,7 @@ bool append_is_long(const struct append *a)
 void append_look(const struct append *a, struct append_info *info)
 {
     *info = (struct append_info){.log = {.was_good = true}};
-    if (a->log != NULL) {
+    if (a->log != NULL && append_is_used(a)) {
         info->is_enabled = true;
         keylog_look(a->log, &info->log);
         info->base_bytes = info->log.is_on ? atomic_load(&a->base_bytes) : 0;

@@ -53,7 +53,7 @@ struct append {
     struct settings *settings;  /* [borrowed] */
     struct engine *engine;      /* [borrowed] */
     const char *dir, *name;     /* [borrowed] */
-    struct keylog *log;         /* NULL: none is kept */
+    struct keylog *log;         /* its threads; NULL: they could not be made */
     void (*on_gap)(void *arg);  /* the snapshot must never be loaded */
     void *arg;                  /* [borrowed] of on_gap */
     pthread_mutex_t telling;    /* held while the next is called */
@@ -67,6 +67,8 @@ struct append {
     /* [atomic] for whoever watches */
     _Atomic uint64_t base_bytes;
     _Atomic int64_t written_base; /* bytes of all logs when the snapshot there is began */
+    _Atomic uint32_t
+        mode; /* enum append_mode: what is kept; `appendonly` says what is wanted */
     _Atomic bool has_flushes; /* the log of the snapshot has had states from its beginning */
 };
 
@@ -99,6 +101,28 @@ int append_before_save(struct append *a, struct save *s, uint64_t epoch);
 
 /* It was saved, and has its name. */
 void append_after_save(struct append *a, const struct save *s);
+
+/* Is a log kept, or about to be? Context: any thread. */
+static inline bool append_is_used(const struct append *a)
+{
+    return atomic_load(&a->mode) != APPEND_OFF;
+}
+
+/*
+ * `appendonly` may have changed: keep another kind of log, or one at all, from the next
+ * snapshot on, which has to be made then. False: there is nothing to do.
+ */
+bool append_change(struct append *a);
+
+/*
+ * Is none to be kept any more? Then its snapshot goes first, durably, and append_end_use() is
+ * due.
+ */
+bool append_is_unwanted(const struct append *a);
+void append_end_use(struct append *a);
+
+/* `appendfsync` may have changed. Context: any thread. */
+void append_set_sync(struct append *a);
 
 /* Is all that changes in the log? True if none is kept. Context: any thread. */
 bool append_is_whole(const struct append *a);

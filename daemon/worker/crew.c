@@ -188,6 +188,7 @@ void crew_options_changed(struct crew *crew)
 {
     crew_poke_all(crew);
     engine_options_changed(&crew->engine);
+    snapshots_options_changed(&crew->snapshots);
     if (crew->room_message.fn != NULL && !atomic_exchange(&crew->is_room_posted, true)) {
         mailbox_post(&crew->main_mailbox, &crew->room_message); /* -c may be higher */
     }

@@ -38,6 +38,10 @@ static bool check_rules(struct crew *crew, const struct settings *wanted, enum o
         crew->settings->no_dump) {
         return refuse(refusal, id, "not allowed: -X was given");
     }
+    if (id == OPTION_appendonly && setting_get(wanted, appendonly) != APPEND_OFF &&
+        !snapshots_may_log(&crew->snapshots)) {
+        return refuse(refusal, id, "needs a folder (dir)");
+    }
     refusal->id = id;
     return crew->prepare_option == NULL || crew->prepare_option(crew, wanted, id, refusal->why);
 }

@@ -96,7 +96,7 @@ static void after_naming(void *arg, bool is_named)
 /* With a log there is to be a file again. */
 static void want_anew(struct snapshots *s)
 {
-    if (s->settings->appendonly != APPEND_OFF) {
+    if (append_is_used(&s->append)) {
         pthread_mutex_lock(&s->mutex);
         s->wants_anew = true; /* within a second: not for each flush of many */
         pthread_mutex_unlock(&s->mutex);
@@ -261,7 +261,8 @@ static void keep_as_bad(const struct snapshots *s)
 static bool is_strict(const struct snapshots *s)
 {
     return s->settings->load == LOAD_STRICT ||
-           (s->settings->appendonly == APPEND_FULL && s->settings->load != LOAD_SALVAGE);
+           (setting_get(s->settings, appendonly) == APPEND_FULL &&
+            s->settings->load != LOAD_SALVAGE);
 }
 
 /* What the file came to. Context: the thread, or main. */
@@ -363,6 +364,25 @@ static void begin_log(struct snapshots *s)
     want_anew(s);
 }
 
+/*
+ * `appendonly` may have changed. Without a log the snapshot would bring back what was deleted
+ * since, so it goes before the log does. Under the mutex, which is given up meanwhile.
+ */
+static void change_log(struct snapshots *s)
+{
+    s->options_changed = false;
+    pthread_mutex_unlock(&s->mutex);
+    if (append_change(&s->append)) {
+        want_anew(s);
+    } else if (append_is_unwanted(&s->append)) {
+        on_gap(s);
+        if (!s->under_name.is_there) {
+            append_end_use(&s->append);
+        }
+    }
+    pthread_mutex_lock(&s->mutex);
+}
+
 /* ---- the thread -------------------------------------------------------------------------- */
 
 static void *run(void *arg)
@@ -381,7 +401,7 @@ static void *run(void *arg)
         begin_log(s);
     }
     pthread_mutex_lock(&s->mutex);
-    if (s->wants_anew && s->settings->appendonly == APPEND_FULL) {
+    if (s->wants_anew && setting_get(s->settings, appendonly) == APPEND_FULL) {
         save_now(s); /* what is answered from now on is to last */
     }
     s->is_set_up = true;
@@ -392,9 +412,11 @@ static void *run(void *arg)
         pthread_mutex_lock(&s->mutex);
     }
     while (!s->is_stopping) {
-        if (!s->is_abandoned && (s->wants_save || is_due(s))) {
+        if (s->options_changed) {
+            change_log(s);
+        } else if (!s->is_abandoned && (s->wants_save || is_due(s))) {
             save_now(s);
-        } else if (s->rules.count != 0 || s->settings->appendonly != APPEND_OFF) {
+        } else if (s->rules.count != 0 || append_is_used(&s->append)) {
             wait_for(s, &s->wake, RULES_MS);
         } else {
             pthread_cond_wait(&s->wake, &s->mutex);
@@ -519,7 +541,7 @@ static void wait_loaded(struct snapshots *s, bool (*tell)(const char *line))
         wait_for(s, &s->loaded, TELL_MS);
         put_loading(s, line);
         /* What is not loaded is not logged when it goes, so with a log all is loaded. */
-        if (s->is_loading && tell(line) && s->settings->appendonly == APPEND_OFF) {
+        if (s->is_loading && tell(line) && !append_is_used(&s->append)) {
             atomic_store(&s->load.is_to_stop, true);
         }
     }
@@ -701,6 +723,22 @@ void snapshots_tell_logged(struct snapshots *s, void (*fn)(void *arg), void *arg
 {
     if (s->is_on) {
         append_tell(&s->append, fn, arg);
+    }
+}
+
+bool snapshots_may_log(const struct snapshots *s)
+{
+    return s->is_on && s->append.log != NULL;
+}
+
+void snapshots_options_changed(struct snapshots *s)
+{
+    if (s->is_on) {
+        append_set_sync(&s->append);
+        pthread_mutex_lock(&s->mutex);
+        s->options_changed = true;
+        pthread_cond_signal(&s->wake);
+        pthread_mutex_unlock(&s->mutex);
     }
 }
 

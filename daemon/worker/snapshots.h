@@ -80,13 +80,14 @@ struct snapshots {
     pthread_cond_t loaded;
     bool is_set_up; /* the thread has made all calls that it makes only once */
     bool is_loading, is_saving;
-    bool is_abandoned;  /* no save begins any more, but the last */
-    bool is_stopping;   /* the thread ends */
-    bool saves_at_end;  /* after that one */
-    bool is_done;       /* the thread has ended */
-    bool is_incomplete; /* loading was given up: what is here must not replace the file */
-    bool wants_save;    /* begin one when none is under way */
-    bool wants_anew;    /* likewise, but not too often: there is a log and no file */
+    bool is_abandoned;    /* no save begins any more, but the last */
+    bool is_stopping;     /* the thread ends */
+    bool saves_at_end;    /* after that one */
+    bool is_done;         /* the thread has ended */
+    bool is_incomplete;   /* loading was given up: what is here must not replace the file */
+    bool wants_save;      /* begin one when none is under way */
+    bool wants_anew;      /* likewise, but not too often: there is a log and no file */
+    bool options_changed; /* look at them */
     struct snapshots_ask *asks;     /* answered after the save that begins next */
     struct snapshots_ask *asks_now; /* after the one under way */
     struct snapshots_info last;     /* figures of what has ended */
@@ -160,6 +161,13 @@ enum snapshots_removal snapshots_note_flush(struct snapshots *s, struct snapshot
 uint64_t snapshots_ask_logged(struct snapshots *s);
 bool snapshots_is_logged(const struct snapshots *s, uint64_t ticket);
 void snapshots_tell_logged(struct snapshots *s, void (*fn)(void *arg), void *arg);
+
+/*
+ * Can `appendonly` be anything but no? And: options may have changed. A log is begun, ended or
+ * replaced by the thread, after a save that is under way. Context: any thread.
+ */
+bool snapshots_may_log(const struct snapshots *s);
+void snapshots_options_changed(struct snapshots *s);
 
 /* Context: any thread, as for the next. */
 void snapshots_look(struct snapshots *s, struct snapshots_info *info);

@@ -402,8 +402,6 @@ static int worker_init(struct worker *w, struct crew *crew, uint32_t id)
     list_init(&w->held);
     w->retry_message.fn = on_retry;
     w->logged_message.fn = on_logged;
-    w->holds_replies =
-        w->settings->appendonly != 0 && w->settings->appendfsync == APPEND_ALWAYS;
     w->copy_waiter.wake = wake_copy;
     pulse_init(&w->pulse);
     w->rbuf = mem_alloc_aligned(WORKER_RBUF_BYTES, 64);

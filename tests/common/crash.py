@@ -117,10 +117,9 @@ class Crash:
         self.requests += len(lines)
 
     def store_steady(self, c):
-        for n in range(STEADY):
-            key = b"s%d" % n
-            value = value_of(key, 0)
-            c.send(b"ms %s %d\r\n%s\r\n" % (key, len(value), value))
+        values = {b"s%d" % n: value_of(b"s%d" % n, 0) for n in range(STEADY)}
+        c.send(b"".join(b"ms %s %d\r\n%s\r\n" % (key, len(value), value) for key, value in values.items()))
+        for _ in values:
             if c.line() != b"HD":
                 raise ConnectionError
         if self.is_full and self.is_answered_safe:

@@ -206,6 +206,66 @@ def test_full_does_not_start_with_damage():
             assert "mayfly.snapshot.bad" in k.names()
 
 
+def mode_is(c, mode):
+    """Another snapshot has its name, whose log is as is wanted."""
+    number = figure(c, "rdb_saves")
+    assert c.ask(b"config set appendonly " + mode) == b"OK"
+    wait_for(lambda: figure(c, "rdb_saves") > number, "it is made anew")
+    wait_for(lambda: figure(c, "aof_whole") == (mode != b"no"), "it has a log, or none")
+
+
+def test_it_is_switched_while_the_server_runs():
+    with kept() as k:
+        with k.daemon("-o", "save=1:1000000") as d, d.operator() as o:
+            o.set(b"a", b"1")
+            mode_is(o, b"full")
+            assert o.ask(b"config set appendfsync always") == b"OK"
+            assert o.set(b"a", b"2") == b"STORED"
+            assert o.set(b"b", b"1") == b"STORED"
+            assert figure(o, "aof_unsynced_bytes") == 0
+            crash(d)
+        with k.daemon(*FULL) as d, d.operator() as o:
+            assert o.get(b"a") == b"2" and o.get(b"b") == b"1"
+            mode_is(o, b"keys")
+            assert o.ask(b"md a") == b"HD"
+            o.set(b"b", b"2")
+            o.set(b"c", b"2")
+            wait_for_log(o)
+            crash(d)
+        with k.daemon(*KEYS) as d, d.operator() as o:
+            assert o.stats()["curr_items"] == "0"
+            o.set(b"d", b"1")
+            mode_is(o, b"full")
+            assert o.ask(b"flush_all") == b"OK"
+            assert k.has_file()
+            o.set(b"e", b"1")
+            # Without a log the snapshot is one as any other: it is not the one that had a log.
+            mode_is(o, b"no")
+            assert log_names(k) == [] and figures(o)["aof_enabled"] == "no"
+            assert o.ask(b"bgrewriteaof") == b"SERVER_ERROR no log is kept here (appendonly is not set)"
+            assert o.ask(b"md e") == b"HD"
+            crash(d)
+        with k.daemon() as d, d.operator() as o:
+            assert o.get(b"e") == b"1"
+    with mayfly.Daemon(control=True) as d, d.operator() as o:
+        assert b"needs a folder" in o.ask(b"config set appendonly keys")
+
+
+def test_without_a_log_its_snapshot_is_not_loaded():
+    """If none takes its place, there is none."""
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100 << 10, 100 << 10))
+    with kept() as k, k.daemon(*KEYS, "-o", "save_on_stop=no", before=limit) as d, d.operator() as o:
+        wait_for_base(k, o)
+        fill(o, 500)
+        assert o.ask(b"config set appendonly no") == b"OK"
+        wait_for(lambda: figures(o)["aof_enabled"] == "no", "it is off")
+        assert log_names(k) == []
+        wait_for(lambda: figures(o)["rdb_last_bgsave_status"] == "err", "none can be saved")
+        assert not k.has_file()
+
+
 def test_when_it_is_durable():
     for policy in "no", "everysec":
         with kept() as k, k.daemon(*KEYS, "-o", "appendfsync=" + policy) as d, d.operator() as o:

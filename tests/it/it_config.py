@@ -412,7 +412,7 @@ def another(c, name, words):
 def test_every_live_option_is_set_and_reset():
     options = live_options()
     assert len(options) > 25, options
-    with Daemon("-t", "1") as d, d.operator() as c:
+    with tempfile.TemporaryDirectory() as folder, Daemon("-t", "1", "-o", "dir=" + folder) as d, d.operator() as c:
         given = {name: value_of(c, name) for name in options}
         for name, words in options.items():
             another(c, name, words)
