@@ -60,6 +60,21 @@ int access_init(struct access *a, const struct settings *settings)
     return status == 0 ? rules_file_init(&a->rules, settings->access_file) : status;
 }
 
+static void continue_key(struct auth *a, const struct siphash_key *key)
+{
+    if ((key->k0 | key->k1) != 0) {
+        a->key = *key;
+    }
+}
+
+void access_continue(struct access *a, const struct siphash_key *text,
+                     const struct siphash_key *sasl)
+{
+    must_be_main();
+    continue_key(&a->text, text);
+    continue_key(&a->sasl_users, sasl);
+}
+
 int access_load(struct access *a, const struct settings *settings)
 {
     int status;

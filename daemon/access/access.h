@@ -50,6 +50,14 @@ struct access {
 int access_init(struct access *a, const struct settings *settings);
 
 /*
+ * Have digests of logins mean what they meant in another program: by its keys of both. One that
+ * is zero is that of no users, and not taken. Context: main, between access_init() and
+ * access_load().
+ */
+void access_continue(struct access *a, const struct siphash_key *text,
+                     const struct siphash_key *sasl);
+
+/*
  * Read users and rules, after privileges were dropped: later reads have no other rights.
  * Returns as above. Context: main, before start.
  */

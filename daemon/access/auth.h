@@ -4,7 +4,8 @@
  * for it.
  *
  * The table holds no names and no passwords, only a keyed digest of each pair; the key is
- * random and never leaves the process. So a memory dump reveals no password. A comparison goes
+ * random and never leaves the process, also when that becomes another program
+ * (net/passed_on.h). So a memory dump reveals no password. A comparison goes
  * through all digests, so its time says nothing about them: not how long they are, not how much
  * of one was right, not whether there is such a user.
  *

@@ -23,6 +23,7 @@
 #include "daemon/conn/conn_info.h"
 #include "daemon/conn/conn_input.h"
 #include "daemon/conn/conn_pace.h"
+#include "daemon/conn/conn_pass.h"
 #include "daemon/conn/conn_pin.h"
 #include "daemon/conn/conn_proxied.h"
 #include "daemon/conn/conn_ready.h"
@@ -201,6 +202,9 @@ void conn_settle(struct conn *c)
         return;
     }
     if (!outq_is_empty(&c->client.outq)) {
+        if (MF_UNLIKELY(c->worker->is_stopping) && conn_pass_on(c)) {
+            return;
+        }
         conn_arm(c, conn_hold(c) ? 0 : io_write_events(&c->client.io));
         if (c->client.outq.is_pinned) {
             conn_pin_begin(c);
@@ -215,9 +219,7 @@ void conn_settle(struct conn *c)
         conn_wait_settle(c);
     } else if (task_is_waiting(&c->task)) {
         conn_arm(c, 0);
-    } else if (c->worker->is_stopping && !c->is_kept && !conn_drain_has_input(c)) {
-        conn_end(c);
-    } else {
+    } else if (!c->worker->is_stopping || !conn_drain_settle(c)) {
         /* One that is in the ready list stays armed: re-arming twice would cost more. */
         conn_arm(c, io_read_events(&c->client.io));
         if (io_has_more(&c->client.io)) {
@@ -259,7 +261,9 @@ void conn_write(struct conn *c)
     }
     if (status == SEND_ALL && c->is_kept && !conn_is_waiting(c) &&
         !client_is_waiting(&c->client)) {
-        conn_execute_kept(c);
+        if (MF_LIKELY(!c->worker->is_stopping) || !conn_pass_on(c)) {
+            conn_execute_kept(c);
+        }
         return;
     }
     if (status == SEND_ALL) {
@@ -445,20 +449,20 @@ void conn_begin(struct conn *c)
     if (c->is_shaking) {
         conn_deadline_set(c, DEADLINE_HANDSHAKE);
     }
-    if (c->client.needs_auth) {
+    if (c->client.needs_auth && !c->client.is_doubted) {
         conn_deadline_set(c, DEADLINE_LOGIN);
     }
     conn_settle(c);
 }
 
-bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin)
+struct conn *conn_create(struct worker *w, int fd, const struct conn_origin *origin)
 {
     struct conn *c = mem_zalloc(sizeof(*c));
 
     must_be_worker(w);
     if (c == NULL) {
         close(fd);
-        return false;
+        return NULL;
     }
     c->magic = CONN_MAGIC;
     client_init(&c->client, fd, &duties);
@@ -474,7 +478,7 @@ bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin)
     if (uv_poll_init(&w->loop, &c->poll, fd) != 0) {
         io_close(&c->client.io);
         mem_free(c);
-        return false;
+        return NULL;
     }
     c->poll.data = c;
     conns_add(c);
@@ -482,6 +486,17 @@ bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin)
     conn_name_peer(c);
     ctr_add(&w->counters, CTR_total_connections, 1);
     ctr_add(&w->counters, CTR_curr_connections, 1);
+    return c;
+}
+
+bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin)
+{
+    struct conn *c = conn_create(w, fd, origin);
+
+    must_be_worker(w);
+    if (c == NULL) {
+        return false;
+    }
     if (MF_LIKELY(!conn_proxied_is_due(c))) {
         conn_begin(c);
     } else if (w->is_stopping) {

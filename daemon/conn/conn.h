@@ -33,6 +33,12 @@ bool conn_adopt(struct worker *w, int fd, const struct conn_origin *origin);
 /* ---- for conn*.c ------------------------------------------------------------------------- */
 
 /*
+ * The first part of conn_adopt(): make it, and count it. NULL: no memory; the descriptor is
+ * closed. Context: worker.
+ */
+struct conn *conn_create(struct worker *w, int fd, const struct conn_origin *origin);
+
+/*
  * Its other end is known: begin TLS, or to serve it; or close it, if its address has too many.
  * Context: worker.
  */

@@ -19,9 +19,11 @@
 #include "daemon/conn/conn_info.h"
 #include "daemon/conn/conn_login.h"
 #include "daemon/conn/conn_state.h"
+#include "daemon/net/passed_conns.h"
 #include "daemon/options/settings.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
+#include "lib/base/mem.h"
 #include "lib/base/rcu.h"
 #include "proto/bin_compose.h"
 #include "proto/bin_parse.h"
@@ -43,6 +45,28 @@ void conn_auth_begin(struct conn *c)
 
     must_be_worker(c->worker);
     c->client.needs_auth = (s->auth_file != NULL || s->sasl) && !c->client.origin->is_control;
+}
+
+bool conn_auth_resume(struct conn *c, const struct passed_conn *p)
+{
+    struct client *client = &c->client;
+
+    must_be_worker(c->worker);
+    if (!client->needs_auth || p->user.ptr == NULL) {
+        return true;
+    }
+    client->user = mem_alloc(p->user.len + 1);
+    if (client->user == NULL) {
+        return false;
+    }
+    memcpy(client->user, p->user.ptr, p->user.len);
+    client->user[p->user.len] = '\0';
+    client->login = p->login;
+    client->has_login = p->has_login;
+    client->is_doubted = p->has_login;
+    /* The SASL library is not asked again, as it is not by a reload. */
+    client->needs_auth = p->has_login || !c->worker->settings->sasl;
+    return true;
 }
 
 const char *conn_auth_method(const struct worker *w)

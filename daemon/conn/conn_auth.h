@@ -8,6 +8,7 @@
 #include "daemon/command/turn.h"
 
 struct conn;
+struct passed_conn;
 struct worker;
 
 /* So many failed logins end a connection. */
@@ -18,6 +19,13 @@ struct worker;
 
 /* Does a new connection have to authenticate? Context: worker. */
 void conn_auth_begin(struct conn *c);
+
+/*
+ * A new one was served by the program before: if it was logged in there, it is looked at before
+ * its next request whether that still holds, as after a reload. Who need not log in any more is
+ * nobody in particular. False: no memory. Context: worker.
+ */
+bool conn_auth_resume(struct conn *c, const struct passed_conn *p);
 
 /*
  * While needs_auth: take one authentication command from p and answer it; *used is what was

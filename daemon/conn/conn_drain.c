@@ -7,6 +7,7 @@
 
 #include "daemon/conn/conn.h"
 #include "daemon/conn/conn_deadline.h"
+#include "daemon/conn/conn_pass.h"
 #include "daemon/conn/conn_state.h"
 #include "daemon/conn/conn_stream.h"
 #include "daemon/conn/conn_upload.h"
@@ -47,6 +48,9 @@ void conn_drain(struct conn *c)
     c->close_reason = CLOSE_SHUTDOWN;
     if (c->worker->phase >= WORKER_OVERDUE) {
         close_overdue(c);
+        return;
+    }
+    if (conn_pass_on(c)) {
         return;
     }
     if (c->is_shaking || c->awaits_header) {
@@ -91,7 +95,7 @@ static void finish_reply(struct conn *c)
 {
     size_t kept = c->rest.is_active ? c->rest.line_bytes : 0;
 
-    if (conn_is_waiting(c)) {
+    if (conn_is_waiting(c) || conn_passes_later(c)) {
         return;
     }
     if (c->client.watcher != NULL) {
@@ -138,6 +142,19 @@ bool conn_drain_has_input(const struct conn *c)
         return byte_ring_len(&c->client.watcher->text) > 0;
     }
     return c->drain_bytes > 0 && io_unread(&c->client.io) > 0;
+}
+
+bool conn_drain_settle(struct conn *c)
+{
+    must_be_worker(c->worker);
+    if (conn_pass_on(c)) {
+        return true;
+    }
+    if (c->is_kept || conn_drain_has_input(c) || conn_passes_later(c)) {
+        return false;
+    }
+    conn_end(c);
+    return true;
 }
 
 void conn_drain_count(struct conn *c, uint64_t bytes)

@@ -21,6 +21,7 @@
  *     conn_hold     and those whose replies wait for the log
  *     conn_deadline handshakes and logins that take too long
  *     conn_drain    the end of all connections when the server stops
+ *     conn_pass     those that go along with the program that takes over
  *     conn_shed     those that keep too much between turns
  *     conn_pace     the regular check for those that are too slow:
  *     conn_pin      readers of large values; uploads are in conn_upload

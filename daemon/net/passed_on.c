@@ -9,6 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/base/log.h"
@@ -18,6 +21,7 @@
 
 #define SOCKETS_VARIABLE "MAYFLY_PASSED_SOCKETS" /* numbers, each with a comma behind it */
 #define MEMORY_VARIABLE  "MAYFLY_PASSED_MEMORY"
+#define CONNS_VARIABLE   "MAYFLY_PASSED_CONNS" /* a file */
 
 #define SOCKETS_MAX 256u
 
@@ -25,10 +29,12 @@
 static int passed[SOCKETS_MAX];
 static unsigned passed_count;
 static int passed_memory = -1;
+static int passed_file = -1; /* of connections */
 static bool is_read, is_passed;
 static int noted[SOCKETS_MAX];
 static unsigned noted_count;
 static int noted_memory = -1;
+static int noted_file = -1;
 static int
     inherited[SOCKETS_MAX]; /* those that a service manager has passed keep their numbers */
 static unsigned inherited_count;
@@ -50,6 +56,7 @@ static void read_environment(void)
 {
     const char *sockets = getenv(SOCKETS_VARIABLE);
     const char *memory = getenv(MEMORY_VARIABLE);
+    const char *conns = getenv(CONNS_VARIABLE);
 
     must_be_main();
     if (is_read) {
@@ -64,8 +71,10 @@ static void read_environment(void)
         sockets += len + (sockets[len] == ',');
     }
     passed_memory = memory != NULL ? adopt(span_str(memory)) : -1;
+    passed_file = conns != NULL ? adopt(span_str(conns)) : -1;
     unsetenv(SOCKETS_VARIABLE);
     unsetenv(MEMORY_VARIABLE);
+    unsetenv(CONNS_VARIABLE);
 }
 
 bool passed_on_is(void)
@@ -125,6 +134,31 @@ int passed_on_take_memory(void)
     return fd;
 }
 
+bool passed_on_take_conns(struct buf *out)
+{
+    struct stat st;
+    ssize_t n = -1;
+    int fd;
+
+    read_environment();
+    fd = passed_file;
+    passed_file = -1;
+    if (fd < 0) {
+        return false;
+    }
+    if (fstat(fd, &st) == 0 && st.st_size >= 0 && buf_reserve(out, (size_t)st.st_size + 1)) {
+        do {
+            n = pread(fd, buf_end(out), buf_room(out), (off_t)buf_len(out));
+            out->end += n > 0 ? (size_t)n : 0;
+        } while (n > 0 && buf_room(out) > 0);
+    }
+    if (n != 0) {
+        log_error("upgrade, cannot read what was kept of connections (%s)", strerror(errno));
+    }
+    close(fd);
+    return true;
+}
+
 void passed_on_close_rest(void)
 {
     read_environment();
@@ -172,10 +206,76 @@ void passed_on_note_memory(int fd)
     noted_memory = keep(fd);
 }
 
+/* A file in memory with these bytes, or -1 with errno. */
+static int file_of(struct span bytes)
+{
+    int fd = memfd_create("mayfly.conns", MFD_CLOEXEC);
+    int kept = fd >= 0 ? keep(fd) : -1;
+
+    if (fd >= 0) {
+        close(fd);
+    }
+    while (kept >= 0 && bytes.len > 0) {
+        ssize_t n = write(kept, bytes.ptr, bytes.len);
+
+        if (n < 0 && errno != EINTR) {
+            close(kept);
+            return -1;
+        }
+        bytes = n > 0 ? span_of(bytes.ptr + n, bytes.len - (size_t)n) : bytes;
+    }
+    return kept;
+}
+
+bool passed_on_note_conns(const struct passed_conns *conns, const struct passed_keys *keys)
+{
+    struct buf bytes;
+
+    must_be_main();
+    if (passed_conns_count(conns) == 0) {
+        return true;
+    }
+    buf_init(&bytes);
+    errno = ENOMEM;
+    if (passed_conns_encode(conns, keys, &bytes)) {
+        noted_file = file_of(buf_span(&bytes));
+        explicit_bzero(bytes.base, bytes.cap);
+    }
+    buf_fini(&bytes);
+    if (noted_file < 0) {
+        log_error("upgrade, cannot write down what is kept of connections (%s)",
+                  strerror(errno));
+        return false;
+    }
+    for (uint32_t i = 0; i < passed_conns_count(conns); i++) {
+        (void)fcntl(passed_conns_fd(conns, i), F_SETFD, 0);
+    }
+    return true;
+}
+
+void passed_on_end_conns(const struct passed_conns *conns)
+{
+    must_be_main();
+    for (uint32_t i = 0; i < passed_conns_count(conns); i++) {
+        socket_end(passed_conns_fd(conns, i));
+    }
+}
+
+/* Have it open in the next program, and a variable name it. */
+static void pass(int fd, const char *variable)
+{
+    char number[16];
+
+    if (fd >= 0) {
+        (void)fcntl(fd, F_SETFD, 0);
+        snprintf(number, sizeof(number), "%d", fd);
+        setenv(variable, number, 1);
+    }
+}
+
 int passed_on_become(const char *path, char *const argv[])
 {
     char numbers[SOCKETS_MAX * 12] = "";
-    char memory[16];
     size_t len = 0;
 
     must_be_main();
@@ -189,11 +289,8 @@ int passed_on_become(const char *path, char *const argv[])
         len += (size_t)snprintf(numbers + len, sizeof(numbers) - len, "%d,", noted[i]);
     }
     setenv(SOCKETS_VARIABLE, numbers, 1);
-    if (noted_memory >= 0) {
-        (void)fcntl(noted_memory, F_SETFD, 0);
-        snprintf(memory, sizeof(memory), "%d", noted_memory);
-        setenv(MEMORY_VARIABLE, memory, 1);
-    }
+    pass(noted_memory, MEMORY_VARIABLE);
+    pass(noted_file, CONNS_VARIABLE);
     execv(path, argv);
     return errno;
 }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * What a process passes on to the program that it becomes (daemon/service/upgrade.h): sockets
- * that listen, by their addresses, so that nobody who connects meanwhile is refused, and the
- * file in memory that the items are in. Descriptors stay open, and variables of the environment
- * name them. Context of all: main.
+ * that listen, by their addresses, so that nobody who connects meanwhile is refused, the file
+ * in memory that the items are in, and connections. Descriptors stay open, and variables of the
+ * environment name them; those of connections are named by a file, since there are many.
+ * Context of all: main.
  */
 #ifndef MAYFLY_DAEMON_NET_PASSED_ON_H
 #define MAYFLY_DAEMON_NET_PASSED_ON_H
@@ -11,7 +12,9 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
+#include "daemon/net/passed_conns.h"
 #include "daemon/net/socket_list.h"
+#include "lib/base/buf.h"
 
 /* Is this process one that was passed something? Also after all was taken. */
 bool passed_on_is(void);
@@ -25,7 +28,13 @@ int passed_on_take(const struct sockaddr *addr, socklen_t len);
 /* The file in memory, or -1; the caller's from then on. */
 int passed_on_take_memory(void);
 
-/* Close what nobody has taken. */
+/*
+ * What was written of connections (passed_conns.h); out is empty. False: nothing was passed.
+ * Their descriptors are whoever's reads it.
+ */
+bool passed_on_take_conns(struct buf *out);
+
+/* Close what nobody has taken, except connections. */
 void passed_on_close_rest(void);
 
 /*
@@ -34,6 +43,13 @@ void passed_on_close_rest(void);
  */
 void passed_on_note_sockets(struct socket_list *l);
 void passed_on_note_memory(int fd);
+
+/*
+ * Connections: their descriptors are open until an exec, and closed by passed_on_end_conns() if
+ * there is none. False: they cannot be written down, and a line says why.
+ */
+bool passed_on_note_conns(const struct passed_conns *conns, const struct passed_keys *keys);
+void passed_on_end_conns(const struct passed_conns *conns);
 
 /* Become this program. Returns an errno if that fails. */
 int passed_on_become(const char *path, char *const argv[]);

@@ -155,6 +155,49 @@ int socket_option(int fd, int option)
     return getsockopt(fd, SOL_SOCKET, option, &value, &len) == 0 ? value : -1;
 }
 
+/* The address, with nothing but zeros behind it; 0: it has none. */
+static socklen_t address_of(int fd, union socket_address *addr)
+{
+    socklen_t len = sizeof(*addr);
+
+    memset(addr, 0, sizeof(*addr));
+    return getsockname(fd, &addr->sa, &len) == 0 ? len : 0;
+}
+
+static bool is_any_host(const union socket_address *a)
+{
+    return a->sa.sa_family == AF_INET6 ? IN6_IS_ADDR_UNSPECIFIED(&a->in6.sin6_addr)
+                                       : a->in.sin_addr.s_addr == htonl(INADDR_ANY);
+}
+
+bool socket_accepts_for(int listening, int fd)
+{
+    union socket_address own;
+    union socket_address at;
+    const socklen_t own_len = address_of(listening, &own);
+    const socklen_t len = address_of(fd, &at);
+
+    if (own_len == 0 || len == 0 || own.sa.sa_family != at.sa.sa_family) {
+        return false;
+    }
+    if (own.sa.sa_family == AF_UNIX) {
+        return own_len == len && memcmp(&own, &at, len) == 0;
+    }
+    return socket_address_port(&own) == socket_address_port(&at) &&
+           (is_any_host(&own) || is_same_host(&own, &at));
+}
+
+void socket_end(int fd)
+{
+    char unread[4096];
+    unsigned reads = 16;
+
+    (void)shutdown(fd, SHUT_WR);
+    while (reads-- > 0 && recv(fd, unread, sizeof(unread), MSG_DONTWAIT) > 0) {
+    }
+    close(fd);
+}
+
 void socket_name(int fd, char out[SOCKET_NAME_MAX])
 {
     const char *protocol = socket_option(fd, SO_TYPE) == SOCK_DGRAM ? "udp" : "tcp";

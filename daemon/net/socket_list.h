@@ -83,6 +83,19 @@ uint16_t socket_port(int fd);
 /* A number of SOL_SOCKET; -1: it has none. Context: any thread. */
 int socket_option(int fd, int option);
 
+/*
+ * Is a connection one that this listening socket would accept, by the address that its client
+ * has connected to? Context: any thread.
+ */
+bool socket_accepts_for(int listening, int fd);
+
+/*
+ * Tell the peer of a connection that nothing more comes, and close it. What it has sent is
+ * dropped, as far as it is there: unread it would turn the close into a reset, which destroys
+ * what the peer has not got yet. Context: any thread.
+ */
+void socket_end(int fd);
+
 /* The port of an internet address, in host order. Context: any thread. */
 uint16_t socket_address_port(const union socket_address *addr);
 void socket_address_set_port(union socket_address *addr, uint16_t port);

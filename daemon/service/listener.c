@@ -627,6 +627,29 @@ int listeners_accept(struct server *s)
     return deal_udp(l);
 }
 
+const struct conn_origin *listeners_find(const struct server *s, int fd, uint8_t transport,
+                                         bool is_control)
+{
+    const struct socket_list *list = &s->listeners->list;
+
+    must_be_main();
+    for (uint32_t i = 0; i < list->count; i++) {
+        const struct conn_origin *origin = &list->items[i].origin;
+
+        if (origin->transport == (enum conn_transport)transport &&
+            origin->is_control == is_control && socket_accepts_for(list->items[i].fd, fd)) {
+            return origin;
+        }
+    }
+    return NULL;
+}
+
+bool listeners_have_place(const struct server *s, const struct conn_origin *origin)
+{
+    must_be_main();
+    return !is_full_for(s, origin);
+}
+
 void listeners_pass_on(struct server *s)
 {
     must_be_main();

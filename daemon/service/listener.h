@@ -7,11 +7,13 @@
 #ifndef MAYFLY_DAEMON_SERVICE_LISTENER_H
 #define MAYFLY_DAEMON_SERVICE_LISTENER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "daemon/stats/stats.h"
 
+struct conn_origin;
 struct crew;
 struct server;
 
@@ -36,6 +38,16 @@ void listeners_describe(const struct server *s, char *out, size_t size);
 
 /* Begin to accept. Returns 0 or a libuv error. Context: main, the workers run. */
 int listeners_accept(struct server *s);
+
+/*
+ * What a connection that was accepted by another program inherits here: the origin of the
+ * listener at its address, of this kind; NULL: there is none. Context: main.
+ */
+const struct conn_origin *listeners_find(const struct server *s, int fd, uint8_t transport,
+                                         bool is_control);
+
+/* Is there a place for another one of this origin? Context: main, after listeners_accept(). */
+bool listeners_have_place(const struct server *s, const struct conn_origin *origin);
 
 /*
  * A connection closed, or descriptors may be free again: accept if that was paused. Context:

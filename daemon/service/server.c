@@ -168,7 +168,7 @@ static void on_signal(uv_signal_t *handle, int number)
                    s->crew.settings->memory_file != NULL ? CREW_STOP_SOON : CREW_STOP_GRACEFUL);
         break;
     default:
-        s->is_for_upgrade = false;
+        upgrade_give_up(s);
         if (s->stopping == CREW_STOP_SOON) {
             log_notice("server, is stopping at once (%s)", strsignal(number));
             crew_hurry(&s->crew);
@@ -411,7 +411,9 @@ static int start_threads(struct server *s)
 static void stop_snapshots(struct server *s)
 {
     block_signals(s);
-    snapshots_stop(&s->crew.snapshots, s->is_started && saves_at_stop(s), tell_saving);
+    /* The program that takes over has the items, and its clients wait for it. */
+    snapshots_stop(&s->crew.snapshots,
+                   s->is_started && !upgrade_is_wanted(s) && saves_at_stop(s), tell_saving);
     unblock_signals(s);
 }
 
@@ -427,7 +429,9 @@ static void take_down(struct server *s)
     exports_stop(&s->crew.exports);
     if (s->step >= STEP_WORKERS) {
         crew_stop(&s->crew);
+        upgrade_tell(s);
     }
+    welcome_close(s);
     /* All is as the last answer left it. */
     stop_snapshots(s);
     access_stop_threads(
@@ -571,6 +575,7 @@ static int begin_serving(struct server *s)
         log_error("server, cannot accept (%s)", uv_strerror(err));
         return EX_OSERR;
     }
+    welcome_all(s);
     err = vigil_begin(s);
     if (err != 0) {
         log_error("server, cannot make a timer (%s)", uv_strerror(err));
@@ -609,6 +614,7 @@ int server_start(struct server *s, struct settings *settings)
         .leave_conns = conn_each_end,
     };
     atomic_store(&s->stats.tracks_sizes, settings->track_sizes);
+    passed_conns_init(&s->crew.passed);
     status = access_init(&s->crew.access, settings);
     if (status == 0) {
         status = prepare_process(s);
@@ -616,6 +622,7 @@ int server_start(struct server *s, struct settings *settings)
     if (status != 0) {
         goto fail;
     }
+    welcome_open(s);
     err = open_loop(s);
     if (err != 0) {
         log_error("server, cannot start (%s)", uv_strerror(err));
@@ -641,6 +648,7 @@ int server_start(struct server *s, struct settings *settings)
 
 fail:
     take_down(s);
+    passed_conns_fini(&s->crew.passed);
     log_stop();
     return status;
 }
@@ -655,6 +663,10 @@ void server_stop(struct server *s)
 {
     must_be_main();
     take_down(s);
+    if (!upgrade_is_wanted(s)) {
+        passed_on_end_conns(&s->crew.passed);
+        passed_conns_fini(&s->crew.passed);
+    }
     log_info("server, stopped");
     log_stop();
 }
@@ -689,7 +701,7 @@ int server_run(struct settings *settings)
         }
         server_stop(s);
         if (upgrade_is_wanted(s)) {
-            status = upgrade_become();
+            status = upgrade_become(s);
         }
     }
     mem_free(s);

@@ -6,10 +6,10 @@
  * (listener.[ch]), options and files that are read and written while it runs
  * (reconfigure.[ch]), certificates that are loaded again (renewal.[ch]), the process and its
  * privileges (privs*.[ch], filter*.[ch], landlock.[ch]), the file that items are in
- * (memory_file.[ch]), a program that takes over (upgrade.[ch]), the machine (host.[ch]), the
- * service manager (notify.[ch], vigil.[ch]). It hands the folders below what they need from
- * above: conn_duties to the workers, stats_sources to statistics. It may include every folder
- * of daemon/, and lib.
+ * (memory_file.[ch]), a program that takes over (upgrade.[ch]) and the connections that it
+ * gets (welcome.[ch]), the machine (host.[ch]), the service manager (notify.[ch], vigil.[ch]).
+ * It hands the folders below what they need from above: conn_duties to the workers,
+ * stats_sources to statistics. It may include every folder of daemon/, and lib.
  */
 #ifndef MAYFLY_DAEMON_SERVICE_SERVER_H
 #define MAYFLY_DAEMON_SERVICE_SERVER_H
@@ -21,6 +21,7 @@
 
 #include "daemon/options/settings.h"
 #include "daemon/service/vigil.h"
+#include "daemon/service/welcome.h"
 #include "daemon/stats/stats.h"
 #include "daemon/worker/crew.h"
 
@@ -49,6 +50,7 @@ struct server {
     int step;             /* how far the start came, see server.c */
     enum crew_stop stopping;
     struct vigil vigil;
+    struct welcome welcome;
     bool is_tls_abandoned; /* a thread still uses the certificates: they stay */
     bool is_started;       /* it has served: a stop may save */
     bool is_for_upgrade;   /* it stops so that another program takes over */

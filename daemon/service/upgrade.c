@@ -11,12 +11,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sysexits.h>
 #include <unistd.h>
 #include <uv.h>
 
 #include "daemon/base/log.h"
 #include "daemon/net/passed_on.h"
+#include "daemon/net/sockets.h"
 #include "daemon/service/listener.h"
 #include "daemon/service/server.h"
 #include "lib/base/context.h"
@@ -31,6 +33,8 @@ static char **started_as;     /* the arguments, as they were */
 static char path[PATH_MAX];   /* of the program, also when another file has its name by now */
 static uv_process_t question; /* the program that is asked */
 static bool is_asked;
+static struct passed_keys keys; /* of the users, if another takes over */
+static uint32_t conns_before;   /* when the server began to stop for that */
 
 void upgrade_init(int argc, char **argv)
 {
@@ -170,13 +174,41 @@ void upgrade_note(struct server *s)
     if (strcmp(s->crew.settings->memory_file, "fdstore") == 0) {
         passed_on_note_memory(s->crew.attach.fd);
     }
+    keys.text = s->crew.access.text.key;
+    keys.sasl = s->crew.access.sasl_users.key;
+    conns_before = atomic_load(&s->crew.conns_open);
+    s->crew.numbers_kept = sockets_inherited_count();
+    atomic_store(&s->crew.passes_conns, true);
 }
 
-int upgrade_become(void)
+void upgrade_give_up(struct server *s)
+{
+    must_be_main();
+    s->is_for_upgrade = false;
+    atomic_store(&s->crew.passes_conns, false);
+}
+
+void upgrade_tell(const struct server *s)
+{
+    const uint32_t passed = passed_conns_count(&s->crew.passed);
+
+    must_be_main();
+    if (s->is_for_upgrade) {
+        log_notice("upgrade, %u connections passed on, %u ended", (unsigned)passed,
+                   (unsigned)(conns_before > passed ? conns_before - passed : 0));
+    }
+}
+
+int upgrade_become(struct server *s)
 {
     int error;
 
     must_be_main();
+    if (!passed_on_note_conns(&s->crew.passed, &keys)) {
+        passed_on_end_conns(&s->crew.passed);
+    }
+    explicit_bzero(&keys, sizeof(keys));
+    passed_conns_fini(&s->crew.passed);
     error = passed_on_become(path, started_as);
     log_error("upgrade, cannot run %s (%s)", path, strerror(error));
     return EX_OSERR;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * SIGUSR2, or the command upgrade: another program, or another version of this one, takes over
- * in place. The process stays the same, with its number; the sockets that listen and the items
- * go on, connections are ended as by a stop. Before anything is changed, the program is asked
- * whether it would start: it is run beside with --check-config, and says as well if it knows
- * the blocks of this one.
+ * in place. The process stays the same, with its number; the sockets that listen, the items and
+ * the connections go on (conn/conn_pass.h says which; others are ended as by a stop). Before
+ * anything is changed, the program is asked whether it would start: it is run beside with
+ * --check-config, and says as well if it knows the blocks of this one.
  */
 #ifndef MAYFLY_DAEMON_SERVICE_UPGRADE_H
 #define MAYFLY_DAEMON_SERVICE_UPGRADE_H
@@ -28,6 +28,12 @@ void upgrade_end(void);
 /* The server stops: note what is passed on, if it is for that. Context: main. */
 void upgrade_note(struct server *s);
 
+/* It stops for good: connections are ended from now on. Context: main. */
+void upgrade_give_up(struct server *s);
+
+/* The workers have ended: log what has become of connections. Context: main. */
+void upgrade_tell(const struct server *s);
+
 /* Is it for that? Context: main. */
 bool upgrade_is_wanted(const struct server *s);
 
@@ -35,7 +41,7 @@ bool upgrade_is_wanted(const struct server *s);
  * Everything was taken down: become the program. Returns only if that fails, an exit status.
  * Context: main.
  */
-int upgrade_become(void);
+int upgrade_become(struct server *s);
 
 /* Asked beside another process: does this program know its blocks? Context: main. */
 bool upgrade_knows_blocks(void);

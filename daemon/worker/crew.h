@@ -23,6 +23,7 @@
 #include "daemon/base/list.h"
 #include "daemon/base/mailbox.h"
 #include "daemon/net/origin.h"
+#include "daemon/net/passed_conns.h"
 #include "daemon/net/tls.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/exports.h"
@@ -187,9 +188,13 @@ struct crew {
     _Atomic bool is_stop_posted;    /* acq_rel: stop_message is on its way */
     _Atomic bool is_upgrade_posted; /* acq_rel: upgrade_message is on its way */
     _Atomic bool is_accepting;
+    _Atomic bool passes_conns;      /* what can of them goes to the program that takes over */
     _Atomic uint32_t latency_epoch; /* raised by each reset of latencies */
     _Atomic uint32_t undrained;     /* workers that have connections, while the crew drains */
 
+    struct passed_conns passed; /* those that did; has a lock */
+    uint32_t numbers_kept;      /* [const] while the crew drains: low numbers of descriptors
+                                 * that no connection may take along */
     /* [main] */
     bool is_draining; /* crew_drain() was called */
     bool is_hurried;  /* crew_hurry() was called */

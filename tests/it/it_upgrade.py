@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""SIGUSR2: a program takes over in place, with the number of the process, the sockets and the items. One
-that would not start changes nothing."""
+"""SIGUSR2: a program takes over in place, with the number of the process, the sockets, the items and the
+connections. One that would not start changes nothing."""
 import contextlib
 import os
 import shutil
 import signal
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -14,8 +15,10 @@ import time
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import binary as b                                                      # noqa: E402
 import mayfly                                                           # noqa: E402
-from mayfly import Client, Daemon, Inapplicable, wait_for               # noqa: E402
+from binary import BinaryClient                                         # noqa: E402
+from mayfly import Client, Daemon, Inapplicable, Skip, pattern, wait_for  # noqa: E402
 
 UPGRADED = "takes over"
 
@@ -49,17 +52,17 @@ def state(c):
 
 
 def test_another_takes_over():
-    """Clients that come all the while are never refused. One whose request comes when the first has begun
-    to stop may be closed, as at any stop."""
+    """Clients that come all the while are never refused, and all are answered."""
     done, wrong, stop = [0], [], threading.Event()
 
     def connect():
         while not stop.is_set():
             try:
-                with d.client() as c, contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                    done[0] += c.ask(b"version") is not None
-            except OSError as e:
-                wrong.append(str(e))
+                with d.client() as c:
+                    assert c.ask(b"version").startswith(b"VERSION")
+                    done[0] += 1
+            except Exception as e:      # whatever it is, the test says so
+                wrong.append(repr(e))
                 return
     for memory in ("file", "fdstore"):
         with folder() as where:
@@ -129,11 +132,9 @@ def test_what_would_not_start_changes_nothing():
             assert UPGRADED not in d.log() and "would not start (status 1)" in d.log(), d.log()
             assert c.get(b"k") == b"v" and state(c) == "cold"
             write("hz = 20\n")
-            c.close()
             upgrade(d)
-            with d.client() as c:
-                assert c.get(b"k") == b"v" and state(c) == "warm"
-                assert c.stats(b"settings")["hz"] == "20"
+            assert c.get(b"k") == b"v" and state(c) == "warm"
+            assert c.stats(b"settings")["hz"] == "20"
 
 
 def test_without_memory_file_it_is_refused():
@@ -160,15 +161,335 @@ def test_no_signal_is_lost():
             assert d.stop() == 0
 
 
+def begin_upload(c, other, n=900000):
+    """A value of which a part is missing: the client holds a stop up for a second and a half. Returns the
+    rest of it; the other client is asked until it has begun."""
+    c.send(b"set big 0 0 %d\r\n" % n + pattern(b"big", n)[:300000])
+    wait_for(lambda: "conn_nread" in other.stats(b"conns").values(), "it is being received")
+    return pattern(b"big", n)[300000:] + b"\r\n"
+
+
 def test_a_stop_ends_it():
     """Whoever asks for a stop gets one, also while another is about to take over."""
-    with folder() as where, daemon("-e", os.path.join(where, "memory")) as d, Client(d.path) as c:
-        c.set(b"k", b"v")
-        d.process.send_signal(signal.SIGUSR2)
-        wait_for(lambda: UPGRADED in d.log(), "it begins")
-        d.process.send_signal(signal.SIGTERM)   # this client holds it for two seconds otherwise
-        assert d.process.wait(mayfly.PATIENCE) == 0
+    with folder() as where, daemon("-e", os.path.join(where, "memory")) as d:
+        with Client(d.path) as c, Client(d.path) as idle:
+            begin_upload(c, idle)
+            d.process.send_signal(signal.SIGUSR2)
+            wait_for(lambda: UPGRADED in d.log(), "it begins")
+            d.process.send_signal(signal.SIGTERM)
+            assert idle.rest() == b""
+            assert d.process.wait(mayfly.PATIENCE) == 0
         assert d.log().count("is ready") == 1, d.log()
+
+
+# ---- connections that go along -----------------------------------------------------------------
+
+def connections(d, n):
+    """So many are open, that of the asking client among them."""
+    with d.operator() as o:
+        wait_for(lambda: o.stat("curr_connections") == n + 1, "%d are open" % n)
+
+
+def test_idle_connections_stay():
+    """Text, meta, binary, over TCP, unix sockets and the control socket: ten times, and descriptors do not
+    become more."""
+    for tcp in (True, False):
+        with folder() as where, daemon("-e", os.path.join(where, "memory"), tcp=tcp, control=True,
+                                       is_visible=True) as d, contextlib.ExitStack() as stack:
+            text, meta, silent = (stack.enter_context(d.client()) for _ in range(3))
+            binary = stack.enter_context(BinaryClient(d.address))
+            control = stack.enter_context(d.operator())
+            text.set(b"k", b"v")
+            assert meta.ask(b"mn") == b"MN"
+            assert binary.call(b.store(b.SET, b"b", b"v")).status == b.OK
+            assert control.ask(b"lastsave") is not None
+            open_files = []
+            for i in range(10):
+                upgrade(d)
+                connections(d, 5)
+                assert "upgrade, 5 connections go on" in d.log(), d.log()
+                assert text.get(b"k") == b"v" and text.set(b"n%d" % i, b"w") == b"STORED"
+                meta.send(b"mg b v\r\n")
+                assert meta.line() == b"VA 1" and meta.line() == b"v"
+                reply = binary.call(b.pack(b.GET, b"n%d" % i))
+                assert reply.status == b.OK and reply.value == b"w", reply
+                assert control.ask(b"lastsave") is not None
+                open_files.append(len(os.listdir("/proc/%d/fd" % d.pid)))
+            assert silent.ask(b"version").startswith(b"VERSION")
+            assert open_files[-1] == open_files[0], open_files
+            assert d.log().count("5 connections passed on, 0 ended") == 10
+
+
+def test_what_was_sent_in_part_is_completed():
+    """What was read before is not lost: half a line, half a value, half a frame, the rest of what is
+    refused, the pipelined rest of a batch."""
+    halves = [
+        (b"version\r\nget k", b"1 k2\r\nmn\r\n", b"VALUE k1 0 2\r\nv1\r\nVALUE k2 0 2\r\nv2\r\nEND\r\nMN\r\n"),
+        (b"version\r\nset s 0 0 10\r\n01234", b"56789\r\nget s\r\n", b"STORED\r\nVALUE s 0 10\r\n0123456789\r\nEND\r\n"),
+        (b"version\r\nset s2 0 0 30000\r\n" + b"x" * 15000, b"x" * 15000 + b"\r\nmn\r\n", b"STORED\r\nMN\r\n"),
+        (b"version\r\nms s3 5\r\n01", b"234\r\nmg s3 v\r\n", b"HD\r\nVA 5\r\n01234\r\n"),
+        (b"version\r\nset huge 0 0 5000000\r\n" + b"y" * 15000, b"y" * 4985000 + b"\r\nmn\r\n",
+         b"SERVER_ERROR object too large for cache\r\nMN\r\n"),
+        (b"version\r\n" + b"mn\r\n" * 3 + b"m", b"n\r\n", b"MN\r\n" * 4),
+        (b"version\r\nget " + b"n " * 5000, b"k1\r\n", b"VALUE k1 0 2\r\nv1\r\nEND\r\n"),
+    ]
+    frame = b.pack(b.NOOP, opaque=3) + b.store(b.SET, b"bin", b"v" * 100) + b.pack(b.GET, b"bin")
+    for tcp in (True, False):
+        with folder() as where, daemon("-e", os.path.join(where, "memory"), tcp=tcp) as d:
+            with contextlib.ExitStack() as stack:
+                clients = [stack.enter_context(d.client()) for _ in halves]
+                binaries = [stack.enter_context(BinaryClient(d.address)) for _ in (30, 60, 100)]
+                clients[0].set(b"k1", b"v1")
+                clients[0].set(b"k2", b"v2")
+                for c, (first, _, _) in zip(clients, halves):
+                    c.send(first)
+                    assert c.line().startswith(b"VERSION")      # so the rest of the read waits
+                for c, n in zip(binaries, (30, 60, 100)):
+                    c.send(frame[:n])
+                    assert c.frame().opaque == 3
+                upgrade(d)
+                for c, (_, second, reply) in zip(clients, halves):
+                    c.send(second)
+                    assert c.exactly(len(reply)) == reply
+                for c, n in zip(binaries, (30, 60, 100)):
+                    c.send(frame[n:])
+                    assert c.frame().status == b.OK
+                    assert c.frame().value == b"v" * 100
+                assert "passed on, 0 ended" in d.log(), d.log()
+
+
+def test_a_large_value_on_its_way_arrives():
+    """It is received before its connection goes along. Its client has a second and a half."""
+    with folder() as where, daemon("-e", os.path.join(where, "memory")) as d:
+        def comes():
+            with d.client() as c:
+                with d.client() as other:
+                    rest = begin_upload(c, other)
+                begun, ready = d.log().count(UPGRADED), d.log().count("is ready")
+                d.process.send_signal(signal.SIGUSR2)
+                wait_for(lambda: d.log().count(UPGRADED) > begun, "it begins")
+                with contextlib.suppress(OSError):
+                    c.send(rest)
+                    if c.line() == b"STORED":
+                        wait_for(lambda: d.log().count("is ready") > ready, "another serves")
+                        return c.get(b"big") == pattern(b"big", 900000)
+            wait_for(lambda: d.log().count("is ready") > ready, "another serves")
+            return False
+        wait_for(comes, "the value is stored, and its client stays")
+
+
+def test_answers_that_wait_are_sent():
+    """A client that does not take its answers gets all of them from the next program."""
+    with folder() as where, daemon("-e", os.path.join(where, "memory")) as d, d.client() as c:
+        value = pattern(b"v", 5000)
+        c.set(b"k", value)
+        n = 400
+        with Client(d.path, rcvbuf=4096) as slow:
+            slow.send(b"get k\r\n" * n)
+            wait_for(lambda: any(v == "conn_mwrite" for v in c.stats(b"conns").values()), "answers wait")
+            for _ in range(2):
+                upgrade(d)
+            for _ in range(n):
+                assert slow.get_reply() == {b"k": value}
+            assert slow.ask(b"mn") == b"MN"
+        assert "passed on, 0 ended" in d.log(), d.log()
+
+
+class Load(threading.Thread):
+    """Sets and gets in pipelines; each answer is compared with what has to come."""
+
+    def __init__(self, d, number):
+        super().__init__()
+        self.client, self.prefix = d.client(), b"c%d." % number
+        self.error, self.rounds, self.stops = None, 0, False
+        self.versions = {}
+        self.start()
+
+    def round(self):
+        keys = [self.prefix + b"%d" % ((self.rounds * 7 + i) % 100) for i in range(20)]
+        batch, expected = [], []
+        for i, key in enumerate(keys):
+            version = self.versions[key] = self.rounds * 100 + i
+            value = pattern(b"%s=%d" % (key, version), 20 + (version * 37) % 6000)
+            batch.append(b"set %s 0 0 %d\r\n%s\r\nget %s\r\n" % (key, len(value), value, key))
+            expected.append(b"STORED\r\nVALUE %s 0 %d\r\n%s\r\nEND\r\n" % (key, len(value), value))
+        old = self.prefix + b"%d" % ((self.rounds * 13) % 100)
+        if old in self.versions:
+            version = self.versions[old]
+            value = pattern(b"%s=%d" % (old, version), 20 + (version * 37) % 6000)
+            batch.append(b"get %s\r\n" % old)
+            expected.append(b"VALUE %s 0 %d\r\n%s\r\nEND\r\n" % (old, len(value), value))
+        self.client.send(b"".join(batch))
+        want = b"".join(expected)
+        got = self.client.exactly(len(want))
+        assert got == want, "%r is not %r" % (got[:200], want[:200])
+        self.rounds += 1
+
+    def run(self):
+        try:
+            while not self.stops:
+                self.round()
+        except Exception as error:      # whatever it is, the test says so
+            self.error = error
+
+    def end(self):
+        self.stops = True
+        self.join()
+        self.client.close()
+        assert self.error is None, repr(self.error)
+
+
+def test_a_load_sees_nothing_of_it():
+    """No error, no miss of what was acknowledged, no other order, no end of a connection."""
+    for tcp in (True, False):
+        with folder() as where, daemon("-e", os.path.join(where, "memory"), tcp=tcp) as d:
+            loads = [Load(d, i) for i in range(6)]
+            try:
+                for _ in range(8):
+                    before = [load.rounds for load in loads]
+                    upgrade(d)
+                    wait_for(lambda: all(load.error or load.rounds > n for load, n in zip(loads, before)),
+                             "all are served")
+            finally:
+                for load in loads:
+                    load.stops = True
+            for load in loads:
+                load.end()
+            assert d.log().count("upgrade, 6 connections passed on") == 8, d.log()
+
+
+def write(path, text):
+    with open(path + ".new", "w") as f:
+        f.write(text)
+    os.rename(path + ".new", path)
+
+
+def test_logins_stay():
+    """Who has logged in need not do so again, unless user or password has changed; who has not must."""
+    with folder() as where:
+        users, rules = os.path.join(where, "users"), os.path.join(where, "rules")
+        write(users, "ann:secret\nbob:other\n")
+        write(rules, "user bob read\ndefault all\n")
+
+        def login(c, who):
+            assert c.set(b"login", who) == b"STORED"
+        with daemon("-e", os.path.join(where, "memory"), "-Y", users, "--access", rules, control=True) as d:
+            with d.client() as ann, d.client() as bob, d.client() as nobody:
+                login(ann, b"ann secret")
+                login(bob, b"bob other")
+                assert nobody.ask(b"get k").startswith(b"CLIENT_ERROR unauth")
+                for i in range(3):
+                    upgrade(d)
+                    assert ann.set(b"k%d" % i, b"v") == b"STORED" and bob.get(b"k%d" % i) == b"v"
+                    assert bob.ask(b"touch k%d 0" % i) == b"CLIENT_ERROR not allowed to write"
+                    assert ann.get(b"k%d" % i) == b"v"
+                    assert nobody.ask(b"get k").startswith(b"CLIENT_ERROR unauth")
+                write(users, "ann:changed\nbob:other\n")
+                upgrade(d)
+                assert ann.ask(b"get k1") == b"CLIENT_ERROR unauthenticated" and ann.rest() == b""
+                assert bob.get(b"k1") == b"v"
+
+
+def test_beyond_the_limit_they_are_closed():
+    with folder() as where:
+        options = os.path.join(where, "conf")
+        write(options, "conn-limit = 100\n")
+        with daemon("--config", options, "-e", os.path.join(where, "memory"), control=True) as d:
+            with contextlib.ExitStack() as stack:
+                clients = [stack.enter_context(d.client()) for _ in range(8)]
+                for c in clients:
+                    assert c.ask(b"mn") == b"MN"
+                write(options, "conn-limit = 5\n")
+                upgrade(d)
+                served = 0
+                for c in clients:
+                    with contextlib.suppress(OSError):
+                        served += c.ask(b"mn") == b"MN"
+                assert served == 5, served
+                assert "upgrade, 3 connections were closed (beyond -c: 3" in d.log(), d.log()
+
+
+def test_without_a_listener_they_are_closed():
+    """One that takes another protocol by now is none."""
+    with folder() as where:
+        options = os.path.join(where, "conf")
+        write(options, "protocol = auto\n")
+        with daemon("--config", options, "-e", os.path.join(where, "memory"), control=True) as d:
+            with d.client() as text, BinaryClient(d.path) as binary, d.client() as silent, d.operator() as o:
+                assert text.ask(b"mn") == b"MN"
+                assert binary.call(b.pack(b.NOOP)).status == b.OK
+                assert o.ask(b"lastsave") is not None
+                connections(d, 4)
+                write(options, "protocol = ascii\n")
+                upgrade(d)
+                assert binary.rest() == b""
+                assert text.ask(b"mn") == b"MN" and silent.ask(b"mn") == b"MN" and o.ask(b"lastsave") is not None
+                assert "no listener for them: 1" in d.log(), d.log()
+
+
+def test_what_cannot_go_along_is_ended():
+    """One that watches, and one that does not go on with its value."""
+    with folder() as where, daemon("-e", os.path.join(where, "memory"), control=True) as d:
+        with d.client() as c, d.client() as watcher, d.client() as slow:
+            assert watcher.ask(b"watch evictions") == b"OK"
+            begin_upload(slow, c)
+            upgrade(d)
+            with contextlib.suppress(OSError):
+                assert watcher.rest() == b""
+            with contextlib.suppress(OSError):
+                assert slow.rest() == b""
+            assert c.ask(b"get big") == b"END"
+            assert "upgrade, 1 connections passed on, 2 ended" in d.log(), d.log()
+
+
+def test_tls_is_ended_cleanly():
+    if shutil.which("openssl") is None:
+        raise Skip("openssl is not installed")
+    with folder() as where, daemon() as probe, probe.client() as asked:
+        if asked.ask(b"refresh_certs") == b"ERROR":
+            raise Inapplicable("mayflyd is built without TLS")
+        key, chain = os.path.join(where, "key"), os.path.join(where, "chain")
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                        "-keyout", key, "-out", chain, "-days", "2", "-subj", "/CN=server"], check=True,
+                       stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        with daemon("-e", os.path.join(where, "memory"), "-Z", "-o", "ssl_chain_cert=%s,ssl_key=%s" % (chain, key),
+                    tcp=True, wait=False, control=True) as d:
+            d.wait_for_operator()
+            with d.client() as c, d.operator() as o:
+                c.sock = context.wrap_socket(c.sock, suppress_ragged_eofs=False)
+                assert c.set(b"k", b"v") == b"STORED"
+                upgrade(d)
+                assert c.rest() == b""      # and no error: it was told
+                with d.client() as again:
+                    again.sock = context.wrap_socket(again.sock)
+                    assert again.get(b"k") == b"v"
+                assert o.ask(b"lastsave") is not None
+                assert "upgrade, 1 connections passed on, 1 ended" in d.log(), d.log()
+
+
+def test_who_a_balancer_said_stays():
+    """Also when its header has come only in part."""
+    header = b"PROXY TCP4 192.0.2.7 192.0.2.1 4711 11211\r\n"
+    with folder() as where, daemon("-e", os.path.join(where, "memory"), "-l", "proxied:127.0.0.1:0", "--proxy-from",
+                                   "127.0.0.0/8", tcp=True, control=True, wait=False) as d:
+        d.wait_for_operator()
+        with open(d.port_file) as f:
+            ports = [int(line.split()[2]) for line in f if line.startswith("TCP INET: ")]
+        with Client(("127.0.0.1", ports[1])) as c, Client(("127.0.0.1", ports[1])) as half, d.operator() as o:
+            c.send(header)
+            assert c.ask(b"mn") == b"MN"
+            half.send(header[:20])
+            wait_for(lambda: o.stat("curr_connections") == 3, "both are there")
+            for _ in range(2):
+                upgrade(d)
+                assert c.ask(b"mn") == b"MN"
+            half.send(header[20:].replace(b"4711", b"4712"))
+            assert half.ask(b"mn") == b"MN"
+            shown = [v for k, v in o.stats(b"conns").items() if k.endswith(":addr")]
+            assert "tcp:192.0.2.7:4711" in shown and "tcp:192.0.2.7:4712" in shown, shown
 
 
 mayfly.main(globals())

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * passed_on: sockets that an earlier program has left are found by their addresses, once; what
- * nobody takes is closed. That a program takes over is shown by tests/it/it_upgrade.py.
+ * nobody takes is closed. What it has written of connections is read. That a program takes over
+ * is shown by tests/it/it_upgrade.py.
  */
 #include "daemon/net/passed_on.h"
 
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "tests/common/unit.h"
@@ -47,21 +49,37 @@ static bool is_open(int fd)
     return fcntl(fd, F_GETFD) >= 0;
 }
 
+static const char written[] = "what was written";
+
 TEST(sockets_are_found_by_their_addresses)
 {
     int fds[] = {listening(), listening(), socket(AF_INET, SOCK_STREAM, 0), listening()};
     int memory = open("/dev/null", O_RDONLY);
+    struct buf bytes;
     char text[64];
+    int file;
 
     snprintf(text, sizeof(text), "%d,%d,nonsense,%d,9999,%d", fds[0], fds[1], fds[2], fds[3]);
     setenv("MAYFLY_PASSED_SOCKETS", text, 1);
     snprintf(text, sizeof(text), "%d", memory);
     setenv("MAYFLY_PASSED_MEMORY", text, 1);
+    file = memfd_create("test", 0);
+    ck_assert_int_eq(write(file, written, sizeof(written)), sizeof(written));
+    snprintf(text, sizeof(text), "%d", file);
+    setenv("MAYFLY_PASSED_CONNS", text, 1);
     ck_assert(passed_on_is());
     /* Programs that it starts know nothing of it. */
     ck_assert_ptr_null(getenv("MAYFLY_PASSED_SOCKETS"));
     ck_assert_ptr_null(getenv("MAYFLY_PASSED_MEMORY"));
+    ck_assert_ptr_null(getenv("MAYFLY_PASSED_CONNS"));
     ck_assert_int_eq(fcntl(fds[1], F_GETFD), FD_CLOEXEC);
+
+    buf_init(&bytes);
+    ck_assert(passed_on_take_conns(&bytes));
+    ck_assert_uint_eq(buf_len(&bytes), sizeof(written));
+    ck_assert_int_eq(memcmp(buf_begin(&bytes), written, sizeof(written)), 0);
+    buf_fini(&bytes);
+    ck_assert(!is_open(file) && !passed_on_take_conns(&bytes));
 
     ck_assert_int_eq(take(INADDR_ANY, socket_port(fds[1])), -1);
     ck_assert_int_eq(take(INADDR_LOOPBACK, 1), -1);

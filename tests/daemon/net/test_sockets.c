@@ -563,3 +563,90 @@ TEST(nonsense_in_the_environment_is_no_socket)
     unsetenv("LISTEN_PID");
     unsetenv("LISTEN_FDS");
 }
+
+/* A listener on an address, and the end of a connection to it that it accepts. */
+static int listen_at(const char *host, int family, union socket_address *at)
+{
+    int fd = socket(family, SOCK_STREAM, 0);
+    socklen_t len = sizeof(*at);
+
+    memset(at, 0, sizeof(*at));
+    at->sa.sa_family = (sa_family_t)family;
+    ck_assert_int_eq(
+        inet_pton(family, host,
+                  family == AF_INET ? (void *)&at->in.sin_addr : (void *)&at->in6.sin6_addr),
+        1);
+    if (bind(fd, &at->sa, family == AF_INET ? sizeof(at->in) : sizeof(at->in6)) != 0 ||
+        listen(fd, 1) != 0) {
+        close(fd);
+        return -1;
+    }
+    ck_assert_int_eq(getsockname(fd, &at->sa, &len), 0);
+    return fd;
+}
+
+static int accept_one(int listening, const char *host, const union socket_address *at)
+{
+    union socket_address to = *at;
+    int client = socket(at->sa.sa_family, SOCK_STREAM, 0);
+    int fd;
+
+    ck_assert_int_eq(inet_pton(at->sa.sa_family, host,
+                               at->sa.sa_family == AF_INET ? (void *)&to.in.sin_addr
+                                                           : (void *)&to.in6.sin6_addr),
+                     1);
+    ck_assert_int_eq(
+        connect(client, &to.sa, to.sa.sa_family == AF_INET ? sizeof(to.in) : sizeof(to.in6)),
+        0);
+    fd = accept(listening, NULL, NULL);
+    ck_assert_int_ge(fd, 0);
+    close(client);
+    return fd;
+}
+
+TEST(a_connection_belongs_to_the_listener_at_its_address)
+{
+    union socket_address at[3];
+    int any = listen_at("0.0.0.0", AF_INET, &at[0]);
+    int one = listen_at("127.0.0.1", AF_INET, &at[1]);
+    int six = listen_at("::1", AF_INET6, &at[2]);
+    int of_any = accept_one(any, "127.0.0.1", &at[0]);
+    int of_one = accept_one(one, "127.0.0.1", &at[1]);
+    int pair[2];
+
+    ck_assert(socket_accepts_for(any, of_any));
+    ck_assert(socket_accepts_for(one, of_one));
+    ck_assert(!socket_accepts_for(any, of_one));
+    ck_assert(!socket_accepts_for(one, of_any));
+    if (six >= 0) { /* not every machine has it */
+        int of_six = accept_one(six, "::1", &at[2]);
+
+        ck_assert(socket_accepts_for(six, of_six));
+        ck_assert(!socket_accepts_for(any, of_six) && !socket_accepts_for(six, of_any));
+        close(of_six);
+        close(six);
+    }
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    ck_assert(!socket_accepts_for(any, pair[0]));
+    ck_assert(!socket_accepts_for(any, -1));
+    close(of_any);
+    close(of_one);
+    close(any);
+    close(one);
+    close(pair[0]);
+    close(pair[1]);
+}
+
+TEST(an_ended_connection_is_not_reset)
+{
+    int pair[2];
+    char got[8];
+
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    ck_assert_int_eq(send(pair[1], "unread", 6, 0), 6);
+    ck_assert_int_eq(send(pair[0], "reply", 5, 0), 5);
+    socket_end(pair[0]);
+    ck_assert_int_eq(recv(pair[1], got, sizeof(got), 0), 5);
+    ck_assert_int_eq(recv(pair[1], got, sizeof(got), 0), 0);
+    close(pair[1]);
+}

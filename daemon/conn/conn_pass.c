@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connections that go along: see conn_pass.h. On their workers.
+ */
+#include "daemon/conn/conn_pass.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "daemon/conn/conn.h"
+#include "daemon/conn/conn_auth.h"
+#include "daemon/conn/conn_execute.h"
+#include "daemon/conn/conn_idle.h"
+#include "daemon/conn/conn_info.h"
+#include "daemon/conn/conn_proxied.h"
+#include "daemon/conn/conn_state.h"
+#include "daemon/net/sockets.h"
+#include "lib/base/context.h"
+#include "lib/base/mem.h"
+
+/* ---- going ------------------------------------------------------------------------------- */
+
+/* Can it at all, now or later? */
+static bool is_passable(const struct conn *c)
+{
+    const struct crew *crew = c->worker->crew;
+    const struct client *client = &c->client;
+
+    return atomic_load_explicit(&crew->passes_conns, memory_order_relaxed) &&
+           client->origin->transport != CONN_TLS && client->io.tls == NULL &&
+           client->watcher == NULL && client->exchange == NULL && !c->is_finishing &&
+           !c->is_closing && c->ending == ENDING_NOT && !client_restores(client, c->worker);
+}
+
+/*
+ * Is nothing of it kept but bytes? A request that waits for room, or for its turn, was not
+ * begun, and is executed anew.
+ */
+static bool is_between(const struct conn *c)
+{
+    const struct client *client = &c->client;
+
+    return !c->is_queued && !c->rest.is_active && !client->dump.is_active &&
+           c->upload == NULL && !client_is_waiting(client) && !client->is_held &&
+           !client->outq.is_pinned && client->outq.out.value_left == 0;
+}
+
+bool conn_passes_later(const struct conn *c)
+{
+    must_be_worker(c->worker);
+    return is_passable(c);
+}
+
+static uint64_t idle_ms(const struct conn *c)
+{
+    const msec_t now = worker_now(c->worker);
+
+    return now > c->last_active ? (uint64_t)(now - c->last_active) : 0;
+}
+
+static bool give(struct conn *c, int fd)
+{
+    const struct client *client = &c->client;
+    const struct out *out = &client->outq.out;
+    struct passed_conn p = {
+        .fd = fd,
+        .transport = (uint8_t)client->origin->transport,
+        .protocol = c->protocol,
+        .login_failures = client->login_failures,
+        .is_control = client->origin->is_control,
+        .is_proxied = c->is_proxied,
+        .awaits_header = c->awaits_header,
+        .has_login = client->has_login,
+        .family = c->peer.family,
+        .port = c->peer.port,
+        .idle_ms = idle_ms(c),
+        .swallow = c->swallow,
+        .login = client->login,
+        .user = client->user != NULL ? span_str(client->user) : span_of(NULL, 0),
+        .input = span_of(buf_begin(&c->in), buf_len(&c->in)),
+        .output = span_of(out->base + out->sent, out->len - out->sent),
+    };
+
+    memcpy(p.address, c->peer.address, sizeof(p.address));
+    return passed_conns_add(&c->worker->crew->passed, &p);
+}
+
+bool conn_pass_on(struct conn *c)
+{
+    int fd;
+
+    must_be_worker(c->worker);
+    must_not_be_reading();
+    if (!is_passable(c) || !is_between(c)) {
+        return false;
+    }
+    /* Numbers of a service manager's sockets are kept for those. */
+    fd = fcntl(c->client.io.fd, F_DUPFD_CLOEXEC,
+               SOCKETS_INHERIT_FIRST + (int)c->worker->crew->numbers_kept);
+    if (fd < 0) {
+        return false;
+    }
+    if (!give(c, fd)) {
+        close(fd);
+        return false;
+    }
+    c->close_reason = CLOSE_SHUTDOWN;
+    conn_close(c);
+    return true;
+}
+
+/* ---- coming ------------------------------------------------------------------------------ */
+
+struct heir {
+    struct passed_conn state;
+    const struct conn_origin *origin; /* [borrowed] of the listening socket */
+    char *bytes;                      /* owned; user, input and output */
+};
+
+struct conn_heirs {
+    struct message message;
+    uint32_t count;
+    uint32_t max;
+    struct heir items[];
+};
+
+/* What was kept of it. False: no memory. */
+static bool restore(struct conn *c, const struct passed_conn *p)
+{
+    struct client *client = &c->client;
+
+    if (c->protocol == PROTOCOL_AUTO) {
+        c->protocol = p->protocol;
+    }
+    if (p->is_proxied) {
+        conn_set_peer(c, p->family, p->address, p->port);
+        c->is_proxied = true;
+    }
+    c->swallow = p->swallow;
+    client->login_failures = p->login_failures;
+    conn_idle_end(c);
+    c->last_active = worker_now(c->worker) - (msec_t)p->idle_ms;
+    conn_idle_begin(c);
+    if (!conn_auth_resume(c, p) || !buf_append(&c->in, p->input.ptr, p->input.len) ||
+        !outq_append(&client->outq, p->output.ptr, p->output.len)) {
+        return false;
+    }
+    c->is_kept = p->input.len > 0 && !p->awaits_header;
+    return client_count_input(client, c->worker, c->in.cap) &&
+           client_count_output(client, c->worker);
+}
+
+static void resume(struct conn *c, const struct passed_conn *p)
+{
+    if (!restore(c, p)) {
+        log_warn("upgrade, a connection is closed (no memory for what was kept of it)");
+        conn_close(c);
+        return;
+    }
+    if (p->awaits_header) {
+        if (conn_proxied_is_due(c)) {
+            conn_proxied_begin(c);
+        } else {
+            conn_close(c); /* what it has said is not understood any more */
+        }
+        return;
+    }
+    conn_begin(c);
+    if (c->is_closing) {
+        return;
+    }
+    if (!outq_is_empty(&c->client.outq)) {
+        conn_write(c);
+    } else if (c->is_kept) {
+        conn_execute_kept(c);
+    }
+}
+
+static void on_heirs(struct message *m, void *receiver)
+{
+    struct conn_heirs *h = (struct conn_heirs *)(void *)m; /* the message stands first */
+    struct worker *w = receiver;
+
+    must_be_worker(w);
+    worker_now(w);
+    for (uint32_t i = 0; i < h->count; i++) {
+        const struct heir *x = &h->items[i];
+        struct conn *c = conn_create(w, x->state.fd, x->origin);
+
+        if (c == NULL) {
+            log_warn("listener, connection dropped (no memory)");
+            crew_conn_closed(w->crew, x->origin);
+        } else {
+            resume(c, &x->state);
+        }
+        mem_free(x->bytes);
+    }
+    mem_free(h);
+}
+
+struct conn_heirs *conn_heirs_create(uint32_t max)
+{
+    struct conn_heirs *h = mem_alloc(sizeof(*h) + max * sizeof(h->items[0]));
+
+    if (h != NULL) {
+        h->message.fn = on_heirs;
+        h->count = 0;
+        h->max = max;
+    }
+    return h;
+}
+
+/* Copy a span to `to`, and let it name the copy. Returns what is behind that. */
+static char *copy(char *to, struct span *s)
+{
+    if (s->len > 0) {
+        memcpy(to, s->ptr, s->len);
+    }
+    if (s->ptr != NULL) {
+        s->ptr = to;
+    }
+    return to + s->len;
+}
+
+bool conn_heirs_put(struct conn_heirs *h, const struct passed_conn *state,
+                    const struct conn_origin *origin)
+{
+    struct heir *x = &h->items[h->count];
+    char *to;
+
+    must(h->count < h->max);
+    x->state = *state;
+    x->origin = origin;
+    x->bytes = mem_alloc(state->user.len + state->input.len + state->output.len + 1);
+    if (x->bytes == NULL) {
+        return false;
+    }
+    to = copy(x->bytes, &x->state.user);
+    to = copy(to, &x->state.input);
+    (void)copy(to, &x->state.output);
+    h->count++;
+    return true;
+}
+
+void conn_heirs_post(struct conn_heirs **h, struct worker *w)
+{
+    if (*h != NULL) {
+        struct message *m = &(*h)->message;
+
+        *h = NULL;
+        mailbox_post(&w->mailbox, m);
+    }
+}

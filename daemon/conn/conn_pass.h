@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connections that go along when the process becomes another program (net/passed_on.h): those
+ * that are between two requests, with what was read of them and not executed, and what was
+ * composed and not sent. One that is in the middle of something goes on with that while the
+ * server stops, and goes along when it is through. TLS does not, nor does who watches, restores
+ * or is in the middle of a login.
+ */
+#ifndef MAYFLY_DAEMON_CONN_CONN_PASS_H
+#define MAYFLY_DAEMON_CONN_CONN_PASS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/net/passed_conns.h"
+
+struct conn;
+struct conn_heirs;
+struct conn_origin;
+struct worker;
+
+/* ---- for conn*.c, while the server stops ------------------------------------------------- */
+
+/*
+ * If connections go along, and this one can now: give it away and close it here (true).
+ * Context: worker, outside a section; it stands in no round.
+ */
+bool conn_pass_on(struct conn *c);
+
+/* Will it go along when it is through with what it has begun? Context: worker. */
+bool conn_passes_later(const struct conn *c);
+
+/* ---- in the program that they come to ---------------------------------------------------- */
+
+/* Room for so many on their way to one worker. NULL: no memory. Context: any thread. */
+struct conn_heirs *conn_heirs_create(uint32_t max);
+
+/*
+ * Add one, which came by this origin; takes the descriptor if it returns true, and copies the
+ * rest. False: no memory. Context: the thread that has them.
+ */
+bool conn_heirs_put(struct conn_heirs *h, const struct passed_conn *state,
+                    const struct conn_origin *origin);
+
+/*
+ * Give them to a worker, which serves them; takes the address and nulls it; accepts NULL. They
+ * count as opened (crew_conn_opened()) already. Context: any thread.
+ */
+void conn_heirs_post(struct conn_heirs **h, struct worker *w);
+
+#endif

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connections of the program before: see welcome.h.
+ */
+#include "daemon/service/welcome.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <strings.h>
+
+#include "daemon/base/log.h"
+#include "daemon/conn/conn_pass.h"
+#include "daemon/net/passed_on.h"
+#include "daemon/net/socket_list.h"
+#include "daemon/service/listener.h"
+#include "daemon/service/server.h"
+#include "lib/base/context.h"
+#include "lib/base/mem.h"
+
+/* ---- taking ------------------------------------------------------------------------------ */
+
+/*
+ * The descriptor, if it is a connection that nobody has by now: what this program has opened
+ * itself is closed by an exec.
+ */
+static int claim(int fd)
+{
+    return fcntl(fd, F_GETFD) == 0 && socket_option(fd, SO_TYPE) == SOCK_STREAM &&
+                   socket_option(fd, SO_ACCEPTCONN) == 0 && fcntl(fd, F_SETFD, FD_CLOEXEC) == 0
+               ? fd
+               : -1;
+}
+
+static void forget(struct welcome *w)
+{
+    mem_free(w->fds);
+    w->fds = NULL;
+    if (w->bytes.base != NULL) {
+        explicit_bzero(w->bytes.base,
+                       w->bytes.cap); /* it had keys, and what clients have sent */
+    }
+    buf_fini(&w->bytes);
+    memset(&w->reader, 0, sizeof(w->reader));
+}
+
+void welcome_close(struct server *s)
+{
+    struct welcome *w = &s->welcome;
+
+    must_be_main();
+    for (uint32_t i = 0; w->fds != NULL && i < w->reader.count; i++) {
+        if (w->fds[i] >= 0) {
+            socket_end(w->fds[i]);
+        }
+    }
+    forget(w);
+}
+
+void welcome_open(struct server *s)
+{
+    struct welcome *w = &s->welcome;
+    enum passed_state state;
+
+    must_be_main();
+    if (!passed_on_take_conns(&w->bytes)) {
+        return;
+    }
+    state = passed_conns_open(&w->reader, buf_span(&w->bytes));
+    w->fds = mem_alloc((w->reader.count + 1) * sizeof(*w->fds));
+    for (uint32_t i = 0; w->fds != NULL && i < w->reader.count; i++) {
+        w->fds[i] = claim(passed_conns_number(&w->reader, i));
+    }
+    if (state == PASSED_GOOD) {
+        access_continue(&s->crew.access, &w->reader.keys.text, &w->reader.keys.sasl);
+        return;
+    }
+    if (state == PASSED_FOREIGN) {
+        log_warn("upgrade, %u connections are closed (passed on by version %u, this knows %u)",
+                 (unsigned)w->reader.count, (unsigned)w->reader.version, PASSED_CONNS_VERSION);
+    } else {
+        log_warn("upgrade, %u connections are closed (what was passed on is damaged)",
+                 (unsigned)w->reader.count);
+    }
+    welcome_close(s);
+}
+
+/* ---- dealing ----------------------------------------------------------------------------- */
+
+struct deal {
+    struct conn_heirs **heirs; /* one for each worker; NULL: none yet */
+    uint32_t next_worker;
+    uint32_t dealt;
+    uint32_t beyond;  /* the limit */
+    uint32_t foreign; /* to the options: no such listener, or it has another protocol */
+    uint32_t lost;    /* no memory, or no connection */
+};
+
+static bool is_for(const struct conn_origin *origin, const struct passed_conn *c)
+{
+    return origin->protocol == PROTOCOL_AUTO || c->protocol == PROTOCOL_AUTO ||
+           origin->protocol == c->protocol;
+}
+
+/* Put it with those of the next worker. */
+static bool put(struct server *s, struct deal *d, const struct passed_conn *c,
+                const struct conn_origin *origin)
+{
+    const uint32_t id = d->next_worker;
+    const uint32_t workers = s->crew.worker_count;
+
+    d->next_worker = id + 1 < workers ? id + 1 : 0;
+    if (d->heirs[id] == NULL) {
+        d->heirs[id] = conn_heirs_create(s->welcome.reader.count / workers + 1);
+    }
+    return d->heirs[id] != NULL && conn_heirs_put(d->heirs[id], c, origin);
+}
+
+/* One more; the descriptor is closed if it is not served. */
+static void take(struct server *s, struct deal *d, const struct passed_conn *c)
+{
+    const struct conn_origin *origin = listeners_find(s, c->fd, c->transport, c->is_control);
+
+    if (origin == NULL || !is_for(origin, c)) {
+        d->foreign++;
+    } else if (!listeners_have_place(s, origin)) {
+        d->beyond++;
+    } else if (!put(s, d, c, origin)) {
+        d->lost++;
+    } else {
+        crew_conn_opened(&s->crew, origin);
+        d->dealt++;
+        return;
+    }
+    socket_end(c->fd);
+}
+
+static void deal_all(struct server *s, struct deal *d)
+{
+    struct welcome *w = &s->welcome;
+    struct passed_conn c;
+
+    for (uint32_t i = 0; passed_conns_next(&w->reader, &c); i++) {
+        c.fd = w->fds[i];
+        w->fds[i] = -1;
+        if (c.fd < 0) {
+            d->lost++;
+        } else {
+            take(s, d, &c);
+        }
+    }
+    d->lost += w->reader.count - w->reader.next;
+    for (uint32_t i = 0; i < s->crew.worker_count; i++) {
+        conn_heirs_post(&d->heirs[i], &s->crew.workers[i]);
+    }
+}
+
+void welcome_all(struct server *s)
+{
+    struct deal d = {.heirs = NULL};
+
+    must_be_main();
+    if (s->welcome.fds == NULL) {
+        return;
+    }
+    d.heirs = mem_zalloc(s->crew.worker_count * sizeof(struct conn_heirs *));
+    if (d.heirs == NULL) {
+        d.lost = s->welcome.reader.count;
+    } else {
+        deal_all(s, &d);
+    }
+    log_notice("upgrade, %u connections go on", (unsigned)d.dealt);
+    if (d.beyond + d.foreign + d.lost > 0) {
+        log_warn(
+            "upgrade, %u connections were closed (beyond -c: %u, no listener for them: %u, "
+            "no memory: %u)",
+            (unsigned)(d.beyond + d.foreign + d.lost), (unsigned)d.beyond, (unsigned)d.foreign,
+            (unsigned)d.lost);
+    }
+    mem_free(d.heirs);
+    welcome_close(s);
+}
