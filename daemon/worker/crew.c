@@ -106,6 +106,7 @@ int crew_start(struct crew *crew)
     }
     /* No client is served yet, so no worker has looked at the others. */
     crew->worker_count = count;
+    crew_poke_all(crew); /* items that were taken over may be more than there is room for */
     snapshots_tell_logged(&crew->snapshots, on_logged, crew);
     return 0;
 }

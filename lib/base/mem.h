@@ -23,6 +23,7 @@ struct budget {
     _Atomic int64_t retired_bytes; /* of used: only waits for a grace period; not segments */
     _Atomic int64_t leaving_bytes; /* of used: large arrays of indexes that shrink; see there */
     _Atomic int64_t pinned_bytes;  /* of used: in large values that slow readers have pinned */
+    _Atomic int64_t held_bytes;    /* of used: in segments */
 };
 
 /* As malloc, calloc (of one object), realloc and free of the C library. Context: any thread. */
@@ -127,6 +128,19 @@ bool budget_take(struct budget *b, int64_t n, int64_t overdraw);
 static inline void budget_add(struct budget *b, int64_t n)
 {
     atomic_fetch_add_explicit(&b->used_bytes, n, memory_order_relaxed);
+}
+
+/*
+ * n of the used bytes are those of segments, or -n fewer. Context: any thread.
+ */
+static inline void budget_hold(struct budget *b, int64_t n)
+{
+    atomic_fetch_add_explicit(&b->held_bytes, n, memory_order_relaxed);
+}
+
+static inline int64_t budget_held(const struct budget *b)
+{
+    return atomic_load_explicit(&b->held_bytes, memory_order_relaxed);
 }
 
 /*

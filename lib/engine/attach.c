@@ -27,6 +27,7 @@
 #include "lib/memory/chunks.h"
 #include "lib/shard/attach.h"
 #include "lib/shard/shard.h"
+#include "lib/shard/upkeep.h"
 
 #define HEAD_BYTES (64u << 10)
 #define MAGIC      "MAYFLYM1"
@@ -622,6 +623,11 @@ enum mf_err attach_resume(struct attach *a, struct engine *e)
         err = MF_ENOMEM;
     }
     budget_set_limit(&e->budget, (int64_t)e->config.limit_bytes); /* it may be a lower one */
+    for (uint32_t i = 0; i < e->shard_count; i++) {
+        shard_enter(e->shards[i]);
+        shard_note_work(e->shards[i]); /* when it was taken over the others were not yet */
+        shard_leave(e->shards[i]);
+    }
     if (err == MF_OK) {
         a->why[0] = '\0';
     }

@@ -94,7 +94,7 @@ void arena_fini(struct arena *a)
     if (a->segments != NULL) {
         mem_unmap(a->segments, table_bytes((uint32_t)(a->map_bytes >> a->shift)));
     }
-    budget_add(a->budget, -((int64_t)a->held << a->shift));
+    arena_count_held(a, -(int64_t)a->held);
     memset(a, 0, sizeof(*a));
 }
 
@@ -177,6 +177,7 @@ static segment_t pop_unheld(struct arena *a, int64_t overdraw)
         s = a->fresh++;
     }
     a->held++;
+    budget_hold(a->budget, (int64_t)1 << a->shift);
     return s;
 }
 
@@ -188,7 +189,7 @@ static void give_unbacked(struct arena *a, segment_t s)
     a->cold = s;
     a->held--;
     a->held_max = a->held; /* until arena_range_retry() */
-    budget_add(a->budget, -((int64_t)1 << a->shift));
+    arena_count_held(a, -1);
 }
 
 /* In a file a segment gets pages before it is used; elsewhere there is nothing to do. */
@@ -532,7 +533,7 @@ static uint32_t take_rest_of_unit(struct arena *a, segment_t *list)
     if (n != 0) {
         note_small_unit(a, *list);
         a->held += n;
-        budget_add(a->budget, (int64_t)n << a->shift);
+        arena_count_held(a, n);
     }
     return n;
 }
@@ -586,7 +587,7 @@ void arena_trim_done(struct arena *a, segment_t list, uint32_t count)
     }
     a->trimming -= count;
     a->held -= count;
-    budget_add(a->budget, -((int64_t)count << a->shift));
+    arena_count_held(a, -(int64_t)count);
 }
 
 uint32_t arena_stock_take(struct arena *a, uint32_t max, segment_t *list)

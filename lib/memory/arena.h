@@ -169,6 +169,13 @@ static inline uint32_t segment_bytes(const struct arena *a)
     return 1u << a->shift;
 }
 
+/* So many segments more, or fewer, are held: the budget is told. Context: any thread. */
+static inline void arena_count_held(const struct arena *a, int64_t n)
+{
+    budget_add(a->budget, n * ((int64_t)1 << a->shift));
+    budget_hold(a->budget, n * ((int64_t)1 << a->shift));
+}
+
 static inline segment_t segment_of(const struct arena *a, handle_t h)
 {
     return (segment_t)(((uint64_t)h * ITEM_UNIT) >> a->shift);

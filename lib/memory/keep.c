@@ -266,5 +266,5 @@ void keep_entered(struct memory *m)
     /* What was touched behind them, if anything. */
     region_drop(a->region, (uint64_t)a->fresh << a->shift,
                 a->region->bytes - ((uint64_t)a->fresh << a->shift));
-    budget_add(a->budget, (int64_t)a->held << a->shift);
+    arena_count_held(a, a->held);
 }

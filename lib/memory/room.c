@@ -20,6 +20,9 @@
  */
 #define HELD_LEAST 8
 
+/* Clearly less than the others hold on average is less by such a part. */
+#define LATER_SHARE 32
+
 /* A period is over after so many milliseconds, unless the reclaimer is kept from its CPU. */
 #define GRACE_MS 8
 
@@ -33,6 +36,16 @@ static uint64_t share_of_limit(const struct memory *m)
            m->sharers;
 }
 
+bool room_is_paid_by_others(const struct memory *m)
+{
+    const struct budget *b = m->arena.budget;
+    int64_t held = budget_held(b);
+
+    memory_must_be_entered(m);
+    return budget_is_lowered(b) && !evict_sorts_now(&m->evict) &&
+           ((int64_t)m->arena.held << m->arena.shift) * m->sharers < held - held / LATER_SHARE;
+}
+
 uint32_t room_wanted(const struct memory *m)
 {
     uint32_t shift = m->arena.shift;
@@ -44,7 +57,7 @@ uint32_t room_wanted(const struct memory *m)
     memory_must_be_entered(m);
     want += m->line.wanted < LINE_MOST ? m->line.wanted : LINE_MOST;
     /* All shards pay back an overdraft in equal parts. */
-    if (left < 0 && tidy_filled(m) >> shift > HELD_LEAST) {
+    if (left < 0 && tidy_filled(m) >> shift > HELD_LEAST && !room_is_paid_by_others(m)) {
         want += (uint32_t)((uint64_t)-left / m->sharers >> shift) + 1;
     }
     return want;

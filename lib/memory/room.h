@@ -15,6 +15,14 @@
 uint32_t room_wanted(const struct memory *m);
 
 /*
+ * While a lower limit is taken up, shards whose workers are faster would pay for the others: a
+ * shard that holds clearly less than they do lets them come down first, and keeps what it has
+ * free. Not where only items with a deadline are dropped, of which they may have none. Context:
+ * in shard.
+ */
+bool room_is_paid_by_others(const struct memory *m);
+
+/*
  * How many segments, or other memory in segments, only wait for a grace period. Context: in
  * shard.
  */

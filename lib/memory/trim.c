@@ -51,8 +51,8 @@ static uint32_t owed(struct memory *m, msec_t now, uint64_t *again)
     uint32_t most = (uint32_t)(((uint64_t)-left >> m->arena.shift) / m->sharers) + 1;
 
     if (now < m->trim.hasty_until) {
-        uint32_t spare =
-            m->arena.free_count > ROOM_RESERVE ? m->arena.free_count - ROOM_RESERVE : 0;
+        uint32_t keep = room_is_paid_by_others(m) ? room_wanted(m) : ROOM_RESERVE;
+        uint32_t spare = m->arena.free_count > keep ? m->arena.free_count - keep : 0;
 
         *again = LOOK_OVER_US;
         return most < spare ? most : spare;

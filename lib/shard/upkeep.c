@@ -297,6 +297,29 @@ void shard_make_wanted(struct shard *s)
     shard_leave(s);
 }
 
+/*
+ * While a lower limit is taken up, the index is made for the items that are going to stay as
+ * soon as those that are there have room in it. It would shrink by itself, but at a seventh of
+ * what it could have, and in its place items would go. Context: in shard.
+ */
+static void fit_lowered(struct shard *s)
+{
+    const struct budget *b = s->group->budget;
+    uint64_t items = ctr_get(&s->counters, CTR_curr_items);
+    double limit = (double)atomic_load_explicit(&b->limit_bytes, memory_order_relaxed);
+    double used = (double)atomic_load_explicit(&b->used_bytes, memory_order_relaxed);
+
+    if (!budget_is_lowered(b) || s->table.phase != TABLE_STEADY) {
+        return;
+    }
+    if (used > limit) {
+        items = (uint64_t)((double)items * limit / used);
+    }
+    if (table_bytes_for(items) < table_bytes(&s->table)) {
+        table_ask(&s->table, items > s->items_at_start ? items : s->items_at_start);
+    }
+}
+
 /* Work of the cursor per round of the home worker. */
 #define HOME_WORK 256
 
@@ -313,6 +336,7 @@ static bool maintain_once(struct shard *s, uint64_t buckets, msec_t now)
         more = cursor_slice(&s->memory, HOME_WORK, now) || more;
         room_release(&s->memory);
     }
+    fit_lowered(s);
     shard_note_work(s);
     shard_leave(s);
     shard_after_leave(s);

@@ -634,6 +634,57 @@ TEST(a_lower_limit_spares_what_fits_beside_a_smaller_index)
     fixture_stop(&f);
 }
 
+/* As many small items as fit in a cache of so many bytes that is filled from the beginning. */
+static uint64_t items_in_fresh(uint32_t shards, uint64_t limit)
+{
+    uint64_t items;
+
+    start(shards, limit, true);
+    for (unsigned i = 0; i < 300000; i++) {
+        (void)fixture_try(&f, fixture_key("k", i), 10, MSEC_NEVER);
+        if (i % 64 == 0) {
+            fixture_settle(&f);
+        }
+    }
+    items = fixture_counter(&f, CTR_curr_items);
+    fixture_stop(&f);
+    return items;
+}
+
+/*
+ * One that shrinks only by its own rule would take their place. And the home worker of one
+ * shard gets more CPU than the other's, whose shard pays nevertheless.
+ */
+TEST(a_lower_limit_keeps_what_a_fresh_cache_would_and_of_all_shards)
+{
+    uint64_t fresh = items_in_fresh(2, 8 * MIB);
+    uint64_t items[2];
+
+    start(2, 64 * MIB, true);
+    for (unsigned i = 0; i < 500000; i++) {
+        fixture_set(&f, fixture_key("k", i), 10);
+        if (i % 64 == 0) {
+            fixture_grace(&f);
+        }
+    }
+    fixture_settle(&f);
+    ck_assert(engine_set_limit(&f.engine, 8 * MIB));
+    for (unsigned i = 0; i < 20000 && fixture_used(&f) > 8 * (int64_t)MIB; i++) {
+        (void)shard_maintain(f.engine.shards[i % 8 != 0], fixture_now(&f), 10000);
+        clock_advance(&f.engine.clock, 50);
+        fixture_grace(&f);
+    }
+    ck_assert_int_le(fixture_used(&f), 8 * (int64_t)MIB);
+    for (unsigned i = 0; i < 2; i++) {
+        items[i] = ctr_get(&f.engine.shards[i]->counters, CTR_curr_items);
+    }
+    ck_assert_uint_gt(items[0] + items[1], fresh * 4 / 5);
+    ck_assert_uint_gt(items[0], items[1] / 2);
+    ck_assert_uint_gt(items[1], items[0] / 2);
+    fixture_verify(&f);
+    fixture_stop(&f);
+}
+
 TEST(an_index_made_for_a_hint_bears_the_limit)
 {
     struct engine_config cfg;
