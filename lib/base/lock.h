@@ -8,8 +8,8 @@
  * Releasing takes no atomic exchange, as futex locks commonly do to learn of sleepers: that
  * would wait until everything stored under the lock has reached the cache, which takes long
  * when these lines come from another CPU. Instead whoever goes to sleep makes sure that the
- * holder sees it, by the heavy half of a fence (rcu.h): that is rare, and costs little beside
- * the sleep.
+ * holder sees it: first by waiting for longer than a store takes, and if it was not woken after
+ * some milliseconds, by the heavy half of a fence (rcu.h).
  */
 #ifndef MAYFLY_LIB_BASE_LOCK_H
 #define MAYFLY_LIB_BASE_LOCK_H

@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <time.h>
 
 #include "tests/common/unit.h"
 
@@ -104,4 +105,27 @@ TEST(sleepers_are_woken)
     ck_assert_uint_eq(atomic_load(&lock.sleepers), 0);
     ck_assert(lock_try(&lock));
     lock_give(&lock);
+}
+
+/* Held for longer than the first sleep lasts: who has slept again is woken as well. */
+TEST(long_sleepers_are_woken)
+{
+    struct timespec longer = {.tv_nsec = 30000000};
+    pthread_t a, b;
+
+    lock_init(&lock);
+    guarded = 0;
+    lock_take(&lock);
+    ck_assert_int_eq(pthread_create(&a, NULL, take_once, NULL), 0);
+    ck_assert_int_eq(pthread_create(&b, NULL, take_once, NULL), 0);
+    while (atomic_load(&lock.sleepers) != 2) {
+        (void)sched_yield();
+    }
+    (void)nanosleep(&longer, NULL);
+    ck_assert_uint_eq(atomic_load(&lock.sleepers), 2);
+    lock_give(&lock);
+    pthread_join(a, NULL);
+    pthread_join(b, NULL);
+    ck_assert_uint_eq(guarded, 2);
+    ck_assert_uint_eq(atomic_load(&lock.sleepers), 0);
 }
