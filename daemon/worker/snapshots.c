@@ -20,6 +20,7 @@
 #include "lib/engine/engine.h"
 #include "lib/engine/flush.h"
 #include "lib/shard/info.h"
+#include "lib/snapshot/behind.h"
 #include "lib/snapshot/newfile.h"
 
 #define FILE_DEFAULT "mayfly.snapshot"
@@ -205,6 +206,7 @@ static void save_now(struct snapshots *s)
     s->is_saving = true;
     s->tried_ms = began;
     atomic_store(&s->save.is_to_stop, false);
+    s->save.behind = s->behind;
     atomic_store(&s->save.rate_max, (uint64_t)setting_get(s->settings, save_rate) << 20);
     pthread_mutex_unlock(&s->mutex);
     end = save_anew(s);
@@ -394,6 +396,7 @@ static void *run(void *arg)
         log_debug("snapshot, cannot be nice (%s)", strerror(errno));
     }
     rcu_register();
+    s->behind = behind_create();
     if (s->file.fd >= 0 && !s->load.is_beside) {
         load_now(s);
     }
@@ -429,11 +432,13 @@ static void *run(void *arg)
             keep_as_bad(s);
         }
     } else if (s->saves_at_end) {
+        s->save.is_direct = false; /* the next start reads it */
         save_now(s);
     }
     s->is_done = true;
     pthread_cond_broadcast(&s->loaded);
     pthread_mutex_unlock(&s->mutex);
+    behind_destroy(&s->behind);
     rcu_unregister();
     return NULL;
 }
@@ -519,13 +524,6 @@ void snapshots_pass_over(struct snapshots *s)
     }
 }
 
-static void init_locks(struct snapshots *s)
-{
-    pthread_mutex_init(&s->mutex, NULL);
-    cond_init(&s->wake);
-    cond_init(&s->loaded);
-}
-
 static void put_loading(const struct snapshots *s, char line[LINE_MAX_BYTES])
 {
     snprintf(line, LINE_MAX_BYTES, "loading a snapshot: %" PRIu64 " of %" PRIu64 " items",
@@ -577,6 +575,7 @@ int snapshots_start(struct snapshots *s, struct engine *engine, bool (*tell)(con
     s->save.io = &io_system;
     s->save.dir = s->settings->dir;
     s->save.name = s->name;
+    s->save.is_direct = true;
     s->save.is_packed = s->settings->rdbcompression != 0;
     s->save.is_void = is_void;
     s->save.before_naming = before_naming;
@@ -584,7 +583,9 @@ int snapshots_start(struct snapshots *s, struct engine *engine, bool (*tell)(con
     s->save.arg = s;
     s->began_ms = mono_ms();
     prepare_load(s);
-    init_locks(s);
+    pthread_mutex_init(&s->mutex, NULL);
+    cond_init(&s->wake);
+    cond_init(&s->loaded);
     if (!snapshot_file_start(&s->under_name) || pthread_create(&s->thread, NULL, run, s) != 0) {
         log_error("snapshot, cannot start its threads");
         snapshot_file_stop(&s->under_name);

@@ -71,6 +71,7 @@ struct snapshots {
     struct load_file file; /* [main], then the thread's */
     struct load load;      /* the thread's; its atomics for anyone */
     struct save save;      /* likewise */
+    struct behind *behind; /* the thread's; writes what it saves. NULL: no memory for it */
     uint64_t save_epoch;   /* the thread's: the epoch in which the save began */
     struct append append;  /* the log beside the file */
     struct snapshot_file under_name;

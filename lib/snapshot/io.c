@@ -4,13 +4,32 @@
  */
 #include "lib/snapshot/io.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 static int open_at(int dir, const char *name, int flags, unsigned mode)
 {
     return openat(dir, name, flags, (mode_t)mode);
+}
+
+static int set_direct(int fd, bool is_direct)
+{
+    int flags = fcntl(fd, F_GETFL);
+    struct stat st;
+
+    if (flags < 0 || fstat(fd, &st) != 0) {
+        return -1;
+    }
+    /* Those without a device of their own: one over a network waits for each write then. */
+    if (is_direct && major(st.st_dev) == 0) {
+        errno = EINVAL;
+        return -1;
+    }
+    return fcntl(fd, F_SETFL, is_direct ? flags | O_DIRECT : flags & ~O_DIRECT);
 }
 
 static int sync_range(int fd, int64_t offset, int64_t n, unsigned flags)
@@ -31,6 +50,7 @@ static int unlink_at(int dir, const char *name)
 const struct io_calls io_system = {
     .open_at = open_at,
     .write = write,
+    .set_direct = set_direct,
     .sync_range = sync_range,
     .fsync = fsync,
     .close = close,

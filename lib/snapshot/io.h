@@ -6,6 +6,7 @@
 #ifndef MAYFLY_LIB_SNAPSHOT_IO_H
 #define MAYFLY_LIB_SNAPSHOT_IO_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -13,6 +14,11 @@
 struct io_calls {
     int (*open_at)(int dir, const char *name, int flags, unsigned mode);
     ssize_t (*write)(int fd, const void *bytes, size_t n);
+    /*
+     * Have writes go past the memory of the system, or not. Refused where the file system is
+     * not on a disk of this machine.
+     */
+    int (*set_direct)(int fd, bool is_direct);
     int (*sync_range)(int fd, int64_t offset, int64_t n, unsigned flags);
     int (*fsync)(int fd);
     int (*close)(int fd);

@@ -69,14 +69,49 @@ static void hand_over(struct newfile *f)
     f->synced = f->bytes;
 }
 
+void newfile_go_direct(struct newfile *f)
+{
+    f->is_direct = f->bytes % NEWFILE_ALIGN == 0 && f->io->set_direct(f->fd, true) == 0;
+}
+
+/* What follows is not aligned, or the file system wants more than that. */
+static void end_direct(struct newfile *f)
+{
+    f->is_direct = false;
+    f->synced = f->bytes;
+    if (f->io->set_direct(f->fd, false) != 0) {
+        fails(f);
+    }
+}
+
+/* How much of it can be written at once? */
+static size_t writable(struct newfile *f, const char *p, size_t n)
+{
+    size_t aligned = n - n % NEWFILE_ALIGN;
+
+    if (!f->is_direct) {
+        return n;
+    }
+    if (aligned != 0 && (uintptr_t)p % NEWFILE_ALIGN == 0 && f->bytes % NEWFILE_ALIGN == 0) {
+        return aligned;
+    }
+    end_direct(f);
+    return n;
+}
+
 bool newfile_write(struct newfile *f, const void *bytes, size_t n)
 {
     const char *p = bytes;
 
     while (n != 0 && f->error == 0) {
-        ssize_t done = f->io->write(f->fd, p, n);
+        size_t part = writable(f, p, n);
+        ssize_t done = f->error == 0 ? f->io->write(f->fd, p, part) : -1;
 
         if (done < 0 && errno == EINTR) {
+            continue;
+        }
+        if (done < 0 && errno == EINVAL && f->is_direct) {
+            end_direct(f);
             continue;
         }
         if (done <= 0) {
@@ -87,7 +122,7 @@ bool newfile_write(struct newfile *f, const void *bytes, size_t n)
         n -= (size_t)done;
         f->bytes += (uint64_t)done;
     }
-    if (f->error == 0 && f->bytes - f->synced >= NEWFILE_SYNC_BYTES) {
+    if (f->error == 0 && !f->is_direct && f->bytes - f->synced >= NEWFILE_SYNC_BYTES) {
         hand_over(f);
     }
     return f->error == 0;

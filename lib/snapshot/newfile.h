@@ -17,6 +17,9 @@
 
 #include "lib/snapshot/io.h"
 
+/* What is written directly is aligned so, in memory and in the file. */
+#define NEWFILE_ALIGN ((size_t)4096)
+
 /* So much is handed to the disk at a time, so that the fsync at the end finds little to do. */
 #define NEWFILE_SYNC_BYTES ((uint64_t)32 << 20)
 
@@ -25,6 +28,7 @@ struct newfile {
     const char *name;          /* [borrowed] in the folder */
     char temp[NAME_MAX + 1];
     int dir, fd;     /* -1: not open */
+    bool is_direct;  /* past the memory of the system */
     uint64_t bytes;  /* written */
     uint64_t synced; /* of them, handed to the disk */
     int error;       /* errno of what failed first; 0: nothing yet */
@@ -36,6 +40,12 @@ struct newfile {
  */
 bool newfile_begin(struct newfile *f, const struct io_calls *io, const char *dir,
                    const char *name);
+
+/*
+ * From now on, have writes of aligned bytes go to the disk past the memory of the system, if
+ * that can be: for a long file that nobody is about to read.
+ */
+void newfile_go_direct(struct newfile *f);
 
 /* Append. False: f->error; nothing more is written from then on. */
 bool newfile_write(struct newfile *f, const void *bytes, size_t n);

@@ -14,6 +14,7 @@
 #include "lib/base/context.h"
 #include "lib/engine/walk.h"
 #include "lib/shard/shard.h"
+#include "lib/snapshot/behind.h"
 #include "lib/snapshot/encode.h"
 #include "lib/snapshot/newfile.h"
 #include "lib/snapshot/shipping.h"
@@ -35,8 +36,13 @@ static bool write_bytes(void *arg, const void *bytes, size_t n)
     struct saver *s = arg;
     const struct save *save = s->save;
 
-    s->is_broken |= !(save->write != NULL ? save->write(save->write_arg, bytes, n)
-                                          : newfile_write(&s->file, bytes, n));
+    if (save->write != NULL) {
+        s->is_broken |= !save->write(save->write_arg, bytes, n);
+    } else if (save->behind != NULL) {
+        s->is_broken |= !behind_write(save->behind, bytes, n);
+    } else {
+        s->is_broken |= !newfile_write(&s->file, bytes, n);
+    }
     s->bytes += s->is_broken ? 0 : n;
     atomic_store_explicit(&s->save->bytes, s->bytes, memory_order_relaxed);
     return !s->is_broken;
@@ -203,6 +209,39 @@ static enum save_end commit(struct saver *s)
     return is_named ? SAVE_DONE : SAVE_FAILED;
 }
 
+/* Begin the file, and whoever writes it. False: save->error. */
+static bool begin_file(struct saver *s)
+{
+    struct save *save = s->save;
+
+    if (!newfile_begin(&s->file, save->io, save->dir, save->name)) {
+        save->error = s->file.error;
+        return false;
+    }
+    if (save->is_direct) {
+        newfile_go_direct(&s->file);
+    }
+    if (save->behind != NULL) {
+        behind_begin(save->behind, &s->file);
+    }
+    return true;
+}
+
+static enum save_end end_file(struct saver *s, enum save_end end)
+{
+    struct save *save = s->save;
+
+    if (save->behind != NULL && !behind_end(save->behind) && end == SAVE_DONE) {
+        end = SAVE_FAILED;
+    }
+    if (end == SAVE_DONE) {
+        end = commit(s);
+    }
+    newfile_end(&s->file);
+    save->error = s->file.error;
+    return end;
+}
+
 enum save_end save_run(struct save *save)
 {
     struct saver s = {.save = save, .flush_at = MSEC_NEVER};
@@ -219,8 +258,7 @@ enum save_end save_run(struct save *save)
         .to_unix_ms = clock_unix_offset_ms(&save->engine->clock),
     };
     s.began_us = clock_mono_us();
-    if (save->write == NULL && !newfile_begin(&s.file, save->io, save->dir, save->name)) {
-        save->error = s.file.error;
+    if (save->write == NULL && !begin_file(&s)) {
         return SAVE_FAILED;
     }
     end = SAVE_STOPPED;
@@ -231,12 +269,5 @@ enum save_end save_run(struct save *save)
         end = write_file(&s);
         walk_end(&s.walk);
     }
-    if (save->write == NULL) {
-        if (end == SAVE_DONE) {
-            end = commit(&s);
-        }
-        newfile_end(&s.file);
-        save->error = s.file.error;
-    }
-    return end;
+    return save->write == NULL ? end_file(&s, end) : end;
 }

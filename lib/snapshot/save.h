@@ -13,6 +13,7 @@
 #include "lib/snapshot/encode.h"
 #include "lib/snapshot/io.h"
 
+struct behind;
 struct engine;
 
 /* How a save ended. */
@@ -35,6 +36,8 @@ struct save {
     void *write_arg;           /* [borrowed] */
     const struct io_calls *io; /* [borrowed] */
     const char *dir, *name;    /* [borrowed] */
+    struct behind *behind;     /* [borrowed] writes the file; NULL: the caller's thread does */
+    bool is_direct;            /* past the memory of the system: nobody is about to read it */
     bool is_packed;            /* needs pack_is_there() */
     uint32_t flags;            /* of the file's header, as these two: see keylog.h */
     uint64_t chain, log;

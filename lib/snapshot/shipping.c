@@ -15,14 +15,12 @@ static int64_t unix_now(const struct shipping *s)
 static void describe(const struct shipping *s, const struct ship_item *from,
                      struct snap_item *to)
 {
-    uint32_t now_s = (uint32_t)(clock_now(&s->engine->clock) / 1000);
-
     *to = (struct snap_item){
         .marks = (uint8_t)((from->is_stale ? SNAP_STALE : 0) | (from->is_won ? SNAP_WON : 0)),
         .heat = from->heat,
         .client_flags = from->flags,
         .cas = from->cas,
-        .idle_s = now_s > from->access_s ? now_s - from->access_s : 0,
+        .idle_s = s->now_s > from->access_s ? s->now_s - from->access_s : 0,
         .deadline =
             from->deadline == MSEC_NEVER ? SNAP_DEADLINE_NEVER : from->deadline + s->to_unix_ms,
         .key = from->key,
@@ -35,6 +33,9 @@ void shipping_item(struct shipping *s, const struct ship_item *shipped)
 {
     struct snap_item it;
 
+    if (s->encoder->used == 0) {
+        s->now_s = (uint32_t)(clock_now(&s->engine->clock) / 1000);
+    }
     describe(s, shipped, &it);
     s->is_in_value = false;
     if (snap_item_fits(it.key.len, it.value_len)) {

@@ -15,6 +15,7 @@ struct shipping {
     struct snap_encoder *encoder; /* [borrowed] */
     const struct engine *engine;  /* [borrowed] */
     int64_t to_unix_ms;           /* added to a time of the engine */
+    uint32_t now_s;               /* when the block was begun */
     bool is_in_value;             /* a value in parts is under way */
 };
 

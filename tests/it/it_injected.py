@@ -110,7 +110,7 @@ class Model:
         self.version += 1
         for key in keys or self.now:
             self.may[key].add(self.version)     # it may be there before it is answered
-            assert self.c.set(key, b"%d" % self.version + b"." * 3000) == b"STORED"
+            assert self.c.set(key, b"%d" % self.version + b"." * 30000) == b"STORED"
             self.now[key] = self.version
 
     def delete(self, key):

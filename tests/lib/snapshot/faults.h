@@ -80,6 +80,11 @@ static int fault_sync_range(int fd, int64_t offset, int64_t n, unsigned flags)
     return io_system.sync_range(fd, offset, n, flags);
 }
 
+static int fault_direct(int fd, bool is_direct)
+{
+    return io_system.set_direct(fd, is_direct);
+}
+
 static int fault_unlink(int dir, const char *name)
 {
     return io_system.unlink_at(dir, name);
@@ -88,6 +93,7 @@ static int fault_unlink(int dir, const char *name)
 static const struct io_calls io_faulty = {
     .open_at = fault_open,
     .write = fault_write,
+    .set_direct = fault_direct,
     .sync_range = fault_sync_range,
     .fsync = fault_fsync,
     .close = fault_close,

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Writing behind: a thread writes to a file what was handed over, while its owner fills the
+ * next buffer. So a save takes as long as the walk or the disk, not as both.
+ */
+#ifndef MAYFLY_LIB_SNAPSHOT_BEHIND_H
+#define MAYFLY_LIB_SNAPSHOT_BEHIND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "lib/snapshot/newfile.h"
+
+struct behind;
+
+/* Each of two buffers; so large that the disk is given several requests at a time. */
+#define BEHIND_BYTES ((size_t)384 << 10)
+
+/* Make the thread, which has the caller's priority. NULL: no memory. Context: any thread. */
+struct behind *behind_create(void);
+
+/* Takes the address and nulls it; accepts NULL. Context: the owner, outside behind_begin(). */
+void behind_destroy(struct behind **b);
+
+/*
+ * From now on to behind_end() the file is the thread's, and nobody else touches it. Context:
+ * the owner, outside a section, as for the next two.
+ */
+void behind_begin(struct behind *b, struct newfile *f);
+
+/* Append. False: a write has failed. */
+bool behind_write(struct behind *b, const void *bytes, size_t n);
+
+/* All was written, or false: f->error says why. The file is the caller's again. */
+bool behind_end(struct behind *b);
+
+#endif
