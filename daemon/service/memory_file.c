@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -32,9 +33,58 @@ static bool is_of_memcached(const char *file)
            access(meta, F_OK) == 0;
 }
 
-/* ---- kept by the service manager --------------------------------------------------------- */
-
 #define KEPT_BY_MANAGER "fdstore"
+
+bool memory_file_is_relative(const struct settings *set)
+{
+    return set->memory_file != NULL && set->memory_file[0] != '/' &&
+           strcmp(set->memory_file, KEPT_BY_MANAGER) != 0;
+}
+
+/* ---- pages that are gone ----------------------------------------------------------------- */
+
+/* What the handler needs, which may ask nobody. */
+static struct {
+    const struct engine *engine; /* [borrowed] */
+    char line[PATH_MAX + 160];
+    size_t len;
+} guarded;
+
+/*
+ * Runs in the middle of anything, perhaps under a lock, so it calls nothing but the system. The
+ * handler is gone when it begins (SA_RESETHAND): what is something else comes again, and ends
+ * the process as without it.
+ */
+static void on_page_gone(int number, siginfo_t *info, void *context)
+{
+    (void)number;
+    (void)context;
+    if (info->si_code == BUS_ADRERR && attach_is_in_range(guarded.engine, info->si_addr)) {
+        (void)!write(STDERR_FILENO, guarded.line, guarded.len);
+        _exit(EX_IOERR);
+    }
+}
+
+/* Somebody may cut the file, and then a read of an item ends the process. */
+static void guard_pages(const struct server *s)
+{
+    struct sigaction sa;
+    int n;
+
+    guarded.engine = &s->crew.engine;
+    n = snprintf(guarded.line, sizeof(guarded.line),
+                 "error: memory, %s has lost pages that are in use (was it cut, or its file "
+                 "system filled?); the items are gone, ends\n",
+                 s->crew.settings->memory_file);
+    guarded.len = n > 0 && n < (int)sizeof(guarded.line) ? (size_t)n : 0;
+    memset(&sa, 0, sizeof(sa));
+    sa.sa_sigaction = on_page_gone;
+    sa.sa_flags = (int)(SA_SIGINFO | SA_RESETHAND);
+    sigemptyset(&sa.sa_mask);
+    sigaction(SIGBUS, &sa, NULL);
+}
+
+/* ---- kept by the service manager --------------------------------------------------------- */
 
 /* Nothing of what it keeps is of use. */
 static void forget_kept(void)
@@ -140,6 +190,12 @@ void memory_file_tell(struct server *s)
     if (a->fd < 0) {
         return;
     }
+    guard_pages(s);
+    if (a->room_bytes != 0) {
+        log_warn("memory, the file system of %s has room for %" PRIu64
+                 " megabytes only: others use it, too",
+                 s->crew.settings->memory_file, a->room_bytes >> 20);
+    }
     if (a->state == ATTACH_COLD) {
         log_notice("memory, starts empty with %s (%s)", s->crew.settings->memory_file, a->why);
     } else {
@@ -165,6 +221,7 @@ void memory_file_close(struct server *s)
         }
     }
     if (a->fd >= 0) {
+        signal(SIGBUS, SIG_DFL);
         attach_close(a);
     }
 }

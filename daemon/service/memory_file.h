@@ -7,7 +7,13 @@
 #ifndef MAYFLY_DAEMON_SERVICE_MEMORY_FILE_H
 #define MAYFLY_DAEMON_SERVICE_MEMORY_FILE_H
 
+#include <stdbool.h>
+
 struct server;
+struct settings;
+
+/* Is it a path that holds in the present folder only? Context: any thread. */
+bool memory_file_is_relative(const struct settings *set);
 
 /*
  * Open the file, if one is asked for, and keep others from it. Returns 0 or an exit status.
@@ -15,7 +21,10 @@ struct server;
  */
 int memory_file_open(struct server *s);
 
-/* Say what became of what was in it. Context: main, the engine runs. */
+/*
+ * Say what became of what was in it; and from now on of pages that it loses, which ends the
+ * process with EX_IOERR. Context: main, the engine runs.
+ */
 void memory_file_tell(struct server *s);
 
 /* Close it, and say if the next start will find nothing. Context: main, after the engine. */

@@ -21,6 +21,7 @@
 #include "daemon/base/file.h"
 #include "daemon/base/log.h"
 #include "daemon/options/settings.h"
+#include "daemon/service/memory_file.h"
 #include "lib/base/context.h"
 #include "lib/base/num.h"
 
@@ -56,6 +57,11 @@ _Noreturn static void wait_for_child(int fd, pid_t child)
     _exit(EX_OSERR);
 }
 
+static bool names_data_from_here(const struct settings *s)
+{
+    return memory_file_is_relative(s) || (s->dir != NULL && s->dir[0] != '/');
+}
+
 int privs_daemonize(const struct settings *s)
 {
     int fds[2];
@@ -85,9 +91,10 @@ int privs_daemonize(const struct settings *s)
     setsid();
     /*
      * Keep no file system busy. But core files are written to the current folder, and -r wants
-     * to find them.
+     * to find them; and so do files of data that are named from there, also by a program that
+     * takes over.
      */
-    if (!s->coredumps && chdir("/") != 0) {
+    if (!s->coredumps && !names_data_from_here(s) && chdir("/") != 0) {
         fprintf(stderr, "failed to change to the root folder: %s\n", strerror(errno));
         return EX_OSERR;
     }

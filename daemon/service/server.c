@@ -322,6 +322,7 @@ static void block_signals(struct server *s)
 
     sigfillset(&all);
     sigdelset(&all, SIGSYS); /* from the thread itself: -o drop_privileges */
+    sigdelset(&all, SIGBUS); /* likewise: memory_file */
     pthread_sigmask(SIG_BLOCK, &all, &s->signal_mask);
 }
 

@@ -228,6 +228,18 @@ void attach_close(struct attach *a)
     a->head = NULL;
 }
 
+bool attach_is_in_range(const struct engine *e, const void *at)
+{
+    bool is = false;
+
+    for (uint32_t i = 0; i < e->shard_count; i++) {
+        const struct arena *a = &e->shards[i]->memory.arena;
+
+        is |= (uintptr_t)at - (uintptr_t)a->base < a->map_bytes;
+    }
+    return is;
+}
+
 static void read_boot_id(char id[BOOT_ID_BYTES])
 {
     int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
@@ -382,18 +394,29 @@ uint64_t attach_range(const struct attach *a)
 
 /* ---- made anew --------------------------------------------------------------------------- */
 
-/* Will the file system have room for all of the limit? Only the first to ask is sure of it. */
-static bool has_room(struct attach *a, uint64_t limit_bytes)
+/*
+ * Can the file system ever have room for all of the limit? If others have taken some of it, the
+ * shards do with what they get; but each needs a little to begin with.
+ */
+static bool has_room(struct attach *a, const struct engine_config *cfg)
 {
     struct statvfs fs;
+    uint64_t all;
+    uint64_t left;
 
+    a->room_bytes = 0;
     if (fstatvfs(a->fd, &fs) != 0 || fs.f_blocks == 0) {
         return true; /* it has no bounds of its own */
     }
-    if (fs.f_bavail < limit_bytes / fs.f_frsize) {
+    all = (uint64_t)fs.f_blocks * fs.f_frsize;
+    left = (uint64_t)fs.f_bavail * fs.f_frsize;
+    if (all < cfg->limit_bytes || !engine_limit_fits(left, cfg->shards, UINT64_MAX)) {
+        left = all < cfg->limit_bytes ? all : left;
         return no(a, "its file system has room for %llu MiB, and the limit is %llu",
-                  (unsigned long long)fs.f_bavail * fs.f_frsize >> 20,
-                  (unsigned long long)limit_bytes >> 20);
+                  (unsigned long long)left >> 20, (unsigned long long)cfg->limit_bytes >> 20);
+    }
+    if (left < cfg->limit_bytes) {
+        a->room_bytes = left;
     }
     return true;
 }
@@ -417,7 +440,7 @@ bool attach_make(struct attach *a, const struct engine_config *cfg, uint64_t ran
     if (ftruncate(a->fd, 0) != 0) {
         return no(a, "%s", strerror(errno));
     }
-    if (!has_room(a, cfg->limit_bytes) || !may_be_so_long(a)) {
+    if (!has_room(a, cfg) || !may_be_so_long(a)) {
         return false;
     }
     /* Wherever a crash ends this, the file is empty or has a head. */

@@ -44,10 +44,11 @@ struct attach {
     /* and before engine_stop() */
     bool leaves_nothing; /* the next start is to be a cold one */
     /* of attach_open() */
-    int fd;                                  /* -1: not open */
-    bool is_new;                             /* nothing was there */
-    bool is_in_memory;                       /* no disk is behind it, as far as can be told */
-    struct attach_head *head;                /* as it was read, then as it is to be written */
+    int fd;                   /* -1: not open */
+    bool is_new;              /* nothing was there */
+    bool is_in_memory;        /* no disk is behind it, as far as can be told */
+    uint64_t room_bytes;      /* of attach_make(): less than the limit; 0: enough */
+    struct attach_head *head; /* as it was read, then as it is to be written */
     struct region region[ATTACH_SHARDS_MAX]; /* those of the engine's shards */
     msec_t taken_at;                         /* of attach_take_over() */
     /* [const] once the engine runs: what became of it */
@@ -76,6 +77,12 @@ static inline const char *attach_state_text(const struct attach *a)
     return a->state == ATTACH_WARM ? "warm" : a->state == ATTACH_COLD ? "cold" : "off";
 }
 
+/*
+ * Is something of an engine with a file at this address? Calls nothing, for handlers of
+ * signals. Context: any thread, while the engine runs.
+ */
+bool attach_is_in_range(const struct engine *e, const void *at);
+
 /* Close it; the file stays as it is. Accepts one that is not open. Context: after stop. */
 void attach_close(struct attach *a);
 
@@ -90,9 +97,10 @@ void attach_close(struct attach *a);
  *     leave      leave all of it to the next
  *
  * plan and take_over: false: a->why, and the engine is to be started empty. make: false:
- * a->why, and it cannot be started. After plan or make, attach_range() is the range of a shard,
- * after plan attach_clock_zero() what clock_init_at() takes. Context: main; no other thread
- * uses the engine.
+ * a->why, and it cannot be started; others may have taken room meanwhile that the file system
+ * has (room_bytes), with which the engine does as it can. After plan or make, attach_range() is
+ * the range of a shard, after plan attach_clock_zero() what clock_init_at() takes. Context:
+ * main; no other thread uses the engine.
  */
 bool attach_plan(struct attach *a, struct engine_config *cfg);
 bool attach_make(struct attach *a, const struct engine_config *cfg, uint64_t range_bytes);

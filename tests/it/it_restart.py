@@ -26,6 +26,7 @@ MIB = 1 << 20
 RESTARTS = int(os.environ.get("MAYFLY_RESTARTS", "5"))
 WRONG_FILE = 65     # exit statuses: EX_DATAERR, EX_OSERR
 NO_ROOM = 71
+CUT = 74
 
 
 class Kept:
@@ -448,6 +449,19 @@ def test_a_full_file_system_ends_nothing():
         with d:
             assert d.process.wait(mayfly.PATIENCE) == NO_ROOM
             assert re.search("its file system has room for [34][0-9] MiB, and the limit is 64", d.log()), d.log()
+
+        def taken():
+            mount()
+            with open(os.path.join(k.folder, "taken"), "wb") as f:
+                f.write(b"x" * 50 * MIB)
+        mount = mounted(k.folder, "size=66m")
+        with k.daemon(before=taken) as d, d.operator() as o:
+            wait_for(lambda: re.search("has room for 1[0-9] megabytes only", d.log()), "it warns")
+            for i in range(30000):
+                o.send(b"set k%d 0 0 1000 noreply\r\n%s\r\n" % (i, b"x" * 1000))
+            o.set(b"last", b"x" * 1000)
+            assert o.get(b"last") == b"x" * 1000
+            assert 5000 < int(o.stats()["curr_items"]) < 20000
         with k.daemon(before=mounted(k.folder, "size=66m")) as d, d.operator() as o:
             with open("/proc/%d/root%s/other" % (d.pid, k.folder), "wb") as f:
                 with contextlib.suppress(OSError):
@@ -465,6 +479,37 @@ def test_a_full_file_system_ends_nothing():
                         f.write(b"x" * 4096)
             assert d.stop() == 0
             assert "has what there is for the next start" in d.log(), d.log()
+
+
+def test_a_file_that_is_cut_ends_the_server_with_a_line():
+    with kept() as k:
+        with k.daemon() as d, d.operator() as o:
+            o.set(b"a", b"x" * 100000)
+            os.truncate(k.file, 0)
+            o.send(b"get a\r\n")
+            assert d.process.wait(mayfly.PATIENCE) == CUT, d.log()
+            assert "memory, %s has lost pages that are in use" % k.file in d.log(), d.log()
+        with k.daemon() as d, d.operator() as o:
+            assert_cold(o, "new")
+
+
+def test_a_relative_path_in_the_background():
+    """It stays in the folder from which the file is named."""
+    with kept() as k:
+        path, pid = os.path.join(k.folder, "socket"), os.path.join(k.folder, "pid")
+        for warm in b"", b"here":
+            subprocess.run([os.path.abspath(mayfly.PROGRAM), "-d", "-e", "memory", "-s", path, "-P", pid, "-t", "1", "-m", "16"]
+                           + (["-u", "root"] if os.geteuid() == 0 else []), cwd=k.folder, check=True, timeout=mayfly.PATIENCE)
+            with open(pid) as f:
+                number = int(f.read())
+            try:
+                with mayfly.Client(path) as c:
+                    assert (c.get(b"a") or b"") == warm
+                    c.set(b"a", b"here")
+            finally:
+                os.kill(number, signal.SIGTERM)
+            wait_for(lambda: not os.path.exists(pid), "it ends")
+            assert os.path.exists(k.file)
 
 
 def test_a_start_that_fails_leaves_nothing():
