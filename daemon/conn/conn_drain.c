@@ -95,7 +95,7 @@ static void finish_reply(struct conn *c)
 {
     size_t kept = c->rest.is_active ? c->rest.line_bytes : 0;
 
-    if (conn_is_waiting(c) || conn_passes_later(c)) {
+    if (conn_is_waiting(c) || conn_pass_on(c) || conn_passes_later(c)) {
         return;
     }
     if (c->client.watcher != NULL) {

@@ -5,6 +5,7 @@
 #include "daemon/conn/conn_pass.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -22,6 +23,9 @@
 
 /* ---- going ------------------------------------------------------------------------------- */
 
+/* More that waits behind a pinned value is not copied: the value of an item, and some. */
+#define COPY_MAX_BYTES (2u << 20)
+
 /* Can it at all, now or later? */
 static bool is_passable(const struct conn *c)
 {
@@ -34,17 +38,25 @@ static bool is_passable(const struct conn *c)
            !c->is_closing && c->ending == ENDING_NOT && !client_restores(client, c->worker);
 }
 
+/* A large value on its way out is copied, if its client does not take it soon. */
+static bool has_bytes_only(const struct conn *c)
+{
+    const struct outq *q = &c->client.outq;
+
+    return !q->is_pinned ||
+           (c->worker->phase >= WORKER_FINISHING && out_left(&q->out) <= COPY_MAX_BYTES);
+}
+
 /*
  * Is nothing of it kept but bytes? A request that waits for room, or for its turn, was not
- * begun, and is executed anew.
+ * begun, and is executed anew; of a get line that was interrupted the rest is another line.
  */
 static bool is_between(const struct conn *c)
 {
     const struct client *client = &c->client;
 
-    return !c->is_queued && !c->rest.is_active && !client->dump.is_active &&
-           c->upload == NULL && !client_is_waiting(client) && !client->is_held &&
-           !client->outq.is_pinned && client->outq.out.value_left == 0;
+    return !c->is_queued && !client->dump.is_active && c->upload == NULL &&
+           !client_is_waiting(client) && !client->is_held && has_bytes_only(c);
 }
 
 bool conn_passes_later(const struct conn *c)
@@ -60,10 +72,51 @@ static uint64_t idle_ms(const struct conn *c)
     return now > c->last_active ? (uint64_t)(now - c->last_active) : 0;
 }
 
+/* The begin of a get line, to be followed by the keys that are left of it. */
+static bool put_get(const struct get_rest *rest, struct buf *to)
+{
+    const struct span name = command_name((enum command)rest->command);
+
+    if (rest->command == CMD_GAT || rest->command == CMD_GATS) {
+        return buf_printf(to, "%.*s %" PRId64 " ", (int)name.len, name.ptr, rest->exptime);
+    }
+    return buf_printf(to, "%.*s ", (int)name.len, name.ptr);
+}
+
+/* What is kept of it that is not in one piece. */
+struct copies {
+    struct buf input;
+    struct buf output;
+};
+
+/* Fill in the bytes of p, which borrows them. False: no memory. */
+static bool put_bytes(const struct conn *c, struct copies *copies, struct passed_conn *p)
+{
+    const struct out *out = &c->client.outq.out;
+
+    p->input = buf_span(&c->in);
+    p->output = span_of(out->base + out->sent, out->len - out->sent);
+    if (c->rest.is_active) {
+        if (!put_get(&c->rest, &copies->input) ||
+            !buf_append(&copies->input, buf_begin(&c->in), buf_len(&c->in))) {
+            return false;
+        }
+        p->input = buf_span(&copies->input);
+    }
+    if (c->client.outq.is_pinned) {
+        if (!outq_copy(&c->client.outq, &copies->output)) {
+            return false;
+        }
+        p->output = buf_span(&copies->output);
+    }
+    return true;
+}
+
 static bool give(struct conn *c, int fd)
 {
     const struct client *client = &c->client;
-    const struct out *out = &client->outq.out;
+    struct copies copies;
+    bool is_given;
     struct passed_conn p = {
         .fd = fd,
         .transport = (uint8_t)client->origin->transport,
@@ -79,12 +132,15 @@ static bool give(struct conn *c, int fd)
         .swallow = c->swallow,
         .login = client->login,
         .user = client->user != NULL ? span_str(client->user) : span_of(NULL, 0),
-        .input = span_of(buf_begin(&c->in), buf_len(&c->in)),
-        .output = span_of(out->base + out->sent, out->len - out->sent),
     };
 
     memcpy(p.address, c->peer.address, sizeof(p.address));
-    return passed_conns_add(&c->worker->crew->passed, &p);
+    buf_init(&copies.input);
+    buf_init(&copies.output);
+    is_given = put_bytes(c, &copies, &p) && passed_conns_add(&c->worker->crew->passed, &p);
+    buf_fini(&copies.input);
+    buf_fini(&copies.output);
+    return is_given;
 }
 
 bool conn_pass_on(struct conn *c)

@@ -281,6 +281,26 @@ bool outq_keep(struct outq *q, struct out *o)
     return true;
 }
 
+bool outq_copy(const struct outq *q, struct buf *to)
+{
+    struct out o = q->out;
+    const size_t end = head_end(&o);
+
+    must_be_a_worker();
+    if (!buf_reserve(to, out_left(&o))) {
+        return false;
+    }
+    /* There is room for all of it from here on. */
+    (void)buf_append(to, o.base + o.sent, end - o.sent);
+    while (o.value_left > 0) {
+        next_part(&o);
+        (void)buf_append(to, o.part.ptr, o.part.len);
+        o.value_left -= o.part.len;
+        o.part.len = 0;
+    }
+    return buf_append(to, o.base + end, o.len - end);
+}
+
 enum send_status outq_send(struct outq *q, struct io *io, uint64_t *written)
 {
     enum send_status status;

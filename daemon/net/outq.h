@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #include "daemon/net/conn_io.h"
+#include "lib/base/buf.h"
 #include "lib/base/context.h"
 #include "lib/base/span.h"
 #include "lib/shard/value.h"
@@ -109,6 +110,12 @@ bool outq_append(struct outq *q, const char *bytes, size_t n);
  * connection cannot go on. Context: worker; read side while o refers to a value.
  */
 bool outq_keep(struct outq *q, struct out *o);
+
+/*
+ * Append all that waits to `to`, also the bytes of a pinned value; the queue stays as it is.
+ * False: no memory. Context: worker.
+ */
+bool outq_copy(const struct outq *q, struct buf *to);
 
 /* As out_send(); a queue that becomes empty releases its memory. Context: worker. */
 enum send_status outq_send(struct outq *q, struct io *io, uint64_t *written);

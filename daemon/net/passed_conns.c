@@ -84,6 +84,7 @@ static uint8_t flags_of(const struct passed_conn *c)
 bool passed_conns_add(struct passed_conns *p, const struct passed_conn *c)
 {
     const int32_t number = c->fd;
+    const size_t bytes = sizeof(struct record) + c->user.len + c->input.len + c->output.len;
     struct record r;
     bool has_room;
 
@@ -102,8 +103,8 @@ bool passed_conns_add(struct passed_conns *p, const struct passed_conn *c)
     r.login_failures = c->login_failures;
     r.flags = flags_of(c);
     pthread_mutex_lock(&p->lock);
-    has_room = buf_reserve(&p->numbers, sizeof(number)) &&
-               buf_reserve(&p->records, sizeof(r) + c->user.len + c->input.len + c->output.len);
+    has_room = buf_len(&p->records) + bytes <= PASSED_CONNS_BYTES_MAX &&
+               buf_reserve(&p->numbers, sizeof(number)) && buf_reserve(&p->records, bytes);
     if (has_room) {
         put(&p->numbers, &number, sizeof(number));
         put(&p->records, &r, sizeof(r));

@@ -25,6 +25,9 @@
 /* Of the body. Raise it whenever a record changes. */
 #define PASSED_CONNS_VERSION 1u
 
+/* What is kept of all connections together. */
+#define PASSED_CONNS_BYTES_MAX (256u << 20)
+
 /* A connection between two requests. */
 struct passed_conn {
     int fd;
@@ -66,7 +69,10 @@ void passed_conns_init(struct passed_conns *p);
 /* Forget them, without closing a descriptor. Context: main. */
 void passed_conns_fini(struct passed_conns *p);
 
-/* Add one; copies everything. False: no memory; nothing has changed. Context: any thread. */
+/*
+ * Add one; copies everything. False: no memory, or more than PASSED_CONNS_BYTES_MAX; nothing
+ * has changed. Context: any thread.
+ */
 bool passed_conns_add(struct passed_conns *p, const struct passed_conn *c);
 
 /* How many there are, and the descriptor of one. Context: any thread, nobody adds. */

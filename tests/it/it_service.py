@@ -225,12 +225,15 @@ def test_a_program_takes_over_under_the_manager():
                 with Client(("127.0.0.1", port)) as c:
                     assert c.stats(b"persistence")["restart_state"] == state, log()
                     c.set(b"k", b"v")
+                stays = Client(("127.0.0.1", port))
                 for n in (2, 3):
                     process.send_signal(signal.SIGUSR2)
                     wait_for(lambda: told().count("READY=1\nMAINPID=%d\n" % process.pid) == n, "another is ready")
                     with Client(("127.0.0.1", port)) as c:
                         assert c.stats(b"persistence")["restart_state"] == "warm", log()
                         assert c.get(b"k") == b"v"
+                    assert stays.get(b"k") == b"v"
+                stays.close()
                 assert told().count("RELOADING=1") == 2 and "STOPPING" not in told(), told()
                 assert [name for name, _ in m.kept] == ["client", "mayfly.memory"]
 

@@ -295,6 +295,22 @@ def test_answers_that_wait_are_sent():
         assert "passed on, 0 ended" in d.log(), d.log()
 
 
+def test_who_takes_little_gets_all():
+    """Large values of a get line whose client does not read: what is pinned, and the keys that are left."""
+    for command in (b"get", b"gats 1000"):
+        with folder() as where, daemon("-e", os.path.join(where, "memory")) as d, d.client() as c:
+            keys = [b"k%d" % i for i in range(8)]
+            for key in keys:
+                assert c.set(key, pattern(key, 700000)) == b"STORED"
+            with Client(d.path, rcvbuf=4096) as slow:
+                slow.send(command + b" " + b" ".join(keys) + b"\r\nmn\r\n")
+                wait_for(lambda: "conn_mwrite" in c.stats(b"conns").values(), "answers wait")
+                upgrade(d)
+                assert slow.get_reply() == {key: pattern(key, 700000) for key in keys}
+                assert slow.line() == b"MN" and slow.ask(b"mn") == b"MN"
+            assert "2 connections passed on, 0 ended" in d.log(), d.log()
+
+
 class Load(threading.Thread):
     """Sets and gets in pipelines; each answer is compared with what has to come."""
 

@@ -110,8 +110,22 @@ static void check_stream(size_t total, size_t have)
     ck_assert_int_eq(memcmp(got, expected, total), 0);
 }
 
+/* What waits is the end of what was composed, with the value of which a part may be sent. */
+static void check_copy(const struct outq *q, size_t total)
+{
+    const size_t left = out_left(&q->out);
+    struct buf copy;
+
+    buf_init(&copy);
+    ck_assert(outq_copy(q, &copy));
+    ck_assert_uint_eq(buf_len(&copy), left);
+    ck_assert_int_eq(memcmp(buf_begin(&copy), expected + total - left, left), 0);
+    ck_assert_uint_eq(out_left(&q->out), left);
+    buf_fini(&copy);
+}
+
 /* Send the queue while the peer takes random portions, until both are through. */
-static size_t drain(struct outq *q, struct rng *rng, size_t have)
+static size_t drain(struct outq *q, struct rng *rng, size_t have, size_t total)
 {
     enum send_status status = outq_is_empty(q) ? SEND_ALL : SEND_BLOCKED;
     uint64_t written = 0;
@@ -120,6 +134,9 @@ static size_t drain(struct outq *q, struct rng *rng, size_t have)
         have += take(have, 1 + rng_below(rng, 60000));
         status = outq_send(q, &io, &written);
         ck_assert_int_ne(status, SEND_BROKEN);
+        if (status == SEND_BLOCKED && rng_below(rng, 8) == 0) {
+            check_copy(q, total);
+        }
     }
     for (size_t n; (n = take(have, STREAM_MAX - have)) > 0;) {
         have += n;
@@ -173,7 +190,8 @@ static void send_round(struct rng *rng, size_t value_len)
     ck_assert(outq_append(&q, "tail", 4));
     memcpy(expected + total, "tail", 4);
     total += 4;
-    have = drain(&q, rng, have);
+    check_copy(&q, total);
+    have = drain(&q, rng, have, total);
     check_stream(total, have);
     free(base);
 }
