@@ -151,11 +151,8 @@ void turn_pass(struct turn *t, bool has_more)
 static MF_NOINLINE void try_grace(struct worker *w, uint64_t bytes_read)
 {
     w->grace_mark = bytes_read;
-    if (engine_try_grace(w->engine)) {
-        w->grace_step = WORKER_GRACE_STEP_BYTES;
-    } else if (w->grace_step < WORKER_GRACE_STEP_MAX_BYTES) {
-        w->grace_step *= 2;
-    }
+    w->grace_step =
+        engine_try_grace(w->engine) ? WORKER_GRACE_STEP_BYTES : WORKER_GRACE_AGAIN_BYTES;
 }
 
 void turn_end(struct turn *t)

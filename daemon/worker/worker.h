@@ -64,11 +64,11 @@ struct watcher;
 #define WORKER_UNIT_BYTES 4096u
 
 /*
- * A grace period is tried after this many bytes read. Each time it fails, because another
- * worker is inside a section, the step doubles up to the maximum.
+ * A grace period is tried after this many bytes read, and again after so many when another
+ * worker was inside a section.
  */
-#define WORKER_GRACE_STEP_BYTES     (512u << 10)
-#define WORKER_GRACE_STEP_MAX_BYTES (16u << 20)
+#define WORKER_GRACE_STEP_BYTES  (512u << 10)
+#define WORKER_GRACE_AGAIN_BYTES (128u << 10)
 
 /*
  * A stopping worker executes what was received for so long, lets clients take what is queued

@@ -5,10 +5,11 @@
  * liburcu can only wait, which a worker must never do. But a thread between two sections can
  * check whether all others are outside sections as well. Each reader notes in a word of its
  * thread that it is inside. Only the compiler orders that note with what the section reads, so
- * this needs two membarriers. The one before the check makes sure that an open section is
- * seen, or else reads nothing that was unlinked before this call. The one after the check makes
- * sure that a section which was seen to have ended read everything before what happens next
- * here.
+ * this needs a membarrier before the check: it makes sure that an open section is seen, or else
+ * reads nothing that was unlinked before this call. After the check, a section that was seen to
+ * have ended must have read everything before what happens next here. x86 sees to that,
+ * elsewhere it takes another membarrier. These interrupt all other threads that run, so there
+ * are none when a look without them finds a thread inside: most likely the check would as well.
  *
  * The library does not share its list of readers, so there is one here. Like the library's own
  * state, it belongs to the process; no other state in lib/ does.
@@ -114,6 +115,17 @@ static bool is_only_reader(void)
     return readers == &self && self.next == NULL;
 }
 
+/* What others have read in sections that ended comes before what happens next here. */
+static bool order_reads(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    atomic_signal_fence(memory_order_seq_cst); /* no load is delayed past a later store */
+    return true;
+#else
+    return run_barriers();
+#endif
+}
+
 bool rcu_try_wait(void)
 {
     bool is_over;
@@ -125,7 +137,7 @@ bool rcu_try_wait(void)
     if (is_only_reader()) {
         is_over = !is_any_inside();
     } else {
-        is_over = run_barriers() && !is_any_inside() && run_barriers();
+        is_over = !is_any_inside() && run_barriers() && !is_any_inside() && order_reads();
     }
     pthread_mutex_unlock(&readers_lock);
     if (is_over) {

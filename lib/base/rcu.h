@@ -77,8 +77,9 @@ static inline void rcu_wait(void)
 
 /*
  * The same if no waiting is needed: true when every thread was seen outside a section during
- * the call, so that what was unlinked before it can be reused. Costs two membarriers, unless
- * the caller is the only registered thread, so it must be worth it. False in a section of the
+ * the call, so that what was unlinked before it can be reused. Costs a membarrier (elsewhere
+ * than on x86 two), unless a thread is inside or the caller is the only registered one, so it
+ * must be worth it. False in a section of the
  * calling thread, and always where the kernel lacks that call. Context: registered thread.
  */
 bool rcu_try_wait(void);
