@@ -431,7 +431,8 @@ void conn_begin(struct conn *c)
 
     must_be_worker(w);
     if (c->client.origin->transport == CONN_TLS) {
-        if (!io_begin_tls(&c->client.io, w->crew->tls, &w->tls)) {
+        if (!io_begin_tls(&c->client.io, w->crew->tls, &w->tls,
+                          (enum tls_verify)c->client.origin->verify)) {
             log_warn("listener, connection dropped (no memory)");
             conn_close(c);
             return;

@@ -12,11 +12,12 @@
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 
-bool io_begin_tls(struct io *io, struct tls *tls, const struct tls_worker *w)
+bool io_begin_tls(struct io *io, struct tls *tls, const struct tls_worker *w,
+                  enum tls_verify verify)
 {
     must_be_a_worker();
     must(io->tls == NULL);
-    io->tls = tls_session_create(tls_take_context(tls), w, io->fd);
+    io->tls = tls_session_create(tls_take_context(tls), w, io->fd, verify);
     return io->tls != NULL;
 }
 

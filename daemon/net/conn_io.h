@@ -45,7 +45,8 @@ static inline void io_init(struct io *io, int fd)
 }
 
 /* Speak TLS on it from now on. False: no memory; it stays plain. Context: worker. */
-bool io_begin_tls(struct io *io, struct tls *tls, const struct tls_worker *w);
+bool io_begin_tls(struct io *io, struct tls *tls, const struct tls_worker *w,
+                  enum tls_verify verify);
 
 /* As read(2). Context: worker. */
 static inline ssize_t io_read(struct io *io, char *to, size_t n)

@@ -36,10 +36,12 @@ static bool is_other_machine(const union socket_address *addr)
 }
 
 /* Must whoever comes in this way say who it is? */
-static bool is_guarded(const struct settings *settings, enum conn_transport transport)
+static bool is_guarded(const struct settings *settings, const struct conn_origin *origin)
 {
     return settings->auth_file != NULL || settings->sasl ||
-           (transport == CONN_TLS && settings->ssl_verify_mode >= VERIFY_REQUIRES);
+           (origin->transport == CONN_TLS && (origin->verify == TLS_VERIFY_REQUIRE ||
+                                              (origin->verify == TLS_VERIFY_BY_MODE &&
+                                               settings->ssl_verify_mode >= VERIFY_REQUIRES)));
 }
 
 /* Returns 0, or the exit status. */
@@ -47,7 +49,7 @@ static int tell(const struct settings *settings, const char *name)
 {
     if (settings->protected_mode) {
         log_error("listener, other machines could use %s without a user or a certificate: give "
-                  "-Y, -S, or -Z with ssl_verify_mode=2 (--protected)",
+                  "-Y, -S, or -Z with ssl_verify_mode=2 or mtls: (--protected)",
                   name);
         return EX_USAGE;
     }
@@ -63,7 +65,7 @@ static const char *find_exposed(const struct settings *settings, const struct so
         union socket_address addr;
         socklen_t len = sizeof(addr);
 
-        if (!is_guarded(settings, l->items[i].origin.transport) &&
+        if (!is_guarded(settings, &l->items[i].origin) &&
             getsockname(l->items[i].fd, &addr.sa, &len) == 0 && is_other_machine(&addr)) {
             return l->items[i].name;
         }
@@ -117,11 +119,13 @@ int exposure_check(const struct settings *settings)
     must_be_main();
     while (at != NULL && (has_tcp || has_udp) && listen_address_next(&at, &text)) {
         char name[SOCKET_NAME_MAX];
+        struct conn_origin origin;
 
-        if (listen_address_parse(text, &address) != NULL ||
-            (is_guarded(settings, sockets_tcp_origin(settings, &address).transport) &&
-             !has_udp) ||
-            !leads_outside(address.host)) {
+        if (listen_address_parse(text, &address) != NULL) {
+            continue;
+        }
+        origin = sockets_tcp_origin(settings, &address);
+        if ((is_guarded(settings, &origin) && !has_udp) || !leads_outside(address.host)) {
             continue;
         }
         snprintf(name, sizeof(name), "%.*s", (int)text.len, text.ptr);

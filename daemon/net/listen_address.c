@@ -84,6 +84,12 @@ static const char *take_prefixes(struct span *s, struct listen_address *out)
         if (starts_with(*s, "notls:")) {
             out->is_plain = true;
             *s = span_after(*s, 6);
+        } else if (starts_with(*s, "btls:")) {
+            out->verify = TLS_VERIFY_NONE;
+            *s = span_after(*s, 5);
+        } else if (starts_with(*s, "mtls:")) {
+            out->verify = TLS_VERIFY_REQUIRE;
+            *s = span_after(*s, 5);
         } else if (starts_with(*s, "proxied:")) {
             out->is_proxied = true;
             *s = span_after(*s, 8);

@@ -15,6 +15,7 @@
 struct listen_address {
     char host[256];
     bool is_plain;          /* notls: no TLS, even with -Z */
+    uint8_t verify;         /* btls:, mtls: TLS, with an enum tls_verify of its own */
     bool is_proxied;        /* proxied: balancers connect here for clients */
     bool has_protocol;      /* proto[x] was given */
     uint8_t protocol;       /* x, an enum binding_protocol */
@@ -25,7 +26,8 @@ struct listen_address {
 
 /*
  * Parse host, host:port, [v6], [v6]:port, a bare v6 address, or *, each after any of
- * memcached's prefixes notls:, proto[x]: and tag[x]:, and our own proxied:, in any order.
+ * memcached's prefixes notls:, btls:, mtls:, proto[x]: and tag[x]:, and our own proxied:, in
+ * any order; of the first three only one.
  * Returns NULL, or what is wrong. Context: any thread.
  */
 const char *listen_address_parse(struct span text, struct listen_address *out);

@@ -18,6 +18,13 @@ enum conn_transport {
     CONN_UDP,
 };
 
+/* Of which clients TLS wants a certificate. */
+enum tls_verify {
+    TLS_VERIFY_BY_MODE, /* as ssl_verify_mode says */
+    TLS_VERIFY_NONE,    /* btls: */
+    TLS_VERIFY_REQUIRE, /* mtls: */
+};
+
 /* Longest tag of a listening socket, NUL included. */
 #define CONN_TAG_MAX 32
 
@@ -27,6 +34,7 @@ struct conn_origin {
     uint8_t rights;         /* RIGHT_READ and others: what its connections begin with */
     bool is_control;        /* the operator's: --control */
     bool is_proxied;        /* for balancers: --proxy-from */
+    uint8_t verify;         /* enum tls_verify, of CONN_TLS */
     char tag[CONN_TAG_MAX]; /* a label that the operator chose; empty: none */
 };
 

@@ -114,6 +114,7 @@ struct conn_origin sockets_tcp_origin(const struct settings *settings,
     if (address != NULL) {
         memcpy(origin.tag, address->tag, sizeof(origin.tag));
         origin.is_proxied = address->is_proxied;
+        origin.verify = address->verify;
         if (address->has_protocol) {
             origin.protocol = address->protocol;
         }
@@ -252,6 +253,9 @@ static int read_address(const struct settings *settings, struct span text,
     if (error != NULL) {
         return tcp_address_failed(text, error, "");
     }
+    if (addr->verify != TLS_VERIFY_BY_MODE && (addr->is_plain || !settings->ssl_enabled)) {
+        return tcp_address_failed(text, "btls: and mtls: need TLS (-Z)", "");
+    }
     if (addr->is_proxied && settings->proxy_from == NULL) {
         return tcp_address_failed(text, "proxied: needs --proxy-from", "");
     }
@@ -274,8 +278,8 @@ static int read_plain_address(const struct settings *settings, struct span text,
     const char *error = listen_address_parse(text, addr);
 
     (void)settings;
-    if (error == NULL &&
-        (addr->is_plain || addr->is_proxied || addr->has_protocol || addr->tag[0] != '\0')) {
+    if (error == NULL && (addr->is_plain || addr->verify != TLS_VERIFY_BY_MODE ||
+                          addr->is_proxied || addr->has_protocol || addr->tag[0] != '\0')) {
         error = "prefixes are for clients of the cache";
     } else if (error == NULL && !addr->has_port) {
         error = "the port is missing";

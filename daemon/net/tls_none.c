@@ -56,11 +56,12 @@ struct ssl_ctx_st *tls_take_context(struct tls *t)
 }
 
 struct tls_session *tls_session_create(struct ssl_ctx_st *context, const struct tls_worker *w,
-                                       int fd)
+                                       int fd, enum tls_verify verify)
 {
     (void)context;
     (void)w;
     (void)fd;
+    (void)verify;
     unreachable();
 }
 

@@ -150,7 +150,27 @@ void tls_worker_fini(struct tls_worker *w)
     w->buf = NULL;
 }
 
-struct tls_session *tls_session_create(SSL_CTX *context, const struct tls_worker *w, int fd)
+/*
+ * What the listener demands instead of ssl_verify_mode. A session that another kind of listener
+ * has made is not resumed here: its client may have shown no certificate.
+ */
+static bool set_verify(SSL *ssl, enum tls_verify verify)
+{
+    static const unsigned char ids[][2] = {[TLS_VERIFY_NONE] = "b", [TLS_VERIFY_REQUIRE] = "m"};
+
+    if (verify == TLS_VERIFY_BY_MODE) {
+        return true;
+    }
+    SSL_set_verify(ssl,
+                   verify == TLS_VERIFY_NONE
+                       ? SSL_VERIFY_NONE
+                       : SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
+                   NULL);
+    return SSL_set_session_id_context(ssl, ids[verify], 1) == 1;
+}
+
+struct tls_session *tls_session_create(SSL_CTX *context, const struct tls_worker *w, int fd,
+                                       enum tls_verify verify)
 {
     struct tls_session *s = mem_zalloc(sizeof(*s));
     SSL *ssl = s != NULL ? SSL_new(context) : NULL;
@@ -158,7 +178,7 @@ struct tls_session *tls_session_create(SSL_CTX *context, const struct tls_worker
     must_be_a_worker();
     must(w->buf != NULL);
     SSL_CTX_free(context); /* the session has a reference of its own */
-    if (ssl == NULL || SSL_set_fd(ssl, fd) != 1) {
+    if (ssl == NULL || SSL_set_fd(ssl, fd) != 1 || !set_verify(ssl, verify)) {
         ERR_clear_error();
         SSL_free(ssl);
         mem_free(s);

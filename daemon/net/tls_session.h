@@ -12,6 +12,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+#include "daemon/net/origin.h"
 #include "lib/base/counters.h"
 #include "lib/base/span.h"
 
@@ -42,11 +43,12 @@ void tls_worker_fini(struct tls_worker *w);
 
 /*
  * The server's end of a session over an accepted socket, which it borrows. Takes the reference
- * to the context (of OpenSSL, from tls_take_context()), also on failure. NULL: no memory.
+ * to the context (of OpenSSL, from tls_take_context()), also on failure. verify: of whom it
+ * wants a certificate. NULL: no memory.
  * Context: worker.
  */
 struct tls_session *tls_session_create(struct ssl_ctx_st *context, const struct tls_worker *w,
-                                       int fd);
+                                       int fd, enum tls_verify verify);
 
 /*
  * For the contexts: OpenSSL made a session that a client may resume. Context: worker, called by

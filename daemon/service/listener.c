@@ -484,6 +484,19 @@ static void warn_of_balancers(const struct listeners *l)
     }
 }
 
+/* Listeners that ask for certificates, of which none can be trusted. */
+static void warn_of_trust(const struct listeners *l)
+{
+    bool has_any = false;
+
+    for (uint32_t i = 0; i < l->list.count; i++) {
+        has_any |= l->list.items[i].origin.verify == TLS_VERIFY_REQUIRE;
+    }
+    if (has_any && l->server->crew.settings->ssl_ca_cert == NULL) {
+        log_warn("listener, mtls: lets no client in (ssl_ca_cert is not set)");
+    }
+}
+
 int listeners_open(struct server *s)
 {
     struct listeners *l = mem_zalloc(sizeof(*l));
@@ -513,6 +526,7 @@ int listeners_open(struct server *s)
     }
     if (status == 0) {
         warn_of_balancers(l);
+        warn_of_trust(l);
     }
     return status == 0 ? exposure_judge(s->crew.settings, &l->list, &l->udp) : status;
 }

@@ -92,7 +92,8 @@ class Client(mayfly.Client):
 class Server(Daemon):
     """A daemon that speaks TLS on one port, and plain text on another."""
 
-    def __init__(self, *args, options="", chain="server.pem", key="server.key", serves=True, **kw):
+    def __init__(self, *args, options="", chain="server.pem", key="server.key", serves=True, listeners=2, **kw):
+        self.listeners = listeners
         self.serves = serves                # does it answer clients that did not authenticate?
         # Files of its own, so that a test may replace them.
         self.files = tempfile.mkdtemp(prefix="files.", dir=FOLDER)
@@ -119,7 +120,7 @@ class Server(Daemon):
         def serves():
             if self.process.poll() is not None:
                 raise AssertionError("the daemon ended with %d: %s" % (self.process.returncode, self.log()))
-            return os.path.exists(self.port_file) and len(self.ports()) == 2
+            return os.path.exists(self.port_file) and len(self.ports()) == self.listeners
         wait_for(serves, "the daemon listens")
         self.port = self.ports()[0]
         with self.plain() as c:
@@ -391,6 +392,34 @@ def test_client_certificates():
                         errors += not let_in
                 with d.plain() as p:
                     assert p.stat("ssl_handshake_errors") == errors
+
+
+def test_listeners_that_want_certificates_or_none():
+    options = "ssl_verify_mode=1,ssl_ca_cert=" + path("ca.pem")
+    with Server("-t", "1", "-l", "mtls:127.0.0.1:0,btls:tag[b]:127.0.0.1:0", options=options, listeners=4) as d:
+        plain, mtls, btls = d.ports()[1:]
+        for newest in (ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3):
+            for port, certificate, let_in in (
+                    (d.port, None, True), (d.port, "stranger", False),
+                    (mtls, None, False), (mtls, "stranger", False), (mtls, "client", True),
+                    (btls, None, True), (btls, "stranger", True)):
+                got = refused(lambda: Client(("127.0.0.1", port), context(certificate, newest)))
+                assert got != let_in, (newest, port, certificate)
+            # A session that began where nobody was asked is worth nothing where everybody is.
+            ctx = context(None, newest)
+            with Client(("127.0.0.1", btls), ctx) as c:
+                assert (c.ask(b"version") or b"").startswith(b"VERSION")
+                session = c.sock.session
+            with Client(("127.0.0.1", btls), ctx, session=session) as c:
+                assert c.sock.session_reused
+            assert refused(lambda: Client(("127.0.0.1", mtls), ctx, session=session))
+        with d.plain() as p:
+            assert p.stat("ssl_handshake_errors") == 2 * 4
+    root = ["-u", "root"] if os.geteuid() == 0 else []
+    for address in ("mtls:127.0.0.1:0", "btls:127.0.0.1:0"):
+        done = subprocess.run([mayfly.PROGRAM, "-p", "-1", "-l", address] + root, stdin=subprocess.DEVNULL,
+                              capture_output=True, timeout=mayfly.PATIENCE, check=False)
+        assert done.returncode == 71 and b"need TLS (-Z)" in done.stderr, done
 
 
 def test_min_version():

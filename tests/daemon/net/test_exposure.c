@@ -125,6 +125,10 @@ TEST(what_would_be_opened_is_judged_alike)
     settings.ssl_verify_mode = 3;
     ck_assert_int_eq(check("192.0.2.1"), 0);
     ck_assert_int_eq(check("192.0.2.1,notls:192.0.2.2"), EX_USAGE);
+    ck_assert_int_eq(check("192.0.2.1,btls:192.0.2.2"), EX_USAGE);
+    settings.ssl_verify_mode = 0;
+    ck_assert_int_eq(check("mtls:192.0.2.2"), 0);
+    ck_assert_int_eq(check("192.0.2.1,mtls:192.0.2.2"), EX_USAGE);
     settings.port = 0;
     ck_assert_int_eq(check("notls:192.0.2.2"), 0);
     settings.udp_port = 11211;

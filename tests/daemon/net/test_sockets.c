@@ -228,6 +228,8 @@ TEST(addresses_that_are_understood)
         {"notls:[::1]:11311", "::1", 11311},
         {"notls:tag[a]:[::1]", "::1", -1},
         {"tag[a]:notls:h:1", "h", 1},
+        {"btls:h:1", "h", 1},
+        {"mtls:tag[a]:[::1]", "::1", -1},
         {"tag[abc]:127.0.0.1:11311", "127.0.0.1", 11311},
         {"proto[negotiating]:h:1", "h", 1},
     };
@@ -241,6 +243,10 @@ TEST(addresses_that_are_understood)
         ck_assert_str_eq(addr.host, cases[i].host);
         ck_assert_int_eq(addr.has_port ? (int)addr.port : -1, cases[i].port);
         ck_assert_int_eq(addr.is_plain, strstr(cases[i].text, "notls:") != NULL);
+        ck_assert_int_eq(addr.verify, strncmp(cases[i].text, "btls:", 5) == 0 ? TLS_VERIFY_NONE
+                                      : strncmp(cases[i].text, "mtls:", 5) == 0
+                                          ? TLS_VERIFY_REQUIRE
+                                          : TLS_VERIFY_BY_MODE);
     }
 }
 

@@ -112,7 +112,7 @@ static void dial(void)
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
     setsockopt(fds[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
     setsockopt(fds[1], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
-    session = tls_session_create(tls_take_context(tls), &worker, fds[0]);
+    session = tls_session_create(tls_take_context(tls), &worker, fds[0], TLS_VERIFY_BY_MODE);
     ck_assert_ptr_nonnull(session);
     client = SSL_new(client_context);
     ck_assert_int_eq(SSL_set_fd(client, fds[1]), 1);
