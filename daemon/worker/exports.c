@@ -27,7 +27,7 @@
 static bool hand_over(struct exports *x, const char *bytes, size_t len)
 {
     struct export *e = x->current;
-    const struct timespec until = cond_after(STALL_MS);
+    const struct timespec until = cond_after(x->stall_ms);
     int error = 0;
     bool is_taken;
 
@@ -132,7 +132,7 @@ static void *run(void *arg)
 int exports_start(struct exports *x, struct settings *settings, struct engine *engine)
 {
     must_be_main();
-    *x = (struct exports){.settings = settings};
+    *x = (struct exports){.settings = settings, .stall_ms = STALL_MS};
     x->save.engine = engine;
     x->save.write = write_bytes;
     x->save.write_arg = x;

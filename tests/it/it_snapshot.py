@@ -73,6 +73,29 @@ def test_all_is_there_after_a_restart():
                 assert o.ask(b"md later") == b"HD"
 
 
+def nice_of(d):
+    """The nice values of its threads by their names."""
+    tasks = "/proc/%d/task" % d.pid
+    found = {}
+    for task in os.listdir(tasks):
+        with open("%s/%s/stat" % (tasks, task)) as f:
+            name, rest = f.read().rsplit(")", 1)
+        found[name.split("(", 1)[1]] = int(rest.split()[16])
+    return found
+
+
+def test_requests_go_first():
+    """Also where most system calls are forbidden."""
+    with open(mayfly.PROGRAM, "rb") as f:
+        is_filtered = b"libseccomp" in f.read() and not mayfly.is_sanitized()
+    for args in ((), ("-o", "drop_privileges"))[:1 + is_filtered]:
+        with kept() as k, k.daemon(*args) as d:
+            nice = nice_of(d)
+            for name in "snapshot", "snapshot write", "export":
+                assert nice[name] == min(19, os.nice(0) + 5), nice
+            assert nice["snapshot flush"] == os.nice(0), nice   # somebody waits for it
+
+
 def test_what_expires_meanwhile_does_not_come_back():
     with kept() as k:
         with k.daemon() as d, d.operator() as o:

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Exports to a client that takes nothing for too long: it is closed, and the next is served.
+ */
+#include "daemon/worker/exports.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tests/common/unit.h"
+#include "tests/daemon/conn/solo.h"
+
+#define VALUES 20u
+#define LEN    500000u
+
+static struct exports *x;
+
+static void setup(void)
+{
+    char *value;
+    int fd;
+
+    solo_setup();
+    x = &solo.crew.exports;
+    ck_assert_int_eq(exports_start(x, &solo.settings, &solo.crew.engine), 0);
+    value = wire_value(LEN, 1);
+    fd = wire_dial(0);
+    for (unsigned i = 0; i < VALUES; i++) {
+        char key[16];
+
+        snprintf(key, sizeof(key), "k%u", i);
+        wire_store(fd, key, value, LEN);
+    }
+    close(fd);
+    free(value);
+}
+
+static void teardown(void)
+{
+    exports_stop(x);
+    solo_teardown();
+}
+
+TEST_FIXTURE(setup, teardown)
+
+static void wait_for_end(uint64_t done, uint64_t failed)
+{
+    struct exports_info info;
+
+    for (exports_look(x, &info); info.is_busy || info.done + info.failed != done + failed;
+         exports_look(x, &info)) {
+        usleep(1000);
+    }
+    ck_assert_uint_eq(info.done, done);
+    ck_assert_uint_eq(info.failed, failed);
+}
+
+/* All that comes, up to the end of the stream, or to the last line. Returns how much. */
+static size_t read_all(int fd, bool *has_end)
+{
+    static char bytes[1 << 16];
+    const char end[] = "END 20\r\n";
+    size_t sum = 0;
+    ssize_t got;
+
+    *has_end = false;
+    while (!*has_end && (got = recv(fd, bytes, sizeof(bytes), 0)) > 0) {
+        sum += (size_t)got;
+        *has_end = (size_t)got >= sizeof(end) - 1 &&
+                   memcmp(bytes + got - (sizeof(end) - 1), end, sizeof(end) - 1) == 0;
+    }
+    return sum;
+}
+
+TEST(a_client_that_takes_nothing_is_closed)
+{
+    int fd = wire_dial(SMALL_SOCKET);
+    int next = wire_dial(0);
+    bool has_end;
+
+    x->stall_ms = 20;
+    wire_say(fd, "save -\r\n");
+    wait_for_end(0, 1);
+    ck_assert_uint_lt(read_all(fd, &has_end), (size_t)VALUES * LEN / 2);
+    ck_assert(!has_end);
+    close(fd);
+    x->stall_ms = 100000;
+    wire_say(next, "save -\r\n");
+    ck_assert_uint_gt(read_all(next, &has_end), (size_t)VALUES * LEN);
+    ck_assert(has_end);
+    wait_for_end(1, 1);
+    wire_say(next, "mn\r\n");
+    wire_expect(next, "MN\r\n");
+    close(next);
+}
+
+/* What is told to be taken after the end is of no export any more. */
+TEST(a_client_that_goes_meanwhile_ends_it)
+{
+    int fd = wire_dial(SMALL_SOCKET);
+    char line[5];
+
+    wire_say(fd, "save -\r\n");
+    wire_get(fd, line, sizeof(line));
+    ck_assert_int_eq(memcmp(line, "PART ", 5), 0);
+    close(fd);
+    wait_for_end(0, 1);
+}
