@@ -260,6 +260,12 @@ static inline bool arena_needs_range(const struct arena *a)
     return a->wants_range && a->free == 0 && a->cold == 0 && a->fresh == a->committed;
 }
 
+/* Has the system refused to let the range grow? Context: in shard. */
+static inline bool arena_range_is_cut(const struct arena *a)
+{
+    return a->held_max != (uint32_t)(a->map_bytes >> a->shift) - 1;
+}
+
 /* How many segments more the range can hold. Context: in shard. */
 static inline uint32_t arena_unheld(const struct arena *a)
 {

@@ -130,6 +130,7 @@ struct trim {
     msec_t hasty_until; /* until then an overdraft is paid back at once */
     /* [reclaimer] */
     msec_t looked;           /* when the free segments were counted last */
+    msec_t retry_at;         /* the system, which has refused memory, is asked again; 0 */
     uint64_t put_bytes_seen; /* put_bytes when the reclaimer was here last */
     uint64_t put_bytes_then; /* put_bytes when the free segments were counted last */
 };

@@ -25,6 +25,9 @@
  */
 #define OVERDRAWN_MS 50
 
+/* What the system refuses now it may have later: it is asked again after so long. */
+#define REFUSED_MS 10000
+
 /* Deaths turned into holes at once when no put does it. */
 #define RIPEN_BURST 256
 
@@ -120,6 +123,19 @@ static bool give_excess_back(struct memory *m, msec_t now, uint64_t *again)
     return want != 0 && room_give_back(m, want < TRIM_BURST ? want : TRIM_BURST) < want;
 }
 
+/* Context: in shard. */
+static void retry_range(struct memory *m, msec_t now)
+{
+    if (!arena_range_is_cut(&m->arena)) {
+        m->trim.retry_at = 0;
+    } else if (m->trim.retry_at == 0) {
+        m->trim.retry_at = now + REFUSED_MS;
+    } else if (now >= m->trim.retry_at) {
+        arena_range_retry(&m->arena);
+        m->trim.retry_at = 0;
+    }
+}
+
 /* Release what can be released. Turn deaths into holes if no put did so since the last time. */
 static uint64_t release_memory(struct memory *m)
 {
@@ -127,6 +143,7 @@ static uint64_t release_memory(struct memory *m)
 
     lock_take(m->lock);
     room_release(m);
+    retry_range(m, clock_now(m->clock));
     line_nudge(m);
     if (m->blocks.put_bytes == m->trim.put_bytes_seen) {
         blocks_ripen(m, RIPEN_BURST);

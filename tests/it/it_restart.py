@@ -350,7 +350,7 @@ class Ends(crash.Crash):
         self.is_answered_safe = True
         with kept() as k:
             for self.kills in range(ends + 1):
-                with k.daemon() as d:
+                with k.daemon(t=self.rng.choice((1, 2, 2, 4))) as d:
                     with d.operator() as c:
                         assert figure(c, "state") == ("cold" if how in (None, signal.SIGKILL) else "warm")
                         self.look(c)
