@@ -83,8 +83,7 @@ void turn_begin(struct turn *t, struct worker *w)
     t->insight = w->insight.on;
     t->hides_cas = w->settings->no_cas;
     t->is_followed = false;
-    w->holds_replies = setting_get(w->settings, appendfsync) == APPEND_ALWAYS &&
-                       setting_get(w->settings, appendonly) != APPEND_OFF;
+    w->holds_replies = snapshots_hold(&w->crew->snapshots);
     if (MF_UNLIKELY(w->holds_replies)) {
         w->changes_seen = changes_made(); /* by work in the background */
     }

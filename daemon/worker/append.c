@@ -108,6 +108,24 @@ static void on_gap(void *arg, int error)
     a->on_gap(a->arg);
 }
 
+/* Whether answers wait depends on three things, which change on several threads. */
+static void update_holds(struct append *a)
+{
+    pthread_mutex_lock(&a->telling);
+    atomic_store(&a->holds,
+                 append_is_used(a) && (atomic_load(&a->is_behind) ||
+                                       setting_get(a->settings, appendfsync) == APPEND_ALWAYS));
+    pthread_mutex_unlock(&a->telling);
+}
+
+static void on_behind(void *arg, bool is_behind)
+{
+    struct append *a = arg;
+
+    atomic_store(&a->is_behind, is_behind);
+    update_holds(a);
+}
+
 static void on_slow(void *arg, uint64_t ms)
 {
     (void)arg;
@@ -156,6 +174,7 @@ static bool start_log(struct append *a)
                                                : limit,
         .on_gap = on_gap,
         .on_slow = on_slow,
+        .on_behind = on_behind,
         .on_done = on_done,
         .arg = a,
     };
@@ -195,6 +214,7 @@ bool append_begin(struct append *a, struct engine *engine, const struct snap_hea
     }
     /* The threads are there in any case: later none can be made. */
     is_started = start_log(a);
+    update_holds(a);
     if (!append_is_used(a)) {
         return true;
     }
@@ -288,6 +308,7 @@ bool append_change(struct append *a)
     }
     forget_flushes(a);
     atomic_store(&a->mode, wanted);
+    update_holds(a);
     log_notice("snapshot, a log of %s is kept from the next one on",
                wanted == APPEND_FULL ? "states" : "keys");
     return true;
@@ -297,6 +318,7 @@ void append_end_use(struct append *a)
 {
     forget_flushes(a);
     atomic_store(&a->mode, APPEND_OFF);
+    update_holds(a);
     (void)keychain_remove(&io_system, a->dir, a->name, a->next);
     log_notice("snapshot, no log is kept any more");
 }
@@ -305,6 +327,7 @@ void append_set_sync(struct append *a)
 {
     if (a->log != NULL) {
         keylog_set_sync(a->log, (enum keylog_sync)setting_get(a->settings, appendfsync));
+        update_holds(a);
     }
 }
 

@@ -69,6 +69,8 @@ struct append {
     _Atomic int64_t written_base; /* bytes of all logs when the snapshot there is began */
     _Atomic uint32_t
         mode; /* enum append_mode: what is kept; `appendonly` says what is wanted */
+    _Atomic bool is_behind;   /* the log does not keep up */
+    _Atomic bool holds;       /* answers wait for it: see append_ask() */
     _Atomic bool has_flushes; /* the log of the snapshot has had states from its beginning */
 };
 

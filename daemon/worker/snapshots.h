@@ -159,6 +159,11 @@ enum snapshots_removal snapshots_note_flush(struct snapshots *s, struct snapshot
  * 0. It is done when the log has it on the disk. fn is called on a thread of the log when more
  * is done; NULL: no more. Context: any thread.
  */
+static inline bool snapshots_hold(const struct snapshots *s)
+{
+    return atomic_load_explicit(&s->append.holds, memory_order_relaxed); /* do any wait? */
+}
+
 uint64_t snapshots_ask_logged(struct snapshots *s);
 bool snapshots_is_logged(const struct snapshots *s, uint64_t ticket);
 void snapshots_tell_logged(struct snapshots *s, void (*fn)(void *arg), void *arg);

@@ -19,8 +19,9 @@
 #include "lib/shard/flush.h"
 #include "lib/shard/shard.h"
 
-/* Records so far ahead are fetched while others are read. */
-#define PREFETCH_BYTES 512u
+/* Records so far ahead are fetched while others are read; of items, so much. */
+#define PREFETCH_BYTES      512u
+#define PREFETCH_ITEM_BYTES 512u
 
 struct stream_ring {
     const struct changes *changes; /* [borrowed] until stream_end() */
@@ -41,11 +42,17 @@ struct stream_batch {
     struct change change[STREAM_BATCH];
     uint64_t pos[STREAM_BATCH];
     uint64_t hash[STREAM_BATCH];
+    /* as found in the section that goes on */
+    const struct item *item[STREAM_BATCH]; /* NULL: absent */
+    const struct shard *shard[STREAM_BATCH];
 };
 
+/* Of what only the stream's thread counts. */
 static void count(_Atomic uint64_t *counter, uint64_t n)
 {
-    atomic_fetch_add_explicit(counter, n, memory_order_relaxed);
+    uint64_t before = atomic_load_explicit(counter, memory_order_relaxed);
+
+    atomic_store_explicit(counter, before + n, memory_order_relaxed);
 }
 
 /* ---- rings ------------------------------------------------------------------------------- */
@@ -284,6 +291,7 @@ static bool read_batch(struct stream *st, uint32_t ring, uint64_t until, struct 
         struct change *c = &b->change[b->n];
         uint64_t pos = r->pos;
 
+        changes_prefetch(r->changes, pos + PREFETCH_BYTES);
         if (!changes_get(r->changes, &r->pos, c)) {
             return false;
         }
@@ -330,12 +338,36 @@ static const struct item *find(const struct route *rt, uint64_t hash, const stru
                                              : it;
 }
 
-/* Ship what became of a key. Context: read side. */
-static enum shipped ship_change(struct stream *st, const struct change *c, uint64_t hash,
-                                const struct route *rt, struct ship *ship)
+/* Look up the keys of the batch, so that the cache misses of their items overlap. Read side. */
+static void find_all(struct stream *st, unsigned from)
 {
-    const struct shard *s = NULL;
-    const struct item *it = find(rt, hash, c, clock_now(&st->engine->clock), &s);
+    const struct route *rt = router_read(&st->engine->router);
+    msec_t now = clock_now(&st->engine->clock);
+    struct stream_batch *b = st->batch;
+
+    must_be_reading();
+    for (unsigned i = from; i < b->n; i++) {
+        engine_prefetch_bucket(rt, b->hash[i]);
+    }
+    engine_prefetch_items(rt, &b->hash[from], sizeof(b->hash[0]), b->n - from);
+    for (unsigned i = from; i < b->n; i++) {
+        const struct item *it = find(rt, b->hash[i], &b->change[i], now, &b->shard[i]);
+        size_t bytes = it != NULL ? ship_bytes(it) : 0;
+
+        b->item[i] = it;
+        for (size_t at = MF_LINE_BYTES; at < bytes && at < PREFETCH_ITEM_BYTES;
+             at += MF_LINE_BYTES) {
+            __builtin_prefetch((const char *)it + at);
+        }
+    }
+}
+
+/* Ship what became of a key of the batch. Context: read side. */
+static enum shipped ship_change(struct stream *st, unsigned i, struct ship *ship)
+{
+    const struct change *c = &st->batch->change[i];
+    const struct shard *s = st->batch->shard[i];
+    const struct item *it = st->batch->item[i];
     enum shipped out;
 
     if (it != NULL && c->kind == CHANGE_META && it->cas == c->cas && ship->ops->meta != NULL) {
@@ -370,22 +402,16 @@ static enum shipped ship_some(struct stream *st, uint32_t ring, uint64_t until, 
                               struct ship *ship, const struct walk *walk)
 {
     struct stream_batch *b = st->batch;
-    const struct route *rt = router_read(&st->engine->router);
     enum shipped out = SHIP_DONE;
     uint64_t shipped = 0;
 
-    must_be_reading();
-    for (unsigned i = *at; i < b->n; i++) {
-        engine_prefetch_bucket(rt, b->hash[i]);
-    }
-    engine_prefetch_items(rt, &b->hash[*at], sizeof(b->hash[0]), b->n - *at);
+    find_all(st, *at);
     while (*at < b->n && out == SHIP_DONE) {
         const bool is_met = walk == NULL || walk_passed(walk, ring, b->hash[*at]);
 
         /* Perhaps another record of the batch was of the same key. */
         if (!is_covered(st, ring, b->pos[*at], b->hash[*at])) {
-            out = is_met ? ship_change(st, &b->change[*at], b->hash[*at], rt, ship)
-                         : ship_unmet(&b->change[*at], ship);
+            out = is_met ? ship_change(st, *at, ship) : ship_unmet(&b->change[*at], ship);
             if (out == SHIP_FULL) {
                 break;
             }
@@ -455,14 +481,18 @@ static bool is_lost(const struct stream_ring *r)
     return changes_published(r->changes) - r->pos > r->changes->bytes;
 }
 
-bool stream_is_overrun(const struct stream *st)
+uint64_t stream_fullness(const struct stream *st)
 {
+    uint64_t fullest = 0;
+
     for (uint32_t i = 0; i < st->engine->shard_count; i++) {
-        if (is_lost(&st->rings[i])) {
-            return true;
-        }
+        const struct stream_ring *r = &st->rings[i];
+        uint64_t unread = changes_published(r->changes) - r->pos;
+        uint64_t parts = (unread * STREAM_FULL + r->changes->bytes - 1) / r->changes->bytes;
+
+        fullest = parts > fullest ? parts : fullest;
     }
-    return false;
+    return fullest;
 }
 
 /* Ship the records of a ring up to `until`, or to a flush. */

@@ -88,8 +88,12 @@ static inline uint64_t stream_records(const struct stream *st)
     return atomic_load_explicit(&st->records, memory_order_relaxed);
 }
 
-/* Is a ring about to lose records that were not read? Context: as above, also within ship. */
-bool stream_is_overrun(const struct stream *st);
+/*
+ * How much of the fullest ring is not read yet, in parts of STREAM_FULL; more: it has lost
+ * records. Context: the thread of the stream, also within callbacks.
+ */
+#define STREAM_FULL 256u
+uint64_t stream_fullness(const struct stream *st);
 
 /* Does a ring wait for others, until a flush is read in all of them? Context: as above. */
 bool stream_is_held(const struct stream *st);

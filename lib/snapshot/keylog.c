@@ -17,38 +17,41 @@
 #include "lib/base/mem.h"
 #include "lib/engine/engine.h"
 #include "lib/snapshot/encode.h"
-#include "lib/snapshot/keychain.h"
+#include "lib/snapshot/logfile.h"
 #include "lib/snapshot/logfill.h"
-#include "lib/snapshot/newfile.h"
 
 /*
- * While changes come, they are looked for once a millisecond; after so many times in vain, the
- * reader sleeps until a writer wakes it.
+ * While changes come, they are looked for each few milliseconds, or each one if somebody waits
+ * for the disk or if so large a part of the rings was filled meanwhile; after so many times in
+ * vain, the reader sleeps until a writer wakes it.
  */
 #define POLL_US  ((usec_t)1000)
+#define REST_US  ((usec_t)5000)
+#define FAST     (STREAM_FULL / 16)
 #define POLLS    16u
 #define SLEEP_US ((usec_t)10000000)
+
+/*
+ * It is behind when so large a part of the rings is not read yet, until it is so small again.
+ * But if the writer takes no block for so long, changes do not wait for the disk: there may be
+ * a gap.
+ */
+#define BEHIND      (STREAM_FULL / 4)
+#define CAUGHT_UP   (STREAM_FULL / 8)
+#define PATIENCE_MS 2000
 
 /* Unless somebody waits, a block goes to the writer when it is full, or this time is over. */
 #define GATHER_MS 10
 
 #define SYNC_MS 1000
 
-/* A file that is written, with its encoder. [the writing thread] */
-struct logfile {
-    struct newfile file;
-    struct snap_encoder encoder;
-    char name[KEYCHAIN_NAME_MAX];
-    bool is_open;
-    uint64_t synced;  /* bytes that are durable */
-    uint64_t counted; /* bytes in info.all_bytes */
-};
-
 struct keylog {
     struct keylog_config cfg; /* [const] */
     pthread_t reader, writer;
     /* the reader's */
-    unsigned polls; /* in vain */
+    unsigned polls;   /* in vain */
+    bool is_fast;     /* rests are short */
+    int64_t waits_ms; /* since when for room; 0: it does not */
     /* the writer's */
     struct logfile out;
     int64_t synced_ms; /* when there was nothing left to be made durable */
@@ -62,6 +65,7 @@ struct keylog {
     _Atomic uint64_t urgent;               /* up to this one they are synced in any case */
     _Atomic uint64_t done;
     _Atomic bool is_short;    /* the reader waits until a block is taken */
+    _Atomic bool is_behind;   /* written by the reader */
     _Atomic bool is_on;       /* a log is open, and whole */
     _Atomic bool is_read;     /* the rings are to be read */
     _Atomic bool is_dozing;   /* the reader sleeps */
@@ -159,19 +163,46 @@ static void on_block(void *arg)
     tell(arg);
 }
 
+/* Those who change something are to wait, or not any more. Context: the reader. */
+static void set_behind(struct keylog *l, bool is_behind)
+{
+    if (is_behind != get_flag(&l->is_behind)) {
+        set_flag(&l->is_behind, is_behind);
+        pthread_mutex_lock(&l->mutex);
+        l->info.behind += is_behind;
+        pthread_mutex_unlock(&l->mutex);
+        l->cfg.on_behind(l->cfg.arg, is_behind);
+    }
+}
+
+/* Look how it keeps up. Context: the reader, attached. */
+static void note_fullness(struct keylog *l)
+{
+    uint64_t parts = stream_fullness(&l->fill.stream);
+    bool is_stuck = l->waits_ms != 0 && mono_ms() - l->waits_ms > PATIENCE_MS;
+
+    l->is_fast = atomic_load(&l->sync) == KEYLOG_SYNC_ALWAYS || parts > FAST;
+    set_behind(l, atomic_load(&l->mode) == KEYLOG_FULL && !is_stuck &&
+                      parts > (get_flag(&l->is_behind) ? CAUGHT_UP : BEHIND));
+    if (parts > STREAM_FULL) {
+        on_gap(l, 0);
+    }
+}
+
 /* There is no room for a block. If it lasts, changes are lost: that is not told too late. */
 static void wait_for_room(void *arg)
 {
     struct keylog *l = arg;
+    uint64_t taken = logfill_taken(&l->fill);
 
     must_not_be_reading();
-    if (stream_is_overrun(&l->fill.stream)) {
-        on_gap(l, 0);
-    }
+    l->waits_ms = l->waits_ms != 0 ? l->waits_ms : mono_ms();
+    note_fullness(l);
     pthread_mutex_lock(&l->mutex);
     atomic_store(&l->is_short, true);
     wait_ms(l, 1);
     pthread_mutex_unlock(&l->mutex);
+    l->waits_ms = taken == logfill_taken(&l->fill) ? l->waits_ms : 0;
 }
 
 /* Sleep a moment, or until somebody asks; or, if nothing has come for long, until it does. */
@@ -189,7 +220,7 @@ static void doze(struct keylog *l, uint64_t asked)
     atomic_store(&l->is_dozing, true);
     if (atomic_load(&l->asked) == asked && get_flag(&l->is_read) &&
         !get_flag(&l->is_stopping) && (!is_long || stream_lag(&l->fill.stream) == 0)) {
-        bell_sleep(bell, rings, is_long ? SLEEP_US : POLL_US);
+        bell_sleep(bell, rings, is_long ? SLEEP_US : l->is_fast ? POLL_US : REST_US);
     }
     atomic_store(&l->is_dozing, false);
     l->polls = is_long ? 0 : l->polls + 1;
@@ -223,6 +254,7 @@ static bool read_rings(struct keylog *l)
         enum stream_state state = is_full ? logfill_states(&l->fill) : logfill_keys(&l->fill);
         bool is_new;
 
+        note_fullness(l);
         if (state == STREAM_OVERRUN) {
             on_gap(l, 0);
             return false;
@@ -265,6 +297,7 @@ static void read_attached(struct keylog *l)
     l->is_attached = false; /* who sets is_read from now on waits until they are there again */
     pthread_cond_broadcast(&l->changed);
     pthread_mutex_unlock(&l->mutex);
+    set_behind(l, false);
     logfill_end(&l->fill);
     pthread_mutex_lock(&l->mutex);
 }
@@ -301,56 +334,6 @@ static void *run_reader(void *arg)
 }
 
 /* ---- writing ----------------------------------------------------------------------------- */
-
-static bool write_bytes(void *arg, const void *bytes, size_t n)
-{
-    return newfile_write(&((struct logfile *)arg)->file, bytes, n);
-}
-
-static int64_t unix_now(const struct keylog *l)
-{
-    return clock_unix_ms(&l->cfg.engine->clock);
-}
-
-static void close_file(struct logfile *f)
-{
-    if (f->is_open) {
-        snap_encoder_fini(&f->encoder);
-        newfile_end(&f->file);
-        f->is_open = false;
-    }
-}
-
-/* Make a file with a header, durably. Returns 0 or an errno. */
-static int open_file(const struct keylog *l, struct logfile *f, uint64_t chain, uint64_t number)
-{
-    struct snap_header h = {
-        .unix_ms = unix_now(l), .flags = SNAP_IS_LOG, .chain = chain, .log = number};
-    int error;
-
-    *f = (struct logfile){.is_open = false};
-    if (!keychain_name(f->name, l->cfg.base, number)) {
-        return ENAMETOOLONG;
-    }
-    if (!newfile_begin(&f->file, l->cfg.io, l->cfg.dir, f->name)) {
-        return f->file.error;
-    }
-    if (!snap_encoder_begin(&f->encoder, write_bytes, f, &h, false)) {
-        error = f->file.error != 0 ? f->file.error : ENOMEM;
-        newfile_end(&f->file);
-        return error;
-    }
-    f->is_open = true;
-    if (!newfile_flush(&f->file) || !newfile_name(&f->file)) {
-        error = f->file.error;
-        close_file(f);
-        /* If it has its name: the log that goes on may be cut only while it is the last. */
-        (void)newfile_remove(l->cfg.io, l->cfg.dir, f->name);
-        return error;
-    }
-    f->synced = f->file.bytes;
-    return 0;
-}
 
 /* Count what took long. */
 static void note_time(struct keylog *l, int64_t began_ms)
@@ -428,7 +411,7 @@ static int rotate(struct keylog *l, uint64_t chain, uint64_t number, uint64_t ep
     int error;
 
     if (!get_flag(&l->is_on)) {
-        close_file(&l->out); /* whatever failed there is told */
+        logfile_close(&l->out); /* whatever failed there is told */
     }
     if (!write_pending(l) || (!l->is_in_value && !sync_file(l))) {
         error = l->out.file.error;
@@ -438,14 +421,13 @@ static int rotate(struct keylog *l, uint64_t chain, uint64_t number, uint64_t ep
     if (l->is_in_value) {
         return EAGAIN;
     }
-    error = open_file(l, &next, chain, number);
+    error = logfile_open(&next, l->cfg.io, l->cfg.dir, l->cfg.base,
+                         clock_unix_ms(&l->cfg.engine->clock), chain, number);
     if (error != 0) {
         return error;
     }
-    close_file(&l->out);
-    l->out = next;
-    l->out.encoder.arg = &l->out;
-    l->out.file.name = l->out.name;
+    logfile_close(&l->out);
+    logfile_move(&l->out, &next);
     pthread_mutex_lock(&l->mutex);
     if (!l->is_attached) {
         error = ENOBUFS; /* there was a gap meanwhile */
@@ -510,7 +492,7 @@ static void write_some(struct keylog *l, uint64_t mark_put, uint64_t mark_ticket
     bool is_good;
 
     if (l->out.is_open && !get_flag(&l->is_on)) {
-        close_file(&l->out);
+        logfile_close(&l->out);
     }
     is_good = write_pending(l);
     if (is_good && (is_last || is_awaited(l, sync, mark_ticket) ||
@@ -556,7 +538,7 @@ static void *run_writer(void *arg)
         pthread_mutex_lock(&l->mutex);
     }
     pthread_mutex_unlock(&l->mutex);
-    close_file(&l->out);
+    logfile_close(&l->out);
     return NULL;
 }
 
@@ -647,7 +629,8 @@ uint64_t keylog_ask(struct keylog *l)
 {
     uint64_t ticket;
 
-    if (!get_flag(&l->is_on) || atomic_load(&l->sync) != KEYLOG_SYNC_ALWAYS) {
+    if (!get_flag(&l->is_on) ||
+        (atomic_load(&l->sync) != KEYLOG_SYNC_ALWAYS && !get_flag(&l->is_behind))) {
         return 0;
     }
     ticket = draw_ticket(l);

@@ -61,6 +61,11 @@ struct keylog_config {
     void (*on_gap)(void *arg, int error);
     /* The disk took so long for a write or an fsync. Context: as above. */
     void (*on_slow)(void *arg, uint64_t ms);
+    /*
+     * A log of states does not keep up with the changes, or does again: whoever changes
+     * anything is to ask meanwhile, and to wait. Context: as above.
+     */
+    void (*on_behind)(void *arg, bool is_behind);
     /* Somebody who asked may go on: see keylog_is_done(). Context: as above. */
     void (*on_done)(void *arg);
     void *arg; /* [borrowed] */
@@ -105,8 +110,8 @@ bool keylog_is_on(struct keylog *l);
 
 /*
  * A ticket for all that the caller has changed so far; 0: there is nothing to wait for. It is
- * done when the disk has the changes, or when there is no base any more that they are missed
- * in.
+ * done when the disk has the changes (with SYNC_ALWAYS, else when the file has), or when there
+ * is no base any more that they are missed in.
  */
 uint64_t keylog_ask(struct keylog *l);
 bool keylog_is_done(const struct keylog *l, uint64_t ticket);
@@ -129,7 +134,8 @@ struct keylog_info {
     uint64_t waiting_bytes; /* of changes not in the file; 0: all before the call are */
     uint64_t unsynced;      /* bytes that were not made durable yet */
     uint64_t gaps;
-    uint64_t slow; /* writes and fsyncs that were */
+    uint64_t slow;   /* writes and fsyncs that were */
+    uint64_t behind; /* times that it did not keep up: see on_behind */
 };
 
 void keylog_look(struct keylog *l, struct keylog_info *info);

@@ -83,12 +83,13 @@ static void on_key(void *arg, const char *key, size_t key_len)
         return;
     }
     *seen = hash;
-    snap_put_key(&f->filler, hash, unix_now(f));
+    snap_put_key(&f->filler, hash, f->unix_ms);
     note_filled(f);
 }
 
 enum stream_state logfill_keys(struct logfill *f)
 {
+    f->unix_ms = unix_now(f);
     if (!f->filler.has_keys) {
         logfill_send(f);
     }
@@ -128,7 +129,7 @@ static void on_drop(void *arg, struct span key)
         .marks = SNAP_GONE, .deadline = SNAP_DEADLINE_NEVER, .key = key};
 
     if (!snap_put_item(&f->filler, &gone)) {
-        snap_encoder_send(&f->filler, unix_now(f));
+        snap_encoder_send(&f->filler, f->unix_ms);
         must(snap_put_item(&f->filler, &gone));
     }
     note_filled(f);
@@ -174,6 +175,8 @@ enum stream_state logfill_states(struct logfill *f)
     if (f->filler.has_keys) {
         logfill_send(f);
     }
+    f->unix_ms = unix_now(f);
+    f->shipping.now_s = (uint32_t)(clock_now(&f->engine->clock) / 1000);
     f->shipping.to_unix_ms = clock_unix_offset_ms(&f->engine->clock);
     ship_rest(&f->ship);
     return stream_pass(&f->stream, &f->ship);

@@ -45,6 +45,7 @@ struct logfill {
     uint64_t *lately;   /* keys that were put lately, by hash */
     uint64_t lately_of; /* the generation that they belong to */
     uint64_t handed;    /* bytes of the blocks that are on their way or gone */
+    int64_t unix_ms;    /* when the pass that goes on began */
     /* [atomic] for both */
     struct logfill_block blocks[LOGFILL_BLOCKS]; /* by `put` and `taken` */
     _Atomic uint64_t chain;                      /* seed of the hashes of keys */

@@ -8,6 +8,7 @@ import resource
 import select
 import signal
 import sys
+import threading
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
@@ -329,6 +330,28 @@ def test_who_changes_something_waits_for_the_disk():
             d.process.send_signal(signal.SIGTERM)
             assert p.line() is None
         assert status_of(d) == 0
+
+
+def test_changes_wait_for_a_full_log_that_is_behind():
+    """Before the rings of changes overflow. Whoever only reads does not."""
+    def store():
+        with d.operator() as c:
+            while not is_over:
+                c.send(b"".join(b"set k%d 0 0 1000\r\n%s\r\n" % (n, b"v" * 1000) for n in range(100)))
+                answers.extend(c.line() for _ in range(100))
+    with kept() as k, k.daemon(*FULL, "-r", "-t", "1") as d, d.operator() as p:
+        answers, is_over = [], False
+        thread = threading.Thread(target=store)
+        with Stopped(d.process.pid, "log writer"):
+            thread.start()
+            wait_for(lambda: figure(p, "aof_behind") == 1, "it is behind")
+            assert p.get(b"k0") == b"v" * 1000
+        before = len(answers)
+        wait_for(lambda: len(answers) > before + 1000, "they go on")
+        is_over = True
+        thread.join()
+        assert set(answers) == {b"STORED"}
+        assert figure(p, "aof_gaps") == 0
 
 
 def test_what_was_flushed_does_not_come_back():

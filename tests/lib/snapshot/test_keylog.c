@@ -21,6 +21,7 @@
 
 static char folder[64];
 static _Atomic int gaps, gap_error, done;
+static _Atomic bool behind, behind_ever;
 
 static void make_folder(void)
 {
@@ -49,6 +50,13 @@ static void on_slow(void *arg, uint64_t ms)
     ck_assert_uint_gt(ms, KEYLOG_SLOW_MS);
 }
 
+static void on_behind(void *arg, bool is_behind)
+{
+    (void)arg;
+    behind = is_behind;
+    behind_ever |= is_behind;
+}
+
 static void on_done(void *arg)
 {
     (void)arg;
@@ -65,6 +73,7 @@ static void start(struct fixture *f, struct keylog **l, const struct io_calls *i
         .ring_bytes = ring_bytes,
         .on_gap = on_gap,
         .on_slow = on_slow,
+        .on_behind = on_behind,
         .on_done = on_done,
     };
     struct engine_config ecfg;
@@ -283,13 +292,13 @@ TEST(a_log_goes_on_as_the_last_if_the_next_cannot_begin)
     struct fixture f;
 
     start(&f, &l, &io_faulty, KEYLOG_SYNC_EVERYSEC, MIB);
-    ck_assert_int_eq(keylog_rotate(l, CHAIN, 1, 0), 0);
+    ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 1, 0), 0);
     fixture_set(&f, "a", 10);
     wait_written(l);
     faults.call = FAULT_FSYNC;
     faults.error = EIO;
     faults.nth = faults.count[FAULT_FSYNC] + 3; /* the old file, the new one, the folder */
-    ck_assert_int_eq(keylog_rotate(l, CHAIN, 2, 0), EIO);
+    ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 2, 0), EIO);
     ck_assert(keylog_is_on(l));
     ck_assert_int_eq(keychain_find(folder, BASE, &highest, &count), 0);
     ck_assert_uint_eq(highest, 1);
@@ -369,6 +378,69 @@ TEST(nobody_waits_for_a_log_that_is_gone)
         nap();
     }
     ck_assert_int_eq(gap_error, EIO);
+    keylog_stop(&l);
+    fixture_stop(&f);
+}
+
+/* ---- a log of states that does not keep up ----------------------------------------------- */
+
+static _Atomic bool is_hanging;
+
+static ssize_t write_slowly(int fd, const void *bytes, size_t n)
+{
+    while (is_hanging) {
+        nap();
+    }
+    return io_system.write(fd, bytes, n);
+}
+
+/* Change other keys until somebody is told. */
+static void set_until(struct fixture *f, const _Atomic int *told, const _Atomic bool *is)
+{
+    for (unsigned i = 0; *told == 0 && !*is; i++) {
+        fixture_set(f, fixture_key("k", i % 20000), 1000);
+    }
+}
+
+/*
+ * Then whoever changes something has to wait, until it has caught up: nothing is lost. But if
+ * the disk takes nothing at all, nobody waits for ever.
+ */
+TEST_LOOP(who_changes_something_waits_for_one_that_is_behind, 2)
+{
+    struct io_calls io = io_system;
+    struct keylog_info info;
+    struct keylog *l;
+    struct fixture f;
+    uint64_t ticket;
+
+    io.write = write_slowly;
+    is_hanging = behind = behind_ever = false;
+    start(&f, &l, &io, KEYLOG_SYNC_EVERYSEC, 2 * MIB);
+    ck_assert_int_eq(keylog_rotate(l, KEYLOG_FULL, CHAIN, 1, 0), 0);
+    ck_assert_uint_eq(keylog_ask(l), 0);
+    is_hanging = true;
+    set_until(&f, &gaps, &behind);
+    ck_assert(behind && gaps == 0);
+    ticket = keylog_ask(l);
+    ck_assert_uint_ne(ticket, 0);
+    ck_assert(!keylog_is_done(l, ticket));
+    if (_i == 1) {
+        while (behind) {
+            nap();
+        }
+        ck_assert_int_eq(gaps, 0);
+        ck_assert_uint_eq(keylog_ask(l), 0);
+        set_until(&f, &gaps, &behind);
+        ck_assert_int_eq(gaps, 1);
+    }
+    is_hanging = false;
+    while (!keylog_is_done(l, ticket) || behind) {
+        nap();
+    }
+    keylog_look(l, &info);
+    ck_assert_uint_eq(info.behind, 1);
+    ck_assert_int_eq(gaps, _i);
     keylog_stop(&l);
     fixture_stop(&f);
 }

@@ -143,6 +143,12 @@ static void on_slow(void *arg, uint64_t ms)
     (void)ms;
 }
 
+static void on_behind(void *arg, bool is_behind)
+{
+    (void)arg;
+    (void)is_behind;
+}
+
 static void on_done(void *arg)
 {
     (void)arg;
@@ -158,6 +164,7 @@ static void start_log(struct fixture *f, struct keylog **l)
         .ring_bytes = 8 * MIB,
         .on_gap = on_gap,
         .on_slow = on_slow,
+        .on_behind = on_behind,
         .on_done = on_done,
     };
 

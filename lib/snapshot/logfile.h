@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The file of a log (keylog.h) that is written: it gets its name, durably, when it is begun,
+ * and is appended to. One thread at a time.
+ */
+#ifndef MAYFLY_LIB_SNAPSHOT_LOGFILE_H
+#define MAYFLY_LIB_SNAPSHOT_LOGFILE_H
+
+#include "lib/snapshot/encode.h"
+#include "lib/snapshot/keychain.h"
+#include "lib/snapshot/newfile.h"
+
+struct logfile {
+    struct newfile file;
+    struct snap_encoder encoder;
+    char name[KEYCHAIN_NAME_MAX];
+    bool is_open;
+    uint64_t synced;  /* bytes that are durable */
+    uint64_t counted; /* bytes that the owner has counted */
+};
+
+/*
+ * Make the log of this number, with a header, durably. Returns 0 or an errno. Context: outside
+ * a section; as the rest.
+ */
+int logfile_open(struct logfile *f, const struct io_calls *io, const char *dir,
+                 const char *base, int64_t unix_ms, uint64_t chain, uint64_t number);
+
+/* It is at another place from now on. */
+void logfile_move(struct logfile *to, const struct logfile *from);
+
+/* Nothing is done if it is not open. */
+void logfile_close(struct logfile *f);
+
+#endif
