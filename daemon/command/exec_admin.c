@@ -185,18 +185,23 @@ static enum turn_stop upgrade(struct turn *t, const struct request *r)
 {
     const struct settings *set = t->w->settings;
     struct span args = r->args;
+    struct span program = span_of("", 0);
     struct span word;
 
     if (!set->enable_shutdown && !turn_is_control(t)) {
         return turn_answer(t, r, REPLY_SHUTDOWN_OFF);
     }
-    if (text_next_key(&args, &word)) {
+    if (text_next_key(&args, &program) &&
+        (text_next_key(&args, &word) || program.ptr[0] != '/' || program.len >= PATH_MAX)) {
         return turn_answer(t, r, REPLY_UPGRADE_USAGE);
+    }
+    if (program.len > 0 && !turn_is_control(t)) {
+        return turn_answer(t, r, REPLY_UPGRADE_CONTROL);
     }
     if (set->memory_file == NULL || set->drop_privileges) {
         return turn_answer(t, r, REPLY_UPGRADE_OFF);
     }
-    crew_request_upgrade(t->w->crew);
+    crew_request_upgrade(t->w->crew, program);
     return turn_answer(t, r, REPLY_OK);
 }
 

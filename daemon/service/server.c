@@ -133,8 +133,8 @@ static void on_upgrade_message(struct message *m, void *receiver)
     struct server *s = server_of(receiver);
 
     (void)m;
+    upgrade_begin(s, s->crew.upgrade_program);
     atomic_store(&s->crew.is_upgrade_posted, false);
-    upgrade_begin(s);
 }
 
 static void on_room_message(struct message *m, void *receiver)
@@ -160,7 +160,7 @@ static void on_signal(uv_signal_t *handle, int number)
         reconfigure_reload(s);
         break;
     case SIGUSR2:
-        upgrade_begin(s);
+        upgrade_begin(s, "");
         break;
     case SIGUSR1:
         /* With -e this is how memcached is stopped by those who start it again at once. */

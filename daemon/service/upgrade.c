@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 #include <sysexits.h>
 #include <unistd.h>
 #include <uv.h>
@@ -31,6 +32,7 @@
 /* [main] */
 static char **started_as;     /* the arguments, as they were */
 static char path[PATH_MAX];   /* of the program, also when another file has its name by now */
+static char next[PATH_MAX];   /* of the one that is asked, and takes over */
 static uv_process_t question; /* the program that is asked */
 static bool is_asked;
 static struct passed_keys keys; /* of the users, if another takes over */
@@ -71,13 +73,36 @@ static void on_answer(uv_process_t *p, int64_t status, int number)
     must_be_main();
     uv_close((uv_handle_t *)p, on_closed);
     if (number != 0) {
-        log_error("upgrade, refused: %s ended by signal %d", path, number);
+        log_error("upgrade, refused: %s ended by signal %d", next, number);
     } else if (status != 0) {
-        log_error("upgrade, refused: %s would not start (status %" PRId64 ")", path, status);
+        log_error("upgrade, refused: %s would not start (status %" PRId64 ")", next, status);
     } else if (s->stopping == CREW_STOP_NONE) {
-        log_notice("upgrade, %s takes over", path);
+        log_notice("upgrade, %s takes over", next);
         server_stop_for_upgrade(s);
     }
+}
+
+/*
+ * Why this program cannot be run; NULL: it can. One that others may write is not what the
+ * operator has named by the time it runs.
+ */
+static const char *obstacle_to(const char *program)
+{
+    struct stat st;
+
+    if (program[0] != '/') {
+        return "the name of a program begins with /";
+    }
+    if (stat(program, &st) != 0) {
+        return strerror(errno);
+    }
+    if (!S_ISREG(st.st_mode) || access(program, X_OK) != 0) {
+        return "it is no program";
+    }
+    if ((st.st_uid != 0 && st.st_uid != geteuid()) || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+        return "it belongs to another user, or others may write it";
+    }
+    return NULL;
 }
 
 /* Why it cannot be; NULL: it can. */
@@ -106,7 +131,7 @@ static int ask(struct server *s)
         {.flags = UV_INHERIT_FD, .data.fd = 2},
     };
     uv_process_options_t how = {.exit_cb = on_answer,
-                                .file = path,
+                                .file = next,
                                 .args = started_as,
                                 .stdio_count = 3,
                                 .stdio = stdio};
@@ -127,14 +152,17 @@ static int ask(struct server *s)
     return err;
 }
 
-void upgrade_begin(struct server *s)
+void upgrade_begin(struct server *s, const char *program)
 {
     const char *why = obstacle(s);
     int err;
 
     must_be_main();
+    if (why == NULL && program[0] != '\0') {
+        why = obstacle_to(program);
+    }
     if (why != NULL) {
-        log_error("upgrade, refused: %s", why);
+        log_error("upgrade, refused: %s%s%s", program, program[0] != '\0' ? ": " : "", why);
         return;
     }
     if (is_asked || s->stopping != CREW_STOP_NONE) {
@@ -142,10 +170,11 @@ void upgrade_begin(struct server *s)
         return;
     }
     is_asked = true;
+    snprintf(next, sizeof(next), "%s", program[0] != '\0' ? program : path);
     err = ask(s);
     if (err != 0) {
         uv_close((uv_handle_t *)&question, on_closed);
-        log_error("upgrade, refused: cannot run %s (%s)", path, uv_strerror(err));
+        log_error("upgrade, refused: cannot run %s (%s)", next, uv_strerror(err));
     }
 }
 
@@ -209,7 +238,7 @@ int upgrade_become(struct server *s)
     }
     explicit_bzero(&keys, sizeof(keys));
     passed_conns_fini(&s->crew.passed);
-    error = passed_on_become(path, started_as);
-    log_error("upgrade, cannot run %s (%s)", path, strerror(error));
+    error = passed_on_become(next, started_as);
+    log_error("upgrade, cannot run %s (%s)", next, strerror(error));
     return EX_OSERR;
 }

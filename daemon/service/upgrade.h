@@ -17,10 +17,10 @@ struct server;
 void upgrade_init(int argc, char **argv);
 
 /*
- * Ask the program, and if it agrees have the server stop for it. A refusal is logged, and
- * nothing has changed. Context: main.
+ * Ask the program of this name (empty: of the one that runs), and if it agrees have the server
+ * stop for it. A refusal is logged, and nothing has changed. Context: main.
  */
-void upgrade_begin(struct server *s);
+void upgrade_begin(struct server *s, const char *program);
 
 /* An answer is no longer waited for. Context: main, before the last run of the loop. */
 void upgrade_end(void);

@@ -125,9 +125,12 @@ void crew_request_stop(struct crew *crew, enum crew_stop how)
     }
 }
 
-void crew_request_upgrade(struct crew *crew)
+void crew_request_upgrade(struct crew *crew, struct span program)
 {
+    must(program.len < sizeof(crew->upgrade_program));
     if (!atomic_exchange(&crew->is_upgrade_posted, true)) {
+        memcpy(crew->upgrade_program, program.ptr, program.len);
+        crew->upgrade_program[program.len] = '\0';
         mailbox_post(&crew->main_mailbox, &crew->upgrade_message);
     }
 }

@@ -15,6 +15,7 @@
 #ifndef MAYFLY_DAEMON_WORKER_CREW_H
 #define MAYFLY_DAEMON_WORKER_CREW_H
 
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -165,6 +166,7 @@ struct crew {
     struct mailbox main_mailbox;
     struct message stop_message;
     struct message upgrade_message;
+    char upgrade_program[PATH_MAX]; /* whose is_upgrade_posted is; empty: that of this one */
     struct message room_message;
     crew_prepare_fn prepare_option;                          /* [const] the server's, or NULL */
     struct live live;                                        /* who changes options */
@@ -233,8 +235,12 @@ void crew_stop(struct crew *crew);
  */
 void crew_request_stop(struct crew *crew, enum crew_stop how);
 
-/* Ask main to have another program take over (service/upgrade.h). Context: any thread. */
-void crew_request_upgrade(struct crew *crew);
+/*
+ * Ask main to have another program take over (service/upgrade.h): the one of this name, which
+ * is shorter than PATH_MAX; empty: the one that has the name of this by now. Has been asked for
+ * already, and not taken up: nothing happens. Context: any thread.
+ */
+void crew_request_upgrade(struct crew *crew, struct span program);
 
 /*
  * A connection was accepted; it counts as its origin says. Context: main.

@@ -158,7 +158,7 @@ EXAMPLES = {
     "BGSAVE": [(b"bgsave", 0), (b"bgsave cancel", 0)], "SAVE": [(b"save", 0)], "LASTSAVE": [(b"lastsave", 0)],
     "RESTORE": [(b"restore end", 0)],
     "BGREWRITEAOF": [(b"bgrewriteaof", 0)],
-    "UPGRADE": [(b"upgrade", 0)],
+    "UPGRADE": [(b"upgrade", 0), (b"upgrade /nowhere", 0)],
 }
 STREAMS = ("WATCH",)        # what comes after it is not answered
 SETS = (0, READ, WRITE, READ | WRITE, ADMIN, READ | ADMIN, WRITE | ADMIN, READ | WRITE | ADMIN)

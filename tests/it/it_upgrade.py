@@ -93,7 +93,8 @@ def test_an_operator_may_ask_for_it():
         with d.client() as c, d.operator() as o:
             c.set(b"k", b"v")
             assert c.ask(b"upgrade").endswith(b"shutdown not enabled")
-            assert o.ask(b"upgrade /bin/true") == b"CLIENT_ERROR usage: upgrade"
+            for wrong in (b"true", b"/bin/true /bin/true", b"/" + b"x" * 4096):
+                assert o.ask(b"upgrade " + wrong) == b"CLIENT_ERROR usage: upgrade [/PATH]"
             assert o.ask(b"upgrade") == b"OK"
         wait_for(lambda: d.log().count("is ready") == 2, "another serves")
         with d.client() as c:
@@ -101,6 +102,43 @@ def test_an_operator_may_ask_for_it():
         assert d.stop() == 0
     with daemon(control=True) as d, d.operator() as o:
         assert o.ask(b"upgrade") == b"SERVER_ERROR not without memory_file, nor with drop_privileges"
+
+
+def test_a_program_may_be_named():
+    """Over the control socket; it is run by its name from then on. What is not the operator's own is not."""
+    with folder() as where, tempfile.TemporaryDirectory(prefix="mayfly-upgrade.") as other:
+        program = os.path.join(other, "another")
+        with daemon("-e", os.path.join(where, "memory"), "-A", control=True, is_visible=True) as d, d.client() as c, d.operator() as o:
+            c.set(b"k", b"v")
+            assert c.ask(b"upgrade /bin/true") == b"CLIENT_ERROR a program is named over the control socket"
+            shutil.copy(mayfly.PROGRAM, program)
+
+            def refused(why, mode=0o755):
+                if os.path.isfile(program):
+                    os.chmod(program, mode)
+                before = d.log().count("upgrade, refused: " + program)
+                assert o.ask(b"upgrade " + program.encode()) == b"OK"
+                wait_for(lambda: d.log().count("upgrade, refused: " + program) > before, "it is refused")
+                assert why in d.log().rsplit("upgrade, refused: ", 1)[1], d.log()
+            refused("it is no program", 0o644)
+            refused("others may write it", 0o775)
+            refused("others may write it", 0o757)
+            if os.geteuid() == 0:
+                os.chown(program, 65534, 0)
+                refused("it belongs to another user")
+                os.chown(program, 0, 0)
+            os.chmod(program, 0o755)
+            for _ in range(2):      # by that name also when none is named
+                ready = d.log().count("is ready")
+                assert o.ask(b"upgrade " + program.encode() if ready == 1 else b"upgrade") == b"OK"
+                wait_for(lambda: d.log().count("is ready") > ready, "another serves")
+                assert os.readlink("/proc/%d/exe" % d.pid) == program
+                assert c.get(b"k") == b"v" and state(c) == "warm"
+            os.unlink(program)
+            refused("No such file")
+            os.mkdir(program)
+            refused("it is no program")
+            assert c.get(b"k") == b"v"
 
 
 def test_a_unix_socket_stays():
