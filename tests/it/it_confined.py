@@ -13,7 +13,7 @@ import mayfly                                                           # noqa: 
 from mayfly import Inapplicable                                         # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SCRIPTS = ("tls", "sasl", "metrics", "udp", "signals")
+SCRIPTS = ("tls", "sasl", "metrics", "udp", "signals", "load_async")
 running = {}    # process and output of a script; they mostly wait, so all run at once
 
 
@@ -62,6 +62,10 @@ def test_udp():
 
 def test_signals():
     run("signals")
+
+
+def test_load_async():
+    run("load_async")
 
 
 mayfly.main(globals())
