@@ -65,11 +65,32 @@ struct loader {
 
 /* ---- the file ---------------------------------------------------------------------------- */
 
+/*
+ * So far ahead of what is read the system is asked for more, in such steps: what it reads ahead
+ * by itself does not keep a disk busy.
+ */
+#define AHEAD_BYTES      ((uint64_t)16 << 20)
+#define AHEAD_STEP_BYTES ((uint64_t)4 << 20)
+
+static void read_ahead(struct load_file *f, uint64_t offset)
+{
+    uint64_t asked = atomic_load_explicit(&f->asked, memory_order_relaxed);
+
+    while (asked < f->bytes && asked < offset + AHEAD_BYTES) {
+        if (atomic_compare_exchange_weak(&f->asked, &asked, asked + AHEAD_STEP_BYTES)) {
+            (void)posix_fadvise(f->fd, (off_t)asked, (off_t)AHEAD_STEP_BYTES,
+                                POSIX_FADV_WILLNEED);
+            asked += AHEAD_STEP_BYTES;
+        }
+    }
+}
+
 ssize_t load_read(void *arg, void *out, size_t n, uint64_t offset)
 {
-    const struct load_file *f = arg;
+    struct load_file *f = arg;
     ssize_t got;
 
+    read_ahead(f, offset);
     do {
         got = pread(f->fd, out, n, (off_t)offset);
     } while (got < 0 && errno == EINTR);

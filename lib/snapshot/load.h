@@ -28,6 +28,7 @@ struct keychain;
 struct load_file {
     int fd; /* -1: not open */
     uint64_t bytes;
+    _Atomic uint64_t asked; /* so much of it the system was asked to read ahead */
     struct snap_header header;
     struct snap_fault fault;
 };
