@@ -634,19 +634,32 @@ TEST(a_lower_limit_spares_what_fits_beside_a_smaller_index)
     fixture_stop(&f);
 }
 
-/* As many small items as fit in a cache of so many bytes that is filled from the beginning. */
-static uint64_t items_in_fresh(uint32_t shards, uint64_t limit)
+static uint64_t index_bytes(void)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < f.engine.shard_count; i++) {
+        shard_enter(f.engine.shards[i]);
+        bytes += table_bytes(&f.engine.shards[i]->table);
+        shard_leave(f.engine.shards[i]);
+    }
+    return bytes;
+}
+
+/* How many items a cache of so many bytes has that is filled from the beginning. */
+static uint64_t items_in_fresh(uint32_t shards, uint64_t limit, uint64_t *index)
 {
     uint64_t items;
 
     start(shards, limit, true);
-    for (unsigned i = 0; i < 300000; i++) {
+    for (unsigned i = 0; i < 160000; i++) {
         (void)fixture_try(&f, fixture_key("k", i), 10, MSEC_NEVER);
-        if (i % 64 == 0) {
+        if (i % 256 == 0) {
             fixture_settle(&f);
         }
     }
     items = fixture_counter(&f, CTR_curr_items);
+    *index = index_bytes();
     fixture_stop(&f);
     return items;
 }
@@ -657,13 +670,14 @@ static uint64_t items_in_fresh(uint32_t shards, uint64_t limit)
  */
 TEST(a_lower_limit_keeps_what_a_fresh_cache_would_and_of_all_shards)
 {
-    uint64_t fresh = items_in_fresh(2, 8 * MIB);
+    uint64_t index;
+    uint64_t fresh = items_in_fresh(2, 8 * MIB, &index);
     uint64_t items[2];
 
-    start(2, 64 * MIB, true);
-    for (unsigned i = 0; i < 500000; i++) {
+    start(2, 68 * MIB, true);
+    for (unsigned i = 0; i < 350000; i++) {
         fixture_set(&f, fixture_key("k", i), 10);
-        if (i % 64 == 0) {
+        if (i % 256 == 0) {
             fixture_grace(&f);
         }
     }
@@ -678,9 +692,10 @@ TEST(a_lower_limit_keeps_what_a_fresh_cache_would_and_of_all_shards)
     for (unsigned i = 0; i < 2; i++) {
         items[i] = ctr_get(&f.engine.shards[i]->counters, CTR_curr_items);
     }
-    ck_assert_uint_gt(items[0] + items[1], fresh * 4 / 5);
-    ck_assert_uint_gt(items[0], items[1] / 2);
-    ck_assert_uint_gt(items[1], items[0] / 2);
+    ck_assert_uint_gt(items[0] + items[1], fresh * 2 / 3);
+    ck_assert_uint_le(index_bytes(), index);
+    ck_assert_uint_gt(items[0], items[1] / 3);
+    ck_assert_uint_gt(items[1], items[0] / 3);
     fixture_verify(&f);
     fixture_stop(&f);
 }
