@@ -222,10 +222,9 @@ def test_a_stop_ends_it():
 
 # ---- connections that go along -----------------------------------------------------------------
 
-def connections(d, n):
-    """So many are open, that of the asking client among them."""
-    with d.operator() as o:
-        wait_for(lambda: o.stat("curr_connections") == n + 1, "%d are open" % n)
+def connections(c, n):
+    """So many are open, that of the asking client among them; none that was closed is noticed later."""
+    wait_for(lambda: c.stat("curr_connections") == n, "%d are open" % n)
 
 
 def test_idle_connections_stay():
@@ -242,9 +241,10 @@ def test_idle_connections_stay():
             assert binary.call(b.store(b.SET, b"b", b"v")).status == b.OK
             assert control.ask(b"lastsave") is not None
             open_files = []
+            connections(control, 5)
             for i in range(10):
                 upgrade(d)
-                connections(d, 5)
+                connections(control, 5)
                 assert "upgrade, 5 connections go on" in d.log(), d.log()
                 assert text.get(b"k") == b"v" and text.set(b"n%d" % i, b"w") == b"STORED"
                 meta.send(b"mg b v\r\n")
@@ -285,7 +285,9 @@ def test_what_was_sent_in_part_is_completed():
                 for c, n in zip(binaries, (30, 60, 100)):
                     c.send(frame[:n])
                     assert c.frame().opaque == 3
-                upgrade(d)
+                with d.client() as c:
+                    connections(c, len(clients) + len(binaries) + 1)
+                    upgrade(d)
                 for c, (_, second, reply) in zip(clients, halves):
                     c.send(second)
                     assert c.exactly(len(reply)) == reply
@@ -325,6 +327,7 @@ def test_answers_that_wait_are_sent():
         with Client(d.path, rcvbuf=4096) as slow:
             slow.send(b"get k\r\n" * n)
             wait_for(lambda: any(v == "conn_mwrite" for v in c.stats(b"conns").values()), "answers wait")
+            connections(c, 2)
             for _ in range(2):
                 upgrade(d)
             for _ in range(n):
@@ -343,6 +346,7 @@ def test_who_takes_little_gets_all():
             with Client(d.path, rcvbuf=4096) as slow:
                 slow.send(command + b" " + b" ".join(keys) + b"\r\nmn\r\n")
                 wait_for(lambda: "conn_mwrite" in c.stats(b"conns").values(), "answers wait")
+                connections(c, 2)
                 upgrade(d)
                 assert slow.get_reply() == {key: pattern(key, 700000) for key in keys}
                 assert slow.line() == b"MN" and slow.ask(b"mn") == b"MN"
@@ -396,7 +400,8 @@ class Load(threading.Thread):
 def test_a_load_sees_nothing_of_it():
     """No error, no miss of what was acknowledged, no other order, no end of a connection."""
     for tcp in (True, False):
-        with folder() as where, daemon("-e", os.path.join(where, "memory"), tcp=tcp) as d:
+        with folder() as where, daemon("-e", os.path.join(where, "memory"), tcp=tcp) as d, d.client() as c:
+            connections(c, 1)
             loads = [Load(d, i) for i in range(6)]
             try:
                 for _ in range(8):
@@ -409,7 +414,7 @@ def test_a_load_sees_nothing_of_it():
                     load.stops = True
             for load in loads:
                 load.end()
-            assert d.log().count("upgrade, 6 connections passed on") == 8, d.log()
+            assert d.log().count("upgrade, 7 connections passed on, 0 ended") == 8, d.log()
 
 
 def write(path, text):
@@ -453,6 +458,7 @@ def test_beyond_the_limit_they_are_closed():
                 clients = [stack.enter_context(d.client()) for _ in range(8)]
                 for c in clients:
                     assert c.ask(b"mn") == b"MN"
+                connections(clients[0], len(clients))
                 write(options, "conn-limit = 5\n")
                 upgrade(d)
                 served = 0
@@ -473,7 +479,7 @@ def test_without_a_listener_they_are_closed():
                 assert text.ask(b"mn") == b"MN"
                 assert binary.call(b.pack(b.NOOP)).status == b.OK
                 assert o.ask(b"lastsave") is not None
-                connections(d, 4)
+                connections(o, 4)
                 write(options, "protocol = ascii\n")
                 upgrade(d)
                 assert binary.rest() == b""
@@ -487,6 +493,7 @@ def test_what_cannot_go_along_is_ended():
         with d.client() as c, d.client() as watcher, d.client() as slow:
             assert watcher.ask(b"watch evictions") == b"OK"
             begin_upload(slow, c)
+            connections(c, 3)
             upgrade(d)
             with contextlib.suppress(OSError):
                 assert watcher.rest() == b""
@@ -515,6 +522,7 @@ def test_tls_is_ended_cleanly():
             with d.client() as c, d.operator() as o:
                 c.sock = context.wrap_socket(c.sock, suppress_ragged_eofs=False)
                 assert c.set(b"k", b"v") == b"STORED"
+                connections(o, 2)
                 upgrade(d)
                 assert c.rest() == b""      # and no error: it was told
                 with d.client() as again:
