@@ -260,7 +260,7 @@ TEST_LOOP(what_changed_comes_back_as_it_was, 2)
     fixture_delete(&f, fixture_key("k", 17));
     before = fixture_get(&f, "touched");
     left = before.deadline - fixture_now(&f);
-    keylog_stop(&l);
+    stop(&f, &l);
     load_after(&f, 50, &load);
     ck_assert_uint_ge(load.states, 2);
     fixture_check(&f, "same", 10);
