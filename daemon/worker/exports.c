@@ -27,7 +27,7 @@
 static bool hand_over(struct exports *x, const char *bytes, size_t len)
 {
     struct export *e = x->current;
-    const struct timespec until = cond_after(x->stall_ms);
+    const struct timespec until = cond_after(atomic_load(&x->stall_ms));
     int error = 0;
     bool is_taken;
 

@@ -61,7 +61,7 @@ struct exports_info {
 struct exports {
     struct settings *settings; /* [const] [borrowed] */
     bool is_there;             /* [const] it was started */
-    int64_t stall_ms;          /* so long a client may take for a portion; changed by tests */
+    _Atomic int64_t stall_ms;  /* so long a client may take for a portion; changed by tests */
     bool is_joined;            /* [main] */
     pthread_t thread;
     struct save save; /* the thread's; its atomics for anyone */
