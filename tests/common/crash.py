@@ -166,7 +166,8 @@ class Crash:
             fits = [s for s in states if s[0] == version and (s[1] is None or asked < s[1])]
             assert fits, "%r has version %d after kill %d, and may have %r" % (
                 key, version, self.kills, states)
-            self.model.may[key] = fits[:1]
+            # With a deadline or without: a touch may have been carried out and not answered.
+            self.model.may[key] = fits[:1] if len(set(fits)) == 1 else [(version, float("inf"))]
         # Of keys a few may be taken for changed ones (lib/snapshot/keyset.h).
         lost = [key for key in self.model.steady if c.get(key) is None]
         assert len(lost) <= (0 if self.is_full else STEADY / 20), "kill %d has lost %r" % (self.kills, lost)
