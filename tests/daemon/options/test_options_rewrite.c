@@ -103,6 +103,7 @@ static bool start(const char *flag, const char *value)
     argc = 0;
     argv[argc++] = (char *)"mayflyd";
     argv[argc++] = config_flag;
+    argv[argc++] = (char *)"-odir=/"; /* appendonly may be drawn, which needs it */
     if (flag != NULL) {
         argv[argc++] = (char *)flag;
     }
