@@ -558,7 +558,8 @@ enum stream_state stream_keys(struct stream *st, unsigned max, stream_key_fn fn,
             if (c.kind <= CHANGE_DROP) {
                 fn(arg, c.key, c.key_len);
             } else {
-                /* So that stream_pass() can go on from here. */
+                /* So that stream_pass() can go on from here, also where it has stopped. */
+                r->held_at = 0;
                 r->passed = c.kind == CHANGE_FLUSH ? c.cas : c.cas - 1;
             }
         }

@@ -7,6 +7,7 @@
 #include "lib/engine/feed.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -205,6 +206,28 @@ TEST(a_flush_comes_once_and_in_its_place)
     clock_advance(&f.engine.clock, 100);
     fixture_set(&f, "b", 10); /* carries it out in one shard, the stream in the other */
     check_told("flush b+ ");
+}
+
+static void on_key(void *arg, const char *key, size_t key_len)
+{
+    (void)arg;
+    tell(span_of(key, key_len), "! ");
+}
+
+/* Keys alone, while a flush is read in some rings, and then states again. */
+TEST(keys_go_on_where_a_flush_is_held)
+{
+    fixture_set(&f, "a", 10);
+    fixture_flush(&f, fixture_now(&f));
+    ck_assert_int_eq(stream_pass(&stream, &ship), STREAM_GOES_ON);
+    ck_assert(stream_is_held(&stream));
+    ck_assert_int_eq(stream_keys(&stream, UINT_MAX, on_key, &told), STREAM_IDLE);
+    ck_assert(!stream_is_held(&stream));
+    fixture_set(&f, "b", 10);
+    fixture_set(&f, "c", 10);
+    while (stream_pass(&stream, &ship) == STREAM_GOES_ON) {
+    }
+    check_told("a- b+ c+ ");
 }
 
 TEST(a_ring_that_comes_around_is_told)
