@@ -240,15 +240,20 @@ bool snap_value_end(struct snap_encoder *e, int64_t unix_ms)
 
 bool snap_value_cut(struct snap_encoder *e, int64_t unix_ms)
 {
-    char *p = e->block + SNAP_BLOCK_BYTES;
+    char *p;
 
-    e->value_left = 0;
-    if (e->items != 0) {
+    if (e->items != 0 && e->take == NULL) {
         /* Nothing of it is out yet. */
+        e->value_left = 0;
         e->items = 0;
         e->used = 0;
         return !e->is_broken;
     }
+    if (e->items != 0) {
+        send_as(e, SNAP_VALUE, unix_ms); /* so that a log takes the state before it away */
+    }
+    e->value_left = 0;
+    p = e->block + SNAP_BLOCK_BYTES;
     snap_put32(p, SNAP_PART_CUT);
     snap_put32(p + 4, 0);
     e->used = SNAP_PART_BYTES;

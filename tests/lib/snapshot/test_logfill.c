@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "lib/base/rcu.h"
+#include "lib/snapshot/decode.h"
 #include "lib/snapshot/keychain.h"
 #include "lib/snapshot/keylog.h"
 #include "lib/snapshot/load.h"
@@ -126,6 +127,52 @@ TEST(a_key_that_changes_often_is_put_once)
     logfill_fini(fill);
     mem_free(fill);
     fixture_stop(&f);
+}
+
+/* Blocks as a log takes them. */
+static struct taken {
+    char room[4][SNAP_ROOM_BYTES];
+    struct snap_block b[4];
+    bool is_more[4];
+    unsigned n;
+} taken;
+
+static char *on_take(void *arg, const struct snap_block *b, bool is_more)
+{
+    struct taken *t = arg;
+
+    t->b[t->n] = *b;
+    t->is_more[t->n++] = is_more;
+    return t->room[t->n];
+}
+
+/* Also where nothing of it is out yet: the log may have an older state, which must go. */
+TEST(a_value_that_is_cut_at_once_is_in_the_log)
+{
+    const struct snap_item it = {
+        .deadline = SNAP_DEADLINE_NEVER, .key = span_str("large"), .value_len = 600000};
+    struct span content;
+    struct snap_item read;
+    struct snap_encoder e;
+    struct span bytes;
+    uint32_t at;
+
+    taken.n = 0;
+    snap_filler_begin(&e, on_take, &taken, taken.room[0]);
+    ck_assert(snap_value_begin(&e, &it, 1));
+    ck_assert(snap_value_part(&e, span_str("part"), 1));
+    ck_assert(snap_value_cut(&e, 1));
+    ck_assert_uint_eq(taken.n, 2);
+    taken.b[0].marks = SNAP_MARKS;
+    content = span_of(taken.room[0] + SNAP_BLOCK_BYTES, taken.b[0].stored);
+    ck_assert(taken.b[0].kind == SNAP_VALUE && taken.is_more[0]);
+    ck_assert(snap_part_of(&taken.b[0], content, &at, &read, &bytes));
+    ck_assert(at == 0 && read.key.len == 5 && bytes.len == 4);
+    content = span_of(taken.room[1] + SNAP_BLOCK_BYTES, taken.b[1].stored);
+    ck_assert(taken.b[1].kind == SNAP_VALUE && !taken.is_more[1]);
+    ck_assert(snap_part_of(&taken.b[1], content, &at, &read, &bytes));
+    ck_assert_uint_eq(at, SNAP_PART_CUT);
+    ck_assert_uint_eq(e.used, 0);
 }
 
 /* ---- logs -------------------------------------------------------------------------------- */
