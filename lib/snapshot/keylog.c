@@ -123,8 +123,10 @@ static void finish(struct keylog *l, uint64_t ticket)
 {
     uint64_t before = get(&l->done);
 
+    /* On both threads, and on that of keylog_forget(): it never goes back. */
+    while (before < ticket && !atomic_compare_exchange_weak(&l->done, &before, ticket)) {
+    }
     if (before < ticket) {
-        atomic_store(&l->done, ticket);
         if (atomic_load(&l->urgent) > before) {
             tell(l);
         }
