@@ -107,6 +107,7 @@ struct client {
     bool has_login;
     bool is_doubted : 1;    /* needs_auth until its login is found to be still good */
     bool is_held : 1;       /* its queue waits for the log: see conn_hold.h */
+    bool has_changed : 1;   /* quietly: its next reply has to wait for the log */
     uint8_t login_failures; /* of this connection */
     bool is_logging_in;     /* the answer it waits for is that of a login */
     bool needs_auth;        /* has to authenticate before anything else */

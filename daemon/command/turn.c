@@ -332,17 +332,25 @@ static void keep_output(struct turn *t)
     }
 }
 
-/*
- * Has its client changed anything that it must not be told of before the log has it? Others of
- * the same round have not.
- */
-static MF_NOINLINE bool hold_output(struct turn *t)
+/* Has its client changed anything? Others of the same round have not. */
+static MF_NOINLINE void note_changes(struct turn *t)
 {
     uint64_t made = changes_made();
-    uint64_t ticket =
-        made != t->w->changes_seen ? snapshots_ask_logged(&t->w->crew->snapshots) : 0;
 
+    t->client->has_changed |= made != t->w->changes_seen;
     t->w->changes_seen = made;
+}
+
+/* Is there any change that its client must not be told of before the log has it? */
+static MF_NOINLINE bool hold_output(struct turn *t)
+{
+    uint64_t ticket = 0;
+
+    note_changes(t);
+    if (t->client->has_changed) {
+        ticket = snapshots_ask_logged(&t->w->crew->snapshots);
+        t->client->has_changed = false;
+    }
     if (ticket != 0) {
         t->w->hold_ticket = ticket;
         t->client->is_held = true;
@@ -358,6 +366,9 @@ static MF_INLINE void send_output(struct turn *t)
     must_be_able_to_send(t);
     turn_tally(t); /* whoever has the reply finds it counted, on whatever connection it asks */
     if (out_left(&t->out) == 0) {
+        if (MF_UNLIKELY(t->w->holds_replies) && t->client != NULL) {
+            note_changes(t); /* a later reply may tell that all before it was done */
+        }
         return;
     }
     if (MF_UNLIKELY(t->client == NULL)) {
