@@ -266,10 +266,10 @@ int append_before_save(struct append *a, struct save *s, uint64_t epoch)
         error = keylog_rotate(a->log, mode_of(a), a->chain, a->next, epoch);
         s->flags = SNAP_HAS_LOG;
         a->written_mark = written(a);
+        s->chain = a->chain;
     } else {
-        a->chain = hash_random_seed(); /* no log that is still there belongs to it */
+        s->chain = hash_random_seed(); /* no log that is still there belongs to it */
     }
-    s->chain = a->chain;
     s->log = a->next;
     a->next += append_is_used(a) && error == 0;
     return error;
@@ -279,6 +279,7 @@ void append_after_save(struct append *a, const struct save *s)
 {
     int error = keychain_remove(&io_system, a->dir, a->name, s->log);
 
+    a->chain = s->chain; /* not before: until now a new log would belong to the old one */
     if (error != 0) {
         log_error("snapshot, cannot remove old logs in %s (%s)", a->dir, strerror(error));
     }

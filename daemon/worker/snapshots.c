@@ -348,13 +348,30 @@ static bool has_left_out(const struct snapshots *s)
     return n != 0;
 }
 
-/* Begin with the log. A file that it does not belong to goes. Context: the thread. */
+/* Is the first file to be saved before the server serves, as what is answered is to last? */
+static bool is_saved_first(const struct snapshots *s)
+{
+    return setting_get(s->settings, appendonly) == APPEND_FULL;
+}
+
+/*
+ * Begin with the log. A file that it does not belong to goes; one of which something was left
+ * out only when there is another, if nobody is served before. Context: the thread.
+ */
 static void begin_log(struct snapshots *s)
 {
-    bool is_loaded = s->last.load == SNAPSHOTS_LOADED && !has_left_out(s);
+    bool is_loaded = s->last.load == SNAPSHOTS_LOADED;
+    bool is_begun;
 
-    if (append_begin(&s->append, s->engine, is_loaded ? &s->file.header : NULL,
-                     s->file.bytes)) {
+    s->has_left_out = is_loaded && has_left_out(s);
+    is_begun = append_begin(
+        &s->append, s->engine,
+        is_loaded && (!s->has_left_out || is_saved_first(s)) ? &s->file.header : NULL,
+        s->file.bytes);
+    if (is_loaded && append_is_used(&s->append)) {
+        load_flush_again(&s->load);
+    }
+    if (is_begun && (!s->has_left_out || !append_is_used(&s->append))) {
         return;
     }
     if (s->last.load != SNAPSHOTS_LOADED && !s->is_passed_over && access(s->path, F_OK) == 0) {
@@ -364,6 +381,21 @@ static void begin_log(struct snapshots *s)
         on_gap(s);
     }
     want_anew(s);
+}
+
+/*
+ * The first save, before the server serves. If there is none, a file that does not say of all
+ * items what became of them cannot stay. Under the mutex, which is given up meanwhile.
+ */
+static void save_first(struct snapshots *s)
+{
+    save_now(s);
+    if (s->has_left_out && s->last.saves == 0 && !s->is_abandoned) {
+        pthread_mutex_unlock(&s->mutex);
+        on_gap(s);
+        pthread_mutex_lock(&s->mutex);
+        save_now(s); /* there may be room now */
+    }
 }
 
 /*
@@ -404,8 +436,8 @@ static void *run(void *arg)
         begin_log(s);
     }
     pthread_mutex_lock(&s->mutex);
-    if (s->wants_anew && setting_get(s->settings, appendonly) == APPEND_FULL) {
-        save_now(s); /* what is answered from now on is to last */
+    if (s->wants_anew && is_saved_first(s)) {
+        save_first(s);
     }
     s->is_set_up = true;
     pthread_cond_broadcast(&s->loaded);
@@ -545,6 +577,17 @@ static void wait_loaded(struct snapshots *s, bool (*tell)(const char *line))
     }
 }
 
+/* Are there logs that belong to the file? They take the place of what was stored before. */
+static bool has_logs(const struct snapshots *s)
+{
+    const uint64_t first = s->file.header.log;
+    uint64_t highest;
+    uint64_t count;
+
+    return first != 0 && (keychain_find(s->settings->dir, s->name, &highest, &count) != 0 ||
+                          highest >= first);
+}
+
 /* What the load has to know; whether it runs beside requests is decided here. */
 static void prepare_load(struct snapshots *s)
 {
@@ -553,7 +596,9 @@ static void prepare_load(struct snapshots *s)
     s->load.file = &s->file;
     s->load.threads = s->settings->threads;
     s->load.marks_stale = s->settings->load_stale;
-    if (s->is_loading && s->settings->load_async) {
+    if (s->is_loading && s->settings->load_async && has_logs(s)) {
+        log_notice("snapshot, it has a log: loads it first (load_async)");
+    } else if (s->is_loading && s->settings->load_async) {
         if (load_beside(&s->load)) {
             s->load.threads = 1; /* requests go first */
         } else {
@@ -710,39 +755,6 @@ bool snapshots_cancel(struct snapshots *s)
     return is_any;
 }
 
-uint64_t snapshots_ask_logged(struct snapshots *s)
-{
-    return append_ask(&s->append);
-}
-
-bool snapshots_is_logged(const struct snapshots *s, uint64_t ticket)
-{
-    return append_is_done(&s->append, ticket);
-}
-
-void snapshots_tell_logged(struct snapshots *s, void (*fn)(void *arg), void *arg)
-{
-    if (s->is_on) {
-        append_tell(&s->append, fn, arg);
-    }
-}
-
-bool snapshots_may_log(const struct snapshots *s)
-{
-    return s->is_on && s->append.log != NULL;
-}
-
-void snapshots_options_changed(struct snapshots *s)
-{
-    if (s->is_on) {
-        append_set_sync(&s->append);
-        pthread_mutex_lock(&s->mutex);
-        s->options_changed = true;
-        pthread_cond_signal(&s->wake);
-        pthread_mutex_unlock(&s->mutex);
-    }
-}
-
 void snapshots_look(struct snapshots *s, struct snapshots_info *info)
 {
     if (!s->is_on) {
@@ -771,28 +783,4 @@ void snapshots_look(struct snapshots *s, struct snapshots_info *info)
     }
     info->load_gone = atomic_load(&s->load.guard.turned);
     info->load_total = info->is_loading ? s->file.header.items : 0;
-}
-
-const char *snapshots_load_text(const struct snapshots_info *info)
-{
-    if (info->is_loading) {
-        return "loading";
-    }
-    switch (info->load) {
-    case SNAPSHOTS_NOT_LOADED:
-        return "none";
-    case SNAPSHOTS_NO_FILE:
-        return "no-file";
-    case SNAPSHOTS_LOADED:
-        return "ok";
-    case SNAPSHOTS_SALVAGED:
-        return "salvaged";
-    case SNAPSHOTS_BAD:
-        return "bad";
-    case SNAPSHOTS_TOO_OLD:
-        return "too-old";
-    case SNAPSHOTS_FLUSHED:
-        return "flushed";
-    }
-    unreachable();
 }

@@ -66,6 +66,7 @@ struct snapshots {
     bool is_on;
     bool is_running;     /* the thread was made; [main] */
     bool is_passed_over; /* the file is not loaded: the items were there */
+    bool has_left_out;   /* the thread's: not all of it found room */
     pthread_t thread;
 
     struct load_file file; /* [main], then the thread's */

@@ -738,6 +738,26 @@ static enum load_end load_logs(struct load *load)
     return end;
 }
 
+/*
+ * What the logs say of what was loaded, also if that is only what stood before some damage.
+ * Unless all of it was read nothing stays: older states would.
+ */
+static enum load_end load_later(struct load *load, enum load_end end)
+{
+    const struct snap_fault fault = load->fault;
+    enum load_end logs_end = load_logs(load);
+
+    if (logs_end != LOAD_DONE) {
+        msec_t now = clock_now(&load->engine->clock);
+
+        must(engine_flush(load->engine, now, now, false) == OUT_OK);
+        atomic_store_explicit(&load->items, 0, memory_order_relaxed);
+        return logs_end;
+    }
+    load->fault = fault;
+    return end;
+}
+
 enum load_end load_run(struct load *load)
 {
     enum load_end end;
@@ -746,8 +766,9 @@ enum load_end load_run(struct load *load)
     load->flush_at = MSEC_NEVER;
     load->flush_unix_ms = INT64_MAX;
     end = load_all(load);
-    if (end == LOAD_DONE && load->chain != NULL && load->chain->has_states) {
-        end = load_logs(load);
+    if ((end == LOAD_DONE || end == LOAD_BAD) && load->chain != NULL &&
+        load->chain->has_states) {
+        end = load_later(load, end);
     }
     if (load->flush_unix_ms != INT64_MAX) {
         flush(load, load->flush_unix_ms, clock_unix_offset_ms(&load->engine->clock));
@@ -757,4 +778,14 @@ enum load_end load_run(struct load *load)
         guarding_end(load->engine, &load->guard);
     }
     return end;
+}
+
+void load_flush_again(const struct load *load)
+{
+    struct engine *e = load->engine;
+
+    if (load->flush_at != MSEC_NEVER) {
+        must(engine_flush_old(e, load->flush_at, load->flush_at, clock_now(&e->clock)) ==
+             OUT_OK);
+    }
 }

@@ -97,4 +97,11 @@ bool load_beside(struct load *l);
  */
 enum load_end load_run(struct load *l);
 
+/*
+ * After it: if a flush that the file, or a log, says was to come has come since, or is to come,
+ * have that happen once more, so that a log that has begun since has it too: whatever is stored
+ * from now on is not to be taken for older. Context: as above.
+ */
+void load_flush_again(const struct load *l);
+
 #endif

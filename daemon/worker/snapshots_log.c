@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What others ask of the log, and the words for what became of the file: see snapshots.h. Any
+ * thread.
+ */
+#include "daemon/worker/snapshots.h"
+
+#include "lib/base/check.h"
+
+uint64_t snapshots_ask_logged(struct snapshots *s)
+{
+    return append_ask(&s->append);
+}
+
+bool snapshots_is_logged(const struct snapshots *s, uint64_t ticket)
+{
+    return append_is_done(&s->append, ticket);
+}
+
+void snapshots_tell_logged(struct snapshots *s, void (*fn)(void *arg), void *arg)
+{
+    if (s->is_on) {
+        append_tell(&s->append, fn, arg);
+    }
+}
+
+bool snapshots_may_log(const struct snapshots *s)
+{
+    return s->is_on && s->append.log != NULL;
+}
+
+void snapshots_options_changed(struct snapshots *s)
+{
+    if (s->is_on) {
+        append_set_sync(&s->append);
+        pthread_mutex_lock(&s->mutex);
+        s->options_changed = true;
+        pthread_cond_signal(&s->wake);
+        pthread_mutex_unlock(&s->mutex);
+    }
+}
+
+const char *snapshots_load_text(const struct snapshots_info *info)
+{
+    if (info->is_loading) {
+        return "loading";
+    }
+    switch (info->load) {
+    case SNAPSHOTS_NOT_LOADED:
+        return "none";
+    case SNAPSHOTS_NO_FILE:
+        return "no-file";
+    case SNAPSHOTS_LOADED:
+        return "ok";
+    case SNAPSHOTS_SALVAGED:
+        return "salvaged";
+    case SNAPSHOTS_BAD:
+        return "bad";
+    case SNAPSHOTS_TOO_OLD:
+        return "too-old";
+    case SNAPSHOTS_FLUSHED:
+        return "flushed";
+    }
+    unreachable();
+}

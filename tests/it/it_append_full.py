@@ -1,0 +1,113 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
+"""A full log over more than one restart: what was answered is there and nothing older, whatever became of the
+flush that was to come, of the snapshot, or of the options meanwhile."""
+import os
+import sys
+import time
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
+import mayfly                                                           # noqa: E402
+from kept import figure, figures, kept                                  # noqa: E402
+from mayfly import wait_for                                             # noqa: E402
+
+FULL = ("-o", "appendonly=full,appendfsync=always")
+
+
+def crash(d):
+    d.process.kill()
+    d.process.wait()
+
+
+def store(c, keys, value):
+    for at in range(0, len(keys), 5000):
+        c.send(b"".join(b"ms %s %d q\r\n%s\r\n" % (key, len(value), value) for key in keys[at:at + 5000]))
+        assert c.ask(b"mn") == b"MN"
+
+
+def test_a_flush_that_came_while_nothing_ran():
+    """It is of what was there before, not of what is stored after the restart."""
+    with kept() as k:
+        with k.daemon(*FULL) as d, d.operator() as o:
+            o.set(b"a", b"1")
+            due = time.time() + 1
+            assert o.ask(b"flush_all 1") == b"OK"
+            crash(d)
+        wait_for(lambda: time.time() > due + 0.1, "it is due")
+        with k.daemon(*FULL) as d, d.operator() as o:
+            assert o.get(b"a") is None
+            assert o.set(b"b", b"1") == b"STORED"
+            crash(d)
+        with k.daemon(*FULL) as d, d.operator() as o:
+            assert o.get(b"a") is None and o.get(b"b") == b"1"
+
+
+def test_logs_are_not_loaded_beside_requests():
+    """They would set back what was stored meanwhile, and bring back what was deleted."""
+    keys = [b"k%d" % n for n in range(100000)]
+    with kept() as k:
+        with k.daemon(*FULL, "-o", "appendfsync=no,auto_aof_rewrite_percentage=0") as d, d.operator() as o:
+            store(o, keys, b"old")
+            wait_for(lambda: figure(o, "aof_pending_bytes") == 0, "the log has everything")
+            crash(d)
+        with k.daemon("-o", "load_async=yes") as d, d.operator() as o:
+            assert figures(o)["rdb_last_load_status"] == "ok"
+            assert o.get(keys[-1]) == b"old"
+            assert "loads it first" in d.log(), d.log()
+
+
+def test_a_damaged_snapshot_is_salvaged_with_its_log():
+    with kept() as k:
+        with k.daemon(*FULL) as d, d.operator() as o:
+            for key in b"a", b"b", b"c":
+                o.set(key, b"1")
+            assert o.ask(b"save") == b"OK"
+            o.set(b"a", b"2")
+            assert o.ask(b"md b") == b"HD"
+            crash(d)
+        data = bytearray(k.bytes())
+        data[-1] ^= 1
+        k.write(data)
+        with k.daemon(*FULL, "-o", "load=salvage") as d, d.operator() as o:
+            assert figures(o)["rdb_last_load_status"] == "salvaged"
+            assert [o.get(key) for key in (b"a", b"b", b"c")] == [b"2", None, b"1"]
+
+
+def test_a_log_that_begins_after_a_save_was_cancelled():
+    """It belongs to the snapshot that is there."""
+    with kept() as k:
+        with k.daemon() as d, d.operator() as o:
+            store(o, [b"k%d" % n for n in range(3000)], b"v" * 1000)
+            assert o.ask(b"save") == b"OK"
+            assert o.ask(b"config set save_rate 1") == b"OK"
+            assert o.ask(b"bgsave") == b"OK"
+            wait_for(lambda: figure(o, "rdb_current_keys_processed") > 0, "it is saved once more")
+            assert o.ask(b"bgsave cancel") == b"OK"
+            wait_for(lambda: figure(o, "rdb_bgsave_in_progress") == 0, "it is not")
+            assert o.ask(b"config set appendonly full") == b"OK"
+            wait_for(lambda: any(".log." in name for name in k.names()), "there is a log")
+            crash(d)
+        with k.daemon(*FULL) as d, d.operator() as o:
+            assert o.stats()["curr_items"] == "3000"
+
+
+def test_a_snapshot_that_found_no_room_stays_until_there_is_another():
+    """Before the server serves: a crash meanwhile loses nothing."""
+    with kept() as k:
+        with k.daemon(*FULL) as d, d.operator() as o:
+            store(o, [b"k%d" % n for n in range(3000)], b"v" * 1000)
+            assert o.set(b"large", b"v" * 6000000) == b"STORED"
+            crash(d)
+        with k.daemon(*FULL, "-I", "4m", "-o", "save_rate=1", wait=False) as d:
+            wait_for(lambda: ".mayfly.snapshot.new" in k.names() and "1 found no room" in d.log(), "it is saved")
+            crash(d)
+        with k.daemon(*FULL, "-I", "4m") as d, d.operator() as o:
+            assert figure(o, "rdb_saves") == 1 and o.stats()["curr_items"] == "3000"
+            assert o.ask(b"md large") == b"NF"
+            crash(d)
+        with k.daemon(*FULL) as d, d.operator() as o:
+            assert o.get(b"large") is None and o.stats()["curr_items"] == "3000"
+
+
+mayfly.main(globals())
