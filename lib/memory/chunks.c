@@ -127,11 +127,14 @@ void chunks_kill(struct memory *m, handle_t head, enum death_reason reason)
     }
 }
 
-void chunks_head_moved(struct memory *m, handle_t to)
+void chunks_head_moved(struct memory *m, handle_t from, handle_t to)
 {
     struct large *l = item_large(memory_item(m, to));
+    uint64_t whole = (uint64_t)l->segments << m->arena.shift;
 
     memory_must_be_entered(m);
+    m->blocks.chain[memory_chain(m, from)].bytes -= whole;
+    m->blocks.chain[memory_chain(m, to)].bytes += whole;
     for (uint32_t i = 0; i < l->pieces; i++) {
         handle_t p = atomic_load_explicit(&l->piece[i], memory_order_relaxed);
 

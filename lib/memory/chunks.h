@@ -82,8 +82,11 @@ void chunks_extended(struct memory *m, handle_t from);
  */
 void chunks_kill(struct memory *m, handle_t head, enum death_reason reason);
 
-/* The head or a piece was copied to another block: patch the other side. Context: in shard. */
-void chunks_head_moved(struct memory *m, handle_t to);
+/*
+ * The head or a piece was copied to another block: patch the other side. The head may have come
+ * to another chain, which its segments then count for. Context: in shard.
+ */
+void chunks_head_moved(struct memory *m, handle_t from, handle_t to);
 void chunks_piece_moved(struct memory *m, handle_t to);
 
 #endif

@@ -209,11 +209,7 @@ static bool move_block(struct memory *m, handle_t from, enum chain_id chain, seg
         chunks_piece_moved(m, to);
     } else {
         if (item_is_large(it)) {
-            uint64_t whole = (uint64_t)item_large(it)->segments << m->arena.shift;
-
-            m->blocks.chain[memory_chain(m, from)].bytes -= whole;
-            m->blocks.chain[chain].bytes += whole;
-            chunks_head_moved(m, to);
+            chunks_head_moved(m, from, to);
         }
         m->ops->moved(m->owner, from, to);
     }

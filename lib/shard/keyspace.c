@@ -202,7 +202,7 @@ void keyspace_renew(struct shard *s, handle_t h, _Atomic handle_t *slot)
 {
     shard_must_be_entered(s);
     if (item_is_large(shard_item(s, h))) {
-        chunks_head_moved(&s->memory, h);
+        chunks_head_moved(&s->memory, atomic_load_explicit(slot, memory_order_relaxed), h);
     }
     succeed(s, h, slot);
     if (MF_UNLIKELY(s->leave != NULL)) {

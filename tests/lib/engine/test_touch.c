@@ -97,3 +97,18 @@ TEST(an_expired_item_is_not_there)
     ck_assert_uint_eq(fixture_counter(&f, CTR_expired_lazy), 1);
     fixture_stop(&f);
 }
+
+/* A policy keeps items with a deadline apart: the segments of a value count where it is. */
+TEST(a_large_value_that_gets_a_deadline_counts_in_its_new_chain)
+{
+    fixture_start(&f, NULL);
+    fixture_policy(CHOICE_VOLATILE_LRU);
+    fixture_set(&f, "k", 300000);
+    ck_assert_int_eq(fixture_get(&f, "k").chain, CHAIN_MAIN);
+    ck_assert_int_eq(fixture_touch(&f, "k", fixture_now(&f) + 1000), OUT_TOUCHED);
+    ck_assert_int_eq(fixture_get(&f, "k").chain, CHAIN_SMALL);
+    fixture_check(&f, "k", 300000);
+    fixture_verify(&f);
+    ck_assert_int_eq(fixture_delete(&f, "k"), OUT_DELETED);
+    fixture_stop(&f);
+}
