@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -48,20 +49,27 @@ static struct {
     const struct engine *engine; /* [borrowed] */
     char line[PATH_MAX + 160];
     size_t len;
-} guarded;
+    atomic_flag is_told; /* [atomic] by the first thread */
+} guarded = {.is_told = ATOMIC_FLAG_INIT};
 
 /*
- * Runs in the middle of anything, perhaps under a lock, so it calls nothing but the system. The
- * handler is gone when it begins (SA_RESETHAND): what is something else comes again, and ends
- * the process as without it.
+ * Runs in the middle of anything, perhaps under a lock, so it calls nothing but the system.
+ * Several threads may meet such pages at once: one ends the process, for which others wait.
+ * What is something else comes again without the handler, and ends the process as without it.
  */
 static void on_page_gone(int number, siginfo_t *info, void *context)
 {
-    (void)number;
     (void)context;
-    if (info->si_code == BUS_ADRERR && attach_is_in_range(guarded.engine, info->si_addr)) {
+    if (info->si_code != BUS_ADRERR || !attach_is_in_range(guarded.engine, info->si_addr)) {
+        (void)signal(number, SIG_DFL);
+        return;
+    }
+    if (!atomic_flag_test_and_set(&guarded.is_told)) {
         (void)!write(STDERR_FILENO, guarded.line, guarded.len);
         _exit(EX_IOERR);
+    }
+    for (;;) {
+        (void)pause();
     }
 }
 
@@ -79,7 +87,7 @@ static void guard_pages(const struct server *s)
     guarded.len = n > 0 && n < (int)sizeof(guarded.line) ? (size_t)n : 0;
     memset(&sa, 0, sizeof(sa));
     sa.sa_sigaction = on_page_gone;
-    sa.sa_flags = (int)(SA_SIGINFO | SA_RESETHAND);
+    sa.sa_flags = SA_SIGINFO;
     sigemptyset(&sa.sa_mask);
     sigaction(SIGBUS, &sa, NULL);
 }

@@ -308,6 +308,7 @@ enum mf_err reclaim_start(struct reclaimer *r)
     /* Signals are for the main thread; the new thread inherits this mask. */
     sigfillset(&all);
     sigdelset(&all, SIGSYS); /* it comes from the thread itself: -o drop_privileges */
+    sigdelset(&all, SIGBUS); /* likewise: items in a file that was cut */
     pthread_sigmask(SIG_SETMASK, &all, &had);
     rc = pthread_create(&r->thread, &attr, reclaim_main, r);
     pthread_sigmask(SIG_SETMASK, &had, NULL);

@@ -187,6 +187,7 @@ enum mf_err feed_start(struct feed **out, struct engine *e, const struct feed_co
         return MF_ENOMEM;
     }
     sigfillset(&all);
+    sigdelset(&all, SIGBUS); /* it comes from the thread itself: items in a file that was cut */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     err = pthread_create(&f->thread, NULL, run, f);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

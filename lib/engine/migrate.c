@@ -503,6 +503,7 @@ enum mf_err move_start(struct move **out, struct engine *e, const struct move_co
         return err;
     }
     sigfillset(&all);
+    sigdelset(&all, SIGBUS); /* it comes from the thread itself: items in a file that was cut */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     if (pthread_create(&(*out)->thread, NULL, run, *out) != 0) {
         mem_free(*out);

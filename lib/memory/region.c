@@ -20,13 +20,17 @@ void *region_map(const struct region *r, uint64_t n)
     return p == MAP_FAILED ? NULL : p;
 }
 
+/*
+ * A file that somebody has cut is not made longer again: what was cut off would read as zeros,
+ * of which no block is made. So whoever touches it meets the end of the file.
+ */
 bool region_back(const struct region *r, uint64_t offset, uint64_t n)
 {
     int err;
 
     must(offset <= r->bytes && n <= r->bytes - offset);
     do {
-        err = fallocate(r->fd, 0, (off_t)(r->at + offset), (off_t)n);
+        err = fallocate(r->fd, FALLOC_FL_KEEP_SIZE, (off_t)(r->at + offset), (off_t)n);
     } while (err != 0 && errno == EINTR);
     return err == 0;
 }

@@ -729,6 +729,7 @@ enum mf_err keylog_start(struct keylog **out, const struct keylog_config *cfg,
         return MF_ENOMEM;
     }
     sigfillset(&all);
+    sigdelset(&all, SIGBUS); /* it comes from the thread itself: items in a file that was cut */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     has_reader = pthread_create(&l->reader, NULL, run_reader, l) == 0;
     has_writer = has_reader && pthread_create(&l->writer, NULL, run_writer, l) == 0;

@@ -493,6 +493,56 @@ def test_a_file_that_is_cut_ends_the_server_with_a_line():
             assert_cold(o, "new")
 
 
+def in_handler(d):
+    """How many workers have SIGBUS blocked, which they have in its handler only."""
+    n = 0
+    for task in os.listdir("/proc/%d/task" % d.pid):
+        with open("/proc/%d/task/%s/status" % (d.pid, task)) as f:
+            lines = dict(line.split(":", 1) for line in f)
+        n += "mayfly-w" in lines["Name"] and int(lines["SigBlk"], 16) >> (signal.SIGBUS - 1) & 1
+    return n
+
+
+def test_whoever_meets_the_end_of_a_cut_file_says_so():
+    """A thread that stores, the reclaimer, and two at once of which one cannot write its line yet."""
+    def ends(d):
+        assert d.process.wait(mayfly.PATIENCE) == CUT, d.log()
+
+    with kept() as k:
+        for pattern in b"set n%d 0 0 1000 noreply\r\n" + b"y" * 1000 + b"\r\n", b"delete k%d noreply\r\n":
+            with k.daemon() as d, d.operator() as o:
+                for i in range(20000):
+                    o.send(b"set k%d 0 0 1000 noreply\r\n%s\r\n" % (i, b"x" * 1000))
+                if pattern.startswith(b"delete"):
+                    o.send(b"".join(pattern % i for i in range(0, 20000, 2)))
+                o.ask(b"version")
+                os.truncate(k.file, 0)
+                with contextlib.suppress(OSError):
+                    if pattern.startswith(b"set"):
+                        for i in range(20000):
+                            o.send(pattern % i)
+                ends(d)
+                assert "has lost pages that are in use" in d.log(), d.log()
+            os.unlink(k.file)
+        told, log = os.pipe()
+        with open(told, "rb", buffering=0) as told, open(log, "wb", buffering=0) as log:
+            with k.daemon(stderr=log) as d:
+                clients = [d.client() for _ in range(4)]
+                clients[0].set(b"a", b"x" * 1000)
+                os.set_blocking(log.fileno(), False)
+                while log.write(b".") is not None:
+                    pass
+                os.set_blocking(log.fileno(), True)
+                os.truncate(k.file, 0)
+                for c in clients:
+                    c.send(b"get a\r\n")
+                wait_for(lambda: in_handler(d) == 2, "both workers are there")
+                text = b""
+                while b"has lost pages that are in use" not in text:
+                    text += told.read(1 << 16)
+                ends(d)
+
+
 def test_a_relative_path_in_the_background():
     """It stays in the folder from which the file is named."""
     with kept() as k:
