@@ -73,6 +73,16 @@ static const char *set_tag(struct listen_address *out, struct span tag)
     return NULL;
 }
 
+/* The last of two would be what counts, and one lets in who the other does not. */
+static const char *set_verify(struct listen_address *out, enum tls_verify verify)
+{
+    if (out->verify != TLS_VERIFY_BY_MODE && out->verify != verify) {
+        return "btls: or mtls:, not both";
+    }
+    out->verify = verify;
+    return NULL;
+}
+
 /* Take memcached's prefixes, in any order. Returns what is wrong, or NULL. */
 static const char *take_prefixes(struct span *s, struct listen_address *out)
 {
@@ -85,10 +95,10 @@ static const char *take_prefixes(struct span *s, struct listen_address *out)
             out->is_plain = true;
             *s = span_after(*s, 6);
         } else if (starts_with(*s, "btls:")) {
-            out->verify = TLS_VERIFY_NONE;
+            error = set_verify(out, TLS_VERIFY_NONE);
             *s = span_after(*s, 5);
         } else if (starts_with(*s, "mtls:")) {
-            out->verify = TLS_VERIFY_REQUIRE;
+            error = set_verify(out, TLS_VERIFY_REQUIRE);
             *s = span_after(*s, 5);
         } else if (starts_with(*s, "proxied:")) {
             out->is_proxied = true;

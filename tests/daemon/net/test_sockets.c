@@ -253,8 +253,20 @@ TEST(addresses_that_are_understood)
 TEST(addresses_that_are_refused)
 {
     static const char *const cases[] = {
-        "",     "notls:", "[::1", "[::1]x", "127.0.0.1:", "h:65536",
-        "h:-1", "h:12a",  "h:+1", "[::1]:", "h: 1",       "h:99999999999",
+        "",
+        "notls:",
+        "[::1",
+        "[::1]x",
+        "127.0.0.1:",
+        "h:65536",
+        "h:-1",
+        "h:12a",
+        "h:+1",
+        "[::1]:",
+        "h: 1",
+        "h:99999999999",
+        "btls:mtls:h",
+        "mtls:tag[a]:btls:h:1",
     };
     size_t i;
 
