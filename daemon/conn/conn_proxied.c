@@ -16,10 +16,13 @@
 #include "daemon/conn/conn_deadline.h"
 #include "daemon/conn/conn_info.h"
 #include "daemon/conn/conn_state.h"
+#include "daemon/net/passed_conns.h"
 #include "lib/base/buf.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
 #include "proto/proxy_parse.h"
+
+_Static_assert(PASSED_HEADER_MAX <= PROXY_HEADER_MAX, "what was passed on of one fits");
 
 bool conn_proxied_is_due(const struct conn *c)
 {

@@ -221,6 +221,9 @@ bool passed_conns_next(struct passed_reader *r, struct passed_conn *out)
         return false;
     }
     memcpy(&rec, cut(left, sizeof(rec)).ptr, sizeof(rec));
+    if ((rec.flags & FLAG_AWAITS_HEADER) != 0 && rec.input_len > PASSED_HEADER_MAX) {
+        return false;
+    }
     if (rec.user_len > left->len || rec.input_len > left->len - rec.user_len ||
         rec.output_len > left->len - rec.user_len - rec.input_len) {
         return false;

@@ -28,6 +28,9 @@
 /* What is kept of all connections together. */
 #define PASSED_CONNS_BYTES_MAX (256u << 20)
 
+/* The input of one that awaits a header is no longer: it is the begin of that. */
+#define PASSED_HEADER_MAX 1024u
+
 /* A connection between two requests. */
 struct passed_conn {
     int fd;

@@ -221,3 +221,23 @@ TEST(more_connections_than_there_is_room_for_are_damage)
         free(copy);
     }
 }
+
+/* It is put into a place of that size. */
+TEST(a_header_is_no_longer_than_it_can_be)
+{
+    static char input[PASSED_HEADER_MAX + 1];
+    struct passed_conn half = {.fd = 8, .awaits_header = true, .input = {input, 0}};
+    struct passed_reader r;
+    struct passed_conn c;
+
+    for (size_t over = 0; over < 2; over++) {
+        half.input.len = PASSED_HEADER_MAX + over;
+        teardown();
+        passed_conns_init(&conns);
+        buf_init(&bytes);
+        ck_assert(passed_conns_add(&conns, &half));
+        ck_assert(passed_conns_encode(&conns, &keys, &bytes));
+        ck_assert_int_eq(passed_conns_open(&r, buf_span(&bytes)), PASSED_GOOD);
+        ck_assert(passed_conns_next(&r, &c) == (over == 0));
+    }
+}
