@@ -388,7 +388,8 @@ static const struct client_duties duties = {
 static void refuse(struct conn *c)
 {
     ctr_add(&c->worker->counters, CTR_address_refused, 1);
-    if (c->client.io.tls == NULL) {
+    /* Not into the middle of an answer, of one that has gone along (conn_pass.h). */
+    if (c->client.io.tls == NULL && outq_is_empty(&c->client.outq)) {
         (void)send(c->client.io.fd, REPLY_BYTES(TOO_MANY_OF_ADDRESS),
                    REPLY_LEN(TOO_MANY_OF_ADDRESS), MSG_DONTWAIT | MSG_NOSIGNAL);
     }

@@ -20,6 +20,7 @@
 #include "daemon/net/sockets.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
+#include "proto/text_parse.h"
 
 /* ---- going ------------------------------------------------------------------------------- */
 
@@ -47,6 +48,15 @@ static bool has_bytes_only(const struct conn *c)
            (c->worker->phase >= WORKER_FINISHING && out_left(&q->out) <= COPY_MAX_BYTES);
 }
 
+/* Of a get line that was interrupted nothing is left but blanks: that would be no line. */
+static bool has_blank_rest(const struct conn *c)
+{
+    struct span keys = span_of(buf_begin(&c->in), c->rest.keys_bytes);
+    struct span key;
+
+    return c->rest.is_active && !text_next_key(&keys, &key);
+}
+
 /*
  * Is nothing of it kept but bytes? A request that waits for room, or for its turn, was not
  * begun, and is executed anew; of a get line that was interrupted the rest is another line.
@@ -56,7 +66,8 @@ static bool is_between(const struct conn *c)
     const struct client *client = &c->client;
 
     return !c->is_queued && !client->dump.is_active && c->upload == NULL &&
-           !client_is_waiting(client) && !client->is_held && has_bytes_only(c);
+           !client_is_waiting(client) && !client->is_held && has_bytes_only(c) &&
+           !has_blank_rest(c);
 }
 
 bool conn_passes_later(const struct conn *c)

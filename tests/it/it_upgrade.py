@@ -417,6 +417,34 @@ def test_a_load_sees_nothing_of_it():
             assert d.log().count("upgrade, 7 connections passed on, 0 ended") == 8, d.log()
 
 
+def test_blanks_behind_a_line_of_keys():
+    """A get line may be interrupted where nothing but those is left of it."""
+    line, end = b"get " + b" ".join(b"k%d" % i for i in range(64)) + b"   \r\n", b"END\r\n"
+    with folder() as where, daemon("-e", os.path.join(where, "memory"), "-t", "1", tcp=True) as d:
+        wrong, stop = [], threading.Event()
+
+        def ask():
+            try:
+                with d.client() as c:
+                    while not stop.is_set():
+                        c.send(line * 40)
+                        got = c.exactly(40 * len(end))
+                        assert got == 40 * end, got
+            except Exception as e:      # whatever it is, the test says so
+                wrong.append(repr(e))
+        threads = [threading.Thread(target=ask) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        try:
+            for _ in range(6):
+                upgrade(d)
+        finally:
+            stop.set()
+            for thread in threads:
+                thread.join()
+        assert not wrong, wrong
+
+
 def write(path, text):
     with open(path + ".new", "w") as f:
         f.write(text)
@@ -467,6 +495,44 @@ def test_beyond_the_limit_they_are_closed():
                         served += c.ask(b"mn") == b"MN"
                 assert served == 5, served
                 assert "upgrade, 3 connections were closed (beyond -c: 3" in d.log(), d.log()
+
+
+def test_beyond_the_limit_of_their_address_answers_are_cut():
+    """They end where they are: no other answer comes in the middle of them."""
+    with folder() as where:
+        options = os.path.join(where, "conf")
+        write(options, "conns_per_address = 0\n")
+        with daemon("--config", options, "-e", os.path.join(where, "memory"), tcp=True, control=True) as d:
+            value, n = pattern(b"v", 5000), 200
+            whole = b"VALUE k 0 5000\r\n" + value + b"\r\nEND\r\n"
+            with contextlib.ExitStack() as stack:
+                c, uploads = stack.enter_context(d.client()), stack.enter_context(d.client())
+                c.set(b"k", value)
+                slow = [stack.enter_context(d.client(rcvbuf=4096)) for _ in range(3)]
+                for s in slow:
+                    s.send(b"get k\r\n" * n)
+                with d.operator() as o:
+                    wait_for(lambda: list(o.stats(b"conns").values()).count("conn_mwrite") == 3, "answers wait")
+                begin_upload(uploads, c)
+                write(options, "conns_per_address = 1\n")
+                d.process.send_signal(signal.SIGUSR2)
+                wait_for(lambda: UPGRADED in d.log(), "it begins")
+                # They are with the next program now, but it has to wait: there will be room for more.
+                for s in slow:
+                    with contextlib.suppress(BlockingIOError):
+                        s.sock.setblocking(False)
+                        while s.more():
+                            pass
+                wait_for(lambda: d.log().count("is ready") == 2, "another serves")
+                ended = 0
+                for s in slow:
+                    s.sock.settimeout(mayfly.PATIENCE)
+                    with contextlib.suppress(ConnectionError):
+                        while len(s.buf) < n * len(whole) and s.more():
+                            pass
+                    assert s.buf == (whole * n)[:len(s.buf)], s.buf[-100:]
+                    ended += len(s.buf) < n * len(whole)
+                assert ended >= 2, ended
 
 
 def test_without_a_listener_they_are_closed():
