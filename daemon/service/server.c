@@ -125,6 +125,7 @@ static void on_stop_message(struct message *m, void *receiver)
 
     (void)m;
     atomic_store(&s->crew.is_stop_posted, false);
+    upgrade_give_up(s);
     begin_stop(s, (enum crew_stop)atomic_load(&s->crew.stop_wanted));
 }
 
@@ -164,6 +165,7 @@ static void on_signal(uv_signal_t *handle, int number)
         break;
     case SIGUSR1:
         /* With -e this is how memcached is stopped by those who start it again at once. */
+        upgrade_give_up(s);
         begin_stop(s,
                    s->crew.settings->memory_file != NULL ? CREW_STOP_SOON : CREW_STOP_GRACEFUL);
         break;

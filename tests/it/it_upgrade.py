@@ -209,15 +209,19 @@ def begin_upload(c, other, n=900000):
 
 def test_a_stop_ends_it():
     """Whoever asks for a stop gets one, also while another is about to take over."""
-    with folder() as where, daemon("-e", os.path.join(where, "memory")) as d:
-        with Client(d.path) as c, Client(d.path) as idle:
-            begin_upload(c, idle)
-            d.process.send_signal(signal.SIGUSR2)
-            wait_for(lambda: UPGRADED in d.log(), "it begins")
-            d.process.send_signal(signal.SIGTERM)
-            assert idle.rest() == b""
-            assert d.process.wait(mayfly.PATIENCE) == 0
-        assert d.log().count("is ready") == 1, d.log()
+    for how in (signal.SIGTERM, signal.SIGUSR1, "shutdown"):
+        with folder() as where, daemon("-e", os.path.join(where, "memory"), "-A") as d:
+            with Client(d.path) as c, Client(d.path) as idle:
+                rest = begin_upload(c, idle)
+                d.process.send_signal(signal.SIGUSR2)
+                wait_for(lambda: UPGRADED in d.log(), "it begins")
+                if how == "shutdown":
+                    c.send(rest + b"shutdown\r\n")
+                else:
+                    d.process.send_signal(how)
+                assert idle.rest() == b"", how
+                assert d.process.wait(mayfly.PATIENCE) == 0
+            assert d.log().count("is ready") == 1, d.log()
 
 
 # ---- connections that go along -----------------------------------------------------------------
