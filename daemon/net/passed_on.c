@@ -200,10 +200,11 @@ void passed_on_note_sockets(struct socket_list *l)
     }
 }
 
-void passed_on_note_memory(int fd)
+bool passed_on_note_memory(int fd)
 {
     must_be_main();
     noted_memory = keep(fd);
+    return noted_memory >= 0;
 }
 
 /* A file in memory with these bytes, or -1 with errno. */

@@ -42,7 +42,8 @@ void passed_on_close_rest(void);
  * service manager has passed; their files stay. They may be closed then.
  */
 void passed_on_note_sockets(struct socket_list *l);
-void passed_on_note_memory(int fd);
+/* The same; false: there is no descriptor for it, with errno. */
+bool passed_on_note_memory(int fd);
 
 /*
  * Connections: their descriptors are open until an exec, and closed by passed_on_end_conns() if

@@ -87,6 +87,7 @@ int server_check(const struct settings *settings)
     access_fini(&access);
     if (first == 0) {
         printf("ok\n");
+        first = upgrade_is_asked() ? UPGRADE_AGREES : 0;
     }
     return first;
 }

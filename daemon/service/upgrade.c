@@ -29,6 +29,10 @@
 /* The blocks of the process that asks, as attach_abi() tells. */
 #define ABI_VARIABLE "MAYFLY_UPGRADE_ABI"
 
+/* What the system says behind the name of a program whose file another one has replaced. */
+#define GONE     " (deleted)"
+#define GONE_LEN ((ssize_t)sizeof(GONE) - 1)
+
 /* [main] */
 static char **started_as;     /* the arguments, as they were */
 static char path[PATH_MAX];   /* of the program, also when another file has its name by now */
@@ -43,10 +47,19 @@ void upgrade_init(int argc, char **argv)
     ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
 
     path[n > 0 ? n : 0] = '\0';
+    if (n > GONE_LEN && strcmp(path + n - GONE_LEN, GONE) == 0) {
+        path[n - GONE_LEN] = '\0';
+    }
     started_as = mem_zalloc(((size_t)argc + 2) * sizeof(*started_as));
     if (started_as != NULL) {
         memcpy(started_as, argv, (size_t)argc * sizeof(*argv));
     }
+}
+
+bool upgrade_is_asked(void)
+{
+    must_be_main();
+    return getenv(ABI_VARIABLE) != NULL;
 }
 
 bool upgrade_knows_blocks(void)
@@ -66,6 +79,13 @@ static void on_closed(uv_handle_t *handle)
     is_asked = false;
 }
 
+/* Without its descriptor the next program would have nothing. */
+static bool note_memory(const struct server *s)
+{
+    return strcmp(s->crew.settings->memory_file, "fdstore") != 0 ||
+           passed_on_note_memory(s->crew.attach.fd);
+}
+
 static void on_answer(uv_process_t *p, int64_t status, int number)
 {
     struct server *s = p->data;
@@ -74,8 +94,12 @@ static void on_answer(uv_process_t *p, int64_t status, int number)
     uv_close((uv_handle_t *)p, on_closed);
     if (number != 0) {
         log_error("upgrade, refused: %s ended by signal %d", next, number);
-    } else if (status != 0) {
+    } else if (status == 0) {
+        log_error("upgrade, refused: %s is another program", next);
+    } else if (status != UPGRADE_AGREES) {
         log_error("upgrade, refused: %s would not start (status %" PRId64 ")", next, status);
+    } else if (s->stopping == CREW_STOP_NONE && !note_memory(s)) {
+        log_error("upgrade, refused: cannot pass on the memory (%s)", strerror(errno));
     } else if (s->stopping == CREW_STOP_NONE) {
         log_notice("upgrade, %s takes over", next);
         server_stop_for_upgrade(s);
@@ -106,9 +130,10 @@ static const char *obstacle_to(const char *program)
 }
 
 /* Why it cannot be; NULL: it can. */
-static const char *obstacle(const struct server *s)
+static const char *obstacle(struct server *s)
 {
     const struct settings *set = s->crew.settings;
+    struct snapshots_info info;
 
     if (set->memory_file == NULL) {
         return "without memory_file nothing would be left";
@@ -118,6 +143,10 @@ static const char *obstacle(const struct server *s)
     }
     if (started_as == NULL || path[0] == '\0') {
         return "the name of the program is not known";
+    }
+    snapshots_look(&s->crew.snapshots, &info);
+    if (info.is_loading) {
+        return "a snapshot is being loaded, and what is left of it would not be";
     }
     return NULL;
 }
@@ -200,9 +229,6 @@ void upgrade_note(struct server *s)
         return;
     }
     listeners_pass_on(s);
-    if (strcmp(s->crew.settings->memory_file, "fdstore") == 0) {
-        passed_on_note_memory(s->crew.attach.fd);
-    }
     keys.text = s->crew.access.text.key;
     keys.sasl = s->crew.access.sasl_users.key;
     conns_before = atomic_load(&s->crew.conns_open);
@@ -239,6 +265,9 @@ int upgrade_become(struct server *s)
     explicit_bzero(&keys, sizeof(keys));
     passed_conns_fini(&s->crew.passed);
     error = passed_on_become(next, started_as);
-    log_error("upgrade, cannot run %s (%s)", next, strerror(error));
+    log_error("upgrade, cannot run %s (%s), goes on with the old program", next,
+              strerror(error));
+    error = passed_on_become("/proc/self/exe", started_as);
+    log_error("upgrade, cannot run /proc/self/exe (%s)", strerror(error));
     return EX_OSERR;
 }

@@ -43,7 +43,12 @@ bool upgrade_is_wanted(const struct server *s);
  */
 int upgrade_become(struct server *s);
 
-/* Asked beside another process: does this program know its blocks? Context: main. */
+/*
+ * Is this program asked beside another process, and does it know its blocks? If it agrees it
+ * ends with this status, which programs that understand no word of it have not. Context: main.
+ */
+#define UPGRADE_AGREES 42
+bool upgrade_is_asked(void);
 bool upgrade_knows_blocks(void);
 
 #endif

@@ -169,6 +169,23 @@ def test_a_save_waits_for_it():
         assert figure(o, "rdb_last_save_keys") == KEYS + 1
 
 
+def test_no_program_takes_over_meanwhile():
+    """It would find some of the items, and load no more."""
+    if not os.access("/dev/shm", os.W_OK) or "drop_privileges" in " ".join(mayfly.MORE_ARGS):
+        raise mayfly.Inapplicable("no program can take over here")
+    for attempt in range(TRIES):
+        kept.put_back()
+        with tempfile.TemporaryDirectory(prefix="mayfly-load-async.", dir="/dev/shm") as memory:
+            with kept.daemon("-o", "load_async,save_on_stop=no", "-e", os.path.join(memory, "items")) as d, d.operator() as o:
+                assert o.ask(b"upgrade") == b"OK"
+                wait_for(lambda: "upgrade, refused: a snapshot is being loaded" in d.log() or d.log().count("is ready") == 2,
+                         "it is refused, or too late")
+                if "upgrade, refused" in d.log():
+                    assert loaded(o) == "ok" and o.stat("curr_items") == KEYS + 1
+                    return
+    raise AssertionError("no try of %d has met the load" % attempt)
+
+
 def test_not_with_strict():
     d = mayfly.Daemon("-o", "load_async,load=strict", wait=False)
     with d:

@@ -154,6 +154,37 @@ def test_a_unix_socket_stays():
         assert not os.path.exists(d.path)
 
 
+def test_a_program_that_is_none_of_ours():
+    """It has no objection to anything."""
+    with folder() as where, tempfile.TemporaryDirectory(prefix="mayfly-upgrade.") as other:
+        program = os.path.join(other, "another")
+        with open(program, "w") as f:
+            f.write("#!/bin/sh\nexit 0\n")
+        os.chmod(program, 0o755)
+        with daemon("-e", os.path.join(where, "memory"), control=True) as d, d.operator() as o:
+            assert o.ask(b"upgrade " + program.encode()) == b"OK"
+            wait_for(lambda: "upgrade, refused: %s is another program" % program in d.log(), "it is refused")
+            assert o.ask(b"lastsave") is not None and UPGRADED not in d.log()
+
+
+def test_a_program_that_goes_when_it_is_needed():
+    """The one before goes on, with clients and items."""
+    with folder() as where, tempfile.TemporaryDirectory(prefix="mayfly-upgrade.") as other:
+        program = os.path.join(other, "another")
+        shutil.copy(mayfly.PROGRAM, program)
+        with daemon("-e", os.path.join(where, "memory"), control=True, is_visible=True) as d:
+            with d.client() as c, d.client() as slow, d.operator() as o:
+                c.set(b"k", b"v")
+                begin_upload(slow, c)
+                assert o.ask(b"upgrade " + program.encode()) == b"OK"
+                wait_for(lambda: UPGRADED in d.log(), "it begins")
+                os.unlink(program)
+                wait_for(lambda: d.log().count("is ready") == 2, "the old one serves: " + d.log())
+                assert "cannot run %s (No such file" % program in d.log(), d.log()
+                assert c.get(b"k") == b"v" and state(c) == "warm" and o.ask(b"lastsave") is not None
+                assert os.readlink("/proc/%d/exe" % d.pid) == os.path.realpath(mayfly.PROGRAM)
+
+
 def test_what_would_not_start_changes_nothing():
     with folder() as where:
         options = os.path.join(where, "conf")

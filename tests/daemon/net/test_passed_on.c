@@ -7,6 +7,7 @@
 #include "daemon/net/passed_on.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,4 +95,10 @@ TEST(sockets_are_found_by_their_addresses)
     ck_assert_int_eq(passed_on_take_memory(), -1);
     close(fds[0]);
     close(fds[1]);
+}
+
+TEST(without_a_descriptor_memory_is_not_noted)
+{
+    ck_assert(!passed_on_note_memory(-1));
+    ck_assert_int_eq(errno, EBADF);
 }
