@@ -596,11 +596,16 @@ static bool start(struct loader *l, struct load *load, struct scan *scan)
     return snap_opener_init(&l->opener);
 }
 
-/* Values of the engine come after those that were loaded. */
+/*
+ * Values of the engine come after those that were loaded, and after those that were lost since,
+ * which clients may have: no life of this data has drawn 65 million values a second.
+ */
 static void raise_cas(struct engine *e, uint64_t past)
 {
     uint64_t next = atomic_load_explicit(&e->group.cas_next, memory_order_relaxed);
+    uint64_t drawn = (uint64_t)clock_unix_ms(&e->clock) << 16;
 
+    past = past > drawn ? past : drawn;
     if (next <= past) {
         atomic_store_explicit(&e->group.cas_next, past + 1, memory_order_relaxed);
     }
@@ -619,8 +624,7 @@ bool load_beside(struct load *load)
         return false;
     }
     load->is_beside = true;
-    /* No life of this data has drawn 65 million values a second. */
-    raise_cas(e, (uint64_t)clock_unix_ms(&e->clock) << 16);
+    raise_cas(e, 0);
     return true;
 }
 

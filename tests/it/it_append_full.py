@@ -43,6 +43,24 @@ def test_a_flush_that_came_while_nothing_ran():
             assert o.get(b"a") is None and o.get(b"b") == b"1"
 
 
+def test_a_cas_is_not_given_again():
+    """A client may have that of a value that was lost, or has gone."""
+    with kept() as k:
+        given = []
+        with k.daemon(*FULL) as d, d.operator() as o:
+            o.set(b"a", b"1")
+            crash(d)
+        for _ in range(5):
+            with k.daemon(*FULL, "-o", "appendfsync=everysec") as d, d.operator() as o:
+                assert o.ask(b"save") == b"OK"
+                o.send(b"ms b 1 c\r\n1\r\nmd b\r\n")
+                given.append(o.line())
+                assert o.line() == b"HD"
+                wait_for(lambda: figure(o, "aof_pending_bytes") == 0, "the log has everything")
+                crash(d)
+        assert len(set(given)) == len(given), given
+
+
 def test_logs_are_not_loaded_beside_requests():
     """They would set back what was stored meanwhile, and bring back what was deleted."""
     keys = [b"k%d" % n for n in range(100000)]
