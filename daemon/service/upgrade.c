@@ -29,6 +29,9 @@
 /* The blocks of the process that asks, as attach_abi() tells. */
 #define ABI_VARIABLE "MAYFLY_UPGRADE_ABI"
 
+/* A program that has not answered after so long is none: another may be asked then. */
+#define ANSWER_MS 60000u
+
 /* What the system says behind the name of a program whose file another one has replaced. */
 #define GONE     " (deleted)"
 #define GONE_LEN ((ssize_t)sizeof(GONE) - 1)
@@ -38,6 +41,7 @@ static char **started_as;     /* the arguments, as they were */
 static char path[PATH_MAX];   /* of the program, also when another file has its name by now */
 static char next[PATH_MAX];   /* of the one that is asked, and takes over */
 static uv_process_t question; /* the program that is asked */
+static uv_timer_t patience;   /* with that */
 static bool is_asked;
 static struct passed_keys keys; /* of the users, if another takes over */
 static uint32_t conns_before;   /* when the server began to stop for that */
@@ -91,6 +95,7 @@ static void on_answer(uv_process_t *p, int64_t status, int number)
     struct server *s = p->data;
 
     must_be_main();
+    uv_close((uv_handle_t *)&patience, NULL);
     uv_close((uv_handle_t *)p, on_closed);
     if (number != 0) {
         log_error("upgrade, refused: %s ended by signal %d", next, number);
@@ -104,6 +109,14 @@ static void on_answer(uv_process_t *p, int64_t status, int number)
         log_notice("upgrade, %s takes over", next);
         server_stop_for_upgrade(s);
     }
+}
+
+static void on_no_answer(uv_timer_t *timer)
+{
+    (void)timer;
+    must_be_main();
+    log_error("upgrade, %s does not answer", next);
+    uv_process_kill(&question, SIGKILL);
 }
 
 /*
@@ -204,7 +217,10 @@ void upgrade_begin(struct server *s, const char *program)
     if (err != 0) {
         uv_close((uv_handle_t *)&question, on_closed);
         log_error("upgrade, refused: cannot run %s (%s)", next, uv_strerror(err));
+        return;
     }
+    uv_timer_init(&s->loop, &patience);
+    uv_timer_start(&patience, on_no_answer, ANSWER_MS, 0);
 }
 
 void upgrade_end(void)
