@@ -324,7 +324,7 @@ static bool fits(struct attach *a, const struct engine_config *cfg)
 {
     const struct attach_head *h = a->head;
 
-    if (!engine_limit_fits(cfg->limit_bytes, h->shards, h->range_bytes)) {
+    if (!engine_limit_fits(cfg->limit_bytes, h->shards, h->range_bytes, h->shift)) {
         return no(a, "a limit of %llu bytes does not suit its %u shards",
                   (unsigned long long)cfg->limit_bytes, h->shards);
     }
@@ -410,7 +410,8 @@ static bool has_room(struct attach *a, const struct engine_config *cfg)
     }
     all = (uint64_t)fs.f_blocks * fs.f_frsize;
     left = (uint64_t)fs.f_bavail * fs.f_frsize;
-    if (all < cfg->limit_bytes || !engine_limit_fits(left, cfg->shards, UINT64_MAX)) {
+    if (all < cfg->limit_bytes ||
+        !engine_limit_fits(left, cfg->shards, UINT64_MAX, a->head->shift)) {
         left = all < cfg->limit_bytes ? all : left;
         return no(a, "its file system has room for %llu MiB, and the limit is %llu",
                   (unsigned long long)left >> 20, (unsigned long long)cfg->limit_bytes >> 20);

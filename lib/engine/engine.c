@@ -23,8 +23,9 @@
 /* What memcached counts against -I besides key and value. */
 #define ITEM_SIZE_EXTRA 59
 
-/* The least that a shard can work with. */
-#define SHARD_MIN_BYTES (1 * MIB)
+/* The least that a shard can work with; also in segments, which are as for its first share. */
+#define SHARD_MIN_BYTES    (1 * MIB)
+#define SHARD_MIN_SEGMENTS 8
 
 /*
  * No more shards are made at the start than have this share each. What an empty shard takes
@@ -54,9 +55,13 @@ uint32_t engine_shards_least(uint64_t limit_bytes)
     return (uint32_t)((limit_bytes + ARENA_RANGE_MAX - 1) / ARENA_RANGE_MAX);
 }
 
-bool engine_limit_fits(uint64_t limit_bytes, uint32_t shards, uint64_t range_bytes)
+bool engine_limit_fits(uint64_t limit_bytes, uint32_t shards, uint64_t range_bytes,
+                       uint32_t shift)
 {
-    return limit_bytes / shards >= SHARD_MIN_BYTES && limit_bytes / shards <= range_bytes;
+    uint64_t share = limit_bytes / shards;
+
+    return share >= SHARD_MIN_BYTES && share >> shift >= SHARD_MIN_SEGMENTS &&
+           share <= range_bytes;
 }
 
 /*
@@ -314,7 +319,9 @@ uint64_t engine_range(const struct engine *e)
 
 bool engine_set_limit(struct engine *e, uint64_t limit_bytes)
 {
-    if (limit_bytes / e->shard_count < SHARD_MIN_BYTES || limit_bytes > e->range_bytes) {
+    if (limit_bytes > e->range_bytes ||
+        !engine_limit_fits(limit_bytes, e->shard_count, UINT64_MAX,
+                           e->shards[0]->memory.arena.shift)) {
         return false;
     }
     pthread_mutex_lock(&e->flush_lock);

@@ -74,10 +74,11 @@ uint32_t engine_shards_for(uint32_t threads, uint64_t limit_bytes);
 uint32_t engine_shards_least(uint64_t limit_bytes);
 
 /*
- * Can so many shards, with ranges of so many bytes each, work with a limit? Context: any
- * thread.
+ * Can so many shards, with ranges of so many bytes each and segments of 1 << shift, work with a
+ * limit? Context: any thread.
  */
-bool engine_limit_fits(uint64_t limit_bytes, uint32_t shards, uint64_t range_bytes);
+bool engine_limit_fits(uint64_t limit_bytes, uint32_t shards, uint64_t range_bytes,
+                       uint32_t shift);
 
 struct shard;
 

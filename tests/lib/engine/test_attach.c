@@ -527,6 +527,23 @@ TEST(the_shards_are_those_that_were_left)
     stop();
 }
 
+/* Large segments were made for large shares. */
+TEST(a_share_has_some_segments)
+{
+    shards = 4;
+    limit = 512 * MIB;
+    start();
+    fixture_set(&f, "a", 100);
+    stop();
+    limit = 8 * MIB;
+    start_warm();
+    fixture_check(&f, "a", 100);
+    stop();
+    limit = 8 * MIB - 1;
+    start_cold("does not suit its 4 shards");
+    stop();
+}
+
 TEST(what_is_too_old_is_not_used)
 {
     start();

@@ -228,6 +228,19 @@ TEST(a_first_filling_without_a_grace_period_evicts)
     fixture_stop(&f);
 }
 
+/* Below that stores would be refused: what is open and what is kept free takes all there is. */
+TEST(a_limit_is_no_lower_than_eight_segments_a_shard)
+{
+    start(1, 128 * MIB, true);
+    ck_assert_uint_eq(segment_bytes(&f.shard->memory.arena), 256 * KIB);
+    ck_assert(!engine_set_limit(&f.engine, 2 * MIB - 1));
+    ck_assert(engine_set_limit(&f.engine, 2 * MIB));
+    for (unsigned i = 0; i < 5000; i++) {
+        fixture_set(&f, fixture_key("k", i), 1500);
+    }
+    fixture_stop(&f);
+}
+
 TEST(a_lower_limit_is_reached_and_a_higher_one_used)
 {
     unsigned items;
