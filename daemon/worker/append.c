@@ -6,7 +6,10 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "daemon/base/log.h"
 #include "lib/base/hash.h"
@@ -92,6 +95,23 @@ bool append_read(struct append *a, const struct snap_header *h, struct load *l)
     l->chain = c->logs != 0 ? c : NULL;
     l->unix_floor_ms = c->unix_ms;
     return true;
+}
+
+int64_t append_written_s(const struct append *a, const struct snap_header *h)
+{
+    char name[KEYCHAIN_NAME_MAX];
+    char path[PATH_MAX];
+    uint64_t highest;
+    uint64_t count;
+    struct stat st;
+
+    if (h->log == 0 || keychain_find(a->dir, a->name, &highest, &count) != 0 ||
+        highest < h->log || !keychain_name(name, a->name, highest) ||
+        snprintf(path, sizeof(path), "%s/%s", a->dir, name) >= (int)sizeof(path) ||
+        stat(path, &st) != 0) {
+        return 0;
+    }
+    return st.st_mtime;
 }
 
 static void on_gap(void *arg, int error)

@@ -79,6 +79,12 @@ void append_init(struct append *a, struct settings *settings, const char *dir, c
                  void (*on_gap)(void *arg), void *arg);
 
 /*
+ * When the newest log that may belong to a snapshot was written to last, in unix seconds: so
+ * old is what the two have. 0: there is none. Context: main.
+ */
+int64_t append_written_s(const struct append *a, const struct snap_header *h);
+
+/*
  * Before the snapshot is loaded: read which of its keys have changed since, and have `l` leave
  * them out. False: it must not be loaded; that was logged.
  */

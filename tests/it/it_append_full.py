@@ -61,6 +61,26 @@ def test_a_cas_is_not_given_again():
         assert len(set(given)) == len(given), given
 
 
+def test_a_snapshot_is_as_old_as_its_log():
+    """With load_max_age: what was changed just before the crash is not an hour old."""
+    aged = ("-o", "load_max_age=2")
+    with kept() as k:
+        with k.daemon(*FULL, *aged) as d, d.operator() as o:
+            begun = time.time()
+            o.set(b"a", b"1")
+            wait_for(lambda: time.time() > begun + 3.2, "the snapshot is too old")
+            assert o.set(b"a", b"2") == b"STORED"
+            crash(d)
+        with k.daemon(*FULL, *aged) as d, d.operator() as o:
+            assert o.get(b"a") == b"2"
+            crash(d)
+        for name in k.names():
+            os.utime(os.path.join(k.folder, name), (begun, begun))
+        with k.daemon(*FULL, *aged) as d, d.operator() as o:
+            assert figures(o)["rdb_last_load_status"] == "too-old"
+            assert o.get(b"a") is None
+
+
 def test_logs_are_not_loaded_beside_requests():
     """They would set back what was stored meanwhile, and bring back what was deleted."""
     keys = [b"k%d" % n for n in range(100000)]
