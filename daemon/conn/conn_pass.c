@@ -39,13 +39,19 @@ static bool is_passable(const struct conn *c)
            !c->is_closing && c->ending == ENDING_NOT && !client_restores(client, c->worker);
 }
 
-/* A large value on its way out is copied, if its client does not take it soon. */
+/*
+ * A large value on its way out is copied, if its client does not take it soon. Many may have
+ * the same one, which costs no memory; so no more is copied than connections may keep.
+ */
 static bool has_bytes_only(const struct conn *c)
 {
     const struct outq *q = &c->client.outq;
+    struct passed_conns *passed = &c->worker->crew->passed;
 
     return !q->is_pinned ||
-           (c->worker->phase >= WORKER_FINISHING && out_left(&q->out) <= COPY_MAX_BYTES);
+           (c->worker->phase >= WORKER_FINISHING && out_left(&q->out) <= COPY_MAX_BYTES &&
+            (int64_t)(passed_conns_bytes(passed) + out_left(&q->out)) <=
+                holders_limit_bytes(c->worker));
 }
 
 /* Of a get line that was interrupted nothing is left but blanks: that would be no line. */

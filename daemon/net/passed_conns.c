@@ -116,6 +116,16 @@ bool passed_conns_add(struct passed_conns *p, const struct passed_conn *c)
     return has_room;
 }
 
+size_t passed_conns_bytes(struct passed_conns *p)
+{
+    size_t bytes;
+
+    pthread_mutex_lock(&p->lock);
+    bytes = buf_len(&p->records);
+    pthread_mutex_unlock(&p->lock);
+    return bytes;
+}
+
 uint32_t passed_conns_count(const struct passed_conns *p)
 {
     return (uint32_t)(buf_len(&p->numbers) / sizeof(int32_t));

@@ -78,6 +78,9 @@ void passed_conns_fini(struct passed_conns *p);
  */
 bool passed_conns_add(struct passed_conns *p, const struct passed_conn *c);
 
+/* What is kept of them by now. Context: any thread. */
+size_t passed_conns_bytes(struct passed_conns *p);
+
 /* How many there are, and the descriptor of one. Context: any thread, nobody adds. */
 uint32_t passed_conns_count(const struct passed_conns *p);
 int passed_conns_fd(const struct passed_conns *p, uint32_t i);

@@ -39,7 +39,7 @@
 #define LOOKS      64u
 #define LIST_LOOKS 16u
 
-static int64_t limit_bytes(const struct worker *w)
+int64_t holders_limit_bytes(const struct worker *w)
 {
     uint64_t limit = setting_get(w->settings, read_buf_mem_limit_bytes);
 
@@ -48,7 +48,7 @@ static int64_t limit_bytes(const struct worker *w)
 
 static int64_t much_bytes(const struct worker *w)
 {
-    return limit_bytes(w) / 4 * 3;
+    return holders_limit_bytes(w) / 4 * 3;
 }
 
 /* What all workers keep. */
@@ -109,7 +109,7 @@ static void note_crowd(struct worker *w)
     int64_t kept = kept_by_all(w);
 
     if (MF_UNLIKELY(kept > much_bytes(w))) {
-        h->is_crowded |= kept > limit_bytes(w) || w->now - h->looked >= LOOK_MS;
+        h->is_crowded |= kept > holders_limit_bytes(w) || w->now - h->looked >= LOOK_MS;
     }
 }
 
@@ -194,7 +194,7 @@ void holder_wrote(const struct worker *w, struct holder *x, uint64_t bytes)
 
 bool holder_has_too_much(const struct worker *w, const struct holder *x)
 {
-    size_t share = (size_t)limit_bytes(w) / 4;
+    size_t share = (size_t)holders_limit_bytes(w) / 4;
 
     must_be_worker(w);
     return x->bytes > (share > SHARE_MIN_BYTES ? share : SHARE_MIN_BYTES);
@@ -313,11 +313,11 @@ struct holder *holders_victim(struct worker *w, msec_t now)
         return NULL;
     }
     x = find_stalled(h, now);
-    if (x != NULL || kept_by_all(w) <= limit_bytes(w)) {
+    if (x != NULL || kept_by_all(w) <= holders_limit_bytes(w)) {
         return x;
     }
     /* Another worker may keep more than its part: it was asked, and finds its own. */
-    if (h->bytes <= limit_bytes(w) / w->crew->worker_count) {
+    if (h->bytes <= holders_limit_bytes(w) / w->crew->worker_count) {
         return NULL;
     }
     return find_burden(h, now);

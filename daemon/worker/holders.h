@@ -83,6 +83,9 @@ bool holder_has_too_much(const struct worker *w, const struct holder *x);
  */
 struct holder *holders_victim(struct worker *w, msec_t now);
 
+/* What the connections of all workers together may keep. Context: any thread. */
+int64_t holders_limit_bytes(const struct worker *w);
+
 /* Do all workers together keep so much that connections may have to go? Context: worker. */
 bool holders_are_many(const struct worker *w);
 

@@ -388,6 +388,27 @@ def test_who_takes_little_gets_all():
             assert "2 connections passed on, 0 ended" in d.log(), d.log()
 
 
+def test_no_more_is_copied_than_may_be_kept():
+    """Many who do not take one value: it is not copied for all of them."""
+    value = pattern(b"k", 900000)
+    answer = (b"VALUE k 0 900000\r\n" + value + b"\r\n") * 2 + b"END\r\n"
+    with folder() as where, daemon("-e", os.path.join(where, "memory"), "-o", "read_buf_mem_limit=4") as d, d.client() as c:
+        assert c.set(b"k", value) == b"STORED"
+        with contextlib.ExitStack() as stack:
+            slow = [stack.enter_context(Client(d.path, rcvbuf=4096)) for _ in range(20)]
+            for s in slow:
+                s.send(b"get k k\r\n")
+            wait_for(lambda: list(c.stats(b"conns").values()).count("conn_mwrite") == 20, "answers wait")
+            upgrade(d)
+            whole = 0
+            for s in slow:
+                with contextlib.suppress(OSError, EOFError):
+                    assert s.exactly(len(answer)) == answer
+                    whole += 1
+            assert c.ask(b"mn") == b"MN"
+        assert 2 <= whole <= 10 and "upgrade, %d connections passed on" % (whole + 1) in d.log(), (whole, d.log())
+
+
 class Load(threading.Thread):
     """Sets and gets in pipelines; each answer is compared with what has to come."""
 
