@@ -405,8 +405,10 @@ def test_no_more_is_copied_than_may_be_kept():
                 with contextlib.suppress(OSError, EOFError):
                     assert s.exactly(len(answer)) == answer
                     whole += 1
-            assert c.ask(b"mn") == b"MN"
-        assert 2 <= whole <= 10 and "upgrade, %d connections passed on" % (whole + 1) in d.log(), (whole, d.log())
+            # Together they may be just above the limit, and then one is cut as any slow reader.
+            cut = c.shard_sum("mayfly_slow_drops") + c.stat("response_obj_oom")
+        assert 2 <= whole <= 10 and cut <= 1, (whole, cut)
+        assert "upgrade, %d connections passed on" % (whole + cut + 1) in d.log(), (whole, cut, d.log())
 
 
 class Load(threading.Thread):
