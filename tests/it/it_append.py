@@ -48,18 +48,23 @@ def log_path(k):
     return os.path.join(k.folder, max(log_names(k), key=lambda name: int(name.split(".")[-1])))
 
 
+def change_each(o, flags=b""):
+    """Change keys in the ways that there are, one each by its name; flags: of the one that is stored."""
+    assert o.ask(b"md deleted") == b"HD"
+    assert o.ask(b"ms stored 1" + flags + b"\r\n2") == b"HD"
+    assert o.ask(b"touch touched 1000") == b"TOUCHED"
+    assert o.ask(b"md marked I") == b"HD"
+    assert o.ask(b"incr counted 1") == b"2"
+    assert o.ask(b"ms short 1 p1\r\n2") == b"HD"
+
+
 def test_what_has_changed_does_not_come_back():
     with kept() as k:
         with k.daemon("-o", "appendonly=keys") as d, d.operator() as o:
             for key in b"same", b"deleted", b"stored", b"touched", b"marked", b"counted", b"short", b"later":
                 o.set(key, b"1")
             assert o.ask(b"save") == b"OK"
-            assert o.ask(b"md deleted") == b"HD"
-            assert o.ask(b"ms stored 1\r\n2") == b"HD"
-            assert o.ask(b"touch touched 1000") == b"TOUCHED"
-            assert o.ask(b"md marked I") == b"HD"
-            assert o.ask(b"incr counted 1") == b"2"
-            assert o.ask(b"ms short 1 p1\r\n2") == b"HD"
+            change_each(o)
             assert o.ask(b"ms new 1\r\n2") == b"HD"
             wait_for_log(o)
             crash(d)
@@ -125,12 +130,7 @@ def test_full_brings_back_what_was_there():
             for key in b"same", b"deleted", b"stored", b"touched", b"marked", b"counted", b"short":
                 o.set(key, b"1")
             assert o.ask(b"save") == b"OK"
-            assert o.ask(b"md deleted") == b"HD"
-            assert o.ask(b"ms stored 1 F5\r\n2") == b"HD"
-            assert o.ask(b"touch touched 1000") == b"TOUCHED"
-            assert o.ask(b"md marked I") == b"HD"
-            assert o.ask(b"incr counted 1") == b"2"
-            assert o.ask(b"ms short 1 p1\r\n2") == b"HD"
+            change_each(o, b" F5")
             assert o.set(b"large", large) == b"STORED"
             crash(d)        # what was answered is there
         for n in (2, 3):    # the second time from two logs

@@ -85,47 +85,49 @@ static void *take_once(void *arg)
     return NULL;
 }
 
-/* Both sleep before the lock is given: each give must wake the next. */
-TEST(sleepers_are_woken)
+/* Two threads that sleep for the lock, which is held. */
+static void begin_sleepers(pthread_t thread[2])
 {
-    pthread_t a, b;
-
     lock_init(&lock);
     guarded = 0;
     lock_take(&lock);
-    ck_assert_int_eq(pthread_create(&a, NULL, take_once, NULL), 0);
-    ck_assert_int_eq(pthread_create(&b, NULL, take_once, NULL), 0);
+    for (unsigned i = 0; i < 2; i++) {
+        ck_assert_int_eq(pthread_create(&thread[i], NULL, take_once, NULL), 0);
+    }
     while (atomic_load(&lock.sleepers) != 2) {
         (void)sched_yield();
     }
+}
+
+/* Each give must wake the next. */
+static void give_to_sleepers(const pthread_t thread[2])
+{
     lock_give(&lock);
-    pthread_join(a, NULL);
-    pthread_join(b, NULL);
+    pthread_join(thread[0], NULL);
+    pthread_join(thread[1], NULL);
     ck_assert_uint_eq(guarded, 2);
     ck_assert_uint_eq(atomic_load(&lock.sleepers), 0);
     ck_assert(lock_try(&lock));
     lock_give(&lock);
 }
 
+/* Both sleep before the lock is given. */
+TEST(sleepers_are_woken)
+{
+    pthread_t thread[2];
+
+    begin_sleepers(thread);
+    give_to_sleepers(thread);
+}
+
 /* Held for longer than the first sleep lasts: who has slept again is woken as well. */
 TEST(long_sleepers_are_woken)
 {
     struct timespec longer = {.tv_nsec = 30000000};
-    pthread_t a, b;
+    pthread_t thread[2];
 
-    lock_init(&lock);
-    guarded = 0;
-    lock_take(&lock);
-    ck_assert_int_eq(pthread_create(&a, NULL, take_once, NULL), 0);
-    ck_assert_int_eq(pthread_create(&b, NULL, take_once, NULL), 0);
-    while (atomic_load(&lock.sleepers) != 2) {
-        (void)sched_yield();
-    }
+    begin_sleepers(thread);
     (void)nanosleep(&longer, NULL);
     ck_assert_uint_eq(atomic_load(&lock.sleepers), 2);
-    lock_give(&lock);
-    pthread_join(a, NULL);
-    pthread_join(b, NULL);
-    ck_assert_uint_eq(guarded, 2);
-    ck_assert_uint_eq(atomic_load(&lock.sleepers), 0);
+    give_to_sleepers(thread);
 }

@@ -209,13 +209,27 @@ TEST(an_even_plan_moves_what_it_must)
     fixture_stop(&f);
 }
 
+/* Begin a move, and cancel it when so many items were moved. Nothing is lost by that. */
+static void cancel_after(const struct move_plan *plan, uint64_t items)
+{
+    const struct move_config cfg = {.plan = plan, .cpu_pct = 20};
+    struct move_info info;
+    struct move *m;
+
+    ck_assert_int_eq(move_start(&m, &f.engine, &cfg), MF_OK);
+    do {
+        move_info(m, &info);
+    } while (info.items < items && info.state <= MOVE_RUNS);
+    move_cancel(m);
+    ck_assert_int_eq(move_end(&m), MF_OK);
+    ck_assert_ptr_null(m);
+    check_all();
+}
+
 /* Wherever it is cancelled, nothing is lost, and the same plan goes on. */
 TEST(a_move_can_be_cancelled_and_goes_on)
 {
     struct move_plan plan;
-    const struct move_config cfg = {.plan = &plan, .cpu_pct = 20};
-    struct move_info info;
-    struct move *m;
 
     start(4);
     for (unsigned round = 0; round < 20; round++) {
@@ -224,14 +238,7 @@ TEST(a_move_can_be_cancelled_and_goes_on)
         for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
             plan.to[i] = to;
         }
-        ck_assert_int_eq(move_start(&m, &f.engine, &cfg), MF_OK);
-        do {
-            move_info(m, &info);
-        } while (info.items < round * 20 && info.state <= MOVE_RUNS);
-        move_cancel(m);
-        ck_assert_int_eq(move_end(&m), MF_OK);
-        ck_assert_ptr_null(m);
-        check_all();
+        cancel_after(&plan, round * 20);
         move(0, ROUTE_SLOTS, to);
         ck_assert_uint_eq(items_in(to), KEYS);
     }
@@ -242,22 +249,13 @@ TEST(a_move_can_be_cancelled_and_goes_on)
 TEST(a_cancelled_move_can_be_replaced_by_another)
 {
     struct move_plan plan;
-    const struct move_config cfg = {.plan = &plan, .cpu_pct = 20};
-    struct move_info info;
-    struct move *m;
 
     start(4);
     for (unsigned round = 0; round < 20; round++) {
         for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
             plan.to[i] = (uint16_t)((i + i / 7 + round) % 4);
         }
-        ck_assert_int_eq(move_start(&m, &f.engine, &cfg), MF_OK);
-        do {
-            move_info(m, &info);
-        } while (info.items < round * 20 && info.state <= MOVE_RUNS);
-        move_cancel(m);
-        ck_assert_int_eq(move_end(&m), MF_OK);
-        check_all();
+        cancel_after(&plan, round * 20);
         if (round % 4 == 3) {
             move(0, ROUTE_SLOTS, (uint16_t)(round / 4 % 4));
             ck_assert_uint_eq(items_in((uint16_t)(round / 4 % 4)), KEYS);
