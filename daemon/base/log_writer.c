@@ -13,7 +13,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <time.h>
@@ -23,6 +22,7 @@
 #include "daemon/base/log_ring.h"
 #include "lib/base/check.h"
 #include "lib/base/context.h"
+#include "lib/base/signals.h"
 
 /* A flush, and a stop, wait for so long for what standard error does not take. */
 #define PATIENCE_MS 1000
@@ -217,7 +217,7 @@ bool log_writer_put(struct span line)
 bool log_writer_start(void)
 {
     pthread_attr_t attr;
-    sigset_t all, had;
+    sigset_t had;
     int err;
 
     must_be_main();
@@ -232,11 +232,9 @@ bool log_writer_start(void)
     }
     /* Fails if the system's minimum is larger; then the default size is used. */
     (void)pthread_attr_setstacksize(&attr, STACK_BYTES);
-    sigfillset(&all);
-    sigdelset(&all, SIGSYS); /* it comes from the thread itself: -o drop_privileges */
-    pthread_sigmask(SIG_SETMASK, &all, &had);
+    signals_block(&had);
     err = pthread_create(&thread, &attr, writer_main, NULL);
-    pthread_sigmask(SIG_SETMASK, &had, NULL);
+    signals_restore(&had);
     pthread_attr_destroy(&attr);
     if (err == 0) {
         atomic_store_explicit(&state, STATE_QUEUED, memory_order_release);

@@ -39,6 +39,7 @@
 #include "daemon/service/upgrade.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
+#include "lib/base/signals.h"
 
 /* The steps that are done, in the order of the start. */
 enum step {
@@ -317,22 +318,6 @@ static int start_engine(struct server *s)
     return 0;
 }
 
-/* Threads inherit the mask of the thread that makes them; only main may take a signal. */
-static void block_signals(struct server *s)
-{
-    sigset_t all;
-
-    sigfillset(&all);
-    sigdelset(&all, SIGSYS); /* from the thread itself: -o drop_privileges */
-    sigdelset(&all, SIGBUS); /* likewise: memory_file */
-    pthread_sigmask(SIG_BLOCK, &all, &s->signal_mask);
-}
-
-static void unblock_signals(struct server *s)
-{
-    pthread_sigmask(SIG_SETMASK, &s->signal_mask, NULL);
-}
-
 /* A signal to stop waits until main's loop runs; so what takes long has to look for it. */
 static bool is_stop_pending(void)
 {
@@ -372,7 +357,7 @@ static int start_threads(struct server *s)
 {
     int status;
 
-    block_signals(s);
+    signals_block(&s->signal_mask);
     if (!log_start()) {
         log_error("server, cannot start the thread of the log");
         status = EX_OSERR;
@@ -405,7 +390,7 @@ static int start_threads(struct server *s)
     if (status == 0) {
         status = metrics_start(s->metrics, &s->crew);
     }
-    unblock_signals(s);
+    signals_restore(&s->signal_mask);
     return status;
 }
 
@@ -413,11 +398,11 @@ static int start_threads(struct server *s)
 
 static void stop_snapshots(struct server *s)
 {
-    block_signals(s);
+    signals_block(&s->signal_mask);
     /* The program that takes over has the items, and its clients wait for it. */
     snapshots_stop(&s->crew.snapshots,
                    s->is_started && !upgrade_is_wanted(s) && saves_at_stop(s), tell_saving);
-    unblock_signals(s);
+    signals_restore(&s->signal_mask);
 }
 
 /* Undo the steps of the start that were done, the last first. */
@@ -680,10 +665,10 @@ void server_stop(struct server *s)
  */
 static void hold_signals(struct server *s)
 {
-    block_signals(s);
+    signals_block(&s->signal_mask);
     uv_run(&s->loop, UV_RUN_NOWAIT);
     if (!upgrade_is_wanted(s)) {
-        unblock_signals(s);
+        signals_restore(&s->signal_mask);
     }
 }
 

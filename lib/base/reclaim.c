@@ -21,7 +21,6 @@
 #include "lib/base/reclaim.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stddef.h>
 
 #include "lib/base/check.h"
@@ -29,6 +28,7 @@
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/base/rcu.h"
+#include "lib/base/signals.h"
 
 #ifdef MAYFLY_TSAN
 _Atomic int rcu_tsan_word;
@@ -293,7 +293,7 @@ struct reclaimer *reclaim_create(reclaim_hook_fn hook, void *arg)
 enum mf_err reclaim_start(struct reclaimer *r)
 {
     pthread_attr_t attr;
-    sigset_t all, had;
+    sigset_t had;
     int rc;
 
     must_be_main();
@@ -306,12 +306,9 @@ enum mf_err reclaim_start(struct reclaimer *r)
     atomic_store(&r->is_stopping, false);
 
     /* Signals are for the main thread; the new thread inherits this mask. */
-    sigfillset(&all);
-    sigdelset(&all, SIGSYS); /* it comes from the thread itself: -o drop_privileges */
-    sigdelset(&all, SIGBUS); /* likewise: items in a file that was cut */
-    pthread_sigmask(SIG_SETMASK, &all, &had);
+    signals_block(&had);
     rc = pthread_create(&r->thread, &attr, reclaim_main, r);
-    pthread_sigmask(SIG_SETMASK, &had, NULL);
+    signals_restore(&had);
 
     pthread_attr_destroy(&attr);
     r->is_running = rc == 0;

@@ -9,13 +9,13 @@
 #include "lib/engine/feed.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
+#include "lib/base/signals.h"
 #include "lib/engine/stream.h"
 #include "lib/engine/walk.h"
 
@@ -170,7 +170,6 @@ static void *run(void *arg)
 enum mf_err feed_start(struct feed **out, struct engine *e, const struct feed_config *cfg)
 {
     struct feed *f = mem_zalloc(sizeof(*f));
-    sigset_t all;
     sigset_t before;
     int err;
 
@@ -186,11 +185,9 @@ enum mf_err feed_start(struct feed **out, struct engine *e, const struct feed_co
         mem_free(f);
         return MF_ENOMEM;
     }
-    sigfillset(&all);
-    sigdelset(&all, SIGBUS); /* it comes from the thread itself: items in a file that was cut */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    signals_block(&before);
     err = pthread_create(&f->thread, NULL, run, f);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    signals_restore(&before);
     if (err != 0) {
         stream_end(&f->stream);
         mem_free(f);

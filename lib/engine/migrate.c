@@ -7,11 +7,11 @@
 #include "lib/engine/migrate.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
 #include <time.h>
 
 #include "lib/base/context.h"
+#include "lib/base/signals.h"
 #include "lib/engine/carry.h"
 #include "lib/engine/engine.h"
 #include "lib/shard/shard.h"
@@ -495,22 +495,19 @@ static void *run(void *arg)
 enum mf_err move_start(struct move **out, struct engine *e, const struct move_config *cfg)
 {
     enum mf_err err = make(out, e, cfg);
-    sigset_t all;
     sigset_t before;
 
     must_not_be_reading();
     if (err != MF_OK) {
         return err;
     }
-    sigfillset(&all);
-    sigdelset(&all, SIGBUS); /* it comes from the thread itself: items in a file that was cut */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    signals_block(&before);
     if (pthread_create(&(*out)->thread, NULL, run, *out) != 0) {
         mem_free(*out);
         *out = NULL;
         err = MF_ESYS;
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    signals_restore(&before);
     return err;
 }
 

@@ -9,12 +9,12 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 
 #include "lib/base/check.h"
 #include "lib/base/cond.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
+#include "lib/base/signals.h"
 #include "lib/engine/engine.h"
 #include "lib/snapshot/encode.h"
 #include "lib/snapshot/logfile.h"
@@ -712,7 +712,6 @@ enum mf_err keylog_start(struct keylog **out, const struct keylog_config *cfg,
                          enum keylog_sync sync)
 {
     struct keylog *l = mem_alloc_aligned(sizeof(*l), MF_LINE_BYTES);
-    sigset_t all;
     sigset_t before;
     bool has_reader;
     bool has_writer;
@@ -728,12 +727,10 @@ enum mf_err keylog_start(struct keylog **out, const struct keylog_config *cfg,
         release(l);
         return MF_ENOMEM;
     }
-    sigfillset(&all);
-    sigdelset(&all, SIGBUS); /* it comes from the thread itself: items in a file that was cut */
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    signals_block(&before);
     has_reader = pthread_create(&l->reader, NULL, run_reader, l) == 0;
     has_writer = has_reader && pthread_create(&l->writer, NULL, run_writer, l) == 0;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    signals_restore(&before);
     if (!has_writer) {
         if (has_reader) {
             end_threads(l, false);
