@@ -43,12 +43,10 @@ msec_t exec_meta_deadline(const struct turn *t, const struct meta_flags *flags)
 
 /* ---- mg ---------------------------------------------------------------------------------- */
 
-/* What the reply to a hit can say about the item. */
+/* What the reply to a hit can say about the item, which has these marks. */
 static inline void fill_facts(const struct turn *t, const struct request *r,
-                              const struct item *it, struct meta_facts *facts)
+                              const struct item *it, uint16_t marks, struct meta_facts *facts)
 {
-    uint16_t marks = shape_marks(item_shape(it));
-
     facts->shows = META_SHOWS_ITEM;
     facts->cas = turn_cas_shown(t, it->cas);
     facts->size = it->value_len;
@@ -231,7 +229,7 @@ static MF_NOINLINE enum turn_stop fetch_and_answer(struct turn *t, const struct 
     if (outcome != OUT_HIT) {
         return answer_miss(t, r, f.found.miss);
     }
-    fill_facts(t, r, f.found.item, &facts);
+    fill_facts(t, r, f.found.item, 0, &facts);
     if (f.touches) {
         facts.left_ms = turn_ms_left(t, f.touch_deadline);
         facts.left_before_ms = turn_ms_left(t, f.deadline_before);
@@ -263,6 +261,7 @@ static inline enum turn_stop exec_mg(struct turn *t, const struct request *r)
 {
     struct meta_facts facts;
     struct found f;
+    uint16_t shape;
 
     if (MF_UNLIKELY((r->letters & ACTING) != 0)) {
         return fetch_and_answer(t, r);
@@ -271,10 +270,12 @@ static inline enum turn_stop exec_mg(struct turn *t, const struct request *r)
     if (f.item == NULL) {
         return answer_miss(t, r, f.miss);
     }
-    if (MF_UNLIKELY(item_is_winnable(f.item))) {
+    /* One that has moved, or gone, since it was found does not tell its marks any more. */
+    shape = item_shape(f.item);
+    if (MF_UNLIKELY(!shape_is_live(shape) || shape_is_winnable(shape))) {
         return fetch_and_answer(t, r);
     }
-    fill_facts(t, r, f.item, &facts);
+    fill_facts(t, r, f.item, shape_marks(shape), &facts);
     if (put_hit(t, r, &f, &facts) != TURN_GOES_ON) {
         return TURN_BLOCKED;
     }

@@ -16,7 +16,7 @@
 /*
  * A lookup that may change the item: make an absent one, win the right to refresh it, give it a
  * deadline. A plain engine_find() will do when none of this is asked for and the item found is
- * not item_is_winnable().
+ * live, and not shape_is_winnable(): one that was unlinked meanwhile has lost its marks.
  */
 struct fetch {
     uint64_t hash;

@@ -33,9 +33,11 @@ bool ship_rest(struct ship *s)
     return s->ops->rest(s->arg);
 }
 
-static void describe(const struct item *it, struct ship_item *out)
+/* False: it was unlinked, and has lost its marks by that; perhaps another block has it now. */
+static bool describe(const struct item *it, struct ship_item *out)
 {
-    uint16_t marks = shape_marks(item_shape(it));
+    uint16_t shape = item_shape(it);
+    uint16_t marks = shape_marks(shape);
 
     *out = (struct ship_item){
         .key = span_of(item_key(it), it->key_len),
@@ -49,6 +51,7 @@ static void describe(const struct item *it, struct ship_item *out)
         .is_stale = (marks & SHAPE_STALE) != 0,
         .is_won = (marks & SHAPE_WON) != 0,
     };
+    return MF_LIKELY(shape_is_live(shape));
 }
 
 /* All of a value that may be in several places, at once. */
@@ -106,7 +109,9 @@ enum shipped ship_put(struct ship *s, const struct shard *shard, const struct it
     if (bytes > s->room && (bytes <= SHIP_BYTES || s->room < SHIP_BYTES)) {
         return SHIP_FULL;
     }
-    describe(it, &out);
+    if (!describe(it, &out)) {
+        return SHIP_GONE;
+    }
     if (bytes > SHIP_BYTES) {
         if (begin_large(s, shard, it, &out)) {
             return SHIP_LARGE;
@@ -133,8 +138,10 @@ enum shipped ship_meta(struct ship *s, const struct item *it)
     if (bytes > s->room) {
         return SHIP_FULL;
     }
+    if (!describe(it, &out)) {
+        return SHIP_GONE;
+    }
     s->room -= bytes;
-    describe(it, &out);
     s->ops->meta(s->arg, &out);
     return SHIP_DONE;
 }

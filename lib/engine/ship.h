@@ -90,6 +90,7 @@ enum shipped {
     SHIP_FULL,  /* not shipped: after ship_rest() there is room */
     SHIP_LARGE, /* begun: ship_large() has to do the rest, outside the section */
     SHIP_LEFT,  /* a large one that cannot be pinned, because too much is: left out */
+    SHIP_GONE,  /* not shipped: unlinked since it was found, so its marks are not known */
 };
 
 void ship_init(struct ship *s, const struct ship_ops *ops, void *arg);
@@ -104,7 +105,8 @@ static inline size_t ship_bytes(const struct item *it)
 enum shipped ship_put(struct ship *s, const struct shard *shard, const struct item *it);
 
 /*
- * Ship what an item has besides its value, or that a key is absent. SHIP_DONE, SHIP_FULL.
+ * Ship what an item has besides its value, or that a key is absent. SHIP_DONE, SHIP_FULL; of an
+ * item SHIP_GONE.
  * Context: read side.
  */
 enum shipped ship_meta(struct ship *s, const struct item *it);

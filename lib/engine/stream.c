@@ -362,18 +362,30 @@ static void find_all(struct stream *st, unsigned from)
     }
 }
 
+/* Ship an item as it was found after a change. Context: read side. */
+static enum shipped ship_found(struct ship *ship, const struct change *c, const struct shard *s,
+                               const struct item *it)
+{
+    if (c->kind == CHANGE_META && it->cas == c->cas && ship->ops->meta != NULL) {
+        return ship_meta(ship, it);
+    }
+    return ship_put(ship, s, it);
+}
+
 /* Ship what became of a key of the batch. Context: read side. */
 static enum shipped ship_change(struct stream *st, unsigned i, struct ship *ship)
 {
     const struct change *c = &st->batch->change[i];
     const struct shard *s = st->batch->shard[i];
     const struct item *it = st->batch->item[i];
-    enum shipped out;
+    enum shipped out = it != NULL ? ship_found(ship, c, s, it) : SHIP_LEFT;
 
-    if (it != NULL && c->kind == CHANGE_META && it->cas == c->cas && ship->ops->meta != NULL) {
-        return ship_meta(ship, it);
+    /* Of a block that only moved there is no other record, so it is looked up again. */
+    while (MF_UNLIKELY(out == SHIP_GONE)) {
+        it = find(router_read(&st->engine->router), st->batch->hash[i], c,
+                  clock_now(&st->engine->clock), &s);
+        out = it != NULL ? ship_found(ship, c, s, it) : SHIP_LEFT;
     }
-    out = it != NULL ? ship_put(ship, s, it) : SHIP_LEFT;
     /* What cannot be shipped is dropped, or the sink would keep what was there before. */
     return out == SHIP_LEFT ? ship_drop(ship, span_of(c->key, c->key_len)) : out;
 }

@@ -194,11 +194,21 @@ static void prefetch_rest(const struct picks *p, unsigned i)
     }
 }
 
+/* The block of an item that was unlinked since it was picked. False: the item is gone. */
+static bool find_again(struct picks *p, unsigned i)
+{
+    const struct item *was = p->at[i].item;
+
+    p->at[i].item = table_find(&p->shard->table, p->shard->memory.arena.base, p->at[i].hash,
+                               item_key(was), was->key_len);
+    return p->at[i].item != NULL;
+}
+
 /*
  * Ship what was picked. w->resume says where the position goes on; 0: that was all of it.
  * Returns SHIP_DONE if the section may go on.
  */
-static enum shipped ship_picks(struct walk *w, const struct picks *p, msec_t now)
+static enum shipped ship_picks(struct walk *w, struct picks *p, msec_t now)
 {
     /* If there may be more, the last one is taken up again: others may have its hash. */
     unsigned n = p->n < PICKS_MAX ? p->n : PICKS_MAX - 1;
@@ -216,6 +226,9 @@ static enum shipped ship_picks(struct walk *w, const struct picks *p, msec_t now
         } else {
             prefetch_rest(p, i + AHEAD_ITEMS);
             out = ship_put(&w->ship, p->shard, p->at[i].item);
+            if (MF_UNLIKELY(out == SHIP_GONE) && find_again(p, i)) {
+                continue;
+            }
             shipped += out == SHIP_DONE || out == SHIP_LARGE;
         }
         i += out != SHIP_FULL;

@@ -135,10 +135,16 @@ static inline bool item_is_won(const struct item *it)
     return (item_shape(it) & (SHAPE_OFF | SHAPE_WON)) == SHAPE_WON;
 }
 
-/* Stale, and no client was told yet: whoever fetches it wins. Context: read side. */
+/* Stale, and no client was told yet: whoever fetches it wins. */
+static inline bool shape_is_winnable(uint16_t shape)
+{
+    return (shape & (SHAPE_OFF | SHAPE_TOP)) == SHAPE_STALE;
+}
+
+/* Context: read side. */
 static inline bool item_is_winnable(const struct item *it)
 {
-    return (item_shape(it) & (SHAPE_OFF | SHAPE_TOP)) == SHAPE_STALE;
+    return shape_is_winnable(item_shape(it));
 }
 
 static inline uint32_t item_units(const struct item *it)

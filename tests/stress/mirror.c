@@ -255,7 +255,7 @@ static void compare(void *arg, const struct shard *s, const struct item *it)
     c->is_met = true;
 }
 
-static void wait_for_all(struct mirror *m)
+void mirror_wait(struct mirror *m)
 {
     const struct timespec pause = {0, 500000};
     struct feed_info info;
@@ -267,15 +267,10 @@ static void wait_for_all(struct mirror *m)
     }
 }
 
-void mirror_audit(struct mirror *m)
+void mirror_audit(struct mirror *m, msec_t now)
 {
     struct engine *e = &m->world->engine;
-    msec_t now = clock_now(&e->clock);
 
-    for (uint32_t i = 0; i < e->shard_count; i++) {
-        shard_flush(e->shards[i], now); /* that may be due */
-    }
-    wait_for_all(m);
     for (uint32_t i = 0; i < e->shard_count; i++) {
         uint64_t cursor = 0;
 

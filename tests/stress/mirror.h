@@ -8,17 +8,22 @@
 
 #include <stdint.h>
 
+#include "lib/base/clock.h"
+
 struct mirror;
 struct world;
 
 /* Attach one, with rings of so many bytes in all. Context: main, registered. */
 struct mirror *mirror_start(struct world *world, uint64_t ring_bytes);
 
+/* Wait until all has come. Context: main, while nobody else works. */
+void mirror_wait(struct mirror *m);
+
 /*
- * Wait until all has come, and compare with a walk over the engine: the same keys with the same
- * values, flags, cas, deadlines and marks. Context: main, while nobody else works.
+ * Compare with a walk over the engine as of now: the same keys with the same values, flags,
+ * cas, deadlines and marks. Context: main, while nobody else works, after mirror_wait().
  */
-void mirror_audit(struct mirror *m);
+void mirror_audit(struct mirror *m, msec_t now);
 
 /* Detach; takes the address and nulls it; accepts NULL. Prints what was shipped. */
 void mirror_stop(struct mirror **m);

@@ -27,6 +27,8 @@ static struct told {
     msec_t later;
     unsigned rests;
     bool wants_no_more;
+    unsigned items, stale;   /* and what was told without values */
+    void (*meanwhile)(void); /* once, within the section */
 } told;
 
 static void tell(struct span key, const char *what)
@@ -39,10 +41,23 @@ static void tell(struct span key, const char *what)
     told.len += key.len + n;
 }
 
+static void tell_item(const struct ship_item *it, const char *what)
+{
+    tell(it->key, what);
+    told.items++;
+    told.stale += it->is_stale;
+    if (told.meanwhile != NULL) {
+        void (*once)(void) = told.meanwhile;
+
+        told.meanwhile = NULL;
+        once();
+    }
+}
+
 static void on_item(void *arg, const struct ship_item *it)
 {
     (void)arg;
-    tell(it->key, "+ ");
+    tell_item(it, "+ ");
 }
 
 static void on_part(void *arg, struct span part)
@@ -83,7 +98,7 @@ static bool on_complete(void *arg)
 static void on_meta(void *arg, const struct ship_item *it)
 {
     (void)arg;
-    tell(it->key, "~ ");
+    tell_item(it, "~ ");
 }
 
 static void on_drop(void *arg, struct span key)
@@ -182,6 +197,33 @@ TEST(changes_come_as_they_are_by_then)
     check_told("b+ ");
     fixture_set(&f, "large", 600000);
     check_told("large+ ");
+}
+
+/* Each gets a new block, in which it is stale as before. Context: read side. */
+static void mark_both(void)
+{
+    for (const char *k = "a"; k != NULL; k = *k == 'a' ? "b" : NULL) {
+        struct erase stale = {
+            .hash = engine_hash(&f.engine, k, 1), .key = span_str(k), .marks_stale = true};
+
+        ck_assert_int_eq(engine_erase(&f.engine, &stale, fixture_now(&f)), OUT_DELETED);
+    }
+}
+
+/* A block that is unlinked after it was found has no marks any more. */
+TEST(what_gets_another_block_meanwhile_keeps_its_marks)
+{
+    fixture_set(&f, "a", 10);
+    fixture_set(&f, "b", 10);
+    rcu_begin();
+    mark_both();
+    rcu_end();
+    for (unsigned i = 0; i < 20; i++) {
+        told.meanwhile = mark_both;
+        ck_assert_int_eq(stream_slice(&stream, &ship, NULL), STREAM_GOES_ON);
+    }
+    ck_assert_uint_ge(told.items, 20);
+    ck_assert_uint_eq(told.stale, told.items);
 }
 
 /* A touch whose item was overwritten since has to bring the value. */

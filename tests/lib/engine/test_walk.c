@@ -39,6 +39,7 @@ static struct sink {
     unsigned rests_max; /* then no more is wanted */
     bool wants_no_more; /* in the middle of a value */
     void (*on_rest)(void);
+    void (*on_item)(void); /* within the section */
 } sink;
 
 static void take(struct span part)
@@ -75,6 +76,9 @@ static void on_item(void *arg, const struct ship_item *it)
     sink.bytes += SHIP_ITEM_BYTES + it->key.len + it->value.len;
     ck_assert_uint_le(sink.bytes, SHIP_BYTES);
     take(it->value);
+    if (sink.on_item != NULL) {
+        sink.on_item();
+    }
 }
 
 static void on_part(void *arg, struct span part)
@@ -201,6 +205,42 @@ TEST(each_item_is_shipped_once_and_whole)
     ck_assert_uint_eq(w.expired, due);
     ck_assert_uint_eq(w.shipped, KEYS - due);
     ck_assert_uint_eq(w.ship.left_out, 0);
+    stop();
+}
+
+#define MARKED 60u
+
+/* Each gets a new block, in which it is stale as before. Context: read side. */
+static void mark_all(void)
+{
+    for (unsigned i = 0; i < MARKED; i++) {
+        const char *k = key(i);
+        struct erase stale = {.hash = engine_hash(&f.engine, k, strlen(k)),
+                              .key = span_str(k),
+                              .marks_stale = true};
+
+        ck_assert_int_eq(engine_erase(&f.engine, &stale, fixture_now(&f)), OUT_DELETED);
+    }
+}
+
+/* A block that is unlinked has no marks any more: what took its place is shipped. */
+TEST(what_gets_another_block_meanwhile_keeps_its_marks)
+{
+    struct walk w;
+
+    start(1, 64 * MIB);
+    for (unsigned i = 0; i < MARKED; i++) {
+        fixture_set(&f, key(i), 10);
+    }
+    rcu_begin();
+    mark_all();
+    rcu_end();
+    sink.on_item = mark_all;
+    ck_assert_int_eq(walk_all(&w), WALK_DONE);
+    for (unsigned i = 0; i < MARKED; i++) {
+        ck_assert_uint_eq(sink.copies[i].times, 1);
+        ck_assert_msg(sink.copies[i].is_stale, "key %u was shipped as fresh", i);
+    }
     stop();
 }
 
