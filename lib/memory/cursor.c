@@ -149,6 +149,12 @@ static bool evict_some(struct memory *m, msec_t now, int64_t *work)
     return true;
 }
 
+/* Would it take too long until enough of what is due is dropped to clean a segment? */
+static bool cannot_wait_for_due(const struct memory *m)
+{
+    return room_is_pressed(m) && dead_missing(m) >= FAR_BYTES;
+}
+
 /*
  * Choose what to do next; false when there is nothing. Half of the work goes into dropping what
  * is due, the rest into cleaning. What is due dies before anything alive is evicted, except
@@ -167,7 +173,7 @@ static bool choose_next(struct memory *m, msec_t now, int64_t *work)
         begin_segment(m, n, CURSOR_CLEAN);
         return true;
     }
-    if (policy->way != EVICT_SEGMENTS || !room_is_pressed(m) || dead_missing(m) < FAR_BYTES) {
+    if (policy->way != EVICT_SEGMENTS || !cannot_wait_for_due(m)) {
         drop_due(m, now, work, 0);
         if (*work <= 0) {
             return true;
@@ -496,9 +502,30 @@ static bool empty_segment(struct memory *m, int64_t *work, msec_t now)
     return true;
 }
 
+/*
+ * Much may have fallen due since an eviction was interrupted. That dies before what is still
+ * alive in the segment, as it does when a segment is chosen; if enough is dead then to be
+ * cleaned, what is alive is moved.
+ */
+static void resume_eviction(struct memory *m, msec_t now, int64_t *work)
+{
+    int64_t whole = *work;
+
+    drop_due(m, now, work, whole / 2);
+    if (!cannot_wait_for_due(m)) {
+        drop_due(m, now, work, 0);
+    }
+    if (*work < whole && pick_dead(m) != 0) {
+        m->cursor.mode = CURSOR_CLEAN;
+    }
+}
+
 bool cursor_slice_beyond(struct memory *m, int64_t work, msec_t now, uint32_t segments)
 {
     memory_must_be_entered(m);
+    if (m->cursor.segment != 0 && m->cursor.mode == CURSOR_EVICT) {
+        resume_eviction(m, now, &work);
+    }
     while (work > 0) {
         if (m->cursor.segment == 0 && !choose_next(m, now, &work)) {
             return false;

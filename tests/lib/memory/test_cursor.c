@@ -195,6 +195,36 @@ TEST(what_is_due_dies_before_anything_alive)
     fixture_stop(&f);
 }
 
+/* An eviction was interrupted when items fall due elsewhere: they die before it goes on. */
+TEST(what_falls_due_amid_an_eviction_dies_before_the_rest_of_it)
+{
+    struct memory *m;
+    uint64_t evicted;
+    unsigned n;
+
+    fixture_start(&f, NULL);
+    m = &f.shard->memory;
+    n = fill("k", 200, fixture_now(&f) + 1000, 3);
+    shard_enter(f.shard);
+    while (fixture_counter(&f, CTR_evictions) < 5) {
+        ck_assert(cursor_slice(m, 1, fixture_now(&f)));
+    }
+    ck_assert_uint_ne(m->cursor.segment, 0);
+    ck_assert_int_eq(m->cursor.mode, CURSOR_EVICT);
+    evicted = fixture_counter(&f, CTR_evictions);
+    clock_advance(&f.engine.clock, 1000);
+    while (fixture_counter(&f, CTR_curr_items) > n - n / 3) {
+        ck_assert(cursor_slice(m, 512, fixture_now(&f)));
+        ck_assert_msg(fixture_counter(&f, CTR_evictions) == evicted ||
+                          fixture_counter(&f, CTR_expired_reclaim) >= n / 3 - evicted,
+                      "something alive was evicted after %u of %u due keys",
+                      (unsigned)fixture_counter(&f, CTR_expired_reclaim), n / 3);
+        room_release(m);
+    }
+    shard_leave(f.shard);
+    fixture_stop(&f);
+}
+
 TEST(age_order_survives_cleaning)
 {
     unsigned n;
