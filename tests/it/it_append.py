@@ -136,7 +136,7 @@ def test_full_brings_back_what_was_there():
         for n in (2, 3):    # the second time from two logs
             with k.daemon(*FULL) as d, d.operator() as o:
                 assert figure(o, "aof_last_load_files") == n - 1
-                assert figure(o, "aof_last_load_states") >= 8
+                assert figure(o, "aof_last_load_states") >= 7   # one of each key, or more
                 assert o.ask(b"mg same v") == b"VA 1" and o.line() == b"1"
                 assert o.ask(b"mg stored v f") == b"VA 1 f5" and o.line() == b"2"
                 assert o.ask(b"mg counted v") == b"VA 1" and o.line() == b"2"
