@@ -12,6 +12,7 @@
  *     keylog       what has changed since, in files beside a snapshot: keys, or states
  *     logfill      its reading half: changes to blocks
  *     logfile      a file of it that is written
+ *     syncer       makes it durable while it is written
  *     keyset       those keys, when they are read again
  *     keychain     all such files of a snapshot, read into a set
  *     io, newfile  a file that replaces another as a whole, whatever fails

@@ -19,6 +19,7 @@
 #include "lib/snapshot/encode.h"
 #include "lib/snapshot/logfile.h"
 #include "lib/snapshot/logfill.h"
+#include "lib/snapshot/syncer.h"
 
 /*
  * While changes come, they are looked for each few milliseconds, or each one if somebody waits
@@ -54,7 +55,8 @@ struct keylog {
     int64_t waits_ms; /* since when for room; 0: it does not */
     /* the writer's */
     struct logfile out;
-    int64_t synced_ms; /* when there was nothing left to be made durable */
+    struct syncer *syncer;
+    int64_t synced_ms; /* when an fsync began, or there was nothing left for one */
     bool is_in_value;  /* the next block must be in the same file */
     /* between the two */
     struct logfill fill;
@@ -159,8 +161,8 @@ static void on_gap(struct keylog *l, int error)
 
 /* ---- reading ----------------------------------------------------------------------------- */
 
-/* A block is there to be written. Context: the reader. */
-static void on_block(void *arg)
+/* A block is there to be written, or an fsync over. Context: the reader; the syncer. */
+static void wake_writer(void *arg)
 {
     tell(arg);
 }
@@ -389,16 +391,36 @@ static bool write_pending(struct keylog *l)
     return is_good;
 }
 
-/* Make durable what was written. False: there was a gap. */
-static bool sync_file(struct keylog *l)
+/* Have what was written made durable while the writer goes on. */
+static void begin_sync(struct keylog *l)
 {
-    int64_t began = mono_ms();
-    uint64_t bytes = l->out.file.bytes;
+    l->synced_ms = mono_ms();
+    if (l->out.is_open && l->out.synced != l->out.file.bytes) {
+        logfile_sync_begin(&l->out, l->syncer);
+    }
+}
+
+/* Wait for the end of it, if it was begun. False: there was a gap. */
+static bool end_sync(struct keylog *l)
+{
     bool is_good = true;
 
-    if (l->out.is_open && l->out.synced != bytes) {
-        is_good = newfile_flush(&l->out.file);
-        l->out.synced = is_good ? bytes : l->out.synced;
+    if (l->out.syncer != NULL) {
+        is_good = logfile_sync_end(&l->out);
+        note_file(l, 0);
+        note_time(l, l->synced_ms);
+    }
+    return is_good;
+}
+
+/* Make durable what was written, and wait for it. False: there was a gap. */
+static bool sync_file(struct keylog *l)
+{
+    bool is_good = end_sync(l);
+    int64_t began = mono_ms();
+
+    if (is_good && l->out.is_open && l->out.synced != l->out.file.bytes) {
+        is_good = logfile_sync(&l->out);
         note_file(l, 0);
         note_time(l, began);
     }
@@ -454,6 +476,9 @@ static int64_t idle_ms(struct keylog *l)
         (l->out.is_open && !get_flag(&l->is_on))) {
         return -1;
     }
+    if (l->out.syncer != NULL) {
+        return syncer_is_over(l->syncer) ? -1 : SYNC_MS;
+    }
     if (l->out.is_open && l->out.synced != l->out.file.bytes &&
         atomic_load(&l->sync) != KEYLOG_SYNC_NO) {
         left = l->synced_ms + SYNC_MS - mono_ms();
@@ -497,9 +522,13 @@ static void write_some(struct keylog *l, uint64_t mark_put, uint64_t mark_ticket
         logfile_close(&l->out);
     }
     is_good = write_pending(l);
-    if (is_good && (is_last || is_awaited(l, sync, mark_ticket) ||
-                    (sync != KEYLOG_SYNC_NO && mono_ms() - l->synced_ms >= SYNC_MS))) {
+    if (is_good && (is_last || is_awaited(l, sync, mark_ticket))) {
         is_good = sync_file(l);
+    } else if (is_good && (l->out.syncer == NULL || syncer_is_over(l->syncer))) {
+        is_good = end_sync(l);
+        if (is_good && sync != KEYLOG_SYNC_NO && mono_ms() - l->synced_ms >= SYNC_MS) {
+            begin_sync(l);
+        }
     }
     if (!is_good) {
         on_gap(l, l->out.file.error);
@@ -682,6 +711,7 @@ void keylog_look(struct keylog *l, struct keylog_info *info)
 
 static void release(struct keylog *l)
 {
+    syncer_destroy(&l->syncer); /* it may be waking the writer yet */
     pthread_cond_destroy(&l->changed);
     pthread_mutex_destroy(&l->mutex);
     logfill_fini(&l->fill);
@@ -723,12 +753,13 @@ enum mf_err keylog_start(struct keylog **out, const struct keylog_config *cfg,
     *l = (struct keylog){.cfg = *cfg, .info = {.was_good = true}};
     atomic_store(&l->sync, (uint32_t)sync);
     init_locks(l);
-    if (!logfill_init(&l->fill, cfg->engine, on_block, wait_for_room, l)) {
+    if (!logfill_init(&l->fill, cfg->engine, wake_writer, wait_for_room, l)) {
         release(l);
         return MF_ENOMEM;
     }
     signals_block(&before);
-    has_reader = pthread_create(&l->reader, NULL, run_reader, l) == 0;
+    l->syncer = syncer_create(cfg->io, wake_writer, l);
+    has_reader = l->syncer != NULL && pthread_create(&l->reader, NULL, run_reader, l) == 0;
     has_writer = has_reader && pthread_create(&l->writer, NULL, run_writer, l) == 0;
     signals_restore(&before);
     if (!has_writer) {

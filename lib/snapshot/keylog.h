@@ -20,10 +20,11 @@
  *     ... a snapshot is saved, and named ...
  *     keychain_remove()  the logs that only the old one needed
  *
- * Threads. One reads the rings of changes to a buffer, the other writes the buffer to the file
- * and makes it durable; nobody waits for either, unless he wants to (keylog_ask()). If the
- * buffer and then a ring overflow, or the file cannot be written, keys are missing (a gap):
- * then on_gap() has to make sure that the base is never loaded.
+ * Threads. One reads the rings of changes to a buffer, another writes the buffer to the file
+ * and makes it durable, but for the fsync of each second, which is a third one's. Nobody waits
+ * for them, unless he wants to (keylog_ask()). If the buffer and then a ring overflow, or the
+ * file cannot be written, keys are missing (a gap): then on_gap() has to make sure that the
+ * base is never loaded.
  */
 #ifndef MAYFLY_LIB_SNAPSHOT_KEYLOG_H
 #define MAYFLY_LIB_SNAPSHOT_KEYLOG_H

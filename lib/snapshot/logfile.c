@@ -11,9 +11,39 @@ static bool write_bytes(void *arg, const void *bytes, size_t n)
     return newfile_write(&((struct logfile *)arg)->file, bytes, n);
 }
 
+bool logfile_sync(struct logfile *f)
+{
+    uint64_t bytes = f->file.bytes;
+
+    if (!logfile_sync_end(f) || !newfile_flush(&f->file)) {
+        return false;
+    }
+    f->synced = bytes;
+    return true;
+}
+
+void logfile_sync_begin(struct logfile *f, struct syncer *s)
+{
+    f->syncing = f->file.bytes;
+    f->syncer = s;
+    syncer_begin(s, f->file.fd);
+}
+
+bool logfile_sync_end(struct logfile *f)
+{
+    if (f->syncer != NULL) {
+        if (newfile_flushed(&f->file, syncer_end(f->syncer))) {
+            f->synced = f->syncing;
+        }
+        f->syncer = NULL;
+    }
+    return f->file.error == 0;
+}
+
 void logfile_close(struct logfile *f)
 {
     if (f->is_open) {
+        (void)logfile_sync_end(f);
         snap_encoder_fini(&f->encoder);
         newfile_end(&f->file);
         f->is_open = false;

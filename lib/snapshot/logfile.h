@@ -9,14 +9,17 @@
 #include "lib/snapshot/encode.h"
 #include "lib/snapshot/keychain.h"
 #include "lib/snapshot/newfile.h"
+#include "lib/snapshot/syncer.h"
 
 struct logfile {
     struct newfile file;
     struct snap_encoder encoder;
     char name[KEYCHAIN_NAME_MAX];
     bool is_open;
-    uint64_t synced;  /* bytes that are durable */
-    uint64_t counted; /* bytes that the owner has counted */
+    uint64_t synced;       /* bytes that are durable */
+    uint64_t syncing;      /* bytes that will be, when this is over: */
+    struct syncer *syncer; /* [borrowed] NULL: nothing goes on */
+    uint64_t counted;      /* bytes that the owner has counted */
 };
 
 /*
@@ -28,6 +31,14 @@ int logfile_open(struct logfile *f, const struct io_calls *io, const char *dir,
 
 /* It is at another place from now on. */
 void logfile_move(struct logfile *to, const struct logfile *from);
+
+/*
+ * Make durable what was written. False: file.error. The file may be written to between begin
+ * and end; end waits, and does nothing if there was no begin.
+ */
+bool logfile_sync(struct logfile *f);
+void logfile_sync_begin(struct logfile *f, struct syncer *s);
+bool logfile_sync_end(struct logfile *f);
 
 /* Nothing is done if it is not open. */
 void logfile_close(struct logfile *f);

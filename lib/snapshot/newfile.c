@@ -136,6 +136,12 @@ bool newfile_flush(struct newfile *f)
     return f->error == 0;
 }
 
+bool newfile_flushed(struct newfile *f, int error)
+{
+    f->error = f->error != 0 ? f->error : error;
+    return f->error == 0;
+}
+
 bool newfile_sync(struct newfile *f)
 {
     newfile_flush(f);

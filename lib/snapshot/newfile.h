@@ -57,6 +57,9 @@ bool newfile_write(struct newfile *f, const void *bytes, size_t n);
 bool newfile_flush(struct newfile *f);
 bool newfile_sync(struct newfile *f);
 
+/* Somebody else did the fsync, with this errno or 0. False: f->error, likewise. */
+bool newfile_flushed(struct newfile *f, int error);
+
 /*
  * What is durable takes the place of the old one. False: f->error; the old one is there still,
  * except if only the folder's fsync failed: then either may be, after a crash.

@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "lib/snapshot/format.h"
 #include "lib/snapshot/keychain.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
@@ -451,5 +452,60 @@ TEST_LOOP(who_changes_something_waits_for_one_that_is_behind, 2)
     ck_assert_uint_eq(info.behind, 1);
     ck_assert_int_eq(gaps, _i);
     keylog_stop(&l);
+    fixture_stop(&f);
+}
+
+/* ---- an fsync that hangs ----------------------------------------------------------------- */
+
+static _Atomic int syncs, sync_error;
+
+static int sync_slowly(int fd)
+{
+    syncs++;
+    while (is_hanging) {
+        nap();
+    }
+    errno = sync_error;
+    return sync_error != 0 ? -1 : io_system.fsync(fd);
+}
+
+/* That of each second holds up nobody; what becomes of it is told all the same. */
+TEST_LOOP(the_file_is_written_while_it_is_synced, 2)
+{
+    struct io_calls io = io_system;
+    struct keylog_info info;
+    struct keylog *l;
+    struct fixture f;
+    int before;
+
+    io.fsync = sync_slowly;
+    is_hanging = false;
+    sync_error = 0;
+    start(&f, &l, &io, KEYLOG_SYNC_EVERYSEC, MIB);
+    ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 1, 0), 0);
+    is_hanging = true;
+    before = syncs;
+    fixture_set(&f, "a", 10);
+    while (syncs == before) {
+        nap();
+    }
+    fixture_set(&f, "b", 10);
+    wait_written(l);
+    keylog_look(l, &info);
+    ck_assert_uint_ge(info.unsynced, 2 * (SNAP_BLOCK_BYTES + SNAP_KEY_BYTES));
+    sync_error = _i == 0 ? 0 : EIO;
+    is_hanging = false;
+    if (_i == 0) {
+        for (; info.unsynced != 0; keylog_look(l, &info)) {
+            nap();
+        }
+        ck_assert_int_eq(syncs, before + 2);
+    } else {
+        wait_gap();
+        ck_assert_int_eq(gap_error, EIO);
+    }
+    keylog_stop(&l);
+    ck_assert_int_eq(syncs, before + 2 - _i); /* never again after it has failed */
+    ck_assert_int_eq(gaps, _i);
     fixture_stop(&f);
 }
