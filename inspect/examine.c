@@ -5,6 +5,7 @@
 #include "inspect/examine.h"
 
 #include "lib/snapshot/scan.h"
+#include "lib/snapshot/torn.h"
 
 struct examiner {
     struct examined *x;
@@ -90,6 +91,10 @@ static void on_block(void *arg, const struct snap_block *b)
     e->is_dropped = false;
     x->blocks[b->kind < EXAMINE_KINDS - 1 ? b->kind : EXAMINE_KINDS - 1]++;
     x->keys += b->kind == SNAP_KEYS ? b->items : 0;
+    if (examine_is_log(x) && b->unsynced < SNAP_UNSYNCED_MAX && b->unsynced < b->offset &&
+        b->offset - b->unsynced > x->synced) {
+        x->synced = b->offset - b->unsynced;
+    }
     x->packed += (b->flags & SNAP_PACKED) != 0;
     x->stored_bytes += b->stored;
     x->raw_bytes += b->raw;
@@ -130,16 +135,19 @@ bool examine(struct examined *x, snap_read_fn read, void *arg, int64_t now_unix_
     }
     x->has_header = true;
     x->header = s.reader.header;
+    x->synced = examine_is_log(x) ? SNAP_HEADER_BYTES : 0;
     is_done = snap_opener_init(&o);
     if (is_done) {
         scan_run(&s, &o, &sink);
-        snap_opener_fini(&o);
         x->fault = s.fault;
+        x->is_torn = examine_is_log(x) && torn_is_end(&s.reader, &o, &s.fault);
+        snap_opener_fini(&o);
         x->blocks[SNAP_END] += s.is_whole;
         x->bytes =
             s.is_whole || s.fault.kind == SNAP_FAULT_READ ? s.reader.offset : s.fault.offset;
         if (is_end_of_log(x, read, arg)) {
             x->fault = (struct snap_fault){.kind = SNAP_FINE};
+            x->is_torn = false;
         }
     }
     scan_fini(&s);

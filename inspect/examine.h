@@ -45,6 +45,8 @@ struct examined {
     uint64_t key_bytes, value_bytes;
     uint64_t gone;        /* of a log: keys that were gone, not counted as items */
     uint64_t keys;        /* of a log: hashes of keys, perhaps of some several times */
+    uint64_t synced;      /* of a log: bytes that an fsync had covered, as blocks say */
+    bool is_torn;         /* a log, damaged only from where it had not been synced on */
     int64_t last_unix_ms; /* when the latest block was made; 0: there is none */
     int64_t flush_at;     /* unix ms, the earliest flush in it; INT64_MAX: none */
 };

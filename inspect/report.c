@@ -127,6 +127,8 @@ static void put_content(FILE *out, const struct examined *x, int64_t now)
                 "    log          number %" PRIu64 ", %" PRIu64
                 " keys that have changed, %" PRIu64 " that were gone\n",
                 x->header.log, x->keys, x->gone);
+        put_bytes(out, "    synced       ", x->synced);
+        fputs(" at least were on the disk\n", out);
         if (x->items != 0) {
             put_items(out, x);
             put_sizes(out, x);
@@ -156,7 +158,7 @@ void report_text(FILE *out, const char *name, const struct examined *x, int64_t 
     fprintf(out, ": %s\n",
             x->fault.kind == SNAP_FINE ? (examine_is_log(x) ? "whole log" : "whole")
                                        : snap_fault_text(&x->fault, text));
-    if (x->fault.kind == SNAP_FAULT_CUT && examine_is_log(x)) {
+    if (x->is_torn) {
         show_text(out, span_str(name), is_utf8);
         fputs(": aof_load_truncated cuts it there, if it is the last log\n", out);
     } else if (x->fault.kind != SNAP_FINE && x->has_header && !examine_is_log(x)) {
@@ -196,6 +198,9 @@ static void json_content(struct json *j, const struct examined *x, int64_t now)
     put_u64(j, "log", x->header.log);
     put_u64(j, "keys", x->keys);
     put_u64(j, "keys_gone", x->gone);
+    put_u64(j, "bytes_synced", x->synced);
+    json_name(j, "torn_end");
+    json_bool(j, x->is_torn);
     put_u64(j, "items", x->items);
     put_u64(j, "items_expired", x->expired);
     put_u64(j, "items_without_deadline", x->forever);

@@ -70,6 +70,7 @@ bool append_read(struct append *a, const struct snap_header *h, struct load *l)
     char name[KEYCHAIN_NAME_MAX];
 
     c->dir = a->dir;
+    c->io = &io_system;
     c->base = a->name;
     c->may_cut = a->settings->aof_load_truncated;
     end = keychain_read(c, h);

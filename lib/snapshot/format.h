@@ -15,6 +15,7 @@
  *     syncer       makes it durable while it is written
  *     keyset       those keys, when they are read again
  *     keychain     all such files of a snapshot, read into a set
+ *     torn         the end of the last one, after a loss of power
  *     io, newfile  a file that replaces another as a whole, whatever fails
  *     save, load   an engine to a file, and back
  *
@@ -27,8 +28,8 @@
  *              16 unix ms of the beginning:64   24 chain:64   32 number of a log:64
  *              40 items, about:64   48 bytes of them, about:64   56 sum:64
  *     block    0 magic:32   4 kind:8   5 flags:8   6 zero:16   8 raw bytes:32
- *              12 stored bytes:32   16 items:32   20 shard:32   24 unix ms:64
- *              32 number:64   40 sum:64, then the stored bytes
+ *              12 stored bytes:32   16 items:32   20 shard:32, or in a log unsynced:32
+ *              24 unix ms:64   32 number:64   40 sum:64, then the stored bytes
  *
  * The header's sum is XXH3-64 of the 56 bytes before it. A block's sum is that of its stored
  * bytes, with the sum of its first 40 bytes as the seed, which has the header's sum as its
@@ -47,7 +48,10 @@
  * Snapshots and the logs that belong to them have the same chain. Logs are numbered; that in
  * a snapshot's header is the first that begins before it: see keylog.h. A log has no END. Its
  * items are the states that keys have had, one after the other; one with the mark GONE, and
- * without a value, says that the key was absent.
+ * without a value, says that the key was absent. Each of its blocks tells how many bytes before
+ * it no fsync had made durable yet when it was written: the others are there, or the disk has
+ * lost what it had taken; see torn.h. A log that was closed well ends with a block of no
+ * items, before which all is durable. (Logs of older programs say so in every block.)
  *
  *     item     0 key length:8   1 marks:8   2 heat:8   3 chain:8   4 flags:32   8 cas:64
  *              16 value length:32   20 seconds since the last access:32   24 deadline:64,
@@ -88,6 +92,8 @@
 #define SNAP_RAW_MAX (256u * 1024)
 
 #define SNAP_DEADLINE_NEVER INT64_MAX
+
+#define SNAP_UNSYNCED_MAX UINT32_MAX
 
 enum snap_kind {
     SNAP_ITEMS = 1,
@@ -130,7 +136,10 @@ struct snap_block {
     uint8_t flags;
     uint32_t raw, stored; /* bytes; stored follow the header */
     uint32_t items;
-    uint32_t shard;
+    union {
+        uint32_t shard;
+        uint32_t unsynced; /* in a log: bytes; SNAP_UNSYNCED_MAX: so many, or more */
+    };
     int64_t unix_ms; /* when its items were read */
     uint64_t number; /* from 0 */
     uint64_t sum;

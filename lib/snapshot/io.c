@@ -37,6 +37,11 @@ static int sync_range(int fd, int64_t offset, int64_t n, unsigned flags)
     return sync_file_range(fd, offset, n, flags);
 }
 
+static int truncate_to(int fd, int64_t bytes)
+{
+    return ftruncate(fd, bytes);
+}
+
 static int rename_at(int dir, const char *from, const char *to)
 {
     return renameat(dir, from, dir, to);
@@ -53,6 +58,7 @@ const struct io_calls io_system = {
     .set_direct = set_direct,
     .sync_range = sync_range,
     .fsync = fsync,
+    .truncate = truncate_to,
     .close = close,
     .rename_at = rename_at,
     .unlink_at = unlink_at,

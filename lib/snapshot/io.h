@@ -21,6 +21,7 @@ struct io_calls {
     int (*set_direct)(int fd, bool is_direct);
     int (*sync_range)(int fd, int64_t offset, int64_t n, unsigned flags);
     int (*fsync)(int fd);
+    int (*truncate)(int fd, int64_t bytes);
     int (*close)(int fd);
     int (*rename_at)(int dir, const char *from, const char *to);
     int (*unlink_at)(int dir, const char *name);

@@ -14,9 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "lib/base/mem.h"
 #include "lib/base/num.h"
 #include "lib/snapshot/decode.h"
+#include "lib/snapshot/torn.h"
 
 /* Keys whose places are fetched while others are added. */
 #define AHEAD 32u
@@ -157,58 +157,10 @@ static enum keychain_end read_fails(struct keychain *c, int error)
     return KEYCHAIN_BAD;
 }
 
-/*
- * Does a block begin somewhere after this offset that can only be one of this log? Then what is
- * there is no torn end.
- */
-static bool has_block_after(const struct snap_reader *r, struct snap_opener *o, uint64_t offset,
-                            uint64_t bytes)
-{
-    static const char magic[4] = {'M', 'f', 'B', 'K'};
-    size_t n = 64 * 1024;
-    char *part = mem_alloc(n);
-    bool is_there = part == NULL; /* nobody has looked */
-
-    for (uint64_t at = offset; part != NULL && !is_there && at < bytes;) {
-        ssize_t got = r->read(r->arg, part, n, at);
-        ssize_t got_number;
-        size_t i = 0;
-
-        if (got < (ssize_t)sizeof(magic)) {
-            is_there = got < 0;
-            break;
-        }
-        for (; i + sizeof(magic) <= (size_t)got && !is_there; i++) {
-            struct snap_reader there = *r;
-            struct snap_fault fault = {.kind = SNAP_FINE};
-            struct snap_block b;
-            struct span content;
-            char number[sizeof(uint64_t)];
-
-            if (memcmp(part + i, magic, sizeof(magic)) != 0) {
-                continue;
-            }
-            got_number = r->read(r->arg, number, sizeof(number), at + i + 32);
-            if (got_number != sizeof(number)) {
-                is_there = got_number < 0;
-                continue;
-            }
-            there.offset = at + i;
-            there.number = snap_get64(number);
-            is_there = snap_reader_next(&there, &b, &fault) == SNAP_NEXT_BLOCK &&
-                       snap_block_open(&there, &b, o, &content, &fault);
-            is_there |= fault.kind == SNAP_FAULT_READ;
-        }
-        at += i;
-    }
-    mem_free(part);
-    return is_there;
-}
-
 /* The bytes behind the last good block go. */
-static enum keychain_end cut(struct keychain *c, struct log *log, uint64_t at)
+static enum keychain_end cut(struct keychain *c, const struct log *log, uint64_t at)
 {
-    if (ftruncate(log->fd, (off_t)at) != 0 || fsync(log->fd) != 0) {
+    if (c->io->truncate(log->fd, (int64_t)at) != 0) {
         return read_fails(c, errno);
     }
     c->cut_bytes = log->bytes - at;
@@ -232,18 +184,18 @@ static void note_block(struct keychain *c, const struct snap_block *b, struct sp
 {
     if (b->kind == SNAP_KEYS) {
         add_keys(c, b, content);
-    } else if (b->kind == SNAP_ITEMS || b->kind == SNAP_VALUE || b->kind == SNAP_FLUSH) {
+    } else if (b->kind == SNAP_VALUE || b->kind == SNAP_FLUSH ||
+               (b->kind == SNAP_ITEMS && b->items != 0)) {
         c->states += b->items;
         c->has_states = true;
     }
     c->unix_ms = b->unix_ms > c->unix_ms ? b->unix_ms : c->unix_ms;
 }
 
-static enum keychain_end read_blocks(struct keychain *c, struct log *log, struct snap_reader *r,
-                                     struct snap_opener *o, bool is_last)
+static enum keychain_end read_blocks(struct keychain *c, const struct log *log,
+                                     struct snap_reader *r, struct snap_opener *o, bool is_last)
 {
     while (r->offset != log->bytes) {
-        uint64_t at = r->offset;
         struct snap_block b;
         struct span content;
 
@@ -252,11 +204,10 @@ static enum keychain_end read_blocks(struct keychain *c, struct log *log, struct
             note_block(c, &b, content);
             continue;
         }
-        if (c->fault.kind == SNAP_FAULT_READ || c->fault.kind == SNAP_FAULT_KIND || !is_last ||
-            !c->may_cut || has_block_after(r, o, at + 1, log->bytes)) {
+        if (!is_last || !c->may_cut || !torn_is_end(r, o, &c->fault)) {
             return KEYCHAIN_BAD;
         }
-        return cut(c, log, at);
+        return cut(c, log, c->fault.offset);
     }
     return KEYCHAIN_DONE;
 }
@@ -281,6 +232,10 @@ static enum keychain_end read_log(struct keychain *c, const struct snap_header *
         c->unix_ms = r.header.unix_ms > c->unix_ms ? r.header.unix_ms : c->unix_ms;
         end = read_blocks(c, &log, &r, &o, is_last);
         snap_opener_fini(&o);
+    }
+    /* Also if it was whole: whoever wrote it may have been killed before it was durable. */
+    if (end == KEYCHAIN_DONE && is_last && c->io->fsync(log.fd) != 0) {
+        end = read_fails(c, errno);
     }
     c->logs += end == KEYCHAIN_DONE;
     close(log.fd);

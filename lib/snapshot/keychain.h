@@ -4,9 +4,9 @@
  * into a set, so that the snapshot is loaded without these.
  *
  * Whatever is wrong, nothing is missed that the files have: a log that is not there, is of
- * another chain or is damaged is a fault. Only the last one may end within a block, or before
- * it: whoever wrote it was interrupted there. It is cut then, so that it is whole when it is
- * not the last one any more. Damage with good blocks behind it is no such end.
+ * another chain or is damaged is a fault. Only the last one may have a torn end (torn.h),
+ * which is cut off from its first hole on. It is made durable in any case, so that it is whole
+ * when it is not the last one any more.
  */
 #ifndef MAYFLY_LIB_SNAPSHOT_KEYCHAIN_H
 #define MAYFLY_LIB_SNAPSHOT_KEYCHAIN_H
@@ -48,8 +48,9 @@ enum keychain_end {
 
 struct keychain {
     /* set by the caller */
-    const char *dir, *base; /* [borrowed] */
-    bool may_cut;           /* the last log may end anywhere */
+    const struct io_calls *io; /* [borrowed] */
+    const char *dir, *base;    /* [borrowed] */
+    bool may_cut;              /* the last log may have a torn end */
     /* out */
     struct keyset set;    /* keychain_fini() releases it */
     uint64_t first;       /* number of the first log */

@@ -374,7 +374,7 @@ static bool write_pending(struct keylog *l)
 
     while (is_good && (block = logfill_next(&l->fill)) != NULL) {
         if (get_flag(&l->is_on)) {
-            is_good = snap_put_block(&l->out.encoder, &block->b, block->bytes);
+            is_good = logfile_put(&l->out, &block->b, block->bytes);
             keys += block->b.items;
         }
         l->is_in_value = block->is_more;
@@ -569,6 +569,9 @@ static void *run_writer(void *arg)
         pthread_mutex_lock(&l->mutex);
     }
     pthread_mutex_unlock(&l->mutex);
+    if (l->out.is_open && get_flag(&l->is_on) && !l->is_in_value) {
+        logfile_seal(&l->out, clock_unix_ms(&l->cfg.engine->clock));
+    }
     logfile_close(&l->out);
     return NULL;
 }

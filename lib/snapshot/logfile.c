@@ -81,6 +81,24 @@ int logfile_open(struct logfile *f, const struct io_calls *io, const char *dir,
     return 0;
 }
 
+bool logfile_put(struct logfile *f, const struct snap_block *b, char *block)
+{
+    uint64_t unsynced = f->file.bytes - f->synced;
+    struct snap_block marked = *b;
+
+    marked.unsynced = unsynced < SNAP_UNSYNCED_MAX ? (uint32_t)unsynced : SNAP_UNSYNCED_MAX;
+    return snap_put_block(&f->encoder, &marked, block);
+}
+
+void logfile_seal(struct logfile *f, int64_t unix_ms)
+{
+    const struct snap_block b = {.kind = SNAP_ITEMS, .unix_ms = unix_ms};
+
+    if (f->synced == f->file.bytes && logfile_put(f, &b, f->encoder.block)) {
+        (void)newfile_flush(&f->file);
+    }
+}
+
 void logfile_move(struct logfile *to, const struct logfile *from)
 {
     *to = *from;

@@ -16,7 +16,7 @@ struct logfile {
     struct snap_encoder encoder;
     char name[KEYCHAIN_NAME_MAX];
     bool is_open;
-    uint64_t synced;       /* bytes that are durable */
+    uint64_t synced;       /* bytes that are durable: whole blocks */
     uint64_t syncing;      /* bytes that will be, when this is over: */
     struct syncer *syncer; /* [borrowed] NULL: nothing goes on */
     uint64_t counted;      /* bytes that the owner has counted */
@@ -28,6 +28,18 @@ struct logfile {
  */
 int logfile_open(struct logfile *f, const struct io_calls *io, const char *dir,
                  const char *base, int64_t unix_ms, uint64_t chain, uint64_t number);
+
+/*
+ * Append a block that was filled elsewhere (snap_put_block()); it notes how much of the file is
+ * durable. False: the write failed, file.error.
+ */
+bool logfile_put(struct logfile *f, const struct snap_block *b, char *block);
+
+/*
+ * Append that all before is durable, durably: from now on whatever is not there was lost by the
+ * disk. Unless something is not; no value is under way. That it fails is no harm.
+ */
+void logfile_seal(struct logfile *f, int64_t unix_ms);
 
 /* It is at another place from now on. */
 void logfile_move(struct logfile *to, const struct logfile *from);

@@ -114,6 +114,8 @@ def test_logs_of_keys():
             data = file.read()
         status, out, _ = check(f.put("mayfly.snapshot.log.77", data[:-1]))
         assert status == DAMAGED and "the file ends here" in out and "aof_load_truncated" in out, out
+        (said,) = json.loads(check("--json", f.path + "/mayfly.snapshot.log.77")[1])
+        assert said["torn_end"] and 64 <= said["bytes_synced"] < len(data), said
 
 
 def test_logs_of_states():

@@ -63,6 +63,11 @@ static int fault_fsync(int fd)
     return fault_is_now(FAULT_FSYNC) ? -1 : io_system.fsync(fd);
 }
 
+static int fault_truncate(int fd, int64_t bytes)
+{
+    return io_system.truncate(fd, bytes);
+}
+
 static int fault_close(int fd)
 {
     int result = io_system.close(fd);
@@ -96,6 +101,7 @@ static const struct io_calls io_faulty = {
     .set_direct = fault_direct,
     .sync_range = fault_sync_range,
     .fsync = fault_fsync,
+    .truncate = fault_truncate,
     .close = fault_close,
     .rename_at = fault_rename,
     .unlink_at = fault_unlink,

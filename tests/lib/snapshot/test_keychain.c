@@ -14,6 +14,7 @@
 #include "lib/base/buf.h"
 #include "lib/snapshot/encode.h"
 #include "tests/common/unit.h"
+#include "tests/lib/snapshot/faults.h"
 #include "tests/lib/snapshot/files.h"
 
 #define BASE  "data"
@@ -90,11 +91,22 @@ static void make_log(struct buf *out, uint64_t number, uint64_t from, unsigned b
     snap_encoder_fini(&e);
 }
 
+/* Done often, where only what is in the file matters. */
+static int no_fsync(int fd)
+{
+    (void)fd;
+    return 0;
+}
+
 static enum keychain_end read_chain(struct keychain *c, uint64_t first, bool may_cut)
 {
     const struct snap_header h = {.flags = SNAP_HAS_LOG, .chain = CHAIN, .log = first};
 
-    *c = (struct keychain){.dir = folder, .base = BASE, .may_cut = may_cut};
+    static struct io_calls io;
+
+    io = io_system;
+    io.fsync = no_fsync;
+    *c = (struct keychain){.io = &io, .dir = folder, .base = BASE, .may_cut = may_cut};
     return keychain_read(c, &h);
 }
 
@@ -150,7 +162,7 @@ TEST(a_missing_one_is_a_fault)
     {
         struct snap_header h = {.chain = CHAIN, .log = 6};
 
-        c = (struct keychain){.dir = folder, .base = BASE};
+        c = (struct keychain){.io = &io_system, .dir = folder, .base = BASE};
         ck_assert_int_eq(keychain_read(&c, &h), KEYCHAIN_DONE);
         ck_assert_uint_eq(c.logs, 0);
         keychain_fini(&c);
@@ -247,6 +259,147 @@ TEST(a_flipped_bit_is_found)
         keychain_fini(&c);
         log.base[n / 8] ^= (char)(1u << n % 8);
     }
+    buf_fini(&log);
+}
+
+/*
+ * A log of six blocks of two keys, of which an fsync has covered the first three before the
+ * fourth was written.
+ */
+#define BLOCKS 6
+#define SYNCED 3
+#define BLOCK  (SNAP_BLOCK_BYTES + 2 * SNAP_KEY_BYTES)
+
+static size_t offset_of(unsigned block)
+{
+    return SNAP_HEADER_BYTES + block * BLOCK;
+}
+
+static void make_synced_log(struct buf *out)
+{
+    struct snap_header h = {.unix_ms = NOW, .flags = SNAP_IS_LOG, .chain = CHAIN, .log = 3};
+    struct snap_encoder e;
+    uint64_t key = 0;
+
+    buf_clear(out);
+    ck_assert(snap_encoder_begin(&e, file_append, out, &h, false));
+    for (unsigned i = 0; i < BLOCKS; i++) {
+        e.shard = (uint32_t)(i * BLOCK - (i >= SYNCED ? SYNCED * BLOCK : 0));
+        for (unsigned k = 0; k < 2; k++) {
+            ck_assert(snap_put_key(&e, hash_key(1, &key, sizeof(key)), NOW + i));
+            key++;
+        }
+        ck_assert(snap_encoder_send(&e, NOW + i));
+    }
+    ck_assert_uint_eq(out->end, offset_of(BLOCKS));
+    snap_encoder_fini(&e);
+}
+
+/* What is left of it when these blocks were damaged: cut before the first, or not accepted. */
+static void check_damaged(const struct buf *log, size_t bytes, unsigned damaged)
+{
+    bool has_mark = false;
+    unsigned first = 0;
+    struct keychain c;
+
+    while ((damaged & 1u << first) == 0) {
+        first++;
+    }
+    for (unsigned i = SYNCED; i < BLOCKS; i++) {
+        has_mark |= (damaged & 1u << i) == 0;
+    }
+    put_log(3, log->base, bytes);
+    ck_assert_int_eq(read_chain(&c, 3, false), KEYCHAIN_BAD);
+    keychain_fini(&c);
+    if (first < SYNCED && has_mark) {
+        ck_assert_int_eq(read_chain(&c, 3, true), KEYCHAIN_BAD);
+        ck_assert_int_eq(size_of(3), (long)bytes);
+    } else {
+        ck_assert_int_eq(read_chain(&c, 3, true), KEYCHAIN_DONE);
+        ck_assert_uint_eq(c.cut_bytes, bytes - offset_of(first));
+        ck_assert_uint_eq(c.keys, first * 2);
+        ck_assert_int_eq(size_of(3), (long)offset_of(first));
+    }
+    keychain_fini(&c);
+}
+
+/* After a loss of power: any blocks are not there, with zeros or not behind the end. */
+TEST(what_was_not_synced_may_have_holes)
+{
+    struct buf good = {.base = NULL};
+    struct buf log = {.base = NULL};
+
+    make_synced_log(&good);
+    for (unsigned damaged = 1; damaged < 1u << BLOCKS; damaged++) {
+        for (unsigned zeros = 0; zeros <= 5000; zeros += 2500) {
+            make_synced_log(&log);
+            for (unsigned i = 0; i < BLOCKS; i++) {
+                if ((damaged & 1u << i) != 0) {
+                    memset(log.base + offset_of(i), 0, BLOCK);
+                }
+            }
+            for (unsigned i = 0; i < zeros; i++) {
+                ck_assert(buf_append(&log, "", 1));
+            }
+            check_damaged(&log, log.end, damaged);
+        }
+    }
+    /* A hole begins and ends anywhere: half of a header is no kind that is not known. */
+    for (size_t at = 0; at < BLOCK; at++) {
+        for (unsigned i = 0; i + 1 < BLOCKS; i++) {
+            make_synced_log(&log);
+            memset(log.base + offset_of(i) + at, 0, BLOCK);
+            if (memcmp(log.base + offset_of(i), good.base + offset_of(i), BLOCK) != 0) {
+                check_damaged(&log, log.end, 1u << i | (at != 0 ? 2u << i : 0));
+            }
+        }
+    }
+    buf_fini(&good);
+    buf_fini(&log);
+}
+
+/* A block is of a kind that this does not know: no disk has done that. */
+TEST(another_kind_is_no_torn_end)
+{
+    struct snap_header h = {.unix_ms = NOW, .flags = SNAP_IS_LOG, .chain = CHAIN, .log = 3};
+    const struct snap_block b = {.kind = 99, .raw = 8, .stored = 8};
+    struct buf log = {.base = NULL};
+    char block[SNAP_BLOCK_BYTES + 8] = {0};
+    struct snap_encoder e;
+    struct keychain c;
+
+    ck_assert(snap_encoder_begin(&e, file_append, &log, &h, false));
+    ck_assert(snap_put_block(&e, &b, block));
+    put_log(3, log.base, log.end);
+    ck_assert_int_eq(read_chain(&c, 3, true), KEYCHAIN_BAD);
+    ck_assert_int_eq(c.fault.kind, SNAP_FAULT_KIND);
+    keychain_fini(&c);
+    snap_encoder_fini(&e);
+    buf_fini(&log);
+}
+
+/* Whoever reads it makes it durable: it may be the work of one that was killed. */
+TEST(what_was_read_is_made_durable)
+{
+    const struct snap_header h = {.flags = SNAP_HAS_LOG, .chain = CHAIN, .log = 3};
+    struct buf log = {.base = NULL};
+    struct keychain c;
+
+    memset(&faults, 0, sizeof(faults));
+    make_log(&log, 3, 0, 1, 1);
+    put_log(3, log.base, log.end);
+    make_log(&log, 4, 0, 1, 1);
+    put_log(4, log.base, log.end);
+    c = (struct keychain){.io = &io_faulty, .dir = folder, .base = BASE};
+    ck_assert_int_eq(keychain_read(&c, &h), KEYCHAIN_DONE);
+    ck_assert_uint_eq(faults.count[FAULT_FSYNC], 1);
+    keychain_fini(&c);
+    faults.call = FAULT_FSYNC;
+    faults.nth = 2;
+    faults.error = EIO;
+    ck_assert_int_eq(keychain_read(&c, &h), KEYCHAIN_BAD);
+    ck_assert_int_eq(c.fault.kind, SNAP_FAULT_READ);
+    keychain_fini(&c);
     buf_fini(&log);
 }
 

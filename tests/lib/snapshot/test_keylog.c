@@ -114,7 +114,7 @@ static void read_back(struct keychain *c, uint64_t first)
 {
     const struct snap_header h = {.flags = SNAP_HAS_LOG, .chain = CHAIN, .log = first};
 
-    *c = (struct keychain){.dir = folder, .base = BASE};
+    *c = (struct keychain){.io = &io_system, .dir = folder, .base = BASE};
     ck_assert_int_eq(keychain_read(c, &h), KEYCHAIN_DONE);
 }
 
@@ -279,8 +279,8 @@ TEST_LOOP(once_a_second_or_when_the_system_wants_to, 2)
     }
     ck_assert(_i == 1 || info.unsynced != 0);
     keylog_stop(&l);
-    /* Of the file and of the folder when it was begun, and one more. */
-    ck_assert_uint_eq(faults.count[FAULT_FSYNC], 3);
+    /* Of the file and of the folder when it was begun, of what is in it, and of its end. */
+    ck_assert_uint_eq(faults.count[FAULT_FSYNC], 4);
     fixture_stop(&f);
 }
 
@@ -505,7 +505,8 @@ TEST_LOOP(the_file_is_written_while_it_is_synced, 2)
         ck_assert_int_eq(gap_error, EIO);
     }
     keylog_stop(&l);
-    ck_assert_int_eq(syncs, before + 2 - _i); /* never again after it has failed */
+    /* Of the two blocks, and of the end; never again after it has failed. */
+    ck_assert_int_eq(syncs, _i == 0 ? before + 3 : before + 1);
     ck_assert_int_eq(gaps, _i);
     fixture_stop(&f);
 }
