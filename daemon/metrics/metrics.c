@@ -279,6 +279,14 @@ int metrics_start(struct metrics *m, struct crew *crew)
     return 0;
 }
 
+void metrics_each_socket(const struct metrics *m, void (*fn)(void *arg, int fd), void *arg)
+{
+    must_be_main();
+    for (uint32_t i = 0; m != NULL && i < m->sockets.count; i++) {
+        fn(arg, m->sockets.items[i].fd);
+    }
+}
+
 void metrics_close(struct metrics **p)
 {
     struct metrics *m = *p;

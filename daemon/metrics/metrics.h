@@ -38,6 +38,9 @@ int metrics_check(const struct settings *settings);
  */
 int metrics_start(struct metrics *m, struct crew *crew);
 
+/* Call fn with each socket that is open; accepts NULL. Context: main. */
+void metrics_each_socket(const struct metrics *m, void (*fn)(void *arg, int fd), void *arg);
+
 /*
  * Stop answering, close the sockets, null the pointer; accepts NULL. Context: main, while
  * workers run, if metrics_start() was called.

@@ -21,7 +21,8 @@
 
 #define SOCKETS_VARIABLE "MAYFLY_PASSED_SOCKETS" /* numbers, each with a comma behind it */
 #define MEMORY_VARIABLE  "MAYFLY_PASSED_MEMORY"
-#define CONNS_VARIABLE   "MAYFLY_PASSED_CONNS" /* a file */
+#define CONNS_VARIABLE   "MAYFLY_PASSED_CONNS"    /* a file */
+#define SHOWN_VARIABLE   "MAYFLY_UPGRADE_SOCKETS" /* as those that are passed */
 
 #define SOCKETS_MAX 256u
 
@@ -30,7 +31,7 @@ static int passed[SOCKETS_MAX];
 static unsigned passed_count;
 static int passed_memory = -1;
 static int passed_file = -1; /* of connections */
-static bool is_read, is_passed;
+static bool is_read, is_passed, is_shown;
 static int noted[SOCKETS_MAX];
 static unsigned noted_count;
 static int noted_memory = -1;
@@ -55,6 +56,7 @@ static int adopt(struct span number)
 static void read_environment(void)
 {
     const char *sockets = getenv(SOCKETS_VARIABLE);
+    const char *shown = getenv(SHOWN_VARIABLE);
     const char *memory = getenv(MEMORY_VARIABLE);
     const char *conns = getenv(CONNS_VARIABLE);
 
@@ -64,6 +66,8 @@ static void read_environment(void)
     }
     is_read = true;
     is_passed = sockets != NULL;
+    is_shown = !is_passed && shown != NULL;
+    sockets = is_shown ? shown : sockets;
     while (sockets != NULL && *sockets != '\0' && passed_count < SOCKETS_MAX) {
         size_t len = strcspn(sockets, ",");
 
@@ -73,6 +77,7 @@ static void read_environment(void)
     passed_memory = memory != NULL ? adopt(span_str(memory)) : -1;
     passed_file = conns != NULL ? adopt(span_str(conns)) : -1;
     unsetenv(SOCKETS_VARIABLE);
+    unsetenv(SHOWN_VARIABLE);
     unsetenv(MEMORY_VARIABLE);
     unsetenv(CONNS_VARIABLE);
 }
@@ -81,6 +86,17 @@ bool passed_on_is(void)
 {
     read_environment();
     return is_passed;
+}
+
+bool passed_on_is_shown(void)
+{
+    read_environment();
+    return is_shown;
+}
+
+int passed_on_excuse(int status)
+{
+    return passed_on_is() ? 0 : status;
 }
 
 static bool is_at(int fd, const union socket_address *want, socklen_t want_len)
@@ -122,6 +138,30 @@ int passed_on_take(const struct sockaddr *addr, socklen_t len)
         }
     }
     return -1;
+}
+
+bool passed_on_makes_way(const struct sockaddr *addr, int type)
+{
+    union socket_address want;
+    bool has_any = false;
+
+    read_environment();
+    memset(&want, 0, sizeof(want));
+    memcpy(&want, addr, addr->sa_family == AF_INET6 ? sizeof(want.in6) : sizeof(want.in));
+    for (unsigned i = 0; i < passed_count; i++) {
+        int fd = passed[i];
+
+        if (fd >= 0 && socket_option(fd, SO_DOMAIN) == addr->sa_family &&
+            socket_option(fd, SO_TYPE) == type &&
+            socket_port(fd) == socket_address_port(&want)) {
+            has_any = true;
+            if (!is_shown) {
+                close(fd);
+                passed[i] = -1;
+            }
+        }
+    }
+    return has_any;
 }
 
 int passed_on_take_memory(void)
@@ -197,6 +237,16 @@ void passed_on_note_sockets(struct socket_list *l)
         }
         noted[noted_count++] = fd;
         socket_keep_file(&l->items[i]);
+    }
+}
+
+void passed_on_show(const char *numbers)
+{
+    must_be_main();
+    if (numbers != NULL) {
+        setenv(SHOWN_VARIABLE, numbers, 1);
+    } else {
+        unsetenv(SHOWN_VARIABLE);
     }
 }
 

@@ -20,6 +20,25 @@
 bool passed_on_is(void);
 
 /*
+ * Is it asked beside the one that runs (upgrade.h), and was shown what that one has open? Then
+ * its sockets can be found as if they had been passed, but are not to be changed.
+ */
+bool passed_on_is_shown(void);
+
+/*
+ * The status of an address at which one cannot listen, after a message: none where something
+ * was passed, for those who are served at others. It was looked at before.
+ */
+int passed_on_excuse(int status);
+
+/*
+ * An internet address is in use: does one of the sockets here that nobody has taken so far
+ * have its port, in the same family? Those are closed, or are not there any more when this
+ * program takes over. type: SOCK_STREAM or SOCK_DGRAM.
+ */
+bool passed_on_makes_way(const struct sockaddr *addr, int type);
+
+/*
  * The socket that listens at an address, at any port if that has none, or -1. It is the
  * caller's from then on.
  */
@@ -42,6 +61,8 @@ void passed_on_close_rest(void);
  * service manager has passed; their files stay. They may be closed then.
  */
 void passed_on_note_sockets(struct socket_list *l);
+/* Programs started from now on are shown these: numbers, each with a comma; NULL: none. */
+void passed_on_show(const char *numbers);
 /* The same; false: there is no descriptor for it, with errno. */
 bool passed_on_note_memory(int fd);
 

@@ -14,6 +14,7 @@
 
 #include "daemon/base/file.h"
 #include "daemon/base/log.h"
+#include "daemon/net/passed_on.h"
 #include "daemon/net/sockets_tcp.h"
 #include "daemon/net/sockets_udp.h"
 #include "daemon/net/sockets_unix.h"
@@ -46,7 +47,9 @@ uint32_t sockets_inherited_count(void)
     uint32_t count;
 
     if (pid == NULL || fds == NULL || num_u64(span_str(pid), &pid_number) != MF_OK ||
-        num_u32(span_str(fds), &count) != MF_OK || pid_number != (uint64_t)getpid()) {
+        num_u32(span_str(fds), &count) != MF_OK ||
+        (pid_number != (uint64_t)getpid() &&
+         !(passed_on_is_shown() && pid_number == (uint64_t)getppid()))) {
         return 0;
     }
     return count < INHERIT_MAX ? count : INHERIT_MAX;
@@ -100,7 +103,9 @@ static int adopt_inherited(const struct settings *settings, int fd, struct span 
         log_error("listener, passed descriptor %d is for TLS, which is off (-Z)", fd);
         return EX_USAGE;
     }
-    sockets_set_tcp_options(settings, fd);
+    if (!passed_on_is_shown()) {
+        sockets_set_tcp_options(settings, fd);
+    }
     return socket_list_add(out, fd, &origin);
 }
 
@@ -199,7 +204,7 @@ static int write_port_file(const struct socket_list *tcp, const struct socket_li
     size_t len;
     int status = 0;
 
-    if (path == NULL || path[0] == '\0') {
+    if (path == NULL || path[0] == '\0' || passed_on_is_shown()) {
         return 0;
     }
     text = mem_alloc(((size_t)tcp->count + udp->count + 1) * PORT_LINE_BYTES);
@@ -211,7 +216,7 @@ static int write_port_file(const struct socket_list *tcp, const struct socket_li
     len = put_ports(text, len, udp, "UDP");
     if (!file_replace(path, span_of(text, len), 0666, &owner, &id)) {
         log_error("listener, cannot write the ports to %s (%s)", path, strerror(errno));
-        status = EX_OSERR;
+        status = passed_on_excuse(EX_OSERR);
     }
     mem_free(text);
     return status;

@@ -67,7 +67,9 @@ static int listen_on(const struct settings *settings, const struct sockaddr *add
 
     fd = passed_on_take(addr, len);
     if (fd >= 0) {
-        sockets_set_tcp_options(settings, fd);
+        if (!passed_on_is_shown()) {
+            sockets_set_tcp_options(settings, fd);
+        }
         return fd;
     }
     *what = "socket()";
@@ -86,7 +88,15 @@ static int listen_on(const struct settings *settings, const struct sockaddr *add
     sockets_set_tcp_options(settings, fd);
     *what = "bind()";
     if (bind(fd, addr, len) != 0) {
-        goto fail;
+        if (errno != EADDRINUSE || !passed_on_makes_way(addr, SOCK_STREAM)) {
+            goto fail;
+        }
+        if (passed_on_is_shown()) {
+            return fd;
+        }
+        if (bind(fd, addr, len) != 0) {
+            goto fail;
+        }
     }
     *what = "listen()";
     if (listen(fd, backlog < INT_MAX ? (int)backlog : INT_MAX) != 0) {
@@ -142,6 +152,7 @@ static int open_tcp_loopback(const struct settings *settings, struct socket_list
     struct sockaddr_in in = {.sin_family = AF_INET};
     struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
     uint16_t port = settings->port > 0 ? (uint16_t)settings->port : 0;
+    const bool is_any_port = port == 0;
     const char *what;
     int status;
     int fd;
@@ -150,16 +161,18 @@ static int open_tcp_loopback(const struct settings *settings, struct socket_list
     in.sin_port = htons(port);
     fd = listen_on(settings, (const struct sockaddr *)&in, sizeof(in), &what);
     if (fd < 0) {
-        return tcp_port_failed(settings->port, what);
+        status = passed_on_excuse(tcp_port_failed(settings->port, what));
+    } else {
+        /* With any free port the v6 socket gets the same number, if it is free there too. */
+        port = is_any_port ? socket_port(fd) : port;
+        status = socket_list_add(out, fd, &origin);
     }
-    /* With any free port the v6 socket gets the same number, if it is free there too. */
-    in6.sin6_port = htons(socket_port(fd));
-    status = socket_list_add(out, fd, &origin);
     if (status != 0) {
         return status;
     }
+    in6.sin6_port = htons(port);
     fd = listen_on(settings, (const struct sockaddr *)&in6, sizeof(in6), &what);
-    if (fd < 0 && errno == EADDRINUSE && port == 0) {
+    if (fd < 0 && errno == EADDRINUSE && is_any_port) {
         in6.sin6_port = 0;
         fd = listen_on(settings, (const struct sockaddr *)&in6, sizeof(in6), &what);
     }
@@ -168,7 +181,7 @@ static int open_tcp_loopback(const struct settings *settings, struct socket_list
             log_info("listener, serves IPv4 only (%s)", strerror(errno));
             return 0;
         }
-        return tcp_port_failed(settings->port, what);
+        return passed_on_excuse(tcp_port_failed(settings->port, what));
     }
     return socket_list_add(out, fd, &origin);
 }
@@ -211,9 +224,10 @@ static int open_resolved(const struct settings *settings, struct span text,
             char why[128];
 
             snprintf(why, sizeof(why), ": %s", strerror(errno));
-            return tcp_address_failed(text, what, why);
+            status = passed_on_excuse(tcp_address_failed(text, what, why));
+        } else {
+            status = socket_list_add(out, fd, &origin);
         }
-        status = socket_list_add(out, fd, &origin);
         if (status != 0) {
             return status;
         }
@@ -232,9 +246,9 @@ static int open_parsed(const struct settings *settings, struct span text,
     snprintf(port, sizeof(port), "%u", address->port);
     status = getaddrinfo(address->host[0] != '\0' ? address->host : NULL, port, &hints, &first);
     if (status != 0) {
-        return tcp_address_failed(
+        return passed_on_excuse(tcp_address_failed(
             text,
-            "getaddrinfo(): ", status == EAI_SYSTEM ? strerror(errno) : gai_strerror(status));
+            "getaddrinfo(): ", status == EAI_SYSTEM ? strerror(errno) : gai_strerror(status)));
     }
     status = open_resolved(settings, text, address, first, out);
     freeaddrinfo(first);

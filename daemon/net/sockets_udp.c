@@ -19,6 +19,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/net/listen_address.h"
+#include "daemon/net/passed_on.h"
 #include "daemon/options/settings.h"
 #include "lib/base/context.h"
 
@@ -68,6 +69,10 @@ static int bind_udp(const struct sockaddr *addr, socklen_t len, bool is_first,
     (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
     *what = "bind()";
     if (bind(fd, addr, len) != 0) {
+        if (errno == EADDRINUSE && passed_on_is_shown() &&
+            passed_on_makes_way(addr, SOCK_DGRAM)) {
+            return fd;
+        }
         goto fail;
     }
     *what = "setsockopt()";
@@ -93,7 +98,10 @@ static int open_group(const struct settings *settings, union socket_address *add
     struct conn_origin origin = {.transport = CONN_UDP,
                                  .protocol = (uint8_t)settings->protocol};
 
-    for (uint32_t i = 0; i < settings->threads; i++) {
+    /* Where the one that runs has the address, another one would get its datagrams. */
+    const uint32_t count = passed_on_is_shown() ? 1 : settings->threads;
+
+    for (uint32_t i = 0; i < count; i++) {
         int fd = bind_udp(&addr->sa, len, i == 0, what);
 
         if (fd < 0) {
@@ -122,7 +130,7 @@ static int open_udp_loopback(const struct settings *settings, struct socket_list
     addr.in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     socket_address_set_port(&addr, wanted_port(settings));
     if (open_group(settings, &addr, sizeof(addr.in), out, &what) != 0) {
-        return udp_failed(settings, what);
+        return passed_on_excuse(udp_failed(settings, what));
     }
     port = socket_address_port(&addr);
     addr.in6 = (struct sockaddr_in6){
@@ -133,7 +141,7 @@ static int open_udp_loopback(const struct settings *settings, struct socket_list
             log_info("listener, serves UDP over IPv4 only (%s)", strerror(errno));
             return 0;
         }
-        return udp_failed(settings, what);
+        return passed_on_excuse(udp_failed(settings, what));
     }
     return 0;
 }
@@ -150,7 +158,7 @@ static int open_udp_address(const struct settings *settings, struct span text,
     if (listen_address_parse(text, &parsed) != NULL ||
         getaddrinfo(parsed.host[0] != '\0' ? parsed.host : NULL, "0", &hints, &first) != 0) {
         errno = EINVAL;
-        return udp_failed(settings, "address");
+        return passed_on_excuse(udp_failed(settings, "address"));
     }
     for (const struct addrinfo *ai = first; ai != NULL && status == 0; ai = ai->ai_next) {
         union socket_address addr;
@@ -165,7 +173,7 @@ static int open_udp_address(const struct settings *settings, struct span text,
         if (!socket_list_has(out, &addr, true) &&
             open_group(settings, &addr, ai->ai_addrlen, out, &what) != 0 &&
             !(errno == EAFNOSUPPORT && ai->ai_next != NULL)) {
-            status = udp_failed(settings, what);
+            status = passed_on_excuse(udp_failed(settings, what));
         }
     }
     freeaddrinfo(first);

@@ -169,10 +169,15 @@ static int open_path(const struct settings *settings, const char *path, mode_t m
         return unix_failed(path, "bind()");
     }
     fd = passed_on_take((const struct sockaddr *)&addr, len);
+    if (fd >= 0 && is_file && access(path, F_OK) != 0) {
+        close(fd); /* nobody can come to it any more */
+        fd = -1;
+    }
     if (fd >= 0) {
         status = socket_list_add(out, fd, origin);
-        return status == 0 && is_file ? adopt_file(settings, &out->items[out->count - 1], path)
-                                      : status;
+        return status == 0 && is_file && !passed_on_is_shown()
+                   ? adopt_file(settings, &out->items[out->count - 1], path)
+                   : status;
     }
     if (is_file && remove_stale(&addr, len) != 0) {
         return unix_failed(path, "bind()");
@@ -209,7 +214,8 @@ int sockets_open_unix(const struct settings *settings, struct socket_list *out)
                                        .protocol = (uint8_t)settings->protocol,
                                        .rights = RIGHTS_ORDINARY};
 
-    return open_path(settings, settings->unix_path, (mode_t)settings->unix_mask, &origin, out);
+    return passed_on_excuse(
+        open_path(settings, settings->unix_path, (mode_t)settings->unix_mask, &origin, out));
 }
 
 struct conn_origin sockets_control_origin(void)
@@ -224,5 +230,6 @@ int sockets_open_control(const struct settings *settings, struct socket_list *ou
 {
     const struct conn_origin origin = sockets_control_origin();
 
-    return open_path(settings, settings->control_path, CONTROL_MODE, &origin, out);
+    return passed_on_excuse(
+        open_path(settings, settings->control_path, CONTROL_MODE, &origin, out));
 }

@@ -25,6 +25,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sysexits.h>
 #include <unistd.h>
 
 #include "daemon/base/log.h"
@@ -33,6 +34,7 @@
 #include "daemon/net/exposure.h"
 #include "daemon/net/passed_on.h"
 #include "daemon/net/sockets.h"
+#include "daemon/net/sockets_tcp.h"
 #include "daemon/net/sockets_unix.h"
 #include "daemon/service/server.h"
 #include "lib/base/context.h"
@@ -456,18 +458,46 @@ static void accept_waiting(struct listeners *l)
 /* ---- life -------------------------------------------------------------------------------- */
 
 /* Returns 0, or the exit status after a message was written. */
-static int open_control(struct listeners *l)
+static int open_all(const struct settings *settings, struct socket_list *list,
+                    struct socket_list *udp)
 {
-    const struct settings *settings = l->server->crew.settings;
     bool is_inherited;
-    int status = sockets_inherit(settings, INHERIT_CONTROL, &l->list, &is_inherited);
+    int status = sockets_inherit(settings, INHERIT_CLIENTS, list, &is_inherited);
 
+    if (status == 0 && !is_inherited) {
+        status = sockets_open(settings, list, udp);
+    }
+    if (status == 0) {
+        status = sockets_inherit(settings, INHERIT_CONTROL, list, &is_inherited);
+    }
     if (status == 0 && !is_inherited && settings->control_path != NULL) {
-        status = sockets_open_control(settings, &l->list);
+        status = sockets_open_control(settings, list);
     }
-    for (uint32_t i = 0; i < l->list.count; i++) {
-        l->has_control |= l->list.items[i].origin.is_control;
+    /* With none at all it is for whoever starts it to try again. */
+    return status == 0 && passed_on_is() && list->count == 0 &&
+                   (settings->port != 0 || settings->unix_path != NULL)
+               ? EX_OSERR
+               : status;
+}
+
+int listeners_check(const struct settings *settings)
+{
+    struct socket_list list = {.count = 0};
+    struct socket_list udp = {.count = 0};
+    struct socket_list metrics = {.count = 0};
+    bool is_inherited;
+    int status = open_all(settings, &list, &udp);
+
+    must_be_main();
+    if (status == 0) {
+        status = sockets_inherit(settings, INHERIT_METRICS, &metrics, &is_inherited);
     }
+    if (status == 0 && !is_inherited && settings->metrics != NULL) {
+        status = sockets_open_plain_tcp(settings, settings->metrics, &metrics);
+    }
+    socket_list_close(&list);
+    socket_list_close(&udp);
+    socket_list_close(&metrics);
     return status;
 }
 
@@ -500,7 +530,6 @@ static void warn_of_trust(const struct listeners *l)
 int listeners_open(struct server *s)
 {
     struct listeners *l = mem_zalloc(sizeof(*l));
-    bool is_inherited;
     uint32_t i;
     int status;
 
@@ -511,14 +540,9 @@ int listeners_open(struct server *s)
     }
     l->server = s;
     s->listeners = l;
-    status = sockets_inherit(s->crew.settings, INHERIT_CLIENTS, &l->list, &is_inherited);
-    if (status == 0 && !is_inherited) {
-        status = sockets_open(s->crew.settings, &l->list, &l->udp);
-    }
-    if (status == 0) {
-        status = open_control(l);
-    }
+    status = open_all(s->crew.settings, &l->list, &l->udp);
     for (i = 0; status == 0 && i < l->list.count; i++) {
+        l->has_control |= l->list.items[i].origin.is_control;
         log_info("listener, listens on %s", l->list.items[i].name);
     }
     for (i = 0; status == 0 && i < l->udp.count; i += s->crew.settings->threads) {
@@ -662,6 +686,20 @@ bool listeners_have_place(const struct server *s, const struct conn_origin *orig
 {
     must_be_main();
     return !is_full_for(s, origin);
+}
+
+void listeners_each_socket(const struct server *s, void (*fn)(void *arg, int fd), void *arg)
+{
+    const struct listeners *l = s->listeners;
+
+    must_be_main();
+    for (uint32_t i = 0; i < l->list.count; i++) {
+        fn(arg, l->list.items[i].fd);
+    }
+    /* One of each address. */
+    for (uint32_t i = 0; i < l->udp.count; i += s->crew.settings->threads) {
+        fn(arg, l->udp.items[i].fd);
+    }
 }
 
 void listeners_pass_on(struct server *s)

@@ -16,6 +16,17 @@
 struct conn_origin;
 struct crew;
 struct server;
+struct settings;
+
+/*
+ * See whether all that the settings ask for can be had beside the program that runs and whose
+ * sockets were shown (passed_on.h): what is new is bound for a moment, that of metrics, too.
+ * Returns 0, or the exit status after a message was written. Context: main, instead of a start.
+ */
+int listeners_check(const struct settings *settings);
+
+/* Call fn with each socket, one for each address of UDP. Context: main, while it serves. */
+void listeners_each_socket(const struct server *s, void (*fn)(void *arg, int fd), void *arg);
 
 /*
  * Bind and listen on everything the settings ask for, or take over the sockets that a service

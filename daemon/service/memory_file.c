@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sysexits.h>
 #include <unistd.h>
 
@@ -41,6 +42,23 @@ bool memory_file_is_relative(const struct settings *set)
 {
     return set->memory_file != NULL && set->memory_file[0] != '/' &&
            strcmp(set->memory_file, KEPT_BY_MANAGER) != 0;
+}
+
+void memory_file_name(const struct settings *set, int fd, char out[MEMORY_FILE_NAME_BYTES])
+{
+    struct stat st;
+
+    if (set->memory_file == NULL || strcmp(set->memory_file, KEPT_BY_MANAGER) == 0) {
+        snprintf(out, MEMORY_FILE_NAME_BYTES, "%s",
+                 set->memory_file == NULL ? "none" : KEPT_BY_MANAGER);
+    } else if (fd >= 0
+                   ? fstat(fd, &st) != 0
+                   : stat(set->memory_file, &st) != 0 || is_of_memcached(set->memory_file)) {
+        snprintf(out, MEMORY_FILE_NAME_BYTES, "no use");
+    } else {
+        snprintf(out, MEMORY_FILE_NAME_BYTES, "%ju:%ju", (uintmax_t)st.st_dev,
+                 (uintmax_t)st.st_ino);
+    }
 }
 
 /* ---- pages that are gone ----------------------------------------------------------------- */

@@ -16,6 +16,13 @@ struct settings;
 bool memory_file_is_relative(const struct settings *set);
 
 /*
+ * Which file it is, whatever its path: that of a descriptor, or (fd < 0) the one that would be
+ * opened. "fdstore": the one that goes along with the process. Context: main.
+ */
+#define MEMORY_FILE_NAME_BYTES 48
+void memory_file_name(const struct settings *set, int fd, char out[MEMORY_FILE_NAME_BYTES]);
+
+/*
  * Open the file, if one is asked for, and keep others from it. Returns 0 or an exit status.
  * Context: main, before the engine starts, as the user that the server runs as.
  */

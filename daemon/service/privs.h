@@ -95,6 +95,12 @@ void privs_write_pidfile(const struct settings *s);
 void privs_remove_pidfile(const struct settings *s);
 
 /*
+ * Leave the file to the program that this process becomes: the number in it stays right, and
+ * in a folder of root it could not be made again. privs_write_pidfile() takes it there.
+ */
+void privs_pass_pidfile(const struct settings *s);
+
+/*
  * The server serves clients now: -d lets the parent go, and closes the terminal unless -v was
  * given. Nothing without -d.
  */

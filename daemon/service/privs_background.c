@@ -25,6 +25,9 @@
 #include "lib/base/context.h"
 #include "lib/base/num.h"
 
+/* Device, number and path of the file, for the program that this process becomes. */
+#define PIDFILE_VARIABLE "MAYFLY_PASSED_PIDFILE"
+
 /* [main] */
 static int ready_fd = -1; /* write end of the pipe to the parent; -1: no parent waits */
 static bool is_pidfile_ours;
@@ -169,13 +172,37 @@ static struct file_owner owner_of_pidfile(const struct settings *s)
     return owner;
 }
 
+/*
+ * The file of the program before, which has left it to this one. False: this one makes its own.
+ */
+static bool take_passed(const struct settings *s)
+{
+    const char *passed = getenv(PIDFILE_VARIABLE);
+    bool is_same = false;
+    uintmax_t dev;
+    uintmax_t ino;
+    int at = 0;
+
+    if (passed != NULL && sscanf(passed, "%ju:%ju:%n", &dev, &ino, &at) == 2 && at > 0) {
+        pidfile_id = (struct file_id){.dev = (dev_t)dev, .ino = (ino_t)ino};
+        is_same = s->pidfile != NULL && strcmp(s->pidfile, passed + at) == 0 &&
+                  read_live_pid(s->pidfile) == getpid();
+        if (!is_same && !file_remove(passed + at, &pidfile_id)) {
+            log_warn("privs, cannot remove the pid file %s (%s)", passed + at, strerror(errno));
+        }
+    }
+    unsetenv(PIDFILE_VARIABLE);
+    return is_same;
+}
+
 void privs_write_pidfile(const struct settings *s)
 {
     const struct file_owner owner = owner_of_pidfile(s);
     char line[32];
 
     must_be_main();
-    if (s->pidfile == NULL) {
+    is_pidfile_ours = take_passed(s);
+    if (s->pidfile == NULL || is_pidfile_ours) {
         return;
     }
     const pid_t other = read_live_pid(s->pidfile);
@@ -188,6 +215,19 @@ void privs_write_pidfile(const struct settings *s)
         return;
     }
     is_pidfile_ours = true;
+}
+
+void privs_pass_pidfile(const struct settings *s)
+{
+    char passed[PATH_MAX + 64];
+
+    must_be_main();
+    if (is_pidfile_ours) {
+        snprintf(passed, sizeof(passed), "%ju:%ju:%s", (uintmax_t)pidfile_id.dev,
+                 (uintmax_t)pidfile_id.ino, s->pidfile);
+        setenv(PIDFILE_VARIABLE, passed, 1);
+        is_pidfile_ours = false;
+    }
 }
 
 void privs_remove_pidfile(const struct settings *s)

@@ -430,7 +430,9 @@ static void take_down(struct server *s)
         engine_stop(&s->crew.engine);
     }
     memory_file_close(s);
-    if (s->step >= STEP_PIDFILE) {
+    if (s->step >= STEP_PIDFILE && upgrade_is_wanted(s)) {
+        privs_pass_pidfile(s->crew.settings);
+    } else if (s->step >= STEP_PIDFILE) {
         privs_remove_pidfile(s->crew.settings);
     }
     if (s->step >= STEP_LOOP) {

@@ -12,12 +12,16 @@
 #include "daemon/base/log.h"
 #include "daemon/metrics/metrics.h"
 #include "daemon/net/exposure.h"
+#include "daemon/net/passed_on.h"
 #include "daemon/net/sockets.h"
 #include "daemon/net/tls.h"
 #include "daemon/options/options.h"
 #include "daemon/service/host.h"
+#include "daemon/service/listener.h"
+#include "daemon/service/memory_file.h"
 #include "daemon/service/privs.h"
 #include "daemon/service/upgrade.h"
+#include "daemon/worker/snapshots.h"
 #include "lib/base/context.h"
 #include "lib/engine/engine.h"
 
@@ -51,6 +55,21 @@ static int check_files_of_starter(const struct settings *settings)
     return status;
 }
 
+/* What can be had, beside the program that asks; and would the next have its items? */
+static int check_beside(const struct settings *settings)
+{
+    char name[MEMORY_FILE_NAME_BYTES];
+    int status = listeners_check(settings);
+
+    memory_file_name(settings, -1, name);
+    if (!upgrade_has_items(name)) {
+        log_error("upgrade, the items would be lost (memory_file is another, or is gone)");
+        note(&status, EX_DATAERR);
+    }
+    note(&status, privs_lock_memory(settings));
+    return status;
+}
+
 int server_check(const struct settings *settings)
 {
     struct access access;
@@ -69,7 +88,11 @@ int server_check(const struct settings *settings)
     note(&first, user);
     note(&first, check_files_of_starter(settings));
     note(&first, privs_set_limits(settings));
-    note(&first, sockets_check(settings));
+    if (passed_on_is_shown()) {
+        note(&first, check_beside(settings));
+    } else {
+        note(&first, sockets_check(settings));
+    }
     note(&first, exposure_check(settings));
     note(&first, metrics_check(settings));
     note(&first, server_check_threads(settings));
@@ -84,10 +107,15 @@ int server_check(const struct settings *settings)
     if (opened == 0 && user == 0) {
         note(&first, access_load(&access, settings));
     }
+    if (user == 0) {
+        note(&first, snapshots_check(settings));
+    }
     access_fini(&access);
+    if (first == 0 && upgrade_is_asked()) {
+        return UPGRADE_AGREES;
+    }
     if (first == 0) {
         printf("ok\n");
-        first = upgrade_is_asked() ? UPGRADE_AGREES : 0;
     }
     return first;
 }

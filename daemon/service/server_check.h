@@ -17,8 +17,9 @@ int server_check_threads(const struct settings *settings);
  * --check-config: what a start reads and looks up is read and looked up here, in the same order
  * and with the same rights, so the process gives up those of root as a start does. Every error
  * is told, and "ok" when there is none. Binds no address, asks no name server, makes no file
- * and no process. Returns the exit status of the first error, or 0. Context: main, instead of a
- * start.
+ * and no process. Asked by another program (upgrade.h) it also binds for a moment what that one
+ * does not have yet, and says no "ok". Returns the exit status of the first error, or 0.
+ * Context: main, instead of a start.
  */
 int server_check(const struct settings *settings);
 

@@ -5,9 +5,11 @@
 #include "daemon/service/upgrade.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,9 +20,11 @@
 #include <uv.h>
 
 #include "daemon/base/log.h"
+#include "daemon/metrics/metrics.h"
 #include "daemon/net/passed_on.h"
 #include "daemon/net/sockets.h"
 #include "daemon/service/listener.h"
+#include "daemon/service/memory_file.h"
 #include "daemon/service/server.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
@@ -28,6 +32,11 @@
 
 /* The blocks of the process that asks, as attach_abi() tells. */
 #define ABI_VARIABLE "MAYFLY_UPGRADE_ABI"
+/* Its file of items, as memory_file_name() tells. */
+#define MEMORY_VARIABLE "MAYFLY_UPGRADE_MEMORY"
+
+/* Sockets that are shown to the program that is asked, beside those of a service manager. */
+#define SHOWN_MAX 256u
 
 /* A program that has not answered after so long is none: another may be asked then. */
 #define ANSWER_MS 60000u
@@ -75,6 +84,26 @@ bool upgrade_knows_blocks(void)
     return asked == NULL || (num_u64(span_str(asked), &abi) == MF_OK && abi == attach_abi());
 }
 
+bool upgrade_has_items(const char *memory)
+{
+    const char *asked = getenv(MEMORY_VARIABLE);
+
+    must_be_main();
+    return asked == NULL || strcmp(asked, memory) == 0;
+}
+
+/* Nobody but an operator brings this about, and each time he is told. */
+static MF_PRINTF(1, 2) void refuse(const char *fmt, ...)
+{
+    char why[PATH_MAX + 256];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(why, sizeof(why), fmt, args);
+    va_end(args);
+    log_write(LOG_LEVEL_ERROR, "upgrade, refused: %s", why);
+}
+
 /* ---- asking ------------------------------------------------------------------------------ */
 
 static void on_closed(uv_handle_t *handle)
@@ -98,13 +127,13 @@ static void on_answer(uv_process_t *p, int64_t status, int number)
     uv_close((uv_handle_t *)&patience, NULL);
     uv_close((uv_handle_t *)p, on_closed);
     if (number != 0) {
-        log_error("upgrade, refused: %s ended by signal %d", next, number);
+        refuse("%s ended by signal %d", next, number);
     } else if (status == 0) {
-        log_error("upgrade, refused: %s is another program", next);
+        refuse("%s is another program", next);
     } else if (status != UPGRADE_AGREES) {
-        log_error("upgrade, refused: %s would not start (status %" PRId64 ")", next, status);
+        refuse("%s would not start (status %" PRId64 ")", next, status);
     } else if (s->stopping == CREW_STOP_NONE && !note_memory(s)) {
-        log_error("upgrade, refused: cannot pass on the memory (%s)", strerror(errno));
+        refuse("cannot pass on the memory (%s)", strerror(errno));
     } else if (s->stopping == CREW_STOP_NONE) {
         log_notice("upgrade, %s takes over", next);
         server_stop_for_upgrade(s);
@@ -164,19 +193,51 @@ static const char *obstacle(struct server *s)
     return NULL;
 }
 
+/* What the program that is asked has open: the place in the list is its number there. */
+struct shown {
+    uv_stdio_container_t fd[SOCKETS_INHERIT_FIRST + 2 * SHOWN_MAX];
+    unsigned count;
+    char numbers[SHOWN_MAX * 8]; /* of the sockets, each with a comma behind it */
+    size_t len;
+};
+
+static void show(struct shown *l, int fd)
+{
+    /* One that is not open would let the start of the program fail. */
+    l->fd[l->count++] = fcntl(fd, F_GETFD) >= 0
+                            ? (uv_stdio_container_t){.flags = UV_INHERIT_FD, .data.fd = fd}
+                            : (uv_stdio_container_t){.flags = UV_IGNORE};
+}
+
+static void show_socket(void *arg, int fd)
+{
+    struct shown *l = arg;
+
+    if (l->count < sizeof(l->fd) / sizeof(l->fd[0]) && l->len + 8 < sizeof(l->numbers)) {
+        l->len += (size_t)snprintf(l->numbers + l->len, 8, "%u,", l->count);
+        show(l, fd);
+    }
+}
+
+static void show_all(const struct server *s, struct shown *l)
+{
+    memset(l, 0, sizeof(*l));
+    l->fd[l->count++].flags = UV_IGNORE;
+    show(l, STDERR_FILENO); /* what it prints is for the log */
+    show(l, STDERR_FILENO);
+    for (uint32_t i = 0; i < sockets_inherited_count() && i < SHOWN_MAX; i++) {
+        show(l, SOCKETS_INHERIT_FIRST + (int)i);
+    }
+    listeners_each_socket(s, show_socket, l);
+    metrics_each_socket(s->metrics, show_socket, l);
+}
+
 /* Run it with one argument more. Returns an error of libuv. */
 static int ask(struct server *s)
 {
-    uv_stdio_container_t stdio[3] = {
-        {.flags = UV_IGNORE},
-        {.flags = UV_INHERIT_FD, .data.fd = 2}, /* what it prints is for the log */
-        {.flags = UV_INHERIT_FD, .data.fd = 2},
-    };
-    uv_process_options_t how = {.exit_cb = on_answer,
-                                .file = next,
-                                .args = started_as,
-                                .stdio_count = 3,
-                                .stdio = stdio};
+    struct shown shown;
+    uv_process_options_t how = {.exit_cb = on_answer, .file = next, .args = started_as};
+    char memory[MEMORY_FILE_NAME_BYTES];
     char abi[24];
     unsigned last = 0;
     int err;
@@ -187,9 +248,17 @@ static int ask(struct server *s)
     started_as[last] = (char *)(uintptr_t) "--check-config";
     snprintf(abi, sizeof(abi), "%" PRIu64, attach_abi());
     setenv(ABI_VARIABLE, abi, 1);
+    memory_file_name(s->crew.settings, s->crew.attach.fd, memory);
+    setenv(MEMORY_VARIABLE, memory, 1);
+    show_all(s, &shown);
+    passed_on_show(shown.numbers);
+    how.stdio = shown.fd;
+    how.stdio_count = (int)shown.count;
     question.data = s;
     err = uv_spawn(&s->loop, &question, &how);
     unsetenv(ABI_VARIABLE);
+    unsetenv(MEMORY_VARIABLE);
+    passed_on_show(NULL);
     started_as[last] = NULL;
     return err;
 }
@@ -204,7 +273,7 @@ void upgrade_begin(struct server *s, const char *program)
         why = obstacle_to(program);
     }
     if (why != NULL) {
-        log_error("upgrade, refused: %s%s%s", program, program[0] != '\0' ? ": " : "", why);
+        refuse("%s%s%s", program, program[0] != '\0' ? ": " : "", why);
         return;
     }
     if (is_asked || s->stopping != CREW_STOP_NONE) {
@@ -216,7 +285,7 @@ void upgrade_begin(struct server *s, const char *program)
     err = ask(s);
     if (err != 0) {
         uv_close((uv_handle_t *)&question, on_closed);
-        log_error("upgrade, refused: cannot run %s (%s)", next, uv_strerror(err));
+        refuse("cannot run %s (%s)", next, uv_strerror(err));
         return;
     }
     uv_timer_init(&s->loop, &patience);

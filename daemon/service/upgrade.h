@@ -4,7 +4,8 @@
  * in place. The process stays the same, with its number; the sockets that listen, the items and
  * the connections go on (conn/conn_pass.h says which; others are ended as by a stop). Before
  * anything is changed, the program is asked whether it would start: it is run beside with
- * --check-config, and says as well if it knows the blocks of this one.
+ * --check-config, is shown what this one has open, and says as well if it knows the blocks of
+ * this one.
  */
 #ifndef MAYFLY_DAEMON_SERVICE_UPGRADE_H
 #define MAYFLY_DAEMON_SERVICE_UPGRADE_H
@@ -50,5 +51,8 @@ int upgrade_become(struct server *s);
 #define UPGRADE_AGREES 42
 bool upgrade_is_asked(void);
 bool upgrade_knows_blocks(void);
+
+/* Is this file of items (memory_file_name()) that of whoever asks, if somebody does? */
+bool upgrade_has_items(const char *memory);
 
 #endif

@@ -23,8 +23,6 @@
 #include "lib/snapshot/behind.h"
 #include "lib/snapshot/newfile.h"
 
-#define FILE_DEFAULT "mayfly.snapshot"
-
 /* A flush voids what was written; so often it is begun anew. */
 #define TRIES 3
 
@@ -259,12 +257,9 @@ static void keep_as_bad(const struct snapshots *s)
     }
 }
 
-/* Does the server not start with a damaged file? What is logged in full must not be lost so. */
 static bool is_strict(const struct snapshots *s)
 {
-    return s->settings->load == LOAD_STRICT ||
-           (setting_get(s->settings, appendonly) == APPEND_FULL &&
-            s->settings->load != LOAD_SALVAGE);
+    return snapshots_are_strict(s->settings);
 }
 
 /* What the file came to. Context: the thread, or main. */
@@ -510,16 +505,8 @@ uint64_t snapshots_open(struct snapshots *s, struct settings *settings, int *sta
     if (settings->dir == NULL) {
         return 0;
     }
-    s->name = settings->dbfilename != NULL ? settings->dbfilename : FILE_DEFAULT;
-    if (snprintf(s->path, sizeof(s->path), "%s/%s", settings->dir, s->name) >=
-        (int)sizeof(s->path)) {
-        log_error("snapshot, the name is too long (dir, dbfilename)");
-        *status = EX_USAGE;
-        return 0;
-    }
-    if (access(settings->dir, R_OK | W_OK | X_OK) != 0) {
-        log_error("snapshot, cannot write to %s (%s)", settings->dir, strerror(errno));
-        *status = EX_CANTCREAT;
+    *status = snapshots_find(settings, &s->name, s->path);
+    if (*status != 0) {
         return 0;
     }
     save_rules_parse(settings->save_rules, &s->rules);
@@ -532,7 +519,7 @@ uint64_t snapshots_open(struct snapshots *s, struct settings *settings, int *sta
     if (load_open(&s->file, s->path)) {
         return is_wanted(s) ? s->file.header.items : 0;
     }
-    if (s->file.fault.kind == SNAP_FAULT_READ && s->file.fault.number == ENOENT) {
+    if (snapshots_is_none(&s->file)) {
         log_notice("snapshot, there is no %s yet: starts empty", s->path);
         s->last.load = SNAPSHOTS_NO_FILE;
         return 0;

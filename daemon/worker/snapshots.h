@@ -98,6 +98,27 @@ struct snapshots {
 };
 
 /*
+ * Does a server with these settings not start with a damaged file? What is logged in full must
+ * not be lost so. Context: any thread.
+ */
+bool snapshots_are_strict(const struct settings *set);
+
+/*
+ * Name (borrowed of the settings) and path of the file; settings->dir is set. Returns 0, or the
+ * exit status after a message was written: there can be none. Context: main.
+ */
+int snapshots_find(const struct settings *settings, const char **name, char path[PATH_MAX]);
+
+/* It could not be opened because there is none. Context: any thread. */
+bool snapshots_is_none(const struct load_file *f);
+
+/*
+ * See whether a start would find fault with folder or file, and change nothing. Returns 0, or
+ * the exit status after a message was written. Context: main, instead of a start.
+ */
+int snapshots_check(const struct settings *settings);
+
+/*
  * Is there a file to be loaded, and for how many items? 0: none, or not asked for. An exit
  * status in *status if the start must not go on. Context: main, before the engine starts.
  */

@@ -6,6 +6,7 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import ssl
 import subprocess
 import sys
@@ -31,6 +32,12 @@ def folder():
         yield path
     finally:
         shutil.rmtree(path)
+
+
+def write(path, text):
+    with open(path + ".new", "w") as f:
+        f.write(text)
+    os.rename(path + ".new", path)
 
 
 def daemon(*args, **kw):
@@ -188,22 +195,176 @@ def test_a_program_that_goes_when_it_is_needed():
 def test_what_would_not_start_changes_nothing():
     with folder() as where:
         options = os.path.join(where, "conf")
-
-        def write(text):
-            with open(options, "w") as f:
-                f.write(text)
-        write("verbose = 1\n")
+        write(options, "verbose = 1\n")
         with daemon("--config", options, "-e", os.path.join(where, "memory")) as d, d.client() as c:
             c.set(b"k", b"v")
-            write("hz = perhaps\n")
+            write(options, "hz = perhaps\n")
             d.process.send_signal(signal.SIGUSR2)
             wait_for(lambda: "upgrade, refused:" in d.log(), "it is refused")
             assert UPGRADED not in d.log() and "would not start (status 1)" in d.log(), d.log()
             assert c.get(b"k") == b"v" and state(c) == "cold"
-            write("hz = 20\n")
+            write(options, "hz = 20\n")
             upgrade(d)
             assert c.get(b"k") == b"v" and state(c) == "warm"
             assert c.stats(b"settings")["hz"] == "20"
+
+
+class Taken:
+    """What another process listens on."""
+
+    def __init__(self, where):
+        self.tcp, self.udp = socket.socket(), socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.unix, self.path = socket.socket(socket.AF_UNIX), os.path.join(where, "taken")
+        for s in (self.tcp, self.udp):
+            s.bind(("127.0.0.1", 0))
+        self.unix.bind(self.path)
+        self.tcp.listen()
+        self.unix.listen()
+        self.address = "127.0.0.1:%d" % self.tcp.getsockname()[1]
+
+    def close(self):
+        for s in (self.tcp, self.udp, self.unix):
+            s.close()
+
+
+def free_port():
+    """One that the system would give somebody; who needs it has to bear that it is taken."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def test_what_cannot_be_had_is_noticed_before():
+    """Addresses of others, folders, files: nothing changes, and what can be had is taken later."""
+    with folder() as where, contextlib.closing(Taken(where)) as taken:
+        options, memory = os.path.join(where, "conf"), os.path.join(where, "memory")
+        damaged, fresh = os.path.join(where, "damaged"), os.path.join(where, "fresh")
+        write(damaged, "this is no snapshot" * 100)
+        base = "listen-both = yes\nlisten = 127.0.0.1:0\nudp-port = -1\n"
+        write(options, base + "memory-file = %s\n" % memory)
+        with daemon("--config", options) as d, d.client() as c:
+            c.set(b"k", b"v")
+            d.find_port()
+            files = sorted(os.listdir(where))
+
+            def refused(text, why, keeps_file=True):
+                write(options, text + ("memory-file = %s\n" % memory if keeps_file else ""))
+                before, said = d.log().count("upgrade, refused: "), len(d.log())
+                d.process.send_signal(signal.SIGUSR2)
+                wait_for(lambda: d.log().count("upgrade, refused: ") > before, "it is refused: " + text)
+                assert why in d.log()[said:] and "would not start" in d.log()[said:], d.log()[said:]
+                assert c.get(b"k") == b"v" and state(c) == "cold"
+            refused(base + "udp-port = %d\n" % taken.udp.getsockname()[1], "failed to listen on UDP port")
+            refused("listen-both = yes\nlisten = %s\n" % taken.address, "failed to listen on one of interface(s) " + taken.address)
+            refused("listen-both = yes\nlisten = 127.0.0.1:0,%s\n" % taken.address, "Address already in use")
+            refused(base + "control = %s\n" % taken.path, "failed to listen on UNIX socket: " + taken.path)
+            refused(base + "dir = %s/none\n" % where, "snapshot, cannot write to %s/none" % where)
+            refused(base + "dir = %s\ndbfilename = damaged\nload = strict\n" % where, "snapshot, " + damaged)
+            refused(base, "the items would be lost", keeps_file=False)
+            refused(base + "memory-file = %s\n" % fresh, "the items would be lost", keeps_file=False)
+            refused(base + "memory-file = fdstore\n", "the items would be lost", keeps_file=False)
+            os.rename(memory, fresh)
+            refused(base, "the items would be lost")
+            os.rename(fresh, memory)
+            assert sorted(os.listdir(where)) == files
+            assert "\nok" not in d.log()
+            with Client(("127.0.0.1", d.port)) as other:
+                assert other.get(b"k") == b"v"
+            write(options, base + "memory-file = %s\ncontrol = %s\ndir = %s\n" % (memory, fresh, where))
+            upgrade(d)
+            with Client(fresh) as o, Client(("127.0.0.1", d.port)) as other:
+                assert state(o) == "warm" and other.get(b"k") == b"v"
+
+
+def test_metrics_too():
+    with folder() as where, contextlib.closing(Taken(where)) as taken:
+        options = os.path.join(where, "conf")
+        write(options, "metrics = 127.0.0.1:0\n")
+        try:
+            probe = daemon("--config", options, "-e", os.path.join(where, "memory"))
+        except AssertionError as e:
+            if "libmicrohttpd" in str(e):
+                raise Inapplicable("mayflyd is built without metrics") from e
+            raise
+        with probe as d, d.client() as c:
+            c.set(b"k", b"v")
+            write(options, "metrics = %s\n" % taken.address)
+            d.process.send_signal(signal.SIGUSR2)
+            wait_for(lambda: "upgrade, refused:" in d.log(), "it is refused")
+            assert "failed to listen on one of interface(s) %s" % taken.address in d.log(), d.log()
+            write(options, "metrics = 127.0.0.1:%d\n" % int(d.log().split("metrics, listens on tcp:127.0.0.1:")[1].split()[0]))
+            for _ in range(2):      # where the one that runs has it
+                upgrade(d)
+            assert c.get(b"k") == b"v"
+
+
+def test_whoever_is_quicker_takes_an_address_only():
+    """Between question and start: the rest is served."""
+    with folder() as where, tempfile.TemporaryDirectory(prefix="mayfly-upgrade.") as other:
+        options, program, marks = os.path.join(where, "conf"), os.path.join(other, "another"), os.path.join(other, "mark")
+        with open(program, "w") as f:
+            f.write("#!/bin/sh\ncase \"$*\" in *--check-config*) ;; *) : >%s.begun; while [ ! -e %s.go ]; do sleep 0.01; done;; esac\n"
+                    "exec %s \"$@\"\n" % (marks, marks, mayfly.PROGRAM))
+        os.chmod(program, 0o755)
+        write(options, "")
+        with daemon("--config", options, "-e", os.path.join(where, "memory"), control=True) as d, d.client() as c:
+            c.set(b"k", b"v")
+            with contextlib.closing(socket.socket()) as taken, d.operator() as o:
+                taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                port = free_port()
+                write(options, "listen-both = yes\nlisten = 127.0.0.1:%d\n" % port)
+                assert o.ask(b"upgrade " + program.encode()) == b"OK"
+                wait_for(lambda: os.path.exists(marks + ".begun") or "refused" in d.log(), "it begins")
+                assert "refused" not in d.log(), d.log()
+                taken.bind(("127.0.0.1", port))
+                taken.listen()
+                open(marks + ".go", "w").close()
+                wait_for(lambda: d.log().count("is ready") == 2 or not d.is_alive(), "another serves")
+                assert "failed to listen on one of interface(s) 127.0.0.1:%d" % port in d.log(), d.log()
+                assert c.get(b"k") == b"v" and state(c) == "warm"
+
+
+def test_an_address_may_grow():
+    """Nobody needs the one that is in its way any more."""
+    with folder() as where:
+        options = os.path.join(where, "conf")
+        write(options, "listen-both = yes\nlisten = 127.0.0.1:0\n")
+        with daemon("--config", options, "-e", os.path.join(where, "memory")) as d, d.client() as c:
+            c.set(b"k", b"v")
+            port = d.find_port()
+            write(options, "listen-both = yes\nlisten = 0.0.0.0:%d\nprotected = no\n" % port)
+            upgrade(d)
+            assert c.get(b"k") == b"v" and state(c) == "warm"
+            with Client(("127.0.0.2", port)) as other:
+                assert other.get(b"k") == b"v"
+
+
+def test_the_pid_file_stays():
+    """Also where it could not be made again, as in a folder of root."""
+    with folder() as where:
+        options, first, second = (os.path.join(where, name) for name in ("conf", "first", "second"))
+        write(options, "pidfile = %s\n" % first)
+        with daemon("--config", options, "-e", os.path.join(where, "memory")) as d:
+            is_of = os.stat(first).st_ino
+            for _ in range(2):
+                upgrade(d)
+                assert os.stat(first).st_ino == is_of
+            write(options, "pidfile = %s\n" % second)
+            upgrade(d)
+            assert not os.path.exists(first)
+            with open(second) as f:
+                assert f.read() == "%d\n" % d.pid
+            upgrade(d)
+            assert d.stop() == 0 and not os.path.exists(second)
+
+
+def test_a_socket_whose_file_is_gone_gets_another():
+    with folder() as where, daemon("-e", os.path.join(where, "memory")) as d, d.client() as c:
+        c.set(b"k", b"v")
+        os.unlink(d.path)
+        upgrade(d)
+        with d.client() as other:
+            assert other.get(b"k") == b"v" and state(other) == "warm"
 
 
 def test_without_memory_file_it_is_refused():
@@ -501,12 +662,6 @@ def test_blanks_behind_a_line_of_keys():
             for thread in threads:
                 thread.join()
         assert not wrong, wrong
-
-
-def write(path, text):
-    with open(path + ".new", "w") as f:
-        f.write(text)
-    os.rename(path + ".new", path)
 
 
 def test_logins_stay():

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * passed_on: sockets that an earlier program has left are found by their addresses, once; what
- * nobody takes is closed. What it has written of connections is read. That a program takes over
- * is shown by tests/it/it_upgrade.py.
+ * nobody takes is closed, and what is in the way of another address. What it has written of
+ * connections is read. That a program takes over is shown by tests/it/it_upgrade.py.
  */
 #include "daemon/net/passed_on.h"
 
@@ -43,6 +43,13 @@ static int take(in_addr_t host, uint16_t port)
     union socket_address a = at(host, port);
 
     return passed_on_take(&a.sa, sizeof(a.in));
+}
+
+static bool makes_way(in_addr_t host, uint16_t port)
+{
+    union socket_address a = at(host, port);
+
+    return passed_on_makes_way(&a.sa, SOCK_STREAM);
 }
 
 static bool is_open(int fd)
@@ -87,6 +94,12 @@ TEST(sockets_are_found_by_their_addresses)
     ck_assert_int_eq(take(INADDR_LOOPBACK, socket_port(fds[1])), fds[1]);
     ck_assert_int_eq(take(INADDR_LOOPBACK, socket_port(fds[1])), -1);
     ck_assert_int_eq(take(INADDR_LOOPBACK, 0), fds[0]);
+    ck_assert_int_eq(passed_on_excuse(7), 0);
+    ck_assert(!passed_on_is_shown());
+    ck_assert(!makes_way(INADDR_ANY, 1) && !makes_way(INADDR_ANY, socket_port(fds[1])));
+    ck_assert(is_open(fds[1]) && is_open(fds[3]));
+    ck_assert(makes_way(INADDR_ANY, socket_port(fds[3])));
+    ck_assert(!is_open(fds[3]));
     passed_on_close_rest();
     ck_assert(passed_on_is());
     ck_assert(is_open(fds[0]) && is_open(fds[1]));

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * What a start finds of a snapshot, and whether it would go on with that: see snapshots.h.
+ */
+#include "daemon/worker/snapshots.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "daemon/base/log.h"
+#include "lib/base/context.h"
+
+#define FILE_DEFAULT "mayfly.snapshot"
+
+bool snapshots_are_strict(const struct settings *set)
+{
+    return set->load == LOAD_STRICT ||
+           (setting_get(set, appendonly) == APPEND_FULL && set->load != LOAD_SALVAGE);
+}
+
+int snapshots_find(const struct settings *settings, const char **name, char path[PATH_MAX])
+{
+    must_be_main();
+    *name = settings->dbfilename != NULL ? settings->dbfilename : FILE_DEFAULT;
+    if (snprintf(path, PATH_MAX, "%s/%s", settings->dir, *name) >= PATH_MAX) {
+        log_error("snapshot, the name is too long (dir, dbfilename)");
+        return EX_USAGE;
+    }
+    if (access(settings->dir, R_OK | W_OK | X_OK) != 0) {
+        log_error("snapshot, cannot write to %s (%s)", settings->dir, strerror(errno));
+        return EX_CANTCREAT;
+    }
+    return 0;
+}
+
+bool snapshots_is_none(const struct load_file *f)
+{
+    return f->fault.kind == SNAP_FAULT_READ && f->fault.number == ENOENT;
+}
+
+int snapshots_check(const struct settings *settings)
+{
+    struct load_file file;
+    char path[PATH_MAX];
+    char text[SNAP_FAULT_TEXT_MAX];
+    const char *name;
+    int status;
+
+    must_be_main();
+    if (settings->dir == NULL) {
+        return 0;
+    }
+    status = snapshots_find(settings, &name, path);
+    if (status != 0 || settings->load == LOAD_NO || !snapshots_are_strict(settings)) {
+        return status;
+    }
+    if (load_open(&file, path)) {
+        load_close(&file);
+    } else if (!snapshots_is_none(&file)) {
+        log_error("snapshot, %s: %s", path, snap_fault_text(&file.fault, text));
+        status = EX_DATAERR;
+    }
+    return status;
+}
