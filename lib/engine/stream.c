@@ -270,11 +270,40 @@ static struct stream_covered *covered_by(struct stream *st, uint64_t hash)
     return &st->covered[hash % STREAM_COVERED];
 }
 
+/* So much of it as there is. */
+static void change_copy(struct change *to, const struct change *from)
+{
+    to->kind = from->kind;
+    to->key_len = from->key_len;
+    to->cas = from->cas;
+    memcpy(to->key, from->key, from->key_len);
+}
+
 static bool is_covered(struct stream *st, uint32_t ring, uint64_t pos, uint64_t hash)
 {
     const struct stream_covered *c = covered_by(st, hash);
 
     return c->hash == hash && c->ring == ring && pos < c->pos;
+}
+
+/* Those that are covered leave the batch. */
+static void drop_covered(struct stream *st, uint32_t ring)
+{
+    struct stream_batch *b = st->batch;
+    unsigned n = 0;
+
+    for (unsigned i = 0; i < b->n; i++) {
+        if (is_covered(st, ring, b->pos[i], b->hash[i])) {
+            continue;
+        }
+        if (n != i) {
+            b->pos[n] = b->pos[i];
+            b->hash[n] = b->hash[i];
+            change_copy(&b->change[n], &b->change[i]);
+        }
+        n++;
+    }
+    b->n = n;
 }
 
 /*
@@ -307,9 +336,11 @@ static bool read_batch(struct stream *st, uint32_t ring, uint64_t until, struct 
         } else {
             b->pos[b->n] = pos;
             b->hash[b->n] = engine_hash(st->engine, c->key, c->key_len);
-            b->n += !is_covered(st, ring, pos, b->hash[b->n]);
+            __builtin_prefetch(covered_by(st, b->hash[b->n]));
+            b->n++;
         }
     }
+    drop_covered(st, ring);
     return true;
 }
 

@@ -215,7 +215,9 @@ void visit_note_link(struct visit *v, handle_t h)
 {
     shard_must_be_entered(v->to);
     if (v->from == NULL || !v->is_move) {
-        shard_note_change(v->to, CHANGE_PUT, shard_item(v->to, h));
+        /* The block's own key was stored just now: loads of it would wait for cache misses. */
+        changes_put(v->to->changes, CHANGE_PUT, shard_item(v->to, h)->cas, v->key.ptr,
+                    v->key.len);
     }
 }
 
