@@ -326,6 +326,7 @@ void upgrade_give_up(struct server *s)
     must_be_main();
     s->is_for_upgrade = false;
     atomic_store(&s->crew.passes_conns, false);
+    passed_on_give_up();
 }
 
 void upgrade_tell(const struct server *s)
@@ -354,5 +355,6 @@ int upgrade_become(struct server *s)
               strerror(error));
     error = passed_on_become("/proc/self/exe", started_as);
     log_error("upgrade, cannot run /proc/self/exe (%s)", strerror(error));
+    passed_on_give_up();
     return EX_OSERR;
 }
