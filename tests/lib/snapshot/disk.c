@@ -285,12 +285,15 @@ static int sync_range(int fd, int64_t offset, int64_t n, unsigned flags)
     return 0;
 }
 
-/* What is written while it runs may be durable afterwards or not. */
+/*
+ * What is written while it runs may be durable afterwards or not. Some take so long that there
+ * is something.
+ */
 static int sync_file(int fd)
 {
     size_t from = disk_calls();
 
-    usleep(100);
+    usleep(from % 4 == 0 ? 8000 : 500);
     pthread_mutex_lock(&disk.mutex);
     if (!is_dead()) {
         int file = file_of(fd);
