@@ -25,7 +25,7 @@ enum verdict {
 };
 
 /* Blocks by their kind; those of a kind that is not known come last. */
-#define EXAMINE_KINDS (SNAP_END + 2u)
+#define EXAMINE_KINDS (SNAP_PAD + 2u)
 
 /* What was found, up to the first damage. */
 struct examined {

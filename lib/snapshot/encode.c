@@ -100,13 +100,37 @@ static void begin_block(struct snap_encoder *e)
     e->has_keys = false;
 }
 
-bool snap_put_block(struct snap_encoder *e, const struct snap_block *b, char *block)
+/* It is the next one. Returns its length. */
+static size_t seal(struct snap_encoder *e, const struct snap_block *b, char *block)
 {
     struct snap_block numbered = *b;
 
     numbered.number = e->number++;
     snap_block_put(block, &numbered, e->sum, block + SNAP_BLOCK_BYTES);
-    return put_bytes(e, block, SNAP_BLOCK_BYTES + b->stored);
+    return SNAP_BLOCK_BYTES + b->stored;
+}
+
+bool snap_put_block(struct snap_encoder *e, const struct snap_block *b, char *block)
+{
+    return put_bytes(e, block, seal(e, b, block));
+}
+
+bool snap_put_padded(struct snap_encoder *e, const struct snap_block *b, char *block,
+                     uint32_t more)
+{
+    const struct snap_block pad = {
+        .kind = SNAP_PAD,
+        .flags = SNAP_OPTIONAL,
+        .raw = more - SNAP_BLOCK_BYTES,
+        .stored = more - SNAP_BLOCK_BYTES,
+        .unsynced = SNAP_UNSYNCED_MAX, /* it says nothing */
+        .unix_ms = b->unix_ms,
+    };
+    size_t n = seal(e, b, block);
+
+    memset(block + n + SNAP_BLOCK_BYTES, 0, pad.stored);
+    n += seal(e, &pad, block + n);
+    return put_bytes(e, block, n);
 }
 
 /* The bytes of the block go out as one of this kind. */

@@ -87,6 +87,13 @@ void snap_filler_begin(struct snap_encoder *e, snap_take_fn take, void *arg, cha
 /* Write a block that was filled elsewhere, with sum and number. False: a write failed. */
 bool snap_put_block(struct snap_encoder *e, const struct snap_block *b, char *block);
 
+/*
+ * The same, with so many bytes more of another block that says nothing; at least
+ * SNAP_BLOCK_BYTES. There is room for them behind the block.
+ */
+bool snap_put_padded(struct snap_encoder *e, const struct snap_block *b, char *block,
+                     uint32_t more);
+
 /* Release it, at any time. Context: any thread. */
 void snap_encoder_fini(struct snap_encoder *e);
 

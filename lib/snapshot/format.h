@@ -44,6 +44,7 @@
  *     END      items:64   blocks before it:64   where it stands:64
  *     KEYS     in a log: `items` hashes:64 of keys that have changed; seed: the chain
  *     META and PING are for replicas; a file has none of them
+ *     PAD      zeros, so that the next block stands where a page begins; optional, in a log
  *
  * Snapshots and the logs that belong to them have the same chain. Logs are numbered; that in
  * a snapshot's header is the first that begins before it: see keylog.h. A log has no END. Its
@@ -103,6 +104,7 @@ enum snap_kind {
     SNAP_FLUSH = 5,
     SNAP_PING = 6,
     SNAP_END = 7,
+    SNAP_PAD = 8,
 };
 
 /* Flags of a file. */

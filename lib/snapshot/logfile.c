@@ -6,6 +6,9 @@
 
 #include <errno.h>
 
+/* For shorter blocks a wait for the disk is not worth it. */
+#define LONG_BYTES (64u * 1024)
+
 static bool write_bytes(void *arg, const void *bytes, size_t n)
 {
     return newfile_write(&((struct logfile *)arg)->file, bytes, n);
@@ -81,20 +84,44 @@ int logfile_open(struct logfile *f, const struct io_calls *io, const char *dir,
     return 0;
 }
 
-bool logfile_put(struct logfile *f, const struct snap_block *b, char *block)
+/* Bytes from there to where a page begins; as many as a block has at least. */
+static uint32_t rest_of_page(uint64_t from)
+{
+    uint64_t used = (from + SNAP_BLOCK_BYTES) % NEWFILE_ALIGN;
+
+    return SNAP_BLOCK_BYTES + (used != 0 ? (uint32_t)(NEWFILE_ALIGN - used) : 0);
+}
+
+bool logfile_put(struct logfile *f, const struct snap_block *b, char *room, bool in_haste)
 {
     uint64_t unsynced = f->file.bytes - f->synced;
     struct snap_block marked = *b;
+    bool is_direct;
+    bool is_good;
 
     marked.unsynced = unsynced < SNAP_UNSYNCED_MAX ? (uint32_t)unsynced : SNAP_UNSYNCED_MAX;
-    return snap_put_block(&f->encoder, &marked, block);
+    /* The parts of a value follow each other. */
+    if (f->is_buffered || b->stored < LONG_BYTES || b->kind == SNAP_VALUE) {
+        newfile_go_buffered(&f->file);
+        return snap_put_block(&f->encoder, &marked, room);
+    }
+    is_direct = !in_haste && f->file.bytes % NEWFILE_ALIGN == 0;
+    if (!is_direct) {
+        newfile_go_buffered(&f->file);
+    } else if (!f->file.is_direct) {
+        newfile_go_direct(&f->file);
+    }
+    is_good = snap_put_padded(&f->encoder, &marked, room,
+                              rest_of_page(f->file.bytes + SNAP_BLOCK_BYTES + b->stored));
+    f->is_buffered = is_direct && !f->file.is_direct; /* the file system does not want it */
+    return is_good;
 }
 
 void logfile_seal(struct logfile *f, int64_t unix_ms)
 {
     const struct snap_block b = {.kind = SNAP_ITEMS, .unix_ms = unix_ms};
 
-    if (f->synced == f->file.bytes && logfile_put(f, &b, f->encoder.block)) {
+    if (f->synced == f->file.bytes && snap_put_block(&f->encoder, &b, f->encoder.block)) {
         (void)newfile_flush(&f->file);
     }
 }

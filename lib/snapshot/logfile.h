@@ -6,16 +6,25 @@
 #ifndef MAYFLY_LIB_SNAPSHOT_LOGFILE_H
 #define MAYFLY_LIB_SNAPSHOT_LOGFILE_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "lib/snapshot/encode.h"
 #include "lib/snapshot/keychain.h"
 #include "lib/snapshot/newfile.h"
 #include "lib/snapshot/syncer.h"
+
+/* Of memory for a block that is to be appended, aligned by NEWFILE_ALIGN. */
+#define LOGFILE_ROOM_BYTES                                                                     \
+    ((SNAP_ROOM_BYTES + SNAP_BLOCK_BYTES + 2 * NEWFILE_ALIGN - 1) / NEWFILE_ALIGN *            \
+     NEWFILE_ALIGN)
 
 struct logfile {
     struct newfile file;
     struct snap_encoder encoder;
     char name[KEYCHAIN_NAME_MAX];
     bool is_open;
+    bool is_buffered;      /* by the system, as it has to be */
     uint64_t synced;       /* bytes that are durable: whole blocks */
     uint64_t syncing;      /* bytes that will be, when this is over: */
     struct syncer *syncer; /* [borrowed] NULL: nothing goes on */
@@ -30,10 +39,12 @@ int logfile_open(struct logfile *f, const struct io_calls *io, const char *dir,
                  const char *base, int64_t unix_ms, uint64_t chain, uint64_t number);
 
 /*
- * Append a block that was filled elsewhere (snap_put_block()); it notes how much of the file is
- * durable. False: the write failed, file.error.
+ * Append a block that was filled elsewhere, at the beginning of such memory; it notes how much
+ * of the file is durable. One that is long is followed by a PAD, and goes past the memory of
+ * the system if that can be, unless in_haste: then the system takes it sooner than the disk
+ * does. False: the write failed, file.error.
  */
-bool logfile_put(struct logfile *f, const struct snap_block *b, char *block);
+bool logfile_put(struct logfile *f, const struct snap_block *b, char *room, bool in_haste);
 
 /*
  * Append that all before is durable, durably: from now on whatever is not there was lost by the

@@ -193,14 +193,14 @@ bool logfill_init(struct logfill *f, struct engine *e, void (*wake)(void *arg),
                   void (*wait)(void *arg), void *arg)
 {
     *f = (struct logfill){.engine = e, .wake = wake, .wait = wait, .arg = arg};
-    f->rooms = mem_alloc((size_t)LOGFILL_BLOCKS * SNAP_ROOM_BYTES);
+    f->rooms = mem_alloc_aligned(LOGFILL_BLOCKS * LOGFILE_ROOM_BYTES, NEWFILE_ALIGN);
     f->lately = mem_zalloc(LATELY * sizeof(*f->lately));
     if (f->rooms == NULL || f->lately == NULL) {
         logfill_fini(f);
         return false;
     }
     for (unsigned i = 0; i < LOGFILL_BLOCKS; i++) {
-        f->blocks[i].bytes = f->rooms + (size_t)i * SNAP_ROOM_BYTES;
+        f->blocks[i].bytes = f->rooms + i * LOGFILE_ROOM_BYTES;
     }
     f->shipping = (struct shipping){.encoder = &f->filler, .engine = e};
     return true;

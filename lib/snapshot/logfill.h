@@ -16,6 +16,7 @@
 
 #include "lib/base/err.h"
 #include "lib/engine/stream.h"
+#include "lib/snapshot/logfile.h"
 #include "lib/snapshot/shipping.h"
 
 /*
@@ -26,7 +27,7 @@
 
 struct logfill_block {
     struct snap_block b;
-    char *bytes;  /* of SNAP_ROOM_BYTES; see snap_put_block() */
+    char *bytes;  /* of LOGFILE_ROOM_BYTES */
     bool is_more; /* the next block goes on with the same value: it must follow in the file */
 };
 
@@ -107,6 +108,12 @@ static inline uint64_t logfill_put(const struct logfill *f)
 static inline uint64_t logfill_taken(const struct logfill *f)
 {
     return atomic_load_explicit(&f->taken, memory_order_acquire);
+}
+
+/* Does the reader wait for a block to be taken, or is about to? Context: any thread. */
+static inline bool logfill_is_full(const struct logfill *f)
+{
+    return logfill_put(f) - logfill_taken(f) >= LOGFILL_BLOCKS - 1;
 }
 
 /* Bytes that were read from the rings and not taken yet. */

@@ -74,13 +74,14 @@ void newfile_go_direct(struct newfile *f)
     f->is_direct = f->bytes % NEWFILE_ALIGN == 0 && f->io->set_direct(f->fd, true) == 0;
 }
 
-/* What follows is not aligned, or the file system wants more than that. */
-static void end_direct(struct newfile *f)
+void newfile_go_buffered(struct newfile *f)
 {
-    f->is_direct = false;
-    f->synced = f->bytes;
-    if (f->io->set_direct(f->fd, false) != 0) {
-        fails(f);
+    if (f->is_direct) {
+        f->is_direct = false;
+        f->synced = f->bytes;
+        if (f->io->set_direct(f->fd, false) != 0) {
+            fails(f);
+        }
     }
 }
 
@@ -95,7 +96,7 @@ static size_t writable(struct newfile *f, const char *p, size_t n)
     if (aligned != 0 && (uintptr_t)p % NEWFILE_ALIGN == 0 && f->bytes % NEWFILE_ALIGN == 0) {
         return aligned;
     }
-    end_direct(f);
+    newfile_go_buffered(f); /* what follows is not aligned */
     return n;
 }
 
@@ -111,7 +112,7 @@ bool newfile_write(struct newfile *f, const void *bytes, size_t n)
             continue;
         }
         if (done < 0 && errno == EINVAL && f->is_direct) {
-            end_direct(f);
+            newfile_go_buffered(f); /* the file system wants more than that */
             continue;
         }
         if (done <= 0) {

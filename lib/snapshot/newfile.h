@@ -43,9 +43,11 @@ bool newfile_begin(struct newfile *f, const struct io_calls *io, const char *dir
 
 /*
  * From now on, have writes of aligned bytes go to the disk past the memory of the system, if
- * that can be: for a long file that nobody is about to read.
+ * that can be: for a long file that nobody is about to read. And back; so it is, too, when
+ * something was written that is not aligned.
  */
 void newfile_go_direct(struct newfile *f);
+void newfile_go_buffered(struct newfile *f);
 
 /* Append. False: f->error; nothing more is written from then on. */
 bool newfile_write(struct newfile *f, const void *bytes, size_t n);

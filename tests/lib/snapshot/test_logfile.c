@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * logfile: what is put is in the file, in order, whichever way it is written.
+ */
+#include "lib/snapshot/logfile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "lib/base/mem.h"
+#include "lib/snapshot/decode.h"
+#include "tests/common/unit.h"
+
+#define BASE  "data"
+#define CHAIN 77
+#define MOST  SNAP_RAW_MAX
+#define LONG  (64u * 1024)
+#define KEYS  (LONG / SNAP_KEY_BYTES)
+
+static char folder[64];
+static char *room;
+static uint64_t keys;
+
+/* How the file is written, and what is refused. */
+static struct {
+    bool is_direct, refuses_direct, refuses_writes;
+    unsigned directs, buffered;
+} calls;
+
+static ssize_t note_write(int fd, const void *bytes, size_t n)
+{
+    if (calls.is_direct) {
+        ck_assert_uint_eq((uintptr_t)bytes % NEWFILE_ALIGN, 0);
+        ck_assert_uint_eq(n % NEWFILE_ALIGN, 0);
+        ck_assert_int_eq(lseek(fd, 0, SEEK_CUR) % (off_t)NEWFILE_ALIGN, 0);
+        if (calls.refuses_writes) {
+            errno = EINVAL;
+            return -1;
+        }
+    }
+    calls.directs += calls.is_direct;
+    calls.buffered += !calls.is_direct;
+    return io_system.write(fd, bytes, n);
+}
+
+/* Without asking the file system, which may not have it. */
+static int note_direct(int fd, bool is_direct)
+{
+    (void)fd;
+    if (calls.refuses_direct) {
+        errno = EINVAL;
+        return -1;
+    }
+    calls.is_direct = is_direct;
+    return 0;
+}
+
+static struct io_calls io;
+
+static void set_up(void)
+{
+    snprintf(folder, sizeof(folder), "/tmp/mayfly-logfile.XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    memset(&calls, 0, sizeof(calls));
+    io = io_system;
+    io.write = note_write;
+    io.set_direct = note_direct;
+    room = mem_alloc_aligned(LOGFILE_ROOM_BYTES, NEWFILE_ALIGN);
+    keys = 0;
+}
+
+static void tear_down(void)
+{
+    mem_free(room);
+    ck_assert_int_eq(keychain_remove(&io_system, folder, BASE, UINT64_MAX), 0);
+    ck_assert_int_eq(rmdir(folder), 0);
+}
+
+TEST_FIXTURE(set_up, tear_down)
+
+static void begin(struct logfile *f)
+{
+    ck_assert_int_eq(logfile_open(f, &io, folder, BASE, 0, CHAIN, 1), 0);
+    calls.buffered = calls.directs = 0;
+}
+
+/* A block of so many keys, which are numbers. */
+static void put(struct logfile *f, uint32_t n, bool in_haste)
+{
+    struct snap_block b = {.kind = SNAP_KEYS, .items = n, .raw = n * SNAP_KEY_BYTES};
+
+    b.stored = b.raw;
+    for (uint32_t i = 0; i < n; i++) {
+        snap_put64(room + SNAP_BLOCK_BYTES + (size_t)i * SNAP_KEY_BYTES, ++keys);
+    }
+    ck_assert(logfile_put(f, &b, room, in_haste));
+}
+
+static void end(struct logfile *f)
+{
+    const struct snap_header h = {.flags = SNAP_HAS_LOG, .chain = CHAIN, .log = 1};
+    struct keychain c = {.io = &io_system, .dir = folder, .base = BASE};
+
+    logfile_close(f);
+    ck_assert_int_eq(keychain_read(&c, &h), KEYCHAIN_DONE);
+    ck_assert_uint_eq(c.keys, keys);
+    for (uint64_t i = 1; i <= keys; i++) {
+        ck_assert(keyset_has(&c.set, i));
+    }
+    keychain_fini(&c);
+}
+
+TEST(long_blocks_go_past_the_memory_of_the_system)
+{
+    struct logfile f;
+
+    begin(&f);
+    put(&f, KEYS, false); /* behind the header, to where a page begins */
+    ck_assert_uint_eq(f.file.bytes % NEWFILE_ALIGN, 0);
+    for (uint32_t more = 0; more < 600; more++) {
+        put(&f, KEYS + more, false);
+    }
+    put(&f, MOST / SNAP_KEY_BYTES, false);
+    ck_assert_uint_eq(calls.buffered, 1);
+    ck_assert_uint_eq(calls.directs, 601);
+    end(&f);
+}
+
+TEST(short_ones_and_those_in_haste_do_not)
+{
+    struct logfile f;
+
+    begin(&f);
+    put(&f, KEYS, false);
+    put(&f, KEYS, true);
+    put(&f, KEYS - 1, false);
+    put(&f, KEYS, false);
+    ck_assert_uint_eq(calls.directs, 0);
+    put(&f, KEYS, false);
+    ck_assert_uint_eq(calls.directs, 1);
+    put(&f, 1, false);
+    put(&f, MOST / SNAP_KEY_BYTES, true);
+    ck_assert_uint_eq(calls.buffered, 6);
+    put(&f, MOST / SNAP_KEY_BYTES, false);
+    ck_assert_uint_eq(calls.directs, 2);
+    end(&f);
+}
+
+/* It is tried once, and nothing is padded from then on. */
+TEST_LOOP(a_file_system_may_refuse_it, 2)
+{
+    struct logfile f;
+    uint64_t before;
+
+    calls.refuses_direct = _i == 0;
+    calls.refuses_writes = _i == 1;
+    begin(&f);
+    for (unsigned i = 0; i < 5; i++) {
+        put(&f, KEYS, false);
+    }
+    ck_assert_uint_eq(calls.directs, 0);
+    ck_assert_uint_eq(calls.buffered, 5);
+    before = f.file.bytes;
+    put(&f, KEYS, false);
+    ck_assert_uint_eq(f.file.bytes, before + SNAP_BLOCK_BYTES + LONG);
+    end(&f);
+}
+
+static ssize_t read_file(void *arg, void *out, size_t n, uint64_t offset)
+{
+    return pread(*(int *)arg, out, n, (off_t)offset);
+}
+
+/* A reader takes what a block says of the bytes before it for true: see torn.h. */
+TEST(a_block_tells_what_is_durable_and_what_fills_pages_does_not)
+{
+    static const enum snap_kind kinds[] = {SNAP_KEYS, SNAP_PAD, SNAP_KEYS, SNAP_PAD, SNAP_KEYS};
+    struct snap_fault fault;
+    struct snap_reader r;
+    uint64_t synced = SNAP_HEADER_BYTES;
+    struct logfile f;
+    struct snap_block b;
+    char path[sizeof(folder) + sizeof(f.name)];
+    int fd;
+
+    begin(&f);
+    put(&f, KEYS, false);
+    ck_assert(logfile_sync(&f));
+    put(&f, KEYS, false);
+    put(&f, 1, false);
+    snprintf(path, sizeof(path), "%s/%s", folder, f.name);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    ck_assert(fd >= 0 && snap_reader_begin(&r, read_file, &fd, &fault));
+    for (unsigned i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        ck_assert_int_eq(snap_reader_next(&r, &b, &fault), SNAP_NEXT_BLOCK);
+        ck_assert_int_eq(b.kind, kinds[i]);
+        synced = i == 2 ? f.synced : synced;
+        ck_assert_uint_eq(b.unsynced,
+                          b.kind == SNAP_PAD ? SNAP_UNSYNCED_MAX : b.offset - synced);
+    }
+    close(fd);
+    end(&f);
+}
