@@ -32,7 +32,7 @@ static unsigned passed_count;
 static int passed_memory = -1;
 static int passed_file = -1; /* of connections */
 static bool is_read, is_passed, is_shown;
-static int noted[SOCKETS_MAX];
+static struct socket_open noted[SOCKETS_MAX]; /* with their files */
 static unsigned noted_count;
 static int noted_memory = -1;
 static int noted_file = -1;
@@ -235,8 +235,9 @@ void passed_on_note_sockets(struct socket_list *l)
             log_warn("upgrade, cannot pass on %s (%s)", l->items[i].name, strerror(errno));
             continue;
         }
-        noted[noted_count++] = fd;
-        socket_keep_file(&l->items[i]);
+        noted[noted_count] = l->items[i];
+        noted[noted_count++].fd = fd;
+        l->items[i].path = NULL; /* it stays when that one is closed */
     }
 }
 
@@ -312,6 +313,24 @@ void passed_on_end_conns(const struct passed_conns *conns)
     }
 }
 
+void passed_on_give_up(void)
+{
+    must_be_main();
+    while (noted_count > 0) {
+        socket_close(&noted[--noted_count]);
+    }
+    while (inherited_count > 0) {
+        inherited_count--;
+        if (inherited[inherited_count] >= 0) {
+            close(inherited[inherited_count]);
+        }
+    }
+    if (noted_memory >= 0) {
+        close(noted_memory);
+        noted_memory = -1;
+    }
+}
+
 /* Have it open in the next program, and a variable name it. */
 static void pass(int fd, const char *variable)
 {
@@ -336,8 +355,8 @@ int passed_on_become(const char *path, char *const argv[])
         }
     }
     for (unsigned i = 0; i < noted_count; i++) {
-        (void)fcntl(noted[i], F_SETFD, 0);
-        len += (size_t)snprintf(numbers + len, sizeof(numbers) - len, "%d,", noted[i]);
+        (void)fcntl(noted[i].fd, F_SETFD, 0);
+        len += (size_t)snprintf(numbers + len, sizeof(numbers) - len, "%d,", noted[i].fd);
     }
     setenv(SOCKETS_VARIABLE, numbers, 1);
     pass(noted_memory, MEMORY_VARIABLE);

@@ -58,13 +58,20 @@ void passed_on_close_rest(void);
 
 /*
  * Before it ends: note what shall be passed on. sockets: those of a list, and whatever a
- * service manager has passed; their files stay. They may be closed then.
+ * service manager has passed; their files stay, and are no longer of the list. They may be
+ * closed then.
  */
 void passed_on_note_sockets(struct socket_list *l);
 /* Programs started from now on are shown these: numbers, each with a comma; NULL: none. */
 void passed_on_show(const char *numbers);
 /* The same; false: there is no descriptor for it, with errno. */
 bool passed_on_note_memory(int fd);
+
+/*
+ * There is no other program to come: close all of that, and remove the files of sockets as
+ * their owner would have.
+ */
+void passed_on_give_up(void);
 
 /*
  * Connections: their descriptors are open until an exec, and closed by passed_on_end_conns() if

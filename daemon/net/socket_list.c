@@ -57,13 +57,6 @@ void socket_close(struct socket_open *s)
     }
 }
 
-void socket_keep_file(struct socket_open *s)
-{
-    must_be_main();
-    mem_free(s->path);
-    s->path = NULL;
-}
-
 void socket_list_fini(struct socket_list *l)
 {
     must_be_main();

@@ -68,9 +68,6 @@ void socket_list_close(struct socket_list *l);
  */
 void socket_close(struct socket_open *s);
 
-/* When it is closed, its file shall stay. Context: main. */
-void socket_keep_file(struct socket_open *s);
-
 /*
  * Write the name of a socket's own address: "tcp:1.2.3.4:5", "tcp6:[::1]:5", "udp:1.2.3.4:5",
  * "unix:/path". Context: any thread.

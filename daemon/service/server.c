@@ -605,6 +605,7 @@ int server_start(struct server *s, struct settings *settings)
     };
     atomic_store(&s->stats.tracks_sizes, settings->track_sizes);
     passed_conns_init(&s->crew.passed);
+    upgrade_note_start(s);
     status = access_init(&s->crew.access, settings);
     if (status == 0) {
         status = prepare_process(s);

@@ -35,6 +35,9 @@
 /* Its file of items, as memory_file_name() tells. */
 #define MEMORY_VARIABLE "MAYFLY_UPGRADE_MEMORY"
 
+/* Why this program goes on, and none that was to take over. */
+#define FAILED_VARIABLE "MAYFLY_UPGRADE_FAILED"
+
 /* Sockets that are shown to the program that is asked, beside those of a service manager. */
 #define SHOWN_MAX 256u
 
@@ -69,6 +72,17 @@ void upgrade_init(int argc, char **argv)
     }
 }
 
+void upgrade_note_start(struct server *s)
+{
+    const char *why = getenv(FAILED_VARIABLE);
+
+    handover_init(&s->crew.handover, passed_on_is() ? HANDOVER_DONE : HANDOVER_NONE);
+    if (why != NULL) {
+        handover_tell(&s->crew.handover, HANDOVER_REFUSED, why);
+        unsetenv(FAILED_VARIABLE);
+    }
+}
+
 bool upgrade_is_asked(void)
 {
     must_be_main();
@@ -93,7 +107,7 @@ bool upgrade_has_items(const char *memory)
 }
 
 /* Nobody but an operator brings this about, and each time he is told. */
-static MF_PRINTF(1, 2) void refuse(const char *fmt, ...)
+static MF_PRINTF(2, 3) void refuse(struct server *s, const char *fmt, ...)
 {
     char why[PATH_MAX + 256];
     va_list args;
@@ -102,6 +116,7 @@ static MF_PRINTF(1, 2) void refuse(const char *fmt, ...)
     vsnprintf(why, sizeof(why), fmt, args);
     va_end(args);
     log_write(LOG_LEVEL_ERROR, "upgrade, refused: %s", why);
+    handover_tell(&s->crew.handover, HANDOVER_REFUSED, why);
 }
 
 /* ---- asking ------------------------------------------------------------------------------ */
@@ -127,15 +142,16 @@ static void on_answer(uv_process_t *p, int64_t status, int number)
     uv_close((uv_handle_t *)&patience, NULL);
     uv_close((uv_handle_t *)p, on_closed);
     if (number != 0) {
-        refuse("%s ended by signal %d", next, number);
+        refuse(s, "%s ended by signal %d", next, number);
     } else if (status == 0) {
-        refuse("%s is another program", next);
+        refuse(s, "%s is another program", next);
     } else if (status != UPGRADE_AGREES) {
-        refuse("%s would not start (status %" PRId64 ")", next, status);
+        refuse(s, "%s would not start (status %" PRId64 ")", next, status);
     } else if (s->stopping == CREW_STOP_NONE && !note_memory(s)) {
-        refuse("cannot pass on the memory (%s)", strerror(errno));
+        refuse(s, "cannot pass on the memory (%s)", strerror(errno));
     } else if (s->stopping == CREW_STOP_NONE) {
         log_notice("upgrade, %s takes over", next);
+        handover_tell(&s->crew.handover, HANDOVER_UNDER_WAY, NULL);
         server_stop_for_upgrade(s);
     }
 }
@@ -273,7 +289,7 @@ void upgrade_begin(struct server *s, const char *program)
         why = obstacle_to(program);
     }
     if (why != NULL) {
-        refuse("%s%s%s", program, program[0] != '\0' ? ": " : "", why);
+        refuse(s, "%s%s%s", program, program[0] != '\0' ? ": " : "", why);
         return;
     }
     if (is_asked || s->stopping != CREW_STOP_NONE) {
@@ -281,11 +297,12 @@ void upgrade_begin(struct server *s, const char *program)
         return;
     }
     is_asked = true;
+    handover_tell(&s->crew.handover, HANDOVER_ASKED, NULL);
     snprintf(next, sizeof(next), "%s", program[0] != '\0' ? program : path);
     err = ask(s);
     if (err != 0) {
         uv_close((uv_handle_t *)&question, on_closed);
-        refuse("cannot run %s (%s)", next, uv_strerror(err));
+        refuse(s, "cannot run %s (%s)", next, uv_strerror(err));
         return;
     }
     uv_timer_init(&s->loop, &patience);
@@ -326,6 +343,7 @@ void upgrade_give_up(struct server *s)
     must_be_main();
     s->is_for_upgrade = false;
     atomic_store(&s->crew.passes_conns, false);
+    passed_on_give_up();
 }
 
 void upgrade_tell(const struct server *s)
@@ -341,6 +359,7 @@ void upgrade_tell(const struct server *s)
 
 int upgrade_become(struct server *s)
 {
+    char why[PATH_MAX + 128];
     int error;
 
     must_be_main();
@@ -350,9 +369,12 @@ int upgrade_become(struct server *s)
     explicit_bzero(&keys, sizeof(keys));
     passed_conns_fini(&s->crew.passed);
     error = passed_on_become(next, started_as);
-    log_error("upgrade, cannot run %s (%s), goes on with the old program", next,
-              strerror(error));
+    snprintf(why, sizeof(why), "cannot run %s (%s), goes on with the old program", next,
+             strerror(error));
+    log_error("upgrade, %s", why);
+    setenv(FAILED_VARIABLE, why, 1);
     error = passed_on_become("/proc/self/exe", started_as);
     log_error("upgrade, cannot run /proc/self/exe (%s)", strerror(error));
+    passed_on_give_up();
     return EX_OSERR;
 }

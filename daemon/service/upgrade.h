@@ -17,6 +17,9 @@ struct server;
 /* Note how this program was started. Context: main, first of all. */
 void upgrade_init(int argc, char **argv);
 
+/* Note whether this program has taken over, or has to go on instead. Context: main. */
+void upgrade_note_start(struct server *s);
+
 /*
  * Ask the program of this name (empty: of the one that runs), and if it agrees have the server
  * stop for it. A refusal is logged, and nothing has changed. Context: main.

@@ -18,6 +18,8 @@ void stats_persistence(struct worker *w, struct stats_out *o)
     struct exports_info exports;
     const struct exports_info *x = &exports;
     const struct attach *a = &w->crew->attach;
+    char why[HANDOVER_WHY_BYTES];
+    const enum handover_state h = crew_look_upgrade(w->crew, why);
 
     must_be_worker(w);
     snapshots_look(&w->crew->snapshots, &info);

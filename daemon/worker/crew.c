@@ -135,6 +135,15 @@ void crew_request_upgrade(struct crew *crew, struct span program)
     }
 }
 
+enum handover_state crew_look_upgrade(struct crew *crew, char why[HANDOVER_WHY_BYTES])
+{
+    /* In this order: what is posted is told before it is taken. */
+    const bool is_posted = atomic_load(&crew->is_upgrade_posted);
+    const enum handover_state state = handover_look(&crew->handover, why);
+
+    return is_posted ? HANDOVER_ASKED : state;
+}
+
 void crew_ask_for_certs(struct crew *crew, struct certs_ask *ask)
 {
     must_be_a_worker();

@@ -28,6 +28,7 @@
 #include "daemon/net/tls.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/exports.h"
+#include "daemon/worker/handover.h"
 #include "daemon/worker/live.h"
 #include "daemon/worker/slowlog.h"
 #include "daemon/worker/snapshots.h"
@@ -166,6 +167,7 @@ struct crew {
     struct mailbox main_mailbox;
     struct message stop_message;
     struct message upgrade_message;
+    struct handover handover;       /* its functions are for any thread */
     char upgrade_program[PATH_MAX]; /* whose is_upgrade_posted is; empty: that of this one */
     struct message room_message;
     crew_prepare_fn prepare_option;                          /* [const] the server's, or NULL */
@@ -234,6 +236,11 @@ void crew_stop(struct crew *crew);
  * (shutdown graceful: stop accepting, wait for the clients to leave). Context: any thread.
  */
 void crew_request_stop(struct crew *crew, enum crew_stop how);
+
+/*
+ * How far that is; why has the reason of a refusal. Context: any thread.
+ */
+enum handover_state crew_look_upgrade(struct crew *crew, char why[HANDOVER_WHY_BYTES]);
 
 /*
  * Ask main to have another program take over (service/upgrade.h): the one of this name, which

@@ -268,6 +268,11 @@ static enum snapshots_load judge(struct snapshots *s, enum load_end end)
     char text[SNAP_FAULT_TEXT_MAX];
     uint64_t items = atomic_load(&s->load.items);
 
+    if (s->load.behind_ms >= 1000) {
+        log_warn("snapshot, the clock is %" PRId64 " seconds behind %s: deadlines count from "
+                 "the time in that",
+                 s->load.behind_ms / 1000, s->path);
+    }
     if (end == LOAD_DONE) {
         log_notice("snapshot, loaded %s: %" PRIu64 " items, %" PRIu64 " had expired, %" PRIu64
                    " found no room",

@@ -18,7 +18,7 @@ _mayflyctl() {
         ((i++))
     done
     case $command in
-        '') words='stats config watch dump get set delete ttl touch top memory doctor latency hotkeys bigkeys slowlog ping version save load flush help' ;;
+        '') words='stats config watch dump get set delete ttl touch top memory doctor latency hotkeys bigkeys slowlog ping version save load upgrade flush help' ;;
         stats) words='conns detail expire items reset settings shards sizes slabs' options=' --watch --explain --count' ;;
         config) words='get set reset reload rewrite' options='' ;;
         watch) words='fetchers mutations evictions connevents deletions expirations' options=' --count' ;;
@@ -39,8 +39,9 @@ _mayflyctl() {
         version) words='' options='' ;;
         save) words='' options='' ;;
         load) words='' options='' ;;
+        upgrade) words='' options='' ;;
         flush) words='' options='' ;;
-        help) words='stats config watch dump get set delete ttl touch top memory doctor latency hotkeys bigkeys slowlog ping version save load flush help' options='' ;;
+        help) words='stats config watch dump get set delete ttl touch top memory doctor latency hotkeys bigkeys slowlog ping version save load upgrade flush help' options='' ;;
     esac
     if [[ $cur == -* ]]; then
         words="$options --control --host --port --user --password-file --tls --ca --cert --key --tls-name --timeout --json --help --version"

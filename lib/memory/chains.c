@@ -184,6 +184,20 @@ void chains_detach(struct memory *m, segment_t n)
     m->blocks.dead_bytes -= g->dead;
 }
 
+void chains_renew(struct memory *m, segment_t n)
+{
+    struct segment *g = &m->arena.segments[n];
+    enum chain_id id = (enum chain_id)g->chain;
+
+    memory_must_be_entered(m);
+    must(g->state == SEG_SEALED && g->busy == 0);
+    chains_detach(m, n);
+    m->blocks.dead_bytes += g->dead;
+    chain_insert(m, id, m->blocks.chain[id].tail, n);
+    note_age(m, g);
+    bin_insert(m, n, chains_bin_for(m, g));
+}
+
 /*
  * A put must leave the cursor its reserve. The cursor may take the last segment. Both may
  * overdraw when they have to.
@@ -309,7 +323,8 @@ segment_t chains_seal_open(struct memory *m, enum chain_id id, uint32_t spared)
     for (int i = 0; i < 2; i++) {
         if (open[i] != 0 && m->arena.segments[open[i]].busy == 0) {
             seal(m, open[i]);
-            m->arena.segments[open[i]].sealed_cas -= spared;
+            /* What is in the younger half of what was stored since is young. */
+            m->arena.segments[open[i]].sealed_cas -= 2 * spared;
             return open[i];
         }
     }

@@ -44,6 +44,12 @@ void chains_close(struct memory *m, segment_t n);
 void chains_detach(struct memory *m, segment_t n);
 
 /*
+ * A sealed segment becomes the last of its chain, as if it had been sealed now. Context: in
+ * shard.
+ */
+void chains_renew(struct memory *m, segment_t n);
+
+/*
  * A segment that was in use before this process becomes the last of a chain (keep.h); when its
  * dead bytes are known, and it is sealed, it gets its bin. Context: in shard, before start.
  */

@@ -52,6 +52,16 @@ static const struct {
 #define PROMOTE_MORE   (256u << 10)
 #define PROMOTE_MEMORY (4u << 20)
 
+/*
+ * A segment of main with so few items is sifted if at least this share of it is alive, while no
+ * more than that share of what is held is dead; but not one with so many blocks that looking at
+ * them takes long.
+ */
+#define SIFT_ITEMS    8
+#define SIFT_LIVE_PCT 60
+#define SIFT_DEAD_PCT 2
+#define SIFT_BLOCKS   64
+
 /* How many due items are dropped at once before anything alive is evicted. */
 #define DUE_BATCH 20
 
@@ -65,14 +75,9 @@ static struct segment *seg(struct memory *m, segment_t n)
 
 /* ---- choosing a segment ------------------------------------------------------------------ */
 
-static void begin_segment(struct memory *m, segment_t n, enum cursor_mode mode)
+/* What was kept and promoted long ago counts less. */
+static void age_counts(struct cursor *c)
 {
-    struct cursor *c = &m->cursor;
-
-    c->segment = n;
-    c->offset = 0;
-    c->ahead = 0;
-    c->mode = mode;
     if (c->scanned > KEEP_MEMORY) {
         c->scanned /= 2;
         c->kept /= 2;
@@ -81,6 +86,17 @@ static void begin_segment(struct memory *m, segment_t n, enum cursor_mode mode)
         c->passed /= 2;
         c->promoted /= 2;
     }
+}
+
+static void begin_segment(struct memory *m, segment_t n, enum cursor_mode mode)
+{
+    struct cursor *c = &m->cursor;
+
+    c->segment = n;
+    c->offset = 0;
+    c->ahead = 0;
+    c->mode = mode;
+    age_counts(c);
     chains_claim(m, n);
 }
 
@@ -155,47 +171,6 @@ static bool cannot_wait_for_due(const struct memory *m)
     return room_is_pressed(m) && dead_missing(m) >= FAR_BYTES;
 }
 
-/*
- * Choose what to do next; false when there is nothing. Half of the work goes into dropping what
- * is due, the rest into cleaning. What is due dies before anything alive is evicted, except
- * where millions are due, spread over all segments: then it takes long until anything is worth
- * cleaning. If room cannot wait for that, the other half goes into evicting, where due items
- * die as well.
- */
-static bool choose_next(struct memory *m, msec_t now, int64_t *work)
-{
-    const struct evict_policy *policy = evict_policy(&m->evict);
-    segment_t n;
-
-    drop_due(m, now, work, *work / 2);
-    n = pick_dead(m);
-    if (n != 0) {
-        begin_segment(m, n, CURSOR_CLEAN);
-        return true;
-    }
-    if (policy->way != EVICT_SEGMENTS || !cannot_wait_for_due(m)) {
-        drop_due(m, now, work, 0);
-        if (*work <= 0) {
-            return true;
-        }
-    }
-    if (policy->way == EVICT_NOTHING) {
-        return false;
-    }
-    if (policy->way == EVICT_ITEMS) {
-        return evict_some(m, now, work);
-    }
-    n = policy->pick(m);
-    if (n == 0) {
-        return false;
-    }
-    must(seg(m, n)->state == SEG_SEALED && seg(m, n)->busy == 0);
-    m->evict.past_is_wanted = policy->past_create != NULL;
-    m->evict.mean_bytes = mean_bytes(m);
-    begin_segment(m, n, CURSOR_EVICT);
-    return true;
-}
-
 /* ---- moving and dropping blocks ---------------------------------------------------------- */
 
 /* False when there was no segment for the copy. */
@@ -268,20 +243,25 @@ static uint64_t bytes_in_blocks(const struct memory *m, const struct item *it)
 }
 
 /*
- * Was an item stored after its segment was sealed? Within a second or two its cas tells,
- * which grows from item to item. Beyond that it does not count, because clients may choose it:
- * an item with a large one would be young for ever.
+ * Was an item stored after its segment was sealed, into a hole? Within a second or two its cas
+ * tells, which grows from item to item. Beyond that it does not count, because clients may
+ * choose it: an item with a large one would be young for ever. By the cas, what has spent half
+ * of its segment's time in the chain is not young: so who comes to a hole, and then stays for
+ * the rest of that time, or that and another, stays as long as others on average.
  */
 static bool is_young(const struct memory *m, handle_t h)
 {
     const struct segment *g = memory_segment(m, h);
     const struct item *it = memory_item(m, h);
     uint32_t access_s = atomic_load_explicit(&it->access_s, memory_order_relaxed);
+    int32_t since, now;
 
     if (g->state != SEG_SEALED || access_s + 1 < g->sealed_s) {
         return false;
     }
-    return access_s > g->sealed_s || (int32_t)((uint32_t)it->cas - g->sealed_cas) >= 0;
+    since = (int32_t)((uint32_t)it->cas - g->sealed_cas);
+    now = (int32_t)((uint32_t)m->ops->next_cas(m->owner) - g->sealed_cas);
+    return access_s > g->sealed_s || (since >= 0 && since >= now / 2);
 }
 
 /* Has so much been promoted that an item has to go that would be? */
@@ -294,16 +274,15 @@ static bool promotes_too_much(const struct memory *m, const struct item *it)
 }
 
 /*
- * Judge a live item that is not due; it may be in another segment of the same chain. False when
- * there was no segment for the copy.
+ * Judge a live item that is not due, of a segment of its chain. Returns the chain that it stays
+ * in, at the end of it, or CHAINS if it is to go.
  */
-static bool judge_item(struct memory *m, handle_t h, const struct evict_policy *policy,
-                       msec_t now)
+static enum chain_id judge(struct memory *m, segment_t n, handle_t h,
+                           const struct evict_policy *policy)
 {
     struct cursor *c = &m->cursor;
     struct item *it = memory_item(m, h);
-    const struct segment *g = seg(m, c->segment);
-    struct evict_pass pass = {.chain = (enum chain_id)g->chain,
+    struct evict_pass pass = {.chain = (enum chain_id)seg(m, n)->chain,
                               .is_young = is_young(m, h),
                               .mean_bytes = m->evict.mean_bytes,
                               .kept = c->kept,
@@ -311,34 +290,49 @@ static bool judge_item(struct memory *m, handle_t h, const struct evict_policy *
     uint8_t had = atomic_load_explicit(&it->heat, memory_order_relaxed);
     bool was_hit = (heat_turns(had) & HEAT_COUNT) != 0;
     uint8_t heat = 0;
-    enum verdict verdict = policy->judge(&pass, it, &heat);
-    uint64_t hash;
 
-    switch (verdict) {
+    switch (policy->judge(&pass, it, &heat)) {
     case VERDICT_PROMOTE:
         if (promotes_too_much(m, it)) {
-            if (pass.is_young && !was_hit) {
-                return keep_item(m, h, pass.chain); /* as one that is worth less */
-            }
-            break;
+            /* As one that is worth less. */
+            return pass.is_young && !was_hit ? pass.chain : CHAINS;
         }
         m->evict.untried += was_hit ? 0 : item_all_bytes(it);
         set_heat(it, heat);
         c->promoted += bytes_in_blocks(m, it);
         ctr_add(m->counters, CTR_moves_to_main, 1);
-        return keep_item(m, h, CHAIN_MAIN);
+        return CHAIN_MAIN;
     case VERDICT_KEEP:
         set_heat(it, heat);
         c->kept += bytes_in_blocks(m, it);
         ctr_add(m->counters, CTR_moves_within, 1);
-        return keep_item(m, h, CHAIN_MAIN);
+        return CHAIN_MAIN;
     case VERDICT_YOUNG:
-        return keep_item(m, h, pass.chain);
+        return pass.chain;
     case VERDICT_EVICT:
-        break;
+        return CHAINS;
     }
-    hash = m->ops->drop(m->owner, h, DEATH_EVICT, now);
-    evict_remember(&m->evict, pass.chain, hash);
+    unreachable();
+}
+
+static void evict(struct memory *m, handle_t h, enum chain_id chain, msec_t now)
+{
+    uint64_t hash = m->ops->drop(m->owner, h, DEATH_EVICT, now);
+
+    evict_remember(&m->evict, chain, hash);
+}
+
+/* The same, and do so. False when there was no segment for the copy. */
+static bool judge_item(struct memory *m, handle_t h, const struct evict_policy *policy,
+                       msec_t now)
+{
+    segment_t n = m->cursor.segment;
+    enum chain_id chain = judge(m, n, h, policy);
+
+    if (chain != CHAINS) {
+        return keep_item(m, h, chain);
+    }
+    evict(m, h, (enum chain_id)seg(m, n)->chain, now);
     return true;
 }
 
@@ -404,6 +398,112 @@ static bool empty_piece(struct memory *m, handle_t h, msec_t now)
         return empty_item(m, head, now) && (!item_is_live(piece) || move_piece(m, h));
     }
     return move_piece(m, h);
+}
+
+/* ---- sifting ----------------------------------------------------------------------------- */
+
+/*
+ * May a segment of main that is to be emptied be sifted instead? That is for few large items,
+ * where what is evicted leaves holes that the next of the same size take. They take as many as
+ * main loses, but not at once, so nothing is sifted while much is dead.
+ */
+static bool may_sift(const struct memory *m, segment_t n)
+{
+    const struct segment *g = &m->arena.segments[n];
+    uint64_t held = (uint64_t)m->arena.held << m->arena.shift;
+    uint64_t least = (uint64_t)segment_bytes(&m->arena) * SIFT_LIVE_PCT / 100;
+    unsigned blocks = 0;
+
+    if (g->chain != CHAIN_MAIN || g->live > SIFT_ITEMS || g->fill - g->dead < least ||
+        m->blocks.dead_bytes * 100 > held * SIFT_DEAD_PCT) {
+        return false;
+    }
+    for (uint32_t at = 0; at < g->fill; blocks++) {
+        const struct item *it = memory_item(m, segment_handle(&m->arena, n) + at / ITEM_UNIT);
+
+        if (blocks == SIFT_BLOCKS ||
+            (item_is_live(it) && (it->key_len == 0 || item_is_large(it)))) {
+            return false;
+        }
+        at += item_bytes(it);
+    }
+    return true;
+}
+
+/*
+ * Evict from a segment what is not worth keeping, and leave the rest where it is: the segment
+ * becomes the youngest of its chain, and nothing is copied. False if nothing stays.
+ */
+static bool sift(struct memory *m, segment_t n, const struct evict_policy *policy, msec_t now,
+                 int64_t *work)
+{
+    struct segment *g = seg(m, n);
+
+    age_counts(&m->cursor);
+    for (uint32_t at = 0; at < g->fill;) {
+        handle_t h = segment_handle(&m->arena, n) + at / ITEM_UNIT;
+        const struct item *it = memory_item(m, h);
+
+        at += item_bytes(it);
+        *work -= WORK_DEAD;
+        if (item_is_live(it)) {
+            *work -= WORK_LIVE - WORK_DEAD;
+            if (item_is_due(it, now)) {
+                m->ops->drop(m->owner, h, DEATH_EXPIRE, now);
+            } else if (judge(m, n, h, policy) == CHAINS) {
+                evict(m, h, CHAIN_MAIN, now);
+            }
+        }
+        m->cursor.scanned += item_bytes(it);
+    }
+    if (g->live == 0) {
+        return false;
+    }
+    chains_renew(m, n);
+    return true;
+}
+
+/*
+ * Choose what to do next; false when there is nothing. Half of the work goes into dropping what
+ * is due, the rest into cleaning. What is due dies before anything alive is evicted, except
+ * where millions are due, spread over all segments: then it takes long until anything is worth
+ * cleaning. If room cannot wait for that, the other half goes into evicting, where due items
+ * die as well.
+ */
+static bool choose_next(struct memory *m, msec_t now, int64_t *work)
+{
+    const struct evict_policy *policy = evict_policy(&m->evict);
+    segment_t n;
+
+    drop_due(m, now, work, *work / 2);
+    n = pick_dead(m);
+    if (n != 0) {
+        begin_segment(m, n, CURSOR_CLEAN);
+        return true;
+    }
+    if (policy->way != EVICT_SEGMENTS || !cannot_wait_for_due(m)) {
+        drop_due(m, now, work, 0);
+        if (*work <= 0) {
+            return true;
+        }
+    }
+    if (policy->way == EVICT_NOTHING) {
+        return false;
+    }
+    if (policy->way == EVICT_ITEMS) {
+        return evict_some(m, now, work);
+    }
+    n = policy->pick(m);
+    if (n == 0) {
+        return false;
+    }
+    must(seg(m, n)->state == SEG_SEALED && seg(m, n)->busy == 0);
+    m->evict.past_is_wanted = policy->past_create != NULL;
+    m->evict.mean_bytes = mean_bytes(m);
+    if (!may_sift(m, n) || !sift(m, n, policy, now, work)) {
+        begin_segment(m, n, CURSOR_EVICT);
+    }
+    return true;
 }
 
 /* ---- the walk ---------------------------------------------------------------------------- */

@@ -64,7 +64,7 @@ struct keylog {
     _Atomic uint32_t mode MF_LINE_ALIGNED; /* enum keylog_mode */
     _Atomic uint32_t sync;                 /* enum keylog_sync */
     _Atomic uint64_t asked;                /* tickets handed out */
-    _Atomic uint64_t urgent;               /* up to this one they are synced in any case */
+    _Atomic uint32_t urgent;               /* those who wait for the disk in any case */
     _Atomic uint64_t done;
     _Atomic bool is_short;    /* the reader waits until a block is taken */
     _Atomic bool is_behind;   /* written by the reader */
@@ -129,7 +129,7 @@ static void finish(struct keylog *l, uint64_t ticket)
     while (before < ticket && !atomic_compare_exchange_weak(&l->done, &before, ticket)) {
     }
     if (before < ticket) {
-        if (atomic_load(&l->urgent) > before) {
+        if (atomic_load(&l->urgent) != 0) {
             tell(l);
         }
         l->cfg.on_done(l->cfg.arg);
@@ -509,7 +509,7 @@ static bool is_awaited(const struct keylog *l, uint32_t sync, uint64_t mark_tick
 {
     uint64_t done = get(&l->done);
 
-    return mark_ticket > done && (sync == KEYLOG_SYNC_ALWAYS || atomic_load(&l->urgent) > done);
+    return mark_ticket > done && (sync == KEYLOG_SYNC_ALWAYS || atomic_load(&l->urgent) != 0);
 }
 
 /* One round of what there is to do. Context: the writer. */
@@ -676,19 +676,20 @@ uint64_t keylog_ask(struct keylog *l)
 
 bool keylog_make_durable(struct keylog *l)
 {
-    uint64_t ticket = draw_ticket(l);
-    uint64_t urgent = atomic_load(&l->urgent);
+    uint64_t ticket;
     bool is_on;
 
     must_not_be_reading();
-    while (urgent < ticket && !atomic_compare_exchange_weak(&l->urgent, &urgent, ticket)) {
-    }
+    /* First: a ticket is done without the disk, if nobody wants more when its turn comes. */
+    atomic_fetch_add(&l->urgent, 1);
+    ticket = draw_ticket(l);
     pthread_mutex_lock(&l->mutex);
     pthread_cond_broadcast(&l->changed);
     while ((is_on = get_flag(&l->is_on)) && get(&l->done) < ticket) {
         pthread_cond_wait(&l->changed, &l->mutex);
     }
     pthread_mutex_unlock(&l->mutex);
+    atomic_fetch_sub(&l->urgent, 1);
     return is_on;
 }
 

@@ -5,12 +5,8 @@
  */
 #include "lib/snapshot/load.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "lib/base/check.h"
 #include "lib/base/context.h"
@@ -45,7 +41,6 @@ struct loader {
     struct scan *scan;
     struct snap_opener opener;
     pthread_t thread;
-    int64_t to_unix_ms; /* added to a time of the engine */
     msec_t now;
     uint64_t cas_max;
     int64_t flush_at; /* the earliest that was met, unix ms; INT64_MAX: none */
@@ -62,92 +57,6 @@ struct loader {
     bool is_log;
     const struct keyset *dropped; /* [borrowed] keys that are not loaded; NULL: none */
 };
-
-/* ---- the file ---------------------------------------------------------------------------- */
-
-/*
- * So far ahead of what is read the system is asked for more, in such steps: what it reads ahead
- * by itself does not keep a disk busy.
- */
-#define AHEAD_BYTES      ((uint64_t)16 << 20)
-#define AHEAD_STEP_BYTES ((uint64_t)4 << 20)
-
-static void read_ahead(struct load_file *f, uint64_t offset)
-{
-    uint64_t asked = atomic_load_explicit(&f->asked, memory_order_relaxed);
-
-    while (asked < f->bytes && asked < offset + AHEAD_BYTES) {
-        if (atomic_compare_exchange_weak(&f->asked, &asked, asked + AHEAD_STEP_BYTES)) {
-            (void)posix_fadvise(f->fd, (off_t)asked, (off_t)AHEAD_STEP_BYTES,
-                                POSIX_FADV_WILLNEED);
-            asked += AHEAD_STEP_BYTES;
-        }
-    }
-}
-
-ssize_t load_read(void *arg, void *out, size_t n, uint64_t offset)
-{
-    struct load_file *f = arg;
-    ssize_t got;
-
-    read_ahead(f, offset);
-    do {
-        got = pread(f->fd, out, n, (off_t)offset);
-    } while (got < 0 && errno == EINTR);
-    return got < 0 ? -errno : got;
-}
-
-static bool open_fails(struct load_file *f)
-{
-    f->fault = (struct snap_fault){.kind = SNAP_FAULT_READ, .number = (uint64_t)errno};
-    load_close(f);
-    return false;
-}
-
-bool load_open_any(struct load_file *f, const char *path)
-{
-    struct snap_reader r;
-    struct stat st;
-
-    *f = (struct load_file){.fault = {.kind = SNAP_FINE}};
-    /* Without waiting for whoever would write to it, if it is a pipe. */
-    f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (f->fd < 0 || fstat(f->fd, &st) != 0) {
-        return open_fails(f);
-    }
-    if (!S_ISREG(st.st_mode)) {
-        errno = S_ISDIR(st.st_mode) ? EISDIR : EINVAL;
-        return open_fails(f);
-    }
-    f->bytes = (uint64_t)st.st_size;
-    if (!snap_reader_begin(&r, load_read, f, &f->fault)) {
-        load_close(f);
-        return false;
-    }
-    f->header = r.header;
-    return true;
-}
-
-bool load_open(struct load_file *f, const char *path)
-{
-    if (!load_open_any(f, path)) {
-        return false;
-    }
-    if ((f->header.flags & SNAP_IS_LOG) != 0) {
-        f->fault = (struct snap_fault){.kind = SNAP_FAULT_FOREIGN};
-        load_close(f);
-        return false;
-    }
-    return true;
-}
-
-void load_close(struct load_file *f)
-{
-    if (f->fd >= 0) {
-        close(f->fd);
-        f->fd = -1;
-    }
-}
 
 /* ---- one item ---------------------------------------------------------------------------- */
 
@@ -170,9 +79,8 @@ static bool prepare(struct loader *l, const struct snap_item *it, uint64_t hash,
     }
     if (it->deadline != SNAP_DEADLINE_NEVER) {
         /* Any number may stand in a file. */
-        if (__builtin_sub_overflow(it->deadline, l->to_unix_ms, &deadline) ||
-            deadline <= l->now || deadline == MSEC_NEVER ||
-            it->deadline <= l->load->unix_floor_ms) {
+        if (__builtin_sub_overflow(it->deadline, l->load->to_unix_ms, &deadline) ||
+            deadline <= l->now || deadline == MSEC_NEVER) {
             count(&l->load->expired, 1);
             return false;
         }
@@ -360,13 +268,13 @@ static void on_block(void *arg, const struct snap_block *b)
  * What the file says of flushes: one that has come since, or is to come; the earliest counts.
  * Beside requests those may have asked for another one.
  */
-static void flush(struct load *load, int64_t at_unix_ms, int64_t to_unix_ms)
+static void flush(struct load *load, int64_t at_unix_ms)
 {
     struct engine *e = load->engine;
     msec_t now = clock_now(&e->clock);
     msec_t at;
 
-    if (__builtin_sub_overflow(at_unix_ms, to_unix_ms, &at)) {
+    if (__builtin_sub_overflow(at_unix_ms, load->to_unix_ms, &at)) {
         at = now;
     }
     pthread_mutex_lock(&load->upkeep);
@@ -418,7 +326,7 @@ static bool on_flush(void *arg, int64_t at_unix_ms)
         return on_logged_flush(l, at_unix_ms);
     }
     if (l->load->is_beside) {
-        flush(l->load, at_unix_ms, l->to_unix_ms);
+        flush(l->load, at_unix_ms);
         return !is_stopped(l);
     }
     l->flush_at = at_unix_ms < l->flush_at ? at_unix_ms : l->flush_at;
@@ -590,20 +498,40 @@ static bool start(struct loader *l, struct load *load, struct scan *scan)
     memset(l, 0, sizeof(*l));
     l->load = load;
     l->scan = scan;
-    l->to_unix_ms = clock_unix_offset_ms(&load->engine->clock);
     l->flush_at = INT64_MAX;
     l->dropped = load->chain != NULL ? &load->chain->set : NULL;
     return snap_opener_init(&l->opener);
 }
 
 /*
+ * Times are counted from now by the wall clock, but from the latest one that file and logs know
+ * if the clock says less: it was wrong then or is now, and nothing is to live longer than was
+ * left of it.
+ */
+static void set_clock(struct load *load)
+{
+    const struct clock *clock = &load->engine->clock;
+    int64_t known = load->file->header.unix_ms;
+    int64_t now = clock_unix_ms(clock);
+
+    known = known > load->unix_floor_ms ? known : load->unix_floor_ms;
+    load->to_unix_ms = clock_unix_offset_ms(clock);
+    load->behind_ms = 0;
+    if (known > now) {
+        load->behind_ms = known - now;
+        load->to_unix_ms += load->behind_ms;
+    }
+}
+
+/*
  * Values of the engine come after those that were loaded, and after those that were lost since,
  * which clients may have: no life of this data has drawn 65 million values a second.
  */
-static void raise_cas(struct engine *e, uint64_t past)
+static void raise_cas(const struct load *load, uint64_t past)
 {
+    struct engine *e = load->engine;
     uint64_t next = atomic_load_explicit(&e->group.cas_next, memory_order_relaxed);
-    uint64_t drawn = (uint64_t)clock_unix_ms(&e->clock) << 16;
+    uint64_t drawn = (uint64_t)(clock_unix_ms(&e->clock) + load->behind_ms) << 16;
 
     past = past > drawn ? past : drawn;
     if (next <= past) {
@@ -624,7 +552,8 @@ bool load_beside(struct load *load)
         return false;
     }
     load->is_beside = true;
-    raise_cas(e, 0);
+    set_clock(load);
+    raise_cas(load, 0);
     return true;
 }
 
@@ -671,7 +600,7 @@ static enum load_end load_all(struct load *load)
         snap_opener_fini(&all[i].opener);
     }
     if (!load->is_beside) {
-        raise_cas(load->engine, cas_max);
+        raise_cas(load, cas_max);
     }
     load->flush_unix_ms = flush_at;
     load->fault = scan.fault;
@@ -710,7 +639,7 @@ static enum load_end load_states(struct load *load, struct load_file *f, struct 
         l->dropped = f->header.log <= load->chain->last_keys ? l->dropped : NULL;
         work(l);
         snap_opener_fini(&l->opener);
-        raise_cas(load->engine, l->cas_max);
+        raise_cas(load, l->cas_max);
         if (scan.fault.kind != SNAP_FINE) {
             end = is_end_of_log(f, &scan.fault) ? LOAD_DONE : LOAD_BAD;
             load->fault = scan.fault;
@@ -766,6 +695,7 @@ enum load_end load_run(struct load *load)
 {
     enum load_end end;
 
+    set_clock(load);
     pthread_mutex_init(&load->upkeep, NULL);
     load->flush_at = MSEC_NEVER;
     load->flush_unix_ms = INT64_MAX;
@@ -775,7 +705,7 @@ enum load_end load_run(struct load *load)
         end = load_later(load, end);
     }
     if (load->flush_unix_ms != INT64_MAX) {
-        flush(load, load->flush_unix_ms, clock_unix_offset_ms(&load->engine->clock));
+        flush(load, load->flush_unix_ms);
     }
     pthread_mutex_destroy(&load->upkeep);
     if (load->is_beside) {

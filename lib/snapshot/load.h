@@ -14,39 +14,13 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "lib/base/clock.h"
 #include "lib/engine/guarding.h"
-#include "lib/snapshot/fault.h"
-#include "lib/snapshot/format.h"
+#include "lib/snapshot/load_file.h"
 
 struct engine;
 struct keychain;
-
-/* An open file, with its header. */
-struct load_file {
-    int fd; /* -1: not open */
-    uint64_t bytes;
-    _Atomic uint64_t asked; /* so much of it the system was asked to read ahead */
-    struct snap_header header;
-    struct snap_fault fault;
-};
-
-/*
- * Open a file and read its header: how many items it has tells how large indexes should be.
- * False: f->fault; it is SNAP_FAULT_READ with ENOENT if there is no such file. Context:
- * before start.
- */
-bool load_open(struct load_file *f, const char *path);
-
-/* The same of any file of this format, also of a log of keys. Context: any thread. */
-bool load_open_any(struct load_file *f, const char *path);
-
-/* snap_read_fn of an open file: arg is the struct load_file. Context: any thread. */
-ssize_t load_read(void *arg, void *out, size_t n, uint64_t offset);
-
-void load_close(struct load_file *f);
 
 enum load_end {
     LOAD_DONE,
@@ -65,7 +39,7 @@ struct load {
     bool is_beside;         /* requests run meanwhile: set by load_beside() */
     struct guard guard;     /* if is_beside; .turned: not loaded as they went meanwhile */
     const struct keychain *chain; /* [borrowed] its logs; not beside requests; NULL: none */
-    int64_t unix_floor_ms; /* it was this late already: what was due by then is not loaded */
+    int64_t unix_floor_ms;        /* it was this late already, as the logs say */
     /* [atomic] for whoever watches */
     _Atomic uint64_t bytes;   /* of the file, done */
     _Atomic uint64_t items;   /* loaded */
@@ -76,7 +50,9 @@ struct load {
     _Atomic bool is_to_stop;
     /* out */
     struct snap_fault fault;
+    int64_t behind_ms; /* the wall clock is so far behind what file and logs have seen of it */
     /* of load_run() */
+    int64_t to_unix_ms;     /* added to a time of the engine */
     pthread_mutex_t upkeep; /* of who flushes, or does what home workers do later */
     msec_t flush_at;        /* where it has put a flush; MSEC_NEVER: nowhere */
     int64_t flush_unix_ms;  /* the one that is to come by what was read; INT64_MAX: none */

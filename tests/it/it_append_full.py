@@ -92,7 +92,7 @@ def test_logs_are_not_loaded_beside_requests():
         with k.daemon("-o", "load_async=yes") as d, d.operator() as o:
             assert figures(o)["rdb_last_load_status"] == "ok"
             assert o.get(keys[-1]) == b"old"
-            assert "loads it first" in d.log(), d.log()
+            wait_for(lambda: "loads it first" in d.log(), "it is said")
 
 
 def test_a_damaged_snapshot_is_salvaged_with_its_log():

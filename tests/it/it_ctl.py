@@ -321,6 +321,47 @@ def test_memory():
         assert "#" in ctl(d, "memory", "--ascii").decode()
 
 
+def test_upgrade():
+    """Waits until another program serves, or none will."""
+    if "drop_privileges" in " ".join(mayfly.MORE_ARGS):
+        raise mayfly.Inapplicable("with drop_privileges no program can be started")
+    with tempfile.TemporaryDirectory(prefix="mayfly-ctl.") as where:
+        program, options = os.path.join(where, "another"), os.path.join(where, "conf")
+        shutil.copy(mayfly.PROGRAM, program)
+        with open(options, "w") as f:
+            f.write("hz = 20\n")
+        with Daemon("-t", "1", "--config", options, "-e", os.path.join(where, "memory"), control=True) as d, d.client() as c:
+            c.set(b"k", b"v")
+            for i, args in enumerate(([], [program], [])):
+                assert ctl(d, "upgrade", *args) == b"the program took over, with 1 items\n"
+                assert d.log().count("is ready") == i + 2
+            assert ask(d, "upgrade") == {"upgraded": True, "items": 1}
+            said = complaint(*of(d), "upgrade", "/bin/true", status=REFUSED)
+            assert "/bin/true is another program; nothing has changed" in said, said
+            said = complaint(*of(d), "upgrade", where, status=REFUSED)
+            assert "it is no program" in said, said
+            assert "usage: upgrade" in complaint(*of(d), "upgrade", "nonsense", status=REFUSED)
+            with open(options, "w") as f:
+                f.write("nonsense\n")
+            said = complaint(*of(d), "upgrade", status=REFUSED)
+            assert "would not start (status 1)" in said, said
+            with d.operator() as o:
+                shown = o.stats(b"persistence")
+            assert shown["upgrade_state"] == "refused" and "would not start" in shown["upgrade_reason"]
+            with open(options, "w") as f:
+                f.write("hz = 20\n")
+            # One that goes when it is needed: the one before has to go on.
+            script = os.path.join(where, "script")
+            with open(script, "w") as f:
+                f.write("#!/bin/sh\nrm $0\nexec %s \"$@\"\n" % mayfly.PROGRAM)
+            os.chmod(script, 0o755)
+            said = complaint(*of(d), "upgrade", script, status=REFUSED)
+            assert "cannot run %s" % script in said and d.log().count("is ready") == 6, said
+            assert c.get(b"k") == b"v"
+    with Daemon("-t", "1", control=True) as d:
+        assert "not without memory_file" in complaint(*of(d), "upgrade", status=REFUSED)
+
+
 def doctor(d, *args):
     """What it advises, by its names, with the facts."""
     done = subprocess.run([PROGRAM, *of(d), "doctor", "--json", *args], capture_output=True, check=False,

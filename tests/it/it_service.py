@@ -198,7 +198,8 @@ def test_the_manager_keeps_the_items():
                 process.wait()
             process.returncode = 0
         with m.daemon("-e", "fdstore") as (c, _, log, told):
-            assert state(c) == "cold" and "clean stop" in log(), log()
+            assert state(c) == "cold"
+            wait_for(lambda: "clean stop" in log(), "it is said why")
             assert c.get(b"k") is None and len(m.kept) == 1
         # What is no use is replaced, and what is not wanted is given up.
         strange = os.memfd_create("strange")
@@ -206,7 +207,8 @@ def test_the_manager_keeps_the_items():
         m.kept.append(("mayfly.memory", strange))
         os.close(m.kept.pop(0)[1])
         with m.daemon("-e", "fdstore") as (c, _, log, told):
-            assert "is no use" in log() and state(c) == "cold", log()
+            wait_for(lambda: "is no use" in log(), "it is said")
+            assert state(c) == "cold"
             assert told().index("FDSTOREREMOVE=1") < told().index("FDSTORE=1") and len(m.kept) == 1
         with m.daemon() as (c, _, log, told):
             assert "FDSTOREREMOVE=1" in told() and not m.kept
@@ -241,7 +243,7 @@ def test_a_program_takes_over_under_the_manager():
 def test_items_that_nobody_keeps():
     with Daemon("-t", "1", "-e", "fdstore") as d, d.client() as c:
         assert c.set(b"k", b"v") == b"STORED"
-        assert "nobody keeps the items over a restart (there is no service manager)" in d.log(), d.log()
+        wait_for(lambda: "nobody keeps the items over a restart (there is no service manager)" in d.log(), "it is said")
 
 
 # ---- sockets by name ------------------------------------------------------------------------------

@@ -153,7 +153,7 @@ def test_small_values():
 
 def test_datagrams_stay_plain_and_are_warned_of():
     with Server("-U", "-1") as d, d.tls() as c:
-        assert "datagrams of UDP are served in the clear" in d.log()
+        wait_for(lambda: "datagrams of UDP are served in the clear" in d.log(), "it is warned of")
         assert c.set(b"a", b"1") == b"STORED"
         with open(d.port_file) as f:
             port = int(next(line for line in f if line.startswith("UDP INET: ")).split()[2])

@@ -402,7 +402,7 @@ def begin_upload(c, other, n=900000):
 def test_a_stop_ends_it():
     """Whoever asks for a stop gets one, also while another is about to take over."""
     for how in (signal.SIGTERM, signal.SIGUSR1, "shutdown"):
-        with folder() as where, daemon("-e", os.path.join(where, "memory"), "-A") as d:
+        with folder() as where, daemon("-e", os.path.join(where, "memory"), "-A", control=True) as d:
             with Client(d.path) as c, Client(d.path) as idle:
                 rest = begin_upload(c, idle)
                 d.process.send_signal(signal.SIGUSR2)
@@ -414,6 +414,7 @@ def test_a_stop_ends_it():
                 assert idle.rest() == b"", how
                 assert d.process.wait(mayfly.PATIENCE) == 0
             assert d.log().count("is ready") == 1, d.log()
+            assert not os.path.exists(d.path) and not os.path.exists(d.control_path)
 
 
 # ---- connections that go along -----------------------------------------------------------------

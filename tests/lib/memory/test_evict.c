@@ -454,6 +454,37 @@ TEST_LOOP(the_young_in_old_segments_are_spared, 2)
     fixture_stop(&f);
 }
 
+/* Within a second the cas tells that it has spent most of its segment's time there. */
+TEST(what_came_to_a_hole_long_ago_is_not_young)
+{
+    struct fixture f;
+    unsigned n = 0;
+    unsigned left = 0;
+
+    fixture_start(&f, NULL);
+    while (n < 500) {
+        fixture_set(&f, fixture_key("old-", n++), LEN);
+    }
+    for (unsigned i = 0; i < 10; i++) {
+        ck_assert_int_eq(fixture_delete(&f, fixture_key("old-", i)), OUT_DELETED);
+    }
+    fixture_grace(&f);
+    for (unsigned i = 0; i < 10; i++) {
+        fixture_set(&f, fixture_key("hole-", i), LEN);
+    }
+    ck_assert_uint_eq(fixture_counter(&f, CTR_hole_reused), 10);
+    while (fixture_avail(&f) > 8) {
+        fixture_set(&f, fixture_key("old-", n++), LEN);
+    }
+    (void)push_out(&f, 0, 200); /* the first segments are emptied */
+    ck_assert(!fixture_has(&f, fixture_key("old-", 30)));
+    for (unsigned i = 0; i < 10; i++) {
+        left += fixture_has(&f, fixture_key("hole-", i));
+    }
+    ck_assert_uint_eq(left, 0);
+    fixture_stop(&f);
+}
+
 /* When all that comes is larger than what is there, the old ones go, though they are small. */
 TEST(old_small_items_make_way_when_sizes_change)
 {

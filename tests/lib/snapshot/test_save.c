@@ -217,6 +217,43 @@ TEST_LOOP(a_flush_to_come_is_saved, 2)
     fixture_stop(&f);
 }
 
+/* A clock that has gone back since does not lengthen any life, nor does it give a cas again. */
+TEST_LOOP(nothing_lives_longer_when_the_clock_has_gone_back, 2)
+{
+    struct load l = {.threads = 2};
+    struct load_file file;
+    struct fixture f;
+    uint64_t next;
+
+    start(&f, 2, 16);
+    fixture_set_until(&f, "short", 10, fixture_now(&f) + 20000);
+    fixture_set_until(&f, "short-long", MIB, fixture_now(&f) + 20000);
+    fixture_set_until(&f, "long", 10, fixture_now(&f) + 90000);
+    fixture_flush(&f, fixture_now(&f) + 60000);
+    save_well(&f);
+    next = (uint64_t)clock_unix_ms(&f.engine.clock) << 16;
+    fixture_stop(&f);
+
+    start(&f, 2, 16);
+    clock_step_wall(&f.engine.clock, -3600000);
+    ck_assert(load_open(&file, path));
+    l.engine = &f.engine;
+    l.file = &file;
+    ck_assert(_i == 0 || load_beside(&l));
+    ck_assert_int_eq(load_run(&l), LOAD_DONE);
+    load_close(&file);
+    ck_assert_uint_eq(l.items, 3);
+    ck_assert_int_gt(l.behind_ms, 3500000);
+    ck_assert_uint_gt(f.engine.group.cas_next, next);
+    ck_assert(fixture_has(&f, "short") && fixture_has(&f, "short-long"));
+    clock_advance(&f.engine.clock, 20000);
+    ck_assert(!fixture_has(&f, "short") && !fixture_has(&f, "short-long"));
+    ck_assert(fixture_has(&f, "long"));
+    clock_advance(&f.engine.clock, 40000);
+    ck_assert(!fixture_has(&f, "long"));
+    fixture_stop(&f);
+}
+
 /* ---- to somebody else -------------------------------------------------------------------- */
 
 struct stream {

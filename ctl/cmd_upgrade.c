@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * `upgrade`: another program takes over the server. It is asked for, and then looked after
+ * until it has or was refused. The connection may end meanwhile, as that of any client: then
+ * another one asks on.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "ctl/ask.h"
+#include "ctl/commands.h"
+#include "ctl/json.h"
+#include "ctl/show.h"
+
+/* The server waits a minute for the program, and then for its clients. */
+#define WAIT_S  120.0
+#define PAUSE_S 0.05
+
+/* Is this status one that another connection may better? */
+static bool is_gone(enum ctl_status status)
+{
+    return status == CTL_LINK;
+}
+
+/* Ask until it has an end: *s has the answer then. */
+static enum ctl_status wait_for_end(struct ctl *c, struct stats *s)
+{
+    const double began = ctl_now_s();
+    struct span state = {0};
+    enum ctl_status status;
+
+    for (;;) {
+        status = ask_stats(c, "persistence", s);
+        if (status == CTL_OK && !stats_find(s, "upgrade_state", &state)) {
+            return ctl_fail(c, CTL_REFUSED, "the server does not say what becomes of it");
+        }
+        if (status == CTL_OK && !span_is(state, "asked") && !span_is(state, "under-way")) {
+            return CTL_OK;
+        }
+        if ((status != CTL_OK && !is_gone(status)) || ctl_is_interrupted()) {
+            return status;
+        }
+        if (ctl_now_s() - began > WAIT_S) {
+            return status != CTL_OK ? status
+                                    : ctl_fail(c, CTL_LINK, "no end of it after two minutes");
+        }
+        if (is_gone(status)) {
+            ctl_disconnect(c);
+            c->why[0] = '\0';
+        }
+        (void)ctl_sleep(PAUSE_S);
+    }
+}
+
+static enum ctl_status tell(struct ctl *c, const struct stats *s)
+{
+    struct span state = {0};
+    struct span why = {0};
+    struct span warm = {0};
+
+    (void)stats_find(s, "upgrade_state", &state);
+    (void)stats_find(s, "upgrade_reason", &why);
+    (void)stats_find(s, "restart_state", &warm);
+    if (span_is(state, "refused")) {
+        return ctl_fail(c, CTL_REFUSED, "%.*s; nothing has changed, the server's log has more",
+                        (int)why.len, why.ptr);
+    }
+    if (!span_is(state, "done")) {
+        return ctl_fail(c, CTL_NO, "the server was started anew instead; its log says why");
+    }
+    if (c->options.json) {
+        struct json j;
+
+        json_init(&j, c->out);
+        json_begin(&j, '{');
+        json_name(&j, "upgraded");
+        json_bool(&j, true);
+        json_name(&j, "items");
+        json_double(&j, stats_get(s, "restart_items"));
+        json_end(&j, '{');
+    } else {
+        fprintf(c->out, "the program took over, with %.0f items\n",
+                stats_get(s, "restart_items"));
+    }
+    return span_is(warm, "warm") ? CTL_OK
+                                 : ctl_fail(c, CTL_NO, "it has not taken the items over");
+}
+
+int cmd_upgrade(struct ctl *c, const struct words *args)
+{
+    struct span line = {0};
+    struct stats s;
+    enum ctl_status status;
+
+    status = args->count > 1
+                 ? ask_line(c, "upgrade %.*s", (int)args->word[1].len, args->word[1].ptr)
+                 : ask_line(c, "upgrade");
+    if (status == CTL_OK) {
+        status = ask_answer(c, &line);
+    }
+    if (status == CTL_OK && !span_is(line, "OK")) {
+        return ask_garbled(c, line);
+    }
+    if (status != CTL_OK) {
+        return status;
+    }
+    stats_init(&s);
+    status = wait_for_end(c, &s);
+    if (status == CTL_OK) {
+        status = tell(c, &s);
+    }
+    stats_fini(&s);
+    return status;
+}

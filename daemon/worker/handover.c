@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * How far a handover is: see handover.h.
+ */
+#include "daemon/worker/handover.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/base/check.h"
+#include "lib/base/context.h"
+
+void handover_init(struct handover *h, enum handover_state state)
+{
+    must_be_main();
+    memset(h, 0, sizeof(*h));
+    pthread_mutex_init(&h->mutex, NULL);
+    h->state = state;
+}
+
+void handover_tell(struct handover *h, enum handover_state state, const char *why)
+{
+    must_be_main();
+    pthread_mutex_lock(&h->mutex);
+    h->state = state;
+    snprintf(h->why, sizeof(h->why), "%s", why != NULL ? why : "");
+    pthread_mutex_unlock(&h->mutex);
+}
+
+enum handover_state handover_look(struct handover *h, char why[HANDOVER_WHY_BYTES])
+{
+    enum handover_state state;
+
+    pthread_mutex_lock(&h->mutex);
+    state = h->state;
+    memcpy(why, h->why, HANDOVER_WHY_BYTES);
+    pthread_mutex_unlock(&h->mutex);
+    return state;
+}
+
+const char *handover_text(enum handover_state state)
+{
+    switch (state) {
+    case HANDOVER_NONE:
+        return "none";
+    case HANDOVER_ASKED:
+        return "asked";
+    case HANDOVER_UNDER_WAY:
+        return "under-way";
+    case HANDOVER_REFUSED:
+        return "refused";
+    case HANDOVER_DONE:
+        return "done";
+    }
+    unreachable();
+}

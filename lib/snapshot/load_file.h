@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A snapshot, or a log, that is opened to be loaded.
+ */
+#ifndef MAYFLY_LIB_SNAPSHOT_LOAD_FILE_H
+#define MAYFLY_LIB_SNAPSHOT_LOAD_FILE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "lib/snapshot/fault.h"
+#include "lib/snapshot/format.h"
+
+/* An open file, with its header. */
+struct load_file {
+    int fd; /* -1: not open */
+    uint64_t bytes;
+    _Atomic uint64_t asked; /* so much of it the system was asked to read ahead */
+    struct snap_header header;
+    struct snap_fault fault;
+};
+
+/*
+ * Open a file and read its header: how many items it has tells how large indexes should be.
+ * False: f->fault; it is SNAP_FAULT_READ with ENOENT if there is no such file. Context:
+ * before start.
+ */
+bool load_open(struct load_file *f, const char *path);
+
+/* The same of any file of this format, also of a log of keys. Context: any thread. */
+bool load_open_any(struct load_file *f, const char *path);
+
+/* snap_read_fn of an open file: arg is the struct load_file. Context: any thread. */
+ssize_t load_read(void *arg, void *out, size_t n, uint64_t offset);
+
+void load_close(struct load_file *f);
+
+#endif
