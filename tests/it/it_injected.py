@@ -268,8 +268,10 @@ def is_logged(k, o):
 
 
 def log_round(k, i, args, kinds, nth, how, number):
-    """Changes of all sorts while the log's calls fail, then a crash: what was promised holds."""
+    """Changes of all sorts while the log's calls fail, then a crash: what was promised holds. Of a full log
+    that is whole everything is there."""
     always = "always" in args[-1]
+    is_whole = False
     with k.daemon(*args, env=i.env) as d, d.operator() as o:
         m = Model(o)
         m.store()
@@ -288,8 +290,9 @@ def log_round(k, i, args, kinds, nth, how, number):
             assert figures(o)["aof_enabled"] == "yes"
             if how != "die":
                 m.check(o, is_all=True)
-                if not always:
+                if not always or "full" in args[-1]:
                     wait_for(lambda: is_logged(k, o), "the file has it, or there is none")
+                    is_whole = "full" in args[-1] and figures(o)["aof_whole"] == "1" and k.has_file()
                 m.only_now()
         except (OSError, AssertionError, TypeError):
             is_dead = True
@@ -304,17 +307,19 @@ def log_round(k, i, args, kinds, nth, how, number):
             end(d)
         i.disarm()
     with k.daemon(*args) as d, d.operator() as o:
-        m.check(o)
+        m.check(o, is_all=is_whole)
         kept_keys = sum(version != 0 for version in m.now.values())
         end(d)
     return seen, fired, kept_keys
 
 
-def log_faults(policy):
-    args = ("-o", "appendonly=keys,appendfsync=" + policy)
+def log_faults(policy, mode="keys"):
+    args = ("-o", "appendonly=%s,appendfsync=%s" % (mode, policy))
+    # A full log is written as one of keys is: of each sort of calls one fault will do.
+    faults = FAULTS if mode == "keys" or os.environ.get("MAYFLY_INJECT_ALL") else FAULTS[::3]
     with injected() as (k, i):
         counts = {}
-        for kinds, how, number in FAULTS + ((ALL_KINDS, "die", 0),):
+        for kinds, how, number in faults + ((ALL_KINDS, "die", 0),):
             if kinds not in counts:
                 counts[kinds], _, kept_keys = log_round(k, i, args, kinds, 0, "fail", 0)
                 assert kept_keys > 0
@@ -330,6 +335,14 @@ def test_the_log_that_is_always_synced():
 
 def test_the_log_that_is_synced_every_second():
     log_faults("everysec")
+
+
+def test_the_full_log_that_is_always_synced():
+    log_faults("always", "full")
+
+
+def test_the_full_log_that_is_synced_every_second():
+    log_faults("everysec", "full")
 
 
 def test_stops():

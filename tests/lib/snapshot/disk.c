@@ -109,7 +109,7 @@ static void image_put(const struct image *m, const char *dir, const char *name)
     snprintf(path, sizeof(path), "%s/%s", dir, name);
     f = fopen(path, "wb");
     ck_assert_ptr_nonnull(f);
-    ck_assert_uint_eq(fwrite(m->bytes, 1, m->n, f), m->n);
+    ck_assert(m->n == 0 || fwrite(m->bytes, 1, m->n, f) == m->n);
     ck_assert_int_eq(fclose(f), 0);
 }
 
@@ -121,7 +121,7 @@ static void image_get(struct image *m, const char *path)
     ck_assert(f != NULL && fstat(fileno(f), &st) == 0);
     *m = (struct image){.bytes = NULL};
     image_resize(m, (size_t)st.st_size);
-    ck_assert_uint_eq(fread(m->bytes, 1, m->n, f), m->n);
+    ck_assert(m->n == 0 || fread(m->bytes, 1, m->n, f) == m->n);
     fclose(f);
 }
 
