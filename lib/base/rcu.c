@@ -4,12 +4,14 @@
  *
  * liburcu can only wait, which a worker must never do. But a thread between two sections can
  * check whether all others are outside sections as well. Each reader notes in a word of its
- * thread that it is inside. Only the compiler orders that note with what the section reads, so
- * this needs a membarrier before the check: it makes sure that an open section is seen, or else
- * reads nothing that was unlinked before this call. After the check, a section that was seen to
- * have ended must have read everything before what happens next here. x86 sees to that,
- * elsewhere it takes another membarrier. These interrupt all other threads that run, so there
- * are none when a look without them finds a thread inside: most likely the check would as well.
+ * thread that it is inside, for all to see before it reads anything. But only the compiler
+ * orders an unlink with the reading of the number that dates it (rcu_order_unlink()), so this
+ * needs a membarrier before the check: after it all see what was dated before this call as
+ * unlinked, and a section that begins after the check cannot find it. After the check, a
+ * section that was seen to have ended must have read everything before what happens next here.
+ * x86 sees to that, elsewhere it takes another membarrier. These interrupt all other threads
+ * that run, so there are none when a look without them finds a thread inside: most likely the
+ * check would as well.
  *
  * The library does not share its list of readers, so there is one here. Like the library's own
  * state, it belongs to the process; no other state in lib/ does.
