@@ -110,6 +110,17 @@ static void finish_reply(struct conn *c)
     conn_settle(c);
 }
 
+/*
+ * Others wait for one that is stuck: a value that it does not take is copied; one that it does
+ * not send has been waited for before (upgrade.c).
+ */
+static void end_stuck(struct conn *c)
+{
+    if (!conn_is_waiting(c) && !conn_pass_on(c) && c->upload != NULL) {
+        close_overdue(c);
+    }
+}
+
 /* Close one that lingers if the peer has everything and is quiet. */
 static void check_lingering(struct conn *c)
 {
@@ -131,6 +142,8 @@ void conn_drain_check(struct worker *w)
             check_lingering(c);
         } else if (c->ending == ENDING_NOT && w->phase == WORKER_FINISHING) {
             finish_reply(c);
+        } else if (c->ending == ENDING_NOT && conn_holds_others_up(c)) {
+            end_stuck(c);
         }
     }
 }

@@ -12,6 +12,7 @@
 #include "daemon/base/log.h"
 #include "daemon/conn/conn.h"
 #include "daemon/conn/conn_auth.h"
+#include "daemon/conn/conn_drain.h"
 #include "daemon/conn/conn_execute.h"
 #include "daemon/conn/conn_idle.h"
 #include "daemon/conn/conn_info.h"
@@ -39,6 +40,15 @@ static bool is_passable(const struct conn *c)
            !c->is_closing && c->ending == ENDING_NOT && !client_restores(client, c->worker);
 }
 
+bool conn_holds_others_up(const struct conn *c)
+{
+    const struct worker *w = c->worker;
+
+    must_be_worker(w);
+    return w->phase >= WORKER_DRAINING && is_passable(c) && !conn_drain_has_input(c) &&
+           worker_now(c->worker) - c->last_active >= (msec_t)WORKER_STALL_MS;
+}
+
 /*
  * A large value on its way out is copied, if its client does not take it soon. Many may have
  * the same one, which costs no memory; so no more is copied than connections may keep.
@@ -49,7 +59,8 @@ static bool has_bytes_only(const struct conn *c)
     struct passed_conns *passed = &c->worker->crew->passed;
 
     return !q->is_pinned ||
-           (c->worker->phase >= WORKER_FINISHING && out_left(&q->out) <= COPY_MAX_BYTES &&
+           ((c->worker->phase >= WORKER_FINISHING || conn_holds_others_up(c)) &&
+            out_left(&q->out) <= COPY_MAX_BYTES &&
             (int64_t)(passed_conns_bytes(passed) + out_left(&q->out)) <=
                 holders_limit_bytes(c->worker));
 }

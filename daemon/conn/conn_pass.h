@@ -30,6 +30,12 @@ bool conn_pass_on(struct conn *c);
 /* Will it go along when it is through with what it has begun? Context: worker. */
 bool conn_passes_later(const struct conn *c);
 
+/*
+ * It would, but its client has sent and taken nothing for a while (WORKER_STALL_MS), and others
+ * wait. Context: worker.
+ */
+bool conn_holds_others_up(const struct conn *c);
+
 /* ---- in the program that they come to ---------------------------------------------------- */
 
 /* Room for so many on their way to one worker. NULL: no memory. Context: any thread. */

@@ -44,6 +44,13 @@
 /* A program that has not answered after so long is none: another may be asked then. */
 #define ANSWER_MS 60000u
 
+/*
+ * Values that are being received are waited for while all are served, for so long, and looked
+ * at so often.
+ */
+#define LULL_MS      1200u
+#define LULL_LOOK_MS 20u
+
 /* What the system says behind the name of a program whose file another one has replaced. */
 #define GONE     " (deleted)"
 #define GONE_LEN ((ssize_t)sizeof(GONE) - 1)
@@ -55,6 +62,9 @@ static char next[PATH_MAX];   /* of the one that is asked, and takes over */
 static uv_process_t question; /* the program that is asked */
 static uv_timer_t patience;   /* with that */
 static bool is_asked;
+static uv_timer_t lull; /* the one that agreed waits for uploads to end */
+static uint64_t lull_until;
+static bool is_lull;
 static struct passed_keys keys; /* of the users, if another takes over */
 static uint32_t conns_before;   /* when the server began to stop for that */
 
@@ -134,6 +144,56 @@ static bool note_memory(const struct server *s)
            passed_on_note_memory(s->crew.attach.fd);
 }
 
+/* ---- beginning --------------------------------------------------------------------------- */
+
+static void take_over(struct server *s)
+{
+    log_notice("upgrade, %s takes over", next);
+    server_stop_for_upgrade(s);
+}
+
+static bool has_uploads(const struct server *s)
+{
+    return atomic_load(&s->crew.upload_bytes) > 0;
+}
+
+static void end_lull(void)
+{
+    if (is_lull) {
+        is_lull = false;
+        uv_close((uv_handle_t *)&lull, NULL);
+    }
+}
+
+static void on_lull(uv_timer_t *timer)
+{
+    struct server *s = timer->data;
+
+    must_be_main();
+    if (s->stopping != CREW_STOP_NONE) {
+        end_lull();
+    } else if (!has_uploads(s) || uv_now(&s->loop) >= lull_until) {
+        end_lull();
+        take_over(s);
+    }
+}
+
+/* Who is amid a large value would hold all others up once the server stops. */
+static void begin(struct server *s)
+{
+    handover_tell(&s->crew.handover, HANDOVER_UNDER_WAY, NULL);
+    if (!has_uploads(s)) {
+        take_over(s);
+        return;
+    }
+    log_notice("upgrade, waits for values that are being received");
+    is_lull = true;
+    lull_until = uv_now(&s->loop) + LULL_MS;
+    uv_timer_init(&s->loop, &lull);
+    lull.data = s;
+    uv_timer_start(&lull, on_lull, LULL_LOOK_MS, LULL_LOOK_MS);
+}
+
 static void on_answer(uv_process_t *p, int64_t status, int number)
 {
     struct server *s = p->data;
@@ -150,9 +210,7 @@ static void on_answer(uv_process_t *p, int64_t status, int number)
     } else if (s->stopping == CREW_STOP_NONE && !note_memory(s)) {
         refuse(s, "cannot pass on the memory (%s)", strerror(errno));
     } else if (s->stopping == CREW_STOP_NONE) {
-        log_notice("upgrade, %s takes over", next);
-        handover_tell(&s->crew.handover, HANDOVER_UNDER_WAY, NULL);
-        server_stop_for_upgrade(s);
+        begin(s);
     }
 }
 
@@ -197,7 +255,7 @@ static const char *obstacle(struct server *s)
         return "without memory_file nothing would be left";
     }
     if (set->drop_privileges) {
-        return "with drop_privileges no program can be started";
+        return "the filter of drop_privileges would stay over it; a restart keeps the items";
     }
     if (started_as == NULL || path[0] == '\0') {
         return "the name of the program is not known";
@@ -292,7 +350,7 @@ void upgrade_begin(struct server *s, const char *program)
         refuse(s, "%s%s%s", program, program[0] != '\0' ? ": " : "", why);
         return;
     }
-    if (is_asked || s->stopping != CREW_STOP_NONE) {
+    if (is_asked || is_lull || s->stopping != CREW_STOP_NONE) {
         log_notice("upgrade, is under way already, or the server stops");
         return;
     }
@@ -315,6 +373,7 @@ void upgrade_end(void)
     if (is_asked && uv_is_active((uv_handle_t *)&question)) {
         uv_process_kill(&question, SIGKILL);
     }
+    end_lull();
 }
 
 /* ---- taking over ------------------------------------------------------------------------- */

@@ -78,6 +78,12 @@ struct watcher;
 #define WORKER_DRAIN_MS       1500u
 #define WORKER_DRAIN_CHECK_MS 25u
 
+/*
+ * If another program takes over, clients wait for that: then a client is waited for only while
+ * it has sent or taken something in so many milliseconds.
+ */
+#define WORKER_STALL_MS 300u
+
 /* What connections must get done in time, see daemon/conn/conn_deadline.h. */
 enum conn_deadline { DEADLINE_HANDSHAKE, DEADLINE_LOGIN, DEADLINES };
 

@@ -22,6 +22,7 @@ from binary import BinaryClient                                         # noqa: 
 from mayfly import Client, Daemon, Inapplicable, Skip, pattern, wait_for  # noqa: E402
 
 UPGRADED = "takes over"
+WAITS = "upgrade, waits for values"
 
 
 @contextlib.contextmanager
@@ -182,10 +183,10 @@ def test_a_program_that_goes_when_it_is_needed():
         with daemon("-e", os.path.join(where, "memory"), control=True, is_visible=True) as d:
             with d.client() as c, d.client() as slow, d.operator() as o:
                 c.set(b"k", b"v")
-                begin_upload(slow, c)
-                assert o.ask(b"upgrade " + program.encode()) == b"OK"
-                wait_for(lambda: UPGRADED in d.log(), "it begins")
-                os.unlink(program)
+                with HoldsUp(slow, c):
+                    assert o.ask(b"upgrade " + program.encode()) == b"OK"
+                    wait_for(lambda: UPGRADED in d.log(), "it begins")
+                    os.unlink(program)
                 wait_for(lambda: d.log().count("is ready") == 2, "the old one serves: " + d.log())
                 assert "cannot run %s (No such file" % program in d.log(), d.log()
                 assert c.get(b"k") == b"v" and state(c) == "warm" and o.ask(b"lastsave") is not None
@@ -392,11 +393,37 @@ def test_no_signal_is_lost():
 
 
 def begin_upload(c, other, n=900000):
-    """A value of which a part is missing: the client holds a stop up for a second and a half. Returns the
-    rest of it; the other client is asked until it has begun."""
+    """A value of which a part is missing. Returns the rest of it; the other client is asked until it has begun."""
     c.send(b"set big 0 0 %d\r\n" % n + pattern(b"big", n)[:300000])
     wait_for(lambda: "conn_nread" in other.stats(b"conns").values(), "it is being received")
     return pattern(b"big", n)[300000:] + b"\r\n"
+
+
+class HoldsUp(threading.Thread):
+    """A client that sends a value little by little: it holds a stop up for a second and a half."""
+
+    def __init__(self, c, other):
+        super().__init__()
+        self.client, self.rest, self.stops = c, begin_upload(c, other), threading.Event()
+        self.start()
+
+    def run(self):
+        with contextlib.suppress(OSError):
+            while not self.stops.wait(0.02):
+                self.client.send(self.rest[:1])
+                self.rest = self.rest[1:]
+
+    def end(self):
+        """Returns what is still to be sent."""
+        self.stops.set()
+        self.join()
+        return self.rest
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()
 
 
 def test_a_stop_ends_it():
@@ -404,13 +431,13 @@ def test_a_stop_ends_it():
     for how in (signal.SIGTERM, signal.SIGUSR1, "shutdown"):
         with folder() as where, daemon("-e", os.path.join(where, "memory"), "-A", control=True) as d:
             with Client(d.path) as c, Client(d.path) as idle:
-                rest = begin_upload(c, idle)
-                d.process.send_signal(signal.SIGUSR2)
-                wait_for(lambda: UPGRADED in d.log(), "it begins")
-                if how == "shutdown":
-                    c.send(rest + b"shutdown\r\n")
-                else:
-                    d.process.send_signal(how)
+                with HoldsUp(c, idle) as holder:
+                    d.process.send_signal(signal.SIGUSR2)
+                    wait_for(lambda: UPGRADED in d.log(), "it begins")
+                    if how == "shutdown":
+                        c.send(holder.end() + b"shutdown\r\n")
+                    else:
+                        d.process.send_signal(how)
                 assert idle.rest() == b"", how
                 assert d.process.wait(mayfly.PATIENCE) == 0
             assert d.log().count("is ready") == 1, d.log()
@@ -496,15 +523,15 @@ def test_what_was_sent_in_part_is_completed():
 
 
 def test_a_large_value_on_its_way_arrives():
-    """It is received before its connection goes along. Its client has a second and a half."""
+    """It is received before its connection goes along. Its client has more than a second."""
     with folder() as where, daemon("-e", os.path.join(where, "memory")) as d:
         def comes():
             with d.client() as c:
                 with d.client() as other:
                     rest = begin_upload(c, other)
-                begun, ready = d.log().count(UPGRADED), d.log().count("is ready")
+                begun, ready = d.log().count(WAITS), d.log().count("is ready")
                 d.process.send_signal(signal.SIGUSR2)
-                wait_for(lambda: d.log().count(UPGRADED) > begun, "it begins")
+                wait_for(lambda: d.log().count(WAITS) > begun, "it begins")
                 with contextlib.suppress(OSError):
                     c.send(rest)
                     if c.line() == b"STORED":
@@ -513,6 +540,36 @@ def test_a_large_value_on_its_way_arrives():
             wait_for(lambda: d.log().count("is ready") > ready, "another serves")
             return False
         wait_for(comes, "the value is stored, and its client stays")
+
+
+def test_others_are_served_while_it_waits():
+    """Who does not go on with a value holds nobody up but for the end of it; a second try is no other one."""
+    with folder() as where, daemon("-e", os.path.join(where, "memory")) as d, d.client() as c:
+        assert c.set(b"k", b"v") == b"STORED"
+
+        def serves():
+            with d.client() as slow, d.client() as new:
+                begin_upload(slow, c)
+                waited, begun, ready = d.log().count(WAITS), d.log().count(UPGRADED), d.log().count("is ready")
+                d.process.send_signal(signal.SIGUSR2)
+                wait_for(lambda: d.log().count(WAITS) > waited, "it waits")
+                d.process.send_signal(signal.SIGUSR2)
+                assert c.get(b"k") == b"v" and new.set(b"n", b"w") == b"STORED"
+                is_before = d.log().count(UPGRADED) == begun
+                wait_for(lambda: d.log().count("is ready") > ready, "another serves")
+                assert c.get(b"n") == b"w" and new.get(b"k") == b"v"
+                with contextlib.suppress(OSError):
+                    assert slow.rest() == b""
+                return is_before
+        wait_for(serves, "they are served before it begins")
+
+
+def test_a_stop_ends_the_wait():
+    with folder() as where, daemon("-e", os.path.join(where, "memory")) as d, d.client() as c, d.client() as slow:
+        begin_upload(slow, c)
+        d.process.send_signal(signal.SIGUSR2)
+        wait_for(lambda: WAITS in d.log(), "it waits")
+        assert d.stop() == 0 and d.log().count("is ready") == 1 and not os.path.exists(d.path)
 
 
 def test_answers_that_wait_are_sent():
@@ -727,7 +784,7 @@ def test_beyond_the_limit_of_their_address_answers_are_cut():
                     s.send(b"get k\r\n" * n)
                 with d.operator() as o:
                     wait_for(lambda: list(o.stats(b"conns").values()).count("conn_mwrite") == 3, "answers wait")
-                begin_upload(uploads, c)
+                holder = stack.enter_context(HoldsUp(uploads, c))
                 write(options, "conns_per_address = 1\n")
                 d.process.send_signal(signal.SIGUSR2)
                 wait_for(lambda: UPGRADED in d.log(), "it begins")
@@ -737,6 +794,7 @@ def test_beyond_the_limit_of_their_address_answers_are_cut():
                         s.sock.setblocking(False)
                         while s.more():
                             pass
+                holder.end()
                 wait_for(lambda: d.log().count("is ready") == 2, "another serves")
                 ended = 0
                 for s in slow:
