@@ -336,13 +336,35 @@ static enum ctl_status fault_of(struct loading *l, const struct span *name,
                     (int)name->len, name->ptr, snap_fault_text(fault, text));
 }
 
+/*
+ * Is all that there is to know in the file? A log names what has changed, and gone. Without its
+ * logs a snapshot brings back what was deleted.
+ */
+static enum ctl_status check_alone(struct loading *l, const struct span *name, uint32_t flags)
+{
+    if ((flags & SNAP_IS_LOG) != 0) {
+        return ctl_fail(l->c, CTL_NO, "%.*s: is the log of a snapshot", (int)name->len,
+                        name->ptr);
+    }
+    if ((flags & SNAP_HAS_LOG) != 0) {
+        return ctl_fail(l->c, CTL_NO,
+                        "%.*s: has logs, which only a server loads with it (dir); mayflyctl "
+                        "save makes one that has none",
+                        (int)name->len, name->ptr);
+    }
+    return CTL_OK;
+}
+
 /* The header is read: send the rest. */
 static enum ctl_status load(struct loading *l, const struct span *name, struct scan *s)
 {
     uint64_t gone = 0;
-    enum ctl_status status = begin(l, s->reader.header.items);
+    enum ctl_status status = check_alone(l, name, s->reader.header.flags);
     bool is_whole;
 
+    if (status == CTL_OK) {
+        status = begin(l, s->reader.header.items);
+    }
     if (status != CTL_OK) {
         return status;
     }

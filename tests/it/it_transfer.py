@@ -222,6 +222,24 @@ def test_over_tls_and_by_users():
                 assert figure(o, "exports") == 1 and figure(o, "export_failures") == 0
 
 
+def test_what_needs_its_logs_is_refused():
+    with Folder() as folder, daemon() as b, b.operator() as p:
+        with daemon("--dir", folder.path, "--appendonly", "full", "--appendfsync", "always") as a, a.operator() as o:
+            o.set(b"old", b"1")
+            assert o.ask(b"save") == b"OK"
+            o.set(b"new", b"2")
+            assert o.ask(b"delete old") == b"DELETED"
+            assert ctl(a, "save", folder.name("alone")).returncode == 0
+            files = sorted(name for name in os.listdir(folder.path) if name != "alone")
+            assert len(files) == 2 and ".log." in files[1], files
+            for name, why in zip(files, (b"has logs", b"is the log of a snapshot")):
+                done = ctl(b, "load", folder.name(name))
+                assert done.returncode == 1 and why in done.stderr and done.stdout == b"", done
+        assert p.get(b"old") is None and p.get(b"new") is None
+        assert load(b, folder.name("alone"))[0] == 0
+        assert p.get(b"old") is None and p.get(b"new") == b"2"
+
+
 def test_from_one_server_to_another():
     with daemon() as a, a.operator() as o, daemon() as b, b.operator() as p:
         fill(o, 3000)
