@@ -138,8 +138,9 @@ static bool is_wanted(struct loading *l, const struct snap_item *it, int64_t *de
         l->expired++;
         return false;
     }
-    if ((it->marks & SNAP_STALE) != 0) {
-        l->stale++; /* as an add it would be fresh */
+    /* As an add it would be fresh, and what waits for its first value would have one. */
+    if ((it->marks & SNAP_STALE) != 0 || ((it->marks & SNAP_WON) != 0 && it->value_len == 0)) {
+        l->stale++;
         return false;
     }
     return true;

@@ -250,16 +250,19 @@ def test_from_one_server_to_another():
         o.set(b"both", b"older")
         p.set(b"both", b"newer")
         assert o.ask(b"ms stale 1\r\nx") == b"HD" and o.ask(b"md stale I") == b"HD"
+        assert o.ask(b"mg awaited N600") == b"HD W"
+        assert o.ask(b"ms early 1 T600\r\nx") == b"HD" and o.ask(b"mg early R900") == b"HD W"
         with subprocess.Popen([CTL, "-s", a.control_path, "save", "-"], stdout=subprocess.PIPE) as save:
             status, said, err = load(b, "-", stdin=save.stdout)
             save.stdout.close()
             assert save.wait(mayfly.PATIENCE) == 0
         assert (status, err) == (0, ""), err
         # A key is sent twice where the index was resized under the walk.
-        assert said["loaded"] == 4002 and said["there"] >= 1 and said["stale"] == 1, said
+        assert said["loaded"] == 4003 and said["there"] >= 1 and said["stale"] == 2, said
         assert said["gone"] == said["refused"] == said["expired"] == 0, said
         assert p.get(b"both") == b"newer" and len(p.get(b"large")) == 5000000
-        assert p.ask(b"mg stale v") == b"EN"
+        assert p.ask(b"mg stale v") == b"EN" and p.ask(b"mg awaited v") == b"EN"
+        assert p.get(b"early") == b"x"
         assert p.ask(b"mg YSBiCg== v b").startswith(b"VA 6") and p.line() == b"binary"
         for n in range(1000):
             for key in (b"t%d" % n, b"k%d" % n):
@@ -267,7 +270,7 @@ def test_from_one_server_to_another():
                 # Each server has its own clock, which counts milliseconds.
                 was, now = (int(c.ask(b"pexpiretime " + key).split()[-1]) for c in (o, p))
                 assert abs(now - was) <= 1, (key, was, now)
-        assert int(p.stats()["curr_items"]) == 4003
+        assert int(p.stats()["curr_items"]) == 4004
 
 
 def test_load_of_what_is_damaged_or_something_else():
