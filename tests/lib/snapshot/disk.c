@@ -6,7 +6,6 @@
 
 #include <check.h>
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -272,8 +271,7 @@ static int set_direct(int fd, bool is_direct)
 {
     (void)fd;
     (void)is_direct;
-    errno = EINVAL;
-    return -1;
+    return 0; /* it makes nothing durable */
 }
 
 static int sync_range(int fd, int64_t offset, int64_t n, unsigned flags)

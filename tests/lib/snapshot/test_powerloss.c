@@ -33,7 +33,8 @@
 #define STEPS_MAX 600
 #define ACKS_MAX  600
 #define LIVES     3
-#define LARGE     300000
+#define LONG      20000  /* some of them make a block that is written directly */
+#define LARGE     300000 /* in parts */
 
 /* The length of each key's value after each step, 0: it was absent; and when the step began. */
 static struct {
@@ -210,7 +211,7 @@ static void do_step(void)
         fixture_delete(&life.f, key_of(key));
         now[key] = 0;
     } else {
-        now[key] = (what < 22 ? LARGE : 1) + history.n * 5;
+        now[key] = (what < 22 ? LARGE : what < 45 ? LONG : 1) + history.n * 5;
         fixture_set(&life.f, key_of(key), now[key]);
     }
 }
