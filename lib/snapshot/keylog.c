@@ -369,13 +369,14 @@ static bool write_pending(struct keylog *l)
 {
     int64_t began = mono_ms();
     bool is_good = true;
-    uint64_t keys = 0;
+    bool has_written = false;
     struct logfill_block *block;
 
     while (is_good && (block = logfill_next(&l->fill)) != NULL) {
         if (get_flag(&l->is_on)) {
             is_good = logfile_put(&l->out, &block->b, block->bytes, logfill_is_full(&l->fill));
-            keys += block->b.items;
+            note_file(l, block->b.items); /* before nothing waits any more */
+            has_written = true;
         }
         l->is_in_value = block->is_more;
         logfill_took(&l->fill);
@@ -384,8 +385,7 @@ static bool write_pending(struct keylog *l)
             tell(l);
         }
     }
-    if (keys != 0) {
-        note_file(l, keys);
+    if (has_written) {
         note_time(l, began);
     }
     return is_good;
