@@ -286,6 +286,20 @@ static bool is_covered(struct stream *st, uint32_t ring, uint64_t pos, uint64_t 
     return c->hash == hash && c->ring == ring && pos < c->pos;
 }
 
+/*
+ * Not while records are copied: it loads several words of a key at once, and would wait until
+ * each of them is stored.
+ */
+static void hash_batch(struct stream *st)
+{
+    struct stream_batch *b = st->batch;
+
+    for (unsigned i = 0; i < b->n; i++) {
+        b->hash[i] = engine_hash(st->engine, b->change[i].key, b->change[i].key_len);
+        __builtin_prefetch(covered_by(st, b->hash[i]));
+    }
+}
+
 /* Those that are covered leave the batch. */
 static void drop_covered(struct stream *st, uint32_t ring)
 {
@@ -335,11 +349,10 @@ static bool read_batch(struct stream *st, uint32_t ring, uint64_t until, struct 
             note_later(st, r, c, ship);
         } else {
             b->pos[b->n] = pos;
-            b->hash[b->n] = engine_hash(st->engine, c->key, c->key_len);
-            __builtin_prefetch(covered_by(st, b->hash[b->n]));
             b->n++;
         }
     }
+    hash_batch(st);
     drop_covered(st, ring);
     return true;
 }
@@ -578,6 +591,34 @@ enum stream_state stream_pass(struct stream *st, struct ship *ship)
     return state;
 }
 
+/*
+ * Copy out up to so many records; the batch has those of keys, which are looked at only then:
+ * see hash_batch(). False: see read_batch().
+ */
+static bool read_keys(struct stream *st, struct stream_ring *r, uint64_t until, unsigned max)
+{
+    struct stream_batch *b = st->batch;
+
+    b->n = 0;
+    for (unsigned i = 0; i < max && r->pos != until; i++) {
+        struct change *c = &b->change[b->n];
+
+        changes_prefetch(r->changes, r->pos + PREFETCH_BYTES);
+        if (!changes_get(r->changes, &r->pos, c)) {
+            return false;
+        }
+        count(&st->records, 1);
+        if (c->kind <= CHANGE_DROP) {
+            b->n++;
+        } else {
+            /* So that stream_pass() can go on from here, also where it has stopped. */
+            r->held_at = 0;
+            r->passed = c->kind == CHANGE_FLUSH ? c->cas : c->cas - 1;
+        }
+    }
+    return true;
+}
+
 enum stream_state stream_keys(struct stream *st, unsigned max, stream_key_fn fn, void *arg)
 {
     enum stream_state state = STREAM_IDLE;
@@ -591,22 +632,17 @@ enum stream_state stream_keys(struct stream *st, unsigned max, stream_key_fn fn,
         if (is_lost(r)) {
             return STREAM_OVERRUN;
         }
-        for (; r->pos != until && n < max; n++) {
-            struct change c;
+        while (r->pos != until && n < max) {
+            unsigned part = max - n < STREAM_BATCH ? (unsigned)(max - n) : STREAM_BATCH;
 
-            changes_prefetch(r->changes, r->pos + PREFETCH_BYTES);
-            if (!changes_get(r->changes, &r->pos, &c)) {
+            if (!read_keys(st, r, until, part)) {
                 return STREAM_OVERRUN;
             }
-            if (c.kind <= CHANGE_DROP) {
-                fn(arg, c.key, c.key_len);
-            } else {
-                /* So that stream_pass() can go on from here, also where it has stopped. */
-                r->held_at = 0;
-                r->passed = c.kind == CHANGE_FLUSH ? c.cas : c.cas - 1;
+            n += part;
+            for (unsigned k = 0; k < st->batch->n; k++) {
+                fn(arg, st->batch->change[k].key, st->batch->change[k].key_len);
             }
         }
-        count(&st->records, n);
         if (r->pos != until) {
             state = STREAM_GOES_ON;
         }
