@@ -40,6 +40,7 @@
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/base/signals.h"
+#include "lib/engine/migrate.h"
 
 /* The steps that are done, in the order of the start. */
 enum step {
@@ -264,6 +265,9 @@ static int open_loop(struct server *s)
     return err;
 }
 
+/* The share of a CPU that finishing a move may take beside clients, per cent. */
+#define REST_CPU_PCT 25u
+
 /* ---- the engine and the workers ---------------------------------------------------------- */
 
 static int start_engine(struct server *s)
@@ -353,6 +357,35 @@ static bool saves_at_stop(const struct server *s)
     unreachable();
 }
 
+/*
+ * A move that the process before has left half done makes requests slower until it is finished.
+ * Nothing is wrong without.
+ */
+static void finish_move(struct server *s)
+{
+    const struct attach *a = &s->crew.attach;
+
+    if (a->state != ATTACH_WARM || a->moving == 0) {
+        return;
+    }
+    if (move_finish(&s->rest, &s->crew.engine, REST_CPU_PCT) == MF_OK) {
+        log_notice("memory, %u slots were on their way to other shards, and are brought there",
+                   (unsigned)a->moving);
+    } else {
+        log_warn("memory, %u slots stay on their way to other shards (no thread)",
+                 (unsigned)a->moving);
+    }
+}
+
+/* Wherever it is: the next process finishes it. */
+static void end_move(struct server *s)
+{
+    if (s->rest != NULL) {
+        move_cancel(s->rest);
+        (void)move_end(&s->rest);
+    }
+}
+
 static int start_threads(struct server *s)
 {
     int status;
@@ -385,6 +418,7 @@ static int start_threads(struct server *s)
         status = crew_start(&s->crew);
         if (status == 0) {
             s->step = STEP_WORKERS;
+            finish_move(s);
         }
     }
     if (status == 0) {
@@ -415,6 +449,7 @@ static void take_down(struct server *s)
     renewal_stop(s);
     snapshots_abandon(&s->crew.snapshots);
     exports_stop(&s->crew.exports);
+    end_move(s);
     if (s->step >= STEP_WORKERS) {
         crew_stop(&s->crew);
         upgrade_tell(s);

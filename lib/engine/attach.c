@@ -611,8 +611,9 @@ bool attach_take_over(struct attach *a, struct engine *e)
 }
 
 /* Slots that do not stand where a first table has them are published as they were. */
-static enum mf_err restore_routes(struct engine *e, const struct attach_head *h)
+static enum mf_err restore_routes(struct attach *a, struct engine *e)
 {
+    const struct attach_head *h = a->head;
     const struct route *now = atomic_load_explicit(&e->router.route, memory_order_relaxed);
     struct route_slot slots[ROUTE_SLOTS];
     bool differs = false;
@@ -620,6 +621,7 @@ static enum mf_err restore_routes(struct engine *e, const struct attach_head *h)
     for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
         slots[i] = is_between(h, i) ? route_moving(h->owner[i][0], h->owner[i][1])
                                     : route_settled(h->owner[i][0]);
+        a->moving += route_is_moving(&slots[i]);
         differs |= memcmp(&now->slot[i], &slots[i], sizeof(slots[i])) != 0;
     }
     return differs ? router_publish_all(&e->router, slots) : MF_OK;
@@ -635,7 +637,7 @@ enum mf_err attach_resume(struct attach *a, struct engine *e)
     }
     /* Only now can anything be stored. */
     atomic_store_explicit(&e->group.cas_next, a->head->cas_next, memory_order_relaxed);
-    err = restore_routes(e, a->head);
+    err = restore_routes(a, e);
     for (uint32_t i = 0; i < e->shard_count; i++) {
         msec_t at = a->head->shard[i].left.flush_at;
 

@@ -33,6 +33,7 @@ struct move {
     struct engine *engine; /* [borrowed] */
     struct move_plan plan;
     uint32_t cpu_pct;
+    bool finishes; /* the plan is what is on its way */
     pthread_t thread;
     enum mf_err err; /* once it is over */
     struct route_slot slots[ROUTE_SLOTS];
@@ -443,6 +444,18 @@ static enum mf_err end_detours(struct move *m)
     return err;
 }
 
+/* Have those arrive that are on their way. */
+static void plan_the_rest(struct move *m)
+{
+    rcu_begin();
+    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+        const struct route_slot *rs = &router_read(&m->engine->router)->slot[i];
+
+        m->plan.to[i] = route_is_moving(rs) ? rs->to : MOVE_STAYS;
+    }
+    rcu_end();
+}
+
 static enum mf_err carry_out(struct move *m)
 {
     enum mf_err err;
@@ -452,6 +465,9 @@ static enum mf_err carry_out(struct move *m)
         return MF_OK;
     }
     set_state(m, MOVE_RUNS);
+    if (m->finishes) {
+        plan_the_rest(m);
+    }
     err = end_detours(m);
     if (err == MF_OK && !is_cancelled(m)) {
         err = carry_plan(m);
@@ -492,15 +508,11 @@ static void *run(void *arg)
     return NULL;
 }
 
-enum mf_err move_start(struct move **out, struct engine *e, const struct move_config *cfg)
+static enum mf_err start(struct move **out)
 {
-    enum mf_err err = make(out, e, cfg);
+    enum mf_err err = MF_OK;
     sigset_t before;
 
-    must_not_be_reading();
-    if (err != MF_OK) {
-        return err;
-    }
     signals_block(&before);
     if (pthread_create(&(*out)->thread, NULL, run, *out) != 0) {
         mem_free(*out);
@@ -509,6 +521,30 @@ enum mf_err move_start(struct move **out, struct engine *e, const struct move_co
     }
     signals_restore(&before);
     return err;
+}
+
+enum mf_err move_start(struct move **out, struct engine *e, const struct move_config *cfg)
+{
+    enum mf_err err = make(out, e, cfg);
+
+    must_not_be_reading();
+    return err == MF_OK ? start(out) : err;
+}
+
+enum mf_err move_finish(struct move **out, struct engine *e, uint32_t cpu_pct)
+{
+    struct move_plan plan;
+    const struct move_config cfg = {.plan = &plan, .cpu_pct = cpu_pct};
+    enum mf_err err;
+
+    must_not_be_reading();
+    move_plan_init(&plan);
+    err = make(out, e, &cfg);
+    if (err != MF_OK) {
+        return err;
+    }
+    (*out)->finishes = true;
+    return start(out);
 }
 
 void move_info(const struct move *m, struct move_info *info)

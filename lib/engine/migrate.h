@@ -15,8 +15,9 @@
  *     err = move_end(&m);                            waits for it
  *
  * A move that was cancelled, or found no memory, leaves slots between two shards. Both serve
- * them, more slowly; another process that takes over the items (attach.h) goes on so. A plan
- * with the same target goes on with it; one with another has them arrive first.
+ * them, more slowly. A plan with the same target goes on with it; one with another has them
+ * arrive first. Another process that takes over the items (attach.h) goes on so as well, and
+ * has them arrive by move_finish().
  */
 #ifndef MAYFLY_LIB_ENGINE_MIGRATE_H
 #define MAYFLY_LIB_ENGINE_MIGRATE_H
@@ -75,6 +76,12 @@ struct move_info {
  * section.
  */
 enum mf_err move_start(struct move **m, struct engine *e, const struct move_config *cfg);
+
+/*
+ * The same, with a plan that has the slots arrive that are on their way when it begins, as
+ * after another process has left a move half done.
+ */
+enum mf_err move_finish(struct move **m, struct engine *e, uint32_t cpu_pct);
 
 /* How far it is. Context: any thread. */
 void move_info(const struct move *m, struct move_info *info);

@@ -399,6 +399,51 @@ static void move_some(uint16_t to, uint64_t items)
     ck_assert_int_eq(move_end(&m), MF_OK);
 }
 
+TEST(a_move_that_was_cut_short_is_finished)
+{
+    enum { KEYS = 2000 };
+    struct move_info info;
+    struct move *m;
+
+    start();
+    for (unsigned i = 0; i < KEYS; i++) {
+        fixture_set(&f, fixture_key("k", i), 100);
+    }
+    stop();
+    start_warm();
+    ck_assert_uint_eq(a.moving, 0);
+    /* As a move leaves them that was cancelled before it came to an item. */
+    ck_assert_int_eq(router_publish(&f.engine.router, 0, ROUTE_SLOTS / 2, route_prepared(0, 1)),
+                     MF_OK);
+    rcu_wait();
+    ck_assert_int_eq(router_publish(&f.engine.router, 0, ROUTE_SLOTS / 2, route_moving(0, 1)),
+                     MF_OK);
+    rcu_wait();
+    for (unsigned i = 0; i < KEYS; i += 3) {
+        fixture_set(&f, fixture_key("k", i), 100); /* in the other shard */
+    }
+    stop();
+    start_warm();
+    ck_assert_uint_eq(a.moving, ROUTE_SLOTS / 2);
+    ck_assert_uint_gt(ctr_get(&f.engine.shards[0]->counters, CTR_curr_items), 0);
+    ck_assert_int_eq(move_finish(&m, &f.engine, 100), MF_OK);
+    do {
+        move_info(m, &info);
+    } while (info.state <= MOVE_RUNS);
+    ck_assert_int_eq(info.state, MOVE_DONE);
+    ck_assert_uint_eq(info.slots_done, a.moving);
+    ck_assert_int_eq(move_end(&m), MF_OK);
+    ck_assert_uint_eq(ctr_get(&f.engine.shards[0]->counters, CTR_curr_items), 0);
+    for (unsigned i = 0; i < KEYS; i++) {
+        fixture_check(&f, fixture_key("k", i), 100);
+    }
+    stop();
+    start_warm();
+    ck_assert_uint_eq(a.moving, 0);
+    fixture_check(&f, fixture_key("k", 0), 100);
+    stop();
+}
+
 /* A model: what was stored is there, what was deleted is not, in whichever shard it is. */
 TEST(moves_that_were_cut_short_go_on_in_another_life)
 {

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * server: what an engine before it has left half done is finished. All else of it is shown by
+ * the scripts of tests/it/.
+ */
+#include "daemon/service/server.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "daemon/options/options.h"
+#include "lib/engine/attach.h"
+#include "lib/engine/migrate.h"
+#include "tests/common/unit.h"
+#include "tests/lib/fixture.h"
+
+#define KEYS 300u
+
+static char folder[64], file[96], path[96];
+
+/* Items in a file, half of whose slots are on their way from one shard to the other. */
+static void leave_half_done(void)
+{
+    static struct attach a;
+    struct engine_config cfg;
+    struct fixture f;
+
+    fixture_config(&cfg);
+    cfg.shards = 2;
+    cfg.limit_bytes = 64 * MIB;
+    cfg.attach = &a;
+    ck_assert_msg(attach_open(&a, file), "%s", a.why);
+    fixture_start_threaded(&f, &cfg);
+    for (unsigned i = 0; i < KEYS; i++) {
+        fixture_set(&f, fixture_key("k", i), 100);
+    }
+    ck_assert_int_eq(router_publish(&f.engine.router, 0, ROUTE_SLOTS / 2, route_prepared(0, 1)),
+                     MF_OK);
+    rcu_wait();
+    ck_assert_int_eq(router_publish(&f.engine.router, 0, ROUTE_SLOTS / 2, route_moving(0, 1)),
+                     MF_OK);
+    rcu_wait();
+    fixture_stop(&f);
+    attach_close(&a);
+}
+
+static void parse(struct settings *out)
+{
+    static char memory[] = "--memory-file", socket[] = "-s", user[] = "-u", root[] = "root",
+                program[] = "mayflyd", threads[] = "-t", two[] = "2", quiet[] = "-m",
+                megabytes[] = "64";
+    char *argv[] = {program, memory,  file, socket, path,      user,
+                    root,    threads, two,  quiet,  megabytes, NULL};
+    int status;
+
+    ck_assert_int_eq(options_parse(11, argv, out, &status), OPTIONS_RUN);
+}
+
+TEST(a_move_that_was_left_is_finished)
+{
+    static struct server s;
+    struct settings settings;
+    struct move_info info;
+
+    snprintf(folder, sizeof(folder), "/tmp/mayfly-server.XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(file, sizeof(file), "%s/memory", folder);
+    snprintf(path, sizeof(path), "%s/socket", folder);
+    leave_half_done();
+
+    parse(&settings);
+    ck_assert_int_eq(server_start(&s, &settings), 0);
+    ck_assert_int_eq(s.crew.attach.state, ATTACH_WARM);
+    ck_assert_uint_eq(s.crew.attach.items, KEYS);
+    ck_assert_ptr_nonnull(s.rest);
+    do {
+        (void)usleep(1000);
+        move_info(s.rest, &info);
+    } while (info.state <= MOVE_RUNS);
+    ck_assert_int_eq(info.state, MOVE_DONE);
+    ck_assert_uint_eq(info.slots_done, ROUTE_SLOTS / 2);
+    server_stop(&s);
+    settings_fini(&settings);
+
+    parse(&settings);
+    ck_assert_int_eq(server_start(&s, &settings), 0);
+    ck_assert_uint_eq(s.crew.attach.items, KEYS);
+    ck_assert_ptr_null(s.rest);
+    server_stop(&s);
+    settings_fini(&settings);
+    (void)unlink(file);
+    (void)rmdir(folder);
+}
