@@ -307,7 +307,7 @@ static int start_engine(struct server *s)
     }
     memory_file_tell(s);
     if (cfg.attach != NULL && cfg.attach->state == ATTACH_WARM) {
-        snapshots_pass_over(&s->crew.snapshots);
+        snapshots_pass_over(&s->crew.snapshots, cfg.attach->companion);
     }
     if (engine_items_hint(&s->crew.engine) < cfg.items_hint) {
         log_notice("server, sizes the index for %" PRIu64
@@ -434,8 +434,9 @@ static void stop_snapshots(struct server *s)
 {
     signals_block(&s->signal_mask);
     /* The program that takes over has the items, and its clients wait for it. */
-    snapshots_stop(&s->crew.snapshots,
-                   s->is_started && !upgrade_is_wanted(s) && saves_at_stop(s), tell_saving);
+    s->crew.attach.companion =
+        snapshots_stop(&s->crew.snapshots,
+                       s->is_started && !upgrade_is_wanted(s) && saves_at_stop(s), tell_saving);
     signals_restore(&s->signal_mask);
 }
 

@@ -119,6 +119,7 @@ static void on_gap(void *arg, int error)
 {
     struct append *a = arg;
 
+    atomic_fetch_add(&a->gaps, 1);
     if (error != 0) {
         log_error("snapshot, cannot write its log (%s): removed, and made anew",
                   strerror(error));
@@ -254,10 +255,52 @@ bool append_begin(struct append *a, struct engine *engine, const struct snap_hea
     return logs < LOGS_MAX;
 }
 
-void append_end(struct append *a)
+/* Tells the end of a log from those of others; not 0. */
+static uint32_t number_of_end(uint64_t chain, uint64_t log)
 {
-    keylog_stop(&a->log);
+    uint32_t number = (uint32_t)hash_key(chain, &log, sizeof(log));
+
+    return number != 0 ? number : 1;
+}
+
+bool append_is_left(struct append *a, const struct snap_header *h, uint32_t left)
+{
+    struct keychain *c = &a->chain_read;
+    uint64_t highest;
+    uint64_t count;
+
+    if (left == 0 || (h->flags & SNAP_HAS_LOG) == 0 ||
+        keychain_find(a->dir, a->name, &highest, &count) != 0 ||
+        number_of_end(h->chain, highest) != left) {
+        return false;
+    }
+    c->io = &io_system;
+    c->dir = a->dir;
+    c->base = a->name;
+    c->may_cut = false; /* it was ended well */
+    if (keychain_read(c, h) != KEYCHAIN_DONE) {
+        keychain_fini(c);
+        *c = (struct keychain){.logs = 0};
+        return false;
+    }
+    c->logs = c->keys = c->states = 0; /* nothing of it is loaded */
+    return true;
+}
+
+uint32_t append_end(struct append *a)
+{
+    uint32_t left = 0;
+
+    if (a->log != NULL && append_is_used(a) && keylog_is_on(a->log)) {
+        struct keylog_info info;
+
+        keylog_look(a->log, &info);
+        left = number_of_end(a->chain, info.number);
+    }
+    atomic_store(&a->gaps, 0);
+    keylog_stop(&a->log); /* where the last write may fail */
     pthread_mutex_destroy(&a->telling);
+    return atomic_load(&a->gaps) == 0 ? left : 0;
 }
 
 /* ---- saves ------------------------------------------------------------------------------- */

@@ -69,6 +69,7 @@ struct append {
     _Atomic int64_t written_base; /* bytes of all logs when the snapshot there is began */
     _Atomic uint32_t
         mode; /* enum append_mode: what is kept; `appendonly` says what is wanted */
+    _Atomic uint32_t gaps;    /* so far */
     _Atomic bool is_behind;   /* the log does not keep up */
     _Atomic bool holds;       /* answers wait for it: see append_ask() */
     _Atomic bool has_flushes; /* the log of the snapshot has had states from its beginning */
@@ -98,8 +99,18 @@ bool append_read(struct append *a, const struct snap_header *h, struct load *l);
 bool append_begin(struct append *a, struct engine *engine, const struct snap_header *header,
                   uint64_t base_bytes);
 
-/* Write what is left. Context: main, after the snapshots' thread. */
-void append_end(struct append *a);
+/*
+ * Is what a snapshot of this header and its logs have what there was when append_end() has
+ * returned this number? Then they are read, and the last log can be followed by another; `dir`
+ * has no other logs. Nothing is said. Context: the snapshots' thread, before append_begin().
+ */
+bool append_is_left(struct append *a, const struct snap_header *h, uint32_t left);
+
+/*
+ * Write what is left. Returns a number that tells what snapshot and logs have from what any
+ * others have; 0: they do not have everything. Context: main, after the snapshots' thread.
+ */
+uint32_t append_end(struct append *a);
 
 /*
  * A snapshot is about to be saved, in this epoch of flushes: have it begin with a log of its

@@ -355,19 +355,30 @@ static bool is_saved_first(const struct snapshots *s)
 }
 
 /*
+ * Is the file that was not loaded what the items were when they were left? With its log it is
+ * until somebody is served.
+ */
+static bool is_as_left(struct snapshots *s)
+{
+    return s->is_passed_over && is_saved_first(s) &&
+           append_is_left(&s->append, &s->file.header, s->left);
+}
+
+/*
  * Begin with the log. A file that it does not belong to goes; one of which something was left
- * out only when there is another, if nobody is served before. Context: the thread.
+ * out, or that is as what was not loaded, only when there is another, if nobody is served
+ * before. Context: the thread.
  */
 static void begin_log(struct snapshots *s)
 {
     bool is_loaded = s->last.load == SNAPSHOTS_LOADED;
+    bool stays = is_as_left(s);
     bool is_begun;
 
-    s->has_left_out = is_loaded && has_left_out(s);
-    is_begun = append_begin(
-        &s->append, s->engine,
-        is_loaded && (!s->has_left_out || is_saved_first(s)) ? &s->file.header : NULL,
-        s->file.bytes);
+    s->has_left_out = stays || (is_loaded && has_left_out(s));
+    stays = stays || (is_loaded && (!s->has_left_out || is_saved_first(s)));
+    is_begun =
+        append_begin(&s->append, s->engine, stays ? &s->file.header : NULL, s->file.bytes);
     if (is_loaded && append_is_used(&s->append)) {
         load_flush_again(&s->load);
     }
@@ -539,12 +550,13 @@ uint64_t snapshots_open(struct snapshots *s, struct settings *settings, int *sta
     return 0;
 }
 
-void snapshots_pass_over(struct snapshots *s)
+void snapshots_pass_over(struct snapshots *s, uint32_t left)
 {
     must_be_main();
     if (s->file.fd >= 0) {
         load_close(&s->file);
         s->is_passed_over = true;
+        s->left = left;
         log_notice("snapshot, %s is not loaded: the items are there (memory_file)", s->path);
     }
 }
@@ -660,14 +672,15 @@ void snapshots_abandon(struct snapshots *s)
     snapshot_file_abandon(&s->under_name);
 }
 
-void snapshots_stop(struct snapshots *s, bool saves, bool (*tell)(const char *line))
+uint32_t snapshots_stop(struct snapshots *s, bool saves, bool (*tell)(const char *line))
 {
     char line[LINE_MAX_BYTES];
+    uint32_t left;
 
     must_be_main();
     if (!s->is_running) {
         load_close(&s->file);
-        return;
+        return 0;
     }
     snapshots_abandon(s);
     pthread_mutex_lock(&s->mutex);
@@ -693,13 +706,15 @@ void snapshots_stop(struct snapshots *s, bool saves, bool (*tell)(const char *li
     pthread_mutex_unlock(&s->mutex);
     pthread_join(s->thread, NULL);
     snapshot_file_stop(&s->under_name);
-    append_end(&s->append); /* what it writes last may fail, and void the file */
+    left = append_end(&s->append); /* what it writes last may fail, and void the file */
+    left = s->under_name.is_there ? left : 0;
     snapshot_file_fini(&s->under_name);
     s->is_running = false;
     pthread_cond_destroy(&s->wake);
     pthread_cond_destroy(&s->loaded);
     pthread_mutex_destroy(&s->mutex);
     s->is_on = false;
+    return left;
 }
 
 /* ---- what is asked ----------------------------------------------------------------------- */

@@ -66,7 +66,8 @@ struct snapshots {
     bool is_on;
     bool is_running;     /* the thread was made; [main] */
     bool is_passed_over; /* the file is not loaded: the items were there */
-    bool has_left_out;   /* the thread's: not all of it found room */
+    uint32_t left;       /* then: see snapshots_stop(), of who left them */
+    bool has_left_out;   /* the thread's: not all of it found room, or was loaded */
     pthread_t thread;
 
     struct load_file file; /* [main], then the thread's */
@@ -125,10 +126,10 @@ int snapshots_check(const struct settings *settings);
 uint64_t snapshots_open(struct snapshots *s, struct settings *settings, int *status);
 
 /*
- * The items are there already: what was found is not loaded. Context: main, after
- * snapshots_open().
+ * The items are there already: what was found is not loaded. left: what snapshots_stop() has
+ * returned to whoever left the items, or 0. Context: main, after snapshots_open().
  */
-void snapshots_pass_over(struct snapshots *s);
+void snapshots_pass_over(struct snapshots *s, uint32_t left);
 
 /*
  * Make the thread, and wait until the file is loaded; with load_async it is loaded after this
@@ -145,9 +146,11 @@ int snapshots_start(struct snapshots *s, struct engine *engine, bool (*tell)(con
 void snapshots_abandon(struct snapshots *s);
 
 /*
- * End the thread; if saves, after a last save. tell as above. Context: main, after the workers.
+ * End the thread; if saves, after a last save. tell as above. Returns a number that tells what
+ * file and log have by then from what any others have; 0: they do not have everything. Context:
+ * main, after the workers.
  */
-void snapshots_stop(struct snapshots *s, bool saves, bool (*tell)(const char *line));
+uint32_t snapshots_stop(struct snapshots *s, bool saves, bool (*tell)(const char *line));
 
 enum snapshots_asked {
     SNAPSHOTS_OFF,

@@ -48,8 +48,8 @@ struct attach_head {
     uint64_t range_bytes;
     uint64_t blocks; /* of 512 bytes that were allocated for the file */
     uint32_t shift;
-    uint32_t zero;
-    uint64_t seed; /* of the hash of keys */
+    uint32_t companion; /* of what else was left, elsewhere; 0: nothing */
+    uint64_t seed;      /* of the hash of keys */
     uint64_t cas_next;
     char boot_id[BOOT_ID_BYTES];
     int64_t zero_ns; /* CLOCK_BOOTTIME where the engine's clock read 0 */
@@ -377,6 +377,7 @@ bool attach_plan(struct attach *a, struct engine_config *cfg)
     }
     cfg->shards = h->shards;
     cfg->seed = h->seed;
+    a->companion = h->companion;
     place_regions(a, (uint64_t)st.st_blocks < h->blocks);
     no(a, "out of memory"); /* unless something else is found to be wrong, or nothing */
     return true;
@@ -732,6 +733,7 @@ void attach_leave(struct attach *a, struct engine *e)
     h->boot_ns = clock_boot_ns();
     h->unix_ms = clock_unix_ms(&e->clock);
     h->now = clock_now(&e->clock);
+    h->companion = a->companion;
     h->state = STATE_CLEAN;
     h->sum = head_sum(h);
     if (!region_write(a->fd, 0, h, HEAD_BYTES) || fdatasync(a->fd) != 0) {

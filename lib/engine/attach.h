@@ -43,6 +43,11 @@ struct attach {
     bool marks_stale;   /* what is taken over is stale: whoever gets an item may renew it */
     /* and before engine_stop() */
     bool leaves_nothing; /* the next start is to be a cold one */
+    /*
+     * What else was left, elsewhere, when this was: a number that tells it from others, 0:
+     * nothing. Out after engine_start(), if it is warm.
+     */
+    uint32_t companion;
     /* of attach_open() */
     int fd;                   /* -1: not open */
     bool is_new;              /* nothing was there */

@@ -4,6 +4,7 @@
 flush that was to come, of the snapshot, or of the options meanwhile."""
 import os
 import sys
+import tempfile
 import time
 
 sys.dont_write_bytecode = True
@@ -146,6 +147,37 @@ def test_a_snapshot_that_found_no_room_stays_until_there_is_another():
             crash(d)
         with k.daemon(*FULL) as d, d.operator() as o:
             assert o.get(b"large") is None and o.stats()["curr_items"] == "3000"
+
+
+def test_a_warm_start_keeps_the_snapshot_until_there_is_another():
+    """If it is what was left with the items: a crash meanwhile loses nothing, and brings nothing back."""
+    keys = [b"k%d" % n for n in range(3000)]
+    with kept() as k, tempfile.TemporaryDirectory(dir="/dev/shm") as memory:
+        args = (*FULL, "-e", os.path.join(memory, "items"), "-o", "save_on_stop=no")
+
+        def crash_in_save(*more):
+            with k.daemon(*args, *more, "-o", "save_rate=1", wait=False) as d:
+                wait_for(lambda: ".mayfly.snapshot.new" in k.names() and "took over" in d.log(), "it is saved")
+                crash(d)
+
+        with k.daemon(*args) as d, d.operator() as o:
+            store(o, keys, b"v" * 1000)
+            assert o.ask(b"save") == b"OK"
+            assert o.ask(b"md k7") == b"HD" and o.set(b"k8", b"new") == b"STORED"
+        for _ in range(2):
+            crash_in_save()
+            assert k.has_file()
+            with k.daemon(*args) as d, d.operator() as o:
+                assert figure(o, "rdb_last_load_keys_loaded") > 0, d.log()
+                assert o.stats()["curr_items"] == "2999"
+                assert o.get(b"k7") is None and o.get(b"k8") == b"new" and o.get(b"k9") == b"v" * 1000
+        # What others have left meanwhile is not it: the items of the file are older, or newer.
+        with k.daemon(*FULL, "-o", "save_on_stop=no") as d, d.operator() as o:
+            assert o.ask(b"md k9") == b"HD"
+        crash_in_save()
+        assert not k.has_file()
+        with k.daemon(*args) as d, d.operator() as o:
+            assert o.stats()["curr_items"] == "0"
 
 
 mayfly.main(globals())

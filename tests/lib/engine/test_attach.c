@@ -24,9 +24,12 @@ TEST_FIXTURE(make_file, remove_file)
 TEST(a_new_file_is_empty_and_ready)
 {
     start_cold("new");
+    ck_assert_uint_eq(a.companion, 0);
     fixture_set(&f, "a", 100);
+    a.companion = 4711;
     stop();
     start_warm();
+    ck_assert_uint_eq(a.companion, 4711);
     fixture_check(&f, "a", 100);
     stop();
 }
