@@ -434,13 +434,13 @@ static void begin_life(bool has_lost_power)
     }
     life.is_named = is_there && (has_lost_power || life.is_named);
     begin_history(has_lost_power);
-    note_ack(history.n);
     life.sync = (enum keylog_sync)draw(3);
     start_log();
     ck_assert_int_eq(keychain_find(folder, BASE, &highest, &count), 0);
     life.number = highest;
     if (is_there) {
         life.number++;
+        /* The folder is synced with it, and so whatever name the one before gave. */
         rotate();
         note_named();
         note_ack(history.n);
