@@ -525,6 +525,11 @@ uint64_t snapshots_open(struct snapshots *s, struct settings *settings, int *sta
     if (*status != 0) {
         return 0;
     }
+    s->claim = snapshots_claim(settings, s->name, s->path);
+    if (s->claim < 0) {
+        *status = EX_CANTCREAT;
+        return 0;
+    }
     save_rules_parse(settings->save_rules, &s->rules);
     append_init(&s->append, settings, settings->dir, s->name, on_gap, s);
     snapshot_file_init(&s->under_name, settings->dir, s->name, s->path, &s->append);

@@ -63,6 +63,7 @@ struct snapshots {
     const char *name;          /* [borrowed] of the file */
     char path[PATH_MAX];       /* of the file; for messages too */
     struct save_rules rules;
+    int claim; /* nobody else has the file, until the process ends or is another program */
     bool is_on;
     bool is_running;     /* the thread was made; [main] */
     bool is_passed_over; /* the file is not loaded: the items were there */
@@ -109,6 +110,12 @@ bool snapshots_are_strict(const struct settings *set);
  * exit status after a message was written: there can be none. Context: main.
  */
 int snapshots_find(const struct settings *settings, const char **name, char path[PATH_MAX]);
+
+/*
+ * Nobody else writes to the file, or its logs, while the descriptor that is returned is open.
+ * Negative, after a message was written: somebody does, or cannot be asked. Context: main.
+ */
+int snapshots_claim(const struct settings *settings, const char *name, const char *path);
 
 /* It could not be opened because there is none. Context: any thread. */
 bool snapshots_is_none(const struct load_file *f);

@@ -12,6 +12,7 @@
 
 #include "daemon/base/log.h"
 #include "lib/base/context.h"
+#include "lib/snapshot/claim.h"
 
 #define FILE_DEFAULT "mayfly.snapshot"
 
@@ -34,6 +35,18 @@ int snapshots_find(const struct settings *settings, const char **name, char path
         return EX_CANTCREAT;
     }
     return 0;
+}
+
+int snapshots_claim(const struct settings *settings, const char *name, const char *path)
+{
+    int claim = claim_take(settings->dir, name);
+
+    must_be_main();
+    if (claim < 0) {
+        log_error("snapshot, cannot use %s (%s)", path,
+                  claim == -EBUSY ? "another server does" : strerror(-claim));
+    }
+    return claim;
 }
 
 bool snapshots_is_none(const struct load_file *f)

@@ -312,6 +312,18 @@ def test_too_old_or_as_stale():
             assert o.ask(b"mg a") == b"EN"
 
 
+def test_a_second_server_is_refused():
+    with kept() as k:
+        with k.daemon("--appendonly", "full"):
+            with k.daemon(wait=False) as other:
+                assert status_of(other) == 73
+                assert "another server does" in other.log(), other.log()
+            with k.daemon("--dbfilename", "another"):
+                pass
+        with k.daemon():
+            pass
+
+
 def test_what_cannot_work_is_refused():
     for options, text in (("dir=/nonexistent/folder", "cannot write to"), ("save=5", "save: rules are"),
                           ("dbfilename=a/b", "dbfilename:"), ("load=perhaps", "")):
