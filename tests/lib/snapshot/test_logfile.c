@@ -121,12 +121,12 @@ TEST(long_blocks_go_past_the_memory_of_the_system)
     begin(&f);
     put(&f, KEYS, false); /* behind the header, to where a page begins */
     ck_assert_uint_eq(f.file.bytes % NEWFILE_ALIGN, 0);
-    for (uint32_t more = 0; more < 600; more++) {
+    for (uint32_t more = 0; more < 600; more += 20) {
         put(&f, KEYS + more, false);
     }
     put(&f, MOST / SNAP_KEY_BYTES, false);
     ck_assert_uint_eq(calls.buffered, 1);
-    ck_assert_uint_eq(calls.directs, 601);
+    ck_assert_uint_eq(calls.directs, 31);
     end(&f);
 }
 
