@@ -534,3 +534,28 @@ void fixture_verify(struct fixture *f)
                       limit + memory_overdraw(&f->shard->memory) + limit / ARRAYS_SHARE,
                   "%" PRId64 " bytes used of %" PRId64, fixture_used(f), limit);
 }
+
+void fixture_begin_move(struct fixture *f)
+{
+    ck_assert_int_eq(
+        router_publish(&f->engine.router, 0, ROUTE_SLOTS / 2, route_prepared(0, 1)), MF_OK);
+    rcu_wait();
+    ck_assert_int_eq(router_publish(&f->engine.router, 0, ROUTE_SLOTS / 2, route_moving(0, 1)),
+                     MF_OK);
+    rcu_wait();
+}
+
+void fixture_cancel_move(struct fixture *f, const struct move_plan *plan, uint64_t items)
+{
+    const struct move_config cfg = {.plan = plan, .cpu_pct = 20};
+    struct move_info info;
+    struct move *m;
+
+    ck_assert_int_eq(move_start(&m, &f->engine, &cfg), MF_OK);
+    do {
+        move_info(m, &info);
+    } while (info.items < items && info.state <= MOVE_RUNS);
+    move_cancel(m);
+    ck_assert_int_eq(move_end(&m), MF_OK);
+    ck_assert_ptr_null(m);
+}

@@ -13,6 +13,7 @@
 #include "lib/engine/arith.h"
 #include "lib/engine/erase.h"
 #include "lib/engine/fetch.h"
+#include "lib/engine/migrate.h"
 #include "lib/engine/store.h"
 #include "lib/shard/shard.h"
 #include "tests/common/rng.h"
@@ -130,6 +131,14 @@ bool fixture_has(struct fixture *f, const char *key);
 
 /* Check that the key has the value that fixture_set() gave it. */
 void fixture_check(struct fixture *f, const char *key, size_t len);
+
+/* ---- moves of slots ---------------------------------------------------------------------- */
+
+/* Half of the slots are on their way to the second shard, and no item of them is there yet. */
+void fixture_begin_move(struct fixture *f);
+
+/* Begin a move, and cancel it when so many items were moved. */
+void fixture_cancel_move(struct fixture *f, const struct move_plan *plan, uint64_t items);
 
 /* ---- the whole --------------------------------------------------------------------------- */
 

@@ -35,12 +35,7 @@ static void leave_half_done(void)
     for (unsigned i = 0; i < KEYS; i++) {
         fixture_set(&f, fixture_key("k", i), 100);
     }
-    ck_assert_int_eq(router_publish(&f.engine.router, 0, ROUTE_SLOTS / 2, route_prepared(0, 1)),
-                     MF_OK);
-    rcu_wait();
-    ck_assert_int_eq(router_publish(&f.engine.router, 0, ROUTE_SLOTS / 2, route_moving(0, 1)),
-                     MF_OK);
-    rcu_wait();
+    fixture_begin_move(&f);
     fixture_stop(&f);
     attach_close(&a);
 }

@@ -387,19 +387,11 @@ TEST(slots_that_were_prepared_to_move_stay)
 static void move_some(uint16_t to, uint64_t items)
 {
     struct move_plan plan;
-    const struct move_config cfg = {.plan = &plan, .cpu_pct = 20};
-    struct move_info info;
-    struct move *m;
 
     for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
         plan.to[i] = to;
     }
-    ck_assert_int_eq(move_start(&m, &f.engine, &cfg), MF_OK);
-    do {
-        move_info(m, &info);
-    } while (info.items < items && info.state <= MOVE_RUNS);
-    move_cancel(m);
-    ck_assert_int_eq(move_end(&m), MF_OK);
+    fixture_cancel_move(&f, &plan, items);
 }
 
 TEST(a_move_that_was_cut_short_is_finished)
@@ -416,12 +408,7 @@ TEST(a_move_that_was_cut_short_is_finished)
     start_warm();
     ck_assert_uint_eq(a.moving, 0);
     /* As a move leaves them that was cancelled before it came to an item. */
-    ck_assert_int_eq(router_publish(&f.engine.router, 0, ROUTE_SLOTS / 2, route_prepared(0, 1)),
-                     MF_OK);
-    rcu_wait();
-    ck_assert_int_eq(router_publish(&f.engine.router, 0, ROUTE_SLOTS / 2, route_moving(0, 1)),
-                     MF_OK);
-    rcu_wait();
+    fixture_begin_move(&f);
     for (unsigned i = 0; i < KEYS; i += 3) {
         fixture_set(&f, fixture_key("k", i), 100); /* in the other shard */
     }

@@ -212,17 +212,7 @@ TEST(an_even_plan_moves_what_it_must)
 /* Begin a move, and cancel it when so many items were moved. Nothing is lost by that. */
 static void cancel_after(const struct move_plan *plan, uint64_t items)
 {
-    const struct move_config cfg = {.plan = plan, .cpu_pct = 20};
-    struct move_info info;
-    struct move *m;
-
-    ck_assert_int_eq(move_start(&m, &f.engine, &cfg), MF_OK);
-    do {
-        move_info(m, &info);
-    } while (info.items < items && info.state <= MOVE_RUNS);
-    move_cancel(m);
-    ck_assert_int_eq(move_end(&m), MF_OK);
-    ck_assert_ptr_null(m);
+    fixture_cancel_move(&f, plan, items);
     check_all();
 }
 
