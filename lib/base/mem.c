@@ -243,13 +243,21 @@ void mem_leave_out_of_cores(void *p, size_t n)
 #define STEP_MIN  ((int64_t)1 << 20)
 #define STEP_MAX  ((int64_t)64 << 20)
 
+/*
+ * What is overdrawn when the limit is set stays an overdraft: if the bound rose to it, setting
+ * a limit again and again would let more be used each time.
+ */
 void budget_set_limit(struct budget *b, int64_t limit)
 {
     int64_t used = atomic_load_explicit(&b->used_bytes, memory_order_relaxed);
+    int64_t bound = atomic_load_explicit(&b->bound_bytes, memory_order_relaxed);
+    int64_t overdraw = budget_overdraw(b);
 
     must(limit >= 0);
     atomic_store_explicit(&b->limit_bytes, limit, memory_order_relaxed);
-    atomic_store_explicit(&b->bound_bytes, used > limit ? used : limit, memory_order_relaxed);
+    bound += overdraw - budget_overdraw(b);
+    bound = used < bound ? used : bound;
+    atomic_store_explicit(&b->bound_bytes, bound > limit ? bound : limit, memory_order_relaxed);
 }
 
 bool budget_lower(struct budget *b)

@@ -121,6 +121,17 @@ static inline bool budget_is_over(const struct budget *b)
            atomic_load_explicit(&b->limit_bytes, memory_order_relaxed);
 }
 
+/*
+ * What may be used beyond the bound while everything waits for a grace period, in bytes: a
+ * thirty-second of the limit, at least 4 MiB. Context: any thread.
+ */
+static inline int64_t budget_overdraw(const struct budget *b)
+{
+    int64_t limit = atomic_load_explicit(&b->limit_bytes, memory_order_relaxed);
+
+    return limit / 32 > (4 << 20) ? limit / 32 : 4 << 20;
+}
+
 /* Count n bytes if then used <= bound + overdraw; else false. Context: any thread. */
 bool budget_take(struct budget *b, int64_t n, int64_t overdraw);
 

@@ -649,7 +649,9 @@ enum mf_err attach_resume(struct attach *a, struct engine *e)
         engine_flush(e, flush_at, clock_now(&e->clock), false) != OUT_OK) {
         err = MF_ENOMEM;
     }
-    budget_set_limit(&e->budget, (int64_t)e->config.limit_bytes); /* it may be a lower one */
+    /* It may be a lower one than before: what was taken over is no overdraft. */
+    budget_set_limit(&e->budget, atomic_load(&e->budget.used_bytes));
+    budget_set_limit(&e->budget, (int64_t)e->config.limit_bytes);
     for (uint32_t i = 0; i < e->shard_count; i++) {
         shard_enter(e->shards[i]);
         shard_note_work(e->shards[i]); /* when it was taken over the others were not yet */

@@ -281,15 +281,9 @@ static inline struct item *memory_item(const struct memory *m, handle_t h)
     return arena_item(&m->arena, h);
 }
 
-/*
- * What may be drawn beyond the limit while everything waits for a grace period, in bytes: a
- * thirty-second of the limit, at least 4 MiB. Context: any thread.
- */
 static inline int64_t memory_overdraw(const struct memory *m)
 {
-    int64_t limit = atomic_load_explicit(&m->arena.budget->limit_bytes, memory_order_relaxed);
-
-    return limit / 32 > (4 << 20) ? limit / 32 : 4 << 20;
+    return budget_overdraw(m->arena.budget);
 }
 
 /* The entry of the segment that a block is in. */

@@ -207,6 +207,33 @@ TEST(budget_comes_down_to_a_lower_limit_in_steps)
     ck_assert_int_eq(budget_left(&b), 2 * MIB);
 }
 
+static int64_t fill(struct budget *b)
+{
+    while (budget_take(b, MIB / 4, budget_overdraw(b))) {
+    }
+    return atomic_load(&b->used_bytes);
+}
+
+/* However often limits are set, no more can be used than the highest and its overdraft. */
+TEST(setting_limits_again_makes_no_room)
+{
+    const int64_t lower[] = {64 * MIB, 63 * MIB, 16 * MIB};
+    struct budget b = {0};
+
+    for (unsigned i = 0; i < 30; i++) {
+        budget_set_limit(&b, lower[i % 3]);
+        budget_set_limit(&b, 64 * MIB);
+        ck_assert_int_eq(fill(&b), 68 * MIB);
+    }
+    for (unsigned i = 0; i < 30; i++) {
+        budget_set_limit(&b, 1024 * MIB);
+        ck_assert_int_eq(fill(&b), 1056 * MIB);
+        budget_set_limit(&b, lower[i % 3]);
+        ck_assert_int_eq(fill(&b), 1056 * MIB);
+        ck_assert_int_eq(budget_left(&b), -4 * (int64_t)MIB);
+    }
+}
+
 #define TAKERS    4
 #define TAKE_EACH 20000
 

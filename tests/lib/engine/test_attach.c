@@ -523,6 +523,7 @@ TEST(a_lower_limit_evicts_and_a_higher_one_does_not)
     limit = 16 * MIB;
     start();
     ck_assert_msg(a.state == ATTACH_WARM, "%s", a.why);
+    ck_assert(budget_is_lowered(&f.engine.budget)); /* in steps, as while it runs */
     for (unsigned i = 0; i < 1000 && fixture_used(&f) > (int64_t)limit; i++) {
         fixture_grace(&f);
         (void)shard_maintain(f.engine.shards[i % 2], fixture_now(&f), 0);
