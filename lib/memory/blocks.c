@@ -26,6 +26,9 @@
 /* Splitting begins when holes hold more than 1/50 of the limit. */
 #define SPLIT_SHARE 50
 
+/* Prefetched so many deaths ahead: the entry that remembers one. */
+#define PREFETCH_DEATHS (2 * MF_LINE_BYTES / sizeof(struct death))
+
 /* How many holes of a size are tried when the first are in the segment under the cursor. */
 #define HOLE_TRIES 4
 
@@ -201,6 +204,29 @@ static handle_t hole_take(struct memory *m, enum chain_id chain, uint32_t *units
 }
 
 /*
+ * The block of a later put that take_ripe() will serve has long left the cache. The lock of the
+ * shard waits until all stores before it have reached the cache, those of the set before as
+ * well: so the block is prefetched as a whole, if it is not too long to be worth it.
+ *
+ * Always inlined: of a function that does nothing but prefetch, GCC drops the call.
+ */
+#define PREFETCH_PUTS  2
+#define PREFETCH_BYTES 2048u
+
+static MF_INLINE void prefetch_put(const struct memory *m)
+{
+    const struct blocks *b = &m->blocks;
+    const struct death *d = &b->ring[(b->ring_head + PREFETCH_PUTS) & b->ring_mask];
+    const char *block = (const char *)memory_item(m, d->handle);
+    const char *end =
+        block + (d->units < PREFETCH_BYTES / ITEM_UNIT ? d->units * ITEM_UNIT : PREFETCH_BYTES);
+
+    for (; block < end; block += MF_LINE_BYTES) {
+        __builtin_prefetch(block, 1);
+    }
+}
+
+/*
  * The oldest death, when it has ripened and is of just this size: the common case where values
  * of one size are overwritten. It saves listing a hole and finding it again. *crossed: what
  * chains_add_dead() returned.
@@ -228,8 +254,7 @@ static inline handle_t take_ripe(struct memory *m, enum chain_id chain, uint32_t
     g->live++;
     *crossed = chains_add_dead(m, g, -(int32_t)(units * ITEM_UNIT));
     b->chain[chain].bytes += units * ITEM_UNIT;
-    /* The block that the put after next takes this way has long left the cache. */
-    __builtin_prefetch(memory_item(m, b->ring[(b->ring_head + 1) & b->ring_mask].handle), 1);
+    prefetch_put(m);
     return h;
 }
 
@@ -325,6 +350,8 @@ static inline void kill_block(struct memory *m, handle_t h, bool is_remembered)
             (struct death){h, g->generation, grace_stamp(m->arena.grace), bytes / ITEM_UNIT};
         b->ring_tail++;
         b->ring_bytes += bytes;
+        /* The ring is as large as a cache, so where its tail comes to is in none. */
+        __builtin_prefetch(&b->ring[(b->ring_tail + PREFETCH_DEATHS) & b->ring_mask], 1);
         must_ask = !grace_is_asked(m->arena.grace, GRACE_SOON);
     }
     if (MF_UNLIKELY(crossed || must_ask)) {
