@@ -439,6 +439,7 @@ static bool sift(struct memory *m, segment_t n, const struct evict_policy *polic
 {
     struct segment *g = seg(m, n);
 
+    ctr_add(m->counters, CTR_cursor_sifted, 1);
     age_counts(&m->cursor);
     for (uint32_t at = 0; at < g->fill;) {
         handle_t h = segment_handle(&m->arena, n) + at / ITEM_UNIT;

@@ -35,7 +35,7 @@ static msec_t pick_deadline(struct worker *w, enum kind kind)
 {
     msec_t now = clock_now(&w->world->engine.clock);
 
-    if (kind == KIND_STAY) {
+    if (kind == KIND_STAY || world_spares(w->world, &w->rng)) {
         return MSEC_NEVER;
     }
     switch (rng_below(&w->rng, 8)) {
@@ -52,12 +52,33 @@ static msec_t pick_deadline(struct worker *w, enum kind kind)
     }
 }
 
-static size_t pick_len(struct worker *w, enum kind kind)
+/*
+ * The length that a key has most of the time where segments are sifted, so that one value takes
+ * the hole of another; 0: it has none.
+ */
+static size_t usual_len(struct worker *w, uint32_t id)
 {
+    const struct scenario *sc = w->world->scenario;
+
+    if (sc->value_bytes == 0 ||
+        (!world_spares(w->world, &w->rng) && rng_below(&w->rng, 4) == 0)) {
+        return 0;
+    }
+    return KEY_KIND(id) == KIND_LARGE ? sc->large_bytes_max / (1 + KEY_INDEX(id) % 5)
+                                      : sc->value_bytes;
+}
+
+static size_t pick_len(struct worker *w, uint32_t id)
+{
+    enum kind kind = KEY_KIND(id);
+    size_t usual = usual_len(w, id);
     size_t max = kind == KIND_LARGE   ? w->world->scenario->large_bytes_max
                  : kind == KIND_CHURN ? STAMP_BYTES + 40
                                       : 1200;
 
+    if (usual != 0) {
+        return usual;
+    }
     if (kind == KIND_LARGE) {
         size_t small = ENGINE_SMALL_MAX;
         return small / 2 + rng_below(&w->rng, max - small / 2);
@@ -90,7 +111,7 @@ static void put(struct worker *w, const struct name *n, struct own *o, enum stor
 {
     enum kind kind = KEY_KIND(n->id);
     msec_t deadline = pick_deadline(w, kind);
-    size_t len = pick_len(w, kind);
+    size_t len = pick_len(w, n->id);
     struct own old = *o;
     bool is_wrong_cas = rng_below(&w->rng, 4) == 0, is_there = false;
     uint64_t cas = 0;
@@ -228,7 +249,7 @@ static void stamped_turn(struct worker *w, const struct name *n, struct own *o)
         put(w, n, o, STORE_REPLACE);
     } else if (dice < 92) {
         put(w, n, o, STORE_CAS);
-    } else if (kind != KIND_STAY) {
+    } else if (kind != KIND_STAY && !world_spares(w->world, &w->rng)) {
         client_remove(w, n, o);
     }
 }
@@ -268,7 +289,7 @@ static void churn_turn(struct worker *w)
         w->churn_at++;
         if (w->churn_at == count) {
             w->churn_at = 0;
-            w->is_growing = !w->is_growing;
+            w->is_growing = !w->is_growing || world_spares(w->world, &w->rng);
         }
     }
 }
@@ -297,13 +318,14 @@ static void too_large_turn(struct worker *w)
 void client_turn(struct worker *w)
 {
     uint64_t dice = rng_below(&w->rng, 1000);
-    enum kind kind = dice < 400   ? KIND_VALUE
-                     : dice < 500 ? KIND_STAY
-                     : dice < 600 ? KIND_TOUCH
-                     : dice < 620 ? KIND_LARGE
-                     : dice < 700 ? KIND_NUMBER
-                     : dice < 780 ? KIND_LOG
-                                  : KIND_COUNT;
+    uint64_t large = w->world->scenario->value_bytes != 0 ? 60 : 20;
+    enum kind kind = dice < 400           ? KIND_VALUE
+                     : dice < 500         ? KIND_STAY
+                     : dice < 600         ? KIND_TOUCH
+                     : dice < 600 + large ? KIND_LARGE
+                     : dice < 700         ? KIND_NUMBER
+                     : dice < 780         ? KIND_LOG
+                                          : KIND_COUNT;
 
     if (kind != KIND_COUNT) {
         owned_turn(w, kind, (uint32_t)rng_below(&w->rng, w->world->scenario->keys[kind]));

@@ -29,6 +29,22 @@
 #define OVER_SHARE 20
 #define OVER_BYTES (16ULL << 20)
 
+/*
+ * Turns of worker 0 in a phase, in which the cache is filled several times. A wild one is
+ * shorter: what it leaves dead has to be cleaned before anything is sifted. And the turns
+ * between two flushes or changes of the limit.
+ */
+#define TURNS_CALM 3000
+#define TURNS_WILD 1000
+#define TURNS_REST 250
+
+/* In calm phases the mover waits so long, and then mostly does so again. */
+#define MOVER_DOZE_US 1000
+
+/* Segments sifted before a run may end, where they are; and stores in which they must be. */
+#define SIFTED_LEAST 20u
+#define STORES_MOST  300000u
+
 /* An engine that hangs must not make the tests hang. */
 #define HANG_SECONDS 500u
 
@@ -106,6 +122,17 @@ void worker_duties(struct worker *w)
     }
 }
 
+/* Counted in turns, so that as much is stored in a phase of a build that is much slower. */
+static void set_phase(struct worker *w)
+{
+    if (w->id == 0 && w->world->scenario->value_bytes != 0) {
+        atomic_store(&w->world->is_calm, w->turns % (TURNS_CALM + TURNS_WILD) < TURNS_CALM);
+        if (w->turns % TURNS_REST == 0) {
+            atomic_store(&w->world->has_rested, true);
+        }
+    }
+}
+
 static void worker_pause(struct worker *w)
 {
     client_rest(w);
@@ -129,6 +156,7 @@ static void *worker_main(void *arg)
             client_read_turn(w);
         }
         w->turns++;
+        set_phase(w);
         worker_duties(w);
     }
     client_rest(w);
@@ -209,6 +237,10 @@ static void *mover_main(void *arg)
         if (atomic_load(&world->is_pausing)) {
             (void)pthread_barrier_wait(&world->barrier);
             (void)pthread_barrier_wait(&world->barrier);
+        }
+        if (world_spares(world, &rng)) {
+            doze_us(MOVER_DOZE_US);
+            continue;
         }
         slots = draw_plan(world, &rng, &plan);
         move_by(world, &rng, &plan);
@@ -291,6 +323,38 @@ static uint64_t sum_counter(const struct world *world, enum counter id)
     return sum;
 }
 
+/* What all threads counted. They rest, or have ended. */
+static struct tally sum_tallies(const struct world *world)
+{
+    struct tally sum = {0};
+
+    for (uint32_t i = 0; i < world->thread_count; i++) {
+        const uint64_t *from = (const uint64_t *)(const void *)&world->workers[i].tally;
+        uint64_t *to = (uint64_t *)(void *)&sum;
+
+        for (size_t k = 0; k < sizeof(sum) / sizeof(uint64_t); k++) {
+            to[k] += from[k];
+        }
+    }
+    return sum;
+}
+
+/* A slow machine takes longer, but not more stores. */
+static bool has_sifted(const struct world *world)
+{
+    uint64_t sifted = sum_counter(world, CTR_cursor_sifted);
+    uint64_t stores = sum_tallies(world).stores;
+
+    if (world->scenario->value_bytes == 0 || sifted >= SIFTED_LEAST) {
+        return true;
+    }
+    if (stores > STORES_MOST) {
+        stress_fail(world, 0, "%" PRIu64 " stores, %" PRIu64 " segments sifted", stores,
+                    sifted);
+    }
+    return false;
+}
+
 static void audit(struct world *world)
 {
     msec_t now = clock_now(&world->engine.clock);
@@ -346,6 +410,12 @@ static void flush_later(struct world *world, struct rng *rng)
     atomic_store(&world->delayed.sure_at, at);
 }
 
+static bool may_disturb(struct world *world, struct rng *rng)
+{
+    return world->scenario->value_bytes == 0 ||
+           (!world_spares(world, rng) && atomic_exchange(&world->has_rested, false));
+}
+
 static void disturb(struct world *world, struct rng *rng)
 {
     const struct scenario *sc = world->scenario;
@@ -358,7 +428,7 @@ static void disturb(struct world *world, struct rng *rng)
         verify_shard(world, (uint32_t)rng_below(rng, world->engine.shard_count));
     } else if (dice < 24) {
         engine_hold_sampler(&world->engine, dice % 2 == 0);
-    } else if (dice < 28 && sc->flushes) {
+    } else if (dice < 28 && sc->flushes && may_disturb(world, rng)) {
         /*
          * A new flush replaces one that is still to come, so wait until that one is carried
          * out.
@@ -370,7 +440,7 @@ static void disturb(struct world *world, struct rng *rng)
                 flush_later(world, rng);
             }
         }
-    } else if (dice < 32 && sc->changes_limit) {
+    } else if (dice < 32 && sc->changes_limit && may_disturb(world, rng)) {
         uint64_t cut = rng_below(rng, 2) != 0 ? sc->limit_bytes : sc->limit_bytes / 4 * 3;
         (void)engine_set_limit(&world->engine, cut);
     }
@@ -406,7 +476,7 @@ static void run_rounds(struct world *world)
         }
         pause_all(world);
         audit(world);
-        if (now_seconds() >= end) {
+        if (now_seconds() >= end && has_sifted(world)) {
             atomic_store(&world->is_stopping, true);
         }
         resume_all(world);
@@ -456,27 +526,22 @@ static void check_empty(struct world *world)
 
 static void report(const struct world *world)
 {
-    struct tally sum = {0};
+    struct tally sum = sum_tallies(world);
 
-    for (uint32_t i = 0; i < world->thread_count; i++) {
-        const uint64_t *from = (const uint64_t *)(const void *)&world->workers[i].tally;
-        uint64_t *to = (uint64_t *)(void *)&sum;
-
-        for (size_t k = 0; k < sizeof(sum) / sizeof(uint64_t); k++) {
-            to[k] += from[k];
-        }
-    }
     printf("# gets %" PRIu64 " (hits %" PRIu64 "), stores %" PRIu64 " (bodies %" PRIu64
            ", placed %" PRIu64 ", aborted %" PRIu64 ", waits %" PRIu64 ", no memory %" PRIu64
            "), deletes %" PRIu64 ", ariths %" PRIu64 ", touches %" PRIu64 ", erases %" PRIu64
            ", pins %" PRIu64 "; flushes %" PRIu64 ", slots moved %" PRIu64
-           ", evictions %" PRIu64 ", expired %" PRIu64 " actively and %" PRIu64
+           ", evictions %" PRIu64 ", segments cleaned %" PRIu64 ", evicted %" PRIu64
+           ", sifted %" PRIu64 ", expired %" PRIu64 " actively and %" PRIu64
            " lazily, grace periods tried with success %" PRIu64 "\nok - %s\n",
            sum.gets, sum.hits, sum.stores, sum.bodies, sum.placed, sum.aborts, sum.waits,
            sum.no_memory, sum.deletes, sum.ariths, sum.touches, sum.erases, sum.pins,
            atomic_load(&world->flush_done), atomic_load(&world->slots_moved),
-           sum_counter(world, CTR_evictions), sum_counter(world, CTR_expired_active),
-           sum_counter(world, CTR_expired_lazy), sum.graces, world->scenario->name);
+           sum_counter(world, CTR_evictions), sum_counter(world, CTR_cursor_cleaned),
+           sum_counter(world, CTR_cursor_evicted), sum_counter(world, CTR_cursor_sifted),
+           sum_counter(world, CTR_expired_active), sum_counter(world, CTR_expired_lazy),
+           sum.graces, world->scenario->name);
 }
 
 static void start_threads(struct world *world)

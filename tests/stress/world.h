@@ -8,6 +8,10 @@
  * Most keys have one owner: the only worker that writes them, and so knows which must be
  * present. The clock is frozen, and the main thread moves it: nothing depends on the speed of
  * the machine.
+ *
+ * In a scenario with few items a segment, wild phases and calm ones follow each other. What the
+ * cursor sifts is what is nearly all alive, so in a calm phase little dies but by overwrites
+ * and evictions.
  */
 #ifndef MAYFLY_TESTS_STRESS_WORLD_H
 #define MAYFLY_TESTS_STRESS_WORLD_H
@@ -37,6 +41,7 @@ struct scenario {
     uint64_t seed;
     double seconds;
     uint32_t large_bytes_max;  /* of ordinary large values */
+    uint32_t value_bytes;      /* of most other values: segments are sifted; 0: all are small */
     uint32_t keys[KIND_COUNT]; /* of each owner; shared kinds: in all */
     bool evicts;               /* the limit is so small that any key may be missing */
     bool flushes;
@@ -123,6 +128,7 @@ struct world {
     pthread_barrier_t barrier; /* all threads and main meet twice in a pause */
     /* [atomic] */
     _Atomic bool is_pausing, is_stopping;
+    _Atomic bool is_calm, has_rested;         /* set by worker 0, where segments are sifted */
     _Atomic uint64_t flush_begun, flush_done; /* immediate flushes */
     struct {
         _Atomic msec_t maybe_at; /* the newest delayed flush, which the engine may know */
@@ -135,6 +141,12 @@ struct world {
 /* Print what went wrong, where and how to run it again, then abort. Context: any thread. */
 _Noreturn void stress_fail(const struct world *w, uint32_t key, const char *fmt, ...)
     MF_PRINTF(3, 4);
+
+/* In a calm phase, is this one of the many requests that should do no harm? */
+static inline bool world_spares(const struct world *w, struct rng *rng)
+{
+    return atomic_load_explicit(&w->is_calm, memory_order_relaxed) && rng_below(rng, 32) != 0;
+}
 
 /*
  * Run a scenario; returns when all is verified and released, aborts on the first
