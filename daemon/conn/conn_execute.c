@@ -146,9 +146,17 @@ static enum turn_stop run_body(struct turn *t, struct lot *lot, size_t len, size
     struct batch *b = &lot->batch;
     struct conn *c = turn_conn(t);
     size_t arrived = len - b->last_used;
-    bool may_place = conn_upload_may_place(t, lot, b->last);
+    bool may_place = conn_upload_may_place(t, b->last);
     enum turn_stop stop;
 
+    if (may_place && lot->behind < CONN_READ_LITTLE_BYTES) {
+        /* What comes behind it has no room here, but there is some behind the next read. */
+        if (t->is_placeable && arrived <= CONN_READ_LITTLE_BYTES) {
+            c->need = 0;
+            return TURN_DRY;
+        }
+        may_place = false;
+    }
     /*
      * A value that fits one read waits in the connection's buffer until it is whole: then it is
      * copied once into its pieces, and a body would copy it too. Unless it can be read into

@@ -111,6 +111,15 @@ static size_t kept_most(const struct conn *c)
     return c->need > buf_len(&c->in) ? c->need + NEXT_LINE_BYTES : SIZE_MAX;
 }
 
+/*
+ * So much is read at most where little is: what the tail still needs, and little of what
+ * follows.
+ */
+static size_t little_beyond(const struct conn *c, size_t tail)
+{
+    return CONN_READ_LITTLE_BYTES + (c->need > tail ? c->need - tail : 0);
+}
+
 /* Make room for n more bytes of a tail, and for some that follow if they are sure to come. */
 static bool reserve(struct conn *c, size_t n)
 {
@@ -125,6 +134,9 @@ static void read_long(struct conn *c)
     size_t room = most < LONG_READ_BYTES ? most : LONG_READ_BYTES;
     ssize_t n;
 
+    if (c->reads_little && room > little_beyond(c, tail)) {
+        room = little_beyond(c, tail);
+    }
     if (!reserve(c, room) || !count_kept(c, 0)) {
         close_out_of_memory(c);
         return;
@@ -163,8 +175,8 @@ void conn_read(struct conn *c)
     }
     p = w->rbuf + r->filled;
     room = WORKER_RBUF_BYTES - r->filled - tail;
-    if (c->reads_little && room > CONN_READ_LITTLE_BYTES) {
-        room = CONN_READ_LITTLE_BYTES;
+    if (c->reads_little && room > little_beyond(c, tail)) {
+        room = little_beyond(c, tail);
     }
     if (MF_UNLIKELY(c->client.needs_auth)) {
         room = room < CONN_AUTH_READ_BYTES ? room : CONN_AUTH_READ_BYTES;

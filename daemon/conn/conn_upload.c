@@ -43,7 +43,7 @@ struct upload {
     struct waiter waiter;      /* among those that wait for segments of the shard */
     struct upload_place place; /* among those that met the bound of what they hold */
     uint32_t moves; /* of their line, when it was last looked at for an end of waiting */
-    bool may_place; /* to be tried with its first bytes: read it into its place */
+    bool may_place; /* to be tried in the next turn: read it into its place */
     bool is_shed;   /* it has to give way to others */
     char key[ITEM_KEY_MAX];
     char args[]; /* of ms: the flags */
@@ -243,17 +243,17 @@ bool conn_upload_expects_place(struct conn *c)
     return c->place_rest == 0 && c->client.io.tls == NULL;
 }
 
-bool conn_upload_may_place(const struct turn *t, const struct lot *lot, const struct request *r)
+bool conn_upload_may_place(const struct turn *t, const struct request *r)
 {
     const struct conn *c = turn_conn(t);
 
     must_be_in_turn(t);
     /* If the last read got less than it asked for, there is nothing more to be read. */
-    if (c->client.io.tls != NULL || !c->is_saturated || lot->behind < CONN_READ_LITTLE_BYTES ||
+    if (c->client.io.tls != NULL || !c->is_saturated || c->place_rest != 0 ||
         r->value_len <= EXEC_PLACE_BYTES || !engine_may_place(t->e, r->value_len)) {
         return false;
     }
-    return c->place_rest == 0 && !is_full(t->w);
+    return !is_full(t->w);
 }
 
 /* struct waiter of an upload. */
@@ -397,7 +397,9 @@ static void unplace(struct turn *t, struct upload *u)
     }
     if (!body_unplace(u->body)) {
         fail_midway(t);
+        return;
     }
+    count_held(turn_conn(t));
 }
 
 /* All bytes are there; those that end the value are at p. */
@@ -440,15 +442,16 @@ static enum turn_stop wait_for_room(struct turn *t, struct upload *u)
 }
 
 /*
- * Nothing of the value is filled in yet, and it may be there already: try to read it into its
- * place. False if that is not possible. *len grows by what was read after the input.
+ * What is missing of the value may be there already: try to read it into its place. False if
+ * that is not possible. *len grows by what was read after the input.
  */
 static bool take_placed(struct turn *t, struct lot *lot, struct upload *u, const char *p,
                         size_t *len, size_t *used)
 {
     size_t value_end = request_value_end(&u->req);
 
-    if (lot->behind < value_end || *len >= u->len || !exec_place(t, &u->req, u->body)) {
+    if (lot->behind < value_end || *len >= body_missing(u->body) ||
+        !exec_place(t, &u->req, u->body)) {
         return false;
     }
     (void)copy_in(t, u, p, *len, used); /* all of it: there is room for the whole value */
@@ -631,6 +634,15 @@ static bool read_once(struct conn *c, bool may_wait, size_t *past)
     return (size_t)n == asked;
 }
 
+/*
+ * Are its segments full, and may what goes into pieces be there? Then that is read in a turn,
+ * straight into them.
+ */
+static bool may_place_rest(const struct conn *c)
+{
+    return c->place_rest == 0 && c->client.io.tls == NULL && body_is_at_pieces(c->upload->body);
+}
+
 void conn_upload_read(struct conn *c)
 {
     struct worker *w = c->worker;
@@ -646,6 +658,11 @@ void conn_upload_read(struct conn *c)
         goes_on = read_once(c, may_wait, &past);
         may_wait = true;
         if (c->is_closing || c->upload == NULL) {
+            return;
+        }
+        if (goes_on && may_place_rest(c)) {
+            c->upload->may_place = true;
+            conn_execute(c, INPUT_READ, w->rbuf, 0);
             return;
         }
     }

@@ -19,11 +19,10 @@ struct worker;
 bool conn_upload_expects_place(struct conn *c);
 
 /*
- * Is the value that r announces likely to be there, and may it be read into its place? r is of
- * the lot. Context: worker, in a turn.
+ * Is the value that r announces likely to be there, and may it be read into its place? Context:
+ * worker, in a turn.
  */
-bool conn_upload_may_place(const struct turn *t, const struct lot *lot,
-                           const struct request *r);
+bool conn_upload_may_place(const struct turn *t, const struct request *r);
 
 /*
  * Begin to receive the value that r announces; may_place: conn_upload_may_place() of it.

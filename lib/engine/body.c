@@ -24,7 +24,7 @@ struct body {
     size_t filled;
     segment_t first, last;
     uint32_t taken;
-    segment_t at;      /* the segment that is being filled; 0: none yet */
+    segment_t at;      /* the segment that was asked for last; 0: none yet */
     uint32_t at_index; /* its place among those that are taken */
     char *tail;        /* buffer for the pieces' bytes, made when they begin */
     bool is_placed;
@@ -76,101 +76,6 @@ static void append_segment(struct body *b, segment_t n)
     }
     b->last = n;
     b->taken++;
-}
-
-/* ---- placed in blocks -------------------------------------------------------------------- */
-
-_Static_assert(BODY_PLACES_MAX >= PIECES_MAX, "every piece is a place");
-
-bool engine_may_place(const struct engine *e, size_t len)
-{
-    struct cut cut;
-
-    chunks_cut(&e->shards[0]->memory, len,
-               &cut); /* the size of segments is the same in all shards */
-    return len > ENGINE_SMALL_MAX && cut.segments == 0;
-}
-
-bool body_place(struct body *b, const struct store *st, msec_t now)
-{
-    must_be_reading();
-    must(b->filled == 0 && b->taken == 0);
-    /* What the item will be must be known already, for example its deadline. */
-    if (b->cut.segments != 0 || st->mode > STORE_CAS || st->takes_older) {
-        return false;
-    }
-    body_parts(b, &b->loose.parts);
-    b->is_placed = loose_begin(b->engine, st, &b->loose, now);
-    return b->is_placed;
-}
-
-unsigned body_places(const struct body *b, struct iovec places[BODY_PLACES_MAX])
-{
-    size_t skip = b->filled;
-    unsigned n = 0;
-
-    for (uint32_t i = 0; b->is_placed && i < b->loose.pieces; i++) {
-        struct span s = loose_piece(&b->loose, i);
-
-        if (skip < s.len) {
-            places[n].iov_base = (char *)(uintptr_t)s.ptr + skip;
-            places[n].iov_len = s.len - skip;
-            n++;
-        }
-        skip -= skip < s.len ? skip : s.len;
-    }
-    return n;
-}
-
-/* Where the next bytes of a placed body go. */
-static void first_place(const struct body *b, char **ptr, size_t *n)
-{
-    size_t skip = b->filled;
-    struct span s = loose_piece(&b->loose, 0);
-
-    for (uint32_t i = 1; skip >= s.len; i++) {
-        skip -= s.len;
-        s = loose_piece(&b->loose, i);
-    }
-    *ptr = (char *)(uintptr_t)s.ptr + skip;
-    *n = s.len - skip;
-}
-
-struct loose *body_loose(struct body *b)
-{
-    return b->is_placed ? &b->loose : NULL;
-}
-
-bool body_keep_bytes(struct body *b)
-{
-    size_t done = 0;
-
-    if (b->tail == NULL) {
-        b->tail = mem_alloc(b->len);
-    }
-    if (b->tail == NULL) {
-        return false;
-    }
-    for (uint32_t i = 0; done < b->filled; i++) {
-        struct span s = loose_piece(&b->loose, i);
-        size_t n = s.len < b->filled - done ? s.len : b->filled - done;
-
-        memcpy(b->tail + done, s.ptr, n);
-        done += n;
-    }
-    return true;
-}
-
-bool body_unplace(struct body *b)
-{
-    bool is_kept = true;
-
-    if (b->is_placed) {
-        is_kept = body_keep_bytes(b);
-        loose_abort(&b->loose);
-        b->is_placed = false;
-    }
-    return is_kept;
 }
 
 /* ---- whole segments ---------------------------------------------------------------------- */
@@ -232,54 +137,237 @@ static enum outcome take_segment(struct body *b, bool may_wait)
     return out != OUT_MISS ? out : OUT_WAIT;
 }
 
-/* The segment with this index, which is that of the last call or the next. */
+enum outcome body_take(struct body *b, bool may_wait)
+{
+    enum outcome out = OUT_OK;
+
+    while (out == OUT_OK && b->taken < b->cut.segments) {
+        out = take_segment(b, may_wait);
+    }
+    return out == OUT_WAIT && !may_wait ? OUT_NO_MEMORY : out;
+}
+
+/* The segment with this index: quick if it is that of the last call or the next. */
 static segment_t segment_at(struct body *b, uint32_t index)
 {
-    if (b->at == 0) {
+    if (b->at == 0 || b->at_index > index) {
         b->at = b->first;
         b->at_index = 0;
-    } else if (b->at_index < index) {
-        b->at = b->shard->memory.arena.segments[b->at].next;
-        b->at_index++;
     }
-    debug_must(b->at_index == index);
+    for (; b->at_index < index; b->at_index++) {
+        b->at = b->shard->memory.arena.segments[b->at].next;
+    }
     return b->at;
 }
+
+/* Where the bytes of a segment go from this one of the value on. */
+static struct span segment_room(struct body *b, size_t at)
+{
+    const struct arena *a = &b->shard->memory.arena;
+    size_t offset = at % segment_bytes(a);
+    size_t room = segment_bytes(a) - offset;
+    size_t left = whole_bytes(b) - at;
+
+    return span_of(segment_ptr(a, segment_at(b, (uint32_t)(at >> a->shift))) + offset,
+                   room < left ? room : left);
+}
+
+void body_disown(struct body *b)
+{
+    b->first = 0;
+    b->last = 0;
+    b->taken = 0;
+    b->at = 0;
+    b->is_placed = false;
+}
+
+static void give_back(struct body *b)
+{
+    if (b->first != 0) {
+        shard_enter(b->shard);
+        arena_give_whole(&b->shard->memory.arena, b->first, b->last, b->taken);
+        line_settle(&b->shard->memory);
+        shard_leave(b->shard);
+        body_disown(b);
+    }
+}
+
+/* A body holds what has come: give the segments back that nothing was received into. */
+static void give_back_empty(struct body *b)
+{
+    struct arena *a = &b->shard->memory.arena;
+    uint32_t filled = (uint32_t)((b->filled + segment_bytes(a) - 1) >> a->shift);
+    segment_t last;
+
+    if (filled >= b->taken) {
+        return;
+    }
+    if (filled == 0) {
+        give_back(b);
+        return;
+    }
+    last = segment_at(b, filled - 1);
+    shard_enter(b->shard);
+    arena_give_whole(a, a->segments[last].next, b->last, b->taken - filled);
+    a->segments[last].next = 0;
+    line_settle(&b->shard->memory);
+    shard_leave(b->shard);
+    b->last = last;
+    b->taken = filled;
+}
+
+/* ---- placed in blocks -------------------------------------------------------------------- */
+
+_Static_assert(BODY_PLACES_MAX >= BODY_SEGMENTS_MAX + PIECES_MAX, "each is a place");
+
+bool engine_may_place(const struct engine *e, size_t len)
+{
+    struct cut cut;
+
+    chunks_cut(&e->shards[0]->memory, len,
+               &cut); /* the size of segments is the same in all shards */
+    return len > ENGINE_SMALL_MAX && len <= BODY_PLACE_MAX && cut.segments <= BODY_SEGMENTS_MAX;
+}
+
+bool body_is_at_pieces(const struct body *b)
+{
+    return b->filled == whole_bytes(b) && b->filled < b->len;
+}
+
+bool body_place(struct body *b, const struct store *st, msec_t now)
+{
+    uint32_t full = (uint32_t)(b->filled >> b->shard->memory.arena.shift);
+
+    must_be_reading();
+    must(!b->is_placed);
+    /* What the item will be must be known already, for example its deadline. */
+    if (st->mode > STORE_CAS || st->takes_older || b->filled > whole_bytes(b) ||
+        b->cut.segments - full > BODY_SEGMENTS_MAX || body_take(b, false) != OUT_OK) {
+        return false;
+    }
+    body_parts(b, &b->loose.parts);
+    b->loose.parts.tail = NULL; /* its bytes are to come */
+    b->is_placed = loose_begin(b->engine, st, &b->loose, now);
+    return b->is_placed;
+}
+
+unsigned body_places(struct body *b, struct iovec places[BODY_PLACES_MAX])
+{
+    size_t whole = whole_bytes(b);
+    size_t at = b->filled;
+    unsigned n = 0;
+
+    while (b->is_placed && at < whole) {
+        struct span s = segment_room(b, at);
+
+        places[n++] = (struct iovec){(char *)(uintptr_t)s.ptr, s.len};
+        at += s.len;
+    }
+    at -= at < whole ? at : whole;
+    for (uint32_t i = 0; b->is_placed && i < b->loose.pieces; i++) {
+        struct span s = loose_piece(&b->loose, i);
+
+        if (at < s.len) {
+            places[n++] = (struct iovec){(char *)(uintptr_t)s.ptr + at, s.len - at};
+        }
+        at -= at < s.len ? at : s.len;
+    }
+    return n;
+}
+
+/* Where the next bytes go of a placed body whose segments are full. */
+static void first_piece(const struct body *b, char **ptr, size_t *n)
+{
+    size_t skip = b->filled - whole_bytes(b);
+    struct span s = loose_piece(&b->loose, 0);
+
+    for (uint32_t i = 1; skip >= s.len; i++) {
+        skip -= s.len;
+        s = loose_piece(&b->loose, i);
+    }
+    *ptr = (char *)(uintptr_t)s.ptr + skip;
+    *n = s.len - skip;
+}
+
+struct loose *body_loose(struct body *b)
+{
+    return b->is_placed ? &b->loose : NULL;
+}
+
+void body_lose_place(struct body *b)
+{
+    b->is_placed = false;
+}
+
+/* The buffer for the pieces' bytes. */
+static bool make_tail(struct body *b)
+{
+    if (b->tail == NULL) {
+        b->tail = mem_alloc(b->len - whole_bytes(b));
+    }
+    return b->tail != NULL;
+}
+
+bool body_keep_bytes(struct body *b)
+{
+    size_t whole = whole_bytes(b);
+    size_t end = b->filled > whole ? b->filled - whole : 0;
+    size_t done = 0;
+
+    if (end > 0 && !make_tail(b)) {
+        return false;
+    }
+    for (uint32_t i = 0; done < end; i++) {
+        struct span s = loose_piece(&b->loose, i);
+        size_t n = s.len < end - done ? s.len : end - done;
+
+        memcpy(b->tail + done, s.ptr, n);
+        done += n;
+    }
+    return true;
+}
+
+bool body_unplace(struct body *b)
+{
+    bool is_kept = true;
+
+    if (b->is_placed) {
+        is_kept = body_keep_bytes(b);
+        loose_abort(&b->loose);
+        body_lose_place(b);
+        give_back_empty(b);
+    }
+    return is_kept;
+}
+
+/* ---- what it receives -------------------------------------------------------------------- */
 
 enum outcome body_room(struct body *b, bool may_wait, char **ptr, size_t *n)
 {
     size_t whole = whole_bytes(b);
-    uint32_t seg = segment_bytes(&b->shard->memory.arena);
+    size_t taken = (size_t)b->taken << b->shard->memory.arena.shift;
+    struct span room;
 
     must(b->filled < b->len);
-    if (b->is_placed) {
-        first_place(b, ptr, n);
+    if (b->filled >= whole && b->is_placed) {
+        first_piece(b, ptr, n);
         return OUT_OK;
     }
     if (b->filled >= whole) {
-        if (b->tail == NULL) {
-            b->tail = mem_alloc(b->len - whole);
-            if (b->tail == NULL) {
-                return OUT_NO_MEMORY;
-            }
-        }
-        *ptr = b->tail + (b->filled - whole);
+        *ptr = make_tail(b) ? b->tail + (b->filled - whole) : NULL;
         *n = b->len - b->filled;
-        return OUT_OK;
+        return *ptr != NULL ? OUT_OK : OUT_NO_MEMORY;
     }
-    if (b->filled == (size_t)b->taken * seg) {
+    if (b->filled == taken) {
         enum outcome out = take_segment(b, may_wait);
 
         if (out != OUT_OK) {
             return out == OUT_WAIT && !may_wait ? OUT_NO_MEMORY : out;
         }
     }
-
-    size_t offset = b->filled % seg;
-
-    *ptr = segment_ptr(&b->shard->memory.arena, segment_at(b, (uint32_t)(b->filled / seg))) +
-           offset;
-    *n = seg - offset < whole - b->filled ? seg - offset : whole - b->filled;
+    room = segment_room(b, b->filled);
+    *ptr = (char *)(uintptr_t)room.ptr;
+    *n = room.len;
     return OUT_OK;
 }
 
@@ -307,25 +395,6 @@ bool body_next_is_held(const struct body *b)
     size_t segments = (size_t)b->taken << b->shard->memory.arena.shift;
 
     return b->is_placed || (b->filled < whole_bytes(b) && b->filled < segments);
-}
-
-void body_disown(struct body *b)
-{
-    b->first = 0;
-    b->last = 0;
-    b->taken = 0;
-    b->is_placed = false;
-}
-
-static void give_back(struct body *b)
-{
-    if (b->first != 0) {
-        shard_enter(b->shard);
-        arena_give_whole(&b->shard->memory.arena, b->first, b->last, b->taken);
-        line_settle(&b->shard->memory);
-        shard_leave(b->shard);
-        body_disown(b);
-    }
 }
 
 void body_abort(struct body **b)
@@ -375,16 +444,6 @@ enum outcome body_append(struct body *b, struct span part, bool may_wait)
     return OUT_OK;
 }
 
-enum outcome body_take(struct body *b, bool may_wait)
-{
-    enum outcome out = OUT_OK;
-
-    while (out == OUT_OK && b->taken < b->cut.segments) {
-        out = take_segment(b, may_wait);
-    }
-    return out == OUT_WAIT && !may_wait ? OUT_NO_MEMORY : out;
-}
-
 enum outcome body_fill_segments(struct body *b, struct span value, bool may_wait)
 {
     return body_append(b, span_of(value.ptr, whole_bytes(b)), may_wait);
@@ -399,6 +458,7 @@ enum outcome body_rehome(struct body *b, struct shard *to, bool may_wait)
     moved.first = 0;
     moved.last = 0;
     moved.taken = 0;
+    moved.at = 0;
     for (uint32_t i = 0; i < b->taken; i++) {
         enum outcome out = take_segment(&moved, may_wait);
 

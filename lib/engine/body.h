@@ -2,9 +2,10 @@
 /*
  * Bodies: large values on their way in. Whole segments are taken one by one as the bytes
  * arrive, so that room for a value is made in many small steps; what goes into pieces waits in
- * a buffer of the body until the value is whole. Or the body is placed: it has the loose blocks
- * of the item to be, and the bytes go there at once. That lasts no longer than one read-side
- * section, in which those blocks stay what they are even if a flush takes their segments away.
+ * a buffer of the body until the value is whole. Or the body is placed: it has all its segments
+ * and the loose blocks of the item to be, and the bytes go there at once. That lasts no longer
+ * than one read-side section, in which those blocks stay what they are even if a flush takes
+ * their segments away.
  */
 #ifndef MAYFLY_LIB_ENGINE_BODY_H
 #define MAYFLY_LIB_ENGINE_BODY_H
@@ -48,25 +49,36 @@ void body_wait_in_line(struct body *b, struct waiter *w, bool all);
 enum outcome body_room(struct body *b, bool may_wait, char **ptr, size_t *n);
 
 /*
- * For a body without whole segments that has received nothing yet: make the blocks of the item
- * that this store makes, and receive the bytes there. Then they are not copied again. The
- * blocks are the caller's until its read-side section ends, or until body_unplace(): by then
- * the body must have been stored, unplaced or aborted. False: not now, go on without. Context:
- * read side, no shard held.
+ * Before anything has come for its pieces: take the segments that are still to be taken,
+ * without a wait, make the blocks of the item that this store makes, and receive the bytes
+ * there. Then they are not copied again. The blocks are the caller's until its read-side
+ * section ends, or until body_unplace(): by then the body must have been stored, unplaced or
+ * aborted. False: not now, go on without; what was taken is kept. Context: read side, no shard
+ * held.
  */
 bool body_place(struct body *b, const struct store *st, msec_t now);
 
-/* May a value of so many bytes be placed at all? Context: any thread. */
+/* At most so many segments are filled while a body is placed. */
+#define BODY_SEGMENTS_MAX 8u
+
+/* Longer values are worth more than one read. */
+#define BODY_PLACE_MAX ((size_t)256 << 10)
+
+/* May a value of so many bytes be placed before any has come? Context: any thread. */
 bool engine_may_place(const struct engine *e, size_t len);
 
+/* Has all come but what goes into pieces, and nothing of that? Context: as body_filled(). */
+bool body_is_at_pieces(const struct body *b);
+
 /* The places of all bytes still missing, when the body is placed. Returns how many. */
-#define BODY_PLACES_MAX 15u
-unsigned body_places(const struct body *b, struct iovec places[BODY_PLACES_MAX]);
+#define BODY_PLACES_MAX (BODY_SEGMENTS_MAX + 15u)
+unsigned body_places(struct body *b, struct iovec places[BODY_PLACES_MAX]);
 
 /*
- * Give the blocks back and keep the received bytes elsewhere, so that the section may end. Does
- * nothing if the body is not placed. False: no memory, the body can only be aborted. Context:
- * the section of body_place().
+ * Give the blocks back and keep the bytes received there elsewhere, so that the section may
+ * end. Segments that nothing was received into are given back as well. Does nothing if the body
+ * is not placed. False: no memory, the body can only be aborted. Context: the section of
+ * body_place().
  */
 bool body_unplace(struct body *b);
 
@@ -103,6 +115,9 @@ bool body_keep_bytes(struct body *b);
 
 /* The blocks into which the body was received, to be linked; NULL when it is not placed. */
 struct loose *body_loose(struct body *b);
+
+/* They were given back, or belong to an item: the body forgets them. Context: their section. */
+void body_lose_place(struct body *b);
 
 /*
  * Segments and blocks now belong to an item, or were given back: the body forgets them.

@@ -117,6 +117,10 @@ bool loose_begin(struct engine *e, const struct store *st, struct loose *l, msec
 
     must_be_reading();
     visit_enter(e, &v, st->hash, st->key, now);
+    if (v.to != l->parts.shard && l->parts.segments != 0) {
+        visit_leave(&v); /* the slot has moved since they were taken */
+        return false;
+    }
     out = loose_make(&v, st, st->deadline != MSEC_NEVER, l);
     if (out == OUT_STORED) {
         prefetch_old(&v);

@@ -39,8 +39,8 @@ struct loose {
 };
 
 /*
- * Make the blocks for a value without whole segments, parts.tail_len bytes. False: not now, or
- * the store will not store anything. Context: read side, outside a shard.
+ * Make the blocks for a value that has its segments, and parts.tail_len bytes beyond them.
+ * False: not now, or the store will not store anything. Context: read side, outside a shard.
  */
 bool loose_begin(struct engine *e, const struct store *st, struct loose *l, msec_t now);
 

@@ -69,7 +69,7 @@ static enum outcome commit_placed(struct engine *e, struct store_commit *c, stru
     if (out == OUT_MISS && !body_keep_bytes(*c->body)) {
         out = OUT_NO_MEMORY;
     }
-    body_disown(*c->body);
+    body_lose_place(*c->body);
     return out;
 }
 

@@ -112,14 +112,15 @@ def test_random_dialogues_in_large_segments():
 
 
 def test_random_dialogues_in_small_segments():
-    # Nearly all of these values have a whole segment, so they have a place before they are whole.
-    placed = [run(("-m", "64", "-t", "2"), seed) for seed in range(SEED, SEED + 2)]
-    assert sum(placed) > 0, "no value was read into its place"
+    # Nearly all of these values have a whole segment.
+    placed = [run(("-m", "64", "-t", threads), seed) for seed, threads in ((SEED, "2"), (SEED + 1, "4"))]
+    assert all(placed), "values read into their place: %s" % placed
 
 
-def test_values_one_after_the_other_are_placed():
-    with Daemon("-m", "1024", "-t", "1") as d, d.client() as c:
-        data = BLOB[:100 * KIB]
+def one_after_the_other(options, size):
+    """Returns how many were read into their place."""
+    with Daemon(*options) as d, d.client() as c:
+        data = BLOB[:size]
         for i in range(100):
             assert c.set(b"k%d" % (i % 5), data[i:]) == b"STORED"
         for i in range(95, 100):
@@ -128,12 +129,60 @@ def test_values_one_after_the_other_are_placed():
                         for i in range(100)) + b"get p\r\n")
         want = b"VALUE p 0 %d\r\n%s\r\nEND\r\n" % (len(data) - 99, data[99:])
         assert c.exactly(len(want)) == want
-        assert c.shard_sum("mayfly_bodies_placed") > 0
+        assert c.shard_sum("mayfly_body_pending_bytes") == 0
+        return c.shard_sum("mayfly_bodies_placed")
 
 
-def test_values_of_all_protocols_are_placed():
+def test_values_one_after_the_other_are_placed():
+    assert one_after_the_other(("-m", "1024", "-t", "1"), 100 * KIB) > 0
+
+
+def test_values_with_segments_are_placed():
+    # One segment of 64 KiB and pieces, segments of 32 KiB and pieces, segments alone.
+    assert one_after_the_other(("-m", "64", "-t", "4"), 100000) > 0
+    assert one_after_the_other(("-m", "32", "-t", "4"), 150000) > 0
+    assert one_after_the_other(("-m", "64", "-t", "4"), 128 * KIB) > 0
+
+
+def test_what_long_values_have_in_pieces_is_placed():
+    # A segment of 256 KiB, and pieces.
+    assert one_after_the_other(("-m", "1024", "-t", "1"), 390 * KIB) > 0
+
+
+def test_a_full_cache_places_values_with_segments():
+    """Several clients store four times what fits, and read what is left of it."""
+    size, wrong = 100000, []
+
+    def work(d, number):
+        rng = random.Random(SEED * 100 + number)
+        with d.client() as c:
+            for _ in range(40):
+                keys = [rng.randrange(2500) for _ in range(8)]
+                c.send(b"".join(b"set k%d 0 0 %d\r\n%s\r\n" % (k, size - k, BLOB[k:size])
+                                for k in keys))
+                answers = [c.line() for _ in keys]
+                if answers != [b"STORED"] * len(keys):
+                    wrong.append(answers)
+                for key, data in c.get(*(b"k%d" % k for k in keys[:2])).items():
+                    if data != BLOB[int(key[1:]):size]:
+                        wrong.append(key)
+
+    for options in (("-m", "64", "-t", "4"), ("-m", "32", "-t", "4")):
+        with Daemon(*options) as d, d.client() as c:
+            threads = [threading.Thread(target=work, args=(d, n)) for n in range(6)]
+            for t in threads:
+                t.start()
+            for t in threads:
+                t.join()
+            assert not wrong, wrong[:3]
+            assert c.stat("evictions") > 0
+            assert c.shard_sum("mayfly_bodies_placed") > 0
+            wait_for(lambda: c.shard_sum("mayfly_body_pending_bytes") == 0, "nothing is on its way")
+
+
+def protocols_are_placed(options):
     data = BLOB[:100 * KIB]
-    with Daemon("-m", "1024", "-t", "1") as d, d.client() as c, BinaryClient(d.address) as b:
+    with Daemon(*options) as d, d.client() as c, BinaryClient(d.address) as b:
         for i in range(20):
             c.send(b"ms p %d T%d F7\r\n%s\r\n" % (len(data) - i, 1000 + i, data[i:]))
             assert c.line() == b"HD"
@@ -147,6 +196,11 @@ def test_values_of_all_protocols_are_placed():
         assert c.shard_sum("mayfly_bodies_placed") > by_meta
         got = b.call(pack(binary.GET, b"q"))
         assert got.value == data[19:] and got.extras == b"\0\0\0\x09"
+
+
+def test_values_of_all_protocols_are_placed():
+    protocols_are_placed(("-m", "1024", "-t", "1"))
+    protocols_are_placed(("-m", "64", "-t", "4"))
 
 
 def test_a_deadline_that_fits_no_block():
@@ -180,8 +234,8 @@ def test_a_deadline_that_fits_no_block():
                 assert c.line() == b"DELETED"
 
 
-def test_a_value_that_stalls_holds_nobody_up():
-    with Daemon("-m", "1024", "-t", "1") as d, d.client() as slow, d.client() as c:
+def stalls(options):
+    with Daemon(*options) as d, d.client() as slow, d.client() as c:
         data = BLOB[:100 * KIB]
         for _ in range(3):
             assert slow.set(b"s", data) == b"STORED"
@@ -194,6 +248,19 @@ def test_a_value_that_stalls_holds_nobody_up():
         assert slow.line() == b"STORED"
         got = c.get(b"s", b"k")
         assert got[b"s"] == data and got[b"k"] == data
+        # One that ends in the middle leaves the old value, and nothing of itself.
+        with d.client() as gone:
+            for _ in range(20):
+                assert gone.set(b"k", data) == b"STORED"
+            gone.send(b"set k 0 0 %d\r\n%s" % (len(data), data[1:60 * KIB]))
+        wait_for(lambda: c.stat("curr_connections") == 2, "it is gone")
+        assert c.shard_sum("mayfly_body_pending_bytes") == 0
+        assert c.get(b"k") == data
+
+
+def test_a_value_that_stalls_holds_nobody_up():
+    stalls(("-m", "1024", "-t", "1"))
+    stalls(("-m", "64", "-t", "4"))
 
 
 def test_many_long_values_at_once_do_not_wait_for_one_another():

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Placed bodies: values that are received directly into the blocks of their item. Every length,
- * every place to stop at, and what can happen between placing and storing: a flush, another
- * store, a body that is unplaced.
+ * Placed bodies: values that are received directly into the segments and blocks of their item.
+ * Every length, every place to stop at, and what can happen between placing and storing: a
+ * flush, another store, a slot that moves, a body that is unplaced.
  */
 #include <string.h>
 
@@ -14,7 +14,12 @@
 #define KEY "key"
 
 static struct fixture f;
-static char bytes[64 * 1024];
+static char bytes[BODY_PLACE_MAX];
+
+/* In pieces, in segments of 32 KiB, and in both. */
+static const size_t lens[] = {20000, 64 * KIB, 98000, 100000, 125000, BODY_PLACE_MAX};
+
+#define LENS (sizeof(lens) / sizeof(lens[0]))
 
 static void start(void)
 {
@@ -45,36 +50,54 @@ static struct body *placed(const struct store *s, size_t len)
 }
 
 /* Write up to `end`, as one read into all places would. */
-static void fill_places(struct body *b, size_t end)
+static void fill_places(struct body *b, size_t len, size_t end)
 {
     struct iovec places[BODY_PLACES_MAX];
     unsigned n = body_places(b, places);
-    size_t missing = body_missing(b);
-    size_t sum = 0;
+    size_t begin = len - body_missing(b);
+    size_t at = begin;
 
     for (unsigned i = 0; i < n; i++) {
-        size_t take = places[i].iov_len < end - sum ? places[i].iov_len : end - sum;
+        size_t take = places[i].iov_len < end - at ? places[i].iov_len : end - at;
 
-        memcpy(places[i].iov_base, bytes + sum, take);
-        sum += take;
+        memcpy(places[i].iov_base, bytes + at, take);
+        at += take;
     }
-    ck_assert_uint_le(sum, missing);
-    body_filled(b, sum);
+    ck_assert_uint_eq(at, end);
+    body_filled(b, at - begin);
 }
 
-/* Write the rest in portions, wherever the body wants them. */
+/* Write no more than a portion, wherever the body wants it. */
+static void fill_some(struct body *b, size_t len, size_t portion)
+{
+    char *to;
+    size_t n;
+    size_t at = len - body_missing(b);
+
+    ck_assert_int_eq(body_room(b, true, &to, &n), OUT_OK);
+    n = n < portion ? n : portion;
+    memcpy(to, bytes + at, n);
+    body_filled(b, n);
+}
+
 static void fill_rest(struct body *b, size_t len, size_t portion)
 {
     while (body_missing(b) > 0) {
-        char *to;
-        size_t n;
-        size_t at = len - body_missing(b);
-
-        ck_assert_int_eq(body_room(b, true, &to, &n), OUT_OK);
-        n = n < portion ? n : portion;
-        memcpy(to, bytes + at, n);
-        body_filled(b, n);
+        fill_some(b, len, portion);
     }
+}
+
+/* Where the key is stored now. */
+static const struct shard *key_shard(void)
+{
+    const struct route *rt;
+    const struct shard *s;
+
+    rcu_begin();
+    rt = router_read(&f.engine.router);
+    s = rt->shards[route_slot(rt, fixture_hash(&f, KEY))->put];
+    rcu_end();
+    return s;
 }
 
 static void check_value(size_t len)
@@ -92,18 +115,16 @@ TEST(a_value_of_any_length_is_what_was_written)
     unsigned tried = 0;
 
     start();
-    for (size_t len = ENGINE_SMALL_MAX + 1; len < sizeof(bytes); len += 101) {
+    for (size_t len = ENGINE_SMALL_MAX + 1; len <= BODY_PLACE_MAX;
+         len += len < 70 * KIB ? 101 : 1009, tried++) {
         struct store s;
         struct body *b;
 
-        if (!engine_may_place(&f.engine, len)) {
-            continue;
-        }
         store_init(&s, STORE_SET, &b);
         rcu_begin();
         b = placed(&s, len);
         if (tried % 2 == 0) {
-            fill_places(b, len);
+            fill_places(b, len, len);
         } else {
             fill_rest(b, len, 1 + len / 7);
         }
@@ -112,46 +133,100 @@ TEST(a_value_of_any_length_is_what_was_written)
         ck_assert_ptr_null(b);
         rcu_end();
         check_value(len);
-        if (++tried % 16 == 0) {
+        if (tried % 8 == 0) {
             fixture_settle(&f);
             fixture_verify(&f);
         }
     }
-    ck_assert_uint_gt(tried, 100);
     fixture_stop(&f);
 }
 
-TEST(what_came_is_kept_when_it_is_unplaced)
+/* Beyond what it is, a body holds less than a segment. */
+static void check_held(const struct body *b, size_t came)
 {
-    const size_t len = 20000;
+    ck_assert_uint_ge(body_held_bytes(b), came);
+    ck_assert_uint_lt(body_held_bytes(b), came + 32 * KIB);
+}
+
+TEST_LOOP(what_came_is_kept_when_it_is_unplaced, LENS)
+{
+    const size_t len = lens[_i];
 
     start();
-    for (size_t stop = 0; stop <= len; stop += 499) {
+    for (size_t stop = 0; stop <= len; stop += len / 41) {
         struct store s;
         struct body *b;
 
         store_init(&s, STORE_SET, &b);
         rcu_begin();
         b = placed(&s, len);
-        fill_places(b, stop);
+        fill_places(b, len, stop);
         ck_assert(body_unplace(b));
         ck_assert(body_unplace(b)); /* nothing more to do */
         rcu_end();
         ck_assert_uint_eq(body_missing(b), len - stop);
+        check_held(b, stop);
         fixture_settle(&f); /* the blocks are reused */
         fixture_set(&f, "other", len);
         fill_rest(b, len, 1000);
+        check_held(b, len);
         rcu_begin();
         ck_assert_int_eq(engine_store(&f.engine, &s, fixture_now(&f)), OUT_STORED);
         rcu_end();
         check_value(len);
         fixture_check(&f, "other", len);
+        fixture_verify(&f);
     }
     fixture_stop(&f);
 }
 
-TEST(an_abort_gives_the_blocks_back)
+/* As for a longer value, of which only the end is there at once. */
+TEST_LOOP(the_end_of_a_value_is_placed, LENS)
 {
+    const size_t len = lens[_i];
+
+    start();
+    for (unsigned way = 0; way < 4; way++) {
+        struct store s;
+        struct body *b;
+        bool has_pieces;
+
+        store_init(&s, STORE_SET, &b);
+        rcu_begin();
+        b = body_begin(&f.engine, s.hash, len);
+        ck_assert_ptr_nonnull(b);
+        rcu_end();
+        while (body_missing(b) > 0 && !body_is_at_pieces(b)) {
+            fill_some(b, len, 10000);
+        }
+        has_pieces = body_missing(b) > 0;
+        rcu_begin();
+        ck_assert(body_place(b, &s, fixture_now(&f)));
+        fill_places(b, len, way == 0 ? len : len - body_missing(b) + body_missing(b) / 2);
+        if (way == 1) {
+            fixture_flush(&f, fixture_now(&f));
+        } else if (way == 2) {
+            body_abort(&b);
+        } else if (way == 3) {
+            ck_assert(body_unplace(b));
+            ck_assert_uint_eq(body_place(b, &s, fixture_now(&f)), !has_pieces);
+        }
+        if (way != 2) {
+            fill_rest(b, len, 1000);
+            ck_assert_int_eq(engine_store(&f.engine, &s, fixture_now(&f)), OUT_STORED);
+        }
+        rcu_end();
+        check_value(len);
+        fixture_settle(&f);
+        fixture_verify(&f);
+    }
+    fixture_stop(&f);
+}
+
+TEST_LOOP(an_abort_gives_the_blocks_back, LENS)
+{
+    const size_t len = lens[_i];
+
     start();
     fixture_set(&f, KEY, 20000);
     fixture_settle(&f);
@@ -161,8 +236,8 @@ TEST(an_abort_gives_the_blocks_back)
 
         store_init(&s, STORE_SET, &b);
         rcu_begin();
-        b = placed(&s, 20000);
-        fill_places(b, i * 10);
+        b = placed(&s, len);
+        fill_places(b, len, i * 10);
         body_abort(&b);
         rcu_end();
         if (i % 10 == 0) {
@@ -174,9 +249,9 @@ TEST(an_abort_gives_the_blocks_back)
     fixture_stop(&f);
 }
 
-TEST(a_flush_in_between_takes_nothing_from_it)
+TEST_LOOP(a_flush_in_between_takes_nothing_from_it, LENS)
 {
-    const size_t len = 20000;
+    const size_t len = lens[_i];
 
     start();
     for (unsigned way = 0; way < 3; way++) {
@@ -187,7 +262,7 @@ TEST(a_flush_in_between_takes_nothing_from_it)
         store_init(&s, STORE_SET, &b);
         rcu_begin();
         b = placed(&s, len);
-        fill_places(b, len / 2);
+        fill_places(b, len, len / 2);
         fixture_flush(&f, fixture_now(&f));
         if (way == 0) {
             body_abort(&b);
@@ -209,16 +284,80 @@ TEST(a_flush_in_between_takes_nothing_from_it)
     fixture_stop(&f);
 }
 
-TEST(conditions_count_when_it_is_stored)
+/* A slot moves to another shard, whose segments these are not. */
+TEST_LOOP(it_follows_its_slot, 3 * LENS)
 {
+    const size_t len = lens[_i % LENS];
+    struct engine_config cfg;
+    struct store s;
+    struct body *b;
+    const struct shard *from;
+
+    fixture_config(&cfg);
+    cfg.shards = 2;
+    cfg.limit_bytes = 16 * MIB;
+    fixture_start(&f, &cfg);
+    fixture_fill(bytes, sizeof(bytes), 7);
+    store_init(&s, STORE_SET, &b);
+    from = key_shard();
+    rcu_begin();
+    b = body_begin(&f.engine, s.hash, len);
+    ck_assert_ptr_nonnull(b);
+    if (_i / LENS == 0) {
+        ck_assert(body_place(b, &s, fixture_now(&f)));
+        fill_places(b, len, len);
+    } else if (_i / LENS == 1) {
+        fill_some(b, len, 1000);
+    }
+    /* There is one thread and no grace period, so a gap in the section does no harm here. */
+    rcu_end();
+    fixture_begin_move(&f);
+    ck_assert_ptr_ne(key_shard(), from);
+    rcu_begin();
+    if (_i / LENS != 0) {
+        ck_assert(!body_place(b, &s, fixture_now(&f)) || len == 20000);
+        fill_rest(b, len, len);
+    }
+    ck_assert_int_eq(engine_store(&f.engine, &s, fixture_now(&f)), OUT_STORED);
+    rcu_end();
+    check_value(len);
+    fixture_stop(&f);
+}
+
+/* It does not wait for segments, and keeps what it has. */
+TEST(without_room_it_is_not_placed)
+{
+    const size_t len = BODY_PLACE_MAX;
+    struct store s;
+    struct body *b;
+
+    start();
+    fixture_policy(CHOICE_NOEVICTION);
+    for (unsigned i = 0; fixture_avail(&f) > 7; i++) {
+        fixture_set(&f, fixture_key("k", i), 1000);
+    }
+    store_init(&s, STORE_SET, &b);
+    rcu_begin();
+    b = body_begin(&f.engine, s.hash, len);
+    ck_assert(!body_place(b, &s, fixture_now(&f)));
+    ck_assert_uint_gt(body_held_bytes(b), 0);
+    ck_assert_uint_lt(body_held_bytes(b), len);
+    body_abort(&b);
+    rcu_end();
+    fixture_stop(&f);
+}
+
+TEST_LOOP(conditions_count_when_it_is_stored, LENS)
+{
+    const size_t len = lens[_i];
     struct store s;
     struct body *b;
 
     start();
     store_init(&s, STORE_ADD, &b);
     rcu_begin();
-    b = placed(&s, 20000);
-    fill_places(b, 20000);
+    b = placed(&s, len);
+    fill_places(b, len, len);
     rcu_end();
     /* There is one thread and no grace period, so a gap in the section does no harm here. */
     fixture_set(&f, KEY, 30);
@@ -238,7 +377,7 @@ TEST(what_will_not_be_stored_is_not_placed)
 
     start();
     ck_assert(!engine_may_place(&f.engine, ENGINE_SMALL_MAX));
-    ck_assert(!engine_may_place(&f.engine, MIB));
+    ck_assert(!engine_may_place(&f.engine, BODY_PLACE_MAX + 1));
     rcu_begin();
     b = body_begin(&f.engine, fixture_hash(&f, KEY), 20000);
     store_init(&s, STORE_REPLACE, &b);
@@ -249,7 +388,7 @@ TEST(what_will_not_be_stored_is_not_placed)
     s.deadline++;
     ck_assert(body_place(b, &s, fixture_now(&f)));
     body_abort(&b);
-    b = body_begin(&f.engine, fixture_hash(&f, KEY), MIB - 100);
+    b = body_begin(&f.engine, fixture_hash(&f, KEY), MIB - 100); /* of too many segments */
     s.deadline = MSEC_NEVER;
     ck_assert(!body_place(b, &s, fixture_now(&f)));
     body_abort(&b);
@@ -271,7 +410,7 @@ TEST(what_depends_on_the_old_item_is_not_placed)
         store_init(&s, modes[i], &b);
         s.takes_older = modes[i] == STORE_CAS;
         rcu_begin();
-        b = body_begin(&f.engine, s.hash, 5000);
+        b = body_begin(&f.engine, s.hash, lens[i]);
         ck_assert_ptr_nonnull(b);
         ck_assert(!body_place(b, &s, fixture_now(&f)));
         body_abort(&b);
