@@ -26,11 +26,35 @@
 /* Splitting begins when holes hold more than 1/50 of the limit. */
 #define SPLIT_SHARE 50
 
-/* Prefetched so many deaths ahead: the entry that remembers one. */
+/*
+ * What is prefetched: the block that the ring's head serves so many puts later, and the entry
+ * that remembers a death so many deaths later.
+ */
+#define PREFETCH_PUTS   2
 #define PREFETCH_DEATHS (2 * MF_LINE_BYTES / sizeof(struct death))
 
 /* How many holes of a size are tried when the first are in the segment under the cursor. */
 #define HOLE_TRIES 4
+
+/*
+ * A block that a later put is likely to be given has long left the cache. The lock of the shard
+ * waits until all stores before it have reached the cache, those of the set before as well: so
+ * such a block is prefetched as a whole, or the first part of a long one.
+ *
+ * Always inlined: of a function that does nothing but prefetch, GCC drops the call.
+ */
+#define PREFETCH_BYTES 2048u
+
+static MF_INLINE void prefetch_block(const struct memory *m, handle_t h, uint32_t units)
+{
+    const char *line = (const char *)memory_item(m, h);
+    const char *end =
+        line + (units < PREFETCH_BYTES / ITEM_UNIT ? units * ITEM_UNIT : PREFETCH_BYTES);
+
+    for (; line < end; line += MF_LINE_BYTES) {
+        __builtin_prefetch(line, 1);
+    }
+}
 
 /* ---- holes ------------------------------------------------------------------------------- */
 
@@ -196,34 +220,10 @@ static handle_t hole_take(struct memory *m, enum chain_id chain, uint32_t *units
     }
     m->blocks.chain[chain].bytes += size * ITEM_UNIT;
     *units = size;
-    /* The next hole of this size is likely to be needed next: prefetch its links. */
     if (l->head[size] != 0) {
-        __builtin_prefetch(memory_item(m, l->head[size]), 1);
+        prefetch_block(m, l->head[size], size);
     }
     return h;
-}
-
-/*
- * The block of a later put that take_ripe() will serve has long left the cache. The lock of the
- * shard waits until all stores before it have reached the cache, those of the set before as
- * well: so the block is prefetched as a whole, if it is not too long to be worth it.
- *
- * Always inlined: of a function that does nothing but prefetch, GCC drops the call.
- */
-#define PREFETCH_PUTS  2
-#define PREFETCH_BYTES 2048u
-
-static MF_INLINE void prefetch_put(const struct memory *m)
-{
-    const struct blocks *b = &m->blocks;
-    const struct death *d = &b->ring[(b->ring_head + PREFETCH_PUTS) & b->ring_mask];
-    const char *block = (const char *)memory_item(m, d->handle);
-    const char *end =
-        block + (d->units < PREFETCH_BYTES / ITEM_UNIT ? d->units * ITEM_UNIT : PREFETCH_BYTES);
-
-    for (; block < end; block += MF_LINE_BYTES) {
-        __builtin_prefetch(block, 1);
-    }
 }
 
 /*
@@ -254,7 +254,8 @@ static inline handle_t take_ripe(struct memory *m, enum chain_id chain, uint32_t
     g->live++;
     *crossed = chains_add_dead(m, g, -(int32_t)(units * ITEM_UNIT));
     b->chain[chain].bytes += units * ITEM_UNIT;
-    prefetch_put(m);
+    d = &b->ring[(b->ring_head + PREFETCH_PUTS) & b->ring_mask];
+    prefetch_block(m, d->handle, d->units);
     return h;
 }
 

@@ -5,16 +5,19 @@
  * shard, and with each on all keys, where the shards' locks and lines go from CPU to CPU; and
  * with one thread once more, while the shards write records of changes.
  *
- *     bench_writes [-t THREADS] [-S SHARDS] [-k KEYS] [-s BYTES] [-d SECONDS] [-b BATCH]
- *                  [-r ROUNDS]
+ *     bench_writes [-t THREADS] [-S SHARDS] [-k KEYS] [-s BYTES] [-l LEAST] [-d SECONDS]
+ *                  [-b BATCH] [-r ROUNDS] [-P]
  *
- * BATCH: sets in one read-side section, whose buckets are asked for ahead as a worker does for
- * pipelined requests. The ways take turns, in ROUNDS of SECONDS each. A line for each: millions
- * of sets a second in all, nanoseconds of CPU a set (the median of the rounds, and the best),
- * and the rate as a multiple of that of one thread. On a machine that others use, look at the
- * best of many short rounds.
+ * LEAST: values have LEAST to BYTES bytes, drawn for each set. BATCH: sets in one read-side
+ * section, whose buckets are asked for ahead as a worker does for pipelined requests. The ways
+ * take turns, in ROUNDS of SECONDS each. A line for each: millions of sets a second in all,
+ * nanoseconds of CPU a set (the median of the rounds, and the best), and the rate as a multiple
+ * of that of one thread. On a machine that others use, look at the best of many short rounds,
+ * or run it with a real-time priority (-P, for root).
  */
+#include <limits.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,8 +52,9 @@ struct key {
 };
 
 struct setting {
-    unsigned threads, shards, keys, value, batch, rounds;
+    unsigned threads, shards, keys, value, least, batch, rounds;
     double seconds;
+    bool is_urgent;
 };
 
 struct bench {
@@ -73,15 +77,25 @@ struct thread {
     double cpu_s;
 };
 
-static void store(struct bench *b, const struct key *k, const char *value)
+/* The calling thread, and those that it makes, run before all without such a priority. */
+static void hurry(int priority)
+{
+    struct sched_param p = {.sched_priority = priority};
+
+    if (pthread_setschedparam(pthread_self(), SCHED_FIFO, &p) != 0) {
+        fail("no real-time priority");
+    }
+}
+
+static void store(struct bench *b, const struct key *k, struct span value, msec_t now)
 {
     struct store st = {.mode = STORE_SET,
                        .hash = k->hash,
                        .key = span_of(k->text, sizeof(k->text)),
                        .deadline = MSEC_NEVER,
-                       .value = span_of(value, b->set.value)};
+                       .value = value};
 
-    if (engine_store(&b->engine, &st, clock_now(&b->engine.clock)) != OUT_STORED) {
+    if (engine_store(&b->engine, &st, now) != OUT_STORED) {
         fail("a set was not stored");
     }
 }
@@ -98,6 +112,12 @@ static const struct key *draw(const struct thread *t, struct rng *rng)
     return &b->keys[rng_below(rng, b->set.keys)];
 }
 
+static size_t draw_len(const struct setting *set, struct rng *rng)
+{
+    return set->least < set->value ? set->least + rng_below(rng, set->value - set->least + 1)
+                                   : set->value;
+}
+
 static void *run(void *arg)
 {
     struct thread *t = arg;
@@ -108,11 +128,16 @@ static void *run(void *arg)
     double began;
 
     pin_thread(t->number);
+    if (b->set.is_urgent) {
+        hurry(1); /* the reclaimer goes first */
+    }
     rng_init(&rng, t->number + 1);
     rcu_register();
     pthread_barrier_wait(&b->start);
     began = seconds_of(CLOCK_THREAD_CPUTIME_ID);
     while (!atomic_load_explicit(&b->stop, memory_order_relaxed)) {
+        msec_t now = clock_now(&b->engine.clock);
+
         for (unsigned i = 0; i < b->set.batch; i++) {
             keys[i] = draw(t, &rng);
         }
@@ -128,7 +153,7 @@ static void *run(void *arg)
             }
         }
         for (unsigned i = 0; i < b->set.batch; i++) {
-            store(b, keys[i], value);
+            store(b, keys[i], span_of(value, draw_len(&b->set, &rng)), now);
         }
         rcu_end();
         t->sets += b->set.batch;
@@ -193,7 +218,7 @@ static void make_keys(struct bench *b)
         memcpy(k->text, text, sizeof(k->text));
         k->hash = engine_hash(&b->engine, k->text, sizeof(k->text));
         rcu_begin();
-        store(b, k, value);
+        store(b, k, span_of(value, b->set.value), clock_now(&b->engine.clock));
         rcu_end();
     }
     for (unsigned s = 0; s < b->set.threads; s++) {
@@ -212,13 +237,13 @@ static void make_keys(struct bench *b)
 
 int main(int argc, char **argv)
 {
-    static struct bench b = {.set = {2, 0, 10000, 32, 1, 21, .1}};
+    static struct bench b = {.set = {2, 0, 10000, 32, UINT_MAX, 1, 21, .1, false}};
     static double rate[WAYS][ROUNDS_MAX];
     static double cpu[WAYS][ROUNDS_MAX];
     struct engine_config cfg;
     double one = 0;
 
-    for (int c; (c = getopt(argc, argv, "t:S:k:s:d:b:r:")) != -1;) {
+    for (int c; (c = getopt(argc, argv, "t:S:k:s:l:d:b:r:P")) != -1;) {
         switch (c) {
         case 't':
             b.set.threads = (unsigned)atoi(optarg);
@@ -231,6 +256,12 @@ int main(int argc, char **argv)
             break;
         case 's':
             b.set.value = (unsigned)atoi(optarg);
+            break;
+        case 'l':
+            b.set.least = (unsigned)atoi(optarg);
+            break;
+        case 'P':
+            b.set.is_urgent = true;
             break;
         case 'd':
             b.set.seconds = atof(optarg);
@@ -248,6 +279,9 @@ int main(int argc, char **argv)
     if (b.set.threads < 1 || b.set.threads > THREADS_MAX || b.set.batch < 1 ||
         b.set.batch > BATCH_MAX || b.set.rounds < 1 || b.set.rounds > ROUNDS_MAX) {
         fail("an argument is out of range");
+    }
+    if (b.set.is_urgent) {
+        hurry(2);
     }
     rcu_register();
     memcpy(&b.options, &engine_options_default, sizeof(b.options));
