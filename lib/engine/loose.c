@@ -43,6 +43,17 @@ static uint32_t piece_bytes(const struct loose *l, uint32_t i)
     return left < max ? (uint32_t)left : max;
 }
 
+/* A block for the next piece. Context: in shard. */
+static handle_t make_piece(struct visit *v, enum chain_id chain, uint32_t *units, bool may_wait,
+                           const struct loose *l, enum outcome *why)
+{
+    uint32_t bytes = piece_bytes(l, l->pieces);
+
+    *units = (uint32_t)((sizeof(struct item) + bytes + ITEM_UNIT - 1) / ITEM_UNIT);
+    return bytes == l->shard->memory.piece_max ? visit_part(v, chain, units, may_wait, why)
+                                               : visit_block(v, chain, units, may_wait, why);
+}
+
 /* Step 2. Context: in shard. */
 enum outcome loose_make(struct visit *v, const struct store *st, bool has_ttl, struct loose *l)
 {
@@ -71,10 +82,8 @@ enum outcome loose_make(struct visit *v, const struct store *st, bool has_ttl, s
     }
     chain = visit_chain(v, l->parts.len, has_ttl);
     while (l->pieces < pieces) {
-        uint32_t units =
-            (uint32_t)((sizeof(struct item) + piece_bytes(l, l->pieces) + ITEM_UNIT - 1) /
-                       ITEM_UNIT);
-        handle_t h = visit_part(v, chain, &units, st->may_wait, &why);
+        uint32_t units;
+        handle_t h = make_piece(v, chain, &units, st->may_wait, l, &why);
 
         if (h == 0) {
             loose_drop(l);

@@ -168,7 +168,7 @@ static inline handle_t visit_block(struct visit *v, enum chain_id chain, uint32_
     return MF_LIKELY(h != 0) ? h : visit_block_pressed(v, chain, units, may_wait, why);
 }
 
-/* The same for a piece or a head. */
+/* The same for a head or a piece of full length: DRAW_PART. */
 static inline handle_t visit_part(struct visit *v, enum chain_id chain, uint32_t *units,
                                   bool may_wait, enum outcome *why)
 {

@@ -15,8 +15,9 @@
 
 /*
  * Who draws a segment: a put leaves ROOM_RESERVE; a pressed put and the cursor may overdraw and
- * take the last. With DRAW_PART the block is a piece or a head: these go to the open segment
- * only, so that an item stands together and dies with one segment.
+ * take the last. With DRAW_PART the block is a head or a piece of full length: these go to the
+ * open segment only, so that an item stands together and dies with one segment. A short piece
+ * fills what the segment before has left.
  */
 enum draw { DRAW_PUT, DRAW_PRESSED, DRAW_CURSOR, DRAW_WHO = 3, DRAW_PART = 4 };
 

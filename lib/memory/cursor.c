@@ -173,14 +173,20 @@ static bool cannot_wait_for_due(const struct memory *m)
 
 /* ---- moving and dropping blocks ---------------------------------------------------------- */
 
+/* How a copy of a block is drawn. */
+static enum draw copy_draw(const struct memory *m, const struct item *it)
+{
+    bool is_part = it->key_len == 0 ? it->value_len == m->piece_max : item_is_large(it);
+
+    return is_part ? DRAW_CURSOR | DRAW_PART : DRAW_CURSOR;
+}
+
 /* False when there was no segment for the copy. */
 static bool move_block(struct memory *m, handle_t from, enum chain_id chain, segment_t after)
 {
     const struct item *it = memory_item(m, from);
     uint32_t units = item_units(it);
-    enum draw draw =
-        it->key_len == 0 || item_is_large(it) ? DRAW_CURSOR | DRAW_PART : DRAW_CURSOR;
-    handle_t to = chains_append(m, chain, units, after, draw);
+    handle_t to = chains_append(m, chain, units, after, copy_draw(m, it));
 
     if (to == 0) {
         return false;
@@ -382,11 +388,11 @@ static bool is_near(const struct memory *m, handle_t h)
 }
 
 /*
- * A live piece. An eviction judges the whole item when it meets the first piece: that piece is
- * older than the head, and a copy of it would be in vain if the head is evicted later. Whoever
- * keeps the head moves the first piece with it, so no item is judged twice in a pass. A piece
- * that went to a hole stands among older items: then the head is far, and is judged when it is
- * met.
+ * A live piece. An eviction judges the whole item when it meets the first block of it: a copy
+ * of a piece would be in vain if the head, which stands behind it, is evicted later. Whoever
+ * keeps the head moves the first piece as well, and the one met: so the head is far when others
+ * are met, and no item is judged twice in a pass. A piece that went to a hole may stand among
+ * much older items: then the head is far, and is judged when it is met.
  */
 static bool empty_piece(struct memory *m, handle_t h, msec_t now)
 {
@@ -394,7 +400,7 @@ static bool empty_piece(struct memory *m, handle_t h, msec_t now)
     const struct item *piece = memory_item(m, h);
     handle_t head = piece_owner(piece);
 
-    if (c->mode == CURSOR_EVICT && piece_number(piece) == 0 && is_near(m, head)) {
+    if (c->mode == CURSOR_EVICT && is_near(m, head)) {
         return empty_item(m, head, now) && (!item_is_live(piece) || move_piece(m, h));
     }
     return move_piece(m, h);

