@@ -20,6 +20,7 @@
 #include "lib/snapshot/save.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
+#include "tests/lib/snapshot/unheard.h"
 
 #define BASE  "data"
 #define CHAIN 77
@@ -184,23 +185,6 @@ static void on_gap(void *arg, int error)
     gaps++;
 }
 
-static void on_slow(void *arg, uint64_t ms)
-{
-    (void)arg;
-    (void)ms;
-}
-
-static void on_behind(void *arg, bool is_behind)
-{
-    (void)arg;
-    (void)is_behind;
-}
-
-static void on_done(void *arg)
-{
-    (void)arg;
-}
-
 static void start_log(struct fixture *f, struct keylog **l)
 {
     const struct keylog_config cfg = {
@@ -210,9 +194,9 @@ static void start_log(struct fixture *f, struct keylog **l)
         .base = BASE,
         .ring_bytes = 8 * MIB,
         .on_gap = on_gap,
-        .on_slow = on_slow,
-        .on_behind = on_behind,
-        .on_done = on_done,
+        .on_slow = unheard_slow,
+        .on_behind = unheard_behind,
+        .on_done = unheard_done,
     };
 
     ck_assert_int_eq(keylog_start(l, &cfg, KEYLOG_SYNC_EVERYSEC), MF_OK);

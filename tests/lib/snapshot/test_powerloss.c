@@ -25,6 +25,7 @@
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 #include "tests/lib/snapshot/disk.h"
+#include "tests/lib/snapshot/unheard.h"
 
 #define BASE  "data"
 #define CHAIN 77
@@ -88,23 +89,6 @@ static void on_gap(void *arg, int error)
     ck_abort_msg("a gap: %d", error);
 }
 
-static void on_slow(void *arg, uint64_t ms)
-{
-    (void)arg;
-    (void)ms;
-}
-
-static void on_behind(void *arg, bool is_behind)
-{
-    (void)arg;
-    (void)is_behind;
-}
-
-static void on_done(void *arg)
-{
-    (void)arg;
-}
-
 static void start(struct fixture *f)
 {
     struct engine_config cfg;
@@ -125,9 +109,9 @@ static void start_log(void)
         .base = BASE,
         .ring_bytes = 4 * MIB,
         .on_gap = on_gap,
-        .on_slow = on_slow,
-        .on_behind = on_behind,
-        .on_done = on_done,
+        .on_slow = unheard_slow,
+        .on_behind = unheard_behind,
+        .on_done = unheard_done,
     };
 
     ck_assert_int_eq(keylog_start(&life.log, &cfg, life.sync), MF_OK);
