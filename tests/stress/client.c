@@ -31,12 +31,19 @@ void client_remove(struct worker *w, const struct name *n, struct own *o)
 
 /* ---- stamped keys ------------------------------------------------------------------------ */
 
+/* In calm phases there are storms of expiries: deadlines are multiples of this. */
+#define STORM_MS 300000
+
 static msec_t pick_deadline(struct worker *w, enum kind kind)
 {
     msec_t now = clock_now(&w->world->engine.clock);
 
-    if (kind == KIND_STAY || world_spares(w->world, &w->rng)) {
+    if (kind == KIND_STAY) {
         return MSEC_NEVER;
+    }
+    if (world_spares(w->world, &w->rng)) {
+        /* When the clock jumps, much is due at once while little is dead. */
+        return rng_below(&w->rng, 2) != 0 ? MSEC_NEVER : (now / STORM_MS + 1) * STORM_MS;
     }
     switch (rng_below(&w->rng, 8)) {
     case 0:
@@ -64,7 +71,7 @@ static size_t usual_len(struct worker *w, uint32_t id)
         (!world_spares(w->world, &w->rng) && rng_below(&w->rng, 4) == 0)) {
         return 0;
     }
-    return KEY_KIND(id) == KIND_LARGE ? sc->large_bytes_max / (1 + KEY_INDEX(id) % 5)
+    return KEY_KIND(id) == KIND_LARGE ? sc->large_bytes_max / (1 + KEY_INDEX(id) % 6)
                                       : sc->value_bytes;
 }
 

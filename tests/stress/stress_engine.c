@@ -29,7 +29,7 @@ static void few_a_segment(const struct scenario *like, uint32_t shards, uint64_t
     few.limit_bytes = limit;
     few.seconds = stress_seconds() * 0.2;
     few.value_bytes = bytes;
-    few.large_bytes_max = 60000;
+    few.large_bytes_max = 80000;
     few.keys[KIND_VALUE] = keys / 4;
     few.keys[KIND_STAY] = keys / 4;
     few.keys[KIND_TOUCH] = keys / 6;
