@@ -112,12 +112,14 @@ static size_t kept_most(const struct conn *c)
 }
 
 /*
- * So much is read at most where little is: what the tail still needs, and little of what
- * follows.
+ * How much of `room` is read behind a tail: where little is, what the tail still needs, and
+ * little of what follows.
  */
-static size_t little_beyond(const struct conn *c, size_t tail)
+static inline size_t read_most(const struct conn *c, size_t tail, size_t room)
 {
-    return CONN_READ_LITTLE_BYTES + (c->need > tail ? c->need - tail : 0);
+    size_t little = CONN_READ_LITTLE_BYTES + (c->need > tail ? c->need - tail : 0);
+
+    return c->reads_little && room > little ? little : room;
 }
 
 /* Make room for n more bytes of a tail, and for some that follow if they are sure to come. */
@@ -131,12 +133,9 @@ static void read_long(struct conn *c)
 {
     size_t tail = buf_len(&c->in);
     size_t most = kept_most(c) - tail;
-    size_t room = most < LONG_READ_BYTES ? most : LONG_READ_BYTES;
+    size_t room = read_most(c, tail, most < LONG_READ_BYTES ? most : LONG_READ_BYTES);
     ssize_t n;
 
-    if (c->reads_little && room > little_beyond(c, tail)) {
-        room = little_beyond(c, tail);
-    }
     if (!reserve(c, room) || !count_kept(c, 0)) {
         close_out_of_memory(c);
         return;
@@ -174,10 +173,7 @@ void conn_read(struct conn *c)
         conn_round_run(w);
     }
     p = w->rbuf + r->filled;
-    room = WORKER_RBUF_BYTES - r->filled - tail;
-    if (c->reads_little && room > little_beyond(c, tail)) {
-        room = little_beyond(c, tail);
-    }
+    room = read_most(c, tail, WORKER_RBUF_BYTES - r->filled - tail);
     if (MF_UNLIKELY(c->client.needs_auth)) {
         room = room < CONN_AUTH_READ_BYTES ? room : CONN_AUTH_READ_BYTES;
     }

@@ -109,13 +109,7 @@ enum outcome loose_make(struct visit *v, const struct store *st, bool has_ttl, s
 static void prefetch_old(const struct visit *v)
 {
     if (v->is_live && item_is_large(v->item)) {
-        const struct large *l = item_large(v->item);
-
-        for (uint32_t i = 0; i < l->pieces; i++) {
-            handle_t h = atomic_load_explicit(&l->piece[i], memory_order_relaxed);
-
-            __builtin_prefetch(shard_item(v->owner, h), 1);
-        }
+        chunks_prefetch(&v->owner->memory, item_large(v->item));
     }
 }
 

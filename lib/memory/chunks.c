@@ -70,11 +70,7 @@ void chunks_adopt(struct memory *m, handle_t head)
 
 static void kill_pieces(struct memory *m, struct large *l)
 {
-    for (uint32_t i = 0; i < l->pieces; i++) {
-        handle_t h = atomic_load_explicit(&l->piece[i], memory_order_relaxed);
-
-        __builtin_prefetch(memory_item(m, h), 1); /* so the misses overlap */
-    }
+    chunks_prefetch(m, l); /* so the misses overlap */
     for (uint32_t i = 0; i < l->pieces; i++) {
         blocks_kill(m, atomic_load_explicit(&l->piece[i], memory_order_relaxed));
     }

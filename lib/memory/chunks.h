@@ -77,6 +77,19 @@ void chunks_extend(struct memory *m, handle_t from, handle_t to,
 void chunks_extended(struct memory *m, handle_t from);
 
 /*
+ * Prefetch the pieces of a live large item, which are about to be killed. Always inlined: of a
+ * function that does nothing but prefetch, GCC drops the call. Context: in shard.
+ */
+static MF_INLINE void chunks_prefetch(const struct memory *m, const struct large *l)
+{
+    for (uint32_t i = 0; i < l->pieces; i++) {
+        handle_t h = atomic_load_explicit(&l->piece[i], memory_order_relaxed);
+
+        __builtin_prefetch(memory_item(m, h), 1);
+    }
+}
+
+/*
  * Kill the pieces and retire the segments of a large item that was unlinked; its own block is
  * left alone. Context: in shard.
  */
