@@ -18,6 +18,7 @@
 #include "lib/engine/engine.h"
 #include "lib/engine/visit.h"
 #include "lib/memory/blocks.h"
+#include "lib/memory/chains.h"
 #include "lib/memory/cursor.h"
 #include "lib/memory/room_make.h"
 #include "lib/shard/upkeep.h"
@@ -295,7 +296,7 @@ static handle_t block_for(struct carry *c, struct shard *to, enum chain_id chain
     } else if (!carry_has_room_in(m)) {
         return 0; /* it would have to evict */
     }
-    return chains_append(m, chain, units, 0, DRAW_PUT);
+    return draw_block(m, chain, units, 0, DRAW_PUT);
 }
 
 /* Copy one item and link the copy. False when there is no room. Context: in both shards. */

@@ -86,7 +86,7 @@ void carry_end_period(const struct carry *c)
 
 bool carry_has_room_in(const struct memory *m)
 {
-    return arena_avail(&m->arena) + room_waiting(m) > room_wanted(m) + MARGIN_SEGMENTS;
+    return arena_avail(&m->arena) + memory_waiting(m) > room_wanted(m) + MARGIN_SEGMENTS;
 }
 
 bool carry_has_room(struct shard *s)

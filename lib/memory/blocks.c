@@ -271,7 +271,7 @@ static handle_t put_elsewhere(struct memory *m, enum chain_id chain, uint32_t *u
     if (h != 0) {
         ctr_add(m->counters, CTR_hole_reused, 1);
     } else {
-        h = chains_append(m, chain, *units, 0, draw);
+        h = draw_block(m, chain, *units, 0, draw);
     }
     if (h != 0) {
         m->blocks.put_bytes += *units * ITEM_UNIT;

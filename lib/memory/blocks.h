@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "lib/memory/chains.h"
-#include "lib/memory/memory.h"
+#include "lib/memory/draw.h"
+#include "lib/memory/state.h"
 
 /* Blocks smaller than this are not worth splitting off a hole. */
 #define SPLIT_MIN_UNITS 8u

@@ -5,8 +5,6 @@
 #include "lib/memory/chains.h"
 
 #include "lib/base/check.h"
-#include "lib/memory/stock.h"
-#include "lib/memory/tidy.h"
 
 /* ---- bins of sealed segments ------------------------------------------------------------- */
 
@@ -117,6 +115,13 @@ static void seal(struct memory *m, segment_t n)
     close_segment(m, n);
 }
 
+/* A segment has more dead bytes: is the owner to be told that there is much to tidy? */
+static bool wants_look(const struct memory *m, const struct segment *g)
+{
+    return !m->tidy.is_watched &&
+           (g->live == 0 || m->blocks.dead_bytes > chains_dead_allowance(m));
+}
+
 void chains_move_bin(struct memory *m, segment_t n)
 {
     const struct segment *g = &m->arena.segments[n];
@@ -133,7 +138,7 @@ void chains_move_bin(struct memory *m, segment_t n)
         bin_remove(m, n);
         bin_insert(m, n, bin);
     }
-    if (tidy_wants_look(m, g)) {
+    if (wants_look(m, g)) {
         m->tidy.is_watched = true;
         m->ops->wants_tidy(m->owner);
     }
@@ -198,25 +203,6 @@ void chains_renew(struct memory *m, segment_t n)
     bin_insert(m, n, chains_bin_for(m, g));
 }
 
-/*
- * A put must leave the cursor its reserve. The cursor may take the last segment. Both may
- * overdraw when they have to.
- */
-static segment_t draw_segment(struct memory *m, enum draw draw)
-{
-    segment_t n;
-
-    if (draw == DRAW_PUT &&
-        arena_avail(&m->arena) <= ROOM_RESERVE + (line_has_blocks(m) ? 0 : m->line.promised)) {
-        return 0;
-    }
-    n = stock_take(m, draw == DRAW_PUT ? 0 : memory_overdraw(m));
-    if (n != 0 && draw != DRAW_CURSOR) {
-        line_note_blocks(m, true);
-    }
-    return n;
-}
-
 static bool has_place(const struct memory *m, segment_t n, uint32_t bytes)
 {
     return n != 0 && m->arena.segments[n].fill + bytes <= segment_bytes(&m->arena);
@@ -242,40 +228,24 @@ static void leave_open(struct memory *m, enum chain_id chain, segment_t n)
     note_age(m, g);
 }
 
-/* The segment that a block is appended to, with a new one if it has to be; 0: there is none. */
-static segment_t segment_for(struct memory *m, enum chain_id chain, uint32_t bytes,
-                             segment_t after, enum draw draw)
+/* The segment that a block is appended to; 0: none has place. */
+static segment_t segment_for(const struct memory *m, enum chain_id chain, uint32_t bytes,
+                             segment_t after, bool is_part)
 {
-    struct chain *c = &m->blocks.chain[chain];
-    segment_t *open = after != 0 ? &c->compact : &c->open;
-    segment_t n;
+    const struct chain *c = &m->blocks.chain[chain];
+    segment_t n = after != 0 ? c->compact : c->open;
 
-    if (after == 0 && (draw & DRAW_PART) == 0 && has_place(m, m->blocks.rest[chain], bytes)) {
+    if (after == 0 && !is_part && has_place(m, m->blocks.rest[chain], bytes)) {
         return m->blocks.rest[chain];
     }
-    if (has_place(m, *open, bytes)) {
-        return *open;
-    }
-    n = draw_segment(m, draw & DRAW_WHO);
-    if (n == 0) {
-        return 0;
-    }
-    if (*open != 0 && after != 0) {
-        seal(m, *open);
-    } else if (*open != 0) {
-        leave_open(m, chain, *open);
-    }
-    *open = n;
-    chain_insert(m, chain, after != 0 ? after : c->tail, n);
-    return n;
+    return has_place(m, n, bytes) ? n : 0;
 }
 
 handle_t chains_append(struct memory *m, enum chain_id chain, uint32_t units, segment_t after,
-                       enum draw draw)
+                       bool is_part)
 {
-    struct chain *c = &m->blocks.chain[chain];
     uint32_t bytes = units * ITEM_UNIT;
-    segment_t n = segment_for(m, chain, bytes, after, draw);
+    segment_t n = segment_for(m, chain, bytes, after, is_part);
 
     memory_must_be_entered(m);
     if (n == 0) {
@@ -287,8 +257,23 @@ handle_t chains_append(struct memory *m, enum chain_id chain, uint32_t units, se
 
     g->fill += bytes;
     g->live++;
-    c->bytes += bytes;
+    m->blocks.chain[chain].bytes += bytes;
     return h;
+}
+
+void chains_open(struct memory *m, enum chain_id chain, segment_t after, segment_t n)
+{
+    struct chain *c = &m->blocks.chain[chain];
+    segment_t *open = after != 0 ? &c->compact : &c->open;
+
+    memory_must_be_entered(m);
+    if (*open != 0 && after != 0) {
+        seal(m, *open);
+    } else if (*open != 0) {
+        leave_open(m, chain, *open);
+    }
+    *open = n;
+    chain_insert(m, chain, after != 0 ? after : c->tail, n);
 }
 
 /* ---- the segment to empty ---------------------------------------------------------------- */

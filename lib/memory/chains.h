@@ -11,26 +11,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "lib/memory/memory.h"
+#include "lib/memory/state.h"
 
 /*
- * Who draws a segment: a put leaves ROOM_RESERVE; a pressed put and the cursor may overdraw and
- * take the last. With DRAW_PART the block is a head or a piece of full length: these go to the
- * open segment only, so that an item stands together and dies with one segment. A short piece
- * fills what the segment before has left.
- */
-enum draw { DRAW_PUT, DRAW_PRESSED, DRAW_CURSOR, DRAW_WHO = 3, DRAW_PART = 4 };
-
-/* Segments that only the cursor may use, so that it can always go on. */
-#define ROOM_RESERVE 2u
-
-/*
- * Append a block to the open segment of a chain, to what was left of the one before it, or
- * (after != 0) to the compaction segment that follows `after`. 0 when a new segment is needed
- * and there is none. Context: in shard.
+ * Append a block to the open segment of a chain, to what was left of the one before it (not a
+ * part: see DRAW_PART), or (after != 0) to the compaction segment that follows `after`. 0 when
+ * it needs a new segment: chains_open(). Context: in shard.
  */
 handle_t chains_append(struct memory *m, enum chain_id chain, uint32_t units, segment_t after,
-                       enum draw draw);
+                       bool is_part);
+
+/*
+ * A segment that was drawn becomes the open one of a chain, or (after != 0) its compaction
+ * segment, which follows `after`. Context: in shard.
+ */
+void chains_open(struct memory *m, enum chain_id chain, segment_t after, segment_t n);
 
 /* Take a segment out of its bin, so that it is not chosen again. Context: in shard. */
 void chains_claim(struct memory *m, segment_t n);
@@ -103,6 +98,19 @@ static inline uint64_t chains_bytes(const struct memory *m)
         bytes += m->blocks.chain[id].bytes;
     }
     return bytes;
+}
+
+/* Bytes of segments with items in them, alive or dead. Context: in shard. */
+static inline uint64_t chains_filled(const struct memory *m)
+{
+    memory_must_be_entered(m);
+    return (uint64_t)(chains_segments(m) + m->arena.whole) << m->arena.shift;
+}
+
+/* The dead bytes that may stay in any case: see tidy.h. Context: in shard. */
+static inline uint64_t chains_dead_allowance(const struct memory *m)
+{
+    return chains_filled(m) / 16 + ((uint64_t)2 << m->arena.shift);
 }
 
 /* The bin for a sealed segment with so many dead bytes. Context: in shard. */

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "lib/memory/memory.h"
+#include "lib/memory/state.h"
 
 #define PIECES_MAX 15u
 

@@ -8,6 +8,7 @@
 #include "lib/memory/blocks.h"
 #include "lib/memory/chains.h"
 #include "lib/memory/chunks.h"
+#include "lib/memory/draw.h"
 #include "lib/memory/evict_items.h"
 #include "lib/memory/heat.h"
 #include "lib/memory/room.h"
@@ -186,7 +187,7 @@ static bool move_block(struct memory *m, handle_t from, enum chain_id chain, seg
 {
     const struct item *it = memory_item(m, from);
     uint32_t units = item_units(it);
-    handle_t to = chains_append(m, chain, units, after, copy_draw(m, it));
+    handle_t to = draw_block(m, chain, units, after, copy_draw(m, it));
 
     if (to == 0) {
         return false;
@@ -641,7 +642,7 @@ bool cursor_slice_beyond(struct memory *m, int64_t work, msec_t now, uint32_t se
             return false;
         }
         if (m->cursor.segment == 0 &&
-            arena_avail(&m->arena) + room_waiting(m) >= room_wanted(m) + segments) {
+            arena_avail(&m->arena) + memory_waiting(m) >= room_wanted(m) + segments) {
             break; /* the room that was made only waits for its grace period */
         }
     }

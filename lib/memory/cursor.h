@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "lib/memory/memory.h"
+#include "lib/memory/state.h"
 
 /*
  * Run the cursor for about `work` units. False when there was nothing it could do. Context: in

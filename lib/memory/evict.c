@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 #include "lib/base/context.h"
-#include "lib/memory/memory.h"
+#include "lib/memory/state.h"
 
 /*
  * A past of as many keys as there are items, as S3-FIFO has it. A longer one takes too many

@@ -18,7 +18,7 @@
 #include "lib/memory/chains.h"
 #include "lib/memory/ghost.h"
 #include "lib/memory/heat.h"
-#include "lib/memory/memory.h"
+#include "lib/memory/state.h"
 
 /* A chain is evicted from while it holds more than this share of what is held. */
 static const unsigned share_pct[CHAINS] = {

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "lib/memory/memory.h"
+#include "lib/memory/state.h"
 
 /*
  * Drop one item by the policy of now, which is one of EVICT_ITEMS, or one that is due and was

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "lib/memory/memory.h"
+#include "lib/memory/state.h"
 
 enum keep_place { KEEP_SEALED, KEEP_OPEN, KEEP_COMPACT, KEEP_REST, KEEP_WHOLE, KEEP_PLACES };
 

@@ -5,8 +5,7 @@
 #include "lib/memory/line.h"
 
 #include "lib/base/check.h"
-#include "lib/memory/chains.h"
-#include "lib/memory/room.h"
+#include "lib/memory/state.h"
 
 /* A block that waits is tried again within this time, or it does not wait any more. */
 #define BLOCKS_MS 20
@@ -48,7 +47,7 @@ bool line_is_provided(const struct memory *m)
     uint32_t wanted = m->line.wanted < LINE_MOST ? m->line.wanted : LINE_MOST;
 
     memory_must_be_entered(m);
-    return arena_avail(&m->arena) + room_waiting(m) > ROOM_RESERVE + wanted;
+    return arena_avail(&m->arena) + memory_waiting(m) > ROOM_RESERVE + wanted;
 }
 
 uint32_t line_ahead(const struct memory *m, const struct waiter *w)

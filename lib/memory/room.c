@@ -6,7 +6,7 @@
 
 #include "lib/base/check.h"
 #include "lib/memory/chains.h"
-#include "lib/memory/tidy.h"
+#include "lib/memory/line.h"
 
 /* Segments kept free beyond what is put during a grace period. */
 #define KEEP_FREE 4
@@ -57,28 +57,19 @@ uint32_t room_wanted(const struct memory *m)
     memory_must_be_entered(m);
     want += m->line.wanted < LINE_MOST ? m->line.wanted : LINE_MOST;
     /* All shards pay back an overdraft in equal parts. */
-    if (left < 0 && tidy_filled(m) >> shift > HELD_LEAST && !room_is_paid_by_others(m)) {
+    if (left < 0 && chains_filled(m) >> shift > HELD_LEAST && !room_is_paid_by_others(m)) {
         want += (uint32_t)((uint64_t)-left / m->sharers >> shift) + 1;
     }
     return want;
 }
 
-/* What comes from all shards: each counts its part of it, in segments. */
-static uint32_t part_of(const struct memory *m, int64_t bytes)
-{
-    return bytes > 0 ? (uint32_t)(bytes >> m->arena.shift) / m->sharers : 0;
-}
-
-uint32_t room_waiting(const struct memory *m)
-{
-    memory_must_be_entered(m);
-    return arena_waiting(&m->arena) + part_of(m, budget_retired(m->arena.budget));
-}
-
 uint32_t room_coming(const struct memory *m)
 {
+    int64_t leaving = budget_leaving(m->arena.budget);
+
     memory_must_be_entered(m);
-    return room_waiting(m) + part_of(m, budget_leaving(m->arena.budget));
+    return memory_waiting(m) +
+           (leaving > 0 ? (uint32_t)(leaving >> m->arena.shift) / m->sharers : 0);
 }
 
 bool room_is_short(const struct memory *m)
@@ -94,7 +85,7 @@ bool room_is_short(const struct memory *m)
 bool room_is_pressed(const struct memory *m)
 {
     memory_must_be_entered(m);
-    return arena_avail(&m->arena) <= ROOM_RESERVE && room_waiting(m) <= ROOM_RESERVE;
+    return arena_avail(&m->arena) <= ROOM_RESERVE && memory_waiting(m) <= ROOM_RESERVE;
 }
 
 static void count_released(struct memory *m, const struct run_released *r)

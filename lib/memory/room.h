@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "lib/memory/memory.h"
+#include "lib/memory/state.h"
 
 /* How many segments should be free or about to be. Context: in shard. */
 uint32_t room_wanted(const struct memory *m);
@@ -23,13 +23,8 @@ uint32_t room_wanted(const struct memory *m);
 bool room_is_paid_by_others(const struct memory *m);
 
 /*
- * How many segments, or other memory in segments, only wait for a grace period. Context: in
+ * memory_waiting(), and what comes when an index has shrunk, which may take long. Context: in
  * shard.
- */
-uint32_t room_waiting(const struct memory *m);
-
-/*
- * The same, and what comes when an index has shrunk, which may take long. Context: in shard.
  */
 uint32_t room_coming(const struct memory *m);
 

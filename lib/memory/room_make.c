@@ -50,7 +50,7 @@ void room_make_slowly(struct memory *m, uint64_t bytes, msec_t now)
     unsigned tries = arena_avail(&m->arena) <= ROOM_RESERVE ? press_tries(m) : 0;
 
     for (unsigned i = 0; i < tries && arena_avail(&m->arena) <= ROOM_RESERVE &&
-                         room_waiting(m) < room_wanted(m);
+                         memory_waiting(m) < room_wanted(m);
          i++) {
         ctr_add(m->counters, CTR_direct_reclaims, 1);
         if (!cursor_slice(m, PRESS_WORK, now)) {
@@ -155,7 +155,7 @@ enum outcome room_take_whole(struct memory *m, struct waiter *w, uint32_t want, 
      * What waits will do: evicting more meanwhile would only empty the cache. Or nothing can be
      * moved, but can with little more than there is.
      */
-    if ((room_waiting(m) > ROOM_RESERVE && line_is_provided(m)) ||
+    if ((memory_waiting(m) > ROOM_RESERVE && line_is_provided(m)) ||
         (!can_go_on && memory_evicts(m) && (room_coming(m) > 0 || blocks_has_deaths(m)))) {
         grace_ask(m->arena.grace, GRACE_HURRY);
         if (w != NULL) {

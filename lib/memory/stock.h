@@ -19,7 +19,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "lib/memory/memory.h"
+#include "lib/memory/state.h"
 
 /*
  * Take a segment for blocks, as arena_take() does, and ask for more to be made resident if few

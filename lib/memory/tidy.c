@@ -28,7 +28,7 @@ static bool is_quiet(const struct memory *m)
 /* Dead bytes that no put is about to reuse. The ring may name some that were cleaned since. */
 static uint64_t surplus(const struct memory *m)
 {
-    uint64_t most = tidy_filled(m) / SPARE_SHARE;
+    uint64_t most = chains_filled(m) / SPARE_SHARE;
     uint64_t spare = m->tidy.spare_bytes;
     uint64_t used = (spare < most ? spare : most) + m->blocks.ring_bytes;
 
@@ -43,7 +43,7 @@ static segment_t candidate(const struct memory *m, uint64_t dead)
     if (n != 0 && m->arena.segments[n].live == 0) {
         return dead >= segment_bytes(&m->arena) ? n : 0;
     }
-    return dead > tidy_allowance(m) ? n : 0;
+    return dead > chains_dead_allowance(m) ? n : 0;
 }
 
 static bool has_work(const struct memory *m)

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "lib/memory/chains.h"
-#include "lib/memory/memory.h"
+#include "lib/memory/state.h"
 
 /* Milliseconds between two looks. */
 #define TIDY_LOOK_MS 250
@@ -27,26 +27,6 @@ enum tidy_next {
     TIDY_LATER, /* much is dead, but it may be reused: look again after TIDY_LOOK_MS */
     TIDY_NOW,   /* tidy_slice() has something to do */
 };
-
-/* Bytes of segments with items in them, alive or dead. Context: in shard. */
-static inline uint64_t tidy_filled(const struct memory *m)
-{
-    memory_must_be_entered(m);
-    return (uint64_t)(chains_segments(m) + m->arena.whole) << m->arena.shift;
-}
-
-/* The dead bytes that may stay in any case. Context: in shard. */
-static inline uint64_t tidy_allowance(const struct memory *m)
-{
-    return tidy_filled(m) / 16 + ((uint64_t)2 << m->arena.shift);
-}
-
-/* A segment has more dead bytes: is somebody to be told? Context: in shard. */
-static inline bool tidy_wants_look(const struct memory *m, const struct segment *g)
-{
-    memory_must_be_entered(m);
-    return !m->tidy.is_watched && (g->live == 0 || m->blocks.dead_bytes > tidy_allowance(m));
-}
 
 /* Decide. The pace of puts is measured once in TIDY_LOOK_MS. Context: in shard. */
 enum tidy_next tidy_look(struct memory *m, msec_t now);

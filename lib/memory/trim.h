@@ -9,7 +9,7 @@
 
 #include <stdint.h>
 
-#include "lib/memory/memory.h"
+#include "lib/memory/state.h"
 
 /* One burst. Returns as reclaim_hook_fn does. Context: reclaimer, outside a shard. */
 uint64_t trim_burst(struct memory *m);

@@ -133,7 +133,7 @@ TEST(a_storm_of_deadlines_leaves_work_for_making_room)
         ck_assert_uint_lt(n, 64);
         taken[n++] = arena_take(&m->arena, SEG_WHOLE, 0);
     }
-    while (room_waiting(m) == 0) {
+    while (memory_waiting(m) == 0) {
         ck_assert(cursor_slice(m, 512, fixture_now(&f)));
         ck_assert_uint_lt(++slices, 100);
     }

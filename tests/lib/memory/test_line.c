@@ -215,7 +215,7 @@ static void take_away(void)
     while (is_waiting) {
         fixture_grace(&f);
         shard_enter(f.shard);
-        is_waiting = room_waiting(m) != 0;
+        is_waiting = memory_waiting(m) != 0;
         while (arena_avail(&m->arena) > ROOM_RESERVE + 1) {
             hoard[hoarded] = arena_take(&m->arena, SEG_WHOLE, 0);
             ck_assert_uint_ne(hoard[hoarded++], 0);

@@ -59,7 +59,7 @@ static uint64_t filled(void)
     uint64_t bytes;
 
     shard_enter(f.shard);
-    bytes = tidy_filled(&f.shard->memory);
+    bytes = chains_filled(&f.shard->memory);
     shard_leave(f.shard);
     return bytes;
 }

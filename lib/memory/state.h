@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The data that all files of lib/memory share, with its accessors. A struct memory is embedded
+ * in its owner and protected by the owner's lock. Of the folder's other files this one calls
+ * only arena and evict.
+ */
+#ifndef MAYFLY_LIB_MEMORY_STATE_H
+#define MAYFLY_LIB_MEMORY_STATE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "lib/base/clock.h"
+#include "lib/base/counters.h"
+#include "lib/base/engine_options.h"
+#include "lib/base/lock.h"
+#include "lib/memory/arena.h"
+#include "lib/memory/evict.h"
+#include "lib/memory/item.h"
+#include "lib/memory/line.h"
+
+/* Segments that only the cursor may use, so that it can always go on. */
+#define ROOM_RESERVE 2u
+
+/* Holes are listed by exact size in units. */
+#define HOLE_SIZES (ITEM_SIZE_MAX + 1)
+#define HOLE_WORDS (HOLE_SIZES / 64)
+
+/* Sealed segments stand in bins by their dead share. */
+#define DEAD_BINS_LOG2 4u
+#define DEAD_BINS      (1u << DEAD_BINS_LOG2)
+#define NO_BIN         0xff /* open, or under the cursor */
+
+/* One chain of segments, oldest first. */
+struct chain {
+    segment_t head, tail;
+    uint32_t count;
+    uint64_t bytes;    /* live bytes, whole segments of large values included */
+    segment_t open;    /* where new blocks go */
+    segment_t compact; /* where the cleaner's survivors go */
+};
+
+struct holes {
+    handle_t head[HOLE_SIZES];
+    uint64_t words[HOLE_WORDS]; /* bit: that size has a hole */
+    uint32_t summary;           /* bit: that word is not zero */
+};
+
+/* A dead block that may become a hole when its grace period is over. */
+struct death {
+    handle_t handle;
+    uint32_t generation; /* of its segment at death */
+    uint32_t stamp;
+    uint32_t units;
+};
+
+struct blocks {
+    /* [lock] */
+    /* Every put and kill writes these: with the lock before them they share a line. */
+    uint32_t ring_head, ring_tail; /* taken at head, put at tail; free-running */
+    uint32_t ring_mask;
+    uint32_t want; /* room_wanted() when the last grace period ended */
+    struct death *ring;
+    uint64_t dead_bytes; /* in open and sealed segments */
+    uint64_t ring_bytes; /* of dead_bytes: what waits in the ring and is soon used again */
+    uint64_t put_bytes;  /* ever put */
+    /* The next line: small and main. What begins in big has more bytes than a line. */
+    struct chain chain[CHAINS];
+
+    segment_t rest[CHAINS]; /* was open before: what fits still goes there; 0: none */
+    struct holes *holes;    /* [CHAINS] */
+    uint64_t hole_bytes;    /* the part of dead_bytes that is listed */
+    uint64_t put_peak;      /* largest put_per_grace lately; the trimmer halves it */
+    uint64_t put_mark;      /* put_bytes when the last grace period ended */
+    msec_t put_marked;      /* when that was */
+    uint64_t put_per_grace; /* put during the last whole grace period */
+    uint32_t put_completed; /* its number */
+    uint32_t bin_bits;
+    segment_t bin[DEAD_BINS];
+    bool ring_misfits; /* it was made for another limit */
+};
+
+enum cursor_mode { CURSOR_CLEAN, CURSOR_EVICT };
+
+struct cursor {
+    /* [lock] */
+    segment_t segment; /* 0: none chosen */
+    uint32_t offset;
+    uint32_t ahead; /* offset up to which the owner has prefetched */
+    enum cursor_mode mode;
+    bool is_due_left;          /* more was due when the work was used up */
+    uint64_t kept, scanned;    /* of evictions lately: see struct evict_pass */
+    uint64_t promoted, passed; /* the same of small and big: bytes that went to main, of all */
+};
+
+struct tidy {
+    /* [lock] */
+    bool is_watched;         /* the owner was told: it looks until there is nothing to do */
+    bool is_measured;        /* the pace of puts is known */
+    msec_t looked;           /* when it looked last */
+    uint64_t put_bytes_seen; /* put_bytes as of then */
+    uint64_t spare_bytes;    /* dead bytes that puts are likely to reuse */
+};
+
+/* How long after a change of the limit an overdraft is paid back at once, in milliseconds. */
+#define TRIM_HASTY_MS 1000
+
+struct trim {
+    /* [lock] */
+    msec_t hasty_until; /* until then an overdraft is paid back at once */
+    /* [reclaimer] */
+    msec_t looked;           /* when the free segments were counted last */
+    msec_t retry_at;         /* the system, which has refused memory, is asked again; 0 */
+    uint64_t put_bytes_seen; /* put_bytes when the reclaimer was here last */
+    uint64_t put_bytes_then; /* put_bytes when the free segments were counted last */
+};
+
+/* Why an item's block dies. */
+enum death_reason { DEATH_EXPIRE, DEATH_EVICT, DEATH_OVERWRITE, DEATH_DELETE };
+
+/*
+ * What a memory asks of its owner, which knows what refers to each block. All are called in the
+ * shard, by the cursor and on rare paths only: an ordinary put or kill calls none of them.
+ */
+struct memory_owner_ops {
+    /* The hash of an item's key. Brings what refers to the item into the cache. */
+    uint64_t (*prefetch)(void *owner, const struct item *it);
+    /* An item was copied to another block: whatever refers to the old one now names the new. */
+    void (*moved)(void *owner, handle_t from, handle_t to);
+    /*
+     * Unlink an item that is due (DEATH_EXPIRE) or evicted (DEATH_EVICT), and kill its block.
+     * Returns the hash of its key.
+     */
+    uint64_t (*drop)(void *owner, handle_t h, enum death_reason reason, msec_t now);
+    /*
+     * Drop up to max items that are due. Adds the number of items it looked at to *looked.
+     * Returns how many it dropped.
+     */
+    unsigned (*drop_due)(void *owner, unsigned max, msec_t now, unsigned *looked);
+    /* The cas of the next item that is stored. */
+    uint64_t (*next_cas)(void *owner);
+    /*
+     * Up to max items from a source, for an eviction; fewer when there are not so many, or none
+     * was met. Some may be due, and some may come twice. *random is the state of random
+     * numbers.
+     */
+    unsigned (*sample)(void *owner, enum evict_source source, uint64_t *random, handle_t *out,
+                       unsigned max);
+    /* Much is dead: the home worker should come by soon, for tidy_look(). */
+    void (*wants_tidy)(void *owner);
+    /*
+     * The range should grow, or nothing free is resident: memory_grow() is to be called soon,
+     * outside the shard.
+     */
+    void (*wants_range)(void *owner);
+};
+
+struct memory {
+    /* [lock] first, since a put writes to it: see struct blocks */
+    struct blocks blocks;
+
+    /* [const] */
+    const struct memory_owner_ops *ops;
+    void *owner;                          /* [borrowed] */
+    struct lock *lock;                    /* [borrowed] the owner's */
+    struct counters *counters;            /* [borrowed] the owner's */
+    const struct clock *clock;            /* [borrowed] */
+    const struct engine_options *options; /* [borrowed] */
+    uint32_t sharers;                     /* memories that share the budget */
+    uint32_t fitting_units;               /* blocks up to this size fit: memory_fits() */
+    uint32_t piece_max;                   /* bytes of value in a piece */
+
+    /* [lock] */
+    struct arena arena;
+    struct cursor cursor;
+    struct evict evict;
+    struct tidy tidy;
+    struct room_line line;
+    uint64_t epoch; /* changes when a flush takes all blocks away */
+    uint64_t large_items;
+    uint64_t large_with_segments; /* those of them that have whole segments */
+
+    struct trim trim; /* but for what the reclaimer alone uses */
+};
+
+/* May anything alive be dropped? Context: any thread. */
+static inline bool memory_evicts(const struct memory *m)
+{
+    return evict_policy(&m->evict)->way != EVICT_NOTHING;
+}
+
+/* Is room made of holes, rather than by emptying segments? Context: any thread. */
+static inline bool memory_is_in_place(const struct memory *m)
+{
+    return evict_policy(&m->evict)->way != EVICT_SEGMENTS;
+}
+
+/* Checks "Context: in shard" in debug builds. */
+#define memory_must_be_entered(m) lock_must_be_held((m)->lock)
+
+static inline struct item *memory_item(const struct memory *m, handle_t h)
+{
+    return arena_item(&m->arena, h);
+}
+
+static inline int64_t memory_overdraw(const struct memory *m)
+{
+    return budget_overdraw(m->arena.budget);
+}
+
+/*
+ * Segments, or other memory counted in segments, that only wait for a grace period. What all
+ * shards wait for together counts in equal parts. Context: in shard.
+ */
+static inline uint32_t memory_waiting(const struct memory *m)
+{
+    int64_t retired = budget_retired(m->arena.budget);
+
+    memory_must_be_entered(m);
+    return arena_waiting(&m->arena) +
+           (retired > 0 ? (uint32_t)(retired >> m->arena.shift) / m->sharers : 0);
+}
+
+/* The entry of the segment that a block is in. */
+static inline struct segment *memory_segment(const struct memory *m, handle_t h)
+{
+    return &m->arena.segments[segment_of(&m->arena, h)];
+}
+
+/* The chain that a block is in. Context: in shard. */
+static inline enum chain_id memory_chain(const struct memory *m, handle_t h)
+{
+    memory_must_be_entered(m);
+    return (enum chain_id)memory_segment(m, h)->chain;
+}
+
+#endif
