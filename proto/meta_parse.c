@@ -297,7 +297,7 @@ enum parse_status meta_parse_line(struct line line, const struct text_limits *li
     }
     if (req->command == CMD_MS) {
         /* A length that cannot be trusted: swallow nothing. */
-        if (!words_next(&line, &word) || !text_value_len(word, &req->value_len)) {
+        if (!words_next(&line, &word) || !words_value_len(word, &req->value_len)) {
             return refuse_meta(REPLY_BAD_FORMAT, reply);
         }
     }

@@ -25,17 +25,6 @@
 #include "proto/meta_parse.h"
 #include "proto/words.h"
 
-bool text_value_len(struct span word, size_t *out)
-{
-    int64_t n;
-
-    if (num_i64(word, &n) != MF_OK || n < 0 || n > TEXT_VALUE_LEN_MAX) {
-        return false;
-    }
-    *out = (size_t)n;
-    return true;
-}
-
 /* A time of a command that stores nothing: a plain number of 32 bits. */
 static bool parse_exptime(struct span word, int64_t *out)
 {
@@ -290,7 +279,7 @@ static enum parse_status parse_store(const struct args *args, struct request *re
 {
     bool is_cas = req->command == CMD_CAS;
 
-    if (args->count < 4 || !text_value_len(args->word[3], &req->value_len)) {
+    if (args->count < 4 || !words_value_len(args->word[3], &req->value_len)) {
         return refuse_line(REPLY_BAD_FORMAT, reply);
     }
     req->noreply = words_is_noreply(args->last);

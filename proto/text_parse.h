@@ -32,15 +32,6 @@
 #define TEXT_LINE_MAX     (16 * 1024)
 #define TEXT_GET_LINE_MAX (2 * 1024 * 1024)
 
-/* Longest value a line can announce; a greater number makes it a bad line. */
-#define TEXT_VALUE_LEN_MAX (INT32_MAX - 2)
-
-/*
- * Read the announced length of a value: digits, as memcached has it. False when it is not that
- * or too large. Context: any thread.
- */
-bool text_value_len(struct span word, size_t *out);
-
 struct text_limits {
     /*
      * Most bytes that a key and its announced value may have together. When they have more, the

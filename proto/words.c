@@ -5,6 +5,7 @@
 #include "proto/words.h"
 
 #include "lib/base/check.h"
+#include "lib/base/num.h"
 
 void words_cut(struct line line, struct args *args)
 {
@@ -38,4 +39,15 @@ bool words_has_long(struct line line, size_t max)
         p = space + 1;
     }
     return false;
+}
+
+bool words_value_len(struct span word, size_t *out)
+{
+    int64_t n;
+
+    if (num_i64(word, &n) != MF_OK || n < 0 || n > TEXT_VALUE_LEN_MAX) {
+        return false;
+    }
+    *out = (size_t)n;
+    return true;
 }

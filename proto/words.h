@@ -37,11 +37,20 @@ struct args {
     size_t count;
 };
 
+/* Longest value a line can announce; a greater number makes it a bad line. */
+#define TEXT_VALUE_LEN_MAX (INT32_MAX - 2)
+
 /* Cut the whole line into words. Context: any thread. */
 void words_cut(struct line line, struct args *args);
 
 /* True when a word of the line is longer than max bytes. Context: any thread. */
 bool words_has_long(struct line line, size_t max);
+
+/*
+ * Read the announced length of a value: digits, as memcached has it. False when it is not that
+ * or too large. Context: any thread.
+ */
+bool words_value_len(struct span word, size_t *out);
 
 /* The same byte in all eight bytes of a word. */
 #define EVERY_BYTE(b) ((uint64_t)(b)*UINT64_C(0x0101010101010101))

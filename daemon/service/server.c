@@ -41,6 +41,7 @@
 #include "lib/base/mem.h"
 #include "lib/base/signals.h"
 #include "lib/engine/migrate.h"
+#include "lib/engine/share.h"
 
 /* The steps that are done, in the order of the start. */
 enum step {
@@ -280,7 +281,7 @@ static int start_engine(struct server *s)
 
     engine_config_init(&cfg);
     cfg.limit_bytes = setting_get(set, memory_limit_bytes);
-    cfg.shards = engine_shards_for(set->threads, cfg.limit_bytes);
+    cfg.shards = share_shards_for(set->threads, cfg.limit_bytes);
     cfg.item_size_max = set->item_size_max;
     cfg.items_hint = set->hashpower > 0 ? UINT64_C(1) << set->hashpower : 0;
     if (cfg.items_hint < saved) {

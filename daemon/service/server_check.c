@@ -24,14 +24,15 @@
 #include "daemon/worker/snapshots.h"
 #include "lib/base/context.h"
 #include "lib/engine/engine.h"
+#include "lib/engine/share.h"
 
 int server_check_threads(const struct settings *settings)
 {
     const uint64_t limit = setting_get(settings, memory_limit_bytes);
-    const uint32_t least = engine_shards_least(limit);
+    const uint32_t least = share_shards_least(limit);
 
     must_be_main();
-    if (engine_shards_for(settings->threads, limit) < least) {
+    if (share_shards_for(settings->threads, limit) < least) {
         log_error("server, -m %" PRIu64 " needs %u threads or more (-t)", limit >> 20,
                   (unsigned)least);
         return EX_USAGE;

@@ -24,6 +24,7 @@
 #include "lib/base/rcu.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/flush.h"
+#include "lib/engine/share.h"
 #include "lib/memory/chunks.h"
 #include "lib/shard/attach.h"
 #include "lib/shard/shard.h"
@@ -324,7 +325,7 @@ static bool fits(struct attach *a, const struct engine_config *cfg)
 {
     const struct attach_head *h = a->head;
 
-    if (!engine_limit_fits(cfg->limit_bytes, h->shards, h->range_bytes, h->shift)) {
+    if (!share_fits(cfg->limit_bytes, h->shards, h->range_bytes, h->shift)) {
         return no(a, "a limit of %llu bytes does not suit its %u shards",
                   (unsigned long long)cfg->limit_bytes, h->shards);
     }
@@ -411,8 +412,7 @@ static bool has_room(struct attach *a, const struct engine_config *cfg)
     }
     all = (uint64_t)fs.f_blocks * fs.f_frsize;
     left = (uint64_t)fs.f_bavail * fs.f_frsize;
-    if (all < cfg->limit_bytes ||
-        !engine_limit_fits(left, cfg->shards, UINT64_MAX, a->head->shift)) {
+    if (all < cfg->limit_bytes || !share_fits(left, cfg->shards, UINT64_MAX, a->head->shift)) {
         left = all < cfg->limit_bytes ? all : left;
         return no(a, "its file system has room for %llu MiB, and the limit is %llu",
                   (unsigned long long)left >> 20, (unsigned long long)cfg->limit_bytes >> 20);

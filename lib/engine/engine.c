@@ -9,6 +9,7 @@
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/engine/attach.h"
+#include "lib/engine/share.h"
 #include "lib/memory/blocks.h"
 #include "lib/memory/chains.h"
 #include "lib/memory/cursor.h"
@@ -23,17 +24,6 @@
 /* What memcached counts against -I besides key and value. */
 #define ITEM_SIZE_EXTRA 59
 
-/* The least that a shard can work with; also in segments, which are as for its first share. */
-#define SHARD_MIN_BYTES    (1 * MIB)
-#define SHARD_MIN_SEGMENTS 8
-
-/*
- * No more shards are made at the start than have this share each. What an empty shard takes
- * (the first index, the wheel, ring and holes: about 100 KiB) and what it keeps open or free (8
- * segments of 32 KiB) is a tenth of it, and the limit may still be lowered to a quarter.
- */
-#define SHARD_START_BYTES (4 * MIB)
-
 void engine_config_init(struct engine_config *c)
 {
     memset(c, 0, sizeof(*c));
@@ -41,27 +31,6 @@ void engine_config_init(struct engine_config *c)
     c->limit_bytes = 64 * MIB;
     c->item_size_max = MIB;
     c->options = &engine_options_default;
-}
-
-uint32_t engine_shards_for(uint32_t threads, uint64_t limit_bytes)
-{
-    uint64_t most = limit_bytes / SHARD_START_BYTES;
-
-    return most >= threads ? threads : most > 1 ? (uint32_t)most : 1;
-}
-
-uint32_t engine_shards_least(uint64_t limit_bytes)
-{
-    return (uint32_t)((limit_bytes + ARENA_RANGE_MAX - 1) / ARENA_RANGE_MAX);
-}
-
-bool engine_limit_fits(uint64_t limit_bytes, uint32_t shards, uint64_t range_bytes,
-                       uint32_t shift)
-{
-    uint64_t share = limit_bytes / shards;
-
-    return share >= SHARD_MIN_BYTES && share >> shift >= SHARD_MIN_SEGMENTS &&
-           share <= range_bytes;
 }
 
 /*
@@ -178,8 +147,8 @@ static void fill_group(struct engine *e)
 static bool is_possible(const struct engine_config *c)
 {
     return c->shards != 0 && c->item_size_max > ITEM_SIZE_EXTRA &&
-           c->limit_bytes / c->shards >= SHARD_MIN_BYTES &&
-           c->shards >= engine_shards_least(c->limit_bytes);
+           c->limit_bytes / c->shards >= SHARE_MIN_BYTES &&
+           c->shards >= share_shards_least(c->limit_bytes);
 }
 
 /* With what an earlier process left, or empty. */
@@ -319,9 +288,8 @@ uint64_t engine_range(const struct engine *e)
 
 bool engine_set_limit(struct engine *e, uint64_t limit_bytes)
 {
-    if (limit_bytes > e->range_bytes ||
-        !engine_limit_fits(limit_bytes, e->shard_count, UINT64_MAX,
-                           e->shards[0]->memory.arena.shift)) {
+    if (limit_bytes > e->range_bytes || !share_fits(limit_bytes, e->shard_count, UINT64_MAX,
+                                                    e->shards[0]->memory.arena.shift)) {
         return false;
     }
     pthread_mutex_lock(&e->flush_lock);

@@ -4,6 +4,7 @@
  * the tests create one; nothing in it is process-wide.
  *
  *     engine       clock, budget, reclaimer, shards: start, stop, limit, room from other shards
+ *     share        how many shards a limit bears
  *     router       hash -> shard; migrate moves slots while requests run, and carry,
  *                  carry_room and carry_large their items
  *     find         lookups without a lock
@@ -63,22 +64,6 @@ struct engine_config {
 
 /* Fill in the defaults. Context: before start. */
 void engine_config_init(struct engine_config *cfg);
-
-/*
- * How many shards suit so many threads and a limit: one for each thread, but fewer if their
- * shares of the limit would be too small to work with. At least 1. Context: any thread.
- */
-uint32_t engine_shards_for(uint32_t threads, uint64_t limit_bytes);
-
-/* The least number of shards that can hold so much. Context: any thread. */
-uint32_t engine_shards_least(uint64_t limit_bytes);
-
-/*
- * Can so many shards, with ranges of so many bytes each and segments of 1 << shift, work with a
- * limit? Context: any thread.
- */
-bool engine_limit_fits(uint64_t limit_bytes, uint32_t shards, uint64_t range_bytes,
-                       uint32_t shift);
 
 struct shard;
 

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "lib/engine/share.h"
 #include "lib/shard/expire.h"
 #include "lib/shard/info.h"
 #include "lib/shard/upkeep.h"
@@ -637,7 +638,7 @@ TEST(shards_suit_threads_and_limit)
                 {65, 64 * MIB, 16}, {4, 16 * MIB, 4},  {4, 16 * MIB - 1, 3}};
 
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        ck_assert_uint_eq(engine_shards_for(rows[i].threads, rows[i].limit), rows[i].shards);
+        ck_assert_uint_eq(share_shards_for(rows[i].threads, rows[i].limit), rows[i].shards);
     }
 }
 
@@ -646,10 +647,10 @@ TEST(what_the_ranges_cannot_hold_needs_more_shards)
     struct engine_config cfg;
     struct engine e;
 
-    ck_assert_uint_eq(engine_shards_least(MIB), 1);
-    ck_assert_uint_eq(engine_shards_least(32768 * MIB), 1);
-    ck_assert_uint_eq(engine_shards_least(32768 * MIB + 1), 2);
-    ck_assert_uint_eq(engine_shards_least(1048576 * MIB), 32);
+    ck_assert_uint_eq(share_shards_least(MIB), 1);
+    ck_assert_uint_eq(share_shards_least(32768 * MIB), 1);
+    ck_assert_uint_eq(share_shards_least(32768 * MIB + 1), 2);
+    ck_assert_uint_eq(share_shards_least(1048576 * MIB), 32);
     fixture_config(&cfg);
     cfg.shards = 2;
     cfg.limit_bytes = 65537 * MIB;

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The share of the memory limit that each shard has: how many shards a limit bears.
+ */
+#ifndef MAYFLY_LIB_ENGINE_SHARE_H
+#define MAYFLY_LIB_ENGINE_SHARE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The least share, in bytes, that a shard can work with. */
+#define SHARE_MIN_BYTES (UINT64_C(1) << 20)
+
+/*
+ * How many shards suit a number of threads and a limit: one for each thread, but fewer if their
+ * shares of the limit would be too small to work with. At least 1. Context: any thread.
+ */
+uint32_t share_shards_for(uint32_t threads, uint64_t limit_bytes);
+
+/* The least number of shards that can hold a limit. Context: any thread. */
+uint32_t share_shards_least(uint64_t limit_bytes);
+
+/*
+ * Can a number of shards, with ranges of range_bytes each and segments of 1 << shift, work with
+ * a limit? Context: any thread.
+ */
+bool share_fits(uint64_t limit_bytes, uint32_t shards, uint64_t range_bytes, uint32_t shift);
+
+#endif
