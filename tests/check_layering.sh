@@ -256,6 +256,14 @@ done <"$work/files"
 
 verdict "loops are woken by mailboxes only"
 
+# Threads are made in one place: named, without signals, from the start where privileges go.
+find lib proto daemon ctl inspect -name '*.[ch]' -exec grep -lE '\<(pthread|uv_thread)_create *\(' {} + \
+    >"$work/files" || true
+while read -r file; do
+    [ "$file" = lib/base/thread.c ] || complain "$file: makes a thread without lib/base/thread.h"
+done <"$work/files"
+verdict "threads are made by lib/base/thread.h"
+
 # Allocation is counted and replaced in one place.
 find lib proto daemon ctl inspect -name '*.[ch]' -exec \
     grep -lE '(^|[^a-z_.>])(malloc|calloc|realloc|free|strdup|strndup)\(' {} + >"$work/files" || true

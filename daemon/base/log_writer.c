@@ -22,7 +22,7 @@
 #include "daemon/base/log_ring.h"
 #include "lib/base/check.h"
 #include "lib/base/context.h"
-#include "lib/base/signals.h"
+#include "lib/base/thread.h"
 
 /* A flush, and a stop, wait for so long for what standard error does not take. */
 #define PATIENCE_MS 1000
@@ -47,7 +47,7 @@ static _Atomic bool is_awaited; /* main waits for `drained` */
 /* [const] while the thread runs */
 static sem_t bell;
 static sem_t drained;
-static pthread_t thread;
+static struct thread thread;
 static struct log_ring ring;
 
 /* ---- writing ----------------------------------------------------------------------------- */
@@ -145,14 +145,11 @@ static void ring_bell(void)
     }
 }
 
-static void *writer_main(void *arg)
+static void writer_main(void *arg)
 {
     bool is_last = false;
 
     (void)arg;
-    (void)pthread_setname_np(pthread_self(), "mayfly-log");
-    check_note("log");
-    context_set_thread(THREAD_LOG, NULL, NULL);
     while (!is_last) {
         while (sem_wait(&bell) != 0) {
             /* A debugger has interrupted it. */
@@ -164,8 +161,14 @@ static void *writer_main(void *arg)
             (void)sem_post(&drained);
         }
     }
-    return NULL;
 }
+
+static const struct thread_kind writer_kind = {
+    .name = "mayfly-log",
+    .run = writer_main,
+    .role = THREAD_LOG,
+    .stack_bytes = STACK_BYTES,
+};
 
 /* Wait until everything put so far is written; false when PATIENCE_MS have passed. */
 static bool wait_until_drained(void)
@@ -216,9 +219,7 @@ bool log_writer_put(struct span line)
 
 bool log_writer_start(void)
 {
-    pthread_attr_t attr;
-    sigset_t had;
-    int err;
+    bool is_started;
 
     must_be_main();
     must(atomic_load(&state) == STATE_DIRECT);
@@ -226,20 +227,14 @@ bool log_writer_start(void)
     atomic_store(&is_rung, false);
     atomic_store(&is_stopping, false);
     atomic_store(&is_awaited, false);
-    if (sem_init(&bell, 0, 0) != 0 || sem_init(&drained, 0, 0) != 0 ||
-        pthread_attr_init(&attr) != 0) {
+    if (sem_init(&bell, 0, 0) != 0 || sem_init(&drained, 0, 0) != 0) {
         return false;
     }
-    /* Fails if the system's minimum is larger; then the default size is used. */
-    (void)pthread_attr_setstacksize(&attr, STACK_BYTES);
-    signals_block(&had);
-    err = pthread_create(&thread, &attr, writer_main, NULL);
-    signals_restore(&had);
-    pthread_attr_destroy(&attr);
-    if (err == 0) {
+    is_started = thread_start(&thread, &writer_kind, NULL) == 0;
+    if (is_started) {
         atomic_store_explicit(&state, STATE_QUEUED, memory_order_release);
     }
-    return err == 0;
+    return is_started;
 }
 
 void log_writer_flush(void)
@@ -259,10 +254,10 @@ void log_writer_stop(void)
     atomic_store_explicit(&is_stopping, true, memory_order_relaxed);
     if (!wait_until_drained()) {
         atomic_store_explicit(&state, STATE_STUCK, memory_order_release);
-        pthread_detach(thread);
+        thread_leave(&thread);
         return;
     }
-    pthread_join(thread, NULL);
+    thread_join(&thread);
     atomic_store_explicit(&state, STATE_DIRECT, memory_order_release);
     /* A thread that was left behind may have put a line since. */
     write_waiting();

@@ -12,12 +12,12 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
-#include "daemon/base/priority.h"
 #include "lib/base/check.h"
 #include "lib/base/clock.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/base/rcu.h"
+#include "lib/base/thread.h"
 
 /* Jobs of some sources. */
 struct queue {
@@ -25,6 +25,11 @@ struct queue {
     struct pool_job *last; /* valid while first is not NULL */
     unsigned waiting;
     unsigned running;
+};
+
+struct pool_thread {
+    struct thread thread;
+    struct pool *pool;
 };
 
 struct pool {
@@ -40,6 +45,8 @@ struct pool {
     unsigned threads;     /* not yet ended */
     bool is_stopping;
     bool is_left; /* the stop did not wait for all threads */
+
+    struct pool_thread members[]; /* [const] */
 };
 
 static void pool_destroy(struct pool *p)
@@ -126,56 +133,55 @@ static void thread_ended(struct pool *p)
     }
 }
 
-/* Relative, as the process itself may have been started with any priority. */
-static void lower_priority(void)
+static void thread_main(void *arg)
 {
-    if (!priority_lower(POOL_NICE)) {
-        log_info("pool, its threads have the priority of workers (%s)", strerror(errno));
-    }
-}
-
-static void *thread_main(void *arg)
-{
-    struct pool *p = arg;
+    const struct pool_thread *member = arg;
+    struct pool *p = member->pool;
     struct pool_job *job;
 
-    check_note("pool");
-    lower_priority();
-    context_set_thread(THREAD_POOL, NULL, NULL);
-    rcu_register();
+    if (member->thread.nice_error != 0) {
+        log_info("pool, its threads have the priority of workers (%s)",
+                 strerror(member->thread.nice_error));
+    }
     while ((job = take_job(p)) != NULL) {
         job->run(job);
         give_job_back(p, job);
     }
-    rcu_unregister();
     thread_ended(p);
-    return NULL;
 }
+
+static const struct thread_kind pool_kind = {
+    .name = "pool",
+    .run = thread_main,
+    .role = THREAD_POOL,
+    .nicer = POOL_NICE,
+    .reads = true,
+};
 
 static void start_threads(struct pool *p, const char *pool_name, unsigned threads)
 {
     for (unsigned i = 0; i < threads; i++) {
-        pthread_t thread;
-        char name[16];
+        struct pool_thread *member = &p->members[i];
+        char name[THREAD_NAME_BYTES];
 
         pthread_mutex_lock(&p->lock);
         p->threads++;
         pthread_mutex_unlock(&p->lock);
-        if (pthread_create(&thread, NULL, thread_main, p) != 0) {
+        member->pool = p;
+        snprintf(name, sizeof(name), "mayfly-%.3s%u", pool_name, i % 1000);
+        if (thread_start_named(&member->thread, &pool_kind, name, member) != 0) {
             pthread_mutex_lock(&p->lock);
             p->threads--;
             pthread_mutex_unlock(&p->lock);
             return;
         }
-        snprintf(name, sizeof(name), "mayfly-%.3s%u", pool_name, i % 1000);
-        pthread_setname_np(thread, name);
-        pthread_detach(thread);
+        thread_leave(&member->thread); /* pool_stop() waits for p->threads, but not for ever */
     }
 }
 
 struct pool *pool_start(const char *name, unsigned threads)
 {
-    struct pool *p = mem_zalloc(sizeof(*p));
+    struct pool *p = mem_zalloc(sizeof(*p) + threads * sizeof(p->members[0]));
     pthread_condattr_t attr;
     bool has_threads;
 

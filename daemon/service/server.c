@@ -39,7 +39,7 @@
 #include "daemon/service/upgrade.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
-#include "lib/base/signals.h"
+#include "lib/base/thread.h"
 #include "lib/engine/migrate.h"
 #include "lib/engine/share.h"
 
@@ -391,7 +391,7 @@ static int start_threads(struct server *s)
 {
     int status;
 
-    signals_block(&s->signal_mask);
+    thread_block_signals(&s->signal_mask);
     if (!log_start()) {
         log_error("server, cannot start the thread of the log");
         status = EX_OSERR;
@@ -425,7 +425,7 @@ static int start_threads(struct server *s)
     if (status == 0) {
         status = metrics_start(s->metrics, &s->crew);
     }
-    signals_restore(&s->signal_mask);
+    thread_restore_signals(&s->signal_mask);
     return status;
 }
 
@@ -433,12 +433,12 @@ static int start_threads(struct server *s)
 
 static void stop_snapshots(struct server *s)
 {
-    signals_block(&s->signal_mask);
+    thread_block_signals(&s->signal_mask);
     /* The program that takes over has the items, and its clients wait for it. */
     s->crew.attach.companion =
         snapshots_stop(&s->crew.snapshots,
                        s->is_started && !upgrade_is_wanted(s) && saves_at_stop(s), tell_saving);
-    signals_restore(&s->signal_mask);
+    thread_restore_signals(&s->signal_mask);
 }
 
 /* Undo the steps of the start that were done, the last first. */
@@ -705,10 +705,10 @@ void server_stop(struct server *s)
  */
 static void hold_signals(struct server *s)
 {
-    signals_block(&s->signal_mask);
+    thread_block_signals(&s->signal_mask);
     uv_run(&s->loop, UV_RUN_NOWAIT);
     if (!upgrade_is_wanted(s)) {
-        signals_restore(&s->signal_mask);
+        thread_restore_signals(&s->signal_mask);
     }
 }
 

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
-#include "daemon/base/priority.h"
 #include "lib/base/clock.h"
 #include "lib/base/cond.h"
 #include "lib/base/context.h"
@@ -107,15 +106,13 @@ static void export_now(struct exports *x)
     mailbox_post(e->to, &e->over);
 }
 
-static void *run(void *arg)
+static void run(void *arg)
 {
     struct exports *x = arg;
 
-    pthread_setname_np(pthread_self(), "export");
-    if (!priority_lower(NICE_STEP)) {
-        log_debug("export, cannot be nice (%s)", strerror(errno));
+    if (x->thread.nice_error != 0) {
+        log_debug("export, cannot be nice (%s)", strerror(x->thread.nice_error));
     }
-    rcu_register();
     pthread_mutex_lock(&x->mutex);
     while (!x->is_stopping || x->current != NULL) {
         if (x->current != NULL) {
@@ -125,9 +122,10 @@ static void *run(void *arg)
         }
     }
     pthread_mutex_unlock(&x->mutex);
-    rcu_unregister();
-    return NULL;
 }
+
+static const struct thread_kind export_kind = {
+    .name = "export", .run = run, .nicer = NICE_STEP, .reads = true};
 
 int exports_start(struct exports *x, struct settings *settings, struct engine *engine)
 {
@@ -138,7 +136,7 @@ int exports_start(struct exports *x, struct settings *settings, struct engine *e
     x->save.write_arg = x;
     pthread_mutex_init(&x->mutex, NULL);
     cond_init(&x->wake);
-    if (pthread_create(&x->thread, NULL, run, x) != 0) {
+    if (thread_start(&x->thread, &export_kind, x) != 0) {
         log_error("export, cannot start its thread");
         pthread_cond_destroy(&x->wake);
         pthread_mutex_destroy(&x->mutex);
@@ -159,7 +157,7 @@ void exports_stop(struct exports *x)
     save_stop(&x->save);
     pthread_cond_broadcast(&x->wake);
     pthread_mutex_unlock(&x->mutex);
-    pthread_join(x->thread, NULL);
+    thread_join(&x->thread);
     x->is_joined = true;
 }
 

@@ -16,6 +16,7 @@
 
 #include "daemon/base/mailbox.h"
 #include "daemon/options/settings.h"
+#include "lib/base/thread.h"
 #include "lib/snapshot/save.h"
 
 struct engine;
@@ -63,7 +64,7 @@ struct exports {
     bool is_there;             /* [const] it was started */
     _Atomic int64_t stall_ms;  /* so long a client may take for a portion; changed by tests */
     bool is_joined;            /* [main] */
-    pthread_t thread;
+    struct thread thread;
     struct save save; /* the thread's; its atomics for anyone */
     pthread_mutex_t mutex;
     pthread_cond_t wake;    /* the thread has something to do, or need not wait */

@@ -150,11 +150,10 @@ static void remove_now(struct snapshot_file *f)
     pthread_cond_broadcast(&f->changed);
 }
 
-static void *run(void *arg)
+static void run(void *arg)
 {
     struct snapshot_file *f = arg;
 
-    pthread_setname_np(pthread_self(), "snapshot flush");
     pthread_mutex_lock(&f->mutex);
     while (f->wants_removal || !f->is_ending) {
         if (f->wants_removal) {
@@ -164,8 +163,9 @@ static void *run(void *arg)
         }
     }
     pthread_mutex_unlock(&f->mutex);
-    return NULL;
 }
+
+static const struct thread_kind remover_kind = {.name = "snapshot flush", .run = run};
 
 /* ---- start and stop ---------------------------------------------------------------------- */
 
@@ -183,8 +183,7 @@ void snapshot_file_init(struct snapshot_file *f, const char *dir, const char *na
 bool snapshot_file_start(struct snapshot_file *f)
 {
     must_be_main();
-    f->is_running = pthread_create(&f->thread, NULL, run, f) == 0;
-    return f->is_running;
+    return thread_start(&f->thread, &remover_kind, f) == 0;
 }
 
 void snapshot_file_abandon(struct snapshot_file *f)
@@ -208,13 +207,12 @@ void snapshot_file_abandon(struct snapshot_file *f)
 void snapshot_file_stop(struct snapshot_file *f)
 {
     must_be_main();
-    if (f->is_running) {
+    if (f->thread.is_running) {
         pthread_mutex_lock(&f->mutex);
         f->is_ending = true;
         pthread_cond_broadcast(&f->changed);
         pthread_mutex_unlock(&f->mutex);
-        pthread_join(f->thread, NULL);
-        f->is_running = false;
+        thread_join(&f->thread);
     }
 }
 

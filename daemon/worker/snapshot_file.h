@@ -20,6 +20,7 @@
 
 #include "daemon/base/mailbox.h"
 #include "daemon/worker/append.h"
+#include "lib/base/thread.h"
 
 /* Who waits for a save, or a flush: on the heap, of the asker's; a thread posts it back. */
 struct snapshots_ask {
@@ -42,7 +43,7 @@ struct snapshot_file {
     _Atomic bool is_there;  /* written under naming: there may be one */
     uint64_t file_epoch;    /* under naming: that of the file, or an earlier one */
 
-    pthread_t thread;
+    struct thread thread;
     bool is_running;       /* [main] */
     pthread_mutex_t mutex; /* a leaf; the rest is under it */
     pthread_cond_t changed;

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
-#include "daemon/base/priority.h"
 #include "lib/base/cond.h"
 #include "lib/base/context.h"
 #include "lib/base/rcu.h"
@@ -430,15 +429,13 @@ static void change_log(struct snapshots *s)
 
 /* ---- the thread -------------------------------------------------------------------------- */
 
-static void *run(void *arg)
+static void run(void *arg)
 {
     struct snapshots *s = arg;
 
-    pthread_setname_np(pthread_self(), "snapshot");
-    if (!priority_lower(NICE_STEP)) {
-        log_debug("snapshot, cannot be nice (%s)", strerror(errno));
+    if (s->thread.nice_error != 0) {
+        log_debug("snapshot, cannot be nice (%s)", strerror(s->thread.nice_error));
     }
-    rcu_register();
     s->behind = behind_create();
     if (s->file.fd >= 0 && !s->load.is_beside) {
         load_now(s);
@@ -482,9 +479,10 @@ static void *run(void *arg)
     pthread_cond_broadcast(&s->loaded);
     pthread_mutex_unlock(&s->mutex);
     behind_destroy(&s->behind);
-    rcu_unregister();
-    return NULL;
 }
+
+static const struct thread_kind snapshot_kind = {
+    .name = "snapshot", .run = run, .nicer = NICE_STEP, .reads = true};
 
 /* ---- start and stop ---------------------------------------------------------------------- */
 
@@ -641,7 +639,8 @@ int snapshots_start(struct snapshots *s, struct engine *engine, bool (*tell)(con
     pthread_mutex_init(&s->mutex, NULL);
     cond_init(&s->wake);
     cond_init(&s->loaded);
-    if (!snapshot_file_start(&s->under_name) || pthread_create(&s->thread, NULL, run, s) != 0) {
+    if (!snapshot_file_start(&s->under_name) ||
+        thread_start(&s->thread, &snapshot_kind, s) != 0) {
         log_error("snapshot, cannot start its threads");
         snapshot_file_stop(&s->under_name);
         snapshot_file_fini(&s->under_name);
@@ -709,7 +708,7 @@ uint32_t snapshots_stop(struct snapshots *s, bool saves, bool (*tell)(const char
         }
     }
     pthread_mutex_unlock(&s->mutex);
-    pthread_join(s->thread, NULL);
+    thread_join(&s->thread);
     snapshot_file_stop(&s->under_name);
     left = append_end(&s->append); /* what it writes last may fail, and void the file */
     left = s->under_name.is_there ? left : 0;

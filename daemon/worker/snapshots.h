@@ -23,6 +23,7 @@
 #include "daemon/options/settings.h"
 #include "daemon/worker/append.h"
 #include "daemon/worker/snapshot_file.h"
+#include "lib/base/thread.h"
 #include "lib/snapshot/load.h"
 #include "lib/snapshot/save.h"
 
@@ -69,7 +70,7 @@ struct snapshots {
     bool is_passed_over; /* the file is not loaded: the items were there */
     uint32_t left;       /* then: see snapshots_stop(), of who left them */
     bool has_left_out;   /* the thread's: not all of it found room, or was loaded */
-    pthread_t thread;
+    struct thread thread;
 
     struct load_file file; /* [main], then the thread's */
     struct load load;      /* the thread's; its atomics for anyone */

@@ -284,14 +284,13 @@ static bool is_home_of(const void *worker, const void *shard)
     return is;
 }
 
-static void *thread_main(void *arg)
+static void thread_main(void *arg)
 {
     struct worker *w = worker_of(arg);
 
     snprintf(w->note, sizeof(w->note), "worker %u", (unsigned)w->id);
     check_note(w->note);
     context_set_thread(THREAD_WORKER, w, is_home_of);
-    rcu_register();
     watch_this_thread(w);
     w->start_status = thread_begin(w);
     if (w->start_status == 0) {
@@ -303,9 +302,10 @@ static void *thread_main(void *arg)
     } else {
         uv_sem_post(&w->started);
     }
-    rcu_unregister();
-    return NULL;
 }
+
+static const struct thread_kind worker_kind = {
+    .name = "mayfly-w", .run = thread_main, .role = THREAD_WORKER, .reads = true};
 
 /* ---- main's side ------------------------------------------------------------------------- */
 
@@ -429,21 +429,20 @@ fail:
 
 int worker_start(struct worker *w, struct crew *crew, uint32_t id)
 {
-    char name[16];
+    char name[THREAD_NAME_BYTES];
     int err = worker_init(w, crew, id);
 
     must_be_main();
     if (err != 0) {
         return err;
     }
-    err = pthread_create(&w->thread, NULL, thread_main, w);
+    snprintf(name, sizeof(name), "mayfly-w%u", (unsigned)id);
+    err = thread_start_named(&w->thread, &worker_kind, name, w);
     if (err != 0) {
         w->start_status = uv_translate_sys_error(err);
         worker_release(w);
         return w->start_status;
     }
-    snprintf(name, sizeof(name), "mayfly-w%u", (unsigned)id);
-    pthread_setname_np(w->thread, name);
     uv_sem_wait(&w->started);
     if (w->start_status != 0) {
         worker_join(w);
@@ -480,5 +479,5 @@ void worker_end(struct worker *w)
 void worker_join(struct worker *w)
 {
     must_be_main();
-    pthread_join(w->thread, NULL);
+    thread_join(&w->thread);
 }

@@ -23,6 +23,7 @@
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/base/counters.h"
+#include "lib/base/thread.h"
 #include "lib/engine/engine.h"
 #include "lib/memory/line.h"
 
@@ -132,7 +133,7 @@ struct worker {
     struct home *homes;              /* owned; the shards that it is at home in (home.h) */
     uint32_t home_count;             /* how many of them; perhaps none */
     bool holds_replies;              /* in this turn, for the log: see conn_hold.h */
-    pthread_t thread;
+    struct thread thread;
     uv_sem_t started; /* posted once: start_status is set */
     uv_sem_t drained; /* posted once: the last connection is gone */
     int start_status; /* 0 or a libuv error */

@@ -28,7 +28,7 @@
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 #include "lib/base/rcu.h"
-#include "lib/base/signals.h"
+#include "lib/base/thread.h"
 
 #ifdef MAYFLY_TSAN
 _Atomic int rcu_tsan_word;
@@ -66,8 +66,7 @@ struct reclaimer {
     uint32_t seen;    /* the newest period that is known to have ended */
     usec_t hook_at;
     /* [main] */
-    bool is_running;
-    pthread_t thread;
+    struct thread thread;
 };
 
 /* ---- retired objects --------------------------------------------------------------------- */
@@ -242,13 +241,9 @@ static void drain(struct reclaimer *r)
     }
 }
 
-static void *reclaim_main(void *arg)
+static void reclaim_main(void *arg)
 {
     struct reclaimer *r = arg;
-
-    (void)pthread_setname_np(pthread_self(), "reclaimer");
-    check_note("reclaimer");
-    context_set_thread(THREAD_RECLAIMER, NULL, NULL);
 
     while (!is_stopping(r)) {
         usec_t now = clock_mono_us();
@@ -270,8 +265,14 @@ static void *reclaim_main(void *arg)
     }
 
     drain(r);
-    return NULL;
 }
+
+static const struct thread_kind reclaimer_kind = {
+    .name = "reclaimer",
+    .run = reclaim_main,
+    .role = THREAD_RECLAIMER,
+    .stack_bytes = STACK_BYTES,
+};
 
 /* ---- public ------------------------------------------------------------------------------ */
 
@@ -292,38 +293,19 @@ struct reclaimer *reclaim_create(reclaim_hook_fn hook, void *arg)
 
 enum mf_err reclaim_start(struct reclaimer *r)
 {
-    pthread_attr_t attr;
-    sigset_t had;
-    int rc;
-
     must_be_main();
-    must(!r->is_running);
-    if (pthread_attr_init(&attr) != 0) {
-        return MF_ENOMEM;
-    }
-    /* Fails if the system's minimum is larger; then the default size is used. */
-    (void)pthread_attr_setstacksize(&attr, STACK_BYTES);
     atomic_store(&r->is_stopping, false);
-
-    /* Signals are for the main thread; the new thread inherits this mask. */
-    signals_block(&had);
-    rc = pthread_create(&r->thread, &attr, reclaim_main, r);
-    signals_restore(&had);
-
-    pthread_attr_destroy(&attr);
-    r->is_running = rc == 0;
-    return rc == 0 ? MF_OK : MF_ESYS;
+    return thread_start(&r->thread, &reclaimer_kind, r) == 0 ? MF_OK : MF_ESYS;
 }
 
 void reclaim_stop(struct reclaimer *r)
 {
     must_be_main();
     must_not_be_reading();
-    if (r->is_running) {
+    if (r->thread.is_running) {
         atomic_store(&r->is_stopping, true);
         grace_wake(&r->grace, GRACE_HURRY);
-        pthread_join(r->thread, NULL);
-        r->is_running = false;
+        thread_join(&r->thread);
     }
     drain(r);
 }
@@ -359,7 +341,7 @@ const struct counters *reclaim_counters(const struct reclaimer *r)
 
 void reclaim_run_once(struct reclaimer *r)
 {
-    must(!r->is_running);
+    must(!r->thread.is_running);
     run_period(r);
     (void)release_burst(r, USEC_NEVER);
     (void)call_hook(r);

@@ -22,6 +22,7 @@
 #include "lib/base/hash.h"
 #include "lib/base/mem.h"
 #include "lib/base/rcu.h"
+#include "lib/base/thread.h"
 #include "lib/engine/engine.h"
 #include "lib/engine/flush.h"
 #include "lib/engine/share.h"
@@ -497,7 +498,7 @@ static bool take_shard(struct crowd *w, uint32_t i, struct attach_job *job)
     return is_done;
 }
 
-static void *take_shards(void *arg)
+static void take_shards(void *arg)
 {
     struct crowd *w = arg;
     struct attach *a = w->attach;
@@ -524,16 +525,10 @@ static void *take_shards(void *arg)
         a->flushed += job.flushed;
         pthread_mutex_unlock(&w->mutex);
     }
-    return NULL;
 }
 
-static void *run_thread(void *arg)
-{
-    rcu_register();
-    take_shards(arg);
-    rcu_unregister();
-    return NULL;
-}
+static const struct thread_kind taker_kind = {
+    .name = "warm start", .run = take_shards, .reads = true};
 
 /* An item of a slot on its way that is where it goes: is there another of its key? */
 struct search {
@@ -586,7 +581,7 @@ static bool are_in_one_shard(struct attach *a, const struct engine *e)
 bool attach_take_over(struct attach *a, struct engine *e)
 {
     struct crowd w = {.attach = a, .engine = e, .now = clock_now(&e->clock)};
-    pthread_t threads[ATTACH_SHARDS_MAX];
+    struct thread threads[ATTACH_SHARDS_MAX] = {{0}};
     usec_t began = clock_mono_us();
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
     uint32_t n = 0;
@@ -595,12 +590,12 @@ bool attach_take_over(struct attach *a, struct engine *e)
     pthread_mutex_init(&w.mutex, NULL);
     /* The caller is one of them; fewer do as well. */
     while (n + 1 < e->shard_count && (long)n + 1 < cpus &&
-           pthread_create(&threads[n], NULL, run_thread, &w) == 0) {
+           thread_start(&threads[n], &taker_kind, &w) == 0) {
         n++;
     }
     take_shards(&w);
     while (n > 0) {
-        pthread_join(threads[--n], NULL);
+        thread_join(&threads[--n]);
     }
     pthread_mutex_destroy(&w.mutex);
     a->us = (uint64_t)(clock_mono_us() - began);

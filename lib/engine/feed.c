@@ -15,7 +15,7 @@
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
-#include "lib/base/signals.h"
+#include "lib/base/thread.h"
 #include "lib/engine/stream.h"
 #include "lib/engine/walk.h"
 
@@ -34,7 +34,7 @@ struct feed {
     struct engine *engine; /* [borrowed] */
     const struct ship_ops *ops;
     void *arg;
-    pthread_t thread;
+    struct thread thread;
     struct stream stream;
     struct walk walk; /* what it ships also goes by the ship of the walk */
     unsigned polls;   /* in vain */
@@ -151,27 +151,24 @@ static bool feed_some(struct feed *f)
     return true;
 }
 
-static void *run(void *arg)
+static void run(void *arg)
 {
     struct feed *f = arg;
 
-    rcu_register();
-    must(nice(NICER) <= 19); /* of this thread alone, on Linux; it may fail */
     if (begin(f)) {
         while (!is_stopping(f) && feed_some(f)) {
         }
     }
     end_walk(f);
     atomic_store_explicit(&f->is_over, true, memory_order_release);
-    rcu_unregister();
-    return NULL;
 }
+
+static const struct thread_kind feed_kind = {
+    .name = "feed", .run = run, .nicer = NICER, .reads = true};
 
 enum mf_err feed_start(struct feed **out, struct engine *e, const struct feed_config *cfg)
 {
     struct feed *f = mem_zalloc(sizeof(*f));
-    sigset_t before;
-    int err;
 
     must_not_be_reading();
     *out = NULL;
@@ -185,10 +182,7 @@ enum mf_err feed_start(struct feed **out, struct engine *e, const struct feed_co
         mem_free(f);
         return MF_ENOMEM;
     }
-    signals_block(&before);
-    err = pthread_create(&f->thread, NULL, run, f);
-    signals_restore(&before);
-    if (err != 0) {
+    if (thread_start(&f->thread, &feed_kind, f) != 0) {
         stream_end(&f->stream);
         mem_free(f);
         return MF_ESYS;
@@ -207,7 +201,7 @@ void feed_stop(struct feed **fp)
     must_not_be_reading();
     atomic_store_explicit(&f->is_stopping, true, memory_order_release);
     bell_ring(&f->engine->bell);
-    must(pthread_join(f->thread, NULL) == 0);
+    thread_join(&f->thread);
     stream_end(&f->stream);
     mem_free(f);
     *fp = NULL;

@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "lib/base/context.h"
-#include "lib/base/signals.h"
+#include "lib/base/thread.h"
 #include "lib/engine/carry.h"
 #include "lib/engine/engine.h"
 #include "lib/shard/shard.h"
@@ -34,7 +34,7 @@ struct move {
     struct move_plan plan;
     uint32_t cpu_pct;
     bool finishes; /* the plan is what is on its way */
-    pthread_t thread;
+    struct thread thread;
     enum mf_err err; /* once it is over */
     struct route_slot slots[ROUTE_SLOTS];
     uint64_t coming[ROUTE_SLOTS];     /* by shard: items, about */
@@ -498,29 +498,23 @@ static enum mf_err make(struct move **out, struct engine *e, const struct move_c
     return MF_OK;
 }
 
-static void *run(void *arg)
+static void run(void *arg)
 {
     struct move *m = arg;
 
-    rcu_register();
     m->err = carry_out(m);
-    rcu_unregister();
-    return NULL;
 }
+
+static const struct thread_kind mover_kind = {.name = "mover", .run = run, .reads = true};
 
 static enum mf_err start(struct move **out)
 {
-    enum mf_err err = MF_OK;
-    sigset_t before;
-
-    signals_block(&before);
-    if (pthread_create(&(*out)->thread, NULL, run, *out) != 0) {
+    if (thread_start(&(*out)->thread, &mover_kind, *out) != 0) {
         mem_free(*out);
         *out = NULL;
-        err = MF_ESYS;
+        return MF_ESYS;
     }
-    signals_restore(&before);
-    return err;
+    return MF_OK;
 }
 
 enum mf_err move_start(struct move **out, struct engine *e, const struct move_config *cfg)
@@ -571,7 +565,7 @@ enum mf_err move_end(struct move **mp)
     enum mf_err err;
 
     must_not_be_reading();
-    must(pthread_join((*mp)->thread, NULL) == 0);
+    thread_join(&(*mp)->thread);
     err = (*mp)->err;
     mem_free(*mp);
     *mp = NULL;

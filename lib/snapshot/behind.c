@@ -11,11 +11,12 @@
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
+#include "lib/base/thread.h"
 
 #define BUFFERS 2
 
 struct behind {
-    pthread_t thread;
+    struct thread thread;
     char *buffer[BUFFERS]; /* the owner's until it is handed over, then the thread's */
     size_t used;           /* of the one that is filled; the owner's */
     pthread_mutex_t mutex; /* a leaf; the rest is under it */
@@ -27,11 +28,10 @@ struct behind {
     bool is_ending;
 };
 
-static void *run(void *arg)
+static void run(void *arg)
 {
     struct behind *b = arg;
 
-    pthread_setname_np(pthread_self(), "snapshot write");
     pthread_mutex_lock(&b->mutex);
     while (b->written != b->handed || !b->is_ending) {
         unsigned i = b->written % BUFFERS;
@@ -49,8 +49,9 @@ static void *run(void *arg)
         pthread_cond_broadcast(&b->changed);
     }
     pthread_mutex_unlock(&b->mutex);
-    return NULL;
 }
+
+static const struct thread_kind behind_kind = {.name = "snapshot write", .run = run};
 
 /* What was filled is the thread's; wait until at most so many buffers are. */
 static bool hand_over(struct behind *b, unsigned most)
@@ -129,7 +130,7 @@ struct behind *behind_create(void)
         b->buffer[i] = mem_alloc_aligned(BEHIND_BYTES, NEWFILE_ALIGN);
         has_memory = has_memory && b->buffer[i] != NULL;
     }
-    if (!has_memory || pthread_create(&b->thread, NULL, run, b) != 0) {
+    if (!has_memory || thread_start(&b->thread, &behind_kind, b) != 0) {
         release(b);
         return NULL;
     }
@@ -146,7 +147,7 @@ void behind_destroy(struct behind **bp)
         b->is_ending = true;
         pthread_cond_broadcast(&b->changed);
         pthread_mutex_unlock(&b->mutex);
-        must(pthread_join(b->thread, NULL) == 0);
+        thread_join(&b->thread);
         release(b);
         *bp = NULL;
     }

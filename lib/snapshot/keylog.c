@@ -14,7 +14,7 @@
 #include "lib/base/cond.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
-#include "lib/base/signals.h"
+#include "lib/base/thread.h"
 #include "lib/engine/engine.h"
 #include "lib/snapshot/encode.h"
 #include "lib/snapshot/logfile.h"
@@ -48,7 +48,7 @@
 
 struct keylog {
     struct keylog_config cfg; /* [const] */
-    pthread_t reader, writer;
+    struct thread reader, writer;
     /* the reader's */
     unsigned polls;   /* in vain */
     bool is_fast;     /* rests are short */
@@ -306,12 +306,10 @@ static void read_attached(struct keylog *l)
     pthread_mutex_lock(&l->mutex);
 }
 
-static void *run_reader(void *arg)
+static void run_reader(void *arg)
 {
     struct keylog *l = arg;
 
-    pthread_setname_np(pthread_self(), "log reader");
-    rcu_register();
     pthread_mutex_lock(&l->mutex);
     while (!get_flag(&l->is_stopping)) {
         if (!get_flag(&l->is_read)) {
@@ -333,8 +331,6 @@ static void *run_reader(void *arg)
     l->is_all_read = true;
     pthread_cond_broadcast(&l->changed);
     pthread_mutex_unlock(&l->mutex);
-    rcu_unregister();
-    return NULL;
 }
 
 /* ---- writing ----------------------------------------------------------------------------- */
@@ -537,12 +533,11 @@ static void write_some(struct keylog *l, uint64_t mark_put, uint64_t mark_ticket
     }
 }
 
-static void *run_writer(void *arg)
+static void run_writer(void *arg)
 {
     struct keylog *l = arg;
     bool is_over = false;
 
-    pthread_setname_np(pthread_self(), "log writer");
     pthread_mutex_lock(&l->mutex);
     while (!is_over) {
         int64_t ms = idle_ms(l);
@@ -573,7 +568,6 @@ static void *run_writer(void *arg)
         logfile_seal(&l->out, clock_unix_ms(&l->cfg.engine->clock));
     }
     logfile_close(&l->out);
-    return NULL;
 }
 
 /* ---- what is asked ----------------------------------------------------------------------- */
@@ -722,33 +716,32 @@ static void release(struct keylog *l)
     mem_free(l);
 }
 
+static const struct thread_kind reader_kind = {
+    .name = "log reader", .run = run_reader, .reads = true};
+static const struct thread_kind writer_kind = {.name = "log writer", .run = run_writer};
+
 static void init_locks(struct keylog *l)
 {
     pthread_mutex_init(&l->mutex, NULL);
     cond_init(&l->changed);
 }
 
-/* Have the threads end; the writer was made only if has_writer. */
-static void end_threads(struct keylog *l, bool has_writer)
+/* Tell those of the threads that were made to end, and wait for it. */
+static void end_threads(struct keylog *l)
 {
     pthread_mutex_lock(&l->mutex);
     set_flag(&l->is_stopping, true);
     pthread_cond_broadcast(&l->changed);
     pthread_mutex_unlock(&l->mutex);
     bell_ring(&l->cfg.engine->bell);
-    must(pthread_join(l->reader, NULL) == 0);
-    if (has_writer) {
-        must(pthread_join(l->writer, NULL) == 0);
-    }
+    thread_join(&l->reader);
+    thread_join(&l->writer);
 }
 
 enum mf_err keylog_start(struct keylog **out, const struct keylog_config *cfg,
                          enum keylog_sync sync)
 {
     struct keylog *l = mem_alloc_aligned(sizeof(*l), MF_LINE_BYTES);
-    sigset_t before;
-    bool has_reader;
-    bool has_writer;
 
     *out = NULL;
     if (l == NULL) {
@@ -761,15 +754,10 @@ enum mf_err keylog_start(struct keylog **out, const struct keylog_config *cfg,
         release(l);
         return MF_ENOMEM;
     }
-    signals_block(&before);
     l->syncer = syncer_create(cfg->io, wake_writer, l);
-    has_reader = l->syncer != NULL && pthread_create(&l->reader, NULL, run_reader, l) == 0;
-    has_writer = has_reader && pthread_create(&l->writer, NULL, run_writer, l) == 0;
-    signals_restore(&before);
-    if (!has_writer) {
-        if (has_reader) {
-            end_threads(l, false);
-        }
+    if (l->syncer == NULL || thread_start(&l->reader, &reader_kind, l) != 0 ||
+        thread_start(&l->writer, &writer_kind, l) != 0) {
+        end_threads(l);
         release(l);
         return MF_ESYS;
     }
@@ -783,7 +771,7 @@ void keylog_stop(struct keylog **lp)
 
     if (l != NULL) {
         must_not_be_reading();
-        end_threads(l, true);
+        end_threads(l);
         release(l);
         *lp = NULL;
     }

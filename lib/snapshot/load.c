@@ -11,6 +11,7 @@
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/base/rcu.h"
+#include "lib/base/thread.h"
 #include "lib/engine/body.h"
 #include "lib/engine/erase.h"
 #include "lib/engine/find.h"
@@ -40,7 +41,7 @@ struct loader {
     struct load *load;
     struct scan *scan;
     struct snap_opener opener;
-    pthread_t thread;
+    struct thread thread;
     msec_t now;
     uint64_t cas_max;
     int64_t flush_at; /* the earliest that was met, unix ms; INT64_MAX: none */
@@ -482,16 +483,16 @@ static void work(struct loader *l)
     scan_run(l->scan, &l->opener, &sink);
 }
 
-static void *run_thread(void *arg)
+static void run_thread(void *arg)
 {
     struct loader *l = arg;
 
-    rcu_register();
     guard_set_loader(l->load->is_beside);
     work(l);
-    rcu_unregister();
-    return NULL;
 }
+
+static const struct thread_kind loader_kind = {
+    .name = "snapshot load", .run = run_thread, .reads = true};
 
 static bool start(struct loader *l, struct load *load, struct scan *scan)
 {
@@ -583,7 +584,7 @@ static enum load_end load_all(struct load *load)
         if (!start(&all[n], load, &scan)) {
             break;
         }
-        if (pthread_create(&all[n].thread, NULL, run_thread, &all[n]) != 0) {
+        if (thread_start(&all[n].thread, &loader_kind, &all[n]) != 0) {
             snap_opener_fini(&all[n].opener);
             break;
         }
@@ -592,9 +593,7 @@ static enum load_end load_all(struct load *load)
     work(&all[0]);
     guard_set_loader(false);
     for (unsigned i = 0; i < n; i++) {
-        if (i != 0) {
-            pthread_join(all[i].thread, NULL);
-        }
+        thread_join(&all[i].thread); /* the first is the caller */
         flush_at = all[i].flush_at < flush_at ? all[i].flush_at : flush_at;
         cas_max = all[i].cas_max > cas_max ? all[i].cas_max : cas_max;
         snap_opener_fini(&all[i].opener);

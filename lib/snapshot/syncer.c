@@ -10,12 +10,13 @@
 #include "lib/base/check.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
+#include "lib/base/thread.h"
 
 struct syncer {
     const struct io_calls *io; /* [borrowed] */
     void (*on_end)(void *arg);
     void *arg; /* [borrowed] */
-    pthread_t thread;
+    struct thread thread;
     pthread_mutex_t mutex; /* a leaf; the rest is under it */
     pthread_cond_t changed;
     int fd;        /* to be made durable; -1: none */
@@ -24,11 +25,10 @@ struct syncer {
     bool is_ending;
 };
 
-static void *run(void *arg)
+static void run(void *arg)
 {
     struct syncer *s = arg;
 
-    pthread_setname_np(pthread_self(), "log sync");
     pthread_mutex_lock(&s->mutex);
     while (!s->is_ending) {
         int error;
@@ -48,8 +48,9 @@ static void *run(void *arg)
         pthread_mutex_lock(&s->mutex);
     }
     pthread_mutex_unlock(&s->mutex);
-    return NULL;
 }
+
+static const struct thread_kind syncer_kind = {.name = "log sync", .run = run};
 
 void syncer_begin(struct syncer *s, int fd)
 {
@@ -104,7 +105,7 @@ struct syncer *syncer_create(const struct io_calls *io, void (*on_end)(void *arg
     *s = (struct syncer){.io = io, .on_end = on_end, .arg = arg, .fd = -1};
     pthread_mutex_init(&s->mutex, NULL);
     pthread_cond_init(&s->changed, NULL);
-    if (pthread_create(&s->thread, NULL, run, s) != 0) {
+    if (thread_start(&s->thread, &syncer_kind, s) != 0) {
         release(s);
         return NULL;
     }
@@ -121,7 +122,7 @@ void syncer_destroy(struct syncer **sp)
         s->is_ending = true;
         pthread_cond_broadcast(&s->changed);
         pthread_mutex_unlock(&s->mutex);
-        must(pthread_join(s->thread, NULL) == 0);
+        thread_join(&s->thread);
         release(s);
         *sp = NULL;
     }
