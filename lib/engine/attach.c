@@ -50,14 +50,17 @@ struct attach_head {
     uint64_t range_bytes;
     uint64_t blocks; /* of 512 bytes that were allocated for the file */
     uint32_t shift;
+    uint32_t capacity;  /* shards that the file has places for */
     uint32_t companion; /* of what else was left, elsewhere; 0: nothing */
-    uint64_t seed;      /* of the hash of keys */
+    uint32_t zero;
+    uint64_t seed; /* of the hash of keys */
     uint64_t cas_next;
     char boot_id[BOOT_ID_BYTES];
-    int64_t zero_ns; /* CLOCK_BOOTTIME where the engine's clock read 0 */
-    int64_t boot_ns; /* CLOCK_BOOTTIME, */
-    int64_t unix_ms; /* wall clock */
-    msec_t now;      /* and the engine's clock, when it was left */
+    int64_t zero_ns;       /* CLOCK_BOOTTIME where the engine's clock read 0 */
+    int64_t boot_ns;       /* CLOCK_BOOTTIME, */
+    int64_t unix_ms;       /* wall clock */
+    msec_t now;            /* and the engine's clock, when it was left */
+    uint8_t reserved[256]; /* zero: fields to come go here, and the size stays as it is */
     uint16_t owner[ROUTE_SLOTS]
                   [2]; /* the shard of each slot, and the one that its items go to */
     struct {
@@ -84,7 +87,7 @@ static bool no(struct attach *a, const char *format, ...)
 uint64_t attach_abi(void)
 {
     const uint64_t facts[] = {
-        1, /* to be raised when a block comes to mean something else */
+        2, /* to be raised when a block comes to mean something else */
         sizeof(struct attach_head),
         sizeof(struct keep_segment),
         sizeof(struct item),
@@ -134,9 +137,10 @@ static uint64_t list_at(const struct attach_head *h, uint32_t shard)
     return HEAD_BYTES + shard * list_bytes_max(h);
 }
 
+/* Places do not depend on how many shards there are, so that another one can be added. */
 static uint64_t range_at(const struct attach_head *h, uint32_t shard)
 {
-    return round_up(list_at(h, h->shards)) + shard * h->range_bytes;
+    return round_up(list_at(h, h->capacity)) + shard * h->range_bytes;
 }
 
 static void place_regions(struct attach *a, bool has_holes)
@@ -335,9 +339,9 @@ static bool fits(struct attach *a, const struct engine_config *cfg)
 
 static bool is_sane(const struct attach_head *h)
 {
-    if (h->shards == 0 || h->shards > ATTACH_SHARDS_MAX || h->shift < 12 || h->shift > 20 ||
-        h->range_bytes == 0 || h->range_bytes > ARENA_RANGE_MAX ||
-        h->range_bytes % REGION_ALIGN != 0) {
+    if (h->shards == 0 || h->shards > h->capacity || h->capacity > ATTACH_SHARDS_MAX ||
+        h->shift < 12 || h->shift > 20 || h->range_bytes == 0 ||
+        h->range_bytes > ARENA_RANGE_MAX || h->range_bytes % REGION_ALIGN != 0) {
         return false;
     }
     for (uint32_t i = 0; i < h->shards; i++) {
@@ -432,6 +436,7 @@ bool attach_make(struct attach *a, const struct engine_config *cfg, uint64_t ran
     memcpy(h->magic, MAGIC, sizeof(h->magic));
     h->state = STATE_OPEN;
     h->shards = cfg->shards;
+    h->capacity = ATTACH_SHARDS_MAX;
     h->abi = attach_abi();
     h->range_bytes = range_bytes & ~(REGION_ALIGN - 1);
     h->shift = arena_shift_for(cfg->limit_bytes / cfg->shards);

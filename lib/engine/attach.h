@@ -6,7 +6,8 @@
  * looked at. All or nothing: where anything is doubted, the engine starts empty.
  *
  *     0            head: what the file is, whether it was left well, and figures of the shards
- *     64 KiB       the lists of segments (lib/memory/keep.h), each with room for the range
+ *     64 KiB       the lists of segments (lib/memory/keep.h): one for each of the shards that
+ *                  there may be, with room for its range
  *     then         the ranges, sparse
  *
  * Not in the file: index, deadlines, what the eviction policy remembers of dropped keys,

@@ -563,6 +563,27 @@ TEST(the_shards_are_those_that_were_left)
     stop();
 }
 
+/* Another shard can get its place without moving those that are there. */
+TEST(a_shard_has_the_same_place_however_many_there_are)
+{
+    uint64_t at;
+
+    shards = 1;
+    limit = 12 * MIB; /* segments are as long for a share of 3 MiB */
+    start();
+    at = a.region[0].at;
+    stop();
+    remove_file();
+    make_file();
+    shards = 4;
+    start();
+    ck_assert_uint_eq(a.region[0].at, at);
+    for (unsigned i = 1; i < 4; i++) {
+        ck_assert_uint_eq(a.region[i].at, at + i * a.region[0].bytes);
+    }
+    stop();
+}
+
 /* Large segments were made for large shares. */
 TEST(a_share_has_some_segments)
 {
