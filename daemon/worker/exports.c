@@ -16,17 +16,31 @@
 #include "lib/base/rcu.h"
 #include "lib/engine/engine.h"
 
-/* So long a client may take for a portion. */
-#define STALL_MS 60000
+/*
+ * A client that takes fewer bytes than this in a second, over more than a minute, is closed: an
+ * export holds back moves of slots while it is in a shard.
+ */
+#define STALL_MS    60000
+#define LEAST_BYTES (64 << 10)
 
 /* As that of snapshots: requests go first. */
 #define NICE_STEP 5
+
+/* How long it may stall now that it took this long for a portion of len bytes. */
+static int64_t patience_after(const struct exports *x, int64_t took_ms, size_t len)
+{
+    int64_t most = atomic_load(&x->stall_ms);
+    int64_t left = x->patience_ms - took_ms + (int64_t)len * 1000 / x->least_bytes;
+
+    return left > most ? most : left > 0 ? left : 0;
+}
 
 /* Hand a portion over, and wait until it was taken. False: it was not. */
 static bool hand_over(struct exports *x, const char *bytes, size_t len)
 {
     struct export *e = x->current;
-    const struct timespec until = cond_after(atomic_load(&x->stall_ms));
+    const struct timespec until = cond_after(x->patience_ms);
+    const msec_t began = clock_mono_us() / 1000;
     int error = 0;
     bool is_taken;
 
@@ -40,6 +54,7 @@ static bool hand_over(struct exports *x, const char *bytes, size_t len)
     }
     is_taken = !x->is_handed && !x->is_gone;
     pthread_mutex_unlock(&x->mutex);
+    x->patience_ms = patience_after(x, clock_mono_us() / 1000 - began, len);
     return is_taken;
 }
 
@@ -92,6 +107,7 @@ static void export_now(struct exports *x)
     x->is_begun = true;
     x->is_gone = false;
     x->is_handed = false;
+    x->patience_ms = atomic_load(&x->stall_ms);
     atomic_store(&x->save.is_to_stop, x->is_stopping);
     atomic_store(&x->save.rate_max, (uint64_t)setting_get(x->settings, save_rate) << 20);
     pthread_mutex_unlock(&x->mutex);
@@ -130,7 +146,8 @@ static const struct thread_kind export_kind = {
 int exports_start(struct exports *x, struct settings *settings, struct engine *engine)
 {
     must_be_main();
-    *x = (struct exports){.settings = settings, .stall_ms = STALL_MS};
+    *x = (struct exports){
+        .settings = settings, .stall_ms = STALL_MS, .least_bytes = LEAST_BYTES};
     x->save.engine = engine;
     x->save.write = write_bytes;
     x->save.write_arg = x;

@@ -62,10 +62,12 @@ struct exports_info {
 struct exports {
     struct settings *settings; /* [const] [borrowed] */
     bool is_there;             /* [const] it was started */
-    _Atomic int64_t stall_ms;  /* so long a client may take for a portion; changed by tests */
+    _Atomic int64_t stall_ms;  /* how long a client may stall at most; changed by tests */
+    int64_t least_bytes;       /* that it has to take in a second, else it stalls; likewise */
     bool is_joined;            /* [main] */
     struct thread thread;
-    struct save save; /* the thread's; its atomics for anyone */
+    struct save save;    /* the thread's; its atomics for anyone */
+    int64_t patience_ms; /* the thread's: how long the client may stall now */
     pthread_mutex_t mutex;
     pthread_cond_t wake;    /* the thread has something to do, or need not wait */
     struct export *current; /* under the mutex, as the rest; NULL: none */

@@ -172,7 +172,7 @@ static enum mf_err start(struct engine *e, const struct engine_config *cfg, bool
     e->item_bytes_max = cfg->item_size_max - ITEM_SIZE_EXTRA;
     pthread_mutex_init(&e->flush_lock, NULL);
     pthread_mutex_init(&e->streams_lock, NULL);
-    pthread_rwlock_init(&e->moves, NULL);
+    moves_init(&e->moves);
     budget_set_limit(&e->budget, (int64_t)cfg->limit_bytes);
     if (!is_possible(cfg)) {
         return MF_EINVAL;
@@ -251,7 +251,7 @@ void engine_stop(struct engine *e)
     release_all(e);
     pthread_mutex_destroy(&e->flush_lock);
     pthread_mutex_destroy(&e->streams_lock);
-    pthread_rwlock_destroy(&e->moves);
+    moves_fini(&e->moves);
 }
 
 void engine_observe(struct engine *e, uint32_t kinds)

@@ -7,6 +7,7 @@
  *     share        how many shards a limit bears
  *     router       hash -> shard; migrate moves slots while requests run, and carry,
  *                  carry_room and carry_large their items
+ *     moves        turns of walks and of moves of slots
  *     find         lookups without a lock
  *     visit        one entry of a writer into the shard of a key
  *     store        the six modes of storing: concat does append and prepend (extend, where the
@@ -40,6 +41,7 @@
 #include "lib/base/hash.h"
 #include "lib/base/mem.h"
 #include "lib/base/reclaim.h"
+#include "lib/engine/moves.h"
 #include "lib/engine/router.h"
 #include "lib/memory/heat.h"
 #include "lib/shard/changes.h"
@@ -92,7 +94,7 @@ struct engine {
     uint32_t streams;             /* under streams_lock: that there are */
     struct changes_bell bell;
     _Atomic bool is_guarded; /* see guarding.h */
-    pthread_rwlock_t moves;  /* walks read, who moves slots writes; nothing else is held */
+    struct moves moves;      /* walks and moves of slots take turns; nothing else is held */
     /* [rcu] */
     struct router router;
 };

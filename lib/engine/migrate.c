@@ -17,9 +17,6 @@
 #include "lib/shard/shard.h"
 #include "lib/shard/upkeep.h"
 
-/* While a walk is under way it is looked so often whether the move was cancelled. */
-#define LOOK_NS 20000000L
-
 /*
  * An index that is resized: old buckets moved with its shard entered; how often it is waited
  * for, and then for the release of the old one.
@@ -390,20 +387,6 @@ static void look(struct move *m)
     atomic_fetch_add_explicit(&m->items_all, items, memory_order_relaxed);
 }
 
-/* Wait for walks and other moves. False: cancelled. */
-static bool lock_moves(struct move *m)
-{
-    const struct timespec look = {0, LOOK_NS};
-
-    while (!is_cancelled(m)) {
-        if (pthread_rwlock_trywrlock(&m->engine->moves) == 0) {
-            return true;
-        }
-        (void)nanosleep(&look, NULL);
-    }
-    return false;
-}
-
 /* What the plan has go, and what is on its way by an earlier one. */
 static enum mf_err carry_plan(struct move *m)
 {
@@ -413,6 +396,9 @@ static enum mf_err carry_plan(struct move *m)
     prepare_indexes(m);
     for (uint32_t i = 0; err == MF_OK && i < m->engine->shard_count; i++) {
         err = empty_shard(m, (uint16_t)i);
+        if (!moves_give_way(&m->engine->moves, &m->is_cancelled)) {
+            break;
+        }
     }
     forget_indexes(m);
     return err;
@@ -460,7 +446,7 @@ static enum mf_err carry_out(struct move *m)
 {
     enum mf_err err;
 
-    if (!lock_moves(m)) {
+    if (is_cancelled(m) || !moves_begin_move(&m->engine->moves, &m->is_cancelled)) {
         set_state(m, MOVE_CANCELLED);
         return MF_OK;
     }
@@ -472,7 +458,7 @@ static enum mf_err carry_out(struct move *m)
     if (err == MF_OK && !is_cancelled(m)) {
         err = carry_plan(m);
     }
-    must(pthread_rwlock_unlock(&m->engine->moves) == 0);
+    moves_end_move(&m->engine->moves);
     set_state(m, err == MF_ENOMEM  ? MOVE_NO_ROOM
                  : is_cancelled(m) ? MOVE_CANCELLED
                                    : MOVE_DONE);

@@ -7,13 +7,14 @@
  * the index has shrunk by then, the position has items of others that were not visited yet, and
  * is begun anew.
  *
- * Nothing moves slots, but some may be between two shards because a move found no room. What a
- * writer meets of them goes from one shard to the other, perhaps past the walk. So there is a
- * second pass over the shards where such slots go, for the items of these slots alone.
+ * Nothing moves slots while a walk is in a shard. But a move may run between two shards of it,
+ * and some slots may be between two shards because a move found no room: what a writer meets of
+ * these goes from one shard to the other. Either may take items from a shard that is still to
+ * come to one that was done. So there are two more passes, for such slots alone: over shards
+ * that have slots which they did not have at the beginning, and then over those where slots are
+ * on their way to. No move runs between these.
  */
 #include "lib/engine/walk.h"
-
-#include <time.h>
 
 #include "lib/base/check.h"
 #include "lib/base/context.h"
@@ -52,23 +53,57 @@ bool walk_was_flushed(const struct walk *w)
     return is_due || flushes_of(w->engine) != w->flushes;
 }
 
-/* ---- begin and end ----------------------------------------------------------------------- */
+/* ---- slots that are, or were, on their way ----------------------------------------------- */
 
-/* A move takes as long as it takes: whoever waits looks so often whether it shall stop. */
-#define LOOK_NS 20000000L
+enum walk_pass {
+    PASS_ALL,
+    PASS_MOVED,   /* slots that are in another shard than at the beginning */
+    PASS_BETWEEN, /* slots that are on their way to another */
+    PASSES,
+};
 
-static bool lock_moves(struct engine *e, const _Atomic bool *stop)
+static void note_owners(struct walk *w)
 {
-    const struct timespec look = {0, LOOK_NS};
-
-    while (pthread_rwlock_tryrdlock(&e->moves) != 0) {
-        if (stop != NULL && atomic_load_explicit(stop, memory_order_relaxed)) {
-            return false;
-        }
-        (void)nanosleep(&look, NULL);
+    rcu_begin();
+    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+        w->owner[i] = router_read(&w->engine->router)->slot[i].from;
     }
-    return true;
+    rcu_end();
 }
+
+static uint32_t slot_of(uint64_t hash)
+{
+    return (uint32_t)(hash >> (64 - ROUTE_SLOT_BITS));
+}
+
+/* Is this slot to be looked at in a pass, in this shard? */
+static bool is_of_pass(const struct walk *w, const struct route *rt, uint32_t slot,
+                       uint32_t shard)
+{
+    const struct route_slot *rs = &rt->slot[slot];
+
+    switch (w->pass) {
+    case PASS_MOVED:
+        return rs->from == shard && w->owner[slot] != shard;
+    case PASS_BETWEEN:
+        return route_is_moving(rs) && rs->to == shard;
+    default:
+        return true;
+    }
+}
+
+/* Has this pass anything to do in a shard? */
+static bool has_any(const struct walk *w, const struct route *rt, uint32_t shard)
+{
+    uint32_t slot = 0;
+
+    while (slot < ROUTE_SLOTS && !is_of_pass(w, rt, slot, shard)) {
+        slot++;
+    }
+    return slot < ROUTE_SLOTS;
+}
+
+/* ---- begin and end ----------------------------------------------------------------------- */
 
 bool walk_begin(struct walk *w, struct engine *e, const struct ship_ops *ops, void *arg,
                 const _Atomic bool *stop)
@@ -82,14 +117,15 @@ bool walk_begin(struct walk *w, struct engine *e, const struct ship_ops *ops, vo
     w->cursor = 0;
     w->resume = 0;
     w->positions = 0;
-    w->is_second = false;
+    w->pass = PASS_ALL;
     ship_init(&w->ship, ops, arg);
     atomic_store_explicit(&w->shipped, 0, memory_order_relaxed);
     atomic_store_explicit(&w->expired, 0, memory_order_relaxed);
     atomic_store_explicit(&w->total, 0, memory_order_relaxed);
-    if (!lock_moves(e, stop)) {
+    if (!moves_begin_walk(&e->moves, stop)) {
         return false;
     }
+    note_owners(w);
     for (uint32_t i = 0; i < e->shard_count; i++) {
         shard_flush(e->shards[i], clock_now(&e->clock)); /* if one is due */
         total += ctr_get(&e->shards[i]->counters, CTR_curr_items);
@@ -102,32 +138,17 @@ bool walk_begin(struct walk *w, struct engine *e, const struct ship_ops *ops, vo
 void walk_end(struct walk *w)
 {
     must_not_be_reading();
-    must(pthread_rwlock_unlock(&w->engine->moves) == 0);
-}
-
-/* ---- slots between two shards ------------------------------------------------------------ */
-
-static bool is_between(const struct route *rt, uint64_t hash)
-{
-    return route_is_moving(route_slot(rt, hash));
-}
-
-/* Does any slot go to this shard? */
-static bool receives(const struct route *rt, uint32_t shard)
-{
-    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
-        if (route_is_moving(&rt->slot[i]) && rt->slot[i].to == shard) {
-            return true;
-        }
+    if (w->state != WALK_PAUSED) {
+        moves_end_walk(&w->engine->moves);
     }
-    return false;
 }
 
 bool walk_passed(const struct walk *w, uint32_t shard, uint64_t hash)
 {
     must_be_reading();
-    if (w->state != WALK_GOES_ON || w->is_second || shard < w->shard ||
-        is_between(router_read(&w->engine->router), hash)) {
+    if ((w->state != WALK_GOES_ON && w->state != WALK_PAUSED) || w->pass != PASS_ALL ||
+        shard < w->shard ||
+        route_is_moving(&router_read(&w->engine->router)->slot[slot_of(hash)])) {
         return true;
     }
     /* Where a position was left in the middle: perhaps. */
@@ -149,7 +170,8 @@ struct pick {
 
 struct picks {
     const struct shard *shard;
-    const struct route *route; /* in the second pass; else NULL */
+    const struct walk *walk;
+    const struct route *route; /* after the first pass; in that NULL */
     uint64_t from;             /* hashes below it are passed over */
     unsigned n;
     struct pick at[PICKS_MAX]; /* those with the lowest hashes, in order */
@@ -160,7 +182,8 @@ static void pick(void *arg, handle_t h, uint64_t hash)
     struct picks *p = arg;
     unsigned i;
 
-    if (hash < p->from || (p->route != NULL && !is_between(p->route, hash))) {
+    if (hash < p->from ||
+        (p->route != NULL && !is_of_pass(p->walk, p->route, slot_of(hash), p->walk->shard))) {
         return;
     }
     if (p->n == PICKS_MAX) {
@@ -244,28 +267,39 @@ static enum shipped ship_picks(struct walk *w, struct picks *p, msec_t now)
 
 /* ---- slices ------------------------------------------------------------------------------ */
 
-/* The next shard begins, or the second pass, or the walk is over. */
-static void next_shard(struct walk *w)
+/* Go on to the next shard that a pass has something to do in, or to the end. */
+static void skip_idle(struct walk *w)
 {
     const struct route *rt;
 
+    rcu_begin();
+    rt = router_read(&w->engine->router);
+    while (w->pass < PASSES) {
+        while (w->shard < w->engine->shard_count && !has_any(w, rt, w->shard)) {
+            w->shard++;
+        }
+        if (w->shard < w->engine->shard_count) {
+            break;
+        }
+        w->pass++;
+        w->shard = 0;
+    }
+    rcu_end();
+    if (w->pass == PASSES) {
+        w->state = WALK_DONE;
+    }
+}
+
+/* A shard is done. Before the last passes a move gets its turn, and not again. */
+static void next_shard(struct walk *w)
+{
     w->cursor = 0;
     w->resume = 0;
     w->shard++;
-    rcu_begin();
-    rt = router_read(&w->engine->router);
-    do {
-        if (w->shard == w->engine->shard_count && !w->is_second) {
-            w->is_second = true;
-            w->shard = 0;
-        }
-        while (w->is_second && w->shard < w->engine->shard_count && !receives(rt, w->shard)) {
-            w->shard++;
-        }
-    } while (w->shard == w->engine->shard_count && !w->is_second);
-    rcu_end();
-    if (w->shard == w->engine->shard_count) {
-        w->state = WALK_DONE;
+    if (w->pass == PASS_ALL && moves_pause_walk(&w->engine->moves)) {
+        w->state = WALK_PAUSED;
+    } else {
+        skip_idle(w);
     }
 }
 
@@ -275,10 +309,10 @@ static enum shipped walk_positions(struct walk *w, bool *is_over)
     const struct shard *s = w->engine->shards[w->shard];
     msec_t now = clock_now(&w->engine->clock);
     enum shipped out = SHIP_DONE;
-    struct picks p = {.shard = s};
+    struct picks p = {.shard = s, .walk = w};
 
     must_be_reading();
-    p.route = w->is_second ? router_read(&w->engine->router) : NULL;
+    p.route = w->pass != PASS_ALL ? router_read(&w->engine->router) : NULL;
     /* What a flush hides is not shipped: it is carried out soon. */
     *is_over = now >= atomic_load_explicit(&s->flush_at, memory_order_acquire);
     for (unsigned i = 0; i < SLICE_POSITIONS && !*is_over && out == SHIP_DONE; i++) {
@@ -310,6 +344,13 @@ bool walk_slice(struct walk *w)
     bool is_over;
 
     must_not_be_reading();
+    if (w->state == WALK_PAUSED) {
+        if (moves_resume_walk(&w->engine->moves)) {
+            w->state = WALK_GOES_ON;
+            skip_idle(w);
+        }
+        return w->state != WALK_DONE;
+    }
     if (w->state != WALK_GOES_ON) {
         return false;
     }
@@ -324,5 +365,5 @@ bool walk_slice(struct walk *w)
     } else if (is_over) {
         next_shard(w);
     }
-    return w->state == WALK_GOES_ON;
+    return w->state == WALK_GOES_ON || w->state == WALK_PAUSED;
 }

@@ -19,7 +19,9 @@
  *     done = w.state == WALK_DONE && !walk_was_flushed(&w);
  *     walk_end(&w);
  *
- * Slots do not move meanwhile (engine_move_slots() waits), so a walk should end some time.
+ * Slots do not move while it is in a shard, so it should get through one in finite time.
+ * Between two shards it gives way to a move that waits (moves.h), and later visits the slots
+ * that have moved meanwhile.
  */
 #ifndef MAYFLY_LIB_ENGINE_WALK_H
 #define MAYFLY_LIB_ENGINE_WALK_H
@@ -33,6 +35,7 @@
 
 enum walk_state {
     WALK_GOES_ON,
+    WALK_PAUSED, /* a move has its turn */
     WALK_DONE,
     WALK_REFUSED, /* rest() wanted no more */
 };
@@ -46,9 +49,10 @@ struct walk {
     uint64_t cursor;    /* of the shard's index */
     uint64_t resume;    /* of the position: what has a lower hash was shipped */
     uint64_t positions; /* of the index, when the position was last looked at */
-    bool is_second;     /* second pass: see walk.c */
+    unsigned pass;      /* enum walk_pass: see walk.c */
     /* what it began with */
     uint64_t flushes;
+    uint16_t owner[ROUTE_SLOTS]; /* the shard of each slot */
     /* [atomic] for whoever watches */
     _Atomic uint64_t total;   /* items there were when it began */
     _Atomic uint64_t shipped; /* some of them perhaps twice */
@@ -65,7 +69,8 @@ bool walk_begin(struct walk *w, struct engine *e, const struct ship_ops *ops, vo
 
 /*
  * Ship what is at the next positions of the index, SHIP_BYTES or less, in one section; then
- * have the sink rest. False at the end: see .state. Context: as walk_begin().
+ * have the sink rest. While a move has its turn: wait for 20 ms at most. False at the end: see
+ * .state. Context: as walk_begin().
  */
 bool walk_slice(struct walk *w);
 
@@ -80,7 +85,7 @@ bool walk_was_flushed(const struct walk *w);
  */
 bool walk_passed(const struct walk *w, uint32_t shard, uint64_t hash);
 
-/* Slots may move again. Context: as walk_begin(), once. */
+/* Slots may move again, also if it has not come to its end. Context: as walk_begin(), once. */
 void walk_end(struct walk *w);
 
 #endif

@@ -97,6 +97,25 @@ TEST(a_client_that_takes_nothing_is_closed)
     close(next);
 }
 
+/* Each portion is taken in time, but all of them too slowly for others to wait for. */
+TEST(a_client_that_takes_little_at_a_time_is_closed)
+{
+    const struct timespec pause = {.tv_nsec = 20000000};
+    static char bytes[64 << 10];
+    struct exports_info info = {0};
+    int fd = wire_dial(SMALL_SOCKET);
+
+    x->stall_ms = 400;
+    x->least_bytes = INT64_MAX; /* whatever it takes, it stalls */
+    wire_say(fd, "save -\r\n");
+    while (info.failed + info.done == 0 && recv(fd, bytes, sizeof(bytes), 0) > 0) {
+        (void)nanosleep(&pause, NULL);
+        exports_look(x, &info);
+    }
+    close(fd);
+    wait_for_end(0, 1);
+}
+
 /* What is told to be taken after the end is of no export any more. */
 TEST(a_client_that_goes_meanwhile_ends_it)
 {

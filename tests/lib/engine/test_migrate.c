@@ -262,7 +262,7 @@ TEST(a_move_waits_for_walks_and_can_be_cancelled_then)
     struct move *m;
 
     start(2);
-    ck_assert_int_eq(pthread_rwlock_rdlock(&f.engine.moves), 0);
+    ck_assert(moves_begin_walk(&f.engine.moves, NULL));
     move_plan_even(&plan, &f.engine, 1);
     ck_assert_int_eq(move_start(&m, &f.engine, &cfg), MF_OK);
     move_info(m, &info);
@@ -270,7 +270,7 @@ TEST(a_move_waits_for_walks_and_can_be_cancelled_then)
     move_cancel(m);
     ck_assert_int_eq(move_end(&m), MF_OK);
     ck_assert_uint_gt(items_in(1), 0);
-    ck_assert_int_eq(pthread_rwlock_unlock(&f.engine.moves), 0);
+    moves_end_walk(&f.engine.moves);
     ck_assert_int_eq(move_start(&m, &f.engine, &cfg), MF_OK);
     ck_assert_int_eq(move_end(&m), MF_OK);
     ck_assert_uint_eq(items_in(0), KEYS);

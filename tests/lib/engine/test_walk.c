@@ -486,9 +486,9 @@ TEST(who_waits_for_a_move_can_be_stopped)
 
     start(2, 64 * MIB);
     atomic_init(&is_stopped, true);
-    ck_assert_int_eq(pthread_rwlock_wrlock(&f.engine.moves), 0);
+    ck_assert(moves_begin_move(&f.engine.moves, NULL));
     ck_assert(!walk_begin(&w, &f.engine, &ops, &sink, &is_stopped));
-    ck_assert_int_eq(pthread_rwlock_unlock(&f.engine.moves), 0);
+    moves_end_move(&f.engine.moves);
     /* Where nothing moves it begins; whoever is to stop sees to it himself. */
     ck_assert(walk_begin(&w, &f.engine, &ops, &sink, &is_stopped));
     walk_end(&w);
@@ -565,5 +565,49 @@ TEST(what_goes_from_shard_to_shard_is_met)
         ck_assert_int_eq(sink.copies[i].times != 0, fixture_has(&f, key(i)));
     }
     ck_assert_uint_gt(w.shipped, n / 2); /* some in both shards */
+    stop();
+}
+
+static uint32_t slots_done(const struct move *m)
+{
+    struct move_info info;
+
+    move_info(m, &info);
+    return info.slots_done;
+}
+
+/* All slots go to the shard that the walk has done, between its first two shards. */
+TEST(a_walk_lets_a_move_run_between_two_shards_and_meets_all_items)
+{
+    struct move_plan plan;
+    const struct move_config cfg = {.plan = &plan};
+    struct engine_config config;
+    struct moves_info waits;
+    struct move *m;
+    struct walk w;
+    uint32_t done = 0;
+
+    fixture_config(&config);
+    config.shards = 4;
+    fixture_start_threaded(&f, &config);
+    for (unsigned i = 0; i < KEYS; i++) {
+        fixture_set(&f, key(i), 100);
+    }
+    ck_assert(walk_begin(&w, &f.engine, &ops, &sink, NULL));
+    move_plan_even(&plan, &f.engine, 1);
+    ck_assert_int_eq(move_start(&m, &f.engine, &cfg), MF_OK);
+    do {
+        moves_info(&f.engine.moves, &waits);
+    } while (waits.moves_waiting == 0);
+    while (walk_slice(&w)) {
+        done = slots_done(m);
+    }
+    ck_assert_int_eq(w.state, WALK_DONE);
+    walk_end(&w);
+    ck_assert_int_eq(move_end(&m), MF_OK);
+    ck_assert_uint_gt(done, 0);
+    for (unsigned i = 0; i < KEYS; i++) {
+        ck_assert_uint_ge(sink.copies[i].times, 1);
+    }
     stop();
 }
