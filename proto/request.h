@@ -60,7 +60,10 @@ enum command_class {
     /* Binary protocol; which fields are set depends on the opcode. */
     CLASS_BINARY,
     CLASS_BINARY_ADMIN, /* executed where CLASS_ADMIN is */
-    /* Made of any other when its client may not: refusal. No parser makes them. */
+    /*
+     * A request of any other class, once it is refused: its client may not (refusal says why),
+     * or its parser said PARSE_REPLY and that was answered. No parser makes them.
+     */
     CLASS_REFUSED,
     CLASS_BINARY_REFUSED,
 };
@@ -114,7 +117,8 @@ enum parse_status {
     /* *used bytes announce a value, which has not arrived as a whole yet. */
     PARSE_BODY,
     /* The request cannot be executed: answer *reply unless the client asked for no reply, drop
-     * *used bytes, then swallow req->value_len more as they arrive. */
+     * *used bytes, then swallow req->value_len more as they arrive. It has a key only if its
+     * line was good and its value was not. */
     PARSE_REPLY,
     /* Answer *reply if there is one, and close the connection. */
     PARSE_CLOSE,
@@ -125,7 +129,7 @@ _Static_assert(CMD_COUNT <= UINT8_MAX, "a request keeps its command in a byte");
 /* A field that the command does not use is empty. */
 struct request {
     uint64_t hash;     /* of key; set by the executor's batching, not by the parser */
-    struct span key;   /* the first key; len 0: none */
+    struct span key;   /* the first key, at most REQUEST_KEY_MAX bytes; len 0: none */
     struct span value; /* store: the bytes, when all of them are in the buffer */
     size_t value_len;  /* store: announced bytes, without the line end */
     /* As sent: seconds; flush_all: delay, 0 when none was sent. CLASS_DEADLINE: in ms. */

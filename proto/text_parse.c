@@ -494,6 +494,9 @@ static MF_NOINLINE enum parse_status parse_general(const char *buf, size_t len,
     if (status == PARSE_OK && has_value) {
         return take_text_value(buf, len, limits, req, used, reply);
     }
+    if (status != PARSE_OK) {
+        req->key = span_of(NULL, 0); /* what stands in its place may be of any length */
+    }
     return status;
 }
 

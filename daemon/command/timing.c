@@ -93,14 +93,33 @@ void timing_name(struct turn *t, const struct request *r)
     }
 }
 
+/*
+ * The key that a request has looked up; none if it was refused, or if its key is the word of a
+ * command that is not about items. The keys of a get of several are sampled one by one.
+ */
+static struct span key_looked_up(const struct request *r)
+{
+    switch ((enum command_class)r->cls) {
+    case CLASS_GET:
+        return r->more.len > 0 || r->command == CMD_GAT || r->command == CMD_GATS
+                   ? span_of(NULL, 0)
+                   : r->key;
+    case CLASS_BINARY:
+        return r->command == CMD_NONE ? span_of(NULL, 0) : r->key; /* a mechanism of SASL */
+    case CLASS_ADMIN:
+    case CLASS_BINARY_ADMIN:
+    case CLASS_REFUSED:
+    case CLASS_BINARY_REFUSED:
+        return span_of(NULL, 0);
+    default:
+        return r->key;
+    }
+}
+
 void timing_sample(struct turn *t, const struct request *r)
 {
-    bool has_keys = r->cls == CLASS_GET &&
-                    (r->more.len > 0 || r->command == CMD_GAT || r->command == CMD_GATS);
-
     must_be_worker(t->w);
-    /* Those of a line of keys are looked at as they are looked up. */
-    insight_sample(t->w, r->hash, has_keys ? span_of(NULL, 0) : r->key);
+    insight_sample(t->w, r->hash, key_looked_up(r));
 }
 
 void timing_sample_keys(struct turn *t, const struct span *key, const uint64_t *hash,
@@ -110,7 +129,7 @@ void timing_sample_keys(struct turn *t, const struct span *key, const uint64_t *
     unsigned at = 0;
 
     must_be_worker(t->w);
-    debug_must(i->sample_left > 0);
+    must(i->sample_left > 0); /* or the loop below would read in front of the keys */
     while (i->sample_left <= n - at) {
         at += i->sample_left;
         insight_sample(t->w, hash[at - 1], key[at - 1]);

@@ -223,6 +223,7 @@ static enum turn_stop run_last(struct turn *t, struct lot *lot, size_t len, size
         return run_body(t, lot, len, used);
     case PARSE_REPLY:
         answer_refused(t, b);
+        b->last->cls = CLASS_REFUSED; /* for those who count it: its key was not looked up */
         count_alone(t, b->last);
         c->swallow = b->last->value_len;
         *used = b->last_used;

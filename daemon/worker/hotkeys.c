@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/base/check.h"
-
 #define STEP_MS 1000
 
 /* What is left after a second: the 30th root of a half. */
@@ -75,7 +73,9 @@ void hotkeys_add(struct hotkeys *h, msec_t now, uint64_t hash, struct span key, 
 {
     uint32_t row = 0;
 
-    debug_must(key.len > 0 && key.len <= REQUEST_KEY_MAX);
+    if (key.len == 0 || key.len > REQUEST_KEY_MAX) {
+        return; /* a row has no room for it */
+    }
     hotkeys_fade(h, now);
     h->total += n;
     while (row < h->used && !is_key(h, row, hash, key)) {

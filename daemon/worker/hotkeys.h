@@ -35,7 +35,10 @@ struct hotkeys {
 /* Begin at a time. Context: worker, or before the worker starts. */
 void hotkeys_init(struct hotkeys *h, msec_t now);
 
-/* A key was asked for, and stands for so many accesses. Context: worker. */
+/*
+ * Count `n` accesses to a key. What is empty or longer than REQUEST_KEY_MAX is no key, and is
+ * not counted. Context: worker.
+ */
 void hotkeys_add(struct hotkeys *h, msec_t now, uint64_t hash, struct span key, uint32_t n);
 
 /* Let the counts fade up to now. Context: worker. */

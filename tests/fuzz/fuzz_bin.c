@@ -102,6 +102,7 @@ static void check_said(const struct said *said, const char *buf, size_t len)
         require(said->used >= BIN_HEADER_BYTES && said->used <= len);
         require(said->reply != BIN_REPLY_OK && said->req.value_len <= UINT32_MAX);
         check_span(said->req.key, buf, said->used);
+        require(said->req.key.len <= REQUEST_KEY_MAX);
         break;
     case PARSE_MORE:
         require(said->used > len && said->used <= HEAD_MAX);

@@ -110,7 +110,9 @@ static void check_said(const struct said *said, size_t len)
     if (said->status == PARSE_BODY) {
         require(len - said->used < said->req.value_len + 2);
     }
+    require(said->status != PARSE_REPLY || said->req.key.len <= REQUEST_KEY_MAX);
     if (said->status == PARSE_REPLY && said->req.invalidate) {
+        require(said->req.key.len > 0);
         require(said->reply == REPLY_TOO_LARGE || said->req.cls != CLASS_META);
     }
 }

@@ -100,6 +100,8 @@ static void check_said(const struct said *said, const char *buf, size_t len)
         require(!said->req.invalidate || said->req.value_len > 0);
         require(!said->req.invalidate || said->req.command == CMD_SET ||
                 said->req.command == CMD_MS);
+        require(said->req.key.len <= REQUEST_KEY_MAX);
+        require(!said->req.invalidate || said->req.key.len > 0);
         if (said->req.cls != CLASS_META) {
             check_span(said->req.key, buf, said->used);
         }

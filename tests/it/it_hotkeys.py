@@ -4,10 +4,12 @@
 import os
 import random
 import sys
+import tempfile
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
 import mayfly                                                           # noqa: E402
+from binary import BinaryClient, STAT, pack                             # noqa: E402
 from mayfly import Daemon                                               # noqa: E402
 
 
@@ -91,6 +93,39 @@ def test_odd_keys():
         assert sorted(r["key"] for r in big(c)) == ["a%25%2F%FF%01", "k" * 250]
         assert c.set(b"\xff" * 250, b"v") == b"STORED"
         assert "%FF" * 250 in [r["key"] for r in hot(c)[0]]
+
+
+def test_a_refused_request_carries_no_key():
+    """Neither one that the parser refuses, however long the word that is no key, nor one that the client has no
+    right to, nor a word of a command that is not about items."""
+    long = b"k" * 1000
+    bad = b"CLIENT_ERROR bad command line format"
+    requests = [(b"get " + b"k" * 200000, bad), (b"get short " + long, bad), (b"gat 0 " + long, bad), (b"gat many short", None),
+                (b"mg " + long, bad), (b"me " + long, bad), (b"set " + long + b" 0 0 1\r\nx", bad), (b"delete " + long, bad),
+                (b"incr " + long + b" 1", bad), (b"incr short many", None), (b"touch " + long + b" 0", bad),
+                (b"ttl " + long, bad), (b"expire short", None), (b"unlink short " + long, bad),
+                (b"set short 0 0 1\r\nxx", b"CLIENT_ERROR bad data chunk")]
+    with Daemon("-t", "1", "-o", "hotkeys=1", tcp=True) as d, d.client() as c:
+        for _ in range(300):                # more than there are rows
+            for request, answer in requests:
+                got = c.ask(request)
+                assert got == answer or answer is None, (request[:40], got)
+                if request.startswith(b"set short"):
+                    assert c.line() == bad              # what followed the value
+        with BinaryClient(d.address) as b:
+            assert b.call(pack(STAT, b"settings")) is not None
+        assert hot(c)[0] == []
+        assert c.get(b"k") is None
+        assert [r["key"] for r in hot(c)[0]] == ["k"]
+    with tempfile.NamedTemporaryFile("w", prefix="mayfly-access.") as rules:
+        rules.write("default read prefix=open-\n")
+        rules.flush()
+        with Daemon("-t", "1", "-o", "hotkeys=1", "--access", rules.name, control=True) as d, \
+                d.client() as c, d.operator() as operator:
+            assert c.get(b"open-k") is None
+            assert c.ask(b"get shut-k").startswith(b"CLIENT_ERROR ")
+            assert c.ask(b"delete open-j").startswith(b"CLIENT_ERROR ")
+            assert [r["key"] for r in hot(operator)[0]] == ["open-k"]
 
 
 def test_it_is_an_option():

@@ -561,3 +561,53 @@ TEST(direct_and_general_way_agree)
         assert_same(&direct, &general, line, n);
     }
 }
+
+/* Whatever is in its place: code that reads a key need not ask how long it is. */
+TEST(a_refused_line_has_no_key)
+{
+    static const char *const lines[] = {
+        "get %",
+        "gets %",
+        "get short %",
+        "gat 0 %",
+        "gat x short",
+        "set % 0 0 1",
+        "set short x 0 1",
+        "cas short 0 0 1",
+        "ms % 1",
+        "ms short 1 !",
+        "mg %",
+        "mg short !",
+        "me %",
+        "md %",
+        "ma %",
+        "incr % 1",
+        "incr short x",
+        "touch % 0",
+        "touch short x",
+        "delete %",
+        "expire % 1",
+        "expire short",
+        "ttl %",
+        "unlink short %",
+    };
+    const struct text_limits extended = {.value_max = VALUE_MAX, .has_extensions = true};
+
+    for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+        size_t head = strcspn(lines[i], "%"); /* a word too long for a key stands for % */
+        const char *tail = lines[i] + head + (lines[i][head] == '%');
+        char line[1100];
+        struct request req;
+        enum reply reply;
+        size_t used;
+        int n;
+
+        memset(line, 'k', sizeof(line));
+        memcpy(line, lines[i], head);
+        head += lines[i][head] == '%' ? 1000 : 0;
+        n = snprintf(line + head, sizeof(line) - head, "%s\r\nx\r\n", tail);
+        ck_assert_int_eq(text_parse(line, head + (size_t)n, &extended, &req, &used, &reply),
+                         PARSE_REPLY);
+        ck_assert_msg(req.key.len == 0 && !req.invalidate, "\"%s\"", lines[i]);
+    }
+}

@@ -203,3 +203,22 @@ TEST(a_key_without_a_row_takes_the_least)
     ck_assert_int_eq(memcmp(h->key[77], "new", 3), 0);
     free(h);
 }
+
+TEST(what_is_no_key_is_not_counted)
+{
+    static char text[100000];
+    struct hotkeys *h = calloc(1, sizeof(*h));
+
+    ck_assert_ptr_nonnull(h);
+    hotkeys_init(h, 0);
+    for (uint32_t i = 0; i <= HOTKEYS_ROWS; i++) {
+        hotkeys_add(h, 0, i, span_of(text, sizeof(text)), 1);
+        hotkeys_add(h, 0, i, span_of(text, REQUEST_KEY_MAX + 1), 1);
+        hotkeys_add(h, 0, i, span_of(NULL, 0), 1);
+    }
+    ck_assert_uint_eq(h->used, 0);
+    ck_assert_double_eq(h->total, 0);
+    hotkeys_add(h, 0, 1, span_of(text, REQUEST_KEY_MAX), 1);
+    ck_assert_uint_eq(h->used, 1);
+    free(h);
+}
