@@ -54,8 +54,7 @@ enum command command_find(struct span name)
 
 struct span command_name(enum command command)
 {
-    must((unsigned)command < CMD_COUNT);
-    return commands[command].name;
+    return (unsigned)command < CMD_COUNT ? commands[command].name : span_of("", 0);
 }
 
 enum command_class command_class_of(enum command command)

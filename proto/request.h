@@ -82,7 +82,7 @@ enum command_needs {
  */
 enum command command_find(struct span name);
 
-/* Its name; empty for CMD_NONE. Context: any thread. */
+/* Its name; empty for CMD_NONE and for what is no command. Context: any thread. */
 struct span command_name(enum command command);
 
 /* The class of a command. Context: any thread. */

@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "daemon/worker/crew.h"
 #include "daemon/worker/latency.h"
@@ -56,6 +57,7 @@ static void put_entry(struct turn *t, const struct slow_entry *e)
 {
     const struct slow_request *r = &e->first;
     size_t kept = r->key_bytes < SLOWLOG_KEY_BYTES ? r->key_bytes : SLOWLOG_KEY_BYTES;
+    size_t peer_len = strnlen(e->peer, sizeof(e->peer));
     struct span command = command_name((enum command)r->command);
     char key[ENCODE_URI_BYTES(SLOWLOG_KEY_BYTES)];
     size_t key_len = encode_uri(key, span_of(r->key, kept));
@@ -65,16 +67,17 @@ static void put_entry(struct turn *t, const struct slow_entry *e)
     if (command.len == 0) {
         command = span_str("-");
     }
-    n = snprintf(line, sizeof(line),
-                 "SLOWLOG id=%" PRIu64 " time=%" PRId64 ".%03u us=%" PRIu64
-                 " command=%.*s key=%.*s key_bytes=%u value_bytes=%" PRIu64
-                 " reply_bytes=%" PRIu64 " requests=%" PRIu32 " worker=%" PRIu32 " peer=%s\r\n",
-                 e->id, e->unix_ms / 1000, (unsigned)(e->unix_ms % 1000), e->us,
-                 (int)command.len, command.ptr, key_len > 0 ? (int)key_len : 1,
-                 key_len > 0 ? key : "-", r->key_bytes, r->value_bytes, e->reply_bytes,
-                 e->requests, e->worker, e->peer);
-    must(n > 0 && (size_t)n < sizeof(line));
-    turn_emit(t, line, (size_t)n);
+    n = snprintf(
+        line, sizeof(line),
+        "SLOWLOG id=%" PRIu64 " time=%" PRId64 ".%03u us=%" PRIu64
+        " command=%.*s key=%.*s key_bytes=%u value_bytes=%" PRIu64 " reply_bytes=%" PRIu64
+        " requests=%" PRIu32 " worker=%" PRIu32 " peer=%.*s\r\n",
+        e->id, e->unix_ms / 1000, (unsigned)(e->unix_ms % 1000), e->us, (int)command.len,
+        command.ptr, key_len > 0 ? (int)key_len : 1, key_len > 0 ? key : "-", r->key_bytes,
+        r->value_bytes, e->reply_bytes, e->requests, e->worker, (int)peer_len, e->peer);
+    if (n > 0 && (size_t)n < sizeof(line)) { /* whatever is in the ring: SLOWLOG_LINE_MAX */
+        turn_emit(t, line, (size_t)n);
+    }
 }
 
 /* The latest entries; n: how many at most. */

@@ -31,10 +31,12 @@ static MF_NOINLINE void log_slow(struct worker *w, struct client *c, const struc
         .us = ns / 1000,
         .reply_bytes = x->reply_bytes,
         .worker = w->id,
-        .first = x->first,
         .peer = "udp",
     };
 
+    if (x->first_state == FIRST_NAMED) {
+        e.first = x->first;
+    }
     for (unsigned k = 0; k < KIND_COUNT; k++) {
         e.requests += x->n[k];
     }
@@ -75,7 +77,7 @@ static void begin_next(struct turn *t)
 {
     memset(t->timed.n, 0, sizeof(t->timed.n));
     t->timed.reply_bytes = ctr_get(&t->w->counters, CTR_bytes_written);
-    t->timed.wants_first = (t->insight & INSIGHT_SLOW) != 0;
+    t->timed.first_state = (t->insight & INSIGHT_SLOW) != 0 ? FIRST_WANTED : FIRST_IGNORED;
 }
 
 void timing_name(struct turn *t, const struct request *r)
@@ -84,7 +86,7 @@ void timing_name(struct turn *t, const struct request *r)
     size_t kept = r->key.len < SLOWLOG_KEY_BYTES ? r->key.len : SLOWLOG_KEY_BYTES;
 
     must_be_worker(t->w);
-    t->timed.wants_first = false;
+    t->timed.first_state = FIRST_NAMED;
     first->command = r->command;
     first->key_bytes = (uint8_t)r->key.len;
     first->value_bytes = r->value_len;
@@ -151,7 +153,10 @@ static void keep(struct turn *t)
             return;
         }
         c->timed->since_ns = t->timed.since_ns;
-        c->timed->first = t->timed.first;
+        c->timed->first_state = t->timed.first_state;
+        if (t->timed.first_state == FIRST_NAMED) {
+            c->timed->first = t->timed.first;
+        }
     }
     c->timed->reply_bytes += ctr_get(&t->w->counters, CTR_bytes_written) - t->timed.reply_bytes;
     for (unsigned k = 0; k < KIND_COUNT; k++) {

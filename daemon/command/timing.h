@@ -47,7 +47,7 @@ static inline void timing_count(struct turn *t, const struct request *r)
 {
     must_be_worker(t->w);
     t->timed.n[command_kinds[r->command]]++;
-    if (MF_UNLIKELY(t->timed.wants_first)) {
+    if (MF_UNLIKELY(t->timed.first_state == FIRST_WANTED)) {
         timing_name(t, r);
     }
     if (MF_UNLIKELY(--t->w->insight.sample_left == 0)) {

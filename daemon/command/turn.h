@@ -47,13 +47,20 @@ enum turn_stop {
     TURN_CLOSES,  /* the connection ends when its replies are sent */
 };
 
+/* Is the first of these requests known? A slow log shows it. */
+enum timed_first {
+    FIRST_IGNORED, /* no slow log was kept when they came */
+    FIRST_WANTED,  /* the next request that is counted is the first */
+    FIRST_NAMED,   /* `first` has it */
+};
+
 /* Requests whose replies were not sent yet; see timing.h. */
 struct timed {
     uint64_t since_ns; /* when they could be read */
     uint32_t n[KIND_COUNT];
-    bool wants_first;     /* a slow log is kept, and `first` is not set yet */
-    uint64_t reply_bytes; /* with the socket by now; in a turn: its counter before them */
-    struct slow_request first;
+    uint32_t first_state;      /* enum timed_first */
+    uint64_t reply_bytes;      /* with the socket by now; in a turn: its counter before them */
+    struct slow_request first; /* set if FIRST_NAMED */
 };
 
 /* Lives on the stack. */

@@ -16,11 +16,14 @@
 #define SLOWLOG_KEY_BYTES  64u
 #define SLOWLOG_PEER_BYTES 64u
 
-/* Which request it was: the first of those whose replies left together. */
+/*
+ * Which request it was: the first of those whose replies left together. All 0 when that is not
+ * known: the log was off when the request came.
+ */
 struct slow_request {
     uint64_t value_bytes; /* that it brought */
-    uint8_t command;      /* enum command */
-    uint8_t key_bytes;    /* of the whole key */
+    uint8_t command;      /* enum command; CMD_NONE: unknown, or of no name */
+    uint8_t key_bytes;    /* of the whole key; 0: none */
     char key[SLOWLOG_KEY_BYTES];
 };
 

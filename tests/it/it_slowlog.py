@@ -120,6 +120,24 @@ def test_a_slow_reader():
             assert e["peer"] == "unix", e
 
 
+def test_requests_from_before_the_log():
+    """They came while only latencies, or only hot keys, were measured: which they were nobody knows."""
+    for option in ("latency_stats", "hotkeys=1"):
+        with Daemon("-t", "1", "-m", "64", "-I", "16m", "-o", option, control=True) as d, d.client() as c, \
+                d.operator() as operator:
+            assert c.set(b"large", mayfly.pattern(b"large", 6 * MIB)) == b"STORED"
+            with d.client(rcvbuf=4096) as slow:
+                slow.send(b"gets large\r\n")
+                wait_for(lambda: int(c.stat("bytes_written")) > 0, "it begins to answer")
+                assert operator.ask(b"config set slowlog_us 1") == b"OK"
+                assert c.ask(b"mn") == b"MN"
+                assert len(slow.get_reply()[b"large"]) == 6 * MIB
+                wait_for(lambda: [e for e in entries(c) if int(e["reply_bytes"]) > 6 * MIB], "it is kept")
+            e = [e for e in entries(c) if int(e["reply_bytes"]) > 6 * MIB][0]
+            assert (e["command"], e["key"], e["key_bytes"], e["value_bytes"]) == ("-", "-", "0", "0"), e
+            assert e["requests"] == "1" and e["peer"] == "unix", e
+
+
 def test_answers_that_come_later():
     with Daemon("-t", "2", "-o", "slowlog_us=1") as d, d.client() as c:
         assert c.ask(b"slowlog reset") == b"OK"
