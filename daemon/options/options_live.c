@@ -90,6 +90,14 @@ const char *option_nearest(const char *given, size_t len)
 
 /* ---- changing ---------------------------------------------------------------------------- */
 
+/* Readers of a live option take no lock, so it is no text: the old one must be released. */
+#define OPT(kind, field, letter, name, def, min, max, unit, life, traits, status, settings,    \
+            help)                                                                              \
+    _Static_assert((OPT_##kind != OPT_STR && OPT_##kind != OPT_LIST) ||                        \
+                       OPT_##life == OPT_BOOT,                                                 \
+                   "a text is fixed after start: " name);
+#include "daemon/options/options.def"
+
 bool option_is_live(enum option_id id, char *why)
 {
     const struct option_row *row = &option_rows[id];
@@ -108,7 +116,6 @@ bool option_is_live(enum option_id id, char *why)
 
 bool option_change(struct settings *s, enum option_id id, const char *value, char *why)
 {
-    must(option_rows[id].kind != OPT_STR && option_rows[id].kind != OPT_LIST);
     return option_is_live(id, why) && option_set(s, id, value, OPTION_RUN_TIME, why);
 }
 

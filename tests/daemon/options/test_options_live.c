@@ -59,6 +59,9 @@ TEST(only_live_options_with_an_effect_may_change)
             ck_assert_str_eq(why, (row->traits & OPT_IGNORED) != 0
                                       ? "has no effect in this server"
                                       : "needs a restart");
+            /* Whatever kind of value it has: of texts none is live. */
+            ck_assert(!option_change(&s, id, "/tmp", why));
+            ck_assert(!option_change(&s, id, "", why));
         }
     }
     ck_assert(!option_change(&s, OPTION_threads, "2", why));
