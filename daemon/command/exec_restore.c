@@ -17,12 +17,14 @@ static enum turn_stop begin(struct turn *t, const struct request *r, uint64_t it
 {
     struct crew *crew = t->w->crew;
 
-    switch (guarding_begin(t->e, &crew->restored, items)) {
+    switch (guarding_begin(t->e, &crew->restored, items, t->may_wait)) {
     case GUARDING_ON:
         atomic_store_explicit(&crew->restorer, t->client, memory_order_relaxed);
         return turn_answer(t, r, REPLY_OK);
     case GUARDING_BUSY:
         return turn_answer(t, r, REPLY_RESTORE_BUSY);
+    case GUARDING_WAIT:
+        return TURN_WAITS;
     case GUARDING_NO_MEMORY:
         return turn_answer(t, r, REPLY_NO_MEMORY);
     }

@@ -139,7 +139,7 @@ bool guard_doubt(struct client *c, const struct worker *w)
 
     must_be_worker(w);
     mark(c, w);
-    if (c->is_guarded && (c->watcher != NULL || c->dump.is_active)) {
+    if (c->is_guarded && (c->watcher != NULL || c->dump.is_active || client_restores(c, w))) {
         rcu_begin();
         settle(c, w);
         may_stay = (c->rights & RIGHT_ADMIN) != 0;

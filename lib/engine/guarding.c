@@ -17,7 +17,7 @@ static void give(struct engine *e, struct guard *g)
     }
 }
 
-enum guarding guarding_begin(struct engine *e, struct guard *g, uint64_t items)
+enum guarding guarding_begin(struct engine *e, struct guard *g, uint64_t items, bool may_wait)
 {
     bool is_taken = false;
 
@@ -25,7 +25,13 @@ enum guarding guarding_begin(struct engine *e, struct guard *g, uint64_t items)
     if (!atomic_compare_exchange_strong(&e->is_guarded, &is_taken, true)) {
         return GUARDING_BUSY;
     }
-    if (!guard_init(g, items)) {
+    /* A burst of loads has to wait for the reclaimer, as one of flushes has (flush.c). */
+    if (may_wait && budget_retired(&e->budget) > memory_overdraw(&e->shards[0]->memory)) {
+        atomic_store(&e->is_guarded, false);
+        grace_ask(reclaim_grace(e->reclaimer), GRACE_HURRY);
+        return GUARDING_WAIT;
+    }
+    if (!guard_init(g, items, &e->budget)) {
         atomic_store(&e->is_guarded, false);
         return GUARDING_NO_MEMORY;
     }
@@ -37,6 +43,6 @@ void guarding_end(struct engine *e, struct guard *g)
 {
     must_not_be_reading();
     give(e, NULL);
-    guard_fini(g); /* who notes is in a shard */
+    guard_retire(g, e->reclaimer);
     atomic_store(&e->is_guarded, false);
 }

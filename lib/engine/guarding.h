@@ -21,17 +21,18 @@ struct engine;
 enum guarding {
     GUARDING_ON,
     GUARDING_BUSY, /* another load is under way */
+    GUARDING_WAIT, /* with may_wait: guards of earlier loads are not released yet; try again */
     GUARDING_NO_MEMORY,
 };
 
 /*
- * Give all shards this guard, made for about so many items: from when this returns every
- * delete is noted. Unless it is on, nothing is to be released. Context: any thread, outside a
- * shard.
+ * Give all shards this guard, made for about `items` items: from when this returns every
+ * delete is noted. Unless it is on, nothing is to be released. Context: registered thread,
+ * outside a shard.
  */
-enum guarding guarding_begin(struct engine *e, struct guard *g, uint64_t items);
+enum guarding guarding_begin(struct engine *e, struct guard *g, uint64_t items, bool may_wait);
 
-/* Take it away, and release it. Context: as above. */
+/* Take it away; the reclaimer releases its memory. Context: as above. */
 void guarding_end(struct engine *e, struct guard *g);
 
 #endif

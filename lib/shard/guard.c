@@ -4,34 +4,68 @@
  */
 #include "lib/shard/guard.h"
 
+#include <stdalign.h>
+#include <stddef.h>
+
 #include "lib/base/bloom.h"
 #include "lib/base/check.h"
 #include "lib/base/mem.h"
+#include "lib/base/reclaim.h"
 
 #define LINES_MIN 1024u         /* 64 KiB */
 #define LINES_MAX (1024u * 512) /* 32 MiB */
 #define BITS      4u
 
+/* One mapping: released as a whole. */
+struct guard_bits {
+    struct retired retired; /* must be the first member */
+    struct budget *budget;  /* [borrowed] */
+    size_t bytes;           /* of the mapping */
+    alignas(BLOOM_LINE_BYTES) _Atomic uint64_t words[];
+};
+
 static _Thread_local bool is_loader;
 
-bool guard_init(struct guard *g, uint64_t items)
+bool guard_init(struct guard *g, uint64_t items, struct budget *budget)
 {
+    const int64_t limit = atomic_load_explicit(&budget->limit_bytes, memory_order_relaxed);
+    const uint64_t most = (uint64_t)limit / GUARD_LIMIT_PART;
     uint64_t lines = LINES_MIN;
+    size_t bytes;
 
     *g = (struct guard){.line_log = 10};
-    while (lines < LINES_MAX && lines * BLOOM_LINE_BYTES < items) {
+    while (lines < LINES_MAX && lines * BLOOM_LINE_BYTES < items &&
+           lines * 2 * BLOOM_LINE_BYTES <= most) {
         lines *= 2;
         g->line_log++;
     }
-    /* Pages that nobody has touched are zero without being written. */
-    g->words = mem_zalloc(lines * BLOOM_LINE_BYTES);
-    return g->words != NULL;
+    bytes = sizeof(struct guard_bits) + lines * BLOOM_LINE_BYTES;
+    /* With huge pages the first note in each would have to clear 2 MiB, inside a shard. */
+    g->bits = mem_map(bytes, MEM_PAGES_SMALL);
+    if (g->bits == NULL) {
+        return false;
+    }
+    g->bits->budget = budget;
+    g->bits->bytes = bytes;
+    budget_add(budget, (int64_t)bytes);
+    return true;
 }
 
-void guard_fini(struct guard *g)
+static void release_bits(struct retired *r)
 {
-    mem_free(g->words);
-    g->words = NULL;
+    struct guard_bits *b = (struct guard_bits *)(void *)r;
+
+    budget_retire(b->budget, -(int64_t)b->bytes);
+    budget_add(b->budget, -(int64_t)b->bytes);
+    mem_unmap(b, b->bytes);
+}
+
+void guard_retire(struct guard *g, struct reclaimer *r)
+{
+    budget_retire(g->bits->budget, (int64_t)g->bits->bytes);
+    g->bits->retired.fn = release_bits;
+    reclaim_push(r, &g->bits->retired);
+    g->bits = NULL;
 }
 
 void guard_set_loader(bool is)
@@ -46,7 +80,7 @@ bool guard_is_loader(void)
 
 static _Atomic uint64_t *line_of(const struct guard *g, uint64_t hash)
 {
-    return g->words + bloom_line(hash, g->line_log);
+    return g->bits->words + bloom_line(hash, g->line_log);
 }
 
 void guard_note(struct guard *g, uint64_t hash)

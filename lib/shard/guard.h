@@ -17,8 +17,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct budget;
+struct guard_bits;
+struct reclaimer;
+
 struct guard {
-    _Atomic uint64_t *words; /* owned */
+    struct guard_bits *bits; /* owned */
     unsigned line_log;       /* [const] 2^line_log lines of 64 bytes */
     _Atomic bool is_void;    /* everything was flushed: nothing may be loaded any more */
     _Atomic uint64_t noted;  /* so often was a key noted */
@@ -26,11 +30,19 @@ struct guard {
 };
 
 /*
- * One that serves a load of about so many items: a byte for each, within bounds. False: no
- * memory. Context: any thread.
+ * Make a guard for a load of about `items` items: one byte for each, but at most a
+ * GUARD_LIMIT_PART of the limit, and 32 MiB. The bytes count in the budget whatever is left of
+ * it; their pages are fresh, and resident only once a key is noted in them. False: no memory.
+ * A system call, so never inside a shard. Context: any thread.
  */
-bool guard_init(struct guard *g, uint64_t items);
-void guard_fini(struct guard *g);
+#define GUARD_LIMIT_PART 32 /* the smallest item has 32 bytes: more keys than that do not fit */
+bool guard_init(struct guard *g, uint64_t items, struct budget *budget);
+
+/*
+ * Hand its bits to the reclaimer, which releases them and takes them out of the budget. The
+ * guard may be reused at once. Context: registered thread, outside a shard.
+ */
+void guard_retire(struct guard *g, struct reclaimer *r);
 
 /*
  * From now on what this thread stores is older than what is there: an add of a noted key does

@@ -549,7 +549,7 @@ bool load_beside(struct load *load)
 {
     struct engine *e = load->engine;
 
-    if (guarding_begin(e, &load->guard, load->file->header.items) != GUARDING_ON) {
+    if (guarding_begin(e, &load->guard, load->file->header.items, false) != GUARDING_ON) {
         return false;
     }
     load->is_beside = true;

@@ -156,7 +156,7 @@ EXAMPLES = {
     "UNLINK": [(b"unlink k k2", 0)], "CONFIG": [(b"config get hz", 0), (b"config reload", 0), (b"config rewrite", 0)], "LATENCY": [(b"latency reset", 0)],
     "SLOWLOG": [(b"slowlog reset", 0), (b"slowlog get 1", 0)], "EXPIRE_HOLD": [(b"expire_hold 0", 0)],
     "BGSAVE": [(b"bgsave", 0), (b"bgsave cancel", 0)], "SAVE": [(b"save", 0)], "LASTSAVE": [(b"lastsave", 0)],
-    "RESTORE": [(b"restore end", 0)],
+    "RESTORE": [(b"restore end", 0), (b"restore begin 1000", 0)],
     "BGREWRITEAOF": [(b"bgrewriteaof", 0)],
     "UPGRADE": [(b"upgrade", 0), (b"upgrade /nowhere", 0)],
 }
@@ -489,17 +489,18 @@ def test_new_rules_hold_at_once():
             d.reload(says)
             assert a.set(b"k", b"x") == b"STORED", text
             assert b.ask(b"get k") == NO_KEY
-        # Who watches and may no longer, has to leave.
-        with d.login(b"a") as watcher:
-            assert watcher.ask(b"watch fetchers") == b"OK"
+        # Clients that watch or restore are closed when they lose the right to.
+        with d.login(b"a") as watcher, d.login(b"a") as restorer:
+            assert watcher.ask(b"watch fetchers") == b"OK" and restorer.ask(b"restore begin 1000") == b"OK"
             d.write("user a read\nuser b all\n")
             d.reload("(2 rules)")
-            while True:
-                try:
-                    if watcher.line() is None:
+            for c in (watcher, restorer):
+                while True:
+                    try:
+                        if c.line() is None:
+                            break
+                    except EOFError:
                         break
-                except EOFError:
-                    break
         assert a.ask(b"verbosity 1") == NO_ADMIN
         assert b.ask(b"get k") == b"VALUE k 0 1" and b.line() == b"x" and b.line() == b"END"
 

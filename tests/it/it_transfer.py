@@ -346,4 +346,15 @@ def test_what_goes_meanwhile_does_not_come_back():
             assert c.ask(bad).startswith(b"CLIENT_ERROR usage"), bad
 
 
+def test_a_restore_takes_what_the_limit_bears():
+    """However many items it announces, and as often as it is asked for."""
+    with mayfly.Daemon("-m", "64", "-t", "1", control=True) as d, d.operator() as c:
+        before = d.rss()
+        for _ in range(100):
+            assert c.ask(b"restore begin 18446744073709551615") == b"OK"
+            taken = d.rss() - before
+            assert c.ask(b"restore end") == b"RESTORED 0"
+        assert mayfly.is_sanitized() or taken < 8 << 20, "%d MiB" % (taken >> 20)
+
+
 mayfly.main(globals())

@@ -7,7 +7,10 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include "lib/base/bloom.h"
 #include "lib/base/mem.h"
 #include "lib/base/rcu.h"
 #include "tests/common/unit.h"
@@ -23,7 +26,7 @@ static void begin(void)
     fixture_config(&cfg);
     cfg.shards = 2;
     fixture_start(&f, &cfg);
-    ck_assert_int_eq(guarding_begin(&f.engine, &guard, 1000), GUARDING_ON);
+    ck_assert_int_eq(guarding_begin(&f.engine, &guard, 1000, false), GUARDING_ON);
 }
 
 static void end(void)
@@ -217,12 +220,85 @@ TEST(one_load_at_a_time)
 {
     struct guard other;
 
-    ck_assert_int_eq(guarding_begin(&f.engine, &other, 1000), GUARDING_BUSY);
+    ck_assert_int_eq(guarding_begin(&f.engine, &other, 1000, true), GUARDING_BUSY);
     ck_assert_int_eq(fixture_delete(&f, "k"), OUT_NOT_FOUND);
     guarding_end(&f.engine, &guard);
     ck_assert_int_eq(fixture_delete(&f, "k2"), OUT_NOT_FOUND);
-    ck_assert_int_eq(guarding_begin(&f.engine, &guard, 1), GUARDING_ON);
+    ck_assert_int_eq(guarding_begin(&f.engine, &guard, 1, false), GUARDING_ON);
     ck_assert(load("k", 10)); /* that was another load */
+}
+
+/* ---- memory ------------------------------------------------------------------------------ */
+
+static int64_t used_bytes(void)
+{
+    return atomic_load(&f.engine.budget.used_bytes);
+}
+
+/* Replace the guard of the fixture by one for `items` items. */
+static void begin_again(uint64_t items)
+{
+    guarding_end(&f.engine, &guard);
+    fixture_settle(&f);
+    ck_assert_int_eq(guarding_begin(&f.engine, &guard, items, false), GUARDING_ON);
+}
+
+TEST(a_guard_counts_until_it_is_released)
+{
+    int64_t with;
+    int64_t without;
+
+    begin_again(UINT64_MAX);
+    with = used_bytes();
+    guarding_end(&f.engine, &guard);
+    ck_assert_int_eq(used_bytes(), with);
+    ck_assert_int_gt(budget_retired(&f.engine.budget), 0);
+    fixture_settle(&f);
+    ck_assert_int_eq(budget_retired(&f.engine.budget), 0);
+    without = used_bytes();
+    ck_assert_int_gt(with, without);
+    /* However many items are announced. */
+    ck_assert_int_le(with - without, 8 * (int64_t)MIB / GUARD_LIMIT_PART + 4096);
+    ck_assert_int_eq(guarding_begin(&f.engine, &guard, 0, false), GUARDING_ON);
+}
+
+TEST(a_guard_is_made_of_fresh_pages)
+{
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    unsigned char is_resident[64] = {0};
+    unsigned resident = 0;
+    size_t pages;
+
+    /* The memory of earlier ones has been written to. */
+    for (unsigned i = 0; i < 3; i++) {
+        begin_again(UINT64_MAX);
+        for (unsigned k = 0; k < 2000; k++) {
+            ck_assert_int_eq(fixture_delete(&f, fixture_key("k", k)), OUT_NOT_FOUND);
+        }
+    }
+    begin_again(UINT64_MAX);
+    pages = (((size_t)BLOOM_LINE_BYTES << guard.line_log) + page - 1) / page;
+    ck_assert_uint_le(pages, sizeof(is_resident));
+    ck_assert_int_eq(mincore(guard.bits, pages * page, is_resident), 0);
+    for (size_t i = 0; i < pages; i++) {
+        resident += is_resident[i] & 1u;
+    }
+    ck_assert_uint_eq(resident, 1);
+}
+
+TEST(a_burst_of_loads_waits_for_the_reclaimer)
+{
+    const int64_t limit = atomic_load(&f.engine.budget.limit_bytes);
+    enum guarding got = GUARDING_ON;
+
+    for (unsigned i = 0; i < 1000 && got == GUARDING_ON; i++) {
+        guarding_end(&f.engine, &guard);
+        got = guarding_begin(&f.engine, &guard, UINT64_MAX, true);
+    }
+    ck_assert_int_eq(got, GUARDING_WAIT);
+    ck_assert_int_lt(used_bytes(), limit);
+    fixture_settle(&f);
+    ck_assert_int_eq(guarding_begin(&f.engine, &guard, UINT64_MAX, true), GUARDING_ON);
 }
 
 /* ---- two threads ------------------------------------------------------------------------- */
