@@ -45,7 +45,7 @@ static char *put_text(char *p, const char *text)
 
 static int64_t unix_s(const struct slice *k, msec_t t)
 {
-    return (t + k->unix_offset_ms) / 1000;
+    return clock_add_ms(t, k->unix_offset_ms) / 1000;
 }
 
 static char *put_meta(const struct slice *k, const struct item *it, char *p)
@@ -155,7 +155,7 @@ static bool walk(struct turn *t, struct dump *d)
     struct slice k = {
         .turn = t,
         .dump = d,
-        .unix_offset_ms = clock_to_unix_ms(&e->clock, t->now) - t->now,
+        .unix_offset_ms = clock_unix_offset_ms(&e->clock),
     };
 
     do {

@@ -91,7 +91,7 @@ enum turn_stop exec_deadline(struct turn *t, const struct request *r)
 /* Milliseconds to seconds, the nearest, as Redis shows them. */
 static int64_t nearest_seconds(int64_t ms)
 {
-    return (ms + 500) / 1000;
+    return ms / 1000 + (ms % 1000 >= 500);
 }
 
 static int64_t number_of(const struct turn *t, const struct request *r, const struct item *it)

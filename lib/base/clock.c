@@ -42,10 +42,44 @@ static int64_t elapsed_ms(const struct clock *c)
     return (int64_t)((uint64_t)(read_ns(CLOCK_BOOTTIME) - c->start_ns) / NS_PER_MS);
 }
 
+/* Both clocks at one moment, in nanoseconds. */
+struct pair {
+    int64_t boot_ns;
+    int64_t wall_ns;
+};
+
+/* The looks of a pair are this close together, unless the thread loses the CPU in each try. */
+#define PAIR_NS    NS_PER_MS
+#define PAIR_TRIES 20
+
+/*
+ * The wall clock is read between two looks at the other one, whose difference is the most that
+ * the pair is wrong. The later look counts, so a time made of the pair is never early.
+ */
+static struct pair read_pair(void)
+{
+    struct pair best = {0};
+    int64_t best_ns = INT64_MAX;
+
+    for (int i = 0; i < PAIR_TRIES && best_ns > PAIR_NS; i++) {
+        int64_t before_ns = read_ns(CLOCK_BOOTTIME);
+        int64_t wall_ns = read_ns(CLOCK_REALTIME);
+        int64_t after_ns = read_ns(CLOCK_BOOTTIME);
+
+        if (after_ns - before_ns < best_ns) {
+            best_ns = after_ns - before_ns;
+            best = (struct pair){.boot_ns = after_ns, .wall_ns = wall_ns};
+        }
+    }
+    return best;
+}
+
 void clock_init(struct clock *c)
 {
-    c->start_ns = read_ns(CLOCK_BOOTTIME);
-    c->start_unix_ms = read_ns(CLOCK_REALTIME) / NS_PER_MS;
+    struct pair start = read_pair();
+
+    c->start_ns = start.boot_ns;
+    c->start_unix_ms = start.wall_ns / NS_PER_MS;
     atomic_init(&c->offset_ms, 0);
     atomic_init(&c->step_ms, 0);
     atomic_init(&c->is_frozen, false);
@@ -92,11 +126,9 @@ int64_t clock_unix_offset_ms(const struct clock *c)
     int64_t start_unix_ms = c->start_unix_ms;
 
     if (MF_LIKELY(!is_frozen(c))) {
-        /* The wall clock first: whatever passes between the two makes the offset smaller. */
-        int64_t real_ns = read_ns(CLOCK_REALTIME);
-        int64_t since_start_ns = read_ns(CLOCK_BOOTTIME) - c->start_ns;
+        struct pair now = read_pair();
 
-        start_unix_ms = (real_ns - since_start_ns) / NS_PER_MS;
+        start_unix_ms = (now.wall_ns - (now.boot_ns - c->start_ns)) / NS_PER_MS;
     }
     return start_unix_ms + atomic_load_explicit(&c->step_ms, memory_order_relaxed) -
            CLOCK_FIRST_MS;
@@ -107,7 +139,7 @@ int64_t clock_to_unix_ms(const struct clock *c, msec_t t)
     if (t == MSEC_NEVER) {
         return MSEC_NEVER;
     }
-    return t + clock_unix_offset_ms(c);
+    return clock_add_ms(t, clock_unix_offset_ms(c));
 }
 
 void clock_advance(struct clock *c, msec_t ms)

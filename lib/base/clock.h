@@ -52,6 +52,16 @@ msec_t clock_now(const struct clock *c);
 int64_t clock_unix_ms(const struct clock *c);
 
 /*
+ * t + ms, but no more than MSEC_NEVER and no less than INT64_MIN: anybody may have chosen t.
+ */
+static inline int64_t clock_add_ms(int64_t t, int64_t ms)
+{
+    int64_t sum;
+
+    return !__builtin_add_overflow(t, ms, &sum) ? sum : ms > 0 ? MSEC_NEVER : INT64_MIN;
+}
+
+/*
  * What to add to a time to have it in Unix milliseconds, by the wall clock as it is now.
  * Rounded down, so a Unix time minus this is never early. Context: any thread.
  */

@@ -157,7 +157,7 @@ static void on_flush_later(void *arg, msec_t at)
 {
     struct logfill *f = arg;
 
-    put_flush(f, at + f->shipping.to_unix_ms);
+    put_flush(f, clock_add_ms(at, f->shipping.to_unix_ms));
 }
 
 static const struct ship_ops ops = {

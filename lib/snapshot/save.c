@@ -134,7 +134,7 @@ static void put_flush(struct saver *s)
         at = one < at ? one : at;
     }
     if (at != MSEC_NEVER && at != s->flush_at) {
-        snap_put_flush(&s->encoder, at + s->shipping.to_unix_ms, unix_now(s));
+        snap_put_flush(&s->encoder, clock_add_ms(at, s->shipping.to_unix_ms), unix_now(s));
     }
     s->flush_at = at;
 }

@@ -21,8 +21,8 @@ static void describe(const struct shipping *s, const struct ship_item *from,
         .client_flags = from->flags,
         .cas = from->cas,
         .idle_s = s->now_s > from->access_s ? s->now_s - from->access_s : 0,
-        .deadline =
-            from->deadline == MSEC_NEVER ? SNAP_DEADLINE_NEVER : from->deadline + s->to_unix_ms,
+        .deadline = from->deadline == MSEC_NEVER ? SNAP_DEADLINE_NEVER
+                                                 : clock_add_ms(from->deadline, s->to_unix_ms),
         .key = span_of(from->key.ptr, from->key.len),
         .value = span_of(from->value.ptr, from->value.len),
         .value_len = (uint32_t)from->value_len,

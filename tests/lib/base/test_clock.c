@@ -1,12 +1,75 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * clock: its first value, that it moves by what tests add, that it stands still when frozen.
+ * clock: its first value, that it moves by what tests add, that it stands still when frozen,
+ * that a thread which loses the CPU between two clocks does not shift deadlines.
  */
+#include <stdbool.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "lib/base/clock.h"
 #include "tests/common/unit.h"
+
+/*
+ * The clocks of the system, as the kernel has them or as the test sets them: while `lost_ms` is
+ * not 0, so much time passes after each of the next `losses` looks at the wall clock.
+ */
+#define FAKE_WALL_NS (INT64_C(1700000000) * 1000000000)
+
+static int64_t fake_boot_ns; /* 0: the real clocks */
+static int64_t lost_ns;
+static unsigned losses;
+
+int clock_gettime(clockid_t id, struct timespec *ts);
+int clock_gettime(clockid_t id, struct timespec *ts)
+{
+    int64_t ns = fake_boot_ns + (id == CLOCK_REALTIME ? FAKE_WALL_NS : 0);
+
+    if (fake_boot_ns == 0) {
+        return (int)syscall(SYS_clock_gettime, id, ts);
+    }
+    *ts = (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+    fake_boot_ns += 1000;
+    if (id == CLOCK_REALTIME && losses > 0) {
+        losses--;
+        fake_boot_ns += lost_ns;
+    }
+    return 0;
+}
+
+static void fake_clocks(unsigned count, int64_t ms)
+{
+    fake_boot_ns = INT64_C(1000000000000);
+    losses = count;
+    lost_ns = ms * 1000000;
+}
+
+TEST(losing_the_cpu_between_two_clocks_shifts_nothing)
+{
+    struct clock c;
+    int64_t offset_ms;
+
+    fake_clocks(0, 0);
+    clock_init(&c);
+    offset_ms = clock_unix_offset_ms(&c);
+    fake_clocks(1, 400);
+    ck_assert_int_le(offset_ms - clock_unix_offset_ms(&c), 1);
+    fake_clocks(3, 400);
+    ck_assert_int_le(offset_ms - clock_to_unix_ms(&c, 0), 1);
+    /* Where it is lost each time the best look counts, and it comes to an end. */
+    fake_clocks(UINT32_MAX, 2);
+    ck_assert_int_le(offset_ms - clock_unix_offset_ms(&c), 3);
+    /* The start of a clock takes both, too. */
+    fake_clocks(1, 400);
+    clock_init(&c);
+    clock_freeze(&c);
+    ck_assert_int_le(llabs((long long)((fake_boot_ns + FAKE_WALL_NS) / 1000000 -
+                                       clock_to_unix_ms(&c, clock_now(&c)))),
+                     1);
+    fake_boot_ns = 0;
+}
 
 TEST(starts_at_its_first_value)
 {
@@ -82,6 +145,16 @@ TEST(unix_time_of_a_moment)
     ck_assert(clock_to_unix_ms(&c, MSEC_NEVER) == MSEC_NEVER);
     clock_step_wall(&c, -5000);
     ck_assert_int_eq(clock_unix_offset_ms(&c), clock_unix_ms(&c) - clock_now(&c));
+    /* A deadline may be any number. */
+    ck_assert(clock_to_unix_ms(&c, MSEC_NEVER - 1) == MSEC_NEVER);
+}
+
+TEST(sums_of_times_stay_in_range)
+{
+    ck_assert_int_eq(clock_add_ms(5, -7), -2);
+    ck_assert(clock_add_ms(INT64_MAX - 1, 1) == INT64_MAX);
+    ck_assert(clock_add_ms(INT64_MAX - 1, 2) == INT64_MAX);
+    ck_assert(clock_add_ms(INT64_MIN + 1, -2) == INT64_MIN);
 }
 
 TEST(the_measuring_clock_moves)
