@@ -339,7 +339,7 @@ static enum turn_stop run_lot(struct turn *t, struct lot *lot, size_t *used)
         size_t n;
 
         if (MF_UNLIKELY(conn_has_pending(c))) {
-            stop = run_pending(t, lot, p + pos, len - pos, &n);
+            stop = run_pending(t, lot, MF_AT(p, pos), len - pos, &n);
             pos += n;
             len += lot->grown;
             lot->grown = 0;

@@ -123,7 +123,7 @@ static bool put_bytes(const struct conn *c, struct copies *copies, struct passed
     const struct out *out = &c->client.outq.out;
 
     p->input = buf_span(&c->in);
-    p->output = span_of(out->base + out->sent, out->len - out->sent);
+    p->output = span_of(MF_AT(out->base, out->sent), out->len - out->sent);
     if (c->rest.is_active) {
         if (!put_get(&c->rest, &copies->input) ||
             !buf_append(&copies->input, buf_begin(&c->in), buf_len(&c->in))) {

@@ -178,7 +178,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
 }
 
 /* What the library has to say is about single clients. */
-static void on_log(void *arg, const char *format, va_list values)
+static MF_PRINTF(2, 0) void on_log(void *arg, const char *format, va_list values)
 {
     char text[256];
 

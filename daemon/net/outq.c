@@ -246,7 +246,7 @@ static void pin_value(struct outq *q, struct out *o, size_t tail)
     to->walk = o->walk;
     to->part_is_pinnable = o->part_is_pinnable;
     to->value_left = o->value_left - tail;
-    value_walk_copy_tail(&o->walk, to->base + to->len);
+    value_walk_copy_tail(&o->walk, MF_AT(to->base, to->len));
     to->len += tail;
     o->value_left = 0;
 }

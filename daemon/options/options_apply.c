@@ -26,7 +26,7 @@ void option_messages_to(option_sink_fn fn)
     sink = fn;
 }
 
-static void say(const char *fmt, va_list args)
+static MF_PRINTF(1, 0) void say(const char *fmt, va_list args)
 {
     char text[MESSAGE_BYTES];
 

@@ -58,12 +58,12 @@ static inline size_t buf_len(const struct buf *b)
 
 static inline char *buf_begin(const struct buf *b)
 {
-    return b->base + b->begin;
+    return MF_AT(b->base, b->begin);
 }
 
 static inline char *buf_end(const struct buf *b)
 {
-    return b->base + b->end;
+    return MF_AT(b->base, b->end);
 }
 
 /* Bytes that fit after the write mark without growing. */

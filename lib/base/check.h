@@ -34,6 +34,12 @@
 /* The same for code that hardly ever runs: it is also moved away from the rest. */
 #define MF_COLD __attribute__((noinline, cold))
 
+/*
+ * Pointer p moved by n bytes or elements, where p may be NULL if n is 0: C does not define that
+ * sum. Compilers make a plain addition of it. Evaluates its arguments twice.
+ */
+#define MF_AT(p, n) ((n) == 0 ? (p) : (p) + (n))
+
 /* Arguments checked as printf's: the number of the format, of the first value (0: va_list). */
 #define MF_PRINTF(format_arg, first_arg) __attribute__((format(printf, format_arg, first_arg)))
 

@@ -56,19 +56,20 @@ void siphash_init(struct siphash *s, const struct siphash_key *key)
 void siphash_feed(struct siphash *s, const void *bytes, size_t n)
 {
     const unsigned char *p = bytes;
-    const unsigned char *end = p + n;
 
     s->len += n;
-    while (p < end) {
-        if (s->tail_len == 0 && end - p >= 8) {
+    while (n > 0) {
+        if (s->tail_len == 0 && n >= 8) {
             uint64_t word;
 
             memcpy(&word, p, sizeof(word));
             take_word(s, le64toh(word));
             p += sizeof(word);
+            n -= sizeof(word);
             continue;
         }
         s->tail |= (uint64_t)*p++ << (8 * s->tail_len++);
+        n--;
         if (s->tail_len == 8) {
             take_word(s, s->tail);
             s->tail = 0;

@@ -460,8 +460,8 @@ TEST(one_bad_address_of_several_is_refused)
         "127.0.0.1:0,[::1",
         "127.0.0.1:0,127.0.0.1:70000",
         /* A host name that is too long is not looked up. */
-        "127.0.0.1:0,xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx."
-        "invalid:0",
+        ("127.0.0.1:0,xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx."
+         "invalid:0"),
         "127.0.0.1:0,proto[telnet]:127.0.0.1:0",
     };
 
