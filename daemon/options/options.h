@@ -10,6 +10,7 @@
  *   options_rows.h   the rows as data
  *   options_value.h  one value: read from text, stored, shown
  *   options_live.h   options of a running server: by name, changed, listed
+ *   options_passed.h  live options that go along in an upgrade
  *   options_apply.h  an option applied by row or name, with a message where it stands
  *   options_flags.h  flags, of the command line or of a file
  *   conf_line.h      the lines of a configuration file

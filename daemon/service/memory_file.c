@@ -231,6 +231,11 @@ void memory_file_tell(struct server *s)
                    s->crew.settings->memory_file, a->items, a->us / 1000, a->expired,
                    a->flushed, a->away_ms / 1000, (unsigned)(a->away_ms % 1000));
     }
+    if (a->over_bytes != 0) {
+        log_warn("memory, holds %" PRIu64 " megabytes more than the limit of %" PRIu64
+                 " (memory-limit), and evicts as much",
+                 a->over_bytes >> 20, setting_get(s->crew.settings, memory_limit_bytes) >> 20);
+    }
 }
 
 void memory_file_close(struct server *s)

@@ -291,6 +291,7 @@ static int start_engine(struct server *s)
     cfg.seed = hash_random_seed();
     cfg.observer = watch_on_engine_event;
     cfg.options = &set->engine;
+    cfg.hold_boot_ns = upgrade_hold_ns();
     if (set->memory_file != NULL) {
         cfg.attach = &s->crew.attach;
     }
@@ -415,7 +416,6 @@ static int start_threads(struct server *s)
         status = reconfigure_start(s);
     }
     if (status == 0) {
-        live_init(&s->crew);
         status = crew_start(&s->crew);
         if (status == 0) {
             s->step = STEP_WORKERS;
@@ -455,6 +455,7 @@ static void take_down(struct server *s)
     if (s->step >= STEP_WORKERS) {
         crew_stop(&s->crew);
         upgrade_tell(s);
+        upgrade_note_live(s);
     }
     welcome_close(s);
     /* All is as the last answer left it. */
@@ -495,12 +496,14 @@ static void take_down(struct server *s)
  */
 static int prepare_process(struct server *s)
 {
-    const struct settings *settings = s->crew.settings;
+    struct settings *settings = s->crew.settings;
     int status;
 
     if (!log_init(&settings->verbosity, settings->log_to)) {
         log_warn("log, goes to standard error (no journal at %s)", settings->log_to);
     }
+    live_init(&s->crew);
+    upgrade_take_live(settings, true);
     options_log(settings);
     host_log(settings, "");
     status = privs_check_user(settings);

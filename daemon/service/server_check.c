@@ -71,7 +71,7 @@ static int check_beside(const struct settings *settings)
     return status;
 }
 
-int server_check(const struct settings *settings)
+int server_check(struct settings *settings)
 {
     struct access access;
     int first = 0;
@@ -81,6 +81,7 @@ int server_check(const struct settings *settings)
     if (!log_init(&settings->verbosity, settings->log_to)) {
         log_warn("log, goes to standard error (no journal at %s)", settings->log_to);
     }
+    upgrade_take_live(settings, false);
     options_log(settings);
     host_log(settings, "");
     const int opened = access_init(&access, settings);

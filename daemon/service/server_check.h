@@ -21,6 +21,6 @@ int server_check_threads(const struct settings *settings);
  * does not have yet, and says no "ok". Returns the exit status of the first error, or 0.
  * Context: main, instead of a start.
  */
-int server_check(const struct settings *settings);
+int server_check(struct settings *settings);
 
 #endif

@@ -23,6 +23,11 @@
 #include "daemon/metrics/metrics.h"
 #include "daemon/net/passed_on.h"
 #include "daemon/net/sockets.h"
+#include "daemon/options/options_apply.h"
+#include "daemon/options/options_live.h"
+#include "daemon/options/options_passed.h"
+#include "daemon/options/options_print.h"
+#include "daemon/options/options_value.h"
 #include "daemon/service/listener.h"
 #include "daemon/service/memory_file.h"
 #include "daemon/service/server.h"
@@ -34,6 +39,10 @@
 #define ABI_VARIABLE "MAYFLY_UPGRADE_ABI"
 /* Its file of items, as memory_file_name() tells. */
 #define MEMORY_VARIABLE "MAYFLY_UPGRADE_MEMORY"
+
+/* What was changed while it ran, as live_pass() writes it, and upgrade_hold_ns(). */
+#define LIVE_VARIABLE "MAYFLY_PASSED_LIVE"
+#define HOLD_VARIABLE "MAYFLY_PASSED_HOLD"
 
 /* Why this program goes on, and none that was to take over. */
 #define FAILED_VARIABLE "MAYFLY_UPGRADE_FAILED"
@@ -127,6 +136,109 @@ static MF_PRINTF(2, 3) void refuse(struct server *s, const char *fmt, ...)
     va_end(args);
     log_write(LOG_LEVEL_ERROR, "upgrade, refused: %s", why);
     handover_tell(&s->crew.handover, HANDOVER_REFUSED, why);
+}
+
+/* ---- live options ------------------------------------------------------------------------ */
+
+/* Programs that are started from now on are shown what was changed while this one ran. */
+static void show_live(struct server *s)
+{
+    const struct engine *e = &s->crew.engine;
+    const msec_t hold_ms = engine_hold_left(e, clock_now(&e->clock));
+    char number[24];
+    struct buf lines;
+
+    buf_init(&lines);
+    if (live_pass(&s->crew, &lines) && buf_append(&lines, "", 1)) {
+        setenv(LIVE_VARIABLE, buf_begin(&lines), 1);
+    } else {
+        log_error("upgrade, cannot hand over what was set while the server ran (no memory)");
+    }
+    buf_fini(&lines);
+    if (hold_ms > 0) {
+        snprintf(number, sizeof(number), "%" PRId64, clock_boot_ns() + hold_ms * 1000000);
+        setenv(HOLD_VARIABLE, number, 1);
+    }
+}
+
+static void hide_live(void)
+{
+    unsetenv(LIVE_VARIABLE);
+    unsetenv(HOLD_VARIABLE);
+}
+
+/* What is told of the options that were handed over. */
+struct live_told {
+    const struct settings *settings;
+    struct buf kept; /* those that stay what they were */
+};
+
+static void tell_live(void *arg, enum passed_option result, const char *name, const char *value,
+                      const char *why)
+{
+    struct live_told *told = arg;
+    const enum option_id id = option_find(name, strlen(name));
+    char where[OPTION_WHERE_BYTES];
+    char text[OPTION_TEXT_BYTES];
+
+    switch (result) {
+    case PASSED_TAKEN:
+        (void)buf_printf(&told->kept, "%s%s = %s", buf_len(&told->kept) != 0 ? ", " : "", name,
+                         value);
+        break;
+    case PASSED_OVERRIDDEN:
+        log_notice("upgrade, %s = %s (%s) takes the place of %s, set while the server ran",
+                   name, option_typed(told->settings, id, text),
+                   option_where(told->settings, id, where), value);
+        break;
+    case PASSED_REFUSED:
+        log_warn("upgrade, %s = %s, set while the server ran, is not kept: %s", name, value,
+                 why);
+        break;
+    }
+}
+
+static void tell_nobody(void *arg, enum passed_option result, const char *name,
+                        const char *value, const char *why)
+{
+    (void)arg;
+    (void)result;
+    (void)name;
+    (void)value;
+    (void)why;
+}
+
+void upgrade_take_live(struct settings *s, bool tells)
+{
+    const char *lines = getenv(LIVE_VARIABLE);
+    struct live_told told = {.settings = s};
+
+    must_be_main();
+    if (lines == NULL || (!passed_on_is() && !upgrade_is_asked())) {
+        return;
+    }
+    buf_init(&told.kept);
+    options_passed_take(s, span_str(lines), tells ? tell_live : tell_nobody, &told);
+    if (buf_len(&told.kept) != 0) {
+        log_notice("upgrade, keeps what was set while the server ran: %.*s",
+                   (int)buf_len(&told.kept), buf_begin(&told.kept));
+    }
+    buf_fini(&told.kept);
+    unsetenv(LIVE_VARIABLE);
+}
+
+int64_t upgrade_hold_ns(void)
+{
+    const char *until = getenv(HOLD_VARIABLE);
+    uint64_t ns = 0;
+
+    must_be_main();
+    if (until == NULL || !passed_on_is() || num_u64(span_str(until), &ns) != MF_OK ||
+        ns > INT64_MAX) {
+        ns = 0;
+    }
+    unsetenv(HOLD_VARIABLE);
+    return (int64_t)ns;
 }
 
 /* ---- asking ------------------------------------------------------------------------------ */
@@ -324,6 +436,7 @@ static int ask(struct server *s)
     setenv(ABI_VARIABLE, abi, 1);
     memory_file_name(s->crew.settings, s->crew.attach.fd, memory);
     setenv(MEMORY_VARIABLE, memory, 1);
+    show_live(s);
     show_all(s, &shown);
     passed_on_show(shown.numbers);
     how.stdio = shown.fd;
@@ -332,6 +445,7 @@ static int ask(struct server *s)
     err = uv_spawn(&s->loop, &question, &how);
     unsetenv(ABI_VARIABLE);
     unsetenv(MEMORY_VARIABLE);
+    hide_live();
     passed_on_show(NULL);
     started_as[last] = NULL;
     return err;
@@ -395,6 +509,14 @@ void upgrade_note(struct server *s)
     conns_before = atomic_load(&s->crew.conns_open);
     s->crew.numbers_kept = sockets_inherited_count();
     atomic_store(&s->crew.passes_conns, true);
+}
+
+void upgrade_note_live(struct server *s)
+{
+    must_be_main();
+    if (s->is_for_upgrade) {
+        show_live(s);
+    }
 }
 
 void upgrade_give_up(struct server *s)

@@ -11,8 +11,10 @@
 #define MAYFLY_DAEMON_SERVICE_UPGRADE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct server;
+struct settings;
 
 /* Note how this program was started. Context: main, first of all. */
 void upgrade_init(int argc, char **argv);
@@ -29,6 +31,19 @@ void upgrade_begin(struct server *s, const char *program);
 /* An answer is no longer waited for. Context: main, before the last run of the loop. */
 void upgrade_end(void);
 
+/*
+ * Take the live options that the program before has handed over, where files and command line
+ * say the same as to that one. tells: log what became of them. Context: main, before anything
+ * follows from the settings.
+ */
+void upgrade_take_live(struct settings *s, bool tells);
+
+/*
+ * Until when the program before has kept what expires (engine_config); 0: it did not. Context:
+ * main, before start.
+ */
+int64_t upgrade_hold_ns(void);
+
 /* The server stops: note what is passed on, if it is for that. Context: main. */
 void upgrade_note(struct server *s);
 
@@ -37,6 +52,9 @@ void upgrade_give_up(struct server *s);
 
 /* The workers have ended: log what has become of connections. Context: main. */
 void upgrade_tell(const struct server *s);
+
+/* They have ended, and the engine is there: note what was changed live. Context: main. */
+void upgrade_note_live(struct server *s);
 
 /* Is it for that? Context: main. */
 bool upgrade_is_wanted(const struct server *s);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "daemon/base/log.h"
+#include "daemon/options/options_passed.h"
 #include "daemon/options/options_value.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/context.h"
@@ -180,6 +181,17 @@ void live_copy(struct crew *crew, struct settings *out)
     pthread_mutex_lock(&crew->live.lock);
     options_copy_live(out, crew->settings);
     pthread_mutex_unlock(&crew->live.lock);
+}
+
+bool live_pass(struct crew *crew, struct buf *out)
+{
+    bool is_done;
+
+    must_be_main();
+    pthread_mutex_lock(&crew->live.lock);
+    is_done = options_passed_write(out, &crew->live.given, crew->settings);
+    pthread_mutex_unlock(&crew->live.lock);
+    return is_done;
 }
 
 bool live_set_limit(struct crew *crew, uint64_t bytes)

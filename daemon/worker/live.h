@@ -15,6 +15,7 @@
 #include "daemon/options/options_live.h"
 #include "daemon/options/settings.h"
 
+struct buf;
 struct crew;
 
 /* Options that one change may name. */
@@ -72,6 +73,12 @@ void live_note_given(struct crew *crew, const struct settings *given);
 
 /* Copy the values of all live options as they are between two changes. Context: as above. */
 void live_copy(struct crew *crew, struct settings *out);
+
+/*
+ * Append what another process needs to go on with the values of live options as they are
+ * (options_passed.h). False: no memory. Context: main.
+ */
+bool live_pass(struct crew *crew, struct buf *out);
 
 /* The limit on memory alone (cache_memlimit). False: it cannot be had. Context: as above. */
 bool live_set_limit(struct crew *crew, uint64_t bytes);

@@ -630,11 +630,15 @@ static enum mf_err restore_routes(struct attach *a, struct engine *e)
 
 enum mf_err attach_resume(struct attach *a, struct engine *e)
 {
+    const int64_t used = atomic_load(&e->budget.used_bytes);
     msec_t flush_at = MSEC_NEVER;
     enum mf_err err;
 
     if (a->state != ATTACH_WARM) {
         return MF_OK;
+    }
+    if (used > (int64_t)e->config.limit_bytes + budget_overdraw(&e->budget)) {
+        a->over_bytes = (uint64_t)used - e->config.limit_bytes;
     }
     /* Only now can anything be stored. */
     atomic_store_explicit(&e->group.cas_next, a->head->cas_next, memory_order_relaxed);
@@ -650,7 +654,7 @@ enum mf_err attach_resume(struct attach *a, struct engine *e)
         err = MF_ENOMEM;
     }
     /* It may be a lower one than before: what was taken over is no overdraft. */
-    budget_set_limit(&e->budget, atomic_load(&e->budget.used_bytes));
+    budget_set_limit(&e->budget, used);
     budget_set_limit(&e->budget, (int64_t)e->config.limit_bytes);
     for (uint32_t i = 0; i < e->shard_count; i++) {
         shard_enter(e->shards[i]);

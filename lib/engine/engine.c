@@ -151,6 +151,17 @@ static bool is_possible(const struct engine_config *c)
            c->shards >= share_shards_least(c->limit_bytes);
 }
 
+/* A hold of an earlier process goes on: what is taken over is not dropped. */
+static void hold_from_start(struct engine *e)
+{
+    int64_t left_ns;
+
+    if (!__builtin_sub_overflow(e->config.hold_boot_ns, clock_boot_ns(), &left_ns) &&
+        left_ns > 0) {
+        engine_hold_expired(e, clock_now(&e->clock) + left_ns / 1000000);
+    }
+}
+
 /* With what an earlier process left, or empty. */
 static enum mf_err start(struct engine *e, const struct engine_config *cfg, bool is_warm)
 {
@@ -183,6 +194,7 @@ static enum mf_err start(struct engine *e, const struct engine_config *cfg, bool
         goto fail;
     }
     fill_group(e);
+    hold_from_start(e);
     for (uint32_t i = 0; i < cfg->shards; i++) {
         e->shards[i] = shard_create(&e->group, i);
         if (e->shards[i] == NULL) {

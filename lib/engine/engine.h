@@ -58,6 +58,7 @@ struct engine_config {
     uint64_t items_hint;                  /* size the index for this many items; 0: small */
     bool is_in_cores;                     /* core files have the items: -r */
     uint64_t seed;                        /* of the key hash */
+    int64_t hold_boot_ns;                 /* keep what expires until then: clock_boot_ns() */
     struct attach *attach;                /* [borrowed] items are in its file; NULL: none */
     shard_observer_fn observer;           /* NULL: none */
     void *observer_arg;                   /* [borrowed] */

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "lib/memory/blocks.h"
+#include "lib/shard/expire.h"
 #include "lib/shard/keyspace.h"
 #include "lib/shard/upkeep.h"
 
@@ -155,7 +156,7 @@ static bool take_item(struct scan *x, handle_t h)
     if (item_has_ttl(it)) {
         atomic_store_explicit(&item_ttl(it)->wheel_pos, 0, memory_order_relaxed);
     }
-    if (item_is_due(it, x->job->now)) {
+    if (item_is_due(it, x->job->now) && !shard_holds(s, x->job->now)) {
         /* If it has pieces, they are found to have no owner. */
         x->job->expired++;
         x->due_bytes += item_all_bytes(it);

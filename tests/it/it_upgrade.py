@@ -41,10 +41,10 @@ def write(path, text):
     os.rename(path + ".new", path)
 
 
-def daemon(*args, **kw):
+def daemon(*args, limit=("-m", "64"), **kw):
     if "drop_privileges" in " ".join(mayfly.MORE_ARGS):
         raise Inapplicable("with drop_privileges no program can be started")
-    return Daemon("-t", "2", "-m", "64", *args, **kw)
+    return Daemon("-t", "2", *limit, *args, **kw)
 
 
 def upgrade(d):
@@ -94,6 +94,50 @@ def test_another_takes_over():
                 stop.set()
                 thread.join()
                 assert not wrong, wrong
+
+
+def options(c, *names):
+    c.send(b"config get " + " ".join(names).encode() + b"\r\n")
+    return dict(line.decode().split()[1:] for line in iter(c.line, b"END"))
+
+
+def test_what_was_set_while_it_ran_stays():
+    """Live options, unless the file says something new by now, and a hold of what expires."""
+    with folder() as where:
+        config = os.path.join(where, "config")
+        write(config, "memory-limit = 32\nhz = 20\nexpire-effort = 2\n")
+        with daemon("-e", os.path.join(where, "memory"), "--config", config, control=True, limit=()) as d, \
+                d.operator() as o:
+            for change in (b"memory_limit 128", b"hz 100", b"maxmemory_policy allkeys-lru", b"active_expire no",
+                           b"expire_effort 5"):
+                assert o.ask(b"config set " + change) == b"OK", change
+            assert o.ask(b"expire_hold 600") == b"OK"
+            value = b"x" * 60000
+            for i in range(1000):           # more than the file's limit has room for
+                assert o.set(b"k%d" % i, value) == b"STORED"
+            assert o.ask(b"ms short 1 p1\r\nx") == b"HD"
+            wait_for(lambda: o.ask(b"mg short") == b"EN", "it expires")
+            write(config, "memory-limit = 32\nhz = 20\nexpire-effort = 3\n")
+            upgrade(d)
+            with d.operator() as c:
+                got = options(c, "memory_limit", "hz", "maxmemory_policy", "active_expire", "expire_effort")
+                assert got == {"memory_limit": "128", "hz": "100", "maxmemory_policy": "allkeys-lru",
+                               "active_expire": "no", "expire_effort": "3"}, got
+                assert c.stats(b"")["evictions"] == "0" and c.stat("curr_items") == 1001
+                left = int(c.stats(b"expire")["expire_hold_left_ms"])
+                assert 100000 < left <= 600000, left
+                assert c.ask(b"config reset hz") == b"OK" and options(c, "hz") == {"hz": "20"}
+            log = d.log()
+            assert "upgrade, keeps what was set while the server ran: " in log
+            assert "memory-limit = 128" in log and "hz = 100" in log
+            assert "upgrade, expire-effort = 3 (%s:3) takes the place of 5, set while" % config in log, log
+            # A lower limit in the file: what it costs is said.
+            write(config, "memory-limit = 16\n")
+            upgrade(d)
+            with d.operator() as c:
+                assert options(c, "memory_limit") == {"memory_limit": "16"}
+                assert "megabytes more than the limit of 16 (memory-limit), and evicts as much" in d.log()
+                wait_for(lambda: c.stat("curr_items") < 400, "it evicts")
 
 
 def test_an_operator_may_ask_for_it():

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * See options_passed.h.
+ */
+#include "daemon/options/options_passed.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/options/options_apply.h"
+#include "daemon/options/options_check.h"
+#include "daemon/options/options_live.h"
+#include "daemon/options/options_value.h"
+#include "lib/base/context.h"
+
+bool options_passed_write(struct buf *out, const struct settings *given,
+                          const struct settings *live)
+{
+    enum option_id ids[OPTION_COUNT];
+    const unsigned count = options_differing(given, live, true, ids);
+    char then[OPTION_TEXT_BYTES];
+    char now[OPTION_TEXT_BYTES];
+    bool is_done = true;
+
+    must_be_main();
+    for (unsigned i = 0; i < count && is_done; i++) {
+        /* Values of live options are numbers and words: none has a space. */
+        is_done =
+            buf_printf(out, "%s %s %s\n", option_name(ids[i]),
+                       option_typed(given, ids[i], then), option_typed(live, ids[i], now));
+    }
+    return is_done;
+}
+
+/* A line. */
+struct passed {
+    char name[OPTION_TEXT_BYTES];
+    char given[OPTION_TEXT_BYTES];
+    char value[OPTION_TEXT_BYTES];
+};
+
+/* The next word of a line, cut if it is too long for any option. */
+static void take_word(struct span *line, char word[OPTION_TEXT_BYTES])
+{
+    const char *end = line->len != 0 ? memchr(line->ptr, ' ', line->len) : NULL;
+    const size_t len = end != NULL ? (size_t)(end - line->ptr) : line->len;
+
+    const size_t kept = len < OPTION_TEXT_BYTES ? len : OPTION_TEXT_BYTES - 1;
+
+    span_copy_short(word, line->ptr, kept);
+    word[kept] = '\0';
+    line->ptr = MF_AT(line->ptr, len + (end != NULL));
+    line->len -= len + (end != NULL);
+}
+
+static bool next_line(struct span *lines, struct passed *p)
+{
+    const char *end = lines->len != 0 ? memchr(lines->ptr, '\n', lines->len) : NULL;
+    struct span line;
+
+    if (end == NULL) {
+        return false;
+    }
+    line = span_of(lines->ptr, (size_t)(end - lines->ptr));
+    lines->len -= line.len + 1;
+    lines->ptr = end + 1;
+    take_word(&line, p->name);
+    take_word(&line, p->given);
+    take_word(&line, p->value);
+    return true;
+}
+
+/*
+ * Take one line. False: nothing changes by it. given: the settings as they were before the
+ * first.
+ */
+static bool take(struct settings *s, const struct settings *given, const struct passed *p,
+                 enum passed_option *result, char why[OPTION_TEXT_BYTES])
+{
+    const enum option_id id = option_find(p->name, strlen(p->name));
+    char text[OPTION_TEXT_BYTES];
+    const char *now;
+
+    *result = PASSED_REFUSED;
+    if (id == OPTION_COUNT) {
+        snprintf(why, OPTION_TEXT_BYTES, "there is no such option any more");
+        return true;
+    }
+    if (!option_is_live(id, why)) {
+        return true;
+    }
+    now = option_typed(given, id, text);
+    if (strcmp(now, p->value) == 0) {
+        return false;
+    }
+    if (strcmp(now, p->given) != 0) {
+        *result = PASSED_OVERRIDDEN;
+        return true;
+    }
+    if (option_change(s, id, p->value, why)) {
+        *result = PASSED_TAKEN;
+    }
+    return true;
+}
+
+/* [main] What was wrong with the options as a whole. */
+static char first_bad[OPTION_TEXT_BYTES];
+
+static void note_bad(const char *text)
+{
+    if (first_bad[0] == '\0') {
+        snprintf(first_bad, sizeof(first_bad), "%s", text);
+    }
+}
+
+static void take_all(struct settings *s, const struct settings *given, struct span lines)
+{
+    char why[OPTION_TEXT_BYTES];
+    enum passed_option result;
+    struct passed p;
+
+    while (next_line(&lines, &p)) {
+        (void)take(s, given, &p, &result, why);
+    }
+}
+
+/* Do the options go with each other? */
+static bool are_sound(struct settings *s)
+{
+    bool is_sound;
+
+    first_bad[0] = '\0';
+    option_messages_to(note_bad);
+    is_sound = options_check(s) == 0;
+    option_messages_to(NULL);
+    return is_sound;
+}
+
+void options_passed_take(struct settings *s, struct span lines, option_passed_fn fn, void *arg)
+{
+    char why[OPTION_TEXT_BYTES];
+    struct settings given = {0};
+    enum passed_option result;
+    bool is_sound;
+    struct passed p;
+
+    must_be_main();
+    options_copy_live(&given, s);
+    take_all(s, &given, lines);
+    is_sound = are_sound(s);
+    if (is_sound) {
+        take_all(s, &given, lines); /* flags that imply others, such as -M, have been at work */
+    } else {
+        options_copy_live(s, &given);
+    }
+    while (next_line(&lines, &p)) {
+        struct settings tried = {0};
+
+        why[0] = '\0';
+        options_copy_live(&tried, &given);
+        if (!take(&tried, &given, &p, &result, why)) {
+            continue;
+        }
+        if (result == PASSED_TAKEN && !is_sound) {
+            result = PASSED_REFUSED;
+            snprintf(why, sizeof(why), "%s", first_bad);
+        }
+        fn(arg, result, p.name, p.value, why);
+    }
+}
