@@ -95,6 +95,6 @@ if [ -n "$format" ]; then
     }
     verdict "layout"
 else
-    skip_test "layout" "clang-format 14 is not installed"
+    skip_test "layout" "inapplicable: there is no clang-format 14"
 fi
 end_of_tests
