@@ -69,7 +69,9 @@ static size_t put_number(char *out, size_t at, size_t size, unsigned number)
 
 /*
  * Runs in the middle of anything: it calls nothing but the system. The handler is gone when it
- * begins (SA_RESETHAND), so the signal that it sends ends the process.
+ * begins (SA_RESETHAND), so the signal that it sends ends the process. It does not run where the
+ * thread has blocked all signals, as the C library does in pthread_create(), and from glibc 2.41
+ * on in fork(): the kernel then ends the process at once, without this line.
  */
 static void on_forbidden(int number, siginfo_t *info, void *context)
 {
@@ -143,6 +145,8 @@ int filter_install(const struct settings *settings)
     if (err == 0) {
         /* Compare in a tree: the calls of a request are few among many. */
         (void)seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
+        /* The kernel's log has the call even where the handler cannot run; see on_forbidden(). */
+        (void)seccomp_attr_set(filter, SCMP_FLTATR_CTL_LOG, 1);
         err = add_rules(filter, settings, &count);
     }
     if (err == 0 && !take_signal()) {
