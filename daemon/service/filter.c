@@ -69,9 +69,9 @@ static size_t put_number(char *out, size_t at, size_t size, unsigned number)
 
 /*
  * Runs in the middle of anything: it calls nothing but the system. The handler is gone when it
- * begins (SA_RESETHAND), so the signal that it sends ends the process. It does not run where the
- * thread has blocked all signals, as the C library does in pthread_create(), and from glibc 2.41
- * on in fork(): the kernel then ends the process at once, without this line.
+ * begins (SA_RESETHAND), so the signal that it sends ends the process. It does not run where
+ * the thread has blocked all signals, as the C library does in pthread_create(), and from glibc
+ * 2.41 on in fork(): the kernel then ends the process at once, without this line.
  */
 static void on_forbidden(int number, siginfo_t *info, void *context)
 {
@@ -132,6 +132,29 @@ static int add_rules(scmp_filter_ctx filter, const struct settings *s, unsigned 
     return err;
 }
 
+static int refuse_start(int err)
+{
+    log_error("privs, cannot restrict system calls (%s), which drop_privileges asks for",
+              strerror(-err));
+    return EX_OSERR;
+}
+
+int filter_prepare(void)
+{
+    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+    int err = filter == NULL ? -ENOMEM : 0;
+
+    must_be_main();
+    if (err == 0) {
+        err = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(io_uring_setup), 0);
+    }
+    if (err == 0) {
+        err = seccomp_load(filter);
+    }
+    seccomp_release(filter);
+    return err == 0 ? 0 : refuse_start(err);
+}
+
 int filter_install(const struct settings *settings)
 {
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_TRAP);
@@ -145,7 +168,7 @@ int filter_install(const struct settings *settings)
     if (err == 0) {
         /* Compare in a tree: the calls of a request are few among many. */
         (void)seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
-        /* The kernel's log has the call even where the handler cannot run; see on_forbidden(). */
+        /* The kernel's log has the call even where the handler cannot run: on_forbidden(). */
         (void)seccomp_attr_set(filter, SCMP_FLTATR_CTL_LOG, 1);
         err = add_rules(filter, settings, &count);
     }
@@ -157,9 +180,7 @@ int filter_install(const struct settings *settings)
     }
     seccomp_release(filter);
     if (err != 0) {
-        log_error("privs, cannot restrict system calls (%s), which drop_privileges asks for",
-                  strerror(-err));
-        return EX_OSERR;
+        return refuse_start(err);
     }
     log_info("privs, %u rules of system calls are left (seccomp)", count);
     return 0;

@@ -13,6 +13,15 @@
 struct settings;
 
 /*
+ * Rings of io_uring cannot be made from now on, by this thread and those that it makes: what is
+ * put into them passes by the filter below, and libuv, which makes one for each loop from
+ * version 1.45 on, asks for work by a call that the filter ends. It then goes on without them.
+ * Returns 0, or the exit status after a message was written. Context: main, before the first
+ * loop.
+ */
+int filter_prepare(void);
+
+/*
  * Confine all threads that there are, and those that they might make. Cannot be undone. Returns
  * 0, or the exit status after a message was written. Context: main, when all threads run and
  * everything is loaded.

@@ -8,6 +8,12 @@
 
 #include "lib/base/context.h"
 
+int filter_prepare(void)
+{
+    must_be_main();
+    return EX_USAGE;
+}
+
 int filter_install(const struct settings *settings)
 {
     must_be_main();

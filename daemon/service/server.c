@@ -520,6 +520,9 @@ static int prepare_process(struct server *s)
         privs_ignore_signals(settings);
         status = privs_set_limits(settings);
     }
+    if (status == 0 && settings->drop_privileges) {
+        status = filter_prepare();
+    }
     return status;
 }
 

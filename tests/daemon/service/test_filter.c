@@ -17,6 +17,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <uv.h>
 
 #include "daemon/options/settings.h"
 #include "daemon/service/filter.h"
@@ -99,6 +100,45 @@ static void serve(void)
     child_must(fd >= 0 && close(fd) == 0);
     errno = 0; /* a thread that begins late lowers its priority */
     child_must(nice(1) != -1 || errno == 0);
+}
+
+static void on_fire(uv_timer_t *timer)
+{
+    uv_close((uv_handle_t *)timer, NULL);
+}
+
+static void on_read(uv_poll_t *poll, int status, int events)
+{
+    child_must(status == 0 && events == UV_READABLE);
+    uv_close((uv_handle_t *)poll, NULL);
+}
+
+/* A loop is made, and only then confined, as those of the server are. */
+static void turn_loop(void)
+{
+    uv_loop_t loop;
+    uv_timer_t timer;
+    uv_poll_t poll;
+    int fds[2];
+
+    child_must(filter_prepare() == 0);
+    child_must(syscall(SYS_io_uring_setup, 1, NULL) == -1 && errno == ENOSYS);
+    child_must(uv_loop_init(&loop) == 0);
+    install();
+    child_must(pipe2(fds, O_CLOEXEC) == 0 && write(fds[1], "x", 1) == 1);
+    child_must(uv_timer_init(&loop, &timer) == 0 && uv_timer_start(&timer, on_fire, 1, 0) == 0);
+    child_must(uv_poll_init(&loop, &poll, fds[0]) == 0);
+    child_must(uv_poll_start(&poll, UV_READABLE, on_read) == 0);
+    child_must(uv_run(&loop, UV_RUN_DEFAULT) == 0 && uv_loop_close(&loop) == 0);
+}
+
+TEST(a_loop_goes_on_without_rings_of_io_uring)
+{
+    char said[512];
+    int status = in_child(turn_loop, said);
+
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %x: %s",
+                  (unsigned)status, said);
 }
 
 TEST(a_server_can_go_on)
