@@ -17,7 +17,7 @@ for folder in ("common", "differ", "guides"):
 import blocks                                                           # noqa: E402
 import mayfly                                                           # noqa: E402
 import tables                                                           # noqa: E402
-from mayfly import PROGRAM, Skip                                        # noqa: E402
+from mayfly import PROGRAM, Inapplicable, Skip                          # noqa: E402
 from peers import Server                                                # noqa: E402
 
 DOCS = os.path.join(HERE, "..", "..", "docs")
@@ -121,7 +121,7 @@ def version_of_peer():
 
 def test_memcached_has_the_flags_that_the_page_names():
     if version_of_peer() != "1.6.18":
-        raise Skip("memcached is not 1.6.18")
+        raise Inapplicable("memcached is not 1.6.18")
     text = subprocess.run(["memcached", "-h"], stdout=subprocess.PIPE, text=True, check=False).stdout
     for letter in set(re.findall(r"^-(\w)[ ,]", text, re.M)) - set("hiVo"):
         assert [f for f in tables.FLAGS if f.startswith(letter + ":")], "-" + letter
@@ -139,7 +139,7 @@ def test_memcached_has_the_flags_that_the_page_names():
 
 def test_defaults_and_lines_are_those_of_memcached():
     if version_of_peer() != "1.6.18":
-        raise Skip("memcached is not 1.6.18")
+        raise Inapplicable("memcached is not 1.6.18")
     with both() as (peer, ours):
         there, here = lines_of(peer, b"stats settings"), lines_of(ours, b"stats settings")
         # Each has its own path, and no ids are shown as 0 here.
@@ -161,7 +161,7 @@ def unescaped(cell):
 
 def test_answers_are_those_of_the_page():
     if version_of_peer() != "1.6.18":
-        raise Skip("memcached is not 1.6.18")
+        raise Inapplicable("memcached is not 1.6.18")
     rows = re.findall(r"^\| (`[^|]*\\r\\n`) \| (`[^|]*`) \| (`[^|]*`) \|$", page("migrating-from-memcached.md"), re.M)
     assert len(rows) > 5, rows
     for row in rows:
@@ -191,8 +191,8 @@ def run(name):
 def test_commands_of_migrating():
     need("memcached")
     need("nc", "netcat-openbsd")
-    if version_of_peer() != "1.6.18" or not os.path.exists("/etc/memcached.conf"):
-        raise Skip("memcached is not that of Debian 12")
+    if not os.path.exists("/etc/memcached.conf"):
+        raise Skip("memcached is not that of Debian")
     run("migrating-from-memcached.md")
 
 
