@@ -20,7 +20,8 @@ import tables                                                           # noqa: 
 from mayfly import PROGRAM, Inapplicable, Skip                          # noqa: E402
 from peers import Server                                                # noqa: E402
 
-DOCS = os.path.join(HERE, "..", "..", "docs")
+TOP = os.path.join(HERE, "..", "..")
+DOCS = os.path.join(TOP, "docs")
 
 
 def need(program, package=None):
@@ -186,6 +187,34 @@ def test_every_client_that_is_tested_is_named():
 def run(name):
     wrong = blocks.run(os.path.join(DOCS, name))
     assert not wrong, "\n".join(wrong)
+
+
+def test_the_first_commands_need_bash_alone():
+    """Those of README.md, and those that bootstrap prints when it starts the server."""
+    with open(os.path.join(TOP, "README.md")) as f:
+        readme = f.read().split("## Try it")[1].split("\n## ")[0]
+    shown = "\n".join(line[4:] for line in readme.splitlines() if line.startswith("    "))
+    with open(os.path.join(TOP, "bootstrap")) as f:
+        printed = f.read().split("<<EOF\n")[1].split("\nEOF\n")[0].replace("\\\\", "\\")
+    printed = "".join(line[4:] + "\n" for line in printed.splitlines() if line.startswith("    "))
+    assert "mayflyctl -s $control stats" in printed, printed
+    commands = re.findall(r"^\$ (.*)$", shown, re.M)
+    expected = [line for line in shown.splitlines() if not line.startswith("$ ")]
+    with mayfly.Daemon(tcp=True, control=True) as d, tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        os.symlink(shutil.which("cat"), os.path.join(folder, "cat"))
+        os.symlink(shutil.which("sleep"), os.path.join(folder, "sleep"))
+
+        def said_to(script):
+            script = script.replace("/11211", "/%d" % d.port).replace("build/control", d.control_path)
+            script = re.sub(r"\S*build/ctl/mayflyctl", os.path.join(mayfly.BUILD, "ctl", "mayflyctl"), script)
+            done = subprocess.run([shutil.which("bash"), "-ec", script], env={"PATH": folder}, text=True,
+                                  stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=mayfly.PATIENCE, check=False)
+            assert done.returncode == 0, (script, done.stdout)
+            return done.stdout.replace("\r", "")
+        got = said_to("\n".join(commands))
+        assert re.sub(r"after [\d.]+ \w+", "after 0.1 ms", got).splitlines() == expected, got
+        got = said_to("build=build control=build/control\n" + printed.replace("$build/ctl", "build/ctl"))
+        assert "VALUE a 0 5" in got and "expired_active" in got and "curr_items" in got, got
 
 
 def test_commands_of_migrating():
