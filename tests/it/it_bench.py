@@ -246,11 +246,26 @@ def test_pictures_are_small_and_say_nothing_of_the_machine():
 
 def test_pictures_are_drawn():
     if shutil.which("gnuplot") is None:
-        raise mayfly.Inapplicable("gnuplot is not installed, which only bench-report needs")
+        raise mayfly.Inapplicable("gnuplot is not installed, which only the pictures need")
     with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
         make_report(folder)
-        for name in pictures_of(folder):
+        subprocess.run([sys.executable, os.path.join(HERE, "..", "bench", "soak"), "--redraw", "--csv",
+                        os.path.join(TOP, "docs", "soak.csv"), "--svg", os.path.join(folder, "soak.svg")], check=True)
+        for name in pictures_of(folder) + ["soak"]:
             check_picture(os.path.join(folder, name + ".svg"))
+
+
+def test_every_picture_has_a_title_and_a_text_alternative():
+    docs = os.path.join(TOP, "docs")
+    names = [name for name in os.listdir(docs) if name.endswith(".svg")]
+    assert len(names) > 5, names
+    for name in names:
+        root = xml.etree.ElementTree.parse(os.path.join(docs, name)).getroot()
+        for tag in ("title", "desc"):
+            first = root.find("{http://www.w3.org/2000/svg}" + tag)
+            assert first is not None and first.get("id") == tag, (name, tag)
+            assert len(first.text) > 20 and "gnuplot" not in first.text.lower(), (name, first.text)
+        assert root.get("role") == "img" and root.get("aria-labelledby") == "title desc", name
 
 
 def test_without_gnuplot_the_report_says_so():
