@@ -9,18 +9,16 @@
 #include <stdio.h>
 #include <string.h>
 #include <sysexits.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "daemon/worker/snapshots_load.h"
 #include "lib/base/cond.h"
 #include "lib/base/context.h"
 #include "lib/base/rcu.h"
 #include "lib/engine/engine.h"
-#include "lib/engine/flush.h"
 #include "lib/shard/info.h"
 #include "lib/snapshot/behind.h"
-#include "lib/snapshot/newfile.h"
 
 /* A flush voids what was written; so often it is begun anew. */
 #define TRIES 3
@@ -37,7 +35,7 @@
 
 #define LINE_MAX_BYTES 128
 
-static int64_t mono_ms(void)
+int64_t snapshots_now_ms(void)
 {
     return clock_mono_us() / 1000;
 }
@@ -50,8 +48,7 @@ static void wait_for(struct snapshots *s, pthread_cond_t *cond, long ms)
     pthread_cond_timedwait(cond, &s->mutex, &until);
 }
 
-/* Items that were stored, deleted or flushed, since the engine started. */
-static uint64_t changes_of(const struct snapshots *s)
+uint64_t snapshots_changes(const struct snapshots *s)
 {
     uint64_t sum = 0;
 
@@ -117,8 +114,7 @@ enum snapshots_removal snapshots_note_flush(struct snapshots *s, struct snapshot
     return removal;
 }
 
-/* The log does not belong to the file any more. Context: a thread of the log, or the thread. */
-static void on_gap(void *arg)
+void snapshots_on_gap(void *arg)
 {
     struct snapshots *s = arg;
     int error = snapshot_file_remove(&s->under_name);
@@ -173,7 +169,7 @@ static enum save_end save_anew(struct snapshots *s)
 static void note_end(struct snapshots *s, enum save_end end, uint64_t changes, int64_t began)
 {
     s->last.was_good = end == SAVE_DONE || end == SAVE_STOPPED;
-    s->last.saved_ms = (uint64_t)(mono_ms() - began);
+    s->last.saved_ms = (uint64_t)(snapshots_now_ms() - began);
     s->last.failures += end != SAVE_DONE && end != SAVE_STOPPED;
     s->last.flushed += end == SAVE_FLUSHED;
     if (end == SAVE_DONE) {
@@ -191,8 +187,8 @@ static void note_end(struct snapshots *s, enum save_end end, uint64_t changes, i
 /* Save, and tell all who want to know. Under the mutex, which is given up meanwhile. */
 static void save_now(struct snapshots *s)
 {
-    uint64_t changes = changes_of(s);
-    int64_t began = mono_ms();
+    uint64_t changes = snapshots_changes(s);
+    int64_t began = snapshots_now_ms();
     bool wanted_anew = s->wants_anew;
     enum save_end end;
 
@@ -229,112 +225,17 @@ static void save_now(struct snapshots *s)
 /* Has a rule been met? Under the mutex. */
 static bool is_due(const struct snapshots *s)
 {
-    int64_t now = mono_ms();
+    int64_t now = snapshots_now_ms();
 
     if (s->is_incomplete || (!s->last.was_good && now - s->tried_ms < BACK_OFF_MS)) {
         return false;
     }
     return s->wants_anew || append_is_long(&s->append) ||
            save_rules_met(&s->rules, (uint64_t)(now - s->began_ms) / 1000,
-                          changes_of(s) - s->changes_base);
+                          snapshots_changes(s) - s->changes_base);
 }
 
-/* ---- loading ----------------------------------------------------------------------------- */
-
-/* Put a file that is no use out of the way, for whoever wants to know why. */
-static void keep_as_bad(const struct snapshots *s)
-{
-    char bad[PATH_MAX + 8];
-    int error;
-
-    snprintf(bad, sizeof(bad), "%s.bad", s->name);
-    error = newfile_rename(&io_system, s->settings->dir, s->name, bad);
-    if (error != 0) {
-        log_error("snapshot, cannot rename %s (%s)", s->path, strerror(error));
-    } else {
-        log_notice("snapshot, kept the file as %s.bad", s->path);
-    }
-}
-
-static bool is_strict(const struct snapshots *s)
-{
-    return snapshots_are_strict(s->settings);
-}
-
-/* What the file came to. Context: the thread, or main. */
-static enum snapshots_load judge(struct snapshots *s, enum load_end end)
-{
-    char text[SNAP_FAULT_TEXT_MAX];
-    uint64_t items = atomic_load(&s->load.items);
-
-    if (s->load.behind_ms >= 1000) {
-        log_warn("snapshot, the clock is %" PRId64 " seconds behind %s: deadlines count from "
-                 "the time in that",
-                 s->load.behind_ms / 1000, s->path);
-    }
-    if (end == LOAD_DONE) {
-        log_notice("snapshot, loaded %s: %" PRIu64 " items, %" PRIu64 " had expired, %" PRIu64
-                   " found no room",
-                   s->path, items, atomic_load(&s->load.expired),
-                   atomic_load(&s->load.refused));
-        return SNAPSHOTS_LOADED;
-    }
-    if (end == LOAD_FLUSHED) {
-        log_notice("snapshot, everything was flushed while %s was loaded", s->path);
-        return SNAPSHOTS_FLUSHED;
-    }
-    if (end == LOAD_STOPPED) {
-        log_notice("snapshot, loading was given up after %" PRIu64 " items", items);
-        return SNAPSHOTS_NOT_LOADED;
-    }
-    log_error("snapshot, %s: %s", s->path,
-              end == LOAD_NO_MEMORY ? "out of memory" : snap_fault_text(&s->load.fault, text));
-    if (s->settings->load == LOAD_SALVAGE && end == LOAD_BAD) {
-        log_notice("snapshot, salvaged %" PRIu64 " items from before the damage", items);
-        keep_as_bad(s);
-        return SNAPSHOTS_SALVAGED;
-    }
-    if (!is_strict(s) && end == LOAD_BAD) {
-        keep_as_bad(s);
-    }
-    return SNAPSHOTS_BAD;
-}
-
-/* Context: the thread. */
-static void load_now(struct snapshots *s)
-{
-    int64_t began = mono_ms();
-    enum snapshots_load load;
-    enum load_end end;
-
-    if (append_read(&s->append, &s->file.header, &s->load)) {
-        end = load_run(&s->load);
-        load = judge(s, end);
-    } else {
-        end = LOAD_BAD;
-        load = SNAPSHOTS_BAD;
-        if (s->load.is_beside) {
-            guarding_end(s->engine, &s->load.guard);
-        }
-        if (!is_strict(s)) {
-            keep_as_bad(s);
-        }
-    }
-    load_close(&s->file);
-    if (load == SNAPSHOTS_BAD) {
-        /* All or nothing, unless it was asked for otherwise. */
-        engine_flush(s->engine, clock_now(&s->engine->clock), clock_now(&s->engine->clock),
-                     false);
-    }
-    pthread_mutex_lock(&s->mutex);
-    s->is_loading = false;
-    s->is_incomplete = end == LOAD_STOPPED;
-    s->last.load = load;
-    s->last.load_ms = (uint64_t)(mono_ms() - began);
-    s->changes_base = changes_of(s);
-    pthread_cond_broadcast(&s->loaded);
-    pthread_mutex_unlock(&s->mutex);
-}
+/* ---- the log, at the start and when options change ------------------------------------- */
 
 /* Has anything in the file found no room? The log does not tell when that is deleted. */
 static bool has_left_out(const struct snapshots *s)
@@ -385,10 +286,10 @@ static void begin_log(struct snapshots *s)
         return;
     }
     if (s->last.load != SNAPSHOTS_LOADED && !s->is_passed_over && access(s->path, F_OK) == 0) {
-        keep_as_bad(s); /* it was not to be loaded, or could not be */
+        snapshots_keep_as_bad(s); /* it was not to be loaded, or could not be */
     }
     if (!append_is_whole(&s->append)) {
-        on_gap(s);
+        snapshots_on_gap(s);
     }
     want_anew(s);
 }
@@ -402,7 +303,7 @@ static void save_first(struct snapshots *s)
     save_now(s);
     if (s->has_left_out && s->last.saves == 0 && !s->is_abandoned) {
         pthread_mutex_unlock(&s->mutex);
-        on_gap(s);
+        snapshots_on_gap(s);
         pthread_mutex_lock(&s->mutex);
         save_now(s); /* there may be room now */
     }
@@ -419,7 +320,7 @@ static void change_log(struct snapshots *s)
     if (append_change(&s->append)) {
         want_anew(s);
     } else if (append_is_unwanted(&s->append)) {
-        on_gap(s);
+        snapshots_on_gap(s);
         if (!s->under_name.is_there) {
             append_end_use(&s->append);
         }
@@ -438,9 +339,9 @@ static void run(void *arg)
     }
     s->behind = behind_create();
     if (s->file.fd >= 0 && !s->load.is_beside) {
-        load_now(s);
+        snapshots_load_now(s);
     }
-    if (s->last.load != SNAPSHOTS_BAD || !is_strict(s)) {
+    if (s->last.load != SNAPSHOTS_BAD || !snapshots_are_strict(s->settings)) {
         begin_log(s);
     }
     pthread_mutex_lock(&s->mutex);
@@ -451,7 +352,7 @@ static void run(void *arg)
     pthread_cond_broadcast(&s->loaded);
     if (s->load.is_beside) {
         pthread_mutex_unlock(&s->mutex);
-        load_now(s);
+        snapshots_load_now(s);
         pthread_mutex_lock(&s->mutex);
     }
     while (!s->is_stopping) {
@@ -469,7 +370,7 @@ static void run(void *arg)
         log_notice("snapshot, not saved: the file was not loaded to its end");
         if (s->load.is_beside) {
             /* Keys of it that were deleted since would come back. */
-            keep_as_bad(s);
+            snapshots_keep_as_bad(s);
         }
     } else if (s->saves_at_end) {
         s->save.is_direct = false; /* the next start reads it */
@@ -485,84 +386,6 @@ static const struct thread_kind snapshot_kind = {
     .name = "snapshot", .run = run, .nicer = NICE_STEP, .reads = true};
 
 /* ---- start and stop ---------------------------------------------------------------------- */
-
-/* Is the file that was opened to be loaded? */
-static bool is_wanted(struct snapshots *s)
-{
-    const struct settings *set = s->settings;
-    struct timespec now;
-    int64_t logged_s = append_written_s(&s->append, &s->file.header);
-    int64_t age_s = s->file.header.unix_ms / 1000;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    age_s = now.tv_sec - (age_s > logged_s ? age_s : logged_s);
-    if (set->load_max_age != 0 && age_s > (int64_t)set->load_max_age) {
-        log_notice("snapshot, %s is %" PRId64 " seconds old: not loaded (load_max_age)",
-                   s->path, age_s);
-        s->last.load = SNAPSHOTS_TOO_OLD;
-        load_close(&s->file);
-        return false;
-    }
-    return true;
-}
-
-uint64_t snapshots_open(struct snapshots *s, struct settings *settings, int *status)
-{
-    char text[SNAP_FAULT_TEXT_MAX];
-
-    must_be_main();
-    memset(s, 0, sizeof(*s));
-    s->settings = settings;
-    s->file.fd = -1;
-    s->last.was_good = true;
-    *status = 0;
-    if (settings->dir == NULL) {
-        return 0;
-    }
-    *status = snapshots_find(settings, &s->name, s->path);
-    if (*status != 0) {
-        return 0;
-    }
-    s->claim = snapshots_claim(settings, s->name, s->path);
-    if (s->claim < 0) {
-        *status = EX_CANTCREAT;
-        return 0;
-    }
-    save_rules_parse(settings->save_rules, &s->rules);
-    append_init(&s->append, settings, settings->dir, s->name, on_gap, s);
-    snapshot_file_init(&s->under_name, settings->dir, s->name, s->path, &s->append);
-    s->is_on = true;
-    if (settings->load == LOAD_NO) {
-        return 0;
-    }
-    if (load_open(&s->file, s->path)) {
-        return is_wanted(s) ? s->file.header.items : 0;
-    }
-    if (snapshots_is_none(&s->file)) {
-        log_notice("snapshot, there is no %s yet: starts empty", s->path);
-        s->last.load = SNAPSHOTS_NO_FILE;
-        return 0;
-    }
-    log_error("snapshot, %s: %s", s->path, snap_fault_text(&s->file.fault, text));
-    s->last.load = SNAPSHOTS_BAD;
-    if (is_strict(s)) {
-        *status = EX_DATAERR;
-    } else if (s->file.fault.kind != SNAP_FAULT_READ) {
-        keep_as_bad(s);
-    }
-    return 0;
-}
-
-void snapshots_pass_over(struct snapshots *s, uint32_t left)
-{
-    must_be_main();
-    if (s->file.fd >= 0) {
-        load_close(&s->file);
-        s->is_passed_over = true;
-        s->left = left;
-        log_notice("snapshot, %s is not loaded: the items are there (memory_file)", s->path);
-    }
-}
 
 static void put_loading(const struct snapshots *s, char line[LINE_MAX_BYTES])
 {
@@ -581,36 +404,6 @@ static void wait_loaded(struct snapshots *s, bool (*tell)(const char *line))
         /* What is not loaded is not logged when it goes, so with a log all is loaded. */
         if (s->is_loading && tell(line) && !append_is_used(&s->append)) {
             atomic_store(&s->load.is_to_stop, true);
-        }
-    }
-}
-
-/* Are there logs that belong to the file? They take the place of what was stored before. */
-static bool has_logs(const struct snapshots *s)
-{
-    const uint64_t first = s->file.header.log;
-    uint64_t highest;
-    uint64_t count;
-
-    return first != 0 && (keychain_find(s->settings->dir, s->name, &highest, &count) != 0 ||
-                          highest >= first);
-}
-
-/* What the load has to know; whether it runs beside requests is decided here. */
-static void prepare_load(struct snapshots *s)
-{
-    s->is_loading = s->file.fd >= 0;
-    s->load.engine = s->engine;
-    s->load.file = &s->file;
-    s->load.threads = s->settings->threads;
-    s->load.marks_stale = s->settings->load_stale;
-    if (s->is_loading && s->settings->load_async && has_logs(s)) {
-        log_notice("snapshot, it has a log: loads it first (load_async)");
-    } else if (s->is_loading && s->settings->load_async) {
-        if (load_beside(&s->load)) {
-            s->load.threads = 1; /* requests go first */
-        } else {
-            log_notice("snapshot, no memory to load it beside requests: loads it first");
         }
     }
 }
@@ -634,8 +427,8 @@ int snapshots_start(struct snapshots *s, struct engine *engine, bool (*tell)(con
     s->save.before_naming = before_naming;
     s->save.after_naming = after_naming;
     s->save.arg = s;
-    s->began_ms = mono_ms();
-    prepare_load(s);
+    s->began_ms = snapshots_now_ms();
+    snapshots_prepare_load(s);
     pthread_mutex_init(&s->mutex, NULL);
     cond_init(&s->wake);
     cond_init(&s->loaded);
@@ -652,7 +445,7 @@ int snapshots_start(struct snapshots *s, struct engine *engine, bool (*tell)(con
     s->is_running = true;
     pthread_mutex_lock(&s->mutex);
     wait_loaded(s, tell);
-    if (s->last.load == SNAPSHOTS_BAD && is_strict(s)) {
+    if (s->last.load == SNAPSHOTS_BAD && snapshots_are_strict(s->settings)) {
         status = EX_DATAERR;
     }
     pthread_mutex_unlock(&s->mutex);
@@ -779,7 +572,7 @@ void snapshots_look(struct snapshots *s, struct snapshots_info *info)
     info->is_saving = s->is_saving;
     info->is_loading = s->is_loading;
     info->is_scheduled = s->is_saving && s->wants_save;
-    info->changes = changes_of(s) - s->changes_base;
+    info->changes = snapshots_changes(s) - s->changes_base;
     pthread_mutex_unlock(&s->mutex);
     info->items = info->is_saving ? atomic_load(&s->save.items) : 0;
     info->items_total = info->is_saving ? atomic_load(&s->save.items_total) : 0;

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The snapshot's file at the start: opened, loaded, put aside: see snapshots_load.h.
+ */
+#include "daemon/worker/snapshots_load.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sysexits.h>
+#include <time.h>
+
+#include "daemon/base/log.h"
+#include "lib/base/context.h"
+#include "lib/engine/engine.h"
+#include "lib/engine/flush.h"
+#include "lib/snapshot/newfile.h"
+
+/* ---- opening ----------------------------------------------------------------------------- */
+
+/* Is the file that was opened to be loaded? */
+static bool is_wanted(struct snapshots *s)
+{
+    const struct settings *set = s->settings;
+    struct timespec now;
+    int64_t logged_s = append_written_s(&s->append, &s->file.header);
+    int64_t age_s = s->file.header.unix_ms / 1000;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    age_s = now.tv_sec - (age_s > logged_s ? age_s : logged_s);
+    if (set->load_max_age != 0 && age_s > (int64_t)set->load_max_age) {
+        log_notice("snapshot, %s is %" PRId64 " seconds old: not loaded (load_max_age)",
+                   s->path, age_s);
+        s->last.load = SNAPSHOTS_TOO_OLD;
+        load_close(&s->file);
+        return false;
+    }
+    return true;
+}
+
+uint64_t snapshots_open(struct snapshots *s, struct settings *settings, int *status)
+{
+    char text[SNAP_FAULT_TEXT_MAX];
+
+    must_be_main();
+    memset(s, 0, sizeof(*s));
+    s->settings = settings;
+    s->file.fd = -1;
+    s->last.was_good = true;
+    *status = 0;
+    if (settings->dir == NULL) {
+        return 0;
+    }
+    *status = snapshots_find(settings, &s->name, s->path);
+    if (*status != 0) {
+        return 0;
+    }
+    s->claim = snapshots_claim(settings, s->name, s->path);
+    if (s->claim < 0) {
+        *status = EX_CANTCREAT;
+        return 0;
+    }
+    save_rules_parse(settings->save_rules, &s->rules);
+    append_init(&s->append, settings, settings->dir, s->name, snapshots_on_gap, s);
+    snapshot_file_init(&s->under_name, settings->dir, s->name, s->path, &s->append);
+    s->is_on = true;
+    if (settings->load == LOAD_NO) {
+        return 0;
+    }
+    if (load_open(&s->file, s->path)) {
+        return is_wanted(s) ? s->file.header.items : 0;
+    }
+    if (snapshots_is_none(&s->file)) {
+        log_notice("snapshot, there is no %s yet: starts empty", s->path);
+        s->last.load = SNAPSHOTS_NO_FILE;
+        return 0;
+    }
+    log_error("snapshot, %s: %s", s->path, snap_fault_text(&s->file.fault, text));
+    s->last.load = SNAPSHOTS_BAD;
+    if (snapshots_are_strict(s->settings)) {
+        *status = EX_DATAERR;
+    } else if (s->file.fault.kind != SNAP_FAULT_READ) {
+        snapshots_keep_as_bad(s);
+    }
+    return 0;
+}
+
+void snapshots_pass_over(struct snapshots *s, uint32_t left)
+{
+    must_be_main();
+    if (s->file.fd >= 0) {
+        load_close(&s->file);
+        s->is_passed_over = true;
+        s->left = left;
+        log_notice("snapshot, %s is not loaded: the items are there (memory_file)", s->path);
+    }
+}
+
+/* Are there logs that belong to the file? They take the place of what was stored before. */
+static bool has_logs(const struct snapshots *s)
+{
+    const uint64_t first = s->file.header.log;
+    uint64_t highest;
+    uint64_t count;
+
+    return first != 0 && (keychain_find(s->settings->dir, s->name, &highest, &count) != 0 ||
+                          highest >= first);
+}
+
+void snapshots_prepare_load(struct snapshots *s)
+{
+    s->is_loading = s->file.fd >= 0;
+    s->load.engine = s->engine;
+    s->load.file = &s->file;
+    s->load.threads = s->settings->threads;
+    s->load.marks_stale = s->settings->load_stale;
+    if (s->is_loading && s->settings->load_async && has_logs(s)) {
+        log_notice("snapshot, it has a log: loads it first (load_async)");
+    } else if (s->is_loading && s->settings->load_async) {
+        if (load_beside(&s->load)) {
+            s->load.threads = 1; /* requests go first */
+        } else {
+            log_notice("snapshot, no memory to load it beside requests: loads it first");
+        }
+    }
+}
+
+/* ---- loading ----------------------------------------------------------------------------- */
+
+void snapshots_keep_as_bad(const struct snapshots *s)
+{
+    char bad[PATH_MAX + 8];
+    int error;
+
+    snprintf(bad, sizeof(bad), "%s.bad", s->name);
+    error = newfile_rename(&io_system, s->settings->dir, s->name, bad);
+    if (error != 0) {
+        log_error("snapshot, cannot rename %s (%s)", s->path, strerror(error));
+    } else {
+        log_notice("snapshot, kept the file as %s.bad", s->path);
+    }
+}
+
+/* What the file came to. Context: the thread, or main. */
+static enum snapshots_load judge(struct snapshots *s, enum load_end end)
+{
+    char text[SNAP_FAULT_TEXT_MAX];
+    uint64_t items = atomic_load(&s->load.items);
+
+    if (s->load.behind_ms >= 1000) {
+        log_warn("snapshot, the clock is %" PRId64 " seconds behind %s: deadlines count from "
+                 "the time in that",
+                 s->load.behind_ms / 1000, s->path);
+    }
+    if (end == LOAD_DONE) {
+        log_notice("snapshot, loaded %s: %" PRIu64 " items, %" PRIu64 " had expired, %" PRIu64
+                   " found no room",
+                   s->path, items, atomic_load(&s->load.expired),
+                   atomic_load(&s->load.refused));
+        return SNAPSHOTS_LOADED;
+    }
+    if (end == LOAD_FLUSHED) {
+        log_notice("snapshot, everything was flushed while %s was loaded", s->path);
+        return SNAPSHOTS_FLUSHED;
+    }
+    if (end == LOAD_STOPPED) {
+        log_notice("snapshot, loading was given up after %" PRIu64 " items", items);
+        return SNAPSHOTS_NOT_LOADED;
+    }
+    log_error("snapshot, %s: %s", s->path,
+              end == LOAD_NO_MEMORY ? "out of memory" : snap_fault_text(&s->load.fault, text));
+    if (s->settings->load == LOAD_SALVAGE && end == LOAD_BAD) {
+        log_notice("snapshot, salvaged %" PRIu64 " items from before the damage", items);
+        snapshots_keep_as_bad(s);
+        return SNAPSHOTS_SALVAGED;
+    }
+    if (!snapshots_are_strict(s->settings) && end == LOAD_BAD) {
+        snapshots_keep_as_bad(s);
+    }
+    return SNAPSHOTS_BAD;
+}
+
+void snapshots_load_now(struct snapshots *s)
+{
+    int64_t began = snapshots_now_ms();
+    enum snapshots_load load;
+    enum load_end end;
+
+    if (append_read(&s->append, &s->file.header, &s->load)) {
+        end = load_run(&s->load);
+        load = judge(s, end);
+    } else {
+        end = LOAD_BAD;
+        load = SNAPSHOTS_BAD;
+        if (s->load.is_beside) {
+            guarding_end(s->engine, &s->load.guard);
+        }
+        if (!snapshots_are_strict(s->settings)) {
+            snapshots_keep_as_bad(s);
+        }
+    }
+    load_close(&s->file);
+    if (load == SNAPSHOTS_BAD) {
+        /* All or nothing, unless it was asked for otherwise. */
+        engine_flush(s->engine, clock_now(&s->engine->clock), clock_now(&s->engine->clock),
+                     false);
+    }
+    pthread_mutex_lock(&s->mutex);
+    s->is_loading = false;
+    s->is_incomplete = end == LOAD_STOPPED;
+    s->last.load = load;
+    s->last.load_ms = (uint64_t)(snapshots_now_ms() - began);
+    s->changes_base = snapshots_changes(s);
+    pthread_cond_broadcast(&s->loaded);
+    pthread_mutex_unlock(&s->mutex);
+}
