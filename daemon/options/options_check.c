@@ -15,6 +15,7 @@
 #include "daemon/options/options_value.h"
 #include "daemon/options/save_rules.h"
 #include "lib/base/context.h"
+#include "lib/snapshot/keychain.h"
 #include "lib/snapshot/pack.h"
 
 /* With more worker threads than this memcached warns. */
@@ -167,6 +168,18 @@ static int check_privileges(const struct settings *s)
     return 0;
 }
 
+/*
+ * Not a path, not hidden, and not what a server with another name would take for its own log or
+ * damaged file, and remove or overwrite.
+ */
+static bool is_file_name(const char *name)
+{
+    size_t n = strlen(name);
+
+    return n != 0 && name[0] != '.' && strchr(name, '/') == NULL && !keychain_is_name(name) &&
+           (n < 4 || strcmp(name + n - 4, ".bad") != 0);
+}
+
 static int check_snapshot(const struct settings *s)
 {
     struct save_rules rules;
@@ -176,10 +189,9 @@ static int check_snapshot(const struct settings *s)
                    SAVE_RULES_MAX);
         return EX_USAGE;
     }
-    if (s->dbfilename != NULL && (s->dbfilename[0] == '\0' || s->dbfilename[0] == '.' ||
-                                  strchr(s->dbfilename, '/') != NULL)) {
-        option_say(
-            "dbfilename: a name in the folder dir, without / and not beginning with a dot\n");
+    if (s->dbfilename != NULL && !is_file_name(s->dbfilename)) {
+        option_say("dbfilename: a name in the folder dir, without /, not beginning with a dot, "
+                   "and not ending in .bad or .log.NUMBER\n");
         return EX_USAGE;
     }
     if (s->load_async && s->load == LOAD_STRICT) {

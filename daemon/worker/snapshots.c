@@ -460,6 +460,7 @@ void snapshots_abandon(struct snapshots *s)
     }
     pthread_mutex_lock(&s->mutex);
     s->is_abandoned = true;
+    s->wants_save = false;
     save_stop(&s->save);
     snapshots_answer(s->asks, false);
     snapshots_answer(s->asks_now, false);
@@ -562,6 +563,8 @@ bool snapshots_cancel(struct snapshots *s)
 
 void snapshots_look(struct snapshots *s, struct snapshots_info *info)
 {
+    bool is_walking;
+
     if (!s->is_on) {
         *info = (struct snapshots_info){.was_good = true, .log.log.was_good = true};
         return;
@@ -569,13 +572,15 @@ void snapshots_look(struct snapshots *s, struct snapshots_info *info)
     pthread_mutex_lock(&s->mutex);
     *info = s->last;
     info->is_on = true;
-    info->is_saving = s->is_saving;
+    /* A save that is about to begin counts, so that a client that polls does not stop early. */
+    info->is_saving = s->is_saving || s->wants_save;
+    is_walking = s->is_saving;
     info->is_loading = s->is_loading;
     info->is_scheduled = s->is_saving && s->wants_save;
     info->changes = snapshots_changes(s) - s->changes_base;
     pthread_mutex_unlock(&s->mutex);
-    info->items = info->is_saving ? atomic_load(&s->save.items) : 0;
-    info->items_total = info->is_saving ? atomic_load(&s->save.items_total) : 0;
+    info->items = is_walking ? atomic_load(&s->save.items) : 0;
+    info->items_total = is_walking ? atomic_load(&s->save.items_total) : 0;
     info->load_items = atomic_load(&s->load.items);
     info->load_expired = atomic_load(&s->load.expired);
     info->load_refused = atomic_load(&s->load.refused);

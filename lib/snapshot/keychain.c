@@ -47,6 +47,17 @@ static uint64_t number_of(const char *name, const char *base)
     return number;
 }
 
+bool keychain_is_name(const char *name)
+{
+    size_t n = strlen(name);
+    size_t digits = 0;
+
+    while (digits < n && name[n - digits - 1] >= '0' && name[n - digits - 1] <= '9') {
+        digits++;
+    }
+    return digits != 0 && n - digits >= 5 && strncmp(name + n - digits - 5, ".log.", 5) == 0;
+}
+
 /* Is it what newfile.h leaves when it is interrupted? */
 static bool is_begun(const char *name, const char *base)
 {

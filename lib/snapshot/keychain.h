@@ -25,6 +25,9 @@
 /* The name of a log. False: it is too long. Context: any thread, as for all of these. */
 bool keychain_name(char out[KEYCHAIN_NAME_MAX], const char *base, uint64_t number);
 
+/* Is it the name of a log, of any base? Context: as above. */
+bool keychain_is_name(const char *name);
+
 /*
  * The highest number of a log that is there; 0: none. *count: how many there are. Returns 0 or
  * an errno.

@@ -331,6 +331,19 @@ def test_too_old_or_as_stale():
             assert o.ask(b"mg a") == b"EN"
 
 
+def test_a_save_shows_from_when_it_was_asked_for():
+    """So that a client that asks, and then polls until none is under way, has its save."""
+    with kept() as k, k.daemon() as d, d.operator() as o:
+        o.set(b"a", b"1")
+        for saves in range(50):
+            o.send(b"bgsave\r\nstats persistence\r\n")
+            assert o.line() == b"OK"
+            seen = dict(line.decode().split(" ")[1:3] for line in iter(o.line, b"END"))
+            assert seen["rdb_bgsave_in_progress"] == "1" or int(seen["rdb_saves"]) > saves, saves
+            wait_for(lambda: figure(o, "rdb_bgsave_in_progress") == 0, "it ends")
+            assert figure(o, "rdb_saves") == saves + 1
+
+
 def test_a_second_server_is_refused():
     with kept() as k:
         with k.daemon("--appendonly", "full"):
@@ -343,9 +356,20 @@ def test_a_second_server_is_refused():
             pass
 
 
+def test_names_that_look_like_those_of_logs():
+    """They are names as any other."""
+    for name in "x.log", "x.log.", "x.log.1a", "log.1", "x.bad.1":
+        with kept() as k, k.daemon("--dbfilename", name) as d, d.operator() as o:
+            assert o.ask(b"save") == b"OK"
+            assert k.names() == [name]
+
+
 def test_what_cannot_work_is_refused():
     for options, text in (("dir=/nonexistent/folder", "cannot write to"), ("save=5", "save: rules are"),
-                          ("dbfilename=a/b", "dbfilename:"), ("load=perhaps", "")):
+                          ("dbfilename=a/b", "dbfilename:"), ("load=perhaps", ""),
+                          # Names that are those of another server's logs, or of what it has put aside.
+                          ("dbfilename=x.log.1", "dbfilename:"), ("dbfilename=x.log.0123", "dbfilename:"),
+                          ("dbfilename=x.bad", "dbfilename:")):
         d = mayfly.Daemon("-o", options, wait=False)
         with d:
             assert status_of(d) != 0
