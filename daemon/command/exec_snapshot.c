@@ -39,6 +39,8 @@ static enum reply reply_to(enum snapshots_asked asked)
     switch (asked) {
     case SNAPSHOTS_OFF:
         return REPLY_SAVE_OFF;
+    case SNAPSHOTS_REFUSED:
+        return REPLY_SAVE_FAILED;
     case SNAPSHOTS_STARTED:
         return REPLY_OK;
     case SNAPSHOTS_BUSY:
@@ -84,10 +86,10 @@ enum turn_stop exec_save(struct turn *t, const struct request *r)
     wait->ask.to = &t->w->mailbox;
     client_expect(t->client, &wait->late);
     asked = snapshots_begin(&t->w->crew->snapshots, true, &wait->ask);
-    if (asked == SNAPSHOTS_OFF) {
+    if (asked == SNAPSHOTS_OFF || asked == SNAPSHOTS_REFUSED) {
         t->client->late = NULL;
         mem_free(wait);
-        return turn_answer(t, r, REPLY_SAVE_OFF);
+        return turn_answer(t, r, reply_to(asked));
     }
     return TURN_ASKED;
 }

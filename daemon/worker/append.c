@@ -63,7 +63,7 @@ static void tell_fault(const struct append *a, enum keychain_end end)
     }
 }
 
-bool append_read(struct append *a, const struct snap_header *h, struct load *l)
+enum load_end append_read(struct append *a, const struct snap_header *h, struct load *l)
 {
     struct keychain *c = &a->chain_read;
     enum keychain_end end;
@@ -77,7 +77,8 @@ bool append_read(struct append *a, const struct snap_header *h, struct load *l)
     if (end != KEYCHAIN_DONE) {
         tell_fault(a, end);
         keychain_fini(c);
-        return false;
+        l->fault = c->fault;
+        return end == KEYCHAIN_NO_MEMORY ? LOAD_NO_MEMORY : LOAD_BAD;
     }
     if (c->cut_bytes != 0) {
         keychain_name(name, a->name, c->number);
@@ -95,7 +96,7 @@ bool append_read(struct append *a, const struct snap_header *h, struct load *l)
     }
     l->chain = c->logs != 0 ? c : NULL;
     l->unix_floor_ms = c->unix_ms;
-    return true;
+    return LOAD_DONE;
 }
 
 int64_t append_written_s(const struct append *a, const struct snap_header *h)

@@ -87,9 +87,10 @@ int64_t append_written_s(const struct append *a, const struct snap_header *h);
 
 /*
  * Before the snapshot is loaded: read which of its keys have changed since, and have `l` leave
- * them out. False: it must not be loaded; that was logged.
+ * them out. LOAD_DONE; or it must not be loaded, which was logged: LOAD_BAD, with l->fault if a
+ * log has one, or LOAD_NO_MEMORY.
  */
-bool append_read(struct append *a, const struct snap_header *h, struct load *l);
+enum load_end append_read(struct append *a, const struct snap_header *h, struct load *l);
 
 /*
  * After it: keep a log from now on, if the options say so. header: of what was loaded to its

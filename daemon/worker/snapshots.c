@@ -285,8 +285,10 @@ static void begin_log(struct snapshots *s)
     if (is_begun && (!s->has_left_out || !append_is_used(&s->append))) {
         return;
     }
-    if (s->last.load != SNAPSHOTS_LOADED && !s->is_passed_over && access(s->path, F_OK) == 0) {
-        snapshots_keep_as_bad(s); /* it was not to be loaded, or could not be */
+    if (s->last.load != SNAPSHOTS_LOADED && !s->is_passed_over && access(s->path, F_OK) == 0 &&
+        !snapshots_keep_as_bad(s)) {
+        s->status = EX_CANTCREAT; /* it was not to be loaded, nor is it to be lost */
+        return;
     }
     if (!append_is_whole(&s->append)) {
         snapshots_on_gap(s);
@@ -341,7 +343,7 @@ static void run(void *arg)
     if (s->file.fd >= 0 && !s->load.is_beside) {
         snapshots_load_now(s);
     }
-    if (s->last.load != SNAPSHOTS_BAD || !snapshots_are_strict(s->settings)) {
+    if (s->status == 0) {
         begin_log(s);
     }
     pthread_mutex_lock(&s->mutex);
@@ -410,7 +412,7 @@ static void wait_loaded(struct snapshots *s, bool (*tell)(const char *line))
 
 int snapshots_start(struct snapshots *s, struct engine *engine, bool (*tell)(const char *line))
 {
-    int status = 0;
+    int status;
 
     must_be_main();
     if (!s->is_on) {
@@ -445,9 +447,7 @@ int snapshots_start(struct snapshots *s, struct engine *engine, bool (*tell)(con
     s->is_running = true;
     pthread_mutex_lock(&s->mutex);
     wait_loaded(s, tell);
-    if (s->last.load == SNAPSHOTS_BAD && snapshots_are_strict(s->settings)) {
-        status = EX_DATAERR;
-    }
+    status = s->status;
     pthread_mutex_unlock(&s->mutex);
     return status;
 }
@@ -526,8 +526,10 @@ enum snapshots_asked snapshots_begin(struct snapshots *s, bool schedule,
         return SNAPSHOTS_OFF;
     }
     pthread_mutex_lock(&s->mutex);
-    if (s->is_abandoned || s->is_incomplete) {
+    if (s->is_abandoned) {
         asked = SNAPSHOTS_OFF;
+    } else if (s->is_incomplete) {
+        asked = SNAPSHOTS_REFUSED;
     } else if (s->is_saving || s->wants_save) {
         asked = schedule ? SNAPSHOTS_SCHEDULED : SNAPSHOTS_BUSY;
     }

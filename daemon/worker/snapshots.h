@@ -69,7 +69,8 @@ struct snapshots {
     bool is_running;     /* the thread was made; [main] */
     bool is_passed_over; /* the file is not loaded: the items were there */
     uint32_t left;       /* then: see snapshots_stop(), of who left them */
-    bool has_left_out;   /* the thread's: not all of it found room, or was loaded */
+    int status;        /* the thread's until is_set_up: why the start must end; 0: it goes on */
+    bool has_left_out; /* the thread's: not all of it found room, or was loaded */
     struct thread thread;
 
     struct load_file file; /* [main], then the thread's */
@@ -89,7 +90,7 @@ struct snapshots {
     bool is_stopping;     /* the thread ends */
     bool saves_at_end;    /* after that one */
     bool is_done;         /* the thread has ended */
-    bool is_incomplete;   /* loading was given up: what is here must not replace the file */
+    bool is_incomplete;   /* the file was not loaded to its end, and must not be replaced */
     bool wants_save;      /* begin one when none is under way */
     bool wants_anew;      /* likewise, but not too often: there is a log and no file */
     bool options_changed; /* look at them */
@@ -162,6 +163,7 @@ uint32_t snapshots_stop(struct snapshots *s, bool saves, bool (*tell)(const char
 
 enum snapshots_asked {
     SNAPSHOTS_OFF,
+    SNAPSHOTS_REFUSED, /* a file that could not be loaded must not be replaced */
     SNAPSHOTS_STARTED,
     SNAPSHOTS_BUSY,      /* one is under way, and it was not asked for another */
     SNAPSHOTS_SCHEDULED, /* one more will begin when it ends */

@@ -67,12 +67,13 @@ int snapshots_check(const struct settings *settings)
         return 0;
     }
     status = snapshots_find(settings, &name, path);
-    if (status != 0 || settings->load == LOAD_NO || !snapshots_are_strict(settings)) {
+    if (status != 0 || settings->load == LOAD_NO) {
         return status;
     }
     if (load_open(&file, path)) {
         load_close(&file);
-    } else if (!snapshots_is_none(&file)) {
+    } else if (!snapshots_is_none(&file) &&
+               (snapshots_are_strict(settings) || file.fault.kind == SNAP_FAULT_READ)) {
         log_error("snapshot, %s: %s", path, snap_fault_text(&file.fault, text));
         status = EX_DATAERR;
     }

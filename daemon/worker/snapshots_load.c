@@ -17,6 +17,42 @@
 #include "lib/engine/flush.h"
 #include "lib/snapshot/newfile.h"
 
+/* ---- files that are not loaded ----------------------------------------------------------- */
+
+bool snapshots_keep_as_bad(const struct snapshots *s)
+{
+    char bad[PATH_MAX + 8];
+    int error;
+
+    snprintf(bad, sizeof(bad), "%s.bad", s->name);
+    error = newfile_rename(&io_system, s->settings->dir, s->name, bad);
+    if (error != 0) {
+        log_error("snapshot, cannot rename %s (%s)", s->path, strerror(error));
+    } else {
+        log_notice("snapshot, kept the file as %s.bad", s->path);
+    }
+    return error == 0;
+}
+
+/*
+ * The file, or one of its logs, was not loaded because of this fault. What cannot be read now may
+ * be readable once rights or the disk are repaired, so the server does not start, and nothing
+ * replaces it. A damaged file is renamed, unless the options are strict. Returns 0 or the exit
+ * status.
+ */
+static int reject_file(const struct snapshots *s, const struct snap_fault *fault)
+{
+    if (fault->kind == SNAP_FAULT_READ) {
+        log_error("snapshot, the server does not start: what cannot be read would be replaced "
+                  "(load=no starts without it)");
+        return EX_DATAERR;
+    }
+    if (snapshots_are_strict(s->settings)) {
+        return EX_DATAERR;
+    }
+    return snapshots_keep_as_bad(s) ? 0 : EX_CANTCREAT;
+}
+
 /* ---- opening ----------------------------------------------------------------------------- */
 
 /* Is the file that was opened to be loaded? */
@@ -77,12 +113,8 @@ uint64_t snapshots_open(struct snapshots *s, struct settings *settings, int *sta
         return 0;
     }
     log_error("snapshot, %s: %s", s->path, snap_fault_text(&s->file.fault, text));
+    *status = reject_file(s, &s->file.fault);
     s->last.load = SNAPSHOTS_BAD;
-    if (snapshots_are_strict(s->settings)) {
-        *status = EX_DATAERR;
-    } else if (s->file.fault.kind != SNAP_FAULT_READ) {
-        snapshots_keep_as_bad(s);
-    }
     return 0;
 }
 
@@ -128,21 +160,20 @@ void snapshots_prepare_load(struct snapshots *s)
 
 /* ---- loading ----------------------------------------------------------------------------- */
 
-void snapshots_keep_as_bad(const struct snapshots *s)
+/*
+ * The file, or one of its logs, was not read to its end: have it renamed, or the start end. False:
+ * it has kept its name, and must not be replaced.
+ */
+static bool put_aside(struct snapshots *s, enum load_end end)
 {
-    char bad[PATH_MAX + 8];
-    int error;
-
-    snprintf(bad, sizeof(bad), "%s.bad", s->name);
-    error = newfile_rename(&io_system, s->settings->dir, s->name, bad);
-    if (error != 0) {
-        log_error("snapshot, cannot rename %s (%s)", s->path, strerror(error));
-    } else {
-        log_notice("snapshot, kept the file as %s.bad", s->path);
+    if (s->load.is_beside) {
+        return snapshots_keep_as_bad(s); /* clients are served already */
     }
+    s->status = end == LOAD_NO_MEMORY ? EX_OSERR : reject_file(s, &s->load.fault);
+    return s->status == 0;
 }
 
-/* What the file came to. Context: the thread, or main. */
+/* What the file came to. Context: the thread. */
 static enum snapshots_load judge(struct snapshots *s, enum load_end end)
 {
     char text[SNAP_FAULT_TEXT_MAX];
@@ -153,30 +184,30 @@ static enum snapshots_load judge(struct snapshots *s, enum load_end end)
                  "the time in that",
                  s->load.behind_ms / 1000, s->path);
     }
-    if (end == LOAD_DONE) {
+    switch (end) {
+    case LOAD_DONE:
         log_notice("snapshot, loaded %s: %" PRIu64 " items, %" PRIu64 " had expired, %" PRIu64
                    " found no room",
                    s->path, items, atomic_load(&s->load.expired),
                    atomic_load(&s->load.refused));
         return SNAPSHOTS_LOADED;
-    }
-    if (end == LOAD_FLUSHED) {
+    case LOAD_FLUSHED:
         log_notice("snapshot, everything was flushed while %s was loaded", s->path);
         return SNAPSHOTS_FLUSHED;
-    }
-    if (end == LOAD_STOPPED) {
+    case LOAD_STOPPED:
         log_notice("snapshot, loading was given up after %" PRIu64 " items", items);
         return SNAPSHOTS_NOT_LOADED;
+    case LOAD_BAD:
+        log_error("snapshot, %s: %s", s->path, snap_fault_text(&s->load.fault, text));
+        break;
+    case LOAD_NO_MEMORY:
+        log_error("snapshot, %s: out of memory", s->path);
+        break;
     }
-    log_error("snapshot, %s: %s", s->path,
-              end == LOAD_NO_MEMORY ? "out of memory" : snap_fault_text(&s->load.fault, text));
-    if (s->settings->load == LOAD_SALVAGE && end == LOAD_BAD) {
+    if (s->settings->load == LOAD_SALVAGE && end == LOAD_BAD &&
+        s->load.fault.kind != SNAP_FAULT_READ) {
         log_notice("snapshot, salvaged %" PRIu64 " items from before the damage", items);
-        snapshots_keep_as_bad(s);
         return SNAPSHOTS_SALVAGED;
-    }
-    if (!snapshots_are_strict(s->settings) && end == LOAD_BAD) {
-        snapshots_keep_as_bad(s);
     }
     return SNAPSHOTS_BAD;
 }
@@ -184,23 +215,18 @@ static enum snapshots_load judge(struct snapshots *s, enum load_end end)
 void snapshots_load_now(struct snapshots *s)
 {
     int64_t began = snapshots_now_ms();
-    enum snapshots_load load;
-    enum load_end end;
+    enum snapshots_load load = SNAPSHOTS_BAD;
+    enum load_end end = append_read(&s->append, &s->file.header, &s->load);
+    bool is_kept;
 
-    if (append_read(&s->append, &s->file.header, &s->load)) {
+    if (end == LOAD_DONE) {
         end = load_run(&s->load);
         load = judge(s, end);
-    } else {
-        end = LOAD_BAD;
-        load = SNAPSHOTS_BAD;
-        if (s->load.is_beside) {
-            guarding_end(s->engine, &s->load.guard);
-        }
-        if (!snapshots_are_strict(s->settings)) {
-            snapshots_keep_as_bad(s);
-        }
+    } else if (s->load.is_beside) {
+        guarding_end(s->engine, &s->load.guard);
     }
     load_close(&s->file);
+    is_kept = (end == LOAD_BAD || end == LOAD_NO_MEMORY) && !put_aside(s, end);
     if (load == SNAPSHOTS_BAD) {
         /* All or nothing, unless it was asked for otherwise. */
         engine_flush(s->engine, clock_now(&s->engine->clock), clock_now(&s->engine->clock),
@@ -208,7 +234,7 @@ void snapshots_load_now(struct snapshots *s)
     }
     pthread_mutex_lock(&s->mutex);
     s->is_loading = false;
-    s->is_incomplete = end == LOAD_STOPPED;
+    s->is_incomplete = end == LOAD_STOPPED || is_kept;
     s->last.load = load;
     s->last.load_ms = (uint64_t)(snapshots_now_ms() - began);
     s->changes_base = snapshots_changes(s);

@@ -14,8 +14,11 @@ void snapshots_prepare_load(struct snapshots *s);
 /* Load the file that is open, with its logs. Context: the thread. */
 void snapshots_load_now(struct snapshots *s);
 
-/* Rename a file that cannot be used to NAME.bad. Context: the thread, or main before it. */
-void snapshots_keep_as_bad(const struct snapshots *s);
+/*
+ * Rename a file that cannot be used to NAME.bad. False: it has kept its name; that was logged.
+ * Context: the thread, or main before it.
+ */
+bool snapshots_keep_as_bad(const struct snapshots *s);
 
 /*
  * The log does not belong to the file any more: remove the file. Context: a thread of the log, or

@@ -427,7 +427,7 @@ def test_items_in_a_file():
 
 
 def test_a_file_that_cannot_be_read():
-    """What was saved stays there for who wants to know, and a start that is to be strict ends."""
+    """The server does not start, and replaces nothing: what the disk does not read today it may read tomorrow."""
     with injected() as (k, i):
         with k.daemon(env=i.env) as d, d.operator() as o:
             fill(o, 3000, 1000)
@@ -437,21 +437,71 @@ def test_a_file_that_cannot_be_read():
             count = i.get("seen")
             end(d)
         saved = k.bytes()
-        for nth in some(count, 3):
-            i.arm(["read"], nth, "fail", errno.EIO)
-            with k.daemon("-o", "load=strict", env=i.env, wait=False) as d:
-                assert d.process.wait(mayfly.PATIENCE) == 65
-                assert os.strerror(errno.EIO) in d.log()
-            assert k.bytes() == saved
-            i.arm(["read"], nth, "fail", errno.EIO)
-            with k.daemon(env=i.env) as d, d.operator() as o:
-                assert figures(o)["rdb_last_load_status"] == "bad"
-                assert o.stats()["curr_items"] == "0"
-                assert saved in (k.bytes() if k.has_file() else b"", open(k.file + ".bad", "rb").read()
-                                 if os.path.exists(k.file + ".bad") else b"")
+        for load in "yes", "strict", "salvage":
+            for nth in some(count, 3):
+                i.arm(["read"], nth, "fail", errno.EIO)
+                with k.daemon("-o", "load=" + load, env=i.env, wait=False) as d:
+                    assert d.process.wait(mayfly.PATIENCE) == 65
+                    assert os.strerror(errno.EIO) in d.log() and "does not start" in d.log(), d.log()
+                i.disarm()
+                assert k.names() == ["mayfly.snapshot"] and k.bytes() == saved
+        with k.daemon() as d, d.operator() as o:
+            assert figure(o, "rdb_last_load_keys_loaded") == 3000
+            end(d)
+
+
+def test_a_file_that_cannot_be_read_beside_requests():
+    """It is too late not to start: the file is kept as .bad, or, if that fails, nothing is saved over it."""
+    with injected() as (k, i):
+        with k.daemon(env=i.env) as d, d.operator() as o:
+            fill(o, 3000, 1000)
+        saved = k.bytes()
+        i.arm(["read"], 0)
+        with k.daemon(env=i.env) as d, d.operator() as o:
+            count = i.get("seen")
+            end(d)
+        for times in 1, EVER:
+            i.arm(["read", "rename"], count, "fail", errno.EIO, times=times)
+            with k.daemon("-o", "load_async", env=i.env) as d, d.operator() as o:
+                wait_for(lambda: figures(o)["rdb_last_load_status"] == "bad", "it is not read to its end")
+                i.disarm()
+                o.set(b"new", b"1")
+                if times == 1:
+                    assert k.names() == ["mayfly.snapshot.bad"]
+                    os.rename(k.file + ".bad", k.file)
+                    end(d)
+                else:
+                    assert o.ask(b"save").startswith(b"SERVER_ERROR not saved")
+                    assert o.ask(b"bgsave").startswith(b"SERVER_ERROR not saved")
+                    assert k.names() == ["mayfly.snapshot"]
+                    assert d.stop() == 0
+            if k.has_file():
+                assert k.bytes() == saved
+        assert open(k.file + ".bad", "rb").read() == saved     # it could be renamed by then
+
+
+def test_a_log_that_cannot_be_read():
+    """The same: its snapshot would be replaced, and the log removed."""
+    for mode in "keys", "full":
+        with injected() as (k, i):
+            args = ("-o", "appendonly=" + mode)
+            with k.daemon(*args) as d, d.operator() as o:
+                o.set(b"a", b"1")
+                assert o.ask(b"save") == b"OK"
+                o.set(b"b", b"1")
+                wait_for(lambda: figure(o, "aof_pending_bytes") == 0, "it is in the log")
                 end(d)
-            i.disarm()
-            k.write(saved)
+            names = k.names()
+            for load in "yes", "strict", "salvage":
+                i.arm(["read"], 1, "fail", errno.EIO, times=EVER, part=".log.")
+                with k.daemon(*args, "-o", "load=" + load, env=i.env, wait=False) as d:
+                    assert d.process.wait(mayfly.PATIENCE) == 65
+                    assert "does not start" in d.log(), d.log()
+                i.disarm()
+                assert k.names() == names
+            with k.daemon(*args) as d, d.operator() as o:
+                assert o.get(b"a") == b"1"
+                end(d)
 
 
 mayfly.main(globals())

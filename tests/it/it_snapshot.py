@@ -3,6 +3,7 @@
 """The snapshot: saved, stopped, started, and everything is there; what has expired or was flushed is not,
 whatever happens on the way. That each write and fsync may fail is shown by tests/lib/snapshot/test_save.c."""
 import os
+import pwd
 import resource
 import select
 import signal
@@ -329,6 +330,24 @@ def test_too_old_or_as_stale():
         with k.daemon("-o", "load_max_age=1,save_on_stop=no") as d, d.operator() as o:
             assert figures(o)["rdb_last_load_status"] == "too-old"
             assert o.ask(b"mg a") == b"EN"
+
+
+def test_a_file_that_may_not_be_read_is_not_replaced():
+    """Data of root, a server of another user: it does not start, whatever it is to do with damage."""
+    if os.getuid() != 0:
+        raise mayfly.Inapplicable("only root can make a file that the server may not read")
+    nobody = pwd.getpwnam("nobody")
+    with kept() as k:
+        os.chown(k.folder, nobody.pw_uid, nobody.pw_gid)
+        with k.daemon() as d, d.operator() as o:
+            o.set(b"a", b"1")
+        saved = k.bytes()
+        for load in "yes", "strict", "salvage":
+            for how in (), ("--check-config",):
+                with k.daemon("-u", "nobody", "-o", "load=" + load, *how, wait=False) as d:
+                    assert status_of(d) == 65, d.log()
+                    assert "Permission denied" in d.log()
+            assert k.names() == ["mayfly.snapshot"] and k.bytes() == saved
 
 
 def test_a_save_shows_from_when_it_was_asked_for():
