@@ -13,6 +13,9 @@
 /* Times are refused that are farther from now, or from 1970, than this many milliseconds. */
 #define EXPIRY_MS_MAX (INT64_MAX / 4)
 
+/* The same of stores, in seconds: no item is stored without the deadline that was asked for. */
+#define EXPTIME_MAX (EXPIRY_MS_MAX / 1000)
+
 /*
  * Parse a line of CLASS_DEADLINE, CLASS_TTL or CLASS_UNLINK, without its end, to a request
  * whose command is set; args are its words after the name.

@@ -13,6 +13,7 @@
 #include "lib/base/check.h"
 #include "lib/base/num.h"
 #include "proto/encode.h"
+#include "proto/expiry_parse.h"
 
 /* Letters that flags may have. S and the letters of replies are not flags. */
 #define FLAGS_PLAIN                                                                            \
@@ -38,10 +39,16 @@ static inline uint64_t letter_of(char c)
 
 /* ---- flags ------------------------------------------------------------------------------- */
 
-/* A time in milliseconds. */
+/* A time in milliseconds, which is not later than pexpire takes it. */
 static enum reply read_time_ms(struct span token, int64_t *out)
 {
-    return num_i64(token, out) == MF_OK ? REPLY_NONE : REPLY_META_BAD_TOKEN;
+    int64_t n;
+
+    if (num_i64(token, &n) != MF_OK || n > EXPIRY_MS_MAX) {
+        return REPLY_META_BAD_TOKEN;
+    }
+    *out = n;
+    return REPLY_NONE;
 }
 
 /* A time: 32 bits, as memcached has it. */

@@ -127,7 +127,7 @@ static inline enum parse_status try_set(const char *buf, size_t len,
             return PARSE_MORE;
         }
         req->flags = (uint32_t)number;
-        if (*p != ' ' || (p = direct_number(p + 1, &number)) == NULL) {
+        if (*p != ' ' || (p = direct_number(p + 1, &number)) == NULL || number > EXPTIME_MAX) {
             return PARSE_MORE;
         }
         req->exptime = (int64_t)number;
@@ -285,7 +285,7 @@ static enum parse_status parse_store(const struct args *args, struct request *re
     req->noreply = words_is_noreply(args->last);
     req->key = args->word[0];
     if (req->key.len > REQUEST_KEY_MAX || !num_lenient_u32(args->word[1], &req->flags) ||
-        !num_lenient_i64(args->word[2], &req->exptime) ||
+        !num_lenient_i64(args->word[2], &req->exptime) || req->exptime > EXPTIME_MAX ||
         (is_cas && (args->count < 5 || num_u64(args->word[4], &req->cas) != MF_OK))) {
         req->value_len += 2;
         return refuse_line(REPLY_BAD_FORMAT, reply);

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/expiry_parse.h"
 #include "proto/text_parse.h"
 
 struct good_row {
@@ -64,12 +65,10 @@ static const struct good_row good_rows[] = {
     {"set a 4294967295 0 1\r\nx\r\n", .command = CMD_SET, .key = "a", .value = "x",
      .flags = UINT32_MAX},
     {"set a 0 -1 1\r\nx\r\n", .command = CMD_SET, .key = "a", .value = "x", .exptime = -1},
-    {"set a 0 9223372036854775807 1\r\nx\r\n", .command = CMD_SET, .key = "a", .value = "x",
-     .exptime = INT64_MAX},
+    {"set a 0 2305843009213693 1\r\nx\r\n", .command = CMD_SET, .key = "a", .value = "x",
+     .exptime = EXPTIME_MAX},
     {"set a 0 -9223372036854775808 1\r\nx\r\n", .command = CMD_SET, .key = "a", .value = "x",
      .exptime = INT64_MIN},
-    {"set a 0 999999999999999999 1\r\nx\r\n", .command = CMD_SET, .key = "a", .value = "x",
-     .exptime = 999999999999999999},
     {"set a +1 +2 1\r\nx\r\n", .command = CMD_SET, .key = "a", .value = "x", .flags = 1,
      .exptime = 2},
     {"set a -0 -0 -0\r\n\r\n", .command = CMD_SET, .key = "a", .value = ""},
@@ -215,6 +214,8 @@ static const struct bad_row bad_rows[] = {
     {"set a 99999999999999999999 0 1\r\n", .reply = REPLY_BAD_FORMAT, .swallow = 3},
     {"set a 0x10 0 1\r\n", .reply = REPLY_BAD_FORMAT, .swallow = 3},
     {"set a + 0 1\r\n", .reply = REPLY_BAD_FORMAT, .swallow = 3},
+    {"set a 0 2305843009213694 1\r\n", .reply = REPLY_BAD_FORMAT, .swallow = 3},
+    {"set a 0 9223372036854775807 1\r\n", .reply = REPLY_BAD_FORMAT, .swallow = 3},
     {"set a 0 x 1\r\n", .reply = REPLY_BAD_FORMAT, .swallow = 3},
     {"set a 0 - 1\r\n", .reply = REPLY_BAD_FORMAT, .swallow = 3},
     {"set a 0 1.5 1\r\n", .reply = REPLY_BAD_FORMAT, .swallow = 3},
