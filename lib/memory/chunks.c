@@ -32,8 +32,11 @@ void chunks_cut(const struct memory *m, size_t len, struct cut *out)
     out->tail = (uint32_t)rest;
 }
 
-/* Which queue the segments of a dead value wait in: that is what lazyfree means here. */
-static enum run_kind run_kind_for(struct memory *m, uint64_t bytes, enum death_reason reason)
+/*
+ * Which queue the segments of a dead value of this length wait in: that is what lazyfree means
+ * here.
+ */
+static enum run_kind run_kind_for(struct memory *m, uint32_t len, enum death_reason reason)
 {
     const struct engine_options *o = m->options;
     const _Atomic bool *is_lazy[] = {
@@ -43,12 +46,12 @@ static enum run_kind run_kind_for(struct memory *m, uint64_t bytes, enum death_r
         [DEATH_DELETE] = &o->lazyfree_delete,
     };
 
-    if (!atomic_load_explicit(is_lazy[reason], memory_order_relaxed) ||
-        bytes < engine_option(o, lazyfree_threshold_bytes)) {
+    if (len < engine_option(o, lazyfree_threshold_bytes)) {
         return RUN_DIRECT;
     }
-    if (ctr_get(m->counters, CTR_lazyfree_pending_bytes) >
-        engine_option(o, lazyfree_backlog_bytes)) {
+    if (!atomic_load_explicit(is_lazy[reason], memory_order_relaxed) ||
+        ctr_get(m->counters, CTR_lazyfree_pending_bytes) >
+            engine_option(o, lazyfree_backlog_bytes)) {
         ctr_add(m->counters, CTR_lazyfree_helped, 1);
         return RUN_DIRECT;
     }
@@ -109,14 +112,15 @@ void chunks_extended(struct memory *m, handle_t from)
 
 void chunks_kill(struct memory *m, handle_t head, enum death_reason reason)
 {
-    struct large *l = item_large(memory_item(m, head));
+    struct item *it = memory_item(m, head);
+    struct large *l = item_large(it);
     uint64_t bytes = (uint64_t)l->segments << m->arena.shift;
 
     memory_must_be_entered(m);
     kill_pieces(m, l);
     m->large_items--;
     if (l->segments != 0) {
-        enum run_kind kind = run_kind_for(m, bytes, reason);
+        enum run_kind kind = run_kind_for(m, it->value_len, reason);
 
         m->large_with_segments--;
         m->blocks.chain[memory_chain(m, head)].bytes -= bytes;

@@ -126,7 +126,9 @@ void memory_flush(struct memory *m)
         retire_chain(m, &m->blocks.chain[id]);
     }
     arena_retire_values(&m->arena, is_lazy ? RUN_LAZY : RUN_DIRECT);
-    if (is_lazy && whole != 0) {
+    if (!is_lazy) {
+        ctr_add(m->counters, CTR_lazyfree_helped, m->large_with_segments);
+    } else if (whole != 0) {
         ctr_add(m->counters, CTR_lazyfree_pending_objects, m->large_with_segments);
         ctr_add(m->counters, CTR_lazyfree_pending_bytes, whole);
     }

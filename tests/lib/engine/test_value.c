@@ -306,6 +306,7 @@ TEST_LOOP(the_switch_of_a_reason_decides_who_releases, 2 * REASONS)
     start_lazy(is_lazy, reason);
     kill_value(reason);
     check_lazy(is_lazy, 0);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_lazyfree_helped), !is_lazy);
     ck_assert_uint_eq(f.shard->memory.arena.lazy.segments, is_lazy ? WHOLE / (32 * KIB) : 0);
     fixture_verify(&f);
     fixture_settle(&f);
@@ -334,14 +335,16 @@ TEST_LOOP(evictions_have_a_switch_of_their_own, 2)
     fixture_stop(&f);
 }
 
+/* The length of the value counts, not that of its whole segments. */
 TEST(below_the_threshold_nothing_is_handed_over)
 {
     start_lazy(true, BY_DELETE);
-    atomic_store(&fixture_options.lazyfree_threshold_bytes, WHOLE + 1);
+    atomic_store(&fixture_options.lazyfree_threshold_bytes, LEN + 1);
     kill_value(BY_DELETE);
     check_lazy(0, 0);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_lazyfree_helped), 0);
     fixture_set(&f, "k", LEN);
-    atomic_store(&fixture_options.lazyfree_threshold_bytes, WHOLE);
+    atomic_store(&fixture_options.lazyfree_threshold_bytes, LEN);
     kill_value(BY_DELETE);
     check_lazy(1, 0);
     fixture_settle(&f);
