@@ -13,6 +13,7 @@
 #include "daemon/access/complaint.h"
 #include "daemon/base/log.h"
 #include "daemon/base/pool.h"
+#include "daemon/options/options_message.h"
 #include "daemon/options/settings.h"
 #include "lib/base/context.h"
 
@@ -28,7 +29,7 @@ static int read_proxies(struct access *a, const struct settings *settings)
     const char *error = networks_parse(settings->proxy_from, &a->proxies);
 
     if (error != NULL) {
-        log_error("access, --proxy-from %s: %s", settings->proxy_from, error);
+        option_fault(settings, OPTION_proxy_from, "%s: %s", settings->proxy_from, error);
         return EX_USAGE;
     }
     return 0;
@@ -80,13 +81,17 @@ int access_load(struct access *a, const struct settings *settings)
     int status;
 
     must_be_main();
+    complaint_of(settings, OPTION_auth_file);
     status = auth_load(&a->text);
     if (status == 0) {
+        complaint_of(settings, OPTION_sasl);
         status = auth_load(&a->sasl_users);
     }
     if (status == 0) {
+        complaint_of(settings, OPTION_access_file);
         status = rules_file_load(&a->rules);
     }
+    complaint_of(NULL, OPTION_COUNT);
     if (status == 0 && settings->sasl) {
         status = auth_sasl_start(&a->sasl_users);
         a->is_sasl_started = status == 0;

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What is wrong with a file of users or rules that was read again: logged, and the first of it
- * kept for the operator who asked for the reading.
+ * What is wrong with a file of users or rules: at the start a message about the option that
+ * names it; when it was read again an error of the log, and the first of it kept for the
+ * operator who asked for the reading.
  */
 #ifndef MAYFLY_DAEMON_ACCESS_COMPLAINT_H
 #define MAYFLY_DAEMON_ACCESS_COMPLAINT_H
 
+#include <stdbool.h>
+
 #include "daemon/base/log.h"
+#include "daemon/options/settings.h"
 #include "lib/base/check.h"
 
 /* The longest is kept whole if paths are of usual length. */
@@ -18,11 +22,19 @@
  */
 #define complaint(...)                                                                         \
     do {                                                                                       \
-        complaint_keep(__VA_ARGS__);                                                           \
-        log_error(__VA_ARGS__);                                                                \
+        if (complaint_keep(__VA_ARGS__)) {                                                     \
+            log_error(__VA_ARGS__);                                                            \
+        }                                                                                      \
     } while (0)
 
-void complaint_keep(const char *fmt, ...) MF_PRINTF(1, 2);
+/* Keep or print it. True: it is to be logged. Context: main. */
+bool complaint_keep(const char *fmt, ...) MF_PRINTF(1, 2);
+
+/*
+ * The server starts, and reads the file of this option next. settings NULL: from now on files
+ * are read again. Context: main.
+ */
+void complaint_of(const struct settings *settings, enum option_id id);
 
 /* Forget it. Context: main. */
 void complaint_clear(void);

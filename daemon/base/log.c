@@ -57,6 +57,11 @@ void log_stop(void)
     log_writer_stop();
 }
 
+bool log_is_journal(void)
+{
+    return log_journal_is_on() || log_line_is_journal();
+}
+
 const struct counters *log_counters(void)
 {
     return &counters;

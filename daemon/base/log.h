@@ -105,6 +105,9 @@ void log_flush(void);
  */
 void log_stop(void);
 
+/* Do messages go to the journal, in whatever form? Context: any thread, after log_init(). */
+bool log_is_journal(void);
+
 /* The counters of the log (writer ANY in counters.def). Context: any thread. */
 const struct counters *log_counters(void);
 

@@ -54,6 +54,11 @@ bool log_line_choose_form(void)
     return is_journal;
 }
 
+bool log_line_is_journal(void)
+{
+    return is_journal;
+}
+
 char log_line_priority(enum log_level level)
 {
     return (char)('0' + levels[level].priority);

@@ -21,6 +21,9 @@
  */
 bool log_line_choose_form(void);
 
+/* Which one it was. Context: any thread. */
+bool log_line_is_journal(void);
+
 /* The journal's number of a level, a digit. Context: any thread. */
 char log_line_priority(enum log_level level);
 

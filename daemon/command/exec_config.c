@@ -15,6 +15,7 @@
 #include "daemon/command/config_words.h"
 #include "daemon/options/conf_line.h"
 #include "daemon/options/options_live.h"
+#include "daemon/options/options_value.h"
 #include "daemon/worker/crew.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
@@ -107,6 +108,7 @@ static enum turn_stop config_set(struct turn *t, const struct request *r,
 {
     struct live_change changes[LIVE_CHANGES_MAX];
     struct live_refusal refusal;
+    char text[OPTION_TEXT_BYTES];
     unsigned count = 0;
 
     for (unsigned i = FIRST_ARG; i + 1 < w->count; i += 2) {
@@ -130,8 +132,11 @@ static enum turn_stop config_set(struct turn *t, const struct request *r,
         }
     }
     for (unsigned i = 0; i < count; i++) {
-        log_notice("options, %s is %s now (config set)", w->word[FIRST_ARG + 2 * i],
-                   changes[i].value);
+        const char *now = option_typed(t->w->settings, changes[i].id, text);
+        const bool is_other = strcmp(now, changes[i].value) != 0;
+
+        log_notice("options, %s is %s now (config set%s%s)", w->word[FIRST_ARG + 2 * i], now,
+                   is_other ? " " : "", is_other ? changes[i].value : "");
     }
     return turn_answer(t, r, REPLY_OK);
 }

@@ -225,7 +225,7 @@ int metrics_open(const struct settings *settings, struct metrics **out)
     must_be_main();
     *out = NULL;
     if (status == 0 && !is_inherited && settings->metrics != NULL) {
-        status = sockets_open_plain_tcp(settings, settings->metrics, &sockets);
+        status = sockets_open_metrics(settings, &sockets);
     }
     if (status == 0 && sockets.count == 0) {
         return 0;

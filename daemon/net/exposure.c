@@ -14,6 +14,7 @@
 #include "daemon/base/log.h"
 #include "daemon/net/listen_address.h"
 #include "daemon/net/sockets_tcp.h"
+#include "daemon/options/options_message.h"
 #include "daemon/options/settings.h"
 #include "lib/base/context.h"
 
@@ -48,9 +49,11 @@ static bool is_guarded(const struct settings *settings, const struct conn_origin
 static int tell(const struct settings *settings, const char *name)
 {
     if (settings->protected_mode) {
-        log_error("listener, other machines could use %s without a user or a certificate: give "
-                  "-Y, -S, or -Z with ssl_verify_mode=2 or mtls: (--protected)",
-                  name);
+        option_fault(
+            settings, OPTION_protected_mode,
+            "other machines could use %s without a user or a certificate (give -Y, -S, "
+            "or -Z with ssl_verify_mode=2 or mtls:)",
+            name);
         return EX_USAGE;
     }
     log_warn("listener, other machines can use %s without a user or a certificate (--protected "

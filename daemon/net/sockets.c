@@ -235,7 +235,7 @@ int sockets_check(const struct settings *settings)
         other = sockets_check_tcp(settings);
         status = status != 0 ? status : other;
     }
-    other = sockets_check_plain_tcp(settings, settings->metrics);
+    other = sockets_check_metrics(settings);
     return status != 0 ? status : other;
 }
 

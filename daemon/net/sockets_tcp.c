@@ -19,6 +19,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/net/listen_address.h"
+#include "daemon/net/listen_fault.h"
 #include "daemon/net/passed_on.h"
 #include "daemon/options/settings.h"
 
@@ -134,11 +135,17 @@ struct conn_origin sockets_tcp_origin(const struct settings *settings,
 
 /* ---- the default: loopback --------------------------------------------------------------- */
 
-static int tcp_port_failed(int32_t port, const char *what)
+static int tcp_port_failed(const struct settings *settings, const char *call)
 {
-    log_error("listener, failed to listen on TCP port %d (%s: %s)", port > 0 ? port : 0, what,
-              strerror(errno));
-    return EX_OSERR;
+    const uint16_t port = settings->port > 0 ? (uint16_t)settings->port : 0;
+    char where[24];
+
+    snprintf(where, sizeof(where), "TCP port %u", (unsigned)port);
+    return listen_fault(settings, &(struct listen_fault){.id = OPTION_port,
+                                                         .where = span_str(where),
+                                                         .call = call,
+                                                         .port = port,
+                                                         .type = SOCK_STREAM});
 }
 
 static bool is_without_family(int err)
@@ -161,7 +168,7 @@ static int open_tcp_loopback(const struct settings *settings, struct socket_list
     in.sin_port = htons(port);
     fd = listen_on(settings, (const struct sockaddr *)&in, sizeof(in), &what);
     if (fd < 0) {
-        status = passed_on_excuse(tcp_port_failed(settings->port, what));
+        status = passed_on_excuse(tcp_port_failed(settings, what));
     } else {
         /* With any free port the v6 socket gets the same number, if it is free there too. */
         port = is_any_port ? socket_port(fd) : port;
@@ -181,21 +188,29 @@ static int open_tcp_loopback(const struct settings *settings, struct socket_list
             log_info("listener, serves IPv4 only (%s)", strerror(errno));
             return 0;
         }
-        return passed_on_excuse(tcp_port_failed(settings->port, what));
+        return passed_on_excuse(tcp_port_failed(settings, what));
     }
     return socket_list_add(out, fd, &origin);
 }
 
 /* ---- the addresses of -l ----------------------------------------------------------------- */
 
-static int tcp_address_failed(struct span text, const char *what, const char *why)
+/* A list of addresses, as an option has it. */
+struct address_list {
+    enum option_id id;
+    const char *text; /* NULL: empty */
+    /* Read an element of it. Returns what is wrong with it, or NULL. */
+    const char *(*read)(const struct settings *, struct span, struct listen_address *);
+};
+
+static int tcp_address_failed(const struct settings *settings, enum option_id id,
+                              struct span text, const char *reason)
 {
-    log_error("listener, failed to listen on one of interface(s) %.*s (%s%s)", (int)text.len,
-              text.ptr, what, why);
-    return EX_OSERR;
+    return listen_fault(settings,
+                        &(struct listen_fault){.id = id, .where = text, .reason = reason});
 }
 
-static int open_resolved(const struct settings *settings, struct span text,
+static int open_resolved(const struct settings *settings, enum option_id id, struct span text,
                          const struct listen_address *address, const struct addrinfo *first,
                          struct socket_list *out)
 {
@@ -221,10 +236,12 @@ static int open_resolved(const struct settings *settings, struct span text,
             continue;
         }
         if (fd < 0) {
-            char why[128];
-
-            snprintf(why, sizeof(why), ": %s", strerror(errno));
-            status = passed_on_excuse(tcp_address_failed(text, what, why));
+            status = passed_on_excuse(
+                listen_fault(settings, &(struct listen_fault){.id = id,
+                                                              .where = text,
+                                                              .call = what,
+                                                              .port = (uint16_t)address->port,
+                                                              .type = SOCK_STREAM}));
         } else {
             status = socket_list_add(out, fd, &origin);
         }
@@ -235,7 +252,7 @@ static int open_resolved(const struct settings *settings, struct span text,
     return 0;
 }
 
-static int open_parsed(const struct settings *settings, struct span text,
+static int open_parsed(const struct settings *settings, enum option_id id, struct span text,
                        const struct listen_address *address, struct socket_list *out)
 {
     struct addrinfo hints = {.ai_flags = AI_PASSIVE, .ai_socktype = SOCK_STREAM};
@@ -246,48 +263,48 @@ static int open_parsed(const struct settings *settings, struct span text,
     snprintf(port, sizeof(port), "%u", address->port);
     status = getaddrinfo(address->host[0] != '\0' ? address->host : NULL, port, &hints, &first);
     if (status != 0) {
-        return passed_on_excuse(tcp_address_failed(
-            text,
-            "getaddrinfo(): ", status == EAI_SYSTEM ? strerror(errno) : gai_strerror(status)));
+        return passed_on_excuse(listen_fault(
+            settings,
+            &(struct listen_fault){.id = id,
+                                   .where = text,
+                                   .call = "getaddrinfo()",
+                                   .reason = status == EAI_SYSTEM ? strerror(errno)
+                                                                  : gai_strerror(status)}));
     }
-    status = open_resolved(settings, text, address, first, out);
+    status = open_resolved(settings, id, text, address, first, out);
     freeaddrinfo(first);
     return status;
 }
 
-/*
- * Read an element of -l; its port is that of -p if it has none. Returns 0, or the exit status
- * after a message was written, as the following one does.
- */
-static int read_address(const struct settings *settings, struct span text,
-                        struct listen_address *addr)
+/* Read an element of -l; its port is that of -p if it has none. */
+static const char *read_address(const struct settings *settings, struct span text,
+                                struct listen_address *addr)
 {
     const char *error = listen_address_parse(text, addr);
 
     if (error != NULL) {
-        return tcp_address_failed(text, error, "");
+        return error;
     }
     if (addr->verify != TLS_VERIFY_BY_MODE && (addr->is_plain || !settings->ssl_enabled)) {
-        return tcp_address_failed(text, "btls: and mtls: need TLS (-Z)", "");
+        return "btls: and mtls: need TLS (-Z)";
     }
     if (addr->is_proxied && settings->proxy_from == NULL) {
-        return tcp_address_failed(text, "proxied: needs --proxy-from", "");
+        return "proxied: needs --proxy-from";
     }
     /* When clients must authenticate, no address may offer a way around it. */
     if (addr->has_protocol && (settings->auth_file != NULL || settings->sasl) &&
         addr->protocol != settings->protocol) {
-        return tcp_address_failed(text, "clients that must authenticate speak one protocol",
-                                  "");
+        return "clients that must authenticate speak one protocol";
     }
     if (!addr->has_port) {
         addr->port = settings->port > 0 ? (unsigned)settings->port : 0;
     }
-    return 0;
+    return NULL;
 }
 
 /* The same for a listener that is not for clients of the cache. */
-static int read_plain_address(const struct settings *settings, struct span text,
-                              struct listen_address *addr)
+static const char *read_plain_address(const struct settings *settings, struct span text,
+                                      struct listen_address *addr)
 {
     const char *error = listen_address_parse(text, addr);
 
@@ -298,50 +315,63 @@ static int read_plain_address(const struct settings *settings, struct span text,
     } else if (error == NULL && !addr->has_port) {
         error = "the port is missing";
     }
-    return error != NULL ? tcp_address_failed(text, error, "") : 0;
+    return error;
 }
 
-typedef int read_fn(const struct settings *, struct span, struct listen_address *);
-
-/* Read every element of a list, which may be NULL; returns the status of the first error. */
-static int check_list(const struct settings *settings, const char *at, read_fn *read_it)
+static struct address_list clients_of(const struct settings *settings)
 {
+    return (struct address_list){OPTION_listen, settings->listen, read_address};
+}
+
+static struct address_list metrics_of(const struct settings *settings)
+{
+    return (struct address_list){OPTION_metrics, settings->metrics, read_plain_address};
+}
+
+/* Read every element of a list; returns the status of the first error. */
+static int check_list(const struct settings *settings, struct address_list list)
+{
+    const char *at = list.text;
     struct listen_address addr;
     struct span text;
     int first = 0;
 
     while (at != NULL && listen_address_next(&at, &text)) {
-        int status = read_it(settings, text, &addr);
+        const char *error = list.read(settings, text, &addr);
 
-        first = first == 0 ? status : first;
+        if (error != NULL) {
+            const int status = tcp_address_failed(settings, list.id, text, error);
+
+            first = first == 0 ? status : first;
+        }
     }
     return first;
 }
 
 int sockets_check_tcp(const struct settings *settings)
 {
-    return check_list(settings, settings->listen, read_address);
+    return check_list(settings, clients_of(settings));
 }
 
-int sockets_check_plain_tcp(const struct settings *settings, const char *addresses)
+int sockets_check_metrics(const struct settings *settings)
 {
-    return check_list(settings, addresses, read_plain_address);
+    return check_list(settings, metrics_of(settings));
 }
 
 /* Listen on every element of a list; stops at the first error. */
-static int open_list(const struct settings *settings, const char *at, read_fn *read_it,
+static int open_list(const struct settings *settings, struct address_list list,
                      struct socket_list *out)
 {
+    const char *at = list.text;
     struct span text;
     int status = 0;
 
-    while (status == 0 && listen_address_next(&at, &text)) {
+    while (status == 0 && at != NULL && listen_address_next(&at, &text)) {
         struct listen_address addr;
+        const char *error = list.read(settings, text, &addr);
 
-        status = read_it(settings, text, &addr);
-        if (status == 0) {
-            status = open_parsed(settings, text, &addr, out);
-        }
+        status = error != NULL ? tcp_address_failed(settings, list.id, text, error)
+                               : open_parsed(settings, list.id, text, &addr, out);
     }
     return status;
 }
@@ -351,11 +381,10 @@ int sockets_open_tcp(const struct settings *settings, struct socket_list *out)
     if (settings->listen == NULL) {
         return open_tcp_loopback(settings, out);
     }
-    return open_list(settings, settings->listen, read_address, out);
+    return open_list(settings, clients_of(settings), out);
 }
 
-int sockets_open_plain_tcp(const struct settings *settings, const char *addresses,
-                           struct socket_list *out)
+int sockets_open_metrics(const struct settings *settings, struct socket_list *out)
 {
-    return open_list(settings, addresses, read_plain_address, out);
+    return open_list(settings, metrics_of(settings), out);
 }

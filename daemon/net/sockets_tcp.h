@@ -18,19 +18,15 @@ struct settings;
  */
 int sockets_open_tcp(const struct settings *settings, struct socket_list *out);
 
-/*
- * Listen on every address of a list whose elements all have a port and no prefix, and append
- * the sockets; for what is not a client of the cache. Returns as above. Context: as above.
- */
-int sockets_open_plain_tcp(const struct settings *settings, const char *addresses,
-                           struct socket_list *out);
+/* The same for settings.metrics, whose elements all have a port and no prefix. */
+int sockets_open_metrics(const struct settings *settings, struct socket_list *out);
 
 /*
- * Is each element of settings.listen, or of such a list, an address, by its form? Return as
- * above, after a message for each that is not. Context: main, before start.
+ * Is each element of settings.listen, or of settings.metrics, an address, by its form? Return
+ * as above, after a message for each that is not. Context: main, before start.
  */
 int sockets_check_tcp(const struct settings *settings);
-int sockets_check_plain_tcp(const struct settings *settings, const char *addresses);
+int sockets_check_metrics(const struct settings *settings);
 
 /*
  * What connections of a TCP socket inherit from it; address: its element of -l, NULL: none.

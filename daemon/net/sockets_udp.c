@@ -19,6 +19,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/net/listen_address.h"
+#include "daemon/net/listen_fault.h"
 #include "daemon/net/passed_on.h"
 #include "daemon/options/settings.h"
 #include "lib/base/context.h"
@@ -37,9 +38,14 @@ static uint16_t wanted_port(const struct settings *settings)
 
 static int udp_failed(const struct settings *settings, const char *what)
 {
-    log_error("listener, failed to listen on UDP port %u (%s: %s)",
-              (unsigned)wanted_port(settings), what, strerror(errno));
-    return EX_OSERR;
+    char where[24];
+
+    snprintf(where, sizeof(where), "UDP port %u", (unsigned)wanted_port(settings));
+    return listen_fault(settings, &(struct listen_fault){.id = OPTION_udp_port,
+                                                         .where = span_str(where),
+                                                         .call = what,
+                                                         .port = wanted_port(settings),
+                                                         .type = SOCK_DGRAM});
 }
 
 static bool set_flag(int fd, int level, int option)

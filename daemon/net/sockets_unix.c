@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "daemon/net/listen_fault.h"
 #include "daemon/net/passed_on.h"
 #include "daemon/options/settings.h"
 #include "lib/base/context.h"
@@ -24,11 +25,15 @@
 /* Of the control socket, whatever -a says. */
 #define CONTROL_MODE ((mode_t)0600)
 
-static int unix_failed(const char *path, const char *what)
+static int unix_failed(const struct settings *settings, const char *path, const char *call)
 {
-    log_error("listener, failed to listen on UNIX socket: %s (%s: %s)", path, what,
-              strerror(errno));
-    return EX_OSERR;
+    const bool is_control = settings->control_path != NULL && path == settings->control_path;
+
+    return listen_fault(settings, &(struct listen_fault){
+                                      .id = is_control ? OPTION_control_path : OPTION_unix_path,
+                                      .where = span_str(path),
+                                      .call = call,
+                                  });
 }
 
 /*
@@ -114,12 +119,12 @@ static int adopt_file(const struct settings *settings, struct socket_open *s, co
     struct stat st;
 
     if (file < 0 || fstat(file, &st) != 0) {
-        (void)unix_failed(path, "open()");
+        (void)unix_failed(settings, path, "open()");
     } else if (!S_ISSOCK(st.st_mode) || st.st_nlink != 1) {
         errno = EEXIST;
-        (void)unix_failed(path, "open()");
+        (void)unix_failed(settings, path, "open()");
     } else if ((s->path = mem_alloc(size)) == NULL) {
-        (void)unix_failed(path, "open()");
+        (void)unix_failed(settings, path, "open()");
     } else {
         memcpy(s->path, path, size);
         s->dev = st.st_dev;
@@ -132,22 +137,24 @@ static int adopt_file(const struct settings *settings, struct socket_open *s, co
     return s->path != NULL ? 0 : EX_OSERR;
 }
 
-static int check_path(const char *path)
+static int check_path(const struct settings *settings, const char *path)
 {
     struct sockaddr_un addr;
     socklen_t len;
 
     if (!unix_address(path, &addr, &len)) {
         errno = ENAMETOOLONG;
-        return unix_failed(path, "bind()");
+        return unix_failed(settings, path, "bind()");
     }
     return 0;
 }
 
 int sockets_check_unix(const struct settings *settings)
 {
-    const int status = settings->unix_path != NULL ? check_path(settings->unix_path) : 0;
-    const int other = settings->control_path != NULL ? check_path(settings->control_path) : 0;
+    const int status =
+        settings->unix_path != NULL ? check_path(settings, settings->unix_path) : 0;
+    const int other =
+        settings->control_path != NULL ? check_path(settings, settings->control_path) : 0;
 
     must_be_main();
     return status != 0 ? status : other;
@@ -166,7 +173,7 @@ static int open_path(const struct settings *settings, const char *path, mode_t m
     must_be_main();
     if (!unix_address(path, &addr, &len)) {
         errno = ENAMETOOLONG;
-        return unix_failed(path, "bind()");
+        return unix_failed(settings, path, "bind()");
     }
     fd = passed_on_take((const struct sockaddr *)&addr, len);
     if (fd >= 0 && is_file && access(path, F_OK) != 0) {
@@ -180,18 +187,18 @@ static int open_path(const struct settings *settings, const char *path, mode_t m
                    : status;
     }
     if (is_file && remove_stale(&addr, len) != 0) {
-        return unix_failed(path, "bind()");
+        return unix_failed(settings, path, "bind()");
     }
     fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0) {
-        return unix_failed(path, "socket()");
+        return unix_failed(settings, path, "socket()");
     }
     old_mask = umask(~mode & 0777);
     status = bind(fd, (const struct sockaddr *)&addr, len);
     umask(old_mask);
     if (status != 0 || (status = socket_list_add(out, fd, origin)) != 0) {
         if (status < 0) {
-            (void)unix_failed(path, "bind()");
+            (void)unix_failed(settings, path, "bind()");
             close(fd);
         }
         return EX_OSERR;
@@ -203,7 +210,7 @@ static int open_path(const struct settings *settings, const char *path, mode_t m
         }
     }
     if (listen(fd, (int)settings->backlog) != 0) {
-        return unix_failed(path, "listen()");
+        return unix_failed(settings, path, "listen()");
     }
     return 0;
 }

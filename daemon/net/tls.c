@@ -25,6 +25,7 @@
 #include "daemon/base/log.h"
 #include "daemon/base/path.h"
 #include "daemon/net/tls_session.h"
+#include "daemon/options/options_message.h"
 #include "daemon/options/settings.h"
 #include "lib/base/check.h"
 #include "lib/base/clock.h"
@@ -360,7 +361,7 @@ int tls_open(const struct settings *settings, struct tls **out)
         return EX_OSERR;
     }
     if (tls_reload(t, why) == TLS_KEPT) {
-        log_error("tls, cannot start (%s)", why);
+        option_fault(settings, OPTION_ssl_enabled, "%s", why);
         tls_close(t);
         return EX_USAGE;
     }

@@ -28,6 +28,7 @@
 struct conf_reader {
     struct option_giver giver;
     struct conf_texts *texts; /* [borrowed] NULL: none are kept */
+    const char *named_by;     /* [borrowed] the option that names the file that is read */
     unsigned depth;
     unsigned files;
 };
@@ -119,7 +120,7 @@ static void include_folder(struct conf_reader *r, const char *folder, const char
     char path[PATH_MAX];
 
     if (!list_folder(folder, pattern, &names)) {
-        option_complain(&r->giver, EX_USAGE, "Cannot read the folder %s (%s)", folder,
+        option_complain(&r->giver, EX_USAGE, "include: cannot read the folder %s (%s)", folder,
                         strerror(errno));
         names_fini(&names);
         return;
@@ -129,8 +130,8 @@ static void include_folder(struct conf_reader *r, const char *folder, const char
             sizeof(path)) {
             read_file(r, path);
         } else {
-            option_complain(&r->giver, EX_USAGE, "The name of a file in %s is too long",
-                            folder);
+            option_complain(&r->giver, EX_USAGE,
+                            "include: the name of a file in %s is too long", folder);
         }
     }
     names_fini(&names);
@@ -154,12 +155,12 @@ static void include(struct conf_reader *r, const char *value)
     struct stat st;
 
     if (value[0] == '\0') {
-        option_complain(&r->giver, EX_USAGE, "include names nothing");
+        option_complain(&r->giver, EX_USAGE, "include: a file or folder is missing");
         return;
     }
     if ((size_t)snprintf(path, sizeof(path), "%.*s%s", folder_len, file, value) >=
         sizeof(path)) {
-        option_complain(&r->giver, EX_USAGE, "The path of the include is too long");
+        option_complain(&r->giver, EX_USAGE, "include: the path is too long");
         return;
     }
     char *last = strrchr(path, '/');
@@ -168,7 +169,7 @@ static void include(struct conf_reader *r, const char *value)
         char pattern[NAME_MAX + 1];
 
         if ((size_t)snprintf(pattern, sizeof(pattern), "%s", name) >= sizeof(pattern)) {
-            option_complain(&r->giver, EX_USAGE, "The pattern of the include is too long");
+            option_complain(&r->giver, EX_USAGE, "include: the pattern is too long");
             return;
         }
         *name = '\0';
@@ -301,7 +302,7 @@ static bool load(struct conf_reader *r, const char *path, struct loaded *l)
     memset(l, 0, sizeof(*l));
     why = take_text(r->texts, path, l);
     if (why != NULL) {
-        option_complain(&r->giver, EX_USAGE, "Cannot read the file %s (%s)", path, why);
+        option_complain(&r->giver, EX_USAGE, "%s: cannot read %s (%s)", r->named_by, path, why);
     }
     return why == NULL;
 }
@@ -320,7 +321,7 @@ static bool enter_file(struct conf_reader *r, const char *path)
         out_of_memory(r);
         return false;
     }
-    r->giver.place = (struct option_place){name, 0};
+    r->giver.place = (struct option_place){.file = name};
     return true;
 }
 
@@ -330,7 +331,7 @@ static void read_file(struct conf_reader *r, const char *path)
     struct loaded file;
 
     if (r->depth == CONF_DEPTH_MAX || r->files == CONF_FILES_MAX) {
-        option_complain(&r->giver, EX_USAGE, "Cannot read the file %s (%s)", path,
+        option_complain(&r->giver, EX_USAGE, "%s: cannot read %s (%s)", r->named_by, path,
                         r->depth == CONF_DEPTH_MAX ? "files include each other too deep"
                                                    : "too many files");
         return;
@@ -338,6 +339,7 @@ static void read_file(struct conf_reader *r, const char *path)
     r->depth++;
     r->files++;
     if (load(r, path, &file) && enter_file(r, path)) {
+        r->named_by = "include";
         apply_text(r, file.text);
     }
     unload(&file);
@@ -347,7 +349,9 @@ static void read_file(struct conf_reader *r, const char *path)
 
 int conf_read(struct settings *s, const char *path, struct conf_texts *texts)
 {
-    struct conf_reader r = {.giver = {.settings = s, .source = OPTION_FILE}, .texts = texts};
+    struct conf_reader r = {.giver = {.settings = s, .source = OPTION_FILE},
+                            .texts = texts,
+                            .named_by = "--config"};
 
     must_be_main();
     read_file(&r, path);
@@ -374,7 +378,8 @@ static void add_lines(struct conf_reader *r, struct conf_words *words, struct sp
 
 int conf_read_memcached(struct settings *s, const char *path)
 {
-    struct conf_reader r = {.giver = {.settings = s, .source = OPTION_MEMCACHED_CONF}};
+    struct conf_reader r = {.giver = {.settings = s, .source = OPTION_MEMCACHED_CONF},
+                            .named_by = "--memcached-conf"};
     struct conf_words words;
     struct loaded file;
 

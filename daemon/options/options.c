@@ -28,8 +28,8 @@ static int read_files(struct settings *s, const struct flags_wishes *wishes)
     int status = 0;
 
     if (wishes->is_ambiguous) {
-        fprintf(stderr, "--config and --memcached-conf can be given once, and one of "
-                        "--check-config and --print-config\n");
+        option_say("--config and --memcached-conf can be given once, and one of "
+                   "--check-config and --print-config");
         return EX_USAGE;
     }
     if (wishes->memcached_conf != NULL) {
@@ -107,7 +107,7 @@ enum options_result options_parse(int argc, char **argv, struct settings *out, i
     must_be_main();
     settings_init(out);
     if (!flags_scan(argc, argv, &wishes)) {
-        fprintf(stderr, "out of memory\n");
+        option_say("out of memory");
         *exit_status = EX_OSERR;
         return OPTIONS_EXIT;
     }
@@ -133,7 +133,7 @@ enum options_result options_parse(int argc, char **argv, struct settings *out, i
     out->argv = argv;
     if (!keep_path(wishes.config, &out->config_path) ||
         !keep_path(wishes.memcached_conf, &out->memcached_conf_path)) {
-        option_say("out of memory\n");
+        option_say("out of memory");
         *exit_status = EX_OSERR;
         return OPTIONS_EXIT;
     }

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "daemon/base/version.h"
 #include "daemon/options/options_live.h"
 #include "daemon/options/options_value.h"
 #include "lib/base/context.h"
@@ -17,59 +18,44 @@
 /* A message with a path in it, and what it says of that. */
 #define MESSAGE_BYTES 8192
 
-/* [main] Where messages go instead of standard error, while a running server reads again. */
-static option_sink_fn sink;
-
-void option_messages_to(option_sink_fn fn)
-{
-    must_be_main();
-    sink = fn;
-}
-
-static MF_PRINTF(1, 0) void say(const char *fmt, va_list args)
+static MF_PRINTF(2, 0) void say_with_place(const struct option_giver *g, const char *fmt,
+                                           va_list args)
 {
     char text[MESSAGE_BYTES];
 
-    if (sink == NULL) {
-        vfprintf(stderr, fmt, args);
-        return;
-    }
     vsnprintf(text, sizeof(text), fmt, args);
-    text[strcspn(text, "\n")] = '\0';
-    sink(text);
+    if (g->place.file != NULL) {
+        option_say("%s:%u: %s", g->place.file, g->place.line, text);
+    } else {
+        option_say("%s", text);
+    }
 }
 
-void option_say(const char *fmt, ...)
+/* Print a message with the place; the option is taken. */
+static MF_PRINTF(2, 3) void warn(const struct option_giver *g, const char *fmt, ...)
 {
     va_list args;
 
-    must_be_main();
     va_start(args, fmt);
-    say(fmt, args);
+    say_with_place(g, fmt, args);
     va_end(args);
 }
 
 int option_complain(struct option_giver *g, int status, const char *fmt, ...)
 {
-    char text[MESSAGE_BYTES];
     va_list args;
 
     g->status = g->errors == 0 ? status : g->status;
     g->errors++;
     if (g->errors > OPTION_ERRORS_MAX) {
         if (g->errors == OPTION_ERRORS_MAX + 1) {
-            option_say("More errors are not shown\n");
+            option_say("More errors are not shown");
         }
         return status;
     }
     va_start(args, fmt);
-    vsnprintf(text, sizeof(text), fmt, args);
+    say_with_place(g, fmt, args);
     va_end(args);
-    if (g->place.file != NULL) {
-        option_say("%s:%u: %s\n", g->place.file, g->place.line, text);
-    } else {
-        option_say("%s\n", text);
-    }
     return status;
 }
 
@@ -77,9 +63,10 @@ const char *option_hint(const char *given, size_t len, char *text)
 {
     const char *name = option_nearest(given, len);
 
-    text[0] = '\0';
     if (name != NULL) {
         snprintf(text, OPTION_TEXT_BYTES, " (did you mean \"%s\"?)", name);
+    } else {
+        snprintf(text, OPTION_TEXT_BYTES, " (see " MAYFLY_NAME " --help)");
     }
     return text;
 }
@@ -99,12 +86,24 @@ int option_apply(struct option_giver *g, enum option_id id, const char *given,
 
     if (option_set(g->settings, id, value, g->source, why)) {
         note_place(g, id);
+        if (why[0] != '\0') {
+            warn(g, "%s: %s", given, why);
+        }
         return 0;
     }
-    if (value == NULL) {
-        return option_complain(g, EXIT_FAILURE, "Missing argument for %s", given);
+    return option_complain(g, value != NULL ? option_rows[id].status : EXIT_FAILURE, "%s: %s",
+                           given, why);
+}
+
+bool option_apply_unset(struct option_giver *g, enum option_id id)
+{
+    if (!option_unset(g->settings, id, g->source)) {
+        return false;
     }
-    return option_complain(g, option_rows[id].status, "Invalid value for %s: %s", given, why);
+    if (setting_source(g->settings, id) == OPTION_DEFAULT) {
+        g->settings->places[id] = g->place;
+    }
+    return true;
 }
 
 bool option_apply_off(struct option_giver *g, enum option_id id)
@@ -123,13 +122,13 @@ int option_apply_compat(struct option_giver *g, const struct compat_row *row, co
     case COMPAT_ALIAS:
         return option_apply(g, row->option, given, value);
     case COMPAT_REFUSED:
-        return option_complain(g, EX_USAGE, "This server is not built with %s support (%s)",
-                               row->text, given);
+        return option_complain(g, EX_USAGE, "%s: this server is not built with %s support",
+                               given, row->text);
     case COMPAT_TAKEN:
         break;
     }
     if (row->arg == COMPAT_ARG && (value == NULL || value[0] == '\0')) {
-        return option_complain(g, EXIT_FAILURE, "Missing argument for %s", given);
+        return option_complain(g, EXIT_FAILURE, "%s: a value is missing", given);
     }
     g->settings->compat[row->id] = true;
     return 0;
@@ -159,13 +158,17 @@ int option_apply_suboption(struct option_giver *g, const char *text)
     const char *value = text[len] == '=' ? text + len + 1 : NULL;
     const struct compat_row *row = find_compat(text, len);
     const enum option_id id = option_find(text, len);
-    char given[OPTION_NAME_MAX + 8];
+    char given[OPTION_GIVEN_BYTES];
     char hint[OPTION_TEXT_BYTES];
 
-    snprintf(given, sizeof(given), "%.*s", (int)(len < OPTION_NAME_MAX ? len : OPTION_NAME_MAX),
-             text);
-    if (row != NULL) {
+    g->place.form = OPTION_BY_SUBOPTION;
+    snprintf(given, sizeof(given), "-o %.*s",
+             (int)(len < OPTION_NAME_MAX ? len : OPTION_NAME_MAX), text);
+    if (row != NULL && row->verdict != COMPAT_ALIAS) {
         return option_apply_compat(g, row, given, value);
+    }
+    if (id != OPTION_COUNT && value != NULL && value[0] == '\0' && option_apply_unset(g, id)) {
+        return 0;
     }
     if (id != OPTION_COUNT) {
         return option_apply(g, id, given, value);
@@ -173,7 +176,10 @@ int option_apply_suboption(struct option_giver *g, const char *text)
     if (len > 3 && option_name_is("no-", text, 3) && set_off_by_name(g, text + 3, len - 3)) {
         return 0;
     }
-    return option_complain(g, EXIT_FAILURE, "Illegal suboption \"%s\"%s", text,
+    if (len == 0) {
+        return option_complain(g, EXIT_FAILURE, "-o: the name of an option is missing");
+    }
+    return option_complain(g, EXIT_FAILURE, "%s: unknown option%s", given,
                            option_hint(text, len, hint));
 }
 
@@ -181,15 +187,13 @@ int option_apply_setting(struct option_giver *g, struct span name, const char *v
 {
     const struct compat_row *row = find_compat(name.ptr, name.len);
     const enum option_id id = option_find(name.ptr, name.len);
-    char given[OPTION_NAME_MAX + 8];
+    char given[OPTION_GIVEN_BYTES];
     char hint[OPTION_TEXT_BYTES];
 
+    g->place.form = OPTION_BY_NAME;
     snprintf(given, sizeof(given), "%.*s",
              (int)(name.len < OPTION_NAME_MAX ? name.len : OPTION_NAME_MAX), name.ptr);
-    if (id != OPTION_COUNT && value[0] == '\0' && option_unset(g->settings, id, g->source)) {
-        if (setting_source(g->settings, id) == OPTION_DEFAULT) {
-            g->settings->places[id] = g->place;
-        }
+    if (id != OPTION_COUNT && value[0] == '\0' && option_apply_unset(g, id)) {
         return 0;
     }
     if (id != OPTION_COUNT) {
@@ -197,12 +201,12 @@ int option_apply_setting(struct option_giver *g, struct span name, const char *v
     }
     if (row != NULL && row->verdict == COMPAT_TAKEN) {
         return option_complain(g, EXIT_FAILURE,
-                               "%s is a flag of memcached without effect here (%s)", given,
+                               "%s: a flag of memcached without effect here (%s)", given,
                                row->text);
     }
     if (row != NULL) {
         return option_apply_compat(g, row, given, value);
     }
-    return option_complain(g, EXIT_FAILURE, "Unknown option \"%s\"%s", given,
+    return option_complain(g, EXIT_FAILURE, "%s: unknown option%s", given,
                            option_hint(name.ptr, name.len, hint));
 }

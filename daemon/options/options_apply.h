@@ -6,6 +6,7 @@
 #ifndef MAYFLY_DAEMON_OPTIONS_OPTIONS_APPLY_H
 #define MAYFLY_DAEMON_OPTIONS_OPTIONS_APPLY_H
 
+#include "daemon/options/options_message.h"
 #include "daemon/options/options_rows.h"
 #include "daemon/options/settings.h"
 #include "lib/base/check.h"
@@ -20,14 +21,6 @@ struct option_giver {
     int status;                /* exit status of the first error */
 };
 
-/*
- * Messages about options: to standard error, or, while fn is not NULL, to fn, without the end
- * of the line. Context: main.
- */
-typedef void (*option_sink_fn)(const char *text);
-void option_messages_to(option_sink_fn fn);
-MF_PRINTF(1, 2) void option_say(const char *fmt, ...);
-
 /* After so many errors the rest is not shown. */
 #define OPTION_ERRORS_MAX 100u
 
@@ -41,8 +34,9 @@ MF_PRINTF(3, 4) int option_complain(struct option_giver *g, int status, const ch
 const char *option_hint(const char *given, size_t len, char *text);
 
 /*
- * Give an option its value; NULL: it stood alone. given is its name in a message. All return 0,
- * or an exit status after a message. Context: main, before start.
+ * Give an option its value; NULL: it stood alone. g->place.form says how it was typed, given
+ * what is shown of that. All return 0, or an exit status after a message. Context: main, before
+ * start.
  */
 int option_apply(struct option_giver *g, enum option_id id, const char *given,
                  const char *value);
@@ -51,14 +45,19 @@ int option_apply(struct option_giver *g, enum option_id id, const char *given,
 int option_apply_compat(struct option_giver *g, const struct compat_row *row, const char *given,
                         const char *value);
 
-/* The same for name or name=value of -o, where no_name turns a switch off. */
+/*
+ * The same for name or name=value of -o, where no_name turns a switch off. Here as in files and
+ * in --name=value an empty value unsets an option that may be without one.
+ */
 int option_apply_suboption(struct option_giver *g, const char *text);
 
-/*
- * The same for name = value of a configuration file: an empty value unsets an option that may
- * be without one.
- */
+/* The same for name = value of a configuration file. */
 int option_apply_setting(struct option_giver *g, struct span name, const char *value);
+
+/*
+ * Unset an option that may be without a value. False: it may not. Context: main, before start.
+ */
+bool option_apply_unset(struct option_giver *g, enum option_id id);
 
 /* Turn a switch off. False: it is none. Context: main, before start. */
 bool option_apply_off(struct option_giver *g, enum option_id id);

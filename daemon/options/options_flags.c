@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Flags by getopt_long(), short and long, and the suboptions of -o, all looked up in the
- * tables. What memcached refuses is refused with its text and exit status; what it takes by
- * mistake (trailing garbage, stray words) is refused here too.
+ * tables. What memcached refuses is refused with its exit status; what it takes by mistake
+ * (trailing garbage, stray words) is refused here too.
  */
 #include "daemon/options/options_flags.h"
 
+#include <ctype.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,14 +39,15 @@ enum {
 #define OFF_NAME_SIZE 40
 
 /*
- * What the option string of a file begins with: words that are no flags are not put last, and
- * a missing argument is told from an unknown flag.
+ * What the option string begins with: a missing argument is told from an unknown flag. In a
+ * file, words that are no flags are not put last either.
  */
-#define LETTERS_MODE "+:"
+#define LETTERS_MODE         ":"
+#define LETTERS_MODE_OF_FILE "+" LETTERS_MODE
 
 struct flags {
-    char *letters;                /* owned: getopt's option string, after LETTERS_MODE */
-    struct option *longs;         /* owned */
+    char *letters;        /* owned: getopt's option string, after LETTERS_MODE_OF_FILE */
+    struct option *longs; /* owned */
     char (*names)[OFF_NAME_SIZE]; /* owned: the names of --no-* */
 };
 
@@ -91,13 +93,13 @@ static void flags_fini(struct flags *f)
 /* Make getopt's tables from the rows. False: no memory. */
 static bool flags_init(struct flags *f)
 {
-    f->letters = mem_zalloc(strlen(LETTERS_MODE) + 2 * FLAGS_MAX + 1);
+    f->letters = mem_zalloc(strlen(LETTERS_MODE_OF_FILE) + 2 * FLAGS_MAX + 1);
     f->longs = mem_zalloc((FLAGS_MAX + 1) * sizeof(*f->longs));
     f->names = mem_zalloc(OPTION_COUNT * sizeof(*f->names));
     if (f->letters == NULL || f->longs == NULL || f->names == NULL) {
         return false;
     }
-    strcpy(f->letters, LETTERS_MODE);
+    strcpy(f->letters, LETTERS_MODE_OF_FILE);
     struct option *next = f->longs;
     for (unsigned id = 0; id < OPTION_COUNT; id++) {
         add_row_flags(f, &next, id);
@@ -126,8 +128,14 @@ static bool flags_init(struct flags *f)
     add_letter(f, 'i', no_argument);
     add_letter(f, 'V', no_argument);
     add_letter(f, 'o', required_argument);
-    must(strlen(f->letters) <= strlen(LETTERS_MODE) + 2 * FLAGS_MAX);
+    must(strlen(f->letters) <= strlen(LETTERS_MODE_OF_FILE) + 2 * FLAGS_MAX);
     return true;
+}
+
+/* On the command line words that are no flags may stand anywhere. */
+static const char *letters_of_line(const struct flags *f)
+{
+    return f->letters + strlen(LETTERS_MODE_OF_FILE) - strlen(LETTERS_MODE);
 }
 
 /* ---- applying them ----------------------------------------------------------------------- */
@@ -156,6 +164,8 @@ static int apply_suboptions(struct option_giver *g, const char *list)
 static int apply_letter(struct option_giver *g, int letter, const char *value)
 {
     const char given[] = {'-', (char)letter, '\0'};
+
+    g->place.form = OPTION_BY_LETTER;
     for (unsigned id = 0; id < OPTION_COUNT; id++) {
         if (option_rows[id].letter == letter) {
             return option_apply(g, id, given, value);
@@ -171,7 +181,9 @@ static int apply_letter(struct option_giver *g, int letter, const char *value)
 
 static int apply_long(struct option_giver *g, int code, const char *value)
 {
-    char given[OPTION_NAME_MAX + 8];
+    char given[OPTION_GIVEN_BYTES];
+
+    g->place.form = OPTION_BY_FLAG;
     if (code >= LONG_COMPAT) {
         const struct compat_row *row = &compat_rows[code - LONG_COMPAT];
         snprintf(given, sizeof(given), "--%s", row->name);
@@ -182,8 +194,10 @@ static int apply_long(struct option_giver *g, int code, const char *value)
         return 0;
     }
     const enum option_id id = (enum option_id)(code - LONG_ROW);
-    snprintf(given, sizeof(given), "--%s", option_rows[id].name);
-    return option_apply(g, id, given, value);
+    if (value != NULL && value[0] == '\0' && option_apply_unset(g, id)) {
+        return 0;
+    }
+    return option_apply(g, id, option_in_form(id, OPTION_BY_FLAG, given), value);
 }
 
 /* A flag of a row, or -o. */
@@ -226,10 +240,9 @@ static int print_part_of_manual(struct option_giver *g, const char *part)
             return 0;
         }
     }
-    return option_complain(g, EX_USAGE,
-                           "Invalid value for --describe: \"%s\" is neither options, synopsis, "
-                           "settings, stats nor config",
-                           part);
+    return option_complain(
+        g, EX_USAGE,
+        "--describe: \"%s\" is neither options, synopsis, settings, stats nor config", part);
 }
 
 static int answer_question(struct option_giver *g, int code)
@@ -249,15 +262,61 @@ static int answer_question(struct option_giver *g, int code)
     }
 }
 
-/* After getopt_long() has printed what is wrong. */
-static int refuse_flag(struct option_giver *g, const char *word)
+/* Is it the beginning of several long flags? */
+static bool is_ambiguous(const struct flags *f, const char *name, size_t len)
 {
-    char hint[OPTION_TEXT_BYTES] = "";
+    unsigned count = 0;
 
-    if (strncmp(word, "--", 2) == 0) {
-        option_hint(word + 2, strcspn(word + 2, "="), hint);
+    for (const struct option *o = f->longs; o->name != NULL; o++) {
+        count += strncmp(o->name, name, len) == 0;
     }
-    return option_complain(g, EXIT_FAILURE, "Illegal argument \"?\"%s", hint);
+    return count > 1;
+}
+
+/* A flag of which getopt_long() says '?', in this word. */
+static int refuse_flag(struct option_giver *g, const struct flags *f, const char *word)
+{
+    char hint[OPTION_TEXT_BYTES];
+    const size_t len = strcspn(word, "=");
+
+    if (strncmp(word, "--", 2) != 0) {
+        return isgraph(optopt)
+                   ? option_complain(g, EXIT_FAILURE, "-%c: unknown option%s", optopt,
+                                     option_hint("", 0, hint))
+                   : option_complain(g, EXIT_FAILURE, "-\\x%02x: unknown option%s",
+                                     (unsigned)(unsigned char)optopt, option_hint("", 0, hint));
+    }
+    if (optopt != 0) {
+        return option_complain(g, EXIT_FAILURE, "%.*s: takes no value", (int)len, word);
+    }
+    if (is_ambiguous(f, word + 2, len - 2)) {
+        return option_complain(g, EXIT_FAILURE, "%.*s: the beginning of several options",
+                               (int)len, word);
+    }
+    return option_complain(g, EXIT_FAILURE, "%.*s: unknown option%s", (int)len, word,
+                           option_hint(word + 2, len - 2, hint));
+}
+
+/* A flag without the argument that it needs. */
+static int refuse_without_value(struct option_giver *g, const struct flags *f)
+{
+    const bool has_row = optopt != 'o' && !is_about_options(optopt) && !is_question(optopt);
+
+    if (has_row) {
+        return optopt < LONG_ROW ? apply_letter(g, optopt, NULL) : apply_long(g, optopt, NULL);
+    }
+    for (const struct option *o = f->longs; o->name != NULL; o++) {
+        if (o->val == optopt) {
+            return option_complain(g, EXIT_FAILURE, "--%s: a value is missing", o->name);
+        }
+    }
+    unreachable(); /* getopt_long() knows only the flags of the tables */
+}
+
+static int refuse_word(struct option_giver *g, const char *word)
+{
+    return option_complain(g, EXIT_FAILURE, "%s: not an option (they begin with - or --)",
+                           word);
 }
 
 static void note_wish(struct flags_wishes *wishes, int code)
@@ -290,12 +349,12 @@ bool flags_scan(int argc, char **argv, struct flags_wishes *wishes)
     must_be_main();
     memset(wishes, 0, sizeof(*wishes));
     optind = 0; /* glibc: start over, in case a test has called this before */
-    opterr = 0; /* flags_apply() comes to the same error, and prints it */
+    opterr = 0; /* flags_apply() comes to the same error, and says so */
     while (is_made && code != -1) {
-        code = getopt_long(argc, argv, flags.letters + strlen(LETTERS_MODE), flags.longs, NULL);
+        code = getopt_long(argc, argv, letters_of_line(&flags), flags.longs, NULL);
         if (is_about_options(code)) {
             note_wish(wishes, code);
-        } else if (is_question(code) || code == '?') {
+        } else if (is_question(code) || code == '?' || code == ':') {
             memset(wishes, 0, sizeof(*wishes));
             code = -1;
         }
@@ -315,9 +374,10 @@ enum flags_result flags_apply(struct option_giver *g, int argc, char **argv)
     if (!flags_init(&flags)) {
         status = option_complain(g, EX_OSERR, "out of memory");
     }
+    opterr = 0;
     optind = 0;
     while (status == 0) {
-        code = getopt_long(argc, argv, flags.letters + strlen(LETTERS_MODE), flags.longs, NULL);
+        code = getopt_long(argc, argv, letters_of_line(&flags), flags.longs, NULL);
         if (code == -1) {
             break;
         }
@@ -327,33 +387,31 @@ enum flags_result flags_apply(struct option_giver *g, int argc, char **argv)
             return status == 0 ? FLAGS_ANSWERED : FLAGS_REFUSED;
         }
         if (code == '?') {
-            status = refuse_flag(g, argv[optind - 1]);
+            status = refuse_flag(g, &flags, argv[optind - 1]);
+        } else if (code == ':') {
+            status = refuse_without_value(g, &flags);
         } else if (!is_about_options(code)) {
             status = apply_flag(g, code);
         }
     }
     flags_fini(&flags);
     if (status == 0 && optind < argc) {
-        status = option_complain(g, EXIT_FAILURE, "Illegal argument \"%s\"", argv[optind]);
+        status = refuse_word(g, argv[optind]);
     }
     return status == 0 ? FLAGS_APPLIED : FLAGS_REFUSED;
 }
 
 /* ---- the words of a file ----------------------------------------------------------------- */
 
-static void apply_word(struct option_giver *g, int code, const char *word)
+static void apply_word(struct option_giver *g, const struct flags *f, int code,
+                       const char *word)
 {
-    char hint[OPTION_TEXT_BYTES] = "";
-
     if (code == ':') {
-        option_complain(g, EXIT_FAILURE, "Missing argument for %s", word);
+        refuse_without_value(g, f);
     } else if (code == '?') {
-        if (strncmp(word, "--", 2) == 0) {
-            option_hint(word + 2, strcspn(word + 2, "="), hint);
-        }
-        option_complain(g, EXIT_FAILURE, "Unknown flag %s%s", word, hint);
+        refuse_flag(g, f, word);
     } else if (is_question(code) || is_about_options(code)) {
-        option_complain(g, EXIT_FAILURE, "%s is for the command line only", word);
+        option_complain(g, EXIT_FAILURE, "%s: for the command line only", word);
     } else {
         apply_flag(g, code);
     }
@@ -376,10 +434,10 @@ void flags_apply_words(struct option_giver *g, const struct conf_words *words)
         g->place.line = words->lines[at];
         const int code = getopt_long(words->argc, argv, flags.letters, flags.longs, NULL);
         if (code != -1) {
-            apply_word(g, code, argv[at]);
+            apply_word(g, &flags, code, argv[at]);
         } else if (optind < words->argc) {
             g->place.line = words->lines[optind];
-            option_complain(g, EXIT_FAILURE, "Illegal argument \"%s\"", argv[optind++]);
+            refuse_word(g, argv[optind++]);
         }
         at = optind;
     }

@@ -120,7 +120,7 @@ const char *option_describe(const struct option_row *row, char *text)
         break;
     case OPT_MB:
     case OPT_KB:
-        append(text, "%s", range);
+        append(text, "%s, or a size with suffix k, m or g", range);
         break;
     default:
         append(text, "%c%s%s, %s%s", toupper((unsigned char)row->unit[0]), row->unit + 1,

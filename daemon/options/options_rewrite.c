@@ -35,14 +35,14 @@ static bool edit(struct options_rewrite *r, const char *config_path, enum option
     struct buf out;
 
     if (text == NULL) {
-        option_say("%s: it has changed meanwhile\n", is_there ? place->file : config_path);
+        option_say("%s: it has changed meanwhile", is_there ? place->file : config_path);
         return false;
     }
     buf_init(&out);
     result = is_there ? conf_edit_value(&out, conf_text_now(text), place->line, typed)
                       : conf_edit_add(&out, conf_text_now(text), option_name(id), typed);
     if (result != CONF_EDITED) {
-        option_say("%s: %s\n", text->path,
+        option_say("%s: %s", text->path,
                    result == CONF_EDIT_NO_MEMORY ? "out of memory" : "it has no such line");
         buf_fini(&out);
         return false;

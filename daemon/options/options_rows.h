@@ -59,11 +59,16 @@ struct option_row {
 /* In the order of enum option_id. */
 extern const struct option_row option_rows[OPTION_COUNT];
 
-/* The lines of `stats settings`, in order: a row, or OPTION_COUNT and the text. */
+/*
+ * The lines of `stats settings`, in order: a row, or OPTION_COUNT and the text; or, where there
+ * are words, whether a row has this number.
+ */
 struct option_line {
     const char *name;
     enum option_id id;
     const char *value;
+    int64_t number;
+    const char *words[2]; /* for no and yes; NULL: none */
 };
 extern const struct option_line option_lines[];
 extern const size_t option_line_count;

@@ -127,6 +127,14 @@ static void put_settings(FILE *out)
             put_text(out, "always the same; memcached's, without effect here", "");
             continue;
         }
+        if (line->words[0] != NULL) {
+            char word[OPTION_TEXT_BYTES];
+
+            fprintf(out, "%s where %s is %s, else %s.\n", line->words[1], row->name,
+                    option_word(row, (unsigned)line->number, OPTION_WORD_TYPED, word),
+                    line->words[0]);
+            continue;
+        }
         put_text(out, row->help, "");
         if ((row->traits & OPT_IGNORED) != 0) {
             fputs(".Pq memcached's; without effect here\n", out);

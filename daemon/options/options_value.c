@@ -147,6 +147,12 @@ void option_store_text(struct settings *s, const struct option_row *row, char *t
     *field = text;
 }
 
+bool option_is(const struct settings *s, enum option_id id, int64_t number)
+{
+    must(id < OPTION_COUNT);
+    return load_number(s, &option_rows[id]) == number * scale_of(&option_rows[id]);
+}
+
 /* ---- shown ------------------------------------------------------------------------------- */
 
 const char *option_show(const struct settings *s, enum option_id id, char *text)
@@ -341,7 +347,13 @@ static bool read_octal(const char *value, int64_t *out)
     return value[0] != '\0';
 }
 
-static enum mf_err read_size(const char *value, int64_t *out)
+static bool takes_suffix(const struct option_row *row)
+{
+    return row->kind == OPT_SIZE || row->kind == OPT_MB || row->kind == OPT_KB;
+}
+
+/* Read a size in the row's unit, or with a suffix. MF_EINVAL: not a multiple of the unit. */
+static enum mf_err read_size(const struct option_row *row, const char *value, int64_t *out)
 {
     size_t len = strlen(value);
     int shift = 0;
@@ -363,13 +375,17 @@ static enum mf_err read_size(const char *value, int64_t *out)
             break;
         }
     }
+    const int64_t unit = shift != 0 ? scale_of(row) : 1;
     int64_t number;
     enum mf_err err = num_i64(span_of(value, len - (shift != 0)), &number);
     if (err == MF_OK && __builtin_mul_overflow(number, INT64_C(1) << shift, &number)) {
         err = MF_ERANGE;
     }
+    if (err == MF_OK && number % unit != 0) {
+        err = MF_EINVAL;
+    }
     if (err == MF_OK) {
-        *out = number;
+        *out = number / unit;
     }
     return err;
 }
@@ -392,7 +408,9 @@ static bool read_number(const struct option_row *row, const char *value, int64_t
         *out = value[0];
         return strlen(value) == 1 || refuse_value(why, "\"%.40s\" is not one character", value);
     case OPT_SIZE:
-        err = read_size(value, out);
+    case OPT_MB:
+    case OPT_KB:
+        err = read_size(row, value, out);
         break;
     default:
         err = num_i64(span_str(value), out);
@@ -402,10 +420,26 @@ static bool read_number(const struct option_row *row, const char *value, int64_t
         return refuse_value(why, "\"%.40s\" is too large (%s)", value,
                             option_range(row, range));
     }
-    return err == MF_OK ||
-           refuse_value(why, "\"%.40s\" is not a number%s (%s)", value,
-                        row->kind == OPT_SIZE ? " with suffix k, m, g or none" : "",
-                        option_range(row, range));
+    if (err == MF_EINVAL) {
+        return refuse_value(why, "\"%.40s\" is not a whole number of %s", value, row->unit);
+    }
+    return err == MF_OK || refuse_value(why, "\"%.40s\" is not a number%s (%s)", value,
+                                        takes_suffix(row) ? " with suffix k, m, g or none" : "",
+                                        option_range(row, range));
+}
+
+/* "one of ...". Fills text. */
+static const char *list_words(const struct option_row *row, char *text)
+{
+    char word[OPTION_TEXT_BYTES];
+    size_t used = (size_t)snprintf(text, OPTION_TEXT_BYTES, "one of");
+
+    for (unsigned n = 0; option_word(row, n, OPTION_WORD_TYPED, word) != NULL; n++) {
+        if (used < OPTION_TEXT_BYTES) {
+            used += (size_t)snprintf(text + used, OPTION_TEXT_BYTES - used, " %s", word);
+        }
+    }
+    return text;
 }
 
 static bool read_word(const struct option_row *row, const char *value, int64_t *out, char *why)
@@ -417,13 +451,20 @@ static bool read_word(const struct option_row *row, const char *value, int64_t *
             return true;
         }
     }
-    size_t used = (size_t)snprintf(why, OPTION_TEXT_BYTES, "\"%.40s\" is not one of", value);
-    for (unsigned n = 0; option_word(row, n, OPTION_WORD_TYPED, word) != NULL; n++) {
-        if (used < OPTION_TEXT_BYTES) {
-            used += (size_t)snprintf(why + used, OPTION_TEXT_BYTES - used, " %s", word);
-        }
+    return refuse_value(why, "\"%.40s\" is not %.*s", value, OPTION_TEXT_BYTES,
+                        list_words(row, word));
+}
+
+static bool refuse_missing(const struct option_row *row, char *why)
+{
+    char text[OPTION_TEXT_BYTES];
+
+    if (row->kind == OPT_ENUM) {
+        return refuse_value(why, "a value is missing, %.*s", OPTION_TEXT_BYTES / 4 * 3,
+                            list_words(row, text));
     }
-    return false;
+    return refuse_value(why, "a value is missing (%s)",
+                        option_range(row, text)[0] != '\0' ? text : row->unit);
 }
 
 static bool refuse_range(const struct option_row *row, const char *value, char *why)
@@ -433,18 +474,25 @@ static bool refuse_range(const struct option_row *row, const char *value, char *
     return refuse_value(why, "%.40s is out of range (%s)", value, option_range(row, range));
 }
 
-/* Is the number within the row's bounds? A clamped one is moved there. */
+/*
+ * Is the number within the row's bounds? A clamped one is moved to the nearest bound, and why
+ * says so.
+ */
 static bool check_range(const struct option_row *row, const char *value, int64_t *number,
                         char *why)
 {
     if (row->kind == OPT_CHAR || (*number >= row->min && *number <= row->max)) {
         return true;
     }
+    refuse_range(row, value, why);
     if (row->traits & OPT_CLAMPED) {
+        const size_t len = strlen(why);
+
         *number = *number < row->min ? row->min : row->max;
+        snprintf(why + len, OPTION_TEXT_BYTES - len, ": %" PRId64 " is used instead", *number);
         return true;
     }
-    return refuse_range(row, value, why);
+    return false;
 }
 
 static bool set_decimal(struct settings *s, const struct option_row *row, const char *value,
@@ -507,13 +555,14 @@ bool option_set(struct settings *s, enum option_id id, const char *value,
     const struct option_row *row = &option_rows[id];
 
     must(id < OPTION_COUNT && row->name[0] != '\0');
+    why[0] = '\0';
     if (setting_source(s, id) > source) {
         return true;
     }
     const bool is_repeated = setting_source(s, id) == source;
     if (value == NULL) {
         if (!option_may_stand_alone(row)) {
-            return refuse_value(why, "a value is missing");
+            return refuse_missing(row, why);
         }
         set_alone(s, row, is_repeated);
     } else if (row->kind == OPT_STR || row->kind == OPT_LIST) {

@@ -14,8 +14,9 @@
 /*
  * Read a value as the row's kind wants it, check its range, store it. value NULL: the option
  * stood alone. False when it is not acceptable: why (OPTION_TEXT_BYTES) then has the reason,
- * and nothing was stored. When a higher source has set the option before, nothing changes and
- * the result is true. Context: before start; for LIVE rows any thread.
+ * and nothing was stored. True: why is empty, or says which other value was stored
+ * (OPT_CLAMPED). When a higher source has set the option before, nothing changes and the result
+ * is true. Context: before start; for LIVE rows any thread.
  */
 bool option_set(struct settings *s, enum option_id id, const char *value,
                 enum option_source source, char *why);
@@ -40,6 +41,9 @@ bool option_set_off(struct settings *s, enum option_id id, enum option_source so
  * room for OPTION_TEXT_BYTES. Context: any thread.
  */
 const char *option_show(const struct settings *s, enum option_id id, char *text);
+
+/* Has an option of numbers this value, in the unit of the command line? Context: any thread. */
+bool option_is(const struct settings *s, enum option_id id, int64_t number);
 
 /*
  * The value as a user would type it, so that option_set() reads it again; "" for an option that

@@ -75,7 +75,12 @@ void settings_each_line(const struct settings *s, settings_line_fn fn, void *arg
     for (size_t i = 0; i < option_line_count; i++) {
         const struct option_line *line = &option_lines[i];
         must(line->id <= OPTION_COUNT);
-        if (line->name[0] != '\0') {
+        if (line->name[0] == '\0') {
+            continue;
+        }
+        if (line->words[0] != NULL) {
+            fn(arg, line->name, line->words[option_is(s, line->id, line->number)]);
+        } else {
             fn(arg, line->name,
                line->id == OPTION_COUNT ? line->value : option_show(s, line->id, text));
         }

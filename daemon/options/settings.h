@@ -61,10 +61,19 @@ struct option_file {
     char name[];
 };
 
-/* The line that has set an option, or has unset it; file NULL: none has. */
+/* How an option was typed. */
+enum option_form {
+    OPTION_BY_NAME,      /* name = value, in a file */
+    OPTION_BY_LETTER,    /* -x */
+    OPTION_BY_FLAG,      /* --name */
+    OPTION_BY_SUBOPTION, /* -o name */
+};
+
+/* What has set an option, or has unset it. */
 struct option_place {
-    const char *file; /* [borrowed] name of an option_file */
+    const char *file; /* [borrowed] name of an option_file; NULL: no line of a file */
     unsigned line;
+    enum option_form form;
 };
 
 struct settings {

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "daemon/options/options_message.h"
 #include "daemon/options/settings.h"
 #include "lib/base/context.h"
 
@@ -132,14 +133,14 @@ static int add_rules(scmp_filter_ctx filter, const struct settings *s, unsigned 
     return err;
 }
 
-static int refuse_start(int err)
+static int refuse_start(const struct settings *settings, int err)
 {
-    log_error("privs, cannot restrict system calls (%s), which drop_privileges asks for",
-              strerror(-err));
+    option_fault(settings, OPTION_drop_privileges, "cannot restrict system calls (%s)",
+                 strerror(-err));
     return EX_OSERR;
 }
 
-int filter_prepare(void)
+int filter_prepare(const struct settings *settings)
 {
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
     int err = filter == NULL ? -ENOMEM : 0;
@@ -152,7 +153,7 @@ int filter_prepare(void)
         err = seccomp_load(filter);
     }
     seccomp_release(filter);
-    return err == 0 ? 0 : refuse_start(err);
+    return err == 0 ? 0 : refuse_start(settings, err);
 }
 
 int filter_install(const struct settings *settings)
@@ -180,7 +181,7 @@ int filter_install(const struct settings *settings)
     }
     seccomp_release(filter);
     if (err != 0) {
-        return refuse_start(err);
+        return refuse_start(settings, err);
     }
     log_info("privs, %u rules of system calls are left (seccomp)", count);
     return 0;

@@ -19,7 +19,7 @@ struct settings;
  * Returns 0, or the exit status after a message was written. Context: main, before the first
  * loop.
  */
-int filter_prepare(void);
+int filter_prepare(const struct settings *settings);
 
 /*
  * Confine all threads that there are, and those that they might make. Cannot be undone. Returns

@@ -8,9 +8,10 @@
 
 #include "lib/base/context.h"
 
-int filter_prepare(void)
+int filter_prepare(const struct settings *settings)
 {
     must_be_main();
+    (void)settings;
     return EX_USAGE;
 }
 

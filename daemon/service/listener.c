@@ -493,7 +493,7 @@ int listeners_check(const struct settings *settings)
         status = sockets_inherit(settings, INHERIT_METRICS, &metrics, &is_inherited);
     }
     if (status == 0 && !is_inherited && settings->metrics != NULL) {
-        status = sockets_open_plain_tcp(settings, settings->metrics, &metrics);
+        status = sockets_open_metrics(settings, &metrics);
     }
     socket_list_close(&list);
     socket_list_close(&udp);

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <libgen.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -20,6 +21,7 @@
 #include "daemon/base/log.h"
 #include "daemon/net/passed_on.h"
 #include "daemon/net/sockets.h"
+#include "daemon/options/options_message.h"
 #include "daemon/service/notify.h"
 #include "daemon/service/server.h"
 #include "lib/base/context.h"
@@ -167,17 +169,70 @@ static int open_kept(struct attach *a)
 
 /* ---- a file ------------------------------------------------------------------------------ */
 
-static int open_file(struct attach *a, const char *file)
+static int refuse_memcached(const struct settings *set)
 {
+    option_fault(set, OPTION_memory_file,
+                 "%s.meta is there: memcached has left its items in %s, which cannot be read "
+                 "(remove both)",
+                 set->memory_file, set->memory_file);
+    return EX_DATAERR;
+}
+
+static int refuse(const struct settings *set, const char *why)
+{
+    option_fault(set, OPTION_memory_file, "cannot use %s (%s)", set->memory_file, why);
+    return EX_CANTCREAT;
+}
+
+/*
+ * What can be told of a file without making it, and while another process may use it. Returns
+ * why it cannot be used, or NULL.
+ */
+static const char *why_no_use(const char *file)
+{
+    char folder[PATH_MAX];
+    struct stat st;
+
+    if (stat(file, &st) == 0) {
+        if (!S_ISREG(st.st_mode)) {
+            return S_ISDIR(st.st_mode) ? strerror(EISDIR) : "it is no file";
+        }
+        if (st.st_uid != geteuid()) {
+            return "it belongs to another user";
+        }
+        return access(file, R_OK | W_OK) == 0 ? NULL : strerror(errno);
+    }
+    if (errno != ENOENT || snprintf(folder, sizeof(folder), "%s", file) >= PATH_MAX) {
+        return strerror(errno);
+    }
+    return access(dirname(folder), W_OK | X_OK) == 0 ? NULL : strerror(errno);
+}
+
+int memory_file_check(const struct settings *set)
+{
+    const char *file = set->memory_file;
+    const char *why;
+
+    must_be_main();
+    if (file == NULL || strcmp(file, KEPT_BY_MANAGER) == 0) {
+        return 0;
+    }
     if (is_of_memcached(file)) {
-        log_error("memory, %s.meta is there: memcached has left its items in %s, which cannot "
-                  "be read; remove both",
-                  file, file);
-        return EX_DATAERR;
+        return refuse_memcached(set);
+    }
+    why = why_no_use(file);
+    return why != NULL ? refuse(set, why) : 0;
+}
+
+static int open_file(struct attach *a, const struct settings *set)
+{
+    const char *file = set->memory_file;
+
+    if (is_of_memcached(file)) {
+        return refuse_memcached(set);
     }
     if (!attach_open(a, file)) {
-        log_error("memory, cannot use %s (%s)", file, a->why);
-        return EX_CANTCREAT;
+        return refuse(set, a->why);
     }
     if (!a->is_in_memory) {
         log_warn("memory, %s is not in memory (tmpfs): unless it is persistent memory, the "
@@ -199,7 +254,7 @@ int memory_file_open(struct server *s)
         status = open_kept(a);
     } else {
         forget_kept();
-        status = file != NULL ? open_file(a, file) : 0;
+        status = file != NULL ? open_file(a, s->crew.settings) : 0;
     }
     if (status != 0) {
         return status;

@@ -23,6 +23,12 @@ bool memory_file_is_relative(const struct settings *set);
 void memory_file_name(const struct settings *set, int fd, char out[MEMORY_FILE_NAME_BYTES]);
 
 /*
+ * Would a start get the file? Makes none, and leaves one that is in use alone. Returns 0, or
+ * the exit status after a message. Context: main, as the user that the server runs as.
+ */
+int memory_file_check(const struct settings *set);
+
+/*
  * Open the file, if one is asked for, and keep others from it. Returns 0 or an exit status.
  * Context: main, before the engine starts, as the user that the server runs as.
  */

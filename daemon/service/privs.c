@@ -24,6 +24,7 @@
 
 #include "daemon/base/log.h"
 #include "daemon/net/sockets.h"
+#include "daemon/options/options_message.h"
 #include "daemon/options/settings.h"
 #include "lib/base/context.h"
 
@@ -68,11 +69,12 @@ int privs_check_user(const struct settings *s)
         return 0;
     }
     if (s->user == NULL) {
-        fprintf(stderr, "can't run as root without the -u switch\n");
+        option_fault(s, OPTION_user,
+                     "missing, and root does not serve (name a user to run as, or -u root)");
         return EX_USAGE;
     }
     if (find_user(s) == NULL) {
-        fprintf(stderr, "can't find the user %s to switch to\n", s->user);
+        option_fault(s, OPTION_user, "there is no user %s to switch to", s->user);
         return EX_NOUSER;
     }
     return 0;
@@ -187,12 +189,16 @@ int privs_set_limits(const struct settings *s)
     must_be_main();
     allow_core(s);
     if (s->coredumps && raise_core_limit() != 0) {
-        fprintf(stderr, "failed to ensure corefile creation\n");
+        option_fault(s, OPTION_coredumps,
+                     "the limit on core files is 0 and cannot be raised (ulimit -c)");
         return EX_OSERR;
     }
     if (raise_fd_limit(s) != 0) {
-        fprintf(stderr, "failed to set rlimit for open files. "
-                        "Try starting as root or requesting smaller maxconns value.\n");
+        option_fault(s, OPTION_conn_limit,
+                     "%" PRIu32
+                     " connections are more than the limit on open files allows (start "
+                     "as root, or raise it: ulimit -n)",
+                     setting_get(s, conn_limit));
         return EX_OSERR;
     }
     return 0;
@@ -220,9 +226,8 @@ static bool lift_lock_limit(void)
 static int cannot_lock(const struct settings *s, const char *what)
 {
     if (s->lock_memory_required) {
-        log_error(
-            "privs, memory cannot be locked (%s: %s), which lock_memory_required asks for",
-            what, strerror(errno));
+        option_fault(s, OPTION_lock_memory_required, "memory cannot be locked (%s: %s)", what,
+                     strerror(errno));
         return EX_OSERR;
     }
     log_warn("privs, -k has no effect (%s: %s)", what, strerror(errno));
@@ -287,23 +292,24 @@ static int change_user(const struct settings *s)
 {
     const struct passwd *pw = find_user(s);
     if (pw == NULL) {
-        fprintf(stderr, "can't find the user %s to switch to\n", s->user);
+        option_fault(s, OPTION_user, "there is no user %s to switch to", s->user);
         return EX_NOUSER;
     }
     if (pw->pw_uid != 0) {
         close_way_back();
     }
     if (setgroups(0, NULL) != 0) {
-        fprintf(stderr, "failed to drop supplementary groups: %s\n", strerror(errno));
+        option_fault(s, OPTION_user, "failed to drop supplementary groups: %s",
+                     strerror(errno));
         return EX_OSERR;
     }
     if (setresgid(pw->pw_gid, pw->pw_gid, pw->pw_gid) != 0 ||
         setresuid(pw->pw_uid, pw->pw_uid, pw->pw_uid) != 0) {
-        fprintf(stderr, "failed to assume identity of user %s: %s\n", s->user, strerror(errno));
+        option_fault(s, OPTION_user, "failed to become %s: %s", s->user, strerror(errno));
         return EX_OSERR;
     }
     if (pw->pw_uid != 0 && (setuid(0) == 0 || seteuid(0) == 0)) {
-        fprintf(stderr, "failed to give up root for user %s\n", s->user);
+        option_fault(s, OPTION_user, "failed to give up root for %s", s->user);
         return EX_OSERR;
     }
     return 0;
@@ -323,7 +329,7 @@ int privs_drop(const struct settings *s)
         return 0; /* -u root: as asked */
     }
     if (!clear_capabilities()) {
-        fprintf(stderr, "failed to drop capabilities: %s\n", strerror(errno));
+        option_say("failed to drop capabilities: %s", strerror(errno));
         return EX_OSERR;
     }
     return 0;

@@ -20,6 +20,7 @@
 
 #include "daemon/base/file.h"
 #include "daemon/base/log.h"
+#include "daemon/options/options_message.h"
 #include "daemon/options/settings.h"
 #include "daemon/service/memory_file.h"
 #include "lib/base/context.h"
@@ -56,7 +57,7 @@ _Noreturn static void wait_for_child(int fd, pid_t child)
     if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) != 0) {
         _exit(WEXITSTATUS(wait_status));
     }
-    fprintf(stderr, "mayflyd ended before it was ready\n");
+    option_say("ended before it was ready");
     _exit(EX_OSERR);
 }
 
@@ -74,13 +75,13 @@ int privs_daemonize(const struct settings *s)
         return 0;
     }
     if (pipe2(fds, O_CLOEXEC) != 0) {
-        fprintf(stderr, "failed to daemon() in order to daemonize: %s\n", strerror(errno));
+        option_fault(s, OPTION_daemonize, "cannot go to the background: %s", strerror(errno));
         return EX_OSERR;
     }
     fflush(NULL); /* buffered output must not be written twice */
     const pid_t child = fork();
     if (child < 0) {
-        fprintf(stderr, "failed to daemon() in order to daemonize: %s\n", strerror(errno));
+        option_fault(s, OPTION_daemonize, "cannot go to the background: %s", strerror(errno));
         close(fds[0]);
         close(fds[1]);
         return EX_OSERR;
@@ -98,7 +99,8 @@ int privs_daemonize(const struct settings *s)
      * takes over.
      */
     if (!s->coredumps && !names_data_from_here(s) && chdir("/") != 0) {
-        fprintf(stderr, "failed to change to the root folder: %s\n", strerror(errno));
+        option_fault(s, OPTION_daemonize, "cannot change to the root folder: %s",
+                     strerror(errno));
         return EX_OSERR;
     }
     return 0;

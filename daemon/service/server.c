@@ -521,7 +521,7 @@ static int prepare_process(struct server *s)
         status = privs_set_limits(settings);
     }
     if (status == 0 && settings->drop_privileges) {
-        status = filter_prepare();
+        status = filter_prepare(settings);
     }
     return status;
 }

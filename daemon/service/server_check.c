@@ -16,6 +16,7 @@
 #include "daemon/net/sockets.h"
 #include "daemon/net/tls.h"
 #include "daemon/options/options.h"
+#include "daemon/options/options_message.h"
 #include "daemon/service/host.h"
 #include "daemon/service/listener.h"
 #include "daemon/service/memory_file.h"
@@ -33,8 +34,8 @@ int server_check_threads(const struct settings *settings)
 
     must_be_main();
     if (share_shards_for(settings->threads, limit) < least) {
-        log_error("server, -m %" PRIu64 " needs %u threads or more (-t)", limit >> 20,
-                  (unsigned)least);
+        option_fault(settings, OPTION_threads, "-m %" PRIu64 " needs %u threads or more",
+                     limit >> 20, (unsigned)least);
         return EX_USAGE;
     }
     return 0;
@@ -110,6 +111,7 @@ int server_check(struct settings *settings)
         note(&first, access_load(&access, settings));
     }
     if (user == 0) {
+        note(&first, memory_file_check(settings));
         note(&first, snapshots_check(settings));
     }
     access_fini(&access);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "daemon/base/log.h"
+#include "daemon/options/options_check.h"
 #include "daemon/options/options_passed.h"
 #include "daemon/options/options_value.h"
 #include "daemon/worker/crew.h"
@@ -38,6 +39,10 @@ static bool check_rules(struct crew *crew, const struct settings *wanted, enum o
     if (id == OPTION_detail_enabled && setting_get(wanted, detail_enabled) &&
         crew->settings->no_dump) {
         return refuse(refusal, id, "not allowed: -X was given");
+    }
+    if (id == OPTION_memory_limit_bytes &&
+        !options_fit_items(crew->settings, setting_get(wanted, memory_limit_bytes))) {
+        return refuse(refusal, id, "is less than twice the size of the largest item (-I)");
     }
     if (id == OPTION_appendonly && setting_get(wanted, appendonly) != APPEND_OFF &&
         !snapshots_may_log(&crew->snapshots)) {
@@ -200,7 +205,8 @@ bool live_set_limit(struct crew *crew, uint64_t bytes)
 
     must_not_be_reading();
     pthread_mutex_lock(&crew->live.lock);
-    is_done = engine_set_limit(&crew->engine, bytes);
+    is_done =
+        options_fit_items(crew->settings, bytes) && engine_set_limit(&crew->engine, bytes);
     if (is_done) {
         setting_set(crew->settings, memory_limit_bytes, bytes);
     }

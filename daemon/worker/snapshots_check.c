@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "daemon/base/log.h"
+#include "daemon/options/options_message.h"
 #include "lib/base/context.h"
 #include "lib/snapshot/claim.h"
 
@@ -27,11 +28,13 @@ int snapshots_find(const struct settings *settings, const char **name, char path
     must_be_main();
     *name = settings->dbfilename != NULL ? settings->dbfilename : FILE_DEFAULT;
     if (snprintf(path, PATH_MAX, "%s/%s", settings->dir, *name) >= PATH_MAX) {
-        log_error("snapshot, the name is too long (dir, dbfilename)");
+        option_fault(settings, OPTION_dir,
+                     "the path of the file is too long (dir, dbfilename)");
         return EX_USAGE;
     }
     if (access(settings->dir, R_OK | W_OK | X_OK) != 0) {
-        log_error("snapshot, cannot write to %s (%s)", settings->dir, strerror(errno));
+        option_fault(settings, OPTION_dir, "cannot write to %s (%s)", settings->dir,
+                     strerror(errno));
         return EX_CANTCREAT;
     }
     return 0;
@@ -43,8 +46,8 @@ int snapshots_claim(const struct settings *settings, const char *name, const cha
 
     must_be_main();
     if (claim < 0) {
-        log_error("snapshot, cannot use %s (%s)", path,
-                  claim == -EBUSY ? "another server does" : strerror(-claim));
+        option_fault(settings, OPTION_dir, "cannot use %s (%s)", path,
+                     claim == -EBUSY ? "another server does" : strerror(-claim));
     }
     return claim;
 }

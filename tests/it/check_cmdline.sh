@@ -157,13 +157,13 @@ refused 64 '"" is not a number' --port=
 refused 64 'is not an octal number' -a 999
 refused 64 'is not one character' -D ab
 refused 1 '-1 is out of range' -n -1
-refused 1 'Illegal argument "stray"' stray
-refused 1 'Illegal argument "stray"' -m 64 stray
+refused 1 'mayflyd: stray: not an option' stray
+refused 1 'mayflyd: stray: not an option' -m 64 stray
 refused 1 '"abc" is not a number' -o idle_timeout=abc
 
 # ---- refused by both ---------------------------------------------------------------------------
 
-refused_by_both 64 'Cannot set item size limit higher than 1/2 of memory max.' -m 1
+refused_by_both 64 '-m: the largest item (-I 1m) is more than half' -m 1
 refused_by_both 64 'is not a number' -m abc
 refused_by_both 64 'out of range' -p 65536
 refused_by_both 1 'out of range' -c 0
@@ -173,17 +173,17 @@ refused_by_both 1 'out of range' -n 0
 refused_by_both 1 'out of range' -f 1
 refused_by_both 64 'out of range' -I 1023
 refused_by_both 64 'out of range' -I 1025m -m 4096
-refused_by_both 64 'Cannot set item size limit higher' -I 33m
+refused_by_both 64 '-I: the largest item (-I 33m) is more than half' -I 33m
 refused_by_both 64 'is not one of' -B foo
 refused_by_both 1 'out of range' -N 0
 refused_by_both 64 'cannot be greater than number of threads' -N 5
-refused_by_both 1 'requires an argument' -p
-refused_by_both 1 'Illegal argument "?"' -q
-refused_by_both 1 "unrecognized option '--bogus'" --bogus
-refused_by_both 1 'Illegal suboption "foo"' -o foo
-refused_by_both 1 'Illegal suboption ""' -o lru_crawler,,track_sizes
-refused_by_both 1 'Illegal suboption "relaxed_privilege"' -o relaxed_privilege
-refused_by_both 1 'Missing' -o hashpower
+refused_by_both 1 '-p: a value is missing' -p
+refused_by_both 1 'mayflyd: -q: unknown option' -q
+refused_by_both 1 'mayflyd: --bogus: unknown option' --bogus
+refused_by_both 1 '-o foo: unknown option' -o foo
+refused_by_both 1 '-o: the name of an option is missing' -o lru_crawler,,track_sizes
+refused_by_both 1 '-o relaxed_privilege: unknown option' -o relaxed_privilege
+refused_by_both 1 'a value is missing' -o hashpower
 refused_by_both 1 'out of range' -o hashpower=11
 refused_by_both 1 'out of range' -o hashpower=33
 refused_by_both 1 'out of range' -o slab_automove=9
@@ -195,20 +195,20 @@ refused_by_both 1 'out of range' -o lru_crawler_sleep=2000000
 refused_by_both 1 'out of range' -o hot_lru_pct=80
 refused_by_both 1 'out of range' -o hot_max_factor=0
 refused_by_both 64 'cannot be more than 80% combined' -o hot_lru_pct=60,warm_lru_pct=60
-refused_by_both 64 'temporary_ttl requires lru_maintainer' -o temporary_ttl=9,no_lru_maintainer
-refused_by_both 1 'Missing' -o read_buf_mem_limit
+refused_by_both 64 '-o temporary_ttl: requires lru_maintainer' -o temporary_ttl=9,no_lru_maintainer
+refused_by_both 1 'a value is missing' -o read_buf_mem_limit
 refused_by_both 1 'is not a number' -o watcher_logbuf_size=abc
-refused_by_both 71 'failed to set rlimit for open files' -c 2000000000
+refused_by_both 71 '-c: 2000000000 connections are more than the limit on open files allows' -c 2000000000
 refused_by_both 1 'No such file' -s "$dir/socket" -Y "$dir/no/such/file"
-refused_by_both 1 'requires an argument' -Y
+refused_by_both 1 '-Y: a value is missing' -Y
 refused_by_both 64 'SASL' -S -B auto
 refused_by_both 64 'SASL' -S -B ascii
 refused_by_both 64 'SASL' -S -U 11211
 refused 64 'SASL' -S -U -1
 refused_by_both 64 'cannot allow the BINARY protocol' -Y "$dir/users" -B auto
 refused_by_both 64 'cannot allow the BINARY protocol' -Y "$dir/users" -B binary
-refused_by_both 64 'Cannot use UDP with ascii authentication' -Y "$dir/users" -U 11211
-refused 64 'Cannot use UDP with ascii authentication' -Y "$dir/users" -U -1
+refused_by_both 64 'cannot use UDP with a file of users' -Y "$dir/users" -U 11211
+refused 64 'cannot use UDP with a file of users' -Y "$dir/users" -U -1
 refused 71 'speak one protocol' -Y "$dir/users" -l 'proto[auto]:127.0.0.1:0'
 refused 71 'speak one protocol' -S -l 'proto[ascii]:127.0.0.1:0'
 refused 71 'speak one protocol' -S -l 'proto[auto]:127.0.0.1:0'
@@ -226,11 +226,11 @@ if "$mayflyd" -Z 2>&1 </dev/null | grep -q 'not built with TLS'; then
 else
     refused 64 'without a certificate' -Z
     refused_by_both 64 'without a TCP port' -Z -p 0 -s "$dir/s" -o ssl_chain_cert=x
-    refused_by_both 1 'Missing argument for ssl_chain_cert' -o ssl_chain_cert
+    refused_by_both 1 '-o ssl_chain_cert: a value is missing' -o ssl_chain_cert
     refused_by_both 1 '4 is out of range (0 to 3)' -o ssl_verify_mode=4
     refused_by_both 1 'is not one of 0 1 2 3' -o ssl_min_version=4
     refused_by_both 1 'is not a number' -o ssl_wbuf_size=x
-    refused 64 'Error loading the certificate chain: /no/such : ' -Z -o ssl_chain_cert=/no/such
+    refused 64 'mayflyd: -Z: Error loading the certificate chain: /no/such : ' -Z -o ssl_chain_cert=/no/such
 fi
 
 # ---- addresses and sockets ----------------------------------------------------------------------
@@ -243,8 +243,8 @@ refused 71 '' -s "$dir/no/such/folder"
 
 if [ -n "$user" ]; then
     user=
-    refused_by_both 64 "can't run as root without the -u switch"
-    refused_by_both 67 "can't find the user no-such-user to switch to" -u no-such-user
+    refused_by_both 64 'mayflyd: -u: missing, and root does not serve'
+    refused_by_both 67 'mayflyd: -u: there is no user no-such-user to switch to' -u no-such-user
     user='-u root'
 else
     skip_test "users" "inapplicable: not root"

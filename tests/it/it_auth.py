@@ -101,7 +101,7 @@ def test_other_ways_in_are_refused():
     for args in (("-B", "auto"), ("-B", "binary"), ("-U", "11211"), ("-S",)):
         status, said = start_status("-Y", "users", *args)
         assert status == 64, (args, status, said)
-    assert "-S and -Y cannot be used together" in said, said
+    assert "mayflyd: -S: cannot be used with -Y" in said, said
 
 
 def test_password_is_all_after_the_first_space():

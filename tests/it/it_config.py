@@ -262,6 +262,32 @@ def test_ttl_jitter():
         assert max(spread) - min(spread) > 20000000, spread
 
 
+def test_memory_limit_holds_the_largest_item():
+    with Daemon("-t", "1", "-I", "5m") as d, d.operator() as c:
+        for small in (b"1", b"9", b"9m"):
+            answer = c.ask(b"config set memory_limit " + small)
+            assert answer == b"CLIENT_ERROR memory_limit: is less than twice the size of the largest item (-I)", answer
+        assert c.ask(b"cache_memlimit 9").startswith(b"MEMLIMIT_ADJUST_FAILED")
+        change(c, memory_limit=10)
+        change(c, memory_limit="1g")
+        assert c.stats(b"settings")["maxbytes"] == str(1 << 30)
+        assert "options, memory_limit is 1024 now (config set 1g)" in d.log()
+
+
+def test_a_value_that_is_moved_is_told():
+    with Daemon("-t", "1") as d, d.operator() as c:
+        change(c, hz=501)
+        assert c.stats(b"settings")["hz"] == "500"
+        assert "options, hz is 500 now (config set 501)" in d.log()
+
+
+def test_evictions_are_shown_as_they_are():
+    with Daemon("-t", "1") as d, d.operator() as c:
+        assert c.stats(b"settings")["evictions"] == "on"
+        change(c, maxmemory_policy="noeviction")
+        assert c.stats(b"settings")["evictions"] == "off"
+
+
 # ---- connections ----------------------------------------------------------------------------------
 
 def is_served(c):

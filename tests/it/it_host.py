@@ -73,7 +73,7 @@ def test_memory_that_cannot_be_locked():
     done = subprocess.run(drop + [mayfly.PROGRAM, *ROOT, "-l", "127.0.0.1", "-p", "-1", "-o",
                                   "lock_memory_required"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, timeout=mayfly.PATIENCE, preexec_fn=without_locks)
-    assert done.returncode == 71 and b"lock_memory_required asks for" in done.stdout, done
+    assert done.returncode == 71 and b"-o lock_memory_required: memory cannot be locked" in done.stdout, done
 
 
 # ---- connections that fall silent -----------------------------------------------------------------

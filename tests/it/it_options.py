@@ -137,12 +137,12 @@ def test_every_error_has_its_place():
         status, out, err = run("--config", "a.conf", "--memcached-conf", "b.conf")
         assert (status, out) == (1, ""), (status, out)
         assert err.splitlines() == [
-            "b.conf:2: a flag begins with a dash",
-            'b.conf:1: Invalid value for -m: "x" is not a number (1 to 16777216 megabytes)',
-            'a.conf:1: Unknown option "thraeds" (did you mean "threads"?)',
-            'conf.d/1.conf:2: Invalid value for hz: "fast" is not a number (1 to 500)',
-            'conf.d/1.conf:3: Invalid value for protocol: "http" is not one of auto ascii binary',
-            'a.conf:3: Invalid value for port: "x" is not a number (-1 to 65535)'], err
+            "mayflyd: b.conf:2: a flag begins with a dash",
+            'mayflyd: b.conf:1: -m: "x" is not a number with suffix k, m, g or none (1 to 16777216 megabytes)',
+            'mayflyd: a.conf:1: thraeds: unknown option (did you mean "threads"?)',
+            'mayflyd: conf.d/1.conf:2: hz: "fast" is not a number (1 to 500)',
+            'mayflyd: conf.d/1.conf:3: protocol: "http" is not one of auto ascii binary',
+            'mayflyd: a.conf:3: port: "x" is not a number (-1 to 65535)'], err
 
 
 def test_no_file_makes_it_wait_or_fill_memory():
@@ -161,7 +161,7 @@ def test_no_file_makes_it_wait_or_fill_memory():
                                      stderr=subprocess.PIPE, timeout=mayfly.PATIENCE,
                                      preexec_fn=None if mayfly.is_sanitized(PROGRAM) else bound)
                 assert got.returncode == 64, (flag, name, got)
-                assert got.stderr.decode() == "Cannot read the file %s (%s)\n" % (name, why), got.stderr
+                assert got.stderr.decode() == "mayflyd: %s: cannot read %s (%s)\n" % (flag, name, why), got.stderr
             assert values(flag, "empty") == values()
 
 
@@ -183,7 +183,7 @@ def test_a_file_that_may_not_be_read():
         got = subprocess.run([here + "/mayflyd", "--config", "a.conf"], stdin=subprocess.DEVNULL,
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=become_nobody)
         assert got.returncode == 64, got
-        assert got.stderr == b"Cannot read the file a.conf (Permission denied)\n", got.stderr
+        assert got.stderr == b"mayflyd: --config: cannot read a.conf (Permission denied)\n", got.stderr
 
 
 def test_text_files_of_all_kinds():
@@ -195,7 +195,7 @@ def test_text_files_of_all_kinds():
     for text in (b"threads = 2\0\n", "threads = 2\n".encode("utf-16"), b"threads = 2\rhz = 20\r"):
         with folder(a__conf=text):
             status, _, err = run("--config", "a.conf")
-            assert status == 1 and err.startswith("a.conf:1: "), (text, err)
+            assert status == 1 and err.startswith("mayflyd: a.conf:1: "), (text, err)
 
 
 def test_flags_that_exclude_each_other():
@@ -215,21 +215,32 @@ def test_check_says_what_a_start_would_say():
     with folder(a__conf="enable-sasl = yes\nudp-port = 5\n", users="a:b\n", bad="nothing\n"):
         for args, status, message in (
                 ([], 0, ""),
-                (["--config", "a.conf"], 64, "Cannot enable UDP"),
-                (["-I", "64m"], 64, "Cannot set item size limit"),
+                (["--config", "a.conf"], 64, "mayflyd: a.conf:2: udp-port: cannot enable UDP"),
+                (["-I", "64m"], 64, "mayflyd: -I: the largest item (-I 64m) is more than half"),
                 (["-t", "0"], 1, "0 is out of range"),
                 (["-l", "[::1"], 71, "Invalid IPV6 address"),
                 (["-l", "127.0.0.1:99999"], 71, "Invalid port number"),
                 (["-s", "/" + "x" * 200], 71, "File name too long"),
-                (["-m", "8388608", "-t", "1"], 64, "needs"),
-                (["-Y", "none"], 1, "could not read authfile"),
+                (["-m", "8388608", "-t", "1"], 64, "mayflyd: -t: -m 8388608 needs"),
+                (["-e", "/nonexistent/x"], 73, "mayflyd: -e: cannot use /nonexistent/x (No such file or directory)"),
+                (["-e", "bad/x"], 73, "mayflyd: -e: cannot use bad/x (Not a directory)"),
+                (["-e", "."], 73, "mayflyd: -e: cannot use . (Is a directory)"),
+                (["--dir", "none"], 73, "mayflyd: --dir: cannot write to none (No such file or directory)"),
+                (["--access", "none"], 1, "mayflyd: --access: could not read"),
+                (["-o", "save=1:1"], 64, "mayflyd: -o save: needs a folder to save to (--dir)"),
+                (["-Z"], 64, "mayflyd: -Z: "),
+                (["--proxy-from", "x"], 64, "mayflyd: --proxy-from: x: "),
+                (["-Y", "none"], 1, "mayflyd: -Y: could not read authfile"),
                 (["-Y", "bad"], 1, "malformed entry in line 1"),
                 (["-Y", "users"], 0, "")):
             got, out, err = run("--check-config", *args)
             assert got == status and message in err, (args, got, err)
             assert out == ("ok\n" if status == 0 else ""), (args, out)
             if status != 0:
-                assert run(*args)[0] == status, args        # so a start ends
+                got, _, said = run(*args)
+                assert got == status and message in said, (args, got, said)     # so a start ends
+                assert all(line.startswith("mayflyd: ") for line in said.splitlines()), said
+        assert run("--check-config", "-e", "new")[:2] == (0, "ok\n") and not os.path.exists("new")
         status, _, err = run("--check-config", "--metrics", "127.0.0.1")
         assert (status, "the port is missing" in err) == (71, True) or "not built with" in err, err
         status, _, err = run("--check-config", "-Y", "none", "-l", "[::1")
@@ -254,6 +265,48 @@ def test_check_with_the_rights_of_the_server():
         assert run("--check-config", "-u", "no-such-user", user=False)[0] == 67
 
 
+def test_a_port_in_use_names_its_process():
+    with socket.create_server(("127.0.0.1", 0)) as tcp, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as udp:
+        udp.bind(("127.0.0.1", 0))
+        port, udp_port = tcp.getsockname()[1], udp.getsockname()[1]
+        with open("/proc/self/comm") as f:
+            owner = "by %s, pid %d" % (f.read().strip(), os.getpid())
+        for args, given, where, number in (
+                (["-p", str(port)], "-p", "TCP port %d" % port, port),
+                (["--port=%d" % port], "--port", "TCP port %d" % port, port),
+                (["-l", "127.0.0.1:%d" % port], "-l", "127.0.0.1:%d" % port, port),
+                (["-o", "port=%d" % port, "-l", "127.0.0.1"], "-l", "127.0.0.1", port),
+                (["-p", "0", "-U", str(udp_port)], "-U", "UDP port %d" % udp_port, udp_port)):
+            status, _, err = run(*args)
+            assert (status, err) == (71, "mayflyd: %s: cannot listen on %s: port %d is in use %s (stop it, or choose "
+                                     "another port)\n" % (given, where, number, owner)), (args, err)
+
+
+def test_a_file_can_be_overruled_by_nothing():
+    with folder(a__conf="dir = .\nsave = 900:1\nlisten = 127.0.0.1\nhashpower = 20\nthreads = 2\n"):
+        got = printed("--config", "a.conf", "--save=", "--listen=", "-o", "hashpower=")
+        for name in ("save", "listen", "hashpower"):
+            assert got[name] == ("", "default"), (name, got[name])
+        assert printed("--config", "a.conf", "--listen=", "-l", "::1")["listen"] == ("::1", "command line")
+        # What has always a value, and a letter with nothing, are mistakes.
+        for args, message in ((["--threads="], "--threads: \"\" is not a number (1 to 512)"),
+                              (["-s", ""], "-s: the value is empty")):
+            status, _, err = run("--config", "a.conf", *args)
+            assert status != 0 and err == "mayflyd: %s\n" % message, (args, err)
+
+
+def test_M_and_a_policy():
+    with folder(a__conf="disable-evictions = yes\n", b__conf="maxmemory-policy = allkeys-lru\n",
+                c__conf="maxmemory-policy = allkeys-lru\ndisable-evictions = yes\n"):
+        got = values("--config", "a.conf", "-o", "maxmemory_policy=volatile-ttl")
+        assert (got["maxmemory-policy"], got["disable-evictions"]) == ("volatile-ttl", "no")
+        got = values("--config", "b.conf", "-M")
+        assert (got["maxmemory-policy"], got["disable-evictions"]) == ("noeviction", "yes")
+        status, out, err = run("--config", "c.conf", "--print-config")
+        assert status == 0 and "maxmemory-policy = noeviction" in out
+        assert err == "mayflyd: c.conf:2: disable-evictions: overrides maxmemory_policy=allkeys-lru\n", err
+
+
 def test_check_leaves_nothing():
     """It takes no port that is in use, and makes no file, socket or process."""
     libc = ctypes.CDLL(None)
@@ -263,6 +316,7 @@ def test_check_leaves_nothing():
             args = ["-d", "-P", "pid", "-l", "127.0.0.1", "-p", str(taken.getsockname()[1])]
             env = {"MEMCACHED_PORT_FILENAME": here + "/ports", "NOTIFY_SOCKET": here + "/notify"}
             assert run("--check-config", *args, env=env) == (0, "ok\n", "")
+            assert run("--check-config", *args, "-e", "items", env=env) == (0, "ok\n", "")
             assert run("--check-config", *args, "-s", "socket", env=env) == (0, "ok\n", "")
             assert os.listdir(".") == [], os.listdir(".")
             assert run(*args)[0] == 71      # as a start would
@@ -287,7 +341,7 @@ ROUND_TRIPS = [
     ["-f", "1.30001", "-n", "64", "-N", "2", "-o", "slab_automove=2,hot_max_factor=0.125,hash_algorithm=xxh3"],
     ["-o", "hashpower=20,no_maxconns_fast,idle_timeout=5,watcher_logbuf_size=1,track_sizes,hz=100"],
     ["-o", "lazyfree_threshold=1025,lazyfree_backlog=3g,maxmemory_policy=volatile-ttl,no_extensions"],
-    ["-o", "ssl_ciphers=HIGH:!aNULL,ssl_min_version=3,ssl_wbuf_size=0,ssl_key=k,ssl_chain_cert=c"],
+    ["-o", "ssl_ciphers=HIGH:!aNULL,ssl_min_version=3,ssl_wbuf_size=32,ssl_key=k,ssl_chain_cert=c"],
 ]
 
 
@@ -321,7 +375,7 @@ def test_every_option_can_be_changed_by_a_file():
             new = str(int(number) + 1 if int(number) < 1 or name == "max-item-size" else int(number) // 2 + 1) + suffix
         new = {"ssl-keyformat": "2", "eviction-tenacity": "50", "listen": "127.0.0.1", "log": "stderr", "save": "900:1",
                "rdbcompression": "zstd", "load": "strict", "appendonly": "keys"}.get(name, new)
-        needs = {"appendonly": "dir = .\n"}.get(name, "")
+        needs = {"appendonly": "dir = .\n", "save": "dir = .\n"}.get(name, "")
         with folder(a__conf="%s = %s\n%s" % (name, new, needs)):
             status, out, err = run("--config", "a.conf", "--print-config", user=False)
             if "not built with" in err or "certificate" in err:

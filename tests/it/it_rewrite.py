@@ -160,12 +160,12 @@ def test_errors_of_the_files_are_told():
         with Daemon(path) as d, d.operator() as c:
             change(c, hz=21)
             write(path, "threads = 1\n\nhz = fast\nport = x\n")
-            why = 'CLIENT_ERROR %s:3: Invalid value for hz: "fast" is not a number (1 to 500)' % path
+            why = 'CLIENT_ERROR %s:3: hz: "fast" is not a number (1 to 500)' % path
             for command in (b"config rewrite", b"config reload"):
                 assert answer(c, command) == [why]
             os.unlink(path)
             for command in (b"config rewrite", b"config reload"):
-                assert answer(c, command) == ["CLIENT_ERROR Cannot read the file %s (No such file or directory)" % path]
+                assert answer(c, command) == ["CLIENT_ERROR --config: cannot read %s (No such file or directory)" % path]
             assert values(c)["hz"] == "CONFIG hz 21"
 
 
@@ -332,7 +332,7 @@ def test_reload_is_all_or_nothing():
             assert values(c)["hz"] == "CONFIG hz 30" and values(c)["ttl_jitter"] == "CONFIG ttl_jitter 2"
             write(path, "threads = 1\nhz = 40\nttl-jitter = 200\n")
             assert answer(c, b"config reload") == \
-                ["CLIENT_ERROR %s:3: Invalid value for ttl-jitter: 200 is out of range (0 to 100)" % path]
+                ["CLIENT_ERROR %s:3: ttl-jitter: 200 is out of range (0 to 100)" % path]
             write(path, "threads = 1\nhz = 40\nmemory-limit = 16000000\n")
             assert answer(c, b"config reload") == \
                 ["CLIENT_ERROR %s:3: memory-limit: out of bounds or unable to adjust" % path]

@@ -129,7 +129,7 @@ def test_ports_of_somebody_else():
         udp.bind(("127.0.0.1", 0))
         taken, taken_udp = (str(s.getsockname()[1]) for s in (tcp, udp))
         for options, said in ((["-p", taken], "TCP port " + taken),
-                              (["-p", taken, "-l", "127.0.0.1"], "interface(s) 127.0.0.1 "),
+                              (["-p", taken, "-l", "127.0.0.1"], "listen on 127.0.0.1: port " + taken),
                               (["-p", "-1", "-l", "127.0.0.1:0,127.0.0.1:" + taken], "127.0.0.1:" + taken),
                               (["-p", taken, "-d"], "TCP port " + taken),
                               (["-p", "0", "-U", taken_udp], "UDP port " + taken_udp)):
@@ -253,7 +253,7 @@ def test_prefixes_that_are_wrong():
                     "tag[%s]:127.0.0.1:0" % ("x" * 32), "proto[ascii]127.0.0.1", "notls:", "tag[a]:"):
         done = subprocess.run([mayfly.PROGRAM, "-p", "-1", "-l", address] + root,
                               stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=60)
-        assert done.returncode == 71 and b"failed to listen on" in done.stderr, (address, done)
+        assert done.returncode == 71 and b"cannot listen on" in done.stderr, (address, done)
 
 
 def test_a_protocol_is_no_way_around_authentication():

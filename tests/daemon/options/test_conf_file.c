@@ -137,7 +137,7 @@ static void is_from(enum option_id id, const char *where)
 TEST(values_are_set_with_their_place)
 {
     write_text("a.conf", "# comment\r\n\r\nthreads = 7\r\nmax_item-size = 2m\r\n"
-                         "maxconns-fast = off\r\nverbose = 2\r\nhz=9999\r\nuser = x");
+                         "maxconns-fast = off\r\nverbose = 2\r\nhz=500\r\nuser = x");
     reads("a.conf");
     ck_assert_uint_eq(s.threads, 7);
     ck_assert_uint_eq(s.item_size_max, 2u << 20);
@@ -173,16 +173,16 @@ TEST(an_empty_value_unsets)
     is_from(OPTION_hashpower, "default");
     write_text("a.conf", "threads =\nprefix-delimiter =\nprotocol =\n");
     refuses("a.conf", 1,
-            "a.conf:1: Invalid value for threads: \"\" is not a number (1 to 512)\n"
-            "a.conf:2: Invalid value for prefix-delimiter: \"\" is not one character\n"
-            "a.conf:3: Invalid value for protocol: \"\" is not one of auto ascii binary\n");
+            "mayflyd: a.conf:1: threads: \"\" is not a number (1 to 512)\n"
+            "mayflyd: a.conf:2: prefix-delimiter: \"\" is not one character\n"
+            "mayflyd: a.conf:3: protocol: \"\" is not one of auto ascii binary\n");
 }
 
 TEST(every_error_is_told)
 {
     write_text("a.conf", "thraeds = 3\n"
                          "threads = 0\n"
-                         "memory-limit = 1g\n"
+                         "memory-limit = 1x\n"
                          "nothing like it = 1\n"
                          "port = 80  x\n"
                          "maxconns-fast = maybe\n"
@@ -192,20 +192,23 @@ TEST(every_error_is_told)
                          "config = /x\n"
                          "lru-segmented = yes\n"
                          "threads = 5\n");
-    refuses("a.conf", 1,
-            "a.conf:1: Unknown option \"thraeds\" (did you mean \"threads\"?)\n"
-            "a.conf:2: Invalid value for threads: 0 is out of range (1 to 512)\n"
-            "a.conf:3: Invalid value for memory-limit: \"1g\" is not a number (1 to 16777216 "
-            "megabytes)\n"
-            "a.conf:4: a line has the form name = value\n"
-            "a.conf:5: Invalid value for port: \"80  x\" is not a number (-1 to 65535)\n"
-            "a.conf:6: Invalid value for maxconns-fast: \"maybe\" is neither yes nor no\n"
-            "a.conf:7: modern is a flag of memcached without effect here (the modern defaults "
-            "are always in effect)\n"
-            "a.conf:8: This server is not built with external storage support (ext-path)\n"
-            "a.conf:9: Unknown option \"no-maxconns-fast\" (did you mean \"maxconns-fast\"?)\n"
-            "a.conf:10: Unknown option \"config\"\n"
-            "a.conf:11: Unknown option \"lru-segmented\"\n");
+    refuses(
+        "a.conf", 1,
+        "mayflyd: a.conf:1: thraeds: unknown option (did you mean \"threads\"?)\n"
+        "mayflyd: a.conf:2: threads: 0 is out of range (1 to 512)\n"
+        "mayflyd: a.conf:3: memory-limit: \"1x\" is not a number with suffix k, m, g or none "
+        "(1 to 16777216 megabytes)\n"
+        "mayflyd: a.conf:4: a line has the form name = value\n"
+        "mayflyd: a.conf:5: port: \"80  x\" is not a number (-1 to 65535)\n"
+        "mayflyd: a.conf:6: maxconns-fast: \"maybe\" is neither yes nor no\n"
+        "mayflyd: a.conf:7: modern: a flag of memcached without effect here (the modern "
+        "defaults "
+        "are always in effect)\n"
+        "mayflyd: a.conf:8: ext-path: this server is not built with external storage support\n"
+        "mayflyd: a.conf:9: no-maxconns-fast: unknown option (did you mean "
+        "\"maxconns-fast\"?)\n"
+        "mayflyd: a.conf:10: config: unknown option (see mayflyd --help)\n"
+        "mayflyd: a.conf:11: lru-segmented: unknown option (see mayflyd --help)\n");
     ck_assert_uint_eq(s.threads, 5);
 }
 
@@ -238,17 +241,18 @@ TEST(errors_are_bounded)
 
 TEST(only_small_regular_files_are_read)
 {
-    refuses("a.conf", 64, "Cannot read the file a.conf (No such file or directory)\n");
+    refuses("a.conf", 64,
+            "mayflyd: --config: cannot read a.conf (No such file or directory)\n");
     make_folder("d");
-    refuses("d", 64, "Cannot read the file d (not a regular file)\n");
+    refuses("d", 64, "mayflyd: --config: cannot read d (not a regular file)\n");
     ck_assert_int_eq(mkfifo(in_dir("a.conf"), 0600), 0);
-    refuses("a.conf", 64, "Cannot read the file a.conf (not a regular file)\n");
+    refuses("a.conf", 64, "mayflyd: --config: cannot read a.conf (not a regular file)\n");
     ck_assert_int_eq(unlink(in_dir("a.conf")), 0);
     write_text("a.conf", "");
     ck_assert_int_eq(truncate(in_dir("a.conf"), 1 << 30), 0);
-    refuses("a.conf", 64, "Cannot read the file a.conf (too large)\n");
+    refuses("a.conf", 64, "mayflyd: --config: cannot read a.conf (too large)\n");
     ck_assert_int_eq(truncate(in_dir("a.conf"), 1 << 20), 0);
-    refuses("a.conf", 1, "a.conf:1: a NUL byte: this is not a text file\n");
+    refuses("a.conf", 1, "mayflyd: a.conf:1: a NUL byte: this is not a text file\n");
     ck_assert_int_eq(truncate(in_dir("a.conf"), 0), 0);
     reads("a.conf");
 }
@@ -313,19 +317,20 @@ TEST(what_cannot_be_included_is_told)
                          "threads = x\n");
     write_text("b.conf", "\nthreads = y\n");
     refuses("a.conf", 64,
-            "a.conf:3: Cannot read the file d/1.conf (No such file or directory)\n"
-            "a.conf:4: Cannot read the folder e (No such file or directory)\n"
-            "a.conf:5: Cannot read the file e (No such file or directory)\n"
-            "a.conf:6: include names nothing\n"
-            "b.conf:2: Invalid value for threads: \"y\" is not a number (1 to 512)\n"
-            "a.conf:8: Invalid value for threads: \"x\" is not a number (1 to 512)\n");
+            "mayflyd: a.conf:3: include: cannot read d/1.conf (No such file or directory)\n"
+            "mayflyd: a.conf:4: include: cannot read the folder e (No such file or directory)\n"
+            "mayflyd: a.conf:5: include: cannot read e (No such file or directory)\n"
+            "mayflyd: a.conf:6: include: a file or folder is missing\n"
+            "mayflyd: b.conf:2: threads: \"y\" is not a number (1 to 512)\n"
+            "mayflyd: a.conf:8: threads: \"x\" is not a number (1 to 512)\n");
 }
 
 TEST(includes_end)
 {
     write_text("a.conf", "include = a.conf\n");
-    refuses("a.conf", 64,
-            "a.conf:1: Cannot read the file a.conf (files include each other too deep)\n");
+    refuses(
+        "a.conf", 64,
+        "mayflyd: a.conf:1: include: cannot read a.conf (files include each other too deep)\n");
     write_text("a.conf", "include = a.conf\ninclude = a.conf\n");
     ck_assert_int_eq(run(read_conf, "a.conf"), 64);
     write_text("a.conf", "include = a.conf\ninclude = a.conf\ninclude = a.conf\n");
@@ -364,18 +369,20 @@ TEST(every_error_in_a_file_of_flags_is_told)
     ck_assert_int_eq(run(conf_read_memcached, "a.conf"), 1);
     ck_assert_str_eq(
         errors,
-        "a.conf:2: a flag begins with a dash\n"
-        "a.conf:5: the shell would put something else for $ and `; that is not done here\n"
-        "a.conf:1: Invalid value for -m: 0 is out of range (1 to 16777216 megabytes)\n"
-        "a.conf:3: Unknown flag -q\n"
-        "a.conf:4: Unknown flag --thraeds=3 (did you mean \"threads\"?)\n"
-        "a.conf:6: Illegal argument \"stray\"\n"
-        "a.conf:7: Illegal suboption \"foo\"\n"
-        "a.conf:8: -V is for the command line only\n"
-        "a.conf:9: --config=/x is for the command line only\n"
-        "a.conf:10: This server is not built with proxy support (proxy_config)\n"
-        "a.conf:11: Missing argument for -t\n");
+        "mayflyd: a.conf:2: a flag begins with a dash\n"
+        "mayflyd: a.conf:5: the shell would put something else for $ and `; that is not done "
+        "here\n"
+        "mayflyd: a.conf:1: -m: 0 is out of range (1 to 16777216 megabytes)\n"
+        "mayflyd: a.conf:3: -q: unknown option (see mayflyd --help)\n"
+        "mayflyd: a.conf:4: --thraeds: unknown option (did you mean \"threads\"?)\n"
+        "mayflyd: a.conf:6: stray: not an option (they begin with - or --)\n"
+        "mayflyd: a.conf:7: -o foo: unknown option (see mayflyd --help)\n"
+        "mayflyd: a.conf:8: -V: for the command line only\n"
+        "mayflyd: a.conf:9: --config=/x: for the command line only\n"
+        "mayflyd: a.conf:10: -o proxy_config: this server is not built with proxy support\n"
+        "mayflyd: a.conf:11: -t: a value is missing (1 to 512)\n");
     ck_assert_uint_eq(s.threads, 2);
     ck_assert_int_eq(run(conf_read_memcached, "b.conf"), 64);
-    ck_assert_str_eq(errors, "Cannot read the file b.conf (No such file or directory)\n");
+    ck_assert_str_eq(
+        errors, "mayflyd: --memcached-conf: cannot read b.conf (No such file or directory)\n");
 }

@@ -329,8 +329,15 @@ TEST(settings_lines_show_what_was_given)
         {"-o slab_chunk_max=16", "slab_chunk_max", "16384"},
         {"-o read_buf_mem_limit=2", "read_buf_mem_limit", "2097152"},
         {"-o hash_algorithm=xxh3", "hash_algorithm", "xxh3"},
-        {"-o hz=0", "hz", "1"},
-        {"--hz 9999", "hz", "500"},
+        {"-m 4g", "maxbytes", "4294967296"},
+        {"-m 65536k", "maxbytes", "67108864"},
+        {"-o ssl_wbuf_size=1m", "ssl_wbuf_size", "1048576"},
+        {"-M", "evictions", "off"},
+        {"-M", "maxmemory_policy", "noeviction"},
+        {"-o maxmemory_policy=noeviction", "evictions", "off"},
+        {"-o maxmemory_policy=volatile-ttl", "evictions", "on"},
+        {"--save=1:1 --save=", "maxbytes", "67108864"},
+        {"-o save=1:1,save=", "maxbytes", "67108864"},
         {"-o lazyfree-threshold=128k", "lazyfree_threshold", "131072"},
         {"-o conn_limit=7,threads=2", "maxconns", "7"},
         {"-p -1", "tcpport", "-1"},
@@ -363,7 +370,13 @@ static const struct {
 } refusals[] = {
     {"-m -5", 64, "-5 is out of range"},
     {"-m 12abc", 64, "\"12abc\" is not a number"},
-    {"-m 1", 64, "Cannot set item size limit higher than 1/2 of memory max."},
+    {"-m 1000k", 64, "-m: \"1000k\" is not a whole number of megabytes"},
+    {"-m 99999999g", 64, "-m: 99999999g is out of range (1 to 16777216 megabytes)"},
+    {"-m 4x", 64, "-m: \"4x\" is not a number with suffix k, m, g or none (1 to"},
+    {"-m k", 64, "\"k\" is not a number"},
+    {"--save=1:1", 64, "--save: needs a folder to save to (--dir)"},
+    {"-o save=x,dir=/tmp", 64, "-o save: \"x\" is not a list of rules"},
+    {"-m 1", 64, "-m: the largest item (-I 1m) is more than half of the memory (-m 1)"},
     {"-m 18446744073709551617", 64, "too large"},
     {"-p abc", 64, "\"abc\" is not a number"},
     {"-p 65536", 64, "65536 is out of range (-1 to 65535)"},
@@ -377,9 +390,9 @@ static const struct {
     {"-f 1", 1, "1 is out of range (more than 1"},
     {"-f 1.2.3", 1, "not a number"},
     {"-f nan", 1, "not a number"},
-    {"-f", 1, "requires an argument"},
+    {"-f", 1, "-f: a value is missing (more than 1, less than 1000)"},
     {"-I 1023", 64, "1023 is out of range"},
-    {"-I 33m", 64, "Cannot set item size limit higher"},
+    {"-I 33m", 64, "-I: the largest item (-I 33m) is more than half of the memory (-m 64)"},
     {"-I 1025m -m 4096", 64, "out of range"},
     {"-I 1x", 64, "suffix"},
     {"-I 99999999999g", 64, "too large"},
@@ -388,21 +401,25 @@ static const struct {
     {"-D ab", 64, "one character"},
     {"-B foo", 64, "\"foo\" is not one of auto ascii binary"},
     {"-N 0", 1, "out of range"},
-    {"-N 5", 64, "Number of napi_ids(5) cannot be greater than number of threads(4)"},
+    {"-N 5", 64, "-N: 5 cannot be greater than number of threads (-t 4)"},
     {"-S -B auto", 64, "cannot allow the ASCII protocol while using SASL"},
     {"-B ascii -S", 64, "cannot allow the ASCII protocol while using SASL"},
-    {"-S -U 11211", 64, "Cannot enable UDP while using binary SASL"},
-    {"-Y", 1, "requires an argument"},
+    {"-S -U 11211", 64, "-U: cannot enable UDP while using SASL"},
+    {"-Y", 1, "-Y: a value is missing (file)"},
+    {"--auth-file", 1, "--auth-file: a value is missing (file)"},
+    {"-B", 1, "-B: a value is missing, one of auto ascii binary"},
+    {"--config", 1, "--config: a value is missing"},
+    {"-o", 1, "--extended: a value is missing"},
     {"-Y users -B auto", 64, "cannot allow the BINARY protocol"},
     {"-B binary -Y users", 64, "cannot allow the BINARY protocol"},
-    {"-Y users -U 11211", 64, "Cannot use UDP with ascii authentication"},
+    {"-Y users -U 11211", 64, "-U: cannot use UDP with a file of users"},
     {"-o ext_path=/x:1G", 64, "not built with external storage"},
     {"-o proxy_config=x", 64, "not built with proxy"},
-    {"-o foo", 1, "Illegal suboption \"foo\""},
-    {"-o lru_crawler,,hz=1", 1, "Illegal suboption \"\""},
+    {"-o foo", 1, "mayflyd: -o foo: unknown option (see mayflyd --help)\n"},
+    {"-o lru_crawler,,hz=1", 1, "-o: the name of an option is missing"},
     {"-o idle_timeot=5", 1, "(did you mean \"idle-timeout\"?)"},
-    {"-o no_port", 1, "Illegal suboption \"no_port\""},
-    {"-o idle_timeout", 1, "Missing argument for idle_timeout"},
+    {"-o no_port", 1, "-o no_port: unknown option"},
+    {"-o idle_timeout", 1, "-o idle_timeout: a value is missing (0 to 2147483647)"},
     {"-o idle_timeout=abc", 1, "\"abc\" is not a number"},
     {"-o maxconns_fast=maybe", 1, "neither yes nor no"},
     {"-o hashpower=11", 1, "11 is out of range (12 to 32)"},
@@ -410,8 +427,8 @@ static const struct {
     {"-o slab_automove=9", 1, "9 is out of range (0 to 2)"},
     {"-o slab_automove_window=2", 1, "2 is out of range"},
     {"-o slab_automove_ratio=1", 1, "1 is out of range"},
-    {"-o slab_sizes", 1, "Missing argument for slab_sizes"},
-    {"-o sock_cookie_id", 1, "Missing argument for sock_cookie_id"},
+    {"-o slab_sizes", 1, "-o slab_sizes: a value is missing"},
+    {"-o sock_cookie_id", 1, "-o sock_cookie_id: a value is missing"},
     {"-o tail_repair_time=5", 1, "5 is out of range"},
     {"-o hash_algorithm=md5", 1, "not one of"},
     {"-o lru_crawler_sleep=1000001", 1, "out of range"},
@@ -421,12 +438,15 @@ static const struct {
     {"-o temporary_ttl=5,no_lru_maintainer", 64, "requires lru_maintainer"},
     {"-o expire_effort=11", 1, "out of range (1 to 10)"},
     {"-s ", 64, "empty"},
-    {"stray", 1, "Illegal argument \"stray\""},
-    {"-v stray -p 1", 1, "Illegal argument \"stray\""},
-    {"-- -p", 1, "Illegal argument \"-p\""},
-    {"-q", 1, "Illegal argument \"?\""},
-    {"--bogus", 1, "Illegal argument \"?\""},
-    {"--thraeds=3", 1, "(did you mean \"threads\"?)"},
+    {"stray", 1, "mayflyd: stray: not an option"},
+    {"-v stray -p 1", 1, "mayflyd: stray: not an option"},
+    {"-- -p", 1, "-p: not an option"},
+    {"-q", 1, "mayflyd: -q: unknown option (see mayflyd --help)\n"},
+    {"-vq", 1, "-q: unknown option"},
+    {"--slab", 1, "--slab: the beginning of several options"},
+    {"--no-maxconns-fast=x", 1, "--no-maxconns-fast: takes no value"},
+    {"--bogus=5", 1, "mayflyd: --bogus: unknown option (see mayflyd --help)\n"},
+    {"--thraeds=3", 1, "mayflyd: --thraeds: unknown option (did you mean \"threads\"?)\n"},
     {"--describe=all", 64, "--describe"},
 };
 
@@ -450,18 +470,18 @@ static const struct {
     int status;
     const char *message;
 } tls_refusals[] = {
-    {"-Z", 64, "You cannot enable SSL without a certificate"},
-    {"-Z -o ssl_key=k", 64, "You cannot enable SSL without a certificate"},
-    {"-Z -p 0 -s /s -o ssl_chain_cert=c", 64, "You cannot enable SSL without a TCP port"},
-    {"-Z -o ssl_chain_cert", 1, "Missing argument for ssl_chain_cert"},
-    {"-Z -o ssl_key", 1, "Missing argument for ssl_key"},
+    {"-Z", 64, "-Z: cannot be used without a certificate"},
+    {"-Z -o ssl_key=k", 64, "-Z: cannot be used without a certificate"},
+    {"-Z -p 0 -s /s -o ssl_chain_cert=c", 64, "-Z: cannot be used without a TCP port"},
+    {"-Z -o ssl_chain_cert", 1, "-o ssl_chain_cert: a value is missing (file)"},
+    {"-Z -o ssl_key", 1, "-o ssl_key: a value is missing (file)"},
     {"-o ssl_verify_mode=4", 1, "4 is out of range (0 to 3)"},
     {"-o ssl_verify_mode=x", 1, "not a number"},
-    {"-o ssl_verify_mode", 1, "Missing argument"},
+    {"-o ssl_verify_mode", 1, "a value is missing"},
     {"-o ssl_keyformat=PEM", 64, "not a number"},
     {"-o ssl_keyformat=3", 64, "3 is out of range (1 to 2)"},
     {"-o ssl_wbuf_size=x", 1, "not a number"},
-    {"-o ssl_wbuf_size", 1, "Missing argument"},
+    {"-o ssl_wbuf_size", 1, "a value is missing"},
     {"-o ssl_min_version=4", 1, "not one of 0 1 2 3"},
     {"-o ssl_min_version=tlsv1.3", 1, "not one of 0 1 2 3"},
     {"-Z -o ssl_chain_cert=c", 0, NULL},
@@ -490,6 +510,58 @@ TEST(tls_is_configured_or_not_built)
         }
         run_end(&r);
     }
+}
+
+/* They are taken, and what is used in their place is said. */
+TEST(a_value_that_is_moved_is_told)
+{
+    static const struct {
+        const char *line;
+        const char *hz;
+        const char *message;
+    } rows[] = {
+        {"-o hz=0", "1", "mayflyd: -o hz: 0 is out of range (1 to 500): 1 is used instead\n"},
+        {"--hz=-1", "1", "mayflyd: --hz: -1 is out of range (1 to 500): 1 is used instead\n"},
+        {"--hz 501", "500",
+         "mayflyd: --hz: 501 is out of range (1 to 500): 500 is used instead\n"},
+        {"--hz 500", "500", ""},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct run r;
+
+        run_begin(&r, rows[i].line);
+        ck_assert_int_eq(r.result, OPTIONS_RUN);
+        ck_assert_str_eq(shown(&r.settings, "hz"), rows[i].hz);
+        ck_assert_str_eq(r.errors, rows[i].message);
+        run_end(&r);
+    }
+}
+
+/* Of -M and a policy in one source -M counts, and a message says so. */
+TEST(a_policy_beside_M_is_not_lost_in_silence)
+{
+    struct run r;
+
+    run_begin(&r, "-M -o maxmemory_policy=allkeys-lru");
+    ck_assert_int_eq(r.result, OPTIONS_RUN);
+    ck_assert_str_eq(shown(&r.settings, "maxmemory_policy"), "noeviction");
+    ck_assert_str_eq(r.errors, "mayflyd: -M: overrides maxmemory_policy=allkeys-lru\n");
+    run_end(&r);
+    run_begin(&r, "-M -o maxmemory_policy=noeviction");
+    ck_assert_str_eq(r.errors, "");
+    run_end(&r);
+}
+
+TEST(evictions_are_shown_as_the_policy_is_now)
+{
+    struct settings s;
+
+    settings_init(&s);
+    ck_assert_str_eq(shown(&s, "evictions"), "on");
+    setting_set(&s, engine.maxmemory_policy, CHOICE_NOEVICTION);
+    ck_assert_str_eq(shown(&s, "evictions"), "off");
+    settings_fini(&s);
 }
 
 TEST(memcached_command_lines_are_accepted)

@@ -256,13 +256,13 @@ TEST(files_with_errors_are_not_written)
     change("hz", "12");
     write_conf(0, "hz = 10\nttl_jitter = x\n");
     ck_assert(!options_rewrite_plan(&given, &live, &plan, on_message));
-    ck_assert_ptr_nonnull(strstr(said, "a.conf:2: Invalid value for ttl_jitter"));
+    ck_assert_ptr_nonnull(strstr(said, "a.conf:2: ttl_jitter: "));
     options_rewrite_fini(&plan);
     /* Nor what a start would refuse: half of the limit is less than an item. */
     write_conf(0, "max-item-size = 4m\n");
     change("memory_limit", "4");
     ck_assert(!options_rewrite_plan(&given, &live, &plan, on_message));
-    ck_assert_ptr_nonnull(strstr(said, "item size limit"));
+    ck_assert_ptr_nonnull(strstr(said, "the largest item (-I"));
     options_rewrite_fini(&plan);
     ck_assert_int_eq(unlink(paths[0]), 0);
     ck_assert(!options_rewrite_plan(&given, &live, &plan, on_message));

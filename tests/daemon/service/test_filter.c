@@ -121,7 +121,7 @@ static void turn_loop(void)
     uv_poll_t poll;
     int fds[2];
 
-    child_must(filter_prepare() == 0);
+    child_must(filter_prepare(&settings) == 0);
     child_must(syscall(SYS_io_uring_setup, 1, NULL) == -1 && errno == ENOSYS);
     child_must(uv_loop_init(&loop) == 0);
     install();
