@@ -41,7 +41,7 @@ class Option:
 
 OPTIONS = [Option(r[2], r[3], r[4], r[10]) for name in ("daemon/options/options.def", "lib/base/engine_options.def")
            for r in rows(name, "OPT|ENGINE_OPT")]
-COMPAT = rows("daemon/options/compat.def", "ALIAS|TAKEN|REFUSED")
+COMPAT = rows("daemon/options/compat.def", "ALIAS|REDIS|REDIS_BYTES|INSTEAD|TAKEN|REFUSED")
 
 
 def listed():
@@ -92,7 +92,7 @@ def complaints_of_tests():
     wanted = {o.name: o for o in OPTIONS if o.name and not o.is_ignored}
     for name in sorted(set(wanted) - set(shown)):
         yield "%s: no test shows what it changes (tests/options-shown)" % name
-    for name in sorted(set(shown) - set(wanted) - {"IGNORED", "ALIAS", "TAKEN", "REFUSED"}):
+    for name in sorted(set(shown) - set(wanted) - {"IGNORED", "ALIAS", "REDIS", "TAKEN", "REFUSED"}):
         yield "%s: tests/options-shown has it, and it is no option with an effect" % name
     for name, test in shown.items():
         try:
@@ -114,6 +114,8 @@ def complaints_of_kinds():
     for row in COMPAT:
         if row[0] == "ALIAS" and row[1].strip('"').replace("-", "_") not in text_of(shown["ALIAS"]):
             yield "%s: %s does not name it" % (row[1], shown["ALIAS"])
+        if row[0].startswith("REDIS") and row[1].strip('"') not in text_of(shown["REDIS"]):
+            yield "%s: %s does not name it" % (row[1], shown["REDIS"])
 
 
 def complaints_of_manual():
@@ -126,8 +128,8 @@ def complaints_of_manual():
         if o.name and o.name.replace("_", "-") not in entries:
             yield "%s: man/mayflyd-options.inc does not name it" % o.name
     for row in COMPAT:
-        name = row[1 if row[0] == "ALIAS" else 3 if row[0] == "TAKEN" else 2].strip('"')
-        if row[0] == "TAKEN" and name.replace("_", "-") not in entries:
+        name = row[{"TAKEN": 3, "REFUSED": 2}.get(row[0], 1)].strip('"')
+        if row[0] not in ("ALIAS", "REFUSED") and name.replace("_", "-") not in entries:
             yield "%s: man/mayflyd-options.inc does not name it" % name
 
 

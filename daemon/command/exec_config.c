@@ -47,8 +47,13 @@ static enum turn_stop refuse(struct turn *t, const struct request *r, const char
 static enum turn_stop refuse_name(struct turn *t, const struct request *r, const char *name)
 {
     const char *nearest = option_nearest(name, strlen(name));
+    const char *instead = option_instead(name, strlen(name));
     char why[OPTION_TEXT_BYTES];
 
+    if (instead != NULL) {
+        snprintf(why, sizeof(why), "is an option of Redis: %s", instead);
+        return refuse(t, r, name, why);
+    }
     if (nearest == NULL) {
         return refuse(t, r, name, "is not an option");
     }
@@ -108,6 +113,7 @@ static enum turn_stop config_set(struct turn *t, const struct request *r,
 {
     struct live_change changes[LIVE_CHANGES_MAX];
     struct live_refusal refusal;
+    char texts[LIVE_CHANGES_MAX][OPTION_ALIAS_BYTES];
     char text[OPTION_TEXT_BYTES];
     unsigned count = 0;
 
@@ -118,7 +124,7 @@ static enum turn_stop config_set(struct turn *t, const struct request *r,
             return refuse(t, r, name, "is too many");
         }
         changes[count].id = option_find(name, strlen(name));
-        changes[count].value = w->word[i + 1];
+        changes[count].value = option_alias_value(name, w->word[i + 1], texts[count]);
         if (changes[count].id == OPTION_COUNT) {
             return refuse_name(t, r, name);
         }

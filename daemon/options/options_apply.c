@@ -95,17 +95,6 @@ int option_apply(struct option_giver *g, enum option_id id, const char *given,
                            given, why);
 }
 
-bool option_apply_unset(struct option_giver *g, enum option_id id)
-{
-    if (!option_unset(g->settings, id, g->source)) {
-        return false;
-    }
-    if (setting_source(g->settings, id) == OPTION_DEFAULT) {
-        g->settings->places[id] = g->place;
-    }
-    return true;
-}
-
 bool option_apply_off(struct option_giver *g, enum option_id id)
 {
     if (!option_set_off(g->settings, id, g->source)) {
@@ -115,15 +104,34 @@ bool option_apply_off(struct option_giver *g, enum option_id id)
     return true;
 }
 
+int option_apply_or_unset(struct option_giver *g, enum option_id id, const char *given,
+                          const char *value)
+{
+    if (value != NULL && value[0] == '\0' && option_unset(g->settings, id, g->source)) {
+        if (setting_source(g->settings, id) == OPTION_DEFAULT) {
+            g->settings->places[id] = g->place;
+        }
+        return 0;
+    }
+    return option_apply(g, id, given, value);
+}
+
 int option_apply_compat(struct option_giver *g, const struct compat_row *row, const char *given,
                         const char *value)
 {
+    char text[OPTION_ALIAS_BYTES];
+
     switch (row->verdict) {
     case COMPAT_ALIAS:
-        return option_apply(g, row->option, given, value);
+        g->place.is_in_bytes = row->is_in_bytes;
+        return option_apply_or_unset(g, row->option, given,
+                                     value != NULL ? option_alias_value(row->name, value, text)
+                                                   : NULL);
     case COMPAT_REFUSED:
         return option_complain(g, EX_USAGE, "%s: this server is not built with %s support",
                                given, row->text);
+    case COMPAT_INSTEAD:
+        return option_complain(g, EXIT_FAILURE, "%s: an option of Redis: %s", given, row->text);
     case COMPAT_TAKEN:
         break;
     }
@@ -142,36 +150,24 @@ static bool set_off_by_name(struct option_giver *g, const char *name, size_t len
     return id != OPTION_COUNT && option_apply_off(g, id);
 }
 
-static const struct compat_row *find_compat(const char *name, size_t len)
-{
-    for (size_t i = 0; i < compat_row_count; i++) {
-        if (option_name_is(compat_rows[i].name, name, len)) {
-            return &compat_rows[i];
-        }
-    }
-    return NULL;
-}
-
 int option_apply_suboption(struct option_giver *g, const char *text)
 {
     const size_t len = strcspn(text, "=");
     const char *value = text[len] == '=' ? text + len + 1 : NULL;
-    const struct compat_row *row = find_compat(text, len);
+    const struct compat_row *row = compat_find(text, len);
     const enum option_id id = option_find(text, len);
     char given[OPTION_GIVEN_BYTES];
     char hint[OPTION_TEXT_BYTES];
 
     g->place.form = OPTION_BY_SUBOPTION;
+    g->place.is_in_bytes = false;
     snprintf(given, sizeof(given), "-o %.*s",
              (int)(len < OPTION_NAME_MAX ? len : OPTION_NAME_MAX), text);
-    if (row != NULL && row->verdict != COMPAT_ALIAS) {
+    if (row != NULL) {
         return option_apply_compat(g, row, given, value);
     }
-    if (id != OPTION_COUNT && value != NULL && value[0] == '\0' && option_apply_unset(g, id)) {
-        return 0;
-    }
     if (id != OPTION_COUNT) {
-        return option_apply(g, id, given, value);
+        return option_apply_or_unset(g, id, given, value);
     }
     if (len > 3 && option_name_is("no-", text, 3) && set_off_by_name(g, text + 3, len - 3)) {
         return 0;
@@ -185,19 +181,17 @@ int option_apply_suboption(struct option_giver *g, const char *text)
 
 int option_apply_setting(struct option_giver *g, struct span name, const char *value)
 {
-    const struct compat_row *row = find_compat(name.ptr, name.len);
+    const struct compat_row *row = compat_find(name.ptr, name.len);
     const enum option_id id = option_find(name.ptr, name.len);
     char given[OPTION_GIVEN_BYTES];
     char hint[OPTION_TEXT_BYTES];
 
     g->place.form = OPTION_BY_NAME;
+    g->place.is_in_bytes = false;
     snprintf(given, sizeof(given), "%.*s",
              (int)(name.len < OPTION_NAME_MAX ? name.len : OPTION_NAME_MAX), name.ptr);
-    if (id != OPTION_COUNT && value[0] == '\0' && option_apply_unset(g, id)) {
-        return 0;
-    }
-    if (id != OPTION_COUNT) {
-        return option_apply(g, id, given, value);
+    if (row == NULL && id != OPTION_COUNT) {
+        return option_apply_or_unset(g, id, given, value);
     }
     if (row != NULL && row->verdict == COMPAT_TAKEN) {
         return option_complain(g, EXIT_FAILURE,

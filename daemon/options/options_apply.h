@@ -54,10 +54,9 @@ int option_apply_suboption(struct option_giver *g, const char *text);
 /* The same for name = value of a configuration file. */
 int option_apply_setting(struct option_giver *g, struct span name, const char *value);
 
-/*
- * Unset an option that may be without a value. False: it may not. Context: main, before start.
- */
-bool option_apply_unset(struct option_giver *g, enum option_id id);
+/* The same, where an empty value unsets an option that may be without one. */
+int option_apply_or_unset(struct option_giver *g, enum option_id id, const char *given,
+                          const char *value);
 
 /* Turn a switch off. False: it is none. Context: main, before start. */
 bool option_apply_off(struct option_giver *g, enum option_id id);

@@ -110,6 +110,8 @@ static bool flags_init(struct flags *f)
             const int has_arg = row->arg == COMPAT_ARG ? required_argument : no_argument;
             add_letter(f, row->letter, has_arg);
             *next++ = (struct option){row->name, has_arg, NULL, LONG_COMPAT + (int)i};
+        } else if (row->is_of_redis) {
+            *next++ = (struct option){row->name, required_argument, NULL, LONG_COMPAT + (int)i};
         }
     }
     static const struct option own[FLAGS_OWN] = {
@@ -166,6 +168,7 @@ static int apply_letter(struct option_giver *g, int letter, const char *value)
     const char given[] = {'-', (char)letter, '\0'};
 
     g->place.form = OPTION_BY_LETTER;
+    g->place.is_in_bytes = false;
     for (unsigned id = 0; id < OPTION_COUNT; id++) {
         if (option_rows[id].letter == letter) {
             return option_apply(g, id, given, value);
@@ -184,6 +187,7 @@ static int apply_long(struct option_giver *g, int code, const char *value)
     char given[OPTION_GIVEN_BYTES];
 
     g->place.form = OPTION_BY_FLAG;
+    g->place.is_in_bytes = false;
     if (code >= LONG_COMPAT) {
         const struct compat_row *row = &compat_rows[code - LONG_COMPAT];
         snprintf(given, sizeof(given), "--%s", row->name);
@@ -194,10 +198,7 @@ static int apply_long(struct option_giver *g, int code, const char *value)
         return 0;
     }
     const enum option_id id = (enum option_id)(code - LONG_ROW);
-    if (value != NULL && value[0] == '\0' && option_apply_unset(g, id)) {
-        return 0;
-    }
-    return option_apply(g, id, option_in_form(id, OPTION_BY_FLAG, given), value);
+    return option_apply_or_unset(g, id, option_in_form(id, OPTION_BY_FLAG, given), value);
 }
 
 /* A flag of a row, or -o. */

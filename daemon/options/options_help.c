@@ -286,6 +286,34 @@ static void put_mdoc_ignored(FILE *out, const char *name, int letter)
     }
 }
 
+/* Names of Redis: those that are accepted, then those that are not. */
+static void put_mdoc_redis(FILE *out)
+{
+    fputs(".Ss Names of Redis\n"
+          "These names of Redis are accepted on the command line, in the file and by\n"
+          ".Ic config set ,\nas values mean the same.\n"
+          ".Bl -tag -width Ds -compact\n",
+          out);
+    for (size_t i = 0; i < compat_row_count; i++) {
+        const struct compat_row *row = &compat_rows[i];
+
+        if (row->is_of_redis && row->verdict == COMPAT_ALIAS) {
+            fprintf(out, ".It Cm %s\n.Cm %s%s\n", row->name, option_rows[row->option].name,
+                    row->is_in_bytes ? ", in bytes or with suffix kb, mb or gb" : "");
+        }
+    }
+    fputs(".El\n.Pp\nOptions of Redis that mean something else here, or nothing:\n"
+          ".Bl -tag -width Ds -compact\n",
+          out);
+    for (size_t i = 0; i < compat_row_count; i++) {
+        if (compat_rows[i].verdict == COMPAT_INSTEAD) {
+            fprintf(out, ".It Cm %s\n", compat_rows[i].name);
+            put_mdoc(out, compat_rows[i].text);
+        }
+    }
+    fputs(".El\n", out);
+}
+
 void options_print_manual(FILE *out)
 {
     fputs(".\\\" Made from options.def and compat.def by `make docs`: do not edit.\n"
@@ -303,6 +331,7 @@ void options_print_manual(FILE *out)
           out);
     each_ignored(out, put_mdoc_ignored);
     fputs(".El\n", out);
+    put_mdoc_redis(out);
 }
 
 void options_print_settings(FILE *out)

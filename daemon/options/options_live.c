@@ -32,6 +32,27 @@ enum option_id option_find(const char *name, size_t len)
     return OPTION_COUNT;
 }
 
+const char *option_alias_value(const char *name, const char *value,
+                               char text[OPTION_ALIAS_BYTES])
+{
+    const struct compat_row *row = compat_find(name, strlen(name));
+    const size_t len = strlen(value);
+
+    if (row == NULL || !row->is_in_bytes || len == 0 || len + 2 > OPTION_ALIAS_BYTES ||
+        value[len - 1] < '0' || value[len - 1] > '9') {
+        return value;
+    }
+    snprintf(text, OPTION_ALIAS_BYTES, "%sb", value);
+    return text;
+}
+
+const char *option_instead(const char *name, size_t len)
+{
+    const struct compat_row *row = compat_find(name, len);
+
+    return row != NULL && row->verdict == COMPAT_INSTEAD ? row->text : NULL;
+}
+
 const char *option_name(enum option_id id)
 {
     must(id < OPTION_COUNT);
@@ -169,7 +190,8 @@ static bool is_meant(enum option_id id, const char *const *patterns, unsigned co
     }
     (void)option_shown_name(id, name);
     for (unsigned i = 0; i < count; i++) {
-        if (fnmatch(patterns[i], name, 0) == 0 || fnmatch(patterns[i], row->name, 0) == 0) {
+        if (fnmatch(patterns[i], name, 0) == 0 || fnmatch(patterns[i], row->name, 0) == 0 ||
+            option_find(patterns[i], strlen(patterns[i])) == id) {
             return true;
         }
     }

@@ -16,10 +16,22 @@
 #define OPTION_NAME_MAX 40
 
 /*
- * The option with this name, or with this alias of memcached; - and _ are the same.
+ * The option with this name, or with this alias of memcached or Redis; - and _ are the same.
  * OPTION_COUNT: there is none. Context: any thread.
  */
 enum option_id option_find(const char *name, size_t len);
+
+/*
+ * A value that was given to the option by this name, as option_change() takes it: an alias may
+ * count bytes where the option counts megabytes. Returns value, or text, filled. Context: any
+ * thread.
+ */
+#define OPTION_ALIAS_BYTES 32
+const char *option_alias_value(const char *name, const char *value,
+                               char text[OPTION_ALIAS_BYTES]);
+
+/* What there is in place of an option of Redis; NULL: it is none. Context: any thread. */
+const char *option_instead(const char *name, size_t len);
 
 /* Its name, with dashes. Context: any thread. */
 const char *option_name(enum option_id id);

@@ -30,7 +30,9 @@ static bool edit(struct options_rewrite *r, const char *config_path, enum option
     const bool is_there = has_line(&r->files, id);
     struct conf_text *text = conf_texts_find(&r->texts, is_there ? place->file : config_path);
     char value[OPTION_TEXT_BYTES];
-    const char *typed = option_typed(&r->live, id, value);
+    const char *typed = is_there && place->is_in_bytes
+                            ? option_typed_in_bytes(&r->live, id, value)
+                            : option_typed(&r->live, id, value);
     enum conf_edit result;
     struct buf out;
 

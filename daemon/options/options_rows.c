@@ -50,11 +50,18 @@ const size_t option_line_count = sizeof(option_lines) / sizeof(option_lines[0]);
 
 const struct compat_row compat_rows[] = {
 #define ALIAS(name, field)                                                                     \
-    {COMPAT_ALIAS, 0, COMPAT_MAY_ARG, OPTION_##field, COMPAT_COUNT, name, ""},
+    {COMPAT_ALIAS, 0, COMPAT_MAY_ARG, OPTION_##field, COMPAT_COUNT, name, "", false, false},
 #define TAKEN(id, letter, name, arg, help)                                                     \
-    {COMPAT_TAKEN, letter, COMPAT_##arg, OPTION_COUNT, COMPAT_##id, name, help},
+    {COMPAT_TAKEN, letter, COMPAT_##arg, OPTION_COUNT, COMPAT_##id, name, help, false, false},
 #define REFUSED(letter, name, arg, what)                                                       \
-    {COMPAT_REFUSED, letter, COMPAT_##arg, OPTION_COUNT, COMPAT_COUNT, name, what},
+    {COMPAT_REFUSED, letter, COMPAT_##arg, OPTION_COUNT, COMPAT_COUNT,                         \
+     name,           what,   false,        false},
+#define REDIS(name, field)                                                                     \
+    {COMPAT_ALIAS, 0, COMPAT_ARG, OPTION_##field, COMPAT_COUNT, name, "", true, false},
+#define REDIS_BYTES(name, field)                                                               \
+    {COMPAT_ALIAS, 0, COMPAT_ARG, OPTION_##field, COMPAT_COUNT, name, "", true, true},
+#define INSTEAD(name, text)                                                                    \
+    {COMPAT_INSTEAD, 0, COMPAT_ARG, OPTION_COUNT, COMPAT_COUNT, name, text, true, false},
 #include "daemon/options/compat.def"
 };
 const size_t compat_row_count = sizeof(compat_rows) / sizeof(compat_rows[0]);
@@ -70,6 +77,16 @@ bool option_name_is(const char *row_name, const char *given, size_t given_len)
         }
     }
     return i > 0 && i == given_len && row_name[i] == '\0';
+}
+
+const struct compat_row *compat_find(const char *name, size_t len)
+{
+    for (size_t i = 0; i < compat_row_count; i++) {
+        if (option_name_is(compat_rows[i].name, name, len)) {
+            return &compat_rows[i];
+        }
+    }
+    return NULL;
 }
 
 bool option_may_stand_alone(const struct option_row *row)

@@ -73,7 +73,7 @@ struct option_line {
 extern const struct option_line option_lines[];
 extern const size_t option_line_count;
 
-enum compat_verdict { COMPAT_ALIAS, COMPAT_TAKEN, COMPAT_REFUSED };
+enum compat_verdict { COMPAT_ALIAS, COMPAT_TAKEN, COMPAT_REFUSED, COMPAT_INSTEAD };
 enum compat_arg { COMPAT_NO_ARG, COMPAT_ARG, COMPAT_MAY_ARG };
 
 struct compat_row {
@@ -83,7 +83,9 @@ struct compat_row {
     enum option_id option; /* COMPAT_ALIAS: what it stands for */
     enum compat_id id;     /* COMPAT_TAKEN: its index in settings.compat */
     const char *name;
-    const char *text; /* why it has no effect; what is refused */
+    const char *text; /* why it has no effect; what is refused; what there is instead */
+    bool is_of_redis; /* also a long flag */
+    bool is_in_bytes; /* COMPAT_ALIAS: a number without suffix is in bytes */
 };
 
 extern const struct compat_row compat_rows[];
@@ -91,6 +93,9 @@ extern const size_t compat_row_count;
 
 /* Are the names the same, apart from - and _? Context: any thread. */
 bool option_name_is(const char *row_name, const char *given, size_t given_len);
+
+/* The row of compat.def with this name, or NULL. Context: any thread. */
+const struct compat_row *compat_find(const char *name, size_t len);
 
 /* Can the option be given without a value? Context: any thread. */
 bool option_may_stand_alone(const struct option_row *row);

@@ -247,6 +247,16 @@ const char *option_typed(const struct settings *s, enum option_id id, char *text
     }
 }
 
+const char *option_typed_in_bytes(const struct settings *s, enum option_id id, char *text)
+{
+    const struct option_row *row = &option_rows[id];
+
+    must(row->kind == OPT_MB || row->kind == OPT_KB);
+    snprintf(text, OPTION_TEXT_BYTES, "%" PRId64 "%s", load_number(s, row) / scale_of(row),
+             row->kind == OPT_MB ? "mb" : "kb");
+    return text;
+}
+
 bool option_has_default(const struct settings *s, enum option_id id)
 {
     struct settings defaults;
@@ -357,6 +367,9 @@ static enum mf_err read_size(const struct option_row *row, const char *value, in
 {
     size_t len = strlen(value);
     int shift = 0;
+    const bool is_in_bytes = len > 1 && (value[len - 1] == 'b' || value[len - 1] == 'B');
+
+    len -= is_in_bytes;
     if (len > 0) {
         switch (value[len - 1]) {
         case 'k':
@@ -375,7 +388,7 @@ static enum mf_err read_size(const struct option_row *row, const char *value, in
             break;
         }
     }
-    const int64_t unit = shift != 0 ? scale_of(row) : 1;
+    const int64_t unit = shift != 0 || is_in_bytes ? scale_of(row) : 1;
     int64_t number;
     enum mf_err err = num_i64(span_of(value, len - (shift != 0)), &number);
     if (err == MF_OK && __builtin_mul_overflow(number, INT64_C(1) << shift, &number)) {

@@ -51,6 +51,9 @@ bool option_is(const struct settings *s, enum option_id id, int64_t number);
  */
 const char *option_typed(const struct settings *s, enum option_id id, char *text);
 
+/* The same of a number of a row in megabytes or kilobytes, with the suffix that says so. */
+const char *option_typed_in_bytes(const struct settings *s, enum option_id id, char *text);
+
 /* Is the value the default, whether it was given or not? Context: main. */
 bool option_has_default(const struct settings *s, enum option_id id);
 

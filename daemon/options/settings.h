@@ -74,6 +74,7 @@ struct option_place {
     const char *file; /* [borrowed] name of an option_file; NULL: no line of a file */
     unsigned line;
     enum option_form form;
+    bool is_in_bytes; /* by a name that counts bytes, whatever the option counts */
 };
 
 struct settings {

@@ -109,6 +109,17 @@ def test_the_next_start_has_the_same_values():
         assert sorted(os.listdir(here)) == ["a.conf", "more"] and os.listdir(here + "/more") == ["b.conf"]
 
 
+def test_a_name_of_redis_keeps_its_unit():
+    with folder(a__conf="threads = 1\nmaxmemory = 100mb\nactive-expire-effort = 2\n") as here:
+        path = here + "/a.conf"
+        with Daemon(path) as d, d.operator() as c:
+            change(c, memory_limit=200, expire_effort=5)
+            assert answer(c, b"config rewrite") == ["OK"]
+            assert read(path) == "threads = 1\nmaxmemory = 200mb\nactive-expire-effort = 5\n", read(path)
+        with Daemon(path) as d, d.operator() as c:
+            assert answer(c, b"config get maxmemory")[0] == "CONFIG memory_limit 200"
+
+
 def test_what_the_next_start_has_otherwise_is_told():
     with folder(a__conf="threads = 1\n") as here:
         path = here + "/a.conf"

@@ -370,6 +370,8 @@ static const struct {
 } refusals[] = {
     {"-m -5", 64, "-5 is out of range"},
     {"-m 12abc", 64, "\"12abc\" is not a number"},
+    {"--maxmemory 100", 64, "--maxmemory: \"100b\" is not a whole number of megabytes"},
+    {"--maxmemory", 1, "--maxmemory: a value is missing"},
     {"-m 1000k", 64, "-m: \"1000k\" is not a whole number of megabytes"},
     {"-m 99999999g", 64, "-m: 99999999g is out of range (1 to 16777216 megabytes)"},
     {"-m 4x", 64, "-m: \"4x\" is not a number with suffix k, m, g or none (1 to"},
@@ -510,6 +512,68 @@ TEST(tls_is_configured_or_not_built)
         }
         run_end(&r);
     }
+}
+
+TEST(names_of_redis_are_accepted)
+{
+    static const struct {
+        const char *line;
+        const char *name; /* of a line of stats settings */
+        const char *value;
+    } rows[] = {
+        {"--maxmemory 104857600", "maxbytes", "104857600"},
+        {"--maxmemory=100mb", "maxbytes", "104857600"},
+        {"-o maxmemory=1gb", "maxbytes", "1073741824"},
+        {"--maxmemory-eviction-tenacity 50", "eviction_tenacity", "50"},
+        {"--active-expire-effort 7", "expire_effort", "7"},
+        {"-o active_expire_effort=7", "expire_effort", "7"},
+        {"--lazyfree-lazy-expire no", "lazyfree_expire", "no"},
+        {"--lazyfree-lazy-eviction no", "lazyfree_evict", "no"},
+        {"--lazyfree-lazy-server-del no", "lazyfree_overwrite", "no"},
+        {"--lazyfree-lazy-user-del no", "lazyfree_delete", "no"},
+        {"--lazyfree-lazy-user-flush no", "lazyfree_flush", "no"},
+        {"--maxclients 99", "maxconns", "99"},
+        {"--timeout 5", "idle_timeout", "5"},
+        {"--tcp-backlog 5", "tcp_backlog", "5"},
+        {"--unixsocketperm 770", "umask", "770"},
+        {"--daemonize no", "maxconns", "1024"},
+        {"--slowlog-max-len 5", "slowlog_max", "5"},
+    };
+
+    for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+        struct run r;
+
+        run_begin(&r, rows[i].line);
+        ck_assert_msg(r.result == OPTIONS_RUN, "\"%s\": %s", rows[i].line, r.errors);
+        ck_assert_str_eq(shown(&r.settings, rows[i].name), rows[i].value);
+        run_end(&r);
+    }
+}
+
+/* Each says what there is in its place, in all forms. */
+TEST(other_options_of_redis_say_what_to_use)
+{
+    static const char *const forms[][2] = {
+        {"--", " x"}, {"--", ""}, {"-o ", "=x"}, {"-o ", ""}};
+    unsigned count = 0;
+
+    for (size_t i = 0; i < compat_row_count; i++) {
+        const struct compat_row *row = &compat_rows[i];
+        struct run r;
+        char line[100];
+        char message[300];
+
+        snprintf(message, sizeof(message), "%s: an option of Redis: %s\n", row->name,
+                 row->text);
+        for (size_t k = 0; row->verdict == COMPAT_INSTEAD && k < 4; k++, count++) {
+            snprintf(line, sizeof(line), "%s%s%s", forms[k][0], row->name, forms[k][1]);
+            run_begin(&r, line);
+            ck_assert_msg(r.status == 1 && strstr(r.errors, message) != NULL, "\"%s\": %s",
+                          line, r.errors);
+            run_end(&r);
+        }
+    }
+    ck_assert_uint_gt(count, 40);
 }
 
 /* They are taken, and what is used in their place is said. */
