@@ -55,6 +55,17 @@ static void on_logged(void *arg)
     }
 }
 
+/* A shard_wake_fn: a home worker looks at its shards itself before it sleeps. */
+static void wake_home(void *arg, uint32_t shard)
+{
+    struct crew *crew = arg;
+    struct worker *home = &crew->workers[shard % crew->worker_count];
+
+    if (context_self() != home) {
+        worker_poke(home);
+    }
+}
+
 /* Each step is done for all workers before the next one: see worker.h. */
 void crew_stop(struct crew *crew)
 {
@@ -67,6 +78,7 @@ void crew_stop(struct crew *crew)
     }
     access_stop_threads(&crew->access);
     snapshots_tell_logged(&crew->snapshots, NULL, NULL);
+    engine_wake_homes(&crew->engine, NULL, NULL);
     for (i = 0; i < crew->worker_count; i++) {
         worker_end(&crew->workers[i]);
     }
@@ -104,8 +116,8 @@ int crew_start(struct crew *crew)
             return EX_OSERR;
         }
     }
-    /* No client is served yet, so no worker has looked at the others. */
     crew->worker_count = count;
+    engine_wake_homes(&crew->engine, wake_home, crew);
     crew_poke_all(crew); /* items that were taken over may be more than there is room for */
     snapshots_tell_logged(&crew->snapshots, on_logged, crew);
     return 0;

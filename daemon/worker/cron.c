@@ -3,8 +3,7 @@
  * Background work of one worker, on its thread.
  *
  * Shards. Those that it is at home in: see home.h. If there are several, one of them has its
- * slices after a turn, and the next one after the next turn. A worker that has written looks at
- * the shards of the others, too, and pokes those who do not know what is to be done there.
+ * slices after a turn, and the next one after the next turn.
  *
  * Connections. Those whose stores wait for room are tried again after some milliseconds, if
  * nobody wakes them. Those that hold memory are checked for their pace while there are any.
@@ -20,7 +19,6 @@
 
 #define IDLE_MS          1000u
 #define HZ_MAX           500u
-#define OTHERS_PER_TURN  16u  /* shards of other workers checked in one turn */
 #define CLIENTS_PER_TICK 200u /* dynamic_hz: above this, hz doubles; the figure is Redis's */
 
 struct cron {
@@ -31,9 +29,6 @@ struct cron {
     uv_timer_t pace;       /* clients that may be too slow */
     uv_timer_t idle;       /* the check for idle connections */
     uint32_t home_next;    /* whose turn it is */
-    uint64_t writes_seen;  /* of this worker, when it last began to check other shards */
-    uint32_t others_left;  /* shards still to be checked, from others_next on */
-    uint32_t others_next;
 };
 
 uint32_t cron_hz(const struct worker *w)
@@ -57,46 +52,6 @@ void cron_expire_config(const struct worker *w, struct cycle_config *cfg)
     cfg->slice_us = setting_get(w->settings, expire_slice_us);
     cfg->cpu_pct = setting_get(w->settings, expire_cpu_pct);
     cfg->sharers = w->home_count;
-}
-
-/* ---- other shards ------------------------------------------------------------------------ */
-
-/* A number that changes with every command that may leave work in a shard. */
-static uint64_t writes_so_far(const struct worker *w)
-{
-    return ctr_get(&w->counters, CTR_cmd_set) + ctr_get(&w->counters, CTR_cmd_touch) +
-           ctr_get(&w->counters, CTR_cmd_flush) + ctr_get(&w->counters, CTR_incr_hits) +
-           ctr_get(&w->counters, CTR_decr_hits) + ctr_get(&w->counters, CTR_delete_hits) +
-           setting_get(w->settings, memory_limit_bytes);
-}
-
-/* After writes: check the shards of other workers, a bounded number a turn. */
-static void check_others(struct cron *c)
-{
-    struct worker *w = c->worker;
-    struct crew *crew = w->crew;
-    uint64_t writes = writes_so_far(w);
-    uint32_t shards = w->engine->shard_count;
-    unsigned n;
-
-    if (writes != c->writes_seen) {
-        c->writes_seen = writes;
-        c->others_left = crew->worker_count != 0 ? shards : 0; /* 0: they begin */
-    }
-    if (c->others_left == 0) {
-        return;
-    }
-    atomic_thread_fence(memory_order_seq_cst);
-    for (n = 0; n < OTHERS_PER_TURN && c->others_left > 0; n++) {
-        uint32_t id = c->others_next;
-        struct worker *other = &crew->workers[id % crew->worker_count];
-
-        c->others_next = id + 1 < shards ? id + 1 : 0;
-        c->others_left--;
-        if (other != w && home_needs_poke(&other->homes[id / crew->worker_count])) {
-            worker_poke(other);
-        }
-    }
 }
 
 /* ---- waiting connections ----------------------------------------------------------------- */
@@ -200,13 +155,11 @@ void cron_after_events(struct worker *w)
             c->home_next = (n + 1) % w->home_count;
         }
     }
-    check_others(c);
 }
 
 bool cron_before_block(struct worker *w)
 {
-    struct cron *c = w->cron;
-    bool has_more = c->others_left > 0;
+    bool has_more = false;
 
     must_be_worker(w);
     for (uint32_t i = 0; i < w->home_count; i++) {

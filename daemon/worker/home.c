@@ -17,9 +17,10 @@
 
 /* ---- expiry ------------------------------------------------------------------------------ */
 
-static uint64_t expired_active(const struct home *h)
+/* Keys that were checked so far, to see whether a cycle does anything. */
+static uint64_t keys_checked(const struct home *h)
 {
-    return ctr_get(shard_counters(h->shard), CTR_expired_active);
+    return ctr_get(shard_counters(h->shard), CTR_expire_checked);
 }
 
 /* Is an item due that is still there? Reads no clock when nothing has a deadline. */
@@ -37,14 +38,14 @@ static void run_slice(struct home *h)
     cron_expire_config(h->worker, &cfg);
     h->is_cycling = shard_expire_slice(h->shard, h->kind, &cfg);
     if (!h->is_cycling) {
-        h->is_behind = expired_active(h) != h->expired_seen && has_debt(h);
+        h->is_stuck = keys_checked(h) == h->checked_seen && has_debt(h);
     }
 }
 
 static void begin_expiry(struct home *h, enum cycle_kind kind)
 {
     h->kind = kind;
-    h->expired_seen = expired_active(h);
+    h->checked_seen = keys_checked(h);
     if (kind == CYCLE_SLOW) {
         h->slow_at = uv_now(&h->worker->loop);
     }
@@ -73,18 +74,19 @@ static void on_tick(uv_timer_t *timer)
     }
 }
 
-/*
- * Milliseconds from the end of one fast cycle to the next, rounded up: it may run half the
- * time.
- */
-static uint64_t fast_gap_ms(const struct home *h)
+/* Loop milliseconds before which no cycle may begin: neither a slow nor a fast one. */
+static uint64_t cycle_not_before(const struct home *h, uint64_t loop_now)
 {
+    uint64_t slow_at = slow_not_before(h);
     struct cycle_config cfg;
-    struct cycle_limits budget;
+    uint64_t fast_at;
 
+    if (h->is_stuck || slow_at <= loop_now) {
+        return slow_at;
+    }
     cron_expire_config(h->worker, &cfg);
-    cycle_limits(&cfg, &budget);
-    return (2 * (uint64_t)budget.fast_us + 999) / 1000;
+    fast_at = loop_now + shard_fast_in_ms(h->shard, &cfg);
+    return fast_at < slow_at ? fast_at : slow_at;
 }
 
 static void disarm_tick(struct home *h)
@@ -95,28 +97,11 @@ static void disarm_tick(struct home *h)
     }
 }
 
-/*
- * When the next item falls due, published as what this worker knows. Read again after it was
- * published: a writer that came in between has seen the old value.
- */
-static msec_t publish_due(struct home *h)
-{
-    for (;;) {
-        msec_t due = shard_next_due(h->shard);
-
-        if (due == atomic_load_explicit(&h->sleeps_until, memory_order_relaxed)) {
-            return due;
-        }
-        atomic_store_explicit(&h->sleeps_until, due, memory_order_relaxed);
-        atomic_thread_fence(memory_order_seq_cst);
-    }
-}
-
 /* A timer armed for an earlier moment stays. */
 void home_arm(struct home *h)
 {
     struct worker *w = h->worker;
-    msec_t due = publish_due(h);
+    msec_t due = shard_next_due(h->shard);
     msec_t now;
     uint64_t loop_now;
     uint64_t at;
@@ -135,7 +120,7 @@ void home_arm(struct home *h)
     uv_update_time(&w->loop);
     loop_now = uv_now(&w->loop);
     at = loop_now + (due > now ? (uint64_t)(due - now) : 0);
-    floor = h->is_behind ? loop_now + fast_gap_ms(h) : slow_not_before(h);
+    floor = cycle_not_before(h, loop_now);
     if (at < floor) {
         at = floor;
     }
@@ -149,25 +134,16 @@ void home_arm(struct home *h)
 
 static void on_retry(uv_timer_t *timer);
 
-/* Does the shard want work? Publishes the answer as what this worker knows. */
-static bool publish_work(struct home *h)
+/* Upkeep that should be tried now: what waits for a grace period has its timer. */
+static bool wants_upkeep(const struct home *h)
 {
-    bool wants = shard_wants_work(h->shard);
-
-    if (wants != atomic_load_explicit(&h->knows_work, memory_order_relaxed)) {
-        atomic_store_explicit(&h->knows_work, wants, memory_order_relaxed);
-        if (!wants) {
-            atomic_thread_fence(memory_order_seq_cst);
-            wants = shard_wants_work(h->shard);
-        }
-    }
-    return wants;
+    return shard_wants_work(h->shard) && !uv_is_active((const uv_handle_t *)&h->retry);
 }
 
 /* False: it wants none. */
 static bool upkeep(struct home *h)
 {
-    if (!publish_work(h)) {
+    if (!shard_wants_work(h->shard)) {
         h->has_upkeep = false;
         h->retry_ms = RETRY_FIRST_MS;
         return false;
@@ -175,8 +151,7 @@ static bool upkeep(struct home *h)
     h->has_upkeep = shard_maintain(h->shard, worker_now(h->worker), MAINTAIN_SLICE_US);
     if (h->has_upkeep) {
         h->retry_ms = RETRY_FIRST_MS;
-    } else if (publish_work(h) && !uv_is_active((uv_handle_t *)&h->retry)) {
-        /* Published again: one that sleeps as if it knew would not be poked. */
+    } else if (wants_upkeep(h)) {
         uv_timer_start(&h->retry, on_retry, h->retry_ms, 0);
         h->retry_ms = h->retry_ms < RETRY_LAST_MS ? h->retry_ms * 2 : RETRY_LAST_MS;
     }
@@ -206,10 +181,7 @@ static void tidy(struct home *h)
     cron_expire_config(w, &cfg);
     again_ms = shard_tidy(h->shard, &cfg, worker_now(w));
     h->is_tidying = again_ms == 0;
-    if (again_ms == SHARD_TIDY) {
-        atomic_store_explicit(&h->knows_tidy, false, memory_order_relaxed);
-        atomic_thread_fence(memory_order_seq_cst);
-    } else if (again_ms != 0) {
+    if (again_ms != SHARD_TIDY && again_ms != 0) {
         uv_timer_start(&h->tidy, on_tidy, again_ms, 0);
     }
 }
@@ -222,29 +194,13 @@ static void on_tidy(uv_timer_t *timer)
 /* Something became dead since there was nothing to look for. */
 static void begin_to_tidy(struct home *h)
 {
-    /* Again, if it came to be wanted while this worker still seemed to know. */
-    while (shard_wants_tidy(h->shard) &&
-           !atomic_load_explicit(&h->knows_tidy, memory_order_relaxed)) {
-        atomic_store_explicit(&h->knows_tidy, true, memory_order_relaxed);
+    if (shard_wants_tidy(h->shard) && !h->is_tidying &&
+        !uv_is_active((const uv_handle_t *)&h->tidy)) {
         tidy(h);
     }
 }
 
 /* ---- for the worker ---------------------------------------------------------------------- */
-
-bool home_needs_poke(const struct home *h)
-{
-    if (shard_wants_work(h->shard) &&
-        !atomic_load_explicit(&h->knows_work, memory_order_relaxed)) {
-        return true;
-    }
-    if (shard_wants_tidy(h->shard) &&
-        !atomic_load_explicit(&h->knows_tidy, memory_order_relaxed)) {
-        return true;
-    }
-    return shard_next_due(h->shard) <
-           atomic_load_explicit(&h->sleeps_until, memory_order_relaxed);
-}
 
 bool home_after_events(struct home *h)
 {
@@ -266,8 +222,7 @@ bool home_after_events(struct home *h)
 void home_put_off(struct home *h)
 {
     must_be_home(h->shard);
-    /* What waits for a grace period has its timer. */
-    h->has_upkeep = publish_work(h) && !uv_is_active((uv_handle_t *)&h->retry);
+    h->has_upkeep = wants_upkeep(h);
 }
 
 bool home_before_block(struct home *h)
@@ -284,7 +239,8 @@ bool home_before_block(struct home *h)
         }
     }
     begin_to_tidy(h);
-    return h->is_cycling || h->has_upkeep || h->is_tidying;
+    /* A timer of this turn may have written. */
+    return h->is_cycling || h->has_upkeep || h->is_tidying || wants_upkeep(h);
 }
 
 void home_poked(struct home *h)
@@ -299,7 +255,6 @@ void home_init(struct home *h, struct worker *w, struct shard *s)
     h->worker = w;
     h->shard = s;
     h->retry_ms = RETRY_FIRST_MS;
-    atomic_init(&h->sleeps_until, MSEC_NEVER);
 }
 
 void home_start(struct home *h)

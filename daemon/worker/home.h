@@ -4,11 +4,10 @@
  * is at home in the shards n, n + workers, n + 2 workers, ... of its number n: in one, unless
  * the items of a file (-e) came from more threads; in none where -m is small. Three kinds:
  *
- * Expiry. The tick timer is armed for the moment when the shard's next item falls due, but no
- * sooner than 1/hz after the last slow cycle began. It begins a slow cycle. A cycle is a series
- * of slices; between two of them the loop serves its sockets and does not block. If a cycle
- * ended with debt left (its time was spent), the tick comes back after the gap of the fast
- * cycle; the hook before the loop blocks then begins one.
+ * Expiry. The tick timer is armed for the moment when the shard's next item falls due, or for
+ * when a cycle may begin if that is later. It begins a slow cycle if 1/hz has passed since the
+ * last one began; otherwise the hook before the loop blocks begins a fast one. A cycle is a
+ * series of slices; between two of them the loop serves its sockets and does not block.
  *
  * Upkeep. When the shard says that it wants work (resizing, room, a delayed flush), a slice of
  * it runs after each turn. For work that waits for a grace period, a timer checks again; its
@@ -19,15 +18,11 @@
  * their common share of the CPU is spent.
  *
  * A writer on another worker may bring a deadline nearer, or leave work, while the home worker
- * sleeps. So it publishes what it knows about each shard (sleeps_until, knows_work,
- * knows_tidy). A worker that has written compares the other shards with that and pokes their
- * home workers. Both sides store, fence, then load, so one of them sees the other's store.
+ * sleeps. The shard notices when that changes, and wakes its home worker (shard_wake_home()).
  */
 #ifndef MAYFLY_DAEMON_WORKER_HOME_H
 #define MAYFLY_DAEMON_WORKER_HOME_H
 
-#include <stdalign.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <uv.h>
@@ -49,31 +44,24 @@ struct home {
     uint64_t tick_at;      /* loop milliseconds that tick is armed for; 0: not armed */
     msec_t due_seen;       /* what fell due next when it was armed */
     uint64_t slow_at;      /* loop milliseconds at which the last slow cycle began; 0: never */
-    uint64_t expired_seen; /* the shard's expired_active when the running cycle began */
+    uint64_t checked_seen; /* the shard's expire_checked when the running cycle began */
     enum cycle_kind kind;  /* of the running cycle */
     bool is_cycling;       /* a cycle runs and wants another slice */
-    bool is_behind;        /* the last cycle expired something and left debt */
+    bool is_stuck;         /* the last cycle found nothing to do, although there is debt */
     bool is_tidying;       /* more should be cleaned at once */
     bool has_upkeep;       /* the shard wants more upkeep at once */
     unsigned retry_ms;     /* next interval of retry */
-    /* [atomic] what the worker knows of the shard */
-    alignas(64) _Atomic msec_t sleeps_until; /* the next deadline it knows of */
-    _Atomic bool knows_work;                 /* it knows that the shard has upkeep to do */
-    _Atomic bool knows_tidy;                 /* it knows that much is dead in the shard */
 };
 
 /* Zeroed before. Context: before the worker starts. */
 void home_init(struct home *h, struct worker *w, struct shard *s);
 
 /*
- * Make its timers, and close them; the struct must last until the loop has let go of them, and
- * as long as others may ask home_needs_poke(). Context: worker.
+ * Make its timers, and close them; the struct must last until the loop has let go of them.
+ * Context: worker.
  */
 void home_start(struct home *h);
 void home_stop(struct home *h);
-
-/* Does the shard hold work that its home worker does not know about? Context: any thread. */
-bool home_needs_poke(const struct home *h);
 
 /*
  * After each turn of the loop: a slice of what is under way. False: there was nothing to do.

@@ -23,6 +23,11 @@ bool context_is_worker(const void *self)
     return context_is_thread(THREAD_WORKER) && (here.self == NULL || here.self == self);
 }
 
+const void *context_self(void)
+{
+    return here.self;
+}
+
 bool context_is_home(const void *shard)
 {
     return context_is_thread(THREAD_WORKER) &&

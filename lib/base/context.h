@@ -50,6 +50,9 @@ bool context_is_thread(enum thread_role role);
 bool context_is_worker(const void *self);
 bool context_is_home(const void *shard);
 
+/* The struct worker of the calling thread; NULL: it is none. Context: any thread. */
+const void *context_self(void);
+
 #define must_be_main()      debug_must(context_is_thread(THREAD_MAIN))
 #define must_be_worker(w)   debug_must(context_is_worker(w))
 #define must_be_a_worker()  debug_must(context_is_thread(THREAD_WORKER))

@@ -272,6 +272,20 @@ void engine_observe(struct engine *e, uint32_t kinds)
                           memory_order_release);
 }
 
+void engine_wake_homes(struct engine *e, shard_wake_fn wake, void *arg)
+{
+    must_be_main();
+    if (wake != NULL) {
+        e->group.wake_arg = arg;
+    }
+    atomic_store_explicit(&e->group.wake_home, wake, memory_order_release);
+    /* It is called in the shard: whoever has read the old value leaves before this is in. */
+    for (uint32_t i = 0; i < e->shard_count; i++) {
+        shard_enter(e->shards[i]);
+        shard_leave(e->shards[i]);
+    }
+}
+
 bool engine_try_grace(struct engine *e)
 {
     struct grace *g = reclaim_grace(e->reclaimer);

@@ -169,6 +169,13 @@ void engine_hold_sampler(struct engine *e, bool held);
  */
 void engine_observe(struct engine *e, uint32_t kinds);
 
+/*
+ * From now on the home worker of a shard is woken by this function when there is work that it
+ * does not know of; NULL: by none, and no call of the last one is running any more. arg is
+ * [borrowed] until then. Context: main, outside a shard.
+ */
+void engine_wake_homes(struct engine *e, shard_wake_fn wake, void *arg);
+
 /* ---- room from other shards -------------------------------------------------------------- */
 
 enum steal {

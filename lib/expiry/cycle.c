@@ -90,24 +90,29 @@ void cycle_spend(struct cycle *c, usec_t us, usec_t from_us)
 
 /* ---- cycles ------------------------------------------------------------------------------ */
 
+usec_t cycle_fast_from(const struct cycle *c, const struct cycle_config *cfg, usec_t now_us)
+{
+    usec_t from = now_us;
+
+    must_be_a_worker();
+    if (c->fast_started_us != INT64_MIN && now_us >= c->fast_started_us &&
+        from < c->fast_started_us + 2 * c->fast_took_us) {
+        from = c->fast_started_us + 2 * c->fast_took_us;
+    }
+    if (cap_is_spent(c, cfg, now_us) && from < c->window_start_us + US_PER_SEC) {
+        from = c->window_start_us + US_PER_SEC;
+    }
+    return from;
+}
+
 bool cycle_may_begin(const struct cycle *c, enum cycle_kind kind,
                      const struct cycle_config *cfg, uint64_t debt_keys, usec_t now_us)
 {
-    struct cycle_limits limits;
-
     must_be_a_worker();
-    if (cap_is_spent(c, cfg, now_us)) {
-        return false;
-    }
     if (kind == CYCLE_SLOW) {
-        return true;
+        return !cap_is_spent(c, cfg, now_us);
     }
-    if (c->is_running || debt_keys == 0) {
-        return false;
-    }
-    cycle_limits(cfg, &limits);
-    return c->fast_started_us == INT64_MIN || now_us < c->fast_started_us ||
-           now_us - c->fast_started_us >= 2 * (usec_t)limits.fast_us;
+    return !c->is_running && debt_keys != 0 && cycle_fast_from(c, cfg, now_us) <= now_us;
 }
 
 static void open_cycle(struct cycle *c, enum cycle_kind kind, usec_t now_us)
@@ -137,6 +142,9 @@ static void close_cycle(struct cycle *c, bool by_time, bool is_empty)
     c->stale_pct = is_empty ? 0 : c->stale_pct + (share - c->stale_pct) * STALE_WEIGHT;
     c->timed_out = by_time;
     c->is_running = false;
+    if (c->kind == CYCLE_FAST) {
+        c->fast_took_us = c->spent_us;
+    }
 }
 
 static void fold_ttl(struct cycle *c, const struct cycle_loop *loop)

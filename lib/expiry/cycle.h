@@ -6,12 +6,15 @@
  *
  * With e = effort - 1 (Redis 6.0 and later, expire.c):
  *     keys per loop                  20 + 5 e
- *     fast cycle at most             1000 + 250 e us, and starts at least twice that apart
+ *     fast cycle at most             1000 + 250 e us
+ *     next fast cycle                starts after twice the time that the last one took
  *     slow cycle at most             (25 + 2 e) % of a period of 1/hz
  *     repeat while more than         (10 - e) % of a loop's sample was due, or nothing was
  *                                    sampled although there is debt
  * As in Redis, the share is computed in whole numbers: expired * 100 / sampled. Unlike there, a
- * cycle also repeats while coarse buckets are refined too slowly (behind_keys).
+ * cycle also repeats while coarse buckets are refined too slowly (behind_keys). Redis starts
+ * fast cycles twice their limit apart. That is the same while they use up their limit; one that
+ * finds little to do may be followed sooner, and fast cycles still take at most half the time.
  *
  * The time is read after every loop. A slice ends after slice_us, and the cycle continues with
  * the next slice; it ends by the rules above or when its time limit is spent.
@@ -81,6 +84,7 @@ struct cycle {
     enum cycle_kind kind;
     usec_t spent_us;        /* by the cycle that is running */
     usec_t fast_started_us; /* INT64_MIN: never */
+    usec_t fast_took_us;    /* the last fast cycle that ended */
     bool timed_out;         /* the last cycle hit its limit */
     double stale_pct;       /* estimate; each cycle weighs 5 % */
     double avg_ttl_ms;      /* estimate; each loop that saw a live key weighs 2 % */
@@ -103,6 +107,12 @@ void cycle_limits(const struct cycle_config *cfg, struct cycle_limits *out);
  */
 bool cycle_may_begin(const struct cycle *c, enum cycle_kind kind,
                      const struct cycle_config *cfg, uint64_t debt_keys, usec_t now_us);
+
+/*
+ * The time from which cycle_may_begin() allows a fast cycle, if there is debt and no cycle is
+ * running. Context: home worker.
+ */
+usec_t cycle_fast_from(const struct cycle *c, const struct cycle_config *cfg, usec_t now_us);
 
 /*
  * Other background work under the same cap: may it run now? It took so long, from then on.

@@ -3,6 +3,8 @@
 #ifndef MAYFLY_LIB_SHARD_EVENT_H
 #define MAYFLY_LIB_SHARD_EVENT_H
 
+#include <stdint.h>
+
 #include "lib/base/clock.h"
 #include "lib/memory/item.h"
 
@@ -28,5 +30,12 @@ struct shard_event {
  * wait, and must not call the engine. Context: in shard, on any thread.
  */
 typedef void (*shard_observer_fn)(void *arg, const struct shard_event *ev);
+
+/*
+ * Wake the home worker of this shard, unless the calling thread is that worker: there is work
+ * that it does not know of (see shard_wake_home()). Must not wait, and must not call the
+ * engine. Context: in shard, on any thread.
+ */
+typedef void (*shard_wake_fn)(void *arg, uint32_t shard);
 
 #endif

@@ -121,6 +121,14 @@ bool shard_wants_fast(struct shard *s, const struct cycle_config *cfg, msec_t no
     return cycle_may_begin(&s->cycle, CYCLE_FAST, cfg, 1, clock_mono_us());
 }
 
+unsigned shard_fast_in_ms(const struct shard *s, const struct cycle_config *cfg)
+{
+    usec_t now_us = clock_mono_us();
+
+    must_be_home(s);
+    return (unsigned)((cycle_fast_from(&s->cycle, cfg, now_us) - now_us + 999) / 1000);
+}
+
 void shard_hold_sampler(struct shard *s, bool held)
 {
     atomic_store_explicit(&s->is_held, held, memory_order_relaxed);

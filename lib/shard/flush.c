@@ -262,6 +262,7 @@ void shard_flush_schedule(struct shard *s, msec_t at, uint64_t id)
             if (at > now && s->changes != NULL) {
                 changes_put_flush(s->changes, CHANGE_LATER, id, at);
             }
+            shard_wake_home(s); /* it carries out what no writer does */
         }
         shard_leave(s);
     }

@@ -30,10 +30,15 @@ void keyspace_draw_cas(struct shard *s)
 void keyspace_note_due(struct shard *s)
 {
     msec_t next = wheel_next(s->wheel);
+    msec_t was = atomic_load_explicit(&s->next_due, memory_order_relaxed);
 
     shard_must_be_entered(s);
-    if (next != atomic_load_explicit(&s->next_due, memory_order_relaxed)) {
-        atomic_store_explicit(&s->next_due, next, memory_order_relaxed);
+    if (next == was) {
+        return;
+    }
+    atomic_store_explicit(&s->next_due, next, memory_order_relaxed);
+    if (next < was) {
+        shard_wake_home(s);
     }
 }
 

@@ -8,6 +8,7 @@
 #include "lib/expiry/wheel.h"
 #include "lib/index/table.h"
 #include "lib/shard/keyspace.h"
+#include "lib/shard/upkeep.h"
 
 /* The most that drop_due() drops at once. */
 #define DUE_MAX 20
@@ -101,7 +102,10 @@ static void owner_wants_tidy(void *owner)
 {
     struct shard *s = owner;
 
-    atomic_store_explicit(&s->wants_tidy, true, memory_order_relaxed);
+    if (!shard_wants_tidy(s)) {
+        atomic_store_explicit(&s->wants_tidy, true, memory_order_relaxed);
+        shard_wake_home(s);
+    }
 }
 
 static void owner_wants_range(void *owner)
@@ -109,7 +113,7 @@ static void owner_wants_range(void *owner)
     struct shard *s = owner;
 
     atomic_store_explicit(&s->wants_making, true, memory_order_relaxed);
-    atomic_store_explicit(&s->wants_work, true, memory_order_relaxed);
+    shard_want_work(s);
 }
 
 const struct memory_owner_ops shard_owner_ops = {

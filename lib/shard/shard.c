@@ -69,7 +69,9 @@ void shard_fit_limit(struct shard *s)
     shard_leave(s);
     shard_flush_fit(s);
     shard_make_wanted(s); /* before anything is evicted for it */
-    atomic_store_explicit(&s->wants_work, true, memory_order_relaxed);
+    shard_enter(s);
+    shard_want_work(s);
+    shard_leave(s);
 }
 
 struct shard *shard_create(struct shard_group *group, uint32_t id)

@@ -38,8 +38,10 @@ struct shard_group {
     /* [atomic] */
     _Atomic uint32_t
         observed; /* bits of shard_event_kind that the observer wants; seldom set */
-    _Atomic msec_t hold_until; /* expired items are kept until then, see shard_holds() */
-    _Atomic uint64_t cas_next; /* shards draw blocks of CAS values from here */
+    _Atomic msec_t hold_until;        /* expired items are kept until then, see shard_holds() */
+    _Atomic(shard_wake_fn) wake_home; /* NULL: nobody is at home; see engine_wake_homes() */
+    void *wake_arg;                   /* [borrowed] set before wake_home */
+    _Atomic uint64_t cas_next;        /* shards draw blocks of CAS values from here */
 };
 
 #endif

@@ -229,6 +229,26 @@ bool shard_wants_work(const struct shard *s)
     return atomic_load_explicit(&s->wants_work, memory_order_relaxed);
 }
 
+void shard_wake_home(struct shard *s)
+{
+    struct shard_group *g = s->group;
+    shard_wake_fn wake = atomic_load_explicit(&g->wake_home, memory_order_acquire);
+
+    shard_must_be_entered(s);
+    if (wake != NULL) {
+        wake(g->wake_arg, s->id);
+    }
+}
+
+void shard_want_work(struct shard *s)
+{
+    shard_must_be_entered(s);
+    if (!shard_wants_work(s)) {
+        atomic_store_explicit(&s->wants_work, true, memory_order_relaxed);
+        shard_wake_home(s);
+    }
+}
+
 static bool wants_past(const struct shard *s)
 {
     return evict_wants_past(&s->memory.evict, ctr_get(&s->counters, CTR_curr_items));
@@ -243,8 +263,12 @@ void shard_note_work(struct shard *s)
                 budget_is_over(s->group->budget);
 
     shard_must_be_entered(s);
-    if (MF_UNLIKELY(work != atomic_load_explicit(&s->wants_work, memory_order_relaxed))) {
-        atomic_store_explicit(&s->wants_work, work, memory_order_relaxed);
+    if (MF_UNLIKELY(work != shard_wants_work(s))) {
+        if (work) {
+            shard_want_work(s);
+        } else {
+            atomic_store_explicit(&s->wants_work, false, memory_order_relaxed);
+        }
     }
     if (MF_UNLIKELY(making != atomic_load_explicit(&s->wants_making, memory_order_relaxed))) {
         atomic_store_explicit(&s->wants_making, making, memory_order_relaxed);

@@ -58,6 +58,16 @@ void shard_resize_forget(struct table_retiree *t);
 void shard_resize_fini(struct shard *s);
 
 /*
+ * There is something to do that the home worker, which may sleep, does not know of: a deadline
+ * or a flush came nearer, or the shard begins to want upkeep or tidying. Called only when that
+ * changes, so it costs an operation nothing in general. Context: in shard.
+ */
+void shard_wake_home(struct shard *s);
+
+/* The shard wants upkeep; wakes the home worker if it did not yet. Context: in shard. */
+void shard_want_work(struct shard *s);
+
+/*
  * Check whether the index, the past of the eviction policy or the budget want work, and set the
  * flags accordingly. Context: in shard.
  */

@@ -255,22 +255,42 @@ TEST(sampling_nothing_while_there_is_debt_does_not_end_a_cycle)
 
 /* ---- when a cycle may begin -------------------------------------------------------------- */
 
+/* Run a fast cycle, and check that the next one may begin at this distance and no sooner. */
+static void check_distance(const struct cycle_config *cfg, struct sim *s, usec_t distance)
+{
+    struct cycle c;
+    unsigned slices;
+    usec_t started = s->now_us;
+
+    cycle_init(&c);
+    ck_assert(!cycle_may_begin(&c, CYCLE_FAST, cfg, 0, 0));
+    ck_assert(cycle_may_begin(&c, CYCLE_FAST, cfg, 1, 0));
+    run_cycle(&c, CYCLE_FAST, cfg, s, &slices);
+    ck_assert_int_eq(cycle_fast_from(&c, cfg, s->now_us), started + distance);
+    ck_assert(!cycle_may_begin(&c, CYCLE_FAST, cfg, 9, started + distance - 1));
+    ck_assert(cycle_may_begin(&c, CYCLE_FAST, cfg, 9, started + distance));
+    ck_assert(!cycle_may_begin(&c, CYCLE_FAST, cfg, 0, started + distance));
+    ck_assert(cycle_may_begin(&c, CYCLE_SLOW, cfg, 0, started + 1));
+}
+
 TEST(fast_cycles_need_debt_and_distance)
 {
     for (unsigned i = 0; i < ROWS; i++) {
         struct cycle_config cfg = config(rows[i].effort, 10);
-        struct sim s = {.now_us = 100, .loop_us = 3, .debt = 50, .due_pct = 100};
-        struct cycle c;
-        unsigned slices;
-        usec_t started = s.now_us;
+        struct sim s = {.now_us = 100, .loop_us = 5, .debt = 1ULL << 40, .due_pct = 100};
 
-        cycle_init(&c);
-        ck_assert(!cycle_may_begin(&c, CYCLE_FAST, &cfg, 0, 0));
-        ck_assert(cycle_may_begin(&c, CYCLE_FAST, &cfg, 1, 0));
-        run_cycle(&c, CYCLE_FAST, &cfg, &s, &slices);
-        ck_assert(!cycle_may_begin(&c, CYCLE_FAST, &cfg, 9, started + 2 * rows[i].fast_us - 1));
-        ck_assert(cycle_may_begin(&c, CYCLE_FAST, &cfg, 9, started + 2 * rows[i].fast_us));
-        ck_assert(cycle_may_begin(&c, CYCLE_SLOW, &cfg, 0, started + 1));
+        check_distance(&cfg, &s, 2 * (usec_t)rows[i].fast_us);
+    }
+}
+
+/* What falls due a little at a time is expired when it does, not at most every 2 ms. */
+TEST(a_fast_cycle_with_little_to_do_is_soon_followed)
+{
+    for (unsigned i = 0; i < ROWS; i++) {
+        struct cycle_config cfg = config(rows[i].effort, 10);
+        struct sim s = {.now_us = 100, .loop_us = 3, .debt = 4, .due_pct = 100};
+
+        check_distance(&cfg, &s, 2 * 2 * 3); /* the second loop finds nothing */
     }
 }
 
@@ -402,6 +422,7 @@ TEST(a_spent_cap_does_nothing)
     ck_assert(res.hit_time_limit);
     ck_assert(!cycle_may_begin(&t.c, CYCLE_SLOW, &t.cfg, 1, t.s.now_us));
     ck_assert(!cycle_may_begin(&t.c, CYCLE_FAST, &t.cfg, 1, t.s.now_us));
+    ck_assert_int_eq(cycle_fast_from(&t.c, &t.cfg, t.s.now_us), 100 + 1000000);
     check_nothing_runs(&t);
     ck_assert(cycle_may_begin(&t.c, CYCLE_SLOW, &t.cfg, 1, 100 + 1000000));
 }
