@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "lib/memory/chains.h"
 #include "lib/memory/ghost.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
@@ -147,6 +148,12 @@ TEST(main_keeps_what_was_used_up_to_its_cap)
     }
     ck_assert_uint_le(pass.kept, pass.scanned * 85 / 100 + 16384);
     ck_assert_uint_ge(pass.kept, pass.scanned * 84 / 100);
+    /* The item counts, too: an item of a kilobyte fits, or would exceed the cap by a byte. */
+    pass.scanned = 100 * KIB;
+    pass.kept = 85 * KIB + 16384 - KIB;
+    ck_assert_int_eq(judge(&pass, hot, &heat), VERDICT_KEEP);
+    pass.kept++;
+    ck_assert_int_eq(judge(&pass, hot, &heat), VERDICT_EVICT);
 }
 
 /* Without a past a key begins in small; later a large one begins in big, known or not. */
@@ -207,6 +214,21 @@ TEST(it_remembers_once_and_counts_its_memory)
     ghost_destroy(&g, &budget);
     ck_assert_int_eq(atomic_load(&budget.used_bytes), 0);
     ck_assert(!ghost_take(&g, 1));
+}
+
+/* The fingerprint 0 means an empty way, so no key has it. */
+TEST(every_fingerprint_can_be_remembered)
+{
+    struct budget budget = {0};
+    struct ghost g;
+
+    ck_assert(ghost_create(&g, 1, &budget));
+    for (uint64_t i = 0; i < 3; i++) {
+        ck_assert(!ghost_take(&g, i << 29));
+        ghost_add(&g, i << 29);
+        ck_assert(ghost_take(&g, i << 29));
+    }
+    ghost_destroy(&g, &budget);
 }
 
 TEST(a_full_bucket_forgets_the_oldest)
@@ -548,5 +570,190 @@ TEST(large_newcomers_cost_few_others_their_place)
     }
     ck_assert_int_eq(fixture_get(&f, fixture_key("large-", 3999)).chain, CHAIN_MAIN);
     fixture_verify(&f);
+    fixture_stop(&f);
+}
+
+/* ---- which segment goes ------------------------------------------------------------------ */
+
+/* A shard with items in all three chains, small and big above their shares. */
+static void fill_chains(struct fixture *f)
+{
+    struct memory *m;
+    unsigned next;
+
+    fixture_start(f, NULL);
+    m = &f->shard->memory;
+    next = push_out(f, 0, 200);
+    for (unsigned i = 0; i < 3000; i++) {
+        fixture_set(f, fixture_key("large-", i), 8 * LEN);
+        fixture_set(f, fixture_key("kept-", i), LEN);
+        (void)fixture_use(f, fixture_key("kept-", i), 3);
+        if (i % 16 == 0) {
+            fixture_grace(f);
+        }
+    }
+    while (m->blocks.chain[CHAIN_MAIN].count < 40) {
+        ck_assert_uint_lt(next, 100000);
+        next = push_out(f, next, 100);
+    }
+    for (unsigned i = 0; m->blocks.chain[CHAIN_BIG].bytes < 6 * segment_bytes(&m->arena); i++) {
+        ck_assert_uint_lt(i, 1000);
+        fixture_set(f, fixture_key("last-", i), 8 * LEN);
+    }
+    m->evict.untried = 0;
+    m->evict.was_untried = false;
+}
+
+/* The chain of the segment that goes next. */
+static enum chain_id pick(struct memory *m)
+{
+    segment_t n = evict_density.pick(m);
+
+    ck_assert_uint_ne(n, 0);
+    return (enum chain_id)m->arena.segments[n].chain;
+}
+
+/* Big goes first unless small was sealed earlier, within a second by the cas. */
+TEST(the_older_of_small_and_big_goes)
+{
+    struct fixture f;
+    struct segment *small;
+    struct segment *big;
+    struct memory *m;
+
+    fill_chains(&f);
+    m = &f.shard->memory;
+    shard_enter(f.shard);
+    small = &m->arena.segments[chains_oldest(m, CHAIN_SMALL)];
+    big = &m->arena.segments[chains_oldest(m, CHAIN_BIG)];
+    ck_assert(small != m->arena.segments && big != m->arena.segments);
+    small->sealed_s = big->sealed_s - 1;
+    ck_assert_int_eq(pick(m), CHAIN_SMALL);
+    small->sealed_s = big->sealed_s + 1;
+    ck_assert_int_eq(pick(m), CHAIN_BIG);
+    small->sealed_s = big->sealed_s;
+    small->sealed_cas = big->sealed_cas - 1;
+    ck_assert_int_eq(pick(m), CHAIN_SMALL);
+    small->sealed_cas = big->sealed_cas + 1;
+    ck_assert_int_eq(pick(m), CHAIN_BIG);
+    shard_leave(f.shard);
+    fixture_stop(&f);
+}
+
+/* While most of main came without a hit, every other segment is of main, until they were tried. */
+TEST(untried_items_of_main_are_judged_every_other_time)
+{
+    struct fixture f;
+    struct memory *m;
+    uint64_t bytes;
+    uint64_t left;
+
+    fill_chains(&f);
+    m = &f.shard->memory;
+    shard_enter(f.shard);
+    bytes = m->blocks.chain[CHAIN_MAIN].bytes;
+    m->evict.untried = 100 * bytes; /* most of them have died since */
+    ck_assert_int_eq(pick(m), CHAIN_MAIN);
+    left = m->evict.untried;
+    ck_assert_uint_lt(left, bytes);
+    ck_assert_uint_gt(left, bytes - 2 * segment_bytes(&m->arena));
+    ck_assert_int_ne(pick(m), CHAIN_MAIN);
+    ck_assert_uint_eq(m->evict.untried, left); /* nothing of main was tried */
+    ck_assert_int_eq(pick(m), CHAIN_MAIN);
+    ck_assert_uint_lt(m->evict.untried, left);
+    m->evict.untried = bytes / 2;
+    ck_assert_int_ne(pick(m), CHAIN_MAIN);
+    ck_assert_int_ne(pick(m), CHAIN_MAIN);
+    shard_leave(f.shard);
+    fixture_stop(&f);
+}
+
+/*
+ * In a shard that holds few segments a share is less than two of them. A chain of one is not
+ * emptied first, or what was stored last would be evicted.
+ */
+TEST(one_segment_is_not_too_many)
+{
+    struct fixture f;
+    struct memory *m;
+    uint64_t *big;
+
+    fill_chains(&f);
+    m = &f.shard->memory;
+    shard_enter(f.shard);
+    big = &m->blocks.chain[CHAIN_BIG].bytes;
+    uint64_t all = *big;
+    uint32_t held = m->arena.held;
+
+    m->arena.held = 50;
+    m->blocks.chain[CHAIN_SMALL].bytes += 1; /* rich in any case */
+    m->arena.segments[chains_oldest(m, CHAIN_SMALL)].sealed_s =
+        m->arena.segments[chains_oldest(m, CHAIN_BIG)].sealed_s + 1;
+    *big = 2 * segment_bytes(&m->arena);
+    ck_assert_int_eq(pick(m), CHAIN_BIG);
+    *big -= 1;
+    ck_assert_int_eq(pick(m), CHAIN_SMALL);
+    *big = all;
+    m->blocks.chain[CHAIN_SMALL].bytes -= 1;
+    m->arena.held = held;
+    shard_leave(f.shard);
+    fixture_stop(&f);
+}
+
+/* ---- the size of the past ---------------------------------------------------------------- */
+
+static bool wants(struct fixture *f, uint64_t capacity, uint64_t items)
+{
+    struct evict *ev = &f->shard->memory.evict;
+    uint64_t had = ev->past_capacity;
+    bool is_wanted;
+
+    shard_enter(f->shard);
+    ev->past_capacity = capacity;
+    ev->past_is_wanted = true;
+    is_wanted = evict_wants_past(ev, items);
+    ev->past_capacity = had;
+    ev->past_is_wanted = false;
+    shard_leave(f->shard);
+    return is_wanted;
+}
+
+TEST(the_past_is_replaced_when_it_is_half_or_four_times_the_size)
+{
+    struct fixture f;
+
+    fixture_start(&f, NULL);
+    ck_assert(!wants(&f, 500, 1000));
+    ck_assert(wants(&f, 499, 1000));
+    ck_assert(!wants(&f, 4 * 1000 + 8192, 1000));
+    ck_assert(wants(&f, 4 * 1000 + 8193, 1000));
+    fixture_stop(&f);
+}
+
+/* Another policy does not sort new keys by what density remembers, and adds nothing to it. */
+TEST(the_past_of_another_policy_is_not_asked)
+{
+    struct fixture f;
+    struct evict *ev;
+    uint64_t hash;
+    struct engine_config cfg;
+
+    fixture_config(&cfg);
+    fixture_start(&f, &cfg);
+    (void)push_out(&f, 0, 200);
+    ev = &f.shard->memory.evict;
+    hash = fixture_hash(&f, "key");
+    shard_enter(f.shard);
+    evict_remember(ev, CHAIN_SMALL, hash);
+    fixture_policy(CHOICE_ALLKEYS_LRU);
+    ck_assert_int_eq(evict_chain(ev, hash, LEN), CHAIN_SMALL);
+    ck_assert_int_eq(evict_chain(ev, hash, 100 * LEN), CHAIN_SMALL);
+    fixture_policy(CHOICE_DENSITY);
+    ck_assert_int_eq(evict_chain(ev, hash, LEN), CHAIN_MAIN);
+    fixture_policy(CHOICE_ALLKEYS_LRU);
+    evict_remember(ev, CHAIN_SMALL, hash);
+    fixture_policy(CHOICE_DENSITY);
+    ck_assert_int_eq(evict_chain(ev, hash, LEN), CHAIN_SMALL);
+    shard_leave(f.shard);
     fixture_stop(&f);
 }

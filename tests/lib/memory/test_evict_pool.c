@@ -399,7 +399,7 @@ TEST(a_candidate_that_becomes_due_expires)
 /* ---- the earliest deadlines -------------------------------------------------------------- */
 
 /*
-/* An empty pool samples the first bucket; otherwise 20 items, or maxmemory_samples if more. */
+ * A sampled item that is due later than the whole pool is not added: items that were not sampled
  * may be due in between.
  */
 TEST(volatile_ttl_keeps_an_exact_order)
@@ -439,7 +439,7 @@ TEST(volatile_ttl_samples_again_when_a_candidate_is_gone)
     stop();
 }
 
-/* An empty pool looks at the whole first bucket; otherwise at 20 items or maxmemory_samples. */
+/* An empty pool samples the first bucket; otherwise 20 items, or maxmemory_samples if more. */
 TEST(volatile_ttl_samples_enough)
 {
     handle_t a, b, c;

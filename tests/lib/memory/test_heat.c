@@ -184,6 +184,16 @@ TEST(rules_follow_the_options)
     heat_rules_fit(&rules);
     hit(&it, 1000, 7);
     ck_assert_uint_eq(heat_freq(it.heat), FREQ_NEW + HEAT_MAX + 10);
+    /* Decay begins at once, not with the next minute. */
+    atomic_store(&options.lfu_decay_time, 0);
+    heat_rules_fit(&rules);
+    hit(&it, 1, 130);
+    ck_assert_uint_eq(heat_freq(it.heat), FREQ_NEW + HEAT_MAX + 10);
+    it = item_with(HEAT_FETCHED | heat_with_freq(0, 40), 59);
+    atomic_store(&options.lfu_decay_time, 1);
+    heat_rules_fit(&rules);
+    hit(&it, 1, 131);
+    ck_assert_uint_eq(heat_freq(it.heat), 38);
 }
 
 /* ---- decay ------------------------------------------------------------------------------- */
@@ -220,6 +230,18 @@ TEST(a_hit_after_a_pause_counts_on_from_what_is_left)
         hit(&it, 100, 6059 + rows[r].pause_min * 60); /* within the minute nothing decays */
         ck_assert_uint_eq(heat_freq(it.heat), rows[r].left);
     }
+}
+
+/* A minute begins with its first second: then counters of the one before have decayed. */
+TEST(counters_decay_at_the_first_second_of_a_minute)
+{
+    struct item it = item_with(HEAT_FETCHED | heat_with_freq(0, 40), 6059);
+
+    set_up(CHOICE_ALLKEYS_LFU, 2147483647, 1);
+    hit(&it, 1, 6059); /* the rules know the minute */
+    ck_assert_uint_eq(heat_freq(it.heat), 40);
+    hit(&it, 1, 6060);
+    ck_assert_uint_eq(heat_freq(it.heat), 39);
 }
 
 TEST(what_another_policy_counted_decays_in_a_pause)
