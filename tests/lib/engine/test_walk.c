@@ -73,6 +73,8 @@ static void on_item(void *arg, const struct ship_item *it)
                        .value = mem_alloc((size_t)it->value_len + 1)};
     sink.open = c;
     sink.open_len = 0;
+    /* What does not fit at all begins with all of the room. */
+    ck_assert(sink.bytes == 0 || SHIP_ITEM_BYTES + it->key.len + it->value_len <= SHIP_BYTES);
     sink.bytes += SHIP_ITEM_BYTES + it->key.len + it->value.len;
     ck_assert_uint_le(sink.bytes, SHIP_BYTES);
     take(it->value);
@@ -273,6 +275,22 @@ static void replace_all(void)
             fixture_grace(&f);
         }
     }
+}
+
+/* Among small ones: what was put before is handed over first. */
+TEST(a_large_value_begins_with_all_of_the_room)
+{
+    struct walk w;
+
+    start(1, 64 * MIB);
+    for (unsigned i = 0; i < 400; i++) {
+        fixture_set(&f, key(i), i % 40 == 20 ? SHIP_BYTES + i : 1000);
+    }
+    ck_assert_int_eq(walk_all(&w), WALK_DONE);
+    for (unsigned i = 0; i < 400; i++) {
+        check_copy(i);
+    }
+    stop();
 }
 
 TEST(a_value_that_is_replaced_meanwhile_comes_as_it_was)

@@ -19,7 +19,10 @@ static struct fixture f;
 /* What was reported. Keys are decimal numbers, so that they can be counted. */
 static struct {
     unsigned count[KINDS];
-    uint8_t times[KEYS_MAX]; /* by key */
+    uint64_t bytes[KINDS];         /* of blocks and large values */
+    unsigned fetched[KINDS];       /* how many were ever fetched */
+    unsigned volatile_ones[KINDS]; /* how many have a deadline */
+    uint8_t times[KEYS_MAX];       /* by key */
     unsigned last_key;
     msec_t last_now;
     const char *wrong; /* with an event that is reported after the shard was left */
@@ -45,6 +48,9 @@ static const char *look_at(void *arg, const struct shard_event *ev)
         return "its key is none";
     }
     told.count[ev->kind]++;
+    told.bytes[ev->kind] += item_all_bytes(ev->item);
+    told.fetched[ev->kind] += item_was_fetched(ev->item);
+    told.volatile_ones[ev->kind] += item_deadline(ev->item) != MSEC_NEVER;
     told.times[n]++;
     told.last_key = (unsigned)n;
     told.last_now = ev->now;
@@ -86,6 +92,32 @@ static unsigned told_in_all(void)
         sum += told.count[i];
     }
     return sum;
+}
+
+/* The counters say the same as the events, which were all asked for from the start. */
+static void check_counters(void)
+{
+    static const enum counter ids[KINDS][2] = {
+        [SHARD_EVICTED] = {CTR_evictions, CTR_evicted_bytes},
+        [SHARD_EXPIRED_LAZY] = {CTR_expired_lazy, CTR_expired_lazy_bytes},
+        [SHARD_EXPIRED_ACTIVE] = {CTR_expired_active, CTR_expired_active_bytes},
+        [SHARD_EXPIRED_RECLAIM] = {CTR_expired_reclaim, CTR_expired_reclaim_bytes},
+    };
+    unsigned expired = 0;
+    unsigned fetched = 0;
+
+    for (int i = 0; i < KINDS; i++) {
+        ck_assert_uint_eq(fixture_counter(&f, ids[i][0]), told.count[i]);
+        ck_assert_uint_eq(fixture_counter(&f, ids[i][1]), told.bytes[i]);
+        expired += i != SHARD_EVICTED ? told.count[i] : 0;
+        fetched += i != SHARD_EVICTED ? told.fetched[i] : 0;
+    }
+    ck_assert_uint_eq(fixture_counter(&f, CTR_reclaimed), expired);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_expired_unfetched), expired - fetched);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_evicted_active), told.fetched[SHARD_EVICTED]);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_evicted_unfetched),
+                      told.count[SHARD_EVICTED] - told.fetched[SHARD_EVICTED]);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_evicted_ttl), told.volatile_ones[SHARD_EVICTED]);
 }
 
 /* Every event so far was of this kind, and there were `count` of them. */
@@ -157,6 +189,7 @@ TEST_LOOP(who_meets_an_expired_item_tells_of_it_once, 2 * WAYS)
     meet(8, how);
     fixture_expire(&f);
     check_only(SHARD_EXPIRED_LAZY, 1);
+    check_counters();
     stop();
 }
 
@@ -171,9 +204,14 @@ TEST(the_sampler_tells_of_each_that_is_due)
         fixture_set_until(&f, fixture_key("", i), i % 10 != 0 ? 10 : 40000,
                           now + 1 + i % 2 * 1000);
     }
+    for (unsigned i = 0; i < 1000; i += 20) {
+        (void)fixture_use(&f, fixture_key("", i), 1);
+    }
     clock_advance(&f.engine.clock, 500);
     fixture_expire(&f);
     check_only(SHARD_EXPIRED_ACTIVE, 500);
+    ck_assert_uint_eq(told.fetched[SHARD_EXPIRED_ACTIVE], 50);
+    check_counters();
     for (unsigned i = 0; i < 1000; i++) {
         ck_assert_uint_eq(told.times[i], i % 2 == 0);
     }
@@ -204,6 +242,32 @@ TEST(every_eviction_is_told_and_what_was_told_is_gone)
     ck_assert_uint_gt(gone, n / 3);
     check_only(SHARD_EVICTED, gone);
     ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), gone);
+    check_counters();
+    stop();
+}
+
+/* An item has a deadline, or had one, or was fetched; whatever it was, the counters say so. */
+TEST(evictions_are_counted_by_what_they_take)
+{
+    start(ALL);
+    fixture_policy(CHOICE_ALLKEYS_RANDOM);
+    for (unsigned i = 0; i < 30000; i++) {
+        if (i % 3 == 0) {
+            fixture_set(&f, fixture_key("", i), 500);
+        } else {
+            fixture_set_until(&f, fixture_key("", i), 500, fixture_now(&f) + 100000);
+        }
+        if (i % 3 == 2) {
+            (void)fixture_touch(&f, fixture_key("", i), MSEC_NEVER);
+        }
+        if (i % 5 == 0) {
+            (void)fixture_use(&f, fixture_key("", i), 1);
+        }
+    }
+    ck_assert_uint_gt(told.volatile_ones[SHARD_EVICTED], 1000);
+    ck_assert_uint_lt(told.volatile_ones[SHARD_EVICTED], told.count[SHARD_EVICTED] / 2);
+    ck_assert_uint_gt(told.fetched[SHARD_EVICTED], 500);
+    check_counters();
     stop();
 }
 
@@ -218,6 +282,7 @@ TEST(large_values_are_told_too)
     for (unsigned i = 0; i < 200; i++) {
         ck_assert(fixture_has(&f, fixture_key("", i)) == (told.times[i] == 0));
     }
+    check_counters();
     stop();
 }
 
@@ -243,6 +308,23 @@ TEST(what_is_due_when_room_is_made_expired)
     for (unsigned i = 0; i < 36000; i++) {
         ck_assert_uint_le(told.times[i], i < 30000 ? 1 : 0);
     }
+    check_counters();
+    stop();
+}
+
+TEST(large_values_that_are_due_when_room_is_made_expire)
+{
+    start(ALL);
+    for (unsigned i = 0; i < 30; i++) {
+        fixture_set_until(&f, fixture_key("", i), 200000, fixture_now(&f) + 10);
+    }
+    clock_advance(&f.engine.clock, 10);
+    for (unsigned i = 100; i < 130; i++) {
+        fixture_set(&f, fixture_key("", i), 200000);
+    }
+    ck_assert_uint_gt(told.count[SHARD_EXPIRED_RECLAIM], 10);
+    ck_assert_uint_eq(told.count[SHARD_EVICTED], 0);
+    check_counters();
     stop();
 }
 

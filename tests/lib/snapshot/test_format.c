@@ -365,6 +365,9 @@ TEST(faults_are_named)
     ck_assert_str_eq(text_for(span_of(header, sizeof(header))), "version 3, this reads 1");
     header[20] ^= 1;
     ck_assert_str_eq(text_for(span_of(header, sizeof(header))), "header: checksum differs");
+    h = (struct snap_header){.unix_ms = NOW};
+    snap_header_put(header, &h);
+    ck_assert_str_eq(text_for(span_of(header, sizeof(header))), "version 0, this reads 1");
 
     rng_init(&r, 5);
     make(&file, &r, 3, 50, false, true);
@@ -491,4 +494,170 @@ TEST_LOOP(a_failed_write_is_the_end, 3)
     snap_encoder_fini(&e);
     /* Nothing was tried after the first failure. */
     ck_assert_int_eq(left, -1);
+}
+
+/* ---- what no encoder writes -------------------------------------------------------------- */
+
+/* A file of one block, sealed as it should be, with this content. Returns what is found. */
+static enum snap_fault_kind fault_of(struct snap_block b, struct span content)
+{
+    struct snap_header h = {.unix_ms = NOW, .version = 1, .least = 1};
+    char header[SNAP_HEADER_BYTES];
+    char block[SNAP_BLOCK_BYTES];
+    struct snap_fault fault;
+    struct taken got = {0};
+    struct buf file;
+
+    buf_init(&file);
+    snap_header_put(header, &h);
+    b.stored = (uint32_t)content.len;
+    snap_block_put(block, &b, h.sum, content.ptr);
+    ck_assert(buf_append(&file, header, sizeof(header)));
+    ck_assert(buf_append(&file, block, sizeof(block)));
+    ck_assert(buf_append(&file, content.ptr, content.len));
+    ck_assert(!scan_bytes(buf_span(&file), &got, &fault) || fault.kind == SNAP_FINE);
+    buf_fini(&file);
+    return fault.kind;
+}
+
+TEST(fields_that_contradict_each_other_are_found)
+{
+    static const char zeros[256];
+    const struct span eight = {zeros, 8};
+    const struct span end = {zeros, SNAP_END_BYTES};
+    struct snap_block b = {.kind = SNAP_FLUSH, .raw = 8};
+
+    ck_assert_int_eq(fault_of(b, eight), SNAP_FAULT_CUT); /* there is no END */
+    b.raw = 9;
+    ck_assert_int_eq(fault_of(b, eight), SNAP_FAULT_FIELDS);
+    b.raw = SNAP_RAW_MAX + 1;
+    ck_assert_int_eq(fault_of(b, eight), SNAP_FAULT_FIELDS);
+    b = (struct snap_block){.kind = SNAP_FLUSH, .raw = 8, .flags = SNAP_PACKED};
+    ck_assert_int_eq(fault_of(b, eight), SNAP_FAULT_FIELDS); /* packed is shorter */
+    b = (struct snap_block){.kind = SNAP_FLUSH, .raw = 8, .flags = 0x80};
+    ck_assert_int_eq(fault_of(b, eight), SNAP_FAULT_FIELDS);
+    b = (struct snap_block){.kind = SNAP_FLUSH, .raw = 8, .number = 1};
+    ck_assert_int_eq(fault_of(b, eight), SNAP_FAULT_FIELDS);
+    b = (struct snap_block){.kind = SNAP_FLUSH, .raw = 8, .items = 1};
+    ck_assert_int_eq(fault_of(b, eight), SNAP_FAULT_FIELDS);
+    b = (struct snap_block){.kind = SNAP_ITEMS, .raw = 66, .items = 3};
+    ck_assert_int_eq(fault_of(b, span_of(zeros, 66)), SNAP_FAULT_FIELDS);
+    b = (struct snap_block){.kind = SNAP_VALUE, .raw = 8, .items = 2};
+    ck_assert_int_eq(fault_of(b, eight), SNAP_FAULT_FIELDS);
+    b = (struct snap_block){.kind = SNAP_KEYS, .raw = 8, .items = 1};
+    ck_assert_int_eq(fault_of(b, eight), SNAP_FAULT_KIND); /* only in a log */
+    b = (struct snap_block){.kind = SNAP_END, .raw = SNAP_END_BYTES, .flags = SNAP_OPTIONAL};
+    ck_assert_int_eq(fault_of(b, end), SNAP_FAULT_FIELDS);
+    /* A part that continues nothing. */
+    b = (struct snap_block){.kind = SNAP_VALUE, .raw = 8};
+    ck_assert_int_eq(fault_of(b, eight), SNAP_FAULT_VALUE);
+}
+
+/* END counts items and blocks, and tells where it is. */
+TEST_LOOP(totals_that_differ_are_found, 4)
+{
+    struct snap_block b = {.kind = SNAP_END, .raw = SNAP_END_BYTES};
+    char end[SNAP_END_BYTES];
+
+    snap_put64(end, _i == 1);
+    snap_put64(end + 8, _i == 2);
+    snap_put64(end + 16, SNAP_HEADER_BYTES + (_i == 3));
+    ck_assert_int_eq(fault_of(b, span_of(end, sizeof(end))),
+                     _i == 0 ? SNAP_FINE : SNAP_FAULT_TOTALS);
+}
+
+/* Items with marks that a snapshot does not have, without a key, or longer than their block. */
+TEST(malformed_items_are_found)
+{
+    struct snap_block b = {.kind = SNAP_ITEMS, .raw = 40, .items = 1};
+    char content[40] = {0};
+    const struct span all = {content, sizeof(content)};
+
+    content[0] = 8; /* bytes of the key */
+    ck_assert_int_eq(fault_of(b, all), SNAP_FAULT_CUT);
+    content[1] = SNAP_MARKS;
+    ck_assert_int_eq(fault_of(b, all), SNAP_FAULT_CUT);
+    content[1] = SNAP_GONE;
+    ck_assert_int_eq(fault_of(b, all), SNAP_FAULT_CONTENT);
+    content[1] = (char)0x80;
+    ck_assert_int_eq(fault_of(b, all), SNAP_FAULT_CONTENT);
+    content[1] = 0;
+    content[0] = 0;
+    ck_assert_int_eq(fault_of(b, all), SNAP_FAULT_CONTENT);
+    content[0] = 9;
+    ck_assert_int_eq(fault_of(b, all), SNAP_FAULT_CONTENT);
+    content[0] = 7; /* a byte is left */
+    ck_assert_int_eq(fault_of(b, all), SNAP_FAULT_CONTENT);
+    content[0] = 8;
+    snap_put32(content + 16, 1); /* bytes of the value */
+    ck_assert_int_eq(fault_of(b, all), SNAP_FAULT_CONTENT);
+}
+
+/* A part continues the block just before it, as the headers of both tell. */
+TEST(items_end_a_value)
+{
+    struct snap_header h = {.unix_ms = NOW, .version = 1, .least = 1};
+    const struct snap_block blocks[] = {
+        {.kind = SNAP_VALUE, .items = 1, .number = 0, .raw = 40, .stored = 40},
+        {.kind = SNAP_VALUE, .items = 0, .number = 1, .raw = 40, .stored = 40},
+        {.kind = SNAP_ITEMS, .items = 1, .number = 2, .raw = 40, .stored = 40},
+        {.kind = SNAP_VALUE, .items = 0, .number = 3, .raw = 40, .stored = 40},
+    };
+    char content[40] = {8};
+    char header[SNAP_HEADER_BYTES];
+    char block[SNAP_BLOCK_BYTES];
+    struct snap_fault fault;
+    struct snap_reader r;
+    struct snap_block b;
+    struct span all;
+    struct buf file;
+
+    buf_init(&file);
+    snap_header_put(header, &h);
+    ck_assert(buf_append(&file, header, sizeof(header)));
+    for (int i = 0; i < 4; i++) {
+        snap_block_put(block, &blocks[i], h.sum, content);
+        ck_assert(buf_append(&file, block, sizeof(block)));
+        ck_assert(buf_append(&file, content, sizeof(content)));
+    }
+    all = buf_span(&file);
+    ck_assert(snap_reader_begin(&r, file_read, &all, &fault));
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(snap_reader_next(&r, &b, &fault), SNAP_NEXT_BLOCK);
+    }
+    ck_assert_int_eq(snap_reader_next(&r, &b, &fault), SNAP_NEXT_FAULT);
+    ck_assert_int_eq(fault.kind, SNAP_FAULT_VALUE);
+    ck_assert_uint_eq(fault.block, 3);
+    buf_fini(&file);
+}
+
+/* Values that fill their last block to the byte, or nearly: no block is empty. */
+TEST_LOOP(a_value_that_fills_its_blocks_comes_back, 3)
+{
+    const size_t first = SNAP_RAW_MAX - SNAP_PART_BYTES - SNAP_ITEM_BYTES - 1;
+    const size_t len = first + SNAP_RAW_MAX - SNAP_PART_BYTES + (size_t)_i - 1;
+    struct snap_header h = {.unix_ms = NOW, .items = 1};
+    char *value = calloc(1, len);
+    struct snap_item it = {.deadline = SNAP_DEADLINE_NEVER,
+                           .key = span_str("a"),
+                           .value = span_of(value, len),
+                           .value_len = (uint32_t)len};
+    struct taken got = {0};
+    struct snap_fault fault;
+    struct snap_encoder e;
+    struct buf file;
+    struct rng r;
+
+    rng_init(&r, 7);
+    buf_init(&file);
+    ck_assert(snap_encoder_begin(&e, file_append, &file, &h, false));
+    put(&e, &r, &it);
+    ck_assert(snap_encoder_end(&e, NOW));
+    ck_assert(scan_bytes(buf_span(&file), &got, &fault));
+    ck_assert_uint_eq(got.items, 1);
+    ck_assert_uint_eq(got.sum, item_sum(&it, it.value));
+    ck_assert_uint_eq(got.blocks, _i < 2 ? 2 : 3);
+    buf_fini(&file);
+    snap_encoder_fini(&e);
+    free(value);
 }

@@ -128,6 +128,7 @@ TEST(an_item_keeps_flags_cas_deadline_marks_and_use)
     struct got was;
     struct got is;
     int64_t unix_ms;
+    uint32_t idle_s;
 
     start(&f, 1, 16);
     put.deadline = fixture_now(&f) + 123457;
@@ -135,12 +136,20 @@ TEST(an_item_keeps_flags_cas_deadline_marks_and_use)
     ck_assert_int_eq(fixture_erase(&f, "a", &stale), OUT_DELETED);
     was = fixture_use(&f, "a", 2);
     ck_assert(was.is_stale);
+    put.key = "idle";
+    ck_assert_int_eq(fixture_store(&f, &put, NULL), OUT_STORED);
+    clock_advance(&f.engine.clock, 77000);
     unix_ms = clock_to_unix_ms(&f.engine.clock, was.deadline);
     save_well(&f);
     fixture_stop(&f);
 
     start(&f, 1, 16);
+    clock_advance(&f.engine.clock, 100000);
     ck_assert_int_eq(load_as(&f, &l), LOAD_DONE);
+    idle_s = (uint32_t)(fixture_now(&f) / 1000) -
+             atomic_load(&fixture_get(&f, "idle").item->access_s);
+    ck_assert_uint_eq(idle_s, 77);
+    put.key = "a";
     is = fixture_get(&f, "a");
     ck_assert(is.is_hit && is.is_stale && !is.is_won && is.was_fetched);
     ck_assert_uint_eq(is.flags, 0xdeadbeef);
