@@ -13,6 +13,8 @@
 
 static struct fixture f;
 
+static enum miss miss; /* why the last change did not find it */
+
 /* A change of k's deadline, whose conditions are the letters in `only`: n x g l. */
 static enum outcome change(msec_t deadline, const char *only)
 {
@@ -31,6 +33,7 @@ static enum outcome change(msec_t deadline, const char *only)
                           &found);
     ck_assert((found.item != NULL) == (out == OUT_TOUCHED || out == OUT_NOT_STORED));
     rcu_end();
+    miss = found.miss;
     return out;
 }
 
@@ -86,6 +89,33 @@ TEST(a_deadline_that_has_passed_deletes_if_the_conditions_hold)
     fixture_stop(&f);
 }
 
+/* An item gets a new block with room for a deadline: how it was used goes on. */
+TEST(the_first_deadline_keeps_how_an_item_was_used)
+{
+    static const size_t lens[] = {5, 16335, 100000};
+
+    for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+        struct got was;
+        struct got is;
+
+        fixture_start(&f, NULL);
+        fixture_set(&f, "k", lens[i]);
+        (void)fixture_use(&f, "k", 2);
+        was = fixture_get(&f, "k");
+        const uint8_t heat = atomic_load(&was.item->heat);
+        const uint32_t access_s = atomic_load(&was.item->access_s);
+
+        clock_advance(&f.engine.clock, 5000);
+        ck_assert_int_eq(change(fixture_now(&f) + 1000, ""), OUT_TOUCHED);
+        is = fixture_get(&f, "k");
+        ck_assert(is.item != was.item);
+        ck_assert_uint_eq(atomic_load(&is.item->heat), heat);
+        ck_assert_uint_eq(atomic_load(&is.item->access_s), access_s);
+        ck_assert_uint_eq(is.cas, was.cas);
+        fixture_stop(&f);
+    }
+}
+
 TEST(an_expired_item_is_not_there)
 {
     fixture_start(&f, NULL);
@@ -94,7 +124,10 @@ TEST(an_expired_item_is_not_there)
     fixture_set_until(&f, "k", 5, now + 10);
     clock_advance(&f.engine.clock, 10);
     ck_assert_int_eq(change(now + 100, "g"), OUT_NOT_FOUND);
+    ck_assert_int_eq(miss, MISS_EXPIRED);
     ck_assert_uint_eq(fixture_counter(&f, CTR_expired_lazy), 1);
+    ck_assert_int_eq(change(now + 100, "g"), OUT_NOT_FOUND);
+    ck_assert_int_eq(miss, MISS_ABSENT);
     fixture_stop(&f);
 }
 

@@ -640,7 +640,7 @@ TEST(the_older_of_small_and_big_goes)
     fixture_stop(&f);
 }
 
-/* While most of main came without a hit, every other segment is of main, until they were tried. */
+/* While most of main was never hit, every other segment is one of main. */
 TEST(untried_items_of_main_are_judged_every_other_time)
 {
     struct fixture f;

@@ -399,8 +399,8 @@ TEST(a_candidate_that_becomes_due_expires)
 /* ---- the earliest deadlines -------------------------------------------------------------- */
 
 /*
- * A sampled item that is due later than the whole pool is not added: items that were not sampled
- * may be due in between.
+ * A sampled item that is due later than the whole pool is not added: items that were not
+ * sampled may be due in between.
  */
 TEST(volatile_ttl_keeps_an_exact_order)
 {
