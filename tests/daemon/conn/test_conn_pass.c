@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Connections that are passed on: each is given away as another program would find it, and
+ * comes back to the same worker, which continues with it.
+ */
+#include "daemon/conn/conn_pass.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/conn/conn_state.h"
+#include "tests/common/unit.h"
+#include "tests/daemon/conn/solo.h"
+
+#define IDLE_S 5
+
+static const struct conn_origin origin = {.transport = CONN_UNIX, .rights = RIGHTS_OPERATOR};
+
+static void setup(void)
+{
+    settings_init(&solo.settings);
+    solo.settings.idle_timeout_s = IDLE_S;
+    solo_start_with(64 * (uint64_t)MIB, 1, true);
+    passed_conns_init(&solo.crew.passed);
+    atomic_store(&solo.crew.passes_conns, true);
+}
+
+static void teardown(void)
+{
+    passed_conns_fini(&solo.crew.passed);
+    solo_teardown();
+}
+
+TEST_FIXTURE(setup, teardown)
+
+static void end_turn(struct worker *w)
+{
+    (void)w;
+}
+
+static bool is_given;
+
+static void give(struct worker *w)
+{
+    is_given = conn_pass_on(w->conns);
+}
+
+/* Give away the only connection, and read what was written of it. The bytes are to be kept. */
+static void pass_away(struct buf *bytes, struct passed_conn *out)
+{
+    static const struct passed_keys keys;
+    struct passed_reader r;
+
+    solo_run(give);
+    ck_assert(is_given);
+    buf_init(bytes);
+    ck_assert(passed_conns_encode(&solo.crew.passed, &keys, bytes));
+    ck_assert_int_eq(passed_conns_open(&r, buf_span(bytes)), PASSED_GOOD);
+    ck_assert(passed_conns_next(&r, out));
+    passed_conns_fini(&solo.crew.passed);
+    passed_conns_init(&solo.crew.passed);
+}
+
+/* Give it to the worker, as the next program does. */
+static void come_back(struct buf *bytes, const struct passed_conn *state)
+{
+    struct conn_heirs *heirs = conn_heirs_create(1);
+
+    atomic_fetch_add(&solo.crew.conns_open, 1);
+    atomic_fetch_add(&solo.crew.conns_local, 1);
+    ck_assert(conn_heirs_put(heirs, state, &origin));
+    conn_heirs_post(&heirs, solo.worker);
+    solo_run(end_turn);
+    buf_fini(bytes);
+}
+
+static void pass_on(void)
+{
+    struct passed_conn state;
+    struct buf bytes;
+
+    pass_away(&bytes, &state);
+    come_back(&bytes, &state);
+}
+
+/* A client that has had an answer, and whose turn is over. */
+static int dial(void)
+{
+    int fd = wire_dial(0);
+
+    wire_store(fd, "k", "v", 1);
+    solo_run(end_turn);
+    return fd;
+}
+
+TEST(idle_time_is_kept)
+{
+    int fd = dial();
+
+    clock_advance(&solo.crew.engine.clock, (IDLE_S - 1) * 1000);
+    pass_on();
+    clock_advance(&solo.crew.engine.clock, 1000); /* not longer than it may */
+    solo_check_idle();
+    ck_assert_uint_eq(solo_counter(CTR_idle_kicks), 0);
+    clock_advance(&solo.crew.engine.clock, 1);
+    solo_check_idle();
+    ck_assert_uint_eq(solo_counter(CTR_idle_kicks), 1);
+    wire_expect_end(fd);
+    close(fd);
+}
+
+static void fail_two_logins(struct worker *w)
+{
+    w->conns->client.login_failures = 2;
+}
+
+static uint8_t failures_seen;
+
+static void see_failures(struct worker *w)
+{
+    failures_seen = w->conns->client.login_failures;
+}
+
+TEST(failed_logins_are_kept)
+{
+    int fd = dial();
+
+    solo_run(fail_two_logins);
+    pass_on();
+    solo_run(see_failures);
+    ck_assert_uint_eq(failures_seen, 2);
+    close(fd);
+}
+
+#define REFUSED 1500000
+
+/* The rest of a value that was refused is not read as commands. */
+TEST(bytes_to_be_dropped_are_dropped)
+{
+    static const char line[] = "get k\r\n";
+    char *v = wire_value(REFUSED, 1);
+    int fd = dial();
+
+    wire_say(fd, "set large 0 0 1500000\r\n");
+    wire_expect(fd, "SERVER_ERROR object too large for cache\r\n");
+    wire_say(fd, line);
+    pass_on();
+    wire_say(fd, line);
+    wire_put(fd, v, REFUSED + 2 - 2 * strlen(line));
+    wire_say(fd, "mn\r\n");
+    wire_expect(fd, "MN\r\n");
+    free(v);
+    close(fd);
+}
+
+/* Half a line comes along; the other half makes it whole. */
+TEST(half_a_line_is_kept)
+{
+    int fd = dial();
+
+    wire_say(fd, "mn\r\nget ");
+    wire_expect(fd, "MN\r\n");
+    pass_on();
+    wire_say(fd, "k\r\n");
+    wire_expect_value(fd, "k", "v", 1);
+    wire_expect(fd, "END\r\n");
+    close(fd);
+}
+
+#define KEYS 100
+#define LEN  9000
+
+/* Read a line up to its end. */
+static void read_line(int fd, char *line, size_t room)
+{
+    size_t len = 0;
+
+    do {
+        ck_assert_uint_lt(len + 1, room);
+        wire_get(fd, line + len, 1);
+    } while (line[len++] != '\n');
+    line[len] = '\0';
+}
+
+/*
+ * A line of many keys whose client does not read: the keys that are left become a line with the
+ * same name and the same time.
+ */
+TEST_LOOP(a_line_of_many_keys_is_continued, 4)
+{
+    static const char *const begins[] = {"get", "gets", "gat 1000", "gats 1000"};
+    static const int fields[] = {3, 4, 3, 4};
+    char *v = wire_value(LEN, 1);
+    char text[KEYS * 2 + 32];
+    int fd = wire_dial(SMALL_SOCKET);
+    size_t n = (size_t)sprintf(text, "%s", begins[_i]);
+
+    for (int i = 0; i < KEYS; i++) {
+        n += (size_t)sprintf(text + n, " k");
+    }
+    n += (size_t)sprintf(text + n, "\r\nmg k t\r\n");
+    wire_store(fd, "k", v, LEN);
+    wire_put(fd, text, n);
+    for (int i = 0; i < KEYS; i++) {
+        unsigned long cas;
+        int len;
+
+        read_line(fd, text, sizeof(text));
+        ck_assert_int_eq(sscanf(text, "VALUE k 0 %d %lu", &len, &cas), fields[_i] - 2);
+        ck_assert_int_eq(len, LEN);
+        if (i == 0) {
+            pass_on();
+        }
+        wire_expect_bytes(fd, v, LEN);
+        wire_expect(fd, "\r\n");
+    }
+    wire_expect(fd, "END\r\n");
+    wire_expect(fd, _i < 2 ? "HD t-1\r\n" : "HD t1000\r\n");
+    free(v);
+    close(fd);
+}
+
+static bool is_passable;
+
+static void ask_later(struct worker *w)
+{
+    is_passable = conn_passes_later(w->conns);
+}
+
+/* What it restores is known to this process only. */
+TEST(who_restores_stays)
+{
+    int fd = dial();
+
+    solo_run(ask_later);
+    ck_assert(is_passable);
+    wire_say(fd, "restore begin 10\r\n");
+    wire_expect(fd, "OK\r\n");
+    solo_run(ask_later);
+    ck_assert(!is_passable);
+    solo_run(give);
+    ck_assert(!is_given);
+    close(fd);
+}
