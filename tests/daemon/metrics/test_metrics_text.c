@@ -4,11 +4,15 @@
  */
 #include "daemon/metrics/metrics_text.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <time.h>
 
 #include "daemon/stats/stats_sum.h"
+#include "daemon/worker/latency.h"
 #include "tests/common/unit.h"
 #include "tests/daemon/conn/solo.h"
 
@@ -92,6 +96,79 @@ TEST(the_snapshot_is_told)
     ck_assert_double_eq(sample("mayfly_rdb_last_bgsave_status"), 1);
     ck_assert_double_eq(sample("mayfly_rdb_last_bgsave_time_seconds"), 0);
     ck_assert_double_eq(sample("mayfly_rdb_saves_total"), 0);
+}
+
+static double cpu_seconds(void)
+{
+    struct rusage usage;
+
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
+}
+
+/* Descriptors, without that of the folder itself. */
+static int count_descriptors(void)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    int n = 0;
+
+    ck_assert_ptr_nonnull(dir);
+    for (const struct dirent *d = readdir(dir); d != NULL; d = readdir(dir)) {
+        n += d->d_name[0] != '.';
+    }
+    closedir(dir);
+    return n - 1;
+}
+
+TEST(the_process_is_described)
+{
+    const double resident = sample("process_resident_memory_bytes");
+    const double before = cpu_seconds();
+    const double cpu = sample("process_cpu_seconds_total");
+
+    ck_assert_double_ge(cpu, before);
+    ck_assert_double_le(cpu, cpu_seconds());
+    ck_assert_double_gt(resident, 1e6);
+    /* Address space is reserved for all of -m. */
+    ck_assert_double_ge(sample("process_virtual_memory_bytes"), resident + 32 * MIB);
+    ck_assert_double_eq(sample("process_open_fds"), count_descriptors());
+    solo.crew.engine.started -= 5000 * 1000;
+    ck_assert_double_eq_tol(sample("process_start_time_seconds"), (double)time(NULL) - 5000,
+                            1000);
+}
+
+/* What is counted in milliseconds is shown in seconds. */
+TEST(milliseconds_become_seconds)
+{
+    solo.crew.attach.away_ms = 2500;
+    ck_assert_double_eq(sample("mayfly_restart_away_seconds"), 2.5);
+}
+
+static void count_requests(struct worker *w)
+{
+    static const uint64_t took_ns[] = {1, 4095, 4096, 8191, 1000000, UINT64_C(1) << 32};
+
+    for (size_t i = 0; i < sizeof(took_ns) / sizeof(took_ns[0]); i++) {
+        latency_add(w, KIND_GET, took_ns[i], 1);
+    }
+}
+
+#define OF_GETS(what) sample("mayfly_request_duration_seconds_" what)
+
+/* A bucket counts the requests that took less than its bound. */
+TEST(buckets_end_at_their_bounds)
+{
+    solo_run(count_requests);
+    ck_assert_double_eq(OF_GETS("bucket{command=\"get\",le=\"4.096e-06\"}"), 2);
+    ck_assert_double_eq(OF_GETS("bucket{command=\"get\",le=\"8.192e-06\"}"), 4);
+    ck_assert_double_eq(OF_GETS("bucket{command=\"get\",le=\"0.000524288\"}"), 4);
+    ck_assert_double_eq(OF_GETS("bucket{command=\"get\",le=\"0.001048576\"}"), 5);
+    ck_assert_double_eq(OF_GETS("bucket{command=\"get\",le=\"4.2949673\"}"), 5);
+    ck_assert_double_eq(OF_GETS("bucket{command=\"get\",le=\"+Inf\"}"), 6);
+    ck_assert_double_eq(OF_GETS("count{command=\"get\"}"), 6);
+    ck_assert_double_eq_tol(OF_GETS("sum{command=\"get\"}"), 4.295983679, 1e-9);
+    ck_assert_double_eq(OF_GETS("count{command=\"set\"}"), 0);
 }
 
 /* Prometheus takes a counter that falls for a restart. */
