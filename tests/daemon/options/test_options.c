@@ -438,6 +438,15 @@ static const struct {
     {"-o hot_lru_pct=50,warm_lru_pct=40", 64, "cannot be more than 80% combined"},
     {"-o hot_max_factor=0", 1, "out of range"},
     {"-o temporary_ttl=5,no_lru_maintainer", 64, "requires lru_maintainer"},
+    {"-o appendonly=keys", 64, "needs a folder"},
+    {"-o dir=/tmp,appendonly=keys,load_async", 64, "not with load_async"},
+    {"-o dir=/tmp,appendonly=full,load_async", 64, "not with load_async"},
+    {"-o dir=/tmp,load_async,load=strict", 64, "not with load=strict"},
+    {"-o dir=/tmp,dbfilename=.x", 64, "dbfilename"},
+    {"-o dir=/tmp,dbfilename=a/b", 64, "dbfilename"},
+    {"-o dir=/tmp,save=60", 64, "save"},
+    {"-o dir=/tmp,save=0:1", 64, "save"},
+    {"--log sub/mayfly.log", 64, "neither stderr nor journal nor an absolute path"},
     {"-o expire_effort=11", 1, "out of range (1 to 10)"},
     {"-s ", 64, "empty"},
     {"stray", 1, "mayflyd: stray: not an option"},
@@ -647,6 +656,13 @@ TEST(memcached_command_lines_are_accepted)
         "-o track_sizes,read_buf_mem_limit=0,resp_obj_mem_limit=5,inline_ascii_resp",
         "-o no_inline_ascii_resp,no_drop_privileges,sock_cookie_id=3,no_lru_maintainer",
         "-o hash_algorithm=jenkins,hash_algorithm=murmur3,",
+        /* the greatest that the rules allow */
+        "-I 32m -m 64",
+        "-t 2 -N 2",
+        "-t 64",
+        "-o hot_lru_pct=50,warm_lru_pct=30",
+        "-o dir=/tmp,load_async,dbfilename=a.b,save=60:1 --log /tmp/mayfly.log",
+        "-o dir=/tmp,appendonly=keys",
     };
 
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
@@ -656,6 +672,17 @@ TEST(memcached_command_lines_are_accepted)
         ck_assert_str_eq(r.errors, "");
         run_end(&r);
     }
+}
+
+/* It is accepted, but not silently. */
+TEST(very_many_threads_are_warned_of)
+{
+    struct run r;
+
+    run_begin(&r, "-t 65");
+    ck_assert_int_eq(r.result, OPTIONS_RUN);
+    ck_assert_ptr_nonnull(strstr(r.errors, "high number of worker threads"));
+    run_end(&r);
 }
 
 TEST(a_higher_source_wins_whatever_the_order)
