@@ -112,6 +112,7 @@ TEST(what_the_server_counts_is_judged)
     } rows[] = {
         {"evictions", "20000", "evictions"},
         {"evictions", "900", ""},
+        {"cmd_set", "200", ""}, /* a large share, but few */
         {"get_misses", "100000", "hit_ratio"},
         {"curr_connections", "900", "connections"},
         {"rejected_connections", "1", "connections"},

@@ -113,6 +113,12 @@ TEST(numbers_have_the_unit_of_their_name)
     ck_assert_str_eq(text, "250 us");
     duration_text(text, 0);
     ck_assert_str_eq(text, "0 s");
+    duration_text(text, 0.5);
+    ck_assert_str_eq(text, "500 ms");
+    duration_text(text, 59.5);
+    ck_assert_str_eq(text, "59.5 s");
+    duration_text(text, 60);
+    ck_assert_str_eq(text, "1 min");
     duration_text(text, 3725);
     ck_assert_str_eq(text, "1 h 2 min");
     duration_text(text, 86400 * 2);

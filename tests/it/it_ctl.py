@@ -173,6 +173,17 @@ def test_stats_watched():
         assert re.search(r"^bytes_read +\d+  \+.* B  .*/s$", text, re.M), text
 
 
+def test_rates_are_of_a_second():
+    """The header of each round has the seconds that changes are divided by."""
+    with fake(b"STAT n 0\r\nEND\r\n", b"STAT n 9000\r\nEND\r\n") as path:
+        text = run("-s", path, "stats", "-w", "0.05", "-n", "2").decode()
+    seconds = float(re.search(r", after (\S+) s$", text, re.M).group(1))
+    shown = re.search(r"^n +9000  \+9000  (\S+?)(k?)/s$", text, re.M)
+    assert shown, text
+    rate = float(shown.group(1)) * (1000 if shown.group(2) else 1)
+    assert abs(rate * seconds / 9000 - 1) < 0.02, text
+
+
 @contextlib.contextmanager
 def controlled(*args, **kw):
     """A daemon with a control socket, and the arguments that lead to that."""
@@ -224,6 +235,10 @@ def test_words_of_config_stand_in_quotes_where_they_must():
     with fake(answer, echo=True) as path:
         assert json.loads(run("-s", path, "--json", "config", "set", "name", 'a "b"', "", "c")) == {"a": 'b "c"'}
     assert asked == [b'config set name "a \\"b\\"" "" c\r\n'], asked
+    asked.clear()
+    with fake(answer, echo=True) as path:
+        run("-s", path, "config", "set", "name", "a \\", "a\\b")
+    assert asked == [b'config set name "a \\\\" a\\b\r\n'], asked
 
 
 def test_the_control_socket_serves_every_command():
@@ -272,6 +287,8 @@ def test_dump_and_its_filters():
             return sorted(i["key"] for i in ask(d, "dump", *args))
         assert chosen("--match", "small:1?") == ["small:1%d" % i for i in range(10)]
         assert chosen("--min-size", "4k") == ["large"]
+        size = [i["size"] for i in ask(d, "dump") if i["key"] == "large"][0]
+        assert chosen("--min-size", str(size)) == ["large"] and chosen("--min-size", str(size + 1)) == []
         assert chosen("--never") == ["large"]
         assert len(chosen("--within", "1001")) == 100
         assert len(chosen("--unread")) == 101
@@ -848,6 +865,11 @@ def test_a_connection_that_breaks():
                 done = subprocess.run([PROGRAM, "-s", path, *command], capture_output=True, check=False,
                                       timeout=mayfly.PATIENCE, stdin=subprocess.DEVNULL)
                 assert done.returncode in (LINK, GARBLED), (answer, command, done)
+
+
+def test_the_last_second_of_an_item():
+    with fake(b"HD t0\r\n") as path:
+        assert run("-s", path, "ttl", "k") == b"k: expires in less than 1 s\n"
 
 
 def test_garbage_is_told_and_escaped():

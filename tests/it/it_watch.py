@@ -214,6 +214,20 @@ def test_deletions():
         assert c.ask(b"delete absent") == b"NOT_FOUND"
         assert c.ask(b"delete k") == b"DELETED"
         assert w.line() == b"type=deleted key=k cmd=delete clsid=1 size=4"
+        for key in (b"a", b"b", b"c"):
+            assert c.set(key, b"abcde") == b"STORED"
+        assert c.ask(b"unlink a absent b") == b"2"
+        assert c.ask(b"expire c -1") == b"1"
+        assert [w.line() for _ in range(3)] == [b"type=deleted key=%s cmd=%s clsid=1 size=5" % told_ for told_ in
+                                                ((b"a", b"unlink"), (b"b", b"unlink"), (b"c", b"expire"))]
+
+
+def test_times_to_live():
+    """As memcached has it: 0 for an item without an end, -1 for one that is past it."""
+    with Daemon("-m", "64") as d, d.client() as c, Watcher(d, b"mutations") as w:
+        for exptime, ttl in ((0, b"0"), (-1, b"-1"), (1000, b"(1000|999)")):
+            assert c.set(b"k", b"v", exptime=exptime) == b"STORED"
+            assert re.search(rb" ttl=%s " % ttl, w.line()), exptime
 
 
 def test_connevents():

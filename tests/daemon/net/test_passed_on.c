@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/common/unit.h"
@@ -38,6 +39,37 @@ static int listening(void)
     return fd;
 }
 
+static union socket_address at_loopback6(uint16_t port)
+{
+    union socket_address a;
+
+    memset(&a, 0, sizeof(a));
+    a.in6.sin6_family = AF_INET6;
+    a.in6.sin6_addr = in6addr_loopback;
+    a.in6.sin6_port = htons(port);
+    return a;
+}
+
+/* -1: this host has no IPv6. */
+static int listening6(void)
+{
+    union socket_address a = at_loopback6(0);
+    int fd = socket(AF_INET6, SOCK_STREAM, 0);
+
+    if (fd >= 0 && (bind(fd, &a.sa, sizeof(a.in6)) != 0 || listen(fd, 1) != 0)) {
+        close(fd);
+        fd = -1;
+    }
+    return fd;
+}
+
+static int take6(uint16_t port)
+{
+    union socket_address a = at_loopback6(port);
+
+    return passed_on_take(&a.sa, sizeof(a.in6));
+}
+
 static int take(in_addr_t host, uint16_t port)
 {
     union socket_address a = at(host, port);
@@ -57,17 +89,50 @@ static bool is_open(int fd)
     return fcntl(fd, F_GETFD) >= 0;
 }
 
+/* In a process of its own, as the environment is read once. Returns its exit status. */
+static int look_at_shown(void)
+{
+    int fd = listening();
+    const uint16_t port = socket_port(fd);
+    char text[16];
+
+    snprintf(text, sizeof(text), "%d,", fd);
+    setenv("MAYFLY_UPGRADE_SOCKETS", text, 1);
+    if (!passed_on_is_shown() || passed_on_is() || passed_on_excuse(7) != 7) {
+        return 1;
+    }
+    /* The server that asks still serves it. */
+    if (!makes_way(INADDR_ANY, port) || !is_open(fd) || !makes_way(INADDR_ANY, port)) {
+        return 2;
+    }
+    return take(INADDR_LOOPBACK, port) == fd ? 0 : 3;
+}
+
+TEST(sockets_that_are_shown_stay_open)
+{
+    const pid_t child = fork();
+    int status;
+
+    if (child == 0) {
+        _exit(look_at_shown());
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+}
+
 static const char written[] = "what was written";
 
 TEST(sockets_are_found_by_their_addresses)
 {
     int fds[] = {listening(), listening(), socket(AF_INET, SOCK_STREAM, 0), listening()};
+    int fd6 = listening6();
     int memory = open("/dev/null", O_RDONLY);
     struct buf bytes;
     char text[64];
     int file;
 
-    snprintf(text, sizeof(text), "%d,%d,nonsense,%d,9999,%d", fds[0], fds[1], fds[2], fds[3]);
+    snprintf(text, sizeof(text), "%d,%d,nonsense,%d,9999,%d,%d", fds[0], fds[1], fds[2], fds[3],
+             fd6);
     setenv("MAYFLY_PASSED_SOCKETS", text, 1);
     snprintf(text, sizeof(text), "%d", memory);
     setenv("MAYFLY_PASSED_MEMORY", text, 1);
@@ -94,6 +159,11 @@ TEST(sockets_are_found_by_their_addresses)
     ck_assert_int_eq(take(INADDR_LOOPBACK, socket_port(fds[1])), fds[1]);
     ck_assert_int_eq(take(INADDR_LOOPBACK, socket_port(fds[1])), -1);
     ck_assert_int_eq(take(INADDR_LOOPBACK, 0), fds[0]);
+    if (fd6 >= 0) {
+        ck_assert_int_eq(take6((uint16_t)(socket_port(fd6) ^ 1)), -1);
+        ck_assert_int_eq(take6(socket_port(fd6)), fd6);
+        close(fd6);
+    }
     ck_assert_int_eq(passed_on_excuse(7), 0);
     ck_assert(!passed_on_is_shown());
     ck_assert(!makes_way(INADDR_ANY, 1) && !makes_way(INADDR_ANY, socket_port(fds[1])));

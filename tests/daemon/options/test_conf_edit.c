@@ -95,6 +95,7 @@ TEST(what_is_new_stands_in_one_block)
     adds("x = 1\n" MARK "\na = 1\nb = 2\n\n# end\nc = 1\n",
          "x = 1\n" MARK "\na = 1\nb = 2\nhz = 5\n\n# end\nc = 1\n");
     adds("x = 1\n" MARK "\na = 1", "x = 1\n" MARK "\na = 1\nhz = 5\n");
+    adds(MARK "\na = 1\nb = \"x\n", MARK "\na = 1\nhz = 5\nb = \"x\n");
     adds("x = 1\n" MARK "\r\n# a\n", "x = 1\n" MARK "\r\nhz = 5\n# a\n");
 }
 
