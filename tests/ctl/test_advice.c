@@ -209,6 +209,15 @@ TEST(the_host_is_judged)
     assert_advice("huge_pages overcommit backlog cgroup swap files clock_source");
 }
 
+/* With -m 64: a twentieth and 32 MiB more. */
+TEST(a_control_group_has_room_for_more_than_the_limit)
+{
+    facts.host.cgroup_bytes = 98.0 * 1024 * 1024;
+    assert_advice("cgroup");
+    facts.host.cgroup_bytes = 100.0 * 1024 * 1024;
+    assert_advice("");
+}
+
 TEST(another_host_is_not_judged)
 {
     facts.is_here = false;

@@ -888,6 +888,14 @@ def test_garbage_is_told_and_escaped():
         assert json.loads(run("-s", path, "--json", "config", "get")) == {"\x1b[31m": "\x1b[0m", "\x1b[1m": None}
 
 
+def test_portions_of_a_snapshot_are_bounded():
+    portion = bytes(1 << 20)
+    with fake(b"PART 1048576\r\n" + portion + b"END 1\r\n") as path:
+        assert run("-s", path, "save", "-") == portion
+    with fake(b"PART 1048577\r\n" + portion + b"xEND 1\r\n") as path:
+        complaint("-s", path, "save", "-", status=GARBLED)
+
+
 def test_sizes_are_bounded():
     def endless(line):
         def answer(c):

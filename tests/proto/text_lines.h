@@ -45,6 +45,9 @@ static const struct good_row good_rows[] = {
     {"gets a b\r\n", .command = CMD_GETS, .key = "a", .more = "b", .wants_cas = true},
     {"gat 10 a\r\n", .command = CMD_GAT, .key = "a", .exptime = 10},
     {"gat -1 a b\n", .command = CMD_GAT, .key = "a", .more = "b", .exptime = -1},
+    {"gat 2147483647 a\r\n", .command = CMD_GAT, .key = "a", .exptime = INT32_MAX},
+    {"gat -2147483648 a\r\n", .command = CMD_GAT, .key = "a", .exptime = INT32_MIN},
+    {"touch  a  2147483647\n", .command = CMD_TOUCH, .key = "a", .exptime = INT32_MAX},
     {"gats 0 a\r\n", .command = CMD_GATS, .key = "a", .wants_cas = true},
 
     {"set a 1 2 3\r\nxyz\r\n", .command = CMD_SET, .key = "a", .value = "xyz", .flags = 1,
