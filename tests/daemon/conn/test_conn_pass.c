@@ -30,7 +30,11 @@ static void setup(void)
 static void teardown(void)
 {
     passed_conns_fini(&solo.crew.passed);
-    solo_teardown();
+    if (solo.worker != NULL) {
+        solo_stop();
+    }
+    solo.settings.auth_file = NULL; /* it is not to be released */
+    settings_fini(&solo.settings);
 }
 
 TEST_FIXTURE(setup, teardown)
@@ -242,5 +246,54 @@ TEST(who_restores_stays)
     ck_assert(!is_passable);
     solo_run(give);
     ck_assert(!is_given);
+    close(fd);
+}
+
+static void ask_watcher(struct worker *w)
+{
+    struct client *client = &w->conns->client;
+
+    client->watcher = (struct watcher *)(void *)client; /* only looked at for NULL */
+    is_passable = conn_passes_later(w->conns);
+    client->watcher = NULL;
+}
+
+/* Its lines come from threads of this process. */
+TEST(who_watches_stays)
+{
+    int fd = dial();
+
+    solo_run(ask_watcher);
+    ck_assert(!is_passable);
+    close(fd);
+}
+
+static struct client seen;
+static char user_seen[16];
+
+static void see_client(struct worker *w)
+{
+    seen = w->conns->client;
+    snprintf(user_seen, sizeof(user_seen), "%s", seen.user != NULL ? seen.user : "");
+}
+
+/* The users may be others by now: the login is looked at again before the next request. */
+TEST(a_login_is_kept_and_looked_at_again)
+{
+    static char users[] = "users";
+    struct passed_conn state;
+    struct buf bytes;
+    int fd = dial();
+
+    pass_away(&bytes, &state);
+    solo.settings.auth_file = users;
+    state.user = span_str("ann");
+    state.has_login = true;
+    state.login = (struct siphash_digest){5, 6};
+    come_back(&bytes, &state);
+    solo_run(see_client);
+    ck_assert(seen.needs_auth && seen.has_login && seen.is_doubted);
+    ck_assert_int_eq(siphash_same(&seen.login, &state.login), 1);
+    ck_assert_str_eq(user_seen, "ann");
     close(fd);
 }
