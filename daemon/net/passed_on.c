@@ -42,12 +42,15 @@ static unsigned inherited_count;
 
 /* ---- taking ------------------------------------------------------------------------------ */
 
-/* A descriptor named by the environment is closed when the next program begins. */
+/*
+ * A descriptor named by the environment is closed when the next program begins. It is never one
+ * of the first three, which this process has for other things.
+ */
 static int adopt(struct span number)
 {
     uint32_t fd;
 
-    return num_u32(number, &fd) == MF_OK && fd < INT32_MAX &&
+    return num_u32(number, &fd) == MF_OK && fd > STDERR_FILENO && fd < INT32_MAX &&
                    fcntl((int)fd, F_SETFD, FD_CLOEXEC) == 0
                ? (int)fd
                : -1;

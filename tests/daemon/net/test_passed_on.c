@@ -131,8 +131,8 @@ TEST(sockets_are_found_by_their_addresses)
     char text[64];
     int file;
 
-    snprintf(text, sizeof(text), "%d,%d,nonsense,%d,9999,%d,%d", fds[0], fds[1], fds[2], fds[3],
-             fd6);
+    snprintf(text, sizeof(text), "0,1,2,%d,%d,nonsense,%d,9999,%d,%d", fds[0], fds[1], fds[2],
+             fds[3], fd6);
     setenv("MAYFLY_PASSED_SOCKETS", text, 1);
     snprintf(text, sizeof(text), "%d", memory);
     setenv("MAYFLY_PASSED_MEMORY", text, 1);
@@ -173,6 +173,7 @@ TEST(sockets_are_found_by_their_addresses)
     passed_on_close_rest();
     ck_assert(passed_on_is());
     ck_assert(is_open(fds[0]) && is_open(fds[1]));
+    ck_assert(is_open(0) && is_open(1) && is_open(2)); /* these are never passed on */
     ck_assert(!is_open(fds[2]) && !is_open(fds[3]) && !is_open(memory));
     ck_assert_int_eq(take(INADDR_LOOPBACK, 0), -1);
     ck_assert_int_eq(passed_on_take_memory(), -1);
