@@ -279,8 +279,8 @@ static void begin_log(struct snapshots *s)
     stays = stays || (is_loaded && (!s->has_left_out || is_saved_first(s)));
     is_begun =
         append_begin(&s->append, s->engine, stays ? &s->file.header : NULL, s->file.bytes);
-    if (is_loaded && append_is_used(&s->append)) {
-        load_flush_again(&s->load);
+    if (is_loaded && append_is_used(&s->append) && !load_flush_again(&s->load)) {
+        is_begun = false; /* the log lacks a flush, so there has to be another snapshot */
     }
     if (is_begun && (!s->has_left_out || !append_is_used(&s->append))) {
         return;

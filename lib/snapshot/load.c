@@ -682,9 +682,9 @@ static enum load_end load_later(struct load *load, enum load_end end)
     if (logs_end != LOAD_DONE) {
         msec_t now = clock_now(&load->engine->clock);
 
-        must(engine_flush(load->engine, now, now, false) == OUT_OK);
         atomic_store_explicit(&load->items, 0, memory_order_relaxed);
-        return logs_end;
+        return engine_flush(load->engine, now, now, false) == OUT_OK ? logs_end
+                                                                     : LOAD_NO_MEMORY;
     }
     load->fault = fault;
     return end;
@@ -713,12 +713,10 @@ enum load_end load_run(struct load *load)
     return end;
 }
 
-void load_flush_again(const struct load *load)
+bool load_flush_again(const struct load *load)
 {
     struct engine *e = load->engine;
 
-    if (load->flush_at != MSEC_NEVER) {
-        must(engine_flush_old(e, load->flush_at, load->flush_at, clock_now(&e->clock)) ==
-             OUT_OK);
-    }
+    return load->flush_at == MSEC_NEVER ||
+           engine_flush_old(e, load->flush_at, load->flush_at, clock_now(&e->clock)) == OUT_OK;
 }

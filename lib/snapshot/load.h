@@ -76,8 +76,9 @@ enum load_end load_run(struct load *l);
 /*
  * After it: if a flush that the file, or a log, says was to come has come since, or is to come,
  * have that happen once more, so that a log that has begun since has it too: whatever is stored
- * from now on is not to be taken for older. Context: as above.
+ * from now on is not to be taken for older. False: there is no memory for it, and that log
+ * lacks it. Context: as above.
  */
-void load_flush_again(const struct load *l);
+bool load_flush_again(const struct load *l);
 
 #endif
