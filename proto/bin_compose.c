@@ -27,7 +27,7 @@ static const struct reply_row replies[BIN_REPLY_COUNT] = {
 size_t bin_compose_reply(char *out, const struct request *req, enum bin_reply reply,
                          uint64_t cas)
 {
-    debug_must(reply < BIN_REPLY_COUNT);
+    must(reply < BIN_REPLY_COUNT);
 
     const struct reply_row *row = &replies[reply];
     struct bin_head head = {
@@ -52,7 +52,7 @@ size_t bin_compose_miss(char *out, const struct request *req)
     if (!bin_wants_key(req)) {
         return bin_compose_reply(out, req, BIN_REPLY_NOT_FOUND, 0);
     }
-    debug_must(req->key.len <= REQUEST_KEY_MAX);
+    must(req->key.len <= REQUEST_KEY_MAX);
     bin_compose_head(out, req, head);
     memcpy(out + BIN_HEADER_BYTES, req->key.ptr, req->key.len);
     return BIN_HEADER_BYTES + req->key.len;

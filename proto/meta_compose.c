@@ -34,10 +34,9 @@ static inline char *put_bytes(char *out, const char *bytes, size_t len)
 /* A negative number is not a time but has a meaning of its own. */
 static inline char *put_time(char *out, int64_t time)
 {
-    debug_must(time > INT64_MIN);
     if (time < 0) {
         *out++ = '-';
-        time = -time;
+        return num_put_short(out, -(uint64_t)time);
     }
     return num_put_short(out, (uint64_t)time);
 }
@@ -173,7 +172,7 @@ size_t meta_compose(char *out, enum meta_code code, const struct request *req,
     }
     p = put_marks(p, facts);
     memcpy(p, "\r\n", 2);
-    debug_must((size_t)(p + 2 - out) <= META_LINE_MAX);
+    must((size_t)(p + 2 - out) <= META_LINE_MAX);
     return (size_t)(p + 2 - out);
 }
 
@@ -194,6 +193,6 @@ size_t meta_compose_debug(char *out, const struct request *req, const struct met
                   debug->was_fetched ? 10 : 9);
     p = num_put_short(put_bytes(p, " cls=1 size=", 12), debug->size);
     memcpy(p, "\r\n", 2);
-    debug_must((size_t)(p + 2 - out) <= META_DEBUG_MAX);
+    must((size_t)(p + 2 - out) <= META_DEBUG_MAX);
     return (size_t)(p + 2 - out);
 }

@@ -16,6 +16,6 @@ static const struct span replies[REPLY_COUNT] = {
 
 struct span reply_text(enum reply r)
 {
-    debug_must((unsigned)r < REPLY_COUNT);
+    must((unsigned)r < REPLY_COUNT);
     return replies[r];
 }

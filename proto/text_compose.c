@@ -154,7 +154,7 @@ size_t text_compose(char *out, const struct request *req, enum outcome outcome, 
         return (size_t)(end + 2 - out);
     }
     struct span text = reply_text(reply_of(req, outcome));
-    debug_must(text.len <= TEXT_REPLY_MAX);
+    must(text.len <= TEXT_REPLY_MAX);
     memcpy(out, text.ptr, text.len);
     return text.len;
 }

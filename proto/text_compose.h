@@ -78,7 +78,7 @@ static inline size_t text_compose_touched(char *out, const struct request *req)
 static inline size_t text_compose_digits(char *out, const struct request *req,
                                          const char digits[NUM_DIGITS_MAX], size_t n)
 {
-    debug_must(n >= 1 && n <= NUM_DIGITS_MAX);
+    must(n >= 1 && n <= NUM_DIGITS_MAX);
     memcpy(out, digits, NUM_DIGITS_MAX);
     memcpy(out + n, "\r\n", 2);
     return req->noreply ? 0 : n + 2;

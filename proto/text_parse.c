@@ -57,7 +57,7 @@ static inline enum parse_status take_text_value(const char *buf, size_t len,
 {
     size_t whole = req->value_len + 2;
 
-    debug_must(req->key.len >= 1 && req->key.len <= REQUEST_KEY_MAX && *used <= len);
+    must(req->key.len >= 1 && req->key.len <= REQUEST_KEY_MAX && *used <= len);
     if (req->key.len + req->value_len > limits->value_max) {
         req->invalidate = req->command == CMD_SET || req->command == CMD_MS;
         req->value_len = whole;

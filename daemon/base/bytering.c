@@ -50,7 +50,7 @@ static void write_at(struct byte_ring *r, uint64_t position, struct span s)
     size_t at = (size_t)(position % r->size);
     size_t first = s.len < r->size - at ? s.len : r->size - at;
 
-    debug_must(s.len <= r->size);
+    must(s.len <= r->size);
     memcpy(r->base + at, s.ptr, first);
     memcpy(r->base, s.ptr + first, s.len - first);
 }
@@ -90,7 +90,7 @@ void byte_ring_copy(const struct byte_ring *r, size_t skip, void *out, size_t n)
     size_t at = (size_t)(from % r->size);
     size_t first = n < r->size - at ? n : r->size - at;
 
-    debug_must(skip + n <= byte_ring_len(r));
+    must(skip + n <= byte_ring_len(r));
     memcpy(out, r->base + at, first);
     memcpy((char *)out + first, r->base, n - first);
 }
@@ -99,6 +99,6 @@ void byte_ring_drop(struct byte_ring *r, size_t n)
 {
     uint64_t taken = atomic_load_explicit(&r->taken, memory_order_relaxed);
 
-    debug_must(n <= byte_ring_len(r));
+    must(n <= byte_ring_len(r));
     atomic_store_explicit(&r->taken, taken + n, memory_order_release);
 }

@@ -100,7 +100,7 @@ ssize_t file_read_start(const char *path, char *out, size_t size)
     ssize_t n;
     int why;
 
-    debug_must(size > 0);
+    must(size > 0);
     if (fd < 0) {
         return -1;
     }

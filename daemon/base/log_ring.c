@@ -58,7 +58,7 @@ bool log_ring_put(struct log_ring *r, struct span line)
     uint64_t position;
     struct log_slot *s = take_position(r, &position);
 
-    debug_must(line.len <= LOG_LINE_BYTES);
+    must(line.len <= LOG_LINE_BYTES);
     if (s == NULL) {
         atomic_fetch_add_explicit(&r->dropped, 1, memory_order_relaxed);
         return false;

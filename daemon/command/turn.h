@@ -259,8 +259,8 @@ static inline char *turn_room(struct turn *t, size_t n)
 {
     if (MF_UNLIKELY(t->out.cap - t->out.len < n)) {
         turn_flush(t);
+        must(t->out.cap - t->out.len >= n);
     }
-    debug_must(t->out.cap - t->out.len >= n);
     return t->out.base + t->out.len;
 }
 

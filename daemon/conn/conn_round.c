@@ -38,7 +38,8 @@ void round_add(struct conn *c, char *p, size_t len)
     struct lot *lot = &r->lot[r->n++];
 
     must_be_worker(c->worker);
-    debug_must(r->n <= ROUND_LOTS && p == w->rbuf + r->filled && !c->is_queued);
+    must(r->n <= ROUND_LOTS);
+    debug_must(p == w->rbuf + r->filled && !c->is_queued);
     r->filled += len;
     c->is_queued = true;
     lot->conn = c;

@@ -273,6 +273,7 @@ static struct upload *upload_create(struct turn *t, const struct request *r, boo
     if (u == NULL) {
         return NULL;
     }
+    must(r->key.len <= sizeof(u->key));
     u->req = *r;
     memcpy(u->key, r->key.ptr, r->key.len);
     u->req.key.ptr = u->key;

@@ -105,7 +105,7 @@ static void advance(struct out *o, size_t n)
         n -= take;
     }
     o->sent += n;
-    debug_must(o->sent <= o->len);
+    must(o->sent <= o->len);
 }
 
 /* Offer what is left to the socket once. */
@@ -193,7 +193,7 @@ static bool outq_reserve(struct outq *q, size_t n)
 /* Copy bytes for which there is room. */
 static void put(struct out *to, const char *bytes, size_t n)
 {
-    debug_must(to->len + n <= to->cap);
+    must(n <= to->cap - to->len);
     if (n > 0) {
         memcpy(to->base + to->len, bytes, n);
         to->len += n;

@@ -510,7 +510,7 @@ ssize_t tls_sendv(struct tls_session *s, const struct iovec *iov, unsigned count
         struct span piece = next_piece(s->w, &p);
         size_t done = write_piece(s, piece, &result);
 
-        debug_must(piece.len > 0 && done <= piece.len);
+        must(piece.len > 0 && done <= piece.len);
 
         total += done;
         if (done < piece.len) {

@@ -98,7 +98,7 @@ static uint32_t *index_place(const struct detail_table *t, uint32_t hash, const 
 {
     uint32_t i = hash & t->index_mask;
 
-    debug_must(t->used <= t->cap && 2 * t->cap <= t->index_mask + 1); /* a place is free */
+    must(t->used <= t->cap && 2 * t->cap <= t->index_mask + 1); /* a place is free */
     while (t->index[i] != 0) {
         const struct row *r = &t->rows[t->index[i] - 1];
 
@@ -172,11 +172,10 @@ static uint64_t *table_counts(struct detail_table *t, uint64_t seed, const char 
     struct row *r;
     char *copy;
 
-    debug_must(len <= UINT8_MAX);
+    must(len <= UINT8_MAX);
     if (*place != 0) {
         return t->rows[*place - 1].count;
     }
-    debug_must(t->used <= DETAIL_PREFIXES_MAX);
     if (t->used >= DETAIL_PREFIXES_MAX || (t->used == t->cap && !table_grow(t))) {
         return t->overflow;
     }

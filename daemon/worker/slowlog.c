@@ -26,7 +26,7 @@ void slowlog_fini(struct slowlog *s)
 /* The entry that came so many before the latest. Context: lock held. */
 static struct slow_entry *entry(const struct slowlog *s, uint32_t age)
 {
-    debug_must(age < s->used);
+    must(age < s->used);
     return &s->ring[(s->next + s->cap - 1 - age) % s->cap];
 }
 

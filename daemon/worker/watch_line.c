@@ -90,6 +90,7 @@ size_t watch_line(char out[WATCH_LINE_MAX], const struct watch_event *e, struct 
     int n = snprintf(out, WATCH_LINE_MAX, "ts=%" PRId64 ".%06" PRId64 " gid=%" PRIu64 " ",
                      e->time_us / 1000000, e->time_us % 1000000, e->gid);
 
+    must(key.len <= ITEM_KEY_MAX);
     if (is_address) {
         memcpy(text, key.ptr, key.len);
         text[key.len] = '\0';
@@ -97,6 +98,6 @@ size_t watch_line(char out[WATCH_LINE_MAX], const struct watch_event *e, struct 
         text[encode_uri(text, key)] = '\0';
     }
     n += put_event(out + n, WATCH_LINE_MAX - (size_t)n, e, text);
-    debug_must((size_t)n < WATCH_LINE_MAX);
+    must((size_t)n < WATCH_LINE_MAX);
     return (size_t)n;
 }

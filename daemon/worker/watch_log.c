@@ -38,6 +38,7 @@ void watch_log(struct worker *w, struct watch_event *e, struct span key)
     struct watch *watch = &w->crew->watch;
 
     must_be_a_worker();
+    must(key.len <= ITEM_KEY_MAX);
     if (ring == NULL) {
         return; /* nothing is watched: rings are made before a stream is published */
     }

@@ -69,7 +69,7 @@ static inline char *buf_end(const struct buf *b)
 /* Bytes that fit after the write mark without growing. */
 static inline size_t buf_room(const struct buf *b)
 {
-    debug_must(b->end <= b->cap);
+    must(b->end <= b->cap);
     return b->cap - b->end;
 }
 

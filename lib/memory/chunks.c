@@ -153,6 +153,6 @@ void chunks_piece_moved(struct memory *m, handle_t to)
     struct large *l = item_large(memory_item(m, piece_owner(piece)));
 
     memory_must_be_entered(m);
-    debug_must(piece_number(piece) < l->pieces);
+    must(piece_number(piece) < l->pieces);
     atomic_store_explicit(&l->piece[piece_number(piece)], to, memory_order_release);
 }

@@ -15,7 +15,7 @@ void *region_map(const struct region *r, uint64_t n)
 {
     void *p;
 
-    debug_must(n <= r->bytes && r->at % REGION_ALIGN == 0);
+    must(n <= r->bytes && r->at % REGION_ALIGN == 0);
     p = mmap(NULL, n, PROT_NONE, MAP_SHARED | MAP_NORESERVE, r->fd, (off_t)r->at);
     return p == MAP_FAILED ? NULL : p;
 }

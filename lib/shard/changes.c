@@ -147,7 +147,7 @@ void changes_put(struct changes *c, enum change_kind kind, uint64_t cas, const c
     uint64_t pos = begin(c, bytes);
     size_t left = key_len;
 
-    debug_must(key_len != 0 && key_len <= ITEM_KEY_MAX && kind <= CHANGE_DROP);
+    must(key_len != 0 && key_len <= ITEM_KEY_MAX && kind <= CHANGE_DROP);
     __builtin_prefetch((const char *)word_at(c, pos + bytes) + MF_LINE_BYTES, 1);
     pos = put_word(c, pos, header(kind, bytes, key_len));
     if (kind != CHANGE_DROP) {

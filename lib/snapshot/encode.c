@@ -193,8 +193,8 @@ bool snap_put_item(struct snap_encoder *e, const struct snap_item *it)
     char *p = e->block + SNAP_BLOCK_BYTES + e->used;
     uint32_t n;
 
-    debug_must(it->key.len != 0 && it->key.len <= ITEM_KEY_MAX);
-    debug_must(it->value_len >= it->value.len && !e->has_keys);
+    must(it->key.len != 0 && it->key.len <= ITEM_KEY_MAX);
+    must(it->value_len >= it->value.len && !e->has_keys);
     if (it->value_len > SNAP_RAW_MAX ||
         SNAP_ITEM_BYTES + it->key.len + it->value_len > SNAP_RAW_MAX - e->used) {
         return false;
