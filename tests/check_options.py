@@ -8,23 +8,8 @@ import re
 import sys
 
 sys.dont_write_bytecode = True
-TOP = os.environ.get("MAYFLY_SRCDIR", os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
-
-
-def read(name):
-    with open(os.path.join(TOP, name)) as f:
-        return f.read()
-
-
-def rows(name, kinds):
-    """The columns of each row of a table: what stands between its outer commas."""
-    found = []
-    text = re.sub(r"/\*.*?\*/", "", read(name), flags=re.S)
-    for row in re.finditer(r"^(?:%s)\(((?:\"(?:[^\"\\]|\\.)*\"|'.'|[^\"'()]|\([^()]*\))*)\)" % kinds, text, re.M):
-        columns = re.findall(r"(?:\"(?:[^\"\\]|\\.)*\"|'.'|[^\"',()]|\([^()]*\))+", row.group(1))
-        found.append([row.group(0).split("(")[0]] + [c.strip() for c in columns])
-    assert found, name
-    return found
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "common"))
+from deftables import read, rows                                        # noqa: E402
 
 
 class Option:
