@@ -218,6 +218,7 @@ void visit_note_link(struct visit *v, handle_t h)
         /* The block's own key was stored just now: loads of it would wait for cache misses. */
         changes_put(v->to->changes, CHANGE_PUT, shard_item(v->to, h)->cas, v->key.ptr,
                     v->key.len);
+        changes_count_made();
     }
 }
 

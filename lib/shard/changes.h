@@ -105,10 +105,14 @@ static inline uint64_t changes_published(const struct changes *c)
 bool changes_get(const struct changes *c, uint64_t *pos, struct change *out);
 
 /*
- * Records that this thread has written: who compares it knows whether it has changed anything
- * meanwhile, while there are rings. Context: any thread.
+ * Number of records that this thread has written for commands, while there are rings: it grows
+ * when the command under way has changed an item. Drops by expiry and eviction are not counted,
+ * nor flushes, which the log is asked for by themselves. Context: any thread.
  */
 uint64_t changes_made(void);
+
+/* The record that was just written is one of those. Context: in shard. */
+void changes_count_made(void);
 
 /* What stands there will be read soon: have it come from the CPU that wrote it. */
 static inline void changes_prefetch(const struct changes *c, uint64_t pos)

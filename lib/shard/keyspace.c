@@ -248,6 +248,15 @@ static inline void count_death(struct shard *s, enum death_reason reason, uint64
     }
 }
 
+static inline void note_gone(struct shard *s, const struct item *it, enum death_reason reason)
+{
+    if (reason == DEATH_EXPIRE || reason == DEATH_EVICT) {
+        shard_note_loss(s, it);
+    } else {
+        shard_note_change(s, CHANGE_DROP, it);
+    }
+}
+
 static inline void unlink_item(struct shard *s, uint64_t hash, _Atomic handle_t *slot,
                                enum death_reason reason, bool is_gone)
 {
@@ -255,7 +264,7 @@ static inline void unlink_item(struct shard *s, uint64_t hash, _Atomic handle_t 
 
     table_remove(&s->table, hash, slot);
     if (is_gone) {
-        shard_note_change(s, CHANGE_DROP, shard_item(s, h));
+        note_gone(s, shard_item(s, h), reason);
         if (MF_UNLIKELY(s->guard != NULL)) {
             guard_note(s->guard, hash);
         }

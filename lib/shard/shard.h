@@ -153,8 +153,8 @@ void shard_fit_limit(struct shard *s);
 void shard_destroy(struct shard **s);
 
 /*
- * Something became of an item: write a record of it. After the item was linked, before what was
- * unlinked is killed. One branch if nobody reads it. Context: in shard.
+ * A command has changed an item: write a record of it. After the item was linked, before what
+ * was unlinked is killed. One branch if nobody reads it. Context: in shard.
  */
 static inline void shard_note_change(struct shard *s, enum change_kind kind,
                                      const struct item *it)
@@ -162,6 +162,16 @@ static inline void shard_note_change(struct shard *s, enum change_kind kind,
     shard_must_be_entered(s);
     if (MF_UNLIKELY(s->changes != NULL)) {
         changes_put(s->changes, kind, it->cas, item_key(it), it->key_len);
+        changes_count_made();
+    }
+}
+
+/* The same for an item that expires or is evicted, whichever command meets it. */
+static inline void shard_note_loss(struct shard *s, const struct item *it)
+{
+    shard_must_be_entered(s);
+    if (MF_UNLIKELY(s->changes != NULL)) {
+        changes_put(s->changes, CHANGE_DROP, it->cas, item_key(it), it->key_len);
     }
 }
 

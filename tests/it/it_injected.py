@@ -65,6 +65,33 @@ def test_a_flush_holds_up_nobody():
         assert not k.has_file()
 
 
+def test_a_get_of_an_expired_key_waits_for_no_log():
+    """The item is dropped on the way, and logged, but that is no change of the client."""
+    log = ("-t", "1", "-o", "appendonly=full,appendfsync=always,no_active_expire")
+    with injected() as (k, i), k.daemon(*log, env=i.env) as d, d.operator() as o, d.client() as a, d.client() as b, \
+            d.client() as c:
+        for n in range(8):
+            assert o.ask(b"ms due%d 1 p1\r\nx" % n) == b"HD"
+        assert o.ask(b"set later 0 0 1\r\nx") == b"STORED" and o.ask(b"ms last 1 p1\r\nx") == b"HD"
+        wait_for(lambda: o.ask(b"pttl last") == b"-2", "all are due")
+        i.arm(["sync"], 1, "hang")
+        a.send(b"set k 0 0 1\r\nx\r\n")
+        wait_for(lambda: i.get("hanging") == 1, "the log is synced")
+        lazily = o.shard_sum("expired_lazy")
+        for n, line in enumerate((b"get due%d", b"mg due%d", b"gat 0 due%d", b"touch due%d 0", b"delete due%d",
+                                  b"incr due%d 1")):
+            got = b.ask(line % n)
+            assert got in (b"END", b"EN", b"NOT_FOUND"), (line, got)
+        assert o.shard_sum("expired_lazy") > lazily
+        # Whoever changes something waits as ever, also if that drops an item.
+        c.send(b"set due6 0 0 1\r\nx\r\n")
+        b.send(b"delete later\r\n")
+        assert o.ask(b"get due7") == b"END"
+        assert not select.select([a.sock, b.sock, c.sock], [], [], 0)[0]
+        i.disarm()
+        assert (a.line(), b.line(), c.line()) == (b"STORED", b"DELETED", b"STORED")
+
+
 # What may happen to a call: its kinds, how it fails, with which error.
 FAULTS = ((("write",), "fail", errno.ENOSPC), (("write",), "fail", errno.EIO), (("write",), "short", 0),
           (("sync",), "fail", errno.EIO), (("sync",), "fail", errno.ENOSPC), (("range",), "fail", errno.EIO),
