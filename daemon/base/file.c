@@ -36,8 +36,7 @@ static bool write_content(int fd, struct span content)
 }
 
 /* Everything that has to be done with a file that no other process knows of yet. */
-static bool fill(int fd, struct span content, mode_t mode, const struct file_owner *owner,
-                 struct file_id *id)
+static bool fill(int fd, struct span content, mode_t mode, struct file_id *id)
 {
     struct stat st;
 
@@ -47,12 +46,10 @@ static bool fill(int fd, struct span content, mode_t mode, const struct file_own
     }
     id->dev = st.st_dev;
     id->ino = st.st_ino;
-    return (owner->uid == (uid_t)-1 && owner->gid == (gid_t)-1) ||
-           fchown(fd, owner->uid, owner->gid) == 0;
+    return true;
 }
 
-bool file_replace(const char *path, struct span content, mode_t mode,
-                  const struct file_owner *owner, struct file_id *id)
+bool file_replace(const char *path, struct span content, mode_t mode, struct file_id *id)
 {
     char temporary[PATH_MAX];
     bool is_filled;
@@ -69,7 +66,7 @@ bool file_replace(const char *path, struct span content, mode_t mode,
     if (fd < 0) {
         return false;
     }
-    is_filled = fill(fd, content, mode, owner, id);
+    is_filled = fill(fd, content, mode, id);
     why = errno;
     if (close(fd) == 0 && is_filled && rename(temporary, path) == 0) {
         return true;

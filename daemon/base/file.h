@@ -19,20 +19,13 @@ struct file_id {
     ino_t ino;
 };
 
-/* As whom to make a file; (uid_t)-1 and (gid_t)-1: as whoever makes it. */
-struct file_owner {
-    uid_t uid;
-    gid_t gid;
-};
-
 /*
  * Make a file with this content at the path, in the place of whatever stands there: a link is
  * replaced, not followed. The mode is less the umask. It is written under a random name beside
  * the path, so a reader finds the whole content or none. False: errno says why, and nothing
  * is left. *id: the file. Context: main, before start.
  */
-bool file_replace(const char *path, struct span content, mode_t mode,
-                  const struct file_owner *owner, struct file_id *id);
+bool file_replace(const char *path, struct span content, mode_t mode, struct file_id *id);
 
 /*
  * Read the first bytes of a regular file, and end them by NUL; at most size - 1. Neither

@@ -198,7 +198,6 @@ static size_t put_ports(char *text, size_t len, const struct socket_list *l,
 static int write_port_file(const struct socket_list *tcp, const struct socket_list *udp)
 {
     const char *path = getenv("MEMCACHED_PORT_FILENAME");
-    const struct file_owner owner = {(uid_t)-1, (gid_t)-1};
     struct file_id id;
     char *text;
     size_t len;
@@ -214,7 +213,7 @@ static int write_port_file(const struct socket_list *tcp, const struct socket_li
     }
     len = put_ports(text, 0, tcp, "TCP");
     len = put_ports(text, len, udp, "UDP");
-    if (!file_replace(path, span_of(text, len), 0666, &owner, &id)) {
+    if (!file_replace(path, span_of(text, len), 0666, &id)) {
         log_error("listener, cannot write the ports to %s (%s)", path, strerror(errno));
         status = passed_on_excuse(EX_OSERR);
     }

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -157,24 +156,6 @@ static pid_t read_live_pid(const char *path)
 }
 
 /*
- * Root hands the file to the user that it becomes, who will at least be able to empty it. That
- * user may not have an entry any more; then the file stays root's.
- */
-static struct file_owner owner_of_pidfile(const struct settings *s)
-{
-    struct file_owner owner = {(uid_t)-1, (gid_t)-1};
-    const struct passwd *pw;
-
-    if (geteuid() == 0 && s->user != NULL) {
-        pw = getpwnam(s->user);
-        if (pw != NULL) {
-            owner = (struct file_owner){pw->pw_uid, pw->pw_gid};
-        }
-    }
-    return owner;
-}
-
-/*
  * The file of the program before, which has left it to this one. False: this one makes its own.
  */
 static bool take_passed(const struct settings *s)
@@ -197,9 +178,12 @@ static bool take_passed(const struct settings *s)
     return is_same;
 }
 
+/*
+ * Root's file stays root's: a process that is no longer root must not choose whom those signal
+ * that read the file as root.
+ */
 void privs_write_pidfile(const struct settings *s)
 {
-    const struct file_owner owner = owner_of_pidfile(s);
     char line[32];
 
     must_be_main();
@@ -212,7 +196,7 @@ void privs_write_pidfile(const struct settings *s)
         log_warn("privs, pid file %s named the running process %ld", s->pidfile, (long)other);
     }
     const int len = snprintf(line, sizeof(line), "%ld\n", (long)getpid());
-    if (!file_replace(s->pidfile, span_of(line, (size_t)len), 0644, &owner, &pidfile_id)) {
+    if (!file_replace(s->pidfile, span_of(line, (size_t)len), 0644, &pidfile_id)) {
         log_warn("privs, cannot write the pid file %s (%s)", s->pidfile, strerror(errno));
         return;
     }
@@ -239,8 +223,7 @@ void privs_remove_pidfile(const struct settings *s)
         return;
     }
     is_pidfile_ours = false;
-    /* In a folder of root, who we no longer are, it stays: empty, it names no process. */
     if (!file_remove(s->pidfile, &pidfile_id)) {
-        log_warn("privs, cannot remove the pid file %s (%s)", s->pidfile, strerror(errno));
+        log_notice("privs, leaves the pid file %s (%s)", s->pidfile, strerror(errno));
     }
 }

@@ -17,7 +17,6 @@
 #include "lib/base/mem.h"
 #include "tests/common/unit.h"
 
-static const struct file_owner nobody_else = {(uid_t)-1, (gid_t)-1};
 static char dir[64];
 static char path[128];
 static char other[128];
@@ -43,7 +42,7 @@ TEST_FIXTURE(setup, teardown)
 
 static bool replace(const char *text)
 {
-    return file_replace(path, span_str(text), 0644, &nobody_else, &id);
+    return file_replace(path, span_str(text), 0644, &id);
 }
 
 static void write_other(const char *text)
@@ -113,9 +112,9 @@ TEST(nothing_is_left_of_a_failure)
 
     memset(longer, 'x', sizeof(longer) - 1);
     longer[sizeof(longer) - 1] = '\0';
-    ck_assert(!file_replace(longer, span_str("1"), 0644, &nobody_else, &id));
+    ck_assert(!file_replace(longer, span_str("1"), 0644, &id));
     ck_assert_int_eq(errno, ENAMETOOLONG);
-    ck_assert(!file_replace("/nonexistent/file", span_str("1"), 0644, &nobody_else, &id));
+    ck_assert(!file_replace("/nonexistent/file", span_str("1"), 0644, &id));
     ck_assert_int_eq(errno, ENOENT);
 }
 
@@ -202,12 +201,12 @@ TEST(a_file_that_cannot_be_removed_is_emptied)
     if (geteuid() != 0 || pw == NULL) {
         return; /* only root can give a file away */
     }
-    const struct file_owner owner = {pw->pw_uid, pw->pw_gid};
     ck_assert_int_eq(chmod(dir, 0755), 0);
-    ck_assert(file_replace(path, span_str("1\n"), 0644, &owner, &id));
+    ck_assert(file_replace(path, span_str("1\n"), 0644, &id));
+    ck_assert_int_eq(chown(path, pw->pw_uid, pw->pw_gid), 0);
     ck_assert_int_eq(remove_as_nobody(pw), 0);
     ck_assert_str_eq(content_of(path), "");
-    ck_assert(file_replace(path, span_str("1\n"), 0644, &nobody_else, &id));
+    ck_assert(file_replace(path, span_str("1\n"), 0644, &id));
     ck_assert_int_ne(remove_as_nobody(pw), 0);
     ck_assert_str_eq(content_of(path), "1\n");
 }

@@ -334,11 +334,15 @@ static void write_and_remove(void)
 
 static void write_drop_remove(void)
 {
+    struct stat st;
+
     privs_write_pidfile(&settings);
     child_must(pid_in_file() == (long)getpid());
     child_must(privs_drop(&settings) == 0);
+    child_must(stat(settings.pidfile, &st) == 0 && st.st_uid == 0);
+    child_must(open(settings.pidfile, O_WRONLY | O_CLOEXEC) < 0);
     privs_remove_pidfile(&settings);
-    child_must(pid_in_file() == 0);
+    child_must(pid_in_file() == (long)getpid());
 }
 
 TEST(the_pid_file_lives_as_long_as_the_server)
@@ -356,7 +360,7 @@ TEST(the_pid_file_lives_as_long_as_the_server)
     fclose(f);
     ck_assert_int_eq(in_child(write_and_remove), 0);
 
-    /* In a folder of root, the file cannot be removed later, only emptied. */
+    /* In a folder of root it stays root's: who runs the server may not say whom root kills. */
     if (geteuid() == 0) {
         ck_assert_int_eq(chmod(dir, 0755), 0);
         set_text(OPTION_user, "nobody");
