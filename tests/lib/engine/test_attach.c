@@ -13,6 +13,7 @@
 #include "lib/engine/migrate.h"
 #include "lib/memory/chunks.h"
 #include "lib/memory/keep.h"
+#include "lib/shard/expire.h"
 #include "lib/shard/upkeep.h"
 #include "tests/common/rng.h"
 #include "tests/lib/engine/attached.h"
@@ -58,6 +59,61 @@ TEST(items_come_back_as_they_were)
             g = fixture_get(&f, fixture_key("k", i));
             ck_assert_uint_eq(g.cas, was[i].cas);
             ck_assert_uint_eq(g.flags, was[i].flags);
+        }
+    }
+    stop();
+}
+
+/* How they were used, and in which order they came: what is evicted next follows from that. */
+TEST(use_and_age_come_back)
+{
+    enum { SEGMENTS = 400 };
+    static struct {
+        uint32_t sealed_s, sealed_cas;
+        uint8_t state, chain;
+    } had[SEGMENTS];
+    const struct segment *segs;
+    unsigned sealed = 0;
+    struct got got;
+    uint32_t access_s;
+    uint8_t heat;
+    uint32_t fresh;
+
+    shards = 1;
+    start();
+    clock_advance(&f.engine.clock, 100000);
+    for (unsigned i = 0; i < 20000; i++) {
+        fixture_set(&f, fixture_key("k", i), 300);
+        if (i % 1000 == 0) {
+            clock_advance(&f.engine.clock, 1000);
+        }
+    }
+    got = fixture_use(&f, "k77", 3);
+    heat = atomic_load(&got.item->heat);
+    access_s = atomic_load(&got.item->access_s);
+    segs = f.shard->memory.arena.segments;
+    fresh = f.shard->memory.arena.fresh;
+    ck_assert_uint_lt(fresh, SEGMENTS);
+    for (uint32_t n = 1; n < fresh; n++) {
+        had[n].sealed_s = segs[n].sealed_s;
+        had[n].sealed_cas = segs[n].sealed_cas;
+        had[n].state = (uint8_t)segs[n].state;
+        had[n].chain = (uint8_t)segs[n].chain;
+        sealed += segs[n].state == SEG_SEALED;
+    }
+    ck_assert_uint_gt(sealed, 50);
+    stop();
+    start_warm();
+    got = fixture_get(&f, "k77");
+    ck_assert_uint_eq(atomic_load(&got.item->heat), heat);
+    ck_assert_uint_eq(atomic_load(&got.item->access_s), access_s);
+    segs = f.shard->memory.arena.segments;
+    for (uint32_t n = 1; n < fresh; n++) {
+        if (had[n].state == SEG_SEALED) {
+            ck_assert_int_eq(segs[n].state, SEG_SEALED);
+            ck_assert_uint_eq(segs[n].sealed_s, had[n].sealed_s);
+            ck_assert_uint_eq(segs[n].sealed_cas, had[n].sealed_cas);
+            ck_assert_uint_eq(segs[n].chain, had[n].chain);
         }
     }
     stop();
@@ -182,11 +238,16 @@ TEST(a_flush_that_came_meanwhile_has_come)
     start();
     fixture_set(&f, "a", 100);
     fixture_set(&f, "b", 500000);
+    for (unsigned i = 0; i < 3000; i++) {
+        fixture_set(&f, fixture_key("k", i), 1000);
+    }
     fixture_flush(&f, fixture_now(&f) + 1000);
     clock_advance(&f.engine.clock, 1000);
     stop();
+    ck_assert_uint_gt(allocated(), 3 * MIB);
     start_warm();
-    ck_assert_uint_eq(a.flushed, 2);
+    ck_assert_uint_lt(allocated(), MIB);
+    ck_assert_uint_eq(a.flushed, 3002);
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
     ck_assert(!fixture_has(&f, "a"));
     fixture_set(&f, "c", 100);
@@ -225,6 +286,43 @@ TEST(items_may_be_taken_over_as_stale)
     start_warm();
     ck_assert(fixture_get(&f, "a").is_stale && !fixture_get(&f, "a").is_won);
     ck_assert(fixture_get(&f, "b").is_stale);
+    stop();
+}
+
+/* Nobody was told to renew it in this life. */
+TEST(a_stale_one_can_be_won_again)
+{
+    struct erase stale = {.marks_stale = true};
+    struct fetch get = {0};
+
+    start();
+    fixture_set(&f, "k", 10);
+    ck_assert_int_eq(fixture_erase(&f, "k", &stale), OUT_DELETED);
+    ck_assert_int_eq(fixture_fetch(&f, "k", &get), OUT_HIT);
+    ck_assert(fixture_get(&f, "k").is_won);
+    stop();
+    start_warm();
+    ck_assert(fixture_get(&f, "k").is_stale && fixture_get(&f, "k").is_won);
+    stop();
+    marks_stale = true;
+    start_warm();
+    ck_assert(fixture_get(&f, "k").is_stale && !fixture_get(&f, "k").is_won);
+    stop();
+}
+
+/* The home worker sleeps until the first deadline of what was taken over. */
+TEST(the_first_deadline_is_known)
+{
+    msec_t at;
+
+    shards = 1;
+    start();
+    at = fixture_now(&f) + 50000;
+    fixture_set_until(&f, "k", 10, at);
+    stop();
+    start_warm();
+    ck_assert_int_le(shard_next_due(f.shard), at);
+    ck_assert_int_gt(shard_next_due(f.shard), 0);
     stop();
 }
 
@@ -606,7 +704,8 @@ TEST(what_is_too_old_is_not_used)
     start();
     fixture_set(&f, "a", 100);
     stop();
-    max_age_s = 3600;
+    max_age_s = 60;
+    usleep(70 * 1000); /* more milliseconds than that, and fewer seconds */
     start_warm();
     stop();
     change(0, 0); /* the file stays as it is */

@@ -45,6 +45,19 @@ TEST(what_is_something_else_is_not_overwritten)
     ck_assert_uint_eq(st.st_mode & 0777, 0644);
 }
 
+/* Its owner could change items while the engine uses them. Only root can give a file away. */
+TEST(a_file_of_another_user_is_refused)
+{
+    start();
+    stop();
+    if (geteuid() == 0) {
+        memset(&a, 0, sizeof(a));
+        ck_assert_int_eq(fchown(file, 65534, 65534), 0);
+        ck_assert(!attach_open_fd(&a, dup(file)));
+        ck_assert_ptr_nonnull(strstr(a.why, "another user"));
+    }
+}
+
 TEST(who_has_served_nobody_may_leave_nothing)
 {
     start();

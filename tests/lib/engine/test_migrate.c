@@ -7,9 +7,11 @@
 #include "lib/shard/shard.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "lib/engine/migrate.h"
 #include "lib/shard/info.h"
+#include "lib/shard/keyspace.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
@@ -150,6 +152,101 @@ TEST(a_cas_grows_from_shard_to_shard)
     fixture_stop(&f);
 }
 
+/* The shard that items go to may have drawn its cas values long before. */
+TEST_LOOP(a_value_stored_after_a_move_has_a_higher_cas, 2)
+{
+    struct engine_config cfg;
+    uint64_t cas;
+
+    fixture_config(&cfg);
+    cfg.shards = 2;
+    fixture_start_threaded(&f, &cfg);
+    move(0, ROUTE_SLOTS, 0);
+    shard_enter(f.engine.shards[0]);
+    keyspace_draw_cas(f.engine.shards[0]);
+    shard_leave(f.engine.shards[0]);
+    fixture_set(&f, "k", _i == 0 ? 100 : 100000);
+    cas = fixture_get(&f, "k").cas;
+    ck_assert_uint_gt(cas, f.engine.shards[1]->cas_next);
+    move(0, ROUTE_SLOTS, 1);
+    fixture_set(&f, "k", 100);
+    ck_assert_uint_gt(fixture_get(&f, "k").cas, cas);
+    fixture_stop(&f);
+}
+
+/* Items that were promoted stay so, and a policy that keeps some apart does so there. */
+TEST(items_arrive_in_their_chain)
+{
+    struct engine_config cfg;
+
+    fixture_config(&cfg);
+    cfg.shards = 2;
+    cfg.limit_bytes = 32 * MIB;
+    fixture_start_threaded(&f, &cfg);
+    move(0, ROUTE_SLOTS, 0);
+    fixture_policy(CHOICE_VOLATILE_LRU);
+    fixture_set(&f, "stays", 100);
+    fixture_set_until(&f, "goes", 100, fixture_now(&f) + 100000);
+    fixture_policy(CHOICE_DENSITY);
+    ck_assert_int_eq(fixture_get(&f, "stays").chain, CHAIN_MAIN);
+    ck_assert_int_eq(fixture_get(&f, "goes").chain, CHAIN_SMALL);
+    move(0, ROUTE_SLOTS, 1);
+    ck_assert_int_eq(fixture_get(&f, "stays").chain, CHAIN_MAIN);
+    ck_assert_int_eq(fixture_get(&f, "goes").chain, CHAIN_SMALL);
+    ck_assert_int_eq(fixture_delete(&f, "stays"), OUT_DELETED);
+    fixture_set(&f, "stays", 50);
+    ck_assert_int_eq(fixture_get(&f, "stays").chain, CHAIN_SMALL);
+    fixture_policy(CHOICE_VOLATILE_LRU);
+    move(0, ROUTE_SLOTS, 0);
+    ck_assert_int_eq(fixture_get(&f, "stays").chain, CHAIN_MAIN);
+    ck_assert_int_eq(fixture_get(&f, "goes").chain, CHAIN_SMALL);
+    fixture_stop(&f);
+}
+
+/* What a move reports: items and their bytes, and what was due. */
+TEST(a_move_counts_what_it_does)
+{
+    struct move_plan plan;
+    const struct move_config cfg = {.plan = &plan};
+    struct engine_config engine;
+    struct move_info info;
+    uint64_t bytes = 0;
+
+    fixture_config(&engine);
+    engine.shards = 2;
+    engine.limit_bytes = 64 * MIB;
+    fixture_start_threaded(&f, &engine);
+    move(0, ROUTE_SLOTS, 0);
+    engine_hold_sampler(&f.engine, true);
+    for (unsigned i = 0; i < 1000; i++) {
+        const char *key = fixture_key("key-", i);
+
+        fixture_set_until(&f, key, len_of(i), i % 4 == 0 ? fixture_now(&f) + 10 : MSEC_NEVER);
+        bytes += i % 4 != 0 ? strlen(key) + len_of(i) : 0;
+    }
+    clock_advance(&f.engine.clock, 10);
+    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+        plan.to[i] = 1;
+    }
+    ck_assert_int_eq(engine_move(&f.engine, &cfg, &info), MF_OK);
+    ck_assert_int_eq(info.state, MOVE_DONE);
+    ck_assert_uint_eq(info.slots, ROUTE_SLOTS);
+    ck_assert_uint_eq(info.slots_done, ROUTE_SLOTS);
+    ck_assert_uint_eq(info.items, 750);
+    ck_assert_uint_eq(info.bytes, bytes);
+    ck_assert_uint_eq(info.expired, 250);
+    ck_assert_uint_eq(info.evicted, 0);
+    ck_assert_uint_eq(info.items_all, 1000);
+    /* Of half of the slots about half of the items. */
+    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+        plan.to[i] = i % 2 == 0 ? 0 : MOVE_STAYS;
+    }
+    ck_assert_int_eq(engine_move(&f.engine, &cfg, &info), MF_OK);
+    ck_assert_uint_eq(info.items_all, 375);
+    ck_assert_uint_eq(info.slots, ROUTE_SLOTS / 2);
+    fixture_stop(&f);
+}
+
 TEST(a_flush_holds_after_a_move)
 {
     start(3);
@@ -184,6 +281,10 @@ TEST(what_is_out_of_range_is_refused)
     ck_assert_int_eq(engine_move_slots(&f.engine, ROUTE_SLOTS, 1, 1), MF_EINVAL);
     ck_assert_int_eq(engine_move_slots(&f.engine, 1, ROUTE_SLOTS, 1), MF_EINVAL);
     ck_assert_int_eq(engine_move_slots(&f.engine, UINT32_MAX, 2, 1), MF_EINVAL);
+    ck_assert_int_eq(engine_move_slots(&f.engine, ROUTE_SLOTS, 0, 1), MF_OK);
+    ck_assert_int_eq(engine_move_slots(&f.engine, 1, ROUTE_SLOTS - 1, 1), MF_OK);
+    move(0, ROUTE_SLOTS, 0);
+    move(ROUTE_SLOTS / 2, ROUTE_SLOTS / 2, 1);
     check_all();
     fixture_stop(&f);
 }
