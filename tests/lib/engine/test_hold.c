@@ -196,6 +196,46 @@ TEST(cleaning_moves_what_is_held)
     fixture_stop(&f);
 }
 
+/* A slot on its way: what is kept in one shard must not meet a new item in the other. */
+TEST(what_expires_while_its_slot_moves_is_not_held)
+{
+    enum { KEYS = 200 };
+    struct engine_config cfg;
+
+    fixture_config(&cfg);
+    cfg.shards = 2;
+    fixture_start(&f, &cfg);
+    for (unsigned i = 0; i < KEYS; i++) {
+        fixture_set_until(&f, fixture_key("k", i), 10, fixture_now(&f) + 10);
+    }
+    fixture_begin_move(&f);
+    hold();
+    clock_advance(&f.engine.clock, 10);
+    for (unsigned i = 0; i < KEYS; i++) {
+        fixture_set(&f, fixture_key("k", i), 20);
+    }
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), KEYS);
+    end_hold();
+    for (unsigned i = 0; i < KEYS; i++) {
+        fixture_check(&f, fixture_key("k", i), 20);
+    }
+    fixture_verify(&f);
+    fixture_stop(&f);
+}
+
+TEST(the_rest_of_a_hold_is_told)
+{
+    fixture_start(&f, NULL);
+    ck_assert_int_eq(engine_hold_left(&f.engine, fixture_now(&f)), 0);
+    hold();
+    ck_assert_int_eq(engine_hold_left(&f.engine, fixture_now(&f)), HOLD_MS);
+    clock_advance(&f.engine.clock, HOLD_MS - 1);
+    ck_assert_int_eq(engine_hold_left(&f.engine, fixture_now(&f)), 1);
+    clock_advance(&f.engine.clock, 1000);
+    ck_assert_int_eq(engine_hold_left(&f.engine, fixture_now(&f)), 0);
+    fixture_stop(&f);
+}
+
 /* Memory comes first: no store fails, and nothing alive is evicted, for what is held. */
 TEST_LOOP(where_room_is_short_it_goes_first, 2)
 {

@@ -427,6 +427,17 @@ TEST(a_spent_cap_does_nothing)
     ck_assert(cycle_may_begin(&t.c, CYCLE_SLOW, &t.cfg, 1, 100 + 1000000));
 }
 
+/* What was spent in a window that begins later than now says nothing of now. */
+TEST(a_clock_that_goes_back_opens_a_window)
+{
+    struct capped t;
+
+    begin_capped(&t, 1);
+    cycle_spend(&t.c, 50000, 10000000);
+    ck_assert(!cycle_has_time(&t.c, &t.cfg, 10000000));
+    ck_assert(cycle_has_time(&t.c, &t.cfg, 9999999));
+}
+
 TEST(other_work_counts_in_the_cap)
 {
     struct capped t;

@@ -446,6 +446,50 @@ TEST(a_deadline_in_the_past_is_due_at_once)
     world_stop();
 }
 
+/* So many are due that the age of the debt is an estimate: it forgets those that are gone. */
+TEST(the_oldest_of_many_that_are_due_is_one_of_them)
+{
+    struct wheel_info info;
+
+    world_start(6000, 5 * DAY);
+    add(0, w.now - 5000);
+    wheel_info(w.set, w.now, &info);
+    ck_assert_int_eq(info.debt_oldest_ms, 5000);
+    remove_item(0);
+    wheel_info(w.set, w.now, &info);
+    ck_assert_int_eq(info.debt_oldest_ms, 0);
+    for (uint32_t i = 1; i < 6000; i++) {
+        add(i, w.now - 10 - (i == 3000));
+    }
+    wheel_info(w.set, w.now, &info);
+    ck_assert_uint_eq(info.debt_keys, 5999);
+    ck_assert_int_eq(info.debt_oldest_ms, 11);
+    world_stop();
+}
+
+/* While keys are due half of what is sampled is refined, or all would be late in the end. */
+TEST(debt_does_not_stop_refinement)
+{
+    handle_t out[20];
+    unsigned sampled;
+    unsigned due;
+
+    world_start(1500, 10 * HOUR);
+    for (uint32_t i = 0; i < 1000; i++) {
+        add(i, w.now + 40000);
+    }
+    w.now += 39800;
+    ck_assert_uint_eq(wheel_debt(w.set, w.now), 0);
+    for (uint32_t i = 1000; i < 1500; i++) {
+        add(i, w.now - 1);
+    }
+    ck_assert_uint_gt(wheel_behind(w.set, w.now), 20);
+    due = wheel_sample(w.set, w.now, out, 20, &sampled);
+    ck_assert_uint_eq(sampled, 20);
+    ck_assert_uint_eq(due, 10);
+    world_stop();
+}
+
 TEST(a_deadline_put_off_stays_in_its_bucket_or_moves)
 {
     world_start(2, CLOCK_FIRST_MS);

@@ -68,6 +68,104 @@ TEST(a_slice_that_works_is_counted)
     fixture_stop(&f);
 }
 
+/* All time of all slices, in microseconds: a single one cannot have used more of the CPU. */
+TEST(the_time_of_slices_is_counted)
+{
+    uint64_t all;
+
+    fixture_start(&f, NULL);
+    for (unsigned i = 0; i < 8000; i++) {
+        fixture_set_until(&f, fixture_key("k", i), 10, fixture_now(&f) + 10);
+    }
+    clock_advance(&f.engine.clock, 10);
+    ck_assert(!shard_expire_slice(f.shard, CYCLE_SLOW, &cfg) ||
+              fixture_counter(&f, CTR_expired_active) > 0);
+    all = fixture_counter(&f, CTR_expire_cycle_us);
+    ck_assert_uint_ge(all * 2, fixture_counter(&f, CTR_expire_slice_longest_us));
+    fixture_expire(&f);
+    fixture_stop(&f);
+}
+
+/* Cycles are counted by their kind, once each, and slices one by one. */
+TEST(cycles_are_counted_by_kind)
+{
+    const struct cycle_config short_slices = {.effort = 1, .hz = 1, .slice_us = 0};
+    uint64_t slices = 0;
+
+    fixture_start(&f, NULL);
+    for (unsigned i = 0; i < 1000; i++) {
+        fixture_set_until(&f, fixture_key("k", i), 10, fixture_now(&f) + 10 + i % 2 * 10);
+    }
+    clock_advance(&f.engine.clock, 10);
+    do {
+        slices++;
+    } while (shard_expire_slice(f.shard, CYCLE_SLOW, &short_slices));
+    ck_assert_uint_gt(slices, 1);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_expire_slices), slices);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_expire_cycles_slow), 1);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_expire_cycles_fast), 0);
+    clock_advance(&f.engine.clock, 10);
+    (void)shard_expire_slice(f.shard, CYCLE_FAST, &cfg);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_expire_cycles_slow), 1);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_expire_cycles_fast), 1);
+    fixture_expire(&f);
+    fixture_stop(&f);
+}
+
+/* When the first have expired the home worker sleeps until the next. */
+TEST(a_slice_leaves_the_next_deadline)
+{
+    fixture_start(&f, NULL);
+    const msec_t now = fixture_now(&f);
+
+    for (unsigned i = 0; i < 5; i++) {
+        fixture_set_until(&f, fixture_key("k", i), 10, now + 10);
+    }
+    fixture_set_until(&f, "next", 10, now + 300);
+    ck_assert_int_le(shard_next_due(f.shard), now + 10);
+    clock_advance(&f.engine.clock, 10);
+    fixture_expire(&f);
+    ck_assert_int_gt(shard_next_due(f.shard), now + 10);
+    ck_assert_int_le(shard_next_due(f.shard), now + 300);
+    clock_advance(&f.engine.clock, 290);
+    fixture_expire(&f);
+    ck_assert_int_eq(shard_next_due(f.shard), MSEC_NEVER);
+    fixture_stop(&f);
+}
+
+/* Another thread may have shown the wheel a later time: then nothing is late. */
+TEST(what_is_early_is_not_late)
+{
+    fixture_start(&f, NULL);
+    fixture_set_until(&f, "k", 10, fixture_now(&f) + 10);
+    shard_enter(f.shard);
+    ck_assert_uint_eq(wheel_debt(f.shard->wheel, fixture_now(&f) + 20), 1);
+    shard_leave(f.shard);
+    (void)shard_expire_slice(f.shard, CYCLE_SLOW, &cfg);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_expired_active), 1);
+    ck_assert_uint_eq(f.shard->lag.count, 1);
+    ck_assert_uint_eq(f.shard->lag.max_ms, 0);
+    fixture_stop(&f);
+}
+
+/* Turned off by its option, as by a test. */
+TEST(the_sampler_can_be_turned_off)
+{
+    fixture_start(&f, NULL);
+    fixture_set_until(&f, "k", 10, fixture_now(&f) + 10);
+    clock_advance(&f.engine.clock, 10);
+    atomic_store(&fixture_options.active_expire, false);
+    ck_assert(!shard_expire_slice(f.shard, CYCLE_SLOW, &cfg));
+    ck_assert(!shard_wants_fast(f.shard, &cfg, fixture_now(&f)));
+    ck_assert_int_eq(shard_next_due(f.shard), MSEC_NEVER);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 1);
+    atomic_store(&fixture_options.active_expire, true);
+    ck_assert(shard_wants_fast(f.shard, &cfg, fixture_now(&f)));
+    (void)shard_expire_slice(f.shard, CYCLE_FAST, &cfg);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
+    fixture_stop(&f);
+}
+
 static struct shard_info info_now(void)
 {
     struct shard_info info;

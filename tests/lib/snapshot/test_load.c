@@ -340,3 +340,33 @@ TEST(a_flush_that_has_come_takes_all)
     ck_assert(!fixture_has(&f, "a"));
     ck_assert_uint_eq(next_cas() != 0, 1);
 }
+
+/* An older value does not come back for an item that has expired, held or not. */
+TEST_LOOP(an_expired_item_is_not_replaced_by_a_load, 2)
+{
+    struct snap_item it = item("a");
+    struct load l = {.threads = 1};
+    struct load_file file;
+
+    begin_file(unix_now());
+    put(&it);
+    it = item("b");
+    put(&it);
+    end_file();
+    ck_assert(load_open(&file, path));
+    l.engine = &f.engine;
+    l.file = &file;
+    ck_assert(load_beside(&l));
+    fixture_set_until(&f, "a", 10, fixture_now(&f) + 10);
+    if (_i == 1) {
+        engine_hold_expired(&f.engine, fixture_now(&f) + 60000);
+    }
+    clock_advance(&f.engine.clock, 10);
+    ck_assert_int_eq(load_run(&l), LOAD_DONE);
+    load_close(&file);
+    ck_assert(!fixture_has(&f, "a"));
+    ck_assert(fixture_has(&f, "b"));
+    ck_assert_uint_eq(l.items, 1);
+    clock_advance(&f.engine.clock, 60000);
+    ck_assert(!fixture_has(&f, "a"));
+}

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sifting of segments of main that have few large items: which segments are sifted, and what
+ * becomes of the items. Policies that keep items without a deadline in main put them there.
+ */
+#include "lib/memory/cursor.h"
+
+#include <string.h>
+
+#include "lib/memory/blocks.h"
+#include "lib/memory/chains.h"
+#include "lib/memory/evict.h"
+#include "lib/shard/shard.h"
+#include "lib/shard/upkeep.h"
+#include "tests/common/unit.h"
+#include "tests/lib/fixture.h"
+
+#define LEN    6000u /* five in a segment of 32 KiB */
+#define COLD   HEAT_JUDGED
+#define HOT    (HEAT_JUDGED | HEAT_MAX)
+#define OTHERS 400u
+
+static struct fixture f;
+static struct memory *m;
+static segment_t first; /* the oldest of main */
+
+static void begin(void)
+{
+    struct engine_config cfg;
+
+    fixture_config(&cfg);
+    fixture_policy(CHOICE_VOLATILE_LRU);
+    fixture_start(&f, &cfg);
+    m = &f.shard->memory;
+}
+
+static void heat(const char *key, uint8_t to)
+{
+    struct got got = fixture_get(&f, key);
+
+    ck_assert(got.is_hit);
+    ck_assert_int_eq(got.chain, CHAIN_MAIN);
+    atomic_store(&((struct item *)(uintptr_t)got.item)->heat, to);
+}
+
+static void put(const char *key, size_t len, uint8_t hot)
+{
+    fixture_set(&f, key, len);
+    heat(key, hot);
+}
+
+/* Segments of other items follow, so that the first one is sealed. */
+static void fill(void)
+{
+    for (unsigned i = 0; i < OTHERS / 2; i++) {
+        put(fixture_key("other-", i), LEN, HOT);
+    }
+    fixture_policy(CHOICE_DENSITY);
+    shard_enter(f.shard);
+    first = chains_oldest(m, CHAIN_MAIN);
+    shard_leave(f.shard);
+    ck_assert_uint_eq(first, m->blocks.chain[CHAIN_MAIN].head);
+}
+
+/* The cursor chooses a segment, and begins with it. Was it sifted? */
+static bool is_sifted(void)
+{
+    uint64_t before = fixture_counter(&f, CTR_cursor_sifted);
+
+    shard_enter(f.shard);
+    (void)cursor_slice(m, 1, fixture_now(&f));
+    shard_leave(f.shard);
+    return fixture_counter(&f, CTR_cursor_sifted) != before;
+}
+
+static void end(void)
+{
+    fixture_verify(&f);
+    fixture_stop(&f);
+}
+
+TEST(what_is_worth_it_stays_where_it_is)
+{
+    const struct item *place[5];
+
+    begin();
+    for (unsigned i = 0; i < 5; i++) {
+        put(fixture_key("k", i), LEN, i % 2 == 0 ? HOT : COLD);
+        place[i] = fixture_get(&f, fixture_key("k", i)).item;
+    }
+    fill();
+    ck_assert(is_sifted());
+    for (unsigned i = 0; i < 5; i++) {
+        ck_assert_int_eq(fixture_has(&f, fixture_key("k", i)), i % 2 == 0);
+        if (i % 2 == 0) {
+            ck_assert_ptr_eq(fixture_get(&f, fixture_key("k", i)).item, place[i]);
+            fixture_check(&f, fixture_key("k", i), LEN);
+        }
+    }
+    ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 2);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_cursor_moved_bytes), 0);
+    /* It is the youngest now, and another one is the next. */
+    ck_assert_uint_ne(m->blocks.chain[CHAIN_MAIN].head, first);
+    ck_assert_int_eq(m->arena.segments[first].state, SEG_SEALED);
+    ck_assert_uint_eq(m->cursor.segment, 0);
+    end();
+}
+
+TEST(a_segment_of_which_nothing_stays_is_freed)
+{
+    begin();
+    for (unsigned i = 0; i < 5; i++) {
+        put(fixture_key("k", i), LEN, COLD);
+    }
+    fill();
+    ck_assert(is_sifted());
+    ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 5);
+    for (unsigned i = 0; i < 10 && m->arena.segments[first].state == SEG_SEALED; i++) {
+        shard_enter(f.shard);
+        (void)cursor_slice(m, 64, fixture_now(&f));
+        shard_leave(f.shard);
+    }
+    ck_assert_int_ne(m->arena.segments[first].state, SEG_SEALED);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_cursor_evicted), 1);
+    end();
+}
+
+/* What is due when a segment is sifted has expired. */
+TEST(what_is_due_is_not_evicted)
+{
+    const msec_t due = 100;
+
+    begin();
+    for (unsigned i = 0; i < 5; i++) {
+        put(fixture_key("k", i), LEN, HOT);
+    }
+    fill();
+    for (unsigned i = 0; i < 2; i++) {
+        ck_assert_int_eq(
+            fixture_touch(&f, fixture_key("k", i), fixture_now(&f) + due + 1000 * i),
+            OUT_TOUCHED);
+    }
+    clock_advance(&f.engine.clock, due);
+    (void)is_sifted();
+    ck_assert(!fixture_has(&f, "k0") && fixture_has(&f, "k1"));
+    ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_reclaimed), 1);
+    end();
+}
+
+/* Segments that are emptied instead, each for one reason. */
+enum why {
+    FEW_ITEMS,
+    MANY_ITEMS,
+    A_LARGE_VALUE,
+    TOO_LITTLE_ALIVE,
+    MUCH_IS_DEAD,
+    MANY_BLOCKS,
+    WHYS
+};
+
+TEST_LOOP(few_items_that_fill_a_segment_are_sifted, WHYS)
+{
+    unsigned i = 0;
+
+    begin();
+    if (_i == MANY_ITEMS) {
+        for (; i < 9; i++) {
+            put(fixture_key("k", i), 3300, HOT);
+        }
+    } else if (_i == A_LARGE_VALUE) {
+        put("large", 2 * segment_bytes(&m->arena), HOT); /* a head, and no pieces */
+    } else if (_i == MANY_BLOCKS) {
+        for (unsigned n = 0; n < 70; n++) {
+            put(fixture_key("small-", n), 20, HOT);
+        }
+    }
+    for (unsigned n = 0; n < (_i == MANY_ITEMS ? 0 : _i == MANY_BLOCKS ? 4 : 5); n++) {
+        put(fixture_key("k", i++), LEN, HOT);
+    }
+    fill();
+    if (_i == TOO_LITTLE_ALIVE) {
+        ck_assert_int_eq(fixture_delete(&f, "k0"), OUT_DELETED);
+        ck_assert_int_eq(fixture_delete(&f, "k1"), OUT_DELETED);
+        ck_assert_int_eq(fixture_delete(&f, "k2"), OUT_DELETED);
+    } else if (_i == MUCH_IS_DEAD) {
+        for (unsigned n = 50; n < 50 + OTHERS / 2 / 40; n++) {
+            ck_assert_int_eq(fixture_delete(&f, fixture_key("other-", n)), OUT_DELETED);
+        }
+    } else if (_i == MANY_BLOCKS) {
+        for (unsigned n = 0; n < 70; n++) {
+            ck_assert_int_eq(fixture_delete(&f, fixture_key("small-", n)), OUT_DELETED);
+        }
+    }
+    ck_assert_int_eq(is_sifted(), _i == FEW_ITEMS);
+    ck_assert(_i == FEW_ITEMS || m->cursor.segment == first);
+    ck_assert_int_eq(m->cursor.mode, _i == FEW_ITEMS ? CURSOR_CLEAN : CURSOR_EVICT);
+    end();
+}
+
+/* The ghost remembers what small and big evict; what main evicts had its time. */
+TEST(what_main_evicts_is_not_remembered)
+{
+    struct evict *ev;
+    uint64_t hash;
+
+    begin();
+    put("gone", LEN, COLD);
+    for (unsigned i = 0; i < 4; i++) {
+        put(fixture_key("k", i), LEN, HOT);
+    }
+    fill();
+    ev = &m->evict;
+    hash = fixture_hash(&f, "gone");
+    evict_make_past(m, 1000);
+    fixture_settle(&f);
+    shard_enter(f.shard);
+    ck_assert(evict_has_past(ev));
+    shard_leave(f.shard);
+    ck_assert(is_sifted());
+    ck_assert(!fixture_has(&f, "gone"));
+    shard_enter(f.shard);
+    ck_assert_int_eq(evict_chain(ev, hash, LEN), CHAIN_SMALL);
+    shard_leave(f.shard);
+    end();
+}
+
+/* A live item costs what it costs elsewhere, so a slice is bounded. */
+TEST(sifting_takes_work)
+{
+    begin();
+    for (unsigned i = 0; i < 50; i++) {
+        put(fixture_key("k", i), LEN, HOT);
+    }
+    fill();
+    shard_enter(f.shard);
+    (void)cursor_slice_beyond(m, 39, fixture_now(&f), 1000000); /* of 20 for five items */
+    shard_leave(f.shard);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_cursor_sifted), 2);
+    end();
+}
