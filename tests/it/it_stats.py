@@ -138,6 +138,18 @@ def test_every_connection_is_shown_once():
                 other.close()
 
 
+def test_figures_that_follow_from_others():
+    with Daemon("-t", "1", "-m", "64") as d, d.client() as c:
+        fill(c)
+        shard, expire, general = c.stats(b"shards"), c.stats(b"expire"), c.stats()
+        assert int(shard["0:hash_buckets"]) == 2 ** int(general["hash_power_level"])
+        assert shard["0:hash_bytes"] == general["hash_bytes"]
+        assert shard["0:segments_free"] == general["slab_global_page_pool"]
+        later = c.stats(b"expire")
+        cycles = [int(s["expire_cycles_slow"]) + int(s["expire_cycles_fast"]) for s in (expire, later)]
+        assert cycles[0] <= int(general["lru_crawler_starts"]) <= cycles[1], (cycles, general)
+
+
 def test_reset():
     with Daemon("-t", "2") as d, d.client() as c:
         fill(c)
