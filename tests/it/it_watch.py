@@ -222,6 +222,17 @@ def test_deletions():
                                                 ((b"a", b"unlink"), (b"b", b"unlink"), (b"c", b"expire"))]
 
 
+def test_nothing_is_written_for_a_watcher_that_has_gone():
+    with Daemon("-m", "64", "-t", "1") as d, d.client() as c:
+        with Watcher(d, b"fetchers") as w:
+            assert c.get(b"k") is None
+            assert w.line().startswith(b"type=item_get key=k ")
+        wait_for(lambda: c.stat("log_watchers") == 0, "it has gone")
+        written = c.stat("log_worker_written")
+        assert written >= 1 and c.get(b"k") is None
+        assert c.stat("log_worker_written") == written
+
+
 def test_times_to_live():
     """As memcached has it: 0 for an item without an end, -1 for one that is past it."""
     with Daemon("-m", "64") as d, d.client() as c, Watcher(d, b"mutations") as w:

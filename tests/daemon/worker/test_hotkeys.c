@@ -222,3 +222,41 @@ TEST(what_is_no_key_is_not_counted)
     ck_assert_uint_eq(h->used, 1);
     free(h);
 }
+
+/* All its rows are taken; the first is of the key `name`. */
+static void fill_rows(struct hotkeys *h, const char *name, uint32_t n)
+{
+    char key[16];
+
+    hotkeys_init(h, 0);
+    hotkeys_add(h, 0, 9999, span_str(name), n);
+    for (uint32_t i = 1; i < HOTKEYS_ROWS; i++) {
+        snprintf(key, sizeof(key), "%u", i);
+        hotkeys_add(h, 0, i, span_str(key), 3);
+    }
+}
+
+/* A key that has a row on each worker is counted exactly, however many others there are. */
+TEST(a_key_with_a_row_everywhere_has_no_error)
+{
+    struct hotkeys *h = calloc(1, sizeof(*h));
+    struct hotkeys_sum *sum = calloc(1, sizeof(*sum));
+
+    ck_assert(h != NULL && sum != NULL);
+    fill_rows(h, "a", 100);
+    hotkeys_sum_add(sum, h);
+    fill_rows(h, "a", 50);
+    hotkeys_sum_add(sum, h);
+    hotkeys_sum_sort(sum);
+    ck_assert_uint_eq(sum->row[0].hash, 9999);
+    ck_assert_double_eq(sum->row[0].count, 150);
+    ck_assert_double_eq(sum->row[0].error, 0);
+    /* Where it has no row it may have had as many as the least. */
+    fill_rows(h, "b", 50);
+    hotkeys_sum_add(sum, h);
+    hotkeys_sum_sort(sum);
+    ck_assert_double_eq(sum->row[0].count, 150);
+    ck_assert_double_eq(sum->row[0].error, 3);
+    free(sum);
+    free(h);
+}
