@@ -192,6 +192,9 @@ size_t meta_compose_debug(char *out, const struct request *req, const struct met
     p = put_bytes(p, debug->was_fetched ? " fetch=yes" : " fetch=no",
                   debug->was_fetched ? 10 : 9);
     p = num_put_short(put_bytes(p, " cls=1 size=", 12), debug->size);
+    if (debug->shows_freq) {
+        p = num_put_short(put_bytes(p, " freq=", 6), debug->freq);
+    }
     memcpy(p, "\r\n", 2);
     must((size_t)(p + 2 - out) <= META_DEBUG_MAX);
     return (size_t)(p + 2 - out);

@@ -78,10 +78,12 @@ struct meta_debug {
     uint64_t cas;
     uint64_t size;
     bool was_fetched;
+    bool shows_freq;
+    uint32_t freq; /* the counter of the lfu policies; with shows_freq */
 };
 
 /* Longest line of me. */
-#define META_DEBUG_MAX (ENCODE_BASE64_BYTES(REQUEST_KEY_MAX) + 160)
+#define META_DEBUG_MAX (ENCODE_BASE64_BYTES(REQUEST_KEY_MAX) + 180)
 
 /* Write the line of me for an item that was found; returns its length. Context: any thread. */
 size_t meta_compose_debug(char *out, const struct request *req, const struct meta_debug *debug);

@@ -344,11 +344,8 @@ enum turn_stop exec_expire_hold(struct turn *t, const struct request *r)
 /* The words of lru_crawler that memcached does not have. */
 static bool is_hold(const struct turn *t, const struct words *w)
 {
-    const bool is_known =
-        t->client != NULL ? t->client->has_extensions : t->w->settings->extensions;
-
-    return is_known && ((w->count == 2 && span_is(w->word[0], "hold")) ||
-                        (w->count == 1 && span_is(w->word[0], "release")));
+    return turn_has_extensions(t) && ((w->count == 2 && span_is(w->word[0], "hold")) ||
+                                      (w->count == 1 && span_is(w->word[0], "release")));
 }
 
 enum turn_stop exec_lru_crawler(struct turn *t, const struct request *r)

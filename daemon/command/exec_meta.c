@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "daemon/command/observe.h"
+#include "daemon/options/settings.h"
 #include "daemon/worker/worker.h"
 #include "lib/base/check.h"
 #include "lib/base/context.h"
@@ -288,6 +289,16 @@ static inline enum turn_stop exec_mg(struct turn *t, const struct request *r)
 
 /* ---- me ---------------------------------------------------------------------------------- */
 
+/* The counter of the lfu policies as it is by now. */
+static uint32_t freq_of(const struct turn *t, const struct item *it)
+{
+    const uint8_t heat = atomic_load_explicit(&it->heat, memory_order_relaxed);
+    const uint32_t access_s = atomic_load_explicit(&it->access_s, memory_order_relaxed);
+
+    return heat_decayed(heat_freq(heat), access_s, t->now_s,
+                        setting_get(t->w->settings, engine.lfu_decay_time));
+}
+
 static enum turn_stop exec_me(struct turn *t, const struct request *r)
 {
     struct found f = engine_find(t->e, t->route, r->hash, r->key.ptr, r->key.len, t->now);
@@ -304,6 +315,8 @@ static enum turn_stop exec_me(struct turn *t, const struct request *r)
     d.size = sizeof(*f.item) + (item_has_ttl(f.item) ? ITEM_TTL_BYTES : 0) + f.item->key_len +
              f.item->value_len;
     d.was_fetched = item_was_fetched(f.item);
+    d.shows_freq = turn_has_extensions(t);
+    d.freq = freq_of(t, f.item);
     t->out.len += meta_compose_debug(turn_room(t, META_DEBUG_MAX), r, &d);
     return TURN_GOES_ON;
 }

@@ -212,6 +212,12 @@ void turn_tally(struct turn *t)
     memset(&t->tally, 0, sizeof(t->tally));
 }
 
+bool turn_has_extensions(const struct turn *t)
+{
+    must_be_worker(t->w);
+    return t->client != NULL ? t->client->has_extensions : t->w->settings->extensions;
+}
+
 /* ---- times ------------------------------------------------------------------------------- */
 
 msec_t turn_deadline_after(const struct turn *t, int64_t ms)

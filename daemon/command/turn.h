@@ -180,6 +180,9 @@ static inline int turn_fd(const struct turn *t)
     return t->client != NULL ? t->client->io.fd : -1;
 }
 
+/* May the client use what memcached does not have? Context: in turn. */
+bool turn_has_extensions(const struct turn *t);
+
 /* ---- times and cas values ---------------------------------------------------------------- */
 
 /*

@@ -65,7 +65,8 @@ static void check_replies(const struct request *req)
         .is_stale = true,
         .is_won = true,
     };
-    struct meta_debug debug = {-INT64_MAX, UINT32_MAX, UINT64_MAX, UINT64_MAX, true};
+    struct meta_debug debug = {-INT64_MAX, UINT32_MAX, UINT64_MAX, UINT64_MAX,
+                               true,       true,       UINT32_MAX};
     char *line = exact_block(META_LINE_MAX);
 
     for (int code = META_HD; code <= META_VA; code++) {

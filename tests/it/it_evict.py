@@ -153,6 +153,23 @@ def test_eviction_tenacity_is_followed_at_once():
         raise AssertionError("no store went on")
 
 
+def frequency(c, key):
+    return int(c.ask(b"me " + key).rsplit(b" freq=", 1)[1])
+
+
+def test_the_counter_of_an_item_is_shown():
+    with Controlled("-t", "1", "-o", NO_DECAY, "-o", "maxmemory_policy=allkeys-lfu,lfu_log_factor=0") as d, d.operator() as c:
+        for key in (b"used", b"unused"):
+            assert c.set(key, b"v") == b"STORED"
+            assert frequency(c, key) == 5
+        for i in range(1, 8):
+            assert c.get(b"used") == b"v"
+            assert frequency(c, b"used") == 5 + i
+        assert frequency(c, b"unused") == 5         # me is no use
+    with mayfly.Daemon("-t", "1", "-o", "no_extensions") as d, d.client() as c:
+        assert c.set(b"k", b"v") == b"STORED" and b"freq" not in c.ask(b"me k")
+
+
 def test_words_of_lfu():
     with Controlled("-t", "1") as d, d.operator() as c:
         shown = c.stats(b"settings")

@@ -154,7 +154,8 @@ TEST(the_longest_line_fits)
     char key[REQUEST_KEY_MAX + 1];
     char *line = malloc(META_LINE_MAX);
     char *debug_line = malloc(META_DEBUG_MAX);
-    struct meta_debug debug = {INT64_MIN + 1, UINT32_MAX, UINT64_MAX, UINT64_MAX, true};
+    struct meta_debug debug = {INT64_MIN + 1, UINT32_MAX, UINT64_MAX, UINT64_MAX,
+                               true,          true,       UINT32_MAX};
 
     ck_assert(line != NULL && debug_line != NULL);
     memset(key, 'k', REQUEST_KEY_MAX);
@@ -170,7 +171,7 @@ TEST(the_longest_line_fits)
 TEST(debug_has_memcacheds_order)
 {
     struct request req = request_of("a b", "");
-    struct meta_debug debug = {-1, 7, 12, 62, true};
+    struct meta_debug debug = {-1, 7, 12, 62, true, false, 9};
     char line[META_DEBUG_MAX + 1];
 
     line[meta_compose_debug(line, &req, &debug)] = '\0';
@@ -180,4 +181,7 @@ TEST(debug_has_memcacheds_order)
     debug.exp = -49;
     line[meta_compose_debug(line, &req, &debug)] = '\0';
     ck_assert_str_eq(line, "ME YSBi exp=-49 la=7 cas=12 fetch=no cls=1 size=62\r\n");
+    debug.shows_freq = true;
+    line[meta_compose_debug(line, &req, &debug)] = '\0';
+    ck_assert_str_eq(line, "ME YSBi exp=-49 la=7 cas=12 fetch=no cls=1 size=62 freq=9\r\n");
 }
