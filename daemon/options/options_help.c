@@ -11,6 +11,7 @@
 #include "daemon/base/version.h"
 #include "daemon/options/options_print.h"
 #include "daemon/options/options_rows.h"
+#include "daemon/options/options_topics.h"
 #include "daemon/options/options_value.h"
 
 /* Columns: where the description begins, and where lines end. */
@@ -136,6 +137,20 @@ static const char *suboption_name(const char *name, char *text)
     return text;
 }
 
+/* Call put for each flag and name of compat.def with this verdict. */
+static void each_compat(FILE *out, enum compat_verdict verdict,
+                        void (*put)(FILE *out, const char *name, int letter))
+{
+    char text[OPTION_TEXT_BYTES];
+    for (size_t i = 0; i < compat_row_count; i++) {
+        const struct compat_row *row = &compat_rows[i];
+        if (row->verdict == verdict) {
+            put(out, row->letter != 0 ? row->name : suboption_name(row->name, text),
+                row->letter);
+        }
+    }
+}
+
 /* Call put for each flag and name that is accepted without effect. */
 static void each_ignored(FILE *out, void (*put)(FILE *out, const char *name, int letter))
 {
@@ -147,13 +162,7 @@ static void each_ignored(FILE *out, void (*put)(FILE *out, const char *name, int
                 row->letter);
         }
     }
-    for (size_t i = 0; i < compat_row_count; i++) {
-        const struct compat_row *row = &compat_rows[i];
-        if (row->verdict == COMPAT_TAKEN) {
-            put(out, row->letter != 0 ? row->name : suboption_name(row->name, text),
-                row->letter);
-        }
-    }
+    each_compat(out, COMPAT_TAKEN, put);
 }
 
 static void put_ignored(FILE *out, const char *name, int letter)
@@ -314,46 +323,56 @@ static void put_mdoc_redis(FILE *out)
     fputs(".El\n", out);
 }
 
+static void begin_topic(FILE *out, const char *title)
+{
+    fprintf(out, ".Ss %s\n.Bl -tag -width Ds\n", title);
+}
+
+static void end_topic(FILE *out)
+{
+    fputs(".El\n", out);
+}
+
 void options_print_manual(FILE *out)
 {
-    fputs(".\\\" Made from options.def and compat.def by `make docs`: do not edit.\n"
-          ".Ss Options\n.Bl -tag -width Ds\n",
-          out);
-    for (unsigned id = 0; id < OPTION_COUNT; id++) {
-        if (!(option_rows[id].traits & OPT_IGNORED)) {
-            put_mdoc_row(out, id);
-        }
-    }
-    fputs(".El\n.Ss Options without effect\n"
+    fputs(
+        ".\\\" Made from options.def, topics.def and compat.def by `make docs`: do not edit.\n",
+        out);
+    options_each_by_topic(out, begin_topic, put_mdoc_row, end_topic);
+    fputs(".Ss Options without effect\n"
           "These options and\n.Fl o\nnames of\n.Xr memcached 1\n"
           "are accepted, after the same checks of their values, and have no effect here.\n"
           ".Bl -tag -width Ds -compact\n",
           out);
     each_ignored(out, put_mdoc_ignored);
+    fputs(".El\n.Ss Options that are refused\n"
+          "These\n.Fl o\nnames of\n.Xr memcached 1\n"
+          "end the start with a message, because mayfly does not have what they ask for:\n"
+          ".Bl -tag -width Ds -compact\n",
+          out);
+    each_compat(out, COMPAT_REFUSED, put_mdoc_ignored);
     fputs(".El\n", out);
     put_mdoc_redis(out);
 }
 
-void options_print_settings(FILE *out)
+static void put_mdoc_setting(FILE *out, enum option_id id)
 {
+    const struct option_row *row = &option_rows[id];
     struct settings defaults;
     char text[OPTION_DESCRIPTION_BYTES];
     char value[OPTION_TEXT_BYTES];
 
     settings_init(&defaults);
-    fputs(".\\\" Made from options.def by `make docs`: do not edit.\n.Bl -tag -width Ds\n",
-          out);
-    for (unsigned id = 0; id < OPTION_COUNT; id++) {
-        const struct option_row *row = &option_rows[id];
-
-        if ((row->traits & OPT_IGNORED) == 0) {
-            fprintf(out, ".It Cm %s No = %s\n", row->name, option_typed(&defaults, id, value));
-            put_mdoc(out, row->help);
-            put_mdoc(out, option_describe(row, text));
-        }
-    }
-    fputs(".El\n", out);
+    fprintf(out, ".It Cm %s No = %s\n", row->name, option_typed(&defaults, id, value));
     settings_fini(&defaults);
+    put_mdoc(out, row->help);
+    put_mdoc(out, option_describe(row, text));
+}
+
+void options_print_settings(FILE *out)
+{
+    fputs(".\\\" Made from options.def and topics.def by `make docs`: do not edit.\n", out);
+    options_each_by_topic(out, begin_topic, put_mdoc_setting, end_topic);
 }
 
 /* Is this the row of a flag that the synopsis shows, with or without a value? */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "daemon/options/options_help.h"
+#include "daemon/options/options_print.h"
 #include "daemon/options/options_rows.h"
 #include "lib/base/counters.h"
 
@@ -113,6 +114,21 @@ static void put_lines(FILE *out, enum section section)
     }
 }
 
+/* The help says what a switch does that is on; its line may be "no" or "off" then. */
+static void put_help(FILE *out, const struct option_row *row)
+{
+    char text[OPTION_DESCRIPTION_BYTES];
+    char word[OPTION_TEXT_BYTES];
+
+    if (row->kind == OPT_BOOL && option_word(row, 1, OPTION_WORD_SHOWN, word) != NULL &&
+        (strcmp(word, "no") == 0 || strcmp(word, "off") == 0)) {
+        snprintf(text, sizeof(text), "%s: %s", word, row->help);
+        put_text(out, text, "");
+    } else {
+        put_text(out, row->help, "");
+    }
+}
+
 static void put_settings(FILE *out)
 {
     for (size_t i = 0; i < option_line_count; i++) {
@@ -135,7 +151,7 @@ static void put_settings(FILE *out)
                     line->words[0]);
             continue;
         }
-        put_text(out, row->help, "");
+        put_help(out, row);
         if ((row->traits & OPT_IGNORED) != 0) {
             fputs(".Pq memcached's; without effect here\n", out);
         } else {

@@ -43,6 +43,13 @@ def described():
     return {section: set(names) for section, names in found.items()}
 
 
+def texts_of(section):
+    """What the page says of each line of a section, up to the name of the option."""
+    with open(PAGE, encoding="utf-8") as f:
+        part = f.read().split(".Ss %s\n" % section)[1].split("\n.Ss ")[0]
+    return {name: " ".join(text.split()) for name, text in re.findall(r"^\.It Li (\S+)\n(.*?)(?=\n\.)", part, re.M | re.S)}
+
+
 def answered(c, section):
     names = c.stats(section[6:].encode())
     if section == "stats sizes":
@@ -75,6 +82,19 @@ def ask_all(d, found, auth=None):
         found["stats latency"].update(re.sub("^" + BEFORE["stats latency"], "", n)
                                       for n in c.stats(b"latency workers"))
         return found
+
+
+def test_what_is_turned_off_is_described_so():
+    """A switch that disables something: its line has the other word, and the page says what that word means."""
+    told = texts_of("stats settings")
+    with Daemon("-M", "-C", "-F", "-X", "-W") as d, d.client() as c:
+        shown = c.stats(b"settings")
+        for name in ("evictions", "cas_enabled", "flush_enabled", "dump_enabled", "watch_enabled"):
+            word = shown[name]
+            word = word.decode() if isinstance(word, bytes) else word
+            assert word in ("no", "off"), (name, word)
+            assert told[name].startswith(word.capitalize() + ": "), (name, told[name])
+        assert not told["detail_enabled"].lower().startswith(("no", "off")), told["detail_enabled"]
 
 
 def test_the_page_has_what_the_server_answers_and_nothing_else():
