@@ -260,6 +260,38 @@ def test_rules_and_dashboard_name_what_there_is():
         assert len(named) > 8 and named <= there, (path, named - there)
 
 
+def test_every_alert_has_a_row_in_the_guide():
+    with open(RULES) as f:
+        alerts = re.findall(r"^ +- alert: (\w+)$", f.read(), re.M)
+    with open(os.path.join(os.path.dirname(RULES), "..", "..", "docs", "operating.md")) as f:
+        rows = re.findall(r"^\| (Mayfly\w+) \|", f.read(), re.M)
+    assert alerts == rows and len(alerts) > 8, (alerts, rows)
+
+
+def test_the_alert_of_a_restart_tells_how_many_items_there_are():
+    if shutil.which("promtool") is None:
+        raise Skip("promtool is not installed")
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        for items, words in ((1500, "1.5k items"), (0, "0 items")):
+            path = os.path.join(folder, "test.yml")
+            with open(path, "w") as f:
+                json.dump({"rule_files": [os.path.abspath(RULES)], "tests": [{
+                    "interval": "1m",
+                    "input_series": [
+                        {"series": 'up{job="mayfly",instance="a:1"}', "values": "1x3"},
+                        {"series": 'process_start_time_seconds{job="mayfly",instance="a:1"}', "values": "0x3"},
+                        {"series": 'mayfly_curr_items{job="mayfly",instance="a:1",shard="0"}', "values": "%dx3" % items}],
+                    "alert_rule_test": [{"eval_time": "2m", "alertname": "MayflyRestarted", "exp_alerts": [{
+                        "exp_labels": {"severity": "info", "job": "mayfly", "instance": "a:1"},
+                        "exp_annotations": {
+                            "summary": "a:1 started 2m 0s ago, and has %s" % words,
+                            "description": "Few items: the cache is cold. mayfly_restart_state is 1 if memory_file brought "
+                                           "the items back."}}]}]}]}, f)
+            done = subprocess.run(["promtool", "test", "rules", path], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                  text=True, timeout=mayfly.PATIENCE, check=False)
+            assert done.returncode == 0, done.stdout
+
+
 def queries_of_dashboard():
     with open(DASHBOARD) as f:
         panels = json.load(f)["panels"]
