@@ -5,6 +5,7 @@
  */
 #include "lib/snapshot/keychain.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include "lib/base/buf.h"
+#include "lib/base/mem.h"
 #include "lib/snapshot/encode.h"
 #include "tests/common/unit.h"
 #include "tests/lib/snapshot/faults.h"
@@ -219,6 +221,7 @@ TEST(a_torn_end_is_cut_off)
         ck_assert_int_eq(size_of(3), (long)n);
         put_log(4, next.base, next.end);
         ck_assert_int_eq(read_chain(&c, 3, true), n == good ? KEYCHAIN_DONE : KEYCHAIN_BAD);
+        ck_assert_int_eq(c.fault.kind, n == good ? SNAP_FINE : SNAP_FAULT_CUT);
         keychain_fini(&c);
         put_log(4, "", 0);
         remove_folder();
@@ -226,6 +229,7 @@ TEST(a_torn_end_is_cut_off)
         put_log(3, log.base, n);
         ck_assert_int_eq(read_chain(&c, 3, true), KEYCHAIN_DONE);
         ck_assert_uint_eq(c.cut_bytes, n - good);
+        ck_assert_uint_eq(c.bytes, good);
         ck_assert_uint_eq(c.keys, whole * 2);
         check_has(&c, 0, whole * 2);
         keychain_fini(&c);
@@ -442,6 +446,7 @@ TEST(names_are_numbered)
                                          BASE "2.log.9",
                                          "x" BASE ".log.9",
                                          BASE ".log.0",
+                                         BASE ".log.18446744073709551619", /* 2^64 + 3 */
                                          BASE ".log.99999999999999999999999"};
     char name[KEYCHAIN_NAME_MAX];
     char path[400];
@@ -475,4 +480,95 @@ TEST(names_are_numbered)
     memset(base, 'x', sizeof(base));
     base[sizeof(base) - 1] = '\0';
     ck_assert(!keychain_name(name, base, 1));
+}
+
+/* The latest that any of it was written, wherever the clock was set back. */
+TEST(the_latest_time_counts)
+{
+    struct snap_header h = {.unix_ms = NOW, .flags = SNAP_IS_LOG, .chain = CHAIN, .log = 3};
+    struct buf log = {.base = NULL};
+    struct snap_encoder e;
+    struct keychain c;
+
+    ck_assert(snap_encoder_begin(&e, file_append, &log, &h, false));
+    ck_assert(snap_put_key(&e, 1, NOW + 900));
+    ck_assert(snap_encoder_send(&e, NOW + 900));
+    ck_assert(snap_put_key(&e, 2, NOW - 900));
+    ck_assert(snap_encoder_send(&e, NOW - 900));
+    put_log(3, log.base, log.end);
+    ck_assert_int_eq(read_chain(&c, 3, true), KEYCHAIN_DONE);
+    ck_assert_int_eq(c.unix_ms, NOW + 900);
+    keychain_fini(&c);
+    snap_encoder_fini(&e);
+    buf_fini(&log);
+}
+
+/* Two keys, a block that is not there, and one that says that all before it was durable. */
+static void check_hole(size_t bytes, const struct snap_block *after, char *block)
+{
+    struct snap_header h = {.unix_ms = NOW, .flags = SNAP_IS_LOG, .chain = CHAIN, .log = 3};
+    struct buf log = {.base = NULL};
+    char *zeros = mem_zalloc(bytes);
+    struct snap_encoder e;
+    struct keychain c;
+
+    ck_assert(snap_encoder_begin(&e, file_append, &log, &h, false));
+    ck_assert(snap_put_key(&e, 1, NOW) && snap_put_key(&e, 2, NOW));
+    ck_assert(snap_encoder_send(&e, NOW));
+    ck_assert(buf_append(&log, zeros, bytes));
+    e.number++;
+    ck_assert(snap_put_block(&e, after, block));
+    put_log(3, log.base, log.end);
+    ck_assert_int_eq(read_chain(&c, 3, true), KEYCHAIN_BAD);
+    ck_assert_int_eq(size_of(3), (long)log.end); /* nothing is cut */
+    keychain_fini(&c);
+    snap_encoder_fini(&e);
+    mem_free(zeros);
+    buf_fini(&log);
+}
+
+/* The search reads 64 KiB at a time: a block may begin anywhere, also across the boundary. */
+TEST_LOOP(a_block_after_a_hole_is_found_anywhere, 8)
+{
+    const struct snap_block after = {.kind = SNAP_KEYS, .items = 1, .raw = 8, .stored = 8};
+    char block[SNAP_BLOCK_BYTES + SNAP_KEY_BYTES] = {0};
+
+    check_hole((64u << 10) - 4 + (unsigned)_i, &after, block);
+}
+
+/* Also if the block goes on with a value that began in the hole. */
+TEST(a_part_after_a_hole_is_found)
+{
+    const struct snap_block after = {.kind = SNAP_VALUE, .raw = 16, .stored = 16};
+    char block[SNAP_BLOCK_BYTES + 16] = {0};
+
+    check_hole(1000, &after, block);
+}
+
+static int gone_already(int dir, const char *name)
+{
+    (void)io_system.unlink_at(dir, name);
+    errno = ENOENT;
+    return -1;
+}
+
+static int not_permitted(int dir, const char *name)
+{
+    (void)dir;
+    (void)name;
+    errno = EACCES;
+    return -1;
+}
+
+/* Another process may have removed a log; what cannot be removed is told. */
+TEST(what_is_gone_is_removed)
+{
+    struct io_calls io = io_system;
+
+    put_log(2, "", 0);
+    io.unlink_at = not_permitted;
+    ck_assert_int_eq(keychain_remove(&io, folder, BASE, 3), EACCES);
+    io.unlink_at = gone_already;
+    ck_assert_int_eq(keychain_remove(&io, folder, BASE, 3), 0);
+    ck_assert_int_eq(size_of(2), -1);
 }

@@ -128,6 +128,7 @@ TEST_FIXTURE(make_folder, remove_folder)
 TEST(what_changes_is_in_it)
 {
     struct keylog_info info;
+    uint64_t first_bytes;
     struct keylog *l;
     struct keychain c;
     struct fixture f;
@@ -144,6 +145,9 @@ TEST(what_changes_is_in_it)
     fixture_touch(&f, "touched", fixture_now(&f) + 1000);
     fixture_set(&f, "short", 10);
     wait_written(l);
+    keylog_look(l, &info);
+    ck_assert_uint_eq(info.all_bytes, info.bytes);
+    first_bytes = info.bytes;
     /* A new log: what is known of the old one is forgotten. */
     ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 6, 0), 0);
     fixture_set(&f, "stored", 10);
@@ -151,6 +155,7 @@ TEST(what_changes_is_in_it)
     keylog_look(l, &info);
     ck_assert_uint_eq(info.number, 6);
     ck_assert_uint_eq(info.keys, 5);
+    ck_assert_uint_eq(info.all_bytes, first_bytes + info.bytes);
     fixture_set(&f, "last", 10);
     keylog_stop(&l);
     read_back(&c, 5);

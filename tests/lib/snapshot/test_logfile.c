@@ -205,3 +205,35 @@ TEST(a_block_tells_what_is_durable_and_what_fills_pages_does_not)
     close(fd);
     end(&f);
 }
+
+/* What fills a page is as long as needed, and at least a block. */
+TEST(a_block_that_nearly_fills_its_page_is_filled_by_the_least)
+{
+    const uint64_t all = 17 * (uint64_t)NEWFILE_ALIGN;
+    struct logfile f;
+
+    begin(&f);
+    put(&f, (uint32_t)((all - SNAP_HEADER_BYTES - 2 * SNAP_BLOCK_BYTES) / SNAP_KEY_BYTES),
+        false);
+    ck_assert_uint_eq(f.file.bytes, all);
+    put(&f, KEYS, false);
+    ck_assert_uint_eq(f.file.bytes, all + 17 * (uint64_t)NEWFILE_ALIGN);
+    end(&f);
+}
+
+/* The last block says that all before it is durable, so it is written only if that is so. */
+TEST(only_what_is_durable_is_sealed)
+{
+    struct logfile f;
+    uint64_t bytes;
+
+    begin(&f);
+    put(&f, 10, false);
+    bytes = f.file.bytes;
+    logfile_seal(&f, 1);
+    ck_assert_uint_eq(f.file.bytes, bytes);
+    ck_assert(logfile_sync(&f));
+    logfile_seal(&f, 1);
+    ck_assert_uint_eq(f.file.bytes, bytes + SNAP_BLOCK_BYTES);
+    end(&f);
+}
