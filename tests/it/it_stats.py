@@ -138,6 +138,28 @@ def test_every_connection_is_shown_once():
                 other.close()
 
 
+def test_states_of_connections():
+    def states():
+        conns = c.stats(b"conns")
+        return sorted(conns[k] for k in conns if k.endswith(":state")), conns
+
+    with Daemon("-t", "1", "-m", "64", "-I", "16m") as d, d.client() as c, d.client() as swallows, \
+            d.client() as reads, d.client() as watches, d.client(rcvbuf=4096) as writes:
+        assert c.set(b"large", b"v" * (8 << 20)) == b"STORED"
+        swallows.send(b"set k 0 0 20000000\r\n")
+        assert swallows.line() == b"SERVER_ERROR object too large for cache"
+        reads.send(b"mn\r\nset k 0 0 10\r\nabc")
+        assert reads.line() == b"MN"
+        assert watches.ask(b"watch fetchers") == b"OK"
+        writes.send(b"gets large\r\n")
+        mayfly.wait_for(lambda: "conn_mwrite" in states()[0] and "conn_nread" in states()[0], "all are in the middle")
+        found, conns = states()
+        assert found == ["conn_listening", "conn_mwrite", "conn_nread", "conn_parse_cmd", "conn_swallow",
+                         "conn_watch"], conns
+        assert [(k, v) for k, v in conns.items() if k.endswith(":resps_waiting")] == [
+            (k.replace(":state", ":resps_waiting"), "1") for k, v in conns.items() if v == "conn_mwrite"], conns
+
+
 def test_figures_that_follow_from_others():
     with Daemon("-t", "1", "-m", "64") as d, d.client() as c:
         fill(c)
@@ -145,6 +167,10 @@ def test_figures_that_follow_from_others():
         assert int(shard["0:hash_buckets"]) == 2 ** int(general["hash_power_level"])
         assert shard["0:hash_bytes"] == general["hash_bytes"]
         assert shard["0:segments_free"] == general["slab_global_page_pool"]
+        for i in range(0, 100, 2):
+            c.ask(b"delete k%d" % i)
+        shard = c.stats(b"shards")
+        assert int(shard["0:hole_bytes"]) <= int(shard["0:dead_bytes"]), "holes are dead bytes that may be used"
         later = c.stats(b"expire")
         cycles = [int(s["expire_cycles_slow"]) + int(s["expire_cycles_fast"]) for s in (expire, later)]
         assert cycles[0] <= int(general["lru_crawler_starts"]) <= cycles[1], (cycles, general)

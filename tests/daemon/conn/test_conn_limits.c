@@ -10,6 +10,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "daemon/conn/conn_idle.h"
 #include "daemon/conn/conn_state.h"
 #include "lib/base/rcu.h"
 #include "tests/common/unit.h"
@@ -457,6 +458,40 @@ TEST(idle_clients_are_sent_away)
     clock_advance(&solo.crew.engine.clock, 1);
     solo_check_idle();
     wire_expect_end(fd);
+    ck_assert_uint_eq(solo_counter(CTR_idle_kicks), 1);
+    close(fd);
+}
+
+static uint32_t seconds_allowed;
+static uint32_t idle_count;
+
+static void allow_seconds(struct worker *w)
+{
+    setting_set(w->crew->settings, idle_timeout_s, seconds_allowed);
+    conn_idle_changed(w);
+    idle_count = w->idle.count;
+}
+
+/* Also for connections that are there, each of which is looked at once. */
+TEST(another_idle_timeout_holds_at_once)
+{
+    static const uint32_t timeouts[] = {1000, 0, 7};
+    int fd;
+
+    restart_with_idle_timeout(5);
+    fd = wire_dial(0);
+    wire_say(fd, "get k\r\n");
+    wire_expect(fd, "END\r\n");
+    for (int i = 0; i < 3; i++) {
+        seconds_allowed = timeouts[i];
+        solo_run(allow_seconds);
+        ck_assert_uint_eq(idle_count, timeouts[i] > 0);
+    }
+    clock_advance(&solo.crew.engine.clock, 7000);
+    solo_check_idle();
+    ck_assert_uint_eq(solo_counter(CTR_idle_kicks), 0);
+    clock_advance(&solo.crew.engine.clock, 1);
+    solo_check_idle();
     ck_assert_uint_eq(solo_counter(CTR_idle_kicks), 1);
     close(fd);
 }

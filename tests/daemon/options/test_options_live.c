@@ -45,6 +45,7 @@ TEST(options_are_found_by_name)
     ck_assert_int_eq(find(""), OPTION_COUNT); /* some rows have no name */
     ck_assert_int_eq(find("modern"), OPTION_COUNT);
     ck_assert_str_eq(option_nearest("expire_efort", 12), "expire-effort");
+    ck_assert_str_eq(option_nearest("usar", 4), "user"); /* a wrong letter is one edit */
     ck_assert_ptr_null(option_nearest("wibble", 6));
 }
 

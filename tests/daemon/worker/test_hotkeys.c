@@ -257,6 +257,8 @@ TEST(a_key_with_a_row_everywhere_has_no_error)
     hotkeys_sum_sort(sum);
     ck_assert_double_eq(sum->row[0].count, 150);
     ck_assert_double_eq(sum->row[0].error, 3);
+    ck_assert_double_eq(sum->row[1].count, 50);
+    ck_assert_double_eq(sum->row[1].error, 6);
     free(sum);
     free(h);
 }
