@@ -12,6 +12,7 @@
 #include "daemon/options/options_rows.h"
 #include "daemon/options/options_value.h"
 #include "lib/base/check.h"
+#include "lib/base/edits.h"
 
 /* ---- names ------------------------------------------------------------------------------- */
 
@@ -59,40 +60,10 @@ const char *option_name(enum option_id id)
     return option_rows[id].name;
 }
 
-/*
- * The number of edits (insert, remove or replace a character) that turn a into b; - and _ are
- * the same. EDITS_MAX + 1 when b is too long for the table.
- */
-#define EDITS_MAX 3
-static unsigned edits_between(const char *a, size_t a_len, const char *b)
-{
-    const size_t b_len = strlen(b);
-    unsigned row[OPTION_NAME_MAX + 1];
-    if (b_len > OPTION_NAME_MAX) {
-        return EDITS_MAX + 1;
-    }
-    for (unsigned j = 0; j <= b_len; j++) {
-        row[j] = j;
-    }
-    for (unsigned i = 1; i <= a_len; i++) {
-        unsigned corner = row[0];
-        row[0] = i;
-        for (unsigned j = 1; j <= b_len; j++) {
-            const bool is_same = option_name_is((char[]){b[j - 1], '\0'}, &a[i - 1], 1);
-            unsigned best = corner + !is_same;
-            best = row[j] + 1 < best ? row[j] + 1 : best;
-            best = row[j - 1] + 1 < best ? row[j - 1] + 1 : best;
-            corner = row[j];
-            row[j] = best;
-        }
-    }
-    return row[b_len];
-}
-
 const char *option_nearest(const char *given, size_t len)
 {
     const char *best = NULL;
-    unsigned best_edits = len / 3 < EDITS_MAX ? (unsigned)(len / 3) : EDITS_MAX;
+    unsigned best_edits = edits_allowed(len);
     if (len > OPTION_NAME_MAX) {
         return NULL;
     }
