@@ -25,6 +25,8 @@ bool answer_is_error(struct span line)
 {
     struct span first = answer_word(&line);
 
+    /* memcached ends some with a colon. */
+    first.len -= first.len > 0 && first.ptr[first.len - 1] == ':';
     return span_is(first, "ERROR") || span_is(first, "CLIENT_ERROR") ||
            span_is(first, "SERVER_ERROR");
 }

@@ -90,10 +90,61 @@ enum ctl_status ask_line(struct ctl *c, const char *fmt, ...)
     return ask_bytes(c, span_of(line, (size_t)len + 2));
 }
 
+/* Would a word with these bytes be read as something else? */
+static bool needs_quotes(struct span word)
+{
+    return word.len == 0 || memchr(word.ptr, ' ', word.len) != NULL ||
+           memchr(word.ptr, '\t', word.len) != NULL || memchr(word.ptr, '"', word.len) != NULL;
+}
+
+static bool append_quoted(struct buf *line, struct span word)
+{
+    bool is_ok = buf_append(line, "\"", 1);
+
+    for (size_t i = 0; i < word.len; i++) {
+        if (word.ptr[i] == '"' || word.ptr[i] == '\\') {
+            is_ok = is_ok && buf_append(line, "\\", 1);
+        }
+        is_ok = is_ok && buf_append(line, &word.ptr[i], 1);
+    }
+    return is_ok && buf_append(line, "\"", 1);
+}
+
+enum ctl_status ask_words(struct ctl *c, const struct words *args, bool quotes)
+{
+    struct buf line;
+    bool is_ok = true;
+    enum ctl_status status;
+
+    buf_init(&line);
+    for (unsigned i = 0; i < args->count && is_ok; i++) {
+        struct span word = args->word[i];
+
+        is_ok = i == 0 || buf_append(&line, " ", 1);
+        if (quotes && needs_quotes(word)) {
+            is_ok = is_ok && append_quoted(&line, word);
+        } else {
+            is_ok = is_ok && buf_append(&line, word.ptr, word.len);
+        }
+    }
+    if (!is_ok) {
+        status = ctl_fail(c, CTL_SYSTEM, "no memory");
+    } else if (memchr(buf_begin(&line), '\0', buf_len(&line)) != NULL) {
+        status = ctl_fail(c, CTL_USAGE, "a NUL byte in a word");
+    } else {
+        status = ask_line(c, "%.*s", (int)buf_len(&line), buf_begin(&line));
+    }
+    buf_fini(&line);
+    return status;
+}
+
 static enum ctl_status judge(struct ctl *c, enum link_result result, struct span line)
 {
     if (result != LINK_OK) {
         return lose(c, result);
+    }
+    if (span_is(line, "CLIENT_ERROR unauthenticated")) {
+        return ctl_fail(c, CTL_REFUSED, "the server wants a login: --user NAME");
     }
     if (answer_is_error(line)) {
         return ctl_fail(c, CTL_REFUSED, "the server answers: %.*s",
@@ -122,6 +173,19 @@ enum ctl_status ask_value(struct ctl *c, size_t n, struct span *value)
     }
     result = link_bytes(c->link, n, value);
     return result == LINK_OK ? CTL_OK : lose(c, result);
+}
+
+enum ctl_status ask_end(struct ctl *c)
+{
+    struct span line = {0};
+    enum link_result result = link_line(c->link, &line);
+
+    if (result == LINK_CLOSED) {
+        ctl_disconnect(c);
+        return CTL_OK;
+    }
+    return result == LINK_OK && !answer_is_error(line) ? ask_garbled(c, line)
+                                                       : judge(c, result, line);
 }
 
 enum ctl_status ask_garbled(struct ctl *c, struct span line)

@@ -18,6 +18,15 @@ enum ctl_status ask_connect(struct ctl *c);
 enum ctl_status ask_bytes(struct ctl *c, struct span bytes);
 enum ctl_status ask_line(struct ctl *c, const char *fmt, ...) MF_PRINTF(2, 3);
 
+/*
+ * Send words as a line, with spaces between; the first is the command. quotes: words stand in
+ * them where they must, as in mayfly.conf.
+ */
+enum ctl_status ask_words(struct ctl *c, const struct words *args, bool quotes);
+
+/* Wait for the server to close the connection, which is the answer, or for its refusal. */
+enum ctl_status ask_end(struct ctl *c);
+
 /* The next line of the answer. An error of the protocol is CTL_REFUSED. */
 enum ctl_status ask_answer(struct ctl *c, struct span *line);
 

@@ -28,8 +28,8 @@ struct target {
 
 static enum ctl_status cannot(struct target *t, int error)
 {
-    return ctl_fail(t->c, CTL_SYSTEM, "cannot write %s: %s",
-                    t->is_file ? t->name : "to standard output", strerror(error));
+    return ctl_fail(t->c, CTL_SYSTEM, "cannot write %s%s: %s", t->is_file ? t->dir : "to ",
+                    t->is_file ? t->name : "standard output", strerror(error));
 }
 
 /* A file of this path: its folder and its name. */
@@ -50,7 +50,7 @@ static enum ctl_status begin(struct target *t, struct span path)
         memchr(path.ptr, '\0', path.len) != NULL) {
         return ctl_fail(t->c, CTL_USAGE, "this is no name of a file");
     }
-    snprintf(t->dir, sizeof(t->dir), "%.*s", at != 0 ? (int)at : 1, at != 0 ? path.ptr : ".");
+    snprintf(t->dir, sizeof(t->dir), "%.*s", at != 0 ? (int)at : 2, at != 0 ? path.ptr : "./");
     snprintf(t->name, sizeof(t->name), "%.*s", (int)(path.len - at), path.ptr + at);
     return newfile_begin(&t->file, &io_system, t->dir, t->name) ? CTL_OK
                                                                 : cannot(t, t->file.error);

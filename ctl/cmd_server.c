@@ -5,61 +5,10 @@
 #include "ctl/answer.h"
 #include "ctl/ask.h"
 #include "ctl/commands.h"
+#include "ctl/confirm.h"
 #include "ctl/json.h"
 #include "ctl/show.h"
 #include "lib/base/num.h"
-
-/* Would a word with these bytes be read as something else? */
-static bool needs_quotes(struct span word)
-{
-    return word.len == 0 || memchr(word.ptr, ' ', word.len) != NULL ||
-           memchr(word.ptr, '\t', word.len) != NULL || memchr(word.ptr, '"', word.len) != NULL;
-}
-
-static bool append_quoted(struct buf *line, struct span word)
-{
-    bool is_ok = buf_append(line, "\"", 1);
-
-    for (size_t i = 0; i < word.len; i++) {
-        if (word.ptr[i] == '"' || word.ptr[i] == '\\') {
-            is_ok = is_ok && buf_append(line, "\\", 1);
-        }
-        is_ok = is_ok && buf_append(line, &word.ptr[i], 1);
-    }
-    return is_ok && buf_append(line, "\"", 1);
-}
-
-/*
- * Send words as a line, with spaces between; the first is the command. quotes: words stand in
- * them where they must, as in mayfly.conf.
- */
-static enum ctl_status ask_words(struct ctl *c, const struct words *args, bool quotes)
-{
-    struct buf line;
-    bool is_ok = true;
-    enum ctl_status status;
-
-    buf_init(&line);
-    for (unsigned i = 0; i < args->count && is_ok; i++) {
-        struct span word = args->word[i];
-
-        is_ok = i == 0 || buf_append(&line, " ", 1);
-        if (quotes && needs_quotes(word)) {
-            is_ok = is_ok && append_quoted(&line, word);
-        } else {
-            is_ok = is_ok && buf_append(&line, word.ptr, word.len);
-        }
-    }
-    if (!is_ok) {
-        status = ctl_fail(c, CTL_SYSTEM, "no memory");
-    } else if (memchr(buf_begin(&line), '\0', buf_len(&line)) != NULL) {
-        status = ctl_fail(c, CTL_USAGE, "a NUL byte in a word");
-    } else {
-        status = ask_line(c, "%.*s", (int)buf_len(&line), buf_begin(&line));
-    }
-    buf_fini(&line);
-    return status;
-}
 
 /* ---- config ------------------------------------------------------------------------------ */
 
@@ -255,12 +204,31 @@ int cmd_watch(struct ctl *c, const struct words *args)
 
 /* ---- ping, version, flush ---------------------------------------------------------------- */
 
+/*
+ * The connection was closed instead of an answer: as a server with users does, which says so to
+ * other commands. Leaves what was said of the close where it is not that.
+ */
+static enum ctl_status ask_why_closed(struct ctl *c)
+{
+    char why[CTL_WHY_BYTES];
+    struct span line = {0};
+    enum ctl_status status;
+
+    memcpy(why, c->why, sizeof(why));
+    status = ask_line(c, "version");
+    if (status == CTL_OK) {
+        status = ask_answer(c, &line);
+    }
+    return status == CTL_REFUSED ? status : ctl_fail(c, CTL_LINK, "%s", why);
+}
+
 int cmd_ping(struct ctl *c, const struct words *args)
 {
     struct span line = {0};
     char text[UNIT_TEXT_BYTES];
     double seconds;
     enum ctl_status status = ask_connect(c);
+    const bool is_connected = status == CTL_OK;
     double began = ctl_now_s();
 
     (void)args;
@@ -272,6 +240,9 @@ int cmd_ping(struct ctl *c, const struct words *args)
     }
     if (status == CTL_OK && !span_is(line, "MN")) {
         return ask_garbled(c, line);
+    }
+    if (status == CTL_LINK && is_connected && c->options.user == NULL) {
+        return ask_why_closed(c);
     }
     if (status != CTL_OK) {
         return status;
@@ -341,6 +312,9 @@ int cmd_flush(struct ctl *c, const struct words *args)
 
     if (args->count > 1 && num_u32(args->word[1], &delay) != MF_OK) {
         return ctl_fail(c, CTL_USAGE, "not a number of seconds: %.100s", args->word[1].ptr);
+    }
+    if (!confirm(c, "Drop all items")) {
+        return CTL_NO;
     }
     status =
         delay > 0 ? ask_line(c, "flush_all %u", (unsigned)delay) : ask_line(c, "flush_all");

@@ -258,12 +258,55 @@ static bool is_alone(struct span line)
     return num_u64(answer_word(&line), &count) == MF_OK && line.len == 0;
 }
 
-/* Ask a line, and show the table that is answered; or "OK". */
-static enum ctl_status show_answer(struct ctl *c, const char *text)
+/* A table of what the server measures only if an option says so. */
+struct switched {
+    const char *option;
+    const char *off[2]; /* values with which it does not */
+    const char *on;     /* one with which it does */
+};
+
+static bool has_content(const struct stats *s)
+{
+    double number;
+
+    for (size_t i = 0; i < s->count; i++) {
+        if (!num_fraction(stats_value(s, i), &number) || number != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Say so, if the server does not measure this. False: it does, or does not tell. */
+static bool tell_off(struct ctl *c, const struct switched *by)
+{
+    struct span value = {0};
+    struct stats s;
+    bool is_off;
+
+    stats_init(&s);
+    is_off = ask_stats_if_any(c, "settings", &s) == CTL_OK &&
+             stats_find(&s, by->option, &value) &&
+             (span_is(value, by->off[0]) || span_is(value, by->off[1]));
+    stats_fini(&s);
+    c->why[0] = '\0';
+    if (is_off) {
+        fprintf(c->out, "%s is off. To turn it on: mayflyctl config set %s %s\n", by->option,
+                by->option, by->on);
+    }
+    return is_off;
+}
+
+/*
+ * Ask a line, and show the table that is answered; or "OK". by: NULL, or what an empty table
+ * depends on.
+ */
+static enum ctl_status show_answer(struct ctl *c, const char *text, const struct switched *by)
 {
     struct stats s;
     struct span line = {0};
     uint64_t number = 0;
+    bool is_table;
     enum ctl_status status = ask_line(c, "%s", text);
 
     stats_init(&s);
@@ -278,19 +321,23 @@ static enum ctl_status show_answer(struct ctl *c, const char *text)
             break;
         }
     }
+    is_table = status == CTL_OK && !span_is(line, "OK") && !span_is(line, "RESET");
     if (status == CTL_OK && c->options.json) {
         put_json(c, &s);
+    } else if (is_table && by != NULL && !has_content(&s) && tell_off(c, by)) {
+        /* that is the answer */
     } else if (status == CTL_OK && s.count > 0) {
         put_table(c, &s);
     } else if (status == CTL_OK) {
-        fputs(span_is(line, "END") ? "nothing so far\n" : "OK\n", c->out);
+        fputs(is_table ? "nothing so far\n" : "OK\n", c->out);
     }
     stats_fini(&s);
     return status;
 }
 
 /* "reset" is a command of its own; what else there is follows the section. */
-static enum ctl_status section(struct ctl *c, const struct words *args, const char *name)
+static enum ctl_status section(struct ctl *c, const struct words *args, const char *name,
+                               const struct switched *by)
 {
     char line[256];
 
@@ -301,30 +348,35 @@ static enum ctl_status section(struct ctl *c, const struct words *args, const ch
     } else {
         snprintf(line, sizeof(line), "stats %s", name);
     }
-    return show_answer(c, line);
+    return show_answer(c, line, by);
 }
 
 int cmd_latency(struct ctl *c, const struct words *args)
 {
-    return section(c, args, "latency");
+    static const struct switched by = {"latency_stats", {"no", "off"}, "yes"};
+
+    return section(c, args, "latency", &by);
 }
 
 int cmd_hotkeys(struct ctl *c, const struct words *args)
 {
-    return section(c, args, "hotkeys");
+    static const struct switched by = {"hotkeys", {"0", "0"}, "100"};
+
+    return section(c, args, "hotkeys", &by);
 }
 
 int cmd_bigkeys(struct ctl *c, const struct words *args)
 {
-    return section(c, args, "bigkeys");
+    return section(c, args, "bigkeys", NULL);
 }
 
 int cmd_slowlog(struct ctl *c, const struct words *args)
 {
+    static const struct switched by = {"slowlog_us", {"0", "-1"}, "10000"};
     char line[256];
 
     snprintf(line, sizeof(line), "slowlog %.100s%s%.100s",
              args->count > 1 ? args->word[1].ptr : "get", args->count > 2 ? " " : "",
              args->count > 2 ? args->word[2].ptr : "");
-    return show_answer(c, line);
+    return show_answer(c, line, &by);
 }

@@ -1,8 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "ctl/commands.h"
 
+#include <poll.h>
+#include <stdio.h>
+
 #include "ctl/ctl.h"
 #include "ctl/describe.h"
+
+/* Has the reader of a pipe had enough, as `head` has? That is no failure. */
+static bool has_left(FILE *out)
+{
+    struct pollfd p = {.fd = fileno(out)};
+
+    return poll(&p, 1, 0) == 1 && (p.revents & POLLERR) != 0;
+}
 
 int command_run(struct ctl *c, const struct words *args)
 {
@@ -12,8 +23,13 @@ int command_run(struct ctl *c, const struct words *args)
     int status;
 
     if (id == COMMAND_COUNT) {
-        return ctl_fail(c, CTL_USAGE, "there is no command %.100s (see mayflyctl help)",
-                        args->word[0].ptr);
+        const char *near = ctl_command_near(args->word[0].ptr);
+
+        return near != NULL
+                   ? ctl_fail(c, CTL_USAGE, "there is no command %.100s (did you mean %s?)",
+                              args->word[0].ptr, near)
+                   : ctl_fail(c, CTL_USAGE, "there is no command %.100s (see mayflyctl help)",
+                              args->word[0].ptr);
     }
     row = &ctl_commands[id];
     if (c->options.help) {
@@ -28,7 +44,7 @@ int command_run(struct ctl *c, const struct words *args)
         return CTL_USAGE;
     }
     status = row->run(c, args);
-    if ((fflush(c->out) != 0 || ferror(c->out)) && status == CTL_OK) {
+    if ((fflush(c->out) != 0 || ferror(c->out)) && status == CTL_OK && !has_left(c->out)) {
         status = ctl_fail(c, CTL_SYSTEM, "the output cannot be written");
     }
     return status;

@@ -59,6 +59,11 @@ void ctl_catch_signals(void)
     (void)sigaction(SIGTERM, &action, NULL);
 }
 
+void ctl_forget_signals(void)
+{
+    is_interrupted = 0;
+}
+
 double ctl_now_s(void)
 {
     return (double)clock_mono_ns() / 1e9;

@@ -76,6 +76,9 @@ bool ctl_is_interrupted(void);
 /* From now on signals only interrupt; forget those that came. */
 void ctl_catch_signals(void);
 
+/* Forget those that came; handlers stay as they are. */
+void ctl_forget_signals(void);
+
 /* Seconds of a clock that is never set. */
 double ctl_now_s(void);
 

@@ -290,10 +290,18 @@ static void put_bash(FILE *out)
         put_option_names(out, (uint64_t)1 << id);
         fputs("' ;;\n", out);
     }
-    fputs("    esac\n"
-          "    if [[ $cur == -* ]]; then\n"
-          "        words=\"$options",
-          out);
+    fputs(
+        "    esac\n"
+        "    # Names of options are those of the server, unless it would ask for a password.\n"
+        "    if [[ $command == config && ${COMP_WORDS[i+1]} =~ ^(get|set|reset)$ ]] &&\n"
+        "        ((COMP_CWORD > i + 1)) && [[ ${COMP_WORDS[*]:1:i-1} != *--user* ]]; then\n"
+        "        words=$(\"${COMP_WORDS[0]}\" \"${COMP_WORDS[@]:1:i-1}\" --timeout 1 config "
+        "get \\\n"
+        "            2>/dev/null </dev/null | sed 's/ .*//')\n"
+        "    fi\n"
+        "    if [[ $cur == -* ]]; then\n"
+        "        words=\"$options",
+        out);
     put_option_names(out, OPTION_ANY);
     fputs("\"\n"
           "    fi\n"
@@ -385,6 +393,14 @@ static void put_zsh(FILE *out)
     for (unsigned id = 0; id < COMMAND_COUNT; id++) {
         fprintf(out, "        %s) _arguments \\\n", ctl_commands[id].name);
         put_zsh_options(out, (uint64_t)1 << id);
+        if (id == COMMAND_config) {
+            fputs("        '1:word:(", out);
+            put_words(out, (enum command_id)id);
+            fputs(")' '*:name:{compadd -- ${(f)\"$(mayflyctl config get 2>/dev/null "
+                  "</dev/null | sed \"s/ .*//\")\"}}' ;;\n",
+                  out);
+            continue;
+        }
         fputs("        '*:word:(", out);
         put_words(out, (enum command_id)id);
         fputs(")' ;;\n", out);

@@ -8,8 +8,9 @@
 
 static char line[64 * 1024];
 
-void line_begin(void)
+void line_begin(struct ctl *c)
 {
+    (void)c;
 }
 
 void line_end(void)

@@ -71,6 +71,62 @@ static char *next_option(const char *text, int state)
     return NULL;
 }
 
+/* The names of the server's options, for config. */
+static struct ctl *asked; /* [borrowed] */
+static char **names;      /* owned, each; as of the first time that they were asked for */
+static size_t name_count;
+
+static void take_name(struct span name)
+{
+    char **more = realloc(names, (name_count + 1) * sizeof(*names));
+
+    if (more != NULL) {
+        names = more;
+        names[name_count] = strndup(name.ptr, name.len);
+        name_count += names[name_count] != NULL;
+    }
+}
+
+static void forget_names(void)
+{
+    while (name_count > 0) {
+        free(names[--name_count]);
+    }
+    free(names);
+    names = NULL;
+}
+
+static char *next_name(const char *text, int state)
+{
+    static size_t next;
+
+    next = state == 0 ? 0 : next;
+    while (next < name_count) {
+        const char *name = names[next++];
+
+        if (strncmp(name, text, strlen(text)) == 0) {
+            return strdup(name);
+        }
+    }
+    return NULL;
+}
+
+/* Does the line up to the word that is completed say which options config is about? */
+static bool wants_name(int begin, int start)
+{
+    static const char *const forms[] = {"config get ", "config set ", "config reset "};
+
+    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+        const size_t len = strlen(forms[i]);
+
+        if ((size_t)(start - begin) >= len &&
+            strncmp(rl_line_buffer + begin, forms[i], len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static char **complete(const char *text, int start, int end)
 {
     char name[32];
@@ -94,10 +150,30 @@ static char **complete(const char *text, int start, int end)
     if (command == COMMAND_COUNT) {
         return NULL;
     }
+    if (command == COMMAND_config && text[0] != '-' && wants_name(begin, start)) {
+        if (name_count == 0) {
+            prompt_each_name(asked, take_name);
+        }
+        return rl_completion_matches(text, next_name);
+    }
     return rl_completion_matches(text, text[0] == '-' ? next_option : next_word);
 }
 
-void line_begin(void)
+/* Ctrl-C: what was typed so far is dropped, and the prompt stands on the next line. */
+static int drop_line(void)
+{
+    if (ctl_is_interrupted()) {
+        ctl_forget_signals();
+        rl_free_line_state();
+        rl_replace_line("", 1);
+        fputs("^C\n", rl_outstream);
+        rl_on_new_line();
+        rl_redisplay();
+    }
+    return 0;
+}
+
+void line_begin(struct ctl *c)
 {
     const char *state = getenv("XDG_STATE_HOME");
     const char *home = getenv("HOME");
@@ -111,8 +187,12 @@ void line_begin(void)
     if (n < 0 || (size_t)n >= sizeof(history)) {
         history[0] = '\0';
     }
+    asked = c;
     rl_readline_name = "mayflyctl";
     rl_attempted_completion_function = complete;
+    /* At once where a signal ends the wait for a key; else ten times a second. */
+    rl_signal_event_hook = drop_line;
+    rl_event_hook = drop_line;
     rl_basic_word_break_characters = " \t";
     using_history();
     stifle_history(HISTORY_LINES);
@@ -131,6 +211,7 @@ void line_end(void)
     }
     free(line);
     line = NULL;
+    forget_names();
 }
 
 const char *line_next(const char *prompt)
@@ -138,7 +219,8 @@ const char *line_next(const char *prompt)
     free(line);
     ctl_catch_signals();
     line = readline(prompt);
-    if (line == NULL && ctl_is_interrupted()) {
+    /* A line whose end came before the interrupt was noticed was not meant either. */
+    if (ctl_is_interrupted()) {
         return "";
     }
     if (line != NULL && line[0] != '\0') {

@@ -2,6 +2,7 @@
 /*
  * mayflyctl: the command line, and one command of it. See ctl.h for what the folder is.
  */
+#include <errno.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <signal.h>
@@ -91,7 +92,7 @@ int main(int argc, char **argv)
     status = run(&c, &line);
     ctl_report(&c);
     ctl_disconnect(&c);
-    if (fflush(stdout) != 0 && status == CTL_OK) {
+    if (fflush(stdout) != 0 && errno != EPIPE && status == CTL_OK) {
         status = CTL_SYSTEM;
     }
     return status;

@@ -8,6 +8,7 @@
 
 #include "ctl/commands.h"
 #include "ctl/show.h"
+#include "lib/base/edits.h"
 #include "lib/base/num.h"
 
 const struct command_row ctl_commands[COMMAND_COUNT] = {
@@ -176,13 +177,50 @@ static bool take(struct reading *r, enum option_id id, const char *value)
     return true;
 }
 
+/* The name that may have been meant: the nearest one so far and its distance are *best. */
+struct guess {
+    const char *name;
+    unsigned edits;
+};
+
+static void guess_at(struct guess *best, const char *given, size_t len, const char *name)
+{
+    const unsigned edits = edits_between(given, len, name);
+
+    if (edits <= edits_allowed(len) && (best->name == NULL || edits < best->edits)) {
+        *best = (struct guess){name, edits};
+    }
+}
+
+const char *ctl_command_near(const char *name)
+{
+    struct guess best = {NULL, 0};
+
+    for (unsigned id = 0; id < COMMAND_COUNT; id++) {
+        guess_at(&best, name, strlen(name), ctl_commands[id].name);
+    }
+    return best.name;
+}
+
+static void refuse_long(struct reading *r, const char *name, size_t len)
+{
+    struct guess best = {NULL, 0};
+
+    for (unsigned id = 0; id < OPT_COUNT; id++) {
+        guess_at(&best, name, len, ctl_options[id].name);
+    }
+    snprintf(r->why, r->why_bytes, "there is no option --%.*s (%s%s%s)", (int)len, name,
+             best.name != NULL ? "did you mean --" : "see mayflyctl --help",
+             best.name != NULL ? best.name : "", best.name != NULL ? "?" : "");
+}
+
 static bool read_long(struct reading *r, const char *text)
 {
     size_t len = strcspn(text, "=");
     enum option_id id = find_long(text, len);
 
     if (id == OPT_COUNT) {
-        snprintf(r->why, r->why_bytes, "there is no option --%.*s", (int)len, text);
+        refuse_long(r, text, len);
         return false;
     }
     return take(r, id, text[len] == '=' ? text + len + 1 : NULL);

@@ -39,6 +39,9 @@ extern const struct command_row ctl_commands[COMMAND_COUNT];
 /* The command of that name; COMMAND_COUNT: there is none. */
 enum command_id ctl_command_find(const char *name);
 
+/* The name of the command that may have been meant by an unknown one; NULL: none is near. */
+const char *ctl_command_near(const char *name);
+
 enum option_kind { KIND_FLAG, KIND_TEXT, KIND_SECONDS, KIND_COUNT, KIND_BYTES };
 
 enum option_id {

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ctl/answer.h"
+#include "ctl/ask.h"
 #include "ctl/commands.h"
 #include "ctl/ctl.h"
 #include "lib/base/mem.h"
@@ -38,6 +40,21 @@ static void run_line(struct ctl *c, const struct options *given, const struct wo
     ctl_report(c);
 }
 
+void prompt_each_name(struct ctl *c, void (*fn)(struct span name))
+{
+    struct span line = {0}, name, value;
+    enum ctl_status status = ask_line(c, "config get *");
+
+    while (status == CTL_OK) {
+        status = ask_answer(c, &line);
+        if (status != CTL_OK || !answer_pair(line, "CONFIG", &name, &value)) {
+            break;
+        }
+        fn(name);
+    }
+    c->why[0] = '\0';
+}
+
 int prompt_run(struct ctl *c)
 {
     static const char *const ends[] = {"quit", "exit", NULL};
@@ -46,7 +63,7 @@ int prompt_run(struct ctl *c)
 
     c->is_prompt = true;
     ctl_catch_signals();
-    line_begin();
+    line_begin(c);
     while ((text = line_next("mayfly> ")) != NULL) {
         struct words line;
         char *store = mem_alloc(strlen(text) + 1);

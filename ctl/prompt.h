@@ -6,15 +6,20 @@
 #ifndef MAYFLY_CTL_PROMPT_H
 #define MAYFLY_CTL_PROMPT_H
 
+#include "lib/base/span.h"
+
 struct ctl;
 
 /* Run commands until "quit" or the end of input. Returns an enum ctl_status. */
 int prompt_run(struct ctl *c);
 
+/* Call fn with the name of each option of the server. For completion: reports nothing. */
+void prompt_each_name(struct ctl *c, void (*fn)(struct span name));
+
 /* ---- within ------------------------------------------------------------------------------ */
 
-/* Before the first line, and after the last. */
-void line_begin(void);
+/* Before the first line, and after the last. c is borrowed in between. */
+void line_begin(struct ctl *c);
 void line_end(void);
 
 /*

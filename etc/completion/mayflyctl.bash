@@ -18,8 +18,8 @@ _mayflyctl() {
         ((i++))
     done
     case $command in
-        '') words='stats config watch dump get set delete ttl touch top memory doctor latency hotkeys bigkeys slowlog ping version save load upgrade flush help' ;;
-        stats) words='conns detail expire items reset settings shards sizes slabs' options=' --watch --explain --count' ;;
+        '') words='stats config watch dump get set delete ttl touch top memory doctor latency hotkeys bigkeys slowlog ping version save load upgrade bgsave flush shutdown raw help' ;;
+        stats) words='bigkeys conns detail expire hotkeys items latency persistence reset settings shards sizes slabs' options=' --watch --explain --count' ;;
         config) words='get set reset reload rewrite' options='' ;;
         watch) words='fetchers mutations evictions connevents deletions expirations' options=' --count' ;;
         dump) words='' options=' --count --match --min-size --within --never --unread --keys' ;;
@@ -40,9 +40,18 @@ _mayflyctl() {
         save) words='' options='' ;;
         load) words='' options='' ;;
         upgrade) words='' options='' ;;
-        flush) words='' options='' ;;
-        help) words='stats config watch dump get set delete ttl touch top memory doctor latency hotkeys bigkeys slowlog ping version save load upgrade flush help' options='' ;;
+        bgsave) words='' options='' ;;
+        flush) words='' options=' --yes' ;;
+        shutdown) words='graceful nosave save' options=' --yes' ;;
+        raw) words='' options='' ;;
+        help) words='stats config watch dump get set delete ttl touch top memory doctor latency hotkeys bigkeys slowlog ping version save load upgrade bgsave flush shutdown raw help' options='' ;;
     esac
+    # Names of options are those of the server, unless it would ask for a password.
+    if [[ $command == config && ${COMP_WORDS[i+1]} =~ ^(get|set|reset)$ ]] &&
+        ((COMP_CWORD > i + 1)) && [[ ${COMP_WORDS[*]:1:i-1} != *--user* ]]; then
+        words=$("${COMP_WORDS[0]}" "${COMP_WORDS[@]:1:i-1}" --timeout 1 config get \
+            2>/dev/null </dev/null | sed 's/ .*//')
+    fi
     if [[ $cur == -* ]]; then
         words="$options --control --host --port --user --password-file --tls --ca --cert --key --tls-name --timeout --json --help --version"
     fi

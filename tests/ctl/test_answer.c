@@ -16,7 +16,9 @@ TEST(errors_are_told_from_other_lines)
     ck_assert(answer_is_error(span_str("ERROR no such thing")));
     ck_assert(answer_is_error(span_str("CLIENT_ERROR bad")));
     ck_assert(answer_is_error(span_str("SERVER_ERROR out of memory")));
+    ck_assert(answer_is_error(span_str("SERVER_ERROR: shutdown not enabled")));
     ck_assert(!answer_is_error(span_str("ERRORS")));
+    ck_assert(!answer_is_error(span_str(":")));
     ck_assert(!answer_is_error(span_str("STAT ERROR 1")));
     ck_assert(!answer_is_error(span_str("")));
 }

@@ -594,6 +594,62 @@ def test_help_names_every_command_and_option():
     assert re.fullmatch(rb"mayflyctl \S+\n", run("--version"))
 
 
+def test_raw():
+    with Daemon("-t", "1") as d, d.client() as c:
+        assert c.set(b"k", b"MN") == b"STORED"
+        assert ctl(d, "raw", "version").startswith(b"VERSION 1.6")
+        assert ctl(d, "raw", "get", "k", "none") == b"VALUE k 0 2\nMN\nEND\n"
+        assert ctl(d, "raw", "mg", "k", "v") == b"VA 2\nMN\n"
+        assert ask(d, "raw", "touch", "k", "100") == ["TOUCHED"]
+        assert len(ctl(d, "raw", "stats").splitlines()) > 50
+        assert complaint(*of(d), "raw", "incr", "k", "1", status=REFUSED).startswith(
+            "mayflyctl: the server answers: CLIENT_ERROR cannot increment")
+        assert complaint(*of(d), "raw", "nonsense", status=REFUSED) == "mayflyctl: the server answers: ERROR\n"
+        for word, instead in (("set", "set"), ("ms", "set"), ("watch", "watch"), ("restore", "load")):
+            assert complaint(*of(d), "raw", word, "k", status=USAGE) == \
+                "mayflyctl: raw sends one line, and %s is more: use %s\n" % (word, instead)
+
+
+def test_bgsave_and_shutdown():
+    with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder, \
+            Daemon("-t", "1", "--dir", folder, control=True) as d, d.client() as c:
+        assert c.set(b"k", b"v") == b"STORED"
+        assert ask(d, "bgsave") == {"saving": True}
+        wait_for(lambda: os.path.exists(folder + "/mayfly.snapshot"), "it is saved")
+        assert ask(d, "shutdown", "graceful", "nosave") == {"stopping": True}
+        c.close()
+        assert d.process.wait(mayfly.PATIENCE) == 0
+    with Daemon("-t", "1") as d:
+        assert "shutdown not enabled" in complaint(*of(d), "shutdown", status=REFUSED)
+        assert complaint(*of(d), "bgsave", status=REFUSED).startswith("mayflyctl: the server answers: ")
+
+
+def test_what_is_off_says_how_to_turn_it_on():
+    with Daemon("-t", "1", control=True) as d, d.client() as c:
+        for command, option, on in (("latency", "latency_stats", "yes"), ("hotkeys", "hotkeys", "100"),
+                                    ("slowlog", "slowlog_us", "10000")):
+            off = ctl(d, command).decode()
+            assert off == "%s is off. To turn it on: mayflyctl config set %s %s\n" % (option, option, on), off
+            assert b"is off" not in ctl(d, "--json", command)
+            ctl(d, "config", "set", option, on)
+            c.ask(b"version")
+            assert b"is off" not in ctl(d, command)
+        assert ctl(d, "slowlog", "reset") == b"OK\n"
+
+
+def test_a_reader_that_leaves_is_no_failure():
+    with Daemon("-t", "1") as d:
+        done = subprocess.run(["bash", "-c", "\"$@\" | head -n 1; echo ${PIPESTATUS[0]}", "-", PROGRAM, *of(d), "stats",
+                               "--watch", "0.01"], capture_output=True, check=False, timeout=mayfly.PATIENCE)
+        assert done.stderr == b"" and done.stdout.splitlines()[1:] == [b"0"], done
+
+
+def test_errors_have_whole_paths():
+    with Daemon("-t", "1") as d:
+        assert complaint(*of(d), "save", "/nonexistent/folder/file", status=6) == \
+            "mayflyctl: cannot write /nonexistent/folder/file: No such file or directory\n"
+
+
 def test_misuse():
     for args in ([], ["nonsense"], ["get"], ["ping", "x"], ["--nonsense"], ["ping", "--watch", "1"],
                  ["-h", "localhost", "-s", "/x", "ping"], ["-p", "1", "ping"], ["--ca", "x", "ping"],
@@ -625,7 +681,8 @@ def test_tcp_users_and_passwords():
             assert b"answers" in ctl(d, "--user", "ops", "--password-file", good, "ping")
             assert "authentication failure" in complaint(*of(d), "--user", "ops", "--password-file", bad, "ping",
                                                          status=REFUSED)
-            assert "unauthenticated" in complaint(*of(d), "stats", status=REFUSED)
+            for command in ("ping", "stats"):
+                assert complaint(*of(d), command, status=REFUSED) == "mayflyctl: the server wants a login: --user NAME\n"
             assert "spaces" in complaint(*of(d), "--user", "o ps", "--password-file", good, "ping",
                                          status=USAGE).replace("a space", "spaces")
             assert "No such file" in complaint(*of(d), "--user", "ops", "--password-file", "/nowhere", "ping",
@@ -762,9 +819,58 @@ def test_prompt():
             t.expect(b"mayfly> ")
             t.send(b"ping\n")
             t.expect(b"the server answers")
+            t.send(b"pong\n")
+            t.expect(b"there is no command pong (did you mean ping?)")
+            t.expect(b"mayfly> ")
             t.send(b"quit\n")
             t.rest()
             assert t.status() == OK
+
+
+def test_an_interrupt_clears_the_line():
+    with Daemon("-t", "1") as d, d.client() as c, tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        assert c.set(b"k", b"v") == b"STORED"
+        with prompt(d, folder) as t:
+            t.expect(b"mayfly> ")
+            t.send(b"flush --yes")
+            t.expect(b"flush --yes")
+            t.send(b"\x03")
+            t.expect(b"mayfly> ")
+            t.send(b"\n")
+            t.expect(b"mayfly> ")
+            assert c.get(b"k") == b"v"
+            t.send(b"ping\n")
+            t.expect(b"the server answers")
+            t.send(b"quit\n")
+            t.rest()
+            assert t.status() == OK
+
+
+def test_what_cannot_be_undone_is_asked_on_a_terminal():
+    with Daemon("-t", "1", "-A") as d, d.client() as c, tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
+        for command, question in (("flush", b"Drop all items of "), ("shutdown", b"Stop the server of ")):
+            for answer in (b"\n", b"n\n", b"\x04"):
+                assert c.set(b"k", b"v") == b"STORED"
+                with Terminal(PROGRAM, *of(d), command, env={"HOME": folder}) as t:
+                    t.expect(question + d.path.encode() + b"? [y/N] ")
+                    t.send(answer)
+                    t.expect(b"nothing was done")
+                    t.rest()
+                    assert t.status() == NO
+                assert c.get(b"k") == b"v"
+        with Terminal(PROGRAM, *of(d), "flush", env={"HOME": folder}) as t:
+            t.expect(b"[y/N] ")
+            t.send(b"y\n")
+            t.expect(b"OK")
+            t.rest()
+            assert t.status() == OK
+        assert c.get(b"k") is None
+        assert c.set(b"k", b"v") == b"STORED"
+        with Terminal(PROGRAM, *of(d), "flush", "-y", env={"HOME": folder}) as t:
+            assert b"[y/N]" not in t.rest() and t.status() == OK
+        assert c.get(b"k") is None
+        assert ctl(d, "shutdown") == b"OK, the server stops\n"
+        assert d.process.wait(mayfly.PATIENCE) == 0
 
 
 def has_readline():
@@ -782,11 +888,13 @@ def test_prompt_completes_and_remembers():
             t.expect(b"the server answers")
             t.send(b"stats sh\t--exp\t--js\t\n")
             t.expect(b'"0:curr_items": {"value": 0')
+            t.send(b"config get active_e\t\n")
+            t.expect(b"config is for operators")
             t.expect(b"mayfly> ")
             t.send(b"\x04")
             t.rest()
         with open(os.path.join(folder, ".mayflyctl_history")) as f:
-            assert f.read().splitlines() == ["ping ", "stats shards --explain --json "]
+            assert f.read().splitlines() == ["ping ", "stats shards --explain --json ", "config get active_e"]
         assert os.stat(os.path.join(folder, ".mayflyctl_history")).st_mode & 0o77 == 0
 
 
@@ -951,6 +1059,12 @@ def test_bash_completes():
     assert complete("ping", "--wa") == []
     assert complete("--js") == ["--json"]
     assert complete("-t", "") == []
+    assert complete("stats", "") == ["bigkeys", "conns", "detail", "expire", "hotkeys", "items", "latency", "persistence",
+                                     "reset", "settings", "shards", "sizes", "slabs"]
+    with Daemon("-t", "1", control=True) as d:
+        done = subprocess.run([bash, "-c", COMPLETE, "-", script, PROGRAM, *of(d), "config", "set", "active"],
+                              capture_output=True, text=True, check=False)
+        assert done.stdout.split() == ["active_expire"], done
     with tempfile.TemporaryDirectory(prefix="mayfly-it.") as folder:
         with open(os.path.join(folder, "some-file"), "w"):
             pass

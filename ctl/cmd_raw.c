@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Commands that are passed on: `raw`, `bgsave`, `shutdown`. */
+#include <string.h>
+
+#include "ctl/answer.h"
+#include "ctl/ask.h"
+#include "ctl/commands.h"
+#include "ctl/confirm.h"
+#include "ctl/json.h"
+#include "ctl/show.h"
+#include "lib/base/num.h"
+
+/* ---- raw --------------------------------------------------------------------------------- */
+
+/* What is more than a line and an answer; and the command of mayflyctl that does it. */
+static const struct {
+    const char *word;
+    const char *instead;
+} unfit[] = {
+    {"set", "set"}, {"add", "set"}, {"replace", "set"}, {"append", "set"}, {"prepend", "set"},
+    {"cas", "set"}, {"ms", "set"},  {"watch", "watch"}, {"save", "save"},  {"restore", "load"},
+};
+
+/* The bytes of a value that follows "VALUE key flags bytes" or "VA bytes"; false: none does. */
+static bool value_follows(struct span line, uint64_t *bytes)
+{
+    struct span word = answer_word(&line);
+    unsigned skip = span_is(word, "VALUE") ? 2 : 0;
+
+    if (!span_is(word, "VALUE") && !span_is(word, "VA")) {
+        return false;
+    }
+    while (skip-- > 0) {
+        (void)answer_word(&line);
+    }
+    return num_u64(answer_word(&line), bytes) == MF_OK && *bytes < ASK_VALUE_MAX;
+}
+
+static void put_line(struct ctl *c, struct json *j, struct span line)
+{
+    if (c->options.json) {
+        json_text(j, line);
+    } else {
+        (void)show_text(c->out, line, c->is_utf8);
+        fputc('\n', c->out);
+    }
+}
+
+/* Show the answer, which ends where that to "mn" begins. */
+static enum ctl_status show_all(struct ctl *c, struct json *j)
+{
+    char refusal[CTL_WHY_BYTES] = "";
+    struct span line = {0};
+    enum ctl_status status;
+    uint64_t bytes;
+
+    for (;;) {
+        status = ask_answer(c, &line);
+        if (status == CTL_OK && span_is(line, "MN")) {
+            break;
+        }
+        if (status == CTL_REFUSED) {
+            memcpy(refusal, c->why, sizeof(refusal));
+            continue;
+        }
+        if (status != CTL_OK) {
+            return status;
+        }
+        put_line(c, j, line);
+        if (value_follows(line, &bytes)) {
+            status = ask_value(c, (size_t)bytes + 2, &line);
+            if (status != CTL_OK) {
+                return status;
+            }
+            put_line(c, j, span_of(line.ptr, line.len - 2));
+        }
+    }
+    return refusal[0] != '\0' ? ctl_fail(c, CTL_REFUSED, "%s", refusal) : CTL_OK;
+}
+
+int cmd_raw(struct ctl *c, const struct words *args)
+{
+    struct words rest = {0};
+    struct json j;
+    enum ctl_status status;
+
+    for (size_t i = 0; i < sizeof(unfit) / sizeof(unfit[0]); i++) {
+        if (span_is(args->word[1], unfit[i].word)) {
+            return ctl_fail(c, CTL_USAGE, "raw sends one line, and %s is more: use %s",
+                            unfit[i].word, unfit[i].instead);
+        }
+    }
+    for (unsigned i = 1; i < args->count; i++) {
+        rest.word[rest.count++] = args->word[i];
+    }
+    status = ask_words(c, &rest, false);
+    if (status == CTL_OK) {
+        status = ask_line(c, "mn");
+    }
+    if (status != CTL_OK) {
+        return status;
+    }
+    json_init(&j, c->out);
+    if (c->options.json) {
+        json_begin(&j, '[');
+    }
+    status = show_all(c, &j);
+    if (c->options.json) {
+        json_end(&j, '[');
+    }
+    return status;
+}
+
+/* ---- bgsave, shutdown -------------------------------------------------------------------- */
+
+static void put_done(struct ctl *c, const char *name, const char *text)
+{
+    if (c->options.json) {
+        struct json j;
+
+        json_init(&j, c->out);
+        json_begin(&j, '{');
+        json_name(&j, name);
+        json_bool(&j, true);
+        json_end(&j, '{');
+    } else {
+        fprintf(c->out, "%s\n", text);
+    }
+}
+
+int cmd_bgsave(struct ctl *c, const struct words *args)
+{
+    struct span line = {0};
+    enum ctl_status status = ask_line(c, "bgsave");
+
+    (void)args;
+    if (status == CTL_OK) {
+        status = ask_answer(c, &line);
+    }
+    if (status == CTL_OK && !span_is(line, "OK")) {
+        return ask_garbled(c, line);
+    }
+    if (status == CTL_OK) {
+        put_done(c, "saving", "OK, the server saves its snapshot (stats persistence)");
+    }
+    return status;
+}
+
+int cmd_shutdown(struct ctl *c, const struct words *args)
+{
+    enum ctl_status status;
+
+    if (!confirm(c, "Stop the server")) {
+        return CTL_NO;
+    }
+    status = ask_words(c, args, false);
+    if (status == CTL_OK) {
+        status = ask_end(c);
+    }
+    if (status == CTL_OK) {
+        put_done(c, "stopping", "OK, the server stops");
+    }
+    return status;
+}
