@@ -291,6 +291,7 @@ static int start_engine(struct server *s)
     cfg.seed = hash_random_seed();
     cfg.observer = watch_on_engine_event;
     cfg.options = &set->engine;
+    cfg.has_past = set->dir != NULL || set->memory_file != NULL;
     cfg.hold_boot_ns = upgrade_hold_ns();
     if (set->memory_file != NULL) {
         cfg.attach = &s->crew.attach;

@@ -194,6 +194,10 @@ static enum mf_err start(struct engine *e, const struct engine_config *cfg, bool
         goto fail;
     }
     fill_group(e);
+    if (cfg->has_past && !is_warm) {
+        atomic_store_explicit(&e->group.cas_next, engine_cas_past(clock_unix_ms(&e->clock)),
+                              memory_order_relaxed);
+    }
     hold_from_start(e);
     for (uint32_t i = 0; i < cfg->shards; i++) {
         e->shards[i] = shard_create(&e->group, i);

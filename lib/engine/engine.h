@@ -58,6 +58,7 @@ struct engine_config {
     uint64_t items_hint;                  /* size the index for this many items; 0: small */
     bool is_in_cores;                     /* core files have the items: -r */
     uint64_t seed;                        /* of the key hash */
+    bool has_past;                        /* clients may have cas values of earlier engines */
     int64_t hold_boot_ns;                 /* keep what expires until then: clock_boot_ns() */
     struct attach *attach;                /* [borrowed] items are in its file; NULL: none */
     shard_observer_fn observer;           /* NULL: none */
@@ -112,6 +113,15 @@ enum mf_err engine_start(struct engine *e, const struct engine_config *cfg);
  * engine; if that cannot be, attach->why says so. Context: main.
  */
 void engine_stop(struct engine *e);
+
+/*
+ * A cas value above all that earlier engines with these keys have drawn, at a time of the wall
+ * clock in Unix milliseconds: none has drawn 65 million values a second. Context: any thread.
+ */
+static inline uint64_t engine_cas_past(int64_t unix_ms)
+{
+    return (uint64_t)unix_ms << 16;
+}
 
 /* Hash of a key. Context: any thread. */
 static inline uint64_t engine_hash(const struct engine *e, const void *key, size_t len)

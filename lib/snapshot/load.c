@@ -526,13 +526,13 @@ static void set_clock(struct load *load)
 
 /*
  * Values of the engine come after those that were loaded, and after those that were lost since,
- * which clients may have: no life of this data has drawn 65 million values a second.
+ * which clients may have.
  */
 static void raise_cas(const struct load *load, uint64_t past)
 {
     struct engine *e = load->engine;
     uint64_t next = atomic_load_explicit(&e->group.cas_next, memory_order_relaxed);
-    uint64_t drawn = (uint64_t)(clock_unix_ms(&e->clock) + load->behind_ms) << 16;
+    uint64_t drawn = engine_cas_past(clock_unix_ms(&e->clock) + load->behind_ms);
 
     past = past > drawn ? past : drawn;
     if (next <= past) {

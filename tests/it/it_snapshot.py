@@ -104,6 +104,26 @@ def test_a_deadline_that_never_comes():
                     assert o.get(key) == b"v", key
 
 
+def cas_of_a_set(c):
+    c.set(b"k", b"v")
+    return int(c.ask(b"mg k c").split(b"c")[-1])
+
+
+def test_cas_values_do_not_repeat():
+    """Also where nothing is left of what they belonged to: clients may have them yet."""
+    with kept() as k:
+        for args in ((), ("-e", os.path.join(k.folder, "memory"))):
+            last = 0
+            for _ in range(3):
+                with k.daemon(*args) as d, d.operator() as o:
+                    value = cas_of_a_set(o)
+                    assert value > last, (args, value, last)
+                    last = value
+                    d.process.kill()
+                    d.process.wait()
+                    assert not k.has_file()
+
+
 def test_requests_go_first():
     """Also where most system calls are forbidden."""
     with open(mayfly.PROGRAM, "rb") as f:
