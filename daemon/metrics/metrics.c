@@ -20,19 +20,20 @@
 
 #include "daemon/base/log.h"
 #include "daemon/metrics/metrics_text.h"
+#include "daemon/metrics/places.h"
 #include "daemon/net/sockets.h"
 #include "daemon/net/sockets_tcp.h"
 #include "daemon/options/settings.h"
 #include "daemon/worker/crew.h"
 #include "daemon/worker/pulse.h"
 #include "lib/base/buf.h"
+#include "lib/base/clock.h"
 #include "lib/base/context.h"
 #include "lib/base/mem.h"
 
-/* Of one socket: connections, bytes of memory and seconds of silence for each of them. */
-#define CONNECTIONS_MAX 16u
-#define MEMORY_BYTES    ((size_t)16 << 10)
-#define SILENCE_S       5u
+/* Of each connection: bytes of memory and seconds of silence. */
+#define MEMORY_BYTES ((size_t)16 << 10)
+#define SILENCE_S    5u
 
 /* A worker has so long to answer, and is looked at so often. */
 #define PULSE_MAX_US  1000000
@@ -48,6 +49,7 @@
     F(MHD_queue_response)                                                                      \
     F(MHD_destroy_response)                                                                    \
     F(MHD_add_response_header)                                                                 \
+    F(MHD_get_connection_info)                                                                 \
     F(MHD_lookup_connection_value)                                                             \
     F(MHD_create_response_from_buffer)                                                         \
     F(MHD_create_response_from_buffer_with_free_callback)
@@ -59,11 +61,26 @@ static struct {
 #undef F
 } mhd;
 
+/* A socket and its server. */
+struct door {
+    struct MHD_Daemon *daemon; /* owned; NULL: not started */
+    struct crew *crew;         /* [borrowed] */
+    struct places places;      /* of the server's thread */
+};
+
 struct metrics {
     struct socket_list sockets;
-    struct MHD_Daemon **daemons; /* owned; as many as sockets; NULL: not started */
-    struct crew *crew;           /* [borrowed] */
+    struct door *doors; /* owned; as many as sockets; NULL: not started */
 };
+
+/* What the library keeps of ours with a connection; NULL: nothing. */
+static struct place *place_of(struct MHD_Connection *c)
+{
+    const union MHD_ConnectionInfo *info =
+        mhd.MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+    return info != NULL ? info->socket_context : NULL;
+}
 
 /* ---- answers ----------------------------------------------------------------------------- */
 
@@ -77,6 +94,7 @@ static enum MHD_Result answer(struct MHD_Connection *c, unsigned status, const c
     }
     if (mhd.MHD_add_response_header(r, MHD_HTTP_HEADER_CONTENT_TYPE, type) == MHD_YES) {
         result = mhd.MHD_queue_response(c, status, r);
+        place_takes(place_of(c), clock_mono_us());
     }
     mhd.MHD_destroy_response(r);
     return result;
@@ -97,7 +115,7 @@ static void release(void *p)
     mem_free(p);
 }
 
-static enum MHD_Result answer_metrics(const struct metrics *m, struct MHD_Connection *c)
+static enum MHD_Result answer_metrics(struct crew *crew, struct MHD_Connection *c)
 {
     const char *accept =
         mhd.MHD_lookup_connection_value(c, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
@@ -106,7 +124,7 @@ static enum MHD_Result answer_metrics(const struct metrics *m, struct MHD_Connec
     struct buf b;
 
     buf_init(&b);
-    if (!metrics_compose(m->crew, format, &b)) {
+    if (!metrics_compose(crew, format, &b)) {
         buf_fini(&b);
         return answer_line(c, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
     }
@@ -118,13 +136,13 @@ static enum MHD_Result answer_metrics(const struct metrics *m, struct MHD_Connec
     return answer(c, MHD_HTTP_OK, metrics_content_type(format), r);
 }
 
-static enum MHD_Result answer_health(const struct metrics *m, struct MHD_Connection *c)
+static enum MHD_Result answer_health(struct crew *crew, struct MHD_Connection *c)
 {
     char line[96];
     usec_t delay;
 
-    pulse_ask(m->crew);
-    while ((delay = pulse_delay_us(m->crew)) != 0 && delay < PULSE_MAX_US) {
+    pulse_ask(crew);
+    while ((delay = pulse_delay_us(crew)) != 0 && delay < PULSE_MAX_US) {
         usleep(PULSE_LOOK_US);
     }
     if (delay == 0) {
@@ -135,24 +153,61 @@ static enum MHD_Result answer_health(const struct metrics *m, struct MHD_Connect
     return answer_line(c, MHD_HTTP_SERVICE_UNAVAILABLE, line);
 }
 
-static enum MHD_Result answer_ready(const struct metrics *m, struct MHD_Connection *c)
+static enum MHD_Result answer_ready(struct crew *crew, struct MHD_Connection *c)
 {
-    return atomic_load(&m->crew->is_accepting)
+    return atomic_load(&crew->is_accepting)
                ? answer_line(c, MHD_HTTP_OK, "ready")
                : answer_line(c, MHD_HTTP_SERVICE_UNAVAILABLE, "no connections are accepted");
 }
 
 static const struct {
     const char *path;
-    enum MHD_Result (*answer)(const struct metrics *m, struct MHD_Connection *c);
+    enum MHD_Result (*answer)(struct crew *crew, struct MHD_Connection *c);
 } pages[] = {
     {"/metrics", answer_metrics}, {"/healthz", answer_health}, {"/readyz", answer_ready}};
+
+static enum MHD_Result on_arrival(void *arg, const struct sockaddr *from, socklen_t len)
+{
+    struct door *door = arg;
+
+    (void)len;
+    return places_admit(&door->places, from, clock_mono_us()) ? MHD_YES : MHD_NO;
+}
+
+static void on_connection(void *arg, struct MHD_Connection *c, void **place,
+                          enum MHD_ConnectionNotificationCode what)
+{
+    struct door *door = arg;
+    const union MHD_ConnectionInfo *fd;
+    const union MHD_ConnectionInfo *from;
+
+    if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
+        place_leave(*place); /* its descriptor is closed after this */
+        return;
+    }
+    fd = mhd.MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD);
+    from = mhd.MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    if (fd != NULL && from != NULL) {
+        *place =
+            places_enter(&door->places, fd->connect_fd, from->client_addr, clock_mono_us());
+    }
+}
+
+static void on_completed(void *arg, struct MHD_Connection *c, void **request,
+                         enum MHD_RequestTerminationCode how)
+{
+    (void)arg;
+    (void)request;
+    (void)how;
+    place_asks(place_of(c), clock_mono_us());
+}
 
 static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const char *url,
                                   const char *method, const char *version, const char *upload,
                                   size_t *upload_bytes, void **request)
 {
     static char is_begun;
+    struct door *door = arg;
 
     (void)version;
     (void)upload;
@@ -171,7 +226,7 @@ static enum MHD_Result on_request(void *arg, struct MHD_Connection *c, const cha
     }
     for (size_t i = 0; i < sizeof(pages) / sizeof(pages[0]); i++) {
         if (strcmp(url, pages[i].path) == 0) {
-            return pages[i].answer(arg, c);
+            return pages[i].answer(door->crew, c);
         }
     }
     return answer_line(c, MHD_HTTP_NOT_FOUND, "/metrics, /healthz or /readyz");
@@ -251,14 +306,15 @@ int metrics_open(const struct settings *settings, struct metrics **out)
     return 0;
 }
 
-static struct MHD_Daemon *start_daemon(struct metrics *m, int fd)
+static struct MHD_Daemon *start_daemon(struct door *door, int fd)
 {
     return mhd.MHD_start_daemon(
         MHD_USE_ITC | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL | MHD_USE_ERROR_LOG, 0,
-        NULL, NULL, on_request, m, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
-        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS_MAX,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, MEMORY_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
-        SILENCE_S, MHD_OPTION_END);
+        on_arrival, door, on_request, door, MHD_OPTION_EXTERNAL_LOGGER, on_log, NULL,
+        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_CONNECTION, on_connection, door,
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, NULL, MHD_OPTION_CONNECTION_LIMIT,
+        PLACES_MAX, MHD_OPTION_CONNECTION_MEMORY_LIMIT, MEMORY_BYTES,
+        MHD_OPTION_CONNECTION_TIMEOUT, SILENCE_S, MHD_OPTION_END);
 }
 
 int metrics_start(struct metrics *m, struct crew *crew)
@@ -267,11 +323,15 @@ int metrics_start(struct metrics *m, struct crew *crew)
     if (m == NULL) {
         return 0;
     }
-    m->crew = crew;
-    m->daemons = mem_zalloc(m->sockets.count * sizeof(*m->daemons));
+    m->doors = mem_zalloc(m->sockets.count * sizeof(*m->doors));
     for (uint32_t i = 0; i < m->sockets.count; i++) {
-        if (m->daemons == NULL ||
-            (m->daemons[i] = start_daemon(m, m->sockets.items[i].fd)) == NULL) {
+        struct door *door = m->doors != NULL ? &m->doors[i] : NULL;
+
+        if (door != NULL) {
+            door->crew = crew;
+            door->daemon = start_daemon(door, m->sockets.items[i].fd);
+        }
+        if (door == NULL || door->daemon == NULL) {
             log_error("metrics, cannot serve %s", m->sockets.items[i].name);
             return EX_OSERR;
         }
@@ -295,14 +355,14 @@ void metrics_close(struct metrics **p)
     if (m == NULL) {
         return;
     }
-    for (uint32_t i = 0; m->daemons != NULL && i < m->sockets.count; i++) {
-        if (m->daemons[i] != NULL) {
+    for (uint32_t i = 0; m->doors != NULL && i < m->sockets.count; i++) {
+        if (m->doors[i].daemon != NULL) {
             /* The sockets stay ours. */
-            (void)mhd.MHD_quiesce_daemon(m->daemons[i]);
-            mhd.MHD_stop_daemon(m->daemons[i]);
+            (void)mhd.MHD_quiesce_daemon(m->doors[i].daemon);
+            mhd.MHD_stop_daemon(m->doors[i].daemon);
         }
     }
-    mem_free(m->daemons);
+    mem_free(m->doors);
     socket_list_close(&m->sockets);
     mem_free(m);
     *p = NULL;

@@ -8,9 +8,9 @@
  *   /readyz    200 while connections are accepted, else 503
  *
  * daemon/metrics/ is this folder: metrics.[ch] the sockets and the server of libmicrohttpd,
- * metrics_text.[ch] what /metrics says, from the table of counters and that of metrics.def. It
- * includes stats, worker, net, options and base, and of lib base, shard and engine; service
- * starts and stops it.
+ * metrics_text.[ch] what /metrics says, from the table of counters and that of metrics.def,
+ * places.[ch] who is connected, and who has to leave for others. It includes stats, worker,
+ * net, options and base, and of lib base, shard and engine; service starts and stops it.
  *
  * The server has a thread of its own, and takes few connections and little memory, so whoever
  * asks holds up nobody but others that ask for metrics.

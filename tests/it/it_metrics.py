@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "common"))
@@ -195,6 +196,33 @@ def test_many_and_silent_clients_hold_up_nobody():
         for s in silent:
             s.close()
         wait_for(lambda: web.ask("/metrics")[0] == 200, "it answers again")
+
+
+def test_connections_that_trickle_keep_nobody_out():
+    """A byte of a request now and then is no silence, and yet no reason to keep the place of a probe."""
+    with served("-t", "1") as (d, web):
+        stop, slow = threading.Event(), []
+        for n in range(40):
+            s = socket.create_connection(("127.0.0.1", web.port))
+            # In a header, or before a body that never comes.
+            s.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + (b"X-Filler: " if n % 2 else b"Content-Length: 9\r\n\r\n"))
+            slow.append(s)
+
+        def trickle():
+            while not stop.wait(0.2):
+                for s in slow[1::2]:
+                    with contextlib.suppress(OSError):
+                        s.send(b"x")
+        thread = threading.Thread(target=trickle)
+        thread.start()
+        try:
+            for _ in range(20):
+                assert web.ask("/healthz")[0] == 200
+        finally:
+            stop.set()
+            thread.join()
+            for s in slow:
+                s.close()
 
 
 def test_bad_addresses():
