@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/rcu.h"
 #include "lib/engine/migrate.h"
 #include "lib/shard/info.h"
 #include "lib/shard/keyspace.h"
@@ -162,9 +163,11 @@ TEST_LOOP(a_value_stored_after_a_move_has_a_higher_cas, 2)
     cfg.shards = 2;
     fixture_start_threaded(&f, &cfg);
     move(0, ROUTE_SLOTS, 0);
-    shard_enter(f.engine.shards[0]);
-    keyspace_draw_cas(f.engine.shards[0]);
-    shard_leave(f.engine.shards[0]);
+    for (unsigned i = 2; i-- > 0;) {
+        shard_enter(f.engine.shards[i]);
+        keyspace_draw_cas(f.engine.shards[i]);
+        shard_leave(f.engine.shards[i]);
+    }
     fixture_set(&f, "k", _i == 0 ? 100 : 100000);
     cas = fixture_get(&f, "k").cas;
     ck_assert_uint_gt(cas, f.engine.shards[1]->cas_next);
@@ -352,6 +355,39 @@ TEST(a_cancelled_move_can_be_replaced_by_another)
             ck_assert_uint_eq(items_in((uint16_t)(round / 4 % 4)), KEYS);
         }
     }
+    fixture_stop(&f);
+}
+
+/* A plan of one slot leaves those alone that an earlier move has left on their way. */
+TEST(slots_on_their_way_stay_so)
+{
+    struct engine_config cfg;
+    unsigned moving = 0;
+
+    fixture_config(&cfg);
+    cfg.shards = 2;
+    fixture_start_threaded(&f, &cfg);
+    fixture_begin_move(&f);
+    rcu_begin();
+    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+        moving += route_is_moving(&router_read(&f.engine.router)->slot[i]);
+    }
+    rcu_end();
+    ck_assert_uint_eq(moving, ROUTE_SLOTS / 2);
+    rcu_begin();
+    uint32_t slot = 0;
+    while (route_is_moving(&router_read(&f.engine.router)->slot[slot])) {
+        slot++;
+    }
+    rcu_end();
+    move(slot, 1, 0);
+    move(slot, 1, 1);
+    rcu_begin();
+    for (uint32_t i = 0; i < ROUTE_SLOTS; i++) {
+        moving -= route_is_moving(&router_read(&f.engine.router)->slot[i]);
+    }
+    rcu_end();
+    ck_assert_uint_eq(moving, 0);
     fixture_stop(&f);
 }
 

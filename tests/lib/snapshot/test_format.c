@@ -661,3 +661,33 @@ TEST_LOOP(a_value_that_fills_its_blocks_comes_back, 3)
     snap_encoder_fini(&e);
     free(value);
 }
+
+/* A value of which nothing is out yet leaves nothing when it is cut. */
+TEST(a_value_that_is_cut_at_once_is_not_in_a_file)
+{
+    struct snap_header h = {.unix_ms = NOW, .items = 1};
+    const struct snap_item large = {
+        .deadline = SNAP_DEADLINE_NEVER, .key = span_str("large"), .value_len = 600000};
+    const struct snap_item small = {.deadline = SNAP_DEADLINE_NEVER,
+                                    .key = span_str("small"),
+                                    .value = span_str("x"),
+                                    .value_len = 1};
+    struct taken got = {0};
+    struct snap_fault fault;
+    struct snap_encoder e;
+    struct buf file;
+
+    buf_init(&file);
+    ck_assert(snap_encoder_begin(&e, file_append, &file, &h, false));
+    ck_assert(snap_value_begin(&e, &large, NOW));
+    ck_assert(snap_value_part(&e, span_str("part"), NOW));
+    ck_assert(snap_value_cut(&e, NOW));
+    ck_assert(snap_put_item(&e, &small));
+    ck_assert(snap_encoder_end(&e, NOW));
+    ck_assert(scan_bytes(buf_span(&file), &got, &fault));
+    ck_assert_uint_eq(got.items, 1);
+    ck_assert_uint_eq(got.blocks, 1);
+    ck_assert_uint_eq(got.dropped, 0);
+    buf_fini(&file);
+    snap_encoder_fini(&e);
+}

@@ -13,6 +13,7 @@
 #include "lib/base/buf.h"
 #include "lib/engine/flush.h"
 #include "lib/snapshot/behind.h"
+#include "lib/snapshot/decode.h"
 #include "lib/snapshot/load.h"
 #include "lib/snapshot/newfile.h"
 #include "lib/snapshot/pack.h"
@@ -312,6 +313,92 @@ TEST(what_is_saved_may_go_elsewhere)
     ck_assert_uint_le(buf_len(&out.bytes), 500000);
     fixture_stop(&f);
     buf_fini(&out.bytes);
+}
+
+/* A flush is asked for when the first items of a file are written. */
+struct flushing {
+    struct stream stream;
+    struct fixture *f;
+    msec_t at; /* 0: no more */
+};
+
+static bool flushing_write(void *arg, const void *bytes, size_t n)
+{
+    struct flushing *w = arg;
+
+    if (w->at != 0 && n > 10000) {
+        fixture_flush(w->f, w->at);
+        w->at = 0;
+    }
+    return stream_write(&w->stream, bytes, n);
+}
+
+static ssize_t stream_read(void *arg, void *out, size_t n, uint64_t offset)
+{
+    const struct buf *b = arg;
+    size_t left = offset < buf_len(b) ? buf_len(b) - (size_t)offset : 0;
+
+    n = n < left ? n : left;
+    memcpy(out, buf_begin(b) + offset, n);
+    return (ssize_t)n;
+}
+
+/* A flush to come is in a file once, and one that is asked for meanwhile as well. */
+TEST_LOOP(each_flush_to_come_is_saved_once, 3)
+{
+    static const unsigned flushes[] = {0, 1, 2};
+    struct fixture f;
+    struct flushing out = {.f = &f};
+    struct save s = {.write = flushing_write, .write_arg = &out};
+    struct snap_fault fault;
+    struct snap_reader r;
+    struct snap_block b;
+    int64_t at[2] = {0};
+    unsigned n = 0;
+
+    buf_init(&out.stream.bytes);
+    start(&f, 2, 64);
+    for (unsigned i = 0; i < 3000; i++) {
+        fixture_set(&f, fixture_key("k", i), 300);
+    }
+    if (flushes[_i] >= 1) {
+        fixture_flush(&f, fixture_now(&f) + 90000);
+    }
+    out.at = flushes[_i] == 2 ? fixture_now(&f) + 60000 : 0;
+    s.engine = &f.engine;
+    ck_assert_int_eq(save_run(&s), SAVE_DONE);
+    ck_assert(snap_reader_begin(&r, stream_read, &out.stream.bytes, &fault));
+    while (snap_reader_next(&r, &b, &fault) == SNAP_NEXT_BLOCK) {
+        if (b.kind == SNAP_FLUSH) {
+            ck_assert_uint_lt(n, 2);
+            at[n++] =
+                (int64_t)snap_get64(buf_begin(&out.stream.bytes) + b.offset + SNAP_BLOCK_BYTES);
+        }
+    }
+    ck_assert_uint_eq(n, flushes[_i]);
+    ck_assert(n < 1 || at[0] == clock_unix_ms(&f.engine.clock) + 90000);
+    ck_assert(n < 2 || at[1] == clock_unix_ms(&f.engine.clock) + 60000);
+    fixture_stop(&f);
+    buf_fini(&out.stream.bytes);
+}
+
+/* Shards come to know of a flush one after the other: the earliest counts. */
+TEST_LOOP(the_earliest_flush_is_saved, 2)
+{
+    struct save s = {.error = 0};
+    struct load l = {.threads = 1};
+    struct fixture f;
+    int64_t unix_ms;
+
+    start(&f, 2, 16);
+    fixture_set(&f, "a", 10);
+    fixture_flush(&f, fixture_now(&f) + 90000);
+    atomic_store(&f.engine.shards[_i]->flush_at, fixture_now(&f) + 60000);
+    unix_ms = clock_unix_ms(&f.engine.clock) + 60000;
+    ck_assert_int_eq(save_as(&f, &s), SAVE_DONE);
+    ck_assert_int_eq(load_as(&f, &l), LOAD_DONE);
+    ck_assert_int_eq(l.flush_unix_ms, unix_ms);
+    fixture_stop(&f);
 }
 
 /* Another start, which serves while it loads what was saved. */
