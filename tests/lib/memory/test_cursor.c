@@ -470,3 +470,105 @@ TEST_LOOP(a_head_apart_from_its_pieces_is_reached, 2)
     ck_assert_uint_eq(fixture_counter(&f, CTR_curr_items), 0);
     fixture_stop(&f);
 }
+
+/* ---- an eviction is interrupted ---------------------------------------------------------- */
+
+static segment_t oldest(void)
+{
+    return f.shard->memory.blocks.chain[CHAIN_SMALL].head;
+}
+
+/* Whoever cleans goes on with the segment that is being emptied, and evicts nothing. */
+TEST(cleaning_keeps_the_rest_of_an_eviction)
+{
+    struct memory *m;
+    int64_t work = 100000;
+    uint64_t evicted;
+    segment_t n;
+
+    fixture_start(&f, NULL);
+    (void)fill("k", 200, MSEC_NEVER, 1);
+    m = &f.shard->memory;
+    n = oldest();
+    shard_enter(f.shard);
+    (void)cursor_slice(m, 40, fixture_now(&f));
+    ck_assert_uint_eq(m->cursor.segment, n);
+    evicted = fixture_counter(&f, CTR_evictions);
+    ck_assert_uint_gt(evicted, 0);
+    ck_assert(cursor_clean(m, oldest(), &work, fixture_now(&f)));
+    ck_assert_uint_eq(m->cursor.segment, 0);
+    shard_leave(f.shard);
+    ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), evicted);
+    ck_assert_uint_gt(fixture_counter(&f, CTR_cursor_moved_bytes), 0);
+    fixture_verify(&f);
+    fixture_stop(&f);
+}
+
+/* What was kept and promoted is counted over the last megabytes. */
+TEST(counts_of_what_was_kept_age)
+{
+    struct cursor *c;
+    int64_t work = 1;
+
+    fixture_start(&f, NULL);
+    (void)fill("k", 200, MSEC_NEVER, 1);
+    c = &f.shard->memory.cursor;
+    shard_enter(f.shard);
+    *c =
+        (struct cursor){.kept = 600000, .scanned = (1 << 20) + 1, .promoted = 70, .passed = 77};
+    (void)cursor_clean(&f.shard->memory, oldest(), &work, fixture_now(&f));
+    ck_assert_uint_eq(c->kept, 300000);
+    ck_assert_uint_eq(c->scanned, 1 << 19);
+    ck_assert_uint_eq(c->promoted, 70);
+    ck_assert_uint_eq(c->passed, 77);
+    cursor_let_go(&f.shard->memory);
+    c->promoted = 3000000;
+    c->passed = (4 << 20) + 1;
+    work = 1;
+    (void)cursor_clean(&f.shard->memory, oldest(), &work, fixture_now(&f));
+    ck_assert_uint_eq(c->promoted, 1500000);
+    ck_assert_uint_eq(c->passed, 2 << 20);
+    ck_assert_uint_eq(c->kept, 300000);
+    shard_leave(f.shard);
+    fixture_stop(&f);
+}
+
+/* A policy that keeps items without a deadline apart does so where it cleans. */
+TEST(cleaning_sorts_what_another_policy_left)
+{
+    int64_t work = 100000;
+    struct memory *m;
+
+    fixture_start(&f, NULL);
+    (void)fill("k", 200, fixture_now(&f) + 1000000, 2);
+    ck_assert_int_eq(fixture_get(&f, name("k", 1)).chain, CHAIN_SMALL);
+    fixture_policy(CHOICE_VOLATILE_LRU);
+    m = &f.shard->memory;
+    shard_enter(f.shard);
+    ck_assert(cursor_clean(m, oldest(), &work, fixture_now(&f)));
+    shard_leave(f.shard);
+    ck_assert_int_eq(fixture_get(&f, name("k", 0)).chain, CHAIN_SMALL);
+    ck_assert_int_eq(fixture_get(&f, name("k", 1)).chain, CHAIN_MAIN);
+    fixture_verify(&f);
+    fixture_stop(&f);
+}
+
+/* A large value frees as much as many small ones, so a slice drops few of them. */
+TEST_LOOP(a_slice_drops_few_large_values, 2)
+{
+    struct engine_config cfg;
+
+    fixture_config(&cfg);
+    fixture_policy(_i == 0 ? CHOICE_DENSITY : CHOICE_ALLKEYS_RANDOM);
+    fixture_start(&f, &cfg);
+    for (unsigned i = 0; fixture_avail(&f) > 16; i++) {
+        fixture_set(&f, name("k", i), 8 * 32 * KIB);
+    }
+    ck_assert_uint_eq(fixture_counter(&f, CTR_evictions), 0);
+    shard_enter(f.shard);
+    (void)cursor_slice_beyond(&f.shard->memory, 1500, fixture_now(&f), 1000);
+    shard_leave(f.shard);
+    ck_assert_uint_ge(fixture_counter(&f, CTR_evictions), 1);
+    ck_assert_uint_le(fixture_counter(&f, CTR_evictions), 2); /* of 1024 each */
+    fixture_stop(&f);
+}

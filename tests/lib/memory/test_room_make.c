@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * room_make: how long a store that finds no room goes on to make some is what eviction_tenacity
- * says.
+ * says. room: how much is kept free.
  */
 #include "lib/memory/room_make.h"
 
+#include "lib/memory/room.h"
 #include "tests/common/unit.h"
 #include "tests/lib/fixture.h"
 
@@ -49,4 +50,105 @@ TEST(a_store_is_as_tenacious_as_it_is_told)
     ck_assert_uint_eq(most_slices(15), 16);
     ck_assert_uint_eq(most_slices(20), 32);
     ck_assert_uint_gt(most_slices(100), 32);
+}
+
+/* ---- how much is kept free --------------------------------------------------------------- */
+
+static uint32_t wanted(void)
+{
+    uint32_t n;
+
+    shard_enter(f.shard);
+    n = room_wanted(&f.shard->memory);
+    shard_leave(f.shard);
+    return n;
+}
+
+/* Segments that the budget is overdrawn by. */
+static void overdraw(int64_t segments)
+{
+    struct budget *b = f.shard->memory.arena.budget;
+    int64_t bytes = segments << f.shard->memory.arena.shift;
+
+    budget_add(b, budget_left_soon(b) + bytes);
+}
+
+TEST(room_is_kept_for_what_comes_and_who_waits)
+{
+    struct memory *m;
+    uint32_t least;
+    uint32_t shift;
+
+    fixture_start(&f, NULL);
+    m = &f.shard->memory;
+    shift = m->arena.shift;
+    m->blocks.put_per_grace = 0;
+    least = wanted();
+    m->line.wanted = 3;
+    ck_assert_uint_eq(wanted(), least + 3);
+    m->line.wanted = LINE_MOST + 1;
+    ck_assert_uint_eq(wanted(), least + LINE_MOST);
+    m->line.wanted = 0;
+    /* Up to a part of the limit. */
+    m->blocks.put_per_grace = 1 << shift;
+    ck_assert_uint_eq(wanted(), least + 1);
+    m->blocks.put_per_grace = 1000u << shift;
+    ck_assert_uint_eq(wanted(), least + (8 * MIB / 256 >> shift));
+    m->blocks.put_per_grace = 0;
+    fixture_stop(&f);
+}
+
+/* An overdraft is paid back, but not by a shard that holds next to nothing. */
+TEST(an_overdraft_is_wanted_back)
+{
+    struct budget *b;
+    uint32_t least;
+    int64_t used;
+
+    fixture_start(&f, NULL);
+    b = f.shard->memory.arena.budget;
+    used = atomic_load(&b->used_bytes);
+    least = wanted();
+    overdraw(3);
+    ck_assert_uint_eq(wanted(), least);
+    budget_add(b, used - atomic_load(&b->used_bytes));
+    for (unsigned i = 0; i < 1000; i++) {
+        fixture_set(&f, fixture_key("k", i), LEN);
+    }
+    f.shard->memory.blocks.put_per_grace = 0;
+    least = wanted();
+    used = atomic_load(&b->used_bytes);
+    overdraw(0);
+    ck_assert_uint_eq(wanted(), least);
+    overdraw(3);
+    ck_assert_uint_eq(wanted(), least + 4);
+    budget_add(b, used - atomic_load(&b->used_bytes));
+    fixture_stop(&f);
+}
+
+/* Of what was put since the last period only the part counts that came within one. */
+TEST_LOOP(a_long_time_without_a_period_foresees_little, 2)
+{
+    const msec_t passed = _i == 0 ? 8 : 80;
+    struct memory *m;
+    uint64_t put;
+
+    fixture_start(&f, NULL);
+    m = &f.shard->memory;
+    fixture_grace(&f);
+    shard_enter(f.shard);
+    room_grace_ended(m);
+    shard_leave(f.shard);
+    put = m->blocks.put_bytes;
+    for (unsigned i = 0; i < 1000; i++) {
+        fixture_set(&f, fixture_key("k", i), LEN);
+    }
+    put = m->blocks.put_bytes - put;
+    clock_advance(&f.engine.clock, passed);
+    shard_enter(f.shard);
+    room_grace_ended(m);
+    shard_leave(f.shard);
+    ck_assert_uint_eq(m->blocks.put_per_grace, _i == 0 ? put : put / 10);
+    ck_assert_uint_ge(m->blocks.put_peak, m->blocks.put_per_grace);
+    fixture_stop(&f);
 }
