@@ -279,3 +279,75 @@ TEST(a_body_takes_its_place_with_it)
     ck_assert(waiters[0].memory == NULL);
     ck_assert_int_eq(take(&waiters[1], 1), OUT_OK);
 }
+
+static uint32_t ahead_of(unsigned i)
+{
+    uint32_t n;
+
+    shard_enter(f.shard);
+    n = line_ahead(m, &waiters[i]);
+    shard_leave(f.shard);
+    return n;
+}
+
+/* Nobody stands before himself; whoever was called goes before all that were not. */
+TEST(others_are_ahead)
+{
+    ck_assert_uint_eq(ahead_of(0), 0);
+    ck_assert_int_ne(take(&waiters[0], 3), OUT_OK);
+    ck_assert(is_called(0));
+    ck_assert_int_eq(take(&waiters[1], 2), OUT_WAIT);
+    ck_assert_uint_eq(ahead_of(0), 0);
+    ck_assert_uint_eq(ahead_of(1), 3);
+    ck_assert_uint_eq(ahead_of(2), 5);
+    give(5);
+    ck_assert(is_called(1));
+    ck_assert_uint_eq(ahead_of(0), 2);
+    ck_assert_uint_eq(ahead_of(1), 3);
+    for (uint32_t left = 2; left > 0; left--) {
+        ck_assert_int_eq(take(&waiters[1], left), OUT_OK);
+    }
+    ck_assert_uint_eq(ahead_of(0), 0);
+}
+
+/* A body may have given back what it had: then it wants more than before. */
+TEST(who_comes_again_may_want_more)
+{
+    ck_assert_int_ne(take(&waiters[0], 1), OUT_OK);
+    ck_assert_int_eq(take(&waiters[1], 1), OUT_WAIT);
+    ck_assert_int_eq(take(&waiters[1], 4), OUT_WAIT);
+    ck_assert_uint_eq(m->line.wanted, 5);
+    give(1);
+    ck_assert_int_eq(take(&waiters[0], 2), OUT_OK); /* one of two */
+    ck_assert_uint_eq(m->line.wanted, 5);
+    ck_assert(waiters[0].memory == m);
+}
+
+/* Whole segments count in what is put, by which room is foreseen. */
+TEST(a_segment_that_is_taken_was_put)
+{
+    uint64_t before = m->blocks.put_bytes;
+
+    ck_assert_int_ne(take(&waiters[0], 1), OUT_OK);
+    ck_assert_uint_eq(m->blocks.put_bytes, before);
+    give(1);
+    ck_assert_int_eq(take(&waiters[0], 1), OUT_OK);
+    ck_assert_uint_eq(m->blocks.put_bytes, before + segment_bytes(&m->arena));
+}
+
+/* While blocks wait one segment is left for them, until they have room. */
+TEST(the_last_segment_is_left_for_blocks)
+{
+    shard_enter(f.shard);
+    line_note_blocks(m, false);
+    shard_leave(f.shard);
+    give(1);
+    ck_assert_int_ne(take(NULL, 1), OUT_OK);
+    give(1);
+    ck_assert_int_eq(take(NULL, 1), OUT_OK);
+    ck_assert_int_ne(take(NULL, 1), OUT_OK);
+    shard_enter(f.shard);
+    line_note_blocks(m, true);
+    shard_leave(f.shard);
+    ck_assert_int_eq(take(NULL, 1), OUT_OK);
+}
