@@ -96,3 +96,21 @@ TEST(without_a_limit_it_stays)
     ck_assert_uint_eq(solo_counter(CTR_curr_connections), 1);
     close(fd);
 }
+
+static void await_header(struct worker *w)
+{
+    w->conns->awaits_header = true;
+    seconds = LIMIT_S;
+    check_after(w);
+}
+
+/* A balancer that does not say for whom it connects: that is an error of its own. */
+TEST(a_header_that_is_late_is_an_error)
+{
+    int fd = wire_dial(0);
+
+    solo_run(await_header);
+    ck_assert_uint_eq(solo_counter(CTR_proxy_errors), 1);
+    wire_expect_end(fd);
+    close(fd);
+}

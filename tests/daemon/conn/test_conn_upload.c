@@ -135,6 +135,37 @@ TEST(the_slowest_give_way_when_they_hold_too_much)
     close(other);
 }
 
+/* Of a small value that is little; it began first, and so is looked at first. */
+TEST(a_sixteenth_in_a_second_is_enough)
+{
+    enum { SLOW = 70, SMALL = 300000, BEGUN = 100000, STEP = 25000 };
+    int small = wire_dial(0);
+    int other = wire_dial(0);
+    int fd[SLOW];
+
+    wire_say(small, "set small 0 0 300000\r\n");
+    wire_put(small, value, BEGUN);
+    wait_until_held(BEGUN);
+    for (unsigned i = 0; i < SLOW; i++) {
+        fd[i] = begin_upload(i, BEGUN);
+    }
+    wait_until_held(SLOW * (128u << 10) + (64u << 10));
+    pass(200); /* the first check of all */
+    for (size_t at = BEGUN; at < SMALL; at += STEP) {
+        wire_put(small, value + at, STEP);
+        wire_store(other, "k", "v", 1); /* by then the step was read */
+        pass(900);
+    }
+    ck_assert_uint_gt(solo_counter(CTR_bodies_shed), 0);
+    wire_say(small, "\r\n");
+    wire_expect(small, "STORED\r\n");
+    for (unsigned i = 0; i < SLOW; i++) {
+        close(fd[i]);
+    }
+    close(small);
+    close(other);
+}
+
 TEST(what_they_hold_has_a_bound)
 {
     enum { SLOW = 200, BEGUN = 100000 };
