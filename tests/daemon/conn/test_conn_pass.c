@@ -297,3 +297,50 @@ TEST(a_login_is_kept_and_looked_at_again)
     ck_assert_str_eq(user_seen, "ann");
     close(fd);
 }
+
+#define LARGE (3u * MIB) /* more than is copied */
+
+static enum worker_phase phase;
+
+static void give_finishing(struct worker *w)
+{
+    const enum worker_phase was = w->phase;
+
+    w->phase = phase;
+    is_given = conn_pass_on(w->conns);
+    w->phase = was;
+}
+
+/*
+ * A value on its way out is pinned, which another program cannot take over: while the server
+ * finishes it is copied, unless it is very large.
+ */
+TEST_LOOP(a_pinned_value_is_copied_up_to_a_bound, 2)
+{
+    const size_t len = _i == 0 ? MIB : LARGE;
+    char *v = wire_value(len, 1);
+    char line[64];
+    int fd;
+
+    solo_stop();
+    solo.settings.item_size_max = 8 * MIB;
+    solo_start_with(64 * (uint64_t)MIB, 1, true);
+    atomic_store(&solo.crew.passes_conns, true);
+    passed_conns_init(&solo.crew.passed);
+    fd = wire_dial(SMALL_SOCKET);
+    wire_store(fd, "k", v, len);
+    wire_say(fd, "get k\r\n");
+    snprintf(line, sizeof(line), "VALUE k 0 %zu\r\n", len);
+    wire_expect(fd, line);
+    phase = WORKER_SERVING;
+    solo_run(give_finishing);
+    ck_assert(!is_given);
+    phase = WORKER_FINISHING;
+    solo_run(give_finishing);
+    ck_assert(is_given == (len < LARGE));
+    if (is_given) {
+        close(passed_conns_fd(&solo.crew.passed, 0));
+    }
+    close(fd);
+    free(v);
+}
