@@ -24,7 +24,8 @@
  * and makes it durable, but for the fsync of each second, which is a third one's. Nobody waits
  * for them, unless he wants to (keylog_ask()). If the buffer and then a ring overflow, or the
  * file cannot be written, keys are missing (a gap): then on_gap() has to make sure that the
- * base is never loaded.
+ * base is never loaded. Until it is gone (keylog_forget()) the log is void, no log can be
+ * begun, and with KEYLOG_SYNC_ALWAYS no ticket is done.
  */
 #ifndef MAYFLY_LIB_SNAPSHOT_KEYLOG_H
 #define MAYFLY_LIB_SNAPSHOT_KEYLOG_H
@@ -57,7 +58,8 @@ struct keylog_config {
     uint64_t ring_bytes;       /* of changes in all, if nobody else has rings already */
     /*
      * Keys are missing; error: an errno, or 0 if they came too fast. Nothing is logged any more
-     * until the next keylog_rotate(). Context: a thread of the log; it may wait.
+     * until the next keylog_rotate(). keylog_forget() is due once the base is gone. Context: a
+     * thread of the log; it may wait.
      */
     void (*on_gap)(void *arg, int error);
     /* The disk took so long for a write or an fsync. Context: as above. */
@@ -92,17 +94,24 @@ void keylog_set_sync(struct keylog *l, enum keylog_sync sync);
 /*
  * Begin a log. When this returns, all that changes from now on is in it; what changed before is
  * in it or in the log that was open. epoch: see keylog_forget(). Returns 0 or an errno: then
- * the log that was open goes on. Waits for the disk. Context: one thread at a time, outside a
- * section and a shard.
+ * the log that was open goes on; EBUSY: the log is void. Waits for the disk. Context: one
+ * thread at a time, outside a section and a shard.
  */
 int keylog_rotate(struct keylog *l, enum keylog_mode mode, uint64_t chain, uint64_t number,
                   uint64_t epoch);
 
 /*
  * The base of all epochs before this is gone, so nothing has to be logged for it: the log is
- * closed if it was begun for one of them.
+ * closed if it was begun for one of them, open or void.
  */
 void keylog_forget(struct keylog *l, uint64_t epoch);
+
+/*
+ * There is a base that must not be loaded and cannot be removed yet. Unless a log of it is
+ * open, it is as after a gap.
+ */
+void keylog_void(struct keylog *l);
+bool keylog_is_void(struct keylog *l);
 
 /* Is a log open, and whole so far? */
 bool keylog_is_on(struct keylog *l);

@@ -5,12 +5,14 @@
  */
 #include "lib/snapshot/keylog.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "lib/shard/changes.h"
 #include "lib/snapshot/format.h"
 #include "lib/snapshot/keychain.h"
 #include "tests/common/unit.h"
@@ -23,6 +25,7 @@
 static char folder[64];
 static _Atomic int gaps, gap_error, done;
 static _Atomic bool behind, behind_ever;
+static _Atomic bool base_stays; /* after a gap it cannot be removed */
 
 static void make_folder(void)
 {
@@ -30,6 +33,7 @@ static void make_folder(void)
     ck_assert_ptr_nonnull(mkdtemp(folder));
     memset(&faults, 0, sizeof(faults));
     gaps = gap_error = done = 0;
+    base_stays = false;
 }
 
 static void remove_folder(void)
@@ -40,8 +44,10 @@ static void remove_folder(void)
 
 static void on_gap(void *arg, int error)
 {
-    (void)arg;
     gap_error = error;
+    if (!base_stays) {
+        keylog_forget(*(struct keylog **)arg, UINT64_MAX);
+    }
     gaps++;
 }
 
@@ -76,6 +82,7 @@ static void start(struct fixture *f, struct keylog **l, const struct io_calls *i
         .on_slow = on_slow,
         .on_behind = on_behind,
         .on_done = on_done,
+        .arg = l,
     };
     struct engine_config ecfg;
 
@@ -456,6 +463,62 @@ TEST_LOOP(who_changes_something_waits_for_one_that_is_behind, 2)
     keylog_look(l, &info);
     ck_assert_uint_eq(info.behind, 1);
     ck_assert_int_eq(gaps, _i);
+    keylog_stop(&l);
+    fixture_stop(&f);
+}
+
+/* ---- a base that cannot be removed ------------------------------------------------------- */
+
+static int sync_never(int fd)
+{
+    (void)fd;
+    errno = EIO;
+    return gap_error == 0 && is_hanging ? -1 : 0;
+}
+
+/* With ALWAYS, also for what is changed after the gap. Of another policy nobody does. */
+TEST_LOOP(changes_wait_until_the_base_of_a_gap_is_gone, 2)
+{
+    struct io_calls io = io_system;
+    uint64_t before, after;
+    struct keylog *l;
+    struct fixture f;
+
+    io.fsync = sync_never;
+    is_hanging = false;
+    base_stays = true;
+    start(&f, &l, &io, KEYLOG_SYNC_ALWAYS, MIB);
+    ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 1, 3), 0);
+    is_hanging = true;
+    fixture_set(&f, "a", 10);
+    before = keylog_ask(l);
+    wait_gap();
+    ck_assert(keylog_is_void(l) && !keylog_is_on(l));
+    ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 2, 3), EBUSY);
+    uint64_t made = changes_made();
+    fixture_set(&f, "b", 10);
+    ck_assert_uint_ne(changes_made(), made); /* whoever changes something knows that it has */
+    after = keylog_ask(l);
+    ck_assert_uint_ne(after, 0);
+    keylog_forget(l, 3);
+    for (unsigned i = 0; i < 20; i++) {
+        nap();
+    }
+    ck_assert(!keylog_is_done(l, before) && !keylog_is_done(l, after));
+    if (_i == 0) {
+        keylog_forget(l, 4);
+        ck_assert(!keylog_is_void(l));
+    } else {
+        keylog_set_sync(l, KEYLOG_SYNC_EVERYSEC);
+    }
+    ck_assert(keylog_is_done(l, before) && keylog_is_done(l, after));
+    ck_assert_uint_eq(keylog_ask(l), 0);
+    is_hanging = false;
+    if (_i == 0) {
+        ck_assert_int_eq(keylog_rotate(l, KEYLOG_KEYS, CHAIN, 2, 4), 0);
+        keylog_void(l);
+        ck_assert(!keylog_is_void(l)); /* its log is open */
+    }
     keylog_stop(&l);
     fixture_stop(&f);
 }

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The writer of a log: see keylog_parts.h.
+ *
+ * A value in parts stands in several blocks, which are to be in one file. So the writer begins
+ * no log while it is within one.
+ */
+#include "lib/snapshot/keylog_parts.h"
+
+#include <errno.h>
+
+#include "lib/base/check.h"
+#include "lib/engine/engine.h"
+
+#define SYNC_MS 1000
+
+/* Count what took long. */
+static void note_time(struct keylog *l, int64_t began_ms)
+{
+    int64_t ms = keylog_mono_ms() - began_ms;
+
+    if (ms > KEYLOG_SLOW_MS) {
+        pthread_mutex_lock(&l->mutex);
+        l->info.slow++;
+        pthread_mutex_unlock(&l->mutex);
+        l->cfg.on_slow(l->cfg.arg, (uint64_t)ms);
+    }
+}
+
+static void note_file(struct keylog *l, uint64_t keys)
+{
+    pthread_mutex_lock(&l->mutex);
+    l->info.was_good = l->out.file.error == 0;
+    l->info.keys += keys;
+    l->info.all_bytes += l->out.file.bytes - l->out.counted;
+    l->out.counted = l->out.file.bytes;
+    l->info.bytes = l->out.file.bytes;
+    l->info.unsynced = l->out.file.bytes - l->out.synced;
+    pthread_mutex_unlock(&l->mutex);
+}
+
+/* Write the blocks that are there. False: there was a gap. */
+static bool write_pending(struct keylog *l)
+{
+    int64_t began = keylog_mono_ms();
+    bool is_good = true;
+    bool has_written = false;
+    struct logfill_block *block;
+
+    while (is_good && (block = logfill_next(&l->fill)) != NULL) {
+        if (keylog_is_open(l)) {
+            is_good = logfile_put(&l->out, &block->b, block->bytes, logfill_is_full(&l->fill));
+            note_file(l, block->b.items); /* before nothing waits any more */
+            has_written = true;
+        }
+        l->is_in_value = block->is_more;
+        logfill_took(&l->fill);
+        if (atomic_load(&l->is_short)) {
+            atomic_store(&l->is_short, false);
+            keylog_tell(l);
+        }
+    }
+    if (has_written) {
+        note_time(l, began);
+    }
+    return is_good;
+}
+
+/* Have what was written made durable while the writer goes on. */
+static void begin_sync(struct keylog *l)
+{
+    l->synced_ms = keylog_mono_ms();
+    if (l->out.is_open && l->out.synced != l->out.file.bytes) {
+        logfile_sync_begin(&l->out, l->syncer);
+    }
+}
+
+/* Wait for the end of it, if it was begun. False: there was a gap. */
+static bool end_sync(struct keylog *l)
+{
+    bool is_good = true;
+
+    if (l->out.syncer != NULL) {
+        is_good = logfile_sync_end(&l->out);
+        note_file(l, 0);
+        note_time(l, l->synced_ms);
+    }
+    return is_good;
+}
+
+/* Make durable what was written, and wait for it. False: there was a gap. */
+static bool sync_file(struct keylog *l)
+{
+    bool is_good = end_sync(l);
+    int64_t began = keylog_mono_ms();
+
+    if (is_good && l->out.is_open && l->out.synced != l->out.file.bytes) {
+        is_good = logfile_sync(&l->out);
+        note_file(l, 0);
+        note_time(l, began);
+    }
+    l->synced_ms = keylog_mono_ms();
+    return is_good;
+}
+
+/* The file that was open, whole; then the new one in its place. Returns 0 or an errno. */
+static int rotate(struct keylog *l, uint64_t chain, uint64_t number, uint64_t epoch)
+{
+    struct logfile next;
+    int error;
+
+    if (!keylog_is_open(l)) {
+        logfile_close(&l->out); /* whatever failed there is told */
+    }
+    if (!write_pending(l) || (!l->is_in_value && !sync_file(l))) {
+        error = l->out.file.error;
+        keylog_on_gap(l, error);
+        return error;
+    }
+    if (l->is_in_value) {
+        return EAGAIN;
+    }
+    error = logfile_open(&next, l->cfg.io, l->cfg.dir, l->cfg.base,
+                         clock_unix_ms(&l->cfg.engine->clock), chain, number);
+    if (error != 0) {
+        return error;
+    }
+    logfile_close(&l->out);
+    logfile_move(&l->out, &next);
+    pthread_mutex_lock(&l->mutex);
+    if (!l->is_attached || keylog_state(l) == KEYLOG_STATE_VOID) {
+        error = ENOBUFS; /* there was a gap meanwhile */
+    } else {
+        l->epoch = epoch;
+        l->info.number = number;
+        keylog_set_state(l, KEYLOG_STATE_OPEN);
+    }
+    pthread_mutex_unlock(&l->mutex);
+    logfill_rotate(&l->fill, chain);
+    note_file(l, 0);
+    return error;
+}
+
+/* How long may it sleep? Under the mutex. -1: there is something to do. */
+static int64_t idle_ms(struct keylog *l)
+{
+    int64_t left = SYNC_MS;
+
+    if ((l->wants_rotation && !l->is_in_value) || logfill_next(&l->fill) != NULL ||
+        l->is_all_read || (keylog_may_finish(l) && l->mark_ticket > keylog_get(&l->done)) ||
+        (l->out.is_open && !keylog_is_open(l))) {
+        return -1;
+    }
+    if (l->out.syncer != NULL) {
+        return syncer_is_over(l->syncer) ? -1 : SYNC_MS;
+    }
+    if (l->out.is_open && l->out.synced != l->out.file.bytes &&
+        atomic_load(&l->sync) != KEYLOG_SYNC_NO) {
+        left = l->synced_ms + SYNC_MS - keylog_mono_ms();
+    } else if (l->out.is_open && l->out.synced == l->out.file.bytes) {
+        left = INT64_MAX;
+    }
+    return left > 0 ? left : -1;
+}
+
+/* Rotate, as somebody waits for it. Under the mutex, which is given up meanwhile. */
+static void answer_rotation(struct keylog *l)
+{
+    uint64_t chain = l->next_chain;
+    uint64_t number = l->next_number;
+    uint64_t epoch = l->next_epoch;
+    int error;
+
+    pthread_mutex_unlock(&l->mutex);
+    error = rotate(l, chain, number, epoch);
+    pthread_mutex_lock(&l->mutex);
+    l->wants_rotation = error == EAGAIN;
+    l->rotation_error = error;
+    pthread_cond_broadcast(&l->changed);
+}
+
+/* Does somebody wait for the disk? */
+static bool is_awaited(const struct keylog *l, uint32_t sync, uint64_t mark_ticket)
+{
+    uint64_t done = keylog_get(&l->done);
+
+    return mark_ticket > done && (sync == KEYLOG_SYNC_ALWAYS || atomic_load(&l->urgent) != 0);
+}
+
+/* One round of what there is to do. Context: the writer. */
+static void write_some(struct keylog *l, uint64_t mark_put, uint64_t mark_ticket, bool is_last)
+{
+    uint32_t sync = atomic_load(&l->sync);
+    bool is_good;
+
+    if (l->out.is_open && !keylog_is_open(l)) {
+        logfile_close(&l->out);
+    }
+    is_good = write_pending(l);
+    if (is_good && (is_last || is_awaited(l, sync, mark_ticket))) {
+        is_good = sync_file(l);
+    } else if (is_good && (l->out.syncer == NULL || syncer_is_over(l->syncer))) {
+        is_good = end_sync(l);
+        if (is_good && sync != KEYLOG_SYNC_NO && keylog_mono_ms() - l->synced_ms >= SYNC_MS) {
+            begin_sync(l);
+        }
+    }
+    if (!is_good) {
+        keylog_on_gap(l, l->out.file.error);
+    } else if (mark_put <= logfill_taken(&l->fill) && keylog_may_finish(l)) {
+        keylog_finish(l, mark_ticket);
+    }
+}
+
+static void keylog_write(void *arg)
+{
+    struct keylog *l = arg;
+    bool is_over = false;
+
+    pthread_mutex_lock(&l->mutex);
+    while (!is_over) {
+        int64_t ms = idle_ms(l);
+
+        if (ms >= 0) {
+            if (ms == INT64_MAX) {
+                l->synced_ms = keylog_mono_ms();
+                pthread_cond_wait(&l->changed, &l->mutex);
+            } else {
+                keylog_wait_ms(l, ms);
+            }
+            continue;
+        }
+        if (l->wants_rotation && !l->is_in_value) {
+            answer_rotation(l);
+            continue;
+        }
+        uint64_t mark_put = l->mark_put;
+        uint64_t mark_ticket = l->mark_ticket;
+
+        is_over = l->is_all_read;
+        pthread_mutex_unlock(&l->mutex);
+        write_some(l, mark_put, mark_ticket, is_over);
+        pthread_mutex_lock(&l->mutex);
+    }
+    pthread_mutex_unlock(&l->mutex);
+    if (l->out.is_open && keylog_is_open(l) && !l->is_in_value) {
+        logfile_seal(&l->out, clock_unix_ms(&l->cfg.engine->clock));
+    }
+    logfile_close(&l->out);
+}
+
+const struct thread_kind keylog_writer = {.name = "log writer", .run = keylog_write};
