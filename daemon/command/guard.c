@@ -165,8 +165,9 @@ static bool allows_keys(const struct rules *rules, uint32_t rule, const struct r
     return true;
 }
 
-static enum reply ask(const struct rules *rules, uint8_t rights, uint32_t rule,
-                      const struct request *r, bool has_key)
+/* May a client with these rights do it, and can the server? */
+static enum reply ask(const struct turn *t, const struct rules *rules, uint8_t rights,
+                      uint32_t rule, const struct request *r, bool has_key)
 {
     uint8_t needs = request_needs(r) & RIGHTS_OF_ITEMS;
     uint8_t missing = needs & (uint8_t)~rights;
@@ -177,8 +178,11 @@ static enum reply ask(const struct rules *rules, uint8_t rights, uint32_t rule,
     if (missing != 0) {
         return (missing & RIGHT_READ) != 0 ? REPLY_NO_READ : REPLY_NO_WRITE;
     }
-    return !has_key || rule == RULES_NONE || allows_keys(rules, rule, r) ? REPLY_NONE
-                                                                         : REPLY_NO_KEY;
+    if (has_key && rule != RULES_NONE && !allows_keys(rules, rule, r)) {
+        return REPLY_NO_KEY;
+    }
+    return (needs & RIGHT_WRITE) != 0 && t->w->hold == APPEND_HOLD_REFUSES ? REPLY_LOG_VOID
+                                                                           : REPLY_NONE;
 }
 
 enum reply guard_ask(const struct turn *t, const struct request *r, bool has_key)
@@ -187,8 +191,11 @@ enum reply guard_ask(const struct turn *t, const struct request *r, bool has_key
     struct client *c = t->client;
 
     must_be_in_turn(t);
+    if (!c->is_guarded) {
+        return ask(t, rules, RIGHTS_OF_ITEMS, RULES_NONE, r, has_key);
+    }
     follow(c, rules); /* main may have put these in the place of those of guard_settle() */
-    return ask(rules, c->rights, c->rule, r, has_key);
+    return ask(t, rules, c->rights, c->rule, r, has_key);
 }
 
 enum reply guard_ask_datagram(const struct turn *t, const struct request *r, bool has_key)
@@ -198,10 +205,10 @@ enum reply guard_ask_datagram(const struct turn *t, const struct request *r, boo
 
     must_be_in_turn(t);
     if (rules == NULL) {
-        return REPLY_NONE;
+        return ask(t, rules, RIGHTS_ORDINARY, RULES_NONE, r, has_key);
     }
     g = rules_grant(rules, span_of(NULL, 0), RULES_NONE, span_str("udp"), RIGHTS_ORDINARY);
-    return ask(rules, g.rights, g.rule, r, has_key);
+    return ask(t, rules, g.rights, g.rule, r, has_key);
 }
 
 void guard_request(const struct turn *t, struct request *r)
@@ -215,12 +222,22 @@ void guard_request(const struct turn *t, struct request *r)
     }
 }
 
+enum bin_reply guard_count(const struct turn *t, enum reply why)
+{
+    bool is_void = why == REPLY_LOG_VOID;
+
+    must_be_worker(t->w);
+    ctr_add(&t->w->counters, is_void ? CTR_log_refused : CTR_access_refused, 1);
+    return is_void ? BIN_REPLY_BUSY : BIN_REPLY_AUTH_FAILURE;
+}
+
 enum turn_stop exec_refused(struct turn *t, const struct request *r)
 {
+    enum bin_reply bin_reply = guard_count(t, (enum reply)r->refusal);
+
     must_be_in_turn(t);
-    ctr_add(&t->w->counters, CTR_access_refused, 1);
     if (r->cls == CLASS_BINARY_REFUSED) {
-        turn_bin_reply(t, r, BIN_REPLY_AUTH_FAILURE, 0);
+        turn_bin_reply(t, r, bin_reply, 0);
         return TURN_GOES_ON;
     }
     return turn_answer(t, r, (enum reply)r->refusal);

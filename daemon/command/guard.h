@@ -3,7 +3,8 @@
  * Who may what, at the requests themselves. A client that may all has is_guarded off, and pays
  * a look at that for what was read at once. Of any other each request is looked at before the
  * first of them is executed; one that is not allowed becomes a CLASS_REFUSED, whose execution
- * is its answer.
+ * is its answer. While changes are refused because the log cannot keep them (append.h), all
+ * clients are looked at.
  *
  * Rights to read and to write, and keys, are a matter of these. Commands of operators are
  * looked at where they are executed (exec_outside()), whoever sends them.
@@ -12,7 +13,11 @@
 #define MAYFLY_DAEMON_COMMAND_GUARD_H
 
 #include "daemon/access/rules.h"
+#include "daemon/command/client.h"
 #include "daemon/command/turn.h"
+#include "daemon/worker/append.h"
+#include "daemon/worker/worker.h"
+#include "proto/bin_compose.h"
 
 struct client;
 struct worker;
@@ -37,6 +42,12 @@ void guard_logout(struct client *c, const struct worker *w);
  */
 bool guard_doubt(struct client *c, const struct worker *w);
 
+/* Are the requests of the turn's client to be looked at? Context: worker, in a turn. */
+static inline bool guard_is_needed(const struct turn *t)
+{
+    return t->client->is_guarded || t->w->hold == APPEND_HOLD_REFUSES;
+}
+
 /*
  * Before requests of a client that is guarded: find out what it may now. Context: worker, in a
  * turn.
@@ -55,6 +66,9 @@ enum reply guard_ask_datagram(const struct turn *t, const struct request *r, boo
 
 /* If the client may not do this, make it a request that says so. Context: as guard_ask(). */
 void guard_request(const struct turn *t, struct request *r);
+
+/* Count a request that is refused for this reason. Returns the reply to a binary one. */
+enum bin_reply guard_count(const struct turn *t, enum reply why);
 
 /* Answer such a request. Context: worker, in a turn. */
 enum turn_stop exec_refused(struct turn *t, const struct request *r);

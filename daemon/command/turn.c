@@ -83,8 +83,8 @@ void turn_begin(struct turn *t, struct worker *w)
     t->insight = w->insight.on;
     t->hides_cas = w->settings->no_cas;
     t->is_followed = false;
-    w->holds_replies = snapshots_hold(&w->crew->snapshots);
-    if (MF_UNLIKELY(w->holds_replies)) {
+    w->hold = (uint8_t)snapshots_hold(&w->crew->snapshots);
+    if (MF_UNLIKELY(w->hold != APPEND_HOLD_NONE)) {
         w->changes_seen = changes_made(); /* by work in the background */
     }
     memset(&t->tally, 0, sizeof(t->tally));
@@ -372,7 +372,7 @@ static MF_INLINE void send_output(struct turn *t)
     must_be_able_to_send(t);
     turn_tally(t); /* whoever has the reply finds it counted, on whatever connection it asks */
     if (out_left(&t->out) == 0) {
-        if (MF_UNLIKELY(t->w->holds_replies) && t->client != NULL) {
+        if (MF_UNLIKELY(t->w->hold != APPEND_HOLD_NONE) && t->client != NULL) {
             note_changes(t); /* a later reply may tell that all before it was done */
         }
         return;
@@ -384,7 +384,7 @@ static MF_INLINE void send_output(struct turn *t)
         return;
     }
     if (!t->is_broken) {
-        if ((MF_UNLIKELY(t->w->holds_replies) && hold_output(t)) ||
+        if ((MF_UNLIKELY(t->w->hold != APPEND_HOLD_NONE) && hold_output(t)) ||
             !outq_is_empty(&t->client->outq)) {
             keep_output(t);
         } else {

@@ -132,16 +132,17 @@ static void guard_last(struct turn *t, struct batch *b)
     }
     b->status = PARSE_REPLY;
     b->reply = why;
-    b->bin_reply = BIN_REPLY_AUTH_FAILURE;
+    b->bin_reply = guard_count(t, why);
     r->invalidate = false;
-    ctr_add(&t->w->counters, CTR_access_refused, 1);
 }
 
 void batch_guard(struct turn *t, struct batch *b)
 {
     must_be_in_turn(t);
-    guard_settle(t);
-    if (!t->client->is_guarded) {
+    if (t->client->is_guarded) {
+        guard_settle(t);
+    }
+    if (!guard_is_needed(t)) {
         return;
     }
     for (unsigned i = 0; i < b->n; i++) {

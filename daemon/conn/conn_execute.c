@@ -359,7 +359,7 @@ static enum turn_stop run_lot(struct turn *t, struct lot *lot, size_t *used)
                 steps_clear(&steps);
                 batch_parse(t, c, &steps, b, p + pos, len - pos, true);
                 steps_prefetch(t, &steps);
-                if (MF_UNLIKELY(c->client.is_guarded)) {
+                if (MF_UNLIKELY(guard_is_needed(t))) {
                     batch_guard(t, b);
                 }
             }
@@ -433,7 +433,7 @@ static MF_INLINE void execute(struct turn *t, struct lot *lot, bool is_timed)
     t->may_wait = conn_may_wait(c);
     c->last_active = t->now;
     c->need = 0;
-    if (MF_UNLIKELY(c->client.is_guarded) && lot->is_parsed) {
+    if (MF_UNLIKELY(guard_is_needed(t)) && lot->is_parsed) {
         batch_guard(t, &lot->batch);
     }
     if (is_timed) {

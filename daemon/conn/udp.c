@@ -259,8 +259,7 @@ static void execute_request(struct datagram *d, struct turn *t, struct request *
     }
     why = guard_ask_datagram(t, r, true);
     if (why != REPLY_NONE) {
-        ctr_add(&t->w->counters, CTR_access_refused, 1);
-        send_refusal(d, r, why, BIN_REPLY_AUTH_FAILURE);
+        send_refusal(d, r, why, guard_count(t, why));
         return;
     }
     r->hash = engine_hash(t->e, r->key.ptr, r->key.len);
@@ -300,7 +299,7 @@ static void answer_refused(struct datagram *d, struct turn *t, const struct requ
     enum reply why = guard_ask_datagram(t, r, r->invalidate);
 
     if (why != REPLY_NONE) {
-        ctr_add(&t->w->counters, CTR_access_refused, 1);
+        (void)guard_count(t, why);
         reply = why;
     } else if (r->cls == CLASS_STORE || r->command == CMD_MS) {
         exec_store_failed(t, r, reply);

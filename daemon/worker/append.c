@@ -122,22 +122,31 @@ static void on_gap(void *arg, int error)
 
     atomic_fetch_add(&a->gaps, 1);
     if (error != 0) {
-        log_error("snapshot, cannot write its log (%s): removed, and made anew",
+        log_error("snapshot, cannot write its log (%s): to be removed, and made anew",
                   strerror(error));
     } else {
-        log_error("snapshot, changes came faster than its log was written: removed, "
+        log_error("snapshot, changes came faster than its log was written: to be removed, "
                   "and made anew");
     }
     a->on_gap(a->arg);
 }
 
-/* Whether answers wait depends on three things, which change on several threads. */
-static void update_holds(struct append *a)
+static enum append_hold hold_of(const struct append *a)
+{
+    bool is_always = setting_get(a->settings, appendfsync) == APPEND_ALWAYS;
+
+    if (!append_is_used(a) || (!is_always && !atomic_load(&a->is_behind))) {
+        return APPEND_HOLD_NONE;
+    }
+    return is_always && atomic_load(&a->is_void) && !append_is_logging(a) ? APPEND_HOLD_REFUSES
+                                                                          : APPEND_HOLD_REPLIES;
+}
+
+/* It depends on several things, which change on several threads. */
+static void update_hold(struct append *a)
 {
     pthread_mutex_lock(&a->telling);
-    atomic_store(&a->holds,
-                 append_is_used(a) && (atomic_load(&a->is_behind) ||
-                                       setting_get(a->settings, appendfsync) == APPEND_ALWAYS));
+    atomic_store(&a->hold, (uint32_t)hold_of(a));
     pthread_mutex_unlock(&a->telling);
 }
 
@@ -146,7 +155,7 @@ static void on_behind(void *arg, bool is_behind)
     struct append *a = arg;
 
     atomic_store(&a->is_behind, is_behind);
-    update_holds(a);
+    update_hold(a);
 }
 
 static void on_slow(void *arg, uint64_t ms)
@@ -216,8 +225,9 @@ static enum keylog_mode mode_of(const struct append *a)
 }
 
 bool append_begin(struct append *a, struct engine *engine, const struct snap_header *header,
-                  uint64_t base_bytes)
+                  bool goes_on, uint64_t base_bytes)
 {
+    bool has_chain = header != NULL && header->log != 0;
     uint64_t logs = a->chain_read.logs;
     bool is_started;
     uint64_t count;
@@ -225,23 +235,23 @@ bool append_begin(struct append *a, struct engine *engine, const struct snap_hea
 
     keychain_fini(&a->chain_read);
     a->engine = engine;
-    a->chain = header != NULL ? header->chain : hash_random_seed();
+    a->chain = has_chain ? header->chain : hash_random_seed();
     error = keychain_find(a->dir, a->name, &a->next, &count);
     if (error != 0) {
         log_error("snapshot, cannot read the folder %s (%s)", a->dir, strerror(error));
         return false;
     }
     a->next++;
-    if (header != NULL && header->log >= a->next) {
+    if (has_chain && header->log >= a->next) {
         a->next = header->log;
     }
     /* The threads are there in any case: later none can be made. */
     is_started = start_log(a);
-    update_holds(a);
+    update_hold(a);
     if (!append_is_used(a)) {
         return true;
     }
-    if (!is_started || header == NULL || header->log == 0) {
+    if (!is_started || !has_chain || !goes_on) {
         return false;
     }
     error = keylog_rotate(a->log, mode_of(a), a->chain, a->next, 0);
@@ -250,7 +260,7 @@ bool append_begin(struct append *a, struct engine *engine, const struct snap_hea
         return false;
     }
     a->next++;
-    atomic_store(&a->has_flushes, mode_of(a) == KEYLOG_FULL);
+    atomic_store(&a->whole, atomic_load(&a->mode));
     atomic_store(&a->base_bytes, base_bytes);
     atomic_store(&a->written_base, -(int64_t)a->chain_read.bytes);
     return logs < LOGS_MAX;
@@ -314,29 +324,32 @@ static uint64_t written(const struct append *a)
     return info.all_bytes;
 }
 
-int append_before_save(struct append *a, struct save *s, uint64_t epoch)
+int append_before_save(struct append *a, struct save *s, uint64_t epoch, bool has_base)
 {
-    int error = 0;
+    int error;
 
     s->flags = 0;
-    if (a->log == NULL && append_is_used(a)) {
+    s->chain = a->chain;
+    s->log =
+        a->next; /* the first that may belong to it: if none is kept there is no such yet */
+    if (!append_is_used(a)) {
+        return 0;
+    }
+    if (a->log == NULL) {
         return ENOMEM; /* its threads could not be started */
     }
-    if (append_is_used(a) && !keylog_is_on(a->log)) {
-        atomic_store(&a->has_flushes, false); /* it had not those of before */
-        /* Nothing is to be loaded with these, and their room may be needed. */
-        (void)keychain_remove(&io_system, a->dir, a->name, a->next);
+    if (!keylog_is_on(a->log)) {
+        /* A base that is there has had changes that are in no log. */
+        atomic_store(&a->whole, APPEND_OFF);
+        if (!has_base) {
+            /* Nothing is to be loaded with these, and their room may be needed. */
+            (void)keychain_remove(&io_system, a->dir, a->name, a->next);
+        }
     }
-    if (append_is_used(a)) {
-        error = keylog_rotate(a->log, mode_of(a), a->chain, a->next, epoch);
-        s->flags = SNAP_HAS_LOG;
-        a->written_mark = written(a);
-        s->chain = a->chain;
-    } else {
-        s->chain = hash_random_seed(); /* no log that is still there belongs to it */
-    }
-    s->log = a->next;
-    a->next += append_is_used(a) && error == 0;
+    error = keylog_rotate(a->log, mode_of(a), a->chain, a->next, epoch);
+    s->flags = SNAP_HAS_LOG;
+    a->written_mark = written(a);
+    a->next += error == 0;
     return error;
 }
 
@@ -344,13 +357,12 @@ void append_after_save(struct append *a, const struct save *s)
 {
     int error = keychain_remove(&io_system, a->dir, a->name, s->log);
 
-    a->chain = s->chain; /* not before: until now a new log would belong to the old one */
     if (error != 0) {
         log_error("snapshot, cannot remove old logs in %s (%s)", a->dir, strerror(error));
     }
     atomic_store(&a->base_bytes, atomic_load(&s->bytes));
     atomic_store(&a->written_base, (int64_t)a->written_mark);
-    atomic_store(&a->has_flushes, mode_of(a) == KEYLOG_FULL);
+    atomic_store(&a->whole, atomic_load(&a->mode));
 }
 
 bool append_is_unwanted(const struct append *a)
@@ -361,7 +373,9 @@ bool append_is_unwanted(const struct append *a)
 /* What is flushed from now on is not taken for logged. */
 static void forget_flushes(struct append *a)
 {
-    atomic_store(&a->has_flushes, false);
+    if (atomic_load(&a->whole) == APPEND_FULL) {
+        atomic_store(&a->whole, APPEND_KEYS);
+    }
     (void)append_make_durable(a); /* with the flushes of those who had asked before */
 }
 
@@ -374,18 +388,23 @@ bool append_change(struct append *a)
     }
     forget_flushes(a);
     atomic_store(&a->mode, wanted);
-    update_holds(a);
+    update_hold(a);
     log_notice("snapshot, a log of %s is kept from the next one on",
                wanted == APPEND_FULL ? "states" : "keys");
     return true;
 }
 
-void append_end_use(struct append *a)
+void append_end_use(struct append *a, bool has_base)
 {
     forget_flushes(a);
     atomic_store(&a->mode, APPEND_OFF);
-    update_holds(a);
-    (void)keychain_remove(&io_system, a->dir, a->name, a->next);
+    if (a->log != NULL) {
+        keylog_forget(a->log, UINT64_MAX);
+    }
+    update_hold(a);
+    if (!has_base) {
+        (void)keychain_remove(&io_system, a->dir, a->name, a->next);
+    }
     log_notice("snapshot, no log is kept any more");
 }
 
@@ -393,18 +412,23 @@ void append_set_sync(struct append *a)
 {
     if (a->log != NULL) {
         keylog_set_sync(a->log, (enum keylog_sync)setting_get(a->settings, appendfsync));
-        update_holds(a);
+        update_hold(a);
     }
 }
 
-bool append_is_whole(const struct append *a)
+bool append_is_logging(const struct append *a)
 {
     return !append_is_used(a) || (a->log != NULL && keylog_is_on(a->log));
 }
 
+bool append_is_whole(const struct append *a)
+{
+    return atomic_load(&a->whole) != APPEND_OFF && a->log != NULL && keylog_is_on(a->log);
+}
+
 bool append_has_flushes(const struct append *a)
 {
-    return atomic_load(&a->has_flushes) && keylog_is_on(a->log);
+    return atomic_load(&a->whole) == APPEND_FULL && keylog_is_on(a->log);
 }
 
 bool append_make_durable(struct append *a)
@@ -415,9 +439,25 @@ bool append_make_durable(struct append *a)
 
 void append_forget(struct append *a, uint64_t epoch)
 {
+    atomic_store(&a->is_void, false);
     if (a->log != NULL) {
+        update_hold(a); /* first: who waited for it may be answered by the next call */
         keylog_forget(a->log, epoch);
     }
+}
+
+void append_void(struct append *a)
+{
+    atomic_store(&a->is_void, true);
+    if (a->log != NULL) {
+        keylog_void(a->log);
+        update_hold(a);
+    }
+}
+
+bool append_is_void(const struct append *a)
+{
+    return a->log != NULL && keylog_is_void(a->log);
 }
 
 static uint64_t log_bytes(const struct append *a)
@@ -444,6 +484,7 @@ void append_look(const struct append *a, struct append_info *info)
     *info = (struct append_info){.log = {.was_good = true}};
     if (a->log != NULL && append_is_used(a)) {
         info->is_enabled = true;
+        info->is_whole = append_is_whole(a);
         keylog_look(a->log, &info->log);
         info->base_bytes = info->log.is_on ? atomic_load(&a->base_bytes) : 0;
         info->log_bytes = info->log.is_on ? log_bytes(a) : 0;

@@ -38,9 +38,17 @@ enum append_sync {
     APPEND_ALWAYS = KEYLOG_SYNC_ALWAYS,
 };
 
+/* What the log means for those who change something. */
+enum append_hold {
+    APPEND_HOLD_NONE,
+    APPEND_HOLD_REPLIES, /* replies wait until the log has the change: append_ask() */
+    APPEND_HOLD_REFUSES, /* it cannot be promised that a change lasts: it is refused */
+};
+
 /* A look at it, for statistics. */
 struct append_info {
     bool is_enabled;
+    bool is_whole; /* the snapshot and its log have each change */
     struct keylog_info log;
     uint64_t base_bytes; /* of the snapshot */
     uint64_t log_bytes;  /* of the logs that belong to it */
@@ -69,10 +77,15 @@ struct append {
     _Atomic int64_t written_base; /* bytes of all logs when the snapshot there is began */
     _Atomic uint32_t
         mode; /* enum append_mode: what is kept; `appendonly` says what is wanted */
-    _Atomic uint32_t gaps;    /* so far */
-    _Atomic bool is_behind;   /* the log does not keep up */
-    _Atomic bool holds;       /* answers wait for it: see append_ask() */
-    _Atomic bool has_flushes; /* the log of the snapshot has had states from its beginning */
+    /*
+     * enum append_mode: what the log has had from where the snapshot begins; APPEND_OFF: it has
+     * begun later. Says nothing while no log is open.
+     */
+    _Atomic uint32_t whole;
+    _Atomic uint32_t hold;  /* enum append_hold */
+    _Atomic uint32_t gaps;  /* so far */
+    _Atomic bool is_behind; /* the log does not keep up */
+    _Atomic bool is_void;   /* a snapshot that must not be loaded could not be removed */
 };
 
 /* dir and name of the snapshot; on_gap is for any thread. */
@@ -93,12 +106,13 @@ int64_t append_written_s(const struct append *a, const struct snap_header *h);
 enum load_end append_read(struct append *a, const struct snap_header *h, struct load *l);
 
 /*
- * After it: keep a log from now on, if the options say so. header: of what was loaded to its
- * end; NULL: nothing was. False: the snapshot's file, if there is one, must go, and
- * another one be made.
+ * After it: keep a log from now on, if the options say so. header: of the snapshot's file, if
+ * that was loaded, or is about to be; NULL: it was not. goes_on: the file and its logs have all
+ * that there is, so another log may follow them. False: no log was begun, or there are too
+ * many: the file, if there is one, must go, and another one be made.
  */
 bool append_begin(struct append *a, struct engine *engine, const struct snap_header *header,
-                  uint64_t base_bytes);
+                  bool goes_on, uint64_t base_bytes);
 
 /*
  * Is what a snapshot of this header and its logs have what there was when append_end() has
@@ -115,9 +129,9 @@ uint32_t append_end(struct append *a);
 
 /*
  * A snapshot is about to be saved, in this epoch of flushes: have it begin with a log of its
- * own. Returns 0 or an errno.
+ * own. has_base: there is one already, which the log follows as well. Returns 0 or an errno.
  */
-int append_before_save(struct append *a, struct save *s, uint64_t epoch);
+int append_before_save(struct append *a, struct save *s, uint64_t epoch, bool has_base);
 
 /* It was saved, and has its name. */
 void append_after_save(struct append *a, const struct save *s);
@@ -135,16 +149,19 @@ static inline bool append_is_used(const struct append *a)
 bool append_change(struct append *a);
 
 /*
- * Is none to be kept any more? Then its snapshot goes first, durably, and append_end_use() is
- * due.
+ * Is none to be kept any more? Then a snapshot with a whole log goes first, durably, and
+ * append_end_use() is due. has_base: there is still one, which keeps the logs that it has.
  */
 bool append_is_unwanted(const struct append *a);
-void append_end_use(struct append *a);
+void append_end_use(struct append *a, bool has_base);
 
 /* `appendfsync` may have changed. Context: any thread. */
 void append_set_sync(struct append *a);
 
-/* Is all that changes in the log? True if none is kept. Context: any thread. */
+/* Is each change logged from now on? True if no log is kept. Context: any thread. */
+bool append_is_logging(const struct append *a);
+
+/* Does the log have each change since the snapshot began? Context: any thread. */
 bool append_is_whole(const struct append *a);
 
 /* Does the log have flushes as well, those too that were just carried out? Context: so. */
@@ -156,8 +173,16 @@ bool append_has_flushes(const struct append *a);
  */
 bool append_make_durable(struct append *a);
 
-/* No snapshot of an epoch before this is there any more. Context: any thread. */
+/*
+ * No snapshot of an epoch before this is there any more; or: there is one that must not be
+ * loaded and cannot be removed yet, so that changes which the log lacks would be undone by a
+ * crash. Context: any thread.
+ */
 void append_forget(struct append *a, uint64_t epoch);
+void append_void(struct append *a);
+
+/* Has the log a gap, and its snapshot may be there yet? Context: any thread. */
+bool append_is_void(const struct append *a);
 
 /*
  * A ticket for all that the caller has changed so far, 0 if nobody has to wait; is it done? See

@@ -15,6 +15,9 @@
 /* A stop waits so long for a flush, so that it can be answered. */
 #define STOP_WAIT_MS 400
 
+/* Between two tries to remove a void file. */
+#define RETRY_MS 1000
+
 void snapshots_answer(struct snapshots_ask *asks, bool is_done)
 {
     while (asks != NULL) {
@@ -30,14 +33,14 @@ void snapshots_answer(struct snapshots_ask *asks, bool is_done)
 
 bool snapshot_file_name(struct snapshot_file *f, uint64_t epoch)
 {
-    bool was_there;
+    uint32_t before = SNAPSHOT_FILE_NONE;
 
     must_not_be_reading();
     pthread_mutex_lock(&f->naming);
     /* In this order: a flush that sees no file has begun an epoch that is seen here. */
-    was_there = atomic_exchange(&f->is_there, true);
-    if (snapshot_file_is_void(f, epoch) || !append_is_whole(f->append)) {
-        atomic_store(&f->is_there, was_there);
+    atomic_compare_exchange_strong(&f->state, &before, SNAPSHOT_FILE_GOOD);
+    if (snapshot_file_is_void(f, epoch) || !append_is_logging(f->append)) {
+        atomic_store(&f->state, before);
         pthread_mutex_unlock(&f->naming);
         return false;
     }
@@ -48,6 +51,10 @@ void snapshot_file_named(struct snapshot_file *f, uint64_t epoch, bool is_named)
 {
     if (is_named) {
         f->file_epoch = epoch;
+        if (snapshot_file_state(f) == SNAPSHOT_FILE_VOID) {
+            atomic_store(&f->state, SNAPSHOT_FILE_GOOD); /* the void one was replaced */
+            append_forget(f->append, epoch);
+        }
     }
     pthread_mutex_unlock(&f->naming);
 }
@@ -61,14 +68,21 @@ static int remove_before(struct snapshot_file *f, uint64_t epoch)
 
     must_not_be_reading();
     pthread_mutex_lock(&f->naming);
-    if (f->is_there && f->file_epoch < epoch) {
+    if (snapshot_file_state(f) != SNAPSHOT_FILE_NONE && f->file_epoch < epoch) {
         error = newfile_remove(&io_system, f->dir, f->name);
-        f->is_there = error != 0;
+        atomic_store(&f->state, error != 0 ? SNAPSHOT_FILE_VOID : SNAPSHOT_FILE_NONE);
     }
-    if (error == 0) {
+    if (snapshot_file_state(f) == SNAPSHOT_FILE_VOID) {
+        append_void(f->append);
+    } else {
         append_forget(f->append, epoch);
     }
     pthread_mutex_unlock(&f->naming);
+    if (error != 0) {
+        pthread_mutex_lock(&f->mutex);
+        pthread_cond_broadcast(&f->changed); /* the thread is to try again */
+        pthread_mutex_unlock(&f->mutex);
+    }
     return error;
 }
 
@@ -82,14 +96,22 @@ int snapshot_file_remove(struct snapshot_file *f)
     return remove_before(f, begin_epoch(f));
 }
 
+int snapshot_file_clear(struct snapshot_file *f)
+{
+    if (snapshot_file_state(f) == SNAPSHOT_FILE_VOID || append_is_void(f->append)) {
+        return snapshot_file_remove(f);
+    }
+    return 0;
+}
+
 /* True: it is gone. */
 static bool remove_flushed(struct snapshot_file *f, uint64_t epoch)
 {
     int error = remove_before(f, epoch);
 
     if (error != 0) {
-        log_error("snapshot, cannot remove %s after a flush (%s): remove it by hand", f->path,
-                  strerror(error));
+        log_error("snapshot, cannot remove %s after a flush (%s): tried again each second",
+                  f->path, strerror(error));
     }
     return error == 0;
 }
@@ -109,7 +131,7 @@ enum snapshots_removal snapshot_file_flush(struct snapshot_file *f, struct snaps
     uint64_t epoch = is_logged ? 0 : begin_epoch(f);
     bool is_later;
 
-    if (!is_logged && !atomic_load(&f->is_there)) {
+    if (!is_logged && snapshot_file_state(f) == SNAPSHOT_FILE_NONE) {
         append_forget(f->append, epoch);
         return SNAPSHOTS_REMOVED;
     }
@@ -150,6 +172,27 @@ static void remove_now(struct snapshot_file *f)
     pthread_cond_broadcast(&f->changed);
 }
 
+/* Try again to remove a void file. */
+static void retry(struct snapshot_file *f)
+{
+    if (remove_before(f, snapshot_file_epoch(f)) == 0) {
+        log_notice("snapshot, removed %s, which could not be removed before", f->path);
+    }
+}
+
+/* Wait until something is to be done, or a void file to be removed. Under the mutex. */
+static void wait_retrying(struct snapshot_file *f)
+{
+    const struct timespec until = cond_after(RETRY_MS);
+
+    if (pthread_cond_timedwait(&f->changed, &f->mutex, &until) == ETIMEDOUT &&
+        !f->wants_removal && snapshot_file_state(f) == SNAPSHOT_FILE_VOID) {
+        pthread_mutex_unlock(&f->mutex);
+        retry(f);
+        pthread_mutex_lock(&f->mutex);
+    }
+}
+
 static void run(void *arg)
 {
     struct snapshot_file *f = arg;
@@ -158,6 +201,8 @@ static void run(void *arg)
     while (f->wants_removal || !f->is_ending) {
         if (f->wants_removal) {
             remove_now(f);
+        } else if (snapshot_file_state(f) == SNAPSHOT_FILE_VOID) {
+            wait_retrying(f);
         } else {
             pthread_cond_wait(&f->changed, &f->mutex);
         }
@@ -174,7 +219,7 @@ void snapshot_file_init(struct snapshot_file *f, const char *dir, const char *na
 {
     must_be_main();
     *f = (struct snapshot_file){
-        .dir = dir, .name = name, .path = path, .append = append, .is_there = true};
+        .dir = dir, .name = name, .path = path, .append = append, .state = SNAPSHOT_FILE_GOOD};
     pthread_mutex_init(&f->naming, NULL);
     pthread_mutex_init(&f->mutex, NULL);
     cond_init(&f->changed);
@@ -213,6 +258,9 @@ void snapshot_file_stop(struct snapshot_file *f)
         pthread_cond_broadcast(&f->changed);
         pthread_mutex_unlock(&f->mutex);
         thread_join(&f->thread);
+        if (snapshot_file_state(f) == SNAPSHOT_FILE_VOID) {
+            retry(f);
+        }
     }
 }
 

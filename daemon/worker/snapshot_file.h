@@ -5,6 +5,10 @@
  * being written void. Each such event begins an epoch; a file has that in which its save began.
  * If the log has flushes as well, the file stays.
  *
+ * A file that cannot be removed is void: a crash would bring back what it has. The removal is
+ * tried again each second; meanwhile no log is begun, and with appendfsync=always changes are
+ * refused.
+ *
  * A flush may only be answered when the disk has forgotten the file, or has it in the log. A
  * thread does that, so no worker waits; not the thread of the saves, which may be in a long
  * one.
@@ -33,6 +37,12 @@ struct snapshots_ask {
 /* Post them all back. Context: whoever has them. */
 void snapshots_answer(struct snapshots_ask *asks, bool is_done);
 
+enum snapshot_file_state {
+    SNAPSHOT_FILE_NONE,
+    SNAPSHOT_FILE_GOOD, /* there may be one, and it may be loaded */
+    SNAPSHOT_FILE_VOID, /* there may be one, which must not be loaded */
+};
+
 struct snapshot_file {
     const char *dir, *name; /* [const] [borrowed] */
     const char *path;       /* [const] [borrowed] for messages */
@@ -40,11 +50,10 @@ struct snapshot_file {
 
     _Atomic uint64_t epoch;
     pthread_mutex_t naming; /* whoever changes what the name stands for */
-    _Atomic bool is_there;  /* written under naming: there may be one */
+    _Atomic uint32_t state; /* enum snapshot_file_state; written under naming */
     uint64_t file_epoch;    /* under naming: that of the file, or an earlier one */
 
     struct thread thread;
-    bool is_running;       /* [main] */
     pthread_mutex_t mutex; /* a leaf; the rest is under it */
     pthread_cond_t changed;
     bool wants_removal, is_removing;
@@ -94,6 +103,11 @@ static inline bool snapshot_file_is_void(struct snapshot_file *f, uint64_t epoch
 bool snapshot_file_name(struct snapshot_file *f, uint64_t epoch);
 void snapshot_file_named(struct snapshot_file *f, uint64_t epoch, bool is_named);
 
+static inline enum snapshot_file_state snapshot_file_state(const struct snapshot_file *f)
+{
+    return (enum snapshot_file_state)atomic_load(&f->state);
+}
+
 /* ---- removals ---------------------------------------------------------------------------- */
 
 /*
@@ -101,6 +115,12 @@ void snapshot_file_named(struct snapshot_file *f, uint64_t epoch, bool is_named)
  * disk's time. Returns an errno. Context: any thread, outside a section.
  */
 int snapshot_file_remove(struct snapshot_file *f);
+
+/*
+ * Before a log is begun: the same if there is a void file, or one whose log has a gap.
+ * Otherwise nothing is done. Context: the thread of saves.
+ */
+int snapshot_file_clear(struct snapshot_file *f);
 
 enum snapshots_removal {
     SNAPSHOTS_REMOVED, /* or the log has it */

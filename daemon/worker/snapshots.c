@@ -121,8 +121,9 @@ void snapshots_on_gap(void *arg)
 
     want_anew(s);
     if (error != 0) {
-        log_error("snapshot, cannot remove %s (%s): remove it by hand", s->path,
-                  strerror(error));
+        log_error("snapshot, cannot remove %s, which must not be loaded (%s): tried again each "
+                  "second",
+                  s->path, strerror(error));
     }
 }
 
@@ -149,10 +150,17 @@ static enum save_end save_anew(struct snapshots *s)
     enum save_end end = SAVE_FLUSHED;
 
     for (int i = 0; i < TRIES && end == SAVE_FLUSHED; i++) {
-        int error;
+        int error = 0;
 
+        if (append_is_used(&s->append)) {
+            error = snapshot_file_clear(&s->under_name);
+        }
         s->save_epoch = snapshot_file_epoch(&s->under_name);
-        error = append_before_save(&s->append, &s->save, s->save_epoch);
+        if (error == 0) {
+            error =
+                append_before_save(&s->append, &s->save, s->save_epoch,
+                                   snapshot_file_state(&s->under_name) != SNAPSHOT_FILE_NONE);
+        }
         if (error != 0) {
             s->save.error = error;
             return SAVE_FAILED;
@@ -205,7 +213,7 @@ static void save_now(struct snapshots *s)
     end = save_anew(s);
     pthread_mutex_lock(&s->mutex);
     s->is_saving = false;
-    if (end != SAVE_DONE && (wanted_anew || !append_is_whole(&s->append))) {
+    if (end != SAVE_DONE && (wanted_anew || !append_is_logging(&s->append))) {
         s->wants_anew = true;
     }
     note_end(s, end, changes, began);
@@ -230,12 +238,16 @@ static bool is_due(const struct snapshots *s)
     if (s->is_incomplete || (!s->last.was_good && now - s->tried_ms < BACK_OFF_MS)) {
         return false;
     }
+    if (append_is_used(&s->append) &&
+        snapshot_file_state(&s->under_name) == SNAPSHOT_FILE_VOID) {
+        return false; /* until it is removed no log can begin */
+    }
     return s->wants_anew || append_is_long(&s->append) ||
            save_rules_met(&s->rules, (uint64_t)(now - s->began_ms) / 1000,
                           snapshots_changes(s) - s->changes_base);
 }
 
-/* ---- the log, at the start and when options change ------------------------------------- */
+/* ---- the log, at the start and when options change --------------------------------------- */
 
 /* Has anything in the file found no room? The log does not tell when that is deleted. */
 static bool has_left_out(const struct snapshots *s)
@@ -277,8 +289,9 @@ static void begin_log(struct snapshots *s)
 
     s->has_left_out = stays || (is_loaded && has_left_out(s));
     stays = stays || (is_loaded && (!s->has_left_out || is_saved_first(s)));
-    is_begun =
-        append_begin(&s->append, s->engine, stays ? &s->file.header : NULL, s->file.bytes);
+    is_begun = append_begin(&s->append, s->engine,
+                            is_loaded || stays || s->load.is_beside ? &s->file.header : NULL,
+                            stays, s->file.bytes);
     if (is_loaded && append_is_used(&s->append) && !load_flush_again(&s->load)) {
         is_begun = false; /* the log lacks a flush, so there has to be another snapshot */
     }
@@ -290,7 +303,7 @@ static void begin_log(struct snapshots *s)
         s->status = EX_CANTCREAT; /* it was not to be loaded, nor is it to be lost */
         return;
     }
-    if (!append_is_whole(&s->append)) {
+    if (!append_is_logging(&s->append)) {
         snapshots_on_gap(s);
     }
     want_anew(s);
@@ -312,20 +325,53 @@ static void save_first(struct snapshots *s)
 }
 
 /*
- * `appendonly` may have changed. Without a log the snapshot would bring back what was deleted
- * since, so it goes before the log does. Under the mutex, which is given up meanwhile.
+ * A log is to be kept, from the next snapshot on. Until that has its name the log goes on from
+ * the snapshot that is there: with it a crash has what was logged, and otherwise what was
+ * saved. One that was not loaded here, nor saved, has other logs, and is put aside.
  */
+static void want_log(struct snapshots *s)
+{
+    bool is_known = s->last.load == SNAPSHOTS_LOADED || s->last.saves != 0;
+
+    if (!is_known && access(s->path, F_OK) == 0) {
+        (void)snapshots_keep_as_bad(s);
+    }
+    want_anew(s);
+}
+
+/*
+ * No log is to be kept any more. Without it a snapshot whose log is whole would bring back what
+ * was deleted since, so it goes before the log does.
+ */
+static void end_log(struct snapshots *s)
+{
+    enum snapshot_file_state state = snapshot_file_state(&s->under_name);
+
+    if (append_is_whole(&s->append) || state == SNAPSHOT_FILE_VOID) {
+        snapshots_on_gap(s);
+        state = snapshot_file_state(&s->under_name);
+    }
+    if (state != SNAPSHOT_FILE_VOID) {
+        append_end_use(&s->append, state != SNAPSHOT_FILE_NONE);
+    }
+}
+
+/* Is there a log to be begun, or ended? That waits for a void file to go. Under the mutex. */
+static bool has_log_to_change(const struct snapshots *s)
+{
+    return s->options_changed || (append_is_unwanted(&s->append) &&
+                                  snapshot_file_state(&s->under_name) != SNAPSHOT_FILE_VOID);
+}
+
+/* `appendonly` may have changed. Under the mutex, which is given up meanwhile. */
 static void change_log(struct snapshots *s)
 {
     s->options_changed = false;
     pthread_mutex_unlock(&s->mutex);
     if (append_change(&s->append)) {
-        want_anew(s);
+        want_log(s);
     } else if (append_is_unwanted(&s->append)) {
-        snapshots_on_gap(s);
-        if (!s->under_name.is_there) {
-            append_end_use(&s->append);
-        }
+        end_log(s);
     }
     pthread_mutex_lock(&s->mutex);
 }
@@ -358,7 +404,7 @@ static void run(void *arg)
         pthread_mutex_lock(&s->mutex);
     }
     while (!s->is_stopping) {
-        if (s->options_changed) {
+        if (has_log_to_change(s)) {
             change_log(s);
         } else if (!s->is_abandoned && (s->wants_save || is_due(s))) {
             save_now(s);
@@ -505,7 +551,7 @@ uint32_t snapshots_stop(struct snapshots *s, bool saves, bool (*tell)(const char
     thread_join(&s->thread);
     snapshot_file_stop(&s->under_name);
     left = append_end(&s->append); /* what it writes last may fail, and void the file */
-    left = s->under_name.is_there ? left : 0;
+    left = snapshot_file_state(&s->under_name) == SNAPSHOT_FILE_GOOD ? left : 0;
     snapshot_file_fini(&s->under_name);
     s->is_running = false;
     pthread_cond_destroy(&s->wake);
@@ -581,6 +627,7 @@ void snapshots_look(struct snapshots *s, struct snapshots_info *info)
     info->is_scheduled = s->is_saving && s->wants_save;
     info->changes = snapshots_changes(s) - s->changes_base;
     pthread_mutex_unlock(&s->mutex);
+    info->is_void = snapshot_file_state(&s->under_name) == SNAPSHOT_FILE_VOID;
     info->items = is_walking ? atomic_load(&s->save.items) : 0;
     info->items_total = is_walking ? atomic_load(&s->save.items_total) : 0;
     info->load_items = atomic_load(&s->load.items);
@@ -591,7 +638,8 @@ void snapshots_look(struct snapshots *s, struct snapshots_info *info)
         info->log = (struct append_info){.log = {.was_good = true}}; /* it is being read */
     } else {
         append_look(&s->append, &info->log);
-        info->log.log.is_on = info->log.log.is_on && s->under_name.is_there;
+        info->log.is_whole =
+            info->log.is_whole && snapshot_file_state(&s->under_name) == SNAPSHOT_FILE_GOOD;
     }
     info->load_gone = atomic_load(&s->load.guard.turned);
     info->load_total = info->is_loading ? s->file.header.items : 0;

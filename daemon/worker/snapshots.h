@@ -43,6 +43,7 @@ enum snapshots_load {
 /* A look at it, for statistics. */
 struct snapshots_info {
     bool is_on, is_saving, is_loading, is_scheduled;
+    bool is_void;         /* a file that must not be loaded could not be removed yet */
     bool was_good;        /* the last save; true: there was none */
     int64_t saved_unix_s; /* the last good one; 0: none */
     uint64_t saved_ms;    /* how long the last one took */
@@ -194,9 +195,9 @@ enum snapshots_removal snapshots_note_flush(struct snapshots *s, struct snapshot
  * 0. It is done when the log has it on the disk. fn is called on a thread of the log when more
  * is done; NULL: no more. Context: any thread.
  */
-static inline bool snapshots_hold(const struct snapshots *s)
+static inline enum append_hold snapshots_hold(const struct snapshots *s)
 {
-    return atomic_load_explicit(&s->append.holds, memory_order_relaxed); /* do any wait? */
+    return (enum append_hold)atomic_load_explicit(&s->append.hold, memory_order_relaxed);
 }
 
 uint64_t snapshots_ask_logged(struct snapshots *s);

@@ -35,10 +35,10 @@ bool snapshots_keep_as_bad(const struct snapshots *s)
 }
 
 /*
- * The file, or one of its logs, was not loaded because of this fault. What cannot be read now may
- * be readable once rights or the disk are repaired, so the server does not start, and nothing
- * replaces it. A damaged file is renamed, unless the options are strict. Returns 0 or the exit
- * status.
+ * The file, or one of its logs, was not loaded because of this fault. What cannot be read now
+ * may be readable once rights or the disk are repaired, so the server does not start, and
+ * nothing replaces it. A damaged file is renamed, unless the options are strict. Returns 0 or
+ * the exit status.
  */
 static int reject_file(const struct snapshots *s, const struct snap_fault *fault)
 {
@@ -161,8 +161,8 @@ void snapshots_prepare_load(struct snapshots *s)
 /* ---- loading ----------------------------------------------------------------------------- */
 
 /*
- * The file, or one of its logs, was not read to its end: have it renamed, or the start end. False:
- * it has kept its name, and must not be replaced.
+ * The file, or one of its logs, was not read to its end: have it renamed, or the start end.
+ * False: it has kept its name, and must not be replaced.
  */
 static bool put_aside(struct snapshots *s, enum load_end end)
 {

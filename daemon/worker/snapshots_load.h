@@ -21,8 +21,8 @@ void snapshots_load_now(struct snapshots *s);
 bool snapshots_keep_as_bad(const struct snapshots *s);
 
 /*
- * The log does not belong to the file any more: remove the file. Context: a thread of the log, or
- * the thread.
+ * The log does not belong to the file any more: remove the file. Context: a thread of the log,
+ * or the thread.
  */
 void snapshots_on_gap(void *arg);
 

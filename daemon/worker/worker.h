@@ -132,7 +132,7 @@ struct worker {
     const struct settings *settings; /* [borrowed] */
     struct home *homes;              /* owned; the shards that it is at home in (home.h) */
     uint32_t home_count;             /* how many of them; perhaps none */
-    bool holds_replies;              /* in this turn, for the log: see conn_hold.h */
+    uint8_t hold;                    /* enum append_hold, in this turn: see conn_hold.h */
     struct thread thread;
     uv_sem_t started; /* posted once: start_status is set */
     uv_sem_t drained; /* posted once: the last connection is gone */

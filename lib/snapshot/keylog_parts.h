@@ -119,7 +119,7 @@ void keylog_finish(struct keylog *l, uint64_t ticket);
  */
 void keylog_on_gap(struct keylog *l, int error);
 
-/* The writer thread; arg: the log. */
+/* The writer; arg: the log. */
 extern const struct thread_kind keylog_writer;
 
 #endif

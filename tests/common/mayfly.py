@@ -6,6 +6,7 @@ A script defines functions whose names begin with test_ and ends with `mayfly.ma
 No test sleeps for a fixed time: conditions are polled, with a generous limit. The daemon is stopped
 by its process id, whatever happens.
 """
+import concurrent.futures
 import contextlib
 import os
 import resource
@@ -57,6 +58,13 @@ def best_of(measure, limit, patience=20):
     while best >= limit and time.monotonic() < end:
         best = min(best, measure())
     return best
+
+
+def in_parallel(run, cases):
+    """Call run(case) of all cases at once, each in a thread: for tests that wait. The first that fails is told."""
+    with concurrent.futures.ThreadPoolExecutor(len(cases)) as pool:
+        for result in [pool.submit(run, case) for case in cases]:
+            result.result()
 
 
 def is_sanitized(program=PROGRAM):
