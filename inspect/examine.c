@@ -154,9 +154,9 @@ bool examine(struct examined *x, snap_read_fn read, void *arg, int64_t now_unix_
     return is_done;
 }
 
-enum verdict examine_verdict(const struct examined *x)
+static enum verdict verdict_of(const struct snap_fault *fault)
 {
-    switch (x->fault.kind) {
+    switch (fault->kind) {
     case SNAP_FINE:
         return VERDICT_WHOLE;
     case SNAP_FAULT_READ:
@@ -170,6 +170,23 @@ enum verdict examine_verdict(const struct examined *x)
     default:
         return VERDICT_DAMAGED;
     }
+}
+
+static enum verdict verdict_of_logs(const struct examined_logs *l)
+{
+    if (l->end == KEYCHAIN_DONE) {
+        return VERDICT_WHOLE;
+    }
+    return l->end == KEYCHAIN_BAD && l->fault.kind == SNAP_FAULT_READ ? VERDICT_UNREADABLE
+                                                                      : VERDICT_DAMAGED;
+}
+
+enum verdict examine_verdict(const struct examined *x)
+{
+    enum verdict of_file = verdict_of(&x->fault);
+    enum verdict of_logs = verdict_of_logs(&x->logs);
+
+    return of_file > of_logs ? of_file : of_logs;
 }
 
 uint64_t examine_salvage(const struct examined *x, int64_t now_unix_ms)

@@ -4,9 +4,10 @@
  * a server. One process, one thread, some hundred KiB of memory, whatever the file is. It reads
  * files by what the daemon reads them by (lib/snapshot/), so both find the same.
  *
- *     main      the command line, the exit status
- *     examine   a file, read from its beginning to its end or its first damage
- *     report    what was found, in words or as JSON
+ *     main          the command line, the exit status
+ *     examine       a file, read from its beginning to its end or its first damage
+ *     examine_logs  the logs that are loaded with a snapshot
+ *     report        what was found, in words or as JSON
  */
 #ifndef MAYFLY_INSPECT_EXAMINE_H
 #define MAYFLY_INSPECT_EXAMINE_H
@@ -14,6 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "inspect/examine_logs.h"
 #include "lib/snapshot/decode.h"
 
 /* What a file is, as its exit status says it; the worst of several files is the greatest. */
@@ -43,12 +45,13 @@ struct examined {
     uint64_t expired;               /* of items: due at now_unix_ms */
     uint64_t forever;               /* of items: without a deadline */
     uint64_t key_bytes, value_bytes;
-    uint64_t gone;        /* of a log: keys that were gone, not counted as items */
-    uint64_t keys;        /* of a log: hashes of keys, perhaps of some several times */
-    uint64_t synced;      /* of a log: bytes that an fsync had covered, as blocks say */
-    bool is_torn;         /* a log, damaged only from where it had not been synced on */
-    int64_t last_unix_ms; /* when the latest block was made; 0: there is none */
-    int64_t flush_at;     /* unix ms, the earliest flush in it; INT64_MAX: none */
+    uint64_t gone;             /* of a log: keys that were gone, not counted as items */
+    uint64_t keys;             /* of a log: hashes of keys, perhaps of some several times */
+    uint64_t synced;           /* of a log: bytes that an fsync had covered, as blocks say */
+    bool is_torn;              /* a log, damaged only from where it had not been synced on */
+    int64_t last_unix_ms;      /* when the latest block was made; 0: there is none */
+    int64_t flush_at;          /* unix ms, the earliest flush in it; INT64_MAX: none */
+    struct examined_logs logs; /* of a snapshot; the caller's to fill in */
 };
 
 /*
@@ -63,6 +66,7 @@ static inline bool examine_is_log(const struct examined *x)
     return x->has_header && (x->header.flags & SNAP_IS_LOG) != 0;
 }
 
+/* Of the file itself, and with the logs of it. */
 enum verdict examine_verdict(const struct examined *x);
 
 /*

@@ -15,25 +15,31 @@
 #include "inspect/report.h"
 #include "lib/snapshot/load.h"
 
+/* A file that is replaced again and again while it is read is given up after this number. */
+#define TRIES 5
+
 struct options {
     bool is_json, is_quiet;
 };
 
 static void print_help(FILE *out)
 {
-    fputs(
-        "usage: mayfly-check [option ...] FILE...\n"
-        "Say what is in snapshots of mayflyd, and whether they are whole.\n"
-        "\n"
-        "  -j, --json     one JSON array, an object for each file\n"
-        "  -q, --quiet    only files that are not whole\n"
-        "  -h, --help     print this help and exit\n"
-        "  -V, --version  print the version and exit\n"
-        "\n"
-        "Exits with 0 if all are whole, 1 if one is damaged, 65 if one is not a snapshot or "
-        "one that\n"
-        "this program cannot read, 66 if one cannot be opened or read; the greatest counts.\n",
-        out);
+    fputs("usage: mayfly-check [option ...] FILE...\n"
+          "Say what is in snapshots of mayflyd, and whether they are whole.\n"
+          "\n"
+          "  -j, --json     one JSON array, an object for each file\n"
+          "  -q, --quiet    only files that are not whole\n"
+          "  -h, --help     print this help and exit\n"
+          "  -V, --version  print the version and exit\n"
+          "\n"
+          "The logs that are loaded with a snapshot belong to it. Exits with 0 if all are "
+          "whole, 1 "
+          "if one\n"
+          "or a log of it is damaged or a log is missing, 65 if one is not a snapshot or one "
+          "that "
+          "this\n"
+          "program cannot read, 66 if one cannot be opened or read; the greatest counts.\n",
+          out);
 }
 
 static int64_t unix_now_ms(void)
@@ -44,8 +50,21 @@ static int64_t unix_now_ms(void)
     return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+/* Has a server replaced the file meanwhile, and so removed the logs of the old one? */
+static bool is_replaced(const char *name, const struct snap_header *h)
+{
+    struct load_file file;
+    bool is_other = true;
+
+    if (load_open_any(&file, name)) {
+        is_other = file.header.sum != h->sum;
+        load_close(&file);
+    }
+    return is_other;
+}
+
 /* False: no memory. */
-static bool examine_file(struct examined *x, const char *name, int64_t now)
+static bool examine_once(struct examined *x, const char *name, int64_t now)
 {
     struct load_file file;
     bool is_done;
@@ -56,6 +75,21 @@ static bool examine_file(struct examined *x, const char *name, int64_t now)
     }
     is_done = examine(x, load_read, &file, now);
     load_close(&file);
+    if (is_done && x->has_header && !examine_is_log(x)) {
+        is_done = examine_logs(&x->logs, name, &x->header);
+    }
+    return is_done;
+}
+
+static bool examine_file(struct examined *x, const char *name, int64_t now)
+{
+    bool is_done;
+    int tries = 0;
+
+    do {
+        is_done = examine_once(x, name, now);
+    } while (is_done && x->logs.end != KEYCHAIN_DONE && is_replaced(name, &x->header) &&
+             ++tries < TRIES);
     return is_done;
 }
 
@@ -77,7 +111,7 @@ static int check(char *const *names, const struct options *o)
             fputs("mayfly-check: out of memory\n", stderr);
             return EX_OSERR;
         }
-        if (!o->is_quiet || x.fault.kind != SNAP_FINE) {
+        if (!o->is_quiet || examine_verdict(&x) != VERDICT_WHOLE) {
             if (o->is_json) {
                 report_json(&j, *names, &x, now);
             } else {

@@ -35,6 +35,24 @@ static uint64_t all_blocks(const struct examined *x)
     return sum;
 }
 
+#define LOGS_TEXT_MAX (SNAP_FAULT_TEXT_MAX + 32)
+
+/* What is wrong with the logs of a snapshot. */
+static const char *logs_fault(const struct examined_logs *l, char out[LOGS_TEXT_MAX])
+{
+    char text[SNAP_FAULT_TEXT_MAX];
+
+    if (l->end == KEYCHAIN_MISSING) {
+        snprintf(out, LOGS_TEXT_MAX, "log %" PRIu64 " is missing", l->number);
+    } else if (l->end == KEYCHAIN_FOREIGN) {
+        snprintf(out, LOGS_TEXT_MAX, "log %" PRIu64 " is that of another snapshot", l->number);
+    } else {
+        snprintf(out, LOGS_TEXT_MAX, "log %" PRIu64 ": %s", l->number,
+                 snap_fault_text(&l->fault, text));
+    }
+    return out;
+}
+
 /* ---- words ------------------------------------------------------------------------------- */
 
 static void put_time(FILE *out, int64_t unix_ms)
@@ -142,9 +160,12 @@ static void put_content(FILE *out, const struct examined *x, int64_t now)
     }
     put_items(out, x);
     put_sizes(out, x);
-    if ((x->header.flags & SNAP_HAS_LOG) != 0) {
-        fprintf(out, "    log          is loaded with its logs from number %" PRIu64 " on\n",
-                x->header.log);
+    if (x->logs.count != 0) {
+        fprintf(out,
+                "    log          is loaded with %" PRIu64 " logs, from number %" PRIu64
+                " on%s\n",
+                x->logs.count, x->header.log,
+                x->logs.is_torn ? "; of the last one aof_load_truncated cuts a torn end" : "");
     }
     if (x->flush_at != INT64_MAX) {
         fprintf(out, "    flush        everything %s flushed ",
@@ -158,11 +179,16 @@ void report_text(FILE *out, const char *name, const struct examined *x, int64_t 
                  bool is_utf8)
 {
     char text[SNAP_FAULT_TEXT_MAX];
+    char logs[LOGS_TEXT_MAX];
 
     show_text(out, span_str(name), is_utf8);
-    fprintf(out, ": %s\n",
+    fprintf(out, ": %s",
             x->fault.kind == SNAP_FINE ? (examine_is_log(x) ? "whole log" : "whole")
                                        : snap_fault_text(&x->fault, text));
+    if (x->logs.end != KEYCHAIN_DONE) {
+        fprintf(out, ", but %s", logs_fault(&x->logs, logs));
+    }
+    fputc('\n', out);
     if (x->is_torn) {
         show_text(out, span_str(name), is_utf8);
         fputs(": aof_load_truncated cuts it there, if it is the last log\n", out);
@@ -186,6 +212,8 @@ static void put_u64(struct json *j, const char *name, uint64_t v)
 
 static void json_content(struct json *j, const struct examined *x, int64_t now)
 {
+    char text[LOGS_TEXT_MAX];
+
     json_name(j, "kind");
     json_text(j, span_str(examine_is_log(x) ? "log" : "snapshot"));
     put_u64(j, "version", x->header.version);
@@ -201,11 +229,20 @@ static void json_content(struct json *j, const struct examined *x, int64_t now)
     }
     json_end(j, '{');
     put_u64(j, "log", x->header.log);
+    if (!examine_is_log(x)) {
+        put_u64(j, "logs", x->logs.count);
+        json_name(j, "logs_fault");
+        if (x->logs.end == KEYCHAIN_DONE) {
+            json_null(j);
+        } else {
+            json_text(j, span_str(logs_fault(&x->logs, text)));
+        }
+    }
     put_u64(j, "keys", x->keys);
     put_u64(j, "keys_gone", x->gone);
     put_u64(j, "bytes_synced", x->synced);
     json_name(j, "torn_end");
-    json_bool(j, x->is_torn);
+    json_bool(j, x->is_torn || x->logs.is_torn);
     put_u64(j, "items", x->items);
     put_u64(j, "items_expired", x->expired);
     put_u64(j, "items_without_deadline", x->forever);

@@ -39,8 +39,8 @@ class Folder:
             f.write(data)
         return path
 
-    def daemon(self, *args):
-        return mayfly.Daemon("-t", "1", "-m", "64", "-o", "dir=" + self.path, *args, control=True)
+    def daemon(self, *args, **kw):
+        return mayfly.Daemon("-t", "1", "-m", "64", "-o", "dir=" + self.path, *args, control=True, **kw)
 
     def save(self):
         """A snapshot of KEYS items, and its bytes."""
@@ -134,6 +134,60 @@ def test_logs_of_states():
         assert said["keys_gone"] >= 1 and said["keys"] == 0, said
         status, out, _ = check(log)
         assert status == WHOLE and "that were gone" in out and "values " in out, out
+
+
+def test_the_logs_of_a_snapshot_are_checked_with_it():
+    """As a start would find them: 1 if one is missing, damaged or of another snapshot, and no file is changed."""
+    with Folder() as f:
+        snapshot = os.path.join(f.path, "mayfly.snapshot")
+        for _ in range(2):      # two logs: each start begins one
+            with f.daemon("-o", "appendonly=full,appendfsync=always,save_on_stop=no") as d, d.operator() as o:
+                for n in range(20):
+                    o.set(b"key%d" % n, b"x" * 100)
+                d.process.kill()
+                d.process.wait()
+        first, last = sorted(n for n in os.listdir(f.path) if ".log." in n)
+        good = {name: open(os.path.join(f.path, name), "rb").read() for name in (first, last)}
+        assert check("-q", snapshot) == (WHOLE, "", "")
+        (said,) = json.loads(check("-j", snapshot)[1])
+        assert said["logs"] == 2 and said["logs_fault"] is None and not said["torn_end"], said
+
+        def with_logs(**changed):
+            for name, data in {"first": first, "last": last}.items():
+                content = changed.get(name, good[data])
+                if content is None:
+                    os.unlink(os.path.join(f.path, data))
+                else:
+                    f.put(data, content)
+            return check(snapshot)
+
+        def flipped(data, at):
+            return data[:at] + bytes([data[at] ^ 1]) + data[at + 1:]
+
+        number = {first: first.split(".")[-1], last: last.split(".")[-1]}
+        for changed, text in (({"first": None}, "log %s is missing" % number[first]),
+                              ({"first": good[first][:-1]}, "log %s: block" % number[first]),
+                              ({"first": flipped(good[first], 130)}, "checksum differs"),
+                              ({"last": flipped(good[last], 30)}, "log %s: header" % number[last]),
+                              ({"last": good[first]}, "log %s is that of another" % number[last])):
+            status, out, _ = with_logs(**changed)
+            assert status == DAMAGED and out.startswith(snapshot + ": whole, but ") and text in out, (changed, out)
+            assert check("-q", snapshot)[0] == DAMAGED and check("-q", snapshot)[1] != ""
+            (said,) = json.loads(check("-j", snapshot)[1])
+            assert said["verdict"] == "damaged" and text in said["logs_fault"], said
+            with f.daemon("-o", "appendonly=full,load=strict", wait=False) as d:
+                assert d.process.wait(mayfly.PATIENCE) == OTHER
+        # A start cuts that.
+        status, out, _ = with_logs(last=good[last] + b"torn")
+        assert status == WHOLE and "torn end" in out, out
+        assert os.path.getsize(os.path.join(f.path, last)) == len(good[last]) + 4
+        # From its folder, without one, and elsewhere.
+        done = subprocess.run([os.path.abspath(PROGRAM), "mayfly.snapshot"], cwd=f.path, capture_output=True,
+                              check=False, timeout=mayfly.PATIENCE)
+        assert done.returncode == WHOLE and b"2 logs" in done.stdout, done
+        with Folder() as other:
+            copy = other.put("copy", open(snapshot, "rb").read())
+            assert check(copy)[0] == DAMAGED and "is missing" in check(copy)[1]
 
 
 def test_other_files_are_named():
