@@ -86,6 +86,11 @@ enum load_end append_read(struct append *a, const struct snap_header *h, struct 
                  " bytes of %s/%s were not whole: cut off (aof_load_truncated)",
                  c->cut_bytes, a->dir, name);
     }
+    if (c->logs != 0 && !c->is_sealed) {
+        log_notice(
+            "snapshot, the last log was not closed: its server was killed, or the file was "
+            "cut short");
+    }
     if (c->keys != 0) {
         log_notice("snapshot, %" PRIu64 " logs name %" PRIu64 " changes: not loaded", c->logs,
                    c->keys);

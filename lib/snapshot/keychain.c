@@ -175,6 +175,7 @@ static enum keychain_end cut(struct keychain *c, const struct log *log, uint64_t
         return read_fails(c, errno);
     }
     c->cut_bytes = log->bytes - at;
+    c->is_sealed = false;
     c->bytes -= c->cut_bytes;
     return KEYCHAIN_DONE;
 }
@@ -201,6 +202,7 @@ static void note_block(struct keychain *c, const struct snap_block *b, struct sp
         c->has_states = true;
     }
     c->unix_ms = b->unix_ms > c->unix_ms ? b->unix_ms : c->unix_ms;
+    c->is_sealed = b->kind == SNAP_ITEMS && b->items == 0;
 }
 
 static enum keychain_end read_blocks(struct keychain *c, const struct log *log,
@@ -241,6 +243,7 @@ static enum keychain_end read_log(struct keychain *c, const struct snap_header *
         end = KEYCHAIN_FOREIGN;
     } else if (snap_opener_init(&o)) {
         c->unix_ms = r.header.unix_ms > c->unix_ms ? r.header.unix_ms : c->unix_ms;
+        c->is_sealed = false;
         end = read_blocks(c, &log, &r, &o, is_last);
         snap_opener_fini(&o);
     }
@@ -299,7 +302,7 @@ enum keychain_end keychain_read(struct keychain *c, const struct snap_header *h)
     c->set = (struct keyset){.words = NULL};
     c->number = c->logs = c->bytes = c->keys = c->cut_bytes = 0;
     c->states = c->last_keys = 0;
-    c->has_states = false;
+    c->has_states = c->is_sealed = false;
     c->first = h->log;
     c->unix_ms = 0;
     c->fault = (struct snap_fault){.kind = SNAP_FINE};

@@ -65,6 +65,7 @@ struct keychain {
     bool has_states;      /* states, or flushes */
     int64_t unix_ms;      /* the latest time that any block has; 0: none */
     uint64_t cut_bytes;   /* of the last one */
+    bool is_sealed;       /* the last one was closed by its writer, at its end */
     struct snap_fault fault;
 };
 

@@ -466,6 +466,22 @@ def test_damage():
                 crash(d)
 
 
+def test_a_log_that_was_cut_short():
+    """Where a block ends that looks like a kill, so a start says that its server did not close it."""
+    said = "the last log was not closed"
+    with kept() as k:
+        for how in "stop", "kill", "cut":
+            with k.daemon(*FULL, "-o", "save_on_stop=no,appendfsync=always") as d, d.operator() as o:
+                o.set(b"a", how.encode())
+                if how == "kill":
+                    crash(d)
+            if how == "cut":    # the seal, and the last change
+                os.truncate(log_path(k), 64)
+            with k.daemon(*FULL, "-o", "save_on_stop=no") as d, d.operator() as o:
+                assert (said in d.log()) == (how != "stop"), d.log()
+                assert o.get(b"a") == (how.encode() if how != "cut" else b"kill")
+
+
 def test_a_full_disk():
     """A limit on the length of files in place of it: the snapshot goes before a change is missed."""
     def limit():
